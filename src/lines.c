@@ -1,0 +1,134 @@
+/* lines.c - the tracer's own lines: see lines.h. */
+#include "lines.h"
+
+#include <string.h>
+
+#include "os.h"
+
+/* A member of the header may come from a damaged spool: never look behind its end for the NUL. */
+static char *key_text(char *out, const char *key, const char *text, size_t size)
+{
+	return pfw_json_key_str(out, key, text, strnlen(text, size));
+}
+
+static uint64_t count_of(const _Atomic uint64_t *count)
+{
+	/* Figures that many threads add to; each stands for itself, so no order is needed. */
+	return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+/* The tracer's own lines but thread_name belong to the process, whose tid is its pid. */
+static char *begin(struct pfw_json *json, char *out, const char *name, uint64_t ts_ns)
+{
+	return pfw_json_begin(json, out, name, "M", json->pid, ts_ns);
+}
+
+static char *rank_keys(char *out, const struct pfw_spool_header *header)
+{
+	out = pfw_json_key_i64(out, "rank", header->rank);
+	out = pfw_json_key_i64(out, "world_size", header->world_size);
+	out = pfw_json_key_i64(out, "local_rank", header->local_rank);
+	return key_text(out, "rank_source", header->rank_source, sizeof(header->rank_source));
+}
+
+char *pfw_line_process(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
+		       const char *spool, uint64_t tid)
+{
+	out = pfw_json_begin(json, out, "process", "M", tid, header->start_ns);
+	out = pfw_json_key_u64(out, "format", 1);
+	out = key_text(out, "version", header->version_text, sizeof(header->version_text));
+	out = key_text(out, "run", header->run, sizeof(header->run));
+	out = key_text(out, "host", header->host, sizeof(header->host));
+	out = key_text(out, "boot", header->boot_id, sizeof(header->boot_id));
+	out = rank_keys(out, header);
+	out = pfw_json_key_i64(out, "ppid", header->ppid);
+	out = key_text(out, "cmd", header->cmd, sizeof(header->cmd));
+	out = pfw_json_key_us(out, "start_ts", header->start_ns);
+	out = key_text(out, "clock", header->clock, sizeof(header->clock));
+	if (spool)
+		out = key_text(out, "spool", spool, PFW_PAGE_BYTES);
+	return pfw_json_end(json, out);
+}
+
+char *pfw_line_thread_name(struct pfw_json *json, char *out, uint64_t tid, const char comm[16],
+			   uint64_t ts_ns)
+{
+	out = pfw_json_begin(json, out, "thread_name", "M", tid, ts_ns);
+	out = key_text(out, "name", comm, 16);
+	return pfw_json_end(json, out);
+}
+
+char *pfw_line_rank(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
+		    uint64_t ts_ns)
+{
+	out = begin(json, out, "rank", ts_ns);
+	out = rank_keys(out, header);
+	return pfw_json_end(json, out);
+}
+
+char *pfw_line_lost(struct pfw_json *json, char *out, unsigned reason, const struct pfw_loss *loss,
+		    uint64_t ts_ns)
+{
+	static const char *const names[PFW_LOST_REASONS] = PFW_LOST_NAMES;
+	const char *name = reason < PFW_LOST_REASONS ? names[reason] : "unknown";
+
+	out = begin(json, out, "lost", ts_ns);
+	out = key_text(out, "reason", name, sizeof("write_error"));
+	out = pfw_json_key_u64(out, "count", count_of(&loss->count));
+	out = pfw_json_key_us(out, "first_ts", count_of(&loss->first_ns));
+	out = pfw_json_key_us(out, "last_ts", count_of(&loss->last_ns));
+	return pfw_json_end(json, out);
+}
+
+char *pfw_line_waited(struct pfw_json *json, char *out, const struct pfw_loss *waited,
+		      uint64_t ts_ns)
+{
+	out = begin(json, out, "waited", ts_ns);
+	out = pfw_json_key_u64(out, "count", count_of(&waited->count));
+	out = pfw_json_key_us(out, "total", count_of(&waited->last_ns));
+	return pfw_json_end(json, out);
+}
+
+char *pfw_line_excluded(struct pfw_json *json, char *out,
+			const _Atomic uint64_t excluded[PFW_EXCLUDED_REASONS], uint64_t ts_ns)
+{
+	static const char *const names[PFW_EXCLUDED_REASONS] = PFW_EXCLUDED_NAMES;
+
+	out = begin(json, out, "excluded", ts_ns);
+	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++) {
+		uint64_t count = count_of(&excluded[i]);
+
+		if (count)
+			out = pfw_json_key_u64(out, names[i], count);
+	}
+	return pfw_json_end(json, out);
+}
+
+char *pfw_line_clock_step(struct pfw_json *json, char *out, uint64_t from_ns, uint64_t to_ns)
+{
+	out = begin(json, out, "clock_step", to_ns);
+	out = pfw_json_key_us(out, "from", from_ns);
+	out = pfw_json_key_us(out, "to", to_ns);
+	return pfw_json_end(json, out);
+}
+
+uint64_t pfw_lines_lost(const struct pfw_spool_header *header)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < PFW_LOST_REASONS; i++)
+		sum += count_of(&header->lost[i].count);
+	return sum;
+}
+
+char *pfw_line_end(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
+		   const char *reason, const char *exec_path, uint64_t ts_ns)
+{
+	out = begin(json, out, "end", ts_ns);
+	out = pfw_json_key_u64(out, "events", json->events);
+	out = pfw_json_key_u64(out, "lost", pfw_lines_lost(header));
+	out = key_text(out, "reason", reason, 32);
+	if (exec_path)
+		out = key_text(out, "exec", exec_path, PFW_PAGE_BYTES);
+	return pfw_json_end(json, out);
+}
