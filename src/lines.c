@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "os.h"
-
 /* A member of the header may come from a damaged spool: never look behind its end for the NUL. */
 static char *key_text(char *out, const char *key, const char *text, size_t size)
 {
