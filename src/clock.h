@@ -1,0 +1,71 @@
+/* clock.h - the one clock: ticks on the hot path, (ticks, time) pairs on the writer's side.
+ *
+ * Ticks are the TSC where the kernel itself keeps time by it (10 ns a reading against 23), else
+ * CLOCK_MONOTONIC in ns.  The writer takes a pair at each drain and interpolates between pairs, so
+ * an event's time is off by no more than a pair's own noise (tens of ns) however long the run.
+ */
+#ifndef PFW_CLOCK_H
+#define PFW_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "spool.h"
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+extern bool pfw_clock_is_tsc; /* set once by pfw_clock_init(), before any probe runs */
+
+/* CLOCK_MONOTONIC or CLOCK_REALTIME in ns, by vdso.  Thread: any.  Signal: safe. */
+static inline uint64_t pfw_clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* The hot path's time.  Thread: any.  Signal: safe. */
+static inline uint64_t pfw_clock_ticks(void)
+{
+#if defined(__x86_64__)
+	if (__builtin_expect(pfw_clock_is_tsc, 1))
+		return __rdtsc();
+#endif
+	return pfw_clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Choose the tick source from the kernel's clocksource.  Thread: init.  Signal: safe. */
+void pfw_clock_init(void);
+
+/* Pairs old enough to matter: long spans begin before the last drain. */
+#define PFW_CLOCK_HISTORY 32
+
+struct pfw_clock_map {
+	struct pfw_clock_pair first;
+	struct pfw_clock_pair pair[PFW_CLOCK_HISTORY]; /* oldest first */
+	uint32_t count;
+	int64_t real_offset_ns; /* in force; changes only at a step */
+};
+
+/* Start a map with one pair taken now.  Thread: drain.  Signal: safe. */
+void pfw_clock_map_init(struct pfw_clock_map *map);
+
+/*
+ * Take a pair now and make it the last one.  Return true where CLOCK_REALTIME was stepped against
+ * CLOCK_MONOTONIC since the one before; *from_ns and *to_ns then get the REALTIME before and after
+ * the step.  Thread: drain.  Signal: safe.
+ */
+bool pfw_clock_map_update(struct pfw_clock_map *map, uint64_t *from_ns, uint64_t *to_ns);
+
+/* A map for reading a dead process's rings: what its slot kept.  Thread: any. */
+void pfw_clock_map_restore(struct pfw_clock_map *map, const struct pfw_clock_pair *first,
+			   const struct pfw_clock_pair *last);
+
+/* Ticks to ns since the epoch; never decreases with ticks between two updates.  Thread: drain. */
+uint64_t pfw_clock_map_epoch_ns(const struct pfw_clock_map *map, uint64_t ticks);
+
+#endif

@@ -1,0 +1,229 @@
+/* os.h - raw system calls: what tracer code calls instead of the functions it interposes.
+ *
+ * A call made through libc's `open` or `write` from inside the traced program would arrive at our
+ * own wrapper, be counted as the program's, and may be replaced by another preload.  These go
+ * straight to the kernel, never touch errno and return -errno on failure.
+ * Thread: any.  Signal: safe, all of them.  Fork: no state.
+ */
+#ifndef PFW_OS_H
+#define PFW_OS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PFW_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define PFW_LIKELY(x) __builtin_expect(!!(x), 1)
+#define PFW_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* One system call with up to six arguments; the kernel's own -errno comes back as it is. */
+static inline long pfw_syscall6(long number, long a, long b, long c, long d, long e, long f)
+{
+#if defined(__x86_64__)
+	long result;
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return result;
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+
+	__asm__ volatile("svc 0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			 : "memory");
+	return x0;
+#else
+#error "pfw: no raw system call for this processor yet: add it to src/os.h"
+#endif
+}
+
+
+static inline int pfw_os_openat(int dirfd, const char *path, int flags, mode_t mode)
+{
+	return (int)pfw_syscall6(SYS_openat, dirfd, (long)path, flags | O_CLOEXEC, mode, 0, 0);
+}
+
+static inline int pfw_os_open(const char *path, int flags, mode_t mode)
+{
+	return pfw_os_openat(AT_FDCWD, path, flags, mode);
+}
+
+static inline int pfw_os_close(int fd)
+{
+	return (int)pfw_syscall6(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+static inline ssize_t pfw_os_read(int fd, void *buf, size_t count)
+{
+	return pfw_syscall6(SYS_read, fd, (long)buf, (long)count, 0, 0, 0);
+}
+
+static inline ssize_t pfw_os_write(int fd, const void *buf, size_t count)
+{
+	return pfw_syscall6(SYS_write, fd, (long)buf, (long)count, 0, 0, 0);
+}
+
+static inline ssize_t pfw_os_pwrite(int fd, const void *buf, size_t count, uint64_t offset)
+{
+	return pfw_syscall6(SYS_pwrite64, fd, (long)buf, (long)count, (long)offset, 0, 0);
+}
+
+static inline int pfw_os_fstat(int fd, struct stat *st)
+{
+	return (int)pfw_syscall6(SYS_newfstatat, fd, (long)"", (long)st, AT_EMPTY_PATH, 0, 0);
+}
+
+static inline int pfw_os_ftruncate(int fd, uint64_t size)
+{
+	return (int)pfw_syscall6(SYS_ftruncate, fd, (long)size, 0, 0, 0, 0);
+}
+
+static inline int pfw_os_fallocate(int fd, uint64_t offset, uint64_t bytes)
+{
+	return (int)pfw_syscall6(SYS_fallocate, fd, 0, (long)offset, (long)bytes, 0, 0);
+}
+
+static inline int pfw_os_flock(int fd, int operation)
+{
+	return (int)pfw_syscall6(SYS_flock, fd, operation, 0, 0, 0, 0);
+}
+
+static inline int pfw_os_unlink(const char *path)
+{
+	return (int)pfw_syscall6(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0, 0);
+}
+
+static inline int pfw_os_mkdir(const char *path, mode_t mode)
+{
+	return (int)pfw_syscall6(SYS_mkdirat, AT_FDCWD, (long)path, mode, 0, 0, 0);
+}
+
+/* Rename without replacing; -ENOSYS or -EINVAL where the file system cannot promise that. */
+static inline int pfw_os_rename_noreplace(const char *from, const char *to)
+{
+	return (int)pfw_syscall6(SYS_renameat2, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 1, 0);
+}
+
+static inline int pfw_os_link(const char *from, const char *to)
+{
+	return (int)pfw_syscall6(SYS_linkat, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0);
+}
+
+static inline ssize_t pfw_os_readlink(const char *path, char *buf, size_t size)
+{
+	return pfw_syscall6(SYS_readlinkat, AT_FDCWD, (long)path, (long)buf, (long)size, 0, 0);
+}
+
+/* Length of the working directory without its final NUL, which is in buf; or -errno. */
+static inline ssize_t pfw_os_getcwd(char *buf, size_t size)
+{
+	long n = pfw_syscall6(SYS_getcwd, (long)buf, (long)size, 0, 0, 0, 0);
+
+	return n > 0 ? n - 1 : n;
+}
+
+static inline void *pfw_os_mmap(size_t bytes, int prot, int flags, int fd, uint64_t offset)
+{
+	long p = pfw_syscall6(SYS_mmap, 0, (long)bytes, prot, flags, fd, (long)offset);
+
+	return p < 0 && p > -4096 ? NULL : (void *)p;
+}
+
+static inline int pfw_os_munmap(void *p, size_t bytes)
+{
+	return (int)pfw_syscall6(SYS_munmap, (long)p, (long)bytes, 0, 0, 0, 0);
+}
+
+static inline int pfw_os_madvise(void *p, size_t bytes, int advice)
+{
+	return (int)pfw_syscall6(SYS_madvise, (long)p, (long)bytes, advice, 0, 0, 0);
+}
+
+static inline pid_t pfw_os_getpid(void)
+{
+	return (pid_t)pfw_syscall6(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline pid_t pfw_os_getppid(void)
+{
+	return (pid_t)pfw_syscall6(SYS_getppid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline pid_t pfw_os_gettid(void)
+{
+	return (pid_t)pfw_syscall6(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+/* Signal 0 asks only whether the thread exists: 0, or -ESRCH. */
+static inline int pfw_os_tgkill(pid_t pid, pid_t tid, int signal)
+{
+	return (int)pfw_syscall6(SYS_tgkill, pid, tid, signal, 0, 0, 0);
+}
+
+/* Sleep while *word == expected, at most timeout_ns (0 = for ever).  Spurious returns happen. */
+static inline void pfw_os_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns)
+{
+	struct timespec ts = { (time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000) };
+
+	pfw_syscall6(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, expected,
+		     (long)(timeout_ns ? &ts : NULL), 0, 0);
+}
+
+static inline void pfw_os_futex_wake(const uint32_t *word, int count)
+{
+	pfw_syscall6(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, count, 0, 0, 0);
+}
+
+static inline void pfw_os_sleep_ns(uint64_t ns)
+{
+	struct timespec ts = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+
+	pfw_syscall6(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&ts, 0, 0, 0);
+}
+
+/*
+ * Read a whole small file (one of /proc or /sys) into buf, NUL-terminated.
+ * Return its length, at most size - 1, or -errno.
+ */
+static inline ssize_t pfw_os_read_file(const char *path, char *buf, size_t size)
+{
+	int fd = pfw_os_open(path, O_RDONLY, 0);
+	size_t used = 0;
+	ssize_t n = 0;
+
+	if (fd < 0)
+		return fd;
+	while (used + 1 < size && (n = pfw_os_read(fd, buf + used, size - 1 - used)) > 0)
+		used += (size_t)n;
+	pfw_os_close(fd);
+	buf[used] = '\0';
+	return n < 0 ? n : (ssize_t)used;
+}
+
+/* Any call below this line that would reach an interposed function is an error at compile time. */
+#ifndef PFW_OS_NO_POISON
+#pragma GCC poison open openat read write pread pwrite close fopen fwrite fread fclose getenv setenv
+#endif
+
+#endif

@@ -1,0 +1,36 @@
+/* filter.h - which paths are traced: DFTRACER_DATA_DIR, or the default exclusions. */
+#ifndef PFW_FILTER_H
+#define PFW_FILTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pfw_config;
+
+/*
+ * Set the filter up from config->data_dir and the interpreter's prefix, which is looked for in exe
+ * (the process's executable, absolute) and VIRTUAL_ENV's value (NULL = none).
+ * Thread: init.
+ */
+void pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv);
+
+/*
+ * Whether an absolute path (`bytes` long, no NUL needed) is traced.  What is left out is counted by
+ * reason, see pfw_filter_excluded.  Thread: app.  Signal: safe.
+ */
+bool pfw_filter_path(const char *path, size_t bytes);
+
+/* Whether relative paths need their absolute form to decide: false while everything is traced. */
+bool pfw_filter_needs_path(void);
+
+/* Whether descriptors without a path (pipes, sockets, memfd) are traced. */
+bool pfw_filter_nameless(void);
+
+/* Where exclusions are counted, an array of PFW_EXCLUDED_REASONS (spool.h). */
+void pfw_filter_count_into(_Atomic uint64_t *counters);
+
+/* The trace's own path: never traced. */
+void pfw_filter_set_trace(const char *path);
+
+#endif

@@ -1,0 +1,148 @@
+/* probe.h - what every wrapper does around the real call: is it traced, when did it begin, record.
+ *
+ * A wrapper is: begin (inline, a few loads; false = pass through), the real call, end (one record
+ * into this thread's ring).  Both keep errno; end reads it where the call failed.  Nothing is held
+ * between begin and end, so the call may block, be interrupted by a handler that does I/O itself,
+ * be cancelled or be jumped out of.
+ */
+#ifndef PFW_PROBE_H
+#define PFW_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../clock.h"
+#include "../os.h"
+#include "../ring.h"
+#include "fd_table.h"
+
+/*
+ * What a fork wipes: the words the hot path reads first, in a private MADV_WIPEONFORK page.  `born`
+ * is never 0 in a process that has set itself up, so io == 0 with born == 0 means "a forked child,
+ * by whatever route", and with born != 0 just "off".
+ */
+struct pfw_live {
+	_Atomic uint64_t io;   /* generation of the I/O probes, 0 = off */
+	_Atomic uint64_t api;  /* generation of the API, 0 = off */
+	_Atomic uint64_t born;
+};
+extern struct pfw_live *pfw_live;
+
+/* One thread's state.  initial-exec: a lazily allocated TLS block would call malloc in a probe. */
+struct pfw_thread {
+	uint64_t live;		/* the session generation under which `ring` is ours; 0 = none */
+	struct pfw_ring *ring;
+	uint64_t span;		/* innermost open API span, 0 = none */
+	uint64_t spans;		/* how many this thread has begun: makes span ids */
+	void *guard;		/* frame of the slow path at work in this thread, NULL = none */
+	uint32_t vfork_child;	/* this is a vfork child in its parent's memory: touch nothing */
+	uint32_t forking;	/* between fork's prepare and its return: nobody can drain for us */
+};
+extern __thread struct pfw_thread pfw_thread __attribute__((tls_model("initial-exec")));
+
+/* What session hands to the probes: they never call it by name (include law). */
+struct pfw_probe_host {
+	void (*forked)(void); /* first probe in a forked child: make the child a process of its own */
+};
+extern struct pfw_probe_host pfw_probe_host;
+
+/* A call being traced. */
+struct pfw_probe {
+	uint64_t t0;	/* ticks */
+	uint32_t name;	/* string of the spool, 0 = none */
+	uint16_t call;	/* enum pfw_call: the template */
+	uint16_t cwd_bytes; /* of cwd[]; path probes only */
+};
+
+/* Text of a record's tail, in up to two pieces with '/' between (directory, relative path). */
+struct pfw_text {
+	const char *directory;
+	const char *text;
+	uint32_t directory_bytes; /* 0 = text alone */
+	uint32_t text_bytes;
+};
+
+/* Path probes also hold the directory a relative path is counted from.  Longer ones are found
+ * again at the end, straight into the ring: a probe may take no more than 1 KiB of stack. */
+#define PFW_CWD_BYTES 512
+struct pfw_path_probe {
+	struct pfw_probe probe;
+	char cwd[PFW_CWD_BYTES];
+};
+
+/* Out of line: first use in a thread, unknown descriptor, forked child, off. */
+bool pfw_probe_fd_slow(struct pfw_probe *probe, int fd);
+
+/* Begin a call on fd.  False: not traced, call the real one and return.  Thread: app.  Signal: safe. */
+static inline bool pfw_probe_fd(struct pfw_probe *probe, uint16_t call, int fd)
+{
+	uint64_t word = atomic_load_explicit(&pfw_live->io, memory_order_relaxed);
+	uint64_t entry = pfw_fd_load(fd);
+	uint32_t state = (uint32_t)(entry >> 32) ^ pfw_fd_generation;
+
+	if (PFW_LIKELY(word != 0)) {
+		if (state == PFW_FD_UNTRACED)
+			return false;
+	} else if (atomic_load_explicit(&pfw_live->born, memory_order_relaxed)) {
+		return false;
+	}
+	probe->call = call;
+	if (PFW_UNLIKELY(state != PFW_FD_TRACED || word != pfw_thread.live || !word))
+		return pfw_probe_fd_slow(probe, fd);
+	probe->name = pfw_fd_name(entry);
+	probe->t0 = pfw_clock_ticks();
+	return true;
+}
+
+/* Begin a call on a path, relative to dirfd (AT_FDCWD: the working directory).  A NULL or empty
+ * path is the descriptor itself.  Thread: app.  Signal: safe. */
+bool pfw_probe_path(struct pfw_path_probe *probe, uint16_t call, int dirfd, const char *path);
+
+/* Begin a call that has no object (fork, _exit) and is always recorded. */
+bool pfw_probe_bare(struct pfw_probe *probe, uint16_t call);
+
+/* Whether table-keeping calls (close, dup) have anything to keep: probes on, and not in a vfork
+ * child.  Cheap.  Thread: app.  Signal: safe. */
+bool pfw_probe_on(void);
+
+/*
+ * End a call on a descriptor: value[0] is ret, value[1] the fd, then the row's fields in order.
+ * `failed` makes errno part of the record.  Keeps errno.  Thread: app.  Signal: safe.
+ */
+void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *value,
+		   unsigned value_count);
+
+/*
+ * End any call: as above, with a name for the record (NULL = probe->name) and the bytes of the
+ * row's STRING fields in order (their entries in value[] are set here, from text[]).
+ * `string_at[i]` is the index in value[] of text[i]'s length.
+ */
+struct pfw_ending {
+	const uint64_t *value;
+	unsigned value_count;
+	const struct pfw_text *name;	/* inline name, or NULL */
+	const struct pfw_text *text;	/* bytes of the STRING fields */
+	unsigned text_count;
+	int error;			/* errno to record, 0 = the call worked */
+	uint8_t flags;			/* enum pfw_record_flags to add */
+};
+void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *ending);
+
+/* End a call on a path: value[0] is ret, then the row's fields.  The name is made again from the
+ * caller's path, which is still there. */
+void pfw_probe_path_end(struct pfw_path_probe *probe, bool failed, int dirfd, const char *path,
+			const uint64_t *value, unsigned value_count);
+
+/* The absolute name of (dirfd, path) as text pieces; scratch as in the probe.  Thread: app. */
+void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *path,
+			 struct pfw_text *out);
+
+/*
+ * After a successful open: fd is (dirfd, path) from now on.  Makes the name a string of the spool,
+ * held by the table, or marks fd untraced when `traced` is false.  Return the string, 0 = none.
+ */
+uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const char *path,
+			  bool traced);
+
+#endif

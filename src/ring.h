@@ -1,0 +1,118 @@
+/* ring.h - the records of one thread on their way to the writer.
+ *
+ * A ring is a list of stretches of the spool (struct pfw_ring_chunk), each twice as long as the one
+ * before, up to PFW_RING_MAX: the producer fills the newest, the writer empties them in order.  One
+ * producer, one consumer; a signal handler in the producer's thread may nest: slots are reserved by
+ * a compare-and-swap (of this processor alone: no lock prefix), then filled, then committed.
+ *
+ * This file also holds the registry of all rings of the process, where writer and probes meet.
+ */
+#ifndef PFW_RING_H
+#define PFW_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record.h"
+#include "spool.h"
+
+enum pfw_ring_state {
+	PFW_RING_FREE,	/* empty and anybody's */
+	PFW_RING_OWNED, /* a thread's */
+	PFW_RING_DEAD,	/* its thread has ended: FREE once the writer has emptied it */
+};
+
+struct pfw_ring {
+	/* The producer's stretch; replaced only by the producer. */
+	struct pfw_ring_chunk *_Atomic stretch;
+	/* A greater one, put here by the writer for the producer to move to; NULL = none. */
+	struct pfw_ring_chunk *_Atomic spare;
+	_Atomic uint32_t state; /* enum pfw_ring_state */
+	uint32_t index;
+	_Atomic int32_t tid;
+	uint64_t spans; /* the next owner's span ids go on from here */
+	struct pfw_ring *next;	/* registry; set before the ring is published */
+	/* The writer's own. */
+	struct pfw_ring_chunk *drain; /* the stretch being emptied */
+	uint64_t drained;	      /* read up to here, in `drain`; not yet freed */
+	uint64_t torn_at;	      /* position of an uncommitted slot seen last time */
+	uint64_t torn_since_ns;
+	int32_t named_tid;	      /* the tid whose thread_name line is written */
+};
+
+/* What ring.c asks of the outside; set once by session. */
+struct pfw_ring_host {
+	/* There is something to drain, or a ring is wanted: start or wake the writer.  Keeps errno. */
+	bool (*wake)(void);
+	struct pfw_spool_header *header; /* losses and waits are counted here; NULL = nowhere */
+	bool drop;			 /* PFW_ON_FULL=drop */
+};
+extern struct pfw_ring_host pfw_ring_host;
+
+/* ---- producer ---- */
+
+/*
+ * A ring for this thread: a free one, or one the writer makes on request (waits for it, 10 s at
+ * most).  NULL: none to be had, counted as lost.  `spans` gets where span ids go on.
+ * Thread: app.  Signal: safe once the writer runs; starting the writer calls malloc.
+ */
+struct pfw_ring *pfw_ring_acquire(void);
+
+/* This thread is done with its ring.  Thread: owner.  Signal: safe. */
+void pfw_ring_release(struct pfw_ring *ring);
+
+/*
+ * Room for a record of `slots` contiguous slots; fill it and hand it to pfw_ring_commit().  NULL:
+ * no room after waiting (block) or at once (drop), and counted.  *position gets what commit needs.
+ * Thread: owner.  Signal: safe.  Keeps errno.
+ */
+struct pfw_record *pfw_ring_reserve(struct pfw_ring *ring, unsigned slots, uint64_t *position);
+
+static inline void pfw_ring_commit(struct pfw_record *record, uint64_t position)
+{
+	/* Publish after the copy: the writer reads every slot whose mark fits its position. */
+	atomic_store_explicit(&record->committed, (uint32_t)(position + 1), memory_order_release);
+}
+
+/* Count events that could not be kept.  Thread: any.  Signal: safe. */
+void pfw_ring_count_lost(enum pfw_lost_reason reason, uint64_t count);
+
+/* ---- writer ---- */
+
+/* All rings, newest first; follow ->next.  Thread: any. */
+struct pfw_ring *pfw_ring_first(void);
+
+/* Make a ring out of a fresh stretch and publish it as FREE. `ring` is zeroed memory that stays.
+ * Thread: drain. */
+void pfw_ring_publish(struct pfw_ring *ring, struct pfw_ring_chunk *stretch, uint32_t index);
+
+/* How many rings threads have asked for and not got.  Thread: drain. */
+uint32_t pfw_ring_wanted(void);
+
+/* Look at the oldest record not yet drained: NULL = none (yet).  *slots gets its length.  Moves on
+ * to the next stretch by itself; padding and torn slots are passed over (torn ones once they are
+ * `now_ns` - 1 s old, counted).  Thread: drain. */
+const struct pfw_record *pfw_ring_peek(struct pfw_ring *ring, uint64_t now_ns, unsigned *slots);
+
+/* Pass over the record that peek gave.  Thread: drain. */
+static inline void pfw_ring_advance(struct pfw_ring *ring, unsigned slots)
+{
+	ring->drained += slots;
+}
+
+/* Records drained and safely in the file: free their slots.  Thread: drain. */
+void pfw_ring_free_drained(struct pfw_ring *ring);
+
+/* Whether it is at least half full, counting what is drained but not freed.  Thread: drain. */
+bool pfw_ring_half_full(const struct pfw_ring *ring);
+
+/* Wake producers that wait for room or for a ring.  Thread: drain. */
+void pfw_ring_space_made(void);
+
+/* Forget all rings without touching them: a forked child's, whose rings are its parent's.
+ * Thread: the child's only one. */
+void pfw_ring_forget_all(void);
+
+#endif
