@@ -28,6 +28,8 @@ extern "C" {
 
 #if defined(PFW_BUILDING)
 #define PFW_API __attribute__((visibility("default")))
+#elif defined(PFW_LINKED)
+#define PFW_API /* strong: a weak reference alone would let --as-needed drop the library */
 #else
 #define PFW_API __attribute__((weak))
 #endif
