@@ -61,18 +61,30 @@ typedef void pfw_config_say(void *user, const char *line);
  * Read the variables of `environ` (a NULL-terminated array of NAME=VALUE, as execve gets it) into
  * *config.  Every bad value, unknown DFTRACER_ or PFW_ name, not-built and ignored variable is one
  * call of say() (say may be NULL): the variable, the value, what is accepted, the default used.
- * Unless config->enable nothing but DFTRACER_ENABLE is looked at and nothing is said.
+ * Unless config->enable nothing but DFTRACER_ENABLE is looked at, and nothing but a bad value of it
+ * is said; the other fields then have their defaults.  An empty value counts as unset.
+ * config->quiet is known before the first call of say().
  * Thread: init.  Signal: unsafe only as say() is.  No malloc, no locale, no stdio.
  */
 void pfw_config_read(struct pfw_config *config, char *const *environ, pfw_config_say *say,
 		     void *user);
+
+/* The same for a process that is enabled whatever DFTRACER_ENABLE says: pfw_start() and `pfw
+ * config`.  config->enable is true, enable_set as the variable says. */
+void pfw_config_read_enabled(struct pfw_config *config, char *const *environ, pfw_config_say *say,
+			     void *user);
+
+/* Whether `ranks` ("0,8-15", as PFW_RANKS) holds rank: 1 or 0, or -EINVAL where it is not such a
+ * list.  Thread: any.  Signal: safe. */
+int pfw_config_ranks_hold(const char *ranks, uint64_t rank);
 
 /* The rows, in the order of config.def; *count gets their number.  Thread: any.  Signal: safe. */
 const struct pfw_config_row *pfw_config_rows(size_t *count);
 
 /*
  * The value that the variable named in `row` has in effect, as text in buf (at most size bytes with
- * its NUL); return false where it has its default.  For `pfw config`.  Thread: any.
+ * its NUL); return false where that is the default, because it is unset, bad, or not built.
+ * For `pfw config`.  Thread: any.
  */
 bool pfw_config_value(const struct pfw_config_row *row, char *const *environ, char *buf, size_t size);
 

@@ -18,7 +18,7 @@ struct pfw_config;
 /* Who this process is among its fellows. */
 struct pfw_rank {
 	int32_t rank;		/* -1: no world */
-	int32_t world_size;	/* 1 where there is no world */
+	int32_t world_size;	/* 1 where there is no world; 0: a rank of a world of unknown size */
 	int32_t local_rank;	/* -1: unknown */
 	bool launcher;		/* torchrun, mpirun, srun and their like: records under its own name */
 	bool recorded;		/* false: PFW_RANKS leaves this rank out */
@@ -37,9 +37,9 @@ void pfw_rank_find(struct pfw_rank *rank, const struct pfw_config *config, char 
 
 /*
  * The run's name, from PFW_RUN, else SLURM's job, step and restart count, else torchelastic's run
- * id and restart count, else PALS/Flux/LSF job ids, else `fallback` (the caller passes host, and
- * pid and start time of the root or session leader).  Characters outside [A-Za-z0-9._:@-] become
- * '_'.  Thread: init.  Signal: safe.
+ * id and restart count, else PALS/Flux/LSF job ids, else PMIx's namespace, else `fallback` (the
+ * caller passes host, and pid and start time of the root or session leader).  Characters outside
+ * [A-Za-z0-9._:@-] become '_'.  Thread: init.  Signal: safe.
  */
 void pfw_run_find(char *run, size_t size, const struct pfw_config *config, char *const *environ,
 		  const char *fallback);
@@ -58,7 +58,8 @@ struct pfw_name {
 };
 
 /*
- * Build the absolute trace path into out (PFW_PATH_MAX bytes): words expanded, suffix .pfw or
+ * Build the absolute trace path into out (PFW_PATH_MAX bytes): words expanded (%p pid, %h host, %r
+ * rank, %j job, %q{VAR}, %%; an unset VAR is empty), a directory completed by "trace", suffix .pfw or
  * .pfw.gz taken from base or from `compression`, -rankNNNN (4 digits or more), -pidNNN or
  * -launcher-HOST-pidNNN put before it.  *compressed gets what the suffix says.
  * Return 0, -ENAMETOOLONG, or -EINVAL for an empty base or a bad %-word (out then holds the word).
