@@ -15,42 +15,42 @@ enum pfw_on_full { PFW_ON_FULL_BLOCK, PFW_ON_FULL_DROP };
 
 /* Strings point into the process's environment block or to constants: copy what must last. */
 struct pfw_config {
-	bool enable_set;	/* DFTRACER_ENABLE is there at all: pfw_start() asks */
+	bool enable_set; /* DFTRACER_ENABLE is there at all: pfw_start() asks */
 	bool enable;
 	enum pfw_init init;
-	const char *log_file;	/* the base name as given; naming.h expands it */
-	const char *data_dir;	/* NULL = unset (the default exclusions), "all", or a ':' list */
+	const char *log_file; /* the base name as given; naming.h expands it */
+	const char *data_dir; /* NULL = unset (the default exclusions), "all", or a ':' list */
 	bool compression;
-	bool metadata;		/* write `args` */
+	bool metadata; /* write `args` */
 	bool disable_io;
 	bool disable_posix;
 	bool disable_stdio;
 	bool disable_tids;
-	bool whole_us;		/* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
+	bool whole_us; /* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
 	bool quiet;
 	enum pfw_on_full on_full;
-	uint64_t ring_max_bytes;	/* a thread's ring grows to this; power of two, 32 KiB..64 MiB */
-	uint64_t flush_ns;	/* an event is in the file after this long at most */
-	uint64_t write_buffer_bytes;	/* text of one write or member, at most 1 MiB */
-	const char *spool_dir;	/* NULL = choose */
-	const char *run;	/* PFW_RUN, set by `pfw run`; NULL = none */
-	int64_t rank;		/* PFW_RANK, or -1 */
-	const char *rank_var;	/* PFW_RANK_VAR, or NULL */
-	const char *ranks;	/* PFW_RANKS, or NULL: record all */
+	uint64_t ring_max_bytes; /* a thread's ring grows to this; power of two, 32 KiB..64 MiB */
+	uint64_t flush_ns;	 /* an event is in the file after this long at most */
+	uint64_t write_buffer_bytes; /* text of one write or member, at most 1 MiB */
+	const char *spool_dir;	     /* NULL = choose */
+	const char *run;	     /* PFW_RUN, set by `pfw run`; NULL = none */
+	int64_t rank;		     /* PFW_RANK, or -1 */
+	const char *rank_var;	     /* PFW_RANK_VAR, or NULL */
+	const char *ranks;	     /* PFW_RANKS, or NULL: record all */
 };
 
 enum pfw_config_state {
-	PFW_CONFIG_BUILT,	/* works in this version */
-	PFW_CONFIG_NOT_BUILT,	/* parsed and checked, answered "not built yet" when set */
-	PFW_CONFIG_IGNORED,	/* a DFTracer variable we accept and answer with "ignored" and why */
+	PFW_CONFIG_BUILT,     /* works in this version */
+	PFW_CONFIG_NOT_BUILT, /* parsed and checked, answered "not built yet" when set */
+	PFW_CONFIG_IGNORED,   /* a DFTracer variable we accept and answer with "ignored" and why */
 };
 
 /* A row of the table, for `pfw config` and the documentation. */
 struct pfw_config_row {
-	const char *name;	/* "DFTRACER_LOG_FILE" */
-	const char *accepts;	/* "a path", "0|1", "bytes, 32KiB..64MiB" */
-	const char *fallback;	/* the default as text */
-	const char *meaning;	/* one line */
+	const char *name;     /* "DFTRACER_LOG_FILE" */
+	const char *accepts;  /* "a path", "0|1", "bytes, 32KiB..64MiB" */
+	const char *fallback; /* the default as text */
+	const char *meaning;  /* one line */
 	enum pfw_config_state state;
 };
 
@@ -86,7 +86,8 @@ const struct pfw_config_row *pfw_config_rows(size_t *count);
  * its NUL); return false where that is the default, because it is unset, bad, or not built.
  * For `pfw config`.  Thread: any.
  */
-bool pfw_config_value(const struct pfw_config_row *row, char *const *environ, char *buf, size_t size);
+bool pfw_config_value(const struct pfw_config_row *row, char *const *environ, char *buf,
+		      size_t size);
 
 /* The value of NAME in environ, or NULL.  Thread: any.  Signal: safe. */
 const char *pfw_config_lookup(char *const *environ, const char *name);

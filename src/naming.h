@@ -12,17 +12,17 @@
 
 struct pfw_config;
 
-#define PFW_NAME_MAX 256	/* one path component with its NUL */
-#define PFW_PATH_MAX 4096	/* a whole path with its NUL */
+#define PFW_NAME_MAX 256  /* one path component with its NUL */
+#define PFW_PATH_MAX 4096 /* a whole path with its NUL */
 
 /* Who this process is among its fellows. */
 struct pfw_rank {
-	int32_t rank;		/* -1: no world */
-	int32_t world_size;	/* 1 where there is no world; 0: a rank of a world of unknown size */
-	int32_t local_rank;	/* -1: unknown */
-	bool launcher;		/* torchrun, mpirun, srun and their like: records under its own name */
-	bool recorded;		/* false: PFW_RANKS leaves this rank out */
-	char source[32];	/* the variable that gave the rank, "pfw_set_rank", or "none" */
+	int32_t rank;	    /* -1: no world */
+	int32_t world_size; /* 1 where there is no world; 0: a rank of a world of unknown size */
+	int32_t local_rank; /* -1: unknown */
+	bool launcher;	    /* torchrun, mpirun, srun and their like: records under its own name */
+	bool recorded;	    /* false: PFW_RANKS leaves this rank out */
+	char source[32];    /* the variable that gave the rank, "pfw_set_rank", or "none" */
 };
 
 /*
@@ -46,15 +46,15 @@ void pfw_run_find(char *run, size_t size, const struct pfw_config *config, char 
 
 /* What pfw_name_build() needs to know. */
 struct pfw_name {
-	const char *base;	/* DFTRACER_LOG_FILE, pfw_start's or -o's; may have %-words and a suffix */
-	const char *cwd;	/* made absolute against this */
+	const char *base; /* DFTRACER_LOG_FILE, pfw_start's or -o's; may have %-words and a suffix */
+	const char *cwd;  /* made absolute against this */
 	const char *host;
-	const char *job;	/* %j: the run's job id, or NULL: expands to "nojob" */
-	char *const *environ;	/* for %q{VAR} */
+	const char *job;      /* %j: the run's job id, or NULL: expands to "nojob" */
+	char *const *environ; /* for %q{VAR} */
 	const struct pfw_rank *rank;
 	pid_t pid;
-	bool child;		/* a traced ancestor of the same rank exists: gets -pidNNN */
-	bool compression;	/* unless the base's suffix decides */
+	bool child;	  /* a traced ancestor of the same rank exists: gets -pidNNN */
+	bool compression; /* unless the base's suffix decides */
 };
 
 /*
@@ -76,7 +76,7 @@ int pfw_name_numbered(char *out, const char *path, unsigned n);
 /* What /proc/PID/stat says that matters here. */
 struct pfw_process {
 	pid_t pid, ppid, session;
-	uint64_t start_time;	/* clock ticks since boot: with pid and boot id unique */
+	uint64_t start_time; /* clock ticks since boot: with pid and boot id unique */
 };
 
 /* Fill *process from /proc/<pid>/stat; 0 or -errno.  Thread: any.  Signal: safe. */

@@ -1,0 +1,568 @@
+/* naming.c - ranks from launchers' variables, names of runs and of files.  See naming.h. */
+#include "naming.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "config.h"
+#include "os.h"
+#include "text.h"
+
+/* ---- rank ---- */
+
+/* What one kind of launcher tells its processes. */
+struct family {
+	const char *rank;
+	const char *size; /* NULL: it does not say */
+	const char *local_rank[2];
+	int32_t least_size; /* 0: a rank counts even where the size is missing */
+};
+
+/*
+ * In DESIGN section 4's order.  torchrun comes first because its workers inherit what started the
+ * agent; SLURM_PROCID last, because below an agent under srun it is the node, and more than one task
+ * is asked for because a program started by hand in an allocation has it too.
+ */
+static const struct family families[] = {
+	{ "RANK", "WORLD_SIZE", { "LOCAL_RANK" }, 1 },
+	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", { "OMPI_COMM_WORLD_LOCAL_RANK" }, 0 },
+	{ "PMIX_RANK", NULL, { NULL }, 0 },
+	{ "PMI_RANK", "PMI_SIZE", { "MPI_LOCALRANKID", "PMI_LOCAL_RANK" }, 0 },
+	{ "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", { "MV2_COMM_WORLD_LOCAL_RANK" }, 0 },
+	{ "PALS_RANKID", NULL, { "PALS_LOCAL_RANKID" }, 0 },
+	{ "FLUX_TASK_RANK", "FLUX_JOB_SIZE", { "FLUX_TASK_LOCAL_ID" }, 0 },
+	{ "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", { "JSM_NAMESPACE_LOCAL_RANK" }, 0 },
+	{ "SLURM_PROCID", "SLURM_NTASKS", { "SLURM_LOCALID" }, 2 },
+};
+
+/* The number that a variable holds, or -1: unset, or not a number of that kind. */
+static int32_t number_of(char *const *environ, const char *name)
+{
+	const char *text = name ? pfw_config_lookup(environ, name) : NULL;
+	const char *end;
+	uint64_t value;
+
+	if (!text)
+		return -1;
+	end = pfw_text_u64(text, &value);
+	return end && *end == '\0' && value <= INT32_MAX ? (int32_t)value : -1;
+}
+
+static int32_t local_rank_of(char *const *environ, const struct family *family)
+{
+	int32_t local = number_of(environ, family->local_rank[0]);
+
+	return local >= 0 ? local : number_of(environ, family->local_rank[1]);
+}
+
+/* The size that the family gives a world with this rank in it, or 0. */
+static int32_t size_of(char *const *environ, const struct family *family, int32_t rank)
+{
+	int32_t size = number_of(environ, family->size);
+
+	return size > rank && size >= family->least_size ? size : 0;
+}
+
+/*
+ * The rank is known and its world is not: ask the families that give this process the same rank,
+ * then the others, of which a size of 1 says nothing about a world that they do not know.
+ */
+static void borrow_world(struct pfw_rank *rank, char *const *environ)
+{
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < PFW_ARRAY_LEN(families); i++) {
+			const struct family *family = &families[i];
+			bool agrees = number_of(environ, family->rank) == rank->rank;
+			int32_t size = size_of(environ, family, rank->rank);
+
+			if (size == 0 || (pass == 0 ? !agrees : size == 1))
+				continue;
+			rank->world_size = size;
+			if (rank->local_rank < 0)
+				rank->local_rank = local_rank_of(environ, family);
+			return;
+		}
+	}
+}
+
+static bool take_rank(struct pfw_rank *rank, int64_t number, const char *source)
+{
+	struct pfw_text text;
+
+	if (number < 0)
+		return false;
+	pfw_text_init(&text, rank->source, sizeof(rank->source));
+	pfw_text_add(&text, source);
+	rank->rank = (int32_t)number;
+	rank->world_size = 0;
+	return true;
+}
+
+static bool take_family(struct pfw_rank *rank, char *const *environ, const struct family *family)
+{
+	int32_t number = number_of(environ, family->rank);
+	int32_t size = size_of(environ, family, number);
+
+	/* A size that the rank does not fit into makes the pair worth nothing. */
+	if (number < 0 ||
+	    (size == 0 && (family->least_size > 0 || number_of(environ, family->size) >= 0)))
+		return false;
+	take_rank(rank, number, family->rank);
+	rank->world_size = size;
+	rank->local_rank = local_rank_of(environ, family);
+	return true;
+}
+
+/* First hit wins. */
+static void find_rank(struct pfw_rank *rank, const struct pfw_config *config, char *const *environ)
+{
+	bool found = take_rank(rank, config->rank, "PFW_RANK");
+
+	if (!found && config->rank_var)
+		found = take_rank(rank, number_of(environ, config->rank_var), config->rank_var);
+	for (size_t i = 0; !found && i < PFW_ARRAY_LEN(families); i++)
+		found = take_family(rank, environ, &families[i]);
+	if (found && rank->world_size == 0)
+		borrow_world(rank, environ);
+}
+
+/* ---- launchers ---- */
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool is_one_of(const char *name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_launcher_program(const char *path)
+{
+	/* The last four are what mpirun leaves on a node to start the ranks there. */
+	static const char *const names[] = {
+		"torchrun",
+		"accelerate",
+		"deepspeed",
+		"mpirun",
+		"mpiexec",
+		"orterun",
+		"prterun",
+		"srun",
+		"flux",
+		"jsrun",
+		"aprun",
+		"prun",
+		"hydra_pmi_proxy",
+		"hydra_bstrap_proxy",
+		"orted",
+		"prted",
+	};
+	const char *name = base_of(path);
+
+	/* Distributions add the implementation: mpirun.openmpi, mpiexec.hydra. */
+	return is_one_of(name, names, PFW_ARRAY_LEN(names)) || strncmp(name, "mpirun.", 7) == 0 ||
+	       strncmp(name, "mpiexec.", 8) == 0;
+}
+
+static bool is_launcher_module(const char *module)
+{
+	static const char *const names[] = {
+		"torch.distributed.run",      "torch.distributed.launch",
+		"accelerate.commands.launch", "accelerate.commands.accelerate_cli",
+		"deepspeed.launcher.runner",  "deepspeed.launcher.launch",
+	};
+
+	return is_one_of(module, names, PFW_ARRAY_LEN(names));
+}
+
+/*
+ * Whether Python runs a launcher: the module after -m, or the script.  Python's short options may
+ * be joined ("-um"), and what follows -c, -m or the script belongs to the program.
+ */
+static bool python_launches(int argc, char *const *argv)
+{
+	for (int i = 1; i < argc && argv[i]; i++) {
+		const char *letter = argv[i];
+
+		if (*letter != '-')
+			return is_launcher_program(letter);
+		if (letter[1] == '-') {
+			i += strcmp(letter, "--check-hash-based-pycs") == 0;
+			continue;
+		}
+		while (*++letter != '\0' && !strchr("cmWX", *letter))
+			;
+		if (*letter == 'c' || strcmp(argv[i], "-") == 0)
+			return false;
+		if (*letter == '\0')
+			continue;
+		if (*letter == 'm' && letter[1] != '\0')
+			return is_launcher_module(letter + 1);
+		if (letter[1] != '\0') /* -Wignore, -Xdev */
+			continue;
+		i++;
+		if (*letter == 'm')
+			return i < argc && argv[i] && is_launcher_module(argv[i]);
+	}
+	return false;
+}
+
+static bool is_launcher(int argc, char *const *argv)
+{
+	const char *name;
+
+	if (argc < 1 || !argv[0])
+		return false;
+	name = base_of(argv[0]);
+	if (strncmp(name, "python", 6) == 0 || strncmp(name, "pypy", 4) == 0)
+		return python_launches(argc, argv);
+	return is_launcher_program(name);
+}
+
+void pfw_rank_find(struct pfw_rank *rank, const struct pfw_config *config, char *const *environ,
+		   int argc, char *const *argv)
+{
+	*rank = (struct pfw_rank){
+		.rank = -1, .world_size = 1, .local_rank = -1, .recorded = true, .source = "none"
+	};
+	rank->launcher = is_launcher(argc, argv);
+	if (!rank->launcher)
+		find_rank(rank, config, environ);
+	if (!config->ranks)
+		return;
+	/* Without a world a process is its own rank 0; a launcher is no rank at all.  A list that is
+	 * not one leaves nobody out: config.c has said so. */
+	rank->recorded = !rank->launcher &&
+			 pfw_config_ranks_hold(config->ranks,
+					       rank->rank < 0 ? 0 : (uint64_t)rank->rank) != 0;
+}
+
+/* ---- run ---- */
+
+static bool is_plain(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       (c != '\0' && strchr("._:@-", c));
+}
+
+/* Append with every other character as '_': a run's and a host's name become part of file names. */
+static void add_plain(struct pfw_text *text, const char *string)
+{
+	for (; *string != '\0'; string++)
+		pfw_text_add_bytes(text, is_plain(*string) ? string : "_", 1);
+}
+
+/* The variable's value, or NULL where it is unset or empty. */
+static const char *value_of(char *const *environ, const char *name)
+{
+	const char *value = pfw_config_lookup(environ, name);
+
+	return value && *value != '\0' ? value : NULL;
+}
+
+/* Append `before` and the value of the variable, where it has one; whether it had. */
+static bool add_value(struct pfw_text *run, char *const *environ, const char *before,
+		      const char *name)
+{
+	const char *value = value_of(environ, name);
+
+	if (!value)
+		return false;
+	pfw_text_add(run, before);
+	add_plain(run, value);
+	return true;
+}
+
+/* Append how often it was restarted: a restarted job's ranks are another run's. */
+static void add_restarts(struct pfw_text *run, char *const *environ, const char *before,
+			 const char *name)
+{
+	if (number_of(environ, name) > 0)
+		add_value(run, environ, before, name);
+}
+
+static bool add_slurm(struct pfw_text *run, char *const *environ)
+{
+	if (!add_value(run, environ, "slurm-", "SLURM_JOB_ID") &&
+	    !add_value(run, environ, "slurm-", "SLURM_JOBID"))
+		return false;
+	if (!add_value(run, environ, ".", "SLURM_STEP_ID"))
+		add_value(run, environ, ".", "SLURM_STEPID");
+	add_restarts(run, environ, "-r", "SLURM_RESTART_COUNT");
+	add_restarts(run, environ, "-e", "TORCHELASTIC_RESTART_COUNT");
+	return true;
+}
+
+/*
+ * torchrun's id is "none" unless one was given.  On one host the fallback (from the agent, the root)
+ * tells runs apart then; on several, where it would tell hosts apart, where they meet must do.
+ */
+static bool add_torchelastic(struct pfw_text *run, char *const *environ)
+{
+	const char *id = value_of(environ, "TORCHELASTIC_RUN_ID");
+	bool named = id && strcmp(id, "none") != 0;
+	int32_t here = number_of(environ, "LOCAL_WORLD_SIZE");
+
+	if (!id || (!named && (here < 0 || here >= number_of(environ, "WORLD_SIZE"))))
+		return false;
+	add_value(run, environ, "torch-", "TORCHELASTIC_RUN_ID");
+	if (!named) {
+		add_value(run, environ, "-", "MASTER_ADDR");
+		add_value(run, environ, ":", "MASTER_PORT");
+	}
+	add_restarts(run, environ, "-r", "TORCHELASTIC_RESTART_COUNT");
+	return true;
+}
+
+static bool add_scheduler(struct pfw_text *run, char *const *environ)
+{
+	if (add_value(run, environ, "pals-", "PALS_APID") ||
+	    add_value(run, environ, "flux-", "FLUX_JOB_ID"))
+		return true;
+	if (add_value(run, environ, "lsf-", "LSB_JOBID")) {
+		add_restarts(run, environ, ".", "LSB_JOBINDEX"); /* 0 where it is no array */
+		return true;
+	}
+	return add_value(run, environ, "pmix-", "PMIX_NAMESPACE");
+}
+
+void pfw_run_find(char *run, size_t size, const struct pfw_config *config, char *const *environ,
+		  const char *fallback)
+{
+	struct pfw_text text;
+
+	pfw_text_init(&text, run, size);
+	if (config->run)
+		add_plain(&text, config->run);
+	else if (!add_slurm(&text, environ) && !add_torchelastic(&text, environ) &&
+		 !add_scheduler(&text, environ))
+		add_plain(&text, fallback);
+}
+
+/* ---- file names ---- */
+
+/* Append what the one-letter word stands for; false where there is no such word. */
+static bool add_word(struct pfw_text *out, const struct pfw_name *name, char letter)
+{
+	switch (letter) {
+	case '%':
+		pfw_text_add(out, "%");
+		return true;
+	case 'p':
+		pfw_text_add_u64(out, (uint64_t)name->pid, 1);
+		return true;
+	case 'h':
+		add_plain(out, name->host);
+		return true;
+	case 'j':
+		add_plain(out, name->job ? name->job : "nojob");
+		return true;
+	case 'r':
+		if (name->rank->launcher)
+			pfw_text_add(out, "launcher");
+		else
+			pfw_text_add_u64(out, name->rank->rank < 0 ? 0 : (uint64_t)name->rank->rank,
+					 1);
+		return true;
+	}
+	return false;
+}
+
+/* Append the value of the VAR of "%q{VAR}" at `word`; return the bytes of the word, 0 for a bad one. */
+static size_t add_variable(struct pfw_text *out, const struct pfw_name *name, const char *word)
+{
+	const char *start = word + strlen("%q{");
+	const char *close_brace = strchr(word, '}');
+	size_t bytes;
+
+	if (word[2] != '{' || !close_brace || close_brace == start)
+		return 0;
+	bytes = (size_t)(close_brace - start);
+	for (char *const *entry = name->environ; *entry; entry++) {
+		if (strncmp(*entry, start, bytes) == 0 && (*entry)[bytes] == '=') {
+			pfw_text_add(out, *entry + bytes + 1);
+			break;
+		}
+	}
+	return (size_t)(close_brace + 1 - word);
+}
+
+/* Append the base with its words expanded; or leave the bad word in out and return -EINVAL. */
+static int expand(struct pfw_text *out, const struct pfw_name *name)
+{
+	for (const char *at = name->base; *at != '\0';) {
+		size_t bytes = strcspn(at, "%");
+
+		pfw_text_add_bytes(out, at, bytes);
+		at += bytes;
+		if (*at == '\0')
+			break;
+		bytes = at[1] == 'q'		     ? add_variable(out, name, at)
+			: add_word(out, name, at[1]) ? 2
+						     : 0;
+		if (bytes == 0) {
+			pfw_text_init(out, out->start, (size_t)(out->end - out->start) + 1);
+			pfw_text_add_bytes(out, at, at[1] == 'q' ? strlen(at) : strnlen(at, 2));
+			return -EINVAL;
+		}
+		at += bytes;
+	}
+	return out->at == out->start ? -EINVAL : 0;
+}
+
+/* Put the working directory in front of a relative path, without a "./" between. */
+static void make_absolute(struct pfw_text *out, const char *cwd)
+{
+	const char *path = out->start;
+	size_t cwd_bytes = strlen(cwd);
+	size_t bytes;
+
+	if (*path == '/')
+		return;
+	while (path[0] == '.' && path[1] == '/') {
+		path += 2;
+		path += strspn(path, "/");
+	}
+	cwd_bytes -= cwd_bytes > 0 && cwd[cwd_bytes - 1] == '/';
+	bytes = (size_t)(out->at - path);
+	if (cwd_bytes + 1 + bytes > (size_t)(out->end - out->start)) {
+		out->cut = true;
+		return;
+	}
+	memmove(out->start + cwd_bytes + 1, path, bytes + 1);
+	memcpy(out->start, cwd, cwd_bytes);
+	out->start[cwd_bytes] = '/';
+	out->at = out->start + cwd_bytes + 1 + bytes;
+}
+
+/* Bytes of a trace's suffix at the end of a path; 0 where it has none. */
+static size_t suffix_bytes(const char *path, size_t bytes)
+{
+	static const char *const suffixes[] = { ".pfw.gz", ".pfw" };
+
+	for (size_t i = 0; i < PFW_ARRAY_LEN(suffixes); i++) {
+		size_t n = strlen(suffixes[i]);
+
+		if (bytes >= n && memcmp(path + bytes - n, suffixes[i], n) == 0)
+			return n;
+	}
+	return 0;
+}
+
+/* A base that names a directory ("out/", ".", "..") gets the usual name in it. */
+static void complete_directory(struct pfw_text *out)
+{
+	const char *last = base_of(out->start);
+
+	if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
+		pfw_text_add(out, "/");
+	if (*base_of(out->start) == '\0')
+		pfw_text_add(out, "trace");
+}
+
+static void add_who(struct pfw_text *out, const struct pfw_name *name)
+{
+	const struct pfw_rank *rank = name->rank;
+
+	if (rank->launcher) {
+		pfw_text_add(out, "-launcher-");
+		add_plain(out, name->host);
+	} else if (rank->rank >= 0 && rank->world_size != 1) {
+		pfw_text_add(out, "-rank");
+		pfw_text_add_u64(out, (uint64_t)rank->rank, 4);
+	}
+	if (rank->launcher || name->child) {
+		pfw_text_add(out, "-pid");
+		pfw_text_add_u64(out, (uint64_t)name->pid, 1);
+	}
+}
+
+static int check_length(const struct pfw_text *out)
+{
+	return out->cut || strlen(base_of(out->start)) >= PFW_NAME_MAX ? -ENAMETOOLONG : 0;
+}
+
+int pfw_name_build(char *out, const struct pfw_name *name, bool *compressed)
+{
+	struct pfw_text text;
+	size_t suffix;
+	int error;
+
+	pfw_text_init(&text, out, PFW_PATH_MAX);
+	error = name->base ? expand(&text, name) : -EINVAL;
+	if (error)
+		return error;
+	make_absolute(&text, name->cwd);
+	suffix = suffix_bytes(out, (size_t)(text.at - out));
+	*compressed = suffix > 0 ? suffix == strlen(".pfw.gz") : name->compression;
+	text.at -= suffix;
+	*text.at = '\0';
+	complete_directory(&text);
+	add_who(&text, name);
+	pfw_text_add(&text, *compressed ? ".pfw.gz" : ".pfw");
+	return check_length(&text);
+}
+
+int pfw_name_numbered(char *out, const char *path, unsigned n)
+{
+	size_t bytes = strlen(path);
+	size_t stem = bytes - suffix_bytes(path, bytes);
+	struct pfw_text text;
+
+	pfw_text_init(&text, out, PFW_PATH_MAX);
+	pfw_text_add_bytes(&text, path, stem);
+	pfw_text_add(&text, ".");
+	pfw_text_add_u64(&text, n, 1);
+	pfw_text_add(&text, path + stem);
+	return check_length(&text);
+}
+
+/* ---- processes ---- */
+
+/* The number that is the n-th word (from 0) of text, or 0: a kernel writes them all. */
+static uint64_t word_number(const char *text, int n)
+{
+	uint64_t value = 0;
+
+	for (; n > 0; n--) {
+		text += strcspn(text, " ");
+		text += strspn(text, " ");
+	}
+	return pfw_text_u64(text, &value) ? value : 0;
+}
+
+int pfw_process_read(struct pfw_process *process, pid_t pid)
+{
+	char path[32], stat[1024];
+	struct pfw_text text;
+	const char *rest;
+	ssize_t bytes;
+
+	pfw_text_init(&text, path, sizeof(path));
+	pfw_text_add(&text, "/proc/");
+	pfw_text_add_u64(&text, (uint64_t)pid, 1);
+	pfw_text_add(&text, "/stat");
+	bytes = pfw_os_read_file(path, stat, sizeof(stat));
+	if (bytes < 0)
+		return (int)bytes;
+	/* The name in parentheses may hold anything, parentheses and spaces too: go on behind it. */
+	rest = strrchr(stat, ')');
+	if (!rest || strncmp(rest, ") ", 2) != 0)
+		return -EINVAL;
+	rest += 2;
+	*process = (struct pfw_process){
+		.pid = pid,
+		.ppid = (pid_t)word_number(rest, 1),
+		.session = (pid_t)word_number(rest, 3),
+		.start_time = word_number(rest, 19),
+	};
+	return 0;
+}
