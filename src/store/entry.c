@@ -1,0 +1,321 @@
+/* entry.c - one line of a trace, taken apart; see entry.h. */
+#include "entry.h"
+
+#include <string.h>
+
+#include "jsonread.h"
+
+/* ---- the keys of a line ---- */
+
+static const char *const key_names[PFW_ENTRY_KEYS] = { "id", "name", "cat", "pid",  "tid",
+						       "ts", "dur",  "ph",  "args", "type" };
+
+const char *pfw_entry_key_name(unsigned bit)
+{
+	return bit && __builtin_ctz(bit) < PFW_ENTRY_KEYS ? key_names[__builtin_ctz(bit)] : "?";
+}
+
+static unsigned key_bit(const struct pfw_slice *key)
+{
+	for (unsigned i = 0; i < PFW_ENTRY_KEYS; i++) {
+		if (pfw_slice_is(key, key_names[i]))
+			return 1u << i;
+	}
+	return PFW_ENTRY_OTHER;
+}
+
+/* The letter of ph's text; DFTracer 2.2 writes 1 to 4. */
+static char ph_letter(const struct pfw_value *value)
+{
+	static const char by_number[] = "?XCAM";
+	char plain[8];
+	uint64_t number;
+
+	if (value->type == PFW_VALUE_NUMBER)
+		return pfw_value_u64(value, &number) && number < 5 ? by_number[number] : '?';
+	if (pfw_slice_decode(&value->text, plain, sizeof(plain)) != 1)
+		return '?';
+	return strchr("XiCMA", plain[0]) ? plain[0] : '?';
+}
+
+static bool set_text(struct pfw_slice *slice, const struct pfw_value *value,
+		     enum pfw_value_type type)
+{
+	if (value->type != type)
+		return false;
+	*slice = value->text;
+	return true;
+}
+
+static bool set_ns(int64_t *ns, const struct pfw_value *value)
+{
+	return value->type == PFW_VALUE_NUMBER && pfw_slice_us(&value->text, ns);
+}
+
+/* Put a key's value where it belongs; false: it cannot be the value of this key. */
+static bool set_value(struct pfw_entry *entry, unsigned bit, const struct pfw_value *value)
+{
+	uint64_t unused;
+
+	switch (bit) {
+	case PFW_ENTRY_ID:
+		return pfw_value_u64(value, &entry->id);
+	case PFW_ENTRY_NAME:
+		return set_text(&entry->name, value, PFW_VALUE_STRING);
+	case PFW_ENTRY_CAT:
+		return set_text(&entry->cat, value, PFW_VALUE_STRING);
+	case PFW_ENTRY_PID:
+		return pfw_value_u64(value, &entry->pid);
+	case PFW_ENTRY_TID:
+		return pfw_value_u64(value, &entry->tid);
+	case PFW_ENTRY_TS:
+		return set_ns(&entry->ts_ns, value);
+	case PFW_ENTRY_DUR:
+		return set_ns(&entry->dur_ns, value);
+	case PFW_ENTRY_PH:
+		entry->integer_ph = value->type == PFW_VALUE_NUMBER;
+		if (value->type != PFW_VALUE_STRING && value->type != PFW_VALUE_NUMBER)
+			return false;
+		entry->ph = ph_letter(value);
+		return true;
+	case PFW_ENTRY_ARGS:
+		return set_text(&entry->args, value, PFW_VALUE_OBJECT);
+	case PFW_ENTRY_TYPE:
+		return pfw_value_u64(value, &unused);
+	default:
+		return true;
+	}
+}
+
+/* What is left of a value that a later one of the same key replaces. */
+static void clear_value(struct pfw_entry *entry, unsigned bit)
+{
+	static const struct pfw_value nothing = { .type = PFW_VALUE_NUMBER, .text = { .at = "0" } };
+	struct pfw_value zero = nothing;
+
+	zero.text.bytes = 1;
+	entry->wrong &= (uint16_t)~bit;
+	if (bit == PFW_ENTRY_NAME)
+		entry->name = (struct pfw_slice){ .at = "" };
+	else if (bit == PFW_ENTRY_CAT)
+		entry->cat = (struct pfw_slice){ .at = "" };
+	else if (bit == PFW_ENTRY_ARGS)
+		entry->args = (struct pfw_slice){ .at = "{}", .bytes = 2 };
+	else if (bit == PFW_ENTRY_PH)
+		entry->ph = '?';
+	else
+		set_value(entry, bit, &zero);
+}
+
+/* One `"key":value` of the line's object. */
+static bool read_member(struct pfw_reader *reader, struct pfw_entry *entry)
+{
+	struct pfw_slice key;
+	struct pfw_value value;
+	unsigned bit;
+
+	if (!pfw_reader_key(reader, &key) || !pfw_reader_value(reader, &value))
+		return false;
+	bit = key_bit(&key);
+	if (entry->has & bit) {
+		entry->repeated |= (uint16_t)(bit & ~PFW_ENTRY_OTHER);
+		clear_value(entry, bit);
+	}
+	entry->has |= (uint16_t)bit;
+	if (!set_value(entry, bit, &value)) {
+		clear_value(entry, bit);
+		entry->wrong |= (uint16_t)bit;
+	}
+	return true;
+}
+
+static bool read_object(struct pfw_reader *reader, struct pfw_entry *entry)
+{
+	reader->at++;
+	pfw_reader_space(reader);
+	if (pfw_reader_at(reader, '}')) {
+		reader->at++;
+		return true;
+	}
+	for (;;) {
+		if (!read_member(reader, entry))
+			return false;
+		pfw_reader_space(reader);
+		if (pfw_reader_at(reader, '}')) {
+			reader->at++;
+			return true;
+		}
+		if (!pfw_reader_at(reader, ','))
+			return pfw_reader_fail(reader, reader->at,
+					       reader->at >= reader->end
+						       ? "the line ends inside its object"
+						       : "no comma between two values");
+		reader->at++;
+		pfw_reader_space(reader);
+	}
+}
+
+/* ---- a line ---- */
+
+static void init_entry(struct pfw_entry *entry)
+{
+	*entry = (struct pfw_entry){
+		.kind = PFW_ENTRY_EVENT,
+		.ph = '?',
+		.name = { .at = "" },
+		.cat = { .at = "" },
+		.args = { .at = "{}", .bytes = 2 },
+	};
+}
+
+/* What begins a line that is no object. */
+static const char *no_object(const char *at, const char *end)
+{
+	if (end - at >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0)
+		return "a byte-order mark in front of the object";
+	if (*at == '\0')
+		return "NUL bytes instead of an object";
+	return "not a JSON object";
+}
+
+static void set_bad(struct pfw_entry *entry, const char *why, size_t at)
+{
+	init_entry(entry);
+	entry->kind = PFW_ENTRY_BAD;
+	entry->why = why;
+	entry->why_at = at;
+}
+
+void pfw_entry_parse_any(struct pfw_entry *entry, const char *line, size_t bytes)
+{
+	struct pfw_reader reader = { .at = line, .end = line + bytes };
+
+	init_entry(entry);
+	pfw_reader_space(&reader);
+	if (reader.at == reader.end) {
+		entry->kind = PFW_ENTRY_BLANK;
+		return;
+	}
+	if (*reader.at == '[' || *reader.at == ']') {
+		const char *bracket = reader.at++;
+
+		entry->comma = pfw_reader_at(&reader, ',');
+		reader.at += entry->comma;
+		pfw_reader_space(&reader);
+		if (reader.at == reader.end)
+			entry->kind = PFW_ENTRY_BRACKET;
+		else
+			set_bad(entry, "not a JSON object", (size_t)(bracket - line));
+		return;
+	}
+	if (*reader.at != '{') {
+		set_bad(entry, no_object(reader.at, reader.end), (size_t)(reader.at - line));
+		return;
+	}
+	if (read_object(&reader, entry)) {
+		pfw_reader_space(&reader);
+		entry->comma = pfw_reader_at(&reader, ',');
+		reader.at += entry->comma;
+		pfw_reader_space(&reader);
+		if (reader.at == reader.end)
+			return;
+		pfw_reader_fail(&reader, reader.at, "something behind the object");
+	}
+	set_bad(entry, reader.why, (size_t)(reader.why_at - line));
+}
+
+/* ---- the fast path ---- */
+
+/* Inlined, so that the length and the comparison of a constant become constants too. */
+__attribute__((always_inline)) static inline bool take(struct pfw_reader *reader, const char *text)
+{
+	size_t bytes = strlen(text);
+
+	if ((size_t)(reader->end - reader->at) < bytes || memcmp(reader->at, text, bytes) != 0)
+		return false;
+	reader->at += bytes;
+	return true;
+}
+
+/* A whole number of at most 18 digits, which cannot overflow. */
+static inline bool take_u64(struct pfw_reader *reader, uint64_t *number)
+{
+	const char *start = reader->at;
+	uint64_t sum = 0;
+
+	while (pfw_reader_at_digit(reader))
+		sum = sum * 10 + (uint64_t)(*reader->at++ - '0');
+	*number = sum;
+	return reader->at > start && reader->at - start <= 18 &&
+	       (*start != '0' || reader->at - start == 1);
+}
+
+/* µs with three decimals or none. */
+static inline bool take_us(struct pfw_reader *reader, int64_t *ns)
+{
+	uint64_t whole, part;
+	const char *start = reader->at;
+
+	if (!take_u64(reader, &whole) || reader->at - start > 15)
+		return false;
+	*ns = (int64_t)whole * 1000;
+	if (!pfw_reader_at(reader, '.'))
+		return true;
+	start = ++reader->at;
+	for (part = 0; pfw_reader_at_digit(reader); reader->at++)
+		part = part * 10 + (uint64_t)(*reader->at - '0');
+	*ns += (int64_t)part;
+	return reader->at - start == 3;
+}
+
+static inline bool take_text(struct pfw_reader *reader, struct pfw_slice *slice)
+{
+	slice->at = reader->at;
+	if (!pfw_reader_string(reader))
+		return false;
+	slice->bytes = (size_t)(reader->at - 1 - slice->at);
+	slice->escaped = reader->escaped;
+	return true;
+}
+
+#define FAST_KEYS                                                                        \
+	(PFW_ENTRY_ID | PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PID | PFW_ENTRY_TID | \
+	 PFW_ENTRY_TS | PFW_ENTRY_PH | PFW_ENTRY_ARGS)
+
+bool pfw_entry_parse_fast(struct pfw_entry *entry, const char *line, size_t bytes)
+{
+	struct pfw_reader reader = { .at = line, .end = line + bytes };
+
+	init_entry(entry);
+	entry->fast = true;
+	entry->has = FAST_KEYS;
+	if (!take(&reader, "{\"id\":") || !take_u64(&reader, &entry->id) ||
+	    !take(&reader, ",\"name\":\"") || !take_text(&reader, &entry->name) ||
+	    !take(&reader, ",\"cat\":\"") || !take_text(&reader, &entry->cat) ||
+	    !take(&reader, ",\"pid\":") || !take_u64(&reader, &entry->pid) ||
+	    !take(&reader, ",\"tid\":") || !take_u64(&reader, &entry->tid) ||
+	    !take(&reader, ",\"ts\":") || !take_us(&reader, &entry->ts_ns))
+		return false;
+	if (take(&reader, ",\"dur\":")) {
+		entry->has |= PFW_ENTRY_DUR;
+		if (!take_us(&reader, &entry->dur_ns))
+			return false;
+	}
+	if (!take(&reader, ",\"ph\":\"") || reader.end - reader.at < 2 ||
+	    !memchr("XiCM", *reader.at, 4))
+		return false;
+	entry->ph = *reader.at++;
+	if (!take(&reader, "\",\"args\":") || !pfw_reader_at(&reader, '{'))
+		return false;
+	entry->args.at = reader.at;
+	if (!pfw_reader_skip(&reader))
+		return false;
+	entry->args.bytes = (size_t)(reader.at - entry->args.at);
+	return take(&reader, "}") && reader.at == reader.end;
+}
+
+void pfw_entry_parse(struct pfw_entry *entry, const char *line, size_t bytes)
+{
+	if (!pfw_entry_parse_fast(entry, line, bytes))
+		pfw_entry_parse_any(entry, line, bytes);
+}

@@ -1,0 +1,370 @@
+/* input.c - the text of a file, inflated where it is gzip; see input.h. */
+#include "input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "gzip.h"
+
+#define ROOM (256u * 1024u)
+/* Both ids, the method and a header of ours up to its subfield ids: what is looked for behind
+ * damage.  Fewer bytes would be found by chance inside compressed data. */
+#define SIGNATURE_BYTES 16u
+
+enum state {
+	STATE_FIRST, /* nothing read: is it gzip? */
+	STATE_PLAIN,
+	STATE_MEMBER,  /* inside a member */
+	STATE_BETWEEN, /* behind one */
+	STATE_SEARCH,  /* behind damage */
+	STATE_DONE,
+};
+
+struct pfw_input {
+	int fd;
+	bool seekable;
+	bool gzip;
+	bool inflating; /* z is initialised */
+	bool at_end;	/* read() has returned 0 */
+	enum state state;
+	uint64_t members;
+	uint64_t position;     /* byte of the file behind `room` */
+	uint64_t member_at;    /* where the member being read begins */
+	uint64_t member_bytes; /* its length where its header says so, else 0 */
+	uint64_t rewound_from; /* where the last damaged member was found to be damaged */
+	uint64_t problem_at;
+	size_t begin, end; /* what of room is still unread */
+	z_stream z;
+	char problem[160];
+	unsigned char room[ROOM];
+};
+
+static int open_path(const char *path)
+{
+	struct stat st;
+	int fd, error = 0;
+
+	if (strcmp(path, "-") == 0) {
+		fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		return fd < 0 ? -errno : fd;
+	}
+	/* O_NONBLOCK: a FIFO that nobody writes must not hang us in open(). */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0)
+		error = -errno;
+	else if (S_ISDIR(st.st_mode))
+		error = -EISDIR;
+	else if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
+		error = -ENODEV;
+	if (error) {
+		close(fd);
+		return error;
+	}
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	return fd;
+}
+
+int pfw_input_open(struct pfw_input **out, const char *path)
+{
+	int fd = open_path(path);
+	struct pfw_input *input;
+	off_t at;
+
+	if (fd < 0)
+		return fd;
+	input = malloc(sizeof(*input));
+	if (!input) {
+		close(fd);
+		return -ENOMEM;
+	}
+	memset(input, 0, offsetof(struct pfw_input, room));
+	input->fd = fd;
+	at = lseek(fd, 0, SEEK_CUR);
+	input->seekable = at >= 0;
+	input->position = at > 0 ? (uint64_t)at : 0;
+	*out = input;
+	return 0;
+}
+
+int pfw_input_seek(struct pfw_input *input, uint64_t at)
+{
+	if (lseek(input->fd, (off_t)at, SEEK_SET) < 0)
+		return -errno;
+	input->position = at;
+	return 0;
+}
+
+void pfw_input_close(struct pfw_input *input)
+{
+	if (input->inflating)
+		inflateEnd(&input->z);
+	close(input->fd);
+	free(input);
+}
+
+const char *pfw_input_problem(const struct pfw_input *input)
+{
+	return input->problem;
+}
+
+uint64_t pfw_input_problem_at(const struct pfw_input *input)
+{
+	return input->problem_at;
+}
+
+bool pfw_input_is_gzip(const struct pfw_input *input)
+{
+	return input->gzip;
+}
+
+uint64_t pfw_input_members(const struct pfw_input *input)
+{
+	return input->members;
+}
+
+static size_t unread(const struct pfw_input *input)
+{
+	return input->end - input->begin;
+}
+
+/* The byte of the file that is read next. */
+static uint64_t next_byte(const struct pfw_input *input)
+{
+	return input->position - unread(input);
+}
+
+/* Have at least `want` bytes unread, or all there are.  Return 0 or -errno. */
+static int fill(struct pfw_input *input, size_t want)
+{
+	if (unread(input) >= want || input->at_end)
+		return 0;
+	if (input->begin) {
+		memmove(input->room, input->room + input->begin, unread(input));
+		input->end -= input->begin;
+		input->begin = 0;
+	}
+	while (input->end < want) {
+		ssize_t got = read(input->fd, input->room + input->end, ROOM - input->end);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0) {
+			input->at_end = true;
+			break;
+		}
+		input->end += (size_t)got;
+		input->position += (uint64_t)got;
+	}
+	return 0;
+}
+
+static int problem(struct pfw_input *input, uint64_t at, const char *text)
+{
+	input->problem_at = at;
+	snprintf(input->problem, sizeof(input->problem), "%s", text);
+	return -EBADMSG;
+}
+
+/* ---- members ---- */
+
+static bool at_magic(const struct pfw_input *input)
+{
+	const unsigned char *at = input->room + input->begin;
+
+	return unread(input) >= 2 && at[0] == 0x1f && at[1] == 0x8b;
+}
+
+/* Begin the member at the next byte.  Return 0 or -ENOMEM. */
+static int begin_member(struct pfw_input *input)
+{
+	struct pfw_gzip_summary summary;
+
+	if (!input->inflating) {
+		if (inflateInit2(&input->z, 16 + MAX_WBITS) != Z_OK)
+			return -ENOMEM;
+		input->inflating = true;
+	} else {
+		inflateReset(&input->z);
+	}
+	input->member_at = next_byte(input);
+	input->member_bytes = 0;
+	if (pfw_gzip_read_summary(input->room + input->begin, unread(input), &summary) == 0)
+		input->member_bytes = summary.member_bytes;
+	input->members++;
+	input->state = STATE_MEMBER;
+	return 0;
+}
+
+/*
+ * Behind damage in a member: where it says its length, its successor begins there.  Never back to
+ * before the damage found last, so that lying lengths cannot make reading take forever.
+ */
+static void leave_damaged(struct pfw_input *input)
+{
+	uint64_t next = input->member_at + input->member_bytes, here = next_byte(input);
+
+	input->state = STATE_SEARCH;
+	if (!input->seekable || !input->member_bytes || next < input->rewound_from ||
+	    next > (uint64_t)INT64_MAX || lseek(input->fd, (off_t)next, SEEK_SET) < 0)
+		return;
+	input->rewound_from = here;
+	input->position = next;
+	input->begin = input->end = 0;
+	input->at_end = false;
+}
+
+static ssize_t inflate_some(struct pfw_input *input, void *buf, size_t size)
+{
+	int result, error = fill(input, 1);
+	char text[sizeof(input->problem)];
+	size_t made;
+
+	if (error)
+		return error;
+	input->z.next_in = input->room + input->begin;
+	input->z.avail_in = (uInt)unread(input);
+	input->z.next_out = buf;
+	input->z.avail_out = (uInt)(size > 1u << 30 ? 1u << 30 : size);
+	result = inflate(&input->z, Z_NO_FLUSH);
+	made = (size_t)((char *)input->z.next_out - (char *)buf);
+	input->begin = input->end - input->z.avail_in;
+	if (result == Z_STREAM_END) {
+		input->state = STATE_BETWEEN;
+	} else if (result == Z_MEM_ERROR) {
+		return -ENOMEM;
+	} else if (made == 0 && result == Z_BUF_ERROR && input->at_end) {
+		input->state = STATE_DONE;
+		return problem(input, input->member_at, "this gzip member is cut");
+	} else if (made == 0 && result != Z_OK && result != Z_BUF_ERROR) {
+		snprintf(text, sizeof(text), "this gzip member is damaged (%s)",
+			 input->z.msg ? input->z.msg : "not deflate data");
+		leave_damaged(input);
+		return problem(input, input->member_at, text);
+	}
+	return (ssize_t)made;
+}
+
+/* Behind a member: the next one, the end, or rubbish.  Zeroes are padding (tapes, some copiers). */
+static ssize_t next_member(struct pfw_input *input)
+{
+	int error = fill(input, PFW_GZIP_HEADER_BYTES);
+
+	if (error)
+		return error;
+	while (unread(input) && input->room[input->begin] == 0) {
+		input->begin++;
+		if (!unread(input)) {
+			error = fill(input, PFW_GZIP_HEADER_BYTES);
+			if (error)
+				return error;
+		}
+	}
+	error = fill(input, PFW_GZIP_HEADER_BYTES);
+	if (error)
+		return error;
+	if (at_magic(input))
+		return begin_member(input);
+	if (!unread(input)) {
+		input->state = STATE_DONE;
+		return 0;
+	}
+	input->state = STATE_SEARCH;
+	return problem(input, next_byte(input),
+		       "this is no gzip member: rubbish behind the last one");
+}
+
+/* Whether a member of ours begins at `at`, of which SIGNATURE_BYTES can be read. */
+static bool is_signature(const unsigned char *at)
+{
+	return at[0] == 0x1f && at[1] == 0x8b && at[2] == 8 && (at[3] & 4) && at[12] == 'P' &&
+	       at[13] == 'F' && at[14] == PFW_GZIP_EXTRA_BYTES && at[15] == 0;
+}
+
+/* Look for the next member of ours. */
+static ssize_t search(struct pfw_input *input)
+{
+	for (;;) {
+		int error = fill(input, ROOM / 2);
+
+		if (error)
+			return error;
+		for (; unread(input) >= SIGNATURE_BYTES; input->begin++) {
+			if (is_signature(input->room + input->begin))
+				return begin_member(input);
+		}
+		if (input->at_end) {
+			input->begin = input->end;
+			input->state = STATE_DONE;
+			return 0;
+		}
+	}
+}
+
+/* ---- reading ---- */
+
+static ssize_t first_bytes(struct pfw_input *input)
+{
+	int error = fill(input, PFW_GZIP_HEADER_BYTES);
+
+	if (error)
+		return error;
+	input->gzip = at_magic(input);
+	if (input->gzip)
+		return begin_member(input);
+	input->state = STATE_PLAIN;
+	return 0;
+}
+
+static ssize_t read_plain(struct pfw_input *input, void *buf, size_t size)
+{
+	size_t count = unread(input);
+	ssize_t got;
+
+	if (count) {
+		count = count < size ? count : size;
+		memcpy(buf, input->room + input->begin, count);
+		input->begin += count;
+		return (ssize_t)count;
+	}
+	do
+		got = read(input->fd, buf, size);
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
+
+ssize_t pfw_input_read(struct pfw_input *input, void *buf, size_t size)
+{
+	while (input->state != STATE_DONE) {
+		ssize_t got = 0;
+
+		switch (input->state) {
+		case STATE_FIRST:
+			got = first_bytes(input);
+			break;
+		case STATE_PLAIN:
+			return read_plain(input, buf, size);
+		case STATE_MEMBER:
+			got = inflate_some(input, buf, size);
+			break;
+		case STATE_BETWEEN:
+			got = next_member(input);
+			break;
+		default:
+			got = search(input);
+			break;
+		}
+		if (got != 0)
+			return got;
+	}
+	return 0;
+}

@@ -1,0 +1,41 @@
+/* input.h - the text of a file, inflated where it is gzip, and what is wrong with its members.
+ *
+ * Reads members one after the other in bounded memory, from a file or a pipe.  Damage does not end
+ * the reading: the next whole member of ours (they say their length) is looked for.
+ */
+#ifndef PFW_INPUT_H
+#define PFW_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct pfw_input; /* opaque: see input.c */
+
+/*
+ * Open a file, or standard input for "-".  Regular files and pipes only, and standard input of any
+ * kind.  Return 0 with *out for pfw_input_close(); -ENOMEM, -EISDIR, -ENODEV for anything else that
+ * is no file, or what open() said.  Thread: one at a time for one input, as all here.
+ */
+int pfw_input_open(struct pfw_input **out, const char *path);
+void pfw_input_close(struct pfw_input *input);
+
+/* Begin at that byte of the file instead of its first; before the first read.  0 or -errno. */
+int pfw_input_seek(struct pfw_input *input, uint64_t at);
+
+/*
+ * Read up to `size` bytes of text.  Return their number, 0 at the end, -EBADMSG where the file is
+ * damaged (pfw_input_problem() says how; reading may go on), or another -errno (it may not).
+ */
+ssize_t pfw_input_read(struct pfw_input *input, void *buf, size_t size);
+
+/* What the last -EBADMSG was about, a line without file name; and the byte of the file where the
+ * damaged member, or the rubbish, begins. */
+const char *pfw_input_problem(const struct pfw_input *input);
+uint64_t pfw_input_problem_at(const struct pfw_input *input);
+
+bool pfw_input_is_gzip(const struct pfw_input *input);
+uint64_t pfw_input_members(const struct pfw_input *input); /* begun so far */
+
+#endif

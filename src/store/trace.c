@@ -1,0 +1,122 @@
+/* trace.c - what the first and the last line of a trace say of it; see trace.h. */
+#include "trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gzip.h"
+#include "json.h"
+#include "scan.h"
+
+static void find_text(const struct pfw_slice *args, const char *key, char *out, size_t size)
+{
+	struct pfw_value value;
+
+	*out = '\0';
+	if (pfw_object_find(args, key, &value) && value.type == PFW_VALUE_STRING)
+		pfw_slice_decode(&value.text, out, size);
+}
+
+static uint64_t find_u64(const struct pfw_slice *args, const char *key, uint64_t fallback)
+{
+	struct pfw_value value;
+	uint64_t number;
+
+	return pfw_object_find(args, key, &value) && pfw_value_u64(&value, &number) ? number
+										    : fallback;
+}
+
+static void take_process(struct pfw_trace *trace, const struct pfw_entry *entry)
+{
+	struct pfw_value value;
+
+	trace->ours = true;
+	trace->pid = entry->pid;
+	trace->start_ns = entry->ts_ns;
+	trace->rank = -1;
+	if (pfw_object_find(&entry->args, "rank", &value) && !pfw_value_i64(&value, &trace->rank))
+		trace->rank = -1;
+	trace->world_size = find_u64(&entry->args, "world_size", 1);
+	find_text(&entry->args, "run", trace->run, sizeof(trace->run));
+	find_text(&entry->args, "host", trace->host, sizeof(trace->host));
+}
+
+static void take_end(struct pfw_trace *trace, const struct pfw_entry *entry)
+{
+	trace->ended = true;
+	trace->end_ns = entry->ts_ns;
+	trace->events = find_u64(&entry->args, "events", 0);
+	trace->lost = find_u64(&entry->args, "lost", 0);
+	find_text(&entry->args, "reason", trace->reason, sizeof(trace->reason));
+}
+
+int pfw_trace_head(struct pfw_trace *trace, const char *path)
+{
+	struct pfw_scan scan;
+	struct stat st;
+	int error = pfw_scan_open(&scan, path);
+
+	*trace = (struct pfw_trace){ .rank = -1 };
+	if (error)
+		return error;
+	if (pfw_scan_next(&scan) == PFW_SCAN_LINE && pfw_scan_is(&scan, "process"))
+		take_process(trace, &scan.entry);
+	pfw_scan_close(&scan);
+	if (stat(path, &st) == 0)
+		trace->bytes = (uint64_t)st.st_size;
+	return 0;
+}
+
+/* Where the last member of ours begins: each says its length.  0 where they do not. */
+static uint64_t last_member(int fd)
+{
+	unsigned char header[PFW_GZIP_HEADER_BYTES];
+	struct pfw_gzip_summary summary;
+	uint64_t at = 0, last = 0;
+
+	while (pread(fd, header, sizeof(header), (off_t)at) == (ssize_t)sizeof(header) &&
+	       pfw_gzip_read_summary(header, sizeof(header), &summary) == 0 &&
+	       summary.member_bytes) {
+		last = at;
+		at += summary.member_bytes;
+	}
+	return last;
+}
+
+/* Where to begin reading so as to see the last two lines at least. */
+static uint64_t tail_begin(const char *path, uint64_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	unsigned char magic[2] = { 0 };
+	uint64_t begin = bytes > 2 * PFW_JSON_LINE_MAX ? bytes - 2 * PFW_JSON_LINE_MAX : 0;
+
+	if (fd < 0)
+		return 0;
+	if (pread(fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b)
+		begin = last_member(fd);
+	close(fd);
+	return begin;
+}
+
+int pfw_trace_read(struct pfw_trace *trace, const char *path)
+{
+	enum pfw_scan_result result;
+	struct pfw_scan scan;
+	int error = pfw_trace_head(trace, path);
+
+	if (error || !trace->ours)
+		return error;
+	error = pfw_scan_open_at(&scan, path, tail_begin(path, trace->bytes));
+	if (error)
+		return error;
+	while ((result = pfw_scan_next(&scan)) != PFW_SCAN_END && result != PFW_SCAN_FAILED) {
+		trace->ended = false;
+		if (result == PFW_SCAN_LINE && pfw_scan_is(&scan, "end"))
+			take_end(trace, &scan.entry);
+	}
+	pfw_scan_close(&scan);
+	return 0;
+}

@@ -1,0 +1,31 @@
+/* trace.h - what the first and the last line of a trace say of it, without reading the rest. */
+#ifndef PFW_TRACE_H
+#define PFW_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pfw_trace {
+	uint64_t bytes; /* of the file */
+	bool ours;	/* begins with a `process` line; all below are from it */
+	char run[128];
+	char host[72];
+	uint64_t pid;
+	int64_t rank; /* -1: none */
+	uint64_t world_size;
+	int64_t start_ns;
+	bool ended; /* its last line is an `end`; all below are from it */
+	char reason[16];
+	uint64_t events;
+	uint64_t lost;
+	int64_t end_ns;
+};
+
+/* Fill *trace from the first line.  Return 0 (also where it is not ours) or why the file cannot be
+ * read, -errno.  Thread: any. */
+int pfw_trace_head(struct pfw_trace *trace, const char *path);
+
+/* The same, and the `end` from the last lines. */
+int pfw_trace_read(struct pfw_trace *trace, const char *path);
+
+#endif
