@@ -426,6 +426,14 @@ static size_t edit_distance(const char *a, const char *b)
 	return line[a_bytes % 3][b_bytes];
 }
 
+/* The same, where a name inside the other (FLUSH for FLUSH_MS) is one edit. */
+static size_t name_distance(const char *a, const char *b)
+{
+	if (strcmp(a, b) != 0 && strlen(a) >= 4 && (strstr(a, b) || strstr(b, a)))
+		return 1;
+	return edit_distance(a, b);
+}
+
 /* Bytes of the prefix that makes `name` one of ours to answer for; 0 = none. */
 static size_t prefix_bytes(const char *name)
 {
@@ -444,7 +452,7 @@ static const char *nearest_name(const char *name)
 
 	for (size_t i = 0; i < ROW_COUNT; i++) {
 		size_t other = prefix_bytes(rows[i].name);
-		size_t edits = edit_distance(name + prefix, rows[i].name + other);
+		size_t edits = name_distance(name + prefix, rows[i].name + other);
 
 		edits += prefix != other;
 		if (edits < best || (edits == best && !nearest)) {

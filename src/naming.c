@@ -147,24 +147,21 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
 static bool is_launcher_program(const char *path)
 {
 	/* The last four are what mpirun leaves on a node to start the ranks there. */
-	static const char *const names[] = {
-		"torchrun",
-		"accelerate",
-		"deepspeed",
-		"mpirun",
-		"mpiexec",
-		"orterun",
-		"prterun",
-		"srun",
-		"flux",
-		"jsrun",
-		"aprun",
-		"prun",
-		"hydra_pmi_proxy",
-		"hydra_bstrap_proxy",
-		"orted",
-		"prted",
-	};
+	static const char *const names[] = { "torchrun",
+					     "accelerate",
+					     "deepspeed",
+					     "mpirun",
+					     "mpiexec",
+					     "orterun",
+					     "prterun",
+					     "srun",
+					     "flux",
+					     "jsrun",
+					     "aprun",
+					     "hydra_pmi_proxy",
+					     "hydra_bstrap_proxy",
+					     "orted",
+					     "prted" };
 	const char *name = base_of(path);
 
 	/* Distributions add the implementation: mpirun.openmpi, mpiexec.hydra. */
@@ -177,7 +174,7 @@ static bool is_launcher_module(const char *module)
 	static const char *const names[] = {
 		"torch.distributed.run",      "torch.distributed.launch",
 		"accelerate.commands.launch", "accelerate.commands.accelerate_cli",
-		"deepspeed.launcher.runner",  "deepspeed.launcher.launch",
+		"deepspeed.launcher.runner",  "deepspeed.launcher.launch"
 	};
 
 	return is_one_of(module, names, PFW_ARRAY_LEN(names));
