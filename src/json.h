@@ -19,8 +19,8 @@
 #define PFW_JSON_LINE_MAX (160u * 1024u)
 #define PFW_JSON_SLACK 256u
 
-#define PFW_JSON_LANES 256
-#define PFW_JSON_MEMO 64
+#define PFW_JSON_LANES 256 /* device streams with a number and a name of their own */
+#define PFW_JSON_MEMO 64   /* escaped names kept */
 
 /* Where strings are: the segments of a spool, as mapped here.  NULL = not there. */
 struct pfw_string_view {
@@ -30,11 +30,6 @@ struct pfw_string_view {
 /* The text behind a reference, or NULL where it is stale or out of bounds.  *bytes gets its length.
  * Thread: any.  Signal: safe. */
 const char *pfw_string_text(const struct pfw_string_view *view, uint32_t ref, uint32_t *bytes);
-
-struct pfw_json_lane {
-	uint64_t key; /* 0 = free */
-	uint64_t tid;
-};
 
 /* All that turns records into lines; one a writer.  Everything in it is derived: it may be rebuilt
  * at any time with pfw_json_init(). */
@@ -52,8 +47,7 @@ struct pfw_json {
 	bool whole_us;
 	bool metadata;
 	bool disable_tids;
-	/* Private to json.c: cached prefixes, escaped names, lanes, seconds. */
-	struct pfw_json_cache *cache;
+	struct pfw_json_cache *cache; /* prefixes, escaped names, lanes, seconds: json.c */
 };
 
 /* Bytes of memory that pfw_json_init() needs for the caches, for that many templates. */
@@ -101,7 +95,8 @@ char *pfw_json_string(char *out, const char *text, size_t bytes, bool *valid);
 char *pfw_json_u64(char *out, uint64_t value);
 char *pfw_json_i64(char *out, int64_t value);
 
-/* Whether text is exactly one JSON value (RFC 8259), nested at most 64 deep. */
+/* Whether text is exactly one JSON value (RFC 8259), nested at most 64 deep.  Not so what makes
+ * readers refuse the whole file: lone surrogates, and numbers that a double cannot hold. */
 bool pfw_json_valid(const char *text, size_t bytes);
 
 /* errno's name ("ENOENT"), or NULL for a number that Linux does not have. */

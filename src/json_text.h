@@ -1,0 +1,116 @@
+/* json_text.h - values to JSON text: what json.c puts its lines together from.
+ *
+ * All of it writes ahead of the end that it returns, by at most PFW_JSON_SLACK bytes: a copy of a
+ * fixed size is a few stores, one of an exact size is a call.
+ */
+#ifndef PFW_JSON_TEXT_H
+#define PFW_JSON_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define PFW_TEXT_ZEROS 0x3030303030303030ull
+
+/* Append a literal: its length is known where this is inlined. */
+static inline __attribute__((always_inline)) char *pfw_text_put(char *out, const char *literal)
+{
+	size_t bytes = __builtin_strlen(literal);
+
+	memcpy(out, literal, bytes);
+	return out + bytes;
+}
+
+/* Append up to 32 bytes of a buffer of at least 32. */
+static inline char *pfw_text_put32(char *out, const char *text, size_t bytes)
+{
+	memcpy(out, text, 32);
+	return out + bytes;
+}
+
+/*
+ * Eight decimal digits of value < 10^8, one a byte, the first in the lowest.  Halves, then quarters,
+ * then digits are split side by side in one word: 17 instructions and no branch or table.
+ */
+static inline uint64_t pfw_text_digits8(uint32_t value)
+{
+	uint32_t high = value / 10000;
+	uint64_t half = (uint64_t)(value - high * 10000) << 32 | high;
+	/* 5243 / 2^19 is 1/100, right for anything below 10000. */
+	uint64_t hundreds = half * 5243 >> 19 & 0x0000007f0000007full;
+	/* Both at once: (half - 100 * hundreds) << 16 | hundreds. */
+	uint64_t pairs = (half << 16) - hundreds * ((100 << 16) - 1);
+	/* 103 / 2^10 is 1/10, right for anything below 100. */
+	uint64_t tens = pairs * 103 >> 10 & 0x000f000f000f000full;
+
+	return (pairs << 8) - tens * ((10 << 8) - 1);
+}
+
+/* Append value < 10^8 without leading zeros; 8 bytes written. */
+static inline char *pfw_text_u32(char *out, uint32_t value)
+{
+	uint64_t digits = pfw_text_digits8(value);
+	/* The guard bit keeps the last digit where all are zero. */
+	unsigned int skip = (unsigned int)__builtin_ctzll(digits | 1ull << 56) & ~7u;
+
+	digits = (digits | PFW_TEXT_ZEROS) >> skip;
+	memcpy(out, &digits, 8);
+	return out + 8 - (skip >> 3);
+}
+
+/* The long way of pfw_text_u64(), for value >= 10^8. */
+char *pfw_text_u64_long(char *out, uint64_t value);
+
+static inline char *pfw_text_u64(char *out, uint64_t value)
+{
+	if (value < 100000000)
+		return pfw_text_u32(out, (uint32_t)value);
+	return pfw_text_u64_long(out, value);
+}
+
+static inline char *pfw_text_i64(char *out, int64_t value)
+{
+	if (value >= 0)
+		return pfw_text_u64(out, (uint64_t)value);
+	*out++ = '-';
+	return pfw_text_u64(out, -(uint64_t)value);
+}
+
+/* Append ns as µs with exactly three decimals. */
+char *pfw_text_us_long(char *out, uint64_t ns);
+
+static inline char *pfw_text_us(char *out, uint64_t ns)
+{
+	uint64_t digits;
+	unsigned int skip;
+	uint32_t fraction;
+
+	if (ns >= 100000000)
+		return pfw_text_us_long(out, ns);
+	digits = pfw_text_digits8((uint32_t)ns);
+	/* Five digits of µs, of which the last always stays; then three behind the point. */
+	skip = (unsigned int)__builtin_ctzll(digits | 1ull << 32) & ~7u;
+	digits |= PFW_TEXT_ZEROS;
+	fraction = (uint32_t)(digits >> 32 & 0xffffff00u) | '.';
+	digits >>= skip;
+	memcpy(out, &digits, 8);
+	out += 5 - (skip >> 3);
+	memcpy(out, &fraction, 4);
+	return out + 4;
+}
+
+/* Append the double with these bits so that it reads back the same; null where it is not finite.
+ * At most 26 bytes. */
+char *pfw_text_f64(char *out, uint64_t bits);
+
+/* Append text as base64 with its quotes: 4 bytes for each 3, padded. */
+char *pfw_text_base64(char *out, const char *text, size_t bytes);
+
+/*
+ * Length of the UTF-8 sequence at text (bytes >= 1), or minus the length of the longest start of one
+ * that is there where it is broken: what one U+FFFD stands for.
+ */
+int pfw_text_utf8(const char *text, size_t bytes);
+
+#endif
