@@ -1,0 +1,364 @@
+/* gzip.c - one gzip member a call, by ISA-L or zlib, whichever dlopen finds.
+ *
+ * Neither is linked: the traced program may bring its own zlib, of any version, and must never meet
+ * ours.  The member's header is our own (it carries the summary); the library makes the deflate
+ * stream.  Work memory is mapped, not allocated: malloc may be what is being traced.
+ */
+#include "gzip.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+#include <zlib.h>
+#if PFW_HAVE_ISAL
+#include <isa-l/igzip_lib.h>
+#endif
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "os.h"
+
+#define TRAILER_BYTES 8u
+#define LEVEL 1 /* zlib's higher ones double the time for a tenth of the size */
+#define ZLIB_MEMORY_LEVEL 8
+/* deflate takes 264 KiB at this level; zlib-ng in zlib's place about twice that. */
+#define ZLIB_ARENA_BYTES (640u * 1024u)
+#define DEFLATE_INPUT_MAX (1u << 30)
+
+struct zlib {
+	z_stream stream;
+	int (*init)(z_stream *stream, int level, int method, int window_bits, int memory_level,
+		    int strategy, const char *version, int stream_size);
+	int (*deflate)(z_stream *stream, int flush);
+	int (*reset)(z_stream *stream);
+	uLong (*crc)(uLong crc, const Bytef *text, uInt bytes);
+	size_t used; /* of the arena; nothing is given back before the end */
+	_Alignas(64) unsigned char arena[ZLIB_ARENA_BYTES];
+};
+
+#if PFW_HAVE_ISAL
+struct isal {
+	struct isal_zstream stream;
+	void (*init)(struct isal_zstream *stream);
+	void (*reset)(struct isal_zstream *stream);
+	int (*deflate)(struct isal_zstream *stream);
+	_Alignas(64) unsigned char level[ISAL_DEF_LVL1_DEFAULT];
+};
+#endif
+
+struct pfw_gzip {
+	void *handle;
+	/* Append the deflate stream and the trailer at out; the bytes of both, or -errno. */
+	int64_t (*compress)(struct pfw_gzip *gzip, unsigned char *out, size_t room,
+			    const void *text, size_t text_bytes);
+	char library[32];
+	union {
+		struct zlib zlib;
+#if PFW_HAVE_ISAL
+		struct isal isal;
+#endif
+	} with;
+};
+_Static_assert(sizeof(struct pfw_gzip) < 1 << 20, "work memory is below 1 MiB");
+
+static void put_le(unsigned char *out, uint64_t value, int bytes)
+{
+	for (; bytes; bytes--, value >>= 8)
+		*out++ = (unsigned char)value;
+}
+
+static uint64_t get_le(const unsigned char *in, int bytes)
+{
+	uint64_t value = 0;
+
+	while (bytes)
+		value = value << 8 | in[--bytes];
+	return value;
+}
+
+/* Find the functions named one after the other, into the pointers that follow; NULL ends both. */
+static bool find_functions(void *handle, const char *const *names, void **const *functions)
+{
+	for (; *names; names++, functions++) {
+		**functions = dlsym(handle, *names);
+		if (!**functions)
+			return false;
+	}
+	return true;
+}
+
+/* ---- ISA-L ---- */
+
+#if PFW_HAVE_ISAL
+
+#if defined(__x86_64__)
+static __attribute__((target("avx"))) void zero_upper(void)
+{
+	_mm256_zeroupper();
+}
+#endif
+
+/* ISA-L 2.30 returns with the upper halves of vector registers in use, and every SSE instruction
+ * after that, in whatever code, runs at 0.6 of its speed. */
+static void clean_vectors(void)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx"))
+		zero_upper();
+#endif
+}
+
+static int64_t isal_compress(struct pfw_gzip *gzip, unsigned char *out, size_t room,
+			     const void *text, size_t text_bytes)
+{
+	struct isal *isal = &gzip->with.isal;
+	struct isal_zstream *stream = &isal->stream;
+	int result;
+
+	isal->reset(stream);
+	stream->level = LEVEL;
+	stream->level_buf = isal->level;
+	stream->level_buf_size = sizeof(isal->level);
+	stream->gzip_flag = IGZIP_GZIP_NO_HDR; /* it writes the CRC and the length behind */
+	stream->flush = NO_FLUSH;
+	stream->end_of_stream = 1;
+	stream->next_in = (uint8_t *)text;
+	stream->avail_in = (uint32_t)text_bytes;
+	stream->next_out = out;
+	stream->avail_out = room > UINT32_MAX ? UINT32_MAX : (uint32_t)room;
+	result = isal->deflate(stream);
+	clean_vectors();
+	if (result != COMP_OK)
+		return -EIO;
+	return stream->internal_state.state == ZSTATE_END ? (int64_t)stream->total_out : -ENOSPC;
+}
+
+/* The name of the file that was loaded ends in the version: libisal.so.2.0.30 is 2.30. */
+static void isal_name(struct pfw_gzip *gzip)
+{
+	static const char stem[] = "libisal.so.2.0.";
+	struct link_map *map = NULL;
+	char target[256];
+	const char *minor = NULL;
+	ssize_t bytes = -1;
+
+	strcpy(gzip->library, "ISA-L");
+	if (dlinfo(gzip->handle, RTLD_DI_LINKMAP, &map) == 0 && map)
+		bytes = pfw_os_readlink(map->l_name, target, sizeof(target) - 1);
+	if (bytes > 0) {
+		target[bytes] = '\0';
+		minor = strstr(target, stem);
+	}
+	if (minor && strlen(minor) < sizeof(stem) + 4)
+		stpcpy(stpcpy(gzip->library, "ISA-L 2."), minor + sizeof(stem) - 1);
+}
+
+static int isal_open(struct pfw_gzip *gzip)
+{
+	static const char *const names[] = { "isal_deflate_init", "isal_deflate_reset",
+					     "isal_deflate", NULL };
+	struct isal *isal = &gzip->with.isal;
+	void **const functions[] = { (void **)&isal->init, (void **)&isal->reset,
+				     (void **)&isal->deflate };
+
+	gzip->handle = dlopen("libisal.so.2", RTLD_NOW | RTLD_LOCAL);
+	if (!gzip->handle)
+		return -ENOENT;
+	if (!find_functions(gzip->handle, names, functions)) {
+		dlclose(gzip->handle);
+		return -ENOENT;
+	}
+	isal->init(&isal->stream);
+	clean_vectors();
+	gzip->compress = isal_compress;
+	isal_name(gzip);
+	return 0;
+}
+
+#endif
+
+/* ---- zlib ---- */
+
+static void *zlib_alloc(void *opaque, uInt items, uInt bytes)
+{
+	struct zlib *zlib = opaque;
+	size_t wanted = ((size_t)items * bytes + 63) & ~(size_t)63;
+	void *start = zlib->arena + zlib->used;
+
+	if (wanted > sizeof(zlib->arena) - zlib->used)
+		return NULL;
+	zlib->used += wanted;
+	return start;
+}
+
+static void zlib_free(void *opaque, void *address)
+{
+	(void)opaque;
+	(void)address;
+}
+
+static int64_t zlib_compress(struct pfw_gzip *gzip, unsigned char *out, size_t room,
+			     const void *text, size_t text_bytes)
+{
+	struct zlib *zlib = &gzip->with.zlib;
+	z_stream *stream = &zlib->stream;
+	int64_t bytes;
+	int result;
+
+	if (zlib->reset(stream) != Z_OK)
+		return -EIO;
+	stream->next_in = (Bytef *)text;
+	stream->avail_in = (uInt)text_bytes;
+	stream->next_out = out;
+	stream->avail_out = room > UINT32_MAX ? UINT32_MAX : (uInt)room;
+	result = zlib->deflate(stream, Z_FINISH);
+	if (result != Z_STREAM_END)
+		return result == Z_OK || result == Z_BUF_ERROR ? -ENOSPC : -EIO;
+	bytes = stream->next_out - out;
+	if (room - (size_t)bytes < TRAILER_BYTES)
+		return -ENOSPC;
+	put_le(out + bytes, zlib->crc(0, text, (uInt)text_bytes), 4);
+	put_le(out + bytes + 4, text_bytes, 4);
+	return bytes + TRAILER_BYTES;
+}
+
+static int zlib_open(struct pfw_gzip *gzip)
+{
+	static const char *const names[] = { "deflateInit2_", "deflate", "deflateReset",
+					     "crc32", "zlibVersion", NULL };
+	struct zlib *zlib = &gzip->with.zlib;
+	const char *(*version)(void) = NULL;
+	void **const functions[] = { (void **)&zlib->init, (void **)&zlib->deflate,
+				     (void **)&zlib->reset, (void **)&zlib->crc,
+				     (void **)&version };
+	int result = Z_VERSION_ERROR;
+
+	gzip->handle = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!gzip->handle)
+		return -ENOENT;
+	zlib->stream.zalloc = zlib_alloc;
+	zlib->stream.zfree = zlib_free;
+	zlib->stream.opaque = zlib;
+	if (find_functions(gzip->handle, names, functions))
+		result = zlib->init(&zlib->stream, LEVEL, Z_DEFLATED, -MAX_WBITS, ZLIB_MEMORY_LEVEL,
+				    Z_DEFAULT_STRATEGY, ZLIB_VERSION, (int)sizeof(z_stream));
+	if (result != Z_OK) {
+		dlclose(gzip->handle);
+		return result == Z_MEM_ERROR ? -ENOMEM : -ENOENT;
+	}
+	gzip->compress = zlib_compress;
+	strcpy(gzip->library, "zlib ");
+	strncat(gzip->library, version(), sizeof(gzip->library) - 6);
+	return 0;
+}
+
+/* ---- members ---- */
+
+int pfw_gzip_open(struct pfw_gzip **out)
+{
+	struct pfw_gzip *gzip = pfw_os_mmap(sizeof(*gzip), PROT_READ | PROT_WRITE,
+					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int error = -ENOENT;
+
+	if (!gzip)
+		return -ENOMEM;
+#if PFW_HAVE_ISAL
+	error = isal_open(gzip);
+#endif
+	if (error) {
+		memset(&gzip->with.zlib, 0, offsetof(struct zlib, arena));
+		error = zlib_open(gzip);
+	}
+	if (error) {
+		pfw_os_munmap(gzip, sizeof(*gzip));
+		return error;
+	}
+	*out = gzip;
+	return 0;
+}
+
+void pfw_gzip_close(struct pfw_gzip *gzip)
+{
+	if (!gzip)
+		return;
+	dlclose(gzip->handle);
+	pfw_os_munmap(gzip, sizeof(*gzip));
+}
+
+const char *pfw_gzip_library(const struct pfw_gzip *gzip)
+{
+	return gzip->library;
+}
+
+size_t pfw_gzip_bound(size_t text_bytes)
+{
+	/* Text that does not compress grows by what block headers take: far less than this. */
+	return PFW_GZIP_HEADER_BYTES + TRAILER_BYTES + text_bytes + text_bytes / 16 + 1024;
+}
+
+/* RFC 1952: ids, deflate, FEXTRA, no time, fastest, Unix; then the extra field. */
+static void put_header(unsigned char *out, const struct pfw_gzip_summary *summary)
+{
+	static const unsigned char head[] = { 0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 4, 3,
+					      PFW_GZIP_EXTRA_BYTES + 4, 0, 'P', 'F',
+					      PFW_GZIP_EXTRA_BYTES, 0 };
+
+	memcpy(out, head, sizeof(head));
+	out += sizeof(head);
+	put_le(out, summary->member_bytes, 4);
+	put_le(out + 4, summary->lines, 4);
+	put_le(out + 8, summary->least_ns, 8);
+	put_le(out + 16, summary->greatest_ns, 8);
+}
+
+int64_t pfw_gzip_member(struct pfw_gzip *gzip, void *out, size_t room, const void *text,
+			size_t text_bytes, struct pfw_gzip_summary *summary)
+{
+	unsigned char *member = out;
+	int64_t bytes;
+
+	if (room < PFW_GZIP_HEADER_BYTES || text_bytes > DEFLATE_INPUT_MAX)
+		return -ENOSPC;
+	bytes = gzip->compress(gzip, member + PFW_GZIP_HEADER_BYTES, room - PFW_GZIP_HEADER_BYTES,
+			       text, text_bytes);
+	if (bytes < 0)
+		return bytes;
+	bytes += PFW_GZIP_HEADER_BYTES;
+	summary->member_bytes = (uint32_t)bytes;
+	put_header(member, summary);
+	return bytes;
+}
+
+int pfw_gzip_read_summary(const void *member, size_t bytes, struct pfw_gzip_summary *summary)
+{
+	static const unsigned char start[] = { 0x1f, 0x8b, 8 };
+	const unsigned char *in = member, *field, *end;
+
+	if (memcmp(in, start, bytes < sizeof(start) ? bytes : sizeof(start)) != 0)
+		return -ENOENT;
+	if (bytes < 4)
+		return -EAGAIN;
+	if (!(in[3] & 4))
+		return -ENOENT;
+	if (bytes < 12)
+		return -EAGAIN;
+	if (bytes < 12 + get_le(in + 10, 2))
+		return -EAGAIN;
+	/* Other fields may stand beside ours. */
+	end = in + 12 + get_le(in + 10, 2);
+	for (field = in + 12; end - field >= 4; field += 4 + get_le(field + 2, 2)) {
+		uint64_t field_bytes = get_le(field + 2, 2);
+
+		if (field_bytes > (uint64_t)(end - field - 4))
+			return -ENOENT;
+		if (field[0] != 'P' || field[1] != 'F' || field_bytes != PFW_GZIP_EXTRA_BYTES)
+			continue;
+		summary->member_bytes = (uint32_t)get_le(field + 4, 4);
+		summary->lines = (uint32_t)get_le(field + 8, 4);
+		summary->least_ns = get_le(field + 12, 8);
+		summary->greatest_ns = get_le(field + 20, 8);
+		return 0;
+	}
+	return -ENOENT;
+}
