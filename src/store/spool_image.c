@@ -1,0 +1,324 @@
+/* spool_image.c - read a spool into memory and believe nothing in it: see spool_image.h. */
+#include "spool_image.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The greatest ring is 64 MiB (PFW_RING_MAX): more slots than that are no ring of ours. */
+#define STRETCH_SLOTS_MAX ((64u << 20) / PFW_SLOT_BYTES)
+#define TEMPLATES_MAX 0xffffu /* a record names its template by 16 bits */
+
+/* Read exactly `bytes` at `at`.  Return 0, -ENODATA where the file ends before, or -errno. */
+static int read_at(int fd, void *to, size_t bytes, uint64_t at)
+{
+	char *next = to;
+
+	while (bytes) {
+		ssize_t n = pread(fd, next, bytes, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			return -ENODATA;
+		next += n;
+		at += (uint64_t)n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+static int bad(char *why, const char *what, uint64_t value)
+{
+	snprintf(why, PFW_SPOOL_WHY_BYTES, "damaged spool: its %s %llu makes no sense; its trace is "
+		 "good as far as it goes: remove the spool", what, (unsigned long long)value);
+	return -EINVAL;
+}
+
+static int check_header(const struct pfw_spool_image *image, char *why)
+{
+	const struct pfw_spool_header *header = image->header;
+	uint64_t end = atomic_load_explicit(&header->end, memory_order_relaxed);
+	const char *trace = pfw_spool_image_trace(image);
+
+	if (!header->magic) /* stored behind the lengths when a spool is made */
+		return -ENODATA;
+	if (header->magic != PFW_SPOOL_MAGIC) {
+		snprintf(why, PFW_SPOOL_WHY_BYTES, "not a spool of pfw: it begins with other bytes");
+		return -EINVAL;
+	}
+	if (header->version != PFW_SPOOL_VERSION) {
+		snprintf(why, PFW_SPOOL_WHY_BYTES, "its layout is version %u and this pfw reads %u: "
+			 "use the pfw that recorded it", header->version, PFW_SPOOL_VERSION);
+		return -EINVAL;
+	}
+	if (header->header_bytes != PFW_SPOOL_HEADER_BYTES)
+		return bad(why, "header length", header->header_bytes);
+	if (end < PFW_SPOOL_HEADER_BYTES || end % PFW_PAGE_BYTES)
+		return bad(why, "length", end);
+	if (end == PFW_SPOOL_HEADER_BYTES && !header->boot_id[0])
+		return -ENODATA; /* killed before the page was filled; no record can be there */
+	if (header->pid <= 0)
+		return bad(why, "process id", (uint64_t)(int64_t)header->pid);
+	if (strnlen(trace, PFW_PAGE_BYTES) == PFW_PAGE_BYTES || (trace[0] && trace[0] != '/'))
+		return bad(why, "path of the trace, first byte", (unsigned char)trace[0]);
+	return 0;
+}
+
+/* The slot with the greater generation: it was finished last.  None: all zero but the clock. */
+static void choose_slot(struct pfw_spool_image *image)
+{
+	struct pfw_spool_header *header = image->header;
+	uint64_t a = atomic_load_explicit(&header->slot[0].generation, memory_order_relaxed);
+	uint64_t b = atomic_load_explicit(&header->slot[1].generation, memory_order_relaxed);
+
+	memcpy(&image->slot, &header->slot[b > a], sizeof(image->slot));
+	if (!a && !b) {
+		image->slot.offset = 0;
+		image->slot.events = 0;
+	}
+}
+
+int pfw_spool_image_header(struct pfw_spool_image *image, int fd, char *why)
+{
+	struct stat st;
+	int error;
+
+	memset(image, 0, sizeof(*image));
+	image->fd = fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	image->bytes = (uint64_t)st.st_size;
+	image->header = calloc(1, PFW_SPOOL_HEADER_BYTES);
+	if (!image->header)
+		return -ENOMEM;
+	error = read_at(fd, image->header, PFW_SPOOL_HEADER_BYTES, 0);
+	if (error)
+		return error;
+	error = check_header(image, why);
+	if (error)
+		return error;
+	choose_slot(image);
+	if (image->slot.offset > INT64_MAX)
+		return bad(why, "length of the trace", image->slot.offset);
+	return 0;
+}
+
+/* Names of templates and keys go into lines as they are: only what needs no escape is let in. */
+static bool plain_text(const char *text, size_t size)
+{
+	size_t length = strnlen(text, size);
+
+	if (length == size)
+		return false;
+	for (size_t i = 0; i < length; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		if (c < 0x20 || c > 0x7e || c == '"' || c == '\\')
+			return false;
+	}
+	return true;
+}
+
+static bool template_is_sound(const struct pfw_template_chunk *chunk,
+			      const struct pfw_template *template)
+{
+	if (!plain_text(template->name, sizeof(template->name)) ||
+	    !plain_text(template->category, sizeof(template->category)) ||
+	    template->shape >= PFW_SHAPE_COUNT || template->field_count > PFW_TEMPLATE_FIELDS)
+		return false;
+	for (unsigned i = 0; i < template->field_count; i++)
+		if (template->field[i] >= chunk->key_count)
+			return false;
+	return true;
+}
+
+static bool templates_are_sound(const struct pfw_template_chunk *chunk)
+{
+	uint64_t room = (chunk->chunk.bytes - sizeof(*chunk)) / sizeof(struct pfw_template);
+
+	if (!chunk->key_count || chunk->key_count > PFW_KEYS_MAX ||
+	    chunk->template_count > room || chunk->template_count > TEMPLATES_MAX)
+		return false;
+	for (unsigned i = 0; i < chunk->key_count; i++)
+		if (!plain_text(chunk->key[i].name, sizeof(chunk->key[i].name)) ||
+		    chunk->key[i].type >= PFW_TYPE_COUNT)
+			return false;
+	for (unsigned i = 0; i < chunk->template_count; i++)
+		if (!template_is_sound(chunk, &chunk->template[i]))
+			return false;
+	return true;
+}
+
+/*
+ * Unsound templates are no templates: a process killed at its start has not filled the chunk yet,
+ * and then there are no records that would need them.
+ */
+static int take_templates(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
+{
+	uint64_t most = sizeof(*image->templates) + TEMPLATES_MAX * sizeof(struct pfw_template) +
+			PFW_PAGE_BYTES;
+	struct pfw_template_chunk *templates;
+	int error;
+
+	if (image->templates || chunk->bytes < sizeof(*templates) || chunk->bytes > most)
+		return 0;
+	templates = malloc(chunk->bytes);
+	if (!templates)
+		return -ENOMEM;
+	error = read_at(image->fd, templates, chunk->bytes, at);
+	if (!error) {
+		templates->chunk = *chunk; /* the copy that was checked */
+		if (templates_are_sound(templates)) {
+			image->templates = templates;
+			return 0;
+		}
+	}
+	free(templates);
+	return error;
+}
+
+static int take_strings(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
+{
+	char *segment;
+	int error;
+
+	if (chunk->index >= PFW_STRING_SEGMENTS || chunk->bytes != PFW_STRING_SEGMENT_BYTES ||
+	    image->strings.segment[chunk->index]) {
+		image->damaged++;
+		return 0;
+	}
+	segment = malloc(PFW_STRING_SEGMENT_BYTES);
+	if (!segment)
+		return -ENOMEM;
+	error = read_at(image->fd, segment, PFW_STRING_SEGMENT_BYTES, at);
+	if (error) {
+		free(segment);
+		return error;
+	}
+	image->strings.segment[chunk->index] = segment;
+	return 0;
+}
+
+/* Add one more stretch to the list, which grows by doubling. */
+static int add_stretch(struct pfw_spool_image *image, const struct pfw_spool_stretch *stretch)
+{
+	size_t count = image->stretch_count;
+
+	if (!(count & (count - 1))) {
+		size_t room = count ? 2 * count : 1;
+		void *grown = realloc(image->stretch, room * sizeof(*stretch));
+
+		if (!grown)
+			return -ENOMEM;
+		image->stretch = grown;
+	}
+	image->stretch[image->stretch_count++] = *stretch;
+	return 0;
+}
+
+static int take_ring(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
+{
+	struct pfw_ring_chunk head;
+	struct pfw_spool_stretch stretch = { .ring = chunk->index, .at = at + PFW_PAGE_BYTES };
+	int error = read_at(image->fd, &head, sizeof(head), at);
+
+	if (error)
+		return error;
+	stretch.capacity = head.capacity;
+	stretch.order = head.order;
+	stretch.tid = atomic_load_explicit(&head.tid, memory_order_relaxed);
+	stretch.tail = head.saved_tail[image->slot.generation & 1];
+	stretch.head = atomic_load_explicit(&head.head, memory_order_relaxed) & ~PFW_RING_CLOSED;
+	memcpy(stretch.comm, head.comm, sizeof(stretch.comm));
+	if (!atomic_load_explicit(&head.in_use, memory_order_relaxed) ||
+	    stretch.head == stretch.tail)
+		return 0;
+	if (!stretch.tid || !head.capacity || head.capacity & (head.capacity - 1) ||
+	    head.capacity > STRETCH_SLOTS_MAX || stretch.head - stretch.tail > head.capacity ||
+	    chunk->bytes < PFW_PAGE_BYTES + (uint64_t)head.capacity * PFW_SLOT_BYTES) {
+		image->damaged++;
+		return 0;
+	}
+	return add_stretch(image, &stretch);
+}
+
+static int by_ring_then_order(const void *left, const void *right)
+{
+	const struct pfw_spool_stretch *a = left, *b = right;
+
+	if (a->ring != b->ring)
+		return a->ring < b->ring ? -1 : 1;
+	if (a->order != b->order)
+		return a->order < b->order ? -1 : 1;
+	return a->at < b->at ? -1 : 1;
+}
+
+int pfw_spool_image_chunks(struct pfw_spool_image *image, char *why)
+{
+	uint64_t end = atomic_load_explicit(&image->header->end, memory_order_relaxed);
+	struct pfw_chunk chunk;
+	int error = 0;
+
+	for (uint64_t at = PFW_SPOOL_HEADER_BYTES; at < end && !error; at += chunk.bytes) {
+		error = read_at(image->fd, &chunk, sizeof(chunk), at);
+		/* Where one head is damaged, nobody knows where the next chunk begins. */
+		if (error || chunk.bytes < PFW_PAGE_BYTES || chunk.bytes % PFW_PAGE_BYTES ||
+		    chunk.bytes > end - at) {
+			image->damaged++;
+			break;
+		}
+		if (chunk.kind == PFW_CHUNK_TEMPLATES)
+			error = take_templates(image, &chunk, at);
+		else if (chunk.kind == PFW_CHUNK_STRINGS)
+			error = take_strings(image, &chunk, at);
+		else if (chunk.kind == PFW_CHUNK_RING)
+			error = take_ring(image, &chunk, at);
+		else
+			image->damaged++;
+	}
+	if (error == -ENODATA) { /* the file is shorter than it says: what is there counts */
+		image->damaged++;
+		error = 0;
+	}
+	if (!error && image->stretch_count && !image->templates)
+		return bad(why, "template table; records left without one:", image->stretch_count);
+	if (image->stretch_count)
+		qsort(image->stretch, image->stretch_count, sizeof(*image->stretch),
+		      by_ring_then_order);
+	return error;
+}
+
+struct pfw_record *pfw_spool_image_slots(const struct pfw_spool_image *image,
+					 const struct pfw_spool_stretch *stretch)
+{
+	size_t bytes = (size_t)stretch->capacity * PFW_SLOT_BYTES;
+	struct pfw_record *slots = malloc(bytes);
+
+	if (slots && read_at(image->fd, slots, bytes, stretch->at)) {
+		free(slots);
+		slots = NULL;
+	}
+	return slots;
+}
+
+const char *pfw_spool_image_trace(const struct pfw_spool_image *image)
+{
+	return pfw_spool_trace_path(image->header);
+}
+
+void pfw_spool_image_release(struct pfw_spool_image *image)
+{
+	for (unsigned i = 0; i < PFW_STRING_SEGMENTS; i++)
+		free((void *)image->strings.segment[i]);
+	free(image->templates);
+	free(image->stretch);
+	free(image->header);
+	memset(image, 0, sizeof(*image));
+}
