@@ -254,6 +254,7 @@ static void test_bad_values(void **state)
 		"PFW_RING_MAX=K",
 		"PFW_RING_MAX= 64K",
 		"PFW_RING_MAX=18446744073709551616",
+		"PFW_RING_MAX=18446744073709617152", /* 64 KiB, had it wrapped */
 		"PFW_RING_MAX=36028797018963969K",
 		"PFW_RING_MAX=0x10000",
 		"DFTRACER_WRITE_BUFFER_SIZE=-1",
@@ -404,6 +405,8 @@ static void test_did_you_mean(void **state)
 		{ "PFW_SPOOLDIR", "PFW_SPOOL_DIR" },
 		{ "PFW_ON_FUL", "PFW_ON_FULL" },
 		{ "PFW_SCHEDUEL", "PFW_SCHEDULE" },
+		{ "PFW_RNU", "PFW_RUN" },
+		{ "DFTRACER_RUM", NULL },
 		{ "PFW_XYZZY", NULL },
 		{ "PFW_", NULL },
 		{ "DFTRACER_", NULL },
