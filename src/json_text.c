@@ -295,7 +295,7 @@ static size_t take_digits(struct scan *scan, int *value)
 	return (size_t)(scan->at - start);
 }
 
-/* A number that a double can hold: one that cannot makes readers refuse the whole file. */
+/* A number below 10^308: one that no double can hold makes readers refuse the whole file. */
 static bool take_number(struct scan *scan)
 {
 	int value, exponent = 0;
