@@ -2,6 +2,8 @@
 #define PFW_OS_NO_POISON
 #include "calls.h"
 
+#include <string.h>
+
 #include "probe.h"
 
 struct pfw_real_calls pfw_real;

@@ -23,6 +23,10 @@
 #include <unistd.h>
 #include <wchar.h>
 
+/* Macros in the optimized headers of libc: they would be expanded in the rows' calls. */
+#undef fread_unlocked
+#undef fwrite_unlocked
+
 /*
  * What glibc exports and no header declares without _FORTIFY_SOURCE, and the stat entry points of
  * programs linked before glibc 2.33.

@@ -6,6 +6,7 @@
 #define I64(key, ...) { #key, PFW_TYPE_I64 }
 #define U64(key, ...) { #key, PFW_TYPE_U64 }
 #define STR(key) { #key, PFW_TYPE_STRING }
+#define REF(key) { #key, PFW_TYPE_REF }
 #define FD 1
 #define NOFD 0
 #define ROW(category, name, canonical, fd, ...)                                                   \

@@ -1,0 +1,552 @@
+/* posix.c - wrappers of the POSIX calls that a row of calls.def cannot say all about: those with
+ * variable arguments, two files, or an effect on what a descriptor or an address stands for.
+ *
+ * Twins (open and open64, ...) differ in a type or a symbol only; a local macro makes both.
+ */
+#define PFW_OS_NO_POISON
+#include "posix.h"
+
+#include <string.h>
+
+#include "calls.h"
+#include "fd_table.h"
+#include "mappings.h"
+#include "probe.h"
+
+/* ---- open ---- */
+
+/* Whether open() takes a mode: O_TMPFILE is a set of bits, one of which is O_DIRECTORY. */
+static bool takes_mode(int flags)
+{
+	return (flags & O_CREAT) || (flags & __O_TMPFILE) == __O_TMPFILE;
+}
+
+/* The name of (dirfd, path) in *name, or NULL where there is none to be had. */
+static const struct pfw_text *name_text(struct pfw_path_probe *scratch, int dirfd, const char *path,
+					struct pfw_text *name)
+{
+	pfw_probe_path_text(scratch, dirfd, path, name);
+	return name->text_bytes || name->directory_bytes ? name : NULL;
+}
+
+/* The record of an open: by the string that the table now holds, or with the name in it. */
+static void open_record(struct pfw_path_probe *probe, const struct pfw_open *call, uint64_t t1)
+{
+	uint64_t value[2 + PFW_ARRAY_LEN(call->field)] = { (uint64_t)(int64_t)call->fd,
+							   (uint64_t)(int64_t)call->fd };
+	struct pfw_ending ending = {
+		.value = value,
+		.value_count = 2 + call->field_count,
+		.error = call->fd < 0 ? errno : 0,
+		.t1 = t1,
+		.flags = call->fd < 0 ? PFW_RECORD_NO_FD : 0,
+	};
+	struct pfw_text name;
+
+	for (unsigned i = 0; i < call->field_count; i++)
+		value[2 + i] = (uint64_t)call->field[i];
+	/* EFAULT: the path itself may be what cannot be read. */
+	if (!probe->probe.name && ending.error != EFAULT)
+		ending.name = name_text(probe, call->dirfd, call->path, &name);
+	pfw_probe_end_full(&probe->probe, &ending);
+}
+
+void pfw_open_end(struct pfw_path_probe *probe, bool traced, const struct pfw_open *call)
+{
+	uint64_t t1 = traced ? pfw_clock_ticks() : 0;
+
+	probe->probe.name = 0;
+	if (call->fd >= 0 && (traced || pfw_probe_on()))
+		probe->probe.name =
+			pfw_probe_opened(probe, call->fd, call->dirfd, call->path, traced);
+	/* PFW_CALL_NONE: the filter leaves this file out. */
+	if (traced && probe->probe.call != PFW_CALL_NONE)
+		open_record(probe, call, t1);
+}
+
+#define OPEN(name, params, directory, args)                                                    \
+	int pfw_wrap_##name params                                                             \
+	{                                                                                      \
+		struct pfw_open call = { .dirfd = directory, .path = path, .field_count = 2 }; \
+		struct pfw_path_probe probe;                                                   \
+		bool traced = pfw_probe_path(&probe, PFW_CALL_##name, directory, path);        \
+		mode_t mode = 0;                                                               \
+		va_list rest;                                                                  \
+                                                                                               \
+		if (takes_mode(flags)) {                                                       \
+			va_start(rest, flags);                                                 \
+			mode = va_arg(rest, mode_t);                                           \
+			va_end(rest);                                                          \
+		}                                                                              \
+		call.field[0] = flags;                                                         \
+		call.field[1] = mode;                                                          \
+		call.fd = pfw_real.name args;                                                  \
+		pfw_open_end(&probe, traced, &call);                                           \
+		return call.fd;                                                                \
+	}
+
+OPEN(open, (const char *path, int flags, ...), AT_FDCWD, (path, flags, mode))
+OPEN(open64, (const char *path, int flags, ...), AT_FDCWD, (path, flags, mode))
+OPEN(openat, (int dirfd, const char *path, int flags, ...), dirfd, (dirfd, path, flags, mode))
+OPEN(openat64, (int dirfd, const char *path, int flags, ...), dirfd, (dirfd, path, flags, mode))
+#undef OPEN
+
+/* The rest of the family: all arguments are named. */
+#define OPEN(name, params, directory, args, fields, first, second)                      \
+	int pfw_wrap_##name params                                                      \
+	{                                                                               \
+		struct pfw_open call = { .dirfd = directory,                            \
+					 .path = path,                                  \
+					 .field_count = fields,                         \
+					 .field = { first, second } };                  \
+		struct pfw_path_probe probe;                                            \
+		bool traced = pfw_probe_path(&probe, PFW_CALL_##name, directory, path); \
+                                                                                        \
+		call.fd = pfw_real.name args;                                           \
+		pfw_open_end(&probe, traced, &call);                                    \
+		return call.fd;                                                         \
+	}
+
+OPEN(__open_2, (const char *path, int flags), AT_FDCWD, (path, flags), 2, flags, 0)
+OPEN(__open64_2, (const char *path, int flags), AT_FDCWD, (path, flags), 2, flags, 0)
+OPEN(__openat_2, (int dirfd, const char *path, int flags), dirfd, (dirfd, path, flags), 2, flags, 0)
+OPEN(__openat64_2, (int dirfd, const char *path, int flags), dirfd, (dirfd, path, flags), 2, flags,
+     0)
+OPEN(creat, (const char *path, mode_t mode), AT_FDCWD, (path, mode), 1, mode, 0)
+OPEN(creat64, (const char *path, mode_t mode), AT_FDCWD, (path, mode), 1, mode, 0)
+#undef OPEN
+
+/* ---- descriptors ---- */
+
+/* End a call whose fields are its arguments. */
+static void end_fd(const struct pfw_probe *probe, const uint64_t *value, unsigned count)
+{
+	pfw_probe_end(probe, (int64_t)value[0] == -1, value, count);
+}
+
+int pfw_wrap_close(int fd)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_fd(&probe, PFW_CALL_close, fd);
+	bool kept = traced || pfw_probe_on();
+	int ret;
+
+	/* Forgotten first: once the kernel has closed it, the number may be another thread's. */
+	if (kept)
+		pfw_fd_close_begin(fd);
+	ret = pfw_real.close(fd);
+	if (traced)
+		end_fd(&probe, (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd }, 2);
+	if (kept)
+		pfw_fd_close_end(fd);
+	return ret;
+}
+
+int pfw_wrap_dup(int fd)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_fd(&probe, PFW_CALL_dup, fd);
+	int ret = pfw_real.dup(fd);
+
+	if (traced)
+		end_fd(&probe, (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd }, 2);
+	if (ret >= 0 && (traced || pfw_probe_on()))
+		pfw_fd_copy(fd, ret);
+	return ret;
+}
+
+/* dup2() and dup3() close newfd, as close() does; nothing changes where it is the same number. */
+static void replace_begin(int fd, int newfd)
+{
+	if (fd != newfd && pfw_probe_on())
+		pfw_fd_close_begin(newfd);
+}
+
+static void replace_end(int fd, int newfd, int ret)
+{
+	if (fd == newfd || !pfw_probe_on())
+		return;
+	if (ret >= 0)
+		pfw_fd_copy(fd, newfd);
+	else
+		pfw_fd_close_end(newfd);
+}
+
+int pfw_wrap_dup2(int fd, int newfd)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_fd(&probe, PFW_CALL_dup2, fd);
+	int ret;
+
+	replace_begin(fd, newfd);
+	ret = pfw_real.dup2(fd, newfd);
+	if (traced)
+		end_fd(&probe,
+		       (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd,
+					   (uint64_t)(int64_t)newfd },
+		       3);
+	replace_end(fd, newfd, ret);
+	return ret;
+}
+
+int pfw_wrap_dup3(int fd, int newfd, int flags)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_fd(&probe, PFW_CALL_dup3, fd);
+	int ret;
+
+	replace_begin(fd, newfd);
+	ret = pfw_real.dup3(fd, newfd, flags);
+	if (traced)
+		end_fd(&probe,
+		       (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd,
+					   (uint64_t)(int64_t)newfd, (uint64_t)(int64_t)flags },
+		       4);
+	replace_end(fd, newfd, ret);
+	return ret;
+}
+
+/* The argument of a command that takes a number; 0 where it takes a pointer or none. */
+static int64_t fcntl_number(int cmd, void *arg)
+{
+	switch (cmd) {
+	case F_DUPFD:
+	case F_DUPFD_CLOEXEC:
+	case F_SETFD:
+	case F_SETFL:
+	case F_SETOWN:
+	case F_SETSIG:
+	case F_SETLEASE:
+	case F_NOTIFY:
+	case F_SETPIPE_SZ:
+	case F_ADD_SEALS:
+		return (int)(intptr_t)arg;
+	default:
+		return 0;
+	}
+}
+
+/* One `void *` is always read and passed on: it holds whatever a command, known or not, takes. */
+#define FCNTL(name)                                                                           \
+	int pfw_wrap_##name(int fd, int cmd, ...)                                             \
+	{                                                                                     \
+		struct pfw_probe probe;                                                       \
+		bool traced = pfw_probe_fd(&probe, PFW_CALL_##name, fd);                      \
+		va_list rest;                                                                 \
+		void *arg;                                                                    \
+		int ret;                                                                      \
+                                                                                              \
+		va_start(rest, cmd);                                                          \
+		arg = va_arg(rest, void *);                                                   \
+		va_end(rest);                                                                 \
+		ret = pfw_real.name(fd, cmd, arg);                                            \
+		if (traced)                                                                   \
+			end_fd(&probe,                                                        \
+			       (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd,      \
+						   (uint64_t)(int64_t)cmd,                    \
+						   (uint64_t)fcntl_number(cmd, arg) },        \
+			       4);                                                            \
+		if ((cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) && ret >= 0 && pfw_probe_on()) \
+			pfw_fd_copy(fd, ret);                                                 \
+		return ret;                                                                   \
+	}
+
+FCNTL(fcntl)
+FCNTL(fcntl64)
+#undef FCNTL
+
+/* ---- two files ---- */
+
+struct two_paths {
+	int dirfd;
+	const char *path; /* fname */
+	int target_dirfd;
+	const char *target;
+	bool raw; /* the target is text, not a name: symlink() */
+};
+
+/* Begin a call on two paths; its end decides whether either is traced. */
+static bool two_begin(struct pfw_path_probe *probe, uint16_t call, const struct two_paths *paths)
+{
+	return pfw_probe_path(probe, call, paths->dirfd, paths->path);
+}
+
+/* End a call on two paths: recorded where the filter takes either. */
+static __attribute__((noinline)) void two_end(struct pfw_path_probe *probe, int ret,
+					      const struct two_paths *paths, const int *flags)
+{
+	const uint64_t value[] = { (uint64_t)(int64_t)ret, 0,
+				   flags ? (uint64_t)(int64_t)*flags : 0 };
+	struct pfw_text name, target = { .text = "" };
+	struct pfw_ending ending = {
+		.value = value,
+		.value_count = flags ? 3 : 2,
+		.text = &target,
+		.text_count = 1,
+		.error = ret == -1 ? errno : 0,
+		.t1 = pfw_clock_ticks(),
+		.filtered = true,
+	};
+	struct pfw_path_probe scratch;
+	bool traced = false;
+
+	/* EFAULT: one of the two cannot be read, and which one is not said. */
+	if (ending.error != EFAULT) {
+		ending.name = name_text(probe, paths->dirfd, paths->path, &name);
+		if (paths->raw)
+			target = (struct pfw_text){ .text = paths->target,
+						    .text_bytes = (uint32_t)strlen(paths->target) };
+		else
+			traced = pfw_probe_text_traced(
+				name_text(&scratch, paths->target_dirfd, paths->target, &target));
+	}
+	if (traced || pfw_probe_text_traced(ending.name))
+		pfw_probe_end_full(&probe->probe, &ending);
+}
+
+#define TWO(name, params, args, flags, ...)                      \
+	int pfw_wrap_##name params                               \
+	{                                                        \
+		const struct two_paths paths = { __VA_ARGS__ };  \
+		struct pfw_path_probe probe;                     \
+		int ret;                                         \
+		if (!two_begin(&probe, PFW_CALL_##name, &paths)) \
+			return pfw_real.name args;               \
+		ret = pfw_real.name args;                        \
+		two_end(&probe, ret, &paths, flags);             \
+		return ret;                                      \
+	}
+
+TWO(rename, (const char *from, const char *to), (from, to), NULL, AT_FDCWD, from, AT_FDCWD, to,
+    false)
+TWO(renameat, (int from_dirfd, const char *from, int to_dirfd, const char *to),
+    (from_dirfd, from, to_dirfd, to), NULL, from_dirfd, from, to_dirfd, to, false)
+TWO(renameat2, (int from_dirfd, const char *from, int to_dirfd, const char *to, unsigned flags),
+    (from_dirfd, from, to_dirfd, to, flags), &(const int){ (int)flags }, from_dirfd, from, to_dirfd,
+    to, false)
+TWO(link, (const char *from, const char *to), (from, to), NULL, AT_FDCWD, from, AT_FDCWD, to, false)
+TWO(linkat, (int from_dirfd, const char *from, int to_dirfd, const char *to, int flags),
+    (from_dirfd, from, to_dirfd, to, flags), &flags, from_dirfd, from, to_dirfd, to, false)
+TWO(symlink, (const char *text, const char *path), (text, path), NULL, AT_FDCWD, path, AT_FDCWD,
+    text, true)
+TWO(symlinkat, (const char *text, int dirfd, const char *path), (text, dirfd, path), NULL, dirfd,
+    path, AT_FDCWD, text, true)
+#undef TWO
+
+/* Traced where either descriptor is. */
+static bool copy_begin(struct pfw_probe *probe, uint16_t call, int from, int to)
+{
+	if (pfw_probe_fd(probe, call, from))
+		return true;
+	if (!pfw_probe_fd(probe, call, to))
+		return false;
+	probe->name = 0; /* fname is the source, which the filter leaves out */
+	return true;
+}
+
+/* The string that names a descriptor, or 0. */
+static uint64_t fd_string(int fd)
+{
+	uint64_t entry = pfw_fd_load(fd);
+
+	if (pfw_fd_state(entry) == PFW_FD_UNKNOWN || pfw_fd_state(entry) == PFW_FD_CLOSING)
+		entry = pfw_fd_resolve(fd);
+	return pfw_fd_state(entry) == PFW_FD_TRACED ? pfw_fd_name(entry) : 0;
+}
+
+/* Where a copy began: the kernel has moved *offset by what was copied, so that it can be read.
+ * -1: at the file's own position, or not known. */
+static uint64_t copy_offset(const off64_t *offset, ssize_t copied)
+{
+	return offset && copied >= 0 ? (uint64_t)(*offset - copied) : (uint64_t)-1;
+}
+
+ssize_t pfw_wrap_copy_file_range(int from, off64_t *from_offset, int to, off64_t *to_offset,
+				 size_t count, unsigned flags)
+{
+	struct pfw_probe probe;
+	ssize_t ret;
+
+	if (!copy_begin(&probe, PFW_CALL_copy_file_range, from, to))
+		return pfw_real.copy_file_range(from, from_offset, to, to_offset, count, flags);
+	ret = pfw_real.copy_file_range(from, from_offset, to, to_offset, count, flags);
+	end_fd(&probe,
+	       (const uint64_t[]){ (uint64_t)ret, (uint64_t)(int64_t)from, (uint64_t)(int64_t)to,
+				   count, copy_offset(from_offset, ret),
+				   copy_offset(to_offset, ret), flags, fd_string(to) },
+	       8);
+	return ret;
+}
+
+#define SENDFILE(name, type)                                                                       \
+	ssize_t pfw_wrap_##name(int to, int from, type *offset, size_t count)                      \
+	{                                                                                          \
+		struct pfw_probe probe;                                                            \
+		ssize_t ret;                                                                       \
+		if (!copy_begin(&probe, PFW_CALL_##name, from, to))                                \
+			return pfw_real.name(to, from, offset, count);                             \
+		ret = pfw_real.name(to, from, offset, count);                                      \
+		end_fd(&probe,                                                                     \
+		       (const uint64_t[]){ (uint64_t)ret, (uint64_t)(int64_t)from,                 \
+					   (uint64_t)(int64_t)to, count, copy_offset(offset, ret), \
+					   fd_string(to) },                                        \
+		       6);                                                                         \
+		return ret;                                                                        \
+	}
+
+SENDFILE(sendfile, off_t)
+SENDFILE(sendfile64, off64_t)
+#undef SENDFILE
+
+/* ---- directories ---- */
+
+DIR *pfw_wrap_opendir(const char *path)
+{
+	struct pfw_open call = { .dirfd = AT_FDCWD, .path = path, .fd = -1 };
+	struct pfw_path_probe probe;
+	bool traced = pfw_probe_path(&probe, PFW_CALL_opendir, AT_FDCWD, path);
+	DIR *dir = pfw_real.opendir(path);
+
+	/* dirfd() reads a field: it cannot fail for a directory that is open. */
+	if (dir)
+		call.fd = dirfd(dir);
+	pfw_open_end(&probe, traced, &call);
+	return dir;
+}
+
+DIR *pfw_wrap_fdopendir(int fd)
+{
+	struct pfw_probe probe;
+	DIR *dir;
+
+	if (!pfw_probe_fd(&probe, PFW_CALL_fdopendir, fd))
+		return pfw_real.fdopendir(fd);
+	dir = pfw_real.fdopendir(fd);
+	end_fd(&probe,
+	       (const uint64_t[]){ dir ? (uint64_t)fd : (uint64_t)-1, (uint64_t)(int64_t)fd }, 2);
+	return dir;
+}
+
+/* The end of a directory and an error look alike but for errno, which the end leaves as it was. */
+#define READDIR(name, type)                                       \
+	type *pfw_wrap_##name(DIR *dir)                           \
+	{                                                         \
+		struct pfw_probe probe;                           \
+		int fd = dirfd(dir), before = errno, error;       \
+		type *entry;                                      \
+		if (!pfw_probe_fd(&probe, PFW_CALL_##name, fd))   \
+			return pfw_real.name(dir);                \
+		errno = 0;                                        \
+		entry = pfw_real.name(dir);                       \
+		error = errno;                                    \
+		if (!error)                                       \
+			errno = before;                           \
+		end_fd(&probe,                                    \
+		       (const uint64_t[]){ entry   ? 1            \
+					   : error ? (uint64_t)-1 \
+						   : 0,           \
+					   (uint64_t)fd },        \
+		       2);                                        \
+		return entry;                                     \
+	}
+
+READDIR(readdir, struct dirent)
+READDIR(readdir64, struct dirent64)
+#undef READDIR
+
+int pfw_wrap_closedir(DIR *dir)
+{
+	struct pfw_probe probe;
+	bool traced, kept;
+	int fd, ret;
+
+	/* closedir(NULL) is an error, not a crash; libc's header says it cannot be, so hide it. */
+	__asm__("" : "+r"(dir));
+	fd = dir ? dirfd(dir) : -1;
+	traced = fd >= 0 && pfw_probe_fd(&probe, PFW_CALL_closedir, fd);
+	kept = fd >= 0 && (traced || pfw_probe_on());
+	if (kept)
+		pfw_fd_close_begin(fd);
+	ret = pfw_real.closedir(dir);
+	if (traced)
+		end_fd(&probe, (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd }, 2);
+	if (kept)
+		pfw_fd_close_end(fd);
+	return ret;
+}
+
+/* ---- mappings ---- */
+
+/* A mapping has been made: what lay there before is gone, and a traced file is remembered. */
+static void mapped(void *at, size_t length, const struct pfw_probe *file)
+{
+	uint32_t name;
+
+	if (at == MAP_FAILED || !(file || pfw_mappings_any()) || !pfw_probe_on())
+		return;
+	pfw_mappings_cut((uintptr_t)at, length, &name);
+	if (file)
+		pfw_mappings_add((uintptr_t)at, length,
+				 file->name == PFW_NAME_BY_LINK ? 0 : file->name);
+}
+
+#define MMAP(name, type)                                                                           \
+	void *pfw_wrap_##name(void *addr, size_t length, int prot, int flags, int fd, type offset) \
+	{                                                                                          \
+		struct pfw_probe probe;                                                            \
+		bool traced = fd >= 0 && !(flags & MAP_ANONYMOUS) &&                               \
+			      pfw_probe_fd(&probe, PFW_CALL_##name, fd);                           \
+		void *at = pfw_real.name(addr, length, prot, flags, fd, offset);                   \
+		if (traced)                                                                        \
+			end_fd(&probe,                                                             \
+			       (const uint64_t[]){ (uint64_t)at, (uint64_t)fd, length,             \
+						   (uint64_t)(int64_t)prot,                        \
+						   (uint64_t)(int64_t)flags, (uint64_t)offset },   \
+			       6);                                                                 \
+		mapped(at, length, traced ? &probe : NULL);                                        \
+		return at;                                                                         \
+	}
+
+MMAP(mmap, off_t)
+MMAP(mmap64, off64_t)
+#undef MMAP
+
+int pfw_wrap_munmap(void *addr, size_t length)
+{
+	struct pfw_probe probe;
+	uint32_t name = 0;
+	bool traced = false;
+	int ret;
+
+	/* A call that the kernel will refuse takes nothing away. */
+	if (pfw_mappings_any() && pfw_probe_on())
+		traced = length && !((uintptr_t)addr & 4095)
+				 ? pfw_mappings_cut((uintptr_t)addr, length, &name)
+				 : pfw_mappings_find((uintptr_t)addr, length, &name);
+	traced = traced && pfw_probe_bare(&probe, PFW_CALL_munmap);
+	ret = pfw_real.munmap(addr, length);
+	if (!traced)
+		return ret;
+	probe.name = name;
+	end_fd(&probe, (const uint64_t[]){ (uint64_t)(int64_t)ret, (uintptr_t)addr, length }, 3);
+	return ret;
+}
+
+int pfw_wrap_msync(void *addr, size_t length, int flags)
+{
+	struct pfw_probe probe;
+	uint32_t name = 0;
+	int ret;
+
+	if (!pfw_mappings_any() || !pfw_probe_on() ||
+	    !pfw_mappings_find((uintptr_t)addr, length, &name) ||
+	    !pfw_probe_bare(&probe, PFW_CALL_msync))
+		return pfw_real.msync(addr, length, flags);
+	ret = pfw_real.msync(addr, length, flags);
+	probe.name = name;
+	end_fd(&probe,
+	       (const uint64_t[]){ (uint64_t)(int64_t)ret, (uintptr_t)addr, length,
+				   (uint64_t)(int64_t)flags },
+	       4);
+	return ret;
+}
