@@ -295,30 +295,55 @@ static size_t take_digits(struct scan *scan, int *value)
 	return (size_t)(scan->at - start);
 }
 
-/* A number below 10^308: one that no double can hold makes readers refuse the whole file. */
-static bool take_number(struct scan *scan)
+/* Is 0.DIGITS * 10^309 more than a double can hold?  DIGITS may have a point among them. */
+static bool too_great(const char *digits, const char *end)
 {
-	int value, exponent = 0;
-	size_t digits;
+	static const char greatest[] = "17976931348623157"; /* what begins so is still rounded down */
+	const char *limit = greatest;
+
+	for (; digits < end && *limit; digits++) {
+		if (*digits == '.')
+			continue;
+		if (*digits != *limit)
+			return *digits > *limit;
+		limit++;
+	}
+	return false;
+}
+
+static bool take_exponent(struct scan *scan, int *exponent)
+{
 	bool negative;
 
+	*exponent = 0;
+	if (!take(scan, 'e') && !take(scan, 'E'))
+		return true;
+	negative = take(scan, '-');
+	if (!negative)
+		take(scan, '+');
+	if (!take_digits(scan, exponent))
+		return false;
+	if (negative)
+		*exponent = -*exponent;
+	return true;
+}
+
+/* A number that a double can hold: one that cannot makes readers refuse the whole file. */
+static bool take_number(struct scan *scan)
+{
+	const char *start, *end;
+	int value, exponent;
+	size_t digits;
+
 	take(scan, '-');
-	if (take(scan, '0'))
-		digits = 1;
-	else
-		digits = take_digits(scan, &value);
+	start = scan->at;
+	digits = take(scan, '0') ? 1 : take_digits(scan, &value);
 	if (!digits || (take(scan, '.') && !take_digits(scan, &value)))
 		return false;
-	if (take(scan, 'e') || take(scan, 'E')) {
-		negative = take(scan, '-');
-		if (!negative)
-			take(scan, '+');
-		if (!take_digits(scan, &exponent))
-			return false;
-		if (negative)
-			exponent = -exponent;
-	}
-	return digits < 308 && (int)digits + exponent <= 308;
+	end = scan->at;
+	if (!take_exponent(scan, &exponent) || digits > 309 || (int)digits + exponent > 309)
+		return false;
+	return (int)digits + exponent < 309 || !too_great(start, end);
 }
 
 static bool take_word(struct scan *scan, const char *word)
