@@ -82,6 +82,7 @@ static void choose_slot(struct pfw_spool_image *image)
 	if (!a && !b) {
 		image->slot.offset = 0;
 		image->slot.events = 0;
+		image->slot.next_id = 1; /* as the writer begins */
 	}
 }
 

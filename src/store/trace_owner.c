@@ -38,7 +38,7 @@ enum pfw_trace_owner pfw_trace_owner(int fd, const struct pfw_spool_header *head
 {
 	static const char name[] = "\"name\":\"process\"";
 	unsigned char file[FIRST_LINE_MAX];
-	char inflated[FIRST_LINE_MAX], pair[256], *end;
+	char inflated[FIRST_LINE_MAX], pair[64 + PFW_JSON_SLACK], *end;
 	const char *line = (const char *)file, *newline;
 	ssize_t got = pread(fd, file, sizeof(file), 0);
 	size_t bytes = got > 0 ? (size_t)got : 0;
