@@ -1,0 +1,204 @@
+/* doctor.c - `pfw doctor`: what would keep a program from being traced here, and how to get it. */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "adopt.h"
+#include "cli.h"
+#include "clock.h"
+#include "gzip.h"
+#include "target.h"
+
+enum verdict { FINE, WORSE, WRONG };
+
+struct doctor {
+	bool colours;
+	int status;
+	uint64_t spools;
+};
+
+/* One line of findings; WRONG makes the exit status. */
+__attribute__((format(printf, 4, 5))) static void say(struct doctor *doctor, enum verdict verdict,
+						      const char *what, const char *format, ...)
+{
+	static const char *const marks[] = { "ok   ", "note ", "WRONG" };
+	static const enum cli_style styles[] = { CLI_GREEN, CLI_YELLOW, CLI_RED };
+	va_list values;
+
+	printf("%s%s%s %-12s ", cli_style(doctor->colours, styles[verdict]), marks[verdict],
+	       cli_style(doctor->colours, CLI_PLAIN), what);
+	va_start(values, format);
+	vprintf(format, values);
+	va_end(values);
+	putchar('\n');
+	if (verdict == WRONG)
+		doctor->status = CLI_PROBLEMS;
+}
+
+static void check_preload(struct doctor *doctor)
+{
+	char path[PATH_MAX], recorder[PATH_MAX + 16];
+
+	if (!cli_find_preload(path, sizeof(path))) {
+		say(doctor, WRONG, "preload",
+		    "libpfw_preload.so is neither in ../lib beside pfw nor in /usr/lib or "
+		    "/usr/local/lib");
+		return;
+	}
+	say(doctor, FINE, "preload", "%s", cli_name(path));
+	snprintf(recorder, sizeof(recorder), "%.*slibpfw.so.1",
+		 (int)(strrchr(path, '/') + 1 - path), path);
+	if (access(recorder, R_OK) == 0)
+		say(doctor, FINE, "recorder", "%s", cli_name(recorder));
+	else
+		say(doctor, WRONG, "recorder",
+		    "%s is not there: install libpfw.so.1 beside libpfw_preload.so",
+		    cli_name(recorder));
+}
+
+static void check_gzip(struct doctor *doctor)
+{
+	struct pfw_gzip *gzip;
+	const char *library;
+
+	if (pfw_gzip_open(&gzip) != 0) {
+		say(doctor, WORSE, "compression",
+		    "neither ISA-L nor zlib can be loaded: no .pfw.gz (install libisal2)");
+		return;
+	}
+	library = pfw_gzip_library(gzip);
+	if (strncmp(library, "ISA-L", 5) == 0)
+		say(doctor, FINE, "compression", "%s", library);
+	else
+		say(doctor, WORSE, "compression",
+		    "%s; ISA-L takes a quarter of its time "
+		    "(install libisal2)",
+		    library);
+	pfw_gzip_close(gzip);
+}
+
+static void check_clock(struct doctor *doctor)
+{
+	pfw_clock_init();
+	if (pfw_clock_is_tsc)
+		say(doctor, FINE, "clock", "tsc, as the kernel keeps time (10 ns a reading)");
+	else
+		say(doctor, WORSE, "clock",
+		    "CLOCK_MONOTONIC: the kernel's clocksource is not tsc (23 ns a reading)");
+}
+
+static void check_directory(struct doctor *doctor, const char *what, const char *path,
+			    enum verdict otherwise)
+{
+	struct statvfs fs;
+
+	if (access(path, W_OK | X_OK) < 0)
+		say(doctor, otherwise, what, "%s: %s", cli_name(path), strerror(errno));
+	else if (statvfs(path, &fs) < 0)
+		say(doctor, otherwise, what, "%s: %s", cli_name(path), strerror(errno));
+	else if ((uint64_t)fs.f_bavail * fs.f_frsize < 64u << 20)
+		say(doctor, WORSE, what, "%s: only %s free", cli_name(path),
+		    cli_bytes((uint64_t)fs.f_bavail * fs.f_frsize));
+	else
+		say(doctor, FINE, what, "%s, %s free", cli_name(path),
+		    cli_bytes((uint64_t)fs.f_bavail * fs.f_frsize));
+}
+
+/* Where spools go: the first that takes one is used, so only a chosen one can be wrong. */
+static void check_spool_dir(struct doctor *doctor)
+{
+	const char *chosen = getenv("PFW_SPOOL_DIR");
+
+	if (chosen && *chosen)
+		check_directory(doctor, "spools", chosen, WRONG);
+	else
+		check_directory(doctor, "spools", "/dev/shm", WORSE);
+}
+
+static void check_log_dir(struct doctor *doctor)
+{
+	const char *base = getenv("DFTRACER_LOG_FILE");
+	const char *slash = base ? strrchr(base, '/') : NULL;
+	char path[PATH_MAX] = ".";
+
+	if (slash)
+		snprintf(path, sizeof(path), "%.*s", (int)(slash - base + (slash == base)), base);
+	check_directory(doctor, "traces", path, WRONG);
+}
+
+static int count_spool(const char *spool, void *user)
+{
+	struct doctor *doctor = user;
+	struct stat st;
+
+	doctor->spools += stat(spool, &st) == 0 && st.st_uid == geteuid();
+	return 0;
+}
+
+static void check_left_over(struct doctor *doctor)
+{
+	struct adopt_dirs dirs;
+
+	adopt_dirs_find(&dirs, NULL);
+	pfw_recover_find(dirs.dir, NULL, NULL, count_spool, doctor);
+	if (doctor->spools)
+		say(doctor, WORSE, "spools left",
+		    "%s of running or killed processes: `pfw repair --all` finishes the killed ones' "
+		    "traces",
+		    cli_count(doctor->spools));
+	else
+		say(doctor, FINE, "spools left", "none");
+}
+
+static void check_program(struct doctor *doctor, const char *program)
+{
+	struct target target;
+
+	target_look(&target, program);
+	if (target.state == TARGET_TRACEABLE)
+		say(doctor, FINE, "program", "%s can be traced", cli_name(target.path));
+	else
+		say(doctor, WRONG, "program", "%s", target.why);
+}
+
+static const struct cli_option options[] = { { 0 } };
+
+static int doctor_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct doctor doctor = { .colours = cli_colours(stdout) };
+	struct cli_args args;
+	int option;
+
+	cli_args_init(&args, command, argc, argv);
+	option = cli_next(&args);
+	if (option != CLI_DONE)
+		return cli_ended(&args, option);
+	check_preload(&doctor);
+	check_gzip(&doctor);
+	check_clock(&doctor);
+	check_spool_dir(&doctor);
+	check_log_dir(&doctor);
+	check_left_over(&doctor);
+	if (argc > args.next)
+		check_program(&doctor, argv[args.next]);
+	return cli_finish(stdout, command, doctor.status);
+}
+
+const struct cli_command cli_doctor = {
+	.name = "doctor",
+	.operands = "[PROGRAM]",
+	.summary = "Say what would keep programs from being traced here, and how to get it",
+	.options = options,
+	.stops = true,
+	.failure = CLI_USAGE,
+	.main = doctor_main,
+	.details =
+		"With PROGRAM, also whether that one can be traced: not if it is linked statically,\n"
+		"set-user-ID, or built for another kind of machine.\n"
+		"exit status: 0 fine, 1 something is wrong\n",
+};

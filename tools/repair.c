@@ -1,0 +1,225 @@
+/* repair.c - `pfw repair`: finish the traces of killed processes from the spools they left behind.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "adopt.h"
+#include "cli.h"
+#include "store/paths.h"
+#include "store/recover.h"
+#include "store/trace.h"
+
+struct repair {
+	const struct cli_command *command;
+	bool quiet;
+	bool every; /* --all: others' spools and living processes are none of our business */
+	int status;
+	uint64_t found; /* spools that were looked at */
+};
+
+static void set_status(struct repair *repair, int status)
+{
+	if (repair->status < status)
+		repair->status = status;
+}
+
+/* What was recovered of one trace. */
+static void say_done(const struct repair *repair, const struct pfw_recovery *result)
+{
+	if (repair->quiet)
+		return;
+	printf("%s: %s event%s recovered, ", cli_name(result->trace), cli_count(result->recovered),
+	       cli_plural(result->recovered));
+	if (result->lost)
+		printf("%s lost", cli_count(result->lost));
+	else
+		printf("nothing lost");
+	if (result->torn)
+		printf(" (%s unfinished)", cli_count(result->torn));
+	if (result->cut_bytes)
+		printf(", %s of an unfinished write cut off", cli_bytes(result->cut_bytes));
+	printf("; process %d was killed\n", result->pid);
+}
+
+static void refuse(struct repair *repair, const struct pfw_recovery *result, const char *spool,
+		   int status)
+{
+	const char *what = result->trace[0] ? result->trace : spool;
+
+	cli_error(repair->command->name, "%s: %s", cli_name(what),
+		  result->why[0] ? result->why : "left alone");
+	set_status(repair, status);
+}
+
+static int adopt(const char *spool, void *user)
+{
+	struct repair *repair = user;
+	struct pfw_recovery result;
+	struct stat st;
+
+	if (repair->every && stat(spool, &st) == 0 && st.st_uid != geteuid())
+		return 0;
+	repair->found++;
+	pfw_recover_spool(spool, &result);
+	switch (result.status) {
+	case PFW_RECOVER_DONE:
+		say_done(repair, &result);
+		break;
+	case PFW_RECOVER_NOTHING:
+		if (!repair->quiet)
+			printf("%s: nothing was missing\n",
+			       cli_name(result.trace[0] ? result.trace : spool));
+		break;
+	case PFW_RECOVER_LIVE:
+		if (!repair->every)
+			refuse(repair, &result, spool, CLI_PROBLEMS);
+		break;
+	case PFW_RECOVER_FOREIGN:
+		refuse(repair, &result, spool, CLI_PROBLEMS);
+		break;
+	default:
+		refuse(repair, &result, spool, CLI_USAGE);
+		break;
+	}
+	return 0;
+}
+
+/* Adopt the spools that name this trace, whether the trace is there or not. */
+static uint64_t adopt_of(struct repair *repair, const char *trace)
+{
+	uint64_t before = repair->found;
+	struct adopt_dirs dirs;
+
+	adopt_dirs_find(&dirs, trace);
+	pfw_recover_find(dirs.dir, trace, NULL, adopt, repair);
+	return repair->found - before;
+}
+
+/* A trace without a spool: finished, or beyond what can be done here. */
+static void judge_trace(struct repair *repair, const char *path)
+{
+	struct pfw_trace trace;
+	int error = pfw_trace_read(&trace, path);
+
+	if (error) {
+		cli_error(repair->command->name, "%s: %s", cli_name(path), strerror(-error));
+		set_status(repair, CLI_USAGE);
+	} else if (!trace.ours) {
+		cli_error(repair->command->name,
+			  "%s: no trace of ours (its first line is no `process`)", cli_name(path));
+		set_status(repair, CLI_USAGE);
+	} else if (!trace.ended) {
+		cli_error(repair->command->name,
+			  "%s: not finished, and there is no spool of its process %" PRIu64
+			  " here: it lived on %s, or its spool was removed; what the file holds is "
+			  "good",
+			  cli_name(path), trace.pid, trace.host[0] ? trace.host : "another host");
+		set_status(repair, CLI_PROBLEMS);
+	} else if (!repair->quiet) {
+		printf("%s: finished, nothing to do\n", cli_name(path));
+	}
+}
+
+/* The argument may name a trace, or the base of one, that was never begun on disk. */
+static bool adopt_unbegun(struct repair *repair, const char *argument)
+{
+	static const char *const suffixes[] = { "", ".pfw", ".pfw.gz" };
+	char here[PATH_MAX], path[2 * PATH_MAX + 16];
+	uint64_t found = 0;
+
+	if (!getcwd(here, sizeof(here)))
+		here[0] = '\0';
+	for (size_t i = 0; i < CLI_ARRAY_LEN(suffixes); i++) {
+		snprintf(path, sizeof(path), "%s%s%s%s", *argument == '/' ? "" : here,
+			 *argument == '/' ? "" : "/", argument, suffixes[i]);
+		found += adopt_of(repair, path);
+	}
+	return found > 0;
+}
+
+static bool is_spool(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strncmp(slash ? slash + 1 : path, "pfw-", 4) == 0 && strstr(path, ".spool");
+}
+
+static void repair_argument(struct repair *repair, const char *argument)
+{
+	struct pfw_paths paths = { 0 };
+	const char *why;
+	int error;
+
+	if (is_spool(argument)) {
+		adopt(argument, repair);
+		return;
+	}
+	error = pfw_paths_add(&paths, argument, &why);
+	if (error && !adopt_unbegun(repair, argument)) {
+		cli_error(repair->command->name, "%s: %s", cli_name(argument), why);
+		set_status(repair, CLI_USAGE);
+	}
+	for (size_t i = 0; i < paths.count; i++) {
+		if (strcmp(paths.path[i], "-") == 0) {
+			cli_error(repair->command->name, "-: a stream cannot be repaired");
+			set_status(repair, CLI_USAGE);
+		} else if (!adopt_of(repair, paths.path[i])) {
+			judge_trace(repair, paths.path[i]);
+		}
+	}
+	pfw_paths_free(&paths);
+}
+
+static const struct cli_option options[] = {
+	{ "all", 'a', NULL, "adopt every spool of yours on this machine", 'a' },
+	{ "quiet", 'q', NULL, "say only what could not be done", 'q' },
+	{ 0 },
+};
+
+static int repair_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct repair repair = { .command = command };
+	struct adopt_dirs dirs;
+	struct cli_args args;
+	int option;
+
+	cli_args_init(&args, command, argc, argv);
+	while ((option = cli_next(&args)) >= 0) {
+		repair.every |= option == 'a';
+		repair.quiet |= option == 'q';
+	}
+	if (option != CLI_DONE)
+		return cli_ended(&args, option);
+	if (!args.operands && !repair.every) {
+		cli_error(command->name,
+			  "name a trace, its base name, a directory or a spool; or --all");
+		return CLI_USAGE;
+	}
+	for (int i = 0; i < args.operands; i++)
+		repair_argument(&repair, argv[i]);
+	if (repair.every) {
+		adopt_dirs_find(&dirs, NULL);
+		pfw_recover_find(dirs.dir, NULL, NULL, adopt, &repair);
+		if (!repair.found && !repair.quiet)
+			puts("no process of yours has left anything to recover");
+	}
+	return cli_finish(stdout, command, repair.status);
+}
+
+const struct cli_command cli_repair = {
+	.name = "repair",
+	.operands = "PATH...",
+	.summary = "Finish the traces of killed processes from what they left in memory",
+	.options = options,
+	.failure = CLI_USAGE,
+	.main = repair_main,
+	.details =
+		"PATH is a trace, the base name of a run, a directory, or a spool (pfw-*.spool).\n"
+		"A process that still writes, and spools of another host or boot, are left alone.\n"
+		"exit status: 0 done, 1 something was left alone, 2 something is damaged\n",
+};

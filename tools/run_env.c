@@ -1,0 +1,136 @@
+/* run_env.c - the environment in which `pfw run` runs its program. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "run.h"
+
+static int link_into(const char *directory, const char *target)
+{
+	char path[PATH_MAX + 64];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, run_base_name(target));
+	return symlink(target, path) < 0 ? -errno : 0;
+}
+
+/*
+ * LD_PRELOAD splits at spaces and colons: a path that has one is reached through a link.  The
+ * recorder is linked beside it, since the preload object looks for it there.
+ */
+static int link_preload(struct run *run, char *path, size_t size)
+{
+	const char *tmp = getenv("TMPDIR");
+	char recorder[PATH_MAX + 16];
+	int error;
+
+	if (!tmp || !*tmp || strpbrk(tmp, " :") || strlen(tmp) > PATH_MAX / 2 ||
+	    access(tmp, W_OK | X_OK) < 0)
+		tmp = "/tmp";
+	snprintf(run->links, sizeof(run->links), "%s/pfw-XXXXXX", tmp);
+	if (!mkdtemp(run->links)) {
+		run->links[0] = '\0';
+		return -errno;
+	}
+	snprintf(recorder, sizeof(recorder), "%.*slibpfw.so.1", (int)(run_base_name(path) - path),
+		 path);
+	error = link_into(run->links, path);
+	if (!error)
+		error = link_into(run->links, recorder);
+	if ((size_t)snprintf(path, size, "%s/libpfw_preload.so", run->links) >= size)
+		error = -ENAMETOOLONG;
+	return error;
+}
+
+void run_remove_links(const struct run *run)
+{
+	static const char *const names[] = { "libpfw_preload.so", "libpfw.so.1" };
+	char path[PATH_MAX + 64];
+
+	if (!run->links[0])
+		return;
+	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", run->links, names[i]);
+		unlink(path);
+	}
+	rmdir(run->links);
+}
+
+/* Put the preload object in front of LD_PRELOAD, once. */
+static int set_preload(struct run *run)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char path[PATH_MAX], *joined;
+	int error = 0;
+
+	if (run->inside)
+		return 0;
+	if (!cli_find_preload(path, sizeof(path))) {
+		cli_error("run",
+			  "libpfw_preload.so is neither in ../lib beside pfw nor in /usr/lib or "
+			  "/usr/local/lib: install it there, or build it");
+		return -ENOENT;
+	}
+	if (strpbrk(path, " :"))
+		error = link_preload(run, path, sizeof(path));
+	if (error) {
+		cli_error("run",
+			  "no link to libpfw_preload.so, whose path has a space or colon, can be "
+			  "made in $TMPDIR or /tmp: %s",
+			  strerror(-error));
+		return error;
+	}
+	if (asprintf(&joined, "%s%s%s", path, others && *others ? ":" : "", others ? others : "") <
+	    0)
+		return -ENOMEM;
+	setenv("LD_PRELOAD", joined, 1);
+	free(joined);
+	return 0;
+}
+
+/* --data-dir with each prefix made absolute, as the recorder compares absolute paths. */
+static int set_data_dir(struct run *run)
+{
+	char list[32768];
+	size_t used = 0;
+
+	for (const char *at = run->data_dir; *at;) {
+		size_t bytes = strcspn(at, ":");
+
+		if (bytes && used < sizeof(list))
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s%s%.*s",
+						 used ? ":" : "", *at == '/' ? "" : run->cwd,
+						 *at == '/' ? "" : "/", (int)bytes, at);
+		at += bytes;
+		at += *at == ':';
+	}
+	if (!used || used >= sizeof(list)) {
+		cli_error("run", "--data-dir %s: give one or more directories, with : between them",
+			  cli_name(run->data_dir));
+		return -EINVAL;
+	}
+	return setenv("DFTRACER_DATA_DIR", list, 1) < 0 ? -errno : 0;
+}
+
+int run_environment(struct run *run)
+{
+	int error = set_preload(run);
+
+	if (!error && run->all)
+		setenv("DFTRACER_DATA_DIR", "all", 1);
+	else if (!error && run->data_dir)
+		error = set_data_dir(run);
+	if (error)
+		return error;
+	setenv("DFTRACER_INIT", "PRELOAD", 1);
+	setenv("DFTRACER_LOG_FILE", run->base, 1);
+	setenv("PFW_RUN", run->id, 1);
+	if (run->gzip)
+		setenv("DFTRACER_TRACE_COMPRESSION", "1", 1);
+	if (run->no_io)
+		setenv("DFTRACER_DISABLE_IO", "1", 1);
+	if (run->quiet)
+		setenv("PFW_QUIET", "1", 1);
+	return 0;
+}
