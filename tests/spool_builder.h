@@ -87,6 +87,7 @@ static inline void builder_init(struct builder *builder, const char *dir, bool c
 	header->magic = PFW_SPOOL_MAGIC;
 	header->version = PFW_SPOOL_VERSION;
 	header->header_bytes = PFW_SPOOL_HEADER_BYTES;
+	header->end = builder->end;
 	header->pid = process.pid;
 	header->start_time = process.start_time;
 	header->start_ns = BUILDER_START_NS;
