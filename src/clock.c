@@ -14,6 +14,7 @@
 /* Readings are bracketed, and of a few tries the narrowest bracket counts: a virtual machine or the
  * scheduler may take the processor away between two of them, for milliseconds. */
 #define TRIES 5
+#define TRIES_MAX 50
 
 /*
  * A step of REALTIME is one that cannot be noise.  A bracket says exactly between which two values
@@ -73,7 +74,8 @@ static struct offset read_offset(void)
 	uint64_t narrowest = UINT64_MAX;
 	int i;
 
-	for (i = 0; i < TRIES; i++) {
+	/* One wider than a step is of no use: then a few more, on a machine so busy. */
+	for (i = 0; i < TRIES || (i < TRIES_MAX && narrowest > STEP_NS); i++) {
 		uint64_t before = pfw_clock_ns(CLOCK_MONOTONIC);
 		uint64_t real = pfw_clock_ns(CLOCK_REALTIME);
 		uint64_t after = pfw_clock_ns(CLOCK_MONOTONIC);
@@ -130,8 +132,8 @@ void pfw_clock_map_init(struct pfw_clock_map *map)
 	map->real_offset_ns = middle(read_offset());
 	now.real_offset_ns = map->real_offset_ns;
 	now.mult = pfw_clock_is_tsc ? slope(&map->first, &now) : UNIT;
-	if (now.ticks < map->first.ticks)
-		map->first = now; /* the processor counts anew: moved to another machine */
+	if (now.ticks < map->first.ticks || now.mono_ns < map->first.mono_ns)
+		map->first = now; /* the clocks began anew: moved to another machine */
 	map->first.real_offset_ns = now.real_offset_ns;
 	map->first.mult = now.mult;
 	map->pair[0] = now;
