@@ -1,0 +1,252 @@
+"""SIGKILL at random moments: each event whose call had returned is in the trace exactly once.
+
+The target (kill.c) counts, in memory that outlives it, the calls that have returned; the offset of
+each read is its number.  So the trace must hold the reads 0..w-1 of each thread, or 0..w when the
+call in flight had been recorded but not yet counted, none twice, and the same of its spans.
+
+PFW_KILLS is the number of kills (60; 200 for a release), PFW_KILL_SEED their seed.
+"""
+import collections
+import gzip
+import json
+import mmap
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+
+import pytest
+
+BUILD = os.environ["PFW_BUILD_DIR"]
+PFW = os.environ.get("PFW_BIN", os.path.join(BUILD, "bin", "pfw"))
+PRELOAD = os.environ.get("PFW_PRELOAD", os.path.join(BUILD, "lib", "libpfw_preload.so"))
+TARGET = os.path.join(BUILD, "tests", "kill")
+KILLS = int(os.environ.get("PFW_KILLS", "60"))
+SEED = int(os.environ.get("PFW_KILL_SEED", "20261121"))
+THREADS_MAX = 64
+
+
+class Target:
+    """One run of kill.c under the tracer, in a directory of its own."""
+
+    def __init__(self, directory, threads, count, end, compressed, **variables):
+        self.threads = threads
+        self.directory = directory
+        self.spools = os.path.join(directory, "spools")
+        os.mkdir(self.spools)
+        self.data = os.path.join(directory, "data")
+        self.witness_path = os.path.join(directory, "witness")
+        with open(self.data, "wb") as file:
+            file.truncate((THREADS_MAX + 1) << 32)
+        with open(self.witness_path, "wb") as file:
+            file.truncate(max(mmap.PAGESIZE, THREADS_MAX * 16))
+        self.trace = os.path.join(directory, "t.pfw" + (".gz" if compressed else ""))
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("PFW_", "DFTRACER_", "LD_PRELOAD"))}
+        environment.update(
+            DFTRACER_ENABLE="1", DFTRACER_INIT="PRELOAD", DFTRACER_DATA_DIR="all",
+            DFTRACER_LOG_FILE=os.path.join(directory, "t"), LD_PRELOAD=PRELOAD,
+            DFTRACER_TRACE_COMPRESSION=str(int(compressed)), PFW_SPOOL_DIR=self.spools,
+            **variables)
+        self.environment = environment
+        self.process = subprocess.Popen(
+            [TARGET, self.witness_path, self.data, str(threads), str(count), end],
+            env=environment, stderr=subprocess.PIPE, text=True)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        return self.finish(-signal.SIGKILL)
+
+    def finish(self, status):
+        said = self.process.stderr.read()
+        assert self.process.wait(timeout=60) == status, said
+        self.process.stderr.close()
+        return said
+
+    def witness(self):
+        """(reads, spans) of each thread that had returned."""
+        with open(self.witness_path, "rb") as file:
+            return list(struct.iter_unpack("=QQ", file.read(16 * self.threads)))
+
+    def left_spools(self):
+        return os.listdir(self.spools)
+
+    def repair(self, **options):
+        return subprocess.run([PFW, "repair", self.trace], capture_output=True, text=True,
+                              env={**os.environ, "PFW_SPOOL_DIR": self.spools}, **options)
+
+    def lines(self):
+        opener = gzip.open if self.trace.endswith(".gz") else open
+        with opener(self.trace, "rb") as file:
+            text = file.read()
+        assert text.endswith(b"\n")
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def check_lines(lines):
+    ids = [line["id"] for line in lines]
+    assert len(set(ids)) == len(ids), "an id twice"
+    assert lines[0]["name"] == "process" and lines[0]["cat"] == "pfw"
+    named = set()
+    for line in lines:
+        if line["name"] == "thread_name":
+            named.add(line["tid"])
+        elif line["cat"] != "pfw":
+            assert line["tid"] in named, "an event before its thread's name"
+            assert line["dur"] >= 0
+    ends = [line for line in lines if line["name"] == "end"]
+    assert ends and ends[-1] is lines[-1]
+    assert ends[-1]["args"]["events"] == sum(line["ph"] != "M" for line in lines)
+    return ends[-1]["args"]
+
+
+def numbers(values):
+    """{thread: [n, …]} of values thread << 32 | n, in the order of the trace."""
+    found = collections.defaultdict(list)
+    for value in values:
+        found[value >> 32].append(value & 0xffffffff)
+    return found
+
+
+def check_counts(what, found, witnessed, in_flight):
+    """0..w-1 once each, in order of each thread; and w, where a call may have been in flight."""
+    for thread, count in enumerate(witnessed):
+        got = found.get(thread, [])
+        where = f"{what} of thread {thread}: {count} returned, {len(got)} in the trace"
+        duplicates = [n for n, times in collections.Counter(got).items() if times > 1]
+        assert not duplicates, f"{where}, twice: {duplicates[:5]}"
+        missing = sorted(set(range(count)) - set(got))
+        assert not missing, f"{where}, {len(missing)} missing: {missing[:3]}…{missing[-3:]}"
+        assert len(got) <= count + in_flight, f"{where}: too many"
+        assert got == list(range(len(got))), f"{where}: not in order"
+    assert set(found) <= set(range(len(witnessed)))
+
+
+def check_events(target, lines, in_flight):
+    witness = target.witness()
+    reads = [line["args"]["offset"] for line in lines
+             if line["name"] == "pread" and line["args"]["fname"] == target.data]
+    spans = [line["args"]["n"] for line in lines if line["name"] == "step"]
+    check_counts("reads", numbers(reads), [reads for reads, _ in witness], in_flight)
+    check_counts("spans", numbers(spans), [spans for _, spans in witness], in_flight)
+    for line in lines:
+        if line["name"] == "pread" and line["args"]["fname"] == target.data:
+            assert line["args"]["ret"] == 8 and line["args"]["count"] == 8
+
+
+def check_recovered(target):
+    """After the repair of a killed target: all of it, and nothing left behind."""
+    assert target.left_spools() == []
+    if not os.path.exists(target.trace):
+        assert all(pair == (0, 0) for pair in target.witness())
+        return 0
+    lines = target.lines()
+    end = check_lines(lines)
+    assert end["reason"] == "recovered"
+    check_events(target, lines, in_flight=1)
+    return len(lines)
+
+
+def variables_for(rng):
+    """Rings that grow, rings that are full, files written often and seldom."""
+    return {"PFW_RING_MAX": rng.choice(["32KiB", "128KiB", "1MiB"]),
+            "PFW_FLUSH_MS": rng.choice(["5", "50", "500"]),
+            "DFTRACER_WRITE_BUFFER_SIZE": rng.choice(["16384", "262144", "1048576"])}
+
+
+def moment(rng):
+    """When to kill: half within the start, half anywhere in what follows."""
+    return rng.uniform(0, 0.03) if rng.random() < 0.4 else rng.uniform(0.03, 0.25)
+
+
+def kill_one(directory, number):
+    rng = random.Random(f"{SEED}/{number}")
+    threads = (1, 2, 8)[number % 3]
+    target = Target(directory, threads, rng.choice([500, 5000]), "loop", number % 2 == 1,
+                    **variables_for(rng))
+    time.sleep(moment(rng))
+    target.kill()
+    spools = target.left_spools()
+    repaired = target.repair()
+    if spools:
+        assert repaired.returncode == 0, repaired.stderr
+    return check_recovered(target)
+
+
+def test_kills(tmp_path):
+    lines = 0
+    for number in range(KILLS):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        try:
+            lines += kill_one(str(directory), number)
+        except AssertionError as error:
+            pytest.fail(f"kill {number} of seed {SEED}, in {directory}: {error}")
+        subprocess.run(["rm", "-rf", str(directory)], check=True)
+    assert lines > KILLS, "the kills came before anything was recorded"
+
+
+def test_killed_repair(tmp_path):
+    """`pfw repair` may be killed too, at any point: the next one does it."""
+    for number in range(max(KILLS // 6, 5)):
+        rng = random.Random(f"{SEED}/repair/{number}")
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        target = Target(str(directory), 2, 5000, "loop", number % 2 == 1, PFW_FLUSH_MS="400")
+        time.sleep(rng.uniform(0.05, 0.3))
+        target.kill()
+        while target.left_spools():
+            repair = subprocess.Popen([PFW, "repair", "-q", target.trace],
+                                      env={**os.environ, "PFW_SPOOL_DIR": target.spools})
+            time.sleep(rng.uniform(0, 0.02))
+            repair.kill()
+            repair.wait()
+            if rng.random() < 0.2:  # so that an end comes, on any machine
+                assert target.repair().returncode == 0
+        check_recovered(target)
+        assert sorted(os.listdir(directory)) == sorted(
+            ["data", "spools", "witness", os.path.basename(target.trace)])
+
+
+def test_repairs_at_once(tmp_path):
+    """Of several adopters one does it; all are content."""
+    target = Target(str(tmp_path), 2, 5000, "loop", False, PFW_FLUSH_MS="400")
+    time.sleep(0.2)
+    target.kill()
+    command = [PFW, "repair", target.trace]
+    environment = {**os.environ, "PFW_SPOOL_DIR": target.spools}
+    repairs = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [repair.communicate() for repair in repairs]
+    assert sum("recovered" in out for out, _ in said) == 1, said
+    check_recovered(target)
+
+
+def test_repair_of_the_living(tmp_path):
+    """A trace that is being written is left alone, by name."""
+    target = Target(str(tmp_path), 2, 500, "loop", False, PFW_FLUSH_MS="20")
+    time.sleep(0.3)
+    before = target.repair()
+    assert before.returncode == 1 and str(target.process.pid) in before.stderr
+    time.sleep(0.1)
+    target.kill()
+    assert target.repair().returncode == 0
+    check_recovered(target)
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["raw", "gzip"])
+@pytest.mark.parametrize("threads", [1, 2, 8])
+@pytest.mark.parametrize("end", ["return", "exit", "_exit", "quick_exit", "exec"])
+def test_ends_well(tmp_path, end, threads, compressed):
+    """These ends need no recovery: the file is finished, nothing is left behind."""
+    target = Target(str(tmp_path), threads, 3000, end, compressed)
+    assert target.finish(0) == ""
+    assert target.left_spools() == []
+    lines = target.lines()
+    last = check_lines(lines)
+    assert last["reason"] == ("exec" if end == "exec" else "exit")
+    assert last["lost"] == 0
+    assert all(pair == (3000, 750) for pair in target.witness())
+    check_events(target, lines, in_flight=0)
