@@ -256,7 +256,7 @@ static inline bool take_us(struct pfw_reader *reader, int64_t *ns)
 	uint64_t whole, part;
 	const char *start = reader->at;
 
-	if (!take_u64(reader, &whole) || reader->at - start > 15)
+	if (!take_u64(reader, &whole) || whole > INT64_MAX / 1000 - 1)
 		return false;
 	*ns = (int64_t)whole * 1000;
 	if (!pfw_reader_at(reader, '.'))
@@ -264,8 +264,10 @@ static inline bool take_us(struct pfw_reader *reader, int64_t *ns)
 	start = ++reader->at;
 	for (part = 0; pfw_reader_at_digit(reader); reader->at++)
 		part = part * 10 + (uint64_t)(*reader->at - '0');
+	if (reader->at - start != 3)
+		return false;
 	*ns += (int64_t)part;
-	return reader->at - start == 3;
+	return true;
 }
 
 static inline bool take_text(struct pfw_reader *reader, struct pfw_slice *slice)

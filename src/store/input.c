@@ -184,6 +184,12 @@ static bool at_magic(const struct pfw_input *input)
 	return unread(input) >= 2 && at[0] == 0x1f && at[1] == 0x8b;
 }
 
+/* The first byte of a member that was cut there. */
+static bool at_half_magic(const struct pfw_input *input)
+{
+	return unread(input) == 1 && input->room[input->begin] == 0x1f;
+}
+
 /* Begin the member at the next byte.  Return 0 or -ENOMEM. */
 static int begin_member(struct pfw_input *input)
 {
@@ -272,7 +278,7 @@ static ssize_t next_member(struct pfw_input *input)
 	error = fill(input, PFW_GZIP_HEADER_BYTES);
 	if (error)
 		return error;
-	if (at_magic(input))
+	if (at_magic(input) || at_half_magic(input))
 		return begin_member(input);
 	if (!unread(input)) {
 		input->state = STATE_DONE;

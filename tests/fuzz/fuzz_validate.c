@@ -1,0 +1,217 @@
+/* fuzz_validate.c - any bytes as a trace: no crash, bounded, and right about what is JSON.
+ *
+ * The bytes are read as a file (plain or gzip), and line by line: what the fast path takes, the
+ * general one must take with the same fields; and jansson, which shares nothing with us, must
+ * agree on what is a JSON object and on the values in it.
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef PFW_HAVE_JANSSON
+#include <jansson.h>
+#endif
+
+#include "store/scan.h"
+#include "store/trace.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void assert_same_slice(const struct pfw_slice *a, const struct pfw_slice *b)
+{
+	assert(a->at == b->at && a->bytes == b->bytes && a->escaped == b->escaped);
+}
+
+static void assert_same(const struct pfw_entry *fast, const struct pfw_entry *any)
+{
+	assert(any->kind == PFW_ENTRY_EVENT);
+	assert(fast->has == any->has && fast->wrong == any->wrong);
+	assert(fast->repeated == 0 && any->repeated == 0 && !fast->comma && !any->comma);
+	assert(fast->id == any->id && fast->pid == any->pid && fast->tid == any->tid);
+	assert(fast->ts_ns == any->ts_ns && fast->dur_ns == any->dur_ns);
+	assert(fast->ph == any->ph && !any->integer_ph);
+	assert_same_slice(&fast->name, &any->name);
+	assert_same_slice(&fast->cat, &any->cat);
+	assert(fast->args.at == any->args.at && fast->args.bytes == any->args.bytes);
+}
+
+#ifdef PFW_HAVE_JANSSON
+static void assert_same_integer(const struct pfw_entry *entry, unsigned bit, uint64_t ours,
+				const json_t *object)
+{
+	json_t *theirs = json_object_get(object, pfw_entry_key_name(bit));
+
+	assert(!theirs == !(entry->has & bit));
+	if (!theirs)
+		return;
+	if (entry->wrong & bit)
+		assert(!json_is_integer(theirs) || json_integer_value(theirs) <= 0);
+	else
+		assert(json_is_integer(theirs) && (uint64_t)json_integer_value(theirs) == ours);
+}
+
+static void assert_same_time(const struct pfw_entry *entry, unsigned bit, int64_t ours,
+			     const json_t *object)
+{
+	json_t *theirs = json_object_get(object, pfw_entry_key_name(bit));
+	double ns;
+
+	assert(!theirs == !(entry->has & bit));
+	if (!theirs)
+		return;
+	ns = json_number_value(theirs) * 1000;
+	if (entry->wrong & bit)
+		assert(!json_is_number(theirs) || fabs(ns) > 9.2e18);
+	else
+		assert(json_is_number(theirs) && fabs((double)ours - ns) <= 1 + fabs(ns) * 1e-14);
+}
+
+static void assert_same_text(const struct pfw_entry *entry, unsigned bit,
+			     const struct pfw_slice *ours, const json_t *object)
+{
+	json_t *theirs = json_object_get(object, pfw_entry_key_name(bit));
+	char *text;
+
+	assert(!theirs == !(entry->has & bit));
+	if (!theirs)
+		return;
+	assert(json_is_string(theirs) == !(entry->wrong & bit));
+	if (!json_is_string(theirs) ||
+	    strlen(json_string_value(theirs)) != json_string_length(theirs))
+		return; /* a NUL inside: ours has U+FFFD there */
+	text = malloc(ours->bytes + 1);
+	assert(pfw_slice_decode(ours, text, ours->bytes + 1) == json_string_length(theirs));
+	assert(strcmp(text, json_string_value(theirs)) == 0);
+	free(text);
+}
+
+static void assert_same_args(const struct pfw_entry *entry, const json_t *object)
+{
+	json_t *theirs = json_object_get(object, "args"), *value;
+	const char *key;
+
+	if (!json_is_object(theirs))
+		return;
+	assert(!(entry->wrong & PFW_ENTRY_ARGS));
+	json_object_foreach(theirs, key, value)
+	{
+		struct pfw_value ours;
+
+		if (strlen(key) > 100 || strstr(key, "\xef\xbf\xbd"))
+			continue;
+		assert(pfw_object_find(&entry->args, key, &ours));
+		assert((ours.type == PFW_VALUE_STRING) == json_is_string(value));
+		assert((ours.type == PFW_VALUE_NUMBER) == json_is_number(value));
+		assert((ours.type == PFW_VALUE_OBJECT) == json_is_object(value));
+		assert((ours.type == PFW_VALUE_ARRAY) == json_is_array(value));
+	}
+}
+
+/* The independent judge. */
+static void judge(const struct pfw_entry *entry, const char *line, size_t bytes)
+{
+	json_error_t error;
+	json_t *object;
+
+	if (entry->kind != PFW_ENTRY_EVENT && entry->kind != PFW_ENTRY_BAD)
+		return;
+	for (; entry->comma; bytes--) {
+		if (line[bytes - 1] == ',') {
+			bytes--;
+			break;
+		}
+	}
+	object = json_loadb(line, bytes, JSON_ALLOW_NUL, &error);
+	if (entry->kind == PFW_ENTRY_BAD) {
+		assert(!json_is_object(object) || strstr(entry->why, "deep"));
+		json_decref(object);
+		return;
+	}
+	if (!object) { /* what jansson cannot hold, and JSON allows */
+		assert(json_error_code(&error) == json_error_numeric_overflow ||
+		       json_error_code(&error) == json_error_null_byte_in_key);
+		return;
+	}
+	assert_same_integer(entry, PFW_ENTRY_ID, entry->id, object);
+	assert_same_integer(entry, PFW_ENTRY_PID, entry->pid, object);
+	assert_same_integer(entry, PFW_ENTRY_TID, entry->tid, object);
+	assert_same_time(entry, PFW_ENTRY_TS, entry->ts_ns, object);
+	assert_same_time(entry, PFW_ENTRY_DUR, entry->dur_ns, object);
+	assert_same_text(entry, PFW_ENTRY_NAME, &entry->name, object);
+	assert_same_text(entry, PFW_ENTRY_CAT, &entry->cat, object);
+	assert_same_args(entry, object);
+	json_decref(object);
+}
+#endif
+
+/* The line in an allocation of its own size, so that a byte read behind it is seen. */
+static void check_line(const uint8_t *at, size_t bytes)
+{
+	char *line = malloc(bytes ? bytes : 1);
+	struct pfw_entry fast, any, either;
+
+	memcpy(line, at, bytes);
+	pfw_entry_parse_any(&any, line, bytes);
+	if (pfw_entry_parse_fast(&fast, line, bytes))
+		assert_same(&fast, &any);
+	pfw_entry_parse(&either, line, bytes);
+	assert(either.kind == any.kind);
+	if (any.kind == PFW_ENTRY_BAD)
+		assert(any.why && any.why_at <= bytes && any.has == 0);
+#ifdef PFW_HAVE_JANSSON
+	judge(&any, line, bytes);
+#endif
+	free(line);
+}
+
+/* The bytes as a file: its lines are those that a split at '\n' gives. */
+static void check_file(const uint8_t *data, size_t size)
+{
+	static int fd = -1;
+	enum pfw_scan_result result;
+	struct pfw_trace trace;
+	struct pfw_scan scan;
+	char path[64];
+	uint64_t lines = 0, newlines = 0;
+	bool plain = size < 2 || data[0] != 0x1f || data[1] != 0x8b;
+
+	if (fd < 0)
+		fd = memfd_create("trace", MFD_CLOEXEC);
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert(pfw_scan_open(&scan, path) == 0);
+	while ((result = pfw_scan_next(&scan)) != PFW_SCAN_END) {
+		assert(result != PFW_SCAN_FAILED);
+		lines += result == PFW_SCAN_LINE;
+		if (result == PFW_SCAN_LINE && plain)
+			assert(scan.at + scan.bytes <= size &&
+			       memcmp(scan.text, data + scan.at, scan.bytes) == 0);
+	}
+	pfw_scan_close(&scan);
+	for (size_t i = 0; i < size; i++)
+		newlines += data[i] == '\n';
+	if (plain)
+		assert(lines == newlines + (size && data[size - 1] != '\n'));
+	assert(pfw_trace_read(&trace, path) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const uint8_t *at = data, *end = data + size;
+
+	check_file(data, size);
+	while (at < end) {
+		const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
+		const uint8_t *stop = newline ? newline : end;
+
+		check_line(at, (size_t)(stop - at));
+		at = stop + 1;
+	}
+	return 0;
+}
