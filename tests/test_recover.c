@@ -647,6 +647,23 @@ static void test_done_before(void **state)
 	assert_int_equal(file_bytes(world->builder.trace), bytes);
 }
 
+/* Stopped, or another program by exec: finished, but the process may begin anew. */
+static void test_done_and_alive(void **state)
+{
+	struct world *world = *state;
+	struct pfw_process process;
+
+	start(world, false);
+	assert_int_equal(pfw_process_read(&process, getpid()), 0);
+	builder_header(&world->builder)->pid = process.pid;
+	builder_header(&world->builder)->start_time = process.start_time;
+	builder_header(&world->builder)->state = PFW_SPOOL_DONE;
+	assert_true(builder_write(&world->builder));
+	assert_int_equal(pfw_recover_spool(world->builder.path, &world->result), 0);
+	assert_int_equal(world->result.status, PFW_RECOVER_NOTHING);
+	assert_true(exists(world->builder.path));
+}
+
 static void test_gone(void **state)
 {
 	struct world *world = *state;
@@ -1323,6 +1340,7 @@ int main(void)
 		WORLD_TEST(test_foreign_host),
 		WORLD_TEST(test_foreign_boot),
 		WORLD_TEST(test_done_before),
+		WORLD_TEST(test_done_and_alive),
 		WORLD_TEST(test_gone),
 		WORLD_TEST(test_trace_removed),
 		WORLD_TEST(test_trace_shrunk),

@@ -418,6 +418,7 @@ static int examine(struct adoption *adoption)
 	const struct pfw_spool_header *header = adoption->image.header;
 	struct pfw_recovery *result = adoption->result;
 	char here[72], boot[40];
+	bool alive;
 
 	pfw_proc_host(here, sizeof(here));
 	pfw_proc_boot_id(boot, sizeof(boot));
@@ -429,18 +430,21 @@ static int examine(struct adoption *adoption)
 		return say(result, PFW_RECOVER_FOREIGN, 0,
 			   "it is of an earlier boot of %s (%.39s): its trace is good as far as it "
 			   "goes; remove the spool", here, header->boot_id);
-	if (pfw_proc_alive(header->pid, header->start_time) ||
-	    (!header->file_made && pfw_proc_alive_inside(header->pid, header->start_time)))
+	adoption->state = atomic_load_explicit(&header->state, memory_order_relaxed);
+	alive = pfw_proc_alive(header->pid, header->start_time) ||
+		(!header->file_made && pfw_proc_alive_inside(header->pid, header->start_time));
+	if (adoption->state == PFW_SPOOL_DONE) {
+		if (!alive) /* else it has stopped recording, or is another program by exec */
+			remove_spool(adoption->spool_path, adoption->image.fd);
+		return say(result, PFW_RECOVER_NOTHING, 0, "its trace had its end already");
+	}
+	if (alive)
 		return say(result, PFW_RECOVER_LIVE, 0,
 			   "its process %d runs: repair when it has ended", header->pid);
-	adoption->state = atomic_load_explicit(&header->state, memory_order_relaxed);
 	if (adoption->state == PFW_SPOOL_LIVE || adoption->state == PFW_SPOOL_ADOPTED)
 		return adopt(adoption);
-	if (adoption->state != PFW_SPOOL_DONE)
-		return say(result, PFW_RECOVER_BAD, -EINVAL,
-			   "damaged spool: its state %u makes no sense", adoption->state);
-	remove_spool(adoption->spool_path, adoption->image.fd);
-	return say(result, PFW_RECOVER_NOTHING, 0, "its trace had its end already");
+	return say(result, PFW_RECOVER_BAD, -EINVAL, "damaged spool: its state %u makes no sense",
+		   adoption->state);
 }
 
 /* A spool without a whole header: its name, pfw-UID-PID-START.spool, says whose it was to be. */

@@ -10,7 +10,7 @@
 
 enum pfw_recover_status {
 	PFW_RECOVER_DONE,    /* the trace has its missing events and its `end`; the spool is gone */
-	PFW_RECOVER_NOTHING, /* nothing was missing: a left-over, now gone */
+	PFW_RECOVER_NOTHING, /* nothing was missing; the spool is gone, unless its process lives */
 	PFW_RECOVER_LIVE,    /* its process, or another adopter, is at work: left alone */
 	PFW_RECOVER_FOREIGN, /* of another host or boot: left alone */
 	PFW_RECOVER_BAD,     /* not a spool, damaged, or not ours; or the trace could not be written */
