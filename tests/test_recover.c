@@ -1,7 +1,7 @@
 /* test_recover.c - spools of killed processes, made by hand: what must come out, and what must not
  * be touched.  Every test compares the trace with a model: each event exactly once.
  */
-#include "recover.h"
+#include "store/recover.h"
 
 #include <errno.h>
 #include <setjmp.h>

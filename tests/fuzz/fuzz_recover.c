@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "json.h"
-#include "recover.h"
+#include "store/recover.h"
 #include "spool_builder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
