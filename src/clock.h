@@ -13,10 +13,6 @@
 
 #include "spool.h"
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 extern bool pfw_clock_is_tsc; /* set once by pfw_clock_init(), before any probe runs */
 
 /* CLOCK_MONOTONIC or CLOCK_REALTIME in ns, by vdso.  Thread: any.  Signal: safe. */
@@ -33,7 +29,7 @@ static inline uint64_t pfw_clock_ticks(void)
 {
 #if defined(__x86_64__)
 	if (__builtin_expect(pfw_clock_is_tsc, 1))
-		return __rdtsc();
+		return __builtin_ia32_rdtsc();
 #endif
 	return pfw_clock_ns(CLOCK_MONOTONIC);
 }

@@ -35,11 +35,15 @@ struct pfw_ring {
 	uint64_t spans; /* the next owner's span ids go on from here */
 	struct pfw_ring *next;	/* registry; set before the ring is published */
 	/* The writer's own. */
-	struct pfw_ring_chunk *drain; /* the stretch being emptied */
-	uint64_t drained;	      /* read up to here, in `drain`; not yet freed */
-	uint64_t torn_at;	      /* position of an uncommitted slot seen last time */
+	struct pfw_ring_chunk *drain;	 /* the stretch being emptied */
+	struct pfw_ring_chunk *upcoming; /* offered as spare, not yet being emptied */
+	struct pfw_ring_chunk *retired;	 /* emptied, to be given back after the next write */
+	uint64_t orders;		 /* of the next stretch */
+	uint64_t drained;		 /* read up to here, in `drain`; not yet freed */
+	uint64_t torn_at;		 /* 1 + position of an uncommitted slot seen last time */
 	uint64_t torn_since_ns;
-	int32_t named_tid;	      /* the tid whose thread_name line is written */
+	uint32_t torn_run;  /* uncommitted slots passed over just before `drained` */
+	int32_t named_tid; /* the tid whose thread_name line is written */
 };
 
 /* What ring.c asks of the outside; set once by session. */
@@ -84,9 +88,16 @@ void pfw_ring_count_lost(enum pfw_lost_reason reason, uint64_t count);
 /* All rings, newest first; follow ->next.  Thread: any. */
 struct pfw_ring *pfw_ring_first(void);
 
-/* Make a ring out of a fresh stretch and publish it as FREE. `ring` is zeroed memory that stays.
+/* Make a stretch the next of `ring`, wherever its positions stand.  Thread: drain. */
+void pfw_ring_prepare(struct pfw_ring *ring, struct pfw_ring_chunk *stretch);
+
+/* Make a ring out of a stretch and publish it as FREE.  `ring` is zeroed memory that stays.
  * Thread: drain. */
 void pfw_ring_publish(struct pfw_ring *ring, struct pfw_ring_chunk *stretch, uint32_t index);
+
+/* Lay a greater stretch ready for the producer to move to, where none waits and the producer's is
+ * the one being emptied.  Thread: drain. */
+void pfw_ring_offer(struct pfw_ring *ring, struct pfw_ring_chunk *stretch);
 
 /* How many rings threads have asked for and not got.  Thread: drain. */
 uint32_t pfw_ring_wanted(void);
@@ -102,8 +113,11 @@ static inline void pfw_ring_advance(struct pfw_ring *ring, unsigned slots)
 	ring->drained += slots;
 }
 
-/* Records drained and safely in the file: free their slots.  Thread: drain. */
-void pfw_ring_free_drained(struct pfw_ring *ring);
+/* Note how far the records are in the file, under the parity of the slot about to be written; then,
+ * once that slot is written, free them.  The latter returns a stretch the ring is done with, or
+ * NULL.  Thread: drain. */
+void pfw_ring_save(struct pfw_ring *ring, unsigned parity);
+struct pfw_ring_chunk *pfw_ring_free_drained(struct pfw_ring *ring);
 
 /* Whether it is at least half full, counting what is drained but not freed.  Thread: drain. */
 bool pfw_ring_half_full(const struct pfw_ring *ring);

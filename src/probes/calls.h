@@ -14,6 +14,7 @@
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -72,10 +73,10 @@ enum pfw_call {
 /* The next definition of each call behind ours, found by the preload object; NULL where this libc
  * has none.  Filled before any wrapper can run. */
 struct pfw_real_calls {
-#define CALL_FD(category, ret, name, ...) __typeof__(&name) name;
-#define CALL_PATH(category, ret, name, ...) __typeof__(&name) name;
-#define CALL_STREAM(category, ret, name, ...) __typeof__(&name) name;
-#define CALL_BY_HAND(category, ret, name, ...) __typeof__(&name) name;
+#define CALL_FD(category, ret, name, ...) __typeof__(name) *name;
+#define CALL_PATH(category, ret, name, ...) __typeof__(name) *name;
+#define CALL_STREAM(category, ret, name, ...) __typeof__(name) *name;
+#define CALL_BY_HAND(category, ret, name, ...) __typeof__(name) *name;
 #include "calls.def"
 };
 extern struct pfw_real_calls pfw_real;

@@ -39,6 +39,8 @@ static inline uint64_t pfw_fd_load(int fd)
 	_Atomic uint64_t *page =
 		atomic_load_explicit(&pfw_fd_pages[(unsigned)fd >> PFW_FD_PAGE_BITS],
 				     memory_order_acquire);
+	if (PFW_UNLIKELY(!page))
+		return 0;
 	return atomic_load_explicit(&page[(unsigned)fd & (PFW_FD_PAGE - 1)], memory_order_acquire);
 }
 
@@ -68,6 +70,9 @@ void pfw_fd_close_end(int fd);
 
 /* dup(): `to` becomes what `from` is.  Thread: app.  Signal: safe. */
 void pfw_fd_copy(int from, int to);
+
+/* Where fd's link in /proc points: length (not NUL-terminated), or -errno.  Signal: safe. */
+ssize_t pfw_fd_read_link(int fd, char *path, size_t size);
 
 /*
  * Find out what an unknown fd is (fstat, readlink, filter) and remember it, unless another thread

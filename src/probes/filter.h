@@ -21,9 +21,6 @@ void pfw_filter_init(const struct pfw_config *config, const char *exe, const cha
  */
 bool pfw_filter_path(const char *path, size_t bytes);
 
-/* Whether relative paths need their absolute form to decide: false while everything is traced. */
-bool pfw_filter_needs_path(void);
-
 /* Whether descriptors without a path (pipes, sockets, memfd) are traced. */
 bool pfw_filter_nameless(void);
 

@@ -285,7 +285,7 @@ static __attribute__((noinline)) void two_end(struct pfw_path_probe *probe, int 
 		.text_count = 1,
 		.error = ret == -1 ? errno : 0,
 		.t1 = pfw_clock_ticks(),
-		.filtered = true,
+		.any_name = true,
 	};
 	struct pfw_path_probe scratch;
 	bool traced = false;

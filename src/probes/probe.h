@@ -43,16 +43,34 @@ extern __thread struct pfw_thread pfw_thread __attribute__((tls_model("initial-e
 
 /* What session hands to the probes: they never call it by name (include law). */
 struct pfw_probe_host {
-	void (*forked)(void); /* first probe in a forked child: make the child a process of its own */
+	/* First probe in a forked child: make the child a process of its own. */
+	void (*forked)(void);
+	/* The trace has its end already and this thread has recorded one more: write it now. */
+	void (*straight)(void);
+	/* Whether this process has anything in its trace, or in a ring. */
+	bool (*recorded)(void);
+	/* Finish the trace now (before exec, _exit), and go on with it (exec has failed). */
+	void (*end)(const char *reason, const char *exec_path);
+	void (*resume)(void);
+	/* Note that this thread holds a ring, so that its death gives the ring back. */
+	void (*thread_born)(void);
 };
 extern struct pfw_probe_host pfw_probe_host;
+
+/* In pfw_live's words: the trace has its end; every record goes straight through. */
+#define PFW_LIVE_ENDED (1ull << 63)
+
+/* pfw_probe.call: decided after the call that it is not to be recorded. */
+#define PFW_CALL_NONE 0xffffu
+
+/* pfw_probe.name: there was no room for the descriptor's name; ask the kernel at the end. */
+#define PFW_NAME_BY_LINK 0xffffffffu
 
 /* A call being traced. */
 struct pfw_probe {
 	uint64_t t0;	/* ticks */
 	uint32_t name;	/* string of the spool, 0 = none */
 	uint16_t call;	/* enum pfw_call: the template */
-	uint16_t cwd_bytes; /* of cwd[]; path probes only */
 };
 
 /* Text of a record's tail, in up to two pieces with '/' between (directory, relative path). */
@@ -70,6 +88,15 @@ struct pfw_path_probe {
 	struct pfw_probe probe;
 	char cwd[PFW_CWD_BYTES];
 };
+
+/*
+ * Make sure this thread can record: the generation in force, or 0 (off, vfork child, no ring).
+ * `word` is pfw_live's word for what is to be recorded.  Keeps errno.  Thread: app.  Signal: safe.
+ */
+uint64_t pfw_probe_ready(const _Atomic uint64_t *word);
+
+/* Hand a filled record over: mark it, and see to it where nobody drains any more. */
+void pfw_probe_commit(struct pfw_record *record, uint64_t position);
 
 /* Out of line: first use in a thread, unknown descriptor, forked child, off. */
 bool pfw_probe_fd_slow(struct pfw_probe *probe, int fd);
@@ -95,8 +122,10 @@ static inline bool pfw_probe_fd(struct pfw_probe *probe, uint16_t call, int fd)
 	return true;
 }
 
-/* Begin a call on a path, relative to dirfd (AT_FDCWD: the working directory).  A NULL or empty
- * path is the descriptor itself.  Thread: app.  Signal: safe. */
+/*
+ * Begin a call on a path.  The path is looked at only after the call, when the kernel has said that
+ * it can be read: then the filter decides, too.  Thread: app.  Signal: safe.
+ */
 bool pfw_probe_path(struct pfw_path_probe *probe, uint16_t call, int dirfd, const char *path);
 
 /* Begin a call that has no object (fork, _exit) and is always recorded. */
@@ -114,18 +143,19 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 		   unsigned value_count);
 
 /*
- * End any call: as above, with a name for the record (NULL = probe->name) and the bytes of the
- * row's STRING fields in order (their entries in value[] are set here, from text[]).
- * `string_at[i]` is the index in value[] of text[i]'s length.
+ * End any call: as above, with a name for the record (NULL = probe->name) and the texts of the
+ * row's STRING fields in order (what value[] has in their places does not matter).
  */
 struct pfw_ending {
 	const uint64_t *value;
 	unsigned value_count;
-	const struct pfw_text *name;	/* inline name, or NULL */
+	const struct pfw_text *name;	/* inline name, if the filter lets it pass; or NULL */
 	const struct pfw_text *text;	/* bytes of the STRING fields */
 	unsigned text_count;
 	int error;			/* errno to record, 0 = the call worked */
+	uint64_t t1;			/* ticks when the call returned; 0 = now */
 	uint8_t flags;			/* enum pfw_record_flags to add */
+	bool any_name;			/* the filter is not asked */
 };
 void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *ending);
 
@@ -140,9 +170,14 @@ void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *pa
 
 /*
  * After a successful open: fd is (dirfd, path) from now on.  Makes the name a string of the spool,
- * held by the table, or marks fd untraced when `traced` is false.  Return the string, 0 = none.
+ * held by the table.  Where the filter leaves the path out (or `traced` is false) fd is marked
+ * untraced and the probe's end will record nothing.  Return the string, 0 = none.
  */
 uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const char *path,
 			  bool traced);
+
+/* Whether the filter takes the name that pfw_probe_path_text() made; it takes NULL, a name that
+ * cannot be read.  Counts what is left out.  Thread: app.  Signal: safe. */
+bool pfw_probe_text_traced(const struct pfw_text *name);
 
 #endif

@@ -1,0 +1,201 @@
+/* identity.c - who this process is: pid, host, rank, run, whose child, and so its trace's name. */
+#include "identity.h"
+
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "config.h"
+#include "os.h"
+#include "text.h"
+
+#define ANCESTORS_MAX 32u /* a deeper chain of processes is looked at no further */
+#define ARGS_MAX 64
+
+static void copy_text(char *out, size_t size, const char *text)
+{
+	struct pfw_text copy;
+
+	pfw_text_init(&copy, out, size);
+	pfw_text_add(&copy, text);
+}
+
+static void read_host(struct pfw_identity *identity)
+{
+	struct utsname name;
+	ssize_t n;
+
+	if (pfw_syscall6(SYS_uname, (long)&name, 0, 0, 0, 0, 0) == 0)
+		copy_text(identity->host, sizeof(identity->host), name.nodename);
+	n = pfw_os_read_file("/proc/sys/kernel/random/boot_id", identity->boot_id,
+			     sizeof(identity->boot_id));
+	if (n > 0 && identity->boot_id[n - 1] == '\n')
+		identity->boot_id[n - 1] = '\0';
+}
+
+/* The command line: as text for the trace, and as argv to tell a launcher by. */
+static void read_command(struct pfw_identity *identity, const struct pfw_config *config)
+{
+	char line[4096], *argv[ARGS_MAX + 1];
+	ssize_t n = pfw_os_read_file("/proc/self/cmdline", line, sizeof(line));
+	int argc = 0;
+
+	for (ssize_t at = 0; at < n && argc < ARGS_MAX; at += (ssize_t)strlen(line + at) + 1)
+		argv[argc++] = line + at;
+	argv[argc] = NULL;
+	pfw_rank_find(&identity->rank, config, identity->environ, argc, argv);
+	for (ssize_t i = 0; i + 1 < n; i++)
+		if (!line[i])
+			line[i] = ' ';
+	copy_text(identity->cmd, sizeof(identity->cmd), n > 0 ? line : "");
+}
+
+static uint64_t hash_text(const char *text)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+	return hash;
+}
+
+void pfw_identity_set_base(struct pfw_identity *identity, const char *base)
+{
+	struct pfw_text text;
+
+	identity->base_hash = hash_text(base);
+	pfw_text_init(&text, identity->base, sizeof(identity->base));
+	if (base[0] != '/') {
+		pfw_text_add(&text, identity->cwd);
+		pfw_text_add(&text, "/");
+	}
+	pfw_text_add(&text, base);
+	if (text.cut)
+		identity->base[0] = '\0';
+}
+
+static bool same_rank(const struct pfw_rank *rank, const struct pfw_spool_header *header)
+{
+	return rank->rank == header->rank && rank->launcher == (header->launcher != 0);
+}
+
+/*
+ * Look for a traced ancestor.  The nearest one gives the run's name; if it has our base and rank,
+ * we are its child, and its base is absolute however often the program has changed directory.
+ * An exec leaves pid and start time: the same process's earlier trace is no ancestor.
+ */
+static bool find_ancestor(struct pfw_identity *identity)
+{
+	struct pfw_process process = identity->process;
+	struct pfw_spool_header header;
+
+	for (unsigned i = 0; i < ANCESTORS_MAX && process.ppid > 1; i++) {
+		if (pfw_process_read(&process, process.ppid))
+			return false;
+		if (!pfw_spool_peek(&header, &identity->dirs, identity->uid, process.pid,
+				    process.start_time))
+			continue;
+		copy_text(identity->run, sizeof(identity->run), header.run);
+		if (header.base_hash == identity->base_hash) {
+			copy_text(identity->base, sizeof(identity->base), header.base);
+			identity->child = same_rank(&identity->rank, &header);
+		}
+		return true;
+	}
+	return false;
+}
+
+/* HOST-PID-START: of the root, or, where ranks are started by something untraced, of the session
+ * leader, which they have in common on a host. */
+static void fallback_run(const struct pfw_identity *identity, char *out, size_t size)
+{
+	struct pfw_process leader = identity->process;
+	struct pfw_text text;
+
+	if (identity->rank.world_size != 1 && leader.session > 0 &&
+	    pfw_process_read(&leader, identity->process.session))
+		leader = identity->process;
+	pfw_text_init(&text, out, size);
+	pfw_text_add(&text, identity->host);
+	pfw_text_add(&text, "-");
+	pfw_text_add_u64(&text, (uint64_t)leader.pid, 1);
+	pfw_text_add(&text, "-");
+	pfw_text_add_u64(&text, leader.start_time, 1);
+}
+
+void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *config,
+		       char *const *environ)
+{
+	const char *tmpdir = pfw_config_lookup(environ, "TMPDIR");
+	char fallback[160];
+	ssize_t n;
+
+	memset(identity, 0, sizeof(*identity));
+	identity->environ = environ;
+	identity->uid = (uint32_t)pfw_syscall6(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+	pfw_process_read(&identity->process, pfw_os_getpid());
+	read_host(identity);
+	read_command(identity, config);
+	n = pfw_os_readlink("/proc/self/exe", identity->exe, sizeof(identity->exe) - 1);
+	identity->exe[n > 0 ? n : 0] = '\0';
+	if (pfw_os_getcwd(identity->cwd, sizeof(identity->cwd)) <= 0)
+		copy_text(identity->cwd, sizeof(identity->cwd), "/");
+	pfw_identity_set_base(identity, config->log_file);
+	pfw_spool_dirs_find(&identity->dirs, config->spool_dir, tmpdir, identity->base);
+	if (find_ancestor(identity))
+		return;
+	fallback_run(identity, fallback, sizeof(fallback));
+	pfw_run_find(identity->run, sizeof(identity->run), config, environ, fallback);
+}
+
+void pfw_identity_forked(struct pfw_identity *identity)
+{
+	pfw_process_read(&identity->process, pfw_os_getpid());
+	identity->uid = (uint32_t)pfw_syscall6(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+	identity->child = true;
+}
+
+void pfw_identity_set_rank(struct pfw_identity *identity, const struct pfw_config *config,
+			   int32_t rank, int32_t world_size)
+{
+	identity->rank.rank = rank;
+	identity->rank.world_size = world_size;
+	identity->rank.launcher = false;
+	copy_text(identity->rank.source, sizeof(identity->rank.source), "pfw_set_rank");
+	if (config->ranks)
+		identity->rank.recorded = pfw_config_ranks_hold(config->ranks, (uint64_t)rank) != 0;
+}
+
+int pfw_identity_trace(const struct pfw_identity *identity, const struct pfw_config *config,
+		       char *path, bool *compressed)
+{
+	struct pfw_name name = {
+		.base = identity->base,
+		.cwd = identity->cwd,
+		.host = identity->host,
+		.job = pfw_config_lookup(identity->environ, "SLURM_JOB_ID"),
+		.environ = identity->environ,
+		.rank = &identity->rank,
+		.pid = identity->process.pid,
+		.child = identity->child,
+		.compression = config->compression,
+	};
+
+	return pfw_name_build(path, &name, compressed);
+}
+
+void pfw_identity_header(const struct pfw_identity *identity, struct pfw_spool_header *header)
+{
+	header->ppid = identity->process.ppid;
+	header->rank = identity->rank.rank;
+	header->world_size = identity->rank.world_size;
+	header->local_rank = identity->rank.local_rank;
+	header->launcher = identity->rank.launcher;
+	header->child = identity->child;
+	header->base_hash = identity->base_hash;
+	memcpy(header->rank_source, identity->rank.source, sizeof(header->rank_source));
+	copy_text(header->boot_id, sizeof(header->boot_id), identity->boot_id);
+	copy_text(header->host, sizeof(header->host), identity->host);
+	copy_text(header->run, sizeof(header->run), identity->run);
+	copy_text(header->cmd, sizeof(header->cmd), identity->cmd);
+	copy_text(header->base, sizeof(header->base), identity->base);
+}

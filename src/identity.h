@@ -1,0 +1,52 @@
+/* identity.h - who this process is: pid, host, rank, run, whose child, and so its trace's name. */
+#ifndef PFW_IDENTITY_H
+#define PFW_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "naming.h"
+#include "spool_file.h"
+
+struct pfw_config;
+
+struct pfw_identity {
+	struct pfw_process process;
+	uint32_t uid;
+	struct pfw_rank rank;
+	struct pfw_spool_dirs dirs;
+	char *const *environ;
+	char host[72];
+	char boot_id[40];
+	char run[128];
+	char exe[PFW_PATH_MAX];
+	char cwd[PFW_PATH_MAX];
+	char cmd[512];
+	char base[1024];     /* absolute, words not expanded */
+	uint64_t base_hash;  /* of the base as given: a child that has the same is of the same run */
+	bool child;	     /* a traced ancestor of the same rank and base exists */
+};
+
+/*
+ * Find all of it out, from /proc, uname, the environment and the spools of traced ancestors.
+ * Thread: init.  Signal: safe (no malloc, no stdio).
+ */
+void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *config,
+		       char *const *environ);
+
+/* The same process after a fork that it did not see: pid and parentage are new, it is a child. */
+void pfw_identity_forked(struct pfw_identity *identity);
+
+/* Another base name (pfw_start), or another rank (pfw_set_rank). */
+void pfw_identity_set_base(struct pfw_identity *identity, const char *base);
+void pfw_identity_set_rank(struct pfw_identity *identity, const struct pfw_config *config,
+			   int32_t rank, int32_t world_size);
+
+/* The trace's absolute path (PFW_PATH_MAX bytes); as pfw_name_build(). */
+int pfw_identity_trace(const struct pfw_identity *identity, const struct pfw_config *config,
+		       char *path, bool *compressed);
+
+/* Fill what a spool's header says of the process. */
+void pfw_identity_header(const struct pfw_identity *identity, struct pfw_spool_header *header);
+
+#endif

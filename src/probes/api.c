@@ -1,0 +1,480 @@
+/* api.c - the C API's spans, events and counters as records. */
+#define PFW_BUILDING
+#include <pfw/pfw.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PFW_OS_NO_POISON
+#include "../strings.h"
+#include "api.h"
+#include "probe.h"
+
+/* struct pfw_span.state: what a span in progress remembers. */
+enum { SPAN_LIVE, SPAN_START, SPAN_NAMES, SPAN_ID, SPAN_PARENT, SPAN_ARGS };
+
+/*
+ * state[SPAN_ARGS]: bytes of arguments so far (low half) and how many did not fit (high half).  They
+ * stand in args[], or, once they are more, in a heap block whose address is in args[].
+ */
+#define ARGS_INLINE sizeof(((struct pfw_span *)0)->args)
+#define ARGS_MAX (12u * 1024u)
+/* An argument of this type is no argument but a name that the arena had no room for. */
+#define ARG_NAME PFW_TYPE_NONE
+
+static struct pfw_template_ids ids;
+
+void pfw_api_templates(const struct pfw_template_ids *templates)
+{
+	ids = *templates;
+}
+
+/* Whether the API records in this thread.  Keeps errno. */
+static bool on(void)
+{
+	uint64_t word = atomic_load_explicit(&pfw_live->api, memory_order_relaxed);
+
+	if (PFW_LIKELY(word != 0 && word == pfw_thread.live))
+		return true;
+	if (!word && atomic_load_explicit(&pfw_live->born, memory_order_relaxed))
+		return false;
+	return pfw_probe_ready(&pfw_live->api) != 0;
+}
+
+static size_t name_bytes(const char *name)
+{
+	return strnlen(name, PFW_NAME_BYTES);
+}
+
+/* ---- records of shape API ---- */
+
+struct api_record {
+	uint64_t t0, dur, id, parent;
+	uint32_t name_ref, category_ref;
+	const char *name, *category; /* inline where the ref is 0 */
+	const void *args;
+	size_t args_bytes;
+	uint8_t flags;
+};
+
+static void intern(struct api_record *api, const char *name, const char *category)
+{
+	api->name = name;
+	api->category = category ? category : "app";
+	api->name_ref = pfw_string_intern(name, name_bytes(name));
+	api->category_ref = pfw_string_intern(api->category, name_bytes(api->category));
+}
+
+static void put_record(const struct api_record *api)
+{
+	size_t name = api->name_ref ? 0 : name_bytes(api->name);
+	size_t category = api->category_ref ? 0 : name_bytes(api->category);
+	size_t slots = 1 + (name + category + api->args_bytes + PFW_SLOT_BYTES - 1) / PFW_SLOT_BYTES;
+	struct pfw_record *record;
+	uint64_t position;
+	char *out;
+
+	if (slots > PFW_RECORD_SLOTS_MAX) {
+		pfw_ring_count_lost(PFW_LOST_TOO_LONG, 1);
+		return;
+	}
+	record = pfw_ring_reserve(pfw_thread.ring, (unsigned)slots, &position);
+	if (PFW_UNLIKELY(!record))
+		return;
+	record->template = ids.api;
+	record->slots = (uint8_t)slots;
+	record->flags = api->flags;
+	record->t0 = api->t0;
+	record->dur = api->dur;
+	record->file = (uint32_t)(name | category << 16);
+	record->error = 0;
+	record->value[0] = api->name_ref | (uint64_t)api->category_ref << 32;
+	record->value[1] = api->id;
+	record->value[2] = api->parent;
+	record->value[3] = api->args_bytes;
+	out = (char *)(record + 1);
+	if (name)
+		memcpy(out, api->name, name);
+	if (category)
+		memcpy(out + name, api->category, category);
+	if (api->args_bytes)
+		memcpy(out + name + category, api->args, api->args_bytes);
+	pfw_probe_commit(record, position);
+}
+
+/* ---- arguments ---- */
+
+static size_t args_bytes(const struct pfw_span *span)
+{
+	return (uint32_t)span->state[SPAN_ARGS];
+}
+
+static unsigned char *args_at(struct pfw_span *span)
+{
+	unsigned char *heap;
+
+	if (args_bytes(span) <= ARGS_INLINE)
+		return span->args;
+	memcpy(&heap, span->args, sizeof(heap));
+	return heap;
+}
+
+/* Room for `bytes` more, or NULL: they are counted as cut. */
+static unsigned char *args_room(struct pfw_span *span, size_t bytes)
+{
+	size_t have = args_bytes(span);
+	unsigned char *heap, *at = args_at(span);
+
+	if (have + bytes > ARGS_MAX) {
+		span->state[SPAN_ARGS] += 1ull << 32;
+		return NULL;
+	}
+	if (have <= ARGS_INLINE && have + bytes > ARGS_INLINE) {
+		heap = malloc(ARGS_MAX);
+		if (!heap) {
+			span->state[SPAN_ARGS] += 1ull << 32;
+			return NULL;
+		}
+		memcpy(heap, span->args, have);
+		memcpy(span->args, &heap, sizeof(heap));
+		at = heap;
+	}
+	span->state[SPAN_ARGS] += bytes;
+	return at + have;
+}
+
+static size_t put_arg(unsigned char *out, const struct pfw_arg *arg, const char *key,
+		      const void *value)
+{
+	memcpy(out, arg, sizeof(*arg));
+	memcpy(out + sizeof(*arg), key, arg->key_bytes);
+	memcpy(out + sizeof(*arg) + arg->key_bytes, value, arg->value_bytes);
+	return sizeof(*arg) + arg->key_bytes + arg->value_bytes;
+}
+
+static int add_arg(struct pfw_span *span, const char *key, enum pfw_type type, const void *value,
+		   size_t bytes)
+{
+	struct pfw_arg arg = { .type = (uint8_t)type, .value_bytes = (uint32_t)bytes };
+	unsigned char *out;
+
+	if (!span || !key || !value)
+		return -EINVAL;
+	if (!span->state[SPAN_LIVE])
+		return 0;
+	arg.key_bytes = (uint16_t)name_bytes(key);
+	out = args_room(span, sizeof(arg) + arg.key_bytes + bytes);
+	if (!out)
+		return -E2BIG;
+	put_arg(out, &arg, key, value);
+	return 0;
+}
+
+int pfw_span_arg_int(struct pfw_span *span, const char *key, int64_t value)
+{
+	return add_arg(span, key, PFW_TYPE_I64, &value, sizeof(value));
+}
+
+int pfw_span_arg_double(struct pfw_span *span, const char *key, double value)
+{
+	return add_arg(span, key, PFW_TYPE_F64, &value, sizeof(value));
+}
+
+int pfw_span_arg_str(struct pfw_span *span, const char *key, const char *value)
+{
+	int error = errno, result;
+
+	result = add_arg(span, key, PFW_TYPE_STRING, value, value ? strnlen(value, ARGS_MAX) : 0);
+	errno = error;
+	return result;
+}
+
+/* ---- spans ---- */
+
+int pfw_span_begin(struct pfw_span *span, const char *name, const char *category)
+{
+	struct api_record api;
+	int error;
+
+	if (!span)
+		return -EINVAL;
+	span->state[SPAN_LIVE] = 0;
+	if (!on())
+		return 0;
+	if (!name)
+		return -EINVAL;
+	intern(&api, name, category);
+	span->state[SPAN_LIVE] = atomic_load_explicit(&pfw_live->born, memory_order_relaxed);
+	span->state[SPAN_NAMES] = api.name_ref | (uint64_t)api.category_ref << 32;
+	span->state[SPAN_ID] = (uint64_t)(pfw_thread.ring->index + 1) << 32 | ++pfw_thread.spans;
+	span->state[SPAN_PARENT] = pfw_thread.span;
+	span->state[SPAN_ARGS] = 0;
+	if (PFW_UNLIKELY(!api.name_ref || !api.category_ref)) {
+		error = errno;
+		add_arg(span, "", ARG_NAME, api.name, name_bytes(api.name));
+		add_arg(span, "", ARG_NAME, api.category, name_bytes(api.category));
+		errno = error;
+	}
+	pfw_thread.span = span->state[SPAN_ID];
+	span->state[SPAN_START] = pfw_clock_ticks();
+	return 0;
+}
+
+/* The name or category that stands before the arguments; *args moves behind it. */
+static char *inline_name(struct api_record *api, char *room)
+{
+	struct pfw_arg arg;
+	const char *at = api->args;
+
+	memcpy(&arg, at, sizeof(arg));
+	memcpy(room, at + sizeof(arg), arg.value_bytes);
+	room[arg.value_bytes] = '\0';
+	api->args = at + sizeof(arg) + arg.value_bytes;
+	api->args_bytes -= sizeof(arg) + arg.value_bytes;
+	return room;
+}
+
+/* A span whose names the arena had no room for: rare, so two copies on the stack are no matter
+ * (names are cut to what the head of a record can say). */
+static __attribute__((noinline)) void put_with_names(struct api_record *api)
+{
+	char name[PFW_NAME_BYTES + 1], category[PFW_NAME_BYTES + 1];
+
+	api->name_ref = api->category_ref = 0;
+	api->name = inline_name(api, name);
+	api->category = inline_name(api, category);
+	put_record(api);
+}
+
+static void append_cut(struct pfw_span *span, struct api_record *api)
+{
+	static const char key[] = "args_cut";
+	struct pfw_arg arg = { sizeof(key) - 1, PFW_TYPE_I64, 0, sizeof(int64_t) };
+	int64_t cut = (int64_t)(span->state[SPAN_ARGS] >> 32);
+	size_t bytes = args_bytes(span);
+
+	/* The block has room behind ARGS_MAX's last argument or the last argument gives way. */
+	if (bytes + sizeof(arg) + sizeof(key) + sizeof(cut) > ARGS_MAX || bytes <= ARGS_INLINE)
+		return;
+	api->args_bytes += put_arg(args_at(span) + bytes, &arg, key, &cut);
+}
+
+int pfw_span_end(struct pfw_span *span)
+{
+	uint64_t t1 = pfw_clock_ticks();
+	struct api_record api = { 0 };
+	uint64_t live;
+	int error;
+
+	if (!span)
+		return -EINVAL;
+	live = span->state[SPAN_LIVE];
+	span->state[SPAN_LIVE] = 0;
+	if (!live)
+		return 0;
+	if (pfw_thread.span == span->state[SPAN_ID])
+		pfw_thread.span = span->state[SPAN_PARENT];
+	/* Begun before a fork: the line is the parent's. */
+	if (on() && live == atomic_load_explicit(&pfw_live->born, memory_order_relaxed)) {
+		api.t0 = span->state[SPAN_START];
+		api.dur = t1 - api.t0;
+		api.id = span->state[SPAN_ID];
+		api.parent = span->state[SPAN_PARENT];
+		api.name_ref = (uint32_t)span->state[SPAN_NAMES];
+		api.category_ref = (uint32_t)(span->state[SPAN_NAMES] >> 32);
+		api.args = args_at(span);
+		api.args_bytes = args_bytes(span);
+		if (PFW_UNLIKELY(span->state[SPAN_ARGS] >> 32))
+			append_cut(span, &api);
+		if (PFW_LIKELY(api.name_ref && api.category_ref))
+			put_record(&api);
+		else
+			put_with_names(&api);
+	}
+	if (args_bytes(span) > ARGS_INLINE) {
+		error = errno;
+		free(args_at(span));
+		errno = error;
+	}
+	return 0;
+}
+
+uint64_t pfw_span_current(void)
+{
+	return atomic_load_explicit(&pfw_live->api, memory_order_relaxed) ? pfw_thread.span : 0;
+}
+
+/* ---- finished events ---- */
+
+int pfw_event(const char *name, const char *category, uint64_t ts_ns, uint64_t dur_ns)
+{
+	struct api_record api = { .t0 = ts_ns, .dur = dur_ns, .flags = PFW_RECORD_EPOCH_NS };
+
+	if (!name)
+		return -EINVAL;
+	if (!on())
+		return 0;
+	intern(&api, name, category);
+	api.id = (uint64_t)(pfw_thread.ring->index + 1) << 32 | ++pfw_thread.spans;
+	api.parent = pfw_thread.span;
+	put_record(&api);
+	return 0;
+}
+
+int pfw_instant(const char *name, const char *category)
+{
+	struct api_record api = { .flags = PFW_RECORD_INSTANT };
+
+	if (!name)
+		return -EINVAL;
+	if (!on())
+		return 0;
+	api.t0 = pfw_clock_ticks();
+	intern(&api, name, category);
+	put_record(&api);
+	return 0;
+}
+
+int pfw_counter(const char *name, const char *series, double value)
+{
+	struct api_record api = { .flags = PFW_RECORD_COUNTER };
+	unsigned char args[sizeof(struct pfw_arg) + 256 + sizeof(value)];
+	struct pfw_arg arg = { .type = PFW_TYPE_F64, .value_bytes = sizeof(value) };
+
+	if (!name || !series)
+		return -EINVAL;
+	if (!on())
+		return 0;
+	api.t0 = pfw_clock_ticks();
+	arg.key_bytes = (uint16_t)strnlen(series, 256);
+	api.args = args;
+	api.args_bytes = put_arg(args, &arg, series, &value);
+	intern(&api, name, "COUNTER");
+	put_record(&api);
+	return 0;
+}
+
+/* ---- compute events ---- */
+
+#define VALUE_I64(x) (uint64_t)(int64_t)(x)
+#define VALUE_U64(x) (uint64_t)(x)
+#define VALUE_KIND(x) (uint64_t)(x)
+#define VALUE_F64(x) double_bits(x)
+#define VALUE_DIM3(x) dim3_bits(x)
+#define VALUE_STRING(x) text_value(x, &text[texts++])
+#define VALUE_JSON(x) text_value(x, &text[texts++])
+#define PP_TEXTS 16
+#define PP_TEXT_MAX 12000u /* all texts of one event; more is cut, a record being 16 KiB at most */
+
+struct pp_text {
+	const char *at;
+	size_t bytes;
+};
+
+static uint64_t double_bits(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
+static uint64_t dim3_bits(const uint32_t dim[3])
+{
+	return (uint64_t)(dim[0] & 0x7fffffffu) | (uint64_t)(dim[1] & 0xffffu) << 31 |
+	       (uint64_t)(dim[2] & 0xffffu) << 47;
+}
+
+static uint64_t text_value(const char *x, struct pp_text *text)
+{
+	text->at = x ? x : "";
+	text->bytes = x ? strnlen(x, PP_TEXT_MAX) : 0;
+	return text->bytes;
+}
+
+/* The values of the mask's members, in its order; their texts too. */
+static unsigned gather(const struct pfw_compute *event, uint64_t *value, struct pp_text *text,
+		       unsigned *text_count)
+{
+	unsigned count = 0, texts = 0;
+
+#define X(member, type)                                                                           \
+	if (event->fields & PFW_HAS(member))                                                      \
+		value[count++] = VALUE_##type(event->member);
+	PFW_PP_FIELDS(X)
+#undef X
+	*text_count = texts;
+	return count;
+}
+
+/* pfw.h and record.h each list the members: the bits must be the same. */
+#define X(member, type)                                                                           \
+	_Static_assert((int)PFW_PP_BIT_##member == (int)PFW_COMPUTE_BIT_##member, #member);
+PFW_PP_FIELDS(X)
+#undef X
+
+static uint8_t phase_flag(enum pfw_phase phase)
+{
+	return phase == PFW_PHASE_WARMUP   ? PFW_RECORD_WARMUP
+	       : phase == PFW_PHASE_ACTIVE ? PFW_RECORD_ACTIVE
+					   : 0;
+}
+
+static void put_pp_tail(struct pfw_record *record, const uint64_t *value, unsigned count,
+			const struct pp_text *text, unsigned texts)
+{
+	char *out = (char *)(record + 1);
+
+	if (count)
+		record->value[PFW_PP_HEAD] = value[0];
+	if (count > 1) {
+		memcpy(out, value + 1, (count - 1) * sizeof(*value));
+		out += (count - 1) * sizeof(*value);
+	}
+	for (unsigned i = 0; i < texts; i++) {
+		memcpy(out, text[i].at, text[i].bytes);
+		out += text[i].bytes;
+	}
+}
+
+int pfw_compute_event(const struct pfw_compute *event)
+{
+	uint64_t value[PFW_PP_BITS], position;
+	struct pp_text text[PP_TEXTS + 1]; /* [0]: the name, where it is inline */
+	size_t bytes = 0, slots;
+	unsigned texts, count;
+	struct pfw_record *record;
+	uint32_t name;
+
+	if (!event || event->struct_bytes < sizeof(*event) || !event->name)
+		return -EINVAL;
+	if (!on())
+		return 0;
+	name = pfw_string_intern(event->name, name_bytes(event->name));
+	text[0] = (struct pp_text){ event->name, name ? 0 : name_bytes(event->name) };
+	count = gather(event, value, text + 1, &texts);
+	for (unsigned i = 0; i <= texts; i++)
+		bytes += text[i].bytes;
+	bytes += count > 1 ? (count - 1) * sizeof(uint64_t) : 0;
+	slots = 1 + (bytes + PFW_SLOT_BYTES - 1) / PFW_SLOT_BYTES;
+	if (slots > PFW_RECORD_SLOTS_MAX) {
+		pfw_ring_count_lost(PFW_LOST_TOO_LONG, 1);
+		return -E2BIG;
+	}
+	record = pfw_ring_reserve(pfw_thread.ring, (unsigned)slots, &position);
+	if (!record)
+		return 0;
+	record->template = ids.pp;
+	record->slots = (uint8_t)slots;
+	record->flags = PFW_RECORD_EPOCH_NS | phase_flag(event->phase);
+	record->t0 = event->ts_ns;
+	record->dur = event->dur_ns;
+	record->file = (uint32_t)text[0].bytes;
+	record->error = 0;
+	record->value[0] = name;
+	record->value[1] = event->fields & ((1ull << PFW_PP_BITS) - 1);
+	record->value[2] = event->tid;
+	put_pp_tail(record, value, count, text, texts + 1);
+	pfw_probe_commit(record, position);
+	return 0;
+}

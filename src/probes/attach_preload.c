@@ -1,0 +1,46 @@
+/* attach_preload.c - the recorder's side of the preload object's slots. */
+#define PFW_BUILDING
+#define PFW_OS_NO_POISON
+#include "../preload_abi.h"
+#include "../preload_table.h"
+
+#include <pfw/pfw.h>
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "attach_preload.h"
+#include "calls.h"
+
+static void *const api[PFW_API_SLOTS] = {
+#define X(name) [PFW_SLOT_##name] = (void *)name,
+	PFW_API_FUNCTIONS(X)
+#undef X
+};
+
+int pfw_attach_preload(const struct pfw_preload *preload)
+{
+	if (strcmp(preload->abi, pfw_abi) || preload->call_count != PFW_CALL_COUNT)
+		return -EINVAL;
+	_Static_assert(sizeof(pfw_real) == PFW_CALL_COUNT * sizeof(void *), "one pointer a row");
+	memcpy(&pfw_real, preload->real, sizeof(pfw_real));
+	for (unsigned i = 0; i < PFW_API_SLOTS; i++)
+		atomic_store(preload->api[i], api[i]);
+	return 0;
+}
+
+void pfw_attach_wrappers(const struct pfw_preload *preload, pfw_attach_wanted *wanted)
+{
+	static const char *const category[] = {
+#define CALL_FD(category, ret, name, ...) #category,
+#define CALL_PATH(category, ret, name, ...) #category,
+#define CALL_STREAM(category, ret, name, ...) #category,
+#define CALL_BY_HAND(category, ret, name, ...) #category,
+#include "calls.def"
+	};
+
+	for (unsigned i = 0; i < PFW_CALL_COUNT; i++)
+		if (preload->real[i] && wanted(category[i]))
+			atomic_store(preload->slot[i], pfw_wrappers[i]);
+}

@@ -1,0 +1,169 @@
+/* fd_table.c - descriptor -> what the trace calls it. */
+#include "fd_table.h"
+
+#include <string.h>
+
+#include "../json.h"
+#include "../strings.h"
+#include "filter.h"
+#include "probe.h"
+
+#define PAGE_BYTES (PFW_FD_PAGE * sizeof(uint64_t))
+#define PATH_BYTES 4096u
+
+_Atomic uint64_t *_Atomic pfw_fd_pages[PFW_FD_PAGES]; /* NULL: all unknown */
+uint32_t pfw_fd_generation = 4;
+
+void pfw_fd_table_reset(void)
+{
+	pfw_fd_generation += 4;
+}
+
+static uint64_t entry_of(enum pfw_fd_state state, uint32_t name)
+{
+	return (uint64_t)(pfw_fd_generation | state) << 32 | name;
+}
+
+/* Where fd's entry is kept, its page made where it is missing; NULL: nowhere. */
+static _Atomic uint64_t *entry_at(int fd)
+{
+	unsigned n = (unsigned)fd;
+	_Atomic uint64_t *page, *none = NULL;
+
+	if (n >= PFW_FD_PAGES * PFW_FD_PAGE)
+		return NULL;
+	page = atomic_load_explicit(&pfw_fd_pages[n >> PFW_FD_PAGE_BITS], memory_order_acquire);
+	if (!page) {
+		page = pfw_os_mmap(PAGE_BYTES, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (!page)
+			return NULL;
+		if (!atomic_compare_exchange_strong_explicit(&pfw_fd_pages[n >> PFW_FD_PAGE_BITS],
+							     &none, page, memory_order_acq_rel,
+							     memory_order_acquire)) {
+			pfw_os_munmap((void *)(uintptr_t)page, PAGE_BYTES);
+			page = none;
+		}
+	}
+	return &page[n & (PFW_FD_PAGE - 1)];
+}
+
+/* Let go of the name that an entry of this generation held. */
+static void let_go(uint64_t entry)
+{
+	if (pfw_fd_state(entry) == PFW_FD_TRACED)
+		pfw_string_drop(pfw_fd_name(entry));
+}
+
+void pfw_fd_store(int fd, enum pfw_fd_state state, uint32_t name)
+{
+	_Atomic uint64_t *entry = entry_at(fd);
+
+	if (!entry)
+		pfw_string_drop(name);
+	else
+		let_go(atomic_exchange_explicit(entry, entry_of(state, name),
+						memory_order_acq_rel));
+}
+
+void pfw_fd_close_begin(int fd)
+{
+	if (pfw_fd_state(pfw_fd_load(fd)) != PFW_FD_UNKNOWN)
+		pfw_fd_store(fd, PFW_FD_CLOSING, 0);
+}
+
+void pfw_fd_close_end(int fd)
+{
+	_Atomic uint64_t *entry = entry_at(fd);
+	uint64_t closing = entry_of(PFW_FD_CLOSING, 0);
+
+	if (entry)
+		atomic_compare_exchange_strong_explicit(entry, &closing, 0, memory_order_acq_rel,
+							memory_order_acquire);
+}
+
+void pfw_fd_copy(int from, int to)
+{
+	uint64_t entry = pfw_fd_load(from);
+	enum pfw_fd_state state = pfw_fd_state(entry);
+	uint32_t name = pfw_fd_name(entry);
+
+	if (state == PFW_FD_TRACED && name && !pfw_string_hold(name))
+		state = PFW_FD_UNKNOWN;
+	if (state == PFW_FD_TRACED || state == PFW_FD_UNTRACED)
+		pfw_fd_store(to, state, name);
+	else
+		pfw_fd_store(to, PFW_FD_UNKNOWN, 0); /* resolved when it is used */
+}
+
+ssize_t pfw_fd_read_link(int fd, char *path, size_t size)
+{
+	static const char prefix[] = "/proc/self/fd/";
+	char link[sizeof(prefix) + 32];
+
+	memcpy(link, prefix, sizeof(prefix) - 1);
+	*pfw_json_u64(link + sizeof(prefix) - 1, (unsigned)fd) = '\0';
+	return pfw_os_readlink(link, path, size);
+}
+
+/* The entry for an open descriptor whose link reads `path`, with a hold on its name. */
+static uint64_t describe_path(const char *path, size_t bytes, bool unlinked)
+{
+	static const char deleted[] = " (deleted)";
+	const size_t mark = sizeof(deleted) - 1;
+	uint32_t name;
+
+	if (path[0] != '/')
+		return entry_of(pfw_filter_nameless() ? PFW_FD_TRACED : PFW_FD_UNTRACED, 0);
+	if (unlinked && bytes > mark && !memcmp(path + bytes - mark, deleted, mark))
+		bytes -= mark;
+	if (!pfw_filter_path(path, bytes))
+		return entry_of(PFW_FD_UNTRACED, 0);
+	/* Only now: a process whose every file is left out needs no ring and no writer. */
+	name = pfw_probe_ready(&pfw_live->io) ? pfw_string_create(NULL, 0, path, bytes) : 0;
+	return entry_of(PFW_FD_TRACED, name ? name : PFW_NAME_BY_LINK);
+}
+
+/* Find out what fd is: 0 where it is not open. */
+static uint64_t describe(int fd)
+{
+	char path[512], *longer;
+	struct stat st;
+	uint64_t entry;
+	ssize_t n;
+
+	if (pfw_os_fstat(fd, &st) < 0)
+		return 0;
+	n = pfw_fd_read_link(fd, path, sizeof(path));
+	if (n > 0 && (size_t)n < sizeof(path))
+		return describe_path(path, (size_t)n, st.st_nlink == 0);
+	/* A name too long for a probe's stack, or no /proc. */
+	longer = n > 0 ? pfw_os_mmap(PATH_BYTES, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+		       : NULL;
+	n = longer ? pfw_fd_read_link(fd, longer, PATH_BYTES) : 0;
+	entry = describe_path(n > 0 ? longer : "", n > 0 ? (size_t)n : 0, st.st_nlink == 0);
+	if (longer)
+		pfw_os_munmap(longer, PATH_BYTES);
+	return entry;
+}
+
+uint64_t pfw_fd_resolve(int fd)
+{
+	_Atomic uint64_t *entry = fd >= 0 ? entry_at(fd) : NULL;
+	uint64_t seen = entry ? atomic_load_explicit(entry, memory_order_acquire) : 0;
+	uint64_t found;
+
+	if (pfw_fd_state(seen) == PFW_FD_TRACED || pfw_fd_state(seen) == PFW_FD_UNTRACED)
+		return seen;
+	found = describe(fd);
+	/* Not while it is being closed; nor where another thread has just said what it is. */
+	if (entry && found && pfw_fd_name(found) != PFW_NAME_BY_LINK &&
+	    pfw_fd_state(seen) != PFW_FD_CLOSING &&
+	    atomic_compare_exchange_strong_explicit(entry, &seen, found, memory_order_acq_rel,
+						    memory_order_acquire))
+		return found;
+	/* Nobody keeps it: the record to come is good until the name's cell is used again. */
+	let_go(found);
+	return found;
+}

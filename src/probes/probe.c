@@ -1,0 +1,440 @@
+/* probe.c - what every wrapper does around the real call, apart from its inline beginning. */
+#include "probe.h"
+
+#include <string.h>
+#include <sys/uio.h>
+
+#include "../json.h"
+#include "../strings.h"
+#include "calls_table.h"
+#include "filter.h"
+
+/* Until session has made the real page: off, and not a forked child. */
+static struct pfw_live not_yet = { .born = 1 };
+struct pfw_live *pfw_live = &not_yet;
+struct pfw_probe_host pfw_probe_host;
+__thread struct pfw_thread pfw_thread __attribute__((tls_model("initial-exec")));
+
+#define PATH_BYTES 4096u
+#define JOINED_BYTES 640u
+
+/* ---- may this thread record? ---- */
+
+/*
+ * Getting a ring may start a thread, which allocates: another wrapper or handler may run in the
+ * middle of it.  The guard remembers at which frame; one deeper passes through, one not deeper means
+ * that a handler has jumped out of the old one (siglongjmp), and takes over.
+ */
+static bool guard_enter(void)
+{
+	void *frame = __builtin_frame_address(0);
+
+	if (pfw_thread.guard && (char *)pfw_thread.guard > (char *)frame)
+		return false;
+	pfw_thread.guard = frame;
+	return true;
+}
+
+static bool get_ring(uint64_t word)
+{
+	if (!pfw_thread.ring) {
+		struct pfw_ring *ring = pfw_ring_acquire();
+
+		if (!ring) {
+			pfw_ring_count_lost(PFW_LOST_NO_WRITER, 1);
+			return false;
+		}
+		pfw_thread.spans = ring->spans;
+		pfw_thread.ring = ring;
+		if (pfw_probe_host.thread_born)
+			pfw_probe_host.thread_born();
+	} else if (pfw_ring_host.wake && !(word & PFW_LIVE_ENDED)) {
+		pfw_ring_host.wake(); /* the writer has gone to rest, or the process has forked */
+	}
+	pfw_thread.live = word & ~PFW_LIVE_ENDED;
+	return true;
+}
+
+/* In a process whose words are its own: not a vfork child, and a forked child has set itself up. */
+static bool alive(void)
+{
+	if (pfw_thread.vfork_child)
+		return false;
+	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed) &&
+	    pfw_probe_host.forked && guard_enter()) {
+		int error = errno;
+
+		pfw_probe_host.forked();
+		pfw_thread.guard = NULL;
+		errno = error;
+	}
+	return true;
+}
+
+uint64_t pfw_probe_ready(const _Atomic uint64_t *word)
+{
+	int error = errno;
+	uint64_t now;
+
+	if (!alive())
+		return 0;
+	now = atomic_load_explicit(word, memory_order_relaxed);
+	if (!now || now == pfw_thread.live)
+		return now;
+	if (!guard_enter()) {
+		pfw_ring_count_lost(PFW_LOST_NO_WRITER, 1);
+		return 0;
+	}
+	/* Ended (the word never fits then): a thread that has its ring just goes on. */
+	if (!pfw_thread.ring || pfw_thread.live != (now & ~PFW_LIVE_ENDED))
+		now = get_ring(now) ? now : 0;
+	pfw_thread.guard = NULL;
+	errno = error;
+	return now;
+}
+
+bool pfw_probe_fd_slow(struct pfw_probe *probe, int fd)
+{
+	uint64_t entry;
+
+	if (!alive() || !atomic_load_explicit(&pfw_live->io, memory_order_relaxed))
+		return false;
+	entry = pfw_fd_resolve(fd);
+	if (pfw_fd_state(entry) == PFW_FD_UNTRACED || !pfw_probe_ready(&pfw_live->io))
+		return false;
+	/* Not open: the call will say EBADF, which is worth a line. */
+	probe->name = pfw_fd_state(entry) == PFW_FD_TRACED ? pfw_fd_name(entry) : 0;
+	probe->t0 = pfw_clock_ticks();
+	return true;
+}
+
+bool pfw_probe_bare(struct pfw_probe *probe, uint16_t call)
+{
+	uint64_t word = atomic_load_explicit(&pfw_live->io, memory_order_relaxed);
+
+	if (!word && atomic_load_explicit(&pfw_live->born, memory_order_relaxed))
+		return false;
+	if ((!word || word != pfw_thread.live) && !pfw_probe_ready(&pfw_live->io))
+		return false;
+	probe->call = call;
+	probe->name = 0;
+	probe->t0 = pfw_clock_ticks();
+	return true;
+}
+
+bool pfw_probe_path(struct pfw_path_probe *probe, uint16_t call, int dirfd, const char *path)
+{
+	(void)dirfd;
+	(void)path;
+	if (pfw_thread.vfork_child ||
+	    (!atomic_load_explicit(&pfw_live->io, memory_order_relaxed) &&
+	     (atomic_load_explicit(&pfw_live->born, memory_order_relaxed) || !alive())))
+		return false;
+	probe->probe.call = call;
+	probe->probe.name = 0;
+	probe->probe.t0 = pfw_clock_ticks();
+	return true;
+}
+
+bool pfw_probe_on(void)
+{
+	uint64_t word = atomic_load_explicit(&pfw_live->io, memory_order_relaxed);
+
+	return word && !pfw_thread.vfork_child;
+}
+
+/* ---- records ---- */
+
+void pfw_probe_commit(struct pfw_record *record, uint64_t position)
+{
+	pfw_ring_commit(record, position);
+	/* The session may have ended since this call began: then nobody drains any more. */
+	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_live->api, memory_order_relaxed) &
+			 PFW_LIVE_ENDED) &&
+	    pfw_probe_host.straight)
+		pfw_probe_host.straight();
+}
+
+/* The arena is full: the descriptor's name goes into the record itself. */
+static void end_by_link(const struct pfw_probe *probe, bool failed, const uint64_t *value,
+			unsigned value_count)
+{
+	struct pfw_probe nameless = *probe;
+	struct pfw_ending ending = { .value = value, .value_count = value_count };
+	char path[512];
+	struct pfw_text name = { .text = path };
+	ssize_t n;
+
+	ending.t1 = pfw_clock_ticks();
+	ending.error = failed ? errno : 0;
+	nameless.name = 0;
+	n = pfw_fd_read_link((int)value[1], path, sizeof(path));
+	if (n > 0 && path[0] == '/' && (size_t)n < sizeof(path)) {
+		name.text_bytes = (uint32_t)n;
+		ending.name = &name;
+	}
+	pfw_probe_end_full(&nameless, &ending);
+}
+
+void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *value,
+		   unsigned value_count)
+{
+	uint64_t t1 = pfw_clock_ticks(), position;
+	unsigned slots = value_count > PFW_RECORD_VALUES ? 2 : 1;
+	struct pfw_record *record;
+
+	if (PFW_UNLIKELY(probe->call == PFW_CALL_NONE))
+		return;
+	if (PFW_UNLIKELY(probe->name == PFW_NAME_BY_LINK)) {
+		end_by_link(probe, failed, value, value_count);
+		return;
+	}
+	record = pfw_ring_reserve(pfw_thread.ring, slots, &position);
+	if (PFW_UNLIKELY(!record))
+		return;
+	record->template = probe->call;
+	record->slots = (uint8_t)slots;
+	record->flags = 0;
+	record->t0 = probe->t0;
+	record->dur = t1 - probe->t0;
+	record->file = probe->name;
+	record->error = PFW_UNLIKELY(failed) ? errno : 0;
+	for (unsigned i = 0; i < PFW_RECORD_VALUES && i < value_count; i++)
+		record->value[i] = value[i];
+	if (PFW_UNLIKELY(slots > 1))
+		memcpy(record + 1, value + PFW_RECORD_VALUES,
+		       (value_count - PFW_RECORD_VALUES) * sizeof(*value));
+	pfw_probe_commit(record, position);
+}
+
+static size_t text_bytes(const struct pfw_text *text)
+{
+	return text->text_bytes + (text->directory_bytes ? text->directory_bytes + 1u : 0u);
+}
+
+static char *put_text(char *out, const struct pfw_text *text)
+{
+	if (text->directory_bytes) {
+		memcpy(out, text->directory, text->directory_bytes);
+		out += text->directory_bytes;
+		*out++ = '/';
+	}
+	memcpy(out, text->text, text->text_bytes);
+	return out + text->text_bytes;
+}
+
+/* Whether a name in pieces is traced. */
+static bool filter_text(const struct pfw_text *name)
+{
+	size_t bytes = text_bytes(name);
+	char joined[JOINED_BYTES], *longer = NULL;
+	bool traced;
+
+	if (!name->directory_bytes)
+		return pfw_filter_path(name->text, bytes);
+	if (bytes > sizeof(joined))
+		longer = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (bytes > sizeof(joined) && !longer)
+		return true;
+	put_text(longer ? longer : joined, name);
+	traced = pfw_filter_path(longer ? longer : joined, bytes);
+	if (longer)
+		pfw_os_munmap(longer, bytes);
+	return traced;
+}
+
+bool pfw_probe_text_traced(const struct pfw_text *name)
+{
+	return !name || filter_text(name);
+}
+
+/* Bytes behind the first slot that a record of this ending takes. */
+static size_t tail_bytes(const struct pfw_ending *ending)
+{
+	size_t bytes = 0;
+
+	if (ending->value_count > PFW_RECORD_VALUES)
+		bytes = (ending->value_count - PFW_RECORD_VALUES) * sizeof(uint64_t);
+	if (ending->name)
+		bytes += text_bytes(ending->name);
+	for (unsigned i = 0; i < ending->text_count; i++)
+		bytes += text_bytes(&ending->text[i]);
+	return bytes;
+}
+
+/* The values in order, those of STRING fields being the lengths of the texts. */
+static void put_values(struct pfw_record *record, uint16_t call, const struct pfw_ending *ending)
+{
+	size_t calls;
+	const struct pfw_call_info *info = &pfw_calls_info(&calls)[call];
+	unsigned head = 1u + info->has_fd, text = 0;
+	uint64_t *tail = (uint64_t *)(record + 1);
+
+	for (unsigned i = 0; i < ending->value_count; i++) {
+		uint64_t value = ending->value[i];
+
+		if (i >= head && info->field[i - head].type == PFW_TYPE_STRING)
+			value = text < ending->text_count ? text_bytes(&ending->text[text++]) : 0;
+		if (i < PFW_RECORD_VALUES)
+			record->value[i] = value;
+		else
+			tail[i - PFW_RECORD_VALUES] = value;
+	}
+}
+
+void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *ending)
+{
+	uint64_t t1 = ending->t1 ? ending->t1 : pfw_clock_ticks(), position;
+	size_t tail = tail_bytes(ending), values = 0;
+	size_t slots = 1 + (tail + PFW_SLOT_BYTES - 1) / PFW_SLOT_BYTES;
+	struct pfw_record *record;
+	char *out;
+
+	if (probe->call == PFW_CALL_NONE || (ending->name && !ending->any_name && !filter_text(ending->name)) ||
+	    !pfw_probe_ready(&pfw_live->io))
+		return;
+	if (slots > PFW_RECORD_SLOTS_MAX) {
+		pfw_ring_count_lost(PFW_LOST_TOO_LONG, 1);
+		return;
+	}
+	record = pfw_ring_reserve(pfw_thread.ring, (unsigned)slots, &position);
+	if (!record)
+		return;
+	record->template = probe->call;
+	record->slots = (uint8_t)slots;
+	record->flags = ending->flags | (ending->name ? PFW_RECORD_NAME_INLINE : 0);
+	record->t0 = probe->t0;
+	record->dur = t1 - probe->t0;
+	record->file = ending->name ? (uint32_t)text_bytes(ending->name) : probe->name;
+	record->error = ending->error;
+	put_values(record, probe->call, ending);
+	if (ending->value_count > PFW_RECORD_VALUES)
+		values = (ending->value_count - PFW_RECORD_VALUES) * sizeof(uint64_t);
+	out = (char *)(record + 1) + values;
+	if (ending->name)
+		out = put_text(out, ending->name);
+	for (unsigned i = 0; i < ending->text_count; i++)
+		out = put_text(out, &ending->text[i]);
+	pfw_probe_commit(record, position);
+}
+
+/* ---- paths ---- */
+
+/*
+ * The length of the caller's path.  The kernel has read it in a call that failed for one of the
+ * usual reasons or worked; for errors that may come before the path is looked at it is copied out by
+ * the kernel first: a bad pointer must stay EFAULT's business.
+ */
+static size_t path_length(const char *path, int error)
+{
+	struct iovec here, there = { (void *)(uintptr_t)path, 1 };
+	char buf[64];
+	size_t bytes = 0;
+	long n;
+
+	if (!path)
+		return 0;
+	if (error != EFAULT && error != EINVAL && error != EBADF && error != ENOSYS &&
+	    error != EOPNOTSUPP && error != ENOMEM && error != EMFILE)
+		return strnlen(path, PATH_BYTES);
+	while (bytes < PATH_BYTES) {
+		/* Up to the next multiple of buf: never across a page. */
+		size_t step = sizeof(buf) - ((uintptr_t)path + bytes) % sizeof(buf);
+
+		here = (struct iovec){ buf, step };
+		there = (struct iovec){ (void *)(uintptr_t)(path + bytes), step };
+		n = pfw_syscall6(SYS_process_vm_readv, pfw_os_getpid(), (long)&here, 1,
+				 (long)&there, 1, 0);
+		if (n != (long)step)
+			return 0;
+		n = (long)strnlen(buf, step);
+		bytes += (size_t)n;
+		if ((size_t)n < step)
+			return bytes;
+	}
+	return bytes;
+}
+
+/* The directory that relative paths of (dirfd) count from, into the probe's scratch; 0 = unknown. */
+static size_t directory_of(struct pfw_path_probe *probe, int dirfd)
+{
+	uint64_t entry;
+	uint32_t bytes = 0;
+	const char *text;
+	ssize_t n;
+
+	if (dirfd == AT_FDCWD) {
+		n = pfw_os_getcwd(probe->cwd, sizeof(probe->cwd));
+		return n > 0 && probe->cwd[0] == '/' ? (size_t)n : 0;
+	}
+	/* The table's name, where there is one: it is what the fd's own events say. */
+	entry = pfw_fd_load(dirfd);
+	text = pfw_fd_state(entry) == PFW_FD_TRACED
+		       ? pfw_string_text(pfw_strings_view(), pfw_fd_name(entry), &bytes)
+		       : NULL;
+	if (text && bytes < sizeof(probe->cwd)) {
+		memcpy(probe->cwd, text, bytes);
+		return bytes;
+	}
+	n = pfw_fd_read_link(dirfd, probe->cwd, sizeof(probe->cwd));
+	return n > 0 && probe->cwd[0] == '/' && (size_t)n < sizeof(probe->cwd) ? (size_t)n : 0;
+}
+
+void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *path,
+			 struct pfw_text *out)
+{
+	size_t bytes = path_length(path, errno), directory;
+
+	*out = (struct pfw_text){ .text = path, .text_bytes = (uint32_t)bytes };
+	if (bytes && path[0] == '/')
+		return;
+	while (bytes >= 2 && path[0] == '.' && path[1] == '/') {
+		path += 2;
+		bytes -= 2;
+	}
+	directory = directory_of(probe, dirfd);
+	if (directory == 1 && bytes < sizeof(probe->cwd)) { /* in "/": one slash is enough */
+		memcpy(probe->cwd + 1, path, bytes);
+		*out = (struct pfw_text){ .text = probe->cwd, .text_bytes = (uint32_t)bytes + 1 };
+	} else if (!bytes) { /* the directory itself */
+		*out = (struct pfw_text){ .text = probe->cwd, .text_bytes = (uint32_t)directory };
+	} else {
+		*out = (struct pfw_text){ probe->cwd, path, (uint32_t)directory, (uint32_t)bytes };
+	}
+}
+
+void pfw_probe_path_end(struct pfw_path_probe *probe, bool failed, int dirfd, const char *path,
+			const uint64_t *value, unsigned value_count)
+{
+	struct pfw_ending ending = { .value = value, .value_count = value_count };
+	struct pfw_text name;
+
+	ending.t1 = pfw_clock_ticks();
+	ending.error = failed ? errno : 0;
+	if (ending.error != EFAULT) {
+		pfw_probe_path_text(probe, dirfd, path, &name);
+		if (text_bytes(&name))
+			ending.name = &name;
+	}
+	pfw_probe_end_full(&probe->probe, &ending);
+}
+
+uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const char *path,
+			  bool traced)
+{
+	struct pfw_text name;
+	uint32_t ref = 0;
+
+	if (traced) {
+		pfw_probe_path_text(probe, dirfd, path, &name);
+		traced = filter_text(&name);
+	}
+	if (traced && pfw_probe_ready(&pfw_live->io))
+		ref = pfw_string_create(name.directory, name.directory_bytes, name.text,
+					name.text_bytes);
+	if (!traced)
+		probe->probe.call = PFW_CALL_NONE;
+	/* Traced without a string (the arena is full): unknown, found again at each use. */
+	pfw_fd_store(fd, !traced ? PFW_FD_UNTRACED : ref ? PFW_FD_TRACED : PFW_FD_UNKNOWN, ref);
+	return ref;
+}

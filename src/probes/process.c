@@ -1,0 +1,272 @@
+/* process.c - wrappers of the calls that make, replace or end a process. */
+#define PFW_OS_NO_POISON
+#include <alloca.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "calls.h"
+#include "probe.h"
+
+/* ---- fork, spawn ---- */
+
+pid_t pfw_wrap_fork(void)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_bare(&probe, PFW_CALL_fork);
+	pid_t pid = pfw_real.fork(); /* session's pthread_atfork handlers run in here */
+
+	/* Not woken: the writer starts again with the next event, since a program that looks (Python
+	 * does) must find as many threads after the fork as it had before. */
+	if (traced && pid != 0)
+		pfw_probe_end(&probe, pid < 0, (const uint64_t[]){ (uint64_t)(int64_t)pid }, 1);
+	return pid;
+}
+
+/*
+ * A vfork child runs in its parent's memory, on its stack, until it execs or exits.  So this thread
+ * is marked first and every wrapper passes the child's calls through; and nothing may be kept on
+ * the stack across the call, since the child overwrites it: the stub below holds the return address
+ * and t0 in registers, which the kernel gives back to the parent as they were.
+ */
+uint64_t pfw_vfork_before(void)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_bare(&probe, PFW_CALL_vfork);
+
+	pfw_thread.live = 0; /* the child's calls take the slow path, which sees the mark */
+	pfw_thread.vfork_child = 1;
+	return traced ? probe.t0 : 0;
+}
+
+pid_t pfw_vfork_after(uint64_t t0, long ret)
+{
+	struct pfw_probe probe = { .t0 = t0, .call = PFW_CALL_vfork };
+
+	pfw_thread.vfork_child = 0;
+	if (ret < 0) {
+		errno = (int)-ret;
+		ret = -1;
+	}
+	if (t0 && pfw_probe_ready(&pfw_live->io))
+		pfw_probe_end(&probe, ret < 0, (const uint64_t[]){ (uint64_t)ret }, 1);
+	return (pid_t)ret;
+}
+
+#if defined(__x86_64__)
+/* On entry and after popping and pushing the return address the stack is 8 off a multiple of 16. */
+__asm__(".text\n"
+	".globl pfw_wrap_vfork\n"
+	".hidden pfw_wrap_vfork\n"
+	".type pfw_wrap_vfork, @function\n"
+	"pfw_wrap_vfork:\n"
+	"	.cfi_startproc\n"
+	"	subq $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	call pfw_vfork_before\n"
+	"	addq $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	movq %rax, %rsi\n"
+	"	popq %rdi\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	.cfi_register rip, rdi\n"
+	"	movl $58, %eax\n" /* __NR_vfork */
+	"	syscall\n"
+	"	pushq %rdi\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	.cfi_rel_offset rip, 0\n"
+	"	testq %rax, %rax\n"
+	"	jz 1f\n"
+	"	movq %rsi, %rdi\n"
+	"	movq %rax, %rsi\n"
+	"	subq $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	call pfw_vfork_after\n"
+	"	addq $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"1:	ret\n"
+	"	.cfi_endproc\n"
+	".size pfw_wrap_vfork, . - pfw_wrap_vfork\n");
+#else
+/* POSIX lets vfork be fork. */
+pid_t pfw_wrap_vfork(void)
+{
+	uint64_t t0 = pfw_vfork_before();
+	pid_t pid;
+
+	pfw_thread.vfork_child = 0;
+	pid = pfw_real.fork();
+	return pid == 0 ? 0 : pfw_vfork_after(t0, pid < 0 ? -errno : pid);
+}
+#endif
+
+/* Record a call on a program's path that returned, or is about not to. */
+static void record_path(struct pfw_probe *probe, const char *path, const uint64_t *value,
+			unsigned count, int error, uint8_t flags)
+{
+	struct pfw_path_probe at = { .probe = *probe };
+	struct pfw_text name;
+	struct pfw_ending ending = { .value = value, .value_count = count, .error = error };
+
+	ending.t1 = pfw_clock_ticks();
+	ending.flags = flags;
+	if (path && error != EFAULT) {
+		pfw_probe_path_text(&at, AT_FDCWD, path, &name);
+		ending.name = &name;
+		ending.any_name = true; /* programs live where data is not */
+	}
+	pfw_probe_end_full(&at.probe, &ending);
+}
+
+#define SPAWN(name)                                                                               \
+	int pfw_wrap_##name(pid_t *pid, const char *path,                                         \
+			    const posix_spawn_file_actions_t *actions,                            \
+			    const posix_spawnattr_t *attr, char *const argv[],                    \
+			    char *const envp[])                                                   \
+	{                                                                                         \
+		struct pfw_probe probe;                                                           \
+		bool traced = pfw_probe_bare(&probe, PFW_CALL_##name);                            \
+		int ret = pfw_real.name(pid, path, actions, attr, argv, envp);                    \
+                                                                                                  \
+		if (traced)                                                                       \
+			record_path(&probe, path, (const uint64_t[]){ (uint64_t)ret }, 1, ret,    \
+				    0);                                                           \
+		return ret;                                                                       \
+	}
+SPAWN(posix_spawn)
+SPAWN(posix_spawnp)
+#undef SPAWN
+
+/* ---- exec ---- */
+
+static int count_args(char *const argv[])
+{
+	int argc = 0;
+
+	while (argv && argv[argc])
+		argc++;
+	return argc;
+}
+
+/*
+ * Before an exec: the trace gets the call and its end, for after a successful one nobody could
+ * write them.  A process that has recorded nothing (a child between fork and exec) stays without a
+ * trace.  False: nothing to undo.
+ */
+static bool exec_begin(struct pfw_probe *probe, uint16_t call, const char *path, int argc)
+{
+	int error = errno;
+
+	if (!pfw_probe_host.recorded || pfw_thread.vfork_child || !pfw_probe_host.recorded() ||
+	    !pfw_probe_bare(probe, call))
+		return false;
+	errno = 0;
+	record_path(probe, path, (const uint64_t[]){ 0, (uint64_t)argc }, 2, 0, PFW_RECORD_NO_RET);
+	pfw_probe_host.end("exec", path);
+	errno = error;
+	return true;
+}
+
+/* It failed: the trace goes on, with the failure. */
+static int exec_failed(bool begun, struct pfw_probe *probe, const char *path, int argc)
+{
+	int error = errno;
+
+	if (begun) {
+		pfw_probe_host.resume();
+		record_path(probe, path, (const uint64_t[]){ (uint64_t)-1, (uint64_t)argc }, 2, error,
+			    0);
+	}
+	errno = error;
+	return -1;
+}
+
+#define EXEC(name, params, args, path, argv)                                                      \
+	int pfw_wrap_##name params                                                                \
+	{                                                                                         \
+		struct pfw_probe probe;                                                           \
+		int argc = count_args(argv);                                                      \
+		bool begun = exec_begin(&probe, PFW_CALL_##name, path, argc);                     \
+                                                                                                  \
+		pfw_real.name args;                                                               \
+		return exec_failed(begun, &probe, path, argc);                                    \
+	}
+EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), path,
+     argv)
+EXEC(execv, (const char *path, char *const argv[]), (path, argv), path, argv)
+EXEC(execvp, (const char *file, char *const argv[]), (file, argv), file, argv)
+EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp), file,
+     argv)
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), NULL, argv)
+EXEC(execveat,
+     (int dirfd, const char *path, char *const argv[], char *const envp[], int flags),
+     (dirfd, path, argv, envp, flags), dirfd == AT_FDCWD ? path : NULL, argv)
+#undef EXEC
+
+/*
+ * execl and its kin take their arguments one by one: made into an argv, as libc does itself, and
+ * handed to the v-form.  Counted twice over, since the list can be walked only forwards.
+ */
+#define EXECL(name, path, with_env, call)                                                         \
+	int pfw_wrap_##name(const char *path, const char *arg, ...)                               \
+	{                                                                                         \
+		struct pfw_probe probe;                                                           \
+		char *const *envp = NULL;                                                         \
+		char **argv;                                                                      \
+		const char *first = arg;                                                          \
+		int argc = 0;                                                                     \
+		bool begun;                                                                       \
+		va_list rest;                                                                     \
+                                                                                                  \
+		/* Declared never to be NULL; programs pass it all the same. */                   \
+		__asm__("" : "+r"(first));                                                        \
+		va_start(rest, arg);                                                              \
+		if (first)                                                                        \
+			for (argc = 1; va_arg(rest, char *); argc++)                              \
+				;                                                                 \
+		va_end(rest);                                                                     \
+		argv = alloca(((size_t)argc + 1) * sizeof(*argv));                                \
+		va_start(rest, arg);                                                              \
+		argv[0] = (char *)(uintptr_t)first;                                               \
+		for (int i = 1; i <= argc; i++)                                                   \
+			argv[i] = va_arg(rest, char *);                                           \
+		if (with_env)                                                                     \
+			envp = va_arg(rest, char *const *);                                       \
+		va_end(rest);                                                                     \
+		(void)envp;                                                                       \
+		begun = exec_begin(&probe, PFW_CALL_##name, path, argc);                          \
+		call;                                                                             \
+		return exec_failed(begun, &probe, path, argc);                                    \
+	}
+EXECL(execl, path, false, pfw_real.execv(path, argv))
+EXECL(execlp, file, false, pfw_real.execvp(file, argv))
+EXECL(execle, path, true, pfw_real.execve(path, argv, envp))
+#undef EXECL
+
+/* ---- _exit ---- */
+
+static void exit_begin(uint16_t call, int status)
+{
+	struct pfw_probe probe;
+	const uint64_t value[] = { 0, (uint64_t)status };
+	struct pfw_ending ending = { .value = value, .value_count = 2, .flags = PFW_RECORD_NO_RET };
+
+	if (!pfw_probe_host.recorded || pfw_thread.vfork_child || !pfw_probe_host.recorded())
+		return;
+	if (pfw_probe_bare(&probe, call))
+		pfw_probe_end_full(&probe, &ending);
+	pfw_probe_host.end("exit", NULL);
+}
+
+void pfw_wrap__exit(int status)
+{
+	exit_begin(PFW_CALL__exit, status);
+	pfw_real._exit(status);
+	__builtin_unreachable();
+}
+
+void pfw_wrap__Exit(int status)
+{
+	exit_begin(PFW_CALL__Exit, status);
+	pfw_real._Exit(status);
+	__builtin_unreachable();
+}

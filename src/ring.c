@@ -1,0 +1,343 @@
+/* ring.c - the records of one thread on their way to the writer. */
+#include "ring.h"
+
+#include <string.h>
+
+#include "clock.h"
+#include "os.h"
+
+struct pfw_ring_host pfw_ring_host;
+
+static struct pfw_ring *_Atomic registry;
+static _Atomic uint32_t wanted;	   /* threads that wait for a ring */
+static _Atomic uint32_t space_made; /* futex: counts pfw_ring_space_made() */
+
+#define SECOND_NS 1000000000ull
+#define WAIT_STEP_NS 1000000ull	      /* a waiting producer looks again at least this often */
+#define RING_WAIT_NS (10 * SECOND_NS) /* for a first ring: a writer that slow is broken */
+
+/*
+ * Compare and swap against this thread's own signal handlers only: the writer never stores here, so
+ * the bus lock, a third of a short probe's cost, can be left out.
+ */
+static inline bool local_cas(_Atomic uint64_t *word, uint64_t *expected, uint64_t desired)
+{
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+	bool done;
+
+	__asm__ volatile("cmpxchgq %3, %1"
+			 : "=@ccz"(done), "+m"(*word), "+a"(*expected)
+			 : "r"(desired)
+			 : "memory");
+	return done;
+#else
+	return atomic_compare_exchange_strong_explicit(word, expected, desired,
+						       memory_order_relaxed, memory_order_relaxed);
+#endif
+}
+
+/* ---- producer ---- */
+
+void pfw_ring_count_lost(enum pfw_lost_reason reason, uint64_t count)
+{
+	struct pfw_spool_header *header = pfw_ring_host.header;
+	uint64_t now = pfw_clock_ns(CLOCK_REALTIME), none = 0;
+
+	if (!header || !count)
+		return;
+	atomic_compare_exchange_strong(&header->lost[reason].first_ns, &none, now);
+	atomic_store(&header->lost[reason].last_ns, now);
+	atomic_fetch_add(&header->lost[reason].count, count);
+}
+
+static void count_wait(uint64_t waited_ns)
+{
+	struct pfw_spool_header *header = pfw_ring_host.header;
+
+	if (!header)
+		return;
+	atomic_fetch_add(&header->waited.count, 1);
+	atomic_fetch_add(&header->waited.last_ns, waited_ns);
+}
+
+static struct pfw_ring *take_free(void)
+{
+	struct pfw_ring *ring = atomic_load_explicit(&registry, memory_order_acquire);
+
+	for (; ring; ring = ring->next) {
+		uint32_t state = PFW_RING_FREE;
+
+		if (atomic_load_explicit(&ring->state, memory_order_relaxed) == PFW_RING_FREE &&
+		    atomic_compare_exchange_strong_explicit(&ring->state, &state, PFW_RING_OWNED,
+							    memory_order_acq_rel,
+							    memory_order_relaxed))
+			return ring;
+	}
+	return NULL;
+}
+
+struct pfw_ring *pfw_ring_acquire(void)
+{
+	struct pfw_ring *ring = take_free();
+	uint64_t deadline = 0;
+	struct pfw_ring_chunk *stretch;
+
+	while (!ring) {
+		uint32_t seen = atomic_load(&space_made);
+		uint64_t now = pfw_clock_ns(CLOCK_MONOTONIC);
+
+		if (!deadline)
+			deadline = now + RING_WAIT_NS;
+		atomic_fetch_add(&wanted, 1);
+		if (!pfw_ring_host.wake || !pfw_ring_host.wake() || now > deadline) {
+			atomic_fetch_sub(&wanted, 1);
+			return NULL;
+		}
+		ring = take_free();
+		if (!ring) {
+			pfw_os_futex_wait((const uint32_t *)&space_made, seen, 10 * WAIT_STEP_NS);
+			ring = take_free();
+		}
+		atomic_fetch_sub(&wanted, 1);
+	}
+	stretch = atomic_load_explicit(&ring->stretch, memory_order_acquire);
+	pfw_syscall6(SYS_prctl, 16 /* PR_GET_NAME */, (long)stretch->comm, 0, 0, 0, 0);
+	atomic_store(&ring->tid, pfw_os_gettid());
+	atomic_store(&stretch->tid, atomic_load(&ring->tid));
+	return ring;
+}
+
+void pfw_ring_release(struct pfw_ring *ring)
+{
+	atomic_store_explicit(&ring->state, PFW_RING_DEAD, memory_order_release);
+}
+
+/* The producer's stretch is closed or full: go on in the one the writer has laid ready, if any. */
+static bool move_on(struct pfw_ring *ring, struct pfw_ring_chunk *full)
+{
+	struct pfw_ring_chunk *spare = atomic_load_explicit(&ring->spare, memory_order_acquire);
+	uint64_t head = atomic_load_explicit(&full->head, memory_order_relaxed);
+
+	if (!spare || spare == full)
+		return false;
+	while (!(head & PFW_RING_CLOSED) && !local_cas(&full->head, &head, head | PFW_RING_CLOSED))
+		;
+	memcpy(spare->comm, full->comm, sizeof(spare->comm));
+	atomic_store_explicit(&spare->tid, atomic_load(&ring->tid), memory_order_relaxed);
+	/* A handler may have done the same between any two of these lines: then nothing is left. */
+	if (atomic_compare_exchange_strong_explicit(&ring->stretch, &full, spare,
+						    memory_order_release, memory_order_relaxed))
+		atomic_store_explicit(&ring->spare, NULL, memory_order_release);
+	return true;
+}
+
+/* Wait until `slots` fit, as the policy says.  False: they will not; counted. */
+static bool wait_for_room(struct pfw_ring *ring, struct pfw_ring_chunk *stretch, uint64_t slots)
+{
+	uint64_t start = pfw_clock_ns(CLOCK_MONOTONIC);
+	bool room = false;
+
+	while (!room) {
+		uint32_t seen = atomic_load(&space_made);
+		uint64_t head = atomic_load_explicit(&stretch->head, memory_order_relaxed);
+
+		if (pfw_ring_host.drop || !pfw_ring_host.wake || !pfw_ring_host.wake()) {
+			pfw_ring_count_lost(PFW_LOST_FULL, 1);
+			return false;
+		}
+		stretch->tail_seen = atomic_load_explicit(&stretch->tail, memory_order_acquire);
+		room = (head & PFW_RING_CLOSED) || head + slots - stretch->tail_seen <=
+							   stretch->capacity ||
+		       atomic_load_explicit(&ring->spare, memory_order_acquire);
+		if (!room)
+			pfw_os_futex_wait((const uint32_t *)&space_made, seen, WAIT_STEP_NS);
+	}
+	count_wait(pfw_clock_ns(CLOCK_MONOTONIC) - start);
+	return true;
+}
+
+static void fill_padding(struct pfw_ring_chunk *stretch, uint64_t position, uint64_t slots)
+{
+	struct pfw_record *padding = pfw_ring_slot(stretch, position);
+
+	padding->template = PFW_TEMPLATE_PADDING;
+	padding->slots = (uint8_t)slots;
+	pfw_ring_commit(padding, position);
+}
+
+struct pfw_record *pfw_ring_reserve(struct pfw_ring *ring, unsigned slots, uint64_t *position)
+{
+	for (;;) {
+		struct pfw_ring_chunk *stretch =
+			atomic_load_explicit(&ring->stretch, memory_order_relaxed);
+		uint64_t head = atomic_load_explicit(&stretch->head, memory_order_relaxed);
+		uint64_t offset = head & (stretch->capacity - 1);
+		uint64_t padding = offset + slots > stretch->capacity ? stretch->capacity - offset : 0;
+		uint64_t end = head + padding + slots;
+
+		if (PFW_UNLIKELY(end - stretch->tail_seen > stretch->capacity)) {
+			if (move_on(ring, stretch))
+				continue;
+			stretch->tail_seen =
+				atomic_load_explicit(&stretch->tail, memory_order_acquire);
+			if (end - stretch->tail_seen > stretch->capacity) {
+				if (!wait_for_room(ring, stretch, padding + slots))
+					return NULL;
+				continue;
+			}
+		}
+		if (!local_cas(&stretch->head, &head, end))
+			continue;
+		if (PFW_UNLIKELY(padding))
+			fill_padding(stretch, head, padding);
+		/* Each half filled wakes the writer once. */
+		if (PFW_UNLIKELY((head ^ end) & (stretch->capacity / 2)) && pfw_ring_host.wake)
+			pfw_ring_host.wake();
+		*position = head + padding;
+		return pfw_ring_slot(stretch, *position);
+	}
+}
+
+/* ---- writer ---- */
+
+struct pfw_ring *pfw_ring_first(void)
+{
+	return atomic_load_explicit(&registry, memory_order_acquire);
+}
+
+/* Make a stretch (new, or one that another ring has left) the next of `ring`. */
+void pfw_ring_prepare(struct pfw_ring *ring, struct pfw_ring_chunk *stretch)
+{
+	uint64_t start = atomic_load(&stretch->head) & ~PFW_RING_CLOSED;
+
+	stretch->chunk.index = ring->index;
+	stretch->order = ring->orders++;
+	stretch->saved_tail[0] = stretch->saved_tail[1] = start;
+	stretch->tail_seen = start;
+	atomic_store(&stretch->tail, start);
+	atomic_store(&stretch->head, start);
+	atomic_store(&stretch->tid, atomic_load(&ring->tid));
+	atomic_store(&stretch->in_use, 1);
+}
+
+void pfw_ring_publish(struct pfw_ring *ring, struct pfw_ring_chunk *stretch, uint32_t index)
+{
+	ring->index = index;
+	pfw_ring_prepare(ring, stretch);
+	ring->drain = stretch;
+	ring->drained = atomic_load(&stretch->tail);
+	atomic_store(&ring->stretch, stretch);
+	ring->next = atomic_load(&registry);
+	atomic_store_explicit(&registry, ring, memory_order_release);
+}
+
+void pfw_ring_offer(struct pfw_ring *ring, struct pfw_ring_chunk *stretch)
+{
+	pfw_ring_prepare(ring, stretch);
+	ring->upcoming = stretch;
+	atomic_store_explicit(&ring->spare, stretch, memory_order_release);
+}
+
+uint32_t pfw_ring_wanted(void)
+{
+	return atomic_load(&wanted);
+}
+
+/* Nothing at `ring->drained` is committed although it is reserved.  True: pass over it. */
+static bool torn(struct pfw_ring *ring, uint64_t now_ns)
+{
+	if (ring->torn_at != ring->drained + 1) {
+		ring->torn_at = ring->drained + 1;
+		ring->torn_since_ns = now_ns;
+		return false;
+	}
+	return now_ns - ring->torn_since_ns > SECOND_NS;
+}
+
+/* The drained stretch is closed and empty: go on to the next.  False: the last one was not freed. */
+static bool next_stretch(struct pfw_ring *ring)
+{
+	if (ring->retired || !ring->upcoming)
+		return false;
+	ring->retired = ring->drain;
+	ring->drain = ring->upcoming;
+	ring->upcoming = NULL;
+	ring->drained = atomic_load(&ring->drain->tail);
+	return true;
+}
+
+const struct pfw_record *pfw_ring_peek(struct pfw_ring *ring, uint64_t now_ns, unsigned *slots)
+{
+	for (;;) {
+		struct pfw_ring_chunk *stretch = ring->drain;
+		uint64_t head = atomic_load_explicit(&stretch->head, memory_order_acquire);
+		struct pfw_record *record = pfw_ring_slot(stretch, ring->drained);
+
+		if (ring->drained == (head & ~PFW_RING_CLOSED)) {
+			if (!(head & PFW_RING_CLOSED) || !next_stretch(ring))
+				return NULL;
+			continue;
+		}
+		/* Pairs with the release in pfw_ring_commit(). */
+		if (atomic_load_explicit(&record->committed, memory_order_acquire) !=
+		    (uint32_t)(ring->drained + 1)) {
+			if (!torn(ring, now_ns))
+				return NULL;
+			pfw_ring_count_lost(PFW_LOST_TORN, ring->torn_run++ ? 0 : 1);
+			ring->drained++;
+			ring->torn_at = ring->drained + 1; /* its neighbours are as old */
+			continue;
+		}
+		ring->torn_run = 0;
+		*slots = record->slots ? record->slots : 1;
+		if (record->template != PFW_TEMPLATE_PADDING)
+			return record;
+		ring->drained += *slots;
+	}
+}
+
+void pfw_ring_save(struct pfw_ring *ring, unsigned parity)
+{
+	ring->drain->saved_tail[parity] = ring->drained;
+	if (ring->retired)
+		ring->retired->saved_tail[parity] =
+			atomic_load(&ring->retired->head) & ~PFW_RING_CLOSED;
+}
+
+struct pfw_ring_chunk *pfw_ring_free_drained(struct pfw_ring *ring)
+{
+	struct pfw_ring_chunk *retired = ring->retired;
+	uint32_t dead = PFW_RING_DEAD;
+
+	/* Pairs with the producer's acquire of tail: the records were read before. */
+	atomic_store_explicit(&ring->drain->tail, ring->drained, memory_order_release);
+	if (retired)
+		atomic_store(&retired->in_use, 0);
+	ring->retired = NULL;
+	if (atomic_load(&ring->state) == PFW_RING_DEAD &&
+	    ring->drained == atomic_load(&ring->drain->head))
+		atomic_compare_exchange_strong(&ring->state, &dead, PFW_RING_FREE);
+	return retired;
+}
+
+bool pfw_ring_half_full(const struct pfw_ring *ring)
+{
+	const struct pfw_ring_chunk *stretch = ring->drain;
+	uint64_t used = (atomic_load_explicit(&stretch->head, memory_order_relaxed) &
+			 ~PFW_RING_CLOSED) -
+			atomic_load_explicit(&stretch->tail, memory_order_relaxed);
+
+	return used >= stretch->capacity / 2;
+}
+
+void pfw_ring_space_made(void)
+{
+	atomic_fetch_add(&space_made, 1);
+	pfw_os_futex_wake((const uint32_t *)&space_made, INT32_MAX);
+}
+
+void pfw_ring_forget_all(void)
+{
+	atomic_store(&registry, NULL);
+	atomic_store(&wanted, 0);
+}

@@ -1,0 +1,613 @@
+/* session.c - lifetime: start, fork, exec, exit; the one file that wires the others together.
+ *
+ * Locks: `life` is the only one of the recorder, held while the writer is started, paused, renamed
+ * or finished, with all signals blocked so that no handler of this thread can want it again.  What
+ * is taken inside it is libc's own (pthread_create, dlopen).  Recording takes no lock.
+ */
+#define PFW_BUILDING
+#include <pfw/pfw.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "identity.h"
+#include "os.h"
+#include "preload_table.h"
+#include "probes/api.h"
+#include "probes/attach_preload.h"
+#include "probes/filter.h"
+#include "probes/probe.h"
+#include "ring.h"
+#include "say.h"
+#include "session.h"
+#include "spool_file.h"
+#include "strings.h"
+#include "templates.h"
+#include "writer.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+enum state { FRESH, OFF, ON, ENDED };
+
+static struct session {
+	_Atomic uint32_t state; /* enum state */
+	_Atomic uint32_t life;	/* lock: 0 free, 1 held, 2 held and wanted */
+	_Atomic int32_t holder; /* tid of who holds it */
+	uint64_t generation;	/* of pfw_live's words */
+	bool io;		/* I/O probes are wanted */
+	bool api_used;		/* pfw_start() was called */
+	bool preloaded;
+	bool hooks;		/* atfork, at_quick_exit, the thread key: once a process image */
+	pthread_key_t thread_key;
+	struct pfw_config config;
+	struct pfw_identity identity;
+	struct pfw_spool spool;
+	struct pfw_writer writer;
+} session;
+
+extern char **environ;
+
+/* ---- the lock ---- */
+
+static sigset_t block_signals(void)
+{
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	return old;
+}
+
+/* Signals are blocked while it is held; false where this very thread holds it already (an allocator
+ * that does I/O inside pthread_create). */
+static bool lock_life(sigset_t *old)
+{
+	uint32_t none = 0;
+
+	if (atomic_load(&session.holder) == pfw_os_gettid())
+		return false;
+	*old = block_signals();
+	while (!atomic_compare_exchange_strong(&session.life, &none, 1)) {
+		if (none == 2 || atomic_exchange(&session.life, 2) != 0)
+			pfw_os_futex_wait((const uint32_t *)&session.life, 2, 10000000);
+		none = 0;
+	}
+	atomic_store(&session.holder, pfw_os_gettid());
+	return true;
+}
+
+static void unlock_life(const sigset_t *old)
+{
+	atomic_store(&session.holder, 0);
+	if (atomic_exchange(&session.life, 0) == 2)
+		pfw_os_futex_wake((const uint32_t *)&session.life, 1);
+	pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
+/* ---- the words ---- */
+
+/* Make every thread come to session with its next event: a new generation. */
+static void renew_words(uint64_t flags)
+{
+	uint64_t word = ++session.generation | flags;
+	bool on = atomic_load(&session.state) == ON || atomic_load(&session.state) == ENDED;
+
+	atomic_store(&pfw_live->io, on && session.io ? word : 0);
+	atomic_store(&pfw_live->api, on ? word : 0);
+}
+
+static void writer_idle(void)
+{
+	renew_words(0);
+}
+
+static void writer_failed(void)
+{
+	atomic_store(&session.state, OFF);
+	renew_words(0);
+}
+
+static bool make_live_page(void)
+{
+	struct pfw_live *page = pfw_os_mmap(4096, PROT_READ | PROT_WRITE,
+					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (!page)
+		return false;
+	/* Where the kernel is too old for it (before 4.14), the atfork handler wipes by hand. */
+	pfw_os_madvise(page, 4096, MADV_WIPEONFORK);
+	atomic_store(&page->born, session.identity.process.start_time << 22 |
+					  (uint64_t)session.identity.process.pid);
+	pfw_live = page;
+	return true;
+}
+
+/* ---- what the rings and probes ask for ---- */
+
+/* Finish again, in place: what came after `end`. */
+static void straight(void)
+{
+	sigset_t old;
+
+	if (!lock_life(&old))
+		return;
+	if (atomic_load(&session.state) == ENDED)
+		pfw_writer_finish(&session.writer, "exit", NULL);
+	unlock_life(&old);
+}
+
+static bool wake(void)
+{
+	bool awake = pfw_writer_wake(&session.writer);
+	int error = errno;
+	sigset_t old;
+
+	if (awake || atomic_load(&session.writer.stalled) || atomic_load(&session.writer.dead) ||
+	    pfw_thread.forking || !lock_life(&old))
+		return awake;
+	if (atomic_load(&session.state) == ENDED) {
+		awake = !pfw_writer_finish(&session.writer, "exit", NULL);
+	} else if (atomic_load(&session.state) == ON) {
+		if (atomic_load(&session.writer.run) == PFW_WRITER_LEAVING)
+			pfw_writer_pause(&session.writer);
+		if (atomic_load(&session.writer.run) == PFW_WRITER_NONE)
+			pfw_writer_start(&session.writer);
+		awake = pfw_writer_wake(&session.writer);
+	}
+	unlock_life(&old);
+	errno = error;
+	return awake;
+}
+
+static void thread_died(void *ring)
+{
+	(void)ring;
+	if (!pfw_thread.ring)
+		return;
+	pfw_thread.ring->spans = pfw_thread.spans;
+	pfw_ring_release(pfw_thread.ring);
+	pfw_thread.ring = NULL;
+	pfw_thread.live = 0;
+}
+
+static void thread_born(void)
+{
+	pthread_setspecific(session.thread_key, pfw_thread.ring);
+}
+
+static bool recorded(void)
+{
+	return atomic_load_explicit(&pfw_live->born, memory_order_relaxed) &&
+	       atomic_load(&session.state) == ON && pfw_ring_first();
+}
+
+/* ---- start ---- */
+
+static void say_config(void *user, const char *line)
+{
+	(void)user;
+	pfw_say(line);
+}
+
+static void fill_header(struct pfw_spool_header *header)
+{
+	const struct pfw_identity *id = &session.identity;
+
+	header->ppid = id->process.ppid;
+	header->start_ns = pfw_clock_ns(CLOCK_REALTIME);
+	header->whole_us = session.config.whole_us;
+	header->metadata = session.config.metadata;
+	header->disable_tids = session.config.disable_tids;
+	pfw_identity_header(id, header);
+	memcpy(header->clock, pfw_clock_is_tsc ? "tsc" : "monotonic",
+	       sizeof(header->clock) < 10 ? sizeof(header->clock) : 10);
+	memcpy(header->version_text, PFW_VERSION, sizeof(PFW_VERSION));
+}
+
+/* Spool, words and trace name of this process; the probes may run when it returns true. */
+static bool make_process(void)
+{
+	struct pfw_identity *id = &session.identity;
+	char path[PFW_PATH_MAX];
+	bool compressed;
+	int error = pfw_identity_trace(id, &session.config, path, &compressed);
+
+	if (error) {
+		pfw_say("DFTRACER_LOG_FILE: the trace's name is empty, too long or has an unknown "
+			"%-word (%p %h %r %j %q{VAR} %%); nothing is recorded");
+		return false;
+	}
+	if (!id->rank.recorded)
+		return false;
+	if (pfw_spool_create(&session.spool, &id->dirs, id->uid, id->process.pid,
+			     id->process.start_time))
+		return false;
+	if (session.spool.heap)
+		pfw_say("no directory for the spool (PFW_SPOOL_DIR, /dev/shm, TMPDIR, the trace's): "
+			"events not yet written are lost if the process is killed");
+	fill_header(session.spool.header);
+	session.spool.header->compressed = compressed;
+	memcpy(pfw_spool_trace_path(session.spool.header), path, strlen(path) + 1);
+	pfw_filter_set_trace(path);
+	pfw_filter_count_into(session.spool.header->excluded);
+	pfw_ring_host = (struct pfw_ring_host){ wake, session.spool.header,
+						session.config.on_full == PFW_ON_FULL_DROP };
+	if (compressed && !session.writer.gzip && pfw_gzip_open(&session.writer.gzip)) {
+		pfw_say("neither libisal.so.2 nor libz.so.1 can be loaded: the trace is not compressed");
+		return false;
+	}
+	return true;
+}
+
+static void set_up_writer(void)
+{
+	session.writer.spool = &session.spool;
+	session.writer.templates = pfw_templates_make(&session.writer.templates_bytes);
+	session.writer.flush_ns = session.config.flush_ns;
+	session.writer.text_limit = session.config.write_buffer_bytes;
+	session.writer.ring_max_bytes = session.config.ring_max_bytes;
+	session.writer.say = pfw_say;
+	session.writer.idle = writer_idle;
+	session.writer.failed = writer_failed;
+}
+
+static void make_hooks(void);
+
+/* Read the variables and make this process ready.  False: nothing will be recorded. */
+static bool begin(bool asked)
+{
+	struct pfw_template_ids ids;
+
+	pfw_config_read(&session.config, environ, say_config, NULL);
+	if (!session.config.enable && asked && !session.config.enable_set)
+		pfw_config_read_enabled(&session.config, environ, say_config, NULL);
+	pfw_say_quiet(session.config.quiet);
+	if (!session.config.enable)
+		return false;
+	pfw_clock_init();
+	pfw_identity_find(&session.identity, &session.config, environ);
+	pfw_filter_init(&session.config, session.identity.exe,
+			pfw_config_lookup(environ, "VIRTUAL_ENV"));
+	set_up_writer();
+	if (!session.writer.templates || !make_process() || !make_live_page())
+		return false;
+	pfw_templates_ids(&ids.api, &ids.pp);
+	pfw_api_templates(&ids);
+	make_hooks();
+	return true;
+}
+
+bool pfw_session_start(bool asked)
+{
+	uint32_t fresh = FRESH;
+
+	if (atomic_load(&session.state) != FRESH)
+		return atomic_load(&session.state) == ON;
+	if (!begin(asked)) {
+		atomic_compare_exchange_strong(&session.state, &fresh, asked ? OFF : FRESH);
+		return false;
+	}
+	atomic_store(&session.state, ON);
+	renew_words(0);
+	return true;
+}
+
+/* ---- fork ---- */
+
+static sigset_t fork_mask;
+
+/* The writer is gone while the process forks: one thread fewer for those who count them, and no
+ * lock of ours or libc's is held by a thread that the child will not have. */
+static void fork_prepare(void)
+{
+	if (atomic_load(&session.state) != ON || pfw_thread.vfork_child)
+		return;
+	pfw_thread.forking = lock_life(&fork_mask);
+	if (pfw_thread.forking)
+		pfw_writer_pause(&session.writer);
+}
+
+static void fork_parent(void)
+{
+	if (!pfw_thread.forking)
+		return;
+	pfw_thread.forking = 0;
+	renew_words(0);
+	unlock_life(&fork_mask);
+}
+
+static void fork_child(void)
+{
+	if (!pfw_thread.forking)
+		return;
+	pfw_thread.forking = 0;
+	atomic_store(&pfw_live->io, 0);
+	atomic_store(&pfw_live->api, 0);
+	atomic_store(&pfw_live->born, 0);
+	atomic_store(&session.holder, 0);
+	atomic_store(&session.life, 0);
+	pthread_sigmask(SIG_SETMASK, &fork_mask, NULL);
+}
+
+/* First probe of a forked child, whichever way it was made: nothing of the parent's is touched. */
+static void forked(void)
+{
+	uint32_t state = atomic_load(&session.state);
+
+	atomic_store(&session.holder, 0);
+	atomic_store(&session.life, 0);
+	pfw_thread.forking = 0;
+	pfw_thread.ring = NULL;
+	pfw_thread.live = 0;
+	pfw_thread.span = 0;
+	pfw_ring_forget_all();
+	pfw_strings_reset();
+	pfw_fd_table_reset();
+	pfw_writer_forget(&session.writer);
+	pfw_identity_forked(&session.identity);
+	/* An ended parent's child (forked by an exit handler) starts like any other. */
+	if ((state == ON || state == ENDED) && make_process())
+		atomic_store(&session.state, ON);
+	else
+		atomic_store(&session.state, OFF);
+	atomic_store(&pfw_live->born, session.identity.process.start_time << 22 |
+					      (uint64_t)session.identity.process.pid);
+	renew_words(0);
+}
+
+/* ---- end ---- */
+
+static void say_losses(void)
+{
+	uint64_t lost = 0;
+
+	for (unsigned i = 0; i < PFW_LOST_REASONS; i++)
+		lost += atomic_load(&session.spool.header->lost[i].count);
+	if (lost)
+		pfw_say_number("", lost, " events were lost; the trace's `lost` lines say why");
+}
+
+static void end_session(const char *reason, const char *exec_path)
+{
+	sigset_t old;
+	int error;
+
+	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed) ||
+	    atomic_load(&session.state) != ON || !lock_life(&old))
+		return;
+	atomic_store(&session.state, ENDED);
+	renew_words(PFW_LIVE_ENDED);
+	pfw_writer_pause(&session.writer);
+	error = pfw_writer_finish(&session.writer, reason, exec_path);
+	if (!error) {
+		atomic_store(&session.spool.header->state, PFW_SPOOL_DONE);
+		/* A failed exec goes on with it; after a good one the successor removes it. */
+		if (!exec_path)
+			pfw_spool_unlink(&session.spool);
+		say_losses();
+	} else if (!session.spool.heap) {
+		pfw_say("the trace is not finished; when there is room, `pfw repair` completes it");
+	}
+	unlock_life(&old);
+}
+
+/* After a failed exec: the trace goes on, and so does its spool. */
+static void resume_session(void)
+{
+	sigset_t old;
+
+	if (atomic_load(&session.state) != ENDED || !lock_life(&old))
+		return;
+	atomic_store(&session.spool.header->state, PFW_SPOOL_LIVE);
+	session.writer.finished = false;
+	atomic_store(&session.state, ON);
+	renew_words(0);
+	unlock_life(&old);
+}
+
+static void at_exit(void)
+{
+	end_session("exit", NULL);
+}
+
+static void make_hooks(void)
+{
+	pfw_probe_host = (struct pfw_probe_host){ forked,   straight,	    recorded, end_session,
+						  resume_session, thread_born };
+	if (session.hooks)
+		return;
+	session.hooks = true;
+	pthread_key_create(&session.thread_key, thread_died);
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	at_quick_exit(at_exit);
+}
+
+__attribute__((constructor)) static void library_loaded(void)
+{
+	int error = errno;
+
+	pfw_session_start(false);
+	errno = error;
+}
+
+__attribute__((destructor)) static void library_unloaded(void)
+{
+	at_exit();
+}
+
+/* ---- preload ---- */
+
+static bool wanted(const char *category)
+{
+	if (session.config.disable_io)
+		return false;
+	return !strcmp(category, "POSIX") ? !session.config.disable_posix
+					  : !session.config.disable_stdio;
+}
+
+int pfw_preload_attach(const struct pfw_preload *preload)
+{
+	int error = pfw_attach_preload(preload);
+
+	if (error)
+		return error;
+	if (!pfw_session_start(preload->asked))
+		return 0;
+	pfw_attach_wrappers(preload, wanted);
+	session.preloaded = true;
+	session.io = preload->asked || session.config.init == PFW_INIT_PRELOAD;
+	renew_words(0);
+	return 0;
+}
+
+/* ---- pfw.h ---- */
+
+/* Move the trace to the name that the identity now gives. */
+static int rename_trace(void)
+{
+	char path[PFW_PATH_MAX];
+	bool compressed;
+	int error = pfw_identity_trace(&session.identity, &session.config, path, &compressed);
+	sigset_t old;
+
+	if (error)
+		return error;
+	if (!lock_life(&old))
+		return -EBUSY;
+	pfw_writer_pause(&session.writer);
+	pfw_identity_header(&session.identity, session.spool.header);
+	error = pfw_writer_rename(&session.writer, path);
+	pfw_filter_set_trace(pfw_spool_trace_path(session.spool.header));
+	renew_words(0);
+	unlock_life(&old);
+	return error;
+}
+
+/* The options as variables would have given them.  What they point to is copied. */
+static int take_options(const struct pfw_options *options)
+{
+	static char data_dir[4096];
+	size_t bytes;
+
+	if (!options)
+		return 0;
+	if (options->bytes < sizeof(*options)) {
+		pfw_say("pfw_start: options.bytes is not sizeof(struct pfw_options): set it");
+		return -EINVAL;
+	}
+	if (options->data_dir) {
+		bytes = strlen(options->data_dir);
+		if (!bytes || bytes >= sizeof(data_dir)) {
+			pfw_say("pfw_start: options.data_dir is empty or longer than 4095 bytes");
+			return -EINVAL;
+		}
+		memcpy(data_dir, options->data_dir, bytes + 1);
+		session.config.data_dir = data_dir;
+		pfw_filter_init(&session.config, session.identity.exe,
+				pfw_config_lookup(environ, "VIRTUAL_ENV"));
+		pfw_filter_set_trace(pfw_spool_trace_path(session.spool.header));
+		pfw_fd_table_reset();
+	}
+	if (options->compression)
+		session.config.compression = options->compression > 0;
+	if (!options->log_file)
+		return 0;
+	if (!*options->log_file) {
+		pfw_say("pfw_start: options.log_file is empty: give a name or NULL");
+		return -EINVAL;
+	}
+	pfw_identity_set_base(&session.identity, options->log_file);
+	return rename_trace();
+}
+
+int pfw_start(const struct pfw_options *options)
+{
+	int keep = errno, error;
+
+	if (!pfw_session_start(true) && atomic_load(&session.state) != ENDED)
+		return 0;
+	error = take_options(options);
+	if (atomic_load(&session.state) == ENDED)
+		resume_session();
+	if (session.preloaded && !session.io) {
+		session.io = true;
+		pfw_fd_table_reset();
+	} else if (!session.preloaded && !session.api_used) {
+		pfw_say("I/O calls are traced only with libpfw_preload.so: start the program with "
+			"`pfw run`; spans and events are recorded");
+	}
+	session.api_used = true;
+	renew_words(0);
+	errno = keep;
+	return error;
+}
+
+int pfw_stop(void)
+{
+	int keep = errno;
+
+	end_session("exit", NULL);
+	errno = keep;
+	return 0;
+}
+
+int pfw_flush(void)
+{
+	int keep = errno, error = 0;
+
+	if (atomic_load(&session.state) == ON && atomic_load(&pfw_live->api) && pfw_ring_first()) {
+		wake();
+		error = pfw_writer_flush(&session.writer, 10000000000ull);
+	}
+	errno = keep;
+	return error;
+}
+
+int pfw_set_rank(int rank, int world_size)
+{
+	int keep = errno, error;
+
+	if (rank < 0 || world_size < 1 || rank >= world_size)
+		return -EINVAL;
+	if (atomic_load(&session.state) != ON)
+		return 0;
+	pfw_identity_set_rank(&session.identity, &session.config, rank, world_size);
+	session.writer.rank_late = true;
+	error = rename_trace();
+	errno = keep;
+	return error;
+}
+
+int pfw_stats(struct pfw_stats *stats)
+{
+	const struct pfw_spool_header *header = session.spool.header;
+	const char *path;
+
+	if (!stats || stats->struct_bytes < sizeof(*stats))
+		return -EINVAL;
+	memset(stats, 0, sizeof(*stats));
+	stats->struct_bytes = sizeof(*stats);
+	if (!header)
+		return 0;
+	stats->events = atomic_load(&session.writer.events);
+	stats->trace_bytes = atomic_load(&session.writer.trace_bytes);
+	stats->waits = atomic_load(&header->waited.count);
+	stats->waited_ns = atomic_load(&header->waited.last_ns);
+	for (unsigned i = 0; i < PFW_LOST_REASONS; i++)
+		stats->lost += atomic_load(&header->lost[i].count);
+	stats->enabled = atomic_load(&session.state) == ON;
+	path = (const char *)header + PFW_PAGE_BYTES;
+	if (atomic_load(&header->file_made))
+		memcpy(stats->path, path, strnlen(path, sizeof(stats->path) - 1));
+	return 0;
+}
+
+const char *pfw_version(void)
+{
+	return PFW_VERSION;
+}

@@ -1,0 +1,225 @@
+/* spool_file.c - making a process's spool and adding chunks to it. */
+#include "spool_file.h"
+
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
+
+#include "json.h"
+#include "os.h"
+
+#define SHM_DIR "/dev/shm"
+/* With 60 of a container's 64 MiB of /dev/shm taken, torch's workers die of a SIGBUS: one process
+ * takes at most this share of what is free. */
+#define SHM_SHARE 16u
+/* What a process needs to be of any use: header, templates, strings, two rings. */
+#define LEAST_BYTES (512u * 1024u)
+
+void pfw_spool_dirs_find(struct pfw_spool_dirs *dirs, const char *spool_dir, const char *tmpdir,
+			 const char *trace_path)
+{
+	const char *slash = trace_path ? strrchr(trace_path, '/') : NULL;
+	unsigned n = 0;
+
+	memset(dirs, 0, sizeof(*dirs));
+	if (spool_dir && *spool_dir) {
+		dirs->dir[n] = spool_dir;
+		return;
+	}
+	dirs->dir[n++] = SHM_DIR;
+	if (tmpdir && *tmpdir == '/')
+		dirs->dir[n++] = tmpdir;
+	if (slash && (size_t)(slash - trace_path) < sizeof(dirs->trace_dir)) {
+		memcpy(dirs->trace_dir, trace_path, (size_t)(slash - trace_path));
+		dirs->dir[n] = slash == trace_path ? "/" : dirs->trace_dir;
+	}
+}
+
+static char *put(char *at, char *end, const char *text)
+{
+	size_t bytes = strlen(text);
+
+	if (!at || (size_t)(end - at) <= bytes + 21)
+		return NULL;
+	memcpy(at, text, bytes);
+	return at + bytes;
+}
+
+static char *put_number(char *at, char *end, const char *before, uint64_t value)
+{
+	at = put(at, end, before);
+	return at ? pfw_json_u64(at, value) : NULL;
+}
+
+int pfw_spool_path(char *out, size_t size, const char *dir, uint32_t uid, int32_t pid,
+		   uint64_t start_time)
+{
+	char *end = out + size - 8, *at = put(out, end, dir);
+
+	at = put_number(at, end, "/" PFW_SPOOL_PREFIX, uid);
+	at = put_number(at, end, "-", (uint64_t)pid);
+	at = put_number(at, end, "-", start_time);
+	at = put(at, end, PFW_SPOOL_SUFFIX);
+	if (!at)
+		return -ENAMETOOLONG;
+	*at = '\0';
+	return 0;
+}
+
+/* How far a spool in the directory behind fd may grow; 0 = too little to begin. */
+static uint64_t limit_for(int fd, const char *dir)
+{
+	struct statfs fs;
+	uint64_t free_bytes;
+
+	if (pfw_syscall6(SYS_fstatfs, fd, (long)&fs, 0, 0, 0, 0) < 0)
+		return 0;
+	free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+	if (!strcmp(dir, SHM_DIR))
+		free_bytes /= SHM_SHARE;
+	return free_bytes < LEAST_BYTES ? 0 : free_bytes;
+}
+
+/* Whether a file may grow to `bytes`: beyond RLIMIT_FSIZE the kernel would send SIGXFSZ. */
+static bool size_allowed(uint64_t bytes)
+{
+	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+
+	pfw_syscall6(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
+	return limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
+static bool read_header(const char *path, struct pfw_spool_header *header)
+{
+	int fd = pfw_os_open(path, O_RDONLY | O_NOFOLLOW, 0);
+	ssize_t got;
+
+	if (fd < 0)
+		return false;
+	got = pfw_os_read(fd, header, sizeof(*header));
+	pfw_os_close(fd);
+	return got == (ssize_t)sizeof(*header) && header->magic == PFW_SPOOL_MAGIC &&
+	       header->version == PFW_SPOOL_VERSION;
+}
+
+/* Create the file.  One that is done stands for this very process before an exec: it goes. */
+static int create_here(const char *path)
+{
+	int fd = pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	struct pfw_spool_header old;
+
+	if (fd != -EEXIST || !read_header(path, &old) ||
+	    atomic_load(&old.state) != PFW_SPOOL_DONE)
+		return fd;
+	pfw_os_unlink(path);
+	return pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+}
+
+static int make_in(struct pfw_spool *spool, const char *dir, uint32_t uid, int32_t pid,
+		   uint64_t start_time)
+{
+	void *mapped = NULL;
+	int fd, result = pfw_spool_path(spool->path, sizeof(spool->path), dir, uid, pid, start_time);
+
+	if (result)
+		return result;
+	fd = create_here(spool->path);
+	if (fd < 0)
+		return fd;
+	spool->limit = limit_for(fd, dir);
+	/* Allocated, not sparse: a hole on a full tmpfs would be a SIGBUS in the program. */
+	if (spool->limit && size_allowed(PFW_SPOOL_HEADER_BYTES))
+		result = pfw_os_fallocate(fd, 0, PFW_SPOOL_HEADER_BYTES);
+	else
+		result = -ENOSPC;
+	if (!result)
+		mapped = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_POPULATE, fd, 0);
+	pfw_os_close(fd);
+	if (!mapped) {
+		pfw_os_unlink(spool->path);
+		return result ? result : -ENOMEM;
+	}
+	spool->header = mapped;
+	return 0;
+}
+
+int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs, uint32_t uid,
+		     int32_t pid, uint64_t start_time)
+{
+	struct pfw_spool_header *header;
+
+	memset(spool, 0, sizeof(*spool));
+	for (unsigned i = 0; i < PFW_ARRAY_LEN(dirs->dir) && dirs->dir[i] && !spool->header; i++)
+		make_in(spool, dirs->dir[i], uid, pid, start_time);
+	if (!spool->header) {
+		spool->heap = true;
+		spool->path[0] = '\0';
+		spool->limit = UINT64_MAX;
+		spool->header = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
+					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (!spool->header)
+			return -ENOMEM;
+	}
+	header = spool->header;
+	header->version = PFW_SPOOL_VERSION;
+	header->header_bytes = PFW_SPOOL_HEADER_BYTES;
+	header->pid = pid;
+	header->uid = uid;
+	header->start_time = start_time;
+	atomic_store(&header->end, PFW_SPOOL_HEADER_BYTES);
+	/* Last: a reader that sees the magic sees the rest. */
+	__atomic_store_n(&header->magic, PFW_SPOOL_MAGIC, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int pfw_spool_open(const struct pfw_spool *spool)
+{
+	return spool->heap ? -1 : pfw_os_open(spool->path, O_RDWR | O_NOFOLLOW, 0);
+}
+
+void *pfw_spool_append(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind, uint32_t index,
+		       uint64_t bytes)
+{
+	uint64_t at = atomic_load(&spool->header->end);
+	struct pfw_chunk *chunk;
+
+	if (at + bytes > spool->limit)
+		return NULL;
+	if (spool->heap) {
+		chunk = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	} else {
+		if (!size_allowed(at + bytes) || pfw_os_fallocate(fd, at, bytes) < 0)
+			return NULL;
+		/* Strings are touched as they come; a ring's pages would fault in the program. */
+		chunk = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
+				    MAP_SHARED | (kind == PFW_CHUNK_STRINGS ? 0 : MAP_POPULATE), fd,
+				    at);
+	}
+	if (!chunk)
+		return NULL;
+	chunk->kind = (uint32_t)kind;
+	chunk->index = index;
+	chunk->bytes = bytes;
+	atomic_store_explicit(&spool->header->end, at + bytes, memory_order_release);
+	return chunk;
+}
+
+void pfw_spool_unlink(const struct pfw_spool *spool)
+{
+	if (spool->path[0])
+		pfw_os_unlink(spool->path);
+}
+
+bool pfw_spool_peek(struct pfw_spool_header *header, const struct pfw_spool_dirs *dirs,
+		    uint32_t uid, int32_t pid, uint64_t start_time)
+{
+	char path[PFW_SPOOL_PATH_MAX];
+
+	for (unsigned i = 0; i < PFW_ARRAY_LEN(dirs->dir) && dirs->dir[i]; i++)
+		if (!pfw_spool_path(path, sizeof(path), dirs->dir[i], uid, pid, start_time) &&
+		    read_header(path, header) && header->pid == pid)
+			return true;
+	return false;
+}

@@ -1,0 +1,285 @@
+/* strings.c - names in the spool: interned once or held by open descriptors. */
+#include "strings.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "json.h"
+#include "os.h"
+
+#define GRANULES (PFW_STRING_SEGMENT_BYTES / PFW_STRING_GRANULE) /* of a segment */
+#define FIRST_GRANULE ((uint32_t)(sizeof(struct pfw_chunk) + 15) / PFW_STRING_GRANULE)
+
+/* Cells come in these sizes (granules), so that a freed one fits the next name of its class. */
+static const uint16_t class_granules[] = { 2, 4, 6, 8, 12, 16, 32, 64, 258 };
+#define CLASSES PFW_ARRAY_LEN(class_granules)
+
+/* Interned names: open addressing, insert only.  Three quarters full is full. */
+#define NAMES 4096u
+#define NAMES_MAX (NAMES / 4 * 3)
+
+static struct {
+	struct pfw_string_view view;
+	_Atomic uint32_t segments;
+	_Atomic uint32_t bump; /* granules carved, over all segments */
+	/* Free cells of a class: granule below, a count against ABA above. */
+	_Atomic uint64_t free[CLASSES];
+	/* Dropped cells (granule, 0 = none), linked by pfw_string.next; the writer takes them all. */
+	_Atomic uint32_t dropped;
+	uint32_t waiting, ripe; /* dropped one and two writes ago; writer only */
+	_Atomic uint32_t name[NAMES];
+	_Atomic uint32_t names;
+} strings;
+
+static struct pfw_string *cell_at(uint32_t granule)
+{
+	const char *segment = strings.view.segment[granule / GRANULES];
+
+	return (struct pfw_string *)(uintptr_t)(segment + granule % GRANULES * PFW_STRING_GRANULE);
+}
+
+/* The cell a reference names, or NULL where the reference is not good any more. */
+static struct pfw_string *cell_of(uint32_t ref)
+{
+	uint32_t granule = ref & 0xffffu;
+	struct pfw_string *cell;
+
+	if (!ref || granule / GRANULES >=
+			    atomic_load_explicit(&strings.segments, memory_order_acquire))
+		return NULL;
+	cell = cell_at(granule);
+	if (atomic_load_explicit(&cell->generation, memory_order_acquire) != ref >> 16)
+		return NULL;
+	return cell;
+}
+
+void pfw_strings_reset(void)
+{
+	memset(&strings, 0, sizeof(strings));
+}
+
+void pfw_strings_add_segment(char *segment, unsigned index)
+{
+	strings.view.segment[index] = segment;
+	/* Pairs with the acquire in cell_of() and carve(): the segment is there before its number. */
+	atomic_store_explicit(&strings.segments, index + 1, memory_order_release);
+}
+
+bool pfw_strings_low(void)
+{
+	uint32_t have = atomic_load_explicit(&strings.segments, memory_order_relaxed);
+	uint32_t used = atomic_load_explicit(&strings.bump, memory_order_relaxed);
+
+	return have < PFW_STRING_SEGMENTS && used + GRANULES / 4 > have * GRANULES;
+}
+
+const struct pfw_string_view *pfw_strings_view(void)
+{
+	return &strings.view;
+}
+
+static struct pfw_string *pop_free(unsigned class, uint32_t *granule)
+{
+	uint64_t top = atomic_load_explicit(&strings.free[class], memory_order_acquire);
+	struct pfw_string *cell;
+
+	do {
+		*granule = (uint32_t)top;
+		if (!*granule)
+			return NULL;
+		cell = cell_at(*granule);
+	} while (!atomic_compare_exchange_weak_explicit(
+		&strings.free[class], &top,
+		((top >> 32) + 1) << 32 |
+			__atomic_load_n(&cell->next, __ATOMIC_RELAXED),
+		memory_order_acq_rel, memory_order_acquire));
+	return cell;
+}
+
+static void push_free(unsigned class, struct pfw_string *cell, uint32_t granule)
+{
+	uint64_t top = atomic_load_explicit(&strings.free[class], memory_order_relaxed);
+
+	do
+		__atomic_store_n(&cell->next, (uint32_t)top, __ATOMIC_RELAXED);
+	while (!atomic_compare_exchange_weak_explicit(&strings.free[class], &top,
+						      ((top >> 32) + 1) << 32 | granule,
+						      memory_order_release, memory_order_relaxed));
+}
+
+/* Cut a new cell off the arena; a segment's rest that is too short is left alone. */
+static struct pfw_string *carve(unsigned class, uint32_t *granule)
+{
+	uint32_t want = class_granules[class];
+	uint32_t used = atomic_load_explicit(&strings.bump, memory_order_relaxed);
+	uint32_t have = atomic_load_explicit(&strings.segments, memory_order_acquire);
+	uint32_t at;
+
+	do {
+		at = used;
+		if (at % GRANULES < FIRST_GRANULE)
+			at += FIRST_GRANULE - at % GRANULES;
+		if (at % GRANULES + want > GRANULES)
+			at = (at / GRANULES + 1) * GRANULES + FIRST_GRANULE;
+		if (at + want > have * GRANULES)
+			return NULL;
+	} while (!atomic_compare_exchange_weak_explicit(&strings.bump, &used, at + want,
+							memory_order_relaxed,
+							memory_order_relaxed));
+	*granule = at;
+	cell_at(at)->granules = (uint16_t)want;
+	return cell_at(at);
+}
+
+static unsigned class_for(size_t bytes)
+{
+	unsigned class = 0;
+
+	while (class < CLASSES - 1 &&
+	       class_granules[class] * PFW_STRING_GRANULE < sizeof(struct pfw_string) + bytes)
+		class ++;
+	return class;
+}
+
+static unsigned class_of(const struct pfw_string *cell)
+{
+	unsigned class = 0;
+
+	while (class < CLASSES - 1 && class_granules[class] != cell->granules)
+		class ++;
+	return class;
+}
+
+uint32_t pfw_string_create(const char *directory, size_t directory_bytes, const char *text,
+			   size_t bytes)
+{
+	size_t all = directory_bytes ? directory_bytes + 1 + bytes : bytes;
+	unsigned class = class_for(all);
+	struct pfw_string *cell;
+	uint32_t granule, generation;
+	char *out;
+
+	if (all > PFW_STRING_MAX)
+		return 0;
+	cell = pop_free(class, &granule);
+	if (!cell)
+		cell = carve(class, &granule);
+	if (!cell)
+		return 0;
+	out = cell->text;
+	if (directory_bytes) {
+		memcpy(out, directory, directory_bytes);
+		out += directory_bytes;
+		*out++ = '/';
+	}
+	memcpy(out, text, bytes);
+	cell->bytes = (uint16_t)all;
+	atomic_store_explicit(&cell->users, 1, memory_order_relaxed);
+	generation = (atomic_load_explicit(&cell->generation, memory_order_relaxed) + 1) & 0xffff;
+	/* The text is there before the generation that makes references to it good. */
+	atomic_store_explicit(&cell->generation, (uint16_t)generation, memory_order_release);
+	return pfw_string_ref(generation, granule);
+}
+
+bool pfw_string_hold(uint32_t ref)
+{
+	struct pfw_string *cell = cell_of(ref);
+	uint32_t users;
+
+	if (!cell)
+		return false;
+	users = atomic_load_explicit(&cell->users, memory_order_relaxed);
+	do {
+		if (!users)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(&cell->users, &users, users + 1,
+							memory_order_acq_rel,
+							memory_order_relaxed));
+	/* It may have been given back and made anew between the look and the hold. */
+	if (atomic_load_explicit(&cell->generation, memory_order_acquire) == ref >> 16)
+		return true;
+	pfw_string_drop(pfw_string_ref(
+		atomic_load_explicit(&cell->generation, memory_order_acquire), ref & 0xffffu));
+	return false;
+}
+
+void pfw_string_drop(uint32_t ref)
+{
+	struct pfw_string *cell = cell_of(ref);
+	uint32_t top;
+
+	if (!cell || atomic_fetch_sub_explicit(&cell->users, 1, memory_order_acq_rel) != 1)
+		return;
+	top = atomic_load_explicit(&strings.dropped, memory_order_relaxed);
+	do
+		__atomic_store_n(&cell->next, top, __ATOMIC_RELAXED);
+	while (!atomic_compare_exchange_weak_explicit(&strings.dropped, &top, ref & 0xffffu,
+						      memory_order_release, memory_order_relaxed));
+}
+
+void pfw_strings_reclaim(void)
+{
+	uint32_t granule = strings.ripe;
+
+	while (granule) {
+		struct pfw_string *cell = cell_at(granule);
+		uint32_t next = __atomic_load_n(&cell->next, __ATOMIC_RELAXED);
+
+		/* Even: references to the old text are stale from here on. */
+		atomic_fetch_add_explicit(&cell->generation, 1, memory_order_release);
+		push_free(class_of(cell), cell, granule);
+		granule = next;
+	}
+	strings.ripe = strings.waiting;
+	strings.waiting = atomic_exchange_explicit(&strings.dropped, 0, memory_order_acquire);
+}
+
+/* FNV-1a over 8 bytes at a time: names are short and few, so spread matters more than strength. */
+static uint32_t hash_of(const char *text, size_t bytes)
+{
+	uint64_t hash = 0xcbf29ce484222325u ^ bytes, word;
+
+	for (; bytes >= 8; bytes -= 8, text += 8) {
+		memcpy(&word, text, 8);
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+		hash ^= hash >> 29;
+	}
+	word = 0;
+	for (size_t i = 0; i < bytes; i++)
+		word = word << 8 | (unsigned char)text[i];
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+	return (uint32_t)(hash >> 32);
+}
+
+uint32_t pfw_string_intern(const char *text, size_t bytes)
+{
+	uint32_t at = hash_of(text, bytes), made = 0;
+
+	for (uint32_t step = 0; step < NAMES; step++) {
+		_Atomic uint32_t *slot = &strings.name[(at + step) % NAMES];
+		uint32_t ref = atomic_load_explicit(slot, memory_order_acquire), found;
+
+		if (!ref) {
+			if (!made && atomic_load_explicit(&strings.names, memory_order_relaxed) >=
+					     NAMES_MAX)
+				return 0;
+			if (!made)
+				made = pfw_string_create(NULL, 0, text, bytes);
+			if (!made)
+				return 0;
+			if (atomic_compare_exchange_strong_explicit(slot, &ref, made,
+								    memory_order_acq_rel,
+								    memory_order_acquire)) {
+				atomic_fetch_add_explicit(&strings.names, 1, memory_order_relaxed);
+				return made;
+			}
+		}
+		found = cell_at(ref & 0xffffu)->bytes;
+		if (found == bytes && !memcmp(cell_at(ref & 0xffffu)->text, text, bytes)) {
+			pfw_string_drop(made); /* another thread was faster with the same name */
+			return ref;
+		}
+	}
+	pfw_string_drop(made);
+	return 0;
+}

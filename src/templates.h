@@ -1,0 +1,19 @@
+/* templates.h - what records mean, as the spool keeps it: one template a wrapped call, and two. */
+#ifndef PFW_TEMPLATES_H
+#define PFW_TEMPLATES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct pfw_template_chunk;
+
+/*
+ * The templates of this build, in enum pfw_call's order with API and PP behind them, made once; NULL
+ * where there is no memory.  *bytes gets the length.  Thread: init.
+ */
+const struct pfw_template_chunk *pfw_templates_make(size_t *bytes);
+
+/* Which templates API and PP records have. */
+void pfw_templates_ids(uint16_t *api, uint16_t *pp);
+
+#endif

@@ -1,0 +1,180 @@
+/* trace_file.c - the output file: made once, never shared, never overwritten. */
+#include "trace_file.h"
+
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
+#include "json.h"
+#include "naming.h"
+#include "os.h"
+#include "text.h"
+
+#define NUMBERS_MAX 10000u
+
+/* Make the directories above a file; what is there already is fine. */
+static void make_parents(char *path)
+{
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		pfw_os_mkdir(path, 0777);
+		*slash = '/';
+	}
+}
+
+static int identify(int fd, dev_t *dev, ino_t *ino)
+{
+	struct stat st;
+	int error = pfw_os_fstat(fd, &st);
+
+	if (error)
+		return error;
+	*dev = st.st_dev;
+	*ino = st.st_ino;
+	return 0;
+}
+
+static int create_here(const char *path)
+{
+	return pfw_os_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+}
+
+int pfw_trace_create(char *path, dev_t *dev, ino_t *ino)
+{
+	char numbered[PFW_PATH_MAX];
+	int fd = create_here(path), error;
+
+	if (fd == -ENOENT) {
+		make_parents(path);
+		fd = create_here(path);
+	}
+	for (unsigned n = 2; fd == -EEXIST && n < NUMBERS_MAX; n++) {
+		error = pfw_name_numbered(numbered, path, n);
+		if (error)
+			return error;
+		fd = create_here(numbered);
+		if (fd >= 0)
+			memcpy(path, numbered, strlen(numbered) + 1);
+	}
+	if (fd < 0)
+		return fd;
+	/* Who adopts a dead process's trace takes this lock: it dies with us, also by SIGKILL. */
+	pfw_os_flock(fd, LOCK_EX | LOCK_NB);
+	error = identify(fd, dev, ino);
+	if (error) {
+		pfw_os_close(fd);
+		return error;
+	}
+	return fd;
+}
+
+int pfw_trace_reopen(const char *path, dev_t dev, ino_t ino)
+{
+	int fd = pfw_os_open(path, O_WRONLY | O_NOFOLLOW, 0);
+	dev_t dev_now = 0;
+	ino_t ino_now = 0;
+
+	if (fd == -ENOENT)
+		return -ESTALE;
+	if (fd < 0)
+		return fd;
+	if (identify(fd, &dev_now, &ino_now) || dev_now != dev || ino_now != ino) {
+		pfw_os_close(fd);
+		return -ESTALE;
+	}
+	if (pfw_os_flock(fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK) {
+		pfw_os_close(fd);
+		return -EBUSY;
+	}
+	return fd;
+}
+
+int pfw_trace_write(int fd, const void *data, size_t bytes, uint64_t offset)
+{
+	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+	const char *at = data;
+
+	/* Beyond the limit a write would raise SIGXFSZ, in the end in the traced program. */
+	pfw_syscall6(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
+	if (limit.rlim_cur != RLIM_INFINITY && offset + bytes > limit.rlim_cur)
+		return -EFBIG;
+	while (bytes) {
+		ssize_t n = pfw_os_pwrite(fd, at, bytes, offset);
+
+		if (n == -EINTR)
+			continue;
+		if (n <= 0)
+			return n ? (int)n : -EIO;
+		at += n;
+		offset += (uint64_t)n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Rename without replacing, also where the file system has no such call. */
+static int move_to(const char *from, const char *to)
+{
+	int error = pfw_os_rename_noreplace(from, to);
+
+	if (error != -EINVAL && error != -ENOSYS)
+		return error;
+	error = pfw_os_link(from, to);
+	return error ? error : pfw_os_unlink(from);
+}
+
+int pfw_trace_move(char *from, const char *to)
+{
+	char name[PFW_PATH_MAX];
+	int error;
+
+	memcpy(name, to, strlen(to) + 1);
+	error = move_to(from, name);
+	if (error == -ENOENT) {
+		make_parents(name);
+		error = move_to(from, name);
+	}
+	for (unsigned n = 2; error == -EEXIST && n < NUMBERS_MAX; n++) {
+		error = pfw_name_numbered(name, to, n);
+		if (!error)
+			error = move_to(from, name);
+	}
+	if (!error)
+		memcpy(from, name, strlen(name) + 1);
+	return error;
+}
+
+/* What a user can do about it. */
+static const char *remedy(int error, int made)
+{
+	switch (-error) {
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+		return "events wait in memory until there is room, then are counted as lost";
+	case ESTALE:
+		return "recording stops: the trace was moved, removed or adopted by pfw repair";
+	case EBUSY:
+		return "recording stops: another process holds the trace's lock";
+	default:
+		return made ? "events wait in memory, then are counted as lost"
+			    : "nothing is recorded: set DFTRACER_LOG_FILE (or pfw run -o) to a "
+			      "place you can write to";
+	}
+}
+
+void pfw_trace_say_error(void (*say)(const char *line), const char *path, int error, int made)
+{
+	const char *name = pfw_errno_name(-error);
+	char line[PFW_PATH_MAX + 256];
+	struct pfw_text text;
+
+	pfw_text_init(&text, line, sizeof(line));
+	pfw_text_add(&text, made ? "cannot write the trace " : "cannot create the trace ");
+	pfw_text_add(&text, path);
+	pfw_text_add(&text, ": ");
+	pfw_text_add(&text, name ? name : "unknown error");
+	pfw_text_add(&text, "; ");
+	pfw_text_add(&text, remedy(error, made));
+	say(line);
+}

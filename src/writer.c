@@ -1,0 +1,655 @@
+/* writer.c - rings -> lines -> file: the drain thread, and the same work done in place at the end. */
+#include "writer.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "lines.h"
+#include "os.h"
+#include "ring.h"
+#include "strings.h"
+#include "trace_file.h"
+
+#define STACK_BYTES (256u * 1024u)
+#define IDLE_NS 2000000000ull	 /* with nothing to write for this long the thread ends */
+#define START_WAIT_NS 5000000000ull
+#define FIRST_STRETCH_SLOTS 512u /* 32 KiB: a small start keeps fork cheap */
+#define TEMPLATE_ROOM(bytes) (((bytes) + PFW_PAGE_BYTES - 1) / PFW_PAGE_BYTES * PFW_PAGE_BYTES)
+
+/* ---- setting up ---- */
+
+/* Map the buffers.  Only pages that are used count: a small program touches a few. */
+static int map_buffers(struct pfw_writer *writer)
+{
+	size_t text_room = writer->text_limit + PFW_JSON_LINE_MAX * 2 + PFW_JSON_SLACK;
+	size_t cache = pfw_json_cache_bytes(writer->templates->template_count);
+	char *memory;
+
+	writer->out_room = writer->gzip ? pfw_gzip_bound(text_room) : 0;
+	memory = pfw_os_mmap(text_room + writer->out_room + cache, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!memory)
+		return -ENOMEM;
+	writer->text = memory;
+	writer->out = memory + text_room;
+	pfw_json_init(&writer->json, memory + text_room + writer->out_room);
+	pfw_json_window(&writer->json);
+	return 0;
+}
+
+static void add_strings(struct pfw_writer *writer)
+{
+	char *segment = pfw_spool_append(writer->spool, writer->spool_fd, PFW_CHUNK_STRINGS,
+					 writer->string_segments, PFW_STRING_SEGMENT_BYTES);
+
+	if (segment)
+		pfw_strings_add_segment(segment, writer->string_segments++);
+}
+
+/* First start in this process: templates, strings, json. */
+static int make_ready(struct pfw_writer *writer)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+	struct pfw_template_chunk *templates;
+	struct pfw_chunk head;
+	int error;
+
+	templates = pfw_spool_append(writer->spool, writer->spool_fd, PFW_CHUNK_TEMPLATES, 0,
+				     TEMPLATE_ROOM(writer->templates_bytes));
+	if (!templates)
+		return -ENOSPC;
+	head = templates->chunk;
+	memcpy(templates, writer->templates, writer->templates_bytes);
+	templates->chunk = head;
+	add_strings(writer);
+	pfw_clock_map_init(&writer->clock);
+	writer->json = (struct pfw_json){
+		.templates = templates,
+		.strings = pfw_strings_view(),
+		.clock = &writer->clock,
+		.pid = (uint64_t)header->pid,
+		.next_id = 1,
+		.whole_us = header->whole_us,
+		.metadata = header->metadata,
+		.disable_tids = header->disable_tids,
+	};
+	error = map_buffers(writer);
+	writer->ready = !error;
+	return error;
+}
+
+/* A stretch of `capacity` slots: one that is over, or a new one. */
+static struct pfw_ring_chunk *get_stretch(struct pfw_writer *writer, uint32_t capacity)
+{
+	struct pfw_ring_chunk **pool = &writer->pool[__builtin_ctz(capacity)];
+	struct pfw_ring_chunk *stretch = *pool;
+
+	if (stretch) {
+		*pool = (struct pfw_ring_chunk *)(uintptr_t)stretch->order;
+		return stretch;
+	}
+	stretch = pfw_spool_append(writer->spool, writer->spool_fd, PFW_CHUNK_RING, 0,
+				   PFW_PAGE_BYTES + (uint64_t)capacity * PFW_SLOT_BYTES);
+	if (stretch)
+		stretch->capacity = capacity;
+	return stretch;
+}
+
+static void put_stretch(struct pfw_writer *writer, struct pfw_ring_chunk *stretch)
+{
+	struct pfw_ring_chunk **pool = &writer->pool[__builtin_ctz(stretch->capacity)];
+
+	stretch->order = (uint64_t)(uintptr_t)*pool; /* not in use: order is only our link */
+	*pool = stretch;
+}
+
+static bool make_ring(struct pfw_writer *writer)
+{
+	struct pfw_ring_chunk *stretch;
+
+	if (!writer->ring_memory_left) {
+		void *page = pfw_os_mmap(PFW_PAGE_BYTES, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (!page)
+			return false;
+		writer->ring_memory = page;
+		writer->ring_memory_left = PFW_PAGE_BYTES / sizeof(struct pfw_ring);
+	}
+	stretch = get_stretch(writer, FIRST_STRETCH_SLOTS);
+	if (!stretch)
+		return false;
+	writer->ring_memory_left--;
+	pfw_ring_publish(writer->ring_memory++, stretch, writer->rings++);
+	return true;
+}
+
+/* Rings for all who wait for one, and one more where threads come and go. */
+static void make_rings(struct pfw_writer *writer)
+{
+	uint32_t want = pfw_ring_wanted() + (writer->rings >= 2), have = 0;
+
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
+		have += atomic_load(&ring->state) == PFW_RING_FREE;
+	while (have < want && make_ring(writer))
+		have++;
+}
+
+/* ---- lines ---- */
+
+static char *text_end(struct pfw_writer *writer)
+{
+	return writer->text + writer->text_bytes;
+}
+
+static void text_upto(struct pfw_writer *writer, const char *end)
+{
+	writer->text_bytes = (size_t)(end - writer->text);
+}
+
+static void add_process_line(struct pfw_writer *writer)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+
+	if (writer->process_line)
+		return;
+	writer->process_line = true;
+	text_upto(writer, pfw_line_process(&writer->json, text_end(writer), header,
+					   writer->spool->heap ? NULL : writer->spool->path,
+					   (uint64_t)header->pid));
+}
+
+static void add_record(struct pfw_writer *writer, struct pfw_ring *ring,
+		       const struct pfw_record *record, unsigned slots, uint64_t now_ns)
+{
+	uint64_t tid = (uint64_t)atomic_load_explicit(&ring->tid, memory_order_relaxed);
+	char *end;
+
+	if (PFW_UNLIKELY(ring->named_tid != (int32_t)tid)) {
+		add_process_line(writer);
+		ring->named_tid = (int32_t)tid;
+		text_upto(writer, pfw_line_thread_name(&writer->json, text_end(writer), tid,
+						       ring->drain->comm, now_ns));
+	}
+	end = pfw_json_record(&writer->json, text_end(writer), record, record + 1,
+			      (slots - 1) * PFW_SLOT_BYTES, tid);
+	if (end)
+		text_upto(writer, end);
+	else
+		pfw_ring_count_lost(PFW_LOST_TORN, 1);
+}
+
+static void add_losses(struct pfw_writer *writer, uint64_t now_ns)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+
+	for (unsigned i = 0; i < PFW_LOST_REASONS; i++) {
+		uint64_t count = atomic_load(&header->lost[i].count);
+
+		if (count == writer->lost_told[i])
+			continue;
+		add_process_line(writer);
+		writer->lost_told[i] = count;
+		text_upto(writer, pfw_line_lost(&writer->json, text_end(writer), i,
+						&header->lost[i], now_ns));
+	}
+}
+
+/* ---- writing ---- */
+
+/* Compress what is in text, once: a write that fails keeps the member for the next try. */
+static int make_member(struct pfw_writer *writer)
+{
+	struct pfw_gzip_summary summary = {
+		.lines = (uint32_t)writer->json.lines,
+		.least_ns = writer->json.least_ns,
+		.greatest_ns = writer->json.greatest_ns,
+	};
+	int64_t bytes;
+
+	if (writer->out_bytes)
+		return 0;
+	bytes = pfw_gzip_member(writer->gzip, writer->out, writer->out_room, writer->text,
+				writer->text_bytes, &summary);
+	if (bytes < 0)
+		return (int)bytes;
+	writer->out_bytes = (size_t)bytes;
+	return 0;
+}
+
+/* The descriptor to write to, of the calling thread's table. */
+static int open_trace(struct pfw_writer *writer)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+	char *path = pfw_spool_trace_path(header);
+	int fd;
+
+	if (writer->trace_fd >= 0)
+		return writer->trace_fd;
+	if (atomic_load(&header->file_made)) {
+		fd = pfw_trace_reopen(path, writer->trace_dev, writer->trace_ino);
+	} else {
+		fd = pfw_trace_create(path, &writer->trace_dev, &writer->trace_ino);
+		if (fd >= 0)
+			atomic_store(&header->file_made, 1);
+	}
+	if (fd >= 0)
+		writer->trace_fd = fd;
+	return fd;
+}
+
+static void close_files(struct pfw_writer *writer)
+{
+	if (writer->trace_fd >= 0)
+		pfw_os_close(writer->trace_fd);
+	if (writer->spool_fd >= 0)
+		pfw_os_close(writer->spool_fd);
+	writer->trace_fd = writer->spool_fd = -1;
+}
+
+/* Put text (or its member) behind the good part of the trace.  A part written does no harm: the
+ * next try begins at the same offset. */
+static int write_text(struct pfw_writer *writer)
+{
+	const char *data = writer->text;
+	size_t bytes = writer->text_bytes;
+	int fd = open_trace(writer), error;
+
+	if (fd < 0)
+		return fd;
+	if (writer->gzip) {
+		error = make_member(writer);
+		if (error)
+			return error;
+		data = writer->out;
+		bytes = writer->out_bytes;
+	}
+	error = pfw_trace_write(fd, data, bytes, writer->offset);
+	if (error) {
+		pfw_os_ftruncate(fd, writer->offset); /* whole lines only, also meanwhile */
+		return error;
+	}
+	writer->offset += bytes;
+	writer->out_bytes = 0;
+	writer->text_bytes = 0;
+	pfw_json_window(&writer->json);
+	return 0;
+}
+
+/* Note in the other slot what is now good, then free the records: recovery takes one or the other,
+ * never both (spool.h). */
+static void commit(struct pfw_writer *writer)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+	unsigned parity = ++writer->generation & 1;
+	struct pfw_slot *slot = &header->slot[parity];
+
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
+		pfw_ring_save(ring, parity);
+	slot->offset = writer->offset;
+	slot->next_id = writer->json.next_id;
+	slot->events = writer->json.events;
+	slot->first = writer->clock.first;
+	slot->last = writer->clock.pair[writer->clock.count - 1];
+	atomic_store_explicit(&slot->generation, writer->generation, memory_order_release);
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next) {
+		struct pfw_ring_chunk *retired = pfw_ring_free_drained(ring);
+
+		if (retired)
+			put_stretch(writer, retired);
+	}
+	atomic_store(&writer->trace_bytes, writer->offset);
+	atomic_store(&writer->events, writer->json.events);
+	pfw_strings_reclaim();
+	pfw_ring_space_made();
+}
+
+/* What to do about an error of writing: wait for room on the disk, or give up for good. */
+static int write_failed(struct pfw_writer *writer, int error)
+{
+	bool first = !atomic_load(&writer->stalled);
+	bool made = atomic_load(&writer->spool->header->file_made);
+
+	atomic_store(&writer->stalled, 1);
+	writer->last_error = error;
+	if (first)
+		pfw_trace_say_error(writer->say, pfw_spool_trace_path(writer->spool->header),
+				    error, made);
+	if (!made || error == -ESTALE || error == -ELOOP) {
+		atomic_store(&writer->dead, 1);
+		writer->failed();
+	}
+	return error;
+}
+
+static int flush_text(struct pfw_writer *writer)
+{
+	int error = 0;
+
+	if (atomic_load(&writer->spool->header->state) == PFW_SPOOL_ADOPTED)
+		error = -ESTALE;
+	else if (writer->text_bytes)
+		error = write_text(writer);
+	if (error)
+		return write_failed(writer, error);
+	atomic_store(&writer->stalled, 0);
+	commit(writer);
+	return 0;
+}
+
+/* ---- draining ---- */
+
+static void note_clock(struct pfw_writer *writer)
+{
+	uint64_t from_ns, to_ns;
+
+	if (pfw_clock_map_update(&writer->clock, &from_ns, &to_ns) && writer->process_line)
+		text_upto(writer, pfw_line_clock_step(&writer->json, text_end(writer), from_ns,
+						      to_ns));
+}
+
+/* Encode what one ring holds, writing whenever a member is full. */
+static int drain_ring(struct pfw_writer *writer, struct pfw_ring *ring, uint64_t now_ns,
+		      uint64_t *drained)
+{
+	const struct pfw_record *record;
+	unsigned slots;
+
+	while ((record = pfw_ring_peek(ring, now_ns, &slots))) {
+		if (writer->text_bytes >= writer->text_limit) {
+			int error = flush_text(writer);
+
+			if (error)
+				return error;
+		}
+		add_record(writer, ring, record, slots, now_ns);
+		pfw_ring_advance(ring, slots);
+		++*drained;
+	}
+	return 0;
+}
+
+/* A thread that fills half its ring between two looks gets a greater one. */
+static void grow(struct pfw_writer *writer, struct pfw_ring *ring)
+{
+	uint32_t capacity = ring->drain->capacity * 2;
+	struct pfw_ring_chunk *stretch;
+
+	if (ring->upcoming || ring->retired || ring->drain != atomic_load(&ring->stretch) ||
+	    (uint64_t)capacity * PFW_SLOT_BYTES > writer->ring_max_bytes)
+		return;
+	stretch = get_stretch(writer, capacity);
+	if (stretch)
+		pfw_ring_offer(ring, stretch);
+}
+
+/* One look at all rings.  *drained gets how many records there were. */
+static int pass(struct pfw_writer *writer, uint64_t *drained)
+{
+	uint64_t now_ns = pfw_clock_ns(CLOCK_REALTIME);
+	int error = 0;
+
+	*drained = 0;
+	make_rings(writer);
+	if (pfw_strings_low())
+		add_strings(writer);
+	if (atomic_load(&writer->stalled) && (error = flush_text(writer)))
+		return error;
+	note_clock(writer);
+	for (struct pfw_ring *ring = pfw_ring_first(); ring && !error; ring = ring->next) {
+		if (pfw_ring_half_full(ring))
+			grow(writer, ring);
+		error = drain_ring(writer, ring, now_ns, drained);
+	}
+	if (!error && *drained)
+		add_losses(writer, now_ns);
+	if (!error && writer->rank_late && writer->process_line) {
+		writer->rank_late = false;
+		text_upto(writer, pfw_line_rank(&writer->json, text_end(writer),
+						writer->spool->header, now_ns));
+	}
+	/* Also without text: padding and stretches left behind are freed by it. */
+	if (!error && (*drained || writer->text_bytes))
+		error = flush_text(writer);
+	atomic_fetch_add(&writer->passes, 1);
+	pfw_os_futex_wake((const uint32_t *)&writer->passes, INT32_MAX);
+	return error;
+}
+
+/* ---- the thread ---- */
+
+/*
+ * Take a descriptor table of our own, empty: the program then never sees, inherits or closes our
+ * files, and its own calls stay fast, since a table of one thread needs no reference counts.
+ */
+static bool take_own_table(void)
+{
+	if (!pfw_syscall6(SYS_close_range, 0, ~0u, 2 /* CLOSE_RANGE_UNSHARE */, 0, 0, 0))
+		return true;
+	if (pfw_syscall6(SYS_unshare, 0x400 /* CLONE_FILES */, 0, 0, 0, 0, 0))
+		return false;
+	if (pfw_syscall6(SYS_close_range, 0, ~0u, 0, 0, 0, 0))
+		for (int fd = 0; fd < 65536; fd++)
+			pfw_os_close(fd);
+	return true;
+}
+
+static void set_run(struct pfw_writer *writer, enum pfw_writer_run run)
+{
+	atomic_store(&writer->run, run);
+	pfw_os_futex_wake((const uint32_t *)&writer->run, INT32_MAX);
+}
+
+/* Sleep until the bell rings, a flush is due, or the thread has been idle long enough to go. */
+static void doze(struct pfw_writer *writer)
+{
+	uint32_t seen;
+
+	atomic_store(&writer->sleeping, 1);
+	seen = atomic_load(&writer->bell);
+	if (!atomic_load(&writer->stop) && pfw_ring_wanted() == 0)
+		pfw_os_futex_wait((const uint32_t *)&writer->bell, seen, writer->flush_ns);
+	atomic_store(&writer->sleeping, 0);
+}
+
+static void *writer_main(void *arg)
+{
+	struct pfw_writer *writer = arg;
+	uint64_t drained, idle_since = pfw_clock_ns(CLOCK_MONOTONIC), now;
+
+	pfw_syscall6(SYS_prctl, 15 /* PR_SET_NAME */, (long)"pfw-writer", 0, 0, 0, 0);
+	writer->own_table = take_own_table();
+	writer->spool_fd = pfw_spool_open(writer->spool);
+	if (!writer->ready && make_ready(writer)) {
+		atomic_store(&writer->dead, 1);
+		close_files(writer);
+		set_run(writer, PFW_WRITER_LEAVING);
+		return NULL;
+	}
+	make_rings(writer);
+	set_run(writer, PFW_WRITER_RUNNING);
+	pfw_ring_space_made();
+	while (!atomic_load(&writer->stop)) {
+		pass(writer, &drained);
+		now = pfw_clock_ns(CLOCK_MONOTONIC);
+		if (drained)
+			idle_since = now;
+		if (!writer->own_table)
+			close_files(writer);
+		if (now - idle_since > IDLE_NS && !atomic_load(&writer->stalled)) {
+			/* From here on each thread's next event comes to session first; what was
+			 * recorded before that is found by one more look. */
+			writer->idle();
+			pass(writer, &drained);
+			if (!drained)
+				break;
+			idle_since = now;
+		}
+		doze(writer);
+		if (!writer->own_table)
+			writer->spool_fd = pfw_spool_open(writer->spool);
+	}
+	close_files(writer);
+	set_run(writer, PFW_WRITER_LEAVING);
+	return NULL;
+}
+
+int pfw_writer_start(struct pfw_writer *writer)
+{
+	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + START_WAIT_NS;
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int error;
+
+	writer->trace_fd = writer->spool_fd = -1;
+	atomic_store(&writer->stop, 0);
+	atomic_store(&writer->run, PFW_WRITER_STARTING);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	error = pthread_create(&writer->thread, &attr, writer_main, writer);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (error) {
+		atomic_store(&writer->run, PFW_WRITER_NONE);
+		return -error;
+	}
+	while (atomic_load(&writer->run) == PFW_WRITER_STARTING &&
+	       pfw_clock_ns(CLOCK_MONOTONIC) < deadline)
+		pfw_os_futex_wait((const uint32_t *)&writer->run, PFW_WRITER_STARTING, 10000000);
+	return atomic_load(&writer->dead) ? -ENOSPC : 0;
+}
+
+bool pfw_writer_wake(struct pfw_writer *writer)
+{
+	if (atomic_load_explicit(&writer->run, memory_order_relaxed) != PFW_WRITER_RUNNING)
+		return false;
+	if (atomic_load(&writer->sleeping)) {
+		atomic_fetch_add(&writer->bell, 1);
+		pfw_os_futex_wake((const uint32_t *)&writer->bell, 1);
+	}
+	return !atomic_load(&writer->stalled) && !atomic_load(&writer->dead);
+}
+
+void pfw_writer_pause(struct pfw_writer *writer)
+{
+	if (atomic_load(&writer->run) == PFW_WRITER_NONE)
+		return;
+	atomic_store(&writer->stop, 1);
+	atomic_fetch_add(&writer->bell, 1);
+	pfw_os_futex_wake((const uint32_t *)&writer->bell, 1);
+	pthread_join(writer->thread, NULL);
+	atomic_store(&writer->run, PFW_WRITER_NONE);
+}
+
+int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
+{
+	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + timeout_ns;
+	uint32_t seen = atomic_load(&writer->passes), now = seen;
+
+	/* Two: the pass under way may have passed our ring already. */
+	while (now - seen < 2) {
+		if (atomic_load(&writer->run) != PFW_WRITER_RUNNING)
+			return -ESRCH;
+		if (pfw_clock_ns(CLOCK_MONOTONIC) > deadline)
+			return -ETIMEDOUT;
+		atomic_fetch_add(&writer->bell, 1);
+		pfw_os_futex_wake((const uint32_t *)&writer->bell, 1);
+		pfw_os_futex_wait((const uint32_t *)&writer->passes, now, 10000000);
+		now = atomic_load(&writer->passes);
+	}
+	return atomic_load(&writer->stalled) ? writer->last_error : 0;
+}
+
+/* ---- in place ---- */
+
+static void add_end(struct pfw_writer *writer, const char *reason, const char *exec_path)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+	uint64_t now_ns = pfw_clock_ns(CLOCK_REALTIME), excluded = 0;
+
+	add_losses(writer, now_ns);
+	if (!writer->process_line)
+		return;
+	if (atomic_load(&header->waited.count))
+		text_upto(writer, pfw_line_waited(&writer->json, text_end(writer),
+						  &header->waited, now_ns));
+	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
+		excluded += atomic_load(&header->excluded[i]);
+	if (excluded)
+		text_upto(writer, pfw_line_excluded(&writer->json, text_end(writer),
+						    header->excluded, now_ns));
+	text_upto(writer, pfw_line_end(&writer->json, text_end(writer), header, reason, exec_path,
+				       now_ns));
+}
+
+int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path)
+{
+	uint64_t drained, all = 0;
+	int error = 0;
+
+	if (!writer->ready)
+		return 0;
+	writer->trace_fd = writer->spool_fd = -1;
+	/* Threads that are still at work may be between their record and its mark. */
+	for (int looks = 0; looks < 2 && !error; looks++) {
+		error = pass(writer, &drained);
+		all += drained;
+	}
+	if (!error && (all || !writer->finished)) {
+		add_end(writer, reason, exec_path);
+		error = flush_text(writer);
+	}
+	if (!error)
+		writer->finished = true;
+	close_files(writer);
+	return error;
+}
+
+int pfw_writer_rename(struct pfw_writer *writer, const char *path)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+	char *old = pfw_spool_trace_path(header);
+	int error;
+
+	if (!strcmp(old, path))
+		return 0;
+	if (!atomic_load(&header->file_made)) {
+		memcpy(old, path, strlen(path) + 1);
+		return 0;
+	}
+	error = pfw_trace_move(old, path);
+	if (error != -EXDEV)
+		return error;
+	error = pfw_writer_finish(writer, "renamed", NULL);
+	if (error)
+		return error;
+	memcpy(old, path, strlen(path) + 1);
+	atomic_store(&header->file_made, 0);
+	writer->offset = 0;
+	writer->process_line = false;
+	writer->finished = false;
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
+		ring->named_tid = 0;
+	commit(writer); /* the slots must not promise bytes of the new file */
+	return 0;
+}
+
+void pfw_writer_forget(struct pfw_writer *writer)
+{
+	struct pfw_writer kept = *writer;
+
+	memset(writer, 0, sizeof(*writer));
+	writer->spool = kept.spool;
+	writer->templates = kept.templates;
+	writer->templates_bytes = kept.templates_bytes;
+	writer->flush_ns = kept.flush_ns;
+	writer->text_limit = kept.text_limit;
+	writer->ring_max_bytes = kept.ring_max_bytes;
+	writer->say = kept.say;
+	writer->idle = kept.idle;
+	writer->failed = kept.failed;
+	writer->gzip = kept.gzip;
+	writer->trace_fd = writer->spool_fd = -1;
+}
