@@ -9,7 +9,7 @@
 
 #include "json.h"
 #include "store/recover.h"
-#include "spool_builder.h"
+#include "../spool_builder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
