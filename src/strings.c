@@ -78,6 +78,11 @@ const struct pfw_string_view *pfw_strings_view(void)
 	return &strings.view;
 }
 
+const char *pfw_strings_text(uint32_t ref, uint32_t *bytes)
+{
+	return pfw_string_text(&strings.view, ref, bytes);
+}
+
 static struct pfw_string *pop_free(unsigned class, uint32_t *granule)
 {
 	uint64_t top = atomic_load_explicit(&strings.free[class], memory_order_acquire);

@@ -31,6 +31,10 @@ bool pfw_strings_low(void);
 /* Where the segments are mapped, for json.h.  Thread: any. */
 const struct pfw_string_view *pfw_strings_view(void);
 
+/* The text behind a reference, or NULL where it is stale.  *bytes gets its length.  Thread: any.
+ * Signal: safe. */
+const char *pfw_strings_text(uint32_t ref, uint32_t *bytes);
+
 /*
  * A new string, directory + '/' + text (directory_bytes 0: text alone), with one user.  Return its
  * reference, or 0 where there is no room or it is too long.  Thread: app.  Signal: safe.

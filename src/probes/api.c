@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PFW_OS_NO_POISON
 #include "../strings.h"
 #include "api.h"
 #include "probe.h"

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "../json.h"
 #include "../strings.h"
+#include "../text.h"
 #include "filter.h"
 #include "probe.h"
 
@@ -100,9 +100,11 @@ ssize_t pfw_fd_read_link(int fd, char *path, size_t size)
 {
 	static const char prefix[] = "/proc/self/fd/";
 	char link[sizeof(prefix) + 32];
+	struct pfw_text text;
 
-	memcpy(link, prefix, sizeof(prefix) - 1);
-	*pfw_json_u64(link + sizeof(prefix) - 1, (unsigned)fd) = '\0';
+	pfw_text_init(&text, link, sizeof(link));
+	pfw_text_add(&text, prefix);
+	pfw_text_add_u64(&text, (unsigned)fd, 1);
 	return pfw_os_readlink(link, path, size);
 }
 

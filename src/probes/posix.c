@@ -22,8 +22,8 @@ static bool takes_mode(int flags)
 }
 
 /* The name of (dirfd, path) in *name, or NULL where there is none to be had. */
-static const struct pfw_text *name_text(struct pfw_path_probe *scratch, int dirfd, const char *path,
-					struct pfw_text *name)
+static const struct pfw_tail *name_text(struct pfw_path_probe *scratch, int dirfd, const char *path,
+					struct pfw_tail *name)
 {
 	pfw_probe_path_text(scratch, dirfd, path, name);
 	return name->text_bytes || name->directory_bytes ? name : NULL;
@@ -41,7 +41,7 @@ static void open_record(struct pfw_path_probe *probe, const struct pfw_open *cal
 		.t1 = t1,
 		.flags = call->fd < 0 ? PFW_RECORD_NO_FD : 0,
 	};
-	struct pfw_text name;
+	struct pfw_tail name;
 
 	for (unsigned i = 0; i < call->field_count; i++)
 		value[2 + i] = (uint64_t)call->field[i];
@@ -277,7 +277,7 @@ static __attribute__((noinline)) void two_end(struct pfw_path_probe *probe, int 
 {
 	const uint64_t value[] = { (uint64_t)(int64_t)ret, 0,
 				   flags ? (uint64_t)(int64_t)*flags : 0 };
-	struct pfw_text name, target = { .text = "" };
+	struct pfw_tail name, target = { .text = "" };
 	struct pfw_ending ending = {
 		.value = value,
 		.value_count = flags ? 3 : 2,
@@ -294,7 +294,7 @@ static __attribute__((noinline)) void two_end(struct pfw_path_probe *probe, int 
 	if (ending.error != EFAULT) {
 		ending.name = name_text(probe, paths->dirfd, paths->path, &name);
 		if (paths->raw)
-			target = (struct pfw_text){ .text = paths->target,
+			target = (struct pfw_tail){ .text = paths->target,
 						    .text_bytes = (uint32_t)strlen(paths->target) };
 		else
 			traced = pfw_probe_text_traced(

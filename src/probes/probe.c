@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "../json.h"
 #include "../strings.h"
 #include "calls_table.h"
 #include "filter.h"
@@ -162,7 +161,7 @@ static void end_by_link(const struct pfw_probe *probe, bool failed, const uint64
 	struct pfw_probe nameless = *probe;
 	struct pfw_ending ending = { .value = value, .value_count = value_count };
 	char path[512];
-	struct pfw_text name = { .text = path };
+	struct pfw_tail name = { .text = path };
 	ssize_t n;
 
 	ending.t1 = pfw_clock_ticks();
@@ -207,12 +206,12 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 	pfw_probe_commit(record, position);
 }
 
-static size_t text_bytes(const struct pfw_text *text)
+static size_t text_bytes(const struct pfw_tail *text)
 {
 	return text->text_bytes + (text->directory_bytes ? text->directory_bytes + 1u : 0u);
 }
 
-static char *put_text(char *out, const struct pfw_text *text)
+static char *put_text(char *out, const struct pfw_tail *text)
 {
 	if (text->directory_bytes) {
 		memcpy(out, text->directory, text->directory_bytes);
@@ -224,7 +223,7 @@ static char *put_text(char *out, const struct pfw_text *text)
 }
 
 /* Whether a name in pieces is traced. */
-static bool filter_text(const struct pfw_text *name)
+static bool filter_text(const struct pfw_tail *name)
 {
 	size_t bytes = text_bytes(name);
 	char joined[JOINED_BYTES], *longer = NULL;
@@ -243,7 +242,7 @@ static bool filter_text(const struct pfw_text *name)
 	return traced;
 }
 
-bool pfw_probe_text_traced(const struct pfw_text *name)
+bool pfw_probe_text_traced(const struct pfw_tail *name)
 {
 	return !name || filter_text(name);
 }
@@ -370,7 +369,7 @@ static size_t directory_of(struct pfw_path_probe *probe, int dirfd)
 	/* The table's name, where there is one: it is what the fd's own events say. */
 	entry = pfw_fd_load(dirfd);
 	text = pfw_fd_state(entry) == PFW_FD_TRACED
-		       ? pfw_string_text(pfw_strings_view(), pfw_fd_name(entry), &bytes)
+		       ? pfw_strings_text(pfw_fd_name(entry), &bytes)
 		       : NULL;
 	if (text && bytes < sizeof(probe->cwd)) {
 		memcpy(probe->cwd, text, bytes);
@@ -381,11 +380,11 @@ static size_t directory_of(struct pfw_path_probe *probe, int dirfd)
 }
 
 void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *path,
-			 struct pfw_text *out)
+			 struct pfw_tail *out)
 {
 	size_t bytes = path_length(path, errno), directory;
 
-	*out = (struct pfw_text){ .text = path, .text_bytes = (uint32_t)bytes };
+	*out = (struct pfw_tail){ .text = path, .text_bytes = (uint32_t)bytes };
 	if (bytes && path[0] == '/')
 		return;
 	while (bytes >= 2 && path[0] == '.' && path[1] == '/') {
@@ -395,11 +394,11 @@ void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *pa
 	directory = directory_of(probe, dirfd);
 	if (directory == 1 && bytes < sizeof(probe->cwd)) { /* in "/": one slash is enough */
 		memcpy(probe->cwd + 1, path, bytes);
-		*out = (struct pfw_text){ .text = probe->cwd, .text_bytes = (uint32_t)bytes + 1 };
+		*out = (struct pfw_tail){ .text = probe->cwd, .text_bytes = (uint32_t)bytes + 1 };
 	} else if (!bytes) { /* the directory itself */
-		*out = (struct pfw_text){ .text = probe->cwd, .text_bytes = (uint32_t)directory };
+		*out = (struct pfw_tail){ .text = probe->cwd, .text_bytes = (uint32_t)directory };
 	} else {
-		*out = (struct pfw_text){ probe->cwd, path, (uint32_t)directory, (uint32_t)bytes };
+		*out = (struct pfw_tail){ probe->cwd, path, (uint32_t)directory, (uint32_t)bytes };
 	}
 }
 
@@ -407,7 +406,7 @@ void pfw_probe_path_end(struct pfw_path_probe *probe, bool failed, int dirfd, co
 			const uint64_t *value, unsigned value_count)
 {
 	struct pfw_ending ending = { .value = value, .value_count = value_count };
-	struct pfw_text name;
+	struct pfw_tail name;
 
 	ending.t1 = pfw_clock_ticks();
 	ending.error = failed ? errno : 0;
@@ -422,7 +421,7 @@ void pfw_probe_path_end(struct pfw_path_probe *probe, bool failed, int dirfd, co
 uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const char *path,
 			  bool traced)
 {
-	struct pfw_text name;
+	struct pfw_tail name;
 	uint32_t ref = 0;
 
 	if (traced) {

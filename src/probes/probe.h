@@ -74,7 +74,7 @@ struct pfw_probe {
 };
 
 /* Text of a record's tail, in up to two pieces with '/' between (directory, relative path). */
-struct pfw_text {
+struct pfw_tail {
 	const char *directory;
 	const char *text;
 	uint32_t directory_bytes; /* 0 = text alone */
@@ -149,8 +149,8 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 struct pfw_ending {
 	const uint64_t *value;
 	unsigned value_count;
-	const struct pfw_text *name;	/* inline name, if the filter lets it pass; or NULL */
-	const struct pfw_text *text;	/* bytes of the STRING fields */
+	const struct pfw_tail *name;	/* inline name, if the filter lets it pass; or NULL */
+	const struct pfw_tail *text;	/* bytes of the STRING fields */
 	unsigned text_count;
 	int error;			/* errno to record, 0 = the call worked */
 	uint64_t t1;			/* ticks when the call returned; 0 = now */
@@ -166,7 +166,7 @@ void pfw_probe_path_end(struct pfw_path_probe *probe, bool failed, int dirfd, co
 
 /* The absolute name of (dirfd, path) as text pieces; scratch as in the probe.  Thread: app. */
 void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *path,
-			 struct pfw_text *out);
+			 struct pfw_tail *out);
 
 /*
  * After a successful open: fd is (dirfd, path) from now on.  Makes the name a string of the spool,
@@ -178,6 +178,6 @@ uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const
 
 /* Whether the filter takes the name that pfw_probe_path_text() made; it takes NULL, a name that
  * cannot be read.  Counts what is left out.  Thread: app.  Signal: safe. */
-bool pfw_probe_text_traced(const struct pfw_text *name);
+bool pfw_probe_text_traced(const struct pfw_tail *name);
 
 #endif

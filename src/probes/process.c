@@ -104,7 +104,7 @@ static void record_path(struct pfw_probe *probe, const char *path, const uint64_
 			unsigned count, int error, uint8_t flags)
 {
 	struct pfw_path_probe at = { .probe = *probe };
-	struct pfw_text name;
+	struct pfw_tail name;
 	struct pfw_ending ending = { .value = value, .value_count = count, .error = error };
 
 	ending.t1 = pfw_clock_ticks();
@@ -156,11 +156,14 @@ static bool exec_begin(struct pfw_probe *probe, uint16_t call, const char *path,
 {
 	int error = errno;
 
-	if (!pfw_probe_host.recorded || pfw_thread.vfork_child || !pfw_probe_host.recorded() ||
-	    !pfw_probe_bare(probe, call))
+	if (!pfw_probe_host.end || pfw_thread.vfork_child)
 		return false;
-	errno = 0;
-	record_path(probe, path, (const uint64_t[]){ 0, (uint64_t)argc }, 2, 0, PFW_RECORD_NO_RET);
+	probe->call = PFW_CALL_NONE;
+	if (pfw_probe_host.recorded() && pfw_probe_bare(probe, call)) {
+		errno = 0;
+		record_path(probe, path, (const uint64_t[]){ 0, (uint64_t)argc }, 2, 0,
+			    PFW_RECORD_NO_RET);
+	}
 	pfw_probe_host.end("exec", path);
 	errno = error;
 	return true;
@@ -250,9 +253,9 @@ static void exit_begin(uint16_t call, int status)
 	const uint64_t value[] = { 0, (uint64_t)status };
 	struct pfw_ending ending = { .value = value, .value_count = 2, .flags = PFW_RECORD_NO_RET };
 
-	if (!pfw_probe_host.recorded || pfw_thread.vfork_child || !pfw_probe_host.recorded())
+	if (!pfw_probe_host.end || pfw_thread.vfork_child)
 		return;
-	if (pfw_probe_bare(&probe, call))
+	if (pfw_probe_host.recorded() && pfw_probe_bare(&probe, call))
 		pfw_probe_end_full(&probe, &ending);
 	pfw_probe_host.end("exit", NULL);
 }
