@@ -73,8 +73,9 @@ static bool lock_life(sigset_t *old)
 		return false;
 	*old = block_signals();
 	while (!atomic_compare_exchange_strong(&session.life, &none, 1)) {
-		if (none == 2 || atomic_exchange(&session.life, 2) != 0)
-			pfw_os_futex_wait((const uint32_t *)&session.life, 2, 10000000);
+		if (none != 2 && !atomic_exchange(&session.life, 2))
+			break; /* it was released just now, and is ours */
+		pfw_os_futex_wait((const uint32_t *)&session.life, 2, 10000000);
 		none = 0;
 	}
 	atomic_store(&session.holder, pfw_os_gettid());
@@ -387,7 +388,7 @@ static void end_session(const char *reason, const char *exec_path)
 	if (!error) {
 		atomic_store(&session.spool.header->state, PFW_SPOOL_DONE);
 		/* A failed exec goes on with it; after a good one the successor removes it. */
-		if (!exec_path)
+		if (!exec_path || !session.writer.ready)
 			pfw_spool_unlink(&session.spool);
 		say_losses();
 	} else if (!session.spool.heap) {
@@ -403,7 +404,10 @@ static void resume_session(void)
 
 	if (atomic_load(&session.state) != ENDED || !lock_life(&old))
 		return;
-	atomic_store(&session.spool.header->state, PFW_SPOOL_LIVE);
+	if (session.writer.ready)
+		atomic_store(&session.spool.header->state, PFW_SPOOL_LIVE);
+	else if (!make_process()) /* it had nothing in it, so it was removed */
+		return unlock_life(&old);
 	session.writer.finished = false;
 	atomic_store(&session.state, ON);
 	renew_words(0);

@@ -102,17 +102,37 @@ static bool read_header(const char *path, struct pfw_spool_header *header)
 	       header->version == PFW_SPOOL_VERSION;
 }
 
-/* Create the file.  One that is done stands for this very process before an exec: it goes. */
+/* Move a spool aside: PATH.1, PATH.2 … */
+static int set_aside(const char *path)
+{
+	char name[PFW_SPOOL_PATH_MAX + 24];
+	int error = -EEXIST;
+
+	for (unsigned n = 1; n < 100 && error == -EEXIST; n++) {
+		put_number(put(name, name + sizeof(name), path), name + sizeof(name), ".", n)[0] = 0;
+		error = pfw_os_rename_noreplace(path, name);
+	}
+	return error;
+}
+
+/*
+ * Create the file.  One that is there stands for this very process before an exec: done or empty, it
+ * goes; where the exec was made past us and events were left in it, it is kept for `pfw repair`.
+ */
 static int create_here(const char *path)
 {
 	int fd = pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	struct pfw_spool_header old;
+	int error;
 
-	if (fd != -EEXIST || !read_header(path, &old) ||
-	    atomic_load(&old.state) != PFW_SPOOL_DONE)
+	if (fd != -EEXIST || !read_header(path, &old))
 		return fd;
-	pfw_os_unlink(path);
-	return pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	if (atomic_load(&old.state) == PFW_SPOOL_DONE ||
+	    atomic_load(&old.end) == PFW_SPOOL_HEADER_BYTES)
+		error = pfw_os_unlink(path);
+	else
+		error = set_aside(path);
+	return error ? error : pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 }
 
 static int make_in(struct pfw_spool *spool, const char *dir, uint32_t uid, int32_t pid,
