@@ -14,12 +14,12 @@ SRC = SOURCE / "src"
 FUNCTION_LINES_MAX = 60
 TLS_BYTES_MAX = 256  # more than about 1,024 and a late dlopen finds no room
 
-# Modules of src/, by layer; the .c and the .h of a name are one module.  Everything in
-# src/probes/ that is not named here is layer 3.
+# Modules of src/, by layer; the .c and the .h of a name are one module, and json_text is a part of
+# json.  Everything in src/probes/ that is not named here is layer 3.
 LAYERS = {
     0: {"record", "spool", "os", "text", "clock", "gzip", "probes/calls_table"},
     1: {"config", "naming", "schedule", "ring", "strings", "spool_file", "say", "identity",
-        "templates", "json", "json_f64", "json_names", "json_text", "lines"},
+        "templates", "json", "lines"},
     2: {"writer", "trace_file", "probes/probe", "probes/fd_table", "probes/filter"},
     4: {"session"},
 }
@@ -63,7 +63,8 @@ def name_of(path):
 
 
 def layer_of(module):
-    return LAYER.get(module, 3 if module.startswith("probes/") else None)
+    whole = LAYER.get(module.split("_")[0])
+    return LAYER.get(module, 3 if module.startswith("probes/") else whole)
 
 
 def includes(path):
