@@ -109,7 +109,7 @@ void pfw_mappings_add(uintptr_t start, size_t bytes, uint32_t name)
 
 bool pfw_mappings_find(uintptr_t start, size_t bytes, uint32_t *name)
 {
-	uintptr_t end = range_end(start, bytes);
+	uintptr_t end = range_end(start, bytes ? bytes : 1);
 	uint32_t count = atomic_load_explicit(&used, memory_order_acquire);
 	uintptr_t at;
 

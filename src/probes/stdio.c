@@ -11,21 +11,30 @@
 #include "posix.h"
 #include "probe.h"
 
-/* The open flags that a mode string stands for.  libc has read it before us. */
+/* The open flags that a mode string stands for, read as libc has read it: 0 where it is none. */
 static int mode_flags(const char *mode)
 {
-	int flags = *mode == 'r'   ? O_RDONLY
-		    : *mode == 'w' ? O_WRONLY | O_CREAT | O_TRUNC
-				   : O_WRONLY | O_CREAT | O_APPEND;
+	int flags;
 
-	if (!*mode)
+	switch (*mode) {
+	case 'r':
+		flags = O_RDONLY;
+		break;
+	case 'w':
+		flags = O_WRONLY | O_CREAT | O_TRUNC;
+		break;
+	case 'a':
+		flags = O_WRONLY | O_CREAT | O_APPEND;
+		break;
+	default:
 		return 0;
-	for (const char *c = mode + 1; *c && *c != ','; c++) {
-		if (*c == '+')
+	}
+	for (int i = 1; i < 7 && mode[i]; i++) {
+		if (mode[i] == '+')
 			flags = (flags & ~O_ACCMODE) | O_RDWR;
-		else if (*c == 'x')
+		else if (mode[i] == 'x')
 			flags |= O_EXCL;
-		else if (*c == 'e')
+		else if (mode[i] == 'e')
 			flags |= O_CLOEXEC;
 	}
 	return flags;

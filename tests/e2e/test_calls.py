@@ -1,0 +1,129 @@
+"""Every row of calls.def, end to end: same results with and without the tracer, and a true trace.
+
+calls_target makes each call in ways that work and ways that fail.  It writes what the calls
+returned, which must not change under the tracer, and one JSON line for each event that a trace of
+them must hold.  The whole trace is compared: nothing missing, nothing more, in order.
+"""
+import errno
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+SOURCE = pathlib.Path(os.environ["PFW_SOURCE_DIR"])
+TARGET = pathlib.Path(os.environ["PFW_BUILD_DIR"]) / "tests" / "calls_target"
+MARK = "/row/"
+
+
+def rows():
+    text = re.sub(r"/\*.*?\*/", "", (SOURCE / "src/probes/calls.def").read_text(), flags=re.S)
+    return re.findall(r"^CALL_\w+\([^,]+,[^,]+,\s*(\w+)\s*,", text, re.M)
+
+
+def run_target(directory, environment):
+    work = directory / "work"
+    work.mkdir()
+    with open(work / "stdout", "wb") as stdout:
+        subprocess.run([TARGET, work, directory / "results", directory / "expected"],
+                       stdout=stdout, env=environment, check=True, timeout=120)
+    return work
+
+
+def events_of(path):
+    """The intercepted calls of one trace, in its order."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines[-1]["name"] == "end" and lines[-1]["args"]["lost"] == 0, lines[-1]
+    return [line for line in lines if line["cat"] in ("POSIX", "STDIO")], lines[-1]["args"]
+
+
+def split_at_marks(events):
+    """{row: its events}, by the events that calls_target makes between the rows."""
+    parts, row = {}, None
+    for event in events:
+        fname = event["args"].get("fname") or ""
+        if event["name"] == "access" and fname.startswith(MARK):
+            row = fname[len(MARK):]
+            parts[row] = []
+        else:
+            parts[row].append(event)
+    return parts
+
+
+def told(event):
+    """What the trace says, in the shape of an expected line: no name is null, errno a number."""
+    args = dict(event["args"])
+    if args.get("fname", "") is None:
+        del args["fname"]
+    if "errno" in args:
+        args["errno"] = getattr(errno, args["errno"], args["errno"])
+    return {"name": event["name"], "cat": event["cat"], "args": args}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    top = tmp_path_factory.mktemp("calls").resolve()
+    clean = {key: value for key, value in os.environ.items()
+             if not key.startswith(("PFW_", "DFTRACER_"))}
+    plain, traced = top / "plain", top / "traced"
+    plain.mkdir()
+    traced.mkdir()
+    # The names of files take part in what the calls return: as long in both.
+    plain_work = run_target(plain, clean)
+    traced_work = run_target(traced, clean | {
+        "DFTRACER_ENABLE": "1", "DFTRACER_INIT": "PRELOAD", "DFTRACER_DATA_DIR": "all",
+        "DFTRACER_LOG_FILE": str(top / "t"), "LD_PRELOAD": os.environ["PFW_PRELOAD"]})
+    expected = [json.loads(line) for line in (traced / "expected").read_text().splitlines()]
+    events, end = events_of(top / "t.pfw")
+    return {
+        "plain": ((plain / "results").read_text(), (plain_work / "stdout").read_text()),
+        "traced": ((traced / "results").read_text(), (traced_work / "stdout").read_text()),
+        "expected": expected,
+        "events": events,
+        "end": end,
+        "parts": split_at_marks(events),
+        "top": top,
+    }
+
+
+def of_row(text, row):
+    return [line for line in text.splitlines() if line.startswith(row + ":")]
+
+
+def test_programs_see_no_difference(runs):
+    assert runs["plain"][0].splitlines() == runs["traced"][0].splitlines()
+    assert runs["plain"][1] == runs["traced"][1]
+
+
+@pytest.mark.parametrize("row", rows())
+def test_row(runs, row):
+    assert of_row(runs["plain"][0], row), "the case of this row makes no call"
+    assert of_row(runs["plain"][0], row) == of_row(runs["traced"][0], row)
+    expected = [{key: line[key] for key in ("name", "cat", "args")}
+                for line in runs["expected"] if line["row"] == row and "child" not in line]
+    assert expected, "the case of this row expects no event"
+    assert [told(event) for event in runs["parts"][row]] == expected
+
+
+@pytest.mark.parametrize("row", [row for row in rows() if "exec" in row or "xit" in row])
+def test_last_event_of_a_child(runs, row):
+    (line,) = [line for line in runs["expected"] if line["row"] == row and "child" in line]
+    events, end = events_of(runs["top"] / f"t-pid{line['child']}.pfw")
+    assert [event["name"] for event in events] == ["access", line["name"]]
+    assert told(events[-1])["args"] == line["args"]
+    assert end["reason"] == line["reason"]
+
+
+def test_ends_as_a_program_does(runs):
+    assert runs["end"]["reason"] == "exit"
+
+
+def test_times_are_in_order_and_within_each_other(runs):
+    last = 0.0
+    for event in runs["events"]:
+        assert event["ph"] == "X" and event["dur"] >= 0
+        end = event["ts"] + event["dur"]
+        assert end >= last - 1.0, event  # as doubles, ts steps by 0.25 us
+        last = end
