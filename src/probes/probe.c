@@ -320,11 +320,11 @@ void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *
 /* ---- paths ---- */
 
 /*
- * The length of the caller's path.  The kernel has read it in a call that failed for one of the
- * usual reasons or worked; for errors that may come before the path is looked at it is copied out by
- * the kernel first: a bad pointer must stay EFAULT's business.
+ * The length of the caller's path, -1 where it cannot be read.  The kernel has read it in a call
+ * that worked, or failed for one of the usual reasons; for errors that may come before the path is
+ * looked at it is copied out by the kernel first: a bad pointer must stay EFAULT's business.
  */
-static size_t path_length(const char *path, int error)
+static ssize_t path_length(const char *path, int error)
 {
 	struct iovec here, there = { (void *)(uintptr_t)path, 1 };
 	char buf[64];
@@ -335,7 +335,7 @@ static size_t path_length(const char *path, int error)
 		return 0;
 	if (error != EFAULT && error != EINVAL && error != EBADF && error != ENOSYS &&
 	    error != EOPNOTSUPP && error != ENOMEM && error != EMFILE)
-		return strnlen(path, PATH_BYTES);
+		return (ssize_t)strnlen(path, PATH_BYTES);
 	while (bytes < PATH_BYTES) {
 		/* Up to the next multiple of buf: never across a page. */
 		size_t step = sizeof(buf) - ((uintptr_t)path + bytes) % sizeof(buf);
@@ -345,13 +345,13 @@ static size_t path_length(const char *path, int error)
 		n = pfw_syscall6(SYS_process_vm_readv, pfw_os_getpid(), (long)&here, 1,
 				 (long)&there, 1, 0);
 		if (n != (long)step)
-			return 0;
+			return -1;
 		n = (long)strnlen(buf, step);
 		bytes += (size_t)n;
 		if ((size_t)n < step)
-			return bytes;
+			break;
 	}
-	return bytes;
+	return (ssize_t)bytes;
 }
 
 /* The directory that relative paths of (dirfd) count from, into the probe's scratch; 0 = unknown. */
@@ -382,10 +382,11 @@ static size_t directory_of(struct pfw_path_probe *probe, int dirfd)
 void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *path,
 			 struct pfw_tail *out)
 {
-	size_t bytes = path_length(path, errno), directory;
+	ssize_t length = path_length(path, errno);
+	size_t bytes = length > 0 ? (size_t)length : 0, directory;
 
-	*out = (struct pfw_tail){ .text = path, .text_bytes = (uint32_t)bytes };
-	if (bytes && path[0] == '/')
+	*out = (struct pfw_tail){ .text = bytes ? path : "", .text_bytes = (uint32_t)bytes };
+	if (length < 0 || (bytes && path[0] == '/'))
 		return;
 	while (bytes >= 2 && path[0] == '.' && path[1] == '/') {
 		path += 2;
