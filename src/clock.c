@@ -138,6 +138,7 @@ void pfw_clock_map_init(struct pfw_clock_map *map)
 	map->first.mult = now.mult;
 	map->pair[0] = now;
 	map->count = 1;
+	map->version = now.ticks;
 }
 
 void pfw_clock_map_restore(struct pfw_clock_map *map, const struct pfw_clock_pair *first,
@@ -150,6 +151,7 @@ void pfw_clock_map_restore(struct pfw_clock_map *map, const struct pfw_clock_pai
 	map->pair[0] = *last;
 	map->count = 1;
 	map->real_offset_ns = last->real_offset_ns;
+	map->version = last->ticks;
 	if (map->first.ticks < last->ticks)
 		map->first.mult = slope(&map->first, last);
 }
@@ -233,6 +235,7 @@ bool pfw_clock_map_update(struct pfw_clock_map *map, uint64_t *from_ns, uint64_t
 		map->real_offset_ns = middle(offset);
 	now.real_offset_ns = map->real_offset_ns;
 	add_pair(map, &now);
+	map->version = now.ticks; /* pairs never have the same */
 	if (stepped) {
 		*from_ns = now.mono_ns + (uint64_t)in_force;
 		*to_ns = now.mono_ns + (uint64_t)map->real_offset_ns;
@@ -251,18 +254,56 @@ static const struct pfw_clock_pair *pair_before(const struct pfw_clock_map *map,
 	return map->pair[i].ticks > ticks ? &map->first : &map->pair[i];
 }
 
-uint64_t pfw_clock_map_epoch_ns(const struct pfw_clock_map *map, uint64_t ticks)
+/* Up to where a pair's line holds: the next pair. */
+static uint64_t line_end(const struct pfw_clock_map *map, const struct pfw_clock_pair *pair)
+{
+	if (pair == &map->first)
+		return map->pair[0].ticks;
+	return pair == &map->pair[map->count - 1] ? UINT64_MAX : pair[1].ticks;
+}
+
+/* Ticks of `mult` that make that many ns, at most. */
+static uint64_t ticks_within(uint64_t ns, uint64_t mult)
+{
+	unsigned __int128 ticks = (unsigned __int128)ns << PFW_CLOCK_SHIFT;
+
+	if (mult)
+		ticks /= mult;
+	return !mult || ticks > UINT64_MAX ? UINT64_MAX : (uint64_t)ticks;
+}
+
+/* Ticks that no clock gave (a torn record) end at the limits, 0 and INT64_MAX, instead of going
+ * round: such a line is one point. */
+void pfw_clock_map_line(const struct pfw_clock_map *map, uint64_t ticks,
+			struct pfw_clock_line *line)
 {
 	const struct pfw_clock_pair *pair = pair_before(map, ticks);
-	bool before = ticks < pair->ticks;
-	uint64_t distance = before ? pair->ticks - ticks : ticks - pair->ticks;
-	unsigned __int128 away = (unsigned __int128)distance * pair->mult >> PFW_CLOCK_SHIFT;
-	uint64_t base = pair->mono_ns + (uint64_t)map->real_offset_ns;
+	uint64_t base = pair->mono_ns + (uint64_t)map->real_offset_ns, room;
+	unsigned __int128 before = 0;
 
-	/* Ticks that no clock gave (a torn record) end at the limits instead of going round. */
-	if (PFW_UNLIKELY(base > INT64_MAX))
+	if (base > INT64_MAX)
 		base = 0;
-	if (PFW_UNLIKELY(before))
-		return away > base ? 0 : base - (uint64_t)away;
-	return away > INT64_MAX - base ? INT64_MAX : base + (uint64_t)away;
+	*line = (struct pfw_clock_line){ map->version, ticks, 1, INT64_MAX, 0 };
+	if (ticks < pair->ticks) {
+		before = (unsigned __int128)(pair->ticks - ticks) * pair->mult >> PFW_CLOCK_SHIFT;
+		line->epoch_ns = before > base ? 0 : base - (uint64_t)before;
+		return;
+	}
+	room = ticks_within(INT64_MAX - base, pair->mult);
+	if (ticks - pair->ticks >= room)
+		return;
+	line->ticks = pair->ticks;
+	line->reach = line_end(map, pair) - pair->ticks;
+	if (line->reach > room)
+		line->reach = room;
+	line->epoch_ns = base;
+	line->mult = pair->mult;
+}
+
+uint64_t pfw_clock_map_epoch_ns(const struct pfw_clock_map *map, uint64_t ticks)
+{
+	struct pfw_clock_line line;
+
+	pfw_clock_map_line(map, ticks, &line);
+	return pfw_clock_line_ns(&line, ticks);
 }

@@ -45,7 +45,26 @@ struct pfw_clock_map {
 	struct pfw_clock_pair pair[PFW_CLOCK_HISTORY]; /* oldest first */
 	uint32_t count;
 	int64_t real_offset_ns; /* in force; changes only at a step */
+	uint64_t version;	/* another one after each change */
 };
+
+/* One straight piece of a map: it holds for ticks - line.ticks < line.reach, as long as the map has
+ * that version. */
+struct pfw_clock_line {
+	uint64_t version;
+	uint64_t ticks;
+	uint64_t reach;
+	uint64_t epoch_ns; /* at ticks */
+	uint64_t mult;
+};
+
+/* Ticks that the line reaches to ns since the epoch. */
+static inline uint64_t pfw_clock_line_ns(const struct pfw_clock_line *line, uint64_t ticks)
+{
+	unsigned __int128 away = (unsigned __int128)(ticks - line->ticks) * line->mult;
+
+	return line->epoch_ns + (uint64_t)(away >> PFW_CLOCK_SHIFT);
+}
 
 /* Start a map with one pair taken now.  Thread: drain.  Signal: safe. */
 void pfw_clock_map_init(struct pfw_clock_map *map);
@@ -60,6 +79,10 @@ bool pfw_clock_map_update(struct pfw_clock_map *map, uint64_t *from_ns, uint64_t
 /* A map for reading a dead process's rings: what its slot kept.  Thread: any. */
 void pfw_clock_map_restore(struct pfw_clock_map *map, const struct pfw_clock_pair *first,
 			   const struct pfw_clock_pair *last);
+
+/* The line that holds at `ticks`.  Thread: drain. */
+void pfw_clock_map_line(const struct pfw_clock_map *map, uint64_t ticks,
+			struct pfw_clock_line *line);
 
 /* Ticks to ns since the epoch; never decreases with ticks between two updates.  Thread: drain. */
 uint64_t pfw_clock_map_epoch_ns(const struct pfw_clock_map *map, uint64_t ticks);

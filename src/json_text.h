@@ -47,6 +47,14 @@ static inline uint64_t pfw_text_digits8(uint32_t value)
 	return (pairs << 8) - tens * ((10 << 8) - 1);
 }
 
+/* "00" to "99", one after the other. */
+extern const char pfw_text_pairs[200];
+
+static inline const char *pfw_text_pair(uint32_t value)
+{
+	return pfw_text_pairs + 2 * value;
+}
+
 /* Append value < 10^8 without leading zeros; 8 bytes written. */
 static inline char *pfw_text_u32(char *out, uint32_t value)
 {
@@ -88,6 +96,16 @@ static inline char *pfw_text_us(char *out, uint64_t ns)
 
 	if (ns >= 100000000)
 		return pfw_text_us_long(out, ns);
+	if (ns < 10000) {
+		/* What most calls take: one digit of µs. */
+		const char *high = pfw_text_pair((uint32_t)ns / 100);
+
+		out[0] = high[0];
+		out[1] = '.';
+		out[2] = high[1];
+		memcpy(out + 3, pfw_text_pair((uint32_t)ns % 100), 2);
+		return out + 5;
+	}
 	digits = pfw_text_digits8((uint32_t)ns);
 	/* Five digits of µs, of which the last always stays; then three behind the point. */
 	skip = (unsigned int)__builtin_ctzll(digits | 1ull << 32) & ~7u;

@@ -1,0 +1,296 @@
+/* json_spans.c - lines of the program's own spans and of compute events; the lanes of GPU streams. */
+#include <string.h>
+
+#include "json_line.h"
+
+#define ARGS_ROOM 256u /* one number of the longest kind with what is around it */
+
+/* Lanes are numbered (device_index + 1) * 10^7 + context * 1000 + stream. */
+#define LANE_DEVICE 10000000u
+#define LANE_CONTEXT 1000u
+#define LANE_DEVICES_MAX 100000u
+
+/* The keys of PP args with their commas and colons, in the order of the mask's bits. */
+struct pp_key {
+	char text[30];
+	uint8_t bytes;
+	uint8_t type;
+};
+
+static const struct pp_key pp_keys[PFW_PP_BITS] = {
+#define X(name, kind) { ",\"" #name "\":", sizeof(",\"" #name "\":") - 1, PFW_TYPE_##kind },
+	PFW_PP_FIELDS(X)
+#undef X
+};
+_Static_assert(sizeof(struct pp_key) == 32, "a key is copied as 32 bytes");
+
+/* ---- the program's own spans ---- */
+
+/* Append the arguments of a blob, all or only the numbers. */
+static char *put_blob(struct pfw_json_source *source, char *out, size_t at, size_t end, bool numbers)
+{
+	struct pfw_arg arg;
+	uint64_t value;
+
+	for (; out && at < end; at += arg.value_bytes) {
+		const char *key;
+
+		if (end - at < sizeof(arg) || ARGS_ROOM > (size_t)(source->limit - out))
+			return NULL;
+		memcpy(&arg, source->tail + at, sizeof(arg));
+		at += sizeof(arg);
+		if (end - at < (size_t)arg.key_bytes + arg.value_bytes)
+			return NULL;
+		key = source->tail + at;
+		at += arg.key_bytes;
+		if (numbers && (arg.type < PFW_TYPE_I64 || arg.type > PFW_TYPE_F64))
+			continue;
+		out = pfw_json_put_string(pfw_json_put_comma(out), source->limit, key, arg.key_bytes, NULL);
+		if (!out)
+			return NULL;
+		*out++ = ':';
+		if (pfw_json_is_text(arg.type)) {
+			size_t text_at = at;
+
+			out = pfw_json_put_tail(source, out, arg.type, arg.value_bytes, &text_at);
+		} else if (arg.value_bytes == 8 && arg.type >= PFW_TYPE_I64 &&
+			   arg.type <= PFW_TYPE_BOOL) {
+			memcpy(&value, source->tail + at, 8);
+			out = pfw_json_put_word(out, arg.type, value);
+		} else {
+			return NULL;
+		}
+	}
+	return out;
+}
+
+/* Append name or category: a reference, or `bytes` bytes of the tail, or what else it is called. */
+static char *put_title(struct pfw_json_source *source, char *out, uint32_t ref, size_t at, size_t bytes,
+		       const char *otherwise)
+{
+	if (ref || !bytes)
+		return pfw_json_put_ref(source, out, ref, otherwise);
+	return pfw_json_put_string(out, source->limit, source->tail + at, bytes, NULL);
+}
+
+char *pfw_json_api_line(struct pfw_json_source *source, char *out,
+			const struct pfw_json_shape *shape)
+{
+	const struct pfw_record *record = source->record;
+	struct pfw_json *json = source->json;
+	uint32_t name = (uint32_t)record->value[0], category = (uint32_t)(record->value[0] >> 32);
+	size_t name_bytes = name ? 0 : record->file & 0xffff;
+	size_t titles = name_bytes + (category ? 0 : record->file >> 16);
+	uint64_t blob = record->value[3];
+	bool counter = record->flags & PFW_RECORD_COUNTER;
+	struct pfw_json_times times;
+
+	if (titles > source->tail_bytes || blob > source->tail_bytes - titles)
+		return NULL;
+	times = pfw_json_times_of(json, record);
+	out = pfw_text_put(pfw_json_put_id(json, out), ",\"name\":");
+	out = put_title(source, out, name, 0, name_bytes, "\"(unknown)\"");
+	if (!out)
+		return NULL;
+	out = pfw_text_put(out, ",\"cat\":");
+	out = put_title(source, out, category, name_bytes, titles - name_bytes,
+			counter ? "\"COUNTER\"" : "\"app\"");
+	if (!out)
+		return NULL;
+	out = pfw_json_put_when(source, pfw_json_put_prefix(out, shape), source->tid, &times);
+	if (json->metadata)
+		out = put_blob(source, out, titles, titles + blob, counter);
+	if (!out)
+		return NULL;
+	if (json->metadata && !(record->flags & (PFW_RECORD_INSTANT | PFW_RECORD_COUNTER))) {
+		out = pfw_text_u64(pfw_text_put(pfw_json_put_comma(out), "\"span_id\":"), record->value[1]);
+		if (record->value[2])
+			out = pfw_text_u64(pfw_text_put(out, ",\"parent\":"), record->value[2]);
+	}
+	return pfw_json_finish(json, out, &times);
+}
+
+/* ---- compute events ---- */
+
+/* Which value of the record stands for that bit of the mask. */
+static inline uint64_t pp_value(const struct pfw_json_source *source, unsigned int bit)
+{
+	uint64_t below = source->record->value[1] & ((1ull << bit) - 1);
+
+	return pfw_json_value(source, PFW_PP_HEAD + (unsigned int)__builtin_popcountll(below));
+}
+
+/* Check every length of a compute event.  Return false, or true with *bytes_at of its strings. */
+static bool pp_fits(const struct pfw_json_source *source, size_t *bytes_at)
+{
+	const struct pfw_record *record = source->record;
+	uint64_t mask = record->value[1], left;
+	unsigned int count = PFW_PP_HEAD + (unsigned int)__builtin_popcountll(mask);
+	size_t at = pfw_json_values_end(count);
+
+	if (mask >> PFW_PP_BITS || at > source->tail_bytes)
+		return false;
+	*bytes_at = at;
+	if (!(uint32_t)record->value[0]) {
+		if (record->file > source->tail_bytes - at)
+			return false;
+		at += record->file;
+	}
+	for (left = mask; left; left &= left - 1) {
+		unsigned int bit = (unsigned int)__builtin_ctzll(left);
+
+		if (pfw_json_is_text(pp_keys[bit].type)) {
+			uint64_t bytes = pp_value(source, bit);
+
+			if (bytes > source->tail_bytes - at)
+				return false;
+			at += bytes;
+		}
+	}
+	return true;
+}
+
+static bool lane_tid_taken(const struct pfw_json_cache *cache, uint64_t tid)
+{
+	unsigned int i;
+
+	for (i = 0; i < PFW_JSON_LANES; i++)
+		if (cache->lane[i].tid == tid)
+			return true;
+	return false;
+}
+
+/* Is there a lane for this event?  Fills in what it is of. */
+static bool lane_wanted(const struct pfw_json_source *source, struct pfw_json_lane *lane)
+{
+	const struct pfw_record *record = source->record;
+	const uint64_t needs = 1ull << PFW_PP_BIT_device_index | 1ull << PFW_PP_BIT_context |
+			       1ull << PFW_PP_BIT_stream;
+
+	if (source->json->disable_tids || record->value[2] || (record->value[1] & needs) != needs)
+		return false;
+	if ((record->value[1] & 1ull << PFW_PP_BIT_device) &&
+	    !pp_value(source, PFW_PP_BIT_device))
+		return false; /* the CPU */
+	lane->device_index = pp_value(source, PFW_PP_BIT_device_index);
+	lane->context = pp_value(source, PFW_PP_BIT_context);
+	lane->stream = pp_value(source, PFW_PP_BIT_stream);
+	return lane->device_index < LANE_DEVICES_MAX;
+}
+
+/*
+ * The lane's place in the table: its own, or the free one where it goes.  NULL where the table is
+ * full (256 streams): such a lane shares its number with whatever else has it, and has no name.
+ */
+static struct pfw_json_lane *lane_find(struct pfw_json_cache *cache, const struct pfw_json_lane *wanted)
+{
+	uint64_t hash = wanted->device_index * 31 + wanted->context * 7 + wanted->stream;
+	unsigned int i;
+
+	for (i = 0; i < PFW_JSON_LANES; i++) {
+		struct pfw_json_lane *lane = &cache->lane[(hash + i) % PFW_JSON_LANES];
+
+		if (!lane->tid || (lane->device_index == wanted->device_index &&
+				   lane->context == wanted->context &&
+				   lane->stream == wanted->stream))
+			return lane;
+	}
+	return NULL;
+}
+
+static char *lane_line(struct pfw_json *json, char *out, const struct pfw_json_lane *lane, uint64_t ns)
+{
+	out = pfw_json_begin(json, out, "thread_name", "M", lane->tid, ns);
+	out = pfw_text_put(out, "\"name\":\"GPU ");
+	out = pfw_text_u64(out, lane->device_index);
+	out = pfw_text_put(out, " stream ");
+	out = pfw_text_u64(out, lane->stream);
+	*out++ = '"';
+	return pfw_json_end(json, out);
+}
+
+/* The tid of a compute event; before a lane's first one, its name. */
+static char *pp_tid(struct pfw_json_source *source, char *out, uint64_t *tid, uint64_t ns)
+{
+	struct pfw_json_cache *cache = source->json->cache;
+	struct pfw_json_lane wanted, *lane;
+
+	if (source->record->value[2])
+		*tid = source->record->value[2];
+	if (!lane_wanted(source, &wanted))
+		return out;
+	lane = lane_find(cache, &wanted);
+	if (lane && lane->tid) {
+		*tid = lane->tid;
+		return out;
+	}
+	wanted.tid = (wanted.device_index + 1) * LANE_DEVICE +
+		     wanted.context % (LANE_DEVICE / LANE_CONTEXT) * LANE_CONTEXT +
+		     wanted.stream % LANE_CONTEXT;
+	*tid = wanted.tid;
+	if (!lane)
+		return out;
+	while (lane_tid_taken(cache, wanted.tid))
+		wanted.tid++;
+	*lane = wanted;
+	*tid = wanted.tid;
+	return lane_line(source->json, out, lane, ns);
+}
+
+static char *put_pp_args(struct pfw_json_source *source, char *out, size_t bytes_at)
+{
+	const struct pfw_record *record = source->record;
+	unsigned int index = PFW_PP_HEAD;
+	char *brace = --out; /* each key begins with a comma: the first takes the brace's place */
+	uint64_t left;
+
+	for (left = record->value[1]; left; left &= left - 1) {
+		const struct pp_key *key = &pp_keys[__builtin_ctzll(left)];
+		uint64_t value = pfw_json_value(source, index++);
+
+		out = pfw_text_put32(out, (const char *)key, key->bytes);
+		if (pfw_json_is_text(key->type))
+			out = pfw_json_put_tail(source, out, key->type, value, &bytes_at);
+		else
+			out = pfw_json_put_word(out, key->type, value);
+		if (!out)
+			return NULL;
+	}
+	if (record->flags & PFW_RECORD_WARMUP)
+		out = pfw_text_put(out, ",\"phase\":\"warmup\"");
+	else if (record->flags & PFW_RECORD_ACTIVE)
+		out = pfw_text_put(out, ",\"phase\":\"active\"");
+	if (out == brace)
+		out++;
+	*brace = '{';
+	return out;
+}
+
+char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
+		       const struct pfw_json_shape *shape)
+{
+	const struct pfw_record *record = source->record;
+	struct pfw_json *json = source->json;
+	uint32_t name = (uint32_t)record->value[0], bytes = 0;
+	uint64_t tid = source->tid;
+	size_t bytes_at;
+	struct pfw_json_times times;
+
+	if (!pp_fits(source, &bytes_at))
+		return NULL;
+	/* A line must come of it, once a lane has been named: the strings fit at their longest. */
+	pfw_string_text(source->json->strings, name, &bytes);
+	if (PFW_JSON_STRING_ROOM(bytes + source->tail_bytes) + 2 * PFW_JSON_FIXED_ROOM > PFW_JSON_LINE_MAX)
+		return NULL;
+	times = pfw_json_times_of(json, record);
+	out = pp_tid(source, out, &tid, times.start_ns);
+	out = pfw_text_put(pfw_json_put_id(json, out), ",\"name\":");
+	bytes = name ? 0 : record->file;
+	out = put_title(source, out, name, bytes_at, bytes, "\"(unknown)\"");
+	if (!out)
+		return NULL;
+	out = pfw_json_put_when(source, pfw_json_put_prefix(out, shape), tid, &times);
+	if (json->metadata)
+		out = put_pp_args(source, out, bytes_at + bytes);
+	return out ? pfw_json_finish(json, out, &times) : NULL;
+}
