@@ -18,6 +18,7 @@
 struct sums {
 	const struct report *report;
 	struct pfw_paths paths; /* the run's traces */
+	uint64_t *pid;		/* of each trace: exec begins another in the same process */
 	uint64_t bytes, events, lost;
 	uint64_t unfinished;
 	uint64_t killed, recovered; /* processes, and events from their spools */
@@ -68,8 +69,8 @@ static void adopt_killed(struct sums *sums)
 
 /* ---- traces ---- */
 
-/* Add a trace where it is of this run; says whether it is. */
-static bool add_trace(struct sums *sums, const char *path)
+/* Add a trace where it is of this run, as number n; says whether it is. */
+static bool add_trace(struct sums *sums, const char *path, size_t n)
 {
 	const struct report *report = sums->report;
 	struct pfw_trace trace;
@@ -79,6 +80,8 @@ static bool add_trace(struct sums *sums, const char *path)
 	/* Of many ranks each looks after its own, and rank 0 sums up. */
 	if (report->rank > 0 && trace.rank != report->rank)
 		return false;
+	if (sums->pid)
+		sums->pid[n] = trace.pid;
 	sums->bytes += trace.bytes;
 	sums->events += trace.events;
 	sums->lost += trace.lost;
@@ -100,14 +103,34 @@ static void find_traces(struct sums *sums)
 		pfw_paths_add(&found, base, &why);
 	else
 		pfw_paths_add_base(&found, base);
+	sums->pid = calloc(found.count + 1, sizeof(*sums->pid));
 	for (size_t i = 0; i < found.count; i++) {
-		if (add_trace(sums, found.path[i]))
+		if (add_trace(sums, found.path[i], kept))
 			found.path[kept++] = found.path[i];
 		else
 			free(found.path[i]);
 	}
 	found.count = kept;
 	sums->paths = found;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static uint64_t count_processes(const struct sums *sums)
+{
+	uint64_t count = 0;
+
+	if (!sums->pid)
+		return sums->paths.count;
+	qsort(sums->pid, sums->paths.count, sizeof(*sums->pid), compare_u64);
+	for (size_t i = 0; i < sums->paths.count; i++)
+		count += i == 0 || sums->pid[i] != sums->pid[i - 1];
+	return count;
 }
 
 /* ---- the lines ---- */
@@ -156,6 +179,7 @@ static void say_nothing_recorded(const struct sums *sums)
 static void say_events(const struct sums *sums)
 {
 	char ranks[96] = "", running[64] = "";
+	uint64_t processes = count_processes(sums);
 
 	if (sums->world_size > 1)
 		snprintf(ranks, sizeof(ranks),
@@ -166,9 +190,8 @@ static void say_events(const struct sums *sums)
 		snprintf(running, sizeof(running), " (%" PRIu64 " still running, not counted)",
 			 sums->unfinished);
 	line(sums, CLI_PLAIN, "%s event%s of %s process%s in %s%s%s", cli_count(sums->events),
-	     cli_plural(sums->events), cli_count(sums->paths.count),
-	     sums->paths.count == 1 ? "" : "es", cli_seconds(sums->report->wall_ns), ranks,
-	     running);
+	     cli_plural(sums->events), cli_count(processes), processes == 1 ? "" : "es",
+	     cli_seconds(sums->report->wall_ns), ranks, running);
 }
 
 static void say_lost(const struct sums *sums)
@@ -198,11 +221,13 @@ static void shown_name(const struct sums *sums, char *out, size_t size)
 		snprintf(out, size, "%s", report->shown);
 }
 
+#define JQ "'select(.cat==\"POSIX\")|[.name,.args.fname,.args.ret]|@tsv'"
+
 static void say_where(const struct sums *sums)
 {
 	char name[8192], quoted[8400];
 	size_t count = sums->paths.count;
-	const char *word, *zip;
+	const char *word;
 
 	shown_name(sums, name, sizeof(name));
 	if (count == 1)
@@ -218,14 +243,13 @@ static void say_where(const struct sums *sums)
 		line(sums, CLI_YELLOW, "%s ended with exit status %d",
 		     cli_name(sums->report->program), WEXITSTATUS(sums->report->status));
 	word = shell_word(quoted, sizeof(quoted), name);
-	zip = strlen(name) > 3 && strcmp(name + strlen(name) - 3, ".gz") == 0 ? "z" : "";
-	if (count == 1)
-		line(sums, CLI_PLAIN,
-		     "next: pfw validate %s   or: %scat %s | jq -r "
-		     "'select(.cat==\"POSIX\")|[.name,.args.fname,.args.ret]|@tsv'",
-		     word, zip, word);
-	else
+	if (count > 1)
 		line(sums, CLI_PLAIN, "next: pfw validate %s", word);
+	else if (strlen(name) > 3 && strcmp(name + strlen(name) - 3, ".gz") == 0)
+		line(sums, CLI_PLAIN, "next: pfw validate %s   or: zcat %s | jq -r " JQ, word,
+		     word);
+	else
+		line(sums, CLI_PLAIN, "next: pfw validate %s   or: jq -r " JQ " %s", word, word);
 }
 
 void report_run(const struct report *report)
@@ -249,4 +273,5 @@ void report_run(const struct report *report)
 		say_where(&sums);
 	}
 	pfw_paths_free(&sums.paths);
+	free(sums.pid);
 }

@@ -127,8 +127,9 @@ static void judge(const struct pfw_entry *entry, const char *line, size_t bytes)
 		}
 	}
 	object = json_loadb(line, bytes, JSON_ALLOW_NUL, &error);
-	if (entry->kind == PFW_ENTRY_BAD) {
-		assert(!json_is_object(object) || strstr(entry->why, "deep"));
+	if (entry->kind == PFW_ENTRY_BAD) { /* jansson lets NUL bytes stand in strings */
+		assert(memchr(line, 0, bytes) || !json_is_object(object) ||
+		       strstr(entry->why, "deep"));
 		json_decref(object);
 		return;
 	}
