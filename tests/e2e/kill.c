@@ -8,17 +8,20 @@
  * a thread: reads, spans), a file mapped shared: what is stored there outlives SIGKILL.
  *
  * END "loop": go on for ever, in bursts of COUNT reads.  Else each thread does COUNT reads and the
- * program ends by "return", "exit", "_exit", "quick_exit" or "exec" (of /bin/true).
+ * program ends well by "return", "exit", "_exit", "quick_exit" or "exec" (of /bin/true), or badly by
+ * "abort", "segv", "term" or "exit_group" (the system call).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "pfw/pfw.h"
@@ -98,6 +101,14 @@ static int end_by(const char *end)
 		execv("/bin/true", argv);
 		return 5;
 	}
+	if (!strcmp(end, "abort"))
+		abort();
+	if (!strcmp(end, "segv"))
+		raise(SIGSEGV);
+	if (!strcmp(end, "term"))
+		raise(SIGTERM);
+	if (!strcmp(end, "exit_group"))
+		syscall(SYS_exit_group, 0);
 	return strcmp(end, "return") ? 6 : 0;
 }
 

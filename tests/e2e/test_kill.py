@@ -51,9 +51,12 @@ class Target:
             DFTRACER_TRACE_COMPRESSION=str(int(compressed)), PFW_SPOOL_DIR=self.spools,
             **variables)
         self.environment = environment
-        self.process = subprocess.Popen(
-            [TARGET, self.witness_path, self.data, str(threads), str(count), end],
-            env=environment, stderr=subprocess.PIPE, text=True)
+        self.command = [TARGET, self.witness_path, self.data, str(threads), str(count), end]
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, env=self.environment,
+                                        stderr=subprocess.PIPE, text=True)
+        return self
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -165,7 +168,7 @@ def kill_one(directory, number):
     rng = random.Random(f"{SEED}/{number}")
     threads = (1, 2, 8)[number % 3]
     target = Target(directory, threads, rng.choice([500, 5000]), "loop", number % 2 == 1,
-                    **variables_for(rng))
+                    **variables_for(rng)).start()
     time.sleep(moment(rng))
     target.kill()
     spools = target.left_spools()
@@ -195,6 +198,7 @@ def test_killed_repair(tmp_path):
         directory = tmp_path / str(number)
         directory.mkdir()
         target = Target(str(directory), 2, 5000, "loop", number % 2 == 1, PFW_FLUSH_MS="400")
+        target.start()
         time.sleep(rng.uniform(0.05, 0.3))
         target.kill()
         while target.left_spools():
@@ -212,7 +216,7 @@ def test_killed_repair(tmp_path):
 
 def test_repairs_at_once(tmp_path):
     """Of several adopters one does it; all are content."""
-    target = Target(str(tmp_path), 2, 5000, "loop", False, PFW_FLUSH_MS="400")
+    target = Target(str(tmp_path), 2, 5000, "loop", False, PFW_FLUSH_MS="400").start()
     time.sleep(0.2)
     target.kill()
     command = [PFW, "repair", target.trace]
@@ -226,7 +230,7 @@ def test_repairs_at_once(tmp_path):
 
 def test_repair_of_the_living(tmp_path):
     """A trace that is being written is left alone, by name."""
-    target = Target(str(tmp_path), 2, 500, "loop", False, PFW_FLUSH_MS="20")
+    target = Target(str(tmp_path), 2, 500, "loop", False, PFW_FLUSH_MS="20").start()
     time.sleep(0.3)
     before = target.repair()
     assert before.returncode == 1 and str(target.process.pid) in before.stderr
@@ -241,7 +245,7 @@ def test_repair_of_the_living(tmp_path):
 @pytest.mark.parametrize("end", ["return", "exit", "_exit", "quick_exit", "exec"])
 def test_ends_well(tmp_path, end, threads, compressed):
     """These ends need no recovery: the file is finished, nothing is left behind."""
-    target = Target(str(tmp_path), threads, 3000, end, compressed)
+    target = Target(str(tmp_path), threads, 3000, end, compressed).start()
     assert target.finish(0) == ""
     assert target.left_spools() == []
     lines = target.lines()
@@ -249,4 +253,38 @@ def test_ends_well(tmp_path, end, threads, compressed):
     assert last["reason"] == ("exec" if end == "exec" else "exit")
     assert last["lost"] == 0
     assert all(pair == (3000, 750) for pair in target.witness())
+    check_events(target, lines, in_flight=0)
+
+
+BAD_ENDS = {"abort": -signal.SIGABRT, "segv": -signal.SIGSEGV, "term": -signal.SIGTERM,
+            "exit_group": 0}
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["raw", "gzip"])
+@pytest.mark.parametrize("end", BAD_ENDS)
+def test_ends_badly(tmp_path, end, compressed):
+    """Deaths that nobody can write an end in: what was recorded is recovered, all of it."""
+    target = Target(str(tmp_path), 2, 3000, end, compressed, PFW_FLUSH_MS="400").start()
+    target.finish(BAD_ENDS[end])
+    assert target.left_spools()
+    assert target.repair().returncode == 0
+    assert target.left_spools() == []
+    lines = target.lines()
+    last = check_lines(lines)
+    assert last["reason"] == "recovered" and last["lost"] == 0
+    assert all(pair == (3000, 750) for pair in target.witness())
+    check_events(target, lines, in_flight=0)
+
+
+def test_run_adopts(tmp_path):
+    """`pfw run` finishes the trace of a command that died, without being asked."""
+    target = Target(str(tmp_path), 2, 3000, "abort", False)
+    environment = {name: value for name, value in target.environment.items()
+                   if name not in ("LD_PRELOAD", "DFTRACER_LOG_FILE")}
+    run = subprocess.run([PFW, "run", "-o", str(tmp_path / "t"), "--", *target.command],
+                         env=environment, capture_output=True, text=True)
+    assert run.returncode == 128 + signal.SIGABRT, run.stderr
+    assert target.left_spools() == []
+    lines = target.lines()
+    assert check_lines(lines)["reason"] == "recovered"
     check_events(target, lines, in_flight=0)
