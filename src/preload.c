@@ -7,8 +7,11 @@
  * is enabled and the recorder is found, to the recorder's wrapper.  Without the recorder: one line,
  * and every name leads to libc.
  */
+#define PFW_BUILDING
 #include "preload_abi.h"
 #include "preload_table.h"
+
+#include <pfw/pfw.h>
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -76,6 +79,7 @@ __asm__(".pushsection .text\n"
 /* pfw.h's names: the same, but they lead to functions that do nothing while there is no recorder. */
 static int absent_start(const void *options);
 static int absent_span_begin(uint64_t *span);
+static int absent_stats(struct pfw_stats *stats);
 static long absent(void);
 #define absent_pfw_start absent_start
 #define absent_pfw_span_begin absent_span_begin
@@ -91,7 +95,7 @@ static long absent(void);
 #define absent_pfw_instant absent
 #define absent_pfw_counter absent
 #define absent_pfw_compute_event absent
-#define absent_pfw_stats absent
+#define absent_pfw_stats absent_stats
 #define absent_pfw_version absent
 
 #define X(name)                                                                                   \
@@ -268,6 +272,17 @@ static int absent_span_begin(uint64_t *span)
 {
 	if (span)
 		*span = 0; /* so that an end after a later pfw_start() finds it closed */
+	return 0;
+}
+
+static int absent_stats(struct pfw_stats *stats)
+{
+	size_t bytes = stats ? stats->struct_bytes : 0;
+
+	if (bytes < sizeof(*stats))
+		return -EINVAL;
+	memset(stats, 0, sizeof(*stats));
+	stats->struct_bytes = bytes;
 	return 0;
 }
 

@@ -142,7 +142,11 @@ static bool wait_for_room(struct pfw_ring *ring, struct pfw_ring_chunk *stretch,
 		uint64_t head = atomic_load_explicit(&stretch->head, memory_order_relaxed);
 
 		if (pfw_ring_host.drop || !pfw_ring_host.wake || !pfw_ring_host.wake()) {
-			pfw_ring_count_lost(PFW_LOST_FULL, 1);
+			pfw_ring_count_lost(pfw_ring_host.stalled &&
+							    atomic_load(pfw_ring_host.stalled)
+						    ? PFW_LOST_WRITE
+						    : PFW_LOST_FULL,
+					    1);
 			return false;
 		}
 		stretch->tail_seen = atomic_load_explicit(&stretch->tail, memory_order_acquire);

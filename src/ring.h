@@ -51,6 +51,7 @@ struct pfw_ring_host {
 	/* There is something to drain, or a ring is wanted: start or wake the writer.  Keeps errno. */
 	bool (*wake)(void);
 	struct pfw_spool_header *header; /* losses and waits are counted here; NULL = nowhere */
+	const _Atomic uint32_t *stalled; /* not 0: the trace cannot be written for now */
 	bool drop;			 /* PFW_ON_FULL=drop */
 };
 extern struct pfw_ring_host pfw_ring_host;

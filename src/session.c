@@ -41,6 +41,7 @@ static struct session {
 	uint64_t generation;	/* of pfw_live's words */
 	bool io;		/* I/O probes are wanted */
 	bool api_used;		/* pfw_start() was called */
+	bool stopped;		/* pfw_stop() was: off until pfw_start() */
 	bool preloaded;
 	bool hooks;		/* atfork, at_quick_exit, the thread key: once a process image */
 	pthread_key_t thread_key;
@@ -96,7 +97,8 @@ static void unlock_life(const sigset_t *old)
 static void renew_words(uint64_t flags)
 {
 	uint64_t word = ++session.generation | flags;
-	bool on = atomic_load(&session.state) == ON || atomic_load(&session.state) == ENDED;
+	uint32_t state = atomic_load(&session.state);
+	bool on = (state == ON || state == ENDED) && !session.stopped;
 
 	atomic_store(&pfw_live->io, on && session.io ? word : 0);
 	atomic_store(&pfw_live->api, on ? word : 0);
@@ -236,8 +238,12 @@ static bool make_process(void)
 	memcpy(pfw_spool_trace_path(session.spool.header), path, strlen(path) + 1);
 	pfw_filter_set_trace(path);
 	pfw_filter_count_into(session.spool.header->excluded);
-	pfw_ring_host = (struct pfw_ring_host){ wake, session.spool.header,
-						session.config.on_full == PFW_ON_FULL_DROP };
+	pfw_ring_host = (struct pfw_ring_host){
+		.wake = wake,
+		.header = session.spool.header,
+		.stalled = &session.writer.stalled,
+		.drop = session.config.on_full == PFW_ON_FULL_DROP,
+	};
 	if (compressed && !session.writer.gzip && pfw_gzip_open(&session.writer.gzip)) {
 		pfw_say("neither libisal.so.2 nor libz.so.1 can be loaded: the trace is not compressed");
 		return false;
@@ -346,6 +352,7 @@ static void forked(void)
 	pfw_thread.ring = NULL;
 	pfw_thread.live = 0;
 	pfw_thread.span = 0;
+	memset(pfw_thread.known, 0, sizeof(pfw_thread.known)); /* names of the parent's arena */
 	pfw_ring_forget_all();
 	pfw_strings_reset();
 	pfw_fd_table_reset();
@@ -387,8 +394,9 @@ static void end_session(const char *reason, const char *exec_path)
 	error = pfw_writer_finish(&session.writer, reason, exec_path);
 	if (!error) {
 		atomic_store(&session.spool.header->state, PFW_SPOOL_DONE);
-		/* A failed exec goes on with it; after a good one the successor removes it. */
-		if (!exec_path || !session.writer.ready)
+		/* A failed exec or a new start goes on with it; after a good exec the successor
+		 * removes it. */
+		if ((!exec_path && !session.stopped) || !session.writer.ready)
 			pfw_spool_unlink(&session.spool);
 		say_losses();
 	} else if (!session.spool.heap) {
@@ -414,9 +422,26 @@ static void resume_session(void)
 	unlock_life(&old);
 }
 
+/* Enabled means a trace or a printed reason. */
+static void say_why_nothing(void)
+{
+	if (session.preloaded && !session.io && !session.api_used && !session.identity.child &&
+	    !session.writer.ready)
+		pfw_say("nothing was recorded: DFTRACER_INIT is FUNCTION (the default) and the "
+			"program never called pfw_start(); set DFTRACER_INIT=PRELOAD to trace it "
+			"from its beginning");
+}
+
 static void at_exit(void)
 {
+	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed) ||
+	    atomic_load(&session.state) == FRESH)
+		return;
+	if (atomic_load(&session.state) == ON)
+		say_why_nothing();
 	end_session("exit", NULL);
+	if (session.stopped)
+		pfw_spool_unlink(&session.spool);
 }
 
 static void make_hooks(void)
@@ -536,6 +561,7 @@ int pfw_start(const struct pfw_options *options)
 	if (!pfw_session_start(true) && atomic_load(&session.state) != ENDED)
 		return 0;
 	error = take_options(options);
+	session.stopped = false;
 	if (atomic_load(&session.state) == ENDED)
 		resume_session();
 	if (session.preloaded && !session.io) {
@@ -555,7 +581,11 @@ int pfw_stop(void)
 {
 	int keep = errno;
 
-	end_session("exit", NULL);
+	if (atomic_load(&session.state) == ON) {
+		session.stopped = true;
+		end_session("exit", NULL);
+		renew_words(0);
+	}
 	errno = keep;
 	return 0;
 }

@@ -159,7 +159,7 @@ uint32_t pfw_string_create(const char *directory, size_t directory_bytes, const 
 			   size_t bytes)
 {
 	size_t all = directory_bytes ? directory_bytes + 1 + bytes : bytes;
-	unsigned class = class_for(all);
+	unsigned class = class_for(all + 1);
 	struct pfw_string *cell;
 	uint32_t granule, generation;
 	char *out;
@@ -178,6 +178,7 @@ uint32_t pfw_string_create(const char *directory, size_t directory_bytes, const 
 		*out++ = '/';
 	}
 	memcpy(out, text, bytes);
+	out[bytes] = '\0'; /* for those who compare it with a caller's string */
 	cell->bytes = (uint16_t)all;
 	atomic_store_explicit(&cell->users, 1, memory_order_relaxed);
 	generation = (atomic_load_explicit(&cell->generation, memory_order_relaxed) + 1) & 0xffff;

@@ -509,6 +509,8 @@ int pfw_writer_start(struct pfw_writer *writer)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	error = pthread_create(&writer->thread, &attr, writer_main, writer);
+	if (error == EINVAL) /* a program with so much thread-local data that ours is too small */
+		error = pthread_create(&writer->thread, NULL, writer_main, writer);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (error) {

@@ -205,8 +205,9 @@ struct pfw_compute {
 };
 
 /*
- * Write a compute event.  Return 0, or -EINVAL where event, its name or struct_bytes is not usable.
- * Strings are copied; text that is not JSON is written as a string.  Signal: safe.
+ * Write a compute event.  Return 0; -EINVAL where event, its name or struct_bytes is not usable;
+ * -E2BIG where its texts together are more than 12,000 bytes (counted as lost).  Strings are copied;
+ * text that is not JSON is written as a string.  Signal: safe.
  */
 PFW_API int pfw_compute_event(const struct pfw_compute *event);
 
@@ -229,6 +230,16 @@ PFW_API int pfw_stats(struct pfw_stats *stats);
 /* The version of the library that answers, "0.1.0"; NULL where there is none. */
 PFW_API const char *pfw_version(void);
 
+#if !defined(PFW_BUILDING)
+static inline int pfw_stats_absent(struct pfw_stats *stats)
+{
+	stats->events = stats->lost = stats->waits = stats->waited_ns = stats->trace_bytes = 0;
+	stats->enabled = 0;
+	stats->path[0] = '\0';
+	return 0;
+}
+#endif
+
 #if !defined(PFW_BUILDING) && !defined(PFW_LINKED)
 /* Absent library: each call tests the weak symbol's address.  Define PFW_LINKED to leave it out. */
 #define pfw_start(...) (pfw_start ? pfw_start(__VA_ARGS__) : 0)
@@ -245,6 +256,7 @@ PFW_API const char *pfw_version(void);
 #define pfw_instant(...) (pfw_instant ? pfw_instant(__VA_ARGS__) : 0)
 #define pfw_counter(...) (pfw_counter ? pfw_counter(__VA_ARGS__) : 0)
 #define pfw_compute_event(...) (pfw_compute_event ? pfw_compute_event(__VA_ARGS__) : 0)
+#define pfw_stats(stats) (pfw_stats ? pfw_stats(stats) : pfw_stats_absent(stats))
 #define pfw_version() (pfw_version ? pfw_version() : NULL)
 #endif
 

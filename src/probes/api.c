@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../json.h"
 #include "../strings.h"
 #include "api.h"
 #include "probe.h"
@@ -56,12 +57,43 @@ struct api_record {
 	uint8_t flags;
 };
 
+/* A name's reference.  Most calls come again with the same pointer to the same text: comparing is
+ * cheaper than measuring, hashing and comparing. */
+static uint32_t intern_at(struct pfw_known_name *known, const char *name)
+{
+	uint32_t ref, bytes;
+
+	if (PFW_LIKELY(known->from == name && !strcmp(known->text, name)))
+		return known->ref;
+	ref = pfw_string_intern(name, name_bytes(name));
+	if (!ref)
+		return 0;
+	known->from = NULL; /* a handler between these lines must not believe half an entry */
+	atomic_signal_fence(memory_order_seq_cst);
+	known->ref = ref;
+	known->text = pfw_string_text(pfw_strings_view(), ref, &bytes);
+	atomic_signal_fence(memory_order_seq_cst);
+	known->from = known->text ? name : NULL;
+	return ref;
+}
+
+/* The last entry is the category's, which seldom changes; names share the others. */
+static uint32_t intern_category(const char *category)
+{
+	return intern_at(&pfw_thread.known[PFW_KNOWN_NAMES - 1], category);
+}
+
+static uint32_t intern_name(const char *name)
+{
+	return intern_at(&pfw_thread.known[((uintptr_t)name >> 2) % (PFW_KNOWN_NAMES - 1)], name);
+}
+
 static void intern(struct api_record *api, const char *name, const char *category)
 {
 	api->name = name;
 	api->category = category ? category : "app";
-	api->name_ref = pfw_string_intern(name, name_bytes(name));
-	api->category_ref = pfw_string_intern(api->category, name_bytes(api->category));
+	api->name_ref = intern_name(name);
+	api->category_ref = intern_category(api->category);
 }
 
 static void put_record(const struct api_record *api)
@@ -245,17 +277,33 @@ static __attribute__((noinline)) void put_with_names(struct api_record *api)
 	put_record(api);
 }
 
-static void append_cut(struct pfw_span *span, struct api_record *api)
+/* Say how many arguments did not fit; `room` is where they are put together for that. */
+static void append_cut(struct pfw_span *span, struct api_record *api, unsigned char *room)
 {
 	static const char key[] = "args_cut";
 	struct pfw_arg arg = { sizeof(key) - 1, PFW_TYPE_I64, 0, sizeof(int64_t) };
 	int64_t cut = (int64_t)(span->state[SPAN_ARGS] >> 32);
-	size_t bytes = args_bytes(span);
 
-	/* The block has room behind ARGS_MAX's last argument or the last argument gives way. */
-	if (bytes + sizeof(arg) + sizeof(key) + sizeof(cut) > ARGS_MAX || bytes <= ARGS_INLINE)
-		return;
-	api->args_bytes += put_arg(args_at(span) + bytes, &arg, key, &cut);
+	memcpy(room, api->args, api->args_bytes);
+	api->args = room;
+	api->args_bytes += put_arg(room + api->args_bytes, &arg, key, &cut);
+}
+
+static void put_span(struct api_record *api)
+{
+	if (PFW_LIKELY(api->name_ref && api->category_ref))
+		put_record(api);
+	else
+		put_with_names(api);
+}
+
+/* Rare, so the room may be on the stack. */
+static __attribute__((noinline)) void put_cut(struct pfw_span *span, struct api_record *api)
+{
+	unsigned char room[ARGS_MAX + 64];
+
+	append_cut(span, api, room);
+	put_span(api);
 }
 
 int pfw_span_end(struct pfw_span *span)
@@ -284,11 +332,9 @@ int pfw_span_end(struct pfw_span *span)
 		api.args = args_at(span);
 		api.args_bytes = args_bytes(span);
 		if (PFW_UNLIKELY(span->state[SPAN_ARGS] >> 32))
-			append_cut(span, &api);
-		if (PFW_LIKELY(api.name_ref && api.category_ref))
-			put_record(&api);
+			put_cut(span, &api);
 		else
-			put_with_names(&api);
+			put_span(&api);
 	}
 	if (args_bytes(span) > ARGS_INLINE) {
 		error = errno;
@@ -449,7 +495,7 @@ int pfw_compute_event(const struct pfw_compute *event)
 		return -EINVAL;
 	if (!on())
 		return 0;
-	name = pfw_string_intern(event->name, name_bytes(event->name));
+	name = intern_name(event->name);
 	text[0] = (struct pp_text){ event->name, name ? 0 : name_bytes(event->name) };
 	count = gather(event, value, text + 1, &texts);
 	for (unsigned i = 0; i <= texts; i++)

@@ -29,6 +29,14 @@ struct pfw_live {
 };
 extern struct pfw_live *pfw_live;
 
+/* A name this thread has used: found again by its address, believed after a comparison. */
+struct pfw_known_name {
+	const char *from; /* the caller's pointer */
+	const char *text; /* the interned text, NUL-terminated */
+	uint32_t ref;
+};
+#define PFW_KNOWN_NAMES 4
+
 /* One thread's state.  initial-exec: a lazily allocated TLS block would call malloc in a probe. */
 struct pfw_thread {
 	uint64_t live;		/* the session generation under which `ring` is ours; 0 = none */
@@ -38,7 +46,10 @@ struct pfw_thread {
 	void *guard;		/* frame of the slow path at work in this thread, NULL = none */
 	uint32_t vfork_child;	/* this is a vfork child in its parent's memory: touch nothing */
 	uint32_t forking;	/* between fork's prepare and its return: nobody can drain for us */
+	struct pfw_known_name known[PFW_KNOWN_NAMES];
 };
+/* glibc keeps 1,664 bytes for objects loaded late; other tools want some of them too. */
+_Static_assert(sizeof(struct pfw_thread) <= 256, "TLS block");
 extern __thread struct pfw_thread pfw_thread __attribute__((tls_model("initial-exec")));
 
 /* What session hands to the probes: they never call it by name (include law). */
