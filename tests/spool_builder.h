@@ -7,6 +7,7 @@
 #define PFW_SPOOL_BUILDER_H
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ enum builder_template { BUILDER_PREAD, BUILDER_API, BUILDER_PP, BUILDER_TEMPLATE
 
 struct builder {
 	char dir[256];
-	char path[512];	 /* of the spool */
+	char path[512]; /* of the spool */
 	char trace[512];
 	char *bytes;
 	uint64_t end;
@@ -131,9 +132,9 @@ static inline void *builder_chunk(struct builder *builder, uint32_t kind, uint32
 static inline struct pfw_template_chunk *builder_templates(struct builder *builder)
 {
 	static const char *const keys[] = { "fd", "count", "offset" };
-	struct pfw_template_chunk *chunk = builder_chunk(
-		builder, PFW_CHUNK_TEMPLATES, 0,
-		sizeof(*chunk) + BUILDER_TEMPLATES * sizeof(struct pfw_template));
+	struct pfw_template_chunk *chunk =
+		builder_chunk(builder, PFW_CHUNK_TEMPLATES, 0,
+			      sizeof(*chunk) + BUILDER_TEMPLATES * sizeof(struct pfw_template));
 	struct pfw_template *pread = &chunk->template[BUILDER_PREAD];
 
 	chunk->key_count = 3;
@@ -160,8 +161,8 @@ static inline uint32_t builder_string(struct builder *builder, const char *text)
 	uint32_t at, bytes = (uint32_t)strlen(text);
 
 	if (!builder->segment) {
-		builder->segment = builder_chunk(builder, PFW_CHUNK_STRINGS, 0,
-						 PFW_STRING_SEGMENT_BYTES);
+		builder->segment =
+			builder_chunk(builder, PFW_CHUNK_STRINGS, 0, PFW_STRING_SEGMENT_BYTES);
 		builder->string_at = 2; /* behind the chunk's head */
 	}
 	at = builder->string_at;
@@ -177,8 +178,8 @@ static inline uint32_t builder_string(struct builder *builder, const char *text)
 
 /* A stretch whose positions begin at `start`, all of it free. */
 static inline struct pfw_ring_chunk *builder_stretch(struct builder *builder, uint32_t ring,
-						     uint64_t order, uint32_t capacity,
-						     int32_t tid, uint64_t start)
+						     uint64_t order, uint32_t capacity, int32_t tid,
+						     uint64_t start)
 {
 	struct pfw_ring_chunk *stretch =
 		builder_chunk(builder, PFW_CHUNK_RING, ring,

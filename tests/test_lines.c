@@ -14,7 +14,7 @@
 struct world {
 	struct pfw_json json;
 	struct pfw_clock_map clock;
-	struct pfw_template_chunk templates;
+	struct pfw_template_chunk *templates;
 	struct pfw_string_view strings;
 	struct pfw_spool_header header;
 	char text[PFW_JSON_LINE_MAX + PFW_JSON_SLACK];
@@ -25,8 +25,9 @@ static int make_world(void **state)
 	struct world *world = calloc(1, sizeof(*world));
 	struct pfw_spool_header *header = &world->header;
 
+	world->templates = calloc(1, sizeof(*world->templates)); /* none are needed */
 	world->json = (struct pfw_json){
-		.templates = &world->templates,
+		.templates = world->templates,
 		.strings = &world->strings,
 		.clock = &world->clock,
 		.pid = 8978,
@@ -57,6 +58,7 @@ static int free_world(void **state)
 	struct world *world = *state;
 
 	free(world->json.cache);
+	free(world->templates);
 	free(world);
 	return 0;
 }
@@ -122,8 +124,7 @@ static void test_thread_name(void **state)
 	struct world *world = *state;
 
 	check(world,
-	      pfw_line_thread_name(&world->json, world->text, 8979, "sixteen-bytes-xyjunk",
-				   NOW_NS),
+	      pfw_line_thread_name(&world->json, world->text, 8979, "sixteen-bytes-xyjunk", NOW_NS),
 	      "{\"id\":3,\"name\":\"thread_name\",\"cat\":\"pfw\",\"pid\":8978,\"tid\":8979,"
 	      "\"ts\":1795230879000000.456,\"ph\":\"M\",\"args\":{\"name\":\"sixteen-bytes-xy\"}}\n");
 }
@@ -143,8 +144,7 @@ static void test_lost(void **state)
 	struct world *world = *state;
 	struct pfw_loss loss = { .count = 5, .first_ns = NOW_NS - 1000, .last_ns = NOW_NS };
 
-	check(world,
-	      pfw_line_lost(&world->json, world->text, PFW_LOST_WRITE, &loss, NOW_NS),
+	check(world, pfw_line_lost(&world->json, world->text, PFW_LOST_WRITE, &loss, NOW_NS),
 	      "{\"id\":3,\"name\":\"lost\",\"cat\":\"pfw\",\"pid\":8978,\"tid\":8978,"
 	      "\"ts\":1795230879000000.456,\"ph\":\"M\",\"args\":{\"reason\":\"write_error\","
 	      "\"count\":5,\"first_ts\":1795230878999999.456,\"last_ts\":1795230879000000.456}}\n");
@@ -183,8 +183,7 @@ static void test_excluded(void **state)
 
 	world->header.excluded[PFW_EXCLUDED_SYSTEM] = 12;
 	world->header.excluded[PFW_EXCLUDED_TRACE] = 1;
-	check(world,
-	      pfw_line_excluded(&world->json, world->text, world->header.excluded, NOW_NS),
+	check(world, pfw_line_excluded(&world->json, world->text, world->header.excluded, NOW_NS),
 	      "{\"id\":3,\"name\":\"excluded\",\"cat\":\"pfw\",\"pid\":8978,\"tid\":8978,"
 	      "\"ts\":1795230879000000.456,\"ph\":\"M\",\"args\":{\"system\":12,\"trace\":1}}\n");
 }
@@ -216,12 +215,12 @@ static void test_end(void **state)
 static void test_end_plain(void **state)
 {
 	struct world *world = *state;
-	char *end = pfw_line_end(&world->json, world->text, &world->header, "recovered", NULL,
-				 NOW_NS);
+	char *end =
+		pfw_line_end(&world->json, world->text, &world->header, "recovered", NULL, NOW_NS);
 
 	*end = '\0';
-	assert_non_null(strstr(world->text,
-			       "{\"events\":40,\"lost\":0,\"reason\":\"recovered\"}}\n"));
+	assert_non_null(
+		strstr(world->text, "{\"events\":40,\"lost\":0,\"reason\":\"recovered\"}}\n"));
 }
 
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, make_world, free_world)
@@ -229,12 +228,17 @@ static void test_end_plain(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WORLD_TEST(test_process),     WORLD_TEST(test_process_without_spool),
+		WORLD_TEST(test_process),
+		WORLD_TEST(test_process_without_spool),
 		WORLD_TEST(test_process_full_members),
-		WORLD_TEST(test_thread_name), WORLD_TEST(test_rank),
-		WORLD_TEST(test_lost),	      WORLD_TEST(test_lost_names),
-		WORLD_TEST(test_waited),      WORLD_TEST(test_excluded),
-		WORLD_TEST(test_clock_step),  WORLD_TEST(test_end),
+		WORLD_TEST(test_thread_name),
+		WORLD_TEST(test_rank),
+		WORLD_TEST(test_lost),
+		WORLD_TEST(test_lost_names),
+		WORLD_TEST(test_waited),
+		WORLD_TEST(test_excluded),
+		WORLD_TEST(test_clock_step),
+		WORLD_TEST(test_end),
 		WORLD_TEST(test_end_plain),
 	};
 

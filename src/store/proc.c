@@ -47,7 +47,8 @@ static bool is_dead_zombie(pid_t pid)
 	rest = strrchr(stat, ')');
 	/* proc(5): state, 16 figures, number of threads. */
 	return rest &&
-	       sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld",
+	       sscanf(rest,
+		      ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld",
 		      &state, &threads) == 2 &&
 	       (state == 'X' || (state == 'Z' && threads <= 1));
 }

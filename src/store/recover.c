@@ -32,9 +32,9 @@ struct adoption {
 	const char *spool_path;
 	struct pfw_recovery *result;
 	struct pfw_spool_image image;
-	uint32_t state;	 /* as it was found */
-	int trace_fd;	 /* -1: to be made */
-	uint64_t offset; /* of the trace, where our text begins */
+	uint32_t state;		      /* as it was found */
+	int trace_fd;		      /* -1: to be made */
+	uint64_t offset;	      /* of the trace, where our text begins */
 	char temporary[PFW_PATH_MAX]; /* of a trace to be made */
 	/* While lines are written. */
 	uint64_t at;
@@ -43,9 +43,8 @@ struct adoption {
 };
 
 /* Set status and reason; return error, for `return say(…)`. */
-__attribute__((format(printf, 4, 5))) static int say(struct pfw_recovery *result,
-						     enum pfw_recover_status status, int error,
-						     const char *format, ...)
+__attribute__((format(printf, 4, 5))) static int
+say(struct pfw_recovery *result, enum pfw_recover_status status, int error, const char *format, ...)
 {
 	va_list args;
 
@@ -76,9 +75,8 @@ static bool change_state(int fd, uint32_t from, uint32_t to)
 	if (header == MAP_FAILED)
 		return false;
 	/* Pairs with the writer's load before each write. */
-	changed = atomic_compare_exchange_strong_explicit(&header->state, &from, to,
-							  memory_order_acq_rel,
-							  memory_order_acquire);
+	changed = atomic_compare_exchange_strong_explicit(
+		&header->state, &from, to, memory_order_acq_rel, memory_order_acquire);
 	munmap(header, PFW_PAGE_BYTES);
 	return changed;
 }
@@ -185,8 +183,8 @@ static int make_temporary(struct adoption *adoption)
 	if (length >= (int)sizeof(adoption->temporary))
 		return -ENAMETOOLONG;
 	unlink(adoption->temporary);
-	adoption->trace_fd = open(adoption->temporary,
-				  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	adoption->trace_fd =
+		open(adoption->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return adoption->trace_fd < 0 ? -errno : 0;
 }
 
@@ -330,10 +328,11 @@ static int open_trace(struct adoption *adoption)
 			   "namespace; repair when it has ended");
 	if (error)
 		return fail(adoption, -error, "cannot lock", path);
-	if ((uint64_t)st.st_size < adoption->offset || (owner == PFW_TRACE_UNKNOWN &&
-							 adoption->offset))
-		return make_anew(adoption, "the trace is shorter than it was; what was left is in a "
-					   "new one");
+	if ((uint64_t)st.st_size < adoption->offset ||
+	    (owner == PFW_TRACE_UNKNOWN && adoption->offset))
+		return make_anew(adoption,
+				 "the trace is shorter than it was; what was left is in a "
+				 "new one");
 	adoption->result->cut_bytes = (uint64_t)st.st_size - adoption->offset;
 	return 0;
 }
@@ -394,9 +393,9 @@ static int adopt(struct adoption *adoption)
 	int error = pfw_spool_image_chunks(&adoption->image, adoption->result->why);
 
 	if (error)
-		return adoption->result->why[0] ? error :
-						  fail(adoption, error, "cannot read",
-						       adoption->spool_path);
+		return adoption->result->why[0]
+			       ? error
+			       : fail(adoption, error, "cannot read", adoption->spool_path);
 	if (!header->file_made && !pfw_spool_has_lines(&adoption->image)) {
 		remove_spool(adoption->spool_path, adoption->image.fd);
 		return say(adoption->result, PFW_RECOVER_NOTHING, 0, "it recorded nothing");
@@ -429,7 +428,8 @@ static int examine(struct adoption *adoption)
 	if (strncmp(header->boot_id, boot, sizeof(boot)))
 		return say(result, PFW_RECOVER_FOREIGN, 0,
 			   "it is of an earlier boot of %s (%.39s): its trace is good as far as it "
-			   "goes; remove the spool", here, header->boot_id);
+			   "goes; remove the spool",
+			   here, header->boot_id);
 	adoption->state = atomic_load_explicit(&header->state, memory_order_relaxed);
 	alive = pfw_proc_alive(header->pid, header->start_time) ||
 		(!header->file_made && pfw_proc_alive_inside(header->pid, header->start_time));
@@ -455,7 +455,8 @@ static int examine_unborn(const char *path, int fd, struct pfw_recovery *result)
 	unsigned uid;
 	int pid;
 
-	if (sscanf(slash ? slash + 1 : path, "pfw-%u-%d-%llu.spool", &uid, &pid, &start_time) != 3 ||
+	if (sscanf(slash ? slash + 1 : path, "pfw-%u-%d-%llu.spool", &uid, &pid, &start_time) !=
+		    3 ||
 	    pid <= 0)
 		return say(result, PFW_RECOVER_BAD, -EINVAL, "not a spool of pfw: it is too short");
 	result->pid = pid;

@@ -13,19 +13,19 @@ enum pfw_recover_status {
 	PFW_RECOVER_NOTHING, /* nothing was missing; the spool is gone, unless its process lives */
 	PFW_RECOVER_LIVE,    /* its process, or another adopter, is at work: left alone */
 	PFW_RECOVER_FOREIGN, /* of another host or boot: left alone */
-	PFW_RECOVER_BAD,     /* not a spool, damaged, or not ours; or the trace could not be written */
+	PFW_RECOVER_BAD, /* not a spool, damaged, or not ours; or the trace could not be written */
 };
 
 struct pfw_recovery {
 	enum pfw_recover_status status;
-	char trace[4096];    /* the trace's path; "" where the spool does not say */
-	char why[256];	     /* one line for people: cause and fix; "" where all went as usual */
-	char run[128];	     /* the run that the process belonged to */
-	int pid;	     /* the process that died, in its own pid namespace */
-	uint64_t recovered;  /* events appended */
-	uint64_t torn;	     /* records that were begun and never finished, or that say nothing */
-	uint64_t lost;	     /* what the trace's `end` says was lost, torn included */
-	uint64_t cut_bytes;  /* of an unfinished write, cut off the trace's end */
+	char trace[4096];   /* the trace's path; "" where the spool does not say */
+	char why[256];	    /* one line for people: cause and fix; "" where all went as usual */
+	char run[128];	    /* the run that the process belonged to */
+	int pid;	    /* the process that died, in its own pid namespace */
+	uint64_t recovered; /* events appended */
+	uint64_t torn;	    /* records that were begun and never finished, or that say nothing */
+	uint64_t lost;	    /* what the trace's `end` says was lost, torn included */
+	uint64_t cut_bytes; /* of an unfinished write, cut off the trace's end */
 };
 
 /*

@@ -36,8 +36,10 @@ static int read_at(int fd, void *to, size_t bytes, uint64_t at)
 
 static int bad(char *why, const char *what, uint64_t value)
 {
-	snprintf(why, PFW_SPOOL_WHY_BYTES, "damaged spool: its %s %llu makes no sense; its trace is "
-		 "good as far as it goes: remove the spool", what, (unsigned long long)value);
+	snprintf(why, PFW_SPOOL_WHY_BYTES,
+		 "damaged spool: its %s %llu makes no sense; its trace is "
+		 "good as far as it goes: remove the spool",
+		 what, (unsigned long long)value);
 	return -EINVAL;
 }
 
@@ -50,12 +52,15 @@ static int check_header(const struct pfw_spool_image *image, char *why)
 	if (!header->magic) /* stored behind the lengths when a spool is made */
 		return -ENODATA;
 	if (header->magic != PFW_SPOOL_MAGIC) {
-		snprintf(why, PFW_SPOOL_WHY_BYTES, "not a spool of pfw: it begins with other bytes");
+		snprintf(why, PFW_SPOOL_WHY_BYTES,
+			 "not a spool of pfw: it begins with other bytes");
 		return -EINVAL;
 	}
 	if (header->version != PFW_SPOOL_VERSION) {
-		snprintf(why, PFW_SPOOL_WHY_BYTES, "its layout is version %u and this pfw reads %u: "
-			 "use the pfw that recorded it", header->version, PFW_SPOOL_VERSION);
+		snprintf(why, PFW_SPOOL_WHY_BYTES,
+			 "its layout is version %u and this pfw reads %u: "
+			 "use the pfw that recorded it",
+			 header->version, PFW_SPOOL_VERSION);
 		return -EINVAL;
 	}
 	if (header->header_bytes != PFW_SPOOL_HEADER_BYTES)
@@ -144,8 +149,8 @@ static bool templates_are_sound(const struct pfw_template_chunk *chunk)
 {
 	uint64_t room = (chunk->chunk.bytes - sizeof(*chunk)) / sizeof(struct pfw_template);
 
-	if (!chunk->key_count || chunk->key_count > PFW_KEYS_MAX ||
-	    chunk->template_count > room || chunk->template_count > TEMPLATES_MAX)
+	if (!chunk->key_count || chunk->key_count > PFW_KEYS_MAX || chunk->template_count > room ||
+	    chunk->template_count > TEMPLATES_MAX)
 		return false;
 	for (unsigned i = 0; i < chunk->key_count; i++)
 		if (!plain_text(chunk->key[i].name, sizeof(chunk->key[i].name)) ||

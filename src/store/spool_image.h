@@ -29,10 +29,10 @@ struct pfw_spool_stretch {
 };
 
 struct pfw_spool_image {
-	int fd; /* borrowed */
-	uint64_t bytes; /* of the file */
+	int fd;				 /* borrowed */
+	uint64_t bytes;			 /* of the file */
 	struct pfw_spool_header *header; /* both pages */
-	struct pfw_slot slot; /* the newest; generation 0 = nothing was written yet */
+	struct pfw_slot slot;		 /* the newest; generation 0 = nothing was written yet */
 	struct pfw_template_chunk *templates;
 	struct pfw_string_view strings;
 	struct pfw_spool_stretch *stretch; /* by ring, then order */

@@ -21,7 +21,7 @@ struct reading {
 	struct pfw_clock_map clock;
 	void *cache;	  /* of json */
 	uint64_t last_ns; /* the greatest end so far: when the lines at the end happened */
-	char *text; /* PFW_GZIP_TEXT_MAX and slack */
+	char *text;	  /* PFW_GZIP_TEXT_MAX and slack */
 	size_t used;
 };
 
@@ -62,8 +62,8 @@ static void restore_clock(struct reading *reading)
 	struct pfw_clock_pair fixed = { .real_offset_ns = (int64_t)header->start_ns };
 
 	if (slot->last.mult) {
-		pfw_clock_map_restore(&reading->clock, slot->first.mult ? &slot->first : &slot->last,
-				      &slot->last);
+		pfw_clock_map_restore(&reading->clock,
+				      slot->first.mult ? &slot->first : &slot->last, &slot->last);
 		return;
 	}
 	pfw_clock_init();
@@ -78,7 +78,8 @@ static uint64_t last_sign_of_life_ns(const struct pfw_spool_image *image)
 {
 	const struct pfw_clock_pair *last = &image->slot.last;
 
-	return last->mult ? last->mono_ns + (uint64_t)last->real_offset_ns : image->header->start_ns;
+	return last->mult ? last->mono_ns + (uint64_t)last->real_offset_ns
+			  : image->header->start_ns;
 }
 
 static int start(struct reading *reading)
@@ -133,9 +134,9 @@ static int put_record(struct reading *reading, const struct pfw_spool_stretch *s
 	int error;
 
 	if (!*named) {
-		ts_ns = record->flags & PFW_RECORD_EPOCH_NS ?
-				record->t0 :
-				pfw_clock_map_epoch_ns(&reading->clock, record->t0);
+		ts_ns = record->flags & PFW_RECORD_EPOCH_NS
+				? record->t0
+				: pfw_clock_map_epoch_ns(&reading->clock, record->t0);
 		take_line(reading, pfw_line_thread_name(&reading->json, next_line(reading), tid,
 							stretch->comm, ts_ns));
 		*named = true;

@@ -15,8 +15,10 @@
 /* The beginning of a gzip file's text; 0 bytes where it is no gzip or too short to tell. */
 static size_t inflate_head(unsigned char *file, size_t file_bytes, char *text, size_t size)
 {
-	z_stream stream = { .next_in = file, .avail_in = (uInt)file_bytes,
-			    .next_out = (unsigned char *)text, .avail_out = (uInt)size };
+	z_stream stream = { .next_in = file,
+			    .avail_in = (uInt)file_bytes,
+			    .next_out = (unsigned char *)text,
+			    .avail_out = (uInt)size };
 
 	if (inflateInit2(&stream, 15 + 16) != Z_OK)
 		return 0;

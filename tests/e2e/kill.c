@@ -63,7 +63,8 @@ static void *work(void *arg)
 		off_t at = (off_t)(thread << 32 | n);
 
 		if (pread(data_fd, buf, sizeof(buf), at) != (ssize_t)sizeof(buf)) {
-			fprintf(stderr, "kill: pread at %lld: %s\n", (long long)at, strerror(errno));
+			fprintf(stderr, "kill: pread at %lld: %s\n", (long long)at,
+				strerror(errno));
 			_exit(3);
 		}
 		atomic_store_explicit(&mine->reads, n + 1, memory_order_release);

@@ -7,9 +7,9 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "../spool_builder.h"
 #include "json.h"
 #include "store/recover.h"
-#include "../spool_builder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -83,7 +83,8 @@ static void write_trace(const uint8_t *data, size_t size)
 	assert(file);
 	memcpy(&header, data, sizeof(header));
 	if (data[size - 1] & 2)
-		fprintf(file, "{\"id\":1,\"name\":\"process\",\"pid\":%d,\"start_ts\":%llu.%03llu}\n",
+		fprintf(file,
+			"{\"id\":1,\"name\":\"process\",\"pid\":%d,\"start_ts\":%llu.%03llu}\n",
 			builder_header(&model)->pid, (unsigned long long)header.start_ns / 1000,
 			(unsigned long long)header.start_ns % 1000);
 	else
