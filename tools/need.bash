@@ -57,7 +57,8 @@ need_install()
 	[ $# = 0 ] && return
 	echo "${0##*/}: installing with apt-get: $*"
 	"${root[@]}" env DEBIAN_FRONTEND=noninteractive \
-		apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+		apt-get install -y -qq --no-install-recommends "$@" \
+		2> >(grep -v '^debconf: ' >&2) >/dev/null
 }
 
 need()
