@@ -166,6 +166,7 @@ static int run_main(const struct cli_command *command, int argc, char **argv)
 	status = run_name(&run) || run_environment(&run) ? RUN_FAILED : run_program(&run);
 	if (status == RUN_FAILED)
 		run_remove_links(&run);
+	free(run.completed);
 	return status;
 }
 

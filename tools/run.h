@@ -11,7 +11,8 @@
 struct run {
 	const char *output, *data_dir;
 	bool quiet, no_io, all, gzip;
-	char **words; /* the program and its arguments */
+	char **words;	  /* the program and its arguments */
+	char **completed; /* the same, for free(), where a Python was put in front; else NULL */
 	int count;
 	struct pfw_rank rank;
 	bool inside; /* of an outer `pfw run` */

@@ -74,11 +74,11 @@ static int complete_words(struct run *run)
 	words = calloc((size_t)run->count + 2, sizeof(*words));
 	if (!words)
 		return -ENOMEM;
-	words[0] = strdup(current_python());
+	words[0] = (char *)current_python();
 	memcpy(words + 1, run->words, (size_t)run->count * sizeof(*words));
-	run->words = words;
+	run->words = run->completed = words;
 	run->count++;
-	return words[0] ? 0 : -ENOMEM;
+	return 0;
 }
 
 /* Of Python's words the one that says what it runs: the script, or the module behind -m. */
