@@ -26,31 +26,6 @@ static void make_key(struct pfw_json_key *text, const struct pfw_key *key)
 	text->bytes = (uint8_t)(out - text->text);
 }
 
-/* Give a piece the text of that value, behind its key. */
-static __attribute__((noinline)) void fill_piece(struct pfw_json_piece *piece, uint64_t value)
-{
-	char *out = piece->text + piece->key_bytes;
-
-	out = piece->type == PFW_TYPE_U64 ? pfw_text_u64(out, value) :
-					    pfw_text_i64(out, (int64_t)value);
-	piece->bytes = (uint8_t)(out - piece->text);
-	piece->value = value;
-}
-
-/* 20 characters of a number, 8 written ahead. */
-#define PIECE_KEY_MAX (PFW_JSON_PIECE_BYTES - 28)
-
-static void make_piece(struct pfw_json_piece *piece, const char *key, size_t key_bytes,
-		       unsigned int type)
-{
-	if (key_bytes > PIECE_KEY_MAX || (type != PFW_TYPE_I64 && type != PFW_TYPE_U64))
-		return;
-	memcpy(piece->text, key, key_bytes);
-	piece->key_bytes = (uint8_t)key_bytes;
-	piece->type = (uint8_t)type;
-	fill_piece(piece, 0);
-}
-
 /* From behind the id to the tid: what all lines of a template have in common. */
 static void make_prefix(struct pfw_json_shape *shape, const struct pfw_template *template,
 			uint64_t pid)
@@ -92,13 +67,15 @@ static __attribute__((noinline)) void make_shape(struct pfw_json *json, uint32_t
 		if (key >= key_count || !chunk->key[key].type ||
 		    chunk->key[key].type >= PFW_TYPE_COUNT)
 			return;
-		text->field[i] = key;
+		text->piece[i + 1].key = key;
 		if (!json->cache->key[key].bytes)
 			make_key(&json->cache->key[key], &chunk->key[key]);
-		make_piece(&text->piece[i + 1], json->cache->key[key].text,
-			   json->cache->key[key].bytes, chunk->key[key].type);
+		pfw_json_make_piece(&text->piece[i + 1], json->cache->key[key].text,
+				    json->cache->key[key].bytes, chunk->key[key].type);
 	}
-	make_piece(&text->piece[0], ",\"ret\":", 7, PFW_TYPE_I64);
+	pfw_json_make_piece(&text->piece[0], ",\"ret\":", 7, PFW_TYPE_I64);
+	if (template->shape == PFW_SHAPE_API)
+		pfw_json_make_piece(&text->piece[1], ",\"parent\":", 10, PFW_TYPE_U64);
 	text->has_fd = template->shape == PFW_SHAPE_CALL && template->field_count &&
 		       !strncmp(chunk->key[template->field[0]].name, "fd", 3) &&
 		       text->piece[1].key_bytes;
@@ -108,6 +85,14 @@ static __attribute__((noinline)) void make_shape(struct pfw_json *json, uint32_t
 }
 
 /* ---- what repeats from line to line ---- */
+
+uint64_t pfw_json_epoch_ns(struct pfw_json *json, uint64_t ticks)
+{
+	struct pfw_clock_line *line = &json->cache->clock;
+
+	pfw_clock_map_line(json->clock, ticks, line);
+	return pfw_clock_line_ns(line, ticks);
+}
 
 bool pfw_json_new_ms(struct pfw_json_cache *cache, uint64_t ns)
 {
@@ -151,31 +136,13 @@ static __attribute__((noinline)) char *put_errno(char *out, int error)
 	return out;
 }
 
-/* Append `,"key":VALUE` by way of the piece that has it; whole numbers only. */
-static inline char *put_piece(char *out, struct pfw_json_piece *piece, uint64_t value)
-{
-	if (PFW_LIKELY(value == piece->value))
-		goto copy;
-	if (value == piece->seen) {
-		fill_piece(piece, value);
-		goto copy;
-	}
-	piece->seen = value;
-	out = pfw_text_put32(out, piece->text, piece->key_bytes);
-	return piece->type == PFW_TYPE_U64 ? pfw_text_u64(out, value) :
-					     pfw_text_i64(out, (int64_t)value);
-copy:
-	memcpy(out, piece->text, 32);
-	if (PFW_UNLIKELY(piece->bytes > 32))
-		memcpy(out + 32, piece->text + 32, PFW_JSON_PIECE_BYTES - 32);
-	return out + piece->bytes;
-}
-
-/* A field that is no plain number, or has a key that is too long for a piece. */
+/* A field that is no word, or has a key that is too long for a piece. */
 static __attribute__((noinline)) char *put_field(struct pfw_json_source *source, char *out,
-						 const struct pfw_json_key *key, uint64_t value,
+						 const struct pfw_json_piece *piece, uint64_t value,
 						 size_t *bytes_at)
 {
+	const struct pfw_json_key *key = &source->json->cache->key[piece->key];
+
 	memcpy(out, key->text, key->bytes);
 	out += key->bytes;
 	if (pfw_json_is_text(key->type))
@@ -214,27 +181,28 @@ static inline char *put_call_args(struct pfw_json_source *source, char *out,
 				  struct pfw_json_shape *shape)
 {
 	const struct pfw_record *record = source->record;
-	unsigned int count = shape->field_count, i = shape->has_fd;
-	size_t bytes_at = pfw_json_values_end(1 + count);
+	struct pfw_json_piece *piece = shape->piece, *end = piece + shape->field_count;
+	size_t bytes_at = pfw_json_values_end(1u + shape->field_count);
+	unsigned int index = 1;
 
 	out = put_fname(source, pfw_text_put(out, "\"fname\":"), &bytes_at);
 	if (PFW_UNLIKELY(!out))
 		return NULL;
-	if (i && !(record->flags & PFW_RECORD_NO_FD))
-		out = put_piece(out, &shape->piece[1], record->value[1]);
+	if (shape->has_fd && !(record->flags & PFW_RECORD_NO_FD))
+		out = pfw_json_put_piece(out, piece + 1, record->value[1]);
 	if (!(record->flags & PFW_RECORD_NO_RET))
-		out = put_piece(out, &shape->piece[0], record->value[0]);
+		out = pfw_json_put_piece(out, piece, record->value[0]);
 	if (PFW_UNLIKELY(record->error))
 		out = put_errno(out, record->error);
-	for (; i < count; i++) {
-		uint64_t value = pfw_json_value(source, i + 1);
+	piece += shape->has_fd;
+	for (index += shape->has_fd; piece++ < end; index++) {
+		uint64_t value = pfw_json_value(source, index);
 
-		if (PFW_LIKELY(shape->piece[i + 1].key_bytes)) {
-			out = put_piece(out, &shape->piece[i + 1], value);
+		if (PFW_LIKELY(piece->key_bytes)) {
+			out = pfw_json_put_piece(out, piece, value);
 			continue;
 		}
-		out = put_field(source, out, &source->json->cache->key[shape->field[i]], value,
-				&bytes_at);
+		out = put_field(source, out, piece, value, &bytes_at);
 		if (!out)
 			return NULL;
 	}

@@ -10,24 +10,27 @@
 #include "json_text.h"
 #include "os.h"
 
+_Static_assert(PFW_TYPE_I64 < PFW_TYPE_U64 && PFW_TYPE_U64 == 2, "whole numbers come first");
+
 #define PFW_JSON_STRING_ROOM(bytes) (6u * (size_t)(bytes) + 2u)
 /* What a line needs beside its strings: the head, 50 keys with numbers, the end. */
 #define PFW_JSON_FIXED_ROOM 8192u
 #define PFW_JSON_MEMO_BYTES 248u
-#define PFW_JSON_PIECE_BYTES 53u
+#define PFW_JSON_PIECE_BYTES 52u
 #define PFW_JSON_MS 1000000u
 #define PFW_JSON_NO_MS (1ull << 63) /* no time is within a millisecond of it */
 
 /*
- * `,"key":` with the text of a value behind it.  Most numbers of a program's calls are those of the
- * call before (descriptor, count, result): a copy then stands for key and digits.
+ * `,"key":` with the text of a value behind it.  Most values of a program's calls and kernels are
+ * those of the one before (descriptor, count, result; grid, stream): a copy then stands for both.
  */
 struct pfw_json_piece {
 	uint64_t value; /* whose text it is */
 	uint64_t seen;	/* the last value that had none: the second time it gets one */
 	uint8_t bytes;
-	uint8_t key_bytes; /* 0: not a whole number, or the key is too long */
+	uint8_t key_bytes; /* 0: no value of one word, or the key is too long */
 	uint8_t type;
+	uint8_t key; /* number of the key, for what pieces cannot do */
 	char text[PFW_JSON_PIECE_BYTES];
 };
 
@@ -44,10 +47,9 @@ struct pfw_json_shape {
 	uint8_t field_count;
 	uint8_t has_fd; /* the first field is the descriptor, written before ret */
 	uint8_t unused;
-	uint16_t prefix_bytes;
-	uint8_t field[PFW_TEMPLATE_FIELDS];
+	uint32_t prefix_bytes;
 	char prefix[296]; /* from behind the id to the tid: ,"name":…,"cat":…,"pid":…,"tid": */
-	struct pfw_json_piece piece[1 + PFW_TEMPLATE_FIELDS]; /* ret, then the fields */
+	struct pfw_json_piece piece[1 + PFW_TEMPLATE_FIELDS]; /* ret, then the fields; API: [1] is parent */
 };
 
 /*
@@ -86,6 +88,7 @@ struct pfw_json_cache {
 	struct pfw_json_memo memo[PFW_JSON_MEMO];
 	struct pfw_json_lane lane[PFW_JSON_LANES];
 	struct pfw_json_key key[PFW_KEYS_MAX];
+	struct pfw_json_piece pp[PFW_PP_BITS];
 	struct pfw_json_shape shape[]; /* template_count of them */
 };
 
@@ -109,7 +112,7 @@ struct pfw_json_times {
 /* ---- json_spans.c: lines of the other two shapes; as pfw_json_record() ---- */
 
 char *pfw_json_api_line(struct pfw_json_source *source, char *out,
-			const struct pfw_json_shape *shape);
+			struct pfw_json_shape *shape);
 char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
 		       const struct pfw_json_shape *shape);
 
@@ -135,6 +138,12 @@ char *pfw_json_put_word(char *out, unsigned int type, uint64_t value);
 /* Append STRING or JSON: `value` bytes at *bytes_at of the tail, which moves behind them. */
 char *pfw_json_put_tail(struct pfw_json_source *source, char *out, unsigned int type,
 			uint64_t value, size_t *bytes_at);
+
+/* Make a piece for that key (with its comma and colon), where it is one for pieces. */
+void pfw_json_make_piece(struct pfw_json_piece *piece, const char *key, size_t key_bytes,
+			 unsigned int type);
+/* Give a piece the text of that value, where there is room for it. */
+void pfw_json_fill_piece(struct pfw_json_piece *piece, uint64_t value);
 
 /* ---- small things ---- */
 
@@ -175,6 +184,26 @@ static inline char *pfw_json_put_memo(char *out, const struct pfw_json_memo *mem
 	return out + memo->bytes;
 }
 
+/* Append `,"key":VALUE` by way of the piece that has it. */
+static inline char *pfw_json_put_piece(char *out, struct pfw_json_piece *piece, uint64_t value)
+{
+	if (PFW_UNLIKELY(value != piece->value)) {
+		if (value != piece->seen) {
+			piece->seen = value;
+			out = pfw_text_put32(out, piece->text, piece->key_bytes);
+			/* Not below zero, I64 and U64 are the same digits. */
+			if (PFW_LIKELY(piece->type <= PFW_TYPE_U64 && value <= INT64_MAX))
+				return pfw_text_u64(out, value);
+			return pfw_json_put_word(out, piece->type, value);
+		}
+		pfw_json_fill_piece(piece, value);
+	}
+	memcpy(out, piece->text, 32);
+	if (PFW_UNLIKELY(piece->bytes > 32))
+		memcpy(out + 32, piece->text + 32, PFW_JSON_PIECE_BYTES - 32);
+	return out + piece->bytes;
+}
+
 static inline char *pfw_json_put_prefix(char *out, const struct pfw_json_shape *shape)
 {
 	memcpy(out, shape->prefix, 64);
@@ -185,16 +214,16 @@ static inline char *pfw_json_put_prefix(char *out, const struct pfw_json_shape *
 
 /* ---- time ---- */
 
-/* Ticks to ns; the line of the clock's map that held last time nearly always holds again. */
-static inline uint64_t pfw_json_epoch_ns(struct pfw_json *json, uint64_t ticks)
+/* Does the line of the clock's map that held last time hold here?  It nearly always does. */
+static inline bool pfw_json_line_holds(const struct pfw_json *json, uint64_t ticks)
 {
-	struct pfw_clock_line *line = &json->cache->clock;
+	const struct pfw_clock_line *line = &json->cache->clock;
 
-	if (PFW_UNLIKELY(line->version != json->clock->version ||
-			 ticks - line->ticks >= line->reach))
-		pfw_clock_map_line(json->clock, ticks, line);
-	return pfw_clock_line_ns(line, ticks);
+	return line->version == json->clock->version && ticks - line->ticks < line->reach;
 }
+
+/* Ticks to ns, by way of the line that will hold next time. */
+uint64_t pfw_json_epoch_ns(struct pfw_json *json, uint64_t ticks);
 
 static inline uint64_t pfw_json_add_capped(uint64_t a, uint64_t b)
 {
@@ -221,6 +250,10 @@ static inline struct pfw_json_times pfw_json_times_of(struct pfw_json *json,
 	if (PFW_UNLIKELY(record->flags & PFW_RECORD_EPOCH_NS)) {
 		times.start_ns = pfw_json_least(record->t0, INT64_MAX);
 		times.end_ns = pfw_json_least(end, INT64_MAX);
+	} else if (PFW_LIKELY(pfw_json_line_holds(json, record->t0) &&
+			      pfw_json_line_holds(json, end))) {
+		times.start_ns = pfw_clock_line_ns(&json->cache->clock, record->t0);
+		times.end_ns = pfw_clock_line_ns(&json->cache->clock, end);
 	} else {
 		times.start_ns = pfw_json_epoch_ns(json, record->t0);
 		times.end_ns = pfw_json_epoch_ns(json, end);

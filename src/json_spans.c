@@ -68,13 +68,17 @@ static char *put_blob(struct pfw_json_source *source, char *out, size_t at, size
 static char *put_title(struct pfw_json_source *source, char *out, uint32_t ref, size_t at, size_t bytes,
 		       const char *otherwise)
 {
+	const struct pfw_json_memo *memo = pfw_json_memo_slot(source->json->cache, ref);
+
+	if (PFW_LIKELY(ref && memo->ref == ref))
+		return pfw_json_put_memo(out, memo);
 	if (ref || !bytes)
 		return pfw_json_put_ref(source, out, ref, otherwise);
 	return pfw_json_put_string(out, source->limit, source->tail + at, bytes, NULL);
 }
 
 char *pfw_json_api_line(struct pfw_json_source *source, char *out,
-			const struct pfw_json_shape *shape)
+			struct pfw_json_shape *shape)
 {
 	const struct pfw_record *record = source->record;
 	struct pfw_json *json = source->json;
@@ -105,49 +109,59 @@ char *pfw_json_api_line(struct pfw_json_source *source, char *out,
 	if (json->metadata && !(record->flags & (PFW_RECORD_INSTANT | PFW_RECORD_COUNTER))) {
 		out = pfw_text_u64(pfw_text_put(pfw_json_put_comma(out), "\"span_id\":"), record->value[1]);
 		if (record->value[2])
-			out = pfw_text_u64(pfw_text_put(out, ",\"parent\":"), record->value[2]);
+			out = pfw_json_put_piece(out, &shape->piece[1], record->value[2]);
 	}
 	return pfw_json_finish(json, out, &times);
 }
 
 /* ---- compute events ---- */
 
-/* Which value of the record stands for that bit of the mask. */
-static inline uint64_t pp_value(const struct pfw_json_source *source, unsigned int bit)
-{
-	uint64_t below = source->record->value[1] & ((1ull << bit) - 1);
+/* A compute event taken apart: the values of the bits in its mask, and where its strings begin. */
+struct pp {
+	uint64_t mask;
+	uint64_t value[PFW_PP_BITS];
+	size_t bytes_at;
+};
 
-	return pfw_json_value(source, PFW_PP_HEAD + (unsigned int)__builtin_popcountll(below));
-}
-
-/* Check every length of a compute event.  Return false, or true with *bytes_at of its strings. */
-static bool pp_fits(const struct pfw_json_source *source, size_t *bytes_at)
+/* Take a compute event apart; false where a length does not fit. */
+static bool pp_read(const struct pfw_json_source *source, struct pp *pp)
 {
 	const struct pfw_record *record = source->record;
-	uint64_t mask = record->value[1], left;
-	unsigned int count = PFW_PP_HEAD + (unsigned int)__builtin_popcountll(mask);
-	size_t at = pfw_json_values_end(count);
+	size_t texts = (uint32_t)record->value[0] ? 0 : record->file;
+	unsigned int index = PFW_PP_HEAD;
+	uint64_t left;
 
-	if (mask >> PFW_PP_BITS || at > source->tail_bytes)
+	pp->mask = record->value[1];
+	if (pp->mask >> PFW_PP_BITS)
 		return false;
-	*bytes_at = at;
-	if (!(uint32_t)record->value[0]) {
-		if (record->file > source->tail_bytes - at)
-			return false;
-		at += record->file;
-	}
-	for (left = mask; left; left &= left - 1) {
+	for (left = pp->mask; left; left &= left - 1) {
 		unsigned int bit = (unsigned int)__builtin_ctzll(left);
+		uint64_t value;
 
+		if (pfw_json_values_end(index + 1) > source->tail_bytes)
+			return false;
+		value = pfw_json_value(source, index++);
+		pp->value[bit] = value;
 		if (pfw_json_is_text(pp_keys[bit].type)) {
-			uint64_t bytes = pp_value(source, bit);
-
-			if (bytes > source->tail_bytes - at)
+			if (value > source->tail_bytes)
 				return false;
-			at += bytes;
+			texts += value;
 		}
 	}
-	return true;
+	pp->bytes_at = pfw_json_values_end(index);
+	return texts <= source->tail_bytes - pp->bytes_at;
+}
+
+/* Will a line come of it, with all strings at their longest? */
+static bool pp_has_room(const struct pfw_json_source *source)
+{
+	uint32_t name = (uint32_t)source->record->value[0], bytes = 0;
+
+	if (pfw_json_memo_slot(source->json->cache, name)->ref != name)
+		pfw_string_text(source->json->strings, name, &bytes);
+	return PFW_JSON_STRING_ROOM(PFW_JSON_MEMO_BYTES + bytes + source->tail_bytes) +
+		       2 * PFW_JSON_FIXED_ROOM <=
+	       PFW_JSON_LINE_MAX;
 }
 
 static bool lane_tid_taken(const struct pfw_json_cache *cache, uint64_t tid)
@@ -161,20 +175,19 @@ static bool lane_tid_taken(const struct pfw_json_cache *cache, uint64_t tid)
 }
 
 /* Is there a lane for this event?  Fills in what it is of. */
-static bool lane_wanted(const struct pfw_json_source *source, struct pfw_json_lane *lane)
+static bool lane_wanted(const struct pfw_json_source *source, const struct pp *pp,
+			struct pfw_json_lane *lane)
 {
-	const struct pfw_record *record = source->record;
 	const uint64_t needs = 1ull << PFW_PP_BIT_device_index | 1ull << PFW_PP_BIT_context |
 			       1ull << PFW_PP_BIT_stream;
 
-	if (source->json->disable_tids || record->value[2] || (record->value[1] & needs) != needs)
+	if (source->json->disable_tids || source->record->value[2] || (pp->mask & needs) != needs)
 		return false;
-	if ((record->value[1] & 1ull << PFW_PP_BIT_device) &&
-	    !pp_value(source, PFW_PP_BIT_device))
+	if ((pp->mask & 1ull << PFW_PP_BIT_device) && !pp->value[PFW_PP_BIT_device])
 		return false; /* the CPU */
-	lane->device_index = pp_value(source, PFW_PP_BIT_device_index);
-	lane->context = pp_value(source, PFW_PP_BIT_context);
-	lane->stream = pp_value(source, PFW_PP_BIT_stream);
+	lane->device_index = pp->value[PFW_PP_BIT_device_index];
+	lane->context = pp->value[PFW_PP_BIT_context];
+	lane->stream = pp->value[PFW_PP_BIT_stream];
 	return lane->device_index < LANE_DEVICES_MAX;
 }
 
@@ -210,14 +223,15 @@ static char *lane_line(struct pfw_json *json, char *out, const struct pfw_json_l
 }
 
 /* The tid of a compute event; before a lane's first one, its name. */
-static char *pp_tid(struct pfw_json_source *source, char *out, uint64_t *tid, uint64_t ns)
+static char *pp_tid(struct pfw_json_source *source, const struct pp *pp, char *out, uint64_t *tid,
+		    uint64_t ns)
 {
 	struct pfw_json_cache *cache = source->json->cache;
 	struct pfw_json_lane wanted, *lane;
 
 	if (source->record->value[2])
 		*tid = source->record->value[2];
-	if (!lane_wanted(source, &wanted))
+	if (!lane_wanted(source, pp, &wanted))
 		return out;
 	lane = lane_find(cache, &wanted);
 	if (lane && lane->tid) {
@@ -237,28 +251,31 @@ static char *pp_tid(struct pfw_json_source *source, char *out, uint64_t *tid, ui
 	return lane_line(source->json, out, lane, ns);
 }
 
-static char *put_pp_args(struct pfw_json_source *source, char *out, size_t bytes_at)
+static char *put_pp_args(struct pfw_json_source *source, const struct pp *pp, char *out,
+			 size_t bytes_at)
 {
-	const struct pfw_record *record = source->record;
-	unsigned int index = PFW_PP_HEAD;
+	struct pfw_json_piece *pieces = source->json->cache->pp;
 	char *brace = --out; /* each key begins with a comma: the first takes the brace's place */
 	uint64_t left;
 
-	for (left = record->value[1]; left; left &= left - 1) {
-		const struct pp_key *key = &pp_keys[__builtin_ctzll(left)];
-		uint64_t value = pfw_json_value(source, index++);
+	for (left = pp->mask; left; left &= left - 1) {
+		unsigned int bit = (unsigned int)__builtin_ctzll(left);
+		const struct pp_key *key = &pp_keys[bit];
 
-		out = pfw_text_put32(out, (const char *)key, key->bytes);
-		if (pfw_json_is_text(key->type))
-			out = pfw_json_put_tail(source, out, key->type, value, &bytes_at);
-		else
-			out = pfw_json_put_word(out, key->type, value);
-		if (!out)
-			return NULL;
+		if (pfw_json_is_text(key->type)) {
+			out = pfw_text_put32(out, (const char *)key, key->bytes);
+			out = pfw_json_put_tail(source, out, key->type, pp->value[bit], &bytes_at);
+			if (!out)
+				return NULL;
+			continue;
+		}
+		if (PFW_UNLIKELY(!pieces[bit].key_bytes))
+			pfw_json_make_piece(&pieces[bit], key->text, key->bytes, key->type);
+		out = pfw_json_put_piece(out, &pieces[bit], pp->value[bit]);
 	}
-	if (record->flags & PFW_RECORD_WARMUP)
+	if (source->record->flags & PFW_RECORD_WARMUP)
 		out = pfw_text_put(out, ",\"phase\":\"warmup\"");
-	else if (record->flags & PFW_RECORD_ACTIVE)
+	else if (source->record->flags & PFW_RECORD_ACTIVE)
 		out = pfw_text_put(out, ",\"phase\":\"active\"");
 	if (out == brace)
 		out++;
@@ -271,26 +288,22 @@ char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
 {
 	const struct pfw_record *record = source->record;
 	struct pfw_json *json = source->json;
-	uint32_t name = (uint32_t)record->value[0], bytes = 0;
+	uint32_t name = (uint32_t)record->value[0], bytes = name ? 0 : record->file;
 	uint64_t tid = source->tid;
-	size_t bytes_at;
 	struct pfw_json_times times;
+	struct pp pp;
 
-	if (!pp_fits(source, &bytes_at))
-		return NULL;
-	/* A line must come of it, once a lane has been named: the strings fit at their longest. */
-	pfw_string_text(source->json->strings, name, &bytes);
-	if (PFW_JSON_STRING_ROOM(bytes + source->tail_bytes) + 2 * PFW_JSON_FIXED_ROOM > PFW_JSON_LINE_MAX)
+	/* All of it is checked first: a lane that is named must have an event. */
+	if (!pp_read(source, &pp) || !pp_has_room(source))
 		return NULL;
 	times = pfw_json_times_of(json, record);
-	out = pp_tid(source, out, &tid, times.start_ns);
+	out = pp_tid(source, &pp, out, &tid, times.start_ns);
 	out = pfw_text_put(pfw_json_put_id(json, out), ",\"name\":");
-	bytes = name ? 0 : record->file;
-	out = put_title(source, out, name, bytes_at, bytes, "\"(unknown)\"");
+	out = put_title(source, out, name, pp.bytes_at, bytes, "\"(unknown)\"");
 	if (!out)
 		return NULL;
 	out = pfw_json_put_when(source, pfw_json_put_prefix(out, shape), tid, &times);
 	if (json->metadata)
-		out = put_pp_args(source, out, bytes_at + bytes);
+		out = put_pp_args(source, &pp, out, pp.bytes_at + bytes);
 	return out ? pfw_json_finish(json, out, &times) : NULL;
 }

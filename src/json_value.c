@@ -200,3 +200,28 @@ char *pfw_json_put_tail(struct pfw_json_source *source, char *out, unsigned int 
 		return put_json(out, text, value);
 	return pfw_json_string(out, text, value, NULL);
 }
+
+/* ---- pieces ---- */
+
+void pfw_json_fill_piece(struct pfw_json_piece *piece, uint64_t value)
+{
+	char text[64];
+	size_t bytes = (size_t)(pfw_json_put_word(text, piece->type, value) - text);
+
+	if (piece->key_bytes + bytes > PFW_JSON_PIECE_BYTES)
+		return;
+	memcpy(piece->text + piece->key_bytes, text, bytes);
+	piece->bytes = (uint8_t)(piece->key_bytes + bytes);
+	piece->value = value;
+}
+
+void pfw_json_make_piece(struct pfw_json_piece *piece, const char *key, size_t key_bytes,
+			 unsigned int type)
+{
+	if (key_bytes > 32 || pfw_json_is_text(type) || type == PFW_TYPE_REF)
+		return;
+	memcpy(piece->text, key, key_bytes);
+	piece->key_bytes = (uint8_t)key_bytes;
+	piece->type = (uint8_t)type;
+	pfw_json_fill_piece(piece, 0);
+}
