@@ -7,6 +7,7 @@
 #include "../config.h"
 #include "../os.h"
 #include "../spool.h"
+#include "../text.h"
 
 #define PREFIXES_MAX 64
 #define OWN_MAX 4096
@@ -44,13 +45,85 @@ static void add_prefix(const char *text, size_t bytes, enum pfw_excluded_reason 
 	filter.used += bytes;
 }
 
+/*
+ * Fold "/a/./b//../c" to "/a/c", by the text alone: where b is a symbolic link the file may lie
+ * elsewhere.  Return the length, or 0 where the path is relative or out has not `bytes` of room.
+ */
+static size_t fold(char *out, size_t room, const char *path, size_t bytes)
+{
+	const char *at = path, *end = path + bytes;
+	size_t used = 0;
+
+	if (bytes > room || !bytes || *path != '/')
+		return 0;
+	while (at < end) {
+		const char *slash = memchr(at, '/', (size_t)(end - at));
+		size_t part = (size_t)((slash ? slash : end) - at);
+
+		if (part == 2 && at[0] == '.' && at[1] == '.') {
+			while (used && out[--used] != '/')
+				;
+		} else if (part && !(part == 1 && at[0] == '.')) {
+			out[used++] = '/';
+			memcpy(out + used, at, part);
+			used += part;
+		}
+		at += part + 1;
+	}
+	if (!used)
+		out[used++] = '/';
+	return used;
+}
+
+/* The kernel's name of a directory, symbolic links followed; 0 where there is none, or a long one. */
+static size_t real_name(char *out, size_t room, const char *path)
+{
+	int fd = pfw_os_open(path, O_PATH | O_DIRECTORY, 0);
+	struct pfw_text text;
+	char link[32];
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	pfw_text_init(&text, link, sizeof(link));
+	pfw_text_add(&text, "/proc/self/fd/");
+	pfw_text_add_u64(&text, (unsigned)fd, 1);
+	n = pfw_os_readlink(link, out, room);
+	pfw_os_close(fd);
+	return n > 0 && (size_t)n < room && *out == '/' ? (size_t)n : 0;
+}
+
+/*
+ * A directory as it was given, absolute, and by its real name: a program that has gone there with
+ * chdir() opens its files by that one.
+ */
+static void add_directory(const char *text, size_t bytes)
+{
+	char path[2048], name[2048];
+	ssize_t n = *text == '/' ? 0 : pfw_os_getcwd(path, sizeof(path));
+	size_t used = n > 0 ? (size_t)n : 0;
+
+	if (!bytes)
+		return;
+	if (n < 0 || used + bytes + 2 > sizeof(path)) {
+		add_prefix(text, bytes, PFW_EXCLUDED_DATA_DIR);
+		return;
+	}
+	if (used)
+		path[used++] = '/';
+	memcpy(path + used, text, bytes);
+	path[used + bytes] = '\0';
+	add_prefix(name, fold(name, sizeof(name), path, used + bytes), PFW_EXCLUDED_DATA_DIR);
+	add_prefix(name, real_name(name, sizeof(name), path), PFW_EXCLUDED_DATA_DIR);
+}
+
 /* The directories of a ':' list; an empty one is none. */
 static void add_list(const char *list)
 {
 	for (const char *at = list; at;) {
 		const char *colon = strchr(at, ':');
 
-		add_prefix(at, colon ? (size_t)(colon - at) : strlen(at), PFW_EXCLUDED_DATA_DIR);
+		add_directory(at, colon ? (size_t)(colon - at) : strlen(at));
 		at = colon ? colon + 1 : NULL;
 	}
 }
@@ -140,7 +213,7 @@ static bool is_trace(const char *path, size_t bytes)
 	       contains(path + filter.trace_bytes, bytes - filter.trace_bytes, ".pfw");
 }
 
-bool pfw_filter_path(const char *path, size_t bytes)
+static bool filter_folded(const char *path, size_t bytes)
 {
 	const struct prefix *prefix;
 
@@ -156,6 +229,33 @@ bool pfw_filter_path(const char *path, size_t bytes)
 	if (contains(path, bytes, "/site-packages/") || contains(path, bytes, "/__pycache__"))
 		return count(PFW_EXCLUDED_PYTHON);
 	return is_library(path, bytes) ? count(PFW_EXCLUDED_LIBRARY) : true;
+}
+
+/* Whether there is anything to fold: "//", "/./" or "/../"; "/.name" is looked at for nothing. */
+static bool is_unfolded(const char *path, size_t bytes)
+{
+	const char *end = path + bytes - 1;
+
+	for (const char *at = path; at < end && (at = memchr(at, '/', (size_t)(end - at))); at++)
+		if (at[1] == '/' || at[1] == '.')
+			return true;
+	return false;
+}
+
+/* Out of line, so that the folded name is on the stack only where there is something to fold. */
+static __attribute__((noinline)) bool filter_unfolded(const char *path, size_t bytes)
+{
+	char folded[512];
+	size_t folded_bytes = fold(folded, sizeof(folded), path, bytes);
+
+	return folded_bytes ? filter_folded(folded, folded_bytes) : filter_folded(path, bytes);
+}
+
+bool pfw_filter_path(const char *path, size_t bytes)
+{
+	if (bytes && !filter.all && is_unfolded(path, bytes))
+		return filter_unfolded(path, bytes);
+	return filter_folded(path, bytes);
 }
 
 bool pfw_filter_nameless(void)
