@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../json.h"
 #include "../strings.h"
 #include "api.h"
 #include "probe.h"
@@ -71,7 +70,7 @@ static uint32_t intern_at(struct pfw_known_name *known, const char *name)
 	known->from = NULL; /* a handler between these lines must not believe half an entry */
 	atomic_signal_fence(memory_order_seq_cst);
 	known->ref = ref;
-	known->text = pfw_string_text(pfw_strings_view(), ref, &bytes);
+	known->text = pfw_strings_text(ref, &bytes);
 	atomic_signal_fence(memory_order_seq_cst);
 	known->from = known->text ? name : NULL;
 	return ref;
