@@ -125,21 +125,19 @@ static void judge_trace(struct repair *repair, const char *path)
 	}
 }
 
-/* The argument may name a trace, or the base of one, that was never begun on disk. */
-static bool adopt_unbegun(struct repair *repair, const char *argument)
+/* Processes that were killed before their trace was begun on disk: of the trace, base name or
+ * directory that the argument stands for. */
+static uint64_t adopt_unbegun(struct repair *repair, const char *argument)
 {
-	static const char *const suffixes[] = { "", ".pfw", ".pfw.gz" };
-	char here[PATH_MAX], path[2 * PATH_MAX + 16];
-	uint64_t found = 0;
+	char path[PATH_MAX + 2];
+	struct stat st;
+	bool there = stat(argument, &st) == 0;
 
-	if (!getcwd(here, sizeof(here)))
-		here[0] = '\0';
-	for (size_t i = 0; i < CLI_ARRAY_LEN(suffixes); i++) {
-		snprintf(path, sizeof(path), "%s%s%s%s", *argument == '/' ? "" : here,
-			 *argument == '/' ? "" : "/", argument, suffixes[i]);
-		found += adopt_of(repair, path);
-	}
-	return found > 0;
+	if (strlen(argument) >= PATH_MAX || strcmp(argument, "-") == 0 ||
+	    (there && !S_ISDIR(st.st_mode)))
+		return 0;
+	snprintf(path, sizeof(path), "%s%s", argument, there ? "/" : "");
+	return adopt_of(repair, path);
 }
 
 static bool is_spool(const char *path)
@@ -160,10 +158,6 @@ static void repair_argument(struct repair *repair, const char *argument)
 		return;
 	}
 	error = pfw_paths_add(&paths, argument, &why);
-	if (error && !adopt_unbegun(repair, argument)) {
-		cli_error(repair->command->name, "%s: %s", cli_name(argument), why);
-		set_status(repair, CLI_USAGE);
-	}
 	for (size_t i = 0; i < paths.count; i++) {
 		if (strcmp(paths.path[i], "-") == 0) {
 			cli_error(repair->command->name, "-: a stream cannot be repaired");
@@ -171,6 +165,10 @@ static void repair_argument(struct repair *repair, const char *argument)
 		} else if (!adopt_of(repair, paths.path[i])) {
 			judge_trace(repair, paths.path[i]);
 		}
+	}
+	if (!adopt_unbegun(repair, argument) && error) {
+		cli_error(repair->command->name, "%s: %s", cli_name(argument), why);
+		set_status(repair, CLI_USAGE);
 	}
 	pfw_paths_free(&paths);
 }

@@ -71,8 +71,7 @@ static void sort_from(struct pfw_paths *paths, size_t first)
 		qsort(paths->path + first, paths->count - first, sizeof(*paths->path), compare);
 }
 
-/* Whether `name` is a trace of base name `base`: base.pfw, base-….pfw, base.2.pfw; NULL: any. */
-static bool of_base(const char *name, const char *base)
+bool pfw_paths_of_base(const char *name, const char *base)
 {
 	size_t bytes;
 
@@ -108,7 +107,7 @@ static int add_directory(struct pfw_paths *paths, const char *directory, const c
 		char path[4096];
 		struct stat st;
 
-		if (!of_base(entry->d_name, base) ||
+		if (!pfw_paths_of_base(entry->d_name, base) ||
 		    (size_t)snprintf(path, sizeof(path), "%s%s", prefix, entry->d_name) >=
 			    sizeof(path) ||
 		    stat(path, &st) < 0 || !S_ISREG(st.st_mode))

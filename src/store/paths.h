@@ -32,4 +32,8 @@ void pfw_paths_free(struct pfw_paths *paths);
 /* Whether a name ends as a trace's does: .pfw or .pfw.gz. */
 bool pfw_paths_is_trace(const char *name);
 
+/* Whether a name is that of a trace of base name `base`: base.pfw, base-….pfw, base.2.pfw; NULL =
+ * any trace's. */
+bool pfw_paths_of_base(const char *name, const char *base);
+
 #endif

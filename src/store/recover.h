@@ -39,10 +39,11 @@ int pfw_recover_spool(const char *spool_path, struct pfw_recovery *result);
 
 /*
  * Call each() for every spool in `dirs` (a NULL-terminated array; directories that are not there
- * are skipped) that belongs to `trace` (the same path, or a file that the same path names; NULL =
- * any) and to `run` (NULL = any), in the order of their names.  With a filter, what is not a
- * readable spool is left out.  each() returns 0 to go on; any other value ends the search.
- * Return that value, or 0, or -ENOMEM.
+ * are skipped) that belongs to `trace` (the same path, or a file that the same path names; of a
+ * trace that is not on disk also the base of its name, or its DIRECTORY/; NULL = any) and to `run`
+ * (NULL = any), in the order of their names.  With a filter, what is not a readable spool is left
+ * out.  each() returns 0 to go on; any other value ends the search.  Return that value, or 0, or
+ * -ENOMEM.
  */
 int pfw_recover_find(const char *const *dirs, const char *trace_or_null, const char *run_or_null,
 		     int (*each)(const char *spool_path, void *user), void *user);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "paths.h"
 #include "recover.h"
 #include "spool_image.h"
 
@@ -53,6 +54,21 @@ static bool same_trace(const char *a, const char *b)
 	return resolve(a, whole_a) && resolve(b, whole_b) && !strcmp(whole_a, whole_b);
 }
 
+/* Whether a trace that was never begun on disk is one of the base name `base`; where that ends in a
+ * slash, one of that directory. */
+static bool trace_of_base(const char *trace, const char *base)
+{
+	char whole[PATH_MAX], whole_base[PATH_MAX];
+	size_t bytes;
+
+	if (pfw_paths_is_trace(base) || !access(trace, F_OK) || !resolve(trace, whole) ||
+	    !resolve(base, whole_base))
+		return false;
+	bytes = (size_t)(strrchr(whole_base, '/') + 1 - whole_base);
+	return !strncmp(whole, whole_base, bytes) && !strchr(whole + bytes, '/') &&
+	       pfw_paths_of_base(whole + bytes, whole_base[bytes] ? whole_base + bytes : NULL);
+}
+
 /* Whether the spool belongs to this trace and run (NULL = any). */
 static bool belongs(const char *path, const char *trace, const char *run)
 {
@@ -67,7 +83,8 @@ static bool belongs(const char *path, const char *trace, const char *run)
 	if (fd < 0)
 		return false;
 	if (!pfw_spool_image_header(&image, fd, why))
-		yes = (!trace || same_trace(pfw_spool_image_trace(&image), trace)) &&
+		yes = (!trace || same_trace(pfw_spool_image_trace(&image), trace) ||
+		       trace_of_base(pfw_spool_image_trace(&image), trace)) &&
 		      (!run || !strncmp(image.header->run, run, sizeof(image.header->run)));
 	pfw_spool_image_release(&image);
 	close(fd);
