@@ -1,0 +1,176 @@
+"""What the end-to-end tests share: the tracer's environment, running programs, reading traces."""
+import collections
+import gzip
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+BUILD = pathlib.Path(os.environ["PFW_BUILD_DIR"])
+SOURCE = pathlib.Path(os.environ["PFW_SOURCE_DIR"])
+PFW = os.environ["PFW_BIN"]
+PRELOAD = os.environ["PFW_PRELOAD"]
+LIB_DIR = os.environ["PFW_LIB_DIR"]
+
+# What launchers and schedulers set: a test that runs inside a job must not take its rank from it.
+LAUNCHERS = ("SLURM_", "OMPI_", "PMI", "MV2_", "PALS_", "FLUX_", "JSM_", "TORCHELASTIC_", "LSB_",
+             "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_")
+OURS = ("PFW_", "DFTRACER_", "LD_PRELOAD", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH")
+
+
+def clean_environment(**variables):
+    """This environment without the tracer's and the launchers' variables."""
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(LAUNCHERS + OURS)}
+    return {**kept, "LC_ALL": "C", **variables}
+
+
+def traced_environment(base, spools, **variables):
+    """The variables that make a program traced, its trace named after base."""
+    return clean_environment(**{
+        "DFTRACER_ENABLE": "1", "DFTRACER_INIT": "PRELOAD", "DFTRACER_DATA_DIR": "all",
+        "DFTRACER_LOG_FILE": str(base), "LD_PRELOAD": PRELOAD, "PFW_SPOOL_DIR": str(spools),
+        **variables})
+
+
+def run(command, environment=None, cwd=None, status=0, **options):
+    """Run it to its end, with its own output taken; it must exit with the status (None: any)."""
+    options = {"stdin": subprocess.DEVNULL, "timeout": 120, **options}
+    result = subprocess.run([str(word) for word in command], cwd=cwd, text=True, errors="surrogateescape",
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                            env=clean_environment() if environment is None else environment,
+                            **options)
+    assert status is None or result.returncode == status, \
+        f"{command}: status {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result
+
+
+def compile_c(source, out, *flags, compiler="gcc"):
+    run([compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE / 'include'}",
+         source, "-o", out, "-pthread", *flags])
+    return out
+
+
+# ---- traces ----
+
+REQUIRED = ("id", "name", "cat", "pid", "tid", "ts", "ph", "args")
+KEYS = ["id", "name", "cat", "pid", "tid", "ts", "dur", "ph", "args"]
+TIME = re.compile(rb'"(?:ts|dur)":(-?[0-9]+\.[0-9]{3})[,}]')
+
+
+def open_trace(path):
+    return gzip.open(path, "rb") if str(path).endswith(".gz") else open(path, "rb")
+
+
+def read_lines(path):
+    """The lines of a trace, each held to DESIGN section 3."""
+    with open_trace(path) as file:
+        text = file.read()
+    assert text.endswith(b"\n"), f"{path}: cut"
+    return [checked_line(path, raw) for raw in text.splitlines()]
+
+
+def checked_line(path, raw):
+    raw.decode("utf-8", "strict")
+    line = json.loads(raw)
+    assert [key for key in KEYS if key in line] == list(line), f"{path}: {raw}"
+    assert all(key in line for key in REQUIRED), f"{path}: {raw}"
+    assert line["ph"] in ("X", "i", "C", "M") and ("dur" in line) == (line["ph"] == "X"), raw
+    assert isinstance(line["args"], dict) and line.get("dur", 0) >= 0, raw
+    assert len(TIME.findall(raw)) >= 1 + ("dur" in line), f"{path}: {raw}"
+    assert isinstance(line["id"], int) and isinstance(line["pid"], int), raw
+    return line
+
+
+def events(lines, *names):
+    """The lines that are not the tracer's own; of these names, where some are given."""
+    return [line for line in lines
+            if line["cat"] != "pfw" and (not names or line["name"] in names)]
+
+
+def own(lines, name):
+    return [line for line in lines if line["cat"] == "pfw" and line["name"] == name]
+
+
+def check_trace(path, reasons=("exit", "exec"), lost=0):
+    """A whole trace of one process: lines, order, ids, threads' names, end.  Return its lines."""
+    lines = read_lines(path)
+    first, last = lines[0], lines[-1]
+    assert (first["name"], first["cat"], first["ph"]) == ("process", "pfw", "M"), path
+    assert [line["name"] for line in lines].count("process") == 1, path
+    assert (last["name"], last["cat"]) == ("end", "pfw"), f"{path}: ends in {last}"
+    assert last["args"]["reason"] in reasons, f"{path}: {last}"
+    assert last["args"]["lost"] == lost, f"{path}: {last}"
+    assert last["args"]["events"] == sum(line["ph"] != "M" for line in lines), path
+    ids = [line["id"] for line in lines]
+    assert ids == sorted(set(ids)), f"{path}: ids are not unique and increasing"
+    assert {line["pid"] for line in lines} == {first["pid"]}, path
+    named = set()
+    for line in lines:
+        if line["name"] == "thread_name" and line["cat"] == "pfw":
+            named.add(line["tid"])
+        assert line["cat"] == "pfw" or line["tid"] in named, f"{path}: {line} before its thread"
+    return lines
+
+
+def trace_names(directory):
+    return sorted(name for name in os.listdir(directory) if name.endswith((".pfw", ".pfw.gz")))
+
+
+def process_args(path):
+    """The args of a trace's first line."""
+    return read_lines(path)[0]["args"]
+
+
+# ---- counts ----
+
+STRACED = {"open": "open", "openat": "open", "creat": "open", "openat2": "open",
+           "read": "read", "pread64": "read", "readv": "read", "preadv": "read", "preadv2": "read",
+           "write": "write", "pwrite64": "write", "writev": "write", "pwritev": "write",
+           "pwritev2": "write", "close": "close"}
+TRACED = {name.replace("64", ""): kind for name, kind in STRACED.items()}
+
+
+def traced_counts(traces, below):
+    """{(open|read|write|close, path): calls} of files below a directory, by the traces."""
+    counts = collections.Counter()
+    for lines in traces:
+        for line in lines:
+            name = line["args"].get("fname") or ""
+            if line["cat"] == "POSIX" and line["name"] in TRACED and name.startswith(f"{below}/"):
+                counts[TRACED[line["name"]], name] += 1
+    return counts
+
+
+def strace_counts(command, below, cwd, environment, scratch):
+    """The same by `strace -f`, of an untraced run.  One file a thread: no call is cut in two."""
+    result = run(["strace", "-ff", "-y", "-qq", "-s", "4096", "-e",
+                  "trace=" + ",".join(STRACED), "-o", f"{scratch}/s", *command],
+                 environment, cwd, status=None)
+    counts = collections.Counter()
+    for name in os.listdir(scratch):
+        for line in (pathlib.Path(scratch) / name).read_text(errors="replace").splitlines():
+            found = re.match(r"(\w+)\((.*)\)\s+= (.*)$", line)
+            if found and found[1] in STRACED:
+                path = unescaped(strace_path(*found.groups(), str(cwd)))
+                if path.startswith(f"{below}/"):
+                    counts[STRACED[found[1]], path] += 1
+    return result, counts
+
+
+def strace_path(call, arguments, returned, cwd):
+    if STRACED[call] != "open":
+        found = re.match(r"\d+<([^>]*)>", arguments)
+        return found[1] if found else ""
+    found = re.match(r"\d+<([^>]*)>", returned)
+    if found:
+        return found[1].removesuffix(" (deleted)")
+    found = re.match(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"([^"]*)"', arguments)
+    return os.path.normpath(os.path.join(found[1] or cwd, found[2]))
+
+
+def unescaped(text):
+    """strace shows bytes as C would."""
+    return re.sub(rb"\\([0-7]{1,3}|.)", lambda found: bytes([int(found[1], 8)])
+                  if found[1].isdigit() else found[1], text.encode()).decode()
