@@ -76,30 +76,36 @@ static struct pfw_ring *take_free(void)
 	return NULL;
 }
 
+/* Ask for a ring until there is one; the host makes it at once, or its thread does soon. */
+static struct pfw_ring *wait_for_ring(void)
+{
+	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + RING_WAIT_NS;
+	struct pfw_ring *ring = NULL;
+	bool going = true;
+
+	atomic_fetch_add(&wanted, 1);
+	while (!ring && going) {
+		uint32_t seen = atomic_load(&space_made);
+
+		going = pfw_ring_host.wake && pfw_ring_host.wake() &&
+			pfw_clock_ns(CLOCK_MONOTONIC) < deadline;
+		ring = take_free();
+		if (!ring && going)
+			pfw_os_futex_wait((const uint32_t *)&space_made, seen, 10 * WAIT_STEP_NS);
+	}
+	atomic_fetch_sub(&wanted, 1);
+	return ring;
+}
+
 struct pfw_ring *pfw_ring_acquire(void)
 {
 	struct pfw_ring *ring = take_free();
-	uint64_t deadline = 0;
 	struct pfw_ring_chunk *stretch;
 
-	while (!ring) {
-		uint32_t seen = atomic_load(&space_made);
-		uint64_t now = pfw_clock_ns(CLOCK_MONOTONIC);
-
-		if (!deadline)
-			deadline = now + RING_WAIT_NS;
-		atomic_fetch_add(&wanted, 1);
-		if (!pfw_ring_host.wake || !pfw_ring_host.wake() || now > deadline) {
-			atomic_fetch_sub(&wanted, 1);
-			return NULL;
-		}
-		ring = take_free();
-		if (!ring) {
-			pfw_os_futex_wait((const uint32_t *)&space_made, seen, 10 * WAIT_STEP_NS);
-			ring = take_free();
-		}
-		atomic_fetch_sub(&wanted, 1);
-	}
+	if (!ring)
+		ring = wait_for_ring();
+	if (!ring)
+		return NULL;
 	stretch = atomic_load_explicit(&ring->stretch, memory_order_acquire);
 	pfw_syscall6(SYS_prctl, 16 /* PR_GET_NAME */, (long)stretch->comm, 0, 0, 0, 0);
 	atomic_store(&ring->tid, pfw_os_gettid());

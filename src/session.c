@@ -144,23 +144,37 @@ static void straight(void)
 	unlock_life(&old);
 }
 
+/* No writer: finish in place where the trace has its end already, else make rings for those who
+ * wait, here and now, and start one.  Nobody waits for it to come up. */
+static bool call_writer(void)
+{
+	uint32_t state = atomic_load(&session.state);
+
+	if (state == ENDED)
+		return !pfw_writer_finish(&session.writer, "exit", NULL);
+	if (state != ON)
+		return false;
+	if (!atomic_load(&session.writer.on_duty))
+		pfw_writer_start(&session.writer);
+	return pfw_writer_wake(&session.writer);
+}
+
 static bool wake(void)
 {
-	bool awake = pfw_writer_wake(&session.writer);
+	bool awake = pfw_writer_wake(&session.writer), wanted = pfw_ring_wanted() != 0;
 	int error = errno;
 	sigset_t old;
 
-	if (awake || atomic_load(&session.writer.stalled) || atomic_load(&session.writer.dead) ||
-	    pfw_thread.forking || !lock_life(&old))
+	if ((awake && !wanted) || atomic_load(&session.writer.stalled) ||
+	    atomic_load(&session.writer.dead) || pfw_thread.forking || !lock_life(&old))
 		return awake;
-	if (atomic_load(&session.state) == ENDED) {
-		awake = !pfw_writer_finish(&session.writer, "exit", NULL);
-	} else if (atomic_load(&session.state) == ON) {
-		if (atomic_load(&session.writer.run) == PFW_WRITER_LEAVING)
-			pfw_writer_pause(&session.writer);
-		if (atomic_load(&session.writer.run) == PFW_WRITER_NONE)
-			pfw_writer_start(&session.writer);
-		awake = pfw_writer_wake(&session.writer);
+	if (wanted && pfw_writer_make_rings(&session.writer)) {
+		atomic_store(&session.writer.dead, 1);
+		writer_failed();
+		pfw_say("no memory for events (spool directory full?): nothing more is recorded; "
+			"set PFW_SPOOL_DIR to a directory with room");
+	} else {
+		awake = call_writer();
 	}
 	unlock_life(&old);
 	errno = error;
@@ -316,7 +330,7 @@ static void fork_prepare(void)
 		return;
 	pfw_thread.forking = lock_life(&fork_mask);
 	if (pfw_thread.forking)
-		pfw_writer_pause(&session.writer);
+		pfw_writer_pause(&session.writer, true);
 }
 
 static void fork_parent(void)
@@ -390,7 +404,7 @@ static void end_session(const char *reason, const char *exec_path)
 		return;
 	atomic_store(&session.state, ENDED);
 	renew_words(PFW_LIVE_ENDED);
-	pfw_writer_pause(&session.writer);
+	pfw_writer_pause(&session.writer, false);
 	error = pfw_writer_finish(&session.writer, reason, exec_path);
 	if (!error) {
 		atomic_store(&session.spool.header->state, PFW_SPOOL_DONE);
@@ -508,7 +522,7 @@ static int rename_trace(void)
 		return error;
 	if (!lock_life(&old))
 		return -EBUSY;
-	pfw_writer_pause(&session.writer);
+	pfw_writer_pause(&session.writer, false);
 	pfw_identity_header(&session.identity, session.spool.header);
 	error = pfw_writer_rename(&session.writer, path);
 	pfw_filter_set_trace(pfw_spool_trace_path(session.spool.header));

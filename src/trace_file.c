@@ -68,7 +68,7 @@ int pfw_trace_create(char *path, dev_t *dev, ino_t *ino)
 	return fd;
 }
 
-int pfw_trace_reopen(const char *path, dev_t dev, ino_t ino)
+int pfw_trace_reopen(const char *path, dev_t dev, ino_t ino, bool ours)
 {
 	int fd = pfw_os_open(path, O_WRONLY | O_NOFOLLOW, 0);
 	dev_t dev_now = 0;
@@ -82,7 +82,7 @@ int pfw_trace_reopen(const char *path, dev_t dev, ino_t ino)
 		pfw_os_close(fd);
 		return -ESTALE;
 	}
-	if (pfw_os_flock(fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK) {
+	if (pfw_os_flock(fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK && !ours) {
 		pfw_os_close(fd);
 		return -EBUSY;
 	}

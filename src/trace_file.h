@@ -2,6 +2,7 @@
 #ifndef PFW_TRACE_FILE_H
 #define PFW_TRACE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -13,8 +14,9 @@
  */
 int pfw_trace_create(char *path, dev_t *dev, ino_t *ino);
 
-/* Open it again: -ESTALE where the name now is another file, or none.  -EBUSY where it is locked. */
-int pfw_trace_reopen(const char *path, dev_t dev, ino_t ino);
+/* Open it again: -ESTALE where the name now is another file, or none; -EBUSY where it is locked,
+ * unless `ours` says that the lock may be our own. */
+int pfw_trace_reopen(const char *path, dev_t dev, ino_t ino, bool ours);
 
 /* Write all of it at `offset`.  0 or -errno; RLIMIT_FSIZE is -EFBIG and never a signal. */
 int pfw_trace_write(int fd, const void *data, size_t bytes, uint64_t offset);

@@ -2,6 +2,7 @@
 #include "writer.h"
 
 #include <signal.h>
+#include <stdalign.h>
 #include <string.h>
 
 #include "lines.h"
@@ -12,9 +13,31 @@
 
 #define STACK_BYTES (256u * 1024u)
 #define IDLE_NS 2000000000ull	 /* with nothing to write for this long the thread ends */
-#define START_WAIT_NS 5000000000ull
 #define FIRST_STRETCH_SLOTS 512u /* 32 KiB: a small start keeps fork cheap */
 #define TEMPLATE_ROOM(bytes) (((bytes) + PFW_PAGE_BYTES - 1) / PFW_PAGE_BYTES * PFW_PAGE_BYTES)
+
+#define NO_FILES ((struct pfw_writer_files){ -1, -1 })
+
+/* ---- the lock of who works ---- */
+
+static void lock_work(struct pfw_writer *writer, struct pfw_writer_files *files)
+{
+	uint32_t none = 0;
+
+	while (!atomic_compare_exchange_strong(&writer->work, &none, 1)) {
+		if (none == 2 || atomic_exchange(&writer->work, 2) != 0)
+			pfw_os_futex_wait((const uint32_t *)&writer->work, 2, 10000000);
+		none = 0;
+	}
+	writer->files = files;
+}
+
+static void unlock_work(struct pfw_writer *writer)
+{
+	writer->files = NULL;
+	if (atomic_exchange(&writer->work, 0) == 2)
+		pfw_os_futex_wake((const uint32_t *)&writer->work, 1);
+}
 
 /* ---- setting up ---- */
 
@@ -39,7 +62,7 @@ static int map_buffers(struct pfw_writer *writer)
 
 static void add_strings(struct pfw_writer *writer)
 {
-	char *segment = pfw_spool_append(writer->spool, writer->spool_fd, PFW_CHUNK_STRINGS,
+	char *segment = pfw_spool_append(writer->spool, writer->files->spool, PFW_CHUNK_STRINGS,
 					 writer->string_segments, PFW_STRING_SEGMENT_BYTES);
 
 	if (segment)
@@ -54,7 +77,7 @@ static int make_ready(struct pfw_writer *writer)
 	struct pfw_chunk head;
 	int error;
 
-	templates = pfw_spool_append(writer->spool, writer->spool_fd, PFW_CHUNK_TEMPLATES, 0,
+	templates = pfw_spool_append(writer->spool, writer->files->spool, PFW_CHUNK_TEMPLATES, 0,
 				     TEMPLATE_ROOM(writer->templates_bytes));
 	if (!templates)
 		return -ENOSPC;
@@ -88,7 +111,7 @@ static struct pfw_ring_chunk *get_stretch(struct pfw_writer *writer, uint32_t ca
 		*pool = (struct pfw_ring_chunk *)(uintptr_t)stretch->order;
 		return stretch;
 	}
-	stretch = pfw_spool_append(writer->spool, writer->spool_fd, PFW_CHUNK_RING, 0,
+	stretch = pfw_spool_append(writer->spool, writer->files->spool, PFW_CHUNK_RING, 0,
 				   PFW_PAGE_BYTES + (uint64_t)capacity * PFW_SLOT_BYTES);
 	if (stretch)
 		stretch->capacity = capacity;
@@ -224,27 +247,29 @@ static int open_trace(struct pfw_writer *writer)
 	char *path = pfw_spool_trace_path(header);
 	int fd;
 
-	if (writer->trace_fd >= 0)
-		return writer->trace_fd;
+	if (writer->files->trace >= 0)
+		return writer->files->trace;
 	if (atomic_load(&header->file_made)) {
-		fd = pfw_trace_reopen(path, writer->trace_dev, writer->trace_ino);
+		/* A thread of ours that is still on its way home may hold the lock. */
+		fd = pfw_trace_reopen(path, writer->trace_dev, writer->trace_ino,
+				      atomic_load(&writer->threads) > 0);
 	} else {
 		fd = pfw_trace_create(path, &writer->trace_dev, &writer->trace_ino);
 		if (fd >= 0)
 			atomic_store(&header->file_made, 1);
 	}
 	if (fd >= 0)
-		writer->trace_fd = fd;
+		writer->files->trace = fd;
 	return fd;
 }
 
 static void close_files(struct pfw_writer *writer)
 {
-	if (writer->trace_fd >= 0)
-		pfw_os_close(writer->trace_fd);
-	if (writer->spool_fd >= 0)
-		pfw_os_close(writer->spool_fd);
-	writer->trace_fd = writer->spool_fd = -1;
+	if (writer->files->trace >= 0)
+		pfw_os_close(writer->files->trace);
+	if (writer->files->spool >= 0)
+		pfw_os_close(writer->files->spool);
+	*writer->files = NO_FILES;
 }
 
 /* Put text (or its member) behind the good part of the trace.  A part written does no harm: the
@@ -434,98 +459,130 @@ static bool take_own_table(void)
 	return true;
 }
 
-static void set_run(struct pfw_writer *writer, enum pfw_writer_run run)
-{
-	atomic_store(&writer->run, run);
-	pfw_os_futex_wake((const uint32_t *)&writer->run, INT32_MAX);
-}
-
-/* Sleep until the bell rings, a flush is due, or the thread has been idle long enough to go. */
-static void doze(struct pfw_writer *writer)
+/* Sleep until the bell rings or a flush is due. */
+static void doze(struct pfw_writer *writer, uint32_t shift)
 {
 	uint32_t seen;
 
 	atomic_store(&writer->sleeping, 1);
 	seen = atomic_load(&writer->bell);
-	if (!atomic_load(&writer->stop) && pfw_ring_wanted() == 0)
+	if (atomic_load(&writer->shift) == shift && pfw_ring_wanted() == 0)
 		pfw_os_futex_wait((const uint32_t *)&writer->bell, seen, writer->flush_ns);
 	atomic_store(&writer->sleeping, 0);
 }
 
+/*
+ * One turn of work.  False: nothing has come for so long that the thread should go.  Before that
+ * every thread's next event is sent to session first; what was recorded before is found by one more
+ * look.
+ */
+static bool work_once(struct pfw_writer *writer, uint64_t *idle_since)
+{
+	uint64_t drained, now;
+
+	if (writer->files->spool < 0)
+		writer->files->spool = pfw_spool_open(writer->spool);
+	pass(writer, &drained);
+	now = pfw_clock_ns(CLOCK_MONOTONIC);
+	if (drained || atomic_load(&writer->stalled))
+		*idle_since = now;
+	if (now - *idle_since <= IDLE_NS)
+		return true;
+	writer->idle();
+	pass(writer, &drained);
+	*idle_since = now;
+	return drained != 0;
+}
+
+/* The thread.  Its argument is the writer; its shift is the one in force when it was made, which it
+ * finds in the argument's low bits: by the time it runs another one may be. */
+#define SHIFT_MASK (alignof(struct pfw_writer) - 1)
+
 static void *writer_main(void *arg)
 {
-	struct pfw_writer *writer = arg;
-	uint64_t drained, idle_since = pfw_clock_ns(CLOCK_MONOTONIC), now;
+	struct pfw_writer *writer = (void *)((uintptr_t)arg & ~SHIFT_MASK);
+	uint32_t shift = (uint32_t)((uintptr_t)arg & SHIFT_MASK);
+	uint64_t idle_since = pfw_clock_ns(CLOCK_MONOTONIC);
+	struct pfw_writer_files files = NO_FILES;
+	bool own_table, stay = true;
 
 	pfw_syscall6(SYS_prctl, 15 /* PR_SET_NAME */, (long)"pfw-writer", 0, 0, 0, 0);
-	writer->own_table = take_own_table();
-	writer->spool_fd = pfw_spool_open(writer->spool);
-	if (!writer->ready && make_ready(writer)) {
-		atomic_store(&writer->dead, 1);
-		close_files(writer);
-		set_run(writer, PFW_WRITER_LEAVING);
-		return NULL;
-	}
-	make_rings(writer);
-	set_run(writer, PFW_WRITER_RUNNING);
-	pfw_ring_space_made();
-	while (!atomic_load(&writer->stop)) {
-		pass(writer, &drained);
-		now = pfw_clock_ns(CLOCK_MONOTONIC);
-		if (drained)
-			idle_since = now;
-		if (!writer->own_table)
-			close_files(writer);
-		if (now - idle_since > IDLE_NS && !atomic_load(&writer->stalled)) {
-			/* From here on each thread's next event comes to session first; what was
-			 * recorded before that is found by one more look. */
-			writer->idle();
-			pass(writer, &drained);
-			if (!drained)
-				break;
-			idle_since = now;
+	own_table = take_own_table();
+	while (stay) {
+		lock_work(writer, &files);
+		stay = atomic_load(&writer->shift) == shift;
+		if (stay && !work_once(writer, &idle_since)) {
+			atomic_store(&writer->on_duty, 0);
+			stay = false;
 		}
-		doze(writer);
-		if (!writer->own_table)
-			writer->spool_fd = pfw_spool_open(writer->spool);
+		if (!own_table || !stay)
+			close_files(writer);
+		unlock_work(writer);
+		if (stay)
+			doze(writer, shift);
 	}
-	close_files(writer);
-	set_run(writer, PFW_WRITER_LEAVING);
+	atomic_fetch_sub(&writer->threads, 1);
 	return NULL;
+}
+
+/* The last thread has gone home or has been sent: be rid of it. */
+static void let_go(struct pfw_writer *writer, bool join)
+{
+	if (!writer->joinable)
+		return;
+	writer->joinable = false;
+	if (join)
+		pthread_join(writer->thread, NULL);
+	else
+		pthread_detach(writer->thread);
 }
 
 int pfw_writer_start(struct pfw_writer *writer)
 {
-	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + START_WAIT_NS;
+	uint32_t shift = (atomic_load(&writer->shift) + 1) & SHIFT_MASK;
+	void *arg = (void *)((uintptr_t)writer | shift);
 	pthread_attr_t attr;
 	sigset_t all, old;
 	int error;
 
-	writer->trace_fd = writer->spool_fd = -1;
-	atomic_store(&writer->stop, 0);
-	atomic_store(&writer->run, PFW_WRITER_STARTING);
+	let_go(writer, true);
+	atomic_store(&writer->shift, shift);
+	atomic_fetch_add(&writer->threads, 1);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(&writer->thread, &attr, writer_main, writer);
+	error = pthread_create(&writer->thread, &attr, writer_main, arg);
 	if (error == EINVAL) /* a program with so much thread-local data that ours is too small */
-		error = pthread_create(&writer->thread, NULL, writer_main, writer);
+		error = pthread_create(&writer->thread, NULL, writer_main, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	if (error) {
-		atomic_store(&writer->run, PFW_WRITER_NONE);
-		return -error;
-	}
-	while (atomic_load(&writer->run) == PFW_WRITER_STARTING &&
-	       pfw_clock_ns(CLOCK_MONOTONIC) < deadline)
-		pfw_os_futex_wait((const uint32_t *)&writer->run, PFW_WRITER_STARTING, 10000000);
-	return atomic_load(&writer->dead) ? -ENOSPC : 0;
+	writer->joinable = !error;
+	atomic_store(&writer->on_duty, !error);
+	if (error)
+		atomic_fetch_sub(&writer->threads, 1);
+	return -error;
+}
+
+int pfw_writer_make_rings(struct pfw_writer *writer)
+{
+	struct pfw_writer_files files = NO_FILES;
+	int error = 0;
+
+	lock_work(writer, &files);
+	files.spool = pfw_spool_open(writer->spool);
+	if (!writer->ready)
+		error = make_ready(writer);
+	if (!error)
+		make_rings(writer);
+	close_files(writer);
+	unlock_work(writer);
+	return error;
 }
 
 bool pfw_writer_wake(struct pfw_writer *writer)
 {
-	if (atomic_load_explicit(&writer->run, memory_order_relaxed) != PFW_WRITER_RUNNING)
+	if (!atomic_load_explicit(&writer->on_duty, memory_order_relaxed))
 		return false;
 	if (atomic_load(&writer->sleeping)) {
 		atomic_fetch_add(&writer->bell, 1);
@@ -534,15 +591,13 @@ bool pfw_writer_wake(struct pfw_writer *writer)
 	return !atomic_load(&writer->stalled) && !atomic_load(&writer->dead);
 }
 
-void pfw_writer_pause(struct pfw_writer *writer)
+void pfw_writer_pause(struct pfw_writer *writer, bool join)
 {
-	if (atomic_load(&writer->run) == PFW_WRITER_NONE)
-		return;
-	atomic_store(&writer->stop, 1);
+	atomic_store(&writer->on_duty, 0);
+	atomic_store(&writer->shift, (atomic_load(&writer->shift) + 1) & SHIFT_MASK);
 	atomic_fetch_add(&writer->bell, 1);
 	pfw_os_futex_wake((const uint32_t *)&writer->bell, 1);
-	pthread_join(writer->thread, NULL);
-	atomic_store(&writer->run, PFW_WRITER_NONE);
+	let_go(writer, join);
 }
 
 int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
@@ -552,7 +607,7 @@ int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
 
 	/* Two: the pass under way may have passed our ring already. */
 	while (now - seen < 2) {
-		if (atomic_load(&writer->run) != PFW_WRITER_RUNNING)
+		if (!atomic_load(&writer->on_duty))
 			return -ESRCH;
 		if (pfw_clock_ns(CLOCK_MONOTONIC) > deadline)
 			return -ETIMEDOUT;
@@ -588,46 +643,34 @@ static void add_end(struct pfw_writer *writer, const char *reason, const char *e
 
 int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path)
 {
+	struct pfw_writer_files files = NO_FILES;
 	uint64_t drained, all = 0;
 	int error = 0;
 
-	if (!writer->ready)
-		return 0;
-	writer->trace_fd = writer->spool_fd = -1;
-	/* Threads that are still at work may be between their record and its mark. */
-	for (int looks = 0; looks < 2 && !error; looks++) {
+	lock_work(writer, &files);
+	/* Two looks: threads still at work may be between their record and its mark. */
+	for (int looks = 0; writer->ready && looks < 2 && !error; looks++) {
 		error = pass(writer, &drained);
 		all += drained;
 	}
-	if (!error && (all || !writer->finished)) {
+	if (writer->ready && !error && (all || !writer->finished)) {
 		add_end(writer, reason, exec_path);
 		error = flush_text(writer);
+		writer->finished = !error;
 	}
-	if (!error)
-		writer->finished = true;
 	close_files(writer);
+	unlock_work(writer);
 	return error;
 }
 
-int pfw_writer_rename(struct pfw_writer *writer, const char *path)
+/* The old file has its end: the next write makes a new one. */
+static void begin_anew(struct pfw_writer *writer, const char *path)
 {
 	struct pfw_spool_header *header = writer->spool->header;
-	char *old = pfw_spool_trace_path(header);
-	int error;
+	struct pfw_writer_files files = NO_FILES;
 
-	if (!strcmp(old, path))
-		return 0;
-	if (!atomic_load(&header->file_made)) {
-		memcpy(old, path, strlen(path) + 1);
-		return 0;
-	}
-	error = pfw_trace_move(old, path);
-	if (error != -EXDEV)
-		return error;
-	error = pfw_writer_finish(writer, "renamed", NULL);
-	if (error)
-		return error;
-	memcpy(old, path, strlen(path) + 1);
+	lock_work(writer, &files);
+	memcpy(pfw_spool_trace_path(header), path, strlen(path) + 1);
 	atomic_store(&header->file_made, 0);
 	writer->offset = 0;
 	writer->process_line = false;
@@ -635,7 +678,28 @@ int pfw_writer_rename(struct pfw_writer *writer, const char *path)
 	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
 		ring->named_tid = 0;
 	commit(writer); /* the slots must not promise bytes of the new file */
-	return 0;
+	unlock_work(writer);
+}
+
+int pfw_writer_rename(struct pfw_writer *writer, const char *path)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+	char *old = pfw_spool_trace_path(header);
+	struct pfw_writer_files files = NO_FILES;
+	int error = 0;
+
+	lock_work(writer, &files);
+	if (!atomic_load(&header->file_made))
+		memcpy(old, path, strlen(path) + 1);
+	else if (strcmp(old, path))
+		error = pfw_trace_move(old, path);
+	unlock_work(writer);
+	if (error != -EXDEV)
+		return error;
+	error = pfw_writer_finish(writer, "renamed", NULL);
+	if (!error)
+		begin_anew(writer, path);
+	return error;
 }
 
 void pfw_writer_forget(struct pfw_writer *writer)
@@ -653,5 +717,4 @@ void pfw_writer_forget(struct pfw_writer *writer)
 	writer->idle = kept.idle;
 	writer->failed = kept.failed;
 	writer->gzip = kept.gzip;
-	writer->trace_fd = writer->spool_fd = -1;
 }

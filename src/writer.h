@@ -1,13 +1,16 @@
-/* writer.h - rings -> lines -> file: the drain thread, and the same work done in place at the end.
+/* writer.h - rings -> lines -> file: the drain thread, and the same work done in place.
  *
  * One writer a process.  Its thread has a descriptor table of its own, so the program never sees
- * our files.  It can be paused (joined) and started again at any time; whoever has paused it may
- * then finish the trace in place.  Start, pause, finish and rename are called under session's lock.
+ * our files.  Nobody waits for it: the first ring is made in place by the thread that wants it, and
+ * whoever finishes the trace takes the work over instead of waiting for the thread to be scheduled
+ * (on a loaded machine, a time slice).  Two locks: session's `life` is held by whoever calls start,
+ * pause, finish, first and rename; `work`, below it, by whoever drains and writes.
  */
 #ifndef PFW_WRITER_H
 #define PFW_WRITER_H
 
 #include <pthread.h>
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,16 +20,14 @@
 #include "naming.h"
 #include "spool_file.h"
 
-enum pfw_writer_run {
-	PFW_WRITER_NONE,
-	PFW_WRITER_STARTING,
-	PFW_WRITER_RUNNING,
-	PFW_WRITER_LEAVING, /* about to end by itself, idle: join it, then start a new one */
+/* Files of the calling thread's descriptor table; -1 = not open. */
+struct pfw_writer_files {
+	int spool, trace;
 };
 
 struct pfw_writer {
-	/* Set by session before the first start. */
-	struct pfw_spool *spool;
+	/* Set by session before the first start.  Aligned so that low bits of its address are free. */
+	alignas(64) struct pfw_spool *spool;
 	const struct pfw_template_chunk *templates;
 	size_t templates_bytes;
 	uint64_t flush_ns;
@@ -37,23 +38,27 @@ struct pfw_writer {
 	void (*failed)(void);	/* no trace can be written: switch the probes off */
 
 	/* Shared with the program's threads. */
-	_Atomic uint32_t run;	   /* enum pfw_writer_run; futex */
+	_Atomic uint32_t work;	   /* lock: 0 free, 1 held, 2 held and wanted */
+	_Atomic uint32_t shift;	   /* which thread is to work: another number sends one home */
+	_Atomic uint32_t on_duty;  /* a thread of this shift is there, or on its way */
 	_Atomic uint32_t bell;	   /* futex the thread sleeps on */
 	_Atomic uint32_t sleeping; /* worth a wake call */
-	_Atomic uint32_t stop;
+	_Atomic uint32_t threads;  /* that have not gone home: one may still hold the trace's lock */
 	_Atomic uint32_t stalled;  /* writing fails for now: rings are not being freed */
 	_Atomic uint32_t dead;	   /* no trace can be written at all */
 	_Atomic uint32_t passes;   /* futex: full drains done, for flush */
 	_Atomic uint64_t trace_bytes;
 	_Atomic uint64_t events;
 
-	/* The writer's own; whoever works under session's lock while no thread runs. */
+	/* Under life. */
 	pthread_t thread;
+	bool joinable; /* `thread` is to be joined or let go */
+
+	/* Under work. */
 	bool ready;	 /* memory, templates and json are set up */
-	bool own_table;	 /* this thread's descriptors are its own: keep them open */
 	bool rank_late;	 /* a `rank` line is due */
 	bool finished;	 /* the trace has an `end` */
-	int spool_fd, trace_fd;
+	struct pfw_writer_files *files;
 	dev_t trace_dev;
 	ino_t trace_ino;
 	uint64_t offset;     /* good bytes of the trace */
@@ -72,24 +77,27 @@ struct pfw_writer {
 	struct pfw_gzip *gzip;
 };
 
-/*
- * Start the thread and wait until it can take events.  0, or -errno (the thread could not be
- * made): then nothing drains the rings.  Thread: app.  Signal: unsafe (pthread_create allocates).
- */
+/* Start the thread, without waiting for it.  0, or -errno: then nothing drains the rings.
+ * Thread: app.  Signal: unsafe (pthread_create allocates). */
 int pfw_writer_start(struct pfw_writer *writer);
+
+/* Make the rings that threads are waiting for, in place.  Opens the spool for a moment in the
+ * calling thread's table.  0 or -errno.  Thread: app. */
+int pfw_writer_make_rings(struct pfw_writer *writer);
 
 /* Ask the thread to look.  False where there is none, or where waiting for it is in vain. */
 bool pfw_writer_wake(struct pfw_writer *writer);
 
-/* End the thread, without draining.  Thread: app. */
-void pfw_writer_pause(struct pfw_writer *writer);
+/* Send the thread home, without draining.  `join`: and wait until it is gone, so that the process
+ * has one thread fewer.  Thread: app. */
+void pfw_writer_pause(struct pfw_writer *writer, bool join);
 
 /* Wait until everything recorded before the call is in the file: 0, -ETIMEDOUT, or the error of
- * writing.  The thread must be running. */
+ * writing; -ESRCH where there is no thread.  Takes neither lock. */
 int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns);
 
 /*
- * Drain everything and write `end`, in the calling thread; the thread must be paused.  May be
+ * Drain everything and write `end`, in the calling thread; the writer must be paused.  May be
  * called again: what came since is appended, with a new `end`.  Signals must be blocked by the
  * caller.  0, or -errno: the records then stay in the spool for `pfw repair`.
  */
