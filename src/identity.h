@@ -22,9 +22,9 @@ struct pfw_identity {
 	char exe[PFW_PATH_MAX];
 	char cwd[PFW_PATH_MAX];
 	char cmd[512];
-	char base[1024];     /* absolute, words not expanded */
-	uint64_t base_hash;  /* of the base as given: a child that has the same is of the same run */
-	bool child;	     /* a traced ancestor of the same rank and base exists */
+	char base[1024];    /* absolute, words not expanded */
+	uint64_t base_hash; /* of the base as given: a child that has the same is of the same run */
+	bool child;	    /* a traced ancestor of the same rank and base exists */
 };
 
 /*

@@ -58,7 +58,6 @@ static inline long pfw_syscall6(long number, long a, long b, long c, long d, lon
 #endif
 }
 
-
 static inline int pfw_os_openat(int dirfd, const char *path, int flags, mode_t mode)
 {
 	return (int)pfw_syscall6(SYS_openat, dirfd, (long)path, flags | O_CLOEXEC, mode, 0, 0);

@@ -31,21 +31,21 @@ extern char **environ;
 #endif
 
 /* name: jmp *slot.  resolve_name, where the slot leads first: say which slot, then resolve. */
-#define CALL_ROW(name)                                                                            \
-	extern char resolve_##name[] __asm__("pfw_resolve_" #name)                                \
-		__attribute__((visibility("hidden")));                                            \
-	__attribute__((visibility("hidden"), used)) void *_Atomic slot_##name __asm__(            \
-		"pfw_slot_" #name) = resolve_##name;                                              \
-	__asm__(".pushsection .text\n"                                                            \
-		".globl " #name "\n"                                                              \
-		".type " #name ", @function\n" #name ":\n"                                        \
-		"	endbr64\n"                                                                     \
-		"	jmp *pfw_slot_" #name "(%rip)\n"                                               \
-		".size " #name ", . - " #name "\n"                                                \
-		"pfw_resolve_" #name ":\n"                                                        \
-		"	endbr64\n"                                                                     \
-		"	leaq pfw_slot_" #name "(%rip), %r11\n"                                         \
-		"	jmp pfw_resolve_and_go\n"                                                      \
+#define CALL_ROW(name)                                                                 \
+	extern char resolve_##name[] __asm__("pfw_resolve_" #name)                     \
+		__attribute__((visibility("hidden")));                                 \
+	__attribute__((visibility("hidden"), used)) void *_Atomic slot_##name __asm__( \
+		"pfw_slot_" #name) = resolve_##name;                                   \
+	__asm__(".pushsection .text\n"                                                 \
+		".globl " #name "\n"                                                   \
+		".type " #name ", @function\n" #name ":\n"                             \
+		"	endbr64\n"                                                           \
+		"	jmp *pfw_slot_" #name "(%rip)\n"                               \
+		".size " #name ", . - " #name "\n"                                     \
+		"pfw_resolve_" #name ":\n"                                             \
+		"	endbr64\n"                                                           \
+		"	leaq pfw_slot_" #name "(%rip), %r11\n"                         \
+		"	jmp pfw_resolve_and_go\n"                                            \
 		".popsection\n");
 #define CALL_FD(category, ret, name, ...) CALL_ROW(name)
 #define CALL_PATH(category, ret, name, ...) CALL_ROW(name)
@@ -98,15 +98,15 @@ static long absent(void);
 #define absent_pfw_stats absent_stats
 #define absent_pfw_version absent
 
-#define X(name)                                                                                   \
-	__attribute__((visibility("hidden"), used)) void *_Atomic slot_##name __asm__(            \
-		"pfw_slot_" #name) = (void *)absent_##name;                                       \
-	__asm__(".pushsection .text\n"                                                            \
-		".globl " #name "\n"                                                              \
-		".type " #name ", @function\n" #name ":\n"                                        \
-		"	endbr64\n"                                                                     \
-		"	jmp *pfw_slot_" #name "(%rip)\n"                                               \
-		".size " #name ", . - " #name "\n"                                                \
+#define X(name)                                                                        \
+	__attribute__((visibility("hidden"), used)) void *_Atomic slot_##name __asm__( \
+		"pfw_slot_" #name) = (void *)absent_##name;                            \
+	__asm__(".pushsection .text\n"                                                 \
+		".globl " #name "\n"                                                   \
+		".type " #name ", @function\n" #name ":\n"                             \
+		"	endbr64\n"                                                           \
+		"	jmp *pfw_slot_" #name "(%rip)\n"                               \
+		".size " #name ", . - " #name "\n"                                     \
 		".popsection\n");
 PFW_API_FUNCTIONS(X)
 #undef X
@@ -156,8 +156,8 @@ static void *next_definition(size_t call)
 }
 
 /* Called before our constructor has run, by other libraries' constructors. */
-__attribute__((visibility("hidden"), used)) void *resolve_slot(void *_Atomic *slot) __asm__(
-	"pfw_resolve_slot");
+__attribute__((visibility("hidden"), used)) void *
+resolve_slot(void *_Atomic *slot) __asm__("pfw_resolve_slot");
 void *resolve_slot(void *_Atomic *slot)
 {
 	int error = errno;
@@ -213,8 +213,8 @@ static void *open_recorder(void)
 
 	if (library)
 		return library;
-	if (!dladdr((void *)open_recorder, &here) || strlen(here.dli_fname) + sizeof(SONAME) >
-							      sizeof(path))
+	if (!dladdr((void *)open_recorder, &here) ||
+	    strlen(here.dli_fname) + sizeof(SONAME) > sizeof(path))
 		return NULL;
 	strcpy(path, here.dli_fname);
 	slash = strrchr(path, '/');

@@ -12,29 +12,29 @@
 #include <stdint.h>
 
 /* The functions of pfw.h, in the order of their slots. */
-#define PFW_API_FUNCTIONS(X)                                                                      \
-	X(pfw_start)                                                                              \
-	X(pfw_stop)                                                                               \
-	X(pfw_flush)                                                                              \
-	X(pfw_set_rank)                                                                           \
-	X(pfw_span_begin)                                                                         \
-	X(pfw_span_end)                                                                           \
-	X(pfw_span_arg_int)                                                                       \
-	X(pfw_span_arg_double)                                                                    \
-	X(pfw_span_arg_str)                                                                       \
-	X(pfw_span_current)                                                                       \
-	X(pfw_event)                                                                              \
-	X(pfw_instant)                                                                            \
-	X(pfw_counter)                                                                            \
-	X(pfw_compute_event)                                                                      \
-	X(pfw_stats)                                                                              \
+#define PFW_API_FUNCTIONS(X)   \
+	X(pfw_start)           \
+	X(pfw_stop)            \
+	X(pfw_flush)           \
+	X(pfw_set_rank)        \
+	X(pfw_span_begin)      \
+	X(pfw_span_end)        \
+	X(pfw_span_arg_int)    \
+	X(pfw_span_arg_double) \
+	X(pfw_span_arg_str)    \
+	X(pfw_span_current)    \
+	X(pfw_event)           \
+	X(pfw_instant)         \
+	X(pfw_counter)         \
+	X(pfw_compute_event)   \
+	X(pfw_stats)           \
 	X(pfw_version)
 
 enum pfw_api_slot {
 #define X(name) PFW_SLOT_##name,
 	PFW_API_FUNCTIONS(X)
 #undef X
-	PFW_API_SLOTS
+		PFW_API_SLOTS
 };
 
 /* What the preload object hands over. */

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define PFW_SLOT_BYTES 64
-#define PFW_RECORD_VALUES 4	/* values held in the first slot */
+#define PFW_RECORD_VALUES 4	 /* values held in the first slot */
 #define PFW_RECORD_SLOTS_MAX 255 /* so a record is at most 16,320 bytes */
 /* pfw_record.template of slots that only fill a ring's end: a record never wraps. */
 #define PFW_TEMPLATE_PADDING 0xffffu
@@ -30,10 +30,10 @@ enum pfw_type {
 	PFW_TYPE_F64,	 /* the bits of a double; NaN and infinities become null */
 	PFW_TYPE_BOOL,	 /* false | true */
 	PFW_TYPE_STRING, /* value = length; bytes in the tail, any bytes: escaped on output */
-	PFW_TYPE_JSON,	 /* the same, JSON text as it is; written as a string where it is not JSON */
-	PFW_TYPE_REF,	 /* value = a string of the spool (spool.h) */
-	PFW_TYPE_DIM3,	 /* x in the low 31 bits, then y in 16, then z in 16: [x,y,z] */
-	PFW_TYPE_KIND,	 /* enum pfw_kind: written as its name, see PFW_KINDS */
+	PFW_TYPE_JSON, /* the same, JSON text as it is; written as a string where it is not JSON */
+	PFW_TYPE_REF,  /* value = a string of the spool (spool.h) */
+	PFW_TYPE_DIM3, /* x in the low 31 bits, then y in 16, then z in 16: [x,y,z] */
+	PFW_TYPE_KIND, /* enum pfw_kind: written as its name, see PFW_KINDS */
 	PFW_TYPE_COUNT
 };
 
@@ -52,14 +52,14 @@ enum pfw_shape {
 
 /* pfw_record.flags */
 enum pfw_record_flags {
-	PFW_RECORD_NAME_INLINE = 1,  /* CALL: `file` is the length of the name, in the tail */
-	PFW_RECORD_EPOCH_NS = 2,     /* t0 is ns since the epoch and dur ns, not clock ticks */
-	PFW_RECORD_NO_RET = 4,	     /* CALL: the call had not returned (exec, _exit): no ret */
-	PFW_RECORD_INSTANT = 8,	     /* ph "i", no dur */
-	PFW_RECORD_COUNTER = 16,     /* ph "C", no dur */
-	PFW_RECORD_WARMUP = 32,	     /* phase "warmup" */
-	PFW_RECORD_ACTIVE = 64,	     /* phase "active"; neither: no phase key */
-	PFW_RECORD_NO_FD = 128,	     /* CALL: the template's fd field does not apply: left out */
+	PFW_RECORD_NAME_INLINE = 1, /* CALL: `file` is the length of the name, in the tail */
+	PFW_RECORD_EPOCH_NS = 2,    /* t0 is ns since the epoch and dur ns, not clock ticks */
+	PFW_RECORD_NO_RET = 4,	    /* CALL: the call had not returned (exec, _exit): no ret */
+	PFW_RECORD_INSTANT = 8,	    /* ph "i", no dur */
+	PFW_RECORD_COUNTER = 16,    /* ph "C", no dur */
+	PFW_RECORD_WARMUP = 32,	    /* phase "warmup" */
+	PFW_RECORD_ACTIVE = 64,	    /* phase "active"; neither: no phase key */
+	PFW_RECORD_NO_FD = 128,	    /* CALL: the template's fd field does not apply: left out */
 };
 
 struct pfw_record {
@@ -85,10 +85,10 @@ _Static_assert(sizeof(struct pfw_record) == PFW_SLOT_BYTES, "a record is one slo
 #define PFW_API_VALUES 4
 
 struct pfw_arg {
-	uint16_t key_bytes;	/* the key stands behind this struct */
-	uint8_t type;		/* enum pfw_type: I64 U64 F64 BOOL STRING JSON */
+	uint16_t key_bytes; /* the key stands behind this struct */
+	uint8_t type;	    /* enum pfw_type: I64 U64 F64 BOOL STRING JSON */
 	uint8_t unused;
-	uint32_t value_bytes;	/* STRING, JSON: their bytes stand behind the key; else 8: the value */
+	uint32_t value_bytes; /* STRING, JSON: their bytes stand behind the key; else 8: the value */
 };
 
 /*
@@ -100,63 +100,63 @@ struct pfw_arg {
 #define PFW_PP_HEAD 3
 
 /* The keys of a PP event's args: X(member and JSON key, type).  A key's place is its bit. */
-#define PFW_PP_FIELDS(X)               \
-	X(kind, KIND)                  \
-	X(device, I64)                 \
-	X(device_index, I64)           \
-	X(context, U64)                \
-	X(stream, U64)                 \
-	X(correlation, U64)            \
-	X(external_id, U64)            \
-	X(span, U64)                   \
-	X(step, I64)                   \
-	X(grid, DIM3)                  \
-	X(block, DIM3)                 \
-	X(registers, U64)              \
-	X(static_smem, U64)            \
-	X(dynamic_smem, U64)           \
-	X(local_mem, U64)              \
-	X(occupancy, F64)              \
-	X(priority, I64)               \
-	X(queued, U64)                 \
-	X(channel, U64)                \
-	X(graph, U64)                  \
-	X(graph_node, U64)             \
-	X(cbid, U64)                   \
-	X(bytes, I64)                  \
-	X(copy_kind, STRING)           \
-	X(src_kind, STRING)            \
-	X(dst_kind, STRING)            \
-	X(src_device, I64)             \
-	X(dst_device, I64)             \
-	X(gbps, F64)                   \
-	X(wait_on_stream, U64)         \
-	X(wait_on_event, U64)          \
-	X(cpu_memory, I64)             \
-	X(device_memory_usage, I64)    \
-	X(is_remote, I64)              \
-	X(input_size, I64)             \
-	X(input_shapes, JSON)          \
-	X(dtypes, JSON)                \
-	X(strides, JSON)               \
-	X(flops, U64)                  \
-	X(sequence, I64)               \
-	X(fwd_tid, U64)                \
-	X(module, STRING)              \
-	X(python_id, U64)              \
-	X(parent, U64)                 \
-	X(total_cpu_percent, F64)      \
-	X(total_device_percent, F64)   \
-	X(stack, JSON)                 \
-	X(addr, U64)                   \
-	X(total_allocated, I64)        \
+#define PFW_PP_FIELDS(X)             \
+	X(kind, KIND)                \
+	X(device, I64)               \
+	X(device_index, I64)         \
+	X(context, U64)              \
+	X(stream, U64)               \
+	X(correlation, U64)          \
+	X(external_id, U64)          \
+	X(span, U64)                 \
+	X(step, I64)                 \
+	X(grid, DIM3)                \
+	X(block, DIM3)               \
+	X(registers, U64)            \
+	X(static_smem, U64)          \
+	X(dynamic_smem, U64)         \
+	X(local_mem, U64)            \
+	X(occupancy, F64)            \
+	X(priority, I64)             \
+	X(queued, U64)               \
+	X(channel, U64)              \
+	X(graph, U64)                \
+	X(graph_node, U64)           \
+	X(cbid, U64)                 \
+	X(bytes, I64)                \
+	X(copy_kind, STRING)         \
+	X(src_kind, STRING)          \
+	X(dst_kind, STRING)          \
+	X(src_device, I64)           \
+	X(dst_device, I64)           \
+	X(gbps, F64)                 \
+	X(wait_on_stream, U64)       \
+	X(wait_on_event, U64)        \
+	X(cpu_memory, I64)           \
+	X(device_memory_usage, I64)  \
+	X(is_remote, I64)            \
+	X(input_size, I64)           \
+	X(input_shapes, JSON)        \
+	X(dtypes, JSON)              \
+	X(strides, JSON)             \
+	X(flops, U64)                \
+	X(sequence, I64)             \
+	X(fwd_tid, U64)              \
+	X(module, STRING)            \
+	X(python_id, U64)            \
+	X(parent, U64)               \
+	X(total_cpu_percent, F64)    \
+	X(total_device_percent, F64) \
+	X(stack, JSON)               \
+	X(addr, U64)                 \
+	X(total_allocated, I64)      \
 	X(total_reserved, I64)
 
 enum pfw_pp_bit {
 #define X(name, type) PFW_PP_BIT_##name,
 	PFW_PP_FIELDS(X)
 #undef X
-	PFW_PP_BITS
+		PFW_PP_BITS
 };
 _Static_assert(PFW_PP_BITS <= 64, "the mask is one word");
 

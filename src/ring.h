@@ -32,8 +32,8 @@ struct pfw_ring {
 	_Atomic uint32_t state; /* enum pfw_ring_state */
 	uint32_t index;
 	_Atomic int32_t tid;
-	uint64_t spans; /* the next owner's span ids go on from here */
-	struct pfw_ring *next;	/* registry; set before the ring is published */
+	uint64_t spans;	       /* the next owner's span ids go on from here */
+	struct pfw_ring *next; /* registry; set before the ring is published */
 	/* The writer's own. */
 	struct pfw_ring_chunk *drain;	 /* the stretch being emptied */
 	struct pfw_ring_chunk *upcoming; /* offered as spare, not yet being emptied */
@@ -42,7 +42,7 @@ struct pfw_ring {
 	uint64_t drained;		 /* read up to here, in `drain`; not yet freed */
 	uint64_t torn_at;		 /* 1 + position of an uncommitted slot seen last time */
 	uint64_t torn_since_ns;
-	uint32_t torn_run;  /* uncommitted slots passed over just before `drained` */
+	uint32_t torn_run; /* uncommitted slots passed over just before `drained` */
 	int32_t named_tid; /* the tid whose thread_name line is written */
 };
 

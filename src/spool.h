@@ -51,15 +51,17 @@ struct pfw_slot {
 
 /* Why records were not kept: an index of pfw_spool_header.lost. */
 enum pfw_lost_reason {
-	PFW_LOST_FULL,	     /* ring full and PFW_ON_FULL=drop, or nobody can drain it */
-	PFW_LOST_NO_MEMORY,  /* no ring could be had for a thread */
-	PFW_LOST_NO_WRITER,  /* the writer thread could not be started */
-	PFW_LOST_TOO_LONG,   /* a record of more than PFW_RECORD_SLOTS_MAX slots */
-	PFW_LOST_TORN,	     /* reserved and never committed (a handler jumped out of a probe) */
-	PFW_LOST_WRITE,	     /* the trace could not be written and the rings were full */
+	PFW_LOST_FULL,	    /* ring full and PFW_ON_FULL=drop, or nobody can drain it */
+	PFW_LOST_NO_MEMORY, /* no ring could be had for a thread */
+	PFW_LOST_NO_WRITER, /* the writer thread could not be started */
+	PFW_LOST_TOO_LONG,  /* a record of more than PFW_RECORD_SLOTS_MAX slots */
+	PFW_LOST_TORN,	    /* reserved and never committed (a handler jumped out of a probe) */
+	PFW_LOST_WRITE,	    /* the trace could not be written and the rings were full */
 	PFW_LOST_REASONS
 };
+/* clang-format off */
 #define PFW_LOST_NAMES { "full", "no_memory", "no_writer", "too_long", "torn", "write_error" }
+/* clang-format on */
 
 /* Why an open or a path call was left out: an index of pfw_spool_header.excluded. */
 enum pfw_excluded_reason {
@@ -70,7 +72,9 @@ enum pfw_excluded_reason {
 	PFW_EXCLUDED_TRACE,    /* the trace itself */
 	PFW_EXCLUDED_REASONS
 };
+/* clang-format off */
 #define PFW_EXCLUDED_NAMES { "data_dir", "system", "python", "library", "trace" }
+/* clang-format on */
 
 enum pfw_spool_state {
 	PFW_SPOOL_LIVE,
@@ -89,7 +93,7 @@ struct pfw_spool_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t header_bytes;
-	_Atomic uint64_t end; /* bytes of the spool in use: where the next chunk goes */
+	_Atomic uint64_t end;	/* bytes of the spool in use: where the next chunk goes */
 	_Atomic uint32_t state; /* enum pfw_spool_state */
 	int32_t pid;
 	uint64_t start_time; /* clock ticks since boot, /proc/PID/stat */
@@ -117,8 +121,8 @@ struct pfw_spool_header {
 	_Atomic uint32_t reported; /* bit n: lost[n] up to now is in the trace */
 	uint32_t template_count;
 	uint64_t base_hash; /* of the base name in force: children of one run share it */
-	char cmd[512]; /* the command line, cut to this; any bytes */
-	char base[1024]; /* the base name in force, absolute, words expanded; "" = too long */
+	char cmd[512];	    /* the command line, cut to this; any bytes */
+	char base[1024];    /* the base name in force, absolute, words expanded; "" = too long */
 };
 _Static_assert(sizeof(struct pfw_spool_header) <= PFW_PAGE_BYTES, "one control page");
 
@@ -154,9 +158,9 @@ struct pfw_key {
 };
 
 struct pfw_template {
-	char name[24]; /* the line's name (canonical: open64 is "open"); "" for API and PP */
+	char name[24];	  /* the line's name (canonical: open64 is "open"); "" for API and PP */
 	char category[8]; /* POSIX | STDIO | PP | "" */
-	uint8_t shape; /* enum pfw_shape */
+	uint8_t shape;	  /* enum pfw_shape */
 	uint8_t field_count;
 	/* Indices into keys[].  CALL: the fields behind ret, in order; ret itself is not listed. */
 	uint8_t field[PFW_TEMPLATE_FIELDS];
@@ -214,16 +218,16 @@ static inline uint32_t pfw_string_ref(uint32_t generation, uint32_t granule)
 #define PFW_RING_CLOSED (1ull << 63) /* in head: the producer has moved to the next stretch */
 
 struct pfw_ring_chunk {
-	struct pfw_chunk chunk; /* index = ring number */
-	uint64_t order;		/* of this stretch within its ring */
-	uint32_t capacity;	/* slots, a power of two */
-	_Atomic int32_t tid;	/* whose records: 0 = free */
-	char comm[16];		/* the thread's name when it got the ring */
-	uint64_t saved_tail[2]; /* freed up to here, by the slot of the same parity */
+	struct pfw_chunk chunk;	 /* index = ring number */
+	uint64_t order;		 /* of this stretch within its ring */
+	uint32_t capacity;	 /* slots, a power of two */
+	_Atomic int32_t tid;	 /* whose records: 0 = free */
+	char comm[16];		 /* the thread's name when it got the ring */
+	uint64_t saved_tail[2];	 /* freed up to here, by the slot of the same parity */
 	_Atomic uint32_t in_use; /* 0: stretch is on the free list, nothing in it counts */
-	alignas(128) _Atomic uint64_t head; /* reserved up to here; producer only */
-	uint64_t tail_seen;		    /* the producer's last look at tail */
-	alignas(128) _Atomic uint64_t tail; /* free up to here; writer only */
+	alignas(128) _Atomic uint64_t head;	  /* reserved up to here; producer only */
+	uint64_t tail_seen;			  /* the producer's last look at tail */
+	alignas(128) _Atomic uint64_t tail;	  /* free up to here; writer only */
 	alignas(128) _Atomic uint64_t full_waits; /* times the producer found it full */
 };
 _Static_assert(sizeof(struct pfw_ring_chunk) <= PFW_PAGE_BYTES, "head of a stretch is one page");

@@ -109,7 +109,8 @@ static int set_aside(const char *path)
 	int error = -EEXIST;
 
 	for (unsigned n = 1; n < 100 && error == -EEXIST; n++) {
-		put_number(put(name, name + sizeof(name), path), name + sizeof(name), ".", n)[0] = 0;
+		put_number(put(name, name + sizeof(name), path), name + sizeof(name), ".", n)[0] =
+			0;
 		error = pfw_os_rename_noreplace(path, name);
 	}
 	return error;
@@ -139,7 +140,8 @@ static int make_in(struct pfw_spool *spool, const char *dir, uint32_t uid, int32
 		   uint64_t start_time)
 {
 	void *mapped = NULL;
-	int fd, result = pfw_spool_path(spool->path, sizeof(spool->path), dir, uid, pid, start_time);
+	int fd, result =
+			pfw_spool_path(spool->path, sizeof(spool->path), dir, uid, pid, start_time);
 
 	if (result)
 		return result;

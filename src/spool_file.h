@@ -14,7 +14,7 @@ struct pfw_spool {
 	struct pfw_spool_header *header; /* mapped; NULL = none */
 	uint64_t limit;			 /* bytes it may grow to */
 	bool heap; /* no directory would have it: in memory, and gone with the process */
-	char path[PFW_SPOOL_PATH_MAX];	 /* "" while heap */
+	char path[PFW_SPOOL_PATH_MAX]; /* "" while heap */
 };
 
 /* Where spools may be, in order of preference, ended by NULL: PFW_SPOOL_DIR alone where it is set,

@@ -44,8 +44,8 @@ static struct pfw_string *cell_of(uint32_t ref)
 	uint32_t granule = ref & 0xffffu;
 	struct pfw_string *cell;
 
-	if (!ref || granule / GRANULES >=
-			    atomic_load_explicit(&strings.segments, memory_order_acquire))
+	if (!ref ||
+	    granule / GRANULES >= atomic_load_explicit(&strings.segments, memory_order_acquire))
 		return NULL;
 	cell = cell_at(granule);
 	if (atomic_load_explicit(&cell->generation, memory_order_acquire) != ref >> 16)
@@ -95,8 +95,7 @@ static struct pfw_string *pop_free(unsigned class, uint32_t *granule)
 		cell = cell_at(*granule);
 	} while (!atomic_compare_exchange_weak_explicit(
 		&strings.free[class], &top,
-		((top >> 32) + 1) << 32 |
-			__atomic_load_n(&cell->next, __ATOMIC_RELAXED),
+		((top >> 32) + 1) << 32 | __atomic_load_n(&cell->next, __ATOMIC_RELAXED),
 		memory_order_acq_rel, memory_order_acquire));
 	return cell;
 }
@@ -128,9 +127,8 @@ static struct pfw_string *carve(unsigned class, uint32_t *granule)
 			at = (at / GRANULES + 1) * GRANULES + FIRST_GRANULE;
 		if (at + want > have * GRANULES)
 			return NULL;
-	} while (!atomic_compare_exchange_weak_explicit(&strings.bump, &used, at + want,
-							memory_order_relaxed,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&strings.bump, &used, at + want, memory_order_relaxed, memory_order_relaxed));
 	*granule = at;
 	cell_at(at)->granules = (uint16_t)want;
 	return cell_at(at);
@@ -198,9 +196,8 @@ bool pfw_string_hold(uint32_t ref)
 	do {
 		if (!users)
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(&cell->users, &users, users + 1,
-							memory_order_acq_rel,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&cell->users, &users, users + 1, memory_order_acq_rel, memory_order_relaxed));
 	/* It may have been given back and made anew between the look and the hold. */
 	if (atomic_load_explicit(&cell->generation, memory_order_acquire) == ref >> 16)
 		return true;
@@ -266,16 +263,15 @@ uint32_t pfw_string_intern(const char *text, size_t bytes)
 		uint32_t ref = atomic_load_explicit(slot, memory_order_acquire), found;
 
 		if (!ref) {
-			if (!made && atomic_load_explicit(&strings.names, memory_order_relaxed) >=
-					     NAMES_MAX)
+			if (!made &&
+			    atomic_load_explicit(&strings.names, memory_order_relaxed) >= NAMES_MAX)
 				return 0;
 			if (!made)
 				made = pfw_string_create(NULL, 0, text, bytes);
 			if (!made)
 				return 0;
-			if (atomic_compare_exchange_strong_explicit(slot, &ref, made,
-								    memory_order_acq_rel,
-								    memory_order_acquire)) {
+			if (atomic_compare_exchange_strong_explicit(
+				    slot, &ref, made, memory_order_acq_rel, memory_order_acquire)) {
 				atomic_fetch_add_explicit(&strings.names, 1, memory_order_relaxed);
 				return made;
 			}

@@ -36,10 +36,10 @@ extern "C" {
 
 /* What pfw_start() may be told; zero means "as the variable says". */
 struct pfw_options {
-	size_t bytes;		/* sizeof(struct pfw_options): lets later versions add members */
-	const char *log_file;	/* base name of the trace, as DFTRACER_LOG_FILE */
-	const char *data_dir;	/* as DFTRACER_DATA_DIR */
-	int compression;	/* 0: as the variable says; 1: on; -1: off */
+	size_t bytes;	      /* sizeof(struct pfw_options): lets later versions add members */
+	const char *log_file; /* base name of the trace, as DFTRACER_LOG_FILE */
+	const char *data_dir; /* as DFTRACER_DATA_DIR */
+	int compression;      /* 0: as the variable says; 1: on; -1: off */
 };
 
 /*
@@ -110,29 +110,30 @@ PFW_API int pfw_counter(const char *name, const char *series, double value);
 
 /* ---- compute events ---- */
 
-#define PFW_KINDS(X)                                                                              \
-	X(CPU_OP, "cpu_op")                                                                       \
-	X(KERNEL, "kernel")                                                                       \
-	X(MEMCPY, "memcpy")                                                                       \
-	X(MEMSET, "memset")                                                                       \
-	X(RUNTIME, "runtime")                                                                     \
-	X(DRIVER, "driver")                                                                       \
-	X(SYNC, "sync")                                                                           \
-	X(ANNOTATION, "annotation")                                                               \
-	X(STEP, "step")                                                                           \
-	X(OVERHEAD, "overhead")                                                                   \
+#define PFW_KINDS(X)                \
+	X(CPU_OP, "cpu_op")         \
+	X(KERNEL, "kernel")         \
+	X(MEMCPY, "memcpy")         \
+	X(MEMSET, "memset")         \
+	X(RUNTIME, "runtime")       \
+	X(DRIVER, "driver")         \
+	X(SYNC, "sync")             \
+	X(ANNOTATION, "annotation") \
+	X(STEP, "step")             \
+	X(OVERHEAD, "overhead")     \
 	X(MEMORY, "memory")
 
 enum pfw_kind {
 #define X(name, text) PFW_KIND_##name,
 	PFW_KINDS(X)
 #undef X
-	PFW_KIND_COUNT
+		PFW_KIND_COUNT
 };
 
 enum pfw_phase { PFW_PHASE_NONE, PFW_PHASE_WARMUP, PFW_PHASE_ACTIVE };
 
 /* pfw_compute.fields: which of the members hold a value; one bit each, PFW_HAS_x for member x. */
+/* clang-format off */
 #define PFW_COMPUTE_FIELDS(X)                                                                     \
 	X(kind) X(device) X(device_index) X(context) X(stream) X(correlation) X(external_id)      \
 	X(span) X(step) X(grid) X(block) X(registers) X(static_smem) X(dynamic_smem) X(local_mem) \
@@ -142,64 +143,65 @@ enum pfw_phase { PFW_PHASE_NONE, PFW_PHASE_WARMUP, PFW_PHASE_ACTIVE };
 	X(input_size) X(input_shapes) X(dtypes) X(strides) X(flops) X(sequence) X(fwd_tid)        \
 	X(module) X(python_id) X(parent) X(total_cpu_percent) X(total_device_percent) X(stack)    \
 	X(addr) X(total_allocated) X(total_reserved)
+/* clang-format on */
 
 enum pfw_compute_bit {
 #define X(name) PFW_COMPUTE_BIT_##name,
 	PFW_COMPUTE_FIELDS(X)
 #undef X
-	PFW_COMPUTE_BITS
+		PFW_COMPUTE_BITS
 };
 #define PFW_HAS(member) (1ull << PFW_COMPUTE_BIT_##member)
 
 /* A compute event, cat PP.  Members without their bit in `fields` are not read and not written. */
 struct pfw_compute {
-	size_t struct_bytes;	/* sizeof(struct pfw_compute) */
-	uint64_t fields;	/* PFW_HAS(stream) | PFW_HAS(grid) | … */
-	const char *name;	/* required: "aten::linear", a kernel's demangled name */
-	uint64_t ts_ns;		/* start, ns since the epoch */
+	size_t struct_bytes; /* sizeof(struct pfw_compute) */
+	uint64_t fields;     /* PFW_HAS(stream) | PFW_HAS(grid) | … */
+	const char *name;    /* required: "aten::linear", a kernel's demangled name */
+	uint64_t ts_ns;	     /* start, ns since the epoch */
 	uint64_t dur_ns;
-	uint64_t tid;		/* 0: the lane of (device_index, context, stream) where those are
+	uint64_t tid; /* 0: the lane of (device_index, context, stream) where those are
 				 * there, else the calling thread */
 	enum pfw_phase phase;
 	enum pfw_kind kind;
-	int32_t device;		/* torch's DeviceType: 0 CPU, 1 CUDA */
-	int32_t device_index;	/* -1 on the CPU */
+	int32_t device;	      /* torch's DeviceType: 0 CPU, 1 CUDA */
+	int32_t device_index; /* -1 on the CPU */
 	uint32_t context;
 	uint32_t stream;
-	uint64_t correlation;	/* joins a launch and its kernel */
+	uint64_t correlation; /* joins a launch and its kernel */
 	uint64_t external_id;
-	uint64_t span;		/* span_id of the API span that launched it */
+	uint64_t span; /* span_id of the API span that launched it */
 	int64_t step;
-	uint32_t grid[3];	/* blocks; x < 2^31, y and z < 2^16 */
-	uint32_t block[3];	/* threads */
-	uint32_t registers;	/* a thread */
+	uint32_t grid[3];			       /* blocks; x < 2^31, y and z < 2^16 */
+	uint32_t block[3];			       /* threads */
+	uint32_t registers;			       /* a thread */
 	uint64_t static_smem, dynamic_smem, local_mem; /* bytes */
-	double occupancy;	/* 0..1 */
+	double occupancy;			       /* 0..1 */
 	int32_t priority;
-	uint64_t queued;	/* ns between queueing and start */
+	uint64_t queued; /* ns between queueing and start */
 	uint32_t channel;
 	uint64_t graph, graph_node;
-	uint32_t cbid;		/* CUPTI's number of the API function */
+	uint32_t cbid; /* CUPTI's number of the API function */
 	int64_t bytes;
-	const char *copy_kind;	/* "HtoD" */
-	const char *src_kind;	/* "pageable", "pinned", "device", … */
+	const char *copy_kind; /* "HtoD" */
+	const char *src_kind;  /* "pageable", "pinned", "device", … */
 	const char *dst_kind;
 	int32_t src_device, dst_device;
 	double gbps;
 	uint64_t wait_on_stream, wait_on_event;
 	int64_t cpu_memory, device_memory_usage; /* bytes, may be negative */
 	int64_t is_remote;
-	int64_t input_size;	/* number of input dimensions, as DFTracer's key */
+	int64_t input_size;	  /* number of input dimensions, as DFTracer's key */
 	const char *input_shapes; /* JSON: [[8,16],[16]] */
-	const char *dtypes;	/* JSON: ["float","float"] */
-	const char *strides;	/* JSON */
+	const char *dtypes;	  /* JSON: ["float","float"] */
+	const char *strides;	  /* JSON */
 	uint64_t flops;
-	int64_t sequence;	/* torch's sequence number: joins forward and backward */
+	int64_t sequence; /* torch's sequence number: joins forward and backward */
 	uint64_t fwd_tid;
 	const char *module;
 	uint64_t python_id, parent;
 	double total_cpu_percent, total_device_percent;
-	const char *stack;	/* JSON: an array of frames, innermost first */
+	const char *stack; /* JSON: an array of frames, innermost first */
 	uint64_t addr;
 	int64_t total_allocated, total_reserved; /* bytes */
 };
@@ -214,14 +216,14 @@ PFW_API int pfw_compute_event(const struct pfw_compute *event);
 /* ---- what happened so far ---- */
 
 struct pfw_stats {
-	size_t struct_bytes;	/* sizeof(struct pfw_stats), set by the caller */
-	uint64_t events;	/* lines in the trace that are not metadata */
-	uint64_t lost;		/* events that could not be kept, all reasons */
-	uint64_t waits;		/* times a thread waited for room */
+	size_t struct_bytes; /* sizeof(struct pfw_stats), set by the caller */
+	uint64_t events;     /* lines in the trace that are not metadata */
+	uint64_t lost;	     /* events that could not be kept, all reasons */
+	uint64_t waits;	     /* times a thread waited for room */
 	uint64_t waited_ns;
-	uint64_t trace_bytes;	/* length of the trace */
-	int enabled;		/* recording now */
-	char path[4096];	/* the trace, or "" while there is none */
+	uint64_t trace_bytes; /* length of the trace */
+	int enabled;	      /* recording now */
+	char path[4096];      /* the trace, or "" while there is none */
 };
 
 /* Fill *stats; figures lag the threads by at most PFW_FLUSH_MS.  Return 0 or -EINVAL. */
@@ -279,8 +281,8 @@ static inline struct pfw_span pfw_span_opened(const char *name, const char *cate
 #define PFW_SPAN(name) PFW_SPAN_CAT(name, NULL)
 #define PFW_SPAN_CAT(name, category) PFW_SPAN_AT(name, category, __COUNTER__)
 #define PFW_SPAN_AT(name, category, n) PFW_SPAN_VARIABLE(name, category, n)
-#define PFW_SPAN_VARIABLE(name, category, n)                                                      \
-	struct pfw_span pfw_span_##n __attribute__((cleanup(pfw_span_cleanup), unused)) =         \
+#define PFW_SPAN_VARIABLE(name, category, n)                                              \
+	struct pfw_span pfw_span_##n __attribute__((cleanup(pfw_span_cleanup), unused)) = \
 		pfw_span_opened(name, category)
 #endif
 

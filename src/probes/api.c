@@ -99,7 +99,8 @@ static void put_record(const struct api_record *api)
 {
 	size_t name = api->name_ref ? 0 : name_bytes(api->name);
 	size_t category = api->category_ref ? 0 : name_bytes(api->category);
-	size_t slots = 1 + (name + category + api->args_bytes + PFW_SLOT_BYTES - 1) / PFW_SLOT_BYTES;
+	size_t slots =
+		1 + (name + category + api->args_bytes + PFW_SLOT_BYTES - 1) / PFW_SLOT_BYTES;
 	struct pfw_record *record;
 	uint64_t position;
 	char *out;
@@ -442,8 +443,8 @@ static unsigned gather(const struct pfw_compute *event, uint64_t *value, struct 
 {
 	unsigned count = 0, texts = 0;
 
-#define X(member, type)                                                                           \
-	if (event->fields & PFW_HAS(member))                                                      \
+#define X(member, type)                      \
+	if (event->fields & PFW_HAS(member)) \
 		value[count++] = VALUE_##type(event->member);
 	PFW_PP_FIELDS(X)
 #undef X
@@ -452,7 +453,7 @@ static unsigned gather(const struct pfw_compute *event, uint64_t *value, struct 
 }
 
 /* pfw.h and record.h each list the members: the bits must be the same. */
-#define X(member, type)                                                                           \
+#define X(member, type) \
 	_Static_assert((int)PFW_PP_BIT_##member == (int)PFW_COMPUTE_BIT_##member, #member);
 PFW_PP_FIELDS(X)
 #undef X

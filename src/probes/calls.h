@@ -60,7 +60,6 @@ int __lxstat64(int, const char *, struct stat64 *);
 int __fxstat64(int, int, struct stat64 *);
 int __fxstatat64(int, int, const char *, struct stat64 *, int);
 
-
 enum pfw_call {
 #define CALL_FD(category, ret, name, ...) PFW_CALL_##name,
 #define CALL_PATH(category, ret, name, ...) PFW_CALL_##name,

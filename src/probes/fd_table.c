@@ -34,8 +34,8 @@ static _Atomic uint64_t *entry_at(int fd)
 		return NULL;
 	page = atomic_load_explicit(&pfw_fd_pages[n >> PFW_FD_PAGE_BITS], memory_order_acquire);
 	if (!page) {
-		page = pfw_os_mmap(PAGE_BYTES, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		page = pfw_os_mmap(PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				   -1, 0);
 		if (!page)
 			return NULL;
 		if (!atomic_compare_exchange_strong_explicit(&pfw_fd_pages[n >> PFW_FD_PAGE_BITS],

@@ -16,9 +16,9 @@
 
 enum pfw_fd_state {
 	PFW_FD_UNKNOWN,
-	PFW_FD_TRACED,	 /* the low word is its name, 0 = has none (pipe, socket) */
+	PFW_FD_TRACED, /* the low word is its name, 0 = has none (pipe, socket) */
 	PFW_FD_UNTRACED,
-	PFW_FD_CLOSING,	 /* close() has forgotten it and not yet returned: resolve, do not store */
+	PFW_FD_CLOSING, /* close() has forgotten it and not yet returned: resolve, do not store */
 };
 
 #define PFW_FD_PAGE_BITS 10
@@ -36,9 +36,8 @@ static inline uint64_t pfw_fd_load(int fd)
 {
 	if (PFW_UNLIKELY((unsigned)fd >= PFW_FD_PAGES * PFW_FD_PAGE))
 		return 0;
-	_Atomic uint64_t *page =
-		atomic_load_explicit(&pfw_fd_pages[(unsigned)fd >> PFW_FD_PAGE_BITS],
-				     memory_order_acquire);
+	_Atomic uint64_t *page = atomic_load_explicit(
+		&pfw_fd_pages[(unsigned)fd >> PFW_FD_PAGE_BITS], memory_order_acquire);
 	if (PFW_UNLIKELY(!page))
 		return 0;
 	return atomic_load_explicit(&page[(unsigned)fd & (PFW_FD_PAGE - 1)], memory_order_acquire);

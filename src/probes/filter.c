@@ -19,18 +19,18 @@ struct prefix {
 };
 
 static struct {
-	bool all;	      /* DFTRACER_DATA_DIR=all */
-	bool listed;	      /* a list: only what begins with one of the prefixes */
+	bool all;    /* DFTRACER_DATA_DIR=all */
+	bool listed; /* a list: only what begins with one of the prefixes */
 	struct prefix prefix[PREFIXES_MAX];
 	unsigned count;
-	char kept[8192];      /* what the prefixes point into */
+	char kept[8192]; /* what the prefixes point into */
 	size_t used;
-	char trace[OWN_MAX];  /* the trace, without its suffix */
+	char trace[OWN_MAX]; /* the trace, without its suffix */
 	size_t trace_bytes;
 	_Atomic uint64_t *counters;
 } filter;
 
-static const char *const system_dirs[] = { "/proc", "/sys",   "/dev",	"/usr",	   "/lib",
+static const char *const system_dirs[] = { "/proc",  "/sys",   "/dev",	  "/usr", "/lib",
 					   "/lib32", "/lib64", "/libx32", "/etc" };
 
 static void add_prefix(const char *text, size_t bytes, enum pfw_excluded_reason reason)
@@ -40,8 +40,8 @@ static void add_prefix(const char *text, size_t bytes, enum pfw_excluded_reason 
 	if (!bytes || filter.count == PREFIXES_MAX || filter.used + bytes > sizeof(filter.kept))
 		return;
 	memcpy(filter.kept + filter.used, text, bytes);
-	filter.prefix[filter.count++] = (struct prefix){ filter.kept + filter.used,
-							 (uint16_t)bytes, (uint8_t)reason };
+	filter.prefix[filter.count++] =
+		(struct prefix){ filter.kept + filter.used, (uint16_t)bytes, (uint8_t)reason };
 	filter.used += bytes;
 }
 

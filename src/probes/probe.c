@@ -59,8 +59,8 @@ static bool alive(void)
 {
 	if (pfw_thread.vfork_child)
 		return false;
-	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed) &&
-	    pfw_probe_host.forked && guard_enter()) {
+	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed) && pfw_probe_host.forked &&
+	    guard_enter()) {
 		int error = errno;
 
 		pfw_probe_host.forked();
@@ -232,7 +232,8 @@ static bool filter_text(const struct pfw_tail *name)
 	if (!name->directory_bytes)
 		return pfw_filter_path(name->text, bytes);
 	if (bytes > sizeof(joined))
-		longer = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		longer = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+				     0);
 	if (bytes > sizeof(joined) && !longer)
 		return true;
 	put_text(longer ? longer : joined, name);
@@ -289,7 +290,8 @@ void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *
 	struct pfw_record *record;
 	char *out;
 
-	if (probe->call == PFW_CALL_NONE || (ending->name && !ending->any_name && !filter_text(ending->name)) ||
+	if (probe->call == PFW_CALL_NONE ||
+	    (ending->name && !ending->any_name && !filter_text(ending->name)) ||
 	    !pfw_probe_ready(&pfw_live->io))
 		return;
 	if (slots > PFW_RECORD_SLOTS_MAX) {
@@ -368,9 +370,8 @@ static size_t directory_of(struct pfw_path_probe *probe, int dirfd)
 	}
 	/* The table's name, where there is one: it is what the fd's own events say. */
 	entry = pfw_fd_load(dirfd);
-	text = pfw_fd_state(entry) == PFW_FD_TRACED
-		       ? pfw_strings_text(pfw_fd_name(entry), &bytes)
-		       : NULL;
+	text = pfw_fd_state(entry) == PFW_FD_TRACED ? pfw_strings_text(pfw_fd_name(entry), &bytes)
+						    : NULL;
 	if (text && bytes < sizeof(probe->cwd)) {
 		memcpy(probe->cwd, text, bytes);
 		return bytes;

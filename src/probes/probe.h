@@ -23,8 +23,8 @@
  * by whatever route", and with born != 0 just "off".
  */
 struct pfw_live {
-	_Atomic uint64_t io;   /* generation of the I/O probes, 0 = off */
-	_Atomic uint64_t api;  /* generation of the API, 0 = off */
+	_Atomic uint64_t io;  /* generation of the I/O probes, 0 = off */
+	_Atomic uint64_t api; /* generation of the API, 0 = off */
 	_Atomic uint64_t born;
 };
 extern struct pfw_live *pfw_live;
@@ -39,13 +39,13 @@ struct pfw_known_name {
 
 /* One thread's state.  initial-exec: a lazily allocated TLS block would call malloc in a probe. */
 struct pfw_thread {
-	uint64_t live;		/* the session generation under which `ring` is ours; 0 = none */
+	uint64_t live; /* the session generation under which `ring` is ours; 0 = none */
 	struct pfw_ring *ring;
-	uint64_t span;		/* innermost open API span, 0 = none */
-	uint64_t spans;		/* how many this thread has begun: makes span ids */
-	void *guard;		/* frame of the slow path at work in this thread, NULL = none */
-	uint32_t vfork_child;	/* this is a vfork child in its parent's memory: touch nothing */
-	uint32_t forking;	/* between fork's prepare and its return: nobody can drain for us */
+	uint64_t span;	      /* innermost open API span, 0 = none */
+	uint64_t spans;	      /* how many this thread has begun: makes span ids */
+	void *guard;	      /* frame of the slow path at work in this thread, NULL = none */
+	uint32_t vfork_child; /* this is a vfork child in its parent's memory: touch nothing */
+	uint32_t forking;     /* between fork's prepare and its return: nobody can drain for us */
 	struct pfw_known_name known[PFW_KNOWN_NAMES];
 };
 /* glibc keeps 1,664 bytes for objects loaded late; other tools want some of them too. */
@@ -79,9 +79,9 @@ extern struct pfw_probe_host pfw_probe_host;
 
 /* A call being traced. */
 struct pfw_probe {
-	uint64_t t0;	/* ticks */
-	uint32_t name;	/* string of the spool, 0 = none */
-	uint16_t call;	/* enum pfw_call: the template */
+	uint64_t t0;   /* ticks */
+	uint32_t name; /* string of the spool, 0 = none */
+	uint16_t call; /* enum pfw_call: the template */
 };
 
 /* Text of a record's tail, in up to two pieces with '/' between (directory, relative path). */
@@ -160,13 +160,13 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 struct pfw_ending {
 	const uint64_t *value;
 	unsigned value_count;
-	const struct pfw_tail *name;	/* inline name, if the filter lets it pass; or NULL */
-	const struct pfw_tail *text;	/* bytes of the STRING fields */
+	const struct pfw_tail *name; /* inline name, if the filter lets it pass; or NULL */
+	const struct pfw_tail *text; /* bytes of the STRING fields */
 	unsigned text_count;
-	int error;			/* errno to record, 0 = the call worked */
-	uint64_t t1;			/* ticks when the call returned; 0 = now */
-	uint8_t flags;			/* enum pfw_record_flags to add */
-	bool any_name;			/* the filter is not asked */
+	int error;     /* errno to record, 0 = the call worked */
+	uint64_t t1;   /* ticks when the call returned; 0 = now */
+	uint8_t flags; /* enum pfw_record_flags to add */
+	bool any_name; /* the filter is not asked */
 };
 void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *ending);
 

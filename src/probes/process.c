@@ -117,20 +117,18 @@ static void record_path(struct pfw_probe *probe, const char *path, const uint64_
 	pfw_probe_end_full(&at.probe, &ending);
 }
 
-#define SPAWN(name)                                                                               \
-	int pfw_wrap_##name(pid_t *pid, const char *path,                                         \
-			    const posix_spawn_file_actions_t *actions,                            \
-			    const posix_spawnattr_t *attr, char *const argv[],                    \
-			    char *const envp[])                                                   \
-	{                                                                                         \
-		struct pfw_probe probe;                                                           \
-		bool traced = pfw_probe_bare(&probe, PFW_CALL_##name);                            \
-		int ret = pfw_real.name(pid, path, actions, attr, argv, envp);                    \
-                                                                                                  \
-		if (traced)                                                                       \
-			record_path(&probe, path, (const uint64_t[]){ (uint64_t)ret }, 1, ret,    \
-				    0);                                                           \
-		return ret;                                                                       \
+#define SPAWN(name)                                                                                \
+	int pfw_wrap_##name(pid_t *pid, const char *path,                                          \
+			    const posix_spawn_file_actions_t *actions,                             \
+			    const posix_spawnattr_t *attr, char *const argv[], char *const envp[]) \
+	{                                                                                          \
+		struct pfw_probe probe;                                                            \
+		bool traced = pfw_probe_bare(&probe, PFW_CALL_##name);                             \
+		int ret = pfw_real.name(pid, path, actions, attr, argv, envp);                     \
+                                                                                                   \
+		if (traced)                                                                        \
+			record_path(&probe, path, (const uint64_t[]){ (uint64_t)ret }, 1, ret, 0); \
+		return ret;                                                                        \
 	}
 SPAWN(posix_spawn)
 SPAWN(posix_spawnp)
@@ -176,22 +174,22 @@ static int exec_failed(bool begun, struct pfw_probe *probe, const char *path, in
 
 	if (begun) {
 		pfw_probe_host.resume();
-		record_path(probe, path, (const uint64_t[]){ (uint64_t)-1, (uint64_t)argc }, 2, error,
-			    0);
+		record_path(probe, path, (const uint64_t[]){ (uint64_t)-1, (uint64_t)argc }, 2,
+			    error, 0);
 	}
 	errno = error;
 	return -1;
 }
 
-#define EXEC(name, params, args, path, argv)                                                      \
-	int pfw_wrap_##name params                                                                \
-	{                                                                                         \
-		struct pfw_probe probe;                                                           \
-		int argc = count_args(argv);                                                      \
-		bool begun = exec_begin(&probe, PFW_CALL_##name, path, argc);                     \
-                                                                                                  \
-		pfw_real.name args;                                                               \
-		return exec_failed(begun, &probe, path, argc);                                    \
+#define EXEC(name, params, args, path, argv)                                  \
+	int pfw_wrap_##name params                                            \
+	{                                                                     \
+		struct pfw_probe probe;                                       \
+		int argc = count_args(argv);                                  \
+		bool begun = exec_begin(&probe, PFW_CALL_##name, path, argc); \
+                                                                              \
+		pfw_real.name args;                                           \
+		return exec_failed(begun, &probe, path, argc);                \
 	}
 EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), path,
      argv)
@@ -200,8 +198,7 @@ EXEC(execvp, (const char *file, char *const argv[]), (file, argv), file, argv)
 EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp), file,
      argv)
 EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), NULL, argv)
-EXEC(execveat,
-     (int dirfd, const char *path, char *const argv[], char *const envp[], int flags),
+EXEC(execveat, (int dirfd, const char *path, char *const argv[], char *const envp[], int flags),
      (dirfd, path, argv, envp, flags), dirfd == AT_FDCWD ? path : NULL, argv)
 #undef EXEC
 
@@ -209,36 +206,36 @@ EXEC(execveat,
  * execl and its kin take their arguments one by one: made into an argv, as libc does itself, and
  * handed to the v-form.  Counted twice over, since the list can be walked only forwards.
  */
-#define EXECL(name, path, with_env, call)                                                         \
-	int pfw_wrap_##name(const char *path, const char *arg, ...)                               \
-	{                                                                                         \
-		struct pfw_probe probe;                                                           \
-		char *const *envp = NULL;                                                         \
-		char **argv;                                                                      \
-		const char *first = arg;                                                          \
-		int argc = 0;                                                                     \
-		bool begun;                                                                       \
-		va_list rest;                                                                     \
-                                                                                                  \
-		/* Declared never to be NULL; programs pass it all the same. */                   \
-		__asm__("" : "+r"(first));                                                        \
-		va_start(rest, arg);                                                              \
-		if (first)                                                                        \
-			for (argc = 1; va_arg(rest, char *); argc++)                              \
-				;                                                                 \
-		va_end(rest);                                                                     \
-		argv = alloca(((size_t)argc + 1) * sizeof(*argv));                                \
-		va_start(rest, arg);                                                              \
-		argv[0] = (char *)(uintptr_t)first;                                               \
-		for (int i = 1; i <= argc; i++)                                                   \
-			argv[i] = va_arg(rest, char *);                                           \
-		if (with_env)                                                                     \
-			envp = va_arg(rest, char *const *);                                       \
-		va_end(rest);                                                                     \
-		(void)envp;                                                                       \
-		begun = exec_begin(&probe, PFW_CALL_##name, path, argc);                          \
-		call;                                                                             \
-		return exec_failed(begun, &probe, path, argc);                                    \
+#define EXECL(name, path, with_env, call)                                       \
+	int pfw_wrap_##name(const char *path, const char *arg, ...)             \
+	{                                                                       \
+		struct pfw_probe probe;                                         \
+		char *const *envp = NULL;                                       \
+		char **argv;                                                    \
+		const char *first = arg;                                        \
+		int argc = 0;                                                   \
+		bool begun;                                                     \
+		va_list rest;                                                   \
+                                                                                \
+		/* Declared never to be NULL; programs pass it all the same. */ \
+		__asm__("" : "+r"(first));                                      \
+		va_start(rest, arg);                                            \
+		if (first)                                                      \
+			for (argc = 1; va_arg(rest, char *); argc++)            \
+				;                                               \
+		va_end(rest);                                                   \
+		argv = alloca(((size_t)argc + 1) * sizeof(*argv));              \
+		va_start(rest, arg);                                            \
+		argv[0] = (char *)(uintptr_t)first;                             \
+		for (int i = 1; i <= argc; i++)                                 \
+			argv[i] = va_arg(rest, char *);                         \
+		if (with_env)                                                   \
+			envp = va_arg(rest, char *const *);                     \
+		va_end(rest);                                                   \
+		(void)envp;                                                     \
+		begun = exec_begin(&probe, PFW_CALL_##name, path, argc);        \
+		call;                                                           \
+		return exec_failed(begun, &probe, path, argc);                  \
 	}
 EXECL(execl, path, false, pfw_real.execv(path, argv))
 EXECL(execlp, file, false, pfw_real.execvp(file, argv))

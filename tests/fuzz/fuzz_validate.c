@@ -98,8 +98,7 @@ static void assert_same_args(const struct pfw_entry *entry, const json_t *object
 	if (!json_is_object(theirs))
 		return;
 	assert(!(entry->wrong & PFW_ENTRY_ARGS));
-	json_object_foreach(theirs, key, value)
-	{
+	json_object_foreach(theirs, key, value) {
 		struct pfw_value ours;
 
 		if (strlen(key) > 100 || strstr(key, "\xef\xbf\xbd"))
