@@ -181,10 +181,11 @@ static void say_events(const struct sums *sums)
 	char ranks[96] = "", running[64] = "";
 	uint64_t processes = count_processes(sums);
 
-	if (sums->world_size > 1)
+	if (sums->world_size > 1 && sums->ranks >= sums->world_size)
+		snprintf(ranks, sizeof(ranks), ", all %" PRIu64 " ranks", sums->world_size);
+	else if (sums->world_size > 1)
 		snprintf(ranks, sizeof(ranks),
-			 " (%" PRIu64 " of %" PRIu64 " ranks finished so far)",
-			 sums->ranks > sums->world_size ? sums->world_size : sums->ranks,
+			 " (%" PRIu64 " of %" PRIu64 " ranks finished so far)", sums->ranks,
 			 sums->world_size);
 	else if (sums->unfinished)
 		snprintf(running, sizeof(running), " (%" PRIu64 " still running, not counted)",
@@ -232,6 +233,9 @@ static void say_where(const struct sums *sums)
 	shown_name(sums, name, sizeof(name));
 	if (count == 1)
 		line(sums, CLI_PLAIN, "%s (%s)", cli_name(name), cli_bytes(sums->bytes));
+	else if (name[0] && name[strlen(name) - 1] == '/')
+		line(sums, CLI_PLAIN, "%s files in %s (%s)", cli_count(count), cli_name(name),
+		     cli_bytes(sums->bytes));
 	else
 		line(sums, CLI_PLAIN, "%s*, %s files (%s)", cli_name(name), cli_count(count),
 		     cli_bytes(sums->bytes));

@@ -237,7 +237,7 @@ def test_ranks_have_a_directory_of_their_own(tmp_path):
     assert sorted(p.name for p in directory.iterdir()) == ["cat-rank0000.pfw", "cat-rank0001.pfw"]
     runs = {lines_of(path)[0]["args"]["run"] for path in directory.iterdir()}
     assert len(runs) == 1
-    assert "1 of 2 ranks" in done[0].stderr and done[1].stderr == ""
+    assert "(1 of 2 ranks finished so far)" in done[0].stderr and done[1].stderr == ""
 
 
 # ---- run: what it says ----
