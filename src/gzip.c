@@ -225,8 +225,8 @@ static int64_t zlib_compress(struct pfw_gzip *gzip, unsigned char *out, size_t r
 
 static int zlib_open(struct pfw_gzip *gzip)
 {
-	static const char *const names[] = { "deflateInit2_", "deflate", "deflateReset",
-					     "crc32", "zlibVersion", NULL };
+	static const char *const names[] = { "deflateInit2_", "deflate",     "deflateReset",
+					     "crc32",	      "zlibVersion", NULL };
 	struct zlib *zlib = &gzip->with.zlib;
 	const char *(*version)(void) = NULL;
 	void **const functions[] = { (void **)&zlib->init, (void **)&zlib->deflate,
@@ -300,12 +300,11 @@ size_t pfw_gzip_bound(size_t text_bytes)
 /* RFC 1952: ids, deflate, FEXTRA, no time, fastest, Unix; then the extra field. */
 static void put_header(unsigned char *out, const struct pfw_gzip_summary *summary)
 {
-	static const unsigned char head[] = { 0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 4, 3,
-					      PFW_GZIP_EXTRA_BYTES + 4, 0, 'P', 'F',
-					      PFW_GZIP_EXTRA_BYTES, 0 };
-
-	memcpy(out, head, sizeof(head));
-	out += sizeof(head);
+	memcpy(out, "\x1f\x8b\x08\4\0\0\0\0\4\3", 10);
+	put_le(out + 10, PFW_GZIP_EXTRA_BYTES + 4, 2);
+	memcpy(out + 12, "PF", 2);
+	put_le(out + 14, PFW_GZIP_EXTRA_BYTES, 2);
+	out += 16;
 	put_le(out, summary->member_bytes, 4);
 	put_le(out + 4, summary->lines, 4);
 	put_le(out + 8, summary->least_ns, 8);

@@ -255,8 +255,9 @@ void pfw_json_window(struct pfw_json *json)
 char *pfw_json_record(struct pfw_json *json, char *out, const struct pfw_record *record,
 		      const void *tail, size_t tail_bytes, uint64_t tid)
 {
-	struct pfw_json_source source = { json, record, tail, tail_bytes,
-					  out + PFW_JSON_LINE_MAX - PFW_JSON_FIXED_ROOM, tid };
+	struct pfw_json_source source = {
+		json, record, tail, tail_bytes, out + PFW_JSON_LINE_MAX - PFW_JSON_FIXED_ROOM, tid
+	};
 	struct pfw_json_cache *cache = json->cache;
 	struct pfw_json_shape *shape;
 

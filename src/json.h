@@ -39,11 +39,11 @@ struct pfw_json {
 	const struct pfw_clock_map *clock;
 	uint64_t pid;
 	uint64_t next_id;
-	uint64_t events;	/* lines written that are not ph M */
-	uint64_t negative;	/* durations that were negative and became 0 */
-	uint64_t least_ns;	/* least ts and greatest end since pfw_json_window() */
+	uint64_t events;   /* lines written that are not ph M */
+	uint64_t negative; /* durations that were negative and became 0 */
+	uint64_t least_ns; /* least ts and greatest end since pfw_json_window() */
 	uint64_t greatest_ns;
-	uint64_t lines;		/* since pfw_json_window() */
+	uint64_t lines; /* since pfw_json_window() */
 	bool whole_us;
 	bool metadata;
 	bool disable_tids;

@@ -49,7 +49,8 @@ struct pfw_json_shape {
 	uint8_t unused;
 	uint32_t prefix_bytes;
 	char prefix[296]; /* from behind the id to the tid: ,"name":…,"cat":…,"pid":…,"tid": */
-	struct pfw_json_piece piece[1 + PFW_TEMPLATE_FIELDS]; /* ret, then the fields; API: [1] is parent */
+	/* ret, then the fields; of the program's own spans, [1] is parent. */
+	struct pfw_json_piece piece[1 + PFW_TEMPLATE_FIELDS];
 };
 
 /*
@@ -111,15 +112,15 @@ struct pfw_json_times {
 
 /* ---- json_spans.c: lines of the other two shapes; as pfw_json_record() ---- */
 
-char *pfw_json_api_line(struct pfw_json_source *source, char *out,
-			struct pfw_json_shape *shape);
+char *pfw_json_api_line(struct pfw_json_source *source, char *out, struct pfw_json_shape *shape);
 char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
 		       const struct pfw_json_shape *shape);
 
 /* ---- json_value.c: strings of the spool and values that are not plain numbers ---- */
 
 /* Append a string where it may not fit; NULL then. */
-char *pfw_json_put_string(char *out, const char *limit, const char *text, size_t bytes, bool *valid);
+char *pfw_json_put_string(char *out, const char *limit, const char *text, size_t bytes,
+			  bool *valid);
 
 /* The escaped string behind ref (not 0), made now; NULL where it is stale or too long to keep. */
 const struct pfw_json_memo *pfw_json_make_memo(struct pfw_json *json, uint32_t ref);
@@ -273,8 +274,7 @@ static inline char *pfw_json_put_ts(struct pfw_json *json, char *out, uint64_t n
 
 	if (PFW_UNLIKELY(rest >= PFW_JSON_MS)) {
 		if (!pfw_json_new_ms(cache, ns))
-			return json->whole_us ? pfw_text_u64(out, ns / 1000) :
-						pfw_text_us(out, ns);
+			return json->whole_us ? pfw_text_u64(out, ns / 1000) : pfw_text_us(out, ns);
 		rest = ns - cache->ms_ns;
 	}
 	memcpy(out, cache->ms_text, 16);

@@ -27,7 +27,8 @@ _Static_assert(sizeof(struct pp_key) == 32, "a key is copied as 32 bytes");
 /* ---- the program's own spans ---- */
 
 /* Append the arguments of a blob, all or only the numbers. */
-static char *put_blob(struct pfw_json_source *source, char *out, size_t at, size_t end, bool numbers)
+static char *put_blob(struct pfw_json_source *source, char *out, size_t at, size_t end,
+		      bool numbers)
 {
 	struct pfw_arg arg;
 	uint64_t value;
@@ -45,7 +46,8 @@ static char *put_blob(struct pfw_json_source *source, char *out, size_t at, size
 		at += arg.key_bytes;
 		if (numbers && (arg.type < PFW_TYPE_I64 || arg.type > PFW_TYPE_F64))
 			continue;
-		out = pfw_json_put_string(pfw_json_put_comma(out), source->limit, key, arg.key_bytes, NULL);
+		out = pfw_json_put_string(pfw_json_put_comma(out), source->limit, key,
+					  arg.key_bytes, NULL);
 		if (!out)
 			return NULL;
 		*out++ = ':';
@@ -65,8 +67,8 @@ static char *put_blob(struct pfw_json_source *source, char *out, size_t at, size
 }
 
 /* Append name or category: a reference, or `bytes` bytes of the tail, or what else it is called. */
-static char *put_title(struct pfw_json_source *source, char *out, uint32_t ref, size_t at, size_t bytes,
-		       const char *otherwise)
+static char *put_title(struct pfw_json_source *source, char *out, uint32_t ref, size_t at,
+		       size_t bytes, const char *otherwise)
 {
 	const struct pfw_json_memo *memo = pfw_json_memo_slot(source->json->cache, ref);
 
@@ -77,8 +79,7 @@ static char *put_title(struct pfw_json_source *source, char *out, uint32_t ref, 
 	return pfw_json_put_string(out, source->limit, source->tail + at, bytes, NULL);
 }
 
-char *pfw_json_api_line(struct pfw_json_source *source, char *out,
-			struct pfw_json_shape *shape)
+char *pfw_json_api_line(struct pfw_json_source *source, char *out, struct pfw_json_shape *shape)
 {
 	const struct pfw_record *record = source->record;
 	struct pfw_json *json = source->json;
@@ -107,7 +108,8 @@ char *pfw_json_api_line(struct pfw_json_source *source, char *out,
 	if (!out)
 		return NULL;
 	if (json->metadata && !(record->flags & (PFW_RECORD_INSTANT | PFW_RECORD_COUNTER))) {
-		out = pfw_text_u64(pfw_text_put(pfw_json_put_comma(out), "\"span_id\":"), record->value[1]);
+		out = pfw_text_u64(pfw_text_put(pfw_json_put_comma(out), "\"span_id\":"),
+				   record->value[1]);
 		if (record->value[2])
 			out = pfw_json_put_piece(out, &shape->piece[1], record->value[2]);
 	}
@@ -195,7 +197,8 @@ static bool lane_wanted(const struct pfw_json_source *source, const struct pp *p
  * The lane's place in the table: its own, or the free one where it goes.  NULL where the table is
  * full (256 streams): such a lane shares its number with whatever else has it, and has no name.
  */
-static struct pfw_json_lane *lane_find(struct pfw_json_cache *cache, const struct pfw_json_lane *wanted)
+static struct pfw_json_lane *lane_find(struct pfw_json_cache *cache,
+				       const struct pfw_json_lane *wanted)
 {
 	uint64_t hash = wanted->device_index * 31 + wanted->context * 7 + wanted->stream;
 	unsigned int i;
@@ -203,15 +206,16 @@ static struct pfw_json_lane *lane_find(struct pfw_json_cache *cache, const struc
 	for (i = 0; i < PFW_JSON_LANES; i++) {
 		struct pfw_json_lane *lane = &cache->lane[(hash + i) % PFW_JSON_LANES];
 
-		if (!lane->tid || (lane->device_index == wanted->device_index &&
-				   lane->context == wanted->context &&
-				   lane->stream == wanted->stream))
+		if (!lane->tid ||
+		    (lane->device_index == wanted->device_index &&
+		     lane->context == wanted->context && lane->stream == wanted->stream))
 			return lane;
 	}
 	return NULL;
 }
 
-static char *lane_line(struct pfw_json *json, char *out, const struct pfw_json_lane *lane, uint64_t ns)
+static char *lane_line(struct pfw_json *json, char *out, const struct pfw_json_lane *lane,
+		       uint64_t ns)
 {
 	out = pfw_json_begin(json, out, "thread_name", "M", lane->tid, ns);
 	out = pfw_text_put(out, "\"name\":\"GPU ");

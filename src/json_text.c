@@ -60,7 +60,8 @@ static struct utf8_lead utf8_lead(unsigned char lead)
 	if (lead < 0xe0)
 		return (struct utf8_lead){ 1, 0x80, 0xbf };
 	if (lead < 0xf0) /* neither longer than need be, nor a surrogate */
-		return (struct utf8_lead){ 2, lead == 0xe0 ? 0xa0 : 0x80, lead == 0xed ? 0x9f : 0xbf };
+		return (struct utf8_lead){ 2, lead == 0xe0 ? 0xa0 : 0x80,
+					   lead == 0xed ? 0x9f : 0xbf };
 	return (struct utf8_lead){ 3, lead == 0xf0 ? 0x90 : 0x80, lead == 0xf4 ? 0x8f : 0xbf };
 }
 
@@ -88,8 +89,9 @@ int pfw_text_utf8(const char *text, size_t bytes)
 static char *put_escape(char *out, unsigned char c)
 {
 	static const char hex[] = "0123456789abcdef";
-	static const char letter[32] = { ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f',
-					 ['\r'] = 'r' };
+	static const char letter[32] = {
+		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
+	};
 
 	*out++ = '\\';
 	if (c >= 32) {
@@ -303,7 +305,8 @@ static size_t take_digits(struct scan *scan, int *value)
 /* Is 0.DIGITS * 10^309 more than a double can hold?  DIGITS may have a point among them. */
 static bool too_great(const char *digits, const char *end)
 {
-	static const char greatest[] = "17976931348623157"; /* what begins so is still rounded down */
+	/* What begins so is still rounded down. */
+	static const char greatest[] = "17976931348623157";
 	const char *limit = greatest;
 
 	for (; digits < end && *limit; digits++) {

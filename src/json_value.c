@@ -78,7 +78,8 @@ static const struct pfw_json_memo *memo_of(struct pfw_json *json, uint32_t ref)
 	return pfw_json_make_memo(json, ref);
 }
 
-char *pfw_json_put_ref(struct pfw_json_source *source, char *out, uint32_t ref, const char *otherwise)
+char *pfw_json_put_ref(struct pfw_json_source *source, char *out, uint32_t ref,
+		       const char *otherwise)
 {
 	const struct pfw_json_memo *memo = memo_of(source->json, ref);
 	const char *text;
@@ -187,8 +188,8 @@ char *pfw_json_put_word(char *out, unsigned int type, uint64_t value)
 	}
 }
 
-char *pfw_json_put_tail(struct pfw_json_source *source, char *out, unsigned int type, uint64_t value,
-			   size_t *bytes_at)
+char *pfw_json_put_tail(struct pfw_json_source *source, char *out, unsigned int type,
+			uint64_t value, size_t *bytes_at)
 {
 	const char *text = source->tail + *bytes_at;
 

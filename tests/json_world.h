@@ -13,14 +13,14 @@
 
 /* The templates, by number. */
 enum world_template {
-	WORLD_NOTHING,	/* shape NONE: explains no record */
-	WORLD_PREAD,	/* fd count offset */
-	WORLD_RENAME,	/* target, a string in the tail; no fd */
-	WORLD_EVERY,	/* fd and a field of each other type */
-	WORLD_LONG,	/* fd and eight numbers: values in the tail */
+	WORLD_NOTHING, /* shape NONE: explains no record */
+	WORLD_PREAD,   /* fd count offset */
+	WORLD_RENAME,  /* target, a string in the tail; no fd */
+	WORLD_EVERY,   /* fd and a field of each other type */
+	WORLD_LONG,    /* fd and eight numbers: values in the tail */
 	WORLD_API,
 	WORLD_PP,
-	WORLD_BAD_KEY,	/* names a key that is not there */
+	WORLD_BAD_KEY,	 /* names a key that is not there */
 	WORLD_BAD_COUNT, /* more fields than a template has */
 	WORLD_TEMPLATES
 };
@@ -30,7 +30,7 @@ struct world {
 	struct pfw_clock_map clock;
 	struct pfw_string_view view;
 	struct pfw_template_chunk *templates;
-	char *segment;	      /* segment 0 of the strings */
+	char *segment; /* segment 0 of the strings */
 	uint32_t next_granule;
 	char *cache;
 	char *line; /* room for one */
@@ -39,10 +39,17 @@ struct world {
 static inline const struct pfw_key *world_keys(void)
 {
 	static const struct pfw_key keys[PFW_KEYS_MAX] = {
-		{ "fd", PFW_TYPE_I64 },	      { "count", PFW_TYPE_U64 },   { "offset", PFW_TYPE_I64 },
-		{ "target", PFW_TYPE_STRING }, { "flags", PFW_TYPE_U64 },   { "ratio", PFW_TYPE_F64 },
-		{ "ok", PFW_TYPE_BOOL },       { "shape", PFW_TYPE_JSON },  { "other", PFW_TYPE_REF },
-		{ "grid", PFW_TYPE_DIM3 },     { "kind", PFW_TYPE_KIND },
+		{ "fd", PFW_TYPE_I64 },
+		{ "count", PFW_TYPE_U64 },
+		{ "offset", PFW_TYPE_I64 },
+		{ "target", PFW_TYPE_STRING },
+		{ "flags", PFW_TYPE_U64 },
+		{ "ratio", PFW_TYPE_F64 },
+		{ "ok", PFW_TYPE_BOOL },
+		{ "shape", PFW_TYPE_JSON },
+		{ "other", PFW_TYPE_REF },
+		{ "grid", PFW_TYPE_DIM3 },
+		{ "kind", PFW_TYPE_KIND },
 		/* A key that needs escaping, of all the bytes there are. */
 		{ "\"\\\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20\21\22\23\24\25", PFW_TYPE_I64 },
 	};
@@ -56,14 +63,26 @@ static inline void world_add_templates(struct world *world)
 	static const struct pfw_template templates[WORLD_TEMPLATES] = {
 		[WORLD_PREAD] = { "pread", "POSIX", PFW_SHAPE_CALL, 3, { 0, 1, 2 }, 0 },
 		[WORLD_RENAME] = { "rename", "POSIX", PFW_SHAPE_CALL, 1, { 3 }, 0 },
-		[WORLD_EVERY] = { "every", "STDIO", PFW_SHAPE_CALL, 9,
-				  { 0, 4, 5, 6, 7, 8, 9, 10, 3 }, 0 },
-		[WORLD_LONG] = { "long", "POSIX", PFW_SHAPE_CALL, 9, { 0, 1, 2, 4, 1, 2, 4, 1, 11 },
+		[WORLD_EVERY] = { "every",
+				  "STDIO",
+				  PFW_SHAPE_CALL,
+				  9,
+				  { 0, 4, 5, 6, 7, 8, 9, 10, 3 },
+				  0 },
+		[WORLD_LONG] = { "long",
+				 "POSIX",
+				 PFW_SHAPE_CALL,
+				 9,
+				 { 0, 1, 2, 4, 1, 2, 4, 1, 11 },
 				 0 },
 		[WORLD_API] = { "", "", PFW_SHAPE_API, 0, { 0 }, 0 },
 		[WORLD_PP] = { "", "PP", PFW_SHAPE_PP, 0, { 0 }, 0 },
 		[WORLD_BAD_KEY] = { "bad", "POSIX", PFW_SHAPE_CALL, 1, { WORLD_KEYS }, 0 },
-		[WORLD_BAD_COUNT] = { "bad", "POSIX", PFW_SHAPE_CALL, PFW_TEMPLATE_FIELDS + 1, { 0 },
+		[WORLD_BAD_COUNT] = { "bad",
+				      "POSIX",
+				      PFW_SHAPE_CALL,
+				      PFW_TEMPLATE_FIELDS + 1,
+				      { 0 },
 				      0 },
 	};
 	size_t bytes = sizeof(*world->templates) + sizeof(templates);
@@ -126,8 +145,8 @@ static inline uint32_t world_string(struct world *world, const char *text, size_
 	uint32_t granule = world->next_granule, ref = pfw_string_ref(1, granule);
 	struct pfw_string *cell = world_cell(world, ref);
 
-	world->next_granule += (uint32_t)((sizeof(*cell) + bytes + PFW_STRING_GRANULE - 1) /
-					  PFW_STRING_GRANULE);
+	world->next_granule +=
+		(uint32_t)((sizeof(*cell) + bytes + PFW_STRING_GRANULE - 1) / PFW_STRING_GRANULE);
 	if (world->next_granule * PFW_STRING_GRANULE > PFW_STRING_SEGMENT_BYTES)
 		abort();
 	cell->bytes = (uint16_t)bytes;

@@ -18,11 +18,11 @@
 /* What clock_gettime() below answers with. */
 static struct {
 	bool on;
-	uint64_t mono_ns;    /* at the next reading */
-	uint64_t step_ns;    /* each reading takes this long */
-	uint64_t noise_ns;   /* and one in four up to this much more: the processor was away */
-	uint64_t per_tick;   /* MONOTONIC goes on with the TSC besides: ns a tick << 32 */
-	uint64_t since;	     /* TSC when that began */
+	uint64_t mono_ns;  /* at the next reading */
+	uint64_t step_ns;  /* each reading takes this long */
+	uint64_t noise_ns; /* and one in four up to this much more: the processor was away */
+	uint64_t per_tick; /* MONOTONIC goes on with the TSC besides: ns a tick << 32 */
+	uint64_t since;	   /* TSC when that began */
 	int64_t real_offset_ns;
 } fake;
 
@@ -43,10 +43,12 @@ int clock_gettime(clockid_t clock, struct timespec *ts)
 
 	if (!fake.on)
 		return (int)syscall(SYS_clock_gettime, clock, ts);
-	fake.mono_ns += fake.step_ns + (fake.noise_ns && rnd() % 4 == 0 ? rnd() % fake.noise_ns : 0);
+	fake.mono_ns +=
+		fake.step_ns + (fake.noise_ns && rnd() % 4 == 0 ? rnd() % fake.noise_ns : 0);
 	ns = fake.mono_ns;
 	if (fake.per_tick)
-		ns += (uint64_t)((unsigned __int128)(pfw_clock_ticks() - fake.since) * fake.per_tick >>
+		ns += (uint64_t)((unsigned __int128)(pfw_clock_ticks() - fake.since) *
+					 fake.per_tick >>
 				 PFW_CLOCK_SHIFT);
 	if (clock == CLOCK_REALTIME)
 		ns += (uint64_t)fake.real_offset_ns;
@@ -118,13 +120,21 @@ static void test_real_time(void **state)
 static void test_lines(void **state)
 {
 	/* first at tick 1000, pairs at 2000 and 3000; half a ns a tick, then two, then one. */
-	struct pfw_clock_map map = { .first = { 1000, 10000, 0, ONE / 2 }, .count = 2,
+	struct pfw_clock_map map = { .first = { 1000, 10000, 0, ONE / 2 },
+				     .count = 2,
 				     .real_offset_ns = 7000000 };
 	static const struct {
 		uint64_t ticks, ns;
-	} cases[] = { { 1000, 7010000 }, { 1500, 7010250 }, { 1999, 7010499 }, { 2000, 7010500 },
-		      { 2500, 7011500 }, { 3000, 7012500 }, { 4000, 7013500 }, { 998, 7009999 },
-		      { 3000 + (1ull << 40), 7012500 + (1ull << 40) }, { UINT64_MAX, INT64_MAX } };
+	} cases[] = { { 1000, 7010000 },
+		      { 1500, 7010250 },
+		      { 1999, 7010499 },
+		      { 2000, 7010500 },
+		      { 2500, 7011500 },
+		      { 3000, 7012500 },
+		      { 4000, 7013500 },
+		      { 998, 7009999 },
+		      { 3000 + (1ull << 40), 7012500 + (1ull << 40) },
+		      { UINT64_MAX, INT64_MAX } };
 
 	(void)state;
 	map.pair[0] = (struct pfw_clock_pair){ 2000, 10500, 0, ONE * 2 };
@@ -143,7 +153,8 @@ static void test_lines(void **state)
 
 static void test_restore(void **state)
 {
-	const struct pfw_clock_pair first = { 1000, 500, 40, ONE }, last = { 3000, 4500, 50, ONE * 3 };
+	const struct pfw_clock_pair first = { 1000, 500, 40, ONE },
+				    last = { 3000, 4500, 50, ONE * 3 };
 	struct pfw_clock_map map;
 
 	(void)state;
@@ -152,7 +163,7 @@ static void test_restore(void **state)
 	assert_true(pfw_clock_map_epoch_ns(&map, 2000) == 2550); /* between the two */
 	assert_true(pfw_clock_map_epoch_ns(&map, 3000) == 4550);
 	assert_true(pfw_clock_map_epoch_ns(&map, 3001) == 4553); /* as the last one says */
-	pfw_clock_map_restore(&map, &last, &last); /* killed before its second pair */
+	pfw_clock_map_restore(&map, &last, &last);		 /* killed before its second pair */
 	assert_true(pfw_clock_map_epoch_ns(&map, 2999) == 4547);
 	pfw_clock_map_restore(&map, &last, &first); /* made up: any answer, no division by zero */
 	assert_true(pfw_clock_map_epoch_ns(&map, 1000) == 550 - 10);
@@ -177,7 +188,8 @@ static void test_noise_is_no_step(void **state)
 
 static void test_steps(void **state)
 {
-	static const int64_t steps[] = { 1000000, -1000000, 50000, -50000, 3600000000000, -7200000000000 };
+	static const int64_t steps[] = { 1000000, -1000000,	 50000,
+					 -50000,  3600000000000, -7200000000000 };
 	struct pfw_clock_map map;
 	uint64_t from, to, ticks;
 
@@ -225,7 +237,9 @@ static void test_monotonic_is_exact(void **state)
 		pfw_clock_map_update(&map, &from, &to);
 		ticks = start + rnd() % (fake.mono_ns - start);
 		/* A slope is rounded down: a ns at most. */
-		assert_true(pfw_clock_map_epoch_ns(&map, ticks) - (uint64_t)map.real_offset_ns - ticks + 1 <= 1);
+		assert_true(pfw_clock_map_epoch_ns(&map, ticks) - (uint64_t)map.real_offset_ns -
+				    ticks + 1 <=
+			    1);
 	}
 }
 
@@ -328,11 +342,17 @@ static void test_ticks_anew(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		TEST(test_tick_source),	     TEST(test_real_time), TEST(test_lines),
-		TEST(test_restore),	     TEST(test_noise_is_no_step), TEST(test_steps),
+		TEST(test_tick_source),
+		TEST(test_real_time),
+		TEST(test_lines),
+		TEST(test_restore),
+		TEST(test_noise_is_no_step),
+		TEST(test_steps),
 		TEST(test_monotonic_is_exact),
 #if defined(__x86_64__)
-		TEST(test_monotone),	     TEST(test_history),   TEST(test_ticks_anew),
+		TEST(test_monotone),
+		TEST(test_history),
+		TEST(test_ticks_anew),
 #endif
 	};
 

@@ -47,7 +47,8 @@ static struct pfw_gzip *open_without(const char *library)
 /* Lines as a program with a few open files makes them. */
 static size_t make_trace(char *text, size_t bytes)
 {
-	static const char *const names[] = { "/data/train/part-0001.bin", "/data/train/part-0002.bin",
+	static const char *const names[] = { "/data/train/part-0001.bin",
+					     "/data/train/part-0002.bin",
 					     "/home/user/.cache/model/weights.safetensors" };
 	struct world world;
 	uint32_t files[3];
@@ -65,7 +66,8 @@ static size_t make_trace(char *text, size_t bytes)
 		record.t0 += n * 40503 % 512;
 		n++;
 		used = (size_t)(pfw_json_record(&world.json, text + used, &record, "", 0,
-						8979 + n % 4) - text);
+						8979 + n % 4) -
+				text);
 	}
 	world_close(&world);
 	return used;
@@ -89,8 +91,10 @@ static size_t make_noise(char *text, size_t bytes)
 /* Inflate one member with zlib; the bytes of it that were used. */
 static size_t inflate_member(const unsigned char *member, size_t bytes, char *text, size_t *got)
 {
-	z_stream stream = { .next_in = (Bytef *)member, .avail_in = (uInt)bytes,
-			    .next_out = (Bytef *)text, .avail_out = (uInt)*got };
+	z_stream stream = { .next_in = (Bytef *)member,
+			    .avail_in = (uInt)bytes,
+			    .next_out = (Bytef *)text,
+			    .avail_out = (uInt)*got };
 
 	assert_int_equal(inflateInit2(&stream, 16 + MAX_WBITS), Z_OK);
 	assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
@@ -123,8 +127,9 @@ static void check_member(struct pfw_gzip *gzip, const char *text, size_t text_by
 
 static void test_members(void **state)
 {
-	static const size_t sizes[] = { 0, 1, 2, 100, 65535, 65536, PFW_GZIP_TEXT_MAX,
-					3 * PFW_GZIP_TEXT_MAX + 17 };
+	static const size_t sizes[] = {
+		0, 1, 2, 100, 65535, 65536, PFW_GZIP_TEXT_MAX, 3 * PFW_GZIP_TEXT_MAX + 17
+	};
 	char *trace = malloc(4 * PFW_GZIP_TEXT_MAX), *noise = malloc(4 * PFW_GZIP_TEXT_MAX);
 	size_t trace_bytes = make_trace(trace, 4 * PFW_GZIP_TEXT_MAX);
 
@@ -180,7 +185,8 @@ static void test_no_room(void **state)
 
 		for (size_t room = 0; room < sizeof(text); room += 997)
 			assert_int_equal(pfw_gzip_member(gzip, member, room, text, sizeof(text),
-							 &summary), -ENOSPC);
+							 &summary),
+					 -ENOSPC);
 		check_member(gzip, text, sizeof(text));
 		pfw_gzip_close(gzip);
 	}
@@ -240,8 +246,8 @@ static void test_other_readers(void **state)
 		for (size_t done = 0; done < bytes;) {
 			struct pfw_gzip_summary summary = { 0 };
 			size_t part = bytes - done < 300000 ? bytes - done : 300000;
-			int64_t got = pfw_gzip_member(gzip, member, pfw_gzip_bound(part), text + done,
-						      part, &summary);
+			int64_t got = pfw_gzip_member(gzip, member, pfw_gzip_bound(part),
+						      text + done, part, &summary);
 
 			fwrite(member, 1, (size_t)got, gz);
 			done += part;
@@ -263,13 +269,14 @@ static void test_other_readers(void **state)
 static void test_foreign_headers(void **state)
 {
 	/* Another field before ours, and ours of a wrong length; no field; no gzip at all. */
-	static const unsigned char two[] = { 0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 4, 3, 34, 0, 'A', 'B', 2, 0,
-					     9, 9, 'P', 'F', 24, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0,
-					     0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0x80 };
-	static const unsigned char wrong[] = { 0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 4, 3, 6, 0, 'P', 'F', 2, 0,
-					       1, 2 };
-	static const unsigned char beyond[] = { 0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 4, 3, 6, 0, 'P', 'F', 24,
-						0, 1, 2 };
+	static const unsigned char two[] = { 0x1f, 0x8b, 8, 4, 0, 0, 0,	  0,   4,  3,	34, 0,
+					     'A',  'B',	 2, 0, 9, 9, 'P', 'F', 24, 0,	1,  0,
+					     0,	   0,	 2, 0, 0, 0, 3,	  0,   0,  0,	0,  0,
+					     0,	   0,	 4, 0, 0, 0, 0,	  0,   0,  0x80 };
+	static const unsigned char wrong[] = { 0x1f, 0x8b, 8, 4,   0,	0, 0, 0, 4,
+					       3,    6,	   0, 'P', 'F', 2, 0, 1, 2 };
+	static const unsigned char beyond[] = { 0x1f, 0x8b, 8, 4,   0,	 0,  0, 0, 4,
+						3,    6,    0, 'P', 'F', 24, 0, 1, 2 };
 	static const unsigned char plain[] = { 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 3, 3, 0 };
 	struct pfw_gzip_summary summary;
 
@@ -310,7 +317,8 @@ static void test_clean_vectors(void **state)
 	if (!__get_cpuid_count(0xd, 1, &a, &b, &c, &d) || !(a & 4) || getenv("VALGRIND_LIB"))
 		skip(); /* this processor cannot tell */
 	gzip = open_without(NULL);
-	assert_true(pfw_gzip_member(gzip, member, sizeof(member), text, sizeof(text), &summary) > 0);
+	assert_true(pfw_gzip_member(gzip, member, sizeof(member), text, sizeof(text), &summary) >
+		    0);
 	assert_int_equal(parts_in_use() & (1u << 2 | 1u << 6), 0); /* upper halves of ymm, zmm */
 	pfw_gzip_close(gzip);
 }
@@ -319,9 +327,12 @@ static void test_clean_vectors(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_members),	       cmocka_unit_test(test_libraries),
-		cmocka_unit_test(test_no_room),	       cmocka_unit_test(test_size),
-		cmocka_unit_test(test_other_readers),  cmocka_unit_test(test_foreign_headers),
+		cmocka_unit_test(test_members),
+		cmocka_unit_test(test_libraries),
+		cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_size),
+		cmocka_unit_test(test_other_readers),
+		cmocka_unit_test(test_foreign_headers),
 #if defined(__x86_64__)
 		cmocka_unit_test(test_clean_vectors),
 #endif

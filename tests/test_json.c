@@ -55,9 +55,20 @@ static uint64_t rnd_any(void)
 /* Bytes of which most are letters, some need escaping and some are no UTF-8. */
 static size_t rnd_text(char *text, size_t most)
 {
-	static const char *const pieces[] = { "\"", "\\", "\n", "\x01", "\x7f", "/", "\xc3\xa4",
-					      "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xff", "\xed\xa0\x80",
-					      "\xc3", "\xe2\x82", "\0" };
+	static const char *const pieces[] = { "\"",
+					      "\\",
+					      "\n",
+					      "\x01",
+					      "\x7f",
+					      "/",
+					      "\xc3\xa4",
+					      "\xe2\x82\xac",
+					      "\xf0\x9f\x98\x80",
+					      "\xff",
+					      "\xed\xa0\x80",
+					      "\xc3",
+					      "\xe2\x82",
+					      "\0" };
 	size_t bytes = 0, wanted = rnd() % (most + 1);
 	bool wild = rnd() % 2;
 
@@ -125,7 +136,7 @@ static const char *key_list(json_t *object)
 	json_t *value;
 
 	list[0] = '\0';
-	json_object_foreach (object, key, value)
+	json_object_foreach(object, key, value)
 		strcat(strcat(list, key), " ");
 	return list;
 }
@@ -160,11 +171,12 @@ static void test_pread_line(void **state)
 
 	(void)state;
 	world.json.next_id = 12;
-	assert_string_equal(encode(&record),
-			    "{\"id\":12,\"name\":\"pread\",\"cat\":\"POSIX\",\"pid\":8978,\"tid\":8979,"
-			    "\"ts\":1795230878627639.123,\"dur\":0.412,\"ph\":\"X\",\"args\":{"
-			    "\"fname\":\"/data/train/part-0001.bin\",\"fd\":3,\"ret\":4096,"
-			    "\"count\":4096,\"offset\":0}}\n");
+	assert_string_equal(
+		encode(&record),
+		"{\"id\":12,\"name\":\"pread\",\"cat\":\"POSIX\",\"pid\":8978,\"tid\":8979,"
+		"\"ts\":1795230878627639.123,\"dur\":0.412,\"ph\":\"X\",\"args\":{"
+		"\"fname\":\"/data/train/part-0001.bin\",\"fd\":3,\"ret\":4096,"
+		"\"count\":4096,\"offset\":0}}\n");
 	assert_int_equal(world.json.next_id, 13);
 	assert_int_equal(world.json.events, 1);
 	assert_int_equal(world.json.lines, 1);
@@ -255,7 +267,8 @@ static void test_random_times(void **state)
 		record.dur = rnd_any() % (INT64_MAX - record.t0 + 1);
 		world.json.whole_us = i % 7 == 0;
 		if (world.json.whole_us)
-			snprintf(text, sizeof(text), "\"ts\":%lu,\"dur\":%lu,\"ph\"", record.t0 / 1000,
+			snprintf(text, sizeof(text), "\"ts\":%lu,\"dur\":%lu,\"ph\"",
+				 record.t0 / 1000,
 				 (record.t0 + record.dur) / 1000 - record.t0 / 1000);
 		else
 			snprintf(text, sizeof(text), "\"ts\":%lu.%03lu,\"dur\":%lu.%03lu,\"ph\"",
@@ -263,6 +276,88 @@ static void test_random_times(void **state)
 				 record.dur % 1000);
 		if (!strstr(encode(&record), text))
 			fail_msg("%s not in %s", text, world.line);
+	}
+}
+
+/* Ticks in any order, over a map of many lines that changes meanwhile: as the map itself says. */
+static void test_ticks(void **state)
+{
+	struct pfw_clock_map *map = &world.clock;
+	struct pfw_record record = world_pread(0, 0);
+	char text[96];
+
+	(void)state;
+	*map = (struct pfw_clock_map){ .count = 3, .real_offset_ns = 1795230878000000000 };
+	map->first = (struct pfw_clock_pair){ 1000000, 0, 0, 1ull << 31 };
+	map->pair[0] = (struct pfw_clock_pair){ 3000000, 1000000, 0, 3ull << 32 };
+	map->pair[1] = (struct pfw_clock_pair){ 4000000, 4000000, 0, 1ull << 30 };
+	map->pair[2] = (struct pfw_clock_pair){ 8000000, 5000000, 0, 1ull << 32 };
+	for (int i = 0; i < 20000; i++) {
+		uint64_t start, end;
+
+		if (i % 100 == 0) { /* as pfw_clock_map_update() does at a step */
+			map->version++;
+			map->real_offset_ns += 1000001;
+		}
+		record.t0 = i % 50 ? rnd() % 10000000 : rnd();
+		record.dur = i % 70 ? rnd() % 3000000 : rnd() >> 1;
+		start = pfw_clock_map_epoch_ns(map, record.t0);
+		end = record.t0 + record.dur < record.t0 ? UINT64_MAX : record.t0 + record.dur;
+		end = pfw_clock_map_epoch_ns(map, end);
+		snprintf(text, sizeof(text), "\"ts\":%lu.%03lu,\"dur\":%lu.%03lu,\"ph\"",
+			 start / 1000, start % 1000, (end - start) / 1000, (end - start) % 1000);
+		if (!strstr(encode(&record), text))
+			fail_msg("%s not in %s", text, world.line);
+	}
+	world_close(&world);
+	world_open(&world);
+}
+
+/* Numbers that repeat come from text that is kept: never that of another number or key. */
+static void test_repeating_values(void **state)
+{
+	static const uint64_t few[] = {
+		0, 1, 3, 4096, 99999999, 100000000, (uint64_t)-1, 1ull << 63, INT64_MAX
+	};
+	struct pfw_record record = world_pread(0, 0);
+	char text[160];
+
+	(void)state;
+	for (int i = 0; i < 50000; i++) {
+		for (int k = 0; k < 4; k++)
+			if (rnd() % 3 == 0)
+				record.value[k] = few[rnd() % 9];
+		snprintf(text, sizeof(text),
+			 "\"fd\":%ld,\"ret\":%ld,\"count\":%lu,\"offset\":%ld}}\n",
+			 (int64_t)record.value[1], (int64_t)record.value[0], record.value[2],
+			 (int64_t)record.value[3]);
+		if (!strstr(encode(&record), text))
+			fail_msg("%s not in %s", text, world.line);
+	}
+}
+
+/* Ids go on from wherever the caller puts them. */
+static void test_ids(void **state)
+{
+	struct pfw_record record = world_pread(0, 0);
+	char text[64];
+
+	(void)state;
+	for (uint64_t i = 0; i < 3000; i++) {
+		if (i % 500 == 0)
+			world.json.next_id = i * i * i * 97;
+		if (i % 7 == 0) { /* a record that makes no line takes no id */
+			record.template = WORLD_NOTHING;
+			assert_null(encode_tail(&record, "", 0));
+			record.template = WORLD_PREAD;
+			record.flags = PFW_RECORD_NAME_INLINE;
+			record.file = 1;
+			assert_null(encode_tail(&record, "", 0));
+			record.flags = 0;
+			record.file = 0;
+		}
+		snprintf(text, sizeof(text), "{\"id\":%lu,\"name\"", world.json.next_id);
+		assert_memory_equal(encode(&record), text, strlen(text));
 	}
 }
 
@@ -280,7 +375,8 @@ static void test_names(void **state)
 	for (int i = 0; i < 2; i++) { /* the second time from the memo */
 		json_t *line = parse(encode(&record));
 
-		assert_string_equal(key_list(args_of(line)), "fname fname_b64 fd ret count offset ");
+		assert_string_equal(key_list(args_of(line)),
+				    "fname fname_b64 fd ret count offset ");
 		assert_text(json_object_get(args_of(line), "fname"),
 			    "/tmp/\xef\xbf\xbd\xef\xbf\xbd name", 16);
 		assert_text(json_object_get(args_of(line), "fname_b64"), "L3RtcC///iBuYW1l", 16);
@@ -445,8 +541,14 @@ static void assert_value(json_t *got, unsigned int type, uint64_t value, const c
 /* A random value of that type; STRING and JSON put their bytes into text. */
 static uint64_t rnd_value(unsigned int type, char *text, size_t most)
 {
-	static const char *const json[] = { "[1,2,{\"a\":null}]", "{\n\t\"b\" :\r[true]}", "[[8,16],[]]",
-					    "not json", "[1", "\"x\"", "-0.5e3", "\"\\ud800\"" };
+	static const char *const json[] = { "[1,2,{\"a\":null}]",
+					    "{\n\t\"b\" :\r[true]}",
+					    "[[8,16],[]]",
+					    "not json",
+					    "[1",
+					    "\"x\"",
+					    "-0.5e3",
+					    "\"\\ud800\"" };
 
 	switch (type) {
 	case PFW_TYPE_U64:
@@ -512,10 +614,11 @@ static void test_every_field(void **state)
 			else
 				assert_value(got, key->type, value[i], texts[i]);
 		}
-		assert_string_equal(key_list(args),
-				    record.error ?
-					    "fname fd ret errno flags ratio ok shape other grid kind target " :
-					    "fname fd ret flags ratio ok shape other grid kind target ");
+		assert_string_equal(
+			key_list(args),
+			record.error
+				? "fname fd ret errno flags ratio ok shape other grid kind target "
+				: "fname fd ret flags ratio ok shape other grid kind target ");
 		json_decref(line);
 	}
 }
@@ -528,8 +631,9 @@ static void test_long_values(void **state)
 	(void)state;
 	assert_null(encode_tail(&record, rest, sizeof(rest) - 1));
 	assert_non_null(encode_tail(&record, rest, sizeof(rest)));
-	assert_non_null(strstr(world.line, "\"ret\":1,\"count\":3,\"offset\":4,\"flags\":5,\"count\":6,"
-					   "\"offset\":7,\"flags\":8,\"count\":9,\"\\\"\\\\\\u0001"));
+	assert_non_null(strstr(world.line,
+			       "\"ret\":1,\"count\":3,\"offset\":4,\"flags\":5,\"count\":6,"
+			       "\"offset\":7,\"flags\":8,\"count\":9,\"\\\"\\\\\\u0001"));
 	assert_non_null(strstr(world.line, "\\u0015\":-10}}\n"));
 }
 
@@ -556,7 +660,8 @@ static void test_templates_that_say_nothing(void **state)
 static void add_arg(struct tail *tail, const char *key, unsigned int type, const void *value,
 		    size_t bytes)
 {
-	struct pfw_arg arg = { .key_bytes = (uint16_t)strlen(key), .type = (uint8_t)type,
+	struct pfw_arg arg = { .key_bytes = (uint16_t)strlen(key),
+			       .type = (uint8_t)type,
 			       .value_bytes = (uint32_t)bytes };
 
 	add_bytes(tail, &arg, sizeof(arg));
@@ -591,11 +696,12 @@ static void test_api_span(void **state)
 	record.value[1] = 77;
 	record.value[3] = tail.bytes;
 	assert_non_null(encode_tail(&record, tail.at, tail.bytes));
-	assert_string_equal(world.line,
-			    "{\"id\":0,\"name\":\"forward\",\"cat\":\"app\",\"pid\":8978,\"tid\":8979,"
-			    "\"ts\":1795230878627639.123,\"dur\":1.500,\"ph\":\"X\",\"args\":{"
-			    "\"n\":-3,\"g\":1152921504606846976,\"h\":0.5,\"y\":true,"
-			    "\"s \\\"q\\\"\":\"text\",\"j\":[1],\"e\":\"\",\"span_id\":77}}\n");
+	assert_string_equal(
+		world.line,
+		"{\"id\":0,\"name\":\"forward\",\"cat\":\"app\",\"pid\":8978,\"tid\":8979,"
+		"\"ts\":1795230878627639.123,\"dur\":1.500,\"ph\":\"X\",\"args\":{"
+		"\"n\":-3,\"g\":1152921504606846976,\"h\":0.5,\"y\":true,"
+		"\"s \\\"q\\\"\":\"text\",\"j\":[1],\"e\":\"\",\"span_id\":77}}\n");
 	for (size_t bytes = 0; bytes < tail.bytes; bytes++) /* cut anywhere it is no record */
 		assert_null(encode_tail(&record, tail.at, bytes));
 	record.value[2] = 76;
@@ -631,7 +737,9 @@ static void test_api_bad_blobs(void **state)
 
 static void test_api_inline(void **state)
 {
-	struct pfw_record record = { .template = WORLD_API, .file = 4 | 3u << 16, .value = { 0, 5 } };
+	struct pfw_record record = { .template = WORLD_API,
+				     .file = 4 | 3u << 16,
+				     .value = { 0, 5 } };
 
 	(void)state;
 	assert_non_null(encode_tail(&record, "a\"bcX\nY", 7));
@@ -656,14 +764,16 @@ static void test_instants_and_counters(void **state)
 	record.value[3] = tail.bytes;
 	record.flags = PFW_RECORD_INSTANT;
 	assert_non_null(encode_tail(&record, tail.at, tail.bytes));
-	assert_non_null(strstr(world.line, "\"ts\":1795230878627639.123,\"ph\":\"i\",\"args\":{\"n\":-3"));
+	assert_non_null(
+		strstr(world.line, "\"ts\":1795230878627639.123,\"ph\":\"i\",\"args\":{\"n\":-3"));
 	assert_null(strstr(world.line, "span_id"));
 	assert_null(strstr(world.line, "parent"));
 	record.flags = PFW_RECORD_COUNTER;
 	assert_non_null(encode_tail(&record, tail.at, tail.bytes));
 	assert_non_null(strstr(world.line, "\"cat\":\"COUNTER\","));
-	assert_non_null(strstr(world.line, "\"ph\":\"C\",\"args\":{\"n\":-3,\"g\":1152921504606846976,"
-					   "\"h\":0.5}}\n"));
+	assert_non_null(strstr(world.line,
+			       "\"ph\":\"C\",\"args\":{\"n\":-3,\"g\":1152921504606846976,"
+			       "\"h\":0.5}}\n"));
 	assert_int_equal(world.json.negative, 0);
 }
 
@@ -715,14 +825,15 @@ static void test_pp(void **state)
 		char keys[4096] = "";
 		json_t *line;
 
-		record.flags = round % 3 == 1 ? PFW_RECORD_WARMUP :
-			       round % 3 == 2 ? PFW_RECORD_ACTIVE :
-						0;
+		record.flags = round % 3 == 1	? PFW_RECORD_WARMUP
+			       : round % 3 == 2 ? PFW_RECORD_ACTIVE
+						: 0;
 		make_pp(&record, &tail, value, texts, "aten::linear");
 		assert_null(encode_tail(&record, tail.at, tail.bytes - 1));
 		assert_non_null(encode_tail(&record, tail.at, tail.bytes));
 		line = parse(world.line);
-		assert_string_equal(json_string_value(json_object_get(line, "name")), "aten::linear");
+		assert_string_equal(json_string_value(json_object_get(line, "name")),
+				    "aten::linear");
 		assert_string_equal(json_string_value(json_object_get(line, "cat")), "PP");
 		assert_int_equal(json_integer_value(json_object_get(line, "tid")), 4711);
 		for (unsigned int bit = 0; bit < PFW_PP_BITS; bit++) {
@@ -775,7 +886,8 @@ static uint64_t lane_tid(uint64_t device_index, uint64_t context, uint64_t strea
 		assert_string_equal(key_list(line), "id name cat pid tid ts ph args ");
 		assert_int_equal(json_integer_value(json_object_get(line, "tid")), tid);
 		snprintf(expected, sizeof(expected), "GPU %lu stream %lu", device_index, stream);
-		assert_string_equal(json_string_value(json_object_get(args_of(line), "name")), expected);
+		assert_string_equal(json_string_value(json_object_get(args_of(line), "name")),
+				    expected);
 		json_decref(line);
 	}
 	return tid;
@@ -823,8 +935,8 @@ static void test_many_lanes(void **state)
 			assert_true(tids[k] != tids[i]);
 	}
 	for (int i = 0; i < PFW_JSON_LANES + 50; i++)
-		assert_true(tids[i] == lane_tid((uint64_t)i % 3, (uint64_t)i / 97, (uint64_t)i * 500,
-						&named));
+		assert_true(tids[i] ==
+			    lane_tid((uint64_t)i % 3, (uint64_t)i / 97, (uint64_t)i * 500, &named));
 }
 
 static void test_no_lane_without_device(void **state)
@@ -850,7 +962,8 @@ static void test_longest_lines(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(fills); i++) {
-		struct pfw_record record = { .template = WORLD_RENAME, .flags = PFW_RECORD_NAME_INLINE };
+		struct pfw_record record = { .template = WORLD_RENAME,
+					     .flags = PFW_RECORD_NAME_INLINE };
 		size_t most = (PFW_RECORD_SLOTS_MAX - 1) * PFW_SLOT_BYTES;
 		struct pfw_arg arg = { .key_bytes = 8000, .type = PFW_TYPE_STRING };
 
@@ -901,7 +1014,8 @@ static void test_too_long(void **state)
 
 static void check_string(const char *text, size_t bytes)
 {
-	char *exact = malloc(bytes ? bytes : 1), *out = malloc(6 * bytes + 2 + PFW_JSON_SLACK), *end;
+	char *exact = malloc(bytes ? bytes : 1), *out = malloc(6 * bytes + 2 + PFW_JSON_SLACK),
+	     *end;
 	json_t *same = json_stringn(text, bytes), *got;
 	bool valid;
 
@@ -966,8 +1080,12 @@ static void test_base64(void **state)
 {
 	static const struct {
 		const char *text, *base64;
-	} cases[] = { { "", "\"\"" },	      { "f", "\"Zg==\"" },	{ "fo", "\"Zm8=\"" },
-		      { "foo", "\"Zm9v\"" },  { "foob", "\"Zm9vYg==\"" }, { "fooba", "\"Zm9vYmE=\"" },
+	} cases[] = { { "", "\"\"" },
+		      { "f", "\"Zg==\"" },
+		      { "fo", "\"Zm8=\"" },
+		      { "foo", "\"Zm9v\"" },
+		      { "foob", "\"Zm9vYg==\"" },
+		      { "fooba", "\"Zm9vYmE=\"" },
 		      { "\xff\xef", "\"/+8=\"" } };
 	char out[64];
 
@@ -984,8 +1102,8 @@ static void check_numbers(uint64_t value)
 {
 	char expected[64], got[64];
 
-	snprintf(expected, sizeof(expected), "%lu %ld %lu.%03lu", value, (int64_t)value, value / 1000,
-		 value % 1000);
+	snprintf(expected, sizeof(expected), "%lu %ld %lu.%03lu", value, (int64_t)value,
+		 value / 1000, value % 1000);
 	*pfw_json_u64(got, value) = '\0';
 	strcat(got, " ");
 	*pfw_json_i64(got + strlen(got), (int64_t)value) = '\0';
@@ -1039,10 +1157,18 @@ static void test_doubles(void **state)
 		double value;
 		const char *text;
 	} cases[] = {
-		{ 0.0, "0.0" },		   { -0.0, "-0.0" },	   { 1.0, "1.0" },
-		{ 0.1, "0.1" },		   { -0.3, "-0.3" },	   { 12.345678, "12.345678" },
-		{ 1e15, "1000000000000000.0" }, { 0.00002, "0.00002" }, { 2.0 / 3, "0.6666666666666666" },
-		{ 1e22, "1e+22" },	   { 1.5e300, "1.5000000000000001e+300" }, { 9007199254740993.0, "9007199254740992.0" },
+		{ 0.0, "0.0" },
+		{ -0.0, "-0.0" },
+		{ 1.0, "1.0" },
+		{ 0.1, "0.1" },
+		{ -0.3, "-0.3" },
+		{ 12.345678, "12.345678" },
+		{ 1e15, "1000000000000000.0" },
+		{ 0.00002, "0.00002" },
+		{ 2.0 / 3, "0.6666666666666666" },
+		{ 1e22, "1e+22" },
+		{ 1.5e300, "1.5000000000000001e+300" },
+		{ 9007199254740993.0, "9007199254740992.0" },
 		{ 4.9406564584124654e-324, "4.9406564584124654e-324" },
 		{ 1.7976931348623157e308, "1.7976931348623157e+308" },
 	};
@@ -1079,15 +1205,76 @@ static void test_doubles(void **state)
 
 static void test_valid(void **state)
 {
-	static const char *const good[] = { "0", "-0", " \t\r\n1 ", "1.5", "1e5", "1E+05", "-2.5e-7",
-		"\"\"", "\"\\u00e4\\ud83d\\ude00\\n\"", "[]", "{}", "[ ]", "{ }", "[1,[2,{\"a\":[]}]]",
-		"{\"a\":1,\"b\":{}}", "true", "false", "null", "1e308", "179.76931348623157999e306", "\"\xc3\xa4\"" };
-	static const char *const bad[] = { "", " ", "01", "+1", "1.", ".5", "1e", "1e+", "-", "--1",
-		"[1,]", "[,1]", "[1", "1]", "{\"a\"}", "{\"a\":}", "{a:1}", "{\"a\":1,}", "{,}", "[1}",
-		"{\"a\":1]", "1 2", "tru", "truex", "nul", "\"", "\"\\x\"", "\"\\u12\"", "\"\\",
-		"\"\n\"", "\"\x01\"", "\"\xff\"", "\"\xed\xa0\x80\"", "\"\\ud800\"", "\"\\ud800x\"",
-		"\"\\ud800\\u0041\"", "\"\\udc00\"", "1e309", "1.7976931348623158e308", "2e308", "1e99999999999", "'a'", "NaN",
-		"Infinity", "\xef\xbb\xbf[]", "[1]]", "{\"a\":1 \"b\":2}", "[1 2]", "\"\\u00g0\"" };
+	static const char *const good[] = { "0",
+					    "-0",
+					    " \t\r\n1 ",
+					    "1.5",
+					    "1e5",
+					    "1E+05",
+					    "-2.5e-7",
+					    "\"\"",
+					    "\"\\u00e4\\ud83d\\ude00\\n\"",
+					    "[]",
+					    "{}",
+					    "[ ]",
+					    "{ }",
+					    "[1,[2,{\"a\":[]}]]",
+					    "{\"a\":1,\"b\":{}}",
+					    "true",
+					    "false",
+					    "null",
+					    "1e308",
+					    "179.76931348623157999e306",
+					    "\"\xc3\xa4\"" };
+	static const char *const bad[] = { "",
+					   " ",
+					   "01",
+					   "+1",
+					   "1.",
+					   ".5",
+					   "1e",
+					   "1e+",
+					   "-",
+					   "--1",
+					   "[1,]",
+					   "[,1]",
+					   "[1",
+					   "1]",
+					   "{\"a\"}",
+					   "{\"a\":}",
+					   "{a:1}",
+					   "{\"a\":1,}",
+					   "{,}",
+					   "[1}",
+					   "{\"a\":1]",
+					   "1 2",
+					   "tru",
+					   "truex",
+					   "nul",
+					   "\"",
+					   "\"\\x\"",
+					   "\"\\u12\"",
+					   "\"\\",
+					   "\"\n\"",
+					   "\"\x01\"",
+					   "\"\xff\"",
+					   "\"\xed\xa0\x80\"",
+					   "\"\\ud800\"",
+					   "\"\\ud800x\"",
+					   "\"\\ud800\\u0041\"",
+					   "\"\\udc00\"",
+					   "1e309",
+					   "1.7976931348623158e308",
+					   "2e308",
+					   "1e99999999999",
+					   "'a'",
+					   "NaN",
+					   "Infinity",
+					   "\xef\xbb\xbf[]",
+					   "[1]]",
+					   "{\"a\":1 \"b\":2}",
+					   "[1 2]",
+					   "\"\\u00g0\"" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -1165,11 +1352,12 @@ static void test_own_lines(void **state)
 	out = pfw_json_key_i64(out, "rank", -1);
 	out = pfw_json_key_us(out, "first_ts", 1795230878627639001);
 	*pfw_json_end(&world.json, out) = '\0';
-	assert_string_equal(world.line,
-			    "{\"id\":0,\"name\":\"lost\",\"cat\":\"pfw\",\"pid\":8978,\"tid\":55,"
-			    "\"ts\":1795230878627639.123,\"ph\":\"M\",\"args\":{\"reason\":\"fu\\\"ll\","
-			    "\"count\":18446744073709551615,\"rank\":-1,"
-			    "\"first_ts\":1795230878627639.001}}\n");
+	assert_string_equal(
+		world.line,
+		"{\"id\":0,\"name\":\"lost\",\"cat\":\"pfw\",\"pid\":8978,\"tid\":55,"
+		"\"ts\":1795230878627639.123,\"ph\":\"M\",\"args\":{\"reason\":\"fu\\\"ll\","
+		"\"count\":18446744073709551615,\"rank\":-1,"
+		"\"first_ts\":1795230878627639.001}}\n");
 	assert_int_equal(world.json.events, 0);
 	assert_int_equal(world.json.lines, 1);
 	out = pfw_json_begin(&world.json, world.line, "segment", "i", 55, 1795230878627639999);
@@ -1208,16 +1396,42 @@ static void test_any_bytes(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		TEST(test_pread_line), TEST(test_failed_call), TEST(test_settings), TEST(test_times),
-		TEST(test_random_times), TEST(test_names), TEST(test_long_names),
-		TEST(test_stale_names), TEST(test_string_text), TEST(test_every_field),
-		TEST(test_long_values), TEST(test_templates_that_say_nothing), TEST(test_api_span),
-		TEST(test_api_bad_blobs), TEST(test_api_inline), TEST(test_instants_and_counters),
-		TEST(test_pp), TEST(test_lanes), TEST(test_many_lanes),
-		TEST(test_no_lane_without_device), TEST(test_longest_lines), TEST(test_too_long),
-		TEST(test_strings), TEST(test_bad_utf8), TEST(test_base64), TEST(test_integers),
-		TEST(test_doubles), TEST(test_valid), TEST(test_depth), TEST(test_errno_names),
-		TEST(test_kind_names), TEST(test_own_lines), TEST(test_any_bytes),
+		TEST(test_pread_line),
+		TEST(test_failed_call),
+		TEST(test_settings),
+		TEST(test_times),
+		TEST(test_random_times),
+		TEST(test_ticks),
+		TEST(test_repeating_values),
+		TEST(test_ids),
+		TEST(test_names),
+		TEST(test_long_names),
+		TEST(test_stale_names),
+		TEST(test_string_text),
+		TEST(test_every_field),
+		TEST(test_long_values),
+		TEST(test_templates_that_say_nothing),
+		TEST(test_api_span),
+		TEST(test_api_bad_blobs),
+		TEST(test_api_inline),
+		TEST(test_instants_and_counters),
+		TEST(test_pp),
+		TEST(test_lanes),
+		TEST(test_many_lanes),
+		TEST(test_no_lane_without_device),
+		TEST(test_longest_lines),
+		TEST(test_too_long),
+		TEST(test_strings),
+		TEST(test_bad_utf8),
+		TEST(test_base64),
+		TEST(test_integers),
+		TEST(test_doubles),
+		TEST(test_valid),
+		TEST(test_depth),
+		TEST(test_errno_names),
+		TEST(test_kind_names),
+		TEST(test_own_lines),
+		TEST(test_any_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
@@ -1228,7 +1442,8 @@ int main(void)
 int main(void)
 {
 	fputs("test_json: built without jansson, which reads the lines back: install "
-	      "libjansson-dev\n", stderr);
+	      "libjansson-dev\n",
+	      stderr);
 	return 1;
 }
 

@@ -23,7 +23,7 @@ struct bench {
 	struct world world;
 	uint32_t file;
 	uint32_t name, category;
-	char *text; /* what the writer would hand to gzip */
+	char *text;	     /* what the writer would hand to gzip */
 	uint64_t text_bytes; /* written in all */
 	uint64_t member_bytes;
 };
@@ -31,7 +31,8 @@ struct bench {
 struct kind {
 	const char *name;
 	/* Make record number n, and its tail; return the tail's length. */
-	size_t (*make)(const struct bench *bench, struct pfw_record *record, char *tail, uint64_t n);
+	size_t (*make)(const struct bench *bench, struct pfw_record *record, char *tail,
+		       uint64_t n);
 };
 
 static bool hide_isal;
@@ -52,7 +53,8 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-static size_t make_pread(const struct bench *bench, struct pfw_record *record, char *tail, uint64_t n)
+static size_t make_pread(const struct bench *bench, struct pfw_record *record, char *tail,
+			 uint64_t n)
 {
 	(void)tail;
 	*record = world_pread(bench->file, n);
@@ -74,17 +76,22 @@ static size_t make_api(const struct bench *bench, struct pfw_record *record, cha
 /* A kernel: eleven args, three of them behind the first slot's values. */
 static size_t make_pp(const struct bench *bench, struct pfw_record *record, char *tail, uint64_t n)
 {
-	const uint64_t rest[] = { 0, 1, 7, 100000 + n, 128 | 1ull << 31 | 1ull << 47,
-				  256 | 1ull << 31 | 1ull << 47, 64, 49152 };
+	const uint64_t rest[] = { 0,
+				  1,
+				  7,
+				  100000 + n,
+				  128 | 1ull << 31 | 1ull << 47,
+				  256 | 1ull << 31 | 1ull << 47,
+				  64,
+				  49152 };
 
 	*record = world_pread(0, n);
 	record->template = WORLD_PP;
 	record->value[0] = bench->name;
-	record->value[1] = 1 << PFW_PP_BIT_kind | 1 << PFW_PP_BIT_device_index |
-			   1 << PFW_PP_BIT_context | 1 << PFW_PP_BIT_stream |
-			   1 << PFW_PP_BIT_correlation | 1 << PFW_PP_BIT_grid |
-			   1 << PFW_PP_BIT_block | 1 << PFW_PP_BIT_registers |
-			   1 << PFW_PP_BIT_dynamic_smem;
+	record->value[1] =
+		1 << PFW_PP_BIT_kind | 1 << PFW_PP_BIT_device_index | 1 << PFW_PP_BIT_context |
+		1 << PFW_PP_BIT_stream | 1 << PFW_PP_BIT_correlation | 1 << PFW_PP_BIT_grid |
+		1 << PFW_PP_BIT_block | 1 << PFW_PP_BIT_registers | 1 << PFW_PP_BIT_dynamic_smem;
 	record->value[2] = 0;
 	record->value[3] = 1;
 	memcpy(tail, rest, sizeof(rest));
@@ -127,8 +134,8 @@ static void encode(struct bench *bench, const struct kind *kind, uint64_t count,
 		uint64_t start;
 
 		for (uint64_t i = 0; i < BATCH_RECORDS; i++)
-			batch.tail_bytes[i] = kind->make(bench, &batch.record[i], batch.tail[i],
-							 done + i);
+			batch.tail_bytes[i] =
+				kind->make(bench, &batch.record[i], batch.tail[i], done + i);
 		start = cpu_ns();
 		for (uint64_t i = 0; i < BATCH_RECORDS; i++)
 			out = pfw_json_record(&bench->world.json, out, &batch.record[i],

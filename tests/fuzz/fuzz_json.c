@@ -19,8 +19,8 @@ static int judge(const char *text, size_t bytes, json_t **parsed)
 {
 	json_error_t error;
 
-	*parsed = json_loadb(text, bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
-			     &error);
+	*parsed = json_loadb(text, bytes,
+			     JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
 	if (*parsed)
 		return 1;
 	return json_error_code(&error) == json_error_null_byte_in_key ? -1 : 0;
