@@ -7,9 +7,11 @@
  * number.  When a call has returned, the thread stores how many have in WITNESS (two 64-bit figures
  * a thread: reads, spans), a file mapped shared: what is stored there outlives SIGKILL.
  *
- * END "loop": go on for ever, in bursts of COUNT reads.  Else each thread does COUNT reads and the
- * program ends well by "return", "exit", "_exit", "quick_exit" or "exec" (of /bin/true), or badly by
- * "abort", "segv", "term" or "exit_group" (the system call).
+ * END "loop": go on for ever, in bursts of COUNT reads.  "churn": the same, each burst in a thread of
+ * its own.  "signals": the same, while a handler interrupts the first thread wherever it is, and
+ * reads as if it were thread number THREADS.  Else each thread does COUNT reads and the program ends
+ * well by "return", "exit", "_exit", "quick_exit" or "exec" (of /bin/true), or badly by "abort",
+ * "segv", "term" or "exit_group" (the system call).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "pfw/pfw.h"
@@ -34,56 +37,108 @@ struct witness {
 	_Atomic uint64_t spans;
 };
 
+/* What is done under one number: by one thread, or by several one after the other. */
+struct worker {
+	uint64_t number;
+	uint64_t reads, spans;
+};
+
 static struct witness *witness;
+static struct worker worker[THREADS_MAX];
 static int data_fd;
 static uint64_t count;
-static int forever;
+static int forever, churn;
 
 /* A record of one slot, or of several: the length goes round. */
-static void one_span(struct witness *mine, uint64_t thread, uint64_t n)
+static void one_span(struct worker *self)
 {
 	static const char text[] = "0123456789012345678901234567890123456789"
 				   "0123456789012345678901234567890123456789";
 	struct pfw_span span;
 
 	pfw_span_begin(&span, "step", "kill");
-	pfw_span_arg_int(&span, "n", (int64_t)(thread << 32 | n));
-	pfw_span_arg_str(&span, "text", text + n % sizeof(text));
+	pfw_span_arg_int(&span, "n", (int64_t)(self->number << 32 | self->spans));
+	pfw_span_arg_str(&span, "text", text + self->spans % sizeof(text));
 	pfw_span_end(&span);
-	atomic_store_explicit(&mine->spans, n + 1, memory_order_release);
+	self->spans++;
+	atomic_store_explicit(&witness[self->number].spans, self->spans, memory_order_release);
+}
+
+/* Safe in a signal handler. */
+static void one_read(struct worker *self)
+{
+	off_t at = (off_t)(self->number << 32 | self->reads);
+	char buf[8];
+
+	if (pread(data_fd, buf, sizeof(buf), at) != (ssize_t)sizeof(buf))
+		_exit(3);
+	self->reads++;
+	atomic_store_explicit(&witness[self->number].reads, self->reads, memory_order_release);
+}
+
+static void burst(struct worker *self)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		one_read(self);
+		if (self->reads % SPAN_EVERY == 0)
+			one_span(self);
+	}
 }
 
 static void *work(void *arg)
 {
-	uint64_t thread = (uint64_t)(uintptr_t)arg, spans = 0;
-	struct witness *mine = &witness[thread];
-	char buf[8];
+	struct worker *self = arg;
+	pthread_t next;
 
-	for (uint64_t n = 0; forever || n < count; n++) {
-		off_t at = (off_t)(thread << 32 | n);
-
-		if (pread(data_fd, buf, sizeof(buf), at) != (ssize_t)sizeof(buf)) {
-			fprintf(stderr, "kill: pread at %lld: %s\n", (long long)at,
-				strerror(errno));
-			_exit(3);
-		}
-		atomic_store_explicit(&mine->reads, n + 1, memory_order_release);
-		if (n % SPAN_EVERY == SPAN_EVERY - 1)
-			one_span(mine, thread, spans++);
-		if (forever && n % count == count - 1)
+	do {
+		burst(self);
+		if (forever)
 			usleep(3000); /* the rings run dry, or their threads catch their breath */
-	}
+	} while (forever && !churn);
+	if (churn && (pthread_create(&next, NULL, work, self) || pthread_detach(next)))
+		_exit(4);
 	return NULL;
 }
 
-static void run_threads(uint64_t threads)
+static void interrupt(int number)
+{
+	int kept = errno;
+
+	(void)number;
+	one_read(&worker[THREADS_MAX - 1]);
+	errno = kept;
+}
+
+/* Interrupt the first thread, and no other, every 100 µs. */
+static void start_signals(uint64_t threads)
+{
+	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
+	struct itimerval often = { { 0, 100 }, { 0, 100 } };
+
+	worker[THREADS_MAX - 1].number = threads;
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+}
+
+static void run_threads(uint64_t threads, int signals)
 {
 	pthread_t thread[THREADS_MAX];
+	sigset_t alarm;
 
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+	for (uint64_t i = 0; i < threads; i++)
+		worker[i].number = i;
 	for (uint64_t i = 1; i < threads; i++)
-		if (pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i))
+		if (pthread_create(&thread[i], NULL, work, &worker[i]))
 			_exit(4);
-	work(NULL);
+	if (signals)
+		start_signals(threads);
+	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+	work(&worker[0]);
+	if (churn)
+		pthread_exit(NULL); /* the process goes on */
 	for (uint64_t i = 1; i < threads; i++)
 		pthread_join(thread[i], NULL);
 }
@@ -116,14 +171,16 @@ static int end_by(const char *end)
 int main(int argc, char **argv)
 {
 	uint64_t threads = argc == 6 ? strtoull(argv[3], NULL, 10) : 0;
-	int witness_fd;
+	int witness_fd, signals;
 
-	if (!threads || threads > THREADS_MAX) {
+	if (!threads || threads >= THREADS_MAX) {
 		fprintf(stderr, "usage: kill WITNESS DATA THREADS COUNT END\n");
 		return 2;
 	}
 	count = strtoull(argv[4], NULL, 10);
-	forever = !strcmp(argv[5], "loop");
+	signals = !strcmp(argv[5], "signals");
+	churn = !strcmp(argv[5], "churn");
+	forever = signals || churn || !strcmp(argv[5], "loop");
 	witness_fd = open(argv[1], O_RDWR);
 	data_fd = open(argv[2], O_RDONLY);
 	witness = mmap(NULL, THREADS_MAX * sizeof(*witness), PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -132,6 +189,6 @@ int main(int argc, char **argv)
 		perror("kill");
 		return 2;
 	}
-	run_threads(threads);
+	run_threads(threads, signals);
 	return end_by(argv[5]);
 }
