@@ -6,6 +6,8 @@
 #define PFW_OS_NO_POISON
 #include "posix.h"
 
+#include <limits.h>
+#include <linux/close_range.h>
 #include <string.h>
 
 #include "calls.h"
@@ -140,6 +142,62 @@ int pfw_wrap_close(int fd)
 	if (kept)
 		pfw_fd_close_end(fd);
 	return ret;
+}
+
+/* Call `change` for every descriptor of the range that the table may know. */
+static void each_known(unsigned first, unsigned last, void (*change)(int fd))
+{
+	for (unsigned page = first / PFW_FD_PAGE; page < PFW_FD_PAGES && page <= last / PFW_FD_PAGE;
+	     page++) {
+		unsigned from = page * PFW_FD_PAGE, to = from + PFW_FD_PAGE - 1;
+
+		if (!atomic_load_explicit(&pfw_fd_pages[page], memory_order_relaxed))
+			continue;
+		from = from < first ? first : from;
+		to = to > last ? last : to;
+		for (unsigned fd = from; fd <= to; fd++)
+			change((int)fd);
+	}
+}
+
+int pfw_wrap_close_range(unsigned first, unsigned last, int flags)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_bare(&probe, PFW_CALL_close_range);
+	bool closes = pfw_probe_on() && !(flags & CLOSE_RANGE_CLOEXEC);
+	int ret;
+
+	if (closes)
+		each_known(first, last, pfw_fd_close_begin);
+	ret = pfw_real.close_range(first, last, flags);
+	if (traced)
+		end_fd(&probe,
+		       (const uint64_t[]){ (uint64_t)(int64_t)ret, first, last,
+					   (uint64_t)(int64_t)flags },
+		       4);
+	if (closes)
+		each_known(first, last, pfw_fd_close_end);
+	return ret;
+}
+
+void pfw_wrap_closefrom(int first)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_bare(&probe, PFW_CALL_closefrom), closes = pfw_probe_on();
+	const uint64_t value[] = { 0, (uint64_t)(int64_t)first };
+	struct pfw_ending ending = {
+		.value = value,
+		.value_count = 2,
+		.flags = PFW_RECORD_NO_RET,
+	};
+
+	if (closes)
+		each_known(first < 0 ? 0 : (unsigned)first, UINT_MAX, pfw_fd_close_begin);
+	pfw_real.closefrom(first);
+	if (traced)
+		pfw_probe_end_full(&probe, &ending);
+	if (closes)
+		each_known(first < 0 ? 0 : (unsigned)first, UINT_MAX, pfw_fd_close_end);
 }
 
 int pfw_wrap_dup(int fd)

@@ -142,6 +142,67 @@ static void case_close(void)
 	EXPECT(NULL, -1, "%s", "");
 }
 
+/* Open two files, close them by `close_both`, and find that the numbers stand for others. */
+static void closed_together(void (*close_both)(int first, int last))
+{
+	int one, two;
+
+	make("data", "content");
+	make("other", "more content");
+	one = given("data", O_RDONLY);
+	two = given("data", O_RDONLY);
+	close_both(one, two);
+	say("%d %d\n", given("other", O_RDONLY) == one, given("other", O_RDONLY) == two);
+	done(one, "other");
+	syscall(SYS_close, two); /* unseen; what comes next has a name again */
+	FN(dup2)(given("other", O_RDONLY), two);
+	expect_head("dup2", "POSIX");
+	expect_args(in("other"), one, two, false);
+	expect_fields("'newfd':%d", two);
+	close_both(one, two);
+	syscall(SYS_pipe2, (int[2]){ 0 }, 0); /* takes both numbers, and has no name */
+	result = FN(read)(two, NULL, 0);
+	error = errno;
+	expect_head("read", "POSIX");
+	expect_args(NULL, two, result, result == -1);
+	expect_fields("'count':0");
+	syscall(SYS_close, one);
+	FN(close)(two);
+	expect_head("close", "POSIX");
+	expect_args(NULL, two, 0, false);
+	expect_fields("%s", "");
+}
+
+static void by_range(int first, int last)
+{
+	CALL(THIS(close_range)(first, last, 0));
+	EXPECT(NULL, NO_FD, "'first':%d,'last':%d,'flags':0", first, last);
+}
+
+static void case_close_range(void)
+{
+	closed_together(by_range);
+	CALL(THIS(close_range)(9, 3, 0)); /* no range */
+	EXPECT(NULL, NO_FD, "'first':9,'last':3,'flags':0");
+	CALL(THIS(close_range)(900, ~0u, 4)); /* CLOSE_RANGE_CLOEXEC closes nothing */
+	EXPECT(NULL, NO_FD, "'first':900,'last':%u,'flags':4", ~0u);
+}
+
+static void from_first(int first, int last)
+{
+	(void)last;
+	errno = SENTINEL;
+	FN(closefrom)(first);
+	say("%s: errno %d\n", now->symbol, errno);
+	expect_head(now->canonical, now->category);
+	put_expected("'first':%d}}\n", first);
+}
+
+static void case_closefrom(void)
+{
+	closed_together(from_first);
+}
+
 /* ---- reading ---- */
 
 static char buffer[4096];

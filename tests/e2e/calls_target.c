@@ -22,6 +22,8 @@ static const struct test_case cases[] = {
 	{ "creat", "creat", "POSIX", case_creat },
 	{ "creat64", "creat", "POSIX", case_creat },
 	{ "close", "close", "POSIX", case_close },
+	{ "close_range", "close_range", "POSIX", case_close_range },
+	{ "closefrom", "closefrom", "POSIX", case_closefrom },
 	{ "read", "read", "POSIX", case_read },
 	{ "__read_chk", "read", "POSIX", case_read_chk },
 	{ "pread", "pread", "POSIX", case_pread },
