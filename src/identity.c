@@ -65,7 +65,9 @@ void pfw_identity_set_base(struct pfw_identity *identity, const char *base)
 	identity->base_hash = hash_text(base);
 	pfw_text_init(&text, identity->base, sizeof(identity->base));
 	if (base[0] != '/') {
-		pfw_text_add(&text, identity->cwd);
+		/* In the base a '%' begins a word; in a directory's name it is one. */
+		for (const char *at = identity->cwd; *at; at++)
+			pfw_text_add_bytes(&text, *at == '%' ? "%%" : at, *at == '%' ? 2 : 1);
 		pfw_text_add(&text, "/");
 	}
 	pfw_text_add(&text, base);

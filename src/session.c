@@ -26,6 +26,7 @@
 #include "spool_file.h"
 #include "strings.h"
 #include "templates.h"
+#include "text.h"
 #include "writer.h"
 
 #ifndef MADV_WIPEONFORK
@@ -43,6 +44,8 @@ static struct session {
 	bool api_used;		/* pfw_start() was called */
 	bool stopped;		/* pfw_stop() was: off until pfw_start() */
 	bool preloaded;
+	bool told;		/* what is wrong with the variables has been said */
+	struct pfw_gzip *gzip;	/* kept when a trace without is begun */
 	bool hooks;		/* atfork, at_quick_exit, the thread key: once a process image */
 	pthread_key_t thread_key;
 	struct pfw_config config;
@@ -205,10 +208,62 @@ static bool recorded(void)
 
 /* ---- start ---- */
 
+/* Once: the library's constructor, the preload object and pfw_start() each try to begin. */
 static void say_config(void *user, const char *line)
 {
 	(void)user;
-	pfw_say(line);
+	if (!session.told)
+		pfw_say(line);
+}
+
+static void say_bad_name(int error, const char *word)
+{
+	char line[512];
+	struct pfw_text text;
+
+	pfw_text_init(&text, line, sizeof(line));
+	pfw_text_add(&text, "DFTRACER_LOG_FILE: the trace's name ");
+	if (error == -ENAMETOOLONG) {
+		pfw_text_add(&text, "is too long (a file's takes 255 bytes, its path 4095)");
+	} else if (*word) {
+		pfw_text_add(&text, "has no word ");
+		pfw_text_add(&text, word);
+		pfw_text_add(&text, "; it takes %p %h %r %j %q{VAR} %%");
+	} else {
+		pfw_text_add(&text, "is empty");
+	}
+	pfw_text_add(&text, "; nothing is recorded under it");
+	say_config(NULL, line);
+}
+
+static bool have_gzip(void)
+{
+	if (!session.gzip && pfw_gzip_open(&session.gzip))
+		pfw_say("neither libisal.so.2 nor libz.so.1 can be loaded: the trace is not "
+			"compressed");
+	return session.gzip;
+}
+
+/*
+ * The name that the trace should have now, and whether it is compressed: as the suffix says while
+ * nothing is encoded, and from then on the suffix says what is in the file.
+ */
+static int find_name(char *path, bool *compressed)
+{
+	bool asked, can;
+	int error = pfw_identity_trace(&session.identity, &session.config, path, &asked);
+
+	if (error) {
+		say_bad_name(error, path);
+		return error;
+	}
+	can = session.writer.ready ? session.writer.gzip != NULL : asked && have_gzip();
+	if (asked && !can)
+		path[strlen(path) - strlen(".gz")] = '\0';
+	else if (!asked && can && strlen(path) + sizeof(".gz") <= PFW_PATH_MAX)
+		memcpy(path + strlen(path), ".gz", sizeof(".gz"));
+	*compressed = can;
+	return 0;
 }
 
 static void fill_header(struct pfw_spool_header *header)
@@ -232,14 +287,8 @@ static bool make_process(void)
 	struct pfw_identity *id = &session.identity;
 	char path[PFW_PATH_MAX];
 	bool compressed;
-	int error = pfw_identity_trace(id, &session.config, path, &compressed);
 
-	if (error) {
-		pfw_say("DFTRACER_LOG_FILE: the trace's name is empty, too long or has an unknown "
-			"%-word (%p %h %r %j %q{VAR} %%); nothing is recorded");
-		return false;
-	}
-	if (!id->rank.recorded)
+	if (!id->rank.recorded || find_name(path, &compressed))
 		return false;
 	if (pfw_spool_create(&session.spool, &id->dirs, id->uid, id->process.pid,
 			     id->process.start_time))
@@ -258,10 +307,7 @@ static bool make_process(void)
 		.stalled = &session.writer.stalled,
 		.drop = session.config.on_full == PFW_ON_FULL_DROP,
 	};
-	if (compressed && !session.writer.gzip && pfw_gzip_open(&session.writer.gzip)) {
-		pfw_say("neither libisal.so.2 nor libz.so.1 can be loaded: the trace is not compressed");
-		return false;
-	}
+	session.writer.gzip = compressed ? session.gzip : NULL;
 	return true;
 }
 
@@ -310,6 +356,7 @@ bool pfw_session_start(bool asked)
 	if (atomic_load(&session.state) != FRESH)
 		return atomic_load(&session.state) == ON;
 	if (!begin(asked)) {
+		session.told = true;
 		atomic_compare_exchange_strong(&session.state, &fresh, asked ? OFF : FRESH);
 		return false;
 	}
@@ -515,14 +562,20 @@ static int rename_trace(void)
 {
 	char path[PFW_PATH_MAX];
 	bool compressed;
-	int error = pfw_identity_trace(&session.identity, &session.config, path, &compressed);
 	sigset_t old;
+	int error;
 
-	if (error)
-		return error;
 	if (!lock_life(&old))
 		return -EBUSY;
 	pfw_writer_pause(&session.writer, false);
+	error = find_name(path, &compressed);
+	if (error) {
+		renew_words(0);
+		unlock_life(&old);
+		return error;
+	}
+	session.writer.gzip = compressed ? session.gzip : NULL;
+	session.spool.header->compressed = compressed;
 	pfw_identity_header(&session.identity, session.spool.header);
 	error = pfw_writer_rename(&session.writer, path);
 	pfw_filter_set_trace(pfw_spool_trace_path(session.spool.header));
@@ -535,7 +588,10 @@ static int rename_trace(void)
 static int take_options(const struct pfw_options *options)
 {
 	static char data_dir[4096];
+	char base[sizeof(session.identity.base)];
+	uint64_t hash = session.identity.base_hash;
 	size_t bytes;
+	int error;
 
 	if (!options)
 		return 0;
@@ -559,13 +615,19 @@ static int take_options(const struct pfw_options *options)
 	if (options->compression)
 		session.config.compression = options->compression > 0;
 	if (!options->log_file)
-		return 0;
+		return options->compression ? rename_trace() : 0;
 	if (!*options->log_file) {
 		pfw_say("pfw_start: options.log_file is empty: give a name or NULL");
 		return -EINVAL;
 	}
+	memcpy(base, session.identity.base, sizeof(base));
 	pfw_identity_set_base(&session.identity, options->log_file);
-	return rename_trace();
+	/* Programs that this one runs know the variable only: by its hash they are our children. */
+	session.identity.base_hash = hash;
+	error = rename_trace();
+	if (error)
+		memcpy(session.identity.base, base, sizeof(base));
+	return error;
 }
 
 int pfw_start(const struct pfw_options *options)
