@@ -18,7 +18,8 @@ static _Atomic uint32_t space_made; /* futex: counts pfw_ring_space_made() */
 
 /*
  * Compare and swap against this thread's own signal handlers only: the writer never stores here, so
- * the bus lock, a third of a short probe's cost, can be left out.
+ * the bus lock, a third of a short probe's cost, can be left out.  Release: who sees a stretch closed
+ * may give it to another ring, where nothing of ours must arrive late.
  */
 static inline bool local_cas(_Atomic uint64_t *word, uint64_t *expected, uint64_t desired)
 {
@@ -32,7 +33,7 @@ static inline bool local_cas(_Atomic uint64_t *word, uint64_t *expected, uint64_
 	return done;
 #else
 	return atomic_compare_exchange_strong_explicit(word, expected, desired,
-						       memory_order_relaxed, memory_order_relaxed);
+						       memory_order_release, memory_order_relaxed);
 #endif
 }
 
@@ -118,22 +119,33 @@ void pfw_ring_release(struct pfw_ring *ring)
 	atomic_store_explicit(&ring->state, PFW_RING_DEAD, memory_order_release);
 }
 
+/* The stretch to move to from `full`, or NULL.  A handler that comes while move_on() is at work may
+ * find itself in the spare already. */
+static struct pfw_ring_chunk *spare_for(struct pfw_ring *ring, const struct pfw_ring_chunk *full)
+{
+	struct pfw_ring_chunk *spare = atomic_load_explicit(&ring->spare, memory_order_acquire);
+
+	return spare == full ? NULL : spare;
+}
+
 /* The producer's stretch is closed or full: go on in the one the writer has laid ready, if any. */
 static bool move_on(struct pfw_ring *ring, struct pfw_ring_chunk *full)
 {
-	struct pfw_ring_chunk *spare = atomic_load_explicit(&ring->spare, memory_order_acquire);
+	struct pfw_ring_chunk *spare = spare_for(ring, full), *taken = spare;
 	uint64_t head = atomic_load_explicit(&full->head, memory_order_relaxed);
 
-	if (!spare || spare == full)
+	if (!spare)
 		return false;
 	while (!(head & PFW_RING_CLOSED) && !local_cas(&full->head, &head, head | PFW_RING_CLOSED))
 		;
 	memcpy(spare->comm, full->comm, sizeof(spare->comm));
 	atomic_store_explicit(&spare->tid, atomic_load(&ring->tid), memory_order_relaxed);
-	/* A handler may have done the same between any two of these lines: then nothing is left. */
+	/* A handler may have done the same between any two of these lines: then nothing is left; it
+	 * may even have filled the spare, and the writer have offered a next one, which must stay. */
 	if (atomic_compare_exchange_strong_explicit(&ring->stretch, &full, spare,
 						    memory_order_release, memory_order_relaxed))
-		atomic_store_explicit(&ring->spare, NULL, memory_order_release);
+		atomic_compare_exchange_strong_explicit(&ring->spare, &taken, NULL,
+							memory_order_release, memory_order_relaxed);
 	return true;
 }
 
@@ -158,7 +170,7 @@ static bool wait_for_room(struct pfw_ring *ring, struct pfw_ring_chunk *stretch,
 		stretch->tail_seen = atomic_load_explicit(&stretch->tail, memory_order_acquire);
 		room = (head & PFW_RING_CLOSED) || head + slots - stretch->tail_seen <=
 							   stretch->capacity ||
-		       atomic_load_explicit(&ring->spare, memory_order_acquire);
+		       spare_for(ring, stretch);
 		if (!room)
 			pfw_os_futex_wait((const uint32_t *)&space_made, seen, WAIT_STEP_NS);
 	}
@@ -186,7 +198,9 @@ struct pfw_record *pfw_ring_reserve(struct pfw_ring *ring, unsigned slots, uint6
 		uint64_t end = head + padding + slots;
 
 		if (PFW_UNLIKELY(end - stretch->tail_seen > stretch->capacity)) {
-			if (move_on(ring, stretch))
+			/* Or a handler has moved on since we looked. */
+			if (move_on(ring, stretch) ||
+			    atomic_load_explicit(&ring->stretch, memory_order_relaxed) != stretch)
 				continue;
 			stretch->tail_seen =
 				atomic_load_explicit(&stretch->tail, memory_order_acquire);
@@ -215,10 +229,15 @@ struct pfw_ring *pfw_ring_first(void)
 	return atomic_load_explicit(&registry, memory_order_acquire);
 }
 
-/* Make a stretch (new, or one that another ring has left) the next of `ring`. */
+/*
+ * Make a stretch (new, or one that another ring has left) the next of `ring`.  One that was left
+ * begins a slot further on: a frame of its former producer, interrupted at its compare-and-swap all
+ * this time, must not find the head that it expects.
+ */
 void pfw_ring_prepare(struct pfw_ring *ring, struct pfw_ring_chunk *stretch)
 {
-	uint64_t start = atomic_load(&stretch->head) & ~PFW_RING_CLOSED;
+	uint64_t head = atomic_load(&stretch->head);
+	uint64_t start = head & PFW_RING_CLOSED ? (head & ~PFW_RING_CLOSED) + 1 : head;
 
 	stretch->chunk.index = ring->index;
 	stretch->order = ring->orders++;
@@ -253,11 +272,14 @@ uint32_t pfw_ring_wanted(void)
 	return atomic_load(&wanted);
 }
 
-/* Nothing at `ring->drained` is committed although it is reserved.  True: pass over it. */
-static bool torn(struct pfw_ring *ring, uint64_t now_ns)
+/*
+ * Nothing at `ring->drained` is committed although it is reserved.  True: pass over it.  What was
+ * reserved by the time the first one was seen is as old as that one.
+ */
+static bool torn(struct pfw_ring *ring, uint64_t head, uint64_t now_ns)
 {
-	if (ring->torn_at != ring->drained + 1) {
-		ring->torn_at = ring->drained + 1;
+	if (ring->drained >= ring->torn_upto || now_ns < ring->torn_since_ns) {
+		ring->torn_upto = head;
 		ring->torn_since_ns = now_ns;
 		return false;
 	}
@@ -273,6 +295,7 @@ static bool next_stretch(struct pfw_ring *ring)
 	ring->drain = ring->upcoming;
 	ring->upcoming = NULL;
 	ring->drained = atomic_load(&ring->drain->tail);
+	ring->torn_upto = 0;
 	return true;
 }
 
@@ -280,22 +303,22 @@ const struct pfw_record *pfw_ring_peek(struct pfw_ring *ring, uint64_t now_ns, u
 {
 	for (;;) {
 		struct pfw_ring_chunk *stretch = ring->drain;
-		uint64_t head = atomic_load_explicit(&stretch->head, memory_order_acquire);
+		uint64_t word = atomic_load_explicit(&stretch->head, memory_order_acquire);
+		uint64_t head = word & ~PFW_RING_CLOSED;
 		struct pfw_record *record = pfw_ring_slot(stretch, ring->drained);
 
-		if (ring->drained == (head & ~PFW_RING_CLOSED)) {
-			if (!(head & PFW_RING_CLOSED) || !next_stretch(ring))
+		if (ring->drained == head) {
+			if (word == head || !next_stretch(ring))
 				return NULL;
 			continue;
 		}
 		/* Pairs with the release in pfw_ring_commit(). */
 		if (atomic_load_explicit(&record->committed, memory_order_acquire) !=
 		    (uint32_t)(ring->drained + 1)) {
-			if (!torn(ring, now_ns))
+			if (!torn(ring, head, now_ns))
 				return NULL;
 			pfw_ring_count_lost(PFW_LOST_TORN, ring->torn_run++ ? 0 : 1);
 			ring->drained++;
-			ring->torn_at = ring->drained + 1; /* its neighbours are as old */
 			continue;
 		}
 		ring->torn_run = 0;

@@ -44,9 +44,9 @@ static struct session {
 	bool api_used;		/* pfw_start() was called */
 	bool stopped;		/* pfw_stop() was: off until pfw_start() */
 	bool preloaded;
-	bool told;		/* what is wrong with the variables has been said */
-	struct pfw_gzip *gzip;	/* kept when a trace without is begun */
-	bool hooks;		/* atfork, at_quick_exit, the thread key: once a process image */
+	bool told;	       /* what is wrong with the variables has been said */
+	struct pfw_gzip *gzip; /* kept when a trace without is begun */
+	bool hooks;	       /* atfork, at_quick_exit, the thread key: once a process image */
 	pthread_key_t thread_key;
 	struct pfw_config config;
 	struct pfw_identity identity;
@@ -120,8 +120,8 @@ static void writer_failed(void)
 
 static bool make_live_page(void)
 {
-	struct pfw_live *page = pfw_os_mmap(4096, PROT_READ | PROT_WRITE,
-					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct pfw_live *page =
+		pfw_os_mmap(4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (!page)
 		return false;
@@ -507,8 +507,8 @@ static void at_exit(void)
 
 static void make_hooks(void)
 {
-	pfw_probe_host = (struct pfw_probe_host){ forked,   straight,	    recorded, end_session,
-						  resume_session, thread_born };
+	pfw_probe_host = (struct pfw_probe_host){ forked,      straight,       recorded,
+						  end_session, resume_session, thread_born };
 	if (session.hooks)
 		return;
 	session.hooks = true;

@@ -673,6 +673,7 @@ static void begin_anew(struct pfw_writer *writer, const char *path)
 	memcpy(pfw_spool_trace_path(header), path, strlen(path) + 1);
 	atomic_store(&header->file_made, 0);
 	writer->offset = 0;
+	writer->json.events = 0; /* `end` counts those of its own file */
 	writer->process_line = false;
 	writer->finished = false;
 	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)

@@ -31,11 +31,11 @@ struct pfw_writer {
 	const struct pfw_template_chunk *templates;
 	size_t templates_bytes;
 	uint64_t flush_ns;
-	uint64_t text_limit;	/* bytes of text that make a write or a member */
+	uint64_t text_limit; /* bytes of text that make a write or a member */
 	uint64_t ring_max_bytes;
 	void (*say)(const char *line);
-	void (*idle)(void);	/* make every thread's next event come to session again */
-	void (*failed)(void);	/* no trace can be written: switch the probes off */
+	void (*idle)(void);   /* make every thread's next event come to session again */
+	void (*failed)(void); /* no trace can be written: switch the probes off */
 
 	/* Shared with the program's threads. */
 	_Atomic uint32_t work;	   /* lock: 0 free, 1 held, 2 held and wanted */
@@ -43,10 +43,10 @@ struct pfw_writer {
 	_Atomic uint32_t on_duty;  /* a thread of this shift is there, or on its way */
 	_Atomic uint32_t bell;	   /* futex the thread sleeps on */
 	_Atomic uint32_t sleeping; /* worth a wake call */
-	_Atomic uint32_t threads;  /* that have not gone home: one may still hold the trace's lock */
-	_Atomic uint32_t stalled;  /* writing fails for now: rings are not being freed */
-	_Atomic uint32_t dead;	   /* no trace can be written at all */
-	_Atomic uint32_t passes;   /* futex: full drains done, for flush */
+	_Atomic uint32_t threads; /* that have not gone home: one may still hold the trace's lock */
+	_Atomic uint32_t stalled; /* writing fails for now: rings are not being freed */
+	_Atomic uint32_t dead;	  /* no trace can be written at all */
+	_Atomic uint32_t passes;  /* futex: full drains done, for flush */
 	_Atomic uint64_t trace_bytes;
 	_Atomic uint64_t events;
 
@@ -55,9 +55,9 @@ struct pfw_writer {
 	bool joinable; /* `thread` is to be joined or let go */
 
 	/* Under work. */
-	bool ready;	 /* memory, templates and json are set up */
-	bool rank_late;	 /* a `rank` line is due */
-	bool finished;	 /* the trace has an `end` */
+	bool ready;	/* memory, templates and json are set up */
+	bool rank_late; /* a `rank` line is due */
+	bool finished;	/* the trace has an `end` */
 	struct pfw_writer_files *files;
 	dev_t trace_dev;
 	ino_t trace_ino;
