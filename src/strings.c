@@ -185,6 +185,20 @@ uint32_t pfw_string_create(const char *directory, size_t directory_bytes, const 
 	return pfw_string_ref(generation, granule);
 }
 
+/* One user less of a cell, whichever name it has by now. */
+static void release(struct pfw_string *cell, uint32_t granule)
+{
+	uint32_t top;
+
+	if (atomic_fetch_sub_explicit(&cell->users, 1, memory_order_acq_rel) != 1)
+		return;
+	top = atomic_load_explicit(&strings.dropped, memory_order_relaxed);
+	do
+		__atomic_store_n(&cell->next, top, __ATOMIC_RELAXED);
+	while (!atomic_compare_exchange_weak_explicit(&strings.dropped, &top, granule,
+						      memory_order_release, memory_order_relaxed));
+}
+
 bool pfw_string_hold(uint32_t ref)
 {
 	struct pfw_string *cell = cell_of(ref);
@@ -196,28 +210,23 @@ bool pfw_string_hold(uint32_t ref)
 	do {
 		if (!users)
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(
-		&cell->users, &users, users + 1, memory_order_acq_rel, memory_order_relaxed));
-	/* It may have been given back and made anew between the look and the hold. */
+	} while (!atomic_compare_exchange_weak_explicit(&cell->users, &users, users + 1,
+							memory_order_acq_rel,
+							memory_order_relaxed));
+	/* It may have been given back between the look and the hold, and be another name now, or be
+	 * about to: its maker counts itself in before it sets the generation. */
 	if (atomic_load_explicit(&cell->generation, memory_order_acquire) == ref >> 16)
 		return true;
-	pfw_string_drop(pfw_string_ref(
-		atomic_load_explicit(&cell->generation, memory_order_acquire), ref & 0xffffu));
+	release(cell, ref & 0xffffu);
 	return false;
 }
 
 void pfw_string_drop(uint32_t ref)
 {
 	struct pfw_string *cell = cell_of(ref);
-	uint32_t top;
 
-	if (!cell || atomic_fetch_sub_explicit(&cell->users, 1, memory_order_acq_rel) != 1)
-		return;
-	top = atomic_load_explicit(&strings.dropped, memory_order_relaxed);
-	do
-		__atomic_store_n(&cell->next, top, __ATOMIC_RELAXED);
-	while (!atomic_compare_exchange_weak_explicit(&strings.dropped, &top, ref & 0xffffu,
-						      memory_order_release, memory_order_relaxed));
+	if (cell)
+		release(cell, ref & 0xffffu);
 }
 
 void pfw_strings_reclaim(void)
