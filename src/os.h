@@ -58,19 +58,27 @@ static inline long pfw_syscall6(long number, long a, long b, long c, long d, lon
 #endif
 }
 
+static inline int pfw_os_close(int fd)
+{
+	return (int)pfw_syscall6(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+/* Never 0, 1 or 2: a program that has closed them may still write there. */
 static inline int pfw_os_openat(int dirfd, const char *path, int flags, mode_t mode)
 {
-	return (int)pfw_syscall6(SYS_openat, dirfd, (long)path, flags | O_CLOEXEC, mode, 0, 0);
+	int low = (int)pfw_syscall6(SYS_openat, dirfd, (long)path, flags | O_CLOEXEC, mode, 0, 0);
+	int fd = low;
+
+	if (low >= 0 && low <= 2) {
+		fd = (int)pfw_syscall6(SYS_fcntl, low, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
+		pfw_os_close(low);
+	}
+	return fd;
 }
 
 static inline int pfw_os_open(const char *path, int flags, mode_t mode)
 {
 	return pfw_os_openat(AT_FDCWD, path, flags, mode);
-}
-
-static inline int pfw_os_close(int fd)
-{
-	return (int)pfw_syscall6(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
 static inline ssize_t pfw_os_read(int fd, void *buf, size_t count)
