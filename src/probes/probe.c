@@ -184,6 +184,11 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 
 	if (PFW_UNLIKELY(probe->call == PFW_CALL_NONE))
 		return;
+	/* A handler may have forked and returned in the child, or the session has changed. */
+	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_live->io, memory_order_relaxed) !=
+			 pfw_thread.live) &&
+	    !pfw_probe_ready(&pfw_live->io))
+		return;
 	if (PFW_UNLIKELY(probe->name == PFW_NAME_BY_LINK)) {
 		end_by_link(probe, failed, value, value_count);
 		return;
