@@ -1,162 +1,249 @@
-/* test_filter.c - which paths are traced, and how the others are counted. */
+/* test_filter.c - which paths are traced, and how what is left out is counted. */
 #include "probes/filter.h"
 
-#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-/* After the ones above, which it needs. */
+
 #include <cmocka.h>
 
 #include "config.h"
 #include "spool.h"
 
-static _Atomic uint64_t excluded[PFW_EXCLUDED_REASONS];
+static _Atomic uint64_t counters[PFW_EXCLUDED_REASONS];
 
-static void set_up(const char *data_dir, const char *exe, const char *venv)
+static void begin(const char *data_dir, const char *exe, const char *venv)
 {
 	struct pfw_config config = { .data_dir = data_dir };
 
-	memset((void *)excluded, 0, sizeof(excluded));
-	pfw_filter_count_into(excluded);
+	memset(counters, 0, sizeof(counters));
+	pfw_filter_count_into(counters);
 	pfw_filter_init(&config, exe, venv);
 }
 
-static bool takes(const char *path)
+static bool traced(const char *path)
 {
 	return pfw_filter_path(path, strlen(path));
 }
 
-static void all_is_all(void **state)
+/* It is left out for this reason, and for no other. */
+static void assert_excluded(const char *path, enum pfw_excluded_reason reason)
 {
+	uint64_t before[PFW_EXCLUDED_REASONS];
+
+	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
+		before[i] = counters[i];
+	if (traced(path))
+		fail_msg("%s is traced", path);
+	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
+		assert_int_equal(counters[i] - before[i], i == (unsigned)reason);
+}
+
+static void assert_traced(const char *path)
+{
+	uint64_t sum = 0, after = 0;
+
+	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
+		sum += counters[i];
+	if (!traced(path))
+		fail_msg("%s is left out", path);
+	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
+		after += counters[i];
+	assert_int_equal(sum, after);
+}
+
+static void the_default_leaves_the_system_out(void **state)
+{
+	static const char *const dirs[] = { "/proc",  "/sys",	"/dev",	   "/usr", "/lib",
+					    "/lib32", "/lib64", "/libx32", "/etc" };
+	char path[64];
+
 	(void)state;
-	set_up("all", "/usr/bin/python3", NULL);
-	assert_true(takes("/etc/passwd"));
-	assert_true(takes("/usr/lib/libc.so.6"));
-	assert_true(takes("/a/../b"));
-	assert_true(takes("relative"));
-	assert_true(takes(""));
+	begin(NULL, "/bin/cat", NULL);
+	for (unsigned i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		assert_excluded(dirs[i], PFW_EXCLUDED_SYSTEM);
+		snprintf(path, sizeof(path), "%s/x", dirs[i]);
+		assert_excluded(path, PFW_EXCLUDED_SYSTEM);
+		snprintf(path, sizeof(path), "%sx", dirs[i]); /* a name that only begins so */
+		assert_traced(path);
+		snprintf(path, sizeof(path), "/home%s", dirs[i]);
+		assert_traced(path);
+	}
+	assert_traced("/data/train.bin");
+	assert_traced("/");
+	assert_traced("/tmp/a");
+	assert_traced("/home/u/.config");
 	assert_true(pfw_filter_nameless());
 }
 
-static void list_holds_whole_components(void **state)
+static void the_default_leaves_libraries_out(void **state)
 {
 	(void)state;
-	set_up("/data:/other/deep/", "/bin/cp", NULL);
-	assert_true(takes("/data"));
-	assert_true(takes("/data/a"));
-	assert_true(takes("/other/deep/a"));
-	assert_false(takes("/database"));
-	assert_false(takes("/other/a"));
-	assert_false(takes("/"));
-	assert_false(takes(""));
+	begin(NULL, "/bin/cat", NULL);
+	assert_excluded("/opt/x/libcuda.so", PFW_EXCLUDED_LIBRARY);
+	assert_excluded("/opt/x/libcuda.so.1", PFW_EXCLUDED_LIBRARY);
+	assert_excluded("/opt/x/libm-2.36.so.6.0", PFW_EXCLUDED_LIBRARY);
+	assert_excluded("/data/_core.cpython-311-x86_64-linux-gnu.so", PFW_EXCLUDED_LIBRARY);
+	assert_excluded("/data/x.sox.so", PFW_EXCLUDED_LIBRARY);
+	assert_traced("/data/x.sock");
+	assert_traced("/data/x.so_");
+	assert_traced("/data/lib.so.d/x"); /* a directory's name says nothing */
+	assert_traced("/data/so");
+	assert_traced("/data/.s");
+}
+
+static void the_default_leaves_python_out(void **state)
+{
+	(void)state;
+	begin(NULL, "/opt/conda/bin/python3.11", "/home/u/venv");
+	assert_excluded("/opt/conda/lib/python3.11/os.py", PFW_EXCLUDED_PYTHON);
+	assert_excluded("/opt/conda/x", PFW_EXCLUDED_PYTHON);
+	assert_traced("/opt/condax");
+	assert_excluded("/home/u/venv/pyvenv.cfg", PFW_EXCLUDED_PYTHON);
+	assert_excluded("/home/u/project/__pycache__/m.cpython-311.pyc", PFW_EXCLUDED_PYTHON);
+	assert_excluded("/srv/lib/site-packages/torch/x.py", PFW_EXCLUDED_PYTHON);
+	assert_traced("/home/u/project/m.py");
+	begin(NULL, "/usr/bin/pypy3", NULL);
+	assert_excluded("/usr/x", PFW_EXCLUDED_SYSTEM); /* found first */
+	begin(NULL, "/opt/conda/bin/cat", "relative");
+	assert_traced("/opt/conda/x");
+	begin(NULL, "/python3", NULL); /* its prefix would be everything */
+	assert_traced("/data/x");
+	begin(NULL, NULL, "");
+	assert_traced("/data/x");
+}
+
+static void a_list_takes_only_what_is_below_it(void **state)
+{
+	(void)state;
+	begin("/data/a:/data/b/::/usr/share", "/opt/conda/bin/python3", NULL);
+	assert_traced("/data/a");
+	assert_traced("/data/a/x");
+	assert_traced("/data/b/x");
+	assert_traced("/data/b");
+	assert_traced("/usr/share/x.so"); /* asked for: no default applies */
+	assert_excluded("/data/ab", PFW_EXCLUDED_DATA_DIR);
+	assert_excluded("/data", PFW_EXCLUDED_DATA_DIR);
+	assert_excluded("/usr/lib/x", PFW_EXCLUDED_DATA_DIR);
 	assert_false(pfw_filter_nameless());
-	assert_int_equal(excluded[PFW_EXCLUDED_DATA_DIR], 4);
-	set_up("/", "/bin/cp", NULL);
-	assert_true(takes("/any/thing"));
+	begin("/", NULL, NULL);
+	assert_traced("/anything/at/all");
+}
+
+static void all_is_everything(void **state)
+{
+	(void)state;
+	begin("all", "/opt/conda/bin/python3", NULL);
+	assert_traced("/usr/lib/libc.so.6");
+	assert_traced("/proc/self/maps");
+	assert_true(pfw_filter_nameless());
 }
 
 static void dots_are_folded(void **state)
 {
-	char longer[1024];
-
 	(void)state;
-	set_up("/data/set", "/bin/cp", NULL);
-	assert_true(takes("/other/../data/set/a"));
-	assert_true(takes("/data/./set//a"));
-	assert_true(takes("//data/set"));
-	assert_true(takes("/../../data/set/.hidden"));
-	assert_true(takes("/data/set/.../a")); /* that is a name */
-	assert_false(takes("/data/set/../a"));
-	assert_false(takes("/data/set/.."));
-	assert_true(takes("/data/set/b/.."));
-	assert_false(takes("/data/set/../../../../.."));
-	/* Longer than there is room to fold: taken as it stands. */
-	memset(longer, 'x', sizeof(longer));
-	memcpy(longer, "/data/set/../", 13);
-	assert_true(pfw_filter_path(longer, sizeof(longer)));
+	begin("/data/a", NULL, NULL);
+	assert_traced("/data//a/x");
+	assert_traced("/data/./a/x");
+	assert_traced("/data/b/../a/x");
+	assert_traced("/../data/a/.");
+	assert_traced("/data/a/..x");
+	assert_traced("/data/a/.x");
+	assert_excluded("/data/a/../b", PFW_EXCLUDED_DATA_DIR);
+	assert_excluded("/data/a/..", PFW_EXCLUDED_DATA_DIR);
+	begin(NULL, NULL, NULL);
+	assert_excluded("//usr/x", PFW_EXCLUDED_SYSTEM);
+	assert_excluded("/data/../usr/x", PFW_EXCLUDED_SYSTEM);
 }
 
-static void default_leaves_out_the_system(void **state)
+/* A relative directory, and one that is a symbolic link: files come by either name. */
+static void directories_are_known_by_both_names(void **state)
 {
-	(void)state;
-	set_up(NULL, "/opt/py/bin/python3.11", "/home/u/venv/");
-	assert_true(takes("/home/u/data.bin"));
-	assert_true(takes("/usrdata/a"));
-	assert_true(takes("/data/x.sob"));
-	assert_true(pfw_filter_nameless());
-	assert_false(takes("/usr/share/a"));
-	assert_false(takes("/etc/passwd"));
-	assert_false(takes("/proc/self/maps"));
-	assert_int_equal(excluded[PFW_EXCLUDED_SYSTEM], 3);
-	assert_false(takes("/opt/py/lib/os.py"));
-	assert_false(takes("/home/u/venv/bin/activate"));
-	assert_false(takes("/data/__pycache__/a.pyc"));
-	assert_false(takes("/data/site-packages/a.py"));
-	assert_int_equal(excluded[PFW_EXCLUDED_PYTHON], 4);
-	assert_false(takes("/data/libx.so"));
-	assert_false(takes("/data/libx.so.1.2"));
-	assert_false(takes("/data/core.cpython-311.so"));
-	assert_int_equal(excluded[PFW_EXCLUDED_LIBRARY], 3);
-}
-
-static void trace_is_never_traced(void **state)
-{
-	(void)state;
-	set_up("all", "/bin/cp", NULL);
-	pfw_filter_set_trace("/tmp/t.pfw.gz");
-	assert_false(takes("/tmp/t.pfw"));
-	assert_false(takes("/tmp/t.pfw.gz"));
-	assert_false(takes("/tmp/t-pid12.pfw"));
-	assert_true(takes("/tmp/t"));
-	assert_true(takes("/tmp/two"));
-	assert_int_equal(excluded[PFW_EXCLUDED_TRACE], 3);
-}
-
-/* A prefix is known by its real name as well, and a relative one counts from where we are. */
-static void directories_have_two_names(void **state)
-{
-	char top[] = "/tmp/pfw-filter-XXXXXX", here[PATH_MAX], list[PATH_MAX], path[PATH_MAX];
+	char dir[] = "/tmp/pfw-filter-XXXXXX", cwd[4096], path[128];
 
 	(void)state;
-	assert_non_null(mkdtemp(top));
-	assert_non_null(getcwd(here, sizeof(here)));
-	assert_int_equal(chdir(top), 0);
+	assert_non_null(mkdtemp(dir));
+	assert_non_null(getcwd(cwd, sizeof(cwd)));
+	assert_int_equal(chdir(dir), 0);
 	assert_int_equal(mkdir("real", 0700), 0);
 	assert_int_equal(symlink("real", "link"), 0);
-	snprintf(list, sizeof(list), "%s/link", top);
-	set_up(list, "/bin/cp", NULL);
-	snprintf(path, sizeof(path), "%s/link/a", top);
-	assert_true(takes(path));
-	snprintf(path, sizeof(path), "%s/real/a", top);
-	assert_true(takes(path));
-	set_up("./real:later", "/bin/cp", NULL);
-	assert_true(takes(path));
-	snprintf(path, sizeof(path), "%s/later/a", top);
-	assert_true(takes(path));
-	snprintf(path, sizeof(path), "%s/a", top);
-	assert_false(takes(path));
-	assert_int_equal(unlink("link"), 0);
-	assert_int_equal(rmdir("real"), 0);
-	assert_int_equal(chdir(here), 0);
-	assert_int_equal(rmdir(top), 0);
+	begin("./link", NULL, NULL);
+	snprintf(path, sizeof(path), "%s/link/x", dir);
+	assert_traced(path);
+	snprintf(path, sizeof(path), "%s/real/x", dir);
+	assert_traced(path);
+	snprintf(path, sizeof(path), "%s/other/x", dir);
+	assert_excluded(path, PFW_EXCLUDED_DATA_DIR);
+	unlink("link");
+	rmdir("real");
+	assert_int_equal(chdir(cwd), 0);
+	rmdir(dir);
+}
+
+static void the_trace_itself_is_never_traced(void **state)
+{
+	(void)state;
+	begin("all", NULL, NULL);
+	pfw_filter_set_trace("/data/t-rank0001.pfw.gz");
+	assert_excluded("/data/t-rank0001.pfw.gz", PFW_EXCLUDED_TRACE);
+	assert_excluded("/data/t-rank0001.2.pfw.gz", PFW_EXCLUDED_TRACE);
+	assert_excluded("/data/t-rank0001-pid7.pfw", PFW_EXCLUDED_TRACE);
+	assert_traced("/data/t-rank0002.pfw.gz");
+	assert_traced("/data/t-rank0001.bin");
+	pfw_filter_set_trace("/data/u.pfw");
+	assert_traced("/data/t-rank0001.pfw.gz");
+	assert_excluded("/data/u.pfw", PFW_EXCLUDED_TRACE);
+	pfw_filter_set_trace("");
+	assert_traced("/data/u.pfw");
+}
+
+/* More or longer directories than there is room for are left alone; what fits still works. */
+static void a_list_too_long_keeps_what_fits(void **state)
+{
+	static char list[64 * 300];
+	size_t used = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 60; i++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s/d%02u/%0200u",
+					 i ? ":" : "", i, i);
+	begin(list, NULL, NULL);
+	snprintf(list, sizeof(list), "/d%02u/%0200u/x", 0, 0);
+	assert_traced(list);
+	snprintf(list, sizeof(list), "/d%02u/%0200u/x", 30, 30);
+	assert_traced(list);
+	assert_excluded("/other", PFW_EXCLUDED_DATA_DIR);
+}
+
+static void bytes_count_and_not_a_nul(void **state)
+{
+	(void)state;
+	begin(NULL, NULL, NULL);
+	assert_true(pfw_filter_path("/data/x.so", 9));
+	assert_false(pfw_filter_path("/usr/lib", 4));
+	assert_true(pfw_filter_path("/usr/lib", 3));
+	assert_true(pfw_filter_path("", 0));
+	pfw_filter_count_into(NULL);
+	assert_false(traced("/usr/lib")); /* nowhere to count is fine */
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_is_all),
-		cmocka_unit_test(list_holds_whole_components),
+		cmocka_unit_test(the_default_leaves_the_system_out),
+		cmocka_unit_test(the_default_leaves_libraries_out),
+		cmocka_unit_test(the_default_leaves_python_out),
+		cmocka_unit_test(a_list_takes_only_what_is_below_it),
+		cmocka_unit_test(all_is_everything),
 		cmocka_unit_test(dots_are_folded),
-		cmocka_unit_test(default_leaves_out_the_system),
-		cmocka_unit_test(trace_is_never_traced),
-		cmocka_unit_test(directories_have_two_names),
+		cmocka_unit_test(directories_are_known_by_both_names),
+		cmocka_unit_test(the_trace_itself_is_never_traced),
+		cmocka_unit_test(a_list_too_long_keeps_what_fits),
+		cmocka_unit_test(bytes_count_and_not_a_nul),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

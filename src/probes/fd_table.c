@@ -51,7 +51,7 @@ static _Atomic uint64_t *entry_at(int fd)
 /* Let go of the name that an entry of this generation held. */
 static void let_go(uint64_t entry)
 {
-	if (pfw_fd_state(entry) == PFW_FD_TRACED)
+	if (pfw_fd_state(entry) == PFW_FD_TRACED && pfw_fd_name(entry) != PFW_NAME_BY_LINK)
 		pfw_string_drop(pfw_fd_name(entry));
 }
 
@@ -74,9 +74,13 @@ void pfw_fd_close_begin(int fd)
 
 void pfw_fd_close_end(int fd)
 {
-	_Atomic uint64_t *entry = entry_at(fd);
 	uint64_t closing = entry_of(PFW_FD_CLOSING, 0);
+	_Atomic uint64_t *entry;
 
+	/* Not marked, so not looked for: programs close every number up to their limit. */
+	if (pfw_fd_load(fd) != closing)
+		return;
+	entry = entry_at(fd);
 	if (entry)
 		atomic_compare_exchange_strong_explicit(entry, &closing, 0, memory_order_acq_rel,
 							memory_order_acquire);
