@@ -3,9 +3,11 @@
  *
  * bench_calls WORKLOAD FILE EVENTS THREADS [burst=N] [pause_us=N] [idle=shared|own] [stop=1]
  *
- * WORKLOAD is pread (4 KiB of the page cache), empty (pread of no bytes), openclose, write (64
- * bytes) or span.  FILE exists and holds 1 MiB; the threads write to FILE.0, FILE.1, ...  EVENTS is
- * what all threads make together: an open and a close are two.
+ * WORKLOAD is pread (4 KiB of the page cache), empty (pread of no bytes), lseek (to where it is),
+ * openclose, write (64 bytes) or span.  FILE exists and holds 1 MiB; the threads write to FILE.0,
+ * FILE.1, ...  EVENTS is what all threads make together: an open and a close are two.  lseek turns
+ * between the program's own name for it and libc's function, found past any preload object: the
+ * difference is what a wrapper costs, free of what differs between two processes.
  *
  * burst, pause_us: sleep pause_us after each N events; only the bursts are timed, and the first
  * WARM_BURSTS of them run untimed, so that a ring has grown to what the bursts need.
@@ -13,8 +15,10 @@
  * stop: begin a trace and stop it again before the loop (pfw only).
  *
  * Built with -DBENCH_DFTRACER and DFTracer's headers, span uses DFTracer's C API instead of pfw's.
- * Prints one line of JSON: sums over the threads, but for wall_ns, the slowest thread's.
+ * Prints one line of JSON: sums over the threads, but for wall_ns, the slowest thread's.  made_all
+ * counts untimed events too.
  */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -44,6 +48,8 @@ struct options {
 	uint64_t events, burst, pause_us;
 	unsigned threads;
 	bool writes;
+	bool direct; /* the lseek in the next slice is libc's */
+	off_t (*lseek)(int fd, off_t offset, int whence);
 	int fd[THREADS_MAX];
 };
 
@@ -52,7 +58,9 @@ struct timed {
 	struct options *options;
 	unsigned number;
 	uint64_t cpu_ns, wall_ns;
-	double least_ns; /* an event of the fastest slice */
+	double least_ns;	/* an event of the fastest slice */
+	double least_direct_ns; /* the same of the slices that call libc directly; 0 = none */
+	uint64_t made;
 };
 
 static pthread_barrier_t barrier;
@@ -91,6 +99,16 @@ static void work_empty(struct options *options, unsigned thread, uint64_t events
 	for (uint64_t i = 0; i < events; i++)
 		if (pread(fd, buf, 0, 0) != 0)
 			die("pread");
+}
+
+static void work_lseek(struct options *options, unsigned thread, uint64_t events)
+{
+	off_t (*call)(int fd, off_t offset, int whence) = options->direct ? options->lseek : lseek;
+	int fd = options->fd[thread];
+
+	for (uint64_t i = 0; i < events; i++)
+		if (call(fd, 0, SEEK_CUR))
+			die("lseek");
 }
 
 static void work_openclose(struct options *options, unsigned thread, uint64_t events)
@@ -175,9 +193,9 @@ static const struct workload {
 	void (*work)(struct options *options, unsigned thread, uint64_t events);
 	bool writes;
 } workloads[] = {
-	{ "pread", work_pread, false },		{ "empty", work_empty, false },
-	{ "openclose", work_openclose, false }, { "write", work_write, true },
-	{ "span", work_span, false },
+	{ "pread", work_pread, false }, { "empty", work_empty, false },
+	{ "lseek", work_lseek, false }, { "openclose", work_openclose, false },
+	{ "write", work_write, true },	{ "span", work_span, false },
 };
 
 /* ---- timing ---- */
@@ -186,16 +204,17 @@ static void time_slice(struct timed *timed, uint64_t events)
 {
 	struct options *options = timed->options;
 	uint64_t wall_ns = now_ns(CLOCK_MONOTONIC), cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
-	double event_ns;
+	double event_ns, *least_ns = options->direct ? &timed->least_direct_ns : &timed->least_ns;
 
 	options->work(options, timed->number, events);
 	cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 	wall_ns = now_ns(CLOCK_MONOTONIC) - wall_ns;
 	event_ns = (double)cpu_ns / (double)events;
-	if (!timed->cpu_ns || event_ns < timed->least_ns)
-		timed->least_ns = event_ns;
+	if (*least_ns == 0 || event_ns < *least_ns)
+		*least_ns = event_ns;
 	timed->cpu_ns += cpu_ns;
 	timed->wall_ns += wall_ns;
+	timed->made += events;
 }
 
 static void *thread_main(void *arg)
@@ -208,6 +227,7 @@ static void *thread_main(void *arg)
 	pthread_barrier_wait(&barrier);
 	for (int i = 0; options->burst && i < WARM_BURSTS; i++) {
 		options->work(options, timed->number, slice);
+		timed->made += slice;
 		usleep((useconds_t)options->pause_us);
 	}
 	while (left) {
@@ -215,6 +235,7 @@ static void *thread_main(void *arg)
 
 		time_slice(timed, events);
 		left -= events;
+		options->direct = options->lseek && !options->direct;
 		if (options->burst)
 			usleep((useconds_t)options->pause_us);
 	}
@@ -264,18 +285,31 @@ static void run(struct options *options, const char *idle)
 			pthread_join(timed[i].thread, NULL);
 		all.cpu_ns += timed[i].cpu_ns;
 		all.wall_ns = timed[i].wall_ns > all.wall_ns ? timed[i].wall_ns : all.wall_ns;
+		all.made += timed[i].made;
 		if (!i || timed[i].least_ns < all.least_ns)
 			all.least_ns = timed[i].least_ns;
 	}
-	printf("{\"events\":%" PRIu64 ",\"cpu_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64
-	       ",\"least_ns\":%.3f}\n",
-	       options->events / options->threads / 2 * 2 * options->threads, all.cpu_ns,
-	       all.wall_ns, all.least_ns);
+	printf("{\"events\":%" PRIu64 ",\"made_all\":%" PRIu64 ",\"cpu_ns\":%" PRIu64
+	       ",\"wall_ns\":%" PRIu64 ",\"least_ns\":%.3f,\"least_direct_ns\":%.3f}\n",
+	       options->events / options->threads / 2 * 2 * options->threads, all.made, all.cpu_ns,
+	       all.wall_ns, all.least_ns, timed[0].least_direct_ns);
+}
+
+/* libc's own, not the first of the name. */
+static void find_lseek(struct options *options)
+{
+	void *libc = dlopen("libc.so.6", RTLD_NOLOAD | RTLD_LAZY);
+
+	options->lseek = libc ? (off_t(*)(int, off_t, int))dlsym(libc, "lseek") : NULL;
+	if (!options->lseek) {
+		fputs("bench_calls: libc.so.6 has no lseek\n", stderr);
+		exit(1);
+	}
 }
 
 static void usage(void)
 {
-	fputs("usage: bench_calls pread|empty|openclose|write|span FILE EVENTS THREADS "
+	fputs("usage: bench_calls pread|empty|lseek|openclose|write|span FILE EVENTS THREADS "
 	      "[burst=N] [pause_us=N] [idle=shared|own] [stop=1]\n",
 	      stderr);
 	exit(2);
@@ -312,6 +346,8 @@ int main(int argc, char **argv)
 	}
 	if (!options.work || !options.events || !options.threads || options.threads > THREADS_MAX)
 		usage();
+	if (options.work == work_lseek)
+		find_lseek(&options);
 	trace_begin(&options, stop);
 	open_files(&options);
 	run(&options, idle);
