@@ -10,6 +10,7 @@
 #include <linux/close_range.h>
 #include <string.h>
 
+#include "../strings.h"
 #include "calls.h"
 #include "fd_table.h"
 #include "mappings.h"
@@ -126,22 +127,64 @@ static void end_fd(const struct pfw_probe *probe, const uint64_t *value, unsigne
 	pfw_probe_end(probe, (int64_t)value[0] == -1, value, count);
 }
 
-int pfw_wrap_close(int fd)
+/* The name is not kept anywhere (the arena is full): it must be asked for while fd is open. */
+static __attribute__((noinline)) int close_by_link(struct pfw_probe *probe, int fd,
+						   int (*real)(void *object), void *object)
 {
-	struct pfw_probe probe;
-	bool traced = pfw_probe_fd(&probe, PFW_CALL_close, fd);
-	bool kept = traced || pfw_probe_on();
+	char path[512];
+	ssize_t n = pfw_fd_read_link(fd, path, sizeof(path));
+	bool named = n > 0 && (size_t)n < sizeof(path) && path[0] == '/';
+	struct pfw_tail name = { .text = path, .text_bytes = named ? (uint32_t)n : 0 };
+	uint64_t value[2] = { 0, (uint64_t)fd };
+	struct pfw_ending ending = {
+		.value = value,
+		.value_count = 2,
+		.name = named ? &name : NULL,
+		.any_name = true,
+	};
 	int ret;
 
-	/* Forgotten first: once the kernel has closed it, the number may be another thread's. */
-	if (kept)
-		pfw_fd_close_begin(fd);
-	ret = pfw_real.close(fd);
+	pfw_fd_close_begin(fd);
+	ret = real(object);
+	value[0] = (uint64_t)(int64_t)ret;
+	ending.error = ret == -1 ? errno : 0;
+	probe->name = 0;
+	pfw_probe_end_full(probe, &ending);
+	pfw_fd_close_end(fd);
+	return ret;
+}
+
+int pfw_close(uint16_t call, int fd, int (*real)(void *object), void *object)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_fd(&probe, call, fd), held;
+	int ret;
+
+	if (!traced && !pfw_probe_on())
+		return real(object);
+	if (PFW_UNLIKELY(traced && probe.name == PFW_NAME_BY_LINK))
+		return close_by_link(&probe, fd, real, object);
+	/* Forgotten first: once the kernel has closed it, the number may be another thread's.  The
+	 * name is held until the record is there, which may take long where close() waits. */
+	held = traced && pfw_string_hold(probe.name);
+	pfw_fd_close_begin(fd);
+	ret = real(object);
 	if (traced)
 		end_fd(&probe, (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd }, 2);
-	if (kept)
-		pfw_fd_close_end(fd);
+	if (held)
+		pfw_string_drop(probe.name);
+	pfw_fd_close_end(fd);
 	return ret;
+}
+
+static int real_close(void *fd)
+{
+	return pfw_real.close((int)(intptr_t)fd);
+}
+
+int pfw_wrap_close(int fd)
+{
+	return pfw_close(PFW_CALL_close, fd, real_close, (void *)(intptr_t)fd);
 }
 
 /* Call `change` for every descriptor of the range that the table may know. */
@@ -512,25 +555,22 @@ READDIR(readdir, struct dirent)
 READDIR(readdir64, struct dirent64)
 #undef READDIR
 
+/* closedir(NULL) is an error, not a crash; libc's header says it cannot be, so hide it. */
+static void *hidden(void *pointer)
+{
+	__asm__("" : "+r"(pointer));
+	return pointer;
+}
+
+static int real_closedir(void *dir)
+{
+	return pfw_real.closedir(hidden(dir));
+}
+
 int pfw_wrap_closedir(DIR *dir)
 {
-	struct pfw_probe probe;
-	bool traced, kept;
-	int fd, ret;
-
-	/* closedir(NULL) is an error, not a crash; libc's header says it cannot be, so hide it. */
-	__asm__("" : "+r"(dir));
-	fd = dir ? dirfd(dir) : -1;
-	traced = fd >= 0 && pfw_probe_fd(&probe, PFW_CALL_closedir, fd);
-	kept = fd >= 0 && (traced || pfw_probe_on());
-	if (kept)
-		pfw_fd_close_begin(fd);
-	ret = pfw_real.closedir(dir);
-	if (traced)
-		end_fd(&probe, (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd }, 2);
-	if (kept)
-		pfw_fd_close_end(fd);
-	return ret;
+	return hidden(dir) ? pfw_close(PFW_CALL_closedir, dirfd(dir), real_closedir, dir)
+			   : real_closedir(dir);
 }
 
 /* ---- mappings ---- */

@@ -22,4 +22,10 @@ struct pfw_open {
  */
 void pfw_open_end(struct pfw_path_probe *probe, bool traced, const struct pfw_open *call);
 
+/*
+ * A call that closes fd: real(object), recorded as `call` (enum pfw_call) if fd is traced, with fd
+ * forgotten before it.  Return what it returned.  Keeps its errno.  Thread: app.  Signal: as real.
+ */
+int pfw_close(uint16_t call, int fd, int (*real)(void *object), void *object);
+
 #endif

@@ -120,23 +120,16 @@ FREOPEN(freopen)
 FREOPEN(freopen64)
 #undef FREOPEN
 
+static int real_fclose(void *stream)
+{
+	return pfw_real.fclose(stream);
+}
+
 int pfw_wrap_fclose(FILE *stream)
 {
-	struct pfw_probe probe;
-	int fd = pfw_stream_fd(stream), ret;
-	bool traced = fd >= 0 && pfw_probe_fd(&probe, PFW_CALL_fclose, fd);
-	bool kept = fd >= 0 && (traced || pfw_probe_on());
+	int fd = pfw_stream_fd(stream);
 
-	/* Forgotten first, as in close(). */
-	if (kept)
-		pfw_fd_close_begin(fd);
-	ret = pfw_real.fclose(stream);
-	if (traced)
-		pfw_probe_end(&probe, ret == EOF,
-			      (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd }, 2);
-	if (kept)
-		pfw_fd_close_end(fd);
-	return ret;
+	return fd >= 0 ? pfw_close(PFW_CALL_fclose, fd, real_fclose, stream) : real_fclose(stream);
 }
 
 /* ---- read and write ---- */
