@@ -26,7 +26,7 @@ static struct {
 	_Atomic uint64_t free[CLASSES];
 	/* Dropped cells (granule, 0 = none), linked by pfw_string.next; the writer takes them all. */
 	_Atomic uint32_t dropped;
-	uint32_t waiting, ripe; /* dropped one and two writes ago; writer only */
+	uint32_t waiting, ripe; /* dropped one and two looks ago; writer only */
 	_Atomic uint32_t name[NAMES];
 	_Atomic uint32_t names;
 } strings;

@@ -53,8 +53,8 @@ void pfw_string_drop(uint32_t ref);
  * Thread: app.  Signal: safe. */
 uint32_t pfw_string_intern(const char *text, size_t bytes);
 
-/* Call after each write of the trace, once all records drained before it are freed: cells dropped
- * two writes ago are given back.  Thread: drain. */
+/* Call after each look at all rings, once what was found there is written and freed: cells dropped
+ * two looks ago are given back.  Thread: drain. */
 void pfw_strings_reclaim(void);
 
 #endif

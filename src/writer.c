@@ -325,7 +325,6 @@ static void commit(struct pfw_writer *writer)
 	}
 	atomic_store(&writer->trace_bytes, writer->offset);
 	atomic_store(&writer->events, writer->json.events);
-	pfw_strings_reclaim();
 	pfw_ring_space_made();
 }
 
@@ -436,6 +435,9 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 	/* Also without text: padding and stretches left behind are freed by it. */
 	if (!error && (*drained || writer->text_bytes))
 		error = flush_text(writer);
+	/* Not at each write: one ring may fill the text twice before another is looked at. */
+	if (!error)
+		pfw_strings_reclaim();
 	atomic_fetch_add(&writer->passes, 1);
 	pfw_os_futex_wake((const uint32_t *)&writer->passes, INT32_MAX);
 	return error;
