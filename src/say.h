@@ -8,7 +8,8 @@
 /* PFW_QUIET. */
 void pfw_say_quiet(bool quiet);
 
-/* Print one line, whole and at once.  Thread: any.  Signal: safe. */
+/* Print one line, whole and at once; also from a thread whose descriptor table is its own.
+ * Thread: any.  Signal: safe. */
 void pfw_say(const char *line);
 
 /* "before NUMBER after": for lines with a figure.  Thread: any.  Signal: safe. */
