@@ -11,8 +11,12 @@ struct pfw_real_calls pfw_real;
 #define I64(key, value) (uint64_t)(int64_t)(value)
 #define U64(key, value) (uint64_t)(value)
 
+/*
+ * Two functions: a call that is not traced leaves by a jump before any register is saved, which no
+ * compiler does where the address of a local is known to others.
+ */
 #define CALL_FD(category, type, name, canonical, params, args, fd, ...)                    \
-	type pfw_wrap_##name params                                                        \
+	static __attribute__((noinline)) type traced_##name params                         \
 	{                                                                                  \
 		struct pfw_probe probe;                                                    \
 		type ret;                                                                  \
@@ -25,6 +29,12 @@ struct pfw_real_calls pfw_real;
 						  __VA_ARGS__ },                           \
 			      2 + sizeof((const uint64_t[]){ __VA_ARGS__ }) / 8);          \
 		return ret;                                                                \
+	}                                                                                  \
+	type pfw_wrap_##name params                                                        \
+	{                                                                                  \
+		if (pfw_probe_fd_passes(fd))                                               \
+			return pfw_real.name args;                                         \
+		return traced_##name args;                                                 \
 	}
 
 #define CALL_PATH(category, type, name, canonical, params, args, dirfd, path, ...)             \

@@ -112,6 +112,19 @@ void pfw_probe_commit(struct pfw_record *record, uint64_t position);
 /* Out of line: first use in a thread, unknown descriptor, forked child, off. */
 bool pfw_probe_fd_slow(struct pfw_probe *probe, int fd);
 
+/*
+ * Whether a call on fd is surely not traced: off, or a descriptor known to be left out.  All that
+ * such a call costs; pfw_probe_fd() decides the rest.  Thread: app.  Signal: safe.
+ */
+static inline bool pfw_probe_fd_passes(int fd)
+{
+	const struct pfw_live *live = pfw_live;
+
+	if (PFW_UNLIKELY(!atomic_load_explicit(&live->io, memory_order_relaxed)))
+		return atomic_load_explicit(&live->born, memory_order_relaxed) != 0;
+	return (uint32_t)(pfw_fd_load(fd) >> 32) == (pfw_fd_generation | PFW_FD_UNTRACED);
+}
+
 /* Begin a call on fd.  False: not traced, call the real one and return.  Thread: app.  Signal: safe. */
 static inline bool pfw_probe_fd(struct pfw_probe *probe, uint16_t call, int fd)
 {
