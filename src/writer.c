@@ -25,8 +25,9 @@ static void lock_work(struct pfw_writer *writer, struct pfw_writer_files *files)
 	uint32_t none = 0;
 
 	while (!atomic_compare_exchange_strong(&writer->work, &none, 1)) {
-		if (none == 2 || atomic_exchange(&writer->work, 2) != 0)
-			pfw_os_futex_wait((const uint32_t *)&writer->work, 2, 10000000);
+		if (none != 2 && !atomic_exchange(&writer->work, 2))
+			break; /* it was released just now, and is ours */
+		pfw_os_futex_wait((const uint32_t *)&writer->work, 2, 10000000);
 		none = 0;
 	}
 	writer->files = files;
