@@ -229,8 +229,8 @@ static void *open_recorder(void)
 
 	if (dl_iterate_phdr(is_recorder, path))
 		return dlopen(path, RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
-	if (!dladdr((void *)open_recorder, &here) || strlen(here.dli_fname) + sizeof(SONAME) >
-							      sizeof(path))
+	if (!dladdr((void *)open_recorder, &here) ||
+	    strlen(here.dli_fname) + sizeof(SONAME) > sizeof(path))
 		return NULL;
 	strcpy(path, here.dli_fname);
 	slash = strrchr(path, '/');

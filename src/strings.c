@@ -210,9 +210,8 @@ bool pfw_string_hold(uint32_t ref)
 	do {
 		if (!users)
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(&cell->users, &users, users + 1,
-							memory_order_acq_rel,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&cell->users, &users, users + 1, memory_order_acq_rel, memory_order_relaxed));
 	/* It may have been given back between the look and the hold, and be another name now, or be
 	 * about to: its maker counts itself in before it sets the generation. */
 	if (atomic_load_explicit(&cell->generation, memory_order_acquire) == ref >> 16)

@@ -62,7 +62,8 @@ static void begin(uint32_t capacity, bool drop)
 	pfw_ring_forget_all();
 	world.header = calloc(1, PFW_SPOOL_HEADER_BYTES);
 	assert_non_null(world.header);
-	pfw_ring_host = (struct pfw_ring_host){ .wake = wake, .header = world.header, .drop = drop };
+	pfw_ring_host =
+		(struct pfw_ring_host){ .wake = wake, .header = world.header, .drop = drop };
 	world.ring = make_ring(capacity, 0);
 	assert_ptr_equal(pfw_ring_acquire(), world.ring);
 }
@@ -206,8 +207,7 @@ static void records_do_not_wrap(void **state)
 		begin(16, true);
 		for (uint64_t i = 0; i < 200; i++) {
 			uint64_t position;
-			struct pfw_record *record =
-				pfw_ring_reserve(world.ring, slots, &position);
+			struct pfw_record *record = pfw_ring_reserve(world.ring, slots, &position);
 
 			assert_non_null(record);
 			assert_true(position % 16 + slots <= 16);
@@ -344,7 +344,7 @@ static void one_stretch_is_given_back_at_a_time(void **state)
 static void a_stretch_used_again_has_new_positions(void **state)
 {
 	struct pfw_ring_chunk *old;
-	struct pfw_ring other = { 0 };
+	struct pfw_ring other = { .next = NULL };
 	uint64_t head;
 
 	(void)state;
@@ -408,19 +408,65 @@ static void a_late_commit_is_not_torn(void **state)
 static void the_record_behind_a_torn_one_is_waited_for(void **state)
 {
 	struct pfw_record *record;
-	uint64_t position, start = 5 * SECOND_NS;
+	uint64_t position, torn, half = SECOND_NS / 2, now = 10 * half;
 
 	(void)state;
 	begin(64, false);
-	assert_non_null(pfw_ring_reserve(world.ring, 2, &position));
-	assert_int_equal(take(world.ring, start), -1);
+	assert_non_null(pfw_ring_reserve(world.ring, 2, &torn));
+	assert_int_equal(take(world.ring, now), -1);
 	record = pfw_ring_reserve(world.ring, 1, &position);
-	assert_int_equal(take(world.ring, start + 2 * SECOND_NS), -1);
+	assert_true(put(world.ring, 1, 9));
+	assert_int_equal(take(world.ring, now += half), -1);
+	assert_int_equal(take(world.ring, now += half), -1);
+	assert_int_equal(lost(PFW_LOST_TORN), 0);
+	assert_int_equal(take(world.ring, now += half), -1);
 	assert_int_equal(lost(PFW_LOST_TORN), 1);
 	fill(record, 1, 3);
 	pfw_ring_commit(record, position);
-	assert_int_equal(take(world.ring, start + 2 * SECOND_NS), 3);
+	assert_int_equal(take(world.ring, now), 3);
+	assert_int_equal(take(world.ring, now), 9);
 	assert_int_equal(lost(PFW_LOST_TORN), 1);
+	end();
+}
+
+/* Nothing waits for the last record: its thread may take its time. */
+static void the_last_record_is_never_torn(void **state)
+{
+	struct pfw_record *record;
+	uint64_t position;
+
+	(void)state;
+	begin(64, false);
+	assert_true(put(world.ring, 1, 1));
+	record = pfw_ring_reserve(world.ring, 3, &position);
+	assert_int_equal(take(world.ring, SECOND_NS), 1);
+	for (unsigned i = 2; i < 20; i++)
+		assert_int_equal(take(world.ring, i * SECOND_NS), -1);
+	assert_int_equal(lost(PFW_LOST_TORN), 0);
+	fill(record, 3, 2);
+	pfw_ring_commit(record, position);
+	assert_int_equal(take(world.ring, 20 * SECOND_NS), 2);
+	end();
+}
+
+/* The process was stopped while a handler had interrupted a record: the clock is far ahead, but the
+ * thread has had no time to finish it. */
+static void a_stopped_process_tears_nothing(void **state)
+{
+	struct pfw_record *record;
+	uint64_t position;
+
+	(void)state;
+	begin(64, false);
+	record = pfw_ring_reserve(world.ring, 1, &position);
+	assert_true(put(world.ring, 1, 2));
+	assert_int_equal(take(world.ring, SECOND_NS), -1);
+	assert_int_equal(take(world.ring, 1000 * SECOND_NS), -1);
+	fill(record, 1, 1);
+	pfw_ring_commit(record, position);
+	assert_int_equal(take(world.ring, 1000 * SECOND_NS), 1);
+	assert_int_equal(take(world.ring, 1000 * SECOND_NS), 2);
+	assert_int_equal(lost(PFW_LOST_TORN), 0);
 	end();
 }
 
@@ -974,6 +1020,8 @@ int main(void)
 		cmocka_unit_test(a_torn_record_is_passed_over_after_a_second),
 		cmocka_unit_test(a_late_commit_is_not_torn),
 		cmocka_unit_test(the_record_behind_a_torn_one_is_waited_for),
+		cmocka_unit_test(the_last_record_is_never_torn),
+		cmocka_unit_test(a_stopped_process_tears_nothing),
 		cmocka_unit_test(a_clock_set_back_tears_nothing),
 		cmocka_unit_test(a_dead_threads_ring_is_used_again_once_empty),
 		cmocka_unit_test(without_a_writer_there_is_no_ring),

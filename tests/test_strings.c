@@ -132,7 +132,8 @@ static void directory_and_text_are_joined(void **state)
 {
 	(void)state;
 	assert_text(pfw_string_create("/data", 5, "x/y", 3), "/data/x/y");
-	assert_text(pfw_string_create("/", 1, "x", 1), "//x"); /* the caller joins the root itself */
+	assert_text(pfw_string_create("/", 1, "x", 1),
+		    "//x"); /* the caller joins the root itself */
 	assert_text(pfw_string_create(NULL, 0, "", 0), "");
 	assert_text(pfw_string_create("abc", 0, "x", 1), "x");
 }
@@ -142,7 +143,7 @@ static void no_reference_is_none(void **state)
 	(void)state;
 	assert_stale(0);
 	pfw_string_drop(0);
-	assert_stale(pfw_string_ref(1, GRANULES));     /* a segment that is not there */
+	assert_stale(pfw_string_ref(1, GRANULES)); /* a segment that is not there */
 	assert_stale(pfw_string_ref(1, 0xffff));
 	pfw_string_drop(pfw_string_ref(0xffff, 0xffff));
 	assert_stale(pfw_string_ref(1, 100)); /* nothing carved there yet */
