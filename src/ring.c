@@ -9,12 +9,13 @@
 struct pfw_ring_host pfw_ring_host;
 
 static struct pfw_ring *_Atomic registry;
-static _Atomic uint32_t wanted;	   /* threads that wait for a ring */
+static _Atomic uint32_t wanted;	    /* threads that wait for a ring */
 static _Atomic uint32_t space_made; /* futex: counts pfw_ring_space_made() */
 
 #define SECOND_NS 1000000000ull
-#define WAIT_STEP_NS 1000000ull	      /* a waiting producer looks again at least this often */
-#define RING_WAIT_NS (10 * SECOND_NS) /* for a first ring: a writer that slow is broken */
+#define WAIT_STEP_NS 1000000ull		 /* a waiting producer looks again at least this often */
+#define LOOK_NS_MAX (SECOND_NS / 10 * 6) /* a look every 500 ms, the default, counts whole */
+#define RING_WAIT_NS (10 * SECOND_NS)	 /* for a first ring: a writer that slow is broken */
 
 /*
  * Compare and swap against this thread's own signal handlers only: the writer never stores here, so
@@ -168,8 +169,8 @@ static bool wait_for_room(struct pfw_ring *ring, struct pfw_ring_chunk *stretch,
 			return false;
 		}
 		stretch->tail_seen = atomic_load_explicit(&stretch->tail, memory_order_acquire);
-		room = (head & PFW_RING_CLOSED) || head + slots - stretch->tail_seen <=
-							   stretch->capacity ||
+		room = (head & PFW_RING_CLOSED) ||
+		       head + slots - stretch->tail_seen <= stretch->capacity ||
 		       spare_for(ring, stretch);
 		if (!room)
 			pfw_os_futex_wait((const uint32_t *)&space_made, seen, WAIT_STEP_NS);
@@ -194,7 +195,8 @@ struct pfw_record *pfw_ring_reserve(struct pfw_ring *ring, unsigned slots, uint6
 			atomic_load_explicit(&ring->stretch, memory_order_relaxed);
 		uint64_t head = atomic_load_explicit(&stretch->head, memory_order_relaxed);
 		uint64_t offset = head & (stretch->capacity - 1);
-		uint64_t padding = offset + slots > stretch->capacity ? stretch->capacity - offset : 0;
+		uint64_t padding = offset + slots > stretch->capacity ? stretch->capacity - offset
+								      : 0;
 		uint64_t end = head + padding + slots;
 
 		if (PFW_UNLIKELY(end - stretch->tail_seen > stretch->capacity)) {
@@ -272,18 +274,36 @@ uint32_t pfw_ring_wanted(void)
 	return atomic_load(&wanted);
 }
 
+/* Whether anything waits behind the uncommitted slot at `ring->drained`: records of a handler that
+ * interrupted it, or of a thread that has jumped out of it and gone on. */
+static bool holds_up(const struct pfw_ring *ring, uint64_t word)
+{
+	for (uint64_t position = ring->drained + 1; position < (word & ~PFW_RING_CLOSED);
+	     position++)
+		if (atomic_load_explicit(&pfw_ring_slot(ring->drain, position)->committed,
+					 memory_order_relaxed) == (uint32_t)(position + 1))
+			return true;
+	return word & PFW_RING_CLOSED;
+}
+
 /*
  * Nothing at `ring->drained` is committed although it is reserved.  True: pass over it.  What was
- * reserved by the time the first one was seen is as old as that one.
+ * reserved by the time the first one was seen is as old as that one.  A process that was stopped
+ * (Ctrl-Z, a debugger) finds its clock far ahead and its thread still in the middle of a record: so
+ * the last record is left to its thread for ever, and of the time between two looks little counts.
  */
-static bool torn(struct pfw_ring *ring, uint64_t head, uint64_t now_ns)
+static bool torn(struct pfw_ring *ring, uint64_t word, uint64_t now_ns)
 {
-	if (ring->drained >= ring->torn_upto || now_ns < ring->torn_since_ns) {
-		ring->torn_upto = head;
-		ring->torn_since_ns = now_ns;
+	uint64_t gap = now_ns - ring->torn_look_ns;
+
+	ring->torn_look_ns = now_ns;
+	if (ring->drained >= ring->torn_upto || !holds_up(ring, word)) {
+		ring->torn_upto = word & ~PFW_RING_CLOSED;
+		ring->torn_ns = 0;
 		return false;
 	}
-	return now_ns - ring->torn_since_ns > SECOND_NS;
+	ring->torn_ns += gap < LOOK_NS_MAX ? gap : LOOK_NS_MAX;
+	return ring->torn_ns > SECOND_NS;
 }
 
 /* The drained stretch is closed and empty: go on to the next.  False: the last one was not freed. */
@@ -315,7 +335,7 @@ const struct pfw_record *pfw_ring_peek(struct pfw_ring *ring, uint64_t now_ns, u
 		/* Pairs with the release in pfw_ring_commit(). */
 		if (atomic_load_explicit(&record->committed, memory_order_acquire) !=
 		    (uint32_t)(ring->drained + 1)) {
-			if (!torn(ring, head, now_ns))
+			if (!torn(ring, word, now_ns))
 				return NULL;
 			pfw_ring_count_lost(PFW_LOST_TORN, ring->torn_run++ ? 0 : 1);
 			ring->drained++;
@@ -333,8 +353,8 @@ void pfw_ring_save(struct pfw_ring *ring, unsigned parity)
 {
 	ring->drain->saved_tail[parity] = ring->drained;
 	if (ring->retired)
-		ring->retired->saved_tail[parity] =
-			atomic_load(&ring->retired->head) & ~PFW_RING_CLOSED;
+		ring->retired->saved_tail[parity] = atomic_load(&ring->retired->head) &
+						    ~PFW_RING_CLOSED;
 }
 
 struct pfw_ring_chunk *pfw_ring_free_drained(struct pfw_ring *ring)
@@ -356,9 +376,9 @@ struct pfw_ring_chunk *pfw_ring_free_drained(struct pfw_ring *ring)
 bool pfw_ring_half_full(const struct pfw_ring *ring)
 {
 	const struct pfw_ring_chunk *stretch = ring->drain;
-	uint64_t used = (atomic_load_explicit(&stretch->head, memory_order_relaxed) &
-			 ~PFW_RING_CLOSED) -
-			atomic_load_explicit(&stretch->tail, memory_order_relaxed);
+	uint64_t used =
+		(atomic_load_explicit(&stretch->head, memory_order_relaxed) & ~PFW_RING_CLOSED) -
+		atomic_load_explicit(&stretch->tail, memory_order_relaxed);
 
 	return used >= stretch->capacity / 2;
 }

@@ -40,10 +40,11 @@ struct pfw_ring {
 	struct pfw_ring_chunk *retired;	 /* emptied, to be given back after the next write */
 	uint64_t orders;		 /* of the next stretch */
 	uint64_t drained;		 /* read up to here, in `drain`; not yet freed */
-	uint64_t torn_upto;		 /* slots below were reserved at torn_since_ns */
-	uint64_t torn_since_ns;
-	uint32_t torn_run; /* uncommitted slots passed over just before `drained` */
-	int32_t named_tid; /* the tid whose thread_name line is written */
+	uint64_t torn_upto;		 /* slots below are as old as the first of them */
+	uint64_t torn_look_ns;		 /* when that was last looked at */
+	uint64_t torn_ns;		 /* how long it has been held for */
+	uint32_t torn_run;		 /* uncommitted slots passed over just before `drained` */
+	int32_t named_tid;		 /* the tid whose thread_name line is written */
 };
 
 /* What ring.c asks of the outside; set once by session. */
@@ -104,8 +105,8 @@ void pfw_ring_offer(struct pfw_ring *ring, struct pfw_ring_chunk *stretch);
 uint32_t pfw_ring_wanted(void);
 
 /* Look at the oldest record not yet drained: NULL = none (yet).  *slots gets its length.  Moves on
- * to the next stretch by itself; padding and torn slots are passed over (torn ones once they are a
- * second old by `now_ns`, counted).  Thread: drain. */
+ * to the next stretch by itself; padding and torn slots are passed over (torn ones once they have
+ * held up others for a second, seen at least twice by `now_ns`, counted).  Thread: drain. */
 const struct pfw_record *pfw_ring_peek(struct pfw_ring *ring, uint64_t now_ns, unsigned *slots);
 
 /* Pass over the record that peek gave.  Thread: drain. */
