@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@
 
 #define THREADS_MAX 64
 #define SPAN_EVERY 4
+#define ENOUGH 1000000u /* so that a target nobody kills does not fill the disk */
 
 struct witness {
 	_Atomic uint64_t reads;
@@ -94,6 +96,8 @@ static void *work(void *arg)
 		burst(self);
 		if (forever)
 			usleep(3000); /* the rings run dry, or their threads catch their breath */
+		while (forever && self->reads >= ENOUGH)
+			pause();
 	} while (forever && !churn);
 	if (churn && (pthread_create(&next, NULL, work, self) || pthread_detach(next)))
 		_exit(4);
@@ -180,6 +184,7 @@ int main(int argc, char **argv)
 	count = strtoull(argv[4], NULL, 10);
 	signals = !strcmp(argv[5], "signals");
 	churn = !strcmp(argv[5], "churn");
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* one that runs for ever must not outlive its test */
 	forever = signals || churn || !strcmp(argv[5], "loop");
 	witness_fd = open(argv[1], O_RDWR);
 	data_fd = open(argv[2], O_RDONLY);

@@ -7,6 +7,7 @@ call in flight had been recorded but not yet counted, none twice, and the same o
 PFW_KILLS is the number of kills (60; 200 for a release), PFW_KILL_SEED their seed.
 """
 import collections
+import contextlib
 import gzip
 import json
 import mmap
@@ -52,11 +53,17 @@ class Target:
             **variables)
         self.environment = environment
         self.command = [TARGET, self.witness_path, self.data, str(threads), str(count), end]
+        self.process = None
 
-    def start(self):
+    def __enter__(self):
         self.process = subprocess.Popen(self.command, env=self.environment,
                                         stderr=subprocess.PIPE, text=True)
         return self
+
+    def __exit__(self, *_):
+        self.process.kill()  # where a check has failed before
+        self.process.wait()
+        self.process.stderr.close()
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -65,7 +72,6 @@ class Target:
     def finish(self, status):
         said = self.process.stderr.read()
         assert self.process.wait(timeout=60) == status, said
-        self.process.stderr.close()
         return said
 
     def witness(self):
@@ -86,6 +92,13 @@ class Target:
             text = file.read()
         assert text.endswith(b"\n")
         return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def started():
+    """Target(...) that runs; it is dead when the test is over, however that ends."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *args, **variables: stack.enter_context(Target(*args, **variables))
 
 
 def check_lines(lines):
@@ -165,12 +178,12 @@ def moment(rng):
     return rng.uniform(0, 0.03) if rng.random() < 0.4 else rng.uniform(0.03, 0.25)
 
 
-def kill_one(directory, number):
+def kill_one(started, directory, number):
     rng = random.Random(f"{SEED}/{number}")
     threads = (1, 2, 8)[number % 3]
     way = rng.choice(["loop", "loop", "churn", "signals"])
-    target = Target(directory, threads, rng.choice([500, 5000]), way, number % 2 == 1,
-                    **variables_for(rng)).start()
+    target = started(directory, threads, rng.choice([500, 5000]), way, number % 2 == 1,
+                     **variables_for(rng))
     time.sleep(moment(rng))
     target.kill()
     spools = target.left_spools()
@@ -180,27 +193,26 @@ def kill_one(directory, number):
     return check_recovered(target)
 
 
-def test_kills(tmp_path):
+def test_kills(started, tmp_path):
     lines = 0
     for number in range(KILLS):
         directory = tmp_path / str(number)
         directory.mkdir()
         try:
-            lines += kill_one(str(directory), number)
+            lines += kill_one(started, str(directory), number)
         except AssertionError as error:
             pytest.fail(f"kill {number} of seed {SEED}, in {directory}: {error}")
         subprocess.run(["rm", "-rf", str(directory)], check=True)
     assert lines > KILLS, "the kills came before anything was recorded"
 
 
-def test_killed_repair(tmp_path):
+def test_killed_repair(started, tmp_path):
     """`pfw repair` may be killed too, at any point: the next one does it."""
     for number in range(max(KILLS // 6, 5)):
         rng = random.Random(f"{SEED}/repair/{number}")
         directory = tmp_path / str(number)
         directory.mkdir()
-        target = Target(str(directory), 2, 5000, "loop", number % 2 == 1, PFW_FLUSH_MS="400")
-        target.start()
+        target = started(str(directory), 2, 5000, "loop", number % 2 == 1, PFW_FLUSH_MS="400")
         time.sleep(rng.uniform(0.05, 0.3))
         target.kill()
         while target.left_spools():
@@ -216,9 +228,9 @@ def test_killed_repair(tmp_path):
             ["data", "spools", "witness", os.path.basename(target.trace)])
 
 
-def test_repairs_at_once(tmp_path):
+def test_repairs_at_once(started, tmp_path):
     """Of several adopters one does it; all are content."""
-    target = Target(str(tmp_path), 2, 5000, "loop", False, PFW_FLUSH_MS="400").start()
+    target = started(str(tmp_path), 2, 5000, "loop", False, PFW_FLUSH_MS="400")
     time.sleep(0.2)
     target.kill()
     command = [PFW, "repair", target.trace]
@@ -230,9 +242,9 @@ def test_repairs_at_once(tmp_path):
     check_recovered(target)
 
 
-def test_repair_of_the_living(tmp_path):
+def test_repair_of_the_living(started, tmp_path):
     """A trace that is being written is left alone, by name."""
-    target = Target(str(tmp_path), 2, 500, "loop", False, PFW_FLUSH_MS="20").start()
+    target = started(str(tmp_path), 2, 500, "loop", False, PFW_FLUSH_MS="20")
     time.sleep(0.3)
     before = target.repair()
     assert before.returncode == 1 and str(target.process.pid) in before.stderr
@@ -242,12 +254,34 @@ def test_repair_of_the_living(tmp_path):
     check_recovered(target)
 
 
+def test_stopped(started, tmp_path):
+    """Ctrl-Z, a debugger: a record in whose middle the thread was stopped is finished later."""
+    targets = []
+    for number in range(4):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        targets.append(started(str(directory), 1, 20000, "loop", False, PFW_FLUSH_MS="5"))
+    time.sleep(0.2)
+    for _ in range(4):
+        for target in targets:
+            target.process.send_signal(signal.SIGSTOP)
+        time.sleep(1.2)  # the writer gives a record a second to be finished
+        for target in targets:
+            target.process.send_signal(signal.SIGCONT)
+        time.sleep(0.02)
+    for target in targets:
+        target.kill()
+    for target in targets:
+        assert target.repair().returncode == 0
+        check_recovered(target)
+
+
 @pytest.mark.parametrize("compressed", [False, True], ids=["raw", "gzip"])
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @pytest.mark.parametrize("end", ["return", "exit", "_exit", "quick_exit", "exec"])
-def test_ends_well(tmp_path, end, threads, compressed):
+def test_ends_well(started, tmp_path, end, threads, compressed):
     """These ends need no recovery: the file is finished, nothing is left behind."""
-    target = Target(str(tmp_path), threads, 3000, end, compressed).start()
+    target = started(str(tmp_path), threads, 3000, end, compressed)
     assert target.finish(0) == ""
     assert target.left_spools() == []
     lines = target.lines()
@@ -264,9 +298,9 @@ BAD_ENDS = {"abort": -signal.SIGABRT, "segv": -signal.SIGSEGV, "term": -signal.S
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["raw", "gzip"])
 @pytest.mark.parametrize("end", BAD_ENDS)
-def test_ends_badly(tmp_path, end, compressed):
+def test_ends_badly(started, tmp_path, end, compressed):
     """Deaths that nobody can write an end in: what was recorded is recovered, all of it."""
-    target = Target(str(tmp_path), 2, 3000, end, compressed, PFW_FLUSH_MS="400").start()
+    target = started(str(tmp_path), 2, 3000, end, compressed, PFW_FLUSH_MS="400")
     target.finish(BAD_ENDS[end])
     assert target.left_spools()
     assert target.repair().returncode == 0
@@ -292,10 +326,10 @@ def test_run_adopts(tmp_path):
     check_events(target, lines, in_flight=0)
 
 
-def test_dropped_are_counted(tmp_path):
+def test_dropped_are_counted(started, tmp_path):
     """PFW_ON_FULL=drop: what is not in the trace is in its count of losses, to the last one."""
-    target = Target(str(tmp_path), 2, 200000, "return", False, PFW_ON_FULL="drop",
-                    PFW_RING_MAX="32KiB").start()
+    target = started(str(tmp_path), 2, 200000, "return", False, PFW_ON_FULL="drop",
+                     PFW_RING_MAX="32KiB")
     target.finish(0)
     lines = target.lines()
     last = check_lines(lines)
