@@ -1,8 +1,8 @@
 /* session.c - lifetime: start, fork, exec, exit; the one file that wires the others together.
  *
- * Locks: `life` is the only one of the recorder, held while the writer is started, paused, renamed
- * or finished, with all signals blocked so that no handler of this thread can want it again.  What
- * is taken inside it is libc's own (pthread_create, dlopen).  Recording takes no lock.
+ * Locks, in this order: `life`, held while the writer is started, paused, renamed or finished, with
+ * all signals blocked so that no handler of this thread can want it again; the writer's `work`;
+ * `words`.  What is taken inside them is libc's own (pthread_create, dlopen).  Recording takes none.
  */
 #define PFW_BUILDING
 #include <pfw/pfw.h>
@@ -39,7 +39,8 @@ static struct session {
 	_Atomic uint32_t state; /* enum state */
 	_Atomic uint32_t life;	/* lock: 0 free, 1 held, 2 held and wanted */
 	_Atomic int32_t holder; /* tid of who holds it */
-	uint64_t generation;	/* of pfw_live's words */
+	_Atomic uint32_t words; /* lock: who sets pfw_live's words */
+	uint64_t generation;	/* of pfw_live's words; under `words` */
 	bool io;		/* I/O probes are wanted */
 	bool api_used;		/* pfw_start() was called */
 	bool stopped;		/* pfw_stop() was: off until pfw_start() */
@@ -96,26 +97,39 @@ static void unlock_life(const sigset_t *old)
 
 /* ---- the words ---- */
 
-/* Make every thread come to session with its next event: a new generation. */
-static void renew_words(uint64_t flags)
+/*
+ * Make every thread come to session with its next event: a new generation, as the state wants it.
+ * The writer's thread calls it too, so the words have a lock of their own, held for a few stores by
+ * threads whose signals are blocked: without it the writer could undo what an exit has just set.
+ */
+static void renew_words(void)
 {
-	uint64_t word = ++session.generation | flags;
-	uint32_t state = atomic_load(&session.state);
-	bool on = (state == ON || state == ENDED) && !session.stopped;
+	sigset_t old = block_signals();
+	uint64_t word;
+	uint32_t state;
 
-	atomic_store(&pfw_live->io, on && session.io ? word : 0);
-	atomic_store(&pfw_live->api, on ? word : 0);
-}
-
-static void writer_idle(void)
-{
-	renew_words(0);
+	while (atomic_exchange(&session.words, 1))
+		pfw_os_sleep_ns(1000);
+	state = atomic_load(&session.state);
+	word = ++session.generation | (state == ENDED ? PFW_LIVE_ENDED : 0);
+	if ((state != ON && state != ENDED) || session.stopped)
+		word = 0;
+	atomic_store(&pfw_live->io, session.io ? word : 0);
+	atomic_store(&pfw_live->api, word);
+	atomic_store(&session.words, 0);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 static void writer_failed(void)
 {
 	atomic_store(&session.state, OFF);
-	renew_words(0);
+	renew_words();
+}
+
+/* Never 0, and another in each process: spans begun before a fork are told by it. */
+static uint64_t born(void)
+{
+	return session.identity.process.start_time << 22 | (uint64_t)session.identity.process.pid;
 }
 
 static bool make_live_page(void)
@@ -127,8 +141,7 @@ static bool make_live_page(void)
 		return false;
 	/* Where the kernel is too old for it (before 4.14), the atfork handler wipes by hand. */
 	pfw_os_madvise(page, 4096, MADV_WIPEONFORK);
-	atomic_store(&page->born, session.identity.process.start_time << 22 |
-					  (uint64_t)session.identity.process.pid);
+	atomic_store(&page->born, born());
 	pfw_live = page;
 	return true;
 }
@@ -319,7 +332,7 @@ static void set_up_writer(void)
 	session.writer.text_limit = session.config.write_buffer_bytes;
 	session.writer.ring_max_bytes = session.config.ring_max_bytes;
 	session.writer.say = pfw_say;
-	session.writer.idle = writer_idle;
+	session.writer.idle = renew_words;
 	session.writer.failed = writer_failed;
 }
 
@@ -361,7 +374,7 @@ bool pfw_session_start(bool asked)
 		return false;
 	}
 	atomic_store(&session.state, ON);
-	renew_words(0);
+	renew_words();
 	return true;
 }
 
@@ -385,7 +398,7 @@ static void fork_parent(void)
 	if (!pfw_thread.forking)
 		return;
 	pfw_thread.forking = 0;
-	renew_words(0);
+	renew_words();
 	unlock_life(&fork_mask);
 }
 
@@ -396,6 +409,7 @@ static void fork_child(void)
 	pfw_thread.forking = 0;
 	atomic_store(&pfw_live->io, 0);
 	atomic_store(&pfw_live->api, 0);
+	atomic_store(&pfw_live->claimed, 0);
 	atomic_store(&pfw_live->born, 0);
 	atomic_store(&session.holder, 0);
 	atomic_store(&session.life, 0);
@@ -409,6 +423,7 @@ static void forked(void)
 
 	atomic_store(&session.holder, 0);
 	atomic_store(&session.life, 0);
+	atomic_store(&session.words, 0);
 	pfw_thread.forking = 0;
 	pfw_thread.ring = NULL;
 	pfw_thread.live = 0;
@@ -424,9 +439,9 @@ static void forked(void)
 		atomic_store(&session.state, ON);
 	else
 		atomic_store(&session.state, OFF);
-	atomic_store(&pfw_live->born, session.identity.process.start_time << 22 |
-					      (uint64_t)session.identity.process.pid);
-	renew_words(0);
+	renew_words();
+	/* Last: other threads of the child wait for it. */
+	atomic_store(&pfw_live->born, born());
 }
 
 /* ---- end ---- */
@@ -450,7 +465,7 @@ static void end_session(const char *reason, const char *exec_path)
 	    atomic_load(&session.state) != ON || !lock_life(&old))
 		return;
 	atomic_store(&session.state, ENDED);
-	renew_words(PFW_LIVE_ENDED);
+	renew_words();
 	pfw_writer_pause(&session.writer, false);
 	error = pfw_writer_finish(&session.writer, reason, exec_path);
 	if (!error) {
@@ -479,7 +494,7 @@ static void resume_session(void)
 		return unlock_life(&old);
 	session.writer.finished = false;
 	atomic_store(&session.state, ON);
-	renew_words(0);
+	renew_words();
 	unlock_life(&old);
 }
 
@@ -501,7 +516,8 @@ static void at_exit(void)
 	if (atomic_load(&session.state) == ON)
 		say_why_nothing();
 	end_session("exit", NULL);
-	if (session.stopped)
+	/* Kept for a start that has not come, or of a trace that could never be written: said. */
+	if (session.stopped || atomic_load(&session.writer.dead))
 		pfw_spool_unlink(&session.spool);
 }
 
@@ -551,7 +567,7 @@ int pfw_preload_attach(const struct pfw_preload *preload)
 	pfw_attach_wrappers(preload, wanted);
 	session.preloaded = true;
 	session.io = preload->asked || session.config.init == PFW_INIT_PRELOAD;
-	renew_words(0);
+	renew_words();
 	return 0;
 }
 
@@ -570,7 +586,7 @@ static int rename_trace(void)
 	pfw_writer_pause(&session.writer, false);
 	error = find_name(path, &compressed);
 	if (error) {
-		renew_words(0);
+		renew_words();
 		unlock_life(&old);
 		return error;
 	}
@@ -579,7 +595,7 @@ static int rename_trace(void)
 	pfw_identity_header(&session.identity, session.spool.header);
 	error = pfw_writer_rename(&session.writer, path);
 	pfw_filter_set_trace(pfw_spool_trace_path(session.spool.header));
-	renew_words(0);
+	renew_words();
 	unlock_life(&old);
 	return error;
 }
@@ -648,7 +664,7 @@ int pfw_start(const struct pfw_options *options)
 			"`pfw run`; spans and events are recorded");
 	}
 	session.api_used = true;
-	renew_words(0);
+	renew_words();
 	errno = keep;
 	return error;
 }
@@ -660,7 +676,7 @@ int pfw_stop(void)
 	if (atomic_load(&session.state) == ON) {
 		session.stopped = true;
 		end_session("exit", NULL);
-		renew_words(0);
+		renew_words();
 	}
 	errno = keep;
 	return 0;

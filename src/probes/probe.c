@@ -54,19 +54,30 @@ static bool get_ring(uint64_t word)
 	return true;
 }
 
+/* The first probe of a forked child makes it a process of its own; the child's other threads, if it
+ * has made some already, wait for that. */
+static void set_up_child(void)
+{
+	int error = errno;
+	uint32_t nobody = 0;
+
+	if (!pfw_probe_host.forked || !guard_enter())
+		return;
+	if (atomic_compare_exchange_strong(&pfw_live->claimed, &nobody, 1))
+		pfw_probe_host.forked();
+	while (!atomic_load(&pfw_live->born))
+		pfw_os_sleep_ns(20000);
+	pfw_thread.guard = NULL;
+	errno = error;
+}
+
 /* In a process whose words are its own: not a vfork child, and a forked child has set itself up. */
 static bool alive(void)
 {
 	if (pfw_thread.vfork_child)
 		return false;
-	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed) && pfw_probe_host.forked &&
-	    guard_enter()) {
-		int error = errno;
-
-		pfw_probe_host.forked();
-		pfw_thread.guard = NULL;
-		errno = error;
-	}
+	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed))
+		set_up_child();
 	return true;
 }
 
@@ -326,6 +337,20 @@ void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *
 
 /* ---- paths ---- */
 
+bool pfw_probe_peek(void *to, const void *from, size_t bytes)
+{
+	struct iovec here = { to, bytes }, there = { (void *)(uintptr_t)from, bytes };
+	long n = pfw_syscall6(SYS_process_vm_readv, pfw_os_getpid(), (long)&here, 1, (long)&there,
+			      1, 0);
+
+	if (n == (long)bytes)
+		return true;
+	if (n == -EFAULT || n >= 0)
+		return false;
+	memcpy(to, from, bytes); /* the call is forbidden here: believe the program */
+	return true;
+}
+
 /*
  * The length of the caller's path, -1 where it cannot be read.  The kernel has read it in a call
  * that worked, or failed for one of the usual reasons; for errors that may come before the path is
@@ -333,10 +358,8 @@ void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *
  */
 static ssize_t path_length(const char *path, int error)
 {
-	struct iovec here, there = { (void *)(uintptr_t)path, 1 };
 	char buf[64];
 	size_t bytes = 0;
-	long n;
 
 	if (!path)
 		return 0;
@@ -345,17 +368,13 @@ static ssize_t path_length(const char *path, int error)
 		return (ssize_t)strnlen(path, PATH_BYTES);
 	while (bytes < PATH_BYTES) {
 		/* Up to the next multiple of buf: never across a page. */
-		size_t step = sizeof(buf) - ((uintptr_t)path + bytes) % sizeof(buf);
+		size_t step = sizeof(buf) - ((uintptr_t)path + bytes) % sizeof(buf), n;
 
-		here = (struct iovec){ buf, step };
-		there = (struct iovec){ (void *)(uintptr_t)(path + bytes), step };
-		n = pfw_syscall6(SYS_process_vm_readv, pfw_os_getpid(), (long)&here, 1,
-				 (long)&there, 1, 0);
-		if (n != (long)step)
+		if (!pfw_probe_peek(buf, path + bytes, step))
 			return -1;
-		n = (long)strnlen(buf, step);
-		bytes += (size_t)n;
-		if ((size_t)n < step)
+		n = strnlen(buf, step);
+		bytes += n;
+		if (n < step)
 			break;
 	}
 	return (ssize_t)bytes;
@@ -388,7 +407,7 @@ static size_t directory_of(struct pfw_path_probe *probe, int dirfd)
 void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *path,
 			 struct pfw_tail *out)
 {
-	ssize_t length = path_length(path, errno);
+	ssize_t length = path_length(path, probe->error);
 	size_t bytes = length > 0 ? (size_t)length : 0, directory;
 
 	*out = (struct pfw_tail){ .text = bytes ? path : "", .text_bytes = (uint32_t)bytes };
@@ -417,6 +436,7 @@ void pfw_probe_path_end(struct pfw_path_probe *probe, bool failed, int dirfd, co
 
 	ending.t1 = pfw_clock_ticks();
 	ending.error = failed ? errno : 0;
+	probe->error = ending.error;
 	if (ending.error != EFAULT) {
 		pfw_probe_path_text(probe, dirfd, path, &name);
 		if (text_bytes(&name))
@@ -432,6 +452,7 @@ uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const
 	uint32_t ref = 0;
 
 	if (traced) {
+		probe->error = 0; /* it is open: the kernel has read the path */
 		pfw_probe_path_text(probe, dirfd, path, &name);
 		traced = filter_text(&name);
 	}

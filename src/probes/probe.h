@@ -26,6 +26,7 @@ struct pfw_live {
 	_Atomic uint64_t io;  /* generation of the I/O probes, 0 = off */
 	_Atomic uint64_t api; /* generation of the API, 0 = off */
 	_Atomic uint64_t born;
+	_Atomic uint32_t claimed; /* a thread of the forked child is setting it up */
 };
 extern struct pfw_live *pfw_live;
 
@@ -97,6 +98,9 @@ struct pfw_tail {
 #define PFW_CWD_BYTES 512
 struct pfw_path_probe {
 	struct pfw_probe probe;
+	/* errno of the call, 0 = it worked; EFAULT where the kernel has not looked at the path yet.
+	 * It says how carefully the path must be read; set before pfw_probe_path_text(). */
+	int error;
 	char cwd[PFW_CWD_BYTES];
 };
 
@@ -188,7 +192,8 @@ void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *
 void pfw_probe_path_end(struct pfw_path_probe *probe, bool failed, int dirfd, const char *path,
 			const uint64_t *value, unsigned value_count);
 
-/* The absolute name of (dirfd, path) as text pieces; scratch as in the probe.  Thread: app. */
+/* The absolute name of (dirfd, path) as text pieces; scratch as in the probe, whose `error` is set.
+ * Empty where the path cannot be read.  Thread: app.  Signal: safe. */
 void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *path,
 			 struct pfw_tail *out);
 
@@ -203,5 +208,9 @@ uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const
 /* Whether the filter takes the name that pfw_probe_path_text() made; it takes NULL, a name that
  * cannot be read.  Counts what is left out.  Thread: app.  Signal: safe. */
 bool pfw_probe_text_traced(const struct pfw_tail *name);
+
+/* Copy what a program's pointer points to; false where it cannot be read.  Thread: any.
+ * Signal: safe. */
+bool pfw_probe_peek(void *to, const void *from, size_t bytes);
 
 #endif
