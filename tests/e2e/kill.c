@@ -2,9 +2,9 @@
  *
  * usage: kill WITNESS DATA THREADS COUNT END
  *
- * Each thread reads DATA through libc's pread; the offset of its n-th read is thread << 32 | n, so
- * the trace says exactly which reads it has.  Every fourth read is followed by a span with the same
- * number.  When a call has returned, the thread stores how many have in WITNESS (two 64-bit figures
+ * Each thread reads DATA through libc's pread; the offset of its n-th read is thread << 24 | n, so
+ * the trace says exactly which reads it has.  Every fourth read is followed by a span, which
+ * has its number as an argument.  When a call has returned, the thread stores how many have in WITNESS (two 64-bit figures
  * a thread: reads, spans), a file mapped shared: what is stored there outlives SIGKILL.
  *
  * END "loop": go on for ever, in bursts of COUNT reads.  "churn": the same, each burst in a thread of
@@ -59,7 +59,7 @@ static void one_span(struct worker *self)
 	struct pfw_span span;
 
 	pfw_span_begin(&span, "step", "kill");
-	pfw_span_arg_int(&span, "n", (int64_t)(self->number << 32 | self->spans));
+	pfw_span_arg_int(&span, "n", (int64_t)(self->number << 24 | self->spans));
 	pfw_span_arg_str(&span, "text", text + self->spans % sizeof(text));
 	pfw_span_end(&span);
 	self->spans++;
@@ -69,7 +69,7 @@ static void one_span(struct worker *self)
 /* Safe in a signal handler. */
 static void one_read(struct worker *self)
 {
-	off_t at = (off_t)(self->number << 32 | self->reads);
+	off_t at = (off_t)(self->number << 24 | self->reads);
 	char buf[8];
 
 	if (pread(data_fd, buf, sizeof(buf), at) != (ssize_t)sizeof(buf))

@@ -40,7 +40,7 @@ class Target:
         self.data = os.path.join(directory, "data")
         self.witness_path = os.path.join(directory, "witness")
         with open(self.data, "wb") as file:
-            file.truncate((THREADS_MAX + 1) << 32)
+            file.truncate((THREADS_MAX + 1) << 24)
         with open(self.witness_path, "wb") as file:
             file.truncate(max(mmap.PAGESIZE, THREADS_MAX * 16))
         self.trace = os.path.join(directory, "t.pfw" + (".gz" if compressed else ""))
@@ -119,10 +119,10 @@ def check_lines(lines):
 
 
 def numbers(values):
-    """{thread: [n, …]} of values thread << 32 | n, in the order of the trace."""
+    """{thread: [n, …]} of values thread << 24 | n, in the order of the trace."""
     found = collections.defaultdict(list)
     for value in values:
-        found[value >> 32].append(value & 0xffffffff)
+        found[value >> 24].append(value & 0xffffff)
     return found
 
 
