@@ -49,6 +49,7 @@ static void open_record(struct pfw_path_probe *probe, const struct pfw_open *cal
 	for (unsigned i = 0; i < call->field_count; i++)
 		value[2 + i] = (uint64_t)call->field[i];
 	/* EFAULT: the path itself may be what cannot be read. */
+	probe->error = ending.error;
 	if (!probe->probe.name && ending.error != EFAULT)
 		ending.name = name_text(probe, call->dirfd, call->path, &name);
 	pfw_probe_end_full(&probe->probe, &ending);
@@ -392,6 +393,7 @@ static __attribute__((noinline)) void two_end(struct pfw_path_probe *probe, int 
 	bool traced = false;
 
 	/* EFAULT: one of the two cannot be read, and which one is not said. */
+	probe->error = scratch.error = ending.error;
 	if (ending.error != EFAULT) {
 		ending.name = name_text(probe, paths->dirfd, paths->path, &name);
 		if (paths->raw)

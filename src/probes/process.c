@@ -109,9 +109,10 @@ static void record_path(struct pfw_probe *probe, const char *path, const uint64_
 
 	ending.t1 = pfw_clock_ticks();
 	ending.flags = flags;
+	at.error = flags & PFW_RECORD_NO_RET ? EFAULT : error;
 	if (path && error != EFAULT) {
 		pfw_probe_path_text(&at, AT_FDCWD, path, &name);
-		ending.name = &name;
+		ending.name = name.text_bytes ? &name : NULL;
 		ending.any_name = true; /* programs live where data is not */
 	}
 	pfw_probe_end_full(&at.probe, &ending);
@@ -136,12 +137,23 @@ SPAWN(posix_spawnp)
 
 /* ---- exec ---- */
 
+/* Without trusting argv: the kernel has not looked at it yet, and EFAULT is its business. */
 static int count_args(char *const argv[])
 {
+	char *part[8];
 	int argc = 0;
 
-	while (argv && argv[argc])
-		argc++;
+	while (argv) {
+		/* Up to the next multiple of part: never across a page. */
+		size_t count = PFW_ARRAY_LEN(part) -
+			       (uintptr_t)(argv + argc) / sizeof(*part) % PFW_ARRAY_LEN(part);
+
+		if (!pfw_probe_peek(part, argv + argc, count * sizeof(*part)))
+			return argc;
+		for (size_t i = 0; i < count; i++, argc++)
+			if (!part[i])
+				return argc;
+	}
 	return argc;
 }
 
@@ -153,16 +165,16 @@ static int count_args(char *const argv[])
 static bool exec_begin(struct pfw_probe *probe, uint16_t call, const char *path, int argc)
 {
 	int error = errno;
+	char first;
 
 	if (!pfw_probe_host.end || pfw_thread.vfork_child)
 		return false;
 	probe->call = PFW_CALL_NONE;
 	if (pfw_probe_host.recorded() && pfw_probe_bare(probe, call)) {
-		errno = 0;
 		record_path(probe, path, (const uint64_t[]){ 0, (uint64_t)argc }, 2, 0,
 			    PFW_RECORD_NO_RET);
 	}
-	pfw_probe_host.end("exec", path);
+	pfw_probe_host.end("exec", path && pfw_probe_peek(&first, path, 1) ? path : NULL);
 	errno = error;
 	return true;
 }

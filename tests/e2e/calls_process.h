@@ -115,6 +115,23 @@ static void expect_fork(long pid)
 	expect_fields("%s", "");
 }
 
+/* What only the kernel may find out. */
+static void exec_badly(void)
+{
+	char *argv[] = { (char *)"true", NULL };
+
+	if (strcmp(now->symbol, "execve") && strcmp(now->symbol, "execv"))
+		return;
+	CALL(THIS(execve)(BAD, argv, environ));
+	put_expected("{'row':'%s','name':'%s','cat':'POSIX','args':{'argc':1}}\n", now->symbol,
+		     now->canonical);
+	EXPECT(NULL, NO_FD, "'argc':1");
+	CALL(THIS(execve)(true_path, (char **)BAD, environ));
+	put_expected("{'row':'%s','name':'%s','cat':'POSIX','args':{'fname':'%s','argc':0}}\n",
+		     now->symbol, now->canonical, true_path);
+	EXPECT(NULL, NO_FD, "'argc':0");
+}
+
 /* In this process it fails, twice recorded: before, when nobody can know, and after. */
 static void case_exec(void)
 {
@@ -130,6 +147,7 @@ static void case_exec(void)
 		     now->symbol, now->canonical, by_fd ? "" : "'fname':'",
 		     by_fd ? "" : in("absent"), by_fd ? "" : "',");
 	EXPECT(by_fd ? NULL : in("absent"), NO_FD, "'argc':2");
+	exec_badly();
 	pid = FN(fork)();
 	if (pid == 0) {
 		FN(access)(".", F_OK); /* a child that has recorded nothing has no trace */
