@@ -17,27 +17,6 @@ static _Atomic uint32_t space_made; /* futex: counts pfw_ring_space_made() */
 #define LOOK_NS_MAX (SECOND_NS / 10 * 6) /* a look every 500 ms, the default, counts whole */
 #define RING_WAIT_NS (10 * SECOND_NS)	 /* for a first ring: a writer that slow is broken */
 
-/*
- * Compare and swap against this thread's own signal handlers only: the writer never stores here, so
- * the bus lock, a third of a short probe's cost, can be left out.  Release: who sees a stretch closed
- * may give it to another ring, where nothing of ours must arrive late.
- */
-static inline bool local_cas(_Atomic uint64_t *word, uint64_t *expected, uint64_t desired)
-{
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-	bool done;
-
-	__asm__ volatile("cmpxchgq %3, %1"
-			 : "=@ccz"(done), "+m"(*word), "+a"(*expected)
-			 : "r"(desired)
-			 : "memory");
-	return done;
-#else
-	return atomic_compare_exchange_strong_explicit(word, expected, desired,
-						       memory_order_release, memory_order_relaxed);
-#endif
-}
-
 /* ---- producer ---- */
 
 void pfw_ring_count_lost(enum pfw_lost_reason reason, uint64_t count)
@@ -137,7 +116,8 @@ static bool move_on(struct pfw_ring *ring, struct pfw_ring_chunk *full)
 
 	if (!spare)
 		return false;
-	while (!(head & PFW_RING_CLOSED) && !local_cas(&full->head, &head, head | PFW_RING_CLOSED))
+	while (!(head & PFW_RING_CLOSED) &&
+	       !pfw_ring_cas(&full->head, &head, head | PFW_RING_CLOSED))
 		;
 	memcpy(spare->comm, full->comm, sizeof(spare->comm));
 	atomic_store_explicit(&spare->tid, atomic_load(&ring->tid), memory_order_relaxed);
@@ -188,7 +168,7 @@ static void fill_padding(struct pfw_ring_chunk *stretch, uint64_t position, uint
 	pfw_ring_commit(padding, position);
 }
 
-struct pfw_record *pfw_ring_reserve(struct pfw_ring *ring, unsigned slots, uint64_t *position)
+struct pfw_record *pfw_ring_reserve_slow(struct pfw_ring *ring, unsigned slots, uint64_t *position)
 {
 	for (;;) {
 		struct pfw_ring_chunk *stretch =
@@ -212,7 +192,7 @@ struct pfw_record *pfw_ring_reserve(struct pfw_ring *ring, unsigned slots, uint6
 				continue;
 			}
 		}
-		if (!local_cas(&stretch->head, &head, end))
+		if (!pfw_ring_cas(&stretch->head, &head, end))
 			continue;
 		if (PFW_UNLIKELY(padding))
 			fill_padding(stretch, head, padding);

@@ -155,13 +155,9 @@ bool pfw_probe_on(void)
 
 /* ---- records ---- */
 
-void pfw_probe_commit(struct pfw_record *record, uint64_t position)
+void pfw_probe_straight(void)
 {
-	pfw_ring_commit(record, position);
-	/* The session may have ended since this call began: then nobody drains any more. */
-	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_live->api, memory_order_relaxed) &
-			 PFW_LIVE_ENDED) &&
-	    pfw_probe_host.straight)
+	if (pfw_probe_host.straight)
 		pfw_probe_host.straight();
 }
 

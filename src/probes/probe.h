@@ -110,8 +110,18 @@ struct pfw_path_probe {
  */
 uint64_t pfw_probe_ready(const _Atomic uint64_t *word);
 
-/* Hand a filled record over: mark it, and see to it where nobody drains any more. */
-void pfw_probe_commit(struct pfw_record *record, uint64_t position);
+/* Write what is recorded now: nobody drains any more. */
+void pfw_probe_straight(void);
+
+/* Hand a filled record over: mark it, and see to it where the trace has its end already (since this
+ * call began, say).  Thread: app.  Signal: safe. */
+static inline void pfw_probe_commit(struct pfw_record *record, uint64_t position)
+{
+	pfw_ring_commit(record, position);
+	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_live->api, memory_order_relaxed) &
+			 PFW_LIVE_ENDED))
+		pfw_probe_straight();
+}
 
 /* Out of line: first use in a thread, unknown descriptor, forked child, off. */
 bool pfw_probe_fd_slow(struct pfw_probe *probe, int fd);
