@@ -12,23 +12,26 @@ void pfw_say_quiet(bool quiet)
 }
 
 /*
- * The process's standard error, for a thread with a table of its own, in which there is none.  Where
- * the process has none either, nothing is opened.  What cannot be opened anew (a socket, another
- * user's file) is borrowed, where the kernel (5.6) and a container's rules let us.
+ * The process's standard error, for a thread with a table of its own, in which there is none: the
+ * same open file where the kernel (5.6) and a container's rules let us, else what it leads to,
+ * opened anew (which goes for all but sockets).  Where the process has none either, nothing is
+ * opened.
  */
 static int borrow_stderr(void)
 {
-	int fd = pfw_os_open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK, 0);
-	int process;
+	static const char path[] = "/proc/self/fd/2";
+	char target[8];
+	int process, fd = -EBADF;
 
-	if (fd >= 0 || fd == -ENOENT)
-		return fd;
+	if (pfw_os_readlink(path, target, sizeof(target)) < 0)
+		return -EBADF;
 	process = (int)pfw_syscall6(SYS_pidfd_open, pfw_os_getpid(), 0, 0, 0, 0, 0);
-	if (process < 0)
-		return process;
-	fd = (int)pfw_syscall6(SYS_pidfd_getfd, process, 2, 0, 0, 0, 0);
-	pfw_os_close(process);
-	return fd;
+	if (process >= 0) {
+		fd = (int)pfw_syscall6(SYS_pidfd_getfd, process, 2, 0, 0, 0, 0);
+		pfw_os_close(process);
+	}
+	return fd >= 0 ? fd
+		       : pfw_os_open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK, 0);
 }
 
 void pfw_say(const char *line)

@@ -175,6 +175,18 @@ static bool call_writer(void)
 	return pfw_writer_wake(&session.writer);
 }
 
+/* Threads that have a ring go on; the events of others are counted as lost. */
+static bool no_memory(void)
+{
+	if (pfw_ring_first())
+		return false;
+	atomic_store(&session.writer.dead, 1);
+	writer_failed();
+	pfw_say("no memory for events (spool directory full?): nothing is recorded; set "
+		"PFW_SPOOL_DIR to a directory with room");
+	return false;
+}
+
 static bool wake(void)
 {
 	bool awake = pfw_writer_wake(&session.writer), wanted = pfw_ring_wanted() != 0;
@@ -184,14 +196,10 @@ static bool wake(void)
 	if ((awake && !wanted) || atomic_load(&session.writer.stalled) ||
 	    atomic_load(&session.writer.dead) || pfw_thread.forking || !lock_life(&old))
 		return awake;
-	if (wanted && pfw_writer_make_rings(&session.writer)) {
-		atomic_store(&session.writer.dead, 1);
-		writer_failed();
-		pfw_say("no memory for events (spool directory full?): nothing more is recorded; "
-			"set PFW_SPOOL_DIR to a directory with room");
-	} else {
+	if (!wanted || !pfw_writer_make_rings(&session.writer))
 		awake = call_writer();
-	}
+	else
+		awake = no_memory();
 	unlock_life(&old);
 	errno = error;
 	return awake;

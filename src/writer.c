@@ -149,7 +149,7 @@ static bool make_ring(struct pfw_writer *writer)
 }
 
 /* Rings for all who wait for one, and one more where threads come and go. */
-static void make_rings(struct pfw_writer *writer)
+static bool make_rings(struct pfw_writer *writer)
 {
 	uint32_t want = pfw_ring_wanted() + (writer->rings >= 2), have = 0;
 
@@ -157,6 +157,7 @@ static void make_rings(struct pfw_writer *writer)
 		have += atomic_load(&ring->state) == PFW_RING_FREE;
 	while (have < want && make_ring(writer))
 		have++;
+	return have || !want;
 }
 
 /* ---- lines ---- */
@@ -576,8 +577,8 @@ int pfw_writer_make_rings(struct pfw_writer *writer)
 	files.spool = pfw_spool_open(writer->spool);
 	if (!writer->ready)
 		error = make_ready(writer);
-	if (!error)
-		make_rings(writer);
+	if (!error && !make_rings(writer))
+		error = -ENOSPC;
 	close_files(writer);
 	unlock_work(writer);
 	return error;

@@ -40,7 +40,7 @@ static bool get_ring(uint64_t word)
 		struct pfw_ring *ring = pfw_ring_acquire();
 
 		if (!ring) {
-			pfw_ring_count_lost(PFW_LOST_NO_WRITER, 1);
+			pfw_ring_count_lost(PFW_LOST_NO_MEMORY, 1);
 			return false;
 		}
 		pfw_thread.spans = ring->spans;
