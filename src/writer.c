@@ -419,9 +419,10 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 	make_rings(writer);
 	if (pfw_strings_low())
 		add_strings(writer);
-	if (atomic_load(&writer->stalled) && (error = flush_text(writer)))
-		return error;
-	note_clock(writer);
+	if (atomic_load(&writer->stalled))
+		error = flush_text(writer);
+	if (!error)
+		note_clock(writer);
 	for (struct pfw_ring *ring = pfw_ring_first(); ring && !error; ring = ring->next) {
 		if (pfw_ring_half_full(ring))
 			grow(writer, ring);
