@@ -30,8 +30,7 @@ static int borrow_stderr(void)
 		fd = (int)pfw_syscall6(SYS_pidfd_getfd, process, 2, 0, 0, 0, 0);
 		pfw_os_close(process);
 	}
-	return fd >= 0 ? fd
-		       : pfw_os_open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK, 0);
+	return fd >= 0 ? fd : pfw_os_open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK, 0);
 }
 
 void pfw_say(const char *line)
