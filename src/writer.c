@@ -339,8 +339,8 @@ static int write_failed(struct pfw_writer *writer, int error)
 	atomic_store(&writer->stalled, 1);
 	writer->last_error = error;
 	if (first)
-		pfw_trace_say_error(writer->say, pfw_spool_trace_path(writer->spool->header),
-				    error, made);
+		pfw_trace_say_error(writer->say, pfw_spool_trace_path(writer->spool->header), error,
+				    made);
 	if (!made || error == -ESTALE || error == -ELOOP) {
 		atomic_store(&writer->dead, 1);
 		writer->failed();
@@ -370,8 +370,8 @@ static void note_clock(struct pfw_writer *writer)
 	uint64_t from_ns, to_ns;
 
 	if (pfw_clock_map_update(&writer->clock, &from_ns, &to_ns) && writer->process_line)
-		text_upto(writer, pfw_line_clock_step(&writer->json, text_end(writer), from_ns,
-						      to_ns));
+		text_upto(writer,
+			  pfw_line_clock_step(&writer->json, text_end(writer), from_ns, to_ns));
 }
 
 /* Encode what one ring holds, writing whenever a member is full. */
@@ -635,15 +635,15 @@ static void add_end(struct pfw_writer *writer, const char *reason, const char *e
 	if (!writer->process_line)
 		return;
 	if (atomic_load(&header->waited.count))
-		text_upto(writer, pfw_line_waited(&writer->json, text_end(writer),
-						  &header->waited, now_ns));
+		text_upto(writer, pfw_line_waited(&writer->json, text_end(writer), &header->waited,
+						  now_ns));
 	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
 		excluded += atomic_load(&header->excluded[i]);
 	if (excluded)
 		text_upto(writer, pfw_line_excluded(&writer->json, text_end(writer),
 						    header->excluded, now_ns));
-	text_upto(writer, pfw_line_end(&writer->json, text_end(writer), header, reason, exec_path,
-				       now_ns));
+	text_upto(writer,
+		  pfw_line_end(&writer->json, text_end(writer), header, reason, exec_path, now_ns));
 }
 
 int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path)
