@@ -99,10 +99,9 @@ static void begin(uint64_t text_limit, bool drop)
 	writer.say = say;
 	writer.idle = on_idle;
 	writer.failed = on_failed;
-	pfw_ring_host = (struct pfw_ring_host){ .wake = wake,
-						.header = world.spool.header,
-						.stalled = &writer.stalled,
-						.drop = drop };
+	pfw_ring_host = (struct pfw_ring_host){
+		.wake = wake, .header = world.spool.header, .stalled = &writer.stalled, .drop = drop
+	};
 	world.ring = pfw_ring_acquire();
 	assert_non_null(world.ring);
 }
