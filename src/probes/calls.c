@@ -53,13 +53,13 @@ struct pfw_real_calls pfw_real;
 	}
 
 #define CALL_STREAM(category, type, name, canonical, params, args, stream, ...)          \
-	type pfw_wrap_##name params                                                      \
+	static __attribute__((noinline)) type traced_##name params                       \
 	{                                                                                \
 		struct pfw_probe probe;                                                  \
 		int fd = pfw_stream_fd(stream);                                          \
 		type ret;                                                                \
                                                                                          \
-		if (fd < 0 || !pfw_probe_fd(&probe, PFW_CALL_##name, fd))                \
+		if (!pfw_probe_fd(&probe, PFW_CALL_##name, fd))                          \
 			return pfw_real.name args;                                       \
 		ret = pfw_real.name args;                                                \
 		pfw_probe_end(&probe, (intptr_t)ret == -1,                               \
@@ -67,6 +67,14 @@ struct pfw_real_calls pfw_real;
 						  __VA_ARGS__ },                         \
 			      2 + sizeof((const uint64_t[]){ __VA_ARGS__ }) / 8);        \
 		return ret;                                                              \
+	}                                                                                \
+	type pfw_wrap_##name params                                                      \
+	{                                                                                \
+		int fd = pfw_stream_fd(stream);                                          \
+                                                                                         \
+		if (fd < 0 || pfw_probe_fd_passes(fd))                                   \
+			return pfw_real.name args;                                       \
+		return traced_##name args;                                               \
 	}
 
 #include "calls.def"
