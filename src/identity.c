@@ -11,6 +11,32 @@
 #define ANCESTORS_MAX 32u /* a deeper chain of processes is looked at no further */
 #define ARGS_MAX 64
 
+/*
+ * The program replaces its array of variables, and frees the old one, whenever it sets another; names
+ * are made long after, so they are made from a copy.  No memory: from no variables.
+ */
+static char *const *copy_environ(char *const *environ)
+{
+	static char *none[1];
+	size_t count = 0, bytes = 0;
+	char **copy, *text;
+
+	for (; environ && environ[count]; count++)
+		bytes += strlen(environ[count]) + 1;
+	copy = pfw_os_mmap((count + 1) * sizeof(*copy) + bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!copy)
+		return none;
+	text = (char *)(copy + count + 1);
+	for (size_t i = 0; i < count; i++) {
+		size_t length = strlen(environ[i]) + 1;
+
+		copy[i] = memcpy(text, environ[i], length);
+		text += length;
+	}
+	return copy;
+}
+
 static void copy_text(char *out, size_t size, const char *text)
 {
 	struct pfw_text copy;
@@ -106,15 +132,15 @@ static bool find_ancestor(struct pfw_identity *identity)
 	return false;
 }
 
-/* HOST-PID-START: of the root, or, where ranks are started by something untraced, of the session
- * leader, which they have in common on a host. */
+/* HOST-PID-START: of the root, or, where ranks are started by something untraced, of what they have
+ * in common on a host: the session leader, or, where that is outside this pid namespace, its init. */
 static void fallback_run(const struct pfw_identity *identity, char *out, size_t size)
 {
 	struct pfw_process leader = identity->process;
 	struct pfw_text text;
 
-	if (identity->rank.world_size != 1 && leader.session > 0 &&
-	    pfw_process_read(&leader, identity->process.session))
+	if (identity->rank.world_size != 1 &&
+	    pfw_process_read(&leader, leader.session > 0 ? leader.session : 1))
 		leader = identity->process;
 	pfw_text_init(&text, out, size);
 	pfw_text_add(&text, identity->host);
@@ -132,7 +158,7 @@ void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *c
 	ssize_t n;
 
 	memset(identity, 0, sizeof(*identity));
-	identity->environ = environ;
+	identity->environ = copy_environ(environ);
 	identity->uid = (uint32_t)pfw_syscall6(SYS_geteuid, 0, 0, 0, 0, 0, 0);
 	pfw_process_read(&identity->process, pfw_os_getpid());
 	read_host(identity);

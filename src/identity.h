@@ -15,7 +15,7 @@ struct pfw_identity {
 	uint32_t uid;
 	struct pfw_rank rank;
 	struct pfw_spool_dirs dirs;
-	char *const *environ;
+	char *const *environ; /* a copy, for good */
 	char host[72];
 	char boot_id[40];
 	char run[128];
