@@ -74,7 +74,7 @@ int pfw_trace_reopen(const char *path, dev_t dev, ino_t ino, bool ours)
 	dev_t dev_now = 0;
 	ino_t ino_now = 0;
 
-	if (fd == -ENOENT)
+	if (fd == -ENOENT || fd == -ELOOP) /* gone, or a symbolic link in its place */
 		return -ESTALE;
 	if (fd < 0)
 		return fd;
