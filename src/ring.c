@@ -286,6 +286,18 @@ static bool torn(struct pfw_ring *ring, uint64_t word, uint64_t now_ns)
 	return ring->torn_ns > SECOND_NS;
 }
 
+bool pfw_ring_last_look(struct pfw_ring *ring)
+{
+	uint64_t head = atomic_load_explicit(&ring->drain->head, memory_order_acquire) &
+			~PFW_RING_CLOSED;
+
+	if (ring->drained == head)
+		return false;
+	ring->torn_upto = head;
+	ring->torn_ns = 2 * SECOND_NS;
+	return true;
+}
+
 /* The drained stretch is closed and empty: go on to the next.  False: the last one was not freed. */
 static bool next_stretch(struct pfw_ring *ring)
 {

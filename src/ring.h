@@ -149,6 +149,10 @@ uint32_t pfw_ring_wanted(void);
  * held up others for a second, seen at least twice by `now_ns`, counted).  Thread: drain. */
 const struct pfw_record *pfw_ring_peek(struct pfw_ring *ring, uint64_t now_ns, unsigned *slots);
 
+/* The trace is about to end: what is torn now and holds others up is passed over by the next peek,
+ * however young.  False: nothing is left at all.  Thread: drain. */
+bool pfw_ring_last_look(struct pfw_ring *ring);
+
 /* Pass over the record that peek gave.  Thread: drain. */
 static inline void pfw_ring_advance(struct pfw_ring *ring, unsigned slots)
 {

@@ -12,7 +12,8 @@
 #include "trace_file.h"
 
 #define STACK_BYTES (256u * 1024u)
-#define IDLE_NS 2000000000ull	 /* with nothing to write for this long the thread ends */
+#define IDLE_NS 2000000000ull /* with nothing to write for this long the thread ends */
+#define MARK_WAIT_NS 2000000ull
 #define FIRST_STRETCH_SLOTS 512u /* 32 KiB: a small start keeps fork cheap */
 #define TEMPLATE_ROOM(bytes) (((bytes) + PFW_PAGE_BYTES - 1) / PFW_PAGE_BYTES * PFW_PAGE_BYTES)
 
@@ -646,6 +647,18 @@ static void add_end(struct pfw_writer *writer, const char *reason, const char *e
 		  pfw_line_end(&writer->json, text_end(writer), header, reason, exec_path, now_ns));
 }
 
+/* Threads still at work may be between their record and its mark: they get a moment.  What is not
+ * marked after it and holds others up was left for good, by a handler that jumped out of a probe. */
+static void wait_for_marks(void)
+{
+	bool unmarked = false;
+
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
+		unmarked |= pfw_ring_last_look(ring);
+	if (unmarked)
+		pfw_os_sleep_ns(MARK_WAIT_NS);
+}
+
 int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path)
 {
 	struct pfw_writer_files files = NO_FILES;
@@ -653,8 +666,9 @@ int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char 
 	int error = 0;
 
 	lock_work(writer, &files);
-	/* Two looks: threads still at work may be between their record and its mark. */
 	for (int looks = 0; writer->ready && looks < 2 && !error; looks++) {
+		if (looks)
+			wait_for_marks();
 		error = pass(writer, &drained);
 		all += drained;
 	}
