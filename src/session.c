@@ -120,10 +120,12 @@ static void renew_words(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+/* For good, which has been said: nothing can be recovered either. */
 static void writer_failed(void)
 {
 	atomic_store(&session.state, OFF);
 	renew_words();
+	pfw_spool_unlink(&session.spool);
 }
 
 /* Never 0, and another in each process: spans begun before a fork are told by it. */
@@ -483,7 +485,7 @@ static void end_session(const char *reason, const char *exec_path)
 		if ((!exec_path && !session.stopped) || !session.writer.ready)
 			pfw_spool_unlink(&session.spool);
 		say_losses();
-	} else if (!session.spool.heap) {
+	} else if (!session.spool.heap && !atomic_load(&session.writer.dead)) {
 		pfw_say("the trace is not finished; when there is room, `pfw repair` completes it");
 	}
 	unlock_life(&old);
