@@ -213,6 +213,13 @@ static char **step_status(char **arg)
 	exit(atoi(arg[0]));
 }
 
+/* Without exit's handlers. */
+static char **step_leave(char **arg)
+{
+	(void)arg;
+	_exit(0);
+}
+
 static char **step_kill(char **arg)
 {
 	raise(atoi(arg[0]));
@@ -230,6 +237,7 @@ static const struct {
 	{ "print", step_print },   { "say", step_say },		  { "fds", step_fds },
 	{ "lowest", step_lowest }, { "closeall", step_closeall }, { "threads", step_threads },
 	{ "limit", step_limit },   { "status", step_status },	  { "kill", step_kill },
+	{ "leave", step_leave },
 };
 
 int main(int argc, char **argv)

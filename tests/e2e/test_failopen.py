@@ -122,6 +122,9 @@ def test_trace_that_cannot_be_made(place):
             assert "cannot create the trace" in line and base in line
             assert "nothing is recorded: set DFTRACER_LOG_FILE" in line
         assert os.listdir(place.spools) == []
+        # No exit handler runs here.
+        place.run("write", "left", "leave", environment=place.environment(base))
+        assert os.listdir(place.spools) == []
 
 
 def test_trace_in_a_directory_that_is_not_there(place):
@@ -274,8 +277,8 @@ def test_program_that_closes_everything(place):
 
 
 def test_limit_of_descriptors(place):
-    """With not one descriptor left for the program, the tracer still has its own."""
-    script = "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (4, 4)); f = open('a', 'w'); " \
+    """A low limit of descriptors: the tracer's are numbers of a table of its own."""
+    script = "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (6, 6)); f = open('a', 'w'); " \
              "f.write('x'); f.close()"
     harness.run(["/usr/bin/python3", "-I", "-S", "-c", script], place.environment(), place.top)
     lines = harness.check_trace(place.top / "t.pfw")
