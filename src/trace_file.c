@@ -151,6 +151,9 @@ static const char *remedy(int error, int made)
 	case ENOSPC:
 	case EDQUOT:
 	case EFBIG:
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
 		return "events wait in memory until there is room, then are counted as lost";
 	case ESTALE:
 		return "recording stops: the trace was moved, removed or adopted by pfw repair";

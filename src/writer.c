@@ -331,6 +331,25 @@ static void commit(struct pfw_writer *writer)
 	pfw_ring_space_made();
 }
 
+/* Whether trying again may help: room may come, also for a trace that could not be begun. */
+static bool may_pass(int error, bool made)
+{
+	switch (-error) {
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+		return true;
+	case ESTALE:
+	case ELOOP:
+		return false;
+	default:
+		return made;
+	}
+}
+
 /* What to do about an error of writing: wait for room on the disk, or give up for good. */
 static int write_failed(struct pfw_writer *writer, int error)
 {
@@ -342,7 +361,7 @@ static int write_failed(struct pfw_writer *writer, int error)
 	if (first)
 		pfw_trace_say_error(writer->say, pfw_spool_trace_path(writer->spool->header), error,
 				    made);
-	if (!made || error == -ESTALE || error == -ELOOP) {
+	if (!may_pass(error, made)) {
 		atomic_store(&writer->dead, 1);
 		writer->failed();
 	}
