@@ -54,12 +54,12 @@ static int teardown(void **state)
 }
 
 /* In a child: what is false ends it with the line's number, which the test then prints. */
-#define CHECK(condition)                                                                           \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                    \
-			_exit(1);                                                                  \
-		}                                                                                  \
+#define CHECK(condition)                                                        \
+	do {                                                                    \
+		if (!(condition)) {                                             \
+			fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
+			_exit(1);                                               \
+		}                                                               \
 	} while (0)
 
 static void set_variables(void)

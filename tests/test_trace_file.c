@@ -200,14 +200,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(a_taken_name_gets_a_number),
-		TEST(directories_are_made),
-		TEST(a_symbolic_link_is_not_followed),
-		TEST(it_is_locked_while_open),
-		TEST(another_file_is_stale),
-		TEST(a_move_replaces_nothing),
-		TEST(writes_go_where_they_should),
-		TEST(errors_name_file_cause_and_cure),
+		TEST(a_taken_name_gets_a_number),      TEST(directories_are_made),
+		TEST(a_symbolic_link_is_not_followed), TEST(it_is_locked_while_open),
+		TEST(another_file_is_stale),	       TEST(a_move_replaces_nothing),
+		TEST(writes_go_where_they_should),     TEST(errors_name_file_cause_and_cure),
 #undef TEST
 	};
 
