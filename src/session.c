@@ -663,6 +663,10 @@ int pfw_start(const struct pfw_options *options)
 	if (!pfw_session_start(true) && atomic_load(&session.state) != ENDED)
 		return 0;
 	error = take_options(options);
+	if (error == -EINVAL) {
+		errno = keep;
+		return error; /* said; what was on stays on, what was off stays off */
+	}
 	session.stopped = false;
 	if (atomic_load(&session.state) == ENDED)
 		resume_session();
@@ -715,6 +719,8 @@ int pfw_set_rank(int rank, int world_size)
 	pfw_identity_set_rank(&session.identity, &session.config, rank, world_size);
 	session.writer.rank_late = true;
 	error = rename_trace();
+	if (!session.identity.rank.recorded)
+		pfw_stop(); /* PFW_RANKS leaves it out, which could not be known before */
 	errno = keep;
 	return error;
 }

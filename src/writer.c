@@ -356,8 +356,10 @@ static int write_failed(struct pfw_writer *writer, int error)
 	bool first = !atomic_load(&writer->stalled);
 	bool made = atomic_load(&writer->spool->header->file_made);
 
-	atomic_store(&writer->stalled, 1);
 	writer->last_error = error;
+	if (error == -EMFILE && writer->in_place)
+		return error; /* not said yet: a thread of its own is asked next */
+	atomic_store(&writer->stalled, 1);
 	if (first)
 		pfw_trace_say_error(writer->say, pfw_spool_trace_path(writer->spool->header), error,
 				    made);
@@ -678,7 +680,7 @@ static void wait_for_marks(void)
 		pfw_os_sleep_ns(MARK_WAIT_NS);
 }
 
-int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path)
+static int finish_here(struct pfw_writer *writer, const char *reason, const char *exec_path)
 {
 	struct pfw_writer_files files = NO_FILES;
 	uint64_t drained, all = 0;
@@ -699,6 +701,36 @@ int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char 
 	close_files(writer);
 	unlock_work(writer);
 	return error;
+}
+
+/* A finish made by a thread of its own, whose descriptor table is empty. */
+struct finish {
+	struct pfw_writer *writer;
+	const char *reason, *exec_path;
+	int error;
+};
+
+static void *finish_elsewhere(void *arg)
+{
+	struct finish *finish = arg;
+
+	if (take_own_table())
+		finish->error = finish_here(finish->writer, finish->reason, finish->exec_path);
+	return NULL;
+}
+
+int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path)
+{
+	struct finish finish = { writer, reason, exec_path, 0 };
+	pthread_t thread;
+
+	writer->in_place = true;
+	finish.error = finish_here(writer, reason, exec_path);
+	writer->in_place = false;
+	/* The program has no descriptor left: then the wait for another thread has to be. */
+	if (finish.error == -EMFILE && !pthread_create(&thread, NULL, finish_elsewhere, &finish))
+		pthread_join(thread, NULL);
+	return finish.error;
 }
 
 /* The old file has its end: the next write makes a new one. */

@@ -52,6 +52,7 @@ struct pfw_writer {
 
 	/* Under life. */
 	pthread_t thread;
+	bool in_place; /* finishing in a table that may be full */
 	bool joinable; /* `thread` is to be joined or let go */
 
 	/* Under work. */

@@ -77,7 +77,8 @@ struct pfw_span {
 /*
  * Begin and end a span.  category may be NULL ("app").  Begun while disabled, a span stays a no-op.
  * Spans of one thread nest: the line carries args.span_id and, inside another, args.parent.  A span
- * may be ended by another thread than began it.  The cost is two clock readings and a 64-byte
+ * may be ended by another thread than began it; to the thread that began it, it stays the parent of
+ * new spans until that thread ends one around it.  The cost is two clock readings and a 64-byte
  * record.  name and category are copied.  Signal: safe (both).
  */
 PFW_API int pfw_span_begin(struct pfw_span *span, const char *name, const char *category);
