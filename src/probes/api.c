@@ -29,7 +29,7 @@ void pfw_api_templates(const struct pfw_template_ids *templates)
 }
 
 /* Whether the API records in this thread.  Keeps errno. */
-static bool on(void)
+static inline __attribute__((always_inline)) bool on(void)
 {
 	uint64_t word = atomic_load_explicit(&pfw_live->api, memory_order_relaxed);
 
@@ -130,6 +130,28 @@ static void put_record(const struct api_record *api)
 		memcpy(out + name, api->category, category);
 	if (api->args_bytes)
 		memcpy(out + name + category, api->args, api->args_bytes);
+	pfw_probe_commit(record, position);
+}
+
+/* The usual span: its names have references and there are no arguments. */
+static inline void put_bare(const struct pfw_span *span, uint64_t t1)
+{
+	uint64_t position, start = span->state[SPAN_START];
+	struct pfw_record *record = pfw_ring_reserve(pfw_thread.ring, 1, &position);
+
+	if (PFW_UNLIKELY(!record))
+		return;
+	record->template = ids.api;
+	record->slots = 1;
+	record->flags = 0;
+	record->t0 = start;
+	record->dur = t1 - start;
+	record->file = 0;
+	record->error = 0;
+	record->value[0] = span->state[SPAN_NAMES];
+	record->value[1] = span->state[SPAN_ID];
+	record->value[2] = span->state[SPAN_PARENT];
+	record->value[3] = 0;
 	pfw_probe_commit(record, position);
 }
 
@@ -306,10 +328,29 @@ static __attribute__((noinline)) void put_cut(struct pfw_span *span, struct api_
 	put_span(api);
 }
 
+/* A span with arguments, or with a name that has no reference. */
+static __attribute__((noinline)) void end_full(struct pfw_span *span, uint64_t t1)
+{
+	struct api_record api = {
+		.t0 = span->state[SPAN_START],
+		.dur = t1 - span->state[SPAN_START],
+		.id = span->state[SPAN_ID],
+		.parent = span->state[SPAN_PARENT],
+		.name_ref = (uint32_t)span->state[SPAN_NAMES],
+		.category_ref = (uint32_t)(span->state[SPAN_NAMES] >> 32),
+		.args = args_at(span),
+		.args_bytes = args_bytes(span),
+	};
+
+	if (PFW_UNLIKELY(span->state[SPAN_ARGS] >> 32))
+		put_cut(span, &api);
+	else
+		put_span(&api);
+}
+
 int pfw_span_end(struct pfw_span *span)
 {
 	uint64_t t1 = pfw_clock_ticks();
-	struct api_record api = { 0 };
 	uint64_t live;
 	int error;
 
@@ -323,20 +364,13 @@ int pfw_span_end(struct pfw_span *span)
 		pfw_thread.span = span->state[SPAN_PARENT];
 	/* Begun before a fork: the line is the parent's. */
 	if (on() && live == atomic_load_explicit(&pfw_live->born, memory_order_relaxed)) {
-		api.t0 = span->state[SPAN_START];
-		api.dur = t1 - api.t0;
-		api.id = span->state[SPAN_ID];
-		api.parent = span->state[SPAN_PARENT];
-		api.name_ref = (uint32_t)span->state[SPAN_NAMES];
-		api.category_ref = (uint32_t)(span->state[SPAN_NAMES] >> 32);
-		api.args = args_at(span);
-		api.args_bytes = args_bytes(span);
-		if (PFW_UNLIKELY(span->state[SPAN_ARGS] >> 32))
-			put_cut(span, &api);
+		/* A name without a reference stands in the arguments. */
+		if (PFW_LIKELY(!span->state[SPAN_ARGS]))
+			put_bare(span, t1);
 		else
-			put_span(&api);
+			end_full(span, t1);
 	}
-	if (args_bytes(span) > ARGS_INLINE) {
+	if (PFW_UNLIKELY(args_bytes(span) > ARGS_INLINE)) {
 		error = errno;
 		free(args_at(span));
 		errno = error;
