@@ -136,13 +136,18 @@ def python_processes(method):
 def python_terminated(work):
     """Pool's `with` ends in terminate(): SIGTERM, by which the workers die."""
     script(work, "pool.py", """\
-        import multiprocessing, time
+        import multiprocessing
+        both = multiprocessing.Barrier(2)
+        def begin():
+            with open("begun", "a") as out:
+                out.write("1")
+            both.wait()  # else one worker may do it all, and the other nothing that is traced
         def work(n):
             with open(f"out{n}", "w") as out:
                 out.write(str(n))
             return n
         if __name__ == "__main__":
-            with multiprocessing.get_context("fork").Pool(2) as pool:
+            with multiprocessing.get_context("fork").Pool(2, begin) as pool:
                 print(sum(pool.map(work, range(10))))
         """)
 
@@ -206,8 +211,8 @@ class Case:
         work = self.work(mode)
         result = harness.run(self.command, self.environment(mode, suffix), work, self.status)
         hidden = re.compile(rf"/{mode}/")
-        return {"stdout": hidden.sub("/work/", result.stdout),
-                "stderr": hidden.sub("/work/", result.stderr), "files": snapshot(work)}
+        return {"stdout": hidden.sub("/here/", result.stdout),
+                "stderr": hidden.sub("/here/", result.stderr), "files": snapshot(work)}
 
     def traces(self, mode):
         directory = self.top / f"{mode}.d"
