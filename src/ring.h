@@ -69,6 +69,15 @@ struct pfw_ring *pfw_ring_acquire(void);
 /* This thread is done with its ring.  Thread: owner.  Signal: safe. */
 void pfw_ring_release(struct pfw_ring *ring);
 
+/* ThreadSanitizer sees nothing of what assembly does. */
+#if defined(__SANITIZE_THREAD__)
+#define PFW_TSAN 1
+#elif defined(__has_feature)
+#define PFW_TSAN __has_feature(thread_sanitizer)
+#else
+#define PFW_TSAN 0
+#endif
+
 /*
  * Compare and swap against this thread's own signal handlers only: the writer never stores here, so
  * the bus lock, a third of a short probe's cost, can be left out.  Release: who sees a stretch closed
@@ -76,7 +85,7 @@ void pfw_ring_release(struct pfw_ring *ring);
  */
 static inline bool pfw_ring_cas(_Atomic uint64_t *word, uint64_t *expected, uint64_t desired)
 {
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !PFW_TSAN
 	bool done;
 
 	__asm__ volatile("cmpxchgq %3, %1"
@@ -157,6 +166,13 @@ bool pfw_ring_last_look(struct pfw_ring *ring);
 static inline void pfw_ring_advance(struct pfw_ring *ring, unsigned slots)
 {
 	ring->drained += slots;
+}
+
+/* Whether anything drained is not freed yet: records, but also padding and torn slots. */
+static inline bool pfw_ring_has_drained(const struct pfw_ring *ring)
+{
+	return ring->retired ||
+	       ring->drained != atomic_load_explicit(&ring->drain->tail, memory_order_relaxed);
 }
 
 /* Note how far the records are in the file, under the parity of the slot about to be written; then,

@@ -207,15 +207,19 @@ static bool wake(void)
 	return awake;
 }
 
-static void thread_died(void *ring)
+static void thread_died(void *unused)
 {
-	(void)ring;
-	if (!pfw_thread.ring)
+	struct pfw_ring *ring = pfw_thread.ring;
+
+	(void)unused;
+	if (!ring)
 		return;
-	pfw_thread.ring->spans = pfw_thread.spans;
-	pfw_ring_release(pfw_thread.ring);
-	pfw_thread.ring = NULL;
+	/* Let go before it may be another's: a handler here gets a ring of its own. */
+	ring->spans = pfw_thread.spans;
 	pfw_thread.live = 0;
+	pfw_thread.ring = NULL;
+	atomic_signal_fence(memory_order_seq_cst);
+	pfw_ring_release(ring);
 }
 
 static void thread_born(void)
@@ -299,8 +303,10 @@ static void fill_header(struct pfw_spool_header *header)
 	header->metadata = session.config.metadata;
 	header->disable_tids = session.config.disable_tids;
 	pfw_identity_header(id, header);
-	memcpy(header->clock, pfw_clock_is_tsc ? "tsc" : "monotonic",
-	       sizeof(header->clock) < 10 ? sizeof(header->clock) : 10);
+	if (pfw_clock_is_tsc)
+		memcpy(header->clock, "tsc", sizeof("tsc"));
+	else
+		memcpy(header->clock, "monotonic", sizeof("monotonic"));
 	memcpy(header->version_text, PFW_VERSION, sizeof(PFW_VERSION));
 }
 
@@ -346,6 +352,14 @@ static void set_up_writer(void)
 	session.writer.failed = writer_failed;
 }
 
+static void set_up_filter(void)
+{
+	if (!pfw_filter_init(&session.config, session.identity.exe,
+			     pfw_config_lookup(environ, "VIRTUAL_ENV")))
+		pfw_say("DFTRACER_DATA_DIR has more than 64 directories, or 8 KiB of names: those "
+			"at its end are not traced; name a directory above them");
+}
+
 static void make_hooks(void);
 
 /* Read the variables and make this process ready.  False: nothing will be recorded. */
@@ -361,8 +375,7 @@ static bool begin(bool asked)
 		return false;
 	pfw_clock_init();
 	pfw_identity_find(&session.identity, &session.config, environ);
-	pfw_filter_init(&session.config, session.identity.exe,
-			pfw_config_lookup(environ, "VIRTUAL_ENV"));
+	set_up_filter();
 	set_up_writer();
 	if (!session.writer.templates || !make_process() || !make_live_page())
 		return false;
@@ -633,8 +646,7 @@ static int take_options(const struct pfw_options *options)
 		}
 		memcpy(data_dir, options->data_dir, bytes + 1);
 		session.config.data_dir = data_dir;
-		pfw_filter_init(&session.config, session.identity.exe,
-				pfw_config_lookup(environ, "VIRTUAL_ENV"));
+		set_up_filter();
 		pfw_filter_set_trace(pfw_spool_trace_path(session.spool.header));
 		pfw_fd_table_reset();
 	}

@@ -89,14 +89,18 @@ static bool size_allowed(uint64_t bytes)
 	return limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
+/* One that another user has put there is none: /dev/shm is open to all. */
 static bool read_header(const char *path, struct pfw_spool_header *header)
 {
-	int fd = pfw_os_open(path, O_RDONLY | O_NOFOLLOW, 0);
-	ssize_t got;
+	int fd = pfw_os_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+	ssize_t got = 0;
+	struct stat st;
 
 	if (fd < 0)
 		return false;
-	got = pfw_os_read(fd, header, sizeof(*header));
+	if (!pfw_os_fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    st.st_uid == (uid_t)pfw_syscall6(SYS_geteuid, 0, 0, 0, 0, 0, 0))
+		got = pfw_os_read(fd, header, sizeof(*header));
 	pfw_os_close(fd);
 	return got == (ssize_t)sizeof(*header) && header->magic == PFW_SPOOL_MAGIC &&
 	       header->version == PFW_SPOOL_VERSION;

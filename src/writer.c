@@ -435,6 +435,7 @@ static void grow(struct pfw_writer *writer, struct pfw_ring *ring)
 static int pass(struct pfw_writer *writer, uint64_t *drained)
 {
 	uint64_t now_ns = pfw_clock_ns(CLOCK_REALTIME);
+	bool passed = false;
 	int error = 0;
 
 	*drained = 0;
@@ -449,6 +450,7 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 		if (pfw_ring_half_full(ring))
 			grow(writer, ring);
 		error = drain_ring(writer, ring, now_ns, drained);
+		passed |= pfw_ring_has_drained(ring);
 	}
 	if (!error && *drained)
 		add_losses(writer, now_ns);
@@ -457,8 +459,8 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 		text_upto(writer, pfw_line_rank(&writer->json, text_end(writer),
 						writer->spool->header, now_ns));
 	}
-	/* Also without text: padding and stretches left behind are freed by it. */
-	if (!error && (*drained || writer->text_bytes))
+	/* Also without text: what was only passed over is freed by it. */
+	if (!error && (passed || writer->text_bytes))
 		error = flush_text(writer);
 	/* Not at each write: one ring may fill the text twice before another is looked at. */
 	if (!error)

@@ -21,6 +21,7 @@ struct prefix {
 static struct {
 	bool all;    /* DFTRACER_DATA_DIR=all */
 	bool listed; /* a list: only what begins with one of the prefixes */
+	bool cut;    /* there was no room for all prefixes */
 	struct prefix prefix[PREFIXES_MAX];
 	unsigned count;
 	char kept[8192]; /* what the prefixes point into */
@@ -37,8 +38,12 @@ static void add_prefix(const char *text, size_t bytes, enum pfw_excluded_reason 
 {
 	while (bytes > 1 && text[bytes - 1] == '/')
 		bytes--;
-	if (!bytes || filter.count == PREFIXES_MAX || filter.used + bytes > sizeof(filter.kept))
+	if (!bytes)
 		return;
+	if (filter.count == PREFIXES_MAX || filter.used + bytes > sizeof(filter.kept)) {
+		filter.cut = true;
+		return;
+	}
 	memcpy(filter.kept + filter.used, text, bytes);
 	filter.prefix[filter.count++] =
 		(struct prefix){ filter.kept + filter.used, (uint16_t)bytes, (uint8_t)reason };
@@ -143,7 +148,7 @@ static void add_python(const char *exe)
 		add_prefix(exe, bytes - 1, PFW_EXCLUDED_PYTHON);
 }
 
-void pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv)
+bool pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv)
 {
 	_Atomic uint64_t *counters = filter.counters;
 
@@ -151,18 +156,19 @@ void pfw_filter_init(const struct pfw_config *config, const char *exe, const cha
 	filter.counters = counters;
 	if (config->data_dir && !strcmp(config->data_dir, "all")) {
 		filter.all = true;
-		return;
+		return true;
 	}
 	if (config->data_dir) {
 		filter.listed = true;
 		add_list(config->data_dir);
-		return;
+		return !filter.cut;
 	}
 	for (unsigned i = 0; i < PFW_ARRAY_LEN(system_dirs); i++)
 		add_prefix(system_dirs[i], strlen(system_dirs[i]), PFW_EXCLUDED_SYSTEM);
 	add_python(exe);
 	if (venv && *venv == '/')
 		add_prefix(venv, strlen(venv), PFW_EXCLUDED_PYTHON);
+	return !filter.cut;
 }
 
 static bool count(enum pfw_excluded_reason reason)

@@ -11,9 +11,10 @@ struct pfw_config;
 /*
  * Set the filter up from config->data_dir and the interpreter's prefix, which is looked for in exe
  * (the process's executable, absolute) and VIRTUAL_ENV's value (NULL = none).
+ * False: there was no room for all of it, and the last directories are not traced.
  * Thread: init.
  */
-void pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv);
+bool pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv);
 
 /*
  * Whether an absolute path (`bytes` long, no NUL needed) is traced.  What is left out is counted by

@@ -388,14 +388,19 @@ static size_t directory_of(struct pfw_path_probe *probe, int dirfd)
 		n = pfw_os_getcwd(probe->cwd, sizeof(probe->cwd));
 		return n > 0 && probe->cwd[0] == '/' ? (size_t)n : 0;
 	}
-	/* The table's name, where there is one: it is what the fd's own events say. */
+	/* The table's name, where there is one: it is what the fd's own events say.  Held, since
+	 * another thread may be closing it. */
 	entry = pfw_fd_load(dirfd);
-	text = pfw_fd_state(entry) == PFW_FD_TRACED ? pfw_strings_text(pfw_fd_name(entry), &bytes)
-						    : NULL;
-	if (text && bytes < sizeof(probe->cwd)) {
-		memcpy(probe->cwd, text, bytes);
-		return bytes;
+	if (pfw_fd_state(entry) == PFW_FD_TRACED && pfw_string_hold(pfw_fd_name(entry))) {
+		text = pfw_strings_text(pfw_fd_name(entry), &bytes);
+		if (text && bytes < sizeof(probe->cwd))
+			memcpy(probe->cwd, text, bytes);
+		else
+			bytes = 0;
+		pfw_string_drop(pfw_fd_name(entry));
 	}
+	if (bytes)
+		return bytes;
 	n = pfw_fd_read_link(dirfd, probe->cwd, sizeof(probe->cwd));
 	return n > 0 && probe->cwd[0] == '/' && (size_t)n < sizeof(probe->cwd) ? (size_t)n : 0;
 }
