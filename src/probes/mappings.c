@@ -65,9 +65,9 @@ static struct mapping *take_free(void)
 
 static void publish(struct mapping *mapping, uintptr_t start, uintptr_t end, uint32_t name)
 {
-	atomic_store_explicit(&mapping->end, end, memory_order_relaxed);
-	atomic_store_explicit(&mapping->name, name, memory_order_relaxed);
-	/* Pairs with the acquire in overlaps(). */
+	/* Each pairs with the acquire in overlaps() or find(), which then see it TAKEN. */
+	atomic_store_explicit(&mapping->end, end, memory_order_release);
+	atomic_store_explicit(&mapping->name, name, memory_order_release);
 	atomic_store_explicit(&mapping->start, start, memory_order_release);
 }
 
@@ -93,12 +93,20 @@ static void add(uintptr_t start, uintptr_t end, uint32_t name)
 	publish(mapping, start, end, name);
 }
 
+/* Another thread may give the entry away and a third take it between two reads of ours: what was
+ * read is of one mapping only if that still begins where it began. */
+static bool is_still(const struct mapping *mapping, uintptr_t at)
+{
+	return atomic_load_explicit(&mapping->start, memory_order_relaxed) == at;
+}
+
 /* Whether the entry is a mapping that overlaps [start, end); *at gets where it begins. */
 static bool overlaps(const struct mapping *mapping, uintptr_t start, uintptr_t end, uintptr_t *at)
 {
 	*at = atomic_load_explicit(&mapping->start, memory_order_acquire);
 	return *at > TAKEN && *at < end &&
-	       atomic_load_explicit(&mapping->end, memory_order_relaxed) > start;
+	       atomic_load_explicit(&mapping->end, memory_order_acquire) > start &&
+	       is_still(mapping, *at);
 }
 
 void pfw_mappings_add(uintptr_t start, size_t bytes, uint32_t name)
@@ -117,8 +125,9 @@ bool pfw_mappings_find(uintptr_t start, size_t bytes, uint32_t *name)
 	for (uint32_t i = 0; i < count; i++) {
 		if (!overlaps(&mappings[i], start, end, &at))
 			continue;
-		*name = atomic_load_explicit(&mappings[i].name, memory_order_relaxed);
-		return true;
+		*name = atomic_load_explicit(&mappings[i].name, memory_order_acquire);
+		if (is_still(&mappings[i], at))
+			return true;
 	}
 	return false;
 }
