@@ -8,7 +8,8 @@
  *   1. the values beyond the first four, 8 bytes each, in the order of the template's fields;
  *   2. the file name, where PFW_RECORD_NAME_INLINE is set: name_bytes() bytes;
  *   3. the bytes of each STRING or JSON value, in field order (the value is their length).
- * 2 and 3 are packed without padding.  Nothing in the tail is NUL-terminated.
+ * 2 and 3 are packed without padding.  Nothing in the tail is NUL-terminated.  Its slots begin with
+ * bytes of the program, where a record has its mark: see clear_tails() in ring.c.
  */
 #ifndef PFW_RECORD_H
 #define PFW_RECORD_H

@@ -335,6 +335,7 @@ const struct pfw_record *pfw_ring_peek(struct pfw_ring *ring, uint64_t now_ns, u
 				return NULL;
 			pfw_ring_count_lost(PFW_LOST_TORN, ring->torn_run++ ? 0 : 1);
 			ring->drained++;
+			ring->tails = true;
 			continue;
 		}
 		ring->torn_run = 0;
@@ -353,11 +354,37 @@ void pfw_ring_save(struct pfw_ring *ring, unsigned parity)
 						    ~PFW_RING_CLOSED;
 }
 
+/*
+ * The first bytes of a slot in a record's tail are the program's own: they may read as the mark of
+ * the record that begins there a lap later, before that one is filled.  So they are wiped before
+ * the slot is free again, and not earlier: until the text is in the file, recovery needs them.
+ */
+static void clear_tails(struct pfw_ring_chunk *stretch, uint64_t upto)
+{
+	uint64_t position = atomic_load_explicit(&stretch->tail, memory_order_relaxed);
+
+	while (position < upto) {
+		struct pfw_record *record = pfw_ring_slot(stretch, position);
+		bool whole = atomic_load_explicit(&record->committed, memory_order_relaxed) ==
+			     (uint32_t)(position + 1);
+		uint64_t end = position + (whole && record->slots ? record->slots : 1);
+
+		for (position += whole; position < end; position++)
+			atomic_store_explicit(&pfw_ring_slot(stretch, position)->committed, 0,
+					      memory_order_relaxed);
+	}
+}
+
 struct pfw_ring_chunk *pfw_ring_free_drained(struct pfw_ring *ring)
 {
 	struct pfw_ring_chunk *retired = ring->retired;
 	uint32_t dead = PFW_RING_DEAD;
 
+	if (retired && ring->tails)
+		clear_tails(retired, atomic_load(&retired->head) & ~PFW_RING_CLOSED);
+	if (ring->tails)
+		clear_tails(ring->drain, ring->drained);
+	ring->tails = false;
 	/* Pairs with the producer's acquire of tail: the records were read before. */
 	atomic_store_explicit(&ring->drain->tail, ring->drained, memory_order_release);
 	if (retired)

@@ -44,6 +44,7 @@ struct pfw_ring {
 	uint64_t torn_look_ns;		 /* when that was last looked at */
 	uint64_t torn_ns;		 /* how long it has been held for */
 	uint32_t torn_run;		 /* uncommitted slots passed over just before `drained` */
+	bool tails;			 /* what clear_tails() is for was drained */
 	int32_t named_tid;		 /* the tid whose thread_name line is written */
 };
 
@@ -166,6 +167,7 @@ bool pfw_ring_last_look(struct pfw_ring *ring);
 static inline void pfw_ring_advance(struct pfw_ring *ring, unsigned slots)
 {
 	ring->drained += slots;
+	ring->tails |= slots > 1;
 }
 
 /* Whether anything drained is not freed yet: records, but also padding and torn slots. */

@@ -199,6 +199,55 @@ static void a_nested_record_waits_for_the_outer_one(void **state)
 	end();
 }
 
+/* Text in a record's tail may read as the mark of what begins there a lap later: the writer must not
+ * take that one before it is filled, also where the stretch has gone to another ring meanwhile. */
+static void no_old_tail_is_taken_for_a_mark(void **state)
+{
+	struct pfw_record *record;
+	uint64_t position;
+	unsigned slots;
+
+	(void)state;
+	for (unsigned other = 0; other < 2; other++) {
+		/* A stretch that is over begins a slot further on in its next life. */
+		uint32_t mark = 16 + other + 1 + 1;
+
+		begin(16, true);
+		record = pfw_ring_reserve(world.ring, 2 + other, &position);
+		fill(record, 2 + other, 1);
+		memcpy(record + 1 + other, &mark, sizeof(mark));
+		pfw_ring_commit(record, position);
+		assert_non_null(pfw_ring_peek(world.ring, 1, &slots));
+		pfw_ring_advance(world.ring, slots);
+		for (uint64_t i = 2 + other; i < 16; i++)
+			assert_true(put(world.ring, 1, i));
+		if (other) {
+			pfw_ring_offer(world.ring, make_stretch(16));
+			assert_true(put(world.ring, 1, 16));
+		}
+		for (uint64_t i = 2 + other; i < 16 + other; i++)
+			assert_int_equal(take(world.ring, 1), i);
+		if (other) {
+			assert_ptr_equal(written(world.ring), world.stretch[0]);
+			free(world.ring);
+			world.ring = calloc(1, sizeof(*world.ring));
+			pfw_ring_forget_all();
+			pfw_ring_publish(world.ring, world.stretch[0], 1);
+		} else {
+			assert_null(written(world.ring));
+		}
+		assert_true(put(world.ring, 1, 17));
+		record = pfw_ring_reserve(world.ring, 1, &position);
+		assert_int_equal((uint32_t)(position + 1), mark);
+		assert_int_equal(take(world.ring, 1), 17);
+		assert_int_equal(take(world.ring, 1), -1);
+		fill(record, 1, 18);
+		pfw_ring_commit(record, position);
+		assert_int_equal(take(world.ring, 1), 18);
+		end();
+	}
+}
+
 /* For each length, through many laps: whole, in order, never over the end. */
 static void records_do_not_wrap(void **state)
 {
@@ -1009,6 +1058,7 @@ int main(void)
 		cmocka_unit_test(a_thread_gets_a_ring_with_its_name),
 		cmocka_unit_test(a_record_exists_once_committed),
 		cmocka_unit_test(a_nested_record_waits_for_the_outer_one),
+		cmocka_unit_test(no_old_tail_is_taken_for_a_mark),
 		cmocka_unit_test(records_do_not_wrap),
 		cmocka_unit_test(the_longest_record_fits_a_first_stretch),
 		cmocka_unit_test(drop_counts_what_does_not_fit),
