@@ -603,11 +603,10 @@ void pfw_config_read(struct pfw_config *config, char *const *environ, pfw_config
 	struct reader reader = { config, say, user, 0 };
 
 	set_defaults(config);
-	read_enable(&reader, environ);
-	if (!config->enable)
-		return;
 	read_quiet(config, environ);
-	read_others(&reader, environ);
+	read_enable(&reader, environ);
+	if (config->enable)
+		read_others(&reader, environ);
 }
 
 void pfw_config_read_enabled(struct pfw_config *config, char *const *environ, pfw_config_say *say,

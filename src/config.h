@@ -61,8 +61,9 @@ typedef void pfw_config_say(void *user, const char *line);
  * Read the variables of `environ` (a NULL-terminated array of NAME=VALUE, as execve gets it) into
  * *config.  Every bad value, unknown DFTRACER_ or PFW_ name, not-built and ignored variable is one
  * call of say() (say may be NULL): the variable, the value, what is accepted, the default used.
- * Unless config->enable nothing but DFTRACER_ENABLE is looked at, and nothing but a bad value of it
- * is said; the other fields then have their defaults.  An empty value counts as unset.
+ * Unless config->enable nothing but DFTRACER_ENABLE and PFW_QUIET is looked at, and nothing but a
+ * bad value of the first is said; the other fields then have their defaults.  An empty value counts
+ * as unset.
  * config->quiet is known before the first call of say().
  * Thread: init.  Signal: unsafe only as say() is.  No malloc, no locale, no stdio.
  */

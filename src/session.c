@@ -239,6 +239,7 @@ static bool recorded(void)
 static void say_config(void *user, const char *line)
 {
 	(void)user;
+	pfw_say_quiet(session.config.quiet); /* known before the first line */
 	if (!session.told)
 		pfw_say(line);
 }

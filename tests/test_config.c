@@ -487,6 +487,9 @@ static void test_quiet_comes_first(void **state)
 	(void)state;
 	pfw_config_read(&config, ENABLED("PFW_RANK=x", "PFW_QUIET=1"), quiet_is_known, &config);
 	assert_true(config.quiet);
+	pfw_config_read(&config, ENVIRON("DFTRACER_ENABLE=maybe", "PFW_QUIET=1"), quiet_is_known,
+			&config);
+	assert_true(config.quiet);
 }
 
 static const struct pfw_config_row *row_of(const char *name)

@@ -192,6 +192,7 @@ static void the_trace_itself_is_never_traced(void **state)
 	assert_excluded("/data/t-rank0001.pfw.gz", PFW_EXCLUDED_TRACE);
 	assert_excluded("/data/t-rank0001.2.pfw.gz", PFW_EXCLUDED_TRACE);
 	assert_excluded("/data/t-rank0001-pid7.pfw", PFW_EXCLUDED_TRACE);
+	assert_excluded("/data/other/..//t-rank0001.pfw.gz", PFW_EXCLUDED_TRACE);
 	assert_traced("/data/t-rank0002.pfw.gz");
 	assert_traced("/data/t-rank0001.bin");
 	pfw_filter_set_trace("/data/u.pfw");

@@ -259,7 +259,7 @@ static __attribute__((noinline)) bool filter_unfolded(const char *path, size_t b
 
 bool pfw_filter_path(const char *path, size_t bytes)
 {
-	if (bytes && !filter.all && is_unfolded(path, bytes))
+	if (bytes && is_unfolded(path, bytes))
 		return filter_unfolded(path, bytes);
 	return filter_folded(path, bytes);
 }

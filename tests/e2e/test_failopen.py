@@ -336,6 +336,12 @@ def test_enable_is_overruled_by_nothing(place):
     assert place.names() == ["t.pfw"]
 
 
+def test_quiet_says_nothing_of_the_variables_either(place):
+    assert "PFW_NOSUCH" in place.work(PFW_NOSUCH="1")[0]
+    assert place.work(PFW_NOSUCH="1", PFW_RANK="x", PFW_QUIET="1") == []
+    assert place.work(DFTRACER_ENABLE="maybe", PFW_QUIET="1") == []
+
+
 # ---- odd environments and programs ----
 
 def test_empty_environment(place):
