@@ -112,11 +112,6 @@ static enum parsed parse_amount(const char *text, const struct unit *units, uint
 	return BAD;
 }
 
-static enum parsed parse_bytes(const char *text, void *out)
-{
-	return parse_amount(text, byte_units, out);
-}
-
 static enum parsed parse_bytes_within(const char *text, uint64_t least, uint64_t most,
 				      uint64_t *bytes)
 {
@@ -142,6 +137,11 @@ static enum parsed parse_ring_bytes(const char *text, void *out)
 static enum parsed parse_buffer_bytes(const char *text, void *out)
 {
 	return parse_bytes_within(text, 4 * KIB, MIB, out);
+}
+
+static enum parsed parse_max_bytes(const char *text, void *out)
+{
+	return parse_bytes_within(text, 64 * KIB, UINT64_MAX, out);
 }
 
 static enum parsed parse_flush_ms(const char *text, void *out)
@@ -272,6 +272,7 @@ struct rule {
 #define ACCEPTED(name, kind, accepts, fallback, meaning) ROW_##name,
 #define LATER(name, kind, accepts, fallback, meaning) ROW_##name,
 #define IGNORED(name, why) ROW_##name,
+#define IGNORED_ALL(name, why) ROW_##name,
 enum {
 #include "config.def"
 	ROW_COUNT
@@ -280,6 +281,7 @@ enum {
 #undef ACCEPTED
 #undef LATER
 #undef IGNORED
+#undef IGNORED_ALL
 
 #define VARIABLE(name, kind, field, accepts, fallback, meaning) \
 	{ #name, accepts, fallback, meaning, PFW_CONFIG_BUILT },
@@ -288,6 +290,7 @@ enum {
 #define LATER(name, kind, accepts, fallback, meaning) \
 	{ #name, accepts, fallback, meaning, PFW_CONFIG_NOT_BUILT },
 #define IGNORED(name, why) { #name, "anything", "unset", why, PFW_CONFIG_IGNORED },
+#define IGNORED_ALL(name, why) { #name "*", "anything", "unset", why, PFW_CONFIG_IGNORED },
 static const struct pfw_config_row rows[ROW_COUNT] = {
 #include "config.def"
 };
@@ -295,12 +298,14 @@ static const struct pfw_config_row rows[ROW_COUNT] = {
 #undef ACCEPTED
 #undef LATER
 #undef IGNORED
+#undef IGNORED_ALL
 
 #define VARIABLE(name, kind, field, accepts, fallback, meaning) \
 	{ parse_##kind, offsetof(struct pfw_config, field) },
 #define ACCEPTED(name, kind, accepts, fallback, meaning) { parse_##kind, NO_FIELD },
 #define LATER(name, kind, accepts, fallback, meaning) { parse_##kind, NO_FIELD },
 #define IGNORED(name, why) { parse_text, NO_FIELD },
+#define IGNORED_ALL(name, why) { parse_text, NO_FIELD },
 static const struct rule rules[ROW_COUNT] = {
 #include "config.def"
 };
@@ -309,12 +314,14 @@ static const struct rule rules[ROW_COUNT] = {
 #undef ACCEPTED
 #undef LATER
 #undef IGNORED
+#undef IGNORED_ALL
 
 #define OURS(name) #name,
 #define VARIABLE(name, kind, field, accepts, fallback, meaning)
 #define ACCEPTED(name, kind, accepts, fallback, meaning)
 #define LATER(name, kind, accepts, fallback, meaning)
 #define IGNORED(name, why)
+#define IGNORED_ALL(name, why)
 static const char *const ours[] = {
 #include "config.def"
 };
@@ -323,6 +330,7 @@ static const char *const ours[] = {
 #undef ACCEPTED
 #undef LATER
 #undef IGNORED
+#undef IGNORED_ALL
 
 _Static_assert(ROW_COUNT <= 64, "struct reader.seen has one bit a row");
 
@@ -455,6 +463,8 @@ static const char *nearest_name(const char *name)
 		size_t edits = name_distance(name + prefix, rows[i].name + other);
 
 		edits += prefix != other;
+		if (strchr(rows[i].name, '*'))
+			continue;
 		if (edits < best || (edits == best && !nearest)) {
 			best = edits;
 			nearest = rows[i].name;
@@ -490,12 +500,19 @@ static void say_unknown(const struct reader *reader, const char *entry, size_t n
 
 /* ---- reading ---- */
 
+/* Whether a row's name stands for this one; NAME_* stands for all that begin so. */
+static bool is_name(const char *row, const char *name, size_t bytes)
+{
+	size_t same = strcspn(row, "*");
+
+	return (row[same] ? same <= bytes : same == bytes) && memcmp(row, name, same) == 0;
+}
+
 static size_t find_row(const char *name, size_t bytes)
 {
 	size_t i = 0;
 
-	while (i < ROW_COUNT &&
-	       (strncmp(rows[i].name, name, bytes) != 0 || rows[i].name[bytes] != '\0'))
+	while (i < ROW_COUNT && !is_name(rows[i].name, name, bytes))
 		i++;
 	return i;
 }

@@ -26,17 +26,23 @@ struct pfw_config {
 	bool disable_posix;
 	bool disable_stdio;
 	bool disable_tids;
-	bool whole_us; /* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
+	const char *calls;   /* PFW_CALLS, or NULL: all */
+	const char *exclude; /* PFW_EXCLUDE, or NULL */
+	uint64_t min_dur_ns; /* shorter calls are summed; 0 = none */
+	bool whole_us;	     /* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
 	bool quiet;
 	enum pfw_on_full on_full;
 	uint64_t ring_max_bytes; /* a thread's ring grows to this; power of two, 32 KiB..64 MiB */
 	uint64_t flush_ns;	 /* an event is in the file after this long at most */
 	uint64_t write_buffer_bytes; /* text of one write or member, at most 1 MiB */
+	uint64_t max_bytes;	     /* the trace stops growing there; 0 = never */
 	const char *spool_dir;	     /* NULL = choose */
 	const char *run;	     /* PFW_RUN, set by `pfw run`; NULL = none */
 	int64_t rank;		     /* PFW_RANK, or -1 */
 	const char *rank_var;	     /* PFW_RANK_VAR, or NULL */
 	const char *ranks;	     /* PFW_RANKS, or NULL: record all */
+	const char *children;	     /* "all", "none", or globs of program names */
+	bool follow;
 };
 
 enum pfw_config_state {

@@ -20,6 +20,7 @@
 #include "probes/attach_preload.h"
 #include "probes/filter.h"
 #include "probes/probe.h"
+#include "probes/select.h"
 #include "ring.h"
 #include "say.h"
 #include "session.h"
@@ -355,10 +356,24 @@ static void set_up_writer(void)
 
 static void set_up_filter(void)
 {
-	if (!pfw_filter_init(&session.config, session.identity.exe,
-			     pfw_config_lookup(environ, "VIRTUAL_ENV")))
+	int error = pfw_filter_init(&session.config, session.identity.exe,
+				    pfw_config_lookup(session.identity.environ, "VIRTUAL_ENV"));
+
+	if (error == -E2BIG)
 		pfw_say("DFTRACER_DATA_DIR has more than 64 directories, or 8 KiB of names: those "
 			"at its end are not traced; name a directory above them");
+	else if (error)
+		pfw_say("the files to trace cannot be changed once more (no memory, or more than "
+			"31 times another list): those chosen before stay; give pfw_start() a "
+			"list that it has had");
+}
+
+static void set_up_calls(void)
+{
+	if (!pfw_select_init(&session.config) && !session.config.disable_io)
+		say_config(NULL,
+			   "PFW_CALLS, DFTRACER_DISABLE_POSIX and DFTRACER_DISABLE_STDIO leave "
+			   "no call to record; `pfw calls` lists all");
 }
 
 static void make_hooks(void);
@@ -377,6 +392,7 @@ static bool begin(bool asked)
 	pfw_clock_init();
 	pfw_identity_find(&session.identity, &session.config, environ);
 	set_up_filter();
+	set_up_calls();
 	set_up_writer();
 	if (!session.writer.templates || !make_process() || !make_live_page())
 		return false;
@@ -525,7 +541,8 @@ static void resume_session(void)
 /* Enabled means a trace or a printed reason. */
 static void say_why_nothing(void)
 {
-	if (session.preloaded && !session.io && !session.api_used && !session.identity.child &&
+	if (session.preloaded && session.config.init == PFW_INIT_FUNCTION && !session.io &&
+	    !session.config.disable_io && !session.api_used && !session.identity.child &&
 	    !session.writer.ready)
 		pfw_say("nothing was recorded: DFTRACER_INIT is FUNCTION (the default) and the "
 			"program never called pfw_start(); set DFTRACER_INIT=PRELOAD to trace it "
@@ -572,14 +589,6 @@ __attribute__((destructor)) static void library_unloaded(void)
 
 /* ---- preload ---- */
 
-static bool wanted(const char *category)
-{
-	if (session.config.disable_io)
-		return false;
-	return !strcmp(category, "POSIX") ? !session.config.disable_posix
-					  : !session.config.disable_stdio;
-}
-
 int pfw_preload_attach(const struct pfw_preload *preload)
 {
 	int error = pfw_attach_preload(preload);
@@ -588,9 +597,10 @@ int pfw_preload_attach(const struct pfw_preload *preload)
 		return error;
 	if (!pfw_session_start(preload->asked))
 		return 0;
-	pfw_attach_wrappers(preload, wanted);
+	pfw_attach_wrappers(preload);
 	session.preloaded = true;
-	session.io = preload->asked || session.config.init == PFW_INIT_PRELOAD;
+	session.io = !session.config.disable_io &&
+		     (preload->asked || session.config.init == PFW_INIT_PRELOAD);
 	renew_words();
 	return 0;
 }
@@ -624,13 +634,32 @@ static int rename_trace(void)
 	return error;
 }
 
+/* Other files from now on; threads that are at work have been told by the old filter or by the new. */
+static int take_data_dir(const char *text)
+{
+	static char data_dir[4096];
+	size_t bytes = strlen(text);
+	sigset_t old;
+
+	if (!bytes || bytes >= sizeof(data_dir)) {
+		pfw_say("pfw_start: options.data_dir is empty or longer than 4095 bytes");
+		return -EINVAL;
+	}
+	if (!lock_life(&old))
+		return -EBUSY;
+	memcpy(data_dir, text, bytes + 1);
+	session.config.data_dir = data_dir;
+	set_up_filter();
+	pfw_fd_table_reset();
+	unlock_life(&old);
+	return 0;
+}
+
 /* The options as variables would have given them.  What they point to is copied. */
 static int take_options(const struct pfw_options *options)
 {
-	static char data_dir[4096];
 	char base[sizeof(session.identity.base)];
 	uint64_t hash = session.identity.base_hash;
-	size_t bytes;
 	int error;
 
 	if (!options)
@@ -640,16 +669,9 @@ static int take_options(const struct pfw_options *options)
 		return -EINVAL;
 	}
 	if (options->data_dir) {
-		bytes = strlen(options->data_dir);
-		if (!bytes || bytes >= sizeof(data_dir)) {
-			pfw_say("pfw_start: options.data_dir is empty or longer than 4095 bytes");
-			return -EINVAL;
-		}
-		memcpy(data_dir, options->data_dir, bytes + 1);
-		session.config.data_dir = data_dir;
-		set_up_filter();
-		pfw_filter_set_trace(pfw_spool_trace_path(session.spool.header));
-		pfw_fd_table_reset();
+		error = take_data_dir(options->data_dir);
+		if (error)
+			return error;
 	}
 	if (options->compression)
 		session.config.compression = options->compression > 0;
@@ -683,7 +705,7 @@ int pfw_start(const struct pfw_options *options)
 	session.stopped = false;
 	if (atomic_load(&session.state) == ENDED)
 		resume_session();
-	if (session.preloaded && !session.io) {
+	if (session.preloaded && !session.io && !session.config.disable_io) {
 		session.io = true;
 		pfw_fd_table_reset();
 	} else if (!session.preloaded && !session.api_used) {

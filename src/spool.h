@@ -24,7 +24,7 @@
 #include "record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 1u /* any change of this page's structs takes the next number */
+#define PFW_SPOOL_VERSION 2u /* any change of this page's structs takes the next number */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_SPOOL_PREFIX "pfw-"
@@ -70,10 +70,11 @@ enum pfw_excluded_reason {
 	PFW_EXCLUDED_PYTHON,   /* the interpreter's prefix, site-packages, __pycache__ */
 	PFW_EXCLUDED_LIBRARY,  /* *.so* */
 	PFW_EXCLUDED_TRACE,    /* the trace itself */
+	PFW_EXCLUDED_EXCLUDE,  /* PFW_EXCLUDE */
 	PFW_EXCLUDED_REASONS
 };
 /* clang-format off */
-#define PFW_EXCLUDED_NAMES { "data_dir", "system", "python", "library", "trace" }
+#define PFW_EXCLUDED_NAMES { "data_dir", "system", "python", "library", "trace", "exclude" }
 /* clang-format on */
 
 enum pfw_spool_state {

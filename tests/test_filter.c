@@ -1,6 +1,8 @@
 /* test_filter.c - which paths are traced, and how what is left out is counted. */
 #include "probes/filter.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,13 +18,16 @@
 
 static _Atomic uint64_t counters[PFW_EXCLUDED_REASONS];
 
-static void begin(const char *data_dir, const char *exe, const char *venv)
+static int begin_with(const struct pfw_config *config, const char *exe, const char *venv)
 {
-	struct pfw_config config = { .data_dir = data_dir };
-
 	memset(counters, 0, sizeof(counters));
 	pfw_filter_count_into(counters);
-	pfw_filter_init(&config, exe, venv);
+	return pfw_filter_init(config, exe, venv);
+}
+
+static void begin(const char *data_dir, const char *exe, const char *venv)
+{
+	begin_with(&(const struct pfw_config){ .data_dir = data_dir }, exe, venv);
 }
 
 static bool traced(const char *path)
@@ -212,7 +217,8 @@ static void a_list_too_long_keeps_what_fits(void **state)
 	for (unsigned i = 0; i < 60; i++)
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s/d%02u/%0200u",
 					 i ? ":" : "", i, i);
-	begin(list, NULL, NULL);
+	assert_int_equal(begin_with(&(const struct pfw_config){ .data_dir = list }, NULL, NULL),
+			 -E2BIG);
 	snprintf(list, sizeof(list), "/d%02u/%0200u/x", 0, 0);
 	assert_traced(list);
 	snprintf(list, sizeof(list), "/d%02u/%0200u/x", 30, 30);
@@ -232,6 +238,78 @@ static void bytes_count_and_not_a_nul(void **state)
 	assert_false(traced("/usr/lib")); /* nowhere to count is fine */
 }
 
+static void globs_leave_files_out(void **state)
+{
+	const struct pfw_config all = { .data_dir = "all", .exclude = "*.tmp:/scratch:data/[0-9]" };
+	const struct pfw_config listed = { .data_dir = "/data", .exclude = "cache" };
+
+	(void)state;
+	begin_with(&all, NULL, NULL);
+	assert_excluded("/a/b/x.tmp", PFW_EXCLUDED_EXCLUDE);
+	assert_excluded("/a/b.tmp/x", PFW_EXCLUDED_EXCLUDE); /* below */
+	assert_excluded("/scratch", PFW_EXCLUDED_EXCLUDE);
+	assert_excluded("/scratch/x/y", PFW_EXCLUDED_EXCLUDE);
+	assert_excluded("/x/../scratch/x", PFW_EXCLUDED_EXCLUDE);
+	assert_excluded("/x/data/7/y", PFW_EXCLUDED_EXCLUDE);
+	assert_traced("/scratches/x");
+	assert_traced("/x/scratch");
+	assert_traced("/x/mydata/7");
+	assert_traced("/x/data/77");
+	assert_traced("/a/tmp");
+	begin_with(&listed, NULL, NULL);
+	assert_traced("/data/x");
+	assert_excluded("/data/cache/x", PFW_EXCLUDED_EXCLUDE);
+	assert_excluded("/other/x", PFW_EXCLUDED_DATA_DIR);
+}
+
+/* pfw_start() may choose other files while threads ask about theirs: every answer is by a whole
+ * filter, and going to and fro takes no more memory. */
+static _Atomic bool asking = true;
+
+static void *ask(void *unused)
+{
+	uint64_t wrong = 0;
+
+	(void)unused;
+	while (asking) {
+		wrong += !traced("/both/x");
+		wrong += traced("/neither/x");
+	}
+	return (void *)wrong;
+}
+
+static void a_filter_is_replaced_while_it_is_read(void **state)
+{
+	static const char *const lists[] = { "/a:/both", "/both", "/b:/c:/both:/d" };
+	pthread_t thread[2];
+	char list[64];
+	void *wrong;
+
+	(void)state;
+	begin(lists[0], NULL, NULL);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, ask, NULL), 0);
+	for (unsigned i = 0; i < 20000; i++)
+		begin(lists[i % 3], NULL, NULL);
+	asking = false;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(pthread_join(thread[i], &wrong), 0);
+		assert_null(wrong);
+	}
+	/* Others without end are refused, and the last one stays. */
+	for (unsigned i = 0; i < 64; i++) {
+		struct pfw_config config = { .data_dir = list };
+
+		snprintf(list, sizeof(list), "/both:/n%u", i);
+		if (begin_with(&config, NULL, NULL) == -ENOSPC) {
+			assert_true(i > 8 && traced("/both/x"));
+			assert_false(traced(list + strlen("/both:")));
+			return;
+		}
+	}
+	fail_msg("64 filters were kept");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +323,8 @@ int main(void)
 		cmocka_unit_test(the_trace_itself_is_never_traced),
 		cmocka_unit_test(a_list_too_long_keeps_what_fits),
 		cmocka_unit_test(bytes_count_and_not_a_nul),
+		cmocka_unit_test(globs_leave_files_out),
+		cmocka_unit_test(a_filter_is_replaced_while_it_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

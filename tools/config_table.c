@@ -49,7 +49,10 @@ static bool is_row(const char *entry)
 	size_t bytes = strcspn(entry, "=");
 
 	for (size_t i = 0; i < count; i++) {
-		if (strlen(rows[i].name) == bytes && memcmp(rows[i].name, entry, bytes) == 0)
+		size_t same = strcspn(rows[i].name, "*"); /* NAME_*: all that begin so */
+
+		if ((rows[i].name[same] ? same <= bytes : same == bytes) &&
+		    memcmp(rows[i].name, entry, same) == 0)
 			return true;
 	}
 	return false;

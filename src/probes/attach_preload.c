@@ -12,6 +12,7 @@
 
 #include "attach_preload.h"
 #include "calls.h"
+#include "select.h"
 
 static void *const api[PFW_API_SLOTS] = {
 #define X(name) [PFW_SLOT_##name] = (void *)name,
@@ -30,17 +31,9 @@ int pfw_attach_preload(const struct pfw_preload *preload)
 	return 0;
 }
 
-void pfw_attach_wrappers(const struct pfw_preload *preload, pfw_attach_wanted *wanted)
+void pfw_attach_wrappers(const struct pfw_preload *preload)
 {
-	static const char *const category[] = {
-#define CALL_FD(category, ret, name, ...) #category,
-#define CALL_PATH(category, ret, name, ...) #category,
-#define CALL_STREAM(category, ret, name, ...) #category,
-#define CALL_BY_HAND(category, ret, name, ...) #category,
-#include "calls.def"
-	};
-
 	for (unsigned i = 0; i < PFW_CALL_COUNT; i++)
-		if (preload->real[i] && wanted(category[i]))
+		if (preload->real[i] && pfw_select_wraps(i))
 			atomic_store(preload->slot[i], pfw_wrappers[i]);
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #define PFW_CALL_FIELDS_MAX 8
+#define PFW_CALLS_MAX 1024 /* rows of calls.def, at most */
 
 struct pfw_call_field {
 	const char *key;
@@ -18,6 +19,7 @@ struct pfw_call_info {
 	const char *canonical; /* what the trace calls it */
 	const char *category;  /* POSIX | STDIO */
 	uint8_t has_fd;	       /* args has fd, the first field */
+	uint8_t keeps;	       /* its wrapper is needed also where the call is not recorded */
 	uint8_t field_count;   /* without fd */
 	struct pfw_call_field field[PFW_CALL_FIELDS_MAX];
 };

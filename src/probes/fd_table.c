@@ -16,7 +16,7 @@ uint32_t pfw_fd_generation = 4;
 
 void pfw_fd_table_reset(void)
 {
-	pfw_fd_generation += 4;
+	__atomic_store_n(&pfw_fd_generation, pfw_fd_generation + 4, __ATOMIC_RELEASE);
 }
 
 static uint64_t entry_of(enum pfw_fd_state state, uint32_t name)
@@ -157,15 +157,17 @@ static uint64_t describe(int fd)
 uint64_t pfw_fd_resolve(int fd)
 {
 	_Atomic uint64_t *entry = fd >= 0 ? entry_at(fd) : NULL;
+	uint32_t generation = __atomic_load_n(&pfw_fd_generation, __ATOMIC_ACQUIRE);
 	uint64_t seen = entry ? atomic_load_explicit(entry, memory_order_acquire) : 0;
 	uint64_t found;
 
 	if (pfw_fd_state(seen) == PFW_FD_TRACED || pfw_fd_state(seen) == PFW_FD_UNTRACED)
 		return seen;
 	found = describe(fd);
-	/* Not while it is being closed; nor where another thread has just said what it is. */
-	if (entry && found && pfw_fd_name(found) != PFW_NAME_BY_LINK &&
-	    pfw_fd_state(seen) != PFW_FD_CLOSING &&
+	/* Not while it is being closed; nor where another thread has just said what it is, or the
+	 * filter may have become another after it was asked. */
+	if (entry && found && generation == __atomic_load_n(&pfw_fd_generation, __ATOMIC_ACQUIRE) &&
+	    pfw_fd_name(found) != PFW_NAME_BY_LINK && pfw_fd_state(seen) != PFW_FD_CLOSING &&
 	    atomic_compare_exchange_strong_explicit(entry, &seen, found, memory_order_acq_rel,
 						    memory_order_acquire))
 		return found;

@@ -28,7 +28,7 @@ enum pfw_fd_state {
 extern _Atomic uint64_t *_Atomic pfw_fd_pages[PFW_FD_PAGES];
 extern uint32_t pfw_fd_generation; /* the tag's generation part, shifted up by two */
 
-/* Forget everything at once.  Thread: init, or a forked child's only one. */
+/* Forget everything at once: names, and what the filter has said.  Thread: any, one at a time. */
 void pfw_fd_table_reset(void);
 
 /* The entry of fd; 0 (unknown) for numbers out of range.  Thread: any.  Signal: safe. */

@@ -1,24 +1,34 @@
 /* filter.c - which paths are traced: DFTRACER_DATA_DIR, or the default exclusions. */
 #include "filter.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "../config.h"
+#include "../globs.h"
 #include "../os.h"
 #include "../spool.h"
 #include "../text.h"
 
 #define PREFIXES_MAX 64
-#define OWN_MAX 4096
+#define FILTERS_MAX 32
 
 struct prefix {
-	const char *text;
+	uint16_t at; /* in filter.kept */
 	uint16_t bytes;
 	uint8_t reason;
 };
 
-static struct {
+/*
+ * Never changed once it is in force, and never freed: a thread may be reading it when pfw_start()
+ * puts another in its place.  One that is asked for again is found again, so that a program which
+ * goes to and fro takes no more.
+ */
+struct filter {
+	struct filter *older;
+	size_t bytes; /* of this mapping */
+	/* From here on two of the same variables are the same, byte by byte. */
 	bool all;    /* DFTRACER_DATA_DIR=all */
 	bool listed; /* a list: only what begins with one of the prefixes */
 	bool cut;    /* there was no room for all prefixes */
@@ -26,28 +36,48 @@ static struct {
 	unsigned count;
 	char kept[8192]; /* what the prefixes point into */
 	size_t used;
-	char trace[OWN_MAX]; /* the trace, without its suffix */
-	size_t trace_bytes;
-	_Atomic uint64_t *counters;
-} filter;
+	char exclude[]; /* globs, NUL-terminated */
+};
+
+static const struct filter takes_all = { .all = true };
+static const struct filter *_Atomic current = &takes_all;
+static struct filter *all_filters;
+static unsigned filters;
+
+/* The trace, without its suffix: length and hash in one word, so that a rename is one store. */
+static _Atomic uint64_t trace;
+#define TRACE_BYTES_BITS 16
+
+static _Atomic uint64_t *_Atomic excluded;
+
+static const struct filter *in_force(void)
+{
+	/* Pairs with the release in pfw_filter_init(). */
+	return atomic_load_explicit(&current, memory_order_acquire);
+}
 
 static const char *const system_dirs[] = { "/proc",  "/sys",   "/dev",	  "/usr", "/lib",
 					   "/lib32", "/lib64", "/libx32", "/etc" };
 
-static void add_prefix(const char *text, size_t bytes, enum pfw_excluded_reason reason)
+static void add_prefix(struct filter *filter, const char *text, size_t bytes,
+		       enum pfw_excluded_reason reason)
 {
+	struct prefix *prefix;
+
 	while (bytes > 1 && text[bytes - 1] == '/')
 		bytes--;
 	if (!bytes)
 		return;
-	if (filter.count == PREFIXES_MAX || filter.used + bytes > sizeof(filter.kept)) {
-		filter.cut = true;
+	if (filter->count == PREFIXES_MAX || filter->used + bytes > sizeof(filter->kept)) {
+		filter->cut = true;
 		return;
 	}
-	memcpy(filter.kept + filter.used, text, bytes);
-	filter.prefix[filter.count++] =
-		(struct prefix){ filter.kept + filter.used, (uint16_t)bytes, (uint8_t)reason };
-	filter.used += bytes;
+	memcpy(filter->kept + filter->used, text, bytes);
+	prefix = &filter->prefix[filter->count++]; /* by member: what lies between them stays 0 */
+	prefix->at = (uint16_t)filter->used;
+	prefix->bytes = (uint16_t)bytes;
+	prefix->reason = (uint8_t)reason;
+	filter->used += bytes;
 }
 
 /*
@@ -102,7 +132,7 @@ static size_t real_name(char *out, size_t room, const char *path)
  * A directory as it was given, absolute, and by its real name: a program that has gone there with
  * chdir() opens its files by that one.
  */
-static void add_directory(const char *text, size_t bytes)
+static void add_directory(struct filter *filter, const char *text, size_t bytes)
 {
 	char path[2048], name[2048];
 	ssize_t n = *text == '/' ? 0 : pfw_os_getcwd(path, sizeof(path));
@@ -111,30 +141,31 @@ static void add_directory(const char *text, size_t bytes)
 	if (!bytes)
 		return;
 	if (n < 0 || used + bytes + 2 > sizeof(path)) {
-		add_prefix(text, bytes, PFW_EXCLUDED_DATA_DIR);
+		add_prefix(filter, text, bytes, PFW_EXCLUDED_DATA_DIR);
 		return;
 	}
 	if (used)
 		path[used++] = '/';
 	memcpy(path + used, text, bytes);
 	path[used + bytes] = '\0';
-	add_prefix(name, fold(name, sizeof(name), path, used + bytes), PFW_EXCLUDED_DATA_DIR);
-	add_prefix(name, real_name(name, sizeof(name), path), PFW_EXCLUDED_DATA_DIR);
+	add_prefix(filter, name, fold(name, sizeof(name), path, used + bytes),
+		   PFW_EXCLUDED_DATA_DIR);
+	add_prefix(filter, name, real_name(name, sizeof(name), path), PFW_EXCLUDED_DATA_DIR);
 }
 
 /* The directories of a ':' list; an empty one is none. */
-static void add_list(const char *list)
+static void add_list(struct filter *filter, const char *list)
 {
 	for (const char *at = list; at;) {
 		const char *colon = strchr(at, ':');
 
-		add_directory(at, colon ? (size_t)(colon - at) : strlen(at));
+		add_directory(filter, at, colon ? (size_t)(colon - at) : strlen(at));
 		at = colon ? colon + 1 : NULL;
 	}
 }
 
 /* PREFIX of PREFIX/bin/python3.11, where exe is a Python. */
-static void add_python(const char *exe)
+static void add_python(struct filter *filter, const char *exe)
 {
 	const char *slash = exe ? strrchr(exe, '/') : NULL;
 	size_t bytes;
@@ -145,46 +176,82 @@ static void add_python(const char *exe)
 	while (bytes && exe[bytes - 1] != '/')
 		bytes--;
 	if (bytes > 1)
-		add_prefix(exe, bytes - 1, PFW_EXCLUDED_PYTHON);
+		add_prefix(filter, exe, bytes - 1, PFW_EXCLUDED_PYTHON);
 }
 
-bool pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv)
+static void fill(struct filter *filter, const struct pfw_config *config, const char *exe,
+		 const char *venv)
 {
-	_Atomic uint64_t *counters = filter.counters;
-
-	memset(&filter, 0, sizeof(filter));
-	filter.counters = counters;
-	if (config->data_dir && !strcmp(config->data_dir, "all")) {
-		filter.all = true;
-		return true;
-	}
-	if (config->data_dir) {
-		filter.listed = true;
-		add_list(config->data_dir);
-		return !filter.cut;
-	}
+	if (config->exclude)
+		memcpy(filter->exclude, config->exclude, strlen(config->exclude));
+	filter->all = config->data_dir && !strcmp(config->data_dir, "all");
+	filter->listed = config->data_dir && !filter->all;
+	if (filter->listed)
+		add_list(filter, config->data_dir);
+	if (config->data_dir)
+		return;
 	for (unsigned i = 0; i < PFW_ARRAY_LEN(system_dirs); i++)
-		add_prefix(system_dirs[i], strlen(system_dirs[i]), PFW_EXCLUDED_SYSTEM);
-	add_python(exe);
+		add_prefix(filter, system_dirs[i], strlen(system_dirs[i]), PFW_EXCLUDED_SYSTEM);
+	add_python(filter, exe);
 	if (venv && *venv == '/')
-		add_prefix(venv, strlen(venv), PFW_EXCLUDED_PYTHON);
-	return !filter.cut;
+		add_prefix(filter, venv, strlen(venv), PFW_EXCLUDED_PYTHON);
+}
+
+static struct filter *find_same(const struct filter *filter)
+{
+	size_t from = offsetof(struct filter, all);
+
+	for (struct filter *old = all_filters; old; old = old->older)
+		if (old->bytes == filter->bytes &&
+		    !memcmp((const char *)old + from, (const char *)filter + from,
+			    old->bytes - from))
+			return old;
+	return NULL;
+}
+
+int pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv)
+{
+	size_t bytes = sizeof(struct filter) + (config->exclude ? strlen(config->exclude) : 0) + 1;
+	struct filter *filter =
+		pfw_os_mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct filter *same;
+
+	if (!filter)
+		return -ENOMEM;
+	filter->bytes = bytes;
+	fill(filter, config, exe, venv);
+	same = find_same(filter);
+	if (same || filters == FILTERS_MAX) {
+		pfw_os_munmap(filter, bytes);
+		filter = same;
+	} else {
+		filter->older = all_filters;
+		all_filters = filter;
+		filters++;
+	}
+	if (!filter)
+		return -ENOSPC;
+	atomic_store_explicit(&current, filter, memory_order_release);
+	return filter->cut ? -E2BIG : 0;
 }
 
 static bool count(enum pfw_excluded_reason reason)
 {
-	if (filter.counters)
-		atomic_fetch_add_explicit(&filter.counters[reason], 1, memory_order_relaxed);
+	_Atomic uint64_t *counters = atomic_load_explicit(&excluded, memory_order_acquire);
+
+	if (counters)
+		atomic_fetch_add_explicit(&counters[reason], 1, memory_order_relaxed);
 	return false;
 }
 
 /* /usr is /usr and /usr/x, but not /usrx. */
-static const struct prefix *find_prefix(const char *path, size_t bytes)
+static const struct prefix *find_prefix(const struct filter *filter, const char *path, size_t bytes)
 {
-	for (unsigned i = 0; i < filter.count; i++) {
-		const struct prefix *prefix = &filter.prefix[i];
+	for (unsigned i = 0; i < filter->count; i++) {
+		const struct prefix *prefix = &filter->prefix[i];
 
-		if (bytes >= prefix->bytes && !memcmp(path, prefix->text, prefix->bytes) &&
+		if (bytes >= prefix->bytes &&
+		    !memcmp(path, filter->kept + prefix->at, prefix->bytes) &&
 		    (bytes == prefix->bytes || path[prefix->bytes] == '/' || prefix->bytes == 1))
 			return prefix;
 	}
@@ -212,23 +279,44 @@ static bool is_library(const char *path, size_t bytes)
 	return false;
 }
 
-static bool is_trace(const char *path, size_t bytes)
+static uint64_t trace_word(const char *path, size_t bytes)
 {
-	return filter.trace_bytes && bytes >= filter.trace_bytes &&
-	       !memcmp(path, filter.trace, filter.trace_bytes) &&
-	       contains(path + filter.trace_bytes, bytes - filter.trace_bytes, ".pfw");
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < bytes; i++)
+		hash = (hash ^ (unsigned char)path[i]) * 0x100000001b3u;
+	return hash << TRACE_BYTES_BITS | bytes;
 }
 
-static bool filter_folded(const char *path, size_t bytes)
+/* Bytes of a trace's name without its suffix; 0 where it has none. */
+static size_t trace_stem(const char *path, size_t bytes)
+{
+	if (bytes > 3 && !memcmp(path + bytes - 3, ".gz", 3))
+		bytes -= 3;
+	return bytes > 4 && !memcmp(path + bytes - 4, ".pfw", 4) ? bytes - 4 : 0;
+}
+
+/* Ours, those of its children, and what a taken name was numbered to. */
+static bool is_trace(const char *path, size_t bytes)
+{
+	uint64_t word = atomic_load_explicit(&trace, memory_order_relaxed);
+	size_t ours = word & ((1u << TRACE_BYTES_BITS) - 1);
+
+	return ours && trace_stem(path, bytes) >= ours && trace_word(path, ours) == word;
+}
+
+static bool filter_folded(const struct filter *filter, const char *path, size_t bytes)
 {
 	const struct prefix *prefix;
 
 	if (is_trace(path, bytes))
 		return count(PFW_EXCLUDED_TRACE);
-	if (filter.all)
+	if (filter->exclude[0] && pfw_glob_path(filter->exclude, path, bytes))
+		return count(PFW_EXCLUDED_EXCLUDE);
+	if (filter->all)
 		return true;
-	prefix = find_prefix(path, bytes);
-	if (filter.listed)
+	prefix = find_prefix(filter, path, bytes);
+	if (filter->listed)
 		return prefix ? true : count(PFW_EXCLUDED_DATA_DIR);
 	if (prefix)
 		return count((enum pfw_excluded_reason)prefix->reason);
@@ -249,41 +337,39 @@ static bool is_unfolded(const char *path, size_t bytes)
 }
 
 /* Out of line, so that the folded name is on the stack only where there is something to fold. */
-static __attribute__((noinline)) bool filter_unfolded(const char *path, size_t bytes)
+static __attribute__((noinline)) bool filter_unfolded(const struct filter *filter, const char *path,
+						      size_t bytes)
 {
 	char folded[512];
 	size_t folded_bytes = fold(folded, sizeof(folded), path, bytes);
 
-	return folded_bytes ? filter_folded(folded, folded_bytes) : filter_folded(path, bytes);
+	return folded_bytes ? filter_folded(filter, folded, folded_bytes)
+			    : filter_folded(filter, path, bytes);
 }
 
 bool pfw_filter_path(const char *path, size_t bytes)
 {
+	const struct filter *filter = in_force();
+
 	if (bytes && is_unfolded(path, bytes))
-		return filter_unfolded(path, bytes);
-	return filter_folded(path, bytes);
+		return filter_unfolded(filter, path, bytes);
+	return filter_folded(filter, path, bytes);
 }
 
 bool pfw_filter_nameless(void)
 {
-	return !filter.listed;
+	return !in_force()->listed;
 }
 
 void pfw_filter_count_into(_Atomic uint64_t *counters)
 {
-	filter.counters = counters;
+	atomic_store_explicit(&excluded, counters, memory_order_release);
 }
 
 void pfw_filter_set_trace(const char *path)
 {
-	size_t bytes = strlen(path);
+	size_t bytes = trace_stem(path, strlen(path));
 
-	if (bytes > 3 && !memcmp(path + bytes - 3, ".gz", 3))
-		bytes -= 3;
-	if (bytes > 4 && !memcmp(path + bytes - 4, ".pfw", 4))
-		bytes -= 4;
-	if (bytes >= sizeof(filter.trace))
-		bytes = 0;
-	memcpy(filter.trace, path, bytes);
-	filter.trace_bytes = bytes;
+	atomic_store_explicit(&trace, bytes >> TRACE_BYTES_BITS ? 0 : trace_word(path, bytes),
+			      memory_order_relaxed);
 }

@@ -1,4 +1,4 @@
-/* filter.h - which paths are traced: DFTRACER_DATA_DIR, or the default exclusions. */
+/* filter.h - which paths are traced: DFTRACER_DATA_DIR, or the default exclusions; PFW_EXCLUDE. */
 #ifndef PFW_FILTER_H
 #define PFW_FILTER_H
 
@@ -9,12 +9,14 @@
 struct pfw_config;
 
 /*
- * Set the filter up from config->data_dir and the interpreter's prefix, which is looked for in exe
- * (the process's executable, absolute) and VIRTUAL_ENV's value (NULL = none).
- * False: there was no room for all of it, and the last directories are not traced.
- * Thread: init.
+ * Set the filter up from config->data_dir and exclude, and the interpreter's prefix, which is looked
+ * for in exe (the process's executable, absolute) and VIRTUAL_ENV's value (NULL = none).  Other
+ * threads may be asking it meanwhile: each question is answered by the old one or by the new one.
+ * 0; -E2BIG: there was no room for all of it, and the last directories are not traced; -ENOSPC: it
+ * has been another too often, or -ENOMEM: the one before stays.
+ * Thread: init, or pfw_start() under session's lock.
  */
-bool pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv);
+int pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv);
 
 /*
  * Whether an absolute path (`bytes` long, no NUL needed) is traced.  What is left out is counted by
@@ -25,10 +27,10 @@ bool pfw_filter_path(const char *path, size_t bytes);
 /* Whether descriptors without a path (pipes, sockets, memfd) are traced. */
 bool pfw_filter_nameless(void);
 
-/* Where exclusions are counted, an array of PFW_EXCLUDED_REASONS (spool.h). */
+/* Where exclusions are counted, an array of PFW_EXCLUDED_REASONS (spool.h).  Thread: any. */
 void pfw_filter_count_into(_Atomic uint64_t *counters);
 
-/* The trace's own path: never traced. */
+/* The trace's own path: never traced.  Thread: any. */
 void pfw_filter_set_trace(const char *path);
 
 #endif

@@ -15,6 +15,7 @@
 #include "fd_table.h"
 #include "mappings.h"
 #include "probe.h"
+#include "select.h"
 
 /* ---- open ---- */
 
@@ -158,7 +159,7 @@ static __attribute__((noinline)) int close_by_link(struct pfw_probe *probe, int 
 int pfw_close(uint16_t call, int fd, int (*real)(void *object), void *object)
 {
 	struct pfw_probe probe;
-	bool traced = pfw_probe_fd(&probe, call, fd), held;
+	bool traced = pfw_probe_fd(&probe, pfw_selected[call], fd), held;
 	int ret;
 
 	if (!traced && !pfw_probe_on())
@@ -247,7 +248,7 @@ void pfw_wrap_closefrom(int first)
 int pfw_wrap_dup(int fd)
 {
 	struct pfw_probe probe;
-	bool traced = pfw_probe_fd(&probe, PFW_CALL_dup, fd);
+	bool traced = pfw_probe_fd(&probe, pfw_selected[PFW_CALL_dup], fd);
 	int ret = pfw_real.dup(fd);
 
 	if (traced)
@@ -277,7 +278,7 @@ static void replace_end(int fd, int newfd, int ret)
 int pfw_wrap_dup2(int fd, int newfd)
 {
 	struct pfw_probe probe;
-	bool traced = pfw_probe_fd(&probe, PFW_CALL_dup2, fd);
+	bool traced = pfw_probe_fd(&probe, pfw_selected[PFW_CALL_dup2], fd);
 	int ret;
 
 	replace_begin(fd, newfd);
@@ -294,7 +295,7 @@ int pfw_wrap_dup2(int fd, int newfd)
 int pfw_wrap_dup3(int fd, int newfd, int flags)
 {
 	struct pfw_probe probe;
-	bool traced = pfw_probe_fd(&probe, PFW_CALL_dup3, fd);
+	bool traced = pfw_probe_fd(&probe, pfw_selected[PFW_CALL_dup3], fd);
 	int ret;
 
 	replace_begin(fd, newfd);
@@ -333,7 +334,7 @@ static int64_t fcntl_number(int cmd, void *arg)
 	int pfw_wrap_##name(int fd, int cmd, ...)                                             \
 	{                                                                                     \
 		struct pfw_probe probe;                                                       \
-		bool traced = pfw_probe_fd(&probe, PFW_CALL_##name, fd);                      \
+		bool traced = pfw_probe_fd(&probe, pfw_selected[PFW_CALL_##name], fd);        \
 		va_list rest;                                                                 \
 		void *arg;                                                                    \
 		int ret;                                                                      \
@@ -595,7 +596,7 @@ static void mapped(void *at, size_t length, const struct pfw_probe *file)
 	{                                                                                          \
 		struct pfw_probe probe;                                                            \
 		bool traced = fd >= 0 && !(flags & MAP_ANONYMOUS) &&                               \
-			      pfw_probe_fd(&probe, PFW_CALL_##name, fd);                           \
+			      pfw_probe_fd(&probe, pfw_selected[PFW_CALL_##name], fd);             \
 		void *at = pfw_real.name(addr, length, prot, flags, fd, offset);                   \
 		if (traced)                                                                        \
 			end_fd(&probe,                                                             \

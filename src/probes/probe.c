@@ -7,6 +7,7 @@
 #include "../strings.h"
 #include "calls_table.h"
 #include "filter.h"
+#include "select.h"
 
 /* Until session has made the real page: off, and not a forked child. */
 static struct pfw_live not_yet = { .born = 1 };
@@ -126,7 +127,7 @@ bool pfw_probe_bare(struct pfw_probe *probe, uint16_t call)
 		return false;
 	if ((!word || word != pfw_thread.live) && !pfw_probe_ready(&pfw_live->io))
 		return false;
-	probe->call = call;
+	probe->call = pfw_selected[call];
 	probe->name = 0;
 	probe->t0 = pfw_clock_ticks();
 	return true;
@@ -140,7 +141,7 @@ bool pfw_probe_path(struct pfw_path_probe *probe, uint16_t call, int dirfd, cons
 	    (!atomic_load_explicit(&pfw_live->io, memory_order_relaxed) &&
 	     (atomic_load_explicit(&pfw_live->born, memory_order_relaxed) || !alive())))
 		return false;
-	probe->probe.call = call;
+	probe->probe.call = pfw_selected[call];
 	probe->probe.name = 0;
 	probe->probe.t0 = pfw_clock_ticks();
 	return true;
@@ -449,6 +450,7 @@ void pfw_probe_path_end(struct pfw_path_probe *probe, bool failed, int dirfd, co
 uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const char *path,
 			  bool traced)
 {
+	uint32_t generation = __atomic_load_n(&pfw_fd_generation, __ATOMIC_ACQUIRE);
 	struct pfw_tail name;
 	uint32_t ref = 0;
 
@@ -464,5 +466,8 @@ uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const
 		probe->probe.call = PFW_CALL_NONE;
 	/* Traced without a string (the arena is full): unknown, found again at each use. */
 	pfw_fd_store(fd, !traced ? PFW_FD_UNTRACED : ref ? PFW_FD_TRACED : PFW_FD_UNKNOWN, ref);
+	/* pfw_start() may have changed the filter since it was asked. */
+	if (PFW_UNLIKELY(generation != __atomic_load_n(&pfw_fd_generation, __ATOMIC_ACQUIRE)))
+		pfw_fd_store(fd, PFW_FD_UNKNOWN, 0);
 	return ref;
 }

@@ -72,7 +72,8 @@ extern struct pfw_probe_host pfw_probe_host;
 /* In pfw_live's words: the trace has its end; every record goes straight through. */
 #define PFW_LIVE_ENDED (1ull << 63)
 
-/* pfw_probe.call: decided after the call that it is not to be recorded. */
+/* pfw_probe.call: it is not to be recorded, as was decided after the call (the filter) or before it
+ * (PFW_CALLS, where the wrapper is needed all the same). */
 #define PFW_CALL_NONE 0xffffu
 
 /* pfw_probe.name: there was no room for the descriptor's name; ask the kernel at the end. */
@@ -166,7 +167,7 @@ static inline bool pfw_probe_fd(struct pfw_probe *probe, uint16_t call, int fd)
  */
 bool pfw_probe_path(struct pfw_path_probe *probe, uint16_t call, int dirfd, const char *path);
 
-/* Begin a call that has no object (fork, _exit) and is always recorded. */
+/* Begin a call that has no object (fork, _exit): no filter is asked. */
 bool pfw_probe_bare(struct pfw_probe *probe, uint16_t call);
 
 /* Whether table-keeping calls (close, dup) have anything to keep: probes on, and not in a vfork

@@ -6,6 +6,7 @@
 
 #include "calls.h"
 #include "probe.h"
+#include "select.h"
 
 /* ---- fork, spawn ---- */
 
@@ -40,7 +41,7 @@ uint64_t pfw_vfork_before(void)
 
 pid_t pfw_vfork_after(uint64_t t0, long ret)
 {
-	struct pfw_probe probe = { .t0 = t0, .call = PFW_CALL_vfork };
+	struct pfw_probe probe = { .t0 = t0, .call = pfw_selected[PFW_CALL_vfork] };
 
 	pfw_thread.vfork_child = 0;
 	if (ret < 0) {

@@ -10,6 +10,7 @@
 #include "fd_table.h"
 #include "posix.h"
 #include "probe.h"
+#include "select.h"
 
 /* The open flags that a mode string stands for, read as libc has read it: 0 where it is none. */
 static int mode_flags(const char *mode)
@@ -80,7 +81,7 @@ static FILE *reopen_same(struct pfw_probe *probe, FILE *(*real)(const char *, co
 			 const char *mode, FILE *stream)
 {
 	int fd = pfw_stream_fd(stream);
-	bool traced = fd >= 0 && pfw_probe_fd(probe, probe->call, fd);
+	bool traced = fd >= 0 && pfw_probe_fd(probe, pfw_selected[probe->call], fd);
 	FILE *ret = real(NULL, mode, stream);
 
 	if (traced)

@@ -19,8 +19,8 @@ TLS_BYTES_MAX = 256  # more than about 1,024 and a late dlopen finds no room
 LAYERS = {
     0: {"record", "spool", "os", "text", "clock", "gzip", "probes/calls_table"},
     1: {"config", "naming", "schedule", "ring", "strings", "spool_file", "say", "identity",
-        "templates", "json", "lines"},
-    2: {"writer", "trace_file", "probes/probe", "probes/fd_table", "probes/filter"},
+        "templates", "json", "lines", "globs"},
+    2: {"writer", "trace_file", "probes/probe", "probes/fd_table", "probes/filter", "probes/select"},
     4: {"session"},
 }
 # The words that the preload object and the recorder exchange: of no layer, they include nothing.
