@@ -137,6 +137,13 @@ static inline int pfw_os_link(const char *from, const char *to)
 	return (int)pfw_syscall6(SYS_linkat, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0);
 }
 
+/* Name the file behind a descriptor through `proc_fd`, "/proc/self/fd/N". */
+static inline int pfw_os_link_followed(const char *proc_fd, const char *to)
+{
+	return (int)pfw_syscall6(SYS_linkat, AT_FDCWD, (long)proc_fd, AT_FDCWD, (long)to,
+				 AT_SYMLINK_FOLLOW, 0);
+}
+
 static inline ssize_t pfw_os_readlink(const char *path, char *buf, size_t size)
 {
 	return pfw_syscall6(SYS_readlinkat, AT_FDCWD, (long)path, (long)buf, (long)size, 0, 0);

@@ -295,8 +295,15 @@ static int find_name(char *path, bool *compressed)
 	return 0;
 }
 
-static void fill_header(struct pfw_spool_header *header)
+/* What a trace is to be called. */
+struct trace_name {
+	char path[PFW_PATH_MAX];
+	bool compressed;
+};
+
+static void fill_header(struct pfw_spool_header *header, void *user)
 {
+	const struct trace_name *name = user;
 	const struct pfw_identity *id = &session.identity;
 
 	header->ppid = id->process.ppid;
@@ -310,27 +317,26 @@ static void fill_header(struct pfw_spool_header *header)
 	else
 		memcpy(header->clock, "monotonic", sizeof("monotonic"));
 	memcpy(header->version_text, PFW_VERSION, sizeof(PFW_VERSION));
+	header->compressed = name->compressed;
+	memcpy(pfw_spool_trace_path(header), name->path, strlen(name->path) + 1);
 }
 
 /* Spool, words and trace name of this process; the probes may run when it returns true. */
 static bool make_process(void)
 {
 	struct pfw_identity *id = &session.identity;
-	char path[PFW_PATH_MAX];
-	bool compressed;
+	struct trace_name name;
+	struct pfw_spool_owner owner = { id->uid, id->process.pid, id->process.start_time,
+					 fill_header, &name };
 
-	if (!id->rank.recorded || find_name(path, &compressed))
+	if (!id->rank.recorded || find_name(name.path, &name.compressed))
 		return false;
-	if (pfw_spool_create(&session.spool, &id->dirs, id->uid, id->process.pid,
-			     id->process.start_time))
+	if (pfw_spool_create(&session.spool, &id->dirs, &owner))
 		return false;
 	if (session.spool.heap)
 		pfw_say("no directory for the spool (PFW_SPOOL_DIR, /dev/shm, TMPDIR, the trace's): "
 			"events not yet written are lost if the process is killed");
-	fill_header(session.spool.header);
-	session.spool.header->compressed = compressed;
-	memcpy(pfw_spool_trace_path(session.spool.header), path, strlen(path) + 1);
-	pfw_filter_set_trace(path);
+	pfw_filter_set_trace(name.path);
 	pfw_filter_count_into(session.spool.header->excluded);
 	pfw_ring_host = (struct pfw_ring_host){
 		.wake = wake,
@@ -338,7 +344,7 @@ static bool make_process(void)
 		.stalled = &session.writer.stalled,
 		.drop = session.config.on_full == PFW_ON_FULL_DROP,
 	};
-	session.writer.gzip = compressed ? session.gzip : NULL;
+	session.writer.gzip = name.compressed ? session.gzip : NULL;
 	return true;
 }
 

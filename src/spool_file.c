@@ -121,81 +121,125 @@ static int set_aside(const char *path)
 }
 
 /*
- * Create the file.  One that is there stands for this very process before an exec: done or empty, it
+ * Make the name free.  What has it stands for this very process before an exec: done or empty, it
  * goes; where the exec was made past us and events were left in it, it is kept for `pfw repair`.
  */
-static int create_here(const char *path)
+static int make_way(const char *path)
 {
-	int fd = pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	struct pfw_spool_header old;
-	int error;
 
-	if (fd != -EEXIST || !read_header(path, &old))
-		return fd;
+	if (!read_header(path, &old))
+		return -EEXIST;
 	if (atomic_load(&old.state) == PFW_SPOOL_DONE ||
 	    atomic_load(&old.end) == PFW_SPOOL_HEADER_BYTES)
-		error = pfw_os_unlink(path);
-	else
-		error = set_aside(path);
-	return error ? error : pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+		return pfw_os_unlink(path);
+	return set_aside(path);
 }
 
-static int make_in(struct pfw_spool *spool, const char *dir, uint32_t uid, int32_t pid,
-		   uint64_t start_time)
+static int create_named(const char *path)
 {
-	void *mapped = NULL;
-	int fd, result =
-			pfw_spool_path(spool->path, sizeof(spool->path), dir, uid, pid, start_time);
+	int fd = pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 
-	if (result)
-		return result;
-	fd = create_here(spool->path);
-	if (fd < 0)
-		return fd;
-	spool->limit = limit_for(fd, dir);
+	if (fd == -EEXIST && !make_way(path))
+		fd = pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	return fd;
+}
+
+/* Give the file behind fd its name. */
+static int link_named(int fd, const char *path)
+{
+	char file[32] = "/proc/self/fd/";
+	int error;
+
+	pfw_json_u64(file + strlen(file), (uint64_t)fd)[0] = '\0';
+	error = pfw_os_link_followed(file, path);
+	if (error == -EEXIST && !make_way(path))
+		error = pfw_os_link_followed(file, path);
+	return error;
+}
+
+static void fill_header(const struct pfw_spool_owner *owner, struct pfw_spool_header *header)
+{
+	header->version = PFW_SPOOL_VERSION;
+	header->header_bytes = PFW_SPOOL_HEADER_BYTES;
+	header->pid = owner->pid;
+	header->uid = owner->uid;
+	header->start_time = owner->start_time;
+	atomic_store(&header->end, PFW_SPOOL_HEADER_BYTES);
+	if (owner->fill)
+		owner->fill(header, owner->user);
+	/* Last: a reader that sees the magic sees the rest. */
+	__atomic_store_n(&header->magic, PFW_SPOOL_MAGIC, __ATOMIC_RELEASE);
+}
+
+/* Map the header of an empty file and fill it. */
+static int map_header(struct pfw_spool *spool, int fd, const struct pfw_spool_owner *owner)
+{
+	void *mapped;
+	int error;
+
 	/* Allocated, not sparse: a hole on a full tmpfs would be a SIGBUS in the program. */
-	if (spool->limit && size_allowed(PFW_SPOOL_HEADER_BYTES))
-		result = pfw_os_fallocate(fd, 0, PFW_SPOOL_HEADER_BYTES);
-	else
-		result = -ENOSPC;
-	if (!result)
-		mapped = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
-				     MAP_SHARED | MAP_POPULATE, fd, 0);
-	pfw_os_close(fd);
-	if (!mapped) {
-		pfw_os_unlink(spool->path);
-		return result ? result : -ENOMEM;
-	}
+	if (!spool->limit || !size_allowed(PFW_SPOOL_HEADER_BYTES))
+		return -ENOSPC;
+	error = pfw_os_fallocate(fd, 0, PFW_SPOOL_HEADER_BYTES);
+	if (error)
+		return error;
+	mapped = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (!mapped)
+		return -ENOMEM;
+	fill_header(owner, mapped);
 	spool->header = mapped;
 	return 0;
 }
 
-int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs, uint32_t uid,
-		     int32_t pid, uint64_t start_time)
+/*
+ * A file without a name gets one when its header is whole: so a process killed before leaves nothing,
+ * and nobody meets half a header.  Where the file system or a missing /proc does not allow it, the
+ * file has its name from the start.
+ */
+static int make_in(struct pfw_spool *spool, const char *dir, const struct pfw_spool_owner *owner,
+		   bool unnamed)
 {
-	struct pfw_spool_header *header;
+	int error = pfw_spool_path(spool->path, sizeof(spool->path), dir, owner->uid, owner->pid,
+				   owner->start_time);
+	int fd;
 
-	memset(spool, 0, sizeof(*spool));
-	for (unsigned i = 0; i < PFW_ARRAY_LEN(dirs->dir) && dirs->dir[i] && !spool->header; i++)
-		make_in(spool, dirs->dir[i], uid, pid, start_time);
-	if (!spool->header) {
-		spool->heap = true;
-		spool->path[0] = '\0';
-		spool->limit = UINT64_MAX;
-		spool->header = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
-					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (!spool->header)
-			return -ENOMEM;
+	if (error)
+		return error;
+	fd = unnamed ? pfw_os_open(dir, O_RDWR | O_TMPFILE, 0600) : create_named(spool->path);
+	if (fd < 0)
+		return fd;
+	spool->limit = limit_for(fd, dir);
+	error = map_header(spool, fd, owner);
+	if (!error && unnamed)
+		error = link_named(fd, spool->path);
+	else if (error && !unnamed)
+		pfw_os_unlink(spool->path);
+	pfw_os_close(fd);
+	if (error && spool->header) {
+		pfw_os_munmap(spool->header, PFW_SPOOL_HEADER_BYTES);
+		spool->header = NULL;
 	}
-	header = spool->header;
-	header->version = PFW_SPOOL_VERSION;
-	header->header_bytes = PFW_SPOOL_HEADER_BYTES;
-	header->pid = pid;
-	header->uid = uid;
-	header->start_time = start_time;
-	atomic_store(&header->end, PFW_SPOOL_HEADER_BYTES);
-	/* Last: a reader that sees the magic sees the rest. */
-	__atomic_store_n(&header->magic, PFW_SPOOL_MAGIC, __ATOMIC_RELEASE);
+	return error;
+}
+
+int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs,
+		     const struct pfw_spool_owner *owner)
+{
+	memset(spool, 0, sizeof(*spool));
+	for (unsigned i = 0; i < PFW_ARRAY_LEN(dirs->dir) && dirs->dir[i]; i++)
+		if (!make_in(spool, dirs->dir[i], owner, true) ||
+		    !make_in(spool, dirs->dir[i], owner, false))
+			return 0;
+	spool->heap = true;
+	spool->path[0] = '\0';
+	spool->limit = UINT64_MAX;
+	spool->header = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!spool->header)
+		return -ENOMEM;
+	fill_header(owner, spool->header);
 	return 0;
 }
 

@@ -30,13 +30,24 @@ void pfw_spool_dirs_find(struct pfw_spool_dirs *dirs, const char *spool_dir, con
 int pfw_spool_path(char *out, size_t size, const char *dir, uint32_t uid, int32_t pid,
 		   uint64_t start_time);
 
+/* Whose spool it is, and what else its header says before anybody can see it. */
+struct pfw_spool_owner {
+	uint32_t uid;
+	int32_t pid;
+	uint64_t start_time;
+	void (*fill)(struct pfw_spool_header *header,
+		     void *user); /* NULL = nothing; may run twice */
+	void *user;
+};
+
 /*
  * Make the header of a spool in the first directory that takes it, or on the heap.  header->magic,
- * version, header_bytes, end, pid, uid and start_time are set, the rest is zero.
- * A descriptor is open only while this runs.  0, or -ENOMEM.  Thread: init, or a forked child.
+ * version, header_bytes, end, pid, uid and start_time are set, then what owner->fill sets; the rest
+ * is zero.  A descriptor is open only while this runs.  0, or -ENOMEM.  Thread: init, or a forked
+ * child.
  */
-int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs, uint32_t uid,
-		     int32_t pid, uint64_t start_time);
+int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs,
+		     const struct pfw_spool_owner *owner);
 
 /* Open the spool for pfw_spool_append(): a descriptor of the calling thread's table, -1 for a heap
  * one (nothing to open), or -errno. */

@@ -95,6 +95,7 @@ static void variables_are_copied(void **state)
 /* A forked child of a traced process takes its run and base, and says in its name that it is one. */
 static void a_child_of_a_traced_process_is_found(void **state)
 {
+	struct pfw_spool_owner owner;
 	struct pfw_process parent;
 	struct pfw_spool spool;
 	char name[64];
@@ -102,9 +103,10 @@ static void a_child_of_a_traced_process_is_found(void **state)
 	(void)state;
 	pfw_identity_find(&identity, &config, variables);
 	assert_int_equal(pfw_process_read(&parent, getppid()), 0);
-	assert_int_equal(pfw_spool_create(&spool, &identity.dirs, identity.uid, parent.pid,
-					  parent.start_time),
-			 0);
+	owner = (struct pfw_spool_owner){ .uid = identity.uid,
+					  .pid = parent.pid,
+					  .start_time = parent.start_time };
+	assert_int_equal(pfw_spool_create(&spool, &identity.dirs, &owner), 0);
 	pfw_identity_header(&identity, spool.header);
 	strcpy(spool.header->run, "the-run");
 	assert_int_equal(chdir("/"), 0); /* its relative base is still the parent's */

@@ -2,6 +2,7 @@
 #define PFW_OS_NO_POISON
 #include "spool_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -43,7 +44,9 @@ static int teardown(void **state)
 
 static void make(void)
 {
-	assert_int_equal(pfw_spool_create(&spool, &dirs, getuid(), PID, START), 0);
+	struct pfw_spool_owner owner = { .uid = getuid(), .pid = PID, .start_time = START };
+
+	assert_int_equal(pfw_spool_create(&spool, &dirs, &owner), 0);
 	assert_non_null(spool.header);
 }
 
@@ -99,6 +102,37 @@ static void a_header_is_made_and_found(void **state)
 	pfw_spool_unlink(&spool);
 	assert_false(pfw_spool_peek(&header, &dirs, getuid(), PID, START));
 	spool.header->rank = 3; /* still mapped */
+}
+
+/* Until its header is whole nobody can find it, and a kill leaves nothing behind. */
+static void fill(struct pfw_spool_header *header, void *user)
+{
+	int unnamed = open(dir, O_RDWR | O_TMPFILE, 0600);
+	unsigned *entries = user;
+	struct dirent *entry;
+	DIR *listing = opendir(dir);
+
+	assert_non_null(listing);
+	while ((entry = readdir(listing)))
+		*entries += unnamed >= 0 && entry->d_name[0] != '.';
+	closedir(listing);
+	close(unnamed);
+	assert_int_equal(header->magic, 0);
+	assert_int_equal(header->pid, PID);
+	strcpy(header->run, "run-7");
+}
+
+static void it_appears_when_its_header_is_whole(void **state)
+{
+	unsigned entries = 0;
+	struct pfw_spool_owner owner = { getuid(), PID, START, fill, &entries };
+	struct pfw_spool_header header;
+
+	(void)state;
+	assert_int_equal(pfw_spool_create(&spool, &dirs, &owner), 0);
+	assert_int_equal(entries, 0);
+	assert_true(pfw_spool_peek(&header, &dirs, getuid(), PID, START));
+	assert_string_equal(header.run, "run-7");
 }
 
 static void chunks_are_appended_zeroed_and_allocated(void **state)
@@ -225,6 +259,7 @@ int main(void)
 		TEST(directories_are_tried_in_order),
 		TEST(the_name_says_whose_it_is),
 		TEST(a_header_is_made_and_found),
+		TEST(it_appears_when_its_header_is_whole),
 		TEST(chunks_are_appended_zeroed_and_allocated),
 		TEST(a_file_size_limit_is_no_signal),
 		TEST(without_a_directory_it_is_in_memory),

@@ -75,6 +75,7 @@ static bool wake(void)
 
 static void begin(uint64_t text_limit, bool drop)
 {
+	struct pfw_spool_owner owner = { .uid = getuid(), .pid = getpid(), .start_time = 1 };
 	uint16_t pp;
 
 	memset(&world, 0, sizeof(world));
@@ -85,7 +86,7 @@ static void begin(uint64_t text_limit, bool drop)
 	assert_non_null(mkdtemp(world.dir));
 	snprintf(world.trace, sizeof(world.trace), "%s/t.pfw", world.dir);
 	world.dirs.dir[0] = world.dir;
-	assert_int_equal(pfw_spool_create(&world.spool, &world.dirs, getuid(), getpid(), 1), 0);
+	assert_int_equal(pfw_spool_create(&world.spool, &world.dirs, &owner), 0);
 	assert_false(world.spool.heap);
 	world.spool.header->metadata = 1;
 	world.spool.header->rank = -1;
