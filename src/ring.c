@@ -140,6 +140,8 @@ static bool wait_for_room(struct pfw_ring *ring, struct pfw_ring_chunk *stretch,
 		uint32_t seen = atomic_load(&space_made);
 		uint64_t head = atomic_load_explicit(&stretch->head, memory_order_relaxed);
 
+		/* For holds_up(): nothing is committed behind what is torn, for want of room. */
+		atomic_store_explicit(&stretch->full_at, head + 1, memory_order_relaxed);
 		if (pfw_ring_host.drop || !pfw_ring_host.wake || !pfw_ring_host.wake()) {
 			pfw_ring_count_lost(pfw_ring_host.stalled &&
 							    atomic_load(pfw_ring_host.stalled)
@@ -225,6 +227,7 @@ void pfw_ring_prepare(struct pfw_ring *ring, struct pfw_ring_chunk *stretch)
 	stretch->order = ring->orders++;
 	stretch->saved_tail[0] = stretch->saved_tail[1] = start;
 	stretch->tail_seen = start;
+	atomic_store(&stretch->full_at, 0);
 	atomic_store(&stretch->tail, start);
 	atomic_store(&stretch->head, start);
 	atomic_store(&stretch->tid, atomic_load(&ring->tid));
@@ -256,8 +259,9 @@ uint32_t pfw_ring_wanted(void)
 
 /*
  * Whether anything waits behind the uncommitted slot at `ring->drained`: records of a handler that
- * interrupted it, or of a thread that has jumped out of it and gone on.  A guess: what it looks at
- * may be the tail of a record being filled, which ThreadSanitizer need not tell us.
+ * interrupted it, or of a thread that has jumped out of it and gone on; or that thread itself, for
+ * room.  A guess: what it looks at may be the tail of a record being filled, which ThreadSanitizer
+ * need not tell us.
  */
 __attribute__((no_sanitize("thread"))) static bool holds_up(const struct pfw_ring *ring,
 							    uint64_t word)
@@ -267,7 +271,8 @@ __attribute__((no_sanitize("thread"))) static bool holds_up(const struct pfw_rin
 		if (atomic_load_explicit(&pfw_ring_slot(ring->drain, position)->committed,
 					 memory_order_relaxed) == (uint32_t)(position + 1))
 			return true;
-	return word & PFW_RING_CLOSED;
+	return word & PFW_RING_CLOSED ||
+	       atomic_load_explicit(&ring->drain->full_at, memory_order_relaxed) == word + 1;
 }
 
 /*

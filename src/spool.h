@@ -226,10 +226,10 @@ struct pfw_ring_chunk {
 	char comm[16];		 /* the thread's name when it got the ring */
 	uint64_t saved_tail[2];	 /* freed up to here, by the slot of the same parity */
 	_Atomic uint32_t in_use; /* 0: stretch is on the free list, nothing in it counts */
-	alignas(128) _Atomic uint64_t head;	  /* reserved up to here; producer only */
-	uint64_t tail_seen;			  /* the producer's last look at tail */
-	alignas(128) _Atomic uint64_t tail;	  /* free up to here; writer only */
-	alignas(128) _Atomic uint64_t full_waits; /* times the producer found it full */
+	alignas(128) _Atomic uint64_t head;    /* reserved up to here; producer only */
+	uint64_t tail_seen;		       /* the producer's last look at tail */
+	alignas(128) _Atomic uint64_t tail;    /* free up to here; writer only */
+	alignas(128) _Atomic uint64_t full_at; /* 1 + head when the producer last had no room */
 };
 _Static_assert(sizeof(struct pfw_ring_chunk) <= PFW_PAGE_BYTES, "head of a stretch is one page");
 

@@ -498,6 +498,27 @@ static void the_last_record_is_never_torn(void **state)
 	end();
 }
 
+/* A thread that jumped out of records until there is no room waits for them itself. */
+static void a_ring_full_of_torn_records_is_emptied(void **state)
+{
+	uint64_t position, start = 100 * SECOND_NS;
+
+	(void)state;
+	begin(64, true);
+	for (unsigned i = 0; i < 4; i++)
+		assert_non_null(pfw_ring_reserve(world.ring, 16, &position));
+	assert_int_equal(take(world.ring, start), -1);
+	assert_int_equal(take(world.ring, start + 2 * SECOND_NS), -1);
+	assert_false(put(world.ring, 1, 1));
+	for (unsigned i = 3; i < 6; i++)
+		assert_int_equal(take(world.ring, start + i * SECOND_NS), -1);
+	assert_int_equal(lost(PFW_LOST_TORN), 1);
+	pfw_ring_free_drained(world.ring);
+	assert_true(put(world.ring, 1, 2));
+	assert_int_equal(take(world.ring, start + 6 * SECOND_NS), 2);
+	end();
+}
+
 /* The process was stopped while a handler had interrupted a record: the clock is far ahead, but the
  * thread has had no time to finish it. */
 static void a_stopped_process_tears_nothing(void **state)
@@ -1071,6 +1092,7 @@ int main(void)
 		cmocka_unit_test(a_late_commit_is_not_torn),
 		cmocka_unit_test(the_record_behind_a_torn_one_is_waited_for),
 		cmocka_unit_test(the_last_record_is_never_torn),
+		cmocka_unit_test(a_ring_full_of_torn_records_is_emptied),
 		cmocka_unit_test(a_stopped_process_tears_nothing),
 		cmocka_unit_test(a_clock_set_back_tears_nothing),
 		cmocka_unit_test(a_dead_threads_ring_is_used_again_once_empty),
