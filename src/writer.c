@@ -205,6 +205,14 @@ static void add_record(struct pfw_writer *writer, struct pfw_ring *ring,
 		pfw_ring_count_lost(PFW_LOST_TORN, 1);
 }
 
+static bool losses_untold(const struct pfw_writer *writer)
+{
+	for (unsigned i = 0; i < PFW_LOST_REASONS; i++)
+		if (atomic_load(&writer->spool->header->lost[i].count) != writer->lost_told[i])
+			return true;
+	return false;
+}
+
 static void add_losses(struct pfw_writer *writer, uint64_t now_ns)
 {
 	struct pfw_spool_header *header = writer->spool->header;
@@ -695,7 +703,7 @@ static int finish_here(struct pfw_writer *writer, const char *reason, const char
 		error = pass(writer, &drained);
 		all += drained;
 	}
-	if (writer->ready && !error && (all || !writer->finished)) {
+	if (writer->ready && !error && (all || !writer->finished || losses_untold(writer))) {
 		add_end(writer, reason, exec_path);
 		error = flush_text(writer);
 		writer->finished = !error;

@@ -331,6 +331,10 @@ static void a_trace_may_end_more_than_once(void **state)
 	assert_int_equal(pfw_writer_finish(&writer, "exit", NULL), 0);
 	assert_events(0, 11);
 	assert_int_equal(count_of("\"name\":\"end\""), 2);
+	pfw_ring_count_lost(PFW_LOST_NO_MEMORY, 3); /* no ring for a thread that came late */
+	assert_int_equal(pfw_writer_finish(&writer, "exit", NULL), 0);
+	assert_int_equal(count_of("\"name\":\"end\""), 3);
+	assert_int_equal(count_of("\"reason\":\"no_memory\",\"count\":3"), 1);
 	assert_int_equal(count_of("\"name\":\"process\""), 1);
 	assert_int_equal(count_of("\"name\":\"thread_name\""), 1);
 	end();
