@@ -145,31 +145,34 @@ static void remove_places(void)
 		fprintf(stderr, "fuzz_writer: %s is left behind\n", dir);
 }
 
-static void name_trace(char *out, unsigned number, bool elsewhere)
+static void name_trace(char *out, unsigned number, bool compressed, bool elsewhere)
 {
 	snprintf(out, PFW_PATH_MAX, "%s/t%u.pfw%s", elsewhere ? other_dir : dir, number,
-		 run.spool.header->compressed ? ".gz" : "");
+		 compressed ? ".gz" : "");
 }
 
-static void fill_header(struct pfw_spool_header *header, unsigned settings)
+static void fill_header(struct pfw_spool_header *header, void *user)
 {
 	const struct pfw_spool_header *like = builder_header(&model);
+	const unsigned *settings = user;
 
 	header->start_ns = BUILDER_START_NS;
 	header->rank = -1;
-	header->compressed = settings & COMPRESSED;
-	header->whole_us = !!(settings & WHOLE_US);
-	header->metadata = !(settings & NO_METADATA);
-	header->disable_tids = !!(settings & DISABLE_TIDS);
+	header->compressed = *settings & COMPRESSED;
+	header->whole_us = !!(*settings & WHOLE_US);
+	header->metadata = !(*settings & NO_METADATA);
+	header->disable_tids = !!(*settings & DISABLE_TIDS);
 	memcpy(header->host, like->host, sizeof(header->host));
 	memcpy(header->boot_id, like->boot_id, sizeof(header->boot_id));
 	strcpy(header->run, "run");
-	name_trace(pfw_spool_trace_path(header), 0, false);
+	name_trace(pfw_spool_trace_path(header), 0, *settings & COMPRESSED, false);
 }
 
 static void begin(struct input *input, unsigned settings)
 {
 	const struct pfw_spool_header *like = builder_header(&model);
+	struct pfw_spool_owner owner = { like->uid, like->pid, like->start_time, fill_header,
+					 &settings };
 	struct pfw_spool_dirs dirs = { .dir = { dir } };
 	unsigned sizes = take_byte(input), room = take_byte(input);
 
@@ -178,11 +181,10 @@ static void begin(struct input *input, unsigned settings)
 	memset(&writer, 0, sizeof(writer));
 	pfw_ring_forget_all();
 	pfw_strings_reset();
-	assert(!pfw_spool_create(&run.spool, &dirs, like->uid, like->pid, like->start_time));
+	assert(!pfw_spool_create(&run.spool, &dirs, &owner));
 	assert(!run.spool.heap);
 	if (settings & NO_ROOM)
 		run.spool.limit = (uint64_t)room * PFW_PAGE_BYTES;
-	fill_header(run.spool.header, settings);
 	pfw_templates_ids(&run.api, &run.pp);
 	writer.spool = &run.spool;
 	writer.templates = pfw_templates_make(&writer.templates_bytes);
@@ -425,7 +427,7 @@ static void move_trace(unsigned number)
 
 	if (run.traces == TRACES - 1)
 		return;
-	name_trace(path, number & 15, number & 16);
+	name_trace(path, number & 15, run.spool.header->compressed, number & 16);
 	strcpy(old, now);
 	if (!pfw_writer_rename(&writer, path) && made && strcmp(old, now) && !access(old, F_OK))
 		run.traces++;
