@@ -174,6 +174,11 @@ static inline int pfw_os_madvise(void *p, size_t bytes, int advice)
 	return (int)pfw_syscall6(SYS_madvise, (long)p, (long)bytes, advice, 0, 0, 0);
 }
 
+static inline int pfw_os_mprotect(void *p, size_t bytes, int prot)
+{
+	return (int)pfw_syscall6(SYS_mprotect, (long)p, (long)bytes, prot, 0, 0, 0);
+}
+
 static inline pid_t pfw_os_getpid(void)
 {
 	return (pid_t)pfw_syscall6(SYS_getpid, 0, 0, 0, 0, 0, 0);

@@ -302,6 +302,11 @@ static int absent_stats(struct pfw_stats *stats)
 	return 0;
 }
 
+bool pfw_preload_take(void)
+{
+	return attach(true);
+}
+
 static int absent_start(const void *options)
 {
 	int (*start)(const void *);

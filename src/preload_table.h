@@ -55,4 +55,9 @@ struct pfw_preload {
 typedef int pfw_preload_attach_fn(const struct pfw_preload *preload);
 __attribute__((visibility("default"))) int pfw_preload_attach(const struct pfw_preload *preload);
 
+/* Exported by the preload object for the recorder: hand over (pfw_preload_attach, asked), if that has
+ * not been done.  Whether it could.  Thread: app. */
+typedef bool pfw_preload_take_fn(void);
+__attribute__((visibility("default"))) bool pfw_preload_take(void);
+
 #endif

@@ -17,6 +17,7 @@
 #include "os.h"
 #include "preload_table.h"
 #include "probes/api.h"
+#include "probes/attach.h"
 #include "probes/attach_preload.h"
 #include "probes/filter.h"
 #include "probes/probe.h"
@@ -46,6 +47,7 @@ static struct session {
 	bool api_used;		/* pfw_start() was called */
 	bool stopped;		/* pfw_stop() was: off until pfw_start() */
 	bool preloaded;
+	bool attached;	       /* pfw_attach() did what the preload object would have done */
 	bool told;	       /* what is wrong with the variables has been said */
 	struct pfw_gzip *gzip; /* kept when a trace without is begun */
 	bool hooks;	       /* atfork, at_quick_exit, the thread key: once a process image */
@@ -357,6 +359,7 @@ static void set_up_writer(void)
 	session.writer.ring_max_bytes = session.config.ring_max_bytes;
 	session.writer.say = pfw_say;
 	session.writer.idle = renew_words;
+	session.writer.tick = pfw_attach_look;
 	session.writer.failed = writer_failed;
 }
 
@@ -435,8 +438,10 @@ static void fork_prepare(void)
 	if (atomic_load(&session.state) != ON || pfw_thread.vfork_child)
 		return;
 	pfw_thread.forking = lock_life(&fork_mask);
-	if (pfw_thread.forking)
-		pfw_writer_pause(&session.writer, true);
+	if (!pfw_thread.forking)
+		return;
+	pfw_writer_pause(&session.writer, true);
+	pfw_attach_hold();
 }
 
 static void fork_parent(void)
@@ -444,6 +449,7 @@ static void fork_parent(void)
 	if (!pfw_thread.forking)
 		return;
 	pfw_thread.forking = 0;
+	pfw_attach_release(false);
 	renew_words();
 	unlock_life(&fork_mask);
 }
@@ -470,6 +476,7 @@ static void forked(void)
 	atomic_store(&session.holder, 0);
 	atomic_store(&session.life, 0);
 	atomic_store(&session.words, 0);
+	pfw_attach_release(true);
 	pfw_thread.forking = 0;
 	pfw_thread.ring = NULL;
 	pfw_thread.live = 0;
@@ -580,20 +587,34 @@ static void make_hooks(void)
 	at_quick_exit(at_exit);
 }
 
-__attribute__((constructor)) static void library_loaded(void)
-{
-	int error = errno;
-
-	pfw_session_start(false);
-	errno = error;
-}
-
 __attribute__((destructor)) static void library_unloaded(void)
 {
 	at_exit();
 }
 
-/* ---- preload ---- */
+/* ---- the I/O probes ---- */
+
+/* The program's calls lead through the preload object, or are led to the wrappers here. */
+static void probe_io(void)
+{
+	if (!session.preloaded && !session.attached && !pfw_attach_preload_ask())
+		session.attached = !pfw_attach();
+	session.io = (session.preloaded || session.attached) && !session.config.disable_io;
+}
+
+/* A program that links the recorder; where it is the preload object that has loaded us, the rest is
+ * its business. */
+__attribute__((constructor)) static void library_loaded(void)
+{
+	int error = errno;
+
+	if (pfw_session_start(false) && session.config.init == PFW_INIT_PRELOAD &&
+	    !pfw_attach_preload_there()) {
+		probe_io();
+		renew_words();
+	}
+	errno = error;
+}
 
 int pfw_preload_attach(const struct pfw_preload *preload)
 {
@@ -708,16 +729,13 @@ int pfw_start(const struct pfw_options *options)
 		errno = keep;
 		return error; /* said; what was on stays on, what was off stays off */
 	}
+	/* What was opened and closed while nobody looked. */
+	if (session.stopped || !session.io)
+		pfw_fd_table_reset();
 	session.stopped = false;
 	if (atomic_load(&session.state) == ENDED)
 		resume_session();
-	if (session.preloaded && !session.io && !session.config.disable_io) {
-		session.io = true;
-		pfw_fd_table_reset();
-	} else if (!session.preloaded && !session.api_used) {
-		pfw_say("I/O calls are traced only with libpfw_preload.so: start the program with "
-			"`pfw run`; spans and events are recorded");
-	}
+	probe_io();
 	session.api_used = true;
 	renew_words();
 	errno = keep;
@@ -732,6 +750,9 @@ int pfw_stop(void)
 		session.stopped = true;
 		end_session("exit", NULL);
 		renew_words();
+		if (session.attached)
+			pfw_detach();
+		session.attached = false;
 	}
 	errno = keep;
 	return 0;

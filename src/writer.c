@@ -555,6 +555,8 @@ static void *writer_main(void *arg)
 		if (!own_table || !stay)
 			close_files(writer);
 		unlock_work(writer);
+		if (stay && writer->tick)
+			writer->tick();
 		if (stay)
 			doze(writer, shift);
 	}
@@ -796,6 +798,7 @@ void pfw_writer_forget(struct pfw_writer *writer)
 	writer->ring_max_bytes = kept.ring_max_bytes;
 	writer->say = kept.say;
 	writer->idle = kept.idle;
+	writer->tick = kept.tick;
 	writer->failed = kept.failed;
 	writer->gzip = kept.gzip;
 }

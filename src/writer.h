@@ -35,6 +35,7 @@ struct pfw_writer {
 	uint64_t ring_max_bytes;
 	void (*say)(const char *line);
 	void (*idle)(void);   /* make every thread's next event come to session again */
+	void (*tick)(void);   /* session's own work between two looks; NULL = none */
 	void (*failed)(void); /* no trace can be written: switch the probes off */
 
 	/* Shared with the program's threads. */

@@ -43,14 +43,17 @@ struct pfw_options {
 };
 
 /*
- * Start recording, unless DFTRACER_ENABLE is 0.  options may be NULL.  When a trace has begun
+ * Start recording, unless DFTRACER_ENABLE is 0.  options may be NULL.  I/O calls too: without the
+ * preload object those of all loaded objects, and of what they dlopen, are redirected from now on
+ * (not addresses that the program has taken before, and not programs that it runs).  When a trace has begun
  * already under another name, it is renamed.  Return 0; -EINVAL for a bad option (said on standard
  * error); -EALREADY is never returned: starting twice is harmless.  Signal: unsafe.
  */
 PFW_API int pfw_start(const struct pfw_options *options);
 
 /* Stop recording: what was recorded is written and the trace gets its end.  pfw_start() continues
- * in the same file, which then gets another end.  Signal: unsafe. */
+ * in the same file, which then gets another end.  What was redirected is put back.
+ * Signal: unsafe. */
 PFW_API int pfw_stop(void);
 
 /* Write everything recorded so far by any thread to the file.  Return 0, or -ETIMEDOUT after 10 s,

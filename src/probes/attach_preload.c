@@ -6,6 +6,7 @@
 
 #include <pfw/pfw.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -29,6 +30,26 @@ int pfw_attach_preload(const struct pfw_preload *preload)
 	for (unsigned i = 0; i < PFW_API_SLOTS; i++)
 		atomic_store(preload->api[i], api[i]);
 	return 0;
+}
+
+static pfw_preload_take_fn *preload_take(void)
+{
+	void *found = dlsym(RTLD_DEFAULT, "pfw_preload_take");
+
+	dlerror(); /* that there is none is not the program's error */
+	return (pfw_preload_take_fn *)found;
+}
+
+bool pfw_attach_preload_there(void)
+{
+	return preload_take() != NULL;
+}
+
+bool pfw_attach_preload_ask(void)
+{
+	pfw_preload_take_fn *take = preload_take();
+
+	return take && take();
 }
 
 void pfw_attach_wrappers(const struct pfw_preload *preload)

@@ -125,7 +125,7 @@ static void across_fork(void)
 		{
 			PFW_SPAN("in child again");
 		}
-		exit(0); /* _exit() is known to the preload object only */
+		exit(0);
 	}
 	waitpid(pid, NULL, 0);
 	pfw_span_end(&span);

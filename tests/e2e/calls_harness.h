@@ -18,6 +18,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#ifdef CALLS_LINKED
+#include <pfw/pfw.h>
+#endif
+
 #include "../../src/probes/calls.h"
 
 /* errno before each call: a call that works must leave it. */
@@ -93,10 +97,29 @@ __attribute__((format(printf, 1, 2))) static void put_expected(const char *forma
 			expected.bytes[from] = '"';
 }
 
-/* The function that a program gets which calls the symbol: ours, where the tracer is preloaded. */
+/* The function that a program gets which calls the symbol: ours, where the tracer is preloaded.
+ * Linked to the recorder, the program has these addresses in itself, as sqlite has. */
 static void *symbol(const char *name)
 {
+#ifdef CALLS_LINKED
+	static const struct {
+		const char *name;
+		void *at;
+	} table[] = {
+#define CALL_FD(category, ret, name, ...) { #name, (void *)name },
+#define CALL_PATH(category, ret, name, ...) { #name, (void *)name },
+#define CALL_STREAM(category, ret, name, ...) { #name, (void *)name },
+#define CALL_BY_HAND(category, ret, name, ...) { #name, (void *)name },
+#include "../../src/probes/calls.def"
+	};
+	void *at = NULL;
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (!strcmp(table[i].name, name))
+			at = table[i].at;
+#else
 	void *at = dlsym(RTLD_DEFAULT, name);
+#endif
 
 	if (!at)
 		fail("libc has no", name);

@@ -208,6 +208,9 @@ int main(int argc, char **argv)
 	dir = argv[1];
 	if (chdir(dir) < 0)
 		fail("cannot go to", dir);
+#ifdef CALLS_LINKED
+	pfw_start(NULL);
+#endif
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		run_row(rows[i]);
 	mark("end");

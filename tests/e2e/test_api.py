@@ -77,11 +77,7 @@ def test_one_recorder(tmp_path, way):
     run = Run(tmp_path, way, "spans")
     assert run.names[-1] == "t.pfw" and len(run.names) == 2  # the second is the forked child's
     assert run.printed[0] == "version 0.1.0"
-    io = harness.events(run.lines(), "printf")
-    if way == "linked":
-        assert not io and len(run.said) == 1 and "libpfw_preload.so" in run.said[0]
-    else:
-        assert io and run.said == []
+    assert harness.events(run.lines(), "printf") and run.said == []
 
 
 def test_all_ways_make_the_same_events(tmp_path):
@@ -249,7 +245,7 @@ def test_stop_and_start_again(tmp_path, way):
 
 
 def test_stats(tmp_path, way):
-    run = Run(tmp_path, way, "stop")
+    run = Run(tmp_path, way, "stop", DFTRACER_DISABLE_IO="1")
     stats = {}
     for line in run.printed:
         found = re.fullmatch(r"(\w+): 0 events (\d+) lost 0 enabled (\d) path (\S*) bytes (\d)",
@@ -260,9 +256,7 @@ def test_stats(tmp_path, way):
     assert [stats[when][1:] for when in ("first", "stopped", "second")] == \
         [("1", "t.pfw", "1"), ("0", "t.pfw", "1"), ("1", "t.pfw", "1")]
     counts = [stats[when][0] for when in ("first", "stopped", "second")]
-    assert counts == sorted(counts) and counts[0] >= 1 and counts[2] > counts[1]
-    if way == "linked":
-        assert counts == [1, 1, 2]
+    assert counts == [1, 1, 2]
     assert [line for line in run.printed if line.startswith(("start", "flush", "stop", "again"))
             and ":" not in line] == \
         ["start 0", "flush 0", "stop 0", "again 0 0", "flush 0", "stop 0 0"]

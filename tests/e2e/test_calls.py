@@ -14,7 +14,14 @@ import subprocess
 import pytest
 
 SOURCE = pathlib.Path(os.environ["PFW_SOURCE_DIR"])
-TARGET = pathlib.Path(os.environ["PFW_BUILD_DIR"]) / "tests" / "calls_target"
+TESTS = pathlib.Path(os.environ["PFW_BUILD_DIR"]) / "tests"
+# How the recorder gets at the calls: through the preload object, or by pfw_start() in a program that
+# links it, which rewrites the addresses that the program calls.
+WAYS = {
+    "preload": (TESTS / "calls_target",
+                {"DFTRACER_INIT": "PRELOAD", "LD_PRELOAD": os.environ["PFW_PRELOAD"]}),
+    "attach": (TESTS / "linked_calls_target", {}),
+}
 MARK = "/row/"
 
 
@@ -23,11 +30,11 @@ def rows():
     return re.findall(r"^CALL_\w+\([^,]+,[^,]+,\s*(\w+)\s*,", text, re.M)
 
 
-def run_target(directory, environment):
+def run_target(program, directory, environment):
     work = directory / "work"
     work.mkdir()
     with open(work / "stdout", "wb") as stdout:
-        subprocess.run([TARGET, work, directory / "results", directory / "expected"],
+        subprocess.run([program, work, directory / "results", directory / "expected"],
                        stdout=stdout, env=environment, check=True, timeout=120)
     return work
 
@@ -62,8 +69,9 @@ def told(event):
     return {"name": event["name"], "cat": event["cat"], "args": args}
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+@pytest.fixture(scope="module", params=WAYS)
+def runs(request, tmp_path_factory):
+    program, variables = WAYS[request.param]
     top = tmp_path_factory.mktemp("calls").resolve()
     clean = {key: value for key, value in os.environ.items()
              if not key.startswith(("PFW_", "DFTRACER_"))}
@@ -71,10 +79,9 @@ def runs(tmp_path_factory):
     plain.mkdir()
     traced.mkdir()
     # The names of files take part in what the calls return: as long in both.
-    plain_work = run_target(plain, clean)
-    traced_work = run_target(traced, clean | {
-        "DFTRACER_ENABLE": "1", "DFTRACER_INIT": "PRELOAD", "DFTRACER_DATA_DIR": "all",
-        "DFTRACER_LOG_FILE": str(top / "t"), "LD_PRELOAD": os.environ["PFW_PRELOAD"]})
+    plain_work = run_target(program, plain, clean | {"DFTRACER_ENABLE": "0"})
+    traced_work = run_target(program, traced, clean | variables | {
+        "DFTRACER_ENABLE": "1", "DFTRACER_DATA_DIR": "all", "DFTRACER_LOG_FILE": str(top / "t")})
     expected = [json.loads(line) for line in (traced / "expected").read_text().splitlines()]
     events, end = events_of(top / "t.pfw")
     return {
