@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -72,6 +74,8 @@ static inline int pfw_os_openat(int dirfd, const char *path, int flags, mode_t m
 	if (low >= 0 && low <= 2) {
 		fd = (int)pfw_syscall6(SYS_fcntl, low, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
 		pfw_os_close(low);
+		if (fd < 0 && flags & O_EXCL) /* made just now, by us: nobody knows it */
+			pfw_syscall6(SYS_unlinkat, dirfd, (long)path, 0, 0, 0, 0);
 	}
 	return fd;
 }
@@ -219,6 +223,29 @@ static inline void pfw_os_sleep_ns(uint64_t ns)
 	struct timespec ts = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
 
 	pfw_syscall6(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&ts, 0, 0, 0);
+}
+
+/*
+ * Write to standard error (fd) without the program noticing: no signal reaches it (SIGPIPE where nobody
+ * reads any more, SIGTTOU where a terminal stops those in the background), and where nobody empties
+ * a pipe it is not held up for more than a second: then the line is dropped.
+ */
+static inline long pfw_os_say(int fd, const char *line, size_t bytes)
+{
+	struct pollfd ready = { fd, POLLOUT, 0 };
+	struct timespec second = { 1, 0 }, none = { 0, 0 };
+	const uint64_t all = ~0ull, broken_pipe = 1ull << (SIGPIPE - 1);
+	uint64_t old = 0, pending = 0;
+	long result = -EAGAIN;
+
+	pfw_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, 8, 0, 0);
+	pfw_syscall6(SYS_rt_sigpending, (long)&pending, 8, 0, 0, 0, 0);
+	if (pfw_syscall6(SYS_ppoll, (long)&ready, 1, (long)&second, 0, 8, 0))
+		result = pfw_os_write(fd, line, bytes);
+	if (result == -EPIPE && !(pending & broken_pipe))
+		pfw_syscall6(SYS_rt_sigtimedwait, (long)&broken_pipe, 0, (long)&none, 8, 0, 0);
+	pfw_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, 8, 0, 0);
+	return result;
 }
 
 /*

@@ -8,6 +8,8 @@
  * and every name leads to libc.
  */
 #define PFW_BUILDING
+#define PFW_OS_NO_POISON
+#include "os.h"
 #include "preload_abi.h"
 #include "preload_table.h"
 
@@ -18,8 +20,6 @@
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define SONAME "libpfw.so.1"
 
@@ -185,8 +185,10 @@ static void resolve_all(void)
 
 /* ---- the recorder ---- */
 
+/* Once: pfw_start() tries again what the constructor could not do. */
 static void say(const char *what, const char *why)
 {
+	static bool said;
 	char line[1024];
 	size_t at = 0;
 	const char *const parts[] = { "pfw: ", what, why,
@@ -201,7 +203,9 @@ static void say(const char *what, const char *why)
 		memcpy(line + at, parts[i], bytes);
 		at += bytes;
 	}
-	syscall(SYS_write, 2, line, at);
+	if (!said)
+		pfw_os_say(2, line, at);
+	said = true;
 }
 
 /* dl_iterate_phdr: is this object the recorder?  Its path goes to *user (4096 bytes). */
@@ -310,8 +314,11 @@ bool pfw_preload_take(void)
 static int absent_start(const void *options)
 {
 	int (*start)(const void *);
+	int error = errno;
+	bool attached = attach(true);
 
-	if (!attach(true))
+	errno = error;
+	if (!attached)
 		return -ENOENT;
 	start = (int (*)(const void *))atomic_load(&slot_pfw_start);
 	return start(options);

@@ -1,6 +1,8 @@
 /* say.c - the recorder's lines on standard error. */
 #include "say.h"
 
+#include <limits.h>
+
 #include "os.h"
 #include "text.h"
 
@@ -35,7 +37,7 @@ static int borrow_stderr(void)
 
 void pfw_say(const char *line)
 {
-	char buf[4608];
+	char buf[PIPE_BUF]; /* one that a pipe takes whole or not at all */
 	struct pfw_text text;
 	int fd;
 
@@ -45,12 +47,12 @@ void pfw_say(const char *line)
 	pfw_text_add(&text, "pfw: ");
 	pfw_text_add(&text, line);
 	*text.at++ = '\n';
-	if (pfw_os_write(2, buf, (size_t)(text.at - buf)) != -EBADF)
+	if (pfw_os_say(2, buf, (size_t)(text.at - buf)) != -EBADF)
 		return;
 	fd = borrow_stderr();
 	if (fd < 0)
 		return;
-	pfw_os_write(fd, buf, (size_t)(text.at - buf));
+	pfw_os_say(fd, buf, (size_t)(text.at - buf));
 	pfw_os_close(fd);
 }
 

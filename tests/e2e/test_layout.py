@@ -31,7 +31,7 @@ LAYER = {module: layer for layer, modules in LAYERS.items() for module in module
 NEVER = {
     "writer": re.compile(r"probes/"),
     "probes/": re.compile(r"(writer|trace_file|json|lines|gzip|session|naming|schedule)$"),
-    "preload": re.compile(r"(?!probes/calls$|preload_)"),
+    "preload": re.compile(r"(?!os$|probes/calls$|preload_)"),
 }
 
 # What our own programs share with the recorder: formats and pure modules, never its machinery.
