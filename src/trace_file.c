@@ -12,14 +12,17 @@
 
 #define NUMBERS_MAX 10000u
 
-/* Make the directories above a file; what is there already is fine. */
-static void make_parents(char *path)
+/* Make the directories above a file; what is there already is fine.  0, or why the last is not. */
+static int make_parents(char *path)
 {
+	int error = 0;
+
 	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		pfw_os_mkdir(path, 0777);
+		error = pfw_os_mkdir(path, 0777);
 		*slash = '/';
 	}
+	return error == -EEXIST ? 0 : error;
 }
 
 static int identify(int fd, dev_t *dev, ino_t *ino)
@@ -34,27 +37,34 @@ static int identify(int fd, dev_t *dev, ino_t *ino)
 	return 0;
 }
 
+#define TRIES 100 /* of a call that a signal interrupts, on a network file system */
+
 static int create_here(const char *path)
 {
-	return pfw_os_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	int fd = -EINTR;
+
+	for (int i = 0; i < TRIES && fd == -EINTR; i++)
+		fd = pfw_os_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	return fd;
 }
 
 int pfw_trace_create(char *path, dev_t *dev, ino_t *ino)
 {
-	char numbered[PFW_PATH_MAX];
+	char numbered[PFW_PATH_MAX], *name = path;
 	int fd = create_here(path), error;
 
 	if (fd == -ENOENT) {
-		make_parents(path);
+		error = make_parents(path);
 		fd = create_here(path);
+		if (fd == -ENOENT && error)
+			return error;
 	}
 	for (unsigned n = 2; fd == -EEXIST && n < NUMBERS_MAX; n++) {
 		error = pfw_name_numbered(numbered, path, n);
 		if (error)
 			return error;
-		fd = create_here(numbered);
-		if (fd >= 0)
-			memcpy(path, numbered, strlen(numbered) + 1);
+		name = numbered;
+		fd = create_here(name);
 	}
 	if (fd < 0)
 		return fd;
@@ -62,25 +72,34 @@ int pfw_trace_create(char *path, dev_t *dev, ino_t *ino)
 	pfw_os_flock(fd, LOCK_EX | LOCK_NB);
 	error = identify(fd, dev, ino);
 	if (error) {
+		pfw_os_unlink(name); /* made just now, by us, and empty */
 		pfw_os_close(fd);
 		return error;
 	}
+	if (name != path)
+		memcpy(path, name, strlen(name) + 1);
 	return fd;
 }
 
 int pfw_trace_reopen(const char *path, dev_t dev, ino_t ino, bool ours)
 {
-	int fd = pfw_os_open(path, O_WRONLY | O_NOFOLLOW, 0);
+	int fd = -EINTR;
 	dev_t dev_now = 0;
 	ino_t ino_now = 0;
+	int error;
 
+	for (int i = 0; i < TRIES && fd == -EINTR; i++)
+		fd = pfw_os_open(path, O_WRONLY | O_NOFOLLOW, 0);
 	if (fd == -ENOENT || fd == -ELOOP) /* gone, or a symbolic link in its place */
 		return -ESTALE;
 	if (fd < 0)
 		return fd;
-	if (identify(fd, &dev_now, &ino_now) || dev_now != dev || ino_now != ino) {
+	error = identify(fd, &dev_now, &ino_now);
+	if (!error && (dev_now != dev || ino_now != ino))
+		error = -ESTALE;
+	if (error) {
 		pfw_os_close(fd);
-		return -ESTALE;
+		return error;
 	}
 	if (pfw_os_flock(fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK && !ours) {
 		pfw_os_close(fd);
@@ -93,6 +112,7 @@ int pfw_trace_write(int fd, const void *data, size_t bytes, uint64_t offset)
 {
 	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
 	const char *at = data;
+	int tries = 0;
 
 	/* Beyond the limit a write would raise SIGXFSZ, in the end in the traced program. */
 	pfw_syscall6(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
@@ -101,7 +121,7 @@ int pfw_trace_write(int fd, const void *data, size_t bytes, uint64_t offset)
 	while (bytes) {
 		ssize_t n = pfw_os_pwrite(fd, at, bytes, offset);
 
-		if (n == -EINTR)
+		if (n == -EINTR && tries++ < TRIES)
 			continue;
 		if (n <= 0)
 			return n ? (int)n : -EIO;
