@@ -349,6 +349,8 @@ static bool may_pass(int error, bool made)
 	case EMFILE:
 	case ENFILE:
 	case ENOMEM:
+	case EINTR:
+	case EAGAIN:
 		return true;
 	case ESTALE:
 	case ELOOP:
@@ -382,6 +384,8 @@ static int flush_text(struct pfw_writer *writer)
 {
 	int error = 0;
 
+	if (atomic_load(&writer->dead))
+		return writer->last_error;
 	if (atomic_load(&writer->spool->header->state) == PFW_SPOOL_ADOPTED)
 		error = -ESTALE;
 	else if (writer->text_bytes)
@@ -509,9 +513,9 @@ static void doze(struct pfw_writer *writer, uint32_t shift)
 }
 
 /*
- * One turn of work.  False: nothing has come for so long that the thread should go.  Before that
- * every thread's next event is sent to session first; what was recorded before is found by one more
- * look.
+ * One turn of work.  False: the trace cannot be written at all, or nothing has come for so long that
+ * the thread should go.  Before that every thread's next event is sent to session first; what was
+ * recorded before is found by one more look.
  */
 static bool work_once(struct pfw_writer *writer, uint64_t *idle_since)
 {
@@ -520,6 +524,8 @@ static bool work_once(struct pfw_writer *writer, uint64_t *idle_since)
 	if (writer->files->spool < 0)
 		writer->files->spool = pfw_spool_open(writer->spool);
 	pass(writer, &drained);
+	if (atomic_load(&writer->dead))
+		return false;
 	now = pfw_clock_ns(CLOCK_MONOTONIC);
 	if (drained || atomic_load(&writer->stalled))
 		*idle_since = now;
