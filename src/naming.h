@@ -76,7 +76,7 @@ int pfw_name_numbered(char *out, const char *path, unsigned n);
 /* What /proc/PID/stat says that matters here. */
 struct pfw_process {
 	pid_t pid, ppid, session;
-	uint64_t start_time; /* clock ticks since boot: with pid and boot id unique */
+	uint64_t start_time; /* clock ticks since boot: with pid and boot id unique; 0 = unknown */
 };
 
 /* Fill *process from /proc/<pid>/stat; 0 or -errno.  Thread: any.  Signal: safe. */

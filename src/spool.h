@@ -97,7 +97,7 @@ struct pfw_spool_header {
 	_Atomic uint64_t end;	/* bytes of the spool in use: where the next chunk goes */
 	_Atomic uint32_t state; /* enum pfw_spool_state */
 	int32_t pid;
-	uint64_t start_time; /* clock ticks since boot, /proc/PID/stat */
+	uint64_t start_time; /* clock ticks since boot, /proc/PID/stat; 0 = unknown */
 	uint64_t start_ns;   /* CLOCK_REALTIME at the recorder's start */
 	uint32_t uid;
 	int32_t ppid;

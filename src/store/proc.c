@@ -57,8 +57,8 @@ bool pfw_proc_alive(pid_t pid, uint64_t start_time)
 {
 	struct pfw_process process;
 
-	return !pfw_process_read(&process, pid) && process.start_time == start_time &&
-	       !is_dead_zombie(pid);
+	return !pfw_process_read(&process, pid) &&
+	       (!start_time || process.start_time == start_time) && !is_dead_zombie(pid);
 }
 
 /* The last figure of NSpid in /proc/PID/status: the pid in the innermost namespace. */

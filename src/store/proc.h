@@ -11,8 +11,8 @@
 void pfw_proc_host(char *out, size_t size);
 void pfw_proc_boot_id(char *out, size_t size);
 
-/* Whether the process with this pid and start time runs; a zombie that only waits for its parent
- * does not. */
+/* Whether the process with this pid and start time (0: it could not find out its own) runs; a
+ * zombie that only waits for its parent does not. */
 bool pfw_proc_alive(pid_t pid, uint64_t start_time);
 
 /* Whether a process runs in a pid namespace inside ours that has this pid there. */

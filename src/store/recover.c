@@ -421,11 +421,12 @@ static int examine(struct adoption *adoption)
 
 	pfw_proc_host(here, sizeof(here));
 	pfw_proc_boot_id(boot, sizeof(boot));
-	if (strncmp(header->host, here, sizeof(here)))
+	/* What the process could not find out about its machine tells it from no other. */
+	if (header->host[0] && strncmp(header->host, here, sizeof(here)))
 		return say(result, PFW_RECOVER_FOREIGN, 0,
 			   "it is of host %.71s and this is %s: repair it there", header->host,
 			   here);
-	if (strncmp(header->boot_id, boot, sizeof(boot)))
+	if (header->boot_id[0] && strncmp(header->boot_id, boot, sizeof(boot)))
 		return say(result, PFW_RECOVER_FOREIGN, 0,
 			   "it is of an earlier boot of %s (%.39s): its trace is good as far as it "
 			   "goes; remove the spool",
