@@ -49,6 +49,8 @@ static struct session {
 	bool preloaded;
 	bool attached;	       /* pfw_attach() did what the preload object would have done */
 	bool told;	       /* what is wrong with the variables has been said */
+	bool told_unfinished;  /* that the trace's end could not be written */
+	uint64_t told_lost;    /* so many events, lost, have been spoken of */
 	struct pfw_gzip *gzip; /* kept when a trace without is begun */
 	bool hooks;	       /* atfork, at_quick_exit, the thread key: once a process image */
 	pthread_key_t thread_key;
@@ -323,6 +325,12 @@ static void fill_header(struct pfw_spool_header *header, void *user)
 	memcpy(pfw_spool_trace_path(header), name->path, strlen(name->path) + 1);
 }
 
+static bool say_no_memory(void)
+{
+	say_config(NULL, "no memory (RLIMIT_AS, vm.max_map_count?): this process is not recorded");
+	return false;
+}
+
 /* Spool, words and trace name of this process; the probes may run when it returns true. */
 static bool make_process(void)
 {
@@ -334,7 +342,7 @@ static bool make_process(void)
 	if (!id->rank.recorded || find_name(name.path, &name.compressed))
 		return false;
 	if (pfw_spool_create(&session.spool, &id->dirs, &owner))
-		return false;
+		return say_no_memory();
 	if (session.spool.heap)
 		pfw_say("no directory for the spool (PFW_SPOOL_DIR, /dev/shm, TMPDIR, the trace's): "
 			"events not yet written are lost if the process is killed");
@@ -403,7 +411,9 @@ static bool begin(bool asked)
 	set_up_filter();
 	set_up_calls();
 	set_up_writer();
-	if (!session.writer.templates || !make_process() || !make_live_page())
+	if (!session.writer.templates || !make_live_page())
+		return say_no_memory();
+	if (!make_process())
 		return false;
 	pfw_templates_ids(&ids.api, &ids.pp);
 	pfw_api_templates(&ids);
@@ -477,6 +487,8 @@ static void forked(void)
 	atomic_store(&session.life, 0);
 	atomic_store(&session.words, 0);
 	pfw_attach_release(true);
+	session.told_unfinished = false;
+	session.told_lost = 0;
 	pfw_thread.forking = 0;
 	pfw_thread.ring = NULL;
 	pfw_thread.live = 0;
@@ -505,8 +517,9 @@ static void say_losses(void)
 
 	for (unsigned i = 0; i < PFW_LOST_REASONS; i++)
 		lost += atomic_load(&session.spool.header->lost[i].count);
-	if (lost)
+	if (lost > session.told_lost)
 		pfw_say_number("", lost, " events were lost; the trace's `lost` lines say why");
+	session.told_lost = lost;
 }
 
 static void end_session(const char *reason, const char *exec_path)
@@ -528,7 +541,9 @@ static void end_session(const char *reason, const char *exec_path)
 		if ((!exec_path && !session.stopped) || !session.writer.ready)
 			pfw_spool_unlink(&session.spool);
 		say_losses();
-	} else if (!session.spool.heap && !atomic_load(&session.writer.dead)) {
+	} else if (!session.spool.heap && !atomic_load(&session.writer.dead) &&
+		   !session.told_unfinished) {
+		session.told_unfinished = true;
 		pfw_say("the trace is not finished; when there is room, `pfw repair` completes it");
 	}
 	unlock_life(&old);
