@@ -126,7 +126,7 @@ static uint64_t describe_path(const char *path, size_t bytes, bool unlinked)
 	if (!pfw_filter_path(path, bytes))
 		return entry_of(PFW_FD_UNTRACED, 0);
 	/* Only now: a process whose every file is left out needs no ring and no writer. */
-	name = pfw_probe_ready(&pfw_live->io) ? pfw_string_create(NULL, 0, path, bytes) : 0;
+	name = pfw_probe_names() ? pfw_string_create(NULL, 0, path, bytes) : 0;
 	return entry_of(PFW_FD_TRACED, name ? name : PFW_NAME_BY_LINK);
 }
 

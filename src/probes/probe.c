@@ -35,13 +35,13 @@ static bool guard_enter(void)
 	return true;
 }
 
-static bool get_ring(uint64_t word)
+static bool get_ring(uint64_t word, bool counted)
 {
 	if (!pfw_thread.ring) {
 		struct pfw_ring *ring = pfw_ring_acquire();
 
 		if (!ring) {
-			pfw_ring_count_lost(PFW_LOST_NO_MEMORY, 1);
+			pfw_ring_count_lost(PFW_LOST_NO_MEMORY, counted);
 			return false;
 		}
 		pfw_thread.spans = ring->spans;
@@ -82,7 +82,7 @@ static bool alive(void)
 	return true;
 }
 
-uint64_t pfw_probe_ready(const _Atomic uint64_t *word)
+static uint64_t make_ready(const _Atomic uint64_t *word, bool counted)
 {
 	int error = errno;
 	uint64_t now;
@@ -93,15 +93,25 @@ uint64_t pfw_probe_ready(const _Atomic uint64_t *word)
 	if (!now || now == pfw_thread.live)
 		return now;
 	if (!guard_enter()) {
-		pfw_ring_count_lost(PFW_LOST_NO_WRITER, 1);
+		pfw_ring_count_lost(PFW_LOST_NO_WRITER, counted);
 		return 0;
 	}
 	/* Ended (the word never fits then): a thread that has its ring just goes on. */
 	if (!pfw_thread.ring || pfw_thread.live != (now & ~PFW_LIVE_ENDED))
-		now = get_ring(now) ? now : 0;
+		now = get_ring(now, counted) ? now : 0;
 	pfw_thread.guard = NULL;
 	errno = error;
 	return now;
+}
+
+uint64_t pfw_probe_ready(const _Atomic uint64_t *word)
+{
+	return make_ready(word, true);
+}
+
+bool pfw_probe_names(void)
+{
+	return make_ready(&pfw_live->io, false) != 0;
 }
 
 bool pfw_probe_fd_slow(struct pfw_probe *probe, int fd)
@@ -459,7 +469,7 @@ uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const
 		pfw_probe_path_text(probe, dirfd, path, &name);
 		traced = filter_text(&name);
 	}
-	if (traced && pfw_probe_ready(&pfw_live->io))
+	if (traced && pfw_probe_names())
 		ref = pfw_string_create(name.directory, name.directory_bytes, name.text,
 					name.text_bytes);
 	if (!traced)

@@ -111,6 +111,9 @@ struct pfw_path_probe {
  */
 uint64_t pfw_probe_ready(const _Atomic uint64_t *word);
 
+/* The same for I/O, to make a name: an event that is lost for it is counted when it is recorded. */
+bool pfw_probe_names(void);
+
 /* Write what is recorded now: nobody drains any more. */
 void pfw_probe_straight(void);
 
