@@ -215,7 +215,7 @@ static void test_bad_headers(void **state)
 {
 	static const struct damage damages[] = {
 		DAMAGE(magic, 0x4c4f4f5053574651ull),
-		DAMAGE(version, 2),
+		DAMAGE(version, PFW_SPOOL_VERSION + 1),
 		DAMAGE(header_bytes, 4096),
 		DAMAGE(end, 100),
 		DAMAGE(end, 4097 * 3),
