@@ -307,3 +307,18 @@ uint64_t pfw_clock_map_epoch_ns(const struct pfw_clock_map *map, uint64_t ticks)
 	pfw_clock_map_line(map, ticks, &line);
 	return pfw_clock_line_ns(&line, ticks);
 }
+
+uint64_t pfw_clock_map_ns(const struct pfw_clock_map *map, uint64_t ticks)
+{
+	unsigned __int128 ns = (unsigned __int128)ticks * map->pair[map->count - 1].mult;
+
+	return (uint64_t)(ns >> PFW_CLOCK_SHIFT);
+}
+
+uint64_t pfw_clock_ticks_of(uint64_t ns)
+{
+	struct pfw_clock_map map;
+
+	pfw_clock_map_init(&map);
+	return ticks_within(ns, map.pair[0].mult);
+}

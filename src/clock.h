@@ -37,6 +37,9 @@ static inline uint64_t pfw_clock_ticks(void)
 /* Choose the tick source from the kernel's clocksource.  Thread: init.  Signal: safe. */
 void pfw_clock_init(void);
 
+/* How many ticks make that many ns.  Thread: init. */
+uint64_t pfw_clock_ticks_of(uint64_t ns);
+
 /* Pairs old enough to matter: long spans begin before the last drain. */
 #define PFW_CLOCK_HISTORY 32
 
@@ -83,6 +86,9 @@ void pfw_clock_map_restore(struct pfw_clock_map *map, const struct pfw_clock_pai
 /* The line that holds at `ticks`.  Thread: drain. */
 void pfw_clock_map_line(const struct pfw_clock_map *map, uint64_t ticks,
 			struct pfw_clock_line *line);
+
+/* How many ns that many ticks are, as long as the last pair's slope holds.  Thread: drain. */
+uint64_t pfw_clock_map_ns(const struct pfw_clock_map *map, uint64_t ticks);
 
 /* Ticks to ns since the epoch; never decreases with ticks between two updates.  Thread: drain. */
 uint64_t pfw_clock_map_epoch_ns(const struct pfw_clock_map *map, uint64_t ticks);

@@ -329,6 +329,17 @@ char *pfw_json_key_str(char *out, const char *key, const char *text, size_t byte
 	return pfw_json_string(put_own_key(out, key), text, bytes, NULL);
 }
 
+char *pfw_json_key_fname(char *out, const char *text, size_t bytes)
+{
+	bool valid = true;
+
+	out = put_own_key(out, "fname");
+	if (!text)
+		return pfw_text_put(out, "null");
+	out = pfw_json_string(out, text, bytes, &valid);
+	return valid ? out : pfw_text_base64(put_own_key(out, "fname_b64"), text, bytes);
+}
+
 char *pfw_json_key_us(char *out, const char *key, uint64_t ns)
 {
 	return pfw_text_us(put_own_key(out, key), ns);

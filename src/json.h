@@ -85,6 +85,8 @@ char *pfw_json_end(struct pfw_json *json, char *out);
 char *pfw_json_key_u64(char *out, const char *key, uint64_t value);
 char *pfw_json_key_i64(char *out, const char *key, int64_t value);
 char *pfw_json_key_str(char *out, const char *key, const char *text, size_t bytes);
+/* "fname", and "fname_b64" where that does not say it exactly; text NULL: null. */
+char *pfw_json_key_fname(char *out, const char *text, size_t bytes);
 char *pfw_json_key_us(char *out, const char *key, uint64_t ns); /* µs with three decimals */
 
 /* Append text as a JSON string with its quotes; invalid UTF-8 becomes U+FFFD.  *valid (may be NULL)

@@ -102,6 +102,27 @@ char *pfw_line_excluded(struct pfw_json *json, char *out,
 	return pfw_json_end(json, out);
 }
 
+char *pfw_line_summed(struct pfw_json *json, char *out, const struct pfw_summed *summed,
+		      uint64_t ts_ns)
+{
+	out = begin(json, out, "summed", ts_ns);
+	out = key_text(out, "name", summed->name, sizeof(((struct pfw_template *)0)->name));
+	out = pfw_json_key_fname(out, summed->fname, summed->fname_bytes);
+	out = pfw_json_key_u64(out, "count", summed->count);
+	if (summed->failed)
+		out = pfw_json_key_u64(out, "failed", summed->failed);
+	out = pfw_json_key_us(out, "dur", summed->dur_ns);
+	out = pfw_json_key_u64(out, "bytes", summed->bytes);
+	return pfw_json_end(json, out);
+}
+
+char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint64_t ts_ns)
+{
+	out = begin(json, out, "sums_full", ts_ns);
+	out = pfw_json_key_u64(out, "count", count);
+	return pfw_json_end(json, out);
+}
+
 char *pfw_line_clock_step(struct pfw_json *json, char *out, uint64_t from_ns, uint64_t to_ns)
 {
 	out = begin(json, out, "clock_step", to_ns);

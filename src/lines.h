@@ -45,6 +45,22 @@ char *pfw_line_waited(struct pfw_json *json, char *out, const struct pfw_loss *w
 char *pfw_line_excluded(struct pfw_json *json, char *out,
 			const _Atomic uint64_t excluded[PFW_EXCLUDED_REASONS], uint64_t ts_ns);
 
+/* Short calls of one name on one file (PFW_MIN_DUR).  fname NULL: they have none. */
+struct pfw_summed {
+	const char *name; /* of the call */
+	const char *fname;
+	size_t fname_bytes;
+	uint64_t count, failed, dur_ns, bytes;
+};
+
+/* `summed`: what came since the line before it with the same name and fname: they are to be added
+ * up.  `failed` is there where it is not 0. */
+char *pfw_line_summed(struct pfw_json *json, char *out, const struct pfw_summed *summed,
+		      uint64_t ts_ns);
+
+/* `sums_full`: short calls that have lines of their own, since there was no room to sum them. */
+char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint64_t ts_ns);
+
 /* `clock_step`: CLOCK_REALTIME jumped from one time to another.  Its ts is to_ns. */
 char *pfw_line_clock_step(struct pfw_json *json, char *out, uint64_t from_ns, uint64_t to_ns);
 

@@ -45,6 +45,7 @@ struct pfw_ring {
 	uint64_t torn_ns;		 /* how long it has been held for */
 	uint32_t torn_run;		 /* uncommitted slots passed over just before `drained` */
 	bool tails;			 /* what clear_tails() is for was drained */
+	struct pfw_sums_chunk *sums;	 /* the owner's short calls; NULL = none */
 	int32_t named_tid;		 /* the tid whose thread_name line is written */
 };
 

@@ -22,6 +22,7 @@
 #include "probes/filter.h"
 #include "probes/probe.h"
 #include "probes/select.h"
+#include "probes/short.h"
 #include "ring.h"
 #include "say.h"
 #include "session.h"
@@ -120,6 +121,8 @@ static void renew_words(void)
 	if ((state != ON && state != ENDED) || session.stopped)
 		word = 0;
 	atomic_store(&pfw_live->io, session.io ? word : 0);
+	atomic_store(&pfw_live->end,
+		     word && session.io && !pfw_short_ticks ? word : PFW_LIVE_NOBODY);
 	atomic_store(&pfw_live->api, word);
 	atomic_store(&session.words, 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -365,6 +368,7 @@ static void set_up_writer(void)
 	session.writer.flush_ns = session.config.flush_ns;
 	session.writer.text_limit = session.config.write_buffer_bytes;
 	session.writer.ring_max_bytes = session.config.ring_max_bytes;
+	session.writer.sums = session.config.min_dur_ns != 0;
 	session.writer.say = pfw_say;
 	session.writer.idle = renew_words;
 	session.writer.tick = pfw_attach_look;
@@ -410,6 +414,7 @@ static bool begin(bool asked)
 	pfw_identity_find(&session.identity, &session.config, environ);
 	set_up_filter();
 	set_up_calls();
+	pfw_short_init(&session.config);
 	set_up_writer();
 	if (!session.writer.templates || !make_live_page())
 		return say_no_memory();
@@ -471,6 +476,7 @@ static void fork_child(void)
 	pfw_thread.forking = 0;
 	atomic_store(&pfw_live->io, 0);
 	atomic_store(&pfw_live->api, 0);
+	atomic_store(&pfw_live->end, 0);
 	atomic_store(&pfw_live->claimed, 0);
 	atomic_store(&pfw_live->born, 0);
 	atomic_store(&session.holder, 0);

@@ -137,6 +137,7 @@ enum pfw_chunk_kind {
 	PFW_CHUNK_TEMPLATES = 1, /* one, the first chunk */
 	PFW_CHUNK_STRINGS,	 /* up to PFW_STRING_SEGMENTS of them */
 	PFW_CHUNK_RING,
+	PFW_CHUNK_SUMS, /* of the ring with the same number */
 };
 
 /* The head of every chunk. */
@@ -232,6 +233,55 @@ struct pfw_ring_chunk {
 	alignas(128) _Atomic uint64_t full_at; /* 1 + head when the producer last had no room */
 };
 _Static_assert(sizeof(struct pfw_ring_chunk) <= PFW_PAGE_BYTES, "head of a stretch is one page");
+
+/* ---- sums ---- */
+
+/*
+ * Calls shorter than PFW_MIN_DUR, summed by the thread that makes them, per call and file: a table
+ * for each ring.  Only the ring's owner takes, fills and frees an entry.  The writer notes beside it
+ * what the trace has of it (`saved`, by the slot of the same parity): the difference is what
+ * recovery still has to write.  An entry may be given to another file once both say the same.
+ */
+#define PFW_SUMS 256u
+#define PFW_SUMS_SEEN 256u
+
+struct pfw_sum_figures {
+	_Atomic uint64_t count;
+	_Atomic uint64_t failed;
+	_Atomic uint64_t ticks;
+	_Atomic uint64_t bytes;
+};
+
+struct pfw_sum {
+	_Atomic uint32_t life; /* odd: in use; another number for each file it was ever given to */
+	uint16_t call;	       /* template */
+	uint16_t due;	       /* writer only: slots that do not have `told` yet */
+	uint32_t name;	       /* string of the spool, held; 0 = none */
+	uint32_t hash;	       /* of its text */
+	_Atomic uint64_t turn; /* now[turn & 1] is whole: stored last */
+	struct pfw_sum_figures now[2];
+	alignas(64) struct pfw_sum_figures saved[2];
+	struct pfw_sum_figures told; /* writer only: in the text so far */
+};
+
+/* What was found last, so that the same descriptor need not be looked for by name. */
+struct pfw_sum_seen {
+	uint32_t name;
+	uint16_t call;
+	uint16_t entry; /* its number + 1, 0 = nothing */
+};
+
+struct pfw_sums_chunk {
+	struct pfw_chunk chunk;	 /* index = ring number */
+	_Atomic uint32_t busy;	 /* the owner is at work: its signal handlers keep off */
+	_Atomic uint32_t filled; /* anything was ever summed here */
+	_Atomic uint64_t beyond; /* short calls that found no room and became lines of their own */
+	uint32_t due;		 /* writer only: as the greatest of its entries */
+	struct pfw_sum_seen seen[PFW_SUMS_SEEN];
+	alignas(4096) struct pfw_sum sum[PFW_SUMS];
+};
+#define PFW_SUMS_BYTES ((uint64_t)sizeof(struct pfw_sums_chunk))
+_Static_assert(sizeof(struct pfw_sums_chunk) % PFW_PAGE_BYTES == 0, "a chunk is whole pages");
 
 static inline struct pfw_record *pfw_ring_slot(struct pfw_ring_chunk *stretch, uint64_t position)
 {

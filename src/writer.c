@@ -9,6 +9,7 @@
 #include "os.h"
 #include "ring.h"
 #include "strings.h"
+#include "sums.h"
 #include "trace_file.h"
 
 #define STACK_BYTES (256u * 1024u)
@@ -145,6 +146,10 @@ static bool make_ring(struct pfw_writer *writer)
 	if (!stretch)
 		return false;
 	writer->ring_memory_left--;
+	if (writer->sums)
+		writer->ring_memory->sums = pfw_spool_append(writer->spool, writer->files->spool,
+							     PFW_CHUNK_SUMS, writer->rings,
+							     PFW_SUMS_BYTES);
 	pfw_ring_publish(writer->ring_memory++, stretch, writer->rings++);
 	return true;
 }
@@ -320,8 +325,11 @@ static void commit(struct pfw_writer *writer)
 	unsigned parity = ++writer->generation & 1;
 	struct pfw_slot *slot = &header->slot[parity];
 
-	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next) {
 		pfw_ring_save(ring, parity);
+		if (ring->sums)
+			pfw_sums_save(ring->sums, parity);
+	}
 	slot->offset = writer->offset;
 	slot->next_id = writer->json.next_id;
 	slot->events = writer->json.events;
@@ -429,6 +437,50 @@ static int drain_ring(struct pfw_writer *writer, struct pfw_ring *ring, uint64_t
 	return 0;
 }
 
+/* Short calls that found no table to be summed in. */
+static uint64_t count_beyond(void)
+{
+	uint64_t beyond = 0;
+
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
+		if (ring->sums)
+			beyond += atomic_load_explicit(&ring->sums->beyond, memory_order_relaxed);
+	return beyond;
+}
+
+/* What was summed since the last time: a line for each name and file of each thread. */
+static int put_sums(struct pfw_writer *writer, uint64_t now_ns, uint64_t *drained)
+{
+	struct pfw_sum_news news;
+	int error = 0;
+
+	for (struct pfw_ring *ring = pfw_ring_first(); ring && !error; ring = ring->next) {
+		if (!ring->sums || !atomic_load_explicit(&ring->sums->filled, memory_order_relaxed))
+			continue;
+		for (uint32_t at = 0; !error && pfw_sums_next(ring->sums, &at, &news); at++) {
+			add_process_line(writer);
+			text_upto(writer,
+				  pfw_sums_line(&writer->json, text_end(writer), &news, now_ns));
+			++*drained;
+			if (writer->text_bytes >= writer->text_limit)
+				error = flush_text(writer);
+		}
+	}
+	return error;
+}
+
+/* Not at every look, which may come many times a second: then there would be little to sum. */
+static bool sums_due(struct pfw_writer *writer)
+{
+	uint64_t now = pfw_clock_ns(CLOCK_MONOTONIC);
+
+	if (!writer->sums ||
+	    (!atomic_load(&writer->flushing) && now - writer->summed_ns < writer->flush_ns))
+		return false;
+	writer->summed_ns = now;
+	return true;
+}
+
 /* A thread that fills half its ring between two looks gets a greater one. */
 static void grow(struct pfw_writer *writer, struct pfw_ring *ring)
 {
@@ -464,6 +516,8 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 		error = drain_ring(writer, ring, now_ns, drained);
 		passed |= pfw_ring_has_drained(ring);
 	}
+	if (!error && sums_due(writer))
+		error = put_sums(writer, now_ns, drained);
 	if (!error && *drained)
 		add_losses(writer, now_ns);
 	if (!error && writer->rank_late && writer->process_line) {
@@ -650,6 +704,7 @@ int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
 	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + timeout_ns;
 	uint32_t seen = atomic_load(&writer->passes), now = seen;
 
+	atomic_store(&writer->flushing, 1);
 	/* Two: the pass under way may have passed our ring already. */
 	while (now - seen < 2) {
 		if (!atomic_load(&writer->on_duty))
@@ -661,6 +716,7 @@ int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
 		pfw_os_futex_wait((const uint32_t *)&writer->passes, now, 10000000);
 		now = atomic_load(&writer->passes);
 	}
+	atomic_store(&writer->flushing, 0);
 	return atomic_load(&writer->stalled) ? writer->last_error : 0;
 }
 
@@ -677,6 +733,9 @@ static void add_end(struct pfw_writer *writer, const char *reason, const char *e
 	if (atomic_load(&header->waited.count))
 		text_upto(writer, pfw_line_waited(&writer->json, text_end(writer), &header->waited,
 						  now_ns));
+	if (count_beyond())
+		text_upto(writer, pfw_line_sums_full(&writer->json, text_end(writer),
+						     count_beyond(), now_ns));
 	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
 		excluded += atomic_load(&header->excluded[i]);
 	if (excluded)
@@ -708,6 +767,7 @@ static int finish_here(struct pfw_writer *writer, const char *reason, const char
 	for (int looks = 0; writer->ready && looks < 2 && !error; looks++) {
 		if (looks)
 			wait_for_marks();
+		writer->summed_ns = 0; /* now or never */
 		error = pass(writer, &drained);
 		all += drained;
 	}
@@ -802,6 +862,7 @@ void pfw_writer_forget(struct pfw_writer *writer)
 	writer->flush_ns = kept.flush_ns;
 	writer->text_limit = kept.text_limit;
 	writer->ring_max_bytes = kept.ring_max_bytes;
+	writer->sums = kept.sums;
 	writer->say = kept.say;
 	writer->idle = kept.idle;
 	writer->tick = kept.tick;

@@ -33,6 +33,7 @@ struct pfw_writer {
 	uint64_t flush_ns;
 	uint64_t text_limit; /* bytes of text that make a write or a member */
 	uint64_t ring_max_bytes;
+	bool sums; /* rings have tables for short calls */
 	void (*say)(const char *line);
 	void (*idle)(void);   /* make every thread's next event come to session again */
 	void (*tick)(void);   /* session's own work between two looks; NULL = none */
@@ -48,6 +49,7 @@ struct pfw_writer {
 	_Atomic uint32_t stalled; /* writing fails for now: rings are not being freed */
 	_Atomic uint32_t dead;	  /* no trace can be written at all */
 	_Atomic uint32_t passes;  /* futex: full drains done, for flush */
+	_Atomic uint32_t flushing; /* somebody waits for one: write the sums, too */
 	_Atomic uint64_t trace_bytes;
 	_Atomic uint64_t events;
 
@@ -57,9 +59,10 @@ struct pfw_writer {
 	bool joinable; /* `thread` is to be joined or let go */
 
 	/* Under work. */
-	bool ready;	/* memory, templates and json are set up */
-	bool rank_late; /* a `rank` line is due */
-	bool finished;	/* the trace has an `end` */
+	bool ready;	    /* memory, templates and json are set up */
+	bool rank_late;	    /* a `rank` line is due */
+	bool finished;	    /* the trace has an `end` */
+	uint64_t summed_ns; /* when sums were last written (MONOTONIC) */
 	struct pfw_writer_files *files;
 	dev_t trace_dev;
 	ino_t trace_ino;

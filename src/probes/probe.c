@@ -5,9 +5,11 @@
 #include <sys/uio.h>
 
 #include "../strings.h"
+#include "../sums.h"
 #include "calls_table.h"
 #include "filter.h"
 #include "select.h"
+#include "short.h"
 
 /* Until session has made the real page: off, and not a forked child. */
 static struct pfw_live not_yet = { .born = 1 };
@@ -44,6 +46,7 @@ static bool get_ring(uint64_t word, bool counted)
 			pfw_ring_count_lost(PFW_LOST_NO_MEMORY, counted);
 			return false;
 		}
+		pfw_sums_taken(ring->sums);
 		pfw_thread.spans = ring->spans;
 		pfw_thread.ring = ring;
 		if (pfw_probe_host.thread_born)
@@ -202,10 +205,13 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 
 	if (PFW_UNLIKELY(probe->call == PFW_CALL_NONE))
 		return;
-	/* A handler may have forked and returned in the child, or the session has changed. */
-	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_live->io, memory_order_relaxed) !=
+	/* A handler may have forked and returned in the child, or the session has changed; or short
+	 * calls are summed. */
+	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_live->end, memory_order_relaxed) !=
 			 pfw_thread.live) &&
-	    !pfw_probe_ready(&pfw_live->io))
+	    (!pfw_probe_ready(&pfw_live->io) ||
+	     (t1 - probe->t0 < pfw_short_ticks &&
+	      pfw_short_fd(probe, t1 - probe->t0, failed, value))))
 		return;
 	if (PFW_UNLIKELY(probe->name == PFW_NAME_BY_LINK)) {
 		end_by_link(probe, failed, value, value_count);
@@ -316,6 +322,8 @@ void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *
 	if (probe->call == PFW_CALL_NONE ||
 	    (ending->name && !ending->any_name && !filter_text(ending->name)) ||
 	    !pfw_probe_ready(&pfw_live->io))
+		return;
+	if (t1 - probe->t0 < pfw_short_ticks && pfw_short_call(probe, t1 - probe->t0, ending))
 		return;
 	if (slots > PFW_RECORD_SLOTS_MAX) {
 		pfw_ring_count_lost(PFW_LOST_TOO_LONG, 1);

@@ -25,6 +25,9 @@
 struct pfw_live {
 	_Atomic uint64_t io;  /* generation of the I/O probes, 0 = off */
 	_Atomic uint64_t api; /* generation of the API, 0 = off */
+	/* What an I/O probe finds at its end: io's word, or one that no thread has where the end has
+	 * more to do (PFW_MIN_DUR).  So nobody else pays for the question. */
+	_Atomic uint64_t end;
 	_Atomic uint64_t born;
 	_Atomic uint32_t claimed; /* a thread of the forked child is setting it up */
 };
@@ -68,6 +71,9 @@ struct pfw_probe_host {
 	void (*thread_born)(void);
 };
 extern struct pfw_probe_host pfw_probe_host;
+
+/* In pfw_live->end: no thread's word. */
+#define PFW_LIVE_NOBODY (1ull << 62)
 
 /* In pfw_live's words: the trace has its end; every record goes straight through. */
 #define PFW_LIVE_ENDED (1ull << 63)

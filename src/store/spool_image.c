@@ -255,6 +255,31 @@ static int take_ring(struct pfw_spool_image *image, const struct pfw_chunk *chun
 	return add_stretch(image, &stretch);
 }
 
+static int take_sums(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
+{
+	size_t count = image->sums_count;
+	uint32_t filled = 0;
+	int error = 0;
+
+	if (chunk->bytes != PFW_SUMS_BYTES) {
+		image->damaged++;
+		return 0;
+	}
+	error = read_at(image->fd, &filled, sizeof(filled),
+			at + offsetof(struct pfw_sums_chunk, filled));
+	if (error || !filled)
+		return error;
+	if (!(count & (count - 1))) {
+		void *grown = realloc(image->sums, (count ? 2 * count : 1) * sizeof(*image->sums));
+
+		if (!grown)
+			return -ENOMEM;
+		image->sums = grown;
+	}
+	image->sums[image->sums_count++] = at;
+	return 0;
+}
+
 static int by_ring_then_order(const void *left, const void *right)
 {
 	const struct pfw_spool_stretch *a = left, *b = right;
@@ -286,6 +311,8 @@ int pfw_spool_image_chunks(struct pfw_spool_image *image, char *why)
 			error = take_strings(image, &chunk, at);
 		else if (chunk.kind == PFW_CHUNK_RING)
 			error = take_ring(image, &chunk, at);
+		else if (chunk.kind == PFW_CHUNK_SUMS)
+			error = take_sums(image, &chunk, at);
 		else
 			image->damaged++;
 	}
@@ -293,8 +320,9 @@ int pfw_spool_image_chunks(struct pfw_spool_image *image, char *why)
 		image->damaged++;
 		error = 0;
 	}
-	if (!error && image->stretch_count && !image->templates)
-		return bad(why, "template table; records left without one:", image->stretch_count);
+	if (!error && image->stretch_count + image->sums_count && !image->templates)
+		return bad(why, "template table; records left without one:",
+			   image->stretch_count + image->sums_count);
 	if (image->stretch_count)
 		qsort(image->stretch, image->stretch_count, sizeof(*image->stretch),
 		      by_ring_then_order);
@@ -314,6 +342,17 @@ struct pfw_record *pfw_spool_image_slots(const struct pfw_spool_image *image,
 	return slots;
 }
 
+struct pfw_sums_chunk *pfw_spool_image_sums(const struct pfw_spool_image *image, size_t n)
+{
+	struct pfw_sums_chunk *sums = malloc(sizeof(*sums));
+
+	if (sums && read_at(image->fd, sums, sizeof(*sums), image->sums[n])) {
+		free(sums);
+		sums = NULL;
+	}
+	return sums;
+}
+
 const char *pfw_spool_image_trace(const struct pfw_spool_image *image)
 {
 	return pfw_spool_trace_path(image->header);
@@ -325,6 +364,7 @@ void pfw_spool_image_release(struct pfw_spool_image *image)
 		free((void *)image->strings.segment[i]);
 	free(image->templates);
 	free(image->stretch);
+	free(image->sums);
 	free(image->header);
 	memset(image, 0, sizeof(*image));
 }

@@ -37,6 +37,8 @@ struct pfw_spool_image {
 	struct pfw_string_view strings;
 	struct pfw_spool_stretch *stretch; /* by ring, then order */
 	size_t stretch_count;
+	uint64_t *sums; /* where in the file tables of short calls are that were ever used */
+	size_t sums_count;
 	uint64_t damaged; /* chunks and stretches that make no sense and were left out */
 };
 
@@ -53,6 +55,9 @@ int pfw_spool_image_chunks(struct pfw_spool_image *image, char *why);
 /* A copy of a stretch's slots, for free(); NULL where memory or the file does not have them. */
 struct pfw_record *pfw_spool_image_slots(const struct pfw_spool_image *image,
 					 const struct pfw_spool_stretch *stretch);
+
+/* A copy of table number `n` of short calls, for free(); NULL as above. */
+struct pfw_sums_chunk *pfw_spool_image_sums(const struct pfw_spool_image *image, size_t n);
 
 /* The trace's path in the copy of the header: checked to end within its page. */
 const char *pfw_spool_image_trace(const struct pfw_spool_image *image);

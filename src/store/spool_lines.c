@@ -12,6 +12,7 @@
 #include "json.h"
 #include "lines.h"
 #include "spool_image.h"
+#include "sums.h"
 
 /* One reading: its text so far, and what was counted. */
 struct reading {
@@ -20,6 +21,7 @@ struct reading {
 	struct pfw_json json;
 	struct pfw_clock_map clock;
 	void *cache;	  /* of json */
+	uint64_t beyond;  /* short calls that were not summed */
 	uint64_t last_ns; /* the greatest end so far: when the lines at the end happened */
 	char *text;	  /* PFW_GZIP_TEXT_MAX and slack */
 	size_t used;
@@ -202,6 +204,42 @@ static int put_events(struct reading *reading)
 	return error;
 }
 
+/* The short calls that were summed and are not in the trace, and what had to become lines. */
+static int put_sums_of(struct reading *reading, const struct pfw_sums_chunk *sums)
+{
+	const struct pfw_spool_image *image = reading->image;
+	struct pfw_sum_news news;
+	int error = 0;
+
+	for (uint32_t i = 0; !error && i < PFW_SUMS; i++) {
+		if (!pfw_sums_left(&sums->sum[i], image->slot.generation & 1, &news) ||
+		    news.call >= image->templates->template_count)
+			continue;
+		take_line(reading, pfw_sums_line(&reading->json, next_line(reading), &news,
+						 reading->last_ns));
+		error = flush(reading, false);
+	}
+	return error;
+}
+
+static int put_sums(struct reading *reading)
+{
+	int error = 0;
+
+	for (size_t i = 0; !error && i < reading->image->sums_count; i++) {
+		struct pfw_sums_chunk *sums = pfw_spool_image_sums(reading->image, i);
+
+		if (!sums) {
+			reading->image->damaged++;
+			continue;
+		}
+		reading->beyond += atomic_load_explicit(&sums->beyond, memory_order_relaxed);
+		error = put_sums_of(reading, sums);
+		free(sums);
+	}
+	return error;
+}
+
 /* What the copy of the header counts, and what was found torn or damaged only now. */
 static void count_torn(struct reading *reading)
 {
@@ -231,6 +269,8 @@ static int put_summary(struct reading *reading)
 		out = pfw_line_waited(json, out, &header->waited, now);
 	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
 		excluded |= atomic_load_explicit(&header->excluded[i], memory_order_relaxed);
+	if (reading->beyond)
+		out = pfw_line_sums_full(json, out, reading->beyond, now);
 	if (excluded)
 		out = pfw_line_excluded(json, out, header->excluded, now);
 	out = pfw_line_end(json, out, header, "recovered", NULL, now);
@@ -240,7 +280,8 @@ static int put_summary(struct reading *reading)
 
 int pfw_spool_has_lines(const struct pfw_spool_image *image)
 {
-	return image->stretch_count || image->damaged || pfw_lines_lost(image->header);
+	return image->stretch_count || image->sums_count || image->damaged ||
+	       pfw_lines_lost(image->header);
 }
 
 static int put_first(struct reading *reading)
@@ -266,6 +307,8 @@ int pfw_spool_put_lines(struct pfw_spool_image *image, struct pfw_spool_lines *l
 		error = put_first(&reading);
 	if (!error)
 		error = put_events(&reading);
+	if (!error)
+		error = put_sums(&reading);
 	if (!error) {
 		lines->recovered = reading.json.events - image->slot.events;
 		count_torn(&reading);

@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +45,68 @@ static void read_files(char **arg)
 		check(fd >= 0 && read(fd, buf, sizeof(buf)) >= 0, *arg);
 		close(fd);
 	}
+}
+
+/* preads THREADS COUNT FILE...: each thread reads 64 bytes of each file that often, then does so by
+ * stat() too; "kill" as the last word: and then SIGKILL. */
+static struct preads {
+	long count;
+	char **files;
+} preads;
+
+static void *pread_all(void *unused)
+{
+	char buf[64];
+	struct stat st;
+
+	for (char **file = preads.files; *file && strcmp(*file, "kill"); file++) {
+		int fd = open(*file, O_RDONLY);
+
+		for (long i = 0; i < preads.count; i++)
+			check(pread(fd, buf, sizeof(buf), 0) == sizeof(buf) && !stat(*file, &st),
+			      *file);
+		check(pread(fd, buf, sizeof(buf), -1) < 0, "pread at -1");
+		close(fd);
+	}
+	return unused;
+}
+
+static void pread_files(char **arg)
+{
+	pthread_t thread[64];
+	long threads = atol(arg[0]);
+
+	preads = (struct preads){ atol(arg[1]), arg + 2 };
+	for (long i = 0; i < threads; i++)
+		check(!pthread_create(&thread[i], NULL, pread_all, NULL), "thread");
+	for (long i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+	for (arg += 2; *arg; arg++)
+		if (!strcmp(*arg, "kill"))
+			raise(SIGKILL);
+}
+
+/* flush FILE [t] TRACE: what was summed gets into the trace, by pfw_flush() or by itself. */
+static void flush(char **arg)
+{
+	static char text[1 << 20];
+	ssize_t n = 0;
+
+	preads = (struct preads){ 100, (char *[]){ arg[0], NULL } };
+	pread_all(NULL);
+	for (int tries = 0; tries < 1000 && !strstr(text, "\"summed\""); tries++) {
+		int fd = open(arg[2], O_RDONLY);
+
+		if (*arg[1])
+			check(!pfw_flush(), "flush");
+		else
+			usleep(10000);
+		n = fd < 0 ? 0 : pread(fd, text, sizeof(text) - 1, 0);
+		text[n > 0 ? n : 0] = '\0';
+		close(fd);
+		check(tries < 3 || !*arg[1], "flush");
+	}
+	check(strstr(text, "\"summed\"") != NULL, arg[2]);
 }
 
 static int read_line(int fd)
@@ -105,8 +169,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(char **arg);
 	} actions[] = {
-		{ "copy", copy }, { "read", read_files }, { "reuse", reuse },
-		{ "span", span }, { "slots", slots },
+		{ "copy", copy },   { "read", read_files },    { "reuse", reuse }, { "span", span },
+		{ "slots", slots }, { "preads", pread_files }, { "flush", flush },
 	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(actions) / sizeof(actions[0]); i++) {

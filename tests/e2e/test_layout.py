@@ -19,8 +19,8 @@ TLS_BYTES_MAX = 256  # more than about 1,024 and a late dlopen finds no room
 LAYERS = {
     0: {"record", "spool", "os", "text", "clock", "gzip", "probes/calls_table"},
     1: {"config", "naming", "schedule", "ring", "strings", "spool_file", "say", "identity",
-        "templates", "json", "lines", "globs"},
-    2: {"writer", "trace_file", "probes/probe", "probes/fd_table", "probes/filter", "probes/select"},
+        "templates", "json", "lines", "globs", "sums"},
+    2: {"writer", "trace_file", "probes/probe", "probes/fd_table", "probes/filter", "probes/select", "probes/short"},
     4: {"session"},
 }
 # The words that the preload object and the recorder exchange: of no layer, they include nothing.
@@ -36,7 +36,7 @@ NEVER = {
 
 # What our own programs share with the recorder: formats and pure modules, never its machinery.
 SHARED = {"record", "spool", "json", "lines", "gzip", "config", "naming", "clock", "schedule",
-          "text", "probes/calls", "probes/calls_table"}
+          "text", "sums", "probes/calls", "probes/calls_table"}
 
 # Files that define the names which os.h forbids, or (config.c) may read the environment.
 MAY_UNPOISON = {"config.c", "preload.c", "probes/attach.c", "probes/attach_preload.c",

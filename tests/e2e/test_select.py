@@ -1,13 +1,16 @@
 """What is recorded: files, calls, durations, sizes, ranks, children, and what is said of the rest."""
 import os
+import random
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from harness import (BUILD, PFW, PRELOAD, check_trace, clean_environment, events, own, process_args,
                      read_lines, run, trace_names, traced_environment)
+from test_kill import Target
 
 STEPS = BUILD / "tests/steps"
 SELECT = BUILD / "tests/select_target"
@@ -95,3 +98,119 @@ def test_files_left_out(world):
     assert {line["args"]["fname"] for line in events(lines, "open")} == {f"{world}/d/f"}
     (excluded,) = own(lines, "excluded")
     assert excluded["args"] == {"exclude": 2}
+
+
+# ---- short calls ----
+
+def totals(lines, name):
+    """{file: (calls, bytes, failed)} of one call, from its own lines and from the sums."""
+    found = {}
+    for line in events(lines, name):
+        args = line["args"]
+        calls, moved, failed = found.get(args["fname"], (0, 0, 0))
+        found[args["fname"]] = (calls + 1, moved + max(args["ret"], 0), failed + ("errno" in args))
+    for line in own(lines, "summed"):
+        args = line["args"]
+        if args["name"] == name:
+            calls, moved, failed = found.get(args["fname"], (0, 0, 0))
+            found[args["fname"]] = (calls + args["count"], moved + args["bytes"],
+                                    failed + args.get("failed", 0))
+    return found
+
+
+def files(world, count, prefix="f"):
+    names = [f"{prefix}{number}" for number in range(count)]
+    for name in names:
+        (world / "d" / name).write_text("x" * 64)
+    return names
+
+
+def test_short_calls_are_summed_exactly(world):
+    names = files(world, 3)
+    lines = record(world, SELECT, "preads", "4", "5000", *names, PFW_MIN_DUR="10s")
+    assert len(events(lines, "pread", "stat", "open", "close")) == 0
+    summed = own(lines, "summed")
+    assert 3 * 4 * 4 <= len(summed) < 300 and len(lines) < 350
+    want = {f"{world}/d/{name}": (4 * 5001, 4 * 5000 * 64, 4) for name in names}
+    assert totals(lines, "pread") == want
+    assert totals(lines, "stat") == {name: (20000, 0, 0) for name in want}
+    assert totals(lines, "open") == {name: (4, 0, 0) for name in want}
+    for line in summed:
+        assert line["args"]["dur"] > 0 and line["ph"] == "M", line
+    spent = sum(line["args"]["dur"] for line in summed) / 4
+    assert spent < lines[-1]["ts"] - lines[0]["ts"]
+
+
+def test_longer_calls_stay_lines(world):
+    (name,) = files(world, 1)
+    lines = record(world, SELECT, "preads", "1", "1000", name, PFW_MIN_DUR="1ns")
+    assert len(events(lines, "pread")) == 1001 and not own(lines, "summed")
+
+
+def test_more_files_than_the_table_holds(world):
+    """Nothing is left out where there is no room to sum: those calls are lines, and are counted."""
+    names = files(world, 600)
+    lines = record(world, SELECT, "preads", "1", "3", *names, PFW_MIN_DUR="10s",
+                   PFW_FLUSH_MS="60000")
+    want = {f"{world}/d/{name}": (4, 3 * 64, 1) for name in names}
+    assert totals(lines, "pread") == want
+    (full,) = own(lines, "sums_full")
+    assert full["args"]["count"] == len(events(lines)) > 0
+
+
+@pytest.mark.parametrize("suffix", ["", ".pfw.gz"])
+def test_sums_of_a_killed_process_are_exact(world, suffix):
+    names = files(world, 5)
+    for flush in ("1", "7", "60000"):
+        run([SELECT, "preads", "4", "1500", *names, "kill"],
+            environment(world, PFW_MIN_DUR="10s", PFW_FLUSH_MS=flush,
+                        DFTRACER_LOG_FILE=f"{world}/t/t{suffix}"), world / "d", -signal.SIGKILL)
+        env = clean_environment(PFW_SPOOL_DIR=str(world / "s"))
+        run([PFW, "repair", world / "t"], env)
+        (name,) = trace_names(world / "t")
+        lines = check_trace(world / "t" / name, ("recovered",))
+        assert totals(lines, "pread") == {f"{world}/d/{name}": (4 * 1501, 4 * 1500 * 64, 4)
+                                          for name in names}
+        os.remove(world / "t" / name)
+
+
+@pytest.mark.parametrize("how", ["loop", "signals", "churn"])
+def test_sums_survive_a_kill_at_any_moment(tmp_path, how):
+    """Each read that had returned is counted once, in a sum or as a line, and with its bytes."""
+    dice = random.Random(f"{how} {os.environ.get('PFW_KILL_SEED', '1')}")
+    kills = int(os.environ.get("PFW_KILLS", "60")) // 3
+    for number in range(kills):
+        (tmp_path / str(number)).mkdir()
+        with Target(str(tmp_path / str(number)), 3, 200, how, number % 2 == 1, PFW_MIN_DUR="10s",
+                    PFW_FLUSH_MS=dice.choice(["1", "5", "500"]),
+                    DFTRACER_WRITE_BUFFER_SIZE=dice.choice(["4KiB", "1MiB"])) as target:
+            time.sleep(dice.uniform(0.02, 0.25))
+            target.kill()
+            returned = sum(reads for reads, _ in target.witness())
+            if returned == 0:
+                continue
+            if target.left_spools():
+                assert target.repair().returncode == 0
+            found = totals(target.lines(), "pread")
+            ((count, moved, failed),) = found.values()
+            assert returned <= count <= returned + 4 and moved == 8 * count and not failed, number
+
+
+def test_sums_while_it_runs_and_at_a_flush(world):
+    """What was summed is in the file after PFW_FLUSH_MS, and at pfw_flush()."""
+    (name,) = files(world, 1)
+    run([SELECT, "flush", name, "t", world / "t/t.pfw"],
+        environment(world, PFW_MIN_DUR="10s", PFW_FLUSH_MS="60000"), world / "d")
+    run([SELECT, "flush", name, "", world / "t/t.2.pfw"],
+        environment(world, PFW_MIN_DUR="10s", PFW_FLUSH_MS="20"), world / "d")
+
+
+def test_names_that_are_not_utf8_are_summed_apart(world):
+    for name in (b"a\xff", b"a\xfe"):
+        with open(os.fsencode(world / "d") + b"/" + name, "wb") as file:
+            file.write(b"x" * 64)
+    lines = record(world, SELECT, "preads", "1", "10", b"a\xff".decode(errors="surrogateescape"),
+                   b"a\xfe".decode(errors="surrogateescape"), PFW_MIN_DUR="10s")
+    exact = {line["args"]["fname_b64"] for line in own(lines, "summed")
+             if line["args"]["name"] == "pread"}
+    assert len(exact) == 2
