@@ -381,10 +381,8 @@ static int write_failed(struct pfw_writer *writer, int error)
 	if (first)
 		pfw_trace_say_error(writer->say, pfw_spool_trace_path(writer->spool->header), error,
 				    made);
-	if (!may_pass(error, made)) {
-		atomic_store(&writer->dead, 1);
+	if (!may_pass(error, made) && !atomic_exchange(&writer->dead, 1))
 		writer->failed();
-	}
 	return error;
 }
 
