@@ -474,6 +474,7 @@ static void fork_child(void)
 	if (!pfw_thread.forking)
 		return;
 	pfw_thread.forking = 0;
+	pfw_attach_release(true);
 	atomic_store(&pfw_live->io, 0);
 	atomic_store(&pfw_live->api, 0);
 	atomic_store(&pfw_live->end, 0);

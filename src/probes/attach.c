@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "../clock.h"
 #include "../os.h"
 #include "../say.h"
 #include "../text.h"
@@ -429,10 +430,15 @@ static int visit(struct dl_phdr_info *info, size_t size, void *user)
 	return 0;
 }
 
+/* Not for ever: a thread that forks may wait for the linker's lock, which this one holds in dlopen. */
 static bool lock(void)
 {
-	for (uint64_t waited = 0; atomic_exchange(&attach.busy, 1); waited += 20000) {
-		if (waited > LOCK_WAIT_NS)
+	uint64_t since = 0, now;
+
+	while (atomic_exchange(&attach.busy, 1)) {
+		now = pfw_clock_ns(CLOCK_MONOTONIC);
+		since = since ? since : now;
+		if (now - since > LOCK_WAIT_NS)
 			return false;
 		pfw_os_sleep_ns(20000);
 	}
