@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "config.h"
-#include "globs.h"
 #include "identity.h"
 #include "os.h"
 #include "preload_table.h"
@@ -50,7 +49,6 @@ static struct session {
 	bool stopped;		/* pfw_stop() was: off until pfw_start() */
 	bool preloaded;
 	bool attached;	       /* pfw_attach() did what the preload object would have done */
-	bool children;	       /* those that this process forks are recorded, too */
 	bool told;	       /* what is wrong with the variables has been said */
 	bool told_unfinished;  /* that the trace's end could not be written */
 	uint64_t told_lost;    /* so many events, lost, have been spoken of */
@@ -377,7 +375,8 @@ static void set_up_writer(void)
 	session.writer.failed = writer_failed;
 }
 
-static void set_up_filter(void)
+/* False: there is no memory for it; at the start there is none at all then. */
+static bool set_up_filter(void)
 {
 	int error = pfw_filter_init(&session.config, session.identity.exe,
 				    pfw_config_lookup(session.identity.environ, "VIRTUAL_ENV"));
@@ -385,10 +384,11 @@ static void set_up_filter(void)
 	if (error == -E2BIG)
 		pfw_say("DFTRACER_DATA_DIR has more than 64 directories, or 8 KiB of names: those "
 			"at its end are not traced; name a directory above them");
-	else if (error)
+	else if (error && atomic_load(&session.state) != FRESH)
 		pfw_say("the files to trace cannot be changed once more (no memory, or more than "
 			"31 times another list): those chosen before stay; give pfw_start() a "
 			"list that it has had");
+	return error != -ENOMEM;
 }
 
 static void set_up_calls(void)
@@ -399,47 +399,27 @@ static void set_up_calls(void)
 			   "no call to record; `pfw calls` lists all");
 }
 
-/* Whether PFW_CHILDREN takes the processes that run this program: by the name of its file, or as it
- * was called (a script, a link). */
-static bool is_wanted_child(void)
-{
-	const char *globs = session.config.children, *exe = strrchr(session.identity.exe, '/');
-	char comm[16] = { 0 };
-
-	if (!globs || pfw_text_same(globs, "all") || pfw_text_same(globs, "none"))
-		return !globs || pfw_text_same(globs, "all");
-	pfw_syscall6(SYS_prctl, 16 /* PR_GET_NAME */, (long)comm, 0, 0, 0, 0);
-	return (exe && pfw_glob_list(globs, ',', exe + 1)) || pfw_glob_list(globs, ',', comm);
-}
-
 static void make_hooks(void);
 
 /* Read the variables and make this process ready.  False: nothing will be recorded. */
 static bool begin(bool asked)
 {
 	struct pfw_template_ids ids;
+	bool filtered;
 
-	pfw_config_read(&session.config, environ, NULL, NULL);
+	pfw_config_read(&session.config, environ, say_config, NULL);
 	if (!session.config.enable && asked && !session.config.enable_set)
-		pfw_config_read_enabled(&session.config, environ, NULL, NULL);
+		pfw_config_read_enabled(&session.config, environ, say_config, NULL);
 	pfw_say_quiet(session.config.quiet);
-	if (!session.config.enable) {
-		pfw_config_read(&session.config, environ, say_config, NULL);
+	if (!session.config.enable)
 		return false;
-	}
 	pfw_clock_init();
 	pfw_identity_find(&session.identity, &session.config, environ);
-	/* Once a run: its other processes have the same variables. */
-	if (!session.identity.descendant && session.identity.rank.rank <= 0)
-		pfw_config_read_enabled(&session.config, environ, say_config, NULL);
-	session.children = is_wanted_child();
-	if (session.identity.child && !session.children)
-		return false;
-	set_up_filter();
+	filtered = set_up_filter();
 	set_up_calls();
 	pfw_short_init(&session.config);
 	set_up_writer();
-	if (!session.writer.templates || !make_live_page())
+	if (!filtered || !session.writer.templates || !make_live_page())
 		return say_no_memory();
 	if (!make_process())
 		return false;
@@ -512,11 +492,7 @@ static void fork_child(void)
 static void forked(void)
 {
 	uint32_t state = atomic_load(&session.state);
-	bool wanted = state == ON || state == ENDED;
 
-	/* Its parent's page: the mapping is shared. */
-	if (wanted && !session.children)
-		atomic_fetch_add(&session.spool.header->excluded[PFW_EXCLUDED_CHILDREN], 1);
 	atomic_store(&session.holder, 0);
 	atomic_store(&session.life, 0);
 	atomic_store(&session.words, 0);
@@ -534,7 +510,7 @@ static void forked(void)
 	pfw_writer_forget(&session.writer);
 	pfw_identity_forked(&session.identity);
 	/* An ended parent's child (forked by an exit handler) starts like any other. */
-	if (wanted && session.children && make_process())
+	if ((state == ON || state == ENDED) && make_process())
 		atomic_store(&session.state, ON);
 	else
 		atomic_store(&session.state, OFF);

@@ -7,7 +7,7 @@
  * from 1 over all processes of the program; those from FROM to TO fail ("1-" for ever).  WHAT is an
  * error's number, or: late=N (the call is made, and then said to have failed, as close does),
  * short (half of the bytes asked for are asked for), one (one byte), zero (nothing is done, 0 is
- * returned).  The report has a line "KIND COUNT" for each kind, "failed N", "pid N" for each
+ * returned), full=N (of pwrite64: a disk on which a file of N bytes fits).  The report has a line "KIND COUNT" for each kind, "failed N", "pid N" for each
  * process and, where the program had not ended after SECONDS, "hang" with what each thread was doing.
  *
  * Only the recorder's calls fail: those made from within libpfw.so.1's code, where all its system
@@ -39,13 +39,13 @@
 #define THREADS_MAX 512
 #define KINDS_MAX 512
 
-enum what { FAIL, LATE, SHORT, ONE, ZERO };
+enum what { FAIL, LATE, FULL, SHORT, ONE, ZERO };
 
 struct fault {
 	char kind[40];
 	unsigned long from, to;
 	enum what what;
-	int error;
+	int error; /* FULL: bytes that fit */
 };
 
 struct process {
@@ -160,12 +160,12 @@ static int parse_what(struct fault *fault, const char *word)
 			return 0;
 		}
 	}
-	if (!strncmp(word, "late=", 5)) {
-		fault->what = LATE;
+	if (!strncmp(word, "late=", 5) || !strncmp(word, "full=", 5)) {
+		fault->what = *word == 'l' ? LATE : FULL;
 		word += 5;
 	}
 	fault->error = atoi(word);
-	return fault->error > 0 ? 0 : -1;
+	return fault->error > 0 || fault->what == FULL ? 0 : -1;
 }
 
 static int parse_fault(char *text)
@@ -322,6 +322,16 @@ static int apply(struct thread *thread, struct user_regs_struct *regs, const str
 	case ONE:
 		regs->rdx = fault->what == ONE ? regs->rdx > 0 : regs->rdx / 2;
 		ptrace(PTRACE_SETREGS, thread->tid, 0, regs);
+		break;
+	case FULL:
+		if (regs->r10 + regs->rdx <= (unsigned long)fault->error) {
+			failed--;
+		} else if (regs->r10 >= (unsigned long)fault->error) {
+			set_result(thread->tid, regs, -ENOSPC);
+		} else {
+			regs->rdx = (unsigned long)fault->error - regs->r10;
+			ptrace(PTRACE_SETREGS, thread->tid, 0, regs);
+		}
 		break;
 	case LATE:
 		thread->late = -fault->error;

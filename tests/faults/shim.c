@@ -13,9 +13,13 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#define SHOWN __attribute__((visibility("default")))
 
 static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 
@@ -63,7 +67,7 @@ static void leave(void)
 
 /* One wrapper: how it calls on, and what it returns instead where it is to fail with `error`. */
 #define WRAP(ret, name, params, args, failed)                                        \
-	__attribute__((visibility("default"))) ret name params                       \
+	SHOWN ret name params                                                        \
 	{                                                                            \
 		static ret(*real) params;                                            \
 		bool ours = is_ours(__builtin_return_address(0));                    \
@@ -99,10 +103,32 @@ WRAP(int, __cxa_at_quick_exit, (handler * function, void *object), (function, ob
 WRAP(void *, dlopen, (const char *path, int flags), (path, flags), return NULL)
 WRAP(int, dlinfo, (void *handle, int request, void *out), (handle, request, out), return -1)
 
+/* FAULTS_CLOCK="AFTER SECONDS": the recorder's clock is set by so much after so many looks at it. */
+SHOWN int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	static int (*real)(clockid_t, struct timespec *);
+	static long after, seconds;
+	static _Atomic long looks;
+	int result;
+
+	if (!real) {
+		const char *text = getenv("FAULTS_CLOCK");
+
+		if (text)
+			sscanf(text, "%ld %ld", &after, &seconds);
+		real = (__typeof__(real))(uintptr_t)dlsym(RTLD_NEXT, "clock_gettime");
+	}
+	result = real(clock, now);
+	if (seconds && clock == CLOCK_REALTIME && is_ours(__builtin_return_address(0)) &&
+	    ++looks > after)
+		now->tv_sec += seconds;
+	return result;
+}
+
 /* dlsym gives no memory for these, so malloc has its own way on. */
 extern void *__libc_malloc(size_t bytes);
 
-void *malloc(size_t bytes)
+SHOWN void *malloc(size_t bytes)
 {
 	bool ours = is_ours(__builtin_return_address(0));
 	int error = ours || inside ? ask("malloc", ours) : 0;

@@ -165,6 +165,8 @@ CASES = [
     Case("target-drop", [TARGET], 4, PFW_ON_FULL="drop", PFW_RING_MAX="32KiB",
          DFTRACER_WRITE_BUFFER_SIZE="65536", PFW_FLUSH_MS="1"),
     Case("cp", ["cp", "-r", "from", "to"], 1, prepare_files, mute=1000),
+    Case("cp-gz", ["cp", "-r", "from", "to"], 1, prepare_files, mute=1000,
+         DFTRACER_TRACE_COMPRESSION="1"),
     Case("python3", ["/usr/bin/python3", "-I", "-S", "-c", PYTHON], 8, prepare_files, mute=18,
          DFTRACER_TRACE_COMPRESSION="1"),
 ]
@@ -176,7 +178,8 @@ def number_of(what):
     """As inject takes it: an error's number."""
     import errno
     late, _, name = what.rpartition("=")
-    return f"{late}={getattr(errno, name)}" if late else str(getattr(errno, name, what))
+    number = str(getattr(errno, name, name))
+    return f"{late}={number}" if late else number
 
 
 def argument(fault):
@@ -320,8 +323,12 @@ def parsed(text):
     return Fault(kind, int(first), int(last or 0), what)
 
 
-def all_faults(counts, only):
-    """Each fault of each kind at each n."""
+def all_faults(counts, only, size):
+    """Each fault of each kind at each n; a disk that is full at each byte, for ever and for a time."""
+    if re.fullmatch(only or ".*", "pwrite64"):
+        for full in range(0, size + 1, max(1, size // 2000)):
+            for last in 0, 2, 6:
+                yield Fault("pwrite64", 1, last, f"full={full}")
     for kind, count in sorted(counts.items()):
         if only and not re.fullmatch(only, kind):
             continue
@@ -336,12 +343,14 @@ def all_faults(counts, only):
 
 
 def prepare(case):
-    """(untraced run, events of a whole trace, calls by kind); the traced run is held to it."""
+    """(untraced run, events of a whole trace, calls by kind, bytes of the longest trace); the
+    traced run is held to it."""
     tops = [pathlib.Path(tempfile.mkdtemp(prefix="pfw-faults-")).resolve() for _ in range(2)]
     plain = Result(tops[0], case, [], traced=False)
     traced = Result(tops[1], case, [])
     events, lost = count_events(tops[1])
     whole = events + lost
+    size = max(path.stat().st_size for path in (tops[1] / "trace").iterdir())
     wrong = list(problems(traced, plain, whole))
     for top in tops:
         shutil.rmtree(top)
@@ -349,13 +358,13 @@ def prepare(case):
         (case.name, wrong, whole, lost, traced.said)
     unknown = sorted(set(traced.counts) - set(ERRORS))
     assert not unknown, f"{case.name}: kinds of call that no errors are known for: {unknown}"
-    return plain, whole, traced.counts
+    return plain, whole, traced.counts, size
 
 
 def take_own_shm():
     """Start again with a /dev/shm of its own, where that is allowed: other programs' spools, and
     those who look for them, stay out of it."""
-    name = "PFW_FAULTS_OWN_SHM"
+    name = "FAULTS_OWN_SHM"
     enter = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
              'mount -t tmpfs -o size=1g none /dev/shm && "$@"', "sh"]
     if os.environ.get(name) or subprocess.run([*enter, "true"], check=False,
@@ -381,8 +390,9 @@ def main():
     for case in CASES:
         if options.case and case.name not in options.case:
             continue
-        worlds[case.name] = plain, whole, counts = prepare(case)
-        faults = list(all_faults(counts, options.only))
+        plain, whole, counts, size = prepare(case)
+        worlds[case.name] = plain, whole
+        faults = list(all_faults(counts, options.only, size))
         print(f"{case.name}: {whole} events, {len(counts)} kinds of call, {sum(counts.values())} "
               f"calls, {len(faults)} faults", flush=True)
         if options.fault:
@@ -395,7 +405,7 @@ def main():
         work = chance.sample(work, min(options.slice, len(work)))
     missed = bad = failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
-        runs = [(case, faults, pool.submit(run_one, case, faults, *worlds[case.name][:2]))
+        runs = [(case, faults, pool.submit(run_one, case, faults, *worlds[case.name]))
                 for case, faults in work]
         for case, faults, run in runs:
             calls, wrong, said = run.result()
