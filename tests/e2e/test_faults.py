@@ -265,7 +265,7 @@ def test_clock_that_is_set(top, seconds):
     plain = harness.run([TARGET], cwd=top / "work", status=3)
     shutil.rmtree(top / "work")
     (top / "work").mkdir()
-    environment = environment_of(top, FAULTS_CLOCK=f"40 {seconds}", PFW_FLUSH_MS="1",
+    environment = environment_of(top, FAULTS_CLOCK=f"14 {seconds}", PFW_FLUSH_MS="1",
                                  LD_PRELOAD=f"{harness.PRELOAD}:{SHIM}")
     result = traced(top, [TARGET], environment, status=3)
     assert (result.stdout, result.stderr) == (plain.stdout, "")
