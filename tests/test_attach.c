@@ -192,6 +192,17 @@ static void pages_are_as_before(const char *name)
 	fclose(maps);
 }
 
+/* clang puts the sanitizer's functions of libc's names into the program: slots that lead to the
+ * program are left alone. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SLOTS_LEAST 0u
+#endif
+#endif
+#ifndef SLOTS_LEAST
+#define SLOTS_LEAST 3u /* fopen, fclose, fprintf... */
+#endif
+
 /* Twice: what was put back can be led away again. */
 static void slots_are_led_away_and_back(void **state)
 {
@@ -201,7 +212,7 @@ static void slots_are_led_away_and_back(void **state)
 	for (int turn = 0; turn < 2; turn++) {
 		assert_int_equal(pfw_attach(), 0);
 		slots = slots_of("/libcmocka");
-		assert_true(slots.wrapped >= 3); /* fopen, fclose, fprintf... */
+		assert_true(slots.wrapped >= SLOTS_LEAST);
 		assert_int_equal(slots.real, 0);
 		pages_are_as_before("/libcmocka");
 		assert_int_equal(slots_of("/libc.so.6").wrapped, 0);
