@@ -2,41 +2,58 @@
  *
  * calls.def has one row a call and is included once for each thing that a row must become; the
  * enum and the pointers come from here, templates from calls_table.c, regular wrappers from
- * calls.c, the exported names from preload.c.  Rows marked BY_HAND have their wrapper in posix.c
- * or stdio.c; a missing one does not link.
+ * calls.c, the exported names from preload.c.  Rows marked BY_HAND have their wrapper in one of
+ * the files beside this one; a missing one does not link.
  */
 #ifndef PFW_CALLS_H
 #define PFW_CALLS_H
 
+#include <aio.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fts.h>
+#include <ftw.h>
+#include <glob.h>
+#include <mntent.h>
 #include <poll.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
+#include <utime.h>
+#include <utmp.h>
 #include <wchar.h>
 
 /* Macros in the optimized headers of libc: they would be expanded in the rows' calls. */
 #undef fread_unlocked
 #undef fwrite_unlocked
+#undef getc
+#undef putc
 
 /*
- * What glibc exports and no header declares without _FORTIFY_SOURCE, and the stat entry points of
- * programs linked before glibc 2.33.
+ * What glibc exports and no header declares: what _FORTIFY_SOURCE makes of a call, what a header's
+ * macros or redirections call, the entry points of programs linked long ago, and other names of
+ * calls that libc and its friends use.
  */
 ssize_t __read_chk(int, void *, size_t, size_t);
 ssize_t __pread_chk(int, void *, size_t, off_t, size_t);
 ssize_t __pread64_chk(int, void *, size_t, off64_t, size_t);
 ssize_t __readlink_chk(const char *, char *, size_t, size_t);
 ssize_t __readlinkat_chk(int, const char *, char *, size_t, size_t);
+char *__realpath_chk(const char *, char *, size_t);
 int __open_2(const char *, int);
 int __open64_2(const char *, int);
 int __openat_2(int, const char *, int);
@@ -45,12 +62,35 @@ size_t __fread_chk(void *, size_t, size_t, size_t, FILE *);
 size_t __fread_unlocked_chk(void *, size_t, size_t, size_t, FILE *);
 char *__fgets_chk(char *, size_t, int, FILE *);
 char *__fgets_unlocked_chk(char *, size_t, int, FILE *);
+char *__gets_chk(char *, size_t);
+char *gets(char *);
+wchar_t *__fgetws_chk(wchar_t *, size_t, int, FILE *);
+wchar_t *__fgetws_unlocked_chk(wchar_t *, size_t, int, FILE *);
 int __printf_chk(int, const char *, ...);
 int __fprintf_chk(FILE *, int, const char *, ...);
 int __vprintf_chk(int, const char *, va_list);
 int __vfprintf_chk(FILE *, int, const char *, va_list);
 int __dprintf_chk(int, int, const char *, ...);
 int __vdprintf_chk(int, int, const char *, va_list);
+int __wprintf_chk(int, const wchar_t *, ...);
+int __fwprintf_chk(FILE *, int, const wchar_t *, ...);
+int __vwprintf_chk(int, const wchar_t *, va_list);
+int __vfwprintf_chk(FILE *, int, const wchar_t *, va_list);
+
+/* Which of these a program calls goes by the C standard it was compiled for. */
+#define SCANF_OF(standard)                                         \
+	int __##standard##_scanf(const char *, ...);               \
+	int __##standard##_fscanf(FILE *, const char *, ...);      \
+	int __##standard##_vscanf(const char *, va_list);          \
+	int __##standard##_vfscanf(FILE *, const char *, va_list); \
+	int __##standard##_wscanf(const wchar_t *, ...);           \
+	int __##standard##_fwscanf(FILE *, const wchar_t *, ...);  \
+	int __##standard##_vwscanf(const wchar_t *, va_list);      \
+	int __##standard##_vfwscanf(FILE *, const wchar_t *, va_list);
+SCANF_OF(isoc99)
+SCANF_OF(isoc23)
+#undef SCANF_OF
+
 int __xstat(int, const char *, struct stat *);
 int __lxstat(int, const char *, struct stat *);
 int __fxstat(int, int, struct stat *);
@@ -59,6 +99,54 @@ int __xstat64(int, const char *, struct stat64 *);
 int __lxstat64(int, const char *, struct stat64 *);
 int __fxstat64(int, int, struct stat64 *);
 int __fxstatat64(int, int, const char *, struct stat64 *, int);
+int __xmknod(int, const char *, mode_t, dev_t *);
+int __xmknodat(int, int, const char *, mode_t, dev_t *);
+
+int __open(const char *, int, ...);
+int __open64(const char *, int, ...);
+int __close(int);
+ssize_t __read(int, void *, size_t);
+ssize_t __write(int, const void *, size_t);
+ssize_t __pread64(int, void *, size_t, off64_t);
+ssize_t __pwrite64(int, const void *, size_t, off64_t);
+off_t __lseek(int, off_t, int);
+int __fcntl(int, int, ...);
+int __dup2(int, int);
+int __pipe(int[2]);
+int __statfs(const char *, struct statfs *);
+pid_t __fork(void);
+pid_t __vfork(void) __attribute__((returns_twice));
+int __clone(int (*)(void *), void *, int, void *, ...);
+FILE *__setmntent(const char *, const char *);
+int __endmntent(FILE *);
+FILE *_IO_fopen(const char *, const char *);
+FILE *_IO_fdopen(int, const char *);
+FILE *_IO_popen(const char *, const char *);
+int _IO_fclose(FILE *);
+int _IO_fflush(FILE *);
+long _IO_ftell(FILE *);
+size_t _IO_fread(void *, size_t, size_t, FILE *);
+size_t _IO_fwrite(const void *, size_t, size_t, FILE *);
+char *_IO_fgets(char *, int, FILE *);
+char *_IO_gets(char *);
+int _IO_fputs(const char *, FILE *);
+int _IO_puts(const char *);
+int _IO_getc(FILE *);
+int _IO_putc(int, FILE *);
+int _IO_ungetc(int, FILE *);
+int _IO_fgetpos(FILE *, fpos_t *);
+int _IO_fgetpos64(FILE *, fpos64_t *);
+int _IO_fsetpos(FILE *, const fpos_t *);
+int _IO_fsetpos64(FILE *, const fpos64_t *);
+int _IO_setvbuf(FILE *, char *, int, size_t);
+void _IO_setbuffer(FILE *, char *, size_t);
+int _IO_printf(const char *, ...);
+int _IO_fprintf(FILE *, const char *, ...);
+int _IO_vfprintf(FILE *, const char *, va_list);
+int __uflow(FILE *);
+int __overflow(FILE *, int);
+wint_t __wuflow(FILE *);
+wint_t __woverflow(FILE *, wint_t);
 
 enum pfw_call {
 #define CALL_FD(category, ret, name, ...) PFW_CALL_##name,
@@ -71,6 +159,8 @@ enum pfw_call {
 
 /* The next definition of each call behind ours, found by the preload object; NULL where this libc
  * has none.  Filled before any wrapper can run. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* they are called all the same */
 struct pfw_real_calls {
 #define CALL_FD(category, ret, name, ...) __typeof__(name) *name;
 #define CALL_PATH(category, ret, name, ...) __typeof__(name) *name;
@@ -86,6 +176,7 @@ extern struct pfw_real_calls pfw_real;
 #define CALL_STREAM(category, ret, name, ...) __typeof__(name) pfw_wrap_##name;
 #define CALL_BY_HAND(category, ret, name, ...) __typeof__(name) pfw_wrap_##name;
 #include "calls.def"
+#pragma GCC diagnostic pop
 
 /* All wrappers, by id.  Thread: any. */
 extern void *const pfw_wrappers[PFW_CALL_COUNT];

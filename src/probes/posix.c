@@ -92,6 +92,8 @@ void pfw_open_end(struct pfw_path_probe *probe, bool traced, const struct pfw_op
 
 OPEN(open, (const char *path, int flags, ...), AT_FDCWD, (path, flags, mode))
 OPEN(open64, (const char *path, int flags, ...), AT_FDCWD, (path, flags, mode))
+OPEN(__open, (const char *path, int flags, ...), AT_FDCWD, (path, flags, mode))
+OPEN(__open64, (const char *path, int flags, ...), AT_FDCWD, (path, flags, mode))
 OPEN(openat, (int dirfd, const char *path, int flags, ...), dirfd, (dirfd, path, flags, mode))
 OPEN(openat64, (int dirfd, const char *path, int flags, ...), dirfd, (dirfd, path, flags, mode))
 #undef OPEN
@@ -179,15 +181,19 @@ int pfw_close(uint16_t call, int fd, int (*real)(void *object), void *object)
 	return ret;
 }
 
-static int real_close(void *fd)
-{
-	return pfw_real.close((int)(intptr_t)fd);
-}
+#define CLOSE(name)                                                                       \
+	static int real_##name(void *fd)                                                  \
+	{                                                                                 \
+		return pfw_real.name((int)(intptr_t)fd);                                  \
+	}                                                                                 \
+	int pfw_wrap_##name(int fd)                                                       \
+	{                                                                                 \
+		return pfw_close(PFW_CALL_##name, fd, real_##name, (void *)(intptr_t)fd); \
+	}
 
-int pfw_wrap_close(int fd)
-{
-	return pfw_close(PFW_CALL_close, fd, real_close, (void *)(intptr_t)fd);
-}
+CLOSE(close)
+CLOSE(__close)
+#undef CLOSE
 
 /* Call `change` for every descriptor of the range that the table may know. */
 static void each_known(unsigned first, unsigned last, void (*change)(int fd))
@@ -275,22 +281,27 @@ static void replace_end(int fd, int newfd, int ret)
 		pfw_fd_close_end(newfd);
 }
 
-int pfw_wrap_dup2(int fd, int newfd)
-{
-	struct pfw_probe probe;
-	bool traced = pfw_probe_fd(&probe, pfw_selected[PFW_CALL_dup2], fd);
-	int ret;
+#define DUP2(name)                                                                       \
+	int pfw_wrap_##name(int fd, int newfd)                                           \
+	{                                                                                \
+		struct pfw_probe probe;                                                  \
+		bool traced = pfw_probe_fd(&probe, pfw_selected[PFW_CALL_##name], fd);   \
+		int ret;                                                                 \
+                                                                                         \
+		replace_begin(fd, newfd);                                                \
+		ret = pfw_real.name(fd, newfd);                                          \
+		if (traced)                                                              \
+			end_fd(&probe,                                                   \
+			       (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd, \
+						   (uint64_t)(int64_t)newfd },           \
+			       3);                                                       \
+		replace_end(fd, newfd, ret);                                             \
+		return ret;                                                              \
+	}
 
-	replace_begin(fd, newfd);
-	ret = pfw_real.dup2(fd, newfd);
-	if (traced)
-		end_fd(&probe,
-		       (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd,
-					   (uint64_t)(int64_t)newfd },
-		       3);
-	replace_end(fd, newfd, ret);
-	return ret;
-}
+DUP2(dup2)
+DUP2(__dup2)
+#undef DUP2
 
 int pfw_wrap_dup3(int fd, int newfd, int flags)
 {
@@ -356,7 +367,77 @@ static int64_t fcntl_number(int cmd, void *arg)
 
 FCNTL(fcntl)
 FCNTL(fcntl64)
+FCNTL(__fcntl)
 #undef FCNTL
+
+int pfw_wrap_ioctl(int fd, unsigned long request, ...)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_fd(&probe, PFW_CALL_ioctl, fd);
+	va_list rest;
+	void *arg;
+	int ret;
+
+	va_start(rest, request);
+	arg = va_arg(rest, void *);
+	va_end(rest);
+	ret = pfw_real.ioctl(fd, request, arg);
+	if (traced)
+		end_fd(&probe, (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd, request },
+		       3);
+	return ret;
+}
+
+/* ---- calls that return an error number ---- */
+
+static void end_number(const struct pfw_probe *probe, const uint64_t *value, unsigned count)
+{
+	int before = errno;
+
+	errno = (int)value[0];
+	pfw_probe_end(probe, value[0] != 0, value, count);
+	errno = before;
+}
+
+#define NUMBER(name, params, args, count, ...)                                               \
+	int pfw_wrap_##name params                                                           \
+	{                                                                                    \
+		struct pfw_probe probe;                                                      \
+		bool traced = pfw_probe_fd(&probe, PFW_CALL_##name, fd);                     \
+		int ret = pfw_real.name args;                                                \
+                                                                                             \
+		if (traced)                                                                  \
+			end_number(&probe,                                                   \
+				   (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd, \
+						       __VA_ARGS__ },                        \
+				   2 + (count));                                             \
+		return ret;                                                                  \
+	}
+
+NUMBER(posix_fallocate, (int fd, off_t offset, off_t length), (fd, offset, length), 2,
+       (uint64_t)offset, (uint64_t)length)
+NUMBER(posix_fallocate64, (int fd, off64_t offset, off64_t length), (fd, offset, length), 2,
+       (uint64_t)offset, (uint64_t)length)
+NUMBER(posix_fadvise, (int fd, off_t offset, off_t length, int advice),
+       (fd, offset, length, advice), 3, (uint64_t)offset, (uint64_t)length,
+       (uint64_t)(int64_t)advice)
+NUMBER(posix_fadvise64, (int fd, off64_t offset, off64_t length, int advice),
+       (fd, offset, length, advice), 3, (uint64_t)offset, (uint64_t)length,
+       (uint64_t)(int64_t)advice)
+#undef NUMBER
+
+/* All of the system's files: no object. */
+void pfw_wrap_sync(void)
+{
+	struct pfw_probe probe;
+	const uint64_t value[] = { 0 };
+	struct pfw_ending ending = { .value = value, .value_count = 1, .flags = PFW_RECORD_NO_RET };
+	bool traced = pfw_probe_bare(&probe, PFW_CALL_sync);
+
+	pfw_real.sync();
+	if (traced)
+		pfw_probe_end_full(&probe, &ending);
+}
 
 /* ---- two files ---- */
 
@@ -465,20 +546,40 @@ static uint64_t copy_offset(const off64_t *offset, ssize_t copied)
 	return offset && copied >= 0 ? (uint64_t)(*offset - copied) : (uint64_t)-1;
 }
 
-ssize_t pfw_wrap_copy_file_range(int from, off64_t *from_offset, int to, off64_t *to_offset,
-				 size_t count, unsigned flags)
+#define COPY(name)                                                                              \
+	ssize_t pfw_wrap_##name(int from, off64_t *from_offset, int to, off64_t *to_offset,     \
+				size_t count, unsigned flags)                                   \
+	{                                                                                       \
+		struct pfw_probe probe;                                                         \
+		ssize_t ret;                                                                    \
+		if (!copy_begin(&probe, PFW_CALL_##name, from, to))                             \
+			return pfw_real.name(from, from_offset, to, to_offset, count, flags);   \
+		ret = pfw_real.name(from, from_offset, to, to_offset, count, flags);            \
+		end_fd(&probe,                                                                  \
+		       (const uint64_t[]){ (uint64_t)ret, (uint64_t)(int64_t)from,              \
+					   (uint64_t)(int64_t)to, count,                        \
+					   copy_offset(from_offset, ret),                       \
+					   copy_offset(to_offset, ret), flags, fd_string(to) }, \
+		       8);                                                                      \
+		return ret;                                                                     \
+	}
+
+COPY(copy_file_range)
+COPY(splice)
+#undef COPY
+
+ssize_t pfw_wrap_tee(int from, int to, size_t count, unsigned flags)
 {
 	struct pfw_probe probe;
 	ssize_t ret;
 
-	if (!copy_begin(&probe, PFW_CALL_copy_file_range, from, to))
-		return pfw_real.copy_file_range(from, from_offset, to, to_offset, count, flags);
-	ret = pfw_real.copy_file_range(from, from_offset, to, to_offset, count, flags);
+	if (!copy_begin(&probe, PFW_CALL_tee, from, to))
+		return pfw_real.tee(from, to, count, flags);
+	ret = pfw_real.tee(from, to, count, flags);
 	end_fd(&probe,
 	       (const uint64_t[]){ (uint64_t)ret, (uint64_t)(int64_t)from, (uint64_t)(int64_t)to,
-				   count, copy_offset(from_offset, ret),
-				   copy_offset(to_offset, ret), flags, fd_string(to) },
-	       8);
+				   count, flags, fd_string(to) },
+	       6);
 	return ret;
 }
 
@@ -633,21 +734,64 @@ int pfw_wrap_munmap(void *addr, size_t length)
 	return ret;
 }
 
-int pfw_wrap_msync(void *addr, size_t length, int flags)
+#define ON_MAPPING(call, end)                                                            \
+	int pfw_wrap_##call(void *addr, size_t length, int how)                          \
+	{                                                                                \
+		struct pfw_probe probe;                                                  \
+		uint32_t file = 0;                                                       \
+		int ret;                                                                 \
+                                                                                         \
+		if (!pfw_mappings_any() || !pfw_probe_on() ||                            \
+		    !pfw_mappings_find((uintptr_t)addr, length, &file) ||                \
+		    !pfw_probe_bare(&probe, PFW_CALL_##call))                            \
+			return pfw_real.call(addr, length, how);                         \
+		ret = pfw_real.call(addr, length, how);                                  \
+		probe.name = file;                                                       \
+		end(&probe,                                                              \
+		    (const uint64_t[]){ (uint64_t)(int64_t)ret, (uintptr_t)addr, length, \
+					(uint64_t)(int64_t)how },                        \
+		    4);                                                                  \
+		return ret;                                                              \
+	}
+
+ON_MAPPING(msync, end_fd)
+ON_MAPPING(madvise, end_fd)
+ON_MAPPING(posix_madvise, end_number)
+#undef ON_MAPPING
+
+/* A mapping moves: forgotten before the call, as by munmap(), and put back where it failed.  The old
+ * one stays too where its old length is 0. */
+void *pfw_wrap_mremap(void *addr, size_t length, size_t size, int flags, ...)
 {
 	struct pfw_probe probe;
-	uint32_t name = 0;
-	int ret;
+	uint32_t name = 0, gone;
+	bool found, traced;
+	va_list rest;
+	void *to, *at;
 
-	if (!pfw_mappings_any() || !pfw_probe_on() ||
-	    !pfw_mappings_find((uintptr_t)addr, length, &name) ||
-	    !pfw_probe_bare(&probe, PFW_CALL_msync))
-		return pfw_real.msync(addr, length, flags);
-	ret = pfw_real.msync(addr, length, flags);
+	va_start(rest, flags);
+	to = va_arg(rest, void *);
+	va_end(rest);
+	found = pfw_mappings_any() && pfw_probe_on() &&
+		pfw_mappings_find((uintptr_t)addr, length, &name);
+	traced = found && pfw_probe_bare(&probe, PFW_CALL_mremap);
+	if (found && name && !pfw_string_hold(name))
+		name = 0;
+	if (found && length && !(flags & MREMAP_DONTUNMAP))
+		pfw_mappings_cut((uintptr_t)addr, length, &gone);
+	at = pfw_real.mremap(addr, length, size, flags, to);
+	if (traced) {
+		probe.name = name;
+		end_fd(&probe,
+		       (const uint64_t[]){ (uint64_t)at, (uintptr_t)addr, length, size,
+					   (uint64_t)(int64_t)flags },
+		       5);
+	}
+	if (found && at == MAP_FAILED && length)
+		pfw_mappings_add((uintptr_t)addr, length, name);
 	probe.name = name;
-	end_fd(&probe,
-	       (const uint64_t[]){ (uint64_t)(int64_t)ret, (uintptr_t)addr, length,
-				   (uint64_t)(int64_t)flags },
-	       4);
-	return ret;
+	mapped(at, size, found ? &probe : NULL);
+	if (found)
+		pfw_string_drop(name);
+	return at;
 }

@@ -5,23 +5,31 @@
 #include <string.h>
 
 #include "calls.h"
+#include "posix.h"
 #include "probe.h"
 #include "select.h"
 
 /* ---- fork, spawn ---- */
 
-pid_t pfw_wrap_fork(void)
-{
-	struct pfw_probe probe;
-	bool traced = pfw_probe_bare(&probe, PFW_CALL_fork);
-	pid_t pid = pfw_real.fork(); /* session's pthread_atfork handlers run in here */
+/* Not woken: the writer starts again with the next event, since a program that looks (Python does)
+ * must find as many threads after the fork as it had before. */
+#define FORK(name)                                                                               \
+	pid_t pfw_wrap_##name(void)                                                              \
+	{                                                                                        \
+		struct pfw_probe probe;                                                          \
+		bool traced = pfw_probe_bare(&probe, PFW_CALL_##name);                           \
+		pid_t pid = pfw_real.name(); /* session's pthread_atfork handlers run in here */ \
+                                                                                                 \
+		if (traced && pid != 0)                                                          \
+			pfw_probe_end(&probe, pid < 0,                                           \
+				      (const uint64_t[]){ (uint64_t)(int64_t)pid }, 1);          \
+		return pid;                                                                      \
+	}
 
-	/* Not woken: the writer starts again with the next event, since a program that looks (Python
-	 * does) must find as many threads after the fork as it had before. */
-	if (traced && pid != 0)
-		pfw_probe_end(&probe, pid < 0, (const uint64_t[]){ (uint64_t)(int64_t)pid }, 1);
-	return pid;
-}
+FORK(fork)
+FORK(__fork)
+FORK(_Fork) /* but not here */
+#undef FORK
 
 /*
  * A vfork child runs in its parent's memory, on its stack, until it execs or exits.  So this thread
@@ -100,6 +108,51 @@ pid_t pfw_wrap_vfork(void)
 }
 #endif
 
+__asm__(".globl pfw_wrap___vfork\n"
+	".hidden pfw_wrap___vfork\n"
+	".set pfw_wrap___vfork, pfw_wrap_vfork\n");
+
+/*
+ * clone() with a function: without CLONE_VM a fork, whose child sets itself up; with CLONE_VFORK a
+ * vfork on a stack of its own.  A child that shares memory and thread-local storage with a parent
+ * that goes on is known by nothing that a wrapper could see: such programs keep out of libc.
+ */
+#define CLONE(name)                                                                          \
+	int pfw_wrap_##name(int (*function)(void *), void *stack, int flags, void *arg, ...) \
+	{                                                                                    \
+		bool thread = flags & CLONE_THREAD;                                          \
+		bool borrows = (flags & CLONE_VM) && (flags & CLONE_VFORK) && !thread &&     \
+			       !(flags & CLONE_SETTLS);                                      \
+		struct pfw_probe probe;                                                      \
+		bool traced = !thread && pfw_probe_bare(&probe, PFW_CALL_##name);            \
+		uint32_t mark = pfw_thread.vfork_child;                                      \
+		void *rest[3];                                                               \
+		va_list list;                                                                \
+		int ret;                                                                     \
+                                                                                             \
+		va_start(list, arg);                                                         \
+		for (int i = 0; i < 3; i++)                                                  \
+			rest[i] = va_arg(list, void *);                                      \
+		va_end(list);                                                                \
+		if (borrows) {                                                               \
+			pfw_thread.live = 0;                                                 \
+			pfw_thread.vfork_child = 1;                                          \
+		}                                                                            \
+		ret = pfw_real.name(function, stack, flags, arg, rest[0], rest[1], rest[2]); \
+		if (borrows)                                                                 \
+			pfw_thread.vfork_child = mark;                                       \
+		if (traced)                                                                  \
+			pfw_probe_end(&probe, ret < 0,                                       \
+				      (const uint64_t[]){ (uint64_t)(int64_t)ret,            \
+							  (uint64_t)(int64_t)flags },        \
+				      2);                                                    \
+		return ret;                                                                  \
+	}
+
+CLONE(clone)
+CLONE(__clone)
+#undef CLONE
+
 /* Record a call on a program's path that returned, or is about not to. */
 static void record_path(struct pfw_probe *probe, const char *path, const uint64_t *value,
 			unsigned count, int error, uint8_t flags)
@@ -135,6 +188,75 @@ static void record_path(struct pfw_probe *probe, const char *path, const uint64_
 SPAWN(posix_spawn)
 SPAWN(posix_spawnp)
 #undef SPAWN
+
+/* What the shell is to run.  It may be a bad pointer, which only the shell's exec would have found. */
+static struct pfw_tail command_text(const char *command, char *text, uint32_t size)
+{
+	struct pfw_tail tail = { .text = text };
+
+	while (command && tail.text_bytes < size) {
+		/* Up to the next multiple of 64: never across a page. */
+		uint32_t step = 64 - (uint32_t)(((uintptr_t)command + tail.text_bytes) % 64), n;
+
+		step = step < size - tail.text_bytes ? step : size - tail.text_bytes;
+		if (!pfw_probe_peek(text + tail.text_bytes, command + tail.text_bytes, step))
+			break;
+		n = (uint32_t)strnlen(text + tail.text_bytes, step);
+		tail.text_bytes += n;
+		if (n < step)
+			break;
+	}
+	return tail;
+}
+#define COMMAND_BYTES 512 /* longer ones are cut: a probe may take no more than 1 KiB of stack */
+
+int pfw_wrap_system(const char *command)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_bare(&probe, PFW_CALL_system);
+	char text[COMMAND_BYTES];
+	struct pfw_tail tail;
+	struct pfw_ending ending = { .value_count = 2, .text = &tail, .text_count = 1 };
+	int ret = pfw_real.system(command);
+
+	if (!traced)
+		return ret;
+	ending.t1 = pfw_clock_ticks();
+	ending.error = ret == -1 ? errno : 0;
+	ending.value = (const uint64_t[]){ (uint64_t)(int64_t)ret, 0 };
+	tail = command_text(command, text, sizeof(text));
+	pfw_probe_end_full(&probe, &ending);
+	return ret;
+}
+
+#define POPEN(name)                                                                    \
+	FILE *pfw_wrap_##name(const char *command, const char *mode)                   \
+	{                                                                              \
+		struct pfw_path_probe probe;                                           \
+		bool traced = pfw_probe_path(&probe, PFW_CALL_##name, AT_FDCWD, NULL); \
+		FILE *stream = pfw_real.name(command, mode);                           \
+                                                                                       \
+		popen_end(&probe, traced, pfw_stream_fd(stream), command);             \
+		return stream;                                                         \
+	}
+
+static void popen_end(struct pfw_path_probe *probe, bool traced, int fd, const char *command)
+{
+	const uint64_t value[] = { (uint64_t)(int64_t)fd, (uint64_t)(int64_t)fd, 0 };
+	struct pfw_tail tail = { .text = "" };
+	struct pfw_ending ending = {
+		.value = value, .value_count = 3, .text = &tail, .text_count = 1
+	};
+
+	/* The path probe's scratch: there is no path. */
+	if (traced)
+		tail = command_text(command, probe->cwd, sizeof(probe->cwd));
+	pfw_made_end(probe, traced, fd, &ending);
+}
+
+POPEN(popen)
+POPEN(_IO_popen)
+#undef POPEN
 
 /* ---- exec ---- */
 
@@ -257,17 +379,24 @@ EXECL(execle, path, true, pfw_real.execve(path, argv, envp))
 
 /* ---- _exit ---- */
 
-static void exit_begin(uint16_t call, int status)
+/* Record a call that ends the process; false: nothing was. */
+static bool record_exit(uint16_t call, int status)
 {
 	struct pfw_probe probe;
 	const uint64_t value[] = { 0, (uint64_t)status };
 	struct pfw_ending ending = { .value = value, .value_count = 2, .flags = PFW_RECORD_NO_RET };
 
 	if (!pfw_probe_host.end || pfw_thread.vfork_child)
-		return;
+		return false;
 	if (pfw_probe_host.recorded() && pfw_probe_bare(&probe, call))
 		pfw_probe_end_full(&probe, &ending);
-	pfw_probe_host.end("exit", NULL);
+	return true;
+}
+
+static void exit_begin(uint16_t call, int status)
+{
+	if (record_exit(call, status))
+		pfw_probe_host.end("exit", NULL);
 }
 
 void pfw_wrap__exit(int status)
@@ -282,4 +411,36 @@ void pfw_wrap__Exit(int status)
 	exit_begin(PFW_CALL__Exit, status);
 	pfw_real._Exit(status);
 	__builtin_unreachable();
+}
+
+/* Session is among the functions that quick_exit() calls: what those before it do is still recorded. */
+void pfw_wrap_quick_exit(int status)
+{
+	record_exit(PFW_CALL_quick_exit, status);
+	pfw_real.quick_exit(status);
+	__builtin_unreachable();
+}
+
+/*
+ * daemon() forks, and the parent leaves from inside libc: its trace gets its end before, and goes on
+ * where the fork has failed.  The child is a forked child, and the call's return is its first event.
+ */
+int pfw_wrap_daemon(int nochdir, int noclose)
+{
+	struct pfw_probe probe;
+	pid_t parent = pfw_os_getpid();
+	uint64_t t0 = pfw_clock_ticks();
+	bool begun = pfw_probe_host.end && !pfw_thread.vfork_child;
+	int ret;
+
+	if (begun)
+		pfw_probe_host.end("exit", NULL);
+	ret = pfw_real.daemon(nochdir, noclose);
+	if (begun && pfw_os_getpid() == parent)
+		pfw_probe_host.resume();
+	if (pfw_probe_bare(&probe, PFW_CALL_daemon)) {
+		probe.t0 = t0;
+		pfw_probe_end(&probe, ret < 0, (const uint64_t[]){ (uint64_t)(int64_t)ret }, 1);
+	}
+	return ret;
 }

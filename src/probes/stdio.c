@@ -59,22 +59,31 @@ static int mode_flags(const char *mode)
 
 FOPEN(fopen)
 FOPEN(fopen64)
+FOPEN(_IO_fopen)
+FOPEN(setmntent)
+FOPEN(__setmntent)
 #undef FOPEN
 
-FILE *pfw_wrap_fdopen(int fd, const char *mode)
-{
-	struct pfw_probe probe;
-	FILE *stream;
+#define FDOPEN(name)                                                                    \
+	FILE *pfw_wrap_##name(int fd, const char *mode)                                 \
+	{                                                                               \
+		struct pfw_probe probe;                                                 \
+		FILE *stream;                                                           \
+                                                                                        \
+		if (!pfw_probe_fd(&probe, PFW_CALL_##name, fd))                         \
+			return pfw_real.name(fd, mode);                                 \
+		stream = pfw_real.name(fd, mode);                                       \
+		pfw_probe_end(&probe, !stream,                                          \
+			      (const uint64_t[]){ stream ? (uint64_t)fd : (uint64_t)-1, \
+						  (uint64_t)(int64_t)fd,                \
+						  (uint64_t)mode_flags(mode) },         \
+			      3);                                                       \
+		return stream;                                                          \
+	}
 
-	if (!pfw_probe_fd(&probe, PFW_CALL_fdopen, fd))
-		return pfw_real.fdopen(fd, mode);
-	stream = pfw_real.fdopen(fd, mode);
-	pfw_probe_end(&probe, !stream,
-		      (const uint64_t[]){ stream ? (uint64_t)fd : (uint64_t)-1,
-					  (uint64_t)(int64_t)fd, (uint64_t)mode_flags(mode) },
-		      3);
-	return stream;
-}
+FDOPEN(fdopen)
+FDOPEN(_IO_fdopen)
+#undef FDOPEN
 
 /* freopen(NULL, ...) opens the stream's own file again, under the same number. */
 static FILE *reopen_same(struct pfw_probe *probe, FILE *(*real)(const char *, const char *, FILE *),
@@ -121,17 +130,29 @@ FREOPEN(freopen)
 FREOPEN(freopen64)
 #undef FREOPEN
 
-static int real_fclose(void *stream)
-{
-	return pfw_real.fclose(stream);
-}
+/* Headers say that the stream cannot be NULL, but endmntent() takes it. */
+#define FCLOSE(name)                                                                 \
+	static int real_##name(void *stream)                                         \
+	{                                                                            \
+		return pfw_real.name(stream);                                        \
+	}                                                                            \
+	int pfw_wrap_##name(FILE *stream)                                            \
+	{                                                                            \
+		void *object = stream;                                               \
+		int fd;                                                              \
+                                                                                     \
+		__asm__("" : "+r"(object));                                          \
+		fd = pfw_stream_fd(object);                                          \
+		return fd >= 0 ? pfw_close(PFW_CALL_##name, fd, real_##name, object) \
+			       : real_##name(object);                                \
+	}
 
-int pfw_wrap_fclose(FILE *stream)
-{
-	int fd = pfw_stream_fd(stream);
-
-	return fd >= 0 ? pfw_close(PFW_CALL_fclose, fd, real_fclose, stream) : real_fclose(stream);
-}
+FCLOSE(fclose)
+FCLOSE(_IO_fclose)
+FCLOSE(endmntent)
+FCLOSE(__endmntent)
+FCLOSE(pclose)
+#undef FCLOSE
 
 /* ---- read and write ---- */
 
@@ -172,6 +193,7 @@ static bool has_failed(const FILE *stream, struct before before)
 	}
 
 ITEMS(fread, (void *buf, size_t size, size_t count, FILE *stream), (buf, size, count, stream))
+ITEMS(_IO_fread, (void *buf, size_t size, size_t count, FILE *stream), (buf, size, count, stream))
 ITEMS(fread_unlocked, (void *buf, size_t size, size_t count, FILE *stream),
       (buf, size, count, stream))
 ITEMS(__fread_chk, (void *buf, size_t room, size_t size, size_t count, FILE *stream),
@@ -180,18 +202,20 @@ ITEMS(__fread_unlocked_chk, (void *buf, size_t room, size_t size, size_t count, 
       (buf, room, size, count, stream))
 ITEMS(fwrite, (const void *buf, size_t size, size_t count, FILE *stream),
       (buf, size, count, stream))
+ITEMS(_IO_fwrite, (const void *buf, size_t size, size_t count, FILE *stream),
+      (buf, size, count, stream))
 ITEMS(fwrite_unlocked, (const void *buf, size_t size, size_t count, FILE *stream),
       (buf, size, count, stream))
 #undef ITEMS
 
-#define FGETS(name, params, args)                                                          \
-	char *pfw_wrap_##name params                                                       \
+#define FGETS(type, name, params, args, length)                                            \
+	type *pfw_wrap_##name params                                                       \
 	{                                                                                  \
 		struct pfw_probe probe;                                                    \
 		struct before before;                                                      \
 		int fd = pfw_stream_fd(stream);                                            \
 		bool failed;                                                               \
-		char *ret;                                                                 \
+		type *ret;                                                                 \
                                                                                            \
 		if (fd < 0 || !pfw_probe_fd(&probe, PFW_CALL_##name, fd))                  \
 			return pfw_real.name args;                                         \
@@ -200,45 +224,51 @@ ITEMS(fwrite_unlocked, (const void *buf, size_t size, size_t count, FILE *stream
 		failed = !ret && has_failed(stream, before);                               \
 		pfw_probe_end(&probe, failed,                                              \
 			      (const uint64_t[]){ failed ? (uint64_t)-1                    \
-						  : ret	 ? strlen(ret)                     \
+						  : ret	 ? length(ret)                     \
 							 : 0,                               \
 						  (uint64_t)fd, (uint64_t)(int64_t)size }, \
 			      3);                                                          \
 		return ret;                                                                \
 	}
 
-FGETS(fgets, (char *buf, int size, FILE *stream), (buf, size, stream))
-FGETS(fgets_unlocked, (char *buf, int size, FILE *stream), (buf, size, stream))
-FGETS(__fgets_chk, (char *buf, size_t room, int size, FILE *stream), (buf, room, size, stream))
-FGETS(__fgets_unlocked_chk, (char *buf, size_t room, int size, FILE *stream),
-      (buf, room, size, stream))
+FGETS(char, fgets, (char *buf, int size, FILE *stream), (buf, size, stream), strlen)
+FGETS(char, _IO_fgets, (char *buf, int size, FILE *stream), (buf, size, stream), strlen)
+FGETS(char, fgets_unlocked, (char *buf, int size, FILE *stream), (buf, size, stream), strlen)
+FGETS(char, __fgets_chk, (char *buf, size_t room, int size, FILE *stream),
+      (buf, room, size, stream), strlen)
+FGETS(char, __fgets_unlocked_chk, (char *buf, size_t room, int size, FILE *stream),
+      (buf, room, size, stream), strlen)
+FGETS(wchar_t, fgetws, (wchar_t * buf, int size, FILE *stream), (buf, size, stream), wcslen)
+FGETS(wchar_t, fgetws_unlocked, (wchar_t * buf, int size, FILE *stream), (buf, size, stream),
+      wcslen)
+FGETS(wchar_t, __fgetws_chk, (wchar_t * buf, size_t room, int size, FILE *stream),
+      (buf, room, size, stream), wcslen)
+FGETS(wchar_t, __fgetws_unlocked_chk, (wchar_t * buf, size_t room, int size, FILE *stream),
+      (buf, room, size, stream), wcslen)
 #undef FGETS
 
-/* -1 without an error is the end of the file. */
-static void line_end(const struct pfw_probe *probe, const FILE *stream, struct before before,
-		     const uint64_t value[3], unsigned count)
+/* Of calls that give -1 at the end of the file as well, and fail without touching the stream, too. */
+static bool not_at_end(const FILE *stream, struct before before)
 {
-	bool failed = (int64_t)value[0] == -1 &&
-		      (!(stream->_flags & _IO_EOF_SEEN) || has_failed(stream, before));
-
-	pfw_probe_end(probe, failed, value, count);
+	return !(stream->_flags & _IO_EOF_SEEN) || has_failed(stream, before);
 }
 
-#define LINE(name, params, args, fields, field)                                                 \
-	ssize_t pfw_wrap_##name params                                                          \
-	{                                                                                       \
-		struct pfw_probe probe;                                                         \
-		struct before before;                                                           \
-		int fd = pfw_stream_fd(stream);                                                 \
-		ssize_t ret;                                                                    \
-                                                                                                \
-		if (fd < 0 || !pfw_probe_fd(&probe, PFW_CALL_##name, fd))                       \
-			return pfw_real.name args;                                              \
-		before = look(stream);                                                          \
-		ret = pfw_real.name args;                                                       \
-		line_end(&probe, stream, before,                                                \
-			 (const uint64_t[]){ (uint64_t)ret, (uint64_t)fd, field }, 2 + fields); \
-		return ret;                                                                     \
+#define LINE(name, params, args, fields, field)                                         \
+	ssize_t pfw_wrap_##name params                                                  \
+	{                                                                               \
+		struct pfw_probe probe;                                                 \
+		struct before before;                                                   \
+		int fd = pfw_stream_fd(stream);                                         \
+		ssize_t ret;                                                            \
+                                                                                        \
+		if (fd < 0 || !pfw_probe_fd(&probe, PFW_CALL_##name, fd))               \
+			return pfw_real.name args;                                      \
+		before = look(stream);                                                  \
+		ret = pfw_real.name args;                                               \
+		pfw_probe_end(&probe, ret == -1 && not_at_end(stream, before),          \
+			      (const uint64_t[]){ (uint64_t)ret, (uint64_t)fd, field }, \
+			      2 + fields);                                              \
+		return ret;                                                             \
 	}
 
 LINE(getline, (char **line, size_t *room, FILE *stream), (line, room, stream), 0, 0)
@@ -247,6 +277,138 @@ LINE(getdelim, (char **line, size_t *room, int delimiter, FILE *stream),
 LINE(__getdelim, (char **line, size_t *room, int delimiter, FILE *stream),
      (line, room, delimiter, stream), 1, (uint64_t)(int64_t)delimiter)
 #undef LINE
+
+/* Of standard input, without a bound. */
+#define GETS(name, params, args)                                          \
+	char *pfw_wrap_##name params                                      \
+	{                                                                 \
+		struct pfw_probe probe;                                   \
+		struct before before;                                     \
+		int fd = pfw_stream_fd(stdin);                            \
+		bool failed;                                              \
+		char *ret;                                                \
+                                                                          \
+		if (fd < 0 || !pfw_probe_fd(&probe, PFW_CALL_##name, fd)) \
+			return pfw_real.name args;                        \
+		before = look(stdin);                                     \
+		ret = pfw_real.name args;                                 \
+		failed = !ret && has_failed(stdin, before);               \
+		pfw_probe_end(&probe, failed,                             \
+			      (const uint64_t[]){ failed ? (uint64_t)-1   \
+						  : ret	 ? strlen(ret)    \
+							 : 0,              \
+						  (uint64_t)fd },         \
+			      2);                                         \
+		return ret;                                               \
+	}
+
+GETS(gets, (char *buf), (buf))
+GETS(_IO_gets, (char *buf), (buf))
+GETS(__gets_chk, (char *buf, size_t room), (buf, room))
+#undef GETS
+
+/*
+ * One character, read or (wide) written.  The call on a stream that is not traced leaves before
+ * anything is saved, as in calls.c: it is made for every byte of a file.
+ */
+#define CHARACTER(type, name, params, args, on) TOLD(type, name, params, args, on, has_failed)
+#define TOLD(type, name, params, args, on, failed)                                                 \
+	static __attribute__((noinline)) type traced_##name params                                 \
+	{                                                                                          \
+		struct pfw_probe probe;                                                            \
+		struct before before;                                                              \
+		int fd = pfw_stream_fd(on);                                                        \
+		type ret;                                                                          \
+                                                                                                   \
+		if (!pfw_probe_fd(&probe, PFW_CALL_##name, fd))                                    \
+			return pfw_real.name args;                                                 \
+		before = look(on);                                                                 \
+		ret = pfw_real.name args;                                                          \
+		pfw_probe_end(&probe, (int)ret == -1 && failed(on, before),                        \
+			      (const uint64_t[]){ (uint64_t)(int64_t)(int)ret, (uint64_t)fd }, 2); \
+		return ret;                                                                        \
+	}                                                                                          \
+	type pfw_wrap_##name params                                                                \
+	{                                                                                          \
+		int fd = pfw_stream_fd(on);                                                        \
+                                                                                                   \
+		if (fd < 0 || pfw_probe_fd_passes(fd))                                             \
+			return pfw_real.name args;                                                 \
+		return traced_##name args;                                                         \
+	}
+
+CHARACTER(int, fgetc, (FILE * stream), (stream), stream)
+CHARACTER(int, fgetc_unlocked, (FILE * stream), (stream), stream)
+CHARACTER(int, getc, (FILE * stream), (stream), stream)
+CHARACTER(int, getc_unlocked, (FILE * stream), (stream), stream)
+CHARACTER(int, _IO_getc, (FILE * stream), (stream), stream)
+CHARACTER(int, __uflow, (FILE * stream), (stream), stream)
+CHARACTER(int, getchar, (void), (), stdin)
+CHARACTER(int, getchar_unlocked, (void), (), stdin)
+CHARACTER(int, getw, (FILE * stream), (stream), stream)
+CHARACTER(wint_t, fgetwc, (FILE * stream), (stream), stream)
+CHARACTER(wint_t, fgetwc_unlocked, (FILE * stream), (stream), stream)
+CHARACTER(wint_t, getwc, (FILE * stream), (stream), stream)
+CHARACTER(wint_t, getwc_unlocked, (FILE * stream), (stream), stream)
+CHARACTER(wint_t, __wuflow, (FILE * stream), (stream), stream)
+CHARACTER(wint_t, getwchar, (void), (), stdin)
+CHARACTER(wint_t, getwchar_unlocked, (void), (), stdin)
+CHARACTER(wint_t, fputwc, (wchar_t character, FILE *stream), (character, stream), stream)
+CHARACTER(wint_t, fputwc_unlocked, (wchar_t character, FILE *stream), (character, stream), stream)
+CHARACTER(wint_t, putwc, (wchar_t character, FILE *stream), (character, stream), stream)
+CHARACTER(wint_t, putwc_unlocked, (wchar_t character, FILE *stream), (character, stream), stream)
+CHARACTER(wint_t, __woverflow, (FILE * stream, wint_t character), (stream, character), stream)
+CHARACTER(wint_t, putwchar, (wchar_t character), (character), stdout)
+CHARACTER(wint_t, putwchar_unlocked, (wchar_t character), (character), stdout)
+CHARACTER(wint_t, ungetwc, (wint_t character, FILE *stream), (character, stream), stream)
+CHARACTER(int, ungetc, (int character, FILE *stream), (character, stream), stream)
+CHARACTER(int, _IO_ungetc, (int character, FILE *stream), (character, stream), stream)
+#undef CHARACTER
+
+/* ---- buffers and positions: calls that return nothing, or fail without errno ---- */
+
+#define SETVBUF(name)                                                                           \
+	int pfw_wrap_##name(FILE *stream, char *buf, int mode, size_t size)                     \
+	{                                                                                       \
+		struct pfw_probe probe;                                                         \
+		int fd = pfw_stream_fd(stream);                                                 \
+		bool traced = fd >= 0 && pfw_probe_fd(&probe, PFW_CALL_##name, fd);             \
+		int ret = pfw_real.name(stream, buf, mode, size);                               \
+                                                                                                \
+		if (traced)                                                                     \
+			pfw_probe_end(&probe, false,                                            \
+				      (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd, \
+							  (uint64_t)(int64_t)mode, size },      \
+				      4);                                                       \
+		return ret;                                                                     \
+	}
+
+SETVBUF(setvbuf)
+SETVBUF(_IO_setvbuf)
+#undef SETVBUF
+
+#define VOID(name, params, args, count, ...)                                        \
+	void pfw_wrap_##name params                                                 \
+	{                                                                           \
+		struct pfw_probe probe;                                             \
+		int fd = pfw_stream_fd(stream);                                     \
+		const uint64_t value[] = { 0, (uint64_t)fd, __VA_ARGS__ };          \
+		const struct pfw_ending ending = { .value = value,                  \
+						   .value_count = 2 + (count),      \
+						   .flags = PFW_RECORD_NO_RET };    \
+		bool traced = fd >= 0 && pfw_probe_fd(&probe, PFW_CALL_##name, fd); \
+                                                                                    \
+		pfw_real.name args;                                                 \
+		if (traced)                                                         \
+			pfw_probe_end_full(&probe, &ending);                        \
+	}
+
+VOID(rewind, (FILE * stream), (stream), 0, 0)
+VOID(setbuf, (FILE * stream, char *buf), (stream, buf), 0, 0)
+VOID(setbuffer, (FILE * stream, char *buf, size_t size), (stream, buf, size), 1, size)
+VOID(_IO_setbuffer, (FILE * stream, char *buf, size_t size), (stream, buf, size), 1, size)
+VOID(setlinebuf, (FILE * stream), (stream), 0, 0)
+#undef VOID
 
 /* ---- formats ---- */
 
@@ -273,11 +435,62 @@ LINE(__getdelim, (char **line, size_t *room, int delimiter, FILE *stream),
 PRINT(printf, (const char *format, ...), format, pfw_stream_fd(stdout), vprintf(format, rest))
 PRINT(__printf_chk, (int flag, const char *format, ...), format, pfw_stream_fd(stdout),
       __vprintf_chk(flag, format, rest))
+PRINT(_IO_printf, (const char *format, ...), format, pfw_stream_fd(stdout), vprintf(format, rest))
 PRINT(fprintf, (FILE * stream, const char *format, ...), format, pfw_stream_fd(stream),
       vfprintf(stream, format, rest))
 PRINT(__fprintf_chk, (FILE * stream, int flag, const char *format, ...), format,
       pfw_stream_fd(stream), __vfprintf_chk(stream, flag, format, rest))
+PRINT(_IO_fprintf, (FILE * stream, const char *format, ...), format, pfw_stream_fd(stream),
+      vfprintf(stream, format, rest))
+PRINT(wprintf, (const wchar_t *format, ...), format, pfw_stream_fd(stdout), vwprintf(format, rest))
+PRINT(__wprintf_chk, (int flag, const wchar_t *format, ...), format, pfw_stream_fd(stdout),
+      __vwprintf_chk(flag, format, rest))
+PRINT(fwprintf, (FILE * stream, const wchar_t *format, ...), format, pfw_stream_fd(stream),
+      vfwprintf(stream, format, rest))
+PRINT(__fwprintf_chk, (FILE * stream, int flag, const wchar_t *format, ...), format,
+      pfw_stream_fd(stream), __vfwprintf_chk(stream, flag, format, rest))
 PRINT(dprintf, (int file, const char *format, ...), format, file, vdprintf(file, format, rest))
 PRINT(__dprintf_chk, (int file, int flag, const char *format, ...), format, file,
       __vdprintf_chk(file, flag, format, rest))
 #undef PRINT
+
+/* SCAN(standard, w: of wide characters): both calls that have a list, then those that come to them. */
+#define SCAN(standard, wide, character)                                                            \
+	TOLD(int, standard##v##wide##scanf, (const character *format, va_list args),               \
+	     (format, args), stdin, not_at_end)                                                    \
+	TOLD(int, standard##vf##wide##scanf,                                                       \
+	     (FILE * stream, const character *format, va_list args), (stream, format, args),       \
+	     stream, not_at_end)                                                                   \
+	SCAN_REST(standard##wide##scanf, (const character *format, ...), stdin,                    \
+		  standard##v##wide##scanf(format, rest))                                          \
+	SCAN_REST(standard##f##wide##scanf, (FILE * stream, const character *format, ...), stream, \
+		  standard##vf##wide##scanf(stream, format, rest))
+
+#define SCAN_REST(name, params, on, real_call)                                                    \
+	int pfw_wrap_##name params                                                                \
+	{                                                                                         \
+		struct pfw_probe probe;                                                           \
+		struct before before = look(on);                                                  \
+		int fd = pfw_stream_fd(on), ret;                                                  \
+		bool traced = fd >= 0 && pfw_probe_fd(&probe, PFW_CALL_##name, fd);               \
+		va_list rest;                                                                     \
+                                                                                                  \
+		va_start(rest, format);                                                           \
+		ret = pfw_real.real_call;                                                         \
+		va_end(rest);                                                                     \
+		if (traced)                                                                       \
+			pfw_probe_end(&probe, ret == -1 && not_at_end(on, before),                \
+				      (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd }, \
+				      2);                                                         \
+		return ret;                                                                       \
+	}
+
+SCAN(, , char)
+SCAN(, w, wchar_t)
+SCAN(__isoc99_, , char)
+SCAN(__isoc99_, w, wchar_t)
+SCAN(__isoc23_, , char)
+SCAN(__isoc23_, w, wchar_t)
+#undef SCAN
+#undef SCAN_REST
+#undef TOLD

@@ -6,7 +6,12 @@
 #ifndef CALLS_PROCESS_H
 #define CALLS_PROCESS_H
 
-#include "calls_harness.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include "calls_files.h"
 
 extern char **environ;
 
@@ -52,7 +57,8 @@ static void case_vfork(void)
 
 	make("data", "content");
 	errno = SENTINEL;
-	pid = vfork(); /* by name: the compiler must know that it returns twice */
+	/* By name: the compiler must know that it returns twice. */
+	pid = strcmp(now->symbol, "vfork") ? __vfork() : vfork();
 	if (pid == 0) {
 		int fd = FN(open)("data", O_RDONLY);
 
@@ -63,6 +69,178 @@ static void case_vfork(void)
 	say("%s: %d errno %d kept %d\n", now->symbol, result > 0, error, kept);
 	reap(result);
 	EXPECT(NULL, NO_FD, "%s", "");
+}
+
+/* A child by clone(): its exit status says whether it got its argument. */
+static int cloned(void *arg)
+{
+	int fd = FN(open)("data", O_RDONLY); /* in memory that it borrows: not recorded */
+
+	return FN(close)(fd) == 0 && arg == &result ? 5 : 6;
+}
+
+static int cloned_alone(void *arg)
+{
+	return arg == &result ? 5 : 6;
+}
+
+static void case_clone(void)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	static const int flags[] = { SIGCHLD, CLONE_VM | CLONE_VFORK | SIGCHLD };
+
+	make("data", "content");
+	for (int i = 0; i < 2; i++) {
+		errno = SENTINEL;
+		result = THIS(clone)(i ? cloned : cloned_alone, stack + sizeof(stack), flags[i],
+				     &result);
+		error = errno;
+		say("%s: %d errno %d\n", now->symbol, result > 0, error);
+		reap(result);
+		EXPECT(NULL, NO_FD, "'flags':%d", flags[i]);
+	}
+	CALL(THIS(clone)(cloned, stack + sizeof(stack), CLONE_THREAD | SIGCHLD, NULL));
+	CALL(THIS(clone)(NULL, NULL, SIGCHLD, NULL)); /* refused by libc */
+	EXPECT(NULL, NO_FD, "'flags':%d", SIGCHLD);
+}
+
+/* ---- shells ---- */
+
+static void case_system(void)
+{
+	CALL(THIS(system)("exit \"3\""));
+	EXPECT(NULL, NO_FD, "'command':'exit \\\"3\\\"'");
+	CALL(THIS(system)(NULL)); /* is there a shell? */
+	EXPECT(NULL, NO_FD, "'command':''");
+	CALL(THIS(system)(BAD));
+	EXPECT(NULL, NO_FD, "'command':''");
+}
+
+/* An open pipe to a shell, from which one character is read and not recorded. */
+static FILE *shell(const char *command)
+{
+	char character;
+	FILE *file = FN(popen)(command, "r");
+
+	if (!file)
+		fail("no shell", command);
+	expect_head("popen", "STDIO");
+	expect_args(NULL, fileno(file), fileno(file), false);
+	expect_fields("'command':'%s'", command);
+	if (syscall(SYS_read, fileno(file), &character, 1) != 1)
+		fail("nothing from the shell", command);
+	return file;
+}
+
+static void shell_done(FILE *file)
+{
+	int fd = fileno(file), ret = FN(pclose)(file);
+
+	expect_head("pclose", "STDIO");
+	expect_args(NULL, fd, ret, false);
+	expect_fields("%s", "");
+}
+
+static void case_popen(void)
+{
+	FILE *file;
+
+	stale_number();
+	CALL_POINTER(file, THIS(popen)("echo x", "r"));
+	result = fileno(file);
+	EXPECT(NULL, (int)result, "'command':'echo x'");
+	shell_done(file);
+	CALL_POINTER(file, THIS(popen)("echo x", "no mode"));
+	result = -1;
+	EXPECT(NULL, NO_FD, "'command':'echo x'");
+}
+
+static void case_pclose(void)
+{
+	FILE *file = shell("echo x; exit 7");
+	int fd = fileno(file);
+
+	CALL(THIS(pclose)(file));
+	EXPECT(NULL, fd, "%s", "");
+}
+
+static void expect_fork(long pid)
+{
+	expect_head("fork", "POSIX");
+	expect_args(NULL, NO_FD, pid, false);
+	expect_fields("%s", "");
+}
+
+/* ---- daemon ---- */
+
+/* What the whole trace of a child must consist of. */
+static void expect_trace(long pid, const char *events)
+{
+	put_expected("{'row':'%s','child':%ld,'reason':'exit','events':[%s]}\n", now->symbol, pid,
+		     events);
+}
+
+/* From now on there are no more forks. */
+static void forbid_forks(void)
+{
+	static struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+	};
+	static const struct sock_fprog program = { 4, filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		fail("no seccomp", now->symbol);
+}
+
+static void become_daemon(const int *fds, bool forbidden)
+{
+	long me = syscall(SYS_getpid);
+	int ret;
+
+	FN(access)(".", F_OK);
+	if (forbidden)
+		forbid_forks();
+	ret = THIS(daemon)(1, 1);
+	FN(access)(ret < 0 ? "absent" : ".", F_OK);
+	me = syscall(SYS_getpid);
+	syscall(SYS_write, fds[1], &me, sizeof(me));
+	FN(_exit)(ret < 0 ? 13 : 14);
+}
+
+/* The daemon's number, once it has gone. */
+static long wait_for_daemon(int *fds)
+{
+	long pid = -1, more;
+
+	syscall(SYS_close, fds[1]);
+	syscall(SYS_read, fds[0], &pid, sizeof(pid));
+	syscall(SYS_read, fds[0], &more, sizeof(more));
+	syscall(SYS_close, fds[0]);
+	return pid;
+}
+
+static void case_daemon(void)
+{
+	int fds[2];
+	long pid;
+
+	for (int i = 0; i < 2; i++) {
+		raw_pipe(fds);
+		pid = FN(fork)();
+		if (pid == 0)
+			become_daemon(fds, i == 1);
+		reap(pid);
+		expect_fork(pid);
+		expect_trace(pid, i ? "'access','daemon','access','_exit'" : "'access'");
+		if (i == 0)
+			expect_trace(wait_for_daemon(fds), "'daemon','access','_exit'");
+		else
+			wait_for_daemon(fds);
+	}
 }
 
 static const char *const true_path = "/bin/true";
@@ -106,13 +284,6 @@ static void execute(const char *path)
 		THIS(fexecve)(fd, argv, environ);
 	else
 		THIS(fexecve)(999, argv, environ);
-}
-
-static void expect_fork(long pid)
-{
-	expect_head("fork", "POSIX");
-	expect_args(NULL, NO_FD, pid, false);
-	expect_fields("%s", "");
 }
 
 /* What only the kernel may find out. */

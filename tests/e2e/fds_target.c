@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static void fail(const char *what)
@@ -234,7 +235,7 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[1] : "";
 
-	if (argc < 3 || chdir(argv[2]) < 0)
+	if (argc < 3 || syscall(SYS_chdir, argv[2]) < 0)
 		fail("usage: fds_target MODE DIR");
 	if (!strcmp(mode, "reuse"))
 		mode_reuse();
