@@ -565,7 +565,8 @@ static uint64_t end(struct input *input, unsigned settings, char *last)
 	uint64_t lost = 0;
 
 	if (settings & KILLED) {
-		if (settings & JUNK && header->file_made)
+		/* Behind a first line: what begins otherwise is another's file. */
+		if (settings & JUNK && header->file_made && writer.offset)
 			add_junk(input);
 		assert(!pfw_recover_spool(run.spool.path, &recovery));
 		assert(recovery.status <= PFW_RECOVER_NOTHING &&
