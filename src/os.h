@@ -183,6 +183,17 @@ static inline int pfw_os_mprotect(void *p, size_t bytes, int prot)
 	return (int)pfw_syscall6(SYS_mprotect, (long)p, (long)bytes, prot, 0, 0, 0);
 }
 
+/* A page of this machine: 4, 16 or 64 KiB. */
+static inline size_t pfw_os_page_bytes(void)
+{
+	return (size_t)getpagesize(); /* libc has it from the auxiliary vector */
+}
+
+static inline size_t pfw_os_whole_pages(size_t bytes)
+{
+	return (bytes + pfw_os_page_bytes() - 1) & ~(pfw_os_page_bytes() - 1);
+}
+
 static inline pid_t pfw_os_getpid(void)
 {
 	return (pid_t)pfw_syscall6(SYS_getpid, 0, 0, 0, 0, 0, 0);

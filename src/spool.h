@@ -3,7 +3,8 @@
  * The spool is a file (in /dev/shm where that works) that the process has mapped: it outlives
  * SIGKILL.  It holds a header (two pages, made at start-up whenever tracing is enabled: the control
  * page and the trace's path) and behind it chunks, one after the other, each beginning with struct
- * pfw_chunk.  Only the writer thread appends chunks: it writes the chunk, then stores `end`.
+ * pfw_chunk.  Only the writer thread appends chunks: it writes the chunk, then stores `end`.  Header
+ * and chunks are whole pages of the machine, which may be greater than PFW_PAGE_BYTES.
  *
  * Name: pfw-UID-PID-STARTTIME.spool[.N].  Removed when the process ends well; what is left behind
  * belongs to a process that was killed, and `pfw repair`, `pfw run` and `pfw compact` adopt it:
@@ -27,6 +28,7 @@
 #define PFW_SPOOL_VERSION 2u /* any change of this page's structs takes the next number */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
+#define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
 #define PFW_SPOOL_PREFIX "pfw-"
 #define PFW_SPOOL_SUFFIX ".spool"
 
@@ -93,7 +95,7 @@ struct pfw_loss {
 struct pfw_spool_header {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t header_bytes;
+	uint32_t header_bytes;	/* where the first chunk is; PFW_SPOOL_HEADER_BYTES or more */
 	_Atomic uint64_t end;	/* bytes of the spool in use: where the next chunk goes */
 	_Atomic uint32_t state; /* enum pfw_spool_state */
 	int32_t pid;
@@ -113,7 +115,7 @@ struct pfw_spool_header {
 	char boot_id[40];
 	char host[72];
 	char run[128];
-	char clock[16]; /* "tsc" or "monotonic" */
+	char clock[16]; /* pfw_clock_name() */
 	char version_text[16];
 	struct pfw_slot slot[2];
 	struct pfw_loss lost[PFW_LOST_REASONS];

@@ -130,8 +130,7 @@ static int make_way(const char *path)
 
 	if (!read_header(path, &old))
 		return -EEXIST;
-	if (atomic_load(&old.state) == PFW_SPOOL_DONE ||
-	    atomic_load(&old.end) == PFW_SPOOL_HEADER_BYTES)
+	if (atomic_load(&old.state) == PFW_SPOOL_DONE || atomic_load(&old.end) == old.header_bytes)
 		return pfw_os_unlink(path);
 	return set_aside(path);
 }
@@ -161,11 +160,11 @@ static int link_named(int fd, const char *path)
 static void fill_header(const struct pfw_spool_owner *owner, struct pfw_spool_header *header)
 {
 	header->version = PFW_SPOOL_VERSION;
-	header->header_bytes = PFW_SPOOL_HEADER_BYTES;
+	header->header_bytes = (uint32_t)pfw_os_whole_pages(PFW_SPOOL_HEADER_BYTES);
 	header->pid = owner->pid;
 	header->uid = owner->uid;
 	header->start_time = owner->start_time;
-	atomic_store(&header->end, PFW_SPOOL_HEADER_BYTES);
+	atomic_store(&header->end, header->header_bytes);
 	if (owner->fill)
 		owner->fill(header, owner->user);
 	/* Last: a reader that sees the magic sees the rest. */
@@ -175,17 +174,17 @@ static void fill_header(const struct pfw_spool_owner *owner, struct pfw_spool_he
 /* Map the header of an empty file and fill it. */
 static int map_header(struct pfw_spool *spool, int fd, const struct pfw_spool_owner *owner)
 {
+	uint64_t bytes = pfw_os_whole_pages(PFW_SPOOL_HEADER_BYTES);
 	void *mapped;
 	int error;
 
 	/* Allocated, not sparse: a hole on a full tmpfs would be a SIGBUS in the program. */
-	if (!spool->limit || !size_allowed(PFW_SPOOL_HEADER_BYTES))
+	if (!spool->limit || !size_allowed(bytes))
 		return -ENOSPC;
-	error = pfw_os_fallocate(fd, 0, PFW_SPOOL_HEADER_BYTES);
+	error = pfw_os_fallocate(fd, 0, bytes);
 	if (error)
 		return error;
-	mapped = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_POPULATE, fd, 0);
+	mapped = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (!mapped)
 		return -ENOMEM;
 	fill_header(owner, mapped);
@@ -254,6 +253,7 @@ void *pfw_spool_append(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind
 	uint64_t at = atomic_load(&spool->header->end);
 	struct pfw_chunk *chunk;
 
+	bytes = pfw_os_whole_pages(bytes);
 	if (at + bytes > spool->limit)
 		return NULL;
 	if (spool->heap) {

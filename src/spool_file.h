@@ -54,7 +54,7 @@ int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs,
 int pfw_spool_open(const struct pfw_spool *spool);
 
 /*
- * Add a chunk of `bytes` (a multiple of the page), zeroed and prefaulted, with its head filled.
+ * Add a chunk of `bytes`, made up to whole pages, zeroed and prefaulted, with its head filled.
  * NULL: the limit is reached or there is no space.  Thread: drain.
  */
 void *pfw_spool_append(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind, uint32_t index,

@@ -16,7 +16,6 @@
 #define IDLE_NS 2000000000ull /* with nothing to write for this long the thread ends */
 #define MARK_WAIT_NS 2000000ull
 #define FIRST_STRETCH_SLOTS 512u /* 32 KiB: a small start keeps fork cheap */
-#define TEMPLATE_ROOM(bytes) (((bytes) + PFW_PAGE_BYTES - 1) / PFW_PAGE_BYTES * PFW_PAGE_BYTES)
 
 #define NO_FILES ((struct pfw_writer_files){ -1, -1 })
 
@@ -81,7 +80,7 @@ static int make_ready(struct pfw_writer *writer)
 	int error;
 
 	templates = pfw_spool_append(writer->spool, writer->files->spool, PFW_CHUNK_TEMPLATES, 0,
-				     TEMPLATE_ROOM(writer->templates_bytes));
+				     writer->templates_bytes);
 	if (!templates)
 		return -ENOSPC;
 	head = templates->chunk;

@@ -32,6 +32,7 @@ struct builder {
 	char trace[512];
 	char *bytes;
 	uint64_t end;
+	uint64_t page;	    /* of the machine that the spool was made on */
 	uint32_t string_at; /* next free granule of segment 0 */
 	char *segment;
 };
@@ -82,6 +83,7 @@ static inline void builder_init(struct builder *builder, const char *dir, bool c
 	snprintf(builder->dir, sizeof(builder->dir), "%s", dir);
 	builder->bytes = calloc(1, BUILDER_BYTES);
 	builder->end = PFW_SPOOL_HEADER_BYTES;
+	builder->page = PFW_PAGE_BYTES;
 	header = builder_header(builder);
 	builder_dead_process(&process);
 	uname(&names);
@@ -116,6 +118,15 @@ static inline void builder_init(struct builder *builder, const char *dir, bool c
 	builder_name_spool(builder);
 }
 
+/* As on a machine with greater pages; before anything is put behind the header. */
+static inline void builder_pages(struct builder *builder, uint32_t bytes)
+{
+	builder->page = bytes;
+	builder->end = bytes;
+	builder_header(builder)->header_bytes = bytes;
+	builder_header(builder)->end = bytes;
+}
+
 static inline void *builder_chunk(struct builder *builder, uint32_t kind, uint32_t index,
 				  uint64_t bytes)
 {
@@ -123,7 +134,7 @@ static inline void *builder_chunk(struct builder *builder, uint32_t kind, uint32
 
 	chunk->kind = kind;
 	chunk->index = index;
-	chunk->bytes = (bytes + PFW_PAGE_BYTES - 1) / PFW_PAGE_BYTES * PFW_PAGE_BYTES;
+	chunk->bytes = (bytes + builder->page - 1) / builder->page * builder->page;
 	builder->end += chunk->bytes;
 	builder_header(builder)->end = builder->end;
 	return chunk;

@@ -11,7 +11,7 @@
 
 #include "probes/fd_table.h"
 
-#define PAGE 4096u
+#define PAGE ((unsigned)getpagesize())
 #define BASE 0x7f0000000000ull
 
 static uintptr_t at(unsigned page)

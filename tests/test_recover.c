@@ -39,6 +39,27 @@ static void recover_good_and_rings(struct world *world, bool compressed)
 	assert_int_equal(world->next_id, 16);
 }
 
+/* The pages of the machine that it was made on, not ours. */
+static void test_large_pages(void **state)
+{
+	struct world *world = *state;
+	uint32_t name;
+
+	builder_init(&world->builder, world->dir, false);
+	builder_pages(&world->builder, PFW_PAGE_BYTES_MAX);
+	builder_templates(&world->builder);
+	name = builder_string(&world->builder, "/data/a");
+	make_good(world, 5, "cut", 8);
+	builder_pread(stretch_of(world, 0, 0, 5, 9), 9, name, NULL);
+	stretch_of(world, 1, 0, 10, 12);
+	assert_int_equal(world->builder.end % PFW_PAGE_BYTES_MAX, 0);
+	assert_true(builder_write(&world->builder));
+	recover(world, PFW_RECOVER_DONE);
+	check_trace(world, world->builder.trace, 12);
+	assert_int_equal(world->result.recovered, 7);
+	assert_non_null(strstr(world->text, "\"fname\":\"/data/a\""));
+}
+
 static void test_raw(void **state)
 {
 	recover_good_and_rings(*state, false);
@@ -615,6 +636,7 @@ static void test_find(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		WORLD_TEST(test_large_pages),
 		WORLD_TEST(test_raw),
 		WORLD_TEST(test_gzip),
 		WORLD_TEST(test_parity),

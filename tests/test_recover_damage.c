@@ -217,6 +217,8 @@ static void test_bad_headers(void **state)
 		DAMAGE(magic, 0x4c4f4f5053574651ull),
 		DAMAGE(version, PFW_SPOOL_VERSION + 1),
 		DAMAGE(header_bytes, 4096),
+		DAMAGE(header_bytes, 8193),
+		DAMAGE(header_bytes, PFW_PAGE_BYTES_MAX + PFW_PAGE_BYTES),
 		DAMAGE(end, 100),
 		DAMAGE(end, 4097 * 3),
 		DAMAGE(pid, 0),

@@ -4,8 +4,6 @@
 #include "../strings.h"
 #include "fd_table.h"
 
-#define PAGE_BYTES 4096u
-
 /* Values of start that are no address. */
 enum { FREE = 0, TAKEN = 1 };
 
@@ -25,9 +23,9 @@ static uintptr_t range_end(uintptr_t start, size_t bytes)
 {
 	uintptr_t end;
 
-	if (__builtin_add_overflow(start, bytes, &end) || end > UINTPTR_MAX - PAGE_BYTES)
+	if (__builtin_add_overflow(start, bytes, &end) || end > UINTPTR_MAX - pfw_os_page_bytes())
 		return UINTPTR_MAX;
-	return (end + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+	return pfw_os_whole_pages(end);
 }
 
 /*

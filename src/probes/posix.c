@@ -722,7 +722,7 @@ int pfw_wrap_munmap(void *addr, size_t length)
 
 	/* A call that the kernel will refuse takes nothing away. */
 	if (pfw_mappings_any() && pfw_probe_on())
-		traced = length && !((uintptr_t)addr & 4095)
+		traced = length && !((uintptr_t)addr & (pfw_os_page_bytes() - 1))
 				 ? pfw_mappings_cut((uintptr_t)addr, length, &name)
 				 : pfw_mappings_find((uintptr_t)addr, length, &name);
 	traced = traced && pfw_probe_bare(&probe, PFW_CALL_munmap);

@@ -63,11 +63,12 @@ static int check_header(const struct pfw_spool_image *image, char *why)
 			 header->version, PFW_SPOOL_VERSION);
 		return -EINVAL;
 	}
-	if (header->header_bytes != PFW_SPOOL_HEADER_BYTES)
+	if (header->header_bytes < PFW_SPOOL_HEADER_BYTES ||
+	    header->header_bytes > PFW_PAGE_BYTES_MAX || header->header_bytes % PFW_PAGE_BYTES)
 		return bad(why, "header length", header->header_bytes);
-	if (end < PFW_SPOOL_HEADER_BYTES || end % PFW_PAGE_BYTES)
+	if (end < header->header_bytes || end % PFW_PAGE_BYTES)
 		return bad(why, "length", end);
-	if (end == PFW_SPOOL_HEADER_BYTES && !header->boot_id[0])
+	if (end == header->header_bytes && !header->boot_id[0])
 		return -ENODATA; /* killed before the page was filled; no record can be there */
 	if (header->pid <= 0)
 		return bad(why, "process id", (uint64_t)(int64_t)header->pid);
@@ -169,7 +170,7 @@ static bool templates_are_sound(const struct pfw_template_chunk *chunk)
 static int take_templates(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
 {
 	uint64_t most = sizeof(*image->templates) + TEMPLATES_MAX * sizeof(struct pfw_template) +
-			PFW_PAGE_BYTES;
+			PFW_PAGE_BYTES_MAX;
 	struct pfw_template_chunk *templates;
 	int error;
 
@@ -261,7 +262,7 @@ static int take_sums(struct pfw_spool_image *image, const struct pfw_chunk *chun
 	uint32_t filled = 0;
 	int error = 0;
 
-	if (chunk->bytes != PFW_SUMS_BYTES) {
+	if (chunk->bytes < PFW_SUMS_BYTES) { /* whole pages of its machine */
 		image->damaged++;
 		return 0;
 	}
@@ -297,7 +298,7 @@ int pfw_spool_image_chunks(struct pfw_spool_image *image, char *why)
 	struct pfw_chunk chunk;
 	int error = 0;
 
-	for (uint64_t at = PFW_SPOOL_HEADER_BYTES; at < end && !error; at += chunk.bytes) {
+	for (uint64_t at = image->header->header_bytes; at < end && !error; at += chunk.bytes) {
 		error = read_at(image->fd, &chunk, sizeof(chunk), at);
 		/* Where one head is damaged, nobody knows where the next chunk begins. */
 		if (error || chunk.bytes < PFW_PAGE_BYTES || chunk.bytes % PFW_PAGE_BYTES ||
