@@ -35,7 +35,7 @@
 
 #define UNIT (1ull << PFW_CLOCK_SHIFT)
 
-bool pfw_clock_is_tsc;
+bool pfw_clock_is_counter;
 
 /* Taken at start-up, so that the writer's first slope has a base; set once, before any thread. */
 static struct pfw_clock_pair origin;
@@ -46,7 +46,7 @@ static void read_pair(struct pfw_clock_pair *pair)
 	uint64_t narrowest = UINT64_MAX;
 	int i;
 
-	if (!pfw_clock_is_tsc) {
+	if (!pfw_clock_is_counter) {
 		pair->mono_ns = pfw_clock_ns(CLOCK_MONOTONIC);
 		pair->ticks = pair->mono_ns;
 		return;
@@ -108,11 +108,11 @@ static uint64_t slope(const struct pfw_clock_pair *from, const struct pfw_clock_
 
 void pfw_clock_init(void)
 {
-#if defined(__x86_64__)
-	char name[16];
+#ifdef PFW_CLOCK_SOURCE
+	char name[32];
 
-	pfw_clock_is_tsc = pfw_os_read_file(CLOCKSOURCE, name, sizeof(name)) >= 4 &&
-			   memcmp(name, "tsc\n", 4) == 0;
+	pfw_clock_is_counter = pfw_os_read_file(CLOCKSOURCE, name, sizeof(name)) > 0 &&
+			       strcmp(name, PFW_CLOCK_SOURCE "\n") == 0;
 #endif
 	read_pair(&origin);
 }
@@ -123,15 +123,15 @@ void pfw_clock_map_init(struct pfw_clock_map *map)
 
 	memset(map, 0, sizeof(*map));
 	map->first = origin;
-	if (!pfw_clock_is_tsc || !origin.ticks)
+	if (!pfw_clock_is_counter || !origin.ticks)
 		read_pair(&map->first);
 	do {
 		read_pair(&now);
-	} while (pfw_clock_is_tsc && now.ticks > map->first.ticks &&
+	} while (pfw_clock_is_counter && now.ticks >= map->first.ticks &&
 		 now.mono_ns - map->first.mono_ns < FIRST_BASE_NS);
 	map->real_offset_ns = middle(read_offset());
 	now.real_offset_ns = map->real_offset_ns;
-	now.mult = pfw_clock_is_tsc ? slope(&map->first, &now) : UNIT;
+	now.mult = pfw_clock_is_counter ? slope(&map->first, &now) : UNIT;
 	if (now.ticks < map->first.ticks || now.mono_ns < map->first.mono_ns)
 		map->first = now; /* the clocks began anew: moved to another machine */
 	map->first.real_offset_ns = now.real_offset_ns;
@@ -162,7 +162,7 @@ static uint64_t onward_slope(const struct pfw_clock_map *map, uint32_t last)
 	const struct pfw_clock_pair *to = &map->pair[last], *from = &map->first;
 	uint32_t i;
 
-	if (!pfw_clock_is_tsc)
+	if (!pfw_clock_is_counter)
 		return UNIT;
 	for (i = last; i-- > 0;) {
 		if (to->mono_ns - map->pair[i].mono_ns >= BASE_NS) {

@@ -1,7 +1,7 @@
 /* clock.h - the one clock: ticks on the hot path, (ticks, time) pairs on the writer's side.
  *
- * Ticks are the TSC where the kernel itself keeps time by it (10 ns a reading against 23), else
- * CLOCK_MONOTONIC in ns.  The writer takes a pair at each drain and interpolates between pairs, so
+ * Ticks are the processor's counter (the TSC, on aarch64 CNTVCT) where the kernel itself keeps time by
+ * it (10 ns a reading against 23), else CLOCK_MONOTONIC in ns.  The writer takes a pair at each drain and interpolates between pairs, so
  * an event's time is off by no more than a pair's own noise (tens of ns) however long the run.
  */
 #ifndef PFW_CLOCK_H
@@ -13,7 +13,17 @@
 
 #include "spool.h"
 
-extern bool pfw_clock_is_tsc; /* set once by pfw_clock_init(), before any probe runs */
+/* Ticks are the counter; set once by pfw_clock_init(), before any probe runs. */
+extern bool pfw_clock_is_counter;
+
+/* The counter's name in a trace, and as the kernel's clocksource; not defined: no counter. */
+#if defined(__x86_64__)
+#define PFW_CLOCK_COUNTER "tsc"
+#define PFW_CLOCK_SOURCE "tsc"
+#elif defined(__aarch64__)
+#define PFW_CLOCK_COUNTER "cntvct"
+#define PFW_CLOCK_SOURCE "arch_sys_counter"
+#endif
 
 /* CLOCK_MONOTONIC or CLOCK_REALTIME in ns, by vdso.  Thread: any.  Signal: safe. */
 static inline uint64_t pfw_clock_ns(clockid_t clock)
@@ -28,10 +38,28 @@ static inline uint64_t pfw_clock_ns(clockid_t clock)
 static inline uint64_t pfw_clock_ticks(void)
 {
 #if defined(__x86_64__)
-	if (__builtin_expect(pfw_clock_is_tsc, 1))
+	if (__builtin_expect(pfw_clock_is_counter, 1))
 		return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	if (__builtin_expect(pfw_clock_is_counter, 1)) {
+		uint64_t ticks;
+
+		/* isb: else it may be read before what stands before it, an earlier reading too. */
+		__asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(ticks));
+		return ticks;
+	}
 #endif
 	return pfw_clock_ns(CLOCK_MONOTONIC);
+}
+
+/* What ticks are: PFW_CLOCK_COUNTER, or "monotonic". */
+static inline const char *pfw_clock_name(void)
+{
+#ifdef PFW_CLOCK_COUNTER
+	if (pfw_clock_is_counter)
+		return PFW_CLOCK_COUNTER;
+#endif
+	return "monotonic";
 }
 
 /* Choose the tick source from the kernel's clocksource.  Thread: init.  Signal: safe. */

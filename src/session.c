@@ -319,10 +319,7 @@ static void fill_header(struct pfw_spool_header *header, void *user)
 	header->metadata = session.config.metadata;
 	header->disable_tids = session.config.disable_tids;
 	pfw_identity_header(id, header);
-	if (pfw_clock_is_tsc)
-		memcpy(header->clock, "tsc", sizeof("tsc"));
-	else
-		memcpy(header->clock, "monotonic", sizeof("monotonic"));
+	strcpy(header->clock, pfw_clock_name());
 	memcpy(header->version_text, PFW_VERSION, sizeof(PFW_VERSION));
 	header->compressed = name->compressed;
 	memcpy(pfw_spool_trace_path(header), name->path, strlen(name->path) + 1);

@@ -85,11 +85,13 @@ static void check_gzip(struct doctor *doctor)
 static void check_clock(struct doctor *doctor)
 {
 	pfw_clock_init();
-	if (pfw_clock_is_tsc)
-		say(doctor, FINE, "clock", "tsc, as the kernel keeps time (10 ns a reading)");
+	if (pfw_clock_is_counter)
+		say(doctor, FINE, "clock", "%s, as the kernel keeps time (10 ns a reading)",
+		    pfw_clock_name());
 	else
 		say(doctor, WORSE, "clock",
-		    "CLOCK_MONOTONIC: the kernel's clocksource is not tsc (23 ns a reading)");
+		    "CLOCK_MONOTONIC: the kernel's clocksource is not " PFW_CLOCK_SOURCE
+		    " (23 ns a reading)");
 }
 
 static void check_directory(struct doctor *doctor, const char *what, const char *path,

@@ -69,7 +69,7 @@ static void restore_clock(struct reading *reading)
 		return;
 	}
 	pfw_clock_init();
-	if (pfw_clock_is_tsc == !strncmp(header->clock, "tsc", sizeof(header->clock)))
+	if (!strncmp(header->clock, pfw_clock_name(), sizeof(header->clock)))
 		pfw_clock_map_init(&reading->clock);
 	else /* its ticks mean nothing here: all at its start is the nearest to be had */
 		pfw_clock_map_restore(&reading->clock, &fixed, &fixed);
