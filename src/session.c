@@ -152,7 +152,8 @@ static bool make_live_page(void)
 	/* Where the kernel is too old for it (before 4.14), the atfork handler wipes by hand. */
 	pfw_os_madvise(page, 4096, MADV_WIPEONFORK);
 	atomic_store(&page->born, born());
-	pfw_live = page;
+	/* A thread that finds the page with born still 0 would take itself for a forked child. */
+	__atomic_store_n(&pfw_live, page, __ATOMIC_RELEASE);
 	return true;
 }
 

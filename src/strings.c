@@ -178,7 +178,8 @@ uint32_t pfw_string_create(const char *directory, size_t directory_bytes, const 
 	memcpy(out, text, bytes);
 	out[bytes] = '\0'; /* for those who compare it with a caller's string */
 	cell->bytes = (uint16_t)all;
-	atomic_store_explicit(&cell->users, 1, memory_order_relaxed);
+	/* Who counts himself in on it sees that the generation is not the old one any more. */
+	atomic_store_explicit(&cell->users, 1, memory_order_release);
 	generation = (atomic_load_explicit(&cell->generation, memory_order_relaxed) + 1) & 0xffff;
 	/* The text is there before the generation that makes references to it good. */
 	atomic_store_explicit(&cell->generation, (uint16_t)generation, memory_order_release);

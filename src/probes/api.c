@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) bool on(void)
 
 	if (PFW_LIKELY(word != 0 && word == pfw_thread.live))
 		return true;
-	if (!word && atomic_load_explicit(&pfw_live->born, memory_order_relaxed))
+	if (!word && pfw_live_off(&pfw_live->api))
 		return false;
 	return pfw_probe_ready(&pfw_live->api) != 0;
 }

@@ -80,7 +80,7 @@ static bool alive(void)
 {
 	if (pfw_thread.vfork_child)
 		return false;
-	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed))
+	if (!atomic_load_explicit(&pfw_live->born, memory_order_acquire))
 		set_up_child();
 	return true;
 }
@@ -92,7 +92,8 @@ static uint64_t make_ready(const _Atomic uint64_t *word, bool counted)
 
 	if (!alive())
 		return 0;
-	now = atomic_load_explicit(word, memory_order_relaxed);
+	/* Pairs with the store that switched on: what session has set up before it is there. */
+	now = atomic_load_explicit(word, memory_order_acquire);
 	if (!now || now == pfw_thread.live)
 		return now;
 	if (!guard_enter()) {
@@ -121,7 +122,7 @@ bool pfw_probe_fd_slow(struct pfw_probe *probe, int fd)
 {
 	uint64_t entry;
 
-	if (!alive() || !atomic_load_explicit(&pfw_live->io, memory_order_relaxed))
+	if (!alive() || !atomic_load_explicit(&pfw_live->io, memory_order_acquire))
 		return false;
 	entry = pfw_fd_resolve(fd);
 	if (pfw_fd_state(entry) == PFW_FD_UNTRACED || !pfw_probe_ready(&pfw_live->io))
@@ -136,7 +137,7 @@ bool pfw_probe_bare(struct pfw_probe *probe, uint16_t call)
 {
 	uint64_t word = atomic_load_explicit(&pfw_live->io, memory_order_relaxed);
 
-	if (!word && atomic_load_explicit(&pfw_live->born, memory_order_relaxed))
+	if (!word && pfw_live_off(&pfw_live->io))
 		return false;
 	if ((!word || word != pfw_thread.live) && !pfw_probe_ready(&pfw_live->io))
 		return false;
@@ -150,9 +151,8 @@ bool pfw_probe_path(struct pfw_path_probe *probe, uint16_t call, int dirfd, cons
 {
 	(void)dirfd;
 	(void)path;
-	if (pfw_thread.vfork_child ||
-	    (!atomic_load_explicit(&pfw_live->io, memory_order_relaxed) &&
-	     (atomic_load_explicit(&pfw_live->born, memory_order_relaxed) || !alive())))
+	if (pfw_thread.vfork_child || (!atomic_load_explicit(&pfw_live->io, memory_order_acquire) &&
+				       (pfw_live_off(&pfw_live->io) || !alive())))
 		return false;
 	probe->probe.call = pfw_selected[call];
 	probe->probe.name = 0;

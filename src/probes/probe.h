@@ -133,6 +133,17 @@ static inline void pfw_probe_commit(struct pfw_record *record, uint64_t position
 		pfw_probe_straight();
 }
 
+/*
+ * Whether a word of pfw_live, which has just read 0, means "off".  Else this is a forked child:
+ * `born` is stored behind the words, so where it is there the word is looked at again, as another
+ * thread may have set both between two looks.
+ */
+static inline bool pfw_live_off(const _Atomic uint64_t *word)
+{
+	return atomic_load_explicit(&pfw_live->born, memory_order_acquire) &&
+	       !atomic_load_explicit(word, memory_order_relaxed);
+}
+
 /* Out of line: first use in a thread, unknown descriptor, forked child, off. */
 bool pfw_probe_fd_slow(struct pfw_probe *probe, int fd);
 
@@ -145,7 +156,7 @@ static inline bool pfw_probe_fd_passes(int fd)
 	const struct pfw_live *live = pfw_live;
 
 	if (PFW_UNLIKELY(!atomic_load_explicit(&live->io, memory_order_relaxed)))
-		return atomic_load_explicit(&live->born, memory_order_relaxed) != 0;
+		return pfw_live_off(&live->io);
 	return (uint32_t)(pfw_fd_load(fd) >> 32) == (pfw_fd_generation | PFW_FD_UNTRACED);
 }
 
@@ -159,7 +170,7 @@ static inline bool pfw_probe_fd(struct pfw_probe *probe, uint16_t call, int fd)
 	if (PFW_LIKELY(word != 0)) {
 		if (state == PFW_FD_UNTRACED)
 			return false;
-	} else if (atomic_load_explicit(&pfw_live->born, memory_order_relaxed)) {
+	} else if (pfw_live_off(&pfw_live->io)) {
 		return false;
 	}
 	probe->call = call;
