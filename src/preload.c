@@ -27,34 +27,55 @@ extern char **environ;
 
 /* ---- the exported names ---- */
 
-#if !defined(__x86_64__)
+/*
+ * JUMP(name): through the slot; an indirect jump may land on it (endbr64, hint 34 = bti c).
+ * RESOLVE(name): where the slot leads first; says which slot, then resolves.
+ */
+#if defined(__x86_64__)
+#define JUMP(name)   \
+	"	endbr64\n" \
+	"	jmp *pfw_slot_" #name "(%rip)\n"
+#define RESOLVE(name)                                  \
+	"	endbr64\n"                                   \
+	"	leaq pfw_slot_" #name "(%rip), %r11\n" \
+	"	jmp pfw_resolve_and_go\n"
+#elif defined(__aarch64__)
+/* ldar: on this processor a thread that sees the wrapper in the slot need not see what it uses. */
+#define JUMP(name)                                        \
+	"	hint 34\n"                                      \
+	"	adrp x16, pfw_slot_" #name "\n"           \
+	"	add x16, x16, :lo12:pfw_slot_" #name "\n" \
+	"	ldar x16, [x16]\n"                              \
+	"	br x16\n"
+#define RESOLVE(name)                                     \
+	"	hint 34\n"                                      \
+	"	adrp x17, pfw_slot_" #name "\n"           \
+	"	add x17, x17, :lo12:pfw_slot_" #name "\n" \
+	"	b pfw_resolve_and_go\n"
+#else
 #error "pfw: src/preload.c has no jumps for this processor yet"
 #endif
 
-/* name: jmp *slot.  resolve_name, where the slot leads first: say which slot, then resolve. */
+#define EXPORTED(name)       \
+	".globl " #name "\n" \
+	".type " #name ", %function\n" #name ":\n" JUMP(name) ".size " #name ", . - " #name "\n"
+
 #define CALL_ROW(name)                                                                 \
 	extern char resolve_##name[] __asm__("pfw_resolve_" #name)                     \
 		__attribute__((visibility("hidden")));                                 \
 	__attribute__((visibility("hidden"), used)) void *_Atomic slot_##name __asm__( \
 		"pfw_slot_" #name) = resolve_##name;                                   \
-	__asm__(".pushsection .text\n"                                                 \
-		".globl " #name "\n"                                                   \
-		".type " #name ", @function\n" #name ":\n"                             \
-		"	endbr64\n"                                                           \
-		"	jmp *pfw_slot_" #name "(%rip)\n"                               \
-		".size " #name ", . - " #name "\n"                                     \
-		"pfw_resolve_" #name ":\n"                                             \
-		"	endbr64\n"                                                           \
-		"	leaq pfw_slot_" #name "(%rip), %r11\n"                         \
-		"	jmp pfw_resolve_and_go\n"                                            \
-		".popsection\n");
+	__asm__(".pushsection .text\n" EXPORTED(name) "pfw_resolve_" #name             \
+						      ":\n" RESOLVE(name) ".popsection\n");
 #define CALL_FD(category, ret, name, ...) CALL_ROW(name)
 #define CALL_PATH(category, ret, name, ...) CALL_ROW(name)
 #define CALL_STREAM(category, ret, name, ...) CALL_ROW(name)
 #define CALL_BY_HAND(category, ret, name, ...) CALL_ROW(name)
 #include "probes/calls.def"
 
-/* r11: the slot.  Every register that may hold an argument is kept, also those of a variadic call. */
+/* The slot comes in a scratch register.  Every register that may hold an argument is kept, also
+ * those of a variadic call, and x8: where a structure is to be returned. */
+#if defined(__x86_64__)
 __asm__(".pushsection .text\n"
 	"pfw_resolve_and_go:\n"
 	"	pushq %rdi\n	pushq %rsi\n	pushq %rdx\n	pushq %rcx\n"
@@ -76,6 +97,25 @@ __asm__(".pushsection .text\n"
 	"	popq %rcx\n	popq %rdx\n	popq %rsi\n	popq %rdi\n"
 	"	jmp *%r11\n"
 	".popsection\n");
+#elif defined(__aarch64__)
+__asm__(".pushsection .text\n"
+	"pfw_resolve_and_go:\n"
+	"	stp x29, x30, [sp, -224]!\n	mov x29, sp\n"
+	"	stp x0, x1, [sp, 16]\n	stp x2, x3, [sp, 32]\n"
+	"	stp x4, x5, [sp, 48]\n	stp x6, x7, [sp, 64]\n	str x8, [sp, 80]\n"
+	"	stp q0, q1, [sp, 96]\n	stp q2, q3, [sp, 128]\n"
+	"	stp q4, q5, [sp, 160]\n	stp q6, q7, [sp, 192]\n"
+	"	mov x0, x17\n"
+	"	bl pfw_resolve_slot\n"
+	"	mov x16, x0\n"
+	"	ldp x0, x1, [sp, 16]\n	ldp x2, x3, [sp, 32]\n"
+	"	ldp x4, x5, [sp, 48]\n	ldp x6, x7, [sp, 64]\n	ldr x8, [sp, 80]\n"
+	"	ldp q0, q1, [sp, 96]\n	ldp q2, q3, [sp, 128]\n"
+	"	ldp q4, q5, [sp, 160]\n	ldp q6, q7, [sp, 192]\n"
+	"	ldp x29, x30, [sp], 224\n"
+	"	br x16\n"
+	".popsection\n");
+#endif
 
 /* pfw.h's names: the same, but they lead to functions that do nothing while there is no recorder. */
 static int absent_start(const void *options);
@@ -102,13 +142,7 @@ static long absent(void);
 #define X(name)                                                                        \
 	__attribute__((visibility("hidden"), used)) void *_Atomic slot_##name __asm__( \
 		"pfw_slot_" #name) = (void *)absent_##name;                            \
-	__asm__(".pushsection .text\n"                                                 \
-		".globl " #name "\n"                                                   \
-		".type " #name ", @function\n" #name ":\n"                             \
-		"	endbr64\n"                                                           \
-		"	jmp *pfw_slot_" #name "(%rip)\n"                               \
-		".size " #name ", . - " #name "\n"                                     \
-		".popsection\n");
+	__asm__(".pushsection .text\n" EXPORTED(name) ".popsection\n");
 PFW_API_FUNCTIONS(X)
 #undef X
 
