@@ -163,6 +163,9 @@ static void add(struct pfw_sum *sum, const struct pfw_sum_call *call)
 	const struct pfw_sum_figures *now = &sum->now[turn & 1];
 	struct pfw_sum_figures *next = &sum->now[(turn + 1) & 1];
 
+	/* Pairs with the fence in differs(): who sees any of what follows sees the last turn, too, and
+	 * looks again. */
+	atomic_thread_fence(memory_order_release);
 	store(&next->count, load(&now->count) + 1);
 	store(&next->failed, load(&now->failed) + call->failed);
 	store(&next->ticks, load(&now->ticks) + call->ticks);

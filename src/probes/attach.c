@@ -361,7 +361,8 @@ static void lead(struct look *look, const struct pfw_object *object,
 			return;
 	}
 	if (open_page(look, object, (uintptr_t)slot->word))
-		atomic_store_explicit(slot->word, to, memory_order_relaxed);
+		/* Release: the wrapper finds what it needs, pfw_real above all. */
+		atomic_store_explicit(slot->word, to, memory_order_release);
 }
 
 static void rewrite(struct look *look, const struct pfw_object *object)
