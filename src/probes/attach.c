@@ -172,6 +172,7 @@ struct mapping {
 /* One look at all objects. */
 struct look {
 	bool all;	  /* also at those seen before */
+	bool told;	  /* of a dlopen by its start-up code: what is new is relocated */
 	unsigned objects; /* seen, in this look */
 	int error;	  /* it could not be begun */
 	char *maps;	  /* MAPS_BYTES: text, then mappings */
@@ -239,12 +240,21 @@ static int read_maps(struct look *look)
 	return (int)n;
 }
 
-/* PROT_* of an address, or -1. */
-static int prot_of(const struct look *look, uintptr_t address)
+/* PROT_* of an address, or -1.  Without a map (it takes a millisecond in a large program) of an
+ * object that the linker has just finished: as the object itself wants it. */
+static int prot_of(const struct look *look, const struct pfw_object *object, uintptr_t address)
 {
-	const struct mapping *mapping = mappings(look);
+	uint32_t flags = pfw_object_flags(object, address);
 	size_t low = 0, high = look->mapping_count;
 	uintptr_t bits = look->page_bytes - 1;
+	const struct mapping *mapping;
+
+	if (!look->maps)
+		return (flags & PF_W && (address < object->relro || address >= object->relro_end)
+				? PROT_WRITE
+				: 0) |
+		       (flags & PF_X ? PROT_EXEC : 0) | PROT_READ;
+	mapping = mappings(look);
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
@@ -294,7 +304,7 @@ static bool open_page(struct look *look, const struct pfw_object *object, uintpt
 	if (page == look->page)
 		return true;
 	close_page(look);
-	prot = prot_of(look, word);
+	prot = prot_of(look, object, word);
 	if (prot < 0)
 		return false;
 	if (prot & PROT_WRITE)
@@ -395,6 +405,8 @@ static bool begin_look(struct look *look, const struct dl_phdr_info *info)
 	attach.adds = info->dlpi_adds;
 	attach.subs = info->dlpi_subs;
 	look->page_bytes = getauxval(AT_PAGESZ);
+	if (look->told && !look->all)
+		return true;
 	look->maps = pfw_os_mmap(MAPS_BYTES, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	look->error = look->maps ? read_maps(look) : -ENOMEM;
@@ -476,9 +488,9 @@ static void say_why(const struct look *look)
 
 /* With all signals blocked: a handler that jumped out would leave the linker's lock behind.  The
  * line is printed when no lock is held. */
-static int take_look(bool all)
+static int take_look(bool all, bool told)
 {
-	struct look look = { .all = all };
+	struct look look = { .all = all, .told = told };
 	sigset_t every, old;
 
 	sigfillset(&every);
@@ -511,7 +523,7 @@ void pfw_attach_look(void)
 		return;
 	if (again)
 		atomic_compare_exchange_strong(&attach.again, &again, again - 1);
-	take_look(again != 0);
+	take_look(again != 0, false);
 }
 
 /*
@@ -526,7 +538,7 @@ void __gmon_start__(void)
 	int error = errno;
 
 	if (atomic_load_explicit(&attach.on, memory_order_relaxed))
-		take_look(false);
+		take_look(false, true);
 	errno = error;
 }
 
@@ -554,7 +566,7 @@ int pfw_attach(void)
 	dlerror(); /* a name that this libc does not have is not the program's error */
 	atomic_store(&attach.on, true);
 	atomic_store(&attach.again, LOOKS_AGAIN);
-	error = take_look(true);
+	error = take_look(true, false);
 	if (error) {
 		atomic_store(&attach.on, false);
 		pfw_say_number("/proc/self/maps cannot be read (errno ", (uint64_t)-error,
@@ -566,7 +578,7 @@ int pfw_attach(void)
 void pfw_detach(void)
 {
 	if (atomic_exchange(&attach.on, false))
-		take_look(true);
+		take_look(true, false);
 }
 
 void pfw_attach_hold(void)

@@ -21,7 +21,7 @@ int pfw_attach(void);
 /* Put all back.  Thread: app.  Signal: unsafe. */
 void pfw_detach(void);
 
-/* Look for objects loaded since, by whom dlopen's hook has not told of.  Cheap where there are none.
+/* Look for objects loaded since, of which no start-up code has told.  Cheap where there are none.
  * Thread: drain.  Signal: unsafe. */
 void pfw_attach_look(void);
 
