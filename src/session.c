@@ -49,6 +49,7 @@ static struct session {
 	bool stopped;		/* pfw_stop() was: off until pfw_start() */
 	bool preloaded;
 	bool attached;	       /* pfw_attach() did what the preload object would have done */
+	_Atomic bool limited;  /* the trace has PFW_MAX_BYTES */
 	bool told;	       /* what is wrong with the variables has been said */
 	bool told_unfinished;  /* that the trace's end could not be written */
 	uint64_t told_lost;    /* so many events, lost, have been spoken of */
@@ -117,7 +118,8 @@ static void renew_words(void)
 	while (atomic_exchange(&session.words, 1))
 		pfw_os_sleep_ns(1000);
 	state = atomic_load(&session.state);
-	word = ++session.generation | (state == ENDED ? PFW_LIVE_ENDED : 0);
+	word = ++session.generation | (state == ENDED ? PFW_LIVE_ENDED : 0) |
+	       (atomic_load(&session.limited) ? PFW_LIVE_LIMIT : 0);
 	if ((state != ON && state != ENDED) || session.stopped)
 		word = 0;
 	atomic_store(&pfw_live->io, session.io ? word : 0);
@@ -134,6 +136,14 @@ static void writer_failed(void)
 	atomic_store(&session.state, OFF);
 	renew_words();
 	pfw_spool_unlink(&session.spool);
+}
+
+/* The trace is as long as it may be: from now on every event is lost, and counted. */
+static void limit_reached(void)
+{
+	atomic_store(&session.limited, true);
+	renew_words();
+	pfw_say("the trace has PFW_MAX_BYTES: recording stops; what comes is counted as lost");
 }
 
 /* Never 0, and another in each process: spans begun before a fork are told by it. */
@@ -371,6 +381,8 @@ static void set_up_writer(void)
 	session.writer.idle = renew_words;
 	session.writer.tick = pfw_attach_look;
 	session.writer.failed = writer_failed;
+	session.writer.limited = limit_reached;
+	session.writer.max_bytes = session.config.max_bytes;
 }
 
 /* False: there is no memory for it; at the start there is none at all then. */
@@ -497,6 +509,7 @@ static void forked(void)
 	pfw_attach_release(true);
 	session.told_unfinished = false;
 	session.told_lost = 0;
+	atomic_store(&session.limited, false);
 	pfw_thread.forking = 0;
 	pfw_thread.ring = NULL;
 	pfw_thread.live = 0;
@@ -524,7 +537,8 @@ static void say_losses(void)
 	uint64_t lost = 0;
 
 	for (unsigned i = 0; i < PFW_LOST_REASONS; i++)
-		lost += atomic_load(&session.spool.header->lost[i].count);
+		if (i != PFW_LOST_LIMIT) /* said when it was reached */
+			lost += atomic_load(&session.spool.header->lost[i].count);
 	if (lost > session.told_lost)
 		pfw_say_number("", lost, " events were lost; the trace's `lost` lines say why");
 	session.told_lost = lost;

@@ -59,10 +59,11 @@ enum pfw_lost_reason {
 	PFW_LOST_TOO_LONG,  /* a record of more than PFW_RECORD_SLOTS_MAX slots */
 	PFW_LOST_TORN,	    /* reserved and never committed (a handler jumped out of a probe) */
 	PFW_LOST_WRITE,	    /* the trace could not be written and the rings were full */
+	PFW_LOST_LIMIT,	    /* the trace has PFW_MAX_BYTES */
 	PFW_LOST_REASONS
 };
 /* clang-format off */
-#define PFW_LOST_NAMES { "full", "no_memory", "no_writer", "too_long", "torn", "write_error" }
+#define PFW_LOST_NAMES { "full", "no_memory", "no_writer", "too_long", "torn", "write_error", "limit" }
 /* clang-format on */
 
 /* Why an open or a path call was left out: an index of pfw_spool_header.excluded. */

@@ -17,6 +17,9 @@
 #define MARK_WAIT_NS 2000000ull
 #define FIRST_STRETCH_SLOTS 512u /* 32 KiB: a small start keeps fork cheap */
 
+/* Kept free below PFW_MAX_BYTES for the lines at the end. */
+#define END_BYTES 8192u
+
 #define NO_FILES ((struct pfw_writer_files){ -1, -1 })
 
 /* ---- the lock of who works ---- */
@@ -408,9 +411,27 @@ static void note_clock(struct pfw_writer *writer)
 {
 	uint64_t from_ns, to_ns;
 
-	if (pfw_clock_map_update(&writer->clock, &from_ns, &to_ns) && writer->process_line)
+	if (pfw_clock_map_update(&writer->clock, &from_ns, &to_ns) && writer->process_line &&
+	    !writer->over)
 		text_upto(writer,
 			  pfw_line_clock_step(&writer->json, text_end(writer), from_ns, to_ns));
+}
+
+/* Write where another line would be too much for a member, or for the trace; the latter is an end.
+ * Compressed text takes less than was feared: then there is room for more, until there is none. */
+static int make_room(struct pfw_writer *writer)
+{
+	uint64_t most = writer->max_bytes ? writer->max_bytes - END_BYTES : UINT64_MAX;
+	int error;
+
+	if (writer->text_bytes < writer->text_limit && writer->offset + writer->text_bytes < most)
+		return 0;
+	error = flush_text(writer);
+	if (error || writer->over || writer->offset < most)
+		return error;
+	writer->over = true;
+	writer->limited();
+	return 0;
 }
 
 /* Encode what one ring holds, writing whenever a member is full. */
@@ -421,13 +442,14 @@ static int drain_ring(struct pfw_writer *writer, struct pfw_ring *ring, uint64_t
 	unsigned slots;
 
 	while ((record = pfw_ring_peek(ring, now_ns, &slots))) {
-		if (writer->text_bytes >= writer->text_limit) {
-			int error = flush_text(writer);
+		int error = writer->over ? 0 : make_room(writer);
 
-			if (error)
-				return error;
-		}
-		add_record(writer, ring, record, slots, now_ns);
+		if (error)
+			return error;
+		if (writer->over)
+			pfw_ring_count_lost(PFW_LOST_LIMIT, 1);
+		else
+			add_record(writer, ring, record, slots, now_ns);
 		pfw_ring_advance(ring, slots);
 		++*drained;
 	}
@@ -455,12 +477,15 @@ static int put_sums(struct pfw_writer *writer, uint64_t now_ns, uint64_t *draine
 		if (!ring->sums || !atomic_load_explicit(&ring->sums->filled, memory_order_relaxed))
 			continue;
 		for (uint32_t at = 0; !error && pfw_sums_next(ring->sums, &at, &news); at++) {
+			++*drained;
+			if (writer->over) {
+				pfw_ring_count_lost(PFW_LOST_LIMIT, news.count);
+				continue;
+			}
 			add_process_line(writer);
 			text_upto(writer,
 				  pfw_sums_line(&writer->json, text_end(writer), &news, now_ns));
-			++*drained;
-			if (writer->text_bytes >= writer->text_limit)
-				error = flush_text(writer);
+			error = make_room(writer);
 		}
 	}
 	return error;
@@ -492,6 +517,29 @@ static void grow(struct pfw_writer *writer, struct pfw_ring *ring)
 		pfw_ring_offer(ring, stretch);
 }
 
+static void add_end(struct pfw_writer *writer, const char *reason, const char *exec_path)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+	uint64_t now_ns = pfw_clock_ns(CLOCK_REALTIME), excluded = 0;
+
+	add_losses(writer, now_ns);
+	if (!writer->process_line)
+		return;
+	if (atomic_load(&header->waited.count))
+		text_upto(writer, pfw_line_waited(&writer->json, text_end(writer), &header->waited,
+						  now_ns));
+	if (count_beyond())
+		text_upto(writer, pfw_line_sums_full(&writer->json, text_end(writer),
+						     count_beyond(), now_ns));
+	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
+		excluded += atomic_load(&header->excluded[i]);
+	if (excluded)
+		text_upto(writer, pfw_line_excluded(&writer->json, text_end(writer),
+						    header->excluded, now_ns));
+	text_upto(writer,
+		  pfw_line_end(&writer->json, text_end(writer), header, reason, exec_path, now_ns));
+}
+
 /* One look at all rings.  *drained gets how many records there were. */
 static int pass(struct pfw_writer *writer, uint64_t *drained)
 {
@@ -515,8 +563,12 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 	}
 	if (!error && sums_due(writer))
 		error = put_sums(writer, now_ns, drained);
-	if (!error && *drained)
+	if (!error && *drained && !writer->over)
 		add_losses(writer, now_ns);
+	if (!error && writer->over && !writer->finished) {
+		add_end(writer, "limit", NULL);
+		writer->finished = true;
+	}
 	if (!error && writer->rank_late && writer->process_line) {
 		writer->rank_late = false;
 		text_upto(writer, pfw_line_rank(&writer->json, text_end(writer),
@@ -719,29 +771,6 @@ int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
 
 /* ---- in place ---- */
 
-static void add_end(struct pfw_writer *writer, const char *reason, const char *exec_path)
-{
-	struct pfw_spool_header *header = writer->spool->header;
-	uint64_t now_ns = pfw_clock_ns(CLOCK_REALTIME), excluded = 0;
-
-	add_losses(writer, now_ns);
-	if (!writer->process_line)
-		return;
-	if (atomic_load(&header->waited.count))
-		text_upto(writer, pfw_line_waited(&writer->json, text_end(writer), &header->waited,
-						  now_ns));
-	if (count_beyond())
-		text_upto(writer, pfw_line_sums_full(&writer->json, text_end(writer),
-						     count_beyond(), now_ns));
-	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
-		excluded += atomic_load(&header->excluded[i]);
-	if (excluded)
-		text_upto(writer, pfw_line_excluded(&writer->json, text_end(writer),
-						    header->excluded, now_ns));
-	text_upto(writer,
-		  pfw_line_end(&writer->json, text_end(writer), header, reason, exec_path, now_ns));
-}
-
 /* Threads still at work may be between their record and its mark: they get a moment.  What is not
  * marked after it and holds others up was left for good, by a handler that jumped out of a probe. */
 static void wait_for_marks(void)
@@ -769,7 +798,7 @@ static int finish_here(struct pfw_writer *writer, const char *reason, const char
 		all += drained;
 	}
 	if (writer->ready && !error && (all || !writer->finished || losses_untold(writer))) {
-		add_end(writer, reason, exec_path);
+		add_end(writer, writer->over ? "limit" : reason, exec_path);
 		error = flush_text(writer);
 		writer->finished = !error;
 	}
@@ -860,6 +889,8 @@ void pfw_writer_forget(struct pfw_writer *writer)
 	writer->text_limit = kept.text_limit;
 	writer->ring_max_bytes = kept.ring_max_bytes;
 	writer->sums = kept.sums;
+	writer->max_bytes = kept.max_bytes;
+	writer->limited = kept.limited;
 	writer->say = kept.say;
 	writer->idle = kept.idle;
 	writer->tick = kept.tick;

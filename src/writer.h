@@ -35,9 +35,11 @@ struct pfw_writer {
 	uint64_t ring_max_bytes;
 	bool sums; /* rings have tables for short calls */
 	void (*say)(const char *line);
-	void (*idle)(void);   /* make every thread's next event come to session again */
-	void (*tick)(void);   /* session's own work between two looks; NULL = none */
-	void (*failed)(void); /* no trace can be written: switch the probes off */
+	void (*idle)(void);    /* make every thread's next event come to session again */
+	void (*tick)(void);    /* session's own work between two looks; NULL = none */
+	void (*limited)(void); /* the trace has max_bytes: switch recording off */
+	uint64_t max_bytes;    /* 0 = no limit */
+	void (*failed)(void);  /* no trace can be written: switch the probes off */
 
 	/* Shared with the program's threads. */
 	_Atomic uint32_t work;	   /* lock: 0 free, 1 held, 2 held and wanted */
@@ -61,6 +63,7 @@ struct pfw_writer {
 	/* Under work. */
 	bool ready;	    /* memory, templates and json are set up */
 	bool rank_late;	    /* a `rank` line is due */
+	bool over;	    /* it has max_bytes: nothing but the tracer's own lines comes after */
 	bool finished;	    /* the trace has an `end` */
 	uint64_t summed_ns; /* when sums were last written (MONOTONIC) */
 	struct pfw_writer_files *files;

@@ -39,6 +39,11 @@ static bool guard_enter(void)
 
 static bool get_ring(uint64_t word, bool counted)
 {
+	/* Never this thread's word, so that it comes here with each event. */
+	if (word & PFW_LIVE_LIMIT) {
+		pfw_ring_count_lost(PFW_LOST_LIMIT, counted);
+		return false;
+	}
 	if (!pfw_thread.ring) {
 		struct pfw_ring *ring = pfw_ring_acquire();
 

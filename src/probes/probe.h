@@ -75,6 +75,9 @@ extern struct pfw_probe_host pfw_probe_host;
 /* In pfw_live->end: no thread's word. */
 #define PFW_LIVE_NOBODY (1ull << 62)
 
+/* In pfw_live's words: the trace is as long as it may be; every event is counted as lost. */
+#define PFW_LIVE_LIMIT (1ull << 61)
+
 /* In pfw_live's words: the trace has its end; every record goes straight through. */
 #define PFW_LIVE_ENDED (1ull << 63)
 

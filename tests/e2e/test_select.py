@@ -196,6 +196,32 @@ def test_sums_survive_a_kill_at_any_moment(tmp_path, how):
             assert returned <= count <= returned + 4 and moved == 8 * count and not failed, number
 
 
+@pytest.mark.parametrize("suffix", ["", ".pfw.gz"])
+def test_a_trace_stops_at_its_greatest_size(world, suffix):
+    """The rest is counted: lines and losses are all the calls there were."""
+    names = files(world, 2)
+    base = {"DFTRACER_LOG_FILE": f"{world}/t/t{suffix}"}
+    done = run([SELECT, "preads", "4", "4000", *names],
+               environment(world, PFW_MAX_BYTES="100KiB", **base), world / "d")
+    assert done.stderr.count("PFW_MAX_BYTES") == 1 and len(done.stderr.splitlines()) == 1
+    (name,) = trace_names(world / "t")
+    assert 90 << 10 < os.path.getsize(world / "t" / name) <= 100 << 10
+    lost = 4 * 2 * 8003 - len(events(read_lines(world / "t" / name)))
+    lines = check_trace(world / "t" / name, ("limit",), lost=lost)
+    assert 0 < lost and own(lines, "lost")[-1]["args"]["reason"] == "limit"
+    assert not os.listdir(world / "s")
+
+
+def test_a_killed_process_has_told_its_limit(world):
+    (name,) = files(world, 1)
+    run([SELECT, "preads", "1", "4000", name, "kill"],
+        environment(world, PFW_MAX_BYTES="64KiB", PFW_FLUSH_MS="1"), world / "d", -signal.SIGKILL)
+    assert len(own(read_lines(world / "t/t.pfw"), "end")) <= 1
+    run([PFW, "repair", world / "t"], clean_environment(PFW_SPOOL_DIR=str(world / "s")))
+    lines = read_lines(world / "t/t.pfw")
+    assert lines[-1]["args"]["lost"] + len(events(lines)) == 8003
+
+
 def test_sums_while_it_runs_and_at_a_flush(world):
     """What was summed is in the file after PFW_FLUSH_MS, and at pfw_flush()."""
     (name,) = files(world, 1)
