@@ -132,6 +132,7 @@ static bool find_ancestor(struct pfw_identity *identity)
 		if (!pfw_spool_peek(&header, &identity->dirs, identity->uid, process.pid,
 				    process.start_time))
 			continue;
+		identity->descendant = true;
 		copy_text(identity->run, sizeof(identity->run), header.run);
 		if (header.base_hash == identity->base_hash) {
 			copy_text(identity->base, sizeof(identity->base), header.base);
@@ -164,6 +165,7 @@ void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *c
 		       char *const *environ)
 {
 	const char *tmpdir = pfw_config_lookup(environ, "TMPDIR");
+	struct pfw_spool_header before;
 	char fallback[160];
 	ssize_t n;
 
@@ -179,6 +181,8 @@ void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *c
 		copy_text(identity->cwd, sizeof(identity->cwd), "/");
 	pfw_identity_set_base(identity, config->log_file);
 	pfw_spool_dirs_find(&identity->dirs, config->spool_dir, tmpdir, identity->base);
+	identity->descendant = pfw_spool_peek(&before, &identity->dirs, identity->uid,
+					      identity->process.pid, identity->process.start_time);
 	if (find_ancestor(identity))
 		return;
 	fallback_run(identity, fallback, sizeof(fallback));
@@ -189,7 +193,7 @@ void pfw_identity_forked(struct pfw_identity *identity)
 {
 	read_self(&identity->process);
 	identity->uid = (uint32_t)pfw_syscall6(SYS_geteuid, 0, 0, 0, 0, 0, 0);
-	identity->child = true;
+	identity->child = identity->descendant = true;
 }
 
 void pfw_identity_set_rank(struct pfw_identity *identity, const struct pfw_config *config,

@@ -25,6 +25,7 @@ struct pfw_identity {
 	char base[1024];    /* absolute, words not expanded */
 	uint64_t base_hash; /* of the base as given: a child that has the same is of the same run */
 	bool child;	    /* a traced ancestor of the same rank and base exists */
+	bool descendant; /* a traced ancestor exists, or this process was traced before an exec */
 };
 
 /*

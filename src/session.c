@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "globs.h"
 #include "identity.h"
 #include "os.h"
 #include "preload_table.h"
@@ -50,6 +51,7 @@ static struct session {
 	bool preloaded;
 	bool attached;	       /* pfw_attach() did what the preload object would have done */
 	_Atomic bool limited;  /* the trace has PFW_MAX_BYTES */
+	bool children;	       /* those that this process forks are recorded, too */
 	bool told;	       /* what is wrong with the variables has been said */
 	bool told_unfinished;  /* that the trace's end could not be written */
 	uint64_t told_lost;    /* so many events, lost, have been spoken of */
@@ -409,6 +411,19 @@ static void set_up_calls(void)
 			   "no call to record; `pfw calls` lists all");
 }
 
+/* Whether PFW_CHILDREN takes the processes that run this program: by the name of its file, or as it
+ * was called (a script, a link). */
+static bool is_wanted_child(void)
+{
+	const char *globs = session.config.children, *exe = strrchr(session.identity.exe, '/');
+	char comm[16] = { 0 };
+
+	if (!globs || pfw_text_same(globs, "all") || pfw_text_same(globs, "none"))
+		return !globs || pfw_text_same(globs, "all");
+	pfw_syscall6(SYS_prctl, 16 /* PR_GET_NAME */, (long)comm, 0, 0, 0, 0);
+	return (exe && pfw_glob_list(globs, ',', exe + 1)) || pfw_glob_list(globs, ',', comm);
+}
+
 static void make_hooks(void);
 
 /* Read the variables and make this process ready.  False: nothing will be recorded. */
@@ -417,14 +432,22 @@ static bool begin(bool asked)
 	struct pfw_template_ids ids;
 	bool filtered;
 
-	pfw_config_read(&session.config, environ, say_config, NULL);
+	pfw_config_read(&session.config, environ, NULL, NULL);
 	if (!session.config.enable && asked && !session.config.enable_set)
-		pfw_config_read_enabled(&session.config, environ, say_config, NULL);
+		pfw_config_read_enabled(&session.config, environ, NULL, NULL);
 	pfw_say_quiet(session.config.quiet);
-	if (!session.config.enable)
+	if (!session.config.enable) {
+		pfw_config_read(&session.config, environ, say_config, NULL);
 		return false;
+	}
 	pfw_clock_init();
 	pfw_identity_find(&session.identity, &session.config, environ);
+	/* Once a run: its other processes have the same variables. */
+	if (!session.identity.descendant && session.identity.rank.rank <= 0)
+		pfw_config_read_enabled(&session.config, environ, say_config, NULL);
+	session.children = is_wanted_child();
+	if (session.identity.child && !session.children)
+		return false;
 	filtered = set_up_filter();
 	set_up_calls();
 	pfw_short_init(&session.config);
@@ -502,7 +525,11 @@ static void fork_child(void)
 static void forked(void)
 {
 	uint32_t state = atomic_load(&session.state);
+	bool wanted = state == ON || state == ENDED;
 
+	/* Its parent's page: the mapping is shared. */
+	if (wanted && !session.children)
+		atomic_fetch_add(&session.spool.header->excluded[PFW_EXCLUDED_CHILDREN], 1);
 	atomic_store(&session.holder, 0);
 	atomic_store(&session.life, 0);
 	atomic_store(&session.words, 0);
@@ -521,7 +548,7 @@ static void forked(void)
 	pfw_writer_forget(&session.writer);
 	pfw_identity_forked(&session.identity);
 	/* An ended parent's child (forked by an exit handler) starts like any other. */
-	if ((state == ON || state == ENDED) && make_process())
+	if (wanted && session.children && make_process())
 		atomic_store(&session.state, ON);
 	else
 		atomic_store(&session.state, OFF);

@@ -74,10 +74,11 @@ enum pfw_excluded_reason {
 	PFW_EXCLUDED_LIBRARY,  /* *.so* */
 	PFW_EXCLUDED_TRACE,    /* the trace itself */
 	PFW_EXCLUDED_EXCLUDE,  /* PFW_EXCLUDE */
+	PFW_EXCLUDED_CHILDREN, /* a process that this one has forked: PFW_CHILDREN */
 	PFW_EXCLUDED_REASONS
 };
 /* clang-format off */
-#define PFW_EXCLUDED_NAMES { "data_dir", "system", "python", "library", "trace", "exclude" }
+#define PFW_EXCLUDED_NAMES { "data_dir", "system", "python", "library", "trace", "exclude", "children" }
 /* clang-format on */
 
 enum pfw_spool_state {

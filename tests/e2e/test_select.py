@@ -100,6 +100,64 @@ def test_files_left_out(world):
     assert excluded["args"] == {"exclude": 2}
 
 
+# ---- children ----
+
+def programs(world):
+    """{program: traces} of a run, and its traces are removed."""
+    found = {}
+    for name in trace_names(world / "t"):
+        lines = check_trace(world / "t" / name)
+        program = lines[0]["args"]["cmd"].split()[0]
+        found.setdefault(os.path.basename(program), []).append(lines)
+        os.remove(world / "t" / name)
+    return found
+
+
+def test_children_by_name(world):
+    (world / "d/f").write_text("x")
+    shell = ["sh", "-c", "cat f; head -c1 f; echo > g"]
+    for variables, want in (({}, ["cat", "head", "sh"]), ({"PFW_CHILDREN": "none"}, ["sh"]),
+                            ({"PFW_CHILDREN": "he*,tail"}, ["head", "sh"])):
+        run(shell, environment(world, **variables), world / "d")
+        assert sorted(programs(world)) == want, variables
+        assert not os.listdir(world / "s")
+
+
+def test_forked_children_left_out_are_counted(world):
+    fork = [sys.executable, "-c", "import os\nopen('f', 'w').close()\nfor i in range(3):\n"
+            " if not os.fork(): open('f', 'w').close(); os._exit(0)\n os.wait()\n"]
+    run(fork, environment(world), world / "d")
+    assert [len(traces) for traces in programs(world).values()] == [4]
+    run(fork, environment(world, PFW_CHILDREN="none"), world / "d")
+    ((lines,),) = programs(world).values()
+    (excluded,) = own(lines, "excluded")
+    assert excluded["args"]["children"] == 3
+    run(fork, environment(world, PFW_CHILDREN="python*"), world / "d")
+    assert [len(traces) for traces in programs(world).values()] == [4]
+
+
+def test_ranks_are_no_children_and_others_leave_no_file(world):
+    (world / "d/f").write_text("x")
+    for rank in range(4):
+        run(["cat", "f"], environment(world, RANK=str(rank), WORLD_SIZE="4", PFW_RANKS="0,2-3",
+                                      PFW_CHILDREN="none"), world / "d")
+    assert trace_names(world / "t") == [f"t-rank000{rank}.pfw" for rank in (0, 2, 3)]
+    assert not os.listdir(world / "s")
+
+
+def test_variables_are_answered_once_a_run(world):
+    """Not by each of its processes, nor again after an exec."""
+    shell = ["sh", "-c", "cat /dev/null; cat /dev/null; exec cat /dev/null"]
+    done = run(shell, environment(world, DFTRACER_ENABLE_AGGREGATION="1", PFW_NOSUCH="1",
+                                  PFW_FLUSH_MS="fast"), world / "d")
+    for word in ("ENABLE_AGGREGATION=1: ignored: ", "PFW_NOSUCH=1: unknown", "FLUSH_MS=fast: bad"):
+        assert done.stderr.count(word) == 1, done.stderr
+    said = [run(["cat", "/dev/null"], environment(world, PFW_NOSUCH="1", RANK=str(rank),
+                                                  WORLD_SIZE="2"), world / "d").stderr
+            for rank in range(2)]
+    assert said[0].count("PFW_NOSUCH") == 1 and said[1] == ""
+
+
 # ---- short calls ----
 
 def totals(lines, name):
