@@ -261,7 +261,7 @@ static inline long pfw_os_say(int fd, const char *line, size_t bytes)
 
 /*
  * Read a whole small file (one of /proc or /sys) into buf, NUL-terminated.
- * Return its length, at most size - 1, or -errno.
+ * Return its length, at most size - 1, or -errno and "".
  */
 static inline ssize_t pfw_os_read_file(const char *path, char *buf, size_t size)
 {
@@ -269,12 +269,13 @@ static inline ssize_t pfw_os_read_file(const char *path, char *buf, size_t size)
 	size_t used = 0;
 	ssize_t n = 0;
 
+	buf[0] = '\0';
 	if (fd < 0)
 		return fd;
 	while (used + 1 < size && (n = pfw_os_read(fd, buf + used, size - 1 - used)) > 0)
 		used += (size_t)n;
 	pfw_os_close(fd);
-	buf[used] = '\0';
+	buf[n < 0 ? 0 : used] = '\0';
 	return n < 0 ? n : (ssize_t)used;
 }
 
