@@ -26,15 +26,16 @@ static enum moves moves_of(const char *name)
 					   "preadv2", "write",	  "pwrite",	     "writev",
 					   "pwritev", "pwritev2", "copy_file_range", "sendfile",
 					   "splice",  "tee",	  "vmsplice",	     "fgets",
-					   "getline", "getdelim", "printf",	     "fprintf",
-					   "dprintf", "vprintf",  "vfprintf",	     "vdprintf" };
+					   "gets",    "getline",  "getdelim",	     "printf",
+					   "fprintf", "dprintf",  "vprintf",	     "vfprintf",
+					   "vdprintf" };
 
 	for (unsigned i = 0; i < PFW_ARRAY_LEN(ret); i++)
 		if (!strcmp(name, ret[i]))
 			return RET;
 	if (!strcmp(name, "fread") || !strcmp(name, "fwrite"))
 		return ITEMS;
-	return strcmp(name, "fputs") ? NOTHING : COUNT;
+	return strcmp(name, "fputs") && strcmp(name, "puts") ? NOTHING : COUNT;
 }
 
 void pfw_short_init(const struct pfw_config *config)
