@@ -609,7 +609,7 @@ static void resume_session(void)
 		atomic_store(&session.spool.header->state, PFW_SPOOL_LIVE);
 	else if (!make_process()) /* it had nothing in it, so it was removed */
 		return unlock_life(&old);
-	session.writer.finished = false;
+	session.writer.ended_at = 0;
 	atomic_store(&session.state, ON);
 	renew_words();
 	unlock_life(&old);

@@ -544,7 +544,7 @@ static void add_end(struct pfw_writer *writer, const char *reason, const char *e
 static int pass(struct pfw_writer *writer, uint64_t *drained)
 {
 	uint64_t now_ns = pfw_clock_ns(CLOCK_REALTIME);
-	bool passed = false;
+	bool passed = false, ends;
 	int error = 0;
 
 	*drained = 0;
@@ -565,18 +565,19 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 		error = put_sums(writer, now_ns, drained);
 	if (!error && *drained && !writer->over)
 		add_losses(writer, now_ns);
-	if (!error && writer->over && !writer->finished) {
-		add_end(writer, "limit", NULL);
-		writer->finished = true;
-	}
 	if (!error && writer->rank_late && writer->process_line) {
 		writer->rank_late = false;
 		text_upto(writer, pfw_line_rank(&writer->json, text_end(writer),
 						writer->spool->header, now_ns));
 	}
+	ends = !error && writer->over && !writer->ended_at;
+	if (ends)
+		add_end(writer, "limit", NULL);
 	/* Also without text: what was only passed over is freed by it. */
 	if (!error && (passed || writer->text_bytes))
 		error = flush_text(writer);
+	if (!error && ends)
+		writer->ended_at = writer->offset;
 	/* Not at each write: one ring may fill the text twice before another is looked at. */
 	if (!error)
 		pfw_strings_reclaim();
@@ -786,7 +787,7 @@ static void wait_for_marks(void)
 static int finish_here(struct pfw_writer *writer, const char *reason, const char *exec_path)
 {
 	struct pfw_writer_files files = NO_FILES;
-	uint64_t drained, all = 0;
+	uint64_t drained;
 	int error = 0;
 
 	lock_work(writer, &files);
@@ -795,12 +796,13 @@ static int finish_here(struct pfw_writer *writer, const char *reason, const char
 			wait_for_marks();
 		writer->summed_ns = 0; /* now or never */
 		error = pass(writer, &drained);
-		all += drained;
 	}
-	if (writer->ready && !error && (all || !writer->finished || losses_untold(writer))) {
+	/* Whatever came since the last end, also what was drained when the disk was full. */
+	if (writer->ready && !error &&
+	    (writer->offset != writer->ended_at || losses_untold(writer))) {
 		add_end(writer, writer->over ? "limit" : reason, exec_path);
 		error = flush_text(writer);
-		writer->finished = !error;
+		writer->ended_at = error ? 0 : writer->offset;
 	}
 	close_files(writer);
 	unlock_work(writer);
@@ -849,7 +851,7 @@ static void begin_anew(struct pfw_writer *writer, const char *path)
 	writer->offset = 0;
 	writer->json.events = 0; /* `end` counts those of its own file */
 	writer->process_line = false;
-	writer->finished = false;
+	writer->ended_at = 0;
 	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
 		ring->named_tid = 0;
 	commit(writer); /* the slots must not promise bytes of the new file */

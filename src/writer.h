@@ -64,12 +64,12 @@ struct pfw_writer {
 	bool ready;	    /* memory, templates and json are set up */
 	bool rank_late;	    /* a `rank` line is due */
 	bool over;	    /* it has max_bytes: nothing but the tracer's own lines comes after */
-	bool finished;	    /* the trace has an `end` */
 	uint64_t summed_ns; /* when sums were last written (MONOTONIC) */
 	struct pfw_writer_files *files;
 	dev_t trace_dev;
 	ino_t trace_ino;
 	uint64_t offset;     /* good bytes of the trace */
+	uint64_t ended_at;   /* where they end with an `end`; 0 = there is none */
 	uint64_t generation; /* of the newest slot */
 	char *text, *out;    /* lines to be; a member to be */
 	size_t text_bytes, out_bytes, out_room;

@@ -471,6 +471,28 @@ static void a_full_disk_is_waited_for(void **state)
 	end();
 }
 
+/* What a finish drained and could not write is followed by an end of its own. */
+static void a_trace_that_was_full_ends_again(void **state)
+{
+	const char *last;
+
+	(void)state;
+	begin(1 << 20, false);
+	assert_true(put(world.ring, 0));
+	pfw_writer_pause(&writer, true);
+	assert_int_equal(pfw_writer_finish(&writer, "exec", NULL), 0);
+	limit_file_size(writer.offset + 10);
+	assert_true(put(world.ring, 1));
+	assert_int_equal(pfw_writer_finish(&writer, "exit", NULL), -EFBIG);
+	limit_file_size(RLIM_INFINITY);
+	assert_int_equal(pfw_writer_finish(&writer, "exit", NULL), 0);
+	assert_events(0, 2);
+	last = strstr(strstr(world.text, "ev1"), "\"name\":\"end\"");
+	assert_non_null(last);
+	assert_non_null(strstr(last, "\"events\":2"));
+	end();
+}
+
 static void an_adopted_trace_is_not_written_to(void **state)
 {
 	(void)state;
@@ -633,6 +655,7 @@ int main(void)
 		TEST(a_taken_name_is_left_alone),
 		TEST(a_trace_may_be_renamed_at_any_time),
 		TEST(a_full_disk_is_waited_for),
+		TEST(a_trace_that_was_full_ends_again),
 		TEST(an_adopted_trace_is_not_written_to),
 		TEST(a_removed_trace_is_not_made_again),
 		TEST(a_directory_that_refuses_is_said),
