@@ -82,9 +82,10 @@ def test_fork_without_a_free_descriptor(top):
     result = traced(top, [*PYTHON, FORK_AT_LIMIT], timeout=60)
     assert result.stdout == plain.stdout == "60 3 b'childparent'\n"
     (child,) = [name for name in harness.trace_names(top) if "-pid" in name]
-    assert [line["args"]["ret"] for line in
-            harness.events(harness.check_trace(top / child), "write")] == [5]
+    born = harness.check_trace(top / child)
+    assert [line["args"]["ret"] for line in harness.events(born, "write")] == [5]
     lines = harness.check_trace(top / "t.pfw")
+    assert child == f"t-pid{born[0]['pid']}.pfw" and born[0]["pid"] != lines[0]["pid"]
     assert [line["args"]["ret"] for line in harness.events(lines, "write")
             if (line["args"]["fname"] or "").endswith("/data")] == [6]
 
