@@ -1,4 +1,6 @@
-/* calls.c - `pfw calls`: which calls are recorded, under which name, with which args. */
+/* calls.c - `pfw calls`: which calls are recorded, under which name, with which args, and which calls
+ * of libc that touch files are not, with the reason. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +58,48 @@ static void print_head(int format, int name_width)
 		       "ARGS (and fname, errno)");
 }
 
+/* What is not wrapped. */
+struct unwrapped {
+	const char *reason;
+	const char *names; /* with a space between them */
+};
+
+static const struct unwrapped unwrapped[] = {
+#define UNWRAPPED(reason, names) { reason, names },
+#include "probes/unwrapped.def"
+};
+
+static void print_names(const struct unwrapped *group, const char *quote, const char *between)
+{
+	size_t bytes;
+
+	for (const char *name = group->names; *name; name += bytes + (name[bytes] == ' ')) {
+		bytes = strcspn(name, " ");
+		printf("%s%s%.*s%s", name == group->names ? "" : between, quote, (int)bytes, name,
+		       quote);
+	}
+}
+
+static void print_unwrapped(int format)
+{
+	for (size_t i = 0; i < sizeof(unwrapped) / sizeof(unwrapped[0]); i++) {
+		const struct unwrapped *group = &unwrapped[i];
+
+		if (format == CLI_NDJSON) {
+			printf("{\"reason\":\"%s\",\"calls\":[", group->reason);
+			print_names(group, "\"", ",");
+			puts("]}");
+		} else {
+			printf("%s%s\n\n    ", i ? "\n" : "", group->reason);
+			print_names(group, format == CLI_RST ? "``" : "", "\n    ");
+			putchar('\n');
+		}
+	}
+}
+
 static const struct cli_option options[] = {
+	{ "unwrapped", 'u', NULL,
+	  "the calls that touch files and are not recorded, with the reason", 'u' },
 	{ "format", 0, "text|ndjson|rst", "a table, one JSON object a call, or reStructuredText",
 	  256 },
 	{ 0 },
@@ -66,12 +109,15 @@ static int calls(const struct cli_command *command, int argc, char **argv)
 {
 	const struct pfw_call_info *call;
 	int format = CLI_TEXT, name_width = 12, option;
+	bool others = false;
 	struct cli_args args;
 	size_t count;
 
 	cli_args_init(&args, command, argc, argv);
 	while ((option = cli_next(&args)) >= 0) {
-		if ((format = cli_format(command, args.value, 3)) < 0)
+		if (option == 'u')
+			others = true;
+		else if ((format = cli_format(command, args.value, 3)) < 0)
 			return CLI_USAGE;
 	}
 	if (option != CLI_DONE)
@@ -79,6 +125,10 @@ static int calls(const struct cli_command *command, int argc, char **argv)
 	if (args.operands) {
 		cli_error(command->name, "%s: no operand is wanted", cli_name(argv[0]));
 		return CLI_USAGE;
+	}
+	if (others) {
+		print_unwrapped(format);
+		return cli_finish(stdout, command, CLI_OK);
 	}
 	call = pfw_calls_info(&count);
 	for (size_t i = 0; i < count; i++) {

@@ -36,7 +36,7 @@ NEVER = {
 
 # What our own programs share with the recorder: formats and pure modules, never its machinery.
 SHARED = {"record", "spool", "json", "lines", "gzip", "config", "naming", "clock", "schedule",
-          "text", "sums", "probes/calls", "probes/calls_table"}
+          "text", "sums", "probes/calls", "probes/calls_table", "probes/unwrapped"}
 
 # Files that define the names which os.h forbids, or (config.c) may read the environment.
 MAY_UNPOISON = {"config.c", "preload.c", "probes/aio.c", "probes/attach.c",
