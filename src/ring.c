@@ -297,12 +297,11 @@ static bool torn(struct pfw_ring *ring, uint64_t word, uint64_t now_ns)
 
 bool pfw_ring_last_look(struct pfw_ring *ring)
 {
-	uint64_t head = atomic_load_explicit(&ring->drain->head, memory_order_acquire) &
-			~PFW_RING_CLOSED;
+	uint64_t word = atomic_load_explicit(&ring->drain->head, memory_order_acquire);
 
-	if (ring->drained == head)
+	if (ring->drained == word) /* closed: there is another stretch behind it */
 		return false;
-	ring->torn_upto = head;
+	ring->torn_upto = word & ~PFW_RING_CLOSED;
 	ring->torn_ns = 2 * SECOND_NS;
 	return true;
 }

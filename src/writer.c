@@ -15,6 +15,7 @@
 #define STACK_BYTES (256u * 1024u)
 #define IDLE_NS 2000000000ull /* with nothing to write for this long the thread ends */
 #define MARK_WAIT_NS 2000000ull
+#define LAST_LOOKS 3 /* at the end: what is there, and past what is torn in two stretches of a ring */
 #define FIRST_STRETCH_SLOTS 512u /* 32 KiB: a small start keeps fork cheap */
 
 /* Kept free below PFW_MAX_BYTES for the lines at the end. */
@@ -774,14 +775,15 @@ int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
 
 /* Threads still at work may be between their record and its mark: they get a moment.  What is not
  * marked after it and holds others up was left for good, by a handler that jumped out of a probe. */
-static void wait_for_marks(void)
+static bool wait_for_marks(void)
 {
-	bool unmarked = false;
+	bool left = false;
 
 	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
-		unmarked |= pfw_ring_last_look(ring);
-	if (unmarked)
+		left |= pfw_ring_last_look(ring);
+	if (left)
 		pfw_os_sleep_ns(MARK_WAIT_NS);
+	return left;
 }
 
 static int finish_here(struct pfw_writer *writer, const char *reason, const char *exec_path)
@@ -791,9 +793,9 @@ static int finish_here(struct pfw_writer *writer, const char *reason, const char
 	int error = 0;
 
 	lock_work(writer, &files);
-	for (int looks = 0; writer->ready && looks < 2 && !error; looks++) {
-		if (looks)
-			wait_for_marks();
+	for (int looks = 0; writer->ready && looks < LAST_LOOKS && !error; looks++) {
+		if (looks && !wait_for_marks())
+			break;
 		writer->summed_ns = 0; /* now or never */
 		error = pass(writer, &drained);
 	}

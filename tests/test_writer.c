@@ -340,6 +340,31 @@ static void a_trace_may_end_more_than_once(void **state)
 	end();
 }
 
+/* A record that a handler has jumped out of, in the stretch that is being emptied and in the next. */
+static void what_is_torn_holds_up_no_end(void **state)
+{
+	uint64_t number = 0, position;
+
+	(void)state;
+	begin(1 << 20, false);
+	while (number < 200)
+		assert_true(put(world.ring, number++));
+	assert_int_equal(flush(), 0);
+	pfw_writer_pause(&writer, true);
+	assert_non_null(world.ring->upcoming);
+	pfw_ring_host.wake = NULL;
+	assert_non_null(pfw_ring_reserve(world.ring, 1, &position));
+	while (atomic_load(&world.ring->stretch) == world.ring->drain)
+		assert_true(put(world.ring, number++));
+	assert_non_null(pfw_ring_reserve(world.ring, 1, &position));
+	for (unsigned i = 0; i < 5; i++)
+		assert_true(put(world.ring, number++));
+	assert_int_equal(pfw_writer_finish(&writer, "exit", NULL), 0);
+	assert_events(0, number);
+	assert_int_equal(count_of("\"reason\":\"torn\",\"count\":2"), 1);
+	end();
+}
+
 static void nothing_recorded_leaves_no_file(void **state)
 {
 	struct stat st;
@@ -650,6 +675,7 @@ int main(void)
 		TEST(writes_alternate_between_the_slots),
 		TEST(a_crash_at_any_moment_loses_and_doubles_nothing),
 		TEST(a_trace_may_end_more_than_once),
+		TEST(what_is_torn_holds_up_no_end),
 		TEST(nothing_recorded_leaves_no_file),
 		TEST(a_paused_writer_goes_on_where_it_was),
 		TEST(a_taken_name_is_left_alone),
