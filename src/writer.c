@@ -15,7 +15,7 @@
 #define STACK_BYTES (256u * 1024u)
 #define IDLE_NS 2000000000ull /* with nothing to write for this long the thread ends */
 #define MARK_WAIT_NS 2000000ull
-#define LAST_LOOKS 3 /* at the end: what is there, and past what is torn in two stretches of a ring */
+#define LAST_LOOKS 3 /* what is there; then past what is torn, in two stretches of a ring */
 #define FIRST_STRETCH_SLOTS 512u /* 32 KiB: a small start keeps fork cheap */
 
 /* Kept free below PFW_MAX_BYTES for the lines at the end. */
