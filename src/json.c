@@ -225,6 +225,22 @@ static inline char *call_line(struct pfw_json_source *source, char *out,
 	return PFW_LIKELY(out != NULL) ? pfw_json_finish(json, out, &times) : NULL;
 }
 
+static char *untraced_line(struct pfw_json_source *source, char *out)
+{
+	const struct pfw_record *record = source->record;
+	struct pfw_json_times times = pfw_json_times_of(source->json, record);
+
+	if (record->value[1] > source->tail_bytes)
+		return NULL;
+	out = pfw_json_begin(source->json, out, "untraced_child", "M", source->tid, times.start_ns);
+	if (record->value[0])
+		out = pfw_json_key_i64(out, "pid", (int64_t)record->value[0]);
+	else
+		out = pfw_text_put(out, "\"pid\":null");
+	out = pfw_json_key_str(out, "why", source->tail, record->value[1]);
+	return pfw_json_end(source->json, out);
+}
+
 /* ---- all of them ---- */
 
 size_t pfw_json_cache_bytes(uint32_t template_count)
@@ -274,6 +290,8 @@ char *pfw_json_record(struct pfw_json *json, char *out, const struct pfw_record 
 		return pfw_json_api_line(&source, out, shape);
 	if (shape->shape == PFW_SHAPE_PP)
 		return pfw_json_pp_line(&source, out, shape);
+	if (shape->shape == PFW_SHAPE_UNTRACED)
+		return untraced_line(&source, out);
 	return NULL;
 }
 

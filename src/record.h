@@ -48,6 +48,9 @@ enum pfw_shape {
 	PFW_SHAPE_API,
 	/* A compute event, cat PP (PFW_PP_VALUES values, then one value for each bit of the mask). */
 	PFW_SHAPE_PP,
+	/* A program that was started without our variables: value[0] = pid, 0 where it is not known;
+	 * value[1] = bytes of the tail that say why. */
+	PFW_SHAPE_UNTRACED,
 	PFW_SHAPE_COUNT
 };
 

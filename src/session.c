@@ -21,6 +21,7 @@
 #include "probes/attach.h"
 #include "probes/attach_preload.h"
 #include "probes/filter.h"
+#include "probes/follow.h"
 #include "probes/probe.h"
 #include "probes/select.h"
 #include "probes/short.h"
@@ -456,8 +457,9 @@ static bool begin(bool asked)
 		return say_no_memory();
 	if (!make_process())
 		return false;
-	pfw_templates_ids(&ids.api, &ids.pp);
+	ids = pfw_templates_ids();
 	pfw_api_templates(&ids);
+	pfw_follow_init(&session.config, session.identity.environ, ids.untraced);
 	make_hooks();
 	return true;
 }
@@ -571,7 +573,7 @@ static void say_losses(void)
 	session.told_lost = lost;
 }
 
-static void end_session(const char *reason, const char *exec_path)
+static void end_session(const char *reason, const char *exec_path, bool followed)
 {
 	sigset_t old;
 	int error;
@@ -585,9 +587,9 @@ static void end_session(const char *reason, const char *exec_path)
 	error = pfw_writer_finish(&session.writer, reason, exec_path);
 	if (!error) {
 		atomic_store(&session.spool.header->state, PFW_SPOOL_DONE);
-		/* A failed exec or a new start goes on with it; after a good exec the successor
-		 * removes it. */
-		if ((!exec_path && !session.stopped) || !session.writer.ready)
+		/* A new start goes on with it; after a good exec the successor removes it.  After a
+		 * failed one it may be gone: then only a kill's last moments are lost. */
+		if ((!followed && !session.stopped) || !session.writer.ready)
 			pfw_spool_unlink(&session.spool);
 		say_losses();
 	} else if (!session.spool.heap && !atomic_load(&session.writer.dead) &&
@@ -633,7 +635,7 @@ static void at_exit(void)
 		return;
 	if (atomic_load(&session.state) == ON)
 		say_why_nothing();
-	end_session("exit", NULL);
+	end_session("exit", NULL, false);
 	/* Kept for a start that has not come, or of a trace that could never be written: said. */
 	if (session.stopped || atomic_load(&session.writer.dead))
 		pfw_spool_unlink(&session.spool);
@@ -812,7 +814,7 @@ int pfw_stop(void)
 
 	if (atomic_load(&session.state) == ON) {
 		session.stopped = true;
-		end_session("exit", NULL);
+		end_session("exit", NULL, false);
 		renew_words();
 		if (session.attached)
 			pfw_detach();

@@ -44,7 +44,7 @@ const struct pfw_template_chunk *pfw_templates_make(size_t *bytes)
 	size_t calls;
 
 	call = pfw_calls_info(&calls);
-	*bytes = sizeof(*made) + (calls + 2) * sizeof(struct pfw_template);
+	*bytes = sizeof(*made) + (calls + 3) * sizeof(struct pfw_template);
 	if (made)
 		return made;
 	made = pfw_os_mmap(*bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -56,15 +56,16 @@ const struct pfw_template_chunk *pfw_templates_make(size_t *bytes)
 	made->template[calls].shape = PFW_SHAPE_API;
 	made->template[calls + 1].shape = PFW_SHAPE_PP;
 	memcpy(made->template[calls + 1].category, "PP", 2);
-	made->template_count = (uint32_t)calls + 2;
+	made->template[calls + 2].shape = PFW_SHAPE_UNTRACED;
+	made->template_count = (uint32_t)calls + 3;
 	return made;
 }
 
-void pfw_templates_ids(uint16_t *api, uint16_t *pp)
+struct pfw_template_ids pfw_templates_ids(void)
 {
 	size_t calls;
 
 	pfw_calls_info(&calls);
-	*api = (uint16_t)calls;
-	*pp = (uint16_t)(calls + 1);
+	return (struct pfw_template_ids){ (uint16_t)calls, (uint16_t)(calls + 1),
+					  (uint16_t)(calls + 2) };
 }

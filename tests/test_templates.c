@@ -19,8 +19,8 @@ static void every_call_has_its_template(void **state)
 	(void)state;
 	assert_non_null(chunk);
 	assert_true(calls > 50);
-	assert_int_equal(chunk->template_count, calls + 2);
-	assert_int_equal(bytes, sizeof(*chunk) + (calls + 2) * sizeof(struct pfw_template));
+	assert_int_equal(chunk->template_count, calls + 3);
+	assert_int_equal(bytes, sizeof(*chunk) + (calls + 3) * sizeof(struct pfw_template));
 	for (size_t i = 0; i < calls; i++) {
 		const struct pfw_template *template = &chunk->template[i];
 
@@ -56,19 +56,20 @@ static void keys_are_each_there_once(void **state)
 				    chunk->key[i].type != chunk->key[k].type);
 }
 
-static void api_and_pp_stand_behind_the_calls(void **state)
+static void the_others_stand_behind_the_calls(void **state)
 {
 	size_t bytes, again;
 	const struct pfw_template_chunk *chunk = pfw_templates_make(&bytes);
-	uint16_t api, pp;
+	struct pfw_template_ids ids = pfw_templates_ids();
 
 	(void)state;
-	pfw_templates_ids(&api, &pp);
-	assert_int_equal(api, chunk->template_count - 2);
-	assert_int_equal(pp, chunk->template_count - 1);
-	assert_int_equal(chunk->template[api].shape, PFW_SHAPE_API);
-	assert_int_equal(chunk->template[pp].shape, PFW_SHAPE_PP);
-	assert_string_equal(chunk->template[pp].category, "PP");
+	assert_int_equal(ids.api, chunk->template_count - 3);
+	assert_int_equal(ids.pp, chunk->template_count - 2);
+	assert_int_equal(ids.untraced, chunk->template_count - 1);
+	assert_int_equal(chunk->template[ids.api].shape, PFW_SHAPE_API);
+	assert_int_equal(chunk->template[ids.pp].shape, PFW_SHAPE_PP);
+	assert_int_equal(chunk->template[ids.untraced].shape, PFW_SHAPE_UNTRACED);
+	assert_string_equal(chunk->template[ids.pp].category, "PP");
 	assert_ptr_equal(pfw_templates_make(&again), chunk);
 	assert_int_equal(again, bytes);
 }
@@ -78,7 +79,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_call_has_its_template),
 		cmocka_unit_test(keys_are_each_there_once),
-		cmocka_unit_test(api_and_pp_stand_behind_the_calls),
+		cmocka_unit_test(the_others_stand_behind_the_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,6 @@ static bool wake(void)
 static void begin(uint64_t text_limit, bool drop)
 {
 	struct pfw_spool_owner owner = { .uid = getuid(), .pid = getpid(), .start_time = 1 };
-	uint16_t pp;
 
 	memset(&world, 0, sizeof(world));
 	memset(&writer, 0, sizeof(writer));
@@ -91,7 +90,7 @@ static void begin(uint64_t text_limit, bool drop)
 	world.spool.header->metadata = 1;
 	world.spool.header->rank = -1;
 	strcpy(pfw_spool_trace_path(world.spool.header), world.trace);
-	pfw_templates_ids(&world.api, &pp);
+	world.api = pfw_templates_ids().api;
 	writer.spool = &world.spool;
 	writer.templates = pfw_templates_make(&writer.templates_bytes);
 	writer.flush_ns = 20000000;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../strings.h"
+#include "../templates.h"
 #include "api.h"
 #include "probe.h"
 

@@ -4,11 +4,7 @@
 
 #include <stdint.h>
 
-/* Indices of the two templates that no wrapped call has. */
-struct pfw_template_ids {
-	uint16_t api;
-	uint16_t pp;
-};
+struct pfw_template_ids;
 
 /* Thread: init. */
 void pfw_api_templates(const struct pfw_template_ids *templates);

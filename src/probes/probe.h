@@ -50,6 +50,8 @@ struct pfw_thread {
 	void *guard;	      /* frame of the slow path at work in this thread, NULL = none */
 	uint32_t vfork_child; /* this is a vfork child in its parent's memory: touch nothing */
 	uint32_t forking;     /* between fork's prepare and its return: nobody can drain for us */
+	const char *untraced; /* a vfork child runs a program that is not traced, and why */
+	char *const *left;    /* the environment that it made for its program */
 	struct pfw_known_name known[PFW_KNOWN_NAMES];
 };
 /* glibc keeps 1,664 bytes for objects loaded late; other tools want some of them too. */
@@ -64,8 +66,9 @@ struct pfw_probe_host {
 	void (*straight)(void);
 	/* Whether this process has anything in its trace, or in a ring. */
 	bool (*recorded)(void);
-	/* Finish the trace now (before exec, _exit), and go on with it (exec has failed). */
-	void (*end)(const char *reason, const char *exec_path);
+	/* Finish the trace now (before exec, _exit), and go on with it (exec has failed).  `followed`:
+	 * by a traced program, which cleans up. */
+	void (*end)(const char *reason, const char *exec_path, bool followed);
 	void (*resume)(void);
 	/* Note that this thread holds a ring, so that its death gives the ring back. */
 	void (*thread_born)(void);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "follow.h"
 #include "posix.h"
 #include "probe.h"
 #include "select.h"
@@ -58,6 +59,7 @@ pid_t pfw_vfork_after(uint64_t t0, long ret)
 	}
 	if (t0 && pfw_probe_ready(&pfw_live->io))
 		pfw_probe_end(&probe, ret < 0, (const uint64_t[]){ (uint64_t)ret }, 1);
+	pfw_follow_vforked((pid_t)ret);
 	return (pid_t)ret;
 }
 
@@ -170,6 +172,8 @@ __asm__(".globl pfw_wrap___vfork\n"
 				      (const uint64_t[]){ (uint64_t)(int64_t)ret,            \
 							  (uint64_t)(int64_t)flags },        \
 				      2);                                                    \
+		if (borrows)                                                                 \
+			pfw_follow_vforked(ret);                                             \
 		return ret;                                                                  \
 	}
 
@@ -202,11 +206,18 @@ static void record_path(struct pfw_probe *probe, const char *path, const uint64_
 			    const posix_spawnattr_t *attr, char *const argv[], char *const envp[]) \
 	{                                                                                          \
 		struct pfw_probe probe;                                                            \
+		struct pfw_follow follow;                                                          \
 		bool traced = pfw_probe_bare(&probe, PFW_CALL_##name);                             \
-		int ret = pfw_real.name(pid, path, actions, attr, argv, envp);                     \
+		pid_t own = 0, *child = pid ? pid : &own;                                          \
+		int ret;                                                                           \
                                                                                                    \
+		pfw_follow_begin(&follow, envp, false);                                            \
+		ret = pfw_real.name(child, path, actions, attr, argv, follow.envp);                \
+		pfw_follow_end(&follow);                                                           \
 		if (traced)                                                                        \
 			record_path(&probe, path, (const uint64_t[]){ (uint64_t)ret }, 1, ret, 0); \
+		if (ret == 0)                                                                      \
+			pfw_follow_started(&follow, *child);                                       \
 		return ret;                                                                        \
 	}
 SPAWN(posix_spawn)
@@ -241,15 +252,20 @@ int pfw_wrap_system(const char *command)
 	char text[COMMAND_BYTES];
 	struct pfw_tail tail;
 	struct pfw_ending ending = { .value_count = 2, .text = &tail, .text_count = 1 };
-	int ret = pfw_real.system(command);
+	struct pfw_follow follow;
+	int ret;
 
-	if (!traced)
-		return ret;
-	ending.t1 = pfw_clock_ticks();
-	ending.error = ret == -1 ? errno : 0;
-	ending.value = (const uint64_t[]){ (uint64_t)(int64_t)ret, 0 };
-	tail = command_text(command, text, sizeof(text));
-	pfw_probe_end_full(&probe, &ending);
+	pfw_follow_begin(&follow, environ, true);
+	ret = pfw_real.system(command);
+	if (traced) {
+		ending.t1 = pfw_clock_ticks();
+		ending.error = ret == -1 ? errno : 0;
+		ending.value = (const uint64_t[]){ (uint64_t)(int64_t)ret, 0 };
+		tail = command_text(command, text, sizeof(text));
+		pfw_probe_end_full(&probe, &ending);
+	}
+	if (ret != -1 && command)
+		pfw_follow_started(&follow, 0);
 	return ret;
 }
 
@@ -257,10 +273,15 @@ int pfw_wrap_system(const char *command)
 	FILE *pfw_wrap_##name(const char *command, const char *mode)                   \
 	{                                                                              \
 		struct pfw_path_probe probe;                                           \
+		struct pfw_follow follow;                                              \
 		bool traced = pfw_probe_path(&probe, PFW_CALL_##name, AT_FDCWD, NULL); \
-		FILE *stream = pfw_real.name(command, mode);                           \
+		FILE *stream;                                                          \
                                                                                        \
+		pfw_follow_begin(&follow, environ, true);                              \
+		stream = pfw_real.name(command, mode);                                 \
 		popen_end(&probe, traced, pfw_stream_fd(stream), command);             \
+		if (stream)                                                            \
+			pfw_follow_started(&follow, 0);                                \
 		return stream;                                                         \
 	}
 
@@ -304,76 +325,122 @@ static int count_args(char *const argv[])
 	return argc;
 }
 
+/* One exec. */
+struct exec {
+	struct pfw_probe probe;
+	struct pfw_follow follow;
+	const char *path;
+	int argc;
+	bool begun; /* the trace has its end */
+};
+
+/* Whether a path can be run, as far as can be told: a mere name is looked for by libc. */
+static bool may_run(const char *path)
+{
+	if (!path)
+		return true;
+	switch (-pfw_syscall6(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0)) {
+	case 0:
+	case EPERM: /* nobody has looked */
+	case ENOSYS:
+		return true;
+	case ENOENT:
+	case EACCES:
+		return !strchr(path, '/');
+	default:
+		return false;
+	}
+}
+
 /*
  * Before an exec: the trace gets the call and its end, for after a successful one nobody could
  * write them.  A process that has recorded nothing (a child between fork and exec) stays without a
- * trace.  False: nothing to undo.
+ * trace, unless there is to be said that the program will not be traced.
  */
-static bool exec_begin(struct pfw_probe *probe, uint16_t call, const char *path, int argc)
+static void exec_begin(struct exec *exec, uint16_t call, char *const envp[])
 {
+	const char *path = exec->path;
 	int error = errno;
 	char first;
 
-	if (!pfw_probe_host.end || pfw_thread.vfork_child)
-		return false;
-	probe->call = PFW_CALL_NONE;
-	if (pfw_probe_host.recorded() && pfw_probe_bare(probe, call)) {
-		record_path(probe, path, (const uint64_t[]){ 0, (uint64_t)argc }, 2, 0,
-			    PFW_RECORD_NO_RET);
+	exec->begun = pfw_probe_host.end && !pfw_thread.vfork_child;
+	exec->probe.call = PFW_CALL_NONE;
+	pfw_follow_begin(&exec->follow, envp, false);
+	if (exec->follow.why && !may_run(path))
+		exec->follow.why = NULL;
+	if (exec->begun) {
+		if ((exec->follow.why || pfw_probe_host.recorded()) &&
+		    pfw_probe_bare(&exec->probe, call))
+			record_path(&exec->probe, path,
+				    (const uint64_t[]){ 0, (uint64_t)exec->argc }, 2, 0,
+				    PFW_RECORD_NO_RET);
+		pfw_follow_started(&exec->follow, pfw_os_getpid());
+		pfw_probe_host.end("exec", path && pfw_probe_peek(&first, path, 1) ? path : NULL,
+				   !exec->follow.why);
+	} else {
+		pfw_follow_leave(&exec->follow);
 	}
-	pfw_probe_host.end("exec", path && pfw_probe_peek(&first, path, 1) ? path : NULL);
 	errno = error;
-	return true;
 }
 
 /* It failed: the trace goes on, with the failure. */
-static int exec_failed(bool begun, struct pfw_probe *probe, const char *path, int argc)
+static int exec_failed(struct exec *exec)
 {
 	int error = errno;
 
-	if (begun) {
+	if (exec->begun) {
 		pfw_probe_host.resume();
-		record_path(probe, path, (const uint64_t[]){ (uint64_t)-1, (uint64_t)argc }, 2,
-			    error, 0);
+		record_path(&exec->probe, exec->path,
+			    (const uint64_t[]){ (uint64_t)-1, (uint64_t)exec->argc }, 2, error, 0);
+	} else {
+		pfw_follow_take_back();
 	}
+	pfw_follow_end(&exec->follow);
 	errno = error;
 	return -1;
 }
 
-#define EXEC(name, params, args, path, argv)                                  \
-	int pfw_wrap_##name params                                            \
-	{                                                                     \
-		struct pfw_probe probe;                                       \
-		int argc = count_args(argv);                                  \
-		bool begun = exec_begin(&probe, PFW_CALL_##name, path, argc); \
-                                                                              \
-		pfw_real.name args;                                           \
-		return exec_failed(begun, &probe, path, argc);                \
+/* `plain` is the call as it was made; one that takes no environment needs another where it is to be
+ * ours. */
+#define EXEC(name, params, path_, argv, envp, plain, ours)                        \
+	int pfw_wrap_##name params                                                \
+	{                                                                         \
+		struct exec exec = { .path = (path_), .argc = count_args(argv) }; \
+                                                                                  \
+		exec_begin(&exec, PFW_CALL_##name, envp);                         \
+		if (exec.follow.made)                                             \
+			ours;                                                     \
+		else                                                              \
+			plain;                                                    \
+		return exec_failed(&exec);                                        \
 	}
-EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), path,
-     argv)
-EXEC(execv, (const char *path, char *const argv[]), (path, argv), path, argv)
-EXEC(execvp, (const char *file, char *const argv[]), (file, argv), file, argv)
-EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp), file,
-     argv)
-EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), NULL, argv)
+EXEC(execve, (const char *path, char *const argv[], char *const envp[]), path, argv, envp,
+     pfw_real.execve(path, argv, envp), pfw_real.execve(path, argv, exec.follow.envp))
+EXEC(execv, (const char *path, char *const argv[]), path, argv, environ, pfw_real.execv(path, argv),
+     pfw_real.execve(path, argv, exec.follow.envp))
+EXEC(execvp, (const char *file, char *const argv[]), file, argv, environ,
+     pfw_real.execvp(file, argv), pfw_real.execvpe(file, argv, exec.follow.envp))
+EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), file, argv, envp,
+     pfw_real.execvpe(file, argv, envp), pfw_real.execvpe(file, argv, exec.follow.envp))
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), NULL, argv, envp,
+     pfw_real.fexecve(fd, argv, envp), pfw_real.fexecve(fd, argv, exec.follow.envp))
 EXEC(execveat, (int dirfd, const char *path, char *const argv[], char *const envp[], int flags),
-     (dirfd, path, argv, envp, flags), dirfd == AT_FDCWD ? path : NULL, argv)
+     dirfd == AT_FDCWD ? path : NULL, argv, envp, pfw_real.execveat(dirfd, path, argv, envp, flags),
+     pfw_real.execveat(dirfd, path, argv, exec.follow.envp, flags))
 #undef EXEC
 
 /*
  * execl and its kin take their arguments one by one: made into an argv, as libc does itself, and
  * handed to the v-form.  Counted twice over, since the list can be walked only forwards.
  */
-#define EXECL(name, path, with_env, call)                                       \
-	int pfw_wrap_##name(const char *path, const char *arg, ...)             \
+#define EXECL(name, path_, with_env, plain, ours)                               \
+	int pfw_wrap_##name(const char *path_, const char *arg, ...)            \
 	{                                                                       \
-		struct pfw_probe probe;                                         \
-		char *const *envp = NULL;                                       \
+		struct exec exec = { .path = path_ };                           \
+		char *const *envp = environ;                                    \
 		char **argv;                                                    \
 		const char *first = arg;                                        \
 		int argc = 0;                                                   \
-		bool begun;                                                     \
 		va_list rest;                                                   \
                                                                                 \
 		/* Declared never to be NULL; programs pass it all the same. */ \
@@ -391,14 +458,19 @@ EXEC(execveat, (int dirfd, const char *path, char *const argv[], char *const env
 		if (with_env)                                                   \
 			envp = va_arg(rest, char *const *);                     \
 		va_end(rest);                                                   \
-		(void)envp;                                                     \
-		begun = exec_begin(&probe, PFW_CALL_##name, path, argc);        \
-		call;                                                           \
-		return exec_failed(begun, &probe, path, argc);                  \
+		exec.argc = argc;                                               \
+		exec_begin(&exec, PFW_CALL_##name, envp);                       \
+		if (exec.follow.made)                                           \
+			ours;                                                   \
+		else                                                            \
+			plain;                                                  \
+		return exec_failed(&exec);                                      \
 	}
-EXECL(execl, path, false, pfw_real.execv(path, argv))
-EXECL(execlp, file, false, pfw_real.execvp(file, argv))
-EXECL(execle, path, true, pfw_real.execve(path, argv, envp))
+EXECL(execl, path, false, pfw_real.execv(path, argv), pfw_real.execve(path, argv, exec.follow.envp))
+EXECL(execlp, file, false, pfw_real.execvp(file, argv),
+      pfw_real.execvpe(file, argv, exec.follow.envp))
+EXECL(execle, path, true, pfw_real.execve(path, argv, envp),
+      pfw_real.execve(path, argv, exec.follow.envp))
 #undef EXECL
 
 /* ---- _exit ---- */
@@ -420,7 +492,7 @@ static bool record_exit(uint16_t call, int status)
 static void exit_begin(uint16_t call, int status)
 {
 	if (record_exit(call, status))
-		pfw_probe_host.end("exit", NULL);
+		pfw_probe_host.end("exit", NULL, false);
 }
 
 void pfw_wrap__exit(int status)
@@ -458,7 +530,7 @@ int pfw_wrap_daemon(int nochdir, int noclose)
 	int ret;
 
 	if (begun)
-		pfw_probe_host.end("exit", NULL);
+		pfw_probe_host.end("exit", NULL, false);
 	ret = pfw_real.daemon(nochdir, noclose);
 	if (begun && pfw_os_getpid() == parent)
 		pfw_probe_host.resume();

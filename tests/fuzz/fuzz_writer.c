@@ -185,7 +185,8 @@ static void begin(struct input *input, unsigned settings)
 	assert(!run.spool.heap);
 	if (settings & NO_ROOM)
 		run.spool.limit = (uint64_t)room * PFW_PAGE_BYTES;
-	pfw_templates_ids(&run.api, &run.pp);
+	run.api = pfw_templates_ids().api;
+	run.pp = pfw_templates_ids().pp;
 	writer.spool = &run.spool;
 	writer.templates = pfw_templates_make(&writer.templates_bytes);
 	writer.flush_ns = 1000000;
