@@ -45,16 +45,6 @@ static void copy_text(char *out, size_t size, const char *text)
 	pfw_text_add(&copy, text);
 }
 
-/* Without /proc, or without a descriptor to read it by, what the kernel says of itself: the start
- * time stays unknown. */
-static void read_self(struct pfw_process *process)
-{
-	pid_t pid = pfw_os_getpid();
-
-	if (pfw_process_read(process, pid))
-		*process = (struct pfw_process){ .pid = pid, .ppid = pfw_os_getppid() };
-}
-
 static void read_host(struct pfw_identity *identity)
 {
 	struct utsname name;
@@ -172,7 +162,7 @@ void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *c
 	memset(identity, 0, sizeof(*identity));
 	identity->environ = copy_environ(environ);
 	identity->uid = (uint32_t)pfw_syscall6(SYS_geteuid, 0, 0, 0, 0, 0, 0);
-	read_self(&identity->process);
+	pfw_process_self(&identity->process);
 	read_host(identity);
 	read_command(identity, config);
 	n = pfw_os_readlink("/proc/self/exe", identity->exe, sizeof(identity->exe) - 1);
@@ -191,7 +181,7 @@ void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *c
 
 void pfw_identity_forked(struct pfw_identity *identity)
 {
-	read_self(&identity->process);
+	pfw_process_self(&identity->process);
 	identity->uid = (uint32_t)pfw_syscall6(SYS_geteuid, 0, 0, 0, 0, 0, 0);
 	identity->child = identity->descendant = true;
 }

@@ -536,18 +536,12 @@ static uint64_t word_number(const char *text, int n)
 	return pfw_text_u64(text, &value) ? value : 0;
 }
 
-int pfw_process_read(struct pfw_process *process, pid_t pid)
+static int read_stat(struct pfw_process *process, const char *path)
 {
-	char path[32], stat[1024];
-	struct pfw_text text;
+	char stat[1024];
 	const char *rest;
-	ssize_t bytes;
+	ssize_t bytes = pfw_os_read_file(path, stat, sizeof(stat));
 
-	pfw_text_init(&text, path, sizeof(path));
-	pfw_text_add(&text, "/proc/");
-	pfw_text_add_u64(&text, (uint64_t)pid, 1);
-	pfw_text_add(&text, "/stat");
-	bytes = pfw_os_read_file(path, stat, sizeof(stat));
 	if (bytes < 0)
 		return (int)bytes;
 	/* The name in parentheses may hold anything, parentheses and spaces too: go on behind it. */
@@ -555,11 +549,28 @@ int pfw_process_read(struct pfw_process *process, pid_t pid)
 	if (!rest || strncmp(rest, ") ", 2) != 0)
 		return -EINVAL;
 	rest += 2;
-	*process = (struct pfw_process){
-		.pid = pid,
-		.ppid = (pid_t)word_number(rest, 1),
-		.session = (pid_t)word_number(rest, 3),
-		.start_time = word_number(rest, 19),
-	};
+	process->ppid = (pid_t)word_number(rest, 1);
+	process->session = (pid_t)word_number(rest, 3);
+	process->start_time = word_number(rest, 19);
 	return 0;
+}
+
+int pfw_process_read(struct pfw_process *process, pid_t pid)
+{
+	char path[32];
+	struct pfw_text text;
+
+	pfw_text_init(&text, path, sizeof(path));
+	pfw_text_add(&text, "/proc/");
+	pfw_text_add_u64(&text, (uint64_t)pid, 1);
+	pfw_text_add(&text, "/stat");
+	process->pid = pid;
+	return read_stat(process, path);
+}
+
+void pfw_process_self(struct pfw_process *process)
+{
+	if (read_stat(process, "/proc/self/stat"))
+		*process = (struct pfw_process){ .ppid = pfw_os_getppid() };
+	process->pid = pfw_os_getpid();
 }

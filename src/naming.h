@@ -82,4 +82,12 @@ struct pfw_process {
 /* Fill *process from /proc/<pid>/stat; 0 or -errno.  Thread: any.  Signal: safe. */
 int pfw_process_read(struct pfw_process *process, pid_t pid);
 
+/*
+ * The calling process: its pid as it knows it, the rest from /proc/self, for a /proc of another pid
+ * namespace has somebody else under that number.  Without a /proc, or without a descriptor to read it
+ * by, the start stays unknown.
+ * Thread: any.  Signal: safe.
+ */
+void pfw_process_self(struct pfw_process *process);
+
 #endif

@@ -6,7 +6,8 @@
  * pfw_chunk.  Only the writer thread appends chunks: it writes the chunk, then stores `end`.  Header
  * and chunks are whole pages of the machine, which may be greater than PFW_PAGE_BYTES.
  *
- * Name: pfw-UID-PID-STARTTIME.spool[.N].  Removed when the process ends well; what is left behind
+ * Name: pfw-UID-PID-STARTTIME.spool[.N]; with a number where the name is taken, by what an earlier
+ * program of this process left or by a process of another pid namespace.  Removed when the process ends well; what is left behind
  * belongs to a process that was killed, and `pfw repair`, `pfw run` and `pfw compact` adopt it:
  *   1. the newest slot (generation) says how long the good part of the trace is: cut it there;
  *   2. for each ring, each record from saved_tail[generation & 1] to head that is committed
@@ -125,9 +126,10 @@ struct pfw_spool_header {
 	_Atomic uint64_t excluded[PFW_EXCLUDED_REASONS];
 	_Atomic uint32_t reported; /* bit n: lost[n] up to now is in the trace */
 	uint32_t template_count;
-	uint64_t base_hash; /* of the base name in force: children of one run share it */
-	char cmd[512];	    /* the command line, cut to this; any bytes */
-	char base[1024];    /* the base name in force, absolute, words expanded; "" = too long */
+	uint64_t pid_namespace; /* inode of /proc/self/ns/pid, 0 = unknown: whose number pid is */
+	uint64_t base_hash;	/* of the base name in force: children of one run share it */
+	char cmd[512];		/* the command line, cut to this; any bytes */
+	char base[1024]; /* the base name in force, absolute, words expanded; "" = too long */
 };
 _Static_assert(sizeof(struct pfw_spool_header) <= PFW_PAGE_BYTES, "one control page");
 

@@ -106,55 +106,86 @@ static bool read_header(const char *path, struct pfw_spool_header *header)
 	       header->version == PFW_SPOOL_VERSION;
 }
 
-/* Move a spool aside: PATH.1, PATH.2 … */
+#define NUMBERS_MAX 100u
+
+/* PATH.1, PATH.2 … */
+static void number_path(char name[PFW_SPOOL_PATH_MAX + 24], const char *path, unsigned n)
+{
+	char *end = name + PFW_SPOOL_PATH_MAX + 24;
+
+	put_number(put(name, end, path), end, ".", n)[0] = '\0';
+}
+
+/* Move a spool aside. */
 static int set_aside(const char *path)
 {
 	char name[PFW_SPOOL_PATH_MAX + 24];
 	int error = -EEXIST;
 
-	for (unsigned n = 1; n < 100 && error == -EEXIST; n++) {
-		put_number(put(name, name + sizeof(name), path), name + sizeof(name), ".", n)[0] =
-			0;
+	for (unsigned n = 1; n < NUMBERS_MAX && error == -EEXIST; n++) {
+		number_path(name, path, n);
 		error = pfw_os_rename_noreplace(path, name);
 	}
 	return error;
 }
 
-/*
- * Make the name free.  What has it stands for this very process before an exec: done or empty, it
- * goes; where the exec was made past us and events were left in it, it is kept for `pfw repair`.
- */
-static int make_way(const char *path)
+/* Which pid namespace the process is in; 0 = there is no telling. */
+static uint64_t pid_namespace(void)
 {
-	struct pfw_spool_header old;
+	struct stat st;
 
-	if (!read_header(path, &old))
-		return -EEXIST;
-	if (atomic_load(&old.state) == PFW_SPOOL_DONE || atomic_load(&old.end) == old.header_bytes)
-		return pfw_os_unlink(path);
-	return set_aside(path);
+	if (pfw_syscall6(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/ns/pid", (long)&st, 0, 0, 0))
+		return 0;
+	return st.st_ino;
 }
 
-static int create_named(const char *path)
-{
-	int fd = pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-
-	if (fd == -EEXIST && !make_way(path))
-		fd = pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-	return fd;
-}
-
-/* Give the file behind fd its name. */
-static int link_named(int fd, const char *path)
+/* Make the file, or give the one behind fd its name: a descriptor or 0, or -errno. */
+static int try_name(int fd, const char *path)
 {
 	char file[32] = "/proc/self/fd/";
-	int error;
 
+	if (fd < 0)
+		return pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	pfw_json_u64(file + strlen(file), (uint64_t)fd)[0] = '\0';
-	error = pfw_os_link_followed(file, path);
-	if (error == -EEXIST && !make_way(path))
-		error = pfw_os_link_followed(file, path);
-	return error;
+	return pfw_os_link_followed(file, path);
+}
+
+/* The name is that of another pid namespace's process with our number, begun in the same tick. */
+static int name_beside(int fd, char path[PFW_SPOOL_PATH_MAX])
+{
+	char name[PFW_SPOOL_PATH_MAX + 24];
+	int result = -EEXIST;
+
+	for (unsigned n = 1; n < NUMBERS_MAX && result == -EEXIST; n++) {
+		number_path(name, path, n);
+		if (strlen(name) >= PFW_SPOOL_PATH_MAX)
+			return -ENAMETOOLONG;
+		result = try_name(fd, name);
+	}
+	if (result >= 0)
+		memcpy(path, name, strlen(name) + 1);
+	return result;
+}
+
+/*
+ * As try_name(), where the name may be taken.  What has it stands for this very process before an
+ * exec: done or empty, it goes; where the exec was made past us and events were left in it, it is
+ * kept for `pfw repair`.
+ */
+static int take_name(int fd, char path[PFW_SPOOL_PATH_MAX])
+{
+	struct pfw_spool_header old;
+	int result = try_name(fd, path);
+
+	if (result != -EEXIST || !read_header(path, &old))
+		return result;
+	if (old.pid_namespace != pid_namespace())
+		return name_beside(fd, path);
+	if (atomic_load(&old.state) == PFW_SPOOL_DONE || atomic_load(&old.end) == old.header_bytes)
+		result = pfw_os_unlink(path);
+	else
+		result = set_aside(path);
+	return result ? result : try_name(fd, path);
 }
 
 static void fill_header(const struct pfw_spool_owner *owner, struct pfw_spool_header *header)
@@ -164,6 +195,7 @@ static void fill_header(const struct pfw_spool_owner *owner, struct pfw_spool_he
 	header->pid = owner->pid;
 	header->uid = owner->uid;
 	header->start_time = owner->start_time;
+	header->pid_namespace = pid_namespace();
 	atomic_store(&header->end, header->header_bytes);
 	if (owner->fill)
 		owner->fill(header, owner->user);
@@ -206,13 +238,13 @@ static int make_in(struct pfw_spool *spool, const char *dir, const struct pfw_sp
 
 	if (error)
 		return error;
-	fd = unnamed ? pfw_os_open(dir, O_RDWR | O_TMPFILE, 0600) : create_named(spool->path);
+	fd = unnamed ? pfw_os_open(dir, O_RDWR | O_TMPFILE, 0600) : take_name(-1, spool->path);
 	if (fd < 0)
 		return fd;
 	spool->limit = limit_for(fd, dir);
 	error = map_header(spool, fd, owner);
 	if (!error && unnamed)
-		error = link_named(fd, spool->path);
+		error = take_name(fd, spool->path);
 	else if (error && !unnamed)
 		pfw_os_unlink(spool->path);
 	pfw_os_close(fd);

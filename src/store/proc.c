@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
 #include "naming.h"
@@ -59,6 +60,13 @@ bool pfw_proc_alive(pid_t pid, uint64_t start_time)
 
 	return !pfw_process_read(&process, pid) &&
 	       (!start_time || process.start_time == start_time) && !is_dead_zombie(pid);
+}
+
+uint64_t pfw_proc_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
 }
 
 /* The last figure of NSpid in /proc/PID/status: the pid in the innermost namespace. */

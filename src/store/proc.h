@@ -18,4 +18,8 @@ bool pfw_proc_alive(pid_t pid, uint64_t start_time);
 /* Whether a process runs in a pid namespace inside ours that has this pid there. */
 bool pfw_proc_alive_inside(pid_t pid, uint64_t start_time);
 
+/* Our pid namespace, as a spool's header names it; 0 = unknown.  And the one that sees them all. */
+uint64_t pfw_proc_namespace(void);
+#define PFW_PROC_NAMESPACE_ALL 0xeffffffcu
+
 #endif

@@ -411,6 +411,37 @@ static int adopt(struct adoption *adoption)
 	return error;
 }
 
+/*
+ * Whether nobody else has the spool open or mapped, in whichever namespace he is: only then does the
+ * kernel lease it.  A process has its spool mapped for as long as it lives, and so have its children.
+ */
+static bool is_in_use(int fd)
+{
+	if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
+		return true;
+	fcntl(fd, F_SETLEASE, F_UNLCK);
+	return false;
+}
+
+/*
+ * In its own pid namespace a number says whether it lives.  From outside its namespace it is looked
+ * for by what it is called inside; where not all processes are to be seen, what it holds decides:
+ * the trace's lock, but that only while there is something to write.
+ */
+static bool is_alive(const struct adoption *adoption)
+{
+	const struct pfw_spool_header *header = adoption->image.header;
+	uint64_t here = pfw_proc_namespace();
+
+	if (pfw_proc_alive(header->pid, header->start_time))
+		return true;
+	if (here == header->pid_namespace && here)
+		return false;
+	if (pfw_proc_alive_inside(header->pid, header->start_time))
+		return true;
+	return here != PFW_PROC_NAMESPACE_ALL && is_in_use(adoption->image.fd);
+}
+
 /* Whether the process that the header names runs here, elsewhere, or no more. */
 static int examine(struct adoption *adoption)
 {
@@ -432,8 +463,7 @@ static int examine(struct adoption *adoption)
 			   "goes; remove the spool",
 			   here, header->boot_id);
 	adoption->state = atomic_load_explicit(&header->state, memory_order_relaxed);
-	alive = pfw_proc_alive(header->pid, header->start_time) ||
-		(!header->file_made && pfw_proc_alive_inside(header->pid, header->start_time));
+	alive = is_alive(adoption);
 	if (adoption->state == PFW_SPOOL_DONE) {
 		if (!alive) /* else it has stopped recording, or is another program by exec */
 			remove_spool(adoption->spool_path, adoption->image.fd);
