@@ -14,6 +14,7 @@
 
 #include "config.h"
 #include "globs.h"
+#include "hidden.h"
 #include "identity.h"
 #include "os.h"
 #include "preload_table.h"
@@ -427,6 +428,18 @@ static bool is_wanted_child(void)
 
 static void make_hooks(void);
 
+/* Under a filter that refuses futex() a process may have no second thread: libc aborts it. */
+static bool may_have_threads(void)
+{
+	static const uint32_t word;
+
+	if (pfw_syscall6(SYS_futex, (long)&word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0) >= 0)
+		return true;
+	say_config(NULL, "nothing is recorded: the system refuses futex() (seccomp), without which "
+			 "there is no thread to write a trace; allow it in the filter");
+	return false;
+}
+
 /* Read the variables and make this process ready.  False: nothing will be recorded. */
 static bool begin(bool asked)
 {
@@ -441,6 +454,8 @@ static bool begin(bool asked)
 		pfw_config_read(&session.config, environ, say_config, NULL);
 		return false;
 	}
+	if (!may_have_threads())
+		return false;
 	pfw_clock_init();
 	pfw_identity_find(&session.identity, &session.config, environ);
 	/* Once a run: its other processes have the same variables. */
@@ -488,12 +503,15 @@ static sigset_t fork_mask;
  * lock of ours or libc's is held by a thread that the child will not have. */
 static void fork_prepare(void)
 {
+	sigset_t old;
+
 	if (atomic_load(&session.state) != ON || pfw_thread.vfork_child)
 		return;
-	pfw_thread.forking = lock_life(&fork_mask);
+	pfw_thread.forking = lock_life(&old);
 	if (!pfw_thread.forking)
 		return;
-	pfw_writer_pause(&session.writer, true);
+	fork_mask = old; /* only now is it this thread's to set */
+	pfw_writer_hold(&session.writer);
 	pfw_attach_hold();
 }
 
@@ -503,6 +521,7 @@ static void fork_parent(void)
 		return;
 	pfw_thread.forking = 0;
 	pfw_attach_release(false);
+	pfw_writer_release(&session.writer);
 	renew_words();
 	unlock_life(&fork_mask);
 }
@@ -520,6 +539,7 @@ static void fork_child(void)
 	atomic_store(&pfw_live->born, 0);
 	atomic_store(&session.holder, 0);
 	atomic_store(&session.life, 0);
+	pfw_hidden_close();
 	pthread_sigmask(SIG_SETMASK, &fork_mask, NULL);
 }
 
@@ -547,6 +567,7 @@ static void forked(void)
 	pfw_ring_forget_all();
 	pfw_strings_reset();
 	pfw_fd_table_reset();
+	pfw_hidden_close();
 	pfw_writer_forget(&session.writer);
 	pfw_identity_forked(&session.identity);
 	/* An ended parent's child (forked by an exit handler) starts like any other. */
@@ -557,6 +578,45 @@ static void forked(void)
 	renew_words();
 	/* Last: other threads of the child wait for it. */
 	atomic_store(&pfw_live->born, born());
+}
+
+/* ---- elsewhere ---- */
+
+/* The program is about to change its root, mounts or user: our files must be held before.  False:
+ * the writer's thread shares what a namespace of mounts may not be changed under. */
+static bool stay_behind(void)
+{
+	int error = 0;
+	sigset_t old;
+
+	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed) ||
+	    atomic_load(&session.state) != ON || pfw_thread.vfork_child || !lock_life(&old))
+		return true;
+	if (!atomic_load(&session.writer.dead))
+		error = pfw_writer_anchor(&session.writer);
+	unlock_life(&old);
+	return !error;
+}
+
+/* The program asks for what only a process of one thread is given: be none, until it has it. */
+static void be_gone(bool gone)
+{
+	if (!gone) {
+		fork_parent();
+		return;
+	}
+	if (atomic_load_explicit(&pfw_live->born, memory_order_relaxed) &&
+	    atomic_load(&session.state) == ON)
+		pfw_writer_weigh(&session.writer);
+	fork_prepare();
+}
+
+static void make_way(int fd)
+{
+	sigset_t old = block_signals();
+
+	pfw_writer_make_way(&session.writer, fd);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 /* ---- end ---- */
@@ -590,7 +650,7 @@ static void end_session(const char *reason, const char *exec_path, bool followed
 		/* A new start goes on with it; after a good exec the successor removes it.  After a
 		 * failed one it may be gone: then only a kill's last moments are lost. */
 		if ((!followed && !session.stopped) || !session.writer.ready)
-			pfw_spool_unlink(&session.spool);
+			pfw_writer_unlink_spool(&session.writer);
 		say_losses();
 	} else if (!session.spool.heap && !atomic_load(&session.writer.dead) &&
 		   !session.told_unfinished) {
@@ -638,13 +698,22 @@ static void at_exit(void)
 	end_session("exit", NULL, false);
 	/* Kept for a start that has not come, or of a trace that could never be written: said. */
 	if (session.stopped || atomic_load(&session.writer.dead))
-		pfw_spool_unlink(&session.spool);
+		pfw_writer_unlink_spool(&session.writer);
 }
 
 static void make_hooks(void)
 {
-	pfw_probe_host = (struct pfw_probe_host){ forked,      straight,       recorded,
-						  end_session, resume_session, thread_born };
+	pfw_probe_host = (struct pfw_probe_host){
+		.forked = forked,
+		.straight = straight,
+		.recorded = recorded,
+		.end = end_session,
+		.resume = resume_session,
+		.thread_born = thread_born,
+		.stay_behind = stay_behind,
+		.be_gone = be_gone,
+		.make_way = make_way,
+	};
 	if (session.hooks)
 		return;
 	session.hooks = true;

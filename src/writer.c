@@ -5,6 +5,7 @@
 #include <stdalign.h>
 #include <string.h>
 
+#include "hidden.h"
 #include "lines.h"
 #include "os.h"
 #include "ring.h"
@@ -20,8 +21,6 @@
 
 /* Kept free below PFW_MAX_BYTES for the lines at the end. */
 #define END_BYTES 8192u
-
-#define NO_FILES ((struct pfw_writer_files){ -1, -1 })
 
 /* ---- the lock of who works ---- */
 
@@ -68,8 +67,8 @@ static int map_buffers(struct pfw_writer *writer)
 
 static void add_strings(struct pfw_writer *writer)
 {
-	char *segment = pfw_spool_append(writer->spool, writer->files->spool, PFW_CHUNK_STRINGS,
-					 writer->string_segments, PFW_STRING_SEGMENT_BYTES);
+	char *segment = pfw_writer_append(writer, PFW_CHUNK_STRINGS, writer->string_segments,
+					  PFW_STRING_SEGMENT_BYTES);
 
 	if (segment)
 		pfw_strings_add_segment(segment, writer->string_segments++);
@@ -83,8 +82,7 @@ static int make_ready(struct pfw_writer *writer)
 	struct pfw_chunk head;
 	int error;
 
-	templates = pfw_spool_append(writer->spool, writer->files->spool, PFW_CHUNK_TEMPLATES, 0,
-				     writer->templates_bytes);
+	templates = pfw_writer_append(writer, PFW_CHUNK_TEMPLATES, 0, writer->templates_bytes);
 	if (!templates)
 		return -ENOSPC;
 	head = templates->chunk;
@@ -117,8 +115,8 @@ static struct pfw_ring_chunk *get_stretch(struct pfw_writer *writer, uint32_t ca
 		*pool = (struct pfw_ring_chunk *)(uintptr_t)stretch->order;
 		return stretch;
 	}
-	stretch = pfw_spool_append(writer->spool, writer->files->spool, PFW_CHUNK_RING, 0,
-				   PFW_PAGE_BYTES + (uint64_t)capacity * PFW_SLOT_BYTES);
+	stretch = pfw_writer_append(writer, PFW_CHUNK_RING, 0,
+				    PFW_PAGE_BYTES + (uint64_t)capacity * PFW_SLOT_BYTES);
 	if (stretch)
 		stretch->capacity = capacity;
 	return stretch;
@@ -150,9 +148,8 @@ static bool make_ring(struct pfw_writer *writer)
 		return false;
 	writer->ring_memory_left--;
 	if (writer->sums)
-		writer->ring_memory->sums = pfw_spool_append(writer->spool, writer->files->spool,
-							     PFW_CHUNK_SUMS, writer->rings,
-							     PFW_SUMS_BYTES);
+		writer->ring_memory->sums =
+			pfw_writer_append(writer, PFW_CHUNK_SUMS, writer->rings, PFW_SUMS_BYTES);
 	pfw_ring_publish(writer->ring_memory++, stretch, writer->rings++);
 	return true;
 }
@@ -259,45 +256,13 @@ static int make_member(struct pfw_writer *writer)
 	return 0;
 }
 
-/* The descriptor to write to, of the calling thread's table. */
-static int open_trace(struct pfw_writer *writer)
-{
-	struct pfw_spool_header *header = writer->spool->header;
-	char *path = pfw_spool_trace_path(header);
-	int fd;
-
-	if (writer->files->trace >= 0)
-		return writer->files->trace;
-	if (atomic_load(&header->file_made)) {
-		/* A thread of ours that is still on its way home may hold the lock. */
-		fd = pfw_trace_reopen(path, writer->trace_dev, writer->trace_ino,
-				      atomic_load(&writer->threads) > 0);
-	} else {
-		fd = pfw_trace_create(path, &writer->trace_dev, &writer->trace_ino);
-		if (fd >= 0)
-			atomic_store(&header->file_made, 1);
-	}
-	if (fd >= 0)
-		writer->files->trace = fd;
-	return fd;
-}
-
-static void close_files(struct pfw_writer *writer)
-{
-	if (writer->files->trace >= 0)
-		pfw_os_close(writer->files->trace);
-	if (writer->files->spool >= 0)
-		pfw_os_close(writer->files->spool);
-	*writer->files = NO_FILES;
-}
-
 /* Put text (or its member) behind the good part of the trace.  A part written does no harm: the
  * next try begins at the same offset. */
 static int write_text(struct pfw_writer *writer)
 {
 	const char *data = writer->text;
 	size_t bytes = writer->text_bytes;
-	int fd = open_trace(writer), error;
+	int fd = pfw_writer_trace(writer), error;
 
 	if (fd < 0)
 		return fd;
@@ -589,31 +554,17 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 
 /* ---- the thread ---- */
 
-/*
- * Take a descriptor table of our own, empty: the program then never sees, inherits or closes our
- * files, and its own calls stay fast, since a table of one thread needs no reference counts.
- */
-static bool take_own_table(void)
-{
-	if (!pfw_syscall6(SYS_close_range, 0, ~0u, 2 /* CLOSE_RANGE_UNSHARE */, 0, 0, 0))
-		return true;
-	if (pfw_syscall6(SYS_unshare, 0x400 /* CLONE_FILES */, 0, 0, 0, 0, 0))
-		return false;
-	if (pfw_syscall6(SYS_close_range, 0, ~0u, 0, 0, 0, 0))
-		for (int fd = 0; fd < 65536; fd++)
-			pfw_os_close(fd);
-	return true;
-}
-
-/* Sleep until the bell rings or a flush is due. */
-static void doze(struct pfw_writer *writer, uint32_t shift)
+/* Sleep until the bell rings or a flush is due; in a rest, until the bell rings. */
+static void doze(struct pfw_writer *writer, uint32_t shift, bool rest)
 {
 	uint32_t seen;
 
 	atomic_store(&writer->sleeping, 1);
 	seen = atomic_load(&writer->bell);
-	if (atomic_load(&writer->shift) == shift && pfw_ring_wanted() == 0)
-		pfw_os_futex_wait((const uint32_t *)&writer->bell, seen, writer->flush_ns);
+	if (atomic_load(&writer->shift) == shift && pfw_ring_wanted() == 0 &&
+	    !atomic_load(&writer->errand))
+		pfw_os_futex_wait((const uint32_t *)&writer->bell, seen,
+				  rest ? 0 : writer->flush_ns);
 	atomic_store(&writer->sleeping, 0);
 }
 
@@ -624,11 +575,10 @@ static void doze(struct pfw_writer *writer, uint32_t shift)
  */
 static bool work_once(struct pfw_writer *writer, uint64_t *idle_since)
 {
-	uint64_t drained, now;
+	uint64_t drained = 0, now;
 
-	if (writer->files->spool < 0)
-		writer->files->spool = pfw_spool_open(writer->spool);
-	pass(writer, &drained);
+	if (writer->ready)
+		pass(writer, &drained);
 	if (atomic_load(&writer->dead))
 		return false;
 	now = pfw_clock_ns(CLOCK_MONOTONIC);
@@ -637,9 +587,23 @@ static bool work_once(struct pfw_writer *writer, uint64_t *idle_since)
 	if (now - *idle_since <= IDLE_NS)
 		return true;
 	writer->idle();
-	pass(writer, &drained);
+	if (writer->ready)
+		pass(writer, &drained);
 	*idle_since = now;
 	return drained != 0;
+}
+
+/* What a thread of the program would have done in place, but cannot. */
+static void run_errand(struct pfw_writer *writer)
+{
+	struct pfw_errand *errand = atomic_load(&writer->errand);
+
+	if (!errand)
+		return;
+	errand->result = errand->run(writer, errand->arg);
+	atomic_store(&writer->errand, NULL); /* from here on it may be gone */
+	atomic_fetch_add(&writer->errands, 1);
+	pfw_os_futex_wake((const uint32_t *)&writer->errands, INT32_MAX);
 }
 
 /* The thread.  Its argument is the writer; its shift is the one in force when it was made, which it
@@ -651,25 +615,30 @@ static void *writer_main(void *arg)
 	struct pfw_writer *writer = (void *)((uintptr_t)arg & ~SHIFT_MASK);
 	uint32_t shift = (uint32_t)((uintptr_t)arg & SHIFT_MASK);
 	uint64_t idle_since = pfw_clock_ns(CLOCK_MONOTONIC);
-	struct pfw_writer_files files = NO_FILES;
-	bool own_table, stay = true;
+	struct pfw_writer_files own = { -1, -1, -1, -1, .own = true, .grows = true };
+	struct pfw_writer_files *files = &own;
+	bool stay = true, rest;
 
 	pfw_syscall6(SYS_prctl, 15 /* PR_SET_NAME */, (long)"pfw-writer", 0, 0, 0, 0);
-	own_table = take_own_table();
+	if (atomic_load(&pfw_hidden_shared) || !pfw_writer_take_table())
+		files = &writer->kept;
+	atomic_store(&pfw_hidden_shared, files != &own);
 	while (stay) {
-		lock_work(writer, &files);
+		lock_work(writer, files);
+		run_errand(writer);
 		stay = atomic_load(&writer->shift) == shift;
-		if (stay && !work_once(writer, &idle_since)) {
+		rest = stay && !work_once(writer, &idle_since);
+		if (rest && !atomic_load(&writer->anchored)) {
 			atomic_store(&writer->on_duty, 0);
 			stay = false;
 		}
-		if (!own_table || !stay)
-			close_files(writer);
+		if (!stay)
+			pfw_writer_close_files(writer);
 		unlock_work(writer);
 		if (stay && writer->tick)
 			writer->tick();
 		if (stay)
-			doze(writer, shift);
+			doze(writer, shift, rest);
 	}
 	atomic_fetch_sub(&writer->threads, 1);
 	return NULL;
@@ -687,6 +656,16 @@ static void let_go(struct pfw_writer *writer, bool join)
 		pthread_detach(writer->thread);
 }
 
+/* No table for the thread: open its files here.  What cannot be opened, it tries again itself. */
+static void open_for_thread(struct pfw_writer *writer)
+{
+	atomic_store(&pfw_hidden_shared, 1);
+	lock_work(writer, &writer->kept);
+	pfw_writer_open_spool(writer);
+	pfw_writer_trace(writer);
+	unlock_work(writer);
+}
+
 int pfw_writer_start(struct pfw_writer *writer)
 {
 	uint32_t shift = (atomic_load(&writer->shift) + 1) & SHIFT_MASK;
@@ -696,6 +675,9 @@ int pfw_writer_start(struct pfw_writer *writer)
 	int error;
 
 	let_go(writer, true);
+	writer->kept = (struct pfw_writer_files){ -1, -1, -1, -1, .high = true, .grows = true };
+	if (pfw_writer_table_refused())
+		open_for_thread(writer);
 	atomic_store(&writer->shift, shift);
 	atomic_fetch_add(&writer->threads, 1);
 	pthread_attr_init(&attr);
@@ -714,20 +696,133 @@ int pfw_writer_start(struct pfw_writer *writer)
 	return -error;
 }
 
-int pfw_writer_make_rings(struct pfw_writer *writer)
+/* ---- what others do in place, or the anchored thread for them ---- */
+
+/* Have the thread do it, and wait.  One that was just about to go home is started again. */
+static int send_errand(struct pfw_writer *writer, struct pfw_errand *errand)
 {
-	struct pfw_writer_files files = NO_FILES;
+	uint32_t seen = atomic_load(&writer->errands);
+
+	atomic_store(&writer->errand, errand);
+	while (atomic_load(&writer->errand)) {
+		int error = atomic_load(&writer->on_duty) ? 0 : pfw_writer_start(writer);
+
+		if (error) {
+			atomic_store(&writer->errand, NULL);
+			return error;
+		}
+		atomic_fetch_add(&writer->bell, 1);
+		pfw_os_futex_wake((const uint32_t *)&writer->bell, 1);
+		pfw_os_futex_wait((const uint32_t *)&writer->errands, seen, 10000000);
+	}
+	return errand->result;
+}
+
+/* Run it with the files of the calling thread's table, or where they can be reached. */
+static int run_where_files_are(struct pfw_writer *writer, struct pfw_errand *errand, bool grows)
+{
+	struct pfw_writer_files files = PFW_NO_FILES;
+
+	if (atomic_load(&writer->anchored))
+		return send_errand(writer, errand);
+	files.grows = grows;
+	lock_work(writer, &files);
+	errand->result = errand->run(writer, errand->arg);
+	pfw_writer_close_files(writer);
+	unlock_work(writer);
+	return errand->result;
+}
+
+static int make_rings_now(struct pfw_writer *writer, void *unused)
+{
 	int error = 0;
 
-	lock_work(writer, &files);
-	files.spool = pfw_spool_open(writer->spool);
+	(void)unused;
 	if (!writer->ready)
 		error = make_ready(writer);
 	if (!error && !make_rings(writer))
 		error = -ENOSPC;
-	close_files(writer);
-	unlock_work(writer);
 	return error;
+}
+
+int pfw_writer_make_rings(struct pfw_writer *writer)
+{
+	struct pfw_errand errand = { .run = make_rings_now };
+
+	return run_where_files_are(writer, &errand, true);
+}
+
+static int unlink_spool(struct pfw_writer *writer, void *unused)
+{
+	(void)unused;
+	pfw_spool_unlink(writer->spool);
+	return 0;
+}
+
+void pfw_writer_unlink_spool(struct pfw_writer *writer)
+{
+	struct pfw_errand errand = { .run = unlink_spool };
+
+	if (atomic_load(&writer->anchored))
+		send_errand(writer, &errand);
+	else
+		pfw_spool_unlink(writer->spool);
+}
+
+/* In the thread: hold on to what names lead to now. */
+static int drop_anchor(struct pfw_writer *writer, void *unused)
+{
+	int error = (int)pfw_syscall6(SYS_unshare, 0x200 /* CLONE_FS */, 0, 0, 0, 0, 0);
+
+	(void)unused;
+	if (writer->files->own)
+		pfw_writer_open_spool(writer);
+	if (atomic_load(&writer->spool->header->file_made))
+		pfw_writer_trace(writer);
+	return error ? -EPERM : 0;
+}
+
+int pfw_writer_anchor(struct pfw_writer *writer)
+{
+	struct pfw_errand errand = { .run = drop_anchor };
+	int error;
+
+	atomic_store(&writer->anchored, 1);
+	error = send_errand(writer, &errand);
+	if (error && error != -EPERM)
+		atomic_store(&writer->anchored, 0);
+	return error;
+}
+
+void pfw_writer_weigh(struct pfw_writer *writer)
+{
+	atomic_store(&writer->anchored, 0);
+}
+
+void pfw_writer_hold(struct pfw_writer *writer)
+{
+	writer->held = atomic_load(&writer->anchored);
+	if (!writer->held) {
+		pfw_writer_pause(writer, true);
+		return;
+	}
+	lock_work(writer, &writer->kept);
+}
+
+void pfw_writer_release(struct pfw_writer *writer)
+{
+	if (writer->held)
+		unlock_work(writer);
+	writer->held = false;
+}
+
+void pfw_writer_make_way(struct pfw_writer *writer, int fd)
+{
+	struct pfw_writer_files files = PFW_NO_FILES;
+
+	lock_work(writer, &files);
+	pfw_hidden_move(fd);
+	unlock_work(writer);
 }
 
 bool pfw_writer_wake(struct pfw_writer *writer)
@@ -743,11 +838,14 @@ bool pfw_writer_wake(struct pfw_writer *writer)
 
 void pfw_writer_pause(struct pfw_writer *writer, bool join)
 {
+	if (atomic_load(&writer->anchored))
+		return;
 	atomic_store(&writer->on_duty, 0);
 	atomic_store(&writer->shift, (atomic_load(&writer->shift) + 1) & SHIFT_MASK);
 	atomic_fetch_add(&writer->bell, 1);
 	pfw_os_futex_wake((const uint32_t *)&writer->bell, 1);
-	let_go(writer, join);
+	/* Files of the program's table are closed before anybody else opens them. */
+	let_go(writer, join || atomic_load(&pfw_hidden_shared));
 }
 
 int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
@@ -786,13 +884,18 @@ static bool wait_for_marks(void)
 	return left;
 }
 
-static int finish_here(struct pfw_writer *writer, const char *reason, const char *exec_path)
+struct finish {
+	struct pfw_writer *writer;
+	const char *reason, *exec_path;
+	int error;
+};
+
+static int finish_now(struct pfw_writer *writer, void *arg)
 {
-	struct pfw_writer_files files = NO_FILES;
+	const struct finish *finish = arg;
 	uint64_t drained;
 	int error = 0;
 
-	lock_work(writer, &files);
 	for (int looks = 0; writer->ready && looks < LAST_LOOKS && !error; looks++) {
 		if (looks && !wait_for_marks())
 			break;
@@ -802,38 +905,37 @@ static int finish_here(struct pfw_writer *writer, const char *reason, const char
 	/* Whatever came since the last end, also what was drained when the disk was full. */
 	if (writer->ready && !error &&
 	    (writer->offset != writer->ended_at || losses_untold(writer))) {
-		add_end(writer, writer->over ? "limit" : reason, exec_path);
+		add_end(writer, writer->over ? "limit" : finish->reason, finish->exec_path);
 		error = flush_text(writer);
 		writer->ended_at = error ? 0 : writer->offset;
 	}
-	close_files(writer);
-	unlock_work(writer);
 	return error;
 }
 
 /* A finish made by a thread of its own, whose descriptor table is empty. */
-struct finish {
-	struct pfw_writer *writer;
-	const char *reason, *exec_path;
-	int error;
-};
-
 static void *finish_elsewhere(void *arg)
 {
 	struct finish *finish = arg;
+	struct pfw_writer_files files = PFW_NO_FILES;
 
-	if (take_own_table())
-		finish->error = finish_here(finish->writer, finish->reason, finish->exec_path);
+	files.own = pfw_writer_take_table();
+	if (!files.own)
+		return NULL;
+	lock_work(finish->writer, &files);
+	finish->error = finish_now(finish->writer, finish);
+	pfw_writer_close_files(finish->writer);
+	unlock_work(finish->writer);
 	return NULL;
 }
 
 int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path)
 {
 	struct finish finish = { writer, reason, exec_path, 0 };
+	struct pfw_errand errand = { .run = finish_now, .arg = &finish };
 	pthread_t thread;
 
 	writer->in_place = true;
-	finish.error = finish_here(writer, reason, exec_path);
+	finish.error = run_where_files_are(writer, &errand, false);
 	writer->in_place = false;
 	/* The program has no descriptor left: then the wait for another thread has to be. */
 	if (finish.error == -EMFILE && !pthread_create(&thread, NULL, finish_elsewhere, &finish))
@@ -845,7 +947,7 @@ int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char 
 static void begin_anew(struct pfw_writer *writer, const char *path)
 {
 	struct pfw_spool_header *header = writer->spool->header;
-	struct pfw_writer_files files = NO_FILES;
+	struct pfw_writer_files files = PFW_NO_FILES;
 
 	lock_work(writer, &files);
 	memcpy(pfw_spool_trace_path(header), path, strlen(path) + 1);
@@ -864,7 +966,7 @@ int pfw_writer_rename(struct pfw_writer *writer, const char *path)
 {
 	struct pfw_spool_header *header = writer->spool->header;
 	char *old = pfw_spool_trace_path(header);
-	struct pfw_writer_files files = NO_FILES;
+	struct pfw_writer_files files = PFW_NO_FILES;
 	int error = 0;
 
 	lock_work(writer, &files);

@@ -19,10 +19,15 @@
 #include "json.h"
 #include "naming.h"
 #include "spool_file.h"
+#include "writer_files.h"
 
-/* Files of the calling thread's descriptor table; -1 = not open. */
-struct pfw_writer_files {
-	int spool, trace;
+struct pfw_writer;
+
+/* Something for the thread to do in its own table and root; see pfw_writer_anchor(). */
+struct pfw_errand {
+	int (*run)(struct pfw_writer *writer, void *arg);
+	void *arg;
+	int result;
 };
 
 struct pfw_writer {
@@ -52,6 +57,9 @@ struct pfw_writer {
 	_Atomic uint32_t dead;	  /* no trace can be written at all */
 	_Atomic uint32_t passes;  /* futex: full drains done, for flush */
 	_Atomic uint32_t flushing; /* somebody waits for one: write the sums, too */
+	_Atomic uint32_t anchored; /* the thread stays, for it alone can reach the files */
+	struct pfw_errand *_Atomic errand;
+	_Atomic uint32_t errands; /* futex: done so far */
 	_Atomic uint64_t trace_bytes;
 	_Atomic uint64_t events;
 
@@ -59,6 +67,10 @@ struct pfw_writer {
 	pthread_t thread;
 	bool in_place; /* finishing in a table that may be full */
 	bool joinable; /* `thread` is to be joined or let go */
+	bool held;     /* pfw_writer_hold() has the work lock */
+	/* Of who holds it; or, where the thread has no table of its own, the thread's: opened for it
+	 * by who starts it, so that a program of one thread never finds a number taken. */
+	struct pfw_writer_files kept;
 
 	/* Under work. */
 	bool ready;	    /* memory, templates and json are set up */
@@ -66,8 +78,8 @@ struct pfw_writer {
 	bool over;	    /* it has max_bytes: nothing but the tracer's own lines comes after */
 	uint64_t summed_ns; /* when sums were last written (MONOTONIC) */
 	struct pfw_writer_files *files;
-	dev_t trace_dev;
-	ino_t trace_ino;
+	dev_t trace_dev, spool_dev;
+	ino_t trace_ino, spool_ino;
 	uint64_t offset;     /* good bytes of the trace */
 	uint64_t ended_at;   /* where they end with an `end`; 0 = there is none */
 	uint64_t generation; /* of the newest slot */
@@ -97,8 +109,27 @@ int pfw_writer_make_rings(struct pfw_writer *writer);
 bool pfw_writer_wake(struct pfw_writer *writer);
 
 /* Send the thread home, without draining.  `join`: and wait until it is gone, so that the process
- * has one thread fewer.  Thread: app. */
+ * has one thread fewer.  An anchored one stays.  Thread: app. */
 void pfw_writer_pause(struct pfw_writer *writer, bool join);
+
+/*
+ * Have the thread open what it needs and stay, in a root and working directory of its own: the
+ * program is about to go where the names of our files lead nowhere, or may not be opened.  From then
+ * on what others do in place is done by the thread.  0; -EPERM: it still shares the program's root;
+ * or -errno.  And let it go after all.  Thread: app.
+ */
+int pfw_writer_anchor(struct pfw_writer *writer);
+void pfw_writer_weigh(struct pfw_writer *writer);
+
+/* Around a fork: no thread of ours; or, where it is anchored, none that holds a lock. */
+void pfw_writer_hold(struct pfw_writer *writer);
+void pfw_writer_release(struct pfw_writer *writer);
+
+/* The program wants a number that is ours (hidden.h) for a file of its own.  Thread: app. */
+void pfw_writer_make_way(struct pfw_writer *writer, int fd);
+
+/* Remove the spool.  Thread: app. */
+void pfw_writer_unlink_spool(struct pfw_writer *writer);
 
 /* Wait until everything recorded before the call is in the file: 0, -ETIMEDOUT, or the error of
  * writing; -ESRCH where there is no thread.  Takes neither lock. */

@@ -10,6 +10,7 @@
 #include <linux/close_range.h>
 #include <string.h>
 
+#include "../hidden.h"
 #include "../strings.h"
 #include "calls.h"
 #include "fd_table.h"
@@ -181,10 +182,30 @@ int pfw_close(uint16_t call, int fd, int (*real)(void *object), void *object)
 	return ret;
 }
 
+/* Whether fd is a descriptor of ours in the program's own table.  A vfork child may close it: what
+ * it has is a copy. */
+static bool is_ours(int fd)
+{
+	return PFW_UNLIKELY(pfw_hidden(fd)) && !pfw_thread.vfork_child;
+}
+
+static int close_theirs(int fd, int (*real)(int fd))
+{
+	bool entered = pfw_hidden_enter();
+	int ret = -1;
+
+	if (is_ours(fd))
+		errno = EBADF;
+	else
+		ret = real(fd);
+	pfw_hidden_leave(entered);
+	return ret;
+}
+
 #define CLOSE(name)                                                                       \
 	static int real_##name(void *fd)                                                  \
 	{                                                                                 \
-		return pfw_real.name((int)(intptr_t)fd);                                  \
+		return close_theirs((int)(intptr_t)fd, pfw_real.name);                    \
 	}                                                                                 \
 	int pfw_wrap_##name(int fd)                                                       \
 	{                                                                                 \
@@ -211,16 +232,51 @@ static void each_known(unsigned first, unsigned last, void (*change)(int fd))
 	}
 }
 
+/* The real call, around what is ours. */
+static int close_around(unsigned first, unsigned last, int flags)
+{
+	int ours = -1, ret;
+
+	while (!pfw_thread.vfork_child && (ours = pfw_hidden_within(first, last)) >= 0) {
+		ret = (unsigned)ours > first
+			      ? pfw_real.close_range(first, (unsigned)ours - 1, flags)
+			      : 0;
+		if (ret || (unsigned)ours == last)
+			return ret;
+		first = (unsigned)ours + 1;
+	}
+	return pfw_real.close_range(first, last, flags);
+}
+
+/* closefrom() cannot fail: where there is no close_range(), one by one up to ours. */
+static void closefrom_around(int first)
+{
+	int ours;
+
+	first = first < 0 ? 0 : first;
+	while (!pfw_thread.vfork_child &&
+	       (ours = pfw_hidden_within((unsigned)first, UINT_MAX)) >= 0) {
+		if (ours > first &&
+		    pfw_real.close_range((unsigned)first, (unsigned)ours - 1, 0) < 0)
+			for (int fd = first; fd < ours; fd++)
+				pfw_os_close(fd);
+		first = ours + 1;
+	}
+	pfw_real.closefrom(first);
+}
+
 int pfw_wrap_close_range(unsigned first, unsigned last, int flags)
 {
 	struct pfw_probe probe;
 	bool traced = pfw_probe_bare(&probe, PFW_CALL_close_range);
-	bool closes = pfw_probe_on() && !(flags & CLOSE_RANGE_CLOEXEC);
+	bool closes = pfw_probe_on() && !(flags & CLOSE_RANGE_CLOEXEC), entered;
 	int ret;
 
 	if (closes)
 		each_known(first, last, pfw_fd_close_begin);
-	ret = pfw_real.close_range(first, last, flags);
+	entered = pfw_hidden_enter();
+	ret = close_around(first, last, flags);
+	pfw_hidden_leave(entered);
 	if (traced)
 		end_fd(&probe,
 		       (const uint64_t[]){ (uint64_t)(int64_t)ret, first, last,
@@ -235,6 +291,7 @@ void pfw_wrap_closefrom(int first)
 {
 	struct pfw_probe probe;
 	bool traced = pfw_probe_bare(&probe, PFW_CALL_closefrom), closes = pfw_probe_on();
+	bool entered;
 	const uint64_t value[] = { 0, (uint64_t)(int64_t)first };
 	struct pfw_ending ending = {
 		.value = value,
@@ -244,7 +301,9 @@ void pfw_wrap_closefrom(int first)
 
 	if (closes)
 		each_known(first < 0 ? 0 : (unsigned)first, UINT_MAX, pfw_fd_close_begin);
-	pfw_real.closefrom(first);
+	entered = pfw_hidden_enter();
+	closefrom_around(first);
+	pfw_hidden_leave(entered);
 	if (traced)
 		pfw_probe_end_full(&probe, &ending);
 	if (closes)
@@ -264,11 +323,22 @@ int pfw_wrap_dup(int fd)
 	return ret;
 }
 
-/* dup2() and dup3() close newfd, as close() does; nothing changes where it is the same number. */
-static void replace_begin(int fd, int newfd)
+/*
+ * dup2() and dup3() close newfd, as close() does; nothing changes where it is the same number.
+ * Return what pfw_hidden_leave() is to be given.
+ */
+static bool replace_begin(int fd, int newfd)
 {
+	bool entered = pfw_hidden_enter();
+
+	while (fd != newfd && is_ours(newfd)) {
+		pfw_hidden_leave(entered);
+		pfw_probe_host.make_way(newfd);
+		entered = pfw_hidden_enter();
+	}
 	if (fd != newfd && pfw_probe_on())
 		pfw_fd_close_begin(newfd);
+	return entered;
 }
 
 static void replace_end(int fd, int newfd, int ret)
@@ -286,10 +356,10 @@ static void replace_end(int fd, int newfd, int ret)
 	{                                                                                \
 		struct pfw_probe probe;                                                  \
 		bool traced = pfw_probe_fd(&probe, pfw_selected[PFW_CALL_##name], fd);   \
-		int ret;                                                                 \
+		bool entered = replace_begin(fd, newfd);                                 \
+		int ret = pfw_real.name(fd, newfd);                                      \
                                                                                          \
-		replace_begin(fd, newfd);                                                \
-		ret = pfw_real.name(fd, newfd);                                          \
+		pfw_hidden_leave(entered);                                               \
 		if (traced)                                                              \
 			end_fd(&probe,                                                   \
 			       (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd, \
@@ -306,11 +376,12 @@ DUP2(__dup2)
 int pfw_wrap_dup3(int fd, int newfd, int flags)
 {
 	struct pfw_probe probe;
-	bool traced = pfw_probe_fd(&probe, pfw_selected[PFW_CALL_dup3], fd);
+	bool traced = pfw_probe_fd(&probe, pfw_selected[PFW_CALL_dup3], fd), entered;
 	int ret;
 
-	replace_begin(fd, newfd);
+	entered = replace_begin(fd, newfd);
 	ret = pfw_real.dup3(fd, newfd, flags);
+	pfw_hidden_leave(entered);
 	if (traced)
 		end_fd(&probe,
 		       (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd,

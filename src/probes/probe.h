@@ -72,6 +72,13 @@ struct pfw_probe_host {
 	void (*resume)(void);
 	/* Note that this thread holds a ring, so that its death gives the ring back. */
 	void (*thread_born)(void);
+	/* Our files must stay in reach: root, mounts or user are about to change.  False: a thread
+	 * of ours shares the program's root and directory. */
+	bool (*stay_behind)(void);
+	/* No thread of ours (true), until the same thread says that there may be one again. */
+	void (*be_gone)(bool gone);
+	/* The program is about to put another file where a descriptor of ours is. */
+	void (*make_way)(int fd);
 };
 extern struct pfw_probe_host pfw_probe_host;
 

@@ -1,6 +1,8 @@
 /* process.c - wrappers of the calls that make, replace or end a process. */
 #define PFW_OS_NO_POISON
 #include <alloca.h>
+#include <linux/nsfs.h>
+#include <sched.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -12,6 +14,15 @@
 
 /* ---- fork, spawn ---- */
 
+/* Nobody may be started to write it: the threads that the program counts after the fork are its. */
+static void fork_end(const struct pfw_probe *probe, pid_t pid)
+{
+	pfw_thread.forking = 1;
+	pfw_probe_end(probe, pid < 0, (const uint64_t[]){ (uint64_t)(int64_t)pid }, 1);
+	pfw_thread.forking = 0;
+	pfw_thread.live = 0;
+}
+
 /* Not woken: the writer starts again with the next event, since a program that looks (Python does)
  * must find as many threads after the fork as it had before. */
 #define FORK(name)                                                                               \
@@ -22,8 +33,7 @@
 		pid_t pid = pfw_real.name(); /* session's pthread_atfork handlers run in here */ \
                                                                                                  \
 		if (traced && pid != 0)                                                          \
-			pfw_probe_end(&probe, pid < 0,                                           \
-				      (const uint64_t[]){ (uint64_t)(int64_t)pid }, 1);          \
+			fork_end(&probe, pid);                                                   \
 		return pid;                                                                      \
 	}
 
@@ -472,6 +482,125 @@ EXECL(execlp, file, false, pfw_real.execvp(file, argv),
 EXECL(execle, path, true, pfw_real.execve(path, argv, envp),
       pfw_real.execve(path, argv, exec.follow.envp))
 #undef EXECL
+
+/* ---- elsewhere: roots, namespaces, users ---- */
+
+/* What only a process of one thread may have. */
+#define ALONE (CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM)
+
+static void be_gone(bool gone)
+{
+	int error = errno;
+
+	if (pfw_probe_host.be_gone && !pfw_thread.vfork_child)
+		pfw_probe_host.be_gone(gone);
+	errno = error;
+}
+
+/* Our files are held from here on.  False: a thread of ours shares the root. */
+static bool stay_behind(void)
+{
+	int error = errno;
+	bool apart = !pfw_probe_host.stay_behind || pfw_probe_host.stay_behind();
+
+	errno = error;
+	return apart;
+}
+
+int pfw_wrap_chroot(const char *path)
+{
+	struct pfw_path_probe probe;
+	bool traced;
+	int ret;
+
+	/* The program may be root elsewhere, or nobody: its next words may not reach us. */
+	stay_behind();
+	traced = pfw_probe_path(&probe, PFW_CALL_chroot, AT_FDCWD, path);
+	ret = pfw_real.chroot(path);
+	if (traced)
+		pfw_probe_path_end(&probe, ret < 0, AT_FDCWD, path,
+				   (const uint64_t[]){ (uint64_t)(int64_t)ret }, 1);
+	return ret;
+}
+
+int pfw_wrap_unshare(int flags)
+{
+	bool alone = flags & ALONE, mounts = flags & CLONE_NEWNS, traced;
+	struct pfw_probe probe;
+	int ret;
+
+	traced = pfw_probe_bare(&probe, PFW_CALL_unshare);
+	if (alone)
+		be_gone(true);
+	else if (mounts)
+		stay_behind();
+	ret = pfw_real.unshare(flags);
+	if (alone)
+		be_gone(false);
+	/* Before anything is mounted over what it needs. */
+	if (alone && mounts && ret == 0)
+		stay_behind();
+	if (traced)
+		pfw_probe_end(&probe, ret < 0,
+			      (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)flags }, 2);
+	return ret;
+}
+
+/* Whether fd is a namespace of the type, or of one of them; nstype is the program's word for it. */
+static bool is_namespace(int fd, int nstype, int type)
+{
+	if (!nstype)
+		nstype = (int)pfw_syscall6(SYS_ioctl, fd, NS_GET_NSTYPE, 0, 0, 0, 0);
+	return nstype > 0 && nstype & type;
+}
+
+int pfw_wrap_setns(int fd, int nstype)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_fd(&probe, pfw_selected[PFW_CALL_setns], fd);
+	bool alone = is_namespace(fd, nstype, CLONE_NEWUSER);
+	int ret;
+
+	/* Mounts are changed only for who has a root of his own. */
+	if (!alone && is_namespace(fd, nstype, CLONE_NEWNS))
+		alone = !stay_behind();
+	if (alone)
+		be_gone(true);
+	ret = pfw_real.setns(fd, nstype);
+	if (alone)
+		be_gone(false);
+	if (traced)
+		pfw_probe_end(&probe, ret < 0,
+			      (const uint64_t[]){ (uint64_t)(int64_t)ret, (uint64_t)fd,
+						  (uint64_t)(int64_t)nstype },
+			      3);
+	return ret;
+}
+
+#define USER(name, params, args, count, ...)                                                     \
+	int pfw_wrap_##name params                                                               \
+	{                                                                                        \
+		struct pfw_probe probe;                                                          \
+		bool traced;                                                                     \
+		int ret;                                                                         \
+                                                                                                 \
+		stay_behind();                                                                   \
+		traced = pfw_probe_bare(&probe, PFW_CALL_##name);                                \
+		ret = pfw_real.name args;                                                        \
+		if (traced)                                                                      \
+			pfw_probe_end(&probe, ret < 0,                                           \
+				      (const uint64_t[]){ (uint64_t)(int64_t)ret, __VA_ARGS__ }, \
+				      count);                                                    \
+		return ret;                                                                      \
+	}
+#define ID(id) (uint64_t)(int64_t)(int32_t)(id)
+USER(setuid, (uid_t uid), (uid), 2, ID(uid))
+USER(seteuid, (uid_t euid), (euid), 2, ID(euid))
+USER(setreuid, (uid_t ruid, uid_t euid), (ruid, euid), 3, ID(ruid), ID(euid))
+USER(setresuid, (uid_t ruid, uid_t euid, uid_t suid), (ruid, euid, suid), 4, ID(ruid), ID(euid),
+     ID(suid))
+#undef ID
+#undef USER
 
 /* ---- _exit ---- */
 

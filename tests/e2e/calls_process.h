@@ -344,4 +344,49 @@ static void case_exit(void)
 	expect_child(pid, NULL, "'status':11", "exit");
 }
 
+/* Nothing changes for those who come after: what works leaves all as it was. */
+static void case_unshare(void)
+{
+	CALL(THIS(unshare)(0));
+	EXPECT(NULL, NO_FD, "'flags':0");
+	CALL(THIS(unshare)(1));
+	EXPECT(NULL, NO_FD, "'flags':1");
+	CALL(THIS(unshare)(CLONE_NEWUSER | 1));
+	EXPECT(NULL, NO_FD, "'flags':%d", CLONE_NEWUSER | 1);
+}
+
+static void case_setns(void)
+{
+	int fd;
+
+	make("data", "content");
+	fd = given("data", O_RDONLY);
+	CALL(THIS(setns)(fd, 0));
+	EXPECT(in("data"), fd, "'nstype':0");
+	CALL(THIS(setns)(fd, CLONE_NEWNS));
+	EXPECT(in("data"), fd, "'nstype':%d", CLONE_NEWNS);
+	done(fd, "data");
+	CALL(THIS(setns)(999, CLONE_NEWUSER));
+	EXPECT(NULL, 999, "'nstype':%d", CLONE_NEWUSER);
+}
+
+static void case_setuid(void)
+{
+	long uid = syscall(SYS_getuid), euid = syscall(SYS_geteuid);
+
+	if (!strcmp(now->symbol, "setuid")) {
+		CALL(THIS(setuid)(uid));
+		EXPECT(NULL, NO_FD, "'uid':%ld", uid);
+	} else if (!strcmp(now->symbol, "seteuid")) {
+		CALL(THIS(seteuid)(euid));
+		EXPECT(NULL, NO_FD, "'euid':%ld", euid);
+	} else if (!strcmp(now->symbol, "setreuid")) {
+		CALL(THIS(setreuid)(-1, euid));
+		EXPECT(NULL, NO_FD, "'ruid':-1,'euid':%ld", euid);
+	} else {
+		CALL(THIS(setresuid)(uid, -1, -1));
+		EXPECT(NULL, NO_FD, "'ruid':%ld,'euid':-1,'suid':-1", uid);
+	}
+}
+
 #endif

@@ -19,7 +19,7 @@ TLS_BYTES_MAX = 256  # more than about 1,024 and a late dlopen finds no room
 LAYERS = {
     0: {"record", "spool", "os", "text", "clock", "gzip", "probes/calls_table"},
     1: {"config", "naming", "schedule", "ring", "strings", "spool_file", "say", "identity",
-        "templates", "json", "lines", "globs", "sums"},
+        "templates", "json", "lines", "globs", "sums", "hidden"},
     2: {"writer", "trace_file", "probes/probe", "probes/fd_table", "probes/filter", "probes/select", "probes/short"},
     4: {"session"},
 }

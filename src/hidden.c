@@ -1,0 +1,143 @@
+/* hidden.c - which numbers of the program's descriptor table are ours. */
+#include "hidden.h"
+
+#include <sys/resource.h>
+
+#define HIGH_MAX 1023 /* beyond it a table is larger than that of most programs */
+#define HIGH_TRIES 64
+
+_Atomic int pfw_hidden_fd[PFW_HIDDEN_MAX];
+_Atomic uint32_t pfw_hidden_count;
+_Atomic uint32_t pfw_hidden_shared;
+static _Atomic uint32_t opening; /* the writer is, or waits to be */
+static _Atomic uint32_t closing; /* calls under way */
+
+#define LOOK_NS 20000ull
+#define LOOKS_MAX 500u
+
+void pfw_hidden_begin(void)
+{
+	atomic_store(&opening, 1);
+	for (unsigned i = 0; i < LOOKS_MAX && atomic_load(&closing); i++)
+		pfw_os_sleep_ns(LOOK_NS);
+}
+
+void pfw_hidden_end(void)
+{
+	atomic_store(&opening, 0);
+}
+
+void pfw_hidden_enter_slow(void)
+{
+	atomic_fetch_add(&closing, 1);
+	for (unsigned i = 0; i < LOOKS_MAX && atomic_load(&opening); i++) {
+		/* Pairs with begin: one of the two sees the other. */
+		atomic_fetch_sub(&closing, 1);
+		pfw_os_sleep_ns(LOOK_NS);
+		atomic_fetch_add(&closing, 1);
+	}
+}
+
+void pfw_hidden_leave_slow(void)
+{
+	atomic_fetch_sub(&closing, 1);
+}
+
+int pfw_hidden_within(unsigned first, unsigned last)
+{
+	int least = -1;
+
+	if (!atomic_load_explicit(&pfw_hidden_count, memory_order_relaxed))
+		return -1;
+	for (unsigned i = 0; i < PFW_HIDDEN_MAX; i++) {
+		int fd = atomic_load(&pfw_hidden_fd[i]) - 1;
+
+		if (fd >= 0 && (unsigned)fd >= first && (unsigned)fd <= last &&
+		    (least < 0 || fd < least))
+			least = fd;
+	}
+	return least;
+}
+
+int pfw_hidden_add(int fd)
+{
+	for (int i = 0; i < (int)PFW_HIDDEN_MAX; i++) {
+		int none = 0;
+
+		if (!atomic_compare_exchange_strong(&pfw_hidden_fd[i], &none, fd + 1))
+			continue;
+		atomic_fetch_add(&pfw_hidden_count, 1);
+		return i;
+	}
+	return -1;
+}
+
+void pfw_hidden_remove(int slot)
+{
+	if (slot < 0 || !atomic_exchange(&pfw_hidden_fd[slot], 0))
+		return;
+	atomic_fetch_sub(&pfw_hidden_count, 1);
+}
+
+int pfw_hidden_at(int slot)
+{
+	return slot < 0 ? -1 : atomic_load(&pfw_hidden_fd[slot]) - 1;
+}
+
+/* A copy of fd with a high number, or -errno. */
+static int copy_high(int fd)
+{
+	struct rlimit limit = { HIGH_MAX + 1, HIGH_MAX + 1 };
+	int from = HIGH_MAX, copy = -EMFILE;
+
+	pfw_syscall6(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&limit, 0, 0);
+	if (limit.rlim_cur <= HIGH_MAX)
+		from = (int)limit.rlim_cur - 1;
+	for (int i = 0; i < HIGH_TRIES && from > 2; i++, from--) {
+		copy = (int)pfw_syscall6(SYS_fcntl, fd, F_DUPFD_CLOEXEC, from, 0, 0, 0);
+		if (copy >= 0 && copy <= HIGH_MAX)
+			return copy;
+		if (copy >= 0)
+			pfw_os_close(copy);
+		else if (copy != -EMFILE)
+			return copy;
+	}
+	return -EMFILE;
+}
+
+int pfw_hidden_high(int fd)
+{
+	int copy = copy_high(fd);
+
+	if (copy < 0)
+		return fd;
+	pfw_os_close(fd);
+	return copy;
+}
+
+void pfw_hidden_move(int fd)
+{
+	int copy = -1;
+
+	for (unsigned i = 0; i < PFW_HIDDEN_MAX; i++) {
+		if (atomic_load(&pfw_hidden_fd[i]) != fd + 1)
+			continue;
+		copy = copy_high(fd);
+		/* -1: whoever looks it up finds that it is closed, and opens anew. */
+		atomic_store(&pfw_hidden_fd[i], copy < 0 ? -1 : copy + 1);
+	}
+}
+
+void pfw_hidden_close(void)
+{
+	for (unsigned i = 0; i < PFW_HIDDEN_MAX; i++) {
+		int fd = atomic_exchange(&pfw_hidden_fd[i], 0) - 1;
+
+		if (fd >= 0)
+			pfw_os_close(fd);
+	}
+	atomic_store(&pfw_hidden_count, 0);
+	atomic_store(&pfw_hidden_shared, 0);
+	atomic_store(&opening, 0);
+	atomic_store(&closing, 0);
+}
