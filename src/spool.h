@@ -7,8 +7,9 @@
  * and chunks are whole pages of the machine, which may be greater than PFW_PAGE_BYTES.
  *
  * Name: pfw-UID-PID-STARTTIME.spool[.N]; with a number where the name is taken, by what an earlier
- * program of this process left or by a process of another pid namespace.  Removed when the process ends well; what is left behind
- * belongs to a process that was killed, and `pfw repair`, `pfw run` and `pfw compact` adopt it:
+ * program of this process left or by a process of another pid namespace.  Removed when the process
+ * ends well; what is left behind belongs to a process that was killed, and `pfw repair`, `pfw run`
+ * and `pfw compact` adopt it:
  *   1. the newest slot (generation) says how long the good part of the trace is: cut it there;
  *   2. for each ring, each record from saved_tail[generation & 1] to head that is committed
  *      is encoded and appended; what was reserved but not committed is counted as torn;

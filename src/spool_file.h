@@ -43,8 +43,8 @@ struct pfw_spool_owner {
 /*
  * Make the header of a spool in the first directory that takes it, or on the heap.  header->magic,
  * version, header_bytes, end, pid, pid_namespace, uid and start_time are set, then what owner->fill
- * sets; the rest is zero.  A descriptor is open only while this runs.  0, or -ENOMEM.  Thread: init, or a forked
- * child.
+ * sets; the rest is zero.  A descriptor is open only while this runs.  0, or -ENOMEM.
+ * Thread: init, or a forked child.
  */
 int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs,
 		     const struct pfw_spool_owner *owner);
