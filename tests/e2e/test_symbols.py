@@ -42,8 +42,10 @@ OWN_CALLS = {"madvise", "mmap", "mremap", "msync", "munmap", "remap_file_pages",
 LAST_WORDS = {"__libc_fatal", "__assert_fail", "__assert_perror_fail", "__assert", "abort",
               "__stack_chk_fail", "__chk_fail"}
 # Rows that the walk does not find: they make a process by another function, ask about work that was
-# submitted before, or make the call whose number they are given.
-NOT_FOUND = {"fork", "__fork", "aio_return", "aio_return64", "aio_suspend", "aio_suspend64", "syscall"}
+# submitted before, make the call whose number they are given, or change what names lead to, and for
+# whom.
+NOT_FOUND = {"fork", "__fork", "aio_return", "aio_return64", "aio_suspend", "aio_suspend64", "syscall",
+             "unshare", "setns", "setuid", "seteuid", "setreuid", "setresuid"}
 # Listed, but not to be found: they lead into the dynamic linker.
 IN_LINKER = {"dlmopen", "dlopen"}
 
