@@ -2,6 +2,7 @@
 #include "identity.h"
 
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/utsname.h>
 
 #include "config.h"
@@ -63,12 +64,16 @@ static void read_command(struct pfw_identity *identity, const struct pfw_config 
 {
 	char line[4096], *argv[ARGS_MAX + 1];
 	ssize_t n = pfw_os_read_file("/proc/self/cmdline", line, sizeof(line));
+	const char *called;
 	int argc = 0;
 
 	for (ssize_t at = 0; at < n && argc < ARGS_MAX; at += (ssize_t)strlen(line + at) + 1)
 		argv[argc++] = line + at;
 	argv[argc] = NULL;
 	pfw_rank_find(&identity->rank, config, identity->environ, argc, argv);
+	/* What a shell has found in PATH is known to the kernel only. */
+	called = argc && strchr(argv[0], '/') ? argv[0] : (const char *)getauxval(AT_EXECFN);
+	copy_text(identity->called, sizeof(identity->called), called ? called : "");
 	for (ssize_t i = 0; i + 1 < n; i++)
 		if (!line[i])
 			line[i] = ' ';

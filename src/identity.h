@@ -20,6 +20,7 @@ struct pfw_identity {
 	char boot_id[40];
 	char run[128];
 	char exe[PFW_PATH_MAX];
+	char called[1024]; /* the program as it was started: through a link, say; "" = unknown */
 	char cwd[PFW_PATH_MAX];
 	char cmd[512];
 	char base[1024];    /* absolute, words not expanded */

@@ -392,8 +392,13 @@ static void set_up_writer(void)
 /* False: there is no memory for it; at the start there is none at all then. */
 static bool set_up_filter(void)
 {
-	int error = pfw_filter_init(&session.config, session.identity.exe,
-				    pfw_config_lookup(session.identity.environ, "VIRTUAL_ENV"));
+	const struct pfw_filter_python python = {
+		.exe = session.identity.exe,
+		.called = session.identity.called,
+		.venv = pfw_config_lookup(session.identity.environ, "VIRTUAL_ENV"),
+		.cwd = session.identity.cwd,
+	};
+	int error = pfw_filter_init(&session.config, &python);
 
 	if (error == -E2BIG)
 		pfw_say("DFTRACER_DATA_DIR has more than 64 directories, or 8 KiB of names: those "

@@ -22,7 +22,9 @@ static int begin_with(const struct pfw_config *config, const char *exe, const ch
 {
 	memset(counters, 0, sizeof(counters));
 	pfw_filter_count_into(counters);
-	return pfw_filter_init(config, exe, venv);
+	const struct pfw_filter_python python = { .exe = exe, .venv = venv };
+
+	return pfw_filter_init(config, &python);
 }
 
 static void begin(const char *data_dir, const char *exe, const char *venv)
@@ -120,6 +122,63 @@ static void the_default_leaves_python_out(void **state)
 	assert_traced("/data/x");
 	begin(NULL, NULL, "");
 	assert_traced("/data/x");
+	assert_excluded("/srv/lib/site-packages", PFW_EXCLUDED_PYTHON); /* listed */
+	assert_traced("/srv/lib/my-site-packages");
+}
+
+static void begin_python(const char *exe, const char *called, const char *data_dir)
+{
+	const struct pfw_filter_python python = { .exe = exe, .called = called, .cwd = "/work/x" };
+
+	memset(counters, 0, sizeof(counters));
+	pfw_filter_count_into(counters);
+	pfw_filter_init(&(const struct pfw_config){ .data_dir = data_dir }, &python);
+}
+
+/* It is found by the way it was started, relative and through a link, too. */
+static void an_environment_need_not_be_activated(void **state)
+{
+	char dir[] = "/tmp/pfw-filter-XXXXXX", path[128], home[4096];
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	assert_non_null(getcwd(home, sizeof(home)));
+	snprintf(path, sizeof(path), "%s/bin", dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	strcat(path, "/python3");
+	begin_python("/opt/bin/python3.11", path, NULL);
+	assert_traced(dir); /* no environment yet */
+	snprintf(path, sizeof(path), "%s/pyvenv.cfg", dir);
+	fclose(fopen(path, "w"));
+	begin_python("/opt/bin/python3.11", NULL, NULL);
+	assert_traced(path);
+	snprintf(path, sizeof(path), "%s/bin/python3", dir);
+	begin_python("/opt/bin/python3.11", path, NULL);
+	assert_excluded(path, PFW_EXCLUDED_PYTHON);
+	assert_int_equal(chdir(dir), 0);
+	begin_python("/opt/bin/python3.11", "bin/python3", NULL);
+	assert_excluded(path, PFW_EXCLUDED_PYTHON);
+	begin_python("/opt/bin/python3.11", "bin/perl", NULL);
+	assert_traced(path);
+	assert_int_equal(chdir(home), 0);
+	unlink(path);
+	snprintf(path, sizeof(path), "rm -r %s", dir);
+	assert_int_equal(system(path), 0);
+}
+
+static void looks_at_the_first_directory_are_pythons(void **state)
+{
+	(void)state;
+	begin_python("/opt/bin/python3.11", NULL, NULL);
+	assert_true(pfw_filter_looks("/work/x", 7));
+	assert_int_equal(counters[PFW_EXCLUDED_PYTHON], 1);
+	assert_false(pfw_filter_looks("/work/x/y", 9));
+	assert_false(pfw_filter_looks("/work", 5));
+	assert_traced("/work/x");
+	begin_python("/opt/bin/cat", NULL, NULL);
+	assert_false(pfw_filter_looks("/work/x", 7));
+	begin_python("/opt/bin/python3.11", NULL, "all");
+	assert_false(pfw_filter_looks("/work/x", 7));
 }
 
 static void a_list_takes_only_what_is_below_it(void **state)
@@ -316,6 +375,8 @@ int main(void)
 		cmocka_unit_test(the_default_leaves_the_system_out),
 		cmocka_unit_test(the_default_leaves_libraries_out),
 		cmocka_unit_test(the_default_leaves_python_out),
+		cmocka_unit_test(an_environment_need_not_be_activated),
+		cmocka_unit_test(looks_at_the_first_directory_are_pythons),
 		cmocka_unit_test(a_list_takes_only_what_is_below_it),
 		cmocka_unit_test(all_is_everything),
 		cmocka_unit_test(dots_are_folded),

@@ -34,7 +34,8 @@ struct filter {
 	bool cut;    /* there was no room for all prefixes */
 	struct prefix prefix[PREFIXES_MAX];
 	unsigned count;
-	char kept[8192]; /* what the prefixes point into */
+	struct prefix start; /* where a Python was started; bytes 0: it is none */
+	char kept[8192];     /* what the prefixes point into */
 	size_t used;
 	char exclude[]; /* globs, NUL-terminated */
 };
@@ -59,25 +60,30 @@ static const struct filter *in_force(void)
 static const char *const system_dirs[] = { "/proc",  "/sys",   "/dev",	  "/usr", "/lib",
 					   "/lib32", "/lib64", "/libx32", "/etc" };
 
+/* By member: what lies between them stays 0. */
+static bool keep(struct filter *filter, struct prefix *prefix, const char *text, size_t bytes)
+{
+	if (filter->used + bytes > sizeof(filter->kept))
+		return false;
+	memcpy(filter->kept + filter->used, text, bytes);
+	prefix->at = (uint16_t)filter->used;
+	prefix->bytes = (uint16_t)bytes;
+	filter->used += bytes;
+	return true;
+}
+
 static void add_prefix(struct filter *filter, const char *text, size_t bytes,
 		       enum pfw_excluded_reason reason)
 {
-	struct prefix *prefix;
-
 	while (bytes > 1 && text[bytes - 1] == '/')
 		bytes--;
 	if (!bytes)
 		return;
-	if (filter->count == PREFIXES_MAX || filter->used + bytes > sizeof(filter->kept)) {
+	if (filter->count == PREFIXES_MAX ||
+	    !keep(filter, &filter->prefix[filter->count], text, bytes))
 		filter->cut = true;
-		return;
-	}
-	memcpy(filter->kept + filter->used, text, bytes);
-	prefix = &filter->prefix[filter->count++]; /* by member: what lies between them stays 0 */
-	prefix->at = (uint16_t)filter->used;
-	prefix->bytes = (uint16_t)bytes;
-	prefix->reason = (uint8_t)reason;
-	filter->used += bytes;
+	else
+		filter->prefix[filter->count++].reason = (uint8_t)reason;
 }
 
 /*
@@ -132,7 +138,8 @@ static size_t real_name(char *out, size_t room, const char *path)
  * A directory as it was given, absolute, and by its real name: a program that has gone there with
  * chdir() opens its files by that one.
  */
-static void add_directory(struct filter *filter, const char *text, size_t bytes)
+static void add_directory(struct filter *filter, const char *text, size_t bytes,
+			  enum pfw_excluded_reason reason)
 {
 	char path[2048], name[2048];
 	ssize_t n = *text == '/' ? 0 : pfw_os_getcwd(path, sizeof(path));
@@ -141,16 +148,15 @@ static void add_directory(struct filter *filter, const char *text, size_t bytes)
 	if (!bytes)
 		return;
 	if (n < 0 || used + bytes + 2 > sizeof(path)) {
-		add_prefix(filter, text, bytes, PFW_EXCLUDED_DATA_DIR);
+		add_prefix(filter, text, bytes, reason);
 		return;
 	}
 	if (used)
 		path[used++] = '/';
 	memcpy(path + used, text, bytes);
 	path[used + bytes] = '\0';
-	add_prefix(filter, name, fold(name, sizeof(name), path, used + bytes),
-		   PFW_EXCLUDED_DATA_DIR);
-	add_prefix(filter, name, real_name(name, sizeof(name), path), PFW_EXCLUDED_DATA_DIR);
+	add_prefix(filter, name, fold(name, sizeof(name), path, used + bytes), reason);
+	add_prefix(filter, name, real_name(name, sizeof(name), path), reason);
 }
 
 /* The directories of a ':' list; an empty one is none. */
@@ -159,29 +165,54 @@ static void add_list(struct filter *filter, const char *list)
 	for (const char *at = list; at;) {
 		const char *colon = strchr(at, ':');
 
-		add_directory(filter, at, colon ? (size_t)(colon - at) : strlen(at));
+		add_directory(filter, at, colon ? (size_t)(colon - at) : strlen(at),
+			      PFW_EXCLUDED_DATA_DIR);
 		at = colon ? colon + 1 : NULL;
 	}
 }
 
-/* PREFIX of PREFIX/bin/python3.11, where exe is a Python. */
+/* The last slash of DIR/python3.11, or NULL where this is no Python. */
+static const char *python_in(const char *program)
+{
+	const char *slash = program ? strrchr(program, '/') : NULL;
+
+	return slash && (!strncmp(slash + 1, "python", 6) || !strncmp(slash + 1, "pypy", 4)) ? slash
+											     : NULL;
+}
+
+/* PREFIX of PREFIX/bin/python3.11. */
 static void add_python(struct filter *filter, const char *exe)
 {
-	const char *slash = exe ? strrchr(exe, '/') : NULL;
-	size_t bytes;
+	const char *slash = python_in(exe);
+	size_t bytes = slash ? (size_t)(slash - exe) : 0;
 
-	if (!slash || (strncmp(slash + 1, "python", 6) && strncmp(slash + 1, "pypy", 4)))
-		return;
-	bytes = (size_t)(slash - exe);
 	while (bytes && exe[bytes - 1] != '/')
 		bytes--;
 	if (bytes > 1)
 		add_prefix(filter, exe, bytes - 1, PFW_EXCLUDED_PYTHON);
 }
 
-static void fill(struct filter *filter, const struct pfw_config *config, const char *exe,
-		 const char *venv)
+/* The virtual environment that a Python was started from, activated or not: PREFIX/pyvenv.cfg says
+ * that it is one. */
+static void add_environment(struct filter *filter, const char *called)
 {
+	const char *slash = python_in(called);
+	char path[1100];
+	size_t bytes = slash ? (size_t)(slash - called) : 0;
+
+	if (!bytes || bytes + sizeof("/../pyvenv.cfg") > sizeof(path))
+		return;
+	memcpy(path, called, bytes);
+	memcpy(path + bytes, "/../pyvenv.cfg", sizeof("/../pyvenv.cfg"));
+	if (!pfw_syscall6(SYS_faccessat, AT_FDCWD, (long)path, R_OK, 0, 0, 0))
+		add_directory(filter, path, bytes + strlen("/.."), PFW_EXCLUDED_PYTHON);
+}
+
+static void fill(struct filter *filter, const struct pfw_config *config,
+		 const struct pfw_filter_python *python)
+{
+	const char *venv = python->venv;
+
 	if (config->exclude)
 		memcpy(filter->exclude, config->exclude, strlen(config->exclude));
 	filter->all = config->data_dir && !strcmp(config->data_dir, "all");
@@ -192,7 +223,10 @@ static void fill(struct filter *filter, const struct pfw_config *config, const c
 		return;
 	for (unsigned i = 0; i < PFW_ARRAY_LEN(system_dirs); i++)
 		add_prefix(filter, system_dirs[i], strlen(system_dirs[i]), PFW_EXCLUDED_SYSTEM);
-	add_python(filter, exe);
+	add_python(filter, python->exe);
+	add_environment(filter, python->called);
+	if (python_in(python->exe) && python->cwd)
+		keep(filter, &filter->start, python->cwd, strlen(python->cwd));
 	if (venv && *venv == '/')
 		add_prefix(filter, venv, strlen(venv), PFW_EXCLUDED_PYTHON);
 }
@@ -209,7 +243,7 @@ static struct filter *find_same(const struct filter *filter)
 	return NULL;
 }
 
-int pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv)
+int pfw_filter_init(const struct pfw_config *config, const struct pfw_filter_python *python)
 {
 	size_t bytes = sizeof(struct filter) + (config->exclude ? strlen(config->exclude) : 0) + 1;
 	struct filter *filter =
@@ -219,7 +253,7 @@ int pfw_filter_init(const struct pfw_config *config, const char *exe, const char
 	if (!filter)
 		return -ENOMEM;
 	filter->bytes = bytes;
-	fill(filter, config, exe, venv);
+	fill(filter, config, python);
 	same = find_same(filter);
 	if (same || filters == FILTERS_MAX) {
 		pfw_os_munmap(filter, bytes);
@@ -261,6 +295,13 @@ static const struct prefix *find_prefix(const struct filter *filter, const char 
 static bool contains(const char *path, size_t bytes, const char *part)
 {
 	return memmem(path, bytes, part, strlen(part)) != NULL;
+}
+
+static bool ends(const char *path, size_t bytes, const char *part)
+{
+	size_t length = strlen(part);
+
+	return bytes >= length && !memcmp(path + bytes - length, part, length);
 }
 
 /* libc.so.6, _core.cpython-311-x86_64-linux-gnu.so: ".so" at the end or before a dot. */
@@ -320,7 +361,8 @@ static bool filter_folded(const struct filter *filter, const char *path, size_t 
 		return prefix ? true : count(PFW_EXCLUDED_DATA_DIR);
 	if (prefix)
 		return count((enum pfw_excluded_reason)prefix->reason);
-	if (contains(path, bytes, "/site-packages/") || contains(path, bytes, "/__pycache__"))
+	if (contains(path, bytes, "/site-packages/") || contains(path, bytes, "/__pycache__") ||
+	    ends(path, bytes, "/site-packages"))
 		return count(PFW_EXCLUDED_PYTHON);
 	return is_library(path, bytes) ? count(PFW_EXCLUDED_LIBRARY) : true;
 }
@@ -354,6 +396,17 @@ bool pfw_filter_path(const char *path, size_t bytes)
 	if (bytes && is_unfolded(path, bytes))
 		return filter_unfolded(filter, path, bytes);
 	return filter_folded(filter, path, bytes);
+}
+
+bool pfw_filter_looks(const char *path, size_t bytes)
+{
+	const struct filter *filter = in_force();
+
+	if (!filter->start.bytes || bytes != filter->start.bytes ||
+	    memcmp(path, filter->kept + filter->start.at, bytes))
+		return false;
+	count(PFW_EXCLUDED_PYTHON);
+	return true;
 }
 
 bool pfw_filter_nameless(void)

@@ -8,21 +8,34 @@
 
 struct pfw_config;
 
+/* What tells where a Python, if this process is one, has its own files.  NULL = unknown. */
+struct pfw_filter_python {
+	const char *exe;    /* the process's executable, absolute */
+	const char *called; /* as it was started: in a virtual environment, a link to exe */
+	const char *venv;   /* VIRTUAL_ENV's value */
+	const char *cwd;    /* where it was started */
+};
+
 /*
- * Set the filter up from config->data_dir and exclude, and the interpreter's prefix, which is looked
- * for in exe (the process's executable, absolute) and VIRTUAL_ENV's value (NULL = none).  Other
+ * Set the filter up from config->data_dir and exclude, and the files of a Python itself.  Other
  * threads may be asking it meanwhile: each question is answered by the old one or by the new one.
  * 0; -E2BIG: there was no room for all of it, and the last directories are not traced; -ENOSPC: it
  * has been another too often, or -ENOMEM: the one before stays.
  * Thread: init, or pfw_start() under session's lock.
  */
-int pfw_filter_init(const struct pfw_config *config, const char *exe, const char *venv);
+int pfw_filter_init(const struct pfw_config *config, const struct pfw_filter_python *python);
 
 /*
  * Whether an absolute path (`bytes` long, no NUL needed) is traced.  What is left out is counted by
  * reason, see pfw_filter_excluded.  Thread: app.  Signal: safe.
  */
 bool pfw_filter_path(const char *path, size_t bytes);
+
+/*
+ * Whether a stat of this path is left out: each import of a Python looks at the directory it was
+ * started in, a hundred times for pandas.  Counted.  Thread: app.  Signal: safe.
+ */
+bool pfw_filter_looks(const char *path, size_t bytes);
 
 /* Whether descriptors without a path (pipes, sockets, memfd) are traced. */
 bool pfw_filter_nameless(void);

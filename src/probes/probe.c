@@ -453,6 +453,16 @@ void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *pa
 	}
 }
 
+/* The stat of a path that Python looks at with each import. */
+static bool is_look(uint16_t call, const struct pfw_tail *name)
+{
+	size_t calls;
+
+	return call != PFW_CALL_NONE && !name->directory_bytes &&
+	       !strcmp(pfw_calls_info(&calls)[call].canonical, "stat") &&
+	       pfw_filter_looks(name->text, name->text_bytes);
+}
+
 void pfw_probe_path_end(struct pfw_path_probe *probe, bool failed, int dirfd, const char *path,
 			const uint64_t *value, unsigned value_count)
 {
@@ -464,6 +474,8 @@ void pfw_probe_path_end(struct pfw_path_probe *probe, bool failed, int dirfd, co
 	probe->error = ending.error;
 	if (ending.error != EFAULT) {
 		pfw_probe_path_text(probe, dirfd, path, &name);
+		if (is_look(probe->probe.call, &name))
+			return;
 		if (text_bytes(&name))
 			ending.name = &name;
 	}

@@ -1,5 +1,6 @@
 """What is recorded: files, calls, durations, sizes, ranks, children, and what is said of the rest."""
 import os
+import pathlib
 import random
 import signal
 import subprocess
@@ -98,6 +99,36 @@ def test_files_left_out(world):
     assert {line["args"]["fname"] for line in events(lines, "open")} == {f"{world}/d/f"}
     (excluded,) = own(lines, "excluded")
     assert excluded["args"] == {"exclude": 2}
+
+
+# ---- the defaults ----
+
+@pytest.fixture(name="python")
+def make_python(world):
+    """A virtual environment's, not activated, with pandas among its own packages."""
+    run(["/usr/bin/python3", "-m", "venv", "--without-pip", world / "v"])
+    (packages,) = (world / "v").glob("lib/python3*/site-packages")
+    for module in pathlib.Path("/usr/lib/python3/dist-packages").iterdir():
+        (packages / module.name).symlink_to(module)
+    return world / "v/bin/python3"
+
+
+def test_importing_pandas_is_tens_of_lines(world, python):
+    """With defaults, what Python and the system read for themselves is one line that counts it."""
+    settings = environment(world)
+    del settings["DFTRACER_DATA_DIR"]
+    imported = [python, "-c", "import pandas; open('f', 'w').close(); print(pandas.__file__)"]
+    done = run(imported, settings, world / "d")
+    assert done.stdout.startswith(f"{world}/v/lib/") and not done.stderr
+    traces = [check_trace(world / "t" / name) for name in trace_names(world / "t")]
+    assert sum(len(lines) for lines in traces) < 100
+    (lines,) = [lines for lines in traces if events(lines, "open")]
+    assert [line["args"]["fname"] for line in events(lines, "open")] == [f"{world}/d/f"]
+    (excluded,) = own(lines, "excluded")
+    assert set(excluded["args"]) <= {"system", "python", "library"}
+    assert excluded["args"]["python"] > 1000 < excluded["args"]["system"]
+    run(imported, environment(world), world / "d")
+    assert sum(1 for _ in open(world / "t/t.2.pfw", "rb")) > 5000
 
 
 # ---- children ----

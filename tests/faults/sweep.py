@@ -296,7 +296,8 @@ def problems(result, plain, whole):
     try:
         given_up = re.findall(r"/([^/]*\.pfw(?:\.gz)?): .*; recording stops", "\n".join(result.said))
         # Said to be gone, or another file, where it was to be opened again.
-        if result.case.mute and any(fault.what in ("ENOENT", "ELOOP") for fault in result.faults):
+        if (result.case.mute and (result.top / "trace").is_dir() and
+                any(fault.what in ("ENOENT", "ELOOP") for fault in result.faults)):
             given_up = harness.trace_names(result.top / "trace")
         events, lost = count_events(result.top, given_up) if (result.top / "trace").is_dir() else (0, 0)
     except AssertionError as error:

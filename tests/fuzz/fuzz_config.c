@@ -294,7 +294,11 @@ static void check_filter(const struct pfw_config *config, const struct input *in
 	_Atomic uint64_t counters[PFW_EXCLUDED_REASONS] = { 0 };
 
 	pfw_filter_count_into(counters);
-	pfw_filter_init(config, input->argv[0], pfw_config_lookup(input->environ, "VIRTUAL_ENV"));
+	pfw_filter_init(config, &(const struct pfw_filter_python){
+					.exe = input->argv[0],
+					.called = input->argv[0],
+					.venv = pfw_config_lookup(input->environ, "VIRTUAL_ENV"),
+					.cwd = "/w" });
 	pfw_filter_set_trace("/home/user/trace.pfw.gz");
 	for (char *const *path = input->path; *path; path++) {
 		size_t bytes = strlen(*path);
