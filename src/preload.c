@@ -136,6 +136,7 @@ static long absent(void);
 #define absent_pfw_instant absent
 #define absent_pfw_counter absent
 #define absent_pfw_compute_event absent
+#define absent_pfw_schedule_action absent
 #define absent_pfw_stats absent_stats
 #define absent_pfw_version absent
 

@@ -27,6 +27,7 @@
 	X(pfw_instant)         \
 	X(pfw_counter)         \
 	X(pfw_compute_event)   \
+	X(pfw_schedule_action) \
 	X(pfw_stats)           \
 	X(pfw_version)
 

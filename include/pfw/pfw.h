@@ -217,6 +217,32 @@ struct pfw_compute {
  */
 PFW_API int pfw_compute_event(const struct pfw_compute *event);
 
+/* ---- the schedule ---- */
+
+/*
+ * Which steps to record: torch.profiler.schedule()'s arguments and meaning.  Of the steps from
+ * `skip_first` on, `wait` are not recorded, `warmup` are marked phase "warmup" (or, with
+ * discard_warmup, not recorded), `active` are recorded, and so on `repeat` times, 0 = for ever.
+ * skip_first_wait leaves out the first cycle's wait.  Each figure is at most 2^31 - 1; active > 0.
+ */
+struct pfw_schedule {
+	uint32_t skip_first, wait, warmup, active, repeat;
+	int skip_first_wait;
+	int discard_warmup;
+};
+
+/* What is done in a step; torch.profiler.ProfilerAction's values. */
+enum pfw_action {
+	PFW_ACTION_NONE,
+	PFW_ACTION_WARMUP,
+	PFW_ACTION_RECORD,
+	PFW_ACTION_RECORD_AND_SAVE, /* the last active step of a cycle */
+};
+
+/* What a schedule does in a step, counted from 0; NONE where the schedule is not valid.  A pure
+ * function.  Signal: safe. */
+PFW_API enum pfw_action pfw_schedule_action(const struct pfw_schedule *schedule, uint64_t step);
+
 /* ---- what happened so far ---- */
 
 struct pfw_stats {
@@ -262,6 +288,8 @@ static inline int pfw_stats_absent(struct pfw_stats *stats)
 #define pfw_instant(...) (pfw_instant ? pfw_instant(__VA_ARGS__) : 0)
 #define pfw_counter(...) (pfw_counter ? pfw_counter(__VA_ARGS__) : 0)
 #define pfw_compute_event(...) (pfw_compute_event ? pfw_compute_event(__VA_ARGS__) : 0)
+#define pfw_schedule_action(...) \
+	(pfw_schedule_action ? pfw_schedule_action(__VA_ARGS__) : PFW_ACTION_NONE)
 #define pfw_stats(stats) (pfw_stats ? pfw_stats(stats) : pfw_stats_absent(stats))
 #define pfw_version() (pfw_version ? pfw_version() : NULL)
 #endif

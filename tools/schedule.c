@@ -1,0 +1,180 @@
+/* schedule.c - `pfw schedule`: print what a schedule does in each step. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "schedule.h"
+
+#define STEPS_MAX 1000000u
+#define BAR 80u /* steps in a line of the picture */
+
+enum {
+	OPTION_SKIP_FIRST = 256,
+	OPTION_SKIP_FIRST_WAIT,
+	OPTION_WAIT,
+	OPTION_WARMUP,
+	OPTION_ACTIVE,
+	OPTION_REPEAT,
+	OPTION_STEPS,
+	OPTION_FORMAT,
+};
+
+static const struct cli_option options[] = {
+	{ "skip-first", 0, "N", "steps to leave out before everything else (0)",
+	  OPTION_SKIP_FIRST },
+	{ "skip-first-wait", 0, NULL, "leave out the first cycle's wait", OPTION_SKIP_FIRST_WAIT },
+	{ "wait", 0, "N", "steps of each cycle that are not recorded (0)", OPTION_WAIT },
+	{ "warmup", 0, "N", "steps that are recorded as warm-up (0)", OPTION_WARMUP },
+	{ "active", 0, "N", "steps that are recorded", OPTION_ACTIVE },
+	{ "repeat", 0, "N", "number of cycles, 0 = for ever (0)", OPTION_REPEAT },
+	{ "steps", 0, "N", "how many steps to print (two cycles and what is before them)",
+	  OPTION_STEPS },
+	{ "format", 0, "text|ndjson", "a picture, or one JSON object a step", OPTION_FORMAT },
+	{ 0 },
+};
+
+static const char *const action_name[] = { "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE" };
+static const char action_letter[] = ".w#S";
+static const enum cli_style action_style[] = { CLI_DIM, CLI_YELLOW, CLI_GREEN, CLI_BOLD };
+
+static bool number(const struct cli_command *command, const char *option, const char *text,
+		   uint64_t most, uint64_t *out)
+{
+	char *end;
+
+	*out = strtoull(text, &end, 10);
+	if (*text >= '0' && *text <= '9' && !*end && *out <= most)
+		return true;
+	cli_error(command->name, "--%s=%s: takes a number from 0 to %" PRIu64, option,
+		  cli_name(text), most);
+	return false;
+}
+
+static void print_bar(const struct pfw_schedule *schedule, uint64_t first, uint64_t end,
+		      bool coloured)
+{
+	enum pfw_action last = PFW_ACTION_NONE;
+
+	printf("%9" PRIu64 " ", first);
+	for (uint64_t step = first; step < end; step++) {
+		enum pfw_action action = pfw_schedule_action(schedule, step);
+
+		if (step == first || action != last)
+			fputs(cli_style(coloured, action_style[action]), stdout);
+		putchar(action_letter[action]);
+		last = action;
+		if (step + 1 == end || pfw_schedule_action(schedule, step + 1) != action)
+			fputs(cli_style(coloured, CLI_PLAIN), stdout);
+	}
+	putchar('\n');
+}
+
+static void print_picture(const struct pfw_schedule *schedule, uint64_t steps)
+{
+	bool coloured = cli_colours(stdout);
+	uint64_t cycles = 0, last = 0;
+
+	for (uint64_t first = 0; first < steps; first += BAR)
+		print_bar(schedule, first, first + BAR < steps ? first + BAR : steps, coloured);
+	for (uint64_t step = 0; step < steps; step++) {
+		if (pfw_schedule_action(schedule, step) != PFW_ACTION_RECORD_AND_SAVE)
+			continue;
+		cycles++;
+		last = step;
+	}
+	puts(". NONE   w WARMUP   # RECORD   S RECORD_AND_SAVE: the cycle is written behind it");
+	if (cycles)
+		printf("%s cycle%s in %s steps; on_trace_ready is called in pfw_step() behind each S, "
+		       "last as step %" PRIu64 " begins\n",
+		       cli_count(cycles), cli_plural(cycles), cli_count(steps), last + 1);
+	else
+		printf("no cycle ends in %s step%s\n", cli_count(steps), cli_plural(steps));
+}
+
+static int read_options(struct cli_args *args, struct pfw_schedule *schedule, uint64_t *steps,
+			int *format)
+{
+	uint32_t *const field[] = {
+		[OPTION_SKIP_FIRST - 256] = &schedule->skip_first,
+		[OPTION_WAIT - 256] = &schedule->wait,
+		[OPTION_WARMUP - 256] = &schedule->warmup,
+		[OPTION_ACTIVE - 256] = &schedule->active,
+		[OPTION_REPEAT - 256] = &schedule->repeat,
+	};
+	uint64_t value;
+	int option;
+
+	while ((option = cli_next(args)) >= 0) {
+		const char *name = options[option - 256].name;
+
+		if (option == OPTION_SKIP_FIRST_WAIT) {
+			schedule->skip_first_wait = 1;
+		} else if (option == OPTION_FORMAT) {
+			if ((*format = cli_format(args->command, args->value, 2)) < 0)
+				return CLI_BAD;
+		} else if (option == OPTION_STEPS) {
+			if (!number(args->command, name, args->value, STEPS_MAX, steps))
+				return CLI_BAD;
+		} else {
+			if (!number(args->command, name, args->value, PFW_SCHEDULE_MAX, &value))
+				return CLI_BAD;
+			*field[option - 256] = (uint32_t)value;
+		}
+	}
+	return option;
+}
+
+/* Two cycles and what comes before them, at most a million. */
+static uint64_t enough_steps(const struct pfw_schedule *schedule)
+{
+	uint64_t steps = schedule->skip_first +
+			 2 * ((uint64_t)schedule->wait + schedule->warmup + schedule->active);
+
+	return steps < STEPS_MAX ? steps : STEPS_MAX;
+}
+
+static int run_schedule(const struct cli_command *command, int argc, char **argv)
+{
+	struct pfw_schedule schedule = { 0 };
+	uint64_t steps = UINT64_MAX;
+	int format = CLI_TEXT, end;
+	struct cli_args args;
+
+	cli_args_init(&args, command, argc, argv);
+	end = read_options(&args, &schedule, &steps, &format);
+	if (end != CLI_DONE)
+		return cli_ended(&args, end);
+	if (args.operands) {
+		cli_error(command->name, "%s: no operand is wanted", cli_name(argv[0]));
+		return CLI_USAGE;
+	}
+	if (!pfw_schedule_valid(&schedule)) {
+		cli_error(command->name,
+			  PFW_SCHEDULE_INVALID ": --active is %u and must be 1 or more",
+			  schedule.active);
+		return CLI_USAGE;
+	}
+	if (!schedule.warmup)
+		cli_error(command->name, PFW_SCHEDULE_NO_WARMUP);
+	if (steps == UINT64_MAX)
+		steps = enough_steps(&schedule);
+	for (uint64_t step = 0; format == CLI_NDJSON && step < steps; step++)
+		printf("{\"step\":%" PRIu64 ",\"action\":\"%s\"}\n", step,
+		       action_name[pfw_schedule_action(&schedule, step)]);
+	if (format == CLI_TEXT)
+		print_picture(&schedule, steps);
+	return cli_finish(stdout, command, CLI_OK);
+}
+
+const struct cli_command cli_schedule = {
+	.name = "schedule",
+	.operands = "",
+	.summary = "Print which steps a schedule records",
+	.details =
+		"The arguments are those of torch.profiler.schedule(); PFW_SCHEDULE takes the same ones:\n"
+		"PFW_SCHEDULE=wait=1,warmup=1,active=3,repeat=2\n",
+	.options = options,
+	.failure = CLI_USAGE,
+	.main = run_schedule,
+};
