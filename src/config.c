@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "schedule.h"
 #include "text.h"
 
 #define KIB 1024ull
@@ -223,39 +224,14 @@ static enum parsed parse_cupti(const char *text, void *out)
 	}
 }
 
-/* One "key=N" of a schedule; its end, or NULL.  *active is set where it gives a positive one. */
-static const char *schedule_part(const char *text, bool *active)
-{
-	static const char *const keys[] = { "skip_first",    "skip_first_wait", "wait",
-					    "warmup",	     "active",		"repeat",
-					    "discard_warmup" };
-	size_t n = word_bytes(text);
-	uint64_t value;
-	const char *end;
-
-	if (text[n] != '=')
-		return NULL;
-	end = pfw_text_u64(text + n + 1, &value);
-	for (size_t i = 0; end && i < sizeof(keys) / sizeof(keys[0]); i++) {
-		if (strlen(keys[i]) != n || memcmp(keys[i], text, n) != 0)
-			continue;
-		if (strcmp(keys[i], "active") == 0)
-			*active = value > 0;
-		if (strcmp(keys[i], "discard_warmup") == 0 && value > 1)
-			return NULL;
-		return value > RANK_MAX ? NULL : end;
-	}
-	return NULL;
-}
-
 static enum parsed parse_schedule(const char *text, void *out)
 {
-	bool active = false;
-	const char *at = schedule_part(text, &active);
+	struct pfw_plan plan;
 
-	while (at && *at == ',')
-		at = schedule_part(at + 1, &active);
-	return !at || *at != '\0' || !active ? BAD : parse_text(text, out);
+	if (!pfw_plan_parse(&plan, text) || plan.kind != PFW_PLAN_STEPS)
+		return BAD;
+	memcpy(out, &plan, sizeof(plan));
+	return PARSED;
 }
 
 /* ---- config.def, once for each thing that a row must become ---- */

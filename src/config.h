@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "schedule.h"
+
 enum pfw_init { PFW_INIT_FUNCTION, PFW_INIT_PRELOAD };
 enum pfw_on_full { PFW_ON_FULL_BLOCK, PFW_ON_FULL_DROP };
 
@@ -36,6 +38,7 @@ struct pfw_config {
 	uint64_t flush_ns;	 /* an event is in the file after this long at most */
 	uint64_t write_buffer_bytes; /* text of one write or member, at most 1 MiB */
 	uint64_t max_bytes;	     /* the trace stops growing there; 0 = never */
+	struct pfw_plan plan;	     /* PFW_SCHEDULE */
 	const char *spool_dir;	     /* NULL = choose */
 	const char *run;	     /* PFW_RUN, set by `pfw run`; NULL = none */
 	int64_t rank;		     /* PFW_RANK, or -1 */

@@ -37,6 +37,8 @@ struct pfw_json {
 	const struct pfw_template_chunk *templates;
 	const struct pfw_string_view *strings;
 	const struct pfw_clock_map *clock;
+	const struct pfw_steps_chunk *steps; /* NULL = no schedule */
+	uint64_t step_hint;		     /* the mark found last */
 	uint64_t pid;
 	uint64_t next_id;
 	uint64_t events;   /* lines written that are not ph M */

@@ -363,6 +363,10 @@ static inline char *pfw_json_finish(struct pfw_json *json, char *out,
 	return out;
 }
 
+/* Append the step that the record began in, and its phase; what the record says itself stays. */
+char *pfw_json_put_step(struct pfw_json *json, char *out, const struct pfw_record *record,
+			bool has_step);
+
 /* The comma before a key of args, unless it is the first. */
 static inline char *pfw_json_put_comma(char *out)
 {

@@ -113,6 +113,8 @@ char *pfw_json_api_line(struct pfw_json_source *source, char *out, struct pfw_js
 		if (record->value[2])
 			out = pfw_json_put_piece(out, &shape->piece[1], record->value[2]);
 	}
+	if (json->steps && json->metadata)
+		out = pfw_json_put_step(json, out, record, false);
 	return pfw_json_finish(json, out, &times);
 }
 
@@ -309,5 +311,7 @@ char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
 	out = pfw_json_put_when(source, pfw_json_put_prefix(out, shape), tid, &times);
 	if (json->metadata)
 		out = put_pp_args(source, &pp, out, pp.bytes_at + bytes);
+	if (out && json->steps && json->metadata)
+		out = pfw_json_put_step(json, out, record, pp.mask & 1ull << PFW_PP_BIT_step);
 	return out ? pfw_json_finish(json, out, &times) : NULL;
 }

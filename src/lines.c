@@ -131,6 +131,20 @@ char *pfw_line_clock_step(struct pfw_json *json, char *out, uint64_t from_ns, ui
 	return pfw_json_end(json, out);
 }
 
+char *pfw_line_segment(struct pfw_json *json, char *out, uint64_t cycle, uint64_t first_step,
+		       uint64_t steps, uint64_t first_id, uint64_t ts_ns)
+{
+	uint64_t last_id = json->next_id - 1;
+
+	out = pfw_json_begin(json, out, "segment", "i", json->pid, ts_ns);
+	out = pfw_json_key_u64(out, "cycle", cycle);
+	out = pfw_json_key_u64(out, "first_step", first_step);
+	out = pfw_json_key_u64(out, "steps", steps);
+	out = pfw_json_key_u64(out, "first_id", first_id);
+	out = pfw_json_key_u64(out, "last_id", last_id);
+	return pfw_json_end(json, out);
+}
+
 uint64_t pfw_lines_lost(const struct pfw_spool_header *header)
 {
 	uint64_t sum = 0;

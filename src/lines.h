@@ -64,6 +64,11 @@ char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint6
 /* `clock_step`: CLOCK_REALTIME jumped from one time to another.  Its ts is to_ns. */
 char *pfw_line_clock_step(struct pfw_json *json, char *out, uint64_t from_ns, uint64_t to_ns);
 
+/* `segment` (ph i): a cycle of the schedule, from line first_id to last_id; `steps` active ones from
+ * first_step on. */
+char *pfw_line_segment(struct pfw_json *json, char *out, uint64_t cycle, uint64_t first_step,
+		       uint64_t steps, uint64_t first_id, uint64_t ts_ns);
+
 /*
  * `end`: events = json->events, lost = the sum of header->lost, reason = "exit", "exec", "renamed",
  * "limit" or "recovered"; `exec` = exec_path where it is not NULL.

@@ -137,6 +137,9 @@ static long absent(void);
 #define absent_pfw_counter absent
 #define absent_pfw_compute_event absent
 #define absent_pfw_schedule_action absent
+#define absent_pfw_set_schedule absent
+#define absent_pfw_step absent
+#define absent_pfw_on_trace_ready absent
 #define absent_pfw_stats absent_stats
 #define absent_pfw_version absent
 

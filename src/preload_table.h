@@ -28,6 +28,9 @@
 	X(pfw_counter)         \
 	X(pfw_compute_event)   \
 	X(pfw_schedule_action) \
+	X(pfw_set_schedule)    \
+	X(pfw_step)            \
+	X(pfw_on_trace_ready)  \
 	X(pfw_stats)           \
 	X(pfw_version)
 

@@ -30,6 +30,7 @@
 #include "say.h"
 #include "session.h"
 #include "spool_file.h"
+#include "stepper.h"
 #include "strings.h"
 #include "templates.h"
 #include "text.h"
@@ -50,6 +51,7 @@ static struct session {
 	bool io;		/* I/O probes are wanted */
 	bool api_used;		/* pfw_start() was called */
 	bool stopped;		/* pfw_stop() was: off until pfw_start() */
+	bool paused;		/* the schedule records nothing for now */
 	bool preloaded;
 	bool attached;	       /* pfw_attach() did what the preload object would have done */
 	_Atomic bool limited;  /* the trace has PFW_MAX_BYTES */
@@ -124,7 +126,7 @@ static void renew_words(void)
 	state = atomic_load(&session.state);
 	word = ++session.generation | (state == ENDED ? PFW_LIVE_ENDED : 0) |
 	       (atomic_load(&session.limited) ? PFW_LIVE_LIMIT : 0);
-	if ((state != ON && state != ENDED) || session.stopped)
+	if ((state != ON && state != ENDED) || session.stopped || session.paused)
 		word = 0;
 	atomic_store(&pfw_live->io, session.io ? word : 0);
 	atomic_store(&pfw_live->end,
@@ -254,6 +256,52 @@ static bool recorded(void)
 {
 	return atomic_load_explicit(&pfw_live->born, memory_order_relaxed) &&
 	       atomic_load(&session.state) == ON && pfw_ring_first();
+}
+
+/* ---- the schedule ---- */
+
+static bool stepper_ready(void)
+{
+	return atomic_load_explicit(&pfw_live->born, memory_order_relaxed) &&
+	       atomic_load(&session.state) == ON && !session.stopped;
+}
+
+static void stepper_record(bool on)
+{
+	/* What was opened and closed while nobody looked. */
+	if (on && session.paused)
+		pfw_fd_table_reset();
+	session.paused = !on;
+	renew_words();
+}
+
+static struct pfw_steps_chunk *stepper_marks(void)
+{
+	return session.writer.steps ? session.writer.steps : pfw_writer_steps(&session.writer);
+}
+
+static bool stepper_drain(void)
+{
+	return wake() && !pfw_writer_flush(&session.writer, 1000000000);
+}
+
+static int stepper_segment(struct pfw_segment *segment)
+{
+	sigset_t old;
+	int error;
+
+	if (!lock_life(&old))
+		return -EBUSY;
+	error = pfw_writer_segment(&session.writer, segment);
+	unlock_life(&old);
+	return error;
+}
+
+static void set_up_stepper(void)
+{
+	pfw_stepper_host = (struct pfw_stepper_host){ stepper_ready, stepper_record, stepper_marks,
+						      stepper_drain, stepper_segment };
+	pfw_stepper_begin(&session.config.plan);
 }
 
 /* ---- start ---- */
@@ -497,6 +545,7 @@ bool pfw_session_start(bool asked)
 	}
 	atomic_store(&session.state, ON);
 	renew_words();
+	set_up_stepper();
 	return true;
 }
 
@@ -575,6 +624,7 @@ static void forked(void)
 	pfw_hidden_close();
 	pfw_writer_forget(&session.writer);
 	pfw_identity_forked(&session.identity);
+	pfw_stepper_forked();
 	/* An ended parent's child (forked by an exit handler) starts like any other. */
 	if (wanted && session.children && make_process())
 		atomic_store(&session.state, ON);
@@ -700,6 +750,7 @@ static void at_exit(void)
 		return;
 	if (atomic_load(&session.state) == ON)
 		say_why_nothing();
+	pfw_stepper_end(false);
 	end_session("exit", NULL, false);
 	/* Kept for a start that has not come, or of a trace that could never be written: said. */
 	if (session.stopped || atomic_load(&session.writer.dead))
@@ -887,6 +938,7 @@ int pfw_stop(void)
 	int keep = errno;
 
 	if (atomic_load(&session.state) == ON) {
+		pfw_stepper_end(true);
 		session.stopped = true;
 		end_session("exit", NULL, false);
 		renew_words();

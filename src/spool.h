@@ -145,6 +145,7 @@ enum pfw_chunk_kind {
 	PFW_CHUNK_STRINGS,	 /* up to PFW_STRING_SEGMENTS of them */
 	PFW_CHUNK_RING,
 	PFW_CHUNK_SUMS, /* of the ring with the same number */
+	PFW_CHUNK_STEPS = 5, /* at most one: the steps of a schedule */
 };
 
 /* The head of every chunk. */
@@ -216,6 +217,28 @@ static inline uint32_t pfw_string_ref(uint32_t generation, uint32_t granule)
 {
 	return (generation & 0xffffu) << 16 | granule;
 }
+
+/* ---- steps ---- */
+
+/*
+ * When the last steps began, for the `step` and `phase` of what happened in them: events are given
+ * theirs by time, when they are written, so that a probe need not know of steps.  mark[n &
+ * (PFW_STEP_MARKS - 1)] is the n-th; the newest is head - 1.  What is older than the oldest mark
+ * kept has no step.
+ */
+#define PFW_STEP_MARKS 1024u
+
+struct pfw_step_mark {
+	_Atomic uint64_t ticks;
+	_Atomic uint64_t step; /* << 2 | enum pfw_phase; phase 0: not recorded, in no step */
+};
+
+struct pfw_steps_chunk {
+	struct pfw_chunk chunk;
+	_Atomic uint64_t head; /* stored last (release) */
+	_Atomic uint64_t seen; /* marks that the writer no longer needs */
+	struct pfw_step_mark mark[PFW_STEP_MARKS];
+};
 
 /* ---- rings ---- */
 

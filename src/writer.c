@@ -1,5 +1,8 @@
 /* writer.c - rings -> lines -> file: the drain thread, and the same work done in place at the end. */
+#define PFW_BUILDING
 #include "writer.h"
+
+#include <pfw/pfw.h>
 
 #include <signal.h>
 #include <stdalign.h>
@@ -94,6 +97,7 @@ static int make_ready(struct pfw_writer *writer)
 		.templates = templates,
 		.strings = pfw_strings_view(),
 		.clock = &writer->clock,
+		.steps = writer->steps,
 		.pid = (uint64_t)header->pid,
 		.next_id = 1,
 		.whole_us = header->whole_us,
@@ -510,6 +514,7 @@ static void add_end(struct pfw_writer *writer, const char *reason, const char *e
 static int pass(struct pfw_writer *writer, uint64_t *drained)
 {
 	uint64_t now_ns = pfw_clock_ns(CLOCK_REALTIME);
+	uint64_t steps = writer->steps ? atomic_load(&writer->steps->head) : 0;
 	bool passed = false, ends;
 	int error = 0;
 
@@ -547,6 +552,9 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 	/* Not at each write: one ring may fill the text twice before another is looked at. */
 	if (!error)
 		pfw_strings_reclaim();
+	/* What began before the last of them is in the file, or in a call that has not returned. */
+	if (!error && steps)
+		atomic_store_explicit(&writer->steps->seen, steps - 1, memory_order_release);
 	atomic_fetch_add(&writer->passes, 1);
 	pfw_os_futex_wake((const uint32_t *)&writer->passes, INT32_MAX);
 	return error;
@@ -882,6 +890,58 @@ static bool wait_for_marks(void)
 	if (left)
 		pfw_os_sleep_ns(MARK_WAIT_NS);
 	return left;
+}
+
+static int make_steps_now(struct pfw_writer *writer, void *unused)
+{
+	(void)unused;
+	if (!writer->steps && (writer->ready || !make_ready(writer)))
+		writer->steps = pfw_writer_append(writer, PFW_CHUNK_STEPS, 0,
+						  sizeof(struct pfw_steps_chunk));
+	writer->json.steps = writer->steps;
+	return 0;
+}
+
+struct pfw_steps_chunk *pfw_writer_steps(struct pfw_writer *writer)
+{
+	struct pfw_errand errand = { .run = make_steps_now };
+
+	run_where_files_are(writer, &errand, true);
+	return writer->steps;
+}
+
+static int end_segment_now(struct pfw_writer *writer, void *arg)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+	struct pfw_segment *segment = arg;
+	uint64_t drained;
+	int error = 0;
+
+	writer->summed_ns = 0; /* sums are due, too */
+	if (writer->ready)
+		error = pass(writer, &drained);
+	if (!error && writer->ready) {
+		add_process_line(writer);
+		segment->first_id = writer->segment_id ? writer->segment_id : 1;
+		segment->last_id = writer->json.next_id - 1;
+		text_upto(writer,
+			  pfw_line_segment(&writer->json, text_end(writer), segment->cycle,
+					   segment->first_step, segment->steps, segment->first_id,
+					   pfw_clock_ns(CLOCK_REALTIME)));
+		error = flush_text(writer);
+		writer->segment_id = writer->json.next_id;
+	}
+	segment->path = pfw_spool_trace_path(header);
+	segment->events = writer->json.events;
+	segment->lost = pfw_lines_lost(header);
+	return error;
+}
+
+int pfw_writer_segment(struct pfw_writer *writer, struct pfw_segment *segment)
+{
+	struct pfw_errand errand = { .run = end_segment_now, .arg = segment };
+
+	return run_where_files_are(writer, &errand, true);
 }
 
 struct finish {

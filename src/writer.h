@@ -22,6 +22,7 @@
 #include "writer_files.h"
 
 struct pfw_writer;
+struct pfw_segment;
 
 /* Something for the thread to do in its own table and root; see pfw_writer_anchor(). */
 struct pfw_errand {
@@ -85,7 +86,9 @@ struct pfw_writer {
 	uint64_t generation; /* of the newest slot */
 	char *text, *out;    /* lines to be; a member to be */
 	size_t text_bytes, out_bytes, out_room;
-	bool process_line; /* written, or in text */
+	struct pfw_steps_chunk *steps; /* NULL = no steps have been counted */
+	uint64_t segment_id;	       /* of the first line behind the last `segment` */
+	bool process_line;	       /* written, or in text */
 	int last_error;
 	uint64_t lost_told[PFW_LOST_REASONS];
 	uint32_t rings, string_segments;
@@ -134,6 +137,15 @@ void pfw_writer_unlink_spool(struct pfw_writer *writer);
 /* Wait until everything recorded before the call is in the file: 0, -ETIMEDOUT, or the error of
  * writing; -ESRCH where there is no thread.  Takes neither lock. */
 int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns);
+
+/* The spool's table of steps, made at the first call; NULL = no room for it.  Thread: app. */
+struct pfw_steps_chunk *pfw_writer_steps(struct pfw_writer *writer);
+
+/*
+ * Drain everything and write a `segment` line, in the calling thread.  *segment says which cycle it
+ * is of, and gets path, ids and counts.  0, or -errno: then there is no such line.  Signals must be blocked by the caller.
+ */
+int pfw_writer_segment(struct pfw_writer *writer, struct pfw_segment *segment);
 
 /*
  * Drain everything and write `end`, in the calling thread; the writer must be paused.  May be

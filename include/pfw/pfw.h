@@ -243,6 +243,44 @@ enum pfw_action {
  * function.  Signal: safe. */
 PFW_API enum pfw_action pfw_schedule_action(const struct pfw_schedule *schedule, uint64_t step);
 
+/*
+ * Put a schedule in force; NULL: record every step.  Step 0 begins now.  PFW_SCHEDULE does the same
+ * when the program starts.  Return 0; -EINVAL where it is not valid (said on standard error);
+ * -EDEADLK from inside the hook.  Signal: unsafe.
+ */
+PFW_API int pfw_set_schedule(const struct pfw_schedule *schedule);
+
+/*
+ * A step of the program (a batch, an iteration) has ended and the next one begins.  A recorded step
+ * is a compute event "ProfilerStep#N" of kind step; what begins in it carries args.step.  Without a
+ * schedule every step is recorded, and step 0 is what happened before the first call.  Any thread
+ * may call it; steps are the process's.  Return 0; -EDEADLK from inside the hook.  Signal: unsafe.
+ */
+PFW_API int pfw_step(void);
+
+/* A finished cycle of the schedule, as the hook is told. */
+struct pfw_segment {
+	size_t struct_bytes;
+	const char *path;    /* the trace; valid during the call */
+	uint64_t cycle;	     /* from 0 */
+	uint64_t first_step; /* first active step */
+	uint64_t steps;	     /* active steps in it */
+	uint64_t step;	     /* the step that begins now */
+	uint64_t first_id;   /* ids of its lines in the trace */
+	uint64_t last_id;
+	uint64_t events; /* lines so far that are not metadata, of the whole trace */
+	uint64_t lost;	 /* events lost so far */
+};
+typedef void pfw_trace_ready(const struct pfw_segment *segment, void *user);
+
+/*
+ * Have `hook` called each time that a cycle has been written to the trace: inside the pfw_step()
+ * behind the cycle's last active step, in its thread, or inside pfw_stop() for a cycle that is cut
+ * short.  NULL: no hook.  Not called when the program exits without pfw_stop().  Return 0; -EDEADLK
+ * from inside the hook.  Signal: unsafe.
+ */
+PFW_API int pfw_on_trace_ready(pfw_trace_ready *hook, void *user);
+
 /* ---- what happened so far ---- */
 
 struct pfw_stats {
@@ -288,6 +326,9 @@ static inline int pfw_stats_absent(struct pfw_stats *stats)
 #define pfw_instant(...) (pfw_instant ? pfw_instant(__VA_ARGS__) : 0)
 #define pfw_counter(...) (pfw_counter ? pfw_counter(__VA_ARGS__) : 0)
 #define pfw_compute_event(...) (pfw_compute_event ? pfw_compute_event(__VA_ARGS__) : 0)
+#define pfw_set_schedule(schedule) (pfw_set_schedule ? pfw_set_schedule(schedule) : 0)
+#define pfw_step() (pfw_step ? pfw_step() : 0)
+#define pfw_on_trace_ready(...) (pfw_on_trace_ready ? pfw_on_trace_ready(__VA_ARGS__) : 0)
 #define pfw_schedule_action(...) \
 	(pfw_schedule_action ? pfw_schedule_action(__VA_ARGS__) : PFW_ACTION_NONE)
 #define pfw_stats(stats) (pfw_stats ? pfw_stats(stats) : pfw_stats_absent(stats))

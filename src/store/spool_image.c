@@ -191,6 +191,26 @@ static int take_templates(struct pfw_spool_image *image, const struct pfw_chunk 
 	return error;
 }
 
+static int take_steps(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
+{
+	struct pfw_steps_chunk *steps;
+	int error;
+
+	if (image->steps || chunk->bytes < sizeof(*steps)) {
+		image->damaged++;
+		return 0;
+	}
+	steps = malloc(sizeof(*steps));
+	if (!steps)
+		return -ENOMEM;
+	error = read_at(image->fd, steps, sizeof(*steps), at);
+	if (error)
+		free(steps);
+	else
+		image->steps = steps;
+	return error;
+}
+
 static int take_strings(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
 {
 	char *segment;
@@ -314,6 +334,8 @@ int pfw_spool_image_chunks(struct pfw_spool_image *image, char *why)
 			error = take_ring(image, &chunk, at);
 		else if (chunk.kind == PFW_CHUNK_SUMS)
 			error = take_sums(image, &chunk, at);
+		else if (chunk.kind == PFW_CHUNK_STEPS)
+			error = take_steps(image, &chunk, at);
 		else
 			image->damaged++;
 	}
@@ -364,6 +386,7 @@ void pfw_spool_image_release(struct pfw_spool_image *image)
 	for (unsigned i = 0; i < PFW_STRING_SEGMENTS; i++)
 		free((void *)image->strings.segment[i]);
 	free(image->templates);
+	free(image->steps);
 	free(image->stretch);
 	free(image->sums);
 	free(image->header);

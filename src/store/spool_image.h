@@ -34,6 +34,7 @@ struct pfw_spool_image {
 	struct pfw_spool_header *header; /* both pages */
 	struct pfw_slot slot;		 /* the newest; generation 0 = nothing was written yet */
 	struct pfw_template_chunk *templates;
+	struct pfw_steps_chunk *steps; /* NULL = none */
 	struct pfw_string_view strings;
 	struct pfw_spool_stretch *stretch; /* by ring, then order */
 	size_t stretch_count;

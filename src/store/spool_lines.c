@@ -98,6 +98,7 @@ static int start(struct reading *reading)
 	json->templates = templates;
 	json->strings = &reading->image->strings;
 	json->clock = &reading->clock;
+	json->steps = reading->image->steps;
 	json->pid = (uint64_t)header->pid;
 	json->next_id = reading->image->slot.next_id;
 	json->events = reading->image->slot.events;
