@@ -144,8 +144,8 @@ enum pfw_chunk_kind {
 	PFW_CHUNK_TEMPLATES = 1, /* one, the first chunk */
 	PFW_CHUNK_STRINGS,	 /* up to PFW_STRING_SEGMENTS of them */
 	PFW_CHUNK_RING,
-	PFW_CHUNK_SUMS, /* of the ring with the same number */
-	PFW_CHUNK_STEPS = 5, /* at most one: the steps of a schedule */
+	PFW_CHUNK_SUMS,	 /* of the ring with the same number */
+	PFW_CHUNK_STEPS, /* at most one: the steps of a schedule */
 };
 
 /* The head of every chunk. */

@@ -163,12 +163,36 @@ static void finish_cycle(uint64_t steps, bool call)
 		stepper.hook(&segment, stepper.user);
 }
 
+/* The hook is part of no step, and where the next one is not recorded, neither is the hook. */
+static void between_cycles(void)
+{
+	if (phase_of(action_of(stepper.step)) == PFW_PHASE_NONE) {
+		pfw_stepper_host.record(false);
+		stepper.recording = false;
+	}
+	mark(PFW_PHASE_NONE);
+	finish_cycle(stepper.step - stepper.first, true);
+	note_time();
+}
+
 static void start(void)
 {
 	stepper.step = stepper.cycle = 0;
 	stepper.in_cycle = false;
-	stepper.recording = true; /* as every process begins */
 	open_step();
+}
+
+/* The open step ends, and with it a cycle that is being recorded. */
+static void cut_short(bool call)
+{
+	enum pfw_action action = action_of(stepper.step);
+
+	if (!stepper.counting)
+		return;
+	close_step();
+	if (stepper.in_cycle &&
+	    (action == PFW_ACTION_RECORD || action == PFW_ACTION_RECORD_AND_SAVE))
+		finish_cycle(stepper.step - stepper.first + 1, call);
 }
 
 void pfw_stepper_begin(const struct pfw_plan *plan)
@@ -176,6 +200,7 @@ void pfw_stepper_begin(const struct pfw_plan *plan)
 	if (!enter())
 		return;
 	note_time();
+	stepper.recording = true; /* as every process begins */
 	stepper.plan = *plan;
 	stepper.scheduled = plan->kind == PFW_PLAN_STEPS;
 	if (stepper.scheduled && !plan->steps.warmup)
@@ -187,15 +212,9 @@ void pfw_stepper_begin(const struct pfw_plan *plan)
 
 void pfw_stepper_end(bool call)
 {
-	enum pfw_action action;
-
 	if (!stepper.counting || !enter())
 		return;
-	action = action_of(stepper.step);
-	close_step();
-	if (stepper.in_cycle &&
-	    (action == PFW_ACTION_RECORD || action == PFW_ACTION_RECORD_AND_SAVE))
-		finish_cycle(stepper.step - stepper.first + 1, call);
+	cut_short(call);
 	leave();
 }
 
@@ -224,7 +243,7 @@ int pfw_step(void)
 	note_time();
 	stepper.step++;
 	if (before == PFW_ACTION_RECORD_AND_SAVE)
-		finish_cycle(stepper.step - stepper.first, true);
+		between_cycles();
 	open_step();
 	leave();
 	errno = error;
@@ -246,6 +265,7 @@ int pfw_set_schedule(const struct pfw_schedule *schedule)
 		return -EDEADLK;
 	if (schedule && !schedule->warmup)
 		pfw_say(PFW_SCHEDULE_NO_WARMUP);
+	cut_short(true);
 	stepper.scheduled = schedule != NULL;
 	if (schedule)
 		stepper.plan = (struct pfw_plan){ .kind = PFW_PLAN_STEPS, .steps = *schedule };
