@@ -335,18 +335,29 @@ static void test_time_metric_says_what_it_cannot_change(void **state)
 	assert_non_null(strstr(said.lines, "Only US changes anything"));
 }
 
+static void test_schedule(void **state)
+{
+	static const char value[] =
+		"PFW_SCHEDULE=skip_first=0,wait=1,warmup=2,active=3,repeat=4,discard_warmup=1";
+	struct said said;
+	struct pfw_plan plan = read_env(ENABLED((char *)value), &said).plan;
+
+	(void)state;
+	assert_int_equal(said.count, 0);
+	assert_int_equal(plan.kind, PFW_PLAN_STEPS);
+	assert_int_equal(plan.steps.wait, 1);
+	assert_int_equal(plan.steps.warmup, 2);
+	assert_int_equal(plan.steps.active, 3);
+	assert_int_equal(plan.steps.repeat, 4);
+	assert_int_equal(plan.steps.discard_warmup, 1);
+}
+
 static void test_not_built(void **state)
 {
 	static const char *const wanted[] = {
-		"PFW_SCHEDULE=skip_first=0,wait=1,warmup=1,active=3,repeat=1,discard_warmup=1",
-		"PFW_STEP=train",
-		"PFW_CUPTI=1",
-		"PFW_CUPTI=kernel,memcpy",
-		"PFW_CUPTI_LIB=/l",
-		"PFW_NVTX=1",
-		"PFW_COUNTERS=500ms",
-		"PFW_COUNTERS=2s",
-		"PFW_TORCH_OPS=1",
+		"PFW_STEP=train",   "PFW_CUPTI=1",     "PFW_CUPTI=kernel,memcpy",
+		"PFW_CUPTI_LIB=/l", "PFW_NVTX=1",      "PFW_COUNTERS=500ms",
+		"PFW_COUNTERS=2s",  "PFW_TORCH_OPS=1",
 	};
 
 	(void)state;
@@ -615,6 +626,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_bad_values),
 		cmocka_unit_test(test_time_metric_says_what_it_cannot_change),
+		cmocka_unit_test(test_schedule),
 		cmocka_unit_test(test_not_built),
 		cmocka_unit_test(test_every_ignored_variable_says_why),
 		cmocka_unit_test(test_a_family_is_ignored_once),
