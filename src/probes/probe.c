@@ -1,6 +1,7 @@
 /* probe.c - what every wrapper does around the real call, apart from its inline beginning. */
 #include "probe.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -23,27 +24,29 @@ __thread struct pfw_thread pfw_thread __attribute__((tls_model("initial-exec")))
 /* ---- may this thread record? ---- */
 
 /*
- * Getting a ring may start a thread, which allocates: another wrapper or handler may run in the
- * middle of it.  The guard remembers at which frame; one deeper passes through, one not deeper means
- * that a handler has jumped out of the old one (siglongjmp), and takes over.
+ * A thread becomes able to record with all signals blocked: a handler in the middle of it could not
+ * record, and could end the process with the work half done.  The guard is for what else may come
+ * here in the middle: an allocator that does I/O inside dlopen.
  */
-static bool guard_enter(void)
+static bool guard_enter(uint64_t *mask)
 {
-	void *frame = __builtin_frame_address(0);
+	const uint64_t all = ~0ull;
 
-	if (pfw_thread.guard && (char *)pfw_thread.guard > (char *)frame)
+	if (pfw_thread.guarded)
 		return false;
-	pfw_thread.guard = frame;
+	pfw_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)mask, sizeof(all), 0, 0);
+	pfw_thread.guarded = 1;
 	return true;
+}
+
+static void guard_leave(const uint64_t *mask)
+{
+	pfw_thread.guarded = 0;
+	pfw_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)mask, 0, sizeof(*mask), 0, 0);
 }
 
 static bool get_ring(uint64_t word, bool counted)
 {
-	/* Never this thread's word, so that it comes here with each event. */
-	if (word & PFW_LIVE_LIMIT) {
-		pfw_ring_count_lost(PFW_LOST_LIMIT, counted);
-		return false;
-	}
 	if (!pfw_thread.ring) {
 		struct pfw_ring *ring = pfw_ring_acquire();
 
@@ -69,14 +72,15 @@ static void set_up_child(void)
 {
 	int error = errno;
 	uint32_t nobody = 0;
+	uint64_t mask;
 
-	if (!pfw_probe_host.forked || !guard_enter())
+	if (!pfw_probe_host.forked || !guard_enter(&mask))
 		return;
 	if (atomic_compare_exchange_strong(&pfw_live->claimed, &nobody, 1))
 		pfw_probe_host.forked();
 	while (!atomic_load(&pfw_live->born))
 		pfw_os_sleep_ns(20000);
-	pfw_thread.guard = NULL;
+	guard_leave(&mask);
 	errno = error;
 }
 
@@ -93,22 +97,26 @@ static bool alive(void)
 static uint64_t make_ready(const _Atomic uint64_t *word, bool counted)
 {
 	int error = errno;
-	uint64_t now;
+	uint64_t now, mask;
 
 	if (!alive())
 		return 0;
 	/* Pairs with the store that switched on: what session has set up before it is there. */
 	now = atomic_load_explicit(word, memory_order_acquire);
-	if (!now || now == pfw_thread.live)
+	/* Ended (the word never fits then): a thread that has its ring just goes on. */
+	if (!now || (pfw_thread.ring && pfw_thread.live == (now & ~PFW_LIVE_ENDED)))
 		return now;
-	if (!guard_enter()) {
+	/* Never this thread's word, so that it comes here with each event. */
+	if (now & PFW_LIVE_LIMIT) {
+		pfw_ring_count_lost(PFW_LOST_LIMIT, counted);
+		return 0;
+	}
+	if (!guard_enter(&mask)) {
 		pfw_ring_count_lost(PFW_LOST_NO_WRITER, counted);
 		return 0;
 	}
-	/* Ended (the word never fits then): a thread that has its ring just goes on. */
-	if (!pfw_thread.ring || pfw_thread.live != (now & ~PFW_LIVE_ENDED))
-		now = get_ring(now, counted) ? now : 0;
-	pfw_thread.guard = NULL;
+	now = get_ring(now, counted) ? now : 0;
+	guard_leave(&mask);
 	errno = error;
 	return now;
 }

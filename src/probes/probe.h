@@ -47,7 +47,7 @@ struct pfw_thread {
 	struct pfw_ring *ring;
 	uint64_t span;	      /* innermost open API span, 0 = none */
 	uint64_t spans;	      /* how many this thread has begun: makes span ids */
-	void *guard;	      /* frame of the slow path at work in this thread, NULL = none */
+	uint64_t guarded;     /* the slow path is at work in this thread */
 	uint32_t vfork_child; /* this is a vfork child in its parent's memory: touch nothing */
 	uint32_t forking;     /* between fork's prepare and its return: nobody can drain for us */
 	const char *untraced; /* a vfork child runs a program that is not traced, and why */
