@@ -84,15 +84,30 @@ int pfw_hidden_at(int slot)
 	return slot < 0 ? -1 : atomic_load(&pfw_hidden_fd[slot]) - 1;
 }
 
+/* The greatest number that ours may have. */
+static int highest(void)
+{
+	struct rlimit limit = { HIGH_MAX + 1, HIGH_MAX + 1 };
+
+	pfw_syscall6(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&limit, 0, 0);
+	return limit.rlim_cur <= HIGH_MAX ? (int)limit.rlim_cur - 1 : HIGH_MAX;
+}
+
+bool pfw_hidden_room(void)
+{
+	int from = highest();
+
+	for (int i = 0; i < HIGH_TRIES && from > 2; i++, from--)
+		if (pfw_syscall6(SYS_fcntl, from, F_GETFD, 0, 0, 0, 0) == -EBADF)
+			return true;
+	return false;
+}
+
 /* A copy of fd with a high number, or -errno. */
 static int copy_high(int fd)
 {
-	struct rlimit limit = { HIGH_MAX + 1, HIGH_MAX + 1 };
-	int from = HIGH_MAX, copy = -EMFILE;
+	int from = highest(), copy = -EMFILE;
 
-	pfw_syscall6(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&limit, 0, 0);
-	if (limit.rlim_cur <= HIGH_MAX)
-		from = (int)limit.rlim_cur - 1;
 	for (int i = 0; i < HIGH_TRIES && from > 2; i++, from--) {
 		copy = (int)pfw_syscall6(SYS_fcntl, fd, F_DUPFD_CLOEXEC, from, 0, 0, 0);
 		if (copy >= 0 && copy <= HIGH_MAX)

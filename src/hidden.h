@@ -72,6 +72,9 @@ int pfw_hidden_at(int slot);
  * to count with.  Return the new number, or fd where there is none.  Thread: any.  Signal: safe. */
 int pfw_hidden_high(int fd);
 
+/* Whether there is such a number just now.  Thread: any.  Signal: safe. */
+bool pfw_hidden_room(void);
+
 /* The program wants our number for itself: ours gets another, and the old one may be replaced.
  * Thread: who works. */
 void pfw_hidden_move(int fd);

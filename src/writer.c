@@ -630,6 +630,7 @@ static void *writer_main(void *arg)
 	pfw_syscall6(SYS_prctl, 15 /* PR_SET_NAME */, (long)"pfw-writer", 0, 0, 0, 0);
 	if (atomic_load(&pfw_hidden_shared) || !pfw_writer_take_table())
 		files = &writer->kept;
+	files->waits = files != &own;
 	atomic_store(&pfw_hidden_shared, files != &own);
 	while (stay) {
 		lock_work(writer, files);

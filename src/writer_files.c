@@ -50,6 +50,17 @@ bool pfw_writer_table_refused(void)
 
 /* ---- a table that the program has too ---- */
 
+#define ROOM_LOOK_NS 1000000ull
+#define ROOM_LOOKS 200
+
+/* A program that takes every number (dup2 in a loop) gives most of them back soon: until then ours
+ * would only get one that it counts with. */
+static void wait_for_room(const struct pfw_writer_files *files)
+{
+	for (int i = 0; files->waits && i < ROOM_LOOKS && !pfw_hidden_room(); i++)
+		pfw_os_sleep_ns(ROOM_LOOK_NS);
+}
+
 static void open_begin(const struct pfw_writer_files *files)
 {
 	if (!files->own && atomic_load(&pfw_hidden_shared))
@@ -120,6 +131,7 @@ void pfw_writer_open_spool(struct pfw_writer *writer)
 	pfw_writer_check_files(writer);
 	if (files->spool >= 0 || !files->grows)
 		return;
+	wait_for_room(files);
 	open_begin(files);
 	fd = pfw_spool_open(writer->spool);
 	if (fd >= 0 && !pfw_os_fstat(fd, &st)) {
@@ -166,6 +178,7 @@ int pfw_writer_trace(struct pfw_writer *writer)
 	pfw_writer_check_files(writer);
 	if (files->trace >= 0)
 		return files->trace;
+	wait_for_room(files);
 	open_begin(files);
 	fd = open_trace(writer);
 	if (fd == -EMFILE && files->spool >= 0) { /* a limit that leaves room for one */

@@ -16,6 +16,7 @@ struct pfw_writer_files {
 	int spool_slot, trace_slot;
 	bool own;   /* the table is the thread's own */
 	bool high;  /* it is not, and they stay: at numbers that the program does not count with */
+	bool waits; /* for such a number: who works is not a thread of the program's */
 	bool grows; /* the spool may be opened, to append to it */
 };
 #define PFW_NO_FILES \
