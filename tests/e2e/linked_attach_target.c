@@ -207,25 +207,42 @@ static void children(char **paths)
 
 static volatile int running = 1;
 
-static void *busy(void *name)
+struct busy {
+	char name[16];
+	volatile unsigned rounds;
+};
+
+static void *be_busy(void *arg)
 {
+	struct busy *busy = arg;
+
 	while (running) {
-		use(name);
+		use(busy->name);
+		busy->rounds++;
 		usleep(100);
 	}
 	return NULL;
+}
+
+/* On a loaded machine a thread may not run at all for a while: until it has made a whole round. */
+static void wait_for_round(const struct busy *busy)
+{
+	unsigned first = busy->rounds;
+
+	while (busy->rounds - first < 2)
+		usleep(100);
 }
 
 /* Slots are rewritten while threads call through them. */
 static void threads(char **paths)
 {
 	pthread_t thread[4];
-	char name[4][16];
+	struct busy busy[4] = { 0 };
 	void (*late)(const char *);
 
 	for (int i = 0; i < 4; i++) {
-		snprintf(name[i], sizeof(name[i]), "busy%d", i);
-		pthread_create(&thread[i], NULL, busy, name[i]);
+		snprintf(busy[i].name, sizeof(busy[i].name), "busy%d", i);
+		pthread_create(&thread[i], NULL, be_busy, &busy[i]);
 	}
 	for (int i = 0; i < 40; i++) {
 		pfw_start(NULL);
@@ -233,6 +250,8 @@ static void threads(char **paths)
 		late("late");
 		unload(paths[0]);
 		usleep(1000);
+		for (int k = 0; k < 4 && i == 20; k++)
+			wait_for_round(&busy[k]);
 		pfw_stop();
 	}
 	running = 0;
@@ -244,10 +263,10 @@ static void threads(char **paths)
 static void forks(char **paths)
 {
 	pthread_t thread;
-	char name[] = "busy";
+	struct busy busy = { "busy", 0 };
 
 	pfw_start(NULL);
-	pthread_create(&thread, NULL, busy, name);
+	pthread_create(&thread, NULL, be_busy, &busy);
 	for (int i = 0; i < 50; i++) {
 		pid_t pid = fork();
 		int status = 1;
