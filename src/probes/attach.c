@@ -45,6 +45,9 @@ static struct attach {
 	unsigned other_count;
 	unsigned long long adds, subs; /* of objects, as they were at the last look */
 	unsigned objects;	       /* that it saw */
+	/* So many of them were surely relocated when they were looked at: their own start-up code has
+	 * told of them, or of later ones.  Others may have been looked at too early. */
+	unsigned settled;
 	_Atomic uint32_t again;
 } attach;
 
@@ -173,6 +176,7 @@ struct mapping {
 struct look {
 	bool all;	  /* also at those seen before */
 	bool told;	  /* of a dlopen by its start-up code: what is new is relocated */
+	unsigned seen;	  /* before, and not looked at again: so many of the list */
 	unsigned objects; /* seen, in this look */
 	int error;	  /* it could not be begun */
 	char *maps;	  /* MAPS_BYTES: text, then mappings */
@@ -398,10 +402,14 @@ static void rewrite(struct look *look, const struct pfw_object *object)
 /* At the program, the first in the list: is there anything to do? */
 static bool begin_look(struct look *look, const struct dl_phdr_info *info)
 {
-	if (info->dlpi_adds == attach.adds && info->dlpi_subs == attach.subs && !look->all)
+	if (info->dlpi_adds == attach.adds && info->dlpi_subs == attach.subs && !look->all &&
+	    !(look->told && attach.settled < attach.objects))
 		return false;
-	if (info->dlpi_subs != attach.subs)
+	if (info->dlpi_subs != attach.subs) {
 		look->all = true;
+		attach.settled = 0;
+	}
+	look->seen = look->told ? attach.settled : attach.objects;
 	attach.adds = info->dlpi_adds;
 	attach.subs = info->dlpi_subs;
 	look->page_bytes = getauxval(AT_PAGESZ);
@@ -437,7 +445,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *user)
 			cannot(look, &object, "I/O calls", "it is statically linked");
 	}
 	look->objects++;
-	if ((look->all || look->objects > attach.objects) && !holds(&object, (void *)visit) &&
+	if ((look->all || look->objects > look->seen) && !holds(&object, (void *)visit) &&
 	    !holds(&object, (void *)gnu_get_libc_version))
 		rewrite(look, &object);
 	return 0;
@@ -504,6 +512,8 @@ static int take_look(bool all, bool told)
 		attach.adds = 0; /* so that the next look does not pass over what is new */
 	if (look.objects) {
 		attach.objects = look.objects;
+		if (told)
+			attach.settled = look.objects;
 		if (!all)
 			atomic_store(&attach.again, LOOKS_AGAIN);
 	}
