@@ -86,9 +86,10 @@ static int keep(const struct pfw_writer_files *files, int fd, int *slot)
 
 static void put_away(int *fd, int *slot)
 {
+	/* In this order: once it is closed the number may be the program's, who may close it. */
+	pfw_hidden_remove(*slot);
 	if (*fd >= 0)
 		pfw_os_close(*fd);
-	pfw_hidden_remove(*slot);
 	*fd = *slot = -1;
 }
 
