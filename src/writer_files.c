@@ -93,14 +93,19 @@ static void put_away(int *fd, int *slot)
 	*fd = *slot = -1;
 }
 
-/* The number of a file of ours now; -1 where the program has closed it past us. */
+/* The number of a file of ours now; -1 where the program has closed it past us.  It is ours where
+ * that cannot be asked: else it would stay open for good. */
 static int still_ours(int fd, int slot, dev_t dev, ino_t ino)
 {
 	struct stat st;
+	int error;
 
 	if (slot >= 0)
 		fd = pfw_hidden_at(slot);
-	return fd >= 0 && !pfw_os_fstat(fd, &st) && st.st_dev == dev && st.st_ino == ino ? fd : -1;
+	error = fd < 0 ? -EBADF : pfw_os_fstat(fd, &st);
+	if (error)
+		return error == -EBADF ? -1 : fd;
+	return st.st_dev == dev && st.st_ino == ino ? fd : -1;
 }
 
 void pfw_writer_check_files(struct pfw_writer *writer)
@@ -139,6 +144,8 @@ void pfw_writer_open_spool(struct pfw_writer *writer)
 		writer->spool_dev = st.st_dev;
 		writer->spool_ino = st.st_ino;
 		files->spool = keep(files, fd, &files->spool_slot);
+	} else if (fd >= 0) {
+		pfw_os_close(fd);
 	}
 	open_end(files);
 }
