@@ -5,8 +5,8 @@
 #include <sys/resource.h>
 #include <sys/vfs.h>
 
-#include "json.h"
 #include "os.h"
+#include "text.h"
 
 #define SHM_DIR "/dev/shm"
 /* With 60 of a container's 64 MiB of /dev/shm taken, torch's workers die of a SIGBUS: one process
@@ -35,35 +35,24 @@ void pfw_spool_dirs_find(struct pfw_spool_dirs *dirs, const char *spool_dir, con
 	}
 }
 
-static char *put(char *at, char *end, const char *text)
+static void add_number(struct pfw_text *text, const char *before, uint64_t value)
 {
-	size_t bytes = strlen(text);
-
-	if (!at || (size_t)(end - at) <= bytes + 21)
-		return NULL;
-	memcpy(at, text, bytes);
-	return at + bytes;
-}
-
-static char *put_number(char *at, char *end, const char *before, uint64_t value)
-{
-	at = put(at, end, before);
-	return at ? pfw_json_u64(at, value) : NULL;
+	pfw_text_add(text, before);
+	pfw_text_add_u64(text, value, 1);
 }
 
 int pfw_spool_path(char *out, size_t size, const char *dir, uint32_t uid, int32_t pid,
 		   uint64_t start_time)
 {
-	char *end = out + size - 8, *at = put(out, end, dir);
+	struct pfw_text text;
 
-	at = put_number(at, end, "/" PFW_SPOOL_PREFIX, uid);
-	at = put_number(at, end, "-", (uint64_t)pid);
-	at = put_number(at, end, "-", start_time);
-	at = put(at, end, PFW_SPOOL_SUFFIX);
-	if (!at)
-		return -ENAMETOOLONG;
-	*at = '\0';
-	return 0;
+	pfw_text_init(&text, out, size - 8); /* room for a number behind it */
+	pfw_text_add(&text, dir);
+	add_number(&text, "/" PFW_SPOOL_PREFIX, uid);
+	add_number(&text, "-", (uint64_t)pid);
+	add_number(&text, "-", start_time);
+	pfw_text_add(&text, PFW_SPOOL_SUFFIX);
+	return text.cut ? -ENAMETOOLONG : 0;
 }
 
 /* How far a spool in the directory behind fd may grow; 0 = too little to begin. */
@@ -111,9 +100,11 @@ static bool read_header(const char *path, struct pfw_spool_header *header)
 /* PATH.1, PATH.2 … */
 static void number_path(char name[PFW_SPOOL_PATH_MAX + 24], const char *path, unsigned n)
 {
-	char *end = name + PFW_SPOOL_PATH_MAX + 24;
+	struct pfw_text text;
 
-	put_number(put(name, end, path), end, ".", n)[0] = '\0';
+	pfw_text_init(&text, name, PFW_SPOOL_PATH_MAX + 24);
+	pfw_text_add(&text, path);
+	add_number(&text, ".", n);
 }
 
 /* Move a spool aside. */
@@ -142,11 +133,13 @@ static uint64_t pid_namespace(void)
 /* Make the file, or give the one behind fd its name: a descriptor or 0, or -errno. */
 static int try_name(int fd, const char *path)
 {
-	char file[32] = "/proc/self/fd/";
+	struct pfw_text text;
+	char file[32];
 
 	if (fd < 0)
 		return pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-	pfw_json_u64(file + strlen(file), (uint64_t)fd)[0] = '\0';
+	pfw_text_init(&text, file, sizeof(file));
+	add_number(&text, "/proc/self/fd/", (uint64_t)fd);
 	return pfw_os_link_followed(file, path);
 }
 

@@ -19,7 +19,7 @@ struct sums {
 	const struct report *report;
 	struct pfw_paths paths; /* the run's traces */
 	uint64_t *pid;		/* of each trace: exec begins another in the same process */
-	uint64_t bytes, events, lost;
+	uint64_t bytes, events, lost, excluded;
 	uint64_t unfinished;
 	uint64_t killed, recovered; /* processes, and events from their spools */
 	uint64_t ranks, world_size; /* rank files that are finished, and ranks there are */
@@ -85,6 +85,7 @@ static bool add_trace(struct sums *sums, const char *path, size_t n)
 	sums->bytes += trace.bytes;
 	sums->events += trace.events;
 	sums->lost += trace.lost;
+	sums->excluded += trace.excluded;
 	sums->unfinished += !trace.ended;
 	if (trace.rank >= 0 && trace.world_size > 1) {
 		sums->ranks += trace.ended;
@@ -195,6 +196,16 @@ static void say_events(const struct sums *sums)
 	     cli_seconds(sums->report->wall_ns), ranks, running);
 }
 
+static void say_left_out(const struct sums *sums)
+{
+	if (!sums->excluded)
+		line(sums, CLI_PLAIN, "nothing left out");
+	else
+		line(sums, CLI_PLAIN, "%s call%s on other files left out%s",
+		     cli_count(sums->excluded), cli_plural(sums->excluded),
+		     sums->report->all ? "" : ": --all records all of them");
+}
+
 static void say_lost(const struct sums *sums)
 {
 	char killed[128] = "";
@@ -273,6 +284,7 @@ void report_run(const struct report *report)
 		say_nothing_recorded(&sums);
 	} else {
 		say_events(&sums);
+		say_left_out(&sums);
 		say_lost(&sums);
 		say_where(&sums);
 	}

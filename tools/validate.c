@@ -69,34 +69,36 @@ static void print_problem(const struct check *check, uint64_t line, uint64_t at,
 	}
 }
 
+static void say(struct check *check, uint64_t line, uint64_t at, const char *format, va_list values)
+{
+	char text[512];
+
+	if (++check->file.problems > PROBLEMS_SHOWN)
+		return;
+	vsnprintf(text, sizeof(text), format, values);
+	print_problem(check, line, at, text);
+}
+
 /* Say a problem of the line in hand. */
 __attribute__((format(printf, 2, 3))) static void say_line(struct check *check, const char *format,
 							   ...)
 {
-	char text[512];
 	va_list values;
 
-	if (++check->file.problems > PROBLEMS_SHOWN)
-		return;
 	va_start(values, format);
-	vsnprintf(text, sizeof(text), format, values);
+	say(check, check->scan.line, check->scan.at, format, values);
 	va_end(values);
-	print_problem(check, check->scan.line, check->scan.at, text);
 }
 
 /* Say a problem of the whole file. */
 __attribute__((format(printf, 2, 3))) static void say_file(struct check *check, const char *format,
 							   ...)
 {
-	char text[512];
 	va_list values;
 
-	if (++check->file.problems > PROBLEMS_SHOWN)
-		return;
 	va_start(values, format);
-	vsnprintf(text, sizeof(text), format, values);
+	say(check, 0, NO_PLACE, format, values);
 	va_end(values);
-	print_problem(check, 0, NO_PLACE, text);
 }
 
 /* The names of the keys in a mask, as one text: "`ts`, `dur`". */

@@ -10,6 +10,7 @@
 #include "gzip.h"
 #include "json.h"
 #include "scan.h"
+#include "spool.h"
 
 static void find_text(const struct pfw_slice *args, const char *key, char *out, size_t size)
 {
@@ -51,6 +52,17 @@ static void take_end(struct pfw_trace *trace, const struct pfw_entry *entry)
 	trace->events = find_u64(&entry->args, "events", 0);
 	trace->lost = find_u64(&entry->args, "lost", 0);
 	find_text(&entry->args, "reason", trace->reason, sizeof(trace->reason));
+}
+
+/* What it was decided not to record, but for whole processes. */
+static void take_excluded(struct pfw_trace *trace, const struct pfw_entry *entry)
+{
+	static const char *const names[PFW_EXCLUDED_REASONS] = PFW_EXCLUDED_NAMES;
+
+	trace->excluded = 0;
+	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
+		if (i != PFW_EXCLUDED_CHILDREN && i != PFW_EXCLUDED_TRACE)
+			trace->excluded += find_u64(&entry->args, names[i], 0);
 }
 
 int pfw_trace_head(struct pfw_trace *trace, const char *path)
@@ -116,6 +128,8 @@ int pfw_trace_read(struct pfw_trace *trace, const char *path)
 		trace->ended = false;
 		if (result == PFW_SCAN_LINE && pfw_scan_is(&scan, "end"))
 			take_end(trace, &scan.entry);
+		else if (result == PFW_SCAN_LINE && pfw_scan_is(&scan, "excluded"))
+			take_excluded(trace, &scan.entry);
 	}
 	pfw_scan_close(&scan);
 	return 0;

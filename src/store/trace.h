@@ -18,6 +18,7 @@ struct pfw_trace {
 	char reason[16];
 	uint64_t events;
 	uint64_t lost;
+	uint64_t excluded; /* calls, by the `excluded` before it */
 	int64_t end_ns;
 };
 

@@ -246,16 +246,28 @@ def test_the_end_message(tmp_path):
     (tmp_path / "f").write_text("x")
     done = pfw("run", "sh", "-c", "cat f; exit 3", cwd=tmp_path)
     lines = done.stderr.splitlines()
-    assert len(lines) == 5 and all(line.startswith("pfw: ") for line in lines)
-    trace = tmp_path / re.search(r"^pfw: (\S+)\*?,? ", lines[2]).group(1)
+    assert len(lines) == 6 and all(line.startswith("pfw: ") for line in lines)
+    trace = tmp_path / re.search(r"^pfw: (\S+)\*?,? ", lines[3]).group(1)
     events = sum(e["ph"] != "M" for path in tmp_path.glob("sh*.pfw") for e in lines_of(path))
     assert lines[0].startswith(f"pfw: {events} events of ")
-    assert lines[1] == "pfw: nothing lost"
-    assert lines[3] == "pfw: sh ended with exit status 3"
+    left_out = sum(sum(e["args"].values()) for path in tmp_path.glob("sh*.pfw")
+                   for e in lines_of(path) if e["name"] == "excluded")
+    assert re.fullmatch(f"pfw: {left_out} calls? on other files left out: --all records all of "
+                        "them", lines[1])
+    assert lines[2] == "pfw: nothing lost"
+    assert lines[4] == "pfw: sh ended with exit status 3"
     assert trace.name.startswith("sh")
-    command = lines[4].removeprefix("pfw: next: ").split("   or: ")
+    command = lines[5].removeprefix("pfw: next: ").split("   or: ")
     done = subprocess.run(command[0].replace("pfw", PFW, 1), shell=True, cwd=tmp_path)
     assert done.returncode == 0
+
+
+def test_five_lines_where_all_went_well(tmp_path):
+    (tmp_path / "f").write_text("x")
+    done = pfw("run", "--all", "cat", "f", cwd=tmp_path)
+    words = ("events of 1 process in", "nothing left out", "nothing lost", "cat.pfw (", "next: pfw")
+    lines = done.stderr.splitlines()
+    assert len(lines) == 5 and all(word in line for word, line in zip(words, lines)), lines
 
 
 def test_the_next_command_works_as_it_is_printed(tmp_path):
