@@ -87,18 +87,33 @@ char *pfw_line_waited(struct pfw_json *json, char *out, const struct pfw_loss *w
 	return pfw_json_end(json, out);
 }
 
+/* A key for each count that is not 0. */
+static char *key_counts(char *out, const _Atomic uint64_t *count, const char *const *name,
+			unsigned names)
+{
+	for (unsigned i = 0; i < names; i++)
+		if (count_of(&count[i]))
+			out = pfw_json_key_u64(out, name[i], count_of(&count[i]));
+	return out;
+}
+
 char *pfw_line_excluded(struct pfw_json *json, char *out,
 			const _Atomic uint64_t excluded[PFW_EXCLUDED_REASONS], uint64_t ts_ns)
 {
 	static const char *const names[PFW_EXCLUDED_REASONS] = PFW_EXCLUDED_NAMES;
 
 	out = begin(json, out, "excluded", ts_ns);
-	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++) {
-		uint64_t count = count_of(&excluded[i]);
+	out = key_counts(out, excluded, names, PFW_EXCLUDED_REASONS);
+	return pfw_json_end(json, out);
+}
 
-		if (count)
-			out = pfw_json_key_u64(out, names[i], count);
-	}
+char *pfw_line_unrecorded(struct pfw_json *json, char *out,
+			  const _Atomic uint64_t unrecorded[PFW_UNRECORDED_KINDS], uint64_t ts_ns)
+{
+	static const char *const names[PFW_UNRECORDED_KINDS] = PFW_UNRECORDED_NAMES;
+
+	out = begin(json, out, "unrecorded", ts_ns);
+	out = key_counts(out, unrecorded, names, PFW_UNRECORDED_KINDS);
 	return pfw_json_end(json, out);
 }
 

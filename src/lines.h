@@ -45,6 +45,10 @@ char *pfw_line_waited(struct pfw_json *json, char *out, const struct pfw_loss *w
 char *pfw_line_excluded(struct pfw_json *json, char *out,
 			const _Atomic uint64_t excluded[PFW_EXCLUDED_REASONS], uint64_t ts_ns);
 
+/* `unrecorded`: a key for each enum pfw_unrecorded_kind whose count is not 0.  Totals. */
+char *pfw_line_unrecorded(struct pfw_json *json, char *out,
+			  const _Atomic uint64_t unrecorded[PFW_UNRECORDED_KINDS], uint64_t ts_ns);
+
 /* Short calls of one name on one file (PFW_MIN_DUR).  fname NULL: they have none. */
 struct pfw_summed {
 	const char *name; /* of the call */

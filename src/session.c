@@ -26,6 +26,7 @@
 #include "probes/probe.h"
 #include "probes/select.h"
 #include "probes/short.h"
+#include "probes/unrecorded.h"
 #include "ring.h"
 #include "say.h"
 #include "session.h"
@@ -58,6 +59,7 @@ static struct session {
 	bool children;	       /* those that this process forks are recorded, too */
 	bool told;	       /* what is wrong with the variables has been said */
 	bool told_unfinished;  /* that the trace's end could not be written */
+	bool told_unrecorded;  /* that calls were made past libc */
 	uint64_t told_lost;    /* so many events, lost, have been spoken of */
 	struct pfw_gzip *gzip; /* kept when a trace without is begun */
 	bool hooks;	       /* atfork, at_quick_exit, the thread key: once a process image */
@@ -421,6 +423,13 @@ static bool make_process(void)
 	return true;
 }
 
+/* The writer's thread, between two looks at the rings. */
+static bool tick(void)
+{
+	pfw_attach_look();
+	return session.io && pfw_unrecorded_look(session.spool.header->unrecorded, false);
+}
+
 static void set_up_writer(void)
 {
 	session.writer.spool = &session.spool;
@@ -431,7 +440,7 @@ static void set_up_writer(void)
 	session.writer.sums = session.config.min_dur_ns != 0;
 	session.writer.say = pfw_say;
 	session.writer.idle = renew_words;
-	session.writer.tick = pfw_attach_look;
+	session.writer.tick = tick;
 	session.writer.failed = writer_failed;
 	session.writer.limited = limit_reached;
 	session.writer.max_bytes = session.config.max_bytes;
@@ -611,6 +620,7 @@ static void forked(void)
 	atomic_store(&session.words, 0);
 	pfw_attach_release(true);
 	session.told_unfinished = false;
+	session.told_unrecorded = false;
 	session.told_lost = 0;
 	atomic_store(&session.limited, false);
 	pfw_thread.forking = 0;
@@ -622,6 +632,7 @@ static void forked(void)
 	pfw_strings_reset();
 	pfw_fd_table_reset();
 	pfw_hidden_close();
+	pfw_unrecorded_forked();
 	pfw_writer_forget(&session.writer);
 	pfw_identity_forked(&session.identity);
 	pfw_stepper_forked();
@@ -688,6 +699,30 @@ static void say_losses(void)
 	session.told_lost = lost;
 }
 
+static void say_unrecorded(void)
+{
+	const _Atomic uint64_t *unrecorded = session.spool.header->unrecorded;
+	uint64_t operations = atomic_load(&unrecorded[PFW_UNRECORDED_OPERATIONS]);
+	uint64_t rings = atomic_load(&unrecorded[PFW_UNRECORDED_RINGS]);
+	uint64_t contexts = atomic_load(&unrecorded[PFW_UNRECORDED_CONTEXTS]);
+
+	if (session.told_unrecorded)
+		return;
+	session.told_unrecorded = operations || rings || contexts;
+	if (operations)
+		pfw_say_number("", operations,
+			       " operations went through io_uring, where no call is "
+			       "seen: they are not in the trace (its `unrecorded` line)");
+	else if (rings)
+		pfw_say_number("", rings,
+			       " rings of io_uring were used, where no call is seen: what "
+			       "they did is not in the trace (its `unrecorded` line)");
+	if (contexts)
+		pfw_say_number("", contexts,
+			       " contexts of AIO (libaio) were used, where no call is "
+			       "seen: what they did is not in the trace (its `unrecorded` line)");
+}
+
 static void end_session(const char *reason, const char *exec_path, bool followed)
 {
 	sigset_t old;
@@ -699,6 +734,8 @@ static void end_session(const char *reason, const char *exec_path, bool followed
 	atomic_store(&session.state, ENDED);
 	renew_words();
 	pfw_writer_pause(&session.writer, false);
+	if (session.io && session.writer.ready)
+		pfw_unrecorded_look(session.spool.header->unrecorded, true);
 	error = pfw_writer_finish(&session.writer, reason, exec_path);
 	if (!error) {
 		atomic_store(&session.spool.header->state, PFW_SPOOL_DONE);
@@ -707,6 +744,7 @@ static void end_session(const char *reason, const char *exec_path, bool followed
 		if ((!followed && !session.stopped) || !session.writer.ready)
 			pfw_writer_unlink_spool(&session.writer);
 		say_losses();
+		say_unrecorded();
 	} else if (!session.spool.heap && !atomic_load(&session.writer.dead) &&
 		   !session.told_unfinished) {
 		session.told_unfinished = true;

@@ -27,7 +27,7 @@
 #include "record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 3u /* any change of this page's structs takes the next number */
+#define PFW_SPOOL_VERSION 4u /* any change of this page's structs takes the next number */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
@@ -83,6 +83,17 @@ enum pfw_excluded_reason {
 #define PFW_EXCLUDED_NAMES { "data_dir", "system", "python", "library", "trace", "exclude", "children" }
 /* clang-format on */
 
+/* What the program handed to the kernel past libc: an index of pfw_spool_header.unrecorded. */
+enum pfw_unrecorded_kind {
+	PFW_UNRECORDED_OPERATIONS, /* taken from rings of io_uring: so many at least */
+	PFW_UNRECORDED_RINGS,	   /* the rings */
+	PFW_UNRECORDED_CONTEXTS,   /* of AIO (libaio); how much was submitted, they do not say */
+	PFW_UNRECORDED_KINDS
+};
+/* clang-format off */
+#define PFW_UNRECORDED_NAMES { "io_uring_operations", "io_uring_rings", "aio_contexts" }
+/* clang-format on */
+
 enum pfw_spool_state {
 	PFW_SPOOL_LIVE,
 	PFW_SPOOL_ADOPTED, /* somebody recovered it: the owner, if it lives, must not write again */
@@ -125,6 +136,7 @@ struct pfw_spool_header {
 	struct pfw_loss lost[PFW_LOST_REASONS];
 	struct pfw_loss waited; /* threads that waited for room: count; last_ns = total ns waited */
 	_Atomic uint64_t excluded[PFW_EXCLUDED_REASONS];
+	_Atomic uint64_t unrecorded[PFW_UNRECORDED_KINDS];
 	_Atomic uint32_t reported; /* bit n: lost[n] up to now is in the trace */
 	uint32_t template_count;
 	uint64_t pid_namespace; /* inode of /proc/self/ns/pid, 0 = unknown: whose number pid is */

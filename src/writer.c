@@ -490,7 +490,7 @@ static void grow(struct pfw_writer *writer, struct pfw_ring *ring)
 static void add_end(struct pfw_writer *writer, const char *reason, const char *exec_path)
 {
 	struct pfw_spool_header *header = writer->spool->header;
-	uint64_t now_ns = pfw_clock_ns(CLOCK_REALTIME), excluded = 0;
+	uint64_t now_ns = pfw_clock_ns(CLOCK_REALTIME), excluded = 0, unrecorded = 0;
 
 	add_losses(writer, now_ns);
 	if (!writer->process_line)
@@ -506,6 +506,11 @@ static void add_end(struct pfw_writer *writer, const char *reason, const char *e
 	if (excluded)
 		text_upto(writer, pfw_line_excluded(&writer->json, text_end(writer),
 						    header->excluded, now_ns));
+	for (unsigned i = 0; i < PFW_UNRECORDED_KINDS; i++)
+		unrecorded |= atomic_load(&header->unrecorded[i]);
+	if (unrecorded)
+		text_upto(writer, pfw_line_unrecorded(&writer->json, text_end(writer),
+						      header->unrecorded, now_ns));
 	text_upto(writer,
 		  pfw_line_end(&writer->json, text_end(writer), header, reason, exec_path, now_ns));
 }
@@ -644,8 +649,8 @@ static void *writer_main(void *arg)
 		if (!stay)
 			pfw_writer_close_files(writer);
 		unlock_work(writer);
-		if (stay && writer->tick)
-			writer->tick();
+		if (stay && writer->tick && writer->tick())
+			idle_since = pfw_clock_ns(CLOCK_MONOTONIC);
 		if (stay)
 			doze(writer, shift, rest);
 	}

@@ -42,7 +42,7 @@ struct pfw_writer {
 	bool sums; /* rings have tables for short calls */
 	void (*say)(const char *line);
 	void (*idle)(void);    /* make every thread's next event come to session again */
-	void (*tick)(void);    /* session's own work between two looks; NULL = none */
+	bool (*tick)(void);    /* session's own work between two looks; true: stay, also idle */
 	void (*limited)(void); /* the trace has max_bytes: switch recording off */
 	uint64_t max_bytes;    /* 0 = no limit */
 	void (*failed)(void);  /* no trace can be written: switch the probes off */

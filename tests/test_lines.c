@@ -188,6 +188,19 @@ static void test_excluded(void **state)
 	      "\"ts\":1795230879000000.456,\"ph\":\"M\",\"args\":{\"system\":12,\"trace\":1}}\n");
 }
 
+static void test_unrecorded(void **state)
+{
+	struct world *world = *state;
+
+	world->header.unrecorded[PFW_UNRECORDED_OPERATIONS] = 1000;
+	world->header.unrecorded[PFW_UNRECORDED_CONTEXTS] = 2;
+	check(world,
+	      pfw_line_unrecorded(&world->json, world->text, world->header.unrecorded, NOW_NS),
+	      "{\"id\":3,\"name\":\"unrecorded\",\"cat\":\"pfw\",\"pid\":8978,\"tid\":8978,"
+	      "\"ts\":1795230879000000.456,\"ph\":\"M\","
+	      "\"args\":{\"io_uring_operations\":1000,\"aio_contexts\":2}}\n");
+}
+
 static void test_clock_step(void **state)
 {
 	struct world *world = *state;
@@ -237,6 +250,7 @@ int main(void)
 		WORLD_TEST(test_lost_names),
 		WORLD_TEST(test_waited),
 		WORLD_TEST(test_excluded),
+		WORLD_TEST(test_unrecorded),
 		WORLD_TEST(test_clock_step),
 		WORLD_TEST(test_end),
 		WORLD_TEST(test_end_plain),

@@ -23,6 +23,7 @@ struct lost_reason {
 /* One file, or all of them. */
 struct tally {
 	uint64_t files, lines, events, lost, waited, waited_us, problems;
+	uint64_t uring_operations, aio_contexts; /* past libc, and not in the trace */
 };
 
 struct check {
@@ -237,6 +238,9 @@ static void check_ours(struct check *check)
 	} else if (pfw_slice_is(&entry->name, "waited")) {
 		check->file.waited = arg(check, "count");
 		check->file.waited_us = arg(check, "total");
+	} else if (pfw_slice_is(&entry->name, "unrecorded")) {
+		check->file.uring_operations = arg(check, "io_uring_operations");
+		check->file.aio_contexts = arg(check, "aio_contexts");
 	} else if (pfw_slice_is(&entry->name, "end")) {
 		check->ended = true;
 		check->end_events = arg(check, "events");
@@ -305,10 +309,11 @@ static void print_summary(const struct check *check, const char *name, const cha
 		else
 			printf("null,\"files\":%" PRIu64, tally->files);
 		printf(",\"lines\":%" PRIu64 ",\"events\":%" PRIu64 ",\"lost\":%" PRIu64
-		       ",\"waited\":%" PRIu64 ",\"waited_us\":%" PRIu64 ",\"problems\":%" PRIu64
-		       "}\n",
+		       ",\"waited\":%" PRIu64 ",\"waited_us\":%" PRIu64
+		       ",\"io_uring_operations\":%" PRIu64 ",\"aio_contexts\":%" PRIu64
+		       ",\"problems\":%" PRIu64 "}\n",
 		       tally->lines, tally->events, tally->lost, tally->waited, tally->waited_us,
-		       tally->problems);
+		       tally->uring_operations, tally->aio_contexts, tally->problems);
 		return;
 	}
 	printf("%s: ", name);
@@ -327,6 +332,12 @@ static void print_summary(const struct check *check, const char *name, const cha
 	if (tally->waited)
 		printf(", threads waited %s time%s (%s)", cli_count(tally->waited),
 		       cli_plural(tally->waited), cli_seconds((int64_t)tally->waited_us * 1000));
+	if (tally->uring_operations)
+		printf(", %s operation%s of io_uring not recorded",
+		       cli_count(tally->uring_operations), cli_plural(tally->uring_operations));
+	if (tally->aio_contexts)
+		printf(", %s AIO context%s not recorded", cli_count(tally->aio_contexts),
+		       cli_plural(tally->aio_contexts));
 	putchar('\n');
 }
 
@@ -338,6 +349,8 @@ static void add_tally(struct tally *sum, const struct tally *one)
 	sum->lost += one->lost;
 	sum->waited += one->waited;
 	sum->waited_us += one->waited_us;
+	sum->uring_operations += one->uring_operations;
+	sum->aio_contexts += one->aio_contexts;
 	sum->problems += one->problems;
 }
 

@@ -1,7 +1,7 @@
 /* aio.c - wrappers of the calls that hand work over to be done later, and of syscall().
  *
- * The trace has the submission as an event.  What is submitted past libc (liburing and libaio make
- * their system calls themselves) no wrapper can see: see unrecorded.c.
+ * The trace has the submission as an event.  What is submitted past libc (liburing makes its system
+ * calls itself) no wrapper can see: see unrecorded.c.
  */
 #define PFW_OS_NO_POISON
 #include <linux/openat2.h>
@@ -11,6 +11,7 @@
 #include "calls.h"
 #include "posix.h"
 #include "probe.h"
+#include "unrecorded.h"
 
 /* ---- POSIX ---- */
 
@@ -164,8 +165,13 @@ static long do_raw(const struct raw_call *call, int fd)
 		.flags = fd < 0 ? PFW_RECORD_NO_FD : 0,
 	};
 
-	if (traced)
-		pfw_probe_end_full(&probe, &ending);
+	if (!traced)
+		return ret;
+	if (ret > 0 && call->number == SYS_io_uring_enter)
+		pfw_unrecorded_entered((uint64_t)ret);
+	else if (call->number == SYS_io_submit)
+		pfw_unrecorded_submitted((uint64_t)call->arg[0]);
+	pfw_probe_end_full(&probe, &ending);
 	return ret;
 }
 

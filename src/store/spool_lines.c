@@ -260,7 +260,7 @@ static int put_summary(struct reading *reading)
 {
 	struct pfw_spool_header *header = reading->image->header;
 	struct pfw_json *json = &reading->json;
-	uint64_t now = reading->last_ns, excluded = 0;
+	uint64_t now = reading->last_ns, excluded = 0, unrecorded = 0;
 	char *out = next_line(reading);
 
 	for (unsigned i = 0; i < PFW_LOST_REASONS; i++)
@@ -274,6 +274,10 @@ static int put_summary(struct reading *reading)
 		out = pfw_line_sums_full(json, out, reading->beyond, now);
 	if (excluded)
 		out = pfw_line_excluded(json, out, header->excluded, now);
+	for (unsigned i = 0; i < PFW_UNRECORDED_KINDS; i++)
+		unrecorded |= atomic_load_explicit(&header->unrecorded[i], memory_order_relaxed);
+	if (unrecorded)
+		out = pfw_line_unrecorded(json, out, header->unrecorded, now);
 	out = pfw_line_end(json, out, header, "recovered", NULL, now);
 	take_line(reading, out);
 	return flush(reading, true);

@@ -1,0 +1,131 @@
+"""What goes past libc: io_uring and AIO are counted and said, so that no trace looks complete."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+
+import pytest
+
+from harness import (PFW, check_trace, clean_environment, events, own, run, trace_names,
+                     traced_environment)
+
+TARGET = pathlib.Path(os.environ["PFW_BUILD_DIR"]) / "tests" / "uring_target"
+KINDS = ["uring", "aio"]
+
+
+class Place:
+    def __init__(self, top):
+        self.top, self.traces, self.spools = top, top / "t", top / "s"
+        self.traces.mkdir()
+        self.spools.mkdir()
+
+    def run(self, command, status=0, **variables):
+        """(lines of each trace, what was said)."""
+        result = run(command, traced_environment(self.traces / "t", self.spools, **variables),
+                     self.top, status=None)
+        if result.returncode == 77:
+            pytest.skip("the kernel refuses io_uring or AIO here")
+        assert result.returncode == status, result.stderr
+        if status < 0:
+            run([PFW, "repair", self.traces], clean_environment(PFW_SPOOL_DIR=str(self.spools)))
+        lines = {name: check_trace(self.traces / name, ("exit", "recovered"))
+                 for name in trace_names(self.traces)}
+        return lines, [line for line in result.stderr.splitlines() if line.startswith("pfw: ")]
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def unrecorded(lines):
+    found = own(lines, "unrecorded")
+    assert len(found) <= 1 and all(line["ph"] == "M" for line in found)
+    return found[0]["args"] if found else {}
+
+
+EXPECTED = {"uring": {"io_uring_operations": 100, "io_uring_rings": 1}, "aio": {"aio_contexts": 1}}
+SAID = {"uring": "100 operations went through io_uring", "aio": "1 contexts of AIO"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("end", ["stay", "close", "kill"])
+def test_counted(place, kind, end):
+    """To the last one where the ring is still there at the end, or was when it was last used."""
+    lines, said = place.run([TARGET, "raw", kind, "100", end],
+                            status=-signal.SIGKILL if end == "kill" else 0)
+    assert (place.top / "data").read_text() == kind[0] * 100
+    assert unrecorded(lines["t.pfw"]) == EXPECTED[kind]
+    assert not events(lines["t.pfw"], "syscall")
+    if end != "kill":
+        (line,) = said
+        assert SAID[kind] in line
+    report = json.loads(run([PFW, "validate", "--format=ndjson", place.traces / "t.pfw"]
+                            ).stdout.splitlines()[-1])
+    for key in ("io_uring_operations", "aio_contexts"):
+        assert report[key] == EXPECTED[kind].get(key, 0)
+    told = {"uring": "100 operations of io_uring not recorded", "aio": "1 AIO context not recorded"}
+    assert told[kind] in run([PFW, "validate", place.traces / "t.pfw"]).stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_through_libc_are_events_and_not_counted(place, kind):
+    lines, said = place.run([TARGET, "libc", kind, "100", "close"])
+    assert not said and not unrecorded(lines["t.pfw"])
+    name = {"uring": "io_uring_enter", "aio": "io_submit"}[kind]
+    calls = [line["args"] for line in events(lines["t.pfw"], "syscall")
+             if line["args"]["call"] == name]
+    assert len(calls) == 100 and all(args["ret"] == args["count"] == 1 for args in calls)
+
+
+def test_calls_through_libc_that_are_not_recorded_are_counted(place):
+    lines, said = place.run([TARGET, "libc", "uring", "100", "stay"], PFW_CALLS="open,close")
+    assert unrecorded(lines["t.pfw"]) == EXPECTED["uring"]
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_child_does_not_count_its_parents(place, kind):
+    lines, said = place.run([TARGET, "raw", kind, "100", "fork"])
+    (child,) = lines.keys() - {"t.pfw"}
+    assert unrecorded(lines["t.pfw"]) == EXPECTED[kind]
+    assert not unrecorded(lines[child]), "the parent's ring was taken for the child's"
+    assert len(said) == 1
+
+
+def test_programs_without(place):
+    lines, said = place.run(["/bin/sh", "-c", "echo x > data"])
+    assert not said and not unrecorded(lines["t.pfw"])
+
+
+def test_quiet(place):
+    lines, said = place.run([TARGET, "raw", "uring", "100", "stay"], PFW_QUIET="1")
+    assert not said and unrecorded(lines["t.pfw"]) == EXPECTED["uring"]
+
+
+FIO = ["fio", "--name=x", "--rw=write", "--size=4M", "--bs=4k", "--rate_iops=400",
+       "--filename=data", "--thread"]
+needs_fio = pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
+
+
+@needs_fio
+def test_fio_io_uring(place):
+    """liburing makes its system calls itself.  fio makes one ring a thread, and closes it."""
+    lines, said = place.run([*FIO, "--ioengine=io_uring"])
+    counts = [unrecorded(of_one) for of_one in lines.values()]
+    assert 100 <= max(count.get("io_uring_operations", 0) for count in counts) <= 1024
+    assert said
+
+
+@needs_fio
+def test_fio_libaio(place):
+    """libaio goes through syscall() since 0.3.111: then each submission is an event."""
+    lines, said = place.run([*FIO, "--ioengine=libaio"])
+    submitted = [line["args"] for of_one in lines.values() for line in events(of_one, "syscall")
+                 if line["args"]["call"] == "io_submit"]
+    contexts = sum(unrecorded(of_one).get("aio_contexts", 0) for of_one in lines.values())
+    if submitted:
+        assert sum(args["ret"] for args in submitted) == 1024 and not contexts and not said
+    else:
+        assert contexts and said
