@@ -157,3 +157,27 @@ def test_calls_prints_the_list():
     assert [line for line in lines if line and line[0] != " "] == [
         group["reason"] for group in groups]
     assert names <= set(printed("--format=rst").replace("``", "").split())
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_every_row_agrees_with_the_headers(compiler, tmp_path):
+    """What calls.h declares for want of a header is held to one where there is one after all.
+
+    The headers declare what _FORTIFY_SOURCE calls only where that is on; other names of a call have
+    the type of the call itself.
+    """
+    text = (SOURCE / "src/probes/calls.def").read_text()
+    rows = re.findall(r"^CALL_\w+\(\w+, [^,]+, (\w+), (\w+),", text, re.M)
+    twins = []
+    for name, canonical in rows:
+        for twin in (canonical, canonical + "64"):
+            if re.fullmatch(rf"(__|_IO_){twin}|__isoc(99|23)_{twin}", name):
+                twins.append((name, twin))
+    assert len(rows) > 400 and len(twins) > 50
+    source = tmp_path / "rows.c"
+    source.write_text('#include "probes/calls.h"\n' + "".join(
+        f"_Static_assert(__builtin_types_compatible_p(__typeof__({name}), __typeof__({twin})), "
+        f'"{name}");\n' for name, twin in twins))
+    subprocess.run([compiler, "-std=gnu11", "-O2", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE",
+                    "-D_FORTIFY_SOURCE=2", f"-I{SOURCE}/src", f"-I{SOURCE}/include", "-Werror",
+                    "-Wno-deprecated-declarations", "-fsyntax-only", source], check=True)
