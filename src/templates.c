@@ -14,8 +14,10 @@ static uint8_t key_number(struct pfw_template_chunk *chunk, const char *name, ui
 {
 	uint32_t i = 0;
 
+	/* A thousand keys at the start of each process: most are told apart without a call. */
 	while (i < chunk->key_count &&
-	       (strcmp(chunk->key[i].name, name) || chunk->key[i].type != type))
+	       (chunk->key[i].type != type || chunk->key[i].name[0] != name[0] ||
+		strcmp(chunk->key[i].name, name)))
 		i++;
 	if (i == chunk->key_count && i < PFW_KEYS_MAX) {
 		strncpy(chunk->key[i].name, name, sizeof(chunk->key[i].name) - 1);

@@ -128,7 +128,9 @@ static void read_mappings(void)
 		for (; (end = memchr(line, '\n', used)); line = end + 1) {
 			*end = '\0';
 			used -= (size_t)(end + 1 - line);
-			take_mapping(line);
+			if (end > line &&
+			    (end[-1] == ']' || end[-1] == ')')) /* a library has neither */
+				take_mapping(line);
 		}
 		memmove(look.text, line, used);
 		if (used == sizeof(look.text))
