@@ -228,7 +228,7 @@ static enum parsed parse_schedule(const char *text, void *out)
 {
 	struct pfw_plan plan;
 
-	if (!pfw_plan_parse(&plan, text) || plan.kind != PFW_PLAN_STEPS)
+	if (!pfw_plan_parse(&plan, text) || plan.kind == PFW_PLAN_RANGE)
 		return BAD;
 	memcpy(out, &plan, sizeof(plan));
 	return PARSED;

@@ -132,6 +132,9 @@ static bool find_ancestor(struct pfw_identity *identity)
 		if (header.base_hash == identity->base_hash) {
 			copy_text(identity->base, sizeof(identity->base), header.base);
 			identity->child = same_rank(&identity->rank, &header);
+			if (identity->child && (atomic_load(&header.control.paused) ||
+						atomic_load(&header.control.stepping)))
+				identity->leader = process;
 		}
 		return true;
 	}

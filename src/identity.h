@@ -26,6 +26,8 @@ struct pfw_identity {
 	char base[1024];    /* absolute, words not expanded */
 	uint64_t base_hash; /* of the base as given: a child that has the same is of the same run */
 	bool child;	    /* a traced ancestor of the same rank and base exists */
+	/* It is pausing or counting steps: a child of the same rank does what it does; pid 0 = none. */
+	struct pfw_process leader;
 	bool descendant; /* a traced ancestor exists, or this process was traced before an exec */
 };
 

@@ -229,6 +229,41 @@ static inline void pfw_os_futex_wake(const uint32_t *word, int count)
 	pfw_syscall6(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, count, 0, 0, 0);
 }
 
+static inline int pfw_os_kill(int32_t pid, int signal)
+{
+	return (int)pfw_syscall6(SYS_kill, pid, signal, 0, 0, 0, 0);
+}
+
+/* The same between processes. */
+static inline void pfw_os_futex_wake_shared(const uint32_t *word, int count)
+{
+	pfw_syscall6(SYS_futex, (long)word, FUTEX_WAKE, count, 0, 0, 0);
+}
+
+static inline void pfw_os_futex_wait_shared(const uint32_t *word, uint32_t expected,
+					    uint64_t timeout_ns)
+{
+	struct timespec ts = { (time_t)(timeout_ns / 1000000000), (long)(timeout_ns % 1000000000) };
+
+	pfw_syscall6(SYS_futex, (long)word, FUTEX_WAIT, expected, (long)(timeout_ns ? &ts : NULL),
+		     0, 0);
+}
+
+/* Wait on two, both shared, until `until` (CLOCK_MONOTONIC; NULL = for ever).  -ENOSYS before Linux
+ * 5.16. */
+static inline long pfw_os_futex_wait_two(const uint32_t *a, uint32_t seen_a, const uint32_t *b,
+					 uint32_t seen_b, const struct timespec *until)
+{
+	struct {
+		uint64_t value, word;
+		uint32_t flags, unused;
+	} waiter[2] = { { seen_a, (uintptr_t)a, 2 /* FUTEX_32 */, 0 },
+			{ seen_b, (uintptr_t)b, 2, 0 } };
+
+	return pfw_syscall6(449 /* futex_waitv */, (long)waiter, 2, 0, (long)until, CLOCK_MONOTONIC,
+			    0);
+}
+
 static inline void pfw_os_sleep_ns(uint64_t ns)
 {
 	struct timespec ts = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };

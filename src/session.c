@@ -52,7 +52,7 @@ static struct session {
 	bool io;		/* I/O probes are wanted */
 	bool api_used;		/* pfw_start() was called */
 	bool stopped;		/* pfw_stop() was: off until pfw_start() */
-	bool paused;		/* the schedule records nothing for now */
+	_Atomic bool paused;	/* the schedule records nothing for now */
 	bool preloaded;
 	bool attached;	       /* pfw_attach() did what the preload object would have done */
 	_Atomic bool limited;  /* the trace has PFW_MAX_BYTES */
@@ -268,13 +268,45 @@ static bool stepper_ready(void)
 	       atomic_load(&session.state) == ON && !session.stopped;
 }
 
+/* While nothing is recorded no event calls the writer's thread, and it alone hears requests, the clock
+ * and the process that this one follows: it is there, and stays. */
+static void keep_writer(void)
+{
+	sigset_t old;
+
+	atomic_store(&session.writer.stay,
+		     session.paused || session.config.plan.kind != PFW_PLAN_ALWAYS);
+	if (!atomic_load(&session.writer.stay) || atomic_load(&session.writer.on_duty) ||
+	    atomic_load(&session.writer.dead) || !lock_life(&old))
+		return;
+	if (atomic_load(&session.state) == ON && !atomic_load(&session.writer.on_duty))
+		pfw_writer_start(&session.writer);
+	unlock_life(&old);
+}
+
 static void stepper_record(bool on)
 {
 	/* What was opened and closed while nobody looked. */
 	if (on && session.paused)
 		pfw_fd_table_reset();
 	session.paused = !on;
+	pfw_control_pause(&session.spool.header->control, !on);
 	renew_words();
+	keep_writer();
+}
+
+static bool stepper_is_writer(void)
+{
+	return pfw_writer_is_here(&session.writer);
+}
+
+static void stepper_put(const struct pfw_compute *event)
+{
+	struct pfw_record record[4];
+	unsigned slots = pfw_api_compute_record(record, PFW_ARRAY_LEN(record), event);
+
+	if (!slots || pfw_writer_put(&session.writer, record, slots))
+		pfw_ring_count_lost(PFW_LOST_WRITE, 1);
 }
 
 static struct pfw_steps_chunk *stepper_marks(void)
@@ -284,7 +316,7 @@ static struct pfw_steps_chunk *stepper_marks(void)
 
 static bool stepper_drain(void)
 {
-	return wake() && !pfw_writer_flush(&session.writer, 1000000000);
+	return (stepper_is_writer() || wake()) && !pfw_writer_flush(&session.writer, 1000000000);
 }
 
 static int stepper_segment(struct pfw_segment *segment)
@@ -292,6 +324,9 @@ static int stepper_segment(struct pfw_segment *segment)
 	sigset_t old;
 	int error;
 
+	/* Who holds `life` may be waiting for the thread to go home. */
+	if (stepper_is_writer())
+		return pfw_writer_segment(&session.writer, segment);
 	if (!lock_life(&old))
 		return -EBUSY;
 	error = pfw_writer_segment(&session.writer, segment);
@@ -301,9 +336,17 @@ static int stepper_segment(struct pfw_segment *segment)
 
 static void set_up_stepper(void)
 {
-	pfw_stepper_host = (struct pfw_stepper_host){ stepper_ready, stepper_record, stepper_marks,
-						      stepper_drain, stepper_segment };
-	pfw_stepper_begin(&session.config.plan);
+	const struct pfw_identity *id = &session.identity;
+	const struct pfw_spool_header *leader = NULL;
+
+	pfw_stepper_host = (struct pfw_stepper_host){
+		stepper_ready, stepper_record, stepper_is_writer, stepper_put,
+		stepper_marks, stepper_drain,  stepper_segment,
+	};
+	if (id->leader.pid)
+		leader = pfw_spool_watch(&id->dirs, id->uid, id->leader.pid, id->leader.start_time);
+	pfw_stepper_begin(&session.config.plan, leader);
+	keep_writer();
 }
 
 /* ---- start ---- */
@@ -387,6 +430,7 @@ static void fill_header(struct pfw_spool_header *header, void *user)
 	strcpy(header->clock, pfw_clock_name());
 	memcpy(header->version_text, PFW_VERSION, sizeof(PFW_VERSION));
 	header->compressed = name->compressed;
+	atomic_store(&header->control.paused, session.paused);
 	memcpy(pfw_spool_trace_path(header), name->path, strlen(name->path) + 1);
 }
 
@@ -412,6 +456,7 @@ static bool make_process(void)
 		pfw_say("no directory for the spool (PFW_SPOOL_DIR, /dev/shm, TMPDIR, the trace's): "
 			"events not yet written are lost if the process is killed");
 	pfw_filter_set_trace(name.path);
+	pfw_stepper_page(&session.spool.header->control);
 	pfw_filter_count_into(session.spool.header->excluded);
 	pfw_ring_host = (struct pfw_ring_host){
 		.wake = wake,
@@ -427,6 +472,7 @@ static bool make_process(void)
 static bool tick(void)
 {
 	pfw_attach_look();
+	pfw_stepper_tick(&session.writer.watch, &session.writer.nap_ns);
 	return session.io && pfw_unrecorded_look(session.spool.header->unrecorded, false);
 }
 
@@ -587,6 +633,8 @@ static void fork_parent(void)
 	pfw_writer_release(&session.writer);
 	renew_words();
 	unlock_life(&fork_mask);
+	if (atomic_load(&session.writer.stay))
+		keep_writer();
 }
 
 static void fork_child(void)
@@ -611,6 +659,7 @@ static void forked(void)
 {
 	uint32_t state = atomic_load(&session.state);
 	bool wanted = state == ON || state == ENDED;
+	const struct pfw_spool_header *parent = session.spool.heap ? NULL : session.spool.header;
 
 	/* Its parent's page: the mapping is shared. */
 	if (wanted && !session.children)
@@ -635,15 +684,17 @@ static void forked(void)
 	pfw_unrecorded_forked();
 	pfw_writer_forget(&session.writer);
 	pfw_identity_forked(&session.identity);
-	pfw_stepper_forked();
 	/* An ended parent's child (forked by an exit handler) starts like any other. */
 	if (wanted && session.children && make_process())
 		atomic_store(&session.state, ON);
 	else
 		atomic_store(&session.state, OFF);
+	pfw_stepper_forked(parent);
 	renew_words();
 	/* Last: other threads of the child wait for it. */
 	atomic_store(&pfw_live->born, born());
+	if (session.paused)
+		keep_writer();
 }
 
 /* ---- elsewhere ---- */
@@ -768,6 +819,7 @@ static void resume_session(void)
 	atomic_store(&session.state, ON);
 	renew_words();
 	unlock_life(&old);
+	keep_writer();
 }
 
 /* Enabled means a trace or a printed reason. */
@@ -992,7 +1044,7 @@ int pfw_flush(void)
 {
 	int keep = errno, error = 0;
 
-	if (atomic_load(&session.state) == ON && atomic_load(&pfw_live->api) && pfw_ring_first()) {
+	if (recorded() && !session.stopped) {
 		wake();
 		error = pfw_writer_flush(&session.writer, 10000000000ull);
 	}

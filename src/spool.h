@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "control.h"
 #include "record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
@@ -139,6 +140,7 @@ struct pfw_spool_header {
 	_Atomic uint64_t unrecorded[PFW_UNRECORDED_KINDS];
 	_Atomic uint32_t reported; /* bit n: lost[n] up to now is in the trace */
 	uint32_t template_count;
+	struct pfw_control control;
 	uint64_t pid_namespace; /* inode of /proc/self/ns/pid, 0 = unknown: whose number pid is */
 	uint64_t base_hash;	/* of the base name in force: children of one run share it */
 	char cmd[512];		/* the command line, cut to this; any bytes */

@@ -78,21 +78,33 @@ static bool size_allowed(uint64_t bytes)
 	return limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
-/* One that another user has put there is none: /dev/shm is open to all. */
-static bool read_header(const char *path, struct pfw_spool_header *header)
+/* Open a spool and read its header; one that another user has put there is none: /dev/shm is open to
+ * all.  -1: there is none. */
+static int open_header(const char *path, struct pfw_spool_header *header)
 {
 	int fd = pfw_os_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
 	ssize_t got = 0;
 	struct stat st;
 
 	if (fd < 0)
-		return false;
+		return -1;
 	if (!pfw_os_fstat(fd, &st) && S_ISREG(st.st_mode) &&
 	    st.st_uid == (uid_t)pfw_syscall6(SYS_geteuid, 0, 0, 0, 0, 0, 0))
 		got = pfw_os_read(fd, header, sizeof(*header));
+	if (got == (ssize_t)sizeof(*header) && header->magic == PFW_SPOOL_MAGIC &&
+	    header->version == PFW_SPOOL_VERSION)
+		return fd;
 	pfw_os_close(fd);
-	return got == (ssize_t)sizeof(*header) && header->magic == PFW_SPOOL_MAGIC &&
-	       header->version == PFW_SPOOL_VERSION;
+	return -1;
+}
+
+static bool read_header(const char *path, struct pfw_spool_header *header)
+{
+	int fd = open_header(path, header);
+
+	if (fd >= 0)
+		pfw_os_close(fd);
+	return fd >= 0;
 }
 
 #define NUMBERS_MAX 100u
@@ -317,4 +329,25 @@ bool pfw_spool_peek(struct pfw_spool_header *header, const struct pfw_spool_dirs
 		    read_header(path, header) && header->pid == pid)
 			return true;
 	return false;
+}
+
+const struct pfw_spool_header *pfw_spool_watch(const struct pfw_spool_dirs *dirs, uint32_t uid,
+					       int32_t pid, uint64_t start_time)
+{
+	char path[PFW_SPOOL_PATH_MAX];
+	struct pfw_spool_header header;
+	void *page = NULL;
+
+	for (unsigned i = 0; i < PFW_ARRAY_LEN(dirs->dir) && dirs->dir[i] && !page; i++) {
+		int fd = pfw_spool_path(path, sizeof(path), dirs->dir[i], uid, pid, start_time)
+				 ? -1
+				 : open_header(path, &header);
+
+		if (fd < 0)
+			continue;
+		if (header.pid == pid)
+			page = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+		pfw_os_close(fd);
+	}
+	return page;
 }

@@ -70,4 +70,8 @@ void pfw_spool_unlink(const struct pfw_spool *spool);
 bool pfw_spool_peek(struct pfw_spool_header *header, const struct pfw_spool_dirs *dirs,
 		    uint32_t uid, int32_t pid, uint64_t start_time);
 
+/* Map it, to look at for as long as this process lives; NULL where there is none.  Thread: init. */
+const struct pfw_spool_header *pfw_spool_watch(const struct pfw_spool_dirs *dirs, uint32_t uid,
+					       int32_t pid, uint64_t start_time);
+
 #endif

@@ -14,15 +14,25 @@
 #include "os.h"
 #include "say.h"
 
+#define TRY_AGAIN_NS 10000000ull
+#define LEADER_NS 1000000000ull /* how often to see whether it is there at all */
+
 struct pfw_stepper_host pfw_stepper_host;
+
+/* What somebody outside has said, where the plan says otherwise. */
+enum force { FORCE_NOTHING, FORCE_ON, FORCE_OFF };
 
 static struct stepper {
 	_Atomic int32_t holder; /* lock: the tid of who steps, 0 = nobody */
 	bool counting;		/* a step is open */
 	bool scheduled;		/* by plan.steps; else every step is recorded */
 	bool recording;		/* probes are on */
+	enum force force;
 	struct pfw_plan plan;
-	uint64_t step;	   /* number of the open step */
+	uint64_t plan_ns; /* since when it is in force (MONOTONIC) */
+	struct pfw_control *own;
+	const struct pfw_spool_header *leader; /* whom this process follows; NULL = nobody */
+	uint64_t step;			       /* number of the open step */
 	uint64_t begun_ns; /* when it began; before the first one, when the process did */
 	uint64_t begun_ticks;
 	uint64_t cycle; /* finished ones */
@@ -32,17 +42,20 @@ static struct stepper {
 	void *user;
 } stepper;
 
+static bool try_enter(void)
+{
+	int32_t nobody = 0;
+
+	return atomic_compare_exchange_strong(&stepper.holder, &nobody, pfw_os_gettid());
+}
+
 /* False where this very thread is stepping: its hook, or a handler that interrupted it. */
 static bool enter(void)
 {
-	int32_t self = pfw_os_gettid(), nobody = 0;
-
-	if (atomic_load(&stepper.holder) == self)
+	if (atomic_load(&stepper.holder) == pfw_os_gettid())
 		return false;
-	while (!atomic_compare_exchange_strong(&stepper.holder, &nobody, self)) {
+	while (!try_enter())
 		pfw_os_sleep_ns(100000);
-		nobody = 0;
-	}
 	return true;
 }
 
@@ -62,6 +75,49 @@ static enum pfw_phase phase_of(enum pfw_action action)
 	if (action == PFW_ACTION_WARMUP)
 		return stepper.plan.steps.discard_warmup ? PFW_PHASE_NONE : PFW_PHASE_WARMUP;
 	return action == PFW_ACTION_NONE ? PFW_PHASE_NONE : PFW_PHASE_ACTIVE;
+}
+
+/* ---- on and off ---- */
+
+static void switch_to(bool record)
+{
+	if (record != stepper.recording)
+		pfw_stepper_host.record(record);
+	stepper.recording = record;
+}
+
+static uint64_t elapsed_ns(void)
+{
+	return pfw_clock_ns(CLOCK_MONOTONIC) - stepper.plan_ns;
+}
+
+/* Whether the plan, or whom this process follows, wants the recording. */
+static bool planned(void)
+{
+	uint64_t until;
+
+	if (stepper.leader)
+		return !atomic_load(&stepper.leader->control.paused);
+	if (stepper.counting)
+		return phase_of(action_of(stepper.step)) != PFW_PHASE_NONE;
+	return stepper.plan.kind != PFW_PLAN_TIME ||
+	       pfw_plan_records_at(&stepper.plan, elapsed_ns(), &until);
+}
+
+static bool wanted(void)
+{
+	return stepper.force == FORCE_NOTHING ? planned() : stepper.force == FORCE_ON;
+}
+
+/* What `pfw ctl status` shows. */
+static void publish(void)
+{
+	struct pfw_control *control = stepper.own;
+
+	atomic_store(&control->action, action_of(stepper.step));
+	atomic_store(&control->step, stepper.step);
+	atomic_store(&control->cycles, stepper.cycle);
+	atomic_store(&control->stepping, stepper.counting);
 }
 
 /* ---- marks ---- */
@@ -102,24 +158,22 @@ static void note_time(void)
 
 static void open_step(void)
 {
-	enum pfw_action action = action_of(stepper.step);
-	enum pfw_phase phase = phase_of(action);
-	bool record = phase != PFW_PHASE_NONE, was = stepper.recording;
+	enum pfw_phase phase = phase_of(action_of(stepper.step));
+	bool was = stepper.recording;
 
+	stepper.counting = true;
 	/* The mark of a step that is recorded stands before its events, that of another one behind
 	 * those of the step before. */
-	if (was && !record)
-		pfw_stepper_host.record(false);
-	if (record || was)
+	if (!wanted())
+		switch_to(false);
+	if (was || wanted())
 		mark(phase);
-	if (record && !was)
-		pfw_stepper_host.record(true);
-	stepper.recording = record;
+	switch_to(wanted());
 	if (phase == PFW_PHASE_ACTIVE && !stepper.in_cycle) {
 		stepper.in_cycle = true;
 		stepper.first = stepper.step;
 	}
-	stepper.counting = true;
+	publish();
 }
 
 /* The line of the open step, named and marked as torch.profiler does. */
@@ -141,10 +195,13 @@ static void close_step(void)
 	};
 
 	stepper.counting = false;
-	if (phase == PFW_PHASE_NONE)
+	if (phase == PFW_PHASE_NONE || !stepper.recording)
 		return;
 	pfw_json_u64(name + strlen(name), stepper.step)[0] = '\0';
-	pfw_compute_event(&event);
+	if (pfw_stepper_host.is_writer())
+		pfw_stepper_host.put(&event);
+	else
+		pfw_compute_event(&event);
 }
 
 /* A cycle is over: all of it to the file, then the hook.  `steps` of them were recorded. */
@@ -166,12 +223,10 @@ static void finish_cycle(uint64_t steps, bool call)
 /* The hook is part of no step, and where the next one is not recorded, neither is the hook. */
 static void between_cycles(void)
 {
-	if (phase_of(action_of(stepper.step)) == PFW_PHASE_NONE) {
-		pfw_stepper_host.record(false);
-		stepper.recording = false;
-	}
+	if (phase_of(action_of(stepper.step)) == PFW_PHASE_NONE && stepper.force != FORCE_ON)
+		switch_to(false);
 	mark(PFW_PHASE_NONE);
-	finish_cycle(stepper.step - stepper.first, true);
+	finish_cycle(stepper.step - stepper.first, !pfw_stepper_host.is_writer());
 	note_time();
 }
 
@@ -179,6 +234,7 @@ static void start(void)
 {
 	stepper.step = stepper.cycle = 0;
 	stepper.in_cycle = false;
+	stepper.leader = NULL;
 	open_step();
 }
 
@@ -195,18 +251,27 @@ static void cut_short(bool call)
 		finish_cycle(stepper.step - stepper.first + 1, call);
 }
 
-void pfw_stepper_begin(const struct pfw_plan *plan)
+void pfw_stepper_page(struct pfw_control *own)
+{
+	stepper.own = own;
+}
+
+void pfw_stepper_begin(const struct pfw_plan *plan, const struct pfw_spool_header *leader)
 {
 	if (!enter())
 		return;
 	note_time();
+	stepper.leader = leader;
 	stepper.recording = true; /* as every process begins */
 	stepper.plan = *plan;
+	stepper.plan_ns = pfw_clock_ns(CLOCK_MONOTONIC);
 	stepper.scheduled = plan->kind == PFW_PLAN_STEPS;
-	if (stepper.scheduled && !plan->steps.warmup)
+	if (stepper.scheduled && !plan->steps.warmup && !leader)
 		pfw_say(PFW_SCHEDULE_NO_WARMUP);
-	if (stepper.scheduled)
+	if (stepper.scheduled && !leader)
 		start();
+	else
+		switch_to(wanted());
 	leave();
 }
 
@@ -218,24 +283,19 @@ void pfw_stepper_end(bool call)
 	leave();
 }
 
-void pfw_stepper_forked(void)
+void pfw_stepper_forked(const struct pfw_spool_header *leader)
 {
 	atomic_store(&stepper.holder, 0);
 	stepper.counting = stepper.in_cycle = false;
+	stepper.leader = leader;
 	note_time();
 }
 
-/* ---- pfw.h ---- */
-
-int pfw_step(void)
+/* The open step ends and the next one begins. */
+static void step(void)
 {
-	int error = errno;
 	enum pfw_action before;
 
-	if (!pfw_stepper_host.ready || !pfw_stepper_host.ready())
-		return 0;
-	if (!enter())
-		return -EDEADLK;
 	if (!stepper.counting)
 		start(); /* nobody has begun step 0: it is what was done so far */
 	before = action_of(stepper.step);
@@ -245,6 +305,101 @@ int pfw_step(void)
 	if (before == PFW_ACTION_RECORD_AND_SAVE)
 		between_cycles();
 	open_step();
+}
+
+/* ---- without the program ---- */
+
+static int force(enum force force)
+{
+	stepper.force = FORCE_NOTHING;
+	if (wanted() != (force == FORCE_ON))
+		stepper.force = force;
+	switch_to(force == FORCE_ON);
+	return 0;
+}
+
+static int carry_out(enum pfw_wish wish)
+{
+	switch (wish) {
+	case PFW_WISH_START:
+		return force(FORCE_ON);
+	case PFW_WISH_STOP:
+		return force(FORCE_OFF);
+	case PFW_WISH_STEP:
+		step();
+		return 0;
+	case PFW_WISH_FLUSH:
+		return pfw_stepper_host.drain() ? 0 : -EIO;
+	default:
+		return -EINVAL;
+	}
+}
+
+/* It has ended, or was killed: from now on the plan is this process's own. */
+static bool leader_has_gone(void)
+{
+	return atomic_load(&stepper.leader->state) != PFW_SPOOL_LIVE ||
+	       pfw_os_kill(stepper.leader->pid, 0) == -ESRCH;
+}
+
+static void follow(struct pfw_watch *watch)
+{
+	const struct pfw_control *control = &stepper.leader->control;
+
+	watch->seen = atomic_load(&control->paused);
+	watch->word = (const uint32_t *)&control->paused;
+	if (leader_has_gone()) {
+		stepper.leader = NULL;
+		watch->word = NULL;
+		stepper.plan_ns = pfw_clock_ns(CLOCK_MONOTONIC);
+		if (stepper.scheduled)
+			start();
+	}
+	switch_to(wanted());
+}
+
+/* A period of the clock's plan is a segment, too; it has no steps. */
+static void keep_time(uint64_t *nap_ns)
+{
+	uint64_t elapsed = elapsed_ns(), until;
+	bool record = pfw_plan_records_at(&stepper.plan, elapsed, &until), was = stepper.recording;
+
+	*nap_ns = until == UINT64_MAX ? 0 : until - elapsed;
+	switch_to(wanted());
+	if (was && !record && !stepper.recording)
+		finish_cycle(0, false);
+}
+
+void pfw_stepper_tick(struct pfw_watch *watch, uint64_t *nap_ns)
+{
+	enum pfw_wish wish;
+
+	*watch = (struct pfw_watch){ .word = NULL };
+	*nap_ns = TRY_AGAIN_NS;
+	if (!stepper.own || !try_enter())
+		return; /* the program is stepping just now */
+	*nap_ns = stepper.leader && !stepper.recording ? LEADER_NS : 0;
+	wish = pfw_control_wish(stepper.own);
+	if (wish != PFW_WISH_NONE)
+		pfw_control_answer(stepper.own, carry_out(wish));
+	if (stepper.leader)
+		follow(watch);
+	else if (stepper.plan.kind == PFW_PLAN_TIME && !stepper.counting)
+		keep_time(nap_ns);
+	leave();
+}
+
+/* ---- pfw.h ---- */
+
+int pfw_step(void)
+{
+	int error = errno;
+
+	if (!pfw_stepper_host.ready || !pfw_stepper_host.ready())
+		return 0;
+	if (!enter())
+		return -EDEADLK;
+	step();
 	leave();
 	errno = error;
 	return 0;
@@ -267,6 +422,7 @@ int pfw_set_schedule(const struct pfw_schedule *schedule)
 		pfw_say(PFW_SCHEDULE_NO_WARMUP);
 	cut_short(true);
 	stepper.scheduled = schedule != NULL;
+	stepper.plan = (struct pfw_plan){ .kind = PFW_PLAN_ALWAYS };
 	if (schedule)
 		stepper.plan = (struct pfw_plan){ .kind = PFW_PLAN_STEPS, .steps = *schedule };
 	note_time();

@@ -19,7 +19,8 @@
 #define STACK_BYTES (256u * 1024u)
 #define IDLE_NS 2000000000ull /* with nothing to write for this long the thread ends */
 #define MARK_WAIT_NS 2000000ull
-#define LAST_LOOKS 3 /* what is there; then past what is torn, in two stretches of a ring */
+#define LAST_LOOKS 3	     /* what is there; then past what is torn, in two stretches of a ring */
+#define WATCH_NS 20000000ull /* where a kernel cannot wait on two things: look this often */
 #define FIRST_STRETCH_SLOTS 512u /* 32 KiB: a small start keeps fork cheap */
 
 /* Kept free below PFW_MAX_BYTES for the lines at the end. */
@@ -567,17 +568,40 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 
 /* ---- the thread ---- */
 
-/* Sleep until the bell rings or a flush is due; in a rest, until the bell rings. */
+static struct pfw_control *control_of(struct pfw_writer *writer)
+{
+	return &writer->spool->header->control;
+}
+
+/* Sleep until the bell rings, something happens to what the tick watches, or `ns` have passed (0 =
+ * no end). */
+static void sleep_on(const struct pfw_watch *bell, const struct pfw_watch *watch, uint64_t ns)
+{
+	uint64_t end = pfw_clock_ns(CLOCK_MONOTONIC) + ns;
+	struct timespec until = { (time_t)(end / 1000000000), (long)(end % 1000000000) };
+
+	if (watch->word && pfw_os_futex_wait_two(bell->word, bell->seen, watch->word, watch->seen,
+						 ns ? &until : NULL) != -ENOSYS)
+		return;
+	if (watch->word && (!ns || ns > WATCH_NS))
+		ns = WATCH_NS;
+	pfw_os_futex_wait_shared(bell->word, bell->seen, ns);
+}
+
+/* Until there may be something to do; in a rest nothing need be flushed. */
 static void doze(struct pfw_writer *writer, uint32_t shift, bool rest)
 {
-	uint32_t seen;
+	struct pfw_control *control = control_of(writer);
+	struct pfw_watch bell = { .word = (const uint32_t *)&control->bell };
+	uint64_t ns = rest ? 0 : writer->flush_ns;
 
+	if (writer->nap_ns && (!ns || writer->nap_ns < ns))
+		ns = writer->nap_ns;
 	atomic_store(&writer->sleeping, 1);
-	seen = atomic_load(&writer->bell);
+	bell.seen = atomic_load(&control->bell);
 	if (atomic_load(&writer->shift) == shift && pfw_ring_wanted() == 0 &&
-	    !atomic_load(&writer->errand))
-		pfw_os_futex_wait((const uint32_t *)&writer->bell, seen,
-				  rest ? 0 : writer->flush_ns);
+	    !atomic_load(&writer->errand) && pfw_control_wish(control) == PFW_WISH_NONE)
+		sleep_on(&bell, &writer->watch, ns);
 	atomic_store(&writer->sleeping, 0);
 }
 
@@ -637,12 +661,14 @@ static void *writer_main(void *arg)
 		files = &writer->kept;
 	files->waits = files != &own;
 	atomic_store(&pfw_hidden_shared, files != &own);
+	writer->own_files = files;
+	atomic_store(&writer->tid, pfw_os_gettid());
 	while (stay) {
 		lock_work(writer, files);
 		run_errand(writer);
 		stay = atomic_load(&writer->shift) == shift;
 		rest = stay && !work_once(writer, &idle_since);
-		if (rest && !atomic_load(&writer->anchored)) {
+		if (rest && !atomic_load(&writer->anchored) && !atomic_load(&writer->stay)) {
 			atomic_store(&writer->on_duty, 0);
 			stay = false;
 		}
@@ -725,10 +751,23 @@ static int send_errand(struct pfw_writer *writer, struct pfw_errand *errand)
 			atomic_store(&writer->errand, NULL);
 			return error;
 		}
-		atomic_fetch_add(&writer->bell, 1);
-		pfw_os_futex_wake((const uint32_t *)&writer->bell, 1);
+		pfw_control_ring(control_of(writer));
 		pfw_os_futex_wait((const uint32_t *)&writer->errands, seen, 10000000);
 	}
+	return errand->result;
+}
+
+bool pfw_writer_is_here(struct pfw_writer *writer)
+{
+	return atomic_load(&writer->on_duty) && atomic_load(&writer->tid) == pfw_os_gettid();
+}
+
+/* The thread's own tick wants it. */
+static int run_in_thread(struct pfw_writer *writer, struct pfw_errand *errand)
+{
+	lock_work(writer, writer->own_files);
+	errand->result = errand->run(writer, errand->arg);
+	unlock_work(writer);
 	return errand->result;
 }
 
@@ -737,6 +776,8 @@ static int run_where_files_are(struct pfw_writer *writer, struct pfw_errand *err
 {
 	struct pfw_writer_files files = PFW_NO_FILES;
 
+	if (pfw_writer_is_here(writer))
+		return run_in_thread(writer, errand);
 	if (atomic_load(&writer->anchored))
 		return send_errand(writer, errand);
 	files.grows = grows;
@@ -844,8 +885,7 @@ bool pfw_writer_wake(struct pfw_writer *writer)
 	if (!atomic_load_explicit(&writer->on_duty, memory_order_relaxed))
 		return false;
 	if (atomic_load(&writer->sleeping)) {
-		atomic_fetch_add(&writer->bell, 1);
-		pfw_os_futex_wake((const uint32_t *)&writer->bell, 1);
+		pfw_control_ring(control_of(writer));
 	}
 	return !atomic_load(&writer->stalled) && !atomic_load(&writer->dead);
 }
@@ -856,10 +896,25 @@ void pfw_writer_pause(struct pfw_writer *writer, bool join)
 		return;
 	atomic_store(&writer->on_duty, 0);
 	atomic_store(&writer->shift, (atomic_load(&writer->shift) + 1) & SHIFT_MASK);
-	atomic_fetch_add(&writer->bell, 1);
-	pfw_os_futex_wake((const uint32_t *)&writer->bell, 1);
+	pfw_control_ring(control_of(writer));
 	/* Files of the program's table are closed before anybody else opens them. */
 	let_go(writer, join || atomic_load(&pfw_hidden_shared));
+}
+
+static int pass_now(struct pfw_writer *writer, void *unused)
+{
+	uint64_t drained;
+
+	(void)unused;
+	writer->summed_ns = 0; /* sums are due, too */
+	return writer->ready ? pass(writer, &drained) : 0;
+}
+
+static int flush_here(struct pfw_writer *writer)
+{
+	struct pfw_errand errand = { .run = pass_now };
+
+	return run_in_thread(writer, &errand);
 }
 
 int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
@@ -867,6 +922,8 @@ int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
 	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + timeout_ns;
 	uint32_t seen = atomic_load(&writer->passes), now = seen;
 
+	if (pfw_writer_is_here(writer))
+		return flush_here(writer);
 	atomic_store(&writer->flushing, 1);
 	/* Two: the pass under way may have passed our ring already. */
 	while (now - seen < 2) {
@@ -874,8 +931,7 @@ int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
 			return -ESRCH;
 		if (pfw_clock_ns(CLOCK_MONOTONIC) > deadline)
 			return -ETIMEDOUT;
-		atomic_fetch_add(&writer->bell, 1);
-		pfw_os_futex_wake((const uint32_t *)&writer->bell, 1);
+		pfw_control_ring(control_of(writer));
 		pfw_os_futex_wait((const uint32_t *)&writer->passes, now, 10000000);
 		now = atomic_load(&writer->passes);
 	}
@@ -916,16 +972,42 @@ struct pfw_steps_chunk *pfw_writer_steps(struct pfw_writer *writer)
 	return writer->steps;
 }
 
+struct single {
+	const struct pfw_record *record;
+	unsigned slots;
+};
+
+static int put_record_now(struct pfw_writer *writer, void *arg)
+{
+	const struct single *single = arg;
+	char *end;
+
+	if (!writer->ready && make_ready(writer))
+		return -ENOSPC;
+	if (writer->over || make_room(writer))
+		return -ENOSPC;
+	add_process_line(writer);
+	end = pfw_json_record(&writer->json, text_end(writer), single->record, single->record + 1,
+			      (single->slots - 1) * PFW_SLOT_BYTES, writer->json.pid);
+	if (end)
+		text_upto(writer, end);
+	return 0;
+}
+
+int pfw_writer_put(struct pfw_writer *writer, const struct pfw_record *record, unsigned slots)
+{
+	struct single single = { record, slots };
+	struct pfw_errand errand = { .run = put_record_now, .arg = &single };
+
+	return run_where_files_are(writer, &errand, true);
+}
+
 static int end_segment_now(struct pfw_writer *writer, void *arg)
 {
 	struct pfw_spool_header *header = writer->spool->header;
 	struct pfw_segment *segment = arg;
-	uint64_t drained;
-	int error = 0;
+	int error = pass_now(writer, NULL);
 
-	writer->summed_ns = 0; /* sums are due, too */
-	if (writer->ready)
-		error = pass(writer, &drained);
 	if (!error && writer->ready) {
 		add_process_line(writer);
 		segment->first_id = writer->segment_id ? writer->segment_id : 1;
@@ -1065,6 +1147,7 @@ void pfw_writer_forget(struct pfw_writer *writer)
 	writer->limited = kept.limited;
 	writer->say = kept.say;
 	writer->idle = kept.idle;
+	writer->stay = kept.stay;
 	writer->tick = kept.tick;
 	writer->failed = kept.failed;
 	writer->gzip = kept.gzip;

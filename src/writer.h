@@ -41,8 +41,11 @@ struct pfw_writer {
 	uint64_t ring_max_bytes;
 	bool sums; /* rings have tables for short calls */
 	void (*say)(const char *line);
-	void (*idle)(void);    /* make every thread's next event come to session again */
-	bool (*tick)(void);    /* session's own work between two looks; true: stay, also idle */
+	void (*idle)(void); /* make every thread's next event come to session again */
+	bool (*tick)(void); /* session's own work between two looks; true: stay, also idle */
+	/* The tick's: what it waits for beside the bell, and how long at most (0 = no end). */
+	struct pfw_watch watch;
+	uint64_t nap_ns;
 	void (*limited)(void); /* the trace has max_bytes: switch recording off */
 	uint64_t max_bytes;    /* 0 = no limit */
 	void (*failed)(void);  /* no trace can be written: switch the probes off */
@@ -51,13 +54,14 @@ struct pfw_writer {
 	_Atomic uint32_t work;	   /* lock: 0 free, 1 held, 2 held and wanted */
 	_Atomic uint32_t shift;	   /* which thread is to work: another number sends one home */
 	_Atomic uint32_t on_duty;  /* a thread of this shift is there, or on its way */
-	_Atomic uint32_t bell;	   /* futex the thread sleeps on */
 	_Atomic uint32_t sleeping; /* worth a wake call */
 	_Atomic uint32_t threads; /* that have not gone home: one may still hold the trace's lock */
 	_Atomic uint32_t stalled; /* writing fails for now: rings are not being freed */
 	_Atomic uint32_t dead;	  /* no trace can be written at all */
 	_Atomic uint32_t passes;  /* futex: full drains done, for flush */
 	_Atomic uint32_t flushing; /* somebody waits for one: write the sums, too */
+	_Atomic uint32_t stay;	   /* the thread does not go home when there is nothing to do */
+	_Atomic int32_t tid;	   /* of the thread; 0 = none has come up yet */
 	_Atomic uint32_t anchored; /* the thread stays, for it alone can reach the files */
 	struct pfw_errand *_Atomic errand;
 	_Atomic uint32_t errands; /* futex: done so far */
@@ -79,6 +83,7 @@ struct pfw_writer {
 	bool over;	    /* it has max_bytes: nothing but the tracer's own lines comes after */
 	uint64_t summed_ns; /* when sums were last written (MONOTONIC) */
 	struct pfw_writer_files *files;
+	struct pfw_writer_files *own_files; /* the thread's */
 	dev_t trace_dev, spool_dev;
 	ino_t trace_ino, spool_ino;
 	uint64_t offset;     /* good bytes of the trace */
@@ -137,6 +142,13 @@ void pfw_writer_unlink_spool(struct pfw_writer *writer);
 /* Wait until everything recorded before the call is in the file: 0, -ETIMEDOUT, or the error of
  * writing; -ESRCH where there is no thread.  Takes neither lock. */
 int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns);
+
+/* Whether the caller is the thread: then what others do in place is done with its files.  Thread:
+ * any.  Signal: safe. */
+bool pfw_writer_is_here(struct pfw_writer *writer);
+
+/* Write one record that comes by no ring.  0 or -errno.  Thread: drain's tick. */
+int pfw_writer_put(struct pfw_writer *writer, const struct pfw_record *record, unsigned slots);
 
 /* The spool's table of steps, made at the first call; NULL = no room for it.  Thread: app. */
 struct pfw_steps_chunk *pfw_writer_steps(struct pfw_writer *writer);

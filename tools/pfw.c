@@ -15,9 +15,9 @@ static const struct {
 	{ "convert", "export" }, { "merge", "compact" },
 };
 
-static const struct cli_command *const commands[] = { &cli_run,	    &cli_validate, &cli_repair,
-						      &cli_doctor,  &cli_config,   &cli_calls,
-						      &cli_schedule };
+static const struct cli_command *const commands[] = { &cli_run,	     &cli_validate, &cli_repair,
+						      &cli_doctor,   &cli_config,   &cli_calls,
+						      &cli_schedule, &cli_ctl };
 
 static const struct cli_command *find_command(const char *name)
 {

@@ -500,61 +500,90 @@ static uint8_t phase_flag(enum pfw_phase phase)
 					   : 0;
 }
 
-static void put_pp_tail(struct pfw_record *record, const uint64_t *value, unsigned count,
-			const struct pp_text *text, unsigned texts)
+/* A compute event as a record: what will be in it. */
+struct pp {
+	uint64_t value[PFW_PP_BITS];
+	struct pp_text text[PP_TEXTS + 1]; /* [0]: the name, where it is inline */
+	uint32_t name;			   /* its reference, 0 = inline */
+	unsigned count, texts;
+	size_t slots;
+};
+
+static void measure_pp(struct pp *pp, const struct pfw_compute *event, uint32_t name)
+{
+	size_t bytes = 0;
+
+	pp->name = name;
+	pp->text[0] = (struct pp_text){ event->name, name ? 0 : name_bytes(event->name) };
+	pp->count = gather(event, pp->value, pp->text + 1, &pp->texts);
+	for (unsigned i = 0; i <= pp->texts; i++)
+		bytes += pp->text[i].bytes;
+	bytes += pp->count > 1 ? (pp->count - 1) * sizeof(uint64_t) : 0;
+	pp->slots = 1 + (bytes + PFW_SLOT_BYTES - 1) / PFW_SLOT_BYTES;
+}
+
+static void put_pp_tail(struct pfw_record *record, const struct pp *pp)
 {
 	char *out = (char *)(record + 1);
 
-	if (count)
-		record->value[PFW_PP_HEAD] = value[0];
-	if (count > 1) {
-		memcpy(out, value + 1, (count - 1) * sizeof(*value));
-		out += (count - 1) * sizeof(*value);
+	if (pp->count)
+		record->value[PFW_PP_HEAD] = pp->value[0];
+	if (pp->count > 1) {
+		memcpy(out, pp->value + 1, (pp->count - 1) * sizeof(*pp->value));
+		out += (pp->count - 1) * sizeof(*pp->value);
 	}
-	for (unsigned i = 0; i < texts; i++) {
-		memcpy(out, text[i].at, text[i].bytes);
-		out += text[i].bytes;
+	for (unsigned i = 0; i <= pp->texts; i++) {
+		memcpy(out, pp->text[i].at, pp->text[i].bytes);
+		out += pp->text[i].bytes;
 	}
+}
+
+static void put_pp(struct pfw_record *record, const struct pp *pp, const struct pfw_compute *event)
+{
+	record->template = ids.pp;
+	record->slots = (uint8_t)pp->slots;
+	record->flags = PFW_RECORD_EPOCH_NS | phase_flag(event->phase);
+	record->t0 = event->ts_ns;
+	record->dur = event->dur_ns;
+	record->file = (uint32_t)pp->text[0].bytes;
+	record->error = 0;
+	record->value[0] = pp->name;
+	record->value[1] = event->fields & ((1ull << PFW_PP_BITS) - 1);
+	record->value[2] = event->tid;
+	put_pp_tail(record, pp);
+}
+
+unsigned pfw_api_compute_record(struct pfw_record *record, unsigned slots,
+				const struct pfw_compute *event)
+{
+	struct pp pp;
+
+	measure_pp(&pp, event, 0);
+	if (pp.slots > slots)
+		return 0;
+	put_pp(record, &pp, event);
+	return (unsigned)pp.slots;
 }
 
 int pfw_compute_event(const struct pfw_compute *event)
 {
-	uint64_t value[PFW_PP_BITS], position;
-	struct pp_text text[PP_TEXTS + 1]; /* [0]: the name, where it is inline */
-	size_t bytes = 0, slots;
-	unsigned texts, count;
+	struct pp pp;
 	struct pfw_record *record;
-	uint32_t name;
+	uint64_t position;
 
 	if (!event || event->struct_bytes < sizeof(*event) || !event->name)
 		return -EINVAL;
 	if (!on())
 		return 0;
-	name = intern_name(event->name);
-	text[0] = (struct pp_text){ event->name, name ? 0 : name_bytes(event->name) };
-	count = gather(event, value, text + 1, &texts);
-	for (unsigned i = 0; i <= texts; i++)
-		bytes += text[i].bytes;
-	bytes += count > 1 ? (count - 1) * sizeof(uint64_t) : 0;
-	slots = 1 + (bytes + PFW_SLOT_BYTES - 1) / PFW_SLOT_BYTES;
-	if (slots > PFW_RECORD_SLOTS_MAX) {
+	measure_pp(&pp, event, intern_name(event->name));
+	if (pp.slots > PFW_RECORD_SLOTS_MAX) {
 		pfw_ring_count_lost(PFW_LOST_TOO_LONG, 1);
 		return -E2BIG;
 	}
-	record = pfw_ring_reserve(pfw_thread.ring, (unsigned)slots, &position);
+	record = pfw_ring_reserve(pfw_thread.ring, (unsigned)pp.slots, &position);
 	if (!record)
 		return 0;
-	record->template = ids.pp;
-	record->slots = (uint8_t)slots;
-	record->flags = PFW_RECORD_EPOCH_NS | phase_flag(event->phase);
-	record->t0 = event->ts_ns;
-	record->dur = event->dur_ns;
-	record->file = (uint32_t)text[0].bytes;
-	record->error = 0;
-	record->value[0] = name;
-	record->value[1] = event->fields & ((1ull << PFW_PP_BITS) - 1);
-	record->value[2] = event->tid;
-	put_pp_tail(record, value, count, text, texts + 1);
+	put_pp(record, &pp, event);
 	pfw_probe_commit(record, position);
 	return 0;
 }

@@ -17,7 +17,7 @@ TLS_BYTES_MAX = 256  # more than about 1,024 and a late dlopen finds no room
 # Modules of src/, by layer; the .c and the .h of a name are one module, and json_text is a part of
 # json.  Everything in src/probes/ that is not named here is layer 3.
 LAYERS = {
-    0: {"record", "spool", "os", "text", "clock", "gzip", "probes/calls_table"},
+    0: {"record", "spool", "os", "text", "clock", "gzip", "control", "probes/calls_table"},
     1: {"config", "naming", "schedule", "ring", "strings", "spool_file", "say", "identity",
         "templates", "json", "lines", "globs", "sums", "hidden"},
     2: {"writer", "trace_file", "stepper", "probes/probe", "probes/fd_table", "probes/filter", "probes/select", "probes/short"},
@@ -36,7 +36,7 @@ NEVER = {
 
 # What our own programs share with the recorder: formats and pure modules, never its machinery.
 SHARED = {"record", "spool", "json", "lines", "gzip", "config", "naming", "clock", "schedule",
-          "text", "sums", "probes/calls", "probes/calls_table", "probes/unwrapped"}
+          "control", "text", "sums", "probes/calls", "probes/calls_table", "probes/unwrapped"}
 
 # Files that define the names which os.h forbids, or (config.c) may read the environment.
 MAY_UNPOISON = {"config.c", "preload.c", "probes/aio.c", "probes/attach.c",
