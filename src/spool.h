@@ -28,7 +28,7 @@
 #include "record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 4u /* any change of this page's structs takes the next number */
+#define PFW_SPOOL_VERSION 5u /* any change of this page's structs takes the next number */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
@@ -50,6 +50,7 @@ struct pfw_slot {
 	uint64_t offset;	     /* bytes of the trace that are good */
 	uint64_t next_id;	     /* the id of the next line */
 	uint64_t events;	     /* lines written so far that are not ph M */
+	uint64_t torn;		     /* counted so far; what comes after is found again */
 	struct pfw_clock_pair first; /* the session's first pair, for long spans */
 	struct pfw_clock_pair last;
 };

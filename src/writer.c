@@ -306,6 +306,7 @@ static void commit(struct pfw_writer *writer)
 	slot->offset = writer->offset;
 	slot->next_id = writer->json.next_id;
 	slot->events = writer->json.events;
+	slot->torn = atomic_load(&header->lost[PFW_LOST_TORN].count);
 	slot->first = writer->clock.first;
 	slot->last = writer->clock.pair[writer->clock.count - 1];
 	atomic_store_explicit(&slot->generation, writer->generation, memory_order_release);

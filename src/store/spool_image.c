@@ -87,7 +87,7 @@ static void choose_slot(struct pfw_spool_image *image)
 	memcpy(&image->slot, &header->slot[b > a], sizeof(image->slot));
 	if (!a && !b) {
 		image->slot.offset = 0;
-		image->slot.events = 0;
+		image->slot.events = image->slot.torn = 0;
 		image->slot.next_id = 1; /* as the writer begins */
 	}
 }

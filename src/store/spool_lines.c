@@ -241,12 +241,16 @@ static int put_sums(struct reading *reading)
 	return error;
 }
 
-/* What the copy of the header counts, and what was found torn or damaged only now. */
+/* What was counted up to the slot, and what was found torn or damaged only now: what the writer had
+ * come by since is among it. */
 static void count_torn(struct reading *reading)
 {
 	struct pfw_loss *torn = &reading->image->header->lost[PFW_LOST_TORN];
 	uint64_t now = reading->last_ns;
 
+	if (atomic_load_explicit(&torn->count, memory_order_relaxed) > reading->image->slot.torn)
+		atomic_store_explicit(&torn->count, reading->image->slot.torn,
+				      memory_order_relaxed);
 	reading->lines->torn += reading->image->damaged;
 	if (!reading->lines->torn)
 		return;
