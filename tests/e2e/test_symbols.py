@@ -7,6 +7,7 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -166,6 +167,8 @@ def test_every_row_agrees_with_the_headers(compiler, tmp_path):
     The headers declare what _FORTIFY_SOURCE calls only where that is on; other names of a call have
     the type of the call itself.
     """
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
     text = (SOURCE / "src/probes/calls.def").read_text()
     rows = re.findall(r"^CALL_\w+\(\w+, [^,]+, (\w+), (\w+),", text, re.M)
     twins = []
