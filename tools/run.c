@@ -1,5 +1,6 @@
 /* run.c - `pfw run`: run a program traced, pass its status on, and say what was recorded. */
 #include "run.h"
+#include "schedule.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -100,13 +101,31 @@ static const struct cli_option options[] = {
 	  OPTION_DATA_DIR },
 	{ "no-io", 0, NULL, "leave I/O out: only what the program itself marks", OPTION_NO_IO },
 	{ "no-gpu", 0, NULL, "leave GPU work out", OPTION_NO_GPU },
-	{ "schedule", 0, "S", "record some steps only (not built yet)", OPTION_SCHEDULE },
+	{ "schedule", 0, "S", "record some steps, or some of the time, only; as PFW_SCHEDULE",
+	  OPTION_SCHEDULE },
 	{ "compat", 0, "M", "stand in for another tracer's module (not built yet)", OPTION_COMPAT },
 	{ "quiet", 'q', NULL, "say nothing but what goes wrong", 'q' },
 	{ 0 },
 };
 
 /* One option; false: it is not built yet, which has been said. */
+/* Here, where it is said at once and nothing has run, not in each process. */
+static bool take_schedule(const char *text)
+{
+	struct pfw_plan plan;
+
+	if (!pfw_plan_parse(&plan, text) || plan.kind == PFW_PLAN_RANGE) {
+		cli_error(
+			"run",
+			"--schedule %s: wants active=N, with wait=N,warmup=N,repeat=N,skip_first=N, "
+			"or duration=TIME, with delay=TIME,every=TIME; `pfw schedule` prints one",
+			cli_name(text));
+		return false;
+	}
+	setenv("PFW_SCHEDULE", text, 1);
+	return true;
+}
+
 static bool take_option(struct run *run, int option, const char *value)
 {
 	switch (option) {
@@ -130,9 +149,11 @@ static bool take_option(struct run *run, int option, const char *value)
 		break;
 	case OPTION_NO_GPU: /* GPU work is not recorded without being asked for */
 		break;
+	case OPTION_SCHEDULE:
+		return take_schedule(value);
 	default:
-		cli_error("run", "--%s %s: not built yet in this version; leave it out",
-			  option == OPTION_COMPAT ? "compat" : "schedule", cli_name(value));
+		cli_error("run", "--compat %s: not built yet in this version; leave it out",
+			  cli_name(value));
 		return false;
 	}
 	return true;

@@ -16,7 +16,7 @@ import pytest
 
 PFW = os.environ["PFW_BIN"]
 LIB = Path(os.environ["PFW_LIB_DIR"])
-COMMANDS = ["run", "validate", "repair", "doctor", "config", "calls", "schedule"]
+COMMANDS = ["run", "validate", "repair", "doctor", "config", "calls", "schedule", "ctl"]
 PYTHON = "/usr/bin/python3"
 
 
@@ -108,7 +108,7 @@ def test_unknown_command_runs_a_program_of_that_name(tmp_path):
     (["run", "-o"], 125, "--output wants BASE"),
     (["run", "-o", "x/", "true"], 125, "-o wants a base name"),
     (["run", "--compat", "dftracer", "true"], 125, "not built yet"),
-    (["run", "--schedule", "wait=1", "true"], 125, "not built yet"),
+    (["run", "--schedule", "wait=1", "true"], 125, "wants active=N"),
 ])
 def test_usage_errors(words, status, message):
     done = pfw(*words)

@@ -185,6 +185,14 @@ def test_any_schedule(tmp_path, way):
         assert no_warmup == (schedule["warmup"] == 0)
 
 
+def test_pfw_run_takes_it(tmp_path):
+    (tmp_path / "data").write_bytes(b"x" * 100)
+    harness.run([harness.PFW, "run", "-q", "-o", tmp_path / "t", "--schedule", "warmup=1,active=2,repeat=1",
+                 TARGET, "steps", "6"], cwd=tmp_path)
+    assert by_step(harness.check_trace(tmp_path / "t.pfw"), "work") == \
+        {0: "warmup", 1: "active", 2: "active"}
+
+
 def test_no_schedule(tmp_path):
     """pfw_step() alone: every step is recorded, and everything before the first call is step 0."""
     lines = Run(tmp_path, "steps", "5").lines()
@@ -229,7 +237,7 @@ def test_more_steps_than_marks(tmp_path):
 
 def test_other_threads(tmp_path):
     """Each event of any thread has the step in whose time it began."""
-    run = Run(tmp_path, "threads", "3", "steps", "3000", PFW_SCHEDULE=text_of(ISSUE | {"repeat": 0}))
+    run = Run(tmp_path, "threads", "3", *["steps", "30", "sleep", "5"] * 30, PFW_SCHEDULE=text_of(ISSUE | {"repeat": 0}))
     lines = run.lines()
     steps = sorted((line["ts"], line["ts"] + line["dur"], line["args"]["step"])
                    for line in lines if line["name"].startswith("ProfilerStep#"))
