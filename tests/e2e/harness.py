@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import re
+import shlex
+import shutil
 import subprocess
 
 BUILD = pathlib.Path(os.environ["PFW_BUILD_DIR"])
@@ -46,10 +48,24 @@ def run(command, environment=None, cwd=None, status=0, **options):
     return result
 
 
+# For another processor: its compiler, and what stands where a program of it should be.
+CROSS_CC = os.environ.get("PFW_CROSS_CC")
+LAUNCHER = os.environ.get("PFW_LAUNCHER")
+
+
 def compile_c(source, out, *flags, compiler="gcc"):
-    run([compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE / 'include'}",
-         source, "-o", out, "-pthread", *flags])
+    if LAUNCHER and out.suffix != ".so":
+        (out.parent / ".real").mkdir(exist_ok=True)
+        shutil.copy(LAUNCHER, out)
+    run([*(shlex.split(CROSS_CC) if CROSS_CC else [compiler]), "-O1", "-g", "-Wall", "-Wextra",
+         "-Werror", f"-I{SOURCE / 'include'}", source, "-o", program_file(out), "-pthread", *flags])
     return out
+
+
+def program_file(path):
+    """The ELF file of a program that was compiled."""
+    real = path.parent / ".real" / path.name
+    return real if real.parent.exists() and path.suffix != ".so" else path
 
 
 # ---- traces ----

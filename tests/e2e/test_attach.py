@@ -74,7 +74,7 @@ def each(*names, times=1):
 
 def calls_of(path):
     """Where in an ELF file the addresses of our three calls go."""
-    text = subprocess.run(["readelf", "-rW", path], check=True, capture_output=True, text=True).stdout
+    text = harness.run(["readelf", "-rW", harness.program_file(path)]).stdout
     return [int(found[1], 16) for found in
             re.finditer(r"^([0-9a-f]+) .* R_\w+ +[0-9a-f]+ (open|read|close)@\S+ \+ 0$", text, re.M)]
 
@@ -235,9 +235,8 @@ def test_static_program_is_told(tmp_path, kind):
             return open("/etc/passwd", O_RDONLY) < 0 || pfw_stop();
         }
         """)
-    program = tmp_path / "static"
-    harness.run(["gcc", "-O1", kind, "-DPFW_LINKED", f"-I{harness.SOURCE / 'include'}", source, "-o",
-                 program, harness.BUILD / "libpfw_core.a"])
+    program = harness.compile_c(source, tmp_path / "static", kind, "-DPFW_LINKED",
+                                f"{harness.LIB_DIR}/../libpfw_core.a")
     result = harness.run([program], environment(tmp_path), tmp_path)
     assert result.stderr == \
         "pfw: not recorded: I/O calls of the program: it is statically linked\n"
