@@ -28,7 +28,7 @@ static void filter_by(const char *data_dir)
 {
 	struct pfw_config config = { .data_dir = data_dir };
 
-	pfw_filter_init(&config, &(const struct pfw_filter_python){ NULL });
+	pfw_filter_init(&config, &(const struct pfw_filter_python){ .exe = NULL });
 }
 
 static int setup(void **state)

@@ -20,7 +20,8 @@ static _Atomic uint64_t counters[PFW_EXCLUDED_REASONS];
 
 static int begin_with(const struct pfw_config *config, const char *exe, const char *venv)
 {
-	memset(counters, 0, sizeof(counters));
+	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
+		atomic_store(&counters[i], 0);
 	pfw_filter_count_into(counters);
 	const struct pfw_filter_python python = { .exe = exe, .venv = venv };
 
