@@ -55,8 +55,17 @@ void pfw_follow_init(const struct pfw_config *config, char *const *environ, uint
 
 /* ---- what is there ---- */
 
-/* Whether a text can be read to its end, or as far as a list's longest may go. */
-static bool is_readable(const char *text)
+/* Whether this may be the beginning of NAME. */
+static bool may_begin(const char *text, size_t bytes, const char *name)
+{
+	return !strncmp(text, name, bytes < strlen(name) ? bytes : strlen(name));
+}
+
+/*
+ * Whether a variable can be read to its end, or as far as the longest may go; and *wanted, whether it
+ * is one to look at.  The others are read only where a list is to be made with them.
+ */
+static bool is_readable(const char *text, bool *wanted)
 {
 	char buf[64];
 	size_t bytes = 0, step, n;
@@ -66,9 +75,12 @@ static bool is_readable(const char *text)
 		step = sizeof(buf) - ((uintptr_t)text + bytes) % sizeof(buf);
 		if (!pfw_probe_peek(buf, text + bytes, step))
 			return false;
+		if (!bytes)
+			*wanted = ours.follow || may_begin(buf, step, ENABLE) ||
+				  may_begin(buf, step, PRELOAD);
 		n = strnlen(buf, step);
 		bytes += n;
-	} while (n == step && bytes < TEXT_MAX);
+	} while (*wanted && n == step && bytes < TEXT_MAX);
 	return true;
 }
 
@@ -90,25 +102,37 @@ static void look_at(struct found *found, const char *entry)
 	found->object = find_object(found->preload, &bytes) != NULL;
 }
 
+/* Some of a list, up to where a page may end; 0 where it cannot be read. */
+#define PART 8u
+static size_t get_part(char *part[PART], char *const *place)
+{
+	size_t count = PART - (uintptr_t)place / sizeof(*place) % PART;
+
+	return pfw_probe_peek(part, place, count * sizeof(*part)) ? count : 0;
+}
+
 /* False: it cannot be read.  The program's own list is read by libc, too. */
 static bool look(struct found *found, char *const *envp)
 {
-	bool trusted = envp == environ;
+	bool trusted = envp == environ, wanted = true;
+	char *part[PART], *entry;
+	size_t next = 0, count = 0;
 
 	memset(found, 0, sizeof(*found));
 	for (; envp && found->count < COUNT_MAX; found->count++) {
-		char *const *place = envp + found->count;
-		char *entry;
-
-		if (trusted)
-			entry = *place;
-		else if (!pfw_probe_peek(&entry, place, sizeof(entry)))
-			return false;
+		if (!trusted && next == count) {
+			next = 0;
+			count = get_part(part, envp + found->count);
+			if (!count)
+				return false;
+		}
+		entry = trusted ? envp[found->count] : part[next++];
 		if (!entry)
 			return true;
-		if (!trusted && !is_readable(entry))
+		if (!trusted && !is_readable(entry, &wanted))
 			return false;
-		look_at(found, entry);
+		if (wanted)
+			look_at(found, entry);
 		if (found->object && found->enable)
 			return true;
 	}
