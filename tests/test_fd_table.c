@@ -15,12 +15,14 @@
 #include "config.h"
 #include "probes/filter.h"
 #include "probes/probe.h"
+#include "ring.h"
 #include "strings.h"
 
 #define LIVE 9 /* a word in force, and this thread's ring with it: no session is asked */
 #define SEGMENTS 4
 
 static struct pfw_live live = { .io = LIVE, .api = LIVE, .born = 1 };
+static struct pfw_ring ring; /* nothing is recorded */
 static char *segment[SEGMENTS];
 static char dir[32];
 
@@ -38,6 +40,7 @@ static int setup(void **state)
 	(void)state;
 	pfw_live = &live;
 	pfw_thread.live = LIVE;
+	pfw_thread.ring = &ring;
 	pfw_strings_reset();
 	pfw_fd_table_reset();
 	for (unsigned i = 0; i < SEGMENTS; i++) {
@@ -342,6 +345,7 @@ static void *worker_main(void *arg)
 	const char *path = crowd.path[me];
 
 	pfw_thread.live = LIVE;
+	pfw_thread.ring = &ring;
 	for (unsigned i = 0; i < TURNS; i++) {
 		int fd = open(path, O_RDONLY);
 		uint32_t bytes = 0;
