@@ -65,13 +65,17 @@ static inline int pfw_os_close(int fd)
 	return (int)pfw_syscall6(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
-/* Never 0, 1 or 2: a program that has closed them may still write there. */
+/* The thread whose descriptor table is our own (writer_files.c); 0 = none. */
+extern _Atomic int32_t pfw_os_own_table;
+
+/* Never 0, 1 or 2 of the program's table: one that has closed them may still write there. */
 static inline int pfw_os_openat(int dirfd, const char *path, int flags, mode_t mode)
 {
 	int low = (int)pfw_syscall6(SYS_openat, dirfd, (long)path, flags | O_CLOEXEC, mode, 0, 0);
 	int fd = low;
 
-	if (low >= 0 && low <= 2) {
+	if (low >= 0 && low <= 2 &&
+	    pfw_os_own_table != (int32_t)pfw_syscall6(SYS_gettid, 0, 0, 0, 0, 0, 0)) {
 		fd = (int)pfw_syscall6(SYS_fcntl, low, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
 		pfw_os_close(low);
 		if (fd < 0 && flags & O_EXCL) /* made just now, by us: nobody knows it */

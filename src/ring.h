@@ -64,7 +64,7 @@ extern struct pfw_ring_host pfw_ring_host;
 /*
  * A ring for this thread: a free one, or one the writer makes on request (waits for it, 10 s at
  * most).  NULL: none to be had, counted as lost.  `spans` gets where span ids go on.
- * Thread: app.  Signal: safe once the writer runs; starting the writer calls malloc.
+ * Thread: app.  Signal: safe.
  */
 struct pfw_ring *pfw_ring_acquire(void);
 

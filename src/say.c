@@ -47,7 +47,9 @@ void pfw_say(const char *line)
 	pfw_text_add(&text, "pfw: ");
 	pfw_text_add(&text, line);
 	*text.at++ = '\n';
-	if (pfw_os_say(2, buf, (size_t)(text.at - buf)) != -EBADF)
+	/* In a table of our own 2 is something else. */
+	if (pfw_os_own_table != pfw_os_gettid() &&
+	    pfw_os_say(2, buf, (size_t)(text.at - buf)) != -EBADF)
 		return;
 	fd = borrow_stderr();
 	if (fd < 0)

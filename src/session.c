@@ -2,7 +2,8 @@
  *
  * Locks, in this order: `life`, held while the writer is started, paused, renamed or finished, with
  * all signals blocked so that no handler of this thread can want it again; the writer's `work`;
- * `words`.  What is taken inside them is libc's own (pthread_create, dlopen).  Recording takes none.
+ * `words`.  Nothing of libc's is taken inside them where an event may be in a handler (dlopen, for
+ * a new name, is).  Recording takes none.
  */
 #define PFW_BUILDING
 #include <pfw/pfw.h>
@@ -84,7 +85,7 @@ static sigset_t block_signals(void)
 }
 
 /* Signals are blocked while it is held; false where this very thread holds it already (an allocator
- * that does I/O inside pthread_create). */
+ * that does I/O inside dlopen). */
 static bool lock_life(sigset_t *old)
 {
 	uint32_t none = 0;
@@ -177,7 +178,21 @@ static bool make_live_page(void)
 
 /* ---- what the rings and probes ask for ---- */
 
-/* Finish again, in place: what came after `end`. */
+/* Finish again, in place: what came after `end`.  A kill in the middle of it leaves a spool that is
+ * not done, where there still is one. */
+static int finish_again(void)
+{
+	_Atomic uint32_t *mark = &session.spool.header->state;
+	uint32_t done = PFW_SPOOL_DONE, live = PFW_SPOOL_LIVE;
+	int error;
+
+	atomic_compare_exchange_strong(mark, &done, PFW_SPOOL_LIVE);
+	error = pfw_writer_finish(&session.writer, "exit", NULL);
+	if (!error)
+		atomic_compare_exchange_strong(mark, &live, PFW_SPOOL_DONE);
+	return error;
+}
+
 static void straight(void)
 {
 	sigset_t old;
@@ -185,22 +200,24 @@ static void straight(void)
 	if (!lock_life(&old))
 		return;
 	if (atomic_load(&session.state) == ENDED)
-		pfw_writer_finish(&session.writer, "exit", NULL);
+		finish_again();
 	unlock_life(&old);
 }
 
-/* No writer: finish in place where the trace has its end already, else make rings for those who
- * wait, here and now, and start one.  Nobody waits for it to come up. */
+/* No writer: finish in place where the trace has its end already, else start one, without waiting for
+ * it to come up; or, where no thread may be made (by whom, or before fork's event is recorded), do its
+ * work here and now. */
 static bool call_writer(void)
 {
 	uint32_t state = atomic_load(&session.state);
+	bool forking = pfw_thread.forking;
 
 	if (state == ENDED)
-		return !pfw_writer_finish(&session.writer, "exit", NULL);
+		return !finish_again();
 	if (state != ON)
 		return false;
-	if (!atomic_load(&session.writer.on_duty))
-		pfw_writer_start(&session.writer);
+	if (!atomic_load(&session.writer.on_duty) && (forking || pfw_writer_start(&session.writer)))
+		return !pfw_writer_drain(&session.writer);
 	return pfw_writer_wake(&session.writer);
 }
 
@@ -220,15 +237,16 @@ static bool wake(void)
 {
 	bool awake = pfw_writer_wake(&session.writer), wanted = pfw_ring_wanted() != 0;
 	int error = errno;
+	bool rings = true;
 	sigset_t old;
 
 	if ((awake && !wanted) || atomic_load(&session.writer.stalled) ||
-	    atomic_load(&session.writer.dead) || pfw_thread.forking || !lock_life(&old))
+	    atomic_load(&session.writer.dead) || !lock_life(&old))
 		return awake;
-	if (!wanted || !pfw_writer_make_rings(&session.writer))
-		awake = call_writer();
-	else
-		awake = no_memory();
+	if (wanted && pfw_writer_make_rings(&session.writer))
+		rings = no_memory();
+	/* Who has a ring goes on. */
+	awake = call_writer() && (rings || pfw_thread.ring);
 	unlock_life(&old);
 	errno = error;
 	return awake;
@@ -471,7 +489,8 @@ static bool make_process(void)
 /* The writer's thread, between two looks at the rings. */
 static bool tick(void)
 {
-	pfw_attach_look();
+	if (session.attached)
+		pfw_attach_look();
 	pfw_stepper_tick(&session.writer.watch, &session.writer.nap_ns);
 	return session.io && pfw_unrecorded_look(session.spool.header->unrecorded, false);
 }
@@ -728,6 +747,17 @@ static void be_gone(bool gone)
 	fork_prepare();
 }
 
+static void user_changed(void)
+{
+	sigset_t old;
+
+	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed) ||
+	    pfw_thread.vfork_child || !lock_life(&old))
+		return;
+	pfw_writer_follow_user(&session.writer);
+	unlock_life(&old);
+}
+
 static void make_way(int fd)
 {
 	sigset_t old = block_signals();
@@ -774,6 +804,13 @@ static void say_unrecorded(void)
 			       "seen: what they did is not in the trace (its `unrecorded` line)");
 }
 
+/* What may still come is written at once. */
+static void remove_spool(void)
+{
+	pfw_writer_unlink_spool(&session.writer);
+	session.spool.heap = true;
+}
+
 static void end_session(const char *reason, const char *exec_path, bool followed)
 {
 	sigset_t old;
@@ -793,7 +830,7 @@ static void end_session(const char *reason, const char *exec_path, bool followed
 		/* A new start goes on with it; after a good exec the successor removes it.  After a
 		 * failed one it may be gone: then only a kill's last moments are lost. */
 		if ((!followed && !session.stopped) || !session.writer.ready)
-			pfw_writer_unlink_spool(&session.writer);
+			remove_spool();
 		say_losses();
 		say_unrecorded();
 	} else if (!session.spool.heap && !atomic_load(&session.writer.dead) &&
@@ -857,6 +894,7 @@ static void make_hooks(void)
 		.resume = resume_session,
 		.thread_born = thread_born,
 		.stay_behind = stay_behind,
+		.user_changed = user_changed,
 		.be_gone = be_gone,
 		.make_way = make_way,
 	};
@@ -878,8 +916,17 @@ __attribute__((destructor)) static void library_unloaded(void)
 /* The program's calls lead through the preload object, or are led to the wrappers here. */
 static void probe_io(void)
 {
-	if (!session.preloaded && !session.attached && !pfw_attach_preload_ask())
-		session.attached = !pfw_attach();
+	sigset_t old;
+
+	if (!session.preloaded && !session.attached && !pfw_attach_preload_ask() && !pfw_attach() &&
+	    lock_life(&old)) {
+		/* From now on a thread that libc knows: the looks at what is loaded are its. */
+		pfw_writer_pause(&session.writer, true);
+		session.writer.worker.known = true;
+		session.attached = true;
+		renew_words();
+		unlock_life(&old);
+	}
 	session.io = (session.preloaded || session.attached) && !session.config.disable_io;
 }
 

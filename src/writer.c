@@ -4,7 +4,6 @@
 
 #include <pfw/pfw.h>
 
-#include <signal.h>
 #include <stdalign.h>
 #include <string.h>
 
@@ -16,7 +15,6 @@
 #include "sums.h"
 #include "trace_file.h"
 
-#define STACK_BYTES (256u * 1024u)
 #define IDLE_NS 2000000000ull /* with nothing to write for this long the thread ends */
 #define MARK_WAIT_NS 2000000ull
 #define LAST_LOOKS 3	     /* what is there; then past what is torn, in two stretches of a ring */
@@ -261,6 +259,22 @@ static int make_member(struct pfw_writer *writer)
 	return 0;
 }
 
+/*
+ * Nobody recovers what is cut behind an end.  A kill cuts a write only between two pages, so let the
+ * text begin a page where it does not fit in this one: blanks at the end of the last line.
+ */
+static void fill_page(struct pfw_writer *writer, int fd, size_t bytes)
+{
+	static const char blank[PFW_PAGE_BYTES + 1] = {
+		[0 ... PFW_PAGE_BYTES - 1] = ' ', [PFW_PAGE_BYTES] = '\n'
+	};
+	uint64_t room = PFW_PAGE_BYTES - writer->offset % PFW_PAGE_BYTES;
+
+	if (writer->ended_at && !writer->gzip && room < PFW_PAGE_BYTES && bytes > room &&
+	    !pfw_trace_write(fd, blank + PFW_PAGE_BYTES - room, room + 1, writer->offset - 1))
+		writer->offset += room;
+}
+
 /* Put text (or its member) behind the good part of the trace.  A part written does no harm: the
  * next try begins at the same offset. */
 static int write_text(struct pfw_writer *writer)
@@ -278,6 +292,7 @@ static int write_text(struct pfw_writer *writer)
 		data = writer->out;
 		bytes = writer->out_bytes;
 	}
+	fill_page(writer, fd, bytes);
 	error = pfw_trace_write(fd, data, bytes, writer->offset);
 	if (error) {
 		pfw_os_ftruncate(fd, writer->offset); /* whole lines only, also meanwhile */
@@ -517,8 +532,9 @@ static void add_end(struct pfw_writer *writer, const char *reason, const char *e
 		  pfw_line_end(&writer->json, text_end(writer), header, reason, exec_path, now_ns));
 }
 
-/* One look at all rings.  *drained gets how many records there were. */
-static int pass(struct pfw_writer *writer, uint64_t *drained)
+/* One look at all rings.  *drained gets how many records there were.  Without `put` the last lines
+ * stay in text. */
+static int pass(struct pfw_writer *writer, uint64_t *drained, bool put)
 {
 	uint64_t now_ns = pfw_clock_ns(CLOCK_REALTIME);
 	uint64_t steps = writer->steps ? atomic_load(&writer->steps->head) : 0;
@@ -552,7 +568,7 @@ static int pass(struct pfw_writer *writer, uint64_t *drained)
 	if (ends)
 		add_end(writer, "limit", NULL);
 	/* Also without text: what was only passed over is freed by it. */
-	if (!error && (passed || writer->text_bytes))
+	if (!error && (put || ends) && (passed || writer->text_bytes))
 		error = flush_text(writer);
 	if (!error && ends)
 		writer->ended_at = writer->offset;
@@ -589,12 +605,12 @@ static void sleep_on(const struct pfw_watch *bell, const struct pfw_watch *watch
 	pfw_os_futex_wait_shared(bell->word, bell->seen, ns);
 }
 
-/* Until there may be something to do; in a rest nothing need be flushed. */
-static void doze(struct pfw_writer *writer, uint32_t shift, bool rest)
+/* Until there may be something to do; in a rest nothing need be flushed.  False: nobody has rung. */
+static bool doze(struct pfw_writer *writer, uint32_t shift, bool rest)
 {
 	struct pfw_control *control = control_of(writer);
 	struct pfw_watch bell = { .word = (const uint32_t *)&control->bell };
-	uint64_t ns = rest ? 0 : writer->flush_ns;
+	uint64_t ns = rest ? IDLE_NS : writer->flush_ns;
 
 	if (writer->nap_ns && (!ns || writer->nap_ns < ns))
 		ns = writer->nap_ns;
@@ -604,6 +620,30 @@ static void doze(struct pfw_writer *writer, uint32_t shift, bool rest)
 	    !atomic_load(&writer->errand) && pfw_control_wish(control) == PFW_WISH_NONE)
 		sleep_on(&bell, &writer->watch, ns);
 	atomic_store(&writer->sleeping, 0);
+	return atomic_load(&control->bell) != bell.seen;
+}
+
+/*
+ * What the program's first thread died with, where ours is all that is left of the process; else -1.
+ * We must end then, too, and with the same: it may be our last word that counts.
+ */
+static int sole_status(void)
+{
+	char text[1024], *at;
+	uint64_t field[50] = { 0 };
+	unsigned n = 0;
+
+	/* The name in it may hold anything, but no more ')' follows; then the state and numbers. */
+	if (pfw_os_read_file("/proc/self/stat", text, sizeof(text)) <= 0 ||
+	    !(at = strrchr(text, ')')) || at[1] != ' ' || at[2] != 'Z')
+		return -1;
+	for (at += 3; *at && n < 50; at++)
+		if (*at == ' ')
+			n++;
+		else if (*at >= '0' && *at <= '9')
+			field[n - 1] = field[n - 1] * 10 + (unsigned)(*at - '0');
+	/* How many threads, the dead one and ours; and its status. */
+	return n >= 49 && field[16] == 2 ? (int)(field[48] >> 8 & 255) : -1;
 }
 
 /*
@@ -616,7 +656,7 @@ static bool work_once(struct pfw_writer *writer, uint64_t *idle_since)
 	uint64_t drained = 0, now;
 
 	if (writer->ready)
-		pass(writer, &drained);
+		pass(writer, &drained, true);
 	if (atomic_load(&writer->dead))
 		return false;
 	now = pfw_clock_ns(CLOCK_MONOTONIC);
@@ -626,7 +666,7 @@ static bool work_once(struct pfw_writer *writer, uint64_t *idle_since)
 		return true;
 	writer->idle();
 	if (writer->ready)
-		pass(writer, &drained);
+		pass(writer, &drained, true);
 	*idle_since = now;
 	return drained != 0;
 }
@@ -648,14 +688,15 @@ static void run_errand(struct pfw_writer *writer)
  * finds in the argument's low bits: by the time it runs another one may be. */
 #define SHIFT_MASK (alignof(struct pfw_writer) - 1)
 
-static void *writer_main(void *arg)
+static void writer_main(void *arg)
 {
 	struct pfw_writer *writer = (void *)((uintptr_t)arg & ~SHIFT_MASK);
 	uint32_t shift = (uint32_t)((uintptr_t)arg & SHIFT_MASK);
 	uint64_t idle_since = pfw_clock_ns(CLOCK_MONOTONIC);
 	struct pfw_writer_files own = { -1, -1, -1, -1, .own = true, .grows = true };
 	struct pfw_writer_files *files = &own;
-	bool stay = true, rest;
+	bool stay = true, rung = true, rest;
+	int code = -1;
 
 	pfw_syscall6(SYS_prctl, 15 /* PR_SET_NAME */, (long)"pfw-writer", 0, 0, 0, 0);
 	if (atomic_load(&pfw_hidden_shared) || !pfw_writer_take_table())
@@ -669,7 +710,9 @@ static void *writer_main(void *arg)
 		run_errand(writer);
 		stay = atomic_load(&writer->shift) == shift;
 		rest = stay && !work_once(writer, &idle_since);
-		if (rest && !atomic_load(&writer->anchored) && !atomic_load(&writer->stay)) {
+		code = rung || files != &own ? -1 : sole_status();
+		if ((rest && !atomic_load(&writer->anchored) && !atomic_load(&writer->stay)) ||
+		    code >= 0) {
 			atomic_store(&writer->on_duty, 0);
 			stay = false;
 		}
@@ -679,22 +722,12 @@ static void *writer_main(void *arg)
 		if (stay && writer->tick && writer->tick())
 			idle_since = pfw_clock_ns(CLOCK_MONOTONIC);
 		if (stay)
-			doze(writer, shift, rest);
+			rung = doze(writer, shift, rest);
 	}
+	pfw_writer_leave_table();
 	atomic_fetch_sub(&writer->threads, 1);
-	return NULL;
-}
-
-/* The last thread has gone home or has been sent: be rid of it. */
-static void let_go(struct pfw_writer *writer, bool join)
-{
-	if (!writer->joinable)
-		return;
-	writer->joinable = false;
-	if (join)
-		pthread_join(writer->thread, NULL);
-	else
-		pthread_detach(writer->thread);
+	if (code > 0)
+		pfw_syscall6(SYS_exit, code, 0, 0, 0, 0, 0);
 }
 
 /* No table for the thread: open its files here.  What cannot be opened, it tries again itself. */
@@ -711,30 +744,19 @@ int pfw_writer_start(struct pfw_writer *writer)
 {
 	uint32_t shift = (atomic_load(&writer->shift) + 1) & SHIFT_MASK;
 	void *arg = (void *)((uintptr_t)writer | shift);
-	pthread_attr_t attr;
-	sigset_t all, old;
 	int error;
 
-	let_go(writer, true);
+	pfw_worker_join(&writer->worker);
 	writer->kept = (struct pfw_writer_files){ -1, -1, -1, -1, .high = true, .grows = true };
 	if (pfw_writer_table_refused())
 		open_for_thread(writer);
 	atomic_store(&writer->shift, shift);
 	atomic_fetch_add(&writer->threads, 1);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(&writer->thread, &attr, writer_main, arg);
-	if (error == EINVAL) /* a program with so much thread-local data that ours is too small */
-		error = pthread_create(&writer->thread, NULL, writer_main, arg);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	writer->joinable = !error;
+	error = pfw_worker_start(&writer->worker, writer_main, arg);
 	atomic_store(&writer->on_duty, !error);
 	if (error)
 		atomic_fetch_sub(&writer->threads, 1);
-	return -error;
+	return error;
 }
 
 /* ---- what others do in place, or the anchored thread for them ---- */
@@ -772,6 +794,38 @@ static int run_in_thread(struct pfw_writer *writer, struct pfw_errand *errand)
 	return errand->result;
 }
 
+/* What the calling thread has no descriptor for is done by one with a table of its own. */
+struct trip {
+	struct pfw_writer *writer;
+	struct pfw_errand *errand;
+};
+
+static void run_trip(void *arg)
+{
+	struct trip *trip = arg;
+	struct pfw_writer_files files = PFW_NO_FILES;
+
+	files.own = files.grows = pfw_writer_take_table();
+	if (!files.own)
+		return;
+	lock_work(trip->writer, &files);
+	trip->errand->result = trip->errand->run(trip->writer, trip->errand->arg);
+	pfw_writer_close_files(trip->writer);
+	unlock_work(trip->writer);
+	pfw_writer_leave_table();
+}
+
+static int run_elsewhere(struct pfw_writer *writer, struct pfw_errand *errand)
+{
+	struct trip trip = { writer, errand };
+	int error = pfw_worker_start(&writer->worker, run_trip, &trip);
+
+	if (error)
+		return error;
+	pfw_worker_join(&writer->worker);
+	return errand->result;
+}
+
 /* Run it with the files of the calling thread's table, or where they can be reached. */
 static int run_where_files_are(struct pfw_writer *writer, struct pfw_errand *errand, bool grows)
 {
@@ -794,7 +848,9 @@ static int make_rings_now(struct pfw_writer *writer, void *unused)
 	int error = 0;
 
 	(void)unused;
-	if (!writer->ready)
+	if (!writer->spool->heap)
+		error = pfw_writer_open_spool(writer);
+	if (!error && !writer->ready)
 		error = make_ready(writer);
 	if (!error && !make_rings(writer))
 		error = -ENOSPC;
@@ -804,8 +860,30 @@ static int make_rings_now(struct pfw_writer *writer, void *unused)
 int pfw_writer_make_rings(struct pfw_writer *writer)
 {
 	struct pfw_errand errand = { .run = make_rings_now };
+	int error = run_where_files_are(writer, &errand, true);
 
-	return run_where_files_are(writer, &errand, true);
+	if (error && error != -ENOSPC && atomic_load(&writer->on_duty))
+		return 0; /* the thread's next turn makes them */
+	return error == -EMFILE ? run_elsewhere(writer, &errand) : error;
+}
+
+static int drain_now(struct pfw_writer *writer, void *unused)
+{
+	uint64_t drained;
+
+	(void)unused;
+	return writer->ready ? pass(writer, &drained, true) : 0;
+}
+
+int pfw_writer_drain(struct pfw_writer *writer)
+{
+	struct pfw_errand errand = { .run = drain_now };
+	int error;
+
+	writer->in_place = true;
+	error = run_where_files_are(writer, &errand, true);
+	writer->in_place = false;
+	return error;
 }
 
 static int unlink_spool(struct pfw_writer *writer, void *unused)
@@ -855,6 +933,37 @@ void pfw_writer_weigh(struct pfw_writer *writer)
 	atomic_store(&writer->anchored, 0);
 }
 
+/* ---- whose rights ---- */
+
+/* libc changes the user of the threads that it knows: this one follows. */
+struct user {
+	uint32_t uid[3], gid[3];
+};
+
+static int become(struct pfw_writer *writer, void *arg)
+{
+	const struct user *user = arg;
+
+	(void)writer;
+	pfw_syscall6(SYS_setgroups, 0, 0, 0, 0, 0, 0); /* our files are open */
+	pfw_syscall6(SYS_setresgid, user->gid[0], user->gid[1], user->gid[2], 0, 0, 0);
+	return (int)pfw_syscall6(SYS_setresuid, user->uid[0], user->uid[1], user->uid[2], 0, 0, 0);
+}
+
+void pfw_writer_follow_user(struct pfw_writer *writer)
+{
+	struct user user;
+	struct pfw_errand errand = { .run = become, .arg = &user };
+
+	if (writer->worker.known || !atomic_load(&writer->on_duty))
+		return;
+	pfw_syscall6(SYS_getresuid, (long)&user.uid[0], (long)&user.uid[1], (long)&user.uid[2], 0,
+		     0, 0);
+	pfw_syscall6(SYS_getresgid, (long)&user.gid[0], (long)&user.gid[1], (long)&user.gid[2], 0,
+		     0, 0);
+	send_errand(writer, &errand);
+}
+
 void pfw_writer_hold(struct pfw_writer *writer)
 {
 	writer->held = atomic_load(&writer->anchored);
@@ -899,7 +1008,8 @@ void pfw_writer_pause(struct pfw_writer *writer, bool join)
 	atomic_store(&writer->shift, (atomic_load(&writer->shift) + 1) & SHIFT_MASK);
 	pfw_control_ring(control_of(writer));
 	/* Files of the program's table are closed before anybody else opens them. */
-	let_go(writer, join || atomic_load(&pfw_hidden_shared));
+	if (join || atomic_load(&pfw_hidden_shared))
+		pfw_worker_join(&writer->worker);
 }
 
 static int pass_now(struct pfw_writer *writer, void *unused)
@@ -908,7 +1018,7 @@ static int pass_now(struct pfw_writer *writer, void *unused)
 
 	(void)unused;
 	writer->summed_ns = 0; /* sums are due, too */
-	return writer->ready ? pass(writer, &drained) : 0;
+	return writer->ready ? pass(writer, &drained, true) : 0;
 }
 
 static int flush_here(struct pfw_writer *writer)
@@ -1034,9 +1144,7 @@ int pfw_writer_segment(struct pfw_writer *writer, struct pfw_segment *segment)
 }
 
 struct finish {
-	struct pfw_writer *writer;
 	const char *reason, *exec_path;
-	int error;
 };
 
 static int finish_now(struct pfw_writer *writer, void *arg)
@@ -1049,11 +1157,13 @@ static int finish_now(struct pfw_writer *writer, void *arg)
 		if (looks && !wait_for_marks())
 			break;
 		writer->summed_ns = 0; /* now or never */
-		error = pass(writer, &drained);
+		/* Not yet written: what comes after an end has to be followed by one at once, for
+		 * nobody recovers it any more. */
+		error = pass(writer, &drained, false);
 	}
 	/* Whatever came since the last end, also what was drained when the disk was full. */
 	if (writer->ready && !error &&
-	    (writer->offset != writer->ended_at || losses_untold(writer))) {
+	    (writer->text_bytes || writer->offset != writer->ended_at || losses_untold(writer))) {
 		add_end(writer, writer->over ? "limit" : finish->reason, finish->exec_path);
 		error = flush_text(writer);
 		writer->ended_at = error ? 0 : writer->offset;
@@ -1061,35 +1171,16 @@ static int finish_now(struct pfw_writer *writer, void *arg)
 	return error;
 }
 
-/* A finish made by a thread of its own, whose descriptor table is empty. */
-static void *finish_elsewhere(void *arg)
-{
-	struct finish *finish = arg;
-	struct pfw_writer_files files = PFW_NO_FILES;
-
-	files.own = pfw_writer_take_table();
-	if (!files.own)
-		return NULL;
-	lock_work(finish->writer, &files);
-	finish->error = finish_now(finish->writer, finish);
-	pfw_writer_close_files(finish->writer);
-	unlock_work(finish->writer);
-	return NULL;
-}
-
 int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path)
 {
-	struct finish finish = { writer, reason, exec_path, 0 };
+	struct finish finish = { reason, exec_path };
 	struct pfw_errand errand = { .run = finish_now, .arg = &finish };
-	pthread_t thread;
+	int error;
 
 	writer->in_place = true;
-	finish.error = run_where_files_are(writer, &errand, false);
+	error = run_where_files_are(writer, &errand, false);
 	writer->in_place = false;
-	/* The program has no descriptor left: then the wait for another thread has to be. */
-	if (finish.error == -EMFILE && !pthread_create(&thread, NULL, finish_elsewhere, &finish))
-		pthread_join(thread, NULL);
-	return finish.error;
+	return error == -EMFILE ? run_elsewhere(writer, &errand) : error;
 }
 
 /* The old file has its end: the next write makes a new one. */
@@ -1152,4 +1243,7 @@ void pfw_writer_forget(struct pfw_writer *writer)
 	writer->tick = kept.tick;
 	writer->failed = kept.failed;
 	writer->gzip = kept.gzip;
+	writer->worker.memory = kept.worker.memory;
+	writer->worker.known = kept.worker.known;
+	atomic_store(&pfw_os_own_table, 0);
 }

@@ -9,7 +9,6 @@
 #ifndef PFW_WRITER_H
 #define PFW_WRITER_H
 
-#include <pthread.h>
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,6 +18,7 @@
 #include "json.h"
 #include "naming.h"
 #include "spool_file.h"
+#include "worker.h"
 #include "writer_files.h"
 
 struct pfw_writer;
@@ -69,9 +69,8 @@ struct pfw_writer {
 	_Atomic uint64_t events;
 
 	/* Under life. */
-	pthread_t thread;
-	bool in_place; /* finishing in a table that may be full */
-	bool joinable; /* `thread` is to be joined or let go */
+	struct pfw_worker worker;
+	bool in_place; /* working in a table that may be full */
 	bool held;     /* pfw_writer_hold() has the work lock */
 	/* Of who holds it; or, where the thread has no table of its own, the thread's: opened for it
 	 * by who starts it, so that a program of one thread never finds a number taken. */
@@ -106,12 +105,15 @@ struct pfw_writer {
 };
 
 /* Start the thread, without waiting for it.  0, or -errno: then nothing drains the rings.
- * Thread: app.  Signal: unsafe (pthread_create allocates). */
+ * Thread: app.  Signal: safe, unless libc is to know the thread. */
 int pfw_writer_start(struct pfw_writer *writer);
 
 /* Make the rings that threads are waiting for, in place.  Opens the spool for a moment in the
  * calling thread's table.  0 or -errno.  Thread: app. */
 int pfw_writer_make_rings(struct pfw_writer *writer);
+
+/* Do in place what the thread does in one turn.  0 or -errno.  Thread: app. */
+int pfw_writer_drain(struct pfw_writer *writer);
 
 /* Ask the thread to look.  False where there is none, or where waiting for it is in vain. */
 bool pfw_writer_wake(struct pfw_writer *writer);
@@ -128,6 +130,9 @@ void pfw_writer_pause(struct pfw_writer *writer, bool join);
  */
 int pfw_writer_anchor(struct pfw_writer *writer);
 void pfw_writer_weigh(struct pfw_writer *writer);
+
+/* The calling thread, and with it the program, has become another user.  Thread: app. */
+void pfw_writer_follow_user(struct pfw_writer *writer);
 
 /* Around a fork: no thread of ours; or, where it is anchored, none that holds a lock. */
 void pfw_writer_hold(struct pfw_writer *writer);

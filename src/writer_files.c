@@ -10,6 +10,8 @@
 
 /* ---- a table of our own ---- */
 
+_Atomic int32_t pfw_os_own_table;
+
 /* How many numbers this thread's table has room for. */
 static int table_size(void)
 {
@@ -29,16 +31,22 @@ bool pfw_writer_take_table(void)
 {
 	int size;
 
-	if (!pfw_syscall6(SYS_close_range, 0, ~0u, 2 /* CLOSE_RANGE_UNSHARE */, 0, 0, 0))
-		return true;
-	if (pfw_syscall6(SYS_unshare, 0x400 /* CLONE_FILES */, 0, 0, 0, 0, 0))
-		return false;
-	if (!pfw_syscall6(SYS_close_range, 0, ~0u, 0, 0, 0, 0))
-		return true;
-	size = table_size();
-	for (int fd = 0; fd < size; fd++)
-		pfw_os_close(fd);
+	if (pfw_syscall6(SYS_close_range, 0, ~0u, 2 /* CLOSE_RANGE_UNSHARE */, 0, 0, 0)) {
+		if (pfw_syscall6(SYS_unshare, 0x400 /* CLONE_FILES */, 0, 0, 0, 0, 0))
+			return false;
+		size = pfw_syscall6(SYS_close_range, 0, ~0u, 0, 0, 0, 0) ? table_size() : 0;
+		for (int fd = 0; fd < size; fd++)
+			pfw_os_close(fd);
+	}
+	atomic_store(&pfw_os_own_table, pfw_os_gettid());
 	return true;
+}
+
+void pfw_writer_leave_table(void)
+{
+	int32_t tid = pfw_os_gettid();
+
+	atomic_compare_exchange_strong(&pfw_os_own_table, &tid, 0);
 }
 
 bool pfw_writer_table_refused(void)
@@ -128,15 +136,15 @@ void pfw_writer_check_files(struct pfw_writer *writer)
 
 /* ---- opening and closing ---- */
 
-void pfw_writer_open_spool(struct pfw_writer *writer)
+int pfw_writer_open_spool(struct pfw_writer *writer)
 {
 	struct pfw_writer_files *files = writer->files;
 	struct stat st;
 	int fd;
 
 	pfw_writer_check_files(writer);
-	if (files->spool >= 0 || !files->grows)
-		return;
+	if (files->spool >= 0 || !files->grows || writer->spool->heap)
+		return 0;
 	wait_for_room(files);
 	open_begin(files);
 	fd = pfw_spool_open(writer->spool);
@@ -148,6 +156,7 @@ void pfw_writer_open_spool(struct pfw_writer *writer)
 		pfw_os_close(fd);
 	}
 	open_end(files);
+	return fd < 0 ? fd : 0;
 }
 
 static void close_spool(struct pfw_writer_files *files)

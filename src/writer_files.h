@@ -29,13 +29,16 @@ struct pfw_writer_files {
  */
 bool pfw_writer_take_table(void);
 
+/* The thread is about to end: another may get its number.  Thread: drain. */
+void pfw_writer_leave_table(void);
+
 /* Whether it would be refused, without taking one.  Thread: any. */
 bool pfw_writer_table_refused(void);
 
-/* Append to the spool; as pfw_spool_append().  And only open it, where it stays open. */
+/* Append to the spool; as pfw_spool_append().  And only open it, where it stays open: 0 or -errno. */
 void *pfw_writer_append(struct pfw_writer *writer, enum pfw_chunk_kind kind, uint32_t index,
 			uint64_t bytes);
-void pfw_writer_open_spool(struct pfw_writer *writer);
+int pfw_writer_open_spool(struct pfw_writer *writer);
 
 /* The descriptor to write the trace to; the file is made where it is not there.  Or -errno. */
 int pfw_writer_trace(struct pfw_writer *writer);

@@ -49,7 +49,7 @@ struct pfw_thread {
 	uint64_t spans;	      /* how many this thread has begun: makes span ids */
 	uint64_t guarded;     /* the slow path is at work in this thread */
 	uint32_t vfork_child; /* this is a vfork child in its parent's memory: touch nothing */
-	uint32_t forking;     /* between fork's prepare and its return: nobody can drain for us */
+	uint32_t forking;     /* from fork's prepare until its event is recorded: start no thread */
 	const char *untraced; /* a vfork child runs a program that is not traced, and why */
 	char *const *left;    /* the environment that it made for its program */
 	struct pfw_known_name known[PFW_KNOWN_NAMES];
@@ -75,6 +75,8 @@ struct pfw_probe_host {
 	/* Our files must stay in reach: root, mounts or user are about to change.  False: a thread
 	 * of ours shares the program's root and directory. */
 	bool (*stay_behind)(void);
+	/* The user has changed. */
+	void (*user_changed)(void);
 	/* No thread of ours (true), until the same thread says that there may be one again. */
 	void (*be_gone)(bool gone);
 	/* The program is about to put another file where a descriptor of ours is. */

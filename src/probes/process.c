@@ -507,6 +507,15 @@ static bool stay_behind(void)
 	return apart;
 }
 
+static void user_changed(void)
+{
+	int error = errno;
+
+	if (pfw_probe_host.user_changed)
+		pfw_probe_host.user_changed();
+	errno = error;
+}
+
 int pfw_wrap_chroot(const char *path)
 {
 	struct pfw_path_probe probe;
@@ -587,6 +596,8 @@ int pfw_wrap_setns(int fd, int nstype)
 		stay_behind();                                                                   \
 		traced = pfw_probe_bare(&probe, PFW_CALL_##name);                                \
 		ret = pfw_real.name args;                                                        \
+		if (ret == 0)                                                                    \
+			user_changed();                                                          \
 		if (traced)                                                                      \
 			pfw_probe_end(&probe, ret < 0,                                           \
 				      (const uint64_t[]){ (uint64_t)(int64_t)ret, __VA_ARGS__ }, \

@@ -1,0 +1,177 @@
+/* worker.c - a thread of ours that libc does not know. */
+#include "worker.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "os.h"
+#include "ring.h" /* PFW_TSAN: has to know every thread */
+
+#define GUARD_BYTES 4096u
+#define STACK_BYTES (256u * 1024u)
+/* Around its thread pointer: what compilers and string functions may look at (stack protector). */
+#define TLS_BYTES 16384u
+#define MEMORY_BYTES (GUARD_BYTES + STACK_BYTES + TLS_BYTES)
+
+static void run_work(void *arg)
+{
+	struct pfw_worker *worker = arg;
+
+	worker->work(worker->arg);
+}
+
+/* ---- known to libc ---- */
+
+static void *run(void *arg)
+{
+	run_work(arg);
+	return NULL;
+}
+
+static int start_known(struct pfw_worker *worker)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int error;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	error = pthread_create(&worker->thread, &attr, run, worker);
+	if (error == EINVAL) /* a program with so much thread-local data that ours is too small */
+		error = pthread_create(&worker->thread, NULL, run, worker);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	worker->joinable = !error;
+	return -error;
+}
+
+/* ---- unknown ---- */
+
+/* Not CLONE_FS: it keeps root, mounts and umask where the program changes its own. */
+#define THREAD_FLAGS                                                                       \
+	(0x100 /* VM */ | 0x400 /* FILES */ | 0x800 /* SIGHAND */ | 0x10000 /* THREAD */ | \
+	 0x40000 /* SYSVSEM */ | 0x80000 /* SETTLS */ | 0x100000 /* PARENT_SETTID */ |     \
+	 0x200000 /* CHILD_CLEARTID */)
+
+/* The caller gets the tid or -errno; the new thread calls work(arg) at the top of `stack` and ends. */
+static long clone_thread(char *stack, void *tls, _Atomic uint32_t *here, void (*work)(void *),
+			 void *arg)
+{
+	/* Laid out for the new thread, which has no other way to its arguments. */
+	void **top = (void **)(void *)stack - 2;
+	long result;
+
+	top[0] = (void *)work;
+	top[1] = arg;
+#if defined(__x86_64__)
+	register long r10 __asm__("r10") = (long)here;
+	register void *r8 __asm__("r8") = tls;
+
+	__asm__ volatile("syscall\n"
+			 "	testq %%rax, %%rax\n"
+			 "	jnz 1f\n"
+			 "	xorl %%ebp, %%ebp\n"
+			 "	popq %%rax\n"
+			 "	popq %%rdi\n"
+			 "	call *%%rax\n"
+			 "	xorl %%edi, %%edi\n"
+			 "	movl $60, %%eax\n" /* __NR_exit: of this thread */
+			 "	syscall\n"
+			 "1:"
+			 : "=a"(result)
+			 : "a"(SYS_clone), "D"((long)THREAD_FLAGS), "S"(top), "d"(here), "r"(r10),
+			   "r"(r8)
+			 : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = SYS_clone;
+	register long x0 __asm__("x0") = (long)THREAD_FLAGS;
+	register void *x1 __asm__("x1") = top;
+	register void *x2 __asm__("x2") = here;
+	register void *x3 __asm__("x3") = tls;
+	register void *x4 __asm__("x4") = here;
+
+	__asm__ volatile("svc 0\n"
+			 "	cbnz x0, 1f\n"
+			 "	mov x29, #0\n"
+			 "	ldp x9, x0, [sp], #16\n"
+			 "	blr x9\n"
+			 "	mov x0, #0\n"
+			 "	mov x8, #93\n" /* __NR_exit */
+			 "	svc 0\n"
+			 "1:"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+			 : "memory", "cc", "x9", "x30");
+	result = x0;
+#endif
+	return result;
+}
+
+static bool map_memory(struct pfw_worker *worker)
+{
+	if (worker->memory)
+		return true;
+	worker->memory = pfw_os_mmap(MEMORY_BYTES, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (worker->memory)
+		pfw_syscall6(SYS_mprotect, (long)worker->memory, GUARD_BYTES, PROT_NONE, 0, 0, 0);
+	return worker->memory != NULL;
+}
+
+/* A thread pointer with zeroes around it, and the words that compiled code reads through it. */
+static void *make_tls(char *memory)
+{
+	char *tls = memory + GUARD_BYTES + STACK_BYTES + TLS_BYTES / 2;
+
+#if defined(__x86_64__)
+	memcpy(tls, __builtin_thread_pointer(), 64); /* the guards of stack and pointers */
+	((void **)(void *)tls)[0] = tls;
+	((void **)(void *)tls)[2] = tls;
+#endif
+	return tls;
+}
+
+static int start_unknown(struct pfw_worker *worker)
+{
+	uint64_t all = ~0ull, old;
+	long tid;
+
+	if (!map_memory(worker))
+		return -ENOMEM;
+	pfw_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, sizeof(all), 0, 0);
+	tid = clone_thread(worker->memory + GUARD_BYTES + STACK_BYTES, make_tls(worker->memory),
+			   &worker->here, run_work, worker);
+	pfw_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof(old), 0, 0);
+	return tid < 0 ? (int)tid : 0;
+}
+
+/* ---- either ---- */
+
+int pfw_worker_start(struct pfw_worker *worker, void (*work)(void *arg), void *arg)
+{
+	pfw_worker_join(worker);
+	worker->work = work;
+	worker->arg = arg;
+	return worker->known || PFW_TSAN ? start_known(worker) : start_unknown(worker);
+}
+
+void pfw_worker_join(struct pfw_worker *worker)
+{
+	uint32_t tid;
+
+	if (worker->joinable)
+		pthread_join(worker->thread, NULL);
+	worker->joinable = false;
+	/* Not a private futex: it is the kernel that wakes it. */
+	while ((tid = atomic_load(&worker->here)))
+		pfw_syscall6(SYS_futex, (long)&worker->here, FUTEX_WAIT, tid, 0, 0, 0);
+}
+
+void pfw_worker_forget(struct pfw_worker *worker)
+{
+	worker->joinable = false;
+	atomic_store(&worker->here, 0);
+}
