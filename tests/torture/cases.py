@@ -89,7 +89,8 @@ def execs():
     yield Case("exec-fails", "execs that fail, four ways", ("exec-fails", 20), lambda s: 40 * s)
     yield Case("exec-clean", "exec with an environment that has been cleaned: it stays clean",
                ("exec-clean", 20), lambda s: 20 * s)
-    yield Case("exec-thread", "exec by a second thread while others do I/O", ("exec-thread", 10))
+    yield Case("exec-thread", "exec by a second thread while others do I/O", ("exec-thread", 10),
+               dies=True)  # where the exec begins before the first event
 
 
 def ends():
@@ -226,11 +227,12 @@ def limits():
 
 
 def surroundings():
-    yield Case("drop", "root becomes nobody", ("drop", 200), lambda s: 600 * s, root=True)
+    yield Case("drop", "root becomes nobody", ("drop", 200), lambda s: 600 * s, dies=True,
+               root=True)  # its spool stays: nobody may not remove it
     yield Case("drop-idle", "root becomes nobody, rests, and goes on", ("drop", 200, "idle"),
-               lambda s: 600 * s, root=True)
+               lambda s: 600 * s, dies=True, root=True)
     yield Case("drop-fork", "root becomes nobody and forks", ("drop", 200, "fork"),
-               lambda s: 800 * s, root=True)
+               lambda s: 800 * s, dies=True, root=True)
     yield Case("chroot", "another root directory", ("chroot", 200), lambda s: 400 * s, root=True)
     yield Case("unshare", "a user namespace of its own, refused to two threads", ("unshare", 200),
                lambda s: 400 * s, root=True)

@@ -188,6 +188,8 @@ static int run_altstack(long count, char **rest)
 	return 0;
 }
 
+static atomic_int taken; /* signals that the thread has had: a second one of a kind is none */
+
 static void *waits_for_signals(void *arg)
 {
 	sigset_t set = only(SIGUSR1);
@@ -196,6 +198,7 @@ static void *waits_for_signals(void *arg)
 	for (long i = 0; i < (long)(intptr_t)arg; i++) {
 		must(!sigwait(&set, &number) && number == SIGUSR1, "sigwait");
 		tick();
+		atomic_fetch_add(&taken, 1);
 	}
 	return NULL;
 }
@@ -214,7 +217,8 @@ static int run_sigwait(long count, char **rest)
 	for (long i = 0; i < count; i++) {
 		tick();
 		kill(getpid(), SIGUSR1);
-		usleep(2000);
+		while (atomic_load(&taken) == i && !handled)
+			usleep(100);
 	}
 	pthread_join(thread, NULL);
 	printf("%d went to the handler\n", (int)handled);
