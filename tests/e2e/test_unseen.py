@@ -162,6 +162,19 @@ def test_first_of_a_pid_namespace(tmp_path):
     unseen(tmp_path, "pids")
 
 
+# ---- under valgrind, whose own view of the mappings must hold ----
+
+@pytest.mark.skipif(not have("valgrind", "--version"), reason="needs valgrind")
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])  # what lies beside the spool differs
+def test_under_valgrind(tmp_path, locale):
+    (tmp_path / "from").write_bytes(bytes(100000))
+    environment = harness.traced_environment(tmp_path / "t", tmp_path, LC_ALL=locale,
+                                             MALLOC_PERTURB_="87")
+    harness.run(["valgrind", "-q", "--error-exitcode=3", "cp", "--reflink=never", tmp_path / "from",
+                 tmp_path / "to"], environment)
+    assert (tmp_path / "to").read_bytes() == bytes(100000)
+
+
 # ---- filters ----
 
 OWN_TABLE = ("close_range", "unshare")
