@@ -148,11 +148,11 @@ def test_unshare_and_setns(tmp_path):
 # The spool cannot be removed by another user than made it: whoever made it does, with `pfw repair`.
 @need_root
 @pytest.mark.parametrize("how", ["c", "cf", "cx", "ci", "ncf", "m", "mf", "mc", "u", "ui", "uf",
-                                 "nuf", "cu", "mcduixf"])
+                                 "nuf", "cu", "mcduixf", "k", "kf", "nki"])
 def test_other_root_mounts_or_user(tmp_path, how):
     printed, errors = run_both(tmp_path, "root", how)
     assert not errors
-    if "u" in how:
+    if "u" in how or "k" in how:
         sweep(tmp_path)
     check_traces(tmp_path, printed)
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -418,6 +419,27 @@ static void live_on(const char *how)
 	}
 }
 
+/* As setpriv does: another user, with capabilities that are kept for the groups and then given up.
+ * They are a thread's own, so libc, which has every thread that it knows change its user, kills a
+ * program where one of them has not kept them. */
+static void give_up_and_keep(void)
+{
+	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct caps[2];
+
+	say_result("keep", prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0));
+	say_result("setresuid", setresuid(65534, 65534, 65534));
+	if (syscall(SYS_capget, &header, caps))
+		fail("capget");
+	caps[0].effective = caps[0].permitted;
+	caps[1].effective = caps[1].permitted;
+	say_result("capset", syscall(SYS_capset, &header, caps));
+	say_result("setresgid", setresgid(65534, 65534, 65534));
+	say_result("setgroups", setgroups(0, NULL));
+	memset(caps, 0, sizeof(caps));
+	say_result("capset", syscall(SYS_capset, &header, caps));
+}
+
 static void mode_root(const char *how)
 {
 	if (!strchr(how, 'n')) /* nothing recorded before */
@@ -438,6 +460,8 @@ static void mode_root(const char *how)
 		say_result("setgid", setgid(65534));
 		say_result("setuid", setuid(65534));
 	}
+	if (strchr(how, 'k'))
+		give_up_and_keep();
 	live_on(how);
 }
 
