@@ -28,10 +28,11 @@ struct pfw_config {
 	bool disable_posix;
 	bool disable_stdio;
 	bool disable_tids;
-	const char *calls;   /* PFW_CALLS, or NULL: all */
-	const char *exclude; /* PFW_EXCLUDE, or NULL */
-	uint64_t min_dur_ns; /* shorter calls are summed; 0 = none */
-	bool whole_us;	     /* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
+	const char *calls;    /* PFW_CALLS, or NULL: all */
+	const char *exclude;  /* PFW_EXCLUDE, or NULL */
+	uint64_t min_dur_ns;  /* shorter calls are summed; 0 = none */
+	uint64_t counters_ns; /* sample counters this often; 0 = never */
+	bool whole_us;	      /* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
 	bool quiet;
 	enum pfw_on_full on_full;
 	uint64_t ring_max_bytes; /* a thread's ring grows to this; power of two, 32 KiB..64 MiB */

@@ -99,6 +99,11 @@ static inline ssize_t pfw_os_write(int fd, const void *buf, size_t count)
 	return pfw_syscall6(SYS_write, fd, (long)buf, (long)count, 0, 0, 0);
 }
 
+static inline ssize_t pfw_os_pread(int fd, void *buf, size_t count, uint64_t offset)
+{
+	return pfw_syscall6(SYS_pread64, fd, (long)buf, (long)count, (long)offset, 0, 0);
+}
+
 static inline ssize_t pfw_os_pwrite(int fd, const void *buf, size_t count, uint64_t offset)
 {
 	return pfw_syscall6(SYS_pwrite64, fd, (long)buf, (long)count, (long)offset, 0, 0);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "counters.h"
 #include "globs.h"
 #include "hidden.h"
 #include "identity.h"
@@ -292,8 +293,9 @@ static void keep_writer(void)
 {
 	sigset_t old;
 
-	atomic_store(&session.writer.stay,
-		     session.paused || session.config.plan.kind != PFW_PLAN_ALWAYS);
+	atomic_store(&session.writer.stay, session.paused ||
+						   session.config.plan.kind != PFW_PLAN_ALWAYS ||
+						   session.config.counters_ns);
 	if (!atomic_load(&session.writer.stay) || atomic_load(&session.writer.on_duty) ||
 	    atomic_load(&session.writer.dead) || !lock_life(&old))
 		return;
@@ -350,6 +352,36 @@ static int stepper_segment(struct pfw_segment *segment)
 	error = pfw_writer_segment(&session.writer, segment);
 	unlock_life(&old);
 	return error;
+}
+
+/* ---- the counters ---- */
+
+static void counters_put(const struct pfw_record *record, unsigned slots)
+{
+	if (pfw_writer_put(&session.writer, record, slots))
+		pfw_ring_count_lost(PFW_LOST_WRITE, 1);
+}
+
+static unsigned counters_threads(void)
+{
+	return atomic_load(&session.writer.threads);
+}
+
+static void set_up_counters(uint16_t template)
+{
+	const struct pfw_counters_host host = { template, counters_put, counters_threads };
+
+	pfw_counters_init(&host, session.config.counters_ns);
+}
+
+/* As long as events are recorded. */
+static void tick_counters(uint64_t *nap_ns)
+{
+	uint64_t word = atomic_load_explicit(&pfw_live->api, memory_order_relaxed), next_ns;
+
+	next_ns = pfw_counters_tick(word && !(word & (PFW_LIVE_ENDED | PFW_LIVE_LIMIT)));
+	if (next_ns && (!*nap_ns || next_ns < *nap_ns))
+		*nap_ns = next_ns;
 }
 
 static void set_up_stepper(void)
@@ -492,6 +524,7 @@ static bool tick(void)
 	if (session.attached)
 		pfw_attach_look();
 	pfw_stepper_tick(&session.writer.watch, &session.writer.nap_ns);
+	tick_counters(&session.writer.nap_ns);
 	return session.io && pfw_unrecorded_look(session.spool.header->unrecorded, false);
 }
 
@@ -601,6 +634,7 @@ static bool begin(bool asked)
 		return false;
 	ids = pfw_templates_ids();
 	pfw_api_templates(&ids);
+	set_up_counters(ids.api);
 	pfw_follow_init(&session.config, session.identity.environ, ids.untraced);
 	make_hooks();
 	return true;
@@ -709,10 +743,11 @@ static void forked(void)
 	else
 		atomic_store(&session.state, OFF);
 	pfw_stepper_forked(parent);
+	pfw_counters_forked();
 	renew_words();
 	/* Last: other threads of the child wait for it. */
 	atomic_store(&pfw_live->born, born());
-	if (session.paused)
+	if (session.paused || session.config.counters_ns)
 		keep_writer();
 }
 
@@ -986,6 +1021,7 @@ static int rename_trace(void)
 	pfw_filter_set_trace(pfw_spool_trace_path(session.spool.header));
 	renew_words();
 	unlock_life(&old);
+	keep_writer();
 	return error;
 }
 

@@ -126,7 +126,7 @@ def check_trace(path, reasons=("exit", "exec"), lost=0):
     for line in lines:
         if line["name"] == "thread_name" and line["cat"] == "pfw":
             named.add(line["tid"])
-        assert line["cat"] in ("pfw", "PP") or line["tid"] in named, f"{path}: {line} before its thread"
+        assert line["cat"] in ("pfw", "PP", "COUNTER") or line["tid"] in named, f"{path}: {line} before its thread"
     return lines
 
 

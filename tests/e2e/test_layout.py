@@ -19,7 +19,8 @@ TLS_BYTES_MAX = 256  # more than about 1,024 and a late dlopen finds no room
 LAYERS = {
     0: {"record", "spool", "os", "text", "clock", "gzip", "control", "probes/calls_table"},
     1: {"config", "naming", "schedule", "ring", "strings", "spool_file", "say", "identity",
-        "templates", "json", "lines", "globs", "sums", "hidden"},
+        "templates", "json", "lines", "globs", "sums", "hidden",
+        "counters"},
     2: {"writer", "worker", "trace_file", "stepper", "probes/probe", "probes/fd_table", "probes/filter", "probes/select", "probes/short"},
     4: {"session"},
 }
