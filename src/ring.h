@@ -32,8 +32,9 @@ struct pfw_ring {
 	_Atomic uint32_t state; /* enum pfw_ring_state */
 	uint32_t index;
 	_Atomic int32_t tid;
-	uint64_t spans;	       /* the next owner's span ids go on from here */
-	struct pfw_ring *next; /* registry; set before the ring is published */
+	struct pfw_operators *operators; /* torch_ops.c's, of whose ring it is; NULL = none yet */
+	uint64_t spans;			 /* the next owner's span ids go on from here */
+	struct pfw_ring *next;		 /* registry; set before the ring is published */
 	/* The writer's own. */
 	struct pfw_ring_chunk *drain;	 /* the stretch being emptied */
 	struct pfw_ring_chunk *upcoming; /* offered as spare, not yet being emptied */

@@ -28,6 +28,7 @@
 #include "probes/probe.h"
 #include "probes/select.h"
 #include "probes/short.h"
+#include "probes/torch_ops.h"
 #include "probes/unrecorded.h"
 #include "ring.h"
 #include "say.h"
@@ -293,9 +294,9 @@ static void keep_writer(void)
 {
 	sigset_t old;
 
-	atomic_store(&session.writer.stay, session.paused ||
-						   session.config.plan.kind != PFW_PLAN_ALWAYS ||
-						   session.config.counters_ns);
+	atomic_store(&session.writer.stay,
+		     session.paused || session.config.plan.kind != PFW_PLAN_ALWAYS ||
+			     session.config.counters_ns || session.config.torch_ops);
 	if (!atomic_load(&session.writer.stay) || atomic_load(&session.writer.on_duty) ||
 	    atomic_load(&session.writer.dead) || !lock_life(&old))
 		return;
@@ -519,12 +520,23 @@ static bool make_process(void)
 }
 
 /* The writer's thread, between two looks at the rings. */
+/* While a library is waited for: its first events are lost, so find it soon. */
+#define LOOK_NS 20000000ull
+
+static void wake_within(uint64_t ns)
+{
+	if (!session.writer.nap_ns || session.writer.nap_ns > ns)
+		session.writer.nap_ns = ns;
+}
+
 static bool tick(void)
 {
 	if (session.attached)
 		pfw_attach_look();
 	pfw_stepper_tick(&session.writer.watch, &session.writer.nap_ns);
 	tick_counters(&session.writer.nap_ns);
+	if (pfw_torch_ops_tick())
+		wake_within(LOOK_NS);
 	return session.io && pfw_unrecorded_look(session.spool.header->unrecorded, false);
 }
 
@@ -539,6 +551,7 @@ static void set_up_writer(void)
 	session.writer.say = pfw_say;
 	session.writer.idle = renew_words;
 	session.writer.tick = tick;
+	session.writer.worker.known = session.config.torch_ops; /* it calls dlopen */
 	session.writer.failed = writer_failed;
 	session.writer.limited = limit_reached;
 	session.writer.max_bytes = session.config.max_bytes;
@@ -635,6 +648,7 @@ static bool begin(bool asked)
 	ids = pfw_templates_ids();
 	pfw_api_templates(&ids);
 	set_up_counters(ids.api);
+	pfw_torch_ops_init(&session.config);
 	pfw_follow_init(&session.config, session.identity.environ, ids.untraced);
 	make_hooks();
 	return true;

@@ -356,7 +356,7 @@ static void test_not_built(void **state)
 {
 	static const char *const wanted[] = {
 		"PFW_STEP=train",   "PFW_CUPTI=1", "PFW_CUPTI=kernel,memcpy",
-		"PFW_CUPTI_LIB=/l", "PFW_NVTX=1",  "PFW_TORCH_OPS=1",
+		"PFW_CUPTI_LIB=/l", "PFW_NVTX=1",
 	};
 
 	(void)state;
@@ -368,7 +368,7 @@ static void test_not_built(void **state)
 		assert_memory_equal(said.lines, "not built yet: ", 15);
 		assert_non_null(strstr(said.lines, wanted[i]));
 	}
-	read_quietly(ENABLED("PFW_CUPTI=0", "PFW_CUPTI_LIB=", "PFW_NVTX=off", "PFW_TORCH_OPS=no"));
+	read_quietly(ENABLED("PFW_CUPTI=0", "PFW_CUPTI_LIB=", "PFW_NVTX=off"));
 	read_quietly(ENABLED("PFW_CUPTI=auto"));
 }
 

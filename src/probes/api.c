@@ -41,6 +41,11 @@ static inline __attribute__((always_inline)) bool on(void)
 	return pfw_probe_ready(&pfw_live->api) != 0;
 }
 
+bool pfw_api_on(void)
+{
+	return on();
+}
+
 static size_t name_bytes(const char *name)
 {
 	return strnlen(name, PFW_NAME_BYTES);
@@ -586,4 +591,28 @@ int pfw_compute_event(const struct pfw_compute *event)
 	put_pp(record, &pp, event);
 	pfw_probe_commit(record, position);
 	return 0;
+}
+
+void pfw_api_operator(const char *name, enum pfw_kind kind, int32_t tid, uint64_t t0, uint64_t t1)
+{
+	struct pfw_compute event = {
+		.fields = PFW_HAS(kind) | PFW_HAS(device) | PFW_HAS(device_index),
+		.name = name,
+		.kind = kind,
+		.device_index = -1,
+		.tid = (uint64_t)tid,
+		.ts_ns = t0,
+		.dur_ns = t1 - t0,
+	};
+	struct pfw_record *record;
+	uint64_t position;
+	struct pp pp;
+
+	measure_pp(&pp, &event, intern_name(name));
+	record = pfw_ring_reserve(pfw_thread.ring, (unsigned)pp.slots, &position);
+	if (!record)
+		return;
+	put_pp(record, &pp, &event);
+	record->flags = 0; /* ticks */
+	pfw_probe_commit(record, position);
 }

@@ -2,14 +2,22 @@
 #ifndef PFW_API_H
 #define PFW_API_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-struct pfw_compute;
+#include <pfw/pfw.h>
+
 struct pfw_record;
 struct pfw_template_ids;
 
 /* Thread: init. */
 void pfw_api_templates(const struct pfw_template_ids *templates);
+
+/* Whether the calling thread records for the API.  Keeps errno.  Thread: app.  Signal: safe. */
+bool pfw_api_on(void);
+
+/* An operator of a thread, in ticks.  pfw_api_on() has said yes.  Thread: app.  Signal: safe. */
+void pfw_api_operator(const char *name, enum pfw_kind kind, int32_t tid, uint64_t t0, uint64_t t1);
 
 /* The record of a compute event, for who records by no ring: how many slots of *record it takes, 0 =
  * more than `slots`.  Thread: any.  Signal: safe. */

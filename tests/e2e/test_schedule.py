@@ -237,7 +237,7 @@ def test_more_steps_than_marks(tmp_path):
 
 def test_other_threads(tmp_path):
     """Each event of any thread has the step in whose time it began."""
-    run = Run(tmp_path, "threads", "3", *["steps", "30", "sleep", "5"] * 30, PFW_SCHEDULE=text_of(ISSUE | {"repeat": 0}))
+    run = Run(tmp_path, "threads", "3", *["steps", "33", "sleep", "5"] * 30, PFW_SCHEDULE=text_of(ISSUE | {"repeat": 0}))
     lines = run.lines()
     steps = sorted((line["ts"], line["ts"] + line["dur"], line["args"]["step"])
                    for line in lines if line["name"].startswith("ProfilerStep#"))

@@ -1,0 +1,296 @@
+/* torch_ops.c - PyTorch's operators as compute events, without torch.profiler (PFW_TORCH_OPS). */
+#define PFW_BUILDING
+#include "torch_ops.h"
+
+#include <dlfcn.h>
+#include <pfw/pfw.h>
+#include <string.h>
+
+#include "../config.h"
+#include "../say.h"
+#include "../text.h"
+#include "api.h"
+#include "probe.h"
+
+#define MINOR_MAX 15u /* of version 2, which this was tried with */
+#define DEPTH_MAX 120u
+
+/* ---- C++'s types, as they are in memory ---- */
+
+struct record_function; /* at::RecordFunction */
+
+/* A std::unique_ptr returned by value: the caller gives where to put it, and gets that back. */
+struct context_slot {
+	void *context;
+};
+typedef struct context_slot *start_callback(struct context_slot *slot,
+					    const struct record_function *function);
+typedef void end_callback(const struct record_function *function, void *context);
+
+enum scope { /* at::RecordScope */
+	     SCOPE_FUNCTION,
+	     SCOPE_BACKWARD_FUNCTION,
+	     SCOPE_TORCHSCRIPT_FUNCTION,
+	     SCOPE_KERNEL_FUNCTION_DTYPE,
+	     SCOPE_CUSTOM_CLASS,
+	     SCOPE_BUILD_FEATURE,
+	     SCOPE_LITE_INTERPRETER,
+	     SCOPE_USER,
+	     SCOPE_STATIC_RUNTIME_OP,
+	     SCOPE_STATIC_RUNTIME_MODEL,
+	     SCOPES
+};
+
+/* at::RecordFunctionCallback; passed by value, which for its size C and C++ do alike. */
+struct callback {
+	start_callback *start;
+	end_callback *end;
+	double sampling_prob;
+	bool scopes[SCOPES];
+	bool needs_inputs, needs_outputs, needs_ids;
+};
+_Static_assert(sizeof(struct callback) == 40, "as at::RecordFunctionCallback");
+
+static struct torch {
+	enum { UNWANTED, LOOKING, FOUND, UNKNOWN } state;
+	uint64_t (*add)(struct callback callback);
+	void (*remove)(uint64_t handle);
+	const char *(*name)(const struct record_function *function);
+	bool listening;
+	uint64_t operators, annotations; /* handles */
+} torch;
+
+/* ---- operators in progress ---- */
+
+/*
+ * What start() leaves for end(): an at::ObserverContext, which C++ destroys through its table of
+ * virtual functions.  Ends need not come in order, nor in the same thread.
+ */
+struct operator
+{
+	const void *functions;
+	uint64_t t0;
+	int32_t tid;
+	uint16_t kind; /* enum pfw_kind */
+	_Atomic uint16_t busy;
+};
+
+/* A thread's; kept with its ring for the next thread. */
+struct pfw_operators {
+	uint32_t count; /* all beyond are free */
+	struct operator op[DEPTH_MAX];
+};
+_Static_assert(sizeof(struct pfw_operators) <= 4096, "one page");
+
+static void destroy(struct operator* op)
+{
+	(void)op; /* never called: nobody destroys one without deleting it */
+}
+
+static void delete (struct operator* op)
+{
+	atomic_store_explicit(&op->busy, 0, memory_order_release);
+}
+
+/* Itanium C++ ABI 2.5: offset to top, type information, then the functions in their order. */
+static const struct {
+	intptr_t offset_to_top;
+	const void *type;
+	void (*function[2])(struct operator*);
+} observer_context = { 0, NULL, { destroy, delete } };
+
+static struct pfw_operators *operators_of(struct pfw_ring *ring)
+{
+	if (!ring->operators)
+		ring->operators = pfw_os_mmap(sizeof(struct pfw_operators), PROT_READ | PROT_WRITE,
+					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return ring->operators;
+}
+
+/* NULL: too many are open in this thread. */
+static struct operator* open_operator(struct pfw_operators *all, enum pfw_kind kind)
+{
+	struct operator* op;
+
+	while (all->count &&
+	       !atomic_load_explicit(&all->op[all->count - 1].busy, memory_order_acquire))
+		all->count--;
+	if (all->count == DEPTH_MAX)
+		return NULL;
+	op = &all->op[all->count++];
+	op->functions = observer_context.function;
+	op->kind = (uint16_t)kind;
+	atomic_store_explicit(&op->busy, 1, memory_order_relaxed);
+	return op;
+}
+
+/* ---- the callbacks ---- */
+
+static inline struct context_slot *start(struct context_slot *slot, enum pfw_kind kind)
+{
+	struct pfw_operators *all;
+	struct operator* op;
+
+	slot->context = NULL;
+	if (!pfw_api_on())
+		return slot;
+	all = operators_of(pfw_thread.ring);
+	op = all ? open_operator(all, kind) : NULL;
+	if (!op) {
+		pfw_ring_count_lost(PFW_LOST_NO_MEMORY, 1);
+		return slot;
+	}
+	op->tid = atomic_load_explicit(&pfw_thread.ring->tid, memory_order_relaxed);
+	slot->context = op;
+	op->t0 = pfw_clock_ticks();
+	return slot;
+}
+
+__attribute__((used)) struct context_slot *
+pfw_torch_operator_starts(struct context_slot *slot, const struct record_function *function);
+__attribute__((used)) struct context_slot *
+pfw_torch_annotation_starts(struct context_slot *slot, const struct record_function *function);
+
+struct context_slot *pfw_torch_operator_starts(struct context_slot *slot,
+					       const struct record_function *function)
+{
+	(void)function;
+	return start(slot, PFW_KIND_CPU_OP);
+}
+
+struct context_slot *pfw_torch_annotation_starts(struct context_slot *slot,
+						 const struct record_function *function)
+{
+	(void)function;
+	return start(slot, PFW_KIND_ANNOTATION);
+}
+
+#ifdef __aarch64__
+/* There the slot comes in x8, beside the arguments: bring it where C has its first one. */
+#define FROM_X8(name)                                                                    \
+	__asm__(".text\n.hidden " #name "_x8\n.type " #name "_x8, %function\n" #name     \
+		"_x8:\n\tbti c\n\tmov x1, x0\n\tmov x0, x8\n\tb " #name "\n.size " #name \
+		"_x8, .-" #name "_x8\n");                                                \
+	start_callback name##_x8;
+FROM_X8(pfw_torch_operator_starts)
+FROM_X8(pfw_torch_annotation_starts)
+#define CALLBACK(name) name##_x8
+#else
+#define CALLBACK(name) name
+#endif
+
+static void ends(const struct record_function *function, void *context)
+{
+	const struct operator* op = context;
+
+	if (op && pfw_api_on())
+		pfw_api_operator(torch.name(function), (enum pfw_kind)op->kind, op->tid, op->t0,
+				 pfw_clock_ticks());
+}
+
+/* ---- finding PyTorch ---- */
+
+/* "2.15.0+cu132" from torch/version.py, which stands above libtorch_cpu.so's directory; "" = none. */
+static void read_version(const void *symbol, char *version, size_t size)
+{
+	static const char key[] = "__version__ = '";
+	char file[4096], path[1024];
+	const char *slash, *at;
+	struct pfw_text text;
+	Dl_info info;
+
+	version[0] = '\0';
+	if (!dladdr(symbol, &info) || !(slash = strrchr(info.dli_fname, '/')))
+		return;
+	pfw_text_init(&text, path, sizeof(path));
+	pfw_text_add_bytes(&text, info.dli_fname, (size_t)(slash - info.dli_fname));
+	pfw_text_add(&text, "/../version.py");
+	if (text.cut || pfw_os_read_file(path, file, sizeof(file)) <= 0)
+		return;
+	at = strstr(file, key);
+	for (size_t n = 0;
+	     at && n + 1 < size && at[sizeof(key) - 1 + n] > ' ' && at[sizeof(key) - 1 + n] != '\'';
+	     n++) {
+		version[n] = at[sizeof(key) - 1 + n];
+		version[n + 1] = '\0';
+	}
+}
+
+static bool known_version(const char *version)
+{
+	uint64_t minor;
+
+	return !strncmp(version, "2.", 2) && pfw_text_u64(version + 2, &minor) &&
+	       minor <= MINOR_MAX;
+}
+
+static void say_unknown(const char *what)
+{
+	char line[256];
+	struct pfw_text text;
+
+	pfw_text_init(&text, line, sizeof(line));
+	pfw_text_add(&text, "PFW_TORCH_OPS: PyTorch ");
+	pfw_text_add(&text, *what ? what : "of a version that torch/version.py does not tell");
+	pfw_text_add(&text, " is not known (2.0 to 2.15 are): its operators are not recorded");
+	pfw_say(line);
+}
+
+static void look(void)
+{
+	/* The handle is kept: what is listened to must stay loaded. */
+	void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+	char version[64];
+
+	if (!library)
+		return;
+	*(void **)&torch.add =
+		dlsym(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
+	*(void **)&torch.remove = dlsym(library, "_ZN2at14removeCallbackEm");
+	*(void **)&torch.name = dlsym(library, "_ZNK2at14RecordFunction4nameEv");
+	read_version(torch.add ? *(void **)&torch.add : library, version, sizeof(version));
+	torch.state = torch.add && torch.remove && torch.name && known_version(version) ? FOUND
+											: UNKNOWN;
+	if (torch.state == UNKNOWN)
+		say_unknown(version);
+}
+
+static void listen(bool wanted)
+{
+	struct callback callback = { .end = ends, .sampling_prob = 1.0 };
+
+	if (wanted == torch.listening)
+		return;
+	torch.listening = wanted;
+	if (!wanted) {
+		torch.remove(torch.operators);
+		torch.remove(torch.annotations);
+		return;
+	}
+	callback.start = CALLBACK(pfw_torch_annotation_starts);
+	callback.scopes[SCOPE_USER] = true;
+	torch.annotations = torch.add(callback);
+	callback.start = CALLBACK(pfw_torch_operator_starts);
+	memset(callback.scopes, false, sizeof(callback.scopes));
+	callback.scopes[SCOPE_FUNCTION] = callback.scopes[SCOPE_BACKWARD_FUNCTION] = true;
+	callback.scopes[SCOPE_TORCHSCRIPT_FUNCTION] = callback.scopes[SCOPE_LITE_INTERPRETER] =
+		true;
+	callback.scopes[SCOPE_STATIC_RUNTIME_OP] = callback.scopes[SCOPE_STATIC_RUNTIME_MODEL] =
+		true;
+	torch.operators = torch.add(callback);
+}
+
+void pfw_torch_ops_init(const struct pfw_config *config)
+{
+	if (config->torch_ops && torch.state == UNWANTED)
+		torch.state = LOOKING;
+}
+
+bool pfw_torch_ops_tick(void)
+{
+	if (torch.state == LOOKING)
+		look();
+	if (torch.state == FOUND)
+		listen(atomic_load_explicit(&pfw_live->api, memory_order_relaxed) != 0);
+	return torch.state == LOOKING;
+}

@@ -1,0 +1,23 @@
+/* torch_ops.h - PyTorch's operators as compute events, without torch.profiler (PFW_TORCH_OPS).
+ *
+ * at::addGlobalCallback() of ATen/record_function.h tells of each operator's begin and end; it is
+ * there "for fleet-wide monitoring".  Its types are C++'s, so each is written down here as the
+ * compiler lays it out, and a PyTorch whose version nobody has tried is left alone.
+ */
+#ifndef PFW_TORCH_OPS_H
+#define PFW_TORCH_OPS_H
+
+#include <stdbool.h>
+
+struct pfw_config;
+
+/* Thread: init. */
+void pfw_torch_ops_init(const struct pfw_config *config);
+
+/*
+ * Look whether PyTorch has been loaded, and listen to it while events are recorded.  True: it is
+ * still being waited for, so come again soon.  Thread: drain, one that libc knows (dlopen).
+ */
+bool pfw_torch_ops_tick(void);
+
+#endif

@@ -1,0 +1,212 @@
+"""PFW_TORCH_OPS: PyTorch's operators, from a stand-in of C++'s making and from the real one.
+
+The real one is that of /usr/bin/python3, or of the Python that PFW_TORCH_PYTHON names.
+"""
+import collections
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import harness
+
+STANDIN = harness.SOURCE / "tests" / "torch" / "standin.cpp"
+PYTHON = os.environ.get("PFW_TORCH_PYTHON", "/usr/bin/python3")
+
+PRELUDE = """
+import ctypes, os, sys, threading, time
+torch = ctypes.CDLL(TORCH)
+torch.standin_begin.restype = ctypes.c_void_p
+torch.standin_end.argtypes = [ctypes.c_void_p]
+def begin(name, scope=0):
+    return torch.standin_begin(name, scope)
+def wait(count, asked):
+    end = time.monotonic() + 10
+    while asked() != count and time.monotonic() < end:
+        open("data").close()
+        time.sleep(0.01)
+    assert asked() == count, asked()
+"""
+
+
+def build(top, version="2.15.0+cpu"):
+    """A torch package: torch/lib/libtorch_cpu.so and torch/version.py."""
+    if not shutil.which("g++"):
+        pytest.skip("no g++ to build the stand-in with")
+    (top / "torch" / "lib").mkdir(parents=True)
+    library = top / "torch" / "lib" / "libtorch_cpu.so"
+    harness.run(["g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+                 "-Wl,-soname,libtorch_cpu.so", STANDIN, "-o", library])
+    if version:
+        (top / "torch" / "version.py").write_text(f"__version__ = '{version}'\ncuda = None\n")
+    return library
+
+
+def run(top, library, program, **variables):
+    (top / "spools").mkdir()
+    (top / "data").write_bytes(b"x")
+    environment = harness.traced_environment(
+        top / "t", top / "spools", DFTRACER_INC_METADATA="1", PFW_TORCH_OPS="1", **variables)
+    result = harness.run(["/usr/bin/python3", "-c", f"TORCH = {str(library)!r}\n{PRELUDE}{program}"],
+                         environment, top)
+    assert os.listdir(top / "spools") == []
+    return harness.check_trace(top / "t.pfw"), result.stderr
+
+
+def operators(lines):
+    return [line for line in lines if line["cat"] == "PP"]
+
+
+def test_nesting_and_kinds(tmp_path):
+    lines, said = run(tmp_path, build(tmp_path), """
+wait(2, torch.standin_added)
+for i in range(100):
+    outer = begin(b"range", 7)
+    a = begin(b"aten::linear")
+    b = begin(b"aten::mm")
+    torch.standin_end(b)
+    torch.standin_end(a)
+    c = begin(b"AddBackward0", 1)
+    tag = begin(b"a tag, not an operator", 3)
+    torch.standin_end(tag)
+    torch.standin_end(c)
+    torch.standin_end(outer)
+""")
+    assert said == ""
+    made = operators(lines)
+    assert collections.Counter(line["name"] for line in made) == {
+        "range": 100, "aten::linear": 100, "aten::mm": 100, "AddBackward0": 100}
+    for line in made:
+        assert line["args"]["kind"] == ("annotation" if line["name"] == "range" else "cpu_op")
+        assert (line["args"]["device"], line["args"]["device_index"]) == (0, -1)
+        assert line["tid"] == line["pid"]
+    for mm, linear in zip((x for x in made if x["name"] == "aten::mm"),
+                          (x for x in made if x["name"] == "aten::linear")):
+        assert linear["ts"] <= mm["ts"] and mm["ts"] + mm["dur"] <= linear["ts"] + linear["dur"] + 0.002
+
+
+def test_ends_in_another_thread_and_out_of_order(tmp_path):
+    lines, _ = run(tmp_path, build(tmp_path), """
+wait(2, torch.standin_added)
+names = [b"async%d" % n for n in range(100)]
+held = [begin(name) for name in names]
+me = threading.get_native_id()
+thread = threading.Thread(target=lambda: [torch.standin_end(x) for x in held[::2]])
+thread.start()
+thread.join()
+for x in held[1::2]:
+    torch.standin_end(x)
+for n in range(1000):
+    torch.standin_end(begin(b"after"))
+print(me)
+""")
+    made = operators(lines)
+    assert {line["tid"] for line in made} == {lines[0]["pid"]}
+    assert collections.Counter(line["name"] for line in made) == {
+        **{f"async{n}": 1 for n in range(100)}, "after": 1000}
+
+
+def test_deeper_than_there_is_room(tmp_path):
+    """What cannot be followed is counted."""
+    (tmp_path / "spools").mkdir()
+    (tmp_path / "data").write_bytes(b"x")
+    program = """
+wait(2, torch.standin_added)
+held = [begin(b"deep") for n in range(300)]
+for x in reversed(held):
+    torch.standin_end(x)
+torch.standin_end(begin(b"after"))
+"""
+    environment = harness.traced_environment(tmp_path / "t", tmp_path / "spools", PFW_TORCH_OPS="1")
+    library = build(tmp_path)
+    result = harness.run(["/usr/bin/python3", "-c", f"TORCH = {str(library)!r}\n{PRELUDE}{program}"],
+                         environment, tmp_path)
+    lines = harness.check_trace(tmp_path / "t.pfw", lost=180)
+    names = collections.Counter(line["name"] for line in operators(lines))
+    assert names == {"deep": 120, "after": 1}
+    assert "180 events were lost" in result.stderr
+
+
+def test_nobody_listens_while_nothing_is_recorded(tmp_path):
+    lines, _ = run(tmp_path, build(tmp_path), """
+wait(2, torch.standin_added)
+pfw = ctypes.CDLL(None)
+torch.standin_end(begin(b"one"))
+pfw.pfw_step()      # step 1: not recorded
+wait(2, torch.standin_removed)
+torch.standin_end(begin(b"two"))
+pfw.pfw_step()      # step 2: recorded
+wait(4, torch.standin_added)
+torch.standin_end(begin(b"three"))
+""", PFW_SCHEDULE="skip_first_wait=1,wait=1,warmup=0,active=1,repeat=2")
+    assert [line["name"] for line in operators(lines) if "#" not in line["name"]] == ["one", "three"]
+
+
+def test_fork(tmp_path):
+    run(tmp_path, build(tmp_path), """
+wait(2, torch.standin_added)
+open_here = begin(b"begun before the fork")
+child = os.fork()
+torch.standin_end(open_here)
+torch.standin_end(begin(b"child" if child == 0 else b"parent"))
+if child == 0:
+    sys.exit()
+os.wait()
+""")
+    (child,) = [name for name in harness.trace_names(tmp_path) if "pid" in name]
+    names = [line["name"] for line in operators(harness.check_trace(tmp_path / child))]
+    assert names == ["begun before the fork", "child"]
+
+
+@pytest.mark.parametrize("version", ["2.16.0", "3.0.0", "1.13.1", None])
+def test_unknown_version(tmp_path, version):
+    lines, said = run(tmp_path, build(tmp_path, version), """
+for i in range(30):
+    open("data").close()
+    time.sleep(0.01)
+assert torch.standin_added() == 0
+""")
+    assert said.count("\n") == 1 and "PFW_TORCH_OPS" in said and (version or "does not tell") in said
+    assert not operators(lines)
+
+
+# ---- the real one ----
+
+REAL = """
+import json, sys, time, torch
+from torch.profiler import profile, record_function, ProfilerActivity
+model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(30):          # until the recorder has noticed
+    open("data").close()
+    time.sleep(0.01)
+with profile(activities=[ProfilerActivity.CPU]) as prof:
+    for i in range(20):
+        with record_function("batch"):
+            loss = model(torch.randn(8, 16)).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+names = [event.name() for event in prof.profiler.kineto_results.events()]
+json.dump(names, open("names.json", "w"))
+"""
+
+
+def test_real_torch(tmp_path):
+    """Every operator that torch.profiler saw is there, as often."""
+    found = subprocess.run([PYTHON, "-c", "import torch; print(torch.__version__)"], check=False,
+                           capture_output=True, text=True, env=harness.clean_environment())
+    if found.returncode or not found.stdout.startswith("2."):
+        pytest.skip(f"{PYTHON} has no PyTorch 2")
+    (tmp_path / "spools").mkdir()
+    (tmp_path / "data").write_bytes(b"x")
+    environment = harness.traced_environment(tmp_path / "t", tmp_path / "spools",
+                                             DFTRACER_DATA_DIR=str(tmp_path), PFW_TORCH_OPS="1")
+    harness.run([PYTHON, "-c", REAL], environment, tmp_path)
+    theirs = collections.Counter(json.loads((tmp_path / "names.json").read_text()))
+    ours = collections.Counter(line["name"] for line in
+                               operators(harness.check_trace(tmp_path / "t.pfw")))
+    missing = {name: (count, ours[name]) for name, count in theirs.items() if ours[name] < count}
+    assert theirs["batch"] == 20 and theirs["aten::addmm"] == 40 and not missing
