@@ -85,7 +85,17 @@ static pid_t innermost_pid(pid_t pid)
 	return last ? atoi(last + 1) : pid;
 }
 
-bool pfw_proc_alive_inside(pid_t pid, uint64_t start_time)
+/* Of two containers' first processes, begun in the same tick, only the namespace tells. */
+static bool is_in_namespace(pid_t pid, uint64_t pid_namespace)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	return !pid_namespace || stat(path, &st) || st.st_ino == pid_namespace;
+}
+
+bool pfw_proc_alive_inside(pid_t pid, uint64_t start_time, uint64_t pid_namespace)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -95,7 +105,7 @@ bool pfw_proc_alive_inside(pid_t pid, uint64_t start_time)
 		pid_t here = atoi(entry->d_name);
 
 		found = here > 0 && here != pid && pfw_proc_alive(here, start_time) &&
-			innermost_pid(here) == pid;
+			innermost_pid(here) == pid && is_in_namespace(here, pid_namespace);
 	}
 	if (dir)
 		closedir(dir);

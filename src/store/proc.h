@@ -15,8 +15,8 @@ void pfw_proc_boot_id(char *out, size_t size);
  * zombie that only waits for its parent does not. */
 bool pfw_proc_alive(pid_t pid, uint64_t start_time);
 
-/* Whether a process runs in a pid namespace inside ours that has this pid there. */
-bool pfw_proc_alive_inside(pid_t pid, uint64_t start_time);
+/* Whether a process runs in this pid namespace (0: any) inside ours that has this pid there. */
+bool pfw_proc_alive_inside(pid_t pid, uint64_t start_time, uint64_t pid_namespace);
 
 /* Our pid namespace, as a spool's header names it; 0 = unknown.  And the one that sees them all. */
 uint64_t pfw_proc_namespace(void);

@@ -437,7 +437,7 @@ static bool is_alive(const struct adoption *adoption)
 		return true;
 	if (here == header->pid_namespace && here)
 		return false;
-	if (pfw_proc_alive_inside(header->pid, header->start_time))
+	if (pfw_proc_alive_inside(header->pid, header->start_time, header->pid_namespace))
 		return true;
 	return here != PFW_PROC_NAMESPACE_ALL && is_in_use(adoption->image.fd);
 }
@@ -491,7 +491,7 @@ static int examine_unborn(const char *path, int fd, struct pfw_recovery *result)
 	    pid <= 0)
 		return say(result, PFW_RECOVER_BAD, -EINVAL, "not a spool of pfw: it is too short");
 	result->pid = pid;
-	if (pfw_proc_alive(pid, start_time) || pfw_proc_alive_inside(pid, start_time))
+	if (pfw_proc_alive(pid, start_time) || pfw_proc_alive_inside(pid, start_time, 0))
 		return say(result, PFW_RECOVER_LIVE, 0,
 			   "its process %d runs: repair when it has ended", pid);
 	remove_spool(path, fd);
