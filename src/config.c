@@ -205,23 +205,51 @@ static enum parsed parse_name(const char *text, void *out)
 	return n == 0 || text[n] != '\0' ? BAD : parse_text(text, out);
 }
 
-static enum parsed parse_cupti(const char *text, void *out)
+static uint32_t gpu_word(const char *word, size_t bytes)
 {
+	static const struct {
+		const char *word;
+		uint32_t bit;
+	} words[] = {
+#define X(bit, word) { word, bit },
+		PFW_GPU_WORDS(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strlen(words[i].word) == bytes && !memcmp(words[i].word, word, bytes))
+			return words[i].bit;
+	return 0;
+}
+
+static enum parsed parse_gpu(const char *text, void *out)
+{
+	uint32_t bits = PFW_GPU_ASKED;
 	bool flag;
 
-	if (parse_flag(text, &flag) == PARSED)
-		return parse_text(text, out);
+	if (pfw_text_same(text, "auto")) {
+		*(uint32_t *)out = PFW_GPU_USUAL;
+		return PARSED;
+	}
+	if (parse_flag(text, &flag) == PARSED) {
+		*(uint32_t *)out = flag ? PFW_GPU_ASKED | PFW_GPU_USUAL : 0;
+		return PARSED;
+	}
 	for (const char *at = text;; at++) {
 		size_t n = word_bytes(at);
+		uint32_t bit = gpu_word(at, n);
 
-		if (n == 0)
+		if (!bit)
 			return BAD;
+		bits |= bit;
 		at += n;
-		if (*at == '\0')
-			return parse_text(text, out);
-		if (*at != ',')
+		if (*at != '\0' && *at != ',')
 			return BAD;
+		if (*at == '\0')
+			break;
 	}
+	*(uint32_t *)out = bits;
+	return PARSED;
 }
 
 static enum parsed parse_schedule(const char *text, void *out)

@@ -13,6 +13,39 @@
 #include "schedule.h"
 
 enum pfw_init { PFW_INIT_FUNCTION, PFW_INIT_PRELOAD };
+/* What to record of GPUs: X(bit, word of PFW_CUPTI). */
+#define PFW_GPU_WORDS(X)                \
+	X(PFW_GPU_KERNEL, "kernel")     \
+	X(PFW_GPU_MEMCPY, "memcpy")     \
+	X(PFW_GPU_MEMSET, "memset")     \
+	X(PFW_GPU_RUNTIME, "runtime")   \
+	X(PFW_GPU_LAUNCH, "launch")     \
+	X(PFW_GPU_DRIVER, "driver")     \
+	X(PFW_GPU_SYNC, "sync")         \
+	X(PFW_GPU_EVENT, "event")       \
+	X(PFW_GPU_OVERHEAD, "overhead") \
+	X(PFW_GPU_MEMORY, "memory")     \
+	X(PFW_GPU_JIT, "jit")           \
+	X(PFW_GPU_GRAPH, "graph")
+
+enum pfw_gpu {
+	PFW_GPU_KERNEL = 1,
+	PFW_GPU_MEMCPY = 2,
+	PFW_GPU_MEMSET = 4,
+	PFW_GPU_RUNTIME = 8,
+	PFW_GPU_LAUNCH = 16,
+	PFW_GPU_DRIVER = 32,
+	PFW_GPU_SYNC = 64,
+	PFW_GPU_EVENT = 128,
+	PFW_GPU_OVERHEAD = 256,
+	PFW_GPU_MEMORY = 512,
+	PFW_GPU_JIT = 1024,
+	PFW_GPU_GRAPH = 2048,
+	PFW_GPU_USUAL = PFW_GPU_KERNEL | PFW_GPU_MEMCPY | PFW_GPU_MEMSET | PFW_GPU_RUNTIME |
+			PFW_GPU_LAUNCH | PFW_GPU_OVERHEAD,
+	PFW_GPU_ASKED = 1 << 30, /* for: say why where there is none */
+};
+
 enum pfw_on_full { PFW_ON_FULL_BLOCK, PFW_ON_FULL_DROP };
 
 /* Strings point into the process's environment block or to constants: copy what must last. */
@@ -28,11 +61,13 @@ struct pfw_config {
 	bool disable_posix;
 	bool disable_stdio;
 	bool disable_tids;
-	const char *calls;    /* PFW_CALLS, or NULL: all */
-	const char *exclude;  /* PFW_EXCLUDE, or NULL */
-	uint64_t min_dur_ns;  /* shorter calls are summed; 0 = none */
-	uint64_t counters_ns; /* sample counters this often; 0 = never */
-	bool whole_us;	      /* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
+	const char *calls;     /* PFW_CALLS, or NULL: all */
+	const char *exclude;   /* PFW_EXCLUDE, or NULL */
+	uint64_t min_dur_ns;   /* shorter calls are summed; 0 = none */
+	uint32_t gpu;	       /* enum pfw_gpu */
+	const char *cupti_lib; /* PFW_CUPTI_LIB, or NULL */
+	uint64_t counters_ns;  /* sample counters this often; 0 = never */
+	bool whole_us;	       /* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
 	bool quiet;
 	enum pfw_on_full on_full;
 	uint64_t ring_max_bytes; /* a thread's ring grows to this; power of two, 32 KiB..64 MiB */

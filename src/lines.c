@@ -138,6 +138,15 @@ char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint6
 	return pfw_json_end(json, out);
 }
 
+char *pfw_line_figures(struct pfw_json *json, char *out, const char *name,
+		       const struct pfw_source_figure *figure, unsigned count, uint64_t ts_ns)
+{
+	out = begin(json, out, name, ts_ns);
+	for (unsigned i = 0; i < count; i++)
+		out = pfw_json_key_u64(out, figure[i].key, figure[i].value);
+	return pfw_json_end(json, out);
+}
+
 char *pfw_line_clock_step(struct pfw_json *json, char *out, uint64_t from_ns, uint64_t to_ns)
 {
 	out = begin(json, out, "clock_step", to_ns);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "json.h"
+#include "source.h"
 #include "spool.h"
 
 /* `process`, the first line of every file.  `spool` is the spool's path, or NULL for none (heap).
@@ -64,6 +65,10 @@ char *pfw_line_summed(struct pfw_json *json, char *out, const struct pfw_summed 
 
 /* `sums_full`: short calls that have lines of their own, since there was no room to sum them. */
 char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint64_t ts_ns);
+
+/* What a source (source.h) has to say of its events: a line of its name, a key for each figure. */
+char *pfw_line_figures(struct pfw_json *json, char *out, const char *name,
+		       const struct pfw_source_figure *figure, unsigned count, uint64_t ts_ns);
 
 /* `clock_step`: CLOCK_REALTIME jumped from one time to another.  Its ts is to_ns. */
 char *pfw_line_clock_step(struct pfw_json *json, char *out, uint64_t from_ns, uint64_t to_ns);

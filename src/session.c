@@ -23,6 +23,7 @@
 #include "probes/api.h"
 #include "probes/attach.h"
 #include "probes/attach_preload.h"
+#include "probes/cupti.h"
 #include "probes/filter.h"
 #include "probes/follow.h"
 #include "probes/probe.h"
@@ -537,7 +538,17 @@ static bool tick(void)
 	tick_counters(&session.writer.nap_ns);
 	if (pfw_torch_ops_tick())
 		wake_within(LOOK_NS);
+	if (session.writer.worker.known) /* it calls dlopen */
+		pfw_cupti_tick();
 	return session.io && pfw_unrecorded_look(session.spool.header->unrecorded, false);
+}
+
+/* Both look for a library with dlopen.  Where the driver loads us nobody has to look for CUDA; else
+ * it must be asked for. */
+static bool looks_for_cuda(void)
+{
+	return session.config.gpu & PFW_GPU_ASKED &&
+	       !pfw_config_lookup(session.identity.environ, "CUDA_INJECTION64_PATH");
 }
 
 static void set_up_writer(void)
@@ -551,7 +562,8 @@ static void set_up_writer(void)
 	session.writer.say = pfw_say;
 	session.writer.idle = renew_words;
 	session.writer.tick = tick;
-	session.writer.worker.known = session.config.torch_ops; /* it calls dlopen */
+	session.writer.source = &pfw_cupti_source;
+	session.writer.worker.known = session.config.torch_ops || looks_for_cuda();
 	session.writer.failed = writer_failed;
 	session.writer.limited = limit_reached;
 	session.writer.max_bytes = session.config.max_bytes;
@@ -650,6 +662,7 @@ static bool begin(bool asked)
 	set_up_counters(ids.api);
 	pfw_torch_ops_init(&session.config);
 	pfw_follow_init(&session.config, session.identity.environ, ids.untraced);
+	pfw_cupti_init(&session.config, ids.pp);
 	make_hooks();
 	return true;
 }
@@ -689,6 +702,7 @@ static void fork_prepare(void)
 	fork_mask = old; /* only now is it this thread's to set */
 	pfw_writer_hold(&session.writer);
 	pfw_attach_hold();
+	pfw_cupti_hold();
 }
 
 static void fork_parent(void)
@@ -696,6 +710,7 @@ static void fork_parent(void)
 	if (!pfw_thread.forking)
 		return;
 	pfw_thread.forking = 0;
+	pfw_cupti_release();
 	pfw_attach_release(false);
 	pfw_writer_release(&session.writer);
 	renew_words();
@@ -709,6 +724,7 @@ static void fork_child(void)
 	if (!pfw_thread.forking)
 		return;
 	pfw_thread.forking = 0;
+	pfw_cupti_release();
 	pfw_attach_release(true);
 	atomic_store(&pfw_live->io, 0);
 	atomic_store(&pfw_live->api, 0);
@@ -743,6 +759,8 @@ static void forked(void)
 	pfw_thread.ring = NULL;
 	pfw_thread.live = 0;
 	pfw_thread.span = 0;
+	pfw_thread.gpu_begun = pfw_thread.gpu_pushed = 0;
+	pfw_cupti_forked();
 	memset(pfw_thread.known, 0, sizeof(pfw_thread.known)); /* names of the parent's arena */
 	pfw_ring_forget_all();
 	pfw_strings_reset();
@@ -866,7 +884,14 @@ static void end_session(const char *reason, const char *exec_path, bool followed
 	int error;
 
 	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed) ||
-	    atomic_load(&session.state) != ON || !lock_life(&old))
+	    atomic_load(&session.state) != ON)
+		return;
+	/* Before the lock: who waits for it may hold CUPTI's. */
+	if (exec_path)
+		pfw_cupti_flush();
+	else
+		pfw_cupti_end(!session.stopped);
+	if (!lock_life(&old))
 		return;
 	atomic_store(&session.state, ENDED);
 	renew_words();
@@ -1009,6 +1034,20 @@ int pfw_preload_attach(const struct pfw_preload *preload)
 	return 0;
 }
 
+/* The driver calls it at the end of its initialisation, in the library that CUDA_INJECTION64_PATH
+ * names: this one. */
+PFW_API int InitializeInjection(void);
+
+int InitializeInjection(void)
+{
+	int error = errno;
+
+	if (atomic_load(&session.state) == ON)
+		pfw_cupti_injected();
+	errno = error;
+	return 1;
+}
+
 /* ---- pfw.h ---- */
 
 /* Move the trace to the name that the identity now gives. */
@@ -1116,6 +1155,7 @@ int pfw_start(const struct pfw_options *options)
 	probe_io();
 	session.api_used = true;
 	renew_words();
+	pfw_cupti_look();
 	errno = keep;
 	return error;
 }
@@ -1142,6 +1182,7 @@ int pfw_flush(void)
 	int keep = errno, error = 0;
 
 	if (recorded() && !session.stopped) {
+		pfw_cupti_flush();
 		wake();
 		error = pfw_writer_flush(&session.writer, 10000000000ull);
 	}

@@ -28,7 +28,7 @@
 #include "record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 5u /* any change of this page's structs takes the next number */
+#define PFW_SPOOL_VERSION 6u /* any change of this page's structs takes the next number */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
@@ -64,10 +64,11 @@ enum pfw_lost_reason {
 	PFW_LOST_TORN,	    /* reserved and never committed (a handler jumped out of a probe) */
 	PFW_LOST_WRITE,	    /* the trace could not be written and the rings were full */
 	PFW_LOST_LIMIT,	    /* the trace has PFW_MAX_BYTES */
+	PFW_LOST_GPU,	    /* CUPTI had no buffer for them */
 	PFW_LOST_REASONS
 };
 /* clang-format off */
-#define PFW_LOST_NAMES { "full", "no_memory", "no_writer", "too_long", "torn", "write_error", "limit" }
+#define PFW_LOST_NAMES { "full", "no_memory", "no_writer", "too_long", "torn", "write_error", "limit", "gpu" }
 /* clang-format on */
 
 /* Why an open or a path call was left out: an index of pfw_spool_header.excluded. */

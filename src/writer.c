@@ -24,6 +24,10 @@
 /* Kept free below PFW_MAX_BYTES for the lines at the end. */
 #define END_BYTES 8192u
 
+#define SOURCE_FIGURES 16u
+
+#define NO_FILES ((struct pfw_writer_files){ -1, -1 })
+
 /* ---- the lock of who works ---- */
 
 static void lock_work(struct pfw_writer *writer, struct pfw_writer_files *files)
@@ -443,6 +447,35 @@ static int drain_ring(struct pfw_writer *writer, struct pfw_ring *ring, uint64_t
 	return 0;
 }
 
+/* Encode what the source has.  What it hands out is gone from it, so room is made before. */
+static int drain_source(struct pfw_writer *writer, uint64_t *drained)
+{
+	const struct pfw_record *record;
+	unsigned slots;
+	char *end;
+
+	while (writer->source) {
+		int error = writer->over ? 0 : make_room(writer);
+
+		if (error)
+			return error;
+		record = writer->source->next(&slots);
+		if (!record)
+			break;
+		++*drained;
+		if (writer->over) {
+			pfw_ring_count_lost(PFW_LOST_LIMIT, 1);
+			continue;
+		}
+		add_process_line(writer);
+		end = pfw_json_record(&writer->json, text_end(writer), record, record + 1,
+				      (slots - 1) * PFW_SLOT_BYTES, writer->json.pid);
+		if (end)
+			text_upto(writer, end);
+	}
+	return 0;
+}
+
 /* Short calls that found no table to be summed in. */
 static uint64_t count_beyond(void)
 {
@@ -504,6 +537,16 @@ static void grow(struct pfw_writer *writer, struct pfw_ring *ring)
 		pfw_ring_offer(ring, stretch);
 }
 
+static void add_source_figures(struct pfw_writer *writer, uint64_t now_ns)
+{
+	struct pfw_source_figure figure[SOURCE_FIGURES];
+	unsigned count = writer->source ? writer->source->figures(figure, SOURCE_FIGURES) : 0;
+
+	if (count)
+		text_upto(writer, pfw_line_figures(&writer->json, text_end(writer),
+						   writer->source->name, figure, count, now_ns));
+}
+
 static void add_end(struct pfw_writer *writer, const char *reason, const char *exec_path)
 {
 	struct pfw_spool_header *header = writer->spool->header;
@@ -518,6 +561,7 @@ static void add_end(struct pfw_writer *writer, const char *reason, const char *e
 	if (count_beyond())
 		text_upto(writer, pfw_line_sums_full(&writer->json, text_end(writer),
 						     count_beyond(), now_ns));
+	add_source_figures(writer, now_ns);
 	for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
 		excluded += atomic_load(&header->excluded[i]);
 	if (excluded)
@@ -555,6 +599,8 @@ static int pass(struct pfw_writer *writer, uint64_t *drained, bool put)
 		error = drain_ring(writer, ring, now_ns, drained);
 		passed |= pfw_ring_has_drained(ring);
 	}
+	if (!error)
+		error = drain_source(writer, drained);
 	if (!error && sums_due(writer))
 		error = put_sums(writer, now_ns, drained);
 	if (!error && *drained && !writer->over)
@@ -1235,6 +1281,7 @@ void pfw_writer_forget(struct pfw_writer *writer)
 	writer->text_limit = kept.text_limit;
 	writer->ring_max_bytes = kept.ring_max_bytes;
 	writer->sums = kept.sums;
+	writer->source = kept.source;
 	writer->max_bytes = kept.max_bytes;
 	writer->limited = kept.limited;
 	writer->say = kept.say;

@@ -17,6 +17,7 @@
 #include "gzip.h"
 #include "json.h"
 #include "naming.h"
+#include "source.h"
 #include "spool_file.h"
 #include "worker.h"
 #include "writer_files.h"
@@ -39,7 +40,8 @@ struct pfw_writer {
 	uint64_t flush_ns;
 	uint64_t text_limit; /* bytes of text that make a write or a member */
 	uint64_t ring_max_bytes;
-	bool sums; /* rings have tables for short calls */
+	bool sums;			 /* rings have tables for short calls */
+	const struct pfw_source *source; /* records that come by no ring; NULL = none */
 	void (*say)(const char *line);
 	void (*idle)(void); /* make every thread's next event come to session again */
 	bool (*tick)(void); /* session's own work between two looks; true: stay, also idle */

@@ -355,8 +355,8 @@ static void test_schedule(void **state)
 static void test_not_built(void **state)
 {
 	static const char *const wanted[] = {
-		"PFW_STEP=train",   "PFW_CUPTI=1", "PFW_CUPTI=kernel,memcpy",
-		"PFW_CUPTI_LIB=/l", "PFW_NVTX=1",
+		"PFW_STEP=train",
+		"PFW_NVTX=1",
 	};
 
 	(void)state;
@@ -368,8 +368,30 @@ static void test_not_built(void **state)
 		assert_memory_equal(said.lines, "not built yet: ", 15);
 		assert_non_null(strstr(said.lines, wanted[i]));
 	}
-	read_quietly(ENABLED("PFW_CUPTI=0", "PFW_CUPTI_LIB=", "PFW_NVTX=off"));
-	read_quietly(ENABLED("PFW_CUPTI=auto"));
+	read_quietly(ENABLED("PFW_NVTX=off"));
+}
+
+static void test_gpu(void **state)
+{
+	static const struct {
+		const char *entry;
+		uint32_t gpu;
+	} table[] = {
+		{ "PFW_CUPTI=", PFW_GPU_USUAL },
+		{ "PFW_CUPTI=auto", PFW_GPU_USUAL },
+		{ "PFW_CUPTI=1", PFW_GPU_USUAL | PFW_GPU_ASKED },
+		{ "PFW_CUPTI=off", 0 },
+		{ "PFW_CUPTI=0", 0 },
+		{ "PFW_CUPTI=kernel", PFW_GPU_KERNEL | PFW_GPU_ASKED },
+		{ "PFW_CUPTI=graph,sync,event",
+		  PFW_GPU_GRAPH | PFW_GPU_SYNC | PFW_GPU_EVENT | PFW_GPU_ASKED },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(table); i++)
+		assert_int_equal(read_quietly(ENABLED((char *)table[i].entry)).gpu, table[i].gpu);
+	assert_null(read_quietly(ENABLED("PFW_CUPTI_LIB=")).cupti_lib);
+	assert_string_equal(read_quietly(ENABLED("PFW_CUPTI_LIB=/l")).cupti_lib, "/l");
 }
 
 static void test_every_ignored_variable_says_why(void **state)
@@ -562,7 +584,8 @@ static void test_values_in_effect(void **state)
 		{ "DFTRACER_LOG_FILE=/a b", "DFTRACER_LOG_FILE", "/a b", true },
 		{ "DFTRACER_LOG_FILE=", "DFTRACER_LOG_FILE", "./trace", false },
 		{ "PFW_FLUSH_MS=20", "PFW_FLUSH_MS", "20", true },
-		{ "PFW_CUPTI=1", "PFW_CUPTI", "auto", false },
+		{ "PFW_CUPTI=kernel,graph", "PFW_CUPTI", "kernel,graph", true },
+		{ "PFW_CUPTI=kernels", "PFW_CUPTI", "auto", false },
 		{ "DFTRACER_ERROR=1", "DFTRACER_ERROR", "unset", false },
 		{ "DFTRACER_TIME_METRIC=NS", "DFTRACER_TIME_METRIC", "unset", false },
 		{ "PFW_SPOOL_DIR=0123456789012345678901234567890123", "PFW_SPOOL_DIR",
@@ -627,6 +650,7 @@ int main(void)
 		cmocka_unit_test(test_time_metric_says_what_it_cannot_change),
 		cmocka_unit_test(test_schedule),
 		cmocka_unit_test(test_not_built),
+		cmocka_unit_test(test_gpu),
 		cmocka_unit_test(test_every_ignored_variable_says_why),
 		cmocka_unit_test(test_a_family_is_ignored_once),
 		cmocka_unit_test(test_what_to_record),

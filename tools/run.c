@@ -147,7 +147,8 @@ static bool take_option(struct run *run, int option, const char *value)
 	case OPTION_NO_IO:
 		run->no_io = true;
 		break;
-	case OPTION_NO_GPU: /* GPU work is not recorded without being asked for */
+	case OPTION_NO_GPU:
+		run->no_gpu = true;
 		break;
 	case OPTION_SCHEDULE:
 		return take_schedule(value);

@@ -10,7 +10,7 @@
 
 struct run {
 	const char *output, *data_dir;
-	bool quiet, no_io, all, gzip;
+	bool quiet, no_io, no_gpu, all, gzip;
 	char **words;	  /* the program and its arguments */
 	char **completed; /* the same, for free(), where a Python was put in front; else NULL */
 	int count;

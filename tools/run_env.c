@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "config.h"
 #include "run.h"
 
 static int link_into(const char *directory, const char *target)
@@ -89,6 +90,26 @@ static int set_preload(struct run *run)
 	return 0;
 }
 
+/*
+ * The driver loads what this variable names at the end of cuInit: the recorder, which then sees the
+ * first kernel.  Another tool's stays: ours then comes when the recorder next looks around.
+ */
+static void set_injection(struct run *run)
+{
+	const char *others = getenv("CUDA_INJECTION64_PATH");
+	char path[PATH_MAX], recorder[PATH_MAX + 16];
+	struct pfw_config config;
+
+	if (run->no_gpu)
+		setenv("PFW_CUPTI", "0", 1);
+	pfw_config_read_enabled(&config, environ, NULL, NULL);
+	if (!config.gpu || (others && *others) || !cli_find_preload(path, sizeof(path)))
+		return;
+	snprintf(recorder, sizeof(recorder), "%.*slibpfw.so.1", (int)(run_base_name(path) - path),
+		 path);
+	setenv("CUDA_INJECTION64_PATH", recorder, 1);
+}
+
 /* --data-dir with each prefix made absolute, as the recorder compares absolute paths. */
 static int set_data_dir(struct run *run)
 {
@@ -123,6 +144,7 @@ int run_environment(struct run *run)
 		error = set_data_dir(run);
 	if (error)
 		return error;
+	set_injection(run);
 	setenv("DFTRACER_INIT", "PRELOAD", 1);
 	setenv("DFTRACER_LOG_FILE", run->base, 1);
 	setenv("PFW_RUN", run->id, 1);

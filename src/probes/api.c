@@ -8,6 +8,7 @@
 #include "../strings.h"
 #include "../templates.h"
 #include "api.h"
+#include "cupti.h"
 #include "probe.h"
 
 /* struct pfw_span.state: what a span in progress remembers. */
@@ -275,6 +276,8 @@ int pfw_span_begin(struct pfw_span *span, const char *name, const char *category
 		errno = error;
 	}
 	pfw_thread.span = span->state[SPAN_ID];
+	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_cupti_spans, memory_order_relaxed)))
+		pfw_cupti_push(span->state[SPAN_ID], span->state[SPAN_PARENT]);
 	span->state[SPAN_START] = pfw_clock_ticks();
 	return 0;
 }
@@ -366,8 +369,11 @@ int pfw_span_end(struct pfw_span *span)
 	span->state[SPAN_LIVE] = 0;
 	if (!live)
 		return 0;
-	if (pfw_thread.span == span->state[SPAN_ID])
+	if (pfw_thread.span == span->state[SPAN_ID]) {
 		pfw_thread.span = span->state[SPAN_PARENT];
+		if (PFW_UNLIKELY(atomic_load_explicit(&pfw_cupti_spans, memory_order_relaxed)))
+			pfw_cupti_pop(span->state[SPAN_ID], span->state[SPAN_PARENT]);
+	}
 	/* Begun before a fork: the line is the parent's. */
 	if (on() && live == atomic_load_explicit(&pfw_live->born, memory_order_relaxed)) {
 		/* A name without a reference stands in the arguments. */

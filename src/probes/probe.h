@@ -52,6 +52,8 @@ struct pfw_thread {
 	uint32_t forking;     /* from fork's prepare until its event is recorded: start no thread */
 	const char *untraced; /* a vfork child runs a program that is not traced, and why */
 	char *const *left;    /* the environment that it made for its program */
+	uint32_t gpu_begun;   /* of pfw_cupti_spans, when gpu_pushed was 0 */
+	uint32_t gpu_pushed;  /* ids on CUPTI's stack of this thread */
 	struct pfw_known_name known[PFW_KNOWN_NAMES];
 };
 /* glibc keeps 1,664 bytes for objects loaded late; other tools want some of them too. */

@@ -1,0 +1,58 @@
+/* cupti.h - the GPU probe: kernels, copies and CUDA calls as PP events, through NVIDIA's CUPTI. */
+#ifndef PFW_CUPTI_H
+#define PFW_CUPTI_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../source.h"
+
+struct pfw_config;
+
+/* What the writer is to drain. */
+extern const struct pfw_source pfw_cupti_source;
+
+/* Note what is wanted (config->gpu); `template` is that of PP records.  Thread: init. */
+void pfw_cupti_init(const struct pfw_config *config, uint16_t template);
+
+/* The program may have initialised CUDA: begin where it has.  Cheap where it has not.  Nothing is
+ * begun while recording is off.  Thread: any.  Signal: unsafe. */
+void pfw_cupti_look(void);
+
+/* Between two looks of the writer: has the program initialised CUDA?  Thread: drain, where libc knows
+ * it; holds no lock. */
+void pfw_cupti_tick(void);
+
+/* The driver has loaded us (CUDA_INJECTION64_PATH): look soon and often. */
+void pfw_cupti_injected(void);
+
+/* Have CUPTI hand over all records that are whole; what it hands over is in the trace after the next
+ * look of the writer.  Thread: any.  Signal: unsafe. */
+void pfw_cupti_flush(void);
+
+/*
+ * The trace is about to end: hand over everything, also what is not whole.  `good`: for good (exit), so
+ * CUPTI is not called again; else pfw_cupti_look() begins anew.  Before session's locks are taken:
+ * a thread that waits for them may hold CUPTI's.
+ */
+void pfw_cupti_end(bool good);
+
+/* Around a fork, so that none happens while a thread of ours has the dynamic linker locked. */
+void pfw_cupti_hold(void);
+void pfw_cupti_release(void);
+
+/* A forked child has no CUPTI, and where its parent had one it must never touch it. */
+void pfw_cupti_forked(void);
+
+/* ---- spans ---- */
+
+/* Not 0: launches are to carry the span they are made in.  Another number each time it begins. */
+extern _Atomic uint32_t pfw_cupti_spans;
+
+/* This thread's innermost span is `id` now, within `parent`; or was, and `parent` is again.  Keep
+ * errno.  Thread: app.  Signal: unsafe while this thread is in a call of CUDA. */
+void pfw_cupti_push(uint64_t id, uint64_t parent);
+void pfw_cupti_pop(uint64_t id, uint64_t parent);
+
+#endif

@@ -1,0 +1,460 @@
+/* cupti_buffers.c - the buffers that CUPTI fills, and what is noted as soon as one is full. */
+#include "cupti_buffers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../clock.h"
+#include "../os.h"
+#include "../ring.h"
+#include "../strings.h"
+#include "cupti_lib.h"
+#include "cupti_names.h"
+
+/* So long a thread of the program waits for a buffer while none comes free; then its records are
+ * dropped. */
+#define WRITER_WAIT_NS 10000000000ull
+#define CUPTI_WAIT_NS 500000000ull
+#define WAIT_STEP_NS 2000000ull
+#define PATIENCE_NS 200000000ull
+
+/* Ready before the first launch asks: the others are touched only as they are needed. */
+#define PREPARED 4u
+
+/* Launches remembered: more than fit into all buffers together with a kernel each. */
+#define LAUNCHES (1u << 17)
+
+/* Two tables, each written by records of one kind only: those of one call may be in two buffers, which
+ * two threads hand over at once.  What is behind `correlation` is its, while that stays. */
+struct span_of {
+	_Atomic uint32_t correlation; /* 0 = nobody's */
+	_Atomic uint32_t asked;	      /* one that a kernel was written without: it is late */
+	_Atomic uint64_t span;
+};
+
+struct start_of {
+	_Atomic uint32_t correlation;
+	_Atomic uint32_t thread;
+	_Atomic uint64_t start_ns;
+};
+
+struct launches {
+	struct span_of span[LAUNCHES];
+	struct start_of start[LAUNCHES];
+};
+
+_Static_assert(PFW_CUPTI_BUFFERS < 32, "a bit each");
+#define ALL ((1u << PFW_CUPTI_BUFFERS) - 1)
+
+static struct {
+	uint8_t *bytes;			/* all of them, one after the other */
+	struct launches *launches;	/* by the low bits of the correlation */
+	bool drop;			/* PFW_ON_FULL: nobody waits */
+	_Atomic uint32_t free;		/* bit n: nobody's */
+	_Atomic uint32_t full;		/* bit n: waits for the writer */
+	_Atomic bool busy;		/* the writer is reading one */
+	_Atomic uint32_t freed;		/* futex: another number after each */
+	_Atomic uint32_t waiters;	/* threads that wait for a buffer */
+	_Atomic uint64_t waiting_since; /* MONOTONIC, of the first */
+	_Atomic bool hopeless; /* the last wait was in vain: none until a buffer comes free */
+	_Atomic uint64_t taken, order; /* how many were asked for, and finished */
+	_Atomic uint64_t taken_as[PFW_CUPTI_BUFFERS];
+	uint64_t order_of[PFW_CUPTI_BUFFERS];
+} buffers;
+
+struct pfw_cupti_figures pfw_cupti_figures;
+_Atomic uint32_t pfw_cupti_bell;
+
+/* Before 12.9 CUPTI cannot do without a buffer: what it gets then is read only to be counted. */
+#define LAST_RESORTS 8u
+#define LAST_RESORT_BYTES 32768u
+static _Alignas(8) uint8_t last_resort[LAST_RESORTS][LAST_RESORT_BYTES];
+static _Atomic uint32_t resorts_used; /* bit n: CUPTI has it */
+
+static void count(_Atomic uint64_t *figure, uint64_t more)
+{
+	atomic_fetch_add_explicit(figure, more, memory_order_relaxed);
+}
+
+int pfw_cupti_buffers_init(bool drop)
+{
+	size_t bytes = (size_t)PFW_CUPTI_BUFFERS * PFW_CUPTI_BUFFER_BYTES;
+
+	buffers.drop = drop;
+	if (!buffers.bytes)
+		buffers.bytes = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
+					    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!buffers.launches)
+		buffers.launches = pfw_os_mmap(sizeof(struct launches), PROT_READ | PROT_WRITE,
+					       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!buffers.bytes || !buffers.launches)
+		return -ENOMEM;
+	pfw_os_madvise(buffers.bytes, PREPARED * PFW_CUPTI_BUFFER_BYTES,
+		       23 /* MADV_POPULATE_WRITE; older kernels do it at the first touch */);
+	if (!atomic_load(&buffers.order))
+		atomic_store(&buffers.free, ALL);
+	return 0;
+}
+
+void pfw_cupti_buffers_forget(void)
+{
+	memset(&buffers, 0, sizeof(buffers));
+	memset(&pfw_cupti_figures, 0, sizeof(pfw_cupti_figures));
+}
+
+/* ---- buffers ---- */
+
+static uint8_t *take_free(void)
+{
+	uint32_t free = atomic_load(&buffers.free);
+	unsigned number;
+
+	/* The lowest: so no more memory is touched than the program makes necessary. */
+	while (free)
+		if (atomic_compare_exchange_weak(&buffers.free, &free, free & (free - 1))) {
+			number = (unsigned)__builtin_ctz(free);
+			atomic_store(&buffers.taken_as[number],
+				     atomic_fetch_add(&buffers.taken, 1));
+			return buffers.bytes + (size_t)number * PFW_CUPTI_BUFFER_BYTES;
+		}
+	return NULL;
+}
+
+/* Whether it is the writer that all wait for; else CUPTI has the buffers itself, and may want a lock
+ * that its caller, who is our caller, holds. */
+static bool writer_is_behind(void)
+{
+	return atomic_load(&buffers.full) || atomic_load(&buffers.busy);
+}
+
+/* Wait for a buffer, as threads do whose ring is full, as long as any comes free. */
+static uint8_t *wait_while_hopeful(void)
+{
+	uint64_t since = pfw_clock_ns(CLOCK_MONOTONIC), now = since;
+	uint32_t at_first = atomic_load(&buffers.freed), seen;
+	uint8_t *buffer = NULL;
+
+	while (pfw_ring_host.wake && pfw_ring_host.wake() &&
+	       now - since < (writer_is_behind() ? WRITER_WAIT_NS : CUPTI_WAIT_NS)) {
+		seen = atomic_load(&buffers.freed);
+		buffer = take_free();
+		if (buffer)
+			break;
+		pfw_os_futex_wait((const uint32_t *)&buffers.freed, seen, WAIT_STEP_NS);
+		now = pfw_clock_ns(CLOCK_MONOTONIC);
+		if (seen != at_first)
+			since = now;
+		at_first = seen;
+	}
+	return buffer;
+}
+
+static uint8_t *wait_for_free(void)
+{
+	uint8_t *buffer;
+
+	if (buffers.drop || atomic_load(&buffers.hopeless))
+		return NULL;
+	count(&pfw_cupti_figures.waited, 1);
+	if (!atomic_load(&buffers.waiters))
+		atomic_store(&buffers.waiting_since, pfw_clock_ns(CLOCK_MONOTONIC));
+	atomic_fetch_add(&buffers.waiters, 1);
+	buffer = wait_while_hopeful();
+	atomic_fetch_sub(&buffers.waiters, 1);
+	if (!buffer)
+		atomic_store(&buffers.hopeless, true);
+	return buffer;
+}
+
+/* Where all are in use what is in the last one is overwritten, uncounted. */
+static uint8_t *take_last_resort(void)
+{
+	uint32_t used = atomic_load(&resorts_used), number;
+
+	do
+		number = used + 1 == 1u << LAST_RESORTS ? LAST_RESORTS - 1
+							: (uint32_t)__builtin_ctz(~used);
+	while (!atomic_compare_exchange_weak(&resorts_used, &used, used | 1u << number));
+	return last_resort[number];
+}
+
+void pfw_cupti_requested_buffer(uint8_t **buffer, size_t *bytes, size_t *max_records)
+{
+	int error = errno;
+
+	*max_records = 0; /* as many as fit */
+	*bytes = PFW_CUPTI_BUFFER_BYTES;
+	*buffer = take_free();
+	if (!*buffer)
+		*buffer = wait_for_free();
+	if (!*buffer) {
+		bool needs = pfw_cupti_lib.version < PFW_CUPTI_12_9_1;
+
+		count(&pfw_cupti_figures.starved, 1);
+		*buffer = needs ? take_last_resort() : NULL;
+		*bytes = needs ? LAST_RESORT_BYTES : 0;
+	}
+	errno = error;
+}
+
+static void give_back(uint8_t *buffer)
+{
+	size_t number = (size_t)(buffer - buffers.bytes) / PFW_CUPTI_BUFFER_BYTES;
+
+	atomic_store(&buffers.hopeless, false);
+	atomic_fetch_or(&buffers.free, 1u << number);
+	atomic_fetch_add(&buffers.freed, 1);
+	pfw_os_futex_wake((const uint32_t *)&buffers.freed, INT32_MAX);
+}
+
+void pfw_cupti_buffer_free(uint8_t *buffer)
+{
+	give_back(buffer);
+	atomic_store(&buffers.busy, false);
+}
+
+unsigned pfw_cupti_buffers_waiting(void)
+{
+	return (unsigned)__builtin_popcount(atomic_load(&buffers.full));
+}
+
+/* Whether CUPTI is or may soon be without a buffer. */
+static bool are_short(void)
+{
+	return atomic_load(&buffers.waiters) ||
+	       pfw_cupti_buffers_waiting() >= PFW_CUPTI_BUFFERS / 4 * 3;
+}
+
+/* A thread of the program has waited for so long that a record without its span is the lesser evil. */
+static bool are_urgent(void)
+{
+	return atomic_load(&buffers.waiters) &&
+	       pfw_clock_ns(CLOCK_MONOTONIC) - atomic_load(&buffers.waiting_since) > PATIENCE_NS;
+}
+
+uint64_t pfw_cupti_buffers_order(void)
+{
+	return atomic_load(&buffers.order);
+}
+
+/* The first that was asked for among the buffers of a mask. */
+static unsigned first_taken(uint32_t mask)
+{
+	unsigned first = PFW_CUPTI_BUFFERS;
+	uint64_t taken = UINT64_MAX;
+
+	for (; mask; mask &= mask - 1) {
+		unsigned number = (unsigned)__builtin_ctz(mask);
+
+		if (atomic_load(&buffers.taken_as[number]) < taken) {
+			taken = atomic_load(&buffers.taken_as[number]);
+			first = number;
+		}
+	}
+	return first;
+}
+
+/* Those of `full` that can be read: nothing that belongs to them is to come. */
+static uint32_t ready_of(uint32_t full, uint64_t upto)
+{
+	uint32_t ready = 0;
+
+	for (uint32_t mask = full; mask; mask &= mask - 1) {
+		unsigned number = (unsigned)__builtin_ctz(mask);
+
+		if (buffers.order_of[number] < upto)
+			ready |= 1u << number;
+	}
+	return ready;
+}
+
+/*
+ * Buffers are filled in the order in which they were asked for, but may come back in another, from
+ * several threads: in need, the first goes, if nothing before it is still on its way.
+ */
+uint8_t *pfw_cupti_buffer_oldest(uint64_t upto)
+{
+	uint32_t full = atomic_load_explicit(&buffers.full, memory_order_acquire);
+	uint32_t ready = ready_of(full, upto);
+	unsigned first;
+
+	if (!ready && full && are_short()) {
+		/* All that are not free: full, and on their way. */
+		first = first_taken(ALL & ~atomic_load(&buffers.free));
+		ready = are_urgent() ? full : full & 1u << first;
+	}
+	if (!ready)
+		return NULL;
+	first = first_taken(ready);
+	atomic_store(&buffers.busy, true);
+	atomic_fetch_and(&buffers.full, ~(1u << first));
+	return buffers.bytes + (size_t)first * PFW_CUPTI_BUFFER_BYTES;
+}
+
+/* ---- launches ---- */
+
+static void note_span(const struct pfw_cupti_external *external)
+{
+	uint32_t correlation = external->correlation;
+	struct span_of *entry = &buffers.launches->span[correlation % LAUNCHES];
+
+	if (external->external_kind != PFW_CUPTI_EXTERNAL_CUSTOM2 || !correlation)
+		return;
+	atomic_store_explicit(&entry->correlation, 0, memory_order_relaxed);
+	atomic_store_explicit(&entry->span, external->id, memory_order_release);
+	atomic_store_explicit(&entry->correlation, correlation, memory_order_release);
+	if (atomic_load_explicit(&entry->asked, memory_order_relaxed) == correlation)
+		count(&pfw_cupti_figures.late, 1);
+}
+
+/* A call of the runtime and the driver's inside it have one correlation: the outer one began. */
+static void note_start(const struct pfw_cupti_api *api)
+{
+	struct start_of *entry = &buffers.launches->start[api->correlation % LAUNCHES];
+
+	if (!api->correlation || !api->start ||
+	    (atomic_load_explicit(&entry->correlation, memory_order_relaxed) == api->correlation &&
+	     atomic_load_explicit(&entry->start_ns, memory_order_relaxed) <= api->start))
+		return;
+	atomic_store_explicit(&entry->correlation, 0, memory_order_relaxed);
+	atomic_store_explicit(&entry->start_ns, api->start, memory_order_release);
+	atomic_store_explicit(&entry->thread, api->thread, memory_order_release);
+	atomic_store_explicit(&entry->correlation, api->correlation, memory_order_release);
+}
+
+static uint64_t span_of(uint32_t correlation)
+{
+	struct span_of *entry = &buffers.launches->span[correlation % LAUNCHES];
+	uint64_t span;
+
+	if (atomic_load_explicit(&entry->correlation, memory_order_acquire) == correlation) {
+		span = atomic_load_explicit(&entry->span, memory_order_acquire);
+		if (atomic_load_explicit(&entry->correlation, memory_order_relaxed) == correlation)
+			return span;
+	}
+	atomic_store_explicit(&entry->asked, correlation, memory_order_relaxed);
+	return 0;
+}
+
+struct pfw_cupti_launch pfw_cupti_launch_of(uint32_t correlation)
+{
+	struct start_of *entry = &buffers.launches->start[correlation % LAUNCHES];
+	struct pfw_cupti_launch found = { 0, 0, 0 };
+
+	if (!correlation)
+		return found;
+	found.span = span_of(correlation);
+	if (atomic_load_explicit(&entry->correlation, memory_order_acquire) != correlation)
+		return found;
+	found.start_ns = atomic_load_explicit(&entry->start_ns, memory_order_acquire);
+	found.thread = atomic_load_explicit(&entry->thread, memory_order_acquire);
+	if (atomic_load_explicit(&entry->correlation, memory_order_relaxed) != correlation)
+		found.start_ns = found.thread = 0;
+	return found;
+}
+
+/* ---- finished buffers ---- */
+
+/* The library's own step: the record behind *record (NULL: the first).  Any answer but 0 is an end. */
+static uint32_t step(uint8_t *buffer, size_t valid_bytes, void **record)
+{
+	const struct pfw_cupti_calls *calls = &pfw_cupti_lib.calls;
+
+	if (pfw_cupti_lib.subscriber)
+		return calls->ActivityGetNextRecord_v2(pfw_cupti_lib.subscriber, buffer,
+						       valid_bytes, record);
+	return calls->ActivityGetNextRecord(buffer, valid_bytes, record);
+}
+
+static void note_name(struct pfw_cupti_kernel *kernel)
+{
+	uint32_t ref = kernel->name ? pfw_cupti_name(kernel->name) : 0;
+
+	if (!ref)
+		count(&pfw_cupti_figures.unnamed, 1);
+	kernel->name = (const char *)(uintptr_t)ref;
+}
+
+static void note_call(struct pfw_cupti_api *api, bool driver)
+{
+	api->process = pfw_cupti_call_name(driver, api->cbid);
+	note_start(api);
+}
+
+static void note_record(void *record, uint32_t kind)
+{
+	switch (kind) {
+	case PFW_CUPTI_KIND_KERNEL:
+		note_name(record);
+		break;
+	case PFW_CUPTI_KIND_EXTERNAL:
+		note_span(record);
+		break;
+	case PFW_CUPTI_KIND_RUNTIME:
+	case PFW_CUPTI_KIND_DRIVER:
+		note_call(record, kind == PFW_CUPTI_KIND_DRIVER);
+		break;
+	}
+}
+
+/* The way to the record behind it, in the upper half of a record's kind; 0 for the last one. */
+static void note_stride(void *record, const void *behind)
+{
+	uint32_t *kind = record;
+
+	if (record && behind)
+		*kind |= (uint32_t)((const char *)behind - (const char *)record) << 16;
+}
+
+/* Note what does not last, and where each record begins: the first reading, the only one that asks
+ * CUPTI.  Return whether there is a record at all. */
+static bool note(uint8_t *buffer, size_t valid_bytes)
+{
+	void *record = NULL, *behind = NULL;
+	uint32_t result, kind;
+
+	while (!(result = step(buffer, valid_bytes, &behind))) {
+		kind = *(const uint32_t *)behind;
+		note_stride(record, behind);
+		record = behind;
+		note_record(record, kind);
+	}
+	if (result != PFW_CUPTI_MAX_LIMIT_REACHED)
+		count(&pfw_cupti_figures.unreadable, 1);
+	return record;
+}
+
+/* One of the last resort: counted, and free again.  False: it is none. */
+static bool count_discarded(uint8_t *buffer, size_t valid_bytes)
+{
+	size_t number = (size_t)(buffer - last_resort[0]) / LAST_RESORT_BYTES;
+	void *record = NULL;
+
+	if (buffer < last_resort[0] || number >= LAST_RESORTS)
+		return false;
+	while (!step(buffer, valid_bytes, &record))
+		count(&pfw_cupti_figures.discarded, 1);
+	atomic_fetch_and(&resorts_used, ~(1u << number));
+	return true;
+}
+
+void pfw_cupti_completed_buffer(uint8_t *buffer, size_t valid_bytes)
+{
+	size_t number = (size_t)(buffer - buffers.bytes) / PFW_CUPTI_BUFFER_BYTES;
+	int error = errno;
+
+	if (count_discarded(buffer, valid_bytes)) {
+		errno = error;
+		return;
+	}
+	if (!valid_bytes || !note(buffer, valid_bytes)) {
+		give_back(buffer);
+	} else {
+		buffers.order_of[number] = atomic_fetch_add(&buffers.order, 1);
+		/* Pairs with the acquire of who looks for the oldest. */
+		atomic_fetch_or_explicit(&buffers.full, 1u << number, memory_order_release);
+		atomic_fetch_add(&pfw_cupti_bell, 1);
+		pfw_os_futex_wake((const uint32_t *)&pfw_cupti_bell, 1);
+	}
+	errno = error;
+}

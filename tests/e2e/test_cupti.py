@@ -1,0 +1,446 @@
+"""The GPU probe, on the stand-ins for NVIDIA's libraries (tests/gpu/standin): no GPU is needed.
+
+Without NVIDIA's headers (tests/gpu/fetch) there are no stand-ins: then only what needs none runs.
+"""
+import collections
+import itertools
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import harness
+import pytest
+
+STANDINS = {major: harness.BUILD / f"tests/standin{major}" for major in (12, 13)}
+RECORDER = harness.BUILD / "lib/libpfw.so.1"
+standin = pytest.mark.skipif(not (STANDINS[13] / "libcupti.so.13").exists(),
+                             reason="no stand-ins: run tests/gpu/fetch, set PFW_CUDA_DIR, build again")
+
+# Every stride and every set of calls that CUPTI has had since 12.0.
+VERSIONS = [(12, 18), (12, 22), (12, 28), (13, 130001), (13, 130101), (13, 130202), (13, 130301),
+            (13, 130401), (13, 130500)]
+
+
+class Run:
+    """One run of target.c: its lines by kind."""
+
+    def __init__(self, directory, words, standin="", major=13, status=0, injected=True,
+                 traced=True, program=None, lost=0, reasons=("exit", "exec"), **variables):
+        environment = harness.traced_environment(directory / "t", directory, **variables)
+        environment |= {"LD_LIBRARY_PATH": str(STANDINS[major]), "STANDIN": standin}
+        environment.pop("CUDA_INJECTION64_PATH", None)
+        if injected:
+            environment["CUDA_INJECTION64_PATH"] = str(RECORDER)
+        program = program or harness.BUILD / f"tests/gpu_target{major}"
+        result = harness.run([program, *words.split()], environment, directory, status)
+        self.said, self.out = result.stderr, result.stdout
+        self.paths = [directory / name for name in harness.trace_names(directory)]
+        self.lines = []
+        for path in self.paths if traced else []:
+            self.lines += harness.check_trace(path, reasons, lost)
+
+    def pp(self, kind, name=None):
+        return [line for line in self.lines if line["cat"] == "PP" and line["args"]["kind"] == kind
+                and name in (None, line["name"])]
+
+    def figures(self):
+        own = harness.own(self.lines, "gpu")
+        return own[-1]["args"] if own else {}
+
+    def spans(self):
+        """{span_id: name}"""
+        return {line["args"]["span_id"]: line["name"] for line in self.lines
+                if "span_id" in line["args"]}
+
+
+def launches_of(run):
+    """{correlation: runtime or driver call}, and each kernel finds its own."""
+    calls = {line["args"]["correlation"]: line for line in run.pp("runtime") + run.pp("driver")}
+    for kernel in run.pp("kernel"):
+        assert kernel["args"]["correlation"] in calls, kernel
+    return calls
+
+
+# ---- what is recorded ----
+
+
+@standin
+@pytest.mark.parametrize("major,version", VERSIONS)
+def test_kernels_copies_and_calls_of_every_version(tmp_path, major, version):
+    run = Run(tmp_path, "init launch=3 copies=2 driver=2", f"version={version}", major)
+    assert run.said == ""
+    kernels = run.pp("kernel")
+    assert [k["name"] for k in kernels] == ["plain_kernel"] * 3 + ["module_kernel"] * 2
+    args = kernels[0]["args"]
+    assert args["grid"] == [128, 2, 1] and args["block"] == [256, 1, 1], args
+    assert (args["device"], args["device_index"], args["context"], args["stream"]) == (1, 0, 1, 7)
+    assert (args["registers"], args["static_smem"]) == (32, 1024) and "span" not in args
+    # 256 blocks of 256 threads on 132 multiprocessors of 2048: the grid is what limits it
+    assert args["occupancy"] == 0.2424
+    assert args.get("priority") == (-5 if version >= 130100 else None)
+    assert kernels[0]["dur"] == 4 and "dynamic_smem" not in args
+    assert kernels[3]["args"]["dynamic_smem"] == 2048
+    assert [c["name"] for c in run.pp("memcpy")] == [
+        "Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pinned)",
+        "Memcpy PtoP (Device -> Device)"] * 2
+    copy = run.pp("memcpy")[0]["args"]
+    assert (copy["bytes"], copy["gbps"], copy["copy_kind"]) == (65536, 16.384, "HtoD")
+    assert (copy["src_kind"], copy["dst_kind"]) == ("pageable", "device")
+    assert (run.pp("memcpy")[2]["args"]["src_device"],
+            run.pp("memcpy")[2]["args"]["dst_device"]) == (0, 1)
+    assert [m["args"]["bytes"] for m in run.pp("memset")] == [4096, 4096]
+    calls = launches_of(run)
+    names = collections.Counter(call["name"] for call in calls.values())
+    assert names["cudaLaunchKernel"] == 3 and names["cudaMalloc"] == 1, names
+    # the driver's launches, without the runtime, where the library can tell them apart
+    assert names["cuLaunchKernel"] == (2 if version >= 23 else 0) or version < 23, names
+    assert all(k["ts"] > calls[k["args"]["correlation"]]["ts"] for k in kernels[:3])
+
+
+@standin
+def test_a_thread_name_for_each_lane(tmp_path):
+    run = Run(tmp_path, "launch graph")
+    lanes = {line["tid"]: line["args"]["name"] for line in harness.own(run.lines, "thread_name")}
+    assert lanes[10001007] == "GPU 0 stream 7" and lanes[10001009] == "GPU 0 stream 9"
+    assert {k["tid"] for k in run.pp("kernel")} == {10001007, 10001009}
+
+
+@standin
+def test_kernels_of_a_graph_share_their_launch(tmp_path):
+    run = Run(tmp_path, "graph=2")
+    kernels = run.pp("kernel")
+    assert [k["args"]["graph_node"] for k in kernels] == [40, 41, 42] * 2
+    assert {k["args"]["graph"] for k in kernels} == {5}
+    assert len({k["args"]["correlation"] for k in kernels}) == 2
+    assert {c["name"] for c in launches_of(run).values()} == {"cudaGraphLaunch"}
+
+
+@standin
+def test_names_are_demangled_where_the_program_can(tmp_path):
+    assert Run(tmp_path, "mangled").pp("kernel")[0]["name"] == "_Z5scaleIfEvPT_i"
+    (tmp_path / "b").mkdir()
+    run = Run(tmp_path / "b", "mangled", LD_PRELOAD=f"{harness.PRELOAD}:libstdc++.so.6")
+    assert run.pp("kernel")[0]["name"] == "void scale<float>(float*, int)"
+
+
+@standin
+def test_names_are_kept_before_their_module_is_unloaded(tmp_path):
+    run = Run(tmp_path, "init " + " ".join(["driver=20"] * 50))
+    assert [k["name"] for k in run.pp("kernel")] == ["module_kernel"] * 1000
+
+
+@standin
+def test_only_the_kinds_that_are_wanted(tmp_path):
+    def kinds(name, wanted, words="noise launch sync copies"):
+        (tmp_path / name).mkdir()
+        run = Run(tmp_path / name, words, PFW_CUPTI=wanted)
+        return {line["args"]["kind"] for line in run.lines if line["cat"] == "PP"}, run
+    assert kinds("a", "kernel")[0] == {"kernel"}
+    assert kinds("b", "memcpy,memset")[0] == {"memcpy", "memset"}
+    found, run = kinds("c", "runtime,sync,event,memory")
+    assert found == {"runtime", "sync", "memory"}
+    assert not run.pp("runtime", "cudaGetDevice")
+    memory = run.pp("memory")
+    assert [m["args"]["bytes"] for m in memory] == [65536, -4096]
+    assert len({m["args"]["addr"] for m in memory}) == 1 and memory[0]["ph"] == "i"
+    waits = {line["name"]: line["args"] for line in run.pp("sync")}
+    assert set(waits) == {"Event Record", "Stream Wait Event", "Stream Sync", "Context Sync"}
+    assert waits["Stream Wait Event"]["wait_on_event"] == 3
+    assert waits["Stream Wait Event"]["wait_on_stream"] == 8  # where the event was recorded
+    assert kinds("d", "0")[0] == set()
+
+
+@standin
+def test_off_means_that_cupti_is_not_even_loaded(tmp_path):
+    run = Run(tmp_path, "launch read", PFW_CUPTI="off", LD_DEBUG="files",
+              **({} if (tmp_path / "data.bin").write_bytes(b"x" * 64) else {}))
+    assert "libcuda.so.1" in run.said and "libcupti" not in run.said
+
+
+# ---- spans ----
+
+
+def check_spans(run, names):
+    spans = run.spans()
+    for kernel in run.pp("kernel"):
+        span = kernel["args"].get("span")
+        assert spans.get(span) == names[kernel["name"]], kernel
+
+
+@standin
+@pytest.mark.parametrize("major,version", [(12, 18), (13, 130001), (13, 130301)])
+def test_each_kernel_names_the_span_that_launched_it(tmp_path, major, version):
+    run = Run(tmp_path, "spans=50", f"version={version}", major)
+    check_spans(run, {"outside": None, "in_outer": "outer", "in_inner": "inner"})
+    assert len(run.pp("kernel")) == 251
+    calls = launches_of(run)
+    assert all(k["args"].get("span") == calls[k["args"]["correlation"]]["args"].get("span")
+               for k in run.pp("kernel"))
+
+
+@standin
+def test_span_open_when_cuda_is_initialised(tmp_path):
+    run = Run(tmp_path, "span_first=3")
+    check_spans(run, {"in_first": "first", "outside": None})
+    assert len(run.pp("kernel")) == 4
+
+
+@standin
+def test_spans_after_stop_and_start(tmp_path):
+    run = Run(tmp_path, "span_first=1 stop spans=2 start spans=2 stop start spans=1",
+              traced=False)
+    run.lines = harness.read_lines(run.paths[0])
+    check_spans(run, {"in_first": "first", "outside": None, "in_outer": "outer",
+                      "in_inner": "inner"})
+    assert len(run.pp("kernel", "in_inner")) == 6
+    assert not run.figures()
+
+
+@standin
+def test_kernels_that_come_before_their_launch(tmp_path):
+    run = Run(tmp_path, "threads=20000", "split")
+    check_spans(run, {"plain_kernel": None, "thread_outside": None, "thread_in_span": "step"})
+    assert len(run.pp("kernel")) == 20001
+
+
+@standin
+def test_a_kernel_joins_the_reads_of_its_span(tmp_path):
+    (tmp_path / "data.bin").write_bytes(b"x" * 64)
+    run = Run(tmp_path, "read=3")
+    program = """
+        (map(select(.args.span_id)) | map({key: (.args.span_id | tostring), value: .}) | from_entries)
+            as $spans
+        | map(select(.name == "read" and .args.ret == 64)) as $reads
+        | .[] | select(.args.kind == "kernel") | $spans[.args.span | tostring] as $span
+        | [.name, $span.name, ([$reads[] | select(.tid == $span.tid and .ts >= $span.ts
+            and .ts + .dur <= $span.ts + $span.dur)] | length)] | @tsv"""
+    joined = harness.run(["jq", "-s", "-r", program, run.paths[0]]).stdout.split("\n")
+    assert joined[:3] == ["in_load\tload\t1"] * 3
+
+
+# ---- what does not go as it should ----
+
+
+@standin
+def test_records_without_times(tmp_path):
+    for knob, figure, instants in (("untimed=3", "untimed", 20), ("running=5", "unfinished", 12),
+                                   ("skewed=4", "skewed", 0)):
+        directory = tmp_path / figure
+        directory.mkdir()
+        run = Run(directory, "launch=60", knob)
+        assert collections.Counter(k["ph"] for k in run.pp("kernel"))["i"] == instants
+        assert run.figures() == {figure: instants or 15}
+        calls = launches_of(run)
+        for kernel in run.pp("kernel"):  # at its launch, not in 1970
+            assert abs(kernel["ts"] - calls[kernel["args"]["correlation"]]["ts"]) < 10, kernel
+
+
+@standin
+def test_records_of_later_kinds_are_counted(tmp_path):
+    run = Run(tmp_path, "launch=100", "unknown=10")
+    assert len(run.pp("kernel")) == 100 and run.figures() == {"unknown": 10}
+
+
+@standin
+def test_what_the_library_cannot_step_over(tmp_path):
+    run = Run(tmp_path, "launch=100", "invalid=50")
+    assert run.figures() == {"unreadable": 1}
+    assert len(run.pp("kernel")) == 50
+
+
+@standin
+@pytest.mark.parametrize("major,version,figure", [(12, 18, "discarded"), (13, 130101, None)])
+def test_no_buffer_to_be_had(tmp_path, major, version, figure):
+    run = Run(tmp_path, "threads=200000", f"version={version}", major, PFW_ON_FULL="drop",
+              traced=False)
+    run.lines = harness.read_lines(run.paths[0])
+    lost = harness.own(run.lines, "lost")
+    lost = {line["args"]["reason"]: line["args"]["count"] for line in lost}
+    written = len(run.pp("kernel")) + len(run.pp("runtime"))
+    # every record is in the trace, or lost, or was read only to be counted
+    externals = 4 * (200000 // 4 // 4)
+    figures = run.figures()
+    missing = 2 * 200001 + externals - written - lost.get("gpu", 0) - figures.get("discarded", 0)
+    assert 0 <= missing <= externals, (lost, figures)
+    if figures.get("starved"):
+        assert lost.get("gpu", 0) or figures.get(figure)
+
+
+@standin
+@pytest.mark.parametrize("fail,said", [
+    ("Subscribe:39", "CUPTI for nsys holds CUPTI, which takes one tool at a time"),
+    ("Subscribe:15", r"cuptiSubscribe in .*libcupti.so.13: .*\(15\); set PFW_CUPTI_LIB"),
+    ("GetVersion:999", "cuptiGetVersion in "),
+    ("ActivityRegisterCallbacks:14", "CUPTI_ERROR_NOT_COMPATIBLE"),
+    ("ActivityEnable/10:35", "NVreg_RestrictProfilingToAdminUsers=0.*--cap-add=SYS_ADMIN"),
+])
+def test_one_line_says_why_not(tmp_path, fail, said):
+    run = Run(tmp_path, "launch=2 spans", f"fail={fail}", program=None)
+    assert run.said.count("\n") == 1 and run.said.startswith("pfw: GPU work is not recorded: ")
+    assert re.search(said, run.said), run.said
+    assert not [line for line in run.lines if line["cat"] == "PP"]
+    assert len(run.spans()) == 2
+
+
+@standin
+def test_a_kind_that_is_missing_is_named(tmp_path):
+    run = Run(tmp_path, "launch", "fail=ActivityEnable/17:21")
+    assert run.said == ("pfw: this CUPTI does not record activities of kind 17: they are missing in "
+                        "the trace\n")
+    assert len(run.pp("kernel")) == 1
+
+
+@standin
+@pytest.mark.parametrize("standin", ["devices=0", "stub"])
+def test_no_gpu(tmp_path, standin):
+    """Neither the probe nor CUPTI does anything: the stand-in aborts a call before cuInit."""
+    assert Run(tmp_path, "init_fails spans", standin).said == ""
+    (tmp_path / "b").mkdir()
+    run = Run(tmp_path / "b", "init_fails spans sleep=50", standin, PFW_CUPTI="1", PFW_FLUSH_MS="5")
+    assert run.said.startswith("pfw: GPU work is not recorded: the driver finds no device (CUDA error ")
+    assert run.said.count("\n") == 1
+
+
+@standin
+def test_cupti_whose_clock_is_another(tmp_path):
+    run = Run(tmp_path, "launch", "clock=5000000000")
+    call, kernel = run.pp("runtime")[0], run.pp("kernel")[0]
+    assert abs(kernel["ts"] - call["ts"]) < 1000
+
+
+# ---- when it begins and ends ----
+
+
+@standin
+def test_driver_that_is_not_ready_in_its_injection(tmp_path):
+    run = Run(tmp_path, "init sleep=100 launch", "late_ready")
+    assert len(run.pp("kernel")) == 1
+
+
+@standin
+def test_without_injection_the_writer_looks(tmp_path):
+    (tmp_path / "data.bin").write_bytes(b"x" * 64)
+    run = Run(tmp_path, "init read sleep=300 launch=2", injected=False, PFW_FLUSH_MS="20",
+              PFW_CUPTI="1")
+    assert len(run.pp("kernel", "plain_kernel")) == 2
+
+
+@standin
+def test_libcuda_that_nobody_initialises_stays_so(tmp_path):
+    (tmp_path / "data.bin").write_bytes(b"x" * 64)
+    run = Run(tmp_path, "sleep=100", injected=True, PFW_FLUSH_MS="5", PFW_CUPTI="1")
+    assert run.said == "" and not [line for line in run.lines if line["cat"] == "PP"]
+
+
+@standin
+def test_stop_and_start(tmp_path):
+    run = Run(tmp_path, "launch=2 stop launch=5 start launch=3 stop start launch", traced=False)
+    run.lines = harness.read_lines(run.paths[0])
+    assert len(run.pp("kernel")) == 6
+    assert run.lines[-1]["name"] == "end"
+
+
+@standin
+def test_flush_brings_it_into_the_file(tmp_path):
+    run = Run(tmp_path, "launch=7 flush abort", status=-6, traced=False)
+    text = run.paths[0].read_text()
+    assert text.count('"kind":"kernel"') == 7
+
+
+@standin
+@pytest.mark.parametrize("end,status", [("exec", 0), ("_exit=4", 3)])
+def test_ends_of_a_process(tmp_path, end, status):
+    run = Run(tmp_path, f"launch=3 {end}", status=status)
+    assert len(run.pp("kernel")) == 3
+
+
+@standin
+def test_records_reach_the_file_while_the_program_runs(tmp_path):
+    environment = harness.traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="20")
+    environment |= {"LD_LIBRARY_PATH": str(STANDINS[13]), "CUDA_INJECTION64_PATH": str(RECORDER)}
+    with subprocess.Popen([harness.BUILD / "tests/gpu_target13", "launch=5", "sleep=20000"],
+                          env=environment) as program:
+        for _ in range(200):
+            text = (tmp_path / "t.pfw").read_text() if (tmp_path / "t.pfw").exists() else ""
+            if text.count('"kind":"kernel"') == 5:
+                break
+            try:
+                program.wait(0.05)
+            except subprocess.TimeoutExpired:
+                pass
+        program.kill()
+    assert text.count('"kind":"kernel"') == 5
+
+
+@standin
+def test_forked_children_never_touch_cupti(tmp_path):
+    run = Run(tmp_path, "launch=2 fork=3 launch=2")
+    assert len(run.paths) == 4 and len(run.pp("kernel")) == 4
+    assert len([line for line in run.lines if line["name"] == "child"]) == 3
+
+
+@standin
+def test_forked_child_that_uses_cuda_first(tmp_path):
+    run = Run(tmp_path, "fork_launch=3 launch=2")
+    assert len(run.paths) == 2
+    assert len(run.pp("kernel", "in_child")) == 3 and len(run.pp("kernel", "plain_kernel")) == 2
+
+
+@standin
+def test_a_million_launches_on_four_threads(tmp_path):
+    """Streamed, in bounded memory, each with its span, none lost."""
+    run = Run(tmp_path, "threads=1000000", traced=False, status=0)
+    assert int(re.search(r"rss_growth_kib=(\d+)", run.out)[1]) <= 32 * 1024
+    counts = collections.Counter()
+    with open(run.paths[0], "rb") as file:
+        for line in file:
+            span = b'"span":' in line
+            for name in (b"thread_in_span", b"thread_outside", b"cudaLaunchKernel", b"plain_kernel"):
+                if b'"name":"' + name + b'"' in line:
+                    counts[name.decode(), span] += 1
+            last = line
+    assert counts == {("thread_in_span", True): 250000, ("thread_outside", False): 750000,
+                      ("plain_kernel", False): 1, ("cudaLaunchKernel", True): 250000,
+                      ("cudaLaunchKernel", False): 750001}
+    assert json.loads(last)["args"]["lost"] == 0
+
+
+# ---- with other clients of CUPTI ----
+
+
+@standin
+def test_beside_other_subscribers_where_there_may_be_several(tmp_path):
+    run = Run(tmp_path, "init launch=2", "version=130500")
+    assert len(run.pp("kernel")) == 2
+    (tmp_path / "b").mkdir()
+    run = Run(tmp_path / "b", "init launch=2", "version=130500 alone")
+    assert len(run.pp("kernel")) == 2
+
+
+# ---- pfw run ----
+
+
+def injection(environment, *options):
+    """CUDA_INJECTION64_PATH of a program under `pfw run`."""
+    result = harness.run([harness.PFW, "run", "-q", *options, "--", "/usr/bin/env"], environment)
+    return dict(line.split("=", 1) for line in result.stdout.splitlines()).get(
+        "CUDA_INJECTION64_PATH")
+
+
+def test_run_sets_the_injection(tmp_path):
+    base = ["-o", str(tmp_path / "t")]
+    assert injection(harness.clean_environment(), *base) == str(RECORDER)
+    assert injection(harness.clean_environment(PFW_CUPTI="off"), *base) is None
+    assert injection(harness.clean_environment(), "--no-gpu", *base) is None
+    mine = harness.clean_environment(CUDA_INJECTION64_PATH="/mine.so")
+    assert injection(mine, *base) == "/mine.so"
+
+
+def test_nothing_is_loaded_where_there_is_no_cuda(tmp_path):
+    environment = harness.traced_environment(tmp_path / "t", tmp_path, LD_DEBUG="files",
+                                             PFW_FLUSH_MS="5")
+    said = harness.run(["python3", "-c", "import time; open('/dev/null').read(); time.sleep(.1)"],
+                       environment).stderr
+    assert "libcupti" not in said and "libcuda" not in re.sub(r"file=libcuda.so.1 .*", "", said)

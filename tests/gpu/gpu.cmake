@@ -1,0 +1,34 @@
+# A driver, a runtime and a CUPTI that need no GPU, held to NVIDIA's headers of two generations
+# (PFW_CUDA_DIR, which tests/gpu/fetch fills).
+function(pfw_standin major)
+	set(directory ${PROJECT_BINARY_DIR}/tests/standin${major})
+	configure_file(tests/gpu/standin/libcupti.map standin${major}.map @ONLY)
+	foreach(name cuda cudart cupti)
+		set(target standin_${name}${major})
+		add_library(${target} SHARED tests/gpu/standin/${name}.c)
+		target_include_directories(${target} SYSTEM PRIVATE ${PFW_CUDA_DIR}/${major}/include)
+		set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} SOVERSION ${major}
+			LIBRARY_OUTPUT_DIRECTORY ${directory} C_VISIBILITY_PRESET default)
+		target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+	endforeach()
+	set_target_properties(standin_cuda${major} PROPERTIES SOVERSION 1)
+	target_link_libraries(standin_cudart${major} PRIVATE standin_cuda${major})
+	target_link_libraries(standin_cupti${major} PRIVATE standin_cuda${major})
+	target_link_options(standin_cupti${major} PRIVATE
+		-Wl,--version-script=${PROJECT_BINARY_DIR}/standin${major}.map)
+	add_executable(gpu_target${major} tests/gpu/target.c)
+	set_target_properties(gpu_target${major} PROPERTIES
+		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+	target_include_directories(gpu_target${major} PRIVATE include)
+	target_include_directories(gpu_target${major} SYSTEM PRIVATE
+		${PFW_CUDA_DIR}/${major}/include)
+	target_link_libraries(gpu_target${major} PRIVATE standin_cudart${major}
+		standin_cuda${major} Threads::Threads ${CMAKE_DL_LIBS})
+endfunction()
+
+foreach(major 12 13)
+	set(MAJOR ${major})
+	if(EXISTS ${PFW_CUDA_DIR}/${major}/include/cupti_activity.h)
+		pfw_standin(${major})
+	endif()
+endforeach()
