@@ -543,14 +543,6 @@ static bool tick(void)
 	return session.io && pfw_unrecorded_look(session.spool.header->unrecorded, false);
 }
 
-/* Both look for a library with dlopen.  Where the driver loads us nobody has to look for CUDA; else
- * it must be asked for. */
-static bool looks_for_cuda(void)
-{
-	return session.config.gpu & PFW_GPU_ASKED &&
-	       !pfw_config_lookup(session.identity.environ, "CUDA_INJECTION64_PATH");
-}
-
 static void set_up_writer(void)
 {
 	session.writer.spool = &session.spool;
@@ -563,7 +555,9 @@ static void set_up_writer(void)
 	session.writer.idle = renew_words;
 	session.writer.tick = tick;
 	session.writer.source = &pfw_cupti_source;
-	session.writer.worker.known = session.config.torch_ops || looks_for_cuda();
+	/* Both look for a library with dlopen, and are asked for. */
+	session.writer.worker.known = session.config.torch_ops ||
+				      (session.config.gpu & PFW_GPU_ASKED);
 	session.writer.failed = writer_failed;
 	session.writer.limited = limit_reached;
 	session.writer.max_bytes = session.config.max_bytes;
