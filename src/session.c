@@ -298,8 +298,10 @@ static void keep_writer(void)
 	atomic_store(&session.writer.stay,
 		     session.paused || session.config.plan.kind != PFW_PLAN_ALWAYS ||
 			     session.config.counters_ns || session.config.torch_ops);
+	/* The thread itself may be on its way home, and waited for by who holds the lock. */
 	if (!atomic_load(&session.writer.stay) || atomic_load(&session.writer.on_duty) ||
-	    atomic_load(&session.writer.dead) || !lock_life(&old))
+	    pfw_writer_is_here(&session.writer) || atomic_load(&session.writer.dead) ||
+	    !lock_life(&old))
 		return;
 	if (atomic_load(&session.state) == ON && !atomic_load(&session.writer.on_duty))
 		pfw_writer_start(&session.writer);

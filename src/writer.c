@@ -756,7 +756,7 @@ static void writer_main(void *arg)
 		run_errand(writer);
 		stay = atomic_load(&writer->shift) == shift;
 		rest = stay && !work_once(writer, &idle_since);
-		code = rung || files != &own ? -1 : sole_status();
+		code = !stay || rung || files != &own ? -1 : sole_status();
 		if ((rest && !atomic_load(&writer->anchored) && !atomic_load(&writer->stay)) ||
 		    code >= 0) {
 			atomic_store(&writer->on_duty, 0);
@@ -770,6 +770,7 @@ static void writer_main(void *arg)
 		if (stay)
 			rung = doze(writer, shift, rest);
 	}
+	atomic_store(&writer->tid, 0);
 	pfw_writer_leave_table();
 	atomic_fetch_sub(&writer->threads, 1);
 	if (code > 0)
@@ -828,7 +829,7 @@ static int send_errand(struct pfw_writer *writer, struct pfw_errand *errand)
 
 bool pfw_writer_is_here(struct pfw_writer *writer)
 {
-	return atomic_load(&writer->on_duty) && atomic_load(&writer->tid) == pfw_os_gettid();
+	return atomic_load(&writer->tid) == pfw_os_gettid();
 }
 
 /* The thread's own tick wants it. */
