@@ -277,9 +277,12 @@ void pfw_stepper_begin(const struct pfw_plan *plan, const struct pfw_spool_heade
 
 void pfw_stepper_end(bool call)
 {
-	if (!stepper.counting || !enter())
+	/* A thread whose hook is at work has its cycle written; an exit must not wait for it. */
+	if (!try_enter())
 		return;
 	cut_short(call);
+	if (stepper.plan.kind == PFW_PLAN_TIME && !stepper.leader && stepper.recording)
+		finish_cycle(0, false);
 	leave();
 }
 

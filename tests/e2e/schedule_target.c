@@ -9,6 +9,7 @@
  *   record          pfw_set_schedule(NULL)
  *   fork            a child that reads it, and calls pfw_step() too
  *   sleep MS, stop, start, kill
+ *   hang            exit in another thread than that whose hook never ends
  */
 #include <pfw/pfw.h>
 
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 static int file;
+static _Atomic int hanging;
 static long step; /* the number of the step that is open */
 
 static void work(void)
@@ -57,6 +59,11 @@ static void ready(const struct pfw_segment *segment, void *user)
 	       segment->first_id, segment->last_id, segment->path);
 	fflush(stdout);
 	access("data", R_OK);
+	if (hanging) {
+		atomic_store(&hanging, 2);
+		for (;;)
+			pause();
+	}
 	if (strcmp(user, "user") || !pfw_step || pfw_step() == 0)
 		printf("wrong\n");
 }
@@ -82,6 +89,25 @@ static void fork_child(void)
 	int status;
 	if (waitpid(child, &status, 0) != child || status)
 		printf("child: %d\n", status);
+}
+
+static void *steps(void *unused)
+{
+	(void)unused;
+	for (;;)
+		pfw_step();
+	return NULL;
+}
+
+static void hang(void)
+{
+	pthread_t thread;
+
+	atomic_store(&hanging, 1);
+	pthread_create(&thread, NULL, steps, NULL);
+	while (atomic_load(&hanging) != 2)
+		usleep(1000);
+	exit(0);
 }
 
 static int one(char **arg)
@@ -119,6 +145,8 @@ static int one(char **arg)
 		pfw_stop();
 	else if (!strcmp(*arg, "start"))
 		pfw_start(NULL);
+	else if (!strcmp(*arg, "hang"))
+		hang();
 	else if (!strcmp(*arg, "kill"))
 		raise(SIGKILL);
 	else

@@ -226,7 +226,11 @@ def test_by_the_clock(tmp_path):
     gaps = [(a, b) for a, b in zip(reads, reads[1:]) if b - a > 200_000]
     assert len(gaps) in (2, 3) and reads[0] > start + 100_000
     assert all(200_000 < b - a < 500_000 for a, b in gaps)
-    assert len(harness.own(lines, "segment")) >= 2
+    segments = harness.own(lines, "segment")
+    assert len(segments) in (2, 3, 4) and [line["args"]["cycle"] for line in segments] == \
+        list(range(len(segments)))
+    inside = [range(line["args"]["first_id"], line["args"]["last_id"] + 1) for line in segments]
+    assert all(any(line["id"] in ids for ids in inside) for line in harness.events(lines, "pread"))
 
 
 def test_stopped_process(tmp_path):

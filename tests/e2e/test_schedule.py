@@ -223,6 +223,12 @@ def test_end_saves_what_there_is(tmp_path):
     assert segment["args"]["steps"] == 3
 
 
+def test_exit_does_not_wait_for_a_hook(tmp_path):
+    run = Run(tmp_path, "hook", "hang", PFW_SCHEDULE="warmup=1,active=2")
+    assert len(run.ready) == 1
+    assert len(harness.own(run.lines(), "segment")) == 1
+
+
 def test_files_opened_while_off_are_named(tmp_path):
     lines = Run(tmp_path, "steps", "9", PFW_SCHEDULE="wait=3,warmup=1,active=1").lines()
     assert {line["args"]["fname"] for line in harness.events(lines, "pread")} == \
