@@ -89,7 +89,7 @@ enum {
 	X(cuCtxDestroy, 11)                  \
 	X(cuModuleUnload, 22)                \
 	X(cuCtxDestroy_v2, 322)              \
-	X(cuDevicePrimaryCtxRelease, 386)    \
+	X(cuDevicePrimaryCtxRelease, 387)    \
 	X(cuDevicePrimaryCtxReset, 389)      \
 	X(cuDevicePrimaryCtxRelease_v2, 544) \
 	X(cuDevicePrimaryCtxReset_v2, 545)   \

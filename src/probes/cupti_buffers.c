@@ -66,7 +66,7 @@ struct pfw_cupti_figures pfw_cupti_figures;
 _Atomic uint32_t pfw_cupti_bell;
 
 /* Before 12.9 CUPTI cannot do without a buffer: what it gets then is read only to be counted. */
-#define LAST_RESORTS 8u
+#define LAST_RESORTS 31u
 #define LAST_RESORT_BYTES 32768u
 static _Alignas(8) uint8_t last_resort[LAST_RESORTS][LAST_RESORT_BYTES];
 static _Atomic uint32_t resorts_used; /* bit n: CUPTI has it */

@@ -419,6 +419,24 @@ def test_beside_other_subscribers_where_there_may_be_several(tmp_path):
     assert len(run.pp("kernel")) == 2
 
 
+# ---- the vendor's own iterator ----
+
+
+def test_buffers_stepped_by_our_own_rule(tmp_path):
+    assert harness.run([harness.BUILD / "tests/gpu_iterate"]).stdout.startswith("ok: ")
+
+
+@pytest.mark.parametrize("version,stride", [("12", 208), ("13.0", 216)])
+def test_buffers_stepped_by_the_real_library(version, stride):
+    """The last libcupti that iterates without a driver is 13.1's; 13.2's crashes, 13.3's refuses."""
+    found = list(pathlib.Path(os.environ.get("PFW_CUDA_DIR") or "/nowhere").glob(
+        f"{version}/lib/libcupti.so.1?"))
+    if not found:
+        pytest.skip("no libcupti: run tests/gpu/fetch, set PFW_CUDA_DIR, build again")
+    out = harness.run([harness.BUILD / "tests/gpu_iterate", found[0]]).stdout
+    assert re.fullmatch(rf"ok: \d+ records, stride of a kernel {stride}\n", out), out
+
+
 # ---- pfw run ----
 
 

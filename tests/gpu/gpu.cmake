@@ -26,6 +26,19 @@ function(pfw_standin major)
 		standin_cuda${major} Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()
 
+add_executable(gpu_iterate tests/gpu/iterate.c)
+set_target_properties(gpu_iterate PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(gpu_iterate PRIVATE pfw_core)
+
+foreach(version 12 13.0 13)
+	if(EXISTS ${PFW_CUDA_DIR}/${version}/include/cupti_activity.h)
+		add_library(cupti_conformance${version} OBJECT tests/gpu/conformance.c)
+		target_include_directories(cupti_conformance${version} PRIVATE src)
+		target_include_directories(cupti_conformance${version} SYSTEM PRIVATE
+			${PFW_CUDA_DIR}/${version}/include)
+	endif()
+endforeach()
+
 foreach(major 12 13)
 	set(MAJOR ${major})
 	if(EXISTS ${PFW_CUDA_DIR}/${major}/include/cupti_activity.h)
