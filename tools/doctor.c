@@ -1,6 +1,8 @@
 /* doctor.c - `pfw doctor`: what would keep a program from being traced here, and how to get it. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +159,115 @@ static void check_left_over(struct doctor *doctor)
 		say(doctor, FINE, "spools left", "none");
 }
 
+/* A library's file as the dynamic linker finds it, or NULL.  `error` gets its words. */
+static void *open_library(const char *name, const char **path, const char **error)
+{
+	void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+	struct link_map *map = NULL;
+
+	*path = name;
+	*error = library ? NULL : dlerror();
+	if (library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && *map->l_name)
+		*path = map->l_name;
+	return library;
+}
+
+/* What the driver says of itself; CUPTI is not asked: without a driver some versions crash. */
+static bool check_driver(struct doctor *doctor, int *version)
+{
+	int (*init)(unsigned), (*count)(int *), (*get_version)(int *), devices = 0, error;
+	const char *path, *why;
+	void *cuda = open_library("libcuda.so.1", &path, &why);
+
+	if (!cuda) {
+		say(doctor, FINE, "gpu",
+		    "no libcuda.so.1: no GPU work to record here (with an NVIDIA "
+		    "GPU: install its driver, or run containers with --gpus all)");
+		return false;
+	}
+	*(void **)&init = dlsym(cuda, "cuInit");
+	*(void **)&count = dlsym(cuda, "cuDeviceGetCount");
+	*(void **)&get_version = dlsym(cuda, "cuDriverGetVersion");
+	error = init && count && get_version ? init(0) : 34;
+	if (!error)
+		error = count(&devices);
+	if (error == 34)
+		say(doctor, WORSE, "gpu",
+		    "%s is CUDA's stub, not a driver: take its directory out of "
+		    "LD_LIBRARY_PATH, or install the driver",
+		    cli_name(path));
+	else if (error == 100 || (!error && devices < 1))
+		say(doctor, WORSE, "gpu",
+		    "%s finds no device (CUDA_VISIBLE_DEVICES? /dev/nvidia*?)", cli_name(path));
+	else if (error)
+		say(doctor, WORSE, "gpu",
+		    "%s: cuInit says %d (driver and kernel module of different "
+		    "versions? see dmesg)",
+		    cli_name(path), error);
+	if (error || devices < 1)
+		return false;
+	get_version(version);
+	say(doctor, FINE, "gpu", "%d device%s, driver of CUDA %d.%d", devices,
+	    devices == 1 ? "" : "s", *version / 1000, *version % 1000 / 10);
+	return true;
+}
+
+/* Profiling may be for administrators only: the kernel module's parameters say so. */
+static void check_privileges(struct doctor *doctor)
+{
+	char line[256];
+	bool restricted = false;
+	FILE *file = fopen("/proc/driver/nvidia/params", "r");
+
+	while (file && fgets(line, sizeof(line), file))
+		restricted |= strcmp(line, "RmProfilingAdminOnly: 1\n") == 0;
+	if (file)
+		fclose(file);
+	if (restricted && geteuid() != 0)
+		say(doctor, WORSE, "gpu rights",
+		    "the driver keeps profiling to administrators; where kernels are missing: "
+		    "NVreg_RestrictProfilingToAdminUsers=0, or --cap-add=SYS_ADMIN");
+}
+
+static void check_cupti(struct doctor *doctor, int version)
+{
+	const char *chosen = getenv("PFW_CUPTI_LIB"), *path, *why;
+	char name[32];
+	void *library = NULL;
+
+	if (chosen && *chosen) {
+		library = open_library(chosen, &path, &why);
+		if (!library)
+			say(doctor, WRONG, "cupti", "PFW_CUPTI_LIB: %s", why);
+	}
+	for (int major = version / 1000; !library && !(chosen && *chosen) && major >= 12; major--) {
+		snprintf(name, sizeof(name), "libcupti.so.%d", major);
+		library = open_library(name, &path, &why);
+	}
+	if (library)
+		say(doctor, FINE, "cupti", "%s", cli_name(path));
+	else if (!chosen || !*chosen)
+		say(doctor, WORSE, "cupti",
+		    "no libcupti where the dynamic linker looks: GPU work is recorded in programs that "
+		    "bring one (PyTorch does), else: pip install nvidia-cuda-cupti, and PFW_CUPTI_LIB");
+}
+
+static void check_gpu(struct doctor *doctor)
+{
+	const char *injection = getenv("CUDA_INJECTION64_PATH");
+	int version = 0;
+
+	if (!check_driver(doctor, &version))
+		return;
+	check_cupti(doctor, version);
+	check_privileges(doctor);
+	if (injection && *injection && !strstr(injection, "libpfw"))
+		say(doctor, WORSE, "injection",
+		    "CUDA_INJECTION64_PATH=%s is another tool's: kernels are recorded only where "
+		    "PFW_CUPTI=1 or the program calls pfw_start()",
+		    cli_name(injection));
+}
+
 static void check_program(struct doctor *doctor, const char *program)
 {
 	struct target target;
@@ -186,6 +297,7 @@ static int doctor_main(const struct cli_command *command, int argc, char **argv)
 	check_spool_dir(&doctor);
 	check_log_dir(&doctor);
 	check_left_over(&doctor);
+	check_gpu(&doctor);
 	if (argc > args.next)
 		check_program(&doctor, argv[args.next]);
 	return cli_finish(stdout, command, doctor.status);

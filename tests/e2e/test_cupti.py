@@ -456,6 +456,30 @@ def test_run_sets_the_injection(tmp_path):
     assert injection(mine, *base) == "/mine.so"
 
 
+def doctor(**variables):
+    result = harness.run([harness.PFW, "doctor"], harness.clean_environment(**variables), status=None)
+    return {line[6:18].strip(): line[:5].strip() + " " + line[19:]
+            for line in result.stdout.splitlines()}
+
+
+@standin
+def test_doctor_says_what_is_missing():
+    def of(name, **variables):
+        return doctor(LD_LIBRARY_PATH=str(STANDINS[13]), **variables).get(name, "")
+    assert of("gpu") == "ok 1 device, driver of CUDA 13.0"
+    assert of("cupti") == f"ok {STANDINS[13]}/libcupti.so.13"
+    assert "is CUDA's stub" in of("gpu", STANDIN="stub") and not of("cupti", STANDIN="stub")
+    assert "finds no device" in of("gpu", STANDIN="devices=0")
+    assert of("cupti", STANDIN="driver=12040").startswith("note no libcupti")
+    assert of("cupti", PFW_CUPTI_LIB="/none.so").startswith("WRONG PFW_CUPTI_LIB: /none.so")
+    assert "another tool's" in of("injection", CUDA_INJECTION64_PATH="/nsys.so")
+
+
+def test_doctor_without_a_driver():
+    found = doctor()["gpu"]
+    assert "no libcuda.so.1" in found or "device" in found or "cuInit" in found
+
+
 def test_nothing_is_loaded_where_there_is_no_cuda(tmp_path):
     environment = harness.traced_environment(tmp_path / "t", tmp_path, LD_DEBUG="files",
                                              PFW_FLUSH_MS="5")

@@ -18,7 +18,7 @@
 
 #define ROUNDS 15
 #define KINDS 64
-#define NAME_BYTES 320 /* of a template's kernel */
+#define NAME_BYTES 300 /* of a template's kernel; a plain one's is shorter */
 
 static size_t strides[KINDS] = {
 	[PFW_CUPTI_KIND_KERNEL] = 224, [PFW_CUPTI_KIND_MEMCPY] = 96,
@@ -256,9 +256,11 @@ static void bench(void)
 			best[i] = times[i + 1] - times[i] < best[i] ? times[i + 1] - times[i]
 								    : best[i];
 	}
-	printf("note %.1f ns a record; decode and write %.1f ns a line of %.0f bytes\n",
-	       (double)best[0] / (double)in.records, (double)best[1] / (double)out.records,
-	       (double)bytes / (double)out.records);
+	printf("names of %zu bytes: note %.1f ns a record, decode and write %.1f ns a line of %.0f "
+	       "bytes; in all %.1f ns a record\n",
+	       strlen(name), (double)best[0] / (double)in.records,
+	       (double)best[1] / (double)out.records, (double)bytes / (double)out.records,
+	       (double)(best[0] + best[1]) / (double)in.records);
 }
 
 static void set_up(void)
@@ -300,7 +302,9 @@ int main(int argc, char **argv)
 		pfw_cupti_lib.calls.GetCallbackName = own_name;
 	}
 	check();
-	if (argc == 1)
+	for (size_t bytes = NAME_BYTES; argc == 1 && bytes > 30; bytes /= 3) {
+		name[bytes] = '\0';
 		bench();
+	}
 	return 0;
 }
