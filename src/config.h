@@ -67,6 +67,7 @@ struct pfw_config {
 	uint32_t gpu;	       /* enum pfw_gpu */
 	const char *cupti_lib; /* PFW_CUPTI_LIB, or NULL */
 	uint64_t counters_ns;  /* sample counters this often; 0 = never */
+	bool nvtx;	       /* record NVTX's ranges */
 	bool whole_us;	       /* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
 	bool quiet;
 	enum pfw_on_full on_full;

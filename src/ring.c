@@ -94,6 +94,20 @@ struct pfw_ring *pfw_ring_acquire(void)
 	return ring;
 }
 
+void pfw_ring_name_thread(int32_t tid, const char *name)
+{
+	char comm[sizeof(((struct pfw_ring_chunk *)0)->comm)] = { 0 };
+
+	memcpy(comm, name, strnlen(name, sizeof(comm) - 1));
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next) {
+		if (atomic_load(&ring->tid) != tid)
+			continue;
+		memcpy(atomic_load(&ring->stretch)->comm, comm, sizeof(comm));
+		memcpy(ring->drain->comm, comm, sizeof(comm));
+		atomic_store(&ring->named_tid, 0);
+	}
+}
+
 void pfw_ring_release(struct pfw_ring *ring)
 {
 	atomic_store_explicit(&ring->state, PFW_RING_DEAD, memory_order_release);

@@ -47,7 +47,7 @@ struct pfw_ring {
 	uint32_t torn_run;		 /* uncommitted slots passed over just before `drained` */
 	bool tails;			 /* what clear_tails() is for was drained */
 	struct pfw_sums_chunk *sums;	 /* the owner's short calls; NULL = none */
-	int32_t named_tid;		 /* the tid whose thread_name line is written */
+	_Atomic int32_t named_tid;	 /* the tid whose thread_name line is written */
 };
 
 /* What ring.c asks of the outside; set once by session. */
@@ -68,6 +68,9 @@ extern struct pfw_ring_host pfw_ring_host;
  * Thread: app.  Signal: safe.
  */
 struct pfw_ring *pfw_ring_acquire(void);
+
+/* Give a thread that has a ring another name, cut to 15 bytes: its next event tells it.  Thread: any. */
+void pfw_ring_name_thread(int32_t tid, const char *name);
 
 /* This thread is done with its ring.  Thread: owner.  Signal: safe. */
 void pfw_ring_release(struct pfw_ring *ring);

@@ -26,6 +26,7 @@
 #include "probes/cupti.h"
 #include "probes/filter.h"
 #include "probes/follow.h"
+#include "probes/nvtx.h"
 #include "probes/probe.h"
 #include "probes/select.h"
 #include "probes/short.h"
@@ -260,6 +261,7 @@ static void thread_died(void *unused)
 	struct pfw_ring *ring = pfw_thread.ring;
 
 	(void)unused;
+	pfw_nvtx_thread_died();
 	if (!ring)
 		return;
 	/* Let go before it may be another's: a handler here gets a ring of its own. */
@@ -1042,6 +1044,17 @@ int InitializeInjection(void)
 		pfw_cupti_injected();
 	errno = error;
 	return 1;
+}
+
+/* Each copy of NVTX's header calls it at its first use, in the library that NVTX_INJECTION64_PATH
+ * names: this one.  0: there is no tool. */
+PFW_API int InitializeInjectionNvtx2(pfw_nvtx_export *export);
+
+int InitializeInjectionNvtx2(pfw_nvtx_export *export)
+{
+	uint32_t state = atomic_load(&session.state);
+
+	return (state == ON || state == ENDED) && session.config.nvtx && pfw_nvtx_attach(export);
 }
 
 /* ---- pfw.h ---- */

@@ -356,7 +356,6 @@ static void test_not_built(void **state)
 {
 	static const char *const wanted[] = {
 		"PFW_STEP=train",
-		"PFW_NVTX=1",
 	};
 
 	(void)state;
@@ -368,7 +367,6 @@ static void test_not_built(void **state)
 		assert_memory_equal(said.lines, "not built yet: ", 15);
 		assert_non_null(strstr(said.lines, wanted[i]));
 	}
-	read_quietly(ENABLED("PFW_NVTX=off"));
 }
 
 static void test_gpu(void **state)

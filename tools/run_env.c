@@ -90,24 +90,35 @@ static int set_preload(struct run *run)
 	return 0;
 }
 
+/* Another tool's stays. */
+static void name_recorder(const char *variable)
+{
+	const char *others = getenv(variable);
+	char path[PATH_MAX], recorder[PATH_MAX + 16];
+
+	if ((others && *others) || !cli_find_preload(path, sizeof(path)))
+		return;
+	snprintf(recorder, sizeof(recorder), "%.*slibpfw.so.1", (int)(run_base_name(path) - path),
+		 path);
+	setenv(variable, recorder, 1);
+}
+
 /*
- * The driver loads what this variable names at the end of cuInit: the recorder, which then sees the
- * first kernel.  Another tool's stays: ours then comes when the recorder next looks around.
+ * The driver loads what the first variable names at the end of cuInit: the recorder, which then sees
+ * the first kernel; beside another tool it comes when it next looks around.  NVTX's header loads what
+ * the second one names.
  */
 static void set_injection(struct run *run)
 {
-	const char *others = getenv("CUDA_INJECTION64_PATH");
-	char path[PATH_MAX], recorder[PATH_MAX + 16];
 	struct pfw_config config;
 
 	if (run->no_gpu)
 		setenv("PFW_CUPTI", "0", 1);
 	pfw_config_read_enabled(&config, environ, NULL, NULL);
-	if (!config.gpu || (others && *others) || !cli_find_preload(path, sizeof(path)))
-		return;
-	snprintf(recorder, sizeof(recorder), "%.*slibpfw.so.1", (int)(run_base_name(path) - path),
-		 path);
-	setenv("CUDA_INJECTION64_PATH", recorder, 1);
+	if (config.gpu)
+		name_recorder("CUDA_INJECTION64_PATH");
+	if (config.nvtx)
+		name_recorder("NVTX_INJECTION64_PATH");
 }
 
 /* --data-dir with each prefix made absolute, as the recorder compares absolute paths. */

@@ -338,7 +338,7 @@ static __attribute__((noinline)) void put_cut(struct pfw_span *span, struct api_
 }
 
 /* A span with arguments, or with a name that has no reference. */
-static __attribute__((noinline)) void end_full(struct pfw_span *span, uint64_t t1)
+static __attribute__((noinline)) void end_full(struct pfw_span *span, uint64_t t1, uint8_t flags)
 {
 	struct api_record api = {
 		.t0 = span->state[SPAN_START],
@@ -349,6 +349,7 @@ static __attribute__((noinline)) void end_full(struct pfw_span *span, uint64_t t
 		.category_ref = (uint32_t)(span->state[SPAN_NAMES] >> 32),
 		.args = args_at(span),
 		.args_bytes = args_bytes(span),
+		.flags = flags,
 	};
 
 	if (PFW_UNLIKELY(span->state[SPAN_ARGS] >> 32))
@@ -357,42 +358,95 @@ static __attribute__((noinline)) void end_full(struct pfw_span *span, uint64_t t
 		put_span(&api);
 }
 
-int pfw_span_end(struct pfw_span *span)
+/* It is no longer around what this thread does. */
+static inline __attribute__((always_inline)) void leave(const struct pfw_span *span)
 {
-	uint64_t t1 = pfw_clock_ticks();
-	uint64_t live;
+	if (pfw_thread.span != span->state[SPAN_ID])
+		return;
+	pfw_thread.span = span->state[SPAN_PARENT];
+	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_cupti_spans, memory_order_relaxed)))
+		pfw_cupti_pop(span->state[SPAN_ID], span->state[SPAN_PARENT]);
+}
+
+static inline __attribute__((always_inline)) void end_span(struct pfw_span *span, uint64_t t1,
+							   uint8_t flags)
+{
+	uint64_t live = span->state[SPAN_LIVE];
 	int error;
 
-	if (!span)
-		return -EINVAL;
-	live = span->state[SPAN_LIVE];
 	span->state[SPAN_LIVE] = 0;
 	if (!live)
-		return 0;
-	if (pfw_thread.span == span->state[SPAN_ID]) {
-		pfw_thread.span = span->state[SPAN_PARENT];
-		if (PFW_UNLIKELY(atomic_load_explicit(&pfw_cupti_spans, memory_order_relaxed)))
-			pfw_cupti_pop(span->state[SPAN_ID], span->state[SPAN_PARENT]);
-	}
+		return;
+	leave(span);
 	/* Begun before a fork: the line is the parent's. */
 	if (on() && live == atomic_load_explicit(&pfw_live->born, memory_order_relaxed)) {
 		/* A name without a reference stands in the arguments. */
 		if (PFW_LIKELY(!span->state[SPAN_ARGS]))
 			put_bare(span, t1);
 		else
-			end_full(span, t1);
+			end_full(span, t1, flags);
 	}
 	if (PFW_UNLIKELY(args_bytes(span) > ARGS_INLINE)) {
 		error = errno;
 		free(args_at(span));
 		errno = error;
 	}
+}
+
+int pfw_span_end(struct pfw_span *span)
+{
+	uint64_t t1 = pfw_clock_ticks();
+
+	if (!span)
+		return -EINVAL;
+	end_span(span, t1, 0);
 	return 0;
 }
 
 uint64_t pfw_span_current(void)
 {
 	return atomic_load_explicit(&pfw_live->api, memory_order_relaxed) ? pfw_thread.span : 0;
+}
+
+/* ---- for the probe of NVTX ---- */
+
+int32_t pfw_api_tid(void)
+{
+	return on() ? atomic_load_explicit(&pfw_thread.ring->tid, memory_order_relaxed) : 0;
+}
+
+void pfw_api_begin_annotation(struct pfw_span *span, const char *name)
+{
+	static const struct {
+		struct pfw_arg arg;
+		char text[14];
+	} kind = { { 4, PFW_TYPE_STRING, 0, 10 }, "kindannotation" };
+
+	pfw_span_begin(span, name, "PP");
+	if (!span->state[SPAN_LIVE])
+		return;
+	if (PFW_UNLIKELY(span->state[SPAN_ARGS])) {
+		add_arg(span, "kind", PFW_TYPE_STRING, "annotation", 10);
+		return;
+	}
+	memcpy(span->args, &kind, sizeof(kind.arg) + sizeof(kind.text));
+	span->state[SPAN_ARGS] = sizeof(kind.arg) + sizeof(kind.text);
+}
+
+void pfw_api_arg_u64(struct pfw_span *span, const char *key, uint64_t value)
+{
+	add_arg(span, key, PFW_TYPE_U64, &value, sizeof(value));
+}
+
+void pfw_api_aside(const struct pfw_span *span)
+{
+	if (span->state[SPAN_LIVE])
+		leave(span);
+}
+
+void pfw_api_end_instant(struct pfw_span *span)
+{
+	end_span(span, span->state[SPAN_START], PFW_RECORD_INSTANT);
 }
 
 /* ---- finished events ---- */

@@ -45,3 +45,12 @@ foreach(major 12 13)
 		pfw_standin(${major})
 	endif()
 endforeach()
+
+# NVTX needs no stand-in: it is a header.
+find_path(NVTX_INCLUDE nvtx3/nvToolsExt.h
+	HINTS ${PFW_CUDA_DIR}/13/include ${PFW_CUDA_DIR}/12/include /usr/local/cuda/include)
+mark_as_advanced(NVTX_INCLUDE)
+if(NVTX_INCLUDE)
+	pfw_plain_programs(${PROJECT_BINARY_DIR}/tests tests/gpu/nvtx_target.c)
+	target_include_directories(nvtx_target SYSTEM PRIVATE ${NVTX_INCLUDE})
+endif()

@@ -1,0 +1,99 @@
+/* nvtx_abi.h - what NVTX 3 hands to a tool, as far as the recorder uses it.
+ *
+ * Written from the interface's documentation, so that no header of NVIDIA's is needed to build; the
+ * test's program holds it to theirs.
+ */
+#ifndef PFW_NVTX_ABI_H
+#define PFW_NVTX_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <wchar.h>
+
+/* A range's or mark's attributes, since version 2; later versions only grow at the end. */
+struct pfw_nvtx_attributes {
+	uint16_t version;
+	uint16_t size;
+	uint32_t category;
+	int32_t color_type;
+	uint32_t color;
+	int32_t payload_type;
+	int32_t reserved;
+	union {
+		uint64_t u64;
+		int64_t i64;
+		double f64;
+		uint32_t u32;
+		int32_t i32;
+		float f32;
+	} payload;
+	int32_t message_type;
+	union {
+		const char *text;
+		const wchar_t *wide;
+		const void *registered;
+	} message;
+};
+
+enum { PFW_NVTX_COLOR_ARGB = 1 };
+
+enum { PFW_NVTX_MESSAGE_TEXT = 1, PFW_NVTX_MESSAGE_WIDE, PFW_NVTX_MESSAGE_REGISTERED };
+
+enum {
+	PFW_NVTX_PAYLOAD_U64 = 1,
+	PFW_NVTX_PAYLOAD_I64,
+	PFW_NVTX_PAYLOAD_F64,
+	PFW_NVTX_PAYLOAD_U32,
+	PFW_NVTX_PAYLOAD_I32,
+	PFW_NVTX_PAYLOAD_F32,
+};
+
+/* ---- the tables of functions ---- */
+
+typedef void pfw_nvtx_function(void);
+
+enum { PFW_NVTX_TABLE_CALLBACKS = 1 };		/* of what the export function gives */
+enum { PFW_NVTX_CORE = 1, PFW_NVTX_CORE2 = 5 }; /* modules */
+
+struct pfw_nvtx_callbacks {
+	size_t struct_bytes;
+	/* *table gets an array of places, each of one function's address; *count how many. */
+	int (*module)(int module, pfw_nvtx_function ****table, unsigned *count);
+};
+
+typedef const void *pfw_nvtx_export(uint32_t table);
+
+/* Places of the module CORE, and of CORE2. */
+enum {
+	PFW_NVTX_MarkEx = 1,
+	PFW_NVTX_MarkA,
+	PFW_NVTX_MarkW,
+	PFW_NVTX_RangeStartEx,
+	PFW_NVTX_RangeStartA,
+	PFW_NVTX_RangeStartW,
+	PFW_NVTX_RangeEnd,
+	PFW_NVTX_RangePushEx,
+	PFW_NVTX_RangePushA,
+	PFW_NVTX_RangePushW,
+	PFW_NVTX_RangePop,
+	PFW_NVTX_NameCategoryA,
+	PFW_NVTX_NameCategoryW,
+	PFW_NVTX_NameOsThreadA,
+	PFW_NVTX_NameOsThreadW,
+};
+
+enum {
+	PFW_NVTX_DomainMarkEx = 1,
+	PFW_NVTX_DomainRangeStartEx,
+	PFW_NVTX_DomainRangeEnd,
+	PFW_NVTX_DomainRangePushEx,
+	PFW_NVTX_DomainRangePop,
+	PFW_NVTX_DomainNameCategoryA = 8,
+	PFW_NVTX_DomainNameCategoryW,
+	PFW_NVTX_DomainRegisterStringA,
+	PFW_NVTX_DomainRegisterStringW,
+	PFW_NVTX_DomainCreateA,
+	PFW_NVTX_DomainCreateW,
+};
+
+#endif
