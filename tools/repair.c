@@ -20,6 +20,11 @@ struct repair {
 	bool every; /* --all: others' spools and living processes are none of our business */
 	int status;
 	uint64_t found; /* spools that were looked at */
+	/* Those that there are for traces in the directory `where`: a directory is read once, however
+	 * many traces it has. */
+	char where[PATH_MAX];
+	char **spool;
+	size_t spools;
 };
 
 static void set_status(struct repair *repair, int status)
@@ -89,15 +94,75 @@ static int adopt(const char *spool, void *user)
 	return 0;
 }
 
+static void forget_spools(struct repair *repair)
+{
+	for (size_t i = 0; i < repair->spools; i++)
+		free(repair->spool[i]);
+	free(repair->spool);
+	repair->spool = NULL;
+	repair->spools = 0;
+}
+
+static int keep_spool(const char *spool, void *user)
+{
+	struct repair *repair = user;
+	char **grown = realloc(repair->spool, (repair->spools + 1) * sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	repair->spool = grown;
+	grown[repair->spools] = strdup(spool);
+	if (!grown[repair->spools])
+		return -ENOMEM;
+	repair->spools++;
+	return 0;
+}
+
+/* Know the spools for traces that lie where this one does. */
+static void find_spools(struct repair *repair, const char *trace)
+{
+	struct adopt_dirs dirs;
+
+	adopt_dirs_find(&dirs, trace);
+	if (!strcmp(repair->where, dirs.beside))
+		return;
+	snprintf(repair->where, sizeof(repair->where), "%s", dirs.beside);
+	forget_spools(repair);
+	if (pfw_recover_find(dirs.dir, NULL, NULL, keep_spool, repair) < 0) {
+		cli_error(repair->command->name, "no memory for the list of spools");
+		set_status(repair, CLI_USAGE);
+	}
+}
+
 /* Adopt the spools that name this trace, whether the trace is there or not. */
 static uint64_t adopt_of(struct repair *repair, const char *trace)
 {
 	uint64_t before = repair->found;
-	struct adopt_dirs dirs;
 
-	adopt_dirs_find(&dirs, trace);
-	pfw_recover_find(dirs.dir, trace, NULL, adopt, repair);
+	find_spools(repair, trace);
+	for (size_t i = 0; i < repair->spools; i++)
+		if (pfw_recover_belongs(repair->spool[i], trace, NULL))
+			adopt(repair->spool[i], repair);
 	return repair->found - before;
+}
+
+/* One of the process that wrote the trace, which does not say whose it is: of another version, or
+ * damaged.  False: there is none. */
+static bool refuse_unreadable(struct repair *repair, const struct pfw_trace *trace)
+{
+	char start[64];
+
+	snprintf(start, sizeof(start), "pfw-%u-%" PRIu64 "-", (unsigned)geteuid(), trace->pid);
+	for (size_t i = 0; i < repair->spools; i++) {
+		const char *slash = strrchr(repair->spool[i], '/');
+
+		if (slash && !strncmp(slash + 1, start, strlen(start)) &&
+		    access(repair->spool[i], F_OK) == 0) {
+			adopt(repair->spool[i], repair);
+			return true;
+		}
+	}
+	return false;
 }
 
 /* A trace without a spool: finished, or beyond what can be done here. */
@@ -113,6 +178,8 @@ static void judge_trace(struct repair *repair, const char *path)
 		cli_error(repair->command->name,
 			  "%s: no trace of ours (its first line is no `process`)", cli_name(path));
 		set_status(repair, CLI_USAGE);
+	} else if (!trace.ended && refuse_unreadable(repair, &trace)) {
+		return; /* said */
 	} else if (!trace.ended) {
 		cli_error(repair->command->name,
 			  "%s: not finished, and there is no spool of its process %" PRIu64
@@ -206,6 +273,7 @@ static int repair_main(const struct cli_command *command, int argc, char **argv)
 		if (!repair.found && !repair.quiet)
 			puts("no process of yours has left anything to recover");
 	}
+	forget_spools(&repair);
 	return cli_finish(stdout, command, repair.status);
 }
 

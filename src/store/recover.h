@@ -6,6 +6,7 @@
 #ifndef PFW_RECOVER_H
 #define PFW_RECOVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum pfw_recover_status {
@@ -36,6 +37,10 @@ struct pfw_recovery {
  * Thread: one at a time for one spool; two processes may race, one of them does it.
  */
 int pfw_recover_spool(const char *spool_path, struct pfw_recovery *result);
+
+/* Whether a spool is of this trace and run, as pfw_recover_find() has it. */
+bool pfw_recover_belongs(const char *spool_path, const char *trace_or_null,
+			 const char *run_or_null);
 
 /*
  * Call each() for every spool in `dirs` (a NULL-terminated array; directories that are not there

@@ -69,8 +69,7 @@ static bool trace_of_base(const char *trace, const char *base)
 	       pfw_paths_of_base(whole + bytes, whole_base[bytes] ? whole_base + bytes : NULL);
 }
 
-/* Whether the spool belongs to this trace and run (NULL = any). */
-static bool belongs(const char *path, const char *trace, const char *run)
+bool pfw_recover_belongs(const char *path, const char *trace, const char *run)
 {
 	struct pfw_spool_image image;
 	char why[PFW_SPOOL_WHY_BYTES];
@@ -108,7 +107,7 @@ int pfw_recover_find(const char *const *dirs, const char *trace_or_null, const c
 			if (!result &&
 			    snprintf(path, sizeof(path), "%s/%s", *dirs, entry[i]->d_name) <
 				    PATH_MAX &&
-			    belongs(path, trace_or_null, run_or_null))
+			    pfw_recover_belongs(path, trace_or_null, run_or_null))
 				result = each(path, user);
 			free(entry[i]);
 		}

@@ -509,6 +509,41 @@ def test_repair_finishes_the_trace(killed):
     assert "nothing to do" in pfw("repair", trace, env=env).stdout
 
 
+def test_repair_names_the_spool_of_another_version(killed):
+    """It cannot be read, but must not be taken for one that is not there."""
+    process, trace, env = killed
+    for _ in range(1000):
+        if trace.exists():
+            break
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    (spool,) = (trace.parent / "spool").iterdir()
+    content = bytearray(spool.read_bytes())
+    content[8] += 1  # of the version, behind the magic
+    spool.write_bytes(content)
+    done = pfw("repair", trace, env=env)
+    assert done.returncode == 2 and "layout is version" in done.stderr
+    assert "no spool" not in done.stderr and spool.exists()
+
+
+def test_repair_of_many_traces(tmp_path):
+    """Each is judged by itself, also where one directory holds their spools."""
+    code = LOOP.replace("input()", "os.kill(os.getpid(), 9)")
+    spools = tmp_path / "spools"
+    spools.mkdir()
+    for name in ("a", "b"):
+        subprocess.run([PYTHON, "-c", code], cwd=tmp_path, check=False, stdout=subprocess.DEVNULL,
+                       env=direct_env(tmp_path / name, PFW_SPOOL_DIR=str(spools)))
+    whole = process_line() + end_line(2, 0)
+    for number in range(200):
+        (tmp_path / f"whole{number:03}.pfw").write_text(whole)
+    done = pfw("repair", tmp_path, env=clean_env(PFW_SPOOL_DIR=str(spools)))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("finished, nothing to do") == 200
+    assert done.stdout.count("recovered, nothing lost") == 2 and not list(spools.iterdir())
+
+
 def test_run_adopts_what_was_killed(tmp_path):
     code = LOOP.replace("input()", "os.kill(os.getpid(), 9)")
     done = pfw("run", "-o", "t", PYTHON, "-c", code, cwd=tmp_path)
