@@ -319,6 +319,7 @@ static void stepper_record(bool on)
 	pfw_control_pause(&session.spool.header->control, !on);
 	renew_words();
 	keep_writer();
+	pfw_cupti_switched(pfw_writer_is_here(&session.writer));
 }
 
 static bool stepper_is_writer(void)
@@ -353,6 +354,7 @@ static int stepper_segment(struct pfw_segment *segment)
 	/* Who holds `life` may be waiting for the thread to go home. */
 	if (stepper_is_writer())
 		return pfw_writer_segment(&session.writer, segment);
+	pfw_cupti_flush();
 	if (!lock_life(&old))
 		return -EBUSY;
 	error = pfw_writer_segment(&session.writer, segment);

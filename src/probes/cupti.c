@@ -47,13 +47,14 @@ static struct {
 	_Atomic uint32_t calling;  /* it is inside CUPTI */
 	_Atomic bool leave;	   /* it is to end, without another call */
 	_Atomic uint64_t
-		flushed;   /* buffers below are read: nothing that belongs to them is to come */
-	_Atomic bool last; /* all are */
-	bool shared;	   /* we are one of several subscribers */
-	bool enabled;	   /* kinds are: without, another tool's would be switched off */
+		flushed;      /* buffers below are read: nothing that belongs to them is to come */
+	_Atomic bool last;    /* all are */
+	bool shared;	      /* we are one of several subscribers */
+	_Atomic bool enabled; /* kinds are: without, another tool's would be switched off */
 	bool exit_hook;
-	_Atomic uint32_t loading; /* lock: the dynamic linker is at work for us, or a fork is */
-	bool held;		  /* by a fork */
+	_Atomic uint32_t switching; /* lock: kinds are being switched */
+	_Atomic uint32_t loading;   /* lock: the dynamic linker is at work for us, or a fork is */
+	bool held;		    /* by a fork */
 	/* Being read by the writer. */
 	uint8_t *buffer;
 	const void *at;
@@ -255,7 +256,7 @@ static bool enable_kinds(void)
 			continue;
 		if (kinds[i].kind == PFW_CUPTI_KIND_KERNEL)
 			return refused("ActivityEnable(CONCURRENT_KERNEL)", result, "");
-		if (kinds[i].wanted != ~0u)
+		if (kinds[i].wanted != ~0u && !atomic_load(&begun))
 			pfw_say_number("this CUPTI does not record activities of kind ",
 				       kinds[i].kind, ": they are missing in the trace");
 	}
@@ -487,6 +488,53 @@ void pfw_cupti_look(void)
 	}
 }
 
+/* ---- recording off and on ---- */
+
+static void switch_off(void)
+{
+	atomic_store(&pfw_cupti_spans, 0);
+	CALLS.ActivityFlushAll(0);
+	atomic_store(&gpu.flushed, pfw_cupti_buffers_order());
+	disable_kinds();
+}
+
+static void switch_on(void)
+{
+	gpu.enabled = true;
+	enable_kinds();
+	atomic_store(&pfw_cupti_spans, atomic_fetch_add(&begun, 1) + 1);
+}
+
+/* Off means off: while nothing is recorded CUPTI costs nothing. */
+static void follow(void)
+{
+	bool on = atomic_load(&pfw_live->api) != 0;
+
+	if (atomic_load(&gpu.state) != ON || on == gpu.enabled ||
+	    atomic_exchange(&gpu.switching, 1))
+		return;
+	if (on && !gpu.enabled)
+		switch_on();
+	else if (!on && gpu.enabled)
+		switch_off();
+	atomic_store(&gpu.switching, 0);
+}
+
+void pfw_cupti_switched(bool by_writer)
+{
+	if (!gpu.config || !gpu.config->gpu)
+		return;
+	if (by_writer) {
+		atomic_fetch_add(&pfw_cupti_bell, 1);
+		pfw_os_futex_wake((const uint32_t *)&pfw_cupti_bell, 1);
+		return;
+	}
+	pfw_cupti_look();
+	follow();
+	if (pfw_thread.span && atomic_load(&pfw_cupti_spans))
+		pfw_cupti_push(pfw_thread.span, 0);
+}
+
 /* ---- our thread ---- */
 
 static void count_dropped(void)
@@ -541,6 +589,10 @@ static void *thread_main(void *arg)
 		uint32_t seen = atomic_load(&pfw_cupti_bell);
 
 		look();
+		atomic_store(&gpu.calling, 1);
+		if (!atomic_load(&gpu.leave))
+			follow();
+		atomic_store(&gpu.calling, 0);
 		now = pfw_clock_ns(CLOCK_MONOTONIC);
 		if (now - flushed_at >= flush_ns || pfw_cupti_buffers_waiting() >= FLUSH_BUFFERS) {
 			flush_once();
@@ -599,9 +651,9 @@ void pfw_cupti_injected(void)
 	if (!gpu.config || !gpu.config->gpu)
 		return;
 	pfw_cupti_look();
-	if (atomic_load(&gpu.state) == ON || !pfw_probe_ready(&pfw_live->api))
+	if (atomic_load(&gpu.state) == ON)
 		return;
-	/* cuInit has not finished yet, as far as the driver says. */
+	/* cuInit has not finished yet, as far as the driver says, or recording is off for now. */
 	atomic_store(&gpu.injected, LOOKS_OFTEN);
 	start_thread();
 }
@@ -610,7 +662,7 @@ void pfw_cupti_injected(void)
 
 void pfw_cupti_flush(void)
 {
-	if (atomic_load(&gpu.state) != ON)
+	if (atomic_load(&gpu.state) != ON || !gpu.enabled)
 		return;
 	CALLS.ActivityFlushAll(0);
 	atomic_store(&gpu.flushed, pfw_cupti_buffers_order());

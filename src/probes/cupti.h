@@ -31,6 +31,10 @@ void pfw_cupti_injected(void);
  * look of the writer.  Thread: any.  Signal: unsafe. */
 void pfw_cupti_flush(void);
 
+/* Recording was switched off or on.  `by_writer`: by its thread, which must not call CUPTI: ours does,
+ * soon.  Holds no lock. */
+void pfw_cupti_switched(bool by_writer);
+
 /*
  * The trace is about to end: hand over everything, also what is not whole.  `good`: for good (exit), so
  * CUPTI is not called again; else pfw_cupti_look() begins anew.  Before session's locks are taken:

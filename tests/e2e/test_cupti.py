@@ -357,6 +357,18 @@ def test_ends_of_a_process(tmp_path, end, status):
 
 
 @standin
+def test_only_the_steps_of_the_schedule(tmp_path):
+    words = " ".join(f"span_first={n} step" for n in range(1, 9))
+    run = Run(tmp_path, words, PFW_SCHEDULE="wait=1,warmup=1,active=2,repeat=2")
+    # in step n: n + 2 launches.  1: warm-up; 2, 3: active; 4: wait; 5: warm-up; 6, 7: active
+    steps = collections.Counter((c["args"]["step"], c["args"]["phase"]) for c in run.pp("runtime"))
+    assert len(launches_of(run)) == len(run.pp("kernel")) == 36
+    assert steps == {(1, "warmup"): 3, (2, "active"): 4, (3, "active"): 5, (5, "warmup"): 7,
+                     (6, "active"): 8, (7, "active"): 9}
+    check_spans(run, {"in_first": "first", "outside": None})
+
+
+@standin
 def test_records_reach_the_file_while_the_program_runs(tmp_path):
     environment = harness.traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="20")
     environment |= {"LD_LIBRARY_PATH": str(STANDINS[13]), "CUDA_INJECTION64_PATH": str(RECORDER)}

@@ -240,6 +240,12 @@ static void do_start(long count)
 	pfw_start(NULL);
 }
 
+static void do_step(long count)
+{
+	for (long i = 0; i < count; i++)
+		pfw_step();
+}
+
 static void do_flush(long count)
 {
 	(void)count;
@@ -290,6 +296,7 @@ static const struct {
 	{ "fork_launch", do_fork_launch },
 	{ "stop", do_stop },
 	{ "start", do_start },
+	{ "step", do_step },
 	{ "flush", do_flush },
 	{ "sleep", do_sleep },
 	{ "exec", do_exec },
