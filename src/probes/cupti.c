@@ -16,6 +16,7 @@
 #include "cupti_decode.h"
 #include "cupti_lib.h"
 #include "cupti_names.h"
+#include "cupti_yield.h"
 #include "probe.h"
 
 #define FLUSH_BUFFERS 4u /* so many finished ones do not wait for the next flush */
@@ -34,6 +35,7 @@ enum state {
 	IDLE,	   /* not wanted, or the program has no CUDA yet */
 	BEGINNING, /* a thread is at it */
 	ON,
+	YIELDED,  /* to another client, until it stops */
 	GIVEN_UP, /* it cannot be: said */
 	OVER,	  /* the program is at its end: CUPTI is never called again */
 	FORKED,	  /* the parent had it: nothing of CUDA works in this process */
@@ -52,6 +54,7 @@ static struct {
 	bool shared;	      /* we are one of several subscribers */
 	_Atomic bool enabled; /* kinds are: without, another tool's would be switched off */
 	bool exit_hook;
+	uint64_t yielded_ns;	    /* when */
 	_Atomic uint32_t switching; /* lock: kinds are being switched */
 	_Atomic uint32_t loading;   /* lock: the dynamic linker is at work for us, or a fork is */
 	bool held;		    /* by a fork */
@@ -135,10 +138,8 @@ static bool refused(const char *call, uint32_t result, const char *holder)
 static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
 		      size_t valid_bytes)
 {
-	(void)context;
-	(void)stream;
-	(void)bytes;
-	pfw_cupti_completed_buffer(buffer, valid_bytes);
+	if (!pfw_cupti_completed_buffer(buffer, valid_bytes))
+		pfw_cupti_yield_completed(context, stream, buffer, bytes, valid_bytes);
 }
 
 static void requested_shared(uint8_t **buffer, size_t *bytes, size_t *max_records, void *info)
@@ -291,10 +292,24 @@ static void compare_clocks(void)
 	}
 }
 
-static bool begin_cupti(void)
+static uint32_t register_buffers(void)
 {
 	size_t bytes = sizeof(uint8_t);
 	uint8_t no = 0;
+
+	/* A buffer for each thread that launches would be memory without a bound. */
+	if (gpu.shared) {
+		CALLS.ActivitySetAttribute_v2(gpu.subscriber, PFW_CUPTI_ATTR_PER_THREAD_BUFFER,
+					      &bytes, &no);
+		return CALLS.ActivityRegisterCallbacks_v2(gpu.subscriber, requested_shared,
+							  completed_shared);
+	}
+	CALLS.ActivitySetAttribute(PFW_CUPTI_ATTR_PER_THREAD_BUFFER, &bytes, &no);
+	return CALLS.ActivityRegisterCallbacks(pfw_cupti_requested_buffer, completed);
+}
+
+static bool begin_cupti(void)
+{
 	uint32_t result;
 	char holder[PFW_CUPTI_OLD_NAME_BYTES + 1] = "";
 
@@ -306,16 +321,7 @@ static bool begin_cupti(void)
 		return refused("Subscribe", result, holder);
 	pfw_cupti_lib.subscriber = gpu.shared ? gpu.subscriber : NULL;
 	CALLS.SetThreadIdType(PFW_CUPTI_THREAD_ID_SYSTEM);
-	/* A buffer for each thread that launches would be memory without a bound. */
-	if (gpu.shared) {
-		CALLS.ActivitySetAttribute_v2(gpu.subscriber, PFW_CUPTI_ATTR_PER_THREAD_BUFFER,
-					      &bytes, &no);
-		result = CALLS.ActivityRegisterCallbacks_v2(gpu.subscriber, requested_shared,
-							    completed_shared);
-	} else {
-		CALLS.ActivitySetAttribute(PFW_CUPTI_ATTR_PER_THREAD_BUFFER, &bytes, &no);
-		result = CALLS.ActivityRegisterCallbacks(pfw_cupti_requested_buffer, completed);
-	}
+	result = register_buffers();
 	if (result)
 		return refused("ActivityRegisterCallbacks", result, "");
 	gpu.enabled = true;
@@ -328,7 +334,7 @@ static void disable_kinds(void)
 		return;
 	gpu.enabled = false;
 	for (size_t i = 0; i < PFW_ARRAY_LEN(kinds); i++) {
-		if (!(gpu.config->gpu & kinds[i].wanted))
+		if (!(gpu.config->gpu & kinds[i].wanted) || pfw_cupti_yield_theirs(kinds[i].kind))
 			continue;
 		if (gpu.shared)
 			CALLS.ActivityDisable_v2(gpu.subscriber, kinds[i].kind, NULL);
@@ -354,6 +360,7 @@ static void at_exit(void)
 	pfw_cupti_end(true);
 }
 
+static void look_for_others(void);
 static void start_thread(void);
 
 /* A child forked while another thread loads something would find the dynamic linker locked for ever. */
@@ -463,6 +470,7 @@ static void try_begin(void)
 	atomic_store(&pfw_cupti_spans, atomic_fetch_add(&begun, 1) + 1);
 	if (pfw_thread.span)
 		pfw_cupti_push(pfw_thread.span, 0);
+	look_for_others();
 	start_thread();
 }
 
@@ -471,7 +479,7 @@ static void look(void)
 	uint32_t idle = IDLE;
 
 	if (gpu.config && gpu.config->gpu && atomic_load(&gpu.state) == IDLE &&
-	    pfw_probe_ready(&pfw_live->api) &&
+	    !pfw_cupti_yield_taken() && pfw_probe_ready(&pfw_live->api) &&
 	    atomic_compare_exchange_strong(&gpu.state, &idle, BEGINNING))
 		try_begin();
 }
@@ -535,7 +543,7 @@ void pfw_cupti_switched(bool by_writer)
 		pfw_cupti_push(pfw_thread.span, 0);
 }
 
-/* ---- our thread ---- */
+/* ---- other clients ---- */
 
 static void count_dropped(void)
 {
@@ -545,6 +553,60 @@ static void count_dropped(void)
 			 : CALLS.ActivityGetNumDroppedRecords(NULL, 0, &dropped)))
 		pfw_ring_count_lost(PFW_LOST_GPU, dropped);
 }
+
+/* Also what is not whole: the buffers that CUPTI holds would reach the other client. */
+static void yield_now(void)
+{
+	uint32_t on = ON;
+
+	if (gpu.shared || !atomic_compare_exchange_strong(&gpu.state, &on, YIELDED))
+		return;
+	atomic_store(&pfw_cupti_spans, 0);
+	gpu.yielded_ns = pfw_clock_ns(CLOCK_MONOTONIC);
+	if (!atomic_fetch_add(&pfw_cupti_figures.yielded, 1))
+		pfw_say("another profiler of this process takes CUPTI over: GPU work is in its "
+			"profile, not in the trace, until it stops");
+	CALLS.ActivityFlushAll(0);
+	CALLS.ActivityFlushAll(PFW_CUPTI_FLUSH_FORCED);
+	atomic_store(&gpu.flushed, pfw_cupti_buffers_order());
+	count_dropped();
+	disable_kinds();
+}
+
+/* What CUPTI still has of the other client's comes to our callback, which hands it on. */
+static void come_back(void)
+{
+	uint32_t yielded = YIELDED;
+
+	if (!atomic_compare_exchange_strong(&gpu.state, &yielded, BEGINNING))
+		return;
+	atomic_fetch_add(&pfw_cupti_figures.yielded_us,
+			 (pfw_clock_ns(CLOCK_MONOTONIC) - gpu.yielded_ns) / 1000);
+	if (!register_buffers() && atomic_load(&pfw_live->api))
+		switch_on();
+	yielded = BEGINNING;
+	atomic_compare_exchange_strong(&gpu.state, &yielded, ON);
+}
+
+static bool is_ours(uint32_t kind)
+{
+	for (size_t i = 0; i < PFW_ARRAY_LEN(kinds); i++)
+		if (kinds[i].kind == kind)
+			return gpu.config->gpu & kinds[i].wanted && gpu.enabled &&
+			       atomic_load(&gpu.state) == ON;
+	return false;
+}
+
+static void look_for_others(void)
+{
+	if (gpu.shared || !lock_loading())
+		return;
+	pfw_cupti_yield_host = (struct pfw_cupti_yield_host){ yield_now, come_back, is_ours };
+	pfw_cupti_yield_look();
+	atomic_store(&gpu.loading, 0);
+}
+
+/* ---- our thread ---- */
 
 /*
  * CUPTI hands over a buffer when it is full, or in a flush.  A flush waits for CUPTI's locks, whose
@@ -597,6 +659,8 @@ static void *thread_main(void *arg)
 		if (now - flushed_at >= flush_ns || pfw_cupti_buffers_waiting() >= FLUSH_BUFFERS) {
 			flush_once();
 			flushed_at = now;
+			if (atomic_load(&gpu.state) == ON)
+				look_for_others();
 			if (flushes++ % DEMANGLER_FLUSHES == 0)
 				look_for_demangler();
 		}
@@ -688,16 +752,21 @@ void pfw_cupti_end(bool good)
 	while (atomic_load(&gpu.state) == BEGINNING && pfw_clock_ns(CLOCK_MONOTONIC) < deadline)
 		pfw_os_sleep_ns(100000);
 	if (!atomic_compare_exchange_strong(&gpu.state, &on, BEGINNING)) {
-		if (good && on != FORKED)
-			atomic_store(&gpu.state, OVER);
+		if (on == YIELDED)
+			unsubscribe();
+		if (on != FORKED && (good || on == YIELDED))
+			atomic_store(&gpu.state, good ? OVER : IDLE);
+		atomic_store(&gpu.last, true);
 		return;
 	}
 	atomic_store(&pfw_cupti_spans, 0);
 	send_thread_home();
 	if (!good)
 		disable_kinds();
-	CALLS.ActivityFlushAll(0);
-	CALLS.ActivityFlushAll(PFW_CUPTI_FLUSH_FORCED);
+	if (gpu.enabled || good) {
+		CALLS.ActivityFlushAll(0);
+		CALLS.ActivityFlushAll(PFW_CUPTI_FLUSH_FORCED);
+	}
 	count_dropped();
 	unsubscribe();
 	atomic_store(&gpu.last, true);

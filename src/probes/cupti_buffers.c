@@ -438,15 +438,17 @@ static bool count_discarded(uint8_t *buffer, size_t valid_bytes)
 	return true;
 }
 
-void pfw_cupti_completed_buffer(uint8_t *buffer, size_t valid_bytes)
+bool pfw_cupti_completed_buffer(uint8_t *buffer, size_t valid_bytes)
 {
 	size_t number = (size_t)(buffer - buffers.bytes) / PFW_CUPTI_BUFFER_BYTES;
 	int error = errno;
 
 	if (count_discarded(buffer, valid_bytes)) {
 		errno = error;
-		return;
+		return true;
 	}
+	if (buffer < buffers.bytes || number >= PFW_CUPTI_BUFFERS)
+		return false;
 	if (!valid_bytes || !note(buffer, valid_bytes)) {
 		give_back(buffer);
 	} else {
@@ -457,4 +459,5 @@ void pfw_cupti_completed_buffer(uint8_t *buffer, size_t valid_bytes)
 		pfw_os_futex_wake((const uint32_t *)&pfw_cupti_bell, 1);
 	}
 	errno = error;
+	return true;
 }

@@ -31,7 +31,9 @@
 	X(unfinished) /* kernels that had not ended */                                            \
 	X(late)       /* launches that were seen after their kernel, which has no span */         \
 	X(skewed)     /* kernels that began before their launch */                                \
-	X(unnamed)    /* kernels whose name there was no room for */
+	X(unnamed)    /* kernels whose name there was no room for */                              \
+	X(yielded)    /* times that another client of CUPTI had the records */                    \
+	X(yielded_us) /* and for how long */
 /* clang-format on */
 
 struct pfw_cupti_figures {
@@ -47,9 +49,10 @@ int pfw_cupti_buffers_init(bool drop);
 /* Forget everything without touching it: a forked child's. */
 void pfw_cupti_buffers_forget(void);
 
-/* CUPTI's callbacks.  Thread: cupti, and any that flushes. */
+/* CUPTI's callbacks; the second is false where the buffer is not one of ours.  Thread: cupti, and any
+ * that flushes. */
 void pfw_cupti_requested_buffer(uint8_t **buffer, size_t *bytes, size_t *max_records);
-void pfw_cupti_completed_buffer(uint8_t *buffer, size_t valid_bytes);
+bool pfw_cupti_completed_buffer(uint8_t *buffer, size_t valid_bytes);
 
 /* How many finished buffers wait for the writer; the order number that the next one gets. */
 unsigned pfw_cupti_buffers_waiting(void);

@@ -431,6 +431,29 @@ def test_beside_other_subscribers_where_there_may_be_several(tmp_path):
     assert len(run.pp("kernel")) == 2
 
 
+@standin
+@pytest.mark.parametrize("major,version", [(12, 18), (12, 28), (13, 130001), (13, 130202)])
+@pytest.mark.parametrize("flags", [(), ("-z", "now")])
+def test_another_client_gets_all_and_then_we_do(tmp_path, major, version, flags):
+    """Its profile is whole, ours has the rest, and says what it left out."""
+    program = harness.BUILD / f"tests/gpu_client{major}"
+    run = Run(tmp_path, "launch=3 profile=50 spans=2 profile=7 launch=4", f"version={version}", major,
+              program=program, **({"LD_BIND_NOW": "1"} if flags else {}))
+    names = collections.Counter(k["name"] for k in run.pp("kernel"))
+    assert names == {"plain_kernel": 7, "outside": 3, "in_outer": 4, "in_inner": 4}, names
+    check_spans(run, {"plain_kernel": None, "outside": None, "in_outer": "outer",
+                      "in_inner": "inner"})
+    assert run.figures()["yielded"] == 2 and run.figures()["yielded_us"] > 0
+    assert run.said.count("\n") == 1 and run.said.startswith("pfw: another profiler of this process")
+
+
+@standin
+def test_no_dance_where_there_may_be_several(tmp_path):
+    run = Run(tmp_path, "launch=3 profile=50 launch=4", "version=130500",
+              program=harness.BUILD / "tests/gpu_client13")
+    assert len(run.pp("kernel")) == 57 and not run.figures() and run.said == ""
+
+
 # ---- the vendor's own iterator ----
 
 

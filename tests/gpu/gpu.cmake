@@ -16,14 +16,18 @@ function(pfw_standin major)
 	target_link_libraries(standin_cupti${major} PRIVATE standin_cuda${major})
 	target_link_options(standin_cupti${major} PRIVATE
 		-Wl,--version-script=${PROJECT_BINARY_DIR}/standin${major}.map)
-	add_executable(gpu_target${major} tests/gpu/target.c)
-	set_target_properties(gpu_target${major} PROPERTIES
-		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-	target_include_directories(gpu_target${major} PRIVATE include)
-	target_include_directories(gpu_target${major} SYSTEM PRIVATE
-		${PFW_CUDA_DIR}/${major}/include)
-	target_link_libraries(gpu_target${major} PRIVATE standin_cudart${major}
-		standin_cuda${major} Threads::Threads ${CMAKE_DL_LIBS})
+	# The second also uses CUPTI itself, as torch.profiler does.
+	foreach(name gpu_target${major} gpu_client${major})
+		add_executable(${name} tests/gpu/target.c)
+		set_target_properties(${name} PROPERTIES
+			RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+		target_include_directories(${name} PRIVATE include)
+		target_include_directories(${name} SYSTEM PRIVATE ${PFW_CUDA_DIR}/${major}/include)
+		target_link_libraries(${name} PRIVATE standin_cudart${major} standin_cuda${major}
+			Threads::Threads ${CMAKE_DL_LIBS})
+	endforeach()
+	target_compile_definitions(gpu_client${major} PRIVATE PFW_TARGET_IS_CLIENT=1)
+	target_link_libraries(gpu_client${major} PRIVATE standin_cupti${major})
 endfunction()
 
 add_executable(gpu_iterate tests/gpu/iterate.c)

@@ -5,6 +5,12 @@
  */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#ifdef PFW_TARGET_IS_CLIENT
+#include <cupti_result.h>
+#include <cupti_version.h>
+
+#include <cupti_activity.h>
+#endif
 #include <fcntl.h>
 #include <pfw/pfw.h>
 #include <pthread.h>
@@ -275,6 +281,54 @@ static void do_abort(long count)
 	abort();
 }
 
+#ifdef PFW_TARGET_IS_CLIENT
+/* ---- what torch.profiler does with CUPTI ---- */
+
+static struct {
+	_Atomic long kernels, calls, buffers;
+} seen;
+
+static void client_requested(uint8_t **buffer, size_t *bytes, size_t *most)
+{
+	*bytes = 1 << 20;
+	*buffer = malloc(*bytes);
+	*most = 0;
+}
+
+static void client_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes,
+			     size_t valid)
+{
+	CUpti_Activity *record = NULL;
+
+	(void)context;
+	(void)stream;
+	(void)bytes;
+	while (!cuptiActivityGetNextRecord(buffer, valid, &record)) {
+		seen.kernels += record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+		seen.calls += record->kind == CUPTI_ACTIVITY_KIND_RUNTIME;
+	}
+	seen.buffers++;
+	free(buffer);
+}
+
+/* N launches in a profile of its own; its buffers come only after it has disabled its kinds. */
+static void do_profile(long count)
+{
+	long before = seen.kernels;
+
+	if (cuptiActivityRegisterCallbacks(client_requested, client_completed) ||
+	    cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) ||
+	    cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME))
+		die("the profile's beginning");
+	launch("in_profile", count);
+	cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	cuptiActivityDisable(CUPTI_ACTIVITY_KIND_RUNTIME);
+	cuptiActivityFlushAll(0);
+	if (seen.kernels - before != count)
+		die("the profile");
+}
+#endif
+
 static const struct {
 	const char *word;
 	void (*action)(long count);
@@ -297,6 +351,9 @@ static const struct {
 	{ "stop", do_stop },
 	{ "start", do_start },
 	{ "step", do_step },
+#ifdef PFW_TARGET_IS_CLIENT
+	{ "profile", do_profile },
+#endif
 	{ "flush", do_flush },
 	{ "sleep", do_sleep },
 	{ "exec", do_exec },
