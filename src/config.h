@@ -77,6 +77,7 @@ struct pfw_config {
 	uint64_t max_bytes;	     /* the trace stops growing there; 0 = never */
 	struct pfw_plan plan;	     /* PFW_SCHEDULE */
 	bool torch_ops;		     /* PFW_TORCH_OPS */
+	const char *step;	     /* PFW_STEP, or NULL */
 	const char *spool_dir;	     /* NULL = choose */
 	const char *run;	     /* PFW_RUN, set by `pfw run`; NULL = none */
 	int64_t rank;		     /* PFW_RANK, or -1 */

@@ -132,12 +132,16 @@ static void renew_words(void)
 		pfw_os_sleep_ns(1000);
 	state = atomic_load(&session.state);
 	word = ++session.generation | (state == ENDED ? PFW_LIVE_ENDED : 0) |
-	       (atomic_load(&session.limited) ? PFW_LIVE_LIMIT : 0);
+	       (atomic_load(&session.limited) ? PFW_LIVE_LIMIT : 0) |
+	       (session.config.step ? PFW_LIVE_STEPS : 0);
 	if ((state != ON && state != ENDED) || session.stopped || session.paused)
 		word = 0;
 	atomic_store(&pfw_live->io, session.io ? word : 0);
 	atomic_store(&pfw_live->end,
 		     word && session.io && !pfw_short_ticks ? word : PFW_LIVE_NOBODY);
+	/* A schedule's pause: the step that ends it must be seen. */
+	if (!word && session.config.step && state == ON && !session.stopped)
+		word = PFW_LIVE_STEPS;
 	atomic_store(&pfw_live->api, word);
 	atomic_store(&session.words, 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -387,7 +391,8 @@ static void tick_counters(uint64_t *nap_ns)
 {
 	uint64_t word = atomic_load_explicit(&pfw_live->api, memory_order_relaxed), next_ns;
 
-	next_ns = pfw_counters_tick(word && !(word & (PFW_LIVE_ENDED | PFW_LIVE_LIMIT)));
+	next_ns = pfw_counters_tick(pfw_live_records() &&
+				    !(word & (PFW_LIVE_ENDED | PFW_LIVE_LIMIT)));
 	if (next_ns && (!*nap_ns || next_ns < *nap_ns))
 		*nap_ns = next_ns;
 }
@@ -403,7 +408,7 @@ static void set_up_stepper(void)
 	};
 	if (id->leader.pid)
 		leader = pfw_spool_watch(&id->dirs, id->uid, id->leader.pid, id->leader.start_time);
-	pfw_stepper_begin(&session.config.plan, leader);
+	pfw_stepper_begin(&session.config.plan, leader, session.config.step != NULL);
 	keep_writer();
 }
 
@@ -659,6 +664,7 @@ static bool begin(bool asked)
 		return false;
 	ids = pfw_templates_ids();
 	pfw_api_templates(&ids);
+	pfw_api_steps(session.config.step);
 	set_up_counters(ids.api);
 	pfw_torch_ops_init(&session.config);
 	pfw_follow_init(&session.config, session.identity.environ, ids.untraced);
@@ -971,6 +977,7 @@ static void make_hooks(void)
 		.user_changed = user_changed,
 		.be_gone = be_gone,
 		.make_way = make_way,
+		.step = pfw_stepper_named,
 	};
 	if (session.hooks)
 		return;

@@ -27,6 +27,7 @@ static struct stepper {
 	bool counting;		/* a step is open */
 	bool scheduled;		/* by plan.steps; else every step is recorded */
 	bool recording;		/* probes are on */
+	bool named;		/* the first step begins with a name: PFW_STEP */
 	enum force force;
 	struct pfw_plan plan;
 	uint64_t plan_ns; /* since when it is in force (MONOTONIC) */
@@ -100,6 +101,8 @@ static bool planned(void)
 		return !atomic_load(&stepper.leader->control.paused);
 	if (stepper.counting)
 		return phase_of(action_of(stepper.step)) != PFW_PHASE_NONE;
+	if (stepper.scheduled && stepper.named)
+		return phase_of(action_of(0)) != PFW_PHASE_NONE;
 	return stepper.plan.kind != PFW_PLAN_TIME ||
 	       pfw_plan_records_at(&stepper.plan, elapsed_ns(), &until);
 }
@@ -256,19 +259,21 @@ void pfw_stepper_page(struct pfw_control *own)
 	stepper.own = own;
 }
 
-void pfw_stepper_begin(const struct pfw_plan *plan, const struct pfw_spool_header *leader)
+void pfw_stepper_begin(const struct pfw_plan *plan, const struct pfw_spool_header *leader,
+		       bool named)
 {
 	if (!enter())
 		return;
 	note_time();
 	stepper.leader = leader;
+	stepper.named = named;
 	stepper.recording = true; /* as every process begins */
 	stepper.plan = *plan;
 	stepper.plan_ns = pfw_clock_ns(CLOCK_MONOTONIC);
 	stepper.scheduled = plan->kind == PFW_PLAN_STEPS;
 	if (stepper.scheduled && !plan->steps.warmup && !leader)
 		pfw_say(PFW_SCHEDULE_NO_WARMUP);
-	if (stepper.scheduled && !leader)
+	if (stepper.scheduled && !leader && !named)
 		start();
 	else
 		switch_to(wanted());
@@ -355,7 +360,7 @@ static void follow(struct pfw_watch *watch)
 		stepper.leader = NULL;
 		watch->word = NULL;
 		stepper.plan_ns = pfw_clock_ns(CLOCK_MONOTONIC);
-		if (stepper.scheduled)
+		if (stepper.scheduled && !stepper.named)
 			start();
 	}
 	switch_to(wanted());
@@ -406,6 +411,22 @@ int pfw_step(void)
 	leave();
 	errno = error;
 	return 0;
+}
+
+void pfw_stepper_named(void)
+{
+	int error = errno;
+
+	if (!pfw_stepper_host.ready || !pfw_stepper_host.ready() || !enter())
+		return;
+	if (stepper.counting) {
+		step();
+	} else {
+		note_time();
+		start();
+	}
+	leave();
+	errno = error;
 }
 
 int pfw_set_schedule(const struct pfw_schedule *schedule)

@@ -32,9 +32,14 @@ struct pfw_stepper_host {
 extern struct pfw_stepper_host pfw_stepper_host;
 
 /* Put a plan in force: step 0 begins; but as long as this process does not step itself it follows
- * `leader`, a process's header that is mapped for good (NULL = none).  Thread: init.  Signal:
- * unsafe. */
-void pfw_stepper_begin(const struct pfw_plan *plan, const struct pfw_spool_header *leader);
+ * `leader`, a process's header that is mapped for good (NULL = none).  `named`: the first step begins
+ * with the first pfw_stepper_named(); what comes before it is recorded where that step is, and is of
+ * none.  Thread: init.  Signal: unsafe. */
+void pfw_stepper_begin(const struct pfw_plan *plan, const struct pfw_spool_header *leader,
+		       bool named);
+
+/* The program begins something whose name counts as a step.  Keeps errno.  Thread: app. */
+void pfw_stepper_named(void);
 
 /* Where this process's control page is from now on.  Thread: init. */
 void pfw_stepper_page(struct pfw_control *own);

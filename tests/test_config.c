@@ -352,23 +352,6 @@ static void test_schedule(void **state)
 	assert_int_equal(plan.steps.discard_warmup, 1);
 }
 
-static void test_not_built(void **state)
-{
-	static const char *const wanted[] = {
-		"PFW_STEP=train",
-	};
-
-	(void)state;
-	for (size_t i = 0; i < LENGTH(wanted); i++) {
-		struct said said;
-
-		read_env(ENABLED((char *)wanted[i]), &said);
-		assert_int_equal(said.count, 1);
-		assert_memory_equal(said.lines, "not built yet: ", 15);
-		assert_non_null(strstr(said.lines, wanted[i]));
-	}
-}
-
 static void test_gpu(void **state)
 {
 	static const struct {
@@ -647,7 +630,6 @@ int main(void)
 		cmocka_unit_test(test_bad_values),
 		cmocka_unit_test(test_time_metric_says_what_it_cannot_change),
 		cmocka_unit_test(test_schedule),
-		cmocka_unit_test(test_not_built),
 		cmocka_unit_test(test_gpu),
 		cmocka_unit_test(test_every_ignored_variable_says_why),
 		cmocka_unit_test(test_a_family_is_ignored_once),

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../globs.h"
 #include "../strings.h"
 #include "../templates.h"
 #include "api.h"
@@ -24,10 +25,16 @@ enum { SPAN_LIVE, SPAN_START, SPAN_NAMES, SPAN_ID, SPAN_PARENT, SPAN_ARGS };
 #define ARG_NAME PFW_TYPE_NONE
 
 static struct pfw_template_ids ids;
+static const char *step_names; /* PFW_STEP */
 
 void pfw_api_templates(const struct pfw_template_ids *templates)
 {
 	ids = *templates;
+}
+
+void pfw_api_steps(const char *names)
+{
+	step_names = names;
 }
 
 /* Whether the API records in this thread.  Keeps errno. */
@@ -45,6 +52,28 @@ static inline __attribute__((always_inline)) bool on(void)
 bool pfw_api_on(void)
 {
 	return on();
+}
+
+/* A step begins before the span that begins it, and may switch the recording. */
+static __attribute__((noinline)) bool on_slow(const char *name)
+{
+	pfw_probe_ready(&pfw_live->api); /* a forked child has no words before */
+	if (atomic_load(&pfw_live->api) & PFW_LIVE_STEPS && name && !pfw_thread.vfork_child &&
+	    pfw_glob_list(step_names, ',', name))
+		pfw_probe_host.step();
+	return pfw_probe_ready(&pfw_live->api) != 0;
+}
+
+/* The same, where a span of this name begins. */
+static inline __attribute__((always_inline)) bool on_for(const char *name)
+{
+	uint64_t word = atomic_load_explicit(&pfw_live->api, memory_order_relaxed);
+
+	if (PFW_LIKELY(word != 0 && word == pfw_thread.live && !(word & PFW_LIVE_STEPS)))
+		return true;
+	if (!word && pfw_live_off(&pfw_live->api))
+		return false;
+	return on_slow(name);
 }
 
 static size_t name_bytes(const char *name)
@@ -259,7 +288,7 @@ int pfw_span_begin(struct pfw_span *span, const char *name, const char *category
 	if (!span)
 		return -EINVAL;
 	span->state[SPAN_LIVE] = 0;
-	if (!on())
+	if (!on_for(name))
 		return 0;
 	if (!name)
 		return -EINVAL;
@@ -415,7 +444,7 @@ int32_t pfw_api_tid(void)
 	return on() ? atomic_load_explicit(&pfw_thread.ring->tid, memory_order_relaxed) : 0;
 }
 
-void pfw_api_begin_annotation(struct pfw_span *span, const char *name)
+bool pfw_api_begin_annotation(struct pfw_span *span, const char *name)
 {
 	static const struct {
 		struct pfw_arg arg;
@@ -424,13 +453,14 @@ void pfw_api_begin_annotation(struct pfw_span *span, const char *name)
 
 	pfw_span_begin(span, name, "PP");
 	if (!span->state[SPAN_LIVE])
-		return;
+		return false;
 	if (PFW_UNLIKELY(span->state[SPAN_ARGS])) {
 		add_arg(span, "kind", PFW_TYPE_STRING, "annotation", 10);
-		return;
+		return true;
 	}
 	memcpy(span->args, &kind, sizeof(kind.arg) + sizeof(kind.text));
 	span->state[SPAN_ARGS] = sizeof(kind.arg) + sizeof(kind.text);
+	return true;
 }
 
 void pfw_api_arg_u64(struct pfw_span *span, const char *key, uint64_t value)

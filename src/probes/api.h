@@ -13,6 +13,9 @@ struct pfw_template_ids;
 /* Thread: init. */
 void pfw_api_templates(const struct pfw_template_ids *templates);
 
+/* Names of spans that begin a step, globs joined by ','; kept.  Thread: init. */
+void pfw_api_steps(const char *names);
+
 /* Whether the calling thread records for the API.  Keeps errno.  Thread: app.  Signal: safe. */
 bool pfw_api_on(void);
 
@@ -25,11 +28,11 @@ unsigned pfw_api_compute_record(struct pfw_record *record, unsigned slots,
 				const struct pfw_compute *event);
 
 /*
- * Spans of another probe, cat PP and kind "annotation": begin one; take it off this thread's nesting,
+ * Spans of another probe, cat PP and kind "annotation": begin one (false: nothing is recorded); take it off this thread's nesting,
  * since another thread may end it; end it as a moment.  pfw_span_end() and the functions for arguments
  * are those of pfw.h.  And the thread's number, 0 where it does not record.  Thread: app.  Signal: safe.
  */
-void pfw_api_begin_annotation(struct pfw_span *span, const char *name);
+bool pfw_api_begin_annotation(struct pfw_span *span, const char *name);
 void pfw_api_arg_u64(struct pfw_span *span, const char *key, uint64_t value);
 void pfw_api_aside(const struct pfw_span *span);
 void pfw_api_end_instant(struct pfw_span *span);

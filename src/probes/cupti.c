@@ -706,7 +706,7 @@ void pfw_cupti_tick(void)
 	int error;
 
 	if (gpu.config && gpu.config->gpu && atomic_load(&gpu.state) == IDLE &&
-	    atomic_load(&pfw_live->api) && pfw_cuda_look(&error) > PFW_CUDA_WAITING)
+	    pfw_live_records() && pfw_cuda_look(&error) > PFW_CUDA_WAITING)
 		start_thread();
 }
 

@@ -108,20 +108,21 @@ static void add_attributes(struct pfw_span *span, const struct said *said)
 }
 
 /* Out of line: room for a wide message is not to be on the stack of those who push a plain one. */
-static __attribute__((noinline)) void begin_full(struct pfw_span *span, const struct said *said)
+static __attribute__((noinline)) bool begin_full(struct pfw_span *span, const struct said *said)
 {
 	char wide[PFW_NVTX_TEXT_BYTES];
+	bool begun = pfw_api_begin_annotation(span, message_of(said, wide));
 
-	pfw_api_begin_annotation(span, message_of(said, wide));
-	add_attributes(span, said);
+	if (begun)
+		add_attributes(span, said);
+	return begun;
 }
 
-static inline void begin(struct pfw_span *span, const struct said *said)
+static inline bool begin(struct pfw_span *span, const struct said *said)
 {
 	if (PFW_LIKELY(!said->attributes))
-		pfw_api_begin_annotation(span, said->message ? said->message : nameless);
-	else
-		begin_full(span, said);
+		return pfw_api_begin_annotation(span, said->message ? said->message : nameless);
+	return begin_full(span, said);
 }
 
 /* ---- pushed ranges ---- */
@@ -161,13 +162,11 @@ static void unlock_spare(void)
 }
 
 /* For a thread that records, since only of that do we hear when it ends.  Where another thread has the
- * list just now, a new one is made instead of waiting for it. */
+ * list just now, a new stack is made instead of waiting for it. */
 static __attribute__((noinline, cold)) struct stack *make_stack(void)
 {
 	struct stack *stack = NULL;
 
-	if (!pfw_api_on())
-		return NULL;
 	if (lock_spare()) {
 		stack = spare;
 		if (stack)
@@ -207,13 +206,30 @@ static struct pushed *topmost(struct stack *stack, const struct pfw_nvtx_name *d
 	return NULL;
 }
 
+/* Where nothing is recorded it has no place to stand; but its name may be one that changes that. */
+static __attribute__((noinline)) int push_first(const struct said *said)
+{
+	struct stack *stack;
+	struct pfw_span span;
+
+	if (!begin(&span, said))
+		return NO_TRACKING;
+	stack = make_stack();
+	if (!stack) {
+		pfw_span_end(&span);
+		return NO_TRACKING;
+	}
+	stack->pushed[stack->depth++] = (struct pushed){ .span = span, .domain = said->domain };
+	return 0;
+}
+
 static int push(const struct said *said)
 {
-	struct stack *stack = PFW_LIKELY(own != NULL) ? own : make_stack();
+	struct stack *stack = own;
 	struct pushed *pushed, *below;
 
 	if (PFW_UNLIKELY(!stack))
-		return NO_TRACKING;
+		return push_first(said);
 	if (PFW_UNLIKELY(stack->depth == DEPTH_MAX)) {
 		stack->beyond++;
 		pfw_ring_count_lost(PFW_LOST_NO_MEMORY, 1);

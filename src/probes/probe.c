@@ -103,6 +103,8 @@ static uint64_t make_ready(const _Atomic uint64_t *word, bool counted)
 		return 0;
 	/* Pairs with the store that switched on: what session has set up before it is there. */
 	now = atomic_load_explicit(word, memory_order_acquire);
+	if (now == PFW_LIVE_STEPS)
+		return 0;
 	/* Ended (the word never fits then): a thread that has its ring just goes on. */
 	if (!now || (pfw_thread.ring && pfw_thread.live == (now & ~PFW_LIVE_ENDED)))
 		return now;

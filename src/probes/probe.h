@@ -81,6 +81,8 @@ struct pfw_probe_host {
 	void (*user_changed)(void);
 	/* No thread of ours (true), until the same thread says that there may be one again. */
 	void (*be_gone)(bool gone);
+	/* The program begins what counts as a step. */
+	void (*step)(void);
 	/* The program is about to put another file where a descriptor of ours is. */
 	void (*make_way)(int fd);
 };
@@ -91,6 +93,10 @@ extern struct pfw_probe_host pfw_probe_host;
 
 /* In pfw_live's words: the trace is as long as it may be; every event is counted as lost. */
 #define PFW_LIVE_LIMIT (1ull << 61)
+
+/* In pfw_live's words: names of spans are looked at, for one that begins a step (PFW_STEP).  Alone in
+ * the API's: nothing is recorded, but names are looked at. */
+#define PFW_LIVE_STEPS (1ull << 60)
 
 /* In pfw_live's words: the trace has its end; every record goes straight through. */
 #define PFW_LIVE_ENDED (1ull << 63)
@@ -159,6 +165,14 @@ static inline bool pfw_live_off(const _Atomic uint64_t *word)
 {
 	return atomic_load_explicit(&pfw_live->born, memory_order_acquire) &&
 	       !atomic_load_explicit(word, memory_order_relaxed);
+}
+
+/* Whether events are recorded, for who has no thread that could. */
+static inline bool pfw_live_records(void)
+{
+	uint64_t word = atomic_load_explicit(&pfw_live->api, memory_order_relaxed);
+
+	return word && word != PFW_LIVE_STEPS;
 }
 
 /* Out of line: first use in a thread, unknown descriptor, forked child, off. */

@@ -291,6 +291,6 @@ bool pfw_torch_ops_tick(void)
 	if (torch.state == LOOKING)
 		look();
 	if (torch.state == FOUND)
-		listen(atomic_load_explicit(&pfw_live->api, memory_order_relaxed) != 0);
+		listen(pfw_live_records());
 	return torch.state == LOOKING;
 }

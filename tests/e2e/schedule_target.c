@@ -2,6 +2,8 @@
  *
  * Arguments, done in their order:
  *   steps N         N times: read the file that was opened first, "work" as an API span, pfw_step()
+ *   named N NAME    N times: an API span named after NAME, with its number for %ld, and in it the same
+ *                   without pfw_step()
  *   threads N       from now on, so many threads read it all the time
  *   hook            say when the trace is ready: one line for each call
  *   schedule a,...  pfw_set_schedule() with skip_first,wait,warmup,active,repeat,skip_first_wait,
@@ -38,6 +40,20 @@ static void work(void)
 	if (pread(file, &byte, 1, step) < 0)
 		exit(4);
 	pfw_span_end(&span);
+}
+
+static void named(long n, const char *name)
+{
+	struct pfw_span span;
+	char text[100];
+
+	for (; n > 0; n--) {
+		snprintf(text, sizeof(text), name, step);
+		pfw_span_begin(&span, text, "app");
+		work();
+		pfw_span_end(&span);
+		step++;
+	}
 }
 
 static void *reader(void *unused)
@@ -121,6 +137,10 @@ static int one(char **arg)
 			pfw_step();
 		}
 		return 2;
+	}
+	if (!strcmp(*arg, "named")) {
+		named(atol(arg[1]), arg[2]);
+		return 3;
 	}
 	if (!strcmp(*arg, "threads")) {
 		for (long n = atol(arg[1]); n > 0; n--)

@@ -295,6 +295,67 @@ def test_off_does_nothing(tmp_path):
     assert (result.stdout, result.stderr) == ("schedule 0\n", "")
 
 
+def check_named(run, schedule, steps, name, kinds=("app", "PP")):
+    """As check_steps(), where a span of this name begins each step: the last one ends with the run."""
+    lines, want = run.lines(), expected(steps, schedule)
+    assert by_step(lines, "work") == by_step(lines, "pread") == want
+    assert all(line["args"]["n"] == line["args"]["step"] for line in harness.events(lines, "work"))
+    steps = [line for line in lines if line["args"].get("kind") == "step"]
+    assert {line["args"]["step"]: line["args"]["phase"] for line in steps} == want
+    spans = {line["name"]: line for line in lines
+             if line["cat"] in kinds and line["args"].get("kind") != "step"}
+    for line in steps:
+        span = spans[name % line["args"]["step"]]
+        assert line["ts"] <= span["ts"] and span["args"]["step"] == line["args"]["step"]
+    return lines
+
+
+@pytest.mark.parametrize("name", ["ProfilerStep#%ld", "train.step", "epoch 1: %ld"])
+def test_steps_by_name(tmp_path, name):
+    """What precedes the first span is recorded if step 0 is: here it is not."""
+    globs = "no such,ProfilerStep#*,train*,epoch [0-9]: *"
+    run = Run(tmp_path, "hook", "named", "12", name.replace("train.step", "train.step%.0ld"),
+              PFW_SCHEDULE=text_of(ISSUE), PFW_STEP=globs)
+    lines = check_named(run, ISSUE, 12, name) if "%" in name else run.lines()
+    assert sorted(by_step(lines, "work")) == [1, 2, 3, 4, 6, 7, 8, 9]
+    check_segments(lines, ISSUE, 11)
+    assert [call[:2] for call in run.ready] == [[5, 5], [10, 10]]
+
+
+def test_any_schedule_by_name(tmp_path):
+    some = random.Random(7).sample(list(small_schedules()), 12)
+    for number, schedule in enumerate(some):
+        top = tmp_path / str(number)
+        top.mkdir()
+        run = Run(top, "named", "14", "ProfilerStep#%ld", PFW_SCHEDULE=text_of(schedule),
+                  PFW_STEP="ProfilerStep#*")
+        if expected(14, schedule):
+            check_named(run, schedule, 14, "ProfilerStep#%d")
+            check_segments(run.lines(), schedule, 13)
+        else:
+            assert not (top / "t.pfw").exists() or not harness.events(run.lines(), "work")
+
+
+def test_steps_by_name_alone(tmp_path):
+    """Without a schedule every step is recorded, and what comes before the first is of none."""
+    run = Run(tmp_path, "named", "2", "other", "named", "3", "step", PFW_STEP="step")
+    steps = [line["args"].get("step") for line in harness.events(run.lines(), "work")]
+    assert steps == [None, None, 0, 1, 2]
+
+
+def test_steps_by_nvtx(tmp_path):
+    target = harness.BUILD / "tests/nvtx_target"
+    if not target.exists():
+        pytest.skip("no nvtx3/nvToolsExt.h: run tests/gpu/fetch, set PFW_CUDA_DIR, build again")
+    run = Run(tmp_path, target, "steps", "12", "ProfilerStep#%d", PFW_SCHEDULE=text_of(ISSUE),
+              PFW_STEP="ProfilerStep#*", NVTX_INJECTION64_PATH=str(harness.BUILD / "lib/libpfw.so.1"))
+    lines = run.lines()
+    assert by_step(lines, "pread") == expected(12, ISSUE)
+    ranges = [line for line in lines if line["args"].get("kind") == "annotation"]
+    assert {line["name"]: line["args"]["step"] for line in ranges} == \
+        {f"ProfilerStep#{step}": step for step in expected(12, ISSUE)}
+
+
 PYTHON_LOOP = """
 import ctypes, os
 pfw = ctypes.CDLL(None)
