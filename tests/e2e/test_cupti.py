@@ -3,11 +3,11 @@
 Without NVIDIA's headers (tests/gpu/fetch) there are no stand-ins: then only what needs none runs.
 """
 import collections
-import itertools
 import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 
 import harness
@@ -470,6 +470,32 @@ def test_buffers_stepped_by_the_real_library(version, stride):
         pytest.skip("no libcupti: run tests/gpu/fetch, set PFW_CUDA_DIR, build again")
     out = harness.run([harness.BUILD / "tests/gpu_iterate", found[0]]).stdout
     assert re.fullmatch(rf"ok: \d+ records, stride of a kernel {stride}\n", out), out
+
+
+def recorded(path, version, stride, names):
+    """A file as tests/gpu/run writes it: a buffer of kernels and their calls, and the names."""
+    buffer, after = b"", b""
+    for number, name in enumerate(names, 1):
+        start = 1795230878627000000 + number * 5000
+        buffer += struct.pack("<IIQQIIII", 5, 211, start, start + 900, 1, 77, number, 0)
+        kernel = struct.pack("<IIIIQQQIII3i3iiiIIIqQ", 10, 40 << 16, 0, 0, start + 2000, start + 4500, 0,
+                             0, 1, 7, 8, 1, 1, 128, 1, 1, 0, 0, 0, 0, number, 0, 0xdead0000)
+        buffer += kernel.ljust(stride, b"\0")
+        after += struct.pack("<I", len(name)) + name.encode()
+    path.write_bytes(b"PFWGPU1\n" + struct.pack("<II", version, len(buffer)) + buffer + after)
+
+
+@pytest.mark.parametrize("version,stride,library", [(130401, 248, None), (130001, 216, "13.0")])
+def test_replay_of_recorded_buffers(tmp_path, version, stride, library):
+    recorded(tmp_path / "r", version, stride, ["first", "second<int>"])
+    words = [harness.BUILD / "tests/gpu_iterate", "--replay", tmp_path / "r"]
+    if library:
+        words += list(pathlib.Path(os.environ.get("PFW_CUDA_DIR") or "/nowhere").glob(
+            f"{library}/lib/libcupti.so.1?"))
+    lines = [json.loads(line) for line in harness.run(words).stdout.splitlines()]
+    kernels = [line for line in lines if line["args"].get("kind") == "kernel"]
+    assert [k["name"] for k in kernels] == ["first", "second<int>"]
+    assert [k["dur"] for k in kernels] == [2.5, 2.5] and kernels[0]["args"]["registers"] == 40
 
 
 # ---- pfw run ----

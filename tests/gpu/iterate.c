@@ -4,6 +4,7 @@
  *                  comes out must be what went in.  No driver is needed (CUPTI 12.0 to 13.1).
  * iterate          the same with strides of 13.1, then what a record costs: to be noted, decoded and
  *                  written as a line; least of several rounds, CPU time.
+ * iterate --replay FILE [LIBRARY]  buffers that tests/gpu/run recorded on a GPU; prints the lines.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static size_t strides[KINDS] = {
 	[PFW_CUPTI_KIND_MEMSET] = 88,  [PFW_CUPTI_KIND_RUNTIME] = 40,
 	[PFW_CUPTI_KIND_DRIVER] = 40,  [PFW_CUPTI_KIND_EXTERNAL] = 24,
 	[PFW_CUPTI_KIND_SYNC] = 56,    [PFW_CUPTI_KIND_MEMCPY_P2P] = 96,
-	[PFW_CUPTI_KIND_MEMORY] = 128,
+	[PFW_CUPTI_KIND_MEMORY] = 128, [PFW_CUPTI_KIND_OVERHEAD] = 56,
 };
 static char name[NAME_BYTES + 1];
 static struct world world;
@@ -47,6 +48,8 @@ static uint32_t own_next(uint8_t *buffer, size_t bytes, void **record)
 
 	if (at >= buffer + bytes)
 		return PFW_CUPTI_MAX_LIMIT_REACHED;
+	if (*(uint32_t *)at >= KINDS || !strides[*(uint32_t *)at])
+		return PFW_CUPTI_INVALID_KIND;
 	*record = at;
 	return PFW_CUPTI_OK;
 }
@@ -263,6 +266,78 @@ static void bench(void)
 	       (double)(best[0] + best[1]) / (double)in.records);
 }
 
+/* ---- buffers of a real GPU ---- */
+
+static uint32_t get_u32(FILE *file)
+{
+	uint32_t value = 0;
+
+	if (fread(&value, sizeof(value), 1, file) != 1)
+		return 0;
+	return value;
+}
+
+/* The strides that versions were measured to have. */
+static void strides_of(uint32_t version)
+{
+	bool old = version < 130000;
+
+	strides[PFW_CUPTI_KIND_KERNEL] = old		    ? 208
+					 : version < 130100 ? 216
+					 : version < 130300 ? 224
+					 : version < 130400 ? 232
+							    : 248;
+	strides[PFW_CUPTI_KIND_MEMCPY] = old ? 88 : 96;
+	strides[PFW_CUPTI_KIND_SYNC] = strides[PFW_CUPTI_KIND_OVERHEAD] = old ? 40 : 56;
+	strides[PFW_CUPTI_KIND_MEMORY] = old ? 120 : 128;
+}
+
+/* The pointers to names were those of another process: here are the names. */
+static void read_names(FILE *file, uint8_t *buffer, size_t bytes)
+{
+	void *record = NULL;
+
+	while (!pfw_cupti_lib.calls.ActivityGetNextRecord(buffer, bytes, &record)) {
+		struct pfw_cupti_kernel *kernel = record;
+		uint32_t length;
+		char *own;
+
+		if (kernel->kind != PFW_CUPTI_KIND_KERNEL)
+			continue;
+		length = get_u32(file);
+		own = calloc(1, length + 1u);
+		if (!own || fread(own, 1, length, file) != length)
+			fail("a name is cut");
+		kernel->name = own;
+	}
+}
+
+static void replay(FILE *file, bool own)
+{
+	char magic[8];
+	uint8_t *buffer;
+	size_t size, most;
+	uint32_t bytes;
+	struct counts out = { 0 };
+
+	if (fread(magic, 8, 1, file) != 1 || memcmp(magic, "PFWGPU1\n", 8))
+		fail("no recorded buffers");
+	pfw_cupti_lib.version = get_u32(file);
+	if (own)
+		strides_of(pfw_cupti_lib.version);
+	while ((bytes = get_u32(file)) != 0) {
+		pfw_cupti_requested_buffer(&buffer, &size, &most);
+		if (bytes > size || fread(buffer, bytes, 1, file) != 1)
+			fail("a buffer is cut");
+		read_names(file, buffer, bytes);
+		pfw_cupti_completed_buffer(buffer, bytes);
+		drain(&out);
+		fputs(text, stdout);
+	}
+	if (!out.records)
+		fail("no line");
+}
+
 static void set_up(void)
 {
 	static char segment[PFW_STRING_SEGMENT_BYTES] __attribute__((aligned(4096)));
@@ -286,23 +361,36 @@ static void set_up(void)
 							    .reserved_smem = 1024 };
 }
 
+/* The library's iterator and its strides. */
+static void take_library(const char *path)
+{
+	if (pfw_cupti_load(path) || pfw_cupti_lib.calls.GetVersion(&pfw_cupti_lib.version))
+		fail("the library cannot be loaded");
+	for (uint32_t kind = 0; kind < KINDS; kind++)
+		if (strides[kind])
+			learn_stride(kind);
+}
+
 int main(int argc, char **argv)
 {
+	bool replays = argc > 2 && !strcmp(argv[1], "--replay");
+	const char *library = replays ? argv[3] : argv[1];
+	FILE *file = replays ? fopen(argv[2], "rb") : NULL;
+
 	set_up();
 	pfw_cupti_lib.version = 130101;
-	if (argc > 1) {
-		if (pfw_cupti_load(argv[1]) ||
-		    pfw_cupti_lib.calls.GetVersion(&pfw_cupti_lib.version))
-			fail("the library cannot be loaded");
-		for (uint32_t kind = 0; kind < KINDS; kind++)
-			if (strides[kind])
-				learn_stride(kind);
-	} else {
-		pfw_cupti_lib.calls.ActivityGetNextRecord = own_next;
-		pfw_cupti_lib.calls.GetCallbackName = own_name;
+	pfw_cupti_lib.calls.ActivityGetNextRecord = own_next;
+	pfw_cupti_lib.calls.GetCallbackName = own_name;
+	if (library)
+		take_library(library);
+	if (replays && !file)
+		fail("the recorded buffers cannot be opened");
+	if (replays) {
+		replay(file, !library);
+		return 0;
 	}
 	check();
-	for (size_t bytes = NAME_BYTES; argc == 1 && bytes > 30; bytes /= 3) {
+	for (size_t bytes = NAME_BYTES; !library && bytes > 30; bytes /= 3) {
 		name[bytes] = '\0';
 		bench();
 	}

@@ -1,0 +1,268 @@
+/* real.cu - a program that uses a real GPU, for tests/gpu/run: one word, one thing it does.
+ *
+ * real WORD[=N]...: vectors, tiny=N launches, streams=N, graph=N, managed, peer, spans=N; or
+ * record=FILE: the words behind it with a CUPTI client of its own, which writes its raw buffers to FILE
+ * for tests/gpu/iterate.c (not traced: there is one client at a time).
+ */
+#include <cuda_runtime.h>
+#include <cupti_result.h>
+#include <cupti_version.h>
+#include <cupti_activity.h>
+#include <pfw/pfw.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <mutex>
+
+#define COUNT (1 << 20)
+
+static void check(cudaError_t error, const char *what)
+{
+	if (error == cudaSuccess)
+		return;
+	fprintf(stderr, "real: %s: %s\n", what, cudaGetErrorString(error));
+	exit(3);
+}
+#define CHECK(call) check(call, #call)
+
+__global__ void add_vectors(const float *a, const float *b, float *c, int count)
+{
+	int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < count)
+		c[i] = a[i] + b[i];
+}
+
+__global__ void tiny_kernel(int *counter)
+{
+	if (counter && !threadIdx.x)
+		*counter += 1;
+}
+
+static void do_vectors(long times)
+{
+	float *host = (float *)malloc(COUNT * sizeof(float)), *a, *b, *c;
+
+	for (int i = 0; i < COUNT; i++)
+		host[i] = (float)i;
+	CHECK(cudaMalloc(&a, COUNT * sizeof(float)));
+	CHECK(cudaMalloc(&b, COUNT * sizeof(float)));
+	CHECK(cudaMalloc(&c, COUNT * sizeof(float)));
+	for (long i = 0; i < times; i++) {
+		CHECK(cudaMemcpy(a, host, COUNT * sizeof(float), cudaMemcpyHostToDevice));
+		CHECK(cudaMemset(b, 0, COUNT * sizeof(float)));
+		add_vectors<<<COUNT / 256, 256>>>(a, b, c, COUNT);
+		CHECK(cudaMemcpy(host, c, COUNT * sizeof(float), cudaMemcpyDeviceToHost));
+	}
+	if (host[COUNT - 1] != (float)(COUNT - 1))
+		exit(4);
+	CHECK(cudaFree(a));
+	CHECK(cudaFree(b));
+	CHECK(cudaFree(c));
+	free(host);
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
+}
+
+/* What a launch costs the thread that makes it: queues of the device are kept short. */
+static void do_tiny(long times)
+{
+	double spent = 0;
+	int *counter;
+
+	CHECK(cudaMalloc(&counter, sizeof(*counter)));
+	CHECK(cudaMemset(counter, 0, sizeof(*counter)));
+	for (long i = 0; i < times; i += 500) {
+		double start = now();
+
+		for (long k = i; k < i + 500 && k < times; k++)
+			tiny_kernel<<<1, 32>>>(counter);
+		spent += now() - start;
+		CHECK(cudaDeviceSynchronize());
+	}
+	printf("ns_per_launch=%.1f\n", spent / (double)times);
+	CHECK(cudaFree(counter));
+}
+
+static void do_streams(long times)
+{
+	cudaStream_t stream[4];
+
+	for (int i = 0; i < 4; i++)
+		CHECK(cudaStreamCreate(&stream[i]));
+	for (long i = 0; i < times; i++)
+		tiny_kernel<<<1, 32, 0, stream[i % 4]>>>(NULL);
+	for (int i = 0; i < 4; i++) {
+		CHECK(cudaStreamSynchronize(stream[i]));
+		CHECK(cudaStreamDestroy(stream[i]));
+	}
+}
+
+/* Ten kernels a graph. */
+static void do_graph(long times)
+{
+	cudaStream_t stream;
+	cudaGraph_t graph;
+	cudaGraphExec_t executable;
+
+	CHECK(cudaStreamCreate(&stream));
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+	for (int i = 0; i < 10; i++)
+		tiny_kernel<<<1, 32, 0, stream>>>(NULL);
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphInstantiate(&executable, graph, 0));
+	for (long i = 0; i < times; i++)
+		CHECK(cudaGraphLaunch(executable, stream));
+	CHECK(cudaStreamSynchronize(stream));
+	CHECK(cudaGraphExecDestroy(executable));
+	CHECK(cudaGraphDestroy(graph));
+	CHECK(cudaStreamDestroy(stream));
+}
+
+static void do_managed(long times)
+{
+	int *counter;
+
+	CHECK(cudaMallocManaged(&counter, sizeof(*counter)));
+	*counter = 0;
+	for (long i = 0; i < times; i++) {
+		tiny_kernel<<<1, 32>>>(counter);
+		CHECK(cudaDeviceSynchronize());
+		if (*counter != i + 1)
+			exit(4);
+	}
+	CHECK(cudaFree(counter));
+}
+
+static void do_peer(long times)
+{
+	int devices = 0;
+	void *here, *there;
+
+	CHECK(cudaGetDeviceCount(&devices));
+	if (devices < 2) {
+		printf("peer=none\n");
+		return;
+	}
+	CHECK(cudaMalloc(&here, COUNT));
+	CHECK(cudaSetDevice(1));
+	CHECK(cudaMalloc(&there, COUNT));
+	for (long i = 0; i < times; i++)
+		CHECK(cudaMemcpyPeer(there, 1, here, 0, COUNT));
+	CHECK(cudaDeviceSynchronize());
+	CHECK(cudaSetDevice(0));
+}
+
+static void do_spans(long times)
+{
+	for (long i = 0; i < times; i++) {
+		struct pfw_span span;
+
+		pfw_span_begin(&span, "load", NULL);
+		tiny_kernel<<<1, 32>>>(NULL);
+		pfw_span_end(&span);
+	}
+	CHECK(cudaDeviceSynchronize());
+}
+
+/* ---- recording buffers for machines without a GPU ---- */
+
+static FILE *recording;
+static std::mutex recording_lock;
+
+static void requested(uint8_t **buffer, size_t *bytes, size_t *most)
+{
+	*bytes = 1 << 16;
+	*buffer = (uint8_t *)aligned_alloc(8, *bytes);
+	*most = 0;
+}
+
+/* Bytes, the buffer, and the names that its kernels point to, in their order. */
+static void completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
+{
+	std::lock_guard<std::mutex> guard(recording_lock);
+	CUpti_Activity *record = NULL;
+	uint32_t valid32 = (uint32_t)valid;
+
+	(void)context;
+	(void)stream;
+	(void)bytes;
+	fwrite(&valid32, sizeof(valid32), 1, recording);
+	fwrite(buffer, valid, 1, recording);
+	while (valid && cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
+		if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+			continue;
+		const char *name = ((CUpti_ActivityKernel9 *)record)->name;
+		uint32_t length = (uint32_t)strlen(name);
+
+		fwrite(&length, sizeof(length), 1, recording);
+		fwrite(name, length, 1, recording);
+	}
+	free(buffer);
+}
+
+static void begin_recording(const char *path)
+{
+	uint32_t version = 0;
+
+	CHECK(cudaFree(0));
+	recording = fopen(path, "wb");
+	if (!recording || cuptiGetVersion(&version)) {
+		fprintf(stderr, "real: %s cannot be written, or there is no CUPTI\n", path);
+		exit(3);
+	}
+	fwrite("PFWGPU1\n", 8, 1, recording);
+	fwrite(&version, sizeof(version), 1, recording);
+	cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+	cuptiActivityRegisterCallbacks(requested, completed);
+	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
+	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET);
+	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME);
+	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
+	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_OVERHEAD);
+}
+
+static const struct {
+	const char *word;
+	void (*action)(long times);
+} actions[] = {
+	{ "vectors", do_vectors }, { "tiny", do_tiny },	      { "streams", do_streams },
+	{ "graph", do_graph },	   { "managed", do_managed }, { "peer", do_peer },
+	{ "spans", do_spans },
+};
+
+static void act(const char *word)
+{
+	size_t bytes = strcspn(word, "=");
+	long times = word[bytes] ? strtol(word + bytes + 1, NULL, 10) : 1;
+
+	if (!strncmp(word, "record=", 7))
+		return begin_recording(word + 7);
+	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+		if (strlen(actions[i].word) == bytes && !strncmp(actions[i].word, word, bytes))
+			return actions[i].action(times);
+	fprintf(stderr, "real: no word %s\n", word);
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		act(argv[i]);
+	if (recording) {
+		cudaDeviceSynchronize();
+		cuptiActivityFlushAll(1);
+		fclose(recording);
+	}
+	return 0;
+}
