@@ -115,6 +115,12 @@ static void unlock_life(const sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
+/* PFW_STEP=auto: what PyTorch calls a batch, rather than a span's name, is a step. */
+static bool steps_of_torch(void)
+{
+	return session.config.step && pfw_text_same(session.config.step, "auto");
+}
+
 /* ---- the words ---- */
 
 /*
@@ -133,14 +139,14 @@ static void renew_words(void)
 	state = atomic_load(&session.state);
 	word = ++session.generation | (state == ENDED ? PFW_LIVE_ENDED : 0) |
 	       (atomic_load(&session.limited) ? PFW_LIVE_LIMIT : 0) |
-	       (session.config.step ? PFW_LIVE_STEPS : 0);
+	       (session.config.step && !steps_of_torch() ? PFW_LIVE_STEPS : 0);
 	if ((state != ON && state != ENDED) || session.stopped || session.paused)
 		word = 0;
 	atomic_store(&pfw_live->io, session.io ? word : 0);
 	atomic_store(&pfw_live->end,
 		     word && session.io && !pfw_short_ticks ? word : PFW_LIVE_NOBODY);
 	/* A schedule's pause: the step that ends it must be seen. */
-	if (!word && session.config.step && state == ON && !session.stopped)
+	if (!word && session.config.step && !steps_of_torch() && state == ON && !session.stopped)
 		word = PFW_LIVE_STEPS;
 	atomic_store(&pfw_live->api, word);
 	atomic_store(&session.words, 0);
@@ -301,9 +307,10 @@ static void keep_writer(void)
 {
 	sigset_t old;
 
-	atomic_store(&session.writer.stay,
-		     session.paused || session.config.plan.kind != PFW_PLAN_ALWAYS ||
-			     session.config.counters_ns || session.config.torch_ops);
+	atomic_store(&session.writer.stay, session.paused ||
+						   session.config.plan.kind != PFW_PLAN_ALWAYS ||
+						   session.config.counters_ns ||
+						   session.config.torch_ops || steps_of_torch());
 	/* The thread itself may be on its way home, and waited for by who holds the lock. */
 	if (!atomic_load(&session.writer.stay) || atomic_load(&session.writer.on_duty) ||
 	    pfw_writer_is_here(&session.writer) || atomic_load(&session.writer.dead) ||
@@ -567,7 +574,7 @@ static void set_up_writer(void)
 	session.writer.tick = tick;
 	session.writer.source = &pfw_cupti_source;
 	/* Both look for a library with dlopen, and are asked for. */
-	session.writer.worker.known = session.config.torch_ops ||
+	session.writer.worker.known = session.config.torch_ops || steps_of_torch() ||
 				      (session.config.gpu & PFW_GPU_ASKED);
 	session.writer.failed = writer_failed;
 	session.writer.limited = limit_reached;
@@ -664,7 +671,7 @@ static bool begin(bool asked)
 		return false;
 	ids = pfw_templates_ids();
 	pfw_api_templates(&ids);
-	pfw_api_steps(session.config.step);
+	pfw_api_steps(steps_of_torch() ? NULL : session.config.step);
 	set_up_counters(ids.api);
 	pfw_torch_ops_init(&session.config);
 	pfw_follow_init(&session.config, session.identity.environ, ids.untraced);

@@ -27,6 +27,7 @@ static struct stepper {
 	bool counting;		/* a step is open */
 	bool scheduled;		/* by plan.steps; else every step is recorded */
 	bool recording;		/* probes are on */
+	bool called;		/* the program calls pfw_step(): nothing else says what a step is */
 	bool named;		/* the first step begins with a name: PFW_STEP */
 	enum force force;
 	struct pfw_plan plan;
@@ -407,18 +408,23 @@ int pfw_step(void)
 		return 0;
 	if (!enter())
 		return -EDEADLK;
+	stepper.called = true;
 	step();
 	leave();
 	errno = error;
 	return 0;
 }
 
-void pfw_stepper_named(void)
+void pfw_stepper_named(bool automatic)
 {
 	int error = errno;
 
 	if (!pfw_stepper_host.ready || !pfw_stepper_host.ready() || !enter())
 		return;
+	if (automatic && stepper.called) {
+		leave();
+		return;
+	}
 	if (stepper.counting) {
 		step();
 	} else {

@@ -38,8 +38,9 @@ extern struct pfw_stepper_host pfw_stepper_host;
 void pfw_stepper_begin(const struct pfw_plan *plan, const struct pfw_spool_header *leader,
 		       bool named);
 
-/* The program begins something whose name counts as a step.  Keeps errno.  Thread: app. */
-void pfw_stepper_named(void);
+/* The program begins something whose name counts as a step; `automatic`: only as long as it does not
+ * call pfw_step().  Keeps errno.  Thread: app. */
+void pfw_stepper_named(bool automatic);
 
 /* Where this process's control page is from now on.  Thread: init. */
 void pfw_stepper_page(struct pfw_control *own);

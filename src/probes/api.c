@@ -60,7 +60,7 @@ static __attribute__((noinline)) bool on_slow(const char *name)
 	pfw_probe_ready(&pfw_live->api); /* a forked child has no words before */
 	if (atomic_load(&pfw_live->api) & PFW_LIVE_STEPS && name && !pfw_thread.vfork_child &&
 	    pfw_glob_list(step_names, ',', name))
-		pfw_probe_host.step();
+		pfw_probe_host.step(false);
 	return pfw_probe_ready(&pfw_live->api) != 0;
 }
 

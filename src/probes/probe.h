@@ -82,7 +82,7 @@ struct pfw_probe_host {
 	/* No thread of ours (true), until the same thread says that there may be one again. */
 	void (*be_gone)(bool gone);
 	/* The program begins what counts as a step. */
-	void (*step)(void);
+	void (*step)(bool automatic);
 	/* The program is about to put another file where a descriptor of ours is. */
 	void (*make_way)(int fd);
 };

@@ -51,13 +51,21 @@ struct callback {
 };
 _Static_assert(sizeof(struct callback) == 40, "as at::RecordFunctionCallback");
 
+/* Names of ranges that PyTorch itself makes. */
+static const char loader_next[] = "enumerate(DataLoader)#";
+static const char optimizer_step[] = "Optimizer.step#";
+
 static struct torch {
 	enum { UNWANTED, LOOKING, FOUND, UNKNOWN } state;
 	uint64_t (*add)(struct callback callback);
 	void (*remove)(uint64_t handle);
 	const char *(*name)(const struct record_function *function);
-	bool listening;
-	uint64_t operators, annotations; /* handles */
+	bool operators_wanted;
+	bool steps_wanted;		 /* PFW_STEP=auto */
+	uint64_t operators, annotations; /* handles; 0 = not listening */
+	_Atomic uint32_t step_chosen;	 /* 1: being chosen, 2: step_name is whose steps count */
+	_Atomic bool step_told;
+	char step_name[128];
 } torch;
 
 /* ---- operators in progress ---- */
@@ -124,6 +132,42 @@ static struct operator* open_operator(struct pfw_operators *all, enum pfw_kind k
 	return op;
 }
 
+/* ---- steps ---- */
+
+/* The first loader, or optimizer, decides: a program with two optimizers makes one step of both. */
+static bool is_step(const char *name)
+{
+	uint32_t none = 0;
+
+	if (atomic_compare_exchange_strong(&torch.step_chosen, &none, 1)) {
+		memcpy(torch.step_name, name, strnlen(name, sizeof(torch.step_name) - 1));
+		atomic_store(&torch.step_chosen, 2);
+	}
+	return atomic_load(&torch.step_chosen) == 2 &&
+	       !strncmp(name, torch.step_name, sizeof(torch.step_name) - 1);
+}
+
+/* A step is from one batch to the next, or, where no loader gives them, to the end of one optimizer's
+ * step. */
+static void count_step(const char *name, bool begins)
+{
+	const char *prefix = begins ? loader_next : optimizer_step;
+
+	if (!torch.steps_wanted || strncmp(name, prefix, strlen(prefix)) || !is_step(name))
+		return;
+	pfw_probe_ready(&pfw_live->api); /* a forked child has no words before */
+	if (!pfw_thread.vfork_child)
+		pfw_probe_host.step(true);
+}
+
+/* The trace says what its steps are, as soon as something is recorded. */
+static void tell_steps(void)
+{
+	if (atomic_load(&torch.step_chosen) == 2 && pfw_api_on() &&
+	    !atomic_exchange(&torch.step_told, true))
+		pfw_instant(torch.step_name, "pfw_step");
+}
+
 /* ---- the callbacks ---- */
 
 static inline struct context_slot *start(struct context_slot *slot, enum pfw_kind kind)
@@ -161,7 +205,12 @@ struct context_slot *pfw_torch_operator_starts(struct context_slot *slot,
 struct context_slot *pfw_torch_annotation_starts(struct context_slot *slot,
 						 const struct record_function *function)
 {
-	(void)function;
+	if (torch.steps_wanted)
+		count_step(torch.name(function), true);
+	if (!torch.operators_wanted) {
+		slot->context = NULL;
+		return slot;
+	}
 	return start(slot, PFW_KIND_ANNOTATION);
 }
 
@@ -186,6 +235,15 @@ static void ends(const struct record_function *function, void *context)
 	if (op && pfw_api_on())
 		pfw_api_operator(torch.name(function), (enum pfw_kind)op->kind, op->tid, op->t0,
 				 pfw_clock_ticks());
+}
+
+static void annotation_ends(const struct record_function *function, void *context)
+{
+	ends(function, context);
+	if (torch.steps_wanted) {
+		count_step(torch.name(function), false);
+		tell_steps();
+	}
 }
 
 /* ---- finding PyTorch ---- */
@@ -218,7 +276,7 @@ static void read_version(const void *symbol, char *version, size_t size)
 
 static bool known_version(const char *version)
 {
-	uint64_t minor;
+	uint64_t minor = 0;
 
 	return !strncmp(version, "2.", 2) && pfw_text_u64(version + 2, &minor) &&
 	       minor <= MINOR_MAX;
@@ -230,9 +288,11 @@ static void say_unknown(const char *what)
 	struct pfw_text text;
 
 	pfw_text_init(&text, line, sizeof(line));
-	pfw_text_add(&text, "PFW_TORCH_OPS: PyTorch ");
+	pfw_text_add(&text, torch.operators_wanted ? "PFW_TORCH_OPS" : "PFW_STEP=auto");
+	pfw_text_add(&text, ": PyTorch ");
 	pfw_text_add(&text, *what ? what : "of a version that torch/version.py does not tell");
-	pfw_text_add(&text, " is not known (2.0 to 2.15 are): its operators are not recorded");
+	pfw_text_add(&text,
+		     " is not known (2.0 to 2.15 are): its operators and steps are not recorded");
 	pfw_say(line);
 }
 
@@ -255,34 +315,43 @@ static void look(void)
 		say_unknown(version);
 }
 
-static void listen(bool wanted)
+static void listen_to(uint64_t *handle, bool wanted, const struct callback *callback)
 {
-	struct callback callback = { .end = ends, .sampling_prob = 1.0 };
+	if (wanted && !*handle)
+		*handle = torch.add(*callback);
+	else if (!wanted && *handle)
+		torch.remove(*handle);
+	if (!wanted)
+		*handle = 0;
+}
 
-	if (wanted == torch.listening)
-		return;
-	torch.listening = wanted;
-	if (!wanted) {
-		torch.remove(torch.operators);
-		torch.remove(torch.annotations);
-		return;
-	}
-	callback.start = CALLBACK(pfw_torch_annotation_starts);
-	callback.scopes[SCOPE_USER] = true;
-	torch.annotations = torch.add(callback);
-	callback.start = CALLBACK(pfw_torch_operator_starts);
-	memset(callback.scopes, false, sizeof(callback.scopes));
-	callback.scopes[SCOPE_FUNCTION] = callback.scopes[SCOPE_BACKWARD_FUNCTION] = true;
-	callback.scopes[SCOPE_TORCHSCRIPT_FUNCTION] = callback.scopes[SCOPE_LITE_INTERPRETER] =
-		true;
-	callback.scopes[SCOPE_STATIC_RUNTIME_OP] = callback.scopes[SCOPE_STATIC_RUNTIME_MODEL] =
-		true;
-	torch.operators = torch.add(callback);
+/* Steps must be seen while nothing is recorded, too. */
+static void listen(bool records)
+{
+	struct callback annotations = { .start = CALLBACK(pfw_torch_annotation_starts),
+					.end = annotation_ends,
+					.sampling_prob = 1.0,
+					.scopes[SCOPE_USER] = true };
+	struct callback operators = { .start = CALLBACK(pfw_torch_operator_starts),
+				      .end = ends,
+				      .sampling_prob = 1.0,
+				      .scopes = { [SCOPE_FUNCTION] = true,
+						  [SCOPE_BACKWARD_FUNCTION] = true,
+						  [SCOPE_TORCHSCRIPT_FUNCTION] = true,
+						  [SCOPE_LITE_INTERPRETER] = true,
+						  [SCOPE_STATIC_RUNTIME_OP] = true,
+						  [SCOPE_STATIC_RUNTIME_MODEL] = true } };
+
+	listen_to(&torch.annotations, torch.steps_wanted || (torch.operators_wanted && records),
+		  &annotations);
+	listen_to(&torch.operators, torch.operators_wanted && records, &operators);
 }
 
 void pfw_torch_ops_init(const struct pfw_config *config)
 {
-	if (config->torch_ops && torch.state == UNWANTED)
+	torch.operators_wanted = config->torch_ops;
+	torch.steps_wanted = config->step && pfw_text_same(config->step, "auto");
+	if ((torch.operators_wanted || torch.steps_wanted) && torch.state == UNWANTED)
 		torch.state = LOOKING;
 }
 

@@ -1,4 +1,5 @@
-/* torch_ops.h - PyTorch's operators as compute events, without torch.profiler (PFW_TORCH_OPS).
+/* torch_ops.h - PyTorch's operators as compute events, without torch.profiler (PFW_TORCH_OPS), and its
+ * batches as steps (PFW_STEP=auto).
  *
  * at::addGlobalCallback() of ATen/record_function.h tells of each operator's begin and end; it is
  * there "for fleet-wide monitoring".  Its types are C++'s, so each is written down here as the

@@ -48,7 +48,7 @@ def run(top, library, program, **variables):
     (top / "spools").mkdir()
     (top / "data").write_bytes(b"x")
     environment = harness.traced_environment(
-        top / "t", top / "spools", DFTRACER_INC_METADATA="1", PFW_TORCH_OPS="1", **variables)
+        top / "t", top / "spools", **{"PFW_TORCH_OPS": "1", **variables})
     result = harness.run(["/usr/bin/python3", "-c", f"TORCH = {str(library)!r}\n{PRELUDE}{program}"],
                          environment, top)
     assert os.listdir(top / "spools") == []
@@ -170,6 +170,50 @@ assert torch.standin_added() == 0
 """)
     assert said.count("\n") == 1 and "PFW_TORCH_OPS" in said and (version or "does not tell") in said
     assert not operators(lines)
+
+
+def test_steps_are_batches(tmp_path):
+    """PFW_STEP=auto, with a schedule: seen also while nothing is recorded."""
+    lines, said = run(tmp_path, build(tmp_path), """
+wait(1, torch.standin_added)
+for batch in range(10):
+    torch.standin_end(begin(b"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 7))
+    torch.standin_end(begin(b"aten::mm"))
+    torch.standin_end(begin(b"Optimizer.step#SGD.step", 7))
+    open("data").close()
+""", PFW_TORCH_OPS="0", PFW_STEP="auto", PFW_SCHEDULE="wait=1,warmup=1,active=2",
+                      DFTRACER_DATA_DIR=str(tmp_path))
+    assert said == ""
+    assert [(line["args"]["step"], line["args"]["phase"]) for line in
+            harness.events(lines, "openat", "open", "open64", "fopen") if line["args"].get("step")] == \
+        [(step, "warmup" if step % 4 == 1 else "active") for step in (1, 2, 3, 5, 6, 7, 9)]
+    assert len([line for line in lines if line["cat"] == "pfw_step"]) == 1
+    assert not [line for line in operators(lines) if line["args"]["kind"] != "step"]
+
+
+def test_steps_of_one_optimizer(tmp_path):
+    """Where there is no loader: the first one's, each up to its end."""
+    lines, _ = run(tmp_path, build(tmp_path), """
+wait(2, torch.standin_added)
+for batch in range(5):
+    for name in (b"Optimizer.step#SGD.step", b"Optimizer.step#Adam.step"):
+        torch.standin_end(begin(name, 7))
+""", PFW_STEP="auto")
+    assert [line["name"] for line in lines if line["args"].get("kind") == "step"] == \
+        [f"ProfilerStep#{step}" for step in range(5)]
+    (which,) = [line["name"] for line in lines if line["cat"] == "pfw_step"]
+    assert which == "Optimizer.step#SGD.step"
+
+
+def test_the_programs_own_steps_count(tmp_path):
+    lines, _ = run(tmp_path, build(tmp_path), """
+wait(2, torch.standin_added)
+pfw = ctypes.CDLL(None)
+for batch in range(5):
+    pfw.pfw_step()
+    torch.standin_end(begin(b"Optimizer.step#SGD.step", 7))
+""", PFW_STEP="auto")
+    assert len([line for line in lines if line["args"].get("kind") == "step"]) == 6
 
 
 # ---- the real one ----
