@@ -82,7 +82,8 @@ struct pfw_span {
  * Spans of one thread nest: the line carries args.span_id and, inside another, args.parent.  A span
  * may be ended by another thread than began it; to the thread that began it, it stays the parent of
  * new spans until that thread ends one around it.  The cost is two clock readings and a 64-byte
- * record.  name and category are copied.  Signal: safe (both).
+ * record.  name and category are copied.  Signal: safe (both), unless GPU work is recorded and
+ * the handler may interrupt a call of CUDA: CUPTI is told which span a launch is made in.
  */
 PFW_API int pfw_span_begin(struct pfw_span *span, const char *name, const char *category);
 PFW_API int pfw_span_end(struct pfw_span *span);
