@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "hidden.h"
+#include "nvml.h"
 #include "os.h"
 #include "text.h"
 
@@ -287,6 +288,8 @@ static void sample(uint64_t now_ns)
 		return; /* since when is not known: the next one will */
 	put_now(ts_ns);
 	put_growth(&growth, ts_ns, now_ns - base_ns);
+	if (counters.host.gpu())
+		pfw_nvml_sample(ts_ns, put);
 }
 
 void pfw_counters_init(const struct pfw_counters_host *host, uint64_t period_ns)
@@ -296,9 +299,10 @@ void pfw_counters_init(const struct pfw_counters_host *host, uint64_t period_ns)
 
 void pfw_counters_forked(void)
 {
-	pfw_counters_init(&(struct pfw_counters_host){ counters.host.template, counters.host.put,
-						       counters.host.threads },
-			  counters.period_ns);
+	const struct pfw_counters_host host = counters.host;
+
+	pfw_counters_init(&host, counters.period_ns);
+	pfw_nvml_forked();
 }
 
 uint64_t pfw_counters_tick(bool on)

@@ -33,6 +33,8 @@ struct pfw_counters_host {
 	uint16_t template; /* of the API's records */
 	/* Write a record. */
 	void (*put)(const struct pfw_record *record, unsigned slots);
+	/* Whether this thread may ask for the GPUs' figures. */
+	bool (*gpu)(void);
 	/* Threads of this process that are the recorder's. */
 	unsigned (*threads)(void);
 };

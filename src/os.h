@@ -65,8 +65,9 @@ static inline int pfw_os_close(int fd)
 	return (int)pfw_syscall6(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
-/* The thread whose descriptor table is our own (writer_files.c); 0 = none. */
-extern _Atomic int32_t pfw_os_own_table;
+/* The thread whose descriptor table is our own (writer_files.c), and one that it has made, which
+ * shares it; 0 = none. */
+extern _Atomic int32_t pfw_os_own_table, pfw_os_own_table_guest;
 
 /* Never 0, 1 or 2 of the program's table: one that has closed them may still write there. */
 static inline int pfw_os_openat(int dirfd, const char *path, int flags, mode_t mode)

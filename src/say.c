@@ -38,6 +38,7 @@ static int borrow_stderr(void)
 void pfw_say(const char *line)
 {
 	char buf[PIPE_BUF]; /* one that a pipe takes whole or not at all */
+	int32_t tid = pfw_os_gettid();
 	struct pfw_text text;
 	int fd;
 
@@ -48,7 +49,7 @@ void pfw_say(const char *line)
 	pfw_text_add(&text, line);
 	*text.at++ = '\n';
 	/* In a table of our own 2 is something else. */
-	if (pfw_os_own_table != pfw_os_gettid() &&
+	if (pfw_os_own_table != tid && pfw_os_own_table_guest != tid &&
 	    pfw_os_say(2, buf, (size_t)(text.at - buf)) != -EBADF)
 		return;
 	fd = borrow_stderr();

@@ -18,6 +18,7 @@
 #include "globs.h"
 #include "hidden.h"
 #include "identity.h"
+#include "nvml.h"
 #include "os.h"
 #include "preload_table.h"
 #include "probes/api.h"
@@ -381,16 +382,25 @@ static void counters_put(const struct pfw_record *record, unsigned slots)
 		pfw_ring_count_lost(PFW_LOST_WRITE, 1);
 }
 
+/* NVML keeps descriptors open, which must be in no table but ours. */
+static bool counters_gpu(void)
+{
+	return session.config.gpu && session.writer.worker.known &&
+	       !atomic_load(&pfw_hidden_shared);
+}
+
 static unsigned counters_threads(void)
 {
-	return atomic_load(&session.writer.threads);
+	return atomic_load(&session.writer.threads) + pfw_cupti_threads();
 }
 
 static void set_up_counters(uint16_t template)
 {
-	const struct pfw_counters_host host = { template, counters_put, counters_threads };
+	const struct pfw_counters_host host = { template, counters_put, counters_gpu,
+						counters_threads };
 
 	pfw_counters_init(&host, session.config.counters_ns);
+	pfw_nvml_init(pfw_config_lookup(session.identity.environ, "CUDA_VISIBLE_DEVICES"));
 }
 
 /* As long as events are recorded. */
@@ -573,9 +583,12 @@ static void set_up_writer(void)
 	session.writer.idle = renew_words;
 	session.writer.tick = tick;
 	session.writer.source = &pfw_cupti_source;
-	/* Both look for a library with dlopen, and are asked for. */
-	session.writer.worker.known = session.config.torch_ops || steps_of_torch() ||
-				      (session.config.gpu & PFW_GPU_ASKED);
+	/* They look for a library with dlopen, and are asked for. */
+	session.writer.worker.known =
+		session.config.torch_ops || steps_of_torch() ||
+		(session.config.gpu & PFW_GPU_ASKED) ||
+		(session.config.gpu && session.config.counters_ns && pfw_nvml_driver());
+	session.writer.leave = pfw_nvml_leave;
 	session.writer.failed = writer_failed;
 	session.writer.limited = limit_reached;
 	session.writer.max_bytes = session.config.max_bytes;

@@ -770,6 +770,8 @@ static void writer_main(void *arg)
 		if (stay)
 			rung = doze(writer, shift, rest);
 	}
+	if (writer->leave)
+		writer->leave();
 	atomic_store(&writer->tid, 0);
 	pfw_writer_leave_table();
 	atomic_fetch_sub(&writer->threads, 1);
@@ -1289,6 +1291,7 @@ void pfw_writer_forget(struct pfw_writer *writer)
 	writer->idle = kept.idle;
 	writer->stay = kept.stay;
 	writer->tick = kept.tick;
+	writer->leave = kept.leave;
 	writer->failed = kept.failed;
 	writer->gzip = kept.gzip;
 	writer->worker.memory = kept.worker.memory;

@@ -43,8 +43,9 @@ struct pfw_writer {
 	bool sums;			 /* rings have tables for short calls */
 	const struct pfw_source *source; /* records that come by no ring; NULL = none */
 	void (*say)(const char *line);
-	void (*idle)(void); /* make every thread's next event come to session again */
-	bool (*tick)(void); /* session's own work between two looks; true: stay, also idle */
+	void (*idle)(void);  /* make every thread's next event come to session again */
+	bool (*tick)(void);  /* session's own work between two looks; true: stay, also idle */
+	void (*leave)(void); /* the thread goes, and what it has open with it */
 	/* The tick's: what it waits for beside the bell, and how long at most (0 = no end). */
 	struct pfw_watch watch;
 	uint64_t nap_ns;

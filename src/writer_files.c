@@ -10,7 +10,7 @@
 
 /* ---- a table of our own ---- */
 
-_Atomic int32_t pfw_os_own_table;
+_Atomic int32_t pfw_os_own_table, pfw_os_own_table_guest;
 
 /* How many numbers this thread's table has room for. */
 static int table_size(void)

@@ -645,7 +645,7 @@ static void *thread_main(void *arg)
 {
 	uint64_t flush_ns = gpu.config->flush_ns, flushed_at = 0, now, flushes = 0;
 
-	(void)arg;
+	atomic_store(&pfw_os_own_table_guest, arg ? pfw_os_gettid() : 0);
 	pfw_syscall6(SYS_prctl, 15 /* PR_SET_NAME */, (long)"pfw-gpu", 0, 0, 0, 0);
 	while (!atomic_load(&gpu.leave) && atomic_load(&gpu.state) != GIVEN_UP) {
 		uint32_t seen = atomic_load(&pfw_cupti_bell);
@@ -678,6 +678,8 @@ static void start_thread(void)
 	pthread_attr_t attr;
 	pthread_t thread;
 	sigset_t all, old;
+	/* Made by the writer's thread, it is in the writer's table of descriptors. */
+	bool guest = pfw_os_own_table == pfw_os_gettid();
 	int error;
 
 	atomic_store(&gpu.leave, false);
@@ -688,7 +690,7 @@ static void start_thread(void)
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	error = pthread_create(&thread, &attr, thread_main, NULL);
+	error = pthread_create(&thread, &attr, thread_main, guest ? &gpu : NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (error) {
@@ -698,6 +700,11 @@ static void start_thread(void)
 		pfw_say("no thread for the GPU's records (RLIMIT_NPROC?): they reach the trace when a "
 			"buffer is full, and at the end");
 	}
+}
+
+unsigned pfw_cupti_threads(void)
+{
+	return atomic_load(&gpu.thread) != 0;
 }
 
 /* Never waits: whoever forks or ends waits for the writer. */

@@ -59,4 +59,7 @@ extern _Atomic uint32_t pfw_cupti_spans;
 void pfw_cupti_push(uint64_t id, uint64_t parent);
 void pfw_cupti_pop(uint64_t id, uint64_t parent);
 
+/* Threads of this process that are the probe's.  Thread: any. */
+unsigned pfw_cupti_threads(void);
+
 #endif

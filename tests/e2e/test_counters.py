@@ -211,3 +211,90 @@ def test_killed(tmp_path):
     lines = harness.check_trace(tmp_path / "t.pfw", reasons=("recovered",))
     assert len(samples(lines, "cpu")) >= 3
     assert not os.listdir(tmp_path / "spools")
+
+
+# ---- GPUs ----
+
+NVML = harness.BUILD / "tests/standin/libnvidia-ml.so.1"
+GPU_PROGRAM = """
+import ctypes, os, subprocess, sys, time
+def held():
+    return [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+            if os.path.exists(f"/proc/self/fd/{fd}")]
+time.sleep(0.2)
+print("cuda", time.time(), flush=True)
+ctypes.CDLL("libcuda.so.1")
+before = sorted(held())
+time.sleep(0.4)
+for word in sys.argv[1:]:
+    if word == "fork":  # the recorder's thread goes and comes back
+        subprocess.run(["true"])
+        if os.fork() == 0:
+            os.pread(os.open("data", os.O_RDONLY), 1, 0)
+            time.sleep(0.4)
+            os._exit(0)
+        os.wait()
+    time.sleep(0.4)
+assert sorted(held()) == before, (held(), before)
+"""
+
+
+@pytest.fixture(name="gpus")
+def two_gpus(tmp_path):
+    """Run GPU_PROGRAM where there are two, by the stand-in; the lines of its trace."""
+    if not NVML.exists():
+        pytest.skip("no nvml.h: run tests/gpu/fetch, set PFW_CUDA_DIR, build again")
+    (tmp_path / "cuda.c").write_text("int cuInit(unsigned flags) { return flags ? 1 : 100; }\n")
+    harness.compile_c(tmp_path / "cuda.c", tmp_path / "libcuda.so.1", "-shared", "-fPIC",
+                      "-Wl,-soname,libcuda.so.1")
+
+    def run(*words, **variables):
+        set_up = environment(tmp_path, **{
+            "PFW_COUNTERS": "50ms", "PFW_CUPTI": "1",
+            "LD_LIBRARY_PATH": f"{NVML.parent}:{tmp_path}", **variables})
+        result = harness.run(["/usr/bin/python3", "-c", GPU_PROGRAM, *words], set_up, tmp_path)
+        return harness.check_trace(tmp_path / "t.pfw"), float(result.stdout.split()[1])
+
+    return run
+
+
+def test_gpus(gpus):
+    lines, loaded = gpus()
+    assert all(line["ts"] / 1e6 > loaded for line in samples(lines) if "gpu" in line["name"])
+    for number in (0, 1):
+        assert samples(lines, f"gpu {number} utilization")[-1]["args"] == {
+            "gpu": 90 + number, "memory": 40}
+        assert samples(lines, f"gpu {number} memory")[-1]["args"] == {"used": 1 << 30}
+        assert samples(lines, f"gpu {number} power")[-1]["args"] == {"watts": 250.5}
+        assert samples(lines, f"gpu {number} clocks")[-1]["args"] == {"sm": 1980, "memory": 2619}
+        # Since the sample before; also where the device's counter has begun again at 0.
+        pcie = [line["args"] for line in samples(lines, f"gpu {number} pcie")]
+        assert len(pcie) >= 3 and all(args == {"tx": 1000, "rx": 1000} for args in pcie)
+    assert samples(lines, "gpu 0 nvlink")[-1]["args"] == {"tx": 3072, "rx": 3072}
+    assert not samples(lines, "gpu 1 nvlink")
+
+
+@pytest.mark.parametrize("visible, seen", [("1", "1"), ("0", "0"), ("GPU-12345678", "1"), ("", ""),
+                                           ("-1", ""), ("1,0", "01")])
+def test_visible_gpus(gpus, visible, seen):
+    lines, _ = gpus(CUDA_VISIBLE_DEVICES=visible)
+    assert {line["name"].split()[1] for line in samples(lines) if line["name"].startswith("gpu ")} == \
+        set(seen)
+
+
+def test_gpus_and_forks(gpus, tmp_path):
+    """The library's descriptors are the thread's: it lets go of them, and opens them again."""
+    lines, _ = gpus("fork")
+    times = [line["ts"] / 1e6 for line in samples(lines, "gpu 0 power")]
+    forked = [line["ts"] / 1e6 for line in harness.events(lines, "fork")]
+    assert times[0] < forked[-1] < times[-1]
+    for name in harness.trace_names(tmp_path):
+        if name != "t.pfw":
+            assert not [line for line in samples(harness.check_trace(tmp_path / name))
+                        if "gpu" in line["name"]]
+
+
+def test_no_gpu_library(gpus, tmp_path):
+    """CUDA without the management library: nothing of the GPU, and everything else."""
+    lines, _ = gpus(LD_LIBRARY_PATH=str(tmp_path))
+    assert samples(lines, "cpu") and not any("gpu" in line["name"] for line in samples(lines))

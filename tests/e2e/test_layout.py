@@ -20,7 +20,7 @@ LAYERS = {
     0: {"record", "source", "spool", "os", "text", "clock", "gzip", "control", "probes/calls_table"},
     1: {"config", "naming", "schedule", "ring", "strings", "spool_file", "say", "identity",
         "templates", "json", "lines", "globs", "sums", "hidden",
-        "counters"},
+        "counters", "nvml"},
     2: {"writer", "worker", "trace_file", "stepper", "probes/probe", "probes/fd_table", "probes/filter", "probes/select", "probes/short"},
     4: {"session"},
 }

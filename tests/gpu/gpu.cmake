@@ -50,6 +50,17 @@ foreach(major 12 13)
 	endif()
 endforeach()
 
+# One libnvidia-ml fits all versions.
+find_path(NVML_INCLUDE nvml.h
+	HINTS ${PFW_CUDA_DIR}/13/include ${PFW_CUDA_DIR}/12/include /usr/local/cuda/include)
+mark_as_advanced(NVML_INCLUDE)
+if(NVML_INCLUDE)
+	add_library(standin_nvml SHARED tests/gpu/standin/nvml.c)
+	target_include_directories(standin_nvml SYSTEM PRIVATE ${NVML_INCLUDE})
+	set_target_properties(standin_nvml PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1
+		LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin C_VISIBILITY_PRESET default)
+endif()
+
 # NVTX needs no stand-in: it is a header.
 find_path(NVTX_INCLUDE nvtx3/nvToolsExt.h
 	HINTS ${PFW_CUDA_DIR}/13/include ${PFW_CUDA_DIR}/12/include /usr/local/cuda/include)
