@@ -332,6 +332,8 @@ static void stepper_record(bool on)
 	renew_words();
 	keep_writer();
 	pfw_cupti_switched(pfw_writer_is_here(&session.writer));
+	if (!pfw_writer_is_here(&session.writer)) /* its tick does so anyway */
+		pfw_torch_ops_listen();
 }
 
 static bool stepper_is_writer(void)

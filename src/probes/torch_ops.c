@@ -66,6 +66,7 @@ static struct torch {
 	_Atomic uint32_t step_chosen;	 /* 1: being chosen, 2: step_name is whose steps count */
 	_Atomic bool step_told;
 	char step_name[128];
+	_Atomic bool busy;
 } torch;
 
 /* ---- operators in progress ---- */
@@ -342,9 +343,18 @@ static void listen(bool records)
 						  [SCOPE_STATIC_RUNTIME_OP] = true,
 						  [SCOPE_STATIC_RUNTIME_MODEL] = true } };
 
+	if (atomic_exchange(&torch.busy, true))
+		return; /* another thread; the next tick comes */
 	listen_to(&torch.annotations, torch.steps_wanted || (torch.operators_wanted && records),
 		  &annotations);
 	listen_to(&torch.operators, torch.operators_wanted && records, &operators);
+	atomic_store(&torch.busy, false);
+}
+
+void pfw_torch_ops_listen(void)
+{
+	if (torch.state == FOUND)
+		listen(pfw_live_records());
 }
 
 void pfw_torch_ops_init(const struct pfw_config *config)
@@ -359,7 +369,6 @@ bool pfw_torch_ops_tick(void)
 {
 	if (torch.state == LOOKING)
 		look();
-	if (torch.state == FOUND)
-		listen(pfw_live_records());
+	pfw_torch_ops_listen();
 	return torch.state == LOOKING;
 }

@@ -21,4 +21,8 @@ void pfw_torch_ops_init(const struct pfw_config *config);
  */
 bool pfw_torch_ops_tick(void);
 
+/* Recording has been switched on or off: so is the listening, from the next operator on.  Thread: app.
+ * Signal: unsafe. */
+void pfw_torch_ops_listen(void);
+
 #endif
