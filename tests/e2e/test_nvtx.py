@@ -160,5 +160,5 @@ function()
 """
     run = Run(tmp_path, ["-c", program], sys.executable)
     function, here = run.said("function") + run.said("here")
-    assert function["args"]["domain"] == "mine" and function["args"]["color"] == "#ff0000ff"
+    assert function["args"]["domain"] == "mine" and function["args"]["color"] == "#000000ff"
     assert here["ph"] == "i" and json.dumps(here)
