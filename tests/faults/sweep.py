@@ -62,6 +62,9 @@ ERRORS = {
     "mmap": ("EACCES", "EAGAIN", "ENFILE", "ENODEV", "ENOMEM", "EPERM"),
     "munmap": ("EINVAL", "ENOMEM"),
     "madvise": ("EAGAIN", "EINVAL", "ENOMEM") + DENIED,
+    "mprotect": ("EACCES", "ENOMEM"),
+    "clone": ("EAGAIN", "ENOMEM", "EPERM"),
+    "60": (),  # exit, of a thread
     "tgkill": ("EAGAIN", "ESRCH") + DENIED,
     "kill": ("ESRCH",) + DENIED,
     "futex": ("EAGAIN", "EINTR", "ETIMEDOUT") + DENIED,
