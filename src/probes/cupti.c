@@ -24,7 +24,7 @@
 #define LOOKS_OFTEN 5000u /* 10 s: the program is inside cuInit */
 #define DEMANGLER_FLUSHES 16u
 #define NUDGE_NS 2000000ull
-#define MEET_NS 100000000ull
+#define MEET_NS 1000000000ull
 #define LEAVE_WAIT_NS 1000000000ull
 #define STACK_BYTES (256u * 1024u)
 #define LOADING_WAIT_NS 1000000000ull
@@ -36,6 +36,7 @@ enum state {
 	BEGINNING, /* a thread is at it */
 	ON,
 	YIELDED,  /* to another client, until it stops */
+	LEFT,	  /* the program has stopped recording: until it starts again */
 	GIVEN_UP, /* it cannot be: said */
 	OVER,	  /* the program is at its end: CUPTI is never called again */
 	FORKED,	  /* the parent had it: nothing of CUDA works in this process */
@@ -45,6 +46,7 @@ static struct {
 	_Atomic uint32_t state;
 	const struct pfw_config *config;
 	_Atomic uint32_t injected; /* looks that are to come soon */
+	_Atomic bool asked;	   /* our thread is to begin, when it can */
 	_Atomic uint32_t thread;   /* our thread is there */
 	_Atomic uint32_t calling;  /* it is inside CUPTI */
 	_Atomic bool leave;	   /* it is to end, without another call */
@@ -465,13 +467,12 @@ static void try_begin(void)
 	compare_clocks();
 	hook_exit();
 	atomic_store(&gpu.last, false);
-	if (!atomic_compare_exchange_strong(&gpu.state, &beginning, ON))
-		return; /* the program has ended meanwhile */
-	atomic_store(&pfw_cupti_spans, atomic_fetch_add(&begun, 1) + 1);
-	if (pfw_thread.span)
-		pfw_cupti_push(pfw_thread.span, 0);
+	atomic_store(&gpu.asked, false);
 	look_for_others();
 	start_thread();
+	atomic_store(&pfw_cupti_spans, atomic_fetch_add(&begun, 1) + 1);
+	/* Last: who waits for it goes on launching.  Not, where the program has ended meanwhile. */
+	atomic_compare_exchange_strong(&gpu.state, &beginning, ON);
 }
 
 static void look(void)
@@ -488,12 +489,18 @@ static void look(void)
 void pfw_cupti_look(void)
 {
 	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + MEET_NS;
+	uint32_t left = LEFT;
 
+	if (pfw_live_records())
+		atomic_compare_exchange_strong(&gpu.state, &left, IDLE);
 	look();
 	while (atomic_load(&gpu.state) == BEGINNING && pfw_clock_ns(CLOCK_MONOTONIC) < deadline) {
 		pfw_os_sleep_ns(20000);
 		look();
 	}
+	/* A span of this thread that was open before. */
+	if (pfw_thread.span && atomic_load(&pfw_cupti_spans) != pfw_thread.gpu_begun)
+		pfw_cupti_push(pfw_thread.span, 0);
 }
 
 /* ---- recording off and on ---- */
@@ -533,6 +540,7 @@ void pfw_cupti_switched(bool by_writer)
 	if (!gpu.config || !gpu.config->gpu)
 		return;
 	if (by_writer) {
+		atomic_store(&gpu.asked, true);
 		atomic_fetch_add(&pfw_cupti_bell, 1);
 		pfw_os_futex_wake((const uint32_t *)&pfw_cupti_bell, 1);
 		return;
@@ -650,7 +658,8 @@ static void *thread_main(void *arg)
 	while (!atomic_load(&gpu.leave) && atomic_load(&gpu.state) != GIVEN_UP) {
 		uint32_t seen = atomic_load(&pfw_cupti_bell);
 
-		look();
+		if (atomic_load(&gpu.asked))
+			look();
 		atomic_store(&gpu.calling, 1);
 		if (!atomic_load(&gpu.leave))
 			follow();
@@ -712,9 +721,11 @@ void pfw_cupti_tick(void)
 {
 	int error;
 
-	if (gpu.config && gpu.config->gpu && atomic_load(&gpu.state) == IDLE &&
-	    pfw_live_records() && pfw_cuda_look(&error) > PFW_CUDA_WAITING)
-		start_thread();
+	if (!gpu.config || !gpu.config->gpu || atomic_load(&gpu.state) != IDLE ||
+	    !pfw_live_records() || pfw_cuda_look(&error) <= PFW_CUDA_WAITING)
+		return;
+	atomic_store(&gpu.asked, true);
+	start_thread();
 }
 
 void pfw_cupti_injected(void)
@@ -726,6 +737,7 @@ void pfw_cupti_injected(void)
 		return;
 	/* cuInit has not finished yet, as far as the driver says, or recording is off for now. */
 	atomic_store(&gpu.injected, LOOKS_OFTEN);
+	atomic_store(&gpu.asked, true);
 	start_thread();
 }
 
@@ -762,7 +774,7 @@ void pfw_cupti_end(bool good)
 		if (on == YIELDED)
 			unsubscribe();
 		if (on != FORKED && (good || on == YIELDED))
-			atomic_store(&gpu.state, good ? OVER : IDLE);
+			atomic_store(&gpu.state, good ? OVER : LEFT);
 		atomic_store(&gpu.last, true);
 		return;
 	}
@@ -777,7 +789,7 @@ void pfw_cupti_end(bool good)
 	count_dropped();
 	unsubscribe();
 	atomic_store(&gpu.last, true);
-	atomic_store(&gpu.state, good ? OVER : IDLE);
+	atomic_store(&gpu.state, good ? OVER : LEFT);
 }
 
 void pfw_cupti_forked(void)
