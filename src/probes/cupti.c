@@ -523,7 +523,7 @@ static void switch_on(void)
 /* Off means off: while nothing is recorded CUPTI costs nothing. */
 static void follow(void)
 {
-	bool on = atomic_load(&pfw_live->api) != 0;
+	bool on = pfw_live_records();
 
 	if (atomic_load(&gpu.state) != ON || on == gpu.enabled ||
 	    atomic_exchange(&gpu.switching, 1))
@@ -590,7 +590,7 @@ static void come_back(void)
 		return;
 	atomic_fetch_add(&pfw_cupti_figures.yielded_us,
 			 (pfw_clock_ns(CLOCK_MONOTONIC) - gpu.yielded_ns) / 1000);
-	if (!register_buffers() && atomic_load(&pfw_live->api))
+	if (!register_buffers() && pfw_live_records())
 		switch_on();
 	yielded = BEGINNING;
 	atomic_compare_exchange_strong(&gpu.state, &yielded, ON);

@@ -263,7 +263,9 @@ def test_no_buffer_to_be_had(tmp_path, major, version, figure):
     externals = 4 * (200000 // 4 // 4)
     figures = run.figures()
     missing = 2 * 200001 + externals - written - lost.get("gpu", 0) - figures.get("discarded", 0)
-    assert 0 <= missing <= externals, (lost, figures)
+    assert missing >= 0, (lost, figures)
+    # those of spans make no line; where more than 31 last resorts were out at once, one was used twice
+    assert missing <= externals or figures.get("starved", 0) > 31, (lost, figures)
     if figures.get("starved"):
         assert lost.get("gpu", 0) or figures.get(figure)
 
