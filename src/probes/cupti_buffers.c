@@ -47,8 +47,9 @@ _Static_assert(PFW_CUPTI_BUFFERS < 32, "a bit each");
 #define ALL ((1u << PFW_CUPTI_BUFFERS) - 1)
 
 static struct {
-	uint8_t *bytes;			/* all of them, one after the other */
-	struct launches *launches;	/* by the low bits of the correlation */
+	uint8_t *bytes;		   /* all of them, one after the other */
+	struct launches *launches; /* by the low bits of the correlation */
+	bool set_up;
 	bool drop;			/* PFW_ON_FULL: nobody waits */
 	_Atomic uint32_t free;		/* bit n: nobody's */
 	_Atomic uint32_t full;		/* bit n: waits for the writer */
@@ -91,8 +92,10 @@ int pfw_cupti_buffers_init(bool drop)
 		return -ENOMEM;
 	pfw_os_madvise(buffers.bytes, PREPARED * PFW_CUPTI_BUFFER_BYTES,
 		       23 /* MADV_POPULATE_WRITE; older kernels do it at the first touch */);
-	if (!atomic_load(&buffers.order))
+	/* Once: one that CUPTI still has from an earlier time must not be handed out again. */
+	if (!buffers.set_up)
 		atomic_store(&buffers.free, ALL);
+	buffers.set_up = true;
 	return 0;
 }
 
