@@ -1101,15 +1101,20 @@ int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
 
 /* ---- in place ---- */
 
-/* Threads still at work may be between their record and its mark: they get a moment.  What is not
+/* Other threads still at work may be between their record and its mark: they get a moment.  What is not
  * marked after it and holds others up was left for good, by a handler that jumped out of a probe. */
 static bool wait_for_marks(void)
 {
-	bool left = false;
+	bool left = false, others = false;
+	int32_t self = pfw_os_gettid();
 
-	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
-		left |= pfw_ring_last_look(ring);
-	if (left)
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next) {
+		if (!pfw_ring_last_look(ring))
+			continue;
+		left = true;
+		others |= atomic_load(&ring->tid) != self;
+	}
+	if (others)
 		pfw_os_sleep_ns(MARK_WAIT_NS);
 	return left;
 }

@@ -452,13 +452,17 @@ static void case_fstatfs(void)
 
 static void case_name_to_handle_at(void)
 {
-	struct file_handle handle = { .handle_bytes = 0 };
+	/* Room for the second call, which is told of as much as the first one has asked for. */
+	union {
+		struct file_handle head;
+		char room[sizeof(struct file_handle) + 128];
+	} handle = { .room = { 0 } };
 	int mount = 0;
 
 	make("data", "content");
-	CALL(THIS(name_to_handle_at)(AT_FDCWD, "data", &handle, &mount, 0)); /* no room */
+	CALL(THIS(name_to_handle_at)(AT_FDCWD, "data", &handle.head, &mount, 0)); /* too small */
 	EXPECT(in("data"), NO_FD, "'flags':0");
-	CALL(THIS(name_to_handle_at)(AT_FDCWD, "absent", &handle, &mount, 0));
+	CALL(THIS(name_to_handle_at)(AT_FDCWD, "absent", &handle.head, &mount, 0));
 	EXPECT(in("absent"), NO_FD, "'flags':0");
 }
 
