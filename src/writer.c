@@ -265,7 +265,8 @@ static int make_member(struct pfw_writer *writer)
 
 /*
  * Nobody recovers what is cut behind an end.  A kill cuts a write only between two pages, so let the
- * text begin a page where it does not fit in this one: blanks at the end of the last line.
+ * text begin a page where it does not fit in this one: blanks at the end of the last line.  Recovery,
+ * which knows the offset from before, puts the line break back.
  */
 static void fill_page(struct pfw_writer *writer, int fd, size_t bytes)
 {
@@ -274,9 +275,12 @@ static void fill_page(struct pfw_writer *writer, int fd, size_t bytes)
 	};
 	uint64_t room = PFW_PAGE_BYTES - writer->offset % PFW_PAGE_BYTES;
 
-	if (writer->ended_at && !writer->gzip && room < PFW_PAGE_BYTES && bytes > room &&
-	    !pfw_trace_write(fd, blank + PFW_PAGE_BYTES - room, room + 1, writer->offset - 1))
+	if (!writer->ended_at || writer->gzip || room == PFW_PAGE_BYTES || bytes <= room)
+		return;
+	if (!pfw_trace_write(fd, blank + PFW_PAGE_BYTES - room, room + 1, writer->offset - 1))
 		writer->offset += room;
+	else
+		pfw_trace_write(fd, "\n", 1, writer->offset - 1);
 }
 
 /* Put text (or its member) behind the good part of the trace.  A part written does no harm: the

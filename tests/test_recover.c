@@ -167,6 +167,25 @@ static void test_multi_slot(void **state)
 	assert_non_null(strstr(world->text, "\"fname\":\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\""));
 }
 
+/* Killed between the blanks that fill a page behind an `end`, and what was to come in the next one. */
+static void test_blanks_behind_the_end(void **state)
+{
+	struct world *world = *state;
+	FILE *file;
+
+	start(world, false);
+	make_good(world, 5, "", 8);
+	stretch_of(world, 0, 0, 5, 9);
+	assert_true(builder_write(&world->builder));
+	file = fopen(world->builder.trace, "r+");
+	fseek(file, -1, SEEK_END);
+	fputs("          \n", file);
+	fclose(file);
+	recover(world, PFW_RECOVER_DONE);
+	check_trace(world, world->builder.trace, 9);
+	assert_null(strstr(world->text, "} "));
+}
+
 /* More text than one member holds. */
 static void test_many_members(void **state)
 {
@@ -645,6 +664,7 @@ int main(void)
 		WORLD_TEST(test_stretches),
 		WORLD_TEST(test_torn),
 		WORLD_TEST(test_multi_slot),
+		WORLD_TEST(test_blanks_behind_the_end),
 		WORLD_TEST(test_many_members),
 		WORLD_TEST(test_losses),
 		WORLD_TEST(test_never_made),

@@ -144,6 +144,22 @@ static void close_gzip(struct adoption *adoption)
 	free(adoption->member);
 }
 
+/*
+ * Cut the unfinished write off.  The writer may have put blanks in place of the good part's last line
+ * break and further on, so that what it wrote next began a page: the line ends where it did before.
+ */
+static int cut_trace(const struct adoption *adoption)
+{
+	char last = '\n';
+
+	if (ftruncate(adoption->trace_fd, (off_t)adoption->offset) < 0 ||
+	    (adoption->offset &&
+	     pread(adoption->trace_fd, &last, 1, (off_t)adoption->offset - 1) < 0) ||
+	    (last == ' ' && pwrite(adoption->trace_fd, "\n", 1, (off_t)adoption->offset - 1) != 1))
+		return -errno;
+	return 0;
+}
+
 /* Cut the unfinished write off, append the lines, and see that they are on the disk. */
 static int write_lines(struct adoption *adoption)
 {
@@ -155,8 +171,10 @@ static int write_lines(struct adoption *adoption)
 	};
 	int error = open_gzip(adoption);
 
-	if (!error && ftruncate(adoption->trace_fd, (off_t)adoption->offset) < 0)
+	if (!error && adoption->gzip && ftruncate(adoption->trace_fd, (off_t)adoption->offset) < 0)
 		error = -errno;
+	else if (!error && !adoption->gzip)
+		error = cut_trace(adoption);
 	adoption->at = adoption->offset;
 	if (!error)
 		error = pfw_spool_put_lines(&adoption->image, &lines);
