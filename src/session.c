@@ -60,15 +60,16 @@ static struct session {
 	bool stopped;		/* pfw_stop() was: off until pfw_start() */
 	_Atomic bool paused;	/* the schedule records nothing for now */
 	bool preloaded;
-	bool attached;	       /* pfw_attach() did what the preload object would have done */
-	_Atomic bool limited;  /* the trace has PFW_MAX_BYTES */
-	bool children;	       /* those that this process forks are recorded, too */
-	bool told;	       /* what is wrong with the variables has been said */
-	bool told_unfinished;  /* that the trace's end could not be written */
-	bool told_unrecorded;  /* that calls were made past libc */
-	uint64_t told_lost;    /* so many events, lost, have been spoken of */
-	struct pfw_gzip *gzip; /* kept when a trace without is begun */
-	bool hooks;	       /* atfork, at_quick_exit, the thread key: once a process image */
+	bool attached;		      /* pfw_attach() did what the preload object would have done */
+	_Atomic uint64_t no_rings_ns; /* until when none is asked for again (MONOTONIC) */
+	_Atomic bool limited;	      /* the trace has PFW_MAX_BYTES */
+	bool children;		      /* those that this process forks are recorded, too */
+	bool told;		      /* what is wrong with the variables has been said */
+	bool told_unfinished;	      /* that the trace's end could not be written */
+	bool told_unrecorded;	      /* that calls were made past libc */
+	uint64_t told_lost;	      /* so many events, lost, have been spoken of */
+	struct pfw_gzip *gzip;	      /* kept when a trace without is begun */
+	bool hooks; /* atfork, at_quick_exit, the thread key: once a process image */
 	pthread_key_t thread_key;
 	struct pfw_config config;
 	struct pfw_identity identity;
@@ -236,11 +237,17 @@ static bool call_writer(void)
 	return pfw_writer_wake(&session.writer);
 }
 
+/* So that a thread without a ring does not ask with each of its events. */
+#define NO_RINGS_PAUSE_NS 100000000ull
+
 /* Threads that have a ring go on; the events of others are counted as lost. */
 static bool no_memory(void)
 {
-	if (pfw_ring_first())
+	if (pfw_ring_first()) {
+		atomic_store(&session.no_rings_ns,
+			     pfw_clock_ns(CLOCK_MONOTONIC) + NO_RINGS_PAUSE_NS);
 		return false;
+	}
 	atomic_store(&session.writer.dead, 1);
 	writer_failed();
 	pfw_say("no memory for events (spool directory full?): nothing is recorded; set "
@@ -255,6 +262,9 @@ static bool wake(void)
 	bool rings = true;
 	sigset_t old;
 
+	if (wanted && !pfw_thread.ring && atomic_load(&session.no_rings_ns) &&
+	    pfw_clock_ns(CLOCK_MONOTONIC) < atomic_load(&session.no_rings_ns))
+		return false;
 	if ((awake && !wanted) || atomic_load(&session.writer.stalled) ||
 	    atomic_load(&session.writer.dead) || !lock_life(&old))
 		return awake;

@@ -835,7 +835,9 @@ static int send_errand(struct pfw_writer *writer, struct pfw_errand *errand)
 
 bool pfw_writer_is_here(struct pfw_writer *writer)
 {
-	return atomic_load(&writer->tid) == pfw_os_gettid();
+	int32_t self = pfw_os_gettid(); /* which a filter may refuse */
+
+	return self > 0 && atomic_load(&writer->tid) == self;
 }
 
 /* The thread's own tick wants it. */

@@ -282,7 +282,7 @@ def problems(result, plain, whole):
     for line, times in collections.Counter(result.said).items():
         if times > result.case.images:
             yield f"said {times} times: {line}"
-    if len(result.said) > 2 * result.case.images:
+    if len(result.said) > 3 * result.case.images:
         yield f"said {len(result.said)} lines: {result.said}"
     left = result.spools()
     said_unfinished = any("repair" in line for line in result.said)
