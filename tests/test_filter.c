@@ -129,7 +129,7 @@ static void the_default_leaves_python_out(void **state)
 
 static void begin_python(const char *exe, const char *called, const char *data_dir)
 {
-	const struct pfw_filter_python python = { .exe = exe, .called = called, .cwd = "/work/x" };
+	const struct pfw_filter_python python = { .exe = exe, .called = called, .cwd = "/home/x" };
 
 	memset(counters, 0, sizeof(counters));
 	pfw_filter_count_into(counters);
@@ -171,15 +171,15 @@ static void looks_at_the_first_directory_are_pythons(void **state)
 {
 	(void)state;
 	begin_python("/opt/bin/python3.11", NULL, NULL);
-	assert_true(pfw_filter_looks("/work/x", 7));
+	assert_true(pfw_filter_looks("/home/x", 7));
 	assert_int_equal(counters[PFW_EXCLUDED_PYTHON], 1);
-	assert_false(pfw_filter_looks("/work/x/y", 9));
+	assert_false(pfw_filter_looks("/home/x/y", 9));
 	assert_false(pfw_filter_looks("/work", 5));
-	assert_traced("/work/x");
+	assert_traced("/home/x");
 	begin_python("/opt/bin/cat", NULL, NULL);
-	assert_false(pfw_filter_looks("/work/x", 7));
+	assert_false(pfw_filter_looks("/home/x", 7));
 	begin_python("/opt/bin/python3.11", NULL, "all");
-	assert_false(pfw_filter_looks("/work/x", 7));
+	assert_false(pfw_filter_looks("/home/x", 7));
 }
 
 static void a_list_takes_only_what_is_below_it(void **state)
