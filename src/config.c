@@ -274,7 +274,6 @@ struct rule {
 #define OURS(name)
 #define VARIABLE(name, kind, field, accepts, fallback, meaning) ROW_##name,
 #define ACCEPTED(name, kind, accepts, fallback, meaning) ROW_##name,
-#define LATER(name, kind, accepts, fallback, meaning) ROW_##name,
 #define IGNORED(name, why) ROW_##name,
 #define IGNORED_ALL(name, why) ROW_##name,
 enum {
@@ -283,7 +282,6 @@ enum {
 };
 #undef VARIABLE
 #undef ACCEPTED
-#undef LATER
 #undef IGNORED
 #undef IGNORED_ALL
 
@@ -291,8 +289,6 @@ enum {
 	{ #name, accepts, fallback, meaning, PFW_CONFIG_BUILT },
 #define ACCEPTED(name, kind, accepts, fallback, meaning) \
 	{ #name, accepts, fallback, meaning, PFW_CONFIG_BUILT },
-#define LATER(name, kind, accepts, fallback, meaning) \
-	{ #name, accepts, fallback, meaning, PFW_CONFIG_NOT_BUILT },
 #define IGNORED(name, why) { #name, "anything", "unset", why, PFW_CONFIG_IGNORED },
 #define IGNORED_ALL(name, why) { #name "*", "anything", "unset", why, PFW_CONFIG_IGNORED },
 static const struct pfw_config_row rows[ROW_COUNT] = {
@@ -300,14 +296,12 @@ static const struct pfw_config_row rows[ROW_COUNT] = {
 };
 #undef VARIABLE
 #undef ACCEPTED
-#undef LATER
 #undef IGNORED
 #undef IGNORED_ALL
 
 #define VARIABLE(name, kind, field, accepts, fallback, meaning) \
 	{ parse_##kind, offsetof(struct pfw_config, field) },
 #define ACCEPTED(name, kind, accepts, fallback, meaning) { parse_##kind, NO_FIELD },
-#define LATER(name, kind, accepts, fallback, meaning) { parse_##kind, NO_FIELD },
 #define IGNORED(name, why) { parse_text, NO_FIELD },
 #define IGNORED_ALL(name, why) { parse_text, NO_FIELD },
 static const struct rule rules[ROW_COUNT] = {
@@ -316,14 +310,12 @@ static const struct rule rules[ROW_COUNT] = {
 #undef OURS
 #undef VARIABLE
 #undef ACCEPTED
-#undef LATER
 #undef IGNORED
 #undef IGNORED_ALL
 
 #define OURS(name) #name,
 #define VARIABLE(name, kind, field, accepts, fallback, meaning)
 #define ACCEPTED(name, kind, accepts, fallback, meaning)
-#define LATER(name, kind, accepts, fallback, meaning)
 #define IGNORED(name, why)
 #define IGNORED_ALL(name, why)
 static const char *const ours[] = {
@@ -332,7 +324,6 @@ static const char *const ours[] = {
 #undef OURS
 #undef VARIABLE
 #undef ACCEPTED
-#undef LATER
 #undef IGNORED
 #undef IGNORED_ALL
 
@@ -361,11 +352,9 @@ static void add_value(struct pfw_text *line, const char *value)
 		pfw_text_add(line, "...");
 }
 
-static void begin_line(struct pfw_text *line, char *buf, const char *before, const char *name,
-		       const char *value)
+static void begin_line(struct pfw_text *line, char *buf, const char *name, const char *value)
 {
 	pfw_text_init(line, buf, LINE_MAX_BYTES);
-	pfw_text_add(line, before);
 	add_value(line, name);
 	pfw_text_add(line, "=");
 	add_value(line, value);
@@ -381,7 +370,7 @@ static void say_bad(const struct reader *reader, const struct pfw_config_row *ro
 
 	if (!reader->say)
 		return;
-	begin_line(&line, buf, "", row->name, value);
+	begin_line(&line, buf, row->name, value);
 	pfw_text_add(&line, "bad value: takes ");
 	pfw_text_add(&line, row->accepts);
 	pfw_text_add(&line, unset ? "; going on as if it were unset" : "; using the default, ");
@@ -389,16 +378,16 @@ static void say_bad(const struct reader *reader, const struct pfw_config_row *ro
 	reader->say(reader->user, buf);
 }
 
-/* NAME=VALUE and what row says of it: not built, ignored, or without effect. */
+/* NAME=VALUE and what row says of it: ignored, or without effect. */
 static void say_meaning(const struct reader *reader, const struct pfw_config_row *row,
-			const char *value, const char *before, const char *why)
+			const char *value, const char *why)
 {
 	struct pfw_text line;
 	char buf[LINE_MAX_BYTES];
 
 	if (!reader->say)
 		return;
-	begin_line(&line, buf, before, row->name, value);
+	begin_line(&line, buf, row->name, value);
 	pfw_text_add(&line, why);
 	pfw_text_add(&line, row->meaning);
 	reader->say(reader->user, buf);
@@ -491,7 +480,7 @@ static void say_unknown(const struct reader *reader, const char *entry, size_t n
 	pfw_text_add_bytes(&part, entry, name_bytes);
 	if (!part.cut)
 		nearest = nearest_name(name);
-	begin_line(&line, buf, "", name, entry + name_bytes + 1);
+	begin_line(&line, buf, name, entry + name_bytes + 1);
 	if (nearest) {
 		pfw_text_add(&line, "unknown variable; did you mean ");
 		pfw_text_add(&line, nearest);
@@ -540,14 +529,6 @@ static enum parsed parse_row(struct pfw_config *config, size_t index, const char
 	return rule->parse(value, (char *)config + rule->field);
 }
 
-/* Whether this value asks for nothing that is not built: "0", "off", or the default itself. */
-static bool asks_nothing(const struct pfw_config_row *row, const char *value)
-{
-	bool flag = true;
-
-	return (parse_flag(value, &flag) == PARSED && !flag) || pfw_text_same(value, row->fallback);
-}
-
 static void read_row(struct reader *reader, size_t index, const char *value)
 {
 	const struct pfw_config_row *row = &rows[index];
@@ -557,18 +538,14 @@ static void read_row(struct reader *reader, size_t index, const char *value)
 	if (*value == '\0')
 		return;
 	if (row->state == PFW_CONFIG_IGNORED) {
-		say_meaning(reader, row, value, "", "ignored: ");
+		say_meaning(reader, row, value, "ignored: ");
 		return;
 	}
-	if (row->state == PFW_CONFIG_NOT_BUILT && asks_nothing(row, value))
-		return;
 	parsed = parse_row(reader->config, index, value);
 	if (parsed == BAD)
 		say_bad(reader, row, value);
-	else if (row->state == PFW_CONFIG_NOT_BUILT)
-		say_meaning(reader, row, value, "not built yet: ", "");
 	else if (parsed == NO_EFFECT)
-		say_meaning(reader, row, value, "", "no effect: ");
+		say_meaning(reader, row, value, "no effect: ");
 }
 
 static void set_defaults(struct pfw_config *config)

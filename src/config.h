@@ -88,9 +88,8 @@ struct pfw_config {
 };
 
 enum pfw_config_state {
-	PFW_CONFIG_BUILT,     /* works in this version */
-	PFW_CONFIG_NOT_BUILT, /* parsed and checked, answered "not built yet" when set */
-	PFW_CONFIG_IGNORED,   /* a DFTracer variable we accept and answer with "ignored" and why */
+	PFW_CONFIG_BUILT,   /* works in this version */
+	PFW_CONFIG_IGNORED, /* a DFTracer variable we accept and answer with "ignored" and why */
 };
 
 /* A row of the table, for `pfw config` and the documentation. */
@@ -132,7 +131,7 @@ const struct pfw_config_row *pfw_config_rows(size_t *count);
 
 /*
  * The value that the variable named in `row` has in effect, as text in buf (at most size bytes with
- * its NUL); return false where that is the default, because it is unset, bad, or not built.
+ * its NUL); return false where that is the default, because it is unset or bad.
  * For `pfw config`.  Thread: any.
  */
 bool pfw_config_value(const struct pfw_config_row *row, char *const *environ, char *buf,

@@ -75,8 +75,6 @@ static const char *next_unknown(char *const **environ, struct problem *problem)
 static const char *heading(enum pfw_config_state state)
 {
 	switch (state) {
-	case PFW_CONFIG_NOT_BUILT:
-		return "Not built yet: checked, and answered with a line when set";
 	case PFW_CONFIG_IGNORED:
 		return "DFTracer's, ignored: answered with a line when set";
 	case PFW_CONFIG_BUILT:
@@ -170,7 +168,6 @@ static bool print_ndjson_row(FILE *out, const struct pfw_config_row *row, char *
 {
 	static const char *const states[] = {
 		[PFW_CONFIG_BUILT] = "built",
-		[PFW_CONFIG_NOT_BUILT] = "not built yet",
 		[PFW_CONFIG_IGNORED] = "ignored",
 	};
 	char value[VALUE_BYTES];
@@ -245,9 +242,7 @@ static void print_rst_row(FILE *out, const struct pfw_config_row *row)
 	fprintf(out, "   * - ``%s``\n     - ", row->name);
 	print_rst(out, row->accepts);
 	fprintf(out, unset ? "     - %s\n     - " : "     - ``%s``\n     - ", row->fallback);
-	if (row->state == PFW_CONFIG_NOT_BUILT)
-		fputs("*Not built yet.* ", out);
-	else if (row->state == PFW_CONFIG_IGNORED)
+	if (row->state == PFW_CONFIG_IGNORED)
 		fputs("*Ignored:* ", out);
 	print_rst(out, row->meaning);
 }
