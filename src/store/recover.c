@@ -150,11 +150,11 @@ static void close_gzip(struct adoption *adoption)
  */
 static int cut_trace(const struct adoption *adoption)
 {
+	bool text = adoption->offset && !adoption->image.header->compressed;
 	char last = '\n';
 
 	if (ftruncate(adoption->trace_fd, (off_t)adoption->offset) < 0 ||
-	    (adoption->offset &&
-	     pread(adoption->trace_fd, &last, 1, (off_t)adoption->offset - 1) < 0) ||
+	    (text && pread(adoption->trace_fd, &last, 1, (off_t)adoption->offset - 1) < 0) ||
 	    (last == ' ' && pwrite(adoption->trace_fd, "\n", 1, (off_t)adoption->offset - 1) != 1))
 		return -errno;
 	return 0;
@@ -171,9 +171,7 @@ static int write_lines(struct adoption *adoption)
 	};
 	int error = open_gzip(adoption);
 
-	if (!error && adoption->gzip && ftruncate(adoption->trace_fd, (off_t)adoption->offset) < 0)
-		error = -errno;
-	else if (!error && !adoption->gzip)
+	if (!error)
 		error = cut_trace(adoption);
 	adoption->at = adoption->offset;
 	if (!error)
@@ -361,12 +359,14 @@ static int open_trace(struct adoption *adoption)
 static int give_up(struct adoption *adoption, int error)
 {
 	struct pfw_recovery *result = adoption->result;
+	int cut = 0;
 
 	if (adoption->temporary[0])
 		unlink(adoption->temporary);
-	else if (adoption->trace_fd >= 0 &&
-		 ftruncate(adoption->trace_fd, (off_t)adoption->offset) < 0)
-		error = -errno; /* no harm: the next adopter cuts at the same place */
+	else if (adoption->trace_fd >= 0)
+		cut = cut_trace(adoption);
+	if (cut)
+		error = cut; /* no harm: the next adopter cuts at the same place */
 	change_state(adoption->image.fd, PFW_SPOOL_ADOPTED, PFW_SPOOL_LIVE);
 	result->recovered = result->torn = result->lost = result->cut_bytes = 0;
 	return fail(adoption, error, "cannot write", result->trace);
