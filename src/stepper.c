@@ -163,16 +163,17 @@ static void note_time(void)
 static void open_step(void)
 {
 	enum pfw_phase phase = phase_of(action_of(stepper.step));
-	bool was = stepper.recording;
+	bool was = stepper.recording, record;
 
 	stepper.counting = true;
+	record = wanted();
 	/* The mark of a step that is recorded stands before its events, that of another one behind
 	 * those of the step before. */
-	if (!wanted())
+	if (!record)
 		switch_to(false);
-	if (was || wanted())
+	if (was || record)
 		mark(phase);
-	switch_to(wanted());
+	switch_to(record);
 	if (phase == PFW_PHASE_ACTIVE && !stepper.in_cycle) {
 		stepper.in_cycle = true;
 		stepper.first = stepper.step;
