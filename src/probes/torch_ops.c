@@ -75,8 +75,7 @@ static struct torch {
  * What start() leaves for end(): an at::ObserverContext, which C++ destroys through its table of
  * virtual functions.  Ends need not come in order, nor in the same thread.
  */
-struct operator
-{
+struct open_op {
 	const void *functions;
 	uint64_t t0;
 	int32_t tid;
@@ -87,16 +86,16 @@ struct operator
 /* A thread's; kept with its ring for the next thread. */
 struct pfw_operators {
 	uint32_t count; /* all beyond are free */
-	struct operator op[DEPTH_MAX];
+	struct open_op op[DEPTH_MAX];
 };
 _Static_assert(sizeof(struct pfw_operators) <= 4096, "one page");
 
-static void destroy(struct operator* op)
+static void destroy(struct open_op *op)
 {
 	(void)op; /* never called: nobody destroys one without deleting it */
 }
 
-static void delete (struct operator* op)
+static void let_go(struct open_op *op)
 {
 	atomic_store_explicit(&op->busy, 0, memory_order_release);
 }
@@ -105,8 +104,8 @@ static void delete (struct operator* op)
 static const struct {
 	intptr_t offset_to_top;
 	const void *type;
-	void (*function[2])(struct operator*);
-} observer_context = { 0, NULL, { destroy, delete } };
+	void (*function[2])(struct open_op *);
+} observer_context = { 0, NULL, { destroy, let_go } };
 
 static struct pfw_operators *operators_of(struct pfw_ring *ring)
 {
@@ -117,9 +116,9 @@ static struct pfw_operators *operators_of(struct pfw_ring *ring)
 }
 
 /* NULL: too many are open in this thread. */
-static struct operator* open_operator(struct pfw_operators *all, enum pfw_kind kind)
+static struct open_op *open_operator(struct pfw_operators *all, enum pfw_kind kind)
 {
-	struct operator* op;
+	struct open_op *op;
 
 	while (all->count &&
 	       !atomic_load_explicit(&all->op[all->count - 1].busy, memory_order_acquire))
@@ -174,7 +173,7 @@ static void tell_steps(void)
 static inline struct context_slot *start(struct context_slot *slot, enum pfw_kind kind)
 {
 	struct pfw_operators *all;
-	struct operator* op;
+	struct open_op *op;
 
 	slot->context = NULL;
 	if (!pfw_api_on())
@@ -231,7 +230,7 @@ FROM_X8(pfw_torch_annotation_starts)
 
 static void ends(const struct record_function *function, void *context)
 {
-	const struct operator* op = context;
+	const struct open_op *op = context;
 
 	if (op && pfw_api_on())
 		pfw_api_operator(torch.name(function), (enum pfw_kind)op->kind, op->tid, op->t0,
