@@ -560,7 +560,6 @@ static bool make_process(void)
 	return true;
 }
 
-/* The writer's thread, between two looks at the rings. */
 /* While a library is waited for: its first events are lost, so find it soon. */
 #define LOOK_NS 20000000ull
 
@@ -570,6 +569,7 @@ static void wake_within(uint64_t ns)
 		session.writer.nap_ns = ns;
 }
 
+/* The writer's thread, between two looks at the rings. */
 static bool tick(void)
 {
 	if (session.attached)
@@ -580,7 +580,10 @@ static bool tick(void)
 		wake_within(LOOK_NS);
 	if (session.writer.worker.known) /* it calls dlopen */
 		pfw_cupti_tick();
-	return session.io && pfw_unrecorded_look(session.spool.header->unrecorded, false);
+	/* It opens files of /proc, for which a table of the program's is no place: there, who ends the
+	 * trace looks, once. */
+	return session.io && !atomic_load(&pfw_hidden_shared) &&
+	       pfw_unrecorded_look(session.spool.header->unrecorded, false);
 }
 
 static void set_up_writer(void)

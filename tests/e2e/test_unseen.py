@@ -188,6 +188,14 @@ def test_without_a_table_of_its_own(tmp_path, mode):
     unseen(tmp_path, *mode, refused=OWN_TABLE, MOST="900", DFTRACER_DATA_DIR=str(tmp_path))
 
 
+def test_takes_no_low_number_even_for_a_moment(tmp_path):
+    """Each program opens and lists some files while the writer begins: together they would meet it."""
+    for i in range(25):
+        (tmp_path / str(i)).mkdir()
+        unseen(tmp_path / str(i), "close", "closefrom", refused=OWN_TABLE, MOST="900",
+               DFTRACER_DATA_DIR=str(tmp_path))
+
+
 def test_is_in_the_programs_table_only_where_it_must(tmp_path):
     """The last test would prove nothing if its filter did not reach the writer."""
     counts = []
