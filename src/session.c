@@ -25,6 +25,7 @@
 #include "probes/attach.h"
 #include "probes/attach_preload.h"
 #include "probes/cupti.h"
+#include "probes/cupti_source.h"
 #include "probes/filter.h"
 #include "probes/follow.h"
 #include "probes/nvtx.h"

@@ -9,7 +9,7 @@
 #include "../strings.h"
 #include "../templates.h"
 #include "api.h"
-#include "cupti.h"
+#include "cupti_spans.h"
 #include "probe.h"
 
 /* struct pfw_span.state: what a span in progress remembers. */

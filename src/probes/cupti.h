@@ -2,16 +2,10 @@
 #ifndef PFW_CUPTI_H
 #define PFW_CUPTI_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../source.h"
-
 struct pfw_config;
-
-/* What the writer is to drain. */
-extern const struct pfw_source pfw_cupti_source;
 
 /* Note what is wanted (config->gpu); `template` is that of PP records.  Thread: init. */
 void pfw_cupti_init(const struct pfw_config *config, uint16_t template);
@@ -48,16 +42,6 @@ void pfw_cupti_release(void);
 
 /* A forked child has no CUPTI, and where its parent had one it must never touch it. */
 void pfw_cupti_forked(void);
-
-/* ---- spans ---- */
-
-/* Not 0: launches are to carry the span they are made in.  Another number each time it begins. */
-extern _Atomic uint32_t pfw_cupti_spans;
-
-/* This thread's innermost span is `id` now, within `parent`; or was, and `parent` is again.  Keep
- * errno.  Thread: app.  Signal: unsafe while this thread is in a call of CUDA. */
-void pfw_cupti_push(uint64_t id, uint64_t parent);
-void pfw_cupti_pop(uint64_t id, uint64_t parent);
 
 /* Threads of this process that are the probe's.  Thread: any. */
 unsigned pfw_cupti_threads(void);

@@ -3,14 +3,36 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "../clock.h"
 #include "../os.h"
 #include "../text.h"
 
 struct pfw_cupti_lib pfw_cupti_lib;
 
 #define PATH_BYTES 4096u
+#define LOCK_WAIT_NS 1000000000ull
+
+static _Atomic uint32_t lock; /* the dynamic linker is at work for us, or a fork is */
+
+bool pfw_cupti_lib_lock(void)
+{
+	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + LOCK_WAIT_NS;
+
+	while (atomic_exchange(&lock, 1)) {
+		if (pfw_clock_ns(CLOCK_MONOTONIC) > deadline)
+			return false;
+		pfw_os_sleep_ns(20000);
+	}
+	return true;
+}
+
+void pfw_cupti_lib_unlock(void)
+{
+	atomic_store(&lock, 0);
+}
 
 /* ---- the driver ---- */
 

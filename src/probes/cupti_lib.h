@@ -49,4 +49,11 @@ enum pfw_cuda_state pfw_cuda_look(int *error);
  */
 int pfw_cupti_load(const char *chosen);
 
+/*
+ * Around what asks the dynamic linker for long, so that no thread forks meanwhile: the child would find
+ * it locked for ever.  False after a second: the thread that has it may wait for the calling one.
+ */
+bool pfw_cupti_lib_lock(void);
+void pfw_cupti_lib_unlock(void);
+
 #endif

@@ -1,0 +1,331 @@
+/* cupti_client.c - we as a client of CUPTI: subscribed, alone or as one of several; records on or off. */
+#include "cupti_client.h"
+
+#include <stdatomic.h>
+
+#include "../clock.h"
+#include "../config.h"
+#include "../os.h"
+#include "../ring.h"
+#include "../say.h"
+#include "cupti_buffers.h"
+#include "cupti_lib.h"
+#include "cupti_refusal.h"
+#include "cupti_yield.h"
+
+#define CLOCK_TRIES 20
+
+struct pfw_cupti_client_host pfw_cupti_client_host;
+
+static struct {
+	uint32_t wanted; /* enum pfw_gpu */
+	void *subscriber;
+	bool shared;	      /* we are one of several subscribers */
+	_Atomic bool enabled; /* kinds are: without, another tool's would be switched off */
+	bool told;	      /* which kinds are missing */
+} client;
+
+#define CALLS pfw_cupti_lib.calls
+
+bool pfw_cupti_client_shared(void)
+{
+	return client.shared;
+}
+
+bool pfw_cupti_client_enabled(void)
+{
+	return atomic_load(&client.enabled);
+}
+
+/* ---- subscribing ---- */
+
+/* A call of the driver after which names of kernels are gone: have the records first.  Inside such
+ * a callback a flush is allowed. */
+static void called(void *user, uint32_t domain, uint32_t cbid, const void *data)
+{
+	const struct pfw_cupti_call *call = data;
+
+	(void)user;
+	(void)cbid;
+	if (domain == PFW_CUPTI_DOMAIN_DRIVER && call->site == PFW_CUPTI_SITE_ENTER)
+		pfw_cupti_client_host.unloading();
+}
+
+/* Alone where the library or the driver cannot do otherwise.  The holder's name, where it says. */
+static uint32_t subscribe(char *holder)
+{
+	struct pfw_cupti_subscriber how = { .struct_bytes = sizeof(how),
+					    .name = "pfw",
+					    .old_name = holder,
+					    .old_name_bytes = PFW_CUPTI_OLD_NAME_BYTES };
+
+	client.shared = false;
+	if (pfw_cupti_lib.shares && pfw_cupti_lib.version >= PFW_CUPTI_13_3) {
+		how.several = 1;
+		client.shared = !CALLS.Subscribe_v2(&client.subscriber, called, NULL, &how);
+		if (client.shared)
+			return PFW_CUPTI_OK;
+		how.several = 0;
+	}
+	if (CALLS.Subscribe_v2)
+		return CALLS.Subscribe_v2(&client.subscriber, called, NULL, &how);
+	return CALLS.Subscribe(&client.subscriber, called, NULL);
+}
+
+void pfw_cupti_client_end(void)
+{
+	if (client.subscriber)
+		CALLS.Unsubscribe(client.subscriber);
+	client.subscriber = NULL;
+}
+
+/* ---- buffers ---- */
+
+/* CUPTI's callbacks; it calls the second kind where there are several subscribers. */
+static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
+		      size_t valid_bytes)
+{
+	if (!pfw_cupti_completed_buffer(buffer, valid_bytes))
+		pfw_cupti_yield_completed(context, stream, buffer, bytes, valid_bytes);
+}
+
+static void requested_shared(uint8_t **buffer, size_t *bytes, size_t *max_records, void *info)
+{
+	(void)info;
+	pfw_cupti_requested_buffer(buffer, bytes, max_records);
+}
+
+static void completed_shared(uint8_t *buffer, size_t bytes, size_t valid_bytes, void *info)
+{
+	(void)bytes;
+	(void)info;
+	pfw_cupti_completed_buffer(buffer, valid_bytes);
+}
+
+static uint32_t register_buffers(void)
+{
+	size_t bytes = sizeof(uint8_t);
+	uint8_t no = 0;
+
+	/* A buffer for each thread that launches would be memory without a bound. */
+	if (client.shared) {
+		CALLS.ActivitySetAttribute_v2(client.subscriber, PFW_CUPTI_ATTR_PER_THREAD_BUFFER,
+					      &bytes, &no);
+		return CALLS.ActivityRegisterCallbacks_v2(client.subscriber, requested_shared,
+							  completed_shared);
+	}
+	CALLS.ActivitySetAttribute(PFW_CUPTI_ATTR_PER_THREAD_BUFFER, &bytes, &no);
+	return CALLS.ActivityRegisterCallbacks(pfw_cupti_requested_buffer, completed);
+}
+
+bool pfw_cupti_client_register(void)
+{
+	return !register_buffers();
+}
+
+void pfw_cupti_client_flush(void)
+{
+	CALLS.ActivityFlushAll(0);
+}
+
+void pfw_cupti_client_flush_forced(void)
+{
+	CALLS.ActivityFlushAll(0);
+	CALLS.ActivityFlushAll(PFW_CUPTI_FLUSH_FORCED);
+}
+
+void pfw_cupti_client_count_dropped(void)
+{
+	size_t dropped = 0;
+
+	if (!(client.shared
+		      ? CALLS.ActivityGetNumDroppedRecords_v2(client.subscriber, NULL, 0, &dropped)
+		      : CALLS.ActivityGetNumDroppedRecords(NULL, 0, &dropped)))
+		pfw_ring_count_lost(PFW_LOST_GPU, dropped);
+}
+
+/* ---- kinds ---- */
+
+static const struct {
+	uint32_t wanted; /* enum pfw_gpu */
+	uint32_t kind;
+} kinds[] = {
+	{ PFW_GPU_KERNEL, PFW_CUPTI_KIND_KERNEL },
+	{ PFW_GPU_MEMCPY, PFW_CUPTI_KIND_MEMCPY },
+	{ PFW_GPU_MEMCPY, PFW_CUPTI_KIND_MEMCPY_P2P },
+	{ PFW_GPU_MEMSET, PFW_CUPTI_KIND_MEMSET },
+	{ PFW_GPU_RUNTIME, PFW_CUPTI_KIND_RUNTIME },
+	{ PFW_GPU_DRIVER, PFW_CUPTI_KIND_DRIVER },
+	{ PFW_GPU_SYNC | PFW_GPU_EVENT, PFW_CUPTI_KIND_SYNC }, /* events need it, too */
+	{ PFW_GPU_EVENT, PFW_CUPTI_KIND_CUDA_EVENT },
+	{ PFW_GPU_OVERHEAD, PFW_CUPTI_KIND_OVERHEAD },
+	{ PFW_GPU_MEMORY, PFW_CUPTI_KIND_MEMORY },
+	{ PFW_GPU_MEMORY, PFW_CUPTI_KIND_MEMORY_POOL },
+	{ PFW_GPU_GRAPH, PFW_CUPTI_KIND_GRAPH },
+	{ PFW_GPU_JIT, PFW_CUPTI_KIND_JIT },
+	{ ~0u, PFW_CUPTI_KIND_EXTERNAL },
+};
+
+bool pfw_cupti_client_wants(uint32_t kind)
+{
+	for (size_t i = 0; i < PFW_ARRAY_LEN(kinds); i++)
+		if (kinds[i].kind == kind)
+			return client.wanted & kinds[i].wanted;
+	return false;
+}
+
+static uint32_t enable_kind(uint32_t kind)
+{
+	return client.shared ? CALLS.ActivityEnable_v2(client.subscriber, kind, NULL)
+			     : CALLS.ActivityEnable(kind);
+}
+
+static void enable_call(bool driver, uint32_t cbid, bool on)
+{
+	if (client.shared && driver)
+		CALLS.ActivityEnableDriverApi_v2(client.subscriber, cbid, on);
+	else if (client.shared)
+		CALLS.ActivityEnableRuntimeApi_v2(client.subscriber, cbid, on);
+	else if (driver && CALLS.ActivityEnableDriverApi)
+		CALLS.ActivityEnableDriverApi(cbid, on);
+	else if (!driver && CALLS.ActivityEnableRuntimeApi)
+		CALLS.ActivityEnableRuntimeApi(cbid, on);
+}
+
+/* The driver's launches, where not all of its calls are wanted: those of programs that do without the
+ * runtime. */
+static void choose_launches(bool on)
+{
+#define X(name, cbid) enable_call(true, cbid, on);
+	if (client.wanted & PFW_GPU_LAUNCH && !(client.wanted & PFW_GPU_DRIVER)) {
+		PFW_CUPTI_DRIVER_LAUNCHES(X)
+	}
+#undef X
+}
+
+/* Leave out what is only noise, where the library can; and hear of what takes names away. */
+static void choose_calls(void)
+{
+#define X(name, cbid) enable_call(false, cbid, false);
+	if (client.wanted & PFW_GPU_RUNTIME) {
+		PFW_CUPTI_RUNTIME_NOISE(X)
+	}
+#undef X
+	choose_launches(true);
+#define X(name, cbid) CALLS.EnableCallback(1, client.subscriber, PFW_CUPTI_DOMAIN_DRIVER, cbid);
+	PFW_CUPTI_DRIVER_UNLOADS(X)
+#undef X
+}
+
+bool pfw_cupti_client_enable(void)
+{
+	atomic_store(&client.enabled, true);
+	for (size_t i = 0; i < PFW_ARRAY_LEN(kinds); i++) {
+		uint32_t result = client.wanted & kinds[i].wanted ? enable_kind(kinds[i].kind) : 0;
+
+		if (!result)
+			continue;
+		if (kinds[i].kind == PFW_CUPTI_KIND_KERNEL) {
+			pfw_cupti_refuse_call("ActivityEnable(CONCURRENT_KERNEL)", result, "");
+			return false;
+		}
+		if (kinds[i].wanted != ~0u && !client.told)
+			pfw_say_number("this CUPTI does not record activities of kind ",
+				       kinds[i].kind, ": they are missing in the trace");
+	}
+	client.told = true;
+	choose_calls();
+	return true;
+}
+
+void pfw_cupti_client_disable(void)
+{
+	if (!atomic_load(&client.enabled))
+		return;
+	atomic_store(&client.enabled, false);
+	for (size_t i = 0; i < PFW_ARRAY_LEN(kinds); i++) {
+		if (!(client.wanted & kinds[i].wanted) || pfw_cupti_yield_theirs(kinds[i].kind))
+			continue;
+		if (client.shared)
+			CALLS.ActivityDisable_v2(client.subscriber, kinds[i].kind, NULL);
+		else
+			CALLS.ActivityDisable(kinds[i].kind);
+	}
+	choose_launches(false);
+}
+
+/* ---- beginning ---- */
+
+static bool begin(void)
+{
+	char holder[PFW_CUPTI_OLD_NAME_BYTES + 1] = "";
+	const char *call = "GetVersion";
+	uint32_t result = CALLS.GetVersion(&pfw_cupti_lib.version);
+
+	if (!result) {
+		call = "Subscribe";
+		result = subscribe(holder);
+	}
+	if (!result) {
+		pfw_cupti_lib.subscriber = client.shared ? client.subscriber : NULL;
+		CALLS.SetThreadIdType(PFW_CUPTI_THREAD_ID_SYSTEM);
+		call = "ActivityRegisterCallbacks";
+		result = register_buffers();
+	}
+	if (result) {
+		pfw_cupti_refuse_call(call, result, holder);
+		return false;
+	}
+	return pfw_cupti_client_enable();
+}
+
+bool pfw_cupti_client_begin(const struct pfw_config *config)
+{
+	client.wanted = config->gpu;
+	if (begin())
+		return true;
+	pfw_cupti_client_disable();
+	pfw_cupti_client_end();
+	return false;
+}
+
+int64_t pfw_cupti_client_clock_offset(void)
+{
+	int64_t nearest = INT64_MAX, offset = 0;
+
+	for (int i = 0; i < CLOCK_TRIES; i++) {
+		uint64_t before = pfw_clock_ns(CLOCK_REALTIME), theirs = 0, after;
+		int64_t width;
+
+		if (client.shared ? CALLS.GetTimestamp_v2(client.subscriber, &theirs)
+				  : CALLS.GetTimestamp(&theirs))
+			return offset;
+		after = pfw_clock_ns(CLOCK_REALTIME);
+		width = (int64_t)(after - before);
+		if (theirs >= before && theirs <= after)
+			return 0;
+		if (width >= 0 && width < nearest) {
+			nearest = width;
+			offset = (int64_t)(before + (uint64_t)width / 2 - theirs);
+		}
+	}
+	return offset;
+}
+
+/* ---- external ids ---- */
+
+uint32_t pfw_cupti_client_push(uint64_t id)
+{
+	return client.shared
+		       ? CALLS.ActivityPushExternalCorrelationId_v2(client.subscriber,
+								    PFW_CUPTI_EXTERNAL_CUSTOM2, id)
+		       : CALLS.ActivityPushExternalCorrelationId(PFW_CUPTI_EXTERNAL_CUSTOM2, id);
+}
+
+uint32_t pfw_cupti_client_pop(uint64_t *id)
+{
+	return client.shared
+		       ? CALLS.ActivityPopExternalCorrelationId_v2(client.subscriber,
+								   PFW_CUPTI_EXTERNAL_CUSTOM2, id)
+		       : CALLS.ActivityPopExternalCorrelationId(PFW_CUPTI_EXTERNAL_CUSTOM2, id);
+}

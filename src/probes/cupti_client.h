@@ -1,0 +1,56 @@
+/* cupti_client.h - we as a client of CUPTI: subscribed, alone or as one of several; records on or off.
+ *
+ * Nothing here decides when: cupti.c does.  All of it only between a pfw_cupti_load() that has succeeded
+ * and the end of the program, by one thread at a time.  Signal: unsafe, all of it.
+ */
+#ifndef PFW_CUPTI_CLIENT_H
+#define PFW_CUPTI_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pfw_config;
+
+/* What the driver's calls that we listen to lead to; set before pfw_cupti_client_begin(). */
+struct pfw_cupti_client_host {
+	void (*unloading)(void); /* names of kernels are about to go */
+};
+extern struct pfw_cupti_client_host pfw_cupti_client_host;
+
+/* Subscribe and switch on what config->gpu wants.  False: it cannot be, which has been said, and
+ * nothing is left of it. */
+bool pfw_cupti_client_begin(const struct pfw_config *config);
+
+/* Whether others can have records at the same time. */
+bool pfw_cupti_client_shared(void);
+
+/* Unsubscribe. */
+void pfw_cupti_client_end(void);
+
+/* Make CUPTI ask us for its buffers: again, where another client has been there. */
+bool pfw_cupti_client_register(void);
+
+/* The kinds that are wanted.  The first also where one cannot be had, but never without kernels: then
+ * it says why, and false. */
+bool pfw_cupti_client_enable(void);
+void pfw_cupti_client_disable(void);
+
+/* Whether kinds are on; whether this one is among the wanted.  Thread: any. */
+bool pfw_cupti_client_enabled(void);
+bool pfw_cupti_client_wants(uint32_t kind);
+
+/* Have CUPTI hand over what is whole, or (at the end) everything. */
+void pfw_cupti_client_flush(void);
+void pfw_cupti_client_flush_forced(void);
+
+/* Count what CUPTI has dropped since it was asked last. */
+void pfw_cupti_client_count_dropped(void);
+
+/* What is to be added to its times so that they are CLOCK_REALTIME's; 0 where they are, as measured. */
+int64_t pfw_cupti_client_clock_offset(void);
+
+/* The calling thread's stack of external ids; 0, or CUPTI's answer. */
+uint32_t pfw_cupti_client_push(uint64_t id);
+uint32_t pfw_cupti_client_pop(uint64_t *id);
+
+#endif
