@@ -256,7 +256,7 @@ static enum parsed parse_schedule(const char *text, void *out)
 {
 	struct pfw_plan plan;
 
-	if (!pfw_plan_parse(&plan, text) || plan.kind == PFW_PLAN_RANGE)
+	if (!pfw_plan_parse(&plan, text))
 		return BAD;
 	memcpy(out, &plan, sizeof(plan));
 	return PARSED;

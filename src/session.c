@@ -563,6 +563,7 @@ static bool make_process(void)
 
 /* While a library is waited for: its first events are lost, so find it soon. */
 #define LOOK_NS 20000000ull
+#define CUDA_LOOK_NS 100000000ull
 
 static void wake_within(uint64_t ns)
 {
@@ -579,8 +580,8 @@ static bool tick(void)
 	tick_counters(&session.writer.nap_ns);
 	if (pfw_torch_ops_tick())
 		wake_within(LOOK_NS);
-	if (session.writer.worker.known) /* it calls dlopen */
-		pfw_cupti_tick();
+	if (session.writer.worker.known && pfw_cupti_tick()) /* it calls dlopen */
+		wake_within(CUDA_LOOK_NS);
 	/* It opens files of /proc, for which a table of the program's is no place: there, who ends the
 	 * trace looks, once. */
 	return session.io && !atomic_load(&pfw_hidden_shared) &&
@@ -603,6 +604,7 @@ static void set_up_writer(void)
 	session.writer.worker.known =
 		session.config.torch_ops || steps_of_torch() ||
 		(session.config.gpu & PFW_GPU_ASKED) ||
+		(session.config.gpu && session.config.plan.kind == PFW_PLAN_RANGE) ||
 		(session.config.gpu && session.config.counters_ns && pfw_nvml_driver());
 	session.writer.leave = pfw_nvml_leave;
 	session.writer.failed = writer_failed;
@@ -978,6 +980,15 @@ static void resume_session(void)
 /* Enabled means a trace or a printed reason. */
 static void say_why_nothing(void)
 {
+	/* Under `pfw run` it is that which says so. */
+	if (session.config.plan.kind == PFW_PLAN_RANGE && !session.identity.child &&
+	    !session.config.run && !session.writer.ready)
+		pfw_say(pfw_cupti_was_used()
+				? "nothing was recorded: PFW_SCHEDULE=range, and this program "
+				  "never called cudaProfilerStart()"
+				: "nothing was recorded: PFW_SCHEDULE=range, and this program "
+				  "used no CUDA in which cudaProfilerStart() could be seen; "
+				  "`pfw doctor` says what is missing");
 	if (session.preloaded && session.config.init == PFW_INIT_FUNCTION && !session.io &&
 	    !session.config.disable_io && !session.api_used && !session.identity.child &&
 	    !session.writer.ready)
@@ -1014,6 +1025,7 @@ static void make_hooks(void)
 		.be_gone = be_gone,
 		.make_way = make_way,
 		.step = pfw_stepper_named,
+		.range = pfw_stepper_range,
 	};
 	if (session.hooks)
 		return;
@@ -1209,7 +1221,7 @@ int pfw_start(const struct pfw_options *options)
 	probe_io();
 	session.api_used = true;
 	renew_words();
-	pfw_cupti_look();
+	pfw_cupti_started();
 	errno = keep;
 	return error;
 }

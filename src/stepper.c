@@ -39,7 +39,7 @@ static struct stepper {
 	uint64_t begun_ticks;
 	uint64_t cycle; /* finished ones */
 	uint64_t first; /* first recorded step of this cycle */
-	bool in_cycle;	/* steps have been recorded since the last one ended */
+	bool in_cycle;	/* steps have been recorded since the last one ended; or a range is open */
 	pfw_trace_ready *hook;
 	void *user;
 } stepper;
@@ -100,6 +100,8 @@ static bool planned(void)
 
 	if (stepper.leader)
 		return !atomic_load(&stepper.leader->control.paused);
+	if (stepper.plan.kind == PFW_PLAN_RANGE)
+		return stepper.in_cycle;
 	if (stepper.counting)
 		return phase_of(action_of(stepper.step)) != PFW_PHASE_NONE;
 	if (stepper.scheduled && stepper.named)
@@ -174,7 +176,7 @@ static void open_step(void)
 	if (was || record)
 		mark(phase);
 	switch_to(record);
-	if (phase == PFW_PHASE_ACTIVE && !stepper.in_cycle) {
+	if (phase == PFW_PHASE_ACTIVE && !stepper.in_cycle && stepper.plan.kind != PFW_PLAN_RANGE) {
 		stepper.in_cycle = true;
 		stepper.first = stepper.step;
 	}
@@ -235,25 +237,58 @@ static void between_cycles(void)
 	note_time();
 }
 
+/* Steps of the cycle or range so far, the open one among them; 0: none is open. */
+static uint64_t open_steps(void)
+{
+	return stepper.counting ? stepper.step - stepper.first + 1 : 0;
+}
+
+/* The events of the step that is open are its own from here on. */
+static void begin_range(void)
+{
+	stepper.leader = NULL;
+	stepper.in_cycle = true;
+	stepper.first = stepper.step;
+	if (stepper.counting) {
+		stepper.begun_ticks = pfw_clock_ticks();
+		mark(phase_of(action_of(stepper.step)));
+	}
+	switch_to(wanted());
+}
+
+/* The hook is in no range. */
+static void end_range(uint64_t steps, bool call)
+{
+	stepper.in_cycle = false;
+	switch_to(wanted());
+	finish_cycle(steps, call);
+}
+
 static void start(void)
 {
-	stepper.step = stepper.cycle = 0;
-	stepper.in_cycle = false;
+	stepper.step = 0;
 	stepper.leader = NULL;
+	/* A range may be open already. */
+	if (stepper.plan.kind != PFW_PLAN_RANGE) {
+		stepper.cycle = 0;
+		stepper.in_cycle = false;
+	}
 	open_step();
 }
 
-/* The open step ends, and with it a cycle that is being recorded. */
+/* The open step ends, and with it a cycle or a range that is being recorded. */
 static void cut_short(bool call)
 {
 	enum pfw_action action = action_of(stepper.step);
+	uint64_t steps = open_steps();
 
-	if (!stepper.counting)
-		return;
-	close_step();
-	if (stepper.in_cycle &&
-	    (action == PFW_ACTION_RECORD || action == PFW_ACTION_RECORD_AND_SAVE))
-		finish_cycle(stepper.step - stepper.first + 1, call);
+	if (stepper.counting)
+		close_step();
+	if (stepper.in_cycle && stepper.plan.kind == PFW_PLAN_RANGE)
+		end_range(steps, call);
+	else if (stepper.in_cycle && steps &&
+		 (action == PFW_ACTION_RECORD || action == PFW_ACTION_RECORD_AND_SAVE))
+		finish_cycle(steps, call);
 }
 
 void pfw_stepper_page(struct pfw_control *own)
@@ -431,6 +466,22 @@ void pfw_stepper_named(bool automatic)
 	} else {
 		note_time();
 		start();
+	}
+	leave();
+	errno = error;
+}
+
+void pfw_stepper_range(bool inside)
+{
+	int error = errno;
+
+	if (!pfw_stepper_host.ready || !pfw_stepper_host.ready() || !enter())
+		return;
+	if (stepper.plan.kind == PFW_PLAN_RANGE && inside != stepper.in_cycle) {
+		if (inside)
+			begin_range();
+		else
+			end_range(open_steps(), true);
 	}
 	leave();
 	errno = error;

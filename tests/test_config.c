@@ -350,6 +350,9 @@ static void test_schedule(void **state)
 	assert_int_equal(plan.steps.active, 3);
 	assert_int_equal(plan.steps.repeat, 4);
 	assert_int_equal(plan.steps.discard_warmup, 1);
+	plan = read_env(ENABLED("PFW_SCHEDULE=range"), &said).plan;
+	assert_int_equal(said.count, 0);
+	assert_int_equal(plan.kind, PFW_PLAN_RANGE);
 }
 
 static void test_gpu(void **state)

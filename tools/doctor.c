@@ -255,10 +255,21 @@ static void check_cupti(struct doctor *doctor, int version)
 static void check_gpu(struct doctor *doctor)
 {
 	const char *injection = getenv("CUDA_INJECTION64_PATH");
+	const char *schedule = getenv("PFW_SCHEDULE");
+	bool ranges = schedule && strcmp(schedule, "range") == 0;
 	int version = 0;
 
-	if (!check_driver(doctor, &version))
+	if (!check_driver(doctor, &version)) {
+		if (ranges)
+			say(doctor, WRONG, "schedule",
+			    "PFW_SCHEDULE=range records between cudaProfilerStart() and "
+			    "cudaProfilerStop(): without CUDA nothing");
 		return;
+	}
+	if (ranges)
+		say(doctor, FINE, "schedule",
+		    "between cudaProfilerStart() and cudaProfilerStop(), where the program brings "
+		    "CUPTI or it is below");
 	check_cupti(doctor, version);
 	check_privileges(doctor);
 	if (injection && *injection && !strstr(injection, "libpfw"))

@@ -162,9 +162,15 @@ static void say_nothing_recorded(const struct sums *sums)
 	const struct report *report = sums->report;
 	struct target target;
 
+	const char *schedule = getenv("PFW_SCHEDULE");
+
 	target_look(&target, report->program);
 	if (target.state > TARGET_NOT_EXECUTABLE)
 		line(sums, CLI_YELLOW, "nothing was recorded: %s", target.why);
+	else if (schedule && strcmp(schedule, "range") == 0)
+		line(sums, CLI_YELLOW,
+		     "nothing was recorded: the program made no cudaProfilerStart() that could be "
+		     "seen; pfw doctor says whether CUDA and CUPTI are here");
 	else if (report->no_io)
 		line(sums, CLI_YELLOW,
 		     "nothing was recorded: --no-io leaves the program's own "

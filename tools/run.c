@@ -114,11 +114,12 @@ static bool take_schedule(const char *text)
 {
 	struct pfw_plan plan;
 
-	if (!pfw_plan_parse(&plan, text) || plan.kind == PFW_PLAN_RANGE) {
+	if (!pfw_plan_parse(&plan, text)) {
 		cli_error(
 			"run",
 			"--schedule %s: wants active=N, with wait=N,warmup=N,repeat=N,skip_first=N, "
-			"or duration=TIME, with delay=TIME,every=TIME; `pfw schedule` prints one",
+			"or duration=TIME, with delay=TIME,every=TIME, or range; `pfw schedule` prints "
+			"one",
 			cli_name(text));
 		return false;
 	}

@@ -1,4 +1,5 @@
 /* schedule.c - `pfw schedule`: print what a schedule does in each step. */
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,46 +135,85 @@ static uint64_t enough_steps(const struct pfw_schedule *schedule)
 	return steps < STEPS_MAX ? steps : STEPS_MAX;
 }
 
+/* What PFW_SCHEDULE takes beside steps. */
+static int explain(const struct cli_command *command, const struct pfw_plan *plan)
+{
+	if (plan->kind == PFW_PLAN_TIME) {
+		printf("records %g s, from %g s after the start on",
+		       (double)plan->duration_ns / 1e9, (double)plan->delay_ns / 1e9);
+		if (plan->every_ns)
+			printf(", and again every %g s", (double)plan->every_ns / 1e9);
+		puts("; each time is a cycle, which calls no hook");
+		return cli_finish(stdout, command, CLI_OK);
+	}
+	puts("records between cudaProfilerStart() and cudaProfilerStop(); each range is a cycle, and "
+	     "on_trace_ready is called as it ends");
+	if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
+		puts("there is no CUDA here (no libcuda.so.1): nothing would be recorded");
+	return cli_finish(stdout, command, CLI_OK);
+}
+
+/* The operand; false: it is none that PFW_SCHEDULE takes. */
+static bool read_plan(const struct cli_args *args, const char *text, struct pfw_plan *plan)
+{
+	static const struct pfw_schedule none;
+
+	if (args->operands > 1 || memcmp(&plan->steps, &none, sizeof(none)) != 0) {
+		cli_error(args->command->name,
+			  "%s: one schedule at a time, by options or as one word", cli_name(text));
+		return false;
+	}
+	if (pfw_plan_parse(plan, text))
+		return true;
+	cli_error(
+		args->command->name,
+		"%s: wants active=N, with wait=N,warmup=N,repeat=N,skip_first=N, or duration=TIME, "
+		"with delay=TIME,every=TIME, or range",
+		cli_name(text));
+	return false;
+}
+
 static int run_schedule(const struct cli_command *command, int argc, char **argv)
 {
-	struct pfw_schedule schedule = { 0 };
+	struct pfw_plan plan = { .kind = PFW_PLAN_STEPS };
+	const struct pfw_schedule *schedule = &plan.steps;
 	uint64_t steps = UINT64_MAX;
 	int format = CLI_TEXT, end;
 	struct cli_args args;
 
 	cli_args_init(&args, command, argc, argv);
-	end = read_options(&args, &schedule, &steps, &format);
+	end = read_options(&args, &plan.steps, &steps, &format);
 	if (end != CLI_DONE)
 		return cli_ended(&args, end);
-	if (args.operands) {
-		cli_error(command->name, "%s: no operand is wanted", cli_name(argv[0]));
+	if (args.operands && !read_plan(&args, argv[0], &plan))
 		return CLI_USAGE;
-	}
-	if (!pfw_schedule_valid(&schedule)) {
+	if (plan.kind != PFW_PLAN_STEPS)
+		return explain(command, &plan);
+	if (!pfw_schedule_valid(schedule)) {
 		cli_error(command->name,
 			  PFW_SCHEDULE_INVALID ": --active is %u and must be 1 or more",
-			  schedule.active);
+			  schedule->active);
 		return CLI_USAGE;
 	}
-	if (!schedule.warmup)
+	if (!schedule->warmup)
 		cli_error(command->name, PFW_SCHEDULE_NO_WARMUP);
 	if (steps == UINT64_MAX)
-		steps = enough_steps(&schedule);
+		steps = enough_steps(schedule);
 	for (uint64_t step = 0; format == CLI_NDJSON && step < steps; step++)
 		printf("{\"step\":%" PRIu64 ",\"action\":\"%s\"}\n", step,
-		       action_name[pfw_schedule_action(&schedule, step)]);
+		       action_name[pfw_schedule_action(schedule, step)]);
 	if (format == CLI_TEXT)
-		print_picture(&schedule, steps);
+		print_picture(schedule, steps);
 	return cli_finish(stdout, command, CLI_OK);
 }
 
 const struct cli_command cli_schedule = {
 	.name = "schedule",
-	.operands = "",
+	.operands = "[SCHEDULE]",
 	.summary = "Print which steps a schedule records",
 	.details =
-		"The arguments are those of torch.profiler.schedule(); PFW_SCHEDULE takes the same ones:\n"
-		"PFW_SCHEDULE=wait=1,warmup=1,active=3,repeat=2\n",
+		"The options are those of torch.profiler.schedule(); SCHEDULE is what PFW_SCHEDULE takes:\n"
+		"wait=1,warmup=1,active=3,repeat=2, or delay=60s,duration=30s,every=10m, or range\n",
 	.options = options,
 	.failure = CLI_USAGE,
 	.main = run_schedule,

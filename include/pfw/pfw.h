@@ -277,7 +277,8 @@ typedef void pfw_trace_ready(const struct pfw_segment *segment, void *user);
 /*
  * Have `hook` called each time that a cycle has been written to the trace: inside the pfw_step()
  * behind the cycle's last active step, in its thread, or inside pfw_stop() for a cycle that is cut
- * short.  NULL: no hook.  Not called when the program exits without pfw_stop().  Return 0; -EDEADLK
+ * short; and with PFW_SCHEDULE=range inside each cudaProfilerStop() that ends one, where the hook must
+ * not call CUDA.  NULL: no hook.  Not called when the program exits without pfw_stop().  Return 0; -EDEADLK
  * from inside the hook.  Signal: unsafe.
  */
 PFW_API int pfw_on_trace_ready(pfw_trace_ready *hook, void *user);

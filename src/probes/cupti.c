@@ -38,6 +38,7 @@ enum state {
 static struct {
 	_Atomic uint32_t state;
 	const struct pfw_config *config;
+	_Atomic bool stopped;	    /* pfw_stop() was called */
 	_Atomic uint32_t injected;  /* looks that are to come soon */
 	_Atomic bool asked;	    /* our thread is to begin, when it can */
 	_Atomic uint32_t switching; /* lock: kinds are being switched */
@@ -48,11 +49,24 @@ static struct {
 
 /* ---- beginning ---- */
 
+/* Whether CUPTI is needed: also while nothing is recorded, where it tells when to record. */
+static bool wanted(void)
+{
+	return pfw_live_records() ||
+	       (gpu.config->plan.kind == PFW_PLAN_RANGE && !atomic_load(&gpu.stopped));
+}
+
 /* Names of kernels are about to go: have their records first. */
 static void unloading(void)
 {
 	if (atomic_load(&gpu.state) == ON)
 		pfw_cupti_client_flush();
+}
+
+static void ranged(bool begins)
+{
+	if (pfw_probe_host.range)
+		pfw_probe_host.range(begins);
 }
 
 static void at_exit(void)
@@ -86,8 +100,8 @@ static bool begin(void)
 		pfw_say("GPU work is not recorded: no memory for buffers (RLIMIT_AS?)");
 		return false;
 	}
-	pfw_cupti_client_host.unloading = unloading;
-	return pfw_cupti_client_begin(gpu.config);
+	pfw_cupti_client_host = (struct pfw_cupti_client_host){ unloading, ranged };
+	return pfw_cupti_client_begin(gpu.config, pfw_live_records());
 }
 
 /* Before libcuda's own: it was loaded earlier, so its handlers run later. */
@@ -109,7 +123,7 @@ static void try_begin(void)
 		return;
 	case PFW_CUDA_USELESS:
 		/* The program goes on without a GPU, and so do we; who asked is told. */
-		if (gpu.config->gpu & PFW_GPU_ASKED)
+		if (gpu.config->gpu & PFW_GPU_ASKED || gpu.config->plan.kind == PFW_PLAN_RANGE)
 			pfw_say_number("GPU work is not recorded: the driver finds no device (CUDA "
 				       "error ",
 				       (uint64_t)error, "); `pfw doctor` says more");
@@ -128,7 +142,8 @@ static void try_begin(void)
 	atomic_store(&gpu.asked, false);
 	look_for_others();
 	start_thread();
-	pfw_cupti_spans_begin();
+	if (pfw_cupti_client_enabled())
+		pfw_cupti_spans_begin();
 	/* Last: who waits for it goes on launching.  Not, where the program has ended meanwhile. */
 	atomic_compare_exchange_strong(&gpu.state, &beginning, ON);
 }
@@ -138,7 +153,7 @@ static void look(void)
 	uint32_t idle = IDLE;
 
 	if (gpu.config && gpu.config->gpu && atomic_load(&gpu.state) == IDLE &&
-	    !pfw_cupti_yield_taken() && pfw_probe_ready(&pfw_live->api) &&
+	    !pfw_cupti_yield_taken() && (pfw_probe_ready(&pfw_live->api) || wanted()) &&
 	    atomic_compare_exchange_strong(&gpu.state, &idle, BEGINNING))
 		try_begin();
 }
@@ -149,7 +164,7 @@ void pfw_cupti_look(void)
 	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + MEET_NS;
 	uint32_t left = LEFT;
 
-	if (pfw_live_records())
+	if (gpu.config && wanted())
 		atomic_compare_exchange_strong(&gpu.state, &left, IDLE);
 	look();
 	while (atomic_load(&gpu.state) == BEGINNING && pfw_clock_ns(CLOCK_MONOTONIC) < deadline) {
@@ -157,6 +172,12 @@ void pfw_cupti_look(void)
 		look();
 	}
 	pfw_cupti_spans_catch_up();
+}
+
+void pfw_cupti_started(void)
+{
+	atomic_store(&gpu.stopped, false);
+	pfw_cupti_look();
 }
 
 /* ---- recording off and on ---- */
@@ -171,6 +192,7 @@ static void switch_off(void)
 
 static void switch_on(void)
 {
+	pfw_probe_ready(&pfw_live->api); /* so that there is room for names of kernels */
 	pfw_cupti_client_enable();
 	pfw_cupti_spans_begin();
 }
@@ -318,14 +340,21 @@ unsigned pfw_cupti_threads(void)
 }
 
 /* Never waits: whoever forks or ends waits for the writer. */
-void pfw_cupti_tick(void)
+bool pfw_cupti_tick(void)
 {
 	int error;
 
-	if (!gpu.config || !gpu.config->gpu || atomic_load(&gpu.state) != IDLE ||
-	    !pfw_live_records() || pfw_cuda_look(&error) <= PFW_CUDA_WAITING)
-		return;
+	if (!gpu.config || !gpu.config->gpu || atomic_load(&gpu.state) != IDLE || !wanted())
+		return false;
+	if (pfw_cuda_look(&error) <= PFW_CUDA_WAITING)
+		return gpu.config->plan.kind == PFW_PLAN_RANGE;
 	begin_in_thread();
+	return false;
+}
+
+bool pfw_cupti_was_used(void)
+{
+	return gpu.exit_hook;
 }
 
 void pfw_cupti_injected(void)
@@ -354,7 +383,9 @@ void pfw_cupti_end(bool good)
 {
 	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + LEAVE_WAIT_NS;
 	uint32_t on = ON;
+	bool flush;
 
+	atomic_store(&gpu.stopped, !good);
 	while (atomic_load(&gpu.state) == BEGINNING && pfw_clock_ns(CLOCK_MONOTONIC) < deadline)
 		pfw_os_sleep_ns(100000);
 	if (!atomic_compare_exchange_strong(&gpu.state, &on, BEGINNING)) {
@@ -367,9 +398,10 @@ void pfw_cupti_end(bool good)
 	}
 	pfw_cupti_spans_end();
 	pfw_cupti_thread_send_home();
+	flush = good || pfw_cupti_client_enabled();
 	if (!good)
 		pfw_cupti_client_disable();
-	if (pfw_cupti_client_enabled() || good)
+	if (flush)
 		pfw_cupti_client_flush_forced();
 	pfw_cupti_client_count_dropped();
 	pfw_cupti_client_end();

@@ -11,12 +11,19 @@ struct pfw_config;
 void pfw_cupti_init(const struct pfw_config *config, uint16_t template);
 
 /* The program may have initialised CUDA: begin where it has.  Cheap where it has not.  Nothing is
- * begun while recording is off.  Thread: any.  Signal: unsafe. */
+ * begun while recording is off, unless the program's ranges switch it (PFW_SCHEDULE=range).  Thread:
+ * any.  Signal: unsafe. */
 void pfw_cupti_look(void);
 
-/* Between two looks of the writer: has the program initialised CUDA?  Thread: drain, where libc knows
- * it; holds no lock. */
-void pfw_cupti_tick(void);
+/* The program has called pfw_start(): look, also where pfw_cupti_end() has been. */
+void pfw_cupti_started(void);
+
+/* Between two looks of the writer: has the program initialised CUDA?  True: it is waited for.  Thread:
+ * drain, where libc knows it; holds no lock. */
+bool pfw_cupti_tick(void);
+
+/* Whether CUPTI has been begun.  Thread: any. */
+bool pfw_cupti_was_used(void);
 
 /* The driver has loaded us (CUDA_INJECTION64_PATH): look soon and often. */
 void pfw_cupti_injected(void);
@@ -31,7 +38,7 @@ void pfw_cupti_switched(bool by_writer);
 
 /*
  * The trace is about to end: hand over everything, also what is not whole.  `good`: for good (exit), so
- * CUPTI is not called again; else pfw_cupti_look() begins anew.  Before session's locks are taken:
+ * CUPTI is not called again; else pfw_cupti_started() begins anew.  Before session's locks are taken:
  * a thread that waits for them may hold CUPTI's.
  */
 void pfw_cupti_end(bool good);

@@ -95,6 +95,11 @@ enum {
 	X(cuDevicePrimaryCtxReset_v2, 545)   \
 	X(cuLibraryUnload, 680)
 
+/* Driver calls that the program marks a range with, also through cudaProfilerStart() and -Stop(). */
+#define PFW_CUPTI_DRIVER_RANGES(X) \
+	X(cuProfilerStart, 308)    \
+	X(cuProfilerStop, 309)
+
 /* ---- records ---- */
 
 /* Of a GPU. */

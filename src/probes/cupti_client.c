@@ -39,16 +39,38 @@ bool pfw_cupti_client_enabled(void)
 
 /* ---- subscribing ---- */
 
-/* A call of the driver after which names of kernels are gone: have the records first.  Inside such
- * a callback a flush is allowed. */
+enum {
+#define X(name, cbid) CBID_##name = cbid,
+	PFW_CUPTI_DRIVER_RANGES(X)
+#undef X
+};
+
+/* Called by CUPTI around the driver's calls that we listen to.  Inside, kinds may be switched, and
+ * what is whole may be flushed.  A range begins behind its first call, and ends before its last. */
 static void called(void *user, uint32_t domain, uint32_t cbid, const void *data)
 {
 	const struct pfw_cupti_call *call = data;
+	bool enters = call->site == PFW_CUPTI_SITE_ENTER;
 
 	(void)user;
-	(void)cbid;
-	if (domain == PFW_CUPTI_DOMAIN_DRIVER && call->site == PFW_CUPTI_SITE_ENTER)
+	if (domain != PFW_CUPTI_DOMAIN_DRIVER)
+		return;
+	if (cbid == CBID_cuProfilerStart || cbid == CBID_cuProfilerStop) {
+		if (enters == (cbid == CBID_cuProfilerStop))
+			pfw_cupti_client_host.ranged(!enters);
+	} else if (enters) {
 		pfw_cupti_client_host.unloading();
+	}
+}
+
+static void listen(bool ranges)
+{
+#define X(name, cbid) CALLS.EnableCallback(1, client.subscriber, PFW_CUPTI_DOMAIN_DRIVER, cbid);
+	PFW_CUPTI_DRIVER_UNLOADS(X)
+	if (ranges) {
+		PFW_CUPTI_DRIVER_RANGES(X)
+	}
+#undef X
 }
 
 /* Alone where the library or the driver cannot do otherwise.  The holder's name, where it says. */
@@ -203,7 +225,7 @@ static void choose_launches(bool on)
 #undef X
 }
 
-/* Leave out what is only noise, where the library can; and hear of what takes names away. */
+/* Leave out what is only noise, where the library can. */
 static void choose_calls(void)
 {
 #define X(name, cbid) enable_call(false, cbid, false);
@@ -212,9 +234,6 @@ static void choose_calls(void)
 	}
 #undef X
 	choose_launches(true);
-#define X(name, cbid) CALLS.EnableCallback(1, client.subscriber, PFW_CUPTI_DOMAIN_DRIVER, cbid);
-	PFW_CUPTI_DRIVER_UNLOADS(X)
-#undef X
 }
 
 bool pfw_cupti_client_enable(void)
@@ -256,7 +275,7 @@ void pfw_cupti_client_disable(void)
 
 /* ---- beginning ---- */
 
-static bool begin(void)
+static bool begin(const struct pfw_config *config, bool on)
 {
 	char holder[PFW_CUPTI_OLD_NAME_BYTES + 1] = "";
 	const char *call = "GetVersion";
@@ -276,13 +295,14 @@ static bool begin(void)
 		pfw_cupti_refuse_call(call, result, holder);
 		return false;
 	}
-	return pfw_cupti_client_enable();
+	listen(config->plan.kind == PFW_PLAN_RANGE);
+	return !on || pfw_cupti_client_enable();
 }
 
-bool pfw_cupti_client_begin(const struct pfw_config *config)
+bool pfw_cupti_client_begin(const struct pfw_config *config, bool on)
 {
 	client.wanted = config->gpu;
-	if (begin())
+	if (begin(config, on))
 		return true;
 	pfw_cupti_client_disable();
 	pfw_cupti_client_end();

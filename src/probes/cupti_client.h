@@ -13,13 +13,16 @@ struct pfw_config;
 
 /* What the driver's calls that we listen to lead to; set before pfw_cupti_client_begin(). */
 struct pfw_cupti_client_host {
-	void (*unloading)(void); /* names of kernels are about to go */
+	void (*unloading)(void);     /* names of kernels are about to go */
+	void (*ranged)(bool begins); /* the program has begun a range, or is about to end one */
 };
 extern struct pfw_cupti_client_host pfw_cupti_client_host;
 
-/* Subscribe and switch on what config->gpu wants.  False: it cannot be, which has been said, and
- * nothing is left of it. */
-bool pfw_cupti_client_begin(const struct pfw_config *config);
+/*
+ * Subscribe, and with `on` switch on what config->gpu wants.  Without, CUPTI only tells of the calls
+ * above, and costs others nothing.  False: it cannot be, which has been said, and nothing is left of it.
+ */
+bool pfw_cupti_client_begin(const struct pfw_config *config, bool on);
 
 /* Whether others can have records at the same time. */
 bool pfw_cupti_client_shared(void);

@@ -83,6 +83,8 @@ struct pfw_probe_host {
 	void (*be_gone)(bool gone);
 	/* The program begins what counts as a step. */
 	void (*step)(bool automatic);
+	/* The program is inside a range of cudaProfilerStart() and -Stop(), or no longer. */
+	void (*range)(bool inside);
 	/* The program is about to put another file where a descriptor of ours is. */
 	void (*make_way)(int fd);
 };

@@ -109,6 +109,9 @@ def test_unknown_command_runs_a_program_of_that_name(tmp_path):
     (["run", "-o", "x/", "true"], 125, "-o wants a base name"),
     (["run", "--compat", "dftracer", "true"], 125, "not built yet"),
     (["run", "--schedule", "wait=1", "true"], 125, "wants active=N"),
+    (["schedule", "wait=1"], 2, "wants active=N"),
+    (["schedule", "--active=1", "range"], 2, "one schedule at a time"),
+    (["schedule", "range", "range"], 2, "one schedule at a time"),
 ])
 def test_usage_errors(words, status, message):
     done = pfw(*words)

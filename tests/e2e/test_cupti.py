@@ -345,6 +345,11 @@ def test_stop_and_start(tmp_path):
 
 
 @standin
+def test_stop_brings_it_into_the_file(tmp_path):
+    assert len(Run(tmp_path, "launch=2 stop").pp("kernel")) == 2
+
+
+@standin
 def test_flush_brings_it_into_the_file(tmp_path):
     run = Run(tmp_path, "launch=7 flush abort", status=-6, traced=False)
     text = run.paths[0].read_text()
@@ -368,6 +373,131 @@ def test_only_the_steps_of_the_schedule(tmp_path):
     assert steps == {(1, "warmup"): 3, (2, "active"): 4, (3, "active"): 5, (5, "warmup"): 7,
                      (6, "active"): 8, (7, "active"): 9}
     check_spans(run, {"in_first": "first", "outside": None})
+
+
+# ---- PFW_SCHEDULE=range ----
+
+
+def ranges(top, words, standin="", **variables):
+    top.mkdir(exist_ok=True)
+    run = Run(top, words, standin, PFW_SCHEDULE="range", traced=False, **variables)
+    run.lines = [line for path in run.paths for line in harness.read_lines(path)]
+    run.ready = [[int(word) for word in line.split()[1:]] for line in run.out.splitlines()]
+    run.segments = [line["args"] for line in harness.own(run.lines, "segment")]
+    return run
+
+
+@standin
+@pytest.mark.parametrize("version,fault", [(130001, ""), (130101, ""), (130500, ""), (130500, "alone")])
+def test_ranges_of_the_program(tmp_path, version, fault):
+    """Two ranges, of which the first is begun twice: two cycles, and the hook behind each."""
+    run = ranges(tmp_path, "hook launch=2 spans range=2 spans=3 range_ends=2 launch spans range driver=2 "
+                 "range_ends launch", f"version={version} {fault}")
+    assert run.said == ""
+    assert collections.Counter(k["name"] for k in run.pp("kernel")) == {
+        "outside": 4, "in_outer": 6, "in_inner": 6, "module_kernel": 2}
+    check_spans(run, {"outside": None, "in_outer": "outer", "in_inner": "inner", "module_kernel": None})
+    assert len(run.spans()) == 6
+    assert [(s["cycle"], s["steps"]) for s in run.segments] == [(0, 0), (1, 0)] and len(run.ready) == 2
+    for segment, names in zip(run.segments, ({"outside", "in_outer", "in_inner"}, {"module_kernel"})):
+        assert {k["name"] for k in run.pp("kernel")
+                if segment["first_id"] <= k["id"] <= segment["last_id"]} == names
+
+
+@standin
+def test_a_range_that_is_open_at_the_end(tmp_path):
+    for number, end in enumerate(("", " stop", " _exit=1", " exec")):
+        run = ranges(tmp_path / str(number), "hook launch range launch=3" + end)
+        assert len(run.pp("kernel")) == 3 and len(run.segments) == (end in ("", " stop")), end
+        assert len(run.ready) == (end == " stop")  # as a cycle that the end cuts short
+        assert len(harness.own(run.lines, "end")) == 1
+
+
+@standin
+def test_steps_inside_a_range(tmp_path):
+    run = ranges(tmp_path, "step=2 launch step launch range launch=2 step launch=3 step range_ends "
+                 "launch=9 step range launch range_ends")
+    assert collections.Counter(c["args"]["step"] for c in run.pp("runtime", "cudaLaunchKernel")) == {
+        3: 2, 4: 3, 6: 1}
+    assert [(s["first_step"], s["steps"]) for s in run.segments] == [(3, 3), (6, 1)]
+    # the steps that end in a range
+    assert [line["args"]["step"] for line in run.pp("step")] == [3, 4]
+
+
+@standin
+def test_ranges_before_a_stop_and_behind_a_start(tmp_path):
+    run = ranges(tmp_path, "range launch range_ends launch=2 stop range launch=3 range_ends start "
+                 "launch=4 range launch=5 range_ends launch=6 range launch=7 stop start launch=8")
+    assert len(run.pp("kernel")) == 1 + 5 + 7
+    assert [s["cycle"] for s in run.segments] == [0, 1, 2]
+
+
+@standin
+def test_ranges_where_nothing_is_injected(tmp_path):
+    """The writer's thread finds the driver; a child of a process that has none has a range of its own."""
+    run = ranges(tmp_path, "init sleep=400 range launch=3 range_ends launch", injected=False)
+    assert len(run.pp("kernel")) == 3
+    run = ranges(tmp_path / "b", "fork_range=2 launch range launch=3 range_ends")
+    assert sorted(len([k for k in harness.read_lines(path) if k["args"].get("kind") == "kernel"])
+                  for path in run.paths) == [2, 3]
+
+
+@standin
+def test_ranges_are_no_error_where_nobody_listens(tmp_path):
+    said = "pfw: nothing was recorded: PFW_SCHEDULE=range, and this program "
+    run = ranges(tmp_path / "a", "launch=3 range_ends")
+    assert run.said == said + "never called cudaProfilerStart()\n" and not run.paths
+    run = ranges(tmp_path / "b", "range launch range_ends", PFW_CUPTI="0")
+    assert run.said.startswith(said + "used no CUDA") and not run.paths
+    run = ranges(tmp_path / "c", "range launch range_ends", "fail=Subscribe:39", PFW_QUIET="1")
+    assert not run.paths
+    run = ranges(tmp_path / "d", "init_fails", "devices=0")
+    assert "finds no device" in run.said and said in run.said
+    (tmp_path / "e").mkdir()
+    run = Run(tmp_path / "e", "range launch=2 range_ends launch")  # without the schedule
+    assert len(run.pp("kernel")) == 3 and not harness.own(run.lines, "segment")
+
+
+@standin
+def test_ranges_of_a_program_that_opens_the_driver_itself(tmp_path):
+    program = """if 1:
+        import ctypes
+        for turn in range(3):
+            open("data.bin").close()
+            cuda = ctypes.CDLL("libcuda.so.1")
+            cuda.cuInit(0)
+            cuda.cuProfilerStart()
+            open(f"/dev/null").close()
+            open("data.bin").close()
+            cuda.cuProfilerStop()"""
+    (tmp_path / "data.bin").write_bytes(b"x")
+    environment = harness.traced_environment(tmp_path / "t", tmp_path, PFW_SCHEDULE="range")
+    environment |= {"LD_LIBRARY_PATH": str(STANDINS[13]), "CUDA_INJECTION64_PATH": str(RECORDER)}
+    harness.run(["/usr/bin/python3", "-c", program], environment, tmp_path)
+    lines = harness.check_trace(tmp_path / "t.pfw")
+    assert len([line for line in lines if line["args"].get("fname") == str(tmp_path / "data.bin")
+                and line["name"].startswith("open")]) == 3
+    assert len(harness.own(lines, "segment")) == 3
+
+
+def test_ranges_without_cuda(tmp_path):
+    environment = harness.traced_environment(tmp_path / "t", tmp_path, PFW_SCHEDULE="range")
+    result = harness.run(["/usr/bin/python3", "-c", ""], environment, tmp_path)
+    assert result.stderr.startswith("pfw: nothing was recorded: PFW_SCHEDULE=range") and \
+        result.stderr.count("\n") == 1 and harness.trace_names(tmp_path) == []
+    result = harness.run([harness.PFW, "run", "--schedule", "range", "-o", tmp_path / "t", "/bin/cat",
+                          "/etc/passwd"], harness.clean_environment(), tmp_path)
+    assert result.stderr.count("nothing was recorded") == 1 and "cudaProfilerStart" in result.stderr
+
+
+@standin
+def test_pfw_run_with_ranges(tmp_path):
+    environment = harness.clean_environment(LD_LIBRARY_PATH=str(STANDINS[13]), STANDIN="")
+    harness.run([harness.PFW, "run", "-q", "--schedule", "range", "-o", tmp_path / "t",
+                 harness.BUILD / "tests/gpu_target13", "launch", "range", "launch=2", "range_ends"],
+                environment, tmp_path)
+    lines = harness.check_trace(tmp_path / "t.pfw")
+    assert len([line for line in lines if line["args"].get("kind") == "kernel"]) == 2
 
 
 @standin
@@ -536,6 +666,19 @@ def test_doctor_says_what_is_missing():
     assert of("cupti", STANDIN="driver=12040").startswith("note no libcupti")
     assert of("cupti", PFW_CUPTI_LIB="/none.so").startswith("WRONG PFW_CUPTI_LIB: /none.so")
     assert "another tool's" in of("injection", CUDA_INJECTION64_PATH="/nsys.so")
+
+
+@standin
+def test_doctor_and_schedule_on_ranges():
+    there = {"LD_LIBRARY_PATH": str(STANDINS[13]), "PFW_SCHEDULE": "range"}
+    assert doctor(**there)["schedule"].startswith("ok between cudaProfilerStart()")
+    assert doctor(**there, STANDIN="devices=0")["schedule"].startswith("WRONG PFW_SCHEDULE=range records")
+
+    def printed(**variables):
+        return harness.run([harness.PFW, "schedule", "range"], harness.clean_environment(**variables)).stdout
+    assert "no CUDA here" not in printed(**there) and "cudaProfilerStart" in printed(**there)
+    if "no libcuda.so.1" in doctor()["gpu"]:
+        assert "there is no CUDA here" in printed()
 
 
 def test_doctor_without_a_driver():

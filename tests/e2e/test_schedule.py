@@ -103,6 +103,15 @@ def test_pfw_schedule_prints_it():
             [{"step": step, "action": torch_action(step, **schedule)} for step in range(30)]
 
 
+def test_pfw_schedule_takes_what_the_variable_takes():
+    def printed(*words):
+        return harness.run([harness.PFW, "schedule", *words]).stdout
+    assert printed("wait=1,warmup=1,active=2", "--steps=9") == \
+        printed("--wait=1", "--warmup=1", "--active=2", "--steps=9")
+    assert printed("delay=5s,duration=1500ms,every=1m").startswith(
+        "records 1.5 s, from 5 s after the start on, and again every 60 s")
+
+
 def check_steps(run, schedule, steps):
     """Every event of the recorded steps is there, with its step and phase, and no other."""
     lines, want = run.lines(), expected(steps, schedule)

@@ -246,6 +246,54 @@ static void do_start(long count)
 	pfw_start(NULL);
 }
 
+/* Declared in headers of another wheel. */
+cudaError_t cudaProfilerStart(void);
+cudaError_t cudaProfilerStop(void);
+
+static void do_range(long count)
+{
+	for (long i = 0; i < count; i++)
+		if (cudaProfilerStart())
+			die("cudaProfilerStart");
+}
+
+static void do_range_ends(long count)
+{
+	for (long i = 0; i < count; i++)
+		if (cudaProfilerStop())
+			die("cudaProfilerStop");
+}
+
+/* A child with a range of its own, its parent having not used CUDA. */
+static void do_fork_range(long count)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		launch("in_child", 1);
+		do_range(1);
+		launch("in_child", count);
+		do_range_ends(1);
+		exit(0);
+	}
+	if (waitpid(child, &status, 0) != child || status)
+		die("the forked child");
+}
+
+static void ready(const struct pfw_segment *segment, void *user)
+{
+	(void)user;
+	printf("ready %lu %lu %lu\n", (unsigned long)segment->cycle,
+	       (unsigned long)segment->first_step, (unsigned long)segment->steps);
+}
+
+static void do_hook(long count)
+{
+	(void)count;
+	pfw_on_trace_ready(ready, NULL);
+}
+
 static void do_step(long count)
 {
 	for (long i = 0; i < count; i++)
@@ -350,6 +398,10 @@ static const struct {
 	{ "fork_launch", do_fork_launch },
 	{ "stop", do_stop },
 	{ "start", do_start },
+	{ "range", do_range },
+	{ "range_ends", do_range_ends },
+	{ "fork_range", do_fork_range },
+	{ "hook", do_hook },
 	{ "step", do_step },
 #ifdef PFW_TARGET_IS_CLIENT
 	{ "profile", do_profile },

@@ -212,6 +212,30 @@ CUresult cuModuleUnload(CUmodule module)
 	return CUDA_SUCCESS;
 }
 
+/* Declared in headers of another wheel. */
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
+
+CUresult cuProfilerStart(void)
+{
+	struct standin_call call;
+
+	standin_begin(&call, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuProfilerStart,
+		      "cuProfilerStart");
+	standin_finish(&call);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuProfilerStop(void)
+{
+	struct standin_call call;
+
+	standin_begin(&call, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuProfilerStop,
+		      "cuProfilerStop");
+	standin_finish(&call);
+	return CUDA_SUCCESS;
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
 			unsigned by, unsigned bz, unsigned smem, CUstream stream, void **params,
 			void **extra)

@@ -234,6 +234,34 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 	return cudaSuccess;
 }
 
+/* As the real ones: through the driver's.  Declared in headers of another wheel. */
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
+cudaError_t cudaProfilerStart(void);
+cudaError_t cudaProfilerStop(void);
+
+cudaError_t cudaProfilerStart(void)
+{
+	struct standin_call call;
+
+	initialize();
+	BEGIN(call, cudaProfilerStart, 4000);
+	cuProfilerStart();
+	standin_finish(&call);
+	return cudaSuccess;
+}
+
+cudaError_t cudaProfilerStop(void)
+{
+	struct standin_call call;
+
+	initialize();
+	BEGIN(call, cudaProfilerStop, 4000);
+	cuProfilerStop();
+	standin_finish(&call);
+	return cudaSuccess;
+}
+
 cudaError_t cudaGetDevice(int *device)
 {
 	struct standin_call call;

@@ -956,6 +956,8 @@ CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, con
 		{ CUPTI_CB_DOMAIN_RUNTIME_API, 147, "cudaStreamWaitEvent_v3020" },
 		{ CUPTI_CB_DOMAIN_RUNTIME_API, 161, "cudaMemcpyPeerAsync_v4000" },
 		{ CUPTI_CB_DOMAIN_RUNTIME_API, 165, "cudaDeviceSynchronize_v3020" },
+		{ CUPTI_CB_DOMAIN_RUNTIME_API, 171, "cudaProfilerStart_v4000" },
+		{ CUPTI_CB_DOMAIN_RUNTIME_API, 172, "cudaProfilerStop_v4000" },
 		{ CUPTI_CB_DOMAIN_RUNTIME_API, 211, "cudaLaunchKernel_v7000" },
 		{ CUPTI_CB_DOMAIN_RUNTIME_API, 311, "cudaGraphLaunch_v10000" },
 		{ CUPTI_CB_DOMAIN_DRIVER_API, 22, "cuModuleUnload" },
