@@ -321,3 +321,8 @@ void pfw_entry_parse(struct pfw_entry *entry, const char *line, size_t bytes)
 	if (!pfw_entry_parse_fast(entry, line, bytes))
 		pfw_entry_parse_any(entry, line, bytes);
 }
+
+bool pfw_entry_arg(const struct pfw_entry *entry, const char *key, struct pfw_value *value)
+{
+	return pfw_object_find(&entry->args, key, value);
+}

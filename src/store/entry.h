@@ -89,6 +89,10 @@ struct pfw_value {
 	struct pfw_slice text; /* of a string without its quotes, else as it is written */
 };
 
+/* The last value of `key` at the top of the entry's args.  Return whether it is there.
+ * Thread: any. */
+bool pfw_entry_arg(const struct pfw_entry *entry, const char *key, struct pfw_value *value);
+
 /* The last value of `key` in an object that pfw_entry_parse() has accepted (entry.args, or an
  * object found in it).  Return whether it is there.  Thread: any. */
 bool pfw_object_find(const struct pfw_slice *object, const char *key, struct pfw_value *value);

@@ -32,9 +32,11 @@ struct pfw_input {
 	bool gzip;
 	bool inflating; /* z is initialised */
 	bool at_end;	/* read() has returned 0 */
+	bool went_back; /* from the end, see leave_cut() */
 	enum state state;
 	uint64_t members;
 	uint64_t position;     /* byte of the file behind `room` */
+	uint64_t limit;	       /* taken for the file's end */
 	uint64_t member_at;    /* where the member being read begins */
 	uint64_t member_bytes; /* its length where its header says so, else 0 */
 	uint64_t rewound_from; /* where the last damaged member was found to be damaged */
@@ -45,7 +47,7 @@ struct pfw_input {
 	unsigned char room[ROOM];
 };
 
-static int open_path(const char *path)
+int pfw_input_open_fd(const char *path)
 {
 	struct stat st;
 	int fd, error = 0;
@@ -74,7 +76,7 @@ static int open_path(const char *path)
 
 int pfw_input_open(struct pfw_input **out, const char *path)
 {
-	int fd = open_path(path);
+	int fd = pfw_input_open_fd(path);
 	struct pfw_input *input;
 	off_t at;
 
@@ -90,6 +92,7 @@ int pfw_input_open(struct pfw_input **out, const char *path)
 	at = lseek(fd, 0, SEEK_CUR);
 	input->seekable = at >= 0;
 	input->position = at > 0 ? (uint64_t)at : 0;
+	input->limit = UINT64_MAX;
 	*out = input;
 	return 0;
 }
@@ -100,6 +103,14 @@ int pfw_input_seek(struct pfw_input *input, uint64_t at)
 		return -errno;
 	input->position = at;
 	return 0;
+}
+
+int pfw_input_range(struct pfw_input *input, uint64_t begin, uint64_t end)
+{
+	input->limit = end;
+	input->gzip = true;
+	input->state = STATE_BETWEEN;
+	return pfw_input_seek(input, begin);
 }
 
 void pfw_input_close(struct pfw_input *input)
@@ -141,6 +152,29 @@ static uint64_t next_byte(const struct pfw_input *input)
 	return input->position - unread(input);
 }
 
+uint64_t pfw_input_at(const struct pfw_input *input)
+{
+	return next_byte(input);
+}
+
+/* read(), up to the limit.  Bytes, 0 at the end, or -errno. */
+static ssize_t read_file(struct pfw_input *input, void *buf, size_t size)
+{
+	ssize_t got;
+
+	if (input->position >= input->limit)
+		return 0;
+	if (size > input->limit - input->position)
+		size = (size_t)(input->limit - input->position);
+	do
+		got = read(input->fd, buf, size);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	input->position += (uint64_t)got;
+	return got;
+}
+
 /* Have at least `want` bytes unread, or all there are.  Return 0 or -errno. */
 static int fill(struct pfw_input *input, size_t want)
 {
@@ -152,18 +186,15 @@ static int fill(struct pfw_input *input, size_t want)
 		input->begin = 0;
 	}
 	while (input->end < want) {
-		ssize_t got = read(input->fd, input->room + input->end, ROOM - input->end);
+		ssize_t got = read_file(input, input->room + input->end, ROOM - input->end);
 
-		if (got < 0 && errno == EINTR)
-			continue;
 		if (got < 0)
-			return -errno;
+			return (int)got;
 		if (got == 0) {
 			input->at_end = true;
 			break;
 		}
 		input->end += (size_t)got;
-		input->position += (uint64_t)got;
 	}
 	return 0;
 }
@@ -229,6 +260,24 @@ static void leave_damaged(struct pfw_input *input)
 	input->at_end = false;
 }
 
+/*
+ * At the end in the middle of a member.  Where not even its header has ended, the header may lie of
+ * its length, and have taken whole members for a part of it: look for them, once.
+ */
+static void leave_cut(struct pfw_input *input)
+{
+	uint64_t next = input->member_at + 1;
+
+	input->state = STATE_DONE;
+	if (!input->seekable || input->went_back || input->z.total_out ||
+	    pfw_input_seek(input, next))
+		return;
+	input->went_back = true;
+	input->begin = input->end = 0;
+	input->at_end = false;
+	input->state = STATE_SEARCH;
+}
+
 static ssize_t inflate_some(struct pfw_input *input, void *buf, size_t size)
 {
 	int result, error = fill(input, 1);
@@ -249,7 +298,7 @@ static ssize_t inflate_some(struct pfw_input *input, void *buf, size_t size)
 	} else if (result == Z_MEM_ERROR) {
 		return -ENOMEM;
 	} else if (made == 0 && result == Z_BUF_ERROR && input->at_end) {
-		input->state = STATE_DONE;
+		leave_cut(input);
 		return problem(input, input->member_at, "this gzip member is cut");
 	} else if (made == 0 && result != Z_OK && result != Z_BUF_ERROR) {
 		snprintf(text, sizeof(text), "this gzip member is damaged (%s)",
@@ -263,10 +312,15 @@ static ssize_t inflate_some(struct pfw_input *input, void *buf, size_t size)
 /* Behind a member: the next one, the end, or rubbish.  Zeroes are padding (tapes, some copiers). */
 static ssize_t next_member(struct pfw_input *input)
 {
+	uint64_t end = input->member_bytes ? input->member_at + input->member_bytes : 0;
 	int error = fill(input, PFW_GZIP_HEADER_BYTES);
 
 	if (error)
 		return error;
+	input->member_bytes = 0;
+	if (end && end != next_byte(input))
+		return problem(input, input->member_at,
+			       "this gzip member is not as long as its header says");
 	while (unread(input) && input->room[input->begin] == 0) {
 		input->begin++;
 		if (!unread(input)) {
@@ -334,18 +388,13 @@ static ssize_t first_bytes(struct pfw_input *input)
 static ssize_t read_plain(struct pfw_input *input, void *buf, size_t size)
 {
 	size_t count = unread(input);
-	ssize_t got;
 
-	if (count) {
-		count = count < size ? count : size;
-		memcpy(buf, input->room + input->begin, count);
-		input->begin += count;
-		return (ssize_t)count;
-	}
-	do
-		got = read(input->fd, buf, size);
-	while (got < 0 && errno == EINTR);
-	return got < 0 ? -errno : got;
+	if (!count)
+		return read_file(input, buf, size);
+	count = count < size ? count : size;
+	memcpy(buf, input->room + input->begin, count);
+	input->begin += count;
+	return (ssize_t)count;
 }
 
 ssize_t pfw_input_read(struct pfw_input *input, void *buf, size_t size)

@@ -21,8 +21,17 @@ struct pfw_input; /* opaque: see input.c */
 int pfw_input_open(struct pfw_input **out, const char *path);
 void pfw_input_close(struct pfw_input *input);
 
+/* The descriptor of such a file for somebody who reads it himself, or -errno. */
+int pfw_input_open_fd(const char *path);
+
 /* Begin at that byte of the file instead of its first; before the first read.  0 or -errno. */
 int pfw_input_seek(struct pfw_input *input, uint64_t at);
+
+/* Read the gzip members in these bytes of the file only; before the first read.  0 or -errno. */
+int pfw_input_range(struct pfw_input *input, uint64_t begin, uint64_t end);
+
+/* How far the file has been read. */
+uint64_t pfw_input_at(const struct pfw_input *input);
 
 /*
  * Read up to `size` bytes of text.  Return their number, 0 at the end, -EBADMSG where the file is

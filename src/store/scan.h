@@ -33,6 +33,7 @@ enum pfw_scan_result {
 struct pfw_scan_problem {
 	uint64_t line;	/* the line it befell, or 0: see `at` */
 	uint64_t at;	/* byte of the file; of its text where line is not 0 and it is gzip */
+	uint64_t more;	/* as many further ones close behind it are not told one by one */
 	char text[200]; /* what, without file name or place */
 };
 

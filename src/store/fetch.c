@@ -1,0 +1,210 @@
+/* fetch.c - the text of one block of a file; see fetch.h. */
+#include "fetch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gzip.h"
+#include "input.h"
+#include "unzip.h"
+
+/* Read on for the end of a block's last line by so much; most lines are shorter. */
+#define TAIL 4096u
+/* A damaged member's text, at most; what is beyond it is said. */
+#define SALVAGE_MAX (PFW_GZIP_TEXT_MAX + PFW_SCAN_LINE_MAX)
+
+void pfw_fetch_free(struct pfw_fetch *fetch)
+{
+	pfw_unzip_free(fetch->unzip);
+	pfw_text_free(&fetch->packed);
+	*fetch = (struct pfw_fetch){ 0 };
+}
+
+/* Up to `bytes` bytes at `at`.  Their number, fewer at the file's end, or -errno, told. */
+static ssize_t read_at(int fd, void *buf, size_t bytes, uint64_t at, struct pfw_problems *problems)
+{
+	size_t got = 0;
+
+	while (got < bytes) {
+		ssize_t more = pread(fd, (char *)buf + got, bytes - got, (off_t)(at + got));
+
+		if (more < 0 && errno == EINTR)
+			continue;
+		if (more < 0) {
+			int error = errno;
+
+			pfw_problems_add(problems, 0, at + got, "cannot be read: %s",
+					 strerror(error));
+			return -error;
+		}
+		if (more == 0)
+			break;
+		got += (size_t)more;
+	}
+	return (ssize_t)got;
+}
+
+static void tell_cut(struct pfw_problems *problems, uint64_t at)
+{
+	pfw_problems_add(problems, 0, at, "the file was cut while it was read");
+}
+
+/* ---- plain text ---- */
+
+/* The line at text->data[begin..], of byte `at` of the file, is too long: find its end. */
+static int skip_long(int fd, struct pfw_text *text, size_t begin, uint64_t at,
+		     struct pfw_problems *problems)
+{
+	uint64_t bytes = text->bytes - begin;
+
+	text->bytes = begin;
+	for (;;) {
+		size_t size = text->room - begin;
+		ssize_t got = read_at(fd, text->data + begin, size, at + bytes, problems);
+		char *end;
+
+		if (got < 0)
+			return (int)got;
+		end = memchr(text->data + begin, '\n', (size_t)got);
+		bytes += end ? (size_t)(end - text->data) - begin : (size_t)got;
+		if (end || (size_t)got < size)
+			break;
+	}
+	pfw_problems_add_long(problems, 1, at, bytes);
+	return 0;
+}
+
+/* Read on up to the end of the last line; `at` is the byte of the file of text->data[0]. */
+static int read_tail(int fd, struct pfw_text *text, size_t begin, uint64_t at,
+		     struct pfw_problems *problems)
+{
+	char *last = memrchr(text->data + begin, '\n', text->bytes - begin);
+	size_t step = TAIL;
+
+	begin = last ? (size_t)(last - text->data) + 1 : begin;
+	for (; begin < text->bytes; step *= 2) {
+		int error = pfw_text_room(text, text->bytes + step);
+		ssize_t got;
+		char *end;
+
+		if (error)
+			return error;
+		got = read_at(fd, text->data + text->bytes, step, at + text->bytes, problems);
+		if (got < 0)
+			return (int)got;
+		end = memchr(text->data + text->bytes, '\n', (size_t)got);
+		text->bytes = end ? (size_t)(end + 1 - text->data) : text->bytes + (size_t)got;
+		if (end || (size_t)got < step)
+			return 0;
+		if (text->bytes - begin > PFW_SCAN_LINE_MAX)
+			return skip_long(fd, text, begin, at + begin, problems);
+	}
+	return 0;
+}
+
+/* The lines that begin in the block: behind the first '\n' from the byte before it on. */
+static int fetch_text(int fd, const struct pfw_block *block, struct pfw_fetched *fetched,
+		      struct pfw_problems *problems)
+{
+	size_t before = block->at != 0, bytes = (size_t)block->bytes + before;
+	struct pfw_text *text = &fetched->text;
+	int error = pfw_text_room(text, bytes + TAIL);
+	ssize_t got;
+
+	if (error)
+		return error;
+	got = read_at(fd, text->data, bytes, block->at - before, problems);
+	if (got < 0)
+		return (int)got;
+	text->bytes = (size_t)got;
+	if (before) {
+		char *first = memchr(text->data, '\n', text->bytes);
+
+		fetched->begin = first ? (size_t)(first - text->data) + 1 : text->bytes;
+	}
+	fetched->at = block->at - before + fetched->begin;
+	if (text->bytes < bytes) {
+		tell_cut(problems, block->at - before + text->bytes);
+		return 0;
+	}
+	return read_tail(fd, text, fetched->begin, block->at - before, problems);
+}
+
+/* ---- members ---- */
+
+/* Read the member as far as it goes, and what is hidden behind it up to the block's end. */
+static int salvage(const char *path, const struct pfw_block *block, struct pfw_text *text,
+		   struct pfw_problems *problems)
+{
+	struct pfw_stream stream = { 0 };
+	size_t before = problems->count;
+	int error = pfw_input_open(&stream.input, path);
+
+	text->bytes = 0;
+	if (error)
+		return error;
+	error = pfw_input_range(stream.input, block->at, block->at + block->bytes);
+	while (!error && !stream.ended && text->bytes < SALVAGE_MAX)
+		error = pfw_stream_read(&stream, text, PFW_BLOCK_TEXT, problems);
+	for (size_t i = before; i < problems->count; i++) {
+		/* Counted from somewhere in this member: its own place is all that is known. */
+		if (problems->problem[i].line)
+			problems->problem[i].at = block->at;
+		problems->problem[i].line = 0;
+	}
+	if (!error && !stream.ended)
+		pfw_problems_add(
+			problems, 0, block->at,
+			"a gzip member of more than %u bytes of text: the rest is left out",
+			SALVAGE_MAX);
+	pfw_stream_close(&stream);
+	return error;
+}
+
+static int fetch_member(struct pfw_fetch *fetch, const char *path, int fd,
+			const struct pfw_block *block, struct pfw_text *text,
+			struct pfw_problems *problems)
+{
+	size_t bytes = (size_t)block->bytes, text_bytes;
+	const unsigned char *end;
+	int error = 0;
+	ssize_t got;
+
+	if (!block->summed) /* cut */
+		return salvage(path, block, text, problems);
+	error = pfw_text_room(&fetch->packed, bytes);
+	if (error)
+		return error;
+	got = read_at(fd, fetch->packed.data, bytes, block->at, problems);
+	if (got < 0)
+		return (int)got;
+	if ((size_t)got < bytes)
+		return salvage(path, block, text, problems);
+	end = (const unsigned char *)fetch->packed.data + bytes;
+	text_bytes = end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 | (size_t)end[-1] << 24;
+	/* Checked when the file was laid out; it may have been written to since. */
+	if (text_bytes > SALVAGE_MAX)
+		return salvage(path, block, text, problems);
+	error = pfw_text_room(text, text_bytes + 1);
+	if (!error && !fetch->unzip && !(fetch->unzip = pfw_unzip_new()))
+		error = -ENOMEM;
+	if (error)
+		return error;
+	if (pfw_unzip_member(fetch->unzip, fetch->packed.data, bytes, text->data, text_bytes))
+		return salvage(path, block, text, problems);
+	text->bytes = text_bytes;
+	return 0;
+}
+
+int pfw_fetch_block(struct pfw_fetch *fetch, const char *path, int fd, enum pfw_layout layout,
+		    const struct pfw_block *block, struct pfw_fetched *fetched,
+		    struct pfw_problems *problems)
+{
+	fetched->text.bytes = fetched->begin = 0;
+	fetched->at = 0;
+	if (layout == PFW_LAYOUT_TEXT)
+		return fetch_text(fd, block, fetched, problems);
+	return fetch_member(fetch, path, fd, block, &fetched->text, problems);
+}

@@ -1,0 +1,77 @@
+/* pass_lines.c - the lines of a block, inside a pass's work(); see pass.h. */
+#include <string.h>
+
+#include "pass.h"
+
+void pfw_lines_init(struct pfw_lines *lines, struct pfw_pass_block *block)
+{
+	block->lines = 0;
+	block->walked = false;
+	block->least_ns = INT64_MAX;
+	block->greatest_ns = INT64_MIN;
+	lines->block = block;
+	lines->next = block->text;
+}
+
+void pfw_lines_problem(struct pfw_lines *lines, const char *format, ...)
+{
+	struct pfw_pass_block *block = lines->block;
+	va_list args;
+
+	va_start(args, format);
+	pfw_problems_vadd(block->problems, block->lines,
+			  block->at + (uint64_t)(lines->text - block->text), format, args);
+	va_end(args);
+}
+
+/* Whether the line in hand is an event; a bad one is told. */
+static bool take(struct pfw_lines *lines, bool whole)
+{
+	struct pfw_pass_block *block = lines->block;
+
+	if (lines->bytes > PFW_SCAN_LINE_MAX) {
+		pfw_problems_add_long(block->problems, block->lines,
+				      block->at + (uint64_t)(lines->text - block->text),
+				      lines->bytes);
+		return false;
+	}
+	pfw_entry_parse(&lines->entry, lines->text, lines->bytes);
+	if (lines->entry.kind == PFW_ENTRY_BAD)
+		pfw_lines_problem(lines, "%s at character %zu%s", lines->entry.why,
+				  lines->entry.why_at + 1, whole ? "" : ": the last line is cut");
+	return lines->entry.kind == PFW_ENTRY_EVENT;
+}
+
+static void note_times(struct pfw_pass_block *block, const struct pfw_entry *entry)
+{
+	int64_t end;
+
+	if (__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end))
+		end = INT64_MAX;
+	if (entry->ts_ns < block->least_ns)
+		block->least_ns = entry->ts_ns;
+	if (end > block->greatest_ns)
+		block->greatest_ns = end;
+}
+
+bool pfw_lines_next(struct pfw_lines *lines)
+{
+	struct pfw_pass_block *block = lines->block;
+	const char *end = block->text + block->bytes;
+
+	while (lines->next < end) {
+		const char *newline = memchr(lines->next, '\n', (size_t)(end - lines->next));
+
+		lines->text = lines->next;
+		lines->bytes = (size_t)((newline ? newline : end) - lines->text);
+		lines->next = newline ? newline + 1 : end;
+		block->lines++;
+		if (!take(lines, newline))
+			continue;
+		if (lines->entry.has & PFW_ENTRY_TS)
+			note_times(block, &lines->entry);
+		return true;
+	}
+	block->walked = true;
+	return false;
+}

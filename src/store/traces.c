@@ -1,0 +1,216 @@
+/* traces.c - the traces that a command was given; see traces.h. */
+#include "traces.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "paths.h"
+
+struct opening {
+	struct pfw_traces *traces;
+	size_t room;
+	bool all_runs;
+	void (*say)(void *user, const char *path, const char *why);
+	void *user;
+};
+
+static void free_file(struct pfw_trace_file *file)
+{
+	pfw_blocks_free(&file->blocks);
+	free(file->path);
+}
+
+void pfw_traces_close(struct pfw_traces *traces)
+{
+	for (size_t i = 0; i < traces->count; i++)
+		free_file(&traces->file[i]);
+	free(traces->file);
+	*traces = (struct pfw_traces){ 0 };
+}
+
+static int make_room(struct opening *opening)
+{
+	struct pfw_traces *traces = opening->traces;
+	struct pfw_trace_file *bigger;
+	size_t room = opening->room ? opening->room * 2 : 16;
+
+	if (traces->count < opening->room)
+		return 0;
+	bigger = realloc(traces->file, room * sizeof(*bigger));
+	if (!bigger)
+		return -ENOMEM;
+	traces->file = bigger;
+	opening->room = room;
+	return 0;
+}
+
+/* Whether the lines can be read more than once. */
+static bool is_file(const struct pfw_trace_file *file)
+{
+	return file->blocks.layout != PFW_LAYOUT_STREAM || file->blocks.file_bytes;
+}
+
+static const char *why_not(int error)
+{
+	return error == -ENODEV ? "a device or a socket, not a trace" : strerror(-error);
+}
+
+/* Lay out one file, unless it is there already.  0 or -ENOMEM. */
+static int add_file(struct opening *opening, const char *path)
+{
+	struct pfw_traces *traces = opening->traces;
+	struct pfw_trace_file file = { .head = { .rank = -1 } };
+	struct stat st = { 0 };
+	int error = make_room(opening);
+
+	if (error)
+		return error;
+	if (strcmp(path, "-") != 0 && stat(path, &st) == 0) {
+		for (size_t i = 0; i < traces->count; i++) {
+			if (S_ISREG(st.st_mode) && traces->file[i].device == st.st_dev &&
+			    traces->file[i].inode == st.st_ino)
+				return 0;
+		}
+		file.device = st.st_dev;
+		file.inode = st.st_ino;
+		file.changed_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
+	}
+	error = pfw_blocks_find(&file.blocks, path);
+	if (!error && is_file(&file))
+		error = pfw_trace_head(&file.head, path);
+	file.path = strdup(path);
+	if (error == -ENOMEM || !file.path) {
+		free_file(&file);
+		return -ENOMEM;
+	}
+	if (error) {
+		opening->say(opening->user, path, why_not(error));
+		free_file(&file);
+		return 0;
+	}
+	traces->file[traces->count++] = file;
+	return 0;
+}
+
+/* Of the files from `first` on, drop those of runs older than that of the file written last. */
+static void keep_newest_run(struct pfw_traces *traces, size_t first)
+{
+	const struct pfw_trace_file *newest = NULL;
+	char run[sizeof(newest->head.run)];
+	size_t kept = first;
+
+	for (size_t i = first; i < traces->count; i++) {
+		if (traces->file[i].head.run[0] &&
+		    (!newest || traces->file[i].changed_ns >= newest->changed_ns))
+			newest = &traces->file[i];
+	}
+	if (!newest)
+		return;
+	memcpy(run, newest->head.run, sizeof(run));
+	for (size_t i = first; i < traces->count; i++) {
+		struct pfw_trace_file *file = &traces->file[i];
+
+		if (!file->head.run[0] || strcmp(file->head.run, run) == 0) {
+			traces->file[kept++] = *file;
+		} else {
+			free_file(file);
+			traces->left_out++;
+		}
+	}
+	traces->count = kept;
+}
+
+/* Whether an argument names one file, which is then taken whatever its run is. */
+static bool is_one(const char *argument)
+{
+	struct stat st;
+
+	return strcmp(argument, "-") == 0 ||
+	       (lstat(argument, &st) == 0 && (stat(argument, &st) < 0 || !S_ISDIR(st.st_mode)));
+}
+
+static int add_argument(struct opening *opening, const char *argument)
+{
+	size_t first = opening->traces->count;
+	struct pfw_paths paths = { 0 };
+	const char *why;
+	int error = pfw_paths_add(&paths, argument, &why);
+
+	if (error && error != -ENOMEM) {
+		opening->say(opening->user, argument, why);
+		error = 0;
+	} else if (!error && !paths.count) {
+		opening->say(opening->user, argument, "an index or manifest, not a trace");
+	}
+	for (size_t i = 0; !error && i < paths.count; i++)
+		error = add_file(opening, paths.path[i]);
+	if (!opening->all_runs && !is_one(argument))
+		keep_newest_run(opening->traces, first);
+	pfw_paths_free(&paths);
+	return error;
+}
+
+static int add_newest(struct opening *opening)
+{
+	struct pfw_paths paths = { 0 };
+	int error = pfw_paths_add_newest(&paths, ".");
+
+	if (error && error != -ENOMEM) {
+		opening->say(opening->user, ".",
+			     error == -ENOENT ? "no *.pfw or *.pfw.gz here; name a trace"
+					      : strerror(-error));
+		error = 0;
+	}
+	for (size_t i = 0; !error && i < paths.count; i++)
+		error = add_file(opening, paths.path[i]);
+	pfw_paths_free(&paths);
+	return error;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct pfw_trace_file *x = a, *y = b;
+
+	if (x->head.rank != y->head.rank)
+		return x->head.rank < y->head.rank ? -1 : 1;
+	return strcmp(x->path, y->path);
+}
+
+static void put_in_order(struct pfw_traces *traces)
+{
+	int64_t first = -1;
+
+	if (traces->count)
+		qsort(traces->file, traces->count, sizeof(*traces->file), compare);
+	for (size_t i = 0; i < traces->count; i++) {
+		int64_t rank = traces->file[i].head.rank;
+
+		if (first < 0)
+			first = rank;
+		traces->ranks |= rank != first;
+	}
+}
+
+int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
+		    void (*say)(void *user, const char *path, const char *why), void *user)
+{
+	struct opening opening = {
+		.traces = traces, .all_runs = all_runs, .say = say, .user = user
+	};
+	int error = 0;
+
+	*traces = (struct pfw_traces){ 0 };
+	if (!count)
+		error = all_runs ? add_argument(&opening, ".") : add_newest(&opening);
+	for (size_t i = 0; !error && i < count; i++)
+		error = add_argument(&opening, arguments[i]);
+	if (!error && !traces->count)
+		error = -ENOENT;
+	if (error)
+		pfw_traces_close(traces);
+	else
+		put_in_order(traces);
+	return error;
+}

@@ -1,0 +1,21 @@
+/* unzip.h - one whole gzip member in memory -> its text: by libdeflate where it was built with it,
+ * which takes half of zlib's time, else zlib. */
+#ifndef PFW_UNZIP_H
+#define PFW_UNZIP_H
+
+#include <stddef.h>
+
+struct pfw_unzip; /* opaque: see unzip.c */
+
+/* Return one for pfw_unzip_free(), or NULL where there is no memory.  Thread: one at a time. */
+struct pfw_unzip *pfw_unzip_new(void);
+void pfw_unzip_free(struct pfw_unzip *unzip);
+
+/*
+ * Inflate the member that takes all of `member`, and whose text takes all of `text`; both lengths
+ * and the CRC are checked.  Return 0, or -EBADMSG where it is not such a member.
+ */
+int pfw_unzip_member(struct pfw_unzip *unzip, const void *member, size_t member_bytes, void *text,
+		     size_t text_bytes);
+
+#endif
