@@ -1,0 +1,69 @@
+/* hash.h - hashes of short texts, seeded, so that no trace can make all of its names collide. */
+#ifndef PFW_HASH_H
+#define PFW_HASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A random number of this process.  Thread: any. */
+uint64_t pfw_hash_seed(void);
+
+static inline uint64_t pfw_hash_load(const char *at, size_t bytes)
+{
+	uint64_t word = 0;
+	uint32_t low, high;
+
+	if (bytes >= 8) {
+		memcpy(&word, at, 8);
+		return word;
+	}
+	if (bytes >= 4) {
+		memcpy(&low, at, 4);
+		memcpy(&high, at + bytes - 4, 4);
+		return (uint64_t)low << 32 | high;
+	}
+	if (!bytes)
+		return 0;
+	return (uint64_t)(uint8_t)at[0] << 16 | (uint64_t)(uint8_t)at[bytes / 2] << 8 |
+	       (uint8_t)at[bytes - 1];
+}
+
+/* Both halves of the product of two words: each bit of either is in each of the result. */
+static inline uint64_t pfw_hash_mix(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t pfw_hash_text(uint64_t seed, const char *text, size_t bytes)
+{
+	uint64_t hash = pfw_hash_mix(seed ^ bytes, 0x9e3779b97f4a7c15u);
+	const char *end = text + bytes;
+
+	if (bytes <= 8)
+		return pfw_hash_mix(pfw_hash_load(text, bytes) ^ hash, 0xd6e8feb86659fd93u ^ seed);
+	for (; end - text > 16; text += 16)
+		hash = pfw_hash_mix(pfw_hash_load(text, 8) ^ hash,
+				    pfw_hash_load(text + 8, 8) ^ seed);
+	/* The last 16 bytes, or all there are: they may overlap with what was mixed before. */
+	return pfw_hash_mix(pfw_hash_load(bytes >= 16 ? end - 16 : text, 8) ^ hash,
+			    pfw_hash_load(end - 8, 8) ^ seed ^ 0xd6e8feb86659fd93u);
+}
+
+/* memcmp() of short texts, without a call. */
+static inline bool pfw_hash_same(const char *a, const char *b, size_t bytes)
+{
+	uint64_t differ = 0;
+	size_t at = 0;
+
+	if (bytes < 8)
+		return pfw_hash_load(a, bytes) == pfw_hash_load(b, bytes);
+	for (; at + 8 < bytes; at += 8)
+		differ |= pfw_hash_load(a + at, 8) ^ pfw_hash_load(b + at, 8);
+	return !(differ | (pfw_hash_load(a + bytes - 8, 8) ^ pfw_hash_load(b + bytes - 8, 8)));
+}
+
+#endif

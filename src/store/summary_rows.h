@@ -1,0 +1,23 @@
+/* summary_rows.h - what summary_add.c and the index use of summary.c. */
+#ifndef PFW_SUMMARY_ROWS_H
+#define PFW_SUMMARY_ROWS_H
+
+#include "summary.h"
+
+/* start_ns of a row that holds what was told of a process after its `process` line: its end, or its
+ * rank; what was not told is NULL, or rank PFW_SUMMARY_NO_RANK. */
+#define PFW_SUMMARY_NO_START INT64_MIN
+#define PFW_SUMMARY_NO_RANK INT64_MIN
+
+/* Room for one more of `count` rows of that size; new ones are all zero.  0 or -ENOMEM. */
+int pfw_rows_reserve(void **rows, uint32_t count, uint32_t *room, size_t size);
+
+/* Texts are copied; all return 0 or -ENOMEM; what is beyond the limits counts as left_out. */
+int pfw_summary_name_thread(struct pfw_summary *summary, uint32_t row, const char *name,
+			    size_t bytes);
+int pfw_summary_add_process(struct pfw_summary *summary, const struct pfw_summary_process *process);
+int pfw_summary_update_process(struct pfw_summary *summary, const struct pfw_summary_process *news);
+int pfw_summary_add_step(struct pfw_summary *summary, const struct pfw_summary_step *step);
+int pfw_summary_add_loss(struct pfw_summary *summary, const struct pfw_summary_loss *loss);
+
+#endif

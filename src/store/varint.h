@@ -1,0 +1,48 @@
+/* varint.h - numbers of the index's blobs: 7 bits a byte, the lowest first, 128 added to each but
+ * the last.
+ */
+#ifndef PFW_VARINT_H
+#define PFW_VARINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PFW_VARINT_MAX 10u /* bytes of the longest */
+
+/* Write it; return where the next one goes. */
+static inline uint8_t *pfw_varint_put(uint8_t *out, uint64_t value)
+{
+	for (; value >= 128; value >>= 7)
+		*out++ = (uint8_t)(value | 128);
+	*out++ = (uint8_t)value;
+	return out;
+}
+
+/* Read one and go behind it; false: it is cut, or more than 64 bits. */
+static inline bool pfw_varint_get(const uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+	*value = 0;
+	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+		uint8_t byte = *(*at)++;
+
+		if (shift == 63 && byte > 1)
+			return false;
+		*value |= (uint64_t)(byte & 127) << shift;
+		if (byte < 128)
+			return true;
+	}
+	return false;
+}
+
+/* Signed ones: small ones of either sign are short. */
+static inline uint64_t pfw_varint_fold(int64_t value)
+{
+	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+static inline int64_t pfw_varint_unfold(uint64_t value)
+{
+	return (int64_t)(value >> 1 ^ -(value & 1));
+}
+
+#endif
