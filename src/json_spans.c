@@ -257,6 +257,26 @@ static char *pp_tid(struct pfw_json_source *source, const struct pp *pp, char *o
 	return lane_line(source->json, out, lane, ns);
 }
 
+/*
+ * Bits that are left out of a terse record's line: its kind says which device it was on; of that the
+ * first one, its first context and, of the CPU, no number are usual.
+ */
+static uint64_t pp_usual(const struct pfw_record *record, const struct pp *pp)
+{
+	const uint64_t device = 1ull << PFW_PP_BIT_device, index = 1ull << PFW_PP_BIT_device_index,
+		       context = 1ull << PFW_PP_BIT_context;
+	uint64_t usual = device;
+
+	if (!(record->flags & PFW_RECORD_TERSE))
+		return 0;
+	if (pp->mask & index && pp->mask & device &&
+	    pp->value[PFW_PP_BIT_device_index] == (pp->value[PFW_PP_BIT_device] ? 0 : (uint64_t)-1))
+		usual |= index;
+	if (pp->mask & context && pp->value[PFW_PP_BIT_context] == 1)
+		usual |= context;
+	return usual;
+}
+
 static char *put_pp_args(struct pfw_json_source *source, const struct pp *pp, char *out,
 			 size_t bytes_at)
 {
@@ -264,7 +284,7 @@ static char *put_pp_args(struct pfw_json_source *source, const struct pp *pp, ch
 	char *brace = --out; /* each key begins with a comma: the first takes the brace's place */
 	uint64_t left;
 
-	for (left = pp->mask; left; left &= left - 1) {
+	for (left = pp->mask & ~pp_usual(source->record, pp); left; left &= left - 1) {
 		unsigned int bit = (unsigned int)__builtin_ctzll(left);
 		const struct pp_key *key = &pp_keys[bit];
 

@@ -64,6 +64,9 @@ enum pfw_record_flags {
 	PFW_RECORD_WARMUP = 32,	    /* phase "warmup" */
 	PFW_RECORD_ACTIVE = 64,	    /* phase "active"; neither: no phase key */
 	PFW_RECORD_NO_FD = 128,	    /* CALL: the template's fd field does not apply: left out */
+	/* PP: of a GPU, where most are alike: what a reader knows is left out (pp_usual() in
+	 * json_spans.c) */
+	PFW_RECORD_TERSE = 128,
 };
 
 struct pfw_record {

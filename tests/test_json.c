@@ -939,6 +939,31 @@ static void test_many_lanes(void **state)
 			    lane_tid((uint64_t)i % 3, (uint64_t)i / 97, (uint64_t)i * 500, &named));
 }
 
+/* What a terse record leaves out: by nobody else's. */
+static void test_usual_places(void **state)
+{
+	uint64_t tail[4];
+	struct pfw_record record = make_kernel(0, 1, 7, tail);
+
+	(void)state;
+	assert_non_null(encode_tail(&record, tail, 25));
+	assert_non_null(strstr(world.line, "\"device\":1,\"device_index\":0,\"context\":1,"));
+	record.flags |= PFW_RECORD_TERSE;
+	assert_non_null(encode_tail(&record, tail, 25));
+	assert_null(strstr(world.line, "device"));
+	assert_null(strstr(world.line, "context"));
+	assert_non_null(strstr(world.line, "\"tid\":10001007,"));
+	assert_non_null(strstr(world.line, "\"stream\":7"));
+	record = make_kernel(2, 3, 7, tail);
+	record.flags |= PFW_RECORD_TERSE;
+	assert_non_null(encode_tail(&record, tail, 25));
+	assert_non_null(
+		strstr(world.line, "\"args\":{\"device_index\":2,\"context\":3,\"stream\":7"));
+	record.value[3] = 0; /* the CPU has no number */
+	assert_non_null(encode_tail(&record, tail, 25));
+	assert_non_null(strstr(world.line, "\"args\":{\"device_index\":2,"));
+}
+
 static void test_no_lane_without_device(void **state)
 {
 	uint64_t tail[4];
@@ -1418,6 +1443,7 @@ int main(void)
 		TEST(test_pp),
 		TEST(test_lanes),
 		TEST(test_many_lanes),
+		TEST(test_usual_places),
 		TEST(test_no_lane_without_device),
 		TEST(test_longest_lines),
 		TEST(test_too_long),

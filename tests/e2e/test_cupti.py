@@ -75,7 +75,9 @@ def test_kernels_copies_and_calls_of_every_version(tmp_path, major, version):
     assert [k["name"] for k in kernels] == ["plain_kernel"] * 3 + ["module_kernel"] * 2
     args = kernels[0]["args"]
     assert args["grid"] == [128, 2, 1] and args["block"] == [256, 1, 1], args
-    assert (args["device"], args["device_index"], args["context"], args["stream"]) == (1, 0, 1, 7)
+    # what is usual is left out: device 1, the first one, its first context, the channel of before
+    assert args["stream"] == 7 and not {"device", "device_index", "context"} & set(args)
+    assert [k["args"].get("channel") for k in kernels] == [3, None, None, None, None]
     assert (args["registers"], args["static_smem"]) == (32, 1024) and "span" not in args
     # 256 blocks of 256 threads on 132 multiprocessors of 2048: the grid is what limits it
     assert args["occupancy"] == 0.2424
@@ -105,6 +107,22 @@ def test_a_thread_name_for_each_lane(tmp_path):
     lanes = {line["tid"]: line["args"]["name"] for line in harness.own(run.lines, "thread_name")}
     assert lanes[10001007] == "GPU 0 stream 7" and lanes[10001009] == "GPU 0 stream 9"
     assert {k["tid"] for k in run.pp("kernel")} == {10001007, 10001009}
+
+
+@standin
+def test_a_kernels_line_is_short(tmp_path):
+    """Beyond its name, and what it has that others do not."""
+    run = Run(tmp_path, "launch=3 spans", "version=130001")
+    kernel = run.pp("kernel")[-1]
+    parts = {key: len(json.dumps({key: value}, separators=(",", ":"))) - 1
+             for key, value in kernel["args"].items()}
+    assert set(parts) == {"kind", "stream", "correlation", "grid", "block", "registers", "static_smem",
+                          "occupancy"}
+    text = next(line for line in run.paths[0].read_text().splitlines()
+                if f'"id":{kernel["id"]},' in line)
+    assert len(text) - len(kernel["name"]) - parts["static_smem"] <= 225, text
+    assert {key for call in run.pp("runtime") for key in call["args"]} == {
+        "kind", "correlation", "cbid", "span"}
 
 
 @standin
