@@ -37,7 +37,7 @@ NEVER = {
 
 # What our own programs share with the recorder: formats and pure modules, never its machinery.
 SHARED = {"record", "source", "spool", "json", "lines", "gzip", "config", "naming", "clock",
-          "schedule", "control", "text", "sums", "probes/calls", "probes/calls_table",
+          "schedule", "control", "text", "globs", "sums", "probes/calls", "probes/calls_table",
           "probes/unwrapped"}
 
 # Files that define the names which os.h forbids, or (config.c) may read the environment.
