@@ -387,9 +387,10 @@ static void clear_tails(struct pfw_ring_chunk *stretch, uint64_t upto)
 			     (uint32_t)(position + 1);
 		uint64_t end = position + (whole && record->slots ? record->slots : 1);
 
+		/* Release: who reads the spool meanwhile (spool_live.c) sees the slot written before. */
 		for (position += whole; position < end; position++)
 			atomic_store_explicit(&pfw_ring_slot(stretch, position)->committed, 0,
-					      memory_order_relaxed);
+					      memory_order_release);
 	}
 }
 

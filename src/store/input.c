@@ -24,6 +24,7 @@ enum state {
 	STATE_BETWEEN, /* behind one */
 	STATE_SEARCH,  /* behind damage */
 	STATE_DONE,
+	STATE_TAIL, /* behind the file */
 };
 
 struct pfw_input {
@@ -41,7 +42,9 @@ struct pfw_input {
 	uint64_t member_bytes; /* its length where its header says so, else 0 */
 	uint64_t rewound_from; /* where the last damaged member was found to be damaged */
 	uint64_t problem_at;
-	size_t begin, end; /* what of room is still unread */
+	struct pfw_input_tail tail; /* read NULL: the file ends where it ends */
+	bool mid_line;		    /* the text so far does not end in '\n' */
+	size_t begin, end;	    /* what of room is still unread */
 	z_stream z;
 	char problem[160];
 	unsigned char room[ROOM];
@@ -74,17 +77,15 @@ int pfw_input_open_fd(const char *path)
 	return fd;
 }
 
-int pfw_input_open(struct pfw_input **out, const char *path)
+/* fd becomes the input's, also where that fails. */
+static int open_fd(struct pfw_input **out, int fd)
 {
-	int fd = pfw_input_open_fd(path);
-	struct pfw_input *input;
+	struct pfw_input *input = malloc(sizeof(*input));
 	off_t at;
 
-	if (fd < 0)
-		return fd;
-	input = malloc(sizeof(*input));
 	if (!input) {
-		close(fd);
+		if (fd >= 0)
+			close(fd);
 		return -ENOMEM;
 	}
 	memset(input, 0, offsetof(struct pfw_input, room));
@@ -94,6 +95,34 @@ int pfw_input_open(struct pfw_input **out, const char *path)
 	input->position = at > 0 ? (uint64_t)at : 0;
 	input->limit = UINT64_MAX;
 	*out = input;
+	return 0;
+}
+
+int pfw_input_open(struct pfw_input **out, const char *path)
+{
+	int fd = pfw_input_open_fd(path);
+
+	return fd < 0 ? fd : open_fd(out, fd);
+}
+
+int pfw_input_open_tail(struct pfw_input **out, const struct pfw_input_tail *tail)
+{
+	int fd = tail->fd < 0 ? -1 : fcntl(tail->fd, F_DUPFD_CLOEXEC, 3);
+	int error;
+
+	if (tail->fd >= 0 && (fd < 0 || lseek(fd, 0, SEEK_SET) < 0)) {
+		error = -errno;
+		if (fd >= 0)
+			close(fd);
+		return error;
+	}
+	error = open_fd(out, fd);
+	if (error)
+		return error;
+	(*out)->tail = *tail;
+	(*out)->limit = tail->offset;
+	if (fd < 0)
+		(*out)->state = STATE_TAIL;
 	return 0;
 }
 
@@ -117,7 +146,8 @@ void pfw_input_close(struct pfw_input *input)
 {
 	if (input->inflating)
 		inflateEnd(&input->z);
-	close(input->fd);
+	if (input->fd >= 0)
+		close(input->fd);
 	free(input);
 }
 
@@ -397,7 +427,18 @@ static ssize_t read_plain(struct pfw_input *input, void *buf, size_t size)
 	return (ssize_t)count;
 }
 
-ssize_t pfw_input_read(struct pfw_input *input, void *buf, size_t size)
+/* Behind the file; in a line that is not ended (writer.c may blank its end, to fill a page) or was
+ * damaged the next one must not be lost. */
+static ssize_t read_tail(struct pfw_input *input, void *buf, size_t size)
+{
+	input->state = STATE_TAIL;
+	if (!input->mid_line || !size)
+		return input->tail.read(input->tail.user, buf, size);
+	*(char *)buf = '\n';
+	return 1;
+}
+
+static ssize_t read_some(struct pfw_input *input, void *buf, size_t size)
 {
 	while (input->state != STATE_DONE) {
 		ssize_t got = 0;
@@ -414,6 +455,8 @@ ssize_t pfw_input_read(struct pfw_input *input, void *buf, size_t size)
 		case STATE_BETWEEN:
 			got = next_member(input);
 			break;
+		case STATE_TAIL:
+			return 0;
 		default:
 			got = search(input);
 			break;
@@ -422,4 +465,15 @@ ssize_t pfw_input_read(struct pfw_input *input, void *buf, size_t size)
 			return got;
 	}
 	return 0;
+}
+
+ssize_t pfw_input_read(struct pfw_input *input, void *buf, size_t size)
+{
+	ssize_t got = read_some(input, buf, size);
+
+	if (got == 0 && input->tail.read)
+		got = read_tail(input, buf, size);
+	if (got > 0)
+		input->mid_line = ((char *)buf)[got - 1] != '\n';
+	return got;
 }

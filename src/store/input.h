@@ -13,12 +13,25 @@
 
 struct pfw_input; /* opaque: see input.c */
 
+/* What stands for the end of a file that is still being written (live.h). */
+struct pfw_input_tail {
+	int fd;		 /* of the file, borrowed; -1: there is none yet */
+	uint64_t offset; /* bytes of the file that count */
+	/* More text behind them: as pfw_input_read(), without damage. */
+	ssize_t (*read)(void *user, void *buf, size_t size);
+	void *user;
+};
+
 /*
  * Open a file, or standard input for "-".  Regular files and pipes only, and standard input of any
  * kind.  Return 0 with *out for pfw_input_close(); -ENOMEM, -EISDIR, -ENODEV for anything else that
  * is no file, or what open() said.  Thread: one at a time for one input, as all here.
  */
 int pfw_input_open(struct pfw_input **out, const char *path);
+
+/* The text of a file and what stands for its end; *tail is copied, what it names must last.  Return 0,
+ * -ENOMEM, or why the descriptor is no good. */
+int pfw_input_open_tail(struct pfw_input **out, const struct pfw_input_tail *tail);
 void pfw_input_close(struct pfw_input *input);
 
 /* The descriptor of such a file for somebody who reads it himself, or -errno. */

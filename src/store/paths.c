@@ -30,7 +30,7 @@ static bool is_companion(const char *name)
 	       ends_with(name, ".manifest.json");
 }
 
-static int add(struct pfw_paths *paths, const char *path)
+int pfw_paths_add_path(struct pfw_paths *paths, const char *path)
 {
 	char *copy = strdup(path);
 
@@ -112,7 +112,7 @@ static int add_directory(struct pfw_paths *paths, const char *directory, const c
 			    sizeof(path) ||
 		    stat(path, &st) < 0 || !S_ISREG(st.st_mode))
 			continue;
-		error = add(paths, path);
+		error = pfw_paths_add_path(paths, path);
 	}
 	closedir(dir);
 	sort_from(paths, first);
@@ -146,7 +146,7 @@ static int add_glob(struct pfw_paths *paths, const char *pattern)
 		return 0;
 	for (size_t i = 0; i < found.gl_pathc && !error; i++) {
 		if (!is_companion(found.gl_pathv[i]))
-			error = add(paths, found.gl_pathv[i]);
+			error = pfw_paths_add_path(paths, found.gl_pathv[i]);
 	}
 	globfree(&found);
 	sort_from(paths, first);
@@ -164,14 +164,15 @@ int pfw_paths_add(struct pfw_paths *paths, const char *argument, const char **wh
 	if (is_companion(argument))
 		return 0;
 	if (strcmp(argument, "-") == 0)
-		return add(paths, argument);
+		return pfw_paths_add_path(paths, argument);
 	if (stat(argument, &st) == 0 && S_ISDIR(st.st_mode)) {
 		*why = "no *.pfw or *.pfw.gz in this directory";
 		snprintf(prefix, sizeof(prefix), "%s%s", argument,
 			 ends_with(argument, "/") || strcmp(argument, "/") == 0 ? "" : "/");
 		error = add_directory(paths, argument, prefix, NULL);
 	} else if (lstat(argument, &st) == 0) {
-		return add(paths, argument); /* whoever opens it says what is wrong with it */
+		return pfw_paths_add_path(
+			paths, argument); /* whoever opens it says what is wrong with it */
 	} else if (strpbrk(argument, "*?[")) {
 		*why = "no file matches";
 		error = add_glob(paths, argument);

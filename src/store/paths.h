@@ -20,6 +20,9 @@ struct pfw_paths {
  */
 int pfw_paths_add(struct pfw_paths *paths, const char *argument, const char **why);
 
+/* Add one path as it is.  0 or -ENOMEM. */
+int pfw_paths_add_path(struct pfw_paths *paths, const char *path);
+
 /* All files of a base name that are there now; none is no error.  0 or -ENOMEM. */
 int pfw_paths_add_base(struct pfw_paths *paths, const char *base);
 

@@ -24,6 +24,7 @@
 #include "gzip.h"
 #include "naming.h"
 #include "proc.h"
+#include "spool_home.h"
 #include "spool_image.h"
 #include "spool_lines.h"
 #include "trace_owner.h"
@@ -109,9 +110,9 @@ static int write_all(struct adoption *adoption, const char *bytes, size_t count)
 	return 0;
 }
 
-static int put_text(void *user, const char *text, size_t bytes, const struct pfw_json *json)
+static int put_text(struct adoption *adoption, const char *text, size_t bytes,
+		    const struct pfw_json *json)
 {
-	struct adoption *adoption = user;
 	struct pfw_gzip_summary summary = { .lines = (uint32_t)json->lines,
 					    .least_ns = json->least_ns,
 					    .greatest_ns = json->greatest_ns };
@@ -160,28 +161,41 @@ static int cut_trace(const struct adoption *adoption)
 	return 0;
 }
 
-/* Cut the unfinished write off, append the lines, and see that they are on the disk. */
-static int write_lines(struct adoption *adoption)
+/* What the spool still holds, behind the good part. */
+static int put_lines(struct adoption *adoption)
 {
 	struct pfw_spool_lines lines = {
 		.spool_path = adoption->spool_path,
 		.first_line = !adoption->offset,
-		.put = put_text,
-		.user = adoption,
 	};
+	int error = pfw_spool_lines_begin(&lines, &adoption->image);
+	const char *text;
+	size_t bytes;
+
+	if (error)
+		return error;
+	while (!error && (bytes = pfw_spool_lines_next(&lines, &text)))
+		error = put_text(adoption, text, bytes, &lines.json);
+	pfw_spool_lines_end(&lines);
+	adoption->result->recovered = lines.recovered;
+	adoption->result->torn = lines.torn;
+	adoption->result->lost = lines.lost;
+	return error;
+}
+
+/* Cut the unfinished write off, append the lines, and see that they are on the disk. */
+static int write_lines(struct adoption *adoption)
+{
 	int error = open_gzip(adoption);
 
 	if (!error)
 		error = cut_trace(adoption);
 	adoption->at = adoption->offset;
 	if (!error)
-		error = pfw_spool_put_lines(&adoption->image, &lines);
+		error = put_lines(adoption);
 	if (!error && fsync(adoption->trace_fd) < 0)
 		error = -errno;
 	close_gzip(adoption);
-	adoption->result->recovered = lines.recovered;
-	adoption->result->torn = lines.torn;
-	adoption->result->lost = lines.lost;
 	return error;
 }
 
@@ -429,59 +443,19 @@ static int adopt(struct adoption *adoption)
 	return error;
 }
 
-/*
- * Whether nobody else has the spool open or mapped, in whichever namespace he is: only then does the
- * kernel lease it.  A process has its spool mapped for as long as it lives, and so have its children.
- */
-static bool is_in_use(int fd)
-{
-	if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
-		return true;
-	fcntl(fd, F_SETLEASE, F_UNLCK);
-	return false;
-}
-
-/*
- * In its own pid namespace a number says whether it lives.  From outside its namespace it is looked
- * for by what it is called inside; where not all processes are to be seen, what it holds decides:
- * the trace's lock, but that only while there is something to write.
- */
-static bool is_alive(const struct adoption *adoption)
-{
-	const struct pfw_spool_header *header = adoption->image.header;
-	uint64_t here = pfw_proc_namespace();
-
-	if (pfw_proc_alive(header->pid, header->start_time))
-		return true;
-	if (here == header->pid_namespace && here)
-		return false;
-	if (pfw_proc_alive_inside(header->pid, header->start_time, header->pid_namespace))
-		return true;
-	return here != PFW_PROC_NAMESPACE_ALL && is_in_use(adoption->image.fd);
-}
-
 /* Whether the process that the header names runs here, elsewhere, or no more. */
 static int examine(struct adoption *adoption)
 {
 	const struct pfw_spool_header *header = adoption->image.header;
 	struct pfw_recovery *result = adoption->result;
-	char here[72], boot[40];
 	bool alive;
 
-	pfw_proc_host(here, sizeof(here));
-	pfw_proc_boot_id(boot, sizeof(boot));
-	/* What the process could not find out about its machine tells it from no other. */
-	if (header->host[0] && strncmp(header->host, here, sizeof(here)))
-		return say(result, PFW_RECOVER_FOREIGN, 0,
-			   "it is of host %.71s and this is %s: repair it there", header->host,
-			   here);
-	if (header->boot_id[0] && strncmp(header->boot_id, boot, sizeof(boot)))
-		return say(result, PFW_RECOVER_FOREIGN, 0,
-			   "it is of an earlier boot of %s (%.39s): its trace is good as far as it "
-			   "goes; remove the spool",
-			   here, header->boot_id);
+	if (!pfw_spool_is_of_here(header, result->why, sizeof(result->why))) {
+		result->status = PFW_RECOVER_FOREIGN;
+		return 0;
+	}
 	adoption->state = atomic_load_explicit(&header->state, memory_order_relaxed);
-	alive = is_alive(adoption);
+	alive = pfw_spool_process_lives(adoption->image.fd, header);
 	if (adoption->state == PFW_SPOOL_DONE) {
 		if (!alive) /* else it has stopped recording, or is another program by exec */
 			remove_spool(adoption->spool_path, adoption->image.fd);

@@ -11,7 +11,7 @@
 
 #define FIRST_ROOM (1u << 20)
 
-int pfw_scan_open(struct pfw_scan *scan, const char *path)
+int pfw_scan_open_tail(struct pfw_scan *scan, const char *path, const struct pfw_input_tail *tail)
 {
 	int error;
 
@@ -19,10 +19,15 @@ int pfw_scan_open(struct pfw_scan *scan, const char *path)
 	scan->buf = malloc(scan->room);
 	if (!scan->buf)
 		return -ENOMEM;
-	error = pfw_input_open(&scan->input, path);
+	error = tail ? pfw_input_open_tail(&scan->input, tail) : pfw_input_open(&scan->input, path);
 	if (error)
 		free(scan->buf);
 	return error;
+}
+
+int pfw_scan_open(struct pfw_scan *scan, const char *path)
+{
+	return pfw_scan_open_tail(scan, path, NULL);
 }
 
 int pfw_scan_open_at(struct pfw_scan *scan, const char *path, uint64_t at)

@@ -67,6 +67,10 @@ int pfw_scan_open(struct pfw_scan *scan, const char *path);
  * first line is then likely part of one).  Lines and places count from there. */
 int pfw_scan_open_at(struct pfw_scan *scan, const char *path, uint64_t at);
 
+/* The same of a file and what stands for its end: pfw_input_open_tail(). */
+struct pfw_input_tail;
+int pfw_scan_open_tail(struct pfw_scan *scan, const char *path, const struct pfw_input_tail *tail);
+
 enum pfw_scan_result pfw_scan_next(struct pfw_scan *scan);
 void pfw_scan_close(struct pfw_scan *scan);
 

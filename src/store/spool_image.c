@@ -13,8 +13,7 @@
 #define STRETCH_SLOTS_MAX ((64u << 20) / PFW_SLOT_BYTES)
 #define TEMPLATES_MAX 0xffffu /* a record names its template by 16 bits */
 
-/* Read exactly `bytes` at `at`.  Return 0, -ENODATA where the file ends before, or -errno. */
-static int read_at(int fd, void *to, size_t bytes, uint64_t at)
+int pfw_spool_read(int fd, void *to, size_t bytes, uint64_t at)
 {
 	char *next = to;
 
@@ -95,7 +94,6 @@ static void choose_slot(struct pfw_spool_image *image)
 int pfw_spool_image_header(struct pfw_spool_image *image, int fd, char *why)
 {
 	struct stat st;
-	int error;
 
 	memset(image, 0, sizeof(*image));
 	image->fd = fd;
@@ -103,12 +101,15 @@ int pfw_spool_image_header(struct pfw_spool_image *image, int fd, char *why)
 		return -errno;
 	image->bytes = (uint64_t)st.st_size;
 	image->header = calloc(1, PFW_SPOOL_HEADER_BYTES);
-	if (!image->header)
-		return -ENOMEM;
-	error = read_at(fd, image->header, PFW_SPOOL_HEADER_BYTES, 0);
-	if (error)
-		return error;
-	error = check_header(image, why);
+	return image->header ? pfw_spool_image_reread(image, why) : -ENOMEM;
+}
+
+int pfw_spool_image_reread(struct pfw_spool_image *image, char *why)
+{
+	int error = pfw_spool_read(image->fd, image->header, PFW_SPOOL_HEADER_BYTES, 0);
+
+	if (!error)
+		error = check_header(image, why);
 	if (error)
 		return error;
 	choose_slot(image);
@@ -179,7 +180,7 @@ static int take_templates(struct pfw_spool_image *image, const struct pfw_chunk 
 	templates = malloc(chunk->bytes);
 	if (!templates)
 		return -ENOMEM;
-	error = read_at(image->fd, templates, chunk->bytes, at);
+	error = pfw_spool_read(image->fd, templates, chunk->bytes, at);
 	if (!error) {
 		templates->chunk = *chunk; /* the copy that was checked */
 		if (templates_are_sound(templates)) {
@@ -203,7 +204,7 @@ static int take_steps(struct pfw_spool_image *image, const struct pfw_chunk *chu
 	steps = malloc(sizeof(*steps));
 	if (!steps)
 		return -ENOMEM;
-	error = read_at(image->fd, steps, sizeof(*steps), at);
+	error = pfw_spool_read(image->fd, steps, sizeof(*steps), at);
 	if (error)
 		free(steps);
 	else
@@ -224,7 +225,7 @@ static int take_strings(struct pfw_spool_image *image, const struct pfw_chunk *c
 	segment = malloc(PFW_STRING_SEGMENT_BYTES);
 	if (!segment)
 		return -ENOMEM;
-	error = read_at(image->fd, segment, PFW_STRING_SEGMENT_BYTES, at);
+	error = pfw_spool_read(image->fd, segment, PFW_STRING_SEGMENT_BYTES, at);
 	if (error) {
 		free(segment);
 		return error;
@@ -233,8 +234,8 @@ static int take_strings(struct pfw_spool_image *image, const struct pfw_chunk *c
 	return 0;
 }
 
-/* Add one more stretch to the list, which grows by doubling. */
-static int add_stretch(struct pfw_spool_image *image, const struct pfw_spool_stretch *stretch)
+/* The list grows by doubling. */
+int pfw_spool_image_add(struct pfw_spool_image *image, const struct pfw_spool_stretch *stretch)
 {
 	size_t count = image->stretch_count;
 
@@ -250,30 +251,39 @@ static int add_stretch(struct pfw_spool_image *image, const struct pfw_spool_str
 	return 0;
 }
 
+bool pfw_spool_stretch_is_sound(struct pfw_spool_image *image,
+				const struct pfw_spool_stretch *stretch,
+				const struct pfw_chunk *chunk)
+{
+	uint32_t capacity = stretch->capacity;
+	bool sound = stretch->tid && capacity && !(capacity & (capacity - 1)) &&
+		     capacity <= STRETCH_SLOTS_MAX && stretch->head - stretch->tail <= capacity &&
+		     chunk->bytes >= PFW_PAGE_BYTES + (uint64_t)capacity * PFW_SLOT_BYTES;
+
+	image->damaged += !sound;
+	return sound;
+}
+
 static int take_ring(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
 {
 	struct pfw_ring_chunk head;
 	struct pfw_spool_stretch stretch = { .ring = chunk->index, .at = at + PFW_PAGE_BYTES };
-	int error = read_at(image->fd, &head, sizeof(head), at);
+	int error = pfw_spool_read(image->fd, &head, sizeof(head), at);
 
 	if (error)
 		return error;
 	stretch.capacity = head.capacity;
 	stretch.order = head.order;
 	stretch.tid = atomic_load_explicit(&head.tid, memory_order_relaxed);
-	stretch.tail = head.saved_tail[image->slot.generation & 1];
+	stretch.tail = stretch.first = head.saved_tail[image->slot.generation & 1];
 	stretch.head = atomic_load_explicit(&head.head, memory_order_relaxed) & ~PFW_RING_CLOSED;
 	memcpy(stretch.comm, head.comm, sizeof(stretch.comm));
 	if (!atomic_load_explicit(&head.in_use, memory_order_relaxed) ||
 	    stretch.head == stretch.tail)
 		return 0;
-	if (!stretch.tid || !head.capacity || head.capacity & (head.capacity - 1) ||
-	    head.capacity > STRETCH_SLOTS_MAX || stretch.head - stretch.tail > head.capacity ||
-	    chunk->bytes < PFW_PAGE_BYTES + (uint64_t)head.capacity * PFW_SLOT_BYTES) {
-		image->damaged++;
+	if (!pfw_spool_stretch_is_sound(image, &stretch, chunk))
 		return 0;
-	}
-	return add_stretch(image, &stretch);
+	return pfw_spool_image_add(image, &stretch);
 }
 
 static int take_sums(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
@@ -286,8 +296,8 @@ static int take_sums(struct pfw_spool_image *image, const struct pfw_chunk *chun
 		image->damaged++;
 		return 0;
 	}
-	error = read_at(image->fd, &filled, sizeof(filled),
-			at + offsetof(struct pfw_sums_chunk, filled));
+	error = pfw_spool_read(image->fd, &filled, sizeof(filled),
+			       at + offsetof(struct pfw_sums_chunk, filled));
 	if (error || !filled)
 		return error;
 	if (!(count & (count - 1))) {
@@ -297,7 +307,7 @@ static int take_sums(struct pfw_spool_image *image, const struct pfw_chunk *chun
 			return -ENOMEM;
 		image->sums = grown;
 	}
-	image->sums[image->sums_count++] = at;
+	image->sums[image->sums_count++] = (struct pfw_spool_sums){ .at = at };
 	return 0;
 }
 
@@ -312,53 +322,87 @@ static int by_ring_then_order(const void *left, const void *right)
 	return a->at < b->at ? -1 : 1;
 }
 
-int pfw_spool_image_chunks(struct pfw_spool_image *image, char *why)
+bool pfw_spool_image_chunk(const struct pfw_spool_image *image, uint64_t at,
+			   struct pfw_chunk *chunk)
 {
 	uint64_t end = atomic_load_explicit(&image->header->end, memory_order_relaxed);
-	struct pfw_chunk chunk;
-	int error = 0;
 
-	for (uint64_t at = image->header->header_bytes; at < end && !error; at += chunk.bytes) {
-		error = read_at(image->fd, &chunk, sizeof(chunk), at);
-		/* Where one head is damaged, nobody knows where the next chunk begins. */
-		if (error || chunk.bytes < PFW_PAGE_BYTES || chunk.bytes % PFW_PAGE_BYTES ||
-		    chunk.bytes > end - at) {
-			image->damaged++;
-			break;
-		}
-		if (chunk.kind == PFW_CHUNK_TEMPLATES)
-			error = take_templates(image, &chunk, at);
-		else if (chunk.kind == PFW_CHUNK_STRINGS)
-			error = take_strings(image, &chunk, at);
-		else if (chunk.kind == PFW_CHUNK_RING)
-			error = take_ring(image, &chunk, at);
-		else if (chunk.kind == PFW_CHUNK_SUMS)
-			error = take_sums(image, &chunk, at);
-		else if (chunk.kind == PFW_CHUNK_STEPS)
-			error = take_steps(image, &chunk, at);
-		else
-			image->damaged++;
-	}
-	if (error == -ENODATA) { /* the file is shorter than it says: what is there counts */
+	/* Where one head is damaged, nobody knows where the next chunk begins. */
+	return at < end && !pfw_spool_read(image->fd, chunk, sizeof(*chunk), at) &&
+	       chunk->bytes >= PFW_PAGE_BYTES && chunk->bytes % PFW_PAGE_BYTES == 0 &&
+	       chunk->bytes <= end - at;
+}
+
+int pfw_spool_image_take(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
+{
+	switch (chunk->kind) {
+	case PFW_CHUNK_TEMPLATES:
+		return take_templates(image, chunk, at);
+	case PFW_CHUNK_STRINGS:
+		return take_strings(image, chunk, at);
+	case PFW_CHUNK_SUMS:
+		return take_sums(image, chunk, at);
+	case PFW_CHUNK_STEPS:
+		return take_steps(image, chunk, at);
+	default:
 		image->damaged++;
-		error = 0;
+		return 0;
 	}
-	if (!error && image->stretch_count + image->sums_count && !image->templates)
+}
+
+int pfw_spool_image_order(struct pfw_spool_image *image, char *why)
+{
+	if (image->stretch_count + image->sums_count && !image->templates)
 		return bad(why, "template table; records left without one:",
 			   image->stretch_count + image->sums_count);
 	if (image->stretch_count)
 		qsort(image->stretch, image->stretch_count, sizeof(*image->stretch),
 		      by_ring_then_order);
-	return error;
+	return 0;
+}
+
+int pfw_spool_image_chunks(struct pfw_spool_image *image, char *why)
+{
+	uint64_t at = image->header->header_bytes;
+	struct pfw_chunk chunk;
+	int error = 0;
+
+	for (; !error && pfw_spool_image_chunk(image, at, &chunk); at += chunk.bytes)
+		error = chunk.kind == PFW_CHUNK_RING ? take_ring(image, &chunk, at)
+						     : pfw_spool_image_take(image, &chunk, at);
+	if (error && error != -ENODATA)
+		return error;
+	/* A file that is shorter than it says, or a damaged chunk: what was there counts. */
+	image->damaged += error ||
+			  at < atomic_load_explicit(&image->header->end, memory_order_relaxed);
+	return pfw_spool_image_order(image, why);
+}
+
+/* Slots lie one behind the other, and go on at the begin where the stretch ends. */
+static int read_slots(const struct pfw_spool_image *image, const struct pfw_spool_stretch *stretch,
+		      struct pfw_record *slots)
+{
+	uint64_t count = stretch->head - stretch->first;
+	uint64_t begin = stretch->first & (stretch->capacity - 1);
+	uint64_t whole = count < stretch->capacity - begin ? count : stretch->capacity - begin;
+	int error = pfw_spool_read(image->fd, slots, whole * PFW_SLOT_BYTES,
+				   stretch->at + begin * PFW_SLOT_BYTES);
+
+	return error ? error
+		     : pfw_spool_read(image->fd, slots + whole, (count - whole) * PFW_SLOT_BYTES,
+				      stretch->at);
 }
 
 struct pfw_record *pfw_spool_image_slots(const struct pfw_spool_image *image,
-					 const struct pfw_spool_stretch *stretch)
+					 struct pfw_spool_stretch *stretch)
 {
-	size_t bytes = (size_t)stretch->capacity * PFW_SLOT_BYTES;
-	struct pfw_record *slots = malloc(bytes);
+	struct pfw_record *slots = stretch->slots;
 
-	if (slots && read_at(image->fd, slots, bytes, stretch->at)) {
+	stretch->slots = NULL;
+	if (slots)
+		return slots;
+	slots = malloc((size_t)(stretch->head - stretch->first) * PFW_SLOT_BYTES);
+	if (slots && read_slots(image, stretch, slots)) {
 		free(slots);
 		slots = NULL;
 	}
@@ -367,9 +411,13 @@ struct pfw_record *pfw_spool_image_slots(const struct pfw_spool_image *image,
 
 struct pfw_sums_chunk *pfw_spool_image_sums(const struct pfw_spool_image *image, size_t n)
 {
-	struct pfw_sums_chunk *sums = malloc(sizeof(*sums));
+	struct pfw_sums_chunk *sums = image->sums[n].copy;
 
-	if (sums && read_at(image->fd, sums, sizeof(*sums), image->sums[n])) {
+	image->sums[n].copy = NULL;
+	if (sums)
+		return sums;
+	sums = malloc(sizeof(*sums));
+	if (sums && pfw_spool_read(image->fd, sums, sizeof(*sums), image->sums[n].at)) {
 		free(sums);
 		sums = NULL;
 	}
@@ -385,6 +433,10 @@ void pfw_spool_image_release(struct pfw_spool_image *image)
 {
 	for (unsigned i = 0; i < PFW_STRING_SEGMENTS; i++)
 		free((void *)image->strings.segment[i]);
+	for (size_t i = 0; i < image->stretch_count; i++)
+		free(image->stretch[i].slots);
+	for (size_t i = 0; i < image->sums_count; i++)
+		free(image->sums[i].copy);
 	free(image->templates);
 	free(image->steps);
 	free(image->stretch);

@@ -1,4 +1,4 @@
-/* spool_lines.c - the lines that a dead process's spool still holds: see spool_lines.h. */
+/* spool_lines.c - the lines that a spool still holds: see spool_lines.h. */
 #include "spool_lines.h"
 
 #include <errno.h>
@@ -14,50 +14,47 @@
 #include "spool_image.h"
 #include "sums.h"
 
-/* One reading: its text so far, and what was counted. */
-struct reading {
+enum stage { STAGE_FIRST, STAGE_EVENTS, STAGE_SUMS, STAGE_SUMMARY, STAGE_DONE };
+
+/* One reading: how far it is, its text so far, and what was counted. */
+struct pfw_spool_reading {
 	struct pfw_spool_image *image;
-	struct pfw_spool_lines *lines;
-	struct pfw_json json;
 	struct pfw_clock_map clock;
 	void *cache;	  /* of json */
 	uint64_t beyond;  /* short calls that were not summed */
 	uint64_t last_ns; /* the greatest end so far: when the lines at the end happened */
+	bool borrowed;	  /* image->templates is none of the image's */
 	char *text;	  /* PFW_GZIP_TEXT_MAX and slack */
 	size_t used;
+	enum stage stage;
+	/* STAGE_EVENTS: the stretch in hand. */
+	size_t stretch;
+	struct pfw_record *slots; /* NULL = not loaded yet */
+	uint64_t position;
+	bool torn_run;
+	bool named; /* its thread has a thread_name line */
+	int32_t tid;
+	/* STAGE_SUMS: the table in hand. */
+	size_t table;
+	struct pfw_sums_chunk *sums;
+	uint32_t entry;
 };
 
-/* Any room for one more line; else what there is goes out first. */
-static int flush(struct reading *reading, bool always)
-{
-	struct pfw_json *json = &reading->json;
-	int error;
-
-	if (json->greatest_ns > reading->last_ns && json->lines)
-		reading->last_ns = json->greatest_ns;
-	if (!reading->used || (!always && reading->used + PFW_JSON_LINE_MAX <= PFW_GZIP_TEXT_MAX))
-		return 0;
-	error = reading->lines->put(reading->lines->user, reading->text, reading->used, json);
-	reading->used = 0;
-	pfw_json_window(json);
-	return error;
-}
-
-static char *next_line(struct reading *reading)
+static char *next_line(struct pfw_spool_reading *reading)
 {
 	return reading->text + reading->used;
 }
 
-static void take_line(struct reading *reading, const char *end)
+static void take_line(struct pfw_spool_reading *reading, const char *end)
 {
 	reading->used = (size_t)(end - reading->text);
 }
 
 /*
- * The clock of the dead process.  Its slot kept the last pair; a process that was killed before its
+ * The clock of the process.  Its slot kept the last pair; a process that was killed before its
  * first slot leaves none, but the machine has not been booted since, so a pair taken now fits.
  */
-static void restore_clock(struct reading *reading)
+static void restore_clock(struct pfw_spool_reading *reading)
 {
 	const struct pfw_slot *slot = &reading->image->slot;
 	const struct pfw_spool_header *header = reading->image->header;
@@ -84,29 +81,30 @@ static uint64_t last_sign_of_life_ns(const struct pfw_spool_image *image)
 			  : image->header->start_ns;
 }
 
-static int start(struct reading *reading)
+static int start(struct pfw_spool_lines *lines)
 {
+	struct pfw_spool_reading *reading = lines->reading;
 	const struct pfw_spool_header *header = reading->image->header;
 	struct pfw_template_chunk *templates = reading->image->templates;
-	struct pfw_json *json = &reading->json;
 
 	reading->text = malloc(PFW_GZIP_TEXT_MAX + PFW_JSON_SLACK);
 	reading->cache = calloc(1, pfw_json_cache_bytes(templates->template_count));
 	if (!reading->text || !reading->cache)
 		return -ENOMEM;
 	restore_clock(reading);
-	json->templates = templates;
-	json->strings = &reading->image->strings;
-	json->clock = &reading->clock;
-	json->steps = reading->image->steps;
-	json->pid = (uint64_t)header->pid;
-	json->next_id = reading->image->slot.next_id;
-	json->events = reading->image->slot.events;
-	json->whole_us = header->whole_us;
-	json->metadata = header->metadata;
-	json->disable_tids = header->disable_tids;
-	pfw_json_init(json, reading->cache);
-	pfw_json_window(json);
+	lines->json = (struct pfw_json){
+		.templates = templates,
+		.strings = &reading->image->strings,
+		.clock = &reading->clock,
+		.steps = reading->image->steps,
+		.pid = (uint64_t)header->pid,
+		.next_id = reading->image->slot.next_id,
+		.events = reading->image->slot.events,
+		.whole_us = header->whole_us,
+		.metadata = header->metadata,
+		.disable_tids = header->disable_tids,
+	};
+	pfw_json_init(&lines->json, reading->cache);
 	reading->last_ns = last_sign_of_life_ns(reading->image);
 	return 0;
 }
@@ -117,7 +115,7 @@ static const struct pfw_record *record_at(const struct pfw_spool_stretch *stretc
 					  unsigned *count)
 {
 	uint32_t at = (uint32_t)position & (stretch->capacity - 1);
-	const struct pfw_record *record = &slots[at];
+	const struct pfw_record *record = &slots[position - stretch->first];
 
 	/* The reader has a copy that nobody else writes: no order is needed. */
 	if (atomic_load_explicit(&record->committed, memory_order_relaxed) !=
@@ -129,144 +127,177 @@ static const struct pfw_record *record_at(const struct pfw_spool_stretch *stretc
 	return record;
 }
 
-static int put_record(struct reading *reading, const struct pfw_spool_stretch *stretch,
-		      const struct pfw_record *record, unsigned count, bool *named)
-{
-	uint64_t tid = (uint32_t)stretch->tid, ts_ns;
-	char *end;
-	int error;
+/* ---- one line, or none, at a time ---- */
 
-	if (!*named) {
-		ts_ns = record->flags & PFW_RECORD_EPOCH_NS
-				? record->t0
-				: pfw_clock_map_epoch_ns(&reading->clock, record->t0);
-		take_line(reading, pfw_line_thread_name(&reading->json, next_line(reading), tid,
-							stretch->comm, ts_ns));
-		*named = true;
-		error = flush(reading, false);
-		if (error)
-			return error;
+static void put_first(struct pfw_spool_lines *lines)
+{
+	struct pfw_spool_reading *reading = lines->reading;
+
+	if (lines->first_line)
+		take_line(reading,
+			  pfw_line_process(&lines->json, next_line(reading), reading->image->header,
+					   lines->spool_path, lines->json.pid));
+	reading->stage = STAGE_EVENTS;
+}
+
+static void put_name(struct pfw_spool_lines *lines, const struct pfw_spool_stretch *stretch,
+		     const struct pfw_record *record)
+{
+	struct pfw_spool_reading *reading = lines->reading;
+	uint64_t ts_ns = record->flags & PFW_RECORD_EPOCH_NS
+				 ? record->t0
+				 : pfw_clock_map_epoch_ns(&reading->clock, record->t0);
+
+	take_line(reading, pfw_line_thread_name(&lines->json, next_line(reading),
+						(uint32_t)stretch->tid, stretch->comm, ts_ns));
+	reading->named = true;
+}
+
+static void put_record(struct pfw_spool_lines *lines, const struct pfw_spool_stretch *stretch,
+		       const struct pfw_record *record, unsigned count)
+{
+	struct pfw_spool_reading *reading = lines->reading;
+	char *end = pfw_json_record(&lines->json, next_line(reading), record, record + 1,
+				    (size_t)(count - 1) * PFW_SLOT_BYTES, (uint32_t)stretch->tid);
+
+	if (end)
+		take_line(reading, end);
+	else
+		lines->torn++;
+}
+
+/* Go on to the next stretch, or past the last.  Those of one thread stand together: they are of one
+ * ring. */
+static void begin_stretch(struct pfw_spool_reading *reading)
+{
+	struct pfw_spool_image *image = reading->image;
+	struct pfw_spool_stretch *stretch;
+
+	if (reading->stretch == image->stretch_count) {
+		reading->stage = STAGE_SUMS;
+		return;
 	}
-	end = pfw_json_record(&reading->json, next_line(reading), record, record + 1,
-			      (size_t)(count - 1) * PFW_SLOT_BYTES, tid);
-	if (!end) {
-		reading->lines->torn++;
-		return 0;
+	stretch = &image->stretch[reading->stretch];
+	if (stretch->tid != reading->tid)
+		reading->named = false;
+	reading->tid = stretch->tid;
+	reading->position = stretch->tail;
+	reading->torn_run = false;
+	reading->slots = pfw_spool_image_slots(image, stretch);
+	if (!reading->slots) {
+		image->damaged++;
+		reading->stretch++;
 	}
-	take_line(reading, end);
-	return flush(reading, false);
 }
 
 /*
- * The records of one stretch.  A run of uncommitted slots is one loss, as the writer counts it: a
- * probe that had not returned when the process died, or a handler that never came back.
+ * The next record of the stretch in hand.  A run of uncommitted slots is one loss, as the writer
+ * counts it: a probe that had not returned when the process died, or a handler that never came back.
  */
-static int put_stretch(struct reading *reading, const struct pfw_spool_stretch *stretch,
-		       bool *named)
+static void put_event(struct pfw_spool_lines *lines)
 {
-	struct pfw_record *slots = pfw_spool_image_slots(reading->image, stretch);
-	uint64_t position = stretch->tail;
-	bool torn_run = false;
-	int error = 0;
+	struct pfw_spool_reading *reading = lines->reading;
+	const struct pfw_spool_stretch *stretch = &reading->image->stretch[reading->stretch];
+	const struct pfw_record *record;
+	unsigned count = 1;
 
-	if (!slots) {
-		reading->image->damaged++;
-		return 0;
+	if (!reading->slots) {
+		begin_stretch(reading);
+		return;
 	}
-	while (!error && position < stretch->head) {
-		unsigned count = 1;
-		const struct pfw_record *record = record_at(stretch, slots, position, &count);
-
-		position += record ? count : 1;
-		if (record && record->template != PFW_TEMPLATE_PADDING)
-			error = put_record(reading, stretch, record, count, named);
-		else if (!record && !torn_run)
-			reading->lines->torn++;
-		torn_run = !record;
+	if (reading->position >= stretch->head) {
+		free(reading->slots);
+		reading->slots = NULL;
+		reading->stretch++;
+		return;
 	}
-	free(slots);
-	return error;
+	record = record_at(stretch, reading->slots, reading->position, &count);
+	if (record && record->template != PFW_TEMPLATE_PADDING) {
+		if (!reading->named) {
+			put_name(lines, stretch, record);
+			return; /* the record is the next line */
+		}
+		put_record(lines, stretch, record, count);
+	} else if (!record && !reading->torn_run) {
+		lines->torn++;
+	}
+	reading->torn_run = !record;
+	reading->position += record ? count : 1;
 }
 
-static int put_events(struct reading *reading)
+/* Go on to the next table of short calls, or past the last. */
+static void begin_sums(struct pfw_spool_reading *reading)
 {
-	const struct pfw_spool_image *image = reading->image;
-	int32_t tid = 0;
-	bool named = false;
-	int error = 0;
+	struct pfw_spool_image *image = reading->image;
 
-	for (size_t i = 0; !error && i < image->stretch_count; i++) {
-		/* The stretches of one thread stand together: they are of one ring. */
-		if (image->stretch[i].tid != tid)
-			named = false;
-		tid = image->stretch[i].tid;
-		error = put_stretch(reading, &image->stretch[i], &named);
+	if (reading->table == image->sums_count) {
+		reading->stage = STAGE_SUMMARY;
+		return;
 	}
-	return error;
+	reading->entry = 0;
+	reading->sums = pfw_spool_image_sums(image, reading->table++);
+	if (reading->sums)
+		reading->beyond +=
+			atomic_load_explicit(&reading->sums->beyond, memory_order_relaxed);
+	else
+		image->damaged++;
 }
 
-/* The short calls that were summed and are not in the trace, and what had to become lines. */
-static int put_sums_of(struct reading *reading, const struct pfw_sums_chunk *sums)
+/* The next of the short calls that were summed and are not in the trace; what had to become lines is
+ * among the events. */
+static void put_sum(struct pfw_spool_lines *lines)
 {
+	struct pfw_spool_reading *reading = lines->reading;
 	const struct pfw_spool_image *image = reading->image;
 	struct pfw_sum_news news;
-	int error = 0;
 
-	for (uint32_t i = 0; !error && i < PFW_SUMS; i++) {
-		if (!pfw_sums_left(&sums->sum[i], image->slot.generation & 1, &news) ||
-		    news.call >= image->templates->template_count)
-			continue;
-		take_line(reading, pfw_sums_line(&reading->json, next_line(reading), &news,
-						 reading->last_ns));
-		error = flush(reading, false);
+	if (!reading->sums) {
+		begin_sums(reading);
+		return;
 	}
-	return error;
-}
-
-static int put_sums(struct reading *reading)
-{
-	int error = 0;
-
-	for (size_t i = 0; !error && i < reading->image->sums_count; i++) {
-		struct pfw_sums_chunk *sums = pfw_spool_image_sums(reading->image, i);
-
-		if (!sums) {
-			reading->image->damaged++;
-			continue;
-		}
-		reading->beyond += atomic_load_explicit(&sums->beyond, memory_order_relaxed);
-		error = put_sums_of(reading, sums);
-		free(sums);
+	if (pfw_sums_left(&reading->sums->sum[reading->entry], image->slot.generation & 1, &news) &&
+	    news.call < image->templates->template_count)
+		take_line(reading,
+			  pfw_sums_line(&lines->json, next_line(reading), &news, reading->last_ns));
+	if (++reading->entry == PFW_SUMS) {
+		free(reading->sums);
+		reading->sums = NULL;
 	}
-	return error;
 }
 
 /* What was counted up to the slot, and what was found torn or damaged only now: what the writer had
  * come by since is among it. */
-static void count_torn(struct reading *reading)
+static void count_torn(struct pfw_spool_lines *lines)
 {
+	struct pfw_spool_reading *reading = lines->reading;
 	struct pfw_loss *torn = &reading->image->header->lost[PFW_LOST_TORN];
 	uint64_t now = reading->last_ns;
 
 	if (atomic_load_explicit(&torn->count, memory_order_relaxed) > reading->image->slot.torn)
 		atomic_store_explicit(&torn->count, reading->image->slot.torn,
 				      memory_order_relaxed);
-	reading->lines->torn += reading->image->damaged;
-	if (!reading->lines->torn)
+	lines->torn += reading->image->damaged;
+	if (!lines->torn)
 		return;
 	if (!atomic_load_explicit(&torn->first_ns, memory_order_relaxed))
 		atomic_store_explicit(&torn->first_ns, now, memory_order_relaxed);
 	atomic_store_explicit(&torn->last_ns, now, memory_order_relaxed);
-	atomic_fetch_add_explicit(&torn->count, reading->lines->torn, memory_order_relaxed);
+	atomic_fetch_add_explicit(&torn->count, lines->torn, memory_order_relaxed);
 }
 
-static int put_summary(struct reading *reading)
+/* All that is said at the end of a trace; none of it is long. */
+static void put_summary(struct pfw_spool_lines *lines)
 {
+	struct pfw_spool_reading *reading = lines->reading;
 	struct pfw_spool_header *header = reading->image->header;
-	struct pfw_json *json = &reading->json;
+	struct pfw_json *json = &lines->json;
 	uint64_t now = reading->last_ns, excluded = 0, unrecorded = 0;
 	char *out = next_line(reading);
 
+	lines->recovered = json->events - reading->image->slot.events;
+	if (!lines->live)
+		count_torn(lines);
+	lines->lost = pfw_lines_lost(header);
 	for (unsigned i = 0; i < PFW_LOST_REASONS; i++)
 		if (atomic_load_explicit(&header->lost[i].count, memory_order_relaxed))
 			out = pfw_line_lost(json, out, i, &header->lost[i], now);
@@ -282,10 +313,13 @@ static int put_summary(struct reading *reading)
 		unrecorded |= atomic_load_explicit(&header->unrecorded[i], memory_order_relaxed);
 	if (unrecorded)
 		out = pfw_line_unrecorded(json, out, header->unrecorded, now);
-	out = pfw_line_end(json, out, header, "recovered", NULL, now);
+	if (!lines->live)
+		out = pfw_line_end(json, out, header, "recovered", NULL, now);
 	take_line(reading, out);
-	return flush(reading, true);
+	reading->stage = STAGE_DONE;
 }
+
+/* ---- reading ---- */
 
 int pfw_spool_has_lines(const struct pfw_spool_image *image)
 {
@@ -293,40 +327,59 @@ int pfw_spool_has_lines(const struct pfw_spool_image *image)
 	       pfw_lines_lost(image->header);
 }
 
-static int put_first(struct reading *reading)
-{
-	const struct pfw_spool_header *header = reading->image->header;
-
-	take_line(reading, pfw_line_process(&reading->json, next_line(reading), header,
-					    reading->lines->spool_path, reading->json.pid));
-	return flush(reading, false);
-}
-
-int pfw_spool_put_lines(struct pfw_spool_image *image, struct pfw_spool_lines *lines)
+int pfw_spool_lines_begin(struct pfw_spool_lines *lines, struct pfw_spool_image *image)
 {
 	static struct pfw_template_chunk none; /* of a spool that was killed before it had any */
-	struct reading reading = { .image = image, .lines = lines };
-	bool borrowed = !image->templates;
+	struct pfw_spool_reading *reading = calloc(1, sizeof(*reading));
 	int error;
 
-	if (borrowed)
+	if (!reading)
+		return -ENOMEM;
+	lines->reading = reading;
+	lines->recovered = lines->torn = lines->lost = 0;
+	reading->image = image;
+	reading->borrowed = !image->templates;
+	if (reading->borrowed)
 		image->templates = &none;
-	error = start(&reading);
-	if (!error && lines->first_line)
-		error = put_first(&reading);
-	if (!error)
-		error = put_events(&reading);
-	if (!error)
-		error = put_sums(&reading);
-	if (!error) {
-		lines->recovered = reading.json.events - image->slot.events;
-		count_torn(&reading);
-		lines->lost = pfw_lines_lost(image->header);
-		error = put_summary(&reading);
-	}
-	free(reading.cache);
-	free(reading.text);
-	if (borrowed)
-		image->templates = NULL;
+	error = start(lines);
+	if (error)
+		pfw_spool_lines_end(lines);
 	return error;
+}
+
+size_t pfw_spool_lines_next(struct pfw_spool_lines *lines, const char **text)
+{
+	static void (*const put[])(struct pfw_spool_lines *) = {
+		[STAGE_FIRST] = put_first,
+		[STAGE_EVENTS] = put_event,
+		[STAGE_SUMS] = put_sum,
+		[STAGE_SUMMARY] = put_summary,
+	};
+	struct pfw_spool_reading *reading = lines->reading;
+	struct pfw_json *json = &lines->json;
+
+	reading->used = 0;
+	pfw_json_window(json);
+	while (reading->stage != STAGE_DONE &&
+	       reading->used + PFW_JSON_LINE_MAX <= PFW_GZIP_TEXT_MAX) {
+		put[reading->stage](lines);
+		if (json->lines && json->greatest_ns > reading->last_ns)
+			reading->last_ns = json->greatest_ns;
+	}
+	*text = reading->text;
+	return reading->used;
+}
+
+void pfw_spool_lines_end(struct pfw_spool_lines *lines)
+{
+	struct pfw_spool_reading *reading = lines->reading;
+
+	if (reading->borrowed)
+		reading->image->templates = NULL;
+	free(reading->slots);
+	free(reading->sums);
+	free(reading->cache);
+	free(reading->text);
+	free(reading);
+	lines->reading = NULL;
 }

@@ -1,38 +1,44 @@
-/* spool_lines.h - the lines that a dead process's spool still holds, as its writer would have
- * written them: events, losses and the `end` with reason "recovered".
+/* spool_lines.h - the lines that a spool still holds, as its writer would have written them: events,
+ * losses, and of a dead process the `end` with reason "recovered".
  */
 #ifndef PFW_SPOOL_LINES_H
 #define PFW_SPOOL_LINES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct pfw_json;
-struct pfw_spool_image;
+#include "json.h"
 
-/*
- * Where the text goes: whole lines, at most PFW_GZIP_TEXT_MAX bytes at once; json->lines, least_ns
- * and greatest_ns are those of this text.  Return 0, or a -errno that ends the reading.
- */
-typedef int pfw_spool_put(void *user, const char *text, size_t bytes, const struct pfw_json *json);
+struct pfw_spool_image;
+struct pfw_spool_reading; /* where it stands: see spool_lines.c */
 
 struct pfw_spool_lines {
 	/* In. */
-	const char *spool_path; /* named in the first line */
-	int first_line;		/* the file is new: begin with `process` */
-	pfw_spool_put *put;
-	void *user;
-	/* Out. */
-	uint64_t recovered; /* events */
+	const char *spool_path; /* named in the first line; lasts */
+	bool first_line;	/* the file is new: begin with `process` */
+	bool live; /* the process goes on: no `end`, and what is unfinished is no loss */
+	/* Out; the figures once all is read. */
+	struct pfw_json json; /* lines, least_ns and greatest_ns: of the last piece */
+	uint64_t recovered;   /* events */
 	uint64_t torn;
 	uint64_t lost; /* what `end` says, torn included */
+	struct pfw_spool_reading *reading;
 };
 
 /* Whether the spool holds anything that a trace has to tell: records or losses. */
 int pfw_spool_has_lines(const struct pfw_spool_image *image);
 
-/* Put all the lines.  Return 0, -ENOMEM, or what put() returned.  Changes image->header's losses
- * (of the copy): torn ones are added. */
-int pfw_spool_put_lines(struct pfw_spool_image *image, struct pfw_spool_lines *lines);
+/*
+ * Begin with an image, which must last.  Return 0 or -ENOMEM; then there is nothing to end.
+ * Reading changes image->header's losses (of the copy): torn ones are added.
+ */
+int pfw_spool_lines_begin(struct pfw_spool_lines *lines, struct pfw_spool_image *image);
+
+/* The next piece: whole lines, at most PFW_GZIP_TEXT_MAX bytes, good until the next call.  Return its
+ * bytes, 0 at the end. */
+size_t pfw_spool_lines_next(struct pfw_spool_lines *lines, const char **text);
+
+void pfw_spool_lines_end(struct pfw_spool_lines *lines);
 
 #endif
