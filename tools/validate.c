@@ -2,11 +2,15 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "adopt.h"
 #include "cli.h"
+#include "store/live.h"
 #include "store/paths.h"
 #include "store/scan.h"
 
@@ -24,6 +28,7 @@ struct lost_reason {
 struct tally {
 	uint64_t files, lines, events, lost, waited, waited_us, problems;
 	uint64_t uring_operations, aio_contexts; /* past libc, and not in the trace */
+	uint64_t running;			 /* files whose processes go on */
 };
 
 struct check {
@@ -41,7 +46,9 @@ struct check {
 	size_t reason_count;
 	uint64_t first_id, last_id;
 	bool any_id;
-	bool ended; /* the last line was an `end` */
+	struct pfw_live *live; /* what its process has not written yet; NULL = nothing */
+	char live_why[PFW_LIVE_WHY_BYTES]; /* why that cannot be read; "" = there is none */
+	bool ended;			   /* the last line was an `end` */
 	uint64_t end_events, end_lost;
 };
 
@@ -283,11 +290,21 @@ static void check_end(struct check *check)
 	}
 	if (check->scan.dialect != PFW_DIALECT_PFW)
 		return;
+	check->file.running = check->live && pfw_live_runs(check->live);
+	if (check->file.running)
+		return;
 	if (!check->ended) {
-		say_file(check, "not finished (no `end`): still being written, or its process was "
-				"killed: then `pfw repair` finishes it");
+		say_file(check, "not finished (no `end`): %s",
+			 check->live_why[0] ? check->live_why
+					    : "still being written, or its process was killed: "
+					      "then `pfw repair` finishes it");
 		return;
 	}
+	if (check->live)
+		say_file(check,
+			 "not finished: its process %d was killed, and its last lines are still in "
+			 "%s: `pfw repair` puts them into the file",
+			 pfw_live_pid(check->live), cli_name(pfw_live_spool(check->live)));
 	/* A trace that goes on in another file (renamed across file systems) counts from the first. */
 	if (check->first_id <= 1 && check->end_events != check->file.events)
 		say_file(check, "its `end` says %" PRIu64 " events, and there are %" PRIu64,
@@ -311,9 +328,10 @@ static void print_summary(const struct check *check, const char *name, const cha
 		printf(",\"lines\":%" PRIu64 ",\"events\":%" PRIu64 ",\"lost\":%" PRIu64
 		       ",\"waited\":%" PRIu64 ",\"waited_us\":%" PRIu64
 		       ",\"io_uring_operations\":%" PRIu64 ",\"aio_contexts\":%" PRIu64
-		       ",\"problems\":%" PRIu64 "}\n",
+		       ",\"running\":%" PRIu64 ",\"problems\":%" PRIu64 "}\n",
 		       tally->lines, tally->events, tally->lost, tally->waited, tally->waited_us,
-		       tally->uring_operations, tally->aio_contexts, tally->problems);
+		       tally->uring_operations, tally->aio_contexts, tally->running,
+		       tally->problems);
 		return;
 	}
 	printf("%s: ", name);
@@ -338,6 +356,8 @@ static void print_summary(const struct check *check, const char *name, const cha
 	if (tally->aio_contexts)
 		printf(", %s AIO context%s not recorded", cli_count(tally->aio_contexts),
 		       cli_plural(tally->aio_contexts));
+	if (tally->running)
+		fputs(", still being written", stdout);
 	putchar('\n');
 }
 
@@ -345,6 +365,7 @@ static void add_tally(struct tally *sum, const struct tally *one)
 {
 	sum->files++;
 	sum->lines += one->lines;
+	sum->running += one->running;
 	sum->events += one->events;
 	sum->lost += one->lost;
 	sum->waited += one->waited;
@@ -379,11 +400,26 @@ static void finish_file(struct check *check)
 	add_tally(&check->all, &check->file);
 }
 
+/* Open the file, and what its process has not written yet. */
+static int open_file(struct check *check, const char *path)
+{
+	struct adopt_dirs dirs;
+	int error;
+
+	adopt_dirs_find(&dirs, path);
+	if (pfw_live_open(&check->live, path, dirs.dir, check->live_why))
+		check->live = NULL;
+	error = pfw_live_scan(&check->scan, path, check->live);
+	if (error && check->live)
+		pfw_live_close(check->live);
+	return error;
+}
+
 static void check_file(struct check *check, const char *path)
 {
 	enum pfw_scan_result result;
 	char name[8192];
-	int error = pfw_scan_open(&check->scan, path);
+	int error = open_file(check, path);
 
 	if (error) {
 		unusable(check, path, open_error(error));
@@ -412,6 +448,8 @@ static void check_file(struct check *check, const char *path)
 	check_end(check);
 	finish_file(check);
 	pfw_scan_close(&check->scan);
+	if (check->live)
+		pfw_live_close(check->live);
 }
 
 /* ---- the command ---- */
@@ -422,12 +460,34 @@ static const struct cli_option options[] = {
 	{ 0 },
 };
 
+/* The traces that are not on disk yet, of what the argument stands for.  Their number. */
+static size_t add_unbegun(struct pfw_paths *paths, const char *argument)
+{
+	size_t before = paths->count;
+	struct adopt_dirs dirs;
+	char inside[PATH_MAX];
+
+	/* Of a directory: what lies in it, not beside it. */
+	snprintf(inside, sizeof(inside), "%s/.", argument);
+	adopt_dirs_find(&dirs, access(inside, F_OK) ? argument : inside);
+	pfw_live_paths(paths, argument, dirs.dir);
+	return paths->count - before;
+}
+
+static void add_argument(struct check *check, struct pfw_paths *paths, const char *argument)
+{
+	const char *why;
+	int error = pfw_paths_add(paths, argument, &why);
+
+	if (!add_unbegun(paths, argument) && error)
+		unusable(check, argument, why);
+}
+
 static int validate(const struct cli_command *command, int argc, char **argv)
 {
 	struct check check = { .command = command, .colours = cli_colours(stdout) };
 	struct pfw_paths paths = { 0 };
 	struct cli_args args;
-	const char *why;
 	int option;
 
 	cli_args_init(&args, command, argc, argv);
@@ -439,11 +499,9 @@ static int validate(const struct cli_command *command, int argc, char **argv)
 	}
 	if (option != CLI_DONE)
 		return cli_ended(&args, option);
-	for (int i = 0; i < args.operands; i++) {
-		if (pfw_paths_add(&paths, argv[i], &why))
-			unusable(&check, argv[i], why);
-	}
-	if (!args.operands && pfw_paths_add_newest(&paths, "."))
+	for (int i = 0; i < args.operands; i++)
+		add_argument(&check, &paths, argv[i]);
+	if (!args.operands && pfw_paths_add_newest(&paths, ".") && !add_unbegun(&paths, "."))
 		unusable(&check, ".", "no *.pfw or *.pfw.gz here; name a trace");
 	else if (!paths.count && check.status == CLI_OK)
 		unusable(&check, argv[0], "an index or manifest, not a trace");
@@ -467,5 +525,6 @@ const struct cli_command cli_validate = {
 		"base name of a run, or - for standard input; none: the newest run here.\n"
 		"A problem is one line, FILE:LINE: or FILE: byte N:, at most 10 a file, the rest\n"
 		"counted.  Lost events are no problem of the file: the summary counts them.\n"
+		"What a process has recorded and not yet written is read with its file.\n"
 		"exit status: 0 ok, 1 problems, 2 something could not be read\n",
 };

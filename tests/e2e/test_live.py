@@ -123,3 +123,81 @@ def test_memory_is_bounded_at_any_rate(tmp_path):
     assert peak - untraced <= (8 + 4) * 1024, f"{peak} KiB against {untraced} untraced"
     assert before <= peak
     assert len(harness.events(harness.check_trace(trace), "burst")) == 4 * 100000
+
+
+# ---- what is recorded and not yet written, read with the file ----
+
+def validated(path, directory, *options):
+    """`pfw validate` as NDJSON: its status, and its last line but those of problems."""
+    done = harness.run([harness.PFW, "validate", "--format", "ndjson", path, *options], status=None,
+                       environment=harness.clean_environment(PFW_SPOOL_DIR=str(directory)))
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return done, [line["problem"] for line in lines if "problem" in line], \
+        [line for line in lines if "problem" not in line]
+
+
+def contents(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def reader_that_has_written_nothing(directory, trace):
+    """Its writer thread may be there for its first event, or only after its last."""
+    for attempt in range(50):
+        top = directory / str(attempt)
+        top.mkdir()
+        reader = Reader(top, PFW_FLUSH_MS="60000", DFTRACER_DATA_DIR=str(top),
+                        DFTRACER_TRACE_COMPRESSION=str(int(trace.endswith(".gz"))))
+        for count in range(1, 51):
+            reader.read(count)
+        if not (top / trace).exists():
+            return reader, top
+        reader.end()
+    raise AssertionError("each of them had a trace at once")
+
+
+@pytest.mark.parametrize("name", ["t.pfw", "t.pfw.gz"])
+def test_what_is_not_written_yet_is_read_and_nothing_changed(tmp_path, name):
+    reader, top = reader_that_has_written_nothing(tmp_path, name)
+    trace = top / name
+    try:
+        before = contents(top)
+        for named in trace, top, top / "t":
+            done, problems, files = validated(named, top)
+            assert done.returncode == 0 and not problems, done.stdout + done.stderr
+            assert len(files) == 1 and files[0]["file"] == str(trace)
+            assert files[0]["events"] == 51 and files[0]["running"] == 1
+        assert contents(top) == before
+        reader.process.kill()
+        reader.process.wait()
+        before = contents(top)
+        done, problems, files = validated(trace, top)
+        assert done.returncode == 1 and files[0]["events"] == 51 and not files[0]["running"]
+        assert len(problems) == 1 and "was killed" in problems[0] and "pfw repair" in problems[0]
+        assert contents(top) == before
+        harness.run([harness.PFW, "repair", trace], harness.clean_environment(PFW_SPOOL_DIR=str(top)))
+        done, problems, files = validated(trace, top)
+        assert done.returncode == 0 and not problems and files[0]["events"] == 51
+    finally:
+        reader.process.kill()
+        reader.process.wait()
+
+
+def test_a_trace_that_is_being_written_is_whole_at_any_time(tmp_path):
+    """Half in the file, half in the rings, while both move."""
+    env = harness.traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="2")
+    code = "import os, sys\nfd = os.open(sys.argv[1], os.O_RDONLY)\nprint(flush=True)\n" \
+           "while True: os.pread(fd, 1, 0)\n"
+    (tmp_path / "data").write_bytes(b"x")
+    with subprocess.Popen(["/usr/bin/python3", "-c", code, str(tmp_path / "data")], env=env,
+                          stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            seen = [0]
+            for _ in range(10):
+                done, problems, files = validated(tmp_path / "t.pfw", tmp_path)
+                assert done.returncode == 0 and not problems, done.stdout
+                assert files[0]["running"] == 1
+                seen.append(files[0]["events"])
+                assert seen[-1] > seen[-2]
+        finally:
+            process.kill()

@@ -1,4 +1,5 @@
-/* fuzz_recover.c - any bytes as a spool: recovery must not crash, loop, or write a bad line.
+/* fuzz_recover.c - any bytes as a spool: recovery must not crash, loop, or write a bad line; nor may
+ * who reads the trace together with the spool.
  *
  * What says whose spool it is (host, boot, pid, path) is set to fit, or nothing behind it would be
  * reached; the rest is the input's.  The file is padded to whole pages, so that an input may leave
@@ -9,6 +10,7 @@
 
 #include "../spool_builder.h"
 #include "json.h"
+#include "store/live.h"
 #include "store/recover.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -92,22 +94,49 @@ static void write_trace(const uint8_t *data, size_t size)
 	fclose(file);
 }
 
+static char text[64u << 20];
+
+static void check_lines(size_t bytes)
+{
+	char *line = text, *newline;
+
+	while ((newline = memchr(line, '\n', (size_t)(text + bytes - line)))) {
+		assert(pfw_json_valid(line, (size_t)(newline - line)));
+		line = newline + 1;
+	}
+	assert(line == text + bytes);
+}
+
 static void check_trace(const char *path)
 {
-	static char text[64u << 20];
 	int fd = open(path, O_RDONLY);
 	ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof(text));
-	char *line = text, *newline;
 
 	if (fd >= 0)
 		close(fd);
 	if (got > 1 && text[0] == 0x1f)
 		return; /* gzip is another module's */
-	while ((newline = memchr(line, '\n', (size_t)(text + got - line)))) {
-		assert(pfw_json_valid(line, (size_t)(newline - line)));
-		line = newline + 1;
+	check_lines((size_t)got);
+}
+
+/* What it says before anything is recovered. */
+static void read_live(void)
+{
+	const char *const dirs[] = { dir, NULL };
+	char why[PFW_LIVE_WHY_BYTES];
+	struct pfw_live *live;
+	size_t bytes = 0;
+	ssize_t got;
+
+	if (pfw_live_open(&live, model.trace, dirs, why)) {
+		assert(memchr(why, 0, sizeof(why)));
+		return;
 	}
-	assert(line == text + got);
+	while ((got = pfw_live_read(live, text + bytes, sizeof(text) - bytes)) > 0)
+		bytes += (size_t)got;
+	assert(!got && bytes < sizeof(text));
+	check_lines(bytes);
+	pfw_live_close(live);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -123,6 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	write_spool(data, size);
 	if (size >= PFW_SPOOL_HEADER_BYTES && data[size - 1] & 1)
 		write_trace(data, size);
+	read_live();
 	pfw_recover_spool(model.path, &result);
 	assert(result.status <= PFW_RECOVER_BAD);
 	assert(memchr(result.why, 0, sizeof(result.why)));
