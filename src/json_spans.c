@@ -103,6 +103,8 @@ char *pfw_json_api_line(struct pfw_json_source *source, char *out, struct pfw_js
 	if (!out)
 		return NULL;
 	out = pfw_json_put_when(source, pfw_json_put_prefix(out, shape), source->tid, &times);
+	if (json->metadata && record->flags & PFW_RECORD_ANNOTATION && !counter)
+		out = pfw_text_put(out, "\"kind\":\"annotation\"");
 	if (json->metadata)
 		out = put_blob(source, out, titles, titles + blob, counter);
 	if (!out)

@@ -57,6 +57,7 @@ enum pfw_shape {
 /* pfw_record.flags */
 enum pfw_record_flags {
 	PFW_RECORD_NAME_INLINE = 1, /* CALL: `file` is the length of the name, in the tail */
+	PFW_RECORD_ANNOTATION = 1,  /* API: of kind "annotation" (NVTX) */
 	PFW_RECORD_EPOCH_NS = 2,    /* t0 is ns since the epoch and dur ns, not clock ticks */
 	PFW_RECORD_NO_RET = 4,	    /* CALL: the call had not returned (exec, _exit): no ret */
 	PFW_RECORD_INSTANT = 8,	    /* ph "i", no dur */

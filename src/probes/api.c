@@ -170,7 +170,7 @@ static void put_record(const struct api_record *api)
 }
 
 /* The usual span: its names have references and there are no arguments. */
-static inline void put_bare(const struct pfw_span *span, uint64_t t1)
+static inline void put_bare(const struct pfw_span *span, uint64_t t1, uint8_t flags)
 {
 	uint64_t position, start = span->state[SPAN_START];
 	struct pfw_record *record = pfw_ring_reserve(pfw_thread.ring, 1, &position);
@@ -179,7 +179,7 @@ static inline void put_bare(const struct pfw_span *span, uint64_t t1)
 		return;
 	record->template = ids.api;
 	record->slots = 1;
-	record->flags = 0;
+	record->flags = flags;
 	record->t0 = start;
 	record->dur = t1 - start;
 	record->file = 0;
@@ -411,7 +411,7 @@ static inline __attribute__((always_inline)) void end_span(struct pfw_span *span
 	if (on() && live == atomic_load_explicit(&pfw_live->born, memory_order_relaxed)) {
 		/* A name without a reference stands in the arguments. */
 		if (PFW_LIKELY(!span->state[SPAN_ARGS]))
-			put_bare(span, t1);
+			put_bare(span, t1, flags);
 		else
 			end_full(span, t1, flags);
 	}
@@ -446,21 +446,13 @@ int32_t pfw_api_tid(void)
 
 bool pfw_api_begin_annotation(struct pfw_span *span, const char *name)
 {
-	static const struct {
-		struct pfw_arg arg;
-		char text[14];
-	} kind = { { 4, PFW_TYPE_STRING, 0, 10 }, "kindannotation" };
-
 	pfw_span_begin(span, name, "PP");
-	if (!span->state[SPAN_LIVE])
-		return false;
-	if (PFW_UNLIKELY(span->state[SPAN_ARGS])) {
-		add_arg(span, "kind", PFW_TYPE_STRING, "annotation", 10);
-		return true;
-	}
-	memcpy(span->args, &kind, sizeof(kind.arg) + sizeof(kind.text));
-	span->state[SPAN_ARGS] = sizeof(kind.arg) + sizeof(kind.text);
-	return true;
+	return span->state[SPAN_LIVE] != 0;
+}
+
+void pfw_api_end_annotation(struct pfw_span *span)
+{
+	end_span(span, pfw_clock_ticks(), PFW_RECORD_ANNOTATION);
 }
 
 void pfw_api_arg_u64(struct pfw_span *span, const char *key, uint64_t value)
@@ -476,7 +468,7 @@ void pfw_api_aside(const struct pfw_span *span)
 
 void pfw_api_end_instant(struct pfw_span *span)
 {
-	end_span(span, span->state[SPAN_START], PFW_RECORD_INSTANT);
+	end_span(span, span->state[SPAN_START], PFW_RECORD_INSTANT | PFW_RECORD_ANNOTATION);
 }
 
 /* ---- finished events ---- */

@@ -216,7 +216,7 @@ static __attribute__((noinline)) int push_first(const struct said *said)
 		return NO_TRACKING;
 	stack = make_stack();
 	if (!stack) {
-		pfw_span_end(&span);
+		pfw_api_end_annotation(&span);
 		return NO_TRACKING;
 	}
 	stack->pushed[stack->depth++] = (struct pushed){ .span = span, .domain = said->domain };
@@ -258,7 +258,7 @@ static int pop(const struct pfw_nvtx_name *domain)
 	pushed = topmost(stack, domain);
 	if (!pushed)
 		return NO_TRACKING;
-	pfw_span_end(&pushed->span);
+	pfw_api_end_annotation(&pushed->span);
 	pushed->over = true;
 	while (stack->depth && stack->pushed[stack->depth - 1].over)
 		stack->depth--;
@@ -364,7 +364,7 @@ static void end(uint64_t id)
 	/* The line is of the thread that ends it. */
 	if (cell->tid && cell->tid != pfw_api_tid())
 		pfw_span_arg_int(&cell->span, "started_by", cell->tid);
-	pfw_span_end(&cell->span);
+	pfw_api_end_annotation(&cell->span);
 	give_cell(cell);
 }
 
