@@ -216,6 +216,41 @@ def test_spans_after_stop_and_start(tmp_path):
     assert not run.figures()
 
 
+def has_nvtx():
+    return (harness.BUILD / "tests/nvtx_target").exists()
+
+
+NVTX = {"NVTX_INJECTION64_PATH": str(RECORDER)}
+IN_NVTX = {"in_step": "nvtx_step", "in_span": "span", "in_inner_range": "nvtx_inner", "outside": None}
+
+
+@standin
+@pytest.mark.skipif(not has_nvtx(), reason="no nvtx3/nvToolsExt.h")
+def test_each_kernel_names_the_nvtx_range_that_launched_it(tmp_path):
+    """Pushed ranges and API spans in each other; a range that is open as CUDA begins, too."""
+    run = Run(tmp_path, "nvtx=20", **NVTX)
+    check_spans(run, IN_NVTX)
+    assert collections.Counter(k["name"] for k in run.pp("kernel")) == {
+        "in_step": 40, "in_span": 40, "in_inner_range": 40, "outside": 20}
+    ranges = {line["args"]["span_id"]: line for line in run.pp("annotation") if line["ph"] == "X"}
+    spans = {line["args"]["span_id"]: line for line in run.lines if line["cat"] == "app"}
+    assert len(ranges) == 40 and len(spans) == 20
+    for kernel in run.pp("kernel", "in_inner_range"):
+        span = spans[ranges[kernel["args"]["span"]]["args"]["parent"]]
+        assert ranges[span["args"]["parent"]]["name"] == "nvtx_step"
+
+
+@standin
+@pytest.mark.skipif(not has_nvtx(), reason="no nvtx3/nvToolsExt.h")
+def test_nvtx_ranges_schedule_the_kernels(tmp_path):
+    run = Run(tmp_path, "nvtx=8", PFW_STEP="nvtx_step", PFW_SCHEDULE="wait=1,warmup=1,active=2", **NVTX)
+    steps = collections.Counter((c["args"]["step"], c["args"]["phase"]) for c in run.pp("runtime"))
+    assert steps == {(step, "warmup" if step % 4 == 1 else "active"): 7 for step in (1, 2, 3, 5, 6, 7)}
+    check_spans(run, IN_NVTX)
+    assert len(launches_of(run)) == len(run.pp("kernel")) == 42
+    assert len(harness.own(run.lines, "segment")) == 2
+
+
 @standin
 def test_kernels_that_come_before_their_launch(tmp_path):
     run = Run(tmp_path, "threads=20000", "split")

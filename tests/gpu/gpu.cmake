@@ -1,5 +1,11 @@
 # A driver, a runtime and a CUPTI that need no GPU, held to NVIDIA's headers of two generations
 # (PFW_CUDA_DIR, which tests/gpu/fetch fills).
+
+# NVTX needs no stand-in: it is a header.
+find_path(NVTX_INCLUDE nvtx3/nvToolsExt.h
+	HINTS ${PFW_CUDA_DIR}/13/include ${PFW_CUDA_DIR}/12/include /usr/local/cuda/include)
+mark_as_advanced(NVTX_INCLUDE)
+
 function(pfw_standin major)
 	set(directory ${PROJECT_BINARY_DIR}/tests/standin${major})
 	configure_file(tests/gpu/standin/libcupti.map standin${major}.map @ONLY)
@@ -22,7 +28,8 @@ function(pfw_standin major)
 		set_target_properties(${name} PROPERTIES
 			RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 		target_include_directories(${name} PRIVATE include)
-		target_include_directories(${name} SYSTEM PRIVATE ${PFW_CUDA_DIR}/${major}/include)
+		target_include_directories(${name} SYSTEM PRIVATE ${PFW_CUDA_DIR}/${major}/include
+			$<$<BOOL:${NVTX_INCLUDE}>:${NVTX_INCLUDE}>)
 		target_link_libraries(${name} PRIVATE standin_cudart${major} standin_cuda${major}
 			Threads::Threads ${CMAKE_DL_LIBS})
 	endforeach()
@@ -61,10 +68,6 @@ if(NVML_INCLUDE)
 		LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin C_VISIBILITY_PRESET default)
 endif()
 
-# NVTX needs no stand-in: it is a header.
-find_path(NVTX_INCLUDE nvtx3/nvToolsExt.h
-	HINTS ${PFW_CUDA_DIR}/13/include ${PFW_CUDA_DIR}/12/include /usr/local/cuda/include)
-mark_as_advanced(NVTX_INCLUDE)
 if(NVTX_INCLUDE)
 	pfw_plain_programs(${PROJECT_BINARY_DIR}/tests tests/gpu/nvtx_target.c)
 	target_include_directories(nvtx_target SYSTEM PRIVATE ${NVTX_INCLUDE})

@@ -11,6 +11,9 @@
 
 #include <cupti_activity.h>
 #endif
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#endif
 #include <fcntl.h>
 #include <pfw/pfw.h>
 #include <pthread.h>
@@ -135,6 +138,30 @@ static void do_spans(long count)
 	}
 	launch("outside", 1);
 }
+
+#ifdef NVTX_VERSION
+/* NVTX ranges and the API's spans in each other, and two steps by the ranges' name. */
+static void do_nvtx(long count)
+{
+	struct pfw_span span;
+
+	for (long i = 0; i < count; i++) {
+		nvtxRangePushA("nvtx_step");
+		launch("in_step", 1);
+		pfw_span_begin(&span, "span", NULL);
+		launch("in_span", 1);
+		nvtxRangePushA("nvtx_inner");
+		launch("in_inner_range", 2);
+		nvtxRangePop();
+		launch("in_span", 1);
+		pfw_span_end(&span);
+		nvtxMarkA("mark");
+		launch("in_step", 1);
+		nvtxRangePop();
+		launch("outside", 1);
+	}
+}
+#endif
 
 /* CUDA is initialised inside a span. */
 static void do_span_first(long count)
@@ -392,6 +419,9 @@ static const struct {
 	{ "noise", do_noise },
 	{ "spans", do_spans },
 	{ "span_first", do_span_first },
+#ifdef NVTX_VERSION
+	{ "nvtx", do_nvtx },
+#endif
 	{ "read", do_read },
 	{ "threads", do_threads },
 	{ "fork", do_fork },
