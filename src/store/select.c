@@ -212,6 +212,11 @@ static int set_limit(const struct pfw_time *time, const struct pfw_extent *exten
 	return error;
 }
 
+static bool rank_wanted(const struct pfw_select *select, int64_t rank)
+{
+	return !select->rank.count || (rank >= 0 && in_ranges(&select->rank, (uint64_t)rank));
+}
+
 static int set_windows(struct pfw_select *select, const struct pfw_traces *traces,
 		       const struct pfw_extent *extent, char *why, size_t size)
 {
@@ -223,8 +228,7 @@ static int set_windows(struct pfw_select *select, const struct pfw_traces *trace
 		*window = (struct pfw_select_window){ .since_ns = INT64_MIN,
 						      .until_ns = INT64_MAX,
 						      .rank = rank };
-		window->wanted = !select->rank.count ||
-				 (rank >= 0 && in_ranges(&select->rank, (uint64_t)rank));
+		window->wanted = rank_wanted(select, rank);
 		if (!window->wanted)
 			continue;
 		error = set_limit(&select->since, extent, rank, &window->since_ns, why, size);
@@ -263,6 +267,24 @@ int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *trace
 	error = set_windows(select, traces, &extent, why, size);
 	pfw_extent_free(&extent);
 	return error;
+}
+
+int pfw_select_add_file(struct pfw_select *select, int64_t rank, size_t *number)
+{
+	struct pfw_select_window *more =
+		realloc(select->window, (select->files + 1) * sizeof(*more));
+	size_t like = 0;
+
+	if (!more)
+		return -ENOMEM;
+	select->window = more;
+	while (like < select->files && more[like].rank != rank)
+		like++;
+	more[select->files] = more[like < select->files ? like : 0];
+	more[select->files].rank = rank;
+	more[select->files].wanted = rank_wanted(select, rank);
+	*number = select->files++;
+	return 0;
 }
 
 bool pfw_select_file(const struct pfw_select *select, size_t file)

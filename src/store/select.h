@@ -86,6 +86,10 @@ int pfw_select_add(struct pfw_select *select, enum pfw_select_option option, con
  */
 int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *traces,
 		       const struct pfw_extent_options *options, char *why, size_t size);
+
+/* One more file, which came when the others were resolved already: *number is what the calls below
+ * know it by.  Its limits are those of the first file of its rank, else of the first.  0 or -ENOMEM. */
+int pfw_select_add_file(struct pfw_select *select, int64_t rank, size_t *number);
 void pfw_select_release(struct pfw_select *select);
 
 /* Whether any line of this file, of this block may be wanted.  Thread: any. */

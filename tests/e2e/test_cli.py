@@ -16,7 +16,7 @@ import pytest
 
 PFW = os.environ["PFW_BIN"]
 LIB = Path(os.environ["PFW_LIB_DIR"])
-COMMANDS = ["run", "validate", "repair", "doctor", "config", "calls", "schedule", "ctl"]
+COMMANDS = ["run", "validate", "repair", "doctor", "config", "calls", "schedule", "ctl", "query"]
 PYTHON = "/usr/bin/python3"
 
 

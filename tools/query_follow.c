@@ -1,0 +1,416 @@
+/* query_follow.c - `pfw query --follow`: the lines of traces that are being written, as they come.
+ *
+ * A trace only grows, by whole lines or whole members, and its writer holds a lock on it until it
+ * ends.  So looking at the size from time to time is enough, also on file systems that tell nobody.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gzip.h"
+#include "query.h"
+#include "store/scan.h"
+#include "store/unzip.h"
+
+#define LOOK_MS 100   /* the writer writes every half second */
+#define FILES_MS 1000 /* how often new files are looked for */
+#define READ_BYTES (1u << 20)
+
+struct followed {
+	char *path;
+	int fd;
+	size_t number; /* in query->select.window */
+	int64_t rank;
+	bool ours, gzip, begun, at_end, ended;
+	uint64_t at; /* bytes of the file that were taken */
+	uint64_t line;
+	struct pfw_text text; /* without an end of line as yet */
+};
+
+struct following {
+	struct query *query;
+	struct query_worker worker;
+	struct pfw_unzip *unzip;
+	struct followed *file;
+	size_t count;
+	struct pfw_text out, member, lines;
+	bool enough; /* --limit */
+};
+
+/* ---- lines ---- */
+
+static void tell(struct following *following, const struct followed *file, const char *what)
+{
+	struct query *query = following->query;
+
+	if (query->status == CLI_OK)
+		query->status = CLI_PROBLEMS;
+	cli_error(query->command->name, "%s:%" PRIu64 ": %s", cli_name(file->path), file->line,
+		  what);
+}
+
+static int take_line(struct following *following, struct followed *file, const char *text,
+		     size_t bytes)
+{
+	struct query *query = following->query;
+	struct pfw_slice line = { .at = text, .bytes = bytes };
+	struct pfw_entry entry;
+	int error;
+
+	file->line++;
+	pfw_entry_parse(&entry, text, bytes);
+	if (entry.kind == PFW_ENTRY_BAD)
+		tell(following, file, entry.why);
+	if (entry.kind != PFW_ENTRY_EVENT)
+		return 0;
+	file->at_end = entry.ph == 'M' && pfw_slice_is(&entry.cat, "pfw") &&
+		       pfw_slice_is(&entry.name, "end");
+	if (following->enough ||
+	    !pfw_select_entry(&query->select, following->worker.state, file->number, &entry))
+		return 0;
+	following->out.bytes = 0;
+	error = query_lines_add(&query->lines, &following->out, following->worker.scratch, &entry,
+				line, file->rank);
+	if (!error)
+		error = output_write(&query->output, following->out.data, following->out.bytes);
+	following->enough = ++query->given >= query->limit;
+	return error;
+}
+
+/* Take the whole lines of file->text; what is behind them stays. */
+static int take_lines(struct following *following, struct followed *file)
+{
+	char *at = file->text.data, *end = at + file->text.bytes, *newline;
+	int error = 0;
+
+	while (!error && at < end && (newline = memchr(at, '\n', (size_t)(end - at)))) {
+		error = take_line(following, file, at, (size_t)(newline - at));
+		at = newline + 1;
+	}
+	file->text.bytes = (size_t)(end - at);
+	if (file->text.bytes)
+		memmove(file->text.data, at, file->text.bytes);
+	if (file->text.bytes > PFW_SCAN_LINE_MAX) {
+		tell(following, file, "a line of more than 16 MiB");
+		file->ended = true;
+	}
+	return error;
+}
+
+/* ---- bytes ---- */
+
+/* Read all of [at, at + bytes), which is there; false: it is not. */
+static bool read_all(int fd, void *data, size_t bytes, uint64_t at)
+{
+	size_t used = 0;
+
+	while (used < bytes) {
+		ssize_t got = pread(fd, (char *)data + used, bytes - used, (off_t)(at + used));
+
+		if (got <= 0)
+			return false;
+		used += (size_t)got;
+	}
+	return true;
+}
+
+static int append(struct followed *file, const char *text, size_t bytes)
+{
+	size_t wanted = file->text.bytes + bytes;
+
+	if (wanted > file->text.room && pfw_text_room(&file->text, wanted))
+		return -ENOMEM;
+	memcpy(file->text.data + file->text.bytes, text, bytes);
+	file->text.bytes = wanted;
+	return 0;
+}
+
+/* Plain text up to `size`.  Like the one below 1: something was taken, 0: nothing yet, or -errno. */
+static int take_text(struct following *following, struct followed *file, uint64_t size)
+{
+	uint64_t left = size - file->at;
+	size_t bytes = left < READ_BYTES ? (size_t)left : READ_BYTES;
+	int error;
+
+	if (!bytes)
+		return 0;
+	if (pfw_text_room(&following->lines, bytes))
+		return -ENOMEM;
+	if (!read_all(file->fd, following->lines.data, bytes, file->at))
+		return 0;
+	file->at += bytes;
+	error = append(file, following->lines.data, bytes);
+	if (!error)
+		error = take_lines(following, file);
+	return error ? error : 1;
+}
+
+/* The text of the whole member in following->member. */
+static int inflate_member(struct following *following, struct followed *file, size_t bytes)
+{
+	const unsigned char *length = (unsigned char *)following->member.data + bytes - 4;
+	size_t text = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 |
+		      (size_t)length[3] << 24;
+	int error = -EBADMSG;
+
+	if (text <= PFW_SCAN_LINE_MAX) {
+		if (pfw_text_room(&following->lines, text + 1))
+			return -ENOMEM;
+		error = pfw_unzip_member(following->unzip, following->member.data, bytes,
+					 following->lines.data, text);
+	}
+	if (error == -EBADMSG) {
+		tell(following, file, "a damaged gzip member");
+		return 0;
+	}
+	if (!error)
+		error = append(file, following->lines.data, text);
+	return error ? error : take_lines(following, file);
+}
+
+static int take_member(struct following *following, struct followed *file, uint64_t size)
+{
+	unsigned char header[PFW_GZIP_HEADER_BYTES];
+	struct pfw_gzip_summary summary;
+	int error;
+
+	if (size - file->at < sizeof(header) ||
+	    !read_all(file->fd, header, sizeof(header), file->at))
+		return 0;
+	if (pfw_gzip_read_summary(header, sizeof(header), &summary) != 0 ||
+	    summary.member_bytes < sizeof(header) + 8) {
+		tell(following, file,
+		     "not a gzip member of ours, which says its length: it cannot be followed");
+		file->ended = true;
+		return 0;
+	}
+	if (size - file->at < summary.member_bytes)
+		return 0;
+	if (pfw_text_room(&following->member, summary.member_bytes))
+		return -ENOMEM;
+	if (!read_all(file->fd, following->member.data, summary.member_bytes, file->at))
+		return 0;
+	file->at += summary.member_bytes;
+	error = inflate_member(following, file, summary.member_bytes);
+	return error ? error : 1;
+}
+
+/* ---- one file ---- */
+
+/* Whether its writer is gone.  A file without a line yet has one: it takes its lock when the file is
+ * made, and must not find it taken by us. */
+static bool unlocked(const struct followed *file)
+{
+	if (!file->begun || flock(file->fd, LOCK_SH | LOCK_NB) != 0)
+		return false;
+	flock(file->fd, LOCK_UN);
+	return true;
+}
+
+/* Nothing more was there: is that the end? */
+static void look_for_end(struct following *following, struct followed *file)
+{
+	struct stat st;
+
+	/* Another tool's trace has no end that can be seen. */
+	if (!file->ours || !unlocked(file))
+		return;
+	/* Something may have been written before the lock was let go. */
+	if (fstat(file->fd, &st) < 0 || (uint64_t)st.st_size > file->at)
+		return;
+	file->ended = true;
+	if (!file->at_end)
+		tell(following, file,
+		     "not finished, and its process is gone: `pfw repair` adds the rest");
+}
+
+/* Take what is there.  1: something was, 0: nothing, or -errno. */
+static int look(struct following *following, struct followed *file)
+{
+	unsigned char magic[2];
+	struct stat st;
+	int taken;
+
+	if (file->ended || fstat(file->fd, &st) < 0)
+		return 0;
+	if ((uint64_t)st.st_size < file->at) { /* cut, as `pfw repair` does */
+		file->at = (uint64_t)st.st_size;
+		file->text.bytes = 0;
+	}
+	if (!file->begun && st.st_size >= 2) {
+		file->begun = true;
+		file->gzip = read_all(file->fd, magic, 2, 0) && magic[0] == 0x1f &&
+			     magic[1] == 0x8b;
+	}
+	if (!file->begun)
+		return 0;
+	taken = file->gzip ? take_member(following, file, (uint64_t)st.st_size)
+			   : take_text(following, file, (uint64_t)st.st_size);
+	if (!taken && !file->ended)
+		look_for_end(following, file);
+	return taken;
+}
+
+/* ---- all of them ---- */
+
+static bool known(const struct following *following, const char *path)
+{
+	for (size_t i = 0; i < following->count; i++) {
+		if (strcmp(following->file[i].path, path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Follow one more.  What cannot be opened is said and left out. */
+static int add_file(struct following *following, const struct pfw_trace_file *trace, size_t number)
+{
+	struct followed file = { .number = number, .rank = trace->head.rank };
+	struct followed *more;
+
+	file.fd = open(trace->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (file.fd < 0) {
+		query_say(following->query, trace->path, strerror(errno));
+		return 0;
+	}
+	/* A new file has no first line yet: whatever bears such a name then is taken for ours. */
+	file.ours = trace->head.ours || trace->head.bytes == 0;
+	file.path = strdup(trace->path);
+	more = realloc(following->file, (following->count + 1) * sizeof(*more));
+	if (more)
+		following->file = more;
+	if (!more || !file.path) {
+		close(file.fd);
+		free(file.path);
+		return -ENOMEM;
+	}
+	more[following->count++] = file;
+	return 0;
+}
+
+static void ignore(void *user, const char *path, const char *why)
+{
+	(void)user;
+	(void)path;
+	(void)why;
+}
+
+/* Files that have come since: children of the process, more ranks. */
+static int add_new(struct following *following)
+{
+	struct query *query = following->query;
+	struct pfw_traces traces;
+	size_t number;
+	int error = 0;
+
+	if (pfw_traces_open(&traces, query->paths, query->path_count, query->all_runs, ignore,
+			    NULL))
+		return 0;
+	for (size_t i = 0; i < traces.count && !error; i++) {
+		if (known(following, traces.file[i].path))
+			continue;
+		error = pfw_select_add_file(&query->select, traces.file[i].head.rank, &number);
+		if (!error && pfw_select_file(&query->select, number))
+			error = add_file(following, &traces.file[i], number);
+	}
+	pfw_traces_close(&traces);
+	return error;
+}
+
+/* One look at each.  1: something was there. */
+static int look_at_all(struct following *following, bool *all_ended)
+{
+	int taken = 0, result = 0;
+
+	*all_ended = true;
+	for (size_t i = 0; i < following->count && result >= 0; i++) {
+		result = look(following, &following->file[i]);
+		taken |= result > 0;
+		*all_ended &= following->file[i].ended;
+	}
+	return result < 0 ? result : taken;
+}
+
+static int follow_all(struct following *following)
+{
+	struct timespec pause = { .tv_nsec = LOOK_MS * 1000000 };
+	struct query *query = following->query;
+	unsigned since_files = 0;
+	bool all_ended = false;
+	int taken, error = 0;
+
+	while (!error && !following->enough && !*query->stop) {
+		taken = look_at_all(following, &all_ended);
+		if (taken < 0)
+			return taken;
+		if (taken)
+			continue;
+		error = output_flush(&query->output);
+		if (!error && (all_ended || since_files * LOOK_MS >= FILES_MS)) {
+			size_t before = following->count;
+
+			error = add_new(following);
+			since_files = 0;
+			if (!error && all_ended && following->count == before)
+				return 0;
+			continue;
+		}
+		since_files++;
+		nanosleep(&pause, NULL);
+	}
+	return error;
+}
+
+static int begin(struct following *following)
+{
+	struct query *query = following->query;
+	int error = query_worker_init(&following->worker, query);
+
+	following->unzip = pfw_unzip_new();
+	if (!following->unzip)
+		error = -ENOMEM;
+	for (size_t i = 0; i < query->traces.count && !error; i++) {
+		const struct pfw_trace_file *trace = &query->traces.file[i];
+
+		if (strcmp(trace->path, "-") == 0) {
+			query_say(query, "-", "--follow wants files");
+			return -EIO;
+		}
+		if (pfw_select_file(&query->select, i))
+			error = add_file(following, trace, i);
+	}
+	return error;
+}
+
+int query_follow(struct query *query)
+{
+	struct following following = { .query = query };
+	int error = begin(&following);
+
+	if (!error)
+		error = query_write_head(query);
+	if (!error && query->limit)
+		error = follow_all(&following);
+	for (size_t i = 0; i < following.count; i++) {
+		close(following.file[i].fd);
+		free(following.file[i].path);
+		pfw_text_free(&following.file[i].text);
+	}
+	free(following.file);
+	query_worker_release(&following.worker);
+	pfw_unzip_free(following.unzip);
+	pfw_text_free(&following.out);
+	pfw_text_free(&following.member);
+	pfw_text_free(&following.lines);
+	if (error == -ENOMEM)
+		cli_error(query->command->name, "%s", strerror(ENOMEM));
+	if (error && !query->output.gone)
+		return CLI_USAGE;
+	return query->status;
+}

@@ -1,0 +1,36 @@
+/* stop.c - Ctrl-C for commands that have something to put away; see stop.h. */
+#include "stop.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+static volatile bool stopped;
+static volatile sig_atomic_t by;
+
+static void note(int number)
+{
+	by = number;
+	stopped = true;
+}
+
+const volatile bool *stop_watch(void)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	/* No SA_RESTART: whoever waits is to look. */
+	struct sigaction action = { .sa_handler = note, .sa_flags = (int)SA_RESETHAND }, old;
+
+	sigemptyset(&action.sa_mask);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+	}
+	return &stopped;
+}
+
+void stop_end(void)
+{
+	if (!stopped)
+		return;
+	signal(by, SIG_DFL);
+	raise(by);
+}
