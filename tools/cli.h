@@ -42,7 +42,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_run, cli_validate, cli_repair, cli_doctor, cli_config,
-	cli_calls, cli_schedule, cli_ctl, cli_query;
+	cli_calls, cli_schedule, cli_ctl, cli_query, cli_index;
 
 /* The arguments of a command while they are read. */
 struct cli_args {

@@ -497,7 +497,7 @@ static int merge_lists(struct pfw_summary *into, const struct pfw_summary *from)
 	return error;
 }
 
-static void merge_times(struct pfw_summary *into, const struct pfw_summary *from)
+void pfw_summary_merge_times(struct pfw_summary *into, const struct pfw_summary *from)
 {
 	into->lines += from->lines;
 	into->events += from->events;
@@ -522,7 +522,7 @@ int pfw_summary_merge(struct pfw_summary *into, struct pfw_summary *from)
 	error = error ? error : merge_files(into, from);
 	error = error ? error : merge_threads(into, from);
 	error = error ? error : merge_lists(into, from);
-	merge_times(into, from);
+	pfw_summary_merge_times(into, from);
 	return error;
 }
 

@@ -1,0 +1,237 @@
+/* index_blob.c - what is in a block, as the index has it: docs/index.rst; see index_db.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "index_db.h"
+#include "varint.h"
+
+/* The numbers of a name besides its sketch: 9 varints and both halves of a sum. */
+#define NAME_BYTES_MAX (11u * PFW_VARINT_MAX)
+
+static int reserve(struct pfw_blob *blob, size_t more)
+{
+	size_t room = blob->room ? blob->room : 4096;
+	uint8_t *bigger;
+
+	if (blob->room - blob->bytes >= more)
+		return 0;
+	while (room - blob->bytes < more)
+		room *= 2;
+	bigger = realloc(blob->data, room);
+	if (!bigger)
+		return -ENOMEM;
+	blob->data = bigger;
+	blob->room = room;
+	return 0;
+}
+
+void pfw_blob_free(struct pfw_blob *blob)
+{
+	free(blob->data);
+	*blob = (struct pfw_blob){ 0 };
+}
+
+/* ---- names ---- */
+
+/* Names without a row of their own in the file's summary become part of row 0 here, too. */
+static int gather_others(struct pfw_summary *block)
+{
+	struct pfw_summary_name *others = &block->name[0];
+
+	for (uint32_t i = 1; i < block->names; i++) {
+		const struct pfw_summary_name *name = &block->name[i];
+
+		if (name->merged)
+			continue;
+		others->count += name->count;
+		others->sum_ns += name->sum_ns;
+		others->bytes += name->bytes;
+		if (name->min_ns < others->min_ns)
+			others->min_ns = name->min_ns;
+		if (name->max_ns > others->max_ns)
+			others->max_ns = name->max_ns;
+		if (pfw_sketch_merge(&others->durations, &name->durations, true))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int by_merged(const void *a, const void *b)
+{
+	const struct pfw_summary_name *x = *(const struct pfw_summary_name *const *)a;
+	const struct pfw_summary_name *y = *(const struct pfw_summary_name *const *)b;
+
+	return x->merged < y->merged ? -1 : x->merged > y->merged;
+}
+
+static int put_name(struct pfw_blob *blob, const struct pfw_summary_name *name, uint32_t next)
+{
+	uint8_t *at, sketch[PFW_SKETCH_BYTES_MAX];
+	size_t sketch_bytes = pfw_sketch_encode(&name->durations, sketch);
+
+	if (reserve(blob, NAME_BYTES_MAX + sketch_bytes))
+		return -ENOMEM;
+	at = blob->data + blob->bytes;
+	at = pfw_varint_put(at, name->merged - next);
+	at = pfw_varint_put(at, name->count);
+	at = pfw_varint_put(at, name->bytes);
+	at = pfw_varint_put(at, name->durations.total);
+	at = pfw_varint_put(at, (uint64_t)name->sum_ns);
+	at = pfw_varint_put(at, pfw_varint_fold((int64_t)(name->sum_ns >> 64)));
+	if (name->durations.total) {
+		at = pfw_varint_put(at, pfw_varint_fold(name->min_ns));
+		at = pfw_varint_put(at, (uint64_t)name->max_ns - (uint64_t)name->min_ns);
+		at = pfw_varint_put(at, sketch_bytes);
+		memcpy(at, sketch, sketch_bytes);
+		at += sketch_bytes;
+	}
+	blob->bytes = (size_t)(at - blob->data);
+	return 0;
+}
+
+int pfw_blob_names(struct pfw_blob *blob, struct pfw_summary *block)
+{
+	const struct pfw_summary_name **order = malloc(block->names * sizeof(*order));
+	uint32_t count = 0, next = 0;
+	int error = order ? gather_others(block) : -ENOMEM;
+
+	blob->bytes = 0;
+	for (uint32_t i = 0; !error && i < block->names; i++) {
+		if (i ? block->name[i].merged : block->name[i].count)
+			order[count++] = &block->name[i];
+	}
+	if (!error)
+		qsort(order, count, sizeof(*order), by_merged);
+	for (uint32_t i = 0; !error && i < count; i++) {
+		error = put_name(blob, order[i], next);
+		next = order[i]->merged + 1;
+	}
+	free(order);
+	return error;
+}
+
+/* ---- numbers alone ---- */
+
+/* Rows that occur, as bits: they come out in order without being sorted. */
+struct bits {
+	uint64_t *word;
+	uint32_t words;
+};
+
+static void set_bit(struct bits *bits, uint32_t row)
+{
+	bits->word[row / 64] |= UINT64_C(1) << row % 64;
+}
+
+static int put_bits(struct pfw_blob *blob, const struct bits *bits, uint32_t count)
+{
+	uint32_t next = 0;
+	uint8_t *at;
+
+	blob->bytes = 0;
+	if (reserve(blob, (size_t)count * 5))
+		return -ENOMEM;
+	at = blob->data;
+	for (uint32_t i = 0; i < bits->words; i++) {
+		for (uint64_t left = bits->word[i]; left; left &= left - 1) {
+			uint32_t row = i * 64 + (uint32_t)__builtin_ctzll(left);
+
+			at = pfw_varint_put(at, row - next);
+			next = row + 1;
+		}
+	}
+	blob->bytes = (size_t)(at - blob->data);
+	return 0;
+}
+
+/* The numbers merged(block, i) of rows 1 to count - 1, and 0 where `others`. */
+static int put_rows(struct pfw_blob *blob, const struct pfw_summary *block, uint32_t count,
+		    uint32_t (*merged)(const struct pfw_summary *, uint32_t), bool others)
+{
+	uint32_t most = 0;
+	struct bits bits;
+	int error;
+
+	for (uint32_t i = 1; i < count; i++)
+		most = merged(block, i) > most ? merged(block, i) : most;
+	bits.words = most / 64 + 1;
+	bits.word = calloc(bits.words, sizeof(*bits.word));
+	if (!bits.word)
+		return -ENOMEM;
+	for (uint32_t i = 1; i < count; i++)
+		set_bit(&bits, merged(block, i));
+	if (others)
+		set_bit(&bits, 0);
+	error = put_bits(blob, &bits, count);
+	free(bits.word);
+	return error;
+}
+
+static uint32_t thread_merged(const struct pfw_summary *block, uint32_t row)
+{
+	return block->thread[row].merged;
+}
+
+static uint32_t file_merged(const struct pfw_summary *block, uint32_t row)
+{
+	return block->file[row].merged;
+}
+
+int pfw_blob_threads(struct pfw_blob *blob, const struct pfw_summary *block)
+{
+	return put_rows(blob, block, block->threads, thread_merged, block->thread[0].lines);
+}
+
+int pfw_blob_files(struct pfw_blob *blob, const struct pfw_summary *block)
+{
+	return put_rows(blob, block, block->files, file_merged, block->file[0].lines);
+}
+
+/* ---- reading ---- */
+
+int pfw_blob_next_row(struct pfw_blob_reader *reader, uint32_t rows, uint32_t *row)
+{
+	uint64_t step;
+
+	if (reader->at == reader->end)
+		return 0;
+	if (!pfw_varint_get(&reader->at, reader->end, &step) || reader->next >= rows ||
+	    step >= rows - reader->next)
+		return -EBADMSG;
+	*row = reader->next + (uint32_t)step;
+	reader->next = *row + 1;
+	return 1;
+}
+
+static bool get(struct pfw_blob_reader *reader, uint64_t *value)
+{
+	return pfw_varint_get(&reader->at, reader->end, value);
+}
+
+int pfw_blob_next_name(struct pfw_blob_reader *reader, uint32_t rows, struct pfw_blob_name *name)
+{
+	uint64_t low, high, min, range, bytes;
+	int result = pfw_blob_next_row(reader, rows, &name->row);
+
+	if (result <= 0)
+		return result;
+	if (!get(reader, &name->count) || !get(reader, &name->bytes) ||
+	    !get(reader, &name->timed) || !get(reader, &low) || !get(reader, &high))
+		return -EBADMSG;
+	name->sum_ns = (__int128)((unsigned __int128)(uint64_t)pfw_varint_unfold(high) << 64 | low);
+	name->min_ns = INT64_MAX;
+	name->max_ns = INT64_MIN;
+	name->sketch_bytes = 0;
+	if (!name->timed)
+		return 1;
+	if (!get(reader, &min) || !get(reader, &range) || !get(reader, &bytes) ||
+	    bytes > (size_t)(reader->end - reader->at))
+		return -EBADMSG;
+	name->min_ns = pfw_varint_unfold(min);
+	name->max_ns = (int64_t)((uint64_t)name->min_ns + range);
+	name->sketch = reader->at;
+	name->sketch_bytes = (size_t)bytes;
+	reader->at += bytes;
+	return name->max_ns >= name->min_ns ? 1 : -EBADMSG;
+}

@@ -1,0 +1,236 @@
+/* index_build.c - the indexes of traces, made or checked in one pass; see index_build.h. */
+#include "index_build.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "index.h"
+#include "pass.h"
+#include "summary.h"
+
+/* The summary of a block on its way from work() to done(); kept for other blocks behind it. */
+struct held {
+	struct pfw_summary summary;
+	uint64_t lines;
+	struct held *next;
+};
+
+struct building {
+	const struct pfw_index_build *build;
+	pthread_mutex_t mutex; /* over `spare`: work() is several threads' */
+	struct held *spare;
+	/* The file in hand: done()'s, which is called one at a time. */
+	size_t file; /* all before it are built */
+	bool begun;
+	struct pfw_index_writer *writer;
+	struct pfw_index_built built;
+	struct stat before;
+	int64_t since_ns;
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/* ---- blocks; by several threads ---- */
+
+static struct held *take_spare(struct building *building)
+{
+	struct held *held;
+
+	pthread_mutex_lock(&building->mutex);
+	held = building->spare;
+	if (held)
+		building->spare = held->next;
+	pthread_mutex_unlock(&building->mutex);
+	if (held)
+		return held;
+	held = malloc(sizeof(*held));
+	if (held && pfw_summary_init(&held->summary)) {
+		free(held);
+		held = NULL;
+	}
+	return held;
+}
+
+static void give_spare(struct building *building, struct held *held)
+{
+	pfw_summary_clear(&held->summary);
+	pthread_mutex_lock(&building->mutex);
+	held->next = building->spare;
+	building->spare = held;
+	pthread_mutex_unlock(&building->mutex);
+}
+
+static void free_held(struct held *held)
+{
+	pfw_summary_release(&held->summary);
+	free(held);
+}
+
+static void drop(void *user, void *result)
+{
+	(void)user;
+	free_held(result);
+}
+
+static int work(void *user, unsigned worker, struct pfw_pass_block *block)
+{
+	struct building *building = user;
+	struct held *held = take_spare(building);
+	struct pfw_lines lines;
+	int error = 0;
+
+	(void)worker;
+	if (!held)
+		return -ENOMEM;
+	pfw_lines_init(&lines, block);
+	while (!error && pfw_lines_next(&lines))
+		error = pfw_summary_add(&held->summary, &lines.entry);
+	held->lines = block->lines;
+	block->result = held;
+	return error;
+}
+
+/* ---- files; in order, one at a time ---- */
+
+static void begin_file(struct building *building)
+{
+	const struct pfw_trace_file *file = &building->build->traces->file[building->file];
+
+	if (building->begun)
+		return;
+	building->begun = true;
+	building->built = (struct pfw_index_built){ 0 };
+	building->since_ns = now_ns();
+	if (stat(file->path, &building->before) < 0)
+		building->built.error = -errno;
+	else
+		building->built.error =
+			pfw_index_begin(&building->writer, file->path, building->build->check);
+}
+
+/* Whether the file is what it was when its first block was read. */
+static bool has_changed(const struct building *building, const char *path)
+{
+	const struct stat *before = &building->before;
+	struct stat now;
+
+	return stat(path, &now) < 0 || now.st_size != before->st_size ||
+	       now.st_ino != before->st_ino || now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
+	       now.st_mtim.tv_nsec != before->st_mtim.tv_nsec;
+}
+
+static int finish_writer(struct building *building, const struct pfw_trace_file *file)
+{
+	struct pfw_index_built *built = &building->built;
+	const struct pfw_index_trace trace = { .layout = file->blocks.layout,
+					       .problems = built->problems };
+
+	if (has_changed(building, file->path))
+		return -ESTALE;
+	if (!building->build->check)
+		return pfw_index_commit(building->writer, &trace);
+	return pfw_index_compare(building->writer, &trace, &built->differs, built->difference,
+				 sizeof(built->difference));
+}
+
+static void finish_file(struct building *building)
+{
+	const struct pfw_trace_file *file = &building->build->traces->file[building->file];
+	struct pfw_index_built *built = &building->built;
+
+	begin_file(building); /* of a file without any block */
+	if (!built->error)
+		built->error = finish_writer(building, file);
+	if (building->writer)
+		built->total = pfw_index_so_far(building->writer);
+	built->ns = now_ns() - building->since_ns;
+	building->build->built(building->build->user, building->file, built);
+	if (building->writer)
+		pfw_index_end(building->writer);
+	building->writer = NULL;
+	building->begun = false;
+	building->file++;
+}
+
+/* Finish all files before that one. */
+static void go_to(struct building *building, size_t file)
+{
+	while (building->file < file)
+		finish_file(building);
+	if (file < building->build->traces->count)
+		begin_file(building);
+}
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	struct building *building = user;
+	struct held *held = block->result;
+	struct pfw_index_built *built = &building->built;
+	struct pfw_block place = *block->block;
+
+	go_to(building, block->file);
+	place.lines = (uint32_t)held->lines;
+	if (!built->error)
+		built->error = pfw_index_add(building->writer, &place, &held->summary);
+	built->blocks++;
+	built->lines += held->lines;
+	give_spare(building, held);
+	return built->error == -ENOMEM ? -ENOMEM : 0;
+}
+
+static void problem(void *user, size_t file, const struct pfw_scan_problem *problem)
+{
+	struct building *building = user;
+
+	go_to(building, file);
+	building->built.problems += 1 + problem->more;
+	building->build->problem(building->build->user, file, problem);
+}
+
+static void progress(void *user, uint64_t bytes, uint64_t all)
+{
+	struct building *building = user;
+
+	if (building->build->progress)
+		building->build->progress(building->build->user, bytes, all);
+}
+
+int pfw_index_build(const struct pfw_index_build *build)
+{
+	struct building building = { .build = build, .mutex = PTHREAD_MUTEX_INITIALIZER };
+	const struct pfw_pass pass = {
+		.traces = build->traces,
+		.jobs = build->jobs,
+		.user = &building,
+		.work = work,
+		.done = done,
+		.drop = drop,
+		.problem = problem,
+		.progress = progress,
+		.stop = build->stop,
+	};
+	int error = pfw_pass_run(&pass);
+
+	/* -EIO is some file's problem, and was told; what could be read of it is worth an index. */
+	if (!error || error == -EIO)
+		go_to(&building, build->traces->count);
+	if (building.writer)
+		pfw_index_end(building.writer);
+	while (building.spare) {
+		struct held *held = building.spare;
+
+		building.spare = held->next;
+		free_held(held);
+	}
+	return error == -EIO ? 0 : error;
+}

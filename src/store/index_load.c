@@ -1,0 +1,365 @@
+/* index_load.c - the tables of an index as blocks and summaries; see index.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "index.h"
+#include "index_open.h"
+#include "summary_rows.h"
+
+/* ---- blocks ---- */
+
+struct blocks {
+	struct pfw_block *block;
+	size_t count, room;
+	uint64_t end; /* of the block before */
+};
+
+static int make_room(struct blocks *blocks)
+{
+	size_t room = blocks->room ? blocks->room * 2 : 64;
+	struct pfw_block *bigger;
+
+	if (blocks->count < blocks->room)
+		return 0;
+	bigger = realloc(blocks->block, room * sizeof(*bigger));
+	if (!bigger)
+		return -ENOMEM;
+	blocks->block = bigger;
+	blocks->room = room;
+	return 0;
+}
+
+static int take_block(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct blocks *blocks = user;
+	struct pfw_block block = { .summed = true };
+	uint64_t lines;
+
+	(void)number;
+	block.at = pfw_index_u64(row);
+	block.bytes = pfw_index_u64(row);
+	lines = pfw_index_u64(row);
+	block.least_ns = pfw_index_time(row, INT64_MAX);
+	block.greatest_ns = pfw_index_time(row, INT64_MIN);
+	block.lines = (uint32_t)lines;
+	/* Blocks follow each other without a gap, so that none can be missing. */
+	if (row->bad || lines > UINT32_MAX || block.at != blocks->end ||
+	    __builtin_add_overflow(block.at, block.bytes, &blocks->end))
+		return -EBADMSG;
+	if (make_room(blocks))
+		return -ENOMEM;
+	blocks->block[blocks->count++] = block;
+	return 0;
+}
+
+int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *out)
+{
+	struct blocks blocks = { 0 };
+	int error;
+
+	error = pfw_index_rows(index,
+			       "SELECT id, at, bytes, lines, least_ns, greatest_ns FROM block",
+			       &blocks, take_block);
+	if (!error &&
+	    (blocks.count != index->meta.blocks ||
+	     (index->meta.layout != PFW_LAYOUT_STREAM && blocks.end != index->meta.trace_bytes)))
+		error = -EBADMSG;
+	if (error) {
+		free(blocks.block);
+		return error;
+	}
+	free(out->block);
+	*out = (struct pfw_blocks){ .layout = index->meta.layout,
+				    .file_bytes = index->meta.trace_bytes,
+				    .block = blocks.block,
+				    .count = blocks.count };
+	return 0;
+}
+
+/* ---- totals ---- */
+
+/* A name's figures, from the table of names or a block's blob. */
+struct figures {
+	uint64_t count, timed, bytes;
+	__int128 sum_ns;
+	int64_t min_ns, max_ns;
+	const uint8_t *sketch;
+	size_t sketch_bytes;
+};
+
+static int add_figures(struct pfw_summary *into, int64_t row, const struct figures *figures)
+{
+	struct pfw_summary_name *name = &into->name[row];
+	uint64_t timed = name->durations.total + figures->timed;
+	int error;
+
+	name->count += figures->count;
+	if (name->ph != 's')
+		into->lines += figures->count;
+	name->bytes += figures->bytes;
+	name->sum_ns += figures->sum_ns;
+	if (figures->min_ns < name->min_ns)
+		name->min_ns = figures->min_ns;
+	if (figures->max_ns > name->max_ns)
+		name->max_ns = figures->max_ns;
+	error = pfw_sketch_decode(&name->durations, figures->sketch, figures->sketch_bytes);
+	return !error && name->durations.total != timed ? -EBADMSG : error;
+}
+
+static int take_name(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct pfw_summary *into = user;
+	size_t cat_bytes, name_bytes, ph_bytes;
+	const char *cat = pfw_index_text(row, &cat_bytes);
+	const char *name = pfw_index_text(row, &name_bytes);
+	const char *ph = pfw_index_text(row, &ph_bytes);
+	struct figures figures;
+	int64_t to;
+
+	figures.count = pfw_index_u64(row);
+	figures.timed = pfw_index_u64(row);
+	figures.sum_ns = pfw_index_i128(row);
+	figures.min_ns = pfw_index_time(row, INT64_MAX);
+	figures.max_ns = pfw_index_time(row, INT64_MIN);
+	figures.bytes = pfw_index_u64(row);
+	figures.sketch = pfw_index_blob(row, &figures.sketch_bytes);
+	if (row->bad || ph_bytes != 1)
+		return -EBADMSG;
+	to = number == 0 ? 0 : pfw_summary_name_row(into, cat, cat_bytes, name, name_bytes, *ph);
+	return to < 0 ? (int)to : add_figures(into, to, &figures);
+}
+
+int pfw_index_take_file(struct pfw_summary_file *file, struct pfw_index_row *row)
+{
+	file->lines += pfw_index_u64(row);
+	file->opens += pfw_index_u64(row);
+	file->reads += pfw_index_u64(row);
+	file->writes += pfw_index_u64(row);
+	file->others += pfw_index_u64(row);
+	file->read_bytes += pfw_index_u64(row);
+	file->written_bytes += pfw_index_u64(row);
+	file->open_ns += pfw_index_u64(row);
+	file->read_ns += pfw_index_u64(row);
+	file->write_ns += pfw_index_u64(row);
+	file->other_ns += pfw_index_u64(row);
+	return row->bad ? -EBADMSG : 0;
+}
+
+static int take_file(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct pfw_summary *into = user;
+	size_t bytes;
+	const char *fname = pfw_index_text(row, &bytes);
+	int64_t to = number == 0 ? 0 : pfw_summary_file_row(into, fname, bytes);
+
+	return to < 0 ? (int)to : pfw_index_take_file(&into->file[to], row);
+}
+
+static int take_thread(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct pfw_summary *into = user;
+	uint64_t pid = pfw_index_u64(row), tid = pfw_index_u64(row);
+	size_t bytes;
+	const char *name = pfw_index_text(row, &bytes);
+	uint64_t lines = pfw_index_u64(row);
+	int64_t first_ns = pfw_index_time(row, INT64_MAX);
+	int64_t last_ns = pfw_index_time(row, INT64_MIN);
+	struct pfw_summary_thread *thread;
+	int64_t to = number == 0 ? 0 : pfw_summary_thread_row(into, pid, tid);
+
+	if (to < 0 || row->bad)
+		return to < 0 ? (int)to : -EBADMSG;
+	thread = &into->thread[to];
+	thread->lines += lines;
+	if (first_ns < thread->first_ns)
+		thread->first_ns = first_ns;
+	if (last_ns > thread->last_ns)
+		thread->last_ns = last_ns;
+	return bytes ? pfw_summary_name_thread(into, (uint32_t)to, name, bytes) : 0;
+}
+
+static int take_process(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct pfw_summary_process process;
+
+	(void)number;
+	process.pid = pfw_index_u64(row);
+	process.ppid = pfw_index_u64(row);
+	process.start_ns = pfw_index_time(row, PFW_SUMMARY_NO_START);
+	process.rank = pfw_index_time(row, PFW_SUMMARY_NO_RANK);
+	process.local_rank = pfw_index_i64(row);
+	process.world_size = pfw_index_u64(row);
+	process.run = pfw_index_string(row, "");
+	process.host = pfw_index_string(row, "");
+	process.command = pfw_index_string(row, "");
+	process.reason = pfw_index_string(row, NULL);
+	process.end_ns = pfw_index_i64(row);
+	process.events = pfw_index_u64(row);
+	process.lost = pfw_index_u64(row);
+	return row->bad ? -EBADMSG : pfw_summary_add_process(user, &process);
+}
+
+static int take_step(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct pfw_summary_step step;
+
+	(void)number;
+	step.pid = pfw_index_u64(row);
+	step.tid = pfw_index_u64(row);
+	step.number = pfw_index_u64(row);
+	step.begin_ns = pfw_index_i64(row);
+	step.end_ns = pfw_index_i64(row);
+	return row->bad ? -EBADMSG : pfw_summary_add_step(user, &step);
+}
+
+static int take_loss(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct pfw_summary_loss loss;
+
+	(void)number;
+	loss.pid = pfw_index_u64(row);
+	loss.kind = pfw_index_string(row, "");
+	loss.reason = pfw_index_string(row, "");
+	loss.count = pfw_index_u64(row);
+	loss.total_ns = pfw_index_i64(row);
+	loss.last_ns = pfw_index_i64(row);
+	return row->bad ? -EBADMSG : pfw_summary_add_loss(user, &loss);
+}
+
+static void add_meta(const struct pfw_index *index, struct pfw_summary *into)
+{
+	const struct pfw_index_meta *meta = &index->meta;
+	struct pfw_summary all = {
+		.events = meta->events,
+		.least_ns = meta->least_ns,
+		.greatest_ns = meta->greatest_ns,
+		.sorted = meta->sorted,
+		.first_ns = meta->first_ns,
+		.last_ns = meta->last_ns,
+	};
+
+	pfw_summary_merge_times(into, &all);
+	into->left_out += index->left_out;
+}
+
+int pfw_index_files(struct pfw_index *index, struct pfw_summary *into)
+{
+	return pfw_index_rows(index, "SELECT id, " PFW_INDEX_FILE_COLUMNS " FROM file", into,
+			      take_file);
+}
+
+int pfw_index_totals(struct pfw_index *index, bool files, struct pfw_summary *into)
+{
+	int error = pfw_index_rows(index, "SELECT * FROM name", into, take_name);
+
+	if (!error && files)
+		error = pfw_index_files(index, into);
+	error = error ? error : pfw_index_rows(index, "SELECT * FROM thread", into, take_thread);
+	error = error ? error : pfw_index_rows(index, "SELECT * FROM process", into, take_process);
+	error = error ? error : pfw_index_rows(index, "SELECT * FROM step", into, take_step);
+	error = error ? error : pfw_index_rows(index, "SELECT * FROM loss", into, take_loss);
+	add_meta(index, into);
+	return error;
+}
+
+/* ---- totals of blocks ---- */
+
+struct block_totals {
+	const uint8_t *wanted;
+	uint64_t blocks, next;
+	struct pfw_summary *into;
+	int64_t *row; /* of `into`, by the index's number of a name; -1: not looked up */
+	uint32_t rows;
+};
+
+/* The rows of the names in `into`. */
+static int take_name_row(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct block_totals *totals = user;
+	size_t cat_bytes, name_bytes, ph_bytes;
+	const char *cat = pfw_index_text(row, &cat_bytes);
+	const char *name = pfw_index_text(row, &name_bytes);
+	const char *ph = pfw_index_text(row, &ph_bytes);
+	int64_t *bigger, to = 0;
+
+	(void)number;
+	if (row->bad || ph_bytes != 1 || totals->rows > PFW_SUMMARY_NAMES_MAX)
+		return -EBADMSG;
+	if (totals->rows % 1024 == 0) {
+		bigger = realloc(totals->row, (totals->rows + 1024) * sizeof(*bigger));
+		if (!bigger)
+			return -ENOMEM;
+		totals->row = bigger;
+	}
+	if (totals->rows)
+		to = pfw_summary_name_row(totals->into, cat, cat_bytes, name, name_bytes, *ph);
+	totals->row[totals->rows++] = to;
+	return to < 0 ? (int)to : 0;
+}
+
+static int take_block_names(struct block_totals *totals, const uint8_t *data, size_t bytes)
+{
+	struct pfw_blob_reader reader = { .at = data, .end = data + bytes };
+	struct pfw_blob_name name;
+	int result, error = 0;
+
+	while (!error && (result = pfw_blob_next_name(&reader, totals->rows, &name)) != 0) {
+		struct figures figures = {
+			.count = name.count,
+			.timed = name.timed,
+			.bytes = name.bytes,
+			.sum_ns = name.sum_ns,
+			.min_ns = name.min_ns,
+			.max_ns = name.max_ns,
+			.sketch = name.sketch,
+			.sketch_bytes = name.sketch_bytes,
+		};
+
+		error = result < 0 ? result
+				   : add_figures(totals->into, totals->row[name.row], &figures);
+	}
+	return error;
+}
+
+static int take_block_totals(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct block_totals *totals = user;
+	struct pfw_summary times = { .sorted = true };
+	const uint8_t *names;
+	size_t bytes;
+
+	if (number >= totals->blocks)
+		return -EBADMSG;
+	totals->next = number + 1;
+	if (!totals->wanted[number])
+		return 0;
+	times.events = pfw_index_u64(row);
+	times.least_ns = pfw_index_time(row, INT64_MAX);
+	times.greatest_ns = pfw_index_time(row, INT64_MIN);
+	times.first_ns = INT64_MAX;
+	names = pfw_index_blob(row, &bytes);
+	if (row->bad)
+		return -EBADMSG;
+	pfw_summary_merge_times(totals->into, &times);
+	return take_block_names(totals, names, bytes);
+}
+
+int pfw_index_block_totals(struct pfw_index *index, const uint8_t *wanted, struct pfw_summary *into)
+{
+	struct block_totals totals = { .wanted = wanted,
+				       .blocks = index->meta.blocks,
+				       .into = into };
+	int error =
+		pfw_index_rows(index, "SELECT id, cat, name, ph FROM name", &totals, take_name_row);
+
+	if (!error)
+		error = pfw_index_rows(index,
+				       "SELECT id, events, least_ns, greatest_ns, names"
+				       " FROM block JOIN block_holds ON id = block ORDER BY id",
+				       &totals, take_block_totals);
+	if (!error && totals.next != totals.blocks)
+		error = -EBADMSG;
+	free(totals.row);
+	return error;
+}

@@ -1,0 +1,162 @@
+/* index_match.c - which blocks can hold a wanted line; see index.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "index.h"
+#include "index_open.h"
+
+/* The rows of a table that are wanted: a byte each. */
+struct wanted {
+	const struct pfw_index_filter *filter;
+	uint8_t *row;
+	uint32_t rows, room;
+};
+
+struct match {
+	const struct pfw_index_filter *filter;
+	struct wanted names, threads, files;
+	uint64_t blocks, next;
+	uint8_t *may;
+};
+
+/* Note whether the next row is wanted; row 0 always is: nobody knows what is in it. */
+static int add_row(struct wanted *wanted, bool is)
+{
+	uint32_t room = wanted->room ? wanted->room * 2 : 256;
+	uint8_t *bigger;
+
+	if (wanted->rows == wanted->room) {
+		bigger = room > wanted->room ? realloc(wanted->row, room) : NULL;
+		if (!bigger)
+			return -ENOMEM;
+		wanted->row = bigger;
+		wanted->room = room;
+	}
+	wanted->row[wanted->rows] = is || !wanted->rows;
+	wanted->rows++;
+	return 0;
+}
+
+static int take_name(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct wanted *wanted = user;
+	const struct pfw_index_filter *filter = wanted->filter;
+	size_t cat_bytes, name_bytes, ph_bytes;
+	const char *cat = pfw_index_text(row, &cat_bytes);
+	const char *name = pfw_index_text(row, &name_bytes);
+	const char *ph = pfw_index_text(row, &ph_bytes);
+
+	(void)number;
+	if (row->bad || ph_bytes != 1)
+		return -EBADMSG;
+	return add_row(wanted, !filter->name || filter->name(filter->user, cat, cat_bytes, name,
+							     name_bytes, *ph));
+}
+
+static int take_file(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct wanted *wanted = user;
+	size_t bytes;
+	const char *name = pfw_index_text(row, &bytes);
+
+	(void)number;
+	return row->bad ? -EBADMSG
+			: add_row(wanted, wanted->filter->file(wanted->filter->user, name, bytes));
+}
+
+static int take_thread(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct wanted *wanted = user;
+	uint64_t pid = pfw_index_u64(row), tid = pfw_index_u64(row);
+
+	(void)number;
+	return row->bad ? -EBADMSG
+			: add_row(wanted, wanted->filter->thread(wanted->filter->user, pid, tid));
+}
+
+/* Whether a wanted row is among those of a blob: 1, 0, -EBADMSG. */
+static int any_row(const struct wanted *wanted, struct pfw_blob_reader reader)
+{
+	uint32_t row;
+	int result;
+
+	while ((result = pfw_blob_next_row(&reader, wanted->rows, &row)) > 0) {
+		if (wanted->row[row])
+			return 1;
+	}
+	return result;
+}
+
+/* The same of names, one of whose lines must have lasted as long as is wanted. */
+static int any_name(const struct match *match, struct pfw_blob_reader reader)
+{
+	struct pfw_blob_name name;
+	int result;
+
+	while ((result = pfw_blob_next_name(&reader, match->names.rows, &name)) > 0) {
+		if (match->names.row[name.row] && (match->filter->least_dur_ns <= 0 ||
+						   name.max_ns >= match->filter->least_dur_ns))
+			return 1;
+	}
+	return result;
+}
+
+static struct pfw_blob_reader read_blob(struct pfw_index_row *row)
+{
+	size_t bytes;
+	const uint8_t *data = pfw_index_blob(row, &bytes);
+
+	return (struct pfw_blob_reader){ .at = data, .end = data + bytes };
+}
+
+static int take_block(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct match *match = user;
+	struct pfw_blob_reader threads = read_blob(row), files = read_blob(row);
+	struct pfw_blob_reader names = read_blob(row);
+	int may = 1;
+
+	if (row->bad || number >= match->blocks)
+		return -EBADMSG;
+	if (match->filter->thread)
+		may = any_row(&match->threads, threads);
+	if (may > 0 && match->filter->file)
+		may = any_row(&match->files, files);
+	if (may > 0 && (match->filter->name || match->filter->least_dur_ns > 0))
+		may = any_name(match, names);
+	match->may[number] = may > 0;
+	match->next = number + 1;
+	return may < 0 ? may : 0;
+}
+
+int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filter, uint8_t *may)
+{
+	struct match match = {
+		.filter = filter,
+		.names = { .filter = filter },
+		.threads = { .filter = filter },
+		.files = { .filter = filter },
+		.blocks = index->meta.blocks,
+		.may = may,
+	};
+	int error = 0;
+
+	if (filter->name || filter->least_dur_ns > 0)
+		error = pfw_index_rows(index, "SELECT id, cat, name, ph FROM name", &match.names,
+				       take_name);
+	if (!error && filter->thread)
+		error = pfw_index_rows(index, "SELECT id, pid, tid FROM thread", &match.threads,
+				       take_thread);
+	if (!error && filter->file)
+		error = pfw_index_rows(index, "SELECT id, fname FROM file", &match.files,
+				       take_file);
+	if (!error)
+		error = pfw_index_rows(index, "SELECT * FROM block_holds", &match, take_block);
+	if (!error && match.next != match.blocks)
+		error = -EBADMSG;
+	free(match.names.row);
+	free(match.threads.row);
+	free(match.files.row);
+	return error;
+}

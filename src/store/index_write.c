@@ -1,0 +1,212 @@
+/* index_write.c - making an index: one transaction into a file that is renamed when it is whole. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "index_writer.h"
+
+#define UNFINISHED ".idx.tmp"
+
+/* ---- the file ---- */
+
+int pfw_index_run(struct pfw_index_writer *writer, const char *sql)
+{
+	return pfw_index_error(sqlite3_exec(writer->db, sql, NULL, NULL, NULL));
+}
+
+/* Make the file, or take away what a dead process has left of one.  The descriptor or -errno. */
+static int make_file(const char *path)
+{
+	for (int tries = 0; tries < 3; tries++) {
+		int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+		if (fd >= 0) {
+			if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+				return fd;
+			close(fd); /* taken away in between: try again */
+			continue;
+		}
+		if (errno != EEXIST)
+			return -errno;
+		fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+			close(fd);
+			return -EBUSY;
+		}
+		if (unlink(path) < 0 && errno != ENOENT)
+			tries = 3;
+		if (fd >= 0)
+			close(fd);
+	}
+	return -EEXIST;
+}
+
+static int make_tables(struct pfw_index_writer *writer)
+{
+	char sql[128];
+	int error = pfw_index_run(writer, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;"
+					  "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY;"
+					  "PRAGMA encoding='UTF-8'; BEGIN");
+
+	snprintf(sql, sizeof(sql), "PRAGMA application_id=%d; PRAGMA user_version=%d",
+		 PFW_INDEX_APPLICATION, PFW_INDEX_FORMAT);
+	error = error ? error : pfw_index_run(writer, sql);
+	for (size_t i = 0; !error && i < pfw_index_object_count; i++) {
+		/* Indexes come when their table is full: that is faster. */
+		if (strcmp(pfw_index_objects[i].type, "table") == 0)
+			error = pfw_index_run(writer, pfw_index_objects[i].sql);
+	}
+	return error;
+}
+
+static int open_database(struct pfw_index_writer *writer, bool in_memory)
+{
+	int error, flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+
+	if (!in_memory)
+		writer->fd = make_file(writer->path);
+	if (!in_memory && writer->fd < 0)
+		return writer->fd;
+	/* "unix-none": our own lock is enough, and file systems without locks are served, too. */
+	error = pfw_index_error(sqlite3_open_v2(in_memory ? ":memory:" : writer->path, &writer->db,
+						flags, "unix-none"));
+	error = error ? error : make_tables(writer);
+	error = error ? error : pfw_put_begin(&writer->block, writer->db, "block", 7);
+	return error ? error : pfw_put_begin(&writer->holds, writer->db, "block_holds", 4);
+}
+
+int pfw_index_begin(struct pfw_index_writer **out, const char *trace, bool in_memory)
+{
+	struct pfw_index_writer *writer = calloc(1, sizeof(*writer));
+	int error = -ENOMEM;
+
+	if (!writer)
+		return error;
+	writer->fd = -1;
+	writer->trace = strdup(trace);
+	writer->path = pfw_index_path(trace, UNFINISHED);
+	writer->final_path = pfw_index_path(trace, PFW_INDEX_SUFFIX);
+	if (writer->trace && writer->path && writer->final_path)
+		error = pfw_summary_init(&writer->total);
+	error = error ? error : open_database(writer, in_memory);
+	if (error)
+		pfw_index_end(writer);
+	else
+		*out = writer;
+	return error;
+}
+
+void pfw_index_end(struct pfw_index_writer *writer)
+{
+	if (writer->fd >= 0 && !writer->published)
+		unlink(writer->path);
+	sqlite3_finalize(writer->block.statement);
+	sqlite3_finalize(writer->holds.statement);
+	sqlite3_close(writer->db);
+	if (writer->fd >= 0)
+		close(writer->fd);
+	pfw_blob_free(&writer->threads);
+	pfw_blob_free(&writer->files);
+	pfw_blob_free(&writer->names);
+	pfw_summary_release(&writer->total);
+	free(writer->trace);
+	free(writer->path);
+	free(writer->final_path);
+	free(writer);
+}
+
+/* ---- blocks ---- */
+
+static int put_block(struct pfw_index_writer *writer, const struct pfw_block *block,
+		     const struct pfw_summary *summary)
+{
+	struct pfw_put *put = &writer->block;
+
+	pfw_put_i64(put, writer->blocks);
+	pfw_put_u64(put, block->at);
+	pfw_put_u64(put, block->bytes);
+	pfw_put_u64(put, block->lines);
+	pfw_put_u64(put, summary->events);
+	pfw_put_time(put, summary->least_ns);
+	pfw_put_time(put, summary->greatest_ns);
+	return pfw_put_row(put);
+}
+
+static int put_holds(struct pfw_index_writer *writer)
+{
+	struct pfw_put *put = &writer->holds;
+
+	pfw_put_i64(put, writer->blocks);
+	pfw_put_blob(put, writer->threads.data, writer->threads.bytes);
+	pfw_put_blob(put, writer->files.data, writer->files.bytes);
+	pfw_put_blob(put, writer->names.data, writer->names.bytes);
+	return pfw_put_row(put);
+}
+
+int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block,
+		  struct pfw_summary *summary)
+{
+	int error = pfw_summary_merge(&writer->total, summary);
+
+	error = error ? error : pfw_blob_threads(&writer->threads, summary);
+	error = error ? error : pfw_blob_files(&writer->files, summary);
+	error = error ? error : pfw_blob_names(&writer->names, summary);
+	error = error ? error : put_block(writer, block, summary);
+	error = error ? error : put_holds(writer);
+	if (!writer->blocks)
+		writer->first = *block;
+	writer->last = *block;
+	writer->blocks++;
+	writer->lines += block->lines;
+	return error;
+}
+
+const struct pfw_summary *pfw_index_so_far(const struct pfw_index_writer *writer)
+{
+	return &writer->total;
+}
+
+/* ---- the end ---- */
+
+static int sync_directory(const char *path)
+{
+	char *copy = strdup(path);
+	int fd, error = 0;
+
+	if (!copy)
+		return -ENOMEM;
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(copy);
+	if (fd < 0)
+		return 0; /* may not be read: its name will be there sooner or later */
+	if (fsync(fd) < 0 && errno != EINVAL)
+		error = -errno;
+	close(fd);
+	return error;
+}
+
+int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
+{
+	int error = pfw_index_put_totals(writer, trace);
+
+	if (error)
+		return error;
+	sqlite3_finalize(writer->block.statement);
+	sqlite3_finalize(writer->holds.statement);
+	writer->block.statement = writer->holds.statement = NULL;
+	error = pfw_index_error(sqlite3_close(writer->db));
+	if (error)
+		return error;
+	writer->db = NULL;
+	/* All of it is on the disk before it has its name. */
+	if (fsync(writer->fd) < 0 || rename(writer->path, writer->final_path) < 0)
+		return -errno;
+	writer->published = true;
+	return sync_directory(writer->final_path);
+}
