@@ -1,6 +1,7 @@
 /* entry.c - one line of a trace, taken apart; see entry.h. */
 #include "entry.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "jsonread.h"
@@ -159,13 +160,12 @@ static bool read_object(struct pfw_reader *reader, struct pfw_entry *entry)
 
 static void init_entry(struct pfw_entry *entry)
 {
-	*entry = (struct pfw_entry){
-		.kind = PFW_ENTRY_EVENT,
-		.ph = '?',
-		.name = { .at = "" },
-		.cat = { .at = "" },
-		.args = { .at = "{}", .bytes = 2 },
-	};
+	memset(entry, 0, offsetof(struct pfw_entry, arg));
+	entry->kind = PFW_ENTRY_EVENT;
+	entry->ph = '?';
+	entry->name.at = entry->cat.at = "";
+	entry->args = (struct pfw_slice){ .at = "{}", .bytes = 2 };
+	entry->args_more = true; /* pfw_entry_find() looks at args itself */
 }
 
 /* What begins a line that is no object. */
@@ -224,97 +224,7 @@ void pfw_entry_parse_any(struct pfw_entry *entry, const char *line, size_t bytes
 	set_bad(entry, reader.why, (size_t)(reader.why_at - line));
 }
 
-/* ---- the fast path ---- */
-
-/* Inlined, so that the length and the comparison of a constant become constants too. */
-__attribute__((always_inline)) static inline bool take(struct pfw_reader *reader, const char *text)
-{
-	size_t bytes = strlen(text);
-
-	if ((size_t)(reader->end - reader->at) < bytes || memcmp(reader->at, text, bytes) != 0)
-		return false;
-	reader->at += bytes;
-	return true;
-}
-
-/* A whole number of at most 18 digits, which cannot overflow. */
-static inline bool take_u64(struct pfw_reader *reader, uint64_t *number)
-{
-	const char *start = reader->at;
-	uint64_t sum = 0;
-
-	while (pfw_reader_at_digit(reader))
-		sum = sum * 10 + (uint64_t)(*reader->at++ - '0');
-	*number = sum;
-	return reader->at > start && reader->at - start <= 18 &&
-	       (*start != '0' || reader->at - start == 1);
-}
-
-/* µs with three decimals or none. */
-static inline bool take_us(struct pfw_reader *reader, int64_t *ns)
-{
-	uint64_t whole, part;
-	const char *start = reader->at;
-
-	if (!take_u64(reader, &whole) || whole > INT64_MAX / 1000 - 1)
-		return false;
-	*ns = (int64_t)whole * 1000;
-	if (!pfw_reader_at(reader, '.'))
-		return true;
-	start = ++reader->at;
-	for (part = 0; pfw_reader_at_digit(reader); reader->at++)
-		part = part * 10 + (uint64_t)(*reader->at - '0');
-	if (reader->at - start != 3)
-		return false;
-	*ns += (int64_t)part;
-	return true;
-}
-
-static inline bool take_text(struct pfw_reader *reader, struct pfw_slice *slice)
-{
-	slice->at = reader->at;
-	if (!pfw_reader_string(reader))
-		return false;
-	slice->bytes = (size_t)(reader->at - 1 - slice->at);
-	slice->escaped = reader->escaped;
-	return true;
-}
-
-#define FAST_KEYS                                                                        \
-	(PFW_ENTRY_ID | PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PID | PFW_ENTRY_TID | \
-	 PFW_ENTRY_TS | PFW_ENTRY_PH | PFW_ENTRY_ARGS)
-
-bool pfw_entry_parse_fast(struct pfw_entry *entry, const char *line, size_t bytes)
-{
-	struct pfw_reader reader = { .at = line, .end = line + bytes };
-
-	init_entry(entry);
-	entry->fast = true;
-	entry->has = FAST_KEYS;
-	if (!take(&reader, "{\"id\":") || !take_u64(&reader, &entry->id) ||
-	    !take(&reader, ",\"name\":\"") || !take_text(&reader, &entry->name) ||
-	    !take(&reader, ",\"cat\":\"") || !take_text(&reader, &entry->cat) ||
-	    !take(&reader, ",\"pid\":") || !take_u64(&reader, &entry->pid) ||
-	    !take(&reader, ",\"tid\":") || !take_u64(&reader, &entry->tid) ||
-	    !take(&reader, ",\"ts\":") || !take_us(&reader, &entry->ts_ns))
-		return false;
-	if (take(&reader, ",\"dur\":")) {
-		entry->has |= PFW_ENTRY_DUR;
-		if (!take_us(&reader, &entry->dur_ns))
-			return false;
-	}
-	if (!take(&reader, ",\"ph\":\"") || reader.end - reader.at < 2 ||
-	    !memchr("XiCM", *reader.at, 4))
-		return false;
-	entry->ph = *reader.at++;
-	if (!take(&reader, "\",\"args\":") || !pfw_reader_at(&reader, '{'))
-		return false;
-	entry->args.at = reader.at;
-	if (!pfw_reader_skip(&reader))
-		return false;
-	entry->args.bytes = (size_t)(reader.at - entry->args.at);
-	return take(&reader, "}") && reader.at == reader.end;
-}
+/* ---- either ---- */
 
 void pfw_entry_parse(struct pfw_entry *entry, const char *line, size_t bytes)
 {
@@ -322,7 +232,34 @@ void pfw_entry_parse(struct pfw_entry *entry, const char *line, size_t bytes)
 		pfw_entry_parse_any(entry, line, bytes);
 }
 
-bool pfw_entry_arg(const struct pfw_entry *entry, const char *key, struct pfw_value *value)
+/* Whether the key of `arg` is these bytes; the first byte tells most apart. */
+static inline bool is_key(const struct pfw_entry *entry, const struct pfw_entry_pair *arg,
+			  const char *key, size_t bytes)
 {
-	return pfw_object_find(&entry->args, key, value);
+	const char *at = entry->line + arg->key;
+
+	return arg->key_bytes == bytes && at[0] == key[0] && memcmp(at, key, bytes) == 0;
+}
+
+bool pfw_entry_find(const struct pfw_entry *entry, const char *key, size_t bytes,
+		    struct pfw_value *value)
+{
+	if (entry->args_more || !bytes)
+		return pfw_object_find(&entry->args, key, value);
+	for (unsigned i = entry->arg_count; i-- > 0;) {
+		const struct pfw_entry_pair *arg = &entry->arg[i];
+
+		if (!is_key(entry, arg, key, bytes))
+			continue;
+		value->type = arg->type;
+		value->text = (struct pfw_slice){ .at = entry->line + arg->value,
+						  .bytes = arg->bytes,
+						  .escaped = arg->escaped };
+		if (arg->type == PFW_VALUE_STRING) {
+			value->text.at++;
+			value->text.bytes -= 2;
+		}
+		return true;
+	}
+	return false;
 }

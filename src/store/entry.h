@@ -43,6 +43,17 @@ struct pfw_slice {
 	bool escaped; /* has backslashes: pfw_slice_decode() */
 };
 
+/* One key of args and its value; places are bytes of the line. */
+struct pfw_entry_pair {
+	uint32_t key, value, bytes; /* of a string with its quotes */
+	uint8_t key_bytes;
+	uint8_t type; /* enum pfw_value_type */
+	bool escaped; /* the value has backslashes */
+};
+
+/* More than any line of the recorder has. */
+#define PFW_ENTRY_ARGS_MAX 40
+
 struct pfw_entry {
 	enum pfw_entry_kind kind;
 	uint16_t has;	   /* keys that are there */
@@ -58,6 +69,11 @@ struct pfw_entry {
 	struct pfw_slice args; /* with its braces */
 	const char *why;       /* BAD: what is wrong, a constant */
 	size_t why_at;	       /* BAD: byte of the line */
+	/* For pfw_entry_arg(). */
+	const char *line;
+	bool args_more; /* arg[] has not all of them, or not as they are */
+	uint16_t arg_count;
+	struct pfw_entry_pair arg[PFW_ENTRY_ARGS_MAX + 1]; /* one is written to in vain */
 };
 
 /*
@@ -68,6 +84,15 @@ struct pfw_entry {
 void pfw_entry_parse(struct pfw_entry *entry, const char *line, size_t bytes);
 bool pfw_entry_parse_fast(struct pfw_entry *entry, const char *line, size_t bytes);
 void pfw_entry_parse_any(struct pfw_entry *entry, const char *line, size_t bytes);
+
+/* What must be readable behind the text that pfw_entry_parse_next() is given, and be zeroes. */
+#define PFW_ENTRY_PADDING 64
+
+/*
+ * Take apart the line at `line` in the text that ends at `end` (line < end): up to the '\n', which
+ * it finds itself.  Return the end of the line, its '\n' or `end`.  Thread: any.
+ */
+const char *pfw_entry_parse_next(struct pfw_entry *entry, const char *line, const char *end);
 
 /* The name of one bit of enum pfw_entry_key: "ts".  Thread: any. */
 const char *pfw_entry_key_name(unsigned bit);
@@ -89,9 +114,16 @@ struct pfw_value {
 	struct pfw_slice text; /* of a string without its quotes, else as it is written */
 };
 
-/* The last value of `key` at the top of the entry's args.  Return whether it is there.
- * Thread: any. */
-bool pfw_entry_arg(const struct pfw_entry *entry, const char *key, struct pfw_value *value);
+/* The last value of `key`, of `bytes` bytes, at the top of the entry's args.  Of a line of ours they
+ * have been taken apart with it.  Return whether it is there.  Thread: any. */
+bool pfw_entry_find(const struct pfw_entry *entry, const char *key, size_t bytes,
+		    struct pfw_value *value);
+
+static inline bool pfw_entry_arg(const struct pfw_entry *entry, const char *key,
+				 struct pfw_value *value)
+{
+	return pfw_entry_find(entry, key, __builtin_strlen(key), value);
+}
 
 /* The last value of `key` in an object that pfw_entry_parse() has accepted (entry.args, or an
  * object found in it).  Return whether it is there.  Thread: any. */

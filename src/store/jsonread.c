@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "bytes.h"
+
 bool pfw_reader_fail(struct pfw_reader *reader, const char *at, const char *why)
 {
 	if (!reader->why) {
@@ -98,34 +100,15 @@ static bool read_utf8(struct pfw_reader *reader)
 	return true;
 }
 
-#define ONES 0x0101010101010101ull
-#define HIGH 0x8080808080808080ull
-
-/* A bit in each byte of eight that is a quote, a backslash, a control character or not ASCII; bits
- * above the first true one may be wrong, so the caller looks at the lowest only. */
-static uint64_t special_bytes(uint64_t word)
-{
-	uint64_t quote = word ^ ONES * '"';
-	uint64_t backslash = word ^ ONES * '\\';
-
-	return (((quote - ONES) & ~quote) | ((backslash - ONES) & ~backslash) |
-		(word - ONES * 0x20) | word) &
-	       HIGH;
-}
-
 /* Move over what needs no look: most names and paths are nothing but this. */
 static inline void skip_plain(struct pfw_reader *reader)
 {
-	while (reader->end - reader->at >= 8) {
-		uint64_t word, special;
+	while (reader->end - reader->at >= 16) {
+		unsigned plain = pfw_bytes_plain16(reader->at);
 
-		memcpy(&word, reader->at, 8);
-		special = special_bytes(word);
-		if (special) {
-			reader->at += __builtin_ctzll(special) >> 3;
+		reader->at += plain;
+		if (plain < 16)
 			return;
-		}
-		reader->at += 8;
 	}
 }
 

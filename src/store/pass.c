@@ -277,6 +277,16 @@ static void check_summary(struct slot *slot)
 				 "its lines");
 }
 
+/* Lines are taken apart ahead of the end of the text. */
+static int end_text(struct pfw_text *text)
+{
+	int error = pfw_text_room(text, text->bytes + PFW_ENTRY_PADDING);
+
+	if (!error)
+		memset(text->data + text->bytes, 0, PFW_ENTRY_PADDING);
+	return error;
+}
+
 static void work_on(struct run *run, unsigned worker, struct pfw_fetch *fetch, struct slot *slot)
 {
 	const struct pfw_pass *pass = run->pass;
@@ -291,6 +301,8 @@ static void work_on(struct run *run, unsigned worker, struct pfw_fetch *fetch, s
 		slot->unreadable = error && error != -ENOMEM;
 		error = error == -ENOMEM ? error : 0;
 	}
+	if (!error)
+		error = end_text(&fetched->text);
 	block->text = fetched->text.data + fetched->begin;
 	block->bytes = fetched->text.bytes - fetched->begin;
 	block->at = fetched->at;

@@ -35,7 +35,6 @@ static bool take(struct pfw_lines *lines, bool whole)
 				      lines->bytes);
 		return false;
 	}
-	pfw_entry_parse(&lines->entry, lines->text, lines->bytes);
 	if (lines->entry.kind == PFW_ENTRY_BAD)
 		pfw_lines_problem(lines, "%s at character %zu%s", lines->entry.why,
 				  lines->entry.why_at + 1, whole ? "" : ": the last line is cut");
@@ -60,13 +59,13 @@ bool pfw_lines_next(struct pfw_lines *lines)
 	const char *end = block->text + block->bytes;
 
 	while (lines->next < end) {
-		const char *newline = memchr(lines->next, '\n', (size_t)(end - lines->next));
+		const char *stop = pfw_entry_parse_next(&lines->entry, lines->next, end);
 
 		lines->text = lines->next;
-		lines->bytes = (size_t)((newline ? newline : end) - lines->text);
-		lines->next = newline ? newline + 1 : end;
+		lines->bytes = (size_t)(stop - lines->text);
+		lines->next = stop + (stop < end);
 		block->lines++;
-		if (!take(lines, newline))
+		if (!take(lines, stop < end))
 			continue;
 		if (lines->entry.has & PFW_ENTRY_TS)
 			note_times(block, &lines->entry);

@@ -1,7 +1,7 @@
 /* fuzz_validate.c - any bytes as a trace: no crash, bounded, and right about what is JSON.
  *
  * The bytes are read as a file (plain or gzip), and line by line: what the fast path takes, the
- * general one must take with the same fields; and jansson, which shares nothing with us, must
+ * general one must take with the same fields and args; and jansson, which shares nothing with us, must
  * agree on what is a JSON object and on the values in it.
  */
 #include <assert.h>
@@ -38,6 +38,25 @@ static void assert_same(const struct pfw_entry *fast, const struct pfw_entry *an
 	assert_same_slice(&fast->name, &any->name);
 	assert_same_slice(&fast->cat, &any->cat);
 	assert(fast->args.at == any->args.at && fast->args.bytes == any->args.bytes);
+}
+
+/* What was kept while the line was taken apart is what a look at args finds. */
+static void assert_same_pairs(const struct pfw_entry *entry)
+{
+	for (unsigned i = 0; i < entry->arg_count && !entry->args_more; i++) {
+		const struct pfw_entry_pair *pair = &entry->arg[i];
+		struct pfw_value kept, found;
+		char key[256];
+
+		memcpy(key, entry->line + pair->key, pair->key_bytes);
+		key[pair->key_bytes] = '\0';
+		if (pair->key_bytes > 100) /* pfw_slice_is() takes no more */
+			continue;
+		assert(pfw_entry_arg(entry, key, &kept));
+		assert(pfw_object_find(&entry->args, key, &found));
+		assert(kept.type == found.type);
+		assert_same_slice(&kept.text, &found.text);
+	}
 }
 
 #ifdef PFW_HAVE_JANSSON
@@ -157,8 +176,10 @@ static void check_line(const uint8_t *at, size_t bytes)
 
 	memcpy(line, at, bytes);
 	pfw_entry_parse_any(&any, line, bytes);
-	if (pfw_entry_parse_fast(&fast, line, bytes))
+	if (pfw_entry_parse_fast(&fast, line, bytes)) {
 		assert_same(&fast, &any);
+		assert_same_pairs(&fast);
+	}
 	pfw_entry_parse(&either, line, bytes);
 	assert(either.kind == any.kind);
 	if (any.kind == PFW_ENTRY_BAD)
@@ -201,11 +222,36 @@ static void check_file(const uint8_t *data, size_t size)
 	assert(pfw_trace_read(&trace, path) == 0);
 }
 
+/* All lines in one text with padding, as a pass reads them: each the same as alone. */
+static void check_text(const uint8_t *data, size_t size)
+{
+	char *text = calloc(1, size + PFW_ENTRY_PADDING);
+	const char *at = text, *end = text + size;
+
+	memcpy(text, data, size);
+	while (at < end) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		const char *stop = newline ? newline : end;
+		struct pfw_entry next, any;
+
+		assert(pfw_entry_parse_next(&next, at, end) == stop);
+		pfw_entry_parse_any(&any, at, (size_t)(stop - at));
+		assert(next.kind == any.kind);
+		if (next.kind == PFW_ENTRY_EVENT && next.fast) {
+			assert_same(&next, &any);
+			assert_same_pairs(&next);
+		}
+		at = stop + 1;
+	}
+	free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *at = data, *end = data + size;
 
 	check_file(data, size);
+	check_text(data, size);
 	while (at < end) {
 		const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
 		const uint8_t *stop = newline ? newline : end;

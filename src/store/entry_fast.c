@@ -1,0 +1,409 @@
+/* entry_fast.c - a line in our own key order, taken apart at the speed of memory; see entry.h.
+ *
+ * What is here takes no space between values and no surprise: the lines that the recorder writes.
+ * It never says what is wrong with a line; it says that the general path (entry.c) must look.
+ *
+ * Each function is handed the place where it begins and returns the one behind what it took, or
+ * NULL.  `padded`, a constant where they are inlined: PFW_ENTRY_PADDING bytes behind `end` can be
+ * read, so that no place needs to be compared with it.  Nothing runs over it, nor over a '\n': no
+ * token has one.
+ */
+#include <string.h>
+
+#include "bytes.h"
+#include "entry.h"
+#include "jsonread.h"
+
+#define INLINE __attribute__((always_inline)) static inline
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+INLINE bool room(const char *at, const char *end, size_t bytes, bool padded)
+{
+	return padded || (size_t)(end - at) >= bytes;
+}
+
+INLINE const char *take(const char *at, const char *end, const char *text, bool padded)
+{
+	size_t bytes = strlen(text);
+
+	return LIKELY(room(at, end, bytes, padded) && memcmp(at, text, bytes) == 0) ? at + bytes
+										    : NULL;
+}
+
+INLINE bool at_char(const char *at, const char *end, char c, bool padded)
+{
+	return room(at, end, 1, padded) && *at == c;
+}
+
+/* ---- strings ---- */
+
+/* A string with an escape, or text that is not ASCII; `at` behind its opening quote. */
+static __attribute__((noinline)) const char *take_odd_string(const char *at, const char *end,
+							     bool *escaped)
+{
+	struct pfw_reader reader = { .at = at, .end = end };
+
+	if (!pfw_reader_string(&reader))
+		return NULL;
+	*escaped = reader.escaped;
+	return reader.at;
+}
+
+/* The rest of a string, behind its opening quote. */
+INLINE const char *take_string(const char *at, const char *end, bool *escaped, bool padded)
+{
+	const char *start = at;
+
+	*escaped = false;
+	while (room(at, end, 16, padded)) {
+		unsigned plain = pfw_bytes_plain16(at);
+
+		at += plain;
+		if (LIKELY(plain < 16))
+			return LIKELY(*at == '"') ? at + 1 : take_odd_string(start, end, escaped);
+	}
+	return take_odd_string(start, end, escaped);
+}
+
+INLINE const char *take_text(const char *at, const char *end, struct pfw_slice *slice, bool padded)
+{
+	slice->at = at;
+	at = take_string(at, end, &slice->escaped, padded);
+	slice->bytes = (size_t)(at - 1 - slice->at);
+	return at;
+}
+
+/* ---- numbers ---- */
+
+/* A whole number of at most 18 digits, which cannot overflow. */
+INLINE const char *take_u64(const char *at, const char *end, uint64_t *number, bool padded)
+{
+	const char *start = at;
+	uint64_t sum = 0;
+
+	for (;;) {
+		static const uint64_t tens[] = { 1,	 10,	  100,	    1000,     10000,
+						 100000, 1000000, 10000000, 100000000 };
+		unsigned count;
+		uint64_t word;
+
+		if (!room(at, end, 8, padded))
+			return NULL;
+		word = pfw_bytes_load(at);
+		count = pfw_bytes_digits(word);
+		if (!count)
+			break;
+		sum = sum * tens[count] + pfw_bytes_number(word, count);
+		at += count;
+		if (count < 8)
+			break;
+		if (at - start > 18)
+			return NULL;
+	}
+	*number = sum;
+	return LIKELY(at > start && at - start <= 18 && (*start != '0' || at - start == 1)) ? at
+											    : NULL;
+}
+
+/* µs with three decimals or none, to ns. */
+INLINE const char *take_us(const char *at, const char *end, int64_t *ns, bool padded)
+{
+	uint64_t whole, word;
+
+	at = take_u64(at, end, &whole, padded);
+	if (UNLIKELY(!at || whole > INT64_MAX / 1000 - 1))
+		return NULL;
+	*ns = (int64_t)whole * 1000;
+	if (!at_char(at, end, '.', padded))
+		return at;
+	at++;
+	if (!room(at, end, 8, padded))
+		return NULL;
+	word = pfw_bytes_load(at);
+	if (UNLIKELY(pfw_bytes_digits(word) != 3))
+		return NULL;
+	*ns += (int64_t)pfw_bytes_number(word, 3);
+	return at + 3;
+}
+
+static inline bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* At least one digit. */
+INLINE const char *take_digits(const char *at, const char *end, bool padded)
+{
+	const char *start = at;
+
+	while (room(at, end, 1, padded) && is_digit(*at))
+		at++;
+	return at > start ? at : NULL;
+}
+
+/* Any number. */
+INLINE const char *take_number(const char *at, const char *end, bool padded)
+{
+	const char *first = at + (*at == '-');
+
+	at = take_digits(first, end, padded);
+	if (UNLIKELY(!at || (*first == '0' && at - first > 1)))
+		return NULL;
+	if (at_char(at, end, '.', padded)) {
+		at = take_digits(at + 1, end, padded);
+		if (!at)
+			return NULL;
+	}
+	if (UNLIKELY(room(at, end, 1, padded) && (*at | 0x20) == 'e')) {
+		at++;
+		at += at_char(at, end, '+', padded) || at_char(at, end, '-', padded);
+		return take_digits(at, end, padded);
+	}
+	return at;
+}
+
+/* ---- values ---- */
+
+static const uint8_t type_of[256] = {
+	['"'] = PFW_VALUE_STRING + 1, ['-'] = PFW_VALUE_NUMBER + 1, ['0'] = PFW_VALUE_NUMBER + 1,
+	['1'] = PFW_VALUE_NUMBER + 1, ['2'] = PFW_VALUE_NUMBER + 1, ['3'] = PFW_VALUE_NUMBER + 1,
+	['4'] = PFW_VALUE_NUMBER + 1, ['5'] = PFW_VALUE_NUMBER + 1, ['6'] = PFW_VALUE_NUMBER + 1,
+	['7'] = PFW_VALUE_NUMBER + 1, ['8'] = PFW_VALUE_NUMBER + 1, ['9'] = PFW_VALUE_NUMBER + 1,
+	['{'] = PFW_VALUE_OBJECT + 1, ['['] = PFW_VALUE_ARRAY + 1,  ['t'] = PFW_VALUE_TRUE + 1,
+	['f'] = PFW_VALUE_FALSE + 1,  ['n'] = PFW_VALUE_NULL + 1,
+};
+
+/* A value that holds no others.  *escaped is set for strings only. */
+INLINE const char *take_scalar(const char *at, const char *end, enum pfw_value_type type,
+			       bool *escaped, bool padded)
+{
+	switch (type) {
+	case PFW_VALUE_STRING:
+		return take_string(at + 1, end, escaped, padded);
+	case PFW_VALUE_NUMBER:
+		return take_number(at, end, padded);
+	case PFW_VALUE_TRUE:
+		return take(at, end, "true", padded);
+	case PFW_VALUE_FALSE:
+		return take(at, end, "false", padded);
+	case PFW_VALUE_NULL:
+		return take(at, end, "null", padded);
+	default:
+		return NULL;
+	}
+}
+
+/* `"key":` inside something nested. */
+INLINE const char *take_key(const char *at, const char *end, bool padded)
+{
+	bool escaped;
+
+	if (!at_char(at, end, '"', padded))
+		return NULL;
+	at = take_string(at + 1, end, &escaped, padded);
+	return at && at_char(at, end, ':', padded) ? at + 1 : NULL;
+}
+
+/* An object or array of whatever is in it; at most 63 levels, a bit each, 1 = object. */
+INLINE const char *take_nested(const char *at, const char *end, bool padded)
+{
+	uint64_t objects = 1;
+
+	for (;;) {
+		enum pfw_value_type type;
+		bool escaped;
+
+		if (!room(at, end, 1, padded) || !type_of[(unsigned char)*at])
+			return NULL;
+		type = type_of[(unsigned char)*at] - 1;
+		if (type == PFW_VALUE_OBJECT || type == PFW_VALUE_ARRAY) {
+			bool object = type == PFW_VALUE_OBJECT;
+
+			if (objects >> 63)
+				return NULL;
+			at++;
+			objects = objects << 1 | object;
+			if (!at_char(at, end, object ? '}' : ']', padded)) {
+				at = object ? take_key(at, end, padded) : at;
+				if (!at)
+					return NULL;
+				continue;
+			}
+		} else {
+			at = take_scalar(at, end, type, &escaped, padded);
+			if (!at)
+				return NULL;
+		}
+		/* Behind a value: close what is closed. */
+		while (at_char(at, end, objects & 1 ? '}' : ']', padded)) {
+			at++;
+			objects >>= 1;
+			if (objects == 1)
+				return at;
+		}
+		if (!at_char(at, end, ',', padded))
+			return NULL;
+		at++;
+		if (objects & 1)
+			at = take_key(at, end, padded);
+		if (!at)
+			return NULL;
+	}
+}
+
+static __attribute__((noinline)) const char *take_nested_padded(const char *at, const char *end)
+{
+	return take_nested(at, end, true);
+}
+
+static __attribute__((noinline)) const char *take_nested_bare(const char *at, const char *end)
+{
+	return take_nested(at, end, false);
+}
+
+/* ---- args ---- */
+
+/* One `"key":value`, into *arg.  *odd: what it has room for does not tell which key it is. */
+INLINE const char *take_arg(const char *at, const char *end, const char *line,
+			    struct pfw_entry_pair *arg, bool *odd, bool padded)
+{
+	const char *key = at + 1;
+	bool escaped;
+
+	if (UNLIKELY(!at_char(at, end, '"', padded)))
+		return NULL;
+	at = take_string(key, end, &escaped, padded);
+	if (UNLIKELY(!at || !at_char(at, end, ':', padded)))
+		return NULL;
+	*odd = escaped || at - 1 - key > UINT8_MAX;
+	arg->key = (uint32_t)(key - line);
+	arg->key_bytes = (uint8_t)(at - 1 - key);
+	at++;
+	arg->value = (uint32_t)(at - line);
+	if (UNLIKELY(!room(at, end, 1, padded)))
+		return NULL;
+	arg->type = (uint8_t)(type_of[(unsigned char)*at] - 1);
+	escaped = false;
+	if (arg->type == PFW_VALUE_OBJECT || arg->type == PFW_VALUE_ARRAY)
+		at = padded ? take_nested_padded(at, end) : take_nested_bare(at, end);
+	else
+		at = take_scalar(at, end, arg->type, &escaped, padded);
+	arg->escaped = escaped;
+	arg->bytes = (uint32_t)(at - line) - arg->value;
+	return at;
+}
+
+INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *entry, bool padded)
+{
+	unsigned count = 0;
+	bool odd;
+
+	entry->args.at = at;
+	entry->args.escaped = false;
+	entry->args_more = false;
+	if (UNLIKELY(!at_char(at, end, '{', padded)))
+		return NULL;
+	at++;
+	if (at_char(at, end, '}', padded)) {
+		entry->arg_count = 0;
+		entry->args.bytes = 2;
+		return at + 1;
+	}
+	for (;;) {
+		at = take_arg(at, end, entry->line, &entry->arg[count], &odd, padded);
+		if (UNLIKELY(!at))
+			return NULL;
+		if (LIKELY(count < PFW_ENTRY_ARGS_MAX))
+			count++;
+		if (UNLIKELY(count == PFW_ENTRY_ARGS_MAX || odd))
+			entry->args_more = true;
+		if (!at_char(at, end, ',', padded))
+			break;
+		at++;
+	}
+	entry->arg_count = (uint16_t)count;
+	if (UNLIKELY(!at_char(at, end, '}', padded)))
+		return NULL;
+	at++;
+	entry->args.bytes = (size_t)(at - entry->args.at);
+	return at;
+}
+
+/* ---- a line ---- */
+
+#define FAST_KEYS                                                                        \
+	(PFW_ENTRY_ID | PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PID | PFW_ENTRY_TID | \
+	 PFW_ENTRY_TS | PFW_ENTRY_PH | PFW_ENTRY_ARGS)
+
+/* Goes on behind a step that may have failed. */
+#define AND(step)                    \
+	do {                         \
+		at = step;           \
+		if (!at)             \
+			return NULL; \
+	} while (0)
+
+/* What stands in front of the args. */
+INLINE const char *take_head(const char *at, const char *end, struct pfw_entry *entry, bool padded)
+{
+	AND(take(at, end, "{\"id\":", padded));
+	AND(take_u64(at, end, &entry->id, padded));
+	AND(take(at, end, ",\"name\":\"", padded));
+	AND(take_text(at, end, &entry->name, padded));
+	AND(take(at, end, ",\"cat\":\"", padded));
+	AND(take_text(at, end, &entry->cat, padded));
+	AND(take(at, end, ",\"pid\":", padded));
+	AND(take_u64(at, end, &entry->pid, padded));
+	AND(take(at, end, ",\"tid\":", padded));
+	AND(take_u64(at, end, &entry->tid, padded));
+	AND(take(at, end, ",\"ts\":", padded));
+	AND(take_us(at, end, &entry->ts_ns, padded));
+	entry->has = FAST_KEYS;
+	entry->dur_ns = 0;
+	if (take(at, end, ",\"dur\":", padded)) {
+		entry->has |= PFW_ENTRY_DUR;
+		AND(take_us(at + strlen(",\"dur\":"), end, &entry->dur_ns, padded));
+	}
+	AND(take(at, end, ",\"ph\":\"", padded));
+	if (!room(at, end, 1, padded) || !(*at == 'X' || *at == 'i' || *at == 'C' || *at == 'M'))
+		return NULL;
+	entry->ph = *at;
+	return take(at + 1, end, "\",\"args\":", padded);
+}
+
+INLINE const char *take_line(struct pfw_entry *entry, const char *line, const char *end,
+			     bool padded)
+{
+	const char *at = line;
+
+	entry->kind = PFW_ENTRY_EVENT;
+	entry->wrong = entry->repeated = 0;
+	entry->comma = entry->integer_ph = false;
+	entry->fast = true;
+	entry->line = line;
+	AND(take_head(at, end, entry, padded));
+	AND(take_args(at, end, entry, padded));
+	return take(at, end, "}", padded);
+}
+
+bool pfw_entry_parse_fast(struct pfw_entry *entry, const char *line, size_t bytes)
+{
+	/* Places in the line are kept in 32 bits. */
+	return bytes <= UINT32_MAX && take_line(entry, line, line + bytes, false) == line + bytes;
+}
+
+const char *pfw_entry_parse_next(struct pfw_entry *entry, const char *line, const char *end)
+{
+	const char *at = take_line(entry, line, end, true);
+
+	if (LIKELY(at && at < end && *at == '\n'))
+		return at;
+	if (at == end)
+		return end;
+	at = memchr(line, '\n', (size_t)(end - line));
+	if (!at)
+		at = end;
+	pfw_entry_parse_any(entry, line, (size_t)(at - line));
+	return at;
+}
