@@ -381,14 +381,22 @@ void cli_json_string(FILE *out, const char *text)
 
 int cli_format(const struct cli_command *command, const char *name, int count)
 {
-	static const char *const names[] = { "text", "ndjson", "rst" };
+	return cli_format_of(command, name, (1u << count) - 1);
+}
 
-	for (int i = 0; i < count; i++) {
+int cli_format_of(const struct cli_command *command, const char *name, unsigned formats)
+{
+	static const char *const names[] = { "text", "ndjson", "rst", "csv", "tsv" };
+	char accepted[64] = "";
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+		if (!(formats & 1u << i))
+			continue;
 		if (strcmp(name, names[i]) == 0)
-			return i;
+			return (int)i;
+		strcat(strcat(accepted, *accepted ? ", " : ""), names[i]);
 	}
-	cli_error(command->name, "--format %s is none of text, ndjson%s", cli_name(name),
-		  count > CLI_RST ? ", rst" : "");
+	cli_error(command->name, "--format %s is none of %s", cli_name(name), accepted);
 	return -1;
 }
 

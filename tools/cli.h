@@ -42,7 +42,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_run, cli_validate, cli_repair, cli_doctor, cli_config,
-	cli_calls, cli_schedule, cli_ctl, cli_query, cli_index;
+	cli_calls, cli_schedule, cli_ctl, cli_query, cli_index, cli_table;
 
 /* The arguments of a command while they are read. */
 struct cli_args {
@@ -104,9 +104,12 @@ const char *cli_nearest(const char *word, const char *const *names);
 /* `text` as a JSON string with its quotes, what is not UTF-8 as U+FFFD.  To out. */
 void cli_json_string(FILE *out, const char *text);
 
-enum cli_format { CLI_TEXT, CLI_NDJSON, CLI_RST };
+enum cli_format { CLI_TEXT, CLI_NDJSON, CLI_RST, CLI_CSV, CLI_TSV };
 /* The format of that name among the first `count`, or -1 after saying what is accepted. */
 int cli_format(const struct cli_command *command, const char *name, int count);
+
+/* The same among those of the mask: 1 << CLI_CSV and so on. */
+int cli_format_of(const struct cli_command *command, const char *name, unsigned formats);
 
 /* Flush `out`; a write that failed is said and makes the status CLI_USAGE. */
 int cli_finish(FILE *out, const struct cli_command *command, int status);

@@ -273,7 +273,7 @@ int config_print_table(FILE *out, char *const *environ, enum cli_format format)
 		return CLI_OK;
 	case CLI_NDJSON:
 		return print_ndjson(out, environ);
-	case CLI_TEXT:
+	default:
 		break;
 	}
 	return print_text(out, environ);

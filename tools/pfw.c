@@ -18,7 +18,7 @@ static const struct {
 static const struct cli_command *const commands[] = { &cli_run,	     &cli_validate, &cli_repair,
 						      &cli_doctor,   &cli_config,   &cli_calls,
 						      &cli_schedule, &cli_ctl,	    &cli_query,
-						      &cli_index };
+						      &cli_index,    &cli_table };
 
 static const struct cli_command *find_command(const char *name)
 {

@@ -76,7 +76,7 @@ def test_no_command_is_a_usage_error():
     ("validat", "did you mean validate?"),
     ("rnu", "did you mean run?"),
     ("record", "it is called run here"),
-    ("stats", "no pfw-stats on the PATH"),
+    ("stats", "it is called table here"),
     ("frobnicate", "no pfw-frobnicate on the PATH"),
     ("--frobnicate", "no option --frobnicate"),
     ("two\nlines", "there is no command two\\x0alines"),

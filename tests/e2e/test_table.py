@@ -1,0 +1,453 @@
+"""`pfw table`: torch's key averages to the letter, and I/O as jq and pandas count it.
+
+tests/torch/key_averages.py makes the events and torch's own tables of them; what it made once is
+kept, so that no torch is needed.  With PFW_TORCH_PYTHON it is made anew.
+"""
+import collections
+import gzip
+import io
+import json
+import os
+import random
+import subprocess
+
+import pandas
+import pytest
+
+from harness import PFW, SOURCE, clean_environment, read_lines, run, traced_environment
+
+KEPT = SOURCE / "tests/torch/key_averages"
+TORCH_PYTHON = os.environ.get("PFW_TORCH_PYTHON")
+EPOCH = 1_795_230_878_000_000
+
+
+def table(*arguments, status=0, **options):
+    return run([PFW, "table", *arguments], status=status, **options)
+
+
+def rows(*arguments, status=0):
+    out = table(*arguments, "--format", "ndjson", "--row-limit", "-1", status=status).stdout
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def by(key, found):
+    return {row[key]: row for row in found}
+
+
+class Trace:
+    """A trace made by hand, in the recorder's form."""
+
+    def __init__(self, pid=100, rank=None):
+        self.pid, self.lines = pid, []
+        args = {"format": 1, "version": "0", "run": "made", "host": "here", "rank": rank,
+                "world_size": 1 if rank is None else 2}
+        self.add("process", "pfw", 0, None, args, ph="M")
+
+    def add(self, name, cat, ts, dur, args=None, ph="X", tid=None):
+        """ts and dur in ns; dur None: a line without."""
+        times = {"ts": ts} if dur is None else {"ts": ts, "dur": dur}
+        text = "".join(f'"{key}":{value // 1000 + (EPOCH if key == "ts" else 0)}.{value % 1000:03},'
+                       for key, value in times.items())
+        self.lines.append(
+            f'{{"id":{len(self.lines)},"name":{json.dumps(name)},"cat":"{cat}","pid":{self.pid},'
+            f'"tid":{tid or self.pid},{text}"ph":"{ph}","args":'
+            f'{json.dumps(args or {}, separators=(",", ":"))}}}\n')
+
+    def write(self, path):
+        path.write_text("".join(self.lines))
+        return path
+
+
+# ---- torch's tables ----
+
+def kept(name):
+    with gzip.open(KEPT / f"{name}.json.gz", "rt") as file:
+        return json.load(file)["tables"]
+
+
+def check_tables(trace, tables):
+    assert len(tables) > 3
+    for wanted in tables:
+        assert table(*wanted["options"], trace).stdout == wanted["text"], wanted["options"]
+
+
+@pytest.mark.parametrize("trace, tables", [
+    ("recorded", "recorded"), ("made", "made"), ("made-calls", "made"), ("stacks", "stacks")])
+def test_same_text_as_torch_C03_C04_C05_C15(trace, tables):
+    """C03 C04 C05 C15: columns, units, order, keys, footer: what torch 2.15 printed of these events.
+    made-calls: work joined by its launch's correlation instead of the operator's number."""
+    check_tables(KEPT / f"{trace}.pfw.gz", kept(tables))
+
+
+@pytest.mark.parametrize("how", ["recorded", "made", "stacks"])
+@pytest.mark.skipif(not TORCH_PYTHON, reason="PFW_TORCH_PYTHON names no Python with torch")
+def test_same_text_as_the_torch_that_is_here_C05(tmp_path, how):
+    """C05: the same of events that are new each time, and of whatever version is installed."""
+    trace, tables = tmp_path / "t.pfw", tmp_path / "t.json"
+    run([TORCH_PYTHON, SOURCE / "tests/torch/key_averages.py", how, trace, tables],
+        clean_environment(CUDA_VISIBLE_DEVICES=""), timeout=600)
+    check_tables(trace, json.loads(tables.read_text())["tables"])
+
+
+@pytest.mark.parametrize("order", ["starts", "shuffled", "gz", "pipe", "two files"])
+def test_order_and_form_of_the_lines_do_not_matter(tmp_path, order):
+    """Lines in order of their ends (as recorded), of their starts (as compacted), or in none."""
+    lines = gzip.decompress((KEPT / "made.pfw.gz").read_bytes()).decode().splitlines(True)
+    wanted, options = kept("made")[0]["text"], {}
+    paths = [tmp_path / "t.pfw"]
+    if order == "starts":
+        lines.sort(key=lambda line: json.loads(line)["ts"])
+    elif order == "shuffled":
+        random.Random(5).shuffle(lines)
+    text = "".join(lines).encode()
+    if order == "gz":
+        paths = [tmp_path / "t.pfw.gz"]
+        text = b"".join(gzip.compress("".join(lines[i:i + 100]).encode())
+                        for i in range(0, len(lines), 100))
+    if order == "two files":
+        one, other = ([line for line in lines if json.loads(line)["tid"] in tids]
+                      for tids in ((1,), (2, 10_000_007)))
+        assert one and other
+        # Kernels are joined inside a process, so all of thread 1's go with it.
+        one += [line for line in other if json.loads(line)["tid"] > 2]
+        other = [line for line in other if json.loads(line)["tid"] == 2]
+        paths = [tmp_path / "a.pfw", tmp_path / "b.pfw"]
+        paths[1].write_text("".join(other))
+        text = "".join(one).encode()
+        wanted = None
+    paths[0].write_bytes(text)
+    if order == "pipe":
+        with open(paths[0], "rb") as file:
+            options, paths = {"stdin": file}, ["-"]
+            found = table(*paths, **options).stdout
+    else:
+        found = table(*paths, **options).stdout
+    if wanted is None:
+        count = collections.Counter(json.loads(line)["name"] for line in lines)
+        assert by("name", rows(*paths))["gemm_kernel"]["count"] == count["gemm_kernel"]
+    else:
+        assert found == wanted
+
+
+def test_flops_preset_B19(tmp_path):
+    """B19: the columns of the seed, one unit for all."""
+    trace = Trace()
+    at = 0
+    for name, flops, dur, kernel in (("aten::mm", 1_074_000_000, 2_631_000, 1_234_000),
+                                     ("aten::conv2d", 2_456_000_000, 31_931_000, 12_543_000),
+                                     ("aten::batch_norm", 128_000_000, 14_693_000, 3_421_000),
+                                     ("aten::relu", 0, 1_000, 0)):
+        trace.add(name, "PP", at, dur, {"kind": "cpu_op", "external_id": at + 1, "flops": flops})
+        if kernel:
+            trace.add(f"k_{name[6:]}", "PP", at, kernel,
+                      {"kind": "kernel", "device": 1, "external_id": at + 1}, tid=10_000_007)
+        at += dur
+    found = table("--columns", "flops", "--sort-by", "flops", "--row-limit", "3",
+                  trace.write(tmp_path / "t.pfw")).stdout
+    assert found == (
+        "--------------------  ------------  ------------  ------------  ------------  \n"
+        "                Name    Self FLOPS     CPU total    CUDA total    # of Calls  \n"
+        "--------------------  ------------  ------------  ------------  ------------  \n"
+        "        aten::conv2d        2.456G      31.931ms      12.543ms             1  \n"
+        "            aten::mm        1.074G       2.631ms       1.234ms             1  \n"
+        "    aten::batch_norm        0.128G      14.693ms       3.421ms             1  \n"
+        "--------------------  ------------  ------------  ------------  ------------  \n"
+        "Self CPU time total: 49.256ms\n"
+        "Self CUDA time total: 17.198ms\n")
+    assert "aten::relu            --       1.000us       0.000us             1" in table(
+        "--columns", "flops", tmp_path / "t.pfw").stdout
+
+
+def test_work_is_joined_by_the_span_that_launched_it(tmp_path):
+    """Kernels as our GPU probe writes them: correlation, span, no device and no external_id."""
+    trace = Trace()
+    trace.add("cudaLaunchKernel", "PP", 2_000, 3_000, {"kind": "runtime", "correlation": 5,
+                                                       "span": 9})
+    trace.add("gemm", "PP", 9_000, 40_000, {"kind": "kernel", "correlation": 5, "span": 9}, tid=8)
+    trace.add("Memcpy HtoD", "PP", 60_000, 7_000, {"kind": "memcpy", "correlation": 6, "span": 9},
+              tid=8)
+    trace.add("load", "app", 1_000, 20_000, {"span_id": 9})
+    trace.add("train", "app", 0, 30_000, {"span_id": 10})
+    found = by("name", rows(trace.write(tmp_path / "t.pfw")))
+    assert found["load"]["device_time_total"] == 47
+    assert found["load"]["self_cpu_time_total"] == 17
+    assert found["train"]["device_time_total"] == 47
+    assert found["train"]["self_device_time_total"] == 0
+    assert found["cudaLaunchKernel"]["device_time_total"] == 0
+    assert (found["gemm"]["device_time_total"], found["gemm"]["cpu_time_total"]) == (40, 0)
+
+
+# ---- I/O ----
+
+PROGRAM = """
+import os, sqlite3
+db = sqlite3.connect("x.db")
+db.execute("create table t(a)")
+for i in range(150):
+    db.execute("insert into t values (?)", ("x" * i,))
+    db.commit()
+for i in range(300):
+    with open(f"f{i % 7}", "wb") as file:
+        file.write(b"y" * (i * 37))
+    with open(f"f{i % 7}", "rb") as file:
+        file.read()
+try:
+    open("nowhere/x")
+except OSError:
+    pass
+if os.fork() == 0:
+    open("child", "w").write("z")
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory):
+    """A real program's traces, of two processes, and their lines."""
+    scratch = tmp_path_factory.mktemp("traced")
+    (scratch / "work").mkdir()
+    environment = traced_environment(scratch / "t", scratch)
+    run(["/usr/bin/python3", "-c", PROGRAM], environment, scratch / "work")
+    run(["cp", "-r", "work", "copy"], traced_environment(scratch / "cp", scratch), scratch)
+    paths = sorted(scratch.glob("*.pfw"))
+    assert len(paths) == 3
+    return paths
+
+
+def calls(paths):
+    return [line for path in paths for line in read_lines(path)
+            if line["cat"] in ("POSIX", "STDIO") and line["ph"] == "X"]
+
+
+def test_io_counts_as_jq_does(traced):
+    found = by("name", rows(*traced))
+    script = ('[inputs | select(.ph == "X" and (.cat == "POSIX" or .cat == "STDIO"))] | '
+              'group_by(.name)[] | [.[0].name, length, (map(.dur * 1000 | round) | add), '
+              '(map(.dur) | min), (map(.dur) | max)] | @json')
+    wanted = [json.loads(line) for line in run(["jq", "-rn", script, *traced]).stdout.splitlines()]
+    assert {row[0] for row in wanted} == set(found) >= {"pwrite", "open", "fdatasync", "unlink"}
+    for name, count, total, least, greatest in wanted:
+        row = found[name]
+        assert (row["count"], round(row["total"] * 1000)) == (count, total), name
+        assert (row["min"], row["max"]) == (least, greatest), name
+        assert row["self"] == row["total"] and row["avg"] == pytest.approx(total / count / 1000,
+                                                                           abs=0.001)
+
+
+@pytest.mark.parametrize("keys", [["name"], ["cat", "name"], ["fname"], ["pid"], ["tid", "cat"]])
+def test_io_groups_as_pandas_does(traced, keys):
+    """Counts and sums exactly, percentiles within 1 %, bytes of reads and writes."""
+    frame = pandas.DataFrame([{**line, "fname": line["args"].get("fname") or "",
+                               "ns": round(line["dur"] * 1000)} for line in calls(traced)])
+    wanted = frame.groupby(keys).ns.agg(["count", "sum", "min", "max"])
+    found = {tuple(str(row[key]) for key in keys): row
+             for row in rows("--group-by", ",".join(keys), *traced)}
+    assert len(found) == len(wanted) > 1
+    for key, row in wanted.iterrows():
+        names = tuple(map(str, key if isinstance(key, tuple) else (key,)))
+        mine = found[names]
+        assert (mine["count"], round(mine["total"] * 1000)) == (row["count"], row["sum"])
+        ns = frame[(frame[keys].astype(str) == names).all(axis=1)].ns
+        for part in (50, 95, 99):
+            exact = ns.quantile(part / 100, interpolation="lower") / 1000
+            assert mine[f"p{part}"] == pytest.approx(exact, rel=0.011, abs=0.001), names
+
+
+def test_io_bytes(traced):
+    found = by("name", rows(*traced))
+    for name in ("pwrite", "write", "read", "pread"):
+        moved = [line["args"]["ret"] for line in calls(traced) if line["name"] == name]
+        time = sum(line["dur"] for line in calls(traced) if line["name"] == name)
+        assert found[name]["bytes"] == sum(size for size in moved if size > 0) > 0
+        assert found[name]["mean_size"] == pytest.approx(found[name]["bytes"] / len(moved), abs=0.01)
+        assert found[name]["bandwidth"] == pytest.approx(found[name]["bytes"] / time * 1e6,
+                                                         rel=1e-6)
+    assert found["open"]["bytes"] is None and found["open"]["bandwidth"] is None
+
+
+def test_calls_inside_calls_count_once(tmp_path):
+    """A signal handler's I/O inside a call: that call's own time is less."""
+    trace = Trace()
+    for at in range(0, 900_000, 9_000):
+        trace.add("write", "POSIX", at + 2_000, 1_000, {"fname": "/x", "ret": 10})
+        trace.add("read", "POSIX", at, 8_000, {"fname": "/x", "ret": 5})
+    path = trace.write(tmp_path / "t.pfw")
+    found = by("name", rows(path))
+    assert (found["read"]["total"], found["read"]["self"]) == (800, 700)
+    assert (found["write"]["total"], found["write"]["self"]) == (100, 100)
+    with open(path, "rb") as file:
+        assert json.loads(run([PFW, "table", "-", "--format", "ndjson"], stdin=file)
+                          .stdout.splitlines()[0]) == found["read"]
+
+
+def test_short_calls_that_were_summed_count(tmp_path):
+    environment = traced_environment(tmp_path / "t", tmp_path, PFW_MIN_DUR="50ms")
+    run(["dd", "if=/dev/zero", "of=out", "bs=1000", "count=500"], environment, tmp_path)
+    path = tmp_path / "t.pfw"
+    summed = [line["args"] for line in read_lines(path) if line["name"] == "summed"]
+    found = by("name", rows(path))
+    assert summed and found["write"]["count"] == 500
+    assert found["write"]["bytes"] == 500_000
+    assert found["write"]["p50"] is None or found["write"]["p50"] >= 50_000
+    assert by("fname", rows(path, "-g", "fname"))[str(tmp_path / "out")]["bytes"] == 500_000
+
+
+def test_text_of_io(tmp_path):
+    trace = Trace()
+    for i in range(4):
+        trace.add("read", "POSIX", i * 10_000, 1_000 * (i + 1), {"fname": "/d/x", "ret": 4096})
+    trace.add("open", "POSIX", 90_000, 2_500_000, {"fname": "/d/x", "ret": 3})
+    found = table(trace.write(tmp_path / "t.pfw"), "--columns", "count,total,self,bytes,bandwidth")
+    assert found.stdout == (
+        "--------  ----------  --------  --------  ---------  ----------  \n"
+        "    Name  # of Calls     Total      Self      Bytes   Bandwidth  \n"
+        "--------  ----------  --------  --------  ---------  ----------  \n"
+        "    open           1   2.500ms   2.500ms                         \n"
+        "    read           4  10.000us  10.000us  16.00 KiB  1.53 GiB/s  \n"
+        "--------  ----------  --------  --------  ---------  ----------  \n"
+        "I/O time total: 2.510ms in 5 calls, 16.0 KiB moved\n")
+
+
+# ---- which lines, which rows ----
+
+@pytest.fixture(name="ranks")
+def two_ranks(tmp_path):
+    for rank in (0, 1):
+        trace = Trace(pid=100 + rank, rank=rank)
+        for step in range(3):
+            at = step * 100_000
+            trace.add("read", "POSIX", at + 10_000, 5_000 * (rank + 1),
+                      {"fname": f"/d/{rank}", "ret": 100, "step": step})
+            trace.add("aten::mm", "PP", at + 30_000, 10_000, {"kind": "cpu_op", "step": step})
+            trace.add(f"ProfilerStep#{step}", "PP", at, 90_000, {"kind": "step", "step": step})
+        trace.write(tmp_path / f"t-rank000{rank}.pfw")
+    return tmp_path
+
+
+def test_both_kinds_are_two_tables(ranks):
+    found = table(ranks).stdout
+    assert found.index("\nCompute\n") < found.index("ProfilerStep*") < found.index("\nI/O\n")
+    # What a step reads is not an operator of it: torch's figures stay torch's.
+    steps = by("name", rows(ranks))["ProfilerStep*"]
+    assert (steps["count"], steps["cpu_time_total"], steps["self_cpu_time_total"]) == (6, 540, 480)
+
+
+def test_groups_by_rank_step_and_category(ranks):
+    reads = [row for row in rows(ranks, "-g", "rank,name") if row["name"] == "read"]
+    assert [(row["rank"], row["total"]) for row in reads] == [(1, 30), (0, 15)]
+    steps = [row for row in rows(ranks, "-g", "step") if row["section"] == "compute"]
+    assert [(row["step"], row["count"], row["self_cpu_time_total"]) for row in steps] == [
+        (0, 4, 180), (1, 4, 180), (2, 4, 180)]
+    assert {(row["cat"], row["count"]) for row in rows(ranks, "-g", "cat")} == {("PP", 12),
+                                                                               ("POSIX", 6)}
+
+
+def test_conditions_choose_rows_and_keep_self_times(ranks):
+    """--name, --where: of the whole; times, ranks: of what they leave."""
+    found = rows(ranks, "--name", "ProfilerStep*")
+    assert [(row["count"], row["self_cpu_time_total"]) for row in found] == [(6, 480)]
+    assert [row["name"] for row in rows(ranks, "--where", "args.ret==100")] == ["read"]
+    assert by("name", rows(ranks, "--rank", "1"))["read"]["total"] == 30
+    assert by("name", rows(ranks, "--since", "+150us"))["aten::mm"]["count"] == 2
+    assert by("name", rows(ranks, "--fname", "/d/0"))["read"]["count"] == 3
+
+
+def test_columns_and_formats_agree(ranks):
+    arguments = ("--columns", "count,cpu_time_total,bytes", "--sort-by", "count")
+    frame = pandas.read_csv(io.StringIO(table(ranks, *arguments, "--format", "csv").stdout))
+    assert list(frame.columns) == ["section", "name", "device", "count", "cpu_time_total", "total",
+                                   "bytes"]
+    other = pandas.read_csv(io.StringIO(table(ranks, *arguments, "--format", "tsv").stdout),
+                            sep="\t")
+    assert frame.equals(other)
+    for row, line in zip(frame.to_dict("records"), rows(ranks, *arguments)):
+        assert all(row[key] == value for key, value in line.items())
+
+
+def test_names_that_csv_and_terminals_mind(tmp_path):
+    trace = Trace()
+    names = ['a,"b"', "über\x1b[31m", "tab\there", "two\nlines"]
+    for name in names:
+        trace.add(name, "app", 0, 1_000)
+    path = trace.write(tmp_path / "t.pfw")
+    frame = pandas.read_csv(io.StringIO(table(path, "--format", "csv").stdout))
+    assert sorted(frame.name) == sorted(names)
+    assert sorted(by("name", rows(path))) == sorted(names)
+    assert "\x1b" not in table(path).stdout and "two?lines" in table(path).stdout
+
+
+# ---- other people's traces, and damage ----
+
+def test_dftracer_files(tmp_path):
+    """1.x: a bracket and letters; 2.x: numbers, and whole microseconds."""
+    one = tmp_path / "one.pfw"
+    one.write_text('[\n{"id":0,"name":"read","cat":"POSIX","pid":1,"tid":2,"ts":1000,"dur":5,'
+                   '"ph":"X","args":{"fname":"/a","ret":70}}\n')
+    two = tmp_path / "two.pfw.gz"
+    two.write_bytes(gzip.compress(
+        b'{"id":1,"name":"aten::mm","cat":"PP","type":6,"pid":1,"tid":2,"ts":100,"dur":50,"ph":1,'
+        b'"args":{"device":0,"cpu_memory":1024,"is_remote":0,"device_memory_usage":0}}\n'
+        b'{"id":2,"name":"aten::add","cat":"PP","type":6,"pid":1,"tid":2,"ts":110,"dur":20,"ph":1,'
+        b'"args":{"device":0,"cpu_memory":1000}}\n'))
+    found = by("name", rows(one, two))
+    assert (found["read"]["total"], found["read"]["bytes"]) == (5, 70)
+    assert found["aten::mm"]["self_cpu_time_total"] == 30
+    assert found["aten::mm"]["self_cpu_memory_usage"] == 24
+
+
+def test_damage_is_told_and_what_is_left_is_shown(tmp_path, traced):
+    raw = b"".join(path.read_bytes() for path in traced)
+    bad = tmp_path / "bad.pfw"
+    bad.write_bytes(raw + b'{"name": broken\n')
+    result = table(bad, status=1)
+    assert f"bad.pfw:{raw.count(bytes([10])) + 1}: " in result.stderr and "pwrite" in result.stdout
+    cut = tmp_path / "cut.pfw.gz"
+    whole = gzip.compress(raw)
+    cut.write_bytes(whole[:len(whole) // 2])
+    result = table(cut, status=1)
+    assert "cut.pfw.gz: byte" in result.stderr and "open" in result.stdout
+    assert 0 < sum(row["count"] for row in rows(cut, status=1)) < len(calls(traced))
+    gone = table(tmp_path / "gone.pfw", status=2)
+    assert "gone.pfw" in gone.stderr and len(gone.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--sort-by", "cuda_tme"], "cpu_time_total, "),
+    (["--columns", "nothing"], "bandwidth"),
+    (["--group-by", "colour"], "stack:N"),
+    (["--group-by", "stack:0"], "stack:N"),
+    (["--row-limit", "many"], "-1"),
+    (["--format", "xml"], "csv"),
+    (["--where", "dur >"], "dur >"),
+])
+def test_what_is_asked_wrongly_is_said(traced, arguments, says):
+    """C04: a key that there is not gives the keys that there are."""
+    result = table(*arguments, traced[0], status=2)
+    assert says in result.stderr and not result.stdout
+
+
+def test_figures_that_do_not_fit_are_no_crash(tmp_path):
+    """Hostile durations and sizes: sums end at the type's border."""
+    path = tmp_path / "t.pfw"
+    text = ""
+    for i in range(20):
+        text += (f'{{"id":{i},"name":"x","cat":"PP","pid":1,"tid":1,"ts":{i},'
+                 f'"dur":9000000000000000,"ph":"X","args":{{"kind":"cpu_op",'
+                 f'"cpu_memory":{-2**63},"flops":{2**64 - 1}}}}}\n')
+        text += (f'{{"id":{i},"name":"read","cat":"POSIX","pid":1,"tid":1,"ts":{i},'
+                 f'"dur":9000000000000000,"ph":"X","args":{{"ret":{2**63 - 1}}}}}\n')
+    path.write_text(text)
+    found = by("name", rows(path))
+    assert found["x"]["count"] == 20 and found["read"]["bytes"] > 9e18
+    assert "x" in table(path).stdout
+
+
+def test_no_path_is_the_newest_run_here(tmp_path):
+    Trace().write(tmp_path / "old.pfw")
+    trace = Trace()
+    trace.add("only", "app", 0, 5_000)
+    trace.write(tmp_path / "new.pfw")
+    out = subprocess.run([PFW, "table"], cwd=tmp_path, capture_output=True, text=True, check=True,
+                         env=clean_environment()).stdout
+    assert "only" in out and "Self CPU time total: 5.000us" in out

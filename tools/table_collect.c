@@ -1,0 +1,621 @@
+/* table_collect.c - one pass over the traces, which makes the rows of a table. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/nesting.h"
+#include "store/numbers.h"
+#include "store/pass.h"
+#include "store/saturate.h"
+#include "table.h"
+#include "table_line.h"
+
+/* Spans and GPU work that are kept in memory until all are there; more goes to temporary files. */
+#define MEMORY (256u << 20)
+/* The row of a span: its worker's number, and its number there. */
+#define ROW_BITS 26u
+
+/* ---- what a block gives ---- */
+
+struct block_span {
+	uint64_t pid, tid;
+	struct pfw_span span;
+	struct pfw_span_extra extra;
+};
+
+struct block_launch {
+	uint64_t pid;
+	struct pfw_launch launch;
+};
+
+/* I/O calls of one thread, where none of them lies in another. */
+struct block_thread {
+	uint64_t pid, tid;
+	int64_t first_ns, last_ns; /* begin of the first, end of the last */
+};
+
+struct block_result {
+	struct block_span *span;
+	struct block_launch *launch;
+	struct block_thread *thread;
+	size_t spans, launches, threads;
+	bool nested; /* some I/O call lies in another, or lines are out of order */
+};
+
+struct worker {
+	struct pfw_averages rows;
+	struct table_key key;
+	struct table_calls calls;
+	struct pfw_select_state *reach, *wanted;
+};
+
+#define PROBLEMS_SHOWN 10
+
+struct collect {
+	const struct table_options *options;
+	const struct pfw_traces *traces;
+	struct table *table;
+	struct pfw_nesting *nesting;
+	struct worker *worker;
+	unsigned jobs;
+	bool args;    /* the rows are made by what calls say in args */
+	bool nest_io; /* I/O calls are nested, too */
+	bool io_nested;
+	/* Of I/O, the threads of all files, and up to when their calls go. */
+	struct pfw_numbers io_processes, io_threads;
+	int64_t *io_end;
+	size_t io_room;
+};
+
+/* Room for one more at the end of an array whose rooms are powers of two from 64 on. */
+static void *more(void *array, size_t count, size_t size)
+{
+	if (count && (count < 64 || (count & (count - 1))))
+		return array;
+	return realloc(array, (count ? count * 2 : 64) * size);
+}
+
+/* Calls are nested by themselves: what a span does is I/O is no part of it that has a name. */
+#define IO_THREAD (1ull << 63)
+
+static int add_span(struct block_result *result, const struct pfw_entry *entry,
+		    const struct table_line *line, uint32_t row)
+{
+	uint64_t io = line->section == TABLE_IO ? IO_THREAD : 0;
+	struct block_span *span = more(result->span, result->spans, sizeof(*span));
+
+	if (!span)
+		return -ENOMEM;
+	result->span = span;
+	span[result->spans++] = (struct block_span){ .pid = entry->pid,
+						     .tid = entry->tid ^ io,
+						     .span = { .start_ns = line->start_ns,
+							       .dur_ns = line->dur_ns,
+							       .launcher = line->launcher,
+							       .group = row,
+							       .extra = line->has_extra },
+						     .extra = line->extra };
+	return 0;
+}
+
+static int add_launch(struct block_result *result, const struct pfw_entry *entry,
+		      const struct table_line *line)
+{
+	struct block_launch *launch = more(result->launch, result->launches, sizeof(*launch));
+
+	if (!launch)
+		return -ENOMEM;
+	result->launch = launch;
+	launch[result->launches++] =
+		(struct block_launch){ .pid = entry->pid,
+				       .launch = { .launcher = line->launched_by,
+						   .otherwise = line->otherwise,
+						   .ns = line->dur_ns } };
+	return 0;
+}
+
+/* Note a call in its thread's: as long as each begins when the one before is over, none is nested. */
+static int add_call(struct block_result *result, const struct pfw_entry *entry,
+		    const struct table_line *line)
+{
+	int64_t end = line->start_ns + line->dur_ns;
+	struct block_thread *thread;
+
+	for (size_t i = result->threads; i-- > 0;) {
+		thread = &result->thread[i];
+		if (thread->tid != entry->tid || thread->pid != entry->pid)
+			continue;
+		if (line->start_ns < thread->last_ns)
+			result->nested = true;
+		if (end > thread->last_ns)
+			thread->last_ns = end;
+		return 0;
+	}
+	thread = more(result->thread, result->threads, sizeof(*thread));
+	if (!thread)
+		return -ENOMEM;
+	result->thread = thread;
+	thread[result->threads++] = (struct block_thread){
+		.pid = entry->pid, .tid = entry->tid, .first_ns = line->start_ns, .last_ns = end
+	};
+	return 0;
+}
+
+/* ---- lines ---- */
+
+static int add_io(struct pfw_average *row, const struct table_line *line, bool self)
+{
+	struct pfw_sums *sums = &row->sums;
+
+	if (line->summed) {
+		sums->count += line->calls;
+		sums->total_ns = pfw_saturate_add(sums->total_ns, line->dur_ns);
+	} else {
+		pfw_sums_begin(sums, line->start_ns, line->dur_ns, false);
+		pfw_sums_time(sums, line->dur_ns);
+		if (pfw_sketch_add(&row->durations, line->dur_ns))
+			return -ENOMEM;
+	}
+	if (self || line->summed)
+		sums->self_ns = pfw_saturate_add(sums->self_ns, line->dur_ns);
+	if (line->transfers) {
+		sums->transfers += line->transfers;
+		sums->bytes = pfw_saturate_add(sums->bytes, line->bytes);
+		sums->transfer_ns = pfw_saturate_add(sums->transfer_ns, line->dur_ns);
+	}
+	return 0;
+}
+
+static void add_device(struct pfw_sums *sums, const struct table_line *line)
+{
+	int64_t total = sums->total_ns;
+
+	pfw_sums_begin(sums, line->start_ns, line->dur_ns, false);
+	pfw_sums_time(sums, line->dur_ns);
+	sums->total_ns = total; /* of the CPU */
+	sums->device_ns = pfw_saturate_add(sums->device_ns, line->dur_ns);
+	sums->self_device_ns = pfw_saturate_add(sums->self_device_ns, line->dur_ns);
+}
+
+static int add_line(const struct collect *collect, unsigned number, struct pfw_pass_block *block,
+		    const struct pfw_entry *entry, const struct table_line *line)
+{
+	struct worker *worker = &collect->worker[number];
+	struct block_result *result = block->result;
+	uint32_t group;
+	int64_t row;
+	int error = table_key_make(&worker->key, collect->options, line, entry,
+				   collect->traces->file[block->file].head.rank);
+
+	if (error)
+		return error;
+	row = pfw_averages_row(&worker->rows, worker->key.text, worker->key.bytes);
+	if (row < 0 || row >> ROW_BITS)
+		return -ENOMEM;
+	group = (uint32_t)number << ROW_BITS | (uint32_t)row;
+	if (line->section == TABLE_IO) {
+		error = add_io(&worker->rows.row[row], line, !collect->nest_io);
+		if (!error && !line->summed)
+			error = collect->nest_io ? add_span(result, entry, line, group)
+						 : add_call(result, entry, line);
+		return error;
+	}
+	if (!line->device)
+		return add_span(result, entry, line, group);
+	if (line->section != TABLE_HIDDEN)
+		add_device(&worker->rows.row[row].sums, line);
+	return line->launched_by ? add_launch(result, entry, line) : 0;
+}
+
+/* The line as its calls would be, for conditions: a `summed` line is of cat pfw. */
+static bool wanted(const struct collect *collect, struct worker *worker, size_t file,
+		   const struct pfw_entry *entry, const struct table_line *line)
+{
+	struct pfw_entry call = *entry;
+
+	if (!collect->options->filtered)
+		return true;
+	if (!line->summed)
+		return pfw_select_entry(&collect->options->wanted, worker->wanted, file, entry);
+	call.ph = 'X';
+	call.name = line->name;
+	call.cat = line->cat;
+	return !collect->options->wanted.has_min_dur &&
+	       pfw_select_entry(&collect->options->wanted, worker->wanted, file, &call);
+}
+
+static bool reached(const struct collect *collect, struct worker *worker, size_t file,
+		    const struct pfw_entry *entry)
+{
+	struct pfw_entry line = *entry;
+
+	line.ph = 'X'; /* `summed` lines are metadata, which nobody asks for by themselves */
+	return pfw_select_entry(&collect->options->reach, worker->reach, file, &line);
+}
+
+static int work(void *user, unsigned number, struct pfw_pass_block *block)
+{
+	const struct collect *collect = user;
+	struct worker *worker = &collect->worker[number];
+	struct pfw_lines lines;
+	struct table_line line;
+
+	block->result = calloc(1, sizeof(struct block_result));
+	if (!block->result)
+		return -ENOMEM;
+	pfw_lines_init(&lines, block);
+	while (pfw_lines_next(&lines)) {
+		int error;
+
+		if (!table_line_read(&line, &lines.entry, &worker->calls, collect->args) ||
+		    !reached(collect, worker, block->file, &lines.entry))
+			continue;
+		if (!wanted(collect, worker, block->file, &lines.entry, &line)) {
+			if (line.section == TABLE_IO)
+				continue;
+			line.section = TABLE_HIDDEN;
+		}
+		error = add_line(collect, number, block, &lines.entry, &line);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* ---- blocks, in order ---- */
+
+static void drop(void *user, void *result)
+{
+	struct block_result *dropped = result;
+
+	(void)user;
+	free(dropped->span);
+	free(dropped->launch);
+	free(dropped->thread);
+	free(dropped);
+}
+
+static int keep_spans(struct collect *collect, uint32_t file, const struct block_result *result)
+{
+	int64_t process = -1, thread = -1;
+	uint64_t pid = 0, tid = 0;
+
+	for (size_t i = 0; i < result->spans; i++) {
+		const struct block_span *at = &result->span[i];
+		struct pfw_span span = at->span;
+		int error = 0;
+
+		if (process < 0 || at->pid != pid)
+			process = pfw_nesting_process(collect->nesting, file, pid = at->pid);
+		else if (at->tid == tid)
+			goto known;
+		if (process < 0)
+			return (int)process;
+		thread = pfw_nesting_thread(collect->nesting, (uint32_t)process, tid = at->tid);
+		if (thread < 0)
+			return (int)thread;
+known:
+		if (span.extra)
+			error = pfw_nesting_extra(collect->nesting, &at->extra, &span.extra);
+		if (!error)
+			error = pfw_nesting_add(collect->nesting, (uint32_t)thread, &span);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int keep_launches(struct collect *collect, uint32_t file, const struct block_result *result)
+{
+	for (size_t i = 0; i < result->launches; i++) {
+		struct pfw_launch launch = result->launch[i].launch;
+		int64_t process =
+			pfw_nesting_process(collect->nesting, file, result->launch[i].pid);
+		int error;
+
+		if (process < 0)
+			return (int)process;
+		launch.process = (uint32_t)process;
+		error = pfw_nesting_launch(collect->nesting, &launch);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Whether the calls of each thread go on after those of the blocks before. */
+static int join_threads(struct collect *collect, uint32_t file, const struct block_result *result)
+{
+	collect->io_nested |= result->nested;
+	for (size_t i = 0; i < result->threads; i++) {
+		const struct block_thread *thread = &result->thread[i];
+		int64_t process = pfw_numbers_of(&collect->io_processes, file, thread->pid);
+		int64_t number = process < 0 ? process
+					     : pfw_numbers_of(&collect->io_threads,
+							      (uint64_t)process, thread->tid);
+
+		if (number < 0)
+			return (int)number;
+		if ((size_t)number >= collect->io_room) {
+			size_t room = collect->io_room ? collect->io_room * 2 : 64;
+			int64_t *end = realloc(collect->io_end, room * sizeof(*end));
+
+			if (!end)
+				return -ENOMEM;
+			for (size_t j = collect->io_room; j < room; j++)
+				end[j] = INT64_MIN;
+			collect->io_end = end;
+			collect->io_room = room;
+		}
+		collect->io_nested |= thread->first_ns < collect->io_end[number];
+		if (thread->last_ns > collect->io_end[number])
+			collect->io_end[number] = thread->last_ns;
+	}
+	return 0;
+}
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	struct collect *collect = user;
+	struct block_result *result = block->result;
+	uint32_t file = (uint32_t)block->file;
+	int error = 0;
+
+	if (!result)
+		return 0;
+	error = keep_spans(collect, file, result);
+	if (!error)
+		error = keep_launches(collect, file, result);
+	if (!error)
+		error = join_threads(collect, file, result);
+	drop(NULL, result);
+	block->result = NULL;
+	return error;
+}
+
+static bool want(void *user, size_t file, const struct pfw_block *block)
+{
+	const struct collect *collect = user;
+
+	return pfw_select_block(&collect->options->reach, file, block);
+}
+
+/* ---- from spans to rows ---- */
+
+/* Spans add to sums of the thread that nests them. */
+struct nest {
+	const struct collect *collect;
+	uint32_t rows;
+	struct pfw_sums *sums; /* jobs times rows */
+};
+
+static uint32_t row_of(const struct nest *nest, uint32_t group)
+{
+	const struct worker *worker = &nest->collect->worker[group >> ROW_BITS];
+
+	return worker->rows.row[group & ((1u << ROW_BITS) - 1)].merged;
+}
+
+static void add_nested(void *user, unsigned worker, const struct pfw_nested *nested)
+{
+	const struct nest *nest = user;
+	uint32_t number = row_of(nest, nested->span.group);
+	struct pfw_sums *sums = &nest->sums[(size_t)worker * nest->rows + number];
+
+	if (table_section(&nest->collect->table->rows.row[number]) == TABLE_IO)
+		sums->self_ns = pfw_saturate_add(sums->self_ns, nested->self_ns);
+	else
+		pfw_sums_nested(sums, nested);
+}
+
+/* The name in a key of spans: the field for it, else what stands behind all fields. */
+static const char *name_of(const struct table_options *options, const struct pfw_average *row,
+			   size_t *bytes)
+{
+	unsigned n = 0;
+
+	if (table_section(row) != TABLE_HIDDEN)
+		while (n < options->fields && options->field[n] != TABLE_NAME)
+			n++;
+	return table_text(row, n, bytes);
+}
+
+static bool same_name(void *user, uint32_t a, uint32_t b)
+{
+	const struct nest *nest = user;
+	const struct collect *collect = nest->collect;
+	const struct pfw_average *one = &collect->table->rows.row[row_of(nest, a)];
+	const struct pfw_average *other = &collect->table->rows.row[row_of(nest, b)];
+	const char *name, *other_name;
+	size_t bytes, other_bytes;
+
+	if (table_section(one) == TABLE_IO)
+		return false;
+	name = name_of(collect->options, one, &bytes);
+	other_name = name_of(collect->options, other, &other_bytes);
+	return bytes == other_bytes && memcmp(name, other_name, bytes) == 0;
+}
+
+static int nest_spans(struct collect *collect)
+{
+	struct nest nest = { .collect = collect, .rows = collect->table->rows.count };
+	struct pfw_nesting_user user = { .user = &nest, .span = add_nested, .same = same_name };
+	unsigned jobs = collect->jobs;
+	uint64_t too_deep = 0;
+	int error;
+
+	/* Many rows: rather one thread than the memory that two take. */
+	if ((uint64_t)jobs * nest.rows * sizeof(*nest.sums) > MEMORY)
+		jobs = 1;
+	nest.sums = calloc((size_t)jobs * nest.rows + 1, sizeof(*nest.sums));
+	if (!nest.sums)
+		return -ENOMEM;
+	error = pfw_nesting_run(collect->nesting, &user, jobs, &too_deep);
+	for (size_t i = 0; i < (size_t)jobs * nest.rows; i++)
+		pfw_sums_merge(&collect->table->rows.row[i % nest.rows].sums, &nest.sums[i]);
+	free(nest.sums);
+	if (too_deep) {
+		cli_error(collect->options->command->name,
+			  "%s spans lie more than %u deep in others: they are counted as if they "
+			  "were alone",
+			  cli_count(too_deep), PFW_NESTING_DEPTH);
+		collect->table->problems++;
+	}
+	return error;
+}
+
+/* Make one row of those that differ in their names only, which nobody asked for. */
+static int drop_names(struct table *table, const struct table_options *options)
+{
+	struct pfw_averages all = table->rows;
+
+	pfw_averages_init(&table->rows);
+	for (uint32_t i = 0; i < all.count; i++) {
+		struct pfw_average *row = &all.row[i];
+		size_t bytes = row->key_bytes, name_bytes;
+		int64_t number;
+
+		if (table_section(row) == TABLE_COMPUTE) {
+			name_of(options, row, &name_bytes);
+			bytes -= sizeof(uint32_t) + name_bytes;
+		}
+		number = pfw_averages_row(&table->rows, row->key, bytes);
+		if (number < 0 ||
+		    pfw_sketch_merge(&table->rows.row[number].durations, &row->durations, true)) {
+			pfw_averages_release(&all);
+			return -ENOMEM;
+		}
+		pfw_sums_merge(&table->rows.row[number].sums, &row->sums);
+	}
+	pfw_averages_release(&all);
+	return 0;
+}
+
+static int finish(struct collect *collect)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < collect->jobs && !error; i++)
+		error = pfw_averages_merge(&collect->table->rows, &collect->worker[i].rows);
+	if (!error)
+		error = nest_spans(collect);
+	if (!error && !collect->options->by_name)
+		error = drop_names(collect->table, collect->options);
+	return error;
+}
+
+/* ---- the pass ---- */
+
+static void say_problem(void *user, size_t file, const struct pfw_scan_problem *problem)
+{
+	struct collect *collect = user;
+	const char *path = cli_name(collect->traces->file[file].path);
+	const char *name = collect->options->command->name;
+
+	if (collect->nest_io && collect->io_nested)
+		return; /* the second pass: all was said in the first */
+	if (collect->table->problems++ >= PROBLEMS_SHOWN)
+		return;
+	if (problem->line)
+		cli_error(name, "%s:%" PRIu64 ": %s", path, problem->line, problem->text);
+	else
+		cli_error(name, "%s: byte %" PRIu64 ": %s", path, problem->at, problem->text);
+}
+
+static void release(struct collect *collect)
+{
+	for (unsigned i = 0; collect->worker && i < collect->jobs; i++) {
+		struct worker *worker = &collect->worker[i];
+
+		pfw_averages_release(&worker->rows);
+		table_key_release(&worker->key);
+		pfw_select_state_free(worker->reach);
+		pfw_select_state_free(worker->wanted);
+	}
+	free(collect->worker);
+	pfw_nesting_free(collect->nesting);
+	pfw_numbers_release(&collect->io_processes);
+	pfw_numbers_release(&collect->io_threads);
+	free(collect->io_end);
+}
+
+static int init(struct collect *collect)
+{
+	collect->worker = calloc(collect->jobs, sizeof(*collect->worker));
+	collect->nesting = pfw_nesting_create(MEMORY);
+	if (!collect->worker || !collect->nesting)
+		return -ENOMEM;
+	for (unsigned i = 0; i < collect->jobs; i++) {
+		struct worker *worker = &collect->worker[i];
+
+		pfw_averages_init(&worker->rows);
+		worker->reach = pfw_select_state_create(&collect->options->reach);
+		worker->wanted = pfw_select_state_create(&collect->options->wanted);
+		if (table_key_init(&worker->key) || !worker->reach || !worker->wanted)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int run(struct collect *collect, const volatile bool *stop)
+{
+	const struct pfw_pass pass = { .traces = collect->traces,
+				       .jobs = collect->jobs,
+				       .user = collect,
+				       .want = want,
+				       .work = work,
+				       .done = done,
+				       .drop = drop,
+				       .problem = say_problem,
+				       .stop = stop };
+	int error = collect->worker ? 0 : init(collect);
+
+	if (!error)
+		error = pfw_pass_run(&pass);
+	/* A file that cannot be read on was said: what could be read is shown. */
+	return error == -EIO ? 0 : error;
+}
+
+/* Whether all can be read twice. */
+static bool again(const struct pfw_traces *traces)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		if (strcmp(traces->file[i].path, "-") == 0)
+			return false;
+	}
+	return true;
+}
+
+int table_collect(struct table *table, const struct table_options *options,
+		  const struct pfw_traces *traces, const volatile bool *stop)
+{
+	struct collect collect = { .options = options,
+				   .traces = traces,
+				   .table = table,
+				   .jobs = pfw_pass_jobs(options->jobs),
+				   .nest_io = !again(traces) };
+	int error;
+
+	for (unsigned i = 0; i < options->fields; i++)
+		collect.args |= options->field[i] == TABLE_FNAME || options->field[i] == TABLE_STEP;
+	error = run(&collect, stop);
+	/* Nearly always each call begins when the one before is over: its time is its own. */
+	if (!error && collect.io_nested && !collect.nest_io) {
+		release(&collect);
+		collect = (struct collect){ .options = options,
+					    .traces = traces,
+					    .table = table,
+					    .jobs = collect.jobs,
+					    .args = collect.args,
+					    .nest_io = true,
+					    .io_nested = true };
+		error = run(&collect, stop);
+	}
+	if (!error)
+		error = finish(&collect);
+	release(&collect);
+	if (error && error != -EINTR)
+		cli_error(options->command->name, "%s", strerror(-error));
+	return error;
+}

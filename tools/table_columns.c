@@ -1,0 +1,481 @@
+/* table_columns.c - the columns of `pfw table`; see table_columns.h. */
+#include "table_columns.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- values ---- */
+
+#define VALUE(name)                                       \
+	static double name(const struct pfw_average *row, \
+			   const struct table_view *view __attribute__((unused)))
+
+static double us(int64_t ns)
+{
+	return (double)ns / 1000.0;
+}
+
+static double mean(double sum, uint64_t count)
+{
+	return count ? sum / (double)count : 0.0;
+}
+
+/* NAN, as torch shows it: nothing is no share of nothing. */
+static double percent(double part, double whole)
+{
+	return whole == 0 ? NAN : part * 100.0 / whole;
+}
+
+VALUE(self_percent)
+{
+	return percent(us(row->sums.self_ns), view->self_us);
+}
+
+VALUE(self)
+{
+	return us(row->sums.self_ns);
+}
+
+VALUE(total_percent)
+{
+	return percent(us(row->sums.total_ns), view->self_us);
+}
+
+VALUE(total)
+{
+	return us(row->sums.total_ns);
+}
+
+VALUE(average)
+{
+	return mean(us(row->sums.total_ns), row->sums.count);
+}
+
+VALUE(self_device)
+{
+	return us(row->sums.self_device_ns);
+}
+
+VALUE(device_percent)
+{
+	return percent(us(row->sums.self_device_ns), view->self_device_us);
+}
+
+VALUE(device_total)
+{
+	return us(row->sums.device_ns);
+}
+
+VALUE(device_average)
+{
+	return mean(us(row->sums.device_ns), row->sums.count);
+}
+
+VALUE(cpu_memory)
+{
+	return (double)row->sums.cpu_memory;
+}
+
+VALUE(self_cpu_memory)
+{
+	return (double)row->sums.self_cpu_memory;
+}
+
+VALUE(device_memory)
+{
+	return (double)row->sums.device_memory;
+}
+
+VALUE(self_device_memory)
+{
+	return (double)row->sums.self_device_memory;
+}
+
+VALUE(count)
+{
+	return (double)row->sums.count;
+}
+
+VALUE(flops)
+{
+	return (double)row->sums.flops;
+}
+
+VALUE(least)
+{
+	return row->sums.timed ? us(row->sums.min_ns) : NAN;
+}
+
+VALUE(greatest)
+{
+	return row->sums.timed ? us(row->sums.max_ns) : NAN;
+}
+
+static double quantile(const struct pfw_average *row, double part)
+{
+	int64_t ns;
+
+	if (!row->durations.total)
+		return NAN;
+	ns = pfw_sketch_quantile(&row->durations, part);
+	/* The sketch knows it to 1 %, the ends exactly. */
+	ns = ns < row->sums.min_ns ? row->sums.min_ns : ns;
+	return us(ns > row->sums.max_ns ? row->sums.max_ns : ns);
+}
+
+VALUE(p50)
+{
+	return quantile(row, 0.50);
+}
+
+VALUE(p95)
+{
+	return quantile(row, 0.95);
+}
+
+VALUE(p99)
+{
+	return quantile(row, 0.99);
+}
+
+VALUE(bytes)
+{
+	return row->sums.transfers ? (double)row->sums.bytes : NAN;
+}
+
+VALUE(mean_size)
+{
+	return row->sums.transfers ? mean((double)row->sums.bytes, row->sums.transfers) : NAN;
+}
+
+VALUE(bandwidth)
+{
+	if (!row->sums.transfers || !row->sums.transfer_ns)
+		return NAN;
+	return (double)row->sums.bytes * 1e9 / (double)row->sums.transfer_ns;
+}
+
+/* ---- the table of columns ---- */
+
+/* clang-format off */
+static const struct table_column columns[] = {
+	{ "self_cpu_percent", "self_percent", "Self CPU %", "Self %", TABLE_PERCENT, self_percent },
+	{ "self_cpu_time_total", "self", "Self CPU", "Self", TABLE_TIME, self },
+	{ "total_cpu_percent", "total_percent", "CPU total %", "Total %", TABLE_PERCENT, total_percent },
+	{ "cpu_time_total", "total", "CPU total", "Total", TABLE_TIME, total },
+	{ "cpu_time", "avg", "CPU time avg", "Avg", TABLE_TIME, average },
+	{ "min", "min", "Min", "Min", TABLE_TIME, least },
+	{ "p50", "p50", "p50", "p50", TABLE_TIME, p50 },
+	{ "p95", "p95", "p95", "p95", TABLE_TIME, p95 },
+	{ "p99", "p99", "p99", "p99", TABLE_TIME, p99 },
+	{ "max", "max", "Max", "Max", TABLE_TIME, greatest },
+	{ "self_device_time_total", "", "Self *", "", TABLE_TIME, self_device },
+	{ "total_device_percent", "", "Self * %", "", TABLE_PERCENT, device_percent },
+	{ "device_time_total", "", "* total", "", TABLE_TIME, device_total },
+	{ "device_time", "", "* time avg", "", TABLE_TIME, device_average },
+	{ "cpu_memory_usage", "", "CPU Mem", "", TABLE_MEMORY, cpu_memory },
+	{ "self_cpu_memory_usage", "", "Self CPU Mem", "", TABLE_MEMORY, self_cpu_memory },
+	{ "device_memory_usage", "", "* Mem", "", TABLE_MEMORY, device_memory },
+	{ "self_device_memory_usage", "", "Self * Mem", "", TABLE_MEMORY, self_device_memory },
+	{ "count", "count", "# of Calls", "# of Calls", TABLE_COUNT, count },
+	{ "flops", "", "Total ", "", TABLE_FLOPS, flops },
+	{ "self_flops", "", "Self FLOPS", "", TABLE_SELF_FLOPS, flops },
+	{ "", "bytes", "", "Bytes", TABLE_BYTES, bytes },
+	{ "", "mean_size", "", "Mean size", TABLE_BYTES, mean_size },
+	{ "", "bandwidth", "", "Bandwidth", TABLE_RATE, bandwidth },
+};
+
+/* Other names of theirs: of before torch 2.6, and of any device. */
+static const struct {
+	const char *theirs, *ours;
+} aliases[] = {
+	{ "cuda_", "device_" }, { "self_cuda_", "self_device_" },
+	{ "xpu_", "device_" }, { "self_xpu_", "self_device_" },
+	{ "privateuse1_", "device_" }, { "self_privateuse1_", "self_device_" },
+};
+
+static const struct {
+	const char *name, *keys;
+} presets[] = {
+	{ "flops", "self_flops,cpu_time_total,device_time_total,count" },
+	{ "io", "count,total_percent,total,self,avg,min,p50,p95,p99,max,bytes,mean_size,bandwidth" },
+};
+
+/* What I/O has where nobody asked for columns. */
+static const char *const io_usual[] = { "count", "total_percent", "total", "self", "avg", "min",
+					"p50", "p95", "p99", "max", "bytes", "mean_size",
+					"bandwidth" };
+/* clang-format on */
+
+static bool has(const struct table_column *column, enum table_section section)
+{
+	return *table_column_key(column, section);
+}
+
+const char *table_column_key(const struct table_column *column, enum table_section section)
+{
+	return section == TABLE_IO ? column->io_key : column->key;
+}
+
+static const struct table_column *find(const char *key, enum table_section section)
+{
+	for (size_t i = 0; i < CLI_ARRAY_LEN(columns); i++) {
+		const struct table_column *column = &columns[i];
+
+		if (has(column, section) &&
+		    (strcmp(column->key, key) == 0 || strcmp(column->io_key, key) == 0))
+			return column;
+	}
+	return NULL;
+}
+
+const struct table_column *table_column_find(const char *key, enum table_section section)
+{
+	const struct table_column *found = find(key, section);
+	char name[64];
+
+	for (size_t i = 0; !found && i < CLI_ARRAY_LEN(aliases); i++) {
+		size_t bytes = strlen(aliases[i].theirs);
+
+		if (strncmp(key, aliases[i].theirs, bytes) != 0)
+			continue;
+		snprintf(name, sizeof(name), "%s%s", aliases[i].ours, key + bytes);
+		found = find(name, section);
+	}
+	return found;
+}
+
+const char *table_column_keys(void)
+{
+	static char keys[1024];
+	size_t used = 0;
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(columns) && used < sizeof(keys); i++) {
+		const struct table_column *column = &columns[i];
+
+		used += (size_t)snprintf(keys + used, sizeof(keys) - used, "%s%s", used ? ", " : "",
+					 *column->key ? column->key : column->io_key);
+	}
+	return keys;
+}
+
+/* ---- which are shown ---- */
+
+static int add_key(struct table_options *options, const char *key, size_t bytes)
+{
+	const struct table_column *column;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)bytes, key);
+	column = table_column_find(name, TABLE_COMPUTE);
+	if (!column)
+		column = table_column_find(name, TABLE_IO);
+	if (!column) {
+		cli_error(options->command->name,
+			  "--columns: there is no column %s; there are %s; and the presets flops "
+			  "and io",
+			  cli_name(name), table_column_keys());
+		return -1;
+	}
+	for (unsigned i = 0; i < options->columns; i++) {
+		if (options->column[i] == column)
+			return 0;
+	}
+	options->column[options->columns++] = column;
+	return 0;
+}
+
+static int add_keys(struct table_options *options, const char *list)
+{
+	for (const char *at = list; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (add_key(options, at, strcspn(at, ",")))
+			return -1;
+		if (!*at)
+			break;
+	}
+	return 0;
+}
+
+int table_columns_parse(struct table_options *options, const char *list)
+{
+	_Static_assert(CLI_ARRAY_LEN(columns) <= TABLE_COLUMNS_MAX, "each at most once");
+	for (size_t i = 0; i < CLI_ARRAY_LEN(presets); i++) {
+		if (strcmp(list, presets[i].name) == 0)
+			return add_keys(options, presets[i].keys);
+	}
+	return add_keys(options, list);
+}
+
+/* Whether a compute table has it where nobody asked for columns: torch's rules. */
+static bool is_usual(const struct table_column *column, const struct table_view *view)
+{
+	if (column->value == self_device || column->value == device_percent ||
+	    column->value == device_total || column->value == device_average)
+		return view->has_device;
+	if (column->value == cpu_memory || column->value == self_cpu_memory)
+		return view->has_memory;
+	if (column->value == device_memory || column->value == self_device_memory)
+		return view->has_memory && view->has_device_memory;
+	if (column->kind == TABLE_FLOPS)
+		return view->has_flops;
+	return column->kind != TABLE_SELF_FLOPS && column->value != least && column->value != p50 &&
+	       column->value != p95 && column->value != p99 && column->value != greatest;
+}
+
+unsigned table_columns_of(const struct table_options *options, const struct table_view *view,
+			  const struct table_column **column)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < options->columns; i++) {
+		if (has(options->column[i], view->section))
+			column[count++] = options->column[i];
+	}
+	if (options->columns)
+		return count;
+	if (view->section == TABLE_IO) {
+		for (size_t i = 0; i < CLI_ARRAY_LEN(io_usual); i++)
+			column[count++] = find(io_usual[i], TABLE_IO);
+		return count;
+	}
+	for (size_t i = 0; i < CLI_ARRAY_LEN(columns); i++) {
+		if (has(&columns[i], view->section) && is_usual(&columns[i], view))
+			column[count++] = &columns[i];
+	}
+	return count;
+}
+
+/* ---- text ---- */
+
+static const char *const flops_units[] = { "", "K", "M", "G", "T", "P" };
+
+/* How often 1000 goes into it, at most 5 times. */
+static unsigned thousands(int64_t flops)
+{
+	unsigned unit = 0;
+
+	for (; flops >= 1000 && unit < CLI_ARRAY_LEN(flops_units) - 1; flops /= 1000)
+		unit++;
+	return unit;
+}
+
+static double scaled(double flops, unsigned unit)
+{
+	static const double scales[] = { 1, 1e-3, 1e-6, 1e-9, 1e-12, 1e-15 };
+
+	return flops * scales[unit];
+}
+
+void table_column_header(const struct table_column *column, const struct table_view *view,
+			 char *out, size_t size)
+{
+	const char *header = view->section == TABLE_IO ? column->io_header : column->header;
+	const char *star = strchr(header, '*');
+
+	if (column->kind == TABLE_FLOPS)
+		snprintf(out, size, "Total %sFLOPs",
+			 view->has_flops ? flops_units[thousands(view->least_flops)] : "");
+	else if (star)
+		snprintf(out, size, "%.*s%s%s", (int)(star - header), header, view->device,
+			 star + 1);
+	else
+		snprintf(out, size, "%s", header);
+}
+
+void table_time_text(double time, char *out, size_t size)
+{
+	if (time >= 1000.0 * 1000.0)
+		snprintf(out, size, "%.3fs", time / (1000.0 * 1000.0));
+	else if (time >= 1000.0)
+		snprintf(out, size, "%.3fms", time / 1000.0);
+	else
+		snprintf(out, size, "%.3fus", time);
+}
+
+/* In torch's way: two decimals from 1024 on. */
+static void memory_text(double bytes, char *out, size_t size)
+{
+	static const char *const units[] = { " KB", " MB", " GB" };
+	double scale = 1024;
+	unsigned unit = 0;
+
+	if (fabs(bytes) < scale) {
+		snprintf(out, size, "%.0f B", bytes);
+		return;
+	}
+	for (; unit < 2 && fabs(bytes) >= scale * 1024; unit++)
+		scale *= 1024;
+	snprintf(out, size, "%.2f%s", bytes / scale, units[unit]);
+}
+
+static void bytes_text(double bytes, const char *behind, char *out, size_t size)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
+	unsigned unit = 0;
+
+	for (; bytes >= 1024 && unit < CLI_ARRAY_LEN(units) - 1; unit++)
+		bytes /= 1024;
+	snprintf(out, size, unit ? "%.2f %s%s" : "%.0f %s%s", bytes, units[unit], behind);
+}
+
+static void flops_text(const struct table_column *column, double value,
+		       const struct table_view *view, char *out, size_t size)
+{
+	unsigned most = thousands(view->most_flops);
+
+	if (value <= 0)
+		snprintf(out, size, "--");
+	else if (column->kind == TABLE_SELF_FLOPS)
+		snprintf(out, size, "%.3f%s", scaled(value, most), flops_units[most]);
+	else
+		snprintf(out, size, "%8.3f", scaled(value, thousands(view->least_flops)));
+}
+
+void table_column_text(const struct table_column *column, const struct pfw_average *row,
+		       const struct table_view *view, char *out, size_t size)
+{
+	double value = column->value(row, view);
+
+	if (isnan(value)) {
+		snprintf(out, size, "%s", column->kind == TABLE_PERCENT ? "NaN" : "");
+		return;
+	}
+	switch (column->kind) {
+	case TABLE_TIME:
+		table_time_text(value, out, size);
+		break;
+	case TABLE_PERCENT:
+		snprintf(out, size, "%.2f%%", value);
+		break;
+	case TABLE_MEMORY:
+		memory_text(value, out, size);
+		break;
+	case TABLE_COUNT:
+		snprintf(out, size, "%.0f", value);
+		break;
+	case TABLE_BYTES:
+		bytes_text(value, "", out, size);
+		break;
+	case TABLE_RATE:
+		bytes_text(value, "/s", out, size);
+		break;
+	default:
+		flops_text(column, value, view, out, size);
+	}
+}
+
+void table_column_number(const struct table_column *column, const struct pfw_average *row,
+			 const struct table_view *view, char *out, size_t size)
+{
+	double value = column->value(row, view);
+
+	if (isnan(value))
+		*out = '\0';
+	else if (column->kind == TABLE_TIME || column->kind == TABLE_PERCENT ||
+		 column->value == mean_size || column->kind == TABLE_RATE)
+		snprintf(out, size, "%.3f", value);
+	else
+		snprintf(out, size, "%.0f", value);
+}

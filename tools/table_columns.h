@@ -1,0 +1,71 @@
+/* table_columns.h - the columns of `pfw table`: their keys, headers and values.
+ */
+#ifndef TABLE_COLUMNS_H
+#define TABLE_COLUMNS_H
+
+#include "table.h"
+
+enum table_kind {
+	TABLE_TIME, /* µs */
+	TABLE_PERCENT,
+	TABLE_MEMORY, /* bytes, as torch writes them */
+	TABLE_COUNT,
+	TABLE_BYTES,
+	TABLE_RATE,	  /* bytes a second */
+	TABLE_FLOPS,	  /* scaled as the header says */
+	TABLE_SELF_FLOPS, /* with their unit */
+};
+
+/* What a section's rows have in common. */
+struct table_view {
+	const struct pfw_average **row; /* in the order in which they are shown */
+	size_t rows;
+	enum table_section section;
+	double self_us, self_device_us, total_us; /* of all rows */
+	uint64_t calls;
+	int64_t bytes;
+	const char *device; /* "CUDA" */
+	bool has_device, has_memory, has_device_memory, has_flops;
+	int64_t least_flops, most_flops; /* of rows that have any */
+};
+
+struct table_column {
+	const char *key;    /* torch's attribute; "" = I/O has it only */
+	const char *io_key; /* "" = compute has it only */
+	const char *header; /* a `*` stands for the device's name */
+	const char *io_header;
+	enum table_kind kind;
+	double (*value)(const struct pfw_average *row, const struct table_view *view);
+};
+
+/* The column of that key in a section, torch's older names (cuda_time_total) included; NULL: none. */
+const struct table_column *table_column_find(const char *key, enum table_section section);
+
+/* All keys, for messages: "count, cpu_time, ...".  One static buffer. */
+const char *table_column_keys(void);
+
+/* Take a comma-separated list of keys and presets.  0, or -1 after saying what is wrong. */
+int table_columns_parse(struct table_options *options, const char *list);
+
+/* Fill column[] with those of a section: what was asked for, or what the rows have.  Returns how
+ * many. */
+unsigned table_columns_of(const struct table_options *options, const struct table_view *view,
+			  const struct table_column **column);
+
+/* A column's key and header in a section. */
+const char *table_column_key(const struct table_column *column, enum table_section section);
+void table_column_header(const struct table_column *column, const struct table_view *view,
+			 char *out, size_t size);
+
+/* A value for people, as torch prints it. */
+void table_column_text(const struct table_column *column, const struct pfw_average *row,
+		       const struct table_view *view, char *out, size_t size);
+
+/* A value for programs: µs with three decimals, bytes, counts, percents; "" = none. */
+void table_column_number(const struct table_column *column, const struct pfw_average *row,
+			 const struct table_view *view, char *out, size_t size);
+
+/* 12.345us, 12.345ms, 12.345s */
+void table_time_text(double us, char *out, size_t size);
+
+#endif

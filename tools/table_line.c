@@ -1,0 +1,441 @@
+/* table_line.c - what a line counts as in a table; see table_line.h. */
+#include "table_line.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/launches.h"
+#include "store/members.h"
+
+/* ---- the line ---- */
+
+/* args that say whose work a line of cat PP is. */
+struct links {
+	struct pfw_slice kind;
+	uint64_t correlation, external_id, span, span_id;
+};
+
+static bool take_number(const struct pfw_slice *key, const struct pfw_value *value,
+			struct table_line *line, struct links *links)
+{
+	uint64_t *whole = NULL;
+	int64_t *any = NULL;
+
+	if (pfw_member_is(key, "correlation"))
+		whole = &links->correlation;
+	else if (pfw_member_is(key, "external_id"))
+		whole = &links->external_id;
+	else if (pfw_member_is(key, "span"))
+		whole = &links->span;
+	else if (pfw_member_is(key, "span_id"))
+		whole = &links->span_id;
+	else if (pfw_member_is(key, "flops"))
+		whole = &line->extra.flops;
+	else if (pfw_member_is(key, "cpu_memory"))
+		any = &line->extra.cpu_memory;
+	else if (pfw_member_is(key, "device_memory_usage"))
+		any = &line->extra.device_memory;
+	if (whole)
+		pfw_value_u64(value, whole);
+	if (any)
+		pfw_value_i64(value, any);
+	return whole || any;
+}
+
+static int device_of(const struct pfw_value *value)
+{
+	uint64_t number;
+
+	if (!pfw_value_u64(value, &number))
+		return 0;
+	return number < 100 ? (int)number : 99;
+}
+
+/* What the kind says of the device, where the line does not. */
+static int usual_device(const struct pfw_slice *kind)
+{
+	return pfw_member_is(kind, "kernel") || pfw_member_is(kind, "memcpy") ||
+	       pfw_member_is(kind, "memset") || pfw_member_is(kind, "sync") ||
+	       pfw_member_is(kind, "memory");
+}
+
+static void read_args(const struct pfw_entry *entry, struct table_line *line, struct links *links)
+{
+	struct pfw_members members;
+	struct pfw_slice key;
+	struct pfw_value value;
+	bool device = false;
+
+	pfw_members_init(&members, &entry->args);
+	while (pfw_members_next(&members, &key, &value)) {
+		if (pfw_member_is(&key, "kind"))
+			links->kind = value.text;
+		else if (pfw_member_is(&key, "device")) {
+			device = true;
+			line->device = device_of(&value);
+		} else if (pfw_member_is(&key, "step"))
+			line->step = value.text;
+		else if (pfw_member_is(&key, "fname"))
+			line->fname = value.text;
+		else if (pfw_member_is(&key, "input_shapes")) {
+			line->shapes = value.text;
+			line->shapes_text = value.type == PFW_VALUE_STRING;
+		} else if (pfw_member_is(&key, "stack"))
+			line->stack = value.text;
+		else
+			take_number(&key, &value, line, links);
+	}
+	if (!device)
+		line->device = usual_device(&links->kind);
+	line->has_extra = line->extra.flops || line->extra.cpu_memory || line->extra.device_memory;
+}
+
+static bool starts_with(const struct pfw_slice *text, const char *word)
+{
+	size_t bytes = strlen(word);
+
+	return text->bytes >= bytes && memcmp(text->at, word, bytes) == 0;
+}
+
+/* Bookkeeping of torch.profiler and of autograd, which torch's own tables leave out. */
+static bool is_bookkeeping(const struct pfw_slice *name)
+{
+	static const char *const names[] = { "profiler::_record_function_enter",
+					     "profiler::_record_function_enter_new",
+					     "profiler::_record_function_exit",
+					     "aten::is_leaf",
+					     "aten::output_nr",
+					     "aten::_version" };
+
+	if (!starts_with(name, "profiler::") && !starts_with(name, "aten::"))
+		return false;
+	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+		if (pfw_slice_is(name, names[i]))
+			return true;
+	}
+	return false;
+}
+
+static void link_work(struct table_line *line, const struct links *links)
+{
+	uint64_t span = links->span ? pfw_launcher(PFW_LAUNCHER_SPAN, links->span) : 0;
+	bool call = pfw_member_is(&links->kind, "runtime") || pfw_member_is(&links->kind, "driver");
+
+	line->annotation = pfw_member_is(&links->kind, "annotation") ||
+			   pfw_member_is(&links->kind, "step");
+	/* An annotation stands for work that is there, too; a wait is none. */
+	if (line->device && (line->annotation || pfw_member_is(&links->kind, "sync")))
+		return;
+	if (!line->device && call)
+		line->launcher = pfw_launcher(PFW_LAUNCHER_CALL, links->correlation);
+	else if (!line->device && links->external_id)
+		line->launcher = pfw_launcher(PFW_LAUNCHER_OPERATOR, links->external_id);
+	else if (!line->device && links->span_id)
+		line->launcher = pfw_launcher(PFW_LAUNCHER_SPAN, links->span_id);
+	if (!line->device)
+		return;
+	if (links->external_id)
+		line->launched_by = pfw_launcher(PFW_LAUNCHER_OPERATOR, links->external_id);
+	else if (links->correlation)
+		line->launched_by = pfw_launcher(PFW_LAUNCHER_CALL, links->correlation);
+	else
+		line->launched_by = span;
+	if (line->launched_by != span)
+		line->otherwise = span;
+}
+
+/* ---- I/O ---- */
+
+static struct pfw_call find_call(struct table_calls *calls, const struct table_line *line)
+{
+	const struct pfw_slice *name = &line->name;
+	struct table_call *recent;
+	uint32_t head = 0;
+
+	if (name->bytes < 4 || name->bytes > sizeof(recent->name))
+		return pfw_call_find(line->cat.at, line->cat.bytes, name->at, name->bytes);
+	memcpy(&head, name->at + name->bytes - 4, 4);
+	recent = &calls->recent[(head * 0x9e3779b1u >> 26) ^ (name->bytes & 63)];
+	if (recent->bytes != name->bytes || memcmp(recent->name, name->at, name->bytes) != 0) {
+		recent->bytes = (uint8_t)name->bytes;
+		memcpy(recent->name, name->at, name->bytes);
+		recent->call = pfw_call_find(line->cat.at, line->cat.bytes, name->at, name->bytes);
+	}
+	return recent->call;
+}
+
+/* What a call's args say of the bytes it moved. */
+struct amounts {
+	int64_t ret, size, count;
+	bool has_ret;
+};
+
+static void read_call_args(const struct pfw_entry *entry, struct table_line *line,
+			   struct amounts *amounts)
+{
+	struct pfw_members members;
+	struct pfw_slice key;
+	struct pfw_value value;
+
+	pfw_members_init(&members, &entry->args);
+	while (pfw_members_next(&members, &key, &value)) {
+		if (pfw_member_is(&key, "ret"))
+			amounts->has_ret = pfw_value_i64(&value, &amounts->ret);
+		else if (pfw_member_is(&key, "size"))
+			pfw_value_i64(&value, &amounts->size);
+		else if (pfw_member_is(&key, "count"))
+			pfw_value_i64(&value, &amounts->count);
+		else if (pfw_member_is(&key, "fname") && value.type == PFW_VALUE_STRING)
+			line->fname = value.text;
+		else if (pfw_member_is(&key, "step"))
+			line->step = value.text;
+	}
+}
+
+static int64_t moved(struct pfw_call call, const struct amounts *amounts)
+{
+	int64_t bytes = 0;
+
+	if (!amounts->has_ret || amounts->ret < 0)
+		return 0;
+	if (call.moves == PFW_MOVES_RET)
+		return amounts->ret;
+	if (call.moves == PFW_MOVES_COUNT)
+		return amounts->count > 0 ? amounts->count : 0;
+	if (call.moves == PFW_MOVES_ITEMS && amounts->size > 0 &&
+	    __builtin_mul_overflow(amounts->ret, amounts->size, &bytes))
+		bytes = INT64_MAX;
+	return bytes;
+}
+
+static void read_call(struct table_line *line, const struct pfw_entry *entry,
+		      struct table_calls *calls, bool args)
+{
+	struct pfw_call call = find_call(calls, line);
+	struct amounts amounts = { .has_ret = false };
+
+	line->calls = 1;
+	line->transfers = call.moves != PFW_MOVES_NOTHING;
+	if (args || line->transfers)
+		read_call_args(entry, line, &amounts);
+	line->bytes = moved(call, &amounts);
+}
+
+/* Calls that were only summed: one line for many. */
+static bool read_summed(struct table_line *line, const struct pfw_entry *entry)
+{
+	struct pfw_value value;
+
+	if (!pfw_slice_is(&entry->cat, "pfw") || !pfw_slice_is(&entry->name, "summed") ||
+	    !pfw_entry_arg(entry, "name", &value) || value.type != PFW_VALUE_STRING)
+		return false;
+	line->section = TABLE_IO;
+	line->summed = true;
+	line->name = value.text;
+	line->cat.at = pfw_call_cat(value.text.at, value.text.bytes);
+	line->cat.bytes = strlen(line->cat.at);
+	if (pfw_entry_arg(entry, "fname", &value) && value.type == PFW_VALUE_STRING)
+		line->fname = value.text;
+	if (!pfw_entry_arg(entry, "count", &value) || !pfw_value_u64(&value, &line->calls) ||
+	    !pfw_entry_arg(entry, "dur", &value) || !pfw_slice_us(&value.text, &line->dur_ns))
+		return false;
+	if (pfw_entry_arg(entry, "bytes", &value))
+		pfw_value_i64(&value, &line->bytes);
+	line->transfers =
+		pfw_call_find(line->cat.at, line->cat.bytes, line->name.at, line->name.bytes)
+					.moves != PFW_MOVES_NOTHING
+			? line->calls
+			: 0;
+	return true;
+}
+
+bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
+		     struct table_calls *calls, bool args)
+{
+	struct links links = { .kind = { .at = "" } };
+	int64_t end;
+
+	*line = (struct table_line){ .start_ns = entry->ts_ns,
+				     .dur_ns = entry->dur_ns > 0 ? entry->dur_ns : 0,
+				     .name = entry->name,
+				     .cat = entry->cat };
+	if (entry->ph == 'M')
+		return read_summed(line, entry);
+	if (entry->ph != 'X' || __builtin_add_overflow(line->start_ns, line->dur_ns, &end) ||
+	    line->start_ns == INT64_MIN || pfw_member_is(&entry->cat, "pfw"))
+		return false;
+	line->section = pfw_member_is(&entry->cat, "POSIX") || pfw_member_is(&entry->cat, "STDIO")
+				? TABLE_IO
+				: TABLE_COMPUTE;
+	if (line->section == TABLE_IO) {
+		read_call(line, entry, calls, args);
+		return true;
+	}
+	if (pfw_member_is(&entry->cat, "PP") && is_bookkeeping(&entry->name))
+		return false;
+	read_args(entry, line, &links);
+	link_work(line, &links);
+	return true;
+}
+
+/* ---- the key ---- */
+
+int table_key_init(struct table_key *key)
+{
+	*key = (struct table_key){ .room = 2 * TABLE_TEXT_MAX };
+	key->text = malloc(key->room);
+	key->field = malloc(TABLE_TEXT_MAX);
+	if (key->text && key->field)
+		return 0;
+	table_key_release(key);
+	return -ENOMEM;
+}
+
+void table_key_release(struct table_key *key)
+{
+	free(key->text);
+	free(key->field);
+}
+
+static int add_field(struct table_key *key, const char *text, size_t bytes)
+{
+	uint32_t length = (uint32_t)bytes;
+
+	if (key->room - key->bytes < bytes + sizeof(length)) {
+		char *more = realloc(key->text, key->room * 2);
+
+		if (!more)
+			return -ENOMEM;
+		key->text = more;
+		key->room *= 2;
+	}
+	memcpy(key->text + key->bytes, &length, sizeof(length));
+	memcpy(key->text + key->bytes + sizeof(length), text, bytes);
+	key->bytes += sizeof(length) + bytes;
+	return 0;
+}
+
+static int add_slice(struct table_key *key, const struct pfw_slice *text)
+{
+	if (!text->escaped && text->bytes < TABLE_TEXT_MAX)
+		return add_field(key, text->at ? text->at : "", text->bytes);
+	return add_field(key, key->field, pfw_slice_decode(text, key->field, TABLE_TEXT_MAX));
+}
+
+static int add_number(struct table_key *key, int64_t number)
+{
+	char text[24];
+
+	return add_field(key, text, (size_t)sprintf(text, "%" PRId64, number));
+}
+
+/* Steps have a number in their name: all of them are one row. */
+static int add_name(struct table_key *key, const struct table_line *line)
+{
+	if (line->section != TABLE_IO && starts_with(&line->name, "ProfilerStep#"))
+		return add_field(key, "ProfilerStep*", 13);
+	return add_slice(key, &line->name);
+}
+
+/* As Python prints a list: a blank behind each comma, none elsewhere. */
+static int add_shapes(struct table_key *key, const struct table_line *line)
+{
+	const struct pfw_slice *shapes = &line->shapes;
+	size_t used = 0;
+
+	if (!shapes->at)
+		return add_field(key, "[]", 2);
+	if (line->shapes_text)
+		return add_slice(key, shapes);
+	for (size_t i = 0; i < shapes->bytes && used < TABLE_TEXT_MAX - 2; i++) {
+		if (shapes->at[i] == ' ')
+			continue;
+		key->field[used++] = shapes->at[i];
+		if (shapes->at[i] == ',')
+			key->field[used++] = ' ';
+	}
+	return add_field(key, key->field, used);
+}
+
+/* The innermost frames, one a line. */
+static int add_stack(struct table_key *key, const struct table_line *line, unsigned frames)
+{
+	struct pfw_members members;
+	struct pfw_value frame;
+	size_t used = 0;
+
+	if (line->stack.at && *line->stack.at == '[') {
+		pfw_members_init(&members, &line->stack);
+		while (frames-- && pfw_elements_next(&members, &frame) &&
+		       used + 2 < TABLE_TEXT_MAX) {
+			if (used)
+				key->field[used++] = '\n';
+			used += pfw_slice_decode(&frame.text, key->field + used,
+						 TABLE_TEXT_MAX - used);
+		}
+	} else if (line->stack.at) {
+		return add_slice(key, &line->stack);
+	}
+	return add_field(key, key->field, used);
+}
+
+static int add(struct table_key *key, enum table_field field, const struct table_options *options,
+	       const struct table_line *line, const struct pfw_entry *entry, int64_t rank)
+{
+	switch (field) {
+	case TABLE_NAME:
+		return add_name(key, line);
+	case TABLE_CAT:
+		return add_slice(key, &line->cat);
+	case TABLE_SHAPE:
+		return add_shapes(key, line);
+	case TABLE_STACK:
+		return add_stack(key, line, options->frames);
+	case TABLE_FNAME:
+		return add_slice(key, &line->fname);
+	case TABLE_RANK:
+		return rank < 0 ? add_field(key, "", 0) : add_number(key, rank);
+	case TABLE_STEP:
+		return add_slice(key, &line->step);
+	case TABLE_PID:
+		return add_number(key, (int64_t)entry->pid);
+	default:
+		return add_number(key, (int64_t)entry->tid);
+	}
+}
+
+int table_key_make(struct table_key *key, const struct table_options *options,
+		   const struct table_line *line, const struct pfw_entry *entry, int64_t rank)
+{
+	int error = 0;
+
+	key->text[0] = (char)line->section;
+	key->text[1] = (char)line->device;
+	key->text[2] = line->annotation && options->by_name;
+	key->bytes = TABLE_KEY_HEAD;
+	for (unsigned i = 0; i < options->fields && !error && line->section != TABLE_HIDDEN; i++)
+		error = add(key, options->field[i], options, line, entry, rank);
+	/* To nest spans takes their names, whatever their rows are made by. */
+	if (!error && (line->section == TABLE_HIDDEN ||
+		       (line->section == TABLE_COMPUTE && !options->by_name)))
+		error = add_name(key, line);
+	return error;
+}
+
+const char *table_text(const struct pfw_average *row, unsigned n, size_t *bytes)
+{
+	const char *at = row->key + TABLE_KEY_HEAD;
+	uint32_t length;
+
+	for (;; n--) {
+		memcpy(&length, at, sizeof(length));
+		at += sizeof(length);
+		if (!n)
+			break;
+		at += length;
+	}
+	*bytes = length;
+	return at;
+}

@@ -1,0 +1,177 @@
+/* table_view.c - the rows of a section in the order in which they are shown. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "table_columns.h"
+#include "table_output.h"
+
+/* ---- order ---- */
+
+struct order {
+	const struct table_view *view;
+	const struct table_column *column; /* NULL: none */
+	bool by_key;
+};
+
+/* Python's order of texts, the greatest first. */
+static int compare_keys(const struct pfw_average *a, const struct pfw_average *b)
+{
+	size_t bytes = a->key_bytes < b->key_bytes ? a->key_bytes : b->key_bytes;
+	int order = memcmp(a->key, b->key, bytes);
+
+	return order ? order : (a->key_bytes > b->key_bytes) - (a->key_bytes < b->key_bytes);
+}
+
+/* Rows of compute where the first event of each begins, the longer first: torch's order.  I/O by its
+ * time. */
+static int compare_usual(const struct pfw_average *a, const struct pfw_average *b,
+			 enum table_section section)
+{
+	const struct pfw_sums *left = &a->sums, *right = &b->sums;
+
+	if (section == TABLE_IO && left->total_ns != right->total_ns)
+		return left->total_ns > right->total_ns ? -1 : 1;
+	if (section == TABLE_COMPUTE && left->first_ns != right->first_ns)
+		return left->first_ns < right->first_ns ? -1 : 1;
+	if (section == TABLE_COMPUTE && left->first_dur_ns != right->first_dur_ns)
+		return left->first_dur_ns > right->first_dur_ns ? -1 : 1;
+	return compare_keys(a, b);
+}
+
+static int compare(const void *a, const void *b, void *user)
+{
+	const struct pfw_average *left = *(const struct pfw_average *const *)a;
+	const struct pfw_average *right = *(const struct pfw_average *const *)b;
+	const struct order *order = user;
+
+	if (order->by_key) {
+		size_t left_bytes, right_bytes, bytes;
+		const char *one = table_text(left, 0, &left_bytes);
+		const char *other = table_text(right, 0, &right_bytes);
+		int found;
+
+		bytes = left_bytes < right_bytes ? left_bytes : right_bytes;
+		found = memcmp(other, one, bytes);
+		if (found || left_bytes != right_bytes)
+			return found ? found : left_bytes < right_bytes ? 1 : -1;
+	} else if (order->column) {
+		double one = order->column->value(left, order->view);
+		double other = order->column->value(right, order->view);
+
+		/* What has no value (NAN) comes last. */
+		if (one > other || (one == one && other != other))
+			return -1;
+		if (one < other || (one != one && other == other))
+			return 1;
+	}
+	return compare_usual(left, right, order->view->section);
+}
+
+/* ---- what the rows have in common ---- */
+
+static const char *name_of(int device)
+{
+	static const struct {
+		int device;
+		const char *name;
+	} names[] = { { 12, "XPU" }, { 15, "HPU" }, { 19, "MTIA" }, { 20, "PRIVATEUSEONE" } };
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+		if (names[i].device == device)
+			return names[i].name;
+	}
+	return "CUDA";
+}
+
+static void note(struct table_view *view, const struct pfw_average *row)
+{
+	const struct pfw_sums *sums = &row->sums;
+
+	if (table_device(row))
+		view->device = name_of(table_device(row));
+	view->has_device |= sums->self_device_ns > 0;
+	view->has_memory |= sums->cpu_memory || sums->device_memory || sums->self_cpu_memory ||
+			    sums->self_device_memory;
+	view->has_device_memory |= sums->self_device_memory > 0;
+	view->calls += sums->count;
+	view->bytes += sums->bytes;
+	view->total_us += (double)sums->total_ns / 1000.0;
+	if (sums->flops <= 0)
+		return;
+	if (!view->has_flops || sums->flops < view->least_flops)
+		view->least_flops = sums->flops;
+	if (!view->has_flops || sums->flops > view->most_flops)
+		view->most_flops = sums->flops;
+	view->has_flops = true;
+}
+
+/* In the order of the rows, as torch adds them. */
+static void add_up(struct table_view *view)
+{
+	for (size_t i = 0; i < view->rows; i++) {
+		const struct pfw_average *row = view->row[i];
+
+		view->self_us += (double)row->sums.self_ns / 1000.0;
+		if (table_device(row) && !table_annotation(row))
+			view->self_device_us += (double)row->sums.self_device_ns / 1000.0;
+	}
+}
+
+/* The rows of a section; 0 or -ENOMEM. */
+static int make_view(struct table_view *view, const struct table *table,
+		     const struct table_options *options, enum table_section section)
+{
+	struct order order = { .view = view };
+
+	*view = (struct table_view){ .section = section, .device = "CUDA" };
+	view->row = calloc((size_t)table->rows.count + 1, sizeof(*view->row));
+	if (!view->row)
+		return -1;
+	for (uint32_t i = 0; i < table->rows.count; i++) {
+		const struct pfw_average *row = &table->rows.row[i];
+
+		if (table_section(row) != section || !row->sums.count)
+			continue;
+		view->row[view->rows++] = row;
+		note(view, row);
+	}
+	if (options->sort_by) {
+		order.column = table_column_find(options->sort_by, section);
+		order.by_key = strcmp(options->sort_by, "key") == 0 ||
+			       strcmp(options->sort_by, "name") == 0;
+	}
+	/* Shares are of sums that sorting needs: an order that no longer changes is there first. */
+	add_up(view);
+	qsort_r(view->row, view->rows, sizeof(*view->row), compare, &order);
+	view->self_us = view->self_device_us = 0;
+	add_up(view);
+	return 0;
+}
+
+void table_print(const struct table *table, const struct table_options *options)
+{
+	static const char *const titles[] = { "Compute", "I/O" };
+	struct table_view view[TABLE_SECTIONS];
+	size_t views = 0;
+
+	for (int section = 0; section < TABLE_SECTIONS; section++) {
+		if (make_view(&view[views], table, options, (enum table_section)section)) {
+			cli_error(options->command->name, "no memory to sort the rows");
+			break;
+		}
+		if (view[views].rows)
+			views++;
+		else
+			free(view[views].row);
+	}
+	if (options->format != CLI_TEXT)
+		table_print_data(options, view, views);
+	for (size_t i = 0; i < views; i++) {
+		if (options->format == CLI_TEXT && i)
+			putchar('\n');
+		if (options->format == CLI_TEXT)
+			table_print_text(options, &view[i],
+					 views > 1 ? titles[view[i].section] : NULL);
+		free(view[i].row);
+	}
+}
