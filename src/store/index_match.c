@@ -143,16 +143,17 @@ int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filt
 	int error = 0;
 
 	if (filter->name || filter->least_dur_ns > 0)
-		error = pfw_index_rows(index, "SELECT id, cat, name, ph FROM name", &match.names,
-				       take_name);
+		error = pfw_index_rows(index, "SELECT id, cat, name, ph FROM name ORDER BY id",
+				       &match.names, take_name);
 	if (!error && filter->thread)
-		error = pfw_index_rows(index, "SELECT id, pid, tid FROM thread", &match.threads,
-				       take_thread);
+		error = pfw_index_rows(index, "SELECT id, pid, tid FROM thread ORDER BY id",
+				       &match.threads, take_thread);
 	if (!error && filter->file)
-		error = pfw_index_rows(index, "SELECT id, fname FROM file", &match.files,
-				       take_file);
+		error = pfw_index_rows(index, "SELECT id, fname FROM file ORDER BY id",
+				       &match.files, take_file);
 	if (!error)
-		error = pfw_index_rows(index, "SELECT * FROM block_holds", &match, take_block);
+		error = pfw_index_rows(index, "SELECT * FROM block_holds ORDER BY block", &match,
+				       take_block);
 	if (!error && match.next != match.blocks)
 		error = -EBADMSG;
 	free(match.names.row);
