@@ -471,11 +471,25 @@ static int give(struct query *query)
 	return error == -EINTR ? 130 : CLI_USAGE;
 }
 
+static void say_index(void *user, const char *path, const char *why)
+{
+	const struct query *query = user;
+
+	if (!query->quiet)
+		cli_error(query->command->name,
+			  "%s.idx is passed over: %s; `pfw index` makes it anew", cli_name(path),
+			  why);
+}
+
 static int run(struct query *query)
 {
 	struct pfw_extent_options options = { .jobs = query->jobs, .stop = query->stop };
-	int status = select_args_resolve(&query->select, query->command, &query->traces, &options);
+	int status;
 
+	/* Stale indexes are no problem of the traces. */
+	if (pfw_select_use_indexes(&query->select, &query->traces, say_index, query))
+		return refuse(query, strerror(ENOMEM));
+	status = select_args_resolve(&query->select, query->command, &query->traces, &options);
 	if (status == CLI_OK)
 		status = check_output(query);
 	if (status == CLI_OK)

@@ -51,14 +51,23 @@ void pfw_expr_state_free(struct pfw_expr_state *state);
 /* Whether it is true of this line, in a trace of this rank (-1: null).  Thread: the state's. */
 bool pfw_expr_test(struct pfw_expr_state *state, const struct pfw_entry *entry, int64_t rank);
 
-/* What is known of lines that were not read. */
+/* What all of some lines that were not read have in common. */
 struct pfw_expr_facts {
 	int64_t rank;
 	bool times; /* every ts is at least least_ns, every ts + dur at most greatest_ns */
 	int64_t least_ns, greatest_ns;
+	/* Texts behind their escapes; at NULL: not known. */
+	struct pfw_slice name, cat, fname;
+	bool no_fname; /* none has one */
+	char ph;       /* 0: not known */
+	bool thread;   /* pid and tid are known */
+	uint64_t pid, tid;
 };
 
-/* Whether it can be true of one of them.  Thread: any. */
+/* Whether it can be true of one of them.  Thread: one at a time for one expression. */
 bool pfw_expr_may(const struct pfw_expr *expr, const struct pfw_expr_facts *facts);
+
+/* No line with a shorter dur fulfils it; 0: nothing is known.  Thread: any. */
+int64_t pfw_expr_least_dur(const struct pfw_expr *expr);
 
 #endif

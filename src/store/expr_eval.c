@@ -1,4 +1,4 @@
-/* expr_eval.c - a compiled expression against a line, or against what is known of many. */
+/* expr_eval.c - a compiled expression against a line. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,13 +22,6 @@ struct pfw_expr_state {
 };
 
 /* ---- fields ---- */
-
-static void set_integer(struct pfw_operand *value, __int128 integer)
-{
-	value->type = PFW_OPERAND_NUMBER;
-	value->number.exact = true;
-	value->number.thousandths = integer * 1000;
-}
 
 static void set_value(struct pfw_operand *operand, const struct pfw_value *value)
 {
@@ -98,13 +91,13 @@ static void set_number_field(struct pfw_operand *value, const struct pfw_entry *
 
 	switch (field) {
 	case PFW_FIELD_ID:
-		set_integer(value, entry->id);
+		pfw_operand_set_integer(value, entry->id);
 		break;
 	case PFW_FIELD_PID:
-		set_integer(value, entry->pid);
+		pfw_operand_set_integer(value, entry->pid);
 		break;
 	case PFW_FIELD_TID:
-		set_integer(value, entry->tid);
+		pfw_operand_set_integer(value, entry->tid);
 		break;
 	case PFW_FIELD_STEP:
 		if (pfw_entry_arg(entry, "step", &step) && step.type == PFW_VALUE_NUMBER)
@@ -124,7 +117,7 @@ static void set_field(struct pfw_expr_state *state, enum pfw_field field, struct
 	value->type = PFW_OPERAND_NULL;
 	if (field == PFW_FIELD_RANK) {
 		if (state->rank >= 0)
-			set_integer(value, state->rank);
+			pfw_operand_set_integer(value, state->rank);
 		return;
 	}
 	if (!(entry->has & ~entry->wrong & pfw_field_key(field)))
@@ -305,99 +298,4 @@ void pfw_expr_state_free(struct pfw_expr_state *state)
 	pfw_scratch_free(state->room[0]);
 	pfw_scratch_free(state->room[1]);
 	free(state);
-}
-
-/* ---- lines that were not read ---- */
-
-/* Whether `low <= x <= high` can be in that relation to `ns`. */
-static bool range_may(enum pfw_op op, int64_t low, int64_t high, int64_t ns)
-{
-	switch (op) {
-	case PFW_OP_EQ:
-		return low <= ns && ns <= high;
-	case PFW_OP_LT:
-		return low < ns;
-	case PFW_OP_LE:
-		return low <= ns;
-	case PFW_OP_GT:
-		return high > ns;
-	case PFW_OP_GE:
-		return high >= ns;
-	default:
-		return true;
-	}
-}
-
-static bool ns_may(const struct pfw_node *node, const struct pfw_expr_facts *facts)
-{
-	int64_t longest;
-
-	if (!facts->times || node->op == PFW_OP_NE)
-		return true;
-	if (facts->least_ns > facts->greatest_ns)
-		return false; /* no line has a time, and null is in no such relation */
-	if (node->field == PFW_FIELD_TS)
-		return range_may(node->op, facts->least_ns, facts->greatest_ns, node->ns);
-	if (__builtin_sub_overflow(facts->greatest_ns, facts->least_ns, &longest))
-		return true;
-	return range_may(node->op, INT64_MIN, longest, node->ns);
-}
-
-/* A comparison that speaks of the rank and constants only is decided. */
-static bool rank_may(const struct pfw_expr *expr, const struct pfw_node *node,
-		     const struct pfw_expr_facts *facts)
-{
-	const struct pfw_node *left = &expr->node[node->left], *right = &expr->node[node->right];
-	struct pfw_operand rank = { .type = PFW_OPERAND_NULL };
-
-	if (facts->rank >= 0)
-		set_integer(&rank, facts->rank);
-	if (left->kind == PFW_NODE_FIELD && left->field == PFW_FIELD_RANK &&
-	    right->kind == PFW_NODE_CONSTANT)
-		return pfw_operand_compare(node->op, &rank, &right->value);
-	return true;
-}
-
-static bool in_may(const struct pfw_expr *expr, const struct pfw_node *node,
-		   const struct pfw_expr_facts *facts)
-{
-	const struct pfw_node *left = &expr->node[node->left];
-	struct pfw_operand rank = { .type = PFW_OPERAND_NULL };
-
-	if (left->kind != PFW_NODE_FIELD || left->field != PFW_FIELD_RANK)
-		return true;
-	if (facts->rank >= 0)
-		set_integer(&rank, facts->rank);
-	for (uint32_t i = node->index; i < node->last; i++) {
-		if (pfw_operand_compare(PFW_OP_EQ, &rank, &expr->constant[i]))
-			return true;
-	}
-	return false;
-}
-
-static bool may(const struct pfw_expr *expr, uint32_t index, const struct pfw_expr_facts *facts)
-{
-	const struct pfw_node *node = &expr->node[index];
-
-	switch (node->kind) {
-	case PFW_NODE_CONSTANT:
-		return node->value.type == PFW_OPERAND_TRUTH && node->value.truth;
-	case PFW_NODE_AND:
-		return may(expr, node->left, facts) && may(expr, node->right, facts);
-	case PFW_NODE_OR:
-		return may(expr, node->left, facts) || may(expr, node->right, facts);
-	case PFW_NODE_NS:
-		return ns_may(node, facts);
-	case PFW_NODE_COMPARE:
-		return rank_may(expr, node, facts);
-	case PFW_NODE_IN:
-		return in_may(expr, node, facts);
-	default:
-		return true; /* `!`, too: what is known never says that something is true of all */
-	}
-}
-
-bool pfw_expr_may(const struct pfw_expr *expr, const struct pfw_expr_facts *facts)
-{
-	return may(expr, expr->top, facts);
 }

@@ -33,6 +33,13 @@ struct pfw_operand {
 	struct pfw_slice text;
 };
 
+static inline void pfw_operand_set_integer(struct pfw_operand *value, __int128 integer)
+{
+	value->type = PFW_OPERAND_NUMBER;
+	value->number.exact = true;
+	value->number.thousandths = integer * 1000;
+}
+
 /* A JSON number as written.  Thread: any, as all here. */
 struct pfw_number pfw_number_read(const struct pfw_slice *text);
 

@@ -173,12 +173,15 @@ void pfw_select_release(struct pfw_select *select)
 		pfw_expr_free(select->where[i]);
 	free(select->where);
 	free(select->window);
+	for (size_t i = 0; i < select->may_count; i++)
+		free(select->may[i].may);
+	free(select->may);
 	*select = (struct pfw_select){ 0 };
 }
 
 /* ---- the traces ---- */
 
-static bool in_ranges(const struct pfw_select_ranges *ranges, uint64_t number)
+bool pfw_select_in_ranges(const struct pfw_select_ranges *ranges, uint64_t number)
 {
 	for (size_t i = 0; i < ranges->count; i++) {
 		if (number >= ranges->range[i].first && number <= ranges->range[i].last)
@@ -214,7 +217,8 @@ static int set_limit(const struct pfw_time *time, const struct pfw_extent *exten
 
 static bool rank_wanted(const struct pfw_select *select, int64_t rank)
 {
-	return !select->rank.count || (rank >= 0 && in_ranges(&select->rank, (uint64_t)rank));
+	return !select->rank.count ||
+	       (rank >= 0 && pfw_select_in_ranges(&select->rank, (uint64_t)rank));
 }
 
 static int set_windows(struct pfw_select *select, const struct pfw_traces *traces,
@@ -294,6 +298,15 @@ bool pfw_select_file(const struct pfw_select *select, size_t file)
 
 /* ---- a block ---- */
 
+/* What the file's index says. */
+static bool index_may(const struct pfw_select *select, size_t file, const struct pfw_block *block)
+{
+	const struct pfw_select_may *may = file < select->may_count ? &select->may[file] : NULL;
+
+	return !may || !may->may || block < may->block || block >= may->block + may->count ||
+	       may->may[block - may->block];
+}
+
 bool pfw_select_block(const struct pfw_select *select, size_t file, const struct pfw_block *block)
 {
 	const struct pfw_select_window *window = &select->window[file];
@@ -303,7 +316,7 @@ bool pfw_select_block(const struct pfw_select *select, size_t file, const struct
 					.greatest_ns = block->greatest_ns };
 	int64_t longest;
 
-	if (!window->wanted)
+	if (!window->wanted || !index_may(select, file, block))
 		return false;
 	if (block->summed) {
 		bool none = block->least_ns > block->greatest_ns;
@@ -361,10 +374,8 @@ void pfw_select_state_free(struct pfw_select_state *state)
 	free(state);
 }
 
-static bool match_globs(const struct pfw_select_globs *globs, struct pfw_select_state *state,
-			struct pfw_slice text)
+bool pfw_select_globs_match(const struct pfw_select_globs *globs, struct pfw_slice text)
 {
-	text = pfw_scratch_plain(text, state->room);
 	for (size_t i = 0; i < globs->count; i++) {
 		const struct pfw_select_glob *glob = &globs->glob[i];
 
@@ -374,6 +385,12 @@ static bool match_globs(const struct pfw_select_globs *globs, struct pfw_select_
 			return true;
 	}
 	return false;
+}
+
+static bool match_globs(const struct pfw_select_globs *globs, struct pfw_select_state *state,
+			struct pfw_slice text)
+{
+	return pfw_select_globs_match(globs, pfw_scratch_plain(text, state->room));
 }
 
 /* Whether it overlaps [since, until); what takes no time does from since on. */
@@ -394,7 +411,7 @@ static bool in_steps(const struct pfw_select *select, const struct pfw_entry *en
 	uint64_t step;
 
 	return pfw_entry_arg(entry, "step", &value) && pfw_value_u64(&value, &step) &&
-	       in_ranges(&select->step, step);
+	       pfw_select_in_ranges(&select->step, step);
 }
 
 static bool of_file(const struct pfw_select *select, struct pfw_select_state *state,
@@ -417,8 +434,8 @@ bool pfw_select_entry(const struct pfw_select *select, struct pfw_select_state *
 	if (select->has_min_dur &&
 	    (!(entry->has & ~entry->wrong & PFW_ENTRY_DUR) || entry->dur_ns < select->min_dur_ns))
 		return false;
-	if ((select->pid.count && !in_ranges(&select->pid, entry->pid)) ||
-	    (select->tid.count && !in_ranges(&select->tid, entry->tid)) ||
+	if ((select->pid.count && !pfw_select_in_ranges(&select->pid, entry->pid)) ||
+	    (select->tid.count && !pfw_select_in_ranges(&select->tid, entry->tid)) ||
 	    (select->cat.count && !match_globs(&select->cat, state, entry->cat)) ||
 	    (select->name.count && !match_globs(&select->name, state, entry->name)) ||
 	    (select->step.count && !in_steps(select, entry)) ||

@@ -58,6 +58,13 @@ struct pfw_select_window {
 	int64_t rank;
 };
 
+/* Of one file: which of its blocks can hold a wanted line. */
+struct pfw_select_may {
+	const struct pfw_block *block;
+	size_t count;
+	uint8_t *may; /* of each; NULL: nothing is known */
+};
+
 /* All zero: every event.  Read only but through the calls below. */
 struct pfw_select {
 	struct pfw_select_globs cat, name, fname;
@@ -68,6 +75,9 @@ struct pfw_select {
 	struct pfw_expr **where;
 	size_t where_count;
 	bool meta; /* lines with ph M are wanted, too; also where a --cat or --where is about them */
+	/* From pfw_select_use_indexes(), of each file; NULL: nothing. */
+	struct pfw_select_may *may;
+	size_t may_count;
 	/* From pfw_select_resolve(). */
 	bool times;			  /* some file has a limit */
 	struct pfw_select_window *window; /* of each file */
@@ -78,6 +88,19 @@ struct pfw_select {
  * three, the second and third showing the place.  Thread: one at a time, as the next two. */
 int pfw_select_add(struct pfw_select *select, enum pfw_select_option option, const char *value,
 		   char *why, size_t size);
+
+/*
+ * Use the indexes that lie beside the traces: their blocks, which have summaries, take the place of
+ * those that were found, and what cannot hold a wanted line will not be read.  An index that is stale
+ * or damaged is told to say(user, path, why) and passed over.  Before pfw_select_resolve(); may be
+ * left out.  0 or -ENOMEM.  Thread: one at a time.
+ */
+int pfw_select_use_indexes(struct pfw_select *select, struct pfw_traces *traces,
+			   void (*say)(void *user, const char *path, const char *why), void *user);
+
+/* Whether one of the globs is the whole text, which has no escapes.  Thread: any. */
+bool pfw_select_globs_match(const struct pfw_select_globs *globs, struct pfw_slice text);
+bool pfw_select_in_ranges(const struct pfw_select_ranges *ranges, uint64_t number);
 
 /*
  * Find what times and ranks are in these traces; call it always, once.  It may have to read them:

@@ -245,7 +245,8 @@ static int sum_up(struct pfw_extent *extent, const struct pfw_traces *traces, bo
 {
 	for (size_t f = 0; f < traces->count; f++) {
 		const struct pfw_trace_file *file = &traces->file[f];
-		bool unknown = file->blocks.layout == PFW_LAYOUT_STREAM;
+		/* A stream has blocks only where an index knows them. */
+		bool unknown = file->blocks.layout == PFW_LAYOUT_STREAM && !file->blocks.count;
 		struct stat st;
 
 		for (size_t i = 0; i < file->blocks.count; i++) {

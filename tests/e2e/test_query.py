@@ -402,6 +402,65 @@ def test_expressions_mean_what_python_says(tmp_path):
     assert len(different) > 50
 
 
+# ---- with an index ----
+
+@pytest.mark.parametrize("kind", ["raw", "gz", "one", "dft1", "dft2"])
+def test_an_index_changes_no_answer(traces, kind, tmp_path):
+    copy = tmp_path / traces[kind].name
+    copy.write_bytes(traces[kind].read_bytes())
+    pfw("index", copy)
+    assert (tmp_path / f"{copy.name}.idx").exists()
+    begin, end = extent(copy) if not kind.startswith("dft") else (0, 1)
+    for words, _ in CONDITIONS + [(["--meta", "--pid", "1-999999999"], ""), (["--cat", "pfw"], ""),
+                                  (["--since", "30%", "--until", "60%"], ""),
+                                  (["--where", f"ts < {(begin + end) // 2000}"], ""),
+                                  (["--where", "!(name == 'read' || has(args.fname))"], ""),
+                                  (["--where", "args.fname.x == null && pid > 0"], "")]:
+        assert query(*words, copy) == query(*words, traces[kind]), words
+
+
+def test_blocks_that_an_index_rules_out_are_not_read(tmp_path):
+    """One block is damaged: only who wants what may be in it hears of that."""
+    trace = tmp_path / "t.pfw"
+    with open(trace, "w") as file:
+        for i, (name, fname) in enumerate((("read", "/a"), ("write", "/b"), ("close", "/c"))):
+            for j in range(12000):
+                file.write(f'{{"id":{12000 * i + j},"name":"{name}","cat":"POSIX","pid":{i + 7},'
+                           f'"tid":{i + 7},"ts":{100000 * i + j}.000,"dur":{10 ** i}.000,"ph":"X",'
+                           f'"args":{{"fname":"{fname}"}}}}\n')
+    bytes_ = bytearray(trace.read_bytes())
+    pfw("index", trace)
+    where = 1_700_000  # in the second MiB, all of it read() and write()
+    bytes_[where:where + 7] = b"rubbish"
+    # The same size and time: what an index can know without reading all.
+    times = os.stat(trace)
+    with open(trace, "r+b") as file:
+        file.write(bytes_)
+    os.utime(trace, ns=(times.st_atime_ns, times.st_mtime_ns))
+    for words in (["--name", "close"], ["--fname", "/c"], ["--pid", "9"], ["--min-dur", "50us"],
+                  ["--since", "200000"], ["--where", "name == 'close'"], ["--where", "pid > 8"],
+                  ["--where", "dur >= 20us"], ["--where", "args.fname =~ 'c$'"]):
+        assert query("--count", *words, trace) == "12000\n", words
+    for words in (["--name", "write"], ["--fname", "/b"], ["--where", "name != 'read'"]):
+        assert "rubbish" not in pfw("query", "--count", *words, trace, status=1).stdout
+    os.unlink(f"{trace}.idx")
+    assert pfw("query", "--count", "--name", "close", trace, status=1).stdout == "12000\n"
+
+
+def test_an_index_of_another_trace_is_not_believed(tmp_path, traces):
+    copy = tmp_path / "t.pfw"
+    copy.write_bytes(traces["raw"].read_bytes())
+    pfw("index", copy)
+    with open(copy, "a") as file:
+        file.write(DFTRACER_1.splitlines()[2].rstrip(",") + "\n")
+    done = pfw("query", "--count", "--name", "open", "--pid", "1", copy)
+    assert done.stdout == "1\n" and done.stderr.count("\n") == 1 and "pfw index" in done.stderr
+    (tmp_path / "t.pfw.idx").write_text("not SQLite")
+    done = pfw("query", "--count", "--name", "open", "--pid", "1", copy)
+    assert done.stdout == "1\n" and done.stderr.count("\n") == 1
+    assert pfw("query", "-q", "--count", "--name", "open", "--pid", "1", copy).stderr == ""
+
+
 # ---- tables ----
 
 COLUMNS = "id,ts,dur,name,args.fname,args.ret,args.none"
