@@ -23,12 +23,31 @@ INLINE bool room(const char *at, const char *end, size_t bytes, bool padded)
 	return padded || (size_t)(end - at) >= bytes;
 }
 
+/* Whether the first `bytes` (1 to 8) of eight bytes are those of a literal: no loop, so that what is
+ * wanted becomes a constant. */
+INLINE bool same(uint64_t word, const char *text, size_t bytes)
+{
+#define BYTE(i) ((i) < bytes ? (uint64_t)(unsigned char)text[i] << 8 * (i) : 0)
+	uint64_t wanted = BYTE(0) | BYTE(1) | BYTE(2) | BYTE(3) | BYTE(4) | BYTE(5) | BYTE(6) |
+			  BYTE(7);
+#undef BYTE
+
+	return (word ^ wanted) << (64 - 8 * bytes) == 0;
+}
+
+/* A literal of at most 16 bytes. */
 INLINE const char *take(const char *at, const char *end, const char *text, bool padded)
 {
 	size_t bytes = strlen(text);
 
-	return LIKELY(room(at, end, bytes, padded) && memcmp(at, text, bytes) == 0) ? at + bytes
-										    : NULL;
+	if (!padded)
+		return room(at, end, bytes, false) && memcmp(at, text, bytes) == 0 ? at + bytes
+										   : NULL;
+	if (UNLIKELY(!same(pfw_bytes_load(at), text, bytes < 8 ? bytes : 8)))
+		return NULL;
+	if (bytes > 8 && UNLIKELY(!same(pfw_bytes_load(at + 8), text + 8, bytes - 8)))
+		return NULL;
+	return at + bytes;
 }
 
 INLINE bool at_char(const char *at, const char *end, char c, bool padded)
@@ -59,9 +78,11 @@ INLINE const char *take_string(const char *at, const char *end, bool *escaped, b
 	while (room(at, end, 16, padded)) {
 		unsigned plain = pfw_bytes_plain16(at);
 
-		at += plain;
-		if (LIKELY(plain < 16))
+		if (LIKELY(plain < 16)) {
+			at += plain;
 			return LIKELY(*at == '"') ? at + 1 : take_odd_string(start, end, escaped);
+		}
+		at += 16; /* a prediction, where `plain` would have to be waited for */
 	}
 	return take_odd_string(start, end, escaped);
 }
@@ -70,7 +91,8 @@ INLINE const char *take_text(const char *at, const char *end, struct pfw_slice *
 {
 	slice->at = at;
 	at = take_string(at, end, &slice->escaped, padded);
-	slice->bytes = (size_t)(at - 1 - slice->at);
+	if (LIKELY(at))
+		slice->bytes = (size_t)(at - 1 - slice->at);
 	return at;
 }
 
@@ -137,6 +159,7 @@ INLINE const char *take_digits(const char *at, const char *end, bool padded)
 {
 	const char *start = at;
 
+	/* One by one: how many there are is predicted, where counting them has to be waited for. */
 	while (room(at, end, 1, padded) && is_digit(*at))
 		at++;
 	return at > start ? at : NULL;
@@ -165,29 +188,28 @@ INLINE const char *take_number(const char *at, const char *end, bool padded)
 
 /* ---- values ---- */
 
-static const uint8_t type_of[256] = {
-	['"'] = PFW_VALUE_STRING + 1, ['-'] = PFW_VALUE_NUMBER + 1, ['0'] = PFW_VALUE_NUMBER + 1,
-	['1'] = PFW_VALUE_NUMBER + 1, ['2'] = PFW_VALUE_NUMBER + 1, ['3'] = PFW_VALUE_NUMBER + 1,
-	['4'] = PFW_VALUE_NUMBER + 1, ['5'] = PFW_VALUE_NUMBER + 1, ['6'] = PFW_VALUE_NUMBER + 1,
-	['7'] = PFW_VALUE_NUMBER + 1, ['8'] = PFW_VALUE_NUMBER + 1, ['9'] = PFW_VALUE_NUMBER + 1,
-	['{'] = PFW_VALUE_OBJECT + 1, ['['] = PFW_VALUE_ARRAY + 1,  ['t'] = PFW_VALUE_TRUE + 1,
-	['f'] = PFW_VALUE_FALSE + 1,  ['n'] = PFW_VALUE_NULL + 1,
-};
-
 /* A value that holds no others.  *escaped is set for strings only. */
-INLINE const char *take_scalar(const char *at, const char *end, enum pfw_value_type type,
-			       bool *escaped, bool padded)
+INLINE const char *take_scalar(const char *at, const char *end, uint8_t *type, bool *escaped,
+			       bool padded)
 {
-	switch (type) {
-	case PFW_VALUE_STRING:
+	/* No table of jumps: strings and numbers are nearly all there is. */
+	if (LIKELY(*at == '"')) {
+		*type = PFW_VALUE_STRING;
 		return take_string(at + 1, end, escaped, padded);
-	case PFW_VALUE_NUMBER:
+	}
+	if (LIKELY(*at <= '9')) {
+		*type = PFW_VALUE_NUMBER;
 		return take_number(at, end, padded);
-	case PFW_VALUE_TRUE:
+	}
+	switch (*at) {
+	case 't':
+		*type = PFW_VALUE_TRUE;
 		return take(at, end, "true", padded);
-	case PFW_VALUE_FALSE:
+	case 'f':
+		*type = PFW_VALUE_FALSE;
 		return take(at, end, "false", padded);
-	case PFW_VALUE_NULL:
+	case 'n':
+		*type = PFW_VALUE_NULL;
 		return take(at, end, "null", padded);
 	default:
 		return NULL;
@@ -211,15 +233,13 @@ INLINE const char *take_nested(const char *at, const char *end, bool padded)
 	uint64_t objects = 1;
 
 	for (;;) {
-		enum pfw_value_type type;
-		bool escaped;
+		bool escaped, object;
+		uint8_t type;
 
-		if (!room(at, end, 1, padded) || !type_of[(unsigned char)*at])
+		if (!room(at, end, 1, padded))
 			return NULL;
-		type = type_of[(unsigned char)*at] - 1;
-		if (type == PFW_VALUE_OBJECT || type == PFW_VALUE_ARRAY) {
-			bool object = type == PFW_VALUE_OBJECT;
-
+		object = *at == '{';
+		if (object || *at == '[') {
 			if (objects >> 63)
 				return NULL;
 			at++;
@@ -231,7 +251,7 @@ INLINE const char *take_nested(const char *at, const char *end, bool padded)
 				continue;
 			}
 		} else {
-			at = take_scalar(at, end, type, &escaped, padded);
+			at = take_scalar(at, end, &type, &escaped, padded);
 			if (!at)
 				return NULL;
 		}
@@ -283,14 +303,16 @@ INLINE const char *take_arg(const char *at, const char *end, const char *line,
 	arg->value = (uint32_t)(at - line);
 	if (UNLIKELY(!room(at, end, 1, padded)))
 		return NULL;
-	arg->type = (uint8_t)(type_of[(unsigned char)*at] - 1);
 	escaped = false;
-	if (arg->type == PFW_VALUE_OBJECT || arg->type == PFW_VALUE_ARRAY)
+	if (UNLIKELY(*at == '{' || *at == '[')) {
+		arg->type = *at == '{' ? PFW_VALUE_OBJECT : PFW_VALUE_ARRAY;
 		at = padded ? take_nested_padded(at, end) : take_nested_bare(at, end);
-	else
-		at = take_scalar(at, end, arg->type, &escaped, padded);
+	} else {
+		at = take_scalar(at, end, &arg->type, &escaped, padded);
+	}
 	arg->escaped = escaped;
-	arg->bytes = (uint32_t)(at - line) - arg->value;
+	if (LIKELY(at))
+		arg->bytes = (uint32_t)(at - line) - arg->value;
 	return at;
 }
 
