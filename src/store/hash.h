@@ -2,6 +2,7 @@
 #ifndef PFW_HASH_H
 #define PFW_HASH_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,12 +18,12 @@ static inline uint64_t pfw_hash_load(const char *at, size_t bytes)
 
 	if (bytes >= 8) {
 		memcpy(&word, at, 8);
-		return word;
+		return le64toh(word);
 	}
 	if (bytes >= 4) {
 		memcpy(&low, at, 4);
 		memcpy(&high, at + bytes - 4, 4);
-		return (uint64_t)low << 32 | high;
+		return (uint64_t)le32toh(low) << 32 | le32toh(high);
 	}
 	if (!bytes)
 		return 0;
@@ -51,6 +52,15 @@ static inline uint64_t pfw_hash_text(uint64_t seed, const char *text, size_t byt
 	/* The last 16 bytes, or all there are: they may overlap with what was mixed before. */
 	return pfw_hash_mix(pfw_hash_load(bytes >= 16 ? end - 16 : text, 8) ^ hash,
 			    pfw_hash_load(end - 8, 8) ^ seed ^ 0xd6e8feb86659fd93u);
+}
+
+/* Of two texts of which the first is mostly short. */
+static inline uint64_t pfw_hash_pair(uint64_t seed, const char *a, size_t a_bytes, const char *b,
+				     size_t b_bytes)
+{
+	uint64_t first = a_bytes <= 8 ? pfw_hash_load(a, a_bytes) : pfw_hash_text(seed, a, a_bytes);
+
+	return pfw_hash_text(seed ^ first ^ (uint64_t)a_bytes << 56, b, b_bytes);
 }
 
 /* memcmp() of short texts, without a call. */

@@ -45,14 +45,22 @@ const struct pfw_index_meta *pfw_index_meta(const struct pfw_index *index);
  * below -EBADMSG: the index is damaged, and the trace itself is to be read. */
 int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *blocks);
 
-/* Add the totals of the file to a summary: names, threads, processes, steps, losses, and, where
- * asked for, files.  Several files' add up. */
-int pfw_index_totals(struct pfw_index *index, bool files, struct pfw_summary *into);
+/* Tables of an index, as bits. */
+enum pfw_index_part {
+	PFW_INDEX_NAMES = 1 << 0,
+	PFW_INDEX_FILES = 1 << 1,
+	PFW_INDEX_THREADS = 1 << 2,
+	PFW_INDEX_PROCESSES = 1 << 3,
+	PFW_INDEX_STEPS = 1 << 4,
+	PFW_INDEX_LOSSES = 1 << 5,
+	PFW_INDEX_ALL = (1 << 6) - 1,
+};
 
-/* The files alone. */
-int pfw_index_files(struct pfw_index *index, struct pfw_summary *into);
+/* Add these parts of the file's totals to a summary, and its times and count of events; of lines
+ * with PFW_INDEX_NAMES.  Several files' add up. */
+int pfw_index_totals(struct pfw_index *index, unsigned parts, struct pfw_summary *into);
 
-/* The same of some of its blocks: lines, events, times and names only. */
+/* The same of some of its blocks: lines, events, times and names. */
 int pfw_index_block_totals(struct pfw_index *index, const uint8_t *wanted,
 			   struct pfw_summary *into);
 
@@ -74,7 +82,7 @@ int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filt
 enum pfw_index_order { PFW_INDEX_BY_BYTES, PFW_INDEX_BY_NS, PFW_INDEX_BY_CALLS };
 
 /* The `limit` files with the most bytes moved, time or calls in all of these indexes together, the
- * greatest first: rows 1 to files - 1 of *into, which is empty.  Reads no more rows than it must. */
+ * greatest first: rows 1 to files - 1 of *into, which is empty.  Row 0 has what is in no row. */
 int pfw_index_top_files(struct pfw_index *const *index, size_t count, enum pfw_index_order order,
 			size_t limit, struct pfw_summary *into);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "index_db.h"
 #include "varint.h"
 
@@ -188,6 +189,38 @@ int pfw_blob_files(struct pfw_blob *blob, const struct pfw_summary *block)
 	return put_rows(blob, block, block->files, file_merged, block->file[0].lines);
 }
 
+/* ---- files' sums ---- */
+
+#define HASH_SEED 0x706677u /* of the format: hashes of several indexes are compared */
+
+static uint8_t *put_u64(uint8_t *at, uint64_t value)
+{
+	value = htole64(value);
+	memcpy(at, &value, sizeof(value));
+	return at + sizeof(value);
+}
+
+int pfw_blob_sums(struct pfw_blob *blob, const struct pfw_summary *summary, uint32_t first)
+{
+	uint8_t *at;
+
+	blob->bytes = 0;
+	if (reserve(blob, PFW_BLOB_FILES * (8 + 3 * PFW_VARINT_MAX)))
+		return -ENOMEM;
+	at = blob->data;
+	for (uint32_t i = first; i < summary->files && i < first + PFW_BLOB_FILES; i++) {
+		const struct pfw_summary_file *file = &summary->file[i];
+
+		at = put_u64(at, pfw_hash_text(HASH_SEED, file->name, file->name_bytes));
+		at = pfw_varint_put(at, file->read_bytes + file->written_bytes);
+		at = pfw_varint_put(at, file->open_ns + file->read_ns + file->write_ns +
+						file->other_ns);
+		at = pfw_varint_put(at, file->opens + file->reads + file->writes + file->others);
+	}
+	blob->bytes = (size_t)(at - blob->data);
+	return 0;
+}
+
 /* ---- reading ---- */
 
 int pfw_blob_next_row(struct pfw_blob_reader *reader, uint32_t rows, uint32_t *row)
@@ -207,6 +240,20 @@ int pfw_blob_next_row(struct pfw_blob_reader *reader, uint32_t rows, uint32_t *r
 static bool get(struct pfw_blob_reader *reader, uint64_t *value)
 {
 	return pfw_varint_get(&reader->at, reader->end, value);
+}
+
+int pfw_blob_next_sums(struct pfw_blob_reader *reader, struct pfw_blob_sums *sums)
+{
+	if (reader->at == reader->end)
+		return 0;
+	if (reader->end - reader->at < 8)
+		return -EBADMSG;
+	memcpy(&sums->hash, reader->at, 8);
+	sums->hash = le64toh(sums->hash);
+	reader->at += 8;
+	return get(reader, &sums->bytes) && get(reader, &sums->ns) && get(reader, &sums->calls)
+		       ? 1
+		       : -EBADMSG;
 }
 
 int pfw_blob_next_name(struct pfw_blob_reader *reader, uint32_t rows, struct pfw_blob_name *name)

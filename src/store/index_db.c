@@ -14,12 +14,12 @@
 #endif
 
 /* docs/index.rst describes them.  A change here is a new PFW_INDEX_FORMAT. */
-#define TABLE(name, columns)                                                  \
-	{                                                                     \
-		"table", #name, "CREATE TABLE " #name " (" columns ") STRICT" \
+#define TABLE(name, columns)                                         \
+	{                                                            \
+#name, "CREATE TABLE " #name " (" columns ") STRICT" \
 	}
 
-const struct pfw_index_object pfw_index_objects[] = {
+const struct pfw_index_table pfw_index_tables[] = {
 	TABLE(meta, "trace_bytes INTEGER, first_bytes INTEGER, first_crc INTEGER,"
 		    " last_bytes INTEGER, last_crc INTEGER, layout TEXT, blocks INTEGER,"
 		    " lines INTEGER, events INTEGER, problems INTEGER, least_ns INTEGER,"
@@ -35,6 +35,7 @@ const struct pfw_index_object pfw_index_objects[] = {
 		    " reads INTEGER, writes INTEGER, others INTEGER, read_bytes INTEGER,"
 		    " written_bytes INTEGER, open_ns INTEGER, read_ns INTEGER, write_ns INTEGER,"
 		    " other_ns INTEGER"),
+	TABLE(file_sums, "first INTEGER PRIMARY KEY, sums BLOB"),
 	TABLE(thread, "id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, name TEXT,"
 		      " lines INTEGER, first_ns INTEGER, last_ns INTEGER"),
 	TABLE(process, "id INTEGER PRIMARY KEY, pid INTEGER, ppid INTEGER, start_ns INTEGER,"
@@ -45,10 +46,8 @@ const struct pfw_index_object pfw_index_objects[] = {
 		    " begin_ns INTEGER, end_ns INTEGER"),
 	TABLE(loss, "id INTEGER PRIMARY KEY, pid INTEGER, kind TEXT, reason TEXT, count INTEGER,"
 		    " total_ns INTEGER, last_ns INTEGER"),
-	{ "index", "file_bytes", "CREATE INDEX file_bytes ON file (read_bytes + written_bytes)" },
-	{ "index", "file_fname", "CREATE INDEX file_fname ON file (fname)" },
 };
-const size_t pfw_index_object_count = sizeof(pfw_index_objects) / sizeof(pfw_index_objects[0]);
+const size_t pfw_index_table_count = sizeof(pfw_index_tables) / sizeof(pfw_index_tables[0]);
 
 static const char *const layouts[] = {
 	[PFW_LAYOUT_TEXT] = "text",

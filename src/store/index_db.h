@@ -14,11 +14,11 @@
 #define PFW_INDEX_APPLICATION 0x50465749 /* "PFWI", in the header of the file */
 
 /* The tables, in the order in which they are made; the texts are what sqlite_schema holds. */
-struct pfw_index_object {
-	const char *type, *name, *sql;
+struct pfw_index_table {
+	const char *name, *sql;
 };
-extern const struct pfw_index_object pfw_index_objects[];
-extern const size_t pfw_index_object_count;
+extern const struct pfw_index_table pfw_index_tables[];
+extern const size_t pfw_index_table_count;
 
 /* The names of enum pfw_layout in `meta`. */
 const char *pfw_index_layout_name(enum pfw_layout layout);
@@ -60,6 +60,10 @@ int pfw_blob_threads(struct pfw_blob *blob, const struct pfw_summary *block);
 int pfw_blob_files(struct pfw_blob *blob, const struct pfw_summary *block);
 void pfw_blob_free(struct pfw_blob *blob);
 
+/* The sums of up to PFW_BLOB_FILES files of a summary, from row `first` on, for `file_sums`. */
+#define PFW_BLOB_FILES 4096u
+int pfw_blob_sums(struct pfw_blob *blob, const struct pfw_summary *summary, uint32_t first);
+
 /* A blob while it is read. */
 struct pfw_blob_reader {
 	const uint8_t *at, *end;
@@ -79,5 +83,14 @@ struct pfw_blob_name {
  * written. */
 int pfw_blob_next_name(struct pfw_blob_reader *reader, uint32_t rows, struct pfw_blob_name *name);
 int pfw_blob_next_row(struct pfw_blob_reader *reader, uint32_t rows, uint32_t *row);
+
+/* What the greatest files of several indexes are found by. */
+struct pfw_blob_sums {
+	uint64_t hash; /* of the name */
+	uint64_t bytes, ns, calls;
+};
+
+/* The sums of the next file, as pfw_blob_next_row(). */
+int pfw_blob_next_sums(struct pfw_blob_reader *reader, struct pfw_blob_sums *sums);
 
 #endif

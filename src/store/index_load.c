@@ -58,9 +58,9 @@ int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *out)
 	struct blocks blocks = { 0 };
 	int error;
 
-	error = pfw_index_rows(index,
-			       "SELECT id, at, bytes, lines, least_ns, greatest_ns FROM block",
-			       &blocks, take_block);
+	error = pfw_index_rows(
+		index, "SELECT id, at, bytes, lines, least_ns, greatest_ns FROM block ORDER BY id",
+		&blocks, take_block);
 	if (!error &&
 	    (blocks.count != index->meta.blocks ||
 	     (index->meta.layout != PFW_LAYOUT_STREAM && blocks.end != index->meta.trace_bytes)))
@@ -243,22 +243,27 @@ static void add_meta(const struct pfw_index *index, struct pfw_summary *into)
 	into->left_out += index->left_out;
 }
 
-int pfw_index_files(struct pfw_index *index, struct pfw_summary *into)
+int pfw_index_totals(struct pfw_index *index, unsigned parts, struct pfw_summary *into)
 {
-	return pfw_index_rows(index, "SELECT id, " PFW_INDEX_FILE_COLUMNS " FROM file", into,
-			      take_file);
-}
+	static const struct {
+		unsigned part;
+		const char *sql;
+		int (*take)(void *, struct pfw_index_row *, uint64_t);
+	} tables[] = {
+		{ PFW_INDEX_NAMES, "SELECT * FROM name ORDER BY id", take_name },
+		{ PFW_INDEX_FILES, "SELECT id, " PFW_INDEX_FILE_COLUMNS " FROM file ORDER BY id",
+		  take_file },
+		{ PFW_INDEX_THREADS, "SELECT * FROM thread ORDER BY id", take_thread },
+		{ PFW_INDEX_PROCESSES, "SELECT * FROM process ORDER BY id", take_process },
+		{ PFW_INDEX_STEPS, "SELECT * FROM step ORDER BY id", take_step },
+		{ PFW_INDEX_LOSSES, "SELECT * FROM loss ORDER BY id", take_loss },
+	};
+	int error = 0;
 
-int pfw_index_totals(struct pfw_index *index, bool files, struct pfw_summary *into)
-{
-	int error = pfw_index_rows(index, "SELECT * FROM name", into, take_name);
-
-	if (!error && files)
-		error = pfw_index_files(index, into);
-	error = error ? error : pfw_index_rows(index, "SELECT * FROM thread", into, take_thread);
-	error = error ? error : pfw_index_rows(index, "SELECT * FROM process", into, take_process);
-	error = error ? error : pfw_index_rows(index, "SELECT * FROM step", into, take_step);
-	error = error ? error : pfw_index_rows(index, "SELECT * FROM loss", into, take_loss);
+	for (size_t i = 0; !error && i < sizeof(tables) / sizeof(tables[0]); i++) {
+		if (parts & tables[i].part)
+			error = pfw_index_rows(index, tables[i].sql, into, tables[i].take);
+	}
 	add_meta(index, into);
 	return error;
 }
@@ -266,8 +271,6 @@ int pfw_index_totals(struct pfw_index *index, bool files, struct pfw_summary *in
 /* ---- totals of blocks ---- */
 
 struct block_totals {
-	const uint8_t *wanted;
-	uint64_t blocks, next;
 	struct pfw_summary *into;
 	int64_t *row; /* of `into`, by the index's number of a name; -1: not looked up */
 	uint32_t rows;
@@ -322,22 +325,15 @@ static int take_block_names(struct block_totals *totals, const uint8_t *data, si
 	return error;
 }
 
-static int take_block_totals(void *user, struct pfw_index_row *row, uint64_t number)
+static int take_block_totals(struct block_totals *totals, struct pfw_index_row *row)
 {
-	struct block_totals *totals = user;
-	struct pfw_summary times = { .sorted = true };
+	struct pfw_summary times = { .sorted = true, .first_ns = INT64_MAX };
 	const uint8_t *names;
 	size_t bytes;
 
-	if (number >= totals->blocks)
-		return -EBADMSG;
-	totals->next = number + 1;
-	if (!totals->wanted[number])
-		return 0;
 	times.events = pfw_index_u64(row);
 	times.least_ns = pfw_index_time(row, INT64_MAX);
 	times.greatest_ns = pfw_index_time(row, INT64_MIN);
-	times.first_ns = INT64_MAX;
 	names = pfw_index_blob(row, &bytes);
 	if (row->bad)
 		return -EBADMSG;
@@ -347,19 +343,23 @@ static int take_block_totals(void *user, struct pfw_index_row *row, uint64_t num
 
 int pfw_index_block_totals(struct pfw_index *index, const uint8_t *wanted, struct pfw_summary *into)
 {
-	struct block_totals totals = { .wanted = wanted,
-				       .blocks = index->meta.blocks,
-				       .into = into };
-	int error =
-		pfw_index_rows(index, "SELECT id, cat, name, ph FROM name", &totals, take_name_row);
+	struct block_totals totals = { .into = into };
+	struct pfw_index_row row;
+	int error = pfw_index_query(index, &row,
+				    "SELECT events, least_ns, greatest_ns, names"
+				    " FROM block JOIN block_holds ON id = block WHERE id = ?");
 
 	if (!error)
-		error = pfw_index_rows(index,
-				       "SELECT id, events, least_ns, greatest_ns, names"
-				       " FROM block JOIN block_holds ON id = block ORDER BY id",
-				       &totals, take_block_totals);
-	if (!error && totals.next != totals.blocks)
-		error = -EBADMSG;
+		error = pfw_index_rows(index, "SELECT id, cat, name, ph FROM name ORDER BY id",
+				       &totals, take_name_row);
+	for (uint64_t i = 0; !error && i < index->meta.blocks; i++) {
+		if (!wanted[i])
+			continue;
+		sqlite3_bind_int64(row.statement, 1, (int64_t)i);
+		error = pfw_index_next(&row) == 1 ? take_block_totals(&totals, &row) : -EBADMSG;
+		sqlite3_reset(row.statement);
+	}
+	sqlite3_finalize(row.statement);
 	free(totals.row);
 	return error;
 }

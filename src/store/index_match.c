@@ -1,5 +1,7 @@
 /* index_match.c - which blocks can hold a wanted line; see index.h. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@ struct wanted {
 	const struct pfw_index_filter *filter;
 	uint8_t *row;
 	uint32_t rows, room;
+	uint32_t steps_row; /* of names: that of PFW_SUMMARY_STEPS, or 0 */
 };
 
 struct match {
@@ -50,6 +53,10 @@ static int take_name(void *user, struct pfw_index_row *row, uint64_t number)
 	(void)number;
 	if (row->bad || ph_bytes != 1)
 		return -EBADMSG;
+	if (*ph == 'X' && cat_bytes == 2 && memcmp(cat, "PP", 2) == 0 &&
+	    name_bytes == sizeof(PFW_SUMMARY_STEPS) - 1 &&
+	    memcmp(name, PFW_SUMMARY_STEPS, name_bytes) == 0)
+		wanted->steps_row = wanted->rows;
 	return add_row(wanted, !filter->name || filter->name(filter->user, cat, cat_bytes, name,
 							     name_bytes, *ph));
 }
@@ -73,6 +80,42 @@ static int take_thread(void *user, struct pfw_index_row *row, uint64_t number)
 	(void)number;
 	return row->bad ? -EBADMSG
 			: add_row(wanted, wanted->filter->thread(wanted->filter->user, pid, tid));
+}
+
+/* Steps are in one row, and their numbers in a table of their own. */
+struct steps {
+	const struct pfw_index_filter *filter;
+	bool any;
+};
+
+static int take_step(void *user, struct pfw_index_row *row, uint64_t unused)
+{
+	struct steps *steps = user;
+	const struct pfw_index_filter *filter = steps->filter;
+	char name[40];
+
+	(void)unused;
+	if (!steps->any) {
+		int bytes =
+			snprintf(name, sizeof(name), "ProfilerStep#%" PRIu64, pfw_index_u64(row));
+
+		steps->any = filter->name(filter->user, "PP", 2, name, (size_t)bytes, 'X');
+	}
+	return 0;
+}
+
+/* Look whether any step is wanted, where the row of all steps is not. */
+static int match_steps(struct pfw_index *index, struct match *match)
+{
+	struct steps steps = { .filter = match->filter, .any = index->left_out != 0 };
+	uint32_t row = match->names.steps_row;
+	int error;
+
+	if (!match->filter->name || !row || match->names.row[row])
+		return 0;
+	error = pfw_index_rows(index, "SELECT id, number FROM step ORDER BY id", &steps, take_step);
+	match->names.row[row] = steps.any;
+	return error;
 }
 
 /* Whether a wanted row is among those of a blob: 1, 0, -EBADMSG. */
@@ -145,6 +188,7 @@ int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filt
 	if (filter->name || filter->least_dur_ns > 0)
 		error = pfw_index_rows(index, "SELECT id, cat, name, ph FROM name ORDER BY id",
 				       &match.names, take_name);
+	error = error ? error : match_steps(index, &match);
 	if (!error && filter->thread)
 		error = pfw_index_rows(index, "SELECT id, pid, tid FROM thread ORDER BY id",
 				       &match.threads, take_thread);

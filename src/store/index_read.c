@@ -236,16 +236,16 @@ static int check_schema(struct pfw_index *index)
 		error = pfw_index_query(index, &row, "SELECT type, name, sql FROM sqlite_schema");
 
 	while (!error && (result = pfw_index_next(&row)) != 0) {
-		const struct pfw_index_object *object = &pfw_index_objects[count++];
+		const struct pfw_index_table *table = &pfw_index_tables[count++];
 
-		if (result < 0 || count > pfw_index_object_count ||
-		    strcmp(pfw_index_string(&row, ""), object->type) != 0 ||
-		    strcmp(pfw_index_string(&row, ""), object->name) != 0 ||
-		    strcmp(pfw_index_string(&row, ""), object->sql) != 0)
+		if (result < 0 || count > pfw_index_table_count ||
+		    strcmp(pfw_index_string(&row, ""), "table") != 0 ||
+		    strcmp(pfw_index_string(&row, ""), table->name) != 0 ||
+		    strcmp(pfw_index_string(&row, ""), table->sql) != 0)
 			error = result < 0 ? result : -EBADMSG;
 	}
 	sqlite3_finalize(row.statement);
-	return error || count == pfw_index_object_count ? error : -EBADMSG;
+	return error || count == pfw_index_table_count ? error : -EBADMSG;
 }
 
 static int take_meta(struct pfw_index *index, struct pfw_index_row *row,

@@ -1,8 +1,7 @@
 /* index_top.c - the files of several indexes with the most bytes, time or calls; see index.h.
  *
- * By bytes, each index gives its files in order, the greatest first (Fagin, Lotem, Naor, PODS 2001):
- * a file that comes up in one is looked up in all others, and once the least of the wanted ones has
- * more than all that comes next can have together, no more rows are read.
+ * A look at the sums of all files, 17 bytes each, finds them: sums of the same name's hash are added
+ * up, and only the rows of the greatest are read, with their names.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,21 +10,31 @@
 #include "index.h"
 #include "index_open.h"
 
-/* One index on its way down. */
-struct cursor {
-	struct pfw_index_row row;  /* by bytes, the greatest first */
-	struct pfw_index_row find; /* by name */
-	uint64_t rows;
-	uint64_t value; /* of the row in hand */
-	const char *fname;
-	size_t fname_bytes;
-	bool ended;
+/* Files that are added up in one go; of more, one part of the hashes after the other. */
+#define PART_FILES (1u << 20)
+
+/* A file, by the hash of its name. */
+struct sum {
+	uint64_t hash, value;
 };
 
 struct search {
-	struct cursor *cursor;
+	struct pfw_index *const *index;
 	size_t count;
-	struct pfw_summary seen; /* files that came up, with what all indexes say of them */
+	enum pfw_index_order order;
+	size_t limit;
+	/* The part in hand: hashes with these upper bits. */
+	unsigned part, part_bits;
+	struct sum *slot; /* a hash table; value 0 and hash 0: empty */
+	uint64_t mask, used;
+	struct sum *best; /* at most 2 * limit */
+	uint32_t *row_of; /* of `found`, by the number in best[]; 0: not seen */
+	size_t bests;
+	struct pfw_summary found;
+	struct pfw_index *reading;
+	/* What finds a row of the file `found_in`. */
+	struct pfw_index *found_in;
+	struct pfw_index_row row;
 };
 
 static uint64_t value_of(const struct pfw_summary_file *file, enum pfw_index_order order)
@@ -40,231 +49,290 @@ static uint64_t value_of(const struct pfw_summary_file *file, enum pfw_index_ord
 	}
 }
 
-/* ---- the greatest of those that were seen ---- */
-
-struct ranked {
-	uint64_t value;
-	uint32_t row;
-};
-
-static int by_value(const void *a, const void *b)
+static uint64_t sum_of(const struct pfw_blob_sums *sums, enum pfw_index_order order)
 {
-	const struct ranked *x = a, *y = b;
-
-	if (x->value != y->value)
-		return x->value > y->value ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
-}
-
-/* The rows 1 to files - 1 in order, to be freed; NULL: no memory. */
-static struct ranked *rank(const struct pfw_summary *seen, enum pfw_index_order order)
-{
-	struct ranked *ranked = malloc(seen->files * sizeof(*ranked));
-
-	for (uint32_t i = 1; ranked && i < seen->files; i++) {
-		ranked[i - 1].value = value_of(&seen->file[i], order);
-		ranked[i - 1].row = i;
+	switch (order) {
+	case PFW_INDEX_BY_BYTES:
+		return sums->bytes;
+	case PFW_INDEX_BY_NS:
+		return sums->ns;
+	default:
+		return sums->calls;
 	}
-	if (ranked)
-		qsort(ranked, seen->files - 1, sizeof(*ranked), by_value);
-	return ranked;
 }
 
-static int put_best(const struct pfw_summary *seen, enum pfw_index_order order, size_t limit,
-		    struct pfw_summary *into)
+/* ---- the sums of all files ---- */
+
+/* Call take() for each file of all indexes but row 0. */
+static int each_sum(struct search *search,
+		    int (*take)(struct search *search, const struct pfw_blob_sums *sums,
+				uint32_t id))
 {
-	struct ranked *ranked = rank(seen, order);
-	int64_t row = 0;
+	int result = 0, error = 0;
 
-	if (!ranked)
-		return -ENOMEM;
-	into->file[0] = seen->file[0];
-	for (uint32_t i = 0; i < limit && i + 1 < seen->files && row >= 0; i++) {
-		const struct pfw_summary_file *from = &seen->file[ranked[i].row];
-		struct pfw_summary_file *to;
+	for (size_t i = 0; !error && i < search->count; i++) {
+		struct pfw_index_row row;
+		uint32_t next = 0;
 
-		row = pfw_summary_file_row(into, from->name, from->name_bytes);
-		if (row > 0) {
-			const char *name = into->file[row].name;
+		search->reading = search->index[i];
+		error = pfw_index_query(search->reading, &row,
+					"SELECT * FROM file_sums ORDER BY first");
+		while (!error && (result = pfw_index_next(&row)) > 0) {
+			uint64_t first = pfw_index_u64(&row);
+			size_t bytes;
+			const uint8_t *data = pfw_index_blob(&row, &bytes);
+			struct pfw_blob_reader reader = { .at = data, .end = data + bytes };
+			struct pfw_blob_sums sums;
 
-			to = &into->file[row];
-			*to = *from;
-			to->name = name;
+			if (first != next || row.bad)
+				error = -EBADMSG;
+			for (; !error && (result = pfw_blob_next_sums(&reader, &sums)) > 0; next++)
+				error = next ? take(search, &sums, next) : 0;
+			if (!error && (result < 0 || next > PFW_SUMMARY_FILES_MAX))
+				error = -EBADMSG;
 		}
+		sqlite3_finalize(row.statement);
+		error = error ? error : result;
 	}
-	free(ranked);
-	return row < 0 ? (int)row : 0;
+	return error;
 }
 
-/* ---- by bytes ---- */
-
-/* The next row of a cursor.  Damaged pages may lead in circles: values must fall, and there are
- * never more files than a summary has. */
-static int advance(struct cursor *cursor)
+/* How many files there are, counted once for each index. */
+static int count_files(struct search *search)
 {
-	int result = pfw_index_next(&cursor->row);
-	uint64_t value;
+	int error = 0;
 
-	if (result <= 0) {
-		cursor->ended = true;
-		cursor->value = 0;
-		return result;
+	for (size_t i = 0; !error && i < search->count; i++) {
+		struct pfw_index_row row;
+
+		error = pfw_index_query(search->index[i], &row, "SELECT max(id) FROM file");
+		error = error ? error : pfw_index_next(&row) == 1 ? 0 : -EBADMSG;
+		if (!error)
+			search->used += pfw_index_u64(&row);
+		error = error ? error : row.bad || search->used > UINT32_MAX ? -EBADMSG : 0;
+		sqlite3_finalize(row.statement);
 	}
-	value = pfw_index_u64(&cursor->row);
-	cursor->fname = pfw_index_text(&cursor->row, &cursor->fname_bytes);
-	if (cursor->row.bad || ++cursor->rows > PFW_SUMMARY_FILES_MAX ||
-	    (cursor->rows > 1 && value > cursor->value))
-		return -EBADMSG;
-	cursor->value = value;
+	return error;
+}
+
+static int add_sum(struct search *search, const struct pfw_blob_sums *sums, uint32_t id)
+{
+	uint64_t at = sums->hash, value = sum_of(sums, search->order);
+	struct sum *sum;
+
+	(void)id;
+	if (!value || (search->part_bits && sums->hash >> (64 - search->part_bits) != search->part))
+		return 0;
+	for (;; at++) {
+		sum = &search->slot[at & search->mask];
+		if (!sum->value || sum->hash == sums->hash)
+			break;
+	}
+	/* The table is as large as the mean part needs; hashes of a hostile index may be in one. */
+	search->used += !sum->value;
+	if (search->used > search->mask / 8 * 7)
+		return -E2BIG;
+	sum->hash = sums->hash;
+	if (__builtin_add_overflow(sum->value, value, &sum->value))
+		sum->value = UINT64_MAX;
 	return 0;
 }
 
-static int open_cursor(struct cursor *cursor, struct pfw_index *index, struct pfw_summary *seen)
-{
-	struct pfw_index_row others;
-	size_t bytes;
-	int error = pfw_index_query(index, &others,
-				    "SELECT " PFW_INDEX_FILE_COLUMNS " FROM file WHERE id = 0");
+/* ---- the greatest ---- */
 
-	if (!error && pfw_index_next(&others) == 1) {
-		pfw_index_text(&others, &bytes);
-		error = pfw_index_take_file(&seen->file[0], &others);
-	}
-	sqlite3_finalize(others.statement);
-	if (!error)
-		error = pfw_index_query(index, &cursor->row,
-					"SELECT read_bytes + written_bytes, " PFW_INDEX_FILE_COLUMNS
-					" FROM file INDEXED BY file_bytes WHERE id > 0"
-					" ORDER BY read_bytes + written_bytes DESC");
-	if (!error)
-		error = pfw_index_query(
-			index, &cursor->find,
-			"SELECT " PFW_INDEX_FILE_COLUMNS
-			" FROM file INDEXED BY file_fname WHERE fname = ? AND id > 0");
-	return error ? error : advance(cursor);
+static int by_value(const void *a, const void *b)
+{
+	const struct sum *x = a, *y = b;
+
+	if (x->value != y->value)
+		return x->value > y->value ? -1 : 1;
+	return x->hash < y->hash ? -1 : x->hash > y->hash;
 }
 
-/* Add what another index says of the file in hand. */
-static int look_up(struct cursor *cursor, const struct cursor *hand, struct pfw_summary_file *file)
+static int by_hash(const void *a, const void *b)
 {
-	size_t bytes;
-	const char *fname;
-	int result;
+	const struct sum *x = a, *y = b;
 
-	sqlite3_reset(cursor->find.statement);
-	sqlite3_bind_text(cursor->find.statement, 1, hand->fname, (int)hand->fname_bytes,
-			  SQLITE_STATIC);
-	result = pfw_index_next(&cursor->find);
-	if (result <= 0)
-		return result;
-	fname = pfw_index_text(&cursor->find, &bytes);
-	if (bytes != hand->fname_bytes || memcmp(fname, hand->fname, bytes) != 0)
-		return -EBADMSG;
-	return pfw_index_take_file(file, &cursor->find);
+	return x->hash < y->hash ? -1 : x->hash > y->hash;
 }
 
-/* Take the row in hand of that cursor, unless its file came up before. */
-static int take(struct search *search, struct cursor *hand)
+/* Keep the greatest of `best` and those in the table. */
+static void take_best(struct search *search)
 {
-	struct pfw_summary *seen = &search->seen;
-	uint32_t before = seen->files;
-	int64_t row = pfw_summary_file_row(seen, hand->fname, hand->fname_bytes);
-	int error = 0;
+	uint64_t least = 0;
 
-	if (row < 0)
-		return (int)row;
-	/* Without a row of its own: more files than a summary has. */
-	if (row == 0)
-		return -E2BIG;
-	if (seen->files > before) {
-		error = pfw_index_take_file(&seen->file[row], &hand->row);
-		for (size_t i = 0; !error && i < search->count; i++) {
-			if (&search->cursor[i] != hand)
-				error = look_up(&search->cursor[i], hand, &seen->file[row]);
-		}
-	}
-	return error ? error : advance(hand);
-}
+	for (uint64_t i = 0; i <= search->mask; i++) {
+		const struct sum *sum = &search->slot[i];
 
-/* Whether the wanted ones were seen: nothing that is to come can be greater. */
-static bool is_enough(const struct search *search, size_t limit)
-{
-	struct ranked *ranked;
-	unsigned __int128 most = 0;
-	bool enough;
-
-	for (size_t i = 0; i < search->count; i++)
-		most += search->cursor[i].value;
-	if (search->seen.files - 1 < limit)
-		return false;
-	ranked = limit ? rank(&search->seen, PFW_INDEX_BY_BYTES) : NULL;
-	enough = !limit || (ranked && ranked[limit - 1].value >= most);
-	free(ranked);
-	return enough;
-}
-
-static struct cursor *greatest(struct search *search)
-{
-	struct cursor *cursor = NULL;
-
-	for (size_t i = 0; i < search->count; i++) {
-		struct cursor *one = &search->cursor[i];
-
-		if (!one->ended && (!cursor || one->value > cursor->value))
-			cursor = one;
-	}
-	return cursor;
-}
-
-static int run(struct search *search, size_t limit)
-{
-	uint64_t rows = 0, look = limit ? limit : 1;
-	struct cursor *cursor;
-	int error = 0;
-
-	while (!error && (cursor = greatest(search))) {
-		error = take(search, cursor);
-		if (++rows < look)
+		if (!sum->value || sum->value < least)
 			continue;
-		if (is_enough(search, limit))
-			break;
-		look += look / 2 + 1;
+		search->best[search->bests++] = *sum;
+		if (search->bests < 2 * search->limit)
+			continue;
+		qsort(search->best, search->bests, sizeof(*search->best), by_value);
+		search->bests = search->limit;
+		least = search->best[search->limit - 1].value;
+	}
+	qsort(search->best, search->bests, sizeof(*search->best), by_value);
+	if (search->bests > search->limit)
+		search->bests = search->limit;
+}
+
+/* Find the hashes of the greatest, part by part. */
+static int find_best(struct search *search)
+{
+	int error = count_files(search);
+
+	if (search->limit > search->used)
+		search->limit = search->used;
+	if (error || !search->limit)
+		return error;
+	while (search->used >> search->part_bits > PART_FILES)
+		search->part_bits++;
+	for (search->mask = 1023; search->mask / 4 * 3 < search->used >> search->part_bits;)
+		search->mask = search->mask * 2 + 1;
+	search->slot = malloc((search->mask + 1) * sizeof(*search->slot));
+	search->best = malloc(2 * search->limit * sizeof(*search->best));
+	if (!search->slot || !search->best)
+		return -ENOMEM;
+	for (; !error && search->part < 1u << search->part_bits; search->part++) {
+		memset(search->slot, 0, (search->mask + 1) * sizeof(*search->slot));
+		search->used = 0;
+		error = each_sum(search, add_sum);
+		take_best(search);
 	}
 	return error;
 }
 
-static int top_by_bytes(struct pfw_index *const *index, size_t count, size_t limit,
-			struct pfw_summary *into)
+/* ---- their rows ---- */
+
+/* The row of a file of the index that is being read. */
+static int find_row(struct search *search, uint32_t id)
 {
-	struct search search = { .count = count };
+	int error = 0;
+
+	if (search->found_in != search->reading) {
+		sqlite3_finalize(search->row.statement);
+		search->found_in = search->reading;
+		error = pfw_index_query(search->reading, &search->row,
+					"SELECT " PFW_INDEX_FILE_COLUMNS " FROM file WHERE id = ?");
+	}
+	if (error)
+		return error;
+	sqlite3_reset(search->row.statement);
+	sqlite3_bind_int64(search->row.statement, 1, id);
+	return pfw_index_next(&search->row) == 1 ? 0 : -EBADMSG;
+}
+
+/* Where a file is one of the greatest, add its row to that of its name. */
+static int add_row(struct search *search, const struct pfw_blob_sums *sums, uint32_t id)
+{
+	struct sum *best = bsearch(sums, search->best, search->bests, sizeof(*best), by_hash);
+	const char *name;
+	uint32_t *seen;
+	size_t bytes;
+	int64_t to;
 	int error;
 
-	search.cursor = calloc(count + 1, sizeof(*search.cursor));
-	error = search.cursor ? pfw_summary_init(&search.seen) : -ENOMEM;
-	for (size_t i = 0; !error && i < count; i++)
-		error = open_cursor(&search.cursor[i], index[i], &search.seen);
-	error = error ? error : run(&search, limit);
-	error = error ? error : put_best(&search.seen, PFW_INDEX_BY_BYTES, limit, into);
-	for (size_t i = 0; search.cursor && i < count; i++) {
-		sqlite3_finalize(search.cursor[i].row.statement);
-		sqlite3_finalize(search.cursor[i].find.statement);
+	if (!best)
+		return 0;
+	seen = &search->row_of[best - search->best];
+	error = find_row(search, id);
+	if (error)
+		return error;
+	name = pfw_index_text(&search->row, &bytes);
+	to = pfw_summary_file_row(&search->found, name, bytes);
+	if (to < 0)
+		return (int)to;
+	/* Two names of one hash: the sums tell nothing. */
+	if (!to || (*seen && *seen != to))
+		return -E2BIG;
+	*seen = (uint32_t)to;
+	return pfw_index_take_file(&search->found.file[to], &search->row);
+}
+
+/* A row with the greatest first; of equal ones the first by name. */
+static int by_rank(const void *a, const void *b, void *order)
+{
+	const struct pfw_summary_file *x = a, *y = b;
+	uint64_t m = value_of(x, *(const enum pfw_index_order *)order);
+	uint64_t n = value_of(y, *(const enum pfw_index_order *)order);
+	uint32_t bytes = x->name_bytes < y->name_bytes ? x->name_bytes : y->name_bytes;
+	int differ;
+
+	if (m != n)
+		return m > n ? -1 : 1;
+	differ = memcmp(x->name, y->name, bytes);
+	return differ ? differ : x->name_bytes < y->name_bytes ? -1 : 1;
+}
+
+/* Put the `limit` greatest of these rows into *into, in order. */
+static int put_best(struct pfw_summary *from, enum pfw_index_order order, size_t limit,
+		    struct pfw_summary *into)
+{
+	/* What finds rows by name no longer does; nobody looks any more. */
+	qsort_r(from->file + 1, from->files - 1, sizeof(*from->file), by_rank, &order);
+	for (uint32_t i = 1; i < from->files && i <= limit; i++) {
+		const struct pfw_summary_file *file = &from->file[i];
+		int64_t row = pfw_summary_file_row(into, file->name, file->name_bytes);
+		const char *name;
+
+		if (row < 0)
+			return (int)row;
+		name = into->file[row].name;
+		into->file[row] = *file;
+		into->file[row].name = name;
 	}
-	free(search.cursor);
-	pfw_summary_release(&search.seen);
+	return 0;
+}
+
+/* Rows 0 of all of them, which are no files. */
+static int add_others(struct pfw_index *const *index, size_t count, struct pfw_summary *into)
+{
+	struct pfw_index_row row;
+	size_t bytes;
+	int error = 0;
+
+	for (size_t i = 0; !error && i < count; i++) {
+		error = pfw_index_query(index[i], &row,
+					"SELECT " PFW_INDEX_FILE_COLUMNS " FROM file WHERE id = 0");
+		if (!error && pfw_index_next(&row) == 1) {
+			pfw_index_text(&row, &bytes);
+			error = pfw_index_take_file(&into->file[0], &row);
+		}
+		sqlite3_finalize(row.statement);
+	}
 	return error;
 }
 
-/* ---- by anything else ---- */
+static int top_by_sums(struct search *search, struct pfw_summary *into)
+{
+	int error = pfw_summary_init(&search->found);
 
-static int top_of_all(struct pfw_index *const *index, size_t count, enum pfw_index_order order,
-		      size_t limit, struct pfw_summary *into)
+	error = error ? error : find_best(search);
+	if (!error && search->bests) {
+		qsort(search->best, search->bests, sizeof(*search->best), by_hash);
+		search->row_of = calloc(search->bests, sizeof(*search->row_of));
+		error = search->row_of ? each_sum(search, add_row) : -ENOMEM;
+	}
+	error = error ? error : put_best(&search->found, search->order, search->limit, into);
+	sqlite3_finalize(search->row.statement);
+	free(search->slot);
+	free(search->best);
+	free(search->row_of);
+	pfw_summary_release(&search->found);
+	return error;
+}
+
+/* The long way, where sums could not tell. */
+static int top_of_all(const struct search *search, size_t limit, struct pfw_summary *into)
 {
 	struct pfw_summary all;
 	int error = pfw_summary_init(&all);
 
-	for (size_t i = 0; !error && i < count; i++)
-		error = pfw_index_files(index[i], &all);
-	error = error ? error : put_best(&all, order, limit, into);
+	for (size_t i = 0; !error && i < search->count; i++)
+		error = pfw_index_totals(search->index[i], PFW_INDEX_FILES, &all);
+	error = error ? error : put_best(&all, search->order, limit, into);
 	pfw_summary_release(&all);
 	return error;
 }
@@ -272,9 +340,10 @@ static int top_of_all(struct pfw_index *const *index, size_t count, enum pfw_ind
 int pfw_index_top_files(struct pfw_index *const *index, size_t count, enum pfw_index_order order,
 			size_t limit, struct pfw_summary *into)
 {
-	int error = -E2BIG;
+	struct search search = { .index = index, .count = count, .order = order, .limit = limit };
+	int error = top_by_sums(&search, into);
 
-	if (order == PFW_INDEX_BY_BYTES)
-		error = top_by_bytes(index, count, limit, into);
-	return error == -E2BIG ? top_of_all(index, count, order, limit, into) : error;
+	if (error == -E2BIG)
+		error = top_of_all(&search, limit, into);
+	return error ? error : add_others(index, count, into);
 }

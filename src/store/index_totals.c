@@ -196,6 +196,21 @@ static void put_loss(struct pfw_put *put, const struct pfw_summary *total, uint3
 	pfw_put_i64(put, loss->last_ns);
 }
 
+static int put_sums(struct pfw_index_writer *writer)
+{
+	struct pfw_put put = { 0 };
+	int error = pfw_put_begin(&put, writer->db, "file_sums", 2);
+
+	for (uint32_t first = 0; !error && first < writer->total.files; first += PFW_BLOB_FILES) {
+		error = pfw_blob_sums(&writer->files, &writer->total, first);
+		pfw_put_i64(&put, first);
+		pfw_put_blob(&put, writer->files.data, writer->files.bytes);
+		error = error ? error : pfw_put_row(&put);
+	}
+	sqlite3_finalize(put.statement);
+	return error;
+}
+
 static int put_totals(struct pfw_index_writer *writer)
 {
 	const struct pfw_summary *total = &writer->total;
@@ -206,11 +221,7 @@ static int put_totals(struct pfw_index_writer *writer)
 	error = error ? error : put_table(writer, "process", 14, total->processes, put_process);
 	error = error ? error : put_table(writer, "step", 6, total->steps, put_step);
 	error = error ? error : put_table(writer, "loss", 7, total->losses, put_loss);
-	for (size_t i = 0; !error && i < pfw_index_object_count; i++) {
-		if (strcmp(pfw_index_objects[i].type, "index") == 0)
-			error = pfw_index_run(writer, pfw_index_objects[i].sql);
-	}
-	return error;
+	return error ? error : put_sums(writer);
 }
 
 /* ---- the trace itself ---- */

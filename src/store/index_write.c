@@ -12,6 +12,7 @@
 #include "index_writer.h"
 
 #define UNFINISHED ".idx.tmp"
+#define SMALL_TRACE (1 << 20)
 
 /* ---- the file ---- */
 
@@ -47,21 +48,32 @@ static int make_file(const char *path)
 	return -EEXIST;
 }
 
+/* A page of the database: each table takes one at least, and there are thousands of small traces. */
+static unsigned page_bytes(const char *trace)
+{
+	struct stat st;
+
+	return stat(trace, &st) == 0 && st.st_size < SMALL_TRACE ? 1024 : 4096;
+}
+
 static int make_tables(struct pfw_index_writer *writer)
 {
 	char sql[128];
-	int error = pfw_index_run(writer, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;"
-					  "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY;"
-					  "PRAGMA encoding='UTF-8'; BEGIN");
+	int error;
+
+	snprintf(sql, sizeof(sql), "PRAGMA page_size=%u", page_bytes(writer->trace));
+	error = pfw_index_run(writer, sql);
+	if (!error)
+		error = pfw_index_run(writer,
+				      "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;"
+				      "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY;"
+				      "PRAGMA encoding='UTF-8'; BEGIN");
 
 	snprintf(sql, sizeof(sql), "PRAGMA application_id=%d; PRAGMA user_version=%d",
 		 PFW_INDEX_APPLICATION, PFW_INDEX_FORMAT);
 	error = error ? error : pfw_index_run(writer, sql);
-	for (size_t i = 0; !error && i < pfw_index_object_count; i++) {
-		/* Indexes come when their table is full: that is faster. */
-		if (strcmp(pfw_index_objects[i].type, "table") == 0)
-			error = pfw_index_run(writer, pfw_index_objects[i].sql);
-	}
+	for (size_t i = 0; !error && i < pfw_index_table_count; i++)
+		error = pfw_index_run(writer, pfw_index_tables[i].sql);
 	return error;
 }
 

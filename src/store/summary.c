@@ -8,6 +8,7 @@
 
 #include "call.h"
 #include "hash.h"
+#include "summary_lines.h"
 #include "summary_rows.h"
 
 #define FIRST_SLOTS 256u
@@ -123,7 +124,7 @@ static int64_t add_name(struct pfw_summary *summary, const struct pfw_summary_na
 		return -ENOMEM;
 	memcpy(text, key->cat, key->cat_bytes);
 	memcpy(text + key->cat_bytes, key->name, key->name_bytes);
-	call = pfw_call_find(key->cat, key->cat_bytes, key->name, key->name_bytes);
+	call = pfw_summary_call(key->cat, key->cat_bytes, key->name, key->name_bytes);
 	name = &summary->name[row];
 	durations = name->durations; /* of a row before pfw_summary_clear(): its memory is kept */
 	*name = (struct pfw_summary_name){
@@ -171,8 +172,7 @@ int64_t pfw_summary_name_row(struct pfw_summary *summary, const char *cat, size_
 		return 0;
 	key.cat_bytes = (uint32_t)cat_bytes;
 	key.name_bytes = (uint32_t)name_bytes;
-	hash = pfw_hash_text(summary->seed ^ (uint8_t)ph, cat, cat_bytes);
-	hash = pfw_hash_text(hash, name, name_bytes);
+	hash = pfw_hash_pair(summary->seed + (uint8_t)ph, cat, cat_bytes, name, name_bytes);
 	key.hash = (uint32_t)(hash ^ hash >> 32);
 	return find_name(summary, &key);
 }
@@ -217,12 +217,21 @@ static int64_t find_file(struct pfw_summary *summary, const char *text, size_t b
 
 int64_t pfw_summary_file_row(struct pfw_summary *summary, const char *name, size_t bytes)
 {
+	const struct pfw_summary_file *last = &summary->file[summary->last_file];
 	uint64_t hash;
+	int64_t row;
 
+	/* Calls on one file come in a row. */
+	if (summary->last_file && last->name_bytes == bytes &&
+	    pfw_hash_same(last->name, name, bytes))
+		return summary->last_file;
 	if (bytes > PFW_SUMMARY_TEXT_MAX)
 		return 0;
 	hash = pfw_hash_text(summary->seed, name, bytes);
-	return find_file(summary, name, bytes, (uint32_t)(hash ^ hash >> 32));
+	row = find_file(summary, name, bytes, (uint32_t)(hash ^ hash >> 32));
+	if (row > 0)
+		summary->last_file = (uint32_t)row;
+	return row;
 }
 
 /* ---- threads ---- */
@@ -549,7 +558,7 @@ static void reset(struct pfw_summary *summary)
 	summary->last_ns = INT64_MIN;
 	summary->names = summary->files = summary->threads = 0;
 	summary->processes = summary->steps = summary->losses = 0;
-	summary->last_thread = 0;
+	summary->last_thread = summary->last_file = 0;
 }
 
 int pfw_summary_init(struct pfw_summary *summary)

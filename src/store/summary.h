@@ -28,8 +28,11 @@
 
 /*
  * All lines of one (cat, name, ph).  ph is the line's letter, or 's': the calls that `summed` lines
- * stand for (they are not among the lines), whose single durations nobody knows.
+ * stand for (they are not among the lines), whose single durations nobody knows.  Steps of cat "PP"
+ * share one row, PFW_SUMMARY_STEPS: each is a struct pfw_summary_step.
  */
+#define PFW_SUMMARY_STEPS "ProfilerStep#*"
+
 struct pfw_summary_name {
 	const char *cat, *name; /* not terminated */
 	uint32_t cat_bytes, name_bytes;
@@ -79,7 +82,7 @@ struct pfw_summary_process {
 	uint64_t events, lost; /* as its end says */
 };
 
-/* A span named ProfilerStep#N. */
+/* A span of cat "PP" named ProfilerStep#N. */
 struct pfw_summary_step {
 	uint64_t pid, tid, number;
 	int64_t begin_ns, end_ns;
@@ -125,7 +128,7 @@ struct pfw_summary {
 	uint64_t left_out; /* processes, steps and losses beyond the limits */
 	/* Private to summary.c. */
 	uint32_t name_room, file_room, thread_room, process_room, step_room, loss_room;
-	uint32_t last_thread;
+	uint32_t last_thread, last_file;
 	uint32_t cells; /* of all sketches, as far as they were merged */
 	uint64_t seed;
 	struct pfw_summary_table by_name, by_file, by_thread;

@@ -2,6 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "call.h"
 #include "summary.h"
@@ -34,8 +37,24 @@ static int64_t escaped_name_row(struct pfw_summary *summary, const struct pfw_en
 	return row;
 }
 
+/* Whether a line is a step.  Almost none is, so look at eight bytes first. */
+static inline bool is_step(const struct pfw_entry *entry)
+{
+	static const char word[] = "Profiler";
+	uint64_t number;
+
+	return entry->name.bytes > 8 && memcmp(entry->name.at, word, 8) == 0 &&
+	       pfw_summary_is_step(entry->name.at, entry->name.bytes, &number) &&
+	       pfw_slice_is(&entry->cat, "PP");
+}
+
 static inline int64_t name_row(struct pfw_summary *summary, const struct pfw_entry *entry)
 {
+	static const char steps[] = PFW_SUMMARY_STEPS;
+
+	if (__builtin_expect(is_step(entry), 0))
+		return pfw_summary_name_row(summary, entry->cat.at, entry->cat.bytes, steps,
+					    sizeof(steps) - 1, entry->ph);
 	if (__builtin_expect(entry->name.escaped || entry->cat.escaped, 0))
 		return escaped_name_row(summary, entry);
 	return pfw_summary_name_row(summary, entry->cat.at, entry->cat.bytes, entry->name.at,
@@ -59,7 +78,9 @@ static int64_t file_row(struct pfw_summary *summary, const struct pfw_slice *fna
 
 /* ---- args ---- */
 
-static bool take(const char **at, const char *end, const char *word, size_t bytes)
+/* Inlined, so that the length and the comparison of a constant become constants too. */
+__attribute__((always_inline)) static inline bool take(const char **at, const char *end,
+						       const char *word, size_t bytes)
 {
 	if ((size_t)(end - *at) < bytes || memcmp(*at, word, bytes) != 0)
 		return false;
@@ -223,21 +244,62 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 	return call.role == PFW_CALL_COPY ? add_target(summary, entry, bytes) : 0;
 }
 
+#ifdef __SSE2__
+/* Whether `"f` begins in one of these 16 bytes. */
+static inline bool may_begin(const char *at)
+{
+	__m128i these = _mm_loadu_si128((const __m128i *)at);
+	__m128i next = _mm_loadu_si128((const __m128i *)(at + 1));
+
+	return _mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(these, _mm_set1_epi8('"')),
+					       _mm_cmpeq_epi8(next, _mm_set1_epi8('f'))));
+}
+#endif
+
+/* Whether `"fname"` is anywhere in the args.  Most lines have none, so this must be fast. */
+static bool has_fname(const struct pfw_slice *args)
+{
+	const char *at = args->at, *end = at + args->bytes;
+
+#ifdef __SSE2__
+	for (; end - at > 17 && !may_begin(at); at += 16)
+		;
+	if (end - at <= 17 && end - args->at > 17 && !may_begin(end - 17))
+		return false;
+#endif
+	return memmem(at, (size_t)(end - at), "\"fname\"", 7) != NULL;
+}
+
 /* A line that is no call of libc may name a file all the same. */
 static int add_fname(struct pfw_summary *summary, const struct pfw_entry *entry)
 {
 	struct pfw_value value;
 	int64_t row;
 
-	if (entry->args.bytes < sizeof("{\"fname\":\"\"}") - 1 ||
-	    !memmem(entry->args.at, entry->args.bytes, "\"fname\"", 7) ||
-	    !pfw_entry_arg(entry, "fname", &value) || value.type != PFW_VALUE_STRING)
+	if (!has_fname(&entry->args) || !pfw_entry_arg(entry, "fname", &value) ||
+	    value.type != PFW_VALUE_STRING)
 		return 0;
 	row = file_row(summary, &value.text);
 	if (row < 0)
 		return (int)row;
 	summary->file[row].lines++;
 	return 0;
+}
+
+/* The bytes of a copy, a set or a use of memory. */
+static uint64_t memory_bytes(const struct pfw_entry *entry)
+{
+	const char *at = entry->args.at, *end = at + entry->args.bytes;
+	struct pfw_value kind;
+
+	/* As the recorder writes it the kind comes first. */
+	if (TAKE(&at, end, "{\"kind\":\"") && at < end && *at != 'm')
+		return 0;
+	if (!pfw_entry_arg(entry, "kind", &kind) ||
+	    !(pfw_slice_is(&kind.text, "memcpy") || pfw_slice_is(&kind.text, "memset") ||
+	      pfw_slice_is(&kind.text, "memory")))
+		return 0;
+	return arg_u64(entry, "bytes");
 }
 
 static void add_times(struct pfw_summary *summary, const struct pfw_entry *entry, int64_t end_ns)
@@ -286,11 +348,29 @@ static int add_duration(struct pfw_summary_name *name, int64_t ns)
 	return pfw_sketch_add(&name->durations, ns);
 }
 
+/* What belongs to lines of this name, beyond its count and time. */
+static int add_args(struct pfw_summary *summary, const struct pfw_entry *entry, uint32_t name)
+{
+	struct pfw_call call = { .role = summary->name[name].role,
+				 .moves = summary->name[name].moves };
+	int error = 0;
+
+	if (!name)
+		call = pfw_summary_call(entry->cat.at, entry->cat.bytes, entry->name.at,
+					entry->name.bytes);
+	if (call.role != PFW_CALL_NONE && call.role != PFW_SUMMARY_STEP)
+		return add_io(summary, entry, name, call);
+	if (call.moves == PFW_MOVES_BYTES)
+		summary->name[name].bytes += memory_bytes(entry);
+	if (call.role == PFW_SUMMARY_STEP)
+		error = pfw_summary_step_line(summary, entry);
+	return error ? error : add_fname(summary, entry);
+}
+
 int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry)
 {
 	int64_t row = name_row(summary, entry), end_ns;
 	struct pfw_summary_name *name;
-	struct pfw_call call;
 	int error;
 
 	if (row < 0)
@@ -299,23 +379,10 @@ int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry)
 	summary->events += entry->ph != 'M';
 	name = &summary->name[row];
 	name->count++;
-	call = (struct pfw_call){ .role = name->role, .moves = name->moves };
-	if (!row && !entry->name.escaped && !entry->cat.escaped)
-		call = pfw_call_find(entry->cat.at, entry->cat.bytes, entry->name.at,
-				     entry->name.bytes);
 	if (has_dur(entry) && add_duration(name, entry->dur_ns))
 		return -ENOMEM;
 	if (__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end_ns))
 		end_ns = INT64_MAX;
 	error = add_thread(summary, entry, end_ns);
-	if (error)
-		return error;
-	if (call.role != PFW_CALL_NONE)
-		return add_io(summary, entry, (uint32_t)row, call);
-	if (call.moves == PFW_MOVES_BYTES) {
-		/* Adding a row may have moved the rows. */
-		summary->name[row].bytes += arg_u64(entry, "bytes");
-		error = pfw_summary_step_line(summary, entry);
-	}
-	return error ? error : add_fname(summary, entry);
+	return error ? error : add_args(summary, entry, (uint32_t)row);
 }

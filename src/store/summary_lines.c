@@ -273,6 +273,18 @@ bool pfw_summary_is_step(const char *name, size_t bytes, uint64_t *number)
 	return true;
 }
 
+struct pfw_call pfw_summary_call(const char *cat, size_t cat_bytes, const char *name,
+				 size_t name_bytes)
+{
+	struct pfw_call call = pfw_call_find(cat, cat_bytes, name, name_bytes);
+	static const char steps[] = PFW_SUMMARY_STEPS;
+
+	if (call.moves == PFW_MOVES_BYTES && name_bytes == sizeof(steps) - 1 &&
+	    memcmp(name, steps, sizeof(steps) - 1) == 0)
+		call.role = PFW_SUMMARY_STEP;
+	return call;
+}
+
 int pfw_summary_step_line(struct pfw_summary *summary, const struct pfw_entry *entry)
 {
 	struct pfw_summary_step step = { .pid = entry->pid,
