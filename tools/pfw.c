@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "manual.h"
 #include "pfw/pfw.h"
 
 /* What other tools call what we have under another name. */
@@ -15,31 +16,19 @@ static const struct {
 	{ "convert", "export" }, { "merge", "compact" },
 };
 
-static const struct cli_command *const commands[] = { &cli_run,	     &cli_validate, &cli_repair,
-						      &cli_doctor,   &cli_config,   &cli_calls,
-						      &cli_schedule, &cli_ctl,	    &cli_query,
-						      &cli_index,    &cli_table };
+const struct cli_command *const cli_commands[] = { &cli_run,	  &cli_validate, &cli_repair,
+						   &cli_doctor,	  &cli_config,	 &cli_calls,
+						   &cli_schedule, &cli_ctl,	 &cli_query,
+						   &cli_index,	  &cli_table,	 &cli_completion,
+						   NULL };
 
 static const struct cli_command *find_command(const char *name)
 {
-	for (size_t i = 0; i < CLI_ARRAY_LEN(commands); i++) {
-		if (strcmp(commands[i]->name, name) == 0)
-			return commands[i];
+	for (const struct cli_command *const *command = cli_commands; *command; command++) {
+		if (strcmp((*command)->name, name) == 0)
+			return *command;
 	}
 	return NULL;
-}
-
-static void print_help(FILE *out)
-{
-	fputs("usage: pfw COMMAND [options] ...\n\n"
-	      "Record what a program does with its time, and read such records.\n\ncommands:\n",
-	      out);
-	for (size_t i = 0; i < CLI_ARRAY_LEN(commands); i++)
-		fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-	fputs("\n`pfw COMMAND --help` says more.  Begin with `pfw run PROGRAM`.\n"
-	      "exit status: 0 ok, 1 problems found, 2 usage or input error; `run` passes its\n"
-	      "program's on\n",
-	      out);
 }
 
 /* `pfw X` is `pfw-X` where that is on the PATH.  Returns only where it is not. */
@@ -61,7 +50,7 @@ static void run_external(char **argv)
 
 static int unknown(const char *word)
 {
-	const char *names[CLI_ARRAY_LEN(commands) + 1] = { NULL };
+	const char *names[CLI_ARRAY_LEN(cli_commands)];
 	const char *nearest;
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(aliases); i++) {
@@ -71,8 +60,8 @@ static int unknown(const char *word)
 			return CLI_USAGE;
 		}
 	}
-	for (size_t i = 0; i < CLI_ARRAY_LEN(commands); i++)
-		names[i] = commands[i]->name;
+	for (size_t i = 0; i < CLI_ARRAY_LEN(cli_commands); i++)
+		names[i] = cli_commands[i] ? cli_commands[i]->name : NULL;
 	nearest = cli_nearest(word, names);
 	if (nearest)
 		cli_error(NULL, "there is no command %s; did you mean %s?", cli_name(word),
@@ -90,12 +79,11 @@ int main(int argc, char **argv)
 	const struct cli_command *command;
 
 	if (argc < 2) {
-		print_help(stderr);
+		manual_print(stderr);
 		return CLI_USAGE;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-	    (strcmp(argv[1], "help") == 0 && argc == 2)) {
-		print_help(stdout);
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		manual_print(stdout);
 		return fflush(stdout) == 0 ? CLI_OK : CLI_USAGE;
 	}
 	if (strcmp(argv[1], "--version") == 0) {
@@ -103,11 +91,9 @@ int main(int argc, char **argv)
 		return fflush(stdout) == 0 ? CLI_OK : CLI_USAGE;
 	}
 	if (strcmp(argv[1], "help") == 0) {
-		command = find_command(argv[2]);
-		if (!command)
-			return unknown(argv[2]);
-		cli_help(stdout, command);
-		return CLI_OK;
+		int word = 0, status = manual_main(argc - 2, argv + 2, &word);
+
+		return status < 0 ? unknown(argv[2 + word]) : status;
 	}
 	if (argv[1][0] == '-') {
 		cli_error(NULL, "there is no option %s; `pfw --help` lists the commands",
