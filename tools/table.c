@@ -164,6 +164,7 @@ static int take(struct table_options *options, const struct cli_args *args, int 
 	if (option <= SELECT_ARGS + PFW_SELECT_UNTIL ||
 	    (option >= SELECT_ARGS + PFW_SELECT_RANK && option <= SELECT_ARGS + PFW_SELECT_TID)) {
 		taken = select_args_take(&options->reach, args, option);
+		options->limited = true;
 	} else {
 		taken = select_args_take(&options->wanted, args, option);
 		options->filtered = true;

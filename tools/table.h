@@ -52,7 +52,7 @@ struct table_options {
 	unsigned columns;
 	struct pfw_select reach;  /* which lines take part: times, ranks, processes, threads */
 	struct pfw_select wanted; /* which of them are shown */
-	bool filtered;		  /* `wanted` has any condition */
+	bool limited, filtered;	  /* `reach`, `wanted` have any condition */
 };
 
 /* A row's key: section, device (torch's DeviceType), whether it is an annotation; then length and

@@ -212,12 +212,13 @@ static int add_line(const struct collect *collect, unsigned number, struct pfw_p
 static bool wanted(const struct collect *collect, struct worker *worker, size_t file,
 		   const struct pfw_entry *entry, const struct table_line *line)
 {
-	struct pfw_entry call = *entry;
+	struct pfw_entry call;
 
 	if (!collect->options->filtered)
 		return true;
 	if (!line->summed)
 		return pfw_select_entry(&collect->options->wanted, worker->wanted, file, entry);
+	call = *entry;
 	call.ph = 'X';
 	call.name = line->name;
 	call.cat = line->cat;
@@ -228,8 +229,11 @@ static bool wanted(const struct collect *collect, struct worker *worker, size_t 
 static bool reached(const struct collect *collect, struct worker *worker, size_t file,
 		    const struct pfw_entry *entry)
 {
-	struct pfw_entry line = *entry;
+	struct pfw_entry line;
 
+	if (!collect->options->limited)
+		return true;
+	line = *entry;
 	line.ph = 'X'; /* `summed` lines are metadata, which nobody asks for by themselves */
 	return pfw_select_entry(&collect->options->reach, worker->reach, file, &line);
 }

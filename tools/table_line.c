@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/hash.h"
 #include "store/launches.h"
 #include "store/members.h"
 
@@ -17,31 +18,53 @@ struct links {
 	uint64_t correlation, external_id, span, span_id;
 };
 
-static bool take_number(const struct pfw_slice *key, const struct pfw_value *value,
-			struct table_line *line, struct links *links)
-{
-	uint64_t *whole = NULL;
-	int64_t *any = NULL;
+/* The args that count. */
+enum arg {
+	ARG_OTHER,
+	ARG_KIND,
+	ARG_SPAN,
+	ARG_STEP,
+	ARG_FLOPS,
+	ARG_STACK,
+	ARG_FNAME,
+	ARG_DEVICE,
+	ARG_SPAN_ID,
+	ARG_CPU_MEMORY,
+	ARG_CORRELATION,
+	ARG_EXTERNAL_ID,
+	ARG_INPUT_SHAPES,
+	ARG_DEVICE_MEMORY,
+};
 
-	if (pfw_member_is(key, "correlation"))
-		whole = &links->correlation;
-	else if (pfw_member_is(key, "external_id"))
-		whole = &links->external_id;
-	else if (pfw_member_is(key, "span"))
-		whole = &links->span;
-	else if (pfw_member_is(key, "span_id"))
-		whole = &links->span_id;
-	else if (pfw_member_is(key, "flops"))
-		whole = &line->extra.flops;
-	else if (pfw_member_is(key, "cpu_memory"))
-		any = &line->extra.cpu_memory;
-	else if (pfw_member_is(key, "device_memory_usage"))
-		any = &line->extra.device_memory;
-	if (whole)
-		pfw_value_u64(value, whole);
-	if (any)
-		pfw_value_i64(value, any);
-	return whole || any;
+static enum arg arg_of(const struct pfw_slice *key)
+{
+	static const struct {
+		char name[20];
+		uint8_t bytes, arg;
+	} args[] = { { "kind", 4, ARG_KIND },
+		     { "span", 4, ARG_SPAN },
+		     { "step", 4, ARG_STEP },
+		     { "flops", 5, ARG_FLOPS },
+		     { "stack", 5, ARG_STACK },
+		     { "fname", 5, ARG_FNAME },
+		     { "device", 6, ARG_DEVICE },
+		     { "span_id", 7, ARG_SPAN_ID },
+		     { "cpu_memory", 10, ARG_CPU_MEMORY },
+		     { "correlation", 11, ARG_CORRELATION },
+		     { "external_id", 11, ARG_EXTERNAL_ID },
+		     { "input_shapes", 12, ARG_INPUT_SHAPES },
+		     { "device_memory_usage", 19, ARG_DEVICE_MEMORY } };
+	/* The first of each length, and the one behind the last. */
+	static const uint8_t first[21] = { 0, 0,  0,  0,  0,  3,  6,  7,  8,  8, 8,
+					   9, 11, 12, 12, 12, 12, 12, 12, 12, 13 };
+
+	if (key->bytes > 19)
+		return ARG_OTHER;
+	for (unsigned i = first[key->bytes]; i < first[key->bytes + 1]; i++) {
+		if (pfw_hash_same(key->at, args[i].name, key->bytes))
+			return (enum arg)args[i].arg;
+	}
+	return ARG_OTHER;
 }
 
 static int device_of(const struct pfw_value *value)
@@ -61,6 +84,55 @@ static int usual_device(const struct pfw_slice *kind)
 	       pfw_member_is(kind, "memory");
 }
 
+static void take_arg(enum arg arg, const struct pfw_value *value, struct table_line *line,
+		     struct links *links)
+{
+	switch (arg) {
+	case ARG_KIND:
+		links->kind = value->text;
+		break;
+	case ARG_SPAN:
+		pfw_value_u64(value, &links->span);
+		break;
+	case ARG_SPAN_ID:
+		pfw_value_u64(value, &links->span_id);
+		break;
+	case ARG_CORRELATION:
+		pfw_value_u64(value, &links->correlation);
+		break;
+	case ARG_EXTERNAL_ID:
+		pfw_value_u64(value, &links->external_id);
+		break;
+	case ARG_STEP:
+		line->step = value->text;
+		break;
+	case ARG_FLOPS:
+		pfw_value_u64(value, &line->extra.flops);
+		break;
+	case ARG_STACK:
+		line->stack = value->text;
+		break;
+	case ARG_FNAME:
+		line->fname = value->text;
+		break;
+	case ARG_DEVICE:
+		line->device = device_of(value);
+		break;
+	case ARG_CPU_MEMORY:
+		pfw_value_i64(value, &line->extra.cpu_memory);
+		break;
+	case ARG_INPUT_SHAPES:
+		line->shapes = value->text;
+		line->shapes_text = value->type == PFW_VALUE_STRING;
+		break;
+	case ARG_DEVICE_MEMORY:
+		pfw_value_i64(value, &line->extra.device_memory);
+		break;
+	case ARG_OTHER:
+		break;
+	}
+}
+
 static void read_args(const struct pfw_entry *entry, struct table_line *line, struct links *links)
 {
 	struct pfw_members members;
@@ -70,29 +142,18 @@ static void read_args(const struct pfw_entry *entry, struct table_line *line, st
 
 	pfw_members_init(&members, &entry->args);
 	while (pfw_members_next(&members, &key, &value)) {
-		if (pfw_member_is(&key, "kind"))
-			links->kind = value.text;
-		else if (pfw_member_is(&key, "device")) {
-			device = true;
-			line->device = device_of(&value);
-		} else if (pfw_member_is(&key, "step"))
-			line->step = value.text;
-		else if (pfw_member_is(&key, "fname"))
-			line->fname = value.text;
-		else if (pfw_member_is(&key, "input_shapes")) {
-			line->shapes = value.text;
-			line->shapes_text = value.type == PFW_VALUE_STRING;
-		} else if (pfw_member_is(&key, "stack"))
-			line->stack = value.text;
-		else
-			take_number(&key, &value, line, links);
+		enum arg arg = arg_of(&key);
+
+		device |= arg == ARG_DEVICE;
+		take_arg(arg, &value, line, links);
 	}
 	if (!device)
 		line->device = usual_device(&links->kind);
 	line->has_extra = line->extra.flops || line->extra.cpu_memory || line->extra.device_memory;
 }
 
-static bool starts_with(const struct pfw_slice *text, const char *word)
+__attribute__((always_inline)) static inline bool starts_with(const struct pfw_slice *text,
+							      const char *word)
 {
 	size_t bytes = strlen(word);
 

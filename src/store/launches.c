@@ -63,8 +63,9 @@ void pfw_launches_sort(struct pfw_launches *launches)
 
 /* Launchers come in about the order of their numbers: look near the last one first. */
 static struct pfw_launch *find(const struct pfw_launches *launches, uint32_t process,
-			       uint64_t launcher, size_t *hint)
+			       uint64_t launcher, struct pfw_launches_hint *hints)
 {
+	size_t *hint = &hints->at[pfw_launcher_kind(launcher)];
 	size_t count, low, high, step = 1;
 	struct pfw_launch *at = all(launches, &count);
 
@@ -95,7 +96,7 @@ static struct pfw_launch *find(const struct pfw_launches *launches, uint32_t pro
 }
 
 void pfw_launches_see(struct pfw_launches *launches, uint32_t process, uint64_t launcher,
-		      size_t *hint)
+		      struct pfw_launches_hint *hint)
 {
 	struct pfw_launch *found = find(launches, process, launcher, hint);
 
@@ -125,7 +126,7 @@ int pfw_launches_settle(struct pfw_launches *launches, struct pfw_spill_budget *
 }
 
 int64_t pfw_launches_take(struct pfw_launches *launches, uint32_t process, uint64_t launcher,
-			  size_t *hint)
+			  struct pfw_launches_hint *hint)
 {
 	struct pfw_launch *found = find(launches, process, launcher, hint);
 	int64_t ns;

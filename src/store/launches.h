@@ -54,9 +54,14 @@ int pfw_launches_add(struct pfw_launches *launches, const struct pfw_launch *lau
 /* Put them in order, once all are there. */
 void pfw_launches_sort(struct pfw_launches *launches);
 
-/* A launcher is in the trace.  `hint` is a search's memory, 0 at first. */
+/* Where searches found what, by kind of launcher; all zero at first. */
+struct pfw_launches_hint {
+	size_t at[4];
+};
+
+/* A launcher is in the trace. */
 void pfw_launches_see(struct pfw_launches *launches, uint32_t process, uint64_t launcher,
-		      size_t *hint);
+		      struct pfw_launches_hint *hint);
 
 /* Give work whose launcher was not seen to who it names otherwise.  As pfw_spill_add(). */
 int pfw_launches_settle(struct pfw_launches *launches, struct pfw_spill_budget *budget);
@@ -64,6 +69,6 @@ int pfw_launches_settle(struct pfw_launches *launches, struct pfw_spill_budget *
 /* The device's time for a launcher, once: a runtime call and the driver's call inside it have one
  * correlation. */
 int64_t pfw_launches_take(struct pfw_launches *launches, uint32_t process, uint64_t launcher,
-			  size_t *hint);
+			  struct pfw_launches_hint *hint);
 
 #endif

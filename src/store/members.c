@@ -1,26 +1,51 @@
 /* members.c - the members of an object, one after the other; see members.h. */
 #include "members.h"
 
+#include <endian.h>
 #include <string.h>
 
-static const char *skip_space(const char *at, const char *end)
+static inline const char *skip_space(const char *at, const char *end)
 {
+	/* Between two members there is a comma, as a rule, and nothing else. */
+	if (end - at > 1 && (*at == ',' || *at == ':') && at[1] > ' ')
+		return at + 1;
 	while (at < end && (*at == ' ' || *at == ',' || *at == ':' || *at == '\t' || *at == '\r'))
 		at++;
 	return at;
 }
 
+/* How many of the next 8 bytes come before the first quote or backslash. */
+static inline unsigned plain_bytes(const char *at)
+{
+	const uint64_t ones = 0x0101010101010101u;
+	uint64_t word, quote, slash;
+
+	memcpy(&word, at, 8);
+	word = htole64(word);
+	quote = word ^ ones * '"';
+	slash = word ^ ones * '\\';
+	/* The lowest 0x80 marks the first byte that is 0. */
+	quote = ((quote - ones) & ~quote) | ((slash - ones) & ~slash);
+	quote &= ones * 0x80;
+	return quote ? (unsigned)__builtin_ctzll(quote) / 8 : 8;
+}
+
 /* Behind the closing quote of the string whose text begins at `at`. */
-static const char *skip_string(const char *at, const char *end, bool *escaped)
+static inline const char *skip_string(const char *at, const char *end, bool *escaped)
 {
 	*escaped = false;
-	for (; at < end && *at != '"'; at++) {
-		if (*at == '\\') {
-			*escaped = true;
-			at++;
-		}
+	while (at < end) {
+		unsigned plain = end - at >= 8 ? plain_bytes(at) : 0;
+
+		at += plain;
+		if (plain == 8)
+			continue;
+		if (*at == '"')
+			return at + 1;
+		*escaped |= *at == '\\';
+		at += 1 + (*at == '\\');
 	}
-	return at < end ? at + 1 : end;
+	return end;
 }
 
 /* Behind the bracket that closes the one at `at`. */
@@ -56,7 +81,7 @@ static enum pfw_value_type word_type(char c)
 	}
 }
 
-static const char *take_value(const char *at, const char *end, struct pfw_value *value)
+static inline const char *take_value(const char *at, const char *end, struct pfw_value *value)
 {
 	const char *start = at;
 
@@ -73,8 +98,7 @@ static const char *take_value(const char *at, const char *end, struct pfw_value 
 		at = skip_nested(at, end);
 	} else {
 		value->type = word_type(*at);
-		while (at < end && *at != ',' && *at != '}' && *at != ']' && *at != ' ' &&
-		       *at != '\t' && *at != '\r')
+		while (at<end && * at> ' ' && *at != ',' && *at != '}' && *at != ']')
 			at++;
 	}
 	value->text.at = start;

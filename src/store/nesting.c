@@ -222,7 +222,7 @@ static int nest_thread(struct run *run, struct pfw_tree *tree, struct thread *th
 	bool mirrored = false;
 
 	tree->process = thread->process;
-	tree->hint = 0;
+	tree->hint = (struct pfw_launches_hint){ { 0 } };
 	if (thread->unsorted) {
 		mirrored = !thread->end_before && pfw_tree_mirrors(tree, thread->spans.at, count);
 		if (!mirrored) {
@@ -272,7 +272,8 @@ static int settle(struct pfw_nesting *nesting)
 	for (uint32_t i = 0; nesting->launches.launch.bytes && i < nesting->threads; i++) {
 		const struct thread *thread = &nesting->thread[i];
 		const struct pfw_span *spans = thread->spans.at;
-		size_t count = thread->spans.bytes / sizeof(*spans), hint = 0;
+		size_t count = thread->spans.bytes / sizeof(*spans);
+		struct pfw_launches_hint hint = { { 0 } };
 
 		for (size_t j = 0; j < count; j++) {
 			if (spans[j].launcher)

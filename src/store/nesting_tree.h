@@ -17,7 +17,7 @@ struct pfw_tree {
 	/* Private to nesting_tree.c. */
 	struct pfw_tree_frame *frame; /* the spans that are open, the innermost last */
 	uint32_t depth, room;
-	size_t hint;
+	struct pfw_launches_hint hint;
 };
 
 /* Add up `count` spans, in order of their starts, the longer first; or `mirrored`: in order of
