@@ -340,6 +340,33 @@ static void order_is_seen_across_blocks(void **unused)
 	pfw_summary_release(&block);
 }
 
+static void nested_calls_are_seen_across_blocks(void **unused)
+{
+	struct pfw_summary block;
+
+	(void)unused;
+	assert_int_equal(pfw_summary_init(&block), 0);
+	for (int64_t i = 0; i < 3; i++) {
+		pfw_summary_clear(&block);
+		add_call(&block, "POSIX", "read", 10 + i * 10, 5000, NO_ARGS);
+		add_call(&block, "POSIX", "read", 15 + i * 10, 5000, NO_ARGS);
+		add_call(&block, "app", "f", 5, 100000, NO_ARGS);
+		assert_false(block.nested);
+		pfw_summary_merge(&summary, &block);
+		assert_false(summary.nested);
+	}
+	pfw_summary_clear(&block);
+	add_call(&block, "POSIX", "read", 39, 5000, NO_ARGS);
+	assert_false(block.nested);
+	pfw_summary_merge(&summary, &block);
+	assert_true(summary.nested);
+	pfw_summary_clear(&block);
+	add_call(&block, "STDIO", "fread", 50, 5000, NO_ARGS);
+	add_call(&block, "POSIX", "read", 49, 7000, NO_ARGS);
+	assert_true(block.nested);
+	pfw_summary_release(&block);
+}
+
 /* A million names and files: memory has an end, and counts have none. */
 static void beyond_the_limits_nothing_is_lost(void **unused)
 {
@@ -399,6 +426,7 @@ int main(void)
 		TEST(steps_and_short_calls_are_known),
 		TEST(blocks_add_up),
 		TEST(order_is_seen_across_blocks),
+		TEST(nested_calls_are_seen_across_blocks),
 		TEST(beyond_the_limits_nothing_is_lost),
 		cmocka_unit_test(calls_have_roles),
 	};

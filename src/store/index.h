@@ -13,7 +13,7 @@
 #include "blocks.h"
 #include "summary.h"
 
-#define PFW_INDEX_FORMAT 1
+#define PFW_INDEX_FORMAT 2
 #define PFW_INDEX_SUFFIX ".idx"
 
 /* ---- reading ---- */
@@ -28,7 +28,7 @@ struct pfw_index_meta {
 	uint64_t problems;	       /* told while it was built: bad lines, damaged members */
 	int64_t least_ns, greatest_ns; /* as in struct pfw_summary */
 	int64_t first_ns, last_ns;
-	bool sorted;
+	bool sorted, nested;
 };
 
 /*

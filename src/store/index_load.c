@@ -235,6 +235,7 @@ static void add_meta(const struct pfw_index *index, struct pfw_summary *into)
 		.least_ns = meta->least_ns,
 		.greatest_ns = meta->greatest_ns,
 		.sorted = meta->sorted,
+		.nested = meta->nested,
 		.first_ns = meta->first_ns,
 		.last_ns = meta->last_ns,
 	};

@@ -246,9 +246,13 @@ static int64_t add_thread(struct pfw_summary *summary, uint64_t pid, uint64_t ti
 			     sizeof(*summary->thread)) ||
 	    table_reserve(&summary->by_thread))
 		return -ENOMEM;
-	summary->thread[row] = (struct pfw_summary_thread){
-		.pid = pid, .tid = tid, .name = "", .first_ns = INT64_MAX, .last_ns = INT64_MIN
-	};
+	summary->thread[row] = (struct pfw_summary_thread){ .pid = pid,
+							    .tid = tid,
+							    .name = "",
+							    .first_ns = INT64_MAX,
+							    .last_ns = INT64_MIN,
+							    .call_ns = INT64_MAX,
+							    .calls_end_ns = INT64_MIN };
 	if (row)
 		table_add(&summary->by_thread, hash, row);
 	summary->threads++;
@@ -465,6 +469,22 @@ static int merge_files(struct pfw_summary *into, struct pfw_summary *from)
 	return 0;
 }
 
+void pfw_summary_join_calls(struct pfw_summary *summary, uint32_t row, int64_t start_ns,
+			    int64_t end_ns)
+{
+	struct pfw_summary_thread *thread = &summary->thread[row];
+
+	if (start_ns == INT64_MAX)
+		return;
+	/* Row 0 stands for many threads. */
+	if (!row || start_ns < thread->calls_end_ns)
+		summary->nested = true;
+	if (thread->call_ns == INT64_MAX)
+		thread->call_ns = start_ns;
+	if (end_ns > thread->calls_end_ns)
+		thread->calls_end_ns = end_ns;
+}
+
 static int merge_threads(struct pfw_summary *into, struct pfw_summary *from)
 {
 	for (uint32_t i = 0; i < from->threads; i++) {
@@ -480,6 +500,7 @@ static int merge_threads(struct pfw_summary *into, struct pfw_summary *from)
 			to->first_ns = thread->first_ns;
 		if (thread->last_ns > to->last_ns)
 			to->last_ns = thread->last_ns;
+		pfw_summary_join_calls(into, (uint32_t)row, thread->call_ns, thread->calls_end_ns);
 		if (thread->name_bytes &&
 		    pfw_summary_name_thread(into, (uint32_t)row, thread->name, thread->name_bytes))
 			return -ENOMEM;
@@ -515,6 +536,7 @@ void pfw_summary_merge_times(struct pfw_summary *into, const struct pfw_summary 
 	if (from->greatest_ns > into->greatest_ns)
 		into->greatest_ns = from->greatest_ns;
 	into->sorted = into->sorted && from->sorted;
+	into->nested = into->nested || from->nested;
 	if (from->first_ns == INT64_MAX)
 		return;
 	if (into->first_ns == INT64_MAX)
@@ -554,6 +576,7 @@ static void reset(struct pfw_summary *summary)
 	summary->least_ns = INT64_MAX;
 	summary->greatest_ns = INT64_MIN;
 	summary->sorted = true;
+	summary->nested = false;
 	summary->first_ns = INT64_MAX;
 	summary->last_ns = INT64_MIN;
 	summary->names = summary->files = summary->threads = 0;

@@ -66,7 +66,8 @@ struct pfw_summary_thread {
 	uint32_t name_bytes;
 	uint32_t merged;
 	uint64_t lines;
-	int64_t first_ns, last_ns; /* least ts, greatest end; first > last: no line has a ts */
+	int64_t first_ns, last_ns;     /* least ts, greatest end; first > last: no line has a ts */
+	int64_t call_ns, calls_end_ns; /* of I/O calls; not in an index */
 };
 
 /* A `process` line, and the last `end` of it. */
@@ -116,6 +117,8 @@ struct pfw_summary {
 	bool sorted;		       /* events stand in order of ts */
 	int64_t first_ns, last_ns;     /* ts of the first and the last event; INT64_MAX, INT64_MIN:
 					* none has one */
+	bool nested; /* some I/O call begins before the one before it in its thread is over: without
+		      * any, the time of each is its own */
 	/* Row 0 of these three: what has no row of its own; its `lines` or `count` says how much. */
 	struct pfw_summary_name *name;
 	struct pfw_summary_file *file;

@@ -317,7 +317,8 @@ static void add_times(struct pfw_summary *summary, const struct pfw_entry *entry
 	summary->last_ns = entry->ts_ns;
 }
 
-static int add_thread(struct pfw_summary *summary, const struct pfw_entry *entry, int64_t end_ns)
+static int add_thread(struct pfw_summary *summary, const struct pfw_entry *entry, int64_t end_ns,
+		      bool call)
 {
 	int64_t row = pfw_summary_thread_row(summary, entry->pid, entry->tid);
 	struct pfw_summary_thread *thread;
@@ -331,6 +332,8 @@ static int add_thread(struct pfw_summary *summary, const struct pfw_entry *entry
 			thread->first_ns = entry->ts_ns;
 		if (end_ns > thread->last_ns)
 			thread->last_ns = end_ns;
+		if (call)
+			pfw_summary_join_calls(summary, (uint32_t)row, entry->ts_ns, end_ns);
 		add_times(summary, entry, end_ns);
 	}
 	return entry->ph == 'M' && pfw_slice_is(&entry->cat, "pfw")
@@ -348,17 +351,28 @@ static int add_duration(struct pfw_summary_name *name, int64_t ns)
 	return pfw_sketch_add(&name->durations, ns);
 }
 
+static struct pfw_call call_of(const struct pfw_summary *summary, const struct pfw_entry *entry,
+			       uint32_t name)
+{
+	if (!name)
+		return pfw_summary_call(entry->cat.at, entry->cat.bytes, entry->name.at,
+					entry->name.bytes);
+	return (struct pfw_call){ .role = summary->name[name].role,
+				  .moves = summary->name[name].moves };
+}
+
+static bool is_io(struct pfw_call call)
+{
+	return call.role != PFW_CALL_NONE && call.role != PFW_SUMMARY_STEP;
+}
+
 /* What belongs to lines of this name, beyond its count and time. */
 static int add_args(struct pfw_summary *summary, const struct pfw_entry *entry, uint32_t name)
 {
-	struct pfw_call call = { .role = summary->name[name].role,
-				 .moves = summary->name[name].moves };
+	struct pfw_call call = call_of(summary, entry, name);
 	int error = 0;
 
-	if (!name)
-		call = pfw_summary_call(entry->cat.at, entry->cat.bytes, entry->name.at,
-					entry->name.bytes);
-	if (call.role != PFW_CALL_NONE && call.role != PFW_SUMMARY_STEP)
+	if (is_io(call))
 		return add_io(summary, entry, name, call);
 	if (call.moves == PFW_MOVES_BYTES)
 		summary->name[name].bytes += memory_bytes(entry);
@@ -383,6 +397,7 @@ int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry)
 		return -ENOMEM;
 	if (__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end_ns))
 		end_ns = INT64_MAX;
-	error = add_thread(summary, entry, end_ns);
+	error = add_thread(summary, entry, end_ns,
+			   entry->ph == 'X' && is_io(call_of(summary, entry, (uint32_t)row)));
 	return error ? error : add_args(summary, entry, (uint32_t)row);
 }

@@ -15,6 +15,10 @@ int pfw_rows_reserve(void **rows, uint32_t count, uint32_t *room, size_t size);
 /* The counts of lines and events, and the times, alone. */
 void pfw_summary_merge_times(struct pfw_summary *into, const struct pfw_summary *from);
 
+/* A call of the thread in that row begins and ends there. */
+void pfw_summary_join_calls(struct pfw_summary *summary, uint32_t row, int64_t start_ns,
+			    int64_t end_ns);
+
 /* Texts are copied; all return 0 or -ENOMEM; what is beyond the limits counts as left_out. */
 int pfw_summary_name_thread(struct pfw_summary *summary, uint32_t row, const char *name,
 			    size_t bytes);
