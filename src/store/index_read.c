@@ -12,6 +12,8 @@
 
 /* Of the file's header: see "The Database File Format" of SQLite. */
 #define HEADER_BYTES 100
+#define PAGE_BYTES_AT 16
+#define PAGES_AT 28
 #define USER_VERSION_AT 60
 #define APPLICATION_AT 68
 /* No text or blob of ours is longer: PFW_SUMMARY_TEXT_MAX, or all names of a block. */
@@ -159,6 +161,15 @@ static uint32_t get_u32(const unsigned char *at)
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
+/* Whether the file has another length than its header says: SQLite would take what is missing at the
+ * end of its last page for zeroes. */
+static bool is_cut(const unsigned char *header, uint64_t bytes)
+{
+	uint32_t page = (uint32_t)header[PAGE_BYTES_AT] << 8 | header[PAGE_BYTES_AT + 1];
+
+	return bytes != (uint64_t)(page == 1 ? 65536 : page) * get_u32(header + PAGES_AT);
+}
+
 /* A look at the file before SQLite is asked: a FIFO must not hang us, nor anything of another kind
  * cost more than one read. */
 static int look(const char *path, char *why, size_t size)
@@ -181,6 +192,10 @@ static int look(const char *path, char *why, size_t size)
 		error = -EBADMSG;
 		snprintf(why, size, "of format %u, and this pfw knows %d",
 			 get_u32(header + USER_VERSION_AT), PFW_INDEX_FORMAT);
+	}
+	if (!error && is_cut(header, (uint64_t)st.st_size)) {
+		error = -EBADMSG;
+		snprintf(why, size, "cut: it has not the length that it should have");
 	}
 	if (fd >= 0)
 		close(fd);
@@ -248,16 +263,25 @@ static int check_schema(struct pfw_index *index)
 	return error || count == pfw_index_table_count ? error : -EBADMSG;
 }
 
+static uint32_t read_u32(struct pfw_index_row *row)
+{
+	uint64_t value = pfw_index_u64(row);
+
+	if (value > UINT32_MAX)
+		row->bad = true;
+	return (uint32_t)value;
+}
+
 static int take_meta(struct pfw_index *index, struct pfw_index_row *row,
 		     struct pfw_index_proof *proof)
 {
 	struct pfw_index_meta *meta = &index->meta;
 
 	meta->trace_bytes = proof->trace_bytes = pfw_index_u64(row);
-	proof->first_bytes = (uint32_t)pfw_index_u64(row);
-	proof->first_crc = (uint32_t)pfw_index_u64(row);
-	proof->last_bytes = (uint32_t)pfw_index_u64(row);
-	proof->last_crc = (uint32_t)pfw_index_u64(row);
+	proof->first_bytes = read_u32(row);
+	proof->first_crc = read_u32(row);
+	proof->last_bytes = read_u32(row);
+	proof->last_crc = read_u32(row);
 	if (!pfw_index_layout_of(pfw_index_string(row, ""), &meta->layout))
 		return -EBADMSG;
 	meta->blocks = pfw_index_u64(row);
