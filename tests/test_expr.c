@@ -33,7 +33,7 @@ static bool is_true(const char *text, const char *line, int64_t rank)
 
 	if (pfw_expr_compile(&expr, text, why, sizeof(why)))
 		fail_msg("%s\n%s", text, why);
-	state = pfw_expr_state_create(expr);
+	state = pfw_expr_state_create(expr, NULL);
 	assert_non_null(state);
 	pfw_entry_parse(&entry, line, strlen(line));
 	assert_int_equal(entry.kind, PFW_ENTRY_EVENT);

@@ -26,6 +26,7 @@ static void begin(struct world *world)
 	*world = (struct world){ 0 };
 	world->file[0].head.rank = -1;
 	world->file[1].head.rank = 3;
+	world->file[0].head.ours = world->file[1].head.ours = true;
 	world->traces.file = world->file;
 	world->traces.count = 2;
 }

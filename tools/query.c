@@ -486,6 +486,8 @@ static int run(struct query *query)
 	struct pfw_extent_options options = { .jobs = query->jobs, .stop = query->stop };
 	int status;
 
+	query->select.ask_fnames |= pfw_columns_ask_fname(&query->lines.columns);
+
 	/* Stale indexes are no problem of the traces. */
 	if (pfw_select_use_indexes(&query->select, &query->traces, say_index, query))
 		return refuse(query, strerror(ENOMEM));
@@ -497,6 +499,7 @@ static int run(struct query *query)
 	if (status != CLI_OK)
 		return status;
 	query->lines.ranks = query->traces.ranks;
+	query->lines.columns.fnames = query->select.fnames;
 	status = query->follow ? query_follow(query) : give(query);
 	if (status == 130 && *query->stop) {
 		output_abandon(&query->output);

@@ -90,6 +90,11 @@ void pfw_columns_free(struct pfw_columns *columns)
 	*columns = (struct pfw_columns){ 0 };
 }
 
+bool pfw_columns_ask_fname(const struct pfw_columns *columns)
+{
+	return columns->count && pfw_expr_asks_fname(columns->expr);
+}
+
 /* ---- a line ---- */
 
 static void set_digits(struct pfw_cell *cell, int bytes)
@@ -162,7 +167,8 @@ void pfw_columns_cell(const struct pfw_columns *columns, size_t i, const struct 
 
 	cell->kind = PFW_CELL_NULL;
 	if (node->kind == PFW_NODE_ARG) {
-		if (pfw_expr_path_find(&columns->expr->path[node->index], entry, &value))
+		if (pfw_expr_path_find(&columns->expr->path[node->index], entry, columns->fnames,
+				       &value))
 			set_value(cell, &value);
 	} else if (node->field == PFW_FIELD_RANK) {
 		if (rank >= 0)

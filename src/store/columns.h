@@ -12,11 +12,13 @@
 #define PFW_COLUMNS_MAX 256
 
 struct pfw_expr;
+struct pfw_fnames;
 
 struct pfw_columns {
 	struct pfw_expr *expr; /* a node each */
 	size_t count;
-	char **name; /* as they were given */
+	char **name;			 /* as they were given */
+	const struct pfw_fnames *fnames; /* to be set by who has them; may be NULL */
 };
 
 /* What stands in one column of one line. */
@@ -33,6 +35,9 @@ struct pfw_cell {
 /* Read the list: fields as in expr.h.  Return 0, -ENOMEM, or -EINVAL with what is wrong in why, as
  * pfw_expr_compile().  Thread: any. */
 int pfw_columns_parse(struct pfw_columns *columns, const char *list, char *why, size_t size);
+
+/* Whether args.fname is among them. */
+bool pfw_columns_ask_fname(const struct pfw_columns *columns);
 void pfw_columns_free(struct pfw_columns *columns);
 
 /* The cell of column i.  It points into the line, or into itself.  ts and dur are µs with three

@@ -471,3 +471,12 @@ bool pfw_expr_wants_meta(const struct pfw_expr *expr)
 {
 	return expr->meta;
 }
+
+bool pfw_expr_asks_fname(const struct pfw_expr *expr)
+{
+	for (uint32_t i = 0; i < expr->path_count; i++) {
+		if (strcmp(expr->path[i].keys, "fname") == 0)
+			return true;
+	}
+	return false;
+}

@@ -30,6 +30,7 @@
 #define PFW_EXPR_DEPTH 64
 #define PFW_EXPR_NODES 4096
 
+struct pfw_fnames;
 struct pfw_expr; /* opaque: see expr_nodes.h */
 
 /*
@@ -42,10 +43,14 @@ void pfw_expr_free(struct pfw_expr *expr);
 /* Whether it asks for lines of metadata by itself: speaks of ph, or of cat "pfw". */
 bool pfw_expr_wants_meta(const struct pfw_expr *expr);
 
+/* Whether it speaks of args.fname. */
+bool pfw_expr_asks_fname(const struct pfw_expr *expr);
+
 /* What a thread needs of its own (its regular expressions, room for text); NULL: no memory.  `expr`
- * must last. */
+ * and `fnames` (may be NULL) must last. */
 struct pfw_expr_state;
-struct pfw_expr_state *pfw_expr_state_create(const struct pfw_expr *expr);
+struct pfw_expr_state *pfw_expr_state_create(const struct pfw_expr *expr,
+					     const struct pfw_fnames *fnames);
 void pfw_expr_state_free(struct pfw_expr_state *state);
 
 /* Whether it is true of this line, in a trace of this rank (-1: null).  Thread: the state's. */

@@ -18,6 +18,7 @@ struct pfw_expr_state {
 	char *room[2];	   /* for texts without their escapes, of the two sides of a comparison */
 	uint64_t line;	   /* counts them */
 	const struct pfw_entry *entry;
+	const struct pfw_fnames *fnames;
 	int64_t rank;
 };
 
@@ -48,11 +49,12 @@ static void set_value(struct pfw_operand *operand, const struct pfw_value *value
 }
 
 bool pfw_expr_path_find(const struct pfw_expr_path *path, const struct pfw_entry *entry,
-			struct pfw_value *value)
+			const struct pfw_fnames *fnames, struct pfw_value *value)
 {
 	const char *key = path->keys;
 
-	if (!pfw_entry_arg(entry, key, value))
+	if (!(strcmp(key, "fname") == 0 ? pfw_fnames_find(fnames, entry, value)
+					: pfw_entry_arg(entry, key, value)))
 		return false;
 	for (key += strlen(key) + 1; *key; key += strlen(key) + 1) {
 		struct pfw_slice object = value->text;
@@ -63,13 +65,13 @@ bool pfw_expr_path_find(const struct pfw_expr_path *path, const struct pfw_entry
 	return true;
 }
 
-static void find_arg(const struct pfw_entry *entry, const struct pfw_expr_path *path,
+static void find_arg(const struct pfw_expr_state *state, const struct pfw_expr_path *path,
 		     struct pfw_operand *operand)
 {
 	struct pfw_value value;
 
 	operand->type = PFW_OPERAND_NULL;
-	if (pfw_expr_path_find(path, entry, &value))
+	if (pfw_expr_path_find(path, state->entry, state->fnames, &value))
 		set_value(operand, &value);
 }
 
@@ -79,7 +81,7 @@ static const struct pfw_operand *arg(struct pfw_expr_state *state, uint32_t inde
 
 	if (slot->line != state->line) {
 		slot->line = state->line;
-		find_arg(state->entry, &state->expr->path[index], &slot->value);
+		find_arg(state, &state->expr->path[index], &slot->value);
 	}
 	return &slot->value;
 }
@@ -264,13 +266,15 @@ bool pfw_expr_test(struct pfw_expr_state *state, const struct pfw_entry *entry, 
 	return truth_of(state, state->expr->top);
 }
 
-struct pfw_expr_state *pfw_expr_state_create(const struct pfw_expr *expr)
+struct pfw_expr_state *pfw_expr_state_create(const struct pfw_expr *expr,
+					     const struct pfw_fnames *fnames)
 {
 	struct pfw_expr_state *state = calloc(1, sizeof(*state));
 
 	if (!state)
 		return NULL;
 	state->expr = expr;
+	state->fnames = fnames;
 	state->regex = calloc(expr->regex_count + 1, sizeof(*state->regex));
 	state->slot = calloc(expr->path_count + 1, sizeof(*state->slot));
 	state->room[0] = pfw_scratch_new();

@@ -8,6 +8,7 @@
 
 #include "expr.h"
 #include "expr_regex.h"
+#include "fnames.h"
 
 /* ---- values ---- */
 
@@ -143,8 +144,8 @@ struct pfw_expr {
 /* An empty one, for a text of so many bytes; NULL: no memory. */
 struct pfw_expr *pfw_expr_new(size_t bytes);
 
-/* What is at that path in the args of a line.  Thread: any. */
+/* What is at that path in the args of a line; `fnames` may be NULL.  Thread: any. */
 bool pfw_expr_path_find(const struct pfw_expr_path *path, const struct pfw_entry *entry,
-			struct pfw_value *value);
+			const struct pfw_fnames *fnames, struct pfw_value *value);
 
 #endif

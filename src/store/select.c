@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "expr.h"
+#include "fnames.h"
 #include "globs.h"
 #include "scratch.h"
 
@@ -109,7 +110,8 @@ static int add_where(struct pfw_select *select, const char *value, char *why, si
 	error = pfw_expr_compile(&more[select->where_count], value, why, size);
 	if (error)
 		return error;
-	select->meta |= pfw_expr_wants_meta(more[select->where_count++]);
+	select->meta |= pfw_expr_wants_meta(more[select->where_count]);
+	select->ask_fnames |= pfw_expr_asks_fname(more[select->where_count++]);
 	return 0;
 }
 
@@ -127,6 +129,7 @@ static int add(struct pfw_select *select, enum pfw_select_option option, const c
 	case PFW_SELECT_NAME:
 		return add_glob(&select->name, value);
 	case PFW_SELECT_FNAME:
+		select->ask_fnames = true;
 		return add_glob(&select->fname, value);
 	case PFW_SELECT_RANK:
 		return add_ranges(&select->rank, value, why, size);
@@ -173,6 +176,7 @@ void pfw_select_release(struct pfw_select *select)
 		pfw_expr_free(select->where[i]);
 	free(select->where);
 	free(select->window);
+	pfw_fnames_free(select->fnames);
 	for (size_t i = 0; i < select->may_count; i++)
 		free(select->may[i].may);
 	free(select->may);
@@ -261,11 +265,14 @@ int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *trace
 		error = -ENOMEM;
 	else if (relative(&select->since) || relative(&select->until))
 		error = pfw_extent_find(&extent, traces, &wanted);
+	if (!error && select->ask_fnames)
+		error = pfw_fnames_read(&select->fnames, traces, options);
 	if (error) {
 		snprintf(why, size, "%s",
 			 error == -ESPIPE ? "standard input or a pipe can be read only once: give "
 					    "--since and --until in µs since the epoch"
 					  : strerror(-error));
+		pfw_extent_free(&extent);
 		return error;
 	}
 	error = set_windows(select, traces, &extent, why, size);
@@ -354,7 +361,8 @@ struct pfw_select_state *pfw_select_state_create(const struct pfw_select *select
 		return NULL;
 	state->room = pfw_scratch_new();
 	for (; state->count < select->where_count; state->count++) {
-		state->where[state->count] = pfw_expr_state_create(select->where[state->count]);
+		state->where[state->count] =
+			pfw_expr_state_create(select->where[state->count], select->fnames);
 		if (!state->where[state->count])
 			break;
 	}
@@ -419,7 +427,7 @@ static bool of_file(const struct pfw_select *select, struct pfw_select_state *st
 {
 	struct pfw_value value;
 
-	return pfw_entry_arg(entry, "fname", &value) && value.type == PFW_VALUE_STRING &&
+	return pfw_fnames_find(select->fnames, entry, &value) && value.type == PFW_VALUE_STRING &&
 	       match_globs(&select->fname, state, value.text);
 }
 

@@ -15,6 +15,7 @@
 #include "traces.h"
 
 struct pfw_expr;
+struct pfw_fnames;
 struct pfw_expr_state;
 
 enum pfw_select_option {
@@ -74,11 +75,13 @@ struct pfw_select {
 	struct pfw_time since, until;
 	struct pfw_expr **where;
 	size_t where_count;
+	bool ask_fnames; /* by who wants them; else where a condition speaks of them */
 	bool meta; /* lines with ph M are wanted, too; also where a --cat or --where is about them */
 	/* From pfw_select_use_indexes(), of each file; NULL: nothing. */
 	struct pfw_select_may *may;
 	size_t may_count;
 	/* From pfw_select_resolve(). */
+	struct pfw_fnames *fnames;	  /* NULL: not asked for, or there are none */
 	bool times;			  /* some file has a limit */
 	struct pfw_select_window *window; /* of each file */
 	size_t files;

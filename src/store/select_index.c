@@ -12,6 +12,7 @@
 struct asking {
 	const struct pfw_select *select;
 	int64_t rank;
+	bool ours; /* else its files may be known by their hashes only */
 };
 
 static bool where_may(const struct asking *asking, const struct pfw_expr_facts *facts)
@@ -81,7 +82,7 @@ static struct pfw_index_filter filter_of(struct asking *asking)
 			filter.least_dur_ns = least;
 	}
 	/* Lines without a file, or of no thread, are in neither table. */
-	if (select->fname.count || !where_may(asking, &no_file))
+	if (asking->ours && (select->fname.count || !where_may(asking, &no_file)))
 		filter.file = file_may;
 	if (select->pid.count || select->tid.count || select->where_count)
 		filter.thread = thread_may;
@@ -106,7 +107,9 @@ static bool is_of_use(const struct pfw_select *select, const struct pfw_trace_fi
 static int use_index(struct pfw_select *select, struct pfw_trace_file *file,
 		     struct pfw_select_may *may, char *why, size_t size)
 {
-	struct asking asking = { .select = select, .rank = file->head.rank };
+	struct asking asking = { .select = select,
+				 .rank = file->head.rank,
+				 .ours = file->head.ours };
 	struct pfw_index_filter filter = filter_of(&asking);
 	struct pfw_index *index = NULL;
 	int error = pfw_index_open(&index, file->path, why, size);

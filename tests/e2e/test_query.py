@@ -45,7 +45,7 @@ DFTRACER_1 = """[
 """
 DFTRACER_2 = """\
 {"name":"FH","cat":"dftracer","type":1,"pid":1,"tid":1,"ph":4,"args":{"name":"/a","value":"68"}}
-{"id":9,"name":"open","cat":"POSIX","type":3,"pid":1,"tid":1,"ts":1795231645699165,"dur":14,"ph":1}
+{"id":9,"name":"open","cat":"POSIX","type":3,"pid":1,"tid":1,"ts":1795231645699165,"dur":14,"ph":1,"args":{"fhash":"68"}}
 {"id":2,"name":"read","cat":"POSIX","type":3,"pid":1,"tid":1,"ts":1795231645699175,"dur":0,"ph":1,"args":{"ret":-1}}
 """
 
@@ -154,6 +154,29 @@ def test_metadata_only_where_it_is_asked_for(traces):
                             '.cat=="pfw" and .name=="end"')):
         wanted = jq(filter_, traces["raw"])
         assert wanted and ids(query(*words, traces["raw"])) == wanted
+
+
+def test_dftracer_s_files_have_their_names(tmp_path):
+    """An event has a hash; what it stands for is told once, perhaps later or in another file."""
+    lines = DFTRACER_2.splitlines(keepends=True)
+    (tmp_path / "a.pfw").write_text("".join(lines[1:] + lines[:1]))
+    other = lines[1].replace('"68"', '"69"').replace('"id":9', '"id":10')
+    (tmp_path / "b.pfw").write_text(other + lines[1].replace('"id":9', '"id":11'))
+    name = lines[0].replace('"68"', '"69"').replace('"/a"', '"/b \\"x\\""')
+    with gzip.open(tmp_path / "c.pfw.gz", "wt") as file:
+        file.write(name + DFTRACER_1.splitlines()[2].rstrip(",") + "\n")
+    assert [pair[1] for pair in ids(query("--fname", "/a", tmp_path))] == [9, 11]
+    assert [pair[1] for pair in ids(query("--fname", "/b*", tmp_path))] == [10]
+    assert [pair[1] for pair in ids(query("--where", 'args.fname == "/b \\"x\\""', tmp_path))] == [10]
+    assert query("--where", "!has(args.fname) && args.fhash == '9b'", "--count", tmp_path) == "1\n"
+    rows = [json.loads(row) for row in query("--fields", "id,args.fname", "--format", "ndjson",
+                                             tmp_path).splitlines()]
+    assert {row["id"]: row["args.fname"] for row in rows} == \
+        {9: "/a", 2: None, 10: '/b "x"', 11: "/a", 3: None}
+    for name in ("a.pfw", "b.pfw", "c.pfw.gz"):
+        pfw("index", tmp_path / name)
+    assert [pair[1] for pair in ids(query("--fname", "/a", tmp_path))] == [9, 11]
+    assert [pair[1] for pair in ids(query("--where", "args.fname =~ 'b'", tmp_path))] == [10]
 
 
 def test_times_are_exact_to_the_nanosecond(traces):
@@ -423,6 +446,8 @@ def test_blocks_that_an_index_rules_out_are_not_read(tmp_path):
     """One block is damaged: only who wants what may be in it hears of that."""
     trace = tmp_path / "t.pfw"
     with open(trace, "w") as file:
+        file.write('{"id":0,"name":"process","cat":"pfw","pid":7,"tid":7,"ts":1.000,"ph":"M",'
+                   '"args":{"format":1,"run":"r","rank":-1}}\n')
         for i, (name, fname) in enumerate((("read", "/a"), ("write", "/b"), ("close", "/c"))):
             for j in range(12000):
                 file.write(f'{{"id":{12000 * i + j},"name":"{name}","cat":"POSIX","pid":{i + 7},'

@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(text);
 		return 0;
 	}
-	state = pfw_expr_state_create(expr);
+	state = pfw_expr_state_create(expr, NULL);
 	assert(state);
 	try_line(expr, state, ours, strlen(ours));
 	if (newline)
