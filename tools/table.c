@@ -143,6 +143,9 @@ static int take(struct table_options *options, const struct cli_args *args, int 
 			return -1;
 		options->name_width = (unsigned)number;
 		return 0;
+	case 'p':
+		options->plain = true;
+		return 0;
 	case TOP_LEVEL:
 		options->top_level_only = true;
 		return 0;
@@ -196,7 +199,11 @@ static int run(struct table_options *options, struct cli_args *args)
 	pfw_averages_init(&table.rows);
 	if (select_args_resolve(&options->reach, options->command, &traces, &extent) == CLI_OK &&
 	    select_args_resolve(&options->wanted, options->command, &traces, &extent) == CLI_OK) {
-		error = table_collect(&table, options, &traces, stop);
+		error = table_from_index(&table, options, &traces);
+		if (!error)
+			error = table_collect(&table, options, &traces, stop);
+		else if (error > 0)
+			error = 0;
 		status = error ? CLI_USAGE : CLI_OK;
 	}
 	if (status == CLI_OK) {
@@ -248,6 +255,8 @@ static const struct cli_option table_options[] = {
 	  GROUP_BY },
 	{ "columns", 0, "LIST", "columns by their keys, or flops or io", COLUMNS },
 	{ "top-level-only", 0, NULL, "leave out operators that lie in others", TOP_LEVEL },
+	{ "plain", 'p', NULL,
+	  "events as their lines say, all in one table: no self times, no GPU work joined", 'p' },
 	{ "max-name-width", 0, "N", "cut names at N characters, 55 by default; 0: never",
 	  NAME_WIDTH_OPTION },
 	SELECT_ARGS_TIMES,

@@ -44,6 +44,7 @@ struct table_options {
 	int64_t row_limit;   /* -1: none */
 	unsigned name_width; /* 0: no limit */
 	bool top_level_only;
+	bool plain; /* events as their lines say, all in one table */
 	bool all_runs, quiet;
 	unsigned jobs;
 	int format;
@@ -88,6 +89,11 @@ struct table {
  * Thread: main. */
 int table_collect(struct table *table, const struct table_options *options,
 		  const struct pfw_traces *traces, const volatile bool *stop);
+
+/* The same from indexes.  1; 0 where they cannot answer, and the traces are to be read; -ENOMEM.
+ * Thread: main. */
+int table_from_index(struct table *table, const struct table_options *options,
+		     const struct pfw_traces *traces);
 
 /* Write them as asked for.  Thread: main. */
 void table_print(const struct table *table, const struct table_options *options);

@@ -59,7 +59,7 @@ struct collect {
 	struct pfw_nesting *nesting;
 	struct worker *worker;
 	unsigned jobs;
-	bool args;    /* the rows are made by what calls say in args */
+	struct table_how how;
 	bool nest_io; /* I/O calls are nested, too */
 	bool io_nested;
 	/* Of I/O, the threads of all files, and up to when their calls go. */
@@ -196,7 +196,7 @@ static int add_line(const struct collect *collect, unsigned number, struct pfw_p
 	group = (uint32_t)number << ROW_BITS | (uint32_t)row;
 	if (line->section == TABLE_IO) {
 		error = add_io(&worker->rows.row[row], line, !collect->nest_io);
-		if (!error && !line->summed)
+		if (!error && !line->summed && !collect->how.plain)
 			error = collect->nest_io ? add_span(result, entry, line, group)
 						 : add_call(result, entry, line);
 		return error;
@@ -252,7 +252,7 @@ static int work(void *user, unsigned number, struct pfw_pass_block *block)
 	while (pfw_lines_next(&lines)) {
 		int error;
 
-		if (!table_line_read(&line, &lines.entry, &worker->calls, collect->args) ||
+		if (!table_line_read(&line, &lines.entry, &worker->calls, collect->how) ||
 		    !reached(collect, worker, block->file, &lines.entry))
 			continue;
 		if (!wanted(collect, worker, block->file, &lines.entry, &line)) {
@@ -598,11 +598,13 @@ int table_collect(struct table *table, const struct table_options *options,
 				   .traces = traces,
 				   .table = table,
 				   .jobs = pfw_pass_jobs(options->jobs),
-				   .nest_io = !again(traces) };
+				   .how = { .plain = options->plain },
+				   .nest_io = !options->plain && !again(traces) };
 	int error;
 
 	for (unsigned i = 0; i < options->fields; i++)
-		collect.args |= options->field[i] == TABLE_FNAME || options->field[i] == TABLE_STEP;
+		collect.how.args |= options->field[i] >= TABLE_SHAPE &&
+				    options->field[i] != TABLE_RANK;
 	error = run(&collect, stop);
 	/* Nearly always each call begins when the one before is over: its time is its own. */
 	if (!error && collect.io_nested && !collect.nest_io) {
@@ -611,7 +613,7 @@ int table_collect(struct table *table, const struct table_options *options,
 					    .traces = traces,
 					    .table = table,
 					    .jobs = collect.jobs,
-					    .args = collect.args,
+					    .how = collect.how,
 					    .nest_io = true,
 					    .io_nested = true };
 		error = run(&collect, stop);

@@ -336,8 +336,11 @@ unsigned table_columns_of(const struct table_options *options, const struct tabl
 	if (options->columns)
 		return count;
 	if (view->section == TABLE_IO) {
-		for (size_t i = 0; i < CLI_ARRAY_LEN(io_usual); i++)
-			column[count++] = find(io_usual[i], TABLE_IO);
+		for (size_t i = 0; i < CLI_ARRAY_LEN(io_usual); i++) {
+			column[count] = find(io_usual[i], TABLE_IO);
+			/* Of lines alone nobody knows what is in what. */
+			count += !options->plain || column[count]->value != self;
+		}
 		return count;
 	}
 	for (size_t i = 0; i < CLI_ARRAY_LEN(columns); i++) {

@@ -5,7 +5,12 @@
 
 #include "table_output.h"
 
-static const char *const section_names[] = { "compute", "io" };
+static const char *section_name(const struct table_options *options, const struct table_view *view)
+{
+	if (options->plain)
+		return "all";
+	return view->section == TABLE_IO ? "io" : "compute";
+}
 
 /* Whether a row is shown: torch's rule for tables of the top level. */
 static bool is_shown(const struct table_options *options, const struct pfw_average *row)
@@ -29,7 +34,7 @@ static void put_object(const struct table_options *options, const struct table_v
 	const struct table_column *column[TABLE_COLUMNS_MAX];
 	unsigned columns = table_columns_of(options, view, column);
 
-	printf("{\"section\":\"%s\"", section_names[view->section]);
+	printf("{\"section\":\"%s\"", section_name(options, view));
 	for (unsigned i = 0; i < options->fields; i++) {
 		size_t bytes;
 		const char *text = table_text(row, i, &bytes);
@@ -106,7 +111,7 @@ static void put_line(const struct table_options *options, const struct table_vie
 	const struct table_column *column[TABLE_COLUMNS_MAX];
 	unsigned columns = table_columns_of(options, view, column);
 
-	fputs(section_names[view->section], stdout);
+	fputs(section_name(options, view), stdout);
 	for (unsigned i = 0; i < options->fields; i++) {
 		size_t bytes;
 		const char *text = table_text(row, i, &bytes);

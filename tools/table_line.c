@@ -16,6 +16,7 @@
 struct links {
 	struct pfw_slice kind;
 	uint64_t correlation, external_id, span, span_id;
+	uint64_t bytes;
 };
 
 /* The args that count. */
@@ -24,6 +25,7 @@ enum arg {
 	ARG_KIND,
 	ARG_SPAN,
 	ARG_STEP,
+	ARG_BYTES,
 	ARG_FLOPS,
 	ARG_STACK,
 	ARG_FNAME,
@@ -36,35 +38,42 @@ enum arg {
 	ARG_DEVICE_MEMORY,
 };
 
+static enum arg any_of(const struct pfw_slice *key, const char *one, enum arg first,
+		       const char *other, enum arg second)
+{
+	if (pfw_hash_same(key->at, one, key->bytes))
+		return first;
+	return pfw_hash_same(key->at, other, key->bytes) ? second : ARG_OTHER;
+}
+
+/* By its length first: most keys are none of these. */
 static enum arg arg_of(const struct pfw_slice *key)
 {
-	static const struct {
-		char name[20];
-		uint8_t bytes, arg;
-	} args[] = { { "kind", 4, ARG_KIND },
-		     { "span", 4, ARG_SPAN },
-		     { "step", 4, ARG_STEP },
-		     { "flops", 5, ARG_FLOPS },
-		     { "stack", 5, ARG_STACK },
-		     { "fname", 5, ARG_FNAME },
-		     { "device", 6, ARG_DEVICE },
-		     { "span_id", 7, ARG_SPAN_ID },
-		     { "cpu_memory", 10, ARG_CPU_MEMORY },
-		     { "correlation", 11, ARG_CORRELATION },
-		     { "external_id", 11, ARG_EXTERNAL_ID },
-		     { "input_shapes", 12, ARG_INPUT_SHAPES },
-		     { "device_memory_usage", 19, ARG_DEVICE_MEMORY } };
-	/* The first of each length, and the one behind the last. */
-	static const uint8_t first[21] = { 0, 0,  0,  0,  0,  3,  6,  7,  8,  8, 8,
-					   9, 11, 12, 12, 12, 12, 12, 12, 12, 13 };
-
-	if (key->bytes > 19)
+	switch (key->bytes) {
+	case 4:
+		return pfw_member_is(key, "step") ? ARG_STEP
+						  : any_of(key, "kind", ARG_KIND, "span", ARG_SPAN);
+	case 5:
+		if (pfw_member_is(key, "flops"))
+			return ARG_FLOPS;
+		return pfw_member_is(key, "bytes")
+			       ? ARG_BYTES
+			       : any_of(key, "stack", ARG_STACK, "fname", ARG_FNAME);
+	case 6:
+		return pfw_member_is(key, "device") ? ARG_DEVICE : ARG_OTHER;
+	case 7:
+		return pfw_member_is(key, "span_id") ? ARG_SPAN_ID : ARG_OTHER;
+	case 10:
+		return pfw_member_is(key, "cpu_memory") ? ARG_CPU_MEMORY : ARG_OTHER;
+	case 11:
+		return any_of(key, "correlation", ARG_CORRELATION, "external_id", ARG_EXTERNAL_ID);
+	case 12:
+		return pfw_member_is(key, "input_shapes") ? ARG_INPUT_SHAPES : ARG_OTHER;
+	case 19:
+		return pfw_member_is(key, "device_memory_usage") ? ARG_DEVICE_MEMORY : ARG_OTHER;
+	default:
 		return ARG_OTHER;
-	for (unsigned i = first[key->bytes]; i < first[key->bytes + 1]; i++) {
-		if (pfw_hash_same(key->at, args[i].name, key->bytes))
-			return (enum arg)args[i].arg;
 	}
-	return ARG_OTHER;
 }
 
 static int device_of(const struct pfw_value *value)
@@ -105,6 +114,9 @@ static void take_arg(enum arg arg, const struct pfw_value *value, struct table_l
 		break;
 	case ARG_STEP:
 		line->step = value->text;
+		break;
+	case ARG_BYTES:
+		pfw_value_u64(value, &links->bytes);
 		break;
 	case ARG_FLOPS:
 		pfw_value_u64(value, &line->extra.flops);
@@ -312,32 +324,56 @@ static bool read_summed(struct table_line *line, const struct pfw_entry *entry)
 	return true;
 }
 
-bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
-		     struct table_calls *calls, bool args)
+bool table_line_name(struct table_line *line, const struct pfw_entry *entry, bool plain)
 {
-	struct links links = { .kind = { .at = "" } };
-	int64_t end;
+	bool call = pfw_member_is(&entry->cat, "POSIX") || pfw_member_is(&entry->cat, "STDIO");
 
-	*line = (struct table_line){ .start_ns = entry->ts_ns,
-				     .dur_ns = entry->dur_ns > 0 ? entry->dur_ns : 0,
+	*line = (struct table_line){ .section = call || plain ? TABLE_IO : TABLE_COMPUTE,
 				     .name = entry->name,
 				     .cat = entry->cat };
+	return !pfw_member_is(&entry->cat, "pfw") &&
+	       (plain || !pfw_member_is(&entry->cat, "PP") || !is_bookkeeping(&entry->name));
+}
+
+/* An event that is no call, as its line says: of copies and sets of memory also their size. */
+static void read_plain(struct table_line *line, const struct pfw_entry *entry, bool args)
+{
+	struct links links = { .kind = { .at = "" } };
+
+	line->calls = 1;
+	if (!args && !memmem(entry->args.at, entry->args.bytes, "\"bytes\"", 7))
+		return;
+	read_args(entry, line, &links);
+	line->device = 0;
+	if (pfw_member_is(&entry->cat, "PP") &&
+	    (pfw_member_is(&links.kind, "memcpy") || pfw_member_is(&links.kind, "memset") ||
+	     pfw_member_is(&links.kind, "memory")))
+		line->bytes = links.bytes < INT64_MAX ? (int64_t)links.bytes : INT64_MAX;
+	line->transfers = line->bytes != 0;
+}
+
+bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
+		     struct table_calls *calls, struct table_how how)
+{
+	struct links links = { .kind = { .at = "" } };
+	bool known = table_line_name(line, entry, how.plain);
+	int64_t end;
+
+	line->start_ns = entry->ts_ns;
+	line->dur_ns = entry->dur_ns > 0 ? entry->dur_ns : 0;
 	if (entry->ph == 'M')
 		return read_summed(line, entry);
 	if (entry->ph != 'X' || __builtin_add_overflow(line->start_ns, line->dur_ns, &end) ||
-	    line->start_ns == INT64_MIN || pfw_member_is(&entry->cat, "pfw"))
+	    line->start_ns == INT64_MIN || !known)
 		return false;
-	line->section = pfw_member_is(&entry->cat, "POSIX") || pfw_member_is(&entry->cat, "STDIO")
-				? TABLE_IO
-				: TABLE_COMPUTE;
-	if (line->section == TABLE_IO) {
-		read_call(line, entry, calls, args);
-		return true;
+	if (pfw_member_is(&entry->cat, "POSIX") || pfw_member_is(&entry->cat, "STDIO")) {
+		read_call(line, entry, calls, how.args);
+	} else if (how.plain) {
+		read_plain(line, entry, how.args);
+	} else {
+		read_args(entry, line, &links);
+		link_work(line, &links);
 	}
-	if (pfw_member_is(&entry->cat, "PP") && is_bookkeeping(&entry->name))
-		return false;
-	read_args(entry, line, &links);
-	link_work(line, &links);
 	return true;
 }
 
@@ -395,7 +431,7 @@ static int add_number(struct table_key *key, int64_t number)
 /* Steps have a number in their name: all of them are one row. */
 static int add_name(struct table_key *key, const struct table_line *line)
 {
-	if (line->section != TABLE_IO && starts_with(&line->name, "ProfilerStep#"))
+	if (!pfw_member_is(&line->cat, "POSIX") && starts_with(&line->name, "ProfilerStep#"))
 		return add_field(key, "ProfilerStep*", 13);
 	return add_slice(key, &line->name);
 }

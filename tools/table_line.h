@@ -34,10 +34,18 @@ struct table_calls {
 	} recent[64];
 };
 
-/* Take apart an event; with `args` all that a call's args say, else the bytes it moved only.  False
- * where a table has no row for it.  Thread: any, with `calls` of its own. */
+struct table_how {
+	bool plain; /* as the line says: all of one kind, nothing is nested or joined */
+	bool args; /* all that args say; else, of a call and of plain lines, the bytes moved only */
+};
+
+/* Take apart an event.  False where a table has no row for it.  Thread: any, with `calls` of its
+ * own. */
 bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
-		     struct table_calls *calls, bool args);
+		     struct table_calls *calls, struct table_how how);
+
+/* The same of an event of which its name and category are known. */
+bool table_line_name(struct table_line *line, const struct pfw_entry *entry, bool plain);
 
 /* Where a line's key is put together.  Thread: one at a time for one key. */
 struct table_key {

@@ -349,15 +349,15 @@ static void put_headers(const struct sheet *sheet)
 	putchar('\n');
 }
 
-static void put_totals(const struct table_view *view)
+static void put_totals(const struct table_view *view, bool plain)
 {
 	char text[64];
 
 	table_time_text(view->section == TABLE_IO ? view->total_us : view->self_us, text,
 			sizeof(text));
 	if (view->section == TABLE_IO) {
-		printf("I/O time total: %s in %s call%s, %s moved\n", text, cli_count(view->calls),
-		       cli_plural(view->calls),
+		printf("%s total: %s in %s %s%s, %s moved\n", plain ? "Time" : "I/O time", text,
+		       cli_count(view->calls), plain ? "event" : "call", cli_plural(view->calls),
 		       cli_bytes(view->bytes > 0 ? (uint64_t)view->bytes : 0));
 		return;
 	}
@@ -394,5 +394,5 @@ void table_print_text(const struct table_options *options, const struct table_vi
 		shown++;
 	}
 	put_rule(&sheet);
-	put_totals(view);
+	put_totals(view, options->plain);
 }

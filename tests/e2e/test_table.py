@@ -309,6 +309,46 @@ def test_text_of_io(tmp_path):
         "I/O time total: 2.510ms in 5 calls, 16.0 KiB moved\n")
 
 
+# ---- plain lines, and what indexes know ----
+
+def test_plain_lines_count_as_jq_does(ranks):
+    """--plain: every event in one table, the operators in operators as well."""
+    found = {(row["cat"], row["name"]): row for row in rows(ranks, "--plain", "-g", "cat,name")}
+    assert {key: (row["count"], row["total"]) for key, row in found.items()} == {
+        ("POSIX", "read"): (6, 45), ("PP", "aten::mm"): (6, 60), ("PP", "ProfilerStep*"): (6, 540)}
+    assert "self" not in found["PP", "aten::mm"]
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["-g", "cat,name"], ["--plain"], ["--plain", "-g", "cat"], ["-g", "rank,name", "--plain"],
+    ["--name", "*open*"], ["--cat", "STDIO", "--plain"], ["--format", "ndjson"],
+    ["--columns", "count,p99,bytes,bandwidth"]])
+def test_indexes_answer_as_the_lines_do(traced, tmp_path, arguments):
+    for path in traced:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    without = table(*arguments, tmp_path).stdout
+    run([PFW, "index", tmp_path])
+    assert without == table(*arguments, tmp_path).stdout and without
+
+
+def test_indexes_answer_without_the_lines(tmp_path):
+    """Told apart by what lies in the middle of a large trace: no index looks there."""
+    trace = Trace()
+    for i in range(40_000):
+        trace.add("read", "POSIX", i * 1_000, 500, {"fname": "/x", "ret": 10})
+    path = trace.write(tmp_path / "t.pfw")
+    run([PFW, "index", path])
+    text = path.read_text()
+    path.write_text(text[:3 << 20] + text[3 << 20:].replace('"read"', '"ader"', 1))
+    assert [row["name"] for row in rows(path)] == ["read"]
+    assert len(rows(path, "--min-dur", "0")) == 2
+    # Calls inside calls: only the lines know whose time it is.
+    trace.add("write", "POSIX", 39_999_100, 100, {"fname": "/x", "ret": 10})
+    trace.write(path)
+    run([PFW, "index", path])
+    assert by("name", rows(path))["read"]["self"] == 40_000 / 2 - 0.1
+
+
 # ---- which lines, which rows ----
 
 @pytest.fixture(name="ranks")

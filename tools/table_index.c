@@ -1,0 +1,149 @@
+/* table_index.c - the rows of `pfw table` from indexes alone, where those can answer. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "store/call.h"
+#include "store/index.h"
+#include "store/saturate.h"
+#include "table.h"
+#include "table_line.h"
+
+/* One answer in the making. */
+struct answer {
+	const struct table_options *options;
+	struct table *table;
+	struct pfw_select_state *wanted;
+	struct table_key key;
+};
+
+/* Whether these rows are made by what an index keeps of names, and chosen by it. */
+static bool may_answer(const struct table_options *options)
+{
+	const struct pfw_select *reach = &options->reach, *wanted = &options->wanted;
+
+	for (unsigned i = 0; i < options->fields; i++) {
+		if (options->field[i] != TABLE_NAME && options->field[i] != TABLE_CAT &&
+		    options->field[i] != TABLE_RANK)
+			return false;
+	}
+	return !reach->times && !reach->pid.count && !reach->tid.count && !wanted->fname.count &&
+	       !wanted->step.count && !wanted->has_min_dur && !wanted->where_count;
+}
+
+static int64_t narrowed(__int128 sum)
+{
+	return sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
+}
+
+/* A name as the line of one of its events. */
+static struct pfw_entry as_entry(const struct pfw_summary_name *name)
+{
+	return (struct pfw_entry){ .kind = PFW_ENTRY_EVENT,
+				   .has = PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PH,
+				   .ph = 'X',
+				   .name = { .at = name->name, .bytes = name->name_bytes },
+				   .cat = { .at = name->cat, .bytes = name->cat_bytes },
+				   .args = { .at = "{}", .bytes = 2 } };
+}
+
+static int add_name(struct pfw_average *row, const struct pfw_summary_name *name)
+{
+	struct pfw_sums *sums = &row->sums;
+	const struct pfw_sums more = { .count = name->count,
+				       .total_ns = narrowed(name->sum_ns),
+				       .self_ns = narrowed(name->sum_ns),
+				       .timed = name->durations.total,
+				       .min_ns = name->min_ns,
+				       .max_ns = name->max_ns };
+
+	/* Its calls took no row of their own: when they began is in no index, and not asked for. */
+	pfw_sums_merge(sums, &more);
+	if (name->moves != PFW_MOVES_NOTHING && (name->moves != PFW_MOVES_BYTES || name->bytes)) {
+		sums->transfers += name->count;
+		sums->bytes = pfw_saturate_add(
+			sums->bytes, name->bytes > INT64_MAX ? INT64_MAX : (int64_t)name->bytes);
+		sums->transfer_ns = pfw_saturate_add(sums->transfer_ns, narrowed(name->sum_ns));
+	}
+	return pfw_sketch_merge(&row->durations, &name->durations, true);
+}
+
+/* Add what a file holds.  1; 0 where its index is not enough; -ENOMEM. */
+static int add_names(struct answer *answer, const struct pfw_summary *summary, int64_t rank)
+{
+	/* Beyond so many names some have no row. */
+	if (summary->name[0].count)
+		return 0;
+	for (uint32_t i = 1; i < summary->names; i++) {
+		const struct pfw_summary_name *name = &summary->name[i];
+		struct pfw_entry entry = as_entry(name);
+		struct table_line line;
+		int64_t row;
+
+		if (name->ph != 'X' && name->ph != 's')
+			continue;
+		if (!table_line_name(&line, &entry, answer->options->plain))
+			continue;
+		if (answer->options->filtered &&
+		    !pfw_select_entry(&answer->options->wanted, answer->wanted, 0, &entry))
+			continue;
+		/* What lies in what only the lines can tell. */
+		if (line.section != TABLE_IO)
+			return 0;
+		if (table_key_make(&answer->key, answer->options, &line, &entry, rank))
+			return -ENOMEM;
+		row = pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
+		if (row < 0 || add_name(&answer->table->rows.row[row], name))
+			return -ENOMEM;
+	}
+	return 1;
+}
+
+static int add_file(struct answer *answer, const struct pfw_trace_file *file)
+{
+	struct pfw_summary summary;
+	struct pfw_index *index;
+	char why[PATH_MAX];
+	int answered = 0;
+
+	if (pfw_index_open(&index, file->path, why, sizeof(why)))
+		return 0;
+	if (pfw_summary_init(&summary)) {
+		pfw_index_close(index);
+		return -ENOMEM;
+	}
+	/* Problems are to be told, which takes the lines. */
+	if (!pfw_index_meta(index)->problems &&
+	    (answer->options->plain || !pfw_index_meta(index)->nested) &&
+	    pfw_index_totals(index, PFW_INDEX_NAMES, &summary) == 0)
+		answered = add_names(answer, &summary, file->head.rank);
+	pfw_summary_release(&summary);
+	pfw_index_close(index);
+	return answered;
+}
+
+int table_from_index(struct table *table, const struct table_options *options,
+		     const struct pfw_traces *traces)
+{
+	struct answer answer = { .options = options, .table = table };
+	int answered = 1;
+
+	if (!may_answer(options))
+		return 0;
+	answer.wanted = pfw_select_state_create(&options->wanted);
+	if (!answer.wanted || table_key_init(&answer.key)) {
+		pfw_select_state_free(answer.wanted);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < traces->count && answered > 0; i++) {
+		if (pfw_select_file(&options->reach, i))
+			answered = add_file(&answer, &traces->file[i]);
+	}
+	table_key_release(&answer.key);
+	pfw_select_state_free(answer.wanted);
+	if (answered <= 0) {
+		pfw_averages_release(&table->rows);
+		pfw_averages_init(&table->rows);
+	}
+	return answered;
+}
