@@ -69,6 +69,22 @@ struct pfw_json_memo {
 struct pfw_json_lane {
 	uint64_t tid; /* 0 = free */
 	uint64_t device_index, context, stream;
+	uint32_t name; /* string of the spool, 0 = none */
+	bool told;     /* its line is written */
+};
+
+/* A device, or one of its contexts, that has a name. */
+#define PFW_JSON_PLACES 32
+struct pfw_json_place {
+	uint64_t device_index, context;
+	uint32_t name; /* 0 = free */
+};
+
+/* A compute event taken apart: the values of the bits in its mask, and where its strings begin. */
+struct pfw_json_pp {
+	uint64_t mask;
+	uint64_t value[PFW_PP_BITS];
+	size_t bytes_at;
 };
 
 struct pfw_json_cache {
@@ -88,6 +104,7 @@ struct pfw_json_cache {
 		     PFW_JSON_SLACK];
 	struct pfw_json_memo memo[PFW_JSON_MEMO];
 	struct pfw_json_lane lane[PFW_JSON_LANES];
+	struct pfw_json_place place[PFW_JSON_PLACES];
 	struct pfw_json_key key[PFW_KEYS_MAX];
 	struct pfw_json_piece pp[PFW_PP_BITS];
 	struct pfw_json_shape shape[]; /* template_count of them */
@@ -115,6 +132,18 @@ struct pfw_json_times {
 char *pfw_json_api_line(struct pfw_json_source *source, char *out, struct pfw_json_shape *shape);
 char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
 		       const struct pfw_json_shape *shape);
+
+/* ---- json_lanes.c: the lanes of GPU streams ---- */
+
+/* The tid of a compute event in *tid, where it is not the source's; before a lane's first one its name
+ * is appended. */
+char *pfw_json_pp_tid(struct pfw_json_source *source, const struct pfw_json_pp *pp, char *out,
+		      uint64_t *tid, uint64_t ns);
+
+/* Give the stream, context or device of the event its name.  NULL: no line is due, which is the rule;
+ * a stream whose lane has had its line gets another one. */
+char *pfw_json_name_lane(struct pfw_json_source *source, const struct pfw_json_pp *pp, char *out,
+			 uint64_t ns);
 
 /* ---- json_value.c: strings of the spool and values that are not plain numbers ---- */
 

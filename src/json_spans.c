@@ -1,14 +1,9 @@
-/* json_spans.c - lines of the program's own spans and of compute events; the lanes of GPU streams. */
+/* json_spans.c - lines of the program's own spans and of compute events. */
 #include <string.h>
 
 #include "json_line.h"
 
 #define ARGS_ROOM 256u /* one number of the longest kind with what is around it */
-
-/* Lanes are numbered (device_index + 1) * 10^7 + context * 1000 + stream. */
-#define LANE_DEVICE 10000000u
-#define LANE_CONTEXT 1000u
-#define LANE_DEVICES_MAX 100000u
 
 /* The keys of PP args with their commas and colons, in the order of the mask's bits. */
 struct pp_key {
@@ -122,15 +117,8 @@ char *pfw_json_api_line(struct pfw_json_source *source, char *out, struct pfw_js
 
 /* ---- compute events ---- */
 
-/* A compute event taken apart: the values of the bits in its mask, and where its strings begin. */
-struct pp {
-	uint64_t mask;
-	uint64_t value[PFW_PP_BITS];
-	size_t bytes_at;
-};
-
 /* Take a compute event apart; false where a length does not fit. */
-static bool pp_read(const struct pfw_json_source *source, struct pp *pp)
+static bool pp_read(const struct pfw_json_source *source, struct pfw_json_pp *pp)
 {
 	const struct pfw_record *record = source->record;
 	size_t texts = (uint32_t)record->value[0] ? 0 : record->file;
@@ -170,100 +158,11 @@ static bool pp_has_room(const struct pfw_json_source *source)
 	       PFW_JSON_LINE_MAX;
 }
 
-static bool lane_tid_taken(const struct pfw_json_cache *cache, uint64_t tid)
-{
-	unsigned int i;
-
-	for (i = 0; i < PFW_JSON_LANES; i++)
-		if (cache->lane[i].tid == tid)
-			return true;
-	return false;
-}
-
-/* Is there a lane for this event?  Fills in what it is of. */
-static bool lane_wanted(const struct pfw_json_source *source, const struct pp *pp,
-			struct pfw_json_lane *lane)
-{
-	const uint64_t needs = 1ull << PFW_PP_BIT_device_index | 1ull << PFW_PP_BIT_context |
-			       1ull << PFW_PP_BIT_stream;
-
-	if (source->json->disable_tids || source->record->value[2] || (pp->mask & needs) != needs)
-		return false;
-	if ((pp->mask & 1ull << PFW_PP_BIT_device) && !pp->value[PFW_PP_BIT_device])
-		return false; /* the CPU */
-	lane->device_index = pp->value[PFW_PP_BIT_device_index];
-	lane->context = pp->value[PFW_PP_BIT_context];
-	lane->stream = pp->value[PFW_PP_BIT_stream];
-	return lane->device_index < LANE_DEVICES_MAX;
-}
-
-/*
- * The lane's place in the table: its own, or the free one where it goes.  NULL where the table is
- * full (256 streams): such a lane shares its number with whatever else has it, and has no name.
- */
-static struct pfw_json_lane *lane_find(struct pfw_json_cache *cache,
-				       const struct pfw_json_lane *wanted)
-{
-	uint64_t hash = wanted->device_index * 31 + wanted->context * 7 + wanted->stream;
-	unsigned int i;
-
-	for (i = 0; i < PFW_JSON_LANES; i++) {
-		struct pfw_json_lane *lane = &cache->lane[(hash + i) % PFW_JSON_LANES];
-
-		if (!lane->tid ||
-		    (lane->device_index == wanted->device_index &&
-		     lane->context == wanted->context && lane->stream == wanted->stream))
-			return lane;
-	}
-	return NULL;
-}
-
-static char *lane_line(struct pfw_json *json, char *out, const struct pfw_json_lane *lane,
-		       uint64_t ns)
-{
-	out = pfw_json_begin(json, out, "thread_name", "M", lane->tid, ns);
-	out = pfw_text_put(out, "\"name\":\"GPU ");
-	out = pfw_text_u64(out, lane->device_index);
-	out = pfw_text_put(out, " stream ");
-	out = pfw_text_u64(out, lane->stream);
-	*out++ = '"';
-	return pfw_json_end(json, out);
-}
-
-/* The tid of a compute event; before a lane's first one, its name. */
-static char *pp_tid(struct pfw_json_source *source, const struct pp *pp, char *out, uint64_t *tid,
-		    uint64_t ns)
-{
-	struct pfw_json_cache *cache = source->json->cache;
-	struct pfw_json_lane wanted, *lane;
-
-	if (source->record->value[2])
-		*tid = source->record->value[2];
-	if (!lane_wanted(source, pp, &wanted))
-		return out;
-	lane = lane_find(cache, &wanted);
-	if (lane && lane->tid) {
-		*tid = lane->tid;
-		return out;
-	}
-	wanted.tid = (wanted.device_index + 1) * LANE_DEVICE +
-		     wanted.context % (LANE_DEVICE / LANE_CONTEXT) * LANE_CONTEXT +
-		     wanted.stream % LANE_CONTEXT;
-	*tid = wanted.tid;
-	if (!lane)
-		return out;
-	while (lane_tid_taken(cache, wanted.tid))
-		wanted.tid++;
-	*lane = wanted;
-	*tid = wanted.tid;
-	return lane_line(source->json, out, lane, ns);
-}
-
 /*
  * Bits that are left out of a terse record's line: its kind says which device it was on; of that the
  * first one, its first context and, of the CPU, no number are usual.
  */
-static uint64_t pp_usual(const struct pfw_record *record, const struct pp *pp)
+static uint64_t pp_usual(const struct pfw_record *record, const struct pfw_json_pp *pp)
 {
 	const uint64_t device = 1ull << PFW_PP_BIT_device, index = 1ull << PFW_PP_BIT_device_index,
 		       context = 1ull << PFW_PP_BIT_context;
@@ -279,7 +178,7 @@ static uint64_t pp_usual(const struct pfw_record *record, const struct pp *pp)
 	return usual;
 }
 
-static char *put_pp_args(struct pfw_json_source *source, const struct pp *pp, char *out,
+static char *put_pp_args(struct pfw_json_source *source, const struct pfw_json_pp *pp, char *out,
 			 size_t bytes_at)
 {
 	struct pfw_json_piece *pieces = source->json->cache->pp;
@@ -319,13 +218,15 @@ char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
 	uint32_t name = (uint32_t)record->value[0], bytes = name ? 0 : record->file;
 	uint64_t tid = source->tid;
 	struct pfw_json_times times;
-	struct pp pp;
+	struct pfw_json_pp pp;
 
 	/* All of it is checked first: a lane that is named must have an event. */
 	if (!pp_read(source, &pp) || !pp_has_room(source))
 		return NULL;
 	times = pfw_json_times_of(json, record);
-	out = pp_tid(source, &pp, out, &tid, times.start_ns);
+	if (PFW_UNLIKELY(record->flags & PFW_RECORD_LANE_NAME))
+		return pfw_json_name_lane(source, &pp, out, times.start_ns);
+	out = pfw_json_pp_tid(source, &pp, out, &tid, times.start_ns);
 	out = pfw_text_put(pfw_json_put_id(json, out), ",\"name\":");
 	out = put_title(source, out, name, pp.bytes_at, bytes, "\"(unknown)\"");
 	if (!out)

@@ -68,6 +68,7 @@ enum pfw_record_flags {
 	/* PP: of a GPU, where most are alike: what a reader knows is left out (pp_usual() in
 	 * json_spans.c) */
 	PFW_RECORD_TERSE = 128,
+	PFW_RECORD_LANE_NAME = 1, /* PP: no event, but the name of its stream, context or device */
 };
 
 struct pfw_record {

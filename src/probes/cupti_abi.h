@@ -40,6 +40,7 @@ enum {
 	PFW_CUPTI_KIND_RUNTIME = 5,
 	PFW_CUPTI_KIND_KERNEL =
 		10, /* CONCURRENT_KERNEL; KERNEL (3) makes kernels wait for another */
+	PFW_CUPTI_KIND_NAME = 11,
 	PFW_CUPTI_KIND_OVERHEAD = 17,
 	PFW_CUPTI_KIND_MEMCPY_P2P = 22, /* MEMCPY2 */
 	PFW_CUPTI_KIND_CUDA_EVENT = 36,
@@ -59,9 +60,12 @@ enum {
 	PFW_CUPTI_THREAD_ID_SYSTEM = 1,	      /* CUpti_ActivityThreadIdType */
 	PFW_CUPTI_ATTR_PER_THREAD_BUFFER = 9, /* CUpti_ActivityAttribute */
 	PFW_CUPTI_FLUSH_FORCED = 1,	      /* CUpti_ActivityFlag */
-	PFW_CUPTI_ALLOCATION = 1,	      /* CUpti_ActivityMemoryOperationType */
-	PFW_CUPTI_POOL_CREATED = 1,	      /* CUpti_ActivityMemoryPoolOperationType */
-	PFW_CUPTI_OLD_NAME_BYTES = 64,	      /* CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN */
+	PFW_CUPTI_OBJECT_DEVICE = 3,	      /* CUpti_ActivityObjectKind */
+	PFW_CUPTI_OBJECT_CONTEXT = 4,
+	PFW_CUPTI_OBJECT_STREAM = 5,
+	PFW_CUPTI_ALLOCATION = 1,      /* CUpti_ActivityMemoryOperationType */
+	PFW_CUPTI_POOL_CREATED = 1,    /* CUpti_ActivityMemoryPoolOperationType */
+	PFW_CUPTI_OLD_NAME_BYTES = 64, /* CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN */
 };
 
 /* Runtime calls (CUpti_runtime_api_trace_cbid) that say nothing of the program's work. */
@@ -202,6 +206,13 @@ struct pfw_cupti_overhead { /* CUpti_ActivityOverhead */
 	uint32_t kind, overhead, object_kind;
 	uint32_t object[3]; /* process, thread; or device, context, stream */
 	uint64_t start, end;
+};
+
+struct pfw_cupti_name { /* CUpti_ActivityName */
+	uint32_t kind, object_kind;
+	struct pfw_cupti_place at; /* of a device, context or stream, as far as it has that */
+	uint32_t pad;
+	const char *name;
 };
 
 struct pfw_cupti_memory { /* CUpti_ActivityMemory3 */

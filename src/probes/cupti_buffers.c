@@ -21,6 +21,8 @@
 /* Ready before the first launch asks: the others are touched only as they are needed. */
 #define PREPARED 4u
 
+#define LANE_NAME 200u /* bytes of a stream's name that are kept */
+
 /* Launches remembered: more than fit into all buffers together with a kernel each. */
 #define LAUNCHES (1u << 17)
 
@@ -378,6 +380,14 @@ static void note_name(struct pfw_cupti_kernel *kernel)
 	kernel->name = (const char *)(uintptr_t)ref;
 }
 
+static void note_lane_name(struct pfw_cupti_name *name)
+{
+	uint32_t ref = name->name ? pfw_string_intern(name->name, strnlen(name->name, LANE_NAME))
+				  : 0;
+
+	name->name = (const char *)(uintptr_t)ref;
+}
+
 static void note_call(struct pfw_cupti_api *api, bool driver)
 {
 	api->process = pfw_cupti_call_name(driver, api->cbid);
@@ -389,6 +399,9 @@ static void note_record(void *record, uint32_t kind)
 	switch (kind) {
 	case PFW_CUPTI_KIND_KERNEL:
 		note_name(record);
+		break;
+	case PFW_CUPTI_KIND_NAME:
+		note_lane_name(record);
 		break;
 	case PFW_CUPTI_KIND_EXTERNAL:
 		note_span(record);

@@ -29,6 +29,17 @@ struct pfw_build pfw_build_begin(enum pfw_kind kind, uint32_t name)
 	return build;
 }
 
+void pfw_build_lane_name(struct pfw_build *build, const struct pfw_cupti_name *name)
+{
+	made.record.flags |= PFW_RECORD_LANE_NAME | PFW_RECORD_INSTANT;
+	made.record.t0 = pfw_cupti_decoding.now_ns;
+	pfw_build_put(build, PFW_PP_BIT_device_index, name->at.device);
+	if (name->object_kind >= PFW_CUPTI_OBJECT_CONTEXT)
+		pfw_build_put(build, PFW_PP_BIT_context, name->at.context);
+	if (name->object_kind == PFW_CUPTI_OBJECT_STREAM)
+		pfw_build_put(build, PFW_PP_BIT_stream, name->at.stream);
+}
+
 void pfw_build_thread(uint32_t thread)
 {
 	made.record.value[2] = thread;

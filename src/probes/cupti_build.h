@@ -51,6 +51,9 @@ static inline void pfw_build_f64(struct pfw_build *build, enum pfw_pp_bit bit, d
 /* Begin one of this kind; `name` is a string of the spool. */
 struct pfw_build pfw_build_begin(enum pfw_kind kind, uint32_t name);
 
+/* It is no event, but names this device, context or stream. */
+void pfw_build_lane_name(struct pfw_build *build, const struct pfw_cupti_name *name);
+
 /* It is of this thread. */
 void pfw_build_thread(uint32_t thread);
 

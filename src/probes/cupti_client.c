@@ -186,6 +186,7 @@ static const struct {
 	{ PFW_GPU_GRAPH, PFW_CUPTI_KIND_GRAPH },
 	{ PFW_GPU_JIT, PFW_CUPTI_KIND_JIT },
 	{ ~0u, PFW_CUPTI_KIND_EXTERNAL },
+	{ ~0u, PFW_CUPTI_KIND_NAME },
 };
 
 bool pfw_cupti_client_wants(uint32_t kind)

@@ -375,6 +375,22 @@ static const struct pfw_record *decode_pool(const struct pfw_cupti_pool *pool, u
 	return pfw_build_finish(&build, slots);
 }
 
+/* ---- names ---- */
+
+/* Threads and processes have theirs from elsewhere. */
+static const struct pfw_record *decode_name(const struct pfw_cupti_name *name, unsigned *slots)
+{
+	uint32_t ref = (uint32_t)(uintptr_t)name->name;
+	struct pfw_build build;
+
+	if (!ref || name->object_kind < PFW_CUPTI_OBJECT_DEVICE ||
+	    name->object_kind > PFW_CUPTI_OBJECT_STREAM)
+		return NULL;
+	build = pfw_build_begin(PFW_KIND_KERNEL, ref);
+	pfw_build_lane_name(&build, name);
+	return pfw_build_finish(&build, slots);
+}
+
 const struct pfw_record *pfw_cupti_decode(const void *record, unsigned *slots)
 {
 	switch (pfw_cupti_noted_kind(record)) {
@@ -403,6 +419,8 @@ const struct pfw_record *pfw_cupti_decode(const void *record, unsigned *slots)
 		return decode_graph(record, slots);
 	case PFW_CUPTI_KIND_JIT:
 		return decode_jit(record, slots);
+	case PFW_CUPTI_KIND_NAME:
+		return decode_name(record, slots);
 	case PFW_CUPTI_KIND_EXTERNAL:
 		return NULL;
 	default:

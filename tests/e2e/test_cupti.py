@@ -110,6 +110,19 @@ def test_a_thread_name_for_each_lane(tmp_path):
 
 
 @standin
+@pytest.mark.parametrize("names", [1, 2])
+def test_lanes_have_the_names_that_cupti_knows(tmp_path, names):
+    """Where they come late the stream's lane gets a second line."""
+    run = Run(tmp_path, "launch graph launch", f"names={names}")
+    lines = [(line["tid"], line["args"]["name"]) for line in harness.own(run.lines, "thread_name")
+             if line["tid"] > 10000000]
+    first = (10001007, 'GPU 0 (first) context 1 (main) stream 7 (the "default")')
+    assert lines == [(10001007, "GPU 0 stream 7")] * (names == 2) + [
+        first, (10001009, "GPU 0 (first) context 1 (main) stream 9 (copies)")]
+    assert len(run.pp("kernel")) == 5 and not run.figures()
+
+
+@standin
 def test_a_kernels_line_is_short(tmp_path):
     """Beyond its name, and what it has that others do not."""
     run = Run(tmp_path, "launch=3 spans", "version=130001")

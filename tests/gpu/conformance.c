@@ -120,6 +120,13 @@ FIELD(overhead, object, CUpti_ActivityOverhead, objectId);
 FIELD(overhead, start, CUpti_ActivityOverhead, start);
 FIELD(overhead, end, CUpti_ActivityOverhead, end);
 
+FIELD(name, kind, CUpti_ActivityName, kind);
+FIELD(name, object_kind, CUpti_ActivityName, objectKind);
+FIELD(name, at.device, CUpti_ActivityName, objectId.dcs.deviceId);
+FIELD(name, at.context, CUpti_ActivityName, objectId.dcs.contextId);
+FIELD(name, at.stream, CUpti_ActivityName, objectId.dcs.streamId);
+FIELD(name, name, CUpti_ActivityName, name);
+
 FIELD(memory, kind, CUpti_ActivityMemory3, kind);
 FIELD(memory, operation, CUpti_ActivityMemory3, memoryOperationType);
 FIELD(memory, memory_kind, CUpti_ActivityMemory3, memoryKind);

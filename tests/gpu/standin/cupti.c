@@ -159,6 +159,8 @@ static size_t stride_of(uint32_t kind)
 		return 40;
 	case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
 		return 24;
+	case CUPTI_ACTIVITY_KIND_NAME:
+		return 32;
 	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
 		return version < 130000 ? 40 : 56;
 	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
@@ -389,6 +391,42 @@ static bool nth(const char *key, long *every, uint64_t number)
 	return *every && number % (uint64_t)*every == 0;
 }
 
+/* A device, a context and two streams; the text is gone afterwards. */
+static void write_names(struct client *client)
+{
+	static const struct {
+		CUpti_ActivityObjectKind kind;
+		uint32_t stream;
+		const char *name;
+	} names[] = { { CUPTI_ACTIVITY_OBJECT_DEVICE, 0, "first" },
+		      { CUPTI_ACTIVITY_OBJECT_CONTEXT, 0, "main" },
+		      { CUPTI_ACTIVITY_OBJECT_STREAM, 7, "the \"default\"" },
+		      { CUPTI_ACTIVITY_OBJECT_STREAM, 9, "copies" },
+		      { CUPTI_ACTIVITY_OBJECT_PROCESS, 0, "nobody" } };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		CUpti_ActivityName record = { .kind = CUPTI_ACTIVITY_KIND_NAME,
+					      .objectKind = names[i].kind,
+					      .name = names[i].name };
+
+		record.objectId.dcs.contextId = 1;
+		record.objectId.dcs.streamId = names[i].stream;
+		write_record(client, &record, sizeof(record), false);
+	}
+}
+
+/* Where STANDIN says so, before the first kernel or behind it. */
+static void write_names_once(struct client *client, bool late)
+{
+	static bool written_names;
+
+	if (written_names || !wants(client, CUPTI_ACTIVITY_KIND_NAME) ||
+	    standin_knob("names", 0) != 1 + late)
+		return;
+	written_names = true;
+	write_names(client);
+}
+
 static void write_kernel(struct client *client, const struct standin_work *work)
 {
 	static long untimed = -1, skewed = -1, running = -1;
@@ -534,6 +572,7 @@ static void on_work(const struct standin_work *work)
 
 		if (!client->used || !wants(client, (uint32_t)work->kind))
 			continue;
+		write_names_once(client, false);
 		if (work->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
 			write_kernel(client, &here);
 		else if (work->kind == CUPTI_ACTIVITY_KIND_MEMSET)
@@ -545,6 +584,7 @@ static void on_work(const struct standin_work *work)
 			write_sync(client, &here);
 		else
 			write_copy(client, &here);
+		write_names_once(client, true);
 	}
 	pthread_mutex_unlock(&lock);
 }

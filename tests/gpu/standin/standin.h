@@ -14,6 +14,8 @@
  *   untimed=N      each Nth kernel has no times               skewed=N    starts before its launch
  *   running=N      each Nth kernel has not ended: only a forced flush gives it
  *   unknown=N      a record of a later kind after each Nth    invalid=N   one that cannot be stepped
+ *   names=N        a device, a context and streams have names: known before (1) or behind (2) the
+ *                  first kernel
  *   alone          no second subscriber                       clock=N     CUPTI's clock is N ns ahead
  *   slow_ns=N      what a launch takes at least               late_ready  the driver counts as
  *                  initialised only after its injection
