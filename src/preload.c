@@ -3,14 +3,15 @@
  * It needs nothing but libc: an object in LD_PRELOAD whose library cannot be found would keep every
  * program from starting.  Each exported name is one indirect jump through a slot, so arguments of
  * any number and kind, and vfork's return address, pass untouched.  A slot leads to a resolver at
- * first, then to the next definition of the name (libc's, or another preload's), and, where tracing
- * is enabled and the recorder is found, to the recorder's wrapper.  Without the recorder: one line,
- * and every name leads to libc.
+ * first, from the first call on to the next definition of the name (libc's, or another preload's),
+ * and, where tracing is enabled and the recorder is found, to the recorder's wrapper.  Without the
+ * recorder: one line, and every name leads to libc.
  */
 #define PFW_BUILDING
 #define PFW_OS_NO_POISON
 #include "os.h"
 #include "preload_abi.h"
+#include "preload_next.h"
 #include "preload_table.h"
 
 #include <pfw/pfw.h>
@@ -60,18 +61,25 @@ extern char **environ;
 	".globl " #name "\n" \
 	".type " #name ", %function\n" #name ":\n" JUMP(name) ".size " #name ", . - " #name "\n"
 
-#define CALL_ROW(name)                                                                 \
-	extern char resolve_##name[] __asm__("pfw_resolve_" #name)                     \
-		__attribute__((visibility("hidden")));                                 \
-	__attribute__((visibility("hidden"), used)) void *_Atomic slot_##name __asm__( \
-		"pfw_slot_" #name) = resolve_##name;                                   \
-	__asm__(".pushsection .text\n" EXPORTED(name) "pfw_resolve_" #name             \
+#define CALL_ROW(name)                                                                       \
+	extern char resolve_##name[] __asm__("pfw_resolve_" #name)                           \
+		__attribute__((visibility("hidden")));                                       \
+	__attribute__((visibility("hidden"), used)) void *_Atomic slot_##name __asm__(       \
+		"pfw_slot_" #name) = resolve_##name;                                         \
+	__asm__(".pushsection .text\n" EXPORTED(name) ".popsection\n"                        \
+						      ".pushsection pfw_resolvers, \"ax\"\n" \
+						      "pfw_resolve_" #name                   \
 						      ":\n" RESOLVE(name) ".popsection\n");
+/* Between these two names are the resolvers: the compiler keeps the order of such lines. */
+extern char resolvers_begin[] __asm__("pfw_resolvers_begin") __attribute__((visibility("hidden")));
+extern char resolvers_end[] __asm__("pfw_resolvers_end") __attribute__((visibility("hidden")));
+__asm__(".pushsection pfw_resolvers, \"ax\"\npfw_resolvers_begin:\n.popsection\n");
 #define CALL_FD(category, ret, name, ...) CALL_ROW(name)
 #define CALL_PATH(category, ret, name, ...) CALL_ROW(name)
 #define CALL_STREAM(category, ret, name, ...) CALL_ROW(name)
 #define CALL_BY_HAND(category, ret, name, ...) CALL_ROW(name)
 #include "probes/calls.def"
+__asm__(".pushsection pfw_resolvers, \"ax\"\npfw_resolvers_end:\n.popsection\n");
 
 /* The slot comes in a scratch register.  Every register that may hold an argument is kept, also
  * those of a variadic call, and x8: where a structure is to be returned. */
@@ -186,15 +194,29 @@ static long no_such_call(void)
 	return -1;
 }
 
-/* Not in tail position: RTLD_NEXT goes by the return address of dlsym's caller. */
 static void *next_definition(size_t call)
 {
-	void *volatile found = dlsym(RTLD_NEXT, call_name[call]);
+	void *volatile found = pfw_preload_next(call_name[call]);
 
+	/* Not in tail position: RTLD_NEXT goes by the return address of dlsym's caller. */
+	if (!found)
+		found = dlsym(RTLD_NEXT, call_name[call]);
 	return found;
 }
 
-/* Called before our constructor has run, by other libraries' constructors. */
+/* Lead a slot to `found`, unless it leads somewhere already: by now it may be a wrapper's.  Return
+ * where it leads. */
+static void *settle(void *_Atomic *slot, void *found)
+{
+	void *seen = atomic_load(slot);
+
+	while ((char *)seen >= resolvers_begin && (char *)seen < resolvers_end)
+		if (atomic_compare_exchange_weak(slot, &seen, found))
+			return found;
+	return seen;
+}
+
+/* The first call of a name; it may come before our constructor has run, by another library's. */
 __attribute__((visibility("hidden"), used)) void *
 resolve_slot(void *_Atomic *slot) __asm__("pfw_resolve_slot");
 void *resolve_slot(void *_Atomic *slot)
@@ -203,12 +225,11 @@ void *resolve_slot(void *_Atomic *slot)
 	size_t call = 0;
 	void *found;
 
+	pfw_preload_next_init();
 	while (call < CALLS && call_slot[call] != slot)
 		call++;
 	found = next_definition(call);
-	if (!found)
-		found = (void *)no_such_call;
-	atomic_store(slot, found);
+	found = settle(slot, found ? found : (void *)no_such_call);
 	errno = error;
 	return found;
 }
@@ -217,7 +238,7 @@ static void resolve_all(void)
 {
 	for (size_t i = 0; i < CALLS; i++) {
 		real[i] = next_definition(i);
-		atomic_store(call_slot[i], real[i] ? real[i] : (void *)no_such_call);
+		settle(call_slot[i], real[i] ? real[i] : (void *)no_such_call);
 	}
 }
 
@@ -300,6 +321,7 @@ static bool attach(bool asked)
 		say("cannot load " SONAME ": ", why ? why : "no such file");
 		return false;
 	}
+	resolve_all();
 	take = (pfw_preload_attach_fn *)dlsym(library, "pfw_preload_attach");
 	if (!take || take(&table)) {
 		say(SONAME " is of another build than libpfw_preload.so", "");
@@ -366,7 +388,7 @@ __attribute__((constructor)) static void preloaded(void)
 {
 	int error = errno;
 
-	resolve_all();
+	pfw_preload_next_init();
 	if (enabled())
 		attach(false);
 	errno = error;

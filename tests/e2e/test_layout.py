@@ -24,8 +24,9 @@ LAYERS = {
     2: {"writer", "worker", "trace_file", "stepper", "probes/probe", "probes/fd_table", "probes/filter", "probes/select", "probes/short"},
     4: {"session"},
 }
-# The words that the preload object and the recorder exchange: of no layer, they include nothing.
-MEETING = {"preload_table", "preload_abi", "probes/calls"}
+# The words that the preload object and the recorder exchange, and how the former finds names: of no
+# layer, they include nothing.
+MEETING = {"preload_table", "preload_abi", "preload_next", "probes/calls"}
 LAYER = {module: layer for layer, modules in LAYERS.items() for module in modules}
 
 # What carries data away never knows where it came from, and the other way round.
