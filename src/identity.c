@@ -187,9 +187,9 @@ void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *c
 	pfw_run_find(identity->run, sizeof(identity->run), config, environ, fallback);
 }
 
-void pfw_identity_forked(struct pfw_identity *identity)
+void pfw_identity_forked(struct pfw_identity *identity, uint64_t after_ns, uint64_t before_ns)
 {
-	pfw_process_self(&identity->process);
+	pfw_process_forked(&identity->process, after_ns, before_ns);
 	identity->uid = (uint32_t)pfw_syscall6(SYS_geteuid, 0, 0, 0, 0, 0, 0);
 	identity->child = identity->descendant = true;
 }

@@ -38,8 +38,9 @@ struct pfw_identity {
 void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *config,
 		       char *const *environ);
 
-/* The same process after a fork that it did not see: pid and parentage are new, it is a child. */
-void pfw_identity_forked(struct pfw_identity *identity);
+/* The same process after a fork that it did not see: pid and parentage are new, it is a child.  When
+ * it was forked: see pfw_process_forked(). */
+void pfw_identity_forked(struct pfw_identity *identity, uint64_t after_ns, uint64_t before_ns);
 
 /* Another base name (pfw_start), or another rank (pfw_set_rank). */
 void pfw_identity_set_base(struct pfw_identity *identity, const char *base);

@@ -574,3 +574,25 @@ void pfw_process_self(struct pfw_process *process)
 		*process = (struct pfw_process){ .ppid = pfw_os_getppid() };
 	process->pid = pfw_os_getpid();
 }
+
+uint64_t pfw_process_now(void)
+{
+	struct timespec ts = { 0, 0 };
+
+	/* Not libc's, which another preload may have taken over. */
+	pfw_syscall6(SYS_clock_gettime, CLOCK_BOOTTIME, (long)&ts, 0, 0, 0, 0);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+#define TICK_NS 10000000u /* of /proc: USER_HZ is 100 wherever we run */
+
+void pfw_process_forked(struct pfw_process *process, uint64_t after_ns, uint64_t before_ns)
+{
+	/* Where there is no /proc, a program that it runs could not tell the same. */
+	if (!process->start_time || !after_ns || after_ns / TICK_NS != before_ns / TICK_NS)
+		return pfw_process_self(process);
+	process->pid = pfw_os_getpid();
+	process->ppid = pfw_os_getppid();
+	process->session = (pid_t)pfw_syscall6(SYS_getsid, 0, 0, 0, 0, 0, 0);
+	process->start_time = after_ns / TICK_NS;
+}

@@ -90,4 +90,11 @@ int pfw_process_read(struct pfw_process *process, pid_t pid);
  */
 void pfw_process_self(struct pfw_process *process);
 
+/* Now, in nanoseconds since boot, by the clock that processes' starts are told by. */
+uint64_t pfw_process_now(void);
+
+/* The same for a forked child that has still its parent's: it began between two points of that clock,
+ * which are mostly of one tick; else (or where they are 0) /proc is asked. */
+void pfw_process_forked(struct pfw_process *process, uint64_t after_ns, uint64_t before_ns);
+
 #endif

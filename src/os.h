@@ -151,6 +151,11 @@ static inline int pfw_os_link(const char *from, const char *to)
 	return (int)pfw_syscall6(SYS_linkat, AT_FDCWD, (long)from, AT_FDCWD, (long)to, 0, 0);
 }
 
+static inline int pfw_os_link_open(int fd, const char *to)
+{
+	return (int)pfw_syscall6(SYS_linkat, fd, (long)"", AT_FDCWD, (long)to, AT_EMPTY_PATH, 0);
+}
+
 /* Name the file behind a descriptor through `proc_fd`, "/proc/self/fd/N". */
 static inline int pfw_os_link_followed(const char *proc_fd, const char *to)
 {

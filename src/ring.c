@@ -418,11 +418,12 @@ struct pfw_ring_chunk *pfw_ring_free_drained(struct pfw_ring *ring)
 bool pfw_ring_half_full(const struct pfw_ring *ring)
 {
 	const struct pfw_ring_chunk *stretch = ring->drain;
-	uint64_t used =
-		(atomic_load_explicit(&stretch->head, memory_order_relaxed) & ~PFW_RING_CLOSED) -
-		atomic_load_explicit(&stretch->tail, memory_order_relaxed);
+	uint64_t word = atomic_load_explicit(&stretch->head, memory_order_relaxed);
+	uint64_t used = (word & ~PFW_RING_CLOSED) -
+			atomic_load_explicit(&stretch->tail, memory_order_relaxed);
 
-	return used >= stretch->capacity / 2;
+	return used >= stretch->capacity / 2 ||
+	       atomic_load_explicit(&stretch->full_at, memory_order_relaxed) == word + 1;
 }
 
 void pfw_ring_space_made(void)

@@ -64,11 +64,13 @@ static struct session {
 	bool attached;		      /* pfw_attach() did what the preload object would have done */
 	_Atomic uint64_t no_rings_ns; /* until when none is asked for again (MONOTONIC) */
 	_Atomic bool limited;	      /* the trace has PFW_MAX_BYTES */
+	_Atomic uint32_t young;	      /* so many events more are written by who records them */
 	bool children;		      /* those that this process forks are recorded, too */
 	bool told;		      /* what is wrong with the variables has been said */
 	bool told_unfinished;	      /* that the trace's end could not be written */
 	bool told_unrecorded;	      /* that calls were made past libc */
 	uint64_t told_lost;	      /* so many events, lost, have been spoken of */
+	uint64_t fork_ns, forked_ns;  /* before and after a fork under way; 0 = there is none */
 	struct pfw_gzip *gzip;	      /* kept when a trace without is begun */
 	bool hooks; /* atfork, at_quick_exit, the thread key: once a process image */
 	pthread_key_t thread_key;
@@ -151,7 +153,8 @@ static void renew_words(void)
 	/* A schedule's pause: the step that ends it must be seen. */
 	if (!word && session.config.step && !steps_of_torch() && state == ON && !session.stopped)
 		word = PFW_LIVE_STEPS;
-	atomic_store(&pfw_live->api, word);
+	atomic_store(&pfw_live->api,
+		     word | (word && atomic_load(&session.young) ? PFW_LIVE_YOUNG : 0));
 	atomic_store(&session.words, 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
@@ -210,14 +213,47 @@ static int finish_again(void)
 	return error;
 }
 
+/*
+ * Most forked children do little and are gone: to each of them a thread would cost more than all else
+ * of ours.  So the first events are written in place, at once, and the next one starts the writer;
+ * earlier where a write takes long.
+ */
+#define YOUNG_EVENTS 4u
+#define YOUNG_WRITE_NS 5000000ull
+#define CHILD_SLOTS 64u /* one page */
+
+static void grow_up(void)
+{
+	if (atomic_exchange(&session.young, 0))
+		renew_words();
+}
+
+static void write_young(void)
+{
+	uint64_t begun = pfw_clock_ns(CLOCK_MONOTONIC);
+	uint32_t left = atomic_load(&session.young);
+	int error = pfw_writer_drain(&session.writer);
+
+	if (left <= 1 || error || pfw_clock_ns(CLOCK_MONOTONIC) - begun > YOUNG_WRITE_NS)
+		grow_up();
+	else
+		atomic_compare_exchange_strong(&session.young, &left, left - 1);
+	if (error && !pfw_thread.forking && !atomic_load(&session.writer.dead))
+		pfw_writer_start(&session.writer); /* it tries again */
+}
+
 static void straight(void)
 {
+	uint32_t state;
 	sigset_t old;
 
 	if (!lock_life(&old))
 		return;
-	if (atomic_load(&session.state) == ENDED)
+	state = atomic_load(&session.state);
+	if (state == ENDED)
 		finish_again();
+	else if (state == ON && atomic_load(&session.young))
+		write_young();
 	unlock_life(&old);
 }
 
@@ -227,12 +263,17 @@ static void straight(void)
 static bool call_writer(void)
 {
 	uint32_t state = atomic_load(&session.state);
-	bool forking = pfw_thread.forking;
+	uint32_t forking = pfw_thread.forking;
 
 	if (state == ENDED)
 		return !finish_again();
 	if (state != ON)
 		return false;
+	/* A thread that has its first ring has nothing in it. */
+	if (atomic_load(&session.young))
+		return pfw_ring_wanted() || !pfw_writer_drain(&session.writer);
+	if (forking == PFW_FORK_BEGINS && !atomic_load(&session.writer.on_duty))
+		return true;
 	if (!atomic_load(&session.writer.on_duty) && (forking || pfw_writer_start(&session.writer)))
 		return !pfw_writer_drain(&session.writer);
 	return pfw_writer_wake(&session.writer);
@@ -315,14 +356,17 @@ static bool stepper_ready(void)
 
 /* While nothing is recorded no event calls the writer's thread, and it alone hears requests, the clock
  * and the process that this one follows: it is there, and stays. */
+static bool needs_writer(void)
+{
+	return session.paused || session.config.plan.kind != PFW_PLAN_ALWAYS ||
+	       session.config.counters_ns || session.config.torch_ops || steps_of_torch();
+}
+
 static void keep_writer(void)
 {
 	sigset_t old;
 
-	atomic_store(&session.writer.stay, session.paused ||
-						   session.config.plan.kind != PFW_PLAN_ALWAYS ||
-						   session.config.counters_ns ||
-						   session.config.torch_ops || steps_of_torch());
+	atomic_store(&session.writer.stay, needs_writer());
 	/* The thread itself may be on its way home, and waited for by who holds the lock. */
 	if (!atomic_load(&session.writer.stay) || atomic_load(&session.writer.on_duty) ||
 	    pfw_writer_is_here(&session.writer) || atomic_load(&session.writer.dead) ||
@@ -368,6 +412,7 @@ static struct pfw_steps_chunk *stepper_marks(void)
 
 static bool stepper_drain(void)
 {
+	grow_up();
 	return (stepper_is_writer() || wake()) && !pfw_writer_flush(&session.writer, 1000000000);
 }
 
@@ -534,15 +579,25 @@ static bool say_no_memory(void)
 }
 
 /* Spool, words and trace name of this process; the probes may run when it returns true. */
-static bool make_process(void)
+static bool make_process(const struct pfw_spool_header *parent)
 {
 	struct pfw_identity *id = &session.identity;
 	struct trace_name name;
-	struct pfw_spool_owner owner = { id->uid, id->process.pid, id->process.start_time,
-					 fill_header, &name };
+	struct pfw_spool_owner owner = {
+		.uid = id->uid,
+		.pid = id->process.pid,
+		.start_time = id->process.start_time,
+		.fill = fill_header,
+		.user = &name,
+	};
 
 	if (!id->rank.recorded || find_name(name.path, &name.compressed))
 		return false;
+	if (session.writer.first_slots) /* an event is on its way */
+		pfw_writer_first_bytes(&session.writer, &owner.made_bytes, &owner.mapped_bytes);
+	/* In a namespace of its own it has a parent without a number. */
+	if (parent && id->process.ppid == parent->pid)
+		owner.pid_namespace = parent->pid_namespace;
 	if (pfw_spool_create(&session.spool, &id->dirs, &owner))
 		return say_no_memory();
 	if (session.spool.heap)
@@ -698,7 +753,7 @@ static bool begin(bool asked)
 	set_up_writer();
 	if (!filtered || !session.writer.templates || !make_live_page())
 		return say_no_memory();
-	if (!make_process())
+	if (!make_process(NULL))
 		return false;
 	ids = pfw_templates_ids();
 	pfw_api_templates(&ids);
@@ -740,10 +795,12 @@ static void fork_prepare(void)
 
 	if (atomic_load(&session.state) != ON || pfw_thread.vfork_child)
 		return;
-	pfw_thread.forking = lock_life(&old);
+	pfw_thread.forking = lock_life(&old) ? PFW_FORK_ENDS : 0;
 	if (!pfw_thread.forking)
 		return;
 	fork_mask = old; /* only now is it this thread's to set */
+	session.forked_ns = 0;
+	session.fork_ns = pfw_process_now();
 	pfw_writer_hold(&session.writer);
 	pfw_attach_hold();
 	pfw_cupti_hold();
@@ -754,6 +811,7 @@ static void fork_parent(void)
 	if (!pfw_thread.forking)
 		return;
 	pfw_thread.forking = 0;
+	session.fork_ns = 0; /* who comes past our handlers is not told by it */
 	pfw_cupti_release();
 	pfw_attach_release(false);
 	pfw_writer_release(&session.writer);
@@ -768,6 +826,7 @@ static void fork_child(void)
 	if (!pfw_thread.forking)
 		return;
 	pfw_thread.forking = 0;
+	session.forked_ns = pfw_process_now();
 	pfw_cupti_release();
 	pfw_attach_release(true);
 	atomic_store(&pfw_live->io, 0);
@@ -812,14 +871,22 @@ static void forked(void)
 	pfw_hidden_close();
 	pfw_unrecorded_forked();
 	pfw_writer_forget(&session.writer);
-	pfw_identity_forked(&session.identity);
+	/* Who waits gets a greater one. */
+	session.writer.first_slots = session.config.on_full == PFW_ON_FULL_DROP ? 0 : CHILD_SLOTS;
+	pfw_identity_forked(&session.identity, session.fork_ns, session.forked_ns);
+	session.fork_ns = 0;
 	/* An ended parent's child (forked by an exit handler) starts like any other. */
-	if (wanted && session.children && make_process())
+	if (wanted && session.children && make_process(parent))
 		atomic_store(&session.state, ON);
 	else
 		atomic_store(&session.state, OFF);
 	pfw_stepper_forked(parent);
 	pfw_counters_forked();
+	/* A thread that libc knows has more to do than to write; sums are written now and then. */
+	atomic_store(&session.young,
+		     needs_writer() || session.writer.worker.known || session.writer.sums
+			     ? 0
+			     : YOUNG_EVENTS);
 	renew_words();
 	/* Last: other threads of the child wait for it. */
 	atomic_store(&pfw_live->born, born());
@@ -968,7 +1035,7 @@ static void resume_session(void)
 		return;
 	if (session.writer.ready)
 		atomic_store(&session.spool.header->state, PFW_SPOOL_LIVE);
-	else if (!make_process()) /* it had nothing in it, so it was removed */
+	else if (!make_process(NULL)) /* it had nothing in it, so it was removed */
 		return unlock_life(&old);
 	session.writer.ended_at = 0;
 	atomic_store(&session.state, ON);
@@ -1248,6 +1315,7 @@ int pfw_flush(void)
 	int keep = errno, error = 0;
 
 	if (recorded() && !session.stopped) {
+		grow_up();
 		pfw_cupti_flush();
 		wake();
 		error = pfw_writer_flush(&session.writer, 10000000000ull);

@@ -147,9 +147,15 @@ static int try_name(int fd, const char *path)
 {
 	struct pfw_text text;
 	char file[32];
+	int error;
 
 	if (fd < 0)
 		return pfw_os_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	/* Root may, and from Linux 6.10 on whoever has made the file.  What a process looks up of itself
+	 * in /proc makes its end take longer. */
+	error = pfw_os_link_open(fd, path);
+	if (!error || error == -EEXIST)
+		return error;
 	pfw_text_init(&text, file, sizeof(file));
 	add_number(&text, "/proc/self/fd/", (uint64_t)fd);
 	return pfw_os_link_followed(file, path);
@@ -200,7 +206,7 @@ static void fill_header(const struct pfw_spool_owner *owner, struct pfw_spool_he
 	header->pid = owner->pid;
 	header->uid = owner->uid;
 	header->start_time = owner->start_time;
-	header->pid_namespace = pid_namespace();
+	header->pid_namespace = owner->pid_namespace ? owner->pid_namespace : pid_namespace();
 	atomic_store(&header->end, header->header_bytes);
 	if (owner->fill)
 		owner->fill(header, owner->user);
@@ -208,38 +214,49 @@ static void fill_header(const struct pfw_spool_owner *owner, struct pfw_spool_he
 	__atomic_store_n(&header->magic, PFW_SPOOL_MAGIC, __ATOMIC_RELEASE);
 }
 
-/* Map the header of an empty file and fill it. */
+/* Allocated, not sparse: a hole on a full tmpfs would be a SIGBUS in the program. */
+static int allocate(struct pfw_spool *spool, int fd, uint64_t made, uint64_t size)
+{
+	int error;
+
+	if (size > spool->limit || !size_allowed(size))
+		return -ENOSPC;
+	error = pfw_os_fallocate(fd, 0, made);
+	if (!error && size > made)
+		error = pfw_os_ftruncate(fd, size);
+	spool->made = made;
+	spool->mapped = size;
+	return error;
+}
+
+/*
+ * Map the header of an empty file and fill it, and what is to be made with it.
+ *
+ * One page more is mapped than there is of the file, and never touched: valgrind 3.19 dies where it
+ * joins two mappings of a file that it knows by two names, and behind this one none can come to lie
+ * that continues it.
+ */
 static int map_header(struct pfw_spool *spool, int fd, const struct pfw_spool_owner *owner)
 {
 	uint64_t bytes = pfw_os_whole_pages(PFW_SPOOL_HEADER_BYTES);
+	int error = allocate(spool, fd, bytes + owner->made_bytes, bytes + owner->mapped_bytes);
 	void *mapped;
-	int error;
 
-	/* Allocated, not sparse: a hole on a full tmpfs would be a SIGBUS in the program. */
-	if (!spool->limit || !size_allowed(bytes))
-		return -ENOSPC;
-	error = pfw_os_fallocate(fd, 0, bytes);
+	if (error && owner->mapped_bytes)
+		error = allocate(spool, fd, bytes, bytes);
 	if (error)
 		return error;
-	mapped = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	mapped = pfw_os_mmap(spool->mapped + pfw_os_page_bytes(), PROT_READ | PROT_WRITE,
+			     MAP_SHARED | (spool->mapped == spool->made ? MAP_POPULATE : 0), fd, 0);
 	if (!mapped)
 		return -ENOMEM;
+	if (spool->mapped > spool->made)
+		pfw_os_madvise(
+			mapped, spool->made,
+			23 /* MADV_POPULATE_WRITE; older kernels do it at the first touch */);
 	fill_header(owner, mapped);
 	spool->header = mapped;
 	return 0;
-}
-
-/* Map the header under the file's name: valgrind 3.19 dies where it joins two mappings of a file that
- * it knows by two names (a ring's may come to lie behind the header's). */
-static void map_named(struct pfw_spool *spool, int fd)
-{
-	uint64_t bytes = pfw_os_whole_pages(PFW_SPOOL_HEADER_BYTES);
-	void *mapped = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-
-	if (!mapped)
-		return;
-	pfw_os_munmap(spool->header, bytes);
-	spool->header = mapped;
 }
 
 /*
@@ -265,11 +282,9 @@ static int make_in(struct pfw_spool *spool, const char *dir, const struct pfw_sp
 		error = take_name(fd, spool->path);
 	else if (error && !unnamed)
 		pfw_os_unlink(spool->path);
-	if (!error && unnamed)
-		map_named(spool, fd);
 	pfw_os_close(fd);
 	if (error && spool->header) {
-		pfw_os_munmap(spool->header, PFW_SPOOL_HEADER_BYTES);
+		pfw_os_munmap(spool->header, spool->mapped + pfw_os_page_bytes());
 		spool->header = NULL;
 	}
 	return error;
@@ -286,6 +301,7 @@ int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs,
 	spool->heap = true;
 	spool->path[0] = '\0';
 	spool->limit = UINT64_MAX;
+	spool->made = spool->mapped = 0;
 	spool->header = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (!spool->header)
@@ -299,6 +315,49 @@ int pfw_spool_open(const struct pfw_spool *spool)
 	return spool->heap ? -1 : pfw_os_open(spool->path, O_RDWR | O_NOFOLLOW, 0);
 }
 
+bool pfw_spool_has_place(const struct pfw_spool *spool, enum pfw_chunk_kind kind, uint64_t bytes)
+{
+	uint64_t at = atomic_load(&spool->header->end);
+
+	bytes = pfw_os_whole_pages(bytes);
+	if (kind == PFW_CHUNK_STRINGS) /* its first page will do */
+		return at + pfw_os_page_bytes() <= spool->made && at + bytes <= spool->mapped;
+	return at + bytes <= spool->made;
+}
+
+uint64_t pfw_spool_usable(const struct pfw_spool *spool, const struct pfw_chunk *chunk)
+{
+	uint64_t at = (uintptr_t)chunk - (uintptr_t)spool->header;
+
+	return at < spool->made && at + chunk->bytes > spool->made ? spool->made - at
+								   : chunk->bytes;
+}
+
+int pfw_spool_make_rest(struct pfw_spool *spool, int fd)
+{
+	int error = pfw_os_fallocate(fd, spool->made, spool->mapped - spool->made);
+
+	if (!error)
+		spool->made = spool->mapped;
+	return error;
+}
+
+/* Allocated, and mapped. */
+static struct pfw_chunk *map_chunk(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind,
+				   uint64_t bytes)
+{
+	uint64_t at = atomic_load(&spool->header->end);
+
+	if (spool->heap)
+		return pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (!size_allowed(at + bytes) || pfw_os_fallocate(fd, at, bytes) < 0)
+		return NULL;
+	/* Strings are touched as they come; a ring's pages would fault in the program. */
+	return pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | (kind == PFW_CHUNK_STRINGS ? 0 : MAP_POPULATE), fd, at);
+}
+
 void *pfw_spool_append(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind, uint32_t index,
 		       uint64_t bytes)
 {
@@ -308,17 +367,10 @@ void *pfw_spool_append(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind
 	bytes = pfw_os_whole_pages(bytes);
 	if (at + bytes > spool->limit)
 		return NULL;
-	if (spool->heap) {
-		chunk = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	} else {
-		if (!size_allowed(at + bytes) || pfw_os_fallocate(fd, at, bytes) < 0)
-			return NULL;
-		/* Strings are touched as they come; a ring's pages would fault in the program. */
-		chunk = pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
-				    MAP_SHARED | (kind == PFW_CHUNK_STRINGS ? 0 : MAP_POPULATE), fd,
-				    at);
-	}
+	if (pfw_spool_has_place(spool, kind, bytes))
+		chunk = (struct pfw_chunk *)(void *)((char *)spool->header + at);
+	else
+		chunk = map_chunk(spool, fd, kind, bytes);
 	if (!chunk)
 		return NULL;
 	chunk->kind = (uint32_t)kind;

@@ -14,6 +14,9 @@ struct pfw_spool {
 	struct pfw_spool_header *header; /* mapped; NULL = none */
 	uint64_t limit;			 /* bytes it may grow to */
 	bool heap; /* no directory would have it: in memory, and gone with the process */
+	/* Behind the header there is room up to `made`, and of strings up to `mapped`, when it is asked
+	 * for: chunks that come to lie there need no descriptor.  0: there is none. */
+	uint64_t made, mapped;
 	char path[PFW_SPOOL_PATH_MAX]; /* "" while heap */
 };
 
@@ -35,9 +38,13 @@ struct pfw_spool_owner {
 	uint32_t uid;
 	int32_t pid;
 	uint64_t start_time;
+	uint64_t pid_namespace; /* 0 = not known */
 	void (*fill)(struct pfw_spool_header *header,
 		     void *user); /* NULL = nothing; may run twice */
 	void *user;
+	/* Chunks that are sure to come: so many bytes are made with the header, in one piece, and so
+	 * many mapped, if there is room for them. */
+	uint64_t made_bytes, mapped_bytes;
 };
 
 /*
@@ -59,6 +66,13 @@ int pfw_spool_open(const struct pfw_spool *spool);
  */
 void *pfw_spool_append(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind, uint32_t index,
 		       uint64_t bytes);
+
+/* Whether such a chunk has its place already, and needs no descriptor.  Thread: drain. */
+bool pfw_spool_has_place(const struct pfw_spool *spool, enum pfw_chunk_kind kind, uint64_t bytes);
+
+/* How much of a chunk may be touched; and make all of it: 0 or -errno.  Thread: drain. */
+uint64_t pfw_spool_usable(const struct pfw_spool *spool, const struct pfw_chunk *chunk);
+int pfw_spool_make_rest(struct pfw_spool *spool, int fd);
 
 /* Remove the file; the mapping stays.  Thread: any. */
 void pfw_spool_unlink(const struct pfw_spool *spool);

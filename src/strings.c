@@ -18,17 +18,18 @@ static const uint16_t class_granules[] = { 2, 4, 6, 8, 12, 16, 32, 64, 258 };
 #define NAMES 4096u
 #define NAMES_MAX (NAMES / 4 * 3)
 
-static struct {
+static struct strings {
 	struct pfw_string_view view;
 	_Atomic uint32_t segments;
+	_Atomic uint32_t room; /* granules that may be carved, over all segments */
 	_Atomic uint32_t bump; /* granules carved, over all segments */
 	/* Free cells of a class: granule below, a count against ABA above. */
 	_Atomic uint64_t free[CLASSES];
 	/* Dropped cells (granule, 0 = none), linked by pfw_string.next; the writer takes them all. */
 	_Atomic uint32_t dropped;
 	uint32_t waiting, ripe; /* dropped one and two looks ago; writer only */
+	_Atomic uint32_t names; /* in the table below, or just about to be */
 	_Atomic uint32_t name[NAMES];
-	_Atomic uint32_t names;
 } strings;
 
 static struct pfw_string *cell_at(uint32_t granule)
@@ -55,22 +56,28 @@ static struct pfw_string *cell_of(uint32_t ref)
 
 void pfw_strings_reset(void)
 {
-	memset(&strings, 0, sizeof(strings));
+	/* A forked child would get pages of its own for an empty table. */
+	memset(&strings, 0,
+	       atomic_load(&strings.names) ? sizeof(strings) : offsetof(struct strings, name));
 }
 
-void pfw_strings_add_segment(char *segment, unsigned index)
+void pfw_strings_add_segment(char *segment, unsigned index, size_t usable)
 {
 	strings.view.segment[index] = segment;
 	/* Pairs with the acquire in cell_of() and carve(): the segment is there before its number. */
 	atomic_store_explicit(&strings.segments, index + 1, memory_order_release);
+	atomic_store_explicit(&strings.room,
+			      index * GRANULES + (uint32_t)(usable / PFW_STRING_GRANULE),
+			      memory_order_release);
 }
 
 bool pfw_strings_low(void)
 {
-	uint32_t have = atomic_load_explicit(&strings.segments, memory_order_relaxed);
+	uint32_t room = atomic_load_explicit(&strings.room, memory_order_relaxed);
 	uint32_t used = atomic_load_explicit(&strings.bump, memory_order_relaxed);
 
-	return have < PFW_STRING_SEGMENTS && used + GRANULES / 4 > have * GRANULES;
+	return room < PFW_STRING_SEGMENTS * GRANULES &&
+	       (!room || used + (room < GRANULES ? room : GRANULES) / 4 > room);
 }
 
 const struct pfw_string_view *pfw_strings_view(void)
@@ -116,7 +123,7 @@ static struct pfw_string *carve(unsigned class, uint32_t *granule)
 {
 	uint32_t want = class_granules[class];
 	uint32_t used = atomic_load_explicit(&strings.bump, memory_order_relaxed);
-	uint32_t have = atomic_load_explicit(&strings.segments, memory_order_acquire);
+	uint32_t room = atomic_load_explicit(&strings.room, memory_order_acquire);
 	uint32_t at;
 
 	do {
@@ -125,7 +132,7 @@ static struct pfw_string *carve(unsigned class, uint32_t *granule)
 			at += FIRST_GRANULE - at % GRANULES;
 		if (at % GRANULES + want > GRANULES)
 			at = (at / GRANULES + 1) * GRANULES + FIRST_GRANULE;
-		if (at + want > have * GRANULES)
+		if (at + want > room)
 			return NULL;
 	} while (!atomic_compare_exchange_weak_explicit(
 		&strings.bump, &used, at + want, memory_order_relaxed, memory_order_relaxed));
@@ -279,11 +286,11 @@ uint32_t pfw_string_intern(const char *text, size_t bytes)
 				made = pfw_string_create(NULL, 0, text, bytes);
 			if (!made)
 				return 0;
+			atomic_fetch_add_explicit(&strings.names, 1, memory_order_relaxed);
 			if (atomic_compare_exchange_strong_explicit(
-				    slot, &ref, made, memory_order_acq_rel, memory_order_acquire)) {
-				atomic_fetch_add_explicit(&strings.names, 1, memory_order_relaxed);
+				    slot, &ref, made, memory_order_acq_rel, memory_order_acquire))
 				return made;
-			}
+			atomic_fetch_sub_explicit(&strings.names, 1, memory_order_relaxed);
 		}
 		found = cell_at(ref & 0xffffu)->bytes;
 		if (found == bytes && !memcmp(cell_at(ref & 0xffffu)->text, text, bytes)) {

@@ -22,10 +22,10 @@ struct pfw_string_view;
 void pfw_strings_reset(void);
 
 /* Hand over segment number `index` (the next one; PFW_STRING_SEGMENT_BYTES, its struct pfw_chunk
- * filled).  Thread: drain. */
-void pfw_strings_add_segment(char *segment, unsigned index);
+ * filled), of which the first `usable` bytes may be touched; or more of the last one.  Thread: drain. */
+void pfw_strings_add_segment(char *segment, unsigned index, size_t usable);
 
-/* Whether another segment should be added soon.  Thread: drain. */
+/* Whether another segment, or the rest of the last, should be added soon.  Thread: drain. */
 bool pfw_strings_low(void);
 
 /* Where the segments are mapped, for json.h.  Thread: any. */

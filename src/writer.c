@@ -19,7 +19,7 @@
 #define MARK_WAIT_NS 2000000ull
 #define LAST_LOOKS 3	     /* what is there; then past what is torn, in two stretches of a ring */
 #define WATCH_NS 20000000ull /* where a kernel cannot wait on two things: look this often */
-#define FIRST_STRETCH_SLOTS 512u /* 32 KiB: a small start keeps fork cheap */
+#define FIRST_STRETCH_SLOTS 512u /* 32 KiB */
 
 /* Kept free below PFW_MAX_BYTES for the lines at the end. */
 #define END_BYTES 8192u
@@ -64,6 +64,8 @@ static int map_buffers(struct pfw_writer *writer)
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (!memory)
 		return -ENOMEM;
+	/* A child makes its own; and the pages of these would have to be copied when next written to. */
+	pfw_os_madvise(memory, text_room + writer->out_room + cache, MADV_DONTFORK);
 	writer->text = memory;
 	writer->out = memory + text_room;
 	pfw_json_init(&writer->json, memory + text_room + writer->out_room);
@@ -71,13 +73,38 @@ static int map_buffers(struct pfw_writer *writer)
 	return 0;
 }
 
+/* Another segment, or the rest of the one that was begun. */
 static void add_strings(struct pfw_writer *writer)
 {
-	char *segment = pfw_writer_append(writer, PFW_CHUNK_STRINGS, writer->string_segments,
-					  PFW_STRING_SEGMENT_BYTES);
+	struct pfw_chunk *segment = writer->segment;
 
-	if (segment)
-		pfw_strings_add_segment(segment, writer->string_segments++);
+	if (segment && pfw_spool_usable(writer->spool, segment) < segment->bytes) {
+		if (pfw_writer_open_spool(writer) ||
+		    pfw_spool_make_rest(writer->spool, writer->files->spool))
+			return;
+	} else {
+		segment = pfw_writer_append(writer, PFW_CHUNK_STRINGS, writer->string_segments,
+					    PFW_STRING_SEGMENT_BYTES);
+		if (!segment)
+			return;
+		writer->segment = segment;
+		writer->string_segments++;
+	}
+	pfw_strings_add_segment((char *)segment, writer->string_segments - 1,
+				pfw_spool_usable(writer->spool, segment));
+}
+
+static bool make_ring(struct pfw_writer *writer);
+
+void pfw_writer_first_bytes(const struct pfw_writer *writer, uint64_t *made, uint64_t *mapped)
+{
+	uint64_t page = pfw_os_page_bytes();
+	uint64_t slots = writer->first_slots ? writer->first_slots : FIRST_STRETCH_SLOTS;
+	uint64_t bytes = pfw_os_whole_pages(writer->templates_bytes) +
+			 pfw_os_whole_pages(PFW_PAGE_BYTES + slots * PFW_SLOT_BYTES);
+
+	*made = bytes + page;
+	*mapped = bytes + pfw_os_whole_pages(PFW_STRING_SEGMENT_BYTES);
 }
 
 /* First start in this process: templates, strings, json. */
@@ -94,6 +121,9 @@ static int make_ready(struct pfw_writer *writer)
 	head = templates->chunk;
 	memcpy(templates, writer->templates, writer->templates_bytes);
 	templates->chunk = head;
+	/* The segment's rest may be made later: nothing else can have its place behind it. */
+	if (pfw_spool_has_place(writer->spool, PFW_CHUNK_RING, 1) && !make_ring(writer))
+		return -ENOSPC;
 	add_strings(writer);
 	pfw_clock_map_init(&writer->clock);
 	writer->json = (struct pfw_json){
@@ -150,7 +180,8 @@ static bool make_ring(struct pfw_writer *writer)
 		writer->ring_memory = page;
 		writer->ring_memory_left = PFW_PAGE_BYTES / sizeof(struct pfw_ring);
 	}
-	stretch = get_stretch(writer, FIRST_STRETCH_SLOTS);
+	stretch = get_stretch(writer, writer->first_slots && !writer->rings ? writer->first_slots
+									    : FIRST_STRETCH_SLOTS);
 	if (!stretch)
 		return false;
 	writer->ring_memory_left--;
@@ -530,7 +561,8 @@ static bool sums_due(struct pfw_writer *writer)
 /* A thread that fills half its ring between two looks gets a greater one. */
 static void grow(struct pfw_writer *writer, struct pfw_ring *ring)
 {
-	uint32_t capacity = ring->drain->capacity * 2;
+	uint32_t capacity = ring->drain->capacity < FIRST_STRETCH_SLOTS ? FIRST_STRETCH_SLOTS
+									: ring->drain->capacity * 2;
 	struct pfw_ring_chunk *stretch;
 
 	if (ring->upcoming || ring->retired || ring->drain != atomic_load(&ring->stretch) ||
@@ -903,7 +935,7 @@ static int make_rings_now(struct pfw_writer *writer, void *unused)
 	int error = 0;
 
 	(void)unused;
-	if (!writer->spool->heap)
+	if (!writer->spool->heap && !pfw_spool_has_place(writer->spool, PFW_CHUNK_RING, 1))
 		error = pfw_writer_open_spool(writer);
 	if (!error && !writer->ready)
 		error = make_ready(writer);

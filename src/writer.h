@@ -41,6 +41,7 @@ struct pfw_writer {
 	uint64_t text_limit; /* bytes of text that make a write or a member */
 	uint64_t ring_max_bytes;
 	bool sums;			 /* rings have tables for short calls */
+	uint32_t first_slots;		 /* of the first ring; 0 = as others have */
 	const struct pfw_source *source; /* records that come by no ring; NULL = none */
 	void (*say)(const char *line);
 	void (*idle)(void);  /* make every thread's next event come to session again */
@@ -99,6 +100,7 @@ struct pfw_writer {
 	int last_error;
 	uint64_t lost_told[PFW_LOST_REASONS];
 	uint32_t rings, string_segments;
+	struct pfw_chunk *segment; /* the last of strings */
 	struct pfw_ring *ring_memory;
 	uint32_t ring_memory_left;
 	struct pfw_ring_chunk *pool[32]; /* stretches no ring needs, by log2 of capacity */
@@ -106,6 +108,10 @@ struct pfw_writer {
 	struct pfw_json json;
 	struct pfw_gzip *gzip;
 };
+
+/* What the first ring takes, with all that comes before it, in the spool: so many bytes made, and so
+ * many mapped.  Thread: app. */
+void pfw_writer_first_bytes(const struct pfw_writer *writer, uint64_t *made, uint64_t *mapped);
 
 /* Start the thread, without waiting for it.  0, or -errno: then nothing drains the rings.
  * Thread: app.  Signal: safe, unless libc is to know the thread. */

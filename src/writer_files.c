@@ -167,7 +167,8 @@ static void close_spool(struct pfw_writer_files *files)
 void *pfw_writer_append(struct pfw_writer *writer, enum pfw_chunk_kind kind, uint32_t index,
 			uint64_t bytes)
 {
-	pfw_writer_open_spool(writer);
+	if (!pfw_spool_has_place(writer->spool, kind, bytes))
+		pfw_writer_open_spool(writer);
 	return pfw_spool_append(writer->spool, writer->files->spool, kind, index, bytes);
 }
 

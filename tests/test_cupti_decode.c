@@ -22,7 +22,7 @@ static int set_up(void **state)
 	memset(segment, 0, sizeof(segment));
 	world_open(&world);
 	pfw_strings_reset();
-	pfw_strings_add_segment(segment, 0);
+	pfw_strings_add_segment(segment, 0, PFW_STRING_SEGMENT_BYTES);
 	world.json.strings = pfw_strings_view();
 	pfw_cupti_decoding.template = WORLD_PP;
 	pfw_cupti_lib.version = PFW_CUPTI_13_0;

@@ -47,7 +47,7 @@ static int setup(void **state)
 		if (posix_memalign(&memory, PFW_PAGE_BYTES, PFW_STRING_SEGMENT_BYTES))
 			return -1;
 		segment[i] = memset(memory, 0, PFW_STRING_SEGMENT_BYTES);
-		pfw_strings_add_segment(segment[i], i);
+		pfw_strings_add_segment(segment[i], i, PFW_STRING_SEGMENT_BYTES);
 	}
 	filter_by(NULL);
 	strcpy(dir, "/tmp/pfw-fd-XXXXXX");

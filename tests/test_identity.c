@@ -136,7 +136,7 @@ static void a_forked_process_is_a_child(void **state)
 
 	(void)state;
 	pfw_identity_find(&identity, &config, variables);
-	pfw_identity_forked(&identity);
+	pfw_identity_forked(&identity, 0, 0);
 	assert_true(identity.child);
 	snprintf(name, sizeof(name), "base-pid%d.pfw", (int)getpid());
 	assert_trace(name);

@@ -129,7 +129,9 @@ static void fill(struct pfw_spool_header *header, void *user)
 static void it_appears_when_its_header_is_whole(void **state)
 {
 	unsigned entries = 0;
-	struct pfw_spool_owner owner = { getuid(), PID, START, fill, &entries };
+	struct pfw_spool_owner owner = {
+		.uid = getuid(), .pid = PID, .start_time = START, .fill = fill, .user = &entries
+	};
 	struct pfw_spool_header header;
 
 	(void)state;

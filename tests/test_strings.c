@@ -24,7 +24,7 @@ static void add_segment(void)
 	assert_int_equal(posix_memalign(&memory, PFW_PAGE_BYTES, PFW_STRING_SEGMENT_BYTES), 0);
 	memset(memory, 0, PFW_STRING_SEGMENT_BYTES);
 	segment[segments] = memory;
-	pfw_strings_add_segment(segment[segments], segments);
+	pfw_strings_add_segment(segment[segments], segments, PFW_STRING_SEGMENT_BYTES);
 	segments++;
 }
 

@@ -416,7 +416,8 @@ void pfw_cupti_forked(void)
 	atomic_store(&gpu.state, pfw_cupti_spans_begun() ? FORKED : IDLE);
 	pfw_cupti_source_forget();
 	pfw_cupti_buffers_forget();
-	pfw_cupti_names_forget();
+	if (pfw_cupti_spans_begun()) /* a child would get pages of its own for nothing */
+		pfw_cupti_names_forget();
 }
 
 /* A child forked while another thread loads something would find the dynamic linker locked for ever. */
@@ -427,8 +428,9 @@ void pfw_cupti_hold(void)
 
 void pfw_cupti_release(void)
 {
-	if (gpu.held)
-		pfw_cupti_lib_unlock();
+	if (!gpu.held)
+		return;
+	pfw_cupti_lib_unlock();
 	gpu.held = false;
 }
 

@@ -62,7 +62,7 @@ static bool get_ring(uint64_t word, bool counted)
 	} else if (pfw_ring_host.wake && !(word & PFW_LIVE_ENDED)) {
 		pfw_ring_host.wake(); /* the writer has gone to rest, or the process has forked */
 	}
-	pfw_thread.live = word & ~PFW_LIVE_ENDED;
+	pfw_thread.live = word & ~PFW_LIVE_STRAIGHT;
 	return true;
 }
 
@@ -105,8 +105,8 @@ static uint64_t make_ready(const _Atomic uint64_t *word, bool counted)
 	now = atomic_load_explicit(word, memory_order_acquire);
 	if (now == PFW_LIVE_STEPS)
 		return 0;
-	/* Ended (the word never fits then): a thread that has its ring just goes on. */
-	if (!now || (pfw_thread.ring && pfw_thread.live == (now & ~PFW_LIVE_ENDED)))
+	/* Straight (the word never fits then): a thread that has its ring just goes on. */
+	if (!now || (pfw_thread.ring && pfw_thread.live == (now & ~PFW_LIVE_STRAIGHT)))
 		return now;
 	/* Never this thread's word, so that it comes here with each event. */
 	if (now & PFW_LIVE_LIMIT) {

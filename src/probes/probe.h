@@ -41,6 +41,10 @@ struct pfw_known_name {
 };
 #define PFW_KNOWN_NAMES 4
 
+/* From the beginning of fork until its event is recorded no thread of ours is started; where it begins,
+ * the writer's work is left for its end. */
+enum pfw_forking { PFW_FORK_BEGINS = 1, PFW_FORK_ENDS = 2 };
+
 /* One thread's state.  initial-exec: a lazily allocated TLS block would call malloc in a probe. */
 struct pfw_thread {
 	uint64_t live; /* the session generation under which `ring` is ours; 0 = none */
@@ -49,7 +53,7 @@ struct pfw_thread {
 	uint64_t spans;	      /* how many this thread has begun: makes span ids */
 	uint64_t guarded;     /* the slow path is at work in this thread */
 	uint32_t vfork_child; /* this is a vfork child in its parent's memory: touch nothing */
-	uint32_t forking;     /* from fork's prepare until its event is recorded: start no thread */
+	uint32_t forking;     /* enum pfw_forking */
 	const char *untraced; /* a vfork child runs a program that is not traced, and why */
 	char *const *left;    /* the environment that it made for its program */
 	uint32_t gpu_begun;   /* of pfw_cupti_spans, when gpu_pushed was 0 */
@@ -64,7 +68,7 @@ extern __thread struct pfw_thread pfw_thread __attribute__((tls_model("initial-e
 struct pfw_probe_host {
 	/* First probe in a forked child: make the child a process of its own. */
 	void (*forked)(void);
-	/* The trace has its end already and this thread has recorded one more: write it now. */
+	/* Nobody drains, and this thread has recorded one more: write it now. */
 	void (*straight)(void);
 	/* Whether this process has anything in its trace, or in a ring. */
 	bool (*recorded)(void);
@@ -100,8 +104,12 @@ extern struct pfw_probe_host pfw_probe_host;
  * the API's: nothing is recorded, but names are looked at. */
 #define PFW_LIVE_STEPS (1ull << 60)
 
+/* In the API's word: a forked child that has no writer yet; each record goes straight through. */
+#define PFW_LIVE_YOUNG (1ull << 59)
+
 /* In pfw_live's words: the trace has its end; every record goes straight through. */
 #define PFW_LIVE_ENDED (1ull << 63)
+#define PFW_LIVE_STRAIGHT (PFW_LIVE_ENDED | PFW_LIVE_YOUNG)
 
 /* pfw_probe.call: it is not to be recorded, as was decided after the call (the filter) or before it
  * (PFW_CALLS, where the wrapper is needed all the same). */
@@ -145,16 +153,16 @@ uint64_t pfw_probe_ready(const _Atomic uint64_t *word);
 /* The same for I/O, to make a name: an event that is lost for it is counted when it is recorded. */
 bool pfw_probe_names(void);
 
-/* Write what is recorded now: nobody drains any more. */
+/* Write what is recorded now: nobody drains any more, or yet. */
 void pfw_probe_straight(void);
 
-/* Hand a filled record over: mark it, and see to it where the trace has its end already (since this
- * call began, say).  Thread: app.  Signal: safe. */
+/* Hand a filled record over: mark it, and see to it where nobody else does: the trace has its end
+ * already (since this call began, say), or has just begun.  Thread: app.  Signal: safe. */
 static inline void pfw_probe_commit(struct pfw_record *record, uint64_t position)
 {
 	pfw_ring_commit(record, position);
 	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_live->api, memory_order_relaxed) &
-			 PFW_LIVE_ENDED))
+			 PFW_LIVE_STRAIGHT))
 		pfw_probe_straight();
 }
 

@@ -17,7 +17,7 @@
 /* Nobody may be started to write it: the threads that the program counts after the fork are its. */
 static void fork_end(const struct pfw_probe *probe, pid_t pid)
 {
-	pfw_thread.forking = 1;
+	pfw_thread.forking = PFW_FORK_ENDS;
 	pfw_probe_end(probe, pid < 0, (const uint64_t[]){ (uint64_t)(int64_t)pid }, 1);
 	pfw_thread.forking = 0;
 	pfw_thread.live = 0;
@@ -25,11 +25,21 @@ static void fork_end(const struct pfw_probe *probe, pid_t pid)
 
 /* Not woken: the writer starts again with the next event, since a program that looks (Python does)
  * must find as many threads after the fork as it had before. */
+static bool fork_begin(struct pfw_probe *probe, uint16_t call)
+{
+	bool traced;
+
+	pfw_thread.forking = PFW_FORK_BEGINS;
+	traced = pfw_probe_bare(probe, call);
+	pfw_thread.forking = 0;
+	return traced;
+}
+
 #define FORK(name)                                                                               \
 	pid_t pfw_wrap_##name(void)                                                              \
 	{                                                                                        \
 		struct pfw_probe probe;                                                          \
-		bool traced = pfw_probe_bare(&probe, PFW_CALL_##name);                           \
+		bool traced = fork_begin(&probe, PFW_CALL_##name);                               \
 		pid_t pid = pfw_real.name(); /* session's pthread_atfork handlers run in here */ \
                                                                                                  \
 		if (traced && pid != 0)                                                          \

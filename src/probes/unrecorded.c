@@ -31,6 +31,7 @@ struct found {
 static struct {
 	_Atomic uint32_t busy;
 	uint64_t next_ns, pause_ns;
+	uint64_t forked_ns;  /* when this process was forked; 0 = it was not */
 	uint64_t operations; /* taken from this process's rings */
 	unsigned count;
 	struct found found[FOUND_MAX];
@@ -273,6 +274,13 @@ static bool tell(_Atomic uint64_t counts[PFW_UNRECORDED_KINDS])
 	return any;
 }
 
+/* A child that has only just come has no rings, unless its parent was one that has. */
+static bool is_too_young(uint64_t now)
+{
+	return look.forked_ns && !look.count && now - look.forked_ns < FIRST_PAUSE_NS &&
+	       !atomic_load(&entered);
+}
+
 bool pfw_unrecorded_look(_Atomic uint64_t counts[PFW_UNRECORDED_KINDS], bool last)
 {
 	uint64_t now = pfw_clock_ns(CLOCK_MONOTONIC);
@@ -284,7 +292,7 @@ bool pfw_unrecorded_look(_Atomic uint64_t counts[PFW_UNRECORDED_KINDS], bool las
 			return false;
 		pfw_os_sleep_ns(50000);
 	}
-	if (last || now >= look.next_ns) {
+	if ((last && !is_too_young(now)) || (!last && now >= look.next_ns)) {
 		for (unsigned i = 0; i < look.count; i++)
 			look.found[i].mapped = false;
 		read_mappings();
@@ -307,4 +315,5 @@ void pfw_unrecorded_forked(void)
 		look.found[i].inherited = true;
 	look.operations = 0;
 	look.next_ns = look.pause_ns = 0;
+	look.forked_ns = pfw_clock_ns(CLOCK_MONOTONIC);
 }

@@ -171,8 +171,13 @@ static void fill_header(struct pfw_spool_header *header, void *user)
 static void begin(struct input *input, unsigned settings)
 {
 	const struct pfw_spool_header *like = builder_header(&model);
-	struct pfw_spool_owner owner = { like->uid, like->pid, like->start_time, fill_header,
-					 &settings };
+	struct pfw_spool_owner owner = {
+		.uid = like->uid,
+		.pid = like->pid,
+		.start_time = like->start_time,
+		.fill = fill_header,
+		.user = &settings,
+	};
 	struct pfw_spool_dirs dirs = { .dir = { dir } };
 	unsigned sizes = take_byte(input), room = take_byte(input);
 

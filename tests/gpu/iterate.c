@@ -344,7 +344,7 @@ static void set_up(void)
 
 	world_open(&world);
 	pfw_strings_reset();
-	pfw_strings_add_segment(segment, 0);
+	pfw_strings_add_segment(segment, 0, PFW_STRING_SEGMENT_BYTES);
 	world.json.strings = pfw_strings_view();
 	pfw_cupti_decoding.template = WORLD_PP;
 	memset(name, 'k', NAME_BYTES);
