@@ -1,6 +1,7 @@
 """A trace while its program runs: live, bounded, and exact about what did not fit."""
 import json
 import os
+import pathlib
 import subprocess
 import time
 
@@ -48,6 +49,14 @@ class Reader:
 
     def threads(self):
         return len(os.listdir(f"/proc/{self.process.pid}/task"))
+
+    def writer_sleeps(self):
+        """It has looked at the rings, and has nothing to do."""
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            name, state = (task / "stat").read_text().split("(")[1].rsplit(") ", 1)
+            if name == "pfw-writer":
+                return state[0] == "S"
+        return False
 
     def seen(self, count):
         """Whether whole lines of the live trace hold the read of that many bytes."""
@@ -149,9 +158,11 @@ def reader_that_has_written_nothing(directory, trace):
                         DFTRACER_TRACE_COMPRESSION=str(int(trace.endswith(".gz"))))
         for count in range(1, 51):
             reader.read(count)
+        assert wait_until(reader.writer_sleeps)
         if not (top / trace).exists():
             return reader, top
-        reader.end()
+        reader.process.stdin.close()
+        assert reader.process.wait(20) == 0
     raise AssertionError("each of them had a trace at once")
 
 
