@@ -41,6 +41,27 @@ static bool take(struct pfw_lines *lines, bool whole)
 	return lines->entry.kind == PFW_ENTRY_EVENT;
 }
 
+/*
+ * Tell what an event lacks, or has of a wrong type, and every reader needs.  It is an event still:
+ * no line is left out for it.  DFTracer writes some ids as text, and its metadata have no times.
+ */
+static void check_keys(struct pfw_lines *lines)
+{
+	const struct pfw_entry *entry = &lines->entry;
+	unsigned wrong = entry->wrong & ~(unsigned)PFW_ENTRY_ID, missing = PFW_ENTRY_NAME;
+
+	if (entry->ph != 'M')
+		missing |= PFW_ENTRY_TS;
+	if (entry->ph == 'X')
+		missing |= PFW_ENTRY_DUR;
+	missing &= ~(unsigned)entry->has;
+	if (missing)
+		pfw_lines_problem(lines, "no `%s`", pfw_entry_key_name(missing & -missing));
+	if (wrong)
+		pfw_lines_problem(lines, "`%s`: a value of the wrong type, or out of range",
+				  pfw_entry_key_name(wrong & -wrong));
+}
+
 static void note_times(struct pfw_pass_block *block, const struct pfw_entry *entry)
 {
 	int64_t end;
@@ -67,7 +88,9 @@ bool pfw_lines_next(struct pfw_lines *lines)
 		block->lines++;
 		if (!take(lines, stop < end))
 			continue;
-		if (lines->entry.has & PFW_ENTRY_TS)
+		if (!lines->entry.fast)
+			check_keys(lines);
+		if (lines->entry.has & ~lines->entry.wrong & PFW_ENTRY_TS)
 			note_times(block, &lines->entry);
 		return true;
 	}
