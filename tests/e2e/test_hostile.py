@@ -13,6 +13,7 @@ import random
 import sqlite3
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 import zlib
@@ -61,7 +62,7 @@ def member(text, lie=0):
     packer = zlib.compressobj(6, zlib.DEFLATED, -15)
     body = packer.compress(text) + packer.flush()
     size = 40 + len(body) + 8 + lie
-    times = [int(float(part.split(b",")[0]) * 1000) for part in text.split(b'"ts":')[1:]]
+    times = [int(part.split(b",")[0].replace(b".", b"")) for part in text.split(b'"ts":')[1:]]
     return (b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"
             + struct.pack("<H2sHIIQQ", 28, b"PF", 24, size % 2**32, text.count(b"\n"),
                           min(times, default=0), max(times, default=0) + 412)
@@ -149,7 +150,9 @@ HOSTILE = {
 # What is no damage: reading it may end well.  (`validate` is stricter.)
 SOUND = {"empty members", "10,000 members", "one foreign member", "CRLF", "bracket and commas",
          "ts goes back", "ids twice", "text called gz", "gz called text", "SQL", "empty",
-         "empty gz", "key twice", "far future"}
+         "empty gz", "key twice", "negative ts"}
+# Damage that a command does not come to, since no line that it is asked for can be there.
+UNSEEN = {("wrong crc", "query window")}
 COMMANDS = {
     "validate": ["validate"],
     "query": ["query"],
@@ -175,16 +178,19 @@ HERE = [name for name, words in COMMANDS.items() if words[0] in listed()]
 
 
 def pfw(words, where, **options):
-    """Run it with its time and memory bounded; return (status, stdout and stderr)."""
-    process = subprocess.Popen([harness.PFW, *map(str, words)], cwd=where,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, env=harness.clean_environment(), **options)
-    timer = threading.Timer(SECONDS, process.kill)
-    timer.start()
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    timer.cancel()
-    process.returncode = os.waitstatus_to_exitcode(status)
+    """Run it with its time and memory bounded; return (status, stdout, then stderr)."""
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen([harness.PFW, *map(str, words)], cwd=where,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=errors, env=harness.clean_environment(), **options)
+        timer = threading.Timer(SECONDS, process.kill)
+        timer.start()
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        timer.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        output += errors.read()
     assert process.returncode != -9, f"{words}: still running after {SECONDS} s"
     assert process.returncode in (0, 1, 2), (words, process.returncode, output[-3000:])
     assert SANITIZED or usage.ru_maxrss * 1024 <= MEMORY, (words, usage.ru_maxrss)
@@ -198,11 +204,6 @@ def fingerprint(folder):
 
 def command_words(command, trace, out):
     return [str(out) if word == "OUT" else word for word in COMMANDS[command]] + [trace]
-
-
-def said_of(output, trace):
-    """The lines that are about the trace, and no lines of it."""
-    return [each for each in output.splitlines() if trace.name in each and each[0] != "{"]
 
 
 @pytest.fixture(scope="module")
@@ -228,11 +229,12 @@ def test_input(tmp_path, inputs, name, command):
     before = fingerprint(tmp_path)
     status, output = pfw(command_words(command, trace, tmp_path / "out"), tmp_path)
     assert fingerprint(tmp_path) == before
-    if name not in SOUND and command != "repair":
+    said = [each for each in output.splitlines() if not each.startswith("{")]
+    if name not in SOUND and command != "repair" and (name, command) not in UNSEEN:
         assert status != 0, output[-2000:]
-        assert said_of(output, trace), output[-2000:]
+        assert status == 2 or any(trace.name in each for each in said), output[-2000:]
     if status != 0:
-        assert len(output.splitlines()) < 400 and max(map(len, output.splitlines())) < 5000
+        assert 1 <= len(said) < 100 and max(map(len, said)) < 1000
     if command == "query" and name in SOUND - {"empty", "empty gz"}:
         assert status == 0 and output.count('"pread"') >= 99, output[-2000:]
 
