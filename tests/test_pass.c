@@ -144,7 +144,7 @@ static uint32_t next_random(uint32_t *seed)
 /* A line of `bytes` bytes with its '\n', at least 40. */
 static size_t put_line(char *out, uint32_t id, size_t bytes)
 {
-	size_t used = (size_t)sprintf(out, "{\"id\":%u,\"x\":\"", id);
+	size_t used = (size_t)sprintf(out, "{\"id\":%u,\"ph\":\"M\",\"name\":\"", id);
 
 	memset(out + used, 'x', bytes - 3 - used);
 	memcpy(out + bytes - 3, "\"}\n", 3);
@@ -237,7 +237,8 @@ static void test_every_line_once_in_order(void **state)
 static void test_last_line_without_its_end(void **state)
 {
 	struct fixture *fixture = *state;
-	static const char text[] = "\n{\"id\":0}\r\n[\n{\"id\":1}";
+#define LINE(id) "{\"id\":" id ",\"ph\":\"M\",\"name\":\"\"}"
+	static const char text[] = "\n" LINE("0") "\r\n[\n" LINE("1");
 	struct given given = { 0 };
 
 	for (size_t cut = 0; cut < 3; cut++) {
@@ -248,7 +249,7 @@ static void test_last_line_without_its_end(void **state)
 		assert_int_equal(given.problems, cut ? 1 : 0);
 		if (cut) {
 			assert_int_equal(given.problem[0].line, 4);
-			assert_int_equal(given.problem[0].at, 13);
+			assert_int_equal(given.problem[0].at, sizeof("\n\r\n[\n" LINE("0")) - 1);
 			assert_non_null(strstr(given.problem[0].text, "the last line is cut"));
 		}
 	}

@@ -523,7 +523,7 @@ def test_what_tables_must_quote(tmp_path):
     trace = tmp_path / "t.pfw"
     values = ["", " a", "a,b", 'say "x"', "two\nlines", "cr\r", "tab\t", "\\", "é", None, True,
               {"k": [1, "x"]}, -0.5]
-    trace.write_text("".join(json.dumps({"id": i, "name": "x", "args": {"v": value}}) + "\n"
+    trace.write_text("".join(json.dumps({"id": i, "name": "x", "ph": "i", "ts": 1, "args": {"v": value}}) + "\n"
                              for i, value in enumerate(values)))
     query("--fields", "args.v", "--format", "csv", "-o", tmp_path / "out.csv", trace)
     with open(tmp_path / "out.csv", newline="") as file:
