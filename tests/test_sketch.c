@@ -102,7 +102,7 @@ static void buckets_rise_and_stay_below_their_number(void **unused)
 	/* Both sides of each power of two, and of the steps of what is cut off of large ones. */
 	for (unsigned octave = 20; octave < 63; octave++) {
 		for (int64_t part = 0; part < 4096; part++) {
-			int64_t ns = (INT64_C(1) << octave) + (part << octave >> 12);
+			int64_t ns = (INT64_C(1) << octave) + (part << (octave - 12));
 
 			assert_true(pfw_sketch_bucket(ns - 1) <= pfw_sketch_bucket(ns));
 			assert_true(pfw_sketch_bucket(ns) <= pfw_sketch_bucket(ns + 1));

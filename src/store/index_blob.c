@@ -269,6 +269,7 @@ int pfw_blob_next_name(struct pfw_blob_reader *reader, uint32_t rows, struct pfw
 	name->sum_ns = (__int128)((unsigned __int128)(uint64_t)pfw_varint_unfold(high) << 64 | low);
 	name->min_ns = INT64_MAX;
 	name->max_ns = INT64_MIN;
+	name->sketch = reader->at;
 	name->sketch_bytes = 0;
 	if (!name->timed)
 		return 1;

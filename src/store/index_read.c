@@ -120,15 +120,16 @@ const char *pfw_index_string(struct pfw_index_row *row, const char *none)
 
 const uint8_t *pfw_index_blob(struct pfw_index_row *row, size_t *bytes)
 {
+	static const uint8_t nothing[1];
 	const uint8_t *data = NULL;
 
 	*bytes = 0;
-	if (is_type(row, SQLITE_BLOB)) {
+	if (is_type(row, SQLITE_BLOB))
 		data = sqlite3_column_blob(row->statement, row->at);
-		*bytes = data ? (size_t)sqlite3_column_bytes(row->statement, row->at) : 0;
-	}
+	if (data)
+		*bytes = (size_t)sqlite3_column_bytes(row->statement, row->at);
 	row->at++;
-	return data;
+	return data ? data : nothing;
 }
 
 /* A whole number, or, where it takes more than 64 bits, its decimal text. */
