@@ -454,11 +454,12 @@ def ranges(top, words, standin="", **variables):
 
 
 @standin
-@pytest.mark.parametrize("version,fault", [(130001, ""), (130101, ""), (130500, ""), (130500, "alone")])
-def test_ranges_of_the_program(tmp_path, version, fault):
+@pytest.mark.parametrize("major,version,fault", [(12, 18, ""), (12, 28, ""), (13, 130001, ""),
+                                                 (13, 130500, ""), (13, 130500, "alone")])
+def test_ranges_of_the_program(tmp_path, major, version, fault):
     """Two ranges, of which the first is begun twice: two cycles, and the hook behind each."""
     run = ranges(tmp_path, "hook launch=2 spans range=2 spans=3 range_ends=2 launch spans range driver=2 "
-                 "range_ends launch", f"version={version} {fault}")
+                 "range_ends launch", f"version={version} {fault}", major=major)
     assert run.said == ""
     assert collections.Counter(k["name"] for k in run.pp("kernel")) == {
         "outside": 4, "in_outer": 6, "in_inner": 6, "module_kernel": 2}

@@ -22,11 +22,12 @@
 #define NAME_BYTES 300 /* of a template's kernel; a plain one's is shorter */
 
 static size_t strides[KINDS] = {
-	[PFW_CUPTI_KIND_KERNEL] = 224, [PFW_CUPTI_KIND_MEMCPY] = 96,
-	[PFW_CUPTI_KIND_MEMSET] = 88,  [PFW_CUPTI_KIND_RUNTIME] = 40,
-	[PFW_CUPTI_KIND_DRIVER] = 40,  [PFW_CUPTI_KIND_EXTERNAL] = 24,
-	[PFW_CUPTI_KIND_SYNC] = 56,    [PFW_CUPTI_KIND_MEMCPY_P2P] = 96,
-	[PFW_CUPTI_KIND_MEMORY] = 128, [PFW_CUPTI_KIND_OVERHEAD] = 56,
+	[PFW_CUPTI_KIND_KERNEL] = 224,	  [PFW_CUPTI_KIND_MEMCPY] = 96,
+	[PFW_CUPTI_KIND_MEMSET] = 88,	  [PFW_CUPTI_KIND_RUNTIME] = 40,
+	[PFW_CUPTI_KIND_DRIVER] = 40,	  [PFW_CUPTI_KIND_EXTERNAL] = 24,
+	[PFW_CUPTI_KIND_NAME] = 32,	  [PFW_CUPTI_KIND_SYNC] = 56,
+	[PFW_CUPTI_KIND_MEMCPY_P2P] = 96, [PFW_CUPTI_KIND_MEMORY] = 128,
+	[PFW_CUPTI_KIND_OVERHEAD] = 56,
 };
 static char name[NAME_BYTES + 1];
 static struct world world;
@@ -302,6 +303,8 @@ static void read_names(FILE *file, uint8_t *buffer, size_t bytes)
 		uint32_t length;
 		char *own;
 
+		if (kernel->kind == PFW_CUPTI_KIND_NAME)
+			((struct pfw_cupti_name *)record)->name = NULL; /* not recorded */
 		if (kernel->kind != PFW_CUPTI_KIND_KERNEL)
 			continue;
 		length = get_u32(file);

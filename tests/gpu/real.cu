@@ -1,9 +1,10 @@
 /* real.cu - a program that uses a real GPU, for tests/gpu/run: one word, one thing it does.
  *
- * real WORD[=N]...: vectors, tiny=N launches, streams=N, graph=N, managed, peer, spans=N; or
+ * real WORD[=N]...: vectors, tiny=N launches, streams=N, graph=N, managed, peer, spans=N, ranges=N; or
  * record=FILE: the words behind it with a CUPTI client of its own, which writes its raw buffers to FILE
  * for tests/gpu/iterate.c (not traced: there is one client at a time).
  */
+#include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 #include <cupti_result.h>
 #include <cupti_version.h>
@@ -174,6 +175,19 @@ static void do_spans(long times)
 	CHECK(cudaDeviceSynchronize());
 }
 
+/* Five launches in each range, and others between. */
+static void do_ranges(long times)
+{
+	for (long i = 0; i < times; i++) {
+		do_tiny(3);
+		CHECK(cudaProfilerStart());
+		for (int k = 0; k < 5; k++)
+			tiny_kernel<<<1, 32>>>(NULL);
+		CHECK(cudaDeviceSynchronize());
+		CHECK(cudaProfilerStop());
+	}
+}
+
 /* ---- recording buffers for machines without a GPU ---- */
 
 static FILE *recording;
@@ -238,7 +252,7 @@ static const struct {
 } actions[] = {
 	{ "vectors", do_vectors }, { "tiny", do_tiny },	      { "streams", do_streams },
 	{ "graph", do_graph },	   { "managed", do_managed }, { "peer", do_peer },
-	{ "spans", do_spans },
+	{ "spans", do_spans },	   { "ranges", do_ranges },
 };
 
 static void act(const char *word)
