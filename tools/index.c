@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -164,6 +165,14 @@ static bool is_written(const char *path)
 	return locked;
 }
 
+/* Whether it can have an index beside it. */
+static bool is_file(const char *path)
+{
+	struct stat st;
+
+	return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 /* Whether the index that is there will do; then that is said. */
 static bool is_fresh(struct indexing *indexing, const char *path)
 {
@@ -188,7 +197,7 @@ static void choose(struct indexing *indexing)
 		const struct pfw_trace_file *file = &indexing->traces.file[i];
 		struct result result = { .state = LIVE };
 
-		if (strcmp(file->path, "-") == 0 || !file->inode) {
+		if (!is_file(file->path)) {
 			result.state = FAILED;
 			result.why = "a pipe: only a file can have an index beside it";
 		} else if (is_written(file->path)) {

@@ -14,10 +14,9 @@
 #endif
 
 /* docs/index.rst describes them.  A change here is a new PFW_INDEX_FORMAT. */
-#define TABLE(name, columns)                                         \
-	{                                                            \
-#name, "CREATE TABLE " #name " (" columns ") STRICT" \
-	}
+/* clang-format off */
+#define TABLE(name, columns) { #name, "CREATE TABLE " #name " (" columns ") STRICT" }
+/* clang-format on */
 
 const struct pfw_index_table pfw_index_tables[] = {
 	TABLE(meta, "trace_bytes INTEGER, first_bytes INTEGER, first_crc INTEGER,"
