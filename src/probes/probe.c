@@ -466,11 +466,11 @@ void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *pa
 		bytes -= 2;
 	}
 	directory = directory_of(probe, dirfd);
-	if (directory == 1 && bytes < sizeof(probe->cwd)) { /* in "/": one slash is enough */
+	if (!bytes) { /* the directory itself */
+		*out = (struct pfw_tail){ .text = probe->cwd, .text_bytes = (uint32_t)directory };
+	} else if (directory == 1 && bytes < sizeof(probe->cwd)) { /* in "/": one slash is enough */
 		memcpy(probe->cwd + 1, path, bytes);
 		*out = (struct pfw_tail){ .text = probe->cwd, .text_bytes = (uint32_t)bytes + 1 };
-	} else if (!bytes) { /* the directory itself */
-		*out = (struct pfw_tail){ .text = probe->cwd, .text_bytes = (uint32_t)directory };
 	} else {
 		*out = (struct pfw_tail){ probe->cwd, path, (uint32_t)directory, (uint32_t)bytes };
 	}

@@ -373,6 +373,28 @@ static bool may_run(const char *path)
 }
 
 /*
+ * A vfork's child never comes back through the frames that it leaves behind on its parent's stack:
+ * the marks that AddressSanitizer has put there are taken away.
+ */
+#if defined(__SANITIZE_ADDRESS__)
+#define PFW_ASAN 1
+#elif defined(__has_feature)
+#define PFW_ASAN __has_feature(address_sanitizer)
+#else
+#define PFW_ASAN 0
+#endif
+void __asan_unpoison_memory_region(void const volatile *at, size_t bytes);
+#define FRAMES_BYTES 4096 /* more than ours have, and memory above any stack */
+
+static void leave_frames(void)
+{
+#if PFW_ASAN
+	if (pfw_thread.vfork_child)
+		__asan_unpoison_memory_region(__builtin_frame_address(0), FRAMES_BYTES);
+#endif
+}
+
+/*
  * Before an exec: the trace gets the call and its end, for after a successful one nobody could
  * write them.  A process that has recorded nothing (a child between fork and exec) stays without a
  * trace, unless there is to be said that the program will not be traced.
@@ -400,6 +422,7 @@ static void exec_begin(struct exec *exec, uint16_t call, char *const envp[])
 	} else {
 		pfw_follow_leave(&exec->follow);
 	}
+	leave_frames();
 	errno = error;
 }
 
@@ -643,6 +666,7 @@ static void exit_begin(uint16_t call, int status)
 {
 	if (record_exit(call, status))
 		pfw_probe_host.end("exit", NULL, false);
+	leave_frames();
 }
 
 void pfw_wrap__exit(int status)

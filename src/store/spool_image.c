@@ -416,7 +416,7 @@ struct pfw_sums_chunk *pfw_spool_image_sums(const struct pfw_spool_image *image,
 	image->sums[n].copy = NULL;
 	if (sums)
 		return sums;
-	sums = malloc(sizeof(*sums));
+	sums = aligned_alloc(alignof(struct pfw_sums_chunk), sizeof(*sums));
 	if (sums && pfw_spool_read(image->fd, sums, sizeof(*sums), image->sums[n].at)) {
 		free(sums);
 		sums = NULL;

@@ -197,7 +197,7 @@ static void begin_stretch(struct pfw_spool_reading *reading)
 static void put_event(struct pfw_spool_lines *lines)
 {
 	struct pfw_spool_reading *reading = lines->reading;
-	const struct pfw_spool_stretch *stretch = &reading->image->stretch[reading->stretch];
+	const struct pfw_spool_stretch *stretch;
 	const struct pfw_record *record;
 	unsigned count = 1;
 
@@ -205,6 +205,7 @@ static void put_event(struct pfw_spool_lines *lines)
 		begin_stretch(reading);
 		return;
 	}
+	stretch = &reading->image->stretch[reading->stretch];
 	if (reading->position >= stretch->head) {
 		free(reading->slots);
 		reading->slots = NULL;

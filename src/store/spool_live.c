@@ -2,6 +2,7 @@
 #include "spool_live.h"
 
 #include <errno.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -159,7 +160,8 @@ static int copy_sums(struct pfw_spool_image *image, struct pfw_spool_sums *sums,
 static int settle_sums(const struct pfw_spool_image *image, struct pfw_spool_sums *sums)
 {
 	unsigned parity = image->slot.generation & 1;
-	struct pfw_sums_chunk *now = malloc(2 * sizeof(*now));
+	struct pfw_sums_chunk *now =
+		aligned_alloc(alignof(struct pfw_sums_chunk), 2 * sizeof(*now));
 	int error = now ? pfw_spool_read(image->fd, &now[0], sizeof(*now), sums->at) : -ENOMEM;
 
 	atomic_thread_fence(memory_order_acquire);

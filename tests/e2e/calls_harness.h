@@ -113,6 +113,8 @@ static void *in_libc(const char *name)
 #define UNSEEN(name) ((__typeof__(&name))in_libc(#name))
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* they are called all the same */
+/* What libc has inline is not weak, says clang. */
+#pragma GCC diagnostic ignored "-Wignored-attributes"
 #ifdef CALLS_LINKED
 /* Not every libc has every row. */
 #define CALL_FD(category, ret, name, ...) extern __typeof__(name) name __attribute__((weak));

@@ -128,7 +128,7 @@ static int threads(void)
 
 static void say_status(const char *what, pid_t pid)
 {
-	int status;
+	int status = 0;
 
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		fail(what);
