@@ -10,6 +10,7 @@
 
 #include "adopt.h"
 #include "cli.h"
+#include "store/index_build.h"
 #include "store/live.h"
 #include "store/paths.h"
 #include "store/scan.h"
@@ -415,6 +416,19 @@ static int open_file(struct check *check, const char *path)
 	return error;
 }
 
+/* The index beside it, where there is one: all that it says. */
+static void check_index(struct check *check, const char *path)
+{
+	char how[256];
+	bool differs;
+	int error = pfw_index_check(path, &differs, how, sizeof(how));
+
+	if (!error && differs)
+		say_file(check, "its index is wrong (%s): `pfw index` makes it anew", how);
+	else if (error && error != -ENOENT)
+		say_file(check, "its index cannot be checked: %s", strerror(-error));
+}
+
 static void check_file(struct check *check, const char *path)
 {
 	enum pfw_scan_result result;
@@ -446,6 +460,8 @@ static void check_file(struct check *check, const char *path)
 		}
 	}
 	check_end(check);
+	if (!check->live && result == PFW_SCAN_END && strcmp(path, "-"))
+		check_index(check, path);
 	finish_file(check);
 	pfw_scan_close(&check->scan);
 	if (check->live)
@@ -526,5 +542,6 @@ const struct cli_command cli_validate = {
 		"A problem is one line, FILE:LINE: or FILE: byte N:, at most 10 a file, the rest\n"
 		"counted.  Lost events are no problem of the file: the summary counts them.\n"
 		"What a process has recorded and not yet written is read with its file.\n"
+		"The index beside a file is compared with it, row by row.\n"
 		"exit status: 0 ok, 1 problems, 2 something could not be read\n",
 };

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -233,4 +234,45 @@ int pfw_index_build(const struct pfw_index_build *build)
 		free_held(held);
 	}
 	return error == -EIO ? 0 : error;
+}
+
+/* ---- one file ---- */
+
+static void keep_built(void *user, size_t file, const struct pfw_index_built *built)
+{
+	(void)file;
+	*(struct pfw_index_built *)user = *built;
+}
+
+static void ignore_problem(void *user, size_t file, const struct pfw_scan_problem *problem)
+{
+	(void)user;
+	(void)file;
+	(void)problem;
+}
+
+int pfw_index_check(const char *path, bool *differs, char *how, size_t size)
+{
+	struct pfw_trace_file file = { .path = (char *)path };
+	const struct pfw_traces traces = { .file = &file, .count = 1 };
+	struct pfw_index_built built = { 0 };
+	const struct pfw_index_build build = { .traces = &traces,
+					       .check = true,
+					       .user = &built,
+					       .built = keep_built,
+					       .problem = ignore_problem };
+	struct pfw_index *index;
+	int error = pfw_index_open(&index, path, how, size);
+
+	*differs = error != 0;
+	if (error)
+		return error == -ENOENT || error == -ENOMEM ? error : 0;
+	pfw_index_close(index);
+	error = pfw_blocks_find(&file.blocks, path);
+	error = error ? error : pfw_index_build(&build);
+	pfw_blocks_free(&file.blocks);
+	*differs = built.differs;
+	if (built.differs)
+		snprintf(how, size, "%s", built.difference);
+	return error ? error : built.error;
 }

@@ -38,4 +38,11 @@ struct pfw_index_build {
  * Thread: any. */
 int pfw_index_build(const struct pfw_index_build *build);
 
+/*
+ * Compare the index of one trace, all of its rows, with the trace.  Return 0; then *differs, with one
+ * line in `how` (of at least 128 bytes), also where it is not of the trace as it is.  -ENOENT: there
+ * is no index; -EINTR, or why the trace cannot be read.  Thread: any.
+ */
+int pfw_index_check(const char *path, bool *differs, char *how, size_t size);
+
 #endif

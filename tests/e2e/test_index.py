@@ -421,6 +421,22 @@ def test_other_commands_pass_indexes_over(trace):
     assert done.stdout.count("\n") == 1
 
 
+def test_validate_looks_at_every_row(trace):
+    state(trace)
+    before = pfw("validate", trace, status=1).stdout
+    assert "index" not in before  # a made-up trace: other things are wrong with it
+    database = sqlite3.connect(index_of(trace))
+    database.execute("UPDATE name SET bytes = bytes + 1 WHERE id = 3")
+    database.commit()
+    database.close()
+    done = pfw("validate", trace, status=1)
+    assert "its index is wrong (bytes of row 3 of the table name is " in done.stdout
+    state(trace, "--force")
+    assert pfw("validate", trace, status=1).stdout == before
+    index_of(trace).write_text("rubbish")
+    assert "its index is wrong (not an index of ours)" in pfw("validate", trace, status=1).stdout
+
+
 # ---- killed, stopped ----
 
 def test_killed_at_any_moment_it_leaves_none_or_a_whole_one(tmp_path):
