@@ -500,6 +500,17 @@ def test_ranges_before_a_stop_and_behind_a_start(tmp_path):
 
 
 @standin
+def test_ranges_beside_another_client(tmp_path):
+    """It takes CUPTI over within a range, and between two: its profile is whole, and so is ours after it."""
+    run = ranges(tmp_path, "launch range launch=2 profile=50 launch=3 range_ends profile=7 launch range "
+                 "launch=4 profile=9 range_ends launch=5 range launch=6 range_ends", "version=130202",
+                 program=harness.BUILD / "tests/gpu_client13")
+    assert len(run.pp("kernel", "plain_kernel")) == 2 + 3 + 4 + 6 and not run.pp("kernel", "in_profile")
+    assert [s["cycle"] for s in run.segments] == [0, 1, 2]
+    assert run.figures()["yielded"] == 3
+
+
+@standin
 def test_ranges_where_nothing_is_injected(tmp_path):
     """The writer's thread finds the driver; a child of a process that has none has a range of its own."""
     run = ranges(tmp_path, "init sleep=400 range launch=3 range_ends launch", injected=False)
