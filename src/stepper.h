@@ -42,9 +42,9 @@ void pfw_stepper_begin(const struct pfw_plan *plan, const struct pfw_spool_heade
  * call pfw_step().  Keeps errno.  Thread: app. */
 void pfw_stepper_named(bool automatic);
 
-/* The program is inside one of the ranges that a RANGE plan records, or no longer.  Each is a cycle, whose
- * hook is called here; to begin or end what is begun or ended changes nothing.  Under another plan: does
- * nothing.  Keeps errno.  Thread: app.  Signal: unsafe. */
+/* The program is inside one of the ranges that a RANGE plan records, or no longer.  Each is a cycle,
+ * whose hook is called here; to begin or end what is begun or ended changes nothing.  Under another
+ * plan: does nothing.  Keeps errno.  Thread: app.  Signal: unsafe. */
 void pfw_stepper_range(bool inside);
 
 /* Where this process's control page is from now on.  Thread: init. */
