@@ -332,7 +332,8 @@ int64_t pfw_gzip_member(struct pfw_gzip *gzip, void *out, size_t room, const voi
 int pfw_gzip_read_summary(const void *member, size_t bytes, struct pfw_gzip_summary *summary)
 {
 	static const unsigned char start[] = { 0x1f, 0x8b, 8 };
-	const unsigned char *in = member, *field, *end;
+	const unsigned char *in = member, *field, *end, *have;
+	uint64_t field_bytes;
 
 	if (memcmp(in, start, bytes < sizeof(start) ? bytes : sizeof(start)) != 0)
 		return -ENOENT;
@@ -342,17 +343,19 @@ int pfw_gzip_read_summary(const void *member, size_t bytes, struct pfw_gzip_summ
 		return -ENOENT;
 	if (bytes < 12)
 		return -EAGAIN;
-	if (bytes < 12 + get_le(in + 10, 2))
-		return -EAGAIN;
-	/* Other fields may stand beside ours. */
+	/* Other fields may stand beside ours; what is behind it need not be there. */
 	end = in + 12 + get_le(in + 10, 2);
-	for (field = in + 12; end - field >= 4; field += 4 + get_le(field + 2, 2)) {
-		uint64_t field_bytes = get_le(field + 2, 2);
-
+	have = in + bytes;
+	for (field = in + 12; end - field >= 4; field += 4 + field_bytes) {
+		if (have - field < 4)
+			return -EAGAIN;
+		field_bytes = get_le(field + 2, 2);
 		if (field_bytes > (uint64_t)(end - field - 4))
 			return -ENOENT;
 		if (field[0] != 'P' || field[1] != 'F' || field_bytes != PFW_GZIP_EXTRA_BYTES)
 			continue;
+		if (have - field < 4 + PFW_GZIP_EXTRA_BYTES)
+			return -EAGAIN;
 		summary->member_bytes = (uint32_t)get_le(field + 4, 4);
 		summary->lines = (uint32_t)get_le(field + 8, 4);
 		summary->least_ns = get_le(field + 12, 8);

@@ -37,6 +37,7 @@ static void take_process(struct pfw_trace *trace, const struct pfw_entry *entry)
 	trace->ours = true;
 	trace->pid = entry->pid;
 	trace->start_ns = entry->ts_ns;
+	trace->first_id = entry->id;
 	trace->rank = -1;
 	if (pfw_object_find(&entry->args, "rank", &value) && !pfw_value_i64(&value, &trace->rank))
 		trace->rank = -1;

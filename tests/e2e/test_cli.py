@@ -17,7 +17,7 @@ import pytest
 PFW = os.environ["PFW_BIN"]
 LIB = Path(os.environ["PFW_LIB_DIR"])
 COMMANDS = ["run", "validate", "repair", "doctor", "config", "calls", "schedule", "ctl", "query",
-            "index", "completion"]
+            "index", "compact", "completion"]
 PYTHON = "/usr/bin/python3"
 
 

@@ -1,0 +1,342 @@
+/* merge_spill.c - what does not fit in memory, as sorted runs in a temporary file; see merge.h.
+ *
+ * The file has no name: it goes with the process.  A block of it is the rows, as they are in memory,
+ * and behind them the text as a gzip member.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "merge_run.h"
+#include "unzip.h"
+
+/* A block that is being put together, and then compressed by a worker. */
+struct piece {
+	struct pfw_task task;
+	struct merge_run *run;
+	struct pfw_rows rows;
+	unsigned char *packed;
+	size_t packed_room;
+	int64_t result; /* bytes of the member, or -errno */
+};
+
+#define PIECES 8u
+
+struct spiller {
+	struct merge_run *run;
+	struct piece piece[PIECES];
+	size_t first, count;  /* those that are being compressed, oldest first */
+	size_t blocks_before; /* of the temporary file, before this run */
+};
+
+/* ---- the file ---- */
+
+static int open_spill(struct merge_run *run)
+{
+	const char *directory = run->merge->directory;
+	char name[4096];
+	int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	/* Not every file system has files without a name. */
+	if (fd < 0) {
+		if (snprintf(name, sizeof(name), "%s/.pfw-compact-sort-XXXXXX", directory) >=
+		    (int)sizeof(name))
+			return -ENAMETOOLONG;
+		fd = mkostemp(name, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(name);
+	}
+	run->spill.fd = fd;
+	return fd < 0 ? -errno : 0;
+}
+
+void pfw_merge_spill_free(struct merge_run *run)
+{
+	if (run->spill.fd >= 0)
+		close(run->spill.fd);
+	free(run->spill.block);
+}
+
+static int write_all(struct merge_run *run, const void *bytes, size_t count)
+{
+	const char *at = bytes;
+
+	while (count) {
+		ssize_t n = pwrite(run->spill.fd, at, count, (off_t)run->spill.bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		at += n;
+		count -= (size_t)n;
+		run->spill.bytes += (uint64_t)n;
+	}
+	run->merge->spilled = run->spill.bytes;
+	return 0;
+}
+
+static int read_all(int fd, void *bytes, size_t count, uint64_t from)
+{
+	char *at = bytes;
+
+	while (count) {
+		ssize_t n = pread(fd, at, count, (off_t)from);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		at += n;
+		count -= (size_t)n;
+		from += (uint64_t)n;
+	}
+	return 0;
+}
+
+int pfw_merge_unspill(struct merge_run *run, struct merge_load *load, unsigned worker)
+{
+	const struct merge_spilled *block = &run->spill.block[load->unit->number];
+	struct pfw_fetch *fetch = &run->fetch[worker];
+	struct pfw_rows *rows = &load->rows;
+	size_t row_bytes = block->rows * sizeof(*rows->row);
+	int error;
+
+	if (rows->room < block->rows) {
+		free(rows->row);
+		rows->row = malloc(row_bytes);
+		rows->room = rows->row ? block->rows : 0;
+	}
+	error = pfw_text_room(&rows->text, block->text_bytes + 1);
+	if (!error)
+		error = pfw_text_room(&fetch->packed, block->packed_bytes);
+	if (!error && !fetch->unzip)
+		fetch->unzip = pfw_unzip_new();
+	if (error || !fetch->unzip || !rows->row)
+		return -ENOMEM;
+	error = read_all(run->spill.fd, rows->row, row_bytes, block->at);
+	if (!error)
+		error = read_all(run->spill.fd, fetch->packed.data, block->packed_bytes,
+				 block->at + row_bytes);
+	if (!error)
+		error = pfw_unzip_member(fetch->unzip, fetch->packed.data, block->packed_bytes,
+					 rows->text.data, block->text_bytes);
+	rows->text.bytes = block->text_bytes;
+	rows->count = block->rows;
+	return error;
+}
+
+/* ---- pieces ---- */
+
+static void compress(struct pfw_task *task, unsigned worker)
+{
+	struct piece *piece = (struct piece *)task;
+	struct pfw_member **packer = &piece->run->packer[worker];
+	struct pfw_gzip_summary summary = { 0 };
+	struct pfw_mark mark = { 0 };
+	size_t room = pfw_member_bound(piece->rows.text.bytes);
+	int error = 0;
+
+	if (!*packer)
+		error = pfw_member_open(packer, PFW_LEVEL_FAST);
+	if (!error && piece->packed_room < room) {
+		free(piece->packed);
+		piece->packed = malloc(room);
+		piece->packed_room = piece->packed ? room : 0;
+		error = piece->packed ? 0 : -ENOMEM;
+	}
+	piece->result = error ? error
+			      : pfw_member_make(*packer, piece->packed, room, piece->rows.text.data,
+						piece->rows.text.bytes, &summary, &mark);
+}
+
+static struct merge_spilled *new_block(struct merge_run *run)
+{
+	struct merge_spill *spill = &run->spill;
+
+	if (spill->count == spill->room) {
+		size_t room = spill->room ? spill->room * 2 : 256;
+		struct merge_spilled *bigger = realloc(spill->block, room * sizeof(*bigger));
+
+		if (!bigger)
+			return NULL;
+		spill->block = bigger;
+		spill->room = room;
+	}
+	return &spill->block[spill->count];
+}
+
+/* Write the oldest piece; its block becomes a pending unit. */
+static int write_oldest(struct spiller *spiller)
+{
+	struct merge_run *run = spiller->run;
+	struct piece *piece = &spiller->piece[spiller->first];
+	struct merge_spilled *block = new_block(run);
+	struct merge_unit *unit = pfw_merge_units(run, 1);
+	int error;
+
+	pfw_pool_wait(run->merge->pool, &piece->task);
+	spiller->first = (spiller->first + 1) % PIECES;
+	spiller->count--;
+	if (!block || !unit)
+		return -ENOMEM;
+	if (piece->result < 0)
+		return (int)piece->result;
+	*block = (struct merge_spilled){ .at = run->spill.bytes,
+					 .rows = (uint32_t)piece->rows.count,
+					 .packed_bytes = (uint32_t)piece->result,
+					 .text_bytes = (uint32_t)piece->rows.text.bytes };
+	unit->file = MERGE_UNIT_SPILLED;
+	unit->number = (uint32_t)run->spill.count++;
+	unit->summed = true;
+	unit->ts_ns = piece->rows.row[0].ts_ns;
+	unit->order = piece->rows.row[0].order;
+	error = write_all(run, piece->rows.row, piece->rows.count * sizeof(*piece->rows.row));
+	if (!error)
+		error = write_all(run, piece->packed, (size_t)piece->result);
+	piece->rows.count = piece->rows.text.bytes = 0;
+	return error ? error : pfw_merge_heap_push(&run->pending, unit);
+}
+
+static struct piece *current(struct spiller *spiller)
+{
+	return &spiller->piece[(spiller->first + spiller->count) % PIECES];
+}
+
+/* The piece in hand is full. */
+static int submit(struct spiller *spiller)
+{
+	struct piece *piece = current(spiller);
+
+	if (!piece->rows.count)
+		return 0;
+	piece->run = spiller->run;
+	piece->task.run = compress;
+	pfw_pool_start(spiller->run->merge->pool, &piece->task);
+	spiller->count++;
+	return spiller->count == PIECES ? write_oldest(spiller) : 0;
+}
+
+static int keep_row(struct spiller *spiller, const struct pfw_rows *from, const struct pfw_row *row)
+{
+	struct pfw_rows *rows = &current(spiller)->rows;
+	int error = 0;
+
+	if (rows->count && rows->text.bytes + row->bytes > PFW_GZIP_TEXT_MAX) {
+		error = submit(spiller);
+		rows = &current(spiller)->rows;
+	}
+	if (!error)
+		error = pfw_text_room(&rows->text, rows->text.bytes + row->bytes);
+	if (!error && rows->count == rows->room) {
+		size_t room = rows->room ? rows->room * 2 : 4096;
+		struct pfw_row *bigger = realloc(rows->row, room * sizeof(*bigger));
+
+		if (!bigger)
+			return -ENOMEM;
+		rows->row = bigger;
+		rows->room = room;
+	}
+	if (error)
+		return error;
+	rows->row[rows->count] = *row;
+	rows->row[rows->count++].at = (uint32_t)rows->text.bytes;
+	memcpy(rows->text.data + rows->text.bytes, from->text.data + row->at, row->bytes);
+	rows->text.bytes += row->bytes;
+	return 0;
+}
+
+/* Merge the loaded units, until none is left. */
+static int merge_loaded(struct spiller *spiller, struct merge_heap *heap)
+{
+	while (heap->count) {
+		struct merge_unit *unit = heap->unit[0];
+		const struct pfw_rows *rows = &unit->load->rows;
+		int error = keep_row(spiller, rows, &rows->row[unit->next]);
+
+		if (error)
+			return error;
+		if (++unit->next == rows->count) {
+			pfw_merge_drop(spiller->run, pfw_merge_heap_pop(heap));
+			continue;
+		}
+		unit->ts_ns = rows->row[unit->next].ts_ns;
+		unit->order = rows->row[unit->next].order;
+		pfw_merge_heap_sink(heap);
+	}
+	return 0;
+}
+
+static void free_spiller(struct spiller *spiller)
+{
+	for (; spiller->count; spiller->count--) {
+		pfw_pool_wait(spiller->run->merge->pool, &spiller->piece[spiller->first].task);
+		spiller->first = (spiller->first + 1) % PIECES;
+	}
+	for (size_t i = 0; i < PIECES; i++) {
+		pfw_rows_free(&spiller->piece[i].rows);
+		free(spiller->piece[i].packed);
+	}
+	free(spiller);
+}
+
+/* Take the loaded units out of the open ones. */
+static int take_loaded(struct merge_run *run, struct merge_heap *loaded)
+{
+	struct merge_heap rest = { 0 };
+	int error = 0;
+
+	for (size_t i = 0; i < run->open.count && !error; i++) {
+		struct merge_unit *unit = run->open.unit[i];
+
+		if (unit->state != MERGE_UNIT_LOADED) {
+			error = pfw_merge_heap_push(&rest, unit);
+			continue;
+		}
+		run->ahead -= !unit->begun;
+		if (unit->next < unit->load->rows.count)
+			error = pfw_merge_heap_push(loaded, unit);
+		else
+			pfw_merge_drop(run, unit);
+	}
+	if (error) {
+		free(rest.unit);
+		return error;
+	}
+	free(run->open.unit);
+	run->open = rest;
+	return 0;
+}
+
+int pfw_merge_spill(struct merge_run *run)
+{
+	struct spiller *spiller = calloc(1, sizeof(*spiller));
+	struct merge_heap loaded = { 0 };
+	int error = spiller ? 0 : -ENOMEM;
+
+	if (!error && run->spill.fd < 0) {
+		run->where = run->merge->directory;
+		error = open_spill(run);
+	}
+	if (!error) {
+		spiller->run = run;
+		error = take_loaded(run, &loaded);
+	}
+	if (!error)
+		error = merge_loaded(spiller, &loaded);
+	if (!error)
+		error = submit(spiller);
+	while (!error && spiller->count)
+		error = write_oldest(spiller);
+	for (size_t i = 0; i < loaded.count; i++)
+		pfw_merge_drop(run, loaded.unit[i]);
+	free(loaded.unit);
+	if (spiller && spiller->run)
+		free_spiller(spiller);
+	else
+		free(spiller);
+	return error;
+}

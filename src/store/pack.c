@@ -1,0 +1,436 @@
+/* pack.c - lines in order -> members in a file; see pack.h. */
+#include "pack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "linehash.h"
+#include "stream.h"
+#include "unzip.h"
+
+/* A member on its way: text is gathered, compressed by a worker, then written in its turn. */
+struct parcel {
+	struct pfw_task task;
+	struct pfw_pack *pack;
+	struct pfw_text text;
+	struct pfw_text packed;
+	struct pfw_gzip_summary summary;
+	struct pfw_mark mark;
+	int64_t result;
+};
+
+struct pfw_pack {
+	int fd, level;
+	struct pfw_pool *pool;
+	unsigned jobs;
+	struct pfw_member **member; /* one a worker, made when needed */
+	struct parcel *parcel;
+	size_t parcels, first, count; /* a ring: those that are being compressed, oldest first */
+	struct pfw_packed *packed;
+	size_t packed_room;
+	struct pfw_pack_sum sum;
+	struct pfw_text copy; /* for members as they stand */
+};
+
+int pfw_pack_open(struct pfw_pack **out, int fd, int level, struct pfw_pool *pool)
+{
+	struct pfw_pack *pack = calloc(1, sizeof(*pack));
+	int error = -ENOMEM;
+
+	if (!pack)
+		return -ENOMEM;
+	pack->fd = fd;
+	pack->level = level;
+	pack->pool = pool;
+	pack->jobs = pfw_pool_jobs(pool);
+	pack->parcels = 2 * pack->jobs + 1;
+	pack->member = calloc(pack->jobs, sizeof(struct pfw_member *));
+	pack->parcel = calloc(pack->parcels, sizeof(*pack->parcel));
+	pack->sum.least_ns = INT64_MAX;
+	pack->sum.greatest_ns = INT64_MIN;
+	if (pack->member && pack->parcel)
+		error = pfw_member_open(&pack->member[0], level);
+	if (error) {
+		pfw_pack_close(pack);
+		return error;
+	}
+	*out = pack;
+	return 0;
+}
+
+void pfw_pack_close(struct pfw_pack *pack)
+{
+	if (!pack)
+		return;
+	for (; pack->count; pack->count--) {
+		pfw_pool_wait(pack->pool, &pack->parcel[pack->first].task);
+		pack->first = (pack->first + 1) % pack->parcels;
+	}
+	for (unsigned i = 0; pack->member && i < pack->jobs; i++)
+		pfw_member_close(pack->member[i]);
+	for (size_t i = 0; pack->parcel && i < pack->parcels; i++) {
+		pfw_text_free(&pack->parcel[i].text);
+		pfw_text_free(&pack->parcel[i].packed);
+	}
+	pfw_text_free(&pack->copy);
+	free(pack->member);
+	free(pack->parcel);
+	free(pack->packed);
+	free(pack);
+}
+
+const struct pfw_pack_sum *pfw_pack_sum(const struct pfw_pack *pack)
+{
+	return &pack->sum;
+}
+
+/* ---- writing ---- */
+
+static int write_all(struct pfw_pack *pack, const char *bytes, size_t count)
+{
+	while (count) {
+		ssize_t n = pwrite(pack->fd, bytes, count, (off_t)pack->sum.bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		bytes += n;
+		count -= (size_t)n;
+		pack->sum.bytes += (uint64_t)n;
+	}
+	return 0;
+}
+
+static int note_member(struct pfw_pack *pack, const struct pfw_packed *packed)
+{
+	size_t number = pack->sum.members;
+
+	if (number == pack->packed_room) {
+		size_t room = number ? number * 2 : 64;
+		struct pfw_packed *bigger = realloc(pack->packed, room * sizeof(*bigger));
+
+		if (!bigger)
+			return -ENOMEM;
+		pack->packed = bigger;
+		pack->packed_room = room;
+	}
+	pack->packed[number] = *packed;
+	pack->sum.members++;
+	pack->sum.lines += packed->lines;
+	return 0;
+}
+
+/* Add what a member's header says of its events. */
+static void add_times(struct pfw_pack *pack, int64_t least_ns, int64_t greatest_ns)
+{
+	if (least_ns > greatest_ns)
+		return;
+	if (least_ns < pack->sum.least_ns)
+		pack->sum.least_ns = least_ns;
+	if (greatest_ns > pack->sum.greatest_ns)
+		pack->sum.greatest_ns = greatest_ns;
+}
+
+static int write_oldest(struct pfw_pack *pack)
+{
+	struct parcel *parcel = &pack->parcel[pack->first];
+	struct pfw_packed packed = { .at = pack->sum.bytes, .checksum = parcel->mark.checksum };
+	int error;
+
+	pfw_pool_wait(pack->pool, &parcel->task);
+	pack->first = (pack->first + 1) % pack->parcels;
+	pack->count--;
+	if (parcel->result < 0)
+		return (int)parcel->result;
+	packed.bytes = (uint32_t)parcel->result;
+	packed.lines = parcel->summary.lines;
+	error = write_all(pack, parcel->packed.data, (size_t)parcel->result);
+	if (error)
+		return error;
+	pack->sum.text_bytes += parcel->text.bytes;
+	pack->sum.metadata += parcel->mark.metadata;
+	pack->sum.checksum += parcel->mark.checksum;
+	add_times(pack, (int64_t)parcel->summary.least_ns, (int64_t)parcel->summary.greatest_ns);
+	parcel->text.bytes = 0;
+	return note_member(pack, &packed);
+}
+
+/* ---- compressing ---- */
+
+static void compress(struct pfw_task *task, unsigned worker)
+{
+	struct parcel *parcel = (struct parcel *)task;
+	struct pfw_member **member = &parcel->pack->member[worker];
+	size_t room = pfw_member_bound(parcel->text.bytes);
+	int error = 0;
+
+	if (!*member)
+		error = pfw_member_open(member, parcel->pack->level);
+	if (!error)
+		error = pfw_text_room(&parcel->packed, room);
+	parcel->result = error ? error
+			       : pfw_member_make(*member, parcel->packed.data, room,
+						 parcel->text.data, parcel->text.bytes,
+						 &parcel->summary, &parcel->mark);
+}
+
+static struct parcel *current(struct pfw_pack *pack)
+{
+	return &pack->parcel[(pack->first + pack->count) % pack->parcels];
+}
+
+/* Have the text in hand compressed. */
+static int submit(struct pfw_pack *pack)
+{
+	struct parcel *parcel = current(pack);
+
+	if (!parcel->text.bytes)
+		return 0;
+	parcel->pack = pack;
+	parcel->task.run = compress;
+	pfw_pool_start(pack->pool, &parcel->task);
+	pack->count++;
+	return pack->count == pack->parcels ? write_oldest(pack) : 0;
+}
+
+static void begin_parcel(struct parcel *parcel, const struct pfw_rows *rows)
+{
+	parcel->summary = (struct pfw_gzip_summary){ .least_ns = UINT64_MAX };
+	parcel->mark = (struct pfw_mark){ .pid = rows->pid,
+					  .least_ns = INT64_MAX,
+					  .greatest_ns = INT64_MIN };
+}
+
+/* What the header will say of these rows. */
+static void add_to_header(struct parcel *parcel, const struct pfw_row *row, size_t count)
+{
+	struct pfw_gzip_summary *summary = &parcel->summary;
+	struct pfw_mark *mark = &parcel->mark;
+
+	summary->lines += (uint32_t)count;
+	for (; count; row++, count--) {
+		mark->checksum += row->hash;
+		mark->metadata += row->metadata;
+		if (row->ts_ns != PFW_ROW_FIRST) {
+			mark->least_ns = row->ts_ns < mark->least_ns ? row->ts_ns : mark->least_ns;
+			mark->greatest_ns = row->ts_ns;
+		} else {
+			mark->first = true;
+		}
+		/* The figures of the format have no sign: a time before 1970 is no member's. */
+		if (row->metadata || row->ts_ns < 0)
+			continue;
+		if ((uint64_t)row->ts_ns < summary->least_ns)
+			summary->least_ns = (uint64_t)row->ts_ns;
+		if ((uint64_t)row->end_ns > summary->greatest_ns)
+			summary->greatest_ns = (uint64_t)row->end_ns;
+	}
+}
+
+/* Rows that stand in the text as they come, as many as `room` bytes can take. */
+static size_t find_stretch(const struct pfw_row *row, size_t count, size_t room, size_t *bytes)
+{
+	size_t end = 1;
+
+	*bytes = row->bytes;
+	while (end < count && row[end].at == row->at + *bytes && *bytes + row[end].bytes <= room)
+		*bytes += row[end++].bytes;
+	return end;
+}
+
+int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t first, size_t count)
+{
+	const struct pfw_row *row = rows->row + first;
+
+	while (count) {
+		struct parcel *parcel = current(pack);
+		size_t bytes, stretch;
+		int error = 0;
+
+		if (parcel->text.bytes && parcel->text.bytes + row->bytes > PFW_GZIP_TEXT_MAX) {
+			error = submit(pack);
+			parcel = current(pack);
+		}
+		if (error)
+			return error;
+		stretch = find_stretch(row, count, PFW_GZIP_TEXT_MAX - parcel->text.bytes, &bytes);
+		error = pfw_text_room(&parcel->text, parcel->text.bytes + bytes);
+		if (error)
+			return error;
+		if (!parcel->text.bytes)
+			begin_parcel(parcel, rows);
+		else if (parcel->mark.pid != rows->pid)
+			parcel->mark.pid = 0;
+		memcpy(parcel->text.data + parcel->text.bytes, rows->text.data + row->at, bytes);
+		parcel->text.bytes += bytes;
+		add_to_header(parcel, row, stretch);
+		row += stretch;
+		count -= stretch;
+	}
+	return 0;
+}
+
+int pfw_pack_flush(struct pfw_pack *pack)
+{
+	int error = submit(pack);
+
+	while (!error && pack->count)
+		error = write_oldest(pack);
+	return error;
+}
+
+/* ---- members as they stand ---- */
+
+static int read_all(int fd, void *bytes, size_t count, uint64_t from)
+{
+	char *at = bytes;
+
+	while (count) {
+		ssize_t n = pread(fd, at, count, (off_t)from);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		at += n;
+		count -= (size_t)n;
+		from += (uint64_t)n;
+	}
+	return 0;
+}
+
+int pfw_pack_member(struct pfw_pack *pack, int from, const struct pfw_block *block,
+		    const struct pfw_mark *mark)
+{
+	struct pfw_packed packed = { .bytes = (uint32_t)block->bytes,
+				     .lines = block->lines,
+				     .copied = true };
+	int error = pfw_pack_flush(pack);
+
+	if (!error)
+		error = pfw_text_room(&pack->copy, block->bytes);
+	if (!error)
+		error = read_all(from, pack->copy.data, block->bytes, block->at);
+	if (error)
+		return error;
+	packed.at = pack->sum.bytes;
+	packed.checksum = pfw_linehash(pack->copy.data, block->bytes);
+	error = write_all(pack, pack->copy.data, block->bytes);
+	if (error)
+		return error;
+	pack->sum.copied++;
+	pack->sum.metadata += mark->metadata;
+	pack->sum.checksum += mark->checksum;
+	add_times(pack, block->least_ns, block->greatest_ns);
+	return note_member(pack, &packed);
+}
+
+/* ---- reading back ---- */
+
+/* Some members, for one worker. */
+struct check {
+	struct pfw_task task;
+	struct pfw_pack *pack;
+	size_t first, end;
+	struct reader *reader; /* one a worker */
+	int error;
+};
+
+struct reader {
+	struct pfw_unzip *unzip;
+	struct pfw_text packed, text;
+};
+
+#define MEMBERS_A_CHECK 16u
+
+static int check_member(const struct pfw_pack *pack, struct reader *reader,
+			const struct pfw_packed *member)
+{
+	const unsigned char *end;
+	uint64_t lines, sum;
+	size_t bytes;
+	int error = pfw_text_room(&reader->packed, member->bytes);
+
+	if (!error)
+		error = read_all(pack->fd, reader->packed.data, member->bytes, member->at);
+	if (error)
+		return error;
+	if (member->copied)
+		return pfw_linehash(reader->packed.data, member->bytes) == member->checksum
+			       ? 0
+			       : -EBADMSG;
+	end = (const unsigned char *)reader->packed.data + member->bytes;
+	bytes = end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 | (size_t)end[-1] << 24;
+	if (bytes > PFW_GZIP_TEXT_MAX + PFW_SCAN_LINE_MAX)
+		return -EBADMSG;
+	error = pfw_text_room(&reader->text, bytes + 1);
+	if (!error && !reader->unzip && !(reader->unzip = pfw_unzip_new()))
+		error = -ENOMEM;
+	if (!error)
+		error = pfw_unzip_member(reader->unzip, reader->packed.data, member->bytes,
+					 reader->text.data, bytes);
+	if (error)
+		return error;
+	sum = pfw_linehash_text(reader->text.data, bytes, &lines);
+	return sum == member->checksum && lines == member->lines ? 0 : -EBADMSG;
+}
+
+static void check_some(struct pfw_task *task, unsigned worker)
+{
+	struct check *check = (struct check *)task;
+
+	for (size_t i = check->first; i < check->end && !check->error; i++)
+		check->error =
+			check_member(check->pack, &check->reader[worker], &check->pack->packed[i]);
+}
+
+static int verify_all(struct pfw_pack *pack, struct check *check, struct reader *reader,
+		      const volatile bool *stop)
+{
+	size_t next = 0, first = 0, count = 0, most = 2 * pack->jobs;
+	int error = 0;
+
+	while (count || (next < pack->sum.members && !error)) {
+		if (stop && *stop && !error)
+			error = -EINTR;
+		if (count < most && next < pack->sum.members && !error) {
+			struct check *last = &check[(first + count++) % most];
+
+			*last = (struct check){ .task.run = check_some,
+						.pack = pack,
+						.reader = reader,
+						.first = next };
+			next = next + MEMBERS_A_CHECK < pack->sum.members ? next + MEMBERS_A_CHECK
+									  : pack->sum.members;
+			last->end = next;
+			pfw_pool_start(pack->pool, &last->task);
+			continue;
+		}
+		if (!count)
+			break;
+		pfw_pool_wait(pack->pool, &check[first].task);
+		error = error ? error : check[first].error;
+		first = (first + 1) % most;
+		count--;
+	}
+	return error;
+}
+
+int pfw_pack_verify(struct pfw_pack *pack, const volatile bool *stop)
+{
+	struct check *check = calloc(2 * pack->jobs, sizeof(*check));
+	struct reader *reader = calloc(pack->jobs, sizeof(*reader));
+	int error = check && reader ? verify_all(pack, check, reader, stop) : -ENOMEM;
+
+	for (unsigned i = 0; reader && i < pack->jobs; i++) {
+		pfw_unzip_free(reader[i].unzip);
+		pfw_text_free(&reader[i].packed);
+		pfw_text_free(&reader[i].text);
+	}
+	free(reader);
+	free(check);
+	return error;
+}

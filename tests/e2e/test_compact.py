@@ -1,0 +1,475 @@
+"""`pfw compact`: nothing lost, in order, whole or not at all, whatever the input and whenever killed."""
+import collections
+import gzip
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import time
+import zlib
+
+import pytest
+
+from harness import PFW, clean_environment, open_trace, run
+
+PYTHON = "/usr/bin/python3"
+T0 = 1795230878627639123  # ns
+
+
+# ---- making traces ----
+
+def us(ns):
+    return f"{ns // 1000}.{ns % 1000:03d}"
+
+
+def event(ident, ts, dur, pid=100, tid=None, name="read", cat="POSIX", args='{"fd":3}'):
+    return (f'{{"id":{ident},"name":"{name}","cat":"{cat}","pid":{pid},"tid":{tid or pid},"ts":{us(ts)},'
+            f'"dur":{us(dur)},"ph":"X","args":{args}}}')
+
+
+def meta(ident, ts, name, args, pid=100):
+    return (f'{{"id":{ident},"name":"{name}","cat":"pfw","pid":{pid},"tid":{pid},"ts":{us(ts)},'
+            f'"ph":"M","args":{json.dumps(args, separators=(",", ":"))}}}')
+
+
+def process(ts, pid=100, rank=-1, world=1, run_name="job-1", host="here"):
+    return meta(1, ts, "process", {"format": 1, "version": "0.1.0", "run": run_name, "host": host,
+                                   "rank": rank, "world_size": world, "ppid": 1, "cmd": "train"}, pid)
+
+
+def end(ident, ts, events, pid=100, reason="exit"):
+    return meta(ident, ts, "end", {"events": events, "lost": 0, "reason": reason}, pid)
+
+
+def trace_lines(count=50, pid=100, rank=-1, world=1, seed=1, begin=T0, run_name="job-1"):
+    """The lines of one process as the recorder has them: about in order of their ends."""
+    random.seed(seed)
+    spans = []
+    ts = begin
+    for _ in range(count):
+        ts += random.randrange(100, 9000)
+        spans.append((ts, random.choice([0, 500, 20000, 3000000])))
+    spans.sort(key=lambda span: span[0] + span[1])
+    lines = [process(begin, pid, rank, world, run_name),
+             meta(2, begin + 5000, "thread_name", {"name": "train"}, pid)]
+    lines += [event(3 + i, ts, dur, pid) for i, (ts, dur) in enumerate(spans)]
+    return lines + [end(3 + count, ts + 4000000, count, pid)]
+
+
+def member(lines, raw=None):
+    """A gzip member of the recorder: FEXTRA `PF` says length, lines, least ts, greatest end."""
+    text = "".join(line + "\n" for line in lines).encode() if raw is None else raw
+    times = [(int(m[1] + m[2]), int((m[4] or b"0") + (m[5] or b"000"))) for m in re.finditer(
+        rb'"ts":(\d+)\.(\d+)(,"dur":(\d+)\.(\d+))?,"ph":"X"', text)]
+    least = min((ts for ts, _ in times), default=2 ** 64 - 1)
+    greatest = max((ts + dur for ts, dur in times), default=0)
+    deflate = zlib.compressobj(1, zlib.DEFLATED, -15)
+    packed = deflate.compress(text) + deflate.flush()
+    return (b"\x1f\x8b\x08\4\0\0\0\0\4\3" + struct.pack("<H", 28) + b"PF" +
+            struct.pack("<HIIQQ", 24, 40 + len(packed) + 8, text.count(b"\n"), least, greatest) +
+            packed + struct.pack("<II", zlib.crc32(text), len(text)))
+
+
+def write_trace(path, lines, lines_a_member=100):
+    if str(path).endswith(".gz"):
+        path.write_bytes(b"".join(member(lines[i:i + lines_a_member])
+                                  for i in range(0, len(lines), lines_a_member)))
+    else:
+        path.write_text("".join(line + "\n" for line in lines))
+    return path
+
+
+# ---- looking at the result ----
+
+def lines_of(*paths):
+    """The lines, each as often as it is there."""
+    found = collections.Counter()
+    for path in paths:
+        with open_trace(path) as file:
+            found.update(file.read().splitlines())
+    return found
+
+
+def traces(directory):
+    return sorted(path for path in directory.iterdir() if path.name.endswith((".pfw", ".pfw.gz")))
+
+
+def times(path):
+    """The ts of each line, in ns, without the `process` lines that stand in front."""
+    with open_trace(path) as file:
+        lines = [json.loads(line, parse_float=lambda text: int(text.replace(".", "")))
+                 for line in file]
+    first = next(i for i, line in enumerate(lines) if line["name"] != "process")
+    return [line["ts"] for line in lines[first:]]
+
+
+def check_result(path, before):
+    """Whole, in order, and the same lines as before."""
+    run(["gzip", "-t", path])
+    assert lines_of(path) == before
+    ts = times(path)
+    assert ts == sorted(ts)
+    with open_trace(path) as file:
+        assert b'"name":"process"' in file.readline()
+
+
+def compact(*words, status=0, **options):
+    return run([PFW, "compact", *words], status=status, **options)
+
+
+def members_of(path):
+    """The members of a file of ours, as bytes, by the lengths in their headers."""
+    data = path.read_bytes()
+    found = []
+    while data:
+        length, = struct.unpack_from("<I", data, 16)
+        found.append(data[:length])
+        data = data[length:]
+    return found
+
+
+# ---- what it is for ----
+
+@pytest.mark.parametrize("suffix", [".pfw", ".pfw.gz"])
+def test_processes_of_a_rank_become_one_file(tmp_path, suffix):
+    write_trace(tmp_path / f"t-rank0003{suffix}", trace_lines(500, 100, 3, 8, seed=1))
+    for child in range(3):
+        write_trace(tmp_path / f"t-rank0003-pid{200 + child}{suffix}",
+                    trace_lines(300, 200 + child, 3, 8, seed=2 + child, begin=T0 + 7000))
+    before = lines_of(*traces(tmp_path))
+    done = compact(tmp_path)
+    assert "t-rank0003.pfw.gz: 1,400 events of 4 traces" in done.stdout
+    assert sorted(os.listdir(tmp_path)) == ["t-rank0003.pfw.gz", "t.manifest.json"]
+    check_result(tmp_path / "t-rank0003.pfw.gz", before)
+    with open_trace(tmp_path / "t-rank0003.pfw.gz") as file:
+        assert [json.loads(file.readline())["pid"] for _ in range(4)] == [100, 200, 201, 202]
+
+
+def test_each_rank_gets_a_file_and_the_run_a_manifest(tmp_path):
+    for rank in range(4):
+        write_trace(tmp_path / f"t-rank000{rank}.pfw", trace_lines(40, 100 + rank, rank, 4, seed=rank))
+    before = {rank: lines_of(tmp_path / f"t-rank000{rank}.pfw") for rank in range(4)}
+    done = compact(tmp_path, "--format", "ndjson")
+    for rank in range(4):
+        check_result(tmp_path / f"t-rank000{rank}.pfw.gz", before[rank])
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line["rank"], line["events"], line["originals"]) for line in results] == \
+        [(rank, 40, 1) for rank in range(4)]
+    manifest = json.loads((tmp_path / "t.manifest.json").read_text())
+    assert (manifest["format"], manifest["run"], manifest["ranks"]) == (1, "job-1", [0, 1, 2, 3])
+    assert manifest["hosts"] == [{"host": "here", "clock_offset": 0}]
+    assert manifest["totals"]["events"] == 160 and manifest["totals"]["processes"] == 4
+    assert [(entry["pid"], entry["reason"], entry["events"]) for entry in manifest["processes"]] == \
+        [(100 + rank, "exit", 40) for rank in range(4)]
+    for entry in manifest["files"]:
+        assert os.path.getsize(tmp_path / entry["file"]) == entry["bytes"]
+        assert entry["lines"] == 43 and entry["events"] == 40
+
+
+@pytest.mark.parametrize("program", [
+    ["tar", "cf", "/dev/null", "/usr/share/doc"],
+    ["git", "-C", ".", "log", "--oneline", "-3"],
+    [PYTHON, "-c", "import multiprocessing, os\n"
+                   "def work(n):\n"
+                   "    for i in range(50): open(f'f{n}-{i}', 'w').write('x')\n"
+                   "    return n\n"
+                   "if __name__ == '__main__':\n"
+                   "    with multiprocessing.get_context('fork').Pool(3) as pool:\n"
+                   "        print(sum(pool.map(work, range(6))))\n"]])
+def test_traces_of_real_programs(tmp_path, program):
+    work = tmp_path / "work"
+    work.mkdir()
+    run(["git", "init", "-q", "."], cwd=work)
+    run([PFW, "run", "-o", tmp_path / "t", "--all", "--", *program], cwd=work, status=None)
+    before = lines_of(*traces(tmp_path))
+    assert sum(before.values()) > 20
+    compact(tmp_path)
+    assert [path.name for path in traces(tmp_path)] == ["t.pfw.gz"]
+    check_result(tmp_path / "t.pfw.gz", before)
+    jq = run(["sh", "-c", f"zcat {tmp_path}/t.pfw.gz | jq -c .id | wc -l"])
+    assert int(jq.stdout) == sum(before.values())
+    frame = run([PYTHON, "-c", "import pandas, sys\n"
+                 "print(len(pandas.read_json(sys.argv[1], lines=True, convert_dates=False)))",
+                 tmp_path / "t.pfw.gz"])
+    assert int(frame.stdout) == sum(before.values())
+
+
+def test_lines_of_a_tracer_of_another_project_stay_as_they_are(tmp_path):
+    lines = [f'{{"id":{i},"name":"read","cat":"POSIX","pid":7,"tid":7,"ts":{1000 + i * 7 % 50},'
+             f'"dur":3,"ph":"X","args":{{"hhash":"ab"}}}}' for i in range(60)]
+    hashes = '{"id":99,"name":"FH","cat":"dftracer","pid":7,"tid":7,"ph":"M","args":{"name":"/x","value":"ab"}}'
+    (tmp_path / "app-1.pfw").write_text("[\n" + "".join(line + ",\n" for line in [hashes, *lines[:30]]) + "]\n")
+    with gzip.open(tmp_path / "app-2.pfw.gz", "wt") as file:
+        file.write("[\n" + "".join(line + "\n" for line in lines[30:]) + "]")
+    compact(tmp_path)
+    assert [path.name for path in traces(tmp_path)] == ["app.pfw.gz"]
+    with open_trace(tmp_path / "app.pfw.gz") as file:
+        found = file.read().decode().splitlines()
+    assert sorted(found) == sorted([hashes, *lines])
+    ts = [json.loads(line)["ts"] for line in found if "FH" not in line]
+    assert ts == sorted(ts)
+
+
+def test_lines_in_reverse_order_and_in_none(tmp_path):
+    """More text than the sort may hold is tested in test_merge.c; here it is order that is hard."""
+    lines = trace_lines(20000, 100)
+    body = lines[1:-1]
+    write_trace(tmp_path / "a.pfw", [lines[0], *reversed(body), lines[-1]])
+    write_trace(tmp_path / "b.pfw.gz", [lines[0], *random.Random(3).sample(body, len(body)), lines[-1]])
+    before = {name: lines_of(tmp_path / name) for name in ("a.pfw", "b.pfw.gz")}
+    compact(tmp_path / "a.pfw", "-o", tmp_path / "o")
+    compact(tmp_path / "b.pfw.gz", "-o", tmp_path / "o")
+    check_result(tmp_path / "o" / "a.pfw.gz", before["a.pfw"])
+    check_result(tmp_path / "o" / "b.pfw.gz", before["b.pfw.gz"])
+
+
+def test_equal_times_keep_the_order_of_processes_and_ids(tmp_path):
+    for pid in (100, 101, 102):
+        lines = [process(T0, pid)] + [event(2 + i, T0 + 1000, 0, pid) for i in range(500)]
+        write_trace(tmp_path / ("t.pfw" if pid == 100 else f"t-pid{pid}.pfw"),
+                    [*lines, end(502, T0 + 9000, 500, pid)])
+    compact(tmp_path)
+    with open_trace(tmp_path / "t.pfw.gz") as file:
+        found = [(line["pid"], line["id"]) for line in map(json.loads, file) if line["ph"] == "X"]
+    assert found == [(pid, 2 + i) for pid in (100, 101, 102) for i in range(500)]
+
+
+# ---- compacted before ----
+
+def test_compacted_again_members_are_copied(tmp_path):
+    write_trace(tmp_path / "t.pfw", trace_lines(40000))
+    compact(tmp_path)
+    first = (tmp_path / "t.pfw.gz").read_bytes()
+    assert len(members_of(tmp_path / "t.pfw.gz")) > 3
+    again = compact(tmp_path, "--format", "ndjson")
+    assert (tmp_path / "t.pfw.gz").read_bytes() == first
+    copied = compact(tmp_path, "-o", tmp_path / "o", "--format", "ndjson")
+    result = json.loads(copied.stdout)
+    assert result["copied"] == result["members"] > 3, (again.stdout, copied.stdout)
+    assert (tmp_path / "o" / "t.pfw.gz").read_bytes() == first
+    assert not (tmp_path / "t.pfw.gz").exists()
+
+
+def test_level_9_is_smaller_than_gzip_9(tmp_path):
+    write_trace(tmp_path / "t.pfw", trace_lines(20000))
+    before = lines_of(tmp_path / "t.pfw")
+    packed = run(["sh", "-c", f"gzip -9 -c {tmp_path}/t.pfw | wc -c"])
+    compact(tmp_path, "--level", "9")
+    check_result(tmp_path / "t.pfw.gz", before)
+    assert (tmp_path / "t.pfw.gz").stat().st_size <= int(packed.stdout)
+
+
+# ---- what it refuses ----
+
+def unchanged(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+@pytest.mark.parametrize("first, second, words", [
+    (dict(run_name="a"), dict(run_name="b"), "two runs are not merged"),
+    (dict(), dict(pid=300), "two launches"),
+    (dict(), dict(), "begins as"),
+])
+def test_what_is_not_of_one_rank_is_not_merged(tmp_path, first, second, words):
+    write_trace(tmp_path / "t-rank0000.pfw", trace_lines(20, rank=0, world=2, **first))
+    write_trace(tmp_path / "t-rank0000.2.pfw", trace_lines(20, rank=0, world=2, **second))
+    before = unchanged(tmp_path)
+    done = compact(*traces(tmp_path), status=2)
+    assert words in done.stderr and done.stderr.count("\n") == 1
+    assert unchanged(tmp_path) == before
+
+
+def test_a_trace_being_written_is_refused_by_name(tmp_path):
+    program = subprocess.Popen([PFW, "run", "-o", str(tmp_path / "t"), "--all", "--", PYTHON, "-c",
+                                "import os, time\n"
+                                "for i in range(10000):\n"
+                                "    os.stat('/'); time.sleep(0.01)"],
+                               env=clean_environment(), stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while not traces(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        done = compact(tmp_path, status=2)
+        assert f"{tmp_path}/t.pfw" in done.stderr and "is still being written" in done.stderr
+        assert [path.name for path in traces(tmp_path)] == ["t.pfw"]
+    finally:
+        subprocess.run(["pkill", "-9", "-P", str(program.pid)], check=False)
+        program.wait(30)
+    before = sum(lines_of(tmp_path / "t.pfw").values())
+    done = compact(tmp_path)
+    assert sum(lines_of(tmp_path / "t.pfw.gz").values()) >= before
+
+
+def test_unfinished_on_another_host_is_said(tmp_path):
+    write_trace(tmp_path / "t.pfw", trace_lines(20)[:-1])
+    done = compact(tmp_path, status=2)
+    assert "host here" in done.stderr and (tmp_path / "t.pfw").exists()
+    compact(tmp_path, "--force", status=1)
+    assert [path.name for path in traces(tmp_path)] == ["t.pfw.gz"]
+
+
+def test_a_result_that_is_there_is_not_replaced(tmp_path):
+    write_trace(tmp_path / "t.pfw", trace_lines(20))
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "t.pfw.gz").write_text("mine")
+    done = compact(tmp_path / "t.pfw", "-o", tmp_path / "o", status=2)
+    assert "is there already" in done.stderr and "--force" in done.stderr
+    assert (tmp_path / "o" / "t.pfw.gz").read_text() == "mine" and (tmp_path / "t.pfw").exists()
+    compact(tmp_path / "t.pfw", "-o", tmp_path / "o", "--force")
+    check_result(tmp_path / "o" / "t.pfw.gz", lines_of(tmp_path / "o" / "t.pfw.gz"))
+
+
+def test_keep_keeps(tmp_path):
+    write_trace(tmp_path / "t.pfw", trace_lines(20))
+    before = lines_of(tmp_path / "t.pfw")
+    compact(tmp_path, "--keep")
+    assert lines_of(tmp_path / "t.pfw") == before
+    check_result(tmp_path / "t.pfw.gz", before)
+    assert (tmp_path / "t.pfw.gz").stat().st_mode & 0o777 == 0o600
+
+
+# ---- damage ----
+
+def test_damage_is_said_and_the_originals_stay(tmp_path):
+    lines = trace_lines(300)
+    write_trace(tmp_path / "t.pfw", [*lines[:100], '{"id":12,"name":', *lines[100:]])
+    before = lines_of(tmp_path / "t.pfw")
+    done = compact(tmp_path, status=1)
+    assert re.search(r"t\.pfw: byte \d+: ", done.stderr) and "kept" in done.stderr
+    assert lines_of(tmp_path / "t.pfw") == before
+    check_result(tmp_path / "t.pfw.gz", lines_of(tmp_path / "t.pfw") - collections.Counter([b'{"id":12,"name":']))
+
+
+def test_a_damaged_member_is_not_replaced_by_less(tmp_path):
+    path = write_trace(tmp_path / "t.pfw.gz", trace_lines(600))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x55
+    path.write_bytes(data)
+    done = compact(tmp_path, status=1)
+    assert "left as it is" in done.stderr and path.read_bytes() == data
+    done = compact(tmp_path, "-o", tmp_path / "o", status=1)
+    assert path.read_bytes() == data
+    ts = times(tmp_path / "o" / "t.pfw.gz")
+    assert ts == sorted(ts) and len(ts) >= 500
+
+
+def test_headers_that_lie_change_nothing_but_time(tmp_path):
+    """Members say that they begin later than they do."""
+    lines = trace_lines(600)
+    path = tmp_path / "t.pfw.gz"
+    data = b""
+    for i in range(0, len(lines), 100):
+        part = bytearray(member(lines[i:i + 100]))
+        struct.pack_into("<Q", part, 24, T0 + 10 ** 12 + (7 - i // 100) * 10 ** 9)
+        struct.pack_into("<Q", part, 32, T0 + 10 ** 13)
+        data += part
+    path.write_bytes(data)
+    before = lines_of(path)
+    compact(tmp_path)
+    check_result(path, before)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"\x00" * 100, b"[\n]\n", b"{}\n", b"\xff\xfe\n" * 50,
+                                     b'{"a":' * 5000 + b"\n", b"\x1f\x8b\x08\x04" + b"\xff" * 60])
+def test_hostile_files_do_no_harm(tmp_path, content):
+    path = tmp_path / "t.pfw"
+    path.write_bytes(content)
+    done = compact(tmp_path, "-o", tmp_path / "o", status=None)
+    assert done.returncode in (0, 1, 2) and "Sanitizer" not in done.stderr
+    if done.returncode:
+        assert path.read_bytes() == content
+
+
+# ---- killed, interrupted, out of room ----
+
+def many_traces(directory, ranks=2, count=3000):
+    for rank in range(ranks):
+        write_trace(directory / f"t-rank000{rank}.pfw.gz", trace_lines(count, 100 + rank, rank, ranks, seed=rank))
+        write_trace(directory / f"t-rank000{rank}-pid{500 + rank}.pfw",
+                    trace_lines(count, 500 + rank, rank, ranks, seed=9 + rank))
+
+
+def every_line_once_or_twice(directory, before):
+    """Each file is whole, and each line is there: once, or once in an original, too."""
+    found = collections.Counter()
+    for path in traces(directory):
+        if path.name.endswith(".gz"):
+            run(["gzip", "-t", path])
+        found.update(lines_of(path))
+    assert set(found) == set(before), "lost or made up"
+    return found
+
+
+def test_killed_at_any_moment_nothing_is_lost(tmp_path):
+    random.seed(5)
+    master = tmp_path / "master"
+    master.mkdir()
+    many_traces(master)
+    before = lines_of(*traces(master))
+    begin = time.monotonic()
+    work = tmp_path / "work"
+    shutil.copytree(master, work)
+    compact(work)
+    whole = time.monotonic() - begin
+    cut = 0
+    for _ in range(100):
+        shutil.rmtree(work)
+        shutil.copytree(master, work)
+        program = subprocess.Popen([PFW, "compact", str(work)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env=clean_environment())
+        time.sleep(random.random() * whole * 1.1)
+        program.send_signal(signal.SIGKILL)
+        cut += program.wait() == -signal.SIGKILL
+        every_line_once_or_twice(work, before)
+        done = compact(work)
+        assert sorted(os.listdir(work)) == ["t-rank0000.pfw.gz", "t-rank0001.pfw.gz", "t.manifest.json"], \
+            done.stderr
+        assert lines_of(*traces(work)) == before
+    assert cut > 20
+
+
+def test_interrupted_it_leaves_everything_as_it_was(tmp_path):
+    many_traces(tmp_path, ranks=1, count=60000)
+    before = unchanged(tmp_path)
+    for delay in (0.05, 0.1, 0.2):
+        program = subprocess.Popen([PFW, "compact", str(tmp_path)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, env=clean_environment())
+        time.sleep(delay)
+        program.send_signal(signal.SIGINT)
+        said = program.communicate(timeout=60)[1]
+        if program.returncode == 0:
+            break
+        assert program.returncode == -signal.SIGINT, said
+        assert unchanged(tmp_path) == before
+
+
+def test_a_full_disk_is_said_and_nothing_is_half_made(tmp_path):
+    many_traces(tmp_path, ranks=1)
+    before = unchanged(tmp_path)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+    done = compact(tmp_path, status=2, preexec_fn=limit)
+    assert "File too large" in done.stderr
+    assert unchanged(tmp_path) == before
+
+
+# ---- many ----
+
+def test_ten_thousand_files(tmp_path):
+    for pid in range(10000):
+        (tmp_path / (f"t-pid{pid + 1000}.pfw" if pid else "t.pfw")).write_text(
+            process(T0 + pid, pid + 1000) + "\n" + event(2, T0 + 1000000 - pid, 5, pid + 1000) + "\n" +
+            end(3, T0 + 2000000, 1, pid + 1000) + "\n")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    compact(tmp_path, preexec_fn=limit)
+    assert sorted(os.listdir(tmp_path)) == ["t.manifest.json", "t.pfw.gz"]
+    ts = times(tmp_path / "t.pfw.gz")
+    assert len(ts) == 20000 and ts == sorted(ts)

@@ -1,0 +1,425 @@
+/* compact.c - `pfw compact`: the traces of a run -> one sorted, compressed, indexed file a rank. */
+#include "compact.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stop.h"
+#include "store/cpus.h"
+
+#define JOBS_MAX 16u /* more would not fit into the memory that is promised */
+
+const volatile bool *compact_stop;
+
+void compact_say(struct compact *compact, int status, const char *path, const char *format, ...)
+{
+	char text[2048];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(text, sizeof(text), format, values);
+	va_end(values);
+	cli_error(compact->command->name, "%s: %s", cli_name(path), text);
+	if (compact->status < status)
+		compact->status = status;
+}
+
+/* A full disk, or a limit, is to be an error of write(), not the end. */
+static void set_up_process(void)
+{
+	struct rlimit limit;
+
+	compact_stop = stop_watch();
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	/* Blocks are given back when they are freed, not kept in arenas a thread each. */
+	mallopt(M_MMAP_THRESHOLD, 512 * 1024);
+	mallopt(M_ARENA_MAX, 2);
+}
+
+/* ---- the result ---- */
+
+static void print_group(const struct compact *compact, const struct compact_group *group)
+{
+	const struct pfw_pack_sum *sum = &group->sum;
+	uint64_t events = sum->lines - sum->metadata;
+
+	if (compact->format == CLI_NDJSON) {
+		fputs("{\"file\":", stdout);
+		cli_json_string(stdout, group->name);
+		printf(",\"rank\":%" PRId64 ",\"originals\":%zu,\"lines\":%" PRIu64
+		       ",\"events\":%" PRIu64 ",\"bytes_before\":%" PRIu64 ",\"bytes\":%" PRIu64
+		       ",\"members\":%" PRIu64 ",\"copied\":%" PRIu64 ",\"damaged\":%s}\n",
+		       group->rank, group->count, sum->lines, events, group->bytes_before,
+		       sum->bytes, sum->members, sum->copied, group->damaged ? "true" : "false");
+		return;
+	}
+	if (compact->quiet)
+		return;
+	printf("%s: %s event%s", cli_name(group->name), cli_count(events), cli_plural(events));
+	if (group->count > 1)
+		printf(" of %zu traces", group->count);
+	printf(", %s -> %s", cli_bytes(group->bytes_before), cli_bytes(sum->bytes));
+	if (sum->bytes && sum->copied == 0)
+		printf(" (%.1f times smaller)", (double)group->bytes_before / (double)sum->bytes);
+	putchar('\n');
+}
+
+/* ---- one directory ---- */
+
+static int add_originals(struct compact *compact, const struct compact_group *group,
+			 struct pfw_commit *commit)
+{
+	int error = 0;
+
+	if (compact->keep || compact->cut || group->damaged)
+		return 0;
+	for (size_t i = 0; i < group->count && !error; i++) {
+		const struct pfw_trace_file *file = group->file[i];
+
+		error = pfw_commit_remove(commit, file->path, file->device, file->inode,
+					  file->blocks.file_bytes, file->changed_ns);
+		if (error)
+			compact_say(compact, CLI_USAGE, file->path, "%s", strerror(-error));
+	}
+	return error;
+}
+
+/* The manifest of the groups with one base name. */
+static int write_manifest(struct compact *compact, struct pfw_commit *commit, const char *base,
+			  struct pfw_manifest *manifest)
+{
+	char *name = NULL;
+	FILE *out = NULL;
+	int fd = -ENOMEM, error;
+
+	if (asprintf(&name, "%s" PFW_MANIFEST_SUFFIX, base) >= 0)
+		fd = pfw_commit_add(commit, name, true);
+	if (fd >= 0) {
+		fd = dup(fd);
+		out = fd < 0 ? NULL : fdopen(fd, "w");
+	}
+	error = out ? pfw_manifest_write(manifest, out) : fd < 0 ? fd : -errno;
+	if (out && fclose(out))
+		error = -errno;
+	if (error)
+		compact_say(compact, CLI_USAGE, name ? name : base, "%s", strerror(-error));
+	free(name);
+	return error;
+}
+
+/* Groups [first, end) have one base name. */
+static int write_base(struct compact *compact, size_t first, size_t end, struct pfw_commit *commit)
+{
+	struct pfw_manifest *manifest = pfw_manifest_new(compact->group[first].run);
+	int error = manifest ? 0 : -ENOMEM;
+
+	for (size_t i = first; i < end && !error; i++) {
+		struct compact_group *group = &compact->group[i];
+
+		error = compact_write(compact, group, commit, manifest);
+		if (!error && !group->dropped)
+			error = add_originals(compact, group, commit);
+	}
+	if (!error)
+		error = write_manifest(compact, commit, compact->group[first].base, manifest);
+	pfw_manifest_free(manifest);
+	return error;
+}
+
+/* Groups [first, end) have one directory: all of them, or nothing. */
+static int write_directory(struct compact *compact, size_t first, size_t end)
+{
+	struct pfw_commit commit;
+	unsigned carried, kept = 0;
+	int error = pfw_commit_begin(&commit, compact->group[first].directory, &carried);
+
+	if (error)
+		compact_say(compact, CLI_USAGE, compact->group[first].directory, "%s", commit.why);
+	for (size_t i = first, last; i < end && !error; i = last) {
+		for (last = i + 1;
+		     last < end && strcmp(compact->group[i].base, compact->group[last].base) == 0;)
+			last++;
+		error = write_base(compact, i, last, &commit);
+	}
+	if (!error) {
+		error = pfw_commit_run(&commit, &kept);
+		if (error || kept)
+			compact_say(compact, error ? CLI_USAGE : CLI_PROBLEMS,
+				    compact->group[first].directory, "%s", commit.why);
+	}
+	for (size_t i = first; i < end && !error; i++) {
+		if (!compact->group[i].dropped)
+			print_group(compact, &compact->group[i]);
+	}
+	pfw_commit_end(&commit);
+	return error;
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+	const struct compact_group *x = a, *y = b;
+	int order = strcmp(x->directory, y->directory);
+
+	if (!order)
+		order = strcmp(x->base, y->base);
+	if (!order && x->rank != y->rank)
+		order = x->rank < y->rank ? -1 : 1;
+	return order ? order : strcmp(x->name, y->name);
+}
+
+static void write_all(struct compact *compact)
+{
+	int error = 0;
+
+	qsort(compact->group, compact->groups, sizeof(*compact->group), compare_groups);
+	for (size_t i = 0, end; i < compact->groups && !error; i = end) {
+		for (end = i + 1;
+		     end < compact->groups &&
+		     strcmp(compact->group[i].directory, compact->group[end].directory) == 0;)
+			end++;
+		error = write_directory(compact, i, end);
+	}
+	compact->interrupted = error == -EINTR;
+	if (error && compact->status < CLI_USAGE)
+		compact->status = CLI_USAGE;
+}
+
+/* ---- the command ---- */
+
+enum {
+	OPTION_LEVEL = 256,
+	OPTION_KEEP,
+	OPTION_FORCE,
+	OPTION_SPLIT,
+	OPTION_ALL_RUNS,
+	OPTION_FORMAT
+};
+
+static const struct cli_option options[] = {
+	{ "output", 'o', "DIR", "write there instead of beside the originals", 'o' },
+	{ "level", 0, "1-9", "compress harder: 9 is smaller than gzip -9 in half its time",
+	  OPTION_LEVEL },
+	{ "keep", 0, NULL, "keep the originals", OPTION_KEEP },
+	{ "force", 0, NULL,
+	  "replace what has a result's name; go on where a process of another "
+	  "host may have left something",
+	  OPTION_FORCE },
+	{ "split-by", 0, "rank|process|none",
+	  "a file for each rank (default), for each process, or "
+	  "one for all",
+	  OPTION_SPLIT },
+	{ "all-runs", 0, NULL, "all runs of a directory, each for itself, not the newest only",
+	  OPTION_ALL_RUNS },
+	{ "jobs", 'j', "N", "threads (default: one a CPU, at most 16)", 'j' },
+	{ "quiet", 'q', NULL, "say only what is wrong", 'q' },
+	{ "format", 0, "text|ndjson", "one JSON object a result instead of text", OPTION_FORMAT },
+	{ 0 },
+};
+
+static bool take_number(struct compact *compact, const char *name, const char *text, unsigned least,
+			unsigned most, unsigned *out)
+{
+	char *end;
+	unsigned long number = strtoul(text, &end, 10);
+
+	if (*text < '0' || *text > '9' || *end || number < least || number > most) {
+		cli_error(compact->command->name, "--%s %s: takes a number from %u to %u", name,
+			  cli_name(text), least, most);
+		return false;
+	}
+	*out = (unsigned)number;
+	return true;
+}
+
+static bool take_split(struct compact *compact, const char *text)
+{
+	static const char *const names[] = { "rank", "process", "none" };
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+		if (strcmp(text, names[i]) == 0) {
+			compact->split = (enum compact_split)i;
+			return true;
+		}
+	}
+	cli_error(compact->command->name, "--split-by %s is none of rank, process, none",
+		  cli_name(text));
+	return false;
+}
+
+static bool take_option(struct compact *compact, int option, const char *value)
+{
+	unsigned number;
+
+	switch (option) {
+	case 'o':
+		compact->out = value;
+		return true;
+	case 'q':
+		return compact->quiet = true;
+	case 'j':
+		return take_number(compact, "jobs", value, 1, 1024, &compact->jobs);
+	case OPTION_KEEP:
+		return compact->keep = true;
+	case OPTION_FORCE:
+		return compact->force = true;
+	case OPTION_ALL_RUNS:
+		return compact->all_runs = true;
+	case OPTION_SPLIT:
+		return take_split(compact, value);
+	case OPTION_LEVEL:
+		if (!take_number(compact, "level", value, 1, PFW_LEVEL_MOST, &number))
+			return false;
+		compact->level = (int)number;
+		return true;
+	default:
+		compact->format = cli_format(compact->command, value, 2);
+		return compact->format >= 0;
+	}
+}
+
+static void say_open(void *user, const char *path, const char *why)
+{
+	compact_say(user, CLI_USAGE, path, "%s", why);
+}
+
+/* A stream cannot be read a second time, nor removed. */
+static bool check_files(struct compact *compact)
+{
+	for (size_t i = 0; i < compact->traces.count; i++) {
+		const struct pfw_trace_file *file = &compact->traces.file[i];
+
+		if (file->blocks.layout != PFW_LAYOUT_STREAM || file->blocks.file_bytes)
+			continue;
+		compact_say(compact, CLI_USAGE, file->path, "not a file: compact takes files only");
+		return false;
+	}
+	return true;
+}
+
+/* Finish what a killed predecessor had begun in a directory. */
+static bool settle_directory(struct compact *compact, const char *directory, bool *changed)
+{
+	struct pfw_commit commit;
+	unsigned carried = 0;
+	int error = pfw_commit_begin(&commit, directory, &carried);
+
+	if (error)
+		compact_say(compact, CLI_USAGE, directory, "%s", commit.why);
+	pfw_commit_end(&commit);
+	*changed |= carried > 0;
+	return !error;
+}
+
+/* In those of the traces, and of the results. */
+static bool settle(struct compact *compact, bool *changed)
+{
+	bool good = !compact->out || settle_directory(compact, compact->out, changed);
+	char *last = NULL;
+
+	for (size_t i = 0; i < compact->traces.count && good; i++) {
+		char *directory = compact_directory(compact->traces.file[i].path);
+
+		if (!directory)
+			good = false;
+		else if (!last || strcmp(last, directory) != 0)
+			good = settle_directory(compact, directory, changed);
+		free(last);
+		last = directory;
+	}
+	free(last);
+	return good;
+}
+
+/* Open the traces, and once more where killed processes had left something: of the recorder, which is
+ * added to them, or of a compact. */
+static bool open_traces(struct compact *compact, char **argv, int count)
+{
+	bool changed = true;
+
+	for (int round = 0; changed && round < 4; round++) {
+		pfw_traces_close(&compact->traces);
+		if (pfw_traces_open(&compact->traces, argv, (size_t)count, compact->all_runs,
+				    say_open, compact))
+			return false;
+		changed = false;
+		if (compact->status >= CLI_USAGE || !check_files(compact) ||
+		    !settle(compact, &changed))
+			return false;
+		if (!changed && !compact_recover(compact, &changed))
+			return false;
+	}
+	return true;
+}
+
+static void run(struct compact *compact, char **argv, int count)
+{
+	unsigned cpus = compact->jobs ? compact->jobs : pfw_cpus();
+
+	if (compact->out && mkdir(compact->out, 0700) < 0 && errno != EEXIST) {
+		compact_say(compact, CLI_USAGE, compact->out, "%s", strerror(errno));
+		return;
+	}
+	if (!open_traces(compact, argv, count) || !compact_find_groups(compact))
+		return;
+	if (pfw_pool_open(&compact->pool, cpus < JOBS_MAX ? cpus : JOBS_MAX)) {
+		compact_say(compact, CLI_USAGE, "compact", "no memory");
+		return;
+	}
+	write_all(compact);
+	pfw_pool_close(compact->pool);
+}
+
+static int compact_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct compact compact = { .command = command,
+				   .level = PFW_LEVEL_FAST,
+				   .since_ns = INT64_MIN,
+				   .until_ns = INT64_MAX };
+	struct cli_args args;
+	int option;
+
+	cli_args_init(&args, command, argc, argv);
+	while ((option = cli_next(&args)) >= 0) {
+		if (!take_option(&compact, option, args.value))
+			return CLI_USAGE;
+	}
+	if (option != CLI_DONE)
+		return cli_ended(&args, option);
+	set_up_process();
+	run(&compact, argv, args.operands);
+	compact_free_groups(&compact);
+	pfw_traces_close(&compact.traces);
+	/* Not where it came too late to end anything. */
+	if (compact.interrupted)
+		stop_end();
+	return cli_finish(stdout, command, compact.status);
+}
+
+const struct cli_command cli_compact = {
+	.name = "compact",
+	.operands = "[PATH...]",
+	.summary = "Merge a run's traces into one sorted, compressed, indexed file a rank",
+	.options = options,
+	.failure = CLI_USAGE,
+	.main = compact_main,
+	.details =
+		"PATH is a trace, a directory, a glob or the base name of a run; none: the newest run\n"
+		"here.  Lines stay as they are.  The result, BASE-rankNNNN.pfw.gz or BASE.pfw.gz, is\n"
+		"written beside the traces, read back and compared; then they are removed.  Killed at\n"
+		"any moment, either they are there or the result is; run it again to finish.\n"
+		"exit status: 0 ok, 1 something could not be read, 2 nothing was done\n",
+};

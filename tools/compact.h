@@ -1,0 +1,81 @@
+/* compact.h - what the parts of `pfw compact` share: which files become which (compact_groups.c),
+ * finishing what killed processes left (compact_recover.c), writing one file (compact_write.c), and
+ * the command itself (compact.c).
+ */
+#ifndef PFW_COMPACT_H
+#define PFW_COMPACT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli.h"
+#include "store/commit.h"
+#include "store/manifest.h"
+#include "store/pack.h"
+#include "store/pool.h"
+#include "store/traces.h"
+
+enum compact_split { COMPACT_BY_RANK, COMPACT_BY_PROCESS, COMPACT_INTO_ONE };
+
+/* The files that become one. */
+struct compact_group {
+	const char *run; /* "": another tool's */
+	int64_t rank;	 /* -1: none, or several */
+	char *directory; /* of the result */
+	char *name;	 /* of the result, without directory */
+	char *base;	 /* of the run: of the manifest */
+	struct pfw_trace_file **file;
+	size_t count;
+	bool replaces; /* one of the files has the result's name */
+	bool done;     /* the only file is the result already */
+	/* Filled in by writing it. */
+	bool damaged; /* something could not be read: the originals stay */
+	bool dropped; /* there is no result */
+	uint64_t bytes_before;
+	struct pfw_pack_sum sum;
+	struct pfw_manifest_file *entry; /* in the manifest */
+};
+
+struct compact {
+	const struct cli_command *command;
+	const char *out; /* -o, or NULL: beside the originals */
+	int level;
+	unsigned jobs;
+	int format;
+	bool keep, force, quiet, all_runs, progress;
+	enum compact_split split;
+	int64_t since_ns, until_ns; /* the window: INT64_MIN, INT64_MAX: all */
+	bool cut;
+	int status;
+	bool interrupted;
+	struct pfw_traces traces;
+	struct compact_group *group;
+	size_t groups;
+	struct pfw_pool *pool;
+};
+
+/* Set by SIGINT, SIGTERM and SIGHUP. */
+extern const volatile bool *compact_stop;
+
+/* Say what is wrong with a path; the status becomes at least `status`. */
+__attribute__((format(printf, 4, 5))) void compact_say(struct compact *compact, int status,
+						       const char *path, const char *format, ...);
+
+/* The directory that a path is in; to be freed; NULL: no memory. */
+char *compact_directory(const char *path);
+
+/* Put the traces in groups.  Return whether that makes sense; if not, it was said. */
+bool compact_find_groups(struct compact *compact);
+void compact_free_groups(struct compact *compact);
+
+/* Finish the traces of killed processes; *recovered: there is more to read than before.  False: a
+ * process still writes, or must be finished elsewhere, which was said. */
+bool compact_recover(struct compact *compact, bool *recovered);
+
+/* Write one group's result under a temporary name, and check it.  Return 0, or -errno after saying
+ * why; group->dropped where there is none though that is no reason to stop. */
+int compact_write(struct compact *compact, struct compact_group *group, struct pfw_commit *commit,
+		  struct pfw_manifest *manifest);
+
+#endif

@@ -1,0 +1,230 @@
+/* compact_write.c - the result of one group: merged, compressed, on the disk and read back. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compact.h"
+#include "store/input.h"
+#include "store/merge.h"
+
+#define PROBLEMS_SHOWN 10
+/* All of the command's memory, but for what the pool's threads and the members on their way take. */
+#define MEMORY (216u << 20)
+#define MEMORY_OF_A_JOB (6u << 20)
+#define MEMORY_LEAST (64u << 20)
+
+struct writing {
+	struct compact *compact;
+	struct compact_group *group;
+	struct pfw_pack *pack;
+	struct pfw_merge merge;
+	struct pfw_merge_file *input;
+	uint64_t problems;
+	size_t from_file; /* whose descriptor `from` is */
+	int from;	  /* -1: none */
+};
+
+/* ---- what the merge gives ---- */
+
+static int put_rows(void *user, const struct pfw_rows *rows, size_t first, size_t count)
+{
+	struct writing *writing = user;
+
+	return pfw_pack_rows(writing->pack, rows, first, count);
+}
+
+static int put_member(void *user, size_t file, const struct pfw_block *block,
+		      const struct pfw_mark *mark)
+{
+	struct writing *writing = user;
+
+	if (writing->from < 0 || writing->from_file != file) {
+		if (writing->from >= 0)
+			close(writing->from);
+		writing->from_file = file;
+		writing->from = pfw_input_open_fd(writing->input[file].path);
+		if (writing->from < 0)
+			return writing->from;
+	}
+	return pfw_pack_member(writing->pack, writing->from, block, mark);
+}
+
+static int take_metadata(void *user, size_t file, const char *line, size_t bytes)
+{
+	struct writing *writing = user;
+
+	(void)file;
+	return pfw_manifest_line(writing->group->entry, line, bytes);
+}
+
+static void take_problem(void *user, size_t file, const struct pfw_scan_problem *problem)
+{
+	struct writing *writing = user;
+
+	writing->problems += 1 + problem->more;
+	writing->group->damaged = true;
+	if (writing->problems <= PROBLEMS_SHOWN)
+		compact_say(writing->compact, CLI_PROBLEMS, writing->input[file].path,
+			    "byte %" PRIu64 ": %s", problem->at, problem->text);
+}
+
+/* ---- merging ---- */
+
+static void init_merge(struct writing *writing)
+{
+	struct compact *compact = writing->compact;
+	unsigned jobs = pfw_pool_jobs(compact->pool);
+	size_t taken = (size_t)jobs * MEMORY_OF_A_JOB;
+
+	writing->merge = (struct pfw_merge){
+		.file = writing->input,
+		.count = writing->group->count,
+		.pool = compact->pool,
+		.budget = taken + MEMORY_LEAST < MEMORY ? MEMORY - taken : MEMORY_LEAST,
+		.since_ns = compact->since_ns,
+		.until_ns = compact->until_ns,
+		.directory = writing->group->directory,
+		.stop = compact_stop,
+		.loose = compact->split == COMPACT_INTO_ONE,
+		.user = writing,
+		.rows = put_rows,
+		.member = compact->level == PFW_LEVEL_FAST ? put_member : NULL,
+		.metadata = take_metadata,
+		.problem = take_problem,
+	};
+}
+
+static int merge(struct writing *writing, int fd)
+{
+	struct compact *compact = writing->compact;
+	const char *where = "";
+	int error;
+
+	init_merge(writing);
+	for (;;) {
+		error = pfw_pack_open(&writing->pack, fd, compact->level, compact->pool);
+		if (error) {
+			compact_say(compact, CLI_USAGE, writing->group->name, "%s",
+				    error == -ENOENT ? "neither libisal.so.2 nor libz.so.1 is there"
+						     : strerror(-error));
+			return error;
+		}
+		error = pfw_merge_run(&writing->merge, &where);
+		if (!error)
+			error = pfw_pack_flush(writing->pack);
+		if (error != -ESTALE || writing->merge.distrust)
+			break;
+		/* A header has lied: once more, reading everything beforehand. */
+		pfw_pack_close(writing->pack);
+		writing->pack = NULL;
+		writing->merge.distrust = true;
+		if (ftruncate(fd, 0) < 0)
+			return -errno;
+	}
+	if (error && error != -EINTR)
+		compact_say(compact, CLI_USAGE, error == -EBUSY ? where : writing->group->name,
+			    "%s: %s", cli_name(where), strerror(-error));
+	return error;
+}
+
+/* ---- checking ---- */
+
+/* Read from the disk, not from the memory that the writing went through. */
+static int sync_and_forget(int fd)
+{
+	if (fsync(fd) < 0)
+		return -errno;
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	return 0;
+}
+
+/* What was taken in is what was put out, and what was put out is on the disk. */
+static int check(struct writing *writing, int fd)
+{
+	struct compact_group *group = writing->group;
+	const struct pfw_pack_sum *sum = pfw_pack_sum(writing->pack);
+	uint64_t lines = 0, checksum = 0;
+	int error;
+
+	for (size_t i = 0; i < group->count; i++) {
+		lines += writing->input[i].sum.lines;
+		checksum += writing->input[i].sum.checksum;
+	}
+	error = sum->lines == lines && sum->checksum == checksum ? sync_and_forget(fd) : -EBADMSG;
+	if (!error)
+		error = pfw_pack_verify(writing->pack, compact_stop);
+	if (error && error != -EINTR)
+		compact_say(writing->compact, CLI_USAGE, group->name, "%s; nothing was changed",
+			    error == -EBADMSG ? "what was read back is not what was to be written: "
+						"a faulty disk or memory"
+					      : strerror(-error));
+	return error;
+}
+
+/* ---- one group ---- */
+
+static bool prepare(struct writing *writing)
+{
+	struct compact_group *group = writing->group;
+
+	writing->input = calloc(group->count, sizeof(*writing->input));
+	for (size_t i = 0; writing->input && i < group->count; i++) {
+		writing->input[i].path = group->file[i]->path;
+		writing->input[i].blocks = &group->file[i]->blocks;
+	}
+	return writing->input;
+}
+
+/* Damage is no reason to lose what is good, nor to remove what cannot be read. */
+static void judge(struct compact *compact, struct compact_group *group)
+{
+	if (group->damaged && group->replaces) {
+		compact_say(
+			compact, CLI_PROBLEMS, group->name,
+			"left as it is, since not all of it can be read; -o DIR writes what can "
+			"be");
+		group->dropped = true;
+	} else if (group->damaged && !compact->keep) {
+		compact_say(compact, CLI_PROBLEMS, group->name,
+			    "written without what could not be read; the originals are kept");
+	}
+}
+
+int compact_write(struct compact *compact, struct compact_group *group, struct pfw_commit *commit,
+		  struct pfw_manifest *manifest)
+{
+	struct writing writing = { .compact = compact, .group = group, .from = -1 };
+	int fd = pfw_commit_add(commit, group->name,
+				compact->force || (group->replaces && !compact->keep));
+	int error = fd < 0 ? fd : 0;
+
+	if (error) {
+		compact_say(compact, CLI_USAGE, group->name, "%s%s", commit->why,
+			    error == -EEXIST ? ": give -o DIR, or --force to replace it" : "");
+		return error;
+	}
+	group->entry = pfw_manifest_add(manifest, group->name, group->rank);
+	if (!group->entry || !prepare(&writing))
+		error = -ENOMEM;
+	if (!error)
+		error = merge(&writing, fd);
+	if (!error)
+		error = check(&writing, fd);
+	if (!error) {
+		judge(compact, group);
+		group->sum = group->entry->sum = *pfw_pack_sum(writing.pack);
+	}
+	if (group->dropped) {
+		pfw_manifest_drop(manifest);
+		group->entry = NULL;
+		pfw_commit_drop(commit);
+	}
+	pfw_pack_close(writing.pack);
+	if (writing.from >= 0)
+		close(writing.from);
+	free(writing.input);
+	return error;
+}
