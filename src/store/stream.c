@@ -122,7 +122,8 @@ int pfw_stream_read(struct pfw_stream *stream, struct pfw_text *text, size_t wan
 
 	if (error)
 		return error;
-	memcpy(text->data + begin, stream->rest.data, stream->rest.bytes);
+	if (stream->rest.bytes)
+		memcpy(text->data + begin, stream->rest.data, stream->rest.bytes);
 	text->bytes += stream->rest.bytes;
 	stream->rest.bytes = 0;
 	for (;;) {
