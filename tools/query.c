@@ -187,6 +187,28 @@ void query_say(void *user, const char *path, const char *why)
 
 /* ---- the pass ---- */
 
+int query_take_text(struct query *query, size_t file, const char *text, size_t bytes)
+{
+	static const struct pfw_block nowhere;
+	struct pfw_problems problems = { 0 };
+	struct pfw_pass_block block = {
+		.file = file,
+		.block = &nowhere,
+		.text = text,
+		.bytes = bytes,
+		.problems = &problems,
+	};
+	int error = work(query, 0, &block);
+
+	for (size_t i = 0; i < problems.count; i++)
+		problem(query, file, &problems.problem[i]);
+	pfw_problems_free(&problems);
+	if (!error)
+		return done(query, &block);
+	free_hits(NULL, block.result);
+	return error;
+}
+
 int query_worker_init(struct query_worker *worker, const struct query *query)
 {
 	worker->state = pfw_select_state_create(&query->select);
@@ -256,6 +278,8 @@ static int run_pass(struct query *query)
 		error = query_write_head(query);
 	if (!error && query->limit)
 		error = pfw_pass_run(&pass);
+	if (!error && query->limit)
+		error = query_live_read(query);
 	for (unsigned i = 0; i < pass.jobs; i++)
 		query_worker_release(&query->worker[i]);
 	free(query->worker);
@@ -471,6 +495,7 @@ static int give(struct query *query)
 	return error == -EINTR ? 130 : CLI_USAGE;
 }
 
+/* Stale indexes are no problem of the traces. */
 static void say_index(void *user, const char *path, const char *why)
 {
 	const struct query *query = user;
@@ -488,8 +513,8 @@ static int run(struct query *query)
 
 	query->select.ask_fnames |= pfw_columns_ask_fname(&query->lines.columns);
 
-	/* Stale indexes are no problem of the traces. */
-	if (pfw_select_use_indexes(&query->select, &query->traces, say_index, query))
+	if (pfw_select_use_indexes(&query->select, &query->traces, say_index, query) ||
+	    (!query->follow && query_live_open(query)))
 		return refuse(query, strerror(ENOMEM));
 	status = select_args_resolve(&query->select, query->command, &query->traces, &options);
 	if (status == CLI_OK)
@@ -530,6 +555,7 @@ static int query_main(const struct cli_command *command, int argc, char **argv)
 		} else {
 			status = CLI_USAGE;
 		}
+		query_live_close(&query);
 		pfw_traces_close(&query.traces);
 		stop_end();
 	}

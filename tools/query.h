@@ -84,6 +84,7 @@ struct query {
 	struct query_lines lines;
 	struct pfw_select select;
 	struct pfw_traces traces;
+	struct pfw_live **live; /* of each file; NULL: the file is all there is */
 	struct output output;
 	const volatile bool *stop;
 	struct query_worker *worker;
@@ -109,6 +110,15 @@ int query_write_head(struct query *query);
 
 /* Follow the traces until they end (query_follow.c).  The exit status. */
 int query_follow(struct query *query);
+
+/* Take lines that are in no block, as the pass takes those of blocks.  0, or what ends the pass. */
+int query_take_text(struct query *query, size_t file, const char *text, size_t bytes);
+
+/* Look for what the processes of the traces have not written yet, and leave out of their blocks what
+ * they are writing; then read it; and end (query_live.c).  0 or -ENOMEM; of reading, what ends it. */
+int query_live_open(struct query *query);
+int query_live_read(struct query *query);
+void query_live_close(struct query *query);
 
 /* Say that a trace cannot be used; for pfw_traces_open(). */
 void query_say(void *user, const char *path, const char *why);

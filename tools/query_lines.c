@@ -21,8 +21,10 @@ static char *room(struct pfw_text *out, size_t bytes)
 
 static int put(struct pfw_text *out, const char *text, size_t bytes)
 {
-	char *at = room(out, bytes);
+	char *at = bytes ? room(out, bytes) : NULL;
 
+	if (!bytes)
+		return 0;
 	if (!at)
 		return -ENOMEM;
 	memcpy(at, text, bytes);
@@ -78,15 +80,21 @@ static int add_whole(const struct query_lines *lines, struct pfw_text *out,
 
 /* ---- columns ---- */
 
+static bool has_any(struct pfw_slice text, const char *special)
+{
+	for (; *special; special++) {
+		if (memchr(text.at, *special, text.bytes))
+			return true;
+	}
+	return false;
+}
+
 /* RFC 4180: quotes where there are quotes, commas, line breaks; about an empty text, which is not
  * null; about blanks at an end, which some readers drop. */
 static int put_csv(struct pfw_text *out, struct pfw_slice text)
 {
-	bool quoted = text.bytes == 0 || text.at[0] == ' ' || text.at[text.bytes - 1] == ' ';
-
-	for (size_t i = 0; i < text.bytes && !quoted; i++)
-		quoted = memchr(",\"\r\n\t", text.at[i], 5) != NULL;
-	if (!quoted)
+	if (text.bytes && text.at[0] != ' ' && text.at[text.bytes - 1] != ' ' &&
+	    !has_any(text, ",\"\r\n\t"))
 		return put(out, text.at, text.bytes);
 	if (put_char(out, '"'))
 		return -ENOMEM;
@@ -102,6 +110,8 @@ static int put_tsv(struct pfw_text *out, struct pfw_slice text)
 {
 	static const char from[] = "\t\n\r\\", to[] = "tnr\\";
 
+	if (!has_any(text, from))
+		return put(out, text.at, text.bytes);
 	for (size_t i = 0; i < text.bytes; i++) {
 		const char *special = memchr(from, text.at[i], 4);
 

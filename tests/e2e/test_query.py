@@ -753,6 +753,45 @@ class Following:
 
 
 @pytest.mark.parametrize("variables", [{}, {"DFTRACER_TRACE_COMPRESSION": "1"}])
+def test_what_is_not_written_yet(tmp_path, variables):
+    """The writer sleeps for a minute: what the program did is in its rings, and is found there."""
+    (tmp_path / "data").write_bytes(b"x" * 100)
+    with subprocess.Popen([PYTHON, "-c", WRITER + "    print(flush=True)", str(tmp_path / "data")],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          env=harness.traced_environment(tmp_path / "t", tmp_path,
+                                                         PFW_FLUSH_MS="60000", **variables)) as program:
+        def read(count):
+            program.stdin.write(f"{count}\n")
+            program.stdin.flush()
+            program.stdout.readline()
+
+        def counts(*words):
+            return [json.loads(line)["args"]["count"]
+                    for line in query("--name", "pread", *words, tmp_path / "t").splitlines()]
+
+        read(1)
+        deadline = time.monotonic() + 20
+        while not [name for name in os.listdir(tmp_path) if name.startswith("t.pfw")]:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        for count in range(2, 9):
+            read(count)
+        assert counts() == list(range(1, 9))
+        assert counts("--where", "args.count > 5") == [6, 7, 8]
+        assert counts("--limit", "3") == [1, 2, 3]
+        assert counts("--sort", "-ts", "--limit", "2") == [8, 7]
+        program.kill()
+        program.wait()
+        program.stdin.close()
+        killed = query("--meta", tmp_path / "t")
+        assert counts() == list(range(1, 9)) and '"reason":"recovered"' in killed
+        name = next(name for name in os.listdir(tmp_path) if name.startswith("t.pfw"))
+        pfw("repair", tmp_path / name, status=None)
+        repaired = query("--meta", tmp_path / "t")
+        assert ids(repaired) == ids(killed)
+
+
+@pytest.mark.parametrize("variables", [{}, {"DFTRACER_TRACE_COMPRESSION": "1"}])
 def test_follow(tmp_path, variables):
     following = Following(tmp_path, **variables)
     assert following.next_count() == 1
