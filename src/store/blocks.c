@@ -182,5 +182,6 @@ int pfw_blocks_find(struct pfw_blocks *blocks, const char *path)
 void pfw_blocks_free(struct pfw_blocks *blocks)
 {
 	free(blocks->block);
+	pfw_points_free(&blocks->points);
 	*blocks = (struct pfw_blocks){ .layout = PFW_LAYOUT_STREAM };
 }

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "points.h"
+
 #define PFW_BLOCK_TEXT (1u << 20) /* text of a block, about; one longer line makes it longer */
 
 enum pfw_layout {
@@ -33,8 +35,11 @@ struct pfw_block {
 struct pfw_blocks {
 	enum pfw_layout layout;
 	uint64_t file_bytes;
-	struct pfw_block *block; /* TEXT and MEMBERS; NULL for STREAM */
+	struct pfw_block *block; /* TEXT and MEMBERS; NULL for STREAM, or from an index */
 	size_t count;
+	/* STREAM, from an index: where reading can begin, so that blocks of it (then in `block`) can
+	 * be read in any order. */
+	struct pfw_points points;
 };
 
 /* Lay out the file at `path` ("-": standard input).  Reads the headers of members only, and of a pipe

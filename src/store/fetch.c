@@ -19,6 +19,8 @@ void pfw_fetch_free(struct pfw_fetch *fetch)
 {
 	pfw_unzip_free(fetch->unzip);
 	pfw_text_free(&fetch->packed);
+	if (fetch->input)
+		pfw_input_close(fetch->input);
 	*fetch = (struct pfw_fetch){ 0 };
 }
 
@@ -207,4 +209,79 @@ int pfw_fetch_block(struct pfw_fetch *fetch, const char *path, int fd, enum pfw_
 	if (layout == PFW_LAYOUT_TEXT)
 		return fetch_text(fd, block, fetched, problems);
 	return fetch_member(fetch, path, fd, block, &fetched->text, problems);
+}
+
+/* ---- streams with points ---- */
+
+static void leave_input(struct pfw_fetch *fetch)
+{
+	if (fetch->input)
+		pfw_input_close(fetch->input);
+	fetch->input = NULL;
+}
+
+/* Be at that byte of the text or before it, and as near as can be. */
+static int approach(struct pfw_fetch *fetch, const char *path, const struct pfw_points *points,
+		    uint64_t text_at)
+{
+	const struct pfw_point *point = pfw_points_find(points, text_at);
+	uint64_t nearest = point ? point->text_at : 0;
+	int error;
+
+	if (fetch->input && fetch->path == path && fetch->text_at <= text_at &&
+	    fetch->text_at >= nearest)
+		return 0;
+	leave_input(fetch);
+	error = pfw_input_open(&fetch->input, path);
+	if (!error && point)
+		error = pfw_input_resume(fetch->input, point);
+	fetch->path = path;
+	fetch->text_at = nearest;
+	return error;
+}
+
+/* Read up to `end` of the text, and keep what comes from `begin` on. */
+static int read_streamed(struct pfw_fetch *fetch, uint64_t begin, uint64_t end,
+			 struct pfw_text *text)
+{
+	while (fetch->text_at < end) {
+		bool keep = fetch->text_at >= begin;
+		uint64_t size = (keep ? end : begin) - fetch->text_at;
+		size_t piece = size < PFW_BLOCK_TEXT ? (size_t)size : PFW_BLOCK_TEXT;
+		int error = pfw_text_room(text, text->bytes + piece);
+		ssize_t got;
+
+		if (error)
+			return error;
+		got = pfw_input_read(fetch->input, text->data + text->bytes, piece);
+		if (got <= 0)
+			return got ? (int)got : -ENODATA;
+		fetch->text_at += (uint64_t)got;
+		if (keep)
+			text->bytes += (size_t)got;
+	}
+	return 0;
+}
+
+int pfw_fetch_streamed(struct pfw_fetch *fetch, const char *path, const struct pfw_points *points,
+		       const struct pfw_block *block, struct pfw_fetched *fetched,
+		       struct pfw_problems *problems)
+{
+	int error = approach(fetch, path, points, block->at);
+
+	fetched->text.bytes = fetched->begin = 0;
+	fetched->at = block->at;
+	if (!error)
+		error = read_streamed(fetch, block->at, block->at + block->bytes, &fetched->text);
+	if (!error)
+		return 0;
+	if (error == -EBADMSG && fetch->input)
+		pfw_problems_add(problems, 0, pfw_input_problem_at(fetch->input), "%s",
+				 pfw_input_problem(fetch->input));
+	else if (error == -ENODATA)
+		tell_cut(problems, pfw_input_at(fetch->input));
+	else if (error != -ENOMEM)
+		pfw_problems_add(problems, 0, 0, "cannot be read: %s", strerror(-error));
+	leave_input(fetch);
+	return error == -EBADMSG || error == -ENODATA ? 0 : error;
 }

@@ -12,6 +12,10 @@
 struct pfw_fetch {
 	struct pfw_unzip *unzip;
 	struct pfw_text packed;
+	/* Open for pfw_fetch_streamed(), and where it is. */
+	struct pfw_input *input;
+	const char *path;
+	uint64_t text_at;
 };
 
 /* The lines of a block: text.data[begin..text.bytes). */
@@ -32,6 +36,12 @@ struct pfw_fetched {
 int pfw_fetch_block(struct pfw_fetch *fetch, const char *path, int fd, enum pfw_layout layout,
 		    const struct pfw_block *block, struct pfw_fetched *fetched,
 		    struct pfw_problems *problems);
+
+/* The same for a block of a STREAM, of which the points are known.  Blocks that are asked for one
+ * behind the other are read on.  `path` must last. */
+int pfw_fetch_streamed(struct pfw_fetch *fetch, const char *path, const struct pfw_points *points,
+		       const struct pfw_block *block, struct pfw_fetched *fetched,
+		       struct pfw_problems *problems);
 
 void pfw_fetch_free(struct pfw_fetch *fetch);
 

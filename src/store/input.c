@@ -8,9 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "gzip.h"
+#include "inflate.h"
+#include "points.h"
 
 #define ROOM (256u * 1024u)
 /* Both ids, the method and a header of ours up to its subfield ids: what is looked for behind
@@ -31,7 +32,6 @@ struct pfw_input {
 	int fd;
 	bool seekable;
 	bool gzip;
-	bool inflating; /* z is initialised */
 	bool at_end;	/* read() has returned 0 */
 	bool went_back; /* from the end, see leave_cut() */
 	enum state state;
@@ -42,10 +42,11 @@ struct pfw_input {
 	uint64_t member_bytes; /* its length where its header says so, else 0 */
 	uint64_t rewound_from; /* where the last damaged member was found to be damaged */
 	uint64_t problem_at;
-	struct pfw_input_tail tail; /* read NULL: the file ends where it ends */
-	bool mid_line;		    /* the text so far does not end in '\n' */
-	size_t begin, end;	    /* what of room is still unread */
-	z_stream z;
+	struct pfw_input_tail tail;	 /* read NULL: the file ends where it ends */
+	bool mid_line;			 /* the text so far does not end in '\n' */
+	size_t begin, end;		 /* what of room is still unread */
+	struct pfw_inflate *inflate;	 /* NULL before the first member */
+	struct pfw_points_maker *points; /* NULL: none are wanted */
 	char problem[160];
 	unsigned char room[ROOM];
 };
@@ -144,8 +145,10 @@ int pfw_input_range(struct pfw_input *input, uint64_t begin, uint64_t end)
 
 void pfw_input_close(struct pfw_input *input)
 {
-	if (input->inflating)
-		inflateEnd(&input->z);
+	pfw_inflate_free(input->inflate);
+	if (input->points)
+		pfw_points_free(&input->points->made);
+	free(input->points);
 	if (input->fd >= 0)
 		close(input->fd);
 	free(input);
@@ -256,13 +259,9 @@ static int begin_member(struct pfw_input *input)
 {
 	struct pfw_gzip_summary summary;
 
-	if (!input->inflating) {
-		if (inflateInit2(&input->z, 16 + MAX_WBITS) != Z_OK)
-			return -ENOMEM;
-		input->inflating = true;
-	} else {
-		inflateReset(&input->z);
-	}
+	if (!input->inflate && !(input->inflate = pfw_inflate_new()))
+		return -ENOMEM;
+	pfw_inflate_member(input->inflate);
 	input->member_at = next_byte(input);
 	input->member_bytes = 0;
 	if (pfw_gzip_read_summary(input->room + input->begin, unread(input), &summary) == 0)
@@ -299,7 +298,7 @@ static void leave_cut(struct pfw_input *input)
 	uint64_t next = input->member_at + 1;
 
 	input->state = STATE_DONE;
-	if (!input->seekable || input->went_back || input->z.total_out ||
+	if (!input->seekable || input->went_back || pfw_inflate_begun(input->inflate) ||
 	    pfw_input_seek(input, next))
 		return;
 	input->went_back = true;
@@ -308,35 +307,65 @@ static void leave_cut(struct pfw_input *input)
 	input->state = STATE_SEARCH;
 }
 
+/* Behind a member; of one that was resumed, the CRC and the length are still unread. */
+static int leave_member(struct pfw_input *input)
+{
+	unsigned trailer = pfw_inflate_trailer(input->inflate);
+	int error = fill(input, trailer);
+
+	if (error)
+		return error;
+	input->begin += unread(input) < trailer ? unread(input) : trailer;
+	input->state = STATE_BETWEEN;
+	return 0;
+}
+
+/* `made` bytes of text have come. */
+static int note_points(struct pfw_input *input, const void *text, size_t made,
+		       const struct pfw_inflate_io *io)
+{
+	pfw_points_note(input->points, text, made);
+	if (!io->stopped)
+		return 0;
+	return pfw_points_make(input->points, next_byte(input) * 8 - io->bits_back);
+}
+
 static ssize_t inflate_some(struct pfw_input *input, void *buf, size_t size)
 {
-	int result, error = fill(input, 1);
+	int error = fill(input, 1);
+	struct pfw_inflate_io io = { .in = input->room + input->begin,
+				     .in_bytes = unread(input),
+				     .out = buf,
+				     .out_bytes = size,
+				     .stop = input->points && pfw_points_due(input->points) };
+	enum pfw_inflate_result result;
 	char text[sizeof(input->problem)];
 	size_t made;
 
 	if (error)
 		return error;
-	input->z.next_in = input->room + input->begin;
-	input->z.avail_in = (uInt)unread(input);
-	input->z.next_out = buf;
-	input->z.avail_out = (uInt)(size > 1u << 30 ? 1u << 30 : size);
-	result = inflate(&input->z, Z_NO_FLUSH);
-	made = (size_t)((char *)input->z.next_out - (char *)buf);
-	input->begin = input->end - input->z.avail_in;
-	if (result == Z_STREAM_END) {
-		input->state = STATE_BETWEEN;
-	} else if (result == Z_MEM_ERROR) {
-		return -ENOMEM;
-	} else if (made == 0 && result == Z_BUF_ERROR && input->at_end) {
+	result = pfw_inflate_step(input->inflate, &io);
+	made = size - io.out_bytes;
+	input->begin = input->end - io.in_bytes;
+	if (input->points)
+		error = note_points(input, buf, made, &io);
+	if (!error && result == PFW_INFLATE_END)
+		error = leave_member(input);
+	if (result == PFW_INFLATE_FULL)
+		error = -ENOMEM;
+	if (error || made)
+		return error ? error : (ssize_t)made;
+	if (result == PFW_INFLATE_MORE && input->at_end && !unread(input)) {
 		leave_cut(input);
 		return problem(input, input->member_at, "this gzip member is cut");
-	} else if (made == 0 && result != Z_OK && result != Z_BUF_ERROR) {
+	}
+	if (result == PFW_INFLATE_BAD) {
 		snprintf(text, sizeof(text), "this gzip member is damaged (%s)",
-			 input->z.msg ? input->z.msg : "not deflate data");
+			 pfw_inflate_why(input->inflate));
 		leave_damaged(input);
 		return problem(input, input->member_at, text);
 	}
-	return (ssize_t)made;
+	return 0;
 }
 
 /* Behind a member: the next one, the end, or rubbish.  Zeroes are padding (tapes, some copiers). */
@@ -398,6 +427,41 @@ static ssize_t search(struct pfw_input *input)
 			return 0;
 		}
 	}
+}
+
+/* ---- points ---- */
+
+int pfw_input_make_points(struct pfw_input *input)
+{
+	input->points = calloc(1, sizeof(*input->points));
+	return input->points ? 0 : -ENOMEM;
+}
+
+void pfw_input_take_points(struct pfw_input *input, struct pfw_points *points)
+{
+	*points = (struct pfw_points){ 0 };
+	if (!input->points)
+		return;
+	*points = input->points->made;
+	input->points->made = (struct pfw_points){ 0 };
+}
+
+int pfw_input_resume(struct pfw_input *input, const struct pfw_point *point)
+{
+	unsigned char window[PFW_POINT_WINDOW], byte = 0;
+	int bytes = pfw_point_window(point, window);
+	int error = pfw_input_seek(input, point->file_at);
+
+	if (bytes < 0 || point->bits > 7 || error)
+		return error ? error : -EBADMSG;
+	if (point->bits && pread(input->fd, &byte, 1, (off_t)point->file_at - 1) != 1)
+		return -EBADMSG;
+	if (!input->inflate && !(input->inflate = pfw_inflate_new()))
+		return -ENOMEM;
+	input->gzip = true;
+	input->state = STATE_MEMBER;
+	input->member_at = point->file_at;
+	return pfw_inflate_resume(input->inflate, point->bits, byte, window, (size_t)bytes);
 }
 
 /* ---- reading ---- */

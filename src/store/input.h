@@ -43,6 +43,20 @@ int pfw_input_seek(struct pfw_input *input, uint64_t at);
 /* Read the gzip members in these bytes of the file only; before the first read.  0 or -errno. */
 int pfw_input_range(struct pfw_input *input, uint64_t begin, uint64_t end);
 
+/*
+ * Begin at a point that was made while the file was read before: the text goes on from
+ * point->text_at.  Before the first read.  0, -EBADMSG where its window is damaged, or -errno.
+ */
+struct pfw_point;
+int pfw_input_resume(struct pfw_input *input, const struct pfw_point *point);
+
+/* Make points while the file is read, from its begin.  0 or -ENOMEM. */
+int pfw_input_make_points(struct pfw_input *input);
+
+/* Those made since the last call; whoever takes them frees them. */
+struct pfw_points;
+void pfw_input_take_points(struct pfw_input *input, struct pfw_points *points);
+
 /* How far the file has been read. */
 uint64_t pfw_input_at(const struct pfw_input *input);
 

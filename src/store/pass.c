@@ -32,6 +32,7 @@ struct slot {
 	struct pfw_block place;	     /* block.block of a STREAM */
 	struct pfw_problems lines;   /* of its lines */
 	struct pfw_problems behind;  /* told behind these */
+	struct pfw_points points;    /* made while it was read */
 	struct pfw_fetched *fetched; /* NULL: given back */
 	struct pfw_fetched own;	     /* memory of one of them: see run->spare */
 	uint64_t progress;	     /* bytes of the files from the slot before to its end */
@@ -68,6 +69,7 @@ struct run {
 	struct opened *opened;
 	struct pfw_stream stream;
 	bool streaming; /* stream is open */
+	bool by_points; /* the cursor's file is a STREAM whose wanted blocks are read from points */
 	bool reading;	/* by a thread that has not the mutex */
 	bool draining;
 	bool ended;
@@ -136,6 +138,9 @@ static void close_unused(struct opened *opened)
 
 static void next_file(struct run *run)
 {
+	if (run->by_points)
+		run->passed += run->pass->traces->file[run->file].blocks.file_bytes;
+	run->by_points = false;
 	run->opened[run->file].left = true;
 	close_unused(&run->opened[run->file]);
 	run->file++;
@@ -168,7 +173,8 @@ static struct slot *take_block(struct run *run)
 		block = &file->blocks.block[run->number];
 		if (!pass->want || pass->want(pass->user, run->file, block))
 			break;
-		run->passed += block->bytes;
+		if (file->blocks.layout != PFW_LAYOUT_STREAM)
+			run->passed += block->bytes;
 	}
 	if (opened->fd < 0) {
 		opened->fd = pfw_input_open_fd(file->path);
@@ -179,7 +185,8 @@ static struct slot *take_block(struct run *run)
 	slot->fetch = true;
 	slot->block.number = run->number++;
 	slot->block.block = block;
-	slot->progress += block->bytes;
+	/* Of a STREAM the block's bytes are those of the text. */
+	slot->progress += file->blocks.layout == PFW_LAYOUT_STREAM ? 0 : block->bytes;
 	opened->users++;
 	return slot;
 }
@@ -189,7 +196,21 @@ static int open_stream(struct run *run)
 	int error = pfw_input_open(&run->stream.input, run->pass->traces->file[run->file].path);
 
 	run->streaming = !error;
+	if (!error && run->pass->point)
+		error = pfw_input_make_points(run->stream.input);
 	return error;
+}
+
+/* The block of an index that the one just read is. */
+static const struct pfw_block *known_block(const struct run *run, const struct pfw_block *place)
+{
+	const struct pfw_blocks *blocks = &run->pass->traces->file[run->file].blocks;
+	const struct pfw_block *known;
+
+	if (run->number >= blocks->count)
+		return place;
+	known = &blocks->block[run->number];
+	return known->at == place->at && known->bytes == place->bytes ? known : place;
 }
 
 /* The next block of a file that is read in order.  Lets the mutex go while it reads. */
@@ -215,6 +236,8 @@ static struct slot *take_streamed(struct run *run)
 	run->reading = false;
 	slot->progress += pfw_input_at(stream->input) - before;
 	slot->place.bytes = slot->fetched->text.bytes;
+	slot->block.block = known_block(run, &slot->place);
+	pfw_input_take_points(stream->input, &slot->points);
 	run->number += slot->place.bytes != 0;
 	slot->unreadable = error && error != -ENOMEM;
 	slot->error = error == -ENOMEM ? error : 0;
@@ -225,6 +248,29 @@ static struct slot *take_streamed(struct run *run)
 	}
 	pthread_cond_broadcast(&run->changed);
 	return slot;
+}
+
+/* Whether to read the wanted blocks of a STREAM from the points before them: where they are few,
+ * since threads that read from points read a part of the text each for itself. */
+static bool pays_by_points(const struct pfw_pass *pass, size_t number)
+{
+	const struct pfw_blocks *blocks = &pass->traces->file[number].blocks;
+	uint64_t wanted = 0, all = 0;
+
+	if (blocks->layout != PFW_LAYOUT_STREAM || !blocks->points.count || !pass->want)
+		return false;
+	for (size_t i = 0; i < blocks->count; i++) {
+		all += blocks->block[i].bytes;
+		if (pass->want(pass->user, number, &blocks->block[i]))
+			wanted += blocks->block[i].bytes;
+	}
+	return wanted < all / 4;
+}
+
+static bool is_streamed(const struct run *run)
+{
+	return run->pass->traces->file[run->file].blocks.layout == PFW_LAYOUT_STREAM &&
+	       !run->by_points;
 }
 
 /* The next slot to work on, or NULL at the end. */
@@ -245,7 +291,9 @@ static struct slot *take(struct run *run)
 		}
 		if (run->file == pass->traces->count)
 			return NULL;
-		if (pass->traces->file[run->file].blocks.layout == PFW_LAYOUT_STREAM)
+		if (run->number == 0)
+			run->by_points = pays_by_points(pass, run->file);
+		if (is_streamed(run))
 			return take_streamed(run);
 		slot = take_block(run);
 		if (slot)
@@ -287,6 +335,18 @@ static int end_text(struct pfw_text *text)
 	return error;
 }
 
+static int fetch_slot(const struct run *run, struct pfw_fetch *fetch, struct slot *slot)
+{
+	const struct pfw_trace_file *file = &run->pass->traces->file[slot->block.file];
+
+	if (file->blocks.layout == PFW_LAYOUT_STREAM)
+		return pfw_fetch_streamed(fetch, file->path, &file->blocks.points,
+					  slot->block.block, slot->fetched, &slot->behind);
+	return pfw_fetch_block(fetch, file->path, run->opened[slot->block.file].fd,
+			       file->blocks.layout, slot->block.block, slot->fetched,
+			       &slot->behind);
+}
+
 static void work_on(struct run *run, unsigned worker, struct pfw_fetch *fetch, struct slot *slot)
 {
 	const struct pfw_pass *pass = run->pass;
@@ -296,8 +356,7 @@ static void work_on(struct run *run, unsigned worker, struct pfw_fetch *fetch, s
 	int error = slot->error;
 
 	if (slot->fetch && !error) {
-		error = pfw_fetch_block(fetch, file->path, run->opened[block->file].fd,
-					file->blocks.layout, block->block, fetched, &slot->behind);
+		error = fetch_slot(run, fetch, slot);
 		slot->unreadable = error && error != -ENOMEM;
 		error = error == -ENOMEM ? error : 0;
 	}
@@ -381,11 +440,16 @@ static void drop_result(const struct pfw_pass *pass, struct slot *slot)
 static int finish(struct run *run, struct slot *slot)
 {
 	const struct pfw_pass *pass = run->pass;
-	int error;
+	int error = 0;
 
 	if (slot->error)
 		return slot->error;
 	tell(run, slot);
+	for (size_t i = 0; !error && i < slot->points.count; i++)
+		error = pass->point(pass->user, slot->block.file, &slot->points.point[i]);
+	pfw_points_free(&slot->points);
+	if (error)
+		return error;
 	error = slot->worked && pass->done ? pass->done(pass->user, &slot->block) : 0;
 	if (pass->done)
 		slot->block.result = NULL; /* it has freed it */
@@ -501,6 +565,7 @@ static void tear_down(struct run *run)
 		drop_result(pass, slot);
 		pfw_problems_free(&slot->lines);
 		pfw_problems_free(&slot->behind);
+		pfw_points_free(&slot->points);
 		pfw_text_free(&slot->own.text);
 	}
 	for (size_t i = 0; run->opened && i < pass->traces->count; i++) {
@@ -546,6 +611,8 @@ int pfw_pass_run(const struct pfw_pass *pass)
 		while (--count)
 			pthread_join(thread[count].id, NULL);
 		error = run.error ? run.error : run.unreadable ? -EIO : 0;
+		if (!error && run.told < run.all && pass->progress) /* what was not wanted */
+			pass->progress(pass->user, run.all, run.all);
 	}
 	tear_down(&run);
 	return error;

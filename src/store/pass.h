@@ -46,6 +46,9 @@ struct pfw_pass {
 	/* Something was passed over (bad line, damaged member); in order, between done()s.  Line
 	 * numbers are those of the file where every block before was read, else 0 with the place. */
 	void (*problem)(void *user, size_t file, const struct pfw_scan_problem *problem);
+	/* A place where a STREAM of gzip can be begun to be read from; in order, before the done() of
+	 * the block that it is in.  Freed behind it.  NULL: none are looked for. */
+	int (*point)(void *user, size_t file, const struct pfw_point *point);
 	/* Bytes of the files that are done, and of all; in order; may be NULL. */
 	void (*progress)(void *user, uint64_t bytes, uint64_t all);
 	/* Set by anybody, a signal handler too, to end early with -EINTR; may be NULL. */

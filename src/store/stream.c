@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Read at once: enough to keep the calls rare. */
+/* Read at once of a line that is longer than what is wanted. */
 #define PIECE (64u * 1024u)
-#define PIECES (1u << 20)
 
 int pfw_text_room(struct pfw_text *text, size_t room)
 {
@@ -56,20 +55,26 @@ static int put_back(struct pfw_stream *stream, struct pfw_text *text, size_t beg
 
 	if (error)
 		return error;
-	memcpy(stream->rest.data, text->data + begin, bytes);
+	if (bytes)
+		memcpy(stream->rest.data, text->data + begin, bytes);
 	stream->rest.bytes = bytes;
 	text->bytes = begin;
 	return 0;
 }
 
-/* Give the whole lines of text[begin..], keep the rest of it. */
-static int split(struct pfw_stream *stream, struct pfw_text *text, size_t begin)
+/* Give text[begin..end), keep the rest of it. */
+static int give(struct pfw_stream *stream, struct pfw_text *text, size_t begin, size_t end)
 {
-	char *last = memrchr(text->data + begin, '\n', text->bytes - begin);
-	size_t end = last ? (size_t)(last - text->data) + 1 : begin;
-
 	stream->at += end - begin;
 	return put_back(stream, text, end);
+}
+
+/* The byte behind the last '\n' of text[begin..], or `begin`. */
+static size_t behind_last(const struct pfw_text *text, size_t begin)
+{
+	const char *last = memrchr(text->data + begin, '\n', text->bytes - begin);
+
+	return last ? (size_t)(last - text->data) + 1 : begin;
 }
 
 /* Behind a line that is too long, or inside it: pass over up to its end.  Whether it ended. */
@@ -108,50 +113,76 @@ static int finish(struct pfw_stream *stream, struct pfw_text *text, size_t begin
 		stream->at += text->bytes - begin;
 		return 0;
 	}
-	error = split(stream, text, begin);
+	error = give(stream, text, begin, behind_last(text, begin));
 	stream->at += before - text->bytes;
 	stream->rest.bytes = 0;
 	return error ? error : tell_input(stream, got, before > text->bytes, problems);
 }
 
-int pfw_stream_read(struct pfw_stream *stream, struct pfw_text *text, size_t want,
-		    struct pfw_problems *problems)
+/* Read up to `size` bytes more.  Their number, 0 at the end, or -errno. */
+static ssize_t read_more(struct pfw_stream *stream, struct pfw_text *text, size_t size)
 {
-	size_t begin = text->bytes;
-	int error = pfw_text_room(text, begin + want + stream->rest.bytes + PIECE);
+	ssize_t got;
+	int error = pfw_text_room(text, text->bytes + size);
+
+	if (error)
+		return error;
+	got = pfw_input_read(stream->input, text->data + text->bytes, size);
+	if (got > 0)
+		text->bytes += (size_t)got;
+	return got;
+}
+
+/* Begin with what was put back. */
+static int begin_text(struct pfw_stream *stream, struct pfw_text *text, size_t want)
+{
+	int error = pfw_text_room(text, text->bytes + want + stream->rest.bytes);
 
 	if (error)
 		return error;
 	if (stream->rest.bytes)
-		memcpy(text->data + begin, stream->rest.data, stream->rest.bytes);
+		memcpy(text->data + text->bytes, stream->rest.data, stream->rest.bytes);
 	text->bytes += stream->rest.bytes;
 	stream->rest.bytes = 0;
-	for (;;) {
-		size_t looked = text->bytes, size;
-		ssize_t got;
+	return 0;
+}
 
-		error = pfw_text_room(text, text->bytes + PIECE);
-		if (error)
-			return error;
-		size = text->room - text->bytes;
-		got = pfw_input_read(stream->input, text->data + looked,
-				     size < PIECES ? size : PIECES);
-		if (got <= 0)
-			return finish(stream, text, begin, (int)got, problems);
-		text->bytes += (size_t)got;
-		if (stream->skipped) {
-			if (!skip(stream, text, begin))
-				continue;
-			tell_long(stream, true, problems);
-			return put_back(stream, text, begin);
+int pfw_stream_read(struct pfw_stream *stream, struct pfw_text *text, size_t want,
+		    struct pfw_problems *problems)
+{
+	size_t begin = text->bytes, looked = begin;
+	int error = begin_text(stream, text, want);
+
+	if (error)
+		return error;
+	for (;;) {
+		size_t have = text->bytes - begin;
+		char *first;
+
+		/* The lines up to there, or where there is none, the one that goes on. */
+		if (!stream->skipped && have >= want && looked == begin) {
+			looked = behind_last(text, begin);
+			if (looked > begin)
+				return give(stream, text, begin, looked);
 		}
-		if (text->bytes - begin < want)
-			continue;
-		if (memrchr(text->data + looked, '\n', text->bytes - looked) ||
-		    memrchr(text->data + begin, '\n', looked - begin))
-			return split(stream, text, begin);
-		if (text->bytes - begin > PFW_SCAN_LINE_MAX)
-			skip(stream, text, begin);
+		first = have >= want ? memchr(text->data + looked, '\n', text->bytes - looked)
+				     : NULL;
+		if (!stream->skipped && first)
+			return give(stream, text, begin, (size_t)(first - text->data) + 1);
+		if (have > PFW_SCAN_LINE_MAX || stream->skipped) {
+			if (skip(stream, text, begin)) {
+				tell_long(stream, true, problems);
+				return put_back(stream, text, begin);
+			}
+			have = 0;
+		}
+		looked = have < want ? begin : text->bytes;
+		{
+			ssize_t got = read_more(stream, text, have < want ? want - have : PIECE);
+
+			if (got <= 0)
+				return finish(stream, text, begin, (int)got, problems);
+		}
 	}
 }
 

@@ -28,8 +28,9 @@ struct pfw_stream {
 };
 
 /*
- * Append whole lines to *text, until it has about `want` bytes more, the input ends (stream->ended)
- * or there is a problem to be told behind them (`line` of it then counts from the lines appended,
+ * Append whole lines to *text: all that end in the next `want` bytes, or one that is longer.  What is
+ * given at once depends on the text alone, so that blocks are found again.  Or less, where the input
+ * ends (stream->ended) or there is a problem to be told behind them (`line` of it then counts from the lines appended,
  * from 1).  Return 0, -ENOMEM, or another -errno, also told, where nothing more can be read.
  * Thread: one at a time.
  */
