@@ -15,7 +15,7 @@ struct pfw_trace {
 	uint64_t world_size;
 	int64_t start_ns;
 	uint64_t first_id; /* of that line: more than 1 where the trace was begun in another file */
-	bool ended; /* its last line is an `end`; all below are from it */
+	bool ended;	   /* its last line is an `end`; all below are from it */
 	char reason[16];
 	uint64_t events;
 	uint64_t lost;
