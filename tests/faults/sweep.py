@@ -80,6 +80,8 @@ ERRORS = {
     "pidfd_open": ("EMFILE", "ENFILE", "ENOMEM", "ESRCH") + DENIED,
     "pidfd_getfd": ("EMFILE", "ESRCH") + DENIED,
     "process_vm_readv": ("ENOMEM", "ESRCH") + DENIED,
+    "clock_gettime": DENIED,
+    "124": (),  # getsid, of the caller itself
     "rt_sigprocmask": (), "getpid": (), "getppid": (), "gettid": (), "geteuid": (),
     # What libc does for the recorder.
     "libc:openat": ("EACCES", "EMFILE", "ENFILE", "ENOENT", "ENOMEM"),
