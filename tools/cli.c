@@ -1,5 +1,6 @@
 /* cli.c - options, help and messages of all commands; see cli.h. */
 #include "cli.h"
+#include "progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -218,6 +219,7 @@ void cli_error(const char *name, const char *format, ...)
 	va_start(values, format);
 	vsnprintf(text, sizeof(text), format, values);
 	va_end(values);
+	progress_hide();
 	fprintf(stderr, "pfw%s%s: %s\n", name ? " " : "", name ? name : "", text);
 }
 
@@ -402,6 +404,7 @@ int cli_format_of(const struct cli_command *command, const char *name, unsigned 
 
 int cli_finish(FILE *out, const struct cli_command *command, int status)
 {
+	progress_hide();
 	if (fflush(out) == 0 && !ferror(out))
 		return status;
 	if (errno == EPIPE) /* `pfw calls | head`: the reader has what it wants */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "progress.h"
 #include "stop.h"
 #include "store/index.h"
 #include "store/index_build.h"
@@ -105,6 +106,7 @@ static void print_result(struct indexing *indexing, const char *path, const stru
 		cli_error(indexing->command->name, "%s: %s", cli_name(path), result->why);
 	if (indexing->quiet)
 		return;
+	progress_hide();
 	if (indexing->format == CLI_NDJSON)
 		print_json(path, result);
 	else
@@ -228,6 +230,7 @@ static void run(struct indexing *indexing, unsigned jobs)
 		.user = indexing,
 		.built = built,
 		.problem = problem,
+		.progress = progress_of_pass,
 		.stop = stop_watch(),
 	};
 	int error = -ENOMEM;
@@ -235,6 +238,7 @@ static void run(struct indexing *indexing, unsigned jobs)
 	indexing->todo.file = calloc(indexing->traces.count + 1, sizeof(*indexing->todo.file));
 	if (indexing->todo.file) {
 		choose(indexing);
+		progress_begin("index", indexing->quiet, false);
 		error = pfw_index_build(&build);
 	}
 	if (error && error != -EINTR) {

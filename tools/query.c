@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "progress.h"
 #include "query.h"
 #include "select_args.h"
 #include "stop.h"
@@ -265,9 +266,12 @@ static int run_pass(struct query *query)
 		.done = done,
 		.drop = free_hits,
 		.problem = problem,
+		.progress = progress_of_pass,
 		.stop = query->stop,
 	};
 	int error = 0;
+
+	progress_begin("query", query->quiet, !query->output.path);
 
 	query->worker = calloc(pass.jobs, sizeof(*query->worker));
 	if (!query->worker)
@@ -278,6 +282,7 @@ static int run_pass(struct query *query)
 		error = query_write_head(query);
 	if (!error && query->limit)
 		error = pfw_pass_run(&pass);
+	progress_hide();
 	if (!error && query->limit)
 		error = query_live_read(query);
 	for (unsigned i = 0; i < pass.jobs; i++)

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "progress.h"
+
 static volatile bool stopped;
 static volatile sig_atomic_t by;
 
@@ -31,6 +33,7 @@ void stop_end(void)
 {
 	if (!stopped)
 		return;
+	progress_hide();
 	signal(by, SIG_DFL);
 	raise(by);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "progress.h"
 #include "store/nesting.h"
 #include "store/numbers.h"
 #include "store/pass.h"
@@ -572,11 +573,15 @@ static int run(struct collect *collect, const volatile bool *stop)
 				       .done = done,
 				       .drop = drop,
 				       .problem = say_problem,
+				       .progress = progress_of_pass,
 				       .stop = stop };
 	int error = collect->worker ? 0 : init(collect);
 
-	if (!error)
+	if (!error) {
+		progress_begin("table", collect->options->quiet, false);
 		error = pfw_pass_run(&pass);
+	}
+	progress_hide();
 	/* A file that cannot be read on was said: what could be read is shown. */
 	return error == -EIO ? 0 : error;
 }
