@@ -179,11 +179,11 @@ if child:
 
 
 def test_only_while_recording(tmp_path):
-    variables = {"PFW_COUNTERS": "20ms", "PFW_SCHEDULE": "delay=400ms,duration=300ms"}
-    harness.run(["sleep", "1.2"], environment(tmp_path, **variables), tmp_path)
+    variables = {"PFW_COUNTERS": "20ms", "PFW_SCHEDULE": "delay=400ms,duration=1s"}
+    harness.run(["sleep", "2.5"], environment(tmp_path, **variables), tmp_path)
     lines = harness.check_trace(tmp_path / "t.pfw")
     times = [line["ts"] / 1e6 for line in samples(lines, "memory")]
-    assert len(times) >= 3 and max(times) - min(times) < 0.45
+    assert len(times) >= 3 and max(times) - min(times) < 1.5
 
 
 def test_nothing_of_it_is_seen(tmp_path):
