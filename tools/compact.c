@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,8 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "select_args.h"
 #include "stop.h"
 #include "store/cpus.h"
+#include "store/index.h"
 
 #define JOBS_MAX 16u /* more would not fit into the memory that is promised */
 
@@ -80,6 +83,32 @@ static void print_group(const struct compact *compact, const struct compact_grou
 
 /* ---- one directory ---- */
 
+/* What lies beside an original goes with it. */
+static int add_beside(struct pfw_commit *commit, const char *stem, const char *suffix)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (snprintf(path, sizeof(path), "%s%s", stem, suffix) >= (int)sizeof(path) ||
+	    lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	return pfw_commit_remove(commit, path, st.st_dev, st.st_ino, (uint64_t)st.st_size,
+				 st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec);
+}
+
+/* The manifest of traces that were compacted before; where the new one is not put in its place. */
+static int add_manifest(const struct compact_group *group, struct pfw_commit *commit)
+{
+	char *directory = compact_directory(group->file[0]->path), *stem = NULL;
+	int error = -ENOMEM;
+
+	if (directory && asprintf(&stem, "%s/%s", directory, group->base) >= 0)
+		error = add_beside(commit, stem, PFW_MANIFEST_SUFFIX);
+	free(directory);
+	free(stem);
+	return error;
+}
+
 static int add_originals(struct compact *compact, const struct compact_group *group,
 			 struct pfw_commit *commit)
 {
@@ -92,10 +121,12 @@ static int add_originals(struct compact *compact, const struct compact_group *gr
 
 		error = pfw_commit_remove(commit, file->path, file->device, file->inode,
 					  file->blocks.file_bytes, file->changed_ns);
+		if (!error)
+			error = add_beside(commit, file->path, PFW_INDEX_SUFFIX);
 		if (error)
 			compact_say(compact, CLI_USAGE, file->path, "%s", strerror(-error));
 	}
-	return error;
+	return error ? error : add_manifest(group, commit);
 }
 
 /* The manifest of the groups with one base name. */
@@ -222,6 +253,7 @@ static const struct cli_option options[] = {
 	  "a file for each rank (default), for each process, or "
 	  "one for all",
 	  OPTION_SPLIT },
+	SELECT_ARGS_TIMES,
 	{ "all-runs", 0, NULL, "all runs of a directory, each for itself, not the newest only",
 	  OPTION_ALL_RUNS },
 	{ "jobs", 'j', "N", "threads (default: one a CPU, at most 16)", 'j' },
@@ -365,6 +397,28 @@ static bool open_traces(struct compact *compact, char **argv, int count)
 	return true;
 }
 
+/* From when to when each trace is taken. */
+static bool resolve_times(struct compact *compact)
+{
+	const struct pfw_extent_options options = { .jobs = pfw_pool_jobs(compact->pool),
+						    .stop = compact_stop };
+	int status;
+
+	/* Its originals hold more than the result: they stay, and so it needs another place. */
+	if (compact->cut && !compact->out) {
+		cli_error(compact->command->name, "--since and --until leave the originals as they "
+						  "are: say with -o DIR where the part is to go");
+		compact->status = CLI_USAGE;
+		return false;
+	}
+	status =
+		select_args_resolve(&compact->select, compact->command, &compact->traces, &options);
+	compact->interrupted = status == 130;
+	if (status && compact->status < CLI_USAGE)
+		compact->status = CLI_USAGE;
+	return !status;
+}
+
 static void run(struct compact *compact, char **argv, int count)
 {
 	unsigned cpus = compact->jobs ? compact->jobs : pfw_cpus();
@@ -379,28 +433,30 @@ static void run(struct compact *compact, char **argv, int count)
 		compact_say(compact, CLI_USAGE, "compact", "no memory");
 		return;
 	}
-	write_all(compact);
+	if (resolve_times(compact))
+		write_all(compact);
 	pfw_pool_close(compact->pool);
 }
 
 static int compact_main(const struct cli_command *command, int argc, char **argv)
 {
-	struct compact compact = { .command = command,
-				   .level = PFW_LEVEL_FAST,
-				   .since_ns = INT64_MIN,
-				   .until_ns = INT64_MAX };
+	struct compact compact = { .command = command, .level = PFW_LEVEL_FAST };
 	struct cli_args args;
 	int option;
 
 	cli_args_init(&args, command, argc, argv);
 	while ((option = cli_next(&args)) >= 0) {
-		if (!take_option(&compact, option, args.value))
+		int taken = select_args_take(&compact.select, &args, option);
+
+		compact.cut |= taken > 0;
+		if (taken < 0 || (!taken && !take_option(&compact, option, args.value)))
 			return CLI_USAGE;
 	}
 	if (option != CLI_DONE)
 		return cli_ended(&args, option);
 	set_up_process();
 	run(&compact, argv, args.operands);
+	pfw_select_release(&compact.select);
 	compact_free_groups(&compact);
 	pfw_traces_close(&compact.traces);
 	/* Not where it came too late to end anything. */

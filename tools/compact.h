@@ -14,6 +14,7 @@
 #include "store/manifest.h"
 #include "store/pack.h"
 #include "store/pool.h"
+#include "store/select.h"
 #include "store/traces.h"
 
 enum compact_split { COMPACT_BY_RANK, COMPACT_BY_PROCESS, COMPACT_INTO_ONE };
@@ -28,7 +29,6 @@ struct compact_group {
 	struct pfw_trace_file **file;
 	size_t count;
 	bool replaces; /* one of the files has the result's name */
-	bool done;     /* the only file is the result already */
 	/* Filled in by writing it. */
 	bool damaged; /* something could not be read: the originals stay */
 	bool dropped; /* there is no result */
@@ -45,7 +45,7 @@ struct compact {
 	int format;
 	bool keep, force, quiet, all_runs, progress;
 	enum compact_split split;
-	int64_t since_ns, until_ns; /* the window: INT64_MIN, INT64_MAX: all */
+	struct pfw_select select; /* --since, --until */
 	bool cut;
 	int status;
 	bool interrupted;

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "compact.h"
-#include "store/marks.h"
 
 /* A file with the name of what it belongs to. */
 struct member {
@@ -254,17 +253,6 @@ static char *result_stem(const struct compact *compact, const struct member *mem
 	return strdup(member->stem);
 }
 
-/* Whether there is nothing to do but the index and the manifest. */
-static bool is_done(const struct compact *compact, const struct compact_group *group)
-{
-	struct pfw_marks marks;
-
-	return group->count == 1 && group->replaces && !compact->cut && !compact->force &&
-	       compact->level == PFW_LEVEL_FAST &&
-	       pfw_marks_read(&marks, group->file[0]->path, &group->file[0]->blocks) == 0 &&
-	       marks.sorted;
-}
-
 static bool fill_group(struct compact *compact, struct compact_group *group,
 		       const struct member *member, size_t count)
 {
@@ -295,7 +283,6 @@ static bool fill_group(struct compact *compact, struct compact_group *group,
 					   group->file[i]->inode == st.st_ino;
 	}
 	free(path);
-	group->done = is_done(compact, group);
 	return true;
 }
 

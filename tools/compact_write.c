@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "compact.h"
+#include "store/index.h"
 #include "store/input.h"
 #include "store/merge.h"
 
@@ -20,6 +21,7 @@ struct writing {
 	struct compact *compact;
 	struct compact_group *group;
 	struct pfw_pack *pack;
+	struct pfw_index_writer *index; /* NULL: none */
 	struct pfw_merge merge;
 	struct pfw_merge_file *input;
 	uint64_t problems;
@@ -84,8 +86,6 @@ static void init_merge(struct writing *writing)
 		.count = writing->group->count,
 		.pool = compact->pool,
 		.budget = taken + MEMORY_LEAST < MEMORY ? MEMORY - taken : MEMORY_LEAST,
-		.since_ns = compact->since_ns,
-		.until_ns = compact->until_ns,
 		.directory = writing->group->directory,
 		.stop = compact_stop,
 		.loose = compact->split == COMPACT_INTO_ONE,
@@ -97,7 +97,39 @@ static void init_merge(struct writing *writing)
 	};
 }
 
-static int merge(struct writing *writing, int fd)
+/* Begin the file, and its index beside it; without an index where that cannot be. */
+static int begin(struct writing *writing, const struct pfw_commit_new *made)
+{
+	struct compact *compact = writing->compact;
+	int error = ftruncate(made->fd, 0) < 0 ? -errno : 0;
+
+	if (!error)
+		error = pfw_pack_open(&writing->pack, made->fd, compact->level, compact->pool);
+	if (error) {
+		compact_say(compact, CLI_USAGE, writing->group->name, "%s",
+			    error == -ENOENT ? "neither libisal.so.2 nor libz.so.1 is there"
+					     : strerror(-error));
+		return error;
+	}
+	error = pfw_index_begin(&writing->index, made->temporary, false);
+	if (error)
+		compact_say(compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
+			    strerror(-error));
+	else
+		pfw_pack_index(writing->pack, writing->index);
+	return 0;
+}
+
+static void forget(struct writing *writing)
+{
+	if (writing->index)
+		pfw_index_end(writing->index);
+	pfw_pack_close(writing->pack);
+	writing->index = NULL;
+	writing->pack = NULL;
+}
+
+static int merge(struct writing *writing, const struct pfw_commit_new *made)
 {
 	struct compact *compact = writing->compact;
 	const char *where = "";
@@ -105,24 +137,17 @@ static int merge(struct writing *writing, int fd)
 
 	init_merge(writing);
 	for (;;) {
-		error = pfw_pack_open(&writing->pack, fd, compact->level, compact->pool);
-		if (error) {
-			compact_say(compact, CLI_USAGE, writing->group->name, "%s",
-				    error == -ENOENT ? "neither libisal.so.2 nor libz.so.1 is there"
-						     : strerror(-error));
+		error = begin(writing, made);
+		if (error)
 			return error;
-		}
 		error = pfw_merge_run(&writing->merge, &where);
 		if (!error)
 			error = pfw_pack_flush(writing->pack);
 		if (error != -ESTALE || writing->merge.distrust)
 			break;
 		/* A header has lied: once more, reading everything beforehand. */
-		pfw_pack_close(writing->pack);
-		writing->pack = NULL;
+		forget(writing);
 		writing->merge.distrust = true;
-		if (ftruncate(fd, 0) < 0)
-			return -errno;
 	}
 	if (error && error != -EINTR)
 		compact_say(compact, CLI_USAGE, error == -EBUSY ? where : writing->group->name,
@@ -168,12 +193,17 @@ static int check(struct writing *writing, int fd)
 
 static bool prepare(struct writing *writing)
 {
+	struct compact *compact = writing->compact;
 	struct compact_group *group = writing->group;
+	const struct pfw_select_window *window;
 
 	writing->input = calloc(group->count, sizeof(*writing->input));
 	for (size_t i = 0; writing->input && i < group->count; i++) {
 		writing->input[i].path = group->file[i]->path;
 		writing->input[i].blocks = &group->file[i]->blocks;
+		window = &compact->select.window[group->file[i] - compact->traces.file];
+		writing->input[i].since_ns = window->since_ns;
+		writing->input[i].until_ns = window->until_ns;
 	}
 	return writing->input;
 }
@@ -193,6 +223,44 @@ static void judge(struct compact *compact, struct compact_group *group)
 	}
 }
 
+/* Of a file with members that were copied there is no index yet: nobody has read them. */
+static void finish_index(struct writing *writing, struct pfw_commit *commit)
+{
+	const struct pfw_pack_sum *sum = pfw_pack_sum(writing->pack);
+	const struct pfw_index_trace trace = { .layout = PFW_LAYOUT_MEMBERS,
+					       .problems = sum->problems };
+	int error;
+
+	if (!writing->index || sum->copied)
+		return;
+	error = pfw_index_commit(writing->index, &trace);
+	pfw_index_end(writing->index); /* and its lock */
+	writing->index = NULL;
+	if (!error)
+		error = pfw_commit_add_beside(commit, PFW_INDEX_SUFFIX);
+	if (error)
+		compact_say(writing->compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
+			    strerror(-error));
+}
+
+/* Merge, check, and judge; the file is the commit's last. */
+static int write_group(struct writing *writing, struct pfw_commit *commit)
+{
+	const struct pfw_commit_new made = commit->made[commit->made_count - 1];
+	struct compact_group *group = writing->group;
+	int error = prepare(writing) ? merge(writing, &made) : -ENOMEM;
+
+	if (!error)
+		error = check(writing, made.fd);
+	if (error)
+		return error;
+	group->sum = group->entry->sum = *pfw_pack_sum(writing->pack);
+	judge(writing->compact, group);
+	if (!group->dropped)
+		finish_index(writing, commit);
+	return 0;
+}
+
 int compact_write(struct compact *compact, struct compact_group *group, struct pfw_commit *commit,
 		  struct pfw_manifest *manifest)
 {
@@ -207,22 +275,13 @@ int compact_write(struct compact *compact, struct compact_group *group, struct p
 		return error;
 	}
 	group->entry = pfw_manifest_add(manifest, group->name, group->rank);
-	if (!group->entry || !prepare(&writing))
-		error = -ENOMEM;
-	if (!error)
-		error = merge(&writing, fd);
-	if (!error)
-		error = check(&writing, fd);
-	if (!error) {
-		judge(compact, group);
-		group->sum = group->entry->sum = *pfw_pack_sum(writing.pack);
-	}
+	error = group->entry ? write_group(&writing, commit) : -ENOMEM;
+	forget(&writing);
 	if (group->dropped) {
 		pfw_manifest_drop(manifest);
 		group->entry = NULL;
 		pfw_commit_drop(commit);
 	}
-	pfw_pack_close(writing.pack);
 	if (writing.from >= 0)
 		close(writing.from);
 	free(writing.input);

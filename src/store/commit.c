@@ -548,6 +548,34 @@ int pfw_commit_add(struct pfw_commit *commit, const char *name, bool replace)
 	return fd;
 }
 
+int pfw_commit_add_beside(struct pfw_commit *commit, const char *suffix)
+{
+	const struct pfw_commit_new *main = &commit->made[commit->made_count - 1];
+	char *temporary = NULL, *path = NULL;
+	struct pfw_commit_new *made;
+	int fd = -ENOMEM;
+	struct stat st;
+
+	if (asprintf(&temporary, "%s%s", main->temporary, suffix) < 0)
+		temporary = NULL;
+	if (asprintf(&path, "%s%s", main->name, suffix) < 0)
+		path = NULL;
+	if (temporary && path)
+		fd = open_locked(temporary, 0, false);
+	made = fd < 0 || fstat(fd, &st) < 0 ? NULL : add_new(commit, temporary, path);
+	if (made) {
+		made->fd = fd;
+		made->device = st.st_dev;
+		made->inode = st.st_ino;
+	} else if (fd >= 0) {
+		close(fd);
+		fd = -ENOMEM;
+	}
+	free(temporary);
+	free(path);
+	return fd < 0 ? fd : 0;
+}
+
 void pfw_commit_drop(struct pfw_commit *commit)
 {
 	struct pfw_commit_new *made = &commit->made[--commit->made_count];

@@ -101,17 +101,17 @@ struct merge_unit *pfw_merge_units(struct merge_run *run, size_t count)
 
 /* ---- the units of the files ---- */
 
-/* Whether no event of it can be in the window, and all its metadata is known to be none. */
-static bool is_outside(const struct merge_run *run, const struct pfw_block *block,
+/* Whether no event of it can be in the window, and it has no metadata. */
+static bool is_outside(const struct pfw_merge_file *file, const struct pfw_block *block,
 		       const struct pfw_mark *mark)
 {
-	return !mark->metadata && (mark->least_ns >= run->merge->until_ns ||
-				   block->greatest_ns < run->merge->since_ns);
+	return !mark->metadata &&
+	       (mark->least_ns >= file->until_ns || block->greatest_ns < file->since_ns);
 }
 
-static bool is_inside(const struct merge_run *run, const struct pfw_mark *mark)
+static bool is_inside(const struct pfw_merge_file *file, const struct pfw_mark *mark)
 {
-	return mark->least_ns >= run->merge->since_ns && mark->greatest_ns < run->merge->until_ns;
+	return mark->least_ns >= file->since_ns && mark->greatest_ns < file->until_ns;
 }
 
 /* The mark of a block, from the file.  False: it has none. */
@@ -131,7 +131,8 @@ static bool find_mark(const struct merge_run *run, const struct merge_unit *unit
 /* Set the key of a unit from what its header says.  False: it must be read for that. */
 static bool find_key(const struct merge_run *run, struct merge_unit *unit, int fd, bool *wanted)
 {
-	const struct pfw_blocks *blocks = run->merge->file[unit->file].blocks;
+	const struct pfw_merge_file *file = &run->merge->file[unit->file];
+	const struct pfw_blocks *blocks = file->blocks;
 	const struct pfw_block *block = &blocks->block[unit->number];
 	struct pfw_mark mark;
 
@@ -143,8 +144,8 @@ static bool find_key(const struct merge_run *run, struct merge_unit *unit, int f
 		unit->first = mark.first;
 		if (!mark.first)
 			unit->ts_ns = mark.least_ns;
-		*wanted = !is_outside(run, block, &mark);
-		unit->copyable = run->merge->member && is_inside(run, &mark);
+		*wanted = !is_outside(file, block, &mark);
+		unit->copyable = run->merge->member && is_inside(file, &mark);
 		if (unit->copyable && !mark.metadata)
 			unit->state = MERGE_UNIT_COPY;
 		return true;

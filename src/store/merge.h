@@ -28,17 +28,17 @@ struct pfw_merge_sum {
 struct pfw_merge_file {
 	const char *path;
 	const struct pfw_blocks *blocks;
-	struct pfw_merge_sum sum; /* filled in */
+	int64_t since_ns, until_ns; /* what overlaps [since, until), and all metadata */
+	struct pfw_merge_sum sum;   /* filled in */
 };
 
 struct pfw_merge {
 	struct pfw_merge_file *file; /* in the order that decides between lines of one ts */
 	size_t count;
 	struct pfw_pool *pool;
-	size_t budget;		    /* bytes of lines in memory, about */
-	int64_t since_ns, until_ns; /* what overlaps [since, until), and all metadata */
-	const char *directory;	    /* for the temporary file */
-	const volatile bool *stop;  /* set by a signal handler; may be NULL */
+	size_t budget;		   /* bytes of lines in memory, about */
+	const char *directory;	   /* for the temporary file */
+	const volatile bool *stop; /* set by a signal handler; may be NULL */
 	/* Members that are copied stand in order of their first lines, whatever else lies within. */
 	bool loose;
 	/* Believe no header: read every block beforehand. */

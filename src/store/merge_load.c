@@ -59,8 +59,8 @@ void pfw_merge_drop(struct merge_run *run, struct merge_unit *unit)
 
 static struct pfw_rows_want wanted(const struct merge_run *run, const struct merge_unit *unit)
 {
-	return (struct pfw_rows_want){ .since_ns = run->merge->since_ns,
-				       .until_ns = run->merge->until_ns,
+	return (struct pfw_rows_want){ .since_ns = run->merge->file[unit->file].since_ns,
+				       .until_ns = run->merge->file[unit->file].until_ns,
 				       .order = pfw_row_order(unit->file, unit->number, 0),
 				       .begins_file = unit->first };
 }

@@ -6,8 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "index.h"
 #include "linehash.h"
+#include "pass.h"
 #include "stream.h"
+#include "summary.h"
 #include "unzip.h"
 
 /* A member on its way: text is gathered, compressed by a worker, then written in its turn. */
@@ -18,6 +21,8 @@ struct parcel {
 	struct pfw_text packed;
 	struct pfw_gzip_summary summary;
 	struct pfw_mark mark;
+	struct pfw_summary indexed; /* initialised where the pack has an index */
+	uint64_t problems;
 	int64_t result;
 };
 
@@ -32,6 +37,7 @@ struct pfw_pack {
 	size_t packed_room;
 	struct pfw_pack_sum sum;
 	struct pfw_text copy; /* for members as they stand */
+	struct pfw_index_writer *index;
 };
 
 int pfw_pack_open(struct pfw_pack **out, int fd, int level, struct pfw_pool *pool)
@@ -73,12 +79,19 @@ void pfw_pack_close(struct pfw_pack *pack)
 	for (size_t i = 0; pack->parcel && i < pack->parcels; i++) {
 		pfw_text_free(&pack->parcel[i].text);
 		pfw_text_free(&pack->parcel[i].packed);
+		if (pack->parcel[i].indexed.name)
+			pfw_summary_release(&pack->parcel[i].indexed);
 	}
 	pfw_text_free(&pack->copy);
 	free(pack->member);
 	free(pack->parcel);
 	free(pack->packed);
 	free(pack);
+}
+
+void pfw_pack_index(struct pfw_pack *pack, struct pfw_index_writer *index)
+{
+	pack->index = index;
 }
 
 const struct pfw_pack_sum *pfw_pack_sum(const struct pfw_pack *pack)
@@ -134,6 +147,22 @@ static void add_times(struct pfw_pack *pack, int64_t least_ns, int64_t greatest_
 		pack->sum.greatest_ns = greatest_ns;
 }
 
+static int index_parcel(struct pfw_pack *pack, struct parcel *parcel,
+			const struct pfw_packed *packed)
+{
+	const struct pfw_block block = { .at = packed->at,
+					 .bytes = packed->bytes,
+					 .summed = true,
+					 .lines = packed->lines,
+					 .least_ns = parcel->indexed.least_ns,
+					 .greatest_ns = parcel->indexed.greatest_ns };
+	int error = pfw_index_add(pack->index, &block, &parcel->indexed);
+
+	pack->sum.problems += parcel->problems;
+	pfw_summary_clear(&parcel->indexed);
+	return error;
+}
+
 static int write_oldest(struct pfw_pack *pack)
 {
 	struct parcel *parcel = &pack->parcel[pack->first];
@@ -155,10 +184,31 @@ static int write_oldest(struct pfw_pack *pack)
 	pack->sum.checksum += parcel->mark.checksum;
 	add_times(pack, (int64_t)parcel->summary.least_ns, (int64_t)parcel->summary.greatest_ns);
 	parcel->text.bytes = 0;
-	return note_member(pack, &packed);
+	error = pack->index ? index_parcel(pack, parcel, &packed) : 0;
+	return error ? error : note_member(pack, &packed);
 }
 
 /* ---- compressing ---- */
+
+/* What the index will say of the text. */
+static int summarise(struct parcel *parcel)
+{
+	struct pfw_problems problems = { 0 };
+	struct pfw_pass_block block = { .text = parcel->text.data,
+					.bytes = parcel->text.bytes,
+					.problems = &problems };
+	struct pfw_lines lines;
+	int error = parcel->indexed.name ? 0 : pfw_summary_init(&parcel->indexed);
+
+	pfw_lines_init(&lines, &block);
+	while (!error && pfw_lines_next(&lines))
+		error = pfw_summary_add(&parcel->indexed, &lines.entry);
+	parcel->problems = problems.count;
+	for (size_t i = 0; i < problems.count; i++)
+		parcel->problems += problems.problem[i].more;
+	pfw_problems_free(&problems);
+	return error;
+}
 
 static void compress(struct pfw_task *task, unsigned worker)
 {
@@ -171,6 +221,8 @@ static void compress(struct pfw_task *task, unsigned worker)
 		error = pfw_member_open(member, parcel->pack->level);
 	if (!error)
 		error = pfw_text_room(&parcel->packed, room);
+	if (!error && parcel->pack->index)
+		error = summarise(parcel);
 	parcel->result = error ? error
 			       : pfw_member_make(*member, parcel->packed.data, room,
 						 parcel->text.data, parcel->text.bytes,
@@ -209,6 +261,7 @@ static void add_to_header(struct parcel *parcel, const struct pfw_row *row, size
 {
 	struct pfw_gzip_summary *summary = &parcel->summary;
 	struct pfw_mark *mark = &parcel->mark;
+	int64_t ts_ns;
 
 	summary->lines += (uint32_t)count;
 	for (; count; row++, count--) {
@@ -221,10 +274,11 @@ static void add_to_header(struct parcel *parcel, const struct pfw_row *row, size
 			mark->first = true;
 		}
 		/* The figures of the format have no sign: a time before 1970 is no member's. */
-		if (row->metadata || row->ts_ns < 0)
+		ts_ns = row->ts_ns == PFW_ROW_FIRST ? row->end_ns : row->ts_ns;
+		if (ts_ns < 0)
 			continue;
-		if ((uint64_t)row->ts_ns < summary->least_ns)
-			summary->least_ns = (uint64_t)row->ts_ns;
+		if ((uint64_t)ts_ns < summary->least_ns)
+			summary->least_ns = (uint64_t)ts_ns;
 		if ((uint64_t)row->end_ns > summary->greatest_ns)
 			summary->greatest_ns = (uint64_t)row->end_ns;
 	}

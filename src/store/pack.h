@@ -12,6 +12,7 @@
 #include "pool.h"
 #include "rows.h"
 
+struct pfw_index_writer;
 struct pfw_pack; /* opaque: see pack.c */
 
 /* A member that was written. */
@@ -27,12 +28,16 @@ struct pfw_pack_sum {
 	uint64_t bytes, text_bytes; /* text: of what was not copied */
 	uint64_t lines, metadata, checksum;
 	uint64_t members, copied;
-	int64_t least_ns, greatest_ns; /* events: least ts, greatest end; least > greatest: none */
+	uint64_t problems;	       /* of lines, as the index has them */
+	int64_t least_ns, greatest_ns; /* least ts, greatest end; least > greatest: none */
 };
 
 /* Write to `fd`, from its begin.  Return 0 with *out for pfw_pack_close(), -ENOMEM, or -ENOENT where
  * nothing to compress with is there.  Thread: the pool's owner, as all here. */
 int pfw_pack_open(struct pfw_pack **out, int fd, int level, struct pfw_pool *pool);
+
+/* Put each member into this index, too; before the first line.  What is copied is not in it. */
+void pfw_pack_index(struct pfw_pack *pack, struct pfw_index_writer *index);
 
 /* Append rows->row[first..first + count).  0 or -errno; after that nothing more can be done. */
 int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t first, size_t count);

@@ -144,7 +144,7 @@ def test_processes_of_a_rank_become_one_file(tmp_path, suffix):
     before = lines_of(*traces(tmp_path))
     done = compact(tmp_path)
     assert "t-rank0003.pfw.gz: 1,400 events of 4 traces" in done.stdout
-    assert sorted(os.listdir(tmp_path)) == ["t-rank0003.pfw.gz", "t.manifest.json"]
+    assert sorted(os.listdir(tmp_path)) == ["t-rank0003.pfw.gz", "t-rank0003.pfw.gz.idx", "t.manifest.json"]
     check_result(tmp_path / "t-rank0003.pfw.gz", before)
     with open_trace(tmp_path / "t-rank0003.pfw.gz") as file:
         assert [json.loads(file.readline())["pid"] for _ in range(4)] == [100, 200, 201, 202]
@@ -253,6 +253,63 @@ def test_compacted_again_members_are_copied(tmp_path):
     assert result["copied"] == result["members"] > 3, (again.stdout, copied.stdout)
     assert (tmp_path / "o" / "t.pfw.gz").read_bytes() == first
     assert not (tmp_path / "t.pfw.gz").exists()
+
+
+def test_copied_members_are_not_read_but_at_the_ends_of_a_cut(tmp_path):
+    """Damage inside a member that is only copied is not seen; one that must be read is said."""
+    write_trace(tmp_path / "t.pfw", trace_lines(40000))
+    compact(tmp_path)
+    members = members_of(tmp_path / "t.pfw.gz")
+    assert len(members) > 4
+    spoilt = bytearray(members[2])
+    spoilt[len(spoilt) // 2] ^= 0x55
+    (tmp_path / "t.pfw.gz").write_bytes(b"".join([*members[:2], spoilt, *members[3:]]))
+    compact(tmp_path, "-o", tmp_path / "o", "--keep")
+    assert members_of(tmp_path / "o" / "t.pfw.gz")[2] == spoilt
+    done = compact(tmp_path, "-o", tmp_path / "p", "--level", "1", "--keep", status=1)
+    assert "damaged" in done.stderr
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("since, until", [(0, 10 ** 6), (3 * 10 ** 6, 90 * 10 ** 6), (50 * 10 ** 6, None),
+                                          (None, 40 * 10 ** 6), (10 ** 12, None), (5000, 5001)])
+def test_a_cut_is_what_jq_selects(tmp_path, packed, since, until):
+    write_trace(tmp_path / "t.pfw", trace_lines(30000))
+    if packed:
+        compact(tmp_path)
+    window = [word for name, ns in (("--since", since), ("--until", until)) if ns is not None
+              for word in (name, us(T0 + ns))]
+    done = compact(tmp_path, "-o", tmp_path / "o", *window, "--format", "ndjson")
+    exact = {"parse_float": lambda text: int(text.replace(".", ""))}
+    source = traces(tmp_path)[0]
+    with open_trace(source) as file:
+        all_lines = [(json.loads(line, **exact), line) for line in file]
+    first, last = (T0 + since if since is not None else 0), (T0 + until if until is not None else 2 ** 63)
+    wanted = collections.Counter(
+        raw.rstrip(b"\n") for line, raw in all_lines if line["ph"] == "M" or
+        (line["ts"] < last and (line["ts"] + line["dur"] > first or
+                                (line["dur"] == 0 and line["ts"] >= first))))
+    assert lines_of(tmp_path / "o" / "t.pfw.gz") == wanted
+    assert source.exists()
+    if packed and since and until and until > 10 ** 7:
+        assert json.loads(done.stdout)["copied"] >= 1
+
+
+def test_a_cut_needs_a_place_of_its_own(tmp_path):
+    write_trace(tmp_path / "t.pfw", trace_lines(20))
+    done = compact(tmp_path, "--since", "50%", status=2)
+    assert "-o DIR" in done.stderr and os.listdir(tmp_path) == ["t.pfw"]
+
+
+def test_the_index_is_written_with_it(tmp_path):
+    write_trace(tmp_path / "t.pfw", trace_lines(30000))
+    run([PFW, "index", tmp_path / "t.pfw"])
+    compact(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["t.manifest.json", "t.pfw.gz", "t.pfw.gz.idx"]
+    run([PFW, "index", "--check", tmp_path])
+    compact(tmp_path, "-o", tmp_path / "o")
+    assert sorted(os.listdir(tmp_path / "o")) == ["t.manifest.json", "t.pfw.gz"]
+    assert os.listdir(tmp_path) == ["o"]
 
 
 def test_level_9_is_smaller_than_gzip_9(tmp_path):
@@ -427,8 +484,8 @@ def test_killed_at_any_moment_nothing_is_lost(tmp_path):
         cut += program.wait() == -signal.SIGKILL
         every_line_once_or_twice(work, before)
         done = compact(work)
-        assert sorted(os.listdir(work)) == ["t-rank0000.pfw.gz", "t-rank0001.pfw.gz", "t.manifest.json"], \
-            done.stderr
+        assert sorted(name for name in os.listdir(work) if not name.endswith(".idx")) == \
+            ["t-rank0000.pfw.gz", "t-rank0001.pfw.gz", "t.manifest.json"], done.stderr
         assert lines_of(*traces(work)) == before
     assert cut > 20
 
@@ -470,6 +527,6 @@ def test_ten_thousand_files(tmp_path):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     compact(tmp_path, preexec_fn=limit)
-    assert sorted(os.listdir(tmp_path)) == ["t.manifest.json", "t.pfw.gz"]
+    assert sorted(os.listdir(tmp_path)) == ["t.manifest.json", "t.pfw.gz", "t.pfw.gz.idx"]
     ts = times(tmp_path / "t.pfw.gz")
     assert len(ts) == 20000 and ts == sorted(ts)
