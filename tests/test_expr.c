@@ -267,6 +267,97 @@ static void blocks_that_need_not_be_read(void **state)
 	assert_true(may("has(args.x)", 0, 1, 0));
 }
 
+/* Whether it may be true of a line of that name and category, of that file, of that thread. */
+static bool may_of(const char *text, const char *cat, const char *name, const char *fname,
+		   uint64_t pid)
+{
+	struct pfw_expr_facts facts = { .rank = -1,
+					.cat = { .at = cat, .bytes = strlen(cat) },
+					.name = { .at = name, .bytes = strlen(name) },
+					.fname = { .at = fname,
+						   .bytes = fname ? strlen(fname) : 0 },
+					.no_fname = !fname,
+					.ph = 'X',
+					.thread = pid != 0,
+					.pid = pid,
+					.tid = pid };
+	struct pfw_expr *expr = NULL;
+	char why[1024] = "";
+	bool result;
+
+	if (pfw_expr_compile(&expr, text, why, sizeof(why)))
+		fail_msg("%s\n%s", text, why);
+	result = pfw_expr_may(expr, &facts);
+	pfw_expr_free(expr);
+	return result;
+}
+
+static void what_an_index_rules_out(void **state)
+{
+	static const struct {
+		const char *text;
+		bool read, write; /* of POSIX and process 7 on /a, of STDIO and process 8 on none */
+	} cases[] = {
+		{ "name == 'read'", true, false },
+		{ "'read' == name", true, false },
+		{ "name != 'read'", false, true },
+		{ "!(name == 'read')", false, true },
+		{ "name in ('x', 'write')", false, true },
+		{ "name =~ '^r' || cat =~ 'IO$'", true, true },
+		{ "name =~ '^r' && cat =~ '^S'", false, false },
+		{ "name !~ '^r'", false, true },
+		{ "name == 'read' && dur > 5", true, false },
+		{ "!(name == 'read' || dur > 5)", false, true },
+		{ "pid == 8 && tid == 8", false, true },
+		{ "ph == 'M'", false, false },
+		{ "args.fname == '/a'", true, false },
+		{ "has(args.fname)", true, false },
+		{ "!has(args.fname) && ts > 5", false, true },
+		{ "args.fname.x == null", true, true },
+		{ "args.x == 5 && args.fname < '/b'", true, false },
+		{ "args.ok", true, true },
+		{ "has(rank)", false, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (may_of(cases[i].text, "POSIX", "read", "/a", 7) != cases[i].read ||
+		    may_of(cases[i].text, "STDIO", "write", NULL, 8) != cases[i].write)
+			fail_msg("%s", cases[i].text);
+	}
+	/* An empty text and a 0 may stand for null: nothing is ruled out. */
+	assert_true(may_of("name == null && cat == null && args.fname != 'x'", "", "", "", 0));
+	assert_true(may_of("pid == 0 || pid == null", "", "", "", 0));
+}
+
+static void shortest_durations(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t ns;
+	} cases[] = {
+		{ "dur > 5", 5000 },
+		{ "dur >= 5 && dur > 7", 7000 },
+		{ "dur == 5 && name == 'x'", 5000 },
+		{ "dur > 5 || dur > 7", 5000 },
+		{ "dur > 5 || name == 'x'", 0 },
+		{ "dur < 5", 0 },
+		{ "!(dur > 5)", 0 },
+		{ "ts > 5", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pfw_expr *expr = NULL;
+		char why[1024] = "";
+
+		assert_int_equal(pfw_expr_compile(&expr, cases[i].text, why, sizeof(why)), 0);
+		if (pfw_expr_least_dur(expr) != cases[i].ns)
+			fail_msg("%s: %lld", cases[i].text, (long long)pfw_expr_least_dur(expr));
+		pfw_expr_free(expr);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -276,6 +367,8 @@ int main(void)
 		cmocka_unit_test(long_texts_show_the_place_only),
 		cmocka_unit_test(depth_and_size_are_bounded),
 		cmocka_unit_test(blocks_that_need_not_be_read),
+		cmocka_unit_test(what_an_index_rules_out),
+		cmocka_unit_test(shortest_durations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -531,9 +531,10 @@ static int run(struct query *query)
 	query->lines.ranks = query->traces.ranks;
 	query->lines.columns.fnames = query->select.fnames;
 	status = query->follow ? query_follow(query) : give(query);
-	if (status == 130 && *query->stop) {
+	/* What was followed until Ctrl-C is all there is; else it is the half of something. */
+	if (*query->stop && !query->follow) {
 		output_abandon(&query->output);
-		return status;
+		return 130;
 	}
 	return output_finish(&query->output, status);
 }

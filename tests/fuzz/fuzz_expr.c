@@ -18,6 +18,30 @@ static const char ours[] =
 	"\"dur\":10.412,\"ph\":\"X\",\"args\":{\"fname\":\"/a\\\"b.npz\",\"ret\":-4096,\"x\":0.1,"
 	"\"o\":{\"k\":[1]},\"t\":true,\"n\":null}}";
 
+/* A text without escapes. */
+static void know(struct pfw_slice *fact, const struct pfw_slice *text)
+{
+	if (!text->escaped)
+		*fact = *text;
+}
+
+/* What an index would know of this line. */
+static void know_more(struct pfw_expr_facts *facts, const struct pfw_entry *entry)
+{
+	struct pfw_value value;
+
+	know(&facts->name, &entry->name);
+	know(&facts->cat, &entry->cat);
+	facts->ph = entry->ph;
+	facts->thread = true;
+	facts->pid = entry->pid;
+	facts->tid = entry->tid;
+	if (!pfw_entry_arg(entry, "fname", &value))
+		facts->no_fname = true;
+	else if (value.type == PFW_VALUE_STRING)
+		know(&facts->fname, &value.text);
+}
+
 /* What is known of a block that holds just this line. */
 static struct pfw_expr_facts facts_of(const struct pfw_entry *entry)
 {
@@ -49,6 +73,9 @@ static void try_line(const struct pfw_expr *expr, struct pfw_expr_state *state, 
 	facts = facts_of(&entry);
 	result = pfw_expr_test(state, &entry, facts.rank);
 	assert(pfw_expr_test(state, &entry, facts.rank) == result);
+	assert(!result || pfw_expr_may(expr, &facts));
+	assert(!result || !pfw_expr_least_dur(expr) || entry.dur_ns >= pfw_expr_least_dur(expr));
+	know_more(&facts, &entry);
 	assert(!result || pfw_expr_may(expr, &facts));
 }
 
