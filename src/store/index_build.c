@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "fnames.h"
 #include "index.h"
 #include "pass.h"
 #include "summary.h"
@@ -20,9 +21,17 @@ struct held {
 	struct held *next;
 };
 
+/* The names of a file of DFTracer's. */
+struct named {
+	bool known;
+	struct pfw_fnames *fnames;
+};
+
 struct building {
 	const struct pfw_index_build *build;
-	pthread_mutex_t mutex; /* over `spare`: work() is several threads' */
+	pthread_mutex_t naming; /* over `named`, and while a file's names are read */
+	struct named *named;	/* by file */
+	pthread_mutex_t mutex;	/* over `spare`: work() is several threads' */
 	struct held *spare;
 	/* The file in hand: done()'s, which is called one at a time. */
 	size_t file; /* all before it are built */
@@ -83,16 +92,39 @@ static void drop(void *user, void *result)
 	free_held(result);
 }
 
+/* What the hashes of a file stand for, read before its first block: of that file alone, so that its
+ * index does not depend on the others. */
+static int find_names(struct building *building, size_t file, const struct pfw_fnames **fnames)
+{
+	const struct pfw_traces traces = { .file = &building->build->traces->file[file],
+					   .count = 1 };
+	const struct pfw_extent_options options = { .jobs = 1, .stop = building->build->stop };
+	struct named *named = &building->named[file];
+	int error = 0;
+
+	*fnames = NULL;
+	if (traces.file->head.ours)
+		return 0;
+	pthread_mutex_lock(&building->naming);
+	if (!named->known)
+		error = pfw_fnames_read(&named->fnames, &traces, &options);
+	named->known = !error;
+	*fnames = named->fnames;
+	pthread_mutex_unlock(&building->naming);
+	return error;
+}
+
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 {
 	struct building *building = user;
 	struct held *held = take_spare(building);
 	struct pfw_lines lines;
-	int error = 0;
+	int error;
 
 	(void)worker;
 	if (!held)
 		return -ENOMEM;
+	error = find_names(building, block->file, &held->summary.fnames);
 	pfw_lines_init(&lines, block);
 	while (!error && pfw_lines_next(&lines))
 		error = pfw_summary_add(&held->summary, &lines.entry);
@@ -160,6 +192,8 @@ static void finish_file(struct building *building)
 		pfw_index_end(building->writer);
 	building->writer = NULL;
 	building->begun = false;
+	pfw_fnames_free(building->named[building->file].fnames);
+	building->named[building->file].fnames = NULL;
 	building->file++;
 }
 
@@ -208,7 +242,9 @@ static void progress(void *user, uint64_t bytes, uint64_t all)
 
 int pfw_index_build(const struct pfw_index_build *build)
 {
-	struct building building = { .build = build, .mutex = PTHREAD_MUTEX_INITIALIZER };
+	struct building building = { .build = build,
+				     .naming = PTHREAD_MUTEX_INITIALIZER,
+				     .mutex = PTHREAD_MUTEX_INITIALIZER };
 	const struct pfw_pass pass = {
 		.traces = build->traces,
 		.jobs = build->jobs,
@@ -220,7 +256,12 @@ int pfw_index_build(const struct pfw_index_build *build)
 		.progress = progress,
 		.stop = build->stop,
 	};
-	int error = pfw_pass_run(&pass);
+	int error;
+
+	building.named = calloc(build->traces->count + 1, sizeof(*building.named));
+	if (!building.named)
+		return -ENOMEM;
+	error = pfw_pass_run(&pass);
 
 	/* -EIO is some file's problem, and was told; what could be read of it is worth an index. */
 	if (!error || error == -EIO)
@@ -233,6 +274,9 @@ int pfw_index_build(const struct pfw_index_build *build)
 		building.spare = held->next;
 		free_held(held);
 	}
+	for (size_t i = 0; i < build->traces->count; i++)
+		pfw_fnames_free(building.named[i].fnames);
+	free(building.named);
 	return error == -EIO ? 0 : error;
 }
 

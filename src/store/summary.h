@@ -15,6 +15,8 @@
 #include "entry.h"
 #include "sketch.h"
 
+struct pfw_fnames;
+
 #define PFW_SUMMARY_NAMES_MAX (1u << 16)
 #define PFW_SUMMARY_FILES_MAX (1u << 17)
 #define PFW_SUMMARY_THREADS_MAX (1u << 16)
@@ -119,6 +121,9 @@ struct pfw_summary {
 					* none has one */
 	bool nested; /* some I/O call begins before the one before it in its thread is over: without
 		      * any, the time of each is its own */
+	/* What DFTracer's hashes of names stand for; borrowed, kept by pfw_summary_clear(); NULL: lines
+	 * have names. */
+	const struct pfw_fnames *fnames;
 	/* Row 0 of these three: what has no row of its own; its `lines` or `count` says how much. */
 	struct pfw_summary_name *name;
 	struct pfw_summary_file *file;

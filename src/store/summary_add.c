@@ -7,6 +7,7 @@
 #endif
 
 #include "call.h"
+#include "fnames.h"
 #include "summary.h"
 #include "summary_lines.h"
 #include "summary_rows.h"
@@ -229,10 +230,14 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 		  struct pfw_call call)
 {
 	struct io_args io;
+	struct pfw_value value;
 	uint64_t bytes, ns = has_dur(entry) && entry->dur_ns > 0 ? (uint64_t)entry->dur_ns : 0;
 	int64_t row;
 
 	read_args(entry, &io);
+	if (!io.fname.at && summary->fnames && pfw_fnames_find(summary->fnames, entry, &value) &&
+	    value.type == PFW_VALUE_STRING)
+		io.fname = value.text;
 	bytes = io_bytes(entry, call.moves, &io);
 	summary->name[name].bytes += bytes;
 	if (io.fname.at) {

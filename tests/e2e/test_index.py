@@ -262,6 +262,9 @@ def test_dftracer_s_files(tmp_path):
         ["dftracer", "FH", "M", "1", "0", "0"], ["POSIX", "read", "X", "1", "14000", "5"],
         ["POSIX", "pread", "X", "1", "3000", "7"]]
     assert rows(trace, "SELECT lines, events FROM meta") == [["5", "2"]]
+    assert rows(trace, "SELECT fname, reads, read_bytes FROM file WHERE id > 0") == [
+        ["/a", "1", "5"]]
+    assert state(trace, "--check") == "checked"
 
 
 def test_an_empty_file_has_an_empty_index(tmp_path):
