@@ -41,7 +41,7 @@ void pfw_index_close(struct pfw_index *index);
 
 const struct pfw_index_meta *pfw_index_meta(const struct pfw_index *index);
 
-/* Put the index's blocks, all `summed`, in the place of those in *blocks.  0 or -errno; here and
+/* Put the index's blocks, all `summed`, and points in the place of those in *blocks.  0 or -errno; here and
  * below -EBADMSG: the index is damaged, and the trace itself is to be read. */
 int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *blocks);
 
@@ -98,6 +98,9 @@ int pfw_index_begin(struct pfw_index_writer **out, const char *trace, bool in_me
 /* Add the next block, and what is in it; `summary` is merged into the file's.  0 or -errno. */
 int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block,
 		  struct pfw_summary *summary);
+
+/* Add the next point of a stream of gzip, before the block that it is in.  0 or -errno. */
+int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point *point);
 
 /* What was added so far. */
 const struct pfw_summary *pfw_index_so_far(const struct pfw_index_writer *writer);

@@ -223,6 +223,17 @@ static int done(void *user, struct pfw_pass_block *block)
 	return built->error == -ENOMEM ? -ENOMEM : 0;
 }
 
+static int point(void *user, size_t file, const struct pfw_point *point)
+{
+	struct building *building = user;
+	struct pfw_index_built *built = &building->built;
+
+	go_to(building, file);
+	if (!built->error)
+		built->error = pfw_index_add_point(building->writer, point);
+	return built->error == -ENOMEM ? -ENOMEM : 0;
+}
+
 static void problem(void *user, size_t file, const struct pfw_scan_problem *problem)
 {
 	struct building *building = user;
@@ -253,6 +264,7 @@ int pfw_index_build(const struct pfw_index_build *build)
 		.done = done,
 		.drop = drop,
 		.problem = problem,
+		.point = point,
 		.progress = progress,
 		.stop = build->stop,
 	};

@@ -53,9 +53,38 @@ static int take_block(void *user, struct pfw_index_row *row, uint64_t number)
 	return 0;
 }
 
+static int take_point(void *user, struct pfw_index_row *row, uint64_t number)
+{
+	struct pfw_points *points = user;
+	struct pfw_point point = { 0 };
+	const uint8_t *window;
+	uint64_t bits;
+	size_t bytes;
+	int error;
+
+	(void)number;
+	point.text_at = pfw_index_u64(row);
+	point.file_at = pfw_index_u64(row);
+	bits = pfw_index_u64(row);
+	window = pfw_index_blob(row, &bytes);
+	if (row->bad || bits > 7 || bytes > UINT32_MAX || point.file_at > INT64_MAX)
+		return -EBADMSG;
+	point.bits = (uint8_t)bits;
+	point.window_bytes = (uint32_t)bytes;
+	point.window = malloc(bytes + 1);
+	if (!point.window)
+		return -ENOMEM;
+	memcpy(point.window, window, bytes);
+	error = pfw_points_add(points, &point);
+	if (error)
+		free(point.window);
+	return error == -EINVAL ? -EBADMSG : error;
+}
+
 int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *out)
 {
 	struct blocks blocks = { 0 };
+	struct pfw_points points = { 0 };
 	int error;
 
 	error = pfw_index_rows(
@@ -65,15 +94,21 @@ int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *out)
 	    (blocks.count != index->meta.blocks ||
 	     (index->meta.layout != PFW_LAYOUT_STREAM && blocks.end != index->meta.trace_bytes)))
 		error = -EBADMSG;
+	if (!error)
+		error = pfw_index_rows(
+			index, "SELECT id, text_at, file_at, bits, window FROM point ORDER BY id",
+			&points, take_point);
 	if (error) {
 		free(blocks.block);
+		pfw_points_free(&points);
 		return error;
 	}
-	free(out->block);
+	pfw_blocks_free(out);
 	*out = (struct pfw_blocks){ .layout = index->meta.layout,
 				    .file_bytes = index->meta.trace_bytes,
 				    .block = blocks.block,
-				    .count = blocks.count };
+				    .count = blocks.count,
+				    .points = points };
 	return 0;
 }
 

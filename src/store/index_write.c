@@ -90,6 +90,7 @@ static int open_database(struct pfw_index_writer *writer, bool in_memory)
 						flags, "unix-none"));
 	error = error ? error : make_tables(writer);
 	error = error ? error : pfw_put_begin(&writer->block, writer->db, "block", 7);
+	error = error ? error : pfw_put_begin(&writer->point, writer->db, "point", 5);
 	return error ? error : pfw_put_begin(&writer->holds, writer->db, "block_holds", 4);
 }
 
@@ -120,6 +121,7 @@ void pfw_index_end(struct pfw_index_writer *writer)
 		unlink(writer->path);
 	sqlite3_finalize(writer->block.statement);
 	sqlite3_finalize(writer->holds.statement);
+	sqlite3_finalize(writer->point.statement);
 	sqlite3_close(writer->db);
 	if (writer->fd >= 0)
 		close(writer->fd);
@@ -179,6 +181,18 @@ int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block
 	return error;
 }
 
+int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point *point)
+{
+	struct pfw_put *put = &writer->point;
+
+	pfw_put_i64(put, writer->points++);
+	pfw_put_u64(put, point->text_at);
+	pfw_put_u64(put, point->file_at);
+	pfw_put_u64(put, point->bits);
+	pfw_put_blob(put, point->window, point->window_bytes);
+	return pfw_put_row(put);
+}
+
 const struct pfw_summary *pfw_index_so_far(const struct pfw_index_writer *writer)
 {
 	return &writer->total;
@@ -211,7 +225,8 @@ int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_tra
 		return error;
 	sqlite3_finalize(writer->block.statement);
 	sqlite3_finalize(writer->holds.statement);
-	writer->block.statement = writer->holds.statement = NULL;
+	sqlite3_finalize(writer->point.statement);
+	writer->block.statement = writer->holds.statement = writer->point.statement = NULL;
 	error = pfw_index_error(sqlite3_close(writer->db));
 	if (error)
 		return error;

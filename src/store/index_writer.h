@@ -17,10 +17,10 @@ struct pfw_index_writer {
 	int fd; /* of path; locked, so that nobody takes it for a dead one's; -1: in memory */
 	bool published;
 	sqlite3 *db;
-	struct pfw_put block, holds;
+	struct pfw_put block, holds, point;
 	struct pfw_summary total;
 	struct pfw_blob threads, files, names;
-	uint32_t blocks;
+	uint32_t blocks, points;
 	uint64_t lines;	       /* of all blocks, bad ones, too */
 	struct pfw_block last; /* and first: what the proof is made of */
 	struct pfw_block first;
