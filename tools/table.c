@@ -152,6 +152,9 @@ static int take(struct table_options *options, const struct cli_args *args, int 
 	case ALL_RUNS:
 		options->all_runs = true;
 		return 0;
+	case 'q':
+		options->quiet = true;
+		return 0;
 	case 'j':
 		if (parse_number(options, "jobs", args->value, 1, &number))
 			return -1;
@@ -185,6 +188,17 @@ static void say_trace(void *user, const char *path, const char *why)
 	table->problems++;
 }
 
+/* A stale index is no problem of the traces. */
+static void say_index(void *user, const char *path, const char *why)
+{
+	const struct table_options *options = user;
+
+	if (!options->quiet)
+		cli_error(options->command->name,
+			  "%s.idx is passed over: %s; `pfw index` makes it anew", cli_name(path),
+			  why);
+}
+
 static int run(struct table_options *options, struct cli_args *args)
 {
 	struct table table = { .problems = 0 };
@@ -197,7 +211,11 @@ static int run(struct table_options *options, struct cli_args *args)
 			    say_trace, &table))
 		return CLI_USAGE;
 	pfw_averages_init(&table.rows);
-	if (select_args_resolve(&options->reach, options->command, &traces, &extent) == CLI_OK &&
+	for (unsigned i = 0; i < options->fields; i++)
+		options->reach.ask_fnames |= options->field[i] == TABLE_FNAME;
+	options->percentiles = table_columns_percentiles(options);
+	if (pfw_select_use_indexes(&options->reach, &traces, say_index, options) == 0 &&
+	    select_args_resolve(&options->reach, options->command, &traces, &extent) == CLI_OK &&
 	    select_args_resolve(&options->wanted, options->command, &traces, &extent) == CLI_OK) {
 		error = table_from_index(&table, options, &traces);
 		if (!error)
@@ -208,6 +226,10 @@ static int run(struct table_options *options, struct cli_args *args)
 	}
 	if (status == CLI_OK) {
 		table_print(&table, options);
+		if (table.too_many && !options->quiet)
+			cli_error(options->command->name,
+				  "more than 16,384 rows: their percentiles are left out; fewer "
+				  "rows (--fname, --cat, --group-by) have them");
 		status = cli_finish(stdout, options->command,
 				    table.problems ? CLI_PROBLEMS : CLI_OK);
 	}
@@ -262,6 +284,7 @@ static const struct cli_option table_options[] = {
 	SELECT_ARGS_TIMES,
 	SELECT_ARGS_FILTERS,
 	{ "all-runs", 0, NULL, "not only the newest run of a directory", ALL_RUNS },
+	{ "quiet", 'q', NULL, "problems only on standard error", 'q' },
 	{ "jobs", 'j', "N", "threads; by default one for each CPU", 'j' },
 	{ "format", 0, "FORMAT", "text, ndjson, csv or tsv: times in µs, sizes in bytes", FORMAT },
 	{ 0 },

@@ -44,7 +44,8 @@ struct table_options {
 	int64_t row_limit;   /* -1: none */
 	unsigned name_width; /* 0: no limit */
 	bool top_level_only;
-	bool plain; /* events as their lines say, all in one table */
+	bool percentiles; /* some column has them */
+	bool plain;	  /* events as their lines say, all in one table */
 	bool all_runs, quiet;
 	unsigned jobs;
 	int format;
@@ -82,7 +83,7 @@ const char *table_text(const struct pfw_average *row, unsigned n, size_t *bytes)
 struct table {
 	struct pfw_averages rows;
 	uint64_t problems; /* told on stderr */
-	bool self;	   /* self times were computed */
+	bool too_many;	   /* rows: none has percentiles */
 };
 
 /* Read the traces into rows.  Return 0, or -errno after saying why.  *stop ends it with -EINTR.

@@ -17,6 +17,9 @@
 /* The row of a span: its worker's number, and its number there. */
 #define ROW_BITS 26u
 
+/* Rows of a worker with percentiles: each takes some KiB. */
+#define SKETCHES_MAX 16384u
+
 /* ---- what a block gives ---- */
 
 struct block_span {
@@ -49,6 +52,7 @@ struct worker {
 	struct table_key key;
 	struct table_calls calls;
 	struct pfw_select_state *reach, *wanted;
+	bool too_many; /* rows for percentiles */
 };
 
 #define PROBLEMS_SHOWN 10
@@ -145,7 +149,7 @@ static int add_call(struct block_result *result, const struct pfw_entry *entry,
 
 /* ---- lines ---- */
 
-static int add_io(struct pfw_average *row, const struct table_line *line, bool self)
+static int add_io(struct pfw_average *row, const struct table_line *line, bool self, bool sketch)
 {
 	struct pfw_sums *sums = &row->sums;
 
@@ -155,7 +159,7 @@ static int add_io(struct pfw_average *row, const struct table_line *line, bool s
 	} else {
 		pfw_sums_begin(sums, line->start_ns, line->dur_ns, false);
 		pfw_sums_time(sums, line->dur_ns);
-		if (pfw_sketch_add(&row->durations, line->dur_ns))
+		if (sketch && pfw_sketch_add(&row->durations, line->dur_ns))
 			return -ENOMEM;
 	}
 	if (self || line->summed)
@@ -196,7 +200,9 @@ static int add_line(const struct collect *collect, unsigned number, struct pfw_p
 		return -ENOMEM;
 	group = (uint32_t)number << ROW_BITS | (uint32_t)row;
 	if (line->section == TABLE_IO) {
-		error = add_io(&worker->rows.row[row], line, !collect->nest_io);
+		worker->too_many |= collect->options->percentiles && row >= SKETCHES_MAX;
+		error = add_io(&worker->rows.row[row], line, !collect->nest_io,
+			       collect->options->percentiles && !worker->too_many);
 		if (!error && !line->summed && !collect->how.plain)
 			error = collect->nest_io ? add_span(result, entry, line, group)
 						 : add_call(result, entry, line);
@@ -383,7 +389,8 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 {
 	const struct collect *collect = user;
 
-	return pfw_select_block(&collect->options->reach, file, block);
+	return pfw_select_block(&collect->options->reach, file, block) &&
+	       (!collect->how.plain || pfw_select_block(&collect->options->wanted, file, block));
 }
 
 /* ---- from spans to rows ---- */
@@ -501,8 +508,15 @@ static int finish(struct collect *collect)
 {
 	int error = 0;
 
-	for (unsigned i = 0; i < collect->jobs && !error; i++)
-		error = pfw_averages_merge(&collect->table->rows, &collect->worker[i].rows);
+	for (unsigned i = 0; i < collect->jobs; i++)
+		collect->table->too_many |= collect->worker[i].too_many;
+	for (unsigned i = 0; i < collect->jobs && !error; i++) {
+		struct pfw_averages *rows = &collect->worker[i].rows;
+
+		for (uint32_t j = 0; j < rows->count && collect->table->too_many; j++)
+			pfw_sketch_release(&rows->row[j].durations);
+		error = pfw_averages_merge(&collect->table->rows, rows);
+	}
 	if (!error)
 		error = nest_spans(collect);
 	if (!error && !collect->options->by_name)
@@ -603,7 +617,8 @@ int table_collect(struct table *table, const struct table_options *options,
 				   .traces = traces,
 				   .table = table,
 				   .jobs = pfw_pass_jobs(options->jobs),
-				   .how = { .plain = options->plain },
+				   .how = { .plain = options->plain,
+					    .fnames = options->reach.fnames },
 				   .nest_io = !options->plain && !again(traces) };
 	int error;
 

@@ -308,6 +308,20 @@ int table_columns_parse(struct table_options *options, const char *list)
 	return add_keys(options, list);
 }
 
+static bool is_percentile(const struct table_column *column)
+{
+	return column->value == p50 || column->value == p95 || column->value == p99;
+}
+
+bool table_columns_percentiles(const struct table_options *options)
+{
+	bool any = !options->columns;
+
+	for (unsigned i = 0; i < options->columns; i++)
+		any |= is_percentile(options->column[i]);
+	return any;
+}
+
 /* Whether a compute table has it where nobody asked for columns: torch's rules. */
 static bool is_usual(const struct table_column *column, const struct table_view *view)
 {
@@ -320,8 +334,8 @@ static bool is_usual(const struct table_column *column, const struct table_view 
 		return view->has_memory && view->has_device_memory;
 	if (column->kind == TABLE_FLOPS)
 		return view->has_flops;
-	return column->kind != TABLE_SELF_FLOPS && column->value != least && column->value != p50 &&
-	       column->value != p95 && column->value != p99 && column->value != greatest;
+	return column->kind != TABLE_SELF_FLOPS && column->value != least &&
+	       !is_percentile(column) && column->value != greatest;
 }
 
 unsigned table_columns_of(const struct table_options *options, const struct table_view *view,
@@ -339,7 +353,9 @@ unsigned table_columns_of(const struct table_options *options, const struct tabl
 		for (size_t i = 0; i < CLI_ARRAY_LEN(io_usual); i++) {
 			column[count] = find(io_usual[i], TABLE_IO);
 			/* Of lines alone nobody knows what is in what. */
-			count += !options->plain || column[count]->value != self;
+			count += (!options->plain || column[count]->value != self) &&
+				 (view->has_percentiles || options->format != CLI_TEXT ||
+				  !is_percentile(column[count]));
 		}
 		return count;
 	}

@@ -25,7 +25,7 @@ struct table_view {
 	uint64_t calls;
 	int64_t bytes;
 	const char *device; /* "CUDA" */
-	bool has_device, has_memory, has_device_memory, has_flops;
+	bool has_device, has_memory, has_device_memory, has_flops, has_percentiles;
 	int64_t least_flops, most_flops; /* of rows that have any */
 };
 
@@ -46,6 +46,9 @@ const char *table_column_keys(void);
 
 /* Take a comma-separated list of keys and presets.  0, or -1 after saying what is wrong. */
 int table_columns_parse(struct table_options *options, const char *list);
+
+/* Whether percentiles are shown. */
+bool table_columns_percentiles(const struct table_options *options);
 
 /* Fill column[] with those of a section: what was asked for, or what the rows have.  Returns how
  * many. */

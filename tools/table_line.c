@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/fnames.h"
 #include "store/hash.h"
 #include "store/launches.h"
 #include "store/members.h"
@@ -284,15 +285,19 @@ static int64_t moved(struct pfw_call call, const struct amounts *amounts)
 }
 
 static void read_call(struct table_line *line, const struct pfw_entry *entry,
-		      struct table_calls *calls, bool args)
+		      struct table_calls *calls, struct table_how how)
 {
 	struct pfw_call call = find_call(calls, line);
 	struct amounts amounts = { .has_ret = false };
+	struct pfw_value value;
 
 	line->calls = 1;
 	line->transfers = call.moves != PFW_MOVES_NOTHING;
-	if (args || line->transfers)
+	if (how.args || line->transfers)
 		read_call_args(entry, line, &amounts);
+	if (how.fnames && !line->fname.at && pfw_fnames_find(how.fnames, entry, &value) &&
+	    value.type == PFW_VALUE_STRING)
+		line->fname = value.text;
 	line->bytes = moved(call, &amounts);
 }
 
@@ -367,7 +372,7 @@ bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
 	    line->start_ns == INT64_MIN || !known)
 		return false;
 	if (pfw_member_is(&entry->cat, "POSIX") || pfw_member_is(&entry->cat, "STDIO")) {
-		read_call(line, entry, calls, how.args);
+		read_call(line, entry, calls, how);
 	} else if (how.plain) {
 		read_plain(line, entry, how.args);
 	} else {

@@ -34,7 +34,10 @@ struct table_calls {
 	} recent[64];
 };
 
+struct pfw_fnames;
+
 struct table_how {
+	const struct pfw_fnames *fnames; /* of DFTracer's traces, or NULL */
 	bool plain; /* as the line says: all of one kind, nothing is nested or joined */
 	bool args; /* all that args say; else, of a call and of plain lines, the bytes moved only */
 };

@@ -93,6 +93,7 @@ static void note(struct table_view *view, const struct pfw_average *row)
 	view->has_memory |= sums->cpu_memory || sums->device_memory || sums->self_cpu_memory ||
 			    sums->self_device_memory;
 	view->has_device_memory |= sums->self_device_memory > 0;
+	view->has_percentiles |= row->durations.total > 0;
 	view->calls += sums->count;
 	view->bytes += sums->bytes;
 	view->total_us += (double)sums->total_ns / 1000.0;

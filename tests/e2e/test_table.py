@@ -437,6 +437,30 @@ def test_dftracer_files(tmp_path):
     assert found["aten::mm"]["self_cpu_memory_usage"] == 24
 
 
+def test_dftracer_files_by_their_names(tmp_path):
+    """2.x gives a hash for a file, and says on another line what it stands for."""
+    trace = tmp_path / "t.pfw"
+    trace.write_text(
+        '{"id":3,"name":"open","cat":"POSIX","pid":1,"tid":1,"ts":99,"dur":14,"ph":1,"type":3,'
+        '"args":{"fhash":"9b"}}\n'
+        '{"name":"FH","cat":"dftracer","type":1,"pid":1,"tid":1,"ph":4,'
+        '"args":{"name":"/data/a","value":"9b"}}\n')
+    assert [(row["fname"], row["total"]) for row in rows(trace, "-g", "fname")] == [("/data/a", 14)]
+
+
+def test_many_files_are_bounded(tmp_path):
+    """Percentiles of 20,000 files would take their memory; the rest is there."""
+    trace = Trace()
+    for i in range(20_000):
+        trace.add("open", "POSIX", i * 1_000, 500, {"fname": f"/d/{i}", "ret": 3})
+    path = trace.write(tmp_path / "t.pfw")
+    result = table(path, "-g", "fname", "-j", "1", "--row-limit", "2")
+    assert "20,000 calls" in result.stdout and "p95" not in result.stdout
+    assert "16,384" in result.stderr
+    assert not table(path, "-g", "fname", "-j", "1", "--columns", "count").stderr
+    assert rows(path, "-g", "fname", "--fname", "/d/19*")[0]["p50"] == 0.5
+
+
 def test_damage_is_told_and_what_is_left_is_shown(tmp_path, traced):
     raw = b"".join(path.read_bytes() for path in traced)
     bad = tmp_path / "bad.pfw"
