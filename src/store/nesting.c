@@ -91,11 +91,11 @@ static bool starts_later(const struct pfw_span *a, const struct pfw_span *b)
 
 static void note_order(struct thread *thread, const struct pfw_span *span)
 {
-	const struct pfw_span *last =
-		(const struct pfw_span *)((char *)thread->spans.at + thread->spans.bytes) - 1;
+	const struct pfw_span *last;
 
 	if (!thread->spans.bytes)
 		return;
+	last = (const struct pfw_span *)((char *)thread->spans.at + thread->spans.bytes) - 1;
 	if (starts_later(last, span))
 		thread->unsorted = true;
 	if (end_of(span) < end_of(last) ||

@@ -70,7 +70,8 @@ static int move_to_file(struct pfw_spill *spill, size_t room, struct pfw_spill_b
 		close(fd);
 		return error;
 	}
-	memcpy(at, spill->at, spill->bytes);
+	if (spill->bytes)
+		memcpy(at, spill->at, spill->bytes);
 	free(spill->at);
 	budget->used -= spill->room;
 	*spill = (struct pfw_spill){ .at = at, .bytes = spill->bytes, .room = room, .fd = fd };
