@@ -240,6 +240,7 @@ static void run(struct indexing *indexing, unsigned jobs)
 		choose(indexing);
 		progress_begin("index", indexing->quiet, false);
 		error = pfw_index_build(&build);
+		progress_hide();
 	}
 	if (error && error != -EINTR) {
 		cli_error(indexing->command->name, "%s", strerror(-error));
