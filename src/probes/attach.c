@@ -181,6 +181,7 @@ struct look {
 	int error;	  /* it could not be begun */
 	char *maps;	  /* MAPS_BYTES: text, then mappings */
 	size_t mapping_count;
+	bool doubted; /* the map was read a second time */
 	uintptr_t page_bytes;
 	uintptr_t page; /* is writable for the moment; 0 = none */
 	int page_prot;	/* and was this before */
@@ -244,21 +245,22 @@ static int read_maps(struct look *look)
 	return (int)n;
 }
 
-/* PROT_* of an address, or -1.  Without a map (it takes a millisecond in a large program) of an
- * object that the linker has just finished: as the object itself wants it. */
-static int prot_of(const struct look *look, const struct pfw_object *object, uintptr_t address)
+/* PROT_* of an address as the object itself wants it once the linker has finished. */
+static int prot_wanted(const struct pfw_object *object, uintptr_t address)
 {
 	uint32_t flags = pfw_object_flags(object, address);
+	bool relro = address >= object->relro && address < object->relro_end;
+
+	return (flags & PF_W && !relro ? PROT_WRITE : 0) | (flags & PF_X ? PROT_EXEC : 0) |
+	       PROT_READ;
+}
+
+/* PROT_* of an address by the map, or -1. */
+static int prot_mapped(const struct look *look, uintptr_t address)
+{
 	size_t low = 0, high = look->mapping_count;
 	uintptr_t bits = look->page_bytes - 1;
-	const struct mapping *mapping;
-
-	if (!look->maps)
-		return (flags & PF_W && (address < object->relro || address >= object->relro_end)
-				? PROT_WRITE
-				: 0) |
-		       (flags & PF_X ? PROT_EXEC : 0) | PROT_READ;
-	mapping = mappings(look);
+	const struct mapping *mapping = mappings(look);
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
@@ -271,6 +273,25 @@ static int prot_of(const struct look *look, const struct pfw_object *object, uin
 	if (low == look->mapping_count || mapping[low].start > address)
 		return -1;
 	return (int)(mapping[low].end & bits);
+}
+
+/*
+ * PROT_* of an address, or -1.  Without a map (it takes a millisecond in a large program) of an object
+ * that the linker has just finished.  A map that calls read-only what the object has writable is read
+ * again: qemu-user makes its map of two moments, and a page that is "put back" read-only kills.
+ */
+static int prot_of(struct look *look, const struct pfw_object *object, uintptr_t address)
+{
+	int wanted = prot_wanted(object, address), prot;
+
+	if (!look->maps)
+		return wanted;
+	prot = prot_mapped(look, address);
+	if (prot < 0 || look->doubted || !(wanted & ~prot & PROT_WRITE))
+		return prot;
+	look->doubted = true;
+	look->mapping_count = 0;
+	return read_maps(look) ? prot : prot_mapped(look, address);
 }
 
 /* ---- writing ---- */

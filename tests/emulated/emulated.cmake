@@ -61,11 +61,9 @@ set_tests_properties(test_naming PROPERTIES ENVIRONMENT PFW_EMULATED=1)
 # - qemu's /proc/self/stat has its own start time and no session: who looks from outside sees another
 # - qemu makes vfork a fork: posix_spawn of what is absent returns 0
 # - it needs an old version of a call, and aarch64's libc has none
-# - threads run while another one loads and unloads code: one run in ten is a segmentation fault, with
-#   this emulator only, and it is not known whose
 # - qemu has threads of its own, its own line about a signal, and no seccomp
 emulated_test(api test_cplusplus)
-emulated_test(attach test_python test_old_version test_threads_call_while_slots_are_rewritten)
+emulated_test(attach test_python test_old_version)
 emulated_test(calls posix_spawn test_daemon)
 emulated_test(cli test_output_and_input_are_the_program_s test_python test_a_free_name_is_picked
 	test_output_names test_the_variable_names_the_trace test_ranks_have_a_directory
