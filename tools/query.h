@@ -68,6 +68,15 @@ int query_top_add(struct query_top *top, int64_t key, const char *text, size_t b
 void query_top_sort(struct query_top *top);
 void query_top_free(struct query_top *top);
 
+/* ---- the options (query_options.c) ---- */
+
+struct query;
+
+extern const struct cli_option query_options[];
+
+/* Take all of them.  *ended: that was all, with the exit status that is returned. */
+int query_read_options(struct query *query, struct cli_args *args, bool *ended);
+
 /* ---- the command (query.c) ---- */
 
 #define QUERY_NO_LIMIT UINT64_MAX
@@ -119,6 +128,9 @@ int query_take_text(struct query *query, size_t file, const char *text, size_t b
 int query_live_open(struct query *query);
 int query_live_read(struct query *query);
 void query_live_close(struct query *query);
+
+/* Say why not, and return CLI_USAGE. */
+int query_refuse(const struct query *query, const char *why);
 
 /* Say that a trace cannot be used; for pfw_traces_open(). */
 void query_say(void *user, const char *path, const char *why);

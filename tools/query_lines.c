@@ -21,10 +21,11 @@ static char *room(struct pfw_text *out, size_t bytes)
 
 static int put(struct pfw_text *out, const char *text, size_t bytes)
 {
-	char *at = bytes ? room(out, bytes) : NULL;
+	char *at;
 
 	if (!bytes)
 		return 0;
+	at = room(out, bytes);
 	if (!at)
 		return -ENOMEM;
 	memcpy(at, text, bytes);

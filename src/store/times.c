@@ -351,51 +351,63 @@ void pfw_extent_free(struct pfw_extent *extent)
 
 /* ---- a time in them ---- */
 
+/* The first one that is not before that step of that rank. */
+static size_t first_step(const struct pfw_extent *extent, int64_t rank, int64_t step)
+{
+	size_t low = 0, high = extent->step_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct pfw_step_span *at = &extent->step[middle];
+
+		if (at->rank < rank || (at->rank == rank && at->step < step))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* The begin of a step of one rank; of the step behind the last one its end. */
 static bool step_of_rank(const struct pfw_extent *extent, int64_t rank, int64_t step, int64_t *ns,
 			 int64_t *has)
 {
-	const struct pfw_step_span *last = NULL;
+	size_t i = first_step(extent, rank, step);
+	const struct pfw_step_span *last = i ? &extent->step[i - 1] : NULL;
 
-	for (size_t i = 0; i < extent->step_count; i++) {
-		const struct pfw_step_span *at = &extent->step[i];
-
-		if (at->rank != rank)
-			continue;
-		if (at->step >= step) {
-			*ns = at->begin_ns;
-			return true;
-		}
-		last = at;
+	if (i < extent->step_count && extent->step[i].rank == rank) {
+		*ns = extent->step[i].begin_ns;
+		return true;
 	}
-	if (last && *has < last->step)
-		*has = last->step;
-	if (!last || step != last->step + 1)
+	if (!last || last->rank != rank)
 		return false;
+	if (*has < last->step)
+		*has = last->step;
 	*ns = last->end_ns;
-	return true;
+	return step == last->step + 1;
 }
 
 static int resolve_step(const struct pfw_extent *extent, int64_t rank, int64_t step, int64_t *ns,
 			int64_t *has)
 {
+	int64_t one, least = INT64_MAX;
 	bool found = false;
-	int64_t one, seen = INT64_MIN;
 
 	*has = -1;
 	if (step_of_rank(extent, rank, step, ns, has))
 		return 0;
 	if (*has >= 0) /* this rank has steps of its own */
 		return -ENOENT;
-	for (size_t i = 0; i < extent->step_count; i++) {
-		if (extent->step[i].rank == seen)
-			continue;
-		seen = extent->step[i].rank;
-		if (step_of_rank(extent, seen, step, &one, has)) {
-			*ns = found && *ns < one ? *ns : one;
+	for (size_t i = 0; i < extent->step_count;) {
+		int64_t other = extent->step[i].rank;
+
+		if (step_of_rank(extent, other, step, &one, has)) {
+			least = one < least ? one : least;
 			found = true;
 		}
+		i = first_step(extent, other + 1, INT64_MIN);
 	}
+	*ns = least;
 	return found ? 0 : -ENOENT;
 }
 
