@@ -111,6 +111,8 @@ static int begin(struct writing *writing, const struct pfw_commit_new *made)
 					     : strerror(-error));
 		return error;
 	}
+	if (compact->cut)
+		pfw_pack_cut(writing->pack);
 	error = pfw_index_begin(&writing->index, made->temporary, false);
 	if (error)
 		compact_say(compact, CLI_PROBLEMS, writing->group->name, "no index: %s",

@@ -1,5 +1,6 @@
 /* validate.c - `pfw validate`: is every line of these traces what it must be, and is it all there?
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -12,8 +13,10 @@
 #include "cli.h"
 #include "store/index_build.h"
 #include "store/live.h"
+#include "store/manifest.h"
 #include "store/paths.h"
 #include "store/scan.h"
+#include "validate_merged.h"
 
 #define PROBLEMS_SHOWN 10 /* a file; one broken writer makes as many problems as lines */
 #define REASONS_MAX 16
@@ -39,6 +42,7 @@ struct check {
 	bool colours;
 	int status;
 	struct tally all;
+	unsigned manifests;
 	/* The file in hand. */
 	struct pfw_scan scan;
 	const char *name; /* as it is printed */
@@ -49,7 +53,9 @@ struct check {
 	bool any_id;
 	struct pfw_live *live; /* what its process has not written yet; NULL = nothing */
 	char live_why[PFW_LIVE_WHY_BYTES]; /* why that cannot be read; "" = there is none */
-	bool ended;			   /* the last line was an `end` */
+	bool is_merged;			   /* compacted: of many processes, in order of ts */
+	struct merged merged;
+	bool ended; /* the last line was an `end` */
 	uint64_t end_events, end_lost;
 };
 
@@ -206,7 +212,7 @@ static void check_process(struct check *check)
 {
 	uint64_t format = arg(check, "format");
 
-	if (check->scan.line != 1)
+	if (check->scan.line != 1 && !check->is_merged)
 		say_line(check, "a second `process` line: two traces in one file?");
 	else if (format != FORMAT)
 		say_line(check, "format %" PRIu64 " and this pfw knows %d: take a newer pfw",
@@ -222,7 +228,7 @@ static void check_ours(struct check *check)
 		say_line(check, "`dur` in a line that is no span");
 	if (entry->comma)
 		say_line(check, "a comma behind the object: not JSON Lines");
-	if (entry->has & ~entry->wrong & PFW_ENTRY_ID) {
+	if (!check->is_merged && entry->has & ~entry->wrong & PFW_ENTRY_ID) {
 		if (check->any_id && entry->id == check->last_id)
 			say_line(check, "`id` %" PRIu64 " twice", entry->id);
 		else if (check->any_id && entry->id < check->last_id)
@@ -241,6 +247,8 @@ static void check_ours(struct check *check)
 		return;
 	if (pfw_slice_is(&entry->name, "process")) {
 		check_process(check);
+	} else if (check->is_merged) {
+		return; /* what processes say of themselves is merged_line()'s */
 	} else if (pfw_slice_is(&entry->name, "lost")) {
 		take_lost(check);
 	} else if (pfw_slice_is(&entry->name, "waited")) {
@@ -256,12 +264,25 @@ static void check_ours(struct check *check)
 	}
 }
 
+/* What a compacted file promises. */
+static void check_merged_line(struct check *check)
+{
+	const struct pfw_entry *entry = &check->scan.entry;
+	const char *what = merged_line(&check->merged, check->scan.text, check->scan.bytes,
+				       entry->kind == PFW_ENTRY_EVENT ? entry : NULL);
+
+	if (what)
+		say_line(check, "%s", what);
+}
+
 static void check_line(struct check *check)
 {
 	const struct pfw_entry *entry = &check->scan.entry;
 	bool ours = check->scan.dialect == PFW_DIALECT_PFW;
 
 	check->file.lines++;
+	if (check->is_merged)
+		check_merged_line(check);
 	if (entry->kind == PFW_ENTRY_EVENT) {
 		check->file.events += entry->ph != 'M';
 		check_keys(check);
@@ -280,9 +301,26 @@ static void check_line(struct check *check)
 
 /* ---- one file ---- */
 
+static void check_merged_end(struct check *check)
+{
+	char text[160];
+
+	for (size_t i = 0; i <= check->merged.count; i++) {
+		const char *what = merged_problem(&check->merged, i, text, sizeof(text));
+
+		if (what)
+			say_file(check, "%s", what);
+	}
+	check->file.lost = check->merged.lost;
+}
+
 /* What is known once the last line is read. */
 static void check_end(struct check *check)
 {
+	if (check->is_merged) {
+		check_merged_end(check);
+		return;
+	}
 	for (size_t i = 0; i < check->reason_count; i++)
 		check->file.lost += check->reason[i].count;
 	if (!check->scan.line) {
@@ -444,6 +482,7 @@ static void check_file(struct check *check, const char *path)
 	check->file = (struct tally){ 0 };
 	check->reason_count = 0;
 	check->any_id = check->ended = false;
+	check->is_merged = strcmp(path, "-") != 0 && merged_open(&check->merged, path);
 	while ((result = pfw_scan_next(&check->scan)) != PFW_SCAN_END) {
 		const struct pfw_scan_problem *problem = &check->scan.problem;
 
@@ -463,6 +502,7 @@ static void check_file(struct check *check, const char *path)
 	if (!check->live && result == PFW_SCAN_END && strcmp(path, "-"))
 		check_index(check, path);
 	finish_file(check);
+	merged_release(&check->merged);
 	pfw_scan_close(&check->scan);
 	if (check->live)
 		pfw_live_close(check->live);
@@ -488,6 +528,66 @@ static size_t add_unbegun(struct pfw_paths *paths, const char *argument)
 	adopt_dirs_find(&dirs, access(inside, F_OK) ? argument : inside);
 	pfw_live_paths(paths, argument, dirs.dir);
 	return paths->count - before;
+}
+
+/* ---- manifests ---- */
+
+static void say_manifest(void *user, const char *text)
+{
+	struct check *check = user;
+
+	check->file.problems++;
+	print_problem(check, 0, NO_PLACE, text);
+}
+
+static void check_manifest(struct check *check, const char *path)
+{
+	char name[PATH_MAX];
+	int error;
+
+	snprintf(name, sizeof(name), "%s", cli_name(path));
+	check->name = name;
+	check->scan.path = path;
+	check->file = (struct tally){ 0 };
+	error = pfw_manifest_check(path, say_manifest, check);
+	if (error)
+		unusable(check, path, open_error(error));
+	else if (check->file.problems && check->status == CLI_OK)
+		check->status = CLI_PROBLEMS;
+	else if (!check->quiet && !check->file.problems && check->format == CLI_TEXT)
+		printf("%s: ok\n", name);
+	check->manifests++;
+	check->all.problems += check->file.problems;
+}
+
+static bool is_manifest(const char *path)
+{
+	size_t bytes = strlen(path), suffix = strlen(PFW_MANIFEST_SUFFIX);
+
+	return bytes > suffix && strcmp(path + bytes - suffix, PFW_MANIFEST_SUFFIX) == 0;
+}
+
+/* A manifest, or those of a directory, in order of their names. */
+static void check_manifests(struct check *check, const char *argument)
+{
+	char pattern[PATH_MAX];
+	struct dirent **entry;
+	int count;
+
+	if (is_manifest(argument)) {
+		check_manifest(check, argument);
+		return;
+	}
+	count = scandir(argument, &entry, NULL, alphasort);
+	for (int i = 0; i < count; i++) {
+		if (is_manifest(entry[i]->d_name) &&
+		    snprintf(pattern, sizeof(pattern), "%s/%s", argument, entry[i]->d_name) <
+			    (int)sizeof(pattern))
+			check_manifest(check, pattern);
+		free(entry[i]);
+	}
+	if (count >= 0)
+		free(entry);
 }
 
 static void add_argument(struct check *check, struct pfw_paths *paths, const char *argument)
@@ -519,7 +619,9 @@ static int validate(const struct cli_command *command, int argc, char **argv)
 		add_argument(&check, &paths, argv[i]);
 	if (!args.operands && pfw_paths_add_newest(&paths, ".") && !add_unbegun(&paths, "."))
 		unusable(&check, ".", "no *.pfw or *.pfw.gz here; name a trace");
-	else if (!paths.count && check.status == CLI_OK)
+	for (int i = 0; i < args.operands; i++)
+		check_manifests(&check, argv[i]);
+	if (args.operands && !paths.count && !check.manifests && check.status == CLI_OK)
 		unusable(&check, argv[0], "an index or manifest, not a trace");
 	for (size_t i = 0; i < paths.count; i++)
 		check_file(&check, paths.path[i]);
@@ -542,6 +644,7 @@ const struct cli_command cli_validate = {
 		"A problem is one line, FILE:LINE: or FILE: byte N:, at most 10 a file, the rest\n"
 		"counted.  Lost events are no problem of the file: the summary counts them.\n"
 		"What a process has recorded and not yet written is read with its file.\n"
-		"The index beside a file is compared with it, row by row.\n"
+		"The index beside a file is compared with it, row by row.  Of a compacted file, order\n"
+		"and checksums; of a manifest (NAME.manifest.json, and those of a directory), its files.\n"
 		"exit status: 0 ok, 1 problems, 2 something could not be read\n",
 };

@@ -46,4 +46,11 @@ int pfw_manifest_line(struct pfw_manifest_file *file, const char *line, size_t b
 /* Write it.  0 or -errno. */
 int pfw_manifest_write(struct pfw_manifest *manifest, FILE *out);
 
+/*
+ * Whether the files that it names are there, in its own directory, and what the headers of their
+ * members say is what it says; each thing that is wrong is told.  Return 0, also then, or why it
+ * cannot be read.  Thread: any.
+ */
+int pfw_manifest_check(const char *path, void (*tell)(void *user, const char *text), void *user);
+
 #endif

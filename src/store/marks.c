@@ -26,6 +26,7 @@ static bool add(struct pfw_marks *marks, int fd, const struct pfw_block *block, 
 	if (!marks->lines)
 		*pid = mark.pid;
 	marks->one_pid = marks->one_pid && mark.pid && mark.pid == *pid;
+	marks->cut = marks->cut || mark.cut;
 	marks->lines += block->lines;
 	marks->metadata += mark.metadata;
 	marks->checksum += mark.checksum;

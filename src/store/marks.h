@@ -12,6 +12,7 @@ struct pfw_marks {
 	bool marked; /* every member has a mark */
 	bool sorted; /* and no member begins before the one in front of it ends */
 	bool one_pid;
+	bool cut; /* by time: not all events are there */
 	uint64_t lines, metadata, checksum;
 };
 

@@ -12,6 +12,7 @@
 #define MARK_VERSION 1
 #define MARK_SORTED 1
 #define MARK_FIRST 2
+#define MARK_CUT 4
 #define TRAILER_BYTES 8u
 
 struct pfw_member {
@@ -53,9 +54,10 @@ int pfw_mark_read(const void *member, size_t bytes, struct pfw_mark *mark)
 		return -EAGAIN;
 	in += PFW_GZIP_HEADER_BYTES;
 	if (in[0] != 'P' || in[1] != 'S' || get_le(in + 2, 2) != PFW_MARK_BYTES ||
-	    in[4] != MARK_VERSION || (in[5] & ~MARK_FIRST) != MARK_SORTED)
+	    in[4] != MARK_VERSION || (in[5] & ~(MARK_FIRST | MARK_CUT)) != MARK_SORTED)
 		return -ENOENT;
 	mark->first = in[5] & MARK_FIRST;
+	mark->cut = in[5] & MARK_CUT;
 	mark->metadata = (uint32_t)get_le(in + 8, 4);
 	mark->pid = get_le(in + 12, 8);
 	mark->least_ns = (int64_t)get_le(in + 20, 8);
@@ -81,7 +83,8 @@ static void put_header(unsigned char *out, const struct pfw_gzip_summary *summar
 	memcpy(out, "PS", 2);
 	put_le(out + 2, PFW_MARK_BYTES, 2);
 	put_le(out + 4, MARK_VERSION, 1);
-	put_le(out + 5, mark->first ? MARK_SORTED | MARK_FIRST : MARK_SORTED, 1);
+	put_le(out + 5, MARK_SORTED | (mark->first ? MARK_FIRST : 0) | (mark->cut ? MARK_CUT : 0),
+	       1);
 	put_le(out + 6, 0, 2);
 	put_le(out + 8, mark->metadata, 4);
 	put_le(out + 12, mark->pid, 8);

@@ -2,7 +2,7 @@
  *
  * A mark is a second FEXTRA subfield behind that of gzip.h, ids 'P' 'S', PFW_MARK_BYTES of
  * little-endian figures: version and flags (u8, u8, u16 0; 1 sorted, 2 its first lines are `process`
- * lines that stand in front of all), metadata lines (u32), pid (u64, of all
+ * lines that stand in front of all, 4 events around it were left out), metadata lines (u32), pid (u64, of all
  * its lines; 0: they differ), least and greatest ts (i64, ns; metadata included, the lines that stand
  * in front of all not), sum of pfw_linehash() over its lines (u64).  Its lines are in order of ts;
  * a file is when its members are.  So a member can be copied, cut out and checked without the rest.
@@ -23,6 +23,7 @@
 
 struct pfw_mark {
 	bool first; /* lines that stand in front of all are among them */
+	bool cut;   /* events around it were left out */
 	uint32_t metadata;
 	uint64_t pid;
 	int64_t least_ns, greatest_ns; /* least > greatest: none has a time */

@@ -109,9 +109,13 @@ static bool is_outside(const struct pfw_merge_file *file, const struct pfw_block
 	       (mark->least_ns >= file->until_ns || block->greatest_ns < file->since_ns);
 }
 
+/* The first member of a cut is always made anew, and says so. */
 static bool is_inside(const struct pfw_merge_file *file, const struct pfw_mark *mark)
 {
-	return mark->least_ns >= file->since_ns && mark->greatest_ns < file->until_ns;
+	bool cut = file->since_ns != INT64_MIN || file->until_ns != INT64_MAX;
+
+	return mark->least_ns >= file->since_ns && mark->greatest_ns < file->until_ns &&
+	       !(cut && mark->first);
 }
 
 /* The mark of a block, from the file.  False: it has none. */

@@ -38,6 +38,7 @@ struct pfw_pack {
 	struct pfw_pack_sum sum;
 	struct pfw_text copy; /* for members as they stand */
 	struct pfw_index_writer *index;
+	bool cut;
 };
 
 int pfw_pack_open(struct pfw_pack **out, int fd, int level, struct pfw_pool *pool)
@@ -92,6 +93,11 @@ void pfw_pack_close(struct pfw_pack *pack)
 void pfw_pack_index(struct pfw_pack *pack, struct pfw_index_writer *index)
 {
 	pack->index = index;
+}
+
+void pfw_pack_cut(struct pfw_pack *pack)
+{
+	pack->cut = true;
 }
 
 const struct pfw_pack_sum *pfw_pack_sum(const struct pfw_pack *pack)
@@ -248,12 +254,13 @@ static int submit(struct pfw_pack *pack)
 	return pack->count == pack->parcels ? write_oldest(pack) : 0;
 }
 
-static void begin_parcel(struct parcel *parcel, const struct pfw_rows *rows)
+static void begin_parcel(const struct pfw_pack *pack, struct parcel *parcel,
+			 const struct pfw_rows *rows)
 {
 	parcel->summary = (struct pfw_gzip_summary){ .least_ns = UINT64_MAX };
-	parcel->mark = (struct pfw_mark){ .pid = rows->pid,
-					  .least_ns = INT64_MAX,
-					  .greatest_ns = INT64_MIN };
+	parcel->mark = (struct pfw_mark){
+		.cut = pack->cut, .pid = rows->pid, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN
+	};
 }
 
 /* What the header will say of these rows. */
@@ -315,7 +322,7 @@ int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t fir
 		if (error)
 			return error;
 		if (!parcel->text.bytes)
-			begin_parcel(parcel, rows);
+			begin_parcel(pack, parcel, rows);
 		else if (parcel->mark.pid != rows->pid)
 			parcel->mark.pid = 0;
 		memcpy(parcel->text.data + parcel->text.bytes, rows->text.data + row->at, bytes);

@@ -39,6 +39,9 @@ int pfw_pack_open(struct pfw_pack **out, int fd, int level, struct pfw_pool *poo
 /* Put each member into this index, too; before the first line.  What is copied is not in it. */
 void pfw_pack_index(struct pfw_pack *pack, struct pfw_index_writer *index);
 
+/* Have each new member say that events around it were left out; before the first line. */
+void pfw_pack_cut(struct pfw_pack *pack);
+
 /* Append rows->row[first..first + count).  0 or -errno; after that nothing more can be done. */
 int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t first, size_t count);
 

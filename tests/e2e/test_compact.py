@@ -116,6 +116,11 @@ def check_result(path, before):
     assert ts == sorted(ts)
     with open_trace(path) as file:
         assert b'"name":"process"' in file.readline()
+    validate(path)
+
+
+def validate(*paths, status=0):
+    return run([PFW, "validate", *paths], status=status)
 
 
 def compact(*words, status=0, **options):
@@ -319,6 +324,59 @@ def test_level_9_is_smaller_than_gzip_9(tmp_path):
     compact(tmp_path, "--level", "9")
     check_result(tmp_path / "t.pfw.gz", before)
     assert (tmp_path / "t.pfw.gz").stat().st_size <= int(packed.stdout)
+
+
+# ---- what `pfw validate` finds ----
+
+def make_compacted(tmp_path):
+    many_traces(tmp_path)
+    compact(tmp_path)
+    validate(tmp_path)
+    return tmp_path / "t.manifest.json"
+
+
+def test_validate_finds_what_is_not_in_the_manifest(tmp_path):
+    manifest = make_compacted(tmp_path)
+    assert "t.manifest.json: ok" in validate(manifest).stdout
+    good = manifest.read_text()
+    for what, becomes, said in [
+            ('"file":"t-rank0000.pfw.gz","rank"', '"file":"../t-rank0000.pfw.gz","rank"', "refused"),
+            ('"file":"t-rank0000.pfw.gz","rank"', '"file":"/etc/passwd","rank"', "refused"),
+            ('"file":"t-rank0000.pfw.gz","rank"', '"file":"u.pfw.gz","rank"', "No such file"),
+            ('"lines":', '"lines":1', "another"), ('"checksum":"', '"checksum":"f', "another"),
+            ('"bytes":', '"bytes":9', "bytes"), ('"format":1', '"format":2', "newer pfw"),
+            ('"files":[', '"files":3,"x":[', "no `files`"), ("{", "[", "not a manifest")]:
+        begin = 0 if what in ('"format":1', "{") else good.index('"files":[')
+        changed = good[:begin] + good[begin:].replace(what, becomes, 1)
+        assert changed != good
+        manifest.write_text(changed)
+        done = validate(manifest, status=1)
+        assert said in done.stdout, (what, done.stdout)
+    manifest.write_text(good)
+    validate(manifest)
+    os.remove(tmp_path / "t-rank0001.pfw.gz")
+    assert "t-rank0001.pfw.gz: No such file" in validate(manifest, status=1).stdout
+
+
+def test_validate_finds_a_member_that_is_gone(tmp_path):
+    write_trace(tmp_path / "t.pfw", trace_lines(30000))
+    compact(tmp_path)
+    os.remove(tmp_path / "t.pfw.gz.idx")
+    path = tmp_path / "t.pfw.gz"
+    members = members_of(path)
+    path.write_bytes(b"".join(members[:1] + members[2:]))
+    assert "events, and there are" in validate(path, status=1).stdout
+    path.write_bytes(b"".join([members[1], members[0], *members[2:]]))
+    validate(path, status=1)
+    path.write_bytes(b"".join(members))
+    validate(path)
+
+
+def test_a_cut_is_not_said_to_be_incomplete(tmp_path):
+    write_trace(tmp_path / "t.pfw", trace_lines(30000))
+    compact(tmp_path)
+    compact(tmp_path, "-o", tmp_path / "o", "--since", "20%", "--until", "60%")
+    validate(tmp_path / "o")
 
 
 # ---- what it refuses ----

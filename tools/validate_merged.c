@@ -1,0 +1,134 @@
+/* validate_merged.c - what must be true of a compacted file; see validate_merged.h. */
+#include "validate_merged.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/linehash.h"
+
+bool merged_open(struct merged *merged, const char *path)
+{
+	struct pfw_blocks blocks;
+
+	*merged = (struct merged){ .ts_ns = INT64_MIN, .in_front = true };
+	if (pfw_blocks_find(&blocks, path))
+		return false;
+	if (pfw_marks_read(&merged->marks, path, &blocks))
+		merged->marks.marked = false;
+	pfw_blocks_free(&blocks);
+	return merged->marks.marked;
+}
+
+void merged_release(struct merged *merged)
+{
+	free(merged->process);
+	merged->process = NULL;
+}
+
+/* The process of that pid, made where there is none; NULL: no memory. */
+static struct merged_process *find(struct merged *merged, uint64_t pid)
+{
+	size_t low = 0, high = merged->count;
+
+	if (merged->last < merged->count && merged->process[merged->last].pid == pid)
+		return &merged->process[merged->last];
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (merged->process[middle].pid < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	merged->last = low;
+	if (low < merged->count && merged->process[low].pid == pid)
+		return &merged->process[low];
+	if (merged->count == merged->room) {
+		size_t room = merged->room ? merged->room * 2 : 64;
+		struct merged_process *bigger = realloc(merged->process, room * sizeof(*bigger));
+
+		if (!bigger)
+			return NULL;
+		merged->process = bigger;
+		merged->room = room;
+	}
+	memmove(merged->process + low + 1, merged->process + low,
+		(merged->count++ - low) * sizeof(*merged->process));
+	merged->process[low] = (struct merged_process){ .pid = pid };
+	return &merged->process[low];
+}
+
+static uint64_t arg(const struct pfw_entry *entry, const char *key)
+{
+	struct pfw_value value;
+	uint64_t number;
+
+	return pfw_entry_arg(entry, key, &value) && pfw_value_u64(&value, &number) ? number : 0;
+}
+
+static void take_own(struct merged_process *process, const struct pfw_entry *entry)
+{
+	if (pfw_slice_is(&entry->name, "process")) {
+		process->begun++;
+	} else if (pfw_slice_is(&entry->name, "end") &&
+		   (!process->ended || entry->id > process->end_id)) {
+		process->ended = true;
+		process->end_id = entry->id;
+		process->end_events = arg(entry, "events");
+		process->end_lost = arg(entry, "lost");
+	}
+}
+
+const char *merged_line(struct merged *merged, const char *line, size_t bytes,
+			const struct pfw_entry *entry)
+{
+	struct merged_process *process;
+	bool own, back;
+
+	merged->lines++;
+	merged->checksum += pfw_linehash(line, bytes);
+	if (!entry)
+		return NULL;
+	process = find(merged, entry->pid);
+	if (!process)
+		return "no memory to check its process";
+	own = entry->ph == 'M' && pfw_slice_is(&entry->cat, "pfw");
+	process->events += entry->ph != 'M';
+	if (own)
+		take_own(process, entry);
+	merged->in_front = merged->in_front && own && pfw_slice_is(&entry->name, "process");
+	if (merged->in_front || !merged->marks.sorted || !(entry->has & PFW_ENTRY_TS))
+		return NULL;
+	back = entry->ts_ns < merged->ts_ns;
+	merged->ts_ns = entry->ts_ns;
+	return back ? "`ts` goes back in a file that is sorted" : NULL;
+}
+
+const char *merged_problem(struct merged *merged, size_t number, char *text, size_t size)
+{
+	const struct merged_process *process = &merged->process[number];
+
+	if (number == merged->count)
+		return merged->lines == merged->marks.lines &&
+				       merged->checksum == merged->marks.checksum
+			       ? NULL
+			       : "its lines are not those that the headers of its members speak of";
+	merged->lost += process->end_lost;
+	if (!process->begun)
+		return NULL;
+	if (!process->ended)
+		snprintf(text, size, "process %" PRIu64 " is not finished (no `end`)",
+			 process->pid);
+	/* Of a pid that was used twice, nobody can tell whose line is whose. */
+	else if (process->begun == 1 && process->end_events != process->events &&
+		 !merged->marks.cut)
+		snprintf(text, size,
+			 "the `end` of process %" PRIu64 " says %" PRIu64
+			 " events, and there are %" PRIu64,
+			 process->pid, process->end_events, process->events);
+	else
+		return NULL;
+	return text;
+}
