@@ -293,7 +293,8 @@ static const struct cli_option table_options[] = {
 const struct cli_command cli_table = {
 	.name = "table",
 	.operands = "[PATH...]",
-	.summary = "Show what took the time, by name, file or rank: PyTorch's key averages, and I/O",
+	.summary =
+		"Show what took the time, by name, file or rank: PyTorch's key averages, and I/O",
 	.options = table_options,
 	.details =
 		"PATH: traces, directories, globs or base names; the newest run here where there is "
