@@ -79,6 +79,12 @@ class Target:
         with open(self.witness_path, "rb") as file:
             return list(struct.iter_unpack("=QQ", file.read(16 * (self.threads + 1))))
 
+    def wait_for_first(self):
+        """On a loaded machine a fifth of a second is not always enough."""
+        deadline = time.monotonic() + 60
+        while not any(reads for reads, _ in self.witness()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
     def left_spools(self):
         return os.listdir(self.spools)
 
@@ -231,6 +237,7 @@ def test_killed_repair(started, tmp_path):
 def test_repairs_at_once(started, tmp_path):
     """Of several adopters one does it; all are content."""
     target = started(str(tmp_path), 2, 5000, "loop", False, PFW_FLUSH_MS="400")
+    target.wait_for_first()
     time.sleep(0.2)
     target.kill()
     command = [PFW, "repair", target.trace]
@@ -261,6 +268,8 @@ def test_stopped(started, tmp_path):
         directory = tmp_path / str(number)
         directory.mkdir()
         targets.append(started(str(directory), 1, 20000, "loop", False, PFW_FLUSH_MS="5"))
+    for target in targets:
+        target.wait_for_first()
     time.sleep(0.2)
     for _ in range(4):
         for target in targets:

@@ -59,17 +59,18 @@ set_tests_properties(test_naming PROPERTIES ENVIRONMENT PFW_EMULATED=1)
 # - it traces a program of this machine: Python, the shell, cat
 # - it starts a program by execve() from the emulated one, which needs binfmt_misc
 # - qemu's /proc/self/stat has its own start time and no session: who looks from outside sees another
-# - qemu makes vfork a fork: posix_spawn of what is absent returns 0
+# - qemu makes vfork a fork: posix_spawn of what is absent returns 0; and it has no execveat
 # - it needs an old version of a call, and aarch64's libc has none
 # - qemu has threads of its own, its own line about a signal, and no seccomp
 emulated_test(api test_cplusplus)
 emulated_test(attach test_python test_old_version)
-emulated_test(calls posix_spawn test_daemon)
+emulated_test(calls posix_spawn test_daemon execveat)
 emulated_test(cli test_output_and_input_are_the_program_s test_python test_a_free_name_is_picked
 	test_output_names test_the_variable_names_the_trace test_ranks_have_a_directory
 	test_the_end_message test_the_next_command_works test_nothing_recorded test_nested_runs
 	test_a_path_that_the_loader test_without_the_preload_object test_repair_leaves
-	test_repair_finishes test_run_adopts test_doctor)
+	test_repair_finishes test_run_adopts test_doctor test_five_lines test_repair_names
+	test_repair_of_many)
 emulated_test(failopen test_full_disk test_standard_descriptors_closed test_limit_of_descriptors
 	test_disabled test_enabled_and_idle test_environment_that_the_program
 	test_missing_working_directory test_killed_by_its_own_signal)
