@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "live_lines.h"
 #include "select_args.h"
 #include "stop.h"
 #include "table_columns.h"
@@ -199,13 +200,36 @@ static void say_index(void *user, const char *path, const char *why)
 			  why);
 }
 
+/* Fill the table; CLI_OK, or CLI_USAGE after saying why not. */
+static int fill(struct table *table, struct table_options *options, struct live_lines *live,
+		const volatile bool *stop)
+{
+	const struct pfw_extent_options extent = { .jobs = options->jobs, .stop = stop };
+	int error = live_lines_open(live);
+
+	table->problems += live->missing;
+	if (!error)
+		error = pfw_select_use_indexes(&options->reach, live->traces, say_index, options);
+	if (error) {
+		cli_error(options->command->name, "%s", strerror(-error));
+		return CLI_USAGE;
+	}
+	if (select_args_resolve(&options->reach, options->command, live->traces, &extent) ||
+	    select_args_resolve(&options->wanted, options->command, live->traces, &extent))
+		return CLI_USAGE;
+	error = live->any ? 0 : table_from_index(table, options, live->traces);
+	if (!error)
+		error = table_collect(table, options, live, stop);
+	return error < 0 ? CLI_USAGE : CLI_OK;
+}
+
 static int run(struct table_options *options, struct cli_args *args)
 {
 	struct table table = { .problems = 0 };
 	const volatile bool *stop = stop_watch();
-	const struct pfw_extent_options extent = { .jobs = options->jobs, .stop = stop };
 	struct pfw_traces traces;
-	int status = CLI_USAGE, error;
+	struct live_lines live = { .command = options->command, .traces = &traces };
+	int status;
 
 	if (pfw_traces_open(&traces, args->argv, (size_t)args->operands, options->all_runs,
 			    say_trace, &table))
@@ -214,16 +238,7 @@ static int run(struct table_options *options, struct cli_args *args)
 	for (unsigned i = 0; i < options->fields; i++)
 		options->reach.ask_fnames |= options->field[i] == TABLE_FNAME;
 	options->percentiles = table_columns_percentiles(options);
-	if (pfw_select_use_indexes(&options->reach, &traces, say_index, options) == 0 &&
-	    select_args_resolve(&options->reach, options->command, &traces, &extent) == CLI_OK &&
-	    select_args_resolve(&options->wanted, options->command, &traces, &extent) == CLI_OK) {
-		error = table_from_index(&table, options, &traces);
-		if (!error)
-			error = table_collect(&table, options, &traces, stop);
-		else if (error > 0)
-			error = 0;
-		status = error ? CLI_USAGE : CLI_OK;
-	}
+	status = fill(&table, options, &live, stop);
 	if (status == CLI_OK) {
 		table_print(&table, options);
 		if (table.too_many && !options->quiet)
@@ -234,6 +249,7 @@ static int run(struct table_options *options, struct cli_args *args)
 				    table.problems ? CLI_PROBLEMS : CLI_OK);
 	}
 	pfw_averages_release(&table.rows);
+	live_lines_close(&live);
 	pfw_traces_close(&traces);
 	stop_end();
 	return status;

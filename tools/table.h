@@ -30,6 +30,7 @@ enum table_section {
 	TABLE_HIDDEN = TABLE_SECTIONS, /* nested with the others, and not asked for */
 };
 
+struct live_lines;
 struct table_column; /* opaque: see table_columns.h */
 
 #define TABLE_COLUMNS_MAX 32
@@ -86,10 +87,10 @@ struct table {
 	bool too_many;	   /* rows: none has percentiles */
 };
 
-/* Read the traces into rows.  Return 0, or -errno after saying why.  *stop ends it with -EINTR.
+/* Read the traces, and what is behind them, into rows.  Return 0, or -errno after saying why.  *stop ends it with -EINTR.
  * Thread: main. */
-int table_collect(struct table *table, const struct table_options *options,
-		  const struct pfw_traces *traces, const volatile bool *stop);
+int table_collect(struct table *table, const struct table_options *options, struct live_lines *live,
+		  const volatile bool *stop);
 
 /* The same from indexes.  1; 0 where they cannot answer, and the traces are to be read; -ENOMEM.
  * Thread: main. */

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "live_lines.h"
 #include "progress.h"
 #include "store/nesting.h"
 #include "store/numbers.h"
 #include "store/pass.h"
+#include "store/problems.h"
 #include "store/saturate.h"
 #include "table.h"
 #include "table_line.h"
@@ -60,6 +62,7 @@ struct worker {
 struct collect {
 	const struct table_options *options;
 	const struct pfw_traces *traces;
+	struct live_lines *live;
 	struct table *table;
 	struct pfw_nesting *nesting;
 	struct worker *worker;
@@ -577,6 +580,27 @@ static int init(struct collect *collect)
 	return 0;
 }
 
+/* Lines that are in no file yet. */
+static int take_text(void *user, size_t file, const char *text, size_t bytes)
+{
+	static const struct pfw_block nowhere;
+	struct collect *collect = user;
+	struct pfw_problems problems = { 0 };
+	struct pfw_pass_block block = {
+		.file = file, .block = &nowhere, .text = text, .bytes = bytes, .problems = &problems
+	};
+	int error = work(collect, 0, &block);
+
+	for (size_t i = 0; i < problems.count; i++)
+		say_problem(collect, file, &problems.problem[i]);
+	pfw_problems_free(&problems);
+	if (!error)
+		return done(collect, &block);
+	if (block.result)
+		drop(NULL, block.result);
+	return error;
+}
+
 static int run(struct collect *collect, const volatile bool *stop)
 {
 	const struct pfw_pass pass = { .traces = collect->traces,
@@ -595,9 +619,11 @@ static int run(struct collect *collect, const volatile bool *stop)
 		progress_begin("table", collect->options->quiet, false);
 		error = pfw_pass_run(&pass);
 	}
-	progress_hide();
 	/* A file that cannot be read on was said: what could be read is shown. */
-	return error == -EIO ? 0 : error;
+	if (!error || error == -EIO)
+		error = live_lines_read(collect->live, stop, take_text, collect);
+	progress_hide();
+	return !error && *stop ? -EINTR : error;
 }
 
 /* Whether all can be read twice. */
@@ -610,16 +636,18 @@ static bool again(const struct pfw_traces *traces)
 	return true;
 }
 
-int table_collect(struct table *table, const struct table_options *options,
-		  const struct pfw_traces *traces, const volatile bool *stop)
+int table_collect(struct table *table, const struct table_options *options, struct live_lines *live,
+		  const volatile bool *stop)
 {
+	const struct pfw_traces *traces = live->traces;
 	struct collect collect = { .options = options,
 				   .traces = traces,
+				   .live = live,
 				   .table = table,
 				   .jobs = pfw_pass_jobs(options->jobs),
 				   .how = { .plain = options->plain,
 					    .fnames = options->reach.fnames },
-				   .nest_io = !options->plain && !again(traces) };
+				   .nest_io = !options->plain && (live->any || !again(traces)) };
 	int error;
 
 	for (unsigned i = 0; i < options->fields; i++)
@@ -631,6 +659,7 @@ int table_collect(struct table *table, const struct table_options *options,
 		release(&collect);
 		collect = (struct collect){ .options = options,
 					    .traces = traces,
+					    .live = live,
 					    .table = table,
 					    .jobs = collect.jobs,
 					    .how = collect.how,

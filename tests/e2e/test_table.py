@@ -461,6 +461,25 @@ def test_many_files_are_bounded(tmp_path):
     assert rows(path, "-g", "fname", "--fname", "/d/19*")[0]["p50"] == 0.5
 
 
+def test_what_a_process_has_not_written_yet_counts(tmp_path):
+    """A process that lives, and one that was killed: their rings are read, and stay as they are."""
+    (tmp_path / "marker").touch()
+    script = ("import os, time\nfor i in range(500): os.stat('marker')\n"
+              "print(flush=True)\ntime.sleep(60)")
+    environment = traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="60000")
+
+    def counted():
+        return [row["count"] for row in rows(tmp_path / "t.pfw", "--fname", "*/marker")]
+
+    with subprocess.Popen(["/usr/bin/python3", "-c", script], env=environment, cwd=tmp_path,
+                          stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline()
+        living = counted()
+        process.kill()
+    assert [living, counted()] == [[500], [500]]
+    assert (tmp_path / "t.pfw").read_text().count("/marker") < 500
+
+
 def test_damage_is_told_and_what_is_left_is_shown(tmp_path, traced):
     raw = b"".join(path.read_bytes() for path in traced)
     bad = tmp_path / "bad.pfw"

@@ -1,0 +1,117 @@
+/* live_lines.c - what traced processes have not written yet; see live_lines.h. */
+#include "live_lines.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adopt.h"
+#include "cli.h"
+#include "store/live.h"
+
+#define CHUNK_BYTES (1u << 20)
+
+/* Leave out what is behind `end`, a border of lines and of members. */
+static void cut(struct pfw_blocks *blocks, uint64_t end)
+{
+	struct pfw_block *last;
+
+	while (blocks->count && blocks->block[blocks->count - 1].at >= end)
+		blocks->count--;
+	blocks->file_bytes = end;
+	if (!blocks->count)
+		return;
+	last = &blocks->block[blocks->count - 1];
+	if (last->bytes > end - last->at)
+		last->bytes = end - last->at;
+}
+
+int live_lines_open(struct live_lines *lines)
+{
+	lines->live = calloc(lines->traces->count + 1, sizeof(*lines->live));
+	if (!lines->live)
+		return -ENOMEM;
+	for (size_t i = 0; i < lines->traces->count; i++) {
+		struct pfw_trace_file *file = &lines->traces->file[i];
+		char why[PFW_LIVE_WHY_BYTES];
+		struct adopt_dirs dirs;
+
+		if (!file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM)
+			continue;
+		adopt_dirs_find(&dirs, file->path);
+		if (pfw_live_open(&lines->live[i], file->path, dirs.dir, why) == 0) {
+			cut(&file->blocks, pfw_live_offset(lines->live[i]));
+			lines->any = true;
+			continue;
+		}
+		lines->live[i] = NULL;
+		if (!*why)
+			continue;
+		cli_error(lines->command->name,
+			  "%s: what its process has not written is missing: %s",
+			  cli_name(file->path), why);
+		lines->missing = true;
+	}
+	return 0;
+}
+
+struct text {
+	char *data;
+	size_t bytes, room;
+};
+
+static int read_file(struct pfw_live *live, struct text *text, size_t file,
+		     const volatile bool *stop, int (*take)(void *, size_t, const char *, size_t),
+		     void *user)
+{
+	int error = 0;
+
+	for (text->bytes = 0; !error && !*stop;) {
+		char *more = text->data, *last;
+		size_t whole;
+		ssize_t got;
+
+		if (text->room - text->bytes < CHUNK_BYTES)
+			more = realloc(text->data, text->room += CHUNK_BYTES);
+		if (!more)
+			return -ENOMEM;
+		text->data = more;
+		got = pfw_live_read(live, text->data + text->bytes, CHUNK_BYTES);
+		if (got <= 0)
+			break;
+		text->bytes += (size_t)got;
+		last = memrchr(text->data, '\n', text->bytes);
+		whole = last ? (size_t)(last + 1 - text->data) : 0;
+		if (whole)
+			error = take(user, file, text->data, whole);
+		text->bytes -= whole;
+		memmove(text->data, text->data + whole, text->bytes);
+	}
+	return error;
+}
+
+int live_lines_read(struct live_lines *lines, const volatile bool *stop,
+		    int (*take)(void *user, size_t file, const char *text, size_t bytes),
+		    void *user)
+{
+	struct text text = { .room = 0 };
+	int error = 0;
+
+	for (size_t i = 0; i < lines->traces->count && !error; i++) {
+		if (lines->live[i])
+			error = read_file(lines->live[i], &text, i, stop, take, user);
+	}
+	free(text.data);
+	return error;
+}
+
+void live_lines_close(struct live_lines *lines)
+{
+	for (size_t i = 0; lines->live && i < lines->traces->count; i++) {
+		if (lines->live[i])
+			pfw_live_close(lines->live[i]);
+	}
+	free(lines->live);
+	lines->live = NULL;
+}

@@ -1,0 +1,32 @@
+/* live_lines.h - what traced processes have not written yet, behind the lines of their files. */
+#ifndef LIVE_LINES_H
+#define LIVE_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "store/traces.h"
+
+struct cli_command;
+struct pfw_live;
+
+struct live_lines {
+	const struct cli_command *command;
+	struct pfw_traces *traces;
+	struct pfw_live **live; /* of each file; NULL: the file is all there is */
+	bool any;		/* some file has lines behind it */
+	bool missing;		/* some lines are not to be had, which was said */
+};
+
+/* Look behind each file: what is being written leaves its blocks, since it is among these lines.  0
+ * or -ENOMEM.  Thread: main, as all here. */
+int live_lines_open(struct live_lines *lines);
+
+/* Hand whole lines over, some at a time, once.  0, -ENOMEM, or what take() said. */
+int live_lines_read(struct live_lines *lines, const volatile bool *stop,
+		    int (*take)(void *user, size_t file, const char *text, size_t bytes),
+		    void *user);
+
+void live_lines_close(struct live_lines *lines);
+
+#endif
