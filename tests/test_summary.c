@@ -150,6 +150,11 @@ static void calls_move_what_they_say(void **unused)
 		{ "app", "read", "\"ret\":3", 0, 0, 0 },
 		/* Not in the recorder's order. */
 		{ "POSIX", "write", "\"count\":5,\"ret\":5", 5, 0, 5 },
+		/* More than any call moves, and more than any number holds. */
+		{ "POSIX", "read", "\"fd\":3,\"ret\":9223372036854775807", INT64_MAX, INT64_MAX,
+		  0 },
+		{ "POSIX", "read", "\"fd\":3,\"ret\":99999999999999999999999", 0, 0, 0 },
+		{ "POSIX", "read", "\"fd\":99999999999999999999999,\"ret\":7", 7, 7, 0 },
 	};
 
 	(void)unused;

@@ -91,6 +91,56 @@ static int compare_table(struct pfw_index_writer *writer, struct pfw_index *inde
 	return error;
 }
 
+/* The text of a window, or -EBADMSG. */
+static int unpack(sqlite3_stmt *statement, int column, unsigned char *text)
+{
+	struct pfw_point point = { .window = (void *)sqlite3_column_blob(statement, column),
+				   .window_bytes =
+					   (uint32_t)sqlite3_column_bytes(statement, column) };
+
+	return pfw_point_window(&point, text);
+}
+
+/* Whether two rows of `point` (file_at, bits, window) say the same, whichever zlib packed them. */
+static bool same_point(sqlite3_stmt *is, sqlite3_stmt *should)
+{
+	static unsigned char text[2][PFW_POINT_WINDOW];
+	int bytes;
+
+	if (sqlite3_column_int64(is, 1) != sqlite3_column_int64(should, 0) ||
+	    sqlite3_column_int64(is, 2) != sqlite3_column_int64(should, 1))
+		return false;
+	bytes = unpack(is, 3, text[0]);
+	return bytes >= 0 && bytes == unpack(should, 2, text[1]) &&
+	       memcmp(text[0], text[1], (size_t)bytes) == 0;
+}
+
+/* Which places are found depends on the library that inflates; those that both have are compared. */
+static int compare_points(struct pfw_index_writer *writer, struct pfw_index *index, char *how,
+			  size_t size)
+{
+	struct pfw_index_row row;
+	sqlite3_stmt *should = NULL;
+	int result = 0;
+	int error =
+		pfw_index_query(index, &row, "SELECT text_at, file_at, bits, window FROM point");
+
+	if (!error)
+		error = pfw_index_error(sqlite3_prepare_v2(
+			writer->db, "SELECT file_at, bits, window FROM point WHERE text_at = ?", -1,
+			&should, NULL));
+	while (!error && !*how && (result = pfw_index_next(&row)) > 0) {
+		sqlite3_bind_int64(should, 1, sqlite3_column_int64(row.statement, 0));
+		if (sqlite3_step(should) == SQLITE_ROW && !same_point(row.statement, should))
+			snprintf(how, size, "the point at byte %lld of the text is another one",
+				 (long long)sqlite3_column_int64(row.statement, 0));
+		sqlite3_reset(should);
+	}
+	sqlite3_finalize(row.statement);
+	sqlite3_finalize(should);
+	return error ? error : result < 0 ? result : 0;
+}
+
 int pfw_index_compare(struct pfw_index_writer *writer, const struct pfw_index_trace *trace,
 		      bool *differs, char *how, size_t size)
 {
@@ -104,9 +154,9 @@ int pfw_index_compare(struct pfw_index_writer *writer, const struct pfw_index_tr
 	if (pfw_index_open(&index, writer->trace, how, size))
 		return 0;
 	for (size_t i = 0; !error && !*how && i < pfw_index_table_count; i++) {
-		/* Where points are depends on the library that inflates. */
-		if (strcmp(pfw_index_tables[i].name, "point") != 0)
-			error = compare_table(writer, index, pfw_index_tables[i].name, how, size);
+		error = strcmp(pfw_index_tables[i].name, "point") == 0
+				? compare_points(writer, index, how, size)
+				: compare_table(writer, index, pfw_index_tables[i].name, how, size);
 	}
 	if (error == -EBADMSG) {
 		snprintf(how, size, "damaged");

@@ -133,7 +133,9 @@ static int add_figures(struct pfw_summary *into, int64_t row, const struct figur
 	if (name->ph != 's')
 		into->lines += figures->count;
 	name->bytes += figures->bytes;
-	name->sum_ns += figures->sum_ns;
+	/* Unsigned: what a hostile index says may overflow. */
+	name->sum_ns =
+		(__int128)((unsigned __int128)name->sum_ns + (unsigned __int128)figures->sum_ns);
 	if (figures->min_ns < name->min_ns)
 		name->min_ns = figures->min_ns;
 	if (figures->max_ns > name->max_ns)

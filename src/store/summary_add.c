@@ -97,10 +97,10 @@ static bool take_number(const char **at, const char *end, int64_t *number)
 	const char *start = *at += negative;
 	int64_t sum = 0;
 
-	while (*at < end && (uint8_t)(**at - '0') < 10)
+	while (*at < end && (uint8_t)(**at - '0') < 10 && *at - start < 18)
 		sum = sum * 10 + (*(*at)++ - '0');
 	*number = negative ? -sum : sum;
-	return *at > start && *at - start <= 18 && *at < end && (**at == ',' || **at == '}');
+	return *at > start && *at < end && (**at == ',' || **at == '}');
 }
 
 /* The text up to the quote that ends it. */

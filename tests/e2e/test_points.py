@@ -67,3 +67,15 @@ def test_what_comes_before_the_point_is_not_read(traces, tmp_path):
     assert cut.returncode == 0 and cut.stderr == ""
     assert cut.stdout == pfw("query", "--since", "-0.001s", traces / "plain.pfw").stdout
     assert pfw("query", "--count", tmp_path / "one.pfw.gz").returncode == 1
+
+
+@pytest.mark.parametrize("change", ["bits = (bits + 1) % 8", "file_at = file_at + 1", "window = x'00'"])
+def test_a_wrong_point_is_found_by_check(traces, tmp_path, change):
+    for name in ("one.pfw.gz", "one.pfw.gz.idx"):
+        (tmp_path / name).write_bytes((traces / name).read_bytes())
+    index = sqlite3.connect(tmp_path / "one.pfw.gz.idx")
+    index.execute(f"UPDATE point SET {change} WHERE id = 1")
+    index.commit()
+    index.close()
+    done = pfw("index", "--check", tmp_path / "one.pfw.gz")
+    assert done.returncode == 1 and "the index is wrong: the point at byte " in done.stdout
