@@ -21,6 +21,7 @@
 #define LOOK_MS 100   /* the writer writes every half second */
 #define FILES_MS 1000 /* how often new files are looked for */
 #define READ_BYTES (1u << 20)
+#define MEMBER_BYTES (2 * PFW_SCAN_LINE_MAX) /* the longest one: a line that cannot be packed */
 
 struct followed {
 	char *path;
@@ -184,7 +185,7 @@ static int take_member(struct following *following, struct followed *file, uint6
 	    !read_all(file->fd, header, sizeof(header), file->at))
 		return 0;
 	if (pfw_gzip_read_summary(header, sizeof(header), &summary) != 0 ||
-	    summary.member_bytes < sizeof(header) + 8) {
+	    summary.member_bytes < sizeof(header) + 8 || summary.member_bytes > MEMBER_BYTES) {
 		tell(following, file,
 		     "not a gzip member of ours, which says its length: it cannot be followed");
 		file->ended = true;
@@ -197,6 +198,7 @@ static int take_member(struct following *following, struct followed *file, uint6
 	if (!read_all(file->fd, following->member.data, summary.member_bytes, file->at))
 		return 0;
 	file->at += summary.member_bytes;
+	file->ours = true; /* even where its first line is damaged */
 	error = inflate_member(following, file, summary.member_bytes);
 	return error ? error : 1;
 }

@@ -829,6 +829,20 @@ def test_follow(tmp_path, variables):
     assert following.query.returncode == 0
 
 
+def test_follow_what_is_no_trace_of_ours(tmp_path):
+    with gzip.open(tmp_path / "a.pfw.gz", "wt") as file:
+        file.write(PROCESS + "\n")
+    whole = member(PROCESS)
+    (tmp_path / "b.pfw.gz").write_bytes(whole[:16] + struct.pack("<I", 1 << 31) + whole[20:])
+    for name in ("a.pfw.gz", "b.pfw.gz"):
+        done = pfw("query", "--follow", tmp_path / name, status=1)
+        assert "cannot be followed" in done.stderr and done.stderr.count("\n") == 1
+    (tmp_path / "c.pfw.gz").write_bytes(whole[:-10] + b"0123456789" + member(
+        PROCESS.replace("process", "end")))
+    done = pfw("query", "--follow", "--meta", tmp_path / "c.pfw.gz", status=1)
+    assert "a damaged gzip member" in done.stderr and '"end"' in done.stdout
+
+
 def test_follow_until_the_limit(tmp_path):
     following = Following(tmp_path, "--limit", "2")
     following.read(3)
