@@ -200,27 +200,40 @@ static void say_index(void *user, const char *path, const char *why)
 			  why);
 }
 
+static int resolve(struct table_options *options, const struct pfw_traces *traces,
+		   const volatile bool *stop)
+{
+	const struct pfw_extent_options extent = { .jobs = options->jobs, .stop = stop };
+
+	if (select_args_resolve(&options->reach, options->command, traces, &extent))
+		return CLI_USAGE;
+	return select_args_resolve(&options->wanted, options->command, traces, &extent);
+}
+
 /* Fill the table; CLI_OK, or CLI_USAGE after saying why not. */
 static int fill(struct table *table, struct table_options *options, struct live_lines *live,
 		const volatile bool *stop)
 {
-	const struct pfw_extent_options extent = { .jobs = options->jobs, .stop = stop };
-	int error = live_lines_open(live);
+	bool ask = table_asks_indexes(options);
+	int error = 0;
 
+	/* A trace with an index has nothing behind it: looking for that takes longer than to answer. */
+	if (ask && resolve(options, live->traces, stop))
+		return CLI_USAGE;
+	if (ask)
+		error = table_from_index(table, options, live->traces);
+	if (!error)
+		error = live_lines_open(live);
 	table->problems += live->missing;
-	if (!error)
+	if (!error && !ask)
 		error = pfw_select_use_indexes(&options->reach, live->traces, say_index, options);
-	if (error) {
+	if (error < 0)
 		cli_error(options->command->name, "%s", strerror(-error));
+	if (error)
+		return error > 0 ? CLI_OK : CLI_USAGE;
+	if (!ask && resolve(options, live->traces, stop))
 		return CLI_USAGE;
-	}
-	if (select_args_resolve(&options->reach, options->command, live->traces, &extent) ||
-	    select_args_resolve(&options->wanted, options->command, live->traces, &extent))
-		return CLI_USAGE;
-	error = live->any ? 0 : table_from_index(table, options, live->traces);
-	if (!error)
-		error = table_collect(table, options, live, stop);
-	return error < 0 ? CLI_USAGE : CLI_OK;
+	return table_collect(table, options, live, stop) ? CLI_USAGE : CLI_OK;
 }
 
 static int run(struct table_options *options, struct cli_args *args)

@@ -92,6 +92,9 @@ struct table {
 int table_collect(struct table *table, const struct table_options *options, struct live_lines *live,
 		  const volatile bool *stop);
 
+/* Whether indexes can have the answer. */
+bool table_asks_indexes(const struct table_options *options);
+
 /* The same from indexes.  1; 0 where they cannot answer, and the traces are to be read; -ENOMEM.
  * Thread: main. */
 int table_from_index(struct table *table, const struct table_options *options,

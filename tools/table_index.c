@@ -17,8 +17,7 @@ struct answer {
 	struct table_key key;
 };
 
-/* Whether these rows are made by what an index keeps of names, and chosen by it. */
-static bool may_answer(const struct table_options *options)
+bool table_asks_indexes(const struct table_options *options)
 {
 	const struct pfw_select *reach = &options->reach, *wanted = &options->wanted;
 
@@ -27,8 +26,9 @@ static bool may_answer(const struct table_options *options)
 		    options->field[i] != TABLE_RANK)
 			return false;
 	}
-	return !reach->times && !reach->pid.count && !reach->tid.count && !wanted->fname.count &&
-	       !wanted->step.count && !wanted->has_min_dur && !wanted->where_count;
+	return !reach->since.kind && !reach->until.kind && !reach->pid.count && !reach->tid.count &&
+	       !wanted->fname.count && !wanted->step.count && !wanted->has_min_dur &&
+	       !wanted->where_count;
 }
 
 static int64_t narrowed(__int128 sum)
@@ -128,8 +128,6 @@ int table_from_index(struct table *table, const struct table_options *options,
 	struct answer answer = { .options = options, .table = table };
 	int answered = 1;
 
-	if (!may_answer(options))
-		return 0;
 	answer.wanted = pfw_select_state_create(&options->wanted);
 	if (!answer.wanted || table_key_init(&answer.key)) {
 		pfw_select_state_free(answer.wanted);
