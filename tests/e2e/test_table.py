@@ -366,6 +366,21 @@ def two_ranks(tmp_path):
     return tmp_path
 
 
+@pytest.mark.parametrize("which", ["ranks", "traced"])
+def test_compacted_traces_have_the_same_table(request, tmp_path, which):
+    """Sorted by their begins, several processes in a file, in members, with an index."""
+    given = request.getfixturevalue(which)
+    paths = sorted(given.glob("*.pfw")) if which == "ranks" else given
+    for name in {path.name.split("-")[0].split(".")[0] for path in paths}:
+        of_it = [path for path in paths if path.name.startswith(name)]
+        out = tmp_path / f"compacted-{name}"
+        out.mkdir()
+        run([PFW, "compact", "--keep", "--force", "-o", out, *of_it], status=None)
+        assert list(out.glob("*.pfw.gz"))
+        for arguments in ([], ["-g", "name,tid"], ["--plain", "-g", "fname"]):
+            assert table(*arguments, out).stdout == table(*arguments, *of_it).stdout
+
+
 def test_both_kinds_are_two_tables(ranks):
     found = table(ranks).stdout
     assert found.index("\nCompute\n") < found.index("ProfilerStep*") < found.index("\nI/O\n")
