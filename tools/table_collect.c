@@ -13,11 +13,7 @@
 #include "store/saturate.h"
 #include "table.h"
 #include "table_line.h"
-
-/* Spans and GPU work that are kept in memory until all are there; more goes to temporary files. */
-#define MEMORY (256u << 20)
-/* The row of a span: its worker's number, and its number there. */
-#define ROW_BITS 26u
+#include "table_nest.h"
 
 /* Rows of a worker with percentiles: each takes some KiB. */
 #define SKETCHES_MAX 16384u
@@ -199,9 +195,9 @@ static int add_line(const struct collect *collect, unsigned number, struct pfw_p
 	if (error)
 		return error;
 	row = pfw_averages_row(&worker->rows, worker->key.text, worker->key.bytes);
-	if (row < 0 || row >> ROW_BITS)
+	if (row < 0 || row >> TABLE_ROW_BITS)
 		return -ENOMEM;
-	group = (uint32_t)number << ROW_BITS | (uint32_t)row;
+	group = (uint32_t)number << TABLE_ROW_BITS | (uint32_t)row;
 	if (line->section == TABLE_IO) {
 		worker->too_many |= collect->options->percentiles && row >= SKETCHES_MAX;
 		error = add_io(&worker->rows.row[row], line, !collect->nest_io,
@@ -396,117 +392,27 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 	       (!collect->how.plain || pfw_select_block(&collect->options->wanted, file, block));
 }
 
-/* ---- from spans to rows ---- */
-
-/* Spans add to sums of the thread that nests them. */
-struct nest {
-	const struct collect *collect;
-	uint32_t rows;
-	struct pfw_sums *sums; /* jobs times rows */
-};
-
-static uint32_t row_of(const struct nest *nest, uint32_t group)
-{
-	const struct worker *worker = &nest->collect->worker[group >> ROW_BITS];
-
-	return worker->rows.row[group & ((1u << ROW_BITS) - 1)].merged;
-}
-
-static void add_nested(void *user, unsigned worker, const struct pfw_nested *nested)
-{
-	const struct nest *nest = user;
-	uint32_t number = row_of(nest, nested->span.group);
-	struct pfw_sums *sums = &nest->sums[(size_t)worker * nest->rows + number];
-
-	if (table_section(&nest->collect->table->rows.row[number]) == TABLE_IO)
-		sums->self_ns = pfw_saturate_add(sums->self_ns, nested->self_ns);
-	else
-		pfw_sums_nested(sums, nested);
-}
-
-/* The name in a key of spans: the field for it, else what stands behind all fields. */
-static const char *name_of(const struct table_options *options, const struct pfw_average *row,
-			   size_t *bytes)
-{
-	unsigned n = 0;
-
-	if (table_section(row) != TABLE_HIDDEN)
-		while (n < options->fields && options->field[n] != TABLE_NAME)
-			n++;
-	return table_text(row, n, bytes);
-}
-
-static bool same_name(void *user, uint32_t a, uint32_t b)
-{
-	const struct nest *nest = user;
-	const struct collect *collect = nest->collect;
-	const struct pfw_average *one = &collect->table->rows.row[row_of(nest, a)];
-	const struct pfw_average *other = &collect->table->rows.row[row_of(nest, b)];
-	const char *name, *other_name;
-	size_t bytes, other_bytes;
-
-	if (table_section(one) == TABLE_IO)
-		return false;
-	name = name_of(collect->options, one, &bytes);
-	other_name = name_of(collect->options, other, &other_bytes);
-	return bytes == other_bytes && memcmp(name, other_name, bytes) == 0;
-}
+/* ---- rows ---- */
 
 static int nest_spans(struct collect *collect)
 {
-	struct nest nest = { .collect = collect, .rows = collect->table->rows.count };
-	struct pfw_nesting_user user = { .user = &nest, .span = add_nested, .same = same_name };
-	unsigned jobs = collect->jobs;
-	uint64_t too_deep = 0;
+	struct table_nest nest = { .table = collect->table,
+				   .options = collect->options,
+				   .nesting = collect->nesting,
+				   .jobs = collect->jobs };
 	int error;
 
-	/* Many rows: rather one thread than the memory that two take. */
-	if ((uint64_t)jobs * nest.rows * sizeof(*nest.sums) > MEMORY)
-		jobs = 1;
-	nest.sums = calloc((size_t)jobs * nest.rows + 1, sizeof(*nest.sums));
-	if (!nest.sums)
+	nest.worker = calloc(collect->jobs, sizeof(*nest.worker));
+	if (!nest.worker)
 		return -ENOMEM;
-	error = pfw_nesting_run(collect->nesting, &user, jobs, &too_deep);
-	for (size_t i = 0; i < (size_t)jobs * nest.rows; i++)
-		pfw_sums_merge(&collect->table->rows.row[i % nest.rows].sums, &nest.sums[i]);
-	free(nest.sums);
-	if (too_deep) {
-		cli_error(collect->options->command->name,
-			  "%s spans lie more than %u deep in others: they are counted as if they "
-			  "were alone",
-			  cli_count(too_deep), PFW_NESTING_DEPTH);
-		collect->table->problems++;
-	}
+	for (unsigned i = 0; i < collect->jobs; i++)
+		nest.worker[i] = &collect->worker[i].rows;
+	error = table_nest(&nest);
+	free(nest.worker);
 	return error;
 }
 
-/* Make one row of those that differ in their names only, which nobody asked for. */
-static int drop_names(struct table *table, const struct table_options *options)
-{
-	struct pfw_averages all = table->rows;
-
-	pfw_averages_init(&table->rows);
-	for (uint32_t i = 0; i < all.count; i++) {
-		struct pfw_average *row = &all.row[i];
-		size_t bytes = row->key_bytes, name_bytes;
-		int64_t number;
-
-		if (table_section(row) == TABLE_COMPUTE) {
-			name_of(options, row, &name_bytes);
-			bytes -= sizeof(uint32_t) + name_bytes;
-		}
-		number = pfw_averages_row(&table->rows, row->key, bytes);
-		if (number < 0 ||
-		    pfw_sketch_merge(&table->rows.row[number].durations, &row->durations, true)) {
-			pfw_averages_release(&all);
-			return -ENOMEM;
-		}
-		pfw_sums_merge(&table->rows.row[number].sums, &row->sums);
-	}
-	pfw_averages_release(&all);
-	return 0;
-}
-
+/* All is read: the rows of all workers become those of the table. */
 static int finish(struct collect *collect)
 {
 	int error = 0;
@@ -520,11 +426,7 @@ static int finish(struct collect *collect)
 			pfw_sketch_release(&rows->row[j].durations);
 		error = pfw_averages_merge(&collect->table->rows, rows);
 	}
-	if (!error)
-		error = nest_spans(collect);
-	if (!error && !collect->options->by_name)
-		error = drop_names(collect->table, collect->options);
-	return error;
+	return error ? error : nest_spans(collect);
 }
 
 /* ---- the pass ---- */
@@ -565,7 +467,7 @@ static void release(struct collect *collect)
 static int init(struct collect *collect)
 {
 	collect->worker = calloc(collect->jobs, sizeof(*collect->worker));
-	collect->nesting = pfw_nesting_create(MEMORY);
+	collect->nesting = pfw_nesting_create(TABLE_MEMORY);
 	if (!collect->worker || !collect->nesting)
 		return -ENOMEM;
 	for (unsigned i = 0; i < collect->jobs; i++) {
