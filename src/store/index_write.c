@@ -1,7 +1,6 @@
 /* index_write.c - making an index: one transaction into a file that is renamed when it is whole. */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,23 +199,6 @@ const struct pfw_summary *pfw_index_so_far(const struct pfw_index_writer *writer
 
 /* ---- the end ---- */
 
-static int sync_directory(const char *path)
-{
-	char *copy = strdup(path);
-	int fd, error = 0;
-
-	if (!copy)
-		return -ENOMEM;
-	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	free(copy);
-	if (fd < 0)
-		return 0; /* may not be read: its name will be there sooner or later */
-	if (fsync(fd) < 0 && errno != EINVAL)
-		error = -errno;
-	close(fd);
-	return error;
-}
-
 int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
 {
 	int error = pfw_index_put_totals(writer, trace);
@@ -231,9 +213,10 @@ int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_tra
 	if (error)
 		return error;
 	writer->db = NULL;
-	/* All of it is on the disk before it has its name. */
+	/* All of it is on the disk before it has its name.  The name itself may be lost: then there is no
+	 * index, or the one before, which is not fresh. */
 	if (fsync(writer->fd) < 0 || rename(writer->path, writer->final_path) < 0)
 		return -errno;
 	writer->published = true;
-	return sync_directory(writer->final_path);
+	return 0;
 }
