@@ -88,7 +88,9 @@ bool pfw_lines_next(struct pfw_lines *lines)
 		block->lines++;
 		if (!take(lines, stop < end))
 			continue;
-		if (!lines->entry.fast)
+		/* What took the fast path lacks nothing but a dur perhaps. */
+		if (!lines->entry.fast ||
+		    (lines->entry.ph == 'X' && !(lines->entry.has & PFW_ENTRY_DUR)))
 			check_keys(lines);
 		if (lines->entry.has & ~lines->entry.wrong & PFW_ENTRY_TS)
 			note_times(block, &lines->entry);
