@@ -866,8 +866,8 @@ static void forked(void)
 	pfw_cupti_forked();
 	memset(pfw_thread.known, 0, sizeof(pfw_thread.known)); /* names of the parent's arena */
 	pfw_ring_forget_all();
-	pfw_strings_reset();
-	pfw_fd_table_reset();
+	pfw_strings_forked();
+	pfw_fd_table_forked();
 	pfw_hidden_close();
 	pfw_unrecorded_forked();
 	pfw_writer_forget(&session.writer);

@@ -19,6 +19,7 @@ static const uint16_t class_granules[] = { 2, 4, 6, 8, 12, 16, 32, 64, 258 };
 #define NAMES_MAX (NAMES / 4 * 3)
 
 static struct strings {
+	struct pfw_string_view inherited; /* the parent's, of which it is still known */
 	struct pfw_string_view view;
 	_Atomic uint32_t segments;
 	_Atomic uint32_t room; /* granules that may be carved, over all segments */
@@ -52,6 +53,27 @@ static struct pfw_string *cell_of(uint32_t ref)
 	if (atomic_load_explicit(&cell->generation, memory_order_acquire) != ref >> 16)
 		return NULL;
 	return cell;
+}
+
+void pfw_strings_forked(void)
+{
+	struct pfw_string_view parents = strings.view;
+
+	pfw_strings_reset();
+	strings.inherited = parents;
+}
+
+size_t pfw_strings_inherited(uint32_t ref, char *text, size_t room)
+{
+	uint32_t bytes = 0, again;
+	const char *name = pfw_string_text(&strings.inherited, ref, &bytes);
+
+	if (!name || bytes > room)
+		return 0;
+	memcpy(text, name, bytes);
+	/* The parent may have given the cell to another name meanwhile; then its generation has moved. */
+	atomic_thread_fence(memory_order_acquire);
+	return pfw_string_text(&strings.inherited, ref, &again) && again == bytes ? bytes : 0;
 }
 
 void pfw_strings_reset(void)

@@ -21,6 +21,12 @@ struct pfw_string_view;
 /* Start afresh: no segments, nothing interned.  Thread: init, or a forked child's only one. */
 void pfw_strings_reset(void);
 
+/* The same in a forked child, which may still ask what its parent called something: copy the text of
+ * the parent's reference to `text` and return its length; 0 where there is none, or it does not fit.
+ * The parent goes on using its arena.  Thread: a forked child's only one; app. */
+void pfw_strings_forked(void);
+size_t pfw_strings_inherited(uint32_t ref, char *text, size_t room);
+
 /* Hand over segment number `index` (the next one; PFW_STRING_SEGMENT_BYTES, its struct pfw_chunk
  * filled), of which the first `usable` bytes may be touched; or more of the last one.  Thread: drain. */
 void pfw_strings_add_segment(char *segment, unsigned index, size_t usable);

@@ -14,8 +14,19 @@
 _Atomic uint64_t *_Atomic pfw_fd_pages[PFW_FD_PAGES]; /* NULL: all unknown */
 uint32_t pfw_fd_generation = 4;
 
+static _Atomic uint32_t parents; /* generation, 0 = none */
+
+void pfw_fd_table_forked(void)
+{
+	uint32_t generation = pfw_fd_generation;
+
+	pfw_fd_table_reset();
+	atomic_store(&parents, generation);
+}
+
 void pfw_fd_table_reset(void)
 {
+	atomic_store(&parents, 0);
 	__atomic_store_n(&pfw_fd_generation, pfw_fd_generation + 4, __ATOMIC_RELEASE);
 }
 
@@ -66,9 +77,20 @@ void pfw_fd_store(int fd, enum pfw_fd_state state, uint32_t name)
 						memory_order_acq_rel));
 }
 
+/* What an entry is that was the parent's; UNKNOWN where it is the child's own. */
+static enum pfw_fd_state parents_state(uint64_t entry)
+{
+	uint32_t generation = atomic_load_explicit(&parents, memory_order_relaxed);
+	uint32_t state = (uint32_t)(entry >> 32) ^ generation;
+
+	return generation && state <= PFW_FD_CLOSING ? (enum pfw_fd_state)state : PFW_FD_UNKNOWN;
+}
+
 void pfw_fd_close_begin(int fd)
 {
-	if (pfw_fd_state(pfw_fd_load(fd)) != PFW_FD_UNKNOWN)
+	uint64_t entry = pfw_fd_load(fd);
+
+	if (pfw_fd_state(entry) != PFW_FD_UNKNOWN || parents_state(entry) != PFW_FD_UNKNOWN)
 		pfw_fd_store(fd, PFW_FD_CLOSING, 0);
 }
 
@@ -112,12 +134,20 @@ ssize_t pfw_fd_read_link(int fd, char *path, size_t size)
 	return pfw_os_readlink(link, path, size);
 }
 
+/* Of a name that the filter has let pass, with a hold on it. */
+static uint64_t traced_as(const char *path, size_t bytes)
+{
+	/* Only now: a process whose every file is left out needs no ring and no writer. */
+	uint32_t name = pfw_probe_names() ? pfw_string_create(NULL, 0, path, bytes) : 0;
+
+	return entry_of(PFW_FD_TRACED, name ? name : PFW_NAME_BY_LINK);
+}
+
 /* The entry for an open descriptor whose link reads `path`, with a hold on its name. */
 static uint64_t describe_path(const char *path, size_t bytes, bool unlinked)
 {
 	static const char deleted[] = " (deleted)";
 	const size_t mark = sizeof(deleted) - 1;
-	uint32_t name;
 
 	if (path[0] != '/')
 		return entry_of(pfw_filter_nameless() ? PFW_FD_TRACED : PFW_FD_UNTRACED, 0);
@@ -125,9 +155,26 @@ static uint64_t describe_path(const char *path, size_t bytes, bool unlinked)
 		bytes -= mark;
 	if (!pfw_filter_path(path, bytes))
 		return entry_of(PFW_FD_UNTRACED, 0);
-	/* Only now: a process whose every file is left out needs no ring and no writer. */
-	name = pfw_probe_names() ? pfw_string_create(NULL, 0, path, bytes) : 0;
-	return entry_of(PFW_FD_TRACED, name ? name : PFW_NAME_BY_LINK);
+	return traced_as(path, bytes);
+}
+
+/* The entry for a descriptor that the parent had an entry for; 0 where that does not say enough. */
+static uint64_t describe_inherited(uint64_t entry)
+{
+	char path[512];
+	size_t bytes;
+
+	switch (parents_state(entry)) {
+	case PFW_FD_UNTRACED:
+		return entry_of(PFW_FD_UNTRACED, 0);
+	case PFW_FD_TRACED:
+		if (!pfw_fd_name(entry))
+			return entry_of(PFW_FD_TRACED, 0);
+		bytes = pfw_strings_inherited(pfw_fd_name(entry), path, sizeof(path));
+		return bytes ? traced_as(path, bytes) : 0;
+	default:
+		return 0;
+	}
 }
 
 /* Find out what fd is: 0 where it is not open. */
@@ -163,7 +210,9 @@ uint64_t pfw_fd_resolve(int fd)
 
 	if (pfw_fd_state(seen) == PFW_FD_TRACED || pfw_fd_state(seen) == PFW_FD_UNTRACED)
 		return seen;
-	found = describe(fd);
+	found = describe_inherited(seen);
+	if (!found)
+		found = describe(fd);
 	/* Not while it is being closed; nor where another thread has just said what it is, or the
 	 * filter may have become another after it was asked. */
 	if (entry && found && generation == __atomic_load_n(&pfw_fd_generation, __ATOMIC_ACQUIRE) &&

@@ -3,7 +3,8 @@
  * One 64-bit word a descriptor, read without a lock: tag (generation and state) above, the name's
  * string reference below.  An entry of an older generation is unknown: it is resolved once, by
  * fstat and /proc/self/fd.  Generations change when probes come on and in a forked child, so names
- * that changed while nobody looked are never believed.
+ * that changed while nobody looked are never believed; what a forked child's parent knew until the fork
+ * is.
  */
 #ifndef PFW_FD_TABLE_H
 #define PFW_FD_TABLE_H
@@ -30,6 +31,11 @@ extern uint32_t pfw_fd_generation; /* the tag's generation part, shifted up by t
 
 /* Forget everything at once: names, and what the filter has said.  Thread: any, one at a time. */
 void pfw_fd_table_reset(void);
+
+/* The same in a forked child: what was known at the fork may still be asked of the parent's names.
+ * Every call that changes the table makes the child a process of its own first, so nothing has changed
+ * since.  Thread: the child's first. */
+void pfw_fd_table_forked(void);
 
 /* The entry of fd; 0 (unknown) for numbers out of range.  Thread: any.  Signal: safe. */
 static inline uint64_t pfw_fd_load(int fd)

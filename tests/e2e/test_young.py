@@ -122,6 +122,46 @@ def test_more_names_than_its_first_page_holds(tmp_path):
         [f"{tmp_path}/{'n' * 100}{i}" for i in range(900)]
 
 
+# What its parent knew of descriptors: A and B are known to it, and each step says what is read then.
+INHERITS = """
+import ctypes, os, sys
+where, early = sys.argv[1:]
+libc = ctypes.CDLL(None)
+a, b, c, d = (os.open(f"{where}/{name}", os.O_RDWR | os.O_CREAT) for name in "abcd")
+for fd in a, b, c, d:
+    os.pread(fd, 1, 1)
+if os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+if early == "dup":
+    os.dup2(b, a)
+elif early == "close":
+    os.close(a)
+    assert os.open(f"{where}/e", os.O_RDWR | os.O_CREAT) == a
+os.pread(a, 1, 2)
+os.pread(b, 1, 3)
+os.closerange(c, c + 1)
+assert libc.eventfd(1, 0) == c
+os.read(c, 8)
+os.dup2(b, d)
+os.pread(d, 1, 4)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("early, first", [("", "a"), ("dup", "b"), ("close", "e")])
+@pytest.mark.parametrize("calls", [None, "pread,read"])
+def test_descriptors_have_the_names_that_they_have(tmp_path, early, first, calls):
+    """Also where the table changes by calls that are not recorded, or numbers by calls that nobody sees."""
+    variables = {"PFW_CALLS": calls} if calls else {}
+    harness.run(["/usr/bin/python3", "-c", INHERITS, tmp_path, early],
+                harness.traced_environment(tmp_path / "t", tmp_path, **variables))
+    name, = tmp_path.glob("t-pid*.pfw")
+    reads = [(line["args"].get("offset"), line["args"].get("fname"))
+             for line in harness.events(harness.check_trace(name), "pread", "read")]
+    assert reads == [(2, f"{tmp_path}/{first}"), (3, f"{tmp_path}/b"), (None, None),
+                     (4, f"{tmp_path}/b")]
+
+
 def test_its_start_is_what_the_system_says(tmp_path):
     """Which is part of its spool's name, and worked out without asking."""
     for i in range(40):
