@@ -858,13 +858,8 @@ static void forked(void)
 	session.told_unrecorded = false;
 	session.told_lost = 0;
 	atomic_store(&session.limited, false);
-	pfw_thread.forking = 0;
-	pfw_thread.ring = NULL;
-	pfw_thread.live = 0;
-	pfw_thread.span = 0;
-	pfw_thread.gpu_begun = pfw_thread.gpu_pushed = 0;
+	pfw_thread_forked();
 	pfw_cupti_forked();
-	memset(pfw_thread.known, 0, sizeof(pfw_thread.known)); /* names of the parent's arena */
 	pfw_ring_forget_all();
 	pfw_strings_forked();
 	pfw_fd_table_forked();

@@ -45,8 +45,24 @@ static void guard_leave(const uint64_t *mask)
 	pfw_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)mask, 0, sizeof(*mask), 0, 0);
 }
 
+void pfw_thread_forked(void)
+{
+	pfw_thread.forking = 0;
+	pfw_thread.ring = NULL;
+	pfw_thread.live = 0;
+	pfw_thread.span = 0;
+	pfw_thread.gpu_begun = pfw_thread.gpu_pushed = 0;
+	memset(pfw_thread.known, 0, sizeof(pfw_thread.known)); /* names of the parent's arena */
+}
+
 static bool get_ring(uint64_t word, bool counted)
 {
+	uint64_t born = atomic_load_explicit(&pfw_live->born, memory_order_relaxed);
+
+	/* Another thread may have been the first of a forked child to record. */
+	if (pfw_thread.ring && pfw_thread.born != born)
+		pfw_thread_forked();
+	pfw_thread.born = born;
 	if (!pfw_thread.ring) {
 		struct pfw_ring *ring = pfw_ring_acquire();
 

@@ -49,6 +49,7 @@ enum pfw_forking { PFW_FORK_BEGINS = 1, PFW_FORK_ENDS = 2 };
 struct pfw_thread {
 	uint64_t live; /* the session generation under which `ring` is ours; 0 = none */
 	struct pfw_ring *ring;
+	uint64_t born;	      /* pfw_live's, of the process whose ring it is */
 	uint64_t span;	      /* innermost open API span, 0 = none */
 	uint64_t spans;	      /* how many this thread has begun: makes span ids */
 	uint64_t guarded;     /* the slow path is at work in this thread */
@@ -63,6 +64,9 @@ struct pfw_thread {
 /* glibc keeps 1,664 bytes for objects loaded late; other tools want some of them too. */
 _Static_assert(sizeof(struct pfw_thread) <= 256, "TLS block");
 extern __thread struct pfw_thread pfw_thread __attribute__((tls_model("initial-exec")));
+
+/* This thread is the one that a forked child has from its parent: nothing of it is the child's. */
+void pfw_thread_forked(void);
 
 /* What session hands to the probes: they never call it by name (include law). */
 struct pfw_probe_host {

@@ -162,6 +162,31 @@ def test_descriptors_have_the_names_that_they_have(tmp_path, early, first, calls
                      (4, f"{tmp_path}/b")]
 
 
+# A second thread is the first of the child to record.
+SECOND = """
+import os, sys, threading
+fd = os.open(sys.argv[1], os.O_RDONLY)
+os.pread(fd, 1, 1)
+if os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+thread = threading.Thread(target=lambda: os.pread(fd, 1, 2))
+thread.start()
+thread.join()
+os.pread(fd, 1, 3)
+os._exit(0)
+"""
+
+
+def test_the_thread_that_forked_records_into_its_own_trace(tmp_path):
+    (tmp_path / "data").write_bytes(b"12345")
+    harness.run(["/usr/bin/python3", "-c", SECOND, tmp_path / "data"],
+                harness.traced_environment(tmp_path / "t", tmp_path, PFW_CALLS="pread",
+                                           DFTRACER_DATA_DIR=str(tmp_path / "data")))
+    child, = tmp_path.glob("t-pid*.pfw")
+    assert [[line["args"]["offset"] for line in harness.events(harness.check_trace(trace), "pread")]
+            for trace in (tmp_path / "t.pfw", child)] == [[1], [2, 3]]
+
+
 def test_its_start_is_what_the_system_says(tmp_path):
     """Which is part of its spool's name, and worked out without asking."""
     for i in range(40):
