@@ -114,7 +114,8 @@ static void take_arg(enum arg arg, const struct pfw_value *value, struct table_l
 		pfw_value_u64(value, &links->external_id);
 		break;
 	case ARG_STEP:
-		line->step = value->text;
+		if (value->type == PFW_VALUE_NUMBER)
+			line->step = value->text;
 		break;
 	case ARG_BYTES:
 		pfw_value_u64(value, &links->bytes);
@@ -126,7 +127,8 @@ static void take_arg(enum arg arg, const struct pfw_value *value, struct table_l
 		line->stack = value->text;
 		break;
 	case ARG_FNAME:
-		line->fname = value->text;
+		if (value->type == PFW_VALUE_STRING)
+			line->fname = value->text;
 		break;
 	case ARG_DEVICE:
 		line->device = device_of(value);
@@ -263,7 +265,7 @@ static void read_call_args(const struct pfw_entry *entry, struct table_line *lin
 			pfw_value_i64(&value, &amounts->count);
 		else if (pfw_member_is(&key, "fname") && value.type == PFW_VALUE_STRING)
 			line->fname = value.text;
-		else if (pfw_member_is(&key, "step"))
+		else if (pfw_member_is(&key, "step") && value.type == PFW_VALUE_NUMBER)
 			line->step = value.text;
 	}
 }

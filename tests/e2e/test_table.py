@@ -526,6 +526,17 @@ def test_what_is_asked_wrongly_is_said(traced, arguments, says):
     assert says in result.stderr and not result.stdout
 
 
+def test_args_of_other_types_are_none(tmp_path):
+    trace = Trace()
+    for value in ("x", None, [1], {"a": 1}, True):
+        trace.add("f", "PP", 0, 1_000, {"kind": value, "device": value, "step": value,
+                                        "fname": value, "flops": value, "correlation": value})
+        trace.add("read", "POSIX", 0, 1_000, {"fname": value, "ret": value, "step": value})
+    found = rows(trace.write(tmp_path / "t.pfw"), "-g", "step,name,fname")
+    assert {(row["name"], row["step"]) for row in found} == {("f", ""), ("read", "")}
+    assert {row["fname"] for row in found} == {"", "x"}
+
+
 def test_figures_that_do_not_fit_are_no_crash(tmp_path):
     """Hostile durations and sizes: sums end at the type's border."""
     path = tmp_path / "t.pfw"
