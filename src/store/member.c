@@ -19,7 +19,7 @@ struct pfw_member {
 	int level;
 	struct pfw_gzip *fast; /* PFW_LEVEL_FAST */
 #ifdef PFW_HAVE_LIBDEFLATE
-	struct libdeflate_compressor *deflate;
+	struct libdeflate_compressor *deflate, *harder; /* harder: PFW_LEVEL_MOST */
 #endif
 };
 
@@ -95,6 +95,28 @@ static void put_header(unsigned char *out, const struct pfw_gzip_summary *summar
 
 /* ---- compressing ---- */
 
+#ifdef PFW_HAVE_LIBDEFLATE
+/*
+ * Level 7 takes a third of gzip -9's time and comes within 2 % of its size, 8 takes as long and is
+ * 5 % smaller: three members of ten by 8 make a file no larger than gzip -9's in half its time.
+ */
+static int open_deflate(struct pfw_member *member, int level)
+{
+	member->deflate = libdeflate_alloc_compressor(level < 7 ? level : 7);
+	if (level == PFW_LEVEL_MOST)
+		member->harder = libdeflate_alloc_compressor(8);
+	if (member->deflate && (level < PFW_LEVEL_MOST || member->harder))
+		return 0;
+	libdeflate_free_compressor(member->deflate);
+	return -ENOMEM;
+}
+
+static struct libdeflate_compressor *compressor(const struct pfw_member *member, size_t number)
+{
+	return member->harder && number % 10 % 3 == 1 ? member->harder : member->deflate;
+}
+#endif
+
 int pfw_member_open(struct pfw_member **out, int level)
 {
 	struct pfw_member *member = calloc(1, sizeof(*member));
@@ -106,9 +128,8 @@ int pfw_member_open(struct pfw_member **out, int level)
 	if (level == PFW_LEVEL_FAST)
 		error = pfw_gzip_open(&member->fast);
 #ifdef PFW_HAVE_LIBDEFLATE
-	/* Beyond 7 the time doubles twice for the last few hundredths; 7 is below gzip -9. */
-	else if (!(member->deflate = libdeflate_alloc_compressor(level < 7 ? level : 7)))
-		error = -ENOMEM;
+	else
+		error = open_deflate(member, level);
 #endif
 	if (error) {
 		free(member);
@@ -125,6 +146,7 @@ void pfw_member_close(struct pfw_member *member)
 	pfw_gzip_close(member->fast);
 #ifdef PFW_HAVE_LIBDEFLATE
 	libdeflate_free_compressor(member->deflate);
+	libdeflate_free_compressor(member->harder);
 #endif
 	free(member);
 }
@@ -136,9 +158,9 @@ size_t pfw_member_bound(size_t text_bytes)
 
 #ifdef PFW_HAVE_LIBDEFLATE
 static int64_t deflate_hard(struct pfw_member *member, unsigned char *out, size_t room,
-			    const char *text, size_t bytes)
+			    const char *text, size_t bytes, size_t number)
 {
-	size_t packed = libdeflate_deflate_compress(member->deflate, text, bytes, out,
+	size_t packed = libdeflate_deflate_compress(compressor(member, number), text, bytes, out,
 						    room - TRAILER_BYTES);
 
 	if (!packed)
@@ -149,7 +171,7 @@ static int64_t deflate_hard(struct pfw_member *member, unsigned char *out, size_
 }
 #else
 static int64_t deflate_hard(struct pfw_member *member, unsigned char *out, size_t room,
-			    const char *text, size_t bytes)
+			    const char *text, size_t bytes, size_t number)
 {
 	z_stream z = { .next_in = (unsigned char *)text,
 		       .avail_in = (uInt)bytes,
@@ -157,6 +179,8 @@ static int64_t deflate_hard(struct pfw_member *member, unsigned char *out, size_
 		       .avail_out = (uInt)(room - TRAILER_BYTES) };
 	int64_t packed;
 	int result;
+
+	(void)number;
 
 	if (deflateInit2(&z, member->level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return -ENOMEM;
@@ -173,7 +197,7 @@ static int64_t deflate_hard(struct pfw_member *member, unsigned char *out, size_
 
 int64_t pfw_member_make(struct pfw_member *member, void *out, size_t room, const char *text,
 			size_t text_bytes, struct pfw_gzip_summary *summary,
-			const struct pfw_mark *mark)
+			const struct pfw_mark *mark, size_t number)
 {
 	unsigned char *begin = out;
 	int64_t bytes;
@@ -187,7 +211,7 @@ int64_t pfw_member_make(struct pfw_member *member, void *out, size_t room, const
 		bytes += bytes < 0 ? 0 : 4 + PFW_MARK_BYTES;
 	} else {
 		bytes = deflate_hard(member, begin + PFW_MEMBER_HEADER_BYTES,
-				     room - PFW_MEMBER_HEADER_BYTES, text, text_bytes);
+				     room - PFW_MEMBER_HEADER_BYTES, text, text_bytes, number);
 		bytes += bytes < 0 ? 0 : PFW_MEMBER_HEADER_BYTES;
 	}
 	if (bytes < 0)

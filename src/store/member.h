@@ -44,10 +44,11 @@ void pfw_member_close(struct pfw_member *member);
 /* Room for the member of that much text. */
 size_t pfw_member_bound(size_t text_bytes);
 
-/* Compress at most PFW_GZIP_TEXT_MAX bytes, or one longer line, into `out`.  summary->member_bytes is
+/* Compress at most PFW_GZIP_TEXT_MAX bytes, or one longer line, into `out`; `number`: of the member
+ * in its file (PFW_LEVEL_MOST tries harder with some).  summary->member_bytes is
  * filled in.  Return the member's length, or -EIO, -ENOSPC. */
 int64_t pfw_member_make(struct pfw_member *member, void *out, size_t room, const char *text,
 			size_t text_bytes, struct pfw_gzip_summary *summary,
-			const struct pfw_mark *mark);
+			const struct pfw_mark *mark, size_t number);
 
 #endif

@@ -150,7 +150,7 @@ static void compress(struct pfw_task *task, unsigned worker)
 	}
 	piece->result = error ? error
 			      : pfw_member_make(*packer, piece->packed, room, piece->rows.text.data,
-						piece->rows.text.bytes, &summary, &mark);
+						piece->rows.text.bytes, &summary, &mark, 0);
 }
 
 static struct merge_spilled *new_block(struct merge_run *run)

@@ -23,6 +23,7 @@ struct parcel {
 	struct pfw_mark mark;
 	struct pfw_summary indexed; /* initialised where the pack has an index */
 	uint64_t problems;
+	size_t number; /* of those that were compressed */
 	int64_t result;
 };
 
@@ -39,6 +40,7 @@ struct pfw_pack {
 	struct pfw_text copy; /* for members as they stand */
 	struct pfw_index_writer *index;
 	bool cut;
+	size_t number;
 };
 
 int pfw_pack_open(struct pfw_pack **out, int fd, int level, struct pfw_pool *pool)
@@ -232,7 +234,7 @@ static void compress(struct pfw_task *task, unsigned worker)
 	parcel->result = error ? error
 			       : pfw_member_make(*member, parcel->packed.data, room,
 						 parcel->text.data, parcel->text.bytes,
-						 &parcel->summary, &parcel->mark);
+						 &parcel->summary, &parcel->mark, parcel->number);
 }
 
 static struct parcel *current(struct pfw_pack *pack)
@@ -248,6 +250,7 @@ static int submit(struct pfw_pack *pack)
 	if (!parcel->text.bytes)
 		return 0;
 	parcel->pack = pack;
+	parcel->number = pack->number++;
 	parcel->task.run = compress;
 	pfw_pool_start(pack->pool, &parcel->task);
 	pack->count++;
