@@ -429,6 +429,26 @@ static void test_cut_at_every_byte(void **state)
 	free(given.id);
 }
 
+static void test_members_of_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+	unsigned char bytes[4096];
+	size_t at[6], total = pairs(bytes, sizeof(bytes), 2, at), used = total;
+	struct given given = { 0 };
+
+	/* The mark of ours needs a line; then it is taken back. */
+	used += member(bytes + used, sizeof(bytes) - used, "", 0, 1);
+	memset(bytes + total + 20, 0, 4);
+	memmove(bytes + used, bytes, total);
+	write_file(fixture->path, bytes, used + total);
+	begin(&given);
+	assert_int_equal(run(&given, fixture->path, 2), 0);
+	assert_int_equal(given.count, 8);
+	assert_int_equal(given.problems, 0);
+	assert_int_equal(given.blocks, 5);
+	free(given.id);
+}
+
 static void test_headers_that_lie(void **state)
 {
 	struct fixture *fixture = *state;
@@ -614,6 +634,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_file_cut_while_it_is_read, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_damage_costs_one_member, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cut_at_every_byte, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_members_of_nothing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_headers_that_lie, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_times_in_headers_are_checked, set_up,
 						tear_down),

@@ -240,6 +240,16 @@ void pfw_inflate_free(struct pfw_inflate *inflate)
 	free(inflate);
 }
 
+bool pfw_inflate_is_isal(const struct pfw_inflate *inflate)
+{
+#if PFW_HAVE_ISAL
+	return inflate->isal;
+#else
+	(void)inflate;
+	return false;
+#endif
+}
+
 static void begin(struct pfw_inflate *inflate, bool raw)
 {
 	inflate->raw = raw;

@@ -14,6 +14,9 @@ struct pfw_inflate; /* opaque: see inflate.c */
 struct pfw_inflate *pfw_inflate_new(void);
 void pfw_inflate_free(struct pfw_inflate *inflate);
 
+/* Whether it is by ISA-L, which is faster than libdeflate, too. */
+bool pfw_inflate_is_isal(const struct pfw_inflate *inflate);
+
 /* Begin at the first byte of a gzip member; its CRC and length will be checked. */
 void pfw_inflate_member(struct pfw_inflate *inflate);
 

@@ -3,50 +3,32 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <zlib.h>
 #ifdef PFW_HAVE_LIBDEFLATE
 #include <libdeflate.h>
 #endif
 
-#ifdef PFW_HAVE_LIBDEFLATE
-
-struct pfw_unzip *pfw_unzip_new(void)
-{
-	return (struct pfw_unzip *)libdeflate_alloc_decompressor();
-}
-
-void pfw_unzip_free(struct pfw_unzip *unzip)
-{
-	libdeflate_free_decompressor((struct libdeflate_decompressor *)unzip);
-}
-
-int pfw_unzip_member(struct pfw_unzip *unzip, const void *member, size_t member_bytes, void *text,
-		     size_t text_bytes)
-{
-	size_t used = 0;
-
-	return libdeflate_gzip_decompress_ex((struct libdeflate_decompressor *)unzip, member,
-					     member_bytes, text, text_bytes, &used,
-					     NULL) == LIBDEFLATE_SUCCESS &&
-			       used == member_bytes
-		       ? 0
-		       : -EBADMSG;
-}
-
-#else
+#include "inflate.h"
 
 struct pfw_unzip {
-	z_stream z;
+	struct pfw_inflate *inflate;
+	struct libdeflate_decompressor *whole; /* NULL: by inflate */
 };
 
 struct pfw_unzip *pfw_unzip_new(void)
 {
 	struct pfw_unzip *unzip = calloc(1, sizeof(*unzip));
 
-	if (unzip && inflateInit2(&unzip->z, 16 + MAX_WBITS) != Z_OK) {
+	if (!unzip)
+		return NULL;
+	unzip->inflate = pfw_inflate_new();
+	if (!unzip->inflate) {
 		free(unzip);
 		return NULL;
 	}
+#ifdef PFW_HAVE_LIBDEFLATE
+	if (!pfw_inflate_is_isal(unzip->inflate))
+		unzip->whole = libdeflate_alloc_decompressor();
+#endif
 	return unzip;
 }
 
@@ -54,21 +36,35 @@ void pfw_unzip_free(struct pfw_unzip *unzip)
 {
 	if (!unzip)
 		return;
-	inflateEnd(&unzip->z);
+	pfw_inflate_free(unzip->inflate);
+#ifdef PFW_HAVE_LIBDEFLATE
+	libdeflate_free_decompressor(unzip->whole);
+#endif
 	free(unzip);
 }
 
 int pfw_unzip_member(struct pfw_unzip *unzip, const void *member, size_t member_bytes, void *text,
 		     size_t text_bytes)
 {
-	z_stream *z = &unzip->z;
+	unsigned char nothing; /* for a library that wants room also for no text */
+	struct pfw_inflate_io io = { .in = member,
+				     .in_bytes = member_bytes,
+				     .out = text_bytes ? text : &nothing,
+				     .out_bytes = text_bytes ? text_bytes : 1 };
 
-	inflateReset(z);
-	z->next_in = (unsigned char *)member;
-	z->avail_in = (uInt)member_bytes;
-	z->next_out = text;
-	z->avail_out = (uInt)text_bytes;
-	return inflate(z, Z_FINISH) == Z_STREAM_END && !z->avail_in && !z->avail_out ? 0 : -EBADMSG;
-}
+#ifdef PFW_HAVE_LIBDEFLATE
+	size_t used = 0;
 
+	if (unzip->whole)
+		return libdeflate_gzip_decompress_ex(unzip->whole, member, member_bytes, text,
+						     text_bytes, &used,
+						     NULL) == LIBDEFLATE_SUCCESS &&
+				       used == member_bytes
+			       ? 0
+			       : -EBADMSG;
 #endif
+	pfw_inflate_member(unzip->inflate);
+	if (pfw_inflate_step(unzip->inflate, &io) != PFW_INFLATE_END || io.in_bytes)
+		return -EBADMSG;
+	return io.out_bytes == (text_bytes ? 0 : 1) ? 0 : -EBADMSG;
+}

@@ -1,5 +1,5 @@
-/* unzip.h - one whole gzip member in memory -> its text: by libdeflate where it was built with it,
- * which takes half of zlib's time, else zlib. */
+/* unzip.h - one whole gzip member in memory -> its text: by ISA-L where it is found, else libdeflate,
+ * where it was built with it, else zlib, which takes twice the time of either. */
 #ifndef PFW_UNZIP_H
 #define PFW_UNZIP_H
 
