@@ -9,6 +9,7 @@
 #include "select_args.h"
 #include "stop.h"
 #include "table_columns.h"
+#include "table_nest.h"
 #include "table_output.h"
 
 #define ROW_LIMIT 100
@@ -159,7 +160,7 @@ static int take(struct table_options *options, const struct cli_args *args, int 
 	case 'j':
 		if (parse_number(options, "jobs", args->value, 1, &number))
 			return -1;
-		options->jobs = (unsigned)number;
+		options->jobs = number < TABLE_JOBS_MAX ? (unsigned)number : TABLE_JOBS_MAX;
 		return 0;
 	case FORMAT:
 		options->format = cli_format_of(options->command, args->value, FORMATS);

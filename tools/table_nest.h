@@ -10,6 +10,7 @@
 
 /* The group of a span: its worker's number, and below these bits that of its row there. */
 #define TABLE_ROW_BITS 26u
+#define TABLE_JOBS_MAX (1u << (32u - TABLE_ROW_BITS))
 
 struct table_nest {
 	struct table *table; /* all workers' rows are merged into its */

@@ -89,6 +89,12 @@ def test_same_text_as_the_torch_that_is_here_C05(tmp_path, how):
     check_tables(trace, json.loads(tables.read_text())["tables"])
 
 
+def test_any_number_of_threads_gives_the_same():
+    wanted = kept("made")[0]["text"]
+    for jobs in ("1", "3", "100000"):
+        assert table(KEPT / "made.pfw.gz", "--jobs", jobs).stdout == wanted
+
+
 @pytest.mark.parametrize("order", ["starts", "shuffled", "gz", "pipe", "two files"])
 def test_order_and_form_of_the_lines_do_not_matter(tmp_path, order):
     """Lines in order of their ends (as recorded), of their starts (as compacted), or in none."""
