@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "expr_words.h"
+#include "scratch.h"
 
 /* ---- operators ---- */
 
@@ -422,9 +423,10 @@ struct pfw_expr *pfw_expr_new(size_t bytes)
 		return NULL;
 	/* No escape is shorter than what it stands for; decoding one wants 8 bytes. */
 	expr->texts = malloc(bytes + 16);
-	if (expr->texts)
+	expr->scratch = pfw_scratch_new();
+	if (expr->texts && expr->scratch)
 		return expr;
-	free(expr);
+	pfw_expr_free(expr);
 	return NULL;
 }
 
@@ -464,6 +466,7 @@ void pfw_expr_free(struct pfw_expr *expr)
 	free(expr->path);
 	free(expr->regex);
 	free(expr->texts);
+	pfw_scratch_free(expr->scratch);
 	free(expr);
 }
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #define PFW_REGEX_BYTES 1024
-#define PFW_REGEX_REPEATS 1000 /* of all its {n,m} multiplied */
+#define PFW_REGEX_SIZE 10000u /* with all that is repeated written out */
 
 struct pfw_regex {
 	char *pattern;
@@ -31,7 +31,8 @@ int pfw_regex_init(struct pfw_regex *regex, const char *pattern, size_t bytes, c
 int pfw_regex_copy(struct pfw_regex *regex, const struct pfw_regex *of);
 void pfw_regex_release(struct pfw_regex *regex);
 
-/* Whether it is found in the text.  Thread: one at a time for one regex. */
-bool pfw_regex_find(const struct pfw_regex *regex, const char *text, size_t bytes);
+/* Whether it is found in the text.  `scratch`: see scratch.h, not where the text is; libc wants a
+ * NUL behind it.  Thread: one at a time for one regex. */
+bool pfw_regex_find(const struct pfw_regex *regex, const char *text, size_t bytes, char *scratch);
 
 #endif
