@@ -152,6 +152,28 @@ static int write_manifest(struct compact *compact, struct pfw_commit *commit, co
 	return error;
 }
 
+/* Whether a file that was taken apart by process is all there: no line is of a process unknown. */
+static int check_split(struct compact *compact, size_t first, size_t end)
+{
+	for (size_t i = first; i < end && !compact->cut; i++) {
+		const struct compact_group *group = &compact->group[i];
+		uint64_t lines = 0;
+
+		for (size_t j = first; group->pid && j < end; j++) {
+			if (compact->group[j].file[0] == group->file[0])
+				lines += compact->group[j].sum.lines;
+		}
+		if (!group->pid || lines == group->split_lines)
+			continue;
+		compact_say(compact, CLI_USAGE, group->file[0]->path,
+			    "%" PRIu64 " lines are of processes without a `process` line at its "
+			    "begin: it cannot be taken apart",
+			    group->split_lines - lines);
+		return -EBADMSG;
+	}
+	return 0;
+}
+
 /* Groups [first, end) have one base name. */
 static int write_base(struct compact *compact, size_t first, size_t end, struct pfw_commit *commit)
 {
@@ -165,6 +187,8 @@ static int write_base(struct compact *compact, size_t first, size_t end, struct 
 		if (!error && !group->dropped)
 			error = add_originals(compact, group, commit);
 	}
+	if (!error)
+		error = check_split(compact, first, end);
 	if (!error)
 		error = write_manifest(compact, commit, compact->group[first].base, manifest);
 	pfw_manifest_free(manifest);

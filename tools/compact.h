@@ -28,7 +28,9 @@ struct compact_group {
 	char *base;	 /* of the run: of the manifest */
 	struct pfw_trace_file **file;
 	size_t count;
-	bool replaces; /* one of the files has the result's name */
+	uint64_t pid;	      /* its lines only, of a file with several; 0: all */
+	uint64_t split_lines; /* of that file */
+	bool replaces;	      /* one of the files has the result's name */
 	/* Filled in by writing it. */
 	bool damaged; /* something could not be read: the originals stay */
 	bool dropped; /* there is no result */

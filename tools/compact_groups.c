@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 
 #include "compact.h"
+#include "store/marks.h"
+#include "store/scan.h"
 
 /* A file with the name of what it belongs to. */
 struct member {
@@ -286,6 +288,69 @@ static bool fill_group(struct compact *compact, struct compact_group *group,
 	return true;
 }
 
+/* ---- a file of several processes, to be taken apart ---- */
+
+/* One more group of the same file, for a process of it. */
+static bool add_process(struct compact *compact, const struct member *member, uint64_t pid,
+			uint64_t lines)
+{
+	struct compact_group *bigger =
+		realloc(compact->group,
+			(compact->groups + compact->traces.count) * sizeof(*compact->group));
+	struct compact_group *group;
+	char *stem;
+
+	if (!bigger)
+		return false;
+	compact->group = bigger;
+	group = &bigger[compact->groups++];
+	if (!fill_group(compact, group, member, 1))
+		return false;
+	group->pid = pid;
+	group->split_lines = lines;
+	group->replaces = false;
+	free(group->name);
+	group->name = NULL;
+	stem = stem_of(member->file->path);
+	if (stem && asprintf(&group->name, "%s-pid%" PRIu64 ".pfw.gz", stem, pid) < 0)
+		group->name = NULL;
+	free(stem);
+	return group->name;
+}
+
+static bool is_known(const struct compact *compact, size_t first, uint64_t pid)
+{
+	for (size_t i = first; i < compact->groups; i++) {
+		if (compact->group[i].pid == pid)
+			return true;
+	}
+	return false;
+}
+
+/* A compacted file begins with the `process` lines of all that is in it: a group for each. */
+static bool split_processes(struct compact *compact, const struct member *member)
+{
+	size_t first = compact->groups - 1;
+	struct pfw_marks marks;
+	struct pfw_scan scan;
+	bool good = true;
+
+	if (compact->split != COMPACT_BY_PROCESS ||
+	    pfw_marks_read(&marks, member->file->path, &member->file->blocks) || !marks.marked ||
+	    marks.one_pid || pfw_scan_open(&scan, member->file->path))
+		return true;
+	while (good && pfw_scan_next(&scan) == PFW_SCAN_LINE && pfw_scan_is(&scan, "process")) {
+		if (!compact->group[first].pid) {
+			compact->group[first].pid = scan.entry.pid;
+			compact->group[first].split_lines = marks.lines;
+		} else if (!is_known(compact, first, scan.entry.pid)) {
+			good = add_process(compact, member, scan.entry.pid, marks.lines);
+		}
+	}
+	pfw_scan_close(&scan);
+	return good;
+}
+
 /* Two groups with one name: files of one name in two directories, and -o. */
 static bool check_names(struct compact *compact)
 {
@@ -325,7 +390,8 @@ static bool make_groups(struct compact *compact, const struct member *member, si
 		if (!check_doubles(compact, member + i, end - i) ||
 		    !check_roots(compact, member + i, end - i))
 			return false;
-		if (!fill_group(compact, &compact->group[compact->groups++], member + i, end - i)) {
+		if (!fill_group(compact, &compact->group[compact->groups++], member + i, end - i) ||
+		    !split_processes(compact, member + i)) {
 			no_memory(compact);
 			return false;
 		}

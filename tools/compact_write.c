@@ -206,6 +206,7 @@ static bool prepare(struct writing *writing)
 		window = &compact->select.window[group->file[i] - compact->traces.file];
 		writing->input[i].since_ns = window->since_ns;
 		writing->input[i].until_ns = window->until_ns;
+		writing->input[i].pid = group->pid;
 	}
 	return writing->input;
 }

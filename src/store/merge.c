@@ -101,10 +101,13 @@ struct merge_unit *pfw_merge_units(struct merge_run *run, size_t count)
 
 /* ---- the units of the files ---- */
 
-/* Whether no event of it can be in the window, and it has no metadata. */
+/* Whether it has no line that is wanted: of another process, or outside of the window and without
+ * metadata. */
 static bool is_outside(const struct pfw_merge_file *file, const struct pfw_block *block,
 		       const struct pfw_mark *mark)
 {
+	if (file->pid && mark->pid && file->pid != mark->pid)
+		return true;
 	return !mark->metadata &&
 	       (mark->least_ns >= file->until_ns || block->greatest_ns < file->since_ns);
 }
@@ -115,7 +118,7 @@ static bool is_inside(const struct pfw_merge_file *file, const struct pfw_mark *
 	bool cut = file->since_ns != INT64_MIN || file->until_ns != INT64_MAX;
 
 	return mark->least_ns >= file->since_ns && mark->greatest_ns < file->until_ns &&
-	       !(cut && mark->first);
+	       !(cut && mark->first) && (!file->pid || file->pid == mark->pid);
 }
 
 /* The mark of a block, from the file.  False: it has none. */

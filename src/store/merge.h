@@ -29,6 +29,7 @@ struct pfw_merge_file {
 	const char *path;
 	const struct pfw_blocks *blocks;
 	int64_t since_ns, until_ns; /* what overlaps [since, until), and all metadata */
+	uint64_t pid;		    /* lines of this process only; 0: all */
 	struct pfw_merge_sum sum;   /* filled in */
 };
 

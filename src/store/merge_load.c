@@ -61,6 +61,7 @@ static struct pfw_rows_want wanted(const struct merge_run *run, const struct mer
 {
 	return (struct pfw_rows_want){ .since_ns = run->merge->file[unit->file].since_ns,
 				       .until_ns = run->merge->file[unit->file].until_ns,
+				       .pid = run->merge->file[unit->file].pid,
 				       .order = pfw_row_order(unit->file, unit->number, 0),
 				       .begins_file = unit->first };
 }

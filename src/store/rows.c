@@ -212,7 +212,8 @@ static int add_row(struct scanner *scanner, size_t at, size_t bytes, const struc
 	if (scanner->at_begin)
 		row.ts_ns = PFW_ROW_FIRST;
 	scanner->untimed |= head->ts_ns == NO_TS && !scanner->at_begin;
-	if (!is_wanted(scanner->want, &row))
+	if (!is_wanted(scanner->want, &row) ||
+	    (scanner->want->pid && scanner->want->pid != head->pid))
 		return 0;
 	if (rows->count == rows->room && make_room(rows))
 		return -ENOMEM;

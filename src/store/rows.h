@@ -42,6 +42,7 @@ struct pfw_rows {
 struct pfw_rows_want {
 	int64_t since_ns, until_ns; /* what overlaps [since, until), and all metadata */
 	uint64_t order;		    /* of the first line */
+	uint64_t pid;		    /* of this process only; 0: all */
 	bool begins_file;	    /* `process` lines at its begin stand in front of all */
 };
 

@@ -260,6 +260,26 @@ def test_compacted_again_members_are_copied(tmp_path):
     assert not (tmp_path / "t.pfw.gz").exists()
 
 
+def test_taken_apart_and_put_together_again(tmp_path):
+    many_traces(tmp_path, ranks=2, count=6000)
+    before = {path.name.split(".")[0]: lines_of(path) for path in traces(tmp_path)}
+    compact(tmp_path)
+    first = {path.name: path.read_bytes() for path in traces(tmp_path)}
+    done = compact(tmp_path, "--split-by", "process")
+    assert sorted(path.name.split(".")[0] for path in traces(tmp_path)) == sorted(before), done.stderr
+    for path in traces(tmp_path):
+        check_result(path, before[path.name.split(".")[0]])
+    compact(tmp_path)
+    for name, data in first.items():
+        assert gzip.decompress((tmp_path / name).read_bytes()) == gzip.decompress(data)
+    everything = lines_of(*traces(tmp_path))
+    done = compact(tmp_path, "--split-by", "none", "--format", "ndjson")
+    assert [path.name for path in traces(tmp_path)] == ["t.pfw.gz"]
+    assert lines_of(tmp_path / "t.pfw.gz") == everything
+    run(["gzip", "-t", tmp_path / "t.pfw.gz"])
+    validate(tmp_path)
+
+
 def test_copied_members_are_not_read_but_at_the_ends_of_a_cut(tmp_path):
     """Damage inside a member that is only copied is not seen; one that must be read is said."""
     write_trace(tmp_path / "t.pfw", trace_lines(40000))
