@@ -55,9 +55,12 @@ static int add_field(struct table_options *options, const char *word)
 
 	for (unsigned i = 0; i < TABLE_FIELDS; i++) {
 		size_t bytes = strlen(field_names[i]);
-		bool deep = i == TABLE_STACK && word[bytes] == ':';
+		bool deep;
 
-		if (strncmp(word, field_names[i], bytes) != 0 || (word[bytes] && !deep))
+		if (strncmp(word, field_names[i], bytes) != 0)
+			continue;
+		deep = i == TABLE_STACK && word[bytes] == ':';
+		if (word[bytes] && !deep)
 			continue;
 		for (unsigned j = 0; j < options->fields; j++) {
 			if (options->field[j] == i)

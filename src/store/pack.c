@@ -202,12 +202,16 @@ static int write_oldest(struct pfw_pack *pack)
 static int summarise(struct parcel *parcel)
 {
 	struct pfw_problems problems = { 0 };
-	struct pfw_pass_block block = { .text = parcel->text.data,
-					.bytes = parcel->text.bytes,
-					.problems = &problems };
+	struct pfw_pass_block block = { .bytes = parcel->text.bytes, .problems = &problems };
 	struct pfw_lines lines;
 	int error = parcel->indexed.name ? 0 : pfw_summary_init(&parcel->indexed);
 
+	if (!error)
+		error = pfw_text_room(&parcel->text, block.bytes + PFW_ENTRY_PADDING);
+	if (error)
+		return error;
+	memset(parcel->text.data + block.bytes, 0, PFW_ENTRY_PADDING);
+	block.text = parcel->text.data;
 	pfw_lines_init(&lines, &block);
 	while (!error && pfw_lines_next(&lines))
 		error = pfw_summary_add(&parcel->indexed, &lines.entry);

@@ -112,7 +112,7 @@ def look(target, names, *between, program="/bin/true"):
 
 
 def rows():
-    return {name for name in names_in(harness.PRELOAD) if not name.startswith("pfw_")}
+    return {name for name in names_in(harness.PRELOAD_OBJECT) if not name.startswith("pfw_")}
 
 
 def test_every_row(target):
