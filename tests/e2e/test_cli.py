@@ -766,9 +766,13 @@ def test_what_a_path_stands_for(tmp_path):
         (tmp_path / name).write_text("no trace")
 
     def files(*words):
+        """The traces that were read; what is wrong beside them is said, too."""
         done = pfw("validate", "--format", "ndjson", *words, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        return [each["file"] for each in map(json.loads, done.stdout.splitlines()) if each["file"]]
+        said = [json.loads(each) for each in done.stdout.splitlines()]
+        assert {each["file"] for each in said if "problem" in each} <= \
+            {f"{'./' if words[0] == '.' else ''}{name}"
+             for name in ("t.pfw", "t.manifest.json")}, done.stdout
+        return [each["file"] for each in said if each["file"] and "lines" in each]
 
     assert files(".") == ["./t-rank0003.pfw", "./t.2.pfw", "./t.pfw", "./u.pfw"]
     assert files("t") == ["t-rank0003.pfw", "t.2.pfw", "t.pfw"]
