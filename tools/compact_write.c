@@ -214,6 +214,11 @@ static bool prepare(struct writing *writing)
 /* Damage is no reason to lose what is good, nor to remove what cannot be read. */
 static void judge(struct compact *compact, struct compact_group *group)
 {
+	if (group->sum.problems)
+		compact_say(compact, CLI_PROBLEMS, group->name,
+			    "%" PRIu64 " line%s kept that every reader will find fault with: `pfw "
+			    "validate` says with what",
+			    group->sum.problems, cli_plural(group->sum.problems));
 	if (group->damaged && group->replaces) {
 		compact_say(
 			compact, CLI_PROBLEMS, group->name,

@@ -152,7 +152,7 @@ SOUND = {"empty members", "10,000 members", "one foreign member", "CRLF", "brack
          "ts goes back", "ids twice", "text called gz", "gz called text", "SQL", "empty",
          "empty gz", "key twice", "negative ts"}
 # Damage that a command does not come to, since no line that it is asked for can be there.
-UNSEEN = {("wrong crc", "query window")}
+UNSEEN = {("wrong crc", "query window"), ("flipped 1", "query window")}
 COMMANDS = {
     "validate": ["validate"],
     "query": ["query"],
