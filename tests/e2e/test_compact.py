@@ -424,7 +424,8 @@ def test_a_trace_being_written_is_refused_by_name(tmp_path):
                                 "import os, time\n"
                                 "for i in range(10000):\n"
                                 "    os.stat('/'); time.sleep(0.01)"],
-                               env=clean_environment(), stderr=subprocess.DEVNULL)
+                               env=clean_environment(), stderr=subprocess.DEVNULL,
+                               start_new_session=True)
     try:
         deadline = time.monotonic() + 30
         while not traces(tmp_path) and time.monotonic() < deadline:
@@ -433,7 +434,7 @@ def test_a_trace_being_written_is_refused_by_name(tmp_path):
         assert f"{tmp_path}/t.pfw" in done.stderr and "is still being written" in done.stderr
         assert [path.name for path in traces(tmp_path)] == ["t.pfw"]
     finally:
-        subprocess.run(["pkill", "-9", "-P", str(program.pid)], check=False)
+        os.killpg(program.pid, signal.SIGKILL)
         program.wait(30)
     before = sum(lines_of(tmp_path / "t.pfw").values())
     done = compact(tmp_path)
