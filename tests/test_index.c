@@ -243,7 +243,11 @@ static void expect_files(const struct pfw_summary *is, const struct pfw_summary 
 		assert_int_equal(a->written_bytes, b->written_bytes);
 		assert_int_equal(a->open_ns + a->read_ns, b->open_ns + b->read_ns);
 		assert_int_equal(a->write_ns + a->other_ns, b->write_ns + b->other_ns);
+		assert_int_equal(a->transfers, b->transfers);
+		assert_int_equal(a->transfer_ns, b->transfer_ns);
 	}
+	assert_int_equal(is->file[0].others, should->file[0].others);
+	assert_int_equal(is->file[0].reads, should->file[0].reads);
 }
 
 static void totals_are_those_of_the_lines(void **unused)
@@ -430,12 +434,57 @@ static void files_threads_and_lengths_tell_blocks_apart(void **unused)
 
 /* ---- the greatest files ---- */
 
-static int by_bytes(const void *a, const void *b)
+static uint64_t value_of(const struct pfw_summary_file *file, enum pfw_index_order order)
+{
+	if (order == PFW_INDEX_BY_BYTES)
+		return file->read_bytes + file->written_bytes;
+	if (order == PFW_INDEX_BY_NS)
+		return file->open_ns + file->read_ns + file->write_ns + file->other_ns;
+	return file->opens + file->reads + file->writes + file->others;
+}
+
+static int by_value(const void *a, const void *b, void *order)
 {
 	const struct pfw_summary_file *x = a, *y = b;
-	uint64_t m = x->read_bytes + x->written_bytes, n = y->read_bytes + y->written_bytes;
+	uint64_t m = value_of(x, *(enum pfw_index_order *)order);
+	uint64_t n = value_of(y, *(enum pfw_index_order *)order);
+	uint32_t bytes = x->name_bytes < y->name_bytes ? x->name_bytes : y->name_bytes;
+	int differ = memcmp(x->name, y->name, bytes);
 
-	return m > n ? -1 : m < n;
+	if (m != n)
+		return m > n ? -1 : 1;
+	if (!m && !x->transfers != !y->transfers)
+		return x->transfers ? -1 : 1;
+	return differ ? differ : (x->name_bytes > y->name_bytes) - (x->name_bytes < y->name_bytes);
+}
+
+/* The `limit` greatest, which are in `all`, of these two. */
+static void expect_top(struct pfw_index *const *index, const struct pfw_summary *all,
+		       enum pfw_index_order order, size_t limit)
+{
+	struct pfw_index_top top = { .order = order, .limit = limit };
+	uint32_t count = limit < all->files - 1 ? (uint32_t)limit : all->files - 1;
+	uint64_t bytes = 0, ns = 0, calls = 0;
+	struct pfw_summary found;
+
+	assert_int_equal(pfw_summary_init(&found), 0);
+	assert_int_equal(pfw_index_top_files(index, 2, &top, &found), 0);
+	assert_int_equal(found.files - 1, count);
+	for (uint32_t i = 1; i < found.files; i++) {
+		assert_int_equal(found.file[i].name_bytes, all->file[i].name_bytes);
+		assert_memory_equal(found.file[i].name, all->file[i].name,
+				    found.file[i].name_bytes);
+		assert_int_equal(by_value(&found.file[i], &all->file[i], &order), 0);
+	}
+	for (uint32_t i = 0; i < all->files; i++) {
+		bytes += value_of(&all->file[i], PFW_INDEX_BY_BYTES);
+		ns += value_of(&all->file[i], PFW_INDEX_BY_NS);
+		calls += value_of(&all->file[i], PFW_INDEX_BY_CALLS);
+	}
+	assert_int_equal(top.bytes, bytes);
+	assert_int_equal(top.ns, ns);
+	assert_int_equal(top.calls, calls);
+	pfw_summary_release(&found);
 }
 
 static void top_files_are_the_greatest_of_all(void **unused)
@@ -452,20 +501,11 @@ static void top_files_are_the_greatest_of_all(void **unused)
 	assert_int_equal(pfw_summary_init(&all), 0);
 	for (size_t i = 0; i < 2; i++)
 		assert_int_equal(pfw_index_totals(index[i], PFW_INDEX_FILES, &all), 0);
-	qsort(all.file + 1, all.files - 1, sizeof(*all.file), by_bytes);
-	for (size_t limit = 0; limit < 1000; limit = limit * 3 + 1) {
-		struct pfw_summary top;
-		uint32_t count = limit < all.files - 1 ? (uint32_t)limit : all.files - 1;
-
-		assert_int_equal(pfw_summary_init(&top), 0);
-		assert_int_equal(pfw_index_top_files(index, 2, PFW_INDEX_BY_BYTES, limit, &top), 0);
-		/* Files that moved nothing may be left out. */
-		assert_true(top.files - 1 <= count);
-		for (uint32_t i = 1; i < top.files; i++)
-			assert_int_equal(by_bytes(&top.file[i], &all.file[i]), 0);
-		for (uint32_t i = top.files; i <= count; i++)
-			assert_int_equal(all.file[i].read_bytes + all.file[i].written_bytes, 0);
-		pfw_summary_release(&top);
+	for (enum pfw_index_order order = PFW_INDEX_BY_BYTES; order <= PFW_INDEX_BY_CALLS;
+	     order++) {
+		qsort_r(all.file + 1, all.files - 1, sizeof(*all.file), by_value, &order);
+		for (size_t limit = 0; limit < 10000; limit = limit * 3 + 1)
+			expect_top(index, &all, order, limit);
 	}
 	for (size_t i = 0; i < 2; i++)
 		pfw_index_close(index[i]);
@@ -589,6 +629,7 @@ static int read_all(void)
 	static const struct pfw_index_filter filter = {
 		.user = "open", .name = is_name, .file = is_file, .thread = is_thread
 	};
+	struct pfw_index_top top = { .order = PFW_INDEX_BY_NS, .limit = 10 };
 	struct pfw_blocks blocks = { 0 };
 	struct pfw_summary into;
 	struct pfw_index *index;
@@ -602,7 +643,7 @@ static int read_all(void)
 	pfw_summary_init(&into);
 	error |= pfw_index_blocks(index, &blocks);
 	error |= pfw_index_totals(index, PFW_INDEX_ALL, &into);
-	error |= pfw_index_top_files(&index, 1, PFW_INDEX_BY_NS, 10, &into);
+	error |= pfw_index_top_files(&index, 1, &top, &into);
 	if (may)
 		error |= pfw_index_match(index, &filter, may);
 	if (may)

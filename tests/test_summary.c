@@ -198,6 +198,17 @@ static void files_have_their_calls(void **unused)
 	assert_int_equal(file->lines, 6);
 	assert_int_equal(file_of(&summary, "/b")->written_bytes, 7);
 	assert_int_equal(file_of(&summary, "/b")->writes, 1);
+	assert_int_equal(file->transfers, 3);
+	assert_int_equal(file->transfer_ns, 110);
+	assert_int_equal(file_of(&summary, "/b")->transfers, 1);
+	assert_int_equal(file_of(&summary, "/b")->transfer_ns, 0);
+	/* A call on no file, and one that does not say how many bytes. */
+	assert_int_equal(summary.file[0].lines, 0);
+	assert_int_equal(summary.file[0].others, 1);
+	assert_int_equal(summary.file[0].other_ns, 50);
+	add_call(&summary, "STDIO", "fscanf", 8, 80, "\"fname\":\"/b\",\"ret\":3");
+	assert_int_equal(file_of(&summary, "/b")->reads, 1);
+	assert_int_equal(file_of(&summary, "/b")->transfers, 1);
 }
 
 /* However a text was written, it is one text. */

@@ -218,11 +218,11 @@ static int resolve(struct table_options *options, const struct pfw_traces *trace
 static int fill(struct table *table, struct table_options *options, struct live_lines *live,
 		const volatile bool *stop)
 {
-	bool ask = table_asks_indexes(options);
+	bool ask = table_asks_indexes(options), resolved = ask && !options->by_file;
 	int error = 0;
 
 	/* A trace with an index has nothing behind it: looking for that takes longer than to answer. */
-	if (ask && resolve(options, live->traces, stop))
+	if (resolved && resolve(options, live->traces, stop))
 		return CLI_USAGE;
 	if (ask)
 		error = table_from_index(table, options, live->traces);
@@ -235,7 +235,7 @@ static int fill(struct table *table, struct table_options *options, struct live_
 		cli_error(options->command->name, "%s", strerror(-error));
 	if (error)
 		return error > 0 ? CLI_OK : CLI_USAGE;
-	if (!ask && resolve(options, live->traces, stop))
+	if (!resolved && resolve(options, live->traces, stop))
 		return CLI_USAGE;
 	return table_collect(table, options, live, stop) ? CLI_USAGE : CLI_OK;
 }
@@ -254,6 +254,10 @@ static int run(struct table_options *options, struct cli_args *args)
 	pfw_averages_init(&table.rows);
 	for (unsigned i = 0; i < options->fields; i++)
 		options->reach.ask_fnames |= options->field[i] == TABLE_FNAME;
+	options->by_file = options->fields == 1 && options->field[0] == TABLE_FNAME &&
+			   !options->plain;
+	if (options->by_file && !options->columns)
+		table_columns_parse(options, "files");
 	options->percentiles = table_columns_percentiles(options);
 	status = fill(&table, options, &live, stop);
 	if (status == CLI_OK) {
@@ -308,7 +312,7 @@ static const struct cli_option table_options[] = {
 	  "what makes a row: name, cat, shape, stack:N, fname, rank, step, "
 	  "pid, tid; several with commas",
 	  GROUP_BY },
-	{ "columns", 0, "LIST", "columns by their keys, or flops or io", COLUMNS },
+	{ "columns", 0, "LIST", "columns by their keys, or flops, files or io", COLUMNS },
 	{ "top-level-only", 0, NULL, "leave out operators that lie in others", TOP_LEVEL },
 	{ "plain", 'p', NULL,
 	  "events as their lines say, all in one table: no self times, no GPU work joined", 'p' },

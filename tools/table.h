@@ -40,6 +40,7 @@ struct table_options {
 	enum table_field field[TABLE_FIELDS];
 	unsigned fields;
 	bool by_name;	 /* one of them is the name */
+	bool by_file;	 /* the file alone: rows of I/O, of the calls on each */
 	unsigned frames; /* of a stack */
 	const char *sort_by;
 	int64_t row_limit;   /* -1: none */
@@ -83,8 +84,9 @@ const char *table_text(const struct pfw_average *row, unsigned n, size_t *bytes)
 
 struct table {
 	struct pfw_averages rows;
-	uint64_t problems; /* told on stderr */
-	bool too_many;	   /* rows: none has percentiles */
+	uint64_t problems;    /* told on stderr */
+	bool too_many;	      /* rows: none has percentiles */
+	struct pfw_sums rest; /* of I/O: what no row has, as it would not be shown */
 };
 
 /* Read the traces, and what is behind them, into rows.  Return 0, or -errno after saying why.  *stop ends it with -EINTR.

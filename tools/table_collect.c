@@ -64,6 +64,7 @@ struct collect {
 	struct worker *worker;
 	unsigned jobs;
 	struct table_how how;
+	bool targets; /* what copies write to is a row, too */
 	bool nest_io; /* I/O calls are nested, too */
 	bool io_nested;
 	/* Of I/O, the threads of all files, and up to when their calls go. */
@@ -182,6 +183,27 @@ static void add_device(struct pfw_sums *sums, const struct table_line *line)
 	sums->self_device_ns = pfw_saturate_add(sums->self_device_ns, line->dur_ns);
 }
 
+/* What a copy wrote to: its time counts where it read from. */
+static int add_target(const struct collect *collect, unsigned number,
+		      const struct pfw_pass_block *block, const struct pfw_entry *entry,
+		      const struct table_line *line)
+{
+	const struct pfw_sums call = { .count = 1, .transfers = 1, .bytes = line->bytes };
+	struct worker *worker = &collect->worker[number];
+	struct table_line target = *line;
+	int64_t row;
+
+	target.fname = line->target;
+	if (table_key_make(&worker->key, collect->options, &target, entry,
+			   collect->traces->file[block->file].head.rank))
+		return -ENOMEM;
+	row = pfw_averages_row(&worker->rows, worker->key.text, worker->key.bytes);
+	if (row < 0)
+		return -ENOMEM;
+	pfw_sums_merge(&worker->rows.row[row].sums, &call);
+	return 0;
+}
+
 static int add_line(const struct collect *collect, unsigned number, struct pfw_pass_block *block,
 		    const struct pfw_entry *entry, const struct table_line *line)
 {
@@ -205,6 +227,8 @@ static int add_line(const struct collect *collect, unsigned number, struct pfw_p
 		if (!error && !line->summed && !collect->how.plain)
 			error = collect->nest_io ? add_span(result, entry, line, group)
 						 : add_call(result, entry, line);
+		if (!error && collect->targets && line->target.at)
+			error = add_target(collect, number, block, entry, line);
 		return error;
 	}
 	if (!line->device)
@@ -259,6 +283,7 @@ static int work(void *user, unsigned number, struct pfw_pass_block *block)
 		int error;
 
 		if (!table_line_read(&line, &lines.entry, &worker->calls, collect->how) ||
+		    (collect->options->by_file && line.section != TABLE_IO) ||
 		    !reached(collect, worker, block->file, &lines.entry))
 			continue;
 		if (!wanted(collect, worker, block->file, &lines.entry, &line)) {
@@ -552,9 +577,12 @@ int table_collect(struct table *table, const struct table_options *options, stru
 				   .nest_io = !options->plain && (live->any || !again(traces)) };
 	int error;
 
-	for (unsigned i = 0; i < options->fields; i++)
+	for (unsigned i = 0; i < options->fields; i++) {
 		collect.how.args |= options->field[i] >= TABLE_SHAPE &&
 				    options->field[i] != TABLE_RANK;
+		collect.targets |= options->field[i] == TABLE_FNAME && !options->plain &&
+				   !options->wanted.fname.count;
+	}
 	error = run(&collect, stop);
 	/* Nearly always each call begins when the one before is over: its time is its own. */
 	if (!error && collect.io_nested && !collect.nest_io) {
@@ -565,6 +593,7 @@ int table_collect(struct table *table, const struct table_options *options, stru
 					    .table = table,
 					    .jobs = collect.jobs,
 					    .how = collect.how,
+					    .targets = collect.targets,
 					    .nest_io = true,
 					    .io_nested = true };
 		error = run(&collect, stop);

@@ -199,6 +199,7 @@ static const struct {
 	const char *name, *keys;
 } presets[] = {
 	{ "flops", "self_flops,cpu_time_total,device_time_total,count" },
+	{ "files", "count,total_percent,total,avg,bytes,mean_size,bandwidth" },
 	{ "io", "count,total_percent,total,self,avg,min,p50,p95,p99,max,bytes,mean_size,bandwidth" },
 };
 
@@ -273,8 +274,8 @@ static int add_key(struct table_options *options, const char *key, size_t bytes)
 		column = table_column_find(name, TABLE_IO);
 	if (!column) {
 		cli_error(options->command->name,
-			  "--columns: there is no column %s; there are %s; and the presets flops "
-			  "and io",
+			  "--columns: there is no column %s; there are %s; and the presets "
+			  "flops, files and io",
 			  cli_name(name), table_column_keys());
 		return -1;
 	}
@@ -320,6 +321,29 @@ bool table_columns_percentiles(const struct table_options *options)
 	for (unsigned i = 0; i < options->columns; i++)
 		any |= is_percentile(options->column[i]);
 	return any;
+}
+
+static bool is_of_files(const struct table_column *column)
+{
+	return column->value == count || column->value == total || column->value == average ||
+	       column->value == total_percent || column->value == bytes ||
+	       column->value == mean_size || column->value == bandwidth;
+}
+
+bool table_columns_of_files(const struct table_options *options, enum pfw_index_order *order)
+{
+	const struct table_column *key = find("total", TABLE_IO);
+
+	for (unsigned i = 0; i < options->columns; i++) {
+		if (has(options->column[i], TABLE_IO) && !is_of_files(options->column[i]))
+			return false;
+	}
+	if (options->sort_by)
+		key = table_column_find(options->sort_by, TABLE_IO);
+	*order = key && key->value == count   ? PFW_INDEX_BY_CALLS
+		 : key && key->value == bytes ? PFW_INDEX_BY_BYTES
+					      : PFW_INDEX_BY_NS;
+	return options->columns && key && (*order != PFW_INDEX_BY_NS || key->value == total);
 }
 
 /* Whether a compute table has it where nobody asked for columns: torch's rules. */

@@ -3,6 +3,7 @@
 #ifndef TABLE_COLUMNS_H
 #define TABLE_COLUMNS_H
 
+#include "store/index.h"
 #include "table.h"
 
 enum table_kind {
@@ -21,9 +22,8 @@ struct table_view {
 	const struct pfw_average **row; /* in the order in which they are shown */
 	size_t rows;
 	enum table_section section;
-	double self_us, self_device_us, total_us; /* of all rows */
-	uint64_t calls;
-	int64_t bytes;
+	double self_us, self_device_us; /* of all rows, and of the rest */
+	struct pfw_sums all;
 	const char *device; /* "CUDA" */
 	bool has_device, has_memory, has_device_memory, has_flops, has_percentiles;
 	int64_t least_flops, most_flops; /* of rows that have any */
@@ -49,6 +49,9 @@ int table_columns_parse(struct table_options *options, const char *list);
 
 /* Whether percentiles are shown. */
 bool table_columns_percentiles(const struct table_options *options);
+
+/* Whether an index's sums of files give all that is shown and sorted by; in that order. */
+bool table_columns_of_files(const struct table_options *options, enum pfw_index_order *order);
 
 /* Fill column[] with those of a section: what was asked for, or what the rows have.  Returns how
  * many. */

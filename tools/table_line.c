@@ -297,6 +297,9 @@ static void read_call(struct table_line *line, const struct pfw_entry *entry,
 	line->transfers = call.moves != PFW_MOVES_NOTHING;
 	if (how.args || line->transfers)
 		read_call_args(entry, line, &amounts);
+	if (how.args && call.role == PFW_CALL_COPY && pfw_entry_arg(entry, "target", &value) &&
+	    value.type == PFW_VALUE_STRING)
+		line->target = value.text;
 	if (how.fnames && !line->fname.at && pfw_fnames_find(how.fnames, entry, &value) &&
 	    value.type == PFW_VALUE_STRING)
 		line->fname = value.text;

@@ -21,6 +21,7 @@ struct table_line {
 	int64_t bytes;
 	bool summed; /* many calls in one: no single duration is known */
 	struct pfw_slice shapes, stack, fname, step; /* text NULL: the line has none */
+	struct pfw_slice target;		     /* what a copy wrote to, as `fname` */
 	bool shapes_text;			     /* a string, not an array */
 };
 

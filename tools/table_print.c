@@ -124,12 +124,21 @@ static struct cell_column *add_column(struct sheet *sheet, const char *header, s
 	return column;
 }
 
-/* The longest text of a field in any row; of a stack, its longest frame. */
-static size_t longest(const struct table_view *view, unsigned field, bool lines)
+/* The rows that say how wide columns are: torch's way is all, also those beyond the limit. */
+static size_t measured(const struct table_options *options, const struct table_view *view)
 {
+	size_t limit = options->row_limit < 0 ? SIZE_MAX : (size_t)options->row_limit;
+
+	return view->section == TABLE_IO && limit < view->rows ? limit : view->rows;
+}
+
+/* The longest text of a field in any row; of a stack, its longest frame. */
+static size_t longest(const struct sheet *sheet, unsigned field, bool lines)
+{
+	const struct table_view *view = sheet->view;
 	size_t most = 0;
 
-	for (size_t i = 0; i < view->rows; i++) {
+	for (size_t i = 0; i < measured(sheet->options, view); i++) {
 		size_t bytes, count;
 		const char *text = table_text(view->row[i], field, &bytes);
 
@@ -155,7 +164,7 @@ static void add_field(struct sheet *sheet, unsigned field)
 {
 	const struct table_options *options = sheet->options;
 	enum table_field what = options->field[field];
-	size_t width = longest(sheet->view, field, what == TABLE_STACK);
+	size_t width = longest(sheet, field, what == TABLE_STACK);
 	struct cell_column *column;
 
 	/* torch has these columns only where some row has something in them. */
@@ -190,7 +199,7 @@ static void add_value(struct sheet *sheet, const struct table_column *value)
 		return;
 	/* As wide as they must be: there are many. */
 	column->width = strlen(column->header);
-	for (size_t i = 0; i < sheet->view->rows; i++) {
+	for (size_t i = 0; i < measured(sheet->options, sheet->view); i++) {
 		table_column_text(value, sheet->view->row[i], sheet->view, text, sizeof(text));
 		column->width = strlen(text) > column->width ? strlen(text) : column->width;
 	}
@@ -353,12 +362,14 @@ static void put_totals(const struct table_view *view, bool plain)
 {
 	char text[64];
 
-	table_time_text(view->section == TABLE_IO ? view->total_us : view->self_us, text,
-			sizeof(text));
+	table_time_text(view->section == TABLE_IO ? (double)view->all.total_ns / 1000.0
+						  : view->self_us,
+			text, sizeof(text));
 	if (view->section == TABLE_IO) {
 		printf("%s total: %s in %s %s%s, %s moved\n", plain ? "Time" : "I/O time", text,
-		       cli_count(view->calls), plain ? "event" : "call", cli_plural(view->calls),
-		       cli_bytes(view->bytes > 0 ? (uint64_t)view->bytes : 0));
+		       cli_count(view->all.count), plain ? "event" : "call",
+		       cli_plural(view->all.count),
+		       cli_bytes(view->all.bytes > 0 ? (uint64_t)view->all.bytes : 0));
 		return;
 	}
 	printf("Self CPU time total: %s\n", text);

@@ -11,15 +11,35 @@ struct order {
 	const struct table_view *view;
 	const struct table_column *column; /* NULL: none */
 	bool by_key;
+	bool by_file; /* of equal files the first by name, as indexes have them */
 };
 
-/* Python's order of texts, the greatest first. */
+static int compare_texts(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+	int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
+
+	return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
+}
+
+/* By their texts, one after the other. */
 static int compare_keys(const struct pfw_average *a, const struct pfw_average *b)
 {
-	size_t bytes = a->key_bytes < b->key_bytes ? a->key_bytes : b->key_bytes;
-	int order = memcmp(a->key, b->key, bytes);
+	const char *one = a->key + TABLE_KEY_HEAD, *end = a->key + a->key_bytes;
+	const char *other = b->key + TABLE_KEY_HEAD;
+	int order = memcmp(a->key, b->key, TABLE_KEY_HEAD);
 
-	return order ? order : (a->key_bytes > b->key_bytes) - (a->key_bytes < b->key_bytes);
+	while (!order && one < end) {
+		uint32_t bytes, other_bytes;
+
+		memcpy(&bytes, one, sizeof(bytes));
+		memcpy(&other_bytes, other, sizeof(other_bytes));
+		one += sizeof(bytes);
+		other += sizeof(other_bytes);
+		order = compare_texts(one, bytes, other, other_bytes);
+		one += bytes;
+		other += other_bytes;
+	}
+	return order;
 }
 
 /* Rows of compute where the first event of each begins, the longer first: torch's order.  I/O by its
@@ -45,15 +65,15 @@ static int compare(const void *a, const void *b, void *user)
 	const struct order *order = user;
 
 	if (order->by_key) {
-		size_t left_bytes, right_bytes, bytes;
+		size_t left_bytes, right_bytes;
 		const char *one = table_text(left, 0, &left_bytes);
 		const char *other = table_text(right, 0, &right_bytes);
 		int found;
 
-		bytes = left_bytes < right_bytes ? left_bytes : right_bytes;
-		found = memcmp(other, one, bytes);
-		if (found || left_bytes != right_bytes)
-			return found ? found : left_bytes < right_bytes ? 1 : -1;
+		/* The greatest first, as all keys. */
+		found = compare_texts(other, right_bytes, one, left_bytes);
+		if (found)
+			return found;
 	} else if (order->column) {
 		double one = order->column->value(left, order->view);
 		double other = order->column->value(right, order->view);
@@ -63,6 +83,8 @@ static int compare(const void *a, const void *b, void *user)
 			return -1;
 		if (one < other || (one != one && other == other))
 			return 1;
+		if (order->by_file)
+			return compare_keys(left, right);
 	}
 	return compare_usual(left, right, order->view->section);
 }
@@ -94,9 +116,7 @@ static void note(struct table_view *view, const struct pfw_average *row)
 			    sums->self_device_memory;
 	view->has_device_memory |= sums->self_device_memory > 0;
 	view->has_percentiles |= row->durations.total > 0;
-	view->calls += sums->count;
-	view->bytes += sums->bytes;
-	view->total_us += (double)sums->total_ns / 1000.0;
+	pfw_sums_merge(&view->all, sums);
 	if (sums->flops <= 0)
 		return;
 	if (!view->has_flops || sums->flops < view->least_flops)
@@ -106,9 +126,13 @@ static void note(struct table_view *view, const struct pfw_average *row)
 	view->has_flops = true;
 }
 
-/* In the order of the rows, as torch adds them. */
+/* In the order of the rows, as torch adds them; of I/O so that no order matters. */
 static void add_up(struct table_view *view)
 {
+	if (view->section == TABLE_IO) {
+		view->self_us = (double)view->all.self_ns / 1000.0;
+		return;
+	}
 	for (size_t i = 0; i < view->rows; i++) {
 		const struct pfw_average *row = view->row[i];
 
@@ -122,7 +146,7 @@ static void add_up(struct table_view *view)
 static int make_view(struct table_view *view, const struct table *table,
 		     const struct table_options *options, enum table_section section)
 {
-	struct order order = { .view = view };
+	struct order order = { .view = view, .by_file = options->by_file };
 
 	*view = (struct table_view){ .section = section, .device = "CUDA" };
 	view->row = calloc((size_t)table->rows.count + 1, sizeof(*view->row));
@@ -136,6 +160,8 @@ static int make_view(struct table_view *view, const struct table *table,
 		view->row[view->rows++] = row;
 		note(view, row);
 	}
+	if (section == TABLE_IO)
+		pfw_sums_merge(&view->all, &table->rest);
 	if (options->sort_by) {
 		order.column = table_column_find(options->sort_by, section);
 		order.by_key = strcmp(options->sort_by, "key") == 0 ||

@@ -13,7 +13,7 @@
 #include "blocks.h"
 #include "summary.h"
 
-#define PFW_INDEX_FORMAT 2
+#define PFW_INDEX_FORMAT 3
 #define PFW_INDEX_SUFFIX ".idx"
 
 /* ---- reading ---- */
@@ -81,10 +81,18 @@ int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filt
 
 enum pfw_index_order { PFW_INDEX_BY_BYTES, PFW_INDEX_BY_NS, PFW_INDEX_BY_CALLS };
 
+struct pfw_index_top {
+	enum pfw_index_order order;
+	size_t limit;
+	uint64_t bytes, ns, calls; /* found: of all calls, on any file and on none */
+};
+
 /* The `limit` files with the most bytes moved, time or calls in all of these indexes together, the
- * greatest first: rows 1 to files - 1 of *into, which is empty.  Row 0 has what is in no row. */
-int pfw_index_top_files(struct pfw_index *const *index, size_t count, enum pfw_index_order order,
-			size_t limit, struct pfw_summary *into);
+ * greatest first, and of equal ones the first by name: rows 1 to files - 1 of *into, which is empty.
+ * Row 0 has the calls on no file, and where its `lines` are not 0 those on files without a row.
+ * 0 or -errno; -E2BIG where there are too many files to tell. */
+int pfw_index_top_files(struct pfw_index *const *index, size_t count, struct pfw_index_top *top,
+			struct pfw_summary *into);
 
 /* ---- writing ---- */
 

@@ -35,7 +35,7 @@ const struct pfw_index_table pfw_index_tables[] = {
 	TABLE(file, "id INTEGER PRIMARY KEY, fname TEXT, lines INTEGER, opens INTEGER,"
 		    " reads INTEGER, writes INTEGER, others INTEGER, read_bytes INTEGER,"
 		    " written_bytes INTEGER, open_ns INTEGER, read_ns INTEGER, write_ns INTEGER,"
-		    " other_ns INTEGER"),
+		    " other_ns INTEGER, transfers INTEGER, transfer_ns INTEGER"),
 	TABLE(file_sums, "first INTEGER PRIMARY KEY, sums BLOB"),
 	TABLE(thread, "id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, name TEXT,"
 		      " lines INTEGER, first_ns INTEGER, last_ns INTEGER"),

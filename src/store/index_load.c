@@ -180,6 +180,8 @@ int pfw_index_take_file(struct pfw_summary_file *file, struct pfw_index_row *row
 	file->read_ns += pfw_index_u64(row);
 	file->write_ns += pfw_index_u64(row);
 	file->other_ns += pfw_index_u64(row);
+	file->transfers += pfw_index_u64(row);
+	file->transfer_ns += pfw_index_u64(row);
 	return row->bad ? -EBADMSG : 0;
 }
 

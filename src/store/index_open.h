@@ -40,7 +40,7 @@ const uint8_t *pfw_index_blob(struct pfw_index_row *row, size_t *bytes);
 
 #define PFW_INDEX_FILE_COLUMNS                                                            \
 	"fname, lines, opens, reads, writes, others, read_bytes, written_bytes, open_ns," \
-	" read_ns, write_ns, other_ns"
+	" read_ns, write_ns, other_ns, transfers, transfer_ns"
 
 /* Add the columns behind fname of a row of `file`.  0 or -EBADMSG. */
 int pfw_index_take_file(struct pfw_summary_file *file, struct pfw_index_row *row);

@@ -12,6 +12,8 @@
 
 /* Files that are added up in one go; of more, one part of the hashes after the other. */
 #define PART_FILES (1u << 20)
+/* Files as great as the last that is wanted, from among which names choose. */
+#define TIES_MAX 256u
 
 /* A file, by the hash of its name. */
 struct sum {
@@ -23,19 +25,26 @@ struct search {
 	size_t count;
 	enum pfw_index_order order;
 	size_t limit;
+	struct pfw_index_top *top; /* where all is added up */
 	/* The part in hand: hashes with these upper bits. */
 	unsigned part, part_bits;
 	struct sum *slot; /* a hash table; value 0 and hash 0: empty */
 	uint64_t mask, used;
-	struct sum *best; /* at most 2 * limit */
+	struct sum *best; /* at most 2 * kept */
 	uint32_t *row_of; /* of `found`, by the number in best[]; 0: not seen */
-	size_t bests;
+	size_t bests, kept;
+	uint64_t zeros; /* files whose value is 0 */
 	struct pfw_summary found;
 	struct pfw_index *reading;
 	/* What finds a row of the file `found_in`. */
 	struct pfw_index *found_in;
 	struct pfw_index_row row;
 };
+
+static uint64_t calls_of(const struct pfw_summary_file *file)
+{
+	return file->opens + file->reads + file->writes + file->others;
+}
 
 static uint64_t value_of(const struct pfw_summary_file *file, enum pfw_index_order order)
 {
@@ -45,7 +54,7 @@ static uint64_t value_of(const struct pfw_summary_file *file, enum pfw_index_ord
 	case PFW_INDEX_BY_NS:
 		return file->open_ns + file->read_ns + file->write_ns + file->other_ns;
 	default:
-		return file->opens + file->reads + file->writes + file->others;
+		return calls_of(file);
 	}
 }
 
@@ -62,6 +71,32 @@ static uint64_t sum_of(const struct pfw_blob_sums *sums, enum pfw_index_order or
 }
 
 /* ---- the sums of all files ---- */
+
+/* Sums that are read together, so that their slots come into the cache meanwhile. */
+#define BATCH 16u
+
+/* Call take() for each file of a blob but row 0.  0 or what ends it. */
+static int each_of_blob(struct search *search, struct pfw_blob_reader reader, uint32_t *next,
+			int (*take)(struct search *search, const struct pfw_blob_sums *sums,
+				    uint32_t id))
+{
+	struct pfw_blob_sums sums[BATCH];
+	int result = 1, error = 0;
+
+	while (!error && result > 0) {
+		unsigned count = 0;
+
+		while (count < BATCH && (result = pfw_blob_next_sums(&reader, &sums[count])) > 0) {
+			if (search->slot)
+				__builtin_prefetch(&search->slot[sums[count].hash & search->mask],
+						   1);
+			count++;
+		}
+		for (unsigned i = 0; !error && i < count; i++, ++*next)
+			error = *next ? take(search, &sums[i], *next) : 0;
+	}
+	return error ? error : result;
+}
 
 /* Call take() for each file of all indexes but row 0. */
 static int each_sum(struct search *search,
@@ -82,13 +117,11 @@ static int each_sum(struct search *search,
 			size_t bytes;
 			const uint8_t *data = pfw_index_blob(&row, &bytes);
 			struct pfw_blob_reader reader = { .at = data, .end = data + bytes };
-			struct pfw_blob_sums sums;
 
-			if (first != next || row.bad)
-				error = -EBADMSG;
-			for (; !error && (result = pfw_blob_next_sums(&reader, &sums)) > 0; next++)
-				error = next ? take(search, &sums, next) : 0;
-			if (!error && (result < 0 || next > PFW_SUMMARY_FILES_MAX))
+			error = first != next || row.bad
+					? -EBADMSG
+					: each_of_blob(search, reader, &next, take);
+			if (!error && next > PFW_SUMMARY_FILES_MAX)
 				error = -EBADMSG;
 		}
 		sqlite3_finalize(row.statement);
@@ -115,12 +148,24 @@ static int count_files(struct search *search)
 	return error;
 }
 
+static void add(uint64_t *sum, uint64_t value)
+{
+	if (__builtin_add_overflow(*sum, value, sum))
+		*sum = UINT64_MAX;
+}
+
 static int add_sum(struct search *search, const struct pfw_blob_sums *sums, uint32_t id)
 {
 	uint64_t at = sums->hash, value = sum_of(sums, search->order);
 	struct sum *sum;
 
 	(void)id;
+	if (!search->part) {
+		add(&search->top->bytes, sums->bytes);
+		add(&search->top->ns, sums->ns);
+		add(&search->top->calls, sums->calls);
+		search->zeros += !value;
+	}
 	if (!value || (search->part_bits && sums->hash >> (64 - search->part_bits) != search->part))
 		return 0;
 	for (;; at++) {
@@ -133,8 +178,7 @@ static int add_sum(struct search *search, const struct pfw_blob_sums *sums, uint
 	if (search->used > search->mask / 8 * 7)
 		return -E2BIG;
 	sum->hash = sums->hash;
-	if (__builtin_add_overflow(sum->value, value, &sum->value))
-		sum->value = UINT64_MAX;
+	add(&sum->value, value);
 	return 0;
 }
 
@@ -167,15 +211,31 @@ static void take_best(struct search *search)
 		if (!sum->value || sum->value < least)
 			continue;
 		search->best[search->bests++] = *sum;
-		if (search->bests < 2 * search->limit)
+		if (search->bests < 2 * search->kept)
 			continue;
 		qsort(search->best, search->bests, sizeof(*search->best), by_value);
-		search->bests = search->limit;
-		least = search->best[search->limit - 1].value;
+		search->bests = search->kept;
+		least = search->best[search->kept - 1].value;
 	}
 	qsort(search->best, search->bests, sizeof(*search->best), by_value);
-	if (search->bests > search->limit)
-		search->bests = search->limit;
+	if (search->bests > search->kept)
+		search->bests = search->kept;
+}
+
+/* Keep those that may be among the `limit` first by value and name.  0; -E2BIG: sums cannot tell. */
+static int drop_lesser(struct search *search)
+{
+	uint64_t least;
+
+	/* Names choose from among those whose value is 0. */
+	if (search->bests < search->limit)
+		return search->zeros ? -E2BIG : 0;
+	least = search->limit ? search->best[search->limit - 1].value : UINT64_MAX;
+	if (search->bests == search->kept && search->best[search->bests - 1].value == least)
+		return -E2BIG;
+	while (search->bests && search->best[search->bests - 1].value < least)
+		search->bests--;
+	return 0;
 }
 
 /* Find the hashes of the greatest, part by part. */
@@ -185,14 +245,15 @@ static int find_best(struct search *search)
 
 	if (search->limit > search->used)
 		search->limit = search->used;
-	if (error || !search->limit)
+	if (error || !search->used)
 		return error;
+	search->kept = search->limit + TIES_MAX;
 	while (search->used >> search->part_bits > PART_FILES)
 		search->part_bits++;
 	for (search->mask = 1023; search->mask / 4 * 3 < search->used >> search->part_bits;)
 		search->mask = search->mask * 2 + 1;
 	search->slot = malloc((search->mask + 1) * sizeof(*search->slot));
-	search->best = malloc(2 * search->limit * sizeof(*search->best));
+	search->best = malloc(2 * search->kept * sizeof(*search->best));
 	if (!search->slot || !search->best)
 		return -ENOMEM;
 	for (; !error && search->part < 1u << search->part_bits; search->part++) {
@@ -201,7 +262,7 @@ static int find_best(struct search *search)
 		error = each_sum(search, add_sum);
 		take_best(search);
 	}
-	return error;
+	return error ? error : drop_lesser(search);
 }
 
 /* ---- their rows ---- */
@@ -251,7 +312,8 @@ static int add_row(struct search *search, const struct pfw_blob_sums *sums, uint
 	return pfw_index_take_file(&search->found.file[to], &search->row);
 }
 
-/* A row with the greatest first; of equal ones the first by name. */
+/* A row with the greatest first; of equal ones the first by name.  To have moved nothing is more than
+ * to have moved data never; without any call a file is none of these. */
 static int by_rank(const void *a, const void *b, void *order)
 {
 	const struct pfw_summary_file *x = a, *y = b;
@@ -262,6 +324,11 @@ static int by_rank(const void *a, const void *b, void *order)
 
 	if (m != n)
 		return m > n ? -1 : 1;
+	if (!calls_of(x) != !calls_of(y))
+		return calls_of(x) ? -1 : 1;
+	if (*(const enum pfw_index_order *)order == PFW_INDEX_BY_BYTES &&
+	    !x->transfers != !y->transfers)
+		return x->transfers ? -1 : 1;
 	differ = memcmp(x->name, y->name, bytes);
 	return differ ? differ : x->name_bytes < y->name_bytes ? -1 : 1;
 }
@@ -324,26 +391,48 @@ static int top_by_sums(struct search *search, struct pfw_summary *into)
 	return error;
 }
 
+static void add_all(struct pfw_index_top *top, const struct pfw_summary_file *file)
+{
+	add(&top->bytes, value_of(file, PFW_INDEX_BY_BYTES));
+	add(&top->ns, value_of(file, PFW_INDEX_BY_NS));
+	add(&top->calls, calls_of(file));
+}
+
 /* The long way, where sums could not tell. */
-static int top_of_all(const struct search *search, size_t limit, struct pfw_summary *into)
+static int top_of_all(const struct search *search, struct pfw_index_top *top,
+		      struct pfw_summary *into)
 {
 	struct pfw_summary all;
 	int error = pfw_summary_init(&all);
 
+	top->bytes = top->ns = top->calls = 0;
+
 	for (size_t i = 0; !error && i < search->count; i++)
 		error = pfw_index_totals(search->index[i], PFW_INDEX_FILES, &all);
-	error = error ? error : put_best(&all, search->order, limit, into);
+	/* More than one summary holds: some were added up in row 0. */
+	if (!error && all.file[0].lines)
+		error = -E2BIG;
+	for (uint32_t i = 1; !error && i < all.files; i++)
+		add_all(top, &all.file[i]);
+	error = error ? error : put_best(&all, search->order, top->limit, into);
 	pfw_summary_release(&all);
 	return error;
 }
 
-int pfw_index_top_files(struct pfw_index *const *index, size_t count, enum pfw_index_order order,
-			size_t limit, struct pfw_summary *into)
+int pfw_index_top_files(struct pfw_index *const *index, size_t count, struct pfw_index_top *top,
+			struct pfw_summary *into)
 {
-	struct search search = { .index = index, .count = count, .order = order, .limit = limit };
-	int error = top_by_sums(&search, into);
+	struct search search = {
+		.index = index, .count = count, .order = top->order, .limit = top->limit, .top = top
+	};
+	int error;
 
+	top->bytes = top->ns = top->calls = 0;
+	error = top_by_sums(&search, into);
 	if (error == -E2BIG)
-		error = top_of_all(&search, limit, into);
-	return error ? error : add_others(index, count, into);
+		error = top_of_all(&search, top, into);
+	error = error ? error : add_others(index, count, into);
+	if (!error)
+		add_all(top, &into->file[0]);
+	return error;
 }

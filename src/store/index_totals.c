@@ -140,6 +140,8 @@ static void put_file(struct pfw_put *put, const struct pfw_summary *total, uint3
 	pfw_put_u64(put, file->read_ns);
 	pfw_put_u64(put, file->write_ns);
 	pfw_put_u64(put, file->other_ns);
+	pfw_put_u64(put, file->transfers);
+	pfw_put_u64(put, file->transfer_ns);
 }
 
 static void put_thread(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
@@ -216,7 +218,7 @@ static int put_totals(struct pfw_index_writer *writer)
 	const struct pfw_summary *total = &writer->total;
 	int error = put_table(writer, "name", 11, total->names, put_name);
 
-	error = error ? error : put_table(writer, "file", 13, total->files, put_file);
+	error = error ? error : put_table(writer, "file", 15, total->files, put_file);
 	error = error ? error : put_table(writer, "thread", 7, total->threads, put_thread);
 	error = error ? error : put_table(writer, "process", 14, total->processes, put_process);
 	error = error ? error : put_table(writer, "step", 6, total->steps, put_step);

@@ -225,7 +225,7 @@ int64_t pfw_summary_file_row(struct pfw_summary *summary, const char *name, size
 	if (summary->last_file && last->name_bytes == bytes &&
 	    pfw_hash_same(last->name, name, bytes))
 		return summary->last_file;
-	if (bytes > PFW_SUMMARY_TEXT_MAX)
+	if (!bytes || bytes > PFW_SUMMARY_TEXT_MAX)
 		return 0;
 	hash = pfw_hash_text(summary->seed, name, bytes);
 	row = find_file(summary, name, bytes, (uint32_t)(hash ^ hash >> 32));
@@ -465,6 +465,8 @@ static int merge_files(struct pfw_summary *into, struct pfw_summary *from)
 		to->read_ns += file->read_ns;
 		to->write_ns += file->write_ns;
 		to->other_ns += file->other_ns;
+		to->transfers += file->transfers;
+		to->transfer_ns += file->transfer_ns;
 	}
 	return 0;
 }

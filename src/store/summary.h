@@ -50,7 +50,7 @@ struct pfw_summary_name {
 	uint8_t role, moves; /* see call.h; roles of its own are private to summary_add.c */
 };
 
-/* The calls (POSIX, STDIO) on one file, `summed` ones included. */
+/* The calls (POSIX, STDIO) on one file, `summed` ones included; in row 0 also those on none. */
 struct pfw_summary_file {
 	const char *name;
 	uint32_t name_bytes;
@@ -60,6 +60,7 @@ struct pfw_summary_file {
 	uint64_t lines;			       /* with this fname, of any cat */
 	uint64_t read_bytes, written_bytes;
 	uint64_t open_ns, read_ns, write_ns, other_ns;
+	uint64_t transfers, transfer_ns; /* of the calls that say how many bytes they moved */
 };
 
 struct pfw_summary_thread {

@@ -184,10 +184,14 @@ static bool has_dur(const struct pfw_entry *entry)
 	return (entry->has & ~entry->wrong & PFW_ENTRY_DUR) != 0;
 }
 
-static void add_call(struct pfw_summary_file *file, uint8_t role, uint64_t ns, uint64_t bytes)
+static void add_call(struct pfw_summary_file *file, struct pfw_call call, uint64_t ns,
+		     uint64_t bytes)
 {
-	file->lines++;
-	switch (role) {
+	if (call.moves != PFW_MOVES_NOTHING) {
+		file->transfers++;
+		file->transfer_ns += ns;
+	}
+	switch (call.role) {
 	case PFW_CALL_OPEN:
 		file->opens++;
 		file->open_ns += ns;
@@ -222,6 +226,7 @@ static int add_target(struct pfw_summary *summary, const struct pfw_entry *entry
 	if (row < 0)
 		return (int)row;
 	summary->file[row].writes++;
+	summary->file[row].transfers++;
 	summary->file[row].written_bytes += bytes;
 	return 0;
 }
@@ -232,7 +237,7 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 	struct io_args io;
 	struct pfw_value value;
 	uint64_t bytes, ns = has_dur(entry) && entry->dur_ns > 0 ? (uint64_t)entry->dur_ns : 0;
-	int64_t row;
+	int64_t row = 0;
 
 	read_args(entry, &io);
 	if (!io.fname.at && summary->fnames && pfw_fnames_find(summary->fnames, entry, &value) &&
@@ -244,8 +249,9 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 		row = file_row(summary, &io.fname);
 		if (row < 0)
 			return (int)row;
-		add_call(&summary->file[row], call.role, ns, bytes);
+		summary->file[row].lines++;
 	}
+	add_call(&summary->file[row], call, ns, bytes);
 	return call.role == PFW_CALL_COPY ? add_target(summary, entry, bytes) : 0;
 }
 
@@ -377,7 +383,7 @@ static int add_args(struct pfw_summary *summary, const struct pfw_entry *entry, 
 	struct pfw_call call = call_of(summary, entry, name);
 	int error = 0;
 
-	if (is_io(call))
+	if (is_io(call) && entry->ph == 'X')
 		return add_io(summary, entry, name, call);
 	if (call.moves == PFW_MOVES_BYTES)
 		summary->name[name].bytes += memory_bytes(entry);

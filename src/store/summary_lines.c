@@ -176,10 +176,15 @@ static int add_reasons(struct pfw_summary *summary, const struct pfw_entry *entr
 
 /* ---- calls that were summed ---- */
 
-static void add_summed_file(struct pfw_summary_file *file, uint8_t role, uint64_t count, int64_t ns,
-			    uint64_t bytes)
+static void add_summed_file(struct pfw_summary_file *file, struct pfw_call call, uint64_t count,
+			    int64_t ns, uint64_t bytes)
 {
-	file->lines++;
+	uint8_t role = call.role;
+
+	if (call.moves != PFW_MOVES_NOTHING) {
+		file->transfers += count;
+		file->transfer_ns += (uint64_t)ns;
+	}
 	if (role == PFW_CALL_OPEN) {
 		file->opens += count;
 		file->open_ns += (uint64_t)ns;
@@ -203,21 +208,23 @@ static int add_summed(struct pfw_summary *summary, const struct pfw_entry *entry
 	uint64_t count = arg_u64(entry, "count", 0), bytes = arg_u64(entry, "bytes", 0);
 	int64_t ns = arg_ns(entry, "dur"), row = -ENOMEM, file = -ENOMEM;
 	const char *cat;
-	uint8_t role;
+	struct pfw_call call;
 
 	if (name && fname) {
 		cat = pfw_call_cat(name, strlen(name));
 		row = pfw_summary_name_row(summary, cat, strlen(cat), name, strlen(name), 's');
-		role = pfw_call_find(cat, strlen(cat), name, strlen(name)).role;
-		file = *fname ? pfw_summary_file_row(summary, fname, strlen(fname)) : 0;
+		call = pfw_call_find(cat, strlen(cat), name, strlen(name));
+		file = pfw_summary_file_row(summary, fname, strlen(fname));
 	}
 	if (row >= 0) {
 		summary->name[row].count += count;
 		summary->name[row].sum_ns += ns;
 		summary->name[row].bytes += bytes;
 	}
-	if (file >= 0 && fname && *fname)
-		add_summed_file(&summary->file[file], role, count, ns > 0 ? ns : 0, bytes);
+	if (file >= 0) {
+		summary->file[file].lines += *fname != '\0';
+		add_summed_file(&summary->file[file], call, count, ns > 0 ? ns : 0, bytes);
+	}
 	free(name);
 	free(fname);
 	return row < 0 ? (int)row : file < 0 ? (int)file : 0;

@@ -244,11 +244,13 @@ def test_io_counts_as_jq_does(traced):
 @pytest.mark.parametrize("keys", [["name"], ["cat", "name"], ["fname"], ["pid"], ["tid", "cat"]])
 def test_io_groups_as_pandas_does(traced, keys):
     """Counts and sums exactly, percentiles within 1 %, bytes of reads and writes."""
+    if keys == ["fname"]: # what cp copies: test_files_are_those_of_pandas
+        traced = [path for path in traced if not path.name.startswith("cp")]
     frame = pandas.DataFrame([{**line, "fname": line["args"].get("fname") or "",
                                "ns": round(line["dur"] * 1000)} for line in calls(traced)])
     wanted = frame.groupby(keys).ns.agg(["count", "sum", "min", "max"])
     found = {tuple(str(row[key]) for key in keys): row
-             for row in rows("--group-by", ",".join(keys), *traced)}
+             for row in rows("--group-by", ",".join(keys), "--columns", "io", *traced)}
     assert len(found) == len(wanted) > 1
     for key, row in wanted.iterrows():
         names = tuple(map(str, key if isinstance(key, tuple) else (key,)))
@@ -354,6 +356,121 @@ def test_indexes_answer_without_the_lines(tmp_path):
     trace.write(path)
     run([PFW, "index", path])
     assert by("name", rows(path))["read"]["self"] == 40_000 / 2 - 0.1
+
+
+# ---- files ----
+
+MANY_FILES = '''
+import os, shutil
+for i in range(160):
+    with open(f"f{i % 80}-{i}", "wb", buffering=0) as file:
+        for j in range(i % 7):
+            file.write(b"x" * 1000 * (i % 5))
+    os.stat(f"f{i % 80}-{i}")
+for i in range(40):
+    shutil.copyfile(f"f{i}-{i}", f"copy{i}")
+    with open(f"copy{i}", "rb") as file:
+        while file.read(500): pass
+ends = os.pipe()
+for i in range(30):
+    os.write(ends[1], b"y" * 300)
+    os.read(ends[0], 300)
+os.sync()
+'''
+
+
+@pytest.fixture(scope="module", name="many_files", params=["pfw", "pfw.gz"])
+def traces_of_many_files(request, tmp_path_factory):
+    """Traces of two processes on the same files, without an index, and the same with one."""
+    scratch = tmp_path_factory.mktemp("files")
+    for name in ("work", "bare", "indexed"):
+        (scratch / name).mkdir()
+    for name in ("a", "b"):
+        environment = traced_environment(scratch / "bare" / name, scratch / "work",
+                                         DFTRACER_TRACE_COMPRESSION=str(
+                                             int(request.param == "pfw.gz")))
+        run(["/usr/bin/python3", "-c", MANY_FILES], environment, scratch / "work")
+    paths = list((scratch / "bare").glob(f"*.{request.param}"))
+    assert len(paths) == 2
+    for path in paths:
+        (scratch / "indexed" / path.name).write_bytes(path.read_bytes())
+    run([PFW, "index", scratch / "indexed"])
+    return scratch
+
+
+@pytest.mark.parametrize("key", ["bytes", "total", "count", "none"])
+def test_files_from_the_index_are_those_of_the_lines(many_files, key):
+    """To the letter, with rows that are as large as others on both sides of the limit."""
+    for limit in (1, 2, 7, 40, 81, 160, 199, 1000):
+        for form in ("text", "csv"):
+            arguments = ("-g", "fname", "--sort-by", key, "--row-limit", str(limit),
+                         "--format", form, "--all-runs")
+            wanted = table(*arguments, many_files / "bare").stdout
+            assert wanted.count("\n") > min(limit, 150)
+            assert table(*arguments, many_files / "indexed").stdout == wanted, arguments
+
+
+def test_files_are_those_of_pandas(many_files):
+    """What copies counts for both files; calls on no file are one row."""
+    lines = calls(many_files.glob("bare/*.pfw*"))
+    wanted = collections.defaultdict(lambda: [0, 0, 0])
+    for line in lines:
+        args, moved = line["args"], 0
+        if line["name"] in ("read", "pread", "write", "sendfile", "copy_file_range"):
+            moved = max(args["ret"], 0)
+        row = wanted[args.get("fname") or ""]
+        wanted[args.get("fname") or ""] = [row[0] + 1, row[1] + round(line["dur"] * 1000),
+                                           row[2] + moved]
+        if args.get("target"):
+            row = wanted[args["target"]]
+            wanted[args["target"]] = [row[0] + 1, row[1], row[2] + moved]
+    assert any(line["args"].get("target") for line in lines) and "" in wanted
+    found = rows("-g", "fname", "--all-runs", many_files / "indexed")
+    assert list(found[0]) == ["section", "fname", "count", "total_percent", "total", "avg",
+                              "bytes", "mean_size", "bandwidth"]
+    assert {row["fname"]: [row["count"], round(row["total"] * 1000), row["bytes"] or 0]
+            for row in found} == dict(wanted)
+
+
+def test_files_come_from_the_index_alone(tmp_path):
+    """Told apart by what lies in the middle of a large trace; and the lines, where they must be."""
+    trace = Trace()
+    for i in range(40_000):
+        trace.add("read", "POSIX", i * 1_000, 500, {"fname": f"/x{i % 50}", "ret": 10})
+    path = trace.write(tmp_path / "t.pfw")
+    run([PFW, "index", path])
+    text = path.read_text()
+    path.write_text(text[:3 << 20] + text[3 << 20:].replace("/x7", "/y7", 1))
+
+    def files(*arguments):
+        out = table("-g", "fname", "--row-limit", "100", "--format", "ndjson", *arguments, path)
+        return len(out.stdout.splitlines())
+
+    assert [files(), files("-s", "bytes"), files("--columns", "count,bytes")] == [50] * 3
+    for arguments in (["--min-dur", "0"], ["--columns", "io"], ["-s", "avg"], ["-s", "name"],
+                      ["--plain"], ["--since", "0"], ["--row-limit", "-1"]):
+        assert files(*arguments) == 51, arguments
+
+
+def test_files_have_rows_of_calls_only(tmp_path):
+    trace = Trace()
+    trace.add("load", "app", 0, 9_000, {"fname": "/d/x"})
+    trace.add("aten::mm", "PP", 0, 9_000, {"kind": "cpu_op"})
+    trace.add("fscanf", "STDIO", 1_000, 2_000, {"fname": "/d/x", "ret": 1})
+    trace.add("read", "POSIX", 4_000, 1_000, {"fname": "/d/x", "ret": 4096})
+    trace.add("read", "POSIX", 5_000, 1_000, {"fname": None, "ret": 1024}, ph="i")
+    trace.add("close", "POSIX", 6_000, 1_000, {"fname": None, "ret": 0})
+    path = trace.write(tmp_path / "t.pfw")
+    without = table("-g", "fname", path).stdout
+    run([PFW, "index", path])
+    assert without == table("-g", "fname", path).stdout == (
+        "----  ----------  -------  -------  -------  --------  ---------  ----------  \n"
+        "File  # of Calls  Total %    Total      Avg     Bytes  Mean size   Bandwidth  \n"
+        "----  ----------  -------  -------  -------  --------  ---------  ----------  \n"
+        "/d/x           2   75.00%  3.000us  1.500us  4.00 KiB   4.00 KiB  3.81 GiB/s  \n"
+        "               1   25.00%  1.000us  1.000us                                   \n"
+        "----  ----------  -------  -------  -------  --------  ---------  ----------  \n"
+        "I/O time total: 4.000us in 3 calls, 4.0 KiB moved\n")
 
 
 # ---- which lines, which rows ----
@@ -475,11 +592,12 @@ def test_many_files_are_bounded(tmp_path):
     for i in range(20_000):
         trace.add("open", "POSIX", i * 1_000, 500, {"fname": f"/d/{i}", "ret": 3})
     path = trace.write(tmp_path / "t.pfw")
-    result = table(path, "-g", "fname", "-j", "1", "--row-limit", "2")
-    assert "20,000 calls" in result.stdout and "p95" not in result.stdout
-    assert "16,384" in result.stderr
-    assert not table(path, "-g", "fname", "-j", "1", "--columns", "count").stderr
-    assert rows(path, "-g", "fname", "--fname", "/d/19*")[0]["p50"] == 0.5
+    io = ("-g", "fname", "-j", "1", "--columns", "io")
+    result = table(path, *io, "--row-limit", "2")
+    assert "20,000 calls" in result.stdout and "16,384" in result.stderr
+    assert {row["p95"] for row in rows(path, *io)} == {None}
+    assert not table(path, "-g", "fname", "-j", "1").stderr
+    assert rows(path, *io, "--fname", "/d/19*")[0]["p50"] == 0.5
 
 
 def test_what_a_process_has_not_written_yet_counts(tmp_path):
