@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adopt.h"
 #include "cli.h"
 #include "store/live.h"
 
@@ -29,18 +28,19 @@ static void cut(struct pfw_blocks *blocks, uint64_t end)
 
 int live_lines_open(struct live_lines *lines)
 {
+	/* The first line names the spool: it need not be looked for among all that there are. */
+	static const char *const nowhere[] = { NULL };
+
 	lines->live = calloc(lines->traces->count + 1, sizeof(*lines->live));
 	if (!lines->live)
 		return -ENOMEM;
 	for (size_t i = 0; i < lines->traces->count; i++) {
 		struct pfw_trace_file *file = &lines->traces->file[i];
 		char why[PFW_LIVE_WHY_BYTES];
-		struct adopt_dirs dirs;
 
 		if (!file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM)
 			continue;
-		adopt_dirs_find(&dirs, file->path);
-		if (pfw_live_open(&lines->live[i], file->path, dirs.dir, why) == 0) {
+		if (pfw_live_open(&lines->live[i], file->path, nowhere, why) == 0) {
 			cut(&file->blocks, pfw_live_offset(lines->live[i]));
 			lines->any = true;
 			continue;

@@ -10,6 +10,7 @@
 struct cli_command;
 struct pfw_live;
 
+/* Fill in the first two; all else zero. */
 struct live_lines {
 	const struct cli_command *command;
 	struct pfw_traces *traces;

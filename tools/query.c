@@ -255,6 +255,12 @@ static int write_tail(struct query *query)
 	return error;
 }
 
+/* Lines that are in no file yet. */
+static int take_live(void *user, size_t file, const char *text, size_t bytes)
+{
+	return query_take_text(user, file, text, bytes);
+}
+
 static int run_pass(struct query *query)
 {
 	struct pfw_pass pass = {
@@ -284,7 +290,7 @@ static int run_pass(struct query *query)
 		error = pfw_pass_run(&pass);
 	progress_hide();
 	if (!error && query->limit)
-		error = query_live_read(query);
+		error = live_lines_read(&query->live, query->stop, take_live, query);
 	for (unsigned i = 0; i < pass.jobs; i++)
 		query_worker_release(&query->worker[i]);
 	free(query->worker);
@@ -360,8 +366,10 @@ static int run(struct query *query)
 	query->select.ask_fnames |= pfw_columns_ask_fname(&query->lines.columns);
 
 	if (pfw_select_use_indexes(&query->select, &query->traces, say_index, query) ||
-	    (!query->follow && query_live_open(query)))
+	    (!query->follow && live_lines_open(&query->live)))
 		return query_refuse(query, strerror(ENOMEM));
+	if (query->live.missing && query->status == CLI_OK)
+		query->status = CLI_PROBLEMS;
 	status = select_args_resolve(&query->select, query->command, &query->traces, &options);
 	if (status == CLI_OK)
 		status = check_output(query);
@@ -391,6 +399,7 @@ static int query_main(const struct cli_command *command, int argc, char **argv)
 	status = query_read_options(&query, &args, &ended);
 	if (!ended) {
 		query.stop = stop_watch();
+		query.live = (struct live_lines){ .command = command, .traces = &query.traces };
 		if (pfw_traces_open(&query.traces, query.paths, query.path_count, query.all_runs,
 				    query_say, &query) == 0) {
 			if (query.traces.left_out && !query.quiet)
@@ -402,7 +411,7 @@ static int query_main(const struct cli_command *command, int argc, char **argv)
 		} else {
 			status = CLI_USAGE;
 		}
-		query_live_close(&query);
+		live_lines_close(&query.live);
 		pfw_traces_close(&query.traces);
 		stop_end();
 	}

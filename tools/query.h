@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cli.h"
+#include "live_lines.h"
 #include "output.h"
 #include "store/columns.h"
 #include "store/select.h"
@@ -93,7 +94,7 @@ struct query {
 	struct query_lines lines;
 	struct pfw_select select;
 	struct pfw_traces traces;
-	struct pfw_live **live; /* of each file; NULL: the file is all there is */
+	struct live_lines live;
 	struct output output;
 	const volatile bool *stop;
 	struct query_worker *worker;
@@ -122,12 +123,6 @@ int query_follow(struct query *query);
 
 /* Take lines that are in no block, as the pass takes those of blocks.  0, or what ends the pass. */
 int query_take_text(struct query *query, size_t file, const char *text, size_t bytes);
-
-/* Look for what the processes of the traces have not written yet, and leave out of their blocks what
- * they are writing; then read it; and end (query_live.c).  0 or -ENOMEM; of reading, what ends it. */
-int query_live_open(struct query *query);
-int query_live_read(struct query *query);
-void query_live_close(struct query *query);
 
 /* Say why not, and return CLI_USAGE. */
 int query_refuse(const struct query *query, const char *why);
