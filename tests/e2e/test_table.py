@@ -394,7 +394,8 @@ def traces_of_many_files(request, tmp_path_factory):
     assert len(paths) == 2
     for path in paths:
         (scratch / "indexed" / path.name).write_bytes(path.read_bytes())
-    run([PFW, "index", scratch / "indexed"])
+    run([PFW, "index", *(scratch / "indexed").glob(f"*.{request.param}")])
+    assert len(list((scratch / "indexed").glob("*.idx"))) == 2
     return scratch
 
 
