@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "linehash.h"
+#include "whole.h"
 
 #define PREFIX ".pfw-compact-"
 #define SUFFIX ".part" /* else it would be taken for a trace */
@@ -180,21 +181,6 @@ static char *make_journal(const struct pfw_commit *commit, size_t *bytes)
 		return NULL;
 	}
 	return text;
-}
-
-static int write_all(int fd, const char *bytes, size_t count)
-{
-	while (count) {
-		ssize_t n = write(fd, bytes, count);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		bytes += n;
-		count -= (size_t)n;
-	}
-	return 0;
 }
 
 /* Open and lock a file of that path, made if need be; it is still that path's once it is locked. */
@@ -591,6 +577,7 @@ void pfw_commit_drop(struct pfw_commit *commit)
 /* Everything on the disk, then the journal, then the directory: now it can be carried through. */
 static int write_journal(struct pfw_commit *commit, int fd)
 {
+	uint64_t at = 0;
 	size_t bytes;
 	char *text;
 	int error;
@@ -604,7 +591,7 @@ static int write_journal(struct pfw_commit *commit, int fd)
 	if (!error && !text)
 		error = -ENOMEM;
 	if (!error)
-		error = write_all(fd, text, bytes);
+		error = pfw_write_whole(fd, text, bytes, &at);
 	if (!error && fsync(fd) < 0)
 		error = -errno;
 	if (!error)

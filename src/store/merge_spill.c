@@ -12,6 +12,7 @@
 
 #include "merge_run.h"
 #include "unzip.h"
+#include "whole.h"
 
 /* A block that is being put together, and then compressed by a worker. */
 struct piece {
@@ -60,43 +61,6 @@ void pfw_merge_spill_free(struct merge_run *run)
 	free(run->spill.block);
 }
 
-static int write_all(struct merge_run *run, const void *bytes, size_t count)
-{
-	const char *at = bytes;
-
-	while (count) {
-		ssize_t n = pwrite(run->spill.fd, at, count, (off_t)run->spill.bytes);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		at += n;
-		count -= (size_t)n;
-		run->spill.bytes += (uint64_t)n;
-	}
-	run->merge->spilled = run->spill.bytes;
-	return 0;
-}
-
-static int read_all(int fd, void *bytes, size_t count, uint64_t from)
-{
-	char *at = bytes;
-
-	while (count) {
-		ssize_t n = pread(fd, at, count, (off_t)from);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		at += n;
-		count -= (size_t)n;
-		from += (uint64_t)n;
-	}
-	return 0;
-}
-
 int pfw_merge_unspill(struct merge_run *run, struct merge_load *load, unsigned worker)
 {
 	const struct merge_spilled *block = &run->spill.block[load->unit->number];
@@ -117,10 +81,10 @@ int pfw_merge_unspill(struct merge_run *run, struct merge_load *load, unsigned w
 		fetch->unzip = pfw_unzip_new();
 	if (error || !fetch->unzip || !rows->row)
 		return -ENOMEM;
-	error = read_all(run->spill.fd, rows->row, row_bytes, block->at);
+	error = pfw_read_whole(run->spill.fd, rows->row, row_bytes, block->at);
 	if (!error)
-		error = read_all(run->spill.fd, fetch->packed.data, block->packed_bytes,
-				 block->at + row_bytes);
+		error = pfw_read_whole(run->spill.fd, fetch->packed.data, block->packed_bytes,
+				       block->at + row_bytes);
 	if (!error)
 		error = pfw_unzip_member(fetch->unzip, fetch->packed.data, block->packed_bytes,
 					 rows->text.data, block->text_bytes);
@@ -194,9 +158,12 @@ static int write_oldest(struct spiller *spiller)
 	unit->summed = true;
 	unit->ts_ns = piece->rows.row[0].ts_ns;
 	unit->order = piece->rows.row[0].order;
-	error = write_all(run, piece->rows.row, piece->rows.count * sizeof(*piece->rows.row));
+	error = pfw_write_whole(run->spill.fd, piece->rows.row,
+				piece->rows.count * sizeof(*piece->rows.row), &run->spill.bytes);
 	if (!error)
-		error = write_all(run, piece->packed, (size_t)piece->result);
+		error = pfw_write_whole(run->spill.fd, piece->packed, (size_t)piece->result,
+					&run->spill.bytes);
+	run->merge->spilled = run->spill.bytes;
 	piece->rows.count = piece->rows.text.bytes = 0;
 	return error ? error : pfw_merge_heap_push(&run->pending, unit);
 }

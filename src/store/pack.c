@@ -1,7 +1,6 @@
 /* pack.c - lines in order -> members in a file; see pack.h. */
 #include "pack.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "stream.h"
 #include "summary.h"
 #include "unzip.h"
+#include "whole.h"
 
 /* A member on its way: text is gathered, compressed by a worker, then written in its turn. */
 struct parcel {
@@ -109,22 +109,6 @@ const struct pfw_pack_sum *pfw_pack_sum(const struct pfw_pack *pack)
 
 /* ---- writing ---- */
 
-static int write_all(struct pfw_pack *pack, const char *bytes, size_t count)
-{
-	while (count) {
-		ssize_t n = pwrite(pack->fd, bytes, count, (off_t)pack->sum.bytes);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		bytes += n;
-		count -= (size_t)n;
-		pack->sum.bytes += (uint64_t)n;
-	}
-	return 0;
-}
-
 static int note_member(struct pfw_pack *pack, const struct pfw_packed *packed)
 {
 	size_t number = pack->sum.members;
@@ -184,7 +168,8 @@ static int write_oldest(struct pfw_pack *pack)
 		return (int)parcel->result;
 	packed.bytes = (uint32_t)parcel->result;
 	packed.lines = parcel->summary.lines;
-	error = write_all(pack, parcel->packed.data, (size_t)parcel->result);
+	error = pfw_write_whole(pack->fd, parcel->packed.data, (size_t)parcel->result,
+				&pack->sum.bytes);
 	if (error)
 		return error;
 	pack->sum.text_bytes += parcel->text.bytes;
@@ -352,24 +337,6 @@ int pfw_pack_flush(struct pfw_pack *pack)
 
 /* ---- members as they stand ---- */
 
-static int read_all(int fd, void *bytes, size_t count, uint64_t from)
-{
-	char *at = bytes;
-
-	while (count) {
-		ssize_t n = pread(fd, at, count, (off_t)from);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		at += n;
-		count -= (size_t)n;
-		from += (uint64_t)n;
-	}
-	return 0;
-}
-
 int pfw_pack_member(struct pfw_pack *pack, int from, const struct pfw_block *block,
 		    const struct pfw_mark *mark)
 {
@@ -381,12 +348,12 @@ int pfw_pack_member(struct pfw_pack *pack, int from, const struct pfw_block *blo
 	if (!error)
 		error = pfw_text_room(&pack->copy, block->bytes);
 	if (!error)
-		error = read_all(from, pack->copy.data, block->bytes, block->at);
+		error = pfw_read_whole(from, pack->copy.data, block->bytes, block->at);
 	if (error)
 		return error;
 	packed.at = pack->sum.bytes;
 	packed.checksum = pfw_linehash(pack->copy.data, block->bytes);
-	error = write_all(pack, pack->copy.data, block->bytes);
+	error = pfw_write_whole(pack->fd, pack->copy.data, block->bytes, &pack->sum.bytes);
 	if (error)
 		return error;
 	pack->sum.copied++;
@@ -423,7 +390,7 @@ static int check_member(const struct pfw_pack *pack, struct reader *reader,
 	int error = pfw_text_room(&reader->packed, member->bytes);
 
 	if (!error)
-		error = read_all(pack->fd, reader->packed.data, member->bytes, member->at);
+		error = pfw_read_whole(pack->fd, reader->packed.data, member->bytes, member->at);
 	if (error)
 		return error;
 	if (member->copied)

@@ -28,6 +28,7 @@
 #include "spool_image.h"
 #include "spool_lines.h"
 #include "trace_owner.h"
+#include "whole.h"
 
 struct adoption {
 	const char *spool_path;
@@ -94,22 +95,6 @@ static void remove_spool(const char *path, int fd)
 
 /* ---- writing ---- */
 
-static int write_all(struct adoption *adoption, const char *bytes, size_t count)
-{
-	while (count) {
-		ssize_t n = pwrite(adoption->trace_fd, bytes, count, (off_t)adoption->at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		bytes += n;
-		count -= (size_t)n;
-		adoption->at += (uint64_t)n;
-	}
-	return 0;
-}
-
 static int put_text(struct adoption *adoption, const char *text, size_t bytes,
 		    const struct pfw_json *json)
 {
@@ -119,10 +104,12 @@ static int put_text(struct adoption *adoption, const char *text, size_t bytes,
 	int64_t member;
 
 	if (!adoption->gzip)
-		return write_all(adoption, text, bytes);
+		return pfw_write_whole(adoption->trace_fd, text, bytes, &adoption->at);
 	member = pfw_gzip_member(adoption->gzip, adoption->member,
 				 pfw_gzip_bound(PFW_GZIP_TEXT_MAX), text, bytes, &summary);
-	return member < 0 ? (int)member : write_all(adoption, adoption->member, (size_t)member);
+	return member < 0 ? (int)member
+			  : pfw_write_whole(adoption->trace_fd, adoption->member, (size_t)member,
+					    &adoption->at);
 }
 
 static int open_gzip(struct adoption *adoption)
