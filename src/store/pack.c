@@ -1,6 +1,7 @@
 /* pack.c - lines in order -> members in a file; see pack.h. */
 #include "pack.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
