@@ -17,6 +17,7 @@
 #include <immintrin.h>
 #endif
 
+#include "le.h"
 #include "os.h"
 
 #define TRAILER_BYTES 8u
@@ -61,21 +62,6 @@ struct pfw_gzip {
 	} with;
 };
 _Static_assert(sizeof(struct pfw_gzip) < 1 << 20, "work memory is below 1 MiB");
-
-static void put_le(unsigned char *out, uint64_t value, int bytes)
-{
-	for (; bytes; bytes--, value >>= 8)
-		*out++ = (unsigned char)value;
-}
-
-static uint64_t get_le(const unsigned char *in, int bytes)
-{
-	uint64_t value = 0;
-
-	while (bytes)
-		value = value << 8 | in[--bytes];
-	return value;
-}
 
 /* Find the functions named one after the other, into the pointers that follow; NULL ends both. */
 static bool find_functions(void *handle, const char *const *names, void **const *functions)
@@ -218,8 +204,8 @@ static int64_t zlib_compress(struct pfw_gzip *gzip, unsigned char *out, size_t r
 	bytes = stream->next_out - out;
 	if (room - (size_t)bytes < TRAILER_BYTES)
 		return -ENOSPC;
-	put_le(out + bytes, zlib->crc(0, text, (uInt)text_bytes), 4);
-	put_le(out + bytes + 4, text_bytes, 4);
+	pfw_le_put(out + bytes, zlib->crc(0, text, (uInt)text_bytes), 4);
+	pfw_le_put(out + bytes + 4, text_bytes, 4);
 	return bytes + TRAILER_BYTES;
 }
 
@@ -301,14 +287,14 @@ size_t pfw_gzip_bound(size_t text_bytes)
 static void put_header(unsigned char *out, const struct pfw_gzip_summary *summary)
 {
 	memcpy(out, "\x1f\x8b\x08\4\0\0\0\0\4\3", 10);
-	put_le(out + 10, PFW_GZIP_EXTRA_BYTES + 4, 2);
+	pfw_le_put(out + 10, PFW_GZIP_EXTRA_BYTES + 4, 2);
 	memcpy(out + 12, "PF", 2);
-	put_le(out + 14, PFW_GZIP_EXTRA_BYTES, 2);
+	pfw_le_put(out + 14, PFW_GZIP_EXTRA_BYTES, 2);
 	out += 16;
-	put_le(out, summary->member_bytes, 4);
-	put_le(out + 4, summary->lines, 4);
-	put_le(out + 8, summary->least_ns, 8);
-	put_le(out + 16, summary->greatest_ns, 8);
+	pfw_le_put(out, summary->member_bytes, 4);
+	pfw_le_put(out + 4, summary->lines, 4);
+	pfw_le_put(out + 8, summary->least_ns, 8);
+	pfw_le_put(out + 16, summary->greatest_ns, 8);
 }
 
 int64_t pfw_gzip_member(struct pfw_gzip *gzip, void *out, size_t room, const void *text,
@@ -344,22 +330,22 @@ int pfw_gzip_read_summary(const void *member, size_t bytes, struct pfw_gzip_summ
 	if (bytes < 12)
 		return -EAGAIN;
 	/* Other fields may stand beside ours; what is behind it need not be there. */
-	end = in + 12 + get_le(in + 10, 2);
+	end = in + 12 + pfw_le_get(in + 10, 2);
 	have = in + bytes;
 	for (field = in + 12; end - field >= 4; field += 4 + field_bytes) {
 		if (have - field < 4)
 			return -EAGAIN;
-		field_bytes = get_le(field + 2, 2);
+		field_bytes = pfw_le_get(field + 2, 2);
 		if (field_bytes > (uint64_t)(end - field - 4))
 			return -ENOENT;
 		if (field[0] != 'P' || field[1] != 'F' || field_bytes != PFW_GZIP_EXTRA_BYTES)
 			continue;
 		if (have - field < 4 + PFW_GZIP_EXTRA_BYTES)
 			return -EAGAIN;
-		summary->member_bytes = (uint32_t)get_le(field + 4, 4);
-		summary->lines = (uint32_t)get_le(field + 8, 4);
-		summary->least_ns = get_le(field + 12, 8);
-		summary->greatest_ns = get_le(field + 20, 8);
+		summary->member_bytes = (uint32_t)pfw_le_get(field + 4, 4);
+		summary->lines = (uint32_t)pfw_le_get(field + 8, 4);
+		summary->least_ns = pfw_le_get(field + 12, 8);
+		summary->greatest_ns = pfw_le_get(field + 20, 8);
 		return 0;
 	}
 	return -ENOENT;

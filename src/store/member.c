@@ -9,6 +9,8 @@
 #include <libdeflate.h>
 #endif
 
+#include "le.h"
+
 #define MARK_VERSION 1
 #define MARK_SORTED 1
 #define MARK_FIRST 2
@@ -23,21 +25,6 @@ struct pfw_member {
 #endif
 };
 
-static void put_le(unsigned char *out, uint64_t value, int bytes)
-{
-	for (; bytes; bytes--, value >>= 8)
-		*out++ = (unsigned char)value;
-}
-
-static uint64_t get_le(const unsigned char *in, int bytes)
-{
-	uint64_t value = 0;
-
-	while (bytes)
-		value = value << 8 | in[--bytes];
-	return value;
-}
-
 /* ---- the mark ---- */
 
 int pfw_mark_read(const void *member, size_t bytes, struct pfw_mark *mark)
@@ -48,21 +35,21 @@ int pfw_mark_read(const void *member, size_t bytes, struct pfw_mark *mark)
 
 	if (error)
 		return error;
-	if (get_le(in + 10, 2) < PFW_MEMBER_HEADER_BYTES - 12)
+	if (pfw_le_get(in + 10, 2) < PFW_MEMBER_HEADER_BYTES - 12)
 		return -ENOENT;
 	if (bytes < PFW_MEMBER_HEADER_BYTES)
 		return -EAGAIN;
 	in += PFW_GZIP_HEADER_BYTES;
-	if (in[0] != 'P' || in[1] != 'S' || get_le(in + 2, 2) != PFW_MARK_BYTES ||
+	if (in[0] != 'P' || in[1] != 'S' || pfw_le_get(in + 2, 2) != PFW_MARK_BYTES ||
 	    in[4] != MARK_VERSION || (in[5] & ~(MARK_FIRST | MARK_CUT)) != MARK_SORTED)
 		return -ENOENT;
 	mark->first = in[5] & MARK_FIRST;
 	mark->cut = in[5] & MARK_CUT;
-	mark->metadata = (uint32_t)get_le(in + 8, 4);
-	mark->pid = get_le(in + 12, 8);
-	mark->least_ns = (int64_t)get_le(in + 20, 8);
-	mark->greatest_ns = (int64_t)get_le(in + 28, 8);
-	mark->checksum = get_le(in + 36, 8);
+	mark->metadata = (uint32_t)pfw_le_get(in + 8, 4);
+	mark->pid = pfw_le_get(in + 12, 8);
+	mark->least_ns = (int64_t)pfw_le_get(in + 20, 8);
+	mark->greatest_ns = (int64_t)pfw_le_get(in + 28, 8);
+	mark->checksum = pfw_le_get(in + 36, 8);
 	return 0;
 }
 
@@ -72,25 +59,25 @@ static void put_header(unsigned char *out, const struct pfw_gzip_summary *summar
 {
 	memcpy(out, "\x1f\x8b\x08\4\0\0\0\0\4\3", 10);
 	out[8] = level == PFW_LEVEL_FAST || level == 1 ? 4 : level == PFW_LEVEL_MOST ? 2 : 0;
-	put_le(out + 10, PFW_MEMBER_HEADER_BYTES - 12, 2);
+	pfw_le_put(out + 10, PFW_MEMBER_HEADER_BYTES - 12, 2);
 	memcpy(out + 12, "PF", 2);
-	put_le(out + 14, PFW_GZIP_EXTRA_BYTES, 2);
-	put_le(out + 16, summary->member_bytes, 4);
-	put_le(out + 20, summary->lines, 4);
-	put_le(out + 24, summary->least_ns, 8);
-	put_le(out + 32, summary->greatest_ns, 8);
+	pfw_le_put(out + 14, PFW_GZIP_EXTRA_BYTES, 2);
+	pfw_le_put(out + 16, summary->member_bytes, 4);
+	pfw_le_put(out + 20, summary->lines, 4);
+	pfw_le_put(out + 24, summary->least_ns, 8);
+	pfw_le_put(out + 32, summary->greatest_ns, 8);
 	out += PFW_GZIP_HEADER_BYTES;
 	memcpy(out, "PS", 2);
-	put_le(out + 2, PFW_MARK_BYTES, 2);
-	put_le(out + 4, MARK_VERSION, 1);
-	put_le(out + 5, MARK_SORTED | (mark->first ? MARK_FIRST : 0) | (mark->cut ? MARK_CUT : 0),
-	       1);
-	put_le(out + 6, 0, 2);
-	put_le(out + 8, mark->metadata, 4);
-	put_le(out + 12, mark->pid, 8);
-	put_le(out + 20, (uint64_t)mark->least_ns, 8);
-	put_le(out + 28, (uint64_t)mark->greatest_ns, 8);
-	put_le(out + 36, mark->checksum, 8);
+	pfw_le_put(out + 2, PFW_MARK_BYTES, 2);
+	pfw_le_put(out + 4, MARK_VERSION, 1);
+	pfw_le_put(out + 5,
+		   MARK_SORTED | (mark->first ? MARK_FIRST : 0) | (mark->cut ? MARK_CUT : 0), 1);
+	pfw_le_put(out + 6, 0, 2);
+	pfw_le_put(out + 8, mark->metadata, 4);
+	pfw_le_put(out + 12, mark->pid, 8);
+	pfw_le_put(out + 20, (uint64_t)mark->least_ns, 8);
+	pfw_le_put(out + 28, (uint64_t)mark->greatest_ns, 8);
+	pfw_le_put(out + 36, mark->checksum, 8);
 }
 
 /* ---- compressing ---- */
@@ -165,8 +152,8 @@ static int64_t deflate_hard(struct pfw_member *member, unsigned char *out, size_
 
 	if (!packed)
 		return -ENOSPC;
-	put_le(out + packed, libdeflate_crc32(0, text, bytes), 4);
-	put_le(out + packed + 4, bytes, 4);
+	pfw_le_put(out + packed, libdeflate_crc32(0, text, bytes), 4);
+	pfw_le_put(out + packed + 4, bytes, 4);
 	return (int64_t)(packed + TRAILER_BYTES);
 }
 #else
@@ -189,8 +176,8 @@ static int64_t deflate_hard(struct pfw_member *member, unsigned char *out, size_
 	deflateEnd(&z);
 	if (result != Z_STREAM_END)
 		return -ENOSPC;
-	put_le(out + packed, crc32(0, (const unsigned char *)text, (uInt)bytes), 4);
-	put_le(out + packed + 4, bytes, 4);
+	pfw_le_put(out + packed, crc32(0, (const unsigned char *)text, (uInt)bytes), 4);
+	pfw_le_put(out + packed + 4, bytes, 4);
 	return packed + TRAILER_BYTES;
 }
 #endif

@@ -17,7 +17,7 @@ TLS_BYTES_MAX = 256  # more than about 1,024 and a late dlopen finds no room
 # Modules of src/, by layer; the .c and the .h of a name are one module, and json_text is a part of
 # json.  Everything in src/probes/ that is not named here is layer 3.
 LAYERS = {
-    0: {"record", "source", "spool", "os", "text", "clock", "gzip", "control", "probes/calls_table"},
+    0: {"record", "source", "spool", "os", "text", "clock", "gzip", "le", "control", "probes/calls_table"},
     1: {"config", "naming", "schedule", "ring", "strings", "spool_file", "say", "identity",
         "templates", "json", "lines", "globs", "sums", "hidden",
         "counters", "nvml"},
@@ -37,7 +37,7 @@ NEVER = {
 }
 
 # What our own programs share with the recorder: formats and pure modules, never its machinery.
-SHARED = {"record", "source", "spool", "json", "lines", "gzip", "config", "naming", "clock",
+SHARED = {"record", "source", "spool", "json", "lines", "gzip", "le", "config", "naming", "clock",
           "schedule", "control", "text", "globs", "sums", "probes/calls", "probes/calls_table",
           "probes/unwrapped"}
 
