@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "bytes.h"
+
 /* Odd, with half of the bits set, and nothing else to them. */
 #define KEY_A 0x9e3779b97f4a7c15ull
 #define KEY_B 0xd6e8feb86659fd93ull
@@ -21,33 +23,22 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint64_t word(const char *at)
-{
-	uint64_t value;
-
-	memcpy(&value, at, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	value = __builtin_bswap64(value);
-#endif
-	return value;
-}
-
 uint64_t pfw_linehash(const char *line, size_t bytes)
 {
 	uint64_t a = KEY_A ^ bytes, b = KEY_B;
 	char last[16] = { 0 };
 
 	for (; bytes >= 32; line += 32, bytes -= 32) {
-		a = fold(a ^ word(line), KEY_C ^ word(line + 8));
-		b = fold(b ^ word(line + 16), KEY_D ^ word(line + 24));
+		a = fold(a ^ pfw_bytes_load(line), KEY_C ^ pfw_bytes_load(line + 8));
+		b = fold(b ^ pfw_bytes_load(line + 16), KEY_D ^ pfw_bytes_load(line + 24));
 	}
 	if (bytes >= 16) {
-		a = fold(a ^ word(line), KEY_C ^ word(line + 8));
+		a = fold(a ^ pfw_bytes_load(line), KEY_C ^ pfw_bytes_load(line + 8));
 		line += 16;
 		bytes -= 16;
 	}
 	memcpy(last, line, bytes);
-	b = fold(b ^ word(last), KEY_D ^ word(last + 8));
+	b = fold(b ^ pfw_bytes_load(last), KEY_D ^ pfw_bytes_load(last + 8));
 	return fold(a ^ KEY_B, b ^ KEY_C);
 }
 
