@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "json.h"
 
 /* ---- options ---- */
 
@@ -365,21 +364,6 @@ const char *cli_nearest(const char *word, const char *const *names)
 }
 
 /* ---- output ---- */
-
-void cli_json_string(FILE *out, const char *text)
-{
-	size_t bytes = strlen(text);
-	char *line = malloc(6 * bytes + 2 + PFW_JSON_SLACK);
-	char *end;
-
-	if (!line) {
-		fputs("\"\"", out);
-		return;
-	}
-	end = pfw_json_string(line, text, bytes, NULL);
-	fwrite(line, 1, (size_t)(end - line), out);
-	free(line);
-}
 
 int cli_format(const struct cli_command *command, const char *name, int count)
 {

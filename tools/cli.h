@@ -105,9 +105,6 @@ const char *cli_plural(uint64_t number);
  * where none is near. */
 const char *cli_nearest(const char *word, const char *const *names);
 
-/* `text` as a JSON string with its quotes, what is not UTF-8 as U+FFFD.  To out. */
-void cli_json_string(FILE *out, const char *text);
-
 enum cli_format { CLI_TEXT, CLI_NDJSON, CLI_RST, CLI_CSV, CLI_TSV };
 /* The format of that name among the first `count`, or -1 after saying what is accepted. */
 int cli_format(const struct cli_command *command, const char *name, int count);

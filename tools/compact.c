@@ -18,6 +18,7 @@
 #include "stop.h"
 #include "store/cpus.h"
 #include "store/index.h"
+#include "store/json_print.h"
 
 #define JOBS_MAX 16u /* more would not fit into the memory that is promised */
 
@@ -62,7 +63,7 @@ static void print_group(const struct compact *compact, const struct compact_grou
 
 	if (compact->format == CLI_NDJSON) {
 		fputs("{\"file\":", stdout);
-		cli_json_string(stdout, group->name);
+		pfw_json_print_string(stdout, group->name);
 		printf(",\"rank\":%" PRId64 ",\"originals\":%zu,\"lines\":%" PRIu64
 		       ",\"events\":%" PRIu64 ",\"bytes_before\":%" PRIu64 ",\"bytes\":%" PRIu64
 		       ",\"members\":%" PRIu64 ",\"copied\":%" PRIu64 ",\"damaged\":%s}\n",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "store/json_print.h"
 
 #define INDENT 6
 #define LINE_BYTES 1024
@@ -154,7 +155,7 @@ static void print_key(FILE *out, const char *key, const char *text)
 {
 	fprintf(out, ",\"%s\":", key);
 	if (text)
-		cli_json_string(out, text);
+		pfw_json_print_string(out, text);
 	else
 		fputs("null", out);
 }
@@ -176,7 +177,7 @@ static bool print_ndjson_row(FILE *out, const struct pfw_config_row *row, char *
 	bool bad = find_problem_of_row(&problem, row, environ);
 
 	fputs("{\"name\":", out);
-	cli_json_string(out, row->name);
+	pfw_json_print_string(out, row->name);
 	print_key(out, "value", set ? value : null_if_unset(value));
 	fprintf(out, ",\"set\":%s", set ? "true" : "false");
 	print_key(out, "default", null_if_unset(row->fallback));
@@ -204,7 +205,7 @@ static int print_ndjson(FILE *out, char *const *environ)
 
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(entry, "="), entry);
 		fputs("{\"name\":", out);
-		cli_json_string(out, name);
+		pfw_json_print_string(out, name);
 		print_key(out, "value", strchr(entry, '=') + 1);
 		fputs(",\"set\":true", out);
 		print_key(out, "state", "unknown");

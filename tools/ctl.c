@@ -16,6 +16,7 @@
 #include "control.h"
 #include "lines.h"
 #include "spool.h"
+#include "store/json_print.h"
 
 #define ANSWER_NS 1000000000ull
 
@@ -122,7 +123,7 @@ static void print_status(struct pfw_spool_header *header, int format)
 			       atomic_load(&control->step), action_name(control),
 			       atomic_load(&control->cycles));
 		printf(",\"trace\":");
-		cli_json_string(stdout, path);
+		pfw_json_print_string(stdout, path);
 		printf(",\"made\":%s}\n", made ? "true" : "false");
 		return;
 	}

@@ -13,6 +13,7 @@
 #include "stop.h"
 #include "store/index.h"
 #include "store/index_build.h"
+#include "store/json_print.h"
 #include "store/traces.h"
 
 #define PROBLEMS_SHOWN 10 /* a file */
@@ -51,7 +52,7 @@ static void print_json(const char *path, const struct result *result)
 					      "differs", "live",  "failed" };
 
 	fputs("{\"file\":", stdout);
-	cli_json_string(stdout, path);
+	pfw_json_print_string(stdout, path);
 	printf(",\"state\":\"%s\"", states[result->state]);
 	if (result->state != LIVE && result->state != FAILED)
 		printf(",\"events\":%" PRIu64 ",\"lines\":%" PRIu64 ",\"blocks\":%" PRIu64
@@ -60,7 +61,7 @@ static void print_json(const char *path, const struct result *result)
 		       (double)result->ns / 1e9);
 	if (result->why) {
 		fputs(",\"why\":", stdout);
-		cli_json_string(stdout, result->why);
+		pfw_json_print_string(stdout, result->why);
 	}
 	puts("}");
 }

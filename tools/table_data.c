@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/json_print.h"
 #include "table_output.h"
 
 static const char *section_name(const struct table_options *options, const struct table_view *view)
@@ -22,7 +23,7 @@ static void put_json_text(const char *text, size_t bytes)
 {
 	char *copy = strndup(text, bytes);
 
-	cli_json_string(stdout, copy ? copy : "");
+	pfw_json_print_string(stdout, copy ? copy : "");
 	free(copy);
 }
 

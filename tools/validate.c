@@ -12,6 +12,7 @@
 #include "adopt.h"
 #include "cli.h"
 #include "store/index_build.h"
+#include "store/json_print.h"
 #include "store/live.h"
 #include "store/manifest.h"
 #include "store/paths.h"
@@ -67,13 +68,13 @@ static void print_problem(const struct check *check, uint64_t line, uint64_t at,
 {
 	if (check->format == CLI_NDJSON) {
 		fputs("{\"file\":", stdout);
-		cli_json_string(stdout, check->scan.path);
+		pfw_json_print_string(stdout, check->scan.path);
 		if (line)
 			printf(",\"line\":%" PRIu64, line);
 		if (at != NO_PLACE)
 			printf(",\"byte\":%" PRIu64, at);
 		fputs(",\"problem\":", stdout);
-		cli_json_string(stdout, text);
+		pfw_json_print_string(stdout, text);
 		puts("}");
 	} else if (line) {
 		printf("%s:%" PRIu64 ": %s\n", check->name, line, text);
@@ -361,7 +362,7 @@ static void print_summary(const struct check *check, const char *name, const cha
 	if (check->format == CLI_NDJSON) {
 		fputs("{\"file\":", stdout);
 		if (path)
-			cli_json_string(stdout, path);
+			pfw_json_print_string(stdout, path);
 		else
 			printf("null,\"files\":%" PRIu64, tally->files);
 		printf(",\"lines\":%" PRIu64 ",\"events\":%" PRIu64 ",\"lost\":%" PRIu64

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "entry.h"
-#include "json.h"
+#include "json_print.h"
 #include "pfw/pfw.h"
 
 /* A `process` line. */
@@ -313,20 +313,6 @@ static uint64_t put_losses(struct pfw_manifest *manifest, FILE *out)
 
 /* ---- writing ---- */
 
-static void put_string(FILE *out, const char *text)
-{
-	size_t bytes = strlen(text);
-	char *line = malloc(6 * bytes + 2 + PFW_JSON_SLACK), *end;
-
-	if (!line) {
-		fputs("\"\"", out);
-		return;
-	}
-	end = pfw_json_string(line, text, bytes, NULL);
-	fwrite(line, 1, (size_t)(end - line), out);
-	free(line);
-}
-
 static void put_us(FILE *out, const char *key, int64_t ns)
 {
 	fprintf(out, ",\"%s\":%" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
@@ -340,7 +326,7 @@ static void put_files(const struct pfw_manifest *manifest, FILE *out)
 		const struct pfw_pack_sum *sum = &file->sum;
 
 		fputs(i ? ",\n{\"file\":" : "\n{\"file\":", out);
-		put_string(out, file->name);
+		pfw_json_print_string(out, file->name);
 		fprintf(out,
 			",\"rank\":%" PRId64 ",\"bytes\":%" PRIu64 ",\"members\":%" PRIu64
 			",\"lines\":%" PRIu64 ",\"events\":%" PRIu64 ",\"checksum\":\"%016" PRIx64
@@ -364,7 +350,7 @@ static void put_processes(const struct pfw_manifest *manifest, FILE *out)
 	fputs("\"processes\":[", out);
 	for (size_t i = 0; i < manifest->processes.count; i++) {
 		fputs(i ? ",\n{\"file\":" : "\n{\"file\":", out);
-		put_string(out, manifest->file[process[i].file]->name);
+		pfw_json_print_string(out, manifest->file[process[i].file]->name);
 		fprintf(out, ",\"pid\":%" PRIu64, process[i].pid);
 		put_us(out, "start", process[i].ts_ns);
 		fprintf(out, ",\"rank\":%" PRId64 ",\"reason\":", process[i].rank);
@@ -464,7 +450,7 @@ int pfw_manifest_write(struct pfw_manifest *manifest, FILE *out)
 	}
 	fprintf(out,
 		"{\"format\":%d,\"version\":\"" PFW_VERSION "\",\"run\":", PFW_MANIFEST_FORMAT);
-	put_string(out, manifest->run);
+	pfw_json_print_string(out, manifest->run);
 	fputs(",\n", out);
 	put_ranks(manifest, out);
 	put_hosts(manifest, out);
