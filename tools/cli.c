@@ -1,6 +1,5 @@
 /* cli.c - options, help and messages of all commands; see cli.h. */
 #include "cli.h"
-#include "progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "progress.h"
+#include "store/scan.h"
 
 /* ---- options ---- */
 
@@ -220,6 +221,15 @@ void cli_error(const char *name, const char *format, ...)
 	va_end(values);
 	progress_hide();
 	fprintf(stderr, "pfw%s%s: %s\n", name ? " " : "", name ? name : "", text);
+}
+
+void cli_problem(const char *name, const char *path, const struct pfw_scan_problem *problem)
+{
+	path = cli_name(path);
+	if (problem->line)
+		cli_error(name, "%s:%" PRIu64 ": %s", path, problem->line, problem->text);
+	else
+		cli_error(name, "%s: byte %" PRIu64 ": %s", path, problem->at, problem->text);
 }
 
 /* One of four buffers in turn, so that four figures can stand in one printf. */

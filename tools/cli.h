@@ -82,6 +82,10 @@ void cli_help(FILE *out, const struct cli_command *command);
 /* "pfw NAME: …\n" to standard error; name NULL: "pfw: …". */
 __attribute__((format(printf, 2, 3))) void cli_error(const char *name, const char *format, ...);
 
+/* The same about what was passed over in a trace, with its line or byte. */
+struct pfw_scan_problem;
+void cli_problem(const char *name, const char *path, const struct pfw_scan_problem *problem);
+
 /* The name with control bytes and what is not UTF-8 as \xNN, so that it stays one line.  Returns
  * one of four buffers in turn. */
 const char *cli_name(const char *text);

@@ -143,16 +143,10 @@ static void built(void *user, size_t file, const struct pfw_index_built *one)
 static void problem(void *user, size_t file, const struct pfw_scan_problem *problem)
 {
 	struct indexing *indexing = user;
-	const char *name = indexing->command->name;
-	const char *path = cli_name(indexing->todo.file[file].path);
 
 	indexing->told += 1 + problem->more;
-	if (indexing->told > PROBLEMS_SHOWN)
-		return;
-	if (problem->line)
-		cli_error(name, "%s:%" PRIu64 ": %s", path, problem->line, problem->text);
-	else
-		cli_error(name, "%s: byte %" PRIu64 ": %s", path, problem->at, problem->text);
+	if (indexing->told <= PROBLEMS_SHOWN)
+		cli_problem(indexing->command->name, indexing->todo.file[file].path, problem);
 }
 
 /* ---- which of them ---- */

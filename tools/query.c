@@ -156,7 +156,6 @@ static void tell_untold(struct query *query)
 static void problem(void *user, size_t file, const struct pfw_scan_problem *what)
 {
 	struct query *query = user;
-	const char *path = cli_name(query->traces.file[file].path);
 
 	if (query->status == CLI_OK)
 		query->status = CLI_PROBLEMS;
@@ -171,11 +170,7 @@ static void problem(void *user, size_t file, const struct pfw_scan_problem *what
 	}
 	query->told++;
 	query->untold += what->more;
-	if (what->line)
-		cli_error(query->command->name, "%s:%" PRIu64 ": %s", path, what->line, what->text);
-	else
-		cli_error(query->command->name, "%s: byte %" PRIu64 ": %s", path, what->at,
-			  what->text);
+	cli_problem(query->command->name, query->traces.file[file].path, what);
 }
 
 void query_say(void *user, const char *path, const char *why)

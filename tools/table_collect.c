@@ -459,17 +459,12 @@ static int finish(struct collect *collect)
 static void say_problem(void *user, size_t file, const struct pfw_scan_problem *problem)
 {
 	struct collect *collect = user;
-	const char *path = cli_name(collect->traces->file[file].path);
-	const char *name = collect->options->command->name;
 
 	if (collect->nest_io && collect->io_nested)
 		return; /* the second pass: all was said in the first */
-	if (collect->table->problems++ >= PROBLEMS_SHOWN)
-		return;
-	if (problem->line)
-		cli_error(name, "%s:%" PRIu64 ": %s", path, problem->line, problem->text);
-	else
-		cli_error(name, "%s: byte %" PRIu64 ": %s", path, problem->at, problem->text);
+	if (collect->table->problems++ < PROBLEMS_SHOWN)
+		cli_problem(collect->options->command->name, collect->traces->file[file].path,
+			    problem);
 }
 
 static void release(struct collect *collect)
