@@ -52,12 +52,6 @@ char *pfw_arena_copy(struct pfw_arena *arena, const char *text, size_t bytes)
 	return copy;
 }
 
-void pfw_arena_return(struct pfw_arena *arena, size_t bytes)
-{
-	arena->chunk->used -= bytes;
-	arena->bytes -= bytes;
-}
-
 void pfw_arena_clear(struct pfw_arena *arena)
 {
 	struct pfw_arena_chunk *chunk = arena->chunk, *before;

@@ -18,9 +18,7 @@ char *pfw_arena_take(struct pfw_arena *arena, size_t bytes);
 /* A copy with a NUL behind it; NULL: no memory. */
 char *pfw_arena_copy(struct pfw_arena *arena, const char *text, size_t bytes);
 
-/* Give back the last `bytes` that were taken by one call, or, of pfw_arena_clear(), all, but for a
- * chunk that is kept for what comes next. */
-void pfw_arena_return(struct pfw_arena *arena, size_t bytes);
+/* Give back all; pfw_arena_clear() keeps a chunk for what comes next. */
 void pfw_arena_clear(struct pfw_arena *arena);
 void pfw_arena_release(struct pfw_arena *arena);
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -145,13 +144,8 @@ static int crc_of(uint32_t *crc, int fd, uint64_t at, uint32_t bytes)
 
 int pfw_index_prove(struct pfw_index_proof *proof, int fd)
 {
-	struct stat st;
 	int error;
 
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	if (!proof->trace_bytes)
-		proof->trace_bytes = (uint64_t)st.st_size;
 	if (proof->first_bytes > proof->trace_bytes || proof->last_bytes > proof->trace_bytes)
 		return -ESTALE;
 	error = crc_of(&proof->first_crc, fd, 0, proof->first_bytes);

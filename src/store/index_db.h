@@ -39,8 +39,8 @@ struct pfw_index_proof {
 	uint32_t first_crc, last_crc;
 };
 
-/* Fill in the CRCs (and first trace_bytes, where it is 0) from the file behind fd.  0 or -errno;
- * -ESTALE where it is shorter than that. */
+/* Fill in the CRCs from the file behind fd, which has trace_bytes.  0 or -errno; -ESTALE where it is
+ * shorter than that. */
 int pfw_index_prove(struct pfw_index_proof *proof, int fd);
 
 /* ---- what is in a block ---- */

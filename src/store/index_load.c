@@ -114,16 +114,8 @@ int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *out)
 
 /* ---- totals ---- */
 
-/* A name's figures, from the table of names or a block's blob. */
-struct figures {
-	uint64_t count, timed, bytes;
-	__int128 sum_ns;
-	int64_t min_ns, max_ns;
-	const uint8_t *sketch;
-	size_t sketch_bytes;
-};
-
-static int add_figures(struct pfw_summary *into, int64_t row, const struct figures *figures)
+/* Add a name's figures, from the table of names or a block's blob. */
+static int add_figures(struct pfw_summary *into, int64_t row, const struct pfw_blob_name *figures)
 {
 	struct pfw_summary_name *name = &into->name[row];
 	uint64_t timed = name->durations.total + figures->timed;
@@ -151,7 +143,7 @@ static int take_name(void *user, struct pfw_index_row *row, uint64_t number)
 	const char *cat = pfw_index_text(row, &cat_bytes);
 	const char *name = pfw_index_text(row, &name_bytes);
 	const char *ph = pfw_index_text(row, &ph_bytes);
-	struct figures figures;
+	struct pfw_blob_name figures;
 	int64_t to;
 
 	figures.count = pfw_index_u64(row);
@@ -347,21 +339,9 @@ static int take_block_names(struct block_totals *totals, const uint8_t *data, si
 	struct pfw_blob_name name;
 	int result, error = 0;
 
-	while (!error && (result = pfw_blob_next_name(&reader, totals->rows, &name)) != 0) {
-		struct figures figures = {
-			.count = name.count,
-			.timed = name.timed,
-			.bytes = name.bytes,
-			.sum_ns = name.sum_ns,
-			.min_ns = name.min_ns,
-			.max_ns = name.max_ns,
-			.sketch = name.sketch,
-			.sketch_bytes = name.sketch_bytes,
-		};
-
+	while (!error && (result = pfw_blob_next_name(&reader, totals->rows, &name)) != 0)
 		error = result < 0 ? result
-				   : add_figures(totals->into, totals->row[name.row], &figures);
-	}
+				   : add_figures(totals->into, totals->row[name.row], &name);
 	return error;
 }
 

@@ -319,8 +319,7 @@ static int read_meta(struct pfw_index *index, struct pfw_index_proof *proof)
 /* Whether the trace is the one that was indexed. */
 static int check_trace(const char *trace, const struct pfw_index_proof *proof)
 {
-	struct pfw_index_proof now = { .first_bytes = proof->first_bytes,
-				       .last_bytes = proof->last_bytes };
+	struct pfw_index_proof now = *proof;
 	int error, fd = open(trace, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
 

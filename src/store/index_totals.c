@@ -236,7 +236,7 @@ static uint32_t least(uint64_t a, uint64_t b)
 static int prove(struct pfw_index_writer *writer, const struct pfw_index_trace *trace,
 		 struct pfw_index_proof *proof)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	bool members = trace->layout == PFW_LAYOUT_MEMBERS && writer->blocks;
 	int error, fd = open(writer->trace, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 

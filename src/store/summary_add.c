@@ -184,31 +184,31 @@ static bool has_dur(const struct pfw_entry *entry)
 	return (entry->has & ~entry->wrong & PFW_ENTRY_DUR) != 0;
 }
 
-static void add_call(struct pfw_summary_file *file, struct pfw_call call, uint64_t ns,
-		     uint64_t bytes)
+void pfw_summary_add_calls(struct pfw_summary_file *file, struct pfw_call call, uint64_t count,
+			   uint64_t ns, uint64_t bytes)
 {
 	if (call.moves != PFW_MOVES_NOTHING) {
-		file->transfers++;
+		file->transfers += count;
 		file->transfer_ns += ns;
 	}
 	switch (call.role) {
 	case PFW_CALL_OPEN:
-		file->opens++;
+		file->opens += count;
 		file->open_ns += ns;
 		break;
 	case PFW_CALL_READ:
 	case PFW_CALL_COPY:
-		file->reads++;
+		file->reads += count;
 		file->read_ns += ns;
 		file->read_bytes += bytes;
 		break;
 	case PFW_CALL_WRITE:
-		file->writes++;
+		file->writes += count;
 		file->write_ns += ns;
 		file->written_bytes += bytes;
 		break;
 	default:
-		file->others++;
+		file->others += count;
 		file->other_ns += ns;
 		break;
 	}
@@ -251,7 +251,7 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 			return (int)row;
 		summary->file[row].lines++;
 	}
-	add_call(&summary->file[row], call, ns, bytes);
+	pfw_summary_add_calls(&summary->file[row], call, 1, ns, bytes);
 	return call.role == PFW_CALL_COPY ? add_target(summary, entry, bytes) : 0;
 }
 
@@ -378,9 +378,9 @@ static bool is_io(struct pfw_call call)
 }
 
 /* What belongs to lines of this name, beyond its count and time. */
-static int add_args(struct pfw_summary *summary, const struct pfw_entry *entry, uint32_t name)
+static int add_args(struct pfw_summary *summary, const struct pfw_entry *entry, uint32_t name,
+		    struct pfw_call call)
 {
-	struct pfw_call call = call_of(summary, entry, name);
 	int error = 0;
 
 	if (is_io(call) && entry->ph == 'X')
@@ -396,6 +396,7 @@ int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry)
 {
 	int64_t row = name_row(summary, entry), end_ns;
 	struct pfw_summary_name *name;
+	struct pfw_call call;
 	int error;
 
 	if (row < 0)
@@ -408,7 +409,7 @@ int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry)
 		return -ENOMEM;
 	if (__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end_ns))
 		end_ns = INT64_MAX;
-	error = add_thread(summary, entry, end_ns,
-			   entry->ph == 'X' && is_io(call_of(summary, entry, (uint32_t)row)));
-	return error ? error : add_args(summary, entry, (uint32_t)row);
+	call = call_of(summary, entry, (uint32_t)row);
+	error = add_thread(summary, entry, end_ns, entry->ph == 'X' && is_io(call));
+	return error ? error : add_args(summary, entry, (uint32_t)row, call);
 }

@@ -176,32 +176,6 @@ static int add_reasons(struct pfw_summary *summary, const struct pfw_entry *entr
 
 /* ---- calls that were summed ---- */
 
-static void add_summed_file(struct pfw_summary_file *file, struct pfw_call call, uint64_t count,
-			    int64_t ns, uint64_t bytes)
-{
-	uint8_t role = call.role;
-
-	if (call.moves != PFW_MOVES_NOTHING) {
-		file->transfers += count;
-		file->transfer_ns += (uint64_t)ns;
-	}
-	if (role == PFW_CALL_OPEN) {
-		file->opens += count;
-		file->open_ns += (uint64_t)ns;
-	} else if (role == PFW_CALL_READ || role == PFW_CALL_COPY) {
-		file->reads += count;
-		file->read_ns += (uint64_t)ns;
-		file->read_bytes += bytes;
-	} else if (role == PFW_CALL_WRITE) {
-		file->writes += count;
-		file->write_ns += (uint64_t)ns;
-		file->written_bytes += bytes;
-	} else {
-		file->others += count;
-		file->other_ns += (uint64_t)ns;
-	}
-}
-
 static int add_summed(struct pfw_summary *summary, const struct pfw_entry *entry)
 {
 	char *name = arg_text(entry, "name"), *fname = arg_text(entry, "fname");
@@ -223,7 +197,8 @@ static int add_summed(struct pfw_summary *summary, const struct pfw_entry *entry
 	}
 	if (file >= 0) {
 		summary->file[file].lines += *fname != '\0';
-		add_summed_file(&summary->file[file], call, count, ns > 0 ? ns : 0, bytes);
+		pfw_summary_add_calls(&summary->file[file], call, count, ns > 0 ? (uint64_t)ns : 0,
+				      bytes);
 	}
 	free(name);
 	free(fname);

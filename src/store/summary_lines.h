@@ -19,6 +19,10 @@ int pfw_summary_own_line(struct pfw_summary *summary, const struct pfw_entry *en
 /* The same of a span whose name is that of a step. */
 int pfw_summary_step_line(struct pfw_summary *summary, const struct pfw_entry *entry);
 
+/* Add so many calls of one kind on a file, which took and moved that much together. */
+void pfw_summary_add_calls(struct pfw_summary_file *file, struct pfw_call call, uint64_t count,
+			   uint64_t ns, uint64_t bytes);
+
 /* What lines of that cat and name do.  Thread: any. */
 struct pfw_call pfw_summary_call(const char *cat, size_t cat_bytes, const char *name,
 				 size_t name_bytes);
