@@ -3,6 +3,7 @@
  */
 #include "store/merge.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 
@@ -317,20 +318,21 @@ static void header_that_lies(void **state)
 {
 	struct fixture *fixture = *state;
 	struct world world;
-	unsigned char later[8] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0 };
+	/* Least ts and greatest end, where a header has them. */
+	const uint64_t later[2] = { htole64(BASE_NS + 4900 * 1000),
+				    htole64(BASE_NS + 5000 * 1000) };
 	const char *where;
 	FILE *file;
 
 	open_world(&world, fixture->directory, MEMBERS, SORTED, 5000);
-	/* The second member of the first file says that it begins in a far future. */
+	/* The second member of the first file says that it begins far later than it does. */
 	file = fopen(world.path[0], "r+");
 	assert_int_equal(fseek(file, (long)world.blocks[0].block[1].at + 24, SEEK_SET), 0);
-	assert_int_equal(fwrite(later, 1, 8, file), 8);
+	assert_int_equal(fwrite(later, 8, 2, file), 2);
 	fclose(file);
 	pfw_blocks_free(&world.blocks[0]);
 	assert_int_equal(pfw_blocks_find(&world.blocks[0], world.path[0]), 0);
-	world.blocks[0].block[1].least_ns = BASE_NS + 4900 * 1000;
-	world.blocks[0].block[1].greatest_ns = BASE_NS + 5000 * 1000;
+	assert_int_equal(world.blocks[0].block[1].least_ns, BASE_NS + 4900 * 1000);
 	assert_int_equal(pfw_merge_run(&world.merge, &where), -ESTALE);
 	world.seen = (struct seen){ .ts_ns = INT64_MIN };
 	world.merge.distrust = true;
