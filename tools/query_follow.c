@@ -17,6 +17,7 @@
 #include "query.h"
 #include "store/scan.h"
 #include "store/unzip.h"
+#include "store/whole.h"
 
 #define LOOK_MS 100   /* the writer writes every half second */
 #define FILES_MS 1000 /* how often new files are looked for */
@@ -40,7 +41,7 @@ struct following {
 	struct pfw_unzip *unzip;
 	struct followed *file;
 	size_t count;
-	struct pfw_text out, member, lines;
+	struct pfw_text out, member;
 	bool enough; /* --limit */
 };
 
@@ -106,32 +107,6 @@ static int take_lines(struct following *following, struct followed *file)
 
 /* ---- bytes ---- */
 
-/* Read all of [at, at + bytes), which is there; false: it is not. */
-static bool read_all(int fd, void *data, size_t bytes, uint64_t at)
-{
-	size_t used = 0;
-
-	while (used < bytes) {
-		ssize_t got = pread(fd, (char *)data + used, bytes - used, (off_t)(at + used));
-
-		if (got <= 0)
-			return false;
-		used += (size_t)got;
-	}
-	return true;
-}
-
-static int append(struct followed *file, const char *text, size_t bytes)
-{
-	size_t wanted = file->text.bytes + bytes;
-
-	if (wanted > file->text.room && pfw_text_room(&file->text, wanted))
-		return -ENOMEM;
-	memcpy(file->text.data + file->text.bytes, text, bytes);
-	file->text.bytes = wanted;
-	return 0;
-}
-
 /* Plain text up to `size`.  Like the one below 1: something was taken, 0: nothing yet, or -errno. */
 static int take_text(struct following *following, struct followed *file, uint64_t size)
 {
@@ -141,38 +116,34 @@ static int take_text(struct following *following, struct followed *file, uint64_
 
 	if (!bytes)
 		return 0;
-	if (pfw_text_room(&following->lines, bytes))
+	if (pfw_text_room(&file->text, file->text.bytes + bytes))
 		return -ENOMEM;
-	if (!read_all(file->fd, following->lines.data, bytes, file->at))
+	if (pfw_read_whole(file->fd, file->text.data + file->text.bytes, bytes, file->at))
 		return 0;
 	file->at += bytes;
-	error = append(file, following->lines.data, bytes);
-	if (!error)
-		error = take_lines(following, file);
+	file->text.bytes += bytes;
+	error = take_lines(following, file);
 	return error ? error : 1;
 }
 
 /* The text of the whole member in following->member. */
 static int inflate_member(struct following *following, struct followed *file, size_t bytes)
 {
-	const unsigned char *length = (unsigned char *)following->member.data + bytes - 4;
-	size_t text = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 |
-		      (size_t)length[3] << 24;
+	size_t text = pfw_unzip_bytes(following->member.data, bytes);
 	int error = -EBADMSG;
 
 	if (text <= PFW_SCAN_LINE_MAX) {
-		if (pfw_text_room(&following->lines, text + 1))
+		if (pfw_text_room(&file->text, file->text.bytes + text + 1))
 			return -ENOMEM;
 		error = pfw_unzip_member(following->unzip, following->member.data, bytes,
-					 following->lines.data, text);
+					 file->text.data + file->text.bytes, text);
 	}
-	if (error == -EBADMSG) {
+	if (error) {
 		tell(following, file, "a damaged gzip member");
 		return 0;
 	}
-	if (!error)
-		error = append(file, following->lines.data, text);
-	return error ? error : take_lines(following, file);
+	file->text.bytes += text;
+	return take_lines(following, file);
 }
 
 static int take_member(struct following *following, struct followed *file, uint64_t size)
@@ -182,7 +153,7 @@ static int take_member(struct following *following, struct followed *file, uint6
 	int error;
 
 	if (size - file->at < sizeof(header) ||
-	    !read_all(file->fd, header, sizeof(header), file->at))
+	    pfw_read_whole(file->fd, header, sizeof(header), file->at))
 		return 0;
 	if (pfw_gzip_read_summary(header, sizeof(header), &summary) != 0 ||
 	    summary.member_bytes < sizeof(header) + 8 || summary.member_bytes > MEMBER_BYTES) {
@@ -195,7 +166,7 @@ static int take_member(struct following *following, struct followed *file, uint6
 		return 0;
 	if (pfw_text_room(&following->member, summary.member_bytes))
 		return -ENOMEM;
-	if (!read_all(file->fd, following->member.data, summary.member_bytes, file->at))
+	if (pfw_read_whole(file->fd, following->member.data, summary.member_bytes, file->at))
 		return 0;
 	file->at += summary.member_bytes;
 	file->ours = true; /* even where its first line is damaged */
@@ -247,7 +218,7 @@ static int look(struct following *following, struct followed *file)
 	}
 	if (!file->begun && st.st_size >= 2) {
 		file->begun = true;
-		file->gzip = read_all(file->fd, magic, 2, 0) && magic[0] == 0x1f &&
+		file->gzip = pfw_read_whole(file->fd, magic, 2, 0) == 0 && magic[0] == 0x1f &&
 			     magic[1] == 0x8b;
 	}
 	if (!file->begun)
@@ -409,7 +380,6 @@ int query_follow(struct query *query)
 	pfw_unzip_free(following.unzip);
 	pfw_text_free(&following.out);
 	pfw_text_free(&following.member);
-	pfw_text_free(&following.lines);
 	if (error == -ENOMEM)
 		cli_error(query->command->name, "%s", strerror(ENOMEM));
 	if (error && !query->output.gone)

@@ -170,7 +170,6 @@ static int fetch_member(struct pfw_fetch *fetch, const char *path, int fd,
 			struct pfw_problems *problems)
 {
 	size_t bytes = (size_t)block->bytes, text_bytes;
-	const unsigned char *end;
 	int error = 0;
 	ssize_t got;
 
@@ -184,8 +183,7 @@ static int fetch_member(struct pfw_fetch *fetch, const char *path, int fd,
 		return (int)got;
 	if ((size_t)got < bytes)
 		return salvage(path, block, text, problems);
-	end = (const unsigned char *)fetch->packed.data + bytes;
-	text_bytes = end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 | (size_t)end[-1] << 24;
+	text_bytes = pfw_unzip_bytes(fetch->packed.data, bytes);
 	/* Checked when the file was laid out; it may have been written to since. */
 	if (text_bytes > SALVAGE_MAX)
 		return salvage(path, block, text, problems);

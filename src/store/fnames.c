@@ -142,14 +142,6 @@ static int done(void *user, struct pfw_pass_block *block)
 	return error;
 }
 
-/* Damage is told by who reads the lines for themselves. */
-static void ignore(void *user, size_t file, const struct pfw_scan_problem *problem)
-{
-	(void)user;
-	(void)file;
-	(void)problem;
-}
-
 /* The files among the traces that have to be looked at. */
 static int pick(struct pfw_traces *some, const struct pfw_traces *traces)
 {
@@ -179,7 +171,6 @@ int pfw_fnames_read(struct pfw_fnames **out, const struct pfw_traces *traces,
 		.work = work,
 		.done = done,
 		.drop = drop,
-		.problem = ignore,
 		.stop = options->stop,
 	};
 	int error = fnames ? pick(&some, traces) : -ENOMEM;

@@ -20,7 +20,8 @@ struct pfw_fnames; /* opaque: see fnames.c */
 
 /*
  * Read them from the files that are not ours.  *out is NULL where there are none; what can be read
- * only once (a pipe) is left alone.  Return 0, -ENOMEM, -EINTR.  Thread: any.
+ * only once (a pipe) is left alone, and damage is passed over, as pfw_extent_find() does.  Return 0,
+ * -ENOMEM, -EINTR.  Thread: any.
  */
 int pfw_fnames_read(struct pfw_fnames **out, const struct pfw_traces *traces,
 		    const struct pfw_extent_options *options);

@@ -35,7 +35,6 @@ struct pfw_input {
 	bool at_end;	/* read() has returned 0 */
 	bool went_back; /* from the end, see leave_cut() */
 	enum state state;
-	uint64_t members;
 	uint64_t position;     /* byte of the file behind `room` */
 	uint64_t limit;	       /* taken for the file's end */
 	uint64_t member_at;    /* where the member being read begins */
@@ -164,16 +163,6 @@ uint64_t pfw_input_problem_at(const struct pfw_input *input)
 	return input->problem_at;
 }
 
-bool pfw_input_is_gzip(const struct pfw_input *input)
-{
-	return input->gzip;
-}
-
-uint64_t pfw_input_members(const struct pfw_input *input)
-{
-	return input->members;
-}
-
 static size_t unread(const struct pfw_input *input)
 {
 	return input->end - input->begin;
@@ -266,7 +255,6 @@ static int begin_member(struct pfw_input *input)
 	input->member_bytes = 0;
 	if (pfw_gzip_read_summary(input->room + input->begin, unread(input), &summary) == 0)
 		input->member_bytes = summary.member_bytes;
-	input->members++;
 	input->state = STATE_MEMBER;
 	return 0;
 }

@@ -71,7 +71,4 @@ ssize_t pfw_input_read(struct pfw_input *input, void *buf, size_t size);
 const char *pfw_input_problem(const struct pfw_input *input);
 uint64_t pfw_input_problem_at(const struct pfw_input *input);
 
-bool pfw_input_is_gzip(const struct pfw_input *input);
-uint64_t pfw_input_members(const struct pfw_input *input); /* begun so far */
-
 #endif

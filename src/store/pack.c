@@ -385,7 +385,6 @@ struct reader {
 static int check_member(const struct pfw_pack *pack, struct reader *reader,
 			const struct pfw_packed *member)
 {
-	const unsigned char *end;
 	uint64_t lines, sum;
 	size_t bytes;
 	int error = pfw_text_room(&reader->packed, member->bytes);
@@ -398,8 +397,7 @@ static int check_member(const struct pfw_pack *pack, struct reader *reader,
 		return pfw_linehash(reader->packed.data, member->bytes) == member->checksum
 			       ? 0
 			       : -EBADMSG;
-	end = (const unsigned char *)reader->packed.data + member->bytes;
-	bytes = end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 | (size_t)end[-1] << 24;
+	bytes = pfw_unzip_bytes(reader->packed.data, member->bytes);
 	if (bytes > PFW_GZIP_TEXT_MAX + PFW_SCAN_LINE_MAX)
 		return -EBADMSG;
 	error = pfw_text_room(&reader->text, bytes + 1);

@@ -44,7 +44,8 @@ struct pfw_pass {
 	/* Free a result that no done() will see, as the pass ends early; NULL: by free(). */
 	void (*drop)(void *user, void *result);
 	/* Something was passed over (bad line, damaged member); in order, between done()s.  Line
-	 * numbers are those of the file where every block before was read, else 0 with the place. */
+	 * numbers are those of the file where every block before was read, else 0 with the place.
+	 * May be NULL. */
 	void (*problem)(void *user, size_t file, const struct pfw_scan_problem *problem);
 	/* A place where a STREAM of gzip can be begun to be read from; in order, before the done() of
 	 * the block that it is in.  Freed behind it.  NULL: none are looked for. */

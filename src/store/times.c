@@ -231,14 +231,6 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 	return search->steps || !block->summed;
 }
 
-/* Damage is told by who reads the lines for themselves. */
-static void ignore(void *user, size_t file, const struct pfw_scan_problem *problem)
-{
-	(void)user;
-	(void)file;
-	(void)problem;
-}
-
 /* Take the summaries that there are; *missing: some block has none.  -ESPIPE: would have to be read
  * and cannot be read again. */
 static int sum_up(struct pfw_extent *extent, const struct pfw_traces *traces, bool *missing)
@@ -306,7 +298,6 @@ static int read_on(struct pfw_extent *extent, const struct pfw_traces *traces,
 		.user = &search,
 		.want = want,
 		.work = look,
-		.problem = ignore,
 		.stop = options->stop,
 	};
 	int error;

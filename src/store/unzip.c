@@ -43,6 +43,13 @@ void pfw_unzip_free(struct pfw_unzip *unzip)
 	free(unzip);
 }
 
+size_t pfw_unzip_bytes(const void *member, size_t member_bytes)
+{
+	const unsigned char *end = (const unsigned char *)member + member_bytes;
+
+	return end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 | (size_t)end[-1] << 24;
+}
+
 int pfw_unzip_member(struct pfw_unzip *unzip, const void *member, size_t member_bytes, void *text,
 		     size_t text_bytes)
 {

@@ -11,6 +11,9 @@ struct pfw_unzip; /* opaque: see unzip.c */
 struct pfw_unzip *pfw_unzip_new(void);
 void pfw_unzip_free(struct pfw_unzip *unzip);
 
+/* How long the text of a whole member is, as it says in its last four bytes.  Thread: any. */
+size_t pfw_unzip_bytes(const void *member, size_t member_bytes);
+
 /*
  * Inflate the member that takes all of `member`, and whose text takes all of `text`; both lengths
  * and the CRC are checked.  Return 0, or -EBADMSG where it is not such a member.
