@@ -4,12 +4,9 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 #include "store/live.h"
-
-#define CHUNK_BYTES (1u << 20)
 
 /* Leave out what is behind `end`, a border of lines and of members. */
 static void cut(struct pfw_blocks *blocks, uint64_t end)
@@ -56,53 +53,19 @@ int live_lines_open(struct live_lines *lines)
 	return 0;
 }
 
-struct text {
-	char *data;
-	size_t bytes, room;
-};
-
-static int read_file(struct pfw_live *live, struct text *text, size_t file,
-		     const volatile bool *stop, int (*take)(void *, size_t, const char *, size_t),
-		     void *user)
-{
-	int error = 0;
-
-	for (text->bytes = 0; !error && !*stop;) {
-		char *more = text->data, *last;
-		size_t whole;
-		ssize_t got;
-
-		if (text->room - text->bytes < CHUNK_BYTES)
-			more = realloc(text->data, text->room += CHUNK_BYTES);
-		if (!more)
-			return -ENOMEM;
-		text->data = more;
-		got = pfw_live_read(live, text->data + text->bytes, CHUNK_BYTES);
-		if (got <= 0)
-			break;
-		text->bytes += (size_t)got;
-		last = memrchr(text->data, '\n', text->bytes);
-		whole = last ? (size_t)(last + 1 - text->data) : 0;
-		if (whole)
-			error = take(user, file, text->data, whole);
-		text->bytes -= whole;
-		memmove(text->data, text->data + whole, text->bytes);
-	}
-	return error;
-}
-
 int live_lines_read(struct live_lines *lines, const volatile bool *stop,
 		    int (*take)(void *user, size_t file, const char *text, size_t bytes),
 		    void *user)
 {
-	struct text text = { .room = 0 };
+	const char *text;
+	size_t bytes;
 	int error = 0;
 
 	for (size_t i = 0; i < lines->traces->count && !error; i++) {
-		if (lines->live[i])
-			error = read_file(lines->live[i], &text, i, stop, take, user);
+		while (lines->live[i] && !error && !*stop &&
+		       (bytes = pfw_live_next(lines->live[i], &text)))
+			error = take(user, i, text, bytes);
 	}
-	free(text.data);
 	return error;
 }
 

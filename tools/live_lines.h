@@ -23,7 +23,7 @@ struct live_lines {
  * or -ENOMEM.  Thread: main, as all here. */
 int live_lines_open(struct live_lines *lines);
 
-/* Hand whole lines over, some at a time, once.  0, -ENOMEM, or what take() said. */
+/* Hand whole lines over, some at a time, once.  0, or what take() said. */
 int live_lines_read(struct live_lines *lines, const volatile bool *stop,
 		    int (*take)(void *user, size_t file, const char *text, size_t bytes),
 		    void *user);

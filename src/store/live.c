@@ -251,10 +251,15 @@ const char *pfw_live_spool(const struct pfw_live *live)
 
 /* ---- reading ---- */
 
+size_t pfw_live_next(struct pfw_live *live, const char **text)
+{
+	return pfw_spool_lines_next(&live->lines, text);
+}
+
 ssize_t pfw_live_read(struct pfw_live *live, void *buf, size_t size)
 {
 	if (!live->bytes)
-		live->bytes = pfw_spool_lines_next(&live->lines, &live->text);
+		live->bytes = pfw_live_next(live, &live->text);
 	if (size > live->bytes)
 		size = live->bytes;
 	memcpy(buf, live->text, size);

@@ -59,6 +59,10 @@ const char *pfw_live_spool(const struct pfw_live *live);
  */
 ssize_t pfw_live_read(struct pfw_live *live, void *buf, size_t size);
 
+/* The same in whole lines, good until the next call, with PFW_ENTRY_PADDING zeroes behind them; not
+ * for a `live` that the one above was called for. */
+size_t pfw_live_next(struct pfw_live *live, const char **text);
+
 /* Scan the file and the lines behind it as one; `live` NULL: the file at `path` alone.  Once. */
 int pfw_live_scan(struct pfw_scan *scan, const char *path, struct pfw_live *live);
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "entry.h"
 #include "gzip.h"
 #include "json.h"
 #include "lines.h"
@@ -359,6 +360,7 @@ size_t pfw_spool_lines_next(struct pfw_spool_lines *lines, const char **text)
 	struct pfw_spool_reading *reading = lines->reading;
 	struct pfw_json *json = &lines->json;
 
+	_Static_assert(PFW_ENTRY_PADDING <= PFW_JSON_SLACK, "both are behind the text");
 	reading->used = 0;
 	pfw_json_window(json);
 	while (reading->stage != STAGE_DONE &&
@@ -367,6 +369,7 @@ size_t pfw_spool_lines_next(struct pfw_spool_lines *lines, const char **text)
 		if (json->lines && json->greatest_ns > reading->last_ns)
 			reading->last_ns = json->greatest_ns;
 	}
+	memset(next_line(reading), 0, PFW_ENTRY_PADDING);
 	*text = reading->text;
 	return reading->used;
 }

@@ -35,8 +35,8 @@ int pfw_spool_has_lines(const struct pfw_spool_image *image);
  */
 int pfw_spool_lines_begin(struct pfw_spool_lines *lines, struct pfw_spool_image *image);
 
-/* The next piece: whole lines, at most PFW_GZIP_TEXT_MAX bytes, good until the next call.  Return its
- * bytes, 0 at the end. */
+/* The next piece: whole lines, at most PFW_GZIP_TEXT_MAX bytes, good until the next call, with
+ * PFW_ENTRY_PADDING zeroes behind.  Return its bytes, 0 at the end. */
 size_t pfw_spool_lines_next(struct pfw_spool_lines *lines, const char **text);
 
 void pfw_spool_lines_end(struct pfw_spool_lines *lines);
