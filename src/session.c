@@ -120,12 +120,6 @@ static void unlock_life(const sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
-/* PFW_STEP=auto: what PyTorch calls a batch, rather than a span's name, is a step. */
-static bool steps_of_torch(void)
-{
-	return session.config.step && pfw_text_same(session.config.step, "auto");
-}
-
 /* ---- the words ---- */
 
 /*
@@ -144,14 +138,15 @@ static void renew_words(void)
 	state = atomic_load(&session.state);
 	word = ++session.generation | (state == ENDED ? PFW_LIVE_ENDED : 0) |
 	       (atomic_load(&session.limited) ? PFW_LIVE_LIMIT : 0) |
-	       (session.config.step && !steps_of_torch() ? PFW_LIVE_STEPS : 0);
+	       (session.config.step && !pfw_torch_steps(&session.config) ? PFW_LIVE_STEPS : 0);
 	if ((state != ON && state != ENDED) || session.stopped || session.paused)
 		word = 0;
 	atomic_store(&pfw_live->io, session.io ? word : 0);
 	atomic_store(&pfw_live->end,
 		     word && session.io && !pfw_short_ticks ? word : PFW_LIVE_NOBODY);
 	/* A schedule's pause: the step that ends it must be seen. */
-	if (!word && session.config.step && !steps_of_torch() && state == ON && !session.stopped)
+	if (!word && session.config.step && !pfw_torch_steps(&session.config) && state == ON &&
+	    !session.stopped)
 		word = PFW_LIVE_STEPS;
 	atomic_store(&pfw_live->api,
 		     word | (word && atomic_load(&session.young) ? PFW_LIVE_YOUNG : 0));
@@ -359,7 +354,8 @@ static bool stepper_ready(void)
 static bool needs_writer(void)
 {
 	return session.paused || session.config.plan.kind != PFW_PLAN_ALWAYS ||
-	       session.config.counters_ns || session.config.torch_ops || steps_of_torch();
+	       session.config.counters_ns || session.config.torch_ops ||
+	       pfw_torch_steps(&session.config);
 }
 
 static void keep_writer(void)
@@ -657,7 +653,7 @@ static void set_up_writer(void)
 	session.writer.source = &pfw_cupti_source;
 	/* They look for a library with dlopen, and are asked for. */
 	session.writer.worker.known =
-		session.config.torch_ops || steps_of_torch() ||
+		session.config.torch_ops || pfw_torch_steps(&session.config) ||
 		(session.config.gpu & PFW_GPU_ASKED) ||
 		(session.config.gpu && session.config.plan.kind == PFW_PLAN_RANGE) ||
 		(session.config.gpu && session.config.counters_ns && pfw_nvml_driver());
@@ -757,7 +753,7 @@ static bool begin(bool asked)
 		return false;
 	ids = pfw_templates_ids();
 	pfw_api_templates(&ids);
-	pfw_api_steps(steps_of_torch() ? NULL : session.config.step);
+	pfw_api_steps(pfw_torch_steps(&session.config) ? NULL : session.config.step);
 	set_up_counters(ids.api);
 	pfw_torch_ops_init(&session.config);
 	pfw_follow_init(&session.config, session.identity.environ, ids.untraced);

@@ -158,8 +158,9 @@ static void look(void)
 		try_begin();
 }
 
-/* Another thread of ours may be at it, from an earlier moment on. */
-void pfw_cupti_look(void)
+/* The program may have initialised CUDA.  Another thread of ours may be at it, from an earlier moment
+ * on. */
+static void look_and_wait(void)
 {
 	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + MEET_NS;
 	uint32_t left = LEFT;
@@ -177,7 +178,7 @@ void pfw_cupti_look(void)
 void pfw_cupti_started(void)
 {
 	atomic_store(&gpu.stopped, false);
-	pfw_cupti_look();
+	look_and_wait();
 }
 
 /* ---- recording off and on ---- */
@@ -221,7 +222,7 @@ void pfw_cupti_switched(bool by_writer)
 		pfw_cupti_thread_ring();
 		return;
 	}
-	pfw_cupti_look();
+	look_and_wait();
 	follow();
 	pfw_cupti_spans_catch_up();
 }
@@ -361,7 +362,7 @@ void pfw_cupti_injected(void)
 {
 	if (!gpu.config || !gpu.config->gpu)
 		return;
-	pfw_cupti_look();
+	look_and_wait();
 	if (atomic_load(&gpu.state) == ON)
 		return;
 	/* cuInit has not finished yet, as far as the driver says, or recording is off for now. */

@@ -10,12 +10,9 @@ struct pfw_config;
 /* Note what is wanted (config->gpu); `template` is that of PP records.  Thread: init. */
 void pfw_cupti_init(const struct pfw_config *config, uint16_t template);
 
-/* The program may have initialised CUDA: begin where it has.  Cheap where it has not.  Nothing is
- * begun while recording is off, unless the program's ranges switch it (PFW_SCHEDULE=range).  Thread:
- * any.  Signal: unsafe. */
-void pfw_cupti_look(void);
-
-/* The program has called pfw_start(): look, also where pfw_cupti_end() has been. */
+/* The program has called pfw_start(), and may have initialised CUDA: begin where it has, also where
+ * pfw_cupti_end() has been.  Cheap where it has not.  Nothing is begun while recording is off, unless
+ * the program's ranges switch it (PFW_SCHEDULE=range).  Thread: any.  Signal: unsafe. */
 void pfw_cupti_started(void);
 
 /* Between two looks of the writer: has the program initialised CUDA?  True: it is waited for.  Thread:

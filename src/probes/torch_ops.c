@@ -55,8 +55,10 @@ _Static_assert(sizeof(struct callback) == 40, "as at::RecordFunctionCallback");
 static const char loader_next[] = "enumerate(DataLoader)#";
 static const char optimizer_step[] = "Optimizer.step#";
 
+enum state { UNWANTED, LOOKING, FOUND, UNKNOWN };
+
 static struct torch {
-	enum { UNWANTED, LOOKING, FOUND, UNKNOWN } state;
+	_Atomic uint32_t state; /* FOUND: the calls below are there */
 	uint64_t (*add)(struct callback callback);
 	void (*remove)(uint64_t handle);
 	const char *(*name)(const struct record_function *function);
@@ -301,6 +303,7 @@ static void look(void)
 	/* The handle is kept: what is listened to must stay loaded. */
 	void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
 	char version[64];
+	bool known;
 
 	if (!library)
 		return;
@@ -309,9 +312,9 @@ static void look(void)
 	*(void **)&torch.remove = dlsym(library, "_ZN2at14removeCallbackEm");
 	*(void **)&torch.name = dlsym(library, "_ZNK2at14RecordFunction4nameEv");
 	read_version(torch.add ? *(void **)&torch.add : library, version, sizeof(version));
-	torch.state = torch.add && torch.remove && torch.name && known_version(version) ? FOUND
-											: UNKNOWN;
-	if (torch.state == UNKNOWN)
+	known = torch.add && torch.remove && torch.name && known_version(version);
+	atomic_store(&torch.state, known ? FOUND : UNKNOWN);
+	if (!known)
 		say_unknown(version);
 }
 
@@ -352,22 +355,27 @@ static void listen(bool records)
 
 void pfw_torch_ops_listen(void)
 {
-	if (torch.state == FOUND)
+	if (atomic_load(&torch.state) == FOUND)
 		listen(pfw_live_records());
+}
+
+bool pfw_torch_steps(const struct pfw_config *config)
+{
+	return config->step && pfw_text_same(config->step, "auto");
 }
 
 void pfw_torch_ops_init(const struct pfw_config *config)
 {
 	torch.operators_wanted = config->torch_ops;
-	torch.steps_wanted = config->step && pfw_text_same(config->step, "auto");
-	if ((torch.operators_wanted || torch.steps_wanted) && torch.state == UNWANTED)
-		torch.state = LOOKING;
+	torch.steps_wanted = pfw_torch_steps(config);
+	if ((torch.operators_wanted || torch.steps_wanted) && atomic_load(&torch.state) == UNWANTED)
+		atomic_store(&torch.state, LOOKING);
 }
 
 bool pfw_torch_ops_tick(void)
 {
-	if (torch.state == LOOKING)
+	if (atomic_load(&torch.state) == LOOKING)
 		look();
 	pfw_torch_ops_listen();
-	return torch.state == LOOKING;
+	return atomic_load(&torch.state) == LOOKING;
 }

@@ -12,6 +12,10 @@
 
 struct pfw_config;
 
+/* PFW_STEP=auto: what PyTorch calls a batch, rather than a span's name, is a step.  Thread: any.
+ * Signal: safe. */
+bool pfw_torch_steps(const struct pfw_config *config);
+
 /* Thread: init. */
 void pfw_torch_ops_init(const struct pfw_config *config);
 
