@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "progress.h"
 #include "select_args.h"
 #include "stop.h"
 #include "store/cpus.h"
@@ -185,6 +186,7 @@ static int write_base(struct compact *compact, size_t first, size_t end, struct 
 		struct compact_group *group = &compact->group[i];
 
 		error = compact_write(compact, group, commit, manifest);
+		compact->done += group->bytes_before;
 		if (!error && !group->dropped)
 			error = add_originals(compact, group, commit);
 	}
@@ -217,6 +219,7 @@ static int write_directory(struct compact *compact, size_t first, size_t end)
 			compact_say(compact, error ? CLI_USAGE : CLI_PROBLEMS,
 				    compact->group[first].directory, "%s", commit.why);
 	}
+	progress_hide();
 	for (size_t i = first; i < end && !error; i++) {
 		if (!compact->group[i].dropped)
 			print_group(compact, &compact->group[i]);
@@ -242,6 +245,9 @@ static void write_all(struct compact *compact)
 	int error = 0;
 
 	qsort(compact->group, compact->groups, sizeof(*compact->group), compare_groups);
+	for (size_t i = 0; i < compact->groups; i++)
+		compact->all += compact->group[i].bytes_before;
+	progress_begin("compact", compact->quiet, false);
 	for (size_t i = 0, end; i < compact->groups && !error; i = end) {
 		for (end = i + 1;
 		     end < compact->groups &&

@@ -45,7 +45,7 @@ struct compact {
 	int level;
 	unsigned jobs;
 	int format;
-	bool keep, force, quiet, all_runs, progress;
+	bool keep, force, quiet, all_runs;
 	enum compact_split split;
 	struct pfw_select select; /* --since, --until */
 	bool cut;
@@ -54,6 +54,7 @@ struct compact {
 	struct pfw_traces traces;
 	struct compact_group *group;
 	size_t groups;
+	uint64_t done, all; /* for the bar: bytes of the traces of groups */
 	struct pfw_pool *pool;
 };
 

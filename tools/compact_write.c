@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "compact.h"
+#include "progress.h"
 #include "store/index.h"
 #include "store/input.h"
 #include "store/merge.h"
@@ -25,9 +26,42 @@ struct writing {
 	struct pfw_merge merge;
 	struct pfw_merge_file *input;
 	uint64_t problems;
-	size_t from_file; /* whose descriptor `from` is */
-	int from;	  /* -1: none */
+	uint64_t read, read_back; /* bytes of the originals, and of the result */
+	size_t from_file;	  /* whose descriptor `from` is */
+	int from;		  /* -1: none */
 };
+
+/* ---- how far it is ---- */
+
+/* Of a group's share of the bar: what is read back is read only. */
+#define BAR_READ .8
+
+static void show(const struct writing *writing)
+{
+	const struct compact *compact = writing->compact;
+	uint64_t share = writing->group->bytes_before, bytes = pfw_pack_sum(writing->pack)->bytes;
+	double part = BAR_READ * (double)writing->read / (double)(share ? share : 1);
+
+	part += (1 - BAR_READ) * (double)writing->read_back / (double)(bytes ? bytes : 1);
+	progress_show(compact->done + (uint64_t)((part < 1 ? part : 1) * (double)share),
+		      compact->all);
+}
+
+static void was_read(void *user, uint64_t bytes)
+{
+	struct writing *writing = user;
+
+	writing->read += bytes;
+	show(writing);
+}
+
+static void was_read_back(void *user, uint64_t bytes)
+{
+	struct writing *writing = user;
+
+	writing->read_back += bytes;
+	show(writing);
+}
 
 /* ---- what the merge gives ---- */
 
@@ -94,6 +128,7 @@ static void init_merge(struct writing *writing)
 		.member = compact->level == PFW_LEVEL_FAST ? put_member : NULL,
 		.metadata = take_metadata,
 		.problem = take_problem,
+		.progress = was_read,
 	};
 }
 
@@ -150,6 +185,7 @@ static int merge(struct writing *writing, const struct pfw_commit_new *made)
 		/* A header has lied: once more, reading everything beforehand. */
 		forget(writing);
 		writing->merge.distrust = true;
+		writing->read = 0;
 	}
 	if (error && error != -EINTR)
 		compact_say(compact, CLI_USAGE, error == -EBUSY ? where : writing->group->name,
@@ -182,7 +218,7 @@ static int check(struct writing *writing, int fd)
 	}
 	error = sum->lines == lines && sum->checksum == checksum ? sync_and_forget(fd) : -EBADMSG;
 	if (!error)
-		error = pfw_pack_verify(writing->pack, compact_stop);
+		error = pfw_pack_verify(writing->pack, compact_stop, was_read_back, writing);
 	if (error && error != -EINTR)
 		compact_say(writing->compact, CLI_USAGE, group->name, "%s; nothing was changed",
 			    error == -EBADMSG ? "what was read back is not what was to be written: "

@@ -99,6 +99,25 @@ struct merge_unit *pfw_merge_units(struct merge_run *run, size_t count)
 	return run->all[run->slabs++] = units;
 }
 
+/* ---- how far it is ---- */
+
+/* Half of a block's bytes, or all but that half: what must be read for its key is read twice. */
+static void tell_progress(struct merge_run *run, const struct merge_unit *unit, bool half)
+{
+	const struct pfw_blocks *blocks;
+	uint64_t bytes;
+
+	if (!run->merge->progress || unit->file == MERGE_UNIT_SPILLED || unit->unseekable)
+		return;
+	blocks = run->merge->file[unit->file].blocks;
+	bytes = blocks->block[unit->number].bytes;
+	if (half)
+		bytes /= 2;
+	else if (unit->surveyed)
+		bytes -= bytes / 2;
+	run->merge->progress(run->merge->user, bytes);
+}
+
 /* ---- the units of the files ---- */
 
 /* Whether it has no line that is wanted: of another process, or outside of the window and without
@@ -169,6 +188,8 @@ static int finish_survey(struct merge_run *run, struct merge_unit *unit)
 {
 	int error = pfw_merge_finish(run, unit);
 
+	tell_progress(run, unit, true);
+	unit->surveyed = true;
 	if (error || !unit->load->rows.count) {
 		pfw_merge_drop(run, unit);
 		return error;
@@ -406,22 +427,6 @@ static void begin_first(struct merge_run *run, struct merge_unit *unit)
 	unit->begun = true;
 }
 
-static uint64_t file_bytes(const struct merge_run *run, const struct merge_unit *unit)
-{
-	const struct pfw_blocks *blocks;
-
-	if (unit->file == MERGE_UNIT_SPILLED)
-		return 0;
-	blocks = run->merge->file[unit->file].blocks;
-	return blocks->block ? blocks->block[unit->number].bytes : 0;
-}
-
-static void progress(struct merge_run *run, const struct merge_unit *unit)
-{
-	if (run->merge->progress)
-		run->merge->progress(run->merge->user, file_bytes(run, unit));
-}
-
 /* The last line that was given. */
 static void set_last(struct merge_run *run, int64_t ts_ns, uint64_t order)
 {
@@ -516,7 +521,7 @@ static int give_loaded(struct merge_run *run, struct merge_unit *unit)
 	if (error)
 		return error;
 	if (copied || unit->next == rows->count) {
-		progress(run, unit);
+		tell_progress(run, unit, false);
 		leave_first(run);
 		return 0;
 	}
@@ -537,7 +542,7 @@ static int give_member(struct merge_run *run, struct merge_unit *unit)
 	if (!copied)
 		return pfw_merge_load(run, unit);
 	begin_first(run, unit);
-	progress(run, unit);
+	tell_progress(run, unit, false);
 	leave_first(run);
 	return 0;
 }
@@ -551,7 +556,7 @@ static int finish_first_load(struct merge_run *run, struct merge_unit *unit)
 		return error;
 	if (unit->next == unit->load->rows.count) {
 		begin_first(run, unit);
-		progress(run, unit);
+		tell_progress(run, unit, false);
 		leave_first(run);
 		return 0;
 	}

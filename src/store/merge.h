@@ -54,7 +54,7 @@ struct pfw_merge {
 	int (*metadata)(void *user, size_t file, const char *line, size_t bytes);
 	/* Something was left out; in no order. */
 	void (*problem)(void *user, size_t file, const struct pfw_scan_problem *problem);
-	/* So many bytes of the files are done; may be NULL. */
+	/* So many more bytes of the files are done; may be NULL. */
 	void (*progress)(void *user, uint64_t bytes);
 	/* Filled in. */
 	uint64_t loads, drops, spilled; /* blocks read, let go, written to the temporary file */

@@ -216,6 +216,7 @@ int pfw_merge_finish(struct merge_run *run, struct merge_unit *unit)
 static int next_of_stream(struct merge_run *run, struct pfw_stream *stream, size_t file,
 			  size_t number, struct merge_unit **out)
 {
+	uint64_t before = pfw_input_at(stream->input);
 	struct merge_unit *unit = pfw_merge_units(run, 1);
 	struct merge_load *load = NULL;
 	int error;
@@ -232,6 +233,8 @@ static int next_of_stream(struct merge_run *run, struct pfw_stream *stream, size
 	load->rows.text.bytes = 0;
 	load->text_at = stream->at;
 	error = pfw_stream_read(stream, &load->rows.text, PFW_BLOCK_TEXT, &load->problems);
+	if (run->merge->progress)
+		run->merge->progress(run->merge->user, pfw_input_at(stream->input) - before);
 	if (error) {
 		pfw_merge_drop(run, unit);
 		return error;

@@ -44,6 +44,7 @@ struct merge_unit {
 	bool copyable;	 /* marked, and all of it is wanted */
 	bool unseekable; /* of a stream: it cannot be read again */
 	bool begun;	 /* it was the first in the order before */
+	bool surveyed;	 /* half of its bytes are told */
 	struct merge_load *load;
 };
 

@@ -421,50 +421,84 @@ static void check_some(struct pfw_task *task, unsigned worker)
 			check_member(check->pack, &check->reader[worker], &check->pack->packed[i]);
 }
 
-static int verify_all(struct pfw_pack *pack, struct check *check, struct reader *reader,
-		      const volatile bool *stop)
+/* A read-back: the checks are a ring, those under way from `first` on. */
+struct verify {
+	struct pfw_pack *pack;
+	struct check *check;
+	struct reader *reader;
+	size_t first, count, most;
+	size_t next; /* member */
+	const volatile bool *stop;
+	void (*progress)(void *user, uint64_t bytes);
+	void *user;
+};
+
+static void start_check(struct verify *verify)
 {
-	size_t next = 0, first = 0, count = 0, most = 2 * pack->jobs;
+	struct pfw_pack *pack = verify->pack;
+	size_t left = pack->sum.members - verify->next;
+	struct check *last = &verify->check[(verify->first + verify->count++) % verify->most];
+
+	*last = (struct check){ .task.run = check_some,
+				.pack = pack,
+				.reader = verify->reader,
+				.first = verify->next };
+	verify->next += left < MEMBERS_A_CHECK ? left : MEMBERS_A_CHECK;
+	last->end = verify->next;
+	pfw_pool_start(pack->pool, &last->task);
+}
+
+static int finish_oldest(struct verify *verify)
+{
+	struct check *check = &verify->check[verify->first];
+	const struct pfw_packed *packed = verify->pack->packed, *last = &packed[check->end - 1];
+
+	verify->first = (verify->first + 1) % verify->most;
+	verify->count--;
+	pfw_pool_wait(verify->pack->pool, &check->task);
+	if (verify->progress)
+		verify->progress(verify->user, last->at + last->bytes - packed[check->first].at);
+	return check->error;
+}
+
+static int verify_all(struct verify *verify)
+{
+	size_t members = verify->pack->sum.members;
 	int error = 0;
 
-	while (count || (next < pack->sum.members && !error)) {
-		if (stop && *stop && !error)
+	while (!error && (verify->count || verify->next < members)) {
+		if (verify->stop && *verify->stop)
 			error = -EINTR;
-		if (count < most && next < pack->sum.members && !error) {
-			struct check *last = &check[(first + count++) % most];
-
-			*last = (struct check){ .task.run = check_some,
-						.pack = pack,
-						.reader = reader,
-						.first = next };
-			next = next + MEMBERS_A_CHECK < pack->sum.members ? next + MEMBERS_A_CHECK
-									  : pack->sum.members;
-			last->end = next;
-			pfw_pool_start(pack->pool, &last->task);
-			continue;
-		}
-		if (!count)
-			break;
-		pfw_pool_wait(pack->pool, &check[first].task);
-		error = error ? error : check[first].error;
-		first = (first + 1) % most;
-		count--;
+		else if (verify->count < verify->most && verify->next < members)
+			start_check(verify);
+		else
+			error = finish_oldest(verify);
 	}
+	while (verify->count) /* they must be done before their memory is freed */
+		finish_oldest(verify);
 	return error;
 }
 
-int pfw_pack_verify(struct pfw_pack *pack, const volatile bool *stop)
+int pfw_pack_verify(struct pfw_pack *pack, const volatile bool *stop,
+		    void (*progress)(void *user, uint64_t bytes), void *user)
 {
-	struct check *check = calloc(2 * pack->jobs, sizeof(*check));
-	struct reader *reader = calloc(pack->jobs, sizeof(*reader));
-	int error = check && reader ? verify_all(pack, check, reader, stop) : -ENOMEM;
+	struct verify verify = {
+		.pack = pack,
+		.check = calloc(2 * pack->jobs, sizeof(*verify.check)),
+		.reader = calloc(pack->jobs, sizeof(*verify.reader)),
+		.most = 2 * pack->jobs,
+		.stop = stop,
+		.progress = progress,
+		.user = user,
+	};
+	int error = verify.check && verify.reader ? verify_all(&verify) : -ENOMEM;
 
-	for (unsigned i = 0; reader && i < pack->jobs; i++) {
-		pfw_unzip_free(reader[i].unzip);
-		pfw_text_free(&reader[i].packed);
-		pfw_text_free(&reader[i].text);
+	for (unsigned i = 0; verify.reader && i < pack->jobs; i++) {
+		pfw_unzip_free(verify.reader[i].unzip);
+		pfw_text_free(&verify.reader[i].packed);
+		pfw_text_free(&verify.reader[i].text);
 	}
-	free(reader);
-	free(check);
+	free(verify.reader);
+	free(verify.check);
 	return error;
 }

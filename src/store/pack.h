@@ -54,9 +54,10 @@ int pfw_pack_flush(struct pfw_pack *pack);
 
 const struct pfw_pack_sum *pfw_pack_sum(const struct pfw_pack *pack);
 
-/* Read all of it back, from `fd`, and compare.  Return 0, -EBADMSG where it is not what was to be
- * written, -EINTR, or why it cannot be read. */
-int pfw_pack_verify(struct pfw_pack *pack, const volatile bool *stop);
+/* Read all of it back, from `fd`, and compare; `progress` (or NULL) hears how many bytes that were.
+ * Return 0, -EBADMSG where it is not what was to be written, -EINTR, or why it cannot be read. */
+int pfw_pack_verify(struct pfw_pack *pack, const volatile bool *stop,
+		    void (*progress)(void *user, uint64_t bytes), void *user);
 
 void pfw_pack_close(struct pfw_pack *pack);
 

@@ -1,15 +1,22 @@
-"""The bar on standard error: there for who waits at a terminal, gone at the end, else never."""
+"""The bar on standard error: there for who waits at a terminal, gone at the end, else never.  And
+Ctrl-C at that terminal: what was begun is put away."""
+import fcntl
 import os
 import pty
 import select
+import signal
 import subprocess
+import termios
 import time
+
+import pytest
 
 PFW = os.environ["PFW_BIN"]
 LINE = b'{"id":1,"name":"read","cat":"POSIX","pid":1,"tid":1,"ts":1.000,"dur":1.000,"ph":"X",' \
        b'"args":{}}\n'
 CHUNK = LINE * 5000
 PATIENCE = 60
+GONE = b"\r\x1b[K"
 
 
 def read_some(fd):
@@ -20,6 +27,14 @@ def read_some(fd):
         return os.read(fd, 65536)
     except OSError:  # Linux says EIO where nobody has the other end any more
         return b""
+
+
+def read_rest(fd):
+    shown = b""
+    while piece := read_some(fd):
+        shown += piece
+    os.close(fd)
+    return shown
 
 
 def query(arguments=(), **environment):
@@ -39,9 +54,7 @@ def query(arguments=(), **environment):
     process.stdin.close()
     count = int(process.stdout.read())
     assert process.wait() == 0
-    while piece := read_some(parent):
-        shown += piece
-    os.close(parent)
+    shown += read_rest(parent)
     assert count == fed
     return shown
 
@@ -49,7 +62,7 @@ def query(arguments=(), **environment):
 def test_bar_is_shown_and_taken_away():
     shown = query()
     assert b"\rquery  " in shown and b"iB/s" in shown
-    assert shown.endswith(b"\r\x1b[K")
+    assert shown.endswith(GONE)
     for drawn in shown.split(b"\r"):
         assert len(drawn.replace(b"\x1b[K", b"")) < 80
 
@@ -63,3 +76,65 @@ def test_no_bar_without_a_terminal():
     result = subprocess.run([PFW, "query", "--count", "-"], input=CHUNK * 60, capture_output=True,
                             check=True, env={**os.environ, "TERM": "xterm"})
     assert result.stderr == b"" and int(result.stdout) == 300000
+
+
+# ---- all commands that take long ----
+
+WRITERS = {"compact": ["-o", "out", "t.pfw"], "index": ["t.pfw"],
+           "query": ["-o", "out", "t.pfw"], "table": ["--plain", "t.pfw"]}
+
+
+def start_at_terminal(name, directory):
+    """The command with a terminal of its own, and that terminal's other end."""
+    parent, child = pty.openpty()
+
+    def take_terminal():
+        fcntl.ioctl(child, termios.TIOCSCTTY, 0)
+    process = subprocess.Popen([PFW, name, *WRITERS[name]], cwd=directory, stdin=child,
+                               stdout=subprocess.DEVNULL, stderr=child, start_new_session=True,
+                               preexec_fn=take_terminal, env={**os.environ, "TERM": "xterm"})
+    os.close(child)
+    return process, parent
+
+
+def run_until_bar(process, terminal):
+    """Let it run for 5 ms each 100, so that it takes long on any machine; it is left stopped."""
+    shown = b""
+    while b"\r" not in shown and process.poll() is None:
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.005)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.045)
+        shown += read_some(terminal)
+    return shown
+
+
+@pytest.fixture(name="directory")
+def directory_with_trace(tmp_path):
+    (tmp_path / "t.pfw").write_bytes(LINE * 400_000)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_command_that_takes_long_has_one(directory, name):
+    process, terminal = start_at_terminal(name, directory)
+    shown = run_until_bar(process, terminal)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(PATIENCE) == 0
+    shown += read_rest(terminal)
+    assert b"\r%s  " % name.encode() in shown and b"iB/s" in shown and b"%" in shown
+    assert shown.endswith(GONE)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_ctrl_c_leaves_nothing_half_made(directory, name):
+    process, terminal = start_at_terminal(name, directory)
+    shown = run_until_bar(process, terminal)
+    os.write(terminal, b"\x03")
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(PATIENCE) == -signal.SIGINT
+    shown += read_rest(terminal)
+    assert b"\r%s  " % name.encode() in shown and shown.replace(b"^C", b"").endswith(GONE)
+    # The directory that -o names was made before anything else.
+    left = [path.name for path in directory.rglob("*") if path.is_file()]
+    assert left == ["t.pfw"] and (directory / "t.pfw").read_bytes() == LINE * 400_000
