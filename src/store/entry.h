@@ -73,6 +73,7 @@ struct pfw_entry {
 	const char *line;
 	bool args_more; /* arg[] has not all of them, or not as they are */
 	uint16_t arg_count;
+	uint32_t arg_sizes; /* bit n: some key has n bytes, modulo 32 */
 	struct pfw_entry_pair arg[PFW_ENTRY_ARGS_MAX + 1]; /* one is written to in vain */
 };
 
@@ -122,7 +123,11 @@ bool pfw_entry_find(const struct pfw_entry *entry, const char *key, size_t bytes
 static inline bool pfw_entry_arg(const struct pfw_entry *entry, const char *key,
 				 struct pfw_value *value)
 {
-	return pfw_entry_find(entry, key, __builtin_strlen(key), value);
+	size_t bytes = __builtin_strlen(key);
+
+	if (!entry->args_more && !(entry->arg_sizes >> bytes % 32 & 1))
+		return false;
+	return pfw_entry_find(entry, key, bytes, value);
 }
 
 /* The last value of `key` in an object that pfw_entry_parse() has accepted (entry.args, or an

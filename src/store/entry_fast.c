@@ -365,6 +365,7 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 			     uint8_t guess[2 * GUESS_PAIRS], bool padded)
 {
 	unsigned count = 0;
+	uint32_t sizes = 0;
 	bool odd;
 
 	entry->args.at = at;
@@ -375,6 +376,7 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 	at++;
 	if (at_char(at, end, '}', padded)) {
 		entry->arg_count = 0;
+		entry->arg_sizes = 0;
 		entry->args.bytes = 2;
 		return at + 1;
 	}
@@ -383,6 +385,7 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 			      &guess[count % GUESS_PAIRS * 2], &odd, padded);
 		if (UNLIKELY(!at))
 			return NULL;
+		sizes |= 1u << entry->arg[count].key_bytes % 32;
 		if (LIKELY(count < PFW_ENTRY_ARGS_MAX))
 			count++;
 		if (UNLIKELY(count == PFW_ENTRY_ARGS_MAX || odd))
@@ -392,6 +395,7 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 		at++;
 	}
 	entry->arg_count = (uint16_t)count;
+	entry->arg_sizes = sizes;
 	if (UNLIKELY(!at_char(at, end, '}', padded)))
 		return NULL;
 	at++;

@@ -12,6 +12,8 @@
 #include "summary_rows.h"
 
 #define FIRST_SLOTS 256u
+/* Files by which merging runs ahead of itself. */
+#define FETCH_AHEAD 4u
 
 /* ---- tables of rows ---- */
 
@@ -106,7 +108,14 @@ static bool may_add(const struct pfw_summary *summary, uint32_t rows, uint32_t m
 
 /* ---- names ---- */
 
-static int64_t add_name(struct pfw_summary *summary, const struct pfw_summary_name *key)
+/* What a row is found by. */
+struct name_key {
+	const char *cat, *name;
+	uint32_t cat_bytes, name_bytes, hash;
+	char ph;
+};
+
+static int64_t add_name(struct pfw_summary *summary, const struct name_key *key)
 {
 	uint32_t row = summary->names;
 	struct pfw_summary_name *name;
@@ -146,35 +155,58 @@ static int64_t add_name(struct pfw_summary *summary, const struct pfw_summary_na
 	return row;
 }
 
-static int64_t find_name(struct pfw_summary *summary, const struct pfw_summary_name *key)
+static inline bool is_name(const struct pfw_summary_name *name, const struct name_key *key)
+{
+	return name->name_bytes == key->name_bytes && name->cat_bytes == key->cat_bytes &&
+	       name->ph == key->ph && pfw_hash_same(name->name, key->name, key->name_bytes) &&
+	       pfw_hash_same(name->cat, key->cat, key->cat_bytes);
+}
+
+static int64_t find_name(struct pfw_summary *summary, const struct name_key *key)
 {
 	uint32_t at = key->hash, row;
 
 	while ((row = table_next(&summary->by_name, key->hash, &at))) {
-		const struct pfw_summary_name *name = &summary->name[row];
-
-		if (name->ph == key->ph && name->name_bytes == key->name_bytes &&
-		    name->cat_bytes == key->cat_bytes &&
-		    pfw_hash_same(name->name, key->name, key->name_bytes) &&
-		    pfw_hash_same(name->cat, key->cat, key->cat_bytes))
+		if (is_name(&summary->name[row], key))
 			return row;
 	}
 	return add_name(summary, key);
 }
 
+/* Where the row of such a name may have been noted: names of one trace rarely share a place. */
+static inline uint32_t *recent_name(struct pfw_summary *summary, const struct name_key *key)
+{
+	uint32_t bytes = key->name_bytes;
+
+	if (!bytes)
+		return &summary->recent[0];
+	return &summary->recent[(bytes * 5 + (uint8_t)key->name[0] +
+				 (uint8_t)key->name[bytes / 2] * 3u +
+				 (uint8_t)key->name[bytes - 1] * 7u) %
+				PFW_SUMMARY_RECENT];
+}
+
 int64_t pfw_summary_name_row(struct pfw_summary *summary, const char *cat, size_t cat_bytes,
 			     const char *name, size_t name_bytes, char ph)
 {
-	struct pfw_summary_name key = { .cat = cat, .name = name, .ph = ph };
+	struct name_key key = { .cat = cat, .name = name, .ph = ph };
+	uint32_t *recent;
 	uint64_t hash;
+	int64_t row;
 
 	if (cat_bytes + name_bytes > PFW_SUMMARY_TEXT_MAX)
 		return 0;
 	key.cat_bytes = (uint32_t)cat_bytes;
 	key.name_bytes = (uint32_t)name_bytes;
+	recent = recent_name(summary, &key);
+	if (*recent && is_name(&summary->name[*recent], &key))
+		return *recent;
 	hash = pfw_hash_pair(summary->seed + (uint8_t)ph, cat, cat_bytes, name, name_bytes);
 	key.hash = (uint32_t)(hash ^ hash >> 32);
-	return find_name(summary, &key);
+	row = find_name(summary, &key);
+	if (row > 0)
+		*recent = (uint32_t)row;
+	return row;
 }
 
 /* ---- files ---- */
@@ -425,7 +457,13 @@ static int merge_names(struct pfw_summary *into, struct pfw_summary *from)
 {
 	for (uint32_t i = 0; i < from->names; i++) {
 		struct pfw_summary_name *name = &from->name[i], *to;
-		int64_t row = i ? find_name(into, name) : 0;
+		const struct name_key key = { .cat = name->cat,
+					      .name = name->name,
+					      .cat_bytes = name->cat_bytes,
+					      .name_bytes = name->name_bytes,
+					      .hash = name->hash,
+					      .ph = name->ph };
+		int64_t row = i ? find_name(into, &key) : 0;
 
 		if (row < 0)
 			return (int)row;
@@ -444,12 +482,37 @@ static int merge_names(struct pfw_summary *into, struct pfw_summary *from)
 	return 0;
 }
 
+/* Of a run's files few are still in a cache when the next block names them: ask for the slots, the
+ * rows and the texts of those to come. */
+static inline void fetch_file(const struct pfw_summary *into, const struct pfw_summary *from,
+			      uint32_t i)
+{
+	const struct pfw_summary_table *table = &into->by_file;
+	uint64_t slot;
+
+	if (i + 3 * FETCH_AHEAD < from->files)
+		__builtin_prefetch(
+			&table->slot[from->file[i + 3 * FETCH_AHEAD].hash & table->mask]);
+	if (i + 2 * FETCH_AHEAD < from->files) {
+		slot = table->slot[from->file[i + 2 * FETCH_AHEAD].hash & table->mask];
+		__builtin_prefetch(&into->file[(uint32_t)slot], 1);
+		__builtin_prefetch((const char *)(&into->file[(uint32_t)slot] + 1) - 1, 1);
+	}
+	if (i + FETCH_AHEAD < from->files) {
+		slot = table->slot[from->file[i + FETCH_AHEAD].hash & table->mask];
+		for (uint32_t at = 0; at < into->file[(uint32_t)slot].name_bytes; at += 64)
+			__builtin_prefetch(into->file[(uint32_t)slot].name + at);
+	}
+}
+
 static int merge_files(struct pfw_summary *into, struct pfw_summary *from)
 {
 	for (uint32_t i = 0; i < from->files; i++) {
 		struct pfw_summary_file *file = &from->file[i], *to;
-		int64_t row = i ? find_file(into, file->name, file->name_bytes, file->hash) : 0;
+		int64_t row;
 
+		fetch_file(into, from, i);
+		row = i ? find_file(into, file->name, file->name_bytes, file->hash) : 0;
 		if (row < 0)
 			return (int)row;
 		to = &into->file[row];
@@ -564,7 +627,7 @@ int pfw_summary_merge(struct pfw_summary *into, struct pfw_summary *from)
 /* The rows 0. */
 static int add_others(struct pfw_summary *summary)
 {
-	const struct pfw_summary_name nothing = { .cat = "", .name = "", .ph = '?' };
+	const struct name_key nothing = { .cat = "", .name = "", .ph = '?' };
 
 	if (add_name(summary, &nothing) < 0 || add_file(summary, "", 0, 0) < 0 ||
 	    add_thread(summary, 0, 0, 0) < 0)
@@ -584,6 +647,7 @@ static void reset(struct pfw_summary *summary)
 	summary->names = summary->files = summary->threads = 0;
 	summary->processes = summary->steps = summary->losses = 0;
 	summary->last_thread = summary->last_file = 0;
+	memset(summary->recent, 0, sizeof(summary->recent));
 }
 
 int pfw_summary_init(struct pfw_summary *summary)

@@ -35,6 +35,9 @@ struct pfw_fnames;
  */
 #define PFW_SUMMARY_STEPS "ProfilerStep#*"
 
+/* A power of two. */
+#define PFW_SUMMARY_RECENT 128u
+
 struct pfw_summary_name {
 	const char *cat, *name; /* not terminated */
 	uint32_t cat_bytes, name_bytes;
@@ -138,7 +141,8 @@ struct pfw_summary {
 	/* Private to summary.c. */
 	uint32_t name_room, file_room, thread_room, process_room, step_room, loss_room;
 	uint32_t last_thread, last_file;
-	uint32_t cells; /* of all sketches, as far as they were merged */
+	uint32_t recent[PFW_SUMMARY_RECENT]; /* rows of names, where recent_name() says */
+	uint32_t cells;			     /* of all sketches, as far as they were merged */
 	uint64_t seed;
 	struct pfw_summary_table by_name, by_file, by_thread;
 	struct pfw_arena texts;

@@ -103,45 +103,40 @@ static bool take_number(const char **at, const char *end, int64_t *number)
 	return *at > start && *at < end && (**at == ',' || **at == '}');
 }
 
-/* The text up to the quote that ends it. */
-static bool take_text(const char **at, const char *end, struct pfw_slice *text)
+static inline bool is_key(const struct pfw_entry *entry, const struct pfw_entry_pair *arg,
+			  const char *key, size_t bytes)
 {
-	const char *quote = memchr(*at, '"', (size_t)(end - *at));
-
-	/* With a backslash before it the quote may be part of the text: that takes a real reader. */
-	if (!quote || (quote > *at && quote[-1] == '\\'))
-		return false;
-	text->at = *at;
-	text->bytes = (size_t)(quote - *at);
-	text->escaped = memchr(*at, '\\', text->bytes) != NULL;
-	*at = quote + 1;
-	return true;
+	return arg->key_bytes == bytes && memcmp(entry->line + arg->key, key, bytes) == 0;
 }
+#define IS_KEY(entry, arg, key) is_key(entry, arg, key, sizeof(key) - 1)
 
 /* The args of a call as the recorder writes them: fname, fd where there is one, ret. */
-static bool read_args_fast(const struct pfw_slice *args, struct io_args *io)
+static bool read_args_fast(const struct pfw_entry *entry, struct io_args *io)
 {
-	const char *at = args->at, *end = at + args->bytes;
-	int64_t fd;
+	const struct pfw_entry_pair *arg = entry->arg, *end = arg + entry->arg_count;
+	const char *at;
 
 	io->fname.at = NULL;
-	if (TAKE(&at, end, "{\"fname\":\"")) {
-		if (!take_text(&at, end, &io->fname))
-			return false;
-	} else if (!TAKE(&at, end, "{\"fname\":null")) {
+	if (entry->args_more || end - arg < 2 || !IS_KEY(entry, arg, "fname"))
 		return false;
-	}
-	if (TAKE(&at, end, ",\"fd\":") && !take_number(&at, end, &fd))
+	if (arg->type == PFW_VALUE_STRING)
+		io->fname = (struct pfw_slice){ .at = entry->line + arg->value + 1,
+						.bytes = arg->bytes - 2,
+						.escaped = arg->escaped };
+	else if (arg->type != PFW_VALUE_NULL)
 		return false;
-	io->has_ret = TAKE(&at, end, ",\"ret\":");
-	return io->has_ret && take_number(&at, end, &io->ret);
+	arg++;
+	arg += IS_KEY(entry, arg, "fd");
+	io->has_ret = arg < end && IS_KEY(entry, arg, "ret");
+	at = entry->line + arg->value;
+	return io->has_ret && take_number(&at, entry->args.at + entry->args.bytes, &io->ret);
 }
 
 static void read_args(const struct pfw_entry *entry, struct io_args *io)
 {
 	struct pfw_value value;
 
-	if (read_args_fast(&entry->args, io))
+	if (read_args_fast(entry, io))
 		return;
 	io->fname.at = NULL;
 	if (pfw_entry_arg(entry, "fname", &value) && value.type == PFW_VALUE_STRING)
@@ -267,7 +262,8 @@ static inline bool may_begin(const char *at)
 }
 #endif
 
-/* Whether `"fname"` is anywhere in the args.  Most lines have none, so this must be fast. */
+/* Whether `"fname"` is anywhere in the args, which nobody has taken apart yet.  Most lines have none, so
+ * this must be fast. */
 static bool has_fname(const struct pfw_slice *args)
 {
 	const char *at = args->at, *end = at + args->bytes;
@@ -287,8 +283,8 @@ static int add_fname(struct pfw_summary *summary, const struct pfw_entry *entry)
 	struct pfw_value value;
 	int64_t row;
 
-	if (!has_fname(&entry->args) || !pfw_entry_arg(entry, "fname", &value) ||
-	    value.type != PFW_VALUE_STRING)
+	if ((entry->args_more && !has_fname(&entry->args)) ||
+	    !pfw_entry_arg(entry, "fname", &value) || value.type != PFW_VALUE_STRING)
 		return 0;
 	row = file_row(summary, &value.text);
 	if (row < 0)
