@@ -33,7 +33,7 @@ struct pfw_ring {
 	uint32_t index;
 	_Atomic int32_t tid;
 	struct pfw_operators *operators; /* torch_ops.c's, of whose ring it is; NULL = none yet */
-	uint64_t spans;			 /* the next owner's span ids go on from here */
+	uint64_t spans;			 /* the next owner's first span id; 0 = it is the first */
 	struct pfw_ring *next;		 /* registry; set before the ring is published */
 	/* The writer's own. */
 	struct pfw_ring_chunk *drain;	 /* the stretch being emptied */

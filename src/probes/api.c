@@ -9,27 +9,24 @@
 #include "../strings.h"
 #include "../templates.h"
 #include "api.h"
-#include "cupti_spans.h"
 #include "probe.h"
+#include "span.h"
 
-/* struct pfw_span.state: what a span in progress remembers. */
-enum { SPAN_LIVE, SPAN_START, SPAN_NAMES, SPAN_ID, SPAN_PARENT, SPAN_ARGS };
-
-/*
- * state[SPAN_ARGS]: bytes of arguments so far (low half) and how many did not fit (high half).  They
- * stand in args[], or, once they are more, in a heap block whose address is in args[].
- */
+/* Arguments stand in args[], or, once they are more, in a heap block whose address is in args[]. */
 #define ARGS_INLINE sizeof(((struct pfw_span *)0)->args)
 #define ARGS_MAX (12u * 1024u)
 /* An argument of this type is no argument but a name that the arena had no room for. */
 #define ARG_NAME PFW_TYPE_NONE
+#define ANNOTATIONS "PP" /* their category */
 
+uint16_t pfw_span_template;
 static struct pfw_template_ids ids;
 static const char *step_names; /* PFW_STEP */
 
 void pfw_api_templates(const struct pfw_template_ids *templates)
 {
 	ids = *templates;
+	pfw_span_template = ids.api;
 }
 
 void pfw_api_steps(const char *names)
@@ -64,18 +61,6 @@ static __attribute__((noinline)) bool on_slow(const char *name)
 	return pfw_probe_ready(&pfw_live->api) != 0;
 }
 
-/* The same, where a span of this name begins. */
-static inline __attribute__((always_inline)) bool on_for(const char *name)
-{
-	uint64_t word = atomic_load_explicit(&pfw_live->api, memory_order_relaxed);
-
-	if (PFW_LIKELY(word != 0 && word == pfw_thread.live && !(word & PFW_LIVE_STEPS)))
-		return true;
-	if (!word && pfw_live_off(&pfw_live->api))
-		return false;
-	return on_slow(name);
-}
-
 static size_t name_bytes(const char *name)
 {
 	return strnlen(name, PFW_NAME_BYTES);
@@ -92,15 +77,11 @@ struct api_record {
 	uint8_t flags;
 };
 
-/* A name's reference.  Most calls come again with the same pointer to the same text: comparing is
- * cheaper than measuring, hashing and comparing. */
-static uint32_t intern_at(struct pfw_known_name *known, const char *name)
+/* A name's reference, from now on found by its address. */
+static __attribute__((noinline)) uint32_t remember(struct pfw_known_name *known, const char *name)
 {
-	uint32_t ref, bytes;
+	uint32_t ref = pfw_string_intern(name, name_bytes(name)), bytes;
 
-	if (PFW_LIKELY(known->from == name && !strcmp(known->text, name)))
-		return known->ref;
-	ref = pfw_string_intern(name, name_bytes(name));
 	if (!ref)
 		return 0;
 	known->from = NULL; /* a handler between these lines must not believe half an entry */
@@ -112,15 +93,22 @@ static uint32_t intern_at(struct pfw_known_name *known, const char *name)
 	return ref;
 }
 
-/* The last entry is the category's, which seldom changes; names share the others. */
-static uint32_t intern_category(const char *category)
+static inline uint32_t intern_at(struct pfw_known_name *known, const char *name)
 {
-	return intern_at(&pfw_thread.known[PFW_KNOWN_NAMES - 1], category);
+	uint32_t ref = pfw_span_recall(known, name);
+
+	return PFW_LIKELY(ref) ? ref : remember(known, name);
 }
 
-static uint32_t intern_name(const char *name)
+/* Categories have an entry of their own: they seldom change. */
+static inline uint32_t intern_category(const char *category)
 {
-	return intern_at(&pfw_thread.known[((uintptr_t)name >> 2) % (PFW_KNOWN_NAMES - 1)], name);
+	return intern_at(&pfw_thread.known_category, category);
+}
+
+static inline uint32_t intern_name(const char *name)
+{
+	return intern_at(pfw_span_known(name), name);
 }
 
 static void intern(struct api_record *api, const char *name, const char *category)
@@ -169,33 +157,11 @@ static void put_record(const struct api_record *api)
 	pfw_probe_commit(record, position);
 }
 
-/* The usual span: its names have references and there are no arguments. */
-static inline void put_bare(const struct pfw_span *span, uint64_t t1, uint8_t flags)
-{
-	uint64_t position, start = span->state[SPAN_START];
-	struct pfw_record *record = pfw_ring_reserve(pfw_thread.ring, 1, &position);
-
-	if (PFW_UNLIKELY(!record))
-		return;
-	record->template = ids.api;
-	record->slots = 1;
-	record->flags = flags;
-	record->t0 = start;
-	record->dur = t1 - start;
-	record->file = 0;
-	record->error = 0;
-	record->value[0] = span->state[SPAN_NAMES];
-	record->value[1] = span->state[SPAN_ID];
-	record->value[2] = span->state[SPAN_PARENT];
-	record->value[3] = 0;
-	pfw_probe_commit(record, position);
-}
-
 /* ---- arguments ---- */
 
 static size_t args_bytes(const struct pfw_span *span)
 {
-	return (uint32_t)span->state[SPAN_ARGS];
+	return (uint32_t)span->state[PFW_SPAN_ARGS];
 }
 
 static unsigned char *args_at(struct pfw_span *span)
@@ -215,20 +181,20 @@ static unsigned char *args_room(struct pfw_span *span, size_t bytes)
 	unsigned char *heap, *at = args_at(span);
 
 	if (have + bytes > ARGS_MAX) {
-		span->state[SPAN_ARGS] += 1ull << 32;
+		span->state[PFW_SPAN_ARGS] += 1ull << 32;
 		return NULL;
 	}
 	if (have <= ARGS_INLINE && have + bytes > ARGS_INLINE) {
 		heap = malloc(ARGS_MAX);
 		if (!heap) {
-			span->state[SPAN_ARGS] += 1ull << 32;
+			span->state[PFW_SPAN_ARGS] += 1ull << 32;
 			return NULL;
 		}
 		memcpy(heap, span->args, have);
 		memcpy(span->args, &heap, sizeof(heap));
 		at = heap;
 	}
-	span->state[SPAN_ARGS] += bytes;
+	span->state[PFW_SPAN_ARGS] += bytes;
 	return at + have;
 }
 
@@ -249,7 +215,7 @@ static int add_arg(struct pfw_span *span, const char *key, enum pfw_type type, c
 
 	if (!span || !key || !value)
 		return -EINVAL;
-	if (!span->state[SPAN_LIVE])
+	if (!span->state[PFW_SPAN_LIVE])
 		return 0;
 	arg.key_bytes = (uint16_t)name_bytes(key);
 	out = args_room(span, sizeof(arg) + arg.key_bytes + bytes);
@@ -280,34 +246,63 @@ int pfw_span_arg_str(struct pfw_span *span, const char *key, const char *value)
 
 /* ---- spans ---- */
 
-int pfw_span_begin(struct pfw_span *span, const char *name, const char *category)
+/* The names did not all get into the arena: they stand before the arguments. */
+static void keep_names(struct pfw_span *span, const char *name, const char *category)
 {
-	struct api_record api;
-	int error;
+	int error = errno;
 
-	if (!span)
-		return -EINVAL;
-	span->state[SPAN_LIVE] = 0;
-	if (!on_for(name))
+	add_arg(span, "", ARG_NAME, name, name_bytes(name));
+	add_arg(span, "", ARG_NAME, category, name_bytes(category));
+	errno = error;
+}
+
+static __attribute__((noinline)) int begin_rarely(struct pfw_span *span, const char *name,
+						  const char *category)
+{
+	const char *of = category ? category : ANNOTATIONS;
+	uint32_t ref, category_ref;
+
+	if (!pfw_span_plain() && !on_slow(name))
 		return 0;
 	if (!name)
 		return -EINVAL;
-	intern(&api, name, category);
-	span->state[SPAN_LIVE] = atomic_load_explicit(&pfw_live->born, memory_order_relaxed);
-	span->state[SPAN_NAMES] = api.name_ref | (uint64_t)api.category_ref << 32;
-	span->state[SPAN_ID] = (uint64_t)(pfw_thread.ring->index + 1) << 32 | ++pfw_thread.spans;
-	span->state[SPAN_PARENT] = pfw_thread.span;
-	span->state[SPAN_ARGS] = 0;
-	if (PFW_UNLIKELY(!api.name_ref || !api.category_ref)) {
-		error = errno;
-		add_arg(span, "", ARG_NAME, api.name, name_bytes(api.name));
-		add_arg(span, "", ARG_NAME, api.category, name_bytes(api.category));
-		errno = error;
-	}
-	pfw_thread.span = span->state[SPAN_ID];
-	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_cupti_spans, memory_order_relaxed)))
-		pfw_cupti_push(span->state[SPAN_ID], span->state[SPAN_PARENT]);
-	span->state[SPAN_START] = pfw_clock_ticks();
+	ref = intern_name(name);
+	category_ref = intern_category(of);
+	if (!category)
+		pfw_thread.annotation = category_ref;
+	pfw_span_open(span, ref, category_ref);
+	if (PFW_UNLIKELY(!ref || !category_ref))
+		keep_names(span, name, of);
+	span->state[PFW_SPAN_START] = pfw_clock_ticks();
+	return 0;
+}
+
+/* Where nothing is recorded it ends here. */
+int pfw_span_begin_slow(struct pfw_span *span, const char *name, const char *category)
+{
+	span->state[PFW_SPAN_LIVE] = 0;
+	if (!atomic_load_explicit(&pfw_live->api, memory_order_relaxed) &&
+	    pfw_live_off(&pfw_live->api))
+		return 0;
+	return begin_rarely(span, name, category);
+}
+
+int pfw_span_begin(struct pfw_span *span, const char *name, const char *category)
+{
+	uint32_t ref, category_ref;
+
+	if (PFW_UNLIKELY(!span))
+		return -EINVAL;
+	if (!category)
+		category = "app";
+	if (PFW_UNLIKELY(!name || !pfw_span_plain()))
+		return pfw_span_begin_slow(span, name, category);
+	ref = pfw_span_recall(pfw_span_known(name), name);
+	category_ref = pfw_span_recall(&pfw_thread.known_category, category);
+	if (PFW_UNLIKELY(!ref || !category_ref))
+		return pfw_span_begin_slow(span, name, category);
+	pfw_span_open(span, ref, category_ref);
+	span->state[PFW_SPAN_START] = pfw_clock_ticks();
 	return 0;
 }
 
@@ -342,7 +337,7 @@ static void append_cut(struct pfw_span *span, struct api_record *api, unsigned c
 {
 	static const char key[] = "args_cut";
 	struct pfw_arg arg = { sizeof(key) - 1, PFW_TYPE_I64, 0, sizeof(int64_t) };
-	int64_t cut = (int64_t)(span->state[SPAN_ARGS] >> 32);
+	int64_t cut = (int64_t)(span->state[PFW_SPAN_ARGS] >> 32);
 
 	memcpy(room, api->args, api->args_bytes);
 	api->args = room;
@@ -370,52 +365,35 @@ static __attribute__((noinline)) void put_cut(struct pfw_span *span, struct api_
 static __attribute__((noinline)) void end_full(struct pfw_span *span, uint64_t t1, uint8_t flags)
 {
 	struct api_record api = {
-		.t0 = span->state[SPAN_START],
-		.dur = t1 - span->state[SPAN_START],
-		.id = span->state[SPAN_ID],
-		.parent = span->state[SPAN_PARENT],
-		.name_ref = (uint32_t)span->state[SPAN_NAMES],
-		.category_ref = (uint32_t)(span->state[SPAN_NAMES] >> 32),
+		.t0 = span->state[PFW_SPAN_START],
+		.dur = t1 - span->state[PFW_SPAN_START],
+		.id = span->state[PFW_SPAN_ID],
+		.parent = span->state[PFW_SPAN_PARENT],
+		.name_ref = (uint32_t)span->state[PFW_SPAN_NAMES],
+		.category_ref = (uint32_t)(span->state[PFW_SPAN_NAMES] >> 32),
 		.args = args_at(span),
 		.args_bytes = args_bytes(span),
 		.flags = flags,
 	};
 
-	if (PFW_UNLIKELY(span->state[SPAN_ARGS] >> 32))
+	if (PFW_UNLIKELY(span->state[PFW_SPAN_ARGS] >> 32))
 		put_cut(span, &api);
 	else
 		put_span(&api);
 }
 
-/* It is no longer around what this thread does. */
-static inline __attribute__((always_inline)) void leave(const struct pfw_span *span)
+void pfw_span_end_slow(struct pfw_span *span, uint64_t live, uint64_t t1, uint8_t flags)
 {
-	if (pfw_thread.span != span->state[SPAN_ID])
-		return;
-	pfw_thread.span = span->state[SPAN_PARENT];
-	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_cupti_spans, memory_order_relaxed)))
-		pfw_cupti_pop(span->state[SPAN_ID], span->state[SPAN_PARENT]);
-}
-
-static inline __attribute__((always_inline)) void end_span(struct pfw_span *span, uint64_t t1,
-							   uint8_t flags)
-{
-	uint64_t live = span->state[SPAN_LIVE];
 	int error;
 
-	span->state[SPAN_LIVE] = 0;
-	if (!live)
-		return;
-	leave(span);
-	/* Begun before a fork: the line is the parent's. */
 	if (on() && live == atomic_load_explicit(&pfw_live->born, memory_order_relaxed)) {
 		/* A name without a reference stands in the arguments. */
-		if (PFW_LIKELY(!span->state[SPAN_ARGS]))
-			put_bare(span, t1, flags);
+		if (!span->state[PFW_SPAN_ARGS])
+			pfw_span_put(span, t1, flags);
 		else
 			end_full(span, t1, flags);
 	}
-	if (PFW_UNLIKELY(args_bytes(span) > ARGS_INLINE)) {
+	if (args_bytes(span) > ARGS_INLINE) {
 		error = errno;
 		free(args_at(span));
 		errno = error;
@@ -424,11 +402,9 @@ static inline __attribute__((always_inline)) void end_span(struct pfw_span *span
 
 int pfw_span_end(struct pfw_span *span)
 {
-	uint64_t t1 = pfw_clock_ticks();
-
-	if (!span)
+	if (PFW_UNLIKELY(!span))
 		return -EINVAL;
-	end_span(span, t1, 0);
+	pfw_span_close(span, 0);
 	return 0;
 }
 
@@ -444,17 +420,6 @@ int32_t pfw_api_tid(void)
 	return on() ? atomic_load_explicit(&pfw_thread.ring->tid, memory_order_relaxed) : 0;
 }
 
-bool pfw_api_begin_annotation(struct pfw_span *span, const char *name)
-{
-	pfw_span_begin(span, name, "PP");
-	return span->state[SPAN_LIVE] != 0;
-}
-
-void pfw_api_end_annotation(struct pfw_span *span)
-{
-	end_span(span, pfw_clock_ticks(), PFW_RECORD_ANNOTATION);
-}
-
 void pfw_api_arg_u64(struct pfw_span *span, const char *key, uint64_t value)
 {
 	add_arg(span, key, PFW_TYPE_U64, &value, sizeof(value));
@@ -462,13 +427,13 @@ void pfw_api_arg_u64(struct pfw_span *span, const char *key, uint64_t value)
 
 void pfw_api_aside(const struct pfw_span *span)
 {
-	if (span->state[SPAN_LIVE])
-		leave(span);
+	if (span->state[PFW_SPAN_LIVE])
+		pfw_span_leave(span);
 }
 
 void pfw_api_end_instant(struct pfw_span *span)
 {
-	end_span(span, span->state[SPAN_START], PFW_RECORD_INSTANT | PFW_RECORD_ANNOTATION);
+	pfw_span_close(span, PFW_RECORD_INSTANT | PFW_RECORD_ANNOTATION);
 }
 
 /* ---- finished events ---- */
@@ -482,7 +447,7 @@ int pfw_event(const char *name, const char *category, uint64_t ts_ns, uint64_t d
 	if (!on())
 		return 0;
 	intern(&api, name, category);
-	api.id = (uint64_t)(pfw_thread.ring->index + 1) << 32 | ++pfw_thread.spans;
+	api.id = pfw_span_new_id();
 	api.parent = pfw_thread.span;
 	put_record(&api);
 	return 0;

@@ -28,13 +28,10 @@ unsigned pfw_api_compute_record(struct pfw_record *record, unsigned slots,
 				const struct pfw_compute *event);
 
 /*
- * Spans of another probe, cat PP and kind "annotation": begin one (false: nothing is recorded); take it
- * off this thread's nesting, since another thread may end it; end it, or end it as a moment.  The
- * functions for arguments are those of pfw.h.  And the thread's number, 0 where it does not record.
- * Thread: app.  Signal: safe.
+ * For spans of another probe (span.h begins and ends them; functions for arguments are those of pfw.h):
+ * a number without a sign as argument; off this thread's nesting, since another thread may end it; its
+ * end as a moment.  And the thread's number, 0 where it does not record.  Thread: app.  Signal: safe.
  */
-bool pfw_api_begin_annotation(struct pfw_span *span, const char *name);
-void pfw_api_end_annotation(struct pfw_span *span);
 void pfw_api_arg_u64(struct pfw_span *span, const char *key, uint64_t value);
 void pfw_api_aside(const struct pfw_span *span);
 void pfw_api_end_instant(struct pfw_span *span);

@@ -14,6 +14,7 @@
 #include "api.h"
 #include "nvtx_names.h"
 #include "probe.h"
+#include "span.h"
 
 static const char nameless[] = "(no message)";
 #define NO_TRACKING (-2) /* what NVTX itself says where no tool counts the depth */
@@ -108,21 +109,26 @@ static void add_attributes(struct pfw_span *span, const struct said *said)
 }
 
 /* Out of line: room for a wide message is not to be on the stack of those who push a plain one. */
-static __attribute__((noinline)) bool begin_full(struct pfw_span *span, const struct said *said)
+static __attribute__((noinline)) void begin_full(struct pfw_span *span, const struct said *said)
 {
 	char wide[PFW_NVTX_TEXT_BYTES];
-	bool begun = pfw_api_begin_annotation(span, message_of(said, wide));
 
-	if (begun)
+	pfw_annotation_begin(span, message_of(said, wide));
+	if (span->state[PFW_SPAN_LIVE])
 		add_attributes(span, said);
-	return begun;
 }
 
-static inline bool begin(struct pfw_span *span, const struct said *said)
+static inline void begin(struct pfw_span *span, const struct said *said)
 {
-	if (PFW_LIKELY(!said->attributes))
-		return pfw_api_begin_annotation(span, said->message ? said->message : nameless);
-	return begin_full(span, said);
+	if (said->attributes)
+		begin_full(span, said);
+	else
+		pfw_annotation_begin(span, said->message ? said->message : nameless);
+}
+
+static inline void finish(struct pfw_span *span)
+{
+	pfw_span_close(span, PFW_RECORD_ANNOTATION);
 }
 
 /* ---- pushed ranges ---- */
@@ -135,20 +141,20 @@ struct pushed {
 };
 
 #define STACK_BYTES 65536u
-#define DEPTH_MAX ((STACK_BYTES - 64) / sizeof(struct pushed))
+#define DEPTH_MAX ((STACK_BYTES - 64) / sizeof(struct pushed) - 1)
 
-struct stack {
-	struct stack *next; /* in the list of those that no thread has */
-	uint32_t depth;
-	uint32_t beyond; /* pushed when it was full */
-	struct pushed pushed[DEPTH_MAX];
+struct pfw_nvtx_stack {
+	struct pushed *top;		     /* never one that is over */
+	struct pfw_nvtx_stack *next;	     /* in the list of those that no thread has */
+	uint32_t beyond;		     /* pushed when it was full */
+	struct pushed pushed[DEPTH_MAX + 1]; /* the first is none, and of no domain */
 };
-_Static_assert(sizeof(struct stack) <= STACK_BYTES, "stack");
+_Static_assert(sizeof(struct pfw_nvtx_stack) <= STACK_BYTES, "stack");
 
-static __thread struct stack *own __attribute__((tls_model("initial-exec")));
+static const struct pfw_nvtx_name no_domain;
 
 /* Of threads that have ended.  One at a time is taken or given: two may not follow `next` at once. */
-static struct stack *spare;
+static struct pfw_nvtx_stack *spare;
 static _Atomic uint32_t spare_lock;
 
 static bool lock_spare(void)
@@ -163,9 +169,9 @@ static void unlock_spare(void)
 
 /* For a thread that records, since only of that do we hear when it ends.  Where another thread has the
  * list just now, a new stack is made instead of waiting for it. */
-static __attribute__((noinline, cold)) struct stack *make_stack(void)
+static __attribute__((noinline, cold)) struct pfw_nvtx_stack *make_stack(void)
 {
-	struct stack *stack = NULL;
+	struct pfw_nvtx_stack *stack = NULL;
 
 	if (lock_spare()) {
 		stack = spare;
@@ -176,19 +182,22 @@ static __attribute__((noinline, cold)) struct stack *make_stack(void)
 	if (!stack)
 		stack = pfw_os_mmap(STACK_BYTES, PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (stack)
-		stack->depth = stack->beyond = 0;
-	own = stack;
+	if (stack) {
+		stack->beyond = 0;
+		stack->top = stack->pushed;
+		stack->top->domain = &no_domain;
+	}
+	pfw_thread.nvtx = stack;
 	return stack;
 }
 
 void pfw_nvtx_thread_died(void)
 {
-	struct stack *stack = own;
+	struct pfw_nvtx_stack *stack = pfw_thread.nvtx;
 
 	if (!stack)
 		return;
-	own = NULL;
+	pfw_thread.nvtx = NULL;
 	if (!lock_spare()) {
 		pfw_os_munmap(stack, STACK_BYTES);
 		return;
@@ -198,55 +207,88 @@ void pfw_nvtx_thread_died(void)
 	unlock_spare();
 }
 
-static struct pushed *topmost(struct stack *stack, const struct pfw_nvtx_name *domain)
+/* The topmost one of a domain that is not over; NULL = none. */
+static __attribute__((noinline)) struct pushed *find(struct pfw_nvtx_stack *stack,
+						     const struct pfw_nvtx_name *domain)
 {
-	for (uint32_t i = stack->depth; i > 0; i--)
-		if (stack->pushed[i - 1].domain == domain && !stack->pushed[i - 1].over)
-			return &stack->pushed[i - 1];
+	for (struct pushed *at = stack->top; at != stack->pushed; at--)
+		if (at->domain == domain && !at->over)
+			return at;
 	return NULL;
 }
 
-/* Where nothing is recorded it has no place to stand; but its name may be one that changes that. */
-static __attribute__((noinline)) int push_first(const struct said *said)
+static inline struct pushed *topmost(struct pfw_nvtx_stack *stack,
+				     const struct pfw_nvtx_name *domain)
 {
-	struct stack *stack;
-	struct pfw_span span;
-
-	if (!begin(&span, said))
-		return NO_TRACKING;
-	stack = make_stack();
-	if (!stack) {
-		pfw_api_end_annotation(&span);
-		return NO_TRACKING;
-	}
-	stack->pushed[stack->depth++] = (struct pushed){ .span = span, .domain = said->domain };
-	return 0;
+	return PFW_LIKELY(stack->top->domain == domain) ? stack->top : find(stack, domain);
 }
 
-static int push(const struct said *said)
+/* The next place; the caller has looked whether there is one. */
+static inline struct pushed *put_on_top(struct pfw_nvtx_stack *stack,
+					const struct pfw_nvtx_name *domain)
 {
-	struct stack *stack = own;
-	struct pushed *pushed, *below;
+	struct pushed *below = topmost(stack, domain), *pushed = stack->top + 1;
 
-	if (PFW_UNLIKELY(!stack))
-		return push_first(said);
-	if (PFW_UNLIKELY(stack->depth == DEPTH_MAX)) {
+	pushed->domain = domain;
+	pushed->level = below ? below->level + 1 : 0;
+	pushed->over = false;
+	stack->top = pushed;
+	return pushed;
+}
+
+static inline bool is_full(const struct pfw_nvtx_stack *stack)
+{
+	return stack->top == &stack->pushed[DEPTH_MAX];
+}
+
+/* Nothing is recorded, nor looked at. */
+static inline bool is_off(void)
+{
+	return !atomic_load_explicit(&pfw_live->api, memory_order_relaxed) &&
+	       pfw_live_off(&pfw_live->api);
+}
+
+/* The first of a thread, or one too many. */
+static __attribute__((noinline, cold)) int push_slow(const struct said *said)
+{
+	struct pfw_nvtx_stack *stack = pfw_thread.nvtx;
+	struct pushed *pushed;
+	struct pfw_span span;
+
+	if (stack) {
 		stack->beyond++;
 		pfw_ring_count_lost(PFW_LOST_NO_MEMORY, 1);
 		return NO_TRACKING;
 	}
-	below = topmost(stack, said->domain);
-	pushed = &stack->pushed[stack->depth++];
-	pushed->domain = said->domain;
-	pushed->level = below ? below->level + 1 : 0;
-	pushed->over = false;
+	/* Where nothing is recorded it has no place to stand; but its name may be one that changes that. */
+	begin(&span, said);
+	if (!span.state[PFW_SPAN_LIVE])
+		return NO_TRACKING;
+	stack = make_stack();
+	if (!stack) {
+		finish(&span);
+		return NO_TRACKING;
+	}
+	pushed = put_on_top(stack, said->domain);
+	pushed->span = span;
+	return pushed->level;
+}
+
+static int push(const struct said *said)
+{
+	struct pfw_nvtx_stack *stack = pfw_thread.nvtx;
+	struct pushed *pushed;
+
+	if (PFW_UNLIKELY(!stack || is_full(stack)))
+		return push_slow(said);
+	pushed = put_on_top(stack, said->domain);
 	begin(&pushed->span, said);
 	return pushed->level;
 }
 
-static int pop(const struct pfw_nvtx_name *domain)
+static inline int pop(const struct pfw_nvtx_name *domain)
 {
-	struct stack *stack = own;
+	struct pfw_nvtx_stack *stack = pfw_thread.nvtx;
 	struct pushed *pushed;
 
 	if (PFW_UNLIKELY(!stack))
@@ -256,12 +298,12 @@ static int pop(const struct pfw_nvtx_name *domain)
 		return NO_TRACKING;
 	}
 	pushed = topmost(stack, domain);
-	if (!pushed)
+	if (PFW_UNLIKELY(!pushed))
 		return NO_TRACKING;
-	pfw_api_end_annotation(&pushed->span);
+	finish(&pushed->span);
 	pushed->over = true;
-	while (stack->depth && stack->pushed[stack->depth - 1].over)
-		stack->depth--;
+	while (stack->top->over) /* the first never is */
+		stack->top--;
 	return pushed->level;
 }
 
@@ -364,7 +406,7 @@ static void end(uint64_t id)
 	/* The line is of the thread that ends it. */
 	if (cell->tid && cell->tid != pfw_api_tid())
 		pfw_span_arg_int(&cell->span, "started_by", cell->tid);
-	pfw_api_end_annotation(&cell->span);
+	finish(&cell->span);
 	give_cell(cell);
 }
 
@@ -403,9 +445,18 @@ static int push_ex(const struct pfw_nvtx_attributes *attributes)
 	return push(&(struct said){ .attributes = attributes });
 }
 
+/* What programs do most: nothing of `said` is made. */
 static int push_text(const char *message)
 {
-	return push(&(struct said){ .message = message });
+	struct pfw_nvtx_stack *stack = pfw_thread.nvtx;
+	struct pushed *pushed;
+
+	if (PFW_UNLIKELY(!stack || is_full(stack) || !message))
+		return stack || !is_off() ? push(&(struct said){ .message = message })
+					  : NO_TRACKING;
+	pushed = put_on_top(stack, NULL);
+	pfw_annotation_begin(&pushed->span, message);
+	return pushed->level;
 }
 
 static int pop_default(void)
@@ -490,6 +541,11 @@ static int domain_push_ex(const struct pfw_nvtx_name *domain,
 	return push(&(struct said){ domain, attributes, NULL });
 }
 
+static int domain_pop(const struct pfw_nvtx_name *domain)
+{
+	return pop(domain);
+}
+
 static void domain_name_category(const struct pfw_nvtx_name *domain, uint32_t number,
 				 const char *text)
 {
@@ -557,7 +613,7 @@ static pfw_nvtx_function *const core2[] = {
 	[PFW_NVTX_DomainRangeStartEx] = F(domain_start_ex),
 	[PFW_NVTX_DomainRangeEnd] = F(domain_end),
 	[PFW_NVTX_DomainRangePushEx] = F(domain_push_ex),
-	[PFW_NVTX_DomainRangePop] = F(pop),
+	[PFW_NVTX_DomainRangePop] = F(domain_pop),
 	[PFW_NVTX_DomainNameCategoryA] = F(domain_name_category),
 	[PFW_NVTX_DomainNameCategoryW] = F(domain_name_category_wide),
 	[PFW_NVTX_DomainRegisterStringA] = F(register_string),

@@ -52,7 +52,21 @@ void pfw_thread_forked(void)
 	pfw_thread.live = 0;
 	pfw_thread.span = 0;
 	pfw_thread.gpu_begun = pfw_thread.gpu_pushed = 0;
-	memset(pfw_thread.known, 0, sizeof(pfw_thread.known)); /* names of the parent's arena */
+	/* Names of the parent's arena. */
+	memset(pfw_thread.known, 0, sizeof(pfw_thread.known));
+	pfw_thread.known_category.from = NULL;
+	pfw_thread.annotation = 0;
+}
+
+/*
+ * Ids of spans are small, since each is a number in several lines: how many the ring has had before it,
+ * and the ring's number in the low 8 bits; what that leaves of it is above 2^41.  All are below 2^53.
+ */
+static uint64_t first_span(const struct pfw_ring *ring)
+{
+	uint64_t low = ring->index % PFW_SPAN_ID_STEP, high = ring->index / PFW_SPAN_ID_STEP;
+
+	return ring->spans ? ring->spans : high << 41 | PFW_SPAN_ID_STEP | low;
 }
 
 static bool get_ring(uint64_t word, bool counted)
@@ -71,7 +85,7 @@ static bool get_ring(uint64_t word, bool counted)
 			return false;
 		}
 		pfw_sums_taken(ring->sums);
-		pfw_thread.spans = ring->spans;
+		pfw_thread.spans = first_span(ring);
 		pfw_thread.ring = ring;
 		if (pfw_probe_host.thread_born)
 			pfw_probe_host.thread_born();

@@ -41,6 +41,9 @@ struct pfw_known_name {
 };
 #define PFW_KNOWN_NAMES 4
 
+/* Span ids of a thread are this far apart: its ring's number is below (first_span() in probe.c). */
+#define PFW_SPAN_ID_STEP 256u
+
 /* From the beginning of fork until its event is recorded no thread of ours is started; where it begins,
  * the writer's work is left for its end. */
 enum pfw_forking { PFW_FORK_BEGINS = 1, PFW_FORK_ENDS = 2 };
@@ -51,7 +54,7 @@ struct pfw_thread {
 	struct pfw_ring *ring;
 	uint64_t born;	      /* pfw_live's, of the process whose ring it is */
 	uint64_t span;	      /* innermost open API span, 0 = none */
-	uint64_t spans;	      /* how many this thread has begun: makes span ids */
+	uint64_t spans;	      /* the id of the next span it begins */
 	uint64_t guarded;     /* the slow path is at work in this thread */
 	uint32_t vfork_child; /* this is a vfork child in its parent's memory: touch nothing */
 	uint32_t forking;     /* enum pfw_forking */
@@ -59,7 +62,10 @@ struct pfw_thread {
 	char *const *left;    /* the environment that it made for its program */
 	uint32_t gpu_begun;   /* of pfw_cupti_spans, when gpu_pushed was 0 */
 	uint32_t gpu_pushed;  /* ids on CUPTI's stack of this thread */
+	uint32_t annotation;  /* the string of NVTX's category; 0 = not known */
+	struct pfw_nvtx_stack *nvtx;
 	struct pfw_known_name known[PFW_KNOWN_NAMES];
+	struct pfw_known_name known_category;
 };
 /* glibc keeps 1,664 bytes for objects loaded late; other tools want some of them too. */
 _Static_assert(sizeof(struct pfw_thread) <= 256, "TLS block");
