@@ -2,11 +2,14 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "progress.h"
@@ -409,30 +412,61 @@ int cli_finish(FILE *out, const struct cli_command *command, int status)
 
 /* ---- where things are ---- */
 
+#define PRELOAD "lib/libpfw_preload.so"
+
+/* The match that was written last, of a pattern below `prefix`: several Pythons may share one. */
+static bool find_newest(const char *prefix, const char *pattern, char *path, size_t size)
+{
+	char whole[2 * PATH_MAX + 64];
+	struct stat st;
+	time_t newest = 0;
+	size_t used = 0;
+	glob_t found;
+
+	for (const char *at = prefix; *at && used < 2 * PATH_MAX; at++) {
+		if (strchr("*?[\\", *at))
+			whole[used++] = '\\';
+		whole[used++] = *at;
+	}
+	snprintf(whole + used, sizeof(whole) - used, "/%s", pattern);
+	if (glob(whole, 0, NULL, &found) != 0)
+		return false;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		if (stat(found.gl_pathv[i], &st) == 0 && st.st_mtime >= newest &&
+		    (size_t)snprintf(path, size, "%s", found.gl_pathv[i]) < size)
+			newest = st.st_mtime;
+	}
+	globfree(&found);
+	return newest != 0;
+}
+
+/* Below the directory that holds the binary's: beside it, or in a Python package, where the binary
+ * is the environment's bin/pfw. */
+static bool find_below(const char *prefix, char *path, size_t size)
+{
+	if ((size_t)snprintf(path, size, "%s/" PRELOAD, prefix) < size && access(path, R_OK) == 0)
+		return true;
+	return find_newest(prefix, "lib/python3*/*-packages/pfw/" PRELOAD, path, size) ||
+	       find_newest(prefix, "lib64/python3*/*-packages/pfw/" PRELOAD, path, size) ||
+	       find_newest(prefix, "pfw/" PRELOAD, path, size);
+}
+
 bool cli_find_preload(char *path, size_t size)
 {
-	static const char name[] = "libpfw_preload.so";
-	static const char *const places[] = { "/usr/lib", "/usr/local/lib" };
 	char self[PATH_MAX];
 	ssize_t bytes = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash;
 
 	if (bytes > 0) {
 		self[bytes] = '\0';
-		slash = strrchr(self, '/');
-		*slash = '\0'; /* the directory of the binary */
-		slash = strrchr(self, '/');
-		if (slash) {
-			*slash = '\0';
-			if ((size_t)snprintf(path, size, "%s/lib/%s", self, name) < size &&
-			    access(path, R_OK) == 0)
+		*strrchr(self, '/') = '\0'; /* the directory of the binary */
+		if (strchr(self, '/')) {
+			*strrchr(self, '/') = '\0';
+			if (find_below(self, path, size))
 				return true;
 		}
 	}
-	for (size_t i = 0; i < CLI_ARRAY_LEN(places); i++) {
-		snprintf(path, size, "%s/%s", places[i], name);
-		if (access(path, R_OK) == 0)
-			return true;
-	}
-	return false;
+	if ((size_t)snprintf(path, size, "/usr/" PRELOAD) < size && access(path, R_OK) == 0)
+		return true;
+	return (size_t)snprintf(path, size, "/usr/local/" PRELOAD) < size &&
+	       access(path, R_OK) == 0;
 }

@@ -9,7 +9,7 @@
 
 extern char **environ;
 
-enum { OPTION_FORMAT = 256, OPTION_CFLAGS, OPTION_LIBS, OPTION_PRELOAD };
+enum { OPTION_FORMAT = 256, OPTION_CFLAGS, OPTION_LIBS, OPTION_PRELOAD, OPTION_CMAKE };
 
 static const struct cli_option options[] = {
 	{ "format", 0, "text|ndjson|rst", "a table, one JSON object a variable, or README's table",
@@ -18,6 +18,8 @@ static const struct cli_option options[] = {
 	{ "libs", 0, NULL, "print what the linker needs for libpfw", OPTION_LIBS },
 	{ "preload", 0, NULL, "print the path of libpfw_preload.so, for LD_PRELOAD",
 	  OPTION_PRELOAD },
+	{ "cmake-dir", 0, NULL,
+	  "print the directory for CMake's find_package(pfw): -Dpfw_DIR=", OPTION_CMAKE },
 	{ 0 },
 };
 
@@ -45,6 +47,8 @@ static int print_place(const struct cli_command *command, int option)
 		puts(preload);
 	else if (option == OPTION_CFLAGS)
 		printf("-I%s/include\n", prefix);
+	else if (option == OPTION_CMAKE)
+		printf("%s/lib/cmake/pfw\n", prefix);
 	else
 		printf("-L%s/lib -Wl,-rpath,%s/lib -lpfw\n", prefix, prefix);
 	return CLI_OK;

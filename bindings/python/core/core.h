@@ -1,0 +1,57 @@
+/* core.h - what the parts of the extension module pfw._core share. */
+#ifndef PFW_PYTHON_CORE_H
+#define PFW_PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <pfw/pfw.h>
+
+/*
+ * The vectorcall protocol is in the limited API from 3.12 on only; the flag and the call are the same
+ * since 3.9.  What older interpreters may not export is weak, and has a slower way around it.
+ */
+#ifndef Py_TPFLAGS_HAVE_VECTORCALL
+#define Py_TPFLAGS_HAVE_VECTORCALL (1ul << 11)
+#define PY_VECTORCALL_ARGUMENTS_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1))
+typedef PyObject *(*vectorcallfunc)(PyObject *callable, PyObject *const *args, size_t nargsf,
+				    PyObject *names);
+#endif
+
+typedef PyObject *core_fast_fn(PyObject *self, PyObject *const *args, Py_ssize_t count);
+typedef PyObject *core_keywords_fn(PyObject *self, PyObject *const *args, Py_ssize_t count,
+				   PyObject *names);
+
+/* UTF-8 of a str, kept by it as long as it lives; of one with lone surrogates "?" stands for those,
+ * and *made (to be released) keeps it.  NULL with an exception: not a str. */
+const char *core_text(PyObject *text, PyObject **made);
+
+/* Give an open span an argument: an int, a float, a str, else str(value).  Whatever goes wrong leaves
+ * it out: no exception is set. */
+void core_span_arg(struct pfw_span *span, PyObject *key, PyObject *value);
+
+/* The same for each item of a dict, or NULL. */
+void core_span_args(struct pfw_span *span, PyObject *args);
+
+/* args.error: the type of the exception in flight, which stays.  Nothing without one. */
+void core_span_error(struct pfw_span *span);
+
+/* Positional arguments (at least `least`, names NULL) and keywords into `value`, in the order of
+ * `words`, whose first `positional` may be given by position; borrowed, NULL where not given.  False
+ * with TypeError. */
+struct core_words {
+	const char *function;
+	const char *const *words; /* ends with NULL */
+	Py_ssize_t positional, least;
+};
+bool core_parse(const struct core_words *words, PyObject *const *args, Py_ssize_t count,
+		PyObject *names, PyObject **value);
+
+/* Each adds its types and functions to the module.  0, or -1 with an exception. */
+int core_add_spans(PyObject *module);
+int core_add_recorder(PyObject *module);
+int core_add_events(PyObject *module);
+
+#endif

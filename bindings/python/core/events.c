@@ -1,0 +1,321 @@
+/* events.c - events that are over when they are told: instants, counters, finished spans, compute
+ * events. */
+#include "core.h"
+
+#include <stddef.h>
+
+static PyObject *instant(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+	static const char *const words[] = { "name", "category", NULL };
+	static const struct core_words instant_words = { "instant", words, 2, 1 };
+	PyObject *value[2], *made[2] = { NULL, NULL };
+	const char *name, *category = NULL;
+
+	(void)self;
+	if (!core_parse(&instant_words, args, count, names, value))
+		return NULL;
+	name = core_text(value[0], &made[0]);
+	if (name && value[1] && value[1] != Py_None)
+		category = core_text(value[1], &made[1]);
+	if (!PyErr_Occurred())
+		pfw_instant(name, category);
+	Py_XDECREF(made[0]);
+	Py_XDECREF(made[1]);
+	if (PyErr_Occurred())
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+/* counter(name, value, series): the parts have been checked by Python's side. */
+static PyObject *counter(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+	PyObject *made[2] = { NULL, NULL };
+	const char *name, *series;
+	double value;
+
+	(void)self;
+	if (count != 3) {
+		PyErr_SetString(PyExc_TypeError, "counter() takes name, series, value");
+		return NULL;
+	}
+	name = core_text(args[0], &made[0]);
+	series = name ? core_text(args[1], &made[1]) : NULL;
+	value = series ? PyFloat_AsDouble(args[2]) : 0;
+	if (!PyErr_Occurred())
+		pfw_counter(name, series, value);
+	Py_XDECREF(made[0]);
+	Py_XDECREF(made[1]);
+	if (PyErr_Occurred())
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+/* event(name, ts_ns, dur_ns, category=None) */
+static PyObject *event(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+	static const char *const words[] = { "name", "ts_ns", "dur_ns", "category", NULL };
+	static const struct core_words event_words = { "event", words, 4, 3 };
+	PyObject *value[4], *made[2] = { NULL, NULL };
+	const char *name, *category = NULL;
+	uint64_t ts, dur;
+
+	(void)self;
+	if (!core_parse(&event_words, args, count, names, value))
+		return NULL;
+	name = core_text(value[0], &made[0]);
+	if (name && value[3] && value[3] != Py_None)
+		category = core_text(value[3], &made[1]);
+	ts = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(value[1]);
+	dur = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(value[2]);
+	if (!PyErr_Occurred())
+		pfw_event(name, category, ts, dur);
+	Py_XDECREF(made[0]);
+	Py_XDECREF(made[1]);
+	if (PyErr_Occurred())
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+/* ---- compute events ---- */
+
+enum field_type { I32, U32, I64, U64, F64, DIM3, TEXT, KIND };
+
+/* Where a keyword goes in struct pfw_compute, and as what. */
+struct field {
+	const char *word;
+	enum field_type type;
+	uint16_t offset;
+	uint64_t bit; /* 0: no optional member */
+};
+
+#define FIELD(member, type)                                                          \
+	{                                                                            \
+#member, type, offsetof(struct pfw_compute, member), PFW_HAS(member) \
+	}
+static const struct field fields[] = {
+	FIELD(kind, KIND),
+	FIELD(device, I32),
+	FIELD(device_index, I32),
+	FIELD(context, U32),
+	FIELD(stream, U32),
+	FIELD(correlation, U64),
+	FIELD(external_id, U64),
+	FIELD(span, U64),
+	FIELD(step, I64),
+	FIELD(grid, DIM3),
+	FIELD(block, DIM3),
+	FIELD(registers, U32),
+	FIELD(static_smem, U64),
+	FIELD(dynamic_smem, U64),
+	FIELD(local_mem, U64),
+	FIELD(occupancy, F64),
+	FIELD(priority, I32),
+	FIELD(queued, U64),
+	FIELD(channel, U32),
+	FIELD(graph, U64),
+	FIELD(graph_node, U64),
+	FIELD(cbid, U32),
+	FIELD(bytes, I64),
+	FIELD(copy_kind, TEXT),
+	FIELD(src_kind, TEXT),
+	FIELD(dst_kind, TEXT),
+	FIELD(src_device, I32),
+	FIELD(dst_device, I32),
+	FIELD(gbps, F64),
+	FIELD(wait_on_stream, U64),
+	FIELD(wait_on_event, U64),
+	FIELD(cpu_memory, I64),
+	FIELD(device_memory_usage, I64),
+	FIELD(is_remote, I64),
+	FIELD(input_size, I64),
+	FIELD(input_shapes, TEXT),
+	FIELD(dtypes, TEXT),
+	FIELD(strides, TEXT),
+	FIELD(flops, U64),
+	FIELD(sequence, I64),
+	FIELD(fwd_tid, U64),
+	FIELD(module, TEXT),
+	FIELD(python_id, U64),
+	FIELD(parent, U64),
+	FIELD(total_cpu_percent, F64),
+	FIELD(total_device_percent, F64),
+	FIELD(stack, TEXT),
+	FIELD(addr, U64),
+	FIELD(total_allocated, I64),
+	FIELD(total_reserved, I64),
+	{ "tid", U64, offsetof(struct pfw_compute, tid), 0 },
+};
+#undef FIELD
+#define FIELDS (sizeof(fields) / sizeof(fields[0]))
+#define TEXTS 16 /* at least as many as there are fields of type TEXT, and the name */
+
+static PyObject *field_word[FIELDS]; /* interned: most keywords are found by comparing addresses */
+
+struct made_texts {
+	PyObject *made[TEXTS];
+	unsigned count;
+};
+
+static int kind_of(PyObject *text)
+{
+	static const char *const kinds[] = {
+#define X(name, text) text,
+		PFW_KINDS(X)
+#undef X
+	};
+
+	for (int i = 0; PyUnicode_Check(text) && i < PFW_KIND_COUNT; i++) {
+		if (PyUnicode_CompareWithASCIIString(text, kinds[i]) == 0)
+			return i;
+	}
+	PyErr_Format(PyExc_ValueError,
+		     "compute_event() kind=%R: not cpu_op, kernel, memcpy, memset, "
+		     "runtime, driver, sync, annotation, step, overhead or memory",
+		     text);
+	return PFW_KIND_CPU_OP;
+}
+
+static void take_dim3(uint32_t *to, PyObject *value)
+{
+	if (PyArg_ParseTuple(value, "III:compute_event", &to[0], &to[1], &to[2]))
+		return;
+}
+
+static const char *take_text(struct made_texts *texts, PyObject *value)
+{
+	PyObject *made;
+	const char *text = core_text(value, &made);
+
+	if (made)
+		texts->made[texts->count++] = made;
+	return text;
+}
+
+/* One value; an exception is left for the caller to find. */
+static void take_field(const struct field *field, char *to, PyObject *value,
+		       struct made_texts *texts)
+{
+	switch (field->type) {
+	case I32:
+		*(int32_t *)to = (int32_t)PyLong_AsLong(value);
+		break;
+	case U32:
+		*(uint32_t *)to = (uint32_t)PyLong_AsUnsignedLong(value);
+		break;
+	case I64:
+		*(int64_t *)to = PyLong_AsLongLong(value);
+		break;
+	case U64:
+		*(uint64_t *)to = PyLong_AsUnsignedLongLong(value);
+		break;
+	case F64:
+		*(double *)to = PyFloat_AsDouble(value);
+		break;
+	case KIND:
+		*(enum pfw_kind *)to = (enum pfw_kind)kind_of(value);
+		break;
+	case TEXT:
+		*(const char **)to = take_text(texts, value);
+		break;
+	case DIM3:
+		if (PyTuple_Check(value))
+			take_dim3((uint32_t *)to, value);
+		else
+			PyErr_SetString(PyExc_TypeError,
+					"compute_event() grid and block are tuples of three");
+		break;
+	}
+}
+
+static const struct field *find_field(PyObject *word)
+{
+	for (size_t i = 0; i < FIELDS; i++) {
+		if (field_word[i] == word)
+			return &fields[i];
+	}
+	for (size_t i = 0; i < FIELDS; i++) {
+		if (PyUnicode_CompareWithASCIIString(word, fields[i].word) == 0)
+			return &fields[i];
+	}
+	return NULL;
+}
+
+static bool take_phase(struct pfw_compute *compute, PyObject *value)
+{
+	if (value == Py_None)
+		return true;
+	if (PyUnicode_Check(value) && !PyUnicode_CompareWithASCIIString(value, "warmup"))
+		compute->phase = PFW_PHASE_WARMUP;
+	else if (PyUnicode_Check(value) && !PyUnicode_CompareWithASCIIString(value, "active"))
+		compute->phase = PFW_PHASE_ACTIVE;
+	else
+		PyErr_Format(PyExc_ValueError, "compute_event() phase=%R: not warmup or active",
+			     value);
+	return !PyErr_Occurred();
+}
+
+static bool take_keyword(struct pfw_compute *compute, PyObject *word, PyObject *value,
+			 struct made_texts *texts)
+{
+	const struct field *field = find_field(word);
+
+	if (!field && !PyUnicode_CompareWithASCIIString(word, "phase"))
+		return take_phase(compute, value);
+	if (!field) {
+		PyErr_Format(PyExc_TypeError, "compute_event() has no argument %R", word);
+		return false;
+	}
+	if (value == Py_None)
+		return true;
+	take_field(field, (char *)compute + field->offset, value, texts);
+	compute->fields |= field->bit;
+	return !PyErr_Occurred();
+}
+
+/* compute_event(name, ts_ns, dur_ns, **fields) */
+static PyObject *compute_event(PyObject *self, PyObject *const *args, Py_ssize_t count,
+			       PyObject *names)
+{
+	struct pfw_compute compute = { .struct_bytes = sizeof(compute) };
+	Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+	struct made_texts texts = { .count = 0 };
+	int error = 0;
+
+	(void)self;
+	if (count != 3) {
+		PyErr_SetString(PyExc_TypeError,
+				"compute_event() takes name, ts_ns and dur_ns by position");
+		return NULL;
+	}
+	compute.name = take_text(&texts, args[0]);
+	if (compute.name)
+		compute.ts_ns = PyLong_AsUnsignedLongLong(args[1]);
+	if (!PyErr_Occurred())
+		compute.dur_ns = PyLong_AsUnsignedLongLong(args[2]);
+	for (Py_ssize_t i = 0; !PyErr_Occurred() && i < named; i++)
+		take_keyword(&compute, PyTuple_GetItem(names, i), args[count + i], &texts);
+	if (!PyErr_Occurred())
+		error = pfw_compute_event(&compute);
+	while (texts.count)
+		Py_DECREF(texts.made[--texts.count]);
+	return PyErr_Occurred() ? NULL : PyLong_FromLong(error);
+}
+
+#define KEYWORDS(function) (PyCFunction)(void (*)(void))(core_keywords_fn *)function
+static PyMethodDef methods[] = {
+	{ "instant", KEYWORDS(instant), METH_FASTCALL | METH_KEYWORDS, NULL },
+	{ "counter", (PyCFunction)(void (*)(void))(core_fast_fn *)counter, METH_FASTCALL, NULL },
+	{ "event", KEYWORDS(event), METH_FASTCALL | METH_KEYWORDS, NULL },
+	{ "compute_event", KEYWORDS(compute_event), METH_FASTCALL | METH_KEYWORDS, NULL },
+	{ 0 },
+};
+
+int core_add_events(PyObject *module)
+{
+	for (size_t i = 0; i < FIELDS; i++) {
+		field_word[i] = PyUnicode_InternFromString(fields[i].word);
+		if (!field_word[i])
+			return -1;
+	}
+	return PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,163 @@
+/* module.c - the extension module pfw._core: its parts put together, and what they share. */
+#include "core.h"
+
+#include <string.h>
+
+const char *core_text(PyObject *text, PyObject **made)
+{
+	const char *utf8;
+
+	*made = NULL;
+	if (!PyUnicode_Check(text)) {
+		PyErr_Format(PyExc_TypeError, "a name must be str, not %R",
+			     (PyObject *)Py_TYPE(text));
+		return NULL;
+	}
+	utf8 = PyUnicode_AsUTF8AndSize(text, NULL);
+	if (utf8)
+		return utf8;
+	PyErr_Clear();
+	*made = PyUnicode_AsEncodedString(text, "utf-8", "replace");
+	return *made ? PyBytes_AsString(*made) : NULL;
+}
+
+static void put_text(struct pfw_span *span, const char *key, PyObject *text)
+{
+	PyObject *made;
+	const char *utf8 = core_text(text, &made);
+
+	if (utf8)
+		pfw_span_arg_str(span, key, utf8);
+	Py_XDECREF(made);
+}
+
+static void put_int(struct pfw_span *span, const char *key, PyObject *value)
+{
+	int overflow;
+	long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+	PyObject *text;
+
+	if (!overflow) {
+		pfw_span_arg_int(span, key, number);
+		return;
+	}
+	text = PyObject_Str(value);
+	if (text)
+		put_text(span, key, text);
+	Py_XDECREF(text);
+}
+
+void core_span_arg(struct pfw_span *span, PyObject *key, PyObject *value)
+{
+	PyObject *made, *text;
+	const char *name = core_text(key, &made);
+
+	if (!name) {
+		PyErr_Clear();
+		return;
+	}
+	if (PyLong_Check(value)) {
+		put_int(span, name, value);
+	} else if (PyFloat_Check(value)) {
+		pfw_span_arg_double(span, name, PyFloat_AsDouble(value));
+	} else if (PyUnicode_Check(value)) {
+		put_text(span, name, value);
+	} else {
+		text = PyObject_Str(value);
+		if (text)
+			put_text(span, name, text);
+		Py_XDECREF(text);
+	}
+	Py_XDECREF(made);
+	PyErr_Clear();
+}
+
+void core_span_args(struct pfw_span *span, PyObject *args)
+{
+	PyObject *key, *value;
+	Py_ssize_t at = 0;
+
+	while (args && PyDict_Next(args, &at, &key, &value))
+		core_span_arg(span, key, value);
+}
+
+void core_span_error(struct pfw_span *span)
+{
+	PyObject *type, *value, *trace, *name;
+
+	if (!PyErr_Occurred())
+		return;
+	PyErr_Fetch(&type, &value, &trace);
+	name = PyObject_GetAttrString(type, "__name__");
+	if (name && PyUnicode_Check(name))
+		put_text(span, "error", name);
+	Py_XDECREF(name);
+	PyErr_Clear();
+	PyErr_Restore(type, value, trace);
+}
+
+static int find_word(const struct core_words *words, PyObject *name)
+{
+	for (int i = 0; words->words[i]; i++) {
+		if (PyUnicode_CompareWithASCIIString(name, words->words[i]) == 0)
+			return i;
+	}
+	return -1;
+}
+
+bool core_parse(const struct core_words *words, PyObject *const *args, Py_ssize_t count,
+		PyObject *names, PyObject **value)
+{
+	Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+	int at;
+
+	for (at = 0; words->words[at]; at++)
+		value[at] = at < count && at < words->positional ? args[at] : NULL;
+	if (count > words->positional) {
+		PyErr_Format(PyExc_TypeError,
+			     "%s() takes at most %zd arguments by position, not %zd",
+			     words->function, words->positional, count);
+		return false;
+	}
+	for (Py_ssize_t i = 0; i < named; i++) {
+		PyObject *name = PyTuple_GetItem(names, i);
+
+		at = find_word(words, name);
+		if (at < 0 || value[at]) {
+			PyErr_Format(PyExc_TypeError, "%s() %s %R", words->function,
+				     at < 0 ? "has no argument" : "is given twice:", name);
+			return false;
+		}
+		value[at] = args[count + i];
+	}
+	for (at = 0; at < words->least; at++) {
+		if (!value[at]) {
+			PyErr_Format(PyExc_TypeError, "%s() needs the argument %s", words->function,
+				     words->words[at]);
+			return false;
+		}
+	}
+	return true;
+}
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "pfw._core",
+	.m_doc = "The recorder's C API.  Use the package pfw, not this.",
+	.m_size = -1,
+};
+
+PyMODINIT_FUNC PyInit__core(void);
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+	PyObject *module = PyModule_Create(&definition);
+
+	if (!module)
+		return NULL;
+	if (core_add_recorder(module) || core_add_spans(module) || core_add_events(module)) {
+		Py_DECREF(module);
+		return NULL;
+	}
+	return module;
+}

@@ -1,0 +1,50 @@
+"""What pfw._core is where it cannot be loaded: the same names, doing nothing."""
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class Span:
+    """A span that is not recorded."""
+
+    def __enter__(self) -> Span:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+    def begin(self) -> Span:
+        return self
+
+    def end(self) -> None:
+        return None
+
+    def set(self, **args: object) -> None:
+        return None
+
+
+def span(name: str, category: str | None = None, /, **args: object) -> Span:
+    return Span()
+
+
+def _nothing(*args: Any, **keywords: Any) -> int:
+    return 0
+
+
+start = stop = flush = step = set_rank = set_schedule = on_trace_ready = _nothing
+instant = counter = event = compute_event = _nothing
+
+
+def stats() -> tuple[int, int, int, int, int, bool, str]:
+    return 0, 0, 0, 0, 0, False, ""
+
+
+def version() -> str:
+    return ""
+
+
+def say(error: ImportError) -> None:
+    """One line: why nothing is recorded."""
+    print(f"pfw: nothing is recorded by Python: {error}: reinstall pfwtrace for this Python",
+          file=sys.stderr)

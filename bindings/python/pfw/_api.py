@@ -1,0 +1,139 @@
+"""The functions of the package, over pfw._core."""
+from __future__ import annotations
+
+import os
+from typing import Callable, NamedTuple
+
+try:
+    from . import _core
+except ImportError as error:
+    from . import _absent as _core  # type: ignore[no-redef]
+    _core.say(error)  # type: ignore[attr-defined]
+
+span = _core.span
+event = _core.event
+instant = _core.instant
+compute_event = _core.compute_event
+
+
+class Stats(NamedTuple):
+    """What was recorded so far; figures lag the threads by at most PFW_FLUSH_MS."""
+
+    events: int
+    """Lines in the trace that are not metadata."""
+    lost: int
+    """Events that could not be kept, for whatever reason."""
+    waits: int
+    """Times that a thread waited for room."""
+    waited_ns: int
+    """Nanoseconds that threads waited for room."""
+    trace_bytes: int
+    """Length of the trace."""
+    enabled: bool
+    """Whether events are recorded now."""
+    path: str
+    """The trace, "" while there is none."""
+
+
+class Segment(NamedTuple):
+    """A finished cycle of the schedule, as the hook is told."""
+
+    path: str
+    cycle: int
+    first_step: int
+    steps: int
+    step: int
+    first_id: int
+    last_id: int
+    events: int
+    lost: int
+
+
+def start(log_file: str | os.PathLike[str] | None = None, *,
+          data_dir: str | os.PathLike[str] | None = None,
+          compression: bool | None = None) -> bool:
+    """Start recording, unless the variable DFTRACER_ENABLE is 0.
+
+    Without ``pfw run`` I/O calls are traced from now on, too.  Starting again is harmless; another
+    ``log_file`` renames the trace.
+
+    :param log_file: name of the trace, ``.pfw`` or ``.pfw.gz`` is added; as DFTRACER_LOG_FILE.
+    :param data_dir: trace I/O below these directories only (``:`` between them); "all": everywhere.
+    :param compression: write ``.pfw.gz``.
+    :returns: whether it records now.  What keeps it from that is said on standard error.
+    """
+    _core.start(None if log_file is None else os.fspath(log_file),
+                None if data_dir is None else os.fspath(data_dir), compression)
+    return stats().enabled
+
+
+def stop() -> None:
+    """Stop recording: the trace is complete when this returns.  :func:`start` continues it."""
+    _core.stop()
+
+
+def flush() -> bool:
+    """Write to the file what any thread has recorded so far; false where that failed (10 s)."""
+    return _core.flush() == 0
+
+
+def step() -> None:
+    """Say that a step (a batch, an iteration) of this process has ended and the next begins."""
+    _core.step()
+
+
+def set_rank(rank: int, world_size: int) -> bool:
+    """Say which rank this process is, where the environment could not: its file is renamed.
+
+    :param rank: 0 <= rank < world_size.
+    :returns: false where the numbers are none of a rank's.
+    """
+    return _core.set_rank(rank, world_size) == 0
+
+
+def schedule(*, active: int, wait: int = 0, warmup: int = 0, repeat: int = 0, skip_first: int = 0,
+             skip_first_wait: bool = False, discard_warmup: bool = False) -> bool:
+    """Record some steps only: torch.profiler.schedule()'s arguments and meaning, from now on.
+
+    Step 0 begins now; :func:`step` ends it.  All figures are steps, 0 to 2**31 - 1.
+
+    :param active: steps recorded in a cycle, at least 1.
+    :param wait: steps before them that are not recorded.
+    :param warmup: steps before them that are marked ``phase`` "warmup".
+    :param repeat: cycles, 0: for ever.
+    :param skip_first: steps left out before the first cycle.
+    :param skip_first_wait: leave out the first cycle's ``wait``.
+    :param discard_warmup: do not record the warm-up steps at all.
+    :returns: false where the schedule is none, or inside the hook (said on standard error).
+    """
+    return _core.set_schedule(skip_first, wait, warmup, active, repeat, skip_first_wait,
+                              discard_warmup) == 0
+
+
+def on_trace_ready(hook: Callable[[Segment], object] | None) -> bool:
+    """Have ``hook(segment)`` called when a cycle of the schedule has been written to the trace.
+
+    It is called inside the :func:`step` or :func:`stop` that ends the cycle, in its thread; an
+    exception in it is printed and goes no further.  None: no hook.
+    """
+    if hook is None:
+        return _core.on_trace_ready(None) == 0
+    return _core.on_trace_ready(lambda *figures: hook(Segment(*figures))) == 0
+
+
+def counter(name: str, value: float | None = None, /, **series: float) -> None:
+    """One sample of a counter: ``counter("loss", 0.3)`` or ``counter("queue", length=3, free=5)``."""
+    if value is not None:
+        _core.counter(name, "value", value)
+    for key, sample in series.items():
+        _core.counter(name, key, sample)
+
+
+def stats() -> Stats:
+    """What was recorded so far."""
+    return Stats(*_core.stats())
+
+
+def version() -> str:
+    """The version of the recorder, "" where there is none."""
+    return _core.version()

@@ -1,0 +1,57 @@
+"""What the tests share: scripts run by the Python that runs pytest, where pfwtrace is installed."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+# A `pfw run` around pytest, or a variable of the user's, is no part of any test.
+CLEAN = {key: value for key, value in os.environ.items()
+         if not key.startswith(("DFTRACER_", "PFW_")) and key not in ("LD_PRELOAD", "PYTHONPATH")}
+PFW = pathlib.Path(sys.executable).with_name("pfw")
+
+
+class Run:
+    """Runs scripts in a directory of their own, and reads what they leave."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.output = ""
+        self.errors = ""
+
+    def command(self, *words: object, status: int = 0, timeout: float = 120, **env: str) -> str:
+        done = subprocess.run([str(word) for word in words], cwd=self.directory,
+                              env={**CLEAN, **env}, capture_output=True, text=True, timeout=timeout)
+        self.output, self.errors = done.stdout, done.stderr
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    def save(self, text: str, name: str = "script.py") -> str:
+        (self.directory / name).write_text(textwrap.dedent(text))
+        return name
+
+    def script(self, text: str, *words: object, status: int = 0, **env: str) -> str:
+        return self.command(sys.executable, self.save(text), *words, status=status, **env)
+
+    def traced(self, text: str, *options: object, status: int = 0, **env: str) -> str:
+        """The same under `pfw run -o t`."""
+        return self.command(PFW, "run", "-o", "t", *options, "--", sys.executable, self.save(text),
+                            status=status, **env)
+
+    def lines(self, pattern: str = "t*.pfw") -> list[dict]:
+        return [json.loads(line) for path in sorted(self.directory.glob(pattern))
+                for line in path.read_text().splitlines()]
+
+    def spans(self, pattern: str = "t*.pfw", cat: str = "app") -> dict[str, dict]:
+        """The lines of that category, by name."""
+        return {line["name"]: line for line in self.lines(pattern) if line["cat"] == cat}
+
+
+@pytest.fixture
+def run(tmp_path: pathlib.Path) -> Run:
+    return Run(tmp_path)
