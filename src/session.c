@@ -1020,6 +1020,7 @@ static void end_session(const char *reason, const char *exec_path, bool followed
 /* After a failed exec: the trace goes on, and so does its spool. */
 static void resume_session(void)
 {
+	enum state going = ON;
 	sigset_t old;
 
 	if (atomic_load(&session.state) != ENDED || !lock_life(&old))
@@ -1027,12 +1028,13 @@ static void resume_session(void)
 	if (session.writer.ready)
 		atomic_store(&session.spool.header->state, PFW_SPOOL_LIVE);
 	else if (!make_process(NULL)) /* it had nothing in it, so it was removed */
-		return unlock_life(&old);
+		going = OFF;
 	session.writer.ended_at = 0;
-	atomic_store(&session.state, ON);
+	atomic_store(&session.state, going);
 	renew_words();
 	unlock_life(&old);
-	keep_writer();
+	if (going == ON)
+		keep_writer();
 }
 
 /* Enabled means a trace or a printed reason. */

@@ -107,7 +107,8 @@ void pfw_writer_first_bytes(const struct pfw_writer *writer, uint64_t *made, uin
 	*mapped = bytes + pfw_os_whole_pages(PFW_STRING_SEGMENT_BYTES);
 }
 
-/* First start in this process: templates, strings, json. */
+/* First start in this process: templates, json, ring, strings.  The ring comes when nothing else can be
+ * missing: who has one records. */
 static int make_ready(struct pfw_writer *writer)
 {
 	struct pfw_spool_header *header = writer->spool->header;
@@ -121,10 +122,6 @@ static int make_ready(struct pfw_writer *writer)
 	head = templates->chunk;
 	memcpy(templates, writer->templates, writer->templates_bytes);
 	templates->chunk = head;
-	/* The segment's rest may be made later: nothing else can have its place behind it. */
-	if (pfw_spool_has_place(writer->spool, PFW_CHUNK_RING, 1) && !make_ring(writer))
-		return -ENOSPC;
-	add_strings(writer);
 	pfw_clock_map_init(&writer->clock);
 	writer->json = (struct pfw_json){
 		.templates = templates,
@@ -138,8 +135,14 @@ static int make_ready(struct pfw_writer *writer)
 		.disable_tids = header->disable_tids,
 	};
 	error = map_buffers(writer);
-	writer->ready = !error;
-	return error;
+	if (error)
+		return error;
+	/* The segment's rest may be made later: nothing else can have its place behind it. */
+	if (pfw_spool_has_place(writer->spool, PFW_CHUNK_RING, 1))
+		make_ring(writer); /* else with the rings that are asked for */
+	add_strings(writer);
+	writer->ready = true;
+	return 0;
 }
 
 /* A stretch of `capacity` slots: one that is over, or a new one. */
