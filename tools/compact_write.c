@@ -9,7 +9,6 @@
 #include "compact.h"
 #include "progress.h"
 #include "store/index.h"
-#include "store/input.h"
 #include "store/merge.h"
 
 #define PROBLEMS_SHOWN 10
@@ -27,8 +26,6 @@ struct writing {
 	struct pfw_merge_file *input;
 	uint64_t problems;
 	uint64_t read, read_back; /* bytes of the originals, and of the result */
-	size_t from_file;	  /* whose descriptor `from` is */
-	int from;		  /* -1: none */
 };
 
 /* ---- how far it is ---- */
@@ -77,15 +74,7 @@ static int put_member(void *user, size_t file, const struct pfw_block *block,
 {
 	struct writing *writing = user;
 
-	if (writing->from < 0 || writing->from_file != file) {
-		if (writing->from >= 0)
-			close(writing->from);
-		writing->from_file = file;
-		writing->from = pfw_input_open_fd(writing->input[file].path);
-		if (writing->from < 0)
-			return writing->from;
-	}
-	return pfw_pack_member(writing->pack, writing->from, block, mark);
+	return pfw_pack_member(writing->pack, writing->input[file].path, block, mark);
 }
 
 static int take_metadata(void *user, size_t file, const char *line, size_t bytes)
@@ -308,7 +297,7 @@ static int write_group(struct writing *writing, struct pfw_commit *commit)
 int compact_write(struct compact *compact, struct compact_group *group, struct pfw_commit *commit,
 		  struct pfw_manifest *manifest)
 {
-	struct writing writing = { .compact = compact, .group = group, .from = -1 };
+	struct writing writing = { .compact = compact, .group = group };
 	int fd = pfw_commit_add(commit, group->name,
 				compact->force || (group->replaces && !compact->keep));
 	int error = fd < 0 ? fd : 0;
@@ -326,8 +315,6 @@ int compact_write(struct compact *compact, struct compact_group *group, struct p
 		group->entry = NULL;
 		pfw_commit_drop(commit);
 	}
-	if (writing.from >= 0)
-		close(writing.from);
 	free(writing.input);
 	return error;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "copies.h"
 #include "index.h"
 #include "linehash.h"
 #include "pass.h"
@@ -38,7 +39,7 @@ struct pfw_pack {
 	struct pfw_packed *packed;
 	size_t packed_room;
 	struct pfw_pack_sum sum;
-	struct pfw_text copy; /* for members as they stand */
+	struct pfw_copies *copies; /* for members as they stand, made when needed */
 	struct pfw_index_writer *index;
 	bool cut;
 	size_t number;
@@ -78,6 +79,7 @@ void pfw_pack_close(struct pfw_pack *pack)
 		pfw_pool_wait(pack->pool, &pack->parcel[pack->first].task);
 		pack->first = (pack->first + 1) % pack->parcels;
 	}
+	pfw_copies_close(pack->copies);
 	for (unsigned i = 0; pack->member && i < pack->jobs; i++)
 		pfw_member_close(pack->member[i]);
 	for (size_t i = 0; pack->parcel && i < pack->parcels; i++) {
@@ -86,7 +88,6 @@ void pfw_pack_close(struct pfw_pack *pack)
 		if (pack->parcel[i].indexed.name)
 			pfw_summary_release(&pack->parcel[i].indexed);
 	}
-	pfw_text_free(&pack->copy);
 	free(pack->member);
 	free(pack->parcel);
 	free(pack->packed);
@@ -327,7 +328,7 @@ int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t fir
 	return 0;
 }
 
-int pfw_pack_flush(struct pfw_pack *pack)
+static int flush_parcels(struct pfw_pack *pack)
 {
 	int error = submit(pack);
 
@@ -336,32 +337,45 @@ int pfw_pack_flush(struct pfw_pack *pack)
 	return error;
 }
 
+int pfw_pack_flush(struct pfw_pack *pack)
+{
+	int error = flush_parcels(pack);
+
+	return !error && pack->copies ? pfw_copies_finish(pack->copies) : error;
+}
+
 /* ---- members as they stand ---- */
 
-int pfw_pack_member(struct pfw_pack *pack, int from, const struct pfw_block *block,
+static void note_copied(void *user, size_t number, uint64_t hash)
+{
+	struct pfw_pack *pack = user;
+
+	pack->packed[number].checksum = hash;
+}
+
+int pfw_pack_member(struct pfw_pack *pack, const char *path, const struct pfw_block *block,
 		    const struct pfw_mark *mark)
 {
 	struct pfw_packed packed = { .bytes = (uint32_t)block->bytes,
 				     .lines = block->lines,
 				     .copied = true };
-	int error = pfw_pack_flush(pack);
+	int error = flush_parcels(pack); /* its place is known then */
 
-	if (!error)
-		error = pfw_text_room(&pack->copy, block->bytes);
-	if (!error)
-		error = pfw_read_whole(from, pack->copy.data, block->bytes, block->at);
-	if (error)
-		return error;
+	if (!error && !pack->copies)
+		error = pfw_copies_open(&pack->copies, pack->fd, pack->pool, note_copied, pack);
 	packed.at = pack->sum.bytes;
-	packed.checksum = pfw_linehash(pack->copy.data, block->bytes);
-	error = pfw_write_whole(pack->fd, pack->copy.data, block->bytes, &pack->sum.bytes);
+	error = error ? error : note_member(pack, &packed);
+	if (!error)
+		error = pfw_copies_start(pack->copies, path, block->at, packed.bytes, packed.at,
+					 pack->sum.members - 1);
 	if (error)
 		return error;
+	pack->sum.bytes += block->bytes;
 	pack->sum.copied++;
 	pack->sum.metadata += mark->metadata;
 	pack->sum.checksum += mark->checksum;
 	add_times(pack, block->least_ns, block->greatest_ns);
-	return note_member(pack, &packed);
+	return 0;
 }
 
 /* ---- reading back ---- */

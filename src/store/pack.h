@@ -45,8 +45,9 @@ void pfw_pack_cut(struct pfw_pack *pack);
 /* Append rows->row[first..first + count).  0 or -errno; after that nothing more can be done. */
 int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t first, size_t count);
 
-/* Append a member of the file `from` as it stands.  -EIO also where it is shorter than it was. */
-int pfw_pack_member(struct pfw_pack *pack, int from, const struct pfw_block *block,
+/* Append a member of the file at `path` as it stands; the same pointer each time, and lasting.  -EIO
+ * also where the file is shorter than it was: told by this or a later call. */
+int pfw_pack_member(struct pfw_pack *pack, const char *path, const struct pfw_block *block,
 		    const struct pfw_mark *mark);
 
 /* Write what is in hand. */
