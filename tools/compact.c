@@ -98,17 +98,10 @@ static int add_beside(struct pfw_commit *commit, const char *stem, const char *s
 				 st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec);
 }
 
-/* The manifest of traces that were compacted before; where the new one is not put in its place. */
-static int add_manifest(const struct compact_group *group, struct pfw_commit *commit)
+/* Whether the originals go. */
+static bool removes_originals(const struct compact *compact, const struct compact_group *group)
 {
-	char *directory = compact_directory(group->file[0]->path), *stem = NULL;
-	int error = -ENOMEM;
-
-	if (directory && asprintf(&stem, "%s/%s", directory, group->base) >= 0)
-		error = add_beside(commit, stem, PFW_MANIFEST_SUFFIX);
-	free(directory);
-	free(stem);
-	return error;
+	return !compact->keep && !compact->cut && !group->damaged;
 }
 
 static int add_originals(struct compact *compact, const struct compact_group *group,
@@ -116,7 +109,7 @@ static int add_originals(struct compact *compact, const struct compact_group *gr
 {
 	int error = 0;
 
-	if (compact->keep || compact->cut || group->damaged)
+	if (!removes_originals(compact, group))
 		return 0;
 	for (size_t i = 0; i < group->count && !error; i++) {
 		const struct pfw_trace_file *file = group->file[i];
@@ -128,29 +121,6 @@ static int add_originals(struct compact *compact, const struct compact_group *gr
 		if (error)
 			compact_say(compact, CLI_USAGE, file->path, "%s", strerror(-error));
 	}
-	return error ? error : add_manifest(group, commit);
-}
-
-/* The manifest of the groups with one base name. */
-static int write_manifest(struct compact *compact, struct pfw_commit *commit, const char *base,
-			  struct pfw_manifest *manifest)
-{
-	char *name = NULL;
-	FILE *out = NULL;
-	int fd = -ENOMEM, error;
-
-	if (asprintf(&name, "%s" PFW_MANIFEST_SUFFIX, base) >= 0)
-		fd = pfw_commit_add(commit, name, true);
-	if (fd >= 0) {
-		fd = dup(fd);
-		out = fd < 0 ? NULL : fdopen(fd, "w");
-	}
-	error = out ? pfw_manifest_write(manifest, out) : fd < 0 ? fd : -errno;
-	if (out && fclose(out))
-		error = -errno;
-	if (error)
-		compact_say(compact, CLI_USAGE, name ? name : base, "%s", strerror(-error));
-	free(name);
 	return error;
 }
 
@@ -180,6 +150,7 @@ static int check_split(struct compact *compact, size_t first, size_t end)
 static int write_base(struct compact *compact, size_t first, size_t end, struct pfw_commit *commit)
 {
 	struct pfw_manifest *manifest = pfw_manifest_new(compact->group[first].run);
+	struct compact_group *gone = NULL;
 	int error = manifest ? 0 : -ENOMEM;
 
 	for (size_t i = first; i < end && !error; i++) {
@@ -189,11 +160,15 @@ static int write_base(struct compact *compact, size_t first, size_t end, struct 
 		compact->done += group->bytes_before;
 		if (!error && !group->dropped)
 			error = add_originals(compact, group, commit);
+		if (removes_originals(compact, group) && !gone)
+			gone = group;
 	}
 	if (!error)
 		error = check_split(compact, first, end);
+	if (!error && gone)
+		error = compact_manifest_left(gone, commit);
 	if (!error)
-		error = write_manifest(compact, commit, compact->group[first].base, manifest);
+		error = compact_manifest(compact, commit, compact->group[first].base, manifest);
 	pfw_manifest_free(manifest);
 	return error;
 }
@@ -221,6 +196,7 @@ static int write_directory(struct compact *compact, size_t first, size_t end)
 	}
 	progress_hide();
 	for (size_t i = first; i < end && !error; i++) {
+		compact_write_left(compact, &compact->group[i]);
 		if (!compact->group[i].dropped)
 			print_group(compact, &compact->group[i]);
 	}

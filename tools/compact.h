@@ -1,6 +1,6 @@
 /* compact.h - what the parts of `pfw compact` share: which files become which (compact_groups.c),
- * finishing what killed processes left (compact_recover.c), writing one file (compact_write.c), and
- * the command itself (compact.c).
+ * finishing what killed processes left (compact_recover.c), writing one file (compact_write.c), the
+ * manifests (compact_manifest.c), and the command itself (compact.c).
  */
 #ifndef PFW_COMPACT_H
 #define PFW_COMPACT_H
@@ -37,6 +37,7 @@ struct compact_group {
 	uint64_t bytes_before;
 	struct pfw_pack_sum sum;
 	struct pfw_manifest_file *entry; /* in the manifest */
+	struct pfw_manifest *left; /* of what stays where the originals go; NULL: none is needed */
 };
 
 struct compact {
@@ -80,5 +81,16 @@ bool compact_recover(struct compact *compact, bool *recovered);
  * why; group->dropped where there is none though that is no reason to stop. */
 int compact_write(struct compact *compact, struct compact_group *group, struct pfw_commit *commit,
 		  struct pfw_manifest *manifest);
+
+/* Put the manifest of the groups with that base name among the new files: `manifest`, with what an
+ * older one in its place says of files that stay.  0, or -errno after saying why. */
+int compact_manifest(struct compact *compact, struct pfw_commit *commit, const char *base,
+		     struct pfw_manifest *manifest);
+
+/* The group's originals go to another directory: have the manifest beside them removed, or group->left
+ * made, where files that it names stay.  0 or -errno. */
+int compact_manifest_left(struct compact_group *group, struct pfw_commit *commit);
+/* Once they are gone, put it in its place. */
+void compact_write_left(struct compact *compact, struct compact_group *group);
 
 #endif

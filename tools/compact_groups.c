@@ -438,6 +438,7 @@ void compact_free_groups(struct compact *compact)
 		free(compact->group[i].name);
 		free(compact->group[i].base);
 		free(compact->group[i].file);
+		pfw_manifest_free(compact->group[i].left);
 	}
 	free(compact->group);
 	compact->group = NULL;

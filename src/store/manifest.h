@@ -43,7 +43,16 @@ void pfw_manifest_drop(struct pfw_manifest *manifest);
 /* Take a metadata line of a file, with its '\n', in any order.  0 or -ENOMEM. */
 int pfw_manifest_line(struct pfw_manifest_file *file, const char *line, size_t bytes);
 
-/* Write it.  0 or -errno. */
+/* How many files it has. */
+size_t pfw_manifest_count(const struct pfw_manifest *manifest);
+
+/* Take over what the manifest at `path` says, where it is one of the same run, of the files for which
+ * keep(user, name, bytes) says so, of their processes and losses.  Return 0, also where there is none,
+ * or -ENOMEM. */
+int pfw_manifest_keep(struct pfw_manifest *manifest, const char *path,
+		      bool (*keep)(void *user, const char *name, uint64_t bytes), void *user);
+
+/* Write it, files by rank, processes by file and start; it is done with then.  0 or -errno. */
 int pfw_manifest_write(struct pfw_manifest *manifest, FILE *out);
 
 /*

@@ -176,6 +176,64 @@ def test_each_rank_gets_a_file_and_the_run_a_manifest(tmp_path):
         assert entry["lines"] == 43 and entry["events"] == 40
 
 
+def rank_with_losses(directory, rank, ranks=3):
+    """A rank's trace, of which some is lost."""
+    pid = 100 + rank
+    lines = trace_lines(40, pid, rank, ranks, seed=rank)
+    lines[-1:-1] = [meta(90 + n, T0 + 3000000 + n, "lost", {"reason": "full", "count": 5 + rank + n}, pid)
+                    for n in range(2)]
+    return write_trace(directory / f"t-rank000{rank}.pfw", lines)
+
+
+def manifest_of(directory):
+    return json.loads((directory / "t.manifest.json").read_text())
+
+
+def test_the_manifest_keeps_what_it_knows_of_other_ranks(tmp_path):
+    """Compacted rank by rank, in any order, it says what it would say had all been compacted at once."""
+    for place in ("once", "parts"):
+        (tmp_path / place).mkdir()
+        for rank in range(3):
+            rank_with_losses(tmp_path / place, rank)
+    compact(tmp_path / "once")
+    wanted = manifest_of(tmp_path / "once")
+    for rank in (2, 0, 1):
+        compact(tmp_path / "parts" / f"t-rank000{rank}.pfw")
+    assert manifest_of(tmp_path / "parts") == wanted
+    assert wanted["ranks"] == [0, 1, 2] and wanted["losses"] == {"full": 6 + 7 + 8}
+    assert [entry["losses"] for entry in wanted["files"]] == [{"full": 6 + n} for n in range(3)]
+    # Once more, one of them alone, and one that is no longer what the manifest says.
+    compact(tmp_path / "parts" / "t-rank0001.pfw.gz")
+    assert manifest_of(tmp_path / "parts") == wanted
+    (tmp_path / "parts" / "t-rank0002.pfw.gz").unlink()
+    compact(tmp_path / "parts" / "t-rank0001.pfw.gz")
+    assert manifest_of(tmp_path / "parts")["ranks"] == [0, 1]
+    validate(tmp_path / "parts")
+
+
+def test_the_manifest_of_another_run_says_nothing_of_this_one(tmp_path):
+    write_trace(tmp_path / "t-rank0000.pfw", trace_lines(40, 100, 0, 2, run_name="a"))
+    compact(tmp_path)
+    write_trace(tmp_path / "t-rank0001.pfw", trace_lines(40, 101, 1, 2, run_name="b"))
+    compact(tmp_path / "t-rank0001.pfw")
+    assert [entry["file"] for entry in manifest_of(tmp_path)["files"]] == ["t-rank0001.pfw.gz"]
+
+
+def test_ranks_that_go_elsewhere_leave_a_manifest_of_the_others(tmp_path):
+    for rank in range(3):
+        rank_with_losses(tmp_path, rank)
+    compact(tmp_path)
+    whole = manifest_of(tmp_path)
+    compact(tmp_path / "t-rank0001.pfw.gz", "-o", tmp_path / "o")
+    assert manifest_of(tmp_path)["ranks"] == [0, 2]
+    assert manifest_of(tmp_path / "o")["ranks"] == [1]
+    validate(tmp_path)
+    compact(tmp_path, "-o", tmp_path / "o")
+    assert os.listdir(tmp_path) == ["o"]
+    assert manifest_of(tmp_path / "o") == whole
+    validate(tmp_path / "o")
+
+
 @pytest.mark.parametrize("program", [
     ["tar", "cf", "/dev/null", "/usr/share/doc"],
     ["git", "-C", ".", "log", "--oneline", "-3"],
