@@ -12,26 +12,29 @@
 #include <stdint.h>
 
 /* The functions of pfw.h, in the order of their slots. */
-#define PFW_API_FUNCTIONS(X)   \
-	X(pfw_start)           \
-	X(pfw_stop)            \
-	X(pfw_flush)           \
-	X(pfw_set_rank)        \
-	X(pfw_span_begin)      \
-	X(pfw_span_end)        \
-	X(pfw_span_arg_int)    \
-	X(pfw_span_arg_double) \
-	X(pfw_span_arg_str)    \
-	X(pfw_span_current)    \
-	X(pfw_event)           \
-	X(pfw_instant)         \
-	X(pfw_counter)         \
-	X(pfw_compute_event)   \
-	X(pfw_schedule_action) \
-	X(pfw_set_schedule)    \
-	X(pfw_step)            \
-	X(pfw_on_trace_ready)  \
-	X(pfw_stats)           \
+#define PFW_API_FUNCTIONS(X)    \
+	X(pfw_start)            \
+	X(pfw_stop)             \
+	X(pfw_flush)            \
+	X(pfw_set_rank)         \
+	X(pfw_span_begin)       \
+	X(pfw_span_end)         \
+	X(pfw_span_drop)        \
+	X(pfw_span_arg_int)     \
+	X(pfw_span_arg_double)  \
+	X(pfw_span_arg_str)     \
+	X(pfw_span_current)     \
+	X(pfw_span_set_current) \
+	X(pfw_enabled)          \
+	X(pfw_event)            \
+	X(pfw_instant)          \
+	X(pfw_counter)          \
+	X(pfw_compute_event)    \
+	X(pfw_schedule_action)  \
+	X(pfw_set_schedule)     \
+	X(pfw_step)             \
+	X(pfw_on_trace_ready)   \
+	X(pfw_stats)            \
 	X(pfw_version)
 
 enum pfw_api_slot {

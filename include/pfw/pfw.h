@@ -88,6 +88,10 @@ struct pfw_span {
 PFW_API int pfw_span_begin(struct pfw_span *span, const char *name, const char *category);
 PFW_API int pfw_span_end(struct pfw_span *span);
 
+/* End a span without a line; what lies within it, or was launched in it, still names it.  Signal: as
+ * pfw_span_end(). */
+PFW_API int pfw_span_drop(struct pfw_span *span);
+
 /*
  * Give an open span an argument; a key given twice appears twice.  Arguments that do not fit into
  * the span itself go to the heap, at most 12 KiB a span: then -E2BIG, and the line has
@@ -100,6 +104,16 @@ PFW_API int pfw_span_arg_str(struct pfw_span *span, const char *key, const char 
 
 /* The span_id of the innermost open span of the calling thread, or 0.  Signal: safe. */
 PFW_API uint64_t pfw_span_current(void);
+
+/*
+ * Say that the calling thread goes on inside the open span of that span_id, 0: inside none.  For who
+ * runs several tasks in one thread, whose spans do not nest in each other.  Return what
+ * pfw_span_current() was.  Signal: as pfw_span_begin().
+ */
+PFW_API uint64_t pfw_span_set_current(uint64_t span_id);
+
+/* Whether spans and events of the calling thread are recorded now: 1 or 0.  Signal: safe. */
+PFW_API int pfw_enabled(void);
 
 /*
  * A finished span: it began at ts_ns and took dur_ns.  Written with the calling thread's tid.
@@ -320,6 +334,9 @@ static inline int pfw_stats_absent(struct pfw_stats *stats)
 #define pfw_set_rank(...) (pfw_set_rank ? pfw_set_rank(__VA_ARGS__) : 0)
 #define pfw_span_begin(...) (pfw_span_begin ? pfw_span_begin(__VA_ARGS__) : 0)
 #define pfw_span_end(...) (pfw_span_end ? pfw_span_end(__VA_ARGS__) : 0)
+#define pfw_span_drop(...) (pfw_span_drop ? pfw_span_drop(__VA_ARGS__) : 0)
+#define pfw_span_set_current(...) (pfw_span_set_current ? pfw_span_set_current(__VA_ARGS__) : 0)
+#define pfw_enabled() (pfw_enabled ? pfw_enabled() : 0)
 #define pfw_span_arg_int(...) (pfw_span_arg_int ? pfw_span_arg_int(__VA_ARGS__) : 0)
 #define pfw_span_arg_double(...) (pfw_span_arg_double ? pfw_span_arg_double(__VA_ARGS__) : 0)
 #define pfw_span_arg_str(...) (pfw_span_arg_str ? pfw_span_arg_str(__VA_ARGS__) : 0)

@@ -382,10 +382,17 @@ static __attribute__((noinline)) void end_full(struct pfw_span *span, uint64_t t
 		put_span(&api);
 }
 
+static void free_args(struct pfw_span *span)
+{
+	int error = errno;
+
+	if (args_bytes(span) > ARGS_INLINE)
+		free(args_at(span));
+	errno = error;
+}
+
 void pfw_span_end_slow(struct pfw_span *span, uint64_t live, uint64_t t1, uint8_t flags)
 {
-	int error;
-
 	if (on() && live == atomic_load_explicit(&pfw_live->born, memory_order_relaxed)) {
 		/* A name without a reference stands in the arguments. */
 		if (!span->state[PFW_SPAN_ARGS])
@@ -393,11 +400,7 @@ void pfw_span_end_slow(struct pfw_span *span, uint64_t live, uint64_t t1, uint8_
 		else
 			end_full(span, t1, flags);
 	}
-	if (args_bytes(span) > ARGS_INLINE) {
-		error = errno;
-		free(args_at(span));
-		errno = error;
-	}
+	free_args(span);
 }
 
 int pfw_span_end(struct pfw_span *span)
@@ -408,9 +411,40 @@ int pfw_span_end(struct pfw_span *span)
 	return 0;
 }
 
+int pfw_span_drop(struct pfw_span *span)
+{
+	if (!span)
+		return -EINVAL;
+	if (!span->state[PFW_SPAN_LIVE])
+		return 0;
+	span->state[PFW_SPAN_LIVE] = 0;
+	pfw_span_leave(span);
+	free_args(span);
+	return 0;
+}
+
 uint64_t pfw_span_current(void)
 {
 	return atomic_load_explicit(&pfw_live->api, memory_order_relaxed) ? pfw_thread.span : 0;
+}
+
+uint64_t pfw_span_set_current(uint64_t span_id)
+{
+	uint64_t before;
+
+	if (!on())
+		return 0;
+	before = pfw_thread.span;
+	pfw_thread.span = span_id;
+	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_cupti_spans, memory_order_relaxed)) &&
+	    before != span_id)
+		pfw_cupti_replace(span_id);
+	return before;
+}
+
+int pfw_enabled(void)
+{
+	return on();
 }
 
 /* ---- for the probe of NVTX ---- */

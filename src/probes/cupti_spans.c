@@ -73,6 +73,21 @@ void pfw_cupti_pop(uint64_t id, uint64_t parent)
 	errno = error;
 }
 
+void pfw_cupti_replace(uint64_t id)
+{
+	uint32_t spans = atomic_load_explicit(&pfw_cupti_spans, memory_order_acquire);
+	uint64_t last;
+	int error = errno;
+
+	if (spans && pfw_thread.gpu_begun != spans)
+		renew(spans);
+	while (spans && pfw_thread.gpu_pushed && !pfw_cupti_client_pop(&last))
+		pfw_thread.gpu_pushed--;
+	if (spans && id)
+		push_one(id);
+	errno = error;
+}
+
 void pfw_cupti_spans_catch_up(void)
 {
 	if (pfw_thread.span && atomic_load(&pfw_cupti_spans) != pfw_thread.gpu_begun)

@@ -14,6 +14,9 @@ extern _Atomic uint32_t pfw_cupti_spans;
 void pfw_cupti_push(uint64_t id, uint64_t parent);
 void pfw_cupti_pop(uint64_t id, uint64_t parent);
 
+/* This thread goes on inside `id` instead, 0: inside none.  As push and pop. */
+void pfw_cupti_replace(uint64_t id);
+
 /* A span of the calling thread that was open before CUPTI heard of spans.  Thread: app. */
 void pfw_cupti_spans_catch_up(void);
 

@@ -41,6 +41,28 @@ static void nested(void)
 	printf("after %d\n", pfw_span_current() != 0);
 }
 
+/* Two tasks that take turns in this thread, and a span that is not wanted. */
+static void tasks(void)
+{
+	struct pfw_span first, second, within, unwanted;
+	uint64_t first_id, now;
+
+	pfw_span_begin(&first, "first task", NULL);
+	first_id = pfw_span_set_current(0);
+	pfw_span_begin(&second, "second task", NULL);
+	pfw_span_begin(&unwanted, "unwanted", NULL);
+	pfw_span_arg_str(&unwanted, "long", long_text);
+	pfw_span_drop(&unwanted);
+	pfw_span_set_current(first_id);
+	pfw_span_begin(&within, "within first", NULL);
+	pfw_span_end(&within);
+	pfw_span_end(&second);
+	now = pfw_span_current();
+	pfw_span_end(&first);
+	pfw_span_end(&unwanted);
+	printf("tasks %d %d\n", pfw_enabled(), now && now == first_id);
+}
+
 static void too_much(void)
 {
 	struct pfw_span span;
@@ -274,6 +296,7 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "spans")) {
 		pfw_start(NULL);
 		nested();
+		tasks();
 		too_much();
 		others();
 		threads();

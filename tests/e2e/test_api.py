@@ -125,7 +125,14 @@ def test_args_of_a_span(tmp_path, way):
     assert args["infinite"] is None or math.isinf(float(args["infinite"]))
     assert args["text"] == "tab\t quote\" back\\ ü" and args["bad"] == "\ufffd!"
     assert args["long"] == LONG
-    assert run.printed[1:5] == ["current 1", "after 0", "no key -22", "refused 2"]
+    assert run.printed[1:6] == ["current 1", "after 0", "tasks 1 1", "no key -22", "refused 2"]
+
+
+def test_tasks_that_take_turns_in_a_thread(tmp_path, way):
+    made = Run(tmp_path, way, "spans").made()
+    assert one(made, "within first")["args"]["parent"] == one(made, "first task")["args"]["span_id"]
+    assert "parent" not in one(made, "second task")["args"]
+    assert not [line for line in made if line["name"] == "unwanted"]
 
 
 def test_too_many_args_are_cut_and_counted(tmp_path, way):
