@@ -13,7 +13,7 @@
 #include "blocks.h"
 #include "summary.h"
 
-#define PFW_INDEX_FORMAT 3
+#define PFW_INDEX_FORMAT 4
 #define PFW_INDEX_SUFFIX ".idx"
 
 /* ---- reading ---- */
@@ -103,9 +103,12 @@ struct pfw_index_writer; /* opaque: see index_write.c; one thread at a time */
  * where somebody else is at it; or why not.  Thread: one at a time, as all here. */
 int pfw_index_begin(struct pfw_index_writer **out, const char *trace, bool in_memory);
 
-/* Add the next block, and what is in it; `summary` is merged into the file's.  0 or -errno. */
+struct pfw_gather;
+
+/* Add the next block, and what is in it; `summary` is merged into the file's.  gather: see index_parts.h;
+ * NULL: nothing, of any block.  0 or -errno. */
 int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block,
-		  struct pfw_summary *summary);
+		  struct pfw_summary *summary, struct pfw_gather *gather);
 
 /* Add the next point of a stream of gzip, before the block that it is in.  0 or -errno. */
 int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point *point);

@@ -11,20 +11,24 @@
 
 #include "fnames.h"
 #include "index.h"
+#include "index_parts.h"
+#include "marks.h"
 #include "pass.h"
 #include "summary.h"
 
 /* The summary of a block on its way from work() to done(); kept for other blocks behind it. */
 struct held {
 	struct pfw_summary summary;
+	struct pfw_gather gather;
 	uint64_t lines;
 	struct held *next;
 };
 
-/* The names of a file of DFTracer's. */
+/* What is to be known of a file before its first block. */
 struct named {
 	bool known;
-	struct pfw_fnames *fnames;
+	struct pfw_fnames *fnames; /* the names of one of DFTracer's */
+	unsigned kinds;		   /* of parts: see index_parts.h */
 };
 
 struct building {
@@ -63,7 +67,7 @@ static struct held *take_spare(struct building *building)
 	pthread_mutex_unlock(&building->mutex);
 	if (held)
 		return held;
-	held = malloc(sizeof(*held));
+	held = calloc(1, sizeof(*held));
 	if (held && pfw_summary_init(&held->summary)) {
 		free(held);
 		held = NULL;
@@ -83,6 +87,7 @@ static void give_spare(struct building *building, struct held *held)
 static void free_held(struct held *held)
 {
 	pfw_summary_release(&held->summary);
+	pfw_gather_release(&held->gather);
 	free(held);
 }
 
@@ -92,26 +97,43 @@ static void drop(void *user, void *result)
 	free_held(result);
 }
 
-/* What the hashes of a file stand for, read before its first block: of that file alone, so that its
- * index does not depend on the others. */
-static int find_names(struct building *building, size_t file, const struct pfw_fnames **fnames)
+/* What the hashes of a file stand for: of that file alone, so that its index does not depend on the
+ * others. */
+static int find_names(struct building *building, size_t file, struct pfw_fnames **fnames)
 {
 	const struct pfw_traces traces = { .file = &building->build->traces->file[file],
 					   .count = 1 };
 	const struct pfw_extent_options options = { .jobs = 1, .stop = building->build->stop };
+
+	return traces.file->head.ours ? 0 : pfw_fnames_read(fnames, &traces, &options);
+}
+
+/* Which parts are kept of a file: those that need order, of compacted ones. */
+static unsigned find_kinds(const struct pfw_trace_file *file)
+{
+	struct pfw_marks marks = { 0 };
+
+	if (file->blocks.layout == PFW_LAYOUT_MEMBERS &&
+	    pfw_marks_read(&marks, file->path, &file->blocks))
+		marks.sorted = false;
+	return pfw_index_kinds(marks.sorted);
+}
+
+/* Begin a block: what is to be known of its file is found before the first one. */
+static int begin_block(struct building *building, size_t file, struct held *held)
+{
 	struct named *named = &building->named[file];
 	int error = 0;
 
-	*fnames = NULL;
-	if (traces.file->head.ours)
-		return 0;
 	pthread_mutex_lock(&building->naming);
-	if (!named->known)
-		error = pfw_fnames_read(&named->fnames, &traces, &options);
+	if (!named->known) {
+		error = find_names(building, file, &named->fnames);
+		named->kinds = find_kinds(&building->build->traces->file[file]);
+	}
 	named->known = !error;
-	*fnames = named->fnames;
 	pthread_mutex_unlock(&building->naming);
-	return error;
+	held->summary.fnames = named->fnames;
+	return error ? error : pfw_gather_begin(&held->gather, named->kinds);
 }
 
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)
@@ -124,10 +146,13 @@ static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 	(void)worker;
 	if (!held)
 		return -ENOMEM;
-	error = find_names(building, block->file, &held->summary.fnames);
+	error = begin_block(building, block->file, held);
 	pfw_lines_init(&lines, block);
-	while (!error && pfw_lines_next(&lines))
+	while (!error && pfw_lines_next(&lines)) {
 		error = pfw_summary_add(&held->summary, &lines.entry);
+		if (!error && held->gather.kinds)
+			error = pfw_gather_add(&held->gather, &lines.entry, held->summary.fnames);
+	}
 	held->lines = block->lines;
 	block->result = held;
 	return error;
@@ -216,7 +241,8 @@ static int done(void *user, struct pfw_pass_block *block)
 	go_to(building, block->file);
 	place.lines = (uint32_t)held->lines;
 	if (!built->error)
-		built->error = pfw_index_add(building->writer, &place, &held->summary);
+		built->error =
+			pfw_index_add(building->writer, &place, &held->summary, &held->gather);
 	built->blocks++;
 	built->lines += held->lines;
 	give_spare(building, held);

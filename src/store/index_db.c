@@ -28,6 +28,8 @@ const struct pfw_index_table pfw_index_tables[] = {
 	TABLE(block_holds, "block INTEGER PRIMARY KEY, threads BLOB, files BLOB, names BLOB"),
 	TABLE(point, "id INTEGER PRIMARY KEY, text_at INTEGER, file_at INTEGER, bits INTEGER,"
 		     " window BLOB"),
+	TABLE(part, "id INTEGER PRIMARY KEY, kind TEXT, version INTEGER, block INTEGER,"
+		    " data BLOB"),
 	TABLE(name, "id INTEGER PRIMARY KEY, cat TEXT, name TEXT, ph TEXT, count INTEGER,"
 		    " timed INTEGER, sum_ns ANY, min_ns INTEGER, max_ns INTEGER, bytes INTEGER,"
 		    " durations BLOB"),

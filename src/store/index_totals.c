@@ -294,8 +294,9 @@ static int put_meta(struct pfw_index_writer *writer, const struct pfw_index_trac
 
 int pfw_index_put_totals(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
 {
-	int error = put_totals(writer);
+	int error = pfw_index_end_parts(writer);
 
+	error = error ? error : put_totals(writer);
 	error = error ? error : put_meta(writer, trace);
 	error = error ? error : pfw_index_run(writer, "COMMIT");
 	return error;

@@ -90,6 +90,7 @@ static int open_database(struct pfw_index_writer *writer, bool in_memory)
 	error = error ? error : make_tables(writer);
 	error = error ? error : pfw_put_begin(&writer->block, writer->db, "block", 7);
 	error = error ? error : pfw_put_begin(&writer->point, writer->db, "point", 5);
+	error = error ? error : pfw_put_begin(&writer->part, writer->db, "part", 5);
 	return error ? error : pfw_put_begin(&writer->holds, writer->db, "block_holds", 4);
 }
 
@@ -121,6 +122,7 @@ void pfw_index_end(struct pfw_index_writer *writer)
 	sqlite3_finalize(writer->block.statement);
 	sqlite3_finalize(writer->holds.statement);
 	sqlite3_finalize(writer->point.statement);
+	pfw_index_free_parts(writer);
 	sqlite3_close(writer->db);
 	if (writer->fd >= 0)
 		close(writer->fd);
@@ -163,7 +165,7 @@ static int put_holds(struct pfw_index_writer *writer)
 }
 
 int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block,
-		  struct pfw_summary *summary)
+		  struct pfw_summary *summary, struct pfw_gather *gather)
 {
 	int error = pfw_summary_merge(&writer->total, summary);
 
@@ -172,6 +174,7 @@ int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block
 	error = error ? error : pfw_blob_names(&writer->names, summary);
 	error = error ? error : put_block(writer, block, summary);
 	error = error ? error : put_holds(writer);
+	error = error ? error : pfw_index_take_parts(writer, gather);
 	if (!writer->blocks)
 		writer->first = *block;
 	writer->last = *block;
@@ -208,7 +211,9 @@ int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_tra
 	sqlite3_finalize(writer->block.statement);
 	sqlite3_finalize(writer->holds.statement);
 	sqlite3_finalize(writer->point.statement);
-	writer->block.statement = writer->holds.statement = writer->point.statement = NULL;
+	sqlite3_finalize(writer->part.statement);
+	writer->block.statement = writer->holds.statement = writer->point.statement =
+		writer->part.statement = NULL;
 	error = pfw_index_error(sqlite3_close(writer->db));
 	if (error)
 		return error;

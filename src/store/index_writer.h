@@ -3,6 +3,7 @@
 #define PFW_INDEX_WRITER_H
 
 #include "index_db.h"
+#include "index_parts.h"
 
 /* A row on its way into a table. */
 struct pfw_put {
@@ -17,9 +18,11 @@ struct pfw_index_writer {
 	int fd; /* of path; locked, so that nobody takes it for a dead one's; -1: in memory */
 	bool published;
 	sqlite3 *db;
-	struct pfw_put block, holds, point;
+	struct pfw_put block, holds, point, part;
 	struct pfw_summary total;
 	struct pfw_blob threads, files, names;
+	void *kind[PFW_INDEX_KINDS_MAX]; /* the file's, of each kind; NULL: not kept of it */
+	struct pfw_blob data;
 	uint32_t blocks, points;
 	uint64_t lines;	       /* of all blocks, bad ones, too */
 	struct pfw_block last; /* and first: what the proof is made of */
@@ -45,6 +48,12 @@ int pfw_put_row(struct pfw_put *put);
 
 /* Run a statement, or several.  0 or -errno. */
 int pfw_index_run(struct pfw_index_writer *writer, const char *sql);
+
+/* Put what was gathered of the block in hand (NULL: nothing) into the table `part`; what there is behind
+ * the last one; and free all that.  0 or -errno. */
+int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gather);
+int pfw_index_end_parts(struct pfw_index_writer *writer);
+void pfw_index_free_parts(struct pfw_index_writer *writer);
 
 /* Write all tables but those of blocks, and end the transaction.  0 or -errno. */
 int pfw_index_put_totals(struct pfw_index_writer *writer, const struct pfw_index_trace *trace);

@@ -8,6 +8,7 @@
 
 #include "copies.h"
 #include "index.h"
+#include "index_parts.h"
 #include "linehash.h"
 #include "pass.h"
 #include "stream.h"
@@ -24,6 +25,7 @@ struct parcel {
 	struct pfw_gzip_summary summary;
 	struct pfw_mark mark;
 	struct pfw_summary indexed; /* initialised where the pack has an index */
+	struct pfw_gather gather;
 	uint64_t problems;
 	size_t number; /* of those that were compressed */
 	int64_t result;
@@ -87,6 +89,7 @@ void pfw_pack_close(struct pfw_pack *pack)
 		pfw_text_free(&pack->parcel[i].packed);
 		if (pack->parcel[i].indexed.name)
 			pfw_summary_release(&pack->parcel[i].indexed);
+		pfw_gather_release(&pack->parcel[i].gather);
 	}
 	free(pack->member);
 	free(pack->parcel);
@@ -150,7 +153,7 @@ static int index_parcel(struct pfw_pack *pack, struct parcel *parcel,
 					 .lines = packed->lines,
 					 .least_ns = parcel->indexed.least_ns,
 					 .greatest_ns = parcel->indexed.greatest_ns };
-	int error = pfw_index_add(pack->index, &block, &parcel->indexed);
+	int error = pfw_index_add(pack->index, &block, &parcel->indexed, &parcel->gather);
 
 	pack->sum.problems += parcel->problems;
 	pfw_summary_clear(&parcel->indexed);
@@ -195,13 +198,18 @@ static int summarise(struct parcel *parcel)
 
 	if (!error)
 		error = pfw_text_room(&parcel->text, block.bytes + PFW_ENTRY_PADDING);
+	if (!error)
+		error = pfw_gather_begin(&parcel->gather, pfw_index_kinds(true));
 	if (error)
 		return error;
 	memset(parcel->text.data + block.bytes, 0, PFW_ENTRY_PADDING);
 	block.text = parcel->text.data;
 	pfw_lines_init(&lines, &block);
-	while (!error && pfw_lines_next(&lines))
+	while (!error && pfw_lines_next(&lines)) {
 		error = pfw_summary_add(&parcel->indexed, &lines.entry);
+		if (!error)
+			error = pfw_gather_add(&parcel->gather, &lines.entry, NULL);
+	}
 	parcel->problems = problems.count;
 	for (size_t i = 0; i < problems.count; i++)
 		parcel->problems += problems.problem[i].more;

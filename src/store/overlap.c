@@ -1,0 +1,326 @@
+/* overlap.c - the sweep over a rank's time; see overlap.h. */
+#include "overlap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "saturate.h"
+
+#define STEPS_MAX (1u << 20)
+/* A step's cell holds 57 bits of ns: four years. */
+#define CELL_NS_MAX (INT64_MAX >> PFW_ACTIVITIES)
+
+void pfw_overlap_init(struct pfw_overlap *overlap)
+{
+	*overlap = (struct pfw_overlap){ .least_ns = INT64_MAX, .greatest_ns = INT64_MIN };
+}
+
+void pfw_overlap_release(struct pfw_overlap *overlap)
+{
+	for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
+		pfw_union_release(&overlap->active[i]);
+	pfw_intervals_release(&overlap->queued);
+	pfw_launch_gaps_release(&overlap->gaps);
+	free(overlap->spans.at);
+	free(overlap->step);
+	free(overlap->cell);
+	pfw_overlap_init(overlap);
+}
+
+/* ---- steps ---- */
+
+static void *more(void *array, size_t count, size_t *room, size_t size)
+{
+	void *bigger;
+
+	if (count < *room)
+		return array;
+	bigger = realloc(array, (*room ? *room * 2 : 64) * size);
+	if (bigger)
+		*room = *room ? *room * 2 : 64;
+	return bigger;
+}
+
+int pfw_overlap_add_cell(struct pfw_overlap *overlap, unsigned set, int64_t ns)
+{
+	uint64_t *cell = more(overlap->cell, overlap->cells, &overlap->cell_room, sizeof(*cell));
+
+	if (!cell)
+		return -ENOMEM;
+	overlap->cell = cell;
+	ns = ns > CELL_NS_MAX ? CELL_NS_MAX : ns;
+	cell[overlap->cells++] = (uint64_t)ns << PFW_ACTIVITIES | set;
+	return 0;
+}
+
+int pfw_overlap_add_step(struct pfw_overlap *overlap, const struct pfw_overlap_step *step)
+{
+	struct pfw_overlap_step *at =
+		more(overlap->step, overlap->steps, &overlap->step_room, sizeof(*at));
+
+	if (!at)
+		return -ENOMEM;
+	overlap->step = at;
+	at[overlap->steps++] = *step;
+	return 0;
+}
+
+void pfw_overlap_forget_steps(struct pfw_overlap *overlap)
+{
+	overlap->steps = overlap->cells = 0;
+}
+
+void pfw_overlap_step_sets(const struct pfw_overlap *overlap, const struct pfw_overlap_step *step,
+			   int64_t set_ns[PFW_OVERLAP_SETS])
+{
+	const uint64_t *cell = overlap->cell + step->first;
+
+	for (uint32_t i = 0; i < step->cells; i++)
+		set_ns[cell[i] % PFW_OVERLAP_SETS] = pfw_saturate_add(
+			set_ns[cell[i] % PFW_OVERLAP_SETS], (int64_t)(cell[i] >> PFW_ACTIVITIES));
+}
+
+/* The step in hand is over. */
+static int end_step(struct pfw_overlap *overlap)
+{
+	struct pfw_overlap_step *now = &overlap->now;
+
+	if (!overlap->stepping)
+		return 0;
+	overlap->stepping = false;
+	now->end = overlap->at_ns;
+	now->first = (uint32_t)overlap->cells;
+	now->cells = 0;
+	if (overlap->steps == STEPS_MAX || overlap->cells > UINT32_MAX - PFW_OVERLAP_SETS) {
+		overlap->steps_left_out++;
+		memset(overlap->now_ns, 0, sizeof(overlap->now_ns));
+		return 0;
+	}
+	for (unsigned i = 0; i < PFW_OVERLAP_SETS; i++) {
+		if (!overlap->now_ns[i])
+			continue;
+		if (pfw_overlap_add_cell(overlap, i, overlap->now_ns[i]))
+			return -ENOMEM;
+		overlap->now_ns[i] = 0;
+		now->cells++;
+	}
+	return pfw_overlap_add_step(overlap, now);
+}
+
+/* Begin and end steps at the time that the sweep has reached; *next: when that is to be done again. */
+static int turn_steps(struct pfw_overlap *overlap, int64_t *next)
+{
+	const struct pfw_overlap_spans *spans = &overlap->spans;
+	int error = 0;
+
+	if (overlap->stepping && overlap->step_end_ns <= overlap->at_ns)
+		error = end_step(overlap);
+	while (!error && overlap->span < spans->count &&
+	       spans->at[overlap->span].begin <= overlap->at_ns) {
+		const struct pfw_overlap_span *span = &spans->at[overlap->span++];
+
+		if (span->end <= overlap->at_ns)
+			continue;
+		error = end_step(overlap);
+		overlap->stepping = true;
+		overlap->now = (struct pfw_overlap_step){ .number = span->number,
+							  .begin = overlap->at_ns };
+		overlap->step_end_ns = span->end;
+	}
+	*next = overlap->span < spans->count ? spans->at[overlap->span].begin : INT64_MAX;
+	if (overlap->stepping && overlap->step_end_ns < *next)
+		*next = overlap->step_end_ns;
+	return error;
+}
+
+static int compare_spans(const void *a, const void *b)
+{
+	const struct pfw_overlap_span *left = a, *right = b;
+
+	if (left->begin != right->begin)
+		return left->begin < right->begin ? -1 : 1;
+	return left->number < right->number ? -1 : left->number > right->number;
+}
+
+/* ---- blocks ---- */
+
+static int take_steps(struct pfw_overlap *overlap, const struct pfw_overlap_spans *from)
+{
+	struct pfw_overlap_spans *spans = &overlap->spans;
+
+	if (overlap->span == spans->count)
+		spans->count = overlap->span = 0;
+	for (size_t i = 0; i < from->count; i++) {
+		struct pfw_overlap_span *at =
+			more(spans->at, spans->count, &spans->room, sizeof(*at));
+
+		if (!at)
+			return -ENOMEM;
+		spans->at = at;
+		if (spans->count && compare_spans(&at[spans->count - 1], &from->at[i]) > 0)
+			overlap->spans_loose = true;
+		at[spans->count++] = from->at[i];
+	}
+	return 0;
+}
+
+static void add_sums(struct pfw_overlap_sums *into, const struct pfw_overlap_sums *from)
+{
+	into->events += from->events;
+	into->io_calls += from->io_calls;
+	into->io_bytes += from->io_bytes;
+	into->kernels += from->kernels;
+	into->copies += from->copies;
+	into->copy_bytes += from->copy_bytes;
+	into->summed_calls += from->summed_calls;
+	into->summed_ns = pfw_saturate_add(into->summed_ns, from->summed_ns);
+}
+
+int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *block)
+{
+	int error;
+
+	add_sums(&overlap->sums, &block->sums);
+	if (block->least_ns < overlap->least_ns)
+		overlap->least_ns = block->least_ns;
+	if (block->greatest_ns > overlap->greatest_ns)
+		overlap->greatest_ns = block->greatest_ns;
+	pfw_intervals_clear(&overlap->queued);
+	error = pfw_launch_gaps_add(&overlap->gaps, &block->launches, &block->kernels,
+				    &overlap->queued);
+	if (!error)
+		error = take_steps(overlap, &block->steps);
+	for (unsigned i = 0; i < PFW_ACTIVITIES && !error; i++) {
+		struct pfw_intervals *from = i == PFW_ACTIVITY_QUEUED ? &overlap->queued
+								      : &block->active[i];
+
+		pfw_intervals_settle(from);
+		error = pfw_union_add(&overlap->active[i], from);
+	}
+	return error;
+}
+
+/* ---- the sweep ---- */
+
+/* Where each activity is: on or off, and when that changes. */
+struct edges {
+	const struct pfw_interval *at[PFW_ACTIVITIES], *end[PFW_ACTIVITIES];
+	int64_t next[PFW_ACTIVITIES];
+	unsigned set;
+};
+
+static int begin_edges(struct pfw_overlap *overlap, struct edges *edges)
+{
+	int64_t now = overlap->at_ns;
+
+	edges->set = 0;
+	for (unsigned i = 0; i < PFW_ACTIVITIES; i++) {
+		size_t count;
+
+		if (pfw_union_settle(&overlap->active[i], &edges->at[i], &count))
+			return -ENOMEM;
+		edges->end[i] = edges->at[i] + count;
+		while (edges->at[i] < edges->end[i] && edges->at[i]->end <= now)
+			edges->at[i]++;
+		if (edges->at[i] == edges->end[i]) {
+			edges->next[i] = INT64_MAX;
+		} else if (edges->at[i]->begin <= now) {
+			edges->set |= 1u << i;
+			edges->next[i] = edges->at[i]->end;
+		} else {
+			edges->next[i] = edges->at[i]->begin;
+		}
+	}
+	return 0;
+}
+
+static void turn_edge(struct edges *edges, unsigned i)
+{
+	edges->set ^= 1u << i;
+	if (edges->set >> i & 1)
+		edges->next[i] = edges->at[i]->end;
+	else
+		edges->next[i] = ++edges->at[i] < edges->end[i] ? edges->at[i]->begin : INT64_MAX;
+}
+
+static void account(struct pfw_overlap *overlap, unsigned set, int64_t until_ns)
+{
+	int64_t ns = pfw_saturate_sub(until_ns, overlap->at_ns);
+
+	overlap->set_ns[set] = pfw_saturate_add(overlap->set_ns[set], ns);
+	if (overlap->stepping)
+		overlap->now_ns[set] = pfw_saturate_add(overlap->now_ns[set], ns);
+	if (overlap->tell)
+		overlap->tell(overlap->user, overlap->at_ns, until_ns, set);
+	overlap->at_ns = until_ns;
+}
+
+static int sweep(struct pfw_overlap *overlap, int64_t until_ns)
+{
+	struct edges edges;
+	int64_t turn, next;
+	int error = begin_edges(overlap, &edges);
+
+	error = error ? error : turn_steps(overlap, &turn);
+	while (!error && overlap->at_ns < until_ns) {
+		next = turn < until_ns ? turn : until_ns;
+		for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
+			next = edges.next[i] < next ? edges.next[i] : next;
+		account(overlap, edges.set, next);
+		for (unsigned i = 0; i < PFW_ACTIVITIES; i++) {
+			if (edges.next[i] == next)
+				turn_edge(&edges, i);
+		}
+		if (turn == next)
+			error = turn_steps(overlap, &turn);
+	}
+	return error;
+}
+
+int pfw_overlap_advance(struct pfw_overlap *overlap, int64_t until_ns)
+{
+	int error;
+
+	if (overlap->least_ns > overlap->greatest_ns)
+		return 0;
+	if (!overlap->swept) {
+		overlap->swept = true;
+		overlap->at_ns = overlap->least_ns;
+	}
+	if (until_ns <= overlap->at_ns)
+		return 0;
+	if (overlap->spans_loose)
+		qsort(overlap->spans.at + overlap->span, overlap->spans.count - overlap->span,
+		      sizeof(*overlap->spans.at), compare_spans);
+	overlap->spans_loose = false;
+	error = sweep(overlap, until_ns);
+	for (unsigned i = 0; i < PFW_ACTIVITIES && !error; i++)
+		pfw_union_drop(&overlap->active[i], overlap->at_ns);
+	return error;
+}
+
+int pfw_overlap_end(struct pfw_overlap *overlap)
+{
+	int error = pfw_overlap_advance(overlap, overlap->greatest_ns);
+
+	error = error ? error : end_step(overlap);
+	pfw_launch_gaps_end(&overlap->gaps);
+	for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
+		pfw_union_release(&overlap->active[i]);
+	return error;
+}
+
+/* ---- figures ---- */
+
+int64_t pfw_overlap_time(const int64_t set_ns[PFW_OVERLAP_SETS], unsigned any, unsigned all,
+			 unsigned none)
+{
+	int64_t ns = 0;
+
+	for (unsigned i = 0; i < PFW_OVERLAP_SETS; i++) {
+		if ((!any || (i & any)) && (i & all) == all && !(i & none))
+			ns = pfw_saturate_add(ns, set_ns[i]);
+	}
+	return ns;
+}

@@ -1,0 +1,15 @@
+/* overlap_index.h - the overlaps of a compacted trace in its index. */
+#ifndef PFW_OVERLAP_INDEX_H
+#define PFW_OVERLAP_INDEX_H
+
+#include "index_parts.h"
+
+struct pfw_overlap;
+
+extern const struct pfw_index_kind pfw_overlap_kind;
+
+/* Fill *overlap, which is empty, as pfw_overlap_end() leaves it.  0 or -errno as pfw_index_parts().
+ * Thread: as for the index. */
+int pfw_overlap_from_index(struct pfw_overlap *overlap, struct pfw_index *index);
+
+#endif
