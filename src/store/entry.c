@@ -241,6 +241,17 @@ static inline bool is_key(const struct pfw_entry *entry, const struct pfw_entry_
 	return arg->key_bytes == bytes && at[0] == key[0] && memcmp(at, key, bytes) == 0;
 }
 
+unsigned pfw_entry_missing(const struct pfw_entry *entry)
+{
+	unsigned needed = PFW_ENTRY_NAME;
+
+	if (entry->ph != 'M') /* DFTracer's metadata have no times */
+		needed |= PFW_ENTRY_TS;
+	if (entry->ph == 'X')
+		needed |= PFW_ENTRY_DUR;
+	return needed & ~(unsigned)entry->has;
+}
+
 bool pfw_entry_find(const struct pfw_entry *entry, const char *key, size_t bytes,
 		    struct pfw_value *value)
 {

@@ -95,6 +95,9 @@ void pfw_entry_parse_any(struct pfw_entry *entry, const char *line, size_t bytes
  */
 const char *pfw_entry_parse_next(struct pfw_entry *entry, const char *line, const char *end);
 
+/* What an event lacks that every reader needs: bits of enum pfw_entry_key.  Thread: any. */
+unsigned pfw_entry_missing(const struct pfw_entry *entry);
+
 /* The name of one bit of enum pfw_entry_key: "ts".  Thread: any. */
 const char *pfw_entry_key_name(unsigned bit);
 

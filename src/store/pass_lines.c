@@ -43,18 +43,14 @@ static bool take(struct pfw_lines *lines, bool whole)
 
 /*
  * Tell what an event lacks, or has of a wrong type, and every reader needs.  It is an event still:
- * no line is left out for it.  DFTracer writes some ids as text, and its metadata have no times.
+ * no line is left out for it.  DFTracer writes some ids as text.
  */
 static void check_keys(struct pfw_lines *lines)
 {
 	const struct pfw_entry *entry = &lines->entry;
-	unsigned wrong = entry->wrong & ~(unsigned)PFW_ENTRY_ID, missing = PFW_ENTRY_NAME;
+	unsigned wrong = entry->wrong & ~(unsigned)PFW_ENTRY_ID;
+	unsigned missing = pfw_entry_missing(entry);
 
-	if (entry->ph != 'M')
-		missing |= PFW_ENTRY_TS;
-	if (entry->ph == 'X')
-		missing |= PFW_ENTRY_DUR;
-	missing &= ~(unsigned)entry->has;
 	if (missing)
 		pfw_lines_problem(lines, "no `%s`", pfw_entry_key_name(missing & -missing));
 	if (wrong)

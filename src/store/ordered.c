@@ -1,0 +1,261 @@
+/* ordered.c - lines of many traces in order, a span before what lies in it; see ordered.h. */
+#include "ordered.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "merge.h"
+#include "pass.h"
+
+#define MEMORY (128u << 20)
+#define MEMORY_LEAST (48u << 20)
+#define MEMORY_OF_A_JOB (6u << 20)
+/* Lines of one ts beyond this are given as they stand: no more of them are kept back. */
+#define HELD_BYTES (16u << 20)
+
+/* A line that waits for others of its ts. */
+struct held {
+	size_t at, bytes;
+	uint64_t order;
+	int64_t end_ns;
+	size_t number;
+};
+
+struct run {
+	const struct pfw_ordered *ordered;
+	struct pfw_select_state *state;
+	struct pfw_merge merge;
+	struct pfw_merge_file *input;
+	struct pfw_text text; /* of what is held */
+	struct held *held;
+	size_t count, room;
+	int64_t ts_ns; /* of what is held */
+	uint64_t bytes, all;
+};
+
+static size_t file_of(const struct run *run, size_t input)
+{
+	return run->ordered->file ? run->ordered->file[input] : input;
+}
+
+/* Tell what is wrong with a line: its place is that of its block, from which on lines count. */
+__attribute__((format(printf, 3, 4))) static void tell(const struct run *run, uint64_t order,
+						       const char *format, ...)
+{
+	size_t file = file_of(run, (size_t)(order >> 46)), block = order >> 24 & 0x3fffff;
+	const struct pfw_blocks *blocks = &run->ordered->traces->file[file].blocks;
+	struct pfw_scan_problem problem = {
+		.at = blocks->block && block < blocks->count ? blocks->block[block].at : 0,
+	};
+	va_list args;
+	int used = snprintf(problem.text, sizeof(problem.text),
+			    "line %u from there: ", (unsigned)(order & 0xffffff) + 1);
+
+	va_start(args, format);
+	vsnprintf(problem.text + used, sizeof(problem.text) - (size_t)used, format, args);
+	va_end(args);
+	run->ordered->problem(run->ordered->user, file, &problem);
+}
+
+/* As a pass does: what lacks a key is an event still. */
+static bool is_event(const struct run *run, uint64_t order, const struct pfw_entry *entry)
+{
+	unsigned wrong = entry->wrong & ~(unsigned)PFW_ENTRY_ID;
+	unsigned missing = pfw_entry_missing(entry);
+
+	if (entry->kind == PFW_ENTRY_BAD)
+		tell(run, order, "%s at character %zu", entry->why, entry->why_at + 1);
+	if (entry->kind != PFW_ENTRY_EVENT)
+		return false;
+	if (missing)
+		tell(run, order, "no `%s`", pfw_entry_key_name(missing & -missing));
+	if (wrong)
+		tell(run, order, "`%s`: a value of the wrong type, or out of range",
+		     pfw_entry_key_name(wrong & -wrong));
+	return true;
+}
+
+static int give(struct run *run, uint64_t order, const char *line, size_t bytes)
+{
+	const struct pfw_ordered *ordered = run->ordered;
+	size_t file = file_of(run, (size_t)(order >> 46));
+	struct pfw_entry entry;
+
+	pfw_entry_parse(&entry, line, bytes);
+	if (!is_event(run, order, &entry) ||
+	    !pfw_select_entry(ordered->select, run->state, file, &entry))
+		return 0;
+	return ordered->line(ordered->user, file, &entry);
+}
+
+/* ---- lines of one ts ---- */
+
+static int by_end(const void *a, const void *b)
+{
+	const struct held *x = a, *y = b;
+
+	if (x->end_ns != y->end_ns)
+		return x->end_ns > y->end_ns ? -1 : 1;
+	return x->number < y->number ? -1 : 1;
+}
+
+static int give_held(struct run *run)
+{
+	int error = 0;
+
+	if (run->count > 1)
+		qsort(run->held, run->count, sizeof(*run->held), by_end);
+	for (size_t i = 0; i < run->count && !error; i++)
+		error = give(run, run->held[i].order, run->text.data + run->held[i].at,
+			     run->held[i].bytes);
+	run->count = 0;
+	run->text.bytes = 0;
+	return error;
+}
+
+static int hold(struct run *run, const struct pfw_row *row, const char *line, size_t bytes)
+{
+	struct held *more;
+	size_t wanted = run->text.bytes + bytes;
+
+	if (run->count == run->room) {
+		size_t room = run->room ? run->room * 2 : 64;
+
+		more = realloc(run->held, room * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		run->held = more;
+		run->room = room;
+	}
+	if (wanted > run->text.room && pfw_text_room(&run->text, wanted + wanted / 2))
+		return -ENOMEM;
+	memcpy(run->text.data + run->text.bytes, line, bytes);
+	run->held[run->count] =
+		(struct held){ run->text.bytes, bytes, row->order, row->end_ns, run->count };
+	run->count++;
+	run->text.bytes = wanted;
+	run->ts_ns = row->ts_ns;
+	return 0;
+}
+
+static int take_row(struct run *run, const struct pfw_rows *rows, size_t i, bool last)
+{
+	const struct pfw_row *row = &rows->row[i];
+	const char *line = rows->text.data + row->at;
+	size_t bytes = row->bytes - 1;
+	int error = 0;
+
+	if (run->count && (row->ts_ns != run->ts_ns || run->text.bytes > HELD_BYTES))
+		error = give_held(run);
+	if (error)
+		return error;
+	if (!run->count && !last && rows->row[i + 1].ts_ns != row->ts_ns)
+		return give(run, row->order, line, bytes);
+	return hold(run, row, line, bytes);
+}
+
+static int take_rows(void *user, const struct pfw_rows *rows, size_t first, size_t count)
+{
+	struct run *run = user;
+	int error = 0;
+
+	for (size_t i = first; i < first + count && !error; i++)
+		error = take_row(run, rows, i, i + 1 == first + count);
+	return error;
+}
+
+/* ---- the merge ---- */
+
+static void take_problem(void *user, size_t input, const struct pfw_scan_problem *problem)
+{
+	struct run *run = user;
+
+	run->ordered->problem(run->ordered->user, file_of(run, input), problem);
+}
+
+static void take_progress(void *user, uint64_t bytes)
+{
+	struct run *run = user;
+
+	run->bytes += bytes;
+	if (run->ordered->progress)
+		run->ordered->progress(run->ordered->user, run->bytes, run->all);
+}
+
+static int add_inputs(struct run *run)
+{
+	const struct pfw_ordered *ordered = run->ordered;
+	size_t count = 0;
+
+	run->input = calloc(ordered->count + 1, sizeof(*run->input));
+	if (!run->input)
+		return -ENOMEM;
+	for (size_t i = 0; i < ordered->count; i++) {
+		const struct pfw_trace_file *file = &ordered->traces->file[file_of(run, i)];
+		const struct pfw_select_window *window = &ordered->select->window[file_of(run, i)];
+
+		/* What is not wanted keeps its number: the order of a row names it. */
+		run->input[count++] = (struct pfw_merge_file){
+			.path = file->path,
+			.blocks = &file->blocks,
+			.since_ns = window->since_ns,
+			.until_ns = window->until_ns,
+		};
+		run->all += file->blocks.file_bytes;
+	}
+	return 0;
+}
+
+static int merge(struct run *run, const char **where)
+{
+	int error;
+
+	for (;;) {
+		error = pfw_merge_run(&run->merge, where);
+		if (!error)
+			error = give_held(run);
+		if (error != -ESTALE || run->merge.distrust)
+			return error;
+		/* A header has lied: once more, reading everything beforehand. */
+		error = run->ordered->again(run->ordered->user);
+		if (error)
+			return error;
+		run->merge.distrust = true;
+		run->count = run->text.bytes = run->bytes = 0;
+	}
+}
+
+int pfw_ordered_run(const struct pfw_ordered *ordered, const char **where)
+{
+	unsigned jobs = pfw_pass_jobs(ordered->jobs);
+	size_t taken = (size_t)jobs * MEMORY_OF_A_JOB;
+	const char *directory = getenv("TMPDIR");
+	struct run run = { .ordered = ordered, .state = pfw_select_state_create(ordered->select) };
+	int error = run.state ? add_inputs(&run) : -ENOMEM;
+
+	run.merge = (struct pfw_merge){
+		.file = run.input,
+		.count = ordered->count,
+		.budget = taken + MEMORY_LEAST < MEMORY ? MEMORY - taken : MEMORY_LEAST,
+		.directory = directory && *directory ? directory : "/var/tmp",
+		.stop = ordered->stop,
+		.user = &run,
+		.rows = take_rows,
+		.problem = take_problem,
+		.progress = take_progress,
+	};
+	if (!error)
+		error = pfw_pool_open(&run.merge.pool, jobs);
+	if (!error) {
+		error = merge(&run, where);
+		pfw_pool_close(run.merge.pool);
+	}
+	pfw_select_state_free(run.state);
+	pfw_text_free(&run.text);
+	free(run.held);
+	free(run.input);
+	return error;
+}

@@ -1,0 +1,99 @@
+/* export.h - `pfw export`: the half that its formats share. */
+#ifndef PFW_EXPORT_H
+#define PFW_EXPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli.h"
+#include "output.h"
+#include "store/entry.h"
+#include "store/select.h"
+#include "store/stream.h"
+#include "store/traces.h"
+
+/* ---- where the text goes (export_sink.c) ---- */
+
+struct export_gzip;
+
+struct export_sink {
+	struct output *output;
+	struct pfw_text text;	  /* not written yet */
+	struct export_gzip *gzip; /* NULL: plain */
+};
+
+/* The file at `path` (NULL: standard output), gzip where its name ends in .gz.  CLI_OK, or CLI_USAGE
+ * after saying why. */
+int export_sink_open(struct export_sink *sink, struct output *output, const char *path, bool force);
+
+/* Room for `bytes` more, or NULL: no memory.  What was put there counts from export_sink_used() on:
+ * 0, or -errno (said). */
+char *export_sink_room(struct export_sink *sink, size_t bytes);
+int export_sink_used(struct export_sink *sink, const char *end);
+
+int export_sink_text(struct export_sink *sink, const char *text);
+
+/* Begin the file anew; -ESPIPE where that cannot be. */
+int export_sink_again(struct export_sink *sink);
+
+/* Write all that is left.  0 or -errno. */
+int export_sink_end(struct export_sink *sink);
+void export_sink_free(struct export_sink *sink);
+
+/* ---- the formats ---- */
+
+struct export_options {
+	bool merge, absolute;
+	const char *weight; /* of folded stacks */
+};
+
+/* What one file of output is made of. */
+struct export_job {
+	const struct export_options *options;
+	const struct pfw_traces *traces;
+	const struct pfw_fnames *fnames; /* of DFTracer's traces, or NULL */
+	const size_t *file;		 /* of traces */
+	size_t count;
+	struct export_sink *sink;
+};
+
+struct export_format {
+	const char *name;
+	bool meta;	/* wants lines of metadata, too */
+	bool one_rank;	/* ranks make one timeline with --merge only */
+	bool directory; /* -o is a folder, with a file for each rank */
+	/* Begin: a state for the three below, or NULL: no memory. */
+	void *(*begin)(const struct export_job *job);
+	/* A line, in order of ts, a span before what lies in it.  0 or -errno. */
+	int (*line)(void *state, size_t file, const struct pfw_entry *entry);
+	/* All were given. */
+	int (*end)(void *state);
+	void (*free)(void *state);
+};
+
+extern const struct export_format export_chrome;
+
+/* ---- what they share (export_args.c) ---- */
+
+/* The args of a line, however many. */
+struct export_arg {
+	struct pfw_slice key;
+	struct pfw_value value;
+};
+
+struct export_args {
+	struct export_arg *arg;
+	size_t count, room;
+};
+
+/* Take them out of the entry.  0 or -ENOMEM. */
+int export_args_read(struct export_args *args, const struct pfw_entry *entry);
+void export_args_free(struct export_args *args);
+
+/* Append the value as it stands in the line. */
+char *export_value(char *at, const struct pfw_value *value);
+
+/* Append `"key":` and the value. */
+char *export_arg_as_is(char *at, const struct export_arg *arg);
+
+#endif

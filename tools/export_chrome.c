@@ -1,0 +1,524 @@
+/* export_chrome.c - a timeline as Kineto writes it: Perfetto, chrome://tracing, TensorBoard's profiler
+ * and HolisticTraceAnalysis read it.
+ *
+ * Categories and keys are Kineto's (store/kineto.h); what it has no word for keeps ours.  Lines come
+ * in order, so that spans that overlap are put on lanes as they pass.  Names of processes and threads
+ * stand at the end, when all are known.
+ */
+#include "export_chrome.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/emit.h"
+#include "store/fnames.h"
+#include "store/members.h"
+
+/* Flow ids of processes behind the first lie so far apart. */
+#define FLOW_SPACE 40
+
+struct chrome {
+	const struct export_job *job;
+	struct chrome_rows rows;
+	struct chrome_flows flows;
+	struct export_args args;
+	struct pfw_arena extra; /* members of the outer object, from the trace that was imported */
+	char *extra_text;
+	int64_t base_ns;
+	bool begun, first;
+};
+
+/* What args say of a compute event besides what is copied. */
+struct work {
+	enum pfw_kineto_kind kind;
+	bool has_correlation, has_stream, has_sequence;
+	uint64_t correlation, stream, context, sequence, fwd_tid, host_pid;
+	int64_t device, device_index;
+	uint64_t static_smem, dynamic_smem;
+	bool smem;
+};
+
+/* Where an event is shown. */
+struct place {
+	uint32_t process, thread;
+	uint64_t pid, tid;
+};
+
+/* ---- the outer object ---- */
+
+static int write_head(struct chrome *chrome)
+{
+	const struct pfw_trace *head = &chrome->job->traces->file[chrome->job->file[0]].head;
+	char *at = export_sink_room(chrome->job->sink, 2048);
+	bool merge = chrome->job->options->merge;
+
+	if (!at)
+		return -ENOMEM;
+	at = pfw_emit(at, "{\n\"schemaVersion\": 1,\n\"displayTimeUnit\": \"ms\",\n"
+			  "\"baseTimeNanoseconds\": ");
+	at = pfw_emit_i64(at, chrome->base_ns);
+	at = pfw_emit(at, ",\n\"distributedInfo\": {");
+	if (!merge) {
+		/* HolisticTraceAnalysis takes no file without a rank. */
+		at = pfw_emit(at, "\"rank\": ");
+		at = pfw_emit_i64(at, head->rank < 0 ? 0 : head->rank);
+		at = pfw_emit(at, ", ");
+	}
+	at = pfw_emit(at, "\"world_size\": ");
+	at = pfw_emit_u64(at, head->world_size ? head->world_size : 1);
+	at = pfw_emit(at, "},\n\"host_name\": ");
+	at = pfw_emit_json(at, head->host, strlen(head->host));
+	at = pfw_emit(at, ",\n\"trace_id\": ");
+	at = pfw_emit_json(at, head->run, strlen(head->run));
+	at = pfw_emit(at, ",\n\"main_pid\": ");
+	at = pfw_emit_u64(at, head->pid);
+	at = pfw_emit(at, ",\n\"traceEvents\": [\n");
+	return export_sink_used(chrome->job->sink, at);
+}
+
+/* What the line `imported` keeps of the trace that was read. */
+static int take_extra(struct chrome *chrome, const struct pfw_entry *entry)
+{
+	if (chrome->extra_text || entry->args.bytes <= 2)
+		return 0;
+	chrome->extra_text =
+		pfw_arena_copy(&chrome->extra, entry->args.at + 1, entry->args.bytes - 2);
+	return chrome->extra_text ? 0 : -ENOMEM;
+}
+
+static int end(void *state)
+{
+	struct chrome *chrome = state;
+	struct export_sink *sink = chrome->job->sink;
+	int error = chrome->begun ? 0 : write_head(chrome);
+
+	if (!error)
+		error = chrome_rows_write(&chrome->rows, chrome->base_ns, &chrome->first);
+	if (!error)
+		error = export_sink_text(sink, "\n]");
+	if (!error && chrome->extra_text) {
+		error = export_sink_text(sink, ",\n");
+		if (!error)
+			error = export_sink_text(sink, chrome->extra_text);
+	} else if (!error) {
+		error = export_sink_text(sink, ",\n\"deviceProperties\": []");
+	}
+	return error ? error : export_sink_text(sink, "\n}\n");
+}
+
+/* ---- args ---- */
+
+static void take_number(const struct pfw_value *value, uint64_t *number, bool *has)
+{
+	bool found = pfw_value_u64(value, number);
+
+	if (has)
+		*has = found;
+}
+
+static void take_arg(struct work *work, enum pfw_kineto_key key, const struct pfw_value *value)
+{
+	switch (key) {
+	case PFW_KINETO_KEY_kind:
+		work->kind = pfw_kineto_kind(&value->text);
+		break;
+	case PFW_KINETO_KEY_device:
+		pfw_value_i64(value, &work->device);
+		break;
+	case PFW_KINETO_KEY_device_index:
+		pfw_value_i64(value, &work->device_index);
+		break;
+	case PFW_KINETO_KEY_stream:
+		take_number(value, &work->stream, &work->has_stream);
+		break;
+	case PFW_KINETO_KEY_correlation:
+		take_number(value, &work->correlation, &work->has_correlation);
+		break;
+	case PFW_KINETO_KEY_static_smem:
+		take_number(value, &work->static_smem, &work->smem);
+		break;
+	case PFW_KINETO_KEY_dynamic_smem:
+		take_number(value, &work->dynamic_smem, &work->smem);
+		break;
+	case PFW_KINETO_KEY_sequence:
+		take_number(value, &work->sequence, &work->has_sequence);
+		break;
+	case PFW_KINETO_KEY_fwd_tid:
+		take_number(value, &work->fwd_tid, NULL);
+		break;
+	case PFW_KINETO_KEY_host_pid:
+		take_number(value, &work->host_pid, NULL);
+		break;
+	default:
+		break;
+	}
+}
+
+static void read_work(const struct export_args *args, struct work *work)
+{
+	*work = (struct work){ .device_index = -1 };
+	for (size_t i = 0; i < args->count; i++)
+		take_arg(work, pfw_kineto_key(&args->arg[i].key), &args->arg[i].value);
+	if (work->kind == PFW_KINETO_annotation && work->device > 0)
+		work->kind = PFW_KINETO_device_annotation;
+}
+
+static char *key(char *at, const char *name)
+{
+	*at++ = '"';
+	at = pfw_emit_bytes(at, name, strlen(name));
+	return pfw_emit(at, "\":");
+}
+
+/* Kineto's is a whole percentage. */
+static char *occupancy(char *at, const struct pfw_value *value)
+{
+	char text[64] = "";
+	size_t bytes = value->text.bytes < sizeof(text) - 1 ? value->text.bytes : sizeof(text) - 1;
+	double share;
+
+	memcpy(text, value->text.at, bytes);
+	share = strtod(text, NULL) * 100;
+	at = key(at, PFW_KINETO_OCCUPANCY);
+	return pfw_emit_i64(at, share >= 0 && share < 1e15 ? (int64_t)(share + 0.5) : 0);
+}
+
+/* Frames in one text, as Kineto has them. */
+static char *stack(char *at, const struct pfw_value *value)
+{
+	struct pfw_members frames;
+	struct pfw_value frame;
+	bool first = true;
+
+	at = key(at, PFW_KINETO_STACK);
+	if (value->type != PFW_VALUE_ARRAY)
+		return export_value(at, value);
+	*at++ = '"';
+	pfw_members_init(&frames, &value->text);
+	while (pfw_elements_next(&frames, &frame)) {
+		if (!first)
+			*at++ = ';';
+		first = false;
+		if (frame.type == PFW_VALUE_STRING)
+			at = pfw_emit_slice(at, frame.text);
+	}
+	*at++ = '"';
+	return at;
+}
+
+static char *device_key(char *at, const struct work *work, const struct export_arg *arg)
+{
+	if (pfw_kineto_on_device(work->kind))
+		at = key(at, "device");
+	else
+		at = key(at, PFW_KINETO_DEVICE_ID);
+	return export_value(at, &arg->value);
+}
+
+/* One of them, or nothing: at is not moved. */
+static char *compute_arg(char *at, const struct work *work, const struct export_arg *arg)
+{
+	enum pfw_kineto_key which = pfw_kineto_key(&arg->key);
+	const char *theirs = pfw_kineto_key_theirs(which);
+	bool memory = work->kind == PFW_KINETO_memory;
+
+	switch (which) {
+	case PFW_KINETO_KEY_kind:
+	case PFW_KINETO_KEY_host_pid:
+		return at;
+	case PFW_KINETO_KEY_device:
+		return memory ? export_value(key(at, PFW_KINETO_DEVICE_TYPE), &arg->value) : at;
+	case PFW_KINETO_KEY_device_index:
+		if (!memory && !pfw_kineto_on_device(work->kind))
+			return at;
+		return device_key(at, work, arg);
+	case PFW_KINETO_KEY_static_smem:
+		at = key(at, PFW_KINETO_SHARED_MEMORY);
+		return pfw_emit_u64(at, work->static_smem + work->dynamic_smem);
+	case PFW_KINETO_KEY_dynamic_smem:
+		/* Of the sum before it. */
+		return work->dynamic_smem || !work->smem ? export_arg_as_is(at, arg) : at;
+	case PFW_KINETO_KEY_occupancy:
+		return occupancy(at, &arg->value);
+	case PFW_KINETO_KEY_bytes:
+		return memory ? export_value(key(at, PFW_KINETO_BYTES), &arg->value)
+			      : export_arg_as_is(at, arg);
+	case PFW_KINETO_KEY_stack:
+		return stack(at, &arg->value);
+	default:
+		return theirs ? export_value(key(at, theirs), &arg->value)
+			      : export_arg_as_is(at, arg);
+	}
+}
+
+/* ---- an event ---- */
+
+/* On which row, and on which lane of it. */
+static int find_place(struct chrome *chrome, size_t file, const struct pfw_entry *entry,
+		      const struct work *work, struct place *place)
+{
+	bool on_device = pfw_kineto_on_device(work->kind) && work->device_index >= 0;
+	int64_t process = chrome_process(&chrome->rows, file, entry->pid,
+					 on_device ? work->device_index : -1);
+	uint64_t tid = entry->tid;
+	int64_t thread, end_ns;
+	int lane = 0;
+
+	if (process < 0)
+		return (int)process;
+	if (on_device && work->has_stream)
+		tid = work->stream;
+	thread = chrome_thread(&chrome->rows, (uint32_t)process, tid);
+	if (thread < 0)
+		return (int)thread;
+	if (entry->ph == 'X' && !__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end_ns))
+		lane = pfw_track_place(&chrome->rows.thread[thread].track, entry->ts_ns, end_ns);
+	if (lane < 0)
+		return lane;
+	*place = (struct place){ (uint32_t)process, (uint32_t)thread,
+				 chrome->rows.process[process].pid,
+				 tid + (uint64_t)lane * CHROME_LANE };
+	return 0;
+}
+
+static char *where(char *at, const struct chrome *chrome, const struct chrome_end *end)
+{
+	at = pfw_emit(at, ",\"pid\":");
+	at = pfw_emit_u64(at, end->pid);
+	at = pfw_emit(at, ",\"tid\":");
+	at = pfw_emit_u64(at, end->tid);
+	at = pfw_emit(at, ",\"ts\":");
+	return pfw_emit_us(at, end->ts_ns - chrome->base_ns);
+}
+
+static char *emit_event(char *at, struct chrome *chrome, const struct pfw_entry *entry,
+			const struct work *work, const struct place *place)
+{
+	const char *category = pfw_kineto_category(work->kind);
+	bool instant = entry->ph == 'i' ||
+		       (work->kind == PFW_KINETO_memory && entry->ph == 'X' && !entry->dur_ns);
+	struct chrome_end end = { place->pid, place->tid, entry->ts_ns };
+
+	at = pfw_emit(at, chrome->first ? "{\"ph\":\"" : ",\n{\"ph\":\"");
+	chrome->first = false;
+	*at++ = instant ? 'i' : entry->ph == 'A' ? 'C' : entry->ph;
+	at = pfw_emit(at, "\",\"cat\":\"");
+	at = work->kind ? pfw_emit_bytes(at, category, strlen(category))
+			: pfw_emit_slice(at, entry->cat);
+	at = pfw_emit(at, "\",\"name\":\"");
+	at = pfw_emit_slice(at, entry->name);
+	*at++ = '"';
+	at = where(at, chrome, &end);
+	if (instant)
+		return pfw_emit(at, ",\"s\":\"t\"");
+	if (entry->ph == 'X') {
+		at = pfw_emit(at, ",\"dur\":");
+		at = pfw_emit_us(at, entry->dur_ns);
+	}
+	return at;
+}
+
+static char *emit_args(char *at, const struct chrome *chrome, const struct pfw_entry *entry,
+		       const struct work *work, bool other)
+{
+	const struct export_args *args = &chrome->args;
+	struct pfw_value fname;
+	char *begin;
+
+	at = pfw_emit(at, ",\"args\":{");
+	begin = at;
+	for (size_t i = 0; i < args->count; i++) {
+		char *before = at;
+
+		if (at != begin)
+			*at++ = ',';
+		before = at;
+		at = work->kind ? compute_arg(at, work, &args->arg[i])
+				: export_arg_as_is(at, &args->arg[i]);
+		if (at == before && at != begin)
+			at--;
+	}
+	if (work->kind == PFW_KINETO_sync) {
+		at = key(at == begin ? at : pfw_emit(at, ","), PFW_KINETO_SYNC_KIND);
+		*at++ = '"';
+		at = pfw_emit_slice(at, entry->name);
+		*at++ = '"';
+	}
+	if (other) {
+		at = key(at == begin ? at : pfw_emit(at, ","), PFW_KINETO_HOST_PID);
+		at = pfw_emit_u64(at, entry->pid);
+	}
+	/* DFTracer's events name their file by a hash. */
+	if (chrome->job->fnames && !pfw_entry_arg(entry, "fname", &fname) &&
+	    pfw_fnames_find(chrome->job->fnames, entry, &fname) && fname.type == PFW_VALUE_STRING) {
+		at = key(at == begin ? at : pfw_emit(at, ","), "fname");
+		at = export_value(at, &fname);
+	}
+	return pfw_emit(at, "}}");
+}
+
+/* ---- arrows ---- */
+
+static char *emit_flow(char *at, const struct chrome *chrome, const char *category, bool begins,
+		       uint64_t id, uint32_t process, const struct chrome_end *end)
+{
+	uint64_t space = chrome->rows.process[process].number;
+
+	at = pfw_emit(at, begins ? ",\n{\"ph\":\"s\",\"id\":" : ",\n{\"ph\":\"f\",\"id\":");
+	/* Ids that could meet another process's are texts. */
+	if (id >> FLOW_SPACE) {
+		*at++ = '"';
+		at = pfw_emit_u64(at, space);
+		*at++ = ':';
+		at = pfw_emit_u64(at, id);
+		*at++ = '"';
+	} else {
+		at = pfw_emit_u64(at, space << FLOW_SPACE | id);
+	}
+	at = where(at, chrome, end);
+	at = key(pfw_emit(at, ","), "cat");
+	*at++ = '"';
+	at = pfw_emit_bytes(at, category, strlen(category));
+	at = pfw_emit(at, "\",\"name\":\"");
+	at = pfw_emit_bytes(at, category, strlen(category));
+	return pfw_emit(at, begins ? "\"}" : "\",\"bp\":\"e\"}");
+}
+
+/* From the call that launches work to the work. */
+static char *emit_launch(char *at, struct chrome *chrome, size_t file,
+			 const struct pfw_entry *entry, const struct work *work,
+			 const struct place *place)
+{
+	bool call = work->kind == PFW_KINETO_runtime || work->kind == PFW_KINETO_driver;
+	bool device = work->kind == PFW_KINETO_kernel || work->kind == PFW_KINETO_memcpy ||
+		      work->kind == PFW_KINETO_memset;
+	struct chrome_end end = { place->pid, place->tid, entry->ts_ns };
+	int64_t process;
+
+	if (!work->has_correlation || !work->correlation || entry->ph != 'X' ||
+	    (!call && !device) || (call && !pfw_kineto_launches(&entry->name)))
+		return at;
+	/* It was known before: place comes from it, or another event of the process did. */
+	process = device ? chrome_process(&chrome->rows, file, entry->pid, -1) : place->process;
+	return process < 0 ? NULL
+			   : emit_flow(at, chrome, "ac2g", call, work->correlation,
+				       (uint32_t)process, &end);
+}
+
+/* From a forward operator to its backward one. */
+static char *emit_backward(char *at, struct chrome *chrome, const struct pfw_entry *entry,
+			   const struct work *work, const struct place *place)
+{
+	struct chrome_end end = { place->pid, place->tid, entry->ts_ns }, forward;
+	uint64_t id;
+
+	if (work->kind != PFW_KINETO_cpu_op || !work->has_sequence || entry->ph != 'X')
+		return at;
+	if (!work->fwd_tid)
+		return chrome_flows_forward(&chrome->flows, place->process, work->sequence, &end)
+			       ? NULL
+			       : at;
+	if (!chrome_flows_backward(&chrome->flows, place->process, work->sequence, &forward))
+		return at;
+	id = ++chrome->flows.next;
+	at = emit_flow(at, chrome, "fwdbwd", true, id, place->process, &forward);
+	return emit_flow(at, chrome, "fwdbwd", false, id, place->process, &end);
+}
+
+/* ---- lines ---- */
+
+/* Kineto's rule, so that traces of one run have the same; what is before 1970 has none. */
+static int begin_at(struct chrome *chrome, int64_t ts_ns)
+{
+	chrome->begun = true;
+	if (!chrome->job->options->absolute && ts_ns > 0)
+		chrome->base_ns = ts_ns - ts_ns % PFW_KINETO_BASE_NS;
+	return write_head(chrome);
+}
+
+static int take_meta(struct chrome *chrome, size_t file, const struct pfw_entry *entry, bool *done)
+{
+	*done = false;
+	if (entry->ph != 'M' || !pfw_slice_is(&entry->cat, "pfw"))
+		return 0;
+	*done = pfw_slice_is(&entry->name, "end") || pfw_slice_is(&entry->name, "imported") ||
+		pfw_slice_is(&entry->name, "process") || pfw_slice_is(&entry->name, "thread_name");
+	if (pfw_slice_is(&entry->name, "imported"))
+		return take_extra(chrome, entry);
+	if (*done && !pfw_slice_is(&entry->name, "end"))
+		return chrome_rows_meta(&chrome->rows, file, entry);
+	return 0;
+}
+
+static int line(void *state, size_t file, const struct pfw_entry *entry)
+{
+	struct chrome *chrome = state;
+	struct work work = { .device_index = -1 };
+	struct place place = { 0 };
+	bool other, done = false;
+	char *at;
+	int error = 0;
+
+	if (!chrome->begun && (entry->has & PFW_ENTRY_TS))
+		error = begin_at(chrome, entry->ts_ns);
+	if (!error)
+		error = take_meta(chrome, file, entry, &done);
+	if (error || done || !(entry->has & PFW_ENTRY_TS))
+		return error;
+	error = export_args_read(&chrome->args, entry);
+	if (!error && pfw_slice_is(&entry->cat, "PP"))
+		read_work(&chrome->args, &work);
+	if (!error)
+		error = find_place(chrome, file, entry, &work, &place);
+	if (error)
+		return error;
+	at = export_sink_room(chrome->job->sink, 4096 + 2 * (entry->name.bytes + entry->cat.bytes) +
+							 8 * entry->args.bytes);
+	if (!at)
+		return -ENOMEM;
+	other = chrome->rows.process[place.process].device >= 0 &&
+		chrome_is_other(&chrome->rows, file, entry->pid);
+	at = emit_event(at, chrome, entry, &work, &place);
+	at = emit_args(at, chrome, entry, &work, other);
+	at = emit_launch(at, chrome, file, entry, &work, &place);
+	if (at)
+		at = emit_backward(at, chrome, entry, &work, &place);
+	return at ? export_sink_used(chrome->job->sink, at) : -ENOMEM;
+}
+
+static void free_state(void *state)
+{
+	struct chrome *chrome = state;
+
+	chrome_rows_free(&chrome->rows);
+	chrome_flows_free(&chrome->flows);
+	export_args_free(&chrome->args);
+	pfw_arena_release(&chrome->extra);
+	free(chrome);
+}
+
+static void *begin(const struct export_job *job)
+{
+	struct chrome *chrome = calloc(1, sizeof(*chrome));
+
+	if (!chrome)
+		return NULL;
+	chrome->job = job;
+	chrome->first = true;
+	if (chrome_rows_init(&chrome->rows, job) == 0)
+		return chrome;
+	free_state(chrome);
+	return NULL;
+}
+
+const struct export_format export_chrome = {
+	.name = "chrome",
+	.meta = true,
+	.one_rank = true,
+	.begin = begin,
+	.line = line,
+	.end = end,
+	.free = free_state,
+};
