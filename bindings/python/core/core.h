@@ -49,9 +49,60 @@ struct core_words {
 bool core_parse(const struct core_words *words, PyObject *const *args, Py_ssize_t count,
 		PyObject *names, PyObject **value);
 
+/* Call it as the vectorcall protocol says. */
+PyObject *core_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names);
+
+/*
+ * A span that is in progress, and where it stands.
+ *
+ * Spans nest by thread, which is wrong where tasks take turns in a thread: there an asyncio task's
+ * spans nest by its context, and a generator's by the generator.  So one that may be left and entered
+ * again (`turns`) notes inside which span its code goes on.  Where a loop runs, what is around
+ * an await is told by a context variable; what cannot await (`call`) nests by thread, as without a loop.
+ */
+struct core_nest {
+	uintptr_t loop; /* the loop that ran when the thread's innermost such span began */
+	uint64_t span;	/* its id */
+	bool stale;	/* tasks have left the thread inside some other */
+};
+
+struct core_open {
+	struct pfw_span span;
+	uint64_t id;		/* 0: not recorded */
+	uint64_t inside;	/* the innermost span of its code */
+	uint64_t before;	/* the thread's, while it is entered */
+	struct core_nest outer; /* from begin() to enter() only: .loop, the one that runs */
+	PyObject *token;	/* of the context variable */
+	bool entered;
+};
+
+enum core_way { CORE_CALL, CORE_BLOCK, CORE_TURNS };
+
+/* Begin a span where the thread or the task is now; then enter() its code, leave() it, and end(). */
+void core_begin(struct core_open *open, const char *name, const char *category, enum core_way way);
+void core_enter(struct core_open *open, enum core_way way);
+void core_leave(struct core_open *open, enum core_way way);
+static inline void core_end(struct core_open *open)
+{
+	pfw_span_end(&open->span);
+}
+
+/* A Span object: begun, entered and left by others. */
+struct core_span_object {
+	PyObject_HEAD PyObject *name, *category, *args; /* str; str or NULL; dict or NULL */
+	bool open;
+	struct core_open in;
+};
+bool core_is_span(PyObject *object);
+void core_span_begin(struct core_span_object *span, enum core_way way);
+void core_span_end(struct core_span_object *span);
+
 /* Each adds its types and functions to the module.  0, or -1 with an exception. */
 int core_add_spans(PyObject *module);
 int core_add_recorder(PyObject *module);
 int core_add_events(PyObject *module);
+int core_add_nest(PyObject *module);
+int core_add_traced(PyObject *module);
+int core_add_steps(PyObject *module);
 
 #endif

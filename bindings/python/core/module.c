@@ -96,6 +96,40 @@ void core_span_error(struct pfw_span *span)
 	PyErr_Restore(type, value, trace);
 }
 
+/* Exported by 3.11 and later. */
+extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
+				     PyObject *names) __attribute__((weak));
+
+static PyObject *call_slowly(PyObject *callable, PyObject *const *args, Py_ssize_t count,
+			     PyObject *names)
+{
+	Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+	PyObject *tuple = PyTuple_New(count), *dict = named ? PyDict_New() : NULL, *result = NULL;
+
+	for (Py_ssize_t i = 0; tuple && i < count; i++) {
+		Py_INCREF(args[i]);
+		PyTuple_SetItem(tuple, i, args[i]);
+	}
+	for (Py_ssize_t i = 0; dict && i < named; i++) {
+		if (PyDict_SetItem(dict, PyTuple_GetItem(names, i), args[count + i]) < 0)
+			goto done;
+	}
+	if (tuple && (dict || !named))
+		result = PyObject_Call(callable, tuple, dict);
+done:
+	Py_XDECREF(tuple);
+	Py_XDECREF(dict);
+	return result;
+}
+
+PyObject *core_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+	if (PyObject_Vectorcall)
+		return PyObject_Vectorcall(callable, args, nargsf, names);
+	return call_slowly(callable, args, (Py_ssize_t)(nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET),
+			   names);
+}
+
 static int find_word(const struct core_words *words, PyObject *name)
 {
 	for (int i = 0; words->words[i]; i++) {
@@ -155,7 +189,8 @@ PyMODINIT_FUNC PyInit__core(void)
 
 	if (!module)
 		return NULL;
-	if (core_add_recorder(module) || core_add_spans(module) || core_add_events(module)) {
+	if (core_add_recorder(module) || core_add_spans(module) || core_add_events(module) ||
+	    core_add_nest(module) || core_add_traced(module) || core_add_steps(module)) {
 		Py_DECREF(module);
 		return NULL;
 	}

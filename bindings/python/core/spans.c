@@ -1,20 +1,13 @@
 /* spans.c - the type Span: a span as a context manager. */
 #include "core.h"
 
-struct span_object {
-	PyObject_HEAD PyObject *name, *category, *args; /* str; str or NULL; dict or NULL */
-	bool open;
-	struct pfw_span span;
-};
-
 static PyTypeObject *span_type;
 
-static void span_free(struct span_object *self)
+static void span_free(struct core_span_object *self)
 {
 	PyTypeObject *type = Py_TYPE((PyObject *)self);
 
-	if (self->open)
-		pfw_span_end(&self->span);
+	core_span_end(self);
 	Py_XDECREF(self->name);
 	Py_XDECREF(self->category);
 	Py_XDECREF(self->args);
@@ -49,7 +42,7 @@ static bool is_text_or_none(PyObject *value, const char *what)
 /* span(name, category=None, /, **args) */
 static PyObject *span(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-	struct span_object *self;
+	struct core_span_object *self;
 
 	(void)module;
 	if (count < 1 || count > 2 || args[0] == Py_None) {
@@ -60,7 +53,7 @@ static PyObject *span(PyObject *module, PyObject *const *args, Py_ssize_t count,
 	if (!is_text_or_none(args[0], "name") ||
 	    (count > 1 && !is_text_or_none(args[1], "category")))
 		return NULL;
-	self = PyObject_New(struct span_object, span_type);
+	self = PyObject_New(struct core_span_object, span_type);
 	if (!self)
 		return NULL;
 	self->open = false;
@@ -76,47 +69,64 @@ static PyObject *span(PyObject *module, PyObject *const *args, Py_ssize_t count,
 	return (PyObject *)self;
 }
 
-static void open_span(struct span_object *self)
+bool core_is_span(PyObject *object)
+{
+	return Py_TYPE(object) == span_type;
+}
+
+void core_span_begin(struct core_span_object *self, enum core_way way)
 {
 	PyObject *made[2] = { NULL, NULL };
-	const char *name = core_text(self->name, &made[0]);
-	const char *category = self->category ? core_text(self->category, &made[1]) : NULL;
+	const char *name, *category;
 
+	if (self->open)
+		return;
+	name = core_text(self->name, &made[0]);
+	category = self->category ? core_text(self->category, &made[1]) : NULL;
 	if (name && !PyErr_Occurred()) {
-		pfw_span_begin(&self->span, name, category);
+		core_begin(&self->in, name, category, way);
 		self->open = true;
-		if (self->args)
-			core_span_args(&self->span, self->args);
+		core_span_args(&self->in.span, self->args);
 	}
 	Py_XDECREF(made[0]);
 	Py_XDECREF(made[1]);
 	PyErr_Clear();
 }
 
-static PyObject *span_enter(struct span_object *self, PyObject *unused)
+void core_span_end(struct core_span_object *self)
+{
+	if (!self->open)
+		return;
+	self->open = false;
+	core_leave(&self->in, CORE_BLOCK);
+	core_end(&self->in);
+}
+
+static PyObject *span_enter(struct core_span_object *self, PyObject *unused)
 {
 	(void)unused;
-	if (!self->open)
-		open_span(self);
+	if (!self->open) {
+		core_span_begin(self, CORE_BLOCK);
+		if (self->open)
+			core_enter(&self->in, CORE_BLOCK);
+	}
 	Py_INCREF((PyObject *)self);
 	return (PyObject *)self;
 }
 
-static PyObject *span_begin(struct span_object *self, PyObject *unused)
+static PyObject *span_begin(struct core_span_object *self, PyObject *unused)
 {
 	return span_enter(self, unused);
 }
 
-static PyObject *span_end(struct span_object *self, PyObject *unused)
+static PyObject *span_end(struct core_span_object *self, PyObject *unused)
 {
 	(void)unused;
-	if (self->open)
-		pfw_span_end(&self->span);
-	self->open = false;
+	core_span_end(self);
 	Py_RETURN_NONE;
 }
 
-static PyObject *span_exit(struct span_object *self, PyObject *const *args, Py_ssize_t count)
+static PyObject *span_exit(struct core_span_object *self, PyObject *const *args, Py_ssize_t count)
 {
 	PyObject *name;
 
@@ -126,7 +136,7 @@ static PyObject *span_exit(struct span_object *self, PyObject *const *args, Py_s
 			PyObject *key = PyUnicode_InternFromString("error");
 
 			if (key)
-				core_span_arg(&self->span, key, name);
+				core_span_arg(&self->in.span, key, name);
 			Py_XDECREF(key);
 			Py_DECREF(name);
 		}
@@ -136,7 +146,7 @@ static PyObject *span_exit(struct span_object *self, PyObject *const *args, Py_s
 }
 
 /* set(**args) */
-static PyObject *span_set(struct span_object *self, PyObject *const *args, Py_ssize_t count,
+static PyObject *span_set(struct core_span_object *self, PyObject *const *args, Py_ssize_t count,
 			  PyObject *names)
 {
 	Py_ssize_t named = names ? PyTuple_Size(names) : 0;
@@ -146,7 +156,7 @@ static PyObject *span_set(struct span_object *self, PyObject *const *args, Py_ss
 		return NULL;
 	}
 	for (Py_ssize_t i = 0; self->open && i < named; i++)
-		core_span_arg(&self->span, PyTuple_GetItem(names, i), args[i]);
+		core_span_arg(&self->in.span, PyTuple_GetItem(names, i), args[i]);
 	Py_RETURN_NONE;
 }
 
@@ -172,7 +182,7 @@ static PyType_Slot span_slots[] = {
 
 static PyType_Spec span_spec = {
 	.name = "pfw._core.Span",
-	.basicsize = sizeof(struct span_object),
+	.basicsize = sizeof(struct core_span_object),
 	.flags = Py_TPFLAGS_DEFAULT,
 	.slots = span_slots,
 };

@@ -9,10 +9,11 @@
 Nothing here raises because tracing is off or the library is missing: every call is then a no-op.
 All functions may be called from any thread.
 """
-from ._api import (Segment, Stats, compute_event, counter, event, flush, instant, on_trace_ready,
-                   schedule, set_rank, span, start, stats, step, stop, version)
+from ._api import (Segment, Stats, compute_event, counter, current, enabled, event, flush, instant,
+                   on_trace_ready, schedule, set_rank, span, start, stats, step, stop, version)
+from ._trace import record_function, trace
 
-__all__ = ["Segment", "Stats", "compute_event", "counter", "event", "flush", "instant",
-           "on_trace_ready", "schedule", "set_rank", "span", "start", "stats", "step", "stop",
-           "version"]
+__all__ = ["Segment", "Stats", "compute_event", "counter", "current", "enabled", "event", "flush",
+           "instant", "on_trace_ready", "record_function", "schedule", "set_rank", "span", "start",
+           "stats", "step", "stop", "trace", "version"]
 __version__ = version()

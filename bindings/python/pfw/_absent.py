@@ -32,8 +32,33 @@ def _nothing(*args: Any, **keywords: Any) -> int:
     return 0
 
 
+def traced(function: Any, name: str, category: str | None, /) -> Any:
+    return function
+
+
+class _Steps:
+    """The inner iterator or awaitable as it is."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __iter__(self) -> Any:
+        return (yield from self.inner)
+
+    def __await__(self) -> Any:
+        return (yield from self.inner.__await__())
+
+
+def steps(inner: Any, span: Span, owns: bool, /) -> Any:
+    return _Steps(inner)
+
+
+def enabled() -> bool:
+    return False
+
+
 start = stop = flush = step = set_rank = set_schedule = on_trace_ready = _nothing
-instant = counter = event = compute_event = _nothing
+current = instant = counter = event = compute_event = _nothing
 
 
 def stats() -> tuple[int, int, int, int, int, bool, str]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 import os
 from typing import Callable, NamedTuple
 
-try:
-    from . import _core
-except ImportError as error:
-    from . import _absent as _core  # type: ignore[no-redef]
-    _core.say(error)  # type: ignore[attr-defined]
+from ._load import core as _core
 
 span = _core.span
 event = _core.event
 instant = _core.instant
+enabled = _core.enabled
+current = _core.current
 compute_event = _core.compute_event
 
 

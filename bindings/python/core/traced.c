@@ -1,0 +1,220 @@
+/* traced.c - the type Traced: a function, and a span around each call of it. */
+#include "core.h"
+
+#include <stddef.h>
+#include <structmember.h>
+
+struct traced {
+	PyObject_HEAD vectorcallfunc vectorcall;
+	PyObject *function, *name, *category;  /* any callable; str; str or NULL */
+	const char *name_text, *category_text; /* theirs */
+	PyObject *dict, *weak;
+};
+
+static PyTypeObject *traced_type;
+static PyObject *method_type; /* types.MethodType */
+
+static PyObject *traced_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf,
+				   PyObject *names)
+{
+	struct traced *self = (struct traced *)object;
+	struct core_open open;
+	PyObject *result;
+
+	core_begin(&open, self->name_text, self->category_text, CORE_CALL);
+	core_enter(&open, CORE_CALL);
+	result = core_call(self->function, args, nargsf, names);
+	if (!result)
+		core_span_error(&open.span);
+	core_leave(&open, CORE_CALL);
+	core_end(&open);
+	return result;
+}
+
+/* As somebody calls it who does not know of vectorcall. */
+static PyObject *traced_call(PyObject *object, PyObject *args, PyObject *keywords)
+{
+	struct traced *self = (struct traced *)object;
+	struct core_open open;
+	PyObject *result;
+
+	core_begin(&open, self->name_text, self->category_text, CORE_CALL);
+	core_enter(&open, CORE_CALL);
+	result = PyObject_Call(self->function, args, keywords);
+	if (!result)
+		core_span_error(&open.span);
+	core_leave(&open, CORE_CALL);
+	core_end(&open);
+	return result;
+}
+
+static const char *text_of(PyObject *text)
+{
+	const char *utf8 = text && text != Py_None ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+
+	return utf8;
+}
+
+/* traced(function, name, category=None) */
+static PyObject *make(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+	struct traced *self;
+
+	(void)module;
+	if (count != 3 || !PyUnicode_Check(args[1]) ||
+	    !(args[2] == Py_None || PyUnicode_Check(args[2]))) {
+		PyErr_SetString(PyExc_TypeError,
+				"traced() takes a function, its name and its category or None");
+		return NULL;
+	}
+	self = PyObject_GC_New(struct traced, traced_type);
+	if (!self)
+		return NULL;
+	self->vectorcall = traced_vectorcall;
+	self->dict = self->weak = NULL;
+	self->function = args[0];
+	Py_INCREF(self->function);
+	self->name = args[1];
+	Py_INCREF(self->name);
+	self->category = args[2];
+	Py_INCREF(self->category);
+	self->name_text = text_of(self->name);
+	self->category_text = text_of(self->category);
+	PyObject_GC_Track(self);
+	if (PyErr_Occurred()) {
+		Py_DECREF((PyObject *)self);
+		return NULL;
+	}
+	return (PyObject *)self;
+}
+
+static int traced_traverse(struct traced *self, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE((PyObject *)self));
+	Py_VISIT(self->function);
+	Py_VISIT(self->dict);
+	return 0;
+}
+
+static int traced_clear(struct traced *self)
+{
+	Py_CLEAR(self->dict);
+	return 0;
+}
+
+static void traced_free(struct traced *self)
+{
+	PyTypeObject *type = Py_TYPE((PyObject *)self);
+
+	PyObject_GC_UnTrack(self);
+	if (self->weak)
+		PyObject_ClearWeakRefs((PyObject *)self);
+	traced_clear(self);
+	Py_DECREF(self->function);
+	Py_DECREF(self->name);
+	Py_DECREF(self->category);
+	PyObject_GC_Del(self);
+	Py_DECREF(type);
+}
+
+/* As a function does, it becomes a method of what it is an attribute of. */
+static PyObject *traced_get(PyObject *self, PyObject *object, PyObject *type)
+{
+	(void)type;
+	if (!object || object == Py_None) {
+		Py_INCREF(self);
+		return self;
+	}
+	return PyObject_CallFunctionObjArgs(method_type, self, object, NULL);
+}
+
+/* What it has not itself, the function has: __code__, __defaults__, ... */
+static PyObject *traced_getattr(PyObject *self, PyObject *name)
+{
+	PyObject *value = PyObject_GenericGetAttr(self, name);
+
+	if (value || !PyErr_ExceptionMatches(PyExc_AttributeError))
+		return value;
+	PyErr_Clear();
+	return PyObject_GetAttr(((struct traced *)self)->function, name);
+}
+
+static PyObject *traced_repr(struct traced *self)
+{
+	return PyUnicode_FromFormat("<traced %R>", self->function);
+}
+
+/* Pickled as functions are: by its name. */
+static PyObject *traced_reduce(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	return PyObject_GetAttrString(self, "__qualname__");
+}
+
+/* One function is the same however often it is copied. */
+static PyObject *traced_copy(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	Py_INCREF(self);
+	return self;
+}
+
+static PyMemberDef traced_members[] = {
+	{ "__vectorcalloffset__", T_PYSSIZET, offsetof(struct traced, vectorcall), READONLY, NULL },
+	{ "__dictoffset__", T_PYSSIZET, offsetof(struct traced, dict), READONLY, NULL },
+	{ "__weaklistoffset__", T_PYSSIZET, offsetof(struct traced, weak), READONLY, NULL },
+	{ 0 },
+};
+
+static PyMethodDef traced_methods[] = {
+	{ "__reduce__", traced_reduce, METH_NOARGS, NULL },
+	{ "__copy__", traced_copy, METH_NOARGS, NULL },
+	{ "__deepcopy__", traced_copy, METH_O, NULL },
+	{ 0 },
+};
+
+static PyGetSetDef traced_getset[] = {
+	{ "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
+	{ 0 },
+};
+
+static PyType_Slot traced_slots[] = {
+	{ Py_tp_call, traced_call },
+	{ Py_tp_dealloc, traced_free },
+	{ Py_tp_traverse, traced_traverse },
+	{ Py_tp_clear, traced_clear },
+	{ Py_tp_descr_get, traced_get },
+	{ Py_tp_getattro, traced_getattr },
+	{ Py_tp_repr, traced_repr },
+	{ Py_tp_members, traced_members },
+	{ Py_tp_methods, traced_methods },
+	{ Py_tp_getset, traced_getset },
+	{ 0 },
+};
+
+static PyType_Spec traced_spec = {
+	.name = "pfw._core.Traced",
+	.basicsize = sizeof(struct traced),
+	/* A method descriptor: obj.method() calls it without an object for the bound method. */
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+		 Py_TPFLAGS_METHOD_DESCRIPTOR,
+	.slots = traced_slots,
+};
+
+static PyMethodDef methods[] = {
+	{ "traced", (PyCFunction)(void (*)(void))(core_fast_fn *)make, METH_FASTCALL,
+	  "traced(function, name, category)" },
+	{ 0 },
+};
+
+int core_add_traced(PyObject *module)
+{
+	PyObject *types = PyImport_ImportModule("types");
+
+	method_type = types ? PyObject_GetAttrString(types, "MethodType") : NULL;
+	Py_XDECREF(types);
+	traced_type = (PyTypeObject *)PyType_FromSpec(&traced_spec);
+	if (!method_type || !traced_type)
+		return -1;
+	return PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,11 @@
+"""pfw._core, or what stands for it where it cannot be loaded."""
+from __future__ import annotations
+
+from typing import Any
+
+core: Any
+try:
+    from . import _core as core
+except ImportError as error:
+    from . import _absent as core
+    core.say(error)

@@ -1,0 +1,169 @@
+"""Spans around calls: ``@pfw.trace`` and ``pfw.record_function``."""
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from typing import Any, Callable, TypeVar, overload
+
+from ._load import core
+
+Wrapped = TypeVar("Wrapped", bound=Any)
+Function = Callable[..., Any]
+
+
+def _generator(function: Function, name: str, category: str | None) -> Function:
+    @functools.wraps(function)
+    def traced(*args: Any, **keywords: Any) -> Any:
+        return (yield from core.steps(function(*args, **keywords), core.span(name, category), True))
+    return traced
+
+
+def _coroutine(function: Function, name: str, category: str | None) -> Function:
+    @functools.wraps(function)
+    async def traced(*args: Any, **keywords: Any) -> Any:
+        return await core.steps(function(*args, **keywords), core.span(name, category), True)
+    return traced
+
+
+def _async_generator(function: Function, name: str, category: str | None) -> Function:
+    @functools.wraps(function)
+    async def traced(*args: Any, **keywords: Any) -> Any:
+        inner, span = function(*args, **keywords), core.span(name, category)
+        try:
+            step = inner.asend(None)
+            while True:
+                value = await core.steps(step, span, False)
+                try:
+                    sent = yield value
+                except GeneratorExit:
+                    await core.steps(inner.aclose(), span, False)
+                    raise
+                except BaseException as error:
+                    step = inner.athrow(error)
+                else:
+                    step = inner.asend(sent)
+        except StopAsyncIteration:
+            return
+        except BaseException as error:
+            if not isinstance(error, GeneratorExit):
+                span.set(error=type(error).__name__)
+            raise
+        finally:
+            span.end()
+    return traced
+
+
+def _function(function: Function, name: str | None, category: str | None) -> Function:
+    name = name or getattr(function, "__qualname__", None) or repr(function)
+    if inspect.isasyncgenfunction(function):
+        return _async_generator(function, name, category)
+    if inspect.iscoroutinefunction(function):
+        return _coroutine(function, name, category)
+    if inspect.isgeneratorfunction(function):
+        return _generator(function, name, category)
+    traced = core.traced(function, name, category)
+    return functools.update_wrapper(traced, function) if traced is not function else function
+
+
+def _attribute(value: Any, name: str | None, category: str | None) -> Any:
+    """An attribute of a class, traced where it is a function of the class's own."""
+    if isinstance(value, (staticmethod, classmethod)):
+        return type(value)(_function(value.__func__, name, category))
+    return _function(value, name, category)
+
+
+def _class(cls: type, name: str | None, category: str | None) -> type:
+    for key, value in list(vars(cls).items()):
+        own = inspect.isfunction(value) or isinstance(value, (staticmethod, classmethod))
+        hidden = key.startswith("__") and key not in ("__init__", "__call__", "__iter__", "__next__",
+                                                      "__getitem__", "__enter__", "__exit__")
+        if own and not hidden:
+            setattr(cls, key, _attribute(value, name and f"{name}.{key}", category))
+    return cls
+
+
+@overload
+def trace(target: Wrapped, /) -> Wrapped: ...
+@overload
+def trace(target: str | None = None, /, *, category: str | None = None) -> Callable[[Wrapped], Wrapped]: ...
+
+
+def trace(target: Any = None, /, *, category: str | None = None) -> Any:
+    """Record each call of a function, generator, coroutine or method, or of a class's methods.
+
+    ``@pfw.trace``, ``@pfw.trace("name")`` or ``@pfw.trace(category="data")``.  The span is named as
+    the function is (``__qualname__``) and is of category "app".  That of a generator or coroutine
+    reaches from its first step to its end; ``busy_us`` is the time in it, in microseconds, and
+    ``resumes`` how often it was entered.  Of a class what it defines itself is traced, and of its
+    special methods the calls, iterations and contexts.  An exception passes; ``error`` names it.
+
+    A decorated function is a callable object: ``inspect.isfunction()`` is false of it, and
+    ``__wrapped__`` is the function.
+    """
+    if isinstance(target, str) or target is None:
+        return functools.partial(_decorate, name=target, category=category)
+    return _decorate(target, name=None, category=category)
+
+
+def _decorate(target: Any, *, name: str | None, category: str | None) -> Any:
+    if isinstance(target, type):
+        return _class(target, name, category)
+    if isinstance(target, (staticmethod, classmethod)):
+        return _attribute(target, name, category)
+    if callable(target):
+        return _function(target, name, category)
+    raise TypeError(f"pfw.trace: {target!r} is neither a function nor a class")
+
+
+class record_function:
+    """A span as a context manager or decorator, as torch.profiler.record_function().
+
+    While torch's profiler runs it is an annotation there, too.  Use an object of it once at a time.
+
+    :param name: what the span is called.
+    :param args: a text that goes into the span's ``args``, as torch's does.
+    """
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        self.name = name
+        self.args = args
+        self._open: list[Any] = []
+
+    def __enter__(self) -> record_function:
+        span = (core.span(self.name) if self.args is None
+                else core.span(self.name, None, args=self.args))
+        self._open.append((span.__enter__(), _torch_annotation(self.name, self.args)))
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if not self._open:
+            return
+        span, annotation = self._open.pop()
+        if annotation is not None:
+            annotation.__exit__(*exception)
+        span.__exit__(*exception)
+
+    def __call__(self, function: Wrapped) -> Wrapped:
+        @functools.wraps(function)
+        def recorded(*args: Any, **keywords: Any) -> Any:
+            with record_function(self.name, self.args):
+                return function(*args, **keywords)
+
+        async def recorded_async(*args: Any, **keywords: Any) -> Any:
+            with record_function(self.name, self.args):
+                return await function(*args, **keywords)
+        if inspect.iscoroutinefunction(function):
+            return functools.wraps(function)(recorded_async)  # type: ignore[return-value]
+        return recorded  # type: ignore[return-value]
+
+
+def _torch_annotation(name: str, args: str | None) -> Any:
+    """torch's record_function, entered; None where torch is not there or does not profile."""
+    profiler = sys.modules.get("torch.autograd.profiler")
+    try:
+        if profiler is None or not profiler.torch._C._autograd._profiler_enabled():
+            return None
+        return profiler.record_function(name, args).__enter__()
+    except (AttributeError, RuntimeError, TypeError):
+        return None
