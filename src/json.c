@@ -223,7 +223,7 @@ static inline char *call_line(struct pfw_json_source *source, char *out,
 	if (PFW_LIKELY(json->metadata))
 		out = put_call_args(source, out, shape);
 	if (PFW_UNLIKELY(json->steps != NULL) && json->metadata && out)
-		out = pfw_json_put_step(json, out, source->record, false);
+		out = pfw_json_put_step(json, out, source->record, 0);
 	return PFW_LIKELY(out != NULL) ? pfw_json_finish(json, out, &times) : NULL;
 }
 

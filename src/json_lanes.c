@@ -66,16 +66,20 @@ static struct pfw_json_lane *lane_find(struct pfw_json_cache *cache,
 static struct pfw_json_lane *lane_take(struct pfw_json_cache *cache, struct pfw_json_lane *wanted)
 {
 	struct pfw_json_lane *lane = lane_find(cache, wanted);
+	uint64_t number = (wanted->device_index + 1) * LANE_DEVICE +
+			  wanted->context % (LANE_DEVICE / LANE_CONTEXT) * LANE_CONTEXT +
+			  wanted->stream % LANE_CONTEXT;
 
-	wanted->tid = (wanted->device_index + 1) * LANE_DEVICE +
-		      wanted->context % (LANE_DEVICE / LANE_CONTEXT) * LANE_CONTEXT +
-		      wanted->stream % LANE_CONTEXT;
+	wanted->tid = number;
 	if (!lane || lane->tid)
 		return lane;
 	while (lane_tid_taken(cache, wanted->tid))
 		wanted->tid++;
+	wanted->channel = 0;
 	wanted->name = 0;
 	wanted->told = false;
+	wanted->tells = wanted->tid == number && wanted->context < LANE_DEVICE / LANE_CONTEXT &&
+			wanted->stream < LANE_CONTEXT;
 	*lane = *wanted;
 	return lane;
 }
@@ -161,16 +165,17 @@ char *pfw_json_name_lane(struct pfw_json_source *source, const struct pfw_json_p
 
 /* ---- numbers ---- */
 
-char *pfw_json_pp_tid(struct pfw_json_source *source, const struct pfw_json_pp *pp, char *out,
+char *pfw_json_pp_tid(struct pfw_json_source *source, struct pfw_json_pp *pp, char *out,
 		      uint64_t *tid, uint64_t ns)
 {
 	struct pfw_json_lane wanted, *lane;
 
+	pp->lane = NULL;
 	if (source->record->value[2])
 		*tid = source->record->value[2];
 	if (!lane_wanted(source, pp, &wanted))
 		return out;
-	lane = lane_take(source->json->cache, &wanted);
+	pp->lane = lane = lane_take(source->json->cache, &wanted);
 	*tid = lane ? lane->tid : wanted.tid;
 	if (PFW_LIKELY(!lane || lane->told))
 		return out;

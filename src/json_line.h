@@ -69,8 +69,10 @@ struct pfw_json_memo {
 struct pfw_json_lane {
 	uint64_t tid; /* 0 = free */
 	uint64_t device_index, context, stream;
-	uint32_t name; /* string of the spool, 0 = none */
-	bool told;     /* its line is written */
+	uint64_t channel; /* of its last kernel, + 1 */
+	uint32_t name;	  /* string of the spool, 0 = none */
+	bool told;	  /* its line is written */
+	bool tells;	  /* its tid says which device, context and stream it is of */
 };
 
 /* A device, or one of its contexts, that has a name. */
@@ -80,11 +82,17 @@ struct pfw_json_place {
 	uint32_t name; /* 0 = free */
 };
 
+#define PFW_JSON_SHAPES 1024u /* kernels whose occupancy has been told */
+
+/* PFW_TYPE_DIM3 without the ones at its end: [256], [8,8]. */
+#define PFW_JSON_DIMS PFW_TYPE_COUNT
+
 /* A compute event taken apart: the values of the bits in its mask, and where its strings begin. */
 struct pfw_json_pp {
 	uint64_t mask;
 	uint64_t value[PFW_PP_BITS];
 	size_t bytes_at;
+	struct pfw_json_lane *lane; /* it is on; NULL = on none, or on one that has no room here */
 };
 
 struct pfw_json_cache {
@@ -107,6 +115,8 @@ struct pfw_json_cache {
 	struct pfw_json_place place[PFW_JSON_PLACES];
 	struct pfw_json_key key[PFW_KEYS_MAX];
 	struct pfw_json_piece pp[PFW_PP_BITS];
+	struct pfw_json_piece terse[PFW_PP_BITS]; /* of GPU work */
+	uint64_t shape_told[PFW_JSON_SHAPES];
 	struct pfw_json_shape shape[]; /* template_count of them */
 };
 
@@ -135,15 +145,20 @@ char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
 
 /* ---- json_lanes.c: the lanes of GPU streams ---- */
 
-/* The tid of a compute event in *tid, where it is not the source's; before a lane's first one its name
- * is appended. */
-char *pfw_json_pp_tid(struct pfw_json_source *source, const struct pfw_json_pp *pp, char *out,
+/* The tid of a compute event in *tid, where it is not the source's, and pp->lane; before a lane's first
+ * one its name is appended. */
+char *pfw_json_pp_tid(struct pfw_json_source *source, struct pfw_json_pp *pp, char *out,
 		      uint64_t *tid, uint64_t ns);
 
 /* Give the stream, context or device of the event its name.  NULL: no line is due, which is the rule;
  * a stream whose lane has had its line gets another one. */
 char *pfw_json_name_lane(struct pfw_json_source *source, const struct pfw_json_pp *pp, char *out,
 			 uint64_t ns);
+
+/* ---- json_usual.c ---- */
+
+/* Bits that are left out of a terse record's line (PFW_RECORD_TERSE). */
+uint64_t pfw_json_usual(const struct pfw_json_source *source, const struct pfw_json_pp *pp);
 
 /* ---- json_value.c: strings of the spool and values that are not plain numbers ---- */
 
@@ -393,8 +408,9 @@ static inline char *pfw_json_finish(struct pfw_json *json, char *out,
 }
 
 /* Append the step that the record began in, and its phase; what the record says itself stays. */
+enum { PFW_JSON_HAS_STEP = 1, PFW_JSON_TERSE = 2 /* phase "active" is left out */ };
 char *pfw_json_put_step(struct pfw_json *json, char *out, const struct pfw_record *record,
-			bool has_step);
+			unsigned int how);
 
 /* The comma before a key of args, unless it is the first. */
 static inline char *pfw_json_put_comma(char *out)

@@ -111,7 +111,7 @@ char *pfw_json_api_line(struct pfw_json_source *source, char *out, struct pfw_js
 			out = pfw_json_put_piece(out, &shape->piece[1], record->value[2]);
 	}
 	if (json->steps && json->metadata)
-		out = pfw_json_put_step(json, out, record, false);
+		out = pfw_json_put_step(json, out, record, 0);
 	return pfw_json_finish(json, out, &times);
 }
 
@@ -158,34 +158,16 @@ static bool pp_has_room(const struct pfw_json_source *source)
 	       PFW_JSON_LINE_MAX;
 }
 
-/*
- * Bits that are left out of a terse record's line: its kind says which device it was on; of that the
- * first one, its first context and, of the CPU, no number are usual.
- */
-static uint64_t pp_usual(const struct pfw_record *record, const struct pfw_json_pp *pp)
-{
-	const uint64_t device = 1ull << PFW_PP_BIT_device, index = 1ull << PFW_PP_BIT_device_index,
-		       context = 1ull << PFW_PP_BIT_context;
-	uint64_t usual = device;
-
-	if (!(record->flags & PFW_RECORD_TERSE))
-		return 0;
-	if (pp->mask & index && pp->mask & device &&
-	    pp->value[PFW_PP_BIT_device_index] == (pp->value[PFW_PP_BIT_device] ? 0 : (uint64_t)-1))
-		usual |= index;
-	if (pp->mask & context && pp->value[PFW_PP_BIT_context] == 1)
-		usual |= context;
-	return usual;
-}
-
 static char *put_pp_args(struct pfw_json_source *source, const struct pfw_json_pp *pp, char *out,
 			 size_t bytes_at)
 {
-	struct pfw_json_piece *pieces = source->json->cache->pp;
+	bool terse = source->record->flags & PFW_RECORD_TERSE;
+	struct pfw_json_piece *pieces = terse ? source->json->cache->terse
+					      : source->json->cache->pp;
 	char *brace = --out; /* each key begins with a comma: the first takes the brace's place */
 	uint64_t left;
 
-	for (left = pp->mask & ~pp_usual(source->record, pp); left; left &= left - 1) {
+	for (left = pp->mask & ~pfw_json_usual(source, pp); left; left &= left - 1) {
 		unsigned int bit = (unsigned int)__builtin_ctzll(left);
 		const struct pp_key *key = &pp_keys[bit];
 
@@ -197,7 +179,9 @@ static char *put_pp_args(struct pfw_json_source *source, const struct pfw_json_p
 			continue;
 		}
 		if (PFW_UNLIKELY(!pieces[bit].key_bytes))
-			pfw_json_make_piece(&pieces[bit], key->text, key->bytes, key->type);
+			pfw_json_make_piece(&pieces[bit], key->text, key->bytes,
+					    terse && key->type == PFW_TYPE_DIM3 ? PFW_JSON_DIMS
+										: key->type);
 		out = pfw_json_put_piece(out, &pieces[bit], pp->value[bit]);
 	}
 	if (source->record->flags & PFW_RECORD_WARMUP)
@@ -235,6 +219,9 @@ char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
 	if (json->metadata)
 		out = put_pp_args(source, &pp, out, pp.bytes_at + bytes);
 	if (out && json->steps && json->metadata)
-		out = pfw_json_put_step(json, out, record, pp.mask & 1ull << PFW_PP_BIT_step);
+		out = pfw_json_put_step(
+			json, out, record,
+			(pp.mask & 1ull << PFW_PP_BIT_step ? PFW_JSON_HAS_STEP : 0) |
+				(record->flags & PFW_RECORD_TERSE ? PFW_JSON_TERSE : 0));
 	return out ? pfw_json_finish(json, out, &times) : NULL;
 }

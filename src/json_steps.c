@@ -40,15 +40,16 @@ static uint64_t find(struct pfw_json *json, const struct pfw_record *record)
 }
 
 char *pfw_json_put_step(struct pfw_json *json, char *out, const struct pfw_record *record,
-			bool has_step)
+			unsigned int how)
 {
 	uint64_t word = find(json, record);
 
 	if (!(word & 3) || (record->flags & PFW_RECORD_COUNTER))
 		return out;
-	if (!has_step)
+	if (!(how & PFW_JSON_HAS_STEP))
 		out = pfw_text_u64(pfw_text_put(pfw_json_put_comma(out), "\"step\":"), word >> 2);
-	if (record->flags & (PFW_RECORD_WARMUP | PFW_RECORD_ACTIVE))
+	if (record->flags & (PFW_RECORD_WARMUP | PFW_RECORD_ACTIVE) ||
+	    (how & PFW_JSON_TERSE && (word & 3) != 1))
 		return out;
 	return pfw_text_put(pfw_json_put_comma(out),
 			    (word & 3) == 1 ? "\"phase\":\"warmup\"" : "\"phase\":\"active\"");

@@ -155,6 +155,25 @@ static char *put_dim3(char *out, uint64_t value)
 	return out;
 }
 
+/* The ones at the end say nothing: most kernels have one dimension. */
+static char *put_dims(char *out, uint64_t value)
+{
+	uint64_t y = value >> 31 & 0xffff, z = value >> 47 & 0xffff;
+
+	*out++ = '[';
+	out = pfw_text_u64(out, value & 0x7fffffff);
+	if (y != 1 || z != 1) {
+		*out++ = ',';
+		out = pfw_text_u64(out, y);
+	}
+	if (z != 1) {
+		*out++ = ',';
+		out = pfw_text_u64(out, z);
+	}
+	*out++ = ']';
+	return out;
+}
+
 static char *put_kind(char *out, uint64_t kind)
 {
 	const char *name = pfw_kind_name(kind);
@@ -181,6 +200,8 @@ char *pfw_json_put_word(char *out, unsigned int type, uint64_t value)
 		return value ? pfw_text_put(out, "true") : pfw_text_put(out, "false");
 	case PFW_TYPE_DIM3:
 		return put_dim3(out, value);
+	case PFW_JSON_DIMS:
+		return put_dims(out, value);
 	case PFW_TYPE_KIND:
 		return put_kind(out, value);
 	default:

@@ -88,7 +88,8 @@ static void test_graph(void **state)
 	(void)state;
 	assert_string_equal(args_of(&graph),
 			    "\"args\":{\"kind\":\"kernel\",\"device_index\":1,\"context\":2,"
-			    "\"stream\":13,\"correlation\":9,\"graph\":5}}\n");
+			    "\"correlation\":9,\"graph\":5}}\n");
+	assert_has("\"tid\":20002013,");
 	assert_has("\"name\":\"CUDA graph\"");
 	assert_has("\"dur\":2.500");
 	assert_has("\"name\":\"GPU 1 stream 13\"");

@@ -386,7 +386,7 @@ static void test_names(void **state)
 	strcpy(inline_line, strstr(encode(&record), "\"name\""));
 	record.flags = PFW_RECORD_NAME_INLINE;
 	record.file = sizeof(bad) - 1;
-	assert_non_null(encode_tail(&record, tail, sizeof(tail)));
+	assert_non_null(encode_tail(&record, tail, 25));
 	assert_string_equal(strstr(world.line, "\"name\""), inline_line);
 }
 
@@ -648,8 +648,8 @@ static void test_templates_that_say_nothing(void **state)
 		struct pfw_record record = world_pread(0, 0);
 
 		record.template = (uint16_t)numbers[i];
-		assert_null(encode_tail(&record, tail, sizeof(tail)));
-		assert_null(encode_tail(&record, tail, sizeof(tail)));
+		assert_null(encode_tail(&record, tail, 25));
+		assert_null(encode_tail(&record, tail, 25));
 	}
 	assert_int_equal(world.json.lines, 0);
 	assert_int_equal(world.json.next_id, 0);
@@ -953,15 +953,51 @@ static void test_usual_places(void **state)
 	assert_null(strstr(world.line, "device"));
 	assert_null(strstr(world.line, "context"));
 	assert_non_null(strstr(world.line, "\"tid\":10001007,"));
-	assert_non_null(strstr(world.line, "\"stream\":7"));
+	assert_null(strstr(world.line, "stream"));
 	record = make_kernel(2, 3, 7, tail);
 	record.flags |= PFW_RECORD_TERSE;
 	assert_non_null(encode_tail(&record, tail, 25));
-	assert_non_null(
-		strstr(world.line, "\"args\":{\"device_index\":2,\"context\":3,\"stream\":7"));
-	record.value[3] = 0; /* the CPU has no number */
+	assert_non_null(strstr(world.line, "\"args\":{\"device_index\":2,\"context\":3}"));
+	record.value[3] = 0; /* the CPU has no number, and no lane whose tid says the stream */
 	assert_non_null(encode_tail(&record, tail, 25));
 	assert_non_null(strstr(world.line, "\"args\":{\"device_index\":2,"));
+	assert_non_null(strstr(world.line, "\"stream\":7"));
+	/* A tid that is another's already, or that cannot say it. */
+	for (unsigned i = 0; i < 2; i++) {
+		record = make_kernel(0, 1 + i * 10000, 1007 + i, tail);
+		record.flags |= PFW_RECORD_TERSE;
+		assert_non_null(encode_tail(&record, tail, 25));
+		assert_non_null(strstr(world.line, i ? "\"stream\":1008" : "\"stream\":1007"));
+	}
+}
+
+/* A kernel of a shape that has been told leaves its occupancy out. */
+static void test_told_once(void **state)
+{
+	const uint64_t fields = 1ull << PFW_PP_BIT_grid | 1ull << PFW_PP_BIT_block |
+				1ull << PFW_PP_BIT_registers | 1ull << PFW_PP_BIT_occupancy;
+	struct pfw_record record = { .template = WORLD_PP,
+				     .flags = PFW_RECORD_EPOCH_NS | PFW_RECORD_TERSE,
+				     .file = 1,
+				     .value = { 0, fields, 0, 5 | 1ull << 31 | 1ull << 47 } };
+	uint64_t tail[4] = { 8 | 8ull << 31 | 1ull << 47, 32 };
+	double half = 0.5;
+	bool told[3];
+
+	(void)state;
+	memcpy(&tail[2], &half, sizeof(half));
+	memcpy(&tail[3], "k", 1);
+	for (unsigned i = 0; i < 3; i++) {
+		tail[1] = i == 2 ? 33 : 32;
+		assert_non_null(encode_tail(&record, tail, 25));
+		told[i] = strstr(world.line, "\"occupancy\":0.5");
+		assert_non_null(strstr(world.line, "\"grid\":[5],\"block\":[8,8],"));
+	}
+	assert_true(told[0] && !told[1] && told[2]);
+	record.flags = PFW_RECORD_EPOCH_NS;
+	assert_non_null(encode_tail(&record, tail, 25));
+	assert_non_null(strstr(world.line, "\"grid\":[5,1,1],\"block\":[8,8,1],"));
+	assert_non_null(strstr(world.line, "\"occupancy\":0.5"));
 }
 
 static void test_no_lane_without_device(void **state)
@@ -1444,6 +1480,7 @@ int main(void)
 		TEST(test_lanes),
 		TEST(test_many_lanes),
 		TEST(test_usual_places),
+		TEST(test_told_once),
 		TEST(test_no_lane_without_device),
 		TEST(test_longest_lines),
 		TEST(test_too_long),

@@ -22,7 +22,6 @@ static uint32_t intern(const char *text)
 
 #define CONTEXTS 64u
 #define EVENTS 1024u
-#define STREAMS 256u
 
 static uint32_t device_of_context[CONTEXTS]; /* + 1; 0 = not known */
 static struct {
@@ -35,24 +34,6 @@ static void note_context(const struct pfw_cupti_place *at)
 }
 
 /* ---- kernels ---- */
-
-/* Of its stream's kernel before this one: it hardly ever changes. */
-static struct {
-	struct pfw_cupti_place at;
-	uint32_t channel;
-} channel_of[STREAMS];
-
-static bool is_another_channel(const struct pfw_cupti_kernel *kernel)
-{
-	const struct pfw_cupti_place *at = &kernel->at;
-	unsigned place = (at->device * 31 + at->context * 7 + at->stream) % STREAMS;
-	bool same = !memcmp(&channel_of[place].at, at, sizeof(*at)) &&
-		    channel_of[place].channel == kernel->channel;
-
-	channel_of[place].at = *at;
-	channel_of[place].channel = kernel->channel;
-	return !same;
-}
 
 static uint64_t dim3(const int32_t dim[3])
 {
@@ -82,7 +63,7 @@ static const struct pfw_record *decode_kernel(const struct pfw_cupti_kernel *ker
 	pfw_build_some(&build, PFW_PP_BIT_priority, (uint64_t)(int64_t)priority);
 	if (kernel->queued && kernel->start >= kernel->queued)
 		pfw_build_put(&build, PFW_PP_BIT_queued, kernel->start - kernel->queued);
-	if (kernel->channel_type && is_another_channel(kernel))
+	if (kernel->channel_type)
 		pfw_build_put(&build, PFW_PP_BIT_channel, kernel->channel);
 	pfw_build_some(&build, PFW_PP_BIT_graph, kernel->graph);
 	pfw_build_some(&build, PFW_PP_BIT_graph_node, kernel->graph_node);
