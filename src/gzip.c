@@ -315,6 +315,39 @@ int64_t pfw_gzip_member(struct pfw_gzip *gzip, void *out, size_t room, const voi
 	return bytes;
 }
 
+#define FLAG_COMMENT 0x10
+
+/* RFC 1952: a comment stands between the extra field and the text, and ends with a zero.  One that is
+ * there already gets longer. */
+static void put_comment(unsigned char *member, size_t bytes)
+{
+	memset(member + PFW_GZIP_HEADER_BYTES, ' ', bytes);
+	if (!(member[3] & FLAG_COMMENT))
+		member[PFW_GZIP_HEADER_BYTES + bytes - 1] = '\0';
+	member[3] |= FLAG_COMMENT;
+}
+
+void pfw_gzip_pad(void *out, size_t bytes)
+{
+	static const unsigned char nothing[2 + TRAILER_BYTES] = { 3 }; /* an empty last block */
+	const struct pfw_gzip_summary summary = { .member_bytes = (uint32_t)bytes,
+						  .least_ns = UINT64_MAX };
+
+	put_header(out, &summary);
+	put_comment(out, bytes - PFW_GZIP_HEADER_BYTES - sizeof(nothing));
+	memcpy((unsigned char *)out + bytes - sizeof(nothing), nothing, sizeof(nothing));
+}
+
+size_t pfw_gzip_lengthen(void *member, size_t bytes, size_t by)
+{
+	unsigned char *stream = (unsigned char *)member + PFW_GZIP_HEADER_BYTES;
+
+	memmove(stream + by, stream, bytes - PFW_GZIP_HEADER_BYTES);
+	pfw_le_put((unsigned char *)member + 16, bytes + by, 4);
+	put_comment(member, by);
+	return bytes + by;
+}
+
 int pfw_gzip_read_summary(const void *member, size_t bytes, struct pfw_gzip_summary *summary)
 {
 	static const unsigned char start[] = { 0x1f, 0x8b, 8 };

@@ -46,6 +46,16 @@ size_t pfw_gzip_bound(size_t text_bytes);
 int64_t pfw_gzip_member(struct pfw_gzip *gzip, void *out, size_t room, const void *text,
 			size_t text_bytes, struct pfw_gzip_summary *summary);
 
+/* The shortest member that pfw_gzip_pad() can make. */
+#define PFW_GZIP_PAD_LEAST (PFW_GZIP_HEADER_BYTES + 1u + 2u + 8u)
+
+/* Make a member without text of exactly `bytes`, at least PFW_GZIP_PAD_LEAST.  Thread: any. */
+void pfw_gzip_pad(void *out, size_t bytes);
+
+/* Make pfw_gzip_member()'s last result `by` bytes longer, for which there is room: a comment in its
+ * header, of blanks, which every reader passes over.  Return its length.  Thread: the owner. */
+size_t pfw_gzip_lengthen(void *member, size_t bytes, size_t by);
+
 /*
  * Read the summary out of a member's header.  Return 0, -EAGAIN where `bytes` is too short to
  * tell, or -ENOENT where it is not one of ours.  Thread: any.  Signal: safe.

@@ -297,24 +297,63 @@ static int make_member(struct pfw_writer *writer)
 	return 0;
 }
 
+static uint64_t page_room(uint64_t offset)
+{
+	return PFW_PAGE_BYTES - offset % PFW_PAGE_BYTES;
+}
+
 /*
- * Nobody recovers what is cut behind an end.  A kill cuts a write only between two pages, so let the
- * text begin a page where it does not fit in this one: blanks at the end of the last line.  Recovery,
- * which knows the offset from before, puts the line break back.
+ * Nobody recovers what is cut behind an end.  A kill cuts a write only between two pages, so let what
+ * is to come begin a page where it does not fit in this one.
+ *
+ * Text: blanks at the end of the last line.  Recovery, which knows the offset from before, puts the
+ * line break back.
  */
-static void fill_page(struct pfw_writer *writer, int fd, size_t bytes)
+static void fill_page(struct pfw_writer *writer, int fd, uint64_t room)
 {
 	static const char blank[PFW_PAGE_BYTES + 1] = {
 		[0 ... PFW_PAGE_BYTES - 1] = ' ', [PFW_PAGE_BYTES] = '\n'
 	};
-	uint64_t room = PFW_PAGE_BYTES - writer->offset % PFW_PAGE_BYTES;
 
-	if (!writer->ended_at || writer->gzip || room == PFW_PAGE_BYTES || bytes <= room)
-		return;
 	if (!pfw_trace_write(fd, blank + PFW_PAGE_BYTES - room, room + 1, writer->offset - 1))
 		writer->offset += room;
 	else
 		pfw_trace_write(fd, "\n", 1, writer->offset - 1);
+}
+
+/* Members: one without text, for which each member leaves room, or nothing, in the page where it ends. */
+static void fill_page_gzip(struct pfw_writer *writer, int fd, uint64_t room)
+{
+	char *pad = writer->out + writer->out_bytes;
+
+	if (room < PFW_GZIP_PAD_LEAST || writer->out_room - writer->out_bytes < room)
+		return;
+	pfw_gzip_pad(pad, room);
+	if (!pfw_trace_write(fd, pad, room, writer->offset))
+		writer->offset += room;
+	else
+		pfw_os_ftruncate(fd, writer->offset);
+}
+
+/* See to it that there is that room. */
+static void fit_member(struct pfw_writer *writer)
+{
+	uint64_t rest = page_room(writer->offset + writer->out_bytes);
+
+	if (rest < PFW_GZIP_PAD_LEAST && writer->out_room - writer->out_bytes >= rest)
+		writer->out_bytes = pfw_gzip_lengthen(writer->out, writer->out_bytes, rest);
+}
+
+static void begin_page(struct pfw_writer *writer, int fd, size_t bytes)
+{
+	uint64_t room = page_room(writer->offset);
+
+	if (!writer->ended_at || room == PFW_PAGE_BYTES || bytes <= room)
+		return;
+	if (writer->gzip)
+		fill_page_gzip(writer, fd, room);
+	else
+		fill_page(writer, fd, room);
 }
 
 /* Put text (or its member) behind the good part of the trace.  A part written does no harm: the
@@ -331,10 +370,13 @@ static int write_text(struct pfw_writer *writer)
 		error = make_member(writer);
 		if (error)
 			return error;
+		begin_page(writer, fd, writer->out_bytes);
+		fit_member(writer);
 		data = writer->out;
 		bytes = writer->out_bytes;
+	} else {
+		begin_page(writer, fd, bytes);
 	}
-	fill_page(writer, fd, bytes);
 	error = pfw_trace_write(fd, data, bytes, writer->offset);
 	if (error) {
 		pfw_os_ftruncate(fd, writer->offset); /* whole lines only, also meanwhile */

@@ -151,6 +151,57 @@ static void test_members(void **state)
 	free(noise);
 }
 
+/* Nothing is in it but its length, whatever that is. */
+static void test_pads(void **state)
+{
+	struct pfw_gzip_summary summary;
+	unsigned char pad[5000];
+	char back[8];
+	size_t got;
+
+	(void)state;
+	for (size_t bytes = PFW_GZIP_PAD_LEAST; bytes <= sizeof(pad); bytes++) {
+		memset(pad, 0xff, sizeof(pad));
+		pfw_gzip_pad(pad, bytes);
+		got = sizeof(back);
+		assert_int_equal(inflate_member(pad, sizeof(pad), back, &got), bytes);
+		assert_int_equal(got, 0);
+		assert_int_equal(pfw_gzip_read_summary(pad, bytes, &summary), 0);
+		assert_int_equal(summary.member_bytes, bytes);
+		assert_int_equal(summary.lines, 0);
+		assert_true(bytes == sizeof(pad) || pad[bytes] == 0xff);
+	}
+}
+
+/* Once or more than once, by as little as a byte. */
+static void test_longer_members(void **state)
+{
+	static const size_t by[] = { 1, 2, 50, 3000, 1 };
+	struct pfw_gzip *gzip = open_without("none");
+	struct pfw_gzip_summary in = { .lines = 1, .least_ns = 5, .greatest_ns = 6 }, out;
+	static const char text[] = "{\"a\":1}\n{\"a\":2}\n";
+	unsigned char member[8192];
+	char back[64];
+	size_t bytes, got;
+
+	(void)state;
+	bytes = (size_t)pfw_gzip_member(gzip, member, sizeof(member), text, sizeof(text), &in);
+	for (unsigned i = 0; i < sizeof(by) / sizeof(by[0]); i++) {
+		size_t longer = pfw_gzip_lengthen(member, bytes, by[i]);
+
+		assert_int_equal(longer, bytes + by[i]);
+		bytes = longer;
+		got = sizeof(back);
+		assert_int_equal(inflate_member(member, bytes, back, &got), bytes);
+		assert_int_equal(got, sizeof(text));
+		assert_memory_equal(back, text, got);
+		assert_int_equal(pfw_gzip_read_summary(member, bytes, &out), 0);
+		in.member_bytes = (uint32_t)bytes;
+		assert_memory_equal(&in, &out, sizeof(in));
+	}
+	pfw_gzip_close(gzip);
+}
+
 static void test_libraries(void **state)
 {
 	struct pfw_gzip *gzip = open_without("libisal.so.2");
@@ -249,7 +300,10 @@ static void test_other_readers(void **state)
 			int64_t got = pfw_gzip_member(gzip, member, pfw_gzip_bound(part),
 						      text + done, part, &summary);
 
+			got = (int64_t)pfw_gzip_lengthen(member, (size_t)got, 1 + done % 7);
 			fwrite(member, 1, (size_t)got, gz);
+			pfw_gzip_pad(member, PFW_GZIP_PAD_LEAST + done % 4096);
+			fwrite(member, 1, PFW_GZIP_PAD_LEAST + done % 4096, gz);
 			done += part;
 		}
 		fclose(file);
@@ -328,6 +382,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_members),
+		cmocka_unit_test(test_pads),
+		cmocka_unit_test(test_longer_members),
 		cmocka_unit_test(test_libraries),
 		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_size),

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <zlib.h>
 
 #include "os.h"
 #include "probes/calls_table.h"
@@ -73,7 +74,7 @@ static bool wake(void)
 	return awake;
 }
 
-static void begin(uint64_t text_limit, bool drop)
+static void begin_with(struct pfw_gzip *gzip, uint64_t text_limit, bool drop)
 {
 	struct pfw_spool_owner owner = { .uid = getuid(), .pid = getpid(), .start_time = 1 };
 
@@ -92,6 +93,7 @@ static void begin(uint64_t text_limit, bool drop)
 	strcpy(pfw_spool_trace_path(world.spool.header), world.trace);
 	world.api = pfw_templates_ids().api;
 	writer.spool = &world.spool;
+	writer.gzip = gzip;
 	writer.templates = pfw_templates_make(&writer.templates_bytes);
 	writer.flush_ns = 20000000;
 	writer.text_limit = text_limit;
@@ -104,6 +106,11 @@ static void begin(uint64_t text_limit, bool drop)
 	};
 	world.ring = pfw_ring_acquire();
 	assert_non_null(world.ring);
+}
+
+static void begin(uint64_t text_limit, bool drop)
+{
+	begin_with(NULL, text_limit, drop);
 }
 
 /* Also after a test that failed half way. */
@@ -174,15 +181,15 @@ static void until_stalled(void)
 
 static const char *read_trace(void)
 {
-	FILE *file = fopen(pfw_spool_trace_path(world.spool.header), "r");
+	gzFile file = gzopen(pfw_spool_trace_path(world.spool.header), "r"); /* or plain text */
 
 	if (!world.text)
 		world.text = malloc(TEXT_MAX);
 	assert_non_null(world.text);
 	world.bytes = 0;
 	if (file) {
-		world.bytes = fread(world.text, 1, TEXT_MAX - 1, file);
-		fclose(file);
+		world.bytes = (size_t)gzread(file, world.text, TEXT_MAX - 1);
+		assert_int_equal(gzclose(file), Z_OK);
 	}
 	world.text[world.bytes] = '\0';
 	return world.text;
@@ -337,6 +344,48 @@ static void a_trace_may_end_more_than_once(void **state)
 	assert_int_equal(count_of("\"name\":\"process\""), 1);
 	assert_int_equal(count_of("\"name\":\"thread_name\""), 1);
 	end();
+}
+
+/* How many members there are; those behind the first, in which the trace has its end, cross no page. */
+static unsigned check_pages(void)
+{
+	unsigned char header[PFW_GZIP_HEADER_BYTES];
+	struct pfw_gzip_summary summary;
+	unsigned count = 0;
+	uint64_t at = 0;
+	FILE *file = fopen(world.trace, "r");
+
+	assert_non_null(file);
+	while (fseek(file, (long)at, SEEK_SET) == 0 && fread(header, sizeof(header), 1, file)) {
+		assert_int_equal(pfw_gzip_read_summary(header, sizeof(header), &summary), 0);
+		assert_true(!count || at / PFW_PAGE_BYTES ==
+					      (at + summary.member_bytes - 1) / PFW_PAGE_BYTES);
+		at += summary.member_bytes;
+		count++;
+	}
+	fclose(file);
+	return count;
+}
+
+/* What comes behind an end is written whole or not at all, also by who is killed in the middle of it. */
+static void behind_an_end_no_member_crosses_a_page(void **state)
+{
+	struct pfw_gzip *gzip;
+	uint64_t number = 0;
+
+	(void)state;
+	assert_int_equal(pfw_gzip_open(&gzip), 0);
+	begin_with(gzip, 1 << 20, false);
+	while (number < 2000) {
+		for (uint64_t more = number % 7 + 1; more; more--)
+			assert_true(put(world.ring, number++));
+		pfw_writer_pause(&writer, true);
+		assert_int_equal(pfw_writer_finish(&writer, "exit", NULL), 0);
+	}
+	assert_events(0, number);
+	assert_true(check_pages() > count_of("\"name\":\"end\"")); /* pads, too */
+	end();
+	pfw_gzip_close(gzip);
 }
 
 /* A record that a handler has jumped out of, in the stretch that is being emptied and in the next. */
@@ -674,6 +723,7 @@ int main(void)
 		TEST(writes_alternate_between_the_slots),
 		TEST(a_crash_at_any_moment_loses_and_doubles_nothing),
 		TEST(a_trace_may_end_more_than_once),
+		TEST(behind_an_end_no_member_crosses_a_page),
 		TEST(what_is_torn_holds_up_no_end),
 		TEST(nothing_recorded_leaves_no_file),
 		TEST(a_paused_writer_goes_on_where_it_was),

@@ -83,7 +83,7 @@ int pfw_trace_head(struct pfw_trace *trace, const char *path)
 	return 0;
 }
 
-/* Where the last member of ours begins: each says its length.  0 where they do not. */
+/* Where the last member of ours that has lines begins: each says its length.  0 where they do not. */
 static uint64_t last_member(int fd)
 {
 	unsigned char header[PFW_GZIP_HEADER_BYTES];
@@ -93,7 +93,8 @@ static uint64_t last_member(int fd)
 	while (pread(fd, header, sizeof(header), (off_t)at) == (ssize_t)sizeof(header) &&
 	       pfw_gzip_read_summary(header, sizeof(header), &summary) == 0 &&
 	       summary.member_bytes) {
-		last = at;
+		if (summary.lines)
+			last = at;
 		at += summary.member_bytes;
 	}
 	return last;

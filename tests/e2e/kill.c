@@ -9,7 +9,8 @@
  *
  * END "loop": go on for ever, in bursts of COUNT reads.  "churn": the same, each burst in a thread of
  * its own.  "signals": the same, while a handler interrupts the first thread wherever it is, and
- * reads as if it were thread number THREADS.  Else each thread does COUNT reads and the program ends
+ * reads as if it were thread number THREADS.  "behind": the first thread calls quick_exit after COUNT
+ * reads, the others go on.  Else each thread does COUNT reads and the program ends
  * well by "return", "exit", "_exit", "quick_exit" or "exec" (of /bin/true), or badly by "abort",
  * "segv", "term" or "exit_group" (the system call).
  */
@@ -49,7 +50,7 @@ static struct witness *witness;
 static struct worker worker[THREADS_MAX];
 static int data_fd;
 static uint64_t count;
-static int forever, churn;
+static int forever, churn, behind;
 
 /* A record of one slot, or of several: the length goes round. */
 static void one_span(struct worker *self)
@@ -98,7 +99,7 @@ static void *work(void *arg)
 			usleep(3000); /* the rings run dry, or their threads catch their breath */
 		while (forever && self->reads >= ENOUGH)
 			pause();
-	} while (forever && !churn);
+	} while (forever && !churn && !(behind && !self->number));
 	if (churn && (pthread_create(&next, NULL, work, self) || pthread_detach(next)))
 		_exit(4);
 	return NULL;
@@ -141,6 +142,8 @@ static void run_threads(uint64_t threads, int signals)
 		start_signals(threads);
 	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
 	work(&worker[0]);
+	if (behind)
+		quick_exit(0); /* in which a test's handler stays */
 	if (churn)
 		pthread_exit(NULL); /* the process goes on */
 	for (uint64_t i = 1; i < threads; i++)
@@ -185,7 +188,8 @@ int main(int argc, char **argv)
 	signals = !strcmp(argv[5], "signals");
 	churn = !strcmp(argv[5], "churn");
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* one that runs for ever must not outlive its test */
-	forever = signals || churn || !strcmp(argv[5], "loop");
+	behind = !strcmp(argv[5], "behind");
+	forever = signals || churn || behind || !strcmp(argv[5], "loop");
 	witness_fd = open(argv[1], O_RDWR);
 	data_fd = open(argv[2], O_RDONLY);
 	witness = mmap(NULL, THREADS_MAX * sizeof(*witness), PROT_READ | PROT_WRITE, MAP_SHARED,

@@ -17,6 +17,7 @@ import signal
 import struct
 import subprocess
 import time
+import zlib
 
 import pytest
 
@@ -46,11 +47,11 @@ class Target:
         self.trace = os.path.join(directory, "t.pfw" + (".gz" if compressed else ""))
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("PFW_", "DFTRACER_", "LD_PRELOAD"))}
-        environment.update(
-            DFTRACER_ENABLE="1", DFTRACER_INIT="PRELOAD", DFTRACER_DATA_DIR="all",
-            DFTRACER_LOG_FILE=os.path.join(directory, "t"), LD_PRELOAD=PRELOAD,
-            DFTRACER_TRACE_COMPRESSION=str(int(compressed)), PFW_SPOOL_DIR=self.spools,
-            **variables)
+        environment.update({
+            "DFTRACER_ENABLE": "1", "DFTRACER_INIT": "PRELOAD", "DFTRACER_DATA_DIR": "all",
+            "DFTRACER_LOG_FILE": os.path.join(directory, "t"), "LD_PRELOAD": PRELOAD,
+            "DFTRACER_TRACE_COMPRESSION": str(int(compressed)), "PFW_SPOOL_DIR": self.spools,
+            **variables})
         self.environment = environment
         self.command = [TARGET, self.witness_path, self.data, str(threads), str(count), end]
         self.process = None
@@ -347,3 +348,67 @@ def test_dropped_are_counted(started, tmp_path):
     assert last["lost"] > 0, "the rings were never full: this tested nothing"
     assert recorded + last["lost"] == 2 * (200000 + 50000)
     assert {line["args"]["reason"] for line in lines if line["name"] == "lost"} == {"full"}
+
+
+# Preloaded behind the recorder, so begun before it, so called after it: the process goes on when its
+# trace has had its end.
+GOES_ON = """
+#include <stdlib.h>
+#include <unistd.h>
+static void go_on(void)
+{
+	for (;;)
+		pause();
+}
+__attribute__((constructor)) static void begin(void)
+{
+	at_quick_exit(go_on);
+}
+"""
+
+
+def members_behind_the_end(path):
+    """(offset, bytes, text) of each, as its header says."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at, ended = 0, False
+    while at < len(data):
+        assert data[at + 12:at + 14] == b"PF"
+        size, = struct.unpack_from("<I", data, at + 16)
+        text = zlib.decompress(data[at:at + size], 31)
+        if ended:
+            yield at, size, text
+        ended |= b'"name":"end"' in text
+        at += size
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["raw", "gzip"])
+def test_killed_behind_the_end(started, tmp_path, compressed):
+    """Nobody recovers what is written behind an end, so it is there whole or not at all."""
+    source, library = tmp_path / "goes_on.c", tmp_path / "goes_on.so"
+    source.write_text(GOES_ON)
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library], check=True)
+    pads = 0
+    for number in range(max(KILLS // 6, 5)):
+        rng = random.Random(f"{SEED}/behind/{number}")
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        target = started(str(directory), (1, 2, 8)[number % 3] + 1, 20, "behind", compressed,
+                         LD_PRELOAD=f"{PRELOAD}:{library}")
+        target.wait_for_first()
+        time.sleep(rng.uniform(0.02, 0.2))
+        target.kill()
+        where = f"kill {number} of seed {SEED}, in {directory}"
+        assert target.left_spools() == [], where
+        if compressed:
+            for at, size, text in members_behind_the_end(target.trace):
+                pads += not text
+                assert size > 4096 or at // 4096 == (at + size - 1) // 4096, f"{where}, byte {at}"
+        lines = target.lines()
+        assert check_lines(lines)["reason"] == "exit", where
+        assert sum(line["name"] == "end" for line in lines) > 1, f"{where}: no event behind"
+        check_events(target, lines, in_flight=1)
+        valid = subprocess.run([PFW, "validate", target.trace], capture_output=True, text=True)
+        assert valid.returncode == 0, f"{where}: {valid.stdout}{valid.stderr}"
+        subprocess.run(["rm", "-rf", str(directory)], check=True)
+    assert pads or not compressed
