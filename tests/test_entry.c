@@ -169,6 +169,56 @@ static void test_broken_lines(void **state)
 	}
 }
 
+/* Lines of a few names with the args of that name, most of whose values are those of the line before: as a
+ * program makes them. */
+static char *put_similar(char *out, char value[][8][512])
+{
+	static const char *const keys[] = { "fname",	    "fd",
+					    "ret",	    "a_key_of_20_letters",
+					    "offset",	    "r\\u0065t",
+					    "device_index", "count" };
+	uint32_t name = chance(3), count = 1 + name * 3 + (chance(20) == 0);
+
+	out += sprintf(out, "{\"id\":%u,\"name\":\"name%u\",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,",
+		       chance(1000), name, ONE_OF("POSIX", "POSIX", "PP"), chance(2), chance(3));
+	out += sprintf(out, "\"ts\":%u.%03u,\"ph\":\"i\",\"args\":{", chance(1u << 20),
+		       chance(1000));
+	for (uint32_t i = 0; i < count; i++) {
+		const char *key = keys[(name + i) % 8];
+
+		if (!value[name][i][0] || chance(i == 1 ? 2 : 10) == 0) {
+			do {
+				put_value(value[name][i], 2);
+			} while (strlen(value[name][i]) > 200);
+		}
+		if (chance(40) == 0)
+			key = "other";
+		out += sprintf(out, "%s\"%s\":%s", i ? "," : "", key, value[name][i]);
+	}
+	return stpcpy(out, "}}");
+}
+
+static void test_similar_lines(void **state)
+{
+	static char text[262144], value[3][8][512];
+
+	(void)state;
+	for (int i = 0; i < LINES / 50; i++) {
+		char *out = text;
+
+		for (int line = 0; line < 50; line++) {
+			char *end = put_similar(out, value);
+
+			out += chance(20) ? (size_t)(end - out)
+					  : break_line(out, (size_t)(end - out));
+			*out++ = '\n';
+		}
+		/* Sometimes cut in the middle of a line. */
+		check_text((const uint8_t *)text,
+			   (size_t)(out - text) - (chance(2) ? chance(300) : 0));
+	}
+}
+
 static void test_last_of_two_args_counts(void **state)
 {
 	static const char line[] =
@@ -195,6 +245,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_made_up_lines),
 		cmocka_unit_test(test_broken_lines),
+		cmocka_unit_test(test_similar_lines),
 		cmocka_unit_test(test_last_of_two_args_counts),
 	};
 

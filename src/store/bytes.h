@@ -73,6 +73,22 @@ static inline unsigned pfw_bytes_plain16(const char *at)
 #endif
 }
 
+/* Whether the first `bytes` (1 to 16) of sixteen bytes are the same. */
+static inline int pfw_bytes_same16(const char *a, const char *b, unsigned bytes)
+{
+#if defined(__SSE2__)
+	__m128i same = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)a),
+				      _mm_loadu_si128((const __m128i *)b));
+
+	return !((uint32_t)~_mm_movemask_epi8(same) << (32 - bytes));
+#else
+	uint64_t first = pfw_bytes_load(a) ^ pfw_bytes_load(b);
+	uint64_t second = pfw_bytes_load(a + 8) ^ pfw_bytes_load(b + 8);
+
+	return bytes <= 8 ? !(first << (64 - 8 * bytes)) : !(first | second << (128 - 8 * bytes));
+#endif
+}
+
 /* How many of eight bytes come before the first that is no digit. */
 static inline unsigned pfw_bytes_digits(uint64_t word)
 {

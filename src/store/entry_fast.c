@@ -2,58 +2,55 @@
  *
  * What is here takes no space between values and no surprise: the lines that the recorder writes.
  * It never says what is wrong with a line; it says that the general path (entry.c) must look.
- *
- * Each function is handed the place where it begins and returns the one behind what it took, or
- * NULL.  `padded`, a constant where they are inlined: PFW_ENTRY_PADDING bytes behind `end` can be
- * read, so that no place needs to be compared with it.  Nothing runs over it, nor over a '\n': no
- * token has one.
  */
+#include "entry.h"
+
+#include <stddef.h>
 #include <string.h>
 
 #include "bytes.h"
-#include "entry.h"
-#include "jsonread.h"
+#include "entry_take.h"
 
-#define INLINE __attribute__((always_inline)) static inline
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+/* ---- forms ---- */
 
-INLINE bool room(const char *at, const char *end, size_t bytes, bool padded)
-{
-	return padded || (size_t)(end - at) >= bytes;
-}
+#define FORM_TEXT 384u
+#define FORM_PAIRS 16u
+/* So many lines of another form are learned at once; then one of FORM_PATIENCE. */
+#define FORM_EAGER 12u
+#define FORM_PATIENCE 32u
 
-/* Whether the first `bytes` (1 to 8) of eight bytes are those of a literal: no loop, so that what is
- * wanted becomes a constant. */
-INLINE bool same(uint64_t word, const char *text, size_t bytes)
-{
-#define BYTE(i) ((i) < bytes ? (uint64_t)(unsigned char)text[i] << 8 * (i) : 0)
-	uint64_t wanted = BYTE(0) | BYTE(1) | BYTE(2) | BYTE(3) | BYTE(4) | BYTE(5) | BYTE(6) |
-			  BYTE(7);
-#undef BYTE
+/* Text that is the same in each line, and the pairs that are whole in it. */
+struct constant {
+	uint16_t at, bytes;
+	uint8_t pairs;
+};
 
-	return (word ^ wanted) << (64 - 8 * bytes) == 0;
-}
+/*
+ * What the args of lines of one name have in common: all but the values that were seen to vary, one
+ * behind each constant but the last.  What was found right once is right where it stands again,
+ * byte for byte, so that it need only be compared.
+ */
+struct form {
+	uint8_t constants; /* 0: nothing is known */
+	uint8_t pairs;
+	uint8_t eager, patience;
+	uint32_t sizes;	 /* as entry->arg_sizes */
+	uint32_t varies; /* bits of pairs */
+	struct constant constant[FORM_PAIRS + 1];
+	struct pfw_entry_pair pair[FORM_PAIRS]; /* places count from the args' begin */
+	char text[FORM_TEXT + 16];		/* the args of the line that was learned last */
+};
 
-/* A literal of at most 16 bytes. */
-INLINE const char *take(const char *at, const char *end, const char *text, bool padded)
-{
-	size_t bytes = strlen(text);
+/* What stands between name and tid: the same in all lines of a name, as a rule, in one process. */
+#define BETWEEN_TEXT 64u
 
-	if (!padded)
-		return room(at, end, bytes, false) && memcmp(at, text, bytes) == 0 ? at + bytes
-										   : NULL;
-	if (UNLIKELY(!same(pfw_bytes_load(at), text, bytes < 8 ? bytes : 8)))
-		return NULL;
-	if (bytes > 8 && UNLIKELY(!same(pfw_bytes_load(at + 8), text + 8, bytes - 8)))
-		return NULL;
-	return at + bytes;
-}
-
-INLINE bool at_char(const char *at, const char *end, char c, bool padded)
-{
-	return room(at, end, 1, padded) && *at == c;
-}
+struct between {
+	uint8_t bytes; /* 0: nothing is known */
+	bool cat_escaped;
+	uint32_t cat_bytes;
+	uint64_t pid;
+	char text[BETWEEN_TEXT + 16];
+};
 
 /* ---- guesses ---- */
 
@@ -62,272 +59,51 @@ INLINE bool at_char(const char *at, const char *end, char c, bool padded)
  * have to wait until it is known where this one ends; where that is guessed, it only has to predict
  * that the guess is right, and takes several things apart at once.  A wrong guess costs time alone.
  */
-#define GUESS_ROWS 64u /* lines of one name have the same keys: a row for some names each */
+#define GUESS_ROWS 256u /* lines of one name have the same keys: a row for some names each */
 #define GUESS_PAIRS 16u
 
 struct guess {
 	uint8_t id, pid, tid;
 	uint8_t cat[GUESS_ROWS];
 	uint8_t pair[GUESS_ROWS][2 * GUESS_PAIRS]; /* of a key, and of the text behind it */
+	struct between between[GUESS_ROWS];
+	struct form form[GUESS_ROWS];
 };
 static _Thread_local struct guess guesses;
 
+/* Of padded text, by the name's first and last eight bytes; beside a shorter one is what is beside every
+ * name. */
 INLINE unsigned guess_row(const struct pfw_slice *name)
 {
-	/* One byte behind the name is its quote. */
-	return ((unsigned)name->bytes * 5 + (unsigned char)name->at[0] +
-		(unsigned char)name->at[name->bytes / 2] * 3) %
+	uint64_t first = pfw_bytes_load(name->at);
+	uint64_t last = pfw_bytes_load(name->at + name->bytes - 8);
+
+	return (unsigned)(((first ^ last * 31) + name->bytes) * 0x9e3779b97f4a7c15u >> 56) %
 	       GUESS_ROWS;
 }
 
-/* `at` + `count`, by a guess. */
-INLINE const char *skip_guessed(const char *at, unsigned count, uint8_t *guess)
-{
-	unsigned guessed = *guess;
-
-	if (LIKELY(count == guessed)) {
-		/* The compiler must not take `count`, which is the same, and not known yet. */
-		__asm__("" : "+r"(guessed));
-		return at + guessed;
-	}
-	*guess = (uint8_t)count;
-	return at + count;
-}
-
-/* ---- strings ---- */
-
-/* A string with an escape, or text that is not ASCII; `at` behind its opening quote. */
-static __attribute__((noinline)) const char *take_odd_string(const char *at, const char *end,
-							     bool *escaped)
-{
-	struct pfw_reader reader = { .at = at, .end = end };
-
-	if (!pfw_reader_string(&reader))
-		return NULL;
-	*escaped = reader.escaped;
-	return reader.at;
-}
-
-/* The rest of a string, behind its opening quote. */
-INLINE const char *take_string(const char *at, const char *end, uint8_t *guess, bool *escaped,
-			       bool padded)
-{
-	const char *start = at;
-
-	*escaped = false;
-	while (room(at, end, 16, padded)) {
-		unsigned plain = pfw_bytes_plain16(at);
-
-		if (LIKELY(plain < 16)) {
-			if (UNLIKELY(at[plain] != '"'))
-				break;
-			return (guess ? skip_guessed(at, plain, guess) : at + plain) + 1;
-		}
-		at += 16; /* a prediction, where `plain` would have to be waited for */
-	}
-	return take_odd_string(start, end, escaped);
-}
-
-INLINE const char *take_text(const char *at, const char *end, struct pfw_slice *slice,
-			     uint8_t *guess, bool padded)
-{
-	slice->at = at;
-	at = take_string(at, end, guess, &slice->escaped, padded);
-	if (LIKELY(at))
-		slice->bytes = (size_t)(at - 1 - slice->at);
-	return at;
-}
-
-/* ---- numbers ---- */
-
-/* A whole number of at most 18 digits, which cannot overflow. */
-INLINE const char *take_u64(const char *at, const char *end, uint64_t *number, uint8_t *guess,
-			    bool padded)
-{
-	const char *start = at;
-	uint64_t sum = 0;
-
-	for (;;) {
-		static const uint64_t tens[] = { 1,	 10,	  100,	    1000,     10000,
-						 100000, 1000000, 10000000, 100000000 };
-		unsigned count;
-		uint64_t word;
-
-		if (!room(at, end, 8, padded))
-			return NULL;
-		word = pfw_bytes_load(at);
-		count = pfw_bytes_digits(word);
-		if (!count)
-			break;
-		sum = sum * tens[count] + pfw_bytes_number(word, count);
-		if (count < 8) {
-			at = guess ? skip_guessed(at, count, guess) : at + count;
-			break;
-		}
-		at += 8;
-		if (at - start > 18)
-			return NULL;
-	}
-	*number = sum;
-	return LIKELY(at > start && at - start <= 18 && (*start != '0' || at - start == 1)) ? at
-											    : NULL;
-}
-
-/* µs with three decimals or none, to ns. */
-INLINE const char *take_us(const char *at, const char *end, int64_t *ns, bool padded)
-{
-	uint64_t whole, word;
-
-	at = take_u64(at, end, &whole, NULL, padded);
-	if (UNLIKELY(!at || whole > INT64_MAX / 1000 - 1))
-		return NULL;
-	*ns = (int64_t)whole * 1000;
-	if (!at_char(at, end, '.', padded))
-		return at;
-	at++;
-	if (!room(at, end, 8, padded))
-		return NULL;
-	word = pfw_bytes_load(at);
-	if (UNLIKELY(pfw_bytes_digits(word) != 3))
-		return NULL;
-	*ns += (int64_t)pfw_bytes_number(word, 3);
-	return at + 3;
-}
-
-static inline bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-/* At least one digit. */
-INLINE const char *take_digits(const char *at, const char *end, bool padded)
-{
-	const char *start = at;
-
-	/* One by one: how many there are is predicted, where counting them has to be waited for. */
-	while (room(at, end, 1, padded) && is_digit(*at))
-		at++;
-	return at > start ? at : NULL;
-}
-
-/* Any number. */
-INLINE const char *take_number(const char *at, const char *end, bool padded)
-{
-	const char *first = at + (*at == '-');
-
-	at = take_digits(first, end, padded);
-	if (UNLIKELY(!at || (*first == '0' && at - first > 1)))
-		return NULL;
-	if (at_char(at, end, '.', padded)) {
-		at = take_digits(at + 1, end, padded);
-		if (!at)
-			return NULL;
-	}
-	if (UNLIKELY(room(at, end, 1, padded) && (*at | 0x20) == 'e')) {
-		at++;
-		at += at_char(at, end, '+', padded) || at_char(at, end, '-', padded);
-		return take_digits(at, end, padded);
-	}
-	return at;
-}
-
-/* ---- values ---- */
-
-/* A value that holds no others.  *escaped is set for strings only. */
-INLINE const char *take_scalar(const char *at, const char *end, uint8_t *guess, uint8_t *type,
-			       bool *escaped, bool padded)
-{
-	/* No table of jumps: strings and numbers are nearly all there is. */
-	if (LIKELY(*at == '"')) {
-		*type = PFW_VALUE_STRING;
-		return take_string(at + 1, end, guess, escaped, padded);
-	}
-	if (LIKELY(*at <= '9')) {
-		*type = PFW_VALUE_NUMBER;
-		return take_number(at, end, padded);
-	}
-	switch (*at) {
-	case 't':
-		*type = PFW_VALUE_TRUE;
-		return take(at, end, "true", padded);
-	case 'f':
-		*type = PFW_VALUE_FALSE;
-		return take(at, end, "false", padded);
-	case 'n':
-		*type = PFW_VALUE_NULL;
-		return take(at, end, "null", padded);
-	default:
-		return NULL;
-	}
-}
-
-/* `"key":` inside something nested. */
-INLINE const char *take_key(const char *at, const char *end, bool padded)
-{
-	bool escaped;
-
-	if (!at_char(at, end, '"', padded))
-		return NULL;
-	at = take_string(at + 1, end, NULL, &escaped, padded);
-	return at && at_char(at, end, ':', padded) ? at + 1 : NULL;
-}
-
-/* An object or array of whatever is in it; at most 63 levels, a bit each, 1 = object. */
-INLINE const char *take_nested(const char *at, const char *end, bool padded)
-{
-	uint64_t objects = 1;
-
-	for (;;) {
-		bool escaped, object;
-		uint8_t type;
-
-		if (!room(at, end, 1, padded))
-			return NULL;
-		object = *at == '{';
-		if (object || *at == '[') {
-			if (objects >> 63)
-				return NULL;
-			at++;
-			objects = objects << 1 | object;
-			if (!at_char(at, end, object ? '}' : ']', padded)) {
-				at = object ? take_key(at, end, padded) : at;
-				if (!at)
-					return NULL;
-				continue;
-			}
-		} else {
-			at = take_scalar(at, end, NULL, &type, &escaped, padded);
-			if (!at)
-				return NULL;
-		}
-		/* Behind a value: close what is closed. */
-		while (at_char(at, end, objects & 1 ? '}' : ']', padded)) {
-			at++;
-			objects >>= 1;
-			if (objects == 1)
-				return at;
-		}
-		if (!at_char(at, end, ',', padded))
-			return NULL;
-		at++;
-		if (objects & 1)
-			at = take_key(at, end, padded);
-		if (!at)
-			return NULL;
-	}
-}
-
-static __attribute__((noinline)) const char *take_nested_padded(const char *at, const char *end)
-{
-	return take_nested(at, end, true);
-}
-
-static __attribute__((noinline)) const char *take_nested_bare(const char *at, const char *end)
-{
-	return take_nested(at, end, false);
-}
-
 /* ---- args ---- */
+
+/* The value at `at`, into *arg. */
+INLINE const char *take_value(const char *at, const char *end, const char *line,
+			      struct pfw_entry_pair *arg, uint8_t *guess, bool padded)
+{
+	bool escaped = false;
+
+	arg->value = (uint32_t)(at - line);
+	if (UNLIKELY(!room(at, end, 1, padded)))
+		return NULL;
+	if (UNLIKELY(*at == '{' || *at == '[')) {
+		arg->type = *at == '{' ? PFW_VALUE_OBJECT : PFW_VALUE_ARRAY;
+		at = padded ? take_nested_padded(at, end) : take_nested_bare(at, end);
+	} else {
+		at = take_scalar(at, end, guess, &arg->type, &escaped, padded);
+	}
+	arg->escaped = escaped;
+	if (LIKELY(at))
+		arg->bytes = (uint32_t)(at - line) - arg->value;
+	return at;
+}
 
 /* One `"key":value`, into *arg.  *odd: what it has room for does not tell which key it is. */
 INLINE const char *take_arg(const char *at, const char *end, const char *line,
@@ -344,21 +120,7 @@ INLINE const char *take_arg(const char *at, const char *end, const char *line,
 	*odd = escaped || at - 1 - key > UINT8_MAX;
 	arg->key = (uint32_t)(key - line);
 	arg->key_bytes = (uint8_t)(at - 1 - key);
-	at++;
-	arg->value = (uint32_t)(at - line);
-	if (UNLIKELY(!room(at, end, 1, padded)))
-		return NULL;
-	escaped = false;
-	if (UNLIKELY(*at == '{' || *at == '[')) {
-		arg->type = *at == '{' ? PFW_VALUE_OBJECT : PFW_VALUE_ARRAY;
-		at = padded ? take_nested_padded(at, end) : take_nested_bare(at, end);
-	} else {
-		at = take_scalar(at, end, guess + 1, &arg->type, &escaped, padded);
-	}
-	arg->escaped = escaped;
-	if (LIKELY(at))
-		arg->bytes = (uint32_t)(at - line) - arg->value;
-	return at;
+	return take_value(at + 1, end, line, arg, guess + 1, padded);
 }
 
 INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *entry,
@@ -403,6 +165,134 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 	return at;
 }
 
+/* ---- args of a form that is known ---- */
+
+/* Note which values differ from those of the form.  False: the keys do. */
+static bool compare_form(struct form *form, const struct pfw_entry *entry)
+{
+	if (!form->constants || form->pairs != entry->arg_count)
+		return false;
+	for (unsigned i = 0; i < form->pairs; i++) {
+		const struct pfw_entry_pair *known = &form->pair[i], *arg = &entry->arg[i];
+		const char *value = entry->line + arg->value;
+
+		if (known->key_bytes != arg->key_bytes ||
+		    memcmp(form->text + known->key, entry->line + arg->key, arg->key_bytes) != 0)
+			return false;
+		if (known->bytes != arg->bytes ||
+		    memcmp(form->text + known->value, value, arg->bytes) != 0)
+			form->varies |= 1u << i;
+	}
+	return true;
+}
+
+static void set_constants(struct form *form, size_t bytes)
+{
+	struct constant *constant = form->constant;
+
+	*constant = (struct constant){ 0 };
+	for (unsigned i = 0; i < form->pairs; i++) {
+		const struct pfw_entry_pair *pair = &form->pair[i];
+
+		if (!(form->varies >> i & 1)) {
+			constant->pairs++;
+			continue;
+		}
+		constant->bytes = (uint16_t)(pair->value - constant->at);
+		*++constant = (struct constant){ .at = (uint16_t)(pair->value + pair->bytes) };
+	}
+	constant->bytes = (uint16_t)(bytes - constant->at);
+	form->constants = (uint8_t)(constant - form->constant + 1);
+}
+
+/* Learn the form of the args that have been taken apart. */
+static void learn_form(struct form *form, const struct pfw_entry *entry)
+{
+	uint32_t begin = (uint32_t)(entry->args.at - entry->line);
+
+	if (form->patience) {
+		form->patience--;
+		return;
+	}
+	if (form->eager < FORM_EAGER)
+		form->eager++;
+	else
+		form->patience = FORM_PATIENCE;
+	if (entry->args_more || entry->arg_count > FORM_PAIRS || entry->args.bytes > FORM_TEXT)
+		return;
+	if (!compare_form(form, entry))
+		form->varies = 0;
+	memcpy(form->text, entry->args.at, entry->args.bytes);
+	form->pairs = (uint8_t)entry->arg_count;
+	form->sizes = entry->arg_sizes;
+	for (unsigned i = 0; i < form->pairs; i++) {
+		form->pair[i] = entry->arg[i];
+		form->pair[i].key -= begin;
+		form->pair[i].value -= begin;
+	}
+	set_constants(form, entry->args.bytes);
+}
+
+static __attribute__((noinline)) const char *take_new_args(const char *at, const char *end,
+							   struct pfw_entry *entry, unsigned row)
+{
+	at = take_args(at, end, entry, guesses.pair[row], true);
+	if (at)
+		learn_form(&guesses.form[row], entry);
+	return at;
+}
+
+/* Zeroes behind the end are in no form, so that nothing runs over them. */
+INLINE bool is_constant(const char *at, const char *text, unsigned bytes)
+{
+	for (; bytes > 16; at += 16, text += 16, bytes -= 16) {
+		if (UNLIKELY(!pfw_bytes_same16(at, text, 16)))
+			return false;
+	}
+	return LIKELY(pfw_bytes_same16(at, text, bytes));
+}
+
+/* Args of the form that was seen before, or NULL.  The text is padded. */
+INLINE const char *take_known_args(const char *at, const char *end, struct pfw_entry *entry,
+				   const struct form *form, uint8_t guess[2 * GUESS_PAIRS])
+{
+	const struct constant *constant = form->constant, *last = constant + form->constants - 1;
+	const struct pfw_entry_pair *known = form->pair;
+	struct pfw_entry_pair *arg = entry->arg;
+
+	if (UNLIKELY(!form->constants))
+		return NULL;
+	entry->args.at = at;
+	for (;; constant++) {
+		uint32_t moved = (uint32_t)(at - entry->line) - constant->at;
+		const struct pfw_entry_pair *whole = known + constant->pairs;
+
+		if (UNLIKELY(!is_constant(at, form->text + constant->at, constant->bytes)))
+			return NULL;
+		at += constant->bytes;
+		for (; known < whole; known++, arg++) {
+			*arg = *known;
+			arg->key += moved;
+			arg->value += moved;
+		}
+		if (constant == last)
+			break;
+		arg->key = known->key + moved;
+		arg->key_bytes = known->key_bytes;
+		at = take_value(at, end, entry->line, arg, &guess[2 * (known - form->pair) + 1],
+				true);
+		if (UNLIKELY(!at))
+			return NULL;
+		known++;
+		arg++;
+	}
+	entry->args.bytes = (size_t)(at - entry->args.at);
+	entry->args.escaped = entry->args_more = false;
+	entry->arg_count = form->pairs;
+	entry->arg_sizes = form->sizes;
+	return at;
+}
+
 /* ---- a line ---- */
 
 #define FAST_KEYS                                                                        \
@@ -417,6 +307,51 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 			return NULL; \
 	} while (0)
 
+#define BEHIND_NAME ",\"cat\":\""
+
+/* From behind the name to the tid. */
+INLINE const char *take_between(const char *at, const char *end, struct pfw_entry *entry,
+				unsigned row, bool padded)
+{
+	AND(take(at, end, BEHIND_NAME, padded));
+	AND(take_text(at, end, &entry->cat, &guesses.cat[row], padded));
+	AND(take(at, end, ",\"pid\":", padded));
+	AND(take_u64(at, end, &entry->pid, &guesses.pid, padded));
+	return take(at, end, ",\"tid\":", padded);
+}
+
+static __attribute__((noinline)) const char *take_new_between(const char *at, const char *end,
+							      struct pfw_entry *entry, unsigned row)
+{
+	struct between *between = &guesses.between[row];
+	const char *begin = at;
+
+	at = take_between(at, end, entry, row, true);
+	if (!at || at - begin > (ptrdiff_t)BETWEEN_TEXT)
+		return at;
+	memcpy(between->text, begin, (size_t)(at - begin));
+	between->bytes = (uint8_t)(at - begin);
+	between->cat_bytes = (uint32_t)entry->cat.bytes;
+	between->cat_escaped = entry->cat.escaped;
+	between->pid = entry->pid;
+	return at;
+}
+
+/* Of padded text: compared with that of the line of such a name before. */
+INLINE const char *take_known_between(const char *at, const char *end, struct pfw_entry *entry,
+				      unsigned row)
+{
+	const struct between *between = &guesses.between[row];
+
+	if (UNLIKELY(!between->bytes || !is_constant(at, between->text, between->bytes)))
+		return take_new_between(at, end, entry, row);
+	entry->cat = (struct pfw_slice){ .at = at + strlen(BEHIND_NAME),
+					 .bytes = between->cat_bytes,
+					 .escaped = between->cat_escaped };
+	entry->pid = between->pid;
+	return at + between->bytes;
+}
+
 /* What stands in front of the args. */
 INLINE const char *take_head(const char *at, const char *end, struct pfw_entry *entry,
 			     unsigned *row, bool padded)
@@ -425,12 +360,9 @@ INLINE const char *take_head(const char *at, const char *end, struct pfw_entry *
 	AND(take_u64(at, end, &entry->id, &guesses.id, padded));
 	AND(take(at, end, ",\"name\":\"", padded));
 	AND(take_text(at, end, &entry->name, NULL, padded));
-	AND(take(at, end, ",\"cat\":\"", padded));
-	*row = guess_row(&entry->name);
-	AND(take_text(at, end, &entry->cat, &guesses.cat[*row], padded));
-	AND(take(at, end, ",\"pid\":", padded));
-	AND(take_u64(at, end, &entry->pid, &guesses.pid, padded));
-	AND(take(at, end, ",\"tid\":", padded));
+	*row = padded ? guess_row(&entry->name) : 0;
+	AND(padded ? take_known_between(at, end, entry, *row)
+		   : take_between(at, end, entry, *row, false));
 	AND(take_u64(at, end, &entry->tid, &guesses.tid, padded));
 	AND(take(at, end, ",\"ts\":", padded));
 	AND(take_us(at, end, &entry->ts_ns, padded));
@@ -459,8 +391,15 @@ INLINE const char *take_line(struct pfw_entry *entry, const char *line, const ch
 	entry->fast = true;
 	entry->line = line;
 	AND(take_head(at, end, entry, &row, padded));
-	AND(take_args(at, end, entry, guesses.pair[row], padded));
-	return take(at, end, "}", padded);
+	if (padded) {
+		const char *known =
+			take_known_args(at, end, entry, &guesses.form[row], guesses.pair[row]);
+
+		at = LIKELY(known) ? known : take_new_args(at, end, entry, row);
+	} else {
+		at = take_args(at, end, entry, guesses.pair[row], false);
+	}
+	return at ? take(at, end, "}", padded) : NULL;
 }
 
 bool pfw_entry_parse_fast(struct pfw_entry *entry, const char *line, size_t bytes)
