@@ -81,13 +81,25 @@ struct export_arg {
 	struct pfw_value value;
 };
 
+#define EXPORT_SHAPES 1024u
 struct export_args {
 	struct export_arg *arg;
 	size_t count, room;
+	char usual[256]; /* text of what has been put back */
+	struct export_shape {
+		uint64_t hash;
+		uint8_t bytes;
+		char text[15];
+	} shape[EXPORT_SHAPES]; /* of kernels, and their occupancy */
 };
 
-/* Take them out of the entry.  0 or -ENOMEM. */
+/* Take them out of the entry; what lines of GPU work leave out is put back.  0 or -ENOMEM. */
 int export_args_read(struct export_args *args, const struct pfw_entry *entry);
+
+/* Its parts: one more, which is kept as it is; the one of that key, or NULL; what is left out. */
+int export_args_add(struct export_args *args, struct pfw_slice key, const struct pfw_value *value);
+struct export_arg *export_args_find(const struct export_args *args, const char *key);
+int export_args_complete(struct export_args *args, const struct pfw_entry *entry);
 void export_args_free(struct export_args *args);
 
 /* Append the value as it stands in the line. */

@@ -6,7 +6,7 @@
 #include "store/emit.h"
 #include "store/members.h"
 
-static int add(struct export_args *args, struct pfw_slice key, const struct pfw_value *value)
+int export_args_add(struct export_args *args, struct pfw_slice key, const struct pfw_value *value)
 {
 	struct export_arg *more;
 
@@ -38,10 +38,10 @@ static int read_pairs(struct export_args *args, const struct pfw_entry *entry)
 				  .escaped = pair->escaped },
 		};
 
-		error = add(args,
-			    (struct pfw_slice){ .at = entry->line + pair->key,
-						.bytes = pair->key_bytes },
-			    &value);
+		error = export_args_add(args,
+					(struct pfw_slice){ .at = entry->line + pair->key,
+							    .bytes = pair->key_bytes },
+					&value);
 	}
 	return error;
 }
@@ -56,12 +56,14 @@ int export_args_read(struct export_args *args, const struct pfw_entry *entry)
 	args->count = 0;
 	if (!(entry->has & PFW_ENTRY_ARGS) || !entry->args.bytes)
 		return 0;
-	if (!entry->args_more)
-		return read_pairs(args, entry);
-	pfw_members_init(&members, &entry->args);
-	while (!error && pfw_members_next(&members, &key, &value))
-		error = add(args, key, &value);
-	return error;
+	if (!entry->args_more) {
+		error = read_pairs(args, entry);
+	} else {
+		pfw_members_init(&members, &entry->args);
+		while (!error && pfw_members_next(&members, &key, &value))
+			error = export_args_add(args, key, &value);
+	}
+	return error ? error : export_args_complete(args, entry);
 }
 
 void export_args_free(struct export_args *args)
