@@ -385,7 +385,7 @@ int cli_format(const struct cli_command *command, const char *name, int count)
 
 int cli_format_of(const struct cli_command *command, const char *name, unsigned formats)
 {
-	static const char *const names[] = { "text", "ndjson", "rst", "csv", "tsv" };
+	static const char *const names[] = { "text", "ndjson", "rst", "csv", "tsv", "md" };
 	char accepted[64] = "";
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {

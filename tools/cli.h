@@ -43,7 +43,7 @@ struct cli_command {
 
 extern const struct cli_command cli_run, cli_validate, cli_repair, cli_doctor, cli_config,
 	cli_calls, cli_schedule, cli_ctl, cli_query, cli_index, cli_table, cli_completion,
-	cli_compact, cli_export;
+	cli_compact, cli_export, cli_overlap;
 
 /* All of them in the order of their help, then NULL. */
 extern const struct cli_command *const cli_commands[];
@@ -109,7 +109,7 @@ const char *cli_plural(uint64_t number);
  * where none is near. */
 const char *cli_nearest(const char *word, const char *const *names);
 
-enum cli_format { CLI_TEXT, CLI_NDJSON, CLI_RST, CLI_CSV, CLI_TSV };
+enum cli_format { CLI_TEXT, CLI_NDJSON, CLI_RST, CLI_CSV, CLI_TSV, CLI_MD };
 /* The format of that name among the first `count`, or -1 after saying what is accepted. */
 int cli_format(const struct cli_command *command, const char *name, int count);
 

@@ -165,7 +165,7 @@ static int take_steps(struct pfw_overlap *overlap, const struct pfw_overlap_span
 	return 0;
 }
 
-static void add_sums(struct pfw_overlap_sums *into, const struct pfw_overlap_sums *from)
+void pfw_overlap_add_sums(struct pfw_overlap_sums *into, const struct pfw_overlap_sums *from)
 {
 	into->events += from->events;
 	into->io_calls += from->io_calls;
@@ -181,7 +181,7 @@ int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *bloc
 {
 	int error;
 
-	add_sums(&overlap->sums, &block->sums);
+	pfw_overlap_add_sums(&overlap->sums, &block->sums);
 	if (block->least_ns < overlap->least_ns)
 		overlap->least_ns = block->least_ns;
 	if (block->greatest_ns > overlap->greatest_ns)

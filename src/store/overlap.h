@@ -36,6 +36,8 @@ struct pfw_overlap_sums {
 	int64_t summed_ns;
 };
 
+void pfw_overlap_add_sums(struct pfw_overlap_sums *into, const struct pfw_overlap_sums *from);
+
 struct pfw_overlap_span {
 	uint64_t number;
 	int64_t begin, end;

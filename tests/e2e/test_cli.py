@@ -16,7 +16,7 @@ import pytest
 
 PFW = os.environ["PFW_BIN"]
 LIB = Path(os.environ["PFW_LIB_DIR"])
-COMMANDS = ["run", "validate", "repair", "doctor", "config", "calls", "schedule", "ctl", "query",
+COMMANDS = ["run", "validate", "repair", "doctor", "config", "calls", "schedule", "ctl", "query", "overlap",
             "index", "compact", "completion"]
 PYTHON = "/usr/bin/python3"
 

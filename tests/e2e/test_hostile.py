@@ -161,6 +161,7 @@ COMMANDS = {
                     "--limit", "5"],
     "query window": ["query", "--since", "+1ms", "--until", "99%", "--count"],
     "table": ["table"],
+    "overlap": ["overlap", "--steps"],
     "export": ["export", "-o", "/dev/null"],
     "index": ["index", "--force"],
     "compact": ["compact", "--keep", "-o", "OUT"],

@@ -1,0 +1,496 @@
+"""pfw overlap against an implementation of its definitions (docs/analysis.rst) that has nothing in
+common with it: every elementary stretch of time between two edges is looked at by itself, in numpy."""
+import gzip
+import itertools
+import json
+import os
+import random
+import subprocess
+
+import numpy
+import pytest
+
+from harness import PFW
+
+ACTIVITIES = ["io", "cpu", "gpu", "comm", "copy", "load", "queued"]
+START = 1795230878000000000  # ns
+
+
+# ---- traces ----
+
+def us(ns):
+    return f"{ns // 1000}.{ns % 1000:03d}"
+
+
+def line(number, name, cat, pid, tid, ts, dur, args, ph="X"):
+    length = f',"dur":{us(dur)}' if dur is not None else ""
+    return (f'{{"id":{number},"name":{json.dumps(name)},"cat":"{cat}","pid":{pid},"tid":{tid},'
+            f'"ts":{us(ts)}{length},"ph":"{ph}","args":{json.dumps(args, separators=(",", ":"))}}}\n')
+
+
+def process(pid, rank=None, world=1, run="r1"):
+    return line(1, "process", "pfw", pid, pid, START, None,
+                {"format": 1, "version": "1", "run": run, "host": "h", "boot": "b", "rank": rank,
+                 "world_size": world, "local_rank": rank, "rank_source": "RANK", "ppid": 1, "cmd": "c",
+                 "start_ts": 1, "clock": "tsc", "spool": None}, "M")
+
+
+def ended(number, pid, ts, events):
+    return line(number, "end", "pfw", pid, pid, ts, None,
+                {"events": events, "lost": 0, "reason": "exit"}, "M")
+
+
+class Trace:
+    """Events of one process, as they are told."""
+
+    def __init__(self, pid=100, rank=None, world=1):
+        self.pid, self.rank, self.world, self.events = pid, rank, world, []
+
+    def add(self, name, cat, begin, end, args=None, tid=None, ph="X"):
+        self.events.append((name, cat, tid or self.pid, START + begin, end - begin, args or {}, ph))
+        return self
+
+    def io(self, begin, end, bytes=0, tid=None, name="read", cat="POSIX"):
+        return self.add(name, cat, begin, end, {"fname": "/d/f", "ret": bytes}, tid)
+
+    def op(self, begin, end, tid=None, name="aten::mm"):
+        return self.add(name, "PP", begin, end, {"kind": "cpu_op", "device": 0}, tid)
+
+    def kernel(self, begin, end, name="gemm", correlation=0, stream=7):
+        args = {"kind": "kernel", "device": 1, "device_index": 0, "stream": stream}
+        if correlation:
+            args["correlation"] = correlation
+        return self.add(name, "PP", begin, end, args, 10000000 + stream)
+
+    def copy(self, begin, end, bytes=0):
+        return self.add("Memcpy HtoD", "PP", begin, end,
+                        {"kind": "memcpy", "device": 1, "bytes": bytes}, 10000008)
+
+    def launch(self, begin, end, correlation, name="cudaLaunchKernel", kind="runtime"):
+        return self.add(name, "PP", begin, end, {"kind": kind, "correlation": correlation})
+
+    def load(self, begin, end):
+        return self.add("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "PP", begin,
+                        end, {"kind": "cpu_op", "device": 0})
+
+    def step(self, number, begin, end):
+        return self.add(f"ProfilerStep#{number}", "PP", begin, end, {"kind": "step", "step": number})
+
+    def text(self, order=None):
+        """Its lines, in order of ends as a recorder writes them, or in another."""
+        events = sorted(self.events, key=order or (lambda event: event[3] + event[4]))
+        lines = [process(self.pid, self.rank, self.world)]
+        for number, (name, cat, tid, ts, dur, args, ph) in enumerate(events, 2):
+            lines.append(line(number, name, cat, self.pid, tid, ts,
+                              None if ph in "iC" else dur, args, ph))
+        last = max([ts + dur for _, _, _, ts, dur, _, _ in events], default=START)
+        lines.append(ended(len(lines) + 1, self.pid, last, len(events)))
+        return "".join(lines)
+
+
+def write(path, *traces, **options):
+    path.write_text("".join(trace.text(**options) for trace in traces))
+    return path
+
+
+def overlap(*arguments, status=0):
+    done = subprocess.run([PFW, "overlap", *map(str, arguments), "--format", "ndjson"], timeout=120,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    rows = [json.loads(each, parse_float=lambda text: round(float(text) * 1000)
+                       if len(text) < 14 else int(text.replace(".", "")))
+            for each in done.stdout.splitlines()]
+    return rows
+
+
+def ranks(*arguments, **options):
+    return {row["rank"]: row for row in overlap(*arguments, **options) if row["type"] == "rank"}
+
+
+def only(*arguments):
+    return next(row for row in overlap(*arguments) if row["type"] == "rank")
+
+
+# ---- the definitions, again ----
+
+def activity(name, cat, args):
+    if cat in ("POSIX", "STDIO"):
+        return "io"
+    kind = args.get("kind")
+    if kind == "kernel":
+        return "comm" if "nccl" in name else "gpu"
+    if kind in ("memcpy", "memset"):
+        return "copy"
+    if name.startswith("enumerate(DataLoader)#"):
+        return "load"
+    return "cpu" if kind == "cpu_op" else None
+
+
+def covered(intervals, edges):
+    """Which of the stretches between edges lie in any of the intervals."""
+    if not intervals:
+        return numpy.zeros(len(edges) - 1, bool)
+    array = numpy.array(intervals, dtype=numpy.int64)
+    change = numpy.zeros(len(edges), dtype=numpy.int64)
+    numpy.add.at(change, numpy.searchsorted(edges, array[:, 0]), 1)
+    numpy.add.at(change, numpy.searchsorted(edges, array[:, 1]), -1)
+    return numpy.cumsum(change)[:-1] > 0
+
+
+def windows(steps):
+    """A step is over at its end, or where the next begins."""
+    steps = sorted(steps)
+    for (begin, number, end), after in itertools.zip_longest(steps, steps[1:]):
+        if end > begin:
+            following = [other[0] for other in steps if other > (begin, number, end)
+                         and other[2] > other[0]]
+            yield number, begin, min([end] + following)
+
+
+def figures(is_, length, keep, kernels):
+    def ns(where):
+        return int(length[where & keep].sum())
+
+    everything = numpy.ones(len(length), bool)
+    io, cpu, gpu, comm, copy, load, queued = (is_[each] for each in ACTIVITIES)
+    idle = ~(gpu | comm)
+    wanted = {"wall": ns(everything), "compute": ns(cpu | gpu), "io_compute": ns(io & (cpu | gpu)),
+              "io_unoverlapped": ns(io & ~cpu & ~gpu), "comm_unoverlapped": ns(comm & ~gpu),
+              "kernels": ns(gpu | comm), "idle": ns(idle), "idle_copy": ns(idle & copy),
+              "idle_queued": ns(idle & ~copy & queued),
+              "idle_load": ns(idle & ~copy & ~queued & load),
+              "idle_io": ns(idle & ~copy & ~queued & ~load & io),
+              "idle_launch": ns(idle & ~copy & ~queued & ~load & ~io)}
+    for one in ACTIVITIES[:-1]:
+        wanted[one] = ns(is_[one])
+    for one, other in itertools.combinations(ACTIVITIES[:-1], 2):
+        wanted[f"{one}_{other}"] = ns(is_[one] & is_[other])
+    if not kernels:
+        for key in wanted:
+            words = key.split("_")
+            if {"gpu", "comm", "kernels", "idle"} & set(words):
+                wanted[key] = None
+    return wanted
+
+
+def judge(traces):
+    """The figures of a rank's processes, and of each of its steps."""
+    of = {each: [] for each in ACTIVITIES}
+    launches, gaps, steps, times, sums = {}, [], [], [], {"io_calls": 0, "io_bytes": 0, "launches": 0}
+    kernels = []
+    for trace in traces:
+        for name, cat, _tid, ts, dur, args, ph in trace.events:
+            times += [ts, ts + (dur if ph == "X" else 0)]
+            if ph != "X":
+                continue
+            what = activity(name, cat, args)
+            if what:
+                of[what].append((ts, ts + dur))
+            if what == "io":
+                sums["io_calls"] += 1
+                sums["io_bytes"] += args["ret"] if name in ("read", "write") else 0
+            if name.startswith("ProfilerStep#"):
+                steps.append((ts, int(name[13:]), ts + dur))
+            if args.get("kind") in ("runtime", "driver") and "Launch" in name:
+                key = trace.pid, args["correlation"]
+                launches[key] = min(ts, launches.get(key, ts))
+            if args.get("kind") == "kernel":
+                kernels.append((trace.pid, args.get("correlation"), ts))
+    for pid, correlation, ts in kernels:
+        if (pid, correlation) in launches:
+            begin = launches[pid, correlation]
+            gaps.append(max(ts - begin, 0))
+            if begin < ts:
+                of["queued"].append((begin, ts))
+    parts = list(windows(steps))
+    edges = set(times) | {time for each in of.values() for pair in each for time in pair}
+    edges |= {time for _, begin, end in parts for time in (begin, end)}
+    edges = numpy.array(sorted(edges), dtype=numpy.int64)
+    length = numpy.diff(edges)
+    is_ = {each: covered(of[each], edges) for each in ACTIVITIES}
+    begin_of = edges[:-1]
+    inside = (begin_of >= min(times)) & (begin_of < max(times))
+    total = figures(is_, length, inside, kernels) | sums
+    total["launches"] = len(gaps)
+    total["launch_gap"] = sum(gaps) if gaps else None
+    per_step = {}
+    for number in {number for number, _, _ in parts}:
+        keep = numpy.zeros(len(length), bool)
+        for other, begin, end in parts:
+            if other == number:
+                keep |= (begin_of >= begin) & (begin_of < end)
+        per_step[number] = figures(is_, length, keep & inside, kernels)
+    return total, per_step
+
+
+def differences(row, wanted):
+    return {key: (row[key], value) for key, value in wanted.items() if row[key] != value}
+
+
+def check(directory, by_rank):
+    rows = overlap(directory, "--steps")
+    seen = set()
+    judged = {rank: judge(traces) for rank, traces in by_rank.items()}
+    for row in rows:
+        if row["rank"] == "all":
+            continue
+        total, steps = judged[row["rank"]]
+        wanted = total if row["type"] == "rank" else steps[row["step"]]
+        assert not differences(row, wanted), (row["type"], row["rank"], row.get("step"))
+        seen.add((row["rank"], row.get("step")))
+    # A step that another one hides from its begin on has no time, and may be left out.
+    missing = {(rank, step) for rank, (_, steps) in judged.items()
+               for step in [None, *(number for number, each in steps.items() if each["wall"])]} - seen
+    assert not missing
+
+
+# ---- random ones ----
+
+def random_trace(chance, pid, rank, world):
+    trace = Trace(pid, rank, world)
+    room = chance.choice([50, 1000, 100000])
+
+    def span(longest=room):
+        begin = chance.randrange(room)
+        return begin, begin + chance.choice([0, 1, chance.randrange(longest + 1)])
+
+    kinds = chance.sample(["io", "op", "kernel", "comm", "copy", "load", "launch", "other"],
+                          chance.randrange(1, 9))
+    for _ in range(chance.randrange(1, 60)):
+        kind = chance.choice(kinds)
+        begin, end = span(room // chance.choice([1, 5, 20]))
+        if kind == "io":
+            trace.io(begin, end, chance.randrange(-1, 5000) if False else chance.randrange(5000),
+                     chance.randrange(1, 5),
+                     *chance.choice([("read", "POSIX"), ("write", "POSIX"), ("fopen", "STDIO")]))
+        elif kind == "op":
+            trace.op(begin, end, chance.randrange(1, 4))
+        elif kind == "kernel":
+            trace.kernel(begin, end, correlation=chance.randrange(6), stream=chance.randrange(7, 10))
+        elif kind == "comm":
+            trace.kernel(begin, end, "ncclDevKernel_AllReduce_Sum_f32", chance.randrange(6), 20)
+        elif kind == "copy":
+            trace.copy(begin, end, chance.randrange(100))
+        elif kind == "load":
+            trace.load(begin, end)
+        elif kind == "launch":
+            trace.launch(begin, end, chance.randrange(1, 6),
+                         *chance.choice([("cudaLaunchKernel", "runtime"),
+                                         ("cuLaunchKernel", "driver"),
+                                         ("cudaStreamSynchronize", "runtime")]))
+        else:
+            trace.add("forward", "app", begin, end, {"span_id": 1})
+            trace.add("mark", "app", end, end, {}, ph="i")
+    if chance.random() < 0.7:
+        begin = chance.randrange(room)
+        for number in range(chance.randrange(1, 6)):
+            end = begin + chance.randrange(1, room)
+            trace.step(number if chance.random() < 0.9 else 0, begin, end)
+            begin = end + chance.choice([0, 0, 5, -(end - begin) // 2])
+    return trace
+
+
+def random_ranks(chance, count):
+    by_rank = {}
+    for rank in range(count):
+        by_rank[rank] = [random_trace(chance, 100 + rank, rank, count)]
+        while chance.random() < 0.3:  # the loader's workers
+            by_rank[rank].append(random_trace(chance, 10000 + 10 * rank + len(by_rank[rank]), rank,
+                                              count))
+            # Steps are those of the process that trains.
+            by_rank[rank][-1].events = [each for each in by_rank[rank][-1].events
+                                        if not each[0].startswith("ProfilerStep")]
+    return by_rank
+
+
+def write_ranks(directory, by_rank, chance):
+    directory.mkdir(exist_ok=True)
+    for rank, traces in by_rank.items():
+        for trace in traces:
+            child = "" if trace is traces[0] else f"-pid{trace.pid}"
+            order = chance.choice([None, None, lambda event: event[3],
+                                   lambda event: chance.random()])
+            write(directory / f"t-rank{rank:04}{child}.pfw", trace, order=order)
+
+
+def test_a_thousand_random_traces(tmp_path):
+    chance = random.Random(int(os.environ.get("PFW_SEED", "8")))
+    by_rank = random_ranks(chance, 1000)
+    write_ranks(tmp_path / "t", by_rank, chance)
+    check(tmp_path / "t", by_rank)
+
+
+def test_indexes_say_the_same(tmp_path):
+    """Of compacted files the index alone answers: it is asked with a trace that cannot be read."""
+    chance = random.Random(9)
+    by_rank = random_ranks(chance, 60)
+    write_ranks(tmp_path / "t", by_rank, chance)
+    done = subprocess.run([PFW, "compact", tmp_path / "t", "-q"], capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    check(tmp_path / "t", by_rank)
+    with_index = overlap(tmp_path / "t", "--steps")
+    for path in (tmp_path / "t").glob("*.idx"):
+        path.unlink()
+    assert overlap(tmp_path / "t", "--steps") == with_index
+    done = subprocess.run([PFW, "index", tmp_path / "t", "-q"], timeout=120, check=False)
+    assert done.returncode == 0
+    assert overlap(tmp_path / "t", "--steps") == with_index
+
+
+# ---- known answers ----
+
+def test_reads_under_beside_and_across_kernels(tmp_path):
+    trace = Trace().kernel(1000, 3000).kernel(5000, 6000, stream=8)
+    trace.io(1500, 2000, 10).io(3500, 4000, 20).io(5500, 7000, 30)  # under, beside, across
+    row = only(write(tmp_path / "t.pfw", trace))
+    assert (row["wall"], row["io"], row["gpu"], row["io_gpu"]) == (6000, 2500, 3000, 1000)
+    assert (row["io_compute"], row["io_unoverlapped"], row["io_bytes"]) == (1000, 1500, 60)
+    assert (row["idle"], row["idle_io"], row["idle_launch"]) == (3000, 1500, 1500)
+
+
+def test_nested_and_parallel_counts_once(tmp_path):
+    trace = Trace().op(0, 100).op(10, 50).op(20, 30).op(40, 200, tid=5).io(60, 80).io(70, 90, tid=6)
+    row = only(write(tmp_path / "t.pfw", trace))
+    assert (row["cpu"], row["io"], row["io_cpu"], row["io_unoverlapped"]) == (200, 30, 30, 0)
+    assert row["gpu"] is None and row["idle"] is None and row["launch_gap"] is None
+
+
+def test_the_first_cause_counts(tmp_path):
+    trace = Trace().launch(0, 5, 1).kernel(0, 100, correlation=2)
+    # Behind the kernel nothing, then I/O, loading, a launch, a copy; then the kernel launched.
+    trace.io(150, 900).load(300, 900).launch(400, 410, 7).copy(500, 600).kernel(800, 900, correlation=7)
+    row = only(write(tmp_path / "t.pfw", trace))
+    assert [row[f"idle_{why}"] for why in ("launch", "io", "load", "queued", "copy")] == [
+        50, 150, 100, 300, 100]
+    assert (row["idle"], row["launches"], row["launch_gap"], row["launches_unknown"]) == (
+        700, 1, 400, 1)
+
+
+def test_communication(tmp_path):
+    trace = Trace().kernel(0, 100)
+    trace.kernel(50, 200, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)")
+    trace.kernel(300, 400, "void cccl::detail::kernel()").kernel(400, 450, "nvshmemi_put")
+    row = only(write(tmp_path / "t.pfw", trace))
+    assert (row["comm"], row["gpu"], row["gpu_comm"], row["comm_unoverlapped"]) == (200, 200, 50, 150)
+
+
+def test_a_step_ends_where_the_next_begins(tmp_path):
+    trace = Trace().step(0, 0, 100).step(1, 80, 150).io(60, 120)
+    trace.add("ProfilerStep#0", "PP", 0, 400, {"kind": "annotation", "device": 1})  # on the device
+    rows = overlap(write(tmp_path / "t.pfw", trace), "--steps")
+    assert [(row["step"], row["wall"], row["io"]) for row in rows if row["type"] == "step"] == [
+        (0, 80, 20), (1, 70, 40)]
+
+
+def test_workers_belong_to_their_rank(tmp_path):
+    main = Trace(100, 0, 2).op(0, 100)
+    worker = Trace(101, 0, 2).io(50, 200)
+    other = Trace(102, 1, 2).io(0, 10)
+    write(tmp_path / "t-rank0000.pfw", main)
+    write(tmp_path / "t-rank0000-pid101.pfw", worker)
+    write(tmp_path / "t-rank0001.pfw", other)
+    rows = ranks(tmp_path)
+    assert rows[0]["io_cpu"] == 50 and rows[0]["io_unoverlapped"] == 100 and rows[0]["wall"] == 200
+    assert rows[1]["io"] == 10 and rows["all"]["io"] == 160 and rows["all"]["wall"] == 210
+    chosen = ranks(tmp_path, "--rank", "1")
+    assert set(chosen) == {1, "all"} and chosen["all"]["io"] == 10
+
+
+def test_stragglers(tmp_path):
+    for rank, busy in enumerate((100, 160, 110)):
+        trace = Trace(100 + rank, rank, 3)
+        for step in range(4):
+            begin = step * 200
+            trace.step(step, begin, begin + 200).kernel(begin, begin + busy)
+            trace.kernel(begin + busy, begin + 200, "ncclDevKernel_AllReduce", stream=9)
+        write(tmp_path / f"t-rank{rank:04}.pfw", trace)
+    rows = ranks(tmp_path)
+    assert [rows[rank]["steps_slowest"] for rank in range(3)] == [0, 4, 0]
+    assert [rows[rank]["steps_own"] for rank in range(3)] == [400, 640, 440]
+    assert rows[1]["steps_behind"] == 200 and rows[0]["steps_compared"] == 4
+
+
+def test_series_add_up(tmp_path):
+    chance = random.Random(3)
+    trace = Trace()
+    for _ in range(200):
+        begin = chance.randrange(10000)
+        trace.io(begin, begin + chance.randrange(900), chance.randrange(100000), chance.randrange(9))
+        begin = chance.randrange(10000)
+        trace.kernel(begin, begin + chance.randrange(50))
+    path = write(tmp_path / "t.pfw", trace)
+    for bins in ("7", "100", "0.5us", "1s"):
+        rows = overlap(path, "--bins", bins)
+        of = [row for row in rows if row["type"] == "bin"]
+        total = rows[0]
+        assert len(of) == int(bins) if bins.isdigit() else True
+        for key in ("io_calls", "io_bytes", "io", "kernels"):
+            assert sum(row[key] for row in of) == total[key], (bins, key)
+        assert max(row["io"] for row in of) <= of[0]["dur"]
+    # All bytes of a call that lies in one bin are there.
+    trace = Trace().io(0, 1000, 1000).io(2500, 2600, 77).io(3999, 3999, 5)
+    of = [row for row in overlap(write(tmp_path / "u.pfw", trace), "--bins", "1us")
+          if row["type"] == "bin"]
+    assert [(row["io_bytes"], row["io_calls"]) for row in of] == [(1000, 1), (0, 0), (77, 1), (5, 1)]
+
+
+def test_a_window_cuts(tmp_path):
+    trace = Trace().io(0, 4000).kernel(1000, 3000).op(3500, 5000).step(3, 0, 6000)
+    path = write(tmp_path / "t.pfw", trace)
+    rows = overlap(path, "--since", "+2us", "--until", "+4us", "--steps")
+    assert (rows[0]["wall"], rows[0]["io"], rows[0]["gpu"], rows[0]["cpu"]) == (2000, 2000, 1000, 500)
+    assert rows[-1]["step"] == 3 and rows[-1]["wall"] == 2000
+
+
+def test_formats_say_the_same(tmp_path):
+    path = write(tmp_path / "t.pfw", Trace().io(0, 500, 3).kernel(100, 300).step(1, 0, 400))
+    for options, kind in (((), "rank"), (("--steps",), "step"), (("--bins", "2"), "bin")):
+        rows = [row for row in overlap(path, *options) if row["type"] == kind]
+        text = {form: subprocess.run([PFW, "overlap", path, "--format", form, *options], check=True,
+                                     capture_output=True, text=True).stdout.splitlines()
+                for form in ("csv", "md")}
+        table = [each.strip("| ").replace(" | ", ",") for each in text["md"]]
+        assert table[:1] + table[2:] == [each.strip(",") for each in text["csv"]]
+        header = text["csv"][0].split(",")
+        assert header == [key for key in rows[0] if key != "type"]
+        assert len(text["csv"]) == 1 + len(rows)
+        assert all(len(each.split(",")) == len(header) for each in text["csv"])
+
+
+def test_text(tmp_path):
+    path = write(tmp_path / "t.pfw", Trace().io(0, 1500, 3).kernel(500, 2000).step(1, 0, 400))
+    text = subprocess.run([PFW, "overlap", path, "-s"], check=True, capture_output=True,
+                          text=True).stdout
+    assert "1.500 µs" in text and "500 ns" in text and "Steps" in text
+
+
+def test_dftracer(tmp_path):
+    """Its files: integers of µs, hashes, and no kinds; spans of its decorators."""
+    events = [{"id": 1, "name": "HH", "cat": "dftracer", "type": 1, "ph": "M", "pid": 1, "tid": 1,
+               "args": {"name": "n1", "value": "aaaa"}},
+              {"id": 2, "name": "read", "cat": "POSIX", "pid": 1, "tid": 1, "ts": 1000, "dur": 50,
+               "ph": "X", "args": {"ret": 10}},
+              {"id": 3, "name": "forward", "cat": "compute", "pid": 1, "tid": 2, "ts": 1020,
+               "dur": 100, "ph": "X", "args": {}},
+              {"id": 4, "name": "fetch", "cat": "dataloader", "pid": 1, "tid": 2, "ts": 1130,
+               "dur": 5, "ph": "X", "args": {}},
+              {"id": 5, "name": "gemm", "cat": "PP", "pid": 1, "tid": 2, "ts": 1100, "dur": 40,
+               "ph": "X", "args": {"device": 1}}]
+    path = tmp_path / "t.pfw.gz"
+    path.write_bytes(gzip.compress(("[\n" + "".join(json.dumps(each) + "\n" for each in events)).encode()))
+    row = only(path)
+    assert (row["io"], row["cpu"], row["load"], row["gpu"]) == (50000, 100000, 5000, 40000)
+    assert (row["io_cpu"], row["io_unoverlapped"], row["cpu_gpu"]) == (30000, 20000, 20000)
+
+
+def test_bad_options(tmp_path):
+    path = write(tmp_path / "t.pfw", Trace().io(0, 500))
+    for words, what in ((["--bins", "0"], "--bins 0"), (["--bins", "x"], "--bins x"),
+                        (["--bins", "2000000"], "--bins 2000000"), (["--bins", "0.001us"], None),
+                        (["--jobs", "0"], "--jobs 0"), (["--format", "rst"], "md"),
+                        (["--since", "soon"], "soon")):
+        done = subprocess.run([PFW, "overlap", path, *words], capture_output=True, text=True,
+                              check=False)
+        assert done.returncode == (2 if what else 0), (words, done.stderr)
+        assert not what or (what in done.stderr and done.stderr.count("\n") == 1)
