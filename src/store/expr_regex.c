@@ -10,7 +10,7 @@
 
 /* ---- what libc is not asked to do ---- */
 
-/* The upper bound of the repetition that begins behind `{`; 0: it is none. */
+/* How often libc writes out what the repetition that begins behind `{` is of; 0: it is none. */
 static unsigned long repeats(const char *at)
 {
 	char *end;
@@ -24,7 +24,7 @@ static unsigned long repeats(const char *at)
 	if (*end != ',')
 		return 0;
 	if (end[1] == '}')
-		return low;
+		return low + 1; /* so often, and any number more */
 	high = strtoul(end + 1, &end, 10);
 	return high > low ? high : low;
 }

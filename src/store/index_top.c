@@ -137,12 +137,16 @@ static int count_files(struct search *search)
 
 	for (size_t i = 0; !error && i < search->count; i++) {
 		struct pfw_index_row row;
+		uint64_t files = 0;
 
 		error = pfw_index_query(search->index[i], &row, "SELECT max(id) FROM file");
 		error = error ? error : pfw_index_next(&row) == 1 ? 0 : -EBADMSG;
 		if (!error)
-			search->used += pfw_index_u64(&row);
-		error = error ? error : row.bad || search->used > UINT32_MAX ? -EBADMSG : 0;
+			files = pfw_index_u64(&row);
+		/* No writer has more; what comes is reckoned by this number. */
+		if (!error && (row.bad || files > PFW_SUMMARY_FILES_MAX))
+			error = -EBADMSG;
+		search->used += files;
 		sqlite3_finalize(row.statement);
 	}
 	return error;
