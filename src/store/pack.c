@@ -173,6 +173,7 @@ static int write_oldest(struct pfw_pack *pack)
 		return (int)parcel->result;
 	packed.bytes = (uint32_t)parcel->result;
 	packed.lines = parcel->summary.lines;
+	packed.header = pfw_linehash(parcel->packed.data, PFW_MEMBER_HEADER_BYTES);
 	error = pfw_write_whole(pack->fd, parcel->packed.data, (size_t)parcel->result,
 				&pack->sum.bytes);
 	if (error)
@@ -420,7 +421,8 @@ static int check_member(const struct pfw_pack *pack, struct reader *reader,
 			       ? 0
 			       : -EBADMSG;
 	bytes = pfw_unzip_bytes(reader->packed.data, member->bytes);
-	if (bytes > PFW_GZIP_TEXT_MAX + PFW_SCAN_LINE_MAX)
+	if (bytes > PFW_GZIP_TEXT_MAX + PFW_SCAN_LINE_MAX ||
+	    pfw_linehash(reader->packed.data, PFW_MEMBER_HEADER_BYTES) != member->header)
 		return -EBADMSG;
 	error = pfw_text_room(&reader->text, bytes + 1);
 	if (!error && !reader->unzip && !(reader->unzip = pfw_unzip_new()))

@@ -20,6 +20,7 @@ struct pfw_packed {
 	uint64_t at;
 	uint32_t bytes, lines;
 	uint64_t checksum; /* of its lines, or of its bytes where it was copied */
+	uint64_t header;   /* hash of what no CRC is of; of a copied one 0 */
 	bool copied;
 };
 
