@@ -28,15 +28,14 @@ static bool has(const struct pfw_json_pp *pp, enum pfw_pp_bit bit)
 static bool lane_wanted(const struct pfw_json_source *source, const struct pfw_json_pp *pp,
 			struct pfw_json_lane *lane)
 {
-	const uint64_t needs = 1ull << PFW_PP_BIT_device_index | 1ull << PFW_PP_BIT_context |
-			       1ull << PFW_PP_BIT_stream;
+	const uint64_t needs = 1ull << PFW_PP_BIT_device_index | 1ull << PFW_PP_BIT_stream;
 
 	if (source->json->disable_tids || source->record->value[2] || (pp->mask & needs) != needs)
 		return false;
 	if (has(pp, PFW_PP_BIT_device) && !pp->value[PFW_PP_BIT_device])
 		return false; /* the CPU */
 	lane->device_index = pp->value[PFW_PP_BIT_device_index];
-	lane->context = pp->value[PFW_PP_BIT_context];
+	lane->context = has(pp, PFW_PP_BIT_context) ? pp->value[PFW_PP_BIT_context] : 0;
 	lane->stream = pp->value[PFW_PP_BIT_stream];
 	return lane->device_index < LANE_DEVICES_MAX;
 }

@@ -383,6 +383,8 @@ bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
 	} else {
 		read_args(entry, line, &links);
 		link_work(line, &links);
+		/* torch's own tables leave Python's functions out, too. */
+		return !pfw_member_is(&links.kind, "python_function");
 	}
 	return true;
 }

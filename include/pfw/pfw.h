@@ -140,7 +140,8 @@ PFW_API int pfw_counter(const char *name, const char *series, double value);
 	X(ANNOTATION, "annotation") \
 	X(STEP, "step")             \
 	X(OVERHEAD, "overhead")     \
-	X(MEMORY, "memory")
+	X(MEMORY, "memory")         \
+	X(PYTHON_FUNCTION, "python_function")
 
 enum pfw_kind {
 #define X(name, text) PFW_KIND_##name,

@@ -88,7 +88,7 @@ def test_all_ways_make_the_same_events(tmp_path):
         assert run.names == ["t.pfw"]
         told.append([(line["name"], line["cat"], line["ts"], line["args"])
                      for line in run.made()])
-    assert told[0] == told[1] == told[2] and len(told[0]) == 15
+    assert told[0] == told[1] == told[2] and len(told[0]) == 16
 
 
 def test_preload_object_and_library_elsewhere(tmp_path):
@@ -204,7 +204,7 @@ EVERY = {
     "total_reserved": 31, "phase": "active",
 }
 KINDS = ["cpu_op", "kernel", "memcpy", "memset", "runtime", "driver", "sync", "annotation", "step",
-         "overhead", "memory"]
+         "overhead", "memory", "python_function"]
 
 
 def test_every_field_of_a_compute_event(tmp_path, way):

@@ -170,7 +170,8 @@ static int kind_of(PyObject *text)
 	}
 	PyErr_Format(PyExc_ValueError,
 		     "compute_event() kind=%R: not cpu_op, kernel, memcpy, memset, "
-		     "runtime, driver, sync, annotation, step, overhead or memory",
+		     "runtime, driver, sync, annotation, step, overhead, memory or "
+		     "python_function",
 		     text);
 	return PFW_KIND_CPU_OP;
 }
