@@ -65,6 +65,9 @@ int output_open(struct output *output, const struct cli_command *command, const 
 /* Say why the last write failed, once. */
 static int failed(struct output *output)
 {
+	if (output->failed)
+		return -EIO;
+	output->failed = true;
 	if (errno == EPIPE && !output->path) {
 		output->gone = true;
 		return -EIO;
@@ -107,11 +110,11 @@ static int give_name(struct output *output)
 
 int output_finish(struct output *output, int status)
 {
-	int result = output_flush(output);
-
-	if (output->path && fclose(output->file) != 0 && result == 0)
-		result = failed(output);
-	if (result && !output->gone)
+	output_flush(output);
+	if (output->path && fclose(output->file) != 0)
+		failed(output);
+	/* libc forgets what it could not write: what comes behind that may be written again. */
+	if (output->failed && !output->gone)
 		status = CLI_USAGE;
 	else if (output->temporary && give_name(output) != CLI_OK)
 		status = CLI_USAGE;

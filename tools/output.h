@@ -13,7 +13,8 @@ struct output {
 	const char *path; /* NULL: standard output */
 	char *temporary;  /* beside `path`, renamed at the end; NULL: written in place */
 	bool force;
-	bool gone; /* whoever read standard output has what it wants */
+	bool failed; /* something could not be written, and that was said */
+	bool gone;   /* whoever read standard output has what it wants */
 };
 
 /*
