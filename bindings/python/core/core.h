@@ -104,5 +104,6 @@ int core_add_events(PyObject *module);
 int core_add_nest(PyObject *module);
 int core_add_traced(PyObject *module);
 int core_add_steps(PyObject *module);
+int core_add_calls(PyObject *module);
 
 #endif

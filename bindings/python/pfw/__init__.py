@@ -11,9 +11,10 @@ All functions may be called from any thread.
 """
 from ._api import (Segment, Stats, compute_event, counter, current, enabled, event, flush, instant,
                    on_trace_ready, schedule, set_rank, span, start, stats, step, stop, version)
+from ._calls import trace_calls
 from ._trace import record_function, trace
 
 __all__ = ["Segment", "Stats", "compute_event", "counter", "current", "enabled", "event", "flush",
            "instant", "on_trace_ready", "record_function", "schedule", "set_rank", "span", "start",
-           "stats", "step", "stop", "trace", "version"]
+           "stats", "step", "stop", "trace", "trace_calls", "version"]
 __version__ = version()

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 from typing import Callable, NamedTuple
 
+from . import _children
 from ._load import core as _core
 
 span = _core.span
@@ -52,7 +53,8 @@ def start(log_file: str | os.PathLike[str] | None = None, *,
           compression: bool | None = None) -> bool:
     """Start recording, unless the variable DFTRACER_ENABLE is 0.
 
-    Without ``pfw run`` I/O calls are traced from now on, too.  Starting again is harmless; another
+    Without ``pfw run`` I/O calls are traced from now on, too, and so are processes that are forked,
+    and spawned ones that import pfw: the variables of the environment that say so are set.  Starting again is harmless; another
     ``log_file`` renames the trace.
 
     :param log_file: name of the trace, ``.pfw`` or ``.pfw.gz`` is added; as DFTRACER_LOG_FILE.
@@ -60,13 +62,19 @@ def start(log_file: str | os.PathLike[str] | None = None, *,
     :param compression: write ``.pfw.gz``.
     :returns: whether it records now.  What keeps it from that is said on standard error.
     """
-    _core.start(None if log_file is None else os.fspath(log_file),
-                None if data_dir is None else os.fspath(data_dir), compression)
-    return stats().enabled
+    base = None if log_file is None else os.fspath(log_file)
+    below = None if data_dir is None else os.fspath(data_dir)
+    _core.start(base, below, compression)
+    recording = stats().enabled
+    if recording:
+        _children.inherit(below, compression)
+        _children.watch_ranks()
+    return recording
 
 
 def stop() -> None:
     """Stop recording: the trace is complete when this returns.  :func:`start` continues it."""
+    _children.disinherit()
     _core.stop()
 
 
@@ -83,10 +91,12 @@ def step() -> None:
 def set_rank(rank: int, world_size: int) -> bool:
     """Say which rank this process is, where the environment could not: its file is renamed.
 
+    ``torch.distributed.init_process_group()`` is noticed without it.
+
     :param rank: 0 <= rank < world_size.
     :returns: false where the numbers are none of a rank's.
     """
-    return _core.set_rank(rank, world_size) == 0
+    return _children.set_rank(rank, world_size)
 
 
 def schedule(*, active: int, wait: int = 0, warmup: int = 0, repeat: int = 0, skip_first: int = 0,
@@ -135,3 +145,7 @@ def stats() -> Stats:
 def version() -> str:
     """The version of the recorder, "" where there is none."""
     return _core.version()
+
+
+if _core.enabled():
+    _children.watch_ranks()

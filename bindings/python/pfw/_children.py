@@ -1,0 +1,111 @@
+"""What processes that this one starts have to know: that they are traced, and of which rank."""
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from types import ModuleType
+from typing import Any, Callable
+
+from ._load import core
+
+_DISTRIBUTED = "torch.distributed.distributed_c10d"
+_set: dict[str, str] = {}  # variables that are there because of us
+
+
+def inherit(data_dir: str | None, compression: bool | None) -> None:
+    """Let spawned children that import pfw trace as this process does, into files beside its own.
+
+    A forked child does so by itself; by the base name, which is not among these, it is a child.
+    """
+    wanted = {"DFTRACER_ENABLE": "1", "DFTRACER_INIT": "PRELOAD"}
+    if data_dir is not None:
+        wanted["DFTRACER_DATA_DIR"] = data_dir
+    if compression is not None:
+        wanted["DFTRACER_TRACE_COMPRESSION"] = str(int(compression))
+    for name, value in wanted.items():
+        if name not in os.environ or name in _set:
+            os.environ[name] = _set[name] = value
+
+
+def disinherit() -> None:
+    """Children started from now on are not traced because of :func:`inherit`."""
+    for name in ("DFTRACER_ENABLE", "DFTRACER_INIT"):
+        if name in _set and _set.pop(name) == os.environ.get(name):
+            del os.environ[name]
+
+
+def set_rank(rank: int, world_size: int) -> bool:
+    """The rank of this process, and of those it starts from now on."""
+    if core.set_rank(rank, world_size) != 0:
+        return False
+    os.environ["PFW_RANK"] = str(rank)
+    return True
+
+
+def _rank_seen(distributed: ModuleType) -> None:
+    """A process group has been made: its rank is ours, unless the environment has said so."""
+    try:
+        rank, world_size = distributed.get_rank(), distributed.get_world_size()
+        told = os.environ.get("PFW_RANK", os.environ.get("RANK"))
+        if core.enabled() and 0 <= rank < world_size and told != str(rank):
+            set_rank(rank, world_size)
+    except Exception:  # noqa: BLE001 - a program must not fail for what only names a file
+        pass
+
+
+def _watch(distributed: ModuleType) -> None:
+    begin: Callable[..., Any] | None = getattr(distributed, "init_process_group", None)
+    if begin is None or hasattr(begin, "_pfw"):
+        return
+
+    def init_process_group(*args: Any, **keywords: Any) -> Any:
+        result = begin(*args, **keywords)
+        _rank_seen(distributed)
+        return result
+
+    watched = functools.update_wrapper(init_process_group, begin)
+    watched._pfw = True  # type: ignore[attr-defined]
+    for module in (distributed, sys.modules.get("torch.distributed"),
+                   sys.modules.get("torch.distributed.distributed_c10d")):
+        if getattr(module, "init_process_group", None) is begin:
+            module.init_process_group = watched  # type: ignore[union-attr]
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds nothing itself: it has that one module watched when it has been imported."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None
+                  ) -> importlib.machinery.ModuleSpec | None:
+        if name != _DISTRIBUTED:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            _watch_loader(spec.loader)
+        return spec
+
+
+def _watch_loader(loader: Any) -> None:
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        execute(module)
+        _watch(module)
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError:
+        pass  # a loader of somebody's that takes no attributes: a late rank is not seen
+
+
+def watch_ranks() -> None:
+    """Have a late rank noticed: ``torch.distributed.init_process_group()``, whoever calls it."""
+    module = sys.modules.get(_DISTRIBUTED)
+    if module is not None:
+        _watch(module)
+    elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
