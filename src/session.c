@@ -1017,6 +1017,19 @@ static void end_session(const char *reason, const char *exec_path, bool followed
 	unlock_life(&old);
 }
 
+/* Before an exec or _exit(); at_exit() is for the others. */
+static void end_now(const char *reason, const char *exec_path, bool followed)
+{
+	if (atomic_load_explicit(&pfw_live->born, memory_order_relaxed) &&
+	    atomic_load(&session.state) == ON) {
+		if (strcmp(reason, "exec"))
+			pfw_stepper_end(false);
+		else
+			pfw_stepper_exec();
+	}
+	end_session(reason, exec_path, followed);
+}
+
 /* After a failed exec: the trace goes on, and so does its spool. */
 static void resume_session(void)
 {
@@ -1077,7 +1090,7 @@ static void make_hooks(void)
 		.forked = forked,
 		.straight = straight,
 		.recorded = recorded,
-		.end = end_session,
+		.end = end_now,
 		.resume = resume_session,
 		.thread_born = thread_born,
 		.stay_behind = stay_behind,

@@ -221,17 +221,23 @@ static void close_step(void)
 		pfw_compute_event(&event);
 }
 
-/* A cycle is over: all of it to the file, then the hook.  `steps` of them were recorded. */
-static void finish_cycle(uint64_t steps, bool call)
+static struct pfw_segment segment_of(uint64_t steps)
 {
-	struct pfw_segment segment = {
-		.struct_bytes = sizeof(segment),
-		.cycle = stepper.cycle++,
+	return (struct pfw_segment){
+		.struct_bytes = sizeof(struct pfw_segment),
+		.cycle = stepper.cycle,
 		.first_step = stepper.first,
 		.steps = steps,
 		.step = stepper.step,
 	};
+}
 
+/* A cycle is over: all of it to the file, then the hook.  `steps` of them were recorded. */
+static void finish_cycle(uint64_t steps, bool call)
+{
+	struct pfw_segment segment = segment_of(steps);
+
+	stepper.cycle++;
 	stepper.in_cycle = false;
 	if (!pfw_stepper_host.segment(&segment) && call && stepper.hook)
 		stepper.hook(&segment, stepper.user);
@@ -286,18 +292,32 @@ static void start(void)
 	open_step();
 }
 
+/* Whether a cycle or a range is being recorded. */
+static bool in_cycle(void)
+{
+	enum pfw_action action = action_of(stepper.step);
+
+	return stepper.in_cycle && (stepper.plan.kind == PFW_PLAN_RANGE ||
+				    (stepper.counting && (action == PFW_ACTION_RECORD ||
+							  action == PFW_ACTION_RECORD_AND_SAVE)));
+}
+
+static bool in_period(void)
+{
+	return stepper.plan.kind == PFW_PLAN_TIME && !stepper.leader && stepper.recording;
+}
+
 /* The open step ends, and with it a cycle or a range that is being recorded. */
 static void cut_short(bool call)
 {
-	enum pfw_action action = action_of(stepper.step);
 	uint64_t steps = open_steps();
+	bool cycle = in_cycle();
 
 	if (stepper.counting)
 		close_step();
-	if (stepper.in_cycle && stepper.plan.kind == PFW_PLAN_RANGE)
+	if (cycle && stepper.plan.kind == PFW_PLAN_RANGE)
 		end_range(steps, call);
-	else if (stepper.in_cycle && steps &&
-		 (action == PFW_ACTION_RECORD || action == PFW_ACTION_RECORD_AND_SAVE))
+	else if (cycle)
 		finish_cycle(steps, call);
 }
 
@@ -333,8 +353,20 @@ void pfw_stepper_end(bool call)
 	if (!try_enter())
 		return;
 	cut_short(call);
-	if (stepper.plan.kind == PFW_PLAN_TIME && !stepper.leader && stepper.recording)
+	if (in_period())
 		finish_cycle(0, false);
+	leave();
+}
+
+void pfw_stepper_exec(void)
+{
+	struct pfw_segment segment;
+
+	if (!try_enter())
+		return;
+	segment = segment_of(in_period() ? 0 : open_steps());
+	if (in_cycle() || in_period())
+		pfw_stepper_host.segment(&segment);
 	leave();
 }
 

@@ -58,6 +58,10 @@ void pfw_stepper_tick(struct pfw_watch *watch, uint64_t *nap_ns);
  * `call` the hook is called for it.  Thread: app.  Signal: unsafe. */
 void pfw_stepper_end(bool call);
 
+/* The process is about to become another program: such a cycle gets its segment.  Where that fails the
+ * cycle goes on, and gets another one.  Thread: app.  Signal: unsafe. */
+void pfw_stepper_exec(void);
+
 /* A forked child follows its parent (`leader`; NULL where it shares no memory with it) until it steps
  * itself: then it begins at step 0.  Thread: the child's first. */
 void pfw_stepper_forked(const struct pfw_spool_header *leader);

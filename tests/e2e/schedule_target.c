@@ -10,7 +10,8 @@
  *                   discard_warmup
  *   record          pfw_set_schedule(NULL)
  *   fork            a child that reads it, and calls pfw_step() too
- *   sleep MS, stop, start, kill
+ *   exec PATH       of a program; it goes on where that fails
+ *   sleep MS, stop, start, kill, _exit
  *   hang            exit in another thread than that whose hook never ends
  */
 #include <pfw/pfw.h>
@@ -155,6 +156,10 @@ static int one(char **arg)
 		usleep(1000 * (useconds_t)atol(arg[1]));
 		return 2;
 	}
+	if (!strcmp(*arg, "exec")) {
+		execl(arg[1], arg[1], (char *)NULL);
+		return 2;
+	}
 	if (!strcmp(*arg, "hook"))
 		pfw_on_trace_ready(ready, "user");
 	else if (!strcmp(*arg, "record"))
@@ -167,6 +172,8 @@ static int one(char **arg)
 		pfw_start(NULL);
 	else if (!strcmp(*arg, "hang"))
 		hang();
+	else if (!strcmp(*arg, "_exit"))
+		_exit(0);
 	else if (!strcmp(*arg, "kill"))
 		raise(SIGKILL);
 	else

@@ -169,6 +169,26 @@ def test_twelve_steps(tmp_path):
     assert not harness.events(lines, "access")
 
 
+@pytest.mark.parametrize("end", [(), ("_exit",), ("exec", "/bin/true"), ("exec", "/missing")])
+def test_a_cycle_that_the_end_cuts_short(tmp_path, end):
+    """It has its segment however the program leaves; behind an exec that fails it goes on, and gets
+    another one."""
+    run = Run(tmp_path, "hook", "steps", "4", *end, *(["steps", "1"] * ("/missing" in end)),
+              PFW_SCHEDULE="wait=1,warmup=1,active=5")
+    failed = "/missing" in end
+    lines = run.lines()
+    segments = [line["args"] for line in harness.own(lines, "segment")]
+    assert [(part["cycle"], part["first_step"], part["steps"]) for part in segments] == \
+        [(0, 2, 3)] + [(0, 2, 4)] * failed and not run.ready
+    work = {line["args"]["n"] for line in harness.events(lines, "work") if
+            segments[0]["first_id"] <= line["id"] <= segments[-1]["last_id"]}
+    assert work == ({1, 2, 3, 4} if failed else {1, 2, 3})
+    if "/bin/true" not in end:
+        last = max(line["args"]["step"] for line in harness.events(lines, "ProfilerStep#4",
+                                                                   "ProfilerStep#5"))
+        assert last == 4 + failed
+
+
 @pytest.mark.parametrize("way", ["variable", "call"])
 def test_any_schedule(tmp_path, way):
     some = random.Random(6).sample(list(small_schedules()), 25)
