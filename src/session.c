@@ -1055,7 +1055,7 @@ static void say_why_nothing(void)
 {
 	/* Under `pfw run` it is that which says so. */
 	if (session.config.plan.kind == PFW_PLAN_RANGE && !session.identity.child &&
-	    !session.config.run && !session.writer.ready)
+	    !session.config.run && !session.writer.ready && !pfw_stepper_ranged())
 		pfw_say(pfw_cupti_was_used()
 				? "nothing was recorded: PFW_SCHEDULE=range, and this program "
 				  "never called cudaProfilerStart()"

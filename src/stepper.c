@@ -529,6 +529,11 @@ void pfw_stepper_range(bool inside)
 	errno = error;
 }
 
+bool pfw_stepper_ranged(void)
+{
+	return stepper.plan.kind == PFW_PLAN_RANGE && (stepper.cycle || stepper.in_cycle);
+}
+
 int pfw_set_schedule(const struct pfw_schedule *schedule)
 {
 	int error = errno;

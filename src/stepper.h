@@ -47,6 +47,9 @@ void pfw_stepper_named(bool automatic);
  * plan: does nothing.  Keeps errno.  Thread: app.  Signal: unsafe. */
 void pfw_stepper_range(bool inside);
 
+/* Whether there was one.  Thread: any. */
+bool pfw_stepper_ranged(void);
+
 /* Where this process's control page is from now on.  Thread: init. */
 void pfw_stepper_page(struct pfw_control *own);
 

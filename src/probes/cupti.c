@@ -12,6 +12,7 @@
 #include "cupti_decode.h"
 #include "cupti_lib.h"
 #include "cupti_names.h"
+#include "cupti_ranges.h"
 #include "cupti_refusal.h"
 #include "cupti_source.h"
 #include "cupti_spans.h"
@@ -67,6 +68,16 @@ static void ranged(bool begins)
 {
 	if (pfw_probe_host.range)
 		pfw_probe_host.range(begins);
+}
+
+/* Where ranges switch the recording, the calls that make them are looked for until CUPTI tells of them. */
+static void look_for_ranges(void)
+{
+	if (gpu.config->plan.kind != PFW_PLAN_RANGE || !pfw_cupti_lib_lock())
+		return;
+	pfw_cupti_ranged = ranged;
+	pfw_cupti_ranges_look();
+	pfw_cupti_lib_unlock();
 }
 
 static void at_exit(void)
@@ -347,6 +358,7 @@ bool pfw_cupti_tick(void)
 
 	if (!gpu.config || !gpu.config->gpu || atomic_load(&gpu.state) != IDLE || !wanted())
 		return false;
+	look_for_ranges();
 	if (pfw_cuda_look(&error) <= PFW_CUDA_WAITING)
 		return gpu.config->plan.kind == PFW_PLAN_RANGE;
 	begin_in_thread();
@@ -439,4 +451,6 @@ void pfw_cupti_init(const struct pfw_config *config, uint16_t template)
 {
 	gpu.config = config;
 	pfw_cupti_decoding.template = template;
+	if (config->gpu)
+		look_for_ranges();
 }

@@ -530,6 +530,25 @@ def test_ranges_where_nothing_is_injected(tmp_path):
 
 
 @standin
+@pytest.mark.parametrize("now", [{}, {"LD_BIND_NOW": "1"}])
+def test_a_range_that_begins_before_cupti_does(tmp_path, now):
+    """The call that begins it is the program's first one of CUDA, and no driver brings us in."""
+    run = ranges(tmp_path, "range launch=3 range_ends launch range launch=2 range_ends", injected=False, **now)
+    assert len(run.pp("kernel")) == 5 and len(run.segments) == 2 and run.said == ""
+
+
+@standin
+@pytest.mark.parametrize("now", [{}, {"LD_BIND_NOW": "1"}])
+def test_ranges_where_another_profiler_holds_cupti(tmp_path, now):
+    """No GPU work is to be had, but I/O and spans of the ranges are."""
+    (tmp_path / "data.bin").write_bytes(b"x" * 64)
+    run = ranges(tmp_path, "read=9 range read=2 range_ends read=9 range read range_ends", "fail=Subscribe:39",
+                 DFTRACER_DATA_DIR=str(tmp_path), **now)
+    assert len(harness.events(run.lines, "read")) == 3 and len(run.spans()) == 3 and not run.pp("kernel")
+    assert len(run.segments) == 2 and run.said.count("\n") == 1, run.said
+
+
+@standin
 def test_ranges_are_no_error_where_nobody_listens(tmp_path):
     said = "pfw: nothing was recorded: PFW_SCHEDULE=range, and this program "
     run = ranges(tmp_path / "a", "launch=3 range_ends")
