@@ -23,11 +23,11 @@ static void cut(struct pfw_blocks *blocks, uint64_t end)
 		last->bytes = end - last->at;
 }
 
+/* The first line names the spool: it need not be looked for among all that there are. */
+static const char *const nowhere[] = { NULL };
+
 int live_lines_open(struct live_lines *lines)
 {
-	/* The first line names the spool: it need not be looked for among all that there are. */
-	static const char *const nowhere[] = { NULL };
-
 	lines->live = calloc(lines->traces->count + 1, sizeof(*lines->live));
 	if (!lines->live)
 		return -ENOMEM;
@@ -65,6 +65,31 @@ int live_lines_read(struct live_lines *lines, const volatile bool *stop,
 		while (lines->live[i] && !error && !*stop &&
 		       (bytes = pfw_live_next(lines->live[i], &text)))
 			error = take(user, i, text, bytes);
+	}
+	return error;
+}
+
+int live_lines_more(void *user,
+		    int (*take)(void *search, size_t file, const char *text, size_t bytes),
+		    void *search)
+{
+	const struct live_lines *lines = user;
+	char why[PFW_LIVE_WHY_BYTES];
+	int error = 0;
+
+	for (size_t i = 0; lines->live && i < lines->traces->count && !error; i++) {
+		struct pfw_live *live = NULL;
+		const char *text;
+		size_t bytes;
+
+		/* What has ended since then is in its file now, and behind what is read of that: its
+		 * lines are still in hand, their times are not. */
+		if (!lines->live[i] ||
+		    pfw_live_open(&live, lines->traces->file[i].path, nowhere, why) != 0)
+			continue;
+		while (!error && (bytes = pfw_live_next(live, &text)))
+			error = take(search, i, text, bytes);
+		pfw_live_close(live);
 	}
 	return error;
 }

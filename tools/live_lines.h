@@ -28,6 +28,12 @@ int live_lines_read(struct live_lines *lines, const volatile bool *stop,
 		    int (*take)(void *user, size_t file, const char *text, size_t bytes),
 		    void *user);
 
+/* The same, of struct live_lines, for struct pfw_extent_options: a look of its own, so that they can
+ * still be read. */
+int live_lines_more(void *lines,
+		    int (*take)(void *search, size_t file, const char *text, size_t bytes),
+		    void *search);
+
 void live_lines_close(struct live_lines *lines);
 
 #endif

@@ -389,12 +389,11 @@ static void say_index(void *user, const char *path, const char *why)
 
 /* How long bins are, or how many there are: from when to when the traces go. */
 static int lay_out_bins(struct overlap_options *options, const struct pfw_traces *traces,
-			const volatile bool *stop)
+			const struct pfw_extent_options *how)
 {
-	const struct pfw_extent_options how = { .jobs = options->jobs, .stop = stop };
 	struct pfw_extent extent;
 	int64_t since = INT64_MAX, until = INT64_MIN;
-	int error = pfw_extent_find(&extent, traces, &how);
+	int error = pfw_extent_find(&extent, traces, how);
 
 	if (error)
 		return error;
@@ -427,7 +426,9 @@ static int collect_lines(struct collect *collect, struct overlap_options *option
 			 const volatile bool *stop)
 {
 	struct pfw_traces *traces = collect->live->traces;
-	const struct pfw_extent_options extent = { .jobs = options->jobs, .stop = stop };
+	const struct pfw_extent_options extent = {
+		.jobs = options->jobs, .stop = stop, .more = live_lines_more, .user = collect->live
+	};
 	int error = live_lines_open(collect->live);
 
 	collect->overlap->problems += collect->live->missing;
@@ -436,7 +437,7 @@ static int collect_lines(struct collect *collect, struct overlap_options *option
 	if (!error && select_args_resolve(&options->reach, options->command, traces, &extent))
 		return *stop ? -EINTR : -ECANCELED;
 	if (!error && (options->bins || options->bin_ns))
-		error = lay_out_bins(options, traces, stop);
+		error = lay_out_bins(options, traces, &extent);
 	return error ? error : read_lines(collect, stop);
 }
 

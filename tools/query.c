@@ -355,7 +355,10 @@ static void say_index(void *user, const char *path, const char *why)
 
 static int run(struct query *query)
 {
-	struct pfw_extent_options options = { .jobs = query->jobs, .stop = query->stop };
+	struct pfw_extent_options options = { .jobs = query->jobs,
+					      .stop = query->stop,
+					      .more = live_lines_more,
+					      .user = &query->live };
 	int status;
 
 	query->select.ask_fnames |= pfw_columns_ask_fname(&query->lines.columns);

@@ -204,14 +204,16 @@ static void say_index(void *user, const char *path, const char *why)
 			  why);
 }
 
-static int resolve(struct table_options *options, const struct pfw_traces *traces,
+static int resolve(struct table_options *options, struct live_lines *live,
 		   const volatile bool *stop)
 {
-	const struct pfw_extent_options extent = { .jobs = options->jobs, .stop = stop };
+	const struct pfw_extent_options extent = {
+		.jobs = options->jobs, .stop = stop, .more = live_lines_more, .user = live
+	};
 
-	if (select_args_resolve(&options->reach, options->command, traces, &extent))
+	if (select_args_resolve(&options->reach, options->command, live->traces, &extent))
 		return CLI_USAGE;
-	return select_args_resolve(&options->wanted, options->command, traces, &extent);
+	return select_args_resolve(&options->wanted, options->command, live->traces, &extent);
 }
 
 /* Fill the table; CLI_OK, or CLI_USAGE after saying why not. */
@@ -222,7 +224,7 @@ static int fill(struct table *table, struct table_options *options, struct live_
 	int error = 0;
 
 	/* A trace with an index has nothing behind it: looking for that takes longer than to answer. */
-	if (resolved && resolve(options, live->traces, stop))
+	if (resolved && resolve(options, live, stop))
 		return CLI_USAGE;
 	if (ask)
 		error = table_from_index(table, options, live->traces);
@@ -235,7 +237,7 @@ static int fill(struct table *table, struct table_options *options, struct live_
 		cli_error(options->command->name, "%s", strerror(-error));
 	if (error)
 		return error > 0 ? CLI_OK : CLI_USAGE;
-	if (!resolved && resolve(options, live->traces, stop))
+	if (!resolved && resolve(options, live, stop))
 		return CLI_USAGE;
 	return table_collect(table, options, live, stop) ? CLI_USAGE : CLI_OK;
 }

@@ -268,6 +268,19 @@ static int by_rank_and_step(const void *left, const void *right)
 	return a->begin_ns < b->begin_ns ? -1 : a->begin_ns > b->begin_ns;
 }
 
+/* Lines that are in no file. */
+static int look_at_text(void *user, size_t file, const char *text, size_t bytes)
+{
+	struct pfw_problems problems = { 0 };
+	struct pfw_pass_block block = {
+		.file = file, .text = text, .bytes = bytes, .problems = &problems
+	};
+	int error = look(user, 0, &block);
+
+	pfw_problems_free(&problems);
+	return error;
+}
+
 /* Join what the threads have found. */
 static int join(struct pfw_extent *extent, struct found *found, unsigned jobs)
 {
@@ -310,7 +323,11 @@ static int read_on(struct pfw_extent *extent, const struct pfw_traces *traces,
 		search.found[i].greatest_ns = INT64_MIN;
 	}
 	error = pfw_pass_run(&pass);
-	if (error == 0 || error == -EIO) /* a damaged file has times, too */
+	if (error == -EIO) /* a damaged file has times, too */
+		error = 0;
+	if (!error && options->more)
+		error = options->more(options->user, look_at_text, &search);
+	if (!error)
 		error = join(extent, search.found, pass.jobs);
 	for (unsigned i = 0; i < pass.jobs; i++)
 		free(search.found[i].step);
@@ -326,7 +343,7 @@ int pfw_extent_find(struct pfw_extent *extent, const struct pfw_traces *traces,
 
 	*extent = (struct pfw_extent){ .least_ns = INT64_MAX, .greatest_ns = INT64_MIN };
 	error = sum_up(extent, traces, &missing);
-	if (!error && (missing || options->steps))
+	if (!error && (missing || options->steps || options->more))
 		error = read_on(extent, traces, options);
 	if (error)
 		pfw_extent_free(extent);

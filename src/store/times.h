@@ -61,6 +61,12 @@ struct pfw_extent_options {
 	bool steps; /* find them, too */
 	unsigned jobs;
 	const volatile bool *stop;
+	/* Hand lines that are in no file to take(), some whole ones at a time; 0 or what that said.
+	 * NULL: there are none. */
+	int (*more)(void *user,
+		    int (*take)(void *search, size_t file, const char *text, size_t bytes),
+		    void *search);
+	void *user;
 };
 
 /*

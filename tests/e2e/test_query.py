@@ -806,6 +806,16 @@ def test_what_is_not_written_yet(tmp_path, variables):
         assert counts("--where", "args.count > 5") == [6, 7, 8]
         assert counts("--limit", "3") == [1, 2, 3]
         assert counts("--sort", "-ts", "--limit", "2") == [8, 7]
+        # Times from the end, which is in the rings: to the nanosecond.
+        spans = [json.loads(line, parse_float=lambda text: int(text.replace(".", "")))
+                 for line in query("--meta", tmp_path / "t").splitlines()]
+        last = max(span["ts"] + span.get("dur", 0) for span in spans)
+        sixth, = [span["ts"] for span in spans if span["args"].get("count") == 6]
+        assert counts(f"--since=-{last - sixth}ns") == [6, 7, 8]
+        assert counts("--until", f"-{last - sixth}ns") == [1, 2, 3, 4, 5]
+        assert [row["count"] for row in map(json.loads, pfw(
+            "table", "--name", "pread", f"--since=-{last - sixth}ns", "--format", "ndjson",
+            tmp_path / "t").stdout.splitlines())] == [3]
         program.kill()
         program.wait()
         program.stdin.close()
