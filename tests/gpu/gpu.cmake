@@ -33,6 +33,12 @@ function(pfw_standin major)
 		target_link_libraries(${name} PRIVATE standin_cudart${major} standin_cuda${major}
 			Threads::Threads ${CMAKE_DL_LIBS})
 	endforeach()
+	# Reads files while its kernels run.
+	add_executable(combined${major} tests/e2e/combined/combined.c)
+	set_target_properties(combined${major} PROPERTIES
+		RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+	target_include_directories(combined${major} SYSTEM PRIVATE ${PFW_CUDA_DIR}/${major}/include)
+	target_link_libraries(combined${major} PRIVATE standin_cudart${major} Threads::Threads)
 	target_compile_definitions(gpu_client${major} PRIVATE PFW_TARGET_IS_CLIENT=1)
 	target_link_libraries(gpu_client${major} PRIVATE standin_cupti${major})
 endfunction()

@@ -74,10 +74,14 @@ void standin_finish(struct standin_call *call)
 
 void standin_do(const struct standin_call *call, struct standin_work *work)
 {
+	static long kernel_ns = -1;
+
+	if (kernel_ns < 0)
+		kernel_ns = standin_knob("kernel_ns", KERNEL_NS);
 	work->correlation = call->correlation;
 	if (!work->start) {
 		work->start = call->start + LAUNCH_NS;
-		work->end = work->start + KERNEL_NS;
+		work->end = work->start + (uint64_t)kernel_ns;
 	}
 	if (standin_tracer)
 		standin_tracer->work(work);

@@ -17,6 +17,7 @@
  *   names=N        a device, a context and streams have names: known before (1) or behind (2) the
  *                  first kernel
  *   alone          no second subscriber                       clock=N     CUPTI's clock is N ns ahead
+ *   kernel_ns=N    what a kernel takes (4000)
  *   slow_ns=N      what a launch takes at least               late_ready  the driver counts as
  *                  initialised only after its injection
  */
