@@ -14,6 +14,8 @@
 #include "points.h"
 
 #define ROOM (256u * 1024u)
+/* Read at first: of thousands of traces only the first line is looked at. */
+#define FIRST (16u * 1024u)
 /* Both ids, the method and a header of ours up to its subfield ids: what is looked for behind
  * damage.  Fewer bytes would be found by chance inside compressed data. */
 #define SIGNATURE_BYTES 16u
@@ -200,6 +202,8 @@ static ssize_t read_file(struct pfw_input *input, void *buf, size_t size)
 /* Have at least `want` bytes unread, or all there are.  Return 0 or -errno. */
 static int fill(struct pfw_input *input, size_t want)
 {
+	size_t room = input->state == STATE_FIRST ? FIRST : ROOM;
+
 	if (unread(input) >= want || input->at_end)
 		return 0;
 	if (input->begin) {
@@ -208,7 +212,7 @@ static int fill(struct pfw_input *input, size_t want)
 		input->begin = 0;
 	}
 	while (input->end < want) {
-		ssize_t got = read_file(input, input->room + input->end, ROOM - input->end);
+		ssize_t got = read_file(input, input->room + input->end, room - input->end);
 
 		if (got < 0)
 			return (int)got;

@@ -37,8 +37,8 @@ struct pfw_live {
 
 /* ---- the spool ---- */
 
-/* The spool that the first line names.  1: it does; 0: there is no such line, or it names none;
- * -ENOENT: the trace is none of ours. */
+/* The spool that the first line names.  1: it does; 0: there is no such line yet; -ENOENT: it says that
+ * there is none, or the trace is none of ours. */
 static int named_spool(const char *trace, char *out)
 {
 	struct pfw_value value;
@@ -48,10 +48,11 @@ static int named_spool(const char *trace, char *out)
 	if (pfw_scan_open(&scan, trace))
 		return 0; /* not there yet, or whoever reads it will say why it cannot be */
 	if (pfw_scan_next(&scan) == PFW_SCAN_LINE && !scan.unterminated) {
-		if (!pfw_scan_is(&scan, "process"))
+		bool told = pfw_object_find(&scan.entry.args, "spool", &value);
+
+		if (!pfw_scan_is(&scan, "process") || (told && value.type == PFW_VALUE_NULL))
 			found = -ENOENT;
-		else if (pfw_object_find(&scan.entry.args, "spool", &value) &&
-			 value.type == PFW_VALUE_STRING &&
+		else if (told && value.type == PFW_VALUE_STRING &&
 			 pfw_slice_decode(&value.text, out, PATH_MAX) && *out == '/')
 			found = 1;
 	}

@@ -8,8 +8,15 @@
 
 #include "paths.h"
 
+/* A file that is there already. */
+struct seen {
+	uint64_t device, inode; /* inode 0: an empty slot */
+};
+
 struct opening {
 	struct pfw_traces *traces;
+	struct seen *seen; /* a table of a power of two, at most half full */
+	size_t seen_room, seen_count;
 	size_t room;
 	bool all_runs;
 	void (*say)(void *user, const char *path, const char *why);
@@ -46,6 +53,59 @@ static int make_room(struct opening *opening)
 	return 0;
 }
 
+/* ---- each file once ---- */
+
+/* The slot of that file, or the empty one where it would be. */
+static struct seen *find_seen(const struct opening *opening, uint64_t device, uint64_t inode)
+{
+	uint64_t hash = (inode ^ device << 32) * 0x9e3779b97f4a7c15u;
+	size_t at = (size_t)(hash >> 20), mask = opening->seen_room - 1;
+
+	for (;; at++) {
+		struct seen *seen = &opening->seen[at & mask];
+
+		if (!seen->inode || (seen->inode == inode && seen->device == device))
+			return seen;
+	}
+}
+
+static int grow_seen(struct opening *opening)
+{
+	const struct opening before = *opening;
+	size_t room = before.seen_room ? before.seen_room * 2 : 64;
+	struct seen *bigger = calloc(room, sizeof(*bigger));
+
+	if (!bigger)
+		return -ENOMEM;
+	opening->seen = bigger;
+	opening->seen_room = room;
+	for (size_t i = 0; i < before.seen_room; i++) {
+		if (before.seen[i].inode)
+			*find_seen(opening, before.seen[i].device, before.seen[i].inode) =
+				before.seen[i];
+	}
+	free(before.seen);
+	return 0;
+}
+
+/* Note a file.  1: it was there already; 0 or -ENOMEM. */
+static int note_seen(struct opening *opening, const struct stat *st)
+{
+	struct seen *seen;
+	int error = opening->seen_count * 2 < opening->seen_room ? 0 : grow_seen(opening);
+
+	if (error)
+		return error;
+	seen = find_seen(opening, st->st_dev, st->st_ino);
+	if (seen->inode)
+		return 1;
+	*seen = (struct seen){ .device = st->st_dev, .inode = st->st_ino };
+	opening->seen_count += seen->inode != 0;
+	return 0;
+}
+
+/* ---- one file ---- */
+
 /* Whether the lines can be read more than once. */
 static bool is_file(const struct pfw_trace_file *file)
 {
@@ -68,11 +128,9 @@ static int add_file(struct opening *opening, const char *path)
 	if (error)
 		return error;
 	if (strcmp(path, "-") != 0 && stat(path, &st) == 0) {
-		for (size_t i = 0; i < traces->count; i++) {
-			if (S_ISREG(st.st_mode) && traces->file[i].device == st.st_dev &&
-			    traces->file[i].inode == st.st_ino)
-				return 0;
-		}
+		error = S_ISREG(st.st_mode) ? note_seen(opening, &st) : 0;
+		if (error)
+			return error < 0 ? error : 0;
 		file.device = st.st_dev;
 		file.inode = st.st_ino;
 		file.changed_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
@@ -206,6 +264,7 @@ int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t co
 		error = all_runs ? add_argument(&opening, ".") : add_newest(&opening);
 	for (size_t i = 0; !error && i < count; i++)
 		error = add_argument(&opening, arguments[i]);
+	free(opening.seen);
 	if (!error && !traces->count)
 		error = -ENOENT;
 	if (error)
