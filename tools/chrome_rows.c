@@ -139,6 +139,14 @@ int64_t chrome_thread(struct chrome_rows *rows, uint32_t process, uint64_t tid)
 	return number;
 }
 
+void chrome_rows_first(struct chrome_rows *rows, size_t file, uint64_t pid)
+{
+	struct chrome_group *group = &rows->groups[rows->group[file]];
+
+	if (!group->pid)
+		group->pid = pid;
+}
+
 bool chrome_is_other(const struct chrome_rows *rows, size_t file, uint64_t pid)
 {
 	return rows->groups[rows->group[file]].pid != pid;
@@ -148,18 +156,18 @@ bool chrome_is_other(const struct chrome_rows *rows, size_t file, uint64_t pid)
 
 int chrome_rows_meta(struct chrome_rows *rows, size_t file, const struct pfw_entry *entry)
 {
-	bool process = pfw_slice_is(&entry->name, "process");
+	bool process = !pfw_slice_is(&entry->name, "thread_name");
+	const char *key = pfw_slice_is(&entry->name, "process") ? "cmd" : "name";
 	int64_t of = chrome_process(rows, file, entry->pid, -1), thread = 0;
 	struct pfw_value value;
 	const char *name;
 
 	if (of < 0)
 		return (int)of;
-	if (!pfw_entry_arg(entry, process ? "cmd" : "name", &value) ||
-	    value.type != PFW_VALUE_STRING)
+	if (!pfw_entry_arg(entry, key, &value) || value.type != PFW_VALUE_STRING)
 		return 0;
 	/* Streams have lanes of their own in our traces; there they are rows of a device. */
-	if (!process && entry->tid >= CHROME_LANE && value.text.bytes > 4 &&
+	if (!process && entry->tid >= EXPORT_LANE && value.text.bytes > 4 &&
 	    memcmp(value.text.at, "GPU ", 4) == 0)
 		return 0;
 	if (!process)
@@ -252,7 +260,7 @@ static int write_process(const struct writing *writing, const struct chrome_rows
 static int write_lane(const struct writing *writing, const struct chrome_process *process,
 		      const struct chrome_thread *thread, uint32_t lane)
 {
-	uint64_t tid = thread->tid + (uint64_t)lane * CHROME_LANE;
+	uint64_t tid = thread->tid + (uint64_t)lane * EXPORT_LANE;
 	int64_t ts_ns = thread->ts_ns == INT64_MIN ? process->ts_ns : thread->ts_ns;
 	const char *name = thread->name ? thread->name : "";
 	size_t size = strlen(name) + 96;
@@ -273,7 +281,7 @@ static int write_lane(const struct writing *writing, const struct chrome_process
 		snprintf(text + used, size - (size_t)used, "\"");
 	if (process->device >= 0 || thread->name || lane)
 		error = write_meta(writing, "thread_name", process->pid, tid, ts_ns, "name", text);
-	snprintf(text, size, "%" PRIu64, thread->tid % CHROME_LANE);
+	snprintf(text, size, "%" PRIu64, thread->tid % EXPORT_LANE);
 	if (!error)
 		error = write_meta(writing, "thread_sort_index", process->pid, tid, ts_ns,
 				   "sort_index", text);
@@ -296,9 +304,13 @@ static int by_tid(const void *a, const void *b)
 {
 	const struct chrome_thread *x = &sorting->thread[*(const uint32_t *)a];
 	const struct chrome_thread *y = &sorting->thread[*(const uint32_t *)b];
+	/* The lanes of a thread stand behind it, also where they are threads of a trace by now. */
+	uint64_t one = x->tid % EXPORT_LANE, other = y->tid % EXPORT_LANE;
 	int pids = by_pid(&x->process, &y->process);
 
-	return pids ? pids : (x->tid > y->tid) - (x->tid < y->tid);
+	if (pids || one != other)
+		return pids ? pids : (one > other) - (one < other);
+	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
 static uint32_t *in_order(const struct chrome_rows *rows, size_t count,

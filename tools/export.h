@@ -12,6 +12,9 @@
 #include "store/stream.h"
 #include "store/traces.h"
 
+/* Lanes of one thread lie so far apart: more than any Linux tid. */
+#define EXPORT_LANE 10000000u
+
 /* ---- where the text goes (export_sink.c) ---- */
 
 struct export_gzip;
@@ -95,6 +98,9 @@ struct export_args {
 
 /* Take them out of the entry; what lines of GPU work leave out is put back.  0 or -ENOMEM. */
 int export_args_read(struct export_args *args, const struct pfw_entry *entry);
+
+/* The same, as they stand. */
+int export_args_read_raw(struct export_args *args, const struct pfw_entry *entry);
 
 /* Its parts: one more, which is kept as it is; the one of that key, or NULL; what is left out. */
 int export_args_add(struct export_args *args, struct pfw_slice key, const struct pfw_value *value);

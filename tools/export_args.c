@@ -46,7 +46,7 @@ static int read_pairs(struct export_args *args, const struct pfw_entry *entry)
 	return error;
 }
 
-int export_args_read(struct export_args *args, const struct pfw_entry *entry)
+int export_args_read_raw(struct export_args *args, const struct pfw_entry *entry)
 {
 	struct pfw_members members;
 	struct pfw_slice key;
@@ -63,6 +63,13 @@ int export_args_read(struct export_args *args, const struct pfw_entry *entry)
 		while (!error && pfw_members_next(&members, &key, &value))
 			error = export_args_add(args, key, &value);
 	}
+	return error;
+}
+
+int export_args_read(struct export_args *args, const struct pfw_entry *entry)
+{
+	int error = export_args_read_raw(args, entry);
+
 	return error ? error : export_args_complete(args, entry);
 }
 
@@ -76,6 +83,8 @@ char *export_value(char *at, const struct pfw_value *value)
 {
 	bool string = value->type == PFW_VALUE_STRING;
 
+	if (value->type == PFW_VALUE_ARRAY || value->type == PFW_VALUE_OBJECT)
+		return pfw_emit_compact(at, value->text);
 	if (string)
 		*at++ = '"';
 	at = pfw_emit_slice(at, value->text);

@@ -73,7 +73,7 @@ static int write_head(struct chrome *chrome)
 	at = pfw_emit(at, ",\n\"trace_id\": ");
 	at = pfw_emit_json(at, head->run, strlen(head->run));
 	at = pfw_emit(at, ",\n\"main_pid\": ");
-	at = pfw_emit_u64(at, head->pid);
+	at = pfw_emit_u64(at, chrome->rows.groups[0].pid);
 	at = pfw_emit(at, ",\n\"traceEvents\": [\n");
 	return export_sink_used(chrome->job->sink, at);
 }
@@ -103,7 +103,7 @@ static int end(void *state)
 		if (!error)
 			error = export_sink_text(sink, chrome->extra_text);
 	} else if (!error) {
-		error = export_sink_text(sink, ",\n\"deviceProperties\": []");
+		error = export_sink_text(sink, ",\n\"deviceProperties\":[]");
 	}
 	return error ? error : export_sink_text(sink, "\n}\n");
 }
@@ -248,6 +248,11 @@ static char *compute_arg(char *at, const struct work *work, const struct export_
 	case PFW_KINETO_KEY_stack:
 		return stack(at, &arg->value);
 	default:
+		if (work->kind == PFW_KINETO_python_function &&
+		    pfw_member_is(&arg->key, "python_id"))
+			theirs = PFW_KINETO_PYTHON_ID;
+		if (work->kind == PFW_KINETO_python_function && pfw_member_is(&arg->key, "parent"))
+			theirs = PFW_KINETO_PYTHON_PARENT;
 		return theirs ? export_value(key(at, theirs), &arg->value)
 			      : export_arg_as_is(at, arg);
 	}
@@ -279,7 +284,7 @@ static int find_place(struct chrome *chrome, size_t file, const struct pfw_entry
 		return lane;
 	*place = (struct place){ (uint32_t)process, (uint32_t)thread,
 				 chrome->rows.process[process].pid,
-				 tid + (uint64_t)lane * CHROME_LANE };
+				 tid + (uint64_t)lane * EXPORT_LANE };
 	return 0;
 }
 
@@ -320,6 +325,15 @@ static char *emit_event(char *at, struct chrome *chrome, const struct pfw_entry 
 	return at;
 }
 
+static bool has_arg(const struct export_args *args, const char *name)
+{
+	for (size_t i = 0; i < args->count; i++) {
+		if (pfw_slice_is(&args->arg[i].key, name))
+			return true;
+	}
+	return false;
+}
+
 static char *emit_args(char *at, const struct chrome *chrome, const struct pfw_entry *entry,
 		       const struct work *work, bool other)
 {
@@ -340,7 +354,7 @@ static char *emit_args(char *at, const struct chrome *chrome, const struct pfw_e
 		if (at == before && at != begin)
 			at--;
 	}
-	if (work->kind == PFW_KINETO_sync) {
+	if (work->kind == PFW_KINETO_sync && !has_arg(args, PFW_KINETO_SYNC_KIND)) {
 		at = key(at == begin ? at : pfw_emit(at, ","), PFW_KINETO_SYNC_KIND);
 		*at++ = '"';
 		at = pfw_emit_slice(at, entry->name);
@@ -420,6 +434,9 @@ static char *emit_backward(char *at, struct chrome *chrome, const struct pfw_ent
 		return chrome_flows_forward(&chrome->flows, place->process, work->sequence, &end)
 			       ? NULL
 			       : at;
+	/* The engine's own frame around it has the same number. */
+	if (entry->name.bytes > 18 && memcmp(entry->name.at, "autograd::engine::", 18) == 0)
+		return at;
 	if (!chrome_flows_backward(&chrome->flows, place->process, work->sequence, &forward))
 		return at;
 	id = ++chrome->flows.next;
@@ -444,7 +461,9 @@ static int take_meta(struct chrome *chrome, size_t file, const struct pfw_entry 
 	if (entry->ph != 'M' || !pfw_slice_is(&entry->cat, "pfw"))
 		return 0;
 	*done = pfw_slice_is(&entry->name, "end") || pfw_slice_is(&entry->name, "imported") ||
-		pfw_slice_is(&entry->name, "process") || pfw_slice_is(&entry->name, "thread_name");
+		pfw_slice_is(&entry->name, "process") ||
+		pfw_slice_is(&entry->name, "thread_name") ||
+		pfw_slice_is(&entry->name, "process_name");
 	if (pfw_slice_is(&entry->name, "imported"))
 		return take_extra(chrome, entry);
 	if (*done && !pfw_slice_is(&entry->name, "end"))
@@ -461,8 +480,10 @@ static int line(void *state, size_t file, const struct pfw_entry *entry)
 	char *at;
 	int error = 0;
 
-	if (!chrome->begun && (entry->has & PFW_ENTRY_TS))
+	if (!chrome->begun && (entry->has & PFW_ENTRY_TS)) {
+		chrome_rows_first(&chrome->rows, file, entry->pid);
 		error = begin_at(chrome, entry->ts_ns);
+	}
 	if (!error)
 		error = take_meta(chrome, file, entry, &done);
 	if (error || done || !(entry->has & PFW_ENTRY_TS))

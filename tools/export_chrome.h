@@ -8,9 +8,6 @@
 #include "store/numbers.h"
 #include "store/track.h"
 
-/* Lanes of one thread lie so far apart: more than any Linux tid. */
-#define CHROME_LANE 10000000u
-
 /* ---- who is shown where (chrome_rows.c) ---- */
 
 /* A row group: a process, or a device of a rank. */
@@ -51,6 +48,9 @@ struct chrome_rows {
 
 int chrome_rows_init(struct chrome_rows *rows, const struct export_job *job);
 void chrome_rows_free(struct chrome_rows *rows);
+
+/* The first line of all: its process is the main one where no head of a file names one. */
+void chrome_rows_first(struct chrome_rows *rows, size_t file, uint64_t pid);
 
 /* The process of a line, or with `device` >= 0 that device of its rank; its thread of that tid.
  * Numbers of rows->process, rows->thread, or -ENOMEM. */

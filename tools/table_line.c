@@ -383,8 +383,9 @@ bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
 	} else {
 		read_args(entry, line, &links);
 		link_work(line, &links);
-		/* torch's own tables leave Python's functions out, too. */
-		return !pfw_member_is(&links.kind, "python_function");
+		/* As in torch's tables: what lies in a function of Python's is not its caller's own. */
+		if (pfw_member_is(&links.kind, "python_function"))
+			line->section = TABLE_HIDDEN;
 	}
 	return true;
 }

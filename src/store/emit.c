@@ -33,6 +33,24 @@ char *pfw_emit_us(char *at, int64_t ns)
 	return at;
 }
 
+char *pfw_emit_compact(char *at, struct pfw_slice json)
+{
+	bool string = false;
+
+	for (size_t i = 0; i < json.bytes; i++) {
+		char c = json.at[i];
+
+		if (!string && (unsigned char)c <= ' ')
+			continue;
+		*at++ = c;
+		if (c == '"')
+			string = !string;
+		else if (c == '\\' && string && i + 1 < json.bytes)
+			*at++ = json.at[++i];
+	}
+	return at;
+}
+
 char *pfw_emit_json(char *at, const char *text, size_t bytes)
 {
 	bool valid;

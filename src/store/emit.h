@@ -34,6 +34,9 @@ char *pfw_emit_i64(char *at, int64_t number);
 /* ns as µs with three decimals, at most 21 bytes. */
 char *pfw_emit_us(char *at, int64_t ns);
 
+/* JSON without the space between its parts. */
+char *pfw_emit_compact(char *at, struct pfw_slice json);
+
 /* Text as a JSON string with its quotes, at most 6 * bytes + 2 bytes; what is not UTF-8 becomes
  * U+FFFD. */
 char *pfw_emit_json(char *at, const char *text, size_t bytes);

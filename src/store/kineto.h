@@ -12,18 +12,19 @@
 #include "entry.h"
 
 /* X(our kind, their category, whether it is work of a device) */
-#define PFW_KINETO_KINDS(X)                     \
-	X(cpu_op, "cpu_op", false)              \
-	X(kernel, "kernel", true)               \
-	X(memcpy, "gpu_memcpy", true)           \
-	X(memset, "gpu_memset", true)           \
-	X(runtime, "cuda_runtime", false)       \
-	X(driver, "cuda_driver", false)         \
-	X(sync, "cuda_sync", true)              \
-	X(annotation, "user_annotation", false) \
-	X(overhead, "overhead", false)          \
-	X(memory, "cpu_instant_event", false)   \
-	X(step, "user_annotation", false)       \
+#define PFW_KINETO_KINDS(X)                          \
+	X(cpu_op, "cpu_op", false)                   \
+	X(kernel, "kernel", true)                    \
+	X(memcpy, "gpu_memcpy", true)                \
+	X(memset, "gpu_memset", true)                \
+	X(runtime, "cuda_runtime", false)            \
+	X(driver, "cuda_driver", false)              \
+	X(sync, "cuda_sync", true)                   \
+	X(annotation, "user_annotation", false)      \
+	X(overhead, "overhead", false)               \
+	X(memory, "cpu_instant_event", false)        \
+	X(python_function, "python_function", false) \
+	X(step, "user_annotation", false)            \
 	X(device_annotation, "gpu_user_annotation", true)
 
 enum pfw_kineto_kind {
@@ -81,6 +82,9 @@ enum pfw_kineto_key {
 #define PFW_KINETO_DEVICE_ID "Device Id"
 #define PFW_KINETO_DEVICE_TYPE "Device Type"
 #define PFW_KINETO_SYNC_KIND "cuda_sync_kind"
+/* Of Python's functions: `python_id` and `parent`, which others have for something else. */
+#define PFW_KINETO_PYTHON_ID "Python id"
+#define PFW_KINETO_PYTHON_PARENT "Python parent id"
 /* One that only ours have: the process of work that a device's row shows. */
 #define PFW_KINETO_HOST_PID "host_pid"
 
