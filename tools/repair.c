@@ -174,6 +174,10 @@ static void judge_trace(struct repair *repair, const char *path)
 	if (error) {
 		cli_error(repair->command->name, "%s: %s", cli_name(path), strerror(-error));
 		set_status(repair, CLI_USAGE);
+	} else if (!trace.bytes && pfw_trace_remove_empty(path)) {
+		if (!repair->quiet)
+			printf("%s: empty, removed: its process ended before it wrote anything\n",
+			       cli_name(path));
 	} else if (!trace.ours) {
 		cli_error(repair->command->name,
 			  "%s: no trace of ours (its first line is no `process`)", cli_name(path));

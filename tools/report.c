@@ -98,18 +98,22 @@ static void find_traces(struct sums *sums)
 {
 	const char *base = sums->report->base, *why;
 	struct pfw_paths found = { 0 };
+	bool directory = base[strlen(base) - 1] == '/';
 	size_t kept = 0;
 
-	if (base[strlen(base) - 1] == '/')
+	if (directory)
 		pfw_paths_add(&found, base, &why);
 	else
 		pfw_paths_add_base(&found, base);
 	sums->pid = calloc(found.count + 1, sizeof(*sums->pid));
 	for (size_t i = 0; i < found.count; i++) {
-		if (add_trace(sums, found.path[i], kept))
+		if (add_trace(sums, found.path[i], kept)) {
 			found.path[kept++] = found.path[i];
-		else
-			free(found.path[i]);
+			continue;
+		}
+		if (!directory && sums->report->rank < 0) /* else it may be of a rank that lives */
+			pfw_trace_remove_empty(found.path[i]);
+		free(found.path[i]);
 	}
 	found.count = kept;
 	sums->paths = found;

@@ -325,7 +325,8 @@ static void check_end(struct check *check)
 	for (size_t i = 0; i < check->reason_count; i++)
 		check->file.lost += check->reason[i].count;
 	if (!check->scan.line) {
-		say_file(check, "empty");
+		say_file(check, "empty: its process ended before it wrote anything; `pfw repair` "
+				"removes it");
 		return;
 	}
 	if (check->scan.dialect != PFW_DIALECT_PFW)

@@ -4,13 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "gzip.h"
 #include "json.h"
 #include "scan.h"
 #include "spool.h"
+
+#define SETTLED_NS 1000000000ll
 
 static void find_text(const struct pfw_slice *args, const char *key, char *out, size_t size)
 {
@@ -135,4 +139,36 @@ int pfw_trace_read(struct pfw_trace *trace, const char *path)
 	}
 	pfw_scan_close(&scan);
 	return 0;
+}
+
+/* Made a second ago at least: a process that still runs writes at once what it has made a file for. */
+static void let_settle(const struct stat *st)
+{
+	struct timespec now, rest = { 0 };
+	int64_t age_ns;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	age_ns = (now.tv_sec - st->st_ctim.tv_sec) * 1000000000ll + now.tv_nsec -
+		 st->st_ctim.tv_nsec;
+	rest.tv_nsec = age_ns < 0 ? 999999999 : (long)(SETTLED_NS - age_ns);
+	if (age_ns < SETTLED_NS)
+		nanosleep(&rest, NULL);
+}
+
+bool pfw_trace_remove_empty(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	struct stat st, named;
+	bool gone = false;
+
+	if (fd < 0)
+		return false;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !st.st_size && st.st_uid == geteuid()) {
+		let_settle(&st);
+		gone = !flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &st) && !st.st_size &&
+		       !lstat(path, &named) && named.st_ino == st.st_ino &&
+		       named.st_dev == st.st_dev && !unlink(path);
+	}
+	close(fd);
+	return gone;
 }

@@ -30,4 +30,11 @@ int pfw_trace_head(struct pfw_trace *trace, const char *path);
 /* The same, and the `end` from the last lines. */
 int pfw_trace_read(struct pfw_trace *trace, const char *path);
 
+/*
+ * Remove a trace of no bytes, that nobody has locked and that has been so for a second: its process was
+ * gone between making it, behind its end, and writing to it.  Waits for that second.  True where it is
+ * gone.  Nobody may have a spool for it.  Thread: any.
+ */
+bool pfw_trace_remove_empty(const char *path);
+
 #endif

@@ -1,4 +1,5 @@
 """The `pfw` command: help, errors, exit codes, `run` with real programs, `validate`, `repair`."""
+import fcntl
 import gzip
 import json
 import os
@@ -555,6 +556,30 @@ def test_run_adopts_what_was_killed(tmp_path):
     assert "recovered from 1 killed process" in done.stderr and "signal 9" in done.stderr
     assert sum(e["name"] == "pwrite" for e in lines_of(tmp_path / "t.pfw")) == 5000
     assert pfw("validate", tmp_path / "t.pfw").returncode == 0
+
+
+def test_repair_removes_an_empty_trace(tmp_path):
+    """Of a process that was gone between making it and writing to it; nobody else's."""
+    held, content, link, old = (tmp_path / f"{name}.pfw" for name in ("held", "content", "link", "old"))
+    content.write_text("\n")
+    old.touch()
+    link.symlink_to(content)
+    with open(held, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = pfw("repair", old, held)
+        assert (done.returncode, held.exists(), old.exists()) == (2, True, False)
+    assert done.stdout == f"{old}: empty, removed: its process ended before it wrote anything\n"
+    assert "held.pfw" in done.stderr
+    assert "`pfw repair` removes it" in pfw("validate", held).stdout
+    pfw("repair", content, link, held)
+    assert sorted(os.listdir(tmp_path)) == ["content.pfw", "link.pfw"]
+
+
+def test_run_removes_an_empty_trace(tmp_path):
+    done = pfw("run", "-o", tmp_path / "t", "--all", "--", "sh", "-c", "cat /dev/null; : > t-pid1.pfw",
+               cwd=tmp_path)
+    assert done.returncode == 0
+    assert "t.pfw" in os.listdir(tmp_path) and "t-pid1.pfw" not in os.listdir(tmp_path)
 
 
 def test_repair_without_a_spool(tmp_path):
