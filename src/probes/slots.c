@@ -31,10 +31,10 @@ static void lead(const struct pfw_slots *slots, const struct pfw_object *object,
 
 	if (name[0] != 'c' || name[1] != 'u') /* all of NVIDIA's begin so */
 		return;
-	now = atomic_load_explicit(slot->word, memory_order_relaxed);
 	for (unsigned i = 0; i < slots->count; i++) {
 		if (strcmp(name, slots->calls[i].name))
 			continue;
+		now = atomic_load_explicit(slot->word, memory_order_relaxed);
 		real = slots->real_of(i);
 		if (real &&
 		    (now == real || (slot->called && pfw_object_flags(object, (uintptr_t)now))))

@@ -34,6 +34,11 @@ def test_readme_lists_the_commands():
     assert len(COMMANDS) > 8 and re.findall(r"^    pfw ([a-z]+) ", listed, re.M) == COMMANDS
 
 
+def is_made(name, page):
+    """As it is installed; builds with sanitizers are not."""
+    return harness.RUNTIME or (BUILD / "share/man/man1" / name).read_text() == page
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_manual_page(command, tmp_path):
     page = pfw("help", "--format", "man", command)
@@ -42,7 +47,7 @@ def test_manual_page(command, tmp_path):
     for letter, name, argument in options_of(command):
         assert f"\\fB--{name}\\fR" in plain.replace(f"\\fB-{letter}\\fR, ", ""), name
         assert not argument or f"\\fI{argument}\\fR" in plain, name
-    assert (BUILD / "share/man/man1" / f"pfw-{command}.1").read_text() == page
+    assert is_made(f"pfw-{command}.1", page)
     if shutil.which("groff"):
         (tmp_path / "page").write_text(page)
         done = harness.run(["groff", "-man", "-Tutf8", "-Kutf8", "-ww", "-z", tmp_path / "page"],
@@ -53,7 +58,7 @@ def test_manual_page(command, tmp_path):
 def test_manual_page_of_all():
     page = pfw("help", "--format", "man")
     assert all(f"pfw\\-{command}\\fR(1)" in page for command in COMMANDS)
-    assert (BUILD / "share/man/man1/pfw.1").read_text() == page
+    assert is_made("pfw.1", page)
 
 
 def complete(*words):

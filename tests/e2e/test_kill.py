@@ -220,7 +220,8 @@ def test_killed_repair(started, tmp_path):
         directory = tmp_path / str(number)
         directory.mkdir()
         target = started(str(directory), 2, 5000, "loop", number % 2 == 1, PFW_FLUSH_MS="400")
-        time.sleep(rng.uniform(0.05, 0.3))
+        target.wait_for_first()
+        time.sleep(rng.uniform(0, 0.25))
         target.kill()
         while target.left_spools():
             repair = subprocess.Popen([PFW, "repair", "-q", target.trace],

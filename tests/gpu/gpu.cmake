@@ -70,6 +70,10 @@ mark_as_advanced(NVML_INCLUDE)
 if(NVML_INCLUDE)
 	add_library(standin_nvml SHARED tests/gpu/standin/nvml.c)
 	target_include_directories(standin_nvml SYSTEM PRIVATE ${NVML_INCLUDE})
+	if(PFW_SANITIZE) # loaded where a second runtime would come with it
+		target_compile_options(standin_nvml PRIVATE -fno-sanitize=all)
+		target_link_options(standin_nvml PRIVATE -fno-sanitize=all)
+	endif()
 	set_target_properties(standin_nvml PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1
 		LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/standin C_VISIBILITY_PRESET default)
 endif()
