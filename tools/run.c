@@ -89,7 +89,8 @@ enum {
 	OPTION_NO_IO,
 	OPTION_NO_GPU,
 	OPTION_DATA_DIR,
-	OPTION_ALL
+	OPTION_ALL,
+	OPTION_PY_CALLS
 };
 
 static const struct cli_option options[] = {
@@ -101,6 +102,8 @@ static const struct cli_option options[] = {
 	  OPTION_DATA_DIR },
 	{ "no-io", 0, NULL, "leave I/O out: only what the program itself marks", OPTION_NO_IO },
 	{ "no-gpu", 0, NULL, "leave GPU work out", OPTION_NO_GPU },
+	{ "py-calls", 0, NULL, "record calls of Python's functions too; PFW_PY_CALLS says which",
+	  OPTION_PY_CALLS },
 	{ "schedule", 0, "S", "record some steps, or some of the time, only; as PFW_SCHEDULE",
 	  OPTION_SCHEDULE },
 	{ "compat", 0, "M", "stand in for another tracer's module (not built yet)", OPTION_COMPAT },
@@ -151,6 +154,9 @@ static bool take_option(struct run *run, int option, const char *value)
 	case OPTION_NO_GPU:
 		run->no_gpu = true;
 		break;
+	case OPTION_PY_CALLS:
+		run->python = true;
+		return setenv("PFW_PY_CALLS", "1", 0) == 0;
 	case OPTION_SCHEDULE:
 		return take_schedule(value);
 	default:

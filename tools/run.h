@@ -11,6 +11,7 @@
 struct run {
 	const char *output, *data_dir;
 	bool quiet, no_io, no_gpu, all, gzip;
+	bool python;	  /* something is to be done in each Python that starts */
 	char **words;	  /* the program and its arguments */
 	char **completed; /* the same, for free(), where a Python was put in front; else NULL */
 	int count;

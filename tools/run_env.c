@@ -145,10 +145,38 @@ static int set_data_dir(struct run *run)
 	return setenv("DFTRACER_DATA_DIR", list, 1) < 0 ? -errno : 0;
 }
 
+/* Each Python runs what lies in _site of the package, beside the libraries. */
+static int set_python(void)
+{
+	const char *others = getenv("PYTHONPATH");
+	char preload[PATH_MAX], site[PATH_MAX + 16], *joined;
+
+	if (!cli_find_preload(preload, sizeof(preload)))
+		return -ENOENT;
+	*strrchr(preload, '/') = '\0';
+	snprintf(site, sizeof(site), "%.*s_site", (int)(run_base_name(preload) - preload), preload);
+	if (access(site, R_OK) < 0 || strchr(site, ':')) {
+		cli_error(
+			"run",
+			"--py-calls: %s %s: install the Python package (pip install pfwtrace) and run "
+			"the pfw that comes with it",
+			cli_name(site), strchr(site, ':') ? "has a colon" : "is not there");
+		return -ENOENT;
+	}
+	if (asprintf(&joined, "%s%s%s", site, others && *others ? ":" : "", others ? others : "") <
+	    0)
+		return -ENOMEM;
+	setenv("PYTHONPATH", joined, 1);
+	free(joined);
+	return 0;
+}
+
 int run_environment(struct run *run)
 {
 	int error = set_preload(run);
 
+	if (!error && run->python)
+		error = set_python();
 	if (!error && run->all)
 		setenv("DFTRACER_DATA_DIR", "all", 1);
 	else if (!error && run->data_dir)

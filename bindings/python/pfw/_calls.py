@@ -35,7 +35,8 @@ def _decider(include: tuple[str, ...]) -> Callable[[Any], str | None]:
         name = getattr(code, "co_qualname", code.co_name)
         whole = name if module in ("", "__main__") else f"{module}.{name}"
         if not include:
-            own = not path.startswith("<") and not os.path.abspath(path).startswith(installed)
+            own = module == "__main__" or not (
+                path.startswith("<") or os.path.abspath(path).startswith(installed))
             return whole if own else None
         for word in include:
             if os.sep in word:

@@ -1,6 +1,8 @@
 """pfw.trace_calls: calls of functions that know nothing of it."""
 import sys
 
+from conftest import PFW
+
 PROGRAM = """
     import json, threading, pfw
     import helper
@@ -156,3 +158,40 @@ def test_nothing_while_nothing_is_recorded(run):
                 pfw.step()
         """)
     assert len([line for line in run.lines() if line["name"] == "function"]) == 1
+
+
+def test_pfw_run_py_calls(run):
+    run.save("def help():\n    pass\n", "helper.py")
+    run.save("import os\nos.environ['OWN'] = 'ran'\n", "sitecustomize.py")
+    program = """
+        import multiprocessing, os, helper
+        assert os.environ["OWN"] == "ran"
+
+        def main():
+            helper.help()
+            process = multiprocessing.get_context("spawn").Process(target=helper.help)
+            process.start()
+            process.join()
+
+        if __name__ == "__main__":
+            main()
+        """
+    run.traced(program, "--py-calls", PYTHONPATH=str(run.directory))
+    lines = [line for line in run.lines() if line["cat"] == "python"]
+    assert sorted(line["name"] for line in lines if not line["name"].endswith("<module>")) \
+        == ["helper.help", "helper.help", "main"]
+    assert len({line["pid"] for line in lines if line["name"] == "helper.help"}) == 2
+    for path in run.directory.glob("*.pfw"):
+        path.unlink()
+    run.traced(program, "--py-calls", PYTHONPATH=str(run.directory), PFW_PY_CALLS="helper,min=0.001us")
+    assert {line["name"] for line in run.lines() if line["cat"] == "python"} \
+        == {"helper.help", "helper.<module>"}
+
+
+def test_a_python_without_the_package_runs(run):
+    """As sitecustomize finds the package that it lies in, an environment without it is traced, too."""
+    run.command(sys.executable, "-m", "venv", "--without-pip", "bare")
+    run.save("def main():\n    pass\nmain()\n")
+    run.command(PFW, "run", "-o", "t", "--py-calls", "--", "bare/bin/python", "script.py")
+    assert [line["name"] for line in run.lines() if line["cat"] == "python"] == ["main", "<module>"]
+    assert "Python's part" not in run.errors

@@ -1,0 +1,39 @@
+"""What `pfw run` asks of a Python that it starts, told by variables."""
+from __future__ import annotations
+
+import os
+import sys
+
+from ._calls import trace_calls
+from ._load import core
+
+
+def _calls() -> None:
+    """PFW_PY_CALLS: 1, or a list of functions and modules; min=TIME leaves shorter calls out."""
+    words = [word for word in os.environ.get("PFW_PY_CALLS", "").split(",") if word]
+    if not words or words == ["0"] or not core.enabled():
+        return
+    min_us = 0.0
+    include = []
+    for word in words:
+        if word.startswith("min="):
+            min_us = _time_us(word[len("min="):])
+        elif word != "1":
+            include.append(word)
+    trace_calls(include, min_us=min_us)
+
+
+def _time_us(text: str) -> float:
+    units = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+    digits = text.rstrip("nums")
+    try:
+        return float(digits) * units[text[len(digits):] or "us"]
+    except (KeyError, ValueError):
+        print(f"pfw: PFW_PY_CALLS: min={text}: wants a time such as 20us; all calls are traced",
+              file=sys.stderr)
+        return 0.0
+
+
+def begin() -> None:
+    """Do it; raises nothing that the program would have to know of."""
+    _calls()
