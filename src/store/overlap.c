@@ -288,6 +288,7 @@ int pfw_overlap_advance(struct pfw_overlap *overlap, int64_t until_ns)
 		overlap->swept = true;
 		overlap->at_ns = overlap->least_ns;
 	}
+	until_ns = until_ns < overlap->greatest_ns ? until_ns : overlap->greatest_ns;
 	if (until_ns <= overlap->at_ns)
 		return 0;
 	if (overlap->spans_loose)

@@ -304,15 +304,21 @@ static int read_head(struct pfw_overlap *overlap, struct reader *reader)
 	return error ? error : read_gaps(&overlap->gaps, reader);
 }
 
+int pfw_overlap_read_row(struct pfw_overlap *overlap, const uint8_t *data, size_t bytes, bool last)
+{
+	struct reader reader = { .at = data, .end = data + bytes };
+	int error = last ? read_head(overlap, &reader) : 0;
+
+	while (!error && reader.at < reader.end)
+		error = read_step(overlap, &reader);
+	return error;
+}
+
 static int read_row(void *user, uint64_t block, const uint8_t *data, size_t bytes)
 {
 	struct reading *reading = user;
-	struct reader reader = { .at = data, .end = data + bytes };
-	int error = block == reading->last ? read_head(reading->overlap, &reader) : 0;
 
-	while (!error && reader.at < reader.end)
-		error = read_step(reading->overlap, &reader);
-	return error;
+	return pfw_overlap_read_row(reading->overlap, data, bytes, block == reading->last);
 }
 
 int pfw_overlap_from_index(struct pfw_overlap *overlap, struct pfw_index *index)
