@@ -162,6 +162,7 @@ COMMANDS = {
     "query window": ["query", "--since", "+1ms", "--until", "99%", "--count"],
     "table": ["table"],
     "overlap": ["overlap", "--steps"],
+    "compare": ["compare", "TRACE"],
     "export": ["export", "-o", "/dev/null"],
     "index": ["index", "--force"],
     "compact": ["compact", "--keep", "-o", "OUT"],
@@ -205,7 +206,8 @@ def fingerprint(folder):
 
 
 def command_words(command, trace, out):
-    return [str(out) if word == "OUT" else word for word in COMMANDS[command]] + [trace]
+    known = {"OUT": str(out), "TRACE": trace}
+    return [known.get(word, word) for word in COMMANDS[command]] + [trace]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,303 @@
+"""`pfw compare`: sums against pandas, and what it calls a difference, by runs whose truth is known
+(C27, C29)."""
+import collections
+import csv
+import gzip
+import io
+import json
+import math
+import os
+import random
+import statistics
+
+import pandas
+import pytest
+
+import harness
+
+PFW = os.environ["PFW_BIN"]
+
+
+def compare(a, b, *options, status=0):
+    """[row], summary"""
+    done = harness.run([PFW, "compare", "--format", "ndjson", *options, str(a), str(b)],
+                       status=status)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["section"] for line in lines] == ["row"] * (len(lines) - 1) + ["all"]
+    return lines[:-1], lines[-1]
+
+
+def head(run, rank=-1):
+    return json.dumps({"id": 1, "name": "process", "cat": "pfw", "pid": 1, "tid": 1, "ts": 1e15,
+                       "ph": "M", "args": {"format": 1, "version": "1", "run": run, "host": "h",
+                                           "rank": rank, "world_size": 1, "start_ts": 1e15}})
+
+
+def write(path, calls, run="r", rank=-1, opener=open):
+    """A trace of calls: (name, µs) or (name, µs, args) or with cat as well."""
+    ts = 1795230878000000.0
+    with opener(path, "wt") as out:
+        out.write(head(run, rank) + "\n")
+        for number, (name, dur, *more) in enumerate(calls, 2):
+            args = json.dumps(more[0] if more else {})
+            cat = more[1] if len(more) > 1 else "POSIX"
+            out.write(f'{{"id":{number},"name":"{name}","cat":"{cat}","pid":1,"tid":1,'
+                      f'"ts":{ts:.3f},"dur":{dur:.3f},"ph":"X","args":{args}}}\n')
+            ts += dur + 1
+        out.write(f'{{"id":{len(calls) + 2},"name":"end","cat":"pfw","pid":1,"tid":1,"ts":{ts:.3f},'
+                  f'"ph":"M","args":{{"events":{len(calls)},"lost":0,"reason":"exit"}}}}\n')
+    return path
+
+
+# ---- figures ----
+
+def frame(path):
+    lines = [json.loads(line) for line in open(path)]
+    return pandas.DataFrame([line for line in lines if line["ph"] == "X"])
+
+
+def durations(path, name):
+    """In ns."""
+    lines = frame(path)
+    return lines[lines["name"] == name]["dur"] * 1000
+
+
+def test_sums_as_pandas_has_them(tmp_path):
+    chance = random.Random(3)
+    names = ["read", "write", "open", "a\\n\\\"b", "ü"]
+    for file in ("a", "b"):
+        write(tmp_path / file, [(chance.choice(names), chance.lognormvariate(3, 1))
+                                for _ in range(5000)])
+    rows, _ = compare(tmp_path / "a", tmp_path / "b")
+    both = [frame(tmp_path / file).groupby("name")["dur"].agg(["count", "sum", "mean"])
+            for file in ("a", "b")]
+    assert len(rows) == len(names)
+    for row in rows:
+        for side, table in zip("ab", both):
+            expected = table.loc[row["name"]]
+            assert row[f"count_{side}"] == expected["count"]
+            assert row[f"total_{side}"] == pytest.approx(expected["sum"], abs=1e-3)
+            assert row[f"mean_{side}"] == pytest.approx(expected["mean"], abs=1e-3)
+        assert row["difference"] == pytest.approx(row["total_b"] - row["total_a"], abs=2e-3)
+    sizes = [abs(row["difference"]) for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_typical_is_the_geometric_mean(tmp_path):
+    write(tmp_path / "a", [("read", 1), ("read", 100), ("gone", 5)])
+    write(tmp_path / "b", [("read", 2), ("read", 200), ("new", 7)])
+    rows, summary = compare(tmp_path / "a", tmp_path / "b")
+    row = {row["name"]: row for row in rows}
+    assert row["read"]["typical_a"] == 10 and row["read"]["typical_b"] == 20
+    assert row["read"]["change"] == pytest.approx(100) and row["read"]["p"] is None
+    assert row["new"]["count_a"] == 0 and row["new"]["change"] is None
+    assert row["gone"]["mean_b"] is None and row["gone"]["difference"] == -5
+    assert summary["tested"] == 0 and summary["together"] is None
+
+
+def test_groups(tmp_path):
+    calls = [("read", 1, {"fname": f"/f{i % 2}", "step": i % 3}) for i in range(12)]
+    calls += [(f"ProfilerStep#{i}", 9, {}, "PP") for i in range(4)]
+    write(tmp_path / "a", calls, rank=2)
+    rows, _ = compare(tmp_path / "a", tmp_path / "a")
+    assert {(row["cat"], row["name"]): row["count_a"] for row in rows} == {
+        ("POSIX", "read"): 12, ("PP", "ProfilerStep*"): 4}
+    rows, _ = compare(tmp_path / "a", tmp_path / "a", "--group-by", "fname")
+    assert {row["fname"]: row["count_a"] for row in rows} == {"/f0": 6, "/f1": 6, "": 4}
+    rows, _ = compare(tmp_path / "a", tmp_path / "a", "--group-by", "step,rank", "--cat", "POSIX")
+    assert {(row["step"], row["rank"]): row["count_a"] for row in rows} == {
+        (str(i), "2"): 4 for i in range(3)}
+
+
+def test_summed_calls_count_and_have_no_duration(tmp_path):
+    write(tmp_path / "a", [("read", 10)] * 3)
+    with open(tmp_path / "a", "a") as out:
+        out.write('{"id":9,"name":"summed","cat":"pfw","pid":1,"tid":1,"ts":1795230879000000.000,'
+                  '"ph":"M","args":{"name":"read","fname":"/f","count":100,"dur":50.000,'
+                  '"bytes":1}}\n')
+    rows, _ = compare(tmp_path / "a", tmp_path / "a")
+    assert (rows[0]["count_a"], rows[0]["total_a"]) == (103, 80)
+    assert rows[0]["typical_a"] == 10
+
+
+@pytest.mark.parametrize("kind", ["gz", "compacted", "indexed", "directory", "foreign"])
+def test_kinds_of_input(tmp_path, kind):
+    calls = [(name, i % 7 + 1, {"fname": "/f"}) for i in range(300) for name in ("read", "write")]
+    plain = write(tmp_path / "plain.pfw", calls)
+    other = tmp_path / "other"
+    other.mkdir()
+    if kind == "gz":
+        path = write(other / "t.pfw.gz", calls, opener=gzip.open)
+    elif kind == "foreign":
+        path = other / "t.pfw"
+        path.write_text("[\n" + plain.read_text().split("\n", 1)[1].replace('"ts"', '"level":0,"ts"'))
+    else:
+        path = write(other / "t.pfw", calls)
+    if kind == "compacted":
+        harness.run([PFW, "compact", "-q", path])
+        path = other / "t.pfw.gz"
+    if kind == "indexed":
+        harness.run([PFW, "index", "-q", path])
+    rows, _ = compare(plain, other if kind == "directory" else path)
+    assert [(row["count_a"], row["total_a"]) for row in rows] == [
+        (row["count_b"], row["total_b"]) for row in rows] and len(rows) == 2
+
+
+def test_formats(tmp_path):
+    write(tmp_path / "a", [("read", 1), ("a|b,c", 4)])
+    write(tmp_path / "b", [("read", 1), ("a|b,c", 5)])
+    rows, _ = compare(tmp_path / "a", tmp_path / "b")
+    done = {kind: harness.run([PFW, "compare", "--format", kind, tmp_path / "a", tmp_path / "b"])
+            for kind in ("text", "csv", "tsv", "md")}
+    table = list(csv.DictReader(io.StringIO(done["csv"].stdout)))
+    assert [row["name"] for row in table] == [row["name"] for row in rows] == ["a|b,c", "read"]
+    assert list(table[0]) == [key for key in rows[0] if key != "section"]
+    assert float(table[0]["total_a"]) == 4 and table[0]["p"] == ""
+    assert list(csv.DictReader(io.StringIO(done["tsv"].stdout), delimiter="\t")) == table
+    assert "| a\\|b,c |" in done["md"].stdout and done["md"].stdout.splitlines()[1].count("|") > 9
+    assert done["text"].stdout.startswith("Category") and "0 of 0 rows" in done["text"].stdout
+
+
+@pytest.mark.parametrize("words", [[], ["a"], ["a", "a", "a"], ["a", "missing"], ["a", ","],
+                                   ["--fail-above", "x", "a", "a"], ["--group-by", "no", "a", "a"],
+                                   ["--format", "xml", "a", "a"]])
+def test_wrong_use(tmp_path, words):
+    write(tmp_path / "a", [("read", 1)])
+    done = harness.run([PFW, "compare", *words], cwd=tmp_path, status=2)
+    assert done.stdout == "" and len(done.stderr.strip().splitlines()) == 1
+
+
+# ---- one run a side ----
+
+def series(chance, count, middle, spread, neighbours):
+    """Durations as calls have them: skewed, like their neighbours, a few that were interrupted."""
+    value, found = 0, []
+    for _ in range(count):
+        value = neighbours * value + math.sqrt(1 - neighbours**2) * chance.gauss(0, 1)
+        found.append(math.exp(middle + spread * value) * (200 if chance.random() < 0.003 else 1))
+    return found
+
+
+NAMES = 8
+REPEATS = 100
+
+
+def one_run(path, chance, middles, machine=0.05, slow=1.0, run="r"):
+    """1,000 calls of each name in turn.  The machine is slower or faster as a whole."""
+    pace = math.exp(chance.gauss(0, machine))
+    calls = [series(chance, 1000, middle, 0.2, 0.2) for middle in middles]
+    return write(path, [(f"call{name}", calls[name][i] * pace * (1 if name else slow))
+                        for i in range(1000) for name in range(len(middles))], run)
+
+
+@pytest.mark.parametrize("names", [1, NAMES])
+def test_two_runs(tmp_path, names):
+    """No difference between two runs of one program in 90 of 100 repeats; 10 % on one call in 95."""
+    chance, called, found = random.Random(names), 0, 0
+    machine = 0.05 if names > 1 else 0  # one name alone cannot tell it from its own change
+    for _ in range(REPEATS):
+        middles = [chance.uniform(0, 5) for _ in range(names)]
+        one_run(tmp_path / "a", chance, middles, machine)
+        one_run(tmp_path / "b", chance, middles, machine)
+        one_run(tmp_path / "c", chance, middles, machine, 1.1)
+        called += compare(tmp_path / "a", tmp_path / "b")[1]["significant"] > 0
+        row = next(row for row in compare(tmp_path / "a", tmp_path / "c")[0]
+                   if row["name"] == "call0")
+        change = row["change"] if row["beside"] is None else row["beside"]
+        found += row["significant"] and change > 0
+    assert called <= REPEATS / 10, called
+    assert found >= REPEATS * 0.95, found
+
+
+def test_a_slower_machine_is_no_change(tmp_path):
+    chance = random.Random(1)
+    middles = [chance.uniform(0, 5) for _ in range(NAMES)]
+    one_run(tmp_path / "a", chance, middles, 0)
+    one_run(tmp_path / "b", chance, [middle + math.log(1.3) for middle in middles], 0)
+    rows, summary = compare(tmp_path / "a", tmp_path / "b", "--fail-above", "5%")
+    assert summary["significant"] == 0 and 27 < summary["together"] < 33
+    assert all(25 < row["change"] < 35 and row["change_low"] is None for row in rows)
+
+
+# ---- several runs a side ----
+
+def many_runs(directory, chance, middles, count, slow=1.0):
+    directory.mkdir()
+    for i in range(count):
+        noisy = [middle + chance.gauss(0, 0.02) for middle in middles]
+        one_run(directory / f"t{i}.pfw", chance, noisy, 0.05, slow, f"run{i}")
+    return directory
+
+
+def test_runs_are_the_unit(tmp_path):
+    """As Welch says of the runs' own means, and what is wrong in all rows is not in one of them."""
+    chance = random.Random(8)
+    middles = [chance.uniform(0, 5) for _ in range(NAMES)]
+    a = many_runs(tmp_path / "a", chance, middles, 6)
+    b = many_runs(tmp_path / "b", chance, middles, 4)
+    c = many_runs(tmp_path / "c", chance, middles, 4, 1.15)
+    rows, summary = compare(a, b, "--fail-above", "0")
+    assert (summary["runs_a"], summary["runs_b"], summary["significant"]) == (6, 4, 0)
+    assert all(row["count_a"] == row["count_b"] == 1000 for row in rows)
+    for row in rows:
+        means = [[statistics.fmean(map(math.log, durations(path, row["name"])))
+                  for path in sorted(side.iterdir())] for side in (a, b)]
+        shift = statistics.fmean(means[1]) - statistics.fmean(means[0])
+        errors = [statistics.variance(each) / len(each) for each in means]
+        freedom = sum(errors)**2 / sum(e * e / (len(m) - 1) for e, m in zip(errors, means))
+        assert row["change"] == pytest.approx(100 * math.expm1(shift), abs=1e-3)
+        reach = math.log1p(row["change_high"] / 100) - shift
+        assert reach == pytest.approx(student(freedom) * math.sqrt(sum(errors)), rel=1e-4)
+    rows, _ = compare(a, c, "--fail-above", "5%", status=1)
+    assert [row["name"] for row in rows if row["significant"]] == ["call0"]
+    compare(a, c, "--fail-above", "30%")
+    compare(c, a, "--fail-above", "5%")  # faster
+
+
+def student(freedom):
+    """The 97.5 % point, by integrating the density."""
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(
+        freedom * math.pi)
+    t, area, step = 0.0, 0.5, 1e-4
+    while area < 0.975:
+        area += step * scale * (1 + (t + step / 2)**2 / freedom)**(-(freedom + 1) / 2)
+        t += step
+    return t
+
+
+def test_operands_of_several_runs(tmp_path):
+    for i in range(3):
+        write(tmp_path / f"t{i}.pfw", [("read", 10)] * (i + 1), f"run{i}")
+    write(tmp_path / "one,two.pfw", [("read", 10)])
+    commas = ",".join(str(tmp_path / f"t{i}.pfw") for i in range(3))
+    for operand in (commas, f"{tmp_path}/t?.pfw"):
+        rows, summary = compare(operand, tmp_path / "one,two.pfw")
+        assert (summary["runs_a"], summary["runs_b"]) == (3, 1)
+        assert (rows[0]["count_a"], rows[0]["count_b"]) == (2, 1)
+
+
+def test_more_calls_are_a_change(tmp_path):
+    """Their durations are the same; the total is not."""
+    chance = random.Random(5)
+    for side, calls in (("a", 100), ("b", 150)):
+        (tmp_path / side).mkdir()
+        for i in range(4):
+            write(tmp_path / side / f"{i}.pfw",
+                  [("read", chance.uniform(9, 11)) for _ in range(calls)], f"{side}{i}")
+    rows, _ = compare(tmp_path / "a", tmp_path / "b", "--fail-above", "20%", status=1)
+    assert rows[0]["significant"] and 45 < rows[0]["total_change"] < 55
+    assert abs(rows[0]["change"]) < 5
+
+
+# ---- real programs ----
+
+def test_real_runs(tmp_path):
+    """Run, compared with itself: everything is equal.  Its every figure is in the trace."""
+    program = "import os\nfor i in range(100): os.stat('/etc/passwd')"
+    harness.run([PFW, "run", "-q", "-o", tmp_path / "t", "--all", "--", "/usr/bin/python3", "-c",
+                 program])
+    rows, summary = compare(tmp_path / "t", tmp_path / "t.pfw", "--fail-above", "0%")
+    counts = collections.Counter(line["name"] for line in harness.read_lines(tmp_path / "t.pfw")
+                                 if line["ph"] == "X")
+    assert {row["name"]: row["count_a"] for row in rows} == counts and counts["stat"] >= 100
+    assert all(row["difference"] == 0 for row in rows) and summary["significant"] == 0

@@ -1,0 +1,358 @@
+/* compare.c - `pfw compare`: what changed between two runs, or between several runs and others. */
+#include "compare.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "select_args.h"
+#include "stop.h"
+#include "table_output.h"
+
+#define ROW_LIMIT 50
+#define FORMATS (1u << CLI_TEXT | 1u << CLI_NDJSON | 1u << CLI_CSV | 1u << CLI_TSV | 1u << CLI_MD)
+
+enum { GROUP_BY = 256, FAIL_ABOVE, ROW_LIMIT_OPTION, FORMAT };
+
+/* ---- options ---- */
+
+static int parse_fields(struct compare *compare, const char *list)
+{
+	static const enum table_field fields[] = { TABLE_NAME, TABLE_CAT,  TABLE_FNAME,
+						   TABLE_RANK, TABLE_STEP, TABLE_TID };
+	struct table_options *table = &compare->table;
+	char *copy = strdup(list), *rest = copy, *word;
+	bool bad = !copy;
+
+	table->fields = 0;
+	while (!bad && (word = strsep(&rest, ","))) {
+		size_t i = 0;
+
+		while (i < CLI_ARRAY_LEN(fields) && strcmp(word, table_field_name(fields[i])) != 0)
+			i++;
+		bad = i == CLI_ARRAY_LEN(fields) || table->fields == TABLE_FIELDS;
+		if (!bad)
+			table->field[table->fields++] = fields[i];
+	}
+	if (bad)
+		cli_error(compare->command->name,
+			  "--group-by %s: takes name, cat, fname, rank, step and tid, with commas "
+			  "between them",
+			  cli_name(list));
+	free(copy);
+	return bad ? -1 : 0;
+}
+
+static int parse_percent(struct compare *compare, const char *text)
+{
+	char *end;
+	double percent = strtod(text, &end);
+
+	if (end != text && (!*end || strcmp(end, "%") == 0) && percent >= 0 && percent < 1e6) {
+		compare->fail_above = percent / 100;
+		return 0;
+	}
+	cli_error(compare->command->name, "--fail-above %s: takes a percentage, as 5%%",
+		  cli_name(text));
+	return -1;
+}
+
+static int parse_whole(const struct compare *compare, const char *name, const char *text,
+		       long least, long *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtol(text, &end, 10);
+	if (*text && !*end && !errno && *number >= least && *number <= INT32_MAX)
+		return 0;
+	cli_error(compare->command->name, "--%s %s: takes a whole number%s", name, cli_name(text),
+		  least < 0 ? ", -1 for no limit" : "");
+	return -1;
+}
+
+static int take(struct compare *compare, const struct cli_args *args, int option)
+{
+	long number;
+
+	switch (option) {
+	case GROUP_BY:
+		return parse_fields(compare, args->value);
+	case FAIL_ABOVE:
+		return parse_percent(compare, args->value);
+	case ROW_LIMIT_OPTION:
+		if (parse_whole(compare, "row-limit", args->value, -1, &number))
+			return -1;
+		compare->row_limit = number;
+		return 0;
+	case 'q':
+		compare->quiet = true;
+		return 0;
+	case 'j':
+		if (parse_whole(compare, "jobs", args->value, 1, &number))
+			return -1;
+		compare->jobs = number < 1024 ? (unsigned)number : 1024;
+		return 0;
+	case FORMAT:
+		compare->format = cli_format_of(compare->command, args->value, FORMATS);
+		return compare->format < 0 ? -1 : 0;
+	default:
+		break;
+	}
+	/* Each side has times and ranks of its own. */
+	if (select_args_take(&compare->side[0].select, args, option) < 0)
+		return -1;
+	return select_args_take(&compare->side[1].select, args, option) < 0 ? -1 : 0;
+}
+
+/* ---- sides ---- */
+
+static void say_trace(void *user, const char *path, const char *why)
+{
+	struct compare *compare = user;
+
+	cli_error(compare->command->name, "%s: %s", cli_name(path), why);
+	compare->problems++;
+}
+
+/* A stale index is no problem of the traces. */
+static void say_index(void *user, const char *path, const char *why)
+{
+	const struct compare *compare = user;
+
+	if (!compare->quiet)
+		cli_error(compare->command->name,
+			  "%s.idx is passed over: %s; `pfw index` makes it anew", cli_name(path),
+			  why);
+}
+
+/* Take an operand apart at its commas, unless it names a file as it is.  The words end with NULL and
+ * lie in *copy. */
+static char **split(const char *operand, char **copy, size_t *count)
+{
+	size_t room = 2;
+	char **word, *rest;
+
+	for (const char *at = operand; *at; at++)
+		room += *at == ',';
+	word = calloc(room, sizeof(*word));
+	rest = *copy = strdup(operand);
+	*count = 0;
+	if (!word || !rest) {
+		free(word);
+		return NULL;
+	}
+	if (access(operand, F_OK) == 0) {
+		word[(*count)++] = rest;
+		return word;
+	}
+	while (rest) {
+		char *next = strsep(&rest, ",");
+
+		if (*next)
+			word[(*count)++] = next;
+	}
+	return word;
+}
+
+/* Which run each file is of: as its first line says; those of other tools, which say none, are one. */
+static int number_runs(struct compare_side *side)
+{
+	side->run = calloc(side->traces.count + 1, sizeof(*side->run));
+	if (!side->run)
+		return -ENOMEM;
+	for (size_t i = 0; i < side->traces.count; i++) {
+		size_t j = 0;
+
+		while (j < i &&
+		       strcmp(side->traces.file[j].head.run, side->traces.file[i].head.run) != 0)
+			j++;
+		side->run[i] = j < i ? side->run[j] : side->runs++;
+	}
+	return 0;
+}
+
+static int open_side(struct compare *compare, struct compare_side *side, const char *operand)
+{
+	char *copy = NULL, **word;
+	size_t count;
+	int error;
+
+	word = split(operand, &copy, &count);
+	if (!word) {
+		free(copy);
+		return -ENOMEM;
+	}
+	error = pfw_traces_open(&side->traces, word, count, true, say_trace, compare);
+	free(word);
+	free(copy);
+	if (error)
+		return error;
+	side->live = (struct live_lines){ .command = compare->command, .traces = &side->traces };
+	error = number_runs(side);
+	if (!error)
+		error = live_lines_open(&side->live);
+	compare->problems += side->live.missing;
+	return error;
+}
+
+static int resolve_side(struct compare *compare, struct compare_side *side,
+			const volatile bool *stop)
+{
+	const struct pfw_extent_options extent = { .jobs = compare->jobs, .stop = stop };
+	int error;
+
+	for (unsigned i = 0; i < compare->table.fields; i++)
+		side->select.ask_fnames |= compare->table.field[i] == TABLE_FNAME;
+	error = pfw_select_use_indexes(&side->select, &side->traces, say_index, compare);
+	if (error) {
+		cli_error(compare->command->name, "%s", strerror(-error));
+		return CLI_USAGE;
+	}
+	return select_args_resolve(&side->select, compare->command, &side->traces, &extent);
+}
+
+static int read_sides(struct compare *compare, char *const *operand, const volatile bool *stop)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		int error = open_side(compare, &compare->side[i], operand[i]);
+
+		if (error == -ENOMEM)
+			cli_error(compare->command->name, "%s", strerror(-error));
+		if (error)
+			return CLI_USAGE;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		int status = resolve_side(compare, &compare->side[i], stop);
+
+		if (status != CLI_OK)
+			return status;
+		if (compare_collect(compare, i, stop))
+			return CLI_USAGE;
+	}
+	return CLI_OK;
+}
+
+static void release(struct compare *compare)
+{
+	for (size_t i = 0; i < compare->rows; i++) {
+		free(compare->row[i].cell);
+		pfw_batches_release(&compare->row[i].batch[0]);
+		pfw_batches_release(&compare->row[i].batch[1]);
+	}
+	free(compare->row);
+	pfw_averages_release(&compare->keys);
+	for (unsigned i = 0; i < 2; i++) {
+		struct compare_side *side = &compare->side[i];
+
+		if (side->live.traces)
+			live_lines_close(&side->live);
+		pfw_traces_close(&side->traces);
+		free(side->run);
+	}
+}
+
+/* ---- the command ---- */
+
+static int judge(struct compare *compare)
+{
+	int error = compare_judge(compare), failed = 0;
+
+	if (!error)
+		error = compare_print(compare);
+	if (error) {
+		cli_error(compare->command->name, "%s", strerror(-error));
+		return CLI_USAGE;
+	}
+	for (size_t i = 0; i < compare->rows; i++)
+		failed += compare_fails(compare, &compare->row[i]);
+	if (failed && !compare->quiet)
+		cli_error(compare->command->name,
+			  "%d row%s slower by more than %g %%, which is no chance", failed,
+			  failed == 1 ? " is" : "s are", 100 * compare->fail_above);
+	return cli_finish(stdout, compare->command,
+			  failed || compare->problems ? CLI_PROBLEMS : CLI_OK);
+}
+
+static int run(struct compare *compare, struct cli_args *args)
+{
+	const volatile bool *stop;
+	int status;
+
+	if (args->operands != 2) {
+		cli_error(compare->command->name,
+			  "takes two sides, A and B; several runs of a side with commas between "
+			  "them, or as a directory or a quoted glob");
+		return CLI_USAGE;
+	}
+	if (compare->row_limit < -1)
+		compare->row_limit =
+			compare->format == CLI_TEXT || compare->format == CLI_MD ? ROW_LIMIT : -1;
+	stop = stop_watch();
+	pfw_averages_init(&compare->keys);
+	status = read_sides(compare, args->argv, stop);
+	if (status == CLI_OK)
+		status = judge(compare);
+	release(compare);
+	stop_end();
+	return status;
+}
+
+static int compare_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct compare compare = {
+		.command = command,
+		.table = { .command = command, .field = { TABLE_CAT, TABLE_NAME }, .fields = 2 },
+		.fail_above = -1,
+		.row_limit = -2
+	};
+	struct cli_args args;
+	int option, status = -1;
+
+	cli_args_init(&args, command, argc, argv);
+	while (status < 0 && (option = cli_next(&args)) != CLI_DONE) {
+		if (option == CLI_BAD || option == CLI_HELP)
+			status = cli_ended(&args, option);
+		else if (take(&compare, &args, option))
+			status = CLI_USAGE;
+	}
+	if (status < 0)
+		status = run(&compare, &args);
+	pfw_select_release(&compare.side[0].select);
+	pfw_select_release(&compare.side[1].select);
+	return status;
+}
+
+static const struct cli_option compare_options[] = {
+	{ "group-by", 'g', "LIST",
+	  "what makes a row: name, cat, fname, rank, step, tid; cat,name by "
+	  "default",
+	  GROUP_BY },
+	{ "fail-above", 0, "PERCENT",
+	  "end with status 1 where a row got slower by more, and that is no chance", FAIL_ABOVE },
+	{ "row-limit", 0, "N", "rows shown, 50 by default in text and md; -1: all",
+	  ROW_LIMIT_OPTION },
+	SELECT_ARGS_TIMES,
+	SELECT_ARGS_FILTERS,
+	{ "quiet", 'q', NULL, "problems only on standard error", 'q' },
+	{ "jobs", 'j', "N", "threads; by default one for each CPU", 'j' },
+	{ "format", 0, "FORMAT", "text, ndjson, csv, tsv or md: times in µs", FORMAT },
+	{ 0 },
+};
+
+const struct cli_command cli_compare = {
+	.name = "compare",
+	.operands = "A B",
+	.summary = "Show what changed between two runs, or between several and others",
+	.options = compare_options,
+	.details =
+		"A and B: traces, directories, globs or base names; more with commas between "
+		"them.\nEach run is told by its traces' first line.  Where both sides have several, "
+		"each run\nis one value; else the course of the two runs, and what all rows have in "
+		"common, must\ntell chance from change, and a change that all rows share cannot be "
+		"told from a slow\nmachine.  docs/analysis.rst has the method.  Rows are sorted by what "
+		"they add to the\ndifference of the totals.\n",
+	.main = compare_main,
+};
