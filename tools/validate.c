@@ -154,14 +154,17 @@ static unsigned required(const struct check *check)
 static void check_keys(struct check *check)
 {
 	const struct pfw_entry *entry = &check->scan.entry;
-	unsigned missing = required(check) & ~(unsigned)entry->has;
+	unsigned missing = required(check) & ~(unsigned)entry->has, wrong = entry->wrong;
 	char keys[160];
 
+	/* DFTracer 1.x writes numbers as text there. */
+	if (check->scan.dialect == PFW_DIALECT_DFTRACER_1)
+		wrong &= ~(unsigned)PFW_ENTRY_ID;
 	if (missing)
 		say_line(check, "no %s", key_list(keys, sizeof(keys), missing));
-	if (entry->wrong)
+	if (wrong)
 		say_line(check, "%s: a value of the wrong type, or out of range",
-			 key_list(keys, sizeof(keys), entry->wrong));
+			 key_list(keys, sizeof(keys), wrong));
 	if (entry->repeated)
 		say_line(check, "%s more than once: readers differ in which they take",
 			 key_list(keys, sizeof(keys), entry->repeated));
