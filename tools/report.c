@@ -247,9 +247,8 @@ static void shown_name(const struct sums *sums, char *out, size_t size)
 
 static void say_where(const struct sums *sums)
 {
-	char name[8192], quoted[8400];
+	char name[8192];
 	size_t count = sums->paths.count;
-	const char *word;
 
 	shown_name(sums, name, sizeof(name));
 	if (count == 1)
@@ -267,14 +266,24 @@ static void say_where(const struct sums *sums)
 	else if (WEXITSTATUS(sums->report->status))
 		line(sums, CLI_YELLOW, "%s ended with exit status %d",
 		     cli_name(sums->report->program), WEXITSTATUS(sums->report->status));
+}
+
+/* The command that answers what one wants to know next: what took the time, or, where something is
+ * missing, what.  And another one. */
+static void say_next(const struct sums *sums)
+{
+	char name[8192], quoted[8400];
+	const char *next = sums->lost ? "validate" : "table", *word;
+
+	shown_name(sums, name, sizeof(name));
 	word = shell_word(quoted, sizeof(quoted), name);
-	if (count > 1)
-		line(sums, CLI_PLAIN, "next: pfw validate %s", word);
+	if (sums->paths.count > 1)
+		line(sums, CLI_PLAIN, "next: pfw %s %s   or: pfw compact %s", next, word, word);
 	else if (strlen(name) > 3 && strcmp(name + strlen(name) - 3, ".gz") == 0)
-		line(sums, CLI_PLAIN, "next: pfw validate %s   or: zcat %s | jq -r " JQ, word,
+		line(sums, CLI_PLAIN, "next: pfw %s %s   or: zcat %s | jq -r " JQ, next, word,
 		     word);
 	else
-		line(sums, CLI_PLAIN, "next: pfw validate %s   or: jq -r " JQ " %s", word, word);
+		line(sums, CLI_PLAIN, "next: pfw %s %s   or: jq -r " JQ " %s", next, word, word);
 }
 
 void report_run(const struct report *report)
@@ -297,6 +306,7 @@ void report_run(const struct report *report)
 		say_left_out(&sums);
 		say_lost(&sums);
 		say_where(&sums);
+		say_next(&sums);
 	}
 	pfw_paths_free(&sums.paths);
 	free(sums.pid);
