@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +32,22 @@ struct named {
 	unsigned kinds;		   /* of parts: see index_parts.h */
 };
 
+/* A file whose blocks are all there: its index is being made whole, by a thread of its own where there
+ * may be more than one, since that mostly waits for the disk, while the next file is read. */
+struct finishing {
+	const struct pfw_index_build *build;
+	pthread_t thread;
+	bool running, threaded;
+	size_t file;
+	struct pfw_index_writer *writer; /* NULL: it could not be begun */
+	struct pfw_index_built built;
+	struct stat before;
+	int64_t since_ns;
+};
+
 struct building {
 	const struct pfw_index_build *build;
+	struct finishing finishing;
 	pthread_mutex_t naming; /* over `named`, and while a file's names are read */
 	struct named *named;	/* by file */
 	pthread_mutex_t mutex;	/* over `spare`: work() is several threads' */
@@ -177,9 +192,9 @@ static void begin_file(struct building *building)
 }
 
 /* Whether the file is what it was when its first block was read. */
-static bool has_changed(const struct building *building, const char *path)
+static bool has_changed(const struct finishing *finishing, const char *path)
 {
-	const struct stat *before = &building->before;
+	const struct stat *before = &finishing->before;
 	struct stat now;
 
 	return stat(path, &now) < 0 || now.st_size != before->st_size ||
@@ -187,34 +202,75 @@ static bool has_changed(const struct building *building, const char *path)
 	       now.st_mtim.tv_nsec != before->st_mtim.tv_nsec;
 }
 
-static int finish_writer(struct building *building, const struct pfw_trace_file *file)
+static int finish_writer(struct finishing *finishing)
 {
-	struct pfw_index_built *built = &building->built;
+	const struct pfw_trace_file *file = &finishing->build->traces->file[finishing->file];
+	struct pfw_index_built *built = &finishing->built;
 	const struct pfw_index_trace trace = { .layout = file->blocks.layout,
 					       .problems = built->problems };
 
-	if (has_changed(building, file->path))
+	if (has_changed(finishing, file->path))
 		return -ESTALE;
-	if (!building->build->check)
-		return pfw_index_commit(building->writer, &trace);
-	return pfw_index_compare(building->writer, &trace, &built->differs, built->difference,
+	if (!finishing->build->check)
+		return pfw_index_commit(finishing->writer, &trace);
+	return pfw_index_compare(finishing->writer, &trace, &built->differs, built->difference,
 				 sizeof(built->difference));
+}
+
+static void *finish_in_thread(void *argument)
+{
+	struct finishing *finishing = argument;
+
+	if (!finishing->built.error)
+		finishing->built.error = finish_writer(finishing);
+	finishing->built.ns = now_ns() - finishing->since_ns;
+	return NULL;
+}
+
+/* Wait for the file that is being finished, and tell of it. */
+static void settle(struct building *building)
+{
+	struct finishing *finishing = &building->finishing;
+
+	if (!finishing->running)
+		return;
+	if (finishing->threaded)
+		pthread_join(finishing->thread, NULL);
+	finishing->running = false;
+	if (finishing->writer)
+		finishing->built.total = pfw_index_so_far(finishing->writer);
+	finishing->build->built(finishing->build->user, finishing->file, &finishing->built);
+	if (finishing->writer)
+		pfw_index_end(finishing->writer);
+}
+
+/* Signals are for the thread that the command runs in. */
+static void start_finishing(struct finishing *finishing)
+{
+	sigset_t all, before;
+
+	finishing->running = true;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	finishing->threaded =
+		pfw_pass_jobs(finishing->build->jobs) > 1 &&
+		!pthread_create(&finishing->thread, NULL, finish_in_thread, finishing);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!finishing->threaded)
+		finish_in_thread(finishing);
 }
 
 static void finish_file(struct building *building)
 {
-	const struct pfw_trace_file *file = &building->build->traces->file[building->file];
-	struct pfw_index_built *built = &building->built;
-
 	begin_file(building); /* of a file without any block */
-	if (!built->error)
-		built->error = finish_writer(building, file);
-	if (building->writer)
-		built->total = pfw_index_so_far(building->writer);
-	built->ns = now_ns() - building->since_ns;
-	building->build->built(building->build->user, building->file, built);
-	if (building->writer)
-		pfw_index_end(building->writer);
+	settle(building);
+	building->finishing = (struct finishing){ .build = building->build,
+						  .file = building->file,
+						  .writer = building->writer,
+						  .built = building->built,
+						  .before = building->before,
+						  .since_ns = building->since_ns };
+	start_finishing(&building->finishing);
 	building->writer = NULL;
 	building->begun = false;
 	pfw_fnames_free(building->named[building->file].fnames);
@@ -265,6 +321,7 @@ static void problem(void *user, size_t file, const struct pfw_scan_problem *prob
 	struct building *building = user;
 
 	go_to(building, file);
+	settle(building); /* what is told of a file comes before what is told of the next */
 	building->built.problems += 1 + problem->more;
 	building->build->problem(building->build->user, file, problem);
 }
@@ -304,6 +361,7 @@ int pfw_index_build(const struct pfw_index_build *build)
 	/* -EIO is some file's problem, and was told; what could be read of it is worth an index. */
 	if (!error || error == -EIO)
 		go_to(&building, build->traces->count);
+	settle(&building);
 	if (building.writer)
 		pfw_index_end(building.writer);
 	while (building.spare) {
