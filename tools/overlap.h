@@ -59,24 +59,24 @@ void overlap_release(struct overlap *overlap);
 
 /* ---- figures ---- */
 
-/* One of a rank, a step, or of all together: a time, by its sets; see pfw_overlap_time(). */
+/* One of a rank, a step, or of all together: the time in which something of `any` went on (sets; 0:
+ * whatever), all of `all`, and nothing of `none`. */
 struct overlap_figure {
 	const char *key, *header;
 	unsigned any, all, none;
 	bool device; /* only where kernels ran */
 };
 
-extern const struct overlap_figure overlap_figures[];
-extern const size_t overlap_figure_count;
+#define OVERLAP_FIGURES 33
+extern const struct overlap_figure overlap_figures[OVERLAP_FIGURES];
 
-const struct overlap_figure *overlap_figure(const char *key);
+/* The place of the one with that key. */
+unsigned overlap_figure(const char *key);
 
-static inline int64_t overlap_time(const struct overlap_figure *figure, const int64_t *set_ns)
-{
-	return pfw_overlap_time(set_ns, figure->any, figure->all, figure->none);
-}
+/* All of them in their order, of time by set. */
+void overlap_measure(const int64_t set_ns[PFW_OVERLAP_SETS], int64_t figure[OVERLAP_FIGURES]);
 
-/* A step of a rank, and what it had of time by set. */
+/* A step of a rank. */
 struct overlap_step {
 	const struct overlap_rank *rank;
 	uint64_t number;
@@ -95,9 +95,9 @@ struct overlap_steps {
 int overlap_steps_find(struct overlap_steps *steps, const struct overlap *overlap);
 void overlap_steps_release(struct overlap_steps *steps);
 
-/* Its time by set, into set_ns. */
-void overlap_step_sets(const struct overlap_steps *steps, const struct overlap_step *step,
-		       int64_t set_ns[PFW_OVERLAP_SETS]);
+/* Its figures. */
+void overlap_measure_step(const struct overlap_steps *steps, const struct overlap_step *step,
+			  int64_t figure[OVERLAP_FIGURES]);
 
 /* How a rank goes behind the others. */
 struct overlap_straggler {

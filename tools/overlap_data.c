@@ -17,23 +17,25 @@ struct sheet {
 static void key(struct sheet *sheet, const char *name)
 {
 	if (sheet->format == CLI_NDJSON) {
-		printf(",\"%s\":", name);
+		fputs_unlocked(",\"", stdout);
+		fputs_unlocked(name, stdout);
+		fputs_unlocked("\":", stdout);
 		return;
 	}
 	if (sheet->format == CLI_MD)
-		fputs(sheet->begun ? " | " : "| ", stdout);
+		fputs_unlocked(sheet->begun ? " | " : "| ", stdout);
 	else if (sheet->begun)
-		putchar(',');
+		putchar_unlocked(',');
 	sheet->begun = true;
 	if (sheet->header)
-		fputs(name, stdout);
+		fputs_unlocked(name, stdout);
 }
 
 static void put_text(struct sheet *sheet, const char *name, const char *value)
 {
 	key(sheet, name);
 	if (!sheet->header)
-		fputs(value, stdout);
+		fputs_unlocked(value, stdout);
 }
 
 static void put_none(struct sheet *sheet, const char *name)
@@ -49,15 +51,23 @@ static void put_u64(struct sheet *sheet, const char *name, uint64_t value)
 	put_text(sheet, name, text);
 }
 
-/* µs with three decimals. */
+/* µs with three decimals.  By hand: there may be a million of them. */
 static void put_us(struct sheet *sheet, const char *name, int64_t ns)
 {
-	char text[40];
-	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+	char text[32], *at = text + sizeof(text);
+	uint64_t left = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+	unsigned digits = 0;
 
-	snprintf(text, sizeof(text), "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", size / 1000,
-		 (unsigned)(size % 1000));
-	put_text(sheet, name, text);
+	*--at = '\0';
+	do {
+		if (digits++ == 3)
+			*--at = '.';
+		*--at = (char)('0' + left % 10);
+		left /= 10;
+	} while (left || digits < 4);
+	if (ns < 0)
+		*--at = '-';
+	put_text(sheet, name, at);
 }
 
 static void put_rank(struct sheet *sheet, const struct overlap_rank *rank)
@@ -94,15 +104,13 @@ static void rule(const struct sheet *sheet, unsigned columns)
 
 /* ---- rows ---- */
 
-static void put_figures(struct sheet *sheet, const int64_t *set_ns, bool device)
+static void put_figures(struct sheet *sheet, const int64_t *figure, bool device)
 {
-	for (size_t i = 0; i < overlap_figure_count; i++) {
-		const struct overlap_figure *figure = &overlap_figures[i];
-
-		if (figure->device && !device)
-			put_none(sheet, figure->key);
+	for (unsigned i = 0; i < OVERLAP_FIGURES; i++) {
+		if (overlap_figures[i].device && !device)
+			put_none(sheet, overlap_figures[i].key);
 		else
-			put_us(sheet, figure->key, overlap_time(figure, set_ns));
+			put_us(sheet, overlap_figures[i].key, figure[i]);
 	}
 }
 
@@ -161,6 +169,7 @@ static void put_row(struct sheet *sheet, const struct overlap_answer *answer,
 	const struct pfw_overlap *of = rank ? &rank->overlap : NULL;
 	const struct pfw_overlap_sums *sums = of ? &of->sums : &answer->totals.sums;
 	bool any = of && of->least_ns <= of->greatest_ns;
+	int64_t figure[OVERLAP_FIGURES];
 	unsigned columns;
 
 	begin(sheet);
@@ -169,14 +178,15 @@ static void put_row(struct sheet *sheet, const struct overlap_answer *answer,
 		put_us(sheet, "ts", of->least_ns);
 	else
 		put_none(sheet, "ts");
-	put_figures(sheet, of ? of->set_ns : answer->totals.set_ns, sums->kernels != 0);
+	overlap_measure(of ? of->set_ns : answer->totals.set_ns, figure);
+	put_figures(sheet, figure, sums->kernels != 0);
 	columns = put_sums(sheet, sums);
 	columns += put_gaps(sheet, of ? &of->gaps : &answer->totals.gaps);
 	put_straggler(sheet,
 		      rank && answer->straggler ? &answer->straggler[rank - overlap->rank] : NULL);
 	end(sheet);
 	if (sheet->header)
-		rule(sheet, 2 + (unsigned)overlap_figure_count + columns + 4);
+		rule(sheet, 2 + OVERLAP_FIGURES + columns + 4);
 }
 
 static void print_ranks(struct sheet *sheet, const struct overlap *overlap,
@@ -196,17 +206,17 @@ static void print_ranks(struct sheet *sheet, const struct overlap *overlap,
 static void put_step(struct sheet *sheet, const struct overlap_steps *steps,
 		     const struct overlap_step *step)
 {
-	int64_t set_ns[PFW_OVERLAP_SETS];
+	int64_t figure[OVERLAP_FIGURES];
 
-	overlap_step_sets(steps, step, set_ns);
+	overlap_measure_step(steps, step, figure);
 	begin(sheet);
 	put_u64(sheet, "step", step->number);
 	put_rank(sheet, step->rank);
 	put_us(sheet, "ts", step->begin);
-	put_figures(sheet, set_ns, step->rank->overlap.sums.kernels != 0);
+	put_figures(sheet, figure, step->rank->overlap.sums.kernels != 0);
 	end(sheet);
 	if (sheet->header)
-		rule(sheet, 3 + (unsigned)overlap_figure_count);
+		rule(sheet, 3 + OVERLAP_FIGURES);
 }
 
 static void print_steps(struct sheet *sheet, const struct overlap *overlap,

@@ -18,7 +18,7 @@
 #define KERNELS (GPU | COMM)
 
 /* key, header, something of any, all of all, nothing of none, only with kernels */
-const struct overlap_figure overlap_figures[] = {
+const struct overlap_figure overlap_figures[OVERLAP_FIGURES] = {
 	{ "wall", "Wall", 0, 0, 0, false },
 	{ "io", "I/O", 0, IO, 0, false },
 	{ "compute", "Compute", COMPUTE, 0, 0, false },
@@ -53,15 +53,55 @@ const struct overlap_figure overlap_figures[] = {
 	{ "idle_io", "I/O", 0, IO, KERNELS | COPY | QUEUED | LOAD, true },
 	{ "idle_launch", "Launch", 0, 0, KERNELS | COPY | QUEUED | LOAD | IO, true },
 };
-const size_t overlap_figure_count = CLI_ARRAY_LEN(overlap_figures);
 
-const struct overlap_figure *overlap_figure(const char *key)
+unsigned overlap_figure(const char *key)
 {
-	const struct overlap_figure *figure = overlap_figures;
+	unsigned number = 0;
 
-	while (strcmp(figure->key, key) != 0)
-		figure++;
-	return figure;
+	while (strcmp(overlap_figures[number].key, key) != 0)
+		number++;
+	return number;
+}
+
+/* ---- measuring ---- */
+
+/* Which figures the time of each set is part of, as bits. */
+static const uint64_t *figures_of_sets(void)
+{
+	static uint64_t parts[PFW_OVERLAP_SETS];
+
+	if (parts[0]) /* nothing goes on: it is part of the wall time at least */
+		return parts;
+	for (unsigned set = 0; set < PFW_OVERLAP_SETS; set++) {
+		for (unsigned i = 0; i < OVERLAP_FIGURES; i++) {
+			const struct overlap_figure *figure = &overlap_figures[i];
+
+			if ((!figure->any || (set & figure->any)) &&
+			    (set & figure->all) == figure->all && !(set & figure->none))
+				parts[set] |= UINT64_C(1) << i;
+		}
+	}
+	return parts;
+}
+
+static void add_time(int64_t *figure, uint64_t parts, int64_t ns)
+{
+	for (; parts; parts &= parts - 1) {
+		int64_t *part = &figure[__builtin_ctzll(parts)];
+
+		*part = pfw_saturate_add(*part, ns);
+	}
+}
+
+void overlap_measure(const int64_t set_ns[PFW_OVERLAP_SETS], int64_t figure[OVERLAP_FIGURES])
+{
+	const uint64_t *parts = figures_of_sets();
+
+	memset(figure, 0, OVERLAP_FIGURES * sizeof(*figure));
+	for (unsigned set = 0; set < PFW_OVERLAP_SETS; set++) {
+		if (set_ns[set])
+			add_time(figure, parts[set], set_ns[set]);
+	}
 }
 
 /* ---- steps ---- */
@@ -142,15 +182,21 @@ void overlap_steps_release(struct overlap_steps *steps)
 	*steps = (struct overlap_steps){ 0 };
 }
 
-void overlap_step_sets(const struct overlap_steps *steps, const struct overlap_step *step,
-		       int64_t set_ns[PFW_OVERLAP_SETS])
+void overlap_measure_step(const struct overlap_steps *steps, const struct overlap_step *step,
+			  int64_t figure[OVERLAP_FIGURES])
 {
 	const struct pfw_overlap *overlap = &step->rank->overlap;
+	const uint64_t *parts = figures_of_sets();
 
-	memset(set_ns, 0, PFW_OVERLAP_SETS * sizeof(*set_ns));
-	for (uint32_t i = 0; i < step->count; i++)
-		pfw_overlap_step_sets(overlap, &overlap->step[steps->part[step->first + i]],
-				      set_ns);
+	memset(figure, 0, OVERLAP_FIGURES * sizeof(*figure));
+	for (uint32_t i = 0; i < step->count; i++) {
+		const struct pfw_overlap_step *part = &overlap->step[steps->part[step->first + i]];
+
+		for (const uint64_t *cell = overlap->cell + part->first;
+		     cell < overlap->cell + part->first + part->cells; cell++)
+			add_time(figure, parts[*cell % PFW_OVERLAP_SETS],
+				 (int64_t)(*cell >> PFW_ACTIVITIES));
+	}
 }
 
 /* ---- stragglers ---- */
@@ -159,10 +205,10 @@ void overlap_step_sets(const struct overlap_steps *steps, const struct overlap_s
  * waited for the others. */
 static int64_t own_time(const struct overlap_steps *steps, const struct overlap_step *step)
 {
-	int64_t set_ns[PFW_OVERLAP_SETS];
+	int64_t figure[OVERLAP_FIGURES];
 
-	overlap_step_sets(steps, step, set_ns);
-	return pfw_overlap_time(set_ns, 0, 0, 0) - pfw_overlap_time(set_ns, 0, COMM, GPU);
+	overlap_measure_step(steps, step, figure);
+	return figure[overlap_figure("wall")] - figure[overlap_figure("comm_unoverlapped")];
 }
 
 static int compare_times(const void *a, const void *b)

@@ -100,14 +100,24 @@ static void flush(struct sheet *sheet, const char *title)
 	sheet->cells = 0;
 }
 
-static void put_figures(struct sheet *sheet, const char *const *keys, const int64_t *set_ns,
+static void put_figures(struct sheet *sheet, const char *const *keys, const int64_t *figure,
 			bool device)
 {
 	for (; *keys; keys++) {
-		const struct overlap_figure *figure = overlap_figure(*keys);
+		unsigned number = overlap_figure(*keys);
 
-		put(sheet, figure->device && !device ? "-" : span(overlap_time(figure, set_ns)));
+		put(sheet, overlap_figures[number].device && !device ? "-" : span(figure[number]));
 	}
+}
+
+/* Of time by set. */
+static void put_sets(struct sheet *sheet, const char *const *keys, const int64_t *set_ns,
+		     bool device)
+{
+	int64_t figure[OVERLAP_FIGURES];
+
+	overlap_measure(set_ns, figure);
+	put_figures(sheet, keys, figure, device);
 }
 
 static void put_headers(struct sheet *sheet, const char *first, const char *const *keys)
@@ -115,7 +125,7 @@ static void put_headers(struct sheet *sheet, const char *first, const char *cons
 	sheet->columns = 1;
 	put(sheet, first);
 	for (; *keys; keys++, sheet->columns++)
-		put(sheet, overlap_figure(*keys)->header);
+		put(sheet, overlap_figures[overlap_figure(*keys)].header);
 }
 
 static void print_ranks(struct sheet *sheet, const struct overlap *overlap,
@@ -127,11 +137,11 @@ static void print_ranks(struct sheet *sheet, const struct overlap *overlap,
 		const struct pfw_overlap *of = &overlap->rank[i].overlap;
 
 		put_rank(sheet, &overlap->rank[i]);
-		put_figures(sheet, keys, of->set_ns, of->sums.kernels != 0);
+		put_sets(sheet, keys, of->set_ns, of->sums.kernels != 0);
 	}
 	if (overlap->ranks > 1) {
 		put_rank(sheet, NULL);
-		put_figures(sheet, keys, totals->set_ns, totals->sums.kernels != 0);
+		put_sets(sheet, keys, totals->set_ns, totals->sums.kernels != 0);
 	}
 	flush(sheet, title);
 }
@@ -192,7 +202,7 @@ static const char *const step_keys[] = { "wall", "io",	 "compute",	    "gpu",  "
 
 static void print_steps(struct sheet *sheet, const struct overlap_steps *steps)
 {
-	int64_t set_ns[PFW_OVERLAP_SETS];
+	int64_t figure[OVERLAP_FIGURES];
 	char text[CELL_BYTES];
 
 	put_headers(sheet, "Step", step_keys);
@@ -201,10 +211,10 @@ static void print_steps(struct sheet *sheet, const struct overlap_steps *steps)
 	for (size_t i = 0; i < steps->count; i++) {
 		const struct overlap_step *step = &steps->step[i];
 
-		overlap_step_sets(steps, step, set_ns);
+		overlap_measure_step(steps, step, figure);
 		snprintf(text, sizeof(text), "%" PRIu64, step->number);
 		put(sheet, text);
-		put_figures(sheet, step_keys, set_ns, step->rank->overlap.sums.kernels != 0);
+		put_figures(sheet, step_keys, figure, step->rank->overlap.sums.kernels != 0);
 		put_rank(sheet, step->rank);
 	}
 	flush(sheet, "\nSteps");

@@ -71,16 +71,6 @@ void pfw_overlap_forget_steps(struct pfw_overlap *overlap)
 	overlap->steps = overlap->cells = 0;
 }
 
-void pfw_overlap_step_sets(const struct pfw_overlap *overlap, const struct pfw_overlap_step *step,
-			   int64_t set_ns[PFW_OVERLAP_SETS])
-{
-	const uint64_t *cell = overlap->cell + step->first;
-
-	for (uint32_t i = 0; i < step->cells; i++)
-		set_ns[cell[i] % PFW_OVERLAP_SETS] = pfw_saturate_add(
-			set_ns[cell[i] % PFW_OVERLAP_SETS], (int64_t)(cell[i] >> PFW_ACTIVITIES));
-}
-
 /* The step in hand is over. */
 static int end_step(struct pfw_overlap *overlap)
 {
@@ -310,18 +300,4 @@ int pfw_overlap_end(struct pfw_overlap *overlap)
 	for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
 		pfw_union_release(&overlap->active[i]);
 	return error;
-}
-
-/* ---- figures ---- */
-
-int64_t pfw_overlap_time(const int64_t set_ns[PFW_OVERLAP_SETS], unsigned any, unsigned all,
-			 unsigned none)
-{
-	int64_t ns = 0;
-
-	for (unsigned i = 0; i < PFW_OVERLAP_SETS; i++) {
-		if ((!any || (i & any)) && (i & all) == all && !(i & none))
-			ns = pfw_saturate_add(ns, set_ns[i]);
-	}
-	return ns;
 }

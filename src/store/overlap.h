@@ -86,8 +86,8 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 
 /* ---- a rank ---- */
 
-/* A step, from its begin to its end or the begin of the next.  Its time by set: cells
- * overlap->cell[first .. first + cells - 1]. */
+/* A step, from its begin to its end or the begin of the next.  Its time by set: overlap->cell[first ..
+ * first + cells - 1], each with the set in the low PFW_ACTIVITIES bits and ns above them. */
 struct pfw_overlap_step {
 	uint64_t number;
 	int64_t begin, end;
@@ -140,14 +140,5 @@ void pfw_overlap_forget_steps(struct pfw_overlap *overlap);
 /* Append a step, or its time of one set; private to the files overlap*.c.  0 or -ENOMEM. */
 int pfw_overlap_add_step(struct pfw_overlap *overlap, const struct pfw_overlap_step *step);
 int pfw_overlap_add_cell(struct pfw_overlap *overlap, unsigned set, int64_t ns);
-
-/* Time in which something of `any` was under way, all of `all`, and nothing of `none` (sets; any 0:
- * whatever), of totals and of a step. */
-int64_t pfw_overlap_time(const int64_t set_ns[PFW_OVERLAP_SETS], unsigned any, unsigned all,
-			 unsigned none);
-
-/* The step's time by set into set_ns, added to what is there. */
-void pfw_overlap_step_sets(const struct pfw_overlap *overlap, const struct pfw_overlap_step *step,
-			   int64_t set_ns[PFW_OVERLAP_SETS]);
 
 #endif
