@@ -9,12 +9,24 @@
 Nothing here raises because tracing is off or the library is missing: every call is then a no-op.
 All functions may be called from any thread.
 """
+from __future__ import annotations
+
+from typing import Any
+
 from ._api import (Segment, Stats, compute_event, counter, current, enabled, event, flush, instant,
                    on_trace_ready, schedule, set_rank, span, start, stats, step, stop, version)
 from ._calls import trace_calls
+from ._read import query, read
 from ._trace import record_function, trace
 
 __all__ = ["Segment", "Stats", "compute_event", "counter", "current", "enabled", "event", "flush",
-           "instant", "on_trace_ready", "record_function", "schedule", "set_rank", "span", "start",
-           "stats", "step", "stop", "trace", "trace_calls", "version"]
+           "instant", "on_trace_ready", "query", "read", "record_function", "schedule", "set_rank",
+           "span", "start", "stats", "step", "stop", "trace", "trace_calls", "version"]
 __version__ = version()
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext pfw``: gives a notebook ``%%pfw [NAME] [--calls] [--quiet]``."""
+    from . import _notebook
+
+    _notebook.load(shell)

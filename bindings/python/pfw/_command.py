@@ -1,0 +1,39 @@
+"""The command ``pfw`` that was installed with the package."""
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from typing import Sequence
+
+
+def path() -> str:
+    """Where it is: beside this Python, else the PATH's.
+
+    :raises FileNotFoundError: it is nowhere.
+    """
+    for directory in (os.path.dirname(sys.executable or ""), sysconfig.get_path("scripts"),
+                      os.path.join(sysconfig.get_config_var("userbase") or "", "bin")):
+        found = os.path.join(directory, "pfw")
+        if directory and os.access(found, os.X_OK):
+            return found
+    on_path = shutil.which("pfw")
+    if on_path is None:
+        raise FileNotFoundError("the command pfw is neither beside Python nor on the PATH: "
+                                "install pfwtrace again")
+    return on_path
+
+
+def environment() -> dict[str, str]:
+    """That of this process without what would trace the command."""
+    return {name: value for name, value in os.environ.items()
+            if name not in ("DFTRACER_ENABLE", "LD_PRELOAD", "PFW_PY_CALLS")}
+
+
+def output(words: Sequence[str]) -> str:
+    """What ``pfw WORDS`` prints; what it says of problems goes where this process's errors go."""
+    done = subprocess.run([path(), *words], stdout=subprocess.PIPE, env=environment(), text=True,
+                          check=False)
+    return done.stdout
