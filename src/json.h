@@ -68,7 +68,8 @@ void pfw_json_window(struct pfw_json *json);
  * Write the line (and, for the first event of a device lane, the thread_name line before it) of the
  * record that begins at `record`, whose tail is `tail_bytes` bytes at `tail` (contiguous).  Return
  * the end of what was written, at most PFW_JSON_LINE_MAX behind out.  A record that no template
- * explains, or whose lengths do not fit, writes nothing and returns NULL: the caller counts it.
+ * explains, or whose lengths do not fit, writes nothing and returns NULL: the caller counts it.  One
+ * that is no event (PFW_RECORD_LANE_NAME) may write nothing and return out.
  * Thread: drain.  Signal: safe.  Any bytes in the record make a valid line or NULL.
  */
 char *pfw_json_record(struct pfw_json *json, char *out, const struct pfw_record *record,

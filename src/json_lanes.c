@@ -148,18 +148,18 @@ char *pfw_json_name_lane(struct pfw_json_source *source, const struct pfw_json_p
 	if (lane_wanted(source, pp, &wanted)) {
 		lane = lane_take(source->json->cache, &wanted);
 		if (!lane)
-			return NULL;
+			return out;
 		lane->name = name;
-		return lane->told ? lane_line(source, out, lane, ns) : NULL;
+		return lane->told ? lane_line(source, out, lane, ns) : out;
 	}
 	if (!has(pp, PFW_PP_BIT_device_index) || has(pp, PFW_PP_BIT_stream))
-		return NULL;
+		return out;
 	wanted.device_index = pp->value[PFW_PP_BIT_device_index];
 	wanted.context = has(pp, PFW_PP_BIT_context) ? pp->value[PFW_PP_BIT_context] : DEVICE;
 	place = place_find(source->json->cache, wanted.device_index, wanted.context);
 	if (place)
 		*place = (struct pfw_json_place){ wanted.device_index, wanted.context, name };
-	return NULL;
+	return out;
 }
 
 /* ---- numbers ---- */

@@ -150,8 +150,8 @@ char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
 char *pfw_json_pp_tid(struct pfw_json_source *source, struct pfw_json_pp *pp, char *out,
 		      uint64_t *tid, uint64_t ns);
 
-/* Give the stream, context or device of the event its name.  NULL: no line is due, which is the rule;
- * a stream whose lane has had its line gets another one. */
+/* Give the stream, context or device of the event its name.  No line is due, which is the rule; but a
+ * stream whose lane has had its line gets another one. */
 char *pfw_json_name_lane(struct pfw_json_source *source, const struct pfw_json_pp *pp, char *out,
 			 uint64_t ns);
 

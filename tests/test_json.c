@@ -98,7 +98,9 @@ static char *encode_tail(const struct pfw_record *record, const void *tail, size
 	free(exact);
 	if (end) {
 		assert_true(end - world.line <= (ptrdiff_t)PFW_JSON_LINE_MAX);
-		assert_true(end[-1] == '\n');
+		/* What names a lane that has no line yet writes nothing. */
+		assert_true(end[-1] == '\n' ||
+			    (end == world.line && record->flags & PFW_RECORD_LANE_NAME));
 		*end = '\0';
 	}
 	return end;
@@ -1396,7 +1398,8 @@ static void test_kind_names(void **state)
 	assert_string_equal(pfw_kind_name(0), "cpu_op");
 	assert_string_equal(pfw_kind_name(1), "kernel");
 	assert_string_equal(pfw_kind_name(10), "memory");
-	assert_null(pfw_kind_name(11));
+	assert_string_equal(pfw_kind_name(11), "python_function");
+	assert_null(pfw_kind_name(12));
 	assert_null(pfw_kind_name(UINT64_MAX));
 }
 
@@ -1447,7 +1450,7 @@ static void test_any_bytes(void **state)
 		record.template %= WORLD_TEMPLATES;
 		for (size_t k = 0; k < bytes; k++)
 			tail[k] = (char)(rnd() % 3 ? 0 : rnd());
-		if (encode_tail(&record, tail, bytes))
+		if (encode_tail(&record, tail, bytes) && world.line[0])
 			assert_true(pfw_json_valid(world.line, strcspn(world.line, "\n")));
 	}
 }

@@ -674,6 +674,25 @@ int pfw_compute_event(const struct pfw_compute *event)
 	return 0;
 }
 
+void pfw_api_name_place(const struct pfw_compute *place)
+{
+	struct pfw_compute event = *place;
+	struct pfw_record *record;
+	uint64_t position;
+	struct pp pp;
+
+	if (!on())
+		return;
+	event.ts_ns = pfw_clock_ns(CLOCK_REALTIME);
+	measure_pp(&pp, &event, intern_name(event.name));
+	record = pfw_ring_reserve(pfw_thread.ring, (unsigned)pp.slots, &position);
+	if (!record)
+		return;
+	put_pp(record, &pp, &event);
+	record->flags |= PFW_RECORD_LANE_NAME | PFW_RECORD_INSTANT;
+	pfw_probe_commit(record, position);
+}
+
 void pfw_api_operator(const char *name, enum pfw_kind kind, int32_t tid, uint64_t t0, uint64_t t1)
 {
 	struct pfw_compute event = {

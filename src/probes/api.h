@@ -37,4 +37,8 @@ void pfw_api_aside(const struct pfw_span *span);
 void pfw_api_end_instant(struct pfw_span *span);
 int32_t pfw_api_tid(void);
 
+/* The lanes of a device, context or stream get a name: place->name; of the fields only these count.
+ * Thread: app.  Signal: safe. */
+void pfw_api_name_place(const struct pfw_compute *place);
+
 #endif

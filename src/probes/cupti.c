@@ -192,6 +192,12 @@ void pfw_cupti_started(void)
 	look_and_wait();
 }
 
+bool pfw_cupti_ask(void)
+{
+	look_and_wait();
+	return atomic_load(&gpu.state) == ON;
+}
+
 /* ---- recording off and on ---- */
 
 static void switch_off(void)

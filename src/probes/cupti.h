@@ -15,6 +15,9 @@ void pfw_cupti_init(const struct pfw_config *config, uint16_t template);
  * the program's ranges switch it (PFW_SCHEDULE=range).  Thread: any.  Signal: unsafe. */
 void pfw_cupti_started(void);
 
+/* Whether CUPTI may be asked: it is begun, if it can be.  Thread: app.  Signal: unsafe. */
+bool pfw_cupti_ask(void);
+
 /* Between two looks of the writer: has the program initialised CUDA?  True: it is waited for.  Thread:
  * drain, where libc knows it; holds no lock. */
 bool pfw_cupti_tick(void);

@@ -289,10 +289,13 @@ struct pfw_cupti_subscriber { /* CUpti_SubscriberParams */
 	X(ActivityPushExternalCorrelationId, (uint32_t kind, uint64_t id))                     \
 	X(ActivityPopExternalCorrelationId, (uint32_t kind, uint64_t * id))
 
-/* Those of later versions; NULL where the library has none. */
+/* Those of later versions, and those that we can do without; NULL where the library has none. */
 #define PFW_CUPTI_LATER_CALLS(X)                                                      \
 	X(ActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))                  \
 	X(ActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))                   \
+	X(GetContextId, (void *context, uint32_t *id))                                \
+	X(GetDeviceId, (void *context, uint32_t *id))                                 \
+	X(GetStreamIdEx, (void *context, void *stream, uint8_t own, uint32_t *id))    \
 	X(Subscribe_v2, (void **subscriber, pfw_cupti_callback *callback, void *user, \
 			 struct pfw_cupti_subscriber *how))
 

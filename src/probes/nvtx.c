@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "cupti_places.h"
 #include "nvtx_names.h"
 #include "probe.h"
 #include "span.h"
@@ -586,6 +587,47 @@ static const void *create_domain_wide(const wchar_t *text)
 	return create_domain(pfw_nvtx_narrow(buf, text));
 }
 
+/* ---- names of what CUDA has ---- */
+
+static void name_device(int device, const char *text)
+{
+	if (text)
+		pfw_cupti_name_device(device, text);
+}
+
+static void name_device_wide(int device, const wchar_t *text)
+{
+	char buf[PFW_NVTX_TEXT_BYTES];
+
+	name_device(device, pfw_nvtx_narrow(buf, text));
+}
+
+static void name_context(void *context, const char *text)
+{
+	if (text)
+		pfw_cupti_name_context(context, text);
+}
+
+static void name_context_wide(void *context, const wchar_t *text)
+{
+	char buf[PFW_NVTX_TEXT_BYTES];
+
+	name_context(context, pfw_nvtx_narrow(buf, text));
+}
+
+static void name_stream(void *stream, const char *text)
+{
+	if (text)
+		pfw_cupti_name_stream(stream, text);
+}
+
+static void name_stream_wide(void *stream, const wchar_t *text)
+{
+	char buf[PFW_NVTX_TEXT_BYTES];
+
+	name_stream(stream, pfw_nvtx_narrow(buf, text));
+}
+
 /* ---- taking them over ---- */
 
 #define F(function) ((pfw_nvtx_function *)(function))
@@ -606,6 +648,23 @@ static pfw_nvtx_function *const core[] = {
 	[PFW_NVTX_NameCategoryW] = F(name_category_wide),
 	[PFW_NVTX_NameOsThreadA] = F(name_thread),
 	[PFW_NVTX_NameOsThreadW] = F(name_thread_wide),
+};
+
+/* Streams of the runtime are the driver's. */
+static pfw_nvtx_function *const cuda[] = {
+	[PFW_NVTX_NameCuDeviceA] = F(name_device),
+	[PFW_NVTX_NameCuDeviceW] = F(name_device_wide),
+	[PFW_NVTX_NameCuContextA] = F(name_context),
+	[PFW_NVTX_NameCuContextW] = F(name_context_wide),
+	[PFW_NVTX_NameCuStreamA] = F(name_stream),
+	[PFW_NVTX_NameCuStreamW] = F(name_stream_wide),
+};
+
+static pfw_nvtx_function *const cudart[] = {
+	[PFW_NVTX_NameCudaDeviceA] = F(name_device),
+	[PFW_NVTX_NameCudaDeviceW] = F(name_device_wide),
+	[PFW_NVTX_NameCudaStreamA] = F(name_stream),
+	[PFW_NVTX_NameCudaStreamW] = F(name_stream_wide),
 };
 
 static pfw_nvtx_function *const core2[] = {
@@ -642,7 +701,12 @@ bool pfw_nvtx_attach(pfw_nvtx_export *export)
 {
 	const struct pfw_nvtx_callbacks *callbacks = export(PFW_NVTX_TABLE_CALLBACKS);
 
-	return callbacks && callbacks->struct_bytes >= sizeof(*callbacks) &&
-	       fill_in(callbacks, PFW_NVTX_CORE, core, PFW_ARRAY_LEN(core)) &&
-	       fill_in(callbacks, PFW_NVTX_CORE2, core2, PFW_ARRAY_LEN(core2));
+	if (!callbacks || callbacks->struct_bytes < sizeof(*callbacks) ||
+	    !fill_in(callbacks, PFW_NVTX_CORE, core, PFW_ARRAY_LEN(core)) ||
+	    !fill_in(callbacks, PFW_NVTX_CORE2, core2, PFW_ARRAY_LEN(core2)))
+		return false;
+	/* Where the program has these. */
+	fill_in(callbacks, PFW_NVTX_CUDA, cuda, PFW_ARRAY_LEN(cuda));
+	fill_in(callbacks, PFW_NVTX_CUDART, cudart, PFW_ARRAY_LEN(cudart));
+	return true;
 }

@@ -53,7 +53,7 @@ enum {
 typedef void pfw_nvtx_function(void);
 
 enum { PFW_NVTX_TABLE_CALLBACKS = 1 };		/* of what the export function gives */
-enum { PFW_NVTX_CORE = 1, PFW_NVTX_CORE2 = 5 }; /* modules */
+enum { PFW_NVTX_CORE = 1, PFW_NVTX_CUDA, PFW_NVTX_CUDART = 4, PFW_NVTX_CORE2 }; /* modules */
 
 struct pfw_nvtx_callbacks {
 	size_t struct_bytes;
@@ -63,7 +63,7 @@ struct pfw_nvtx_callbacks {
 
 typedef const void *pfw_nvtx_export(uint32_t table);
 
-/* Places of the module CORE, and of CORE2. */
+/* Places of the modules CORE, CUDA, CUDART and CORE2. */
 enum {
 	PFW_NVTX_MarkEx = 1,
 	PFW_NVTX_MarkA,
@@ -80,6 +80,22 @@ enum {
 	PFW_NVTX_NameCategoryW,
 	PFW_NVTX_NameOsThreadA,
 	PFW_NVTX_NameOsThreadW,
+};
+
+enum {
+	PFW_NVTX_NameCuDeviceA = 1,
+	PFW_NVTX_NameCuDeviceW,
+	PFW_NVTX_NameCuContextA,
+	PFW_NVTX_NameCuContextW,
+	PFW_NVTX_NameCuStreamA,
+	PFW_NVTX_NameCuStreamW,
+};
+
+enum {
+	PFW_NVTX_NameCudaDeviceA = 1,
+	PFW_NVTX_NameCudaDeviceW,
+	PFW_NVTX_NameCudaStreamA,
+	PFW_NVTX_NameCudaStreamW,
 };
 
 enum {

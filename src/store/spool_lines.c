@@ -158,13 +158,14 @@ static void put_record(struct pfw_spool_lines *lines, const struct pfw_spool_str
 		       const struct pfw_record *record, unsigned count)
 {
 	struct pfw_spool_reading *reading = lines->reading;
-	char *end = pfw_json_record(&lines->json, next_line(reading), record, record + 1,
+	char *out = next_line(reading);
+	char *end = pfw_json_record(&lines->json, out, record, record + 1,
 				    (size_t)(count - 1) * PFW_SLOT_BYTES, (uint32_t)stretch->tid);
 
-	if (end)
-		take_line(reading, end);
-	else
+	if (!end)
 		lines->torn++;
+	else if (end != out)
+		take_line(reading, end);
 }
 
 /* Go on to the next stretch, or past the last.  Those of one thread stand together: they are of one

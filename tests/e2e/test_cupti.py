@@ -245,6 +245,21 @@ IN_NVTX = {"in_step": "nvtx_step", "in_span": "span", "in_inner_range": "nvtx_in
 
 @standin
 @pytest.mark.skipif(not has_nvtx(), reason="no nvtx3/nvToolsExt.h")
+@pytest.mark.parametrize("injected", [True, False])
+def test_lanes_have_the_names_that_nvtx_gives(tmp_path, injected):
+    """A stream that has a line already gets another one."""
+    run = Run(tmp_path, "launch flush nvtx_names graph launch", injected=injected, **NVTX)
+    lines = [(line["tid"], line["args"]["name"]) for line in harness.own(run.lines, "thread_name")
+             if line["tid"] > 10000000]
+    early = [(10001007, "GPU 0 stream 7")] * injected
+    assert sorted(lines) == sorted(early + [
+        (10001007, 'GPU 0 (first) context 1 (m\u00e4in) stream 7 (the "default")'),
+        (10001009, "GPU 0 (first) context 1 (m\u00e4in) stream 9 (copies)")])
+    assert len(run.pp("kernel")) == 4 + injected and not run.figures()
+
+
+@standin
+@pytest.mark.skipif(not has_nvtx(), reason="no nvtx3/nvToolsExt.h")
 def test_each_kernel_names_the_nvtx_range_that_launched_it(tmp_path):
     """Pushed ranges and API spans in each other; a range that is open as CUDA begins, too."""
     run = Run(tmp_path, "nvtx=20", **NVTX)

@@ -13,6 +13,9 @@
 #endif
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
+
+#include <nvtx3/nvToolsExtCuda.h>
+#include <nvtx3/nvToolsExtCudaRt.h>
 #endif
 #include <fcntl.h>
 #include <pfw/pfw.h>
@@ -141,6 +144,16 @@ static void do_spans(long count)
 
 #ifdef NVTX_VERSION
 /* NVTX ranges and the API's spans in each other, and two steps by the ranges' name. */
+/* Given late, and given early: streams 0 and 2. */
+static void do_nvtx_names(long count)
+{
+	(void)count;
+	nvtxNameCuDeviceA(0, "first");
+	nvtxNameCuContextW((CUcontext)(uintptr_t)1, L"m\u00e4in");
+	nvtxNameCuStreamA(NULL, "the \"default\"");
+	nvtxNameCudaStreamA((cudaStream_t)(uintptr_t)2, "copies");
+}
+
 static void do_nvtx(long count)
 {
 	struct pfw_span span;
@@ -421,6 +434,7 @@ static const struct {
 	{ "span_first", do_span_first },
 #ifdef NVTX_VERSION
 	{ "nvtx", do_nvtx },
+	{ "nvtx_names", do_nvtx_names },
 #endif
 	{ "read", do_read },
 	{ "threads", do_threads },

@@ -1012,3 +1012,28 @@ CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, con
 		}
 	return CUPTI_ERROR_INVALID_PARAMETER;
 }
+
+/* ---- which number a handle has ---- */
+
+CUptiResult cuptiGetContextId(CUcontext context, uint32_t *id)
+{
+	ENTER("GetContextId");
+	*id = (uint32_t)(uintptr_t)context;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *id)
+{
+	ENTER("GetDeviceId");
+	*id = (uint32_t)(uintptr_t)context - 1;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t own, uint32_t *id)
+{
+	ENTER("GetStreamIdEx");
+	if (context || own)
+		broken("GetStreamIdEx", "for what it need not know");
+	*id = (uint32_t)(uintptr_t)stream + 7;
+	return CUPTI_SUCCESS;
+}

@@ -1,0 +1,85 @@
+/* cupti_places.c - names that the program gives its streams, contexts and devices through NVTX. */
+#define PFW_BUILDING
+#include "cupti_places.h"
+
+#include <dlfcn.h>
+#include <pfw/pfw.h>
+#include <stdbool.h>
+
+#include "../os.h"
+#include "api.h"
+#include "cupti.h"
+#include "cupti_lib.h"
+
+#define CALLS pfw_cupti_lib.calls
+
+/* The context of a stream; of NULL, the current one. */
+static void *context_of(void *stream)
+{
+	void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), *context = NULL;
+	int (*get)(void *stream, void **context);
+
+	if (!cuda)
+		return NULL;
+	*(void **)&get = dlsym(cuda, "cuStreamGetCtx");
+	if (!get || get(stream, &context))
+		context = NULL;
+	dlclose(cuda);
+	return context;
+}
+
+static bool find_context(void *context, struct pfw_compute *place)
+{
+	uint32_t device, id;
+
+	if (!context || !CALLS.GetContextId || !CALLS.GetDeviceId ||
+	    CALLS.GetContextId(context, &id) || CALLS.GetDeviceId(context, &device))
+		return false;
+	place->context = id;
+	place->device_index = (int32_t)device;
+	place->fields = PFW_HAS(device_index) | PFW_HAS(context);
+	return true;
+}
+
+static bool find_stream(void *stream, struct pfw_compute *place)
+{
+	uint32_t id;
+
+	/* The second: whether a default stream is the thread's own, which is not to be known here. */
+	if (!find_context(context_of(stream), place) || !CALLS.GetStreamIdEx ||
+	    CALLS.GetStreamIdEx(NULL, stream, 0, &id))
+		return false;
+	place->stream = id;
+	place->fields |= PFW_HAS(stream);
+	return true;
+}
+
+void pfw_cupti_name_device(int device, const char *name)
+{
+	struct pfw_compute place = { .fields = PFW_HAS(device_index), .device_index = device };
+	int error = errno;
+
+	place.name = name;
+	pfw_api_name_place(&place);
+	errno = error;
+}
+
+void pfw_cupti_name_context(void *context, const char *name)
+{
+	struct pfw_compute place = { .name = name };
+	int error = errno;
+
+	if (pfw_cupti_ask() && find_context(context, &place))
+		pfw_api_name_place(&place);
+	errno = error;
+}
+
+void pfw_cupti_name_stream(void *stream, const char *name)
+{
+	struct pfw_compute place = { .name = name };
+	int error = errno;
+
+	if (pfw_cupti_ask() && find_stream(stream, &place))
+		pfw_api_name_place(&place);
+	errno = error;
+}
