@@ -1,7 +1,9 @@
 /* combined.c - reads real files under, beside and across kernels, and says when it did.
  *
- * combined DIR KERNEL_NS [ROUNDS]: DIR has the files under, beside, end and begin; a kernel takes
- * KERNEL_NS.  Prints "FILE BEGIN END" of each read, by CLOCK_REALTIME in ns, when all is done.
+ * combined DIR KERNEL_NS ROUNDS: DIR has the files under, beside, end and begin; a kernel takes
+ * KERNEL_NS and begins START_NS behind its launch.  Reads each file so often in each round that it was
+ * ROUND_READS times just where it belongs, whatever else the machine does.  When all is done prints
+ * "FILE BEGIN END PLACED" of each read, times by CLOCK_REALTIME in ns.
  */
 #include <cuda_runtime_api.h>
 
@@ -15,15 +17,24 @@
 #include <unistd.h>
 
 #define READS_MAX 4096
+#define ROUND_READS 3
 #define SMALL (1u << 16)
+#define START_NS 1500 /* of the stand-in */
 
 enum { UNDER, BESIDE, END, BEGIN, FILES };
 static const char *const names[FILES] = { "under", "beside", "end", "begin" };
 
-static struct {
-	int file;
+struct read {
+	int file, placed;
 	int64_t begin, end;
-} reads[READS_MAX];
+};
+
+/* A launch lies between these. */
+struct launch {
+	int64_t before, behind;
+};
+
+static struct read reads[READS_MAX];
 static unsigned count;
 static int fds[FILES];
 static size_t large;
@@ -47,73 +58,102 @@ static void wait_until(int64_t ns)
 			usleep((useconds_t)(left / 2000));
 }
 
-static void read_file(int file, size_t bytes)
+static struct read *read_file(int file, size_t bytes)
 {
-	int64_t begin = now();
-	ssize_t got = pread(fds[file], buffer, bytes, 0);
+	struct read *read = &reads[count];
 
-	if (got != (ssize_t)bytes || count == READS_MAX) {
-		fprintf(stderr, "combined: %s: cannot be read\n", names[file]);
+	if (count == READS_MAX) {
+		fprintf(stderr, "combined: %s: is never read where it belongs\n", names[file]);
 		exit(3);
 	}
-	reads[count].file = file;
-	reads[count].begin = begin;
-	reads[count++].end = now();
+	read->file = file;
+	read->begin = now();
+	if (pread(fds[file], buffer, bytes, 0) != (ssize_t)bytes)
+		exit(4);
+	read->end = now();
+	count++;
+	return read;
 }
 
-/* Return when the kernel is over at the latest. */
-static int64_t launch(void)
+static struct launch launch(void)
 {
 	dim3 one = { 1, 1, 1 };
+	struct launch launch = { .before = now() };
 
 	if (cudaLaunchKernel("combined_kernel", one, one, NULL, 0, NULL))
-		exit(4);
-	return now() + kernel_ns + 1000000;
+		exit(5);
+	launch.behind = now();
+	return launch;
 }
 
-static void *read_large(void *file)
+/* No kernel runs any more. */
+static void let_end(const struct launch *launch)
 {
-	read_file(*(int *)file, large);
+	wait_until(launch->behind + START_NS + kernel_ns + 500000);
+}
+
+static int under(void)
+{
+	struct launch kernel = launch();
+	struct read *read;
+
+	wait_until(kernel.behind + START_NS + 1000);
+	read = read_file(UNDER, SMALL);
+	read->placed = read->end < kernel.before + START_NS + kernel_ns;
+	let_end(&kernel);
+	return read->placed;
+}
+
+static int beside(void)
+{
+	return read_file(BESIDE, SMALL)->placed = 1;
+}
+
+static int across_end(void)
+{
+	struct launch kernel = launch();
+	struct read *read;
+
+	wait_until(kernel.behind + kernel_ns - 2000000);
+	read = read_file(END, large);
+	read->placed = read->begin < kernel.before + START_NS + kernel_ns &&
+		       read->end > kernel.behind + START_NS + kernel_ns;
+	let_end(&kernel);
+	return read->placed;
+}
+
+static void *read_large(void *read)
+{
+	*(struct read **)read = read_file(BEGIN, large);
 	return NULL;
 }
 
 /* A kernel begins while another thread reads. */
-static void across_begin(void)
+static int across_begin(void)
 {
-	static int file = BEGIN;
+	struct read *read = NULL;
+	struct launch kernel;
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, read_large, &file))
-		exit(5);
+	if (pthread_create(&thread, NULL, read_large, &read))
+		exit(6);
 	usleep(1000);
-	wait_until(launch());
+	kernel = launch();
 	pthread_join(thread, NULL);
-}
-
-static void one_round(void)
-{
-	int64_t over = launch();
-
-	for (unsigned i = 0; i < 5; i++)
-		read_file(UNDER, SMALL);
-	wait_until(over);
-	for (unsigned i = 0; i < 5; i++)
-		read_file(BESIDE, SMALL);
-	over = launch();
-	wait_until(over - 3000000); /* 2 ms before it is over */
-	read_file(END, large);
-	wait_until(over);
-	across_begin();
+	read->placed = read->begin < kernel.before && read->end > kernel.behind + START_NS;
+	let_end(&kernel);
+	return read->placed;
 }
 
 int main(int argc, char **argv)
 {
 	struct stat st;
 	char path[4096];
-	long rounds = argc > 3 ? atol(argv[3]) : 3;
+	long rounds;
 
-	if (argc < 3)
+	if (argc < 4)
 		return 2;
+	rounds = atol(argv[3]);
 	kernel_ns = atoll(argv[2]);
 	for (int i = 0; i < FILES; i++) {
 		snprintf(path, sizeof(path), "%s/%s", argv[1], names[i]);
@@ -125,10 +165,15 @@ int main(int argc, char **argv)
 	buffer = malloc(large);
 	if (!buffer)
 		return 2;
-	while (rounds--)
-		one_round();
+	while (rounds--) {
+		static int (*const places[])(void) = { under, beside, across_end, across_begin };
+
+		for (int i = 0; i < FILES; i++)
+			for (int left = ROUND_READS; left;)
+				left -= places[i]();
+	}
 	for (unsigned i = 0; i < count; i++)
-		printf("%s %" PRId64 " %" PRId64 "\n", names[reads[i].file], reads[i].begin,
-		       reads[i].end);
+		printf("%s %" PRId64 " %" PRId64 " %d\n", names[reads[i].file], reads[i].begin,
+		       reads[i].end, reads[i].placed);
 	return 0;
 }

@@ -5,12 +5,12 @@ import sys
 import threading
 import time
 
-SMALL = 1 << 16
+READS_MAX, ROUND_READS, SMALL, START_NS = 4096, 3, 1 << 16, 1500
 DIRECTORY, KERNEL_NS, ROUNDS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 FDS = {name: os.open(f"{DIRECTORY}/{name}", os.O_RDONLY)
        for name in ("under", "beside", "end", "begin")}
 LARGE = os.fstat(FDS["begin"]).st_size
-reads = []
+reads = []  # [file, begin, end, placed]
 
 
 class Dim3(ctypes.Structure):
@@ -23,8 +23,10 @@ cudart.cudaLaunchKernel.argtypes = [ctypes.c_char_p, Dim3, Dim3, ctypes.c_void_p
 
 
 def launch():
+    """A launch lies between the times that this returns."""
+    before = time.time_ns()
     assert cudart.cudaLaunchKernel(b"combined_kernel", Dim3(1, 1, 1), Dim3(1, 1, 1), None, 0, None) == 0
-    return time.time_ns() + KERNEL_NS + 1000000
+    return before, time.time_ns()
 
 
 def wait_until(ns):
@@ -34,27 +36,52 @@ def wait_until(ns):
 
 
 def read(name, size):
+    assert len(reads) < READS_MAX, f"{name}: is never read where it belongs"
     begin = time.time_ns()
     data = os.pread(FDS[name], size, 0)
-    reads.append((name, begin, time.time_ns()))
+    reads.append([name, begin, time.time_ns(), 1])
     assert len(data) == size
 
 
-for _ in range(ROUNDS):
-    over = launch()
-    for _ in range(5):
-        read("under", SMALL)
-    wait_until(over)
-    for _ in range(5):
-        read("beside", SMALL)
-    over = launch()
-    wait_until(over - 3000000)
+def judge(placed, behind):
+    """Note whether the last read is where it belongs, and wait until no kernel runs any more."""
+    reads[-1][3] = int(placed)
+    wait_until(behind + START_NS + KERNEL_NS + 500000)
+
+
+def under():
+    before, behind = launch()
+    wait_until(behind + START_NS + 1000)
+    read("under", SMALL)
+    judge(reads[-1][2] < before + START_NS + KERNEL_NS, behind)
+
+
+def beside():
+    read("beside", SMALL)
+
+
+def across_end():
+    before, behind = launch()
+    wait_until(behind + KERNEL_NS - 2000000)
     read("end", LARGE)
-    wait_until(over)
+    judge(reads[-1][1] < before + START_NS + KERNEL_NS < behind + START_NS + KERNEL_NS < reads[-1][2],
+          behind)
+
+
+def across_begin():
     thread = threading.Thread(target=read, args=("begin", LARGE))
     thread.start()
     time.sleep(0.001)
-    wait_until(launch())
+    before, behind = launch()
     thread.join()
+    judge(reads[-1][1] < before and behind + START_NS < reads[-1][2], behind)
+
+
+for _ in range(ROUNDS):
+    for place in (under, beside, across_end, across_begin):
+        left = ROUND_READS
+        while left:
+            place()
+            left -= reads[-1][3]
 for each in reads:
     print(*each)
