@@ -13,7 +13,10 @@
 
 #define PROBLEMS_SHOWN 10 /* a run */
 
-static const struct export_format *const formats[] = { &export_chrome };
+static const struct export_format *const formats[] = { &export_chrome, &export_tensorboard,
+						       &export_folded, &export_csv,
+						       &export_dftracer };
+#define FORMATS "chrome, tensorboard, folded, csv or dftracer"
 
 struct export
 {
@@ -142,6 +145,9 @@ static int write_file(struct export *export, const size_t *file, size_t count, c
 	output_abandon(&writing.output);
 	if (error == -EINTR)
 		return 130;
+	if (error == -E2BIG)
+		return refuse(export, "so many different stacks take more than 256 MiB: choose by "
+				      "--name, --cat or --since");
 	if (error == -ESPIPE && !where)
 		return refuse(export,
 			      "a member's header is wrong, so that all has to be written anew: "
@@ -190,6 +196,62 @@ static size_t *wanted_files(const struct export *export, size_t *count, bool *ra
 	return file;
 }
 
+/* A file for each rank.  The host's name must not lead out of the folder. */
+static int write_rank(struct export *export, const size_t *file, size_t count)
+{
+	const struct pfw_trace *head = &export->traces.file[*file].head;
+	char *path, host[sizeof(head->host)];
+	int status;
+
+	strcpy(host, *head->host ? head->host : "host");
+	for (char *at = host; *at; at++) {
+		if (*at == '/' || (unsigned char)*at <= ' ' || (at == host && *at == '.'))
+			*at = '_';
+	}
+	if (asprintf(&path, "%s/%s_%" PRIu64 ".%" PRId64 ".pt.trace.json.gz", export->out_path,
+		     host, head->pid, head->start_ns) < 0)
+		return refuse(export, strerror(ENOMEM));
+	status = write_file(export, file, count, path);
+	free(path);
+	return status;
+}
+
+static bool same_rank(const struct pfw_trace *a, const struct pfw_trace *b)
+{
+	return a->rank == b->rank && strcmp(a->host, b->host) == 0;
+}
+
+static int write_directory(struct export *export, size_t *file, size_t count)
+{
+	const struct pfw_trace_file *traces = export->traces.file;
+	int status = CLI_OK;
+
+	if (!export->out_path)
+		return refuse(export, "--format tensorboard makes files, one a rank: give -o DIR");
+	if (mkdir(export->out_path, 0777) < 0 && errno != EEXIST) {
+		cli_error(export->command->name, "%s: %s", cli_name(export->out_path),
+			  strerror(errno));
+		return CLI_USAGE;
+	}
+	/* The files of a rank to the front, one rank after the other. */
+	while (count && status <= CLI_PROBLEMS) {
+		size_t same = 1;
+
+		for (size_t i = 1; i < count; i++) {
+			if (same_rank(&traces[file[i]].head, &traces[file[0]].head)) {
+				size_t other = file[same];
+
+				file[same++] = file[i];
+				file[i] = other;
+			}
+		}
+		status = write_rank(export, file, same);
+		file += same;
+		count -= same;
+	}
+	return status;
+}
+
 static int write_all(struct export *export)
 {
 	size_t count;
@@ -205,6 +267,8 @@ static int write_all(struct export *export)
 		status = refuse(export,
 				"several ranks: --merge puts them on one timeline, --rank N "
 				"takes one");
+	else if (export->format->directory)
+		status = write_directory(export, file, count);
 	else
 		status = write_file(export, file, count, export->out_path);
 	free(file);
@@ -233,15 +297,17 @@ static int resolve_and_write(struct export *export)
 
 /* ---- the command ---- */
 
-enum { FORMAT = 256, MERGE, ABSOLUTE, ALL_RUNS, FORCE };
+enum { FORMAT = 256, MERGE, ABSOLUTE, WEIGHT, ALL_RUNS, FORCE };
 
 static const struct cli_option options[] = {
-	{ "format", 0, "NAME", "chrome", FORMAT },
+	{ "format", 0, "NAME", FORMATS "; chrome", FORMAT },
 	{ "output", 'o', "FILE", "write there (.gz: compressed); it appears when it is whole",
 	  'o' },
 	{ "merge", 0, NULL, "several ranks on one timeline", MERGE },
 	{ "absolute", 0, NULL, "times since the epoch; a double holds them to 0.25 µs only",
 	  ABSOLUTE },
+	{ "weight", 0, "host|device|count",
+	  "of folded stacks: time of the host (ns), of devices, or how many", WEIGHT },
 	SELECT_ARGS_TIMES,
 	SELECT_ARGS_FILTERS,
 	{ "all-runs", 0, NULL, "not only the newest run", ALL_RUNS },
@@ -262,8 +328,20 @@ static int take_format(struct export *export, const char *name)
 	if (strcmp(name, "parquet") == 0)
 		return refuse(export,
 			      "--format parquet: by Python, pfw.read(PATH).to_parquet(FILE)");
-	cli_error(export->command->name, "--format %s: want chrome", cli_name(name));
+	cli_error(export->command->name, "--format %s: want " FORMATS, cli_name(name));
 	return CLI_USAGE;
+}
+
+static int take_weight(struct export *export, const char *name)
+{
+	if (strcmp(name, "host") != 0 && strcmp(name, "device") != 0 &&
+	    strcmp(name, "count") != 0) {
+		cli_error(export->command->name, "--weight %s: want host, device or count",
+			  cli_name(name));
+		return CLI_USAGE;
+	}
+	export->options.weight = name;
+	return CLI_OK;
 }
 
 static int take_jobs(struct export *export, const char *value)
@@ -290,6 +368,8 @@ static int take_option(struct export *export, const struct cli_args *args, int o
 	case ABSOLUTE:
 		export->options.absolute = true;
 		return CLI_OK;
+	case WEIGHT:
+		return take_weight(export, args->value);
 	case ALL_RUNS:
 		export->all_runs = true;
 		return CLI_OK;
@@ -311,7 +391,9 @@ static int take_option(struct export *export, const struct cli_args *args, int o
 
 static int export_main(const struct cli_command *command, int argc, char **argv)
 {
-	struct export export = { .command = command, .format = &export_chrome };
+	struct export export = { .command = command,
+				 .format = &export_chrome,
+				 .options = { .weight = "host" } };
 	struct cli_args args;
 	int option, status = CLI_OK;
 
@@ -351,9 +433,11 @@ const struct cli_command cli_export = {
 		"name of a run; none: the newest run here.\n"
 		"\n"
 		"chrome: one timeline as PyTorch's profiler writes it, for Perfetto, chrome://tracing and\n"
-		"HolisticTraceAnalysis.\n"
+		"HolisticTraceAnalysis.  tensorboard: a folder of such, one a rank.  folded: stacks for\n"
+		"flamegraph.pl.  csv: a row a line, times in ns.  dftracer: as DFTracer 2.x writes.\n"
 		"\n"
 		"  pfw export t -o t.json.gz\n"
 		"  pfw export --merge --since 50% t -o t.json.gz\n"
+		"  pfw export --format folded --weight device t | flamegraph.pl --countname=ns > t.svg\n"
 		"exit status: 0 ok, 1 something in the traces is damaged, 2 usage or input error\n",
 };

@@ -47,7 +47,7 @@ void export_sink_free(struct export_sink *sink);
 
 struct export_options {
 	bool merge, absolute;
-	const char *weight; /* of folded stacks */
+	const char *weight; /* of folded stacks: host, device or count */
 };
 
 /* What one file of output is made of. */
@@ -74,7 +74,8 @@ struct export_format {
 	void (*free)(void *state);
 };
 
-extern const struct export_format export_chrome;
+extern const struct export_format export_chrome, export_csv, export_dftracer, export_folded,
+	export_tensorboard;
 
 /* ---- what they share (export_args.c) ---- */
 

@@ -543,3 +543,14 @@ const struct export_format export_chrome = {
 	.end = end,
 	.free = free_state,
 };
+
+/* A folder of such files, one a rank, with the names that TensorBoard's plugin looks for. */
+const struct export_format export_tensorboard = {
+	.name = "tensorboard",
+	.meta = true,
+	.directory = true,
+	.begin = begin,
+	.line = line,
+	.end = end,
+	.free = free_state,
+};
