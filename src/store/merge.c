@@ -2,9 +2,7 @@
 #include "merge.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "input.h"
@@ -12,278 +10,8 @@
 
 /* A block is let go at most so often; after that, the temporary file is the cheaper way. */
 #define DROPS_MAX 2
-#define SLAB 256u
 /* Blocks that are to be copied take no memory, but a place in the heap. */
 #define AHEAD_COPIES 64u
-
-/* ---- heaps: the first unit is the one whose next line comes first ---- */
-
-static inline bool is_before(int64_t ts_a, uint64_t order_a, int64_t ts_b, uint64_t order_b)
-{
-	return ts_a != ts_b ? ts_a < ts_b : order_a < order_b;
-}
-
-bool pfw_merge_before(const struct merge_unit *a, const struct merge_unit *b)
-{
-	return is_before(a->ts_ns, a->order, b->ts_ns, b->order);
-}
-
-int pfw_merge_heap_push(struct merge_heap *heap, struct merge_unit *unit)
-{
-	size_t at = heap->count;
-
-	if (heap->count == heap->room) {
-		size_t room = heap->room ? heap->room * 2 : SLAB;
-		struct merge_unit **bigger =
-			realloc(heap->unit, room * sizeof(struct merge_unit *));
-
-		if (!bigger)
-			return -ENOMEM;
-		heap->unit = bigger;
-		heap->room = room;
-	}
-	heap->count++;
-	for (; at && pfw_merge_before(unit, heap->unit[(at - 1) / 2]); at = (at - 1) / 2)
-		heap->unit[at] = heap->unit[(at - 1) / 2];
-	heap->unit[at] = unit;
-	return 0;
-}
-
-void pfw_merge_heap_sink(struct merge_heap *heap)
-{
-	struct merge_unit *unit = heap->unit[0];
-	size_t at = 0, child;
-
-	for (; (child = 2 * at + 1) < heap->count; at = child) {
-		if (child + 1 < heap->count &&
-		    pfw_merge_before(heap->unit[child + 1], heap->unit[child]))
-			child++;
-		if (!pfw_merge_before(heap->unit[child], unit))
-			break;
-		heap->unit[at] = heap->unit[child];
-	}
-	heap->unit[at] = unit;
-}
-
-struct merge_unit *pfw_merge_heap_pop(struct merge_heap *heap)
-{
-	struct merge_unit *first = heap->unit[0];
-
-	heap->unit[0] = heap->unit[--heap->count];
-	if (heap->count)
-		pfw_merge_heap_sink(heap);
-	return first;
-}
-
-/* The unit behind the first one in the order, or NULL. */
-static const struct merge_unit *second(const struct merge_heap *heap)
-{
-	if (heap->count < 2)
-		return NULL;
-	if (heap->count > 2 && pfw_merge_before(heap->unit[2], heap->unit[1]))
-		return heap->unit[2];
-	return heap->unit[1];
-}
-
-struct merge_unit *pfw_merge_units(struct merge_run *run, size_t count)
-{
-	struct merge_unit *units = calloc(count, sizeof(*units));
-	struct merge_unit **all = realloc(run->all, (run->slabs + 1) * sizeof(struct merge_unit *));
-
-	if (all)
-		run->all = all;
-	if (!units || !all) {
-		free(units);
-		return NULL;
-	}
-	return run->all[run->slabs++] = units;
-}
-
-/* ---- how far it is ---- */
-
-/* Half of a block's bytes, or all but that half: what must be read for its key is read twice. */
-static void tell_progress(struct merge_run *run, const struct merge_unit *unit, bool half)
-{
-	const struct pfw_blocks *blocks;
-	uint64_t bytes;
-
-	if (!run->merge->progress || unit->file == MERGE_UNIT_SPILLED || unit->unseekable)
-		return;
-	blocks = run->merge->file[unit->file].blocks;
-	bytes = blocks->block[unit->number].bytes;
-	if (half)
-		bytes /= 2;
-	else if (unit->surveyed)
-		bytes -= bytes / 2;
-	run->merge->progress(run->merge->user, bytes);
-}
-
-/* ---- the units of the files ---- */
-
-/* Whether it has no line that is wanted: of another process, or outside of the window and without
- * metadata. */
-static bool is_outside(const struct pfw_merge_file *file, const struct pfw_block *block,
-		       const struct pfw_mark *mark)
-{
-	if (file->pid && mark->pid && file->pid != mark->pid)
-		return true;
-	return !mark->metadata &&
-	       (mark->least_ns >= file->until_ns || block->greatest_ns < file->since_ns);
-}
-
-/* The first member of a cut is always made anew, and says so. */
-static bool is_inside(const struct pfw_merge_file *file, const struct pfw_mark *mark)
-{
-	bool cut = file->since_ns != INT64_MIN || file->until_ns != INT64_MAX;
-
-	return mark->least_ns >= file->since_ns && mark->greatest_ns < file->until_ns &&
-	       !(cut && mark->first) && (!file->pid || file->pid == mark->pid);
-}
-
-/* The mark of a block, from the file.  False: it has none. */
-static bool find_mark(const struct merge_run *run, const struct merge_unit *unit, int fd,
-		      struct pfw_mark *mark)
-{
-	unsigned char header[PFW_MEMBER_HEADER_BYTES];
-	const struct pfw_blocks *blocks = run->merge->file[unit->file].blocks;
-
-	return blocks->layout == PFW_LAYOUT_MEMBERS && blocks->block[unit->number].summed &&
-	       !run->merge->distrust &&
-	       pread(fd, header, sizeof(header), (off_t)blocks->block[unit->number].at) ==
-		       (ssize_t)sizeof(header) &&
-	       pfw_mark_read(header, sizeof(header), mark) == 0;
-}
-
-/* Set the key of a unit from what its header says.  False: it must be read for that. */
-static bool find_key(const struct merge_run *run, struct merge_unit *unit, int fd, bool *wanted)
-{
-	const struct pfw_merge_file *file = &run->merge->file[unit->file];
-	const struct pfw_blocks *blocks = file->blocks;
-	const struct pfw_block *block = &blocks->block[unit->number];
-	struct pfw_mark mark;
-
-	*wanted = true;
-	unit->order = pfw_row_order(unit->file, unit->number, 0);
-	unit->ts_ns = INT64_MIN;
-	unit->first = unit->number == 0;
-	if (find_mark(run, unit, fd, &mark)) {
-		unit->first = mark.first;
-		if (!mark.first)
-			unit->ts_ns = mark.least_ns;
-		*wanted = !is_outside(file, block, &mark);
-		unit->copyable = run->merge->member && is_inside(file, &mark);
-		if (unit->copyable && !mark.metadata)
-			unit->state = MERGE_UNIT_COPY;
-		return true;
-	}
-	if (blocks->layout != PFW_LAYOUT_MEMBERS || !block->summed || run->merge->distrust)
-		return false;
-	if (!unit->first && block->least_ns <= block->greatest_ns)
-		unit->ts_ns = block->least_ns;
-	return true;
-}
-
-/* A unit that was read to find its key: kept while there is much room. */
-static int finish_survey(struct merge_run *run, struct merge_unit *unit)
-{
-	int error = pfw_merge_finish(run, unit);
-
-	tell_progress(run, unit, true);
-	unit->surveyed = true;
-	if (error || !unit->load->rows.count) {
-		pfw_merge_drop(run, unit);
-		return error;
-	}
-	unit->begun = true;
-	if (run->used < run->merge->budget / 2)
-		return pfw_merge_heap_push(&run->open, unit);
-	pfw_merge_drop(run, unit);
-	return pfw_merge_heap_push(&run->pending, unit);
-}
-
-struct survey {
-	struct merge_unit *hand[32];
-	size_t count, most;
-};
-
-static int finish_first(struct merge_run *run, struct survey *survey)
-{
-	struct merge_unit *unit = survey->hand[0];
-
-	memmove(survey->hand, survey->hand + 1, --survey->count * sizeof(survey->hand[0]));
-	return finish_survey(run, unit);
-}
-
-static int survey_unit(struct merge_run *run, struct survey *survey, struct merge_unit *unit)
-{
-	int error = 0;
-
-	if (survey->count == survey->most)
-		error = finish_first(run, survey);
-	if (!error)
-		error = pfw_merge_load(run, unit);
-	if (!error)
-		survey->hand[survey->count++] = unit;
-	return error;
-}
-
-static int add_blocks(struct merge_run *run, struct survey *survey, size_t file)
-{
-	const struct pfw_merge_file *input = &run->merge->file[file];
-	size_t count = input->blocks->count;
-	struct merge_unit *units;
-	int fd = -1, error = 0;
-
-	if (!count)
-		return 0;
-	units = pfw_merge_units(run, count);
-	if (!units)
-		return -ENOMEM;
-	if (input->blocks->layout == PFW_LAYOUT_MEMBERS) {
-		fd = pfw_input_open_fd(input->path);
-		if (fd < 0)
-			return fd;
-	}
-	for (size_t i = 0; i < count && !error; i++) {
-		bool is_wanted;
-
-		if (run->merge->stop && *run->merge->stop)
-			error = -EINTR;
-		units[i].file = (uint32_t)file;
-		units[i].number = (uint32_t)i;
-		if (error)
-			break;
-		if (!find_key(run, &units[i], fd, &is_wanted))
-			error = survey_unit(run, survey, &units[i]);
-		else if (is_wanted)
-			error = pfw_merge_heap_push(&run->pending, &units[i]);
-	}
-	if (fd >= 0)
-		close(fd);
-	return error;
-}
-
-static int add_files(struct merge_run *run)
-{
-	struct survey survey = { .most = 2 * pfw_pool_jobs(run->merge->pool) };
-	int error = 0;
-
-	if (survey.most > sizeof(survey.hand) / sizeof(survey.hand[0]))
-		survey.most = sizeof(survey.hand) / sizeof(survey.hand[0]);
-	for (size_t i = 0; i < run->merge->count && !error; i++) {
-		run->where = run->merge->file[i].path;
-		if (run->merge->file[i].blocks->layout == PFW_LAYOUT_STREAM)
-			error = pfw_merge_stream(run, i);
-		else
-			error = add_blocks(run, &survey, i);
-	}
-	while (survey.count) {
-		int result = finish_first(run, &survey);
-
-		error = error ? error : result;
-	}
-	return error;
-}
 
 /* ---- memory ---- */
 
@@ -301,20 +29,6 @@ static struct merge_unit *find_droppable(struct merge_run *run, const struct mer
 			best = unit;
 	}
 	return best;
-}
-
-/* Take a unit out of the middle of a heap. */
-static void heap_remove(struct merge_heap *heap, const struct merge_unit *unit)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < heap->count; i++) {
-		if (heap->unit[i] != unit)
-			heap->unit[count++] = heap->unit[i];
-	}
-	heap->count = 0;
-	for (size_t i = 0; i < count; i++)
-		pfw_merge_heap_push(heap, heap->unit[i]); /* has had room for it before */
 }
 
 /* Finish every load: only what is loaded can be let go. */
@@ -350,7 +64,7 @@ static int make_room(struct merge_run *run, const struct merge_unit *wanted)
 	unit = find_droppable(run, wanted);
 	if (!unit)
 		return pfw_merge_spill(run);
-	heap_remove(&run->open, unit);
+	pfw_merge_heap_remove(&run->open, unit);
 	run->ahead -= !unit->begun;
 	pfw_merge_drop(run, unit);
 	unit->drops++;
@@ -404,7 +118,7 @@ static int look_ahead(struct merge_run *run)
 /* The key up to which the first open unit comes before all others. */
 static void find_limit(const struct merge_run *run, int64_t *ts_ns, uint64_t *order)
 {
-	const struct merge_unit *other = second(&run->open);
+	const struct merge_unit *other = pfw_merge_heap_second(&run->open);
 	const struct merge_unit *pending = run->pending.count ? run->pending.unit[0] : NULL;
 
 	if (!other || (pending && pfw_merge_before(pending, other)))
@@ -450,12 +164,12 @@ static int copy_unit(struct merge_run *run, const struct merge_unit *unit, bool 
 	run->where = file->path;
 	if (fd < 0)
 		return fd;
-	marked = find_mark(run, unit, fd, &mark);
+	marked = pfw_merge_find_mark(run, unit, fd, &mark);
 	close(fd);
 	if (!marked)
 		return -ESTALE; /* the file was changed */
 	find_limit(run, &ts_ns, &order);
-	if (!run->merge->loose && !is_before(mark.greatest_ns, last, ts_ns, order))
+	if (!run->merge->loose && !pfw_merge_is_before(mark.greatest_ns, last, ts_ns, order))
 		return 0;
 	error = run->merge->member(run->merge->user, unit->file, block, &mark);
 	if (error)
@@ -492,12 +206,13 @@ static int give_rows(struct merge_run *run, struct merge_unit *unit)
 
 	find_limit(run, &ts_ns, &order);
 	while (end < rows->count &&
-	       (run->merge->loose || !is_before(ts_ns, order, row[end].ts_ns, row[end].order)))
+	       (run->merge->loose ||
+		!pfw_merge_is_before(ts_ns, order, row[end].ts_ns, row[end].order)))
 		end++;
 	if (end == first)
 		return 0;
 	if (!run->merge->loose && run->any &&
-	    is_before(row[first].ts_ns, row[first].order, run->ts_ns, run->order))
+	    pfw_merge_is_before(row[first].ts_ns, row[first].order, run->ts_ns, run->order))
 		return -ESTALE;
 	error = run->merge->rows(run->merge->user, rows, first, end - first);
 	if (error)
@@ -521,7 +236,7 @@ static int give_loaded(struct merge_run *run, struct merge_unit *unit)
 	if (error)
 		return error;
 	if (copied || unit->next == rows->count) {
-		tell_progress(run, unit, false);
+		pfw_merge_tell(run, unit, false);
 		leave_first(run);
 		return 0;
 	}
@@ -542,7 +257,7 @@ static int give_member(struct merge_run *run, struct merge_unit *unit)
 	if (!copied)
 		return pfw_merge_load(run, unit);
 	begin_first(run, unit);
-	tell_progress(run, unit, false);
+	pfw_merge_tell(run, unit, false);
 	leave_first(run);
 	return 0;
 }
@@ -556,7 +271,7 @@ static int finish_first_load(struct merge_run *run, struct merge_unit *unit)
 		return error;
 	if (unit->next == unit->load->rows.count) {
 		begin_first(run, unit);
-		tell_progress(run, unit, false);
+		pfw_merge_tell(run, unit, false);
 		leave_first(run);
 		return 0;
 	}
@@ -628,7 +343,7 @@ int pfw_merge_run(struct pfw_merge *merge, const char **where)
 	if (!run.fetch || !run.packer)
 		error = -ENOMEM;
 	if (!error)
-		error = add_files(&run);
+		error = pfw_merge_add_files(&run);
 	if (!error)
 		error = merge_all(&run);
 	*where = run.where ? run.where : merge->directory;

@@ -1,5 +1,5 @@
-/* merge_run.h - what the parts of a merge share: merge.c (the order), merge_load.c (blocks to rows),
- * merge_spill.c (the temporary file).
+/* merge_run.h - what the parts of a merge share: merge.c (the order), merge_units.c (what there is
+ * to merge), merge_heap.c, merge_load.c (blocks to rows), merge_spill.c (the temporary file).
  */
 #ifndef PFW_MERGE_RUN_H
 #define PFW_MERGE_RUN_H
@@ -84,15 +84,36 @@ struct merge_run {
 	const char *where;
 };
 
-/* ---- merge.c ---- */
+/* ---- merge_heap.c ---- */
+
+static inline bool pfw_merge_is_before(int64_t ts_a, uint64_t order_a, int64_t ts_b,
+				       uint64_t order_b)
+{
+	return ts_a != ts_b ? ts_a < ts_b : order_a < order_b;
+}
 
 bool pfw_merge_before(const struct merge_unit *a, const struct merge_unit *b);
 int pfw_merge_heap_push(struct merge_heap *heap, struct merge_unit *unit);
 struct merge_unit *pfw_merge_heap_pop(struct merge_heap *heap);
 /* heap->unit[0] has become greater. */
 void pfw_merge_heap_sink(struct merge_heap *heap);
+/* The unit behind the first one in the order, or NULL. */
+const struct merge_unit *pfw_merge_heap_second(const struct merge_heap *heap);
+/* Take a unit out of the middle. */
+void pfw_merge_heap_remove(struct merge_heap *heap, const struct merge_unit *unit);
+
+/* ---- merge_units.c ---- */
+
 /* `count` units, all zero, freed with the run; NULL: no memory. */
 struct merge_unit *pfw_merge_units(struct merge_run *run, size_t count);
+/* Make units of all files' blocks, each with a key that is exact or not too great. */
+int pfw_merge_add_files(struct merge_run *run);
+/* The mark of a block, from its file, open as fd.  False: it has none. */
+bool pfw_merge_find_mark(const struct merge_run *run, const struct merge_unit *unit, int fd,
+			 struct pfw_mark *mark);
+/* Half of a block's bytes are done, or all but that half: what must be read for its key is read
+ * twice. */
+void pfw_merge_tell(struct merge_run *run, const struct merge_unit *unit, bool half);
 
 /* ---- merge_load.c ---- */
 
