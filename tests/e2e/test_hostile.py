@@ -163,6 +163,7 @@ COMMANDS = {
     "table": ["table"],
     "overlap": ["overlap", "--steps"],
     "compare": ["compare", "TRACE"],
+    "patterns": ["patterns"],
     "export": ["export", "-o", "/dev/null"],
     "index": ["index", "--force"],
     "compact": ["compact", "--keep", "-o", "OUT"],

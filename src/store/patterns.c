@@ -1,0 +1,347 @@
+/* patterns.c - how files are used: places of reads and writes, from one to the next; see patterns.h. */
+#include "patterns.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "patterns_op.h"
+#include "saturate.h"
+
+/* An open file, as one of a process's descriptors. */
+struct pfw_pattern_descriptor {
+	bool known;  /* `offset` is */
+	bool append; /* each write goes to the end */
+	int64_t offset;
+};
+
+/* What a process has done with a file. */
+struct pfw_pattern_use {
+	bool used, opened;
+	struct pfw_pattern_last {
+		bool any, stepped;
+		int64_t begin, end, step; /* of the last one; how far from the one before */
+	} last[2];
+};
+
+void pfw_patterns_init(struct pfw_patterns *patterns)
+{
+	*patterns = (struct pfw_patterns){ .alignment = 4096, .small = 1u << 20 };
+	pfw_averages_init(&patterns->keys);
+}
+
+void pfw_patterns_release(struct pfw_patterns *patterns)
+{
+	pfw_averages_release(&patterns->keys);
+	pfw_numbers_release(&patterns->processes);
+	pfw_numbers_release(&patterns->descriptors);
+	pfw_numbers_release(&patterns->uses);
+	free(patterns->row);
+	free(patterns->descriptor);
+	free(patterns->use);
+}
+
+/* ---- rows ---- */
+
+/* Room for an item of that number, zeroed. */
+static int reach(void **array, size_t *room, size_t number, size_t size)
+{
+	size_t more = *room ? *room * 2 : 64;
+	char *bigger;
+
+	if (number < *room)
+		return 0;
+	bigger = realloc(*array, more * size);
+	if (!bigger)
+		return -ENOMEM;
+	memset(bigger + *room * size, 0, (more - *room) * size);
+	*array = bigger;
+	*room = more;
+	return 0;
+}
+
+static int64_t find_row(struct pfw_patterns *patterns, int64_t rank, const char *name, size_t bytes)
+{
+	char *key = malloc(sizeof(rank) + bytes);
+	int64_t row;
+
+	if (!key)
+		return -ENOMEM;
+	memcpy(key, &rank, sizeof(rank));
+	memcpy(key + sizeof(rank), name, bytes);
+	row = pfw_averages_row(&patterns->keys, key, sizeof(rank) + bytes);
+	free(key);
+	if (row >= 0 &&
+	    reach((void **)&patterns->row, &patterns->room, (size_t)row, sizeof(*patterns->row)))
+		return -ENOMEM;
+	if (row >= 0 && (size_t)row >= patterns->rows)
+		patterns->rows = (size_t)row + 1;
+	return row;
+}
+
+int64_t pfw_patterns_rank(const struct pfw_patterns *patterns, size_t row)
+{
+	int64_t rank;
+
+	memcpy(&rank, patterns->keys.row[row].key, sizeof(rank));
+	return rank;
+}
+
+const char *pfw_patterns_name(const struct pfw_patterns *patterns, size_t row, size_t *bytes)
+{
+	*bytes = patterns->keys.row[row].key_bytes - sizeof(int64_t);
+	return patterns->keys.row[row].key + sizeof(int64_t);
+}
+
+void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from)
+{
+	into->opens += from->opens;
+	into->again += from->again;
+	into->others += from->others;
+	into->metadata_ns = pfw_saturate_add(into->metadata_ns, from->metadata_ns);
+	if (from->processes > into->processes)
+		into->processes = from->processes;
+	for (unsigned i = 0; i < 2; i++) {
+		struct pfw_pattern_side *side = &into->side[i];
+		const struct pfw_pattern_side *more = &from->side[i];
+
+		side->calls += more->calls;
+		side->accesses += more->accesses;
+		side->bytes += more->bytes;
+		side->ns = pfw_saturate_add(side->ns, more->ns);
+		for (unsigned j = 0; j < PFW_PATTERN_SIZES; j++)
+			side->size[j] += more->size[j];
+		for (unsigned j = 0; j < PFW_ACCESSES; j++)
+			side->access[j] += more->access[j];
+		side->behind += more->behind;
+		side->unaligned += more->unaligned;
+		side->small += more->small;
+	}
+}
+
+/* ---- one operation ---- */
+
+/* What it is done by and to. */
+struct place {
+	struct pfw_pattern *row;
+	struct pfw_pattern_use *use;
+	struct pfw_pattern_descriptor *descriptor; /* NULL: it has none */
+};
+
+static struct pfw_pattern_descriptor *find_descriptor(struct pfw_patterns *patterns,
+						      uint64_t process, int64_t fd)
+{
+	int64_t number = pfw_numbers_of(&patterns->descriptors, process, (uint64_t)fd);
+
+	if (number < 0 || reach((void **)&patterns->descriptor, &patterns->descriptor_room,
+				(size_t)number, sizeof(*patterns->descriptor)))
+		return NULL;
+	return &patterns->descriptor[number];
+}
+
+static int find_place(struct pfw_patterns *patterns, uint64_t process, int64_t row, int64_t fd,
+		      struct place *place)
+{
+	int64_t use = pfw_numbers_of(&patterns->uses, process, (uint64_t)row);
+
+	if (use < 0 || reach((void **)&patterns->use, &patterns->use_room, (size_t)use,
+			     sizeof(*patterns->use)))
+		return -ENOMEM;
+	*place = (struct place){ .row = &patterns->row[row], .use = &patterns->use[use] };
+	if (fd < 0)
+		return 0;
+	place->descriptor = find_descriptor(patterns, process, fd);
+	return place->descriptor ? 0 : -ENOMEM;
+}
+
+static unsigned size_of(uint64_t bytes)
+{
+	static const uint64_t most[PFW_PATTERN_SIZES - 1] = {
+		100,	  1u << 10,  10u << 10,	 100u << 10, 1u << 20,
+		4u << 20, 10u << 20, 100u << 20, 1u << 30,
+	};
+	unsigned i = 0;
+
+	while (i < PFW_PATTERN_SIZES - 1 && bytes > most[i])
+		i++;
+	return i;
+}
+
+static enum pfw_access access_of(const struct pfw_pattern_last *last, int64_t offset)
+{
+	if (!last->any)
+		return PFW_ACCESS_FIRST;
+	if (offset == last->end)
+		return PFW_ACCESS_CONSECUTIVE;
+	if (last->stepped && offset - last->begin == last->step)
+		return PFW_ACCESS_STRIDED;
+	return offset > last->end ? PFW_ACCESS_SEQUENTIAL : PFW_ACCESS_RANDOM;
+}
+
+/* A read or a write of known size; `offset` negative: nobody knows where. */
+static void add_access(const struct pfw_patterns *patterns, const struct place *place,
+		       enum pfw_side number, const struct pfw_pattern_op *op, int64_t offset)
+{
+	struct pfw_pattern_last *last = &place->use->last[number];
+	enum pfw_access access = offset < 0 ? PFW_ACCESS_UNPLACED : access_of(last, offset);
+	struct pfw_pattern_side *side = &place->row->side[number];
+
+	if (op->wanted) {
+		side->accesses++;
+		side->bytes += op->bytes;
+		side->size[size_of(op->bytes)]++;
+		side->small += op->bytes < patterns->small;
+		side->access[access]++;
+		side->unaligned += offset >= 0 && (uint64_t)offset % patterns->alignment != 0;
+		/* Darshan's first one is behind an end of 0; `end` is what it calls the last byte, and
+		 * one more. */
+		side->behind += offset >= 0 && offset > (last->any ? last->end - 1 : 0);
+	}
+	if (offset < 0)
+		return;
+	last->stepped = last->any;
+	last->step = offset - last->begin;
+	last->any = true;
+	last->begin = offset;
+	last->end = offset > INT64_MAX - (int64_t)op->bytes ? INT64_MAX
+							    : offset + (int64_t)op->bytes;
+}
+
+/* Where it begins, and where the descriptor stands behind it. */
+static int64_t move(const struct place *place, enum pfw_side side, const struct pfw_pattern_op *op)
+{
+	struct pfw_pattern_descriptor *descriptor = place->descriptor;
+	int64_t offset;
+
+	if (op->placed)
+		return op->offset;
+	if (!descriptor)
+		return -1;
+	/* The file's end: as far as this process has come. */
+	if (side == PFW_SIDE_WRITE && descriptor->append) {
+		descriptor->offset = place->use->last[side].end;
+		descriptor->known = place->use->last[side].any;
+	}
+	if (!descriptor->known)
+		return -1;
+	offset = descriptor->offset;
+	if (__builtin_add_overflow(offset, (int64_t)op->bytes, &descriptor->offset))
+		descriptor->known = false;
+	return offset;
+}
+
+static void add_side(const struct pfw_patterns *patterns, const struct place *place,
+		     enum pfw_side number, const struct pfw_pattern_op *op, bool timed)
+{
+	struct pfw_pattern_side *side = &place->row->side[number];
+
+	if (op->wanted) {
+		side->calls += op->calls;
+		side->ns = timed ? pfw_saturate_add(side->ns, op->ns) : side->ns;
+	}
+	if (op->summed)
+		side->bytes += op->wanted ? op->bytes : 0;
+	else if (op->moved)
+		add_access(patterns, place, number, op, move(place, number, op));
+	else if (place->descriptor && !op->failed)
+		place->descriptor->known = false; /* it went on, nobody knows how far */
+}
+
+static void seek(const struct place *place, const struct pfw_pattern_op *op)
+{
+	struct pfw_pattern_descriptor *descriptor = place->descriptor;
+
+	if (!descriptor || op->failed)
+		return;
+	if (op->seek == PFW_SEEK_BY && descriptor->known) {
+		descriptor->offset += op->offset;
+		return;
+	}
+	descriptor->known = op->seek == PFW_SEEK_TO;
+	descriptor->offset = op->offset;
+}
+
+static void add_other(const struct place *place, const struct pfw_pattern_op *op)
+{
+	bool opened = op->role == PFW_CALL_OPEN && !op->failed;
+
+	if (op->wanted) {
+		place->row->metadata_ns = pfw_saturate_add(place->row->metadata_ns, op->ns);
+		place->row->opens += opened ? op->calls : 0;
+		place->row->again += opened && place->use->opened ? op->calls : 0;
+		place->row->others += opened ? 0 : op->calls;
+	}
+	if (!opened)
+		return;
+	place->use->opened = true;
+	if (place->descriptor)
+		*place->descriptor =
+			(struct pfw_pattern_descriptor){ .known = true, .append = op->append };
+}
+
+/* ---- blocks ---- */
+
+static int take_op(struct pfw_patterns *patterns, uint64_t process, const struct pfw_pattern_op *op,
+		   const struct pfw_patterns_block *block)
+{
+	bool reads = op->role == PFW_CALL_READ || op->role == PFW_CALL_COPY;
+	struct place place;
+	int error =
+		find_place(patterns, process, block->names.row[op->name].merged, op->fd, &place);
+
+	if (error)
+		return error;
+	if (op->wanted && !place.use->used && (reads || op->role != PFW_CALL_OTHER)) {
+		place.use->used = true;
+		place.row->processes++;
+	}
+	if (op->dup >= 0) {
+		struct pfw_pattern_descriptor copy = { 0 }, *made;
+
+		if (place.descriptor)
+			copy = *place.descriptor;
+		made = find_descriptor(patterns, process, op->dup);
+		if (!made)
+			return -ENOMEM;
+		*made = copy;
+	}
+	if (op->seek)
+		seek(&place, op);
+	if (reads)
+		add_side(patterns, &place, PFW_SIDE_READ, op, true);
+	else if (op->role == PFW_CALL_WRITE)
+		add_side(patterns, &place, PFW_SIDE_WRITE, op, !op->target_of_copy);
+	else
+		add_other(&place, op);
+	return 0;
+}
+
+int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank,
+		      struct pfw_patterns_block *block)
+{
+	uint64_t pid = 0;
+	int64_t process = -1;
+
+	for (uint32_t i = 0; i < block->names.count; i++) {
+		struct pfw_average *name = &block->names.row[i];
+		int64_t row = find_row(patterns, rank, name->key, name->key_bytes);
+
+		if (row < 0)
+			return (int)row;
+		name->merged = (uint32_t)row;
+	}
+	pfw_pattern_ops_sort(block);
+	for (size_t i = 0; i < block->ops; i++) {
+		int error;
+
+		if (process < 0 || block->op[i].pid != pid)
+			process = pfw_numbers_of(&patterns->processes, file, block->op[i].pid);
+		if (process < 0)
+			return (int)process;
+		pid = block->op[i].pid;
+		error = take_op(patterns, (uint64_t)process, &block->op[i], block);
+		if (error)
+			return error;
+	}
+	return 0;
+}

@@ -1,0 +1,333 @@
+"""`pfw patterns`: each counter against one made here from what the calls did, as darshan-runtime's
+posix module counts; random calls, real programs, all kinds of input."""
+import collections
+import csv
+import gzip
+import io
+import json
+import os
+import random
+
+import pytest
+
+import harness
+
+PFW = os.environ["PFW_BIN"]
+BOUNDS = [100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30]
+SIZES = ["0_100", "100_1k", "1k_10k", "10k_100k", "100k_1m", "1m_4m", "4m_10m", "10m_100m",
+         "100m_1g", "1g_plus"]
+
+
+def patterns(*words, status=0):
+    done = harness.run([PFW, "patterns", "--format", "ndjson", *map(str, words)], status=status)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def by_file(rows):
+    return {row["fname"]: row for row in rows if row["section"] == "file"}
+
+
+class Trace:
+    """Lines of processes, in order of time."""
+
+    def __init__(self, rank=-1, run="r"):
+        self.ts, self.lines = 1795230878000000.0, []
+        self.add("process", "pfw", "M", 1, {"format": 1, "version": "1", "run": run, "host": "h",
+                                            "rank": rank, "world_size": 1, "start_ts": self.ts})
+
+    def add(self, name, cat, ph, pid, args, dur=1.0):
+        line = {"id": len(self.lines) + 1, "name": name, "cat": cat, "pid": pid, "tid": pid,
+                "ts": self.ts}
+        text = json.dumps(line)[:-1].replace(str(self.ts), f"{self.ts:.3f}")
+        text += f',"dur":{dur:.3f}' if ph == "X" else ""
+        self.lines.append(f'{text},"ph":"{ph}","args":{json.dumps(args)}}}')
+        self.ts += 2
+
+    def call(self, name, pid=1, cat="POSIX", dur=1.0, **args):
+        self.add(name, cat, "X", pid, args, dur)
+
+    def write(self, path, opener=open):
+        self.add("end", "pfw", "M", 1, {"events": len(self.lines) - 1, "lost": 0, "reason": "exit"})
+        with opener(path, "wt") as out:
+            out.write("\n".join(self.lines) + "\n")
+        return path
+
+
+# ---- by hand ----
+
+def test_places(tmp_path):
+    trace = Trace()
+    trace.call("open", fname="/f", fd=3, ret=3, flags=2, dur=5)
+    trace.call("read", fname="/f", fd=3, ret=100, count=100)       # first
+    trace.call("read", fname="/f", fd=3, ret=100, count=100)       # consecutive: 100
+    trace.call("pread", fname="/f", fd=3, ret=50, count=50, offset=300)   # forward
+    trace.call("pread", fname="/f", fd=3, ret=50, count=50, offset=500)   # strided: 200 again
+    trace.call("pread", fname="/f", fd=3, ret=50, count=50, offset=700)   # strided
+    trace.call("read", fname="/f", fd=3, ret=101, count=200)       # 200: back, random
+    trace.call("lseek", fname="/f", fd=3, ret=4096, offset=4096, whence=0, dur=2)
+    trace.call("read", fname="/f", fd=3, ret=0, count=200)         # 4096: forward, aligned, 0 bytes
+    trace.call("read", fname="/f", fd=3, ret=-1, errno="EIO", count=200)
+    trace.call("write", fname="/f", fd=3, ret=1 << 20, count=1 << 20)     # first, 4096
+    trace.call("write", fname="/f", fd=3, ret=2 << 20, count=2 << 20)     # consecutive
+    trace.call("close", fname="/f", fd=3, ret=0, dur=3)
+    row = by_file(patterns(trace.write(tmp_path / "t.pfw")))["/f"]
+    found = {kind: row[f"read_{kind}"] for kind in
+             ("first", "consecutive", "forward", "strided", "random", "unplaced")
+             if f"read_{kind}" in row}
+    assert found == {"first": 1, "consecutive": 1, "strided": 2, "random": 1, "unplaced": 0}
+    assert row["read_sequential"] == 2 and row["read_behind"] == 5
+    assert (row["reads"], row["read_bytes"], row["read_unaligned"]) == (8, 451, 5)
+    assert (row["size_read_0_100"], row["size_read_100_1k"]) == (6, 1)
+    assert (row["writes"], row["write_first"], row["write_consecutive"]) == (2, 1, 1)
+    assert (row["size_write_100k_1m"], row["size_write_1m_4m"]) == (1, 1)
+    assert (row["read_small"], row["write_small"], row["small"]) == (7, 0, pytest.approx(77.7778))
+    assert (row["opens"], row["opens_again"], row["metadata_calls"]) == (1, 0, 2)
+    assert (row["metadata_us"], row["data_us"]) == (10, 10)
+    assert row["consecutive"] == pytest.approx(100 * 2 / 7, abs=1e-3)
+    row = by_file(patterns("--alignment", 100, "--small", 100, tmp_path / "t.pfw"))["/f"]
+    assert (row["read_unaligned"], row["read_small"]) == (1, 4)
+
+
+def test_streams_copies_and_other_descriptors(tmp_path):
+    trace = Trace()
+    trace.call("fopen", cat="STDIO", fname="/s", fd=3, ret=3, flags=0)
+    trace.call("fread", cat="STDIO", fname="/s", fd=3, ret=5, size=8, count=5)   # 0, 40 bytes
+    trace.call("fseek", cat="STDIO", fname="/s", fd=3, ret=0, offset=10, whence=1)
+    trace.call("fread", cat="STDIO", fname="/s", fd=3, ret=1, size=8, count=1)   # 50
+    trace.call("fgetc", cat="STDIO", fname="/s", fd=3, ret=65)                   # nobody knows
+    trace.call("fread", cat="STDIO", fname="/s", fd=3, ret=1, size=8, count=1)   # nowhere
+    trace.call("rewind", cat="STDIO", fname="/s", fd=3)
+    trace.call("fread", cat="STDIO", fname="/s", fd=3, ret=1, size=8, count=1)   # 0: back
+    trace.call("open", fname="/a", fd=4, ret=4, flags=os.O_WRONLY | os.O_APPEND)
+    trace.call("write", fname="/a", fd=4, ret=7, count=7)                        # at an end: where?
+    trace.call("dup", fname="/s", fd=3, ret=9)
+    trace.call("copy_file_range", fname="/s", fd=3, fd_out=5, offset=0, offset_out=0, ret=1000,
+               count=1000, target="/b", dur=4)
+    trace.call("copy_file_range", fname="/s", fd=3, fd_out=5, offset=1000, offset_out=1000, ret=10,
+               count=10, target="/b")
+    trace.call("open", fname="/none", ret=-1, errno="ENOENT", flags=0)
+    trace.call("open", fname="/a", fd=6, ret=6, flags=0)
+    rows = by_file(patterns(trace.write(tmp_path / "t.pfw")))
+    stream = rows["/s"]
+    assert (stream["reads"], stream["read_bytes"]) == (7, 64 + 1010)
+    assert stream["read_unplaced"] == 1 and stream["read_first"] == 1
+    assert (stream["read_sequential"], stream["read_random"], stream["read_consecutive"]) == (1, 2, 1)
+    assert (rows["/b"]["writes"], rows["/b"]["written_bytes"]) == (2, 1010)
+    assert rows["/b"]["write_consecutive"] == 1 and rows["/b"]["data_us"] == 0
+    assert rows["/a"]["write_unplaced"] == 1 and rows["/a"]["opens_again"] == 1
+    assert (rows["/none"]["opens"], rows["/none"]["metadata_calls"]) == (0, 1)
+
+
+def test_ranks_and_counters(tmp_path):
+    for rank in range(3):
+        trace = Trace(rank)
+        trace.call("open", fname="/shared", ret=3, flags=0)
+        trace.call("read", fname="/shared", fd=3, ret=10)
+        trace.call("open", fname=f"/own{rank}", ret=4, flags=0)
+        trace.call("read", fname=f"/own{rank}", fd=4, ret=1000)
+        trace.call("read", fname=f"/own{rank}", fd=4, ret=1000, pid=2)  # inherited: nobody knows where
+        trace.add("io", "COUNTER", "C", 1, {"read": 3000, "written": 7})
+        trace.add("storage", "COUNTER", "C", 1, {"read": 100, "written": 0})
+        trace.write(tmp_path / f"t-rank000{rank}.pfw")
+    rows = patterns(tmp_path)
+    assert [row["section"] for row in rows] == ["all"] + ["rank"] * 3 + ["file"] * 4
+    assert [row["rank"] for row in rows[:4]] == [None, 0, 1, 2]
+    files = by_file(rows)
+    assert (files["/shared"]["ranks"], files["/shared"]["processes"]) == (3, 3)
+    assert (files["/own1"]["ranks"], files["/own1"]["rank"], files["/own1"]["processes"]) == (1, 1, 2)
+    assert files["/own1"]["read_unplaced"] == 1
+    assert rows[0]["read_bytes"] == 6030 and rows[0]["files"] == 4 and rows[2]["files"] == 2
+    assert (rows[0]["calls_read_bytes"], rows[0]["storage_read_bytes"]) == (9000, 300)
+    assert rows[3]["calls_written_bytes"] == 7 and files["/own1"]["storage_read_bytes"] is None
+    assert {row["fname"] for row in patterns("--rank", 1, tmp_path) if row["section"] == "file"} == {
+        "/shared", "/own1"}
+    text = harness.run([PFW, "patterns", tmp_path]).stdout
+    assert "(rank 2)" in text and "8.8 KiB read by calls, 300 bytes of that from storage" in text
+
+
+def test_summed_calls(tmp_path):
+    trace = Trace()
+    trace.add("summed", "pfw", "M", 1, {"name": "read", "fname": "/f", "count": 50, "dur": 9.5,
+                                        "bytes": 5000})
+    row = by_file(patterns(trace.write(tmp_path / "t.pfw")))["/f"]
+    assert (row["reads"], row["read_bytes"], row["data_us"]) == (50, 5000, 9.5)
+    assert row["size_read_0_100"] == 0 and row["consecutive"] is None
+
+
+def test_conditions_leave_places_right(tmp_path):
+    """What is not asked for still moves the descriptor."""
+    trace = Trace()
+    trace.call("open", fname="/f", ret=3, flags=0)
+    for i in range(10):
+        trace.call("read", fname="/f", fd=3, ret=100, dur=50 if i % 2 else 1)
+    rows = by_file(patterns("--min-dur", "10us", trace.write(tmp_path / "t.pfw")))
+    assert rows["/f"]["reads"] == 5 and rows["/f"]["read_consecutive"] == 5
+    rows = by_file(patterns("--fname", "/g", tmp_path / "t.pfw"))
+    assert not rows.get("/f") or rows["/f"]["reads"] == 0
+
+
+# ---- random calls ----
+
+class Counted:
+    """The same by the rules of docs/analysis.rst, call by call, from true offsets."""
+
+    def __init__(self):
+        self.files = collections.defaultdict(collections.Counter)
+        self.last = {}
+
+    def access(self, pid, name, kind, offset, size):
+        count, key = self.files[name], (pid, name, kind)
+        begin, end, step = self.last.get(key, (None, None, None))
+        if begin is None:
+            place = "first"
+        elif offset == end:
+            place = "consecutive"
+        elif offset - begin == step:
+            place = "strided"
+        else:
+            place = "sequential" if offset > end else "random"
+        count[f"{kind}_{place}"] += 1
+        count[f"{kind}_behind"] += offset > (0 if begin is None else end - 1)
+        count[f"{kind}_unaligned"] += offset % 4096 != 0
+        count[f"{kind}_small"] += size < 1 << 20
+        count[f"size_{kind}_{SIZES[sum(size > bound for bound in BOUNDS)]}"] += 1
+        count["read_bytes" if kind == "read" else "written_bytes"] += size
+        count[f"{kind}s"] += 1
+        self.last[key] = offset, offset + size, None if begin is None else offset - begin
+
+
+def one_call(chance, trace, counted, state):
+    """A call of one of two processes on one of its descriptors, as the kernel would answer it."""
+    pid = chance.randrange(1, 3)
+    own = state[pid]
+    if not own or chance.random() < 0.05:
+        fd, name = max(own, default=2) + 1, f"/f{chance.randrange(3)}"
+        trace.call("open", pid=pid, fname=name, fd=fd, ret=fd, flags=2)
+        own[fd] = [name, 0]
+        return
+    fd = chance.choice(list(own))
+    name, offset = own[fd]
+    size = chance.choice([0, 50, 100, 101, 4096, 4096, 20000, 1 << 20, (1 << 20) + 1, 5 << 20])
+    kind = chance.choice(["read", "write"])
+    word = chance.random()
+    if word < 0.1:
+        own[fd][1] = chance.choice([0, 4096, 123, offset + 4096])
+        trace.call("lseek", pid=pid, fname=name, fd=fd, ret=own[fd][1], offset=0, whence=0)
+    elif word < 0.15:
+        trace.call("close", pid=pid, fname=name, fd=fd, ret=0)
+        del own[fd]
+    elif word < 0.5:
+        at = chance.choice([offset, 8192 * chance.randrange(5), offset + 8192])
+        trace.call(f"p{kind}", pid=pid, fname=name, fd=fd, ret=size, count=size, offset=at)
+        counted.access(pid, name, kind, at, size)
+    else:
+        trace.call(kind, pid=pid, fname=name, fd=fd, ret=size, count=size + chance.randrange(2))
+        counted.access(pid, name, kind, offset, size)
+        own[fd][1] += size
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_calls(tmp_path, seed):
+    chance, trace, counted = random.Random(seed), Trace(), Counted()
+    state = {1: {}, 2: {}}
+    for _ in range(chance.choice([30, 1000, 20000 if seed == 7 else 300])):
+        one_call(chance, trace, counted, state)
+    rows = by_file(patterns(trace.write(tmp_path / "t.pfw")))
+    for name, count in counted.files.items():
+        for side in ("read", "write"):
+            for key in ["first", "consecutive", "strided", "sequential", "random", "behind",
+                        "small", "unaligned"]:
+                assert rows[name][f"{side}_{key}"] == count[f"{side}_{key}"], (name, side, key)
+            for size in SIZES:
+                assert rows[name][f"size_{side}_{size}"] == count[f"size_{side}_{size}"]
+        for key in ("read_bytes", "written_bytes", "reads", "writes"):
+            assert rows[name][key] == count[key], key
+
+
+# ---- inputs, outputs ----
+
+@pytest.mark.parametrize("kind", ["gz", "compacted", "directory", "foreign"])
+def test_kinds_of_input(tmp_path, kind):
+    chance, trace, counted, state = random.Random(5), Trace(), Counted(), {1: {}, 2: {}}
+    for _ in range(500):
+        one_call(chance, trace, counted, state)
+    other = tmp_path / "other"
+    other.mkdir()
+    plain = trace.write(tmp_path / "t.pfw")
+    if kind == "gz":
+        path = other / "t.pfw.gz"
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+    else:
+        path = other / "t.pfw"
+        path.write_bytes(plain.read_bytes())
+    if kind == "compacted":
+        harness.run([PFW, "compact", "-q", path])
+    if kind == "foreign":
+        names = {f"/f{i}": f"h{i}" for i in range(3)}
+        text = plain.read_text().split("\n", 1)[1]
+        for name, number in names.items():
+            text = text.replace(f'"fname": "{name}"', f'"fhash": "{number}"')
+        head = "".join(f'{{"id":1,"name":"FH","cat":"dftracer","pid":1,"tid":1,"ph":"M",'
+                       f'"args":{{"name":"{name}","value":"{number}"}}}}\n'
+                       for name, number in names.items())
+        path.write_text("[\n" + head + text)
+    rows = patterns(plain)
+    assert len(rows) == 4
+    assert patterns(other if kind == "directory" or kind == "compacted" else path) == rows
+
+
+def test_formats(tmp_path):
+    trace = Trace()
+    trace.call("read", fname='/a,"b|', fd=3, ret=10)
+    path = trace.write(tmp_path / "t.pfw")
+    rows = patterns(path)
+    done = {kind: harness.run([PFW, "patterns", "--format", kind, path]).stdout
+            for kind in ("csv", "tsv", "md", "text")}
+    table = list(csv.DictReader(io.StringIO(done["csv"])))
+    assert [row["fname"] for row in table] == ["(all files)", '/a,"b|'] == [row["fname"] for row in rows]
+    assert list(table[0]) == list(rows[0]) and table[1]["read_bytes"] == "10"
+    assert '/a,"b\\|' in done["md"] and '/a,"b|' in done["text"] and "up to 100 bytes" in done["text"]
+    assert len(patterns("--row-limit", 0, path)) == 1
+    for words in (["--small", "x"], ["--alignment", "0"], ["--format", "no"], ["missing"]):
+        assert harness.run([PFW, "patterns", *words], cwd=tmp_path, status=2).stdout == ""
+
+
+# ---- a real program ----
+
+PROGRAM = """
+import os, sys
+path = sys.argv[1]
+with open(path, "wb", buffering=0) as f:
+    for i in range(64):
+        f.write(b"x" * 4096)
+fd = os.open(path, os.O_RDONLY)
+for i in range(0, 64, 4):
+    os.pread(fd, 1000, i * 4096)
+for i in range(64):
+    os.read(fd, 4096)
+os.lseek(fd, 100, 0)
+os.read(fd, 200)
+os.close(fd)
+os.stat(path)
+for i in range(3):
+    open(path, "rb").close()
+"""
+
+
+def test_real_program(tmp_path):
+    """What darshan-runtime 3.4's posix module would count of these calls, by hand: 80 + 1 reads, of
+    which 64 + 1 + 15 begin behind the last byte, and 63 where it was."""
+    (tmp_path / "p.py").write_text(PROGRAM)
+    data = tmp_path / "data"
+    harness.run([PFW, "run", "-q", "-o", tmp_path / "t", "--", "/usr/bin/python3", tmp_path / "p.py",
+                 data])
+    row = by_file(patterns("--cat", "POSIX", tmp_path / "t.pfw"))[str(data)]
+    assert (row["opens"], row["opens_again"], row["processes"]) == (5, 4, 1)
+    assert (row["writes"], row["written_bytes"], row["write_consecutive"]) == (64, 64 * 4096, 63)
+    assert row["size_write_1k_10k"] == 64 and row["write_unaligned"] == 0
+    assert (row["reads"], row["read_bytes"]) == (81, 16 * 1000 + 64 * 4096 + 200)
+    assert (row["read_consecutive"], row["read_first"]) == (63, 1)
+    assert (row["read_strided"], row["read_sequential"], row["read_random"]) == (14, 1, 2)
+    assert row["read_behind"] == 15 + 63
+    assert (row["size_read_100_1k"], row["size_read_1k_10k"]) == (17, 64)
+    assert row["read_unaligned"] == 1
