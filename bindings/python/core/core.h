@@ -105,5 +105,6 @@ int core_add_nest(PyObject *module);
 int core_add_traced(PyObject *module);
 int core_add_steps(PyObject *module);
 int core_add_calls(PyObject *module);
+int core_add_kineto(PyObject *module);
 
 #endif

@@ -1,0 +1,96 @@
+"""on_trace_ready of torch.profiler: every event of a cycle goes into the trace."""
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from typing import Any
+
+from .._api import enabled, flush
+from .._load import core as _core
+
+_said: set[str] = set()
+
+
+def trace_handler(prof: Any) -> None:
+    """Write every event of torch.profiler's finished cycle to the trace, cat ``PP``.
+
+    Give it to ``torch.profiler.profile(on_trace_ready=trace_handler)``, with or without a schedule, or
+    call it with a profile that has ended.  Operators keep their threads and kernels their streams; what
+    the profile was asked for (``record_shapes``, ``profile_memory``, ``with_stack``, ``with_flops``) is in
+    ``args``: see the page on the Python package for each.  The profile itself is left as it is: its own
+    tables and exports work before and after.
+
+    Times are those of the trace's own clock (Kineto's is CLOCK_REALTIME, too).  The cycle is on disk when
+    this returns.  Nothing happens where nothing is recorded, and nothing is ever raised: what is wrong is
+    said once on standard error.  Call it in the thread that ended the cycle, as torch does.
+
+    :param prof: a torch.profiler.profile or torch.autograd.profiler.profile, torch 2.1 or later.  Of
+        anything else its ``events()`` are written, with what they tell.
+    """
+    if not enabled():
+        return
+    try:
+        if not _write_results(prof):
+            _write_events(prof.events())
+        flush()
+    except Exception as error: # the program goes on, whatever a torch of another version does
+        _say(f"trace_handler: this cycle is not in the trace: {type(error).__name__}: {error}")
+
+
+def _say(what: str) -> None:
+    if what not in _said:
+        _said.add(what)
+        print(f"pfw: {what}", file=sys.stderr)
+
+
+def _write_results(prof: Any) -> bool:
+    """Write what Kineto has recorded; false where this is none of its profiles."""
+    inner = getattr(prof, "profiler", prof)
+    results = getattr(inner, "kineto_results", None)
+    if results is None or not hasattr(results, "events"):
+        return False
+    collecting = gc.isenabled()
+    gc.disable() # so many short-lived lists would have it look at all objects again and again
+    try:
+        _core.kineto(results.events(), bool(getattr(inner, "record_shapes", False)),
+                     bool(getattr(inner, "with_stack", False)),
+                     bool(getattr(inner, "with_flops", False)), True)
+    finally:
+        if collecting:
+            gc.enable()
+    return True
+
+
+# ---- whatever has events() ----
+
+def _write_events(events: Any) -> None:
+    """torch's FunctionEvents, by the attributes that they have; the last of them ends now."""
+    events = list(events)
+    last = max((event.time_range.end for event in events), default=0)
+    base = time.time_ns() - round(last * 1000)
+    for event in events:
+        fields = {key: value for key, value in _fields(event).items() if value is not None}
+        _core.compute_event(str(event.key), base + round(event.time_range.start * 1000),
+                            max(round(event.time_range.elapsed_us() * 1000), 0), **fields)
+
+
+def _fields(event: Any) -> dict[str, Any]:
+    device = int(getattr(event.device_type, "value", event.device_type))
+    shapes = getattr(event, "input_shapes", None) or []
+    stack = getattr(event, "stack", None)
+    return {
+        "kind": "kernel" if device else "cpu_op",
+        "device": device,
+        "device_index": getattr(event, "device_index", 0) if device else -1,
+        "external_id": event.id if isinstance(event.id, int) and event.id > 0 else None,
+        "cpu_memory": getattr(event, "cpu_memory_usage", 0),
+        "device_memory_usage": getattr(event, "device_memory_usage",
+                                       getattr(event, "cuda_memory_usage", 0)),
+        "is_remote": int(getattr(event, "is_remote", False)),
+        "input_size": sum(len(shape) for shape in shapes if isinstance(shape, (list, tuple))),
+        "input_shapes": json.dumps(shapes) if shapes else None,
+        "stack": json.dumps(stack) if stack else None,
+        "flops": getattr(event, "flops", None) or None,
+    }
