@@ -621,8 +621,14 @@ def test_many_files_are_bounded(tmp_path):
 def test_what_a_process_has_not_written_yet_counts(tmp_path):
     """A process that lives, and one that was killed: their rings are read, and stay as they are."""
     (tmp_path / "marker").touch()
-    script = ("import os, time\nfor i in range(500): os.stat('marker')\n"
-              "print(flush=True)\ntime.sleep(60)")
+    # The writer has had its first look, and sleeps, when all but the first are recorded.
+    script = ("import os, time\n"
+              "os.stat('marker')\n"
+              "while not os.path.exists('t.pfw') or '/marker' not in open('t.pfw').read():\n"
+              "    time.sleep(0.01)\n"
+              "for i in range(29): os.stat('marker')\n"
+              "print(flush=True)\n"
+              "time.sleep(60)")
     environment = traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="60000")
 
     def counted():
@@ -633,8 +639,8 @@ def test_what_a_process_has_not_written_yet_counts(tmp_path):
         assert process.stdout.readline()
         living = counted()
         process.kill()
-    assert [living, counted()] == [[500], [500]]
-    assert (tmp_path / "t.pfw").read_text().count("/marker") < 500
+    assert [living, counted()] == [[30], [30]]
+    assert (tmp_path / "t.pfw").read_text().count("/marker") < 30
 
 
 def test_damage_is_told_and_what_is_left_is_shown(tmp_path, traced):
