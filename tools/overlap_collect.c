@@ -462,6 +462,13 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 		if (!error && !rank->indexed)
 			error = pfw_overlap_end(&rank->overlap);
 	}
+	for (size_t i = 0; !error && i < overlap->ranks && !options->quiet; i++) {
+		if (overlap->rank[i].overlap.owner.several)
+			cli_error(options->command->name,
+				  "%s: several ranks in one file are counted as one; "
+				  "`pfw compact --split-by process` takes it apart",
+				  cli_name(live->traces->file[overlap->rank[i].last].path));
+	}
 	release(&collect);
 	if (error == -E2BIG)
 		cli_error(options->command->name,

@@ -167,11 +167,21 @@ void pfw_overlap_add_sums(struct pfw_overlap_sums *into, const struct pfw_overla
 	into->summed_ns = pfw_saturate_add(into->summed_ns, from->summed_ns);
 }
 
+void pfw_overlap_add_owner(struct pfw_overlap_owner *into, const struct pfw_overlap_owner *from)
+{
+	if (!from->known)
+		return;
+	into->several |= from->several || (into->known && into->rank != from->rank);
+	into->known = true;
+	into->rank = from->rank;
+}
+
 int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *block)
 {
 	int error;
 
 	pfw_overlap_add_sums(&overlap->sums, &block->sums);
+	pfw_overlap_add_owner(&overlap->owner, &block->owner);
 	if (block->least_ns < overlap->least_ns)
 		overlap->least_ns = block->least_ns;
 	if (block->greatest_ns > overlap->greatest_ns)

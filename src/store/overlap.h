@@ -54,6 +54,14 @@ struct pfw_overlap_call {
 	uint64_t bytes;
 };
 
+/* Whose lines they are, by their `process` lines. */
+struct pfw_overlap_owner {
+	bool known, several; /* ranks */
+	int64_t rank;
+};
+
+void pfw_overlap_add_owner(struct pfw_overlap_owner *into, const struct pfw_overlap_owner *from);
+
 /* ---- one block of lines ---- */
 
 #define PFW_OVERLAP_NAMES 64u
@@ -66,6 +74,7 @@ struct pfw_overlap_block {
 	struct pfw_overlap_spans steps;
 	struct pfw_gap_ends launches, kernels;
 	struct pfw_overlap_sums sums;
+	struct pfw_overlap_owner owner;
 	int64_t least_ns, greatest_ns, last_ns; /* events: least ts, greatest end, greatest ts */
 	struct pfw_overlap_call *call;
 	size_t calls, call_room;
@@ -98,6 +107,7 @@ struct pfw_overlap_step {
 struct pfw_overlap {
 	int64_t least_ns, greatest_ns; /* as in a block; least > greatest: no events */
 	int64_t set_ns[PFW_OVERLAP_SETS];
+	struct pfw_overlap_owner owner; /* several: this is no one rank, but is told as one */
 	struct pfw_overlap_sums sums;
 	struct pfw_launch_gaps gaps;
 	struct pfw_overlap_step *step;

@@ -28,6 +28,7 @@ void pfw_overlap_block_clear(struct pfw_overlap_block *block)
 		pfw_intervals_clear(&block->active[i]);
 	block->steps.count = block->launches.count = block->kernels.count = block->calls = 0;
 	block->sums = (struct pfw_overlap_sums){ 0 };
+	block->owner = (struct pfw_overlap_owner){ 0 };
 	block->least_ns = INT64_MAX;
 	block->greatest_ns = block->last_ns = INT64_MIN;
 }
@@ -250,13 +251,22 @@ static int add_compute(struct pfw_overlap_block *block, const struct pfw_entry *
 
 /* ---- lines ---- */
 
-/* Calls that were too short for a line each. */
-static void add_summed(struct pfw_overlap_block *block, const struct pfw_entry *entry)
+/* The tracer's own lines: whose the trace is; calls that were too short for a line each. */
+static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry *entry)
 {
 	struct pfw_value value;
 	int64_t ns;
 
-	if (!is(&entry->name, "summed") || !is(&entry->cat, "pfw"))
+	if (!is(&entry->cat, "pfw"))
+		return;
+	if (is(&entry->name, "process") || is(&entry->name, "rank")) {
+		const struct pfw_overlap_owner owner = { .known = true,
+							 .rank = arg_i64(entry, "rank", -1) };
+
+		if (owner.rank >= 0)
+			pfw_overlap_add_owner(&block->owner, &owner);
+	}
+	if (!is(&entry->name, "summed"))
 		return;
 	block->sums.summed_calls += (uint64_t)arg_i64(entry, "count", 0);
 	if (pfw_entry_arg(entry, "dur", &value) && pfw_slice_us(&value.text, &ns))
@@ -279,7 +289,7 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 	int64_t begin = entry->ts_ns, end = pfw_saturate_add(entry->ts_ns, entry->dur_ns);
 
 	if (entry->ph == 'M') {
-		add_summed(block, entry);
+		add_metadata(block, entry);
 		return 0;
 	}
 	if (!(entry->has & ~entry->wrong & PFW_ENTRY_TS))

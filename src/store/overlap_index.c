@@ -100,6 +100,7 @@ static int put_head(struct pfw_blob *blob, const struct pfw_overlap *overlap)
 		sums->summed_calls,
 		(uint64_t)sums->summed_ns,
 		overlap->steps_left_out,
+		overlap->owner.several,
 	};
 	int error = put(blob, head, sizeof(head) / sizeof(head[0]));
 
@@ -294,6 +295,7 @@ static int read_head(struct pfw_overlap *overlap, struct reader *reader)
 	sums->summed_calls = get(reader);
 	sums->summed_ns = get_ns(reader);
 	overlap->steps_left_out = get(reader);
+	overlap->owner.several = get(reader) != 0;
 	if (sums->events) {
 		overlap->least_ns = least;
 		overlap->greatest_ns = (int64_t)((uint64_t)least + all);

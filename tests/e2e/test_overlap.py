@@ -484,6 +484,19 @@ def test_dftracer(tmp_path):
     assert (row["io_cpu"], row["io_unoverlapped"], row["cpu_gpu"]) == (30000, 20000, 20000)
 
 
+def test_several_ranks_in_one_file_are_said(tmp_path):
+    for rank in range(2):
+        write(tmp_path / f"t-rank{rank:04}.pfw", Trace(100 + rank, rank, 2).io(0, 10))
+    assert subprocess.run([PFW, "compact", "-q", "--split-by", "none", tmp_path], timeout=60,
+                          check=False).returncode == 0
+    for _ in range(2):  # from the index, then without one
+        done = subprocess.run([PFW, "overlap", tmp_path, "--format", "csv"], capture_output=True,
+                              text=True, check=True)
+        assert "several ranks in one file" in done.stderr and done.stderr.count("\n") == 1
+        for path in tmp_path.glob("*.idx"):
+            path.unlink()
+
+
 def test_bad_options(tmp_path):
     path = write(tmp_path / "t.pfw", Trace().io(0, 500))
     for words, what in ((["--bins", "0"], "--bins 0"), (["--bins", "x"], "--bins x"),
