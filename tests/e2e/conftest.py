@@ -7,12 +7,13 @@ import pytest
 import harness
 
 OPTIONS = {
-    # The runtime is behind our object, and looks for no leaks in other people's programs.  Signals
+    # The runtime is behind our object, and looks for no leaks in other people's programs, nor at how they
+    # free things.  Signals
     # and what they do stay the program's.  No log_path: for that the runtime calls mkdir(), ours that
     # is, before it is ready for anything; what it finds is a program's status and standard error.
     "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0:detect_stack_use_after_return=0:"
                     "handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:"
-                    "use_sigaltstack=0:allocator_may_return_null=1:exitcode=99",
+                    "use_sigaltstack=0:allocator_may_return_null=1:alloc_dealloc_mismatch=0:exitcode=99",
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 
