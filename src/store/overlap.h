@@ -65,6 +65,7 @@ void pfw_overlap_add_owner(struct pfw_overlap_owner *into, const struct pfw_over
 /* ---- one block of lines ---- */
 
 #define PFW_OVERLAP_NAMES 64u
+#define PFW_OVERLAP_KERNELS 16u
 
 struct pfw_overlap_block {
 	int64_t since_ns,
@@ -83,6 +84,11 @@ struct pfw_overlap_block {
 		uint8_t bytes;
 		struct pfw_call call;
 	} name[PFW_OVERLAP_NAMES];
+	struct pfw_overlap_kernel { /* which kernels communicate, by theirs */
+		char text[254];
+		uint8_t bytes;
+		bool communicates;
+	} kernel[PFW_OVERLAP_KERNELS];
 };
 
 /* NULL: no memory.  Thread: any, as all here; one struct by one thread at a time. */

@@ -148,7 +148,7 @@ static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry
 /* ---- compute ---- */
 
 /* Kernels of NCCL, RCCL, oneCCL, MSCCL, HCCL and NVSHMEM. */
-static bool communicates(const struct pfw_slice *name)
+static bool find_communication(const struct pfw_slice *name)
 {
 	const char *at = name->at, *end = name->at + name->bytes;
 
@@ -158,6 +158,29 @@ static bool communicates(const struct pfw_slice *name)
 		at += 3;
 	}
 	return begins(name, "nvshmem");
+}
+
+/* The same; names are long, and come again and again. */
+static bool communicates(struct pfw_overlap_block *block, const struct pfw_slice *name)
+{
+	struct pfw_overlap_kernel *known;
+
+	if (!name->bytes || name->bytes > sizeof(known->text))
+		return find_communication(name);
+	known = &block->kernel[((unsigned char)name->at[name->bytes / 2] + name->bytes) %
+			       PFW_OVERLAP_KERNELS];
+	if (known->bytes != name->bytes || memcmp(known->text, name->at, name->bytes) != 0) {
+		memcpy(known->text, name->at, name->bytes);
+		known->bytes = (uint8_t)name->bytes;
+		known->communicates = find_communication(name);
+	}
+	return known->communicates;
+}
+
+/* Of calls of CUDA's and HIP's runtimes and drivers. */
+static bool launches(const struct pfw_slice *name)
+{
+	return begins(name, "cudaLaunch") || has(name, "Launch");
 }
 
 static int add_gap_end(struct pfw_gap_ends *ends, const struct pfw_entry *entry)
@@ -172,8 +195,8 @@ static int add_gap_end(struct pfw_gap_ends *ends, const struct pfw_entry *entry)
 static int add_kernel(struct pfw_overlap_block *block, const struct pfw_entry *entry, int64_t begin,
 		      int64_t end)
 {
-	enum pfw_activity activity = communicates(&entry->name) ? PFW_ACTIVITY_COMM
-								: PFW_ACTIVITY_GPU;
+	enum pfw_activity activity = communicates(block, &entry->name) ? PFW_ACTIVITY_COMM
+								       : PFW_ACTIVITY_GPU;
 
 	block->sums.kernels++;
 	if (add_gap_end(&block->kernels, entry))
@@ -232,7 +255,7 @@ static int add_compute(struct pfw_overlap_block *block, const struct pfw_entry *
 	if (known && is(text, "kernel"))
 		return add_kernel(block, entry, begin, end);
 	if (known && (is(text, "runtime") || is(text, "driver")))
-		return has(&entry->name, "Launch") ? add_gap_end(&block->launches, entry) : 0;
+		return launches(&entry->name) ? add_gap_end(&block->launches, entry) : 0;
 	if (known && (is(text, "memcpy") || is(text, "memset")))
 		return add_copy(block, entry, begin, end);
 	if (begins(&entry->name, "ProfilerStep#") &&

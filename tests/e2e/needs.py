@@ -3,7 +3,8 @@ import importlib.util
 import shutil
 import sys
 
-MODULES = {"pytest": "python3-pytest", "pandas": "python3-pandas"}
+MODULES = {"pytest": "python3-pytest", "pandas": "python3-pandas",
+           "numpy": "python3-numpy"}
 PROGRAMS = {"jq": "jq", "readelf": "binutils", "nm": "binutils", "strace": "strace",
             "sqlite3": "sqlite3", "git": "git", "make": "make", "cc": "gcc"}
 
