@@ -10,6 +10,7 @@ import subprocess
 import numpy
 import pytest
 
+import harness
 from harness import PFW
 
 ACTIVITIES = ["io", "cpu", "gpu", "comm", "copy", "load", "queued"]
@@ -507,3 +508,25 @@ def test_bad_options(tmp_path):
                               check=False)
         assert done.returncode == (2 if what else 0), (words, done.stderr)
         assert not what or (what in done.stderr and done.stderr.count("\n") == 1)
+
+
+def test_what_is_in_rings_counts(tmp_path):
+    """A program that runs, and has written nothing of its last reads yet."""
+    data = tmp_path / "data"
+    data.write_bytes(b"x" * 100)
+    code = ("import os, sys\nfd = os.open(sys.argv[1], os.O_RDONLY)\n"
+            "for line in sys.stdin:\n os.pread(fd, int(line), 0)\n print('done', flush=True)\n")
+    environment = harness.traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="600000")
+    with subprocess.Popen(["/usr/bin/python3", "-c", code, data], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True, env=environment) as process:
+        for count in (1, 20, 70):
+            process.stdin.write(f"{count}\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "done\n"
+        written = (tmp_path / "t.pfw").read_text()
+        row = only(tmp_path / "t.pfw")
+        process.stdin.close()
+        assert process.wait(20) == 0
+    after = only(tmp_path / "t.pfw")
+    assert '"count":70' not in written, "it was to be in a ring"
+    assert row["io_bytes"] == after["io_bytes"] >= 91 and row["io"] <= after["io"]
