@@ -516,7 +516,7 @@ def test_what_is_in_rings_counts(tmp_path):
     data.write_bytes(b"x" * 100)
     code = ("import os, sys\nfd = os.open(sys.argv[1], os.O_RDONLY)\n"
             "for line in sys.stdin:\n os.pread(fd, int(line), 0)\n print('done', flush=True)\n")
-    environment = harness.traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="600000")
+    environment = harness.traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="60000")
     with subprocess.Popen(["/usr/bin/python3", "-c", code, data], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True, env=environment) as process:
         for count in (1, 20, 70):
