@@ -148,15 +148,42 @@ static void take_arg(enum arg arg, const struct pfw_value *value, struct table_l
 	}
 }
 
+/* The args of an entry, one by one: as the parser has found them, or else by a reader of their text. */
+struct walk {
+	const struct pfw_entry *entry;
+	unsigned next;
+	struct pfw_members members;
+};
+
+static void walk_args(struct walk *walk, const struct pfw_entry *entry)
+{
+	walk->entry = entry;
+	walk->next = 0;
+	if (entry->args_more)
+		pfw_members_init(&walk->members, &entry->args);
+}
+
+static inline bool next_arg(struct walk *walk, struct pfw_slice *key, struct pfw_value *value)
+{
+	const struct pfw_entry *entry = walk->entry;
+
+	if (entry->args_more)
+		return pfw_members_next(&walk->members, key, value);
+	if (walk->next == entry->arg_count)
+		return false;
+	pfw_entry_pair(entry, walk->next++, key, value);
+	return true;
+}
+
 static void read_args(const struct pfw_entry *entry, struct table_line *line, struct links *links)
 {
-	struct pfw_members members;
 	struct pfw_slice key;
 	struct pfw_value value;
+	struct walk walk;
 	bool device = false;
 
-	pfw_members_init(&members, &entry->args);
-	while (pfw_members_next(&members, &key, &value)) {
+	walk_args(&walk, entry);
+	while (next_arg(&walk, &key, &value)) {
 		enum arg arg = arg_of(&key);
 
 		device |= arg == ARG_DEVICE;
@@ -251,12 +278,12 @@ struct amounts {
 static void read_call_args(const struct pfw_entry *entry, struct table_line *line,
 			   struct amounts *amounts)
 {
-	struct pfw_members members;
 	struct pfw_slice key;
 	struct pfw_value value;
+	struct walk walk;
 
-	pfw_members_init(&members, &entry->args);
-	while (pfw_members_next(&members, &key, &value)) {
+	walk_args(&walk, entry);
+	while (next_arg(&walk, &key, &value)) {
 		if (pfw_member_is(&key, "ret"))
 			amounts->has_ret = pfw_value_i64(&value, &amounts->ret);
 		else if (pfw_member_is(&key, "size"))
@@ -349,9 +376,10 @@ bool table_line_name(struct table_line *line, const struct pfw_entry *entry, boo
 static void read_plain(struct table_line *line, const struct pfw_entry *entry, bool args)
 {
 	struct links links = { .kind = { .at = "" } };
+	struct pfw_value value;
 
 	line->calls = 1;
-	if (!args && !memmem(entry->args.at, entry->args.bytes, "\"bytes\"", 7))
+	if (!args && !pfw_entry_arg(entry, "bytes", &value))
 		return;
 	read_args(entry, line, &links);
 	line->device = 0;

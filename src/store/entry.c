@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "hash.h"
 #include "jsonread.h"
 
 /* ---- the keys of a line ---- */
@@ -238,7 +239,7 @@ static inline bool is_key(const struct pfw_entry *entry, const struct pfw_entry_
 {
 	const char *at = entry->line + arg->key;
 
-	return arg->key_bytes == bytes && at[0] == key[0] && memcmp(at, key, bytes) == 0;
+	return arg->key_bytes == bytes && at[0] == key[0] && pfw_hash_same(at, key, bytes);
 }
 
 unsigned pfw_entry_missing(const struct pfw_entry *entry)
@@ -255,6 +256,8 @@ unsigned pfw_entry_missing(const struct pfw_entry *entry)
 bool pfw_entry_find(const struct pfw_entry *entry, const char *key, size_t bytes,
 		    struct pfw_value *value)
 {
+	struct pfw_slice name;
+
 	if (entry->args_more || !bytes)
 		return pfw_object_find(&entry->args, key, value);
 	for (unsigned i = entry->arg_count; i-- > 0;) {
@@ -262,14 +265,7 @@ bool pfw_entry_find(const struct pfw_entry *entry, const char *key, size_t bytes
 
 		if (!is_key(entry, arg, key, bytes))
 			continue;
-		value->type = arg->type;
-		value->text = (struct pfw_slice){ .at = entry->line + arg->value,
-						  .bytes = arg->bytes,
-						  .escaped = arg->escaped };
-		if (arg->type == PFW_VALUE_STRING) {
-			value->text.at++;
-			value->text.bytes -= 2;
-		}
+		pfw_entry_pair(entry, i, &name, value);
 		return true;
 	}
 	return false;

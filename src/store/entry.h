@@ -123,6 +123,20 @@ struct pfw_value {
 bool pfw_entry_find(const struct pfw_entry *entry, const char *key, size_t bytes,
 		    struct pfw_value *value);
 
+/* Key and value of arg[i].  Thread: any. */
+static inline void pfw_entry_pair(const struct pfw_entry *entry, unsigned i, struct pfw_slice *key,
+				  struct pfw_value *value)
+{
+	const struct pfw_entry_pair *arg = &entry->arg[i];
+	unsigned quote = arg->type == PFW_VALUE_STRING;
+
+	*key = (struct pfw_slice){ .at = entry->line + arg->key, .bytes = arg->key_bytes };
+	value->type = (enum pfw_value_type)arg->type;
+	value->text = (struct pfw_slice){ .at = entry->line + arg->value + quote,
+					  .bytes = arg->bytes - 2 * quote,
+					  .escaped = arg->escaped };
+}
+
 static inline bool pfw_entry_arg(const struct pfw_entry *entry, const char *key,
 				 struct pfw_value *value)
 {
