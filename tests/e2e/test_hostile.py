@@ -164,6 +164,7 @@ COMMANDS = {
     "overlap": ["overlap", "--steps"],
     "compare": ["compare", "TRACE"],
     "patterns": ["patterns"],
+    "memory": ["memory"],
     "export": ["export", "-o", "/dev/null"],
     "index": ["index", "--force"],
     "compact": ["compact", "--keep", "-o", "OUT"],

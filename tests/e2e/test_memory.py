@@ -1,0 +1,141 @@
+"""`pfw memory`: peaks, growth, owners and what is not freed, against sums made here (C10, C28)."""
+import collections
+import csv
+import io
+import json
+import os
+import random
+
+import pytest
+
+import harness
+
+PFW = os.environ["PFW_BIN"]
+START = 1795230878000000
+
+
+def memory(*words, status=0):
+    done = harness.run([PFW, "memory", "--format", "ndjson", *map(str, words)], status=status)
+    found = collections.defaultdict(list)
+    for line in done.stdout.splitlines():
+        row = json.loads(line)
+        found[row["section"]].append(row)
+    return found
+
+
+def line(number, name, cat, ph, ts, args, dur=0.0, pid=1, tid=1):
+    text = json.dumps({"id": number, "name": name, "cat": cat, "pid": pid, "tid": tid})[:-1]
+    text += f',"ts":{START + ts:.3f}' + (f',"dur":{dur:.3f}' if ph == "X" else "")
+    return f'{text},"ph":"{ph}","args":{json.dumps(args)}}}\n'
+
+
+def write(path, lines, rank=-1):
+    """[(name, ts, dur or None, args)]; memory events have no dur."""
+    with open(path, "w") as out:
+        out.write(line(1, "process", "pfw", "M", 0, {"format": 1, "version": "1", "run": "r",
+                                                      "host": "h", "rank": rank, "world_size": 1,
+                                                      "start_ts": START}))
+        for number, (name, ts, dur, args) in enumerate(lines, 2):
+            out.write(line(number, name, "PP", "i" if dur is None else "X", ts, args, dur or 0))
+        out.write(line(len(lines) + 2, "end", "pfw", "M", 1e6, {"events": len(lines), "lost": 0,
+                                                                "reason": "exit"}))
+    return path
+
+
+def event(ts, addr, size, device=1, **more):
+    return ("[memory]", ts, None, {"kind": "memory", "device": device,
+                                   "device_index": 0 if device else -1, "addr": addr,
+                                   "bytes": size, **more})
+
+
+LINES = [
+    event(10, 1, 100, step=0, total_allocated=100, total_reserved=2048),
+    ("outer", 15, 100.0, {"kind": "cpu_op", "device": 0}),
+    ("inner", 18, 10.0, {"kind": "cpu_op", "device": 0}),
+    event(20, 2, 1000, step=0, total_allocated=1100, total_reserved=2048),
+    event(30, 3, 50, step=1, total_allocated=1150, total_reserved=4096),
+    event(40, 2, -1000, step=1, total_allocated=150, total_reserved=4096),
+    event(50, 2, 7, device=0),
+    event(200, 9, -11, step=2),
+]
+
+
+def test_by_hand(tmp_path):
+    found = memory("--bins", 2, write(tmp_path / "t.pfw", LINES))
+    gpu, cpu = found["device"]
+    assert (gpu["device"], cpu["device"], gpu["pid"], gpu["rank"]) == ("cuda:0", "cpu", "1", None)
+    assert (gpu["allocations"], gpu["allocated_bytes"], gpu["frees"], gpu["freed_bytes"]) == (
+        3, 1150, 2, 1011)
+    assert (gpu["peak_bytes"], gpu["peak_ts"]) == (1150, START + 30)
+    assert (gpu["peak_allocated_bytes"], gpu["peak_reserved_bytes"]) == (1150, 4096)
+    assert (gpu["end_bytes"], gpu["unfreed"], gpu["unfreed_bytes"]) == (139, 2, 150)
+    assert gpu["unknown_frees"] == 1 and cpu["peak_reserved_bytes"] is None
+    assert [(s["step"], s["growth_bytes"], s["peak_bytes"], s["end_bytes"]) for s in found["step"]] \
+        == [(0, 1100, 1100, 1100), (1, -950, 1150, 150), (2, -11, 150, 139)]
+    assert {o["name"]: (o["allocations"], o["allocated_bytes"], o["greatest_bytes"],
+                        o["unfreed_bytes"]) for o in found["owner"]} == {
+        None: (1, 100, 100, 100), "inner": (1, 1000, 1000, 0), "outer": (2, 57, 50, 57)}
+    assert [(u["addr"], u["bytes"], u["name"], u["step"]) for u in found["unfreed"]] == [
+        ("0x1", 100, None, 0), ("0x3", 50, "outer", 1), ("0x2", 7, "outer", None)]
+    assert [(t["device"], t["peak_bytes"], t["end_bytes"]) for t in found["time"]] == [
+        ("cuda:0", 1150, 150), ("cuda:0", 150, 139), ("cpu", 7, 7)]
+
+
+def test_ranks_and_conditions(tmp_path):
+    for rank in range(2):
+        write(tmp_path / f"t-rank000{rank}.pfw", LINES, rank)
+    found = memory(tmp_path)
+    assert [row["rank"] for row in found["device"]] == [0, 0, 1, 1]
+    assert [row["rank"] for row in memory("--rank", 1, tmp_path)["device"]] == [1, 1]
+    assert memory("--step", 0, tmp_path)["device"][0]["allocations"] == 2
+    found = memory("--where", "args.bytes > 500", tmp_path)
+    assert {row["allocated_bytes"] for row in found["device"]} == {1000}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random(tmp_path, seed):
+    """Allocations and frees of some addresses, in spans; the same sums here."""
+    chance, lines, live, ts = random.Random(seed), [], {}, 0
+    peak = total = 0
+    owners, growth = collections.Counter(), collections.Counter()
+    for i in range(chance.choice([20, 400, 3000])):
+        ts += 10
+        step, owner = i // 50, f"op{chance.randrange(4)}"
+        if live and chance.random() < 0.45:
+            addr = chance.choice(list(live))
+            size = -live.pop(addr)
+        else:
+            addr = max(live, default=0) + chance.randrange(1, 5)
+            size = chance.randrange(1, 1 << 30)
+            live[addr] = size
+            owners[owner] += size
+        total += size
+        peak = max(peak, total)
+        growth[step] += size
+        lines.append((owner, ts - 3, 6.0, {"kind": "cpu_op", "device": 0}))
+        lines.append(event(ts, addr, size, step=step))
+    chance.shuffle(lines)
+    found = memory(write(tmp_path / "t.pfw", lines))
+    device = found["device"][0]
+    assert (device["peak_bytes"], device["end_bytes"]) == (peak, total)
+    assert device["unfreed"] == len(live) and device["unfreed_bytes"] == sum(live.values())
+    assert {row["name"]: row["allocated_bytes"] for row in found["owner"]} == owners
+    assert {row["step"]: row["growth_bytes"] for row in found["step"]} == growth
+    assert {int(row["addr"], 16): row["bytes"] for row in found["unfreed"]} == live
+    sizes = [row["bytes"] for row in found["unfreed"]]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_outputs(tmp_path):
+    path = write(tmp_path / "t.pfw", LINES)
+    text = harness.run([PFW, "memory", path]).stdout
+    assert "Growth in each step" in text and "0x3" in text and "cuda:0" in text
+    table = list(csv.DictReader(io.StringIO(harness.run([PFW, "memory", "--format", "csv",
+                                                         path]).stdout)))
+    assert [row["peak_bytes"] for row in table] == ["1150", "7"]
+    assert "| cuda:0 |" in harness.run([PFW, "memory", "--format", "md", path]).stdout
+    harness.run([PFW, "compact", "-q", path])
+    assert memory(tmp_path / "t.pfw.gz")["device"][0]["peak_bytes"] == 1150
+    empty = harness.run([PFW, "memory", write(tmp_path / "e.pfw", [])])
+    assert "no allocations" in empty.stderr
+    assert harness.run([PFW, "memory", "--bins", "0", path], status=2).stdout == ""

@@ -1,0 +1,185 @@
+/* memory.c - `pfw memory`: allocations: peaks, growth in each step, who allocates, what is not freed. */
+#include "memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "select_args.h"
+#include "stop.h"
+
+#define ROW_LIMIT 20
+#define BINS_MAX 100000
+#define FORMATS (1u << CLI_TEXT | 1u << CLI_NDJSON | 1u << CLI_CSV | 1u << CLI_TSV | 1u << CLI_MD)
+
+enum { ALL_RUNS = 256, ROW_LIMIT_OPTION, FORMAT };
+
+static int parse_whole(const struct memory *memory, const char *name, const char *text,
+		       int64_t least, int64_t most, int64_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	if (*text && !*end && !errno && *number >= least && *number <= most)
+		return 0;
+	cli_error(memory->command->name, "--%s %s: takes a whole number%s", name, cli_name(text),
+		  least < 0 ? ", -1 for no limit" : " from 1 on");
+	return -1;
+}
+
+static int take(struct memory *memory, const struct cli_args *args, int option)
+{
+	int64_t number;
+
+	switch (option) {
+	case 'b':
+		if (parse_whole(memory, "bins", args->value, 1, BINS_MAX, &number))
+			return -1;
+		memory->bins = (uint64_t)number;
+		return 0;
+	case ROW_LIMIT_OPTION:
+		return parse_whole(memory, "row-limit", args->value, -1, INT32_MAX,
+				   &memory->row_limit);
+	case ALL_RUNS:
+		memory->all_runs = true;
+		return 0;
+	case 'q':
+		memory->quiet = true;
+		return 0;
+	case 'j':
+		if (parse_whole(memory, "jobs", args->value, 1, INT32_MAX, &number))
+			return -1;
+		memory->jobs = number < 1024 ? (unsigned)number : 1024;
+		return 0;
+	case FORMAT:
+		memory->format = cli_format_of(memory->command, args->value, FORMATS);
+		return memory->format < 0 ? -1 : 0;
+	default:
+		return select_args_take(&memory->select, args, option) > 0 ? 0 : -1;
+	}
+}
+
+/* ---- the command ---- */
+
+static void say_trace(void *user, const char *path, const char *why)
+{
+	struct memory *memory = user;
+
+	cli_error(memory->command->name, "%s: %s", cli_name(path), why);
+	memory->problems++;
+}
+
+static int read_and_print(struct memory *memory, struct live_lines *live, const volatile bool *stop)
+{
+	const struct pfw_extent_options extent = { .jobs = memory->jobs, .stop = stop };
+	int error = live_lines_open(live), status;
+
+	memory->problems += live->missing;
+	if (error) {
+		cli_error(memory->command->name, "%s", strerror(-error));
+		return CLI_USAGE;
+	}
+	status = select_args_resolve(&memory->select, memory->command, live->traces, &extent);
+	if (status != CLI_OK)
+		return status;
+	if (memory_collect(memory, live, stop))
+		return CLI_USAGE;
+	error = memory_count(memory);
+	error = error ? error : memory_print(memory);
+	if (error) {
+		cli_error(memory->command->name, "%s", strerror(-error));
+		return CLI_USAGE;
+	}
+	if (!memory->events && !memory->quiet)
+		cli_error(memory->command->name,
+			  "no allocations are in these traces: record them with PFW_CUPTI=memory "
+			  "or torch.profiler's profile_memory=True");
+	return cli_finish(stdout, memory->command, memory->problems ? CLI_PROBLEMS : CLI_OK);
+}
+
+static int run(struct memory *memory, struct cli_args *args)
+{
+	const volatile bool *stop = stop_watch();
+	struct pfw_traces traces;
+	struct live_lines live = { .command = memory->command, .traces = &traces };
+	int status;
+
+	if (memory->row_limit < -1)
+		memory->row_limit =
+			memory->format == CLI_TEXT || memory->format == CLI_MD ? ROW_LIMIT : -1;
+	if (pfw_traces_open(&traces, args->argv, (size_t)args->operands, memory->all_runs,
+			    say_trace, memory))
+		return CLI_USAGE;
+	status = read_and_print(memory, &live, stop);
+	live_lines_close(&live);
+	pfw_traces_close(&traces);
+	stop_end();
+	return status;
+}
+
+static void release(struct memory *memory)
+{
+	pfw_select_release(&memory->select);
+	pfw_numbers_release(&memory->processes);
+	pfw_numbers_release(&memory->pool_numbers);
+	pfw_averages_release(&memory->names);
+	free(memory->event);
+	free(memory->pool);
+	free(memory->step);
+	free(memory->owner);
+	free(memory->unfreed);
+}
+
+static int memory_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct memory memory = { .command = command, .row_limit = -2 };
+	struct cli_args args;
+	int option, status = -1;
+
+	pfw_averages_init(&memory.names);
+	cli_args_init(&args, command, argc, argv);
+	while (status < 0 && (option = cli_next(&args)) != CLI_DONE) {
+		if (option == CLI_BAD || option == CLI_HELP)
+			status = cli_ended(&args, option);
+		else if (take(&memory, &args, option))
+			status = CLI_USAGE;
+	}
+	if (status < 0)
+		status = run(&memory, &args);
+	release(&memory);
+	return status;
+}
+
+static const struct cli_option memory_options[] = {
+	{ "bins", 'b', "N", "the course of it, too, in so many stretches of time", 'b' },
+	{ "row-limit", 0, "N",
+	  "of who allocates and what is not freed, 20 by default in text and md; -1: all",
+	  ROW_LIMIT_OPTION },
+	SELECT_ARGS_TIMES,
+	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
+	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
+	{ "step", 0, "LIST", "what belongs to these steps", SELECT_ARGS + PFW_SELECT_STEP },
+	{ "where", 'w', "EXPR", "an expression over any field: args.bytes > 1048576",
+	  SELECT_ARGS + PFW_SELECT_WHERE },
+	{ "all-runs", 0, NULL, "not only the newest run of a directory", ALL_RUNS },
+	{ "quiet", 'q', NULL, "problems only on standard error", 'q' },
+	{ "jobs", 'j', "N", "threads; by default one for each CPU", 'j' },
+	{ "format", 0, "FORMAT",
+	  "text, ndjson, csv, tsv or md: times in µs, sizes in bytes; csv and tsv have the devices only",
+	  FORMAT },
+	{ 0 },
+};
+
+const struct cli_command cli_memory = {
+	.name = "memory",
+	.operands = "[PATH...]",
+	.summary = "Show allocations: peaks, growth in each step, who allocates, what is not freed",
+	.options = memory_options,
+	.details =
+		"PATH: traces, directories, globs or base names; the newest run here where there is "
+		"none.\nFrom events of kind memory: PyTorch's (profile_memory=True) and CUPTI's "
+		"(PFW_CUPTI=memory).\ndocs/analysis.rst defines the terms.\n",
+	.main = memory_main,
+};

@@ -1,0 +1,278 @@
+/* memory_print.c - devices, steps, who allocates, what is not freed, and the course of it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "grid.h"
+#include "memory.h"
+
+static bool for_people(const struct memory *memory)
+{
+	return memory->format == CLI_TEXT || memory->format == CLI_MD;
+}
+
+/* Print a section, and empty it for the next. */
+static int print(const struct memory *memory, struct grid *grid, const char *section,
+		 const char *title)
+{
+	bool failed = grid->failed;
+
+	if (!failed && (grid->cells || !strcmp(section, "device"))) {
+		if (for_people(memory) && title)
+			printf("\n%s\n%s", title, memory->format == CLI_MD ? "\n" : "");
+		grid_print(grid, stdout, memory->format, for_people(memory) ? NULL : section);
+	}
+	grid_release(grid);
+	return failed ? -ENOMEM : 0;
+}
+
+/* Which device, of whom. */
+static void put_pool(const struct memory *memory, struct grid *grid, uint32_t number)
+{
+	const struct memory_pool *pool = &memory->pool[number];
+	char text[64];
+
+	if (pool->rank >= 0)
+		grid_whole(grid, GRID_COUNT, pool->rank);
+	else
+		grid_none(grid);
+	snprintf(text, sizeof(text), "%" PRIu64, pool->pid);
+	grid_text(grid, text, strlen(text));
+	if (pool->device == 0)
+		strcpy(text, "cpu");
+	else if (pool->device == 1)
+		snprintf(text, sizeof(text), "cuda:%" PRId64, pool->device_index);
+	else
+		snprintf(text, sizeof(text), "%" PRId64 ":%" PRId64, pool->device,
+			 pool->device_index);
+	grid_text(grid, text, strlen(text));
+}
+
+#define POOL_COLUMNS                          \
+	{ "rank", "Rank" }, { "pid", "Pid" }, \
+	{                                     \
+		"device", "Device"            \
+	}
+
+static void put_size(struct grid *grid, int64_t bytes)
+{
+	if (bytes < 0)
+		grid_none(grid);
+	else
+		grid_whole(grid, GRID_BYTES, bytes);
+}
+
+static void put_owner(const struct memory *memory, struct grid *grid, uint32_t number)
+{
+	const struct pfw_average *name = &memory->names.row[number];
+
+	grid_text(grid, number ? name->key : NULL, name->key_bytes);
+}
+
+/* ---- sections ---- */
+
+static int print_pools(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		POOL_COLUMNS,
+		{ "allocations", "Allocs" },
+		{ "allocated_bytes", "Allocated" },
+		{ "frees", "Frees" },
+		{ "freed_bytes", "Freed" },
+		{ "peak_bytes", "Peak" },
+		{ "peak_ts", NULL },
+		{ "peak_allocated_bytes", "Peak as told" },
+		{ "peak_reserved_bytes", "Reserved" },
+		{ "end_bytes", "At the end" },
+		{ "unfreed", "Not freed" },
+		{ "unfreed_bytes", "Bytes" },
+		{ "unknown_frees", NULL },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+
+	for (uint32_t i = 0; i < memory->pools; i++) {
+		const struct memory_pool *pool = &memory->pool[i];
+
+		put_pool(memory, &grid, i);
+		grid_whole(&grid, GRID_COUNT, (int64_t)pool->allocations);
+		grid_whole(&grid, GRID_BYTES, pool->allocated_bytes);
+		grid_whole(&grid, GRID_COUNT, (int64_t)pool->frees);
+		grid_whole(&grid, GRID_BYTES, pool->freed_bytes);
+		grid_whole(&grid, GRID_BYTES, pool->peak);
+		if (pool->peak)
+			grid_whole(&grid, GRID_NS, pool->peak_ts_ns);
+		else
+			grid_none(&grid);
+		put_size(&grid, pool->most_allocated);
+		put_size(&grid, pool->most_reserved);
+		grid_whole(&grid, GRID_BYTES, pool->live);
+		grid_whole(&grid, GRID_COUNT, (int64_t)pool->unfreed);
+		grid_whole(&grid, GRID_BYTES, pool->unfreed_bytes);
+		grid_whole(&grid, GRID_COUNT, (int64_t)pool->unknown);
+	}
+	return print(memory, &grid, "device", NULL);
+}
+
+static int print_steps(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		POOL_COLUMNS,
+		{ "step", "Step" },
+		{ "allocations", "Allocs" },
+		{ "growth_bytes", "Growth" },
+		{ "peak_bytes", "Peak" },
+		{ "end_bytes", "At its end" },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+
+	for (size_t i = 0; i < memory->steps; i++) {
+		const struct memory_step *step = &memory->step[i];
+
+		put_pool(memory, &grid, step->pool);
+		grid_whole(&grid, GRID_COUNT, (int64_t)step->step);
+		grid_whole(&grid, GRID_COUNT, (int64_t)step->allocations);
+		grid_whole(&grid, GRID_BYTES, step->growth);
+		grid_whole(&grid, GRID_BYTES, step->peak);
+		grid_whole(&grid, GRID_BYTES, step->live);
+	}
+	return print(memory, &grid, "step", "Growth in each step");
+}
+
+static const struct memory_owner *all_owners;
+
+static int by_bytes(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	if (all_owners[x].bytes != all_owners[y].bytes)
+		return all_owners[x].bytes < all_owners[y].bytes ? 1 : -1;
+	return x < y ? -1 : x > y;
+}
+
+static int print_owners(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		{ "name", "Allocated by" },	{ "allocations", "Allocs" },
+		{ "allocated_bytes", "Bytes" }, { "greatest_bytes", "Greatest" },
+		{ "unfreed", "Not freed" },	{ "unfreed_bytes", "Bytes" },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+	uint32_t *order = calloc(memory->names.count + 1, sizeof(*order)), count = 0;
+
+	if (!order)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < memory->names.count; i++) {
+		if (memory->owner[i].allocations)
+			order[count++] = i;
+	}
+	all_owners = memory->owner;
+	qsort(order, count, sizeof(*order), by_bytes);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct memory_owner *owner = &memory->owner[order[i]];
+
+		if (memory->row_limit >= 0 && i >= memory->row_limit)
+			break;
+		put_owner(memory, &grid, order[i]);
+		grid_whole(&grid, GRID_COUNT, (int64_t)owner->allocations);
+		grid_whole(&grid, GRID_BYTES, owner->bytes);
+		grid_whole(&grid, GRID_BYTES, owner->greatest);
+		grid_whole(&grid, GRID_COUNT, (int64_t)owner->unfreed);
+		grid_whole(&grid, GRID_BYTES, owner->unfreed_bytes);
+	}
+	free(order);
+	return print(memory, &grid, "owner", "Who allocates");
+}
+
+static int print_unfreed(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		POOL_COLUMNS,	{ "addr", "Address" }, { "bytes", "Bytes" },
+		{ "ts", NULL }, { "step", "Step" },    { "name", "Allocated by" },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+	char text[32];
+
+	for (size_t i = 0; i < memory->unfreed_count; i++) {
+		const struct memory_event *event = &memory->event[memory->unfreed[i]];
+
+		if (memory->row_limit >= 0 && i >= (size_t)memory->row_limit)
+			break;
+		put_pool(memory, &grid, event->pool);
+		snprintf(text, sizeof(text), "0x%" PRIx64, event->addr);
+		grid_text(&grid, text, strlen(text));
+		grid_whole(&grid, GRID_BYTES, event->bytes);
+		grid_whole(&grid, GRID_NS, event->ts_ns);
+		if (event->step == MEMORY_NO_STEP)
+			grid_none(&grid);
+		else
+			grid_whole(&grid, GRID_COUNT, (int64_t)event->step);
+		put_owner(memory, &grid, event->owner);
+	}
+	return print(memory, &grid, "unfreed", "Not freed, the greatest first");
+}
+
+/* ---- the course ---- */
+
+/* What a pool has at most in a bin, and at its end. */
+static void put_bin(const struct memory *memory, struct grid *grid, uint32_t pool, int64_t begin_ns,
+		    int64_t peak, int64_t live, int64_t reserved)
+{
+	put_pool(memory, grid, pool);
+	grid_whole(grid, GRID_NS, begin_ns);
+	grid_whole(grid, GRID_BYTES, peak);
+	grid_whole(grid, GRID_BYTES, live);
+	put_size(grid, reserved);
+}
+
+static int print_course(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		POOL_COLUMNS,
+		{ "ts", "Time" },
+		{ "peak_bytes", "Peak" },
+		{ "end_bytes", "At its end" },
+		{ "reserved_bytes", "Reserved" },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+	int64_t first_ns, width;
+
+	if (!memory->bins || !memory->events)
+		return 0;
+	first_ns = memory->event[0].ts_ns;
+	width = (int64_t)(((uint64_t)memory->event[memory->events - 1].ts_ns - (uint64_t)first_ns) /
+			  memory->bins) +
+		1;
+	for (uint32_t pool = 0; pool < memory->pools; pool++) {
+		int64_t live = 0, peak = 0, reserved = -1, begin_ns = first_ns;
+
+		for (size_t i = 0; i < memory->events; i++) {
+			const struct memory_event *event = &memory->event[i];
+
+			if (event->pool != pool)
+				continue;
+			for (; event->ts_ns - begin_ns >= width; begin_ns += width) {
+				put_bin(memory, &grid, pool, begin_ns, peak, live, reserved);
+				peak = live;
+			}
+			live += event->bytes;
+			peak = live > peak ? live : peak;
+			reserved = event->reserved >= 0 ? event->reserved : reserved;
+		}
+		put_bin(memory, &grid, pool, begin_ns, peak, live, reserved);
+	}
+	return print(memory, &grid, "time", "In the course of time");
+}
+
+int memory_print(const struct memory *memory)
+{
+	int error = print_pools(memory);
+
+	if (!error && (memory->format == CLI_CSV || memory->format == CLI_TSV))
+		return error; /* one table a file: the others in ndjson */
+	error = error ? error : print_steps(memory);
+	error = error ? error : print_owners(memory);
+	error = error ? error : print_unfreed(memory);
+	return error ? error : print_course(memory);
+}
