@@ -1075,8 +1075,10 @@ static void at_exit(void)
 	if (!atomic_load_explicit(&pfw_live->born, memory_order_relaxed) ||
 	    atomic_load(&session.state) == FRESH)
 		return;
-	if (atomic_load(&session.state) == ON)
+	if (atomic_load(&session.state) == ON) {
+		pfw_cupti_exits();
 		say_why_nothing();
+	}
 	pfw_stepper_end(false);
 	end_session("exit", NULL, false);
 	/* Kept for a start that has not come, or of a trace that could never be written: said. */

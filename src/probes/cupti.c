@@ -122,6 +122,17 @@ static void hook_exit(void)
 		gpu.exit_hook = !atexit(at_exit);
 }
 
+static void say_useless(int error)
+{
+	static bool said; /* by the parent, too: its children need not say it again */
+
+	if (said)
+		return;
+	said = true;
+	pfw_say_number("GPU work is not recorded: the driver finds no device (CUDA error ",
+		       (uint64_t)error, "); `pfw doctor` says more");
+}
+
 static void try_begin(void)
 {
 	uint32_t beginning = BEGINNING;
@@ -135,9 +146,7 @@ static void try_begin(void)
 	case PFW_CUDA_USELESS:
 		/* The program goes on without a GPU, and so do we; who asked is told. */
 		if (gpu.config->gpu & PFW_GPU_ASKED || gpu.config->plan.kind == PFW_PLAN_RANGE)
-			pfw_say_number("GPU work is not recorded: the driver finds no device (CUDA "
-				       "error ",
-				       (uint64_t)error, "); `pfw doctor` says more");
+			say_useless(error);
 		atomic_store(&gpu.state, GIVEN_UP);
 		return;
 	case PFW_CUDA_READY:
@@ -396,6 +405,15 @@ void pfw_cupti_flush(void)
 		return;
 	pfw_cupti_client_flush();
 	pfw_cupti_source_flushed();
+}
+
+void pfw_cupti_exits(void)
+{
+	int error = 0;
+
+	if (gpu.config && gpu.config->gpu & PFW_GPU_ASKED && atomic_load(&gpu.state) == IDLE &&
+	    pfw_cuda_look(&error) == PFW_CUDA_USELESS)
+		say_useless(error);
 }
 
 void pfw_cupti_end(bool good)

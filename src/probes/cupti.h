@@ -43,6 +43,10 @@ void pfw_cupti_switched(bool by_writer);
  */
 void pfw_cupti_end(bool good);
 
+/* The program exits, and may have used CUDA for less time than it takes us to look: who asked for GPU
+ * work is told why there is none.  Thread: app.  Signal: unsafe. */
+void pfw_cupti_exits(void);
+
 /* Around a fork, so that none happens while a thread of ours has the dynamic linker locked. */
 void pfw_cupti_hold(void);
 void pfw_cupti_release(void);

@@ -463,6 +463,20 @@ def test_only_the_steps_of_the_schedule(tmp_path):
     check_spans(run, {"in_first": "first", "outside": None})
 
 
+@standin
+@pytest.mark.parametrize("asked", [True, False])
+def test_who_asks_is_told_why_there_is_none(tmp_path, asked):
+    """However short the program."""
+    (tmp_path / "data.bin").write_bytes(b"x")
+    environment = harness.traced_environment(tmp_path / "t", tmp_path, PFW_CUPTI="1" if asked else "auto")
+    environment |= {"LD_LIBRARY_PATH": str(STANDINS[13]), "STANDIN": "stub"}
+    result = harness.run(["/usr/bin/python3", "-c", "import ctypes, os; ctypes.CDLL('libcuda.so.1').cuInit(0)\n"
+                          "open('data.bin').close()\nif not os.fork(): open('data.bin').close()"],
+                         environment, tmp_path)
+    assert result.stderr.count("CUDA error 34") <= 2 if asked else not result.stderr, result.stderr
+    assert not asked or result.stderr.startswith("pfw: GPU work is not recorded: the driver finds no device")
+
+
 # ---- PFW_SCHEDULE=range ----
 
 

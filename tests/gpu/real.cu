@@ -1,6 +1,6 @@
 /* real.cu - a program that uses a real GPU, for tests/gpu/run: one word, one thing it does.
  *
- * real WORD[=N]...: vectors, tiny=N launches, streams=N, graph=N, managed, peer, spans=N, ranges=N; or
+ * real WORD[=N]...: vectors, tiny=N launches, streams=N, graph=N, managed, peer, spans=N, nvtx=N, ranges=N; or
  * record=FILE: the words behind it with a CUPTI client of its own, which writes its raw buffers to FILE
  * for tests/gpu/iterate.c (not traced: there is one client at a time).
  */
@@ -17,6 +17,12 @@
 #include <time.h>
 
 #include <mutex>
+
+#if __has_include(<nvtx3/nvToolsExtCudaRt.h>)
+#include <nvtx3/nvToolsExt.h>
+
+#include <nvtx3/nvToolsExtCudaRt.h>
+#endif
 
 #define COUNT (1 << 20)
 
@@ -175,6 +181,26 @@ static void do_spans(long times)
 	CHECK(cudaDeviceSynchronize());
 }
 
+/* A launch in each range, on a stream that has a name. */
+static void do_nvtx(long times)
+{
+#ifdef NVTX_VERSION
+	cudaStream_t stream;
+
+	CHECK(cudaStreamCreate(&stream));
+	nvtxNameCudaStreamA(stream, "named");
+	for (long i = 0; i < times; i++) {
+		nvtxRangePushA("range");
+		tiny_kernel<<<1, 32, 0, stream>>>(NULL);
+		nvtxRangePop();
+	}
+	CHECK(cudaStreamSynchronize(stream));
+#else
+	(void)times;
+	printf("nvtx=none\n");
+#endif
+}
+
 /* Five launches in each range, and others between. */
 static void do_ranges(long times)
 {
@@ -252,7 +278,7 @@ static const struct {
 } actions[] = {
 	{ "vectors", do_vectors }, { "tiny", do_tiny },	      { "streams", do_streams },
 	{ "graph", do_graph },	   { "managed", do_managed }, { "peer", do_peer },
-	{ "spans", do_spans },	   { "ranges", do_ranges },
+	{ "spans", do_spans },	   { "nvtx", do_nvtx },	      { "ranges", do_ranges },
 };
 
 static void act(const char *word)
