@@ -219,6 +219,15 @@ static void text_upto(struct pfw_writer *writer, const char *end)
 	writer->text_bytes = (size_t)(end - writer->text);
 }
 
+/* What has not been said yet: the clock may be set before there is a first line. */
+static void add_clock_step(struct pfw_writer *writer)
+{
+	if (writer->step_from_ns)
+		text_upto(writer, pfw_line_clock_step(&writer->json, text_end(writer),
+						      writer->step_from_ns, writer->step_to_ns));
+	writer->step_from_ns = 0;
+}
+
 static void add_process_line(struct pfw_writer *writer)
 {
 	struct pfw_spool_header *header = writer->spool->header;
@@ -229,6 +238,7 @@ static void add_process_line(struct pfw_writer *writer)
 	text_upto(writer, pfw_line_process(&writer->json, text_end(writer), header,
 					   writer->spool->heap ? NULL : writer->spool->path,
 					   (uint64_t)header->pid));
+	add_clock_step(writer);
 }
 
 static void add_record(struct pfw_writer *writer, struct pfw_ring *ring,
@@ -482,10 +492,13 @@ static void note_clock(struct pfw_writer *writer)
 {
 	uint64_t from_ns, to_ns;
 
-	if (pfw_clock_map_update(&writer->clock, &from_ns, &to_ns) && writer->process_line &&
-	    !writer->over)
-		text_upto(writer,
-			  pfw_line_clock_step(&writer->json, text_end(writer), from_ns, to_ns));
+	if (!pfw_clock_map_update(&writer->clock, &from_ns, &to_ns))
+		return;
+	if (!writer->step_from_ns)
+		writer->step_from_ns = from_ns;
+	writer->step_to_ns = to_ns;
+	if (writer->process_line && !writer->over)
+		add_clock_step(writer);
 }
 
 /* Write where another line would be too much for a member, or for the trace; the latter is an end.

@@ -97,6 +97,8 @@ struct pfw_writer {
 	struct pfw_steps_chunk *steps; /* NULL = no steps have been counted */
 	uint64_t segment_id;	       /* of the first line behind the last `segment` */
 	bool process_line;	       /* written, or in text */
+	/* Of a clock that was set, until that is said; 0 = it is. */
+	uint64_t step_from_ns, step_to_ns;
 	int last_error;
 	uint64_t lost_told[PFW_LOST_REASONS];
 	uint32_t rings, string_segments;

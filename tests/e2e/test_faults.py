@@ -260,13 +260,14 @@ def test_small_shm_shared_by_workers(top):
 
 # ---- the clock ----
 
+@pytest.mark.parametrize("looks", [6, 14])  # before the first line, and behind it
 @pytest.mark.parametrize("seconds", [-3600, 86400])
-def test_clock_that_is_set(top, seconds):
+def test_clock_that_is_set(top, seconds, looks):
     """Stepped in the middle of the run: said in the trace; no duration is negative, none is wrong."""
     plain = harness.run([TARGET], cwd=top / "work", status=3)
     shutil.rmtree(top / "work")
     (top / "work").mkdir()
-    environment = environment_of(top, FAULTS_CLOCK=f"14 {seconds}", PFW_FLUSH_MS="1",
+    environment = environment_of(top, FAULTS_CLOCK=f"{looks} {seconds}", PFW_FLUSH_MS="1",
                                  LD_PRELOAD=f"{harness.PRELOAD}:{SHIM}")
     result = traced(top, [TARGET], environment, status=3)
     assert (result.stdout, result.stderr) == (plain.stdout, "")
