@@ -85,6 +85,9 @@ static int64_t name_of(struct folded *folded, struct pfw_slice text)
 		else if ((unsigned char)name[i] < ' ')
 			name[i] = ' ';
 	}
+	/* Steps have a number in their name; as in `pfw table`, all are one. */
+	if (bytes > 13 && memcmp(name, "ProfilerStep#", 13) == 0)
+		bytes = (size_t)snprintf(name, sizeof(name), "ProfilerStep*");
 	if (!bytes)
 		bytes = (size_t)snprintf(name, sizeof(name), "(no name)");
 	number = pfw_numbers_of(&folded->name_numbers, pfw_hash_text(1, name, bytes),
