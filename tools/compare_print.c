@@ -107,6 +107,15 @@ static void put_fields(const struct compare *compare, struct grid *grid, size_t 
 	}
 }
 
+/* In an average run: mostly the same in all. */
+static void put_count(struct grid *grid, uint64_t count, size_t runs)
+{
+	if (count % runs == 0 && count / runs <= INT64_MAX)
+		grid_whole(grid, GRID_COUNT, (int64_t)(count / runs));
+	else
+		grid_number(grid, GRID_NUMBER, (double)count / (double)runs);
+}
+
 static void put_row(const struct compare *compare, struct grid *grid, size_t number)
 {
 	const struct compare_row *row = &compare->row[number];
@@ -114,8 +123,7 @@ static void put_row(const struct compare *compare, struct grid *grid, size_t num
 
 	put_fields(compare, grid, number);
 	for (unsigned i = 0; i < 2; i++)
-		grid_number(grid, GRID_NUMBER,
-			    (double)row->sum[i].count / (double)compare->side[i].runs);
+		put_count(grid, row->sum[i].count, compare->side[i].runs);
 	for (unsigned i = 0; i < 2; i++)
 		grid_whole(grid, GRID_NS, llround(per_run(compare, row, i)));
 	grid_whole(grid, GRID_NS, llround(difference(compare, row)));

@@ -251,7 +251,7 @@ static void number(char *out, const struct grid_cell *cell)
 	case GRID_PERCENT:
 	case GRID_CHANGE:
 	case GRID_NUMBER:
-		snprintf(out, CELL_BYTES, "%.6g", cell->number);
+		snprintf(out, CELL_BYTES, "%.12g", cell->number);
 		break;
 	case GRID_YES:
 		snprintf(out, CELL_BYTES, "%s", cell->whole ? "true" : "false");

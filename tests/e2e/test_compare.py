@@ -120,6 +120,18 @@ def test_summed_calls_count_and_have_no_duration(tmp_path):
     assert rows[0]["typical_a"] == 10
 
 
+def test_great_counts_are_exact(tmp_path):
+    for side, count in (("a", 123456789), ("b", 123456790)):
+        with open(tmp_path / side, "w") as out:
+            out.write('{"id":9,"name":"summed","cat":"pfw","pid":1,"tid":1,"ts":1795230879000000.000,'
+                      f'"ph":"M","args":{{"name":"read","fname":"/f","count":{count},"dur":50.000,'
+                      '"bytes":1}}\n')
+    rows, _ = compare(tmp_path / "a", tmp_path / "b")
+    assert (rows[0]["count_a"], rows[0]["count_b"]) == (123456789, 123456790)
+    text = harness.run([PFW, "compare", tmp_path / "a", tmp_path / "b"]).stdout
+    assert "123,456,789  123,456,790" in text
+
+
 @pytest.mark.parametrize("kind", ["gz", "compacted", "indexed", "directory", "foreign"])
 def test_kinds_of_input(tmp_path, kind):
     calls = [(name, i % 7 + 1, {"fname": "/f"}) for i in range(300) for name in ("read", "write")]
