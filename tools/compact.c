@@ -426,6 +426,28 @@ static bool resolve_times(struct compact *compact)
 	return !status;
 }
 
+/* Whether originals that are to go can go: a result beside them that stay would be all lines twice. */
+static bool check_originals(struct compact *compact)
+{
+	char *last = NULL, *directory;
+	bool good = true;
+
+	for (size_t i = 0; i < compact->groups && good && !compact->keep && !compact->cut; i++) {
+		directory = compact_directory(compact->group[i].file[0]->path);
+		good = directory && ((last && strcmp(last, directory) == 0) ||
+				     access(directory, W_OK | X_OK) == 0);
+		if (!good)
+			compact_say(compact, CLI_USAGE, compact->group[i].file[0]->path,
+				    "cannot be removed once it is compacted: %s: --keep leaves it, "
+				    "-o DIR writes elsewhere",
+				    directory ? strerror(errno) : "no memory");
+		free(last);
+		last = directory;
+	}
+	free(last);
+	return good;
+}
+
 static void run(struct compact *compact, char **argv, int count)
 {
 	unsigned cpus = compact->jobs ? compact->jobs : pfw_cpus();
@@ -434,7 +456,8 @@ static void run(struct compact *compact, char **argv, int count)
 		compact_say(compact, CLI_USAGE, compact->out, "%s", strerror(errno));
 		return;
 	}
-	if (!open_traces(compact, argv, count) || !compact_find_groups(compact))
+	if (!open_traces(compact, argv, count) || !compact_find_groups(compact) ||
+	    !check_originals(compact))
 		return;
 	if (pfw_pool_open(&compact->pool, cpus < JOBS_MAX ? cpus : JOBS_MAX)) {
 		compact_say(compact, CLI_USAGE, "compact", "no memory");

@@ -104,7 +104,8 @@ static void print_result(struct indexing *indexing, const char *path, const stru
 	if (status > indexing->status)
 		indexing->status = status;
 	if (result->state == LIVE || result->state == FAILED)
-		cli_error(indexing->command->name, "%s: %s", cli_name(path), result->why);
+		cli_error(indexing->command->name, "%s: %s%s", cli_name(path),
+			  result->state == FAILED ? "no index of it: " : "", result->why);
 	if (indexing->quiet)
 		return;
 	progress_hide();

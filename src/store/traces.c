@@ -19,6 +19,7 @@ struct opening {
 	size_t seen_room, seen_count;
 	size_t room;
 	bool all_runs;
+	const char *passed_over; /* an index or manifest among the arguments */
 	void (*say)(void *user, const char *path, const char *why);
 	void *user;
 };
@@ -200,7 +201,7 @@ static int add_argument(struct opening *opening, const char *argument)
 		opening->say(opening->user, argument, why);
 		error = 0;
 	} else if (!error && !paths.count) {
-		opening->say(opening->user, argument, "an index or manifest, not a trace");
+		opening->passed_over = argument;
 	}
 	for (size_t i = 0; !error && i < paths.count; i++)
 		error = add_file(opening, paths.path[i]);
@@ -265,6 +266,9 @@ int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t co
 	for (size_t i = 0; !error && i < count; i++)
 		error = add_argument(&opening, arguments[i]);
 	free(opening.seen);
+	/* Whose shell has put them among the traces does not want to hear of it. */
+	if (!error && !traces->count && opening.passed_over)
+		say(user, opening.passed_over, "an index or manifest, not a trace");
 	if (!error && !traces->count)
 		error = -ENOENT;
 	if (error)

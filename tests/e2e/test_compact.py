@@ -524,6 +524,40 @@ def test_a_result_that_is_there_is_not_replaced(tmp_path):
     check_result(tmp_path / "o" / "t.pfw.gz", lines_of(tmp_path / "o" / "t.pfw.gz"))
 
 
+def test_what_the_shell_puts_among_the_traces_is_passed_over(tmp_path):
+    """t* is an index and a manifest, too."""
+    write_trace(tmp_path / "t.pfw", trace_lines(20))
+    run([PFW, "index", tmp_path / "t.pfw"])
+    before = lines_of(tmp_path / "t.pfw")
+    for _ in range(2):
+        done = compact(*sorted(tmp_path.glob("t*")))
+        assert done.stderr == "" and lines_of(tmp_path / "t.pfw.gz") == before
+    assert run([PFW, "query", "--count", *sorted(tmp_path.glob("t*"))]).stdout == "20\n"
+    for name in ("t.pfw.gz.idx", "t.manifest.json"):
+        assert "not a trace" in compact(tmp_path / name, status=2).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes another user's place")
+def test_originals_that_cannot_be_removed_are_said_before_anything_is_done(tmp_path):
+    place, out = tmp_path / "ro", tmp_path / "o"
+    place.mkdir()
+    write_trace(place / "t.pfw", trace_lines(20)).chmod(0o644)
+    before = lines_of(place / "t.pfw")
+    place.chmod(0o555)
+    out.mkdir()
+    out.chmod(0o777)
+    for parent in (tmp_path, *tmp_path.parents):
+        if not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o001)
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    for more in ([], ["-o", out]):
+        done = run([*nobody, PFW, "compact", *more, place / "t.pfw"], status=2)
+        assert "t.pfw: cannot be removed" in done.stderr and "--keep" in done.stderr
+        assert done.stderr.count("\n") == 1 and os.listdir(out) == []
+    run([*nobody, PFW, "compact", "--keep", "-o", out, place / "t.pfw"])
+    assert lines_of(out / "t.pfw.gz") == before == lines_of(place / "t.pfw")
+
+
 def test_keep_keeps(tmp_path):
     write_trace(tmp_path / "t.pfw", trace_lines(20))
     before = lines_of(tmp_path / "t.pfw")
