@@ -155,7 +155,9 @@ int cli_next(struct cli_args *args)
 
 int cli_ended(const struct cli_args *args, int result)
 {
-	return result == CLI_HELP ? CLI_OK : args->command->failure;
+	int failure = args->command->failure;
+
+	return result == CLI_HELP ? CLI_OK : failure ? failure : CLI_USAGE;
 }
 
 /* ---- help ---- */

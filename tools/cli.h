@@ -37,7 +37,7 @@ struct cli_command {
 	const char *details;  /* lines for `--help` behind the options; may be NULL */
 	const struct cli_option *options;
 	bool stops;  /* options end at the first operand, which is a program of its own */
-	int failure; /* status for usage errors: CLI_USAGE, 125 for run */
+	int failure; /* status for usage errors; 0: CLI_USAGE */
 	int (*main)(struct cli_command const *command, int argc, char **argv);
 };
 

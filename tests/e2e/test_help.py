@@ -34,6 +34,13 @@ def test_readme_lists_the_commands():
     assert len(COMMANDS) > 8 and re.findall(r"^    pfw ([a-z]+) ", listed, re.M) == COMMANDS
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_option_that_there_is_not_is_a_usage_error(command):
+    done = harness.run([PFW, command, "--no-such-option"], status=125 if command == "run" else 2)
+    assert done.stdout == "" and done.stderr.count("\n") == 1
+    assert "--no-such-option" in done.stderr
+
+
 def is_made(name, page):
     """As it is installed; builds with sanitizers are not."""
     return harness.RUNTIME or (BUILD / "share/man/man1" / name).read_text() == page
