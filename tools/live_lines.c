@@ -26,6 +26,23 @@ static void cut(struct pfw_blocks *blocks, uint64_t end)
 /* The first line names the spool: it need not be looked for among all that there are. */
 static const char *const nowhere[] = { NULL };
 
+/* What was written since the file was laid out is no longer in the rings: take that in, too.  0 or
+ * -errno. */
+static int catch_up(struct pfw_trace_file *file, uint64_t end)
+{
+	struct pfw_blocks blocks;
+	int error;
+
+	if (end <= file->blocks.file_bytes)
+		return 0;
+	error = pfw_blocks_find(&blocks, file->path);
+	if (error)
+		return error;
+	pfw_blocks_free(&file->blocks);
+	file->blocks = blocks;
+	return 0;
+}
+
 int live_lines_open(struct live_lines *lines)
 {
 	lines->live = calloc(lines->traces->count + 1, sizeof(*lines->live));
@@ -38,6 +55,10 @@ int live_lines_open(struct live_lines *lines)
 		if (!file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM)
 			continue;
 		if (pfw_live_open(&lines->live[i], file->path, nowhere, why) == 0) {
+			int error = catch_up(file, pfw_live_offset(lines->live[i]));
+
+			if (error)
+				return error;
 			cut(&file->blocks, pfw_live_offset(lines->live[i]));
 			lines->any = true;
 			continue;

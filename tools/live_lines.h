@@ -20,7 +20,7 @@ struct live_lines {
 };
 
 /* Look behind each file: what is being written leaves its blocks, since it is among these lines.  0
- * or -ENOMEM.  Thread: main, as all here. */
+ * or -errno.  Thread: main, as all here. */
 int live_lines_open(struct live_lines *lines);
 
 /* Hand whole lines over, some at a time, once.  0, or what take() said. */
