@@ -6,6 +6,7 @@ import json
 import os
 import random
 import subprocess
+import time
 
 import numpy
 import pytest
@@ -523,8 +524,12 @@ def test_what_is_in_rings_counts(tmp_path):
             process.stdin.write(f"{count}\n")
             process.stdin.flush()
             assert process.stdout.readline() == "done\n"
+        # What it said was read here before the call that said it was over.
+        row, before = only(tmp_path / "t.pfw"), None
+        while row != before:
+            time.sleep(0.2)
+            row, before = only(tmp_path / "t.pfw"), row
         written = (tmp_path / "t.pfw").read_text()
-        row = only(tmp_path / "t.pfw")
         process.stdin.close()
         assert process.wait(20) == 0
     after = only(tmp_path / "t.pfw")
