@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from . import _children
 from ._load import core as _core
@@ -54,8 +55,8 @@ def start(log_file: str | os.PathLike[str] | None = None, *,
     """Start recording, unless the variable DFTRACER_ENABLE is 0.
 
     Without ``pfw run`` I/O calls are traced from now on, too, and so are processes that are forked,
-    and spawned ones that import pfw: the variables of the environment that say so are set.  Starting again is harmless; another
-    ``log_file`` renames the trace.
+    and spawned ones that import pfw: the variables of the environment that say so are set.  Starting
+    again is harmless; another ``log_file`` renames the trace.
 
     :param log_file: name of the trace, ``.pfw`` or ``.pfw.gz`` is added; as DFTRACER_LOG_FILE.
     :param data_dir: trace I/O below these directories only (``:`` between them); "all": everywhere.

@@ -7,7 +7,8 @@ import site
 import sys
 import sysconfig
 import threading
-from typing import Any, Callable, Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ._load import core
 

@@ -7,8 +7,9 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any
 
 from ._load import core
 

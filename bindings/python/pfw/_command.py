@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import Sequence
+from collections.abc import Sequence
 
 
 def path() -> str:

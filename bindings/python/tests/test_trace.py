@@ -1,6 +1,7 @@
 """pfw.trace and pfw.record_function: what is recorded, and that the program cannot tell."""
 import asyncio
 import copy
+import importlib.util
 import inspect
 import pickle
 
@@ -95,7 +96,7 @@ def test_looks_like_the_function():
     assert "function add" in repr(add) and callable(add)
     assert pickle.loads(pickle.dumps(add)) is add and copy.deepcopy(add) is add
     with pytest.raises(AttributeError):
-        add.nothing
+        _ = add.nothing
     add.mark = 5
     assert add.mark == 5 and "mark" in vars(add)
 
@@ -347,3 +348,19 @@ def test_record_function(run):
     assert run.spans()["block"]["args"]["args"] == "text"
     assert sum(line["name"] == "decorated" for line in run.lines()) == 3
     assert "coroutine" in run.spans()
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch here")
+def test_record_function_is_torchs_too(run):
+    run.script("""
+        import pfw, torch
+        pfw.start("t")
+        with pfw.record_function("unseen"):
+            pass
+        with torch.profiler.profile() as profiler:
+            with pfw.record_function("seen", "text"):
+                torch.ones(2) + 1
+        names = [event.key for event in profiler.key_averages()]
+        assert "seen" in names and "unseen" not in names, names
+        """)
+    assert {"seen", "unseen"} <= run.spans().keys()
