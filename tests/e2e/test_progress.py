@@ -98,13 +98,13 @@ def start_at_terminal(name, directory):
 
 
 def run_until_bar(process, terminal):
-    """Let it run for 5 ms each 100, so that it takes long on any machine; it is left stopped."""
+    """Let it run for 5 ms each quarter of a second, so that it takes long on any machine; it is left stopped."""
     shown = b""
     while b"\r" not in shown and process.poll() is None:
         process.send_signal(signal.SIGCONT)
         time.sleep(0.005)
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.045)
+        time.sleep(0.25)
         shown += read_some(terminal)
     return shown
 
