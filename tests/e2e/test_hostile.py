@@ -166,6 +166,8 @@ COMMANDS = {
     "patterns": ["patterns"],
     "memory": ["memory"],
     "export": ["export", "-o", "/dev/null"],
+    "export folded": ["export", "--format", "folded", "-o", "/dev/null"],
+    "export dftracer": ["export", "--format", "dftracer", "-o", "/dev/null"],
     "index": ["index", "--force"],
     "compact": ["compact", "--keep", "-o", "OUT"],
     "repair": ["repair"],
