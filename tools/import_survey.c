@@ -37,9 +37,7 @@ static int keep(struct import_trace *trace, const char *key, size_t key_bytes,
 
 	if (extra->bytes + key_bytes + value->bytes > EXTRA_MAX)
 		return 0;
-	error = append(extra, ",\"", extra->bytes ? 2 : 0);
-	if (!error && extra->bytes == 0)
-		error = append(extra, "\"", 1);
+	error = extra->bytes ? append(extra, ",\"", 2) : append(extra, "\"", 1);
 	if (!error)
 		error = append(extra, key, key_bytes);
 	if (!error)
