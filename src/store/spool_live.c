@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "spool_image.h"
@@ -53,14 +54,23 @@ static int copy_slots(const struct pfw_spool_image *image, struct pfw_spool_stre
 	return stretch->slots ? 0 : -ENOMEM;
 }
 
-/* Copy what a stretch holds, from where it is free to where it is reserved. */
-static int copy_ring(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
-{
-	struct pfw_spool_stretch stretch = { .at = at + PFW_PAGE_BYTES };
-	struct pfw_ring_chunk head;
-	int error = pfw_spool_read(image->fd, &head, sizeof(head), at);
+/* A stretch that is in use, and which of its ring's it is. */
+struct place {
+	struct pfw_chunk chunk;
+	uint64_t at, order;
+};
 
-	if (error || !atomic_load_explicit(&head.in_use, memory_order_relaxed))
+/* Copy what a stretch holds, from where it is free to where it is reserved.  One that has another order
+ * by now was given back meanwhile: all that it held is in the file. */
+static int copy_ring(struct pfw_spool_image *image, const struct place *place)
+{
+	const struct pfw_chunk *chunk = &place->chunk;
+	struct pfw_spool_stretch stretch = { .at = place->at + PFW_PAGE_BYTES };
+	struct pfw_ring_chunk head;
+	int error = pfw_spool_read(image->fd, &head, sizeof(head), place->at);
+
+	if (error || !atomic_load_explicit(&head.in_use, memory_order_relaxed) ||
+	    head.order != place->order)
 		return error;
 	stretch.tid = 1; /* asked for with the tail */
 	stretch.capacity = head.capacity;
@@ -181,15 +191,53 @@ static int settle_sums(const struct pfw_spool_image *image, struct pfw_spool_sum
 
 /* ---- all of it ---- */
 
+static int newest_first(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return (x->order < y->order) - (x->order > y->order);
+}
+
+/* All stretches in use.  The number of them, or -errno. */
+static ssize_t find_rings(const struct pfw_spool_image *image, struct place **places)
+{
+	struct place place = { .at = image->header->header_bytes }, *bigger;
+	struct pfw_ring_chunk head;
+	ssize_t count = 0;
+
+	for (; pfw_spool_image_chunk(image, place.at, &place.chunk);
+	     place.at += place.chunk.bytes) {
+		if (place.chunk.kind != PFW_CHUNK_RING)
+			continue;
+		if (pfw_spool_read(image->fd, &head, sizeof(head), place.at))
+			return -EIO;
+		if (!atomic_load_explicit(&head.in_use, memory_order_relaxed))
+			continue;
+		place.order = head.order;
+		bigger = realloc(*places, (size_t)(count + 1) * sizeof(place));
+		if (!bigger)
+			return -ENOMEM;
+		*places = bigger;
+		bigger[count++] = place;
+	}
+	return count;
+}
+
+/*
+ * A ring's newest stretch first: its thread has done with the older ones when it begins to fill that.  So
+ * of what comes while we copy, no event is there that has one before it which is not.
+ */
 static int copy_rings(struct pfw_spool_image *image)
 {
-	struct pfw_chunk chunk;
-	int error = 0;
+	struct place *places = NULL;
+	ssize_t count = find_rings(image, &places);
+	int error = count < 0 ? (int)count : 0;
 
-	for (uint64_t at = image->header->header_bytes;
-	     !error && pfw_spool_image_chunk(image, at, &chunk); at += chunk.bytes)
-		if (chunk.kind == PFW_CHUNK_RING)
-			error = copy_ring(image, &chunk, at);
+	if (count > 0)
+		qsort(places, (size_t)count, sizeof(*places), newest_first);
+	for (ssize_t i = 0; i < count && !error; i++)
+		error = copy_ring(image, &places[i]);
+	free(places);
 	return error;
 }
 
