@@ -226,11 +226,13 @@ int pfw_union_add(struct pfw_union *set, const struct pfw_intervals *from)
 
 int pfw_union_settle(struct pfw_union *set, const struct pfw_interval **at, size_t *count)
 {
+	static const struct pfw_interval none; /* an address that may be counted from */
+
 	while (set->runs > 1) {
 		if (join_runs(set))
 			return -ENOMEM;
 	}
-	*at = set->run[0].at + set->first;
+	*at = set->run[0].at ? set->run[0].at + set->first : &none;
 	*count = set->run[0].count - set->first;
 	return 0;
 }
