@@ -52,7 +52,7 @@ enum {
 
 typedef void pfw_nvtx_function(void);
 
-enum { PFW_NVTX_TABLE_CALLBACKS = 1 };		/* of what the export function gives */
+enum { PFW_NVTX_TABLE_CALLBACKS = 1 }; /* of what the export function gives */
 enum { PFW_NVTX_CORE = 1, PFW_NVTX_CUDA, PFW_NVTX_CUDART = 4, PFW_NVTX_CORE2 }; /* modules */
 
 struct pfw_nvtx_callbacks {

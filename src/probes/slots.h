@@ -14,7 +14,7 @@ struct pfw_slots {
 	unsigned count;
 	/* Where a call's function is now, NULL = nowhere.  Thread: who looks, inside dl_iterate_phdr(). */
 	void *(*real_of)(unsigned which);
-	void (*loaded)(void); /* something has been, before anything else is asked; or NULL */
+	void (*loaded)(void);	 /* something has been, before anything else is asked; or NULL */
 	unsigned long long adds; /* of objects, as they were at the last look */
 };
 

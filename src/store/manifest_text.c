@@ -43,7 +43,7 @@ int pfw_manifest_text_read(struct pfw_manifest_text *text, const char *path, cha
 {
 	struct pfw_entry entry;
 	uint64_t format = 0;
-	size_t bytes;
+	size_t bytes = 0;
 	int error = read_file(path, &text->json, &bytes);
 
 	if (error) {
