@@ -99,8 +99,8 @@ static char *encode_tail(const struct pfw_record *record, const void *tail, size
 	if (end) {
 		assert_true(end - world.line <= (ptrdiff_t)PFW_JSON_LINE_MAX);
 		/* What names a lane that has no line yet writes nothing. */
-		assert_true(end[-1] == '\n' ||
-			    (end == world.line && record->flags & PFW_RECORD_LANE_NAME));
+		assert_true(end > world.line ? end[-1] == '\n'
+					     : record->flags & PFW_RECORD_LANE_NAME);
 		*end = '\0';
 	}
 	return end;

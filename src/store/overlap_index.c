@@ -308,7 +308,8 @@ static int read_head(struct pfw_overlap *overlap, struct reader *reader)
 
 int pfw_overlap_read_row(struct pfw_overlap *overlap, const uint8_t *data, size_t bytes, bool last)
 {
-	struct reader reader = { .at = data, .end = data + bytes };
+	/* There is none where nothing was to be kept. */
+	struct reader reader = { .at = data, .end = bytes ? data + bytes : data };
 	int error = last ? read_head(overlap, &reader) : 0;
 
 	while (!error && reader.at < reader.end)

@@ -66,6 +66,7 @@ static struct run {
 	unsigned wakes;
 	bool nested;	    /* a record is open: nothing may be drained before it is closed */
 	uint64_t committed; /* records */
+	uint64_t names;	    /* of these: no events, but names of lanes, which may make no line */
 	uint64_t torn;	    /* reserved, and left */
 } run;
 
@@ -284,6 +285,7 @@ static void commit(struct pfw_record *record, const struct pfw_record *head, uns
 	record->slots = (uint8_t)slots;
 	pfw_ring_commit(record, position);
 	run.committed++;
+	run.names += head->template == run.pp && head->flags & PFW_RECORD_LANE_NAME;
 }
 
 static uint32_t any_ref(unsigned which)
@@ -590,7 +592,7 @@ static uint64_t end(struct input *input, unsigned settings, char *last)
 	return lost;
 }
 
-/* All traces together: each record that was committed is an event, or said to be torn. */
+/* All traces together: each record that was committed is an event, or said to be torn; or a name. */
 static void check_outcome(const char *last, uint64_t lost)
 {
 	const struct pfw_loss *loss = run.spool.header->lost;
@@ -608,7 +610,7 @@ static void check_outcome(const char *last, uint64_t lost)
 	}
 	for (unsigned i = 0; i < PFW_LOST_REASONS; i++)
 		lost -= i == PFW_LOST_TORN ? 0 : loss[i].count;
-	assert(found.events + found.untraced + lost >= run.committed);
+	assert(found.events + found.untraced + lost + run.names >= run.committed);
 	assert(found.events + found.untraced + lost <= run.committed + run.torn);
 }
 
