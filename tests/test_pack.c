@@ -295,6 +295,13 @@ static void change(int fd, off_t at, unsigned char mask)
 	assert_int_equal(pwrite(fd, &byte, 1, at), 1);
 }
 
+/* A single byte of what is compressed may stand for the same text: a match further back, of equal bytes. */
+static void change_eight(int fd, off_t at, unsigned char mask)
+{
+	for (int i = 0; i < 8; i++)
+		change(fd, at + i, mask);
+}
+
 /* Any byte of any member: its header and what that says of its lines, its text, its CRC. */
 static void what_is_not_what_was_written_is_found(void **state)
 {
@@ -310,19 +317,21 @@ static void what_is_not_what_was_written_is_found(void **state)
 	for (size_t i = 0; i < blocks.count; i++) {
 		const struct pfw_block *block = &blocks.block[i];
 		const off_t first = (off_t)block->at, last = first + (off_t)block->bytes - 1;
-		const off_t at[] = { first,
-				     first + 1,
-				     first + 21,
-				     first + PFW_MEMBER_HEADER_BYTES - 1,
-				     first + PFW_MEMBER_HEADER_BYTES + 100,
-				     (first + last) / 2,
-				     last - 7,
-				     last };
+		const off_t at[] = { first,	 first + 1,
+				     first + 21, first + PFW_MEMBER_HEADER_BYTES - 1,
+				     last - 7,	 last };
+		const off_t packed[] = { first + PFW_MEMBER_HEADER_BYTES + 100,
+					 (first + last) / 2 };
 
 		for (size_t k = 0; k < sizeof(at) / sizeof(at[0]); k++) {
 			change(packing.fd, at[k], 0x15);
 			assert_int_equal(verify(&packing), -EBADMSG);
 			change(packing.fd, at[k], 0x15);
+		}
+		for (size_t k = 0; k < sizeof(packed) / sizeof(packed[0]); k++) {
+			change_eight(packing.fd, packed[k], 0x15);
+			assert_int_equal(verify(&packing), -EBADMSG);
+			change_eight(packing.fd, packed[k], 0x15);
 		}
 	}
 	assert_int_equal(verify(&packing), 0);
