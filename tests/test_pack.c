@@ -295,7 +295,7 @@ static void change(int fd, off_t at, unsigned char mask)
 	assert_int_equal(pwrite(fd, &byte, 1, at), 1);
 }
 
-/* A single byte of what is compressed may stand for the same text: a match further back, of equal bytes. */
+/* A single compressed byte may stand for the same text: a match further back, of equal bytes. */
 static void change_eight(int fd, off_t at, unsigned char mask)
 {
 	for (int i = 0; i < 8; i++)
