@@ -236,6 +236,9 @@ def test_input(tmp_path, inputs, name, command):
     os.link(inputs[name], trace)
     before = fingerprint(tmp_path)
     status, output = pfw(command_words(command, trace, tmp_path / "out"), tmp_path)
+    # One that nobody writes to, and that has no spool, is what a killed process left; see `pfw repair`.
+    if command == "repair" and name in ("empty", "empty gz"):
+        before = {}
     assert fingerprint(tmp_path) == before
     said = [each for each in output.splitlines() if not each.startswith("{")]
     if name not in SOUND and command != "repair" and (name, command) not in UNSEEN:

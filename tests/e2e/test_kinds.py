@@ -206,6 +206,20 @@ def check_overlap(paths, facts, _):
     assert found and facts["spans"]
 
 
+def check_patterns(paths, facts, _):
+    """Each call is one that opens, reads, writes or is of metadata."""
+    found, = [row for row in objects("patterns", *paths) if row["section"] == "all"]
+    assert sum(found[key] for key in ("opens", "reads", "writes", "metadata_calls")) == facts["posix"]
+    calls = [ns for name, (_, ns) in facts["names"].items() if name.startswith("POSIX ")]
+    assert round((found["metadata_us"] + found["data_us"]) * 1000) == sum(calls)
+
+
+def check_memory(paths, facts, _):
+    """There are no allocations in any of them, which is said."""
+    done = run([PFW, "memory", "--format", "ndjson", *paths])
+    assert facts["events"] and not done.stdout and "no allocations" in done.stderr
+
+
 def check_repair(paths, facts, _):
     """What is whole is left as it is; what is not ours is refused."""
     before = [path.read_bytes() for path in paths]
@@ -215,7 +229,7 @@ def check_repair(paths, facts, _):
 
 
 COMMANDS = [check_query, check_table, check_index, check_validate, check_compact, check_export,
-            check_overlap, check_repair]
+            check_overlap, check_patterns, check_memory, check_repair]
 
 
 @pytest.mark.parametrize("check", COMMANDS, ids=lambda check: check.__name__.split("_")[1])
