@@ -230,27 +230,6 @@ static void say_problem(void *user, size_t file, const struct pfw_scan_problem *
 			    problem);
 }
 
-/* Lines that are in no file yet. */
-static int take_text(void *user, size_t file, const char *text, size_t bytes)
-{
-	static const struct pfw_block nowhere;
-	struct collect *collect = user;
-	struct pfw_problems problems = { 0 };
-	struct pfw_pass_block block = {
-		.file = file, .block = &nowhere, .text = text, .bytes = bytes, .problems = &problems
-	};
-	int error = work(collect, 0, &block);
-
-	for (size_t i = 0; i < problems.count; i++)
-		say_problem(collect, file, &problems.problem[i]);
-	pfw_problems_free(&problems);
-	if (!error)
-		return done(collect, &block);
-	if (block.result)
-		drop(NULL, block.result);
-	return error;
-}
-
 static int init(struct collect *collect)
 {
 	collect->worker = calloc(collect->jobs, sizeof(*collect->worker));
@@ -293,7 +272,7 @@ static int run(struct collect *collect, const volatile bool *stop)
 	}
 	/* A file that cannot be read on was said: what could be read is compared. */
 	if (!error || error == -EIO)
-		error = live_lines_read(&collect->side->live, stop, take_text, collect);
+		error = live_lines_pass(&collect->side->live, &pass);
 	progress_hide();
 	return !error && *stop ? -EINTR : error;
 }

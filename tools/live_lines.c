@@ -90,6 +90,18 @@ int live_lines_read(struct live_lines *lines, const volatile bool *stop,
 	return error;
 }
 
+static int take_as_block(void *user, size_t file, const char *text, size_t bytes)
+{
+	const struct pfw_pass *const *pass = user;
+
+	return pfw_pass_text(*pass, file, text, bytes);
+}
+
+int live_lines_pass(struct live_lines *lines, const struct pfw_pass *pass)
+{
+	return live_lines_read(lines, pass->stop, take_as_block, &pass);
+}
+
 int live_lines_more(void *user,
 		    int (*take)(void *search, size_t file, const char *text, size_t bytes),
 		    void *search)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "store/pass.h"
 #include "store/traces.h"
 
 struct cli_command;
@@ -27,6 +28,9 @@ int live_lines_open(struct live_lines *lines);
 int live_lines_read(struct live_lines *lines, const volatile bool *stop,
 		    int (*take)(void *user, size_t file, const char *text, size_t bytes),
 		    void *user);
+
+/* Hand them to a pass that has ended, as further blocks of its.  0, or what it said. */
+int live_lines_pass(struct live_lines *lines, const struct pfw_pass *pass);
 
 /* The same, of struct live_lines, for struct pfw_extent_options: a look of its own, so that they can
  * still be read. */

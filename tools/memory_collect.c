@@ -288,42 +288,12 @@ static void say_problem(void *user, size_t file, const struct pfw_scan_problem *
 			    problem);
 }
 
-/* Lines that are in no file yet. */
-static int take_text(void *user, size_t file, const char *text, size_t bytes)
+static int run(struct collect *collect, const struct pfw_pass *pass)
 {
-	static const struct pfw_block nowhere;
-	struct collect *collect = user;
-	struct pfw_problems problems = { 0 };
-	struct pfw_pass_block block = {
-		.file = file, .block = &nowhere, .text = text, .bytes = bytes, .problems = &problems
-	};
-	int error = work(collect, 0, &block);
-
-	for (size_t i = 0; i < problems.count; i++)
-		say_problem(collect, file, &problems.problem[i]);
-	pfw_problems_free(&problems);
-	if (!error)
-		return done(collect, &block);
-	drop(NULL, block.result);
-	return error;
-}
-
-static int run(struct collect *collect, const volatile bool *stop)
-{
-	const struct pfw_pass pass = { .traces = collect->traces,
-				       .jobs = collect->jobs,
-				       .user = collect,
-				       .want = want,
-				       .work = work,
-				       .done = done,
-				       .drop = drop,
-				       .problem = say_problem,
-				       .progress = progress_of_pass,
-				       .stop = stop };
 	int error;
 
 	progress_begin("memory", collect->memory->quiet, false);
-	error = pfw_pass_run(&pass);
+	error = pfw_pass_run(pass);
 	progress_hide();
 	/* A file that cannot be read on was said: what could be read is shown. */
 	return error == -EIO ? 0 : error;
@@ -357,16 +327,26 @@ int memory_collect(struct memory *memory, struct live_lines *live, const volatil
 	struct collect collect = { .memory = memory,
 				   .traces = live->traces,
 				   .jobs = pfw_pass_jobs(memory->jobs) };
+	const struct pfw_pass pass = { .traces = collect.traces,
+				       .jobs = collect.jobs,
+				       .user = &collect,
+				       .want = want,
+				       .work = work,
+				       .done = done,
+				       .drop = drop,
+				       .problem = say_problem,
+				       .progress = progress_of_pass,
+				       .stop = stop };
 	int error = init(&collect);
 
 	if (!error)
-		error = run(&collect, stop);
+		error = run(&collect, &pass);
 	if (!error)
-		error = live_lines_read(live, stop, take_text, &collect);
+		error = live_lines_pass(live, &pass);
 	if (!error && again(&collect, live)) {
 		qsort(memory->event, memory->events, sizeof(*memory->event), by_thread);
 		collect.spans = true;
-		error = run(&collect, stop);
+		error = run(&collect, &pass);
 	}
 	for (unsigned i = 0; collect.state && i < collect.jobs; i++)
 		pfw_select_state_free(collect.state[i]);

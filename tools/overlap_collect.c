@@ -307,28 +307,15 @@ static void say_problem(void *user, size_t file, const struct pfw_scan_problem *
 			    problem);
 }
 
-/* Lines that are in no file yet. */
+/* Lines that are in no file yet; want() is asked of blocks only. */
 static int take_text(void *user, size_t file, const char *text, size_t bytes)
 {
-	static const struct pfw_block nowhere;
-	struct collect *collect = user;
-	struct pfw_problems problems = { 0 };
-	struct pfw_pass_block block = {
-		.file = file, .block = &nowhere, .text = text, .bytes = bytes, .problems = &problems
-	};
-	int error;
+	const struct pfw_pass *const *pass = user;
+	const struct collect *collect = (*pass)->user;
 
-	if (collect->overlap->rank_of[file] == OVERLAP_NO_RANK)
-		return 0;
-	error = work(collect, 0, &block);
-	for (size_t i = 0; i < problems.count; i++)
-		say_problem(collect, file, &problems.problem[i]);
-	pfw_problems_free(&problems);
-	if (!error)
-		return done(collect, &block);
-	if (block.result)
-		drop(NULL, block.result);
-	return error;
+	return collect->overlap->rank_of[file] == OVERLAP_NO_RANK
+		       ? 0
+		       : pfw_pass_text(*pass, file, text, bytes);
 }
 
 /* ---- the pass ---- */
@@ -345,6 +332,7 @@ static int read_lines(struct collect *collect, const volatile bool *stop)
 				       .problem = say_problem,
 				       .progress = progress_of_pass,
 				       .stop = stop };
+	const struct pfw_pass *all = &pass;
 	int error = 0;
 
 	collect->state = calloc(collect->jobs, sizeof(*collect->state));
@@ -358,7 +346,7 @@ static int read_lines(struct collect *collect, const volatile bool *stop)
 	error = pfw_pass_run(&pass);
 	/* A file that cannot be read on was said: what could be read is shown. */
 	if (!error || error == -EIO)
-		error = live_lines_read(collect->live, stop, take_text, collect);
+		error = live_lines_read(collect->live, stop, take_text, &all);
 	progress_hide();
 	return !error && *stop ? -EINTR : error;
 }

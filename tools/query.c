@@ -185,24 +185,11 @@ void query_say(void *user, const char *path, const char *why)
 
 int query_take_text(struct query *query, size_t file, const char *text, size_t bytes)
 {
-	static const struct pfw_block nowhere;
-	struct pfw_problems problems = { 0 };
-	struct pfw_pass_block block = {
-		.file = file,
-		.block = &nowhere,
-		.text = text,
-		.bytes = bytes,
-		.problems = &problems,
+	const struct pfw_pass pass = {
+		.user = query, .work = work, .done = done, .drop = free_hits, .problem = problem
 	};
-	int error = work(query, 0, &block);
 
-	for (size_t i = 0; i < problems.count; i++)
-		problem(query, file, &problems.problem[i]);
-	pfw_problems_free(&problems);
-	if (!error)
-		return done(query, &block);
-	free_hits(NULL, block.result);
-	return error;
+	return pfw_pass_text(&pass, file, text, bytes);
 }
 
 int query_worker_init(struct query_worker *worker, const struct query *query)

@@ -207,27 +207,6 @@ static int init(struct table_pass *collect)
 	return 0;
 }
 
-/* Lines that are in no file yet. */
-static int take_text(void *user, size_t file, const char *text, size_t bytes)
-{
-	static const struct pfw_block nowhere;
-	struct table_pass *collect = user;
-	struct pfw_problems problems = { 0 };
-	struct pfw_pass_block block = {
-		.file = file, .block = &nowhere, .text = text, .bytes = bytes, .problems = &problems
-	};
-	int error = table_pass_block(collect, 0, &block);
-
-	for (size_t i = 0; i < problems.count; i++)
-		say_problem(collect, file, &problems.problem[i]);
-	pfw_problems_free(&problems);
-	if (!error)
-		return done(collect, &block);
-	if (block.result)
-		table_pass_drop(NULL, block.result);
-	return error;
-}
-
 static int run(struct table_pass *collect, const volatile bool *stop)
 {
 	const struct pfw_pass pass = { .traces = collect->traces,
@@ -248,7 +227,7 @@ static int run(struct table_pass *collect, const volatile bool *stop)
 	}
 	/* A file that cannot be read on was said: what could be read is shown. */
 	if (!error || error == -EIO)
-		error = live_lines_read(collect->live, stop, take_text, collect);
+		error = live_lines_pass(collect->live, &pass);
 	progress_hide();
 	return !error && *stop ? -EINTR : error;
 }

@@ -428,13 +428,13 @@ static void tell(struct run *run, struct slot *slot)
 	numbering->number = block->number + (slot->fetch || block->bytes);
 }
 
-static void drop_result(const struct pfw_pass *pass, struct slot *slot)
+static void drop_result(const struct pfw_pass *pass, struct pfw_pass_block *block)
 {
-	if (slot->block.result && pass->drop)
-		pass->drop(pass->user, slot->block.result);
+	if (block->result && pass->drop)
+		pass->drop(pass->user, block->result);
 	else
-		free(slot->block.result);
-	slot->block.result = NULL;
+		free(block->result);
+	block->result = NULL;
 }
 
 static int finish(struct run *run, struct slot *slot)
@@ -453,7 +453,7 @@ static int finish(struct run *run, struct slot *slot)
 	error = slot->worked && pass->done ? pass->done(pass->user, &slot->block) : 0;
 	if (pass->done)
 		slot->block.result = NULL; /* it has freed it */
-	drop_result(pass, slot);
+	drop_result(pass, &slot->block);
 	run->told += slot->progress;
 	if (!error && pass->progress)
 		pass->progress(pass->user, run->told, run->all);
@@ -562,7 +562,7 @@ static void tear_down(struct run *run)
 	for (unsigned i = 0; run->slot && i < run->slots; i++) {
 		struct slot *slot = &run->slot[i];
 
-		drop_result(pass, slot);
+		drop_result(pass, &slot->block);
 		pfw_problems_free(&slot->lines);
 		pfw_problems_free(&slot->behind);
 		pfw_points_free(&slot->points);
@@ -615,5 +615,23 @@ int pfw_pass_run(const struct pfw_pass *pass)
 			pass->progress(pass->user, run.all, run.all);
 	}
 	tear_down(&run);
+	return error;
+}
+
+int pfw_pass_text(const struct pfw_pass *pass, size_t file, const char *text, size_t bytes)
+{
+	static const struct pfw_block nowhere;
+	struct pfw_problems problems = { 0 };
+	struct pfw_pass_block block = {
+		.file = file, .block = &nowhere, .text = text, .bytes = bytes, .problems = &problems
+	};
+	int error = pass->work(pass->user, 0, &block);
+
+	for (size_t i = 0; pass->problem && i < problems.count; i++)
+		pass->problem(pass->user, file, &problems.problem[i]);
+	pfw_problems_free(&problems);
+	if (!error)
+		return pass->done(pass->user, &block);
+	drop_result(pass, &block);
 	return error;
 }

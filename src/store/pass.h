@@ -56,9 +56,15 @@ struct pfw_pass {
 	const volatile bool *stop;
 };
 
-/* Run it.  A file that cannot be read on does not keep the others from being read.  Return 0, what work() or done() said, -EINTR, -ENOMEM, or -EIO where a file could not
- * be read on (problem() was told).  Thread: any; starts jobs - 1 threads and joins them. */
+/* Run it.  A file that cannot be read on does not keep the others from being read.  Return 0, what
+ * work() or done() said, -EINTR, -ENOMEM, or -EIO where a file could not be read on (problem() was
+ * told).  Thread: any; starts jobs - 1 threads and joins them. */
 int pfw_pass_run(const struct pfw_pass *pass);
+
+/* Have work() (as worker 0), problem() and done() take whole lines that are in no block, as if they
+ * were one of `file`; want() is not asked.  Return 0, or what they said.  Thread: that of done(),
+ * while no other is at it. */
+int pfw_pass_text(const struct pfw_pass *pass, size_t file, const char *text, size_t bytes);
 
 /* How many threads `jobs` stands for: itself, or where it is 0 the CPUs of this process's affinity
  * and cgroup, at most 64.  Thread: any. */
