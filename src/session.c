@@ -56,12 +56,12 @@ static struct session {
 	_Atomic int32_t holder; /* tid of who holds it */
 	_Atomic uint32_t words; /* lock: who sets pfw_live's words */
 	uint64_t generation;	/* of pfw_live's words; under `words` */
-	bool io;		/* I/O probes are wanted */
+	_Atomic bool io;	/* I/O probes are wanted */
 	bool api_used;		/* pfw_start() was called */
 	bool stopped;		/* pfw_stop() was: off until pfw_start() */
 	_Atomic bool paused;	/* the schedule records nothing for now */
 	bool preloaded;
-	bool attached;		      /* pfw_attach() did what the preload object would have done */
+	_Atomic bool attached;	      /* pfw_attach() did what the preload object would have done */
 	_Atomic uint64_t no_rings_ns; /* until when none is asked for again (MONOTONIC) */
 	_Atomic bool limited;	      /* the trace has PFW_MAX_BYTES */
 	_Atomic uint32_t young;	      /* so many events more are written by who records them */
