@@ -291,20 +291,30 @@ static int run_exit_in_handler(long count, char **rest)
 	return failed != 0;
 }
 
+/* The child does I/O until the pipe is closed at its other end. */
+static void tick_until_closed(const int ends[2])
+{
+	char none;
+
+	close(ends[1]);
+	start_tickers(2, 3000);
+	must(read(ends[0], &none, 1) == 0, "read of a pipe");
+	stop_tickers();
+	exit(0);
+}
+
 static int run_stop(long count, char **rest)
 {
+	int status, ends[2];
 	pid_t pid;
-	int status;
 
 	(void)rest;
 	for (long i = 0; i < count; i++) {
+		must(pipe(ends) == 0, "pipe");
 		pid = fork();
-		if (!pid) {
-			start_tickers(2, 3000);
-			usleep(150000);
-			stop_tickers();
-			exit(0);
-		}
+		if (!pid)
+			tick_until_closed(ends);
+		close(ends[0]);
 		for (int n = 0; n < 5; n++) {
 			usleep(random_below(5000));
 			kill(pid, SIGSTOP);
@@ -312,6 +322,8 @@ static int run_stop(long count, char **rest)
 			usleep(random_below(3000));
 			kill(pid, SIGCONT);
 		}
+		usleep(100000);
+		close(ends[1]);
 		must(waitpid(pid, &status, 0) == pid && !status, "end");
 	}
 	return 0;
