@@ -54,7 +54,7 @@ static char *find_word(char *stem, const char *word, char **end)
 /* "t-rank0003-pid77.2" -> "t-rank0003"; whether it was one of a child. */
 static bool cut_pid(char *stem)
 {
-	char *end, *at = find_word(stem, "-pid", &end);
+	char *end = NULL, *at = find_word(stem, "-pid", &end);
 
 	if (!at || at == stem)
 		return false;

@@ -12,7 +12,9 @@ static int link_into(const char *directory, const char *target)
 {
 	char path[PATH_MAX + 64];
 
-	snprintf(path, sizeof(path), "%s/%s", directory, run_base_name(target));
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", directory, run_base_name(target)) >=
+	    sizeof(path))
+		return -ENAMETOOLONG;
 	return symlink(target, path) < 0 ? -errno : 0;
 }
 
