@@ -60,7 +60,7 @@ def enabled() -> bool:
 start = stop = flush = step = set_rank = set_schedule = on_trace_ready = _nothing
 calls_begin = calls_end = calls_profile = calls_enter = calls_leave = _nothing
 calls_throw = calls_unwind = _nothing
-current = instant = counter = event = compute_event = kineto = _nothing
+current = instant = counter = event = compute_event = kineto = schedule_action = _nothing
 
 
 def stats() -> tuple[int, int, int, int, int, bool, str]:

@@ -1,0 +1,1 @@
+"""Other projects' profiling interfaces, on this recorder: change the import line."""
