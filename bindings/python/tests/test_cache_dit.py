@@ -202,7 +202,8 @@ def test_a06_activities(capsys, flux):
     assert parsed("--profile-activities", "CPU", "MEM").profile_activities == ["CPU", "MEM"]
     with pytest.raises(SystemExit):
         parsed("--profile-activities", "TPU")
-    assert all(word in capsys.readouterr().err for word in ("TPU", "'CPU'", "'GPU'", "'MEM'"))
+    said = capsys.readouterr().err
+    assert all(word in said for word in ("TPU", "'CPU'", "'GPU'", "'MEM'")), said
     with pytest.raises(ValueError, match="TPU: not CPU, GPU or MEM"):
         cache_dit.ProfilerContext(activities=["CPU", "TPU"])
     import torch
@@ -229,7 +230,8 @@ def test_a09_wait_records_nothing(run):
     assert parsed().profile_wait == 0
     run.script(STEPS + "steps(6, wait=2, warmup=1, active=2)")
     assert works(run.directory / "out/n.trace.json.gz") == [2, 3, 4]
-    assert "work 0" not in (run.directory / "out/n.pfw").read_text()
+    # Whether there will be a step() at all is known from the first one on only.
+    assert "work 1" not in (run.directory / "out/n.pfw").read_text()
 
 
 def test_a10_warmup_is_marked(run):

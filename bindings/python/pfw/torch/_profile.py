@@ -174,14 +174,15 @@ class profile:
         """A step has ended, the next one begins."""
         if profile._running is not self:
             return
+        first = self.steps_optional and self.step_num == 0
+        if first:
+            self.current_action = self._planned()
         self._end_step()
         before = self.current_action
-        if self.steps_optional and self.step_num == 0:
-            before = self._planned()
-            if before is _NONE:
-                self._drop()
-            elif before is _WARMUP:
-                self._active = 0
+        if first and before is _NONE:
+            self._drop()
+        elif first and before is _WARMUP:
+            self._active = 0
         self._steps += before in _ACTIVE
         self.step_num += 1
         self.current_action = self._planned()
@@ -280,7 +281,8 @@ class profile:
         annotation, self._annotation = self._annotation, None
         if annotation is not None:
             annotation.__exit__(None, None, None)
-        elif self._started and self.schedule is not None and self._inner is None:
+        elif (self._started and self._inner is None and self.schedule is not None
+              and self.current_action is not _NONE):
             phase = "active" if self.current_action in _ACTIVE else "warmup"
             _core.compute_event(f"ProfilerStep#{self.step_num}", self._step_since,
                                 time.time_ns() - self._step_since, kind="step", step=self.step_num,
