@@ -139,6 +139,7 @@ static long absent(void);
 #define absent_pfw_span_arg_int absent
 #define absent_pfw_span_arg_double absent
 #define absent_pfw_span_arg_str absent
+#define absent_pfw_span_end_as absent
 #define absent_pfw_span_drop absent
 #define absent_pfw_span_current absent
 #define absent_pfw_span_set_current absent

@@ -19,6 +19,7 @@
 	X(pfw_set_rank)         \
 	X(pfw_span_begin)       \
 	X(pfw_span_end)         \
+	X(pfw_span_end_as)      \
 	X(pfw_span_drop)        \
 	X(pfw_span_arg_int)     \
 	X(pfw_span_arg_double)  \

@@ -535,7 +535,9 @@ static int find_name(char *path, bool *compressed)
 		say_bad_name(error, path);
 		return error;
 	}
-	can = session.writer.ready ? session.writer.gzip != NULL : asked && have_gzip();
+	can = asked && have_gzip();
+	if (session.writer.ready)
+		can = pfw_writer_compress(&session.writer, can ? session.gzip : NULL);
 	if (asked && !can)
 		path[strlen(path) - strlen(".gz")] = '\0';
 	else if (!asked && can && strlen(path) + sizeof(".gz") <= PFW_PATH_MAX)
@@ -1210,6 +1212,7 @@ static int rename_trace(void)
 	}
 	session.writer.gzip = compressed ? session.gzip : NULL;
 	session.spool.header->compressed = compressed;
+	session.spool.header->whole_us = session.config.whole_us;
 	pfw_identity_header(&session.identity, session.spool.header);
 	error = pfw_writer_rename(&session.writer, path);
 	pfw_filter_set_trace(pfw_spool_trace_path(session.spool.header));
@@ -1260,8 +1263,10 @@ static int take_options(const struct pfw_options *options)
 	}
 	if (options->compression)
 		session.config.compression = options->compression > 0;
+	if (options->whole_us)
+		session.config.whole_us = true;
 	if (!options->log_file)
-		return options->compression ? rename_trace() : 0;
+		return options->compression || options->whole_us ? rename_trace() : 0;
 	if (!*options->log_file) {
 		pfw_say("pfw_start: options.log_file is empty: give a name or NULL");
 		return -EINVAL;

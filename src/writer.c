@@ -52,23 +52,36 @@ static void unlock_work(struct pfw_writer *writer)
 
 /* ---- setting up ---- */
 
+/* A child makes its own; and the pages of these would have to be copied when next written to. */
+static char *map_private(size_t bytes)
+{
+	char *memory =
+		pfw_os_mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory)
+		pfw_os_madvise(memory, bytes, MADV_DONTFORK);
+	return memory;
+}
+
+static size_t text_room(const struct pfw_writer *writer)
+{
+	return writer->text_limit + PFW_JSON_LINE_MAX * 2 + PFW_JSON_SLACK;
+}
+
 /* Map the buffers.  Only pages that are used count: a small program touches a few. */
 static int map_buffers(struct pfw_writer *writer)
 {
-	size_t text_room = writer->text_limit + PFW_JSON_LINE_MAX * 2 + PFW_JSON_SLACK;
-	size_t cache = pfw_json_cache_bytes(writer->templates->template_count);
+	size_t room = text_room(writer);
 	char *memory;
 
-	writer->out_room = writer->gzip ? pfw_gzip_bound(text_room) : 0;
-	memory = pfw_os_mmap(text_room + writer->out_room + cache, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	writer->out_room = writer->gzip ? pfw_gzip_bound(room) : 0;
+	memory = map_private(room + writer->out_room +
+			     pfw_json_cache_bytes(writer->templates->template_count));
 	if (!memory)
 		return -ENOMEM;
-	/* A child makes its own; and the pages of these would have to be copied when next written to. */
-	pfw_os_madvise(memory, text_room + writer->out_room + cache, MADV_DONTFORK);
 	writer->text = memory;
-	writer->out = memory + text_room;
-	pfw_json_init(&writer->json, memory + text_room + writer->out_room);
+	writer->out = memory + room;
+	pfw_json_init(&writer->json, memory + room + writer->out_room);
 	pfw_json_window(&writer->json);
 	return 0;
 }
@@ -1352,6 +1365,33 @@ static void begin_anew(struct pfw_writer *writer, const char *path)
 	unlock_work(writer);
 }
 
+/* The room that compressing takes: from the beginning, or now. */
+static bool have_out(struct pfw_writer *writer)
+{
+	size_t bytes = pfw_gzip_bound(text_room(writer));
+	char *memory = writer->out_room ? NULL : map_private(bytes);
+
+	if (memory) {
+		writer->out = memory;
+		writer->out_room = bytes;
+	}
+	return writer->out_room;
+}
+
+bool pfw_writer_compress(struct pfw_writer *writer, struct pfw_gzip *gzip)
+{
+	struct pfw_writer_files files = PFW_NO_FILES;
+	bool compressed;
+
+	lock_work(writer, &files);
+	if (!writer->process_line && !writer->text_bytes && !writer->offset &&
+	    (!gzip || have_out(writer)))
+		writer->gzip = gzip;
+	compressed = writer->gzip;
+	unlock_work(writer);
+	return compressed;
+}
+
 int pfw_writer_rename(struct pfw_writer *writer, const char *path)
 {
 	struct pfw_spool_header *header = writer->spool->header;
@@ -1360,6 +1400,8 @@ int pfw_writer_rename(struct pfw_writer *writer, const char *path)
 	int error = 0;
 
 	lock_work(writer, &files);
+	writer->json.whole_us =
+		header->whole_us; /* may have been asked for together with the name */
 	if (!atomic_load(&header->file_made))
 		memcpy(old, path, strlen(path) + 1);
 	else if (strcmp(old, path))

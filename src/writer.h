@@ -183,6 +183,12 @@ int pfw_writer_segment(struct pfw_writer *writer, struct pfw_segment *segment);
 int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path);
 
 /*
+ * Compress the trace, or not (gzip NULL), if no line of it has been made yet.  Return whether it is
+ * compressed.  The writer is ready.  Thread: app.
+ */
+bool pfw_writer_compress(struct pfw_writer *writer, struct pfw_gzip *gzip);
+
+/*
  * Move the trace to another name (numbered if taken); paused.  Where the file system cannot, the
  * old file gets its `end` (renamed) and a new one is begun.  0 or -errno.
  */

@@ -40,6 +40,7 @@ struct pfw_options {
 	const char *log_file; /* base name of the trace, as DFTRACER_LOG_FILE */
 	const char *data_dir; /* as DFTRACER_DATA_DIR */
 	int compression;      /* 0: as the variable says; 1: on; -1: off */
+	int whole_us;	      /* 1: whole microseconds, as DFTRACER_TIME_METRIC=US */
 };
 
 /*
@@ -87,6 +88,13 @@ struct pfw_span {
  */
 PFW_API int pfw_span_begin(struct pfw_span *span, const char *name, const char *category);
 PFW_API int pfw_span_end(struct pfw_span *span);
+
+/*
+ * End a span as one that began at ts_ns and took dur_ns; PFW_INSTANT in place of dur_ns: as a moment.
+ * For what is over when it is told, and has arguments.  Signal: as pfw_span_end().
+ */
+#define PFW_INSTANT UINT64_MAX
+PFW_API int pfw_span_end_as(struct pfw_span *span, uint64_t ts_ns, uint64_t dur_ns);
 
 /* End a span without a line; what lies within it, or was launched in it, still names it.  Signal: as
  * pfw_span_end(). */
@@ -335,6 +343,7 @@ static inline int pfw_stats_absent(struct pfw_stats *stats)
 #define pfw_set_rank(...) (pfw_set_rank ? pfw_set_rank(__VA_ARGS__) : 0)
 #define pfw_span_begin(...) (pfw_span_begin ? pfw_span_begin(__VA_ARGS__) : 0)
 #define pfw_span_end(...) (pfw_span_end ? pfw_span_end(__VA_ARGS__) : 0)
+#define pfw_span_end_as(...) (pfw_span_end_as ? pfw_span_end_as(__VA_ARGS__) : 0)
 #define pfw_span_drop(...) (pfw_span_drop ? pfw_span_drop(__VA_ARGS__) : 0)
 #define pfw_span_set_current(...) (pfw_span_set_current ? pfw_span_set_current(__VA_ARGS__) : 0)
 #define pfw_enabled() (pfw_enabled ? pfw_enabled() : 0)

@@ -411,6 +411,24 @@ int pfw_span_end(struct pfw_span *span)
 	return 0;
 }
 
+int pfw_span_end_as(struct pfw_span *span, uint64_t ts_ns, uint64_t dur_ns)
+{
+	bool instant = dur_ns == PFW_INSTANT;
+	uint64_t live;
+
+	if (!span)
+		return -EINVAL;
+	live = span->state[PFW_SPAN_LIVE];
+	if (!live)
+		return 0;
+	span->state[PFW_SPAN_LIVE] = 0;
+	pfw_span_leave(span);
+	span->state[PFW_SPAN_START] = ts_ns;
+	pfw_span_end_slow(span, live, instant ? ts_ns : ts_ns + dur_ns,
+			  PFW_RECORD_EPOCH_NS | (instant ? PFW_RECORD_INSTANT : 0));
+	return 0;
+}
+
 int pfw_span_drop(struct pfw_span *span)
 {
 	if (!span)

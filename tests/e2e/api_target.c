@@ -76,10 +76,26 @@ static void too_much(void)
 	printf("refused %d\n", refused);
 }
 
+/* Told when they are over, with arguments. */
+static void over(void)
+{
+	struct pfw_span span, moment;
+
+	pfw_span_begin(&span, "told late", "mine");
+	pfw_span_arg_int(&span, "count", 3);
+	pfw_span_begin(&moment, "told moment", "mine");
+	pfw_span_arg_str(&moment, "value", "v");
+	pfw_span_end_as(&moment, 1700000000123456000ull, PFW_INSTANT);
+	pfw_span_end_as(&span, 1700000000123456789ull, 2500);
+	pfw_span_end_as(&span, 1, 1);
+	printf("over %d %d\n", pfw_span_end_as(NULL, 0, 0), pfw_span_current() != 0);
+}
+
 static void others(void)
 {
 	pfw_event("finished", "mine", 1700000000123456789ull, 1500);
 	printf("event %d\n", pfw_event(NULL, NULL, 0, 0));
+	over();
 	pfw_counter("queue", "depth", 7.5);
 	pfw_counter("queue", "bytes", 4096);
 }

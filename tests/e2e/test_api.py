@@ -146,6 +146,10 @@ def test_events_instants_counters(tmp_path, way):
     assert (finished["cat"], finished["dur"], finished["ph"]) == ("mine", 1.5, "X")
     raw = (tmp_path / "t.pfw").read_bytes()
     assert b'"ts":1700000000123456.789,"dur":1.500' in raw
+    late, told = one(run.made(), "told late"), one(run.made(), "told moment")
+    assert b'"ts":1700000000123456.789,"dur":2.500,"ph":"X","args":{"count":3' in raw
+    assert late["args"]["span_id"] and told["ph"] == "i" and "dur" not in told
+    assert told["args"]["value"] == "v" and "over -22 0" in run.printed
     moment, inner = one(run.made(), "moment"), one(run.made(), "inner")
     assert moment["ph"] == "i" and inner["ts"] <= moment["ts"] + 0.5
     queue = [line for line in run.made() if line["name"] == "queue"]

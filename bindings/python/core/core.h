@@ -97,6 +97,22 @@ bool core_is_span(PyObject *object);
 void core_span_begin(struct core_span_object *span, enum core_way way);
 void core_span_end(struct core_span_object *span);
 
+/* The span_id of the innermost open span of the running code, 0: none. */
+uint64_t core_current(void);
+
+/*
+ * A Mark object: marks.c.  `picks` says which arguments of a decorated function its events carry, NULL
+ * none: core_mark_take() gives them to the call's span, and to the mark, as DFTracer does;
+ * core_mark_args() then gives the span what the mark has besides.  An exception in flight stays.
+ */
+struct core_mark;
+bool core_is_mark(PyObject *object);
+bool core_mark_on(const struct core_mark *mark);
+const char *core_mark_category(const struct core_mark *mark);
+void core_mark_take(struct core_mark *mark, struct pfw_span *span, PyObject *picks,
+		    PyObject *const *args, Py_ssize_t count, PyObject *names);
+void core_mark_args(const struct core_mark *mark, struct pfw_span *span, PyObject *picks);
+
 /* Each adds its types and functions to the module.  0, or -1 with an exception. */
 int core_add_spans(PyObject *module);
 int core_add_recorder(PyObject *module);
@@ -105,6 +121,7 @@ int core_add_nest(PyObject *module);
 int core_add_traced(PyObject *module);
 int core_add_steps(PyObject *module);
 int core_add_calls(PyObject *module);
+int core_add_marks(PyObject *module);
 int core_add_kineto(PyObject *module);
 
 #endif

@@ -191,7 +191,7 @@ PyMODINIT_FUNC PyInit__core(void)
 		return NULL;
 	if (core_add_recorder(module) || core_add_spans(module) || core_add_events(module) ||
 	    core_add_nest(module) || core_add_traced(module) || core_add_steps(module) ||
-	    core_add_calls(module) || core_add_kineto(module)) {
+	    core_add_calls(module) || core_add_marks(module) || core_add_kineto(module)) {
 		Py_DECREF(module);
 		return NULL;
 	}

@@ -146,15 +146,19 @@ void core_leave(struct core_open *open, enum core_way way)
 	}
 }
 
-/* current() -> int: the span_id of the innermost open span, 0: none */
-static PyObject *current(PyObject *self, PyObject *unused)
+uint64_t core_current(void)
 {
 	uintptr_t loop = running_loop();
 
+	return loop && loop != nest.loop ? of_context() : pfw_span_current();
+}
+
+/* current() -> int: the span_id of the innermost open span, 0: none */
+static PyObject *current(PyObject *self, PyObject *unused)
+{
 	(void)self;
 	(void)unused;
-	return PyLong_FromUnsignedLongLong(loop && loop != nest.loop ? of_context()
-								     : pfw_span_current());
+	return PyLong_FromUnsignedLongLong(core_current());
 }
 
 static PyObject *enabled(PyObject *self, PyObject *unused)

@@ -19,10 +19,11 @@ static const char *text_or_null(PyObject *text, PyObject **made)
 
 static PyObject *start(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-	static const char *const words[] = { "log_file", "data_dir", "compression", NULL };
-	static const struct core_words start_words = { "start", words, 3, 0 };
+	static const char *const words[] = { "log_file", "data_dir", "compression", "whole_us",
+					     NULL };
+	static const struct core_words start_words = { "start", words, 4, 0 };
 	struct pfw_options options = { .bytes = sizeof(options) };
-	PyObject *value[3], *made[2];
+	PyObject *value[4], *made[2];
 	int error = 0;
 
 	(void)self;
@@ -32,6 +33,7 @@ static PyObject *start(PyObject *self, PyObject *const *args, Py_ssize_t count, 
 	options.data_dir = text_or_null(value[1], &made[1]);
 	if (value[2] && value[2] != Py_None)
 		options.compression = PyObject_IsTrue(value[2]) ? 1 : -1;
+	options.whole_us = value[3] && PyObject_IsTrue(value[3]) == 1;
 	if (!PyErr_Occurred())
 		error = WITHOUT_GIL(pfw_start(&options));
 	Py_XDECREF(made[0]);
@@ -85,20 +87,6 @@ static PyObject *set_schedule(PyObject *self, PyObject *args)
 			      &schedule.skip_first_wait, &schedule.discard_warmup))
 		return NULL;
 	return PyLong_FromLong(WITHOUT_GIL(pfw_set_schedule(&schedule)));
-}
-
-/* schedule_action(step, skip_first, wait, warmup, active, repeat, skip_first_wait) -> enum pfw_action */
-static PyObject *schedule_action(PyObject *self, PyObject *args)
-{
-	struct pfw_schedule schedule = { 0 };
-	unsigned long long step;
-
-	(void)self;
-	if (!PyArg_ParseTuple(args, "KIIIIIp:schedule_action", &step, &schedule.skip_first,
-			      &schedule.wait, &schedule.warmup, &schedule.active, &schedule.repeat,
-			      &schedule.skip_first_wait))
-		return NULL;
-	return PyLong_FromLong(pfw_schedule_action(&schedule, step));
 }
 
 /* In a thread that has no Python state, or whose has let go of the interpreter; an exception is said,
@@ -167,7 +155,8 @@ static PyObject *version(PyObject *self, PyObject *unused)
 
 static PyMethodDef methods[] = {
 	{ "start", (PyCFunction)(void (*)(void))(core_keywords_fn *)start,
-	  METH_FASTCALL | METH_KEYWORDS, "start(log_file=None, data_dir=None, compression=None)" },
+	  METH_FASTCALL | METH_KEYWORDS,
+	  "start(log_file=None, data_dir=None, compression=None, whole_us=False)" },
 	{ "stop", stop, METH_NOARGS, NULL },
 	{ "flush", flush, METH_NOARGS, NULL },
 	{ "step", step, METH_NOARGS, NULL },
@@ -175,8 +164,6 @@ static PyMethodDef methods[] = {
 	{ "set_schedule", set_schedule, METH_VARARGS,
 	  "set_schedule([skip_first, wait, warmup, active, repeat, skip_first_wait, "
 	  "discard_warmup])" },
-	{ "schedule_action", schedule_action, METH_VARARGS,
-	  "schedule_action(step, skip_first, wait, warmup, active, repeat, skip_first_wait)" },
 	{ "on_trace_ready", on_trace_ready, METH_O, NULL },
 	{ "stats", stats, METH_NOARGS, NULL },
 	{ "version", version, METH_NOARGS, NULL },

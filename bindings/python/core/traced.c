@@ -1,4 +1,5 @@
-/* traced.c - the type Traced: a function, and a span around each call of it. */
+/* traced.c - the type Traced: a function, and a span around each call of it, with a mark's category and
+ * arguments where it has one. */
 #include "core.h"
 
 #include <stddef.h>
@@ -8,6 +9,8 @@ struct traced {
 	PyObject_HEAD vectorcallfunc vectorcall;
 	PyObject *function, *name, *category;  /* any callable; str; str or NULL */
 	const char *name_text, *category_text; /* theirs */
+	struct core_mark *mark;		       /* or NULL */
+	PyObject *picks;		       /* tuple or NULL */
 	PyObject *dict, *weak;
 };
 
@@ -31,6 +34,29 @@ static PyObject *traced_vectorcall(PyObject *object, PyObject *const *args, size
 	return result;
 }
 
+static PyObject *marked_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf,
+				   PyObject *names)
+{
+	struct traced *self = (struct traced *)object;
+	Py_ssize_t count = (Py_ssize_t)(nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET);
+	struct core_open open;
+	PyObject *result;
+
+	if (!core_mark_on(self->mark))
+		return core_call(self->function, args, nargsf, names);
+	core_begin(&open, self->name_text, core_mark_category(self->mark), CORE_CALL);
+	core_enter(&open, CORE_CALL);
+	if (self->picks)
+		core_mark_take(self->mark, &open.span, self->picks, args, count, names);
+	result = core_call(self->function, args, nargsf, names);
+	core_mark_args(self->mark, &open.span, self->picks);
+	if (!result)
+		core_span_error(&open.span);
+	core_leave(&open, CORE_CALL);
+	core_end(&open);
+	return result;
+}
+
 /* As somebody calls it who does not know of vectorcall. */
 static PyObject *traced_call(PyObject *object, PyObject *args, PyObject *keywords)
 {
@@ -38,9 +64,14 @@ static PyObject *traced_call(PyObject *object, PyObject *args, PyObject *keyword
 	struct core_open open;
 	PyObject *result;
 
-	core_begin(&open, self->name_text, self->category_text, CORE_CALL);
+	if (self->mark && !core_mark_on(self->mark))
+		return PyObject_Call(self->function, args, keywords);
+	core_begin(&open, self->name_text,
+		   self->mark ? core_mark_category(self->mark) : self->category_text, CORE_CALL);
 	core_enter(&open, CORE_CALL);
 	result = PyObject_Call(self->function, args, keywords);
+	if (self->mark)
+		core_mark_args(self->mark, &open.span, NULL);
 	if (!result)
 		core_span_error(&open.span);
 	core_leave(&open, CORE_CALL);
@@ -55,28 +86,21 @@ static const char *text_of(PyObject *text)
 	return utf8;
 }
 
-/* traced(function, name, category=None) */
-static PyObject *make(PyObject *module, PyObject *const *args, Py_ssize_t count)
+/* A Traced without a mark; its parts have been checked. */
+static struct traced *make_traced(PyObject *function, PyObject *name, PyObject *category)
 {
-	struct traced *self;
+	struct traced *self = PyObject_GC_New(struct traced, traced_type);
 
-	(void)module;
-	if (count != 3 || !PyUnicode_Check(args[1]) ||
-	    !(args[2] == Py_None || PyUnicode_Check(args[2]))) {
-		PyErr_SetString(PyExc_TypeError,
-				"traced() takes a function, its name and its category or None");
-		return NULL;
-	}
-	self = PyObject_GC_New(struct traced, traced_type);
 	if (!self)
 		return NULL;
 	self->vectorcall = traced_vectorcall;
-	self->dict = self->weak = NULL;
-	self->function = args[0];
+	self->dict = self->weak = self->picks = NULL;
+	self->mark = NULL;
+	self->function = function;
 	Py_INCREF(self->function);
-	self->name = args[1];
+	self->name = name;
 	Py_INCREF(self->name);
-	self->category = args[2];
+	self->category = category;
 	Py_INCREF(self->category);
 	self->name_text = text_of(self->name);
 	self->category_text = text_of(self->category);
@@ -85,6 +109,44 @@ static PyObject *make(PyObject *module, PyObject *const *args, Py_ssize_t count)
 		Py_DECREF((PyObject *)self);
 		return NULL;
 	}
+	return self;
+}
+
+/* traced(function, name, category=None) */
+static PyObject *make(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+	(void)module;
+	if (count != 3 || !PyUnicode_Check(args[1]) ||
+	    !(args[2] == Py_None || PyUnicode_Check(args[2]))) {
+		PyErr_SetString(PyExc_TypeError,
+				"traced() takes a function, its name and its category or None");
+		return NULL;
+	}
+	return (PyObject *)make_traced(args[0], args[1], args[2]);
+}
+
+/* marked(function, name, mark, picks) */
+static PyObject *make_marked(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+	struct traced *self;
+
+	(void)module;
+	if (count != 4 || !PyUnicode_Check(args[1]) || !core_is_mark(args[2]) ||
+	    !PyTuple_Check(args[3])) {
+		PyErr_SetString(PyExc_TypeError,
+				"marked() takes a function, its name, a Mark and a tuple of picks");
+		return NULL;
+	}
+	self = make_traced(args[0], args[1], Py_None);
+	if (!self)
+		return NULL;
+	self->vectorcall = marked_vectorcall;
+	self->mark = (struct core_mark *)args[2];
+	Py_INCREF(args[2]);
+	if (PyTuple_Size(args[3])) {
+		self->picks = args[3];
+		Py_INCREF(self->picks);
+	}
 	return (PyObject *)self;
 }
 
@@ -92,6 +154,7 @@ static int traced_traverse(struct traced *self, visitproc visit, void *arg)
 {
 	Py_VISIT(Py_TYPE((PyObject *)self));
 	Py_VISIT(self->function);
+	Py_VISIT((PyObject *)self->mark);
 	Py_VISIT(self->dict);
 	return 0;
 }
@@ -113,6 +176,8 @@ static void traced_free(struct traced *self)
 	Py_DECREF(self->function);
 	Py_DECREF(self->name);
 	Py_DECREF(self->category);
+	Py_XDECREF((PyObject *)self->mark);
+	Py_XDECREF(self->picks);
 	PyObject_GC_Del(self);
 	Py_DECREF(type);
 }
@@ -204,6 +269,8 @@ static PyType_Spec traced_spec = {
 static PyMethodDef methods[] = {
 	{ "traced", (PyCFunction)(void (*)(void))(core_fast_fn *)make, METH_FASTCALL,
 	  "traced(function, name, category)" },
+	{ "marked", (PyCFunction)(void (*)(void))(core_fast_fn *)make_marked, METH_FASTCALL,
+	  "marked(function, name, mark, picks)" },
 	{ 0 },
 };
 

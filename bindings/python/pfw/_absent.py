@@ -24,6 +24,27 @@ class Span:
         return None
 
 
+class Mark:
+    """Records nothing."""
+
+    def __init__(self, name: str, category: str, /) -> None:
+        self._name, self._cat, self._enable = name, category, True
+        self._arguments_int: dict[str, Any] = {}
+        self._arguments_float: dict[str, Any] = {}
+        self._arguments_string: dict[str, Any] = {}
+
+    def __enter__(self) -> Mark:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        return None
+
+    def flush(self) -> Mark:
+        return self
+
+    reset = flush
+
+
 def span(name: str, category: str | None = None, /, **args: object) -> Span:
     return Span()
 
@@ -33,6 +54,10 @@ def _nothing(*args: Any, **keywords: Any) -> int:
 
 
 def traced(function: Any, name: str, category: str | None, /) -> Any:
+    return function
+
+
+def marked(function: Any, name: str, mark: Mark, picks: Any, /) -> Any:
     return function
 
 
@@ -60,7 +85,7 @@ def enabled() -> bool:
 start = stop = flush = step = set_rank = set_schedule = on_trace_ready = _nothing
 calls_begin = calls_end = calls_profile = calls_enter = calls_leave = _nothing
 calls_throw = calls_unwind = _nothing
-current = instant = counter = event = compute_event = kineto = schedule_action = _nothing
+current = finished = instant = counter = event = compute_event = kineto = _nothing
 
 
 def stats() -> tuple[int, int, int, int, int, bool, str]:

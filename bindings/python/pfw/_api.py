@@ -63,9 +63,13 @@ def start(log_file: str | os.PathLike[str] | None = None, *,
     :param compression: write ``.pfw.gz``.
     :returns: whether it records now.  What keeps it from that is said on standard error.
     """
-    base = None if log_file is None else os.fspath(log_file)
-    below = None if data_dir is None else os.fspath(data_dir)
-    _core.start(base, below, compression)
+    return begin(None if log_file is None else os.fspath(log_file),
+                 None if data_dir is None else os.fspath(data_dir), compression, False)
+
+
+def begin(base: str | None, below: str | None, compression: bool | None, whole_us: bool) -> bool:
+    """As :func:`start`, if need be with times in whole microseconds."""
+    _core.start(base, below, compression, whole_us)
     recording = stats().enabled
     if recording:
         _children.inherit(below, compression)

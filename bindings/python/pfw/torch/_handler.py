@@ -29,14 +29,10 @@ def trace_handler(prof: Any) -> None:
     :param prof: a torch.profiler.profile or torch.autograd.profiler.profile, torch 2.1 or later.  Of
         anything else its ``events()`` are written, with what they tell.
     """
-    if enabled() and not getattr(prof, "streams", False):
-        write_cycle(prof)
-
-
-def write_cycle(prof: Any, active_ns: int = 0) -> None:
-    """The same; what begins before ``active_ns`` is marked as warm-up."""
+    if not enabled():
+        return
     try:
-        if not _write_results(prof, active_ns):
+        if not _write_results(prof):
             _write_events(prof.events())
         flush()
     except Exception as error: # the program goes on, whatever a torch of another version does
@@ -49,7 +45,7 @@ def _say(what: str) -> None:
         print(f"pfw: {what}", file=sys.stderr)
 
 
-def _write_results(prof: Any, active_ns: int) -> bool:
+def _write_results(prof: Any) -> bool:
     """Write what Kineto has recorded; false where this is none of its profiles."""
     inner = getattr(prof, "profiler", prof)
     results = getattr(inner, "kineto_results", None)
@@ -60,7 +56,7 @@ def _write_results(prof: Any, active_ns: int) -> bool:
     try:
         _core.kineto(results.events(), bool(getattr(inner, "record_shapes", False)),
                      bool(getattr(inner, "with_stack", False)),
-                     bool(getattr(inner, "with_flops", False)), True, active_ns)
+                     bool(getattr(inner, "with_flops", False)), True)
     finally:
         if collecting:
             gc.enable()
