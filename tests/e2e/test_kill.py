@@ -30,6 +30,13 @@ SEED = int(os.environ.get("PFW_KILL_SEED", "20261121"))
 THREADS_MAX = 64
 
 
+def wait_until(condition):
+    """A minute at most: on a loaded machine a fifth of a second is not always enough."""
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 class Target:
     """One run of kill.c under the tracer, in a directory of its own."""
 
@@ -81,10 +88,14 @@ class Target:
             return list(struct.iter_unpack("=QQ", file.read(16 * (self.threads + 1))))
 
     def wait_for_first(self):
-        """On a loaded machine a fifth of a second is not always enough."""
-        deadline = time.monotonic() + 60
-        while not any(reads for reads, _ in self.witness()) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(lambda: any(reads for reads, _ in self.witness()))
+
+    def ends(self):
+        """How many the trace has, as far as it is written."""
+        try:
+            return sum(line["name"] == "end" for line in self.lines())
+        except (AssertionError, EOFError, OSError, ValueError, zlib.error):
+            return 0
 
     def left_spools(self):
         return os.listdir(self.spools)
@@ -254,7 +265,7 @@ def test_repairs_at_once(started, tmp_path):
 def test_repair_of_the_living(started, tmp_path):
     """A trace that is being written is left alone, by name."""
     target = started(str(tmp_path), 2, 500, "loop", False, PFW_FLUSH_MS="20")
-    time.sleep(0.3)
+    wait_until(lambda: os.path.exists(target.trace) and os.path.getsize(target.trace))
     before = target.repair()
     assert before.returncode == 1 and str(target.process.pid) in before.stderr
     time.sleep(0.1)
@@ -396,8 +407,8 @@ def test_killed_behind_the_end(started, tmp_path, compressed):
         directory.mkdir()
         target = started(str(directory), (1, 2, 8)[number % 3] + 1, 20, "behind", compressed,
                          LD_PRELOAD=f"{PRELOAD}:{library}")
-        target.wait_for_first()
-        time.sleep(rng.uniform(0.02, 0.2))
+        wait_until(lambda: target.ends() > 1)
+        time.sleep(rng.uniform(0, 0.1))
         target.kill()
         where = f"kill {number} of seed {SEED}, in {directory}"
         assert target.left_spools() == [], where

@@ -67,6 +67,7 @@ struct kineto {
 	uint32_t *by_operator;		       /* hash table of `event`s that are operators, + 1 */
 	struct kineto_memory *memory;	       /* by time */
 	size_t count, memories, table;	       /* the table's size is a power of two */
+	int64_t active_ns;		       /* what begins before is warm-up */
 	int64_t cpu_ns, device_ns;	     /* all that the outermost did; all that devices did */
 	bool shapes, stacks, flops, devices; /* what is asked for */
 };

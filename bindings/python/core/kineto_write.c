@@ -415,6 +415,8 @@ static int write_event(struct writing *writing, const struct kineto_event *event
 		SET(step, event->step);
 		compute->phase = PFW_PHASE_ACTIVE;
 	}
+	if (event->start_ns < kineto->active_ns)
+		compute->phase = PFW_PHASE_WARMUP;
 	if (event->on_device || event->is_memory)
 		set_device(kineto, event, object, compute);
 	else
@@ -469,7 +471,7 @@ int kineto_write(const struct kineto *kineto, size_t *written)
 
 /* ---- the function ---- */
 
-/* kineto(events, shapes, stacks, flops, devices) -> how many were written */
+/* kineto(events, shapes, stacks, flops, devices, active_ns) -> how many were written */
 static PyObject *kineto(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct kineto all = { 0 };
@@ -477,15 +479,19 @@ static PyObject *kineto(PyObject *self, PyObject *const *args, Py_ssize_t count)
 	int error;
 
 	(void)self;
-	if (count != 5 || !PyList_Check(args[0])) {
+	if (count != 6 || !PyList_Check(args[0])) {
 		PyErr_SetString(PyExc_TypeError,
-				"kineto() takes a list of events, and four times True or False");
+				"kineto() takes a list of events, four times True or False, and "
+				"when warm-up ends");
 		return NULL;
 	}
 	all.shapes = PyObject_IsTrue(args[1]) == 1;
 	all.stacks = PyObject_IsTrue(args[2]) == 1;
 	all.flops = PyObject_IsTrue(args[3]) == 1;
 	all.devices = PyObject_IsTrue(args[4]) == 1;
+	all.active_ns = PyLong_AsLongLong(args[5]);
+	if (PyErr_Occurred())
+		return NULL;
 	error = kineto_read(&all, args[0]);
 	if (!error)
 		error = kineto_write(&all, &written);

@@ -89,6 +89,20 @@ static PyObject *set_schedule(PyObject *self, PyObject *args)
 	return PyLong_FromLong(WITHOUT_GIL(pfw_set_schedule(&schedule)));
 }
 
+/* schedule_action(step, skip_first, wait, warmup, active, repeat, skip_first_wait) -> enum pfw_action */
+static PyObject *schedule_action(PyObject *self, PyObject *args)
+{
+	struct pfw_schedule schedule = { 0 };
+	unsigned long long step;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "KIIIIIp:schedule_action", &step, &schedule.skip_first,
+			      &schedule.wait, &schedule.warmup, &schedule.active, &schedule.repeat,
+			      &schedule.skip_first_wait))
+		return NULL;
+	return PyLong_FromLong(pfw_schedule_action(&schedule, step));
+}
+
 /* In a thread that has no Python state, or whose has let go of the interpreter; an exception is said,
  * for there is nobody here to take it. */
 static void call_hook(const struct pfw_segment *segment, void *user)
@@ -164,6 +178,8 @@ static PyMethodDef methods[] = {
 	{ "set_schedule", set_schedule, METH_VARARGS,
 	  "set_schedule([skip_first, wait, warmup, active, repeat, skip_first_wait, "
 	  "discard_warmup])" },
+	{ "schedule_action", schedule_action, METH_VARARGS,
+	  "schedule_action(step, skip_first, wait, warmup, active, repeat, skip_first_wait)" },
 	{ "on_trace_ready", on_trace_ready, METH_O, NULL },
 	{ "stats", stats, METH_NOARGS, NULL },
 	{ "version", version, METH_NOARGS, NULL },

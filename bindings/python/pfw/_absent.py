@@ -86,6 +86,7 @@ start = stop = flush = step = set_rank = set_schedule = on_trace_ready = _nothin
 calls_begin = calls_end = calls_profile = calls_enter = calls_leave = _nothing
 calls_throw = calls_unwind = _nothing
 current = finished = instant = counter = event = compute_event = kineto = _nothing
+schedule_action = _nothing
 
 
 def stats() -> tuple[int, int, int, int, int, bool, str]:

@@ -37,3 +37,15 @@ def output(words: Sequence[str]) -> str:
     done = subprocess.run([path(), *words], stdout=subprocess.PIPE, env=environment(), text=True,
                           check=False)
     return done.stdout
+
+
+def run(words: Sequence[str]) -> str:
+    """The same of a command that has to succeed.
+
+    :raises ValueError: it did not; the text is what it said.
+    """
+    done = subprocess.run([path(), *words], capture_output=True, env=environment(), text=True,
+                          check=False)
+    if done.returncode == 2:
+        raise ValueError(done.stderr.strip() or f"pfw {words[0]} failed")
+    return done.stdout

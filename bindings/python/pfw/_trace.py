@@ -11,6 +11,7 @@ from ._load import core
 
 Wrapped = TypeVar("Wrapped", bound=Any)
 Function = Callable[..., Any]
+on_enter: Callable[[str], object] | None = None  # told the names of record_function()s: PFW_STEP
 
 
 def _generator(function: Function, name: str, category: str | None) -> Function:
@@ -132,6 +133,8 @@ class record_function:
         self._open: list[Any] = []
 
     def __enter__(self) -> record_function:
+        if on_enter is not None:
+            on_enter(self.name)
         span = (core.span(self.name) if self.args is None
                 else core.span(self.name, None, args=self.args))
         self._open.append((span.__enter__(), _torch_annotation(self.name, self.args)))

@@ -35,8 +35,10 @@ class Run:
         (self.directory / name).write_text(textwrap.dedent(text))
         return name
 
-    def script(self, text: str, *words: object, status: int = 0, **env: str) -> str:
-        return self.command(sys.executable, self.save(text), *words, status=status, **env)
+    def script(self, text: str, *words: object, status: int = 0, timeout: float = 300,
+               **env: str) -> str:
+        return self.command(sys.executable, self.save(text), *words, status=status, timeout=timeout,
+                            **env)
 
     def traced(self, text: str, *options: object, status: int = 0, **env: str) -> str:
         """The same under `pfw run -o t`."""

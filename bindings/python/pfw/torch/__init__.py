@@ -6,7 +6,14 @@
 ...     for batch in loader:
 ...         train(batch)
 ...         p.step()
-"""
-from ._handler import trace_handler
 
-__all__ = ["trace_handler"]
+or, for the whole of torch.profiler's interface on a trace, ``from pfw.torch import profile``.
+"""
+from .._trace import record_function
+from ._handler import trace_handler
+from ._measure import compare_impls, memory_profile
+from ._profile import profile, tensorboard_trace_handler
+from ._schedule import ProfilerAction, ProfilerActivity, schedule
+
+__all__ = ["ProfilerAction", "ProfilerActivity", "compare_impls", "memory_profile", "profile",
+           "record_function", "schedule", "tensorboard_trace_handler", "trace_handler"]

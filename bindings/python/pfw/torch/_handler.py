@@ -29,10 +29,14 @@ def trace_handler(prof: Any) -> None:
     :param prof: a torch.profiler.profile or torch.autograd.profiler.profile, torch 2.1 or later.  Of
         anything else its ``events()`` are written, with what they tell.
     """
-    if not enabled():
-        return
+    if enabled() and not getattr(prof, "streams", False):
+        write_cycle(prof)
+
+
+def write_cycle(prof: Any, active_ns: int = 0) -> None:
+    """The same; what begins before ``active_ns`` is marked as warm-up."""
     try:
-        if not _write_results(prof):
+        if not _write_results(prof, active_ns):
             _write_events(prof.events())
         flush()
     except Exception as error: # the program goes on, whatever a torch of another version does
@@ -45,7 +49,7 @@ def _say(what: str) -> None:
         print(f"pfw: {what}", file=sys.stderr)
 
 
-def _write_results(prof: Any) -> bool:
+def _write_results(prof: Any, active_ns: int) -> bool:
     """Write what Kineto has recorded; false where this is none of its profiles."""
     inner = getattr(prof, "profiler", prof)
     results = getattr(inner, "kineto_results", None)
@@ -56,7 +60,7 @@ def _write_results(prof: Any) -> bool:
     try:
         _core.kineto(results.events(), bool(getattr(inner, "record_shapes", False)),
                      bool(getattr(inner, "with_stack", False)),
-                     bool(getattr(inner, "with_flops", False)), True)
+                     bool(getattr(inner, "with_flops", False)), True, active_ns)
     finally:
         if collecting:
             gc.enable()

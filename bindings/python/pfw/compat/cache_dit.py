@@ -1,0 +1,299 @@
+"""cache-dit's ProfilerContext and its command-line flags, on pfw.torch.profile.
+
+>>> from pfw.compat.cache_dit import create_profiler_from_args, add_profile_arguments, MemoryTracker
+
+docs/cache_dit.rst says what changes for who used the original.
+"""
+from __future__ import annotations
+
+import argparse
+import functools
+import logging
+import os
+import pathlib
+import pickle
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from .. import _api, _command, _read
+from .._rank import rank_and_world
+from ..torch import ProfilerActivity, profile, schedule
+from ..torch._measure import peak_bytes, reset_peaks, status_bytes
+from ..torch._profile import torch_module
+
+__all__ = ["MemoryTracker", "ProfilerContext", "add_profile_arguments", "create_profiler_context",
+           "create_profiler_from_args", "get_profiler_output_dir", "profile_function", "profile_steps",
+           "set_profiler_output_dir"]
+
+_ACTIVITIES = {"CPU": ProfilerActivity.CPU, "GPU": ProfilerActivity.CUDA, "MEM": None}
+_DIRECTORY = "CACHE_DIT_TORCH_PROFILER_DIR"
+_log = logging.getLogger(__name__)
+_used: dict[pathlib.Path, int] = {}  # files of this process: none is written twice
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def get_profiler_output_dir() -> str:
+    """Where traces go unless told: $CACHE_DIT_TORCH_PROFILER_DIR, DFTRACER_LOG_FILE's directory, or /tmp."""
+    if os.environ.get(_DIRECTORY):
+        return os.environ[_DIRECTORY]
+    if os.environ.get("DFTRACER_LOG_FILE"):
+        return os.path.dirname(os.environ["DFTRACER_LOG_FILE"]) or "."
+    return "/tmp/cache_dit_profiles"
+
+
+def set_profiler_output_dir(directory: str | os.PathLike[str]) -> None:
+    """Have traces of this process and its children go there."""
+    os.environ[_DIRECTORY] = os.fspath(directory)
+
+
+class ProfilerContext:
+    """Profile what is inside, into ``{profile_name}[-rank{N}].trace.json.gz``; may be used again.
+
+    :param activities: of "CPU", "GPU" and "MEM" (allocations: ``…-memory-{s}.pickle`` and ``.txt``).
+    :param output_dir: see get_profiler_output_dir().
+    :param profile_name: "profile_{s}" unless told, s being seconds since the epoch.
+    :param wait: steps left out, then ``warmup`` marked as such, then ``active``, all that ``repeat`` times.
+        A step is a ``step()``, a record_function() that PFW_STEP names, or ``callback_on_step_end`` in
+        diffusers' pipelines. Without any, all counts as active.
+    """
+
+    def __init__(self, enabled: bool = True, activities: Sequence[str] | None = None,
+                 output_dir: str | os.PathLike[str] | None = None, profile_name: str | None = None,
+                 with_stack: bool = False, record_shapes: bool = True, wait: int = 0, warmup: int = 1,
+                 active: int = 3, repeat: int = 1) -> None:
+        self.enabled = enabled
+        if not enabled:
+            self.__class__ = _Disabled
+            return
+        self.activities = list(activities or ("CPU", "GPU"))
+        unknown = [word for word in self.activities if word not in _ACTIVITIES]
+        if unknown:
+            raise ValueError(f"activities: {', '.join(map(str, unknown))}: not CPU, GPU or MEM")
+        self.output_dir = pathlib.Path(output_dir or get_profiler_output_dir()).expanduser()
+        self.profile_name = profile_name
+        self.with_stack = with_stack
+        self.record_shapes = record_shapes
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # no warm-up may be what is wanted here
+            self.schedule = schedule(wait=wait, warmup=warmup, active=active, repeat=repeat)
+        self.trace_path: pathlib.Path | None = None
+        self.memory_path: pathlib.Path | None = None
+        self.profiler: profile | None = None
+        self._began = 0.0
+
+    def __enter__(self) -> ProfilerContext:
+        self._start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop()
+
+    def step(self) -> None:
+        """A step has ended."""
+        if self.profiler is not None:
+            self.profiler.step()
+
+    def callback_on_step_end(self, pipe: Any, step: int, timestep: Any, callback_kwargs: dict[str, Any]
+                             ) -> dict[str, Any]:
+        """diffusers' parameter of that name."""
+        self.step()
+        return callback_kwargs
+
+    def _start(self) -> None:
+        name = self.profile_name or f"profile_{int(time.time())}"
+        rank, world = rank_and_world()
+        self.output_dir.mkdir(parents=True, exist_ok=True)
+        count = _used[self.output_dir / name] = _used.get(self.output_dir / name, 0) + 1
+        name = name if count == 1 else f"{name}-{count}"
+        self._stem = f"{name}-rank{rank}" if world > 1 else name
+        self._began = time.time()
+        self.trace_path = self.output_dir / f"{self._stem}.trace.json.gz"
+        memory = "MEM" in self.activities
+        self.memory_path = (self.output_dir / f"{name}-rank{rank}-memory-{int(self._began)}.pickle"
+                            if memory else None)
+        self.profiler = profile(
+            activities=[activity for word in self.activities if (activity := _ACTIVITIES[word]) is not None],
+            schedule=self.schedule, on_trace_ready=self._write, record_shapes=self.record_shapes,
+            profile_memory=memory, with_stack=self.with_stack, keep_warmup=True, steps_optional=True,
+            log_file=self.output_dir / name)
+        if memory and torch_module() is None and os.environ.setdefault("PFW_COUNTERS", "50ms") == "50ms":
+            self.profiler.start()  # the recorder's samples are all that there is of memory
+            del os.environ["PFW_COUNTERS"]
+        else:
+            self.profiler.start()
+        if memory and _device_memory() is not None:
+            _device_memory()._record_memory_history(max_entries=100_000)
+
+    def _stop(self) -> None:
+        torch, profiler = torch_module(), self.profiler
+        assert profiler is not None
+        if torch is not None and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        unstepped = profiler.step_num == 0
+        profiler.stop()
+        if not profiler.cycles:
+            warnings.warn(f"{self._stem}: {profiler.step_num} steps are fewer than wait="
+                          f"{self.schedule.wait} leaves out: no trace is written", stacklevel=3)
+            return
+        if unstepped:
+            warnings.warn(f"{self._stem}: no step() was called: the whole block counts as active",
+                          stacklevel=3)
+        elif profiler.cycles[-1].steps < self.schedule.active:
+            warnings.warn(f"{self._stem}: the cycle was cut short: {profiler.cycles[-1].steps} of "
+                          f"{self.schedule.active} active steps are in the trace", stacklevel=3)
+        if self.memory_path is not None:
+            self._write_memory(self.memory_path)
+        _log.info("Profiler traces saved to: %s", self.trace_path)
+
+    def _write(self, profiler: profile) -> None:
+        """A cycle is over: its file, and the name by which TensorBoard knows it."""
+        suffix = f"-cycle{len(profiler.cycles)}" if len(profiler.cycles) > 1 else ""
+        self.trace_path = self.output_dir / f"{self._stem}{suffix}.trace.json.gz"
+        profiler.export_chrome_trace(self.trace_path)
+        for_tensorboard = self.output_dir / f"{self._stem}.{time.time_ns()}.pt.trace.json.gz"
+        try:
+            for_tensorboard.hardlink_to(self.trace_path)
+        except OSError:  # the file system has no links
+            shutil.copyfile(self.trace_path, for_tensorboard)
+
+    def _write_memory(self, path: pathlib.Path) -> None:
+        assert self.profiler is not None
+        memory = _device_memory()
+        since = f"{int(self._began * 1e6)}"
+        text = _command.run(["memory", "--quiet", "--since", since, _api.stats().path])
+        if memory is not None:
+            memory._dump_snapshot(str(path))
+            memory._record_memory_history(enabled=None)
+            text = f"{memory.memory_summary()}\n{text}"
+        else:
+            path.write_bytes(pickle.dumps(_snapshot(since)))
+        path.with_suffix(".txt").write_text(text)
+
+
+class _Disabled(ProfilerContext):
+    """What a ProfilerContext is that is not enabled."""
+
+    def __enter__(self) -> ProfilerContext:
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object, /) -> None:  # type: ignore[override]
+        return None
+
+    def step(self) -> None:
+        return None
+
+
+def _device_memory() -> Any:
+    """torch.cuda.memory, where there is a device."""
+    torch = torch_module()
+    return torch.cuda.memory if torch is not None and torch.cuda.is_available() else None
+
+
+def _snapshot(since: str) -> dict[str, Any]:
+    """The allocations in the trace as torch.cuda.memory._snapshot() has its own."""
+    trace = [{"action": "alloc" if args["bytes"] > 0 else "free_completed", "addr": args.get("addr", 0),
+              "size": abs(args["bytes"]), "stream": 0, "time_us": line["ts"] // 1000, "frames": []}
+             for line in _read.query(_api.stats().path, cat="PP", since=since, where='args.kind == "memory"')
+             for args in [line["args"]]]
+    return {"segments": [], "device_traces": [trace], "allocator_settings": {}}
+
+
+def profile_function(enabled: bool = True, profile_name: str | None = None,
+                     activities: Sequence[str] | None = None,
+                     output_dir: str | os.PathLike[str] | None = None, with_stack: bool = False,
+                     record_shapes: bool = True) -> Callable[[Function], Function]:
+    """Profile each call of a function, named as the function is unless told; ProfilerContext's arguments."""
+    def decorate(function: Function) -> Function:
+        if not enabled:
+            return function
+
+        @functools.wraps(function)
+        def profiled(*args: Any, **keywords: Any) -> Any:
+            with ProfilerContext(True, activities, output_dir, profile_name or function.__name__,
+                                 with_stack, record_shapes):
+                return function(*args, **keywords)
+        return profiled  # type: ignore[return-value]
+    return decorate
+
+
+def create_profiler_context(enabled: bool = False, **keywords: Any) -> ProfilerContext:
+    """A ProfilerContext, off unless told."""
+    return ProfilerContext(enabled, **keywords)
+
+
+def create_profiler_from_args(args: argparse.Namespace, profile_name: str | None = None) -> ProfilerContext:
+    """A ProfilerContext from add_profile_arguments()'s flags.
+
+    :param profile_name: instead of ``args.profile_name``, which is warned of.
+    """
+    flag = getattr(args, "profile_name", None)
+    if profile_name and flag and flag != profile_name:
+        warnings.warn(f"--profile-name {flag} is overridden by the program: {profile_name}", stacklevel=2)
+    return ProfilerContext(
+        getattr(args, "profile", False), getattr(args, "profile_activities", None),
+        getattr(args, "profile_dir", None), profile_name or flag,
+        getattr(args, "profile_with_stack", False), getattr(args, "profile_record_shapes", True),
+        getattr(args, "profile_wait", 0), getattr(args, "profile_warmup", 1),
+        getattr(args, "profile_active", 3), getattr(args, "profile_repeat", 1))
+
+
+def add_profile_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Give a parser ``--profile``, its settings ``--profile-…``, ``--steps`` and ``--track-memory``."""
+    add = parser.add_argument
+    add("--profile", action="store_true", help="profile the run")
+    add("--profile-name", help="prefix of the files (default: profile_ and the time)")
+    add("--profile-dir", help=f"directory for them (default: ${_DIRECTORY} or /tmp/cache_dit_profiles)")
+    add("--profile-activities", nargs="+", choices=list(_ACTIVITIES), default=["CPU", "GPU"],
+        metavar="CPU|GPU|MEM", help="what to profile: CPU, GPU, MEM (default: CPU GPU)")
+    add("--profile-with-stack", action="store_true", help="record stacks")
+    add("--profile-record-shapes", action=argparse.BooleanOptionalAction, default=True,
+        help="record the shapes of tensors")
+    add("--profile-wait", type=int, default=0, help="steps to leave out (0)")
+    add("--profile-warmup", type=int, default=1, help="steps marked as warm-up (1)")
+    add("--profile-active", type=int, default=3, help="steps to profile (3)")
+    add("--profile-repeat", type=int, default=1, help="how often, 0: to the end (1)")
+    add("--steps", type=int, help="inference steps (3 with --profile, else the program's)")
+    add("--track-memory", action="store_true", help="report peaks of memory")
+    return parser
+
+
+def profile_steps(args: argparse.Namespace, default: int = 28, profiled: int = 3) -> int:
+    """How many steps to run: ``--steps``, else ``profiled`` with ``--profile``, else ``default``."""
+    steps = getattr(args, "steps", None)
+    if steps is not None:
+        return int(steps)
+    return profiled if getattr(args, "profile", False) else default
+
+
+class MemoryTracker:
+    """How much memory what is inside takes at most: of the host, and of the device where CUDA is in use."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.device = device
+        self.peak_memory = 0
+        self._of = "host"
+        self._host = (0, 0)
+
+    def __enter__(self) -> MemoryTracker:
+        reset_peaks()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        torch = torch_module()
+        if torch is not None and torch.cuda.is_initialized():
+            torch.cuda.synchronize(self.device)
+        self.peak_memory, self._of = peak_bytes(self.device)
+        self._host = status_bytes("VmHWM"), status_bytes("VmRSS")
+
+    def get_peak_memory_gb(self) -> float:
+        """``peak_memory`` in GiB."""
+        return self.peak_memory / 2**30
+
+    def report(self) -> None:
+        """Print the peaks."""
+        if self._of == "device":
+            print(f"Peak device memory: {self.get_peak_memory_gb():.2f} GiB")
+        print(f"Peak host memory: {self._host[0] / 2**30:.2f} GiB, now {self._host[1] / 2**30:.2f} GiB")

@@ -1,0 +1,80 @@
+"""What prof.key_averages() gives: the rows of `pfw table`."""
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+from .. import _command
+
+
+class Average:
+    """The events of one name (and shape, stack), added up; times in us, memory in bytes.
+
+    Attributes are torch's: ``key``, ``count``, ``cpu_time``, ``device_time``, both also
+    ``…_total`` and ``self_…_total``, ``cpu_memory_usage``, ``device_memory_usage``, both also
+    ``self_…``, ``flops``, ``input_shapes``, ``stack``.  ``cuda_…`` and ``xpu_…`` stand for ``device_…``.
+    """
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        self.key: str = row["name"]
+        self.input_shapes: list[Any] | str = json.loads(row["shape"]) if row.get("shape") else ""
+        self.stack: list[str] = row["stack"].split("\n") if row.get("stack") else []
+        self._row = row
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        key = name.replace("cuda_", "device_").replace("xpu_", "device_")
+        if key == "device_type":
+            return self._row["device"]
+        if key in self._row:
+            return self._row[key]
+        if key.removeprefix("self_").startswith(("cpu_", "device_")) or key == "flops":
+            return 0  # a column that no row has anything in
+        raise AttributeError(f"an average has no {name!r}; it has {', '.join(self._row)}")
+
+    def __repr__(self) -> str:
+        return f"<Average {self.key}: {self.count} calls, {self.cpu_time_total:.3f} us of CPU>"
+
+
+class Averages(list[Average]):
+    """Rows, and torch's table of them."""
+
+    def __init__(self, selection: list[str], group_by: str | None) -> None:
+        self._words = ["table", "--quiet", *selection]
+        if group_by is not None:
+            self._words[1:1] = ["--group-by", group_by]
+        text = _command.run([*self._words[:1], "--format", "ndjson", "--row-limit", "-1", *self._words[1:]])
+        rows = [json.loads(line) for line in text.splitlines()]
+        super().__init__(Average(row) for row in rows if row.get("section") == "compute")
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100,
+              max_src_column_width: int = 75, max_name_column_width: int = 55,
+              max_shapes_column_width: int = 80, header: str | None = None,
+              top_level_events_only: bool = False, time_unit: str | None = None, *,
+              columns: str | None = None) -> str:
+        """The rows as torch prints them.
+
+        :param sort_by: a column: ``cpu_time_total``, ``self_cuda_time_total``, ``count``, …
+        :param columns: columns by their keys, or ``flops``: Name, Self FLOPS, CPU total, CUDA total, # of
+            Calls.
+        :raises ValueError: there is no such column; the text lists those that there are.
+        """
+        words = ["--row-limit", str(row_limit), "--max-name-width", str(max_name_column_width or 0)]
+        if sort_by is not None:
+            words += ["--sort-by", sort_by]
+        if columns is not None:
+            words += ["--columns", columns]
+        if top_level_events_only:
+            words.append("--top-level-only")
+        for name, value, usual in (("max_src_column_width", max_src_column_width, 75),
+                                   ("max_shapes_column_width", max_shapes_column_width, 80),
+                                   ("time_unit", time_unit, None)):
+            if value != usual:
+                warnings.warn(f"table({name}={value!r}) is not heeded", stacklevel=2)
+        text = _command.run([*self._words[:1], *words, *self._words[1:]])
+        return text if header is None else f"{header}\n{text}"
+
+    def __str__(self) -> str:
+        return self.table()

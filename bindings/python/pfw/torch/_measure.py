@@ -1,0 +1,75 @@
+"""Small measurements: implementations side by side, and how much memory a call took."""
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from ._profile import profile, torch_module
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compare_impls(implementations: Mapping[str, Callable[..., Any]], *args: Any, n: int = 100,
+                  activities: Iterable[Any] | None = None) -> dict[str, float]:
+    """Run each ``n`` times after a warm-up call, print ``{name}: {ms:.2f} ms`` and give it back.
+
+    The time is that of the devices where one worked, else the CPU's, of all ``n`` calls.
+    """
+    times = {}
+    for name, function in implementations.items():
+        function(*args)
+        with profile(activities=activities) as prof:
+            for _ in range(n):
+                function(*args)
+        averages = prof.key_averages()
+        total = (sum(average.self_device_time_total for average in averages)
+                 or sum(average.self_cpu_time_total for average in averages))
+        times[name] = total / 1000
+        print(f"{name}: {times[name]:.2f} ms")
+    return times
+
+
+def _cuda() -> Any:
+    torch = torch_module()
+    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
+
+
+def status_bytes(key: str) -> int:
+    """A figure of /proc/self/status in bytes: VmRSS, VmHWM (its peak)."""
+    with open("/proc/self/status") as file:
+        found = re.search(rf"^{key}:\s+(\d+) kB", file.read(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def reset_peaks() -> None:
+    """Have peaks of memory begin now: the process's, and the devices' where CUDA is in use."""
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        pass  # not permitted: the peak is that of the whole process
+    cuda = _cuda()
+    if cuda is not None:
+        cuda.reset_peak_memory_stats()
+
+
+def peak_bytes(device: Any = None) -> tuple[int, str]:
+    """(greatest memory since reset_peaks(), of what): the device's where CUDA is in use, else the host's."""
+    cuda = _cuda()
+    if cuda is not None:
+        return cuda.max_memory_allocated(device), "device"
+    return status_bytes("VmHWM"), "host"
+
+
+def memory_profile(function: Function) -> Function:
+    """Print ``Peak memory: {x:.2f} GB`` (10**9 bytes) behind each call: of the device, else of the host."""
+    @functools.wraps(function)
+    def measured(*args: Any, **keywords: Any) -> Any:
+        reset_peaks()
+        try:
+            return function(*args, **keywords)
+        finally:
+            print(f"Peak memory: {peak_bytes()[0] / 1e9:.2f} GB")
+    return measured  # type: ignore[return-value]

@@ -1,0 +1,405 @@
+"""torch.profiler.profile's interface on a trace: what a cycle held is on disk when the cycle ends.
+
+What other tools' front ends offer (pfw.compat) is built on this: it alone says when something is
+recorded, and every file and table is made by the command ``pfw`` of the trace.
+"""
+from __future__ import annotations
+
+import fnmatch
+import gzip
+import json
+import os
+import socket
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from .. import _api, _command, _read, _trace
+from .._load import core as _core
+from ._averages import Averages
+from ._handler import write_cycle
+from ._schedule import ProfilerAction
+
+_NONE, _WARMUP, _RECORD, _SAVE = ProfilerAction
+_ACTIVE = (_RECORD, _SAVE)
+_warned: set[str] = set()
+
+
+class Cycle(NamedTuple):
+    """A finished cycle; ns since the epoch."""
+
+    since: int
+    """Its begin, warm-up included where that is kept."""
+    active: int
+    """The begin of its active steps."""
+    until: int
+    steps: int
+    """Active steps that ended in it."""
+
+
+def warn_once(text: str) -> None:
+    """A warning, the first time that it comes up in this process."""
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(text, stacklevel=3)
+
+
+def torch_module() -> Any:
+    """torch, where the program has imported it."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "profiler") else None
+
+
+def _torch_activities(torch: Any, activities: Iterable[Any] | None) -> list[Any]:
+    """torch's own, of those that this machine has."""
+    known = torch.profiler.ProfilerActivity
+    wanted = [getattr(activity, "name", str(activity)) for activity in activities or ()]
+    here = {"CPU": True, "CUDA": torch.cuda.is_available(),
+            "XPU": hasattr(torch, "xpu") and torch.xpu.is_available()}
+    missing = [name for name in wanted if not here.get(name, hasattr(known, name))]
+    if missing:
+        warn_once(f"pfw: this torch sees no {' and no '.join(missing)} device here: what the CPU does "
+                  "is recorded")
+    if not wanted:
+        wanted = ["CPU", "CUDA", "XPU"]
+    names = [name for name in wanted if here.get(name, hasattr(known, name))] or ["CPU"]
+    return [getattr(known, name) for name in names]
+
+
+class profile:
+    """torch.profiler.profile, streaming: context manager, ``start``, ``step``, ``stop``, tables, exports.
+
+    Where torch is not imported, the program's own spans, I/O and steps are what there is.  If nothing
+    records yet (``pfw.start()``, ``pfw run``), this does while it is active, into one trace a process,
+    which stays: ``pfw table``, ``pfw overlap`` and others read it later.
+
+    :param activities: of ProfilerActivity, ours or torch's.
+    :param schedule: what to do in which step: ours, torch's or any callable; None: record all.
+    :param on_trace_ready: called with this object when a cycle has been written, in ``step()`` or at the end.
+    :param acc_events: tables and exports are of all cycles so far; else of the last one.
+    :param keep_warmup: write the warm-up's events, too, marked ``phase`` "warmup"; else as torch: none.
+    :param steps_optional: if ``step()`` is never called, all counts as active; and where PFW_STEP has names,
+        a record_function() with such a name begins a step.
+    :param log_file: name of the trace if this is the first in the process to record; as pfw.start()'s.
+    """
+
+    streams = True
+    _running: profile | None = None
+
+    def __init__(self, *, activities: Iterable[Any] | None = None,
+                 schedule: Callable[[int], Any] | None = None,
+                 on_trace_ready: Callable[..., Any] | None = None, record_shapes: bool = False,
+                 profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
+                 with_modules: bool = False, experimental_config: Any = None,
+                 execution_trace_observer: Any = None, acc_events: bool = False,
+                 use_cuda: bool | None = None, custom_trace_id_callback: Any = None,
+                 post_processing_timeout_s: float | None = None, keep_warmup: bool = False,
+                 steps_optional: bool = False, log_file: str | os.PathLike[str] | None = None) -> None:
+        self.activities = activities
+        self.schedule = schedule
+        self.on_trace_ready = on_trace_ready
+        self.acc_events = acc_events
+        self.keep_warmup = keep_warmup
+        self.steps_optional = steps_optional
+        self.log_file = log_file
+        self.step_num = 0
+        self.current_action = _NONE
+        self.cycles: list[Cycle] = []
+        self.with_torch = torch_module() is not None
+        self._options: dict[str, Any] = {
+            "record_shapes": record_shapes, "profile_memory": profile_memory,
+            "with_stack": with_stack, "with_flops": with_flops, "with_modules": with_modules}
+        for name, value in (("experimental_config", experimental_config),
+                            ("execution_trace_observer", execution_trace_observer),
+                            ("custom_trace_id_callback", custom_trace_id_callback),
+                            ("post_processing_timeout_s", post_processing_timeout_s)):
+            if value is not None:
+                self._options[name] = value
+        self._inner: Any = None       # torch's profile of this cycle
+        self._started = False         # it records
+        self._owns = False            # the recorder is on because of this
+        self._since = self._active = 0
+        self._steps = 0
+        self._step_since = 0
+        self._annotation: Any = None  # torch's, of this step
+        self._step_names: list[str] = []
+        self._step_seen = False
+
+    # ---- when ----
+
+    def __enter__(self) -> profile:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin with step 0.
+
+        :raises RuntimeError: another one is active in this process.
+        """
+        if profile._running is not None:
+            raise RuntimeError("pfw: a profile is active in this process already: end it before this "
+                               "one begins (profilers do not nest; use pfw.record_function() inside)")
+        profile._running = self
+        self.step_num = 0
+        self.current_action = _RECORD if self.steps_optional else self._planned()
+        try:
+            self._transit(_NONE, self.current_action)
+        except BaseException:
+            profile._running = None
+            raise
+        self._step_names = os.environ.get("PFW_STEP", "").split(",") if self.steps_optional else []
+        if any(self._step_names):
+            _trace.on_enter = self._named
+        self._begin_step()
+
+    def stop(self) -> None:
+        """End; a cycle that is under way is written as it is."""
+        if profile._running is not self:
+            return
+        profile._running = _trace.on_enter = None
+        self._end_step()
+        action, self.current_action = self.current_action, _NONE
+        if action in _ACTIVE or (action is _WARMUP and self.keep_warmup):
+            self._end_cycle()
+        elif action is _WARMUP:
+            self._drop()
+
+    def step(self) -> None:
+        """A step has ended, the next one begins."""
+        if profile._running is not self:
+            return
+        first = self.steps_optional and self.step_num == 0
+        if first:
+            self.current_action = self._planned()
+        self._end_step()
+        before = self.current_action
+        if first and before is _NONE:
+            self._drop()
+        elif first and before is _WARMUP:
+            self._active = 0
+        self._steps += before in _ACTIVE
+        self.step_num += 1
+        self.current_action = self._planned()
+        self._transit(before, self.current_action)
+        self._begin_step()
+
+    def _named(self, name: str) -> None:
+        if any(fnmatch.fnmatchcase(name, glob) for glob in self._step_names):
+            if self._step_seen:
+                self.step()
+            self._step_seen = True
+
+    def _planned(self) -> ProfilerAction:
+        if self.schedule is None:
+            return _RECORD
+        action = self.schedule(self.step_num)
+        return ProfilerAction[getattr(action, "name", str(action))]
+
+    def _transit(self, before: ProfilerAction, after: ProfilerAction) -> None:
+        if before is _SAVE or (before is _RECORD and after not in _ACTIVE):
+            self._end_cycle()
+        elif before is _WARMUP and after is _NONE:
+            self._drop()
+        if after is not _NONE and not self._since:
+            self._open()
+        if after in _ACTIVE and not self._active:
+            self._record()
+            self._active = time.time_ns()
+        elif after is _WARMUP and self.keep_warmup:
+            self._record()
+
+    def _open(self) -> None:
+        """A cycle begins: have the recorder on and torch's profiler ready."""
+        if not _api.stats().enabled:
+            self._owns = _api.start(None if _api.stats().path else self.log_file)
+            if not self._owns:
+                warn_once("pfw: nothing is recorded, so this profile stays empty: DFTRACER_ENABLE is 0, "
+                          "or standard error has why")
+        torch = torch_module()
+        self.with_torch = torch is not None
+        if torch is not None:
+            self._inner = torch.profiler.profile(activities=_torch_activities(torch, self.activities),
+                                                 **self._options)
+            self._inner.prepare_trace()
+        self._since = time.time_ns()
+
+    def _record(self) -> None:
+        if not self._started:
+            self._started = True
+            if self._inner is not None:
+                self._inner.start_trace()
+
+    def _close(self) -> Any:
+        """The cycle is over: torch's profile of it, if it has one."""
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            if not self._started:
+                inner.start_trace()
+            inner.stop_trace()
+        self._started = False
+        return inner
+
+    def _drop(self) -> None:
+        self._close()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._since = self._active = self._steps = 0
+        if self._owns:
+            self._owns = False
+            _api.stop()
+
+    def _end_cycle(self) -> None:
+        inner = self._close()
+        until = time.time_ns()
+        if inner is not None and _api.stats().enabled:
+            write_cycle(inner, self._active if self.keep_warmup else 0)
+        inner = None  # what torch holds of it is not needed any more
+        _api.flush()
+        self.cycles.append(Cycle(self._since if self.keep_warmup else self._active,
+                                 self._active or until, until, self._steps))
+        self._forget()
+        if self.on_trace_ready is not None:
+            self.on_trace_ready(self)
+
+    def _begin_step(self) -> None:
+        if self.schedule is None:
+            return
+        self._step_since = time.time_ns()
+        torch = torch_module()
+        if torch is not None and self._started:
+            self._annotation = torch.autograd.profiler.record_function(f"ProfilerStep#{self.step_num}")
+            self._annotation.__enter__()
+
+    def _end_step(self) -> None:
+        annotation, self._annotation = self._annotation, None
+        if annotation is not None:
+            annotation.__exit__(None, None, None)
+        elif (self._started and self._inner is None and self.schedule is not None
+              and self.current_action is not _NONE):
+            phase = "active" if self.current_action in _ACTIVE else "warmup"
+            _core.compute_event(f"ProfilerStep#{self.step_num}", self._step_since,
+                                time.time_ns() - self._step_since, kind="step", step=self.step_num,
+                                phase=phase)
+
+    # ---- what ----
+
+    def _selection(self, warmup: bool, *conditions: str) -> list[str]:
+        """Options and path of what was recorded, so far where the first cycle is not over yet."""
+        path = _api.stats().path
+        if not path:
+            raise RuntimeError("pfw: this profile has no trace: nothing was recorded in its process")
+        if not self.cycles and not self._active:
+            raise RuntimeError("pfw: this profile has no finished cycle: no active step was reached")
+        if self.cycles:
+            first, until = self.cycles[0 if self.acc_events else -1], self.cycles[-1].until
+            since = first.since if warmup else first.active
+        else:
+            _api.flush()
+            since, until = self._since if warmup else self._active, time.time_ns()
+        return ["--since", f"{since // 1000}.{since % 1000:03}", "--until",
+                f"{until // 1000}.{until % 1000:03}", *conditions, path]
+
+    def _compute(self) -> tuple[str, ...]:
+        """Conditions: torch's events, where it had any; else spans."""
+        return ("--cat", "PP") if self.with_torch else ("--where", 'cat != "POSIX" && cat != "STDIO"')
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False) -> Averages:
+        """Events added up by name, and by shapes or the n innermost frames of their stacks."""
+        group = "name,shape" if group_by_input_shape else None
+        if group_by_stack_n > 0:
+            group = f"{group or 'name'},stack:{group_by_stack_n}"
+        return Averages(self._selection(False, *self._compute()), group)
+
+    def events(self) -> Iterator[Any]:
+        """Compute events in the order of the trace, with torch's names for what they have; us."""
+        words = self._selection(False)
+        for line in _read.query(words[-1], cat="PP", since=words[1], until=words[3]):
+            args = line["args"]
+            begin, dur = line["ts"] / 1000, line.get("dur", 0) / 1000
+            yield SimpleNamespace(
+                name=line["name"], key=line["name"], thread=line["tid"], id=args.get("external_id", 0),
+                time_range=SimpleNamespace(start=begin, end=begin + dur, elapsed_us=lambda dur=dur: dur),
+                device_type=args.get("device", 0), device_index=args.get("device_index", 0),
+                cpu_memory_usage=args.get("cpu_memory", 0),
+                device_memory_usage=args.get("device_memory_usage", 0),
+                input_shapes=args.get("input_shapes", []), stack=args.get("stack", []),
+                flops=args.get("flops", 0), is_remote=bool(args.get("is_remote")), args=args)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str], use_python_export: bool = False) -> None:
+        """Write a timeline for Perfetto, chrome://tracing and TensorBoard; compressed if named .gz.
+
+        It appears when it is whole, in place of an older one.
+        """
+        self._export(path, "chrome", self._selection(True))
+
+    def _export(self, path: str | os.PathLike[str], form: str, words: list[str]) -> None:
+        _command.run(["export", "--quiet", "--force", "--format", form, "-o", os.fspath(path), *words])
+
+    def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
+        """Write stacks ``a;b;c NS`` for flamegraph.pl, speedscope and others.
+
+        :param metric: self_cpu_time_total, self_cuda_time_total or self_xpu_time_total: whose time.
+        """
+        kinds = {"cpu": "host", "cuda": "device", "xpu": "device", "device": "device"}
+        word = metric.removeprefix("self_").removesuffix("_time_total")
+        if word not in kinds or metric != f"self_{word}_time_total":
+            raise ValueError(f"export_stacks: {metric!r} is no metric; there are "
+                             + ", ".join(f"self_{kind}_time_total" for kind in kinds))
+        words = self._selection(False, *self._compute())
+        self._export(path, "folded", ["--weight", kinds[word], *words])
+        if kinds[word] == "device" and not os.path.getsize(path):
+            warn_once("pfw: export_stacks: no device worked, so the stacks are those of the CPU's time")
+            self._export(path, "folded", words)
+
+    def export_memory_timeline(self, path: str | os.PathLike[str], device: str | None = None) -> None:
+        """Write how much was allocated over time: ``[[us since the epoch], [bytes]]`` as .json or .json.gz.
+
+        :param device: "cpu", "cuda:0", …; None: the first in the trace that has a GPU's, else the CPU's.
+        """
+        words = self._selection(True)
+        text = _command.run(["memory", "--quiet", "--bins", "1000", "--row-limit", "1", "--format",
+                             "ndjson", *words])
+        points = [row for row in map(json.loads, text.splitlines()) if row["section"] == "time"]
+        devices = sorted({row["device"] for row in points}, key=lambda name: (name == "cpu", name))
+        if device is None and devices:
+            device = devices[0]
+        points = [row for row in points if row["device"] == device]
+        if not points:
+            raise ValueError(f"export_memory_timeline: no allocations of {device or 'any device'}: "
+                             f"profile_memory=True records them; there are {devices or 'none'}")
+        document = json.dumps([[row["ts"] for row in points], [row["end_bytes"] for row in points]])
+        temporary = f"{os.fspath(path)}.{os.getpid()}"
+        with (gzip.open if os.fspath(path).endswith(".gz") else open)(temporary, "wt") as file:
+            file.write(document)
+        os.replace(temporary, path)
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Have a text in the trace and in exports, as a span without length."""
+        with _core.span("metadata", "pfw.torch", **{key: value}):
+            pass
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """The same; the value is JSON."""
+        self.add_metadata(key, value)
+
+
+def tensorboard_trace_handler(dir_name: str | os.PathLike[str], worker_name: str | None = None,
+                              use_gzip: bool = False) -> Callable[[Any], None]:
+    """on_trace_ready that writes ``{worker_name}.{ns}.pt.trace.json`` into a folder for TensorBoard.
+
+    :param worker_name: one for each process; ``{host}_{pid}`` by default.
+    """
+    def handler(prof: Any) -> None:
+        os.makedirs(dir_name, exist_ok=True)
+        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        name = f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' if use_gzip else ''}"
+        prof.export_chrome_trace(os.path.join(dir_name, name))
+    return handler
