@@ -186,6 +186,8 @@ static void fill_padding(struct pfw_ring_chunk *stretch, uint64_t position, uint
 
 struct pfw_record *pfw_ring_reserve_slow(struct pfw_ring *ring, unsigned slots, uint64_t *position)
 {
+	bool woken = false;
+
 	for (;;) {
 		struct pfw_ring_chunk *stretch =
 			atomic_load_explicit(&ring->stretch, memory_order_relaxed);
@@ -208,13 +210,18 @@ struct pfw_record *pfw_ring_reserve_slow(struct pfw_ring *ring, unsigned slots, 
 				continue;
 			}
 		}
+		/* Each half filled wakes the writer once; before the record is reserved, since this
+		 * takes long, and a signal that has come meanwhile may end the process. */
+		if ((head ^ end) & (stretch->capacity / 2) && !woken && pfw_ring_host.wake) {
+			woken = true;
+			atomic_store_explicit(&ring->woke_at, head + 1, memory_order_relaxed);
+			pfw_ring_host.wake();
+			continue;
+		}
 		if (!pfw_ring_cas(&stretch->head, &head, end))
 			continue;
 		if (PFW_UNLIKELY(padding))
 			fill_padding(stretch, head, padding);
-		/* Each half filled wakes the writer once. */
-		if (PFW_UNLIKELY((head ^ end) & (stretch->capacity / 2)) && pfw_ring_host.wake)
-			pfw_ring_host.wake();
 		*position = head + padding;
 		return pfw_ring_slot(stretch, *position);
 	}
@@ -423,6 +430,7 @@ bool pfw_ring_half_full(const struct pfw_ring *ring)
 			atomic_load_explicit(&stretch->tail, memory_order_relaxed);
 
 	return used >= stretch->capacity / 2 ||
+	       atomic_load_explicit(&ring->woke_at, memory_order_relaxed) == word + 1 ||
 	       atomic_load_explicit(&stretch->full_at, memory_order_relaxed) == word + 1;
 }
 

@@ -31,6 +31,7 @@ struct pfw_ring {
 	struct pfw_ring_chunk *_Atomic spare;
 	_Atomic uint32_t state; /* enum pfw_ring_state */
 	uint32_t index;
+	_Atomic uint64_t woke_at; /* 1 + the head at which the producer last woke the writer */
 	_Atomic int32_t tid;
 	struct pfw_operators *operators; /* torch_ops.c's, of whose ring it is; NULL = none yet */
 	uint64_t spans;			 /* the next owner's first span id; 0 = it is the first */
@@ -175,10 +176,11 @@ static inline void pfw_ring_advance(struct pfw_ring *ring, unsigned slots)
 	ring->tails |= slots > 1;
 }
 
-/* Whether anything drained is not freed yet: records, but also padding and torn slots. */
+/* Whether anything drained is not freed yet: records, but also padding and torn slots; and the ring
+ * itself, when its thread has ended. */
 static inline bool pfw_ring_has_drained(const struct pfw_ring *ring)
 {
-	return ring->retired ||
+	return ring->retired || atomic_load(&ring->state) == PFW_RING_DEAD ||
 	       ring->drained != atomic_load_explicit(&ring->drain->tail, memory_order_relaxed);
 }
 

@@ -328,6 +328,32 @@ static void each_half_wakes_the_writer_once(void **state)
 	end();
 }
 
+static uint64_t found;
+static bool found_half;
+
+static bool wake_and_look(void)
+{
+	found = atomic_load(&world.ring->stretch->head);
+	found_half = pfw_ring_half_full(world.ring);
+	return true;
+}
+
+/* To wake takes long, and may be the last that the thread does: a signal is waiting. */
+static void who_is_woken_finds_no_record_half_made(void **state)
+{
+	uint64_t begun;
+
+	(void)state;
+	begin(16, true);
+	pfw_ring_host.wake = wake_and_look;
+	begun = atomic_load(&world.ring->stretch->head);
+	for (uint64_t i = 0; i < 8; i++)
+		assert_true(put(world.ring, 1, i));
+	assert_int_equal(found, begun + 7);
+	assert_true(found_half);
+	end();
+}
+
 /* ---- growth ---- */
 
 static void a_full_ring_goes_on_in_the_greater_stretch(void **state)
@@ -1085,6 +1111,7 @@ int main(void)
 		cmocka_unit_test(drop_counts_what_does_not_fit),
 		cmocka_unit_test(a_deaf_writer_is_not_waited_for),
 		cmocka_unit_test(each_half_wakes_the_writer_once),
+		cmocka_unit_test(who_is_woken_finds_no_record_half_made),
 		cmocka_unit_test(a_full_ring_goes_on_in_the_greater_stretch),
 		cmocka_unit_test(one_stretch_is_given_back_at_a_time),
 		cmocka_unit_test(a_stretch_used_again_has_new_positions),
