@@ -20,6 +20,9 @@
 #define LAST_LOOKS 3	     /* what is there; then past what is torn, in two stretches of a ring */
 #define WATCH_NS 20000000ull /* where a kernel cannot wait on two things: look this often */
 #define FIRST_STRETCH_SLOTS 512u /* 32 KiB */
+/* Threads may come and go faster than rings are looked at: from so many on, who wants one empties
+ * those that others have left. */
+#define DEAD_RINGS_MAX 64u
 
 /* Kept free below PFW_MAX_BYTES for the lines at the end. */
 #define END_BYTES 8192u
@@ -208,14 +211,17 @@ static bool make_ring(struct pfw_writer *writer)
 	return true;
 }
 
-/* Rings for all who wait for one, and one more where threads come and go. */
-static bool make_rings(struct pfw_writer *writer)
+/* Rings for all who wait for one, and one more where threads come and go; none where there are
+ * `dead_max` of threads that have ended, which only need be emptied.  False: there is none. */
+static bool make_rings(struct pfw_writer *writer, uint32_t dead_max)
 {
-	uint32_t want = pfw_ring_wanted() + (writer->rings >= 2), have = 0;
+	uint32_t want = pfw_ring_wanted() + (writer->rings >= 2), have = 0, dead = 0;
 
-	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next) {
 		have += atomic_load(&ring->state) == PFW_RING_FREE;
-	while (have < want && make_ring(writer))
+		dead += atomic_load(&ring->state) == PFW_RING_DEAD;
+	}
+	while (have < want && dead < dead_max && make_ring(writer))
 		have++;
 	return have || !want;
 }
@@ -693,7 +699,7 @@ static int pass(struct pfw_writer *writer, uint64_t *drained, bool put)
 	int error = 0;
 
 	*drained = 0;
-	make_rings(writer);
+	make_rings(writer, DEAD_RINGS_MAX);
 	if (pfw_strings_low())
 		add_strings(writer);
 	if (atomic_load(&writer->stalled))
@@ -1003,6 +1009,7 @@ static int run_where_files_are(struct pfw_writer *writer, struct pfw_errand *err
 
 static int make_rings_now(struct pfw_writer *writer, void *unused)
 {
+	uint64_t drained;
 	int error = 0;
 
 	(void)unused;
@@ -1010,16 +1017,20 @@ static int make_rings_now(struct pfw_writer *writer, void *unused)
 		error = pfw_writer_open_spool(writer);
 	if (!error && !writer->ready)
 		error = make_ready(writer);
-	if (!error && !make_rings(writer))
-		error = -ENOSPC;
-	return error;
+	if (error || make_rings(writer, DEAD_RINGS_MAX))
+		return error;
+	pass(writer, &drained, true);
+	return make_rings(writer, UINT32_MAX) ? 0 : -ENOSPC;
 }
 
 int pfw_writer_make_rings(struct pfw_writer *writer)
 {
 	struct pfw_errand errand = { .run = make_rings_now };
-	int error = run_where_files_are(writer, &errand, true);
+	int error;
 
+	writer->in_place = true;
+	error = run_where_files_are(writer, &errand, true);
+	writer->in_place = false;
 	if (error && error != -ENOSPC && atomic_load(&writer->on_duty))
 		return 0; /* the thread's next turn makes them */
 	return error == -EMFILE ? run_elsewhere(writer, &errand) : error;

@@ -319,6 +319,37 @@ static void a_crash_at_any_moment_loses_and_doubles_nothing(void **state)
 	end();
 }
 
+/* Rings are made at once, and nobody comes to empty them. */
+static bool wake_nobody(void)
+{
+	return !pfw_ring_wanted() || !pfw_writer_make_rings(&writer);
+}
+
+static void threads_that_come_and_go_take_each_others_rings(void **state)
+{
+	const uint64_t threads = 1000;
+	unsigned rings = 0;
+
+	(void)state;
+	begin(1 << 20, false);
+	pfw_writer_pause(&writer, true);
+	pfw_ring_host.wake = wake_nobody;
+	for (uint64_t i = 0; i < threads; i++) {
+		struct pfw_ring *ring = pfw_ring_acquire();
+
+		assert_non_null(ring);
+		assert_true(put(ring, i));
+		pfw_ring_release(ring);
+	}
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
+		rings++;
+	assert_in_range(rings, 2, 70);
+	pfw_ring_host.wake = wake;
+	assert_int_equal(pfw_writer_finish(&writer, "exit", NULL), 0);
+	assert_int_equal(count_of("\"name\":\"ev"), threads);
+	end();
+}
+
 /* ---- ends ---- */
 
 static void a_trace_may_end_more_than_once(void **state)
@@ -722,6 +753,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, teardown)
 		TEST(writes_alternate_between_the_slots),
 		TEST(a_crash_at_any_moment_loses_and_doubles_nothing),
+		TEST(threads_that_come_and_go_take_each_others_rings),
 		TEST(a_trace_may_end_more_than_once),
 		TEST(behind_an_end_no_member_crosses_a_page),
 		TEST(what_is_torn_holds_up_no_end),
