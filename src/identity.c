@@ -111,21 +111,34 @@ static bool same_rank(const struct pfw_rank *rank, const struct pfw_spool_header
 	return rank->rank == header->rank && rank->launcher == (header->launcher != 0);
 }
 
+static bool peek(const struct pfw_identity *identity, const struct pfw_spool_owners *owners,
+		 const struct pfw_process *process, struct pfw_spool_header *header)
+{
+	return pfw_spool_owners_hold(owners, process->pid) &&
+	       pfw_spool_peek(header, &identity->dirs, identity->uid, process->pid,
+			      process->start_time);
+}
+
 /*
  * Look for a traced ancestor.  The nearest one gives the run's name; if it has our base and rank,
  * we are its child, and its base is absolute however often the program has changed directory.
- * An exec leaves pid and start time: the same process's earlier trace is no ancestor.
+ * An exec leaves pid and start time: the same process's earlier trace is no ancestor.  Mostly there is
+ * no spool at all, and nobody is looked up in /proc: seven ancestors cost as much as all else of ours.
  */
 static bool find_ancestor(struct pfw_identity *identity)
 {
 	struct pfw_process process = identity->process;
+	struct pfw_spool_owners owners;
 	struct pfw_spool_header header;
 
+	pfw_spool_owners_find(&owners, &identity->dirs, identity->uid);
+	identity->descendant = peek(identity, &owners, &process, &header);
+	if (!owners.any && !owners.count)
+		return false;
 	for (unsigned i = 0; i < ANCESTORS_MAX && process.ppid > 1; i++) {
 		if (pfw_process_read(&process, process.ppid))
 			return false;
-		if (!pfw_spool_peek(&header, &identity->dirs, identity->uid, process.pid,
-				    process.start_time))
+		if (!peek(identity, &owners, &process, &header))
 			continue;
 		identity->descendant = true;
 		copy_text(identity->run, sizeof(identity->run), header.run);
@@ -163,7 +176,6 @@ void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *c
 		       char *const *environ)
 {
 	const char *tmpdir = pfw_config_lookup(environ, "TMPDIR");
-	struct pfw_spool_header before;
 	char fallback[160];
 	ssize_t n;
 
@@ -179,8 +191,6 @@ void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *c
 		copy_text(identity->cwd, sizeof(identity->cwd), "/");
 	pfw_identity_set_base(identity, config->log_file);
 	pfw_spool_dirs_find(&identity->dirs, config->spool_dir, tmpdir, identity->base);
-	identity->descendant = pfw_spool_peek(&before, &identity->dirs, identity->uid,
-					      identity->process.pid, identity->process.start_time);
 	if (find_ancestor(identity))
 		return;
 	fallback_run(identity, fallback, sizeof(fallback));

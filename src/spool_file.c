@@ -398,6 +398,73 @@ bool pfw_spool_peek(struct pfw_spool_header *header, const struct pfw_spool_dirs
 	return false;
 }
 
+/* ---- whose there are ---- */
+
+#define LOOK_BYTES 4096u
+#define LOOKS_MAX 4u /* some 500 names: to ask for a few by name costs less than to list more */
+
+static void take_name_of(struct pfw_spool_owners *owners, const char *name, const char *prefix)
+{
+	size_t bytes = strlen(prefix);
+	uint64_t pid;
+
+	if (strncmp(name, prefix, bytes) != 0 || !pfw_text_u64(name + bytes, &pid))
+		return;
+	if (owners->count < PFW_ARRAY_LEN(owners->pid))
+		owners->pid[owners->count++] = (int32_t)pid;
+	else
+		owners->any = true;
+}
+
+static void list_dir(struct pfw_spool_owners *owners, const char *dir, const char *prefix)
+{
+	char names[LOOK_BYTES];
+	int fd = pfw_os_open(dir, O_RDONLY | O_DIRECTORY, 0);
+	long bytes = fd < 0 ? fd : 1;
+
+	if (fd == -ENOENT || fd == -ENOTDIR)
+		return;
+	for (unsigned looks = 0; looks < LOOKS_MAX && bytes > 0; looks++) {
+		bytes = pfw_syscall6(SYS_getdents64, fd, (long)names, sizeof(names), 0, 0, 0);
+		/* struct linux_dirent64: inode, offset, then length at 16 and the name at 19 */
+		for (long at = 0; at < bytes;) {
+			uint16_t length;
+
+			memcpy(&length, names + at + 16, sizeof(length));
+			take_name_of(owners, names + at + 19, prefix);
+			at += length;
+		}
+	}
+	if (bytes)
+		owners->any = true;
+	if (fd >= 0)
+		pfw_os_close(fd);
+}
+
+void pfw_spool_owners_find(struct pfw_spool_owners *owners, const struct pfw_spool_dirs *dirs,
+			   uint32_t uid)
+{
+	struct pfw_text text;
+	char prefix[32];
+
+	owners->count = 0;
+	owners->any = false;
+	pfw_text_init(&text, prefix, sizeof(prefix));
+	add_number(&text, PFW_SPOOL_PREFIX, uid);
+	pfw_text_add(&text, "-");
+	for (unsigned i = 0; i < PFW_ARRAY_LEN(dirs->dir) && dirs->dir[i] && !owners->any; i++)
+		list_dir(owners, dirs->dir[i], prefix);
+}
+
+bool pfw_spool_owners_hold(const struct pfw_spool_owners *owners, int32_t pid)
+{
+	bool held = owners->any;
+
+	for (unsigned i = 0; i < owners->count && !held; i++)
+		held = owners->pid[i] == pid;
+	return held;
+}
+
 const struct pfw_spool_header *pfw_spool_watch(const struct pfw_spool_dirs *dirs, uint32_t uid,
 					       int32_t pid, uint64_t start_time)
 {

@@ -84,6 +84,19 @@ void pfw_spool_unlink(const struct pfw_spool *spool);
 bool pfw_spool_peek(struct pfw_spool_header *header, const struct pfw_spool_dirs *dirs,
 		    uint32_t uid, int32_t pid, uint64_t start_time);
 
+/*
+ * Which processes of a user have a spool in one of the directories, by one look at each.  `any`: who
+ * has one cannot be told, for a directory has very many names, or may not be listed.  Thread: init.
+ */
+struct pfw_spool_owners {
+	int32_t pid[60];
+	unsigned count;
+	bool any;
+};
+void pfw_spool_owners_find(struct pfw_spool_owners *owners, const struct pfw_spool_dirs *dirs,
+			   uint32_t uid);
+bool pfw_spool_owners_hold(const struct pfw_spool_owners *owners, int32_t pid);
+
 /* Map it, to look at for as long as this process lives; NULL where there is none.  Thread: init. */
 const struct pfw_spool_header *pfw_spool_watch(const struct pfw_spool_dirs *dirs, uint32_t uid,
 					       int32_t pid, uint64_t start_time);

@@ -141,6 +141,62 @@ static void it_appears_when_its_header_is_whole(void **state)
 	assert_string_equal(header.run, "run-7");
 }
 
+static void put_file(const char *name)
+{
+	char path[300];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+static void one_look_says_who_has_one(void **state)
+{
+	struct pfw_spool_owners owners;
+	char name[240];
+
+	(void)state;
+	pfw_spool_owners_find(&owners, &dirs, getuid());
+	assert_int_equal(owners.count, 0);
+	assert_false(owners.any);
+	make();
+	put_file("data");
+	snprintf(name, sizeof(name), "pfw-%d1-17-5.spool", getuid()); /* another user's */
+	put_file(name);
+	pfw_spool_owners_find(&owners, &dirs, getuid());
+	assert_int_equal(owners.count, 1);
+	assert_true(pfw_spool_owners_hold(&owners, PID));
+	assert_false(pfw_spool_owners_hold(&owners, PID + 1));
+	/* Where there is too much to see, anybody may have one. */
+	for (unsigned i = 0; i < 100; i++) {
+		memset(name, 'x', 200);
+		snprintf(name + 200, sizeof(name) - 200, "%u", i);
+		put_file(name);
+	}
+	pfw_spool_owners_find(&owners, &dirs, getuid());
+	assert_true(pfw_spool_owners_hold(&owners, PID + 1));
+}
+
+static void what_cannot_be_listed_may_have_any(void **state)
+{
+	struct pfw_spool_owners owners;
+	struct rlimit old, none;
+
+	(void)state;
+	pfw_spool_dirs_find(&dirs, "/nonexistent", NULL, NULL);
+	pfw_spool_owners_find(&owners, &dirs, getuid());
+	assert_false(owners.any);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = (struct rlimit){ 0, old.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	pfw_spool_dirs_find(&dirs, dir, NULL, NULL);
+	pfw_spool_owners_find(&owners, &dirs, getuid());
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_true(owners.any);
+}
+
 static void chunks_are_appended_zeroed_and_allocated(void **state)
 {
 	uint64_t end = HEADER_BYTES;
@@ -267,6 +323,8 @@ int main(void)
 		TEST(the_name_says_whose_it_is),
 		TEST(a_header_is_made_and_found),
 		TEST(it_appears_when_its_header_is_whole),
+		TEST(one_look_says_who_has_one),
+		TEST(what_cannot_be_listed_may_have_any),
 		TEST(chunks_are_appended_zeroed_and_allocated),
 		TEST(a_file_size_limit_is_no_signal),
 		TEST(without_a_directory_it_is_in_memory),

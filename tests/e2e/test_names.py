@@ -107,6 +107,21 @@ def test_child_of_a_parent_that_records_nothing(place):
     assert place.names() == ["t-pidN.pfw"]
 
 
+def looked_up(place):
+    """Which other processes a traced one looks up in /proc."""
+    environment = place.environment()
+    preload = environment.pop("LD_PRELOAD")
+    result = harness.run(["strace", "-e", "trace=openat", "-E", f"LD_PRELOAD={preload}", "true"],
+                         environment, place.top)
+    return re.findall(r'"/proc/(\d+)/stat"', result.stderr)
+
+
+def test_ancestors_are_looked_up_only_where_one_may_be_traced(place):
+    assert looked_up(place) == []
+    (place.spools / f"pfw-{os.geteuid()}-{2**22}-1.spool").write_bytes(b"")
+    assert str(os.getpid()) in looked_up(place)
+
+
 def test_exec_in_one_process(place):
     place.run("write", "a", "exec", "write", "b", "exec", "write", "c")
     assert place.names() == ["t.2.pfw", "t.3.pfw", "t.pfw"]
