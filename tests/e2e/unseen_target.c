@@ -508,6 +508,7 @@ static const struct {
 	}
 	CALL(clock_gettime),
 	CALL(clock_nanosleep),
+	CALL(clone), /* neither a thread nor a child */
 	CALL(clone3),
 	CALL(close),
 	CALL(close_range),
@@ -630,8 +631,10 @@ static void mode_work(void)
 		read_on(data);
 		_exit(0);
 	}
-	say_status("child", pid);
-	preads += portion;
+	if (pid > 0) { /* or no process can be made */
+		say_status("child", pid);
+		preads += portion;
+	}
 	read_on(data);
 }
 
