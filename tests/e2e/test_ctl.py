@@ -11,7 +11,8 @@ import harness
 
 # Reads a file every 5 ms until its standard input ends, or, a child, until the file "stop" is there.
 LOOP = """
-import ctypes, os, select, subprocess, sys, time
+import ctypes, os, select, signal, subprocess, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 pfw = ctypes.CDLL(None)
 data = os.open("data", os.O_RDONLY)
 def child_loop():
@@ -30,7 +31,7 @@ while word := next_word():
     if word == b"step":
         pfw.pfw_step()
     elif word == b"idle":
-        time.sleep(6)
+        signal.sigwait([signal.SIGUSR1])
     elif word == b"fork":
         child = os.fork()
         if child == 0:
@@ -82,13 +83,20 @@ class Program:
         """Until status says so; how many seconds that took."""
         start = time.monotonic()
         while self.status(pid).get("recording") != recording:
-            assert time.monotonic() < start + 10
+            assert time.monotonic() < start + 60
             time.sleep(0.005)
         return time.monotonic() - start
 
+    def see(self, count, since=0, name="t.pfw"):
+        """Until the trace has so many reads since then."""
+        start = time.monotonic()
+        while sum(ts >= since for ts in self.reads(name)) < count:
+            assert time.monotonic() < start + 60, f"{name}: no {count} reads"
+            time.sleep(0.02)
+
     def end(self):
         self.process.stdin.close()
-        assert self.process.wait(20) == 0, self.process.stderr.read()
+        assert self.process.wait(60) == 0, self.process.stderr.read()
         assert os.listdir(self.top / "spools") == []
         return harness.check_trace(self.top / "t.pfw")
 
@@ -97,37 +105,41 @@ class Program:
         path = self.top / name
         if not path.exists():
             return []
-        return [line["ts"] for line in map(json.loads, path.read_bytes().splitlines())
+        whole = path.read_bytes().rpartition(b"\n")[0]
+        return [line["ts"] for line in map(json.loads, whole.splitlines())
                 if line["name"] == "pread"]
 
 
 def test_stop_and_start(tmp_path):
     program = Program(tmp_path)
     assert program.status()["recording"] is True
-    time.sleep(0.2)
+    program.see(1)
     assert "has stopped recording" in program.ctl("stop").stdout
     stopped = time.time_ns() / 1000
     assert program.status()["recording"] is False
     time.sleep(0.3)
     started = time.time_ns() / 1000
     program.ctl("start")
-    time.sleep(0.2)
+    program.see(1, started)
     assert "ctl" not in program.ctl("start", "-q").stdout  # once more does no harm
     program.end()
     reads = program.reads()
     # A call under way when the answer was given may still be noted.
-    assert not [ts for ts in reads if stopped + 1000 < ts < started]
+    assert len([ts for ts in reads if stopped < ts < started]) <= 1
     assert min(reads) < stopped and max(reads) > started
 
 
 def test_idle_process_stops_with_its_next_event(tmp_path):
     """Its writer's thread has gone home by then."""
     program = Program(tmp_path)
+    program.see(1)
     os.write(program.process.stdin.fileno(), b"idle")
-    time.sleep(3)
+    while len(os.listdir(f"/proc/{program.pid}/task")) > 1:
+        time.sleep(0.02)
     before = len(program.reads())
     result = program.ctl("stop", status=1)
     assert "has been idle" in result.stderr
+    os.kill(program.pid, signal.SIGUSR1)
     assert program.process.stdout.readline() == "done\n"
     program.wait_for(False)
     time.sleep(0.3)
@@ -142,7 +154,8 @@ def test_step(tmp_path):
     for step, recording in enumerate([False, True, True, True, False, True]):
         status = program.status()
         assert (status["step"], status["recording"]) == (step, recording)
-        time.sleep(0.1)
+        if recording:
+            program.see(1, time.time_ns() / 1000)
         program.ctl("step")
     assert program.status()["cycles"] == 1
     program.say("step")
@@ -171,9 +184,10 @@ def test_force_against_the_schedule(tmp_path):
 
 def test_flush(tmp_path):
     program = Program(tmp_path, PFW_WRITE_BUFFER="1MiB")
-    time.sleep(0.2)
-    program.ctl("flush")
-    assert program.status()["events"] >= len(program.reads()) > 5
+    while len(program.reads()) <= 5:
+        program.ctl("flush")
+    seen = len(program.reads())
+    assert program.status()["events"] >= seen
     program.end()
 
 
@@ -190,7 +204,8 @@ def test_children_follow(tmp_path, how):
     program.wait_for(True, early)
     late = program.say(how)
     program.wait_for(True, late)
-    time.sleep(0.2)
+    for child in (early, late):
+        program.see(11, name=f"t-pid{child}.pfw")
     program.say("step")
     program.say("step")
     program.wait_for(False, early)
@@ -200,7 +215,8 @@ def test_children_follow(tmp_path, how):
     program.end()
     for child in (early, late):
         reads = program.reads(f"t-pid{child}.pfw")
-        assert len(reads) > 10 and began < min(reads) and max(reads) < ended + 1000
+        assert began < min(reads)
+        assert sum(ts > ended for ts in reads) <= 1  # was under way
 
 
 def test_child_goes_on_without_its_parent(tmp_path):
@@ -211,24 +227,27 @@ def test_child_goes_on_without_its_parent(tmp_path):
     program.process.kill()
     program.process.wait()
     program.wait_for(True, child)
+    program.see(1, name=f"t-pid{child}.pfw")
     (tmp_path / "stop").touch()
     while os.path.exists(f"/proc/{child}"):
         time.sleep(0.01)
-    assert program.reads(f"t-pid{child}.pfw")
+    harness.check_trace(tmp_path / f"t-pid{child}.pfw")
 
 
 def test_by_the_clock(tmp_path):
+    """300 ms of 500 are not recorded; where the machine is loaded, not each pause is so long."""
     program = Program(tmp_path, PFW_SCHEDULE="delay=300ms,duration=200ms,every=500ms")
     start = time.time_ns() / 1000
-    time.sleep(1.5)
+    pauses = 0
+    while pauses < 2:
+        assert time.time_ns() / 1000 < start + 60_000_000
+        reads = program.reads()
+        pauses = sum(b - a > 200_000 for a, b in zip(reads, reads[1:]))
+        time.sleep(0.1)
     lines = program.end()
-    reads = program.reads()
-    gaps = [(a, b) for a, b in zip(reads, reads[1:]) if b - a > 200_000]
-    assert len(gaps) in (2, 3) and reads[0] > start + 100_000
-    assert all(200_000 < b - a < 500_000 for a, b in gaps)
     segments = harness.own(lines, "segment")
-    assert len(segments) in (2, 3, 4) and [line["args"]["cycle"] for line in segments] == \
-        list(range(len(segments)))
+    assert len(segments) >= 2 and \
+        [line["args"]["cycle"] for line in segments] == list(range(len(segments)))
     inside = [range(line["args"]["first_id"], line["args"]["last_id"] + 1) for line in segments]
     assert all(any(line["id"] in ids for ids in inside) for line in harness.events(lines, "pread"))
 
