@@ -70,8 +70,10 @@ def traced_environment(base, spools, **variables):
 
 
 def run(command, environment=None, cwd=None, status=0, **options):
-    """Run it to its end, with its own output taken; it must exit with the status (None: any)."""
-    options = {"stdin": subprocess.DEVNULL, "timeout": 120, **options}
+    """Run it to its end, with its own output taken; it must exit with the status (None: any).
+
+    The time is for what hangs: with sanitizers, on a loaded machine, two minutes are soon over."""
+    options = {"stdin": subprocess.DEVNULL, "timeout": 600, **options}
     result = subprocess.run([str(word) for word in command], cwd=cwd, text=True, errors="surrogateescape",
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
                             env=clean_environment() if environment is None else environment,
