@@ -191,9 +191,13 @@ def variables_for(rng):
             "DFTRACER_WRITE_BUFFER_SIZE": rng.choice(["16384", "262144", "1048576"])}
 
 
-def moment(rng):
-    """When to kill: half within the start, half anywhere in what follows."""
-    return rng.uniform(0, 0.03) if rng.random() < 0.4 else rng.uniform(0.03, 0.25)
+def wait_for_moment(target, rng):
+    """When to kill: two in five within the start, the others anywhere in what follows."""
+    if rng.random() < 0.4:
+        time.sleep(rng.uniform(0, 0.03))
+    else:
+        target.wait_for_first()
+        time.sleep(rng.uniform(0, 0.2))
 
 
 def kill_one(started, directory, number):
@@ -202,7 +206,7 @@ def kill_one(started, directory, number):
     way = rng.choice(["loop", "loop", "churn", "signals"])
     target = started(directory, threads, rng.choice([500, 5000]), way, number % 2 == 1,
                      **variables_for(rng))
-    time.sleep(moment(rng))
+    wait_for_moment(target, rng)
     target.kill()
     spools = target.left_spools()
     repaired = target.repair()
@@ -399,7 +403,8 @@ def test_killed_behind_the_end(started, tmp_path, compressed):
     """Nobody recovers what is written behind an end, so it is there whole or not at all."""
     source, library = tmp_path / "goes_on.c", tmp_path / "goes_on.so"
     source.write_text(GOES_ON)
-    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library], check=True)
+    compiler = os.environ.get("PFW_CROSS_CC", "gcc").split()
+    subprocess.run([*compiler, "-shared", "-fPIC", source, "-o", library], check=True)
     pads = 0
     for number in range(max(KILLS // 6, 5)):
         rng = random.Random(f"{SEED}/behind/{number}")

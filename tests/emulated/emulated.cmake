@@ -51,6 +51,11 @@ function(emulated_test name)
 endfunction()
 
 set_tests_properties(test_naming PROPERTIES ENVIRONMENT PFW_EMULATED=1)
+# What takes a second takes ten here.
+foreach(source ${unit_sources})
+	get_filename_component(name ${source} NAME_WE)
+	set_tests_properties(${name} PROPERTIES TIMEOUT 1200)
+endforeach()
 
 # Not at all: layout, readme (nothing of them depends on the processor), programs (traces Python, the
 # shell, git, sqlite), faults (needs seccomp or ptrace, and root's mounts).
@@ -70,7 +75,7 @@ emulated_test(cli test_output_and_input_are_the_program_s test_python test_a_fre
 	test_the_end_message test_the_next_command_works test_nothing_recorded test_nested_runs
 	test_a_path_that_the_loader test_without_the_preload_object test_repair_leaves
 	test_repair_finishes test_run_adopts test_doctor test_five_lines test_repair_names
-	test_repair_of_many)
+	test_repair_of_many test_run_removes_an_empty)
 emulated_test(failopen test_full_disk test_standard_descriptors_closed test_limit_of_descriptors
 	test_disabled test_enabled_and_idle test_environment_that_the_program
 	test_missing_working_directory test_killed_by_its_own_signal)
