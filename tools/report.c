@@ -286,14 +286,35 @@ static void say_next(const struct sums *sums)
 		line(sums, CLI_PLAIN, "next: pfw %s %s   or: jq -r " JQ " %s", next, word, word);
 }
 
+/* Where the program has named its trace itself (pfw_start(), initialize_log()) it is mostly here. */
+static void find_renamed(struct sums *sums, struct report *here)
+{
+	const struct report *report = sums->report;
+	char *directory = NULL;
+
+	if (sums->paths.count || !report->cwd || asprintf(&directory, "%s/", report->cwd) < 0)
+		return;
+	pfw_paths_free(&sums->paths);
+	free(sums->pid);
+	*here = *report;
+	here->base = directory;
+	here->shown = "./";
+	sums->report = here;
+	find_traces(sums);
+	if (!sums->paths.count)
+		sums->report = report;
+}
+
 void report_run(const struct report *report)
 {
 	struct sums sums = { .report = report, .colours = cli_colours(stderr) };
+	struct report here = { 0 };
 
 	adopt_killed(&sums);
 	if (report->quiet)
 		return;
 	find_traces(&sums);
+	find_renamed(&sums, &here);
 	if (report->rank > 0) {
 		if (sums.lost)
 			line(&sums, CLI_YELLOW, "rank %" PRId64 ": %s event%s LOST, see %s*",
@@ -310,4 +331,5 @@ void report_run(const struct report *report)
 	}
 	pfw_paths_free(&sums.paths);
 	free(sums.pid);
+	free((char *)here.base);
 }

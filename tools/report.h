@@ -10,6 +10,7 @@ struct report {
 	const char *run;     /* PFW_RUN */
 	const char *base;    /* absolute, without suffix; or a directory, ending in '/' */
 	const char *shown;   /* the same as the user would write it */
+	const char *cwd;     /* where it ran */
 	const char *program; /* argv[0] of what ran */
 	int64_t rank;	     /* of this process, -1: none */
 	bool quiet;

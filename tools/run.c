@@ -60,6 +60,7 @@ static int run_program(struct run *run)
 {
 	struct report report = { .run = run->id,
 				 .base = run->found,
+				 .cwd = run->output ? NULL : run->cwd,
 				 .program = run->words[0],
 				 .rank = run->rank.rank,
 				 .quiet = run->quiet,
