@@ -136,7 +136,7 @@ def trace_calls(include: str | Iterable[str] | None = None, *, min_us: float = 0
     a span.
 
     :param include: modules ("model", with what is in it), functions ("model.Net.forward"), globs of
-        either, or globs of paths ("/home/me/*.py"); None: whatever is not installed, that is, neither
+        either, or globs of paths (``"/home/me/*.py"``); None: whatever is not installed, that is, neither
         in the standard library nor in site-packages.
     :param min_us: leave out calls that took less, in microseconds.
     :returns: a context manager; its ``stop()`` ends it.  Where another profiler is at work one line on

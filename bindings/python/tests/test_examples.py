@@ -12,7 +12,7 @@ EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 
 def posix(lines, name, end):
     return [line for line in lines if line["cat"] == "POSIX" and line["name"] == name and
-            line["args"].get("fname", "").endswith(end)]
+            (line["args"].get("fname") or "").endswith(end)]
 
 
 def operators(lines):

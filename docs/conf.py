@@ -1,0 +1,16 @@
+"""What Sphinx makes of these pages: sphinx-build docs build-docs (PFW_PYTHON=where the package is)."""
+import os
+import sys
+
+sys.path.insert(0, os.environ.get("PFW_PYTHON", os.path.abspath("../bindings/python")))
+os.environ["DFTRACER_ENABLE"] = "0"
+
+project = "pfw"
+root_doc = "contents"
+extensions = ["sphinx.ext.autodoc"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+exclude_patterns = ["_build"]
+html_theme = "alabaster"
+html_copy_source = False
