@@ -8,12 +8,14 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <zlib.h>
 #if PFW_HAVE_ISAL
 #include <isa-l/igzip_lib.h>
 #endif
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -83,6 +85,22 @@ static __attribute__((target("avx"))) void zero_upper(void)
 {
 	_mm256_zeroupper();
 }
+
+/* Asked when it is first of use: __builtin_cpu_supports() would have the compiler's library ask at the
+ * start of every traced process, and in a virtual machine each of its questions goes to the host. */
+static bool have_avx(void)
+{
+	enum { UNKNOWN, NO, YES };
+	static _Atomic int known = UNKNOWN;
+	unsigned a, b, c = 0, d, enabled = 0;
+
+	if (atomic_load_explicit(&known, memory_order_relaxed) == UNKNOWN) {
+		if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE) && (c & bit_AVX))
+			__asm__("xgetbv" : "=a"(enabled), "=d"(d) : "c"(0));
+		atomic_store_explicit(&known, (enabled & 6) == 6 ? YES : NO, memory_order_relaxed);
+	}
+	return atomic_load_explicit(&known, memory_order_relaxed) == YES;
+}
 #endif
 
 /* ISA-L 2.30 returns with the upper halves of vector registers in use, and every SSE instruction
@@ -90,7 +108,7 @@ static __attribute__((target("avx"))) void zero_upper(void)
 static void clean_vectors(void)
 {
 #if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx"))
+	if (have_avx())
 		zero_upper();
 #endif
 }
