@@ -13,10 +13,10 @@
 
 #define PROBLEMS_SHOWN 10 /* a run */
 
-static const struct export_format *const formats[] = { &export_chrome, &export_tensorboard,
-						       &export_folded, &export_csv,
-						       &export_dftracer };
-#define FORMATS "chrome, tensorboard, folded, csv or dftracer"
+static const struct export_format *const formats[] = { &export_chrome,	    &export_perfetto,
+						       &export_tensorboard, &export_folded,
+						       &export_csv,	    &export_dftracer };
+#define FORMATS "chrome, perfetto, tensorboard, folded, csv or dftracer"
 
 struct export
 {
@@ -433,8 +433,9 @@ const struct cli_command cli_export = {
 		"name of a run; none: the newest run here.\n"
 		"\n"
 		"chrome: one timeline as PyTorch's profiler writes it, for Perfetto, chrome://tracing and\n"
-		"HolisticTraceAnalysis.  tensorboard: a folder of such, one a rank.  folded: stacks for\n"
-		"flamegraph.pl.  csv: a row a line, times in ns.  dftracer: as DFTracer 2.x writes.\n"
+		"HolisticTraceAnalysis.  perfetto: the same in a third of the bytes, for Perfetto alone.\n"
+		"tensorboard: a folder of chrome's, one a rank.  folded: stacks for flamegraph.pl.\n"
+		"csv: a row a line, times in ns.  dftracer: as DFTracer 2.x writes.\n"
 		"\n"
 		"  pfw export t -o t.json.gz\n"
 		"  pfw export --merge --since 50% t -o t.json.gz\n"

@@ -75,7 +75,7 @@ struct export_format {
 };
 
 extern const struct export_format export_chrome, export_csv, export_dftracer, export_folded,
-	export_tensorboard;
+	export_perfetto, export_tensorboard;
 
 /* ---- what they share (export_args.c) ---- */
 

@@ -30,22 +30,6 @@ struct chrome {
 	bool begun, first;
 };
 
-/* What args say of a compute event besides what is copied. */
-struct work {
-	enum pfw_kineto_kind kind;
-	bool has_correlation, has_stream, has_sequence;
-	uint64_t correlation, stream, context, sequence, fwd_tid, host_pid;
-	int64_t device, device_index;
-	uint64_t static_smem, dynamic_smem;
-	bool smem;
-};
-
-/* Where an event is shown. */
-struct place {
-	uint32_t process, thread;
-	uint64_t pid, tid;
-};
-
 /* ---- the outer object ---- */
 
 static int write_head(struct chrome *chrome)
@@ -110,61 +94,6 @@ static int end(void *state)
 
 /* ---- args ---- */
 
-static void take_number(const struct pfw_value *value, uint64_t *number, bool *has)
-{
-	bool found = pfw_value_u64(value, number);
-
-	if (has)
-		*has = found;
-}
-
-static void take_arg(struct work *work, enum pfw_kineto_key key, const struct pfw_value *value)
-{
-	switch (key) {
-	case PFW_KINETO_KEY_kind:
-		work->kind = pfw_kineto_kind(&value->text);
-		break;
-	case PFW_KINETO_KEY_device:
-		pfw_value_i64(value, &work->device);
-		break;
-	case PFW_KINETO_KEY_device_index:
-		pfw_value_i64(value, &work->device_index);
-		break;
-	case PFW_KINETO_KEY_stream:
-		take_number(value, &work->stream, &work->has_stream);
-		break;
-	case PFW_KINETO_KEY_correlation:
-		take_number(value, &work->correlation, &work->has_correlation);
-		break;
-	case PFW_KINETO_KEY_static_smem:
-		take_number(value, &work->static_smem, &work->smem);
-		break;
-	case PFW_KINETO_KEY_dynamic_smem:
-		take_number(value, &work->dynamic_smem, &work->smem);
-		break;
-	case PFW_KINETO_KEY_sequence:
-		take_number(value, &work->sequence, &work->has_sequence);
-		break;
-	case PFW_KINETO_KEY_fwd_tid:
-		take_number(value, &work->fwd_tid, NULL);
-		break;
-	case PFW_KINETO_KEY_host_pid:
-		take_number(value, &work->host_pid, NULL);
-		break;
-	default:
-		break;
-	}
-}
-
-static void read_work(const struct export_args *args, struct work *work)
-{
-	*work = (struct work){ .device_index = -1 };
-	for (size_t i = 0; i < args->count; i++)
-		take_arg(work, pfw_kineto_key(&args->arg[i].key), &args->arg[i].value);
-	if (work->kind == PFW_KINETO_annotation && work->device > 0)
-		work->kind = PFW_KINETO_device_annotation;
-}
-
 static char *key(char *at, const char *name)
 {
 	*at++ = '"';
@@ -208,7 +137,7 @@ static char *stack(char *at, const struct pfw_value *value)
 	return at;
 }
 
-static char *device_key(char *at, const struct work *work, const struct export_arg *arg)
+static char *device_key(char *at, const struct chrome_work *work, const struct export_arg *arg)
 {
 	if (pfw_kineto_on_device(work->kind))
 		at = key(at, "device");
@@ -218,7 +147,7 @@ static char *device_key(char *at, const struct work *work, const struct export_a
 }
 
 /* One of them, or nothing: at is not moved. */
-static char *compute_arg(char *at, const struct work *work, const struct export_arg *arg)
+static char *compute_arg(char *at, const struct chrome_work *work, const struct export_arg *arg)
 {
 	enum pfw_kineto_key which = pfw_kineto_key(&arg->key);
 	const char *theirs = pfw_kineto_key_theirs(which);
@@ -260,34 +189,6 @@ static char *compute_arg(char *at, const struct work *work, const struct export_
 
 /* ---- an event ---- */
 
-/* On which row, and on which lane of it. */
-static int find_place(struct chrome *chrome, size_t file, const struct pfw_entry *entry,
-		      const struct work *work, struct place *place)
-{
-	bool on_device = pfw_kineto_on_device(work->kind) && work->device_index >= 0;
-	int64_t process = chrome_process(&chrome->rows, file, entry->pid,
-					 on_device ? work->device_index : -1);
-	uint64_t tid = entry->tid;
-	int64_t thread, end_ns;
-	int lane = 0;
-
-	if (process < 0)
-		return (int)process;
-	if (on_device && work->has_stream)
-		tid = work->stream;
-	thread = chrome_thread(&chrome->rows, (uint32_t)process, tid);
-	if (thread < 0)
-		return (int)thread;
-	if (entry->ph == 'X' && !__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end_ns))
-		lane = pfw_track_place(&chrome->rows.thread[thread].track, entry->ts_ns, end_ns);
-	if (lane < 0)
-		return lane;
-	*place = (struct place){ (uint32_t)process, (uint32_t)thread,
-				 chrome->rows.process[process].pid,
-				 tid + (uint64_t)lane * EXPORT_LANE };
-	return 0;
-}
-
 static char *where(char *at, const struct chrome *chrome, const struct chrome_end *end)
 {
 	at = pfw_emit(at, ",\"pid\":");
@@ -299,11 +200,10 @@ static char *where(char *at, const struct chrome *chrome, const struct chrome_en
 }
 
 static char *emit_event(char *at, struct chrome *chrome, const struct pfw_entry *entry,
-			const struct work *work, const struct place *place)
+			const struct chrome_work *work, const struct chrome_place *place)
 {
 	const char *category = pfw_kineto_category(work->kind);
-	bool instant = entry->ph == 'i' ||
-		       (work->kind == PFW_KINETO_memory && entry->ph == 'X' && !entry->dur_ns);
+	bool instant = chrome_is_instant(entry, work);
 	struct chrome_end end = { place->pid, place->tid, entry->ts_ns };
 
 	at = pfw_emit(at, chrome->first ? "{\"ph\":\"" : ",\n{\"ph\":\"");
@@ -335,7 +235,7 @@ static bool has_arg(const struct export_args *args, const char *name)
 }
 
 static char *emit_args(char *at, const struct chrome *chrome, const struct pfw_entry *entry,
-		       const struct work *work, bool other)
+		       const struct chrome_work *work, bool other)
 {
 	const struct export_args *args = &chrome->args;
 	struct pfw_value fname;
@@ -402,42 +302,36 @@ static char *emit_flow(char *at, const struct chrome *chrome, const char *catego
 
 /* From the call that launches work to the work. */
 static char *emit_launch(char *at, struct chrome *chrome, size_t file,
-			 const struct pfw_entry *entry, const struct work *work,
-			 const struct place *place)
+			 const struct pfw_entry *entry, const struct chrome_work *work,
+			 const struct chrome_place *place)
 {
-	bool call = work->kind == PFW_KINETO_runtime || work->kind == PFW_KINETO_driver;
-	bool device = work->kind == PFW_KINETO_kernel || work->kind == PFW_KINETO_memcpy ||
-		      work->kind == PFW_KINETO_memset;
 	struct chrome_end end = { place->pid, place->tid, entry->ts_ns };
-	int64_t process;
+	enum chrome_launch which = chrome_launch(entry, work);
+	int64_t process = place->process;
 
-	if (!work->has_correlation || !work->correlation || entry->ph != 'X' ||
-	    (!call && !device) || (call && !pfw_kineto_launches(&entry->name)))
+	if (!which)
 		return at;
-	/* It was known before: place comes from it, or another event of the process did. */
-	process = device ? chrome_process(&chrome->rows, file, entry->pid, -1) : place->process;
+	if (which == CHROME_LAUNCHED)
+		process = chrome_process(&chrome->rows, file, entry->pid, -1);
 	return process < 0 ? NULL
-			   : emit_flow(at, chrome, "ac2g", call, work->correlation,
-				       (uint32_t)process, &end);
+			   : emit_flow(at, chrome, "ac2g", which == CHROME_LAUNCHES,
+				       work->correlation, (uint32_t)process, &end);
 }
 
 /* From a forward operator to its backward one. */
 static char *emit_backward(char *at, struct chrome *chrome, const struct pfw_entry *entry,
-			   const struct work *work, const struct place *place)
+			   const struct chrome_work *work, const struct chrome_place *place)
 {
 	struct chrome_end end = { place->pid, place->tid, entry->ts_ns }, forward;
+	enum chrome_pass pass = chrome_pass(entry, work);
 	uint64_t id;
 
-	if (work->kind != PFW_KINETO_cpu_op || !work->has_sequence || entry->ph != 'X')
-		return at;
-	if (!work->fwd_tid)
+	if (pass == CHROME_FORWARD)
 		return chrome_flows_forward(&chrome->flows, place->process, work->sequence, &end)
 			       ? NULL
 			       : at;
-	/* The engine's own frame around it has the same number. */
-	if (entry->name.bytes > 18 && memcmp(entry->name.at, "autograd::engine::", 18) == 0)
-		return at;
-	if (!chrome_flows_backward(&chrome->flows, place->process, work->sequence, &forward))
+	if (!pass ||
+	    !chrome_flows_backward(&chrome->flows, place->process, work->sequence, &forward))
 		return at;
 	id = ++chrome->flows.next;
 	at = emit_flow(at, chrome, "fwdbwd", true, id, place->process, &forward);
@@ -474,8 +368,8 @@ static int take_meta(struct chrome *chrome, size_t file, const struct pfw_entry 
 static int line(void *state, size_t file, const struct pfw_entry *entry)
 {
 	struct chrome *chrome = state;
-	struct work work = { .device_index = -1 };
-	struct place place = { 0 };
+	struct chrome_work work = CHROME_NO_WORK;
+	struct chrome_place place = { 0 };
 	bool other, done = false;
 	char *at;
 	int error = 0;
@@ -490,9 +384,9 @@ static int line(void *state, size_t file, const struct pfw_entry *entry)
 		return error;
 	error = export_args_read(&chrome->args, entry);
 	if (!error && pfw_slice_is(&entry->cat, "PP"))
-		read_work(&chrome->args, &work);
+		chrome_work_read(&work, &chrome->args);
 	if (!error)
-		error = find_place(chrome, file, entry, &work, &place);
+		error = chrome_place_find(&place, &chrome->rows, file, entry, &work);
 	if (error)
 		return error;
 	at = export_sink_room(chrome->job->sink, 4096 + 2 * (entry->name.bytes + entry->cat.bytes) +

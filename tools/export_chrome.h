@@ -66,6 +66,45 @@ int chrome_rows_meta(struct chrome_rows *rows, size_t file, const struct pfw_ent
 /* Write the names of all rows, and their order.  0 or -errno. */
 int chrome_rows_write(struct chrome_rows *rows, int64_t base_ns, bool *first);
 
+/* ---- what a line is, and where it is shown (chrome_place.c) ---- */
+
+/* What args say of a compute event besides what is copied. */
+struct chrome_work {
+	enum pfw_kineto_kind kind;
+	bool has_correlation, has_stream, has_sequence;
+	uint64_t correlation, stream, context, sequence, fwd_tid, host_pid;
+	int64_t device, device_index;
+	uint64_t static_smem, dynamic_smem;
+	bool smem;
+};
+
+#define CHROME_NO_WORK             \
+	{                          \
+		.device_index = -1 \
+	}
+
+struct chrome_place {
+	uint32_t process, thread, lane;
+	uint64_t pid, tid;
+};
+
+void chrome_work_read(struct chrome_work *work, const struct export_args *args);
+
+/* Whether it is a moment, not a stretch of time. */
+bool chrome_is_instant(const struct pfw_entry *entry, const struct chrome_work *work);
+
+/* Which end of an arrow from a call to the work that it launches. */
+enum chrome_launch { CHROME_NO_LAUNCH, CHROME_LAUNCHES, CHROME_LAUNCHED };
+enum chrome_launch chrome_launch(const struct pfw_entry *entry, const struct chrome_work *work);
+
+/* Whether it is a forward or a backward operator, with a sequence number. */
+enum chrome_pass { CHROME_NO_PASS, CHROME_FORWARD, CHROME_BACKWARD };
+enum chrome_pass chrome_pass(const struct pfw_entry *entry, const struct chrome_work *work);
+
+/* On which row, and on which lane of it.  0 or -ENOMEM. */
+int chrome_place_find(struct chrome_place *place, struct chrome_rows *rows, size_t file,
+		      const struct pfw_entry *entry, const struct chrome_work *work);
+
 /* ---- arrows from forward to backward operators (chrome_flows.c) ---- */
 
 struct chrome_end {

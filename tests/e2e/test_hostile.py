@@ -168,6 +168,7 @@ COMMANDS = {
     "export": ["export", "-o", "/dev/null"],
     "export folded": ["export", "--format", "folded", "-o", "/dev/null"],
     "export dftracer": ["export", "--format", "dftracer", "-o", "/dev/null"],
+    "export perfetto": ["export", "--format", "perfetto", "-o", "/dev/null"],
     "index": ["index", "--force"],
     "compact": ["compact", "--keep", "-o", "OUT"],
     "repair": ["repair"],

