@@ -9,7 +9,6 @@
 #include "progress.h"
 #include "select_args.h"
 #include "stop.h"
-#include "store/ordered.h"
 
 #define PROBLEMS_SHOWN 10 /* a run */
 
@@ -28,6 +27,7 @@ struct export
 	unsigned jobs;
 	struct pfw_select select;
 	struct pfw_traces traces;
+	struct export_live live;
 	const volatile bool *stop;
 	uint64_t problems;
 	int status;
@@ -106,10 +106,16 @@ static int run(struct writing *writing, const char **where)
 		.problem = problem,
 		.progress = progress_of_pass,
 	};
+	struct pfw_ordered_more *more = calloc(export->live.count + 1, sizeof(*more));
 	int error;
 
+	if (!more)
+		return -ENOMEM;
+	ordered.more = more;
+	ordered.more_count = export_live_of(&export->live, ordered.file, ordered.count, more);
 	writing->state = export->format->begin(&writing->job);
 	error = writing->state ? pfw_ordered_run(&ordered, where) : -ENOMEM;
+	free(more);
 	if (!error)
 		error = export->format->end(writing->state);
 	if (!error)
@@ -277,9 +283,17 @@ static int write_all(struct export *export)
 
 static int resolve_and_write(struct export *export)
 {
-	struct pfw_extent_options options = { .jobs = export->jobs, .stop = export->stop };
-	int status;
+	struct pfw_extent_options options = { .jobs = export->jobs,
+					      .stop = export->stop,
+					      .more = live_lines_more,
+					      .user = &export->live.lines };
+	int status, error = live_lines_open(&export->live.lines);
 
+	error = error ? error : export_live_read(&export->live, export->stop);
+	if (error)
+		return refuse(export, strerror(-error));
+	if (export->live.lines.missing && export->status == CLI_OK)
+		export->status = CLI_PROBLEMS;
 	export->select.ask_fnames = true;
 	export->select.meta |= export->format->meta;
 	status = select_args_resolve(&export->select, export->command, &export->traces, &options);
@@ -405,6 +419,7 @@ static int export_main(const struct cli_command *command, int argc, char **argv)
 		return status != CLI_OK ? status : cli_ended(&args, option);
 	}
 	export.stop = stop_watch();
+	export.live.lines = (struct live_lines){ .command = command, .traces = &export.traces };
 	if (pfw_traces_open(&export.traces, args.argv, (size_t)args.operands, export.all_runs, say,
 			    &export) == 0) {
 		if (export.traces.left_out && !export.quiet)
@@ -415,6 +430,7 @@ static int export_main(const struct cli_command *command, int argc, char **argv)
 	} else {
 		status = CLI_USAGE;
 	}
+	export_live_close(&export.live);
 	pfw_traces_close(&export.traces);
 	stop_end();
 	pfw_select_release(&export.select);

@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 #include "cli.h"
+#include "live_lines.h"
 #include "output.h"
 #include "store/entry.h"
+#include "store/ordered.h"
 #include "store/select.h"
 #include "store/stream.h"
 #include "store/traces.h"
@@ -42,6 +44,26 @@ int export_sink_again(struct export_sink *sink);
 /* Write all that is left.  0 or -errno. */
 int export_sink_end(struct export_sink *sink);
 void export_sink_free(struct export_sink *sink);
+
+/* ---- what has not been written yet (export_live.c) ---- */
+
+struct export_live_file;
+
+/* Fill in lines.command and .traces, and open the lines; all else zero. */
+struct export_live {
+	struct live_lines lines;
+	struct export_live_file *file;
+	struct pfw_ordered_more *more; /* of each */
+	size_t count;
+};
+
+/* Have the lines in temporary files.  0 or -errno. */
+int export_live_read(struct export_live *live, const volatile bool *stop);
+
+/* Those of some files of the traces: how many there are in more[], which has room for all. */
+size_t export_live_of(const struct export_live *live, const size_t *file, size_t count,
+		      struct pfw_ordered_more *more);
+void export_live_close(struct export_live *live);
 
 /* ---- the formats ---- */
 

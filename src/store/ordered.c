@@ -38,15 +38,20 @@ struct run {
 
 static size_t file_of(const struct run *run, size_t input)
 {
-	return run->ordered->file ? run->ordered->file[input] : input;
+	const struct pfw_ordered *ordered = run->ordered;
+
+	if (input >= ordered->count)
+		return ordered->more[input - ordered->count].file;
+	return ordered->file ? ordered->file[input] : input;
 }
 
 /* Tell what is wrong with a line: its place is that of its block, from which on lines count. */
 __attribute__((format(printf, 3, 4))) static void tell(const struct run *run, uint64_t order,
 						       const char *format, ...)
 {
-	size_t file = file_of(run, (size_t)(order >> 46)), block = order >> 24 & 0x3fffff;
-	const struct pfw_blocks *blocks = &run->ordered->traces->file[file].blocks;
+	size_t input = (size_t)(order >> 46), file = file_of(run, input);
+	size_t block = order >> 24 & 0x3fffff;
+	const struct pfw_blocks *blocks = run->input[input].blocks;
 	struct pfw_scan_problem problem = {
 		.at = blocks->block && block < blocks->count ? blocks->block[block].at : 0,
 	};
@@ -188,23 +193,25 @@ static void take_progress(void *user, uint64_t bytes)
 static int add_inputs(struct run *run)
 {
 	const struct pfw_ordered *ordered = run->ordered;
-	size_t count = 0;
+	size_t count = ordered->count + ordered->more_count;
 
-	run->input = calloc(ordered->count + 1, sizeof(*run->input));
+	run->input = calloc(count + 1, sizeof(*run->input));
 	if (!run->input)
 		return -ENOMEM;
-	for (size_t i = 0; i < ordered->count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct pfw_trace_file *file = &ordered->traces->file[file_of(run, i)];
 		const struct pfw_select_window *window = &ordered->select->window[file_of(run, i)];
+		const struct pfw_ordered_more *more =
+			i < ordered->count ? NULL : &ordered->more[i - ordered->count];
 
 		/* What is not wanted keeps its number: the order of a row names it. */
-		run->input[count++] = (struct pfw_merge_file){
-			.path = file->path,
-			.blocks = &file->blocks,
+		run->input[i] = (struct pfw_merge_file){
+			.path = more ? more->path : file->path,
+			.blocks = more ? &more->blocks : &file->blocks,
 			.since_ns = window->since_ns,
 			.until_ns = window->until_ns,
 		};
-		run->all += file->blocks.file_bytes;
+		run->all += run->input[i].blocks->file_bytes;
 	}
 	return 0;
 }
@@ -238,7 +245,7 @@ int pfw_ordered_run(const struct pfw_ordered *ordered, const char **where)
 
 	run.merge = (struct pfw_merge){
 		.file = run.input,
-		.count = ordered->count,
+		.count = ordered->count + ordered->more_count,
 		.budget = taken + MEMORY_LEAST < MEMORY ? MEMORY - taken : MEMORY_LEAST,
 		.directory = directory && *directory ? directory : "/var/tmp",
 		.stop = ordered->stop,

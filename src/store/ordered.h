@@ -8,15 +8,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "blocks.h"
 #include "entry.h"
 #include "problems.h"
 #include "select.h"
 #include "traces.h"
 
+/* Further lines of one of the traces, in a file of their own. */
+struct pfw_ordered_more {
+	size_t file; /* of traces */
+	const char *path;
+	struct pfw_blocks blocks;
+};
+
 struct pfw_ordered {
 	const struct pfw_traces *traces;
 	const size_t *file; /* those of them that are read; NULL: all */
 	size_t count;
+	const struct pfw_ordered_more *more; /* only those of files that are read */
+	size_t more_count;
 	const struct pfw_select *select; /* resolved */
 	unsigned jobs;
 	const volatile bool *stop; /* set by a signal handler; may be NULL */

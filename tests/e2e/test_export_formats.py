@@ -6,10 +6,13 @@ import io
 import json
 import random
 import re
+import subprocess
+import time
 
 import pandas
 import pytest
 
+import harness
 from harness import PFW, run
 from test_export import EPOCH, Trace, chrome, exact, random_trace, work
 
@@ -174,3 +177,55 @@ def test_a_file_for_each_rank_C19(tmp_path):
     assert "--force" in export("tensorboard", "-o", out, tmp_path, status=2).stderr
     export("tensorboard", "-o", out, "--force", tmp_path)
     assert "-o DIR" in export("tensorboard", tmp_path, status=2).stderr
+
+
+# ---- processes that run ----
+
+def test_what_is_in_rings_is_exported(tmp_path):
+    """A program that runs, and has written nothing of its last reads: each is there once, in every
+    format, as `pfw query` has it."""
+    data = tmp_path / "data"
+    data.write_bytes(b"x" * 100)
+    code = ("import os, sys\nfd = os.open(sys.argv[1], os.O_RDONLY)\n"
+            "for line in sys.stdin:\n os.pread(fd, int(line), 0)\n print('done', flush=True)\n")
+    environment = harness.traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="60000")
+
+    def preads(*words):
+        return collections.Counter(int(row["args"]["count"]) for row in map(json.loads, run(
+            [PFW, "query", "--name", "pread", *words, tmp_path / "t.pfw"]).stdout.splitlines()))
+
+    def text():
+        trace = tmp_path / "t.pfw"
+        return trace.read_text() if trace.exists() else ""
+
+    with subprocess.Popen(["/usr/bin/python3", "-c", code, data], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True, env=environment) as process:
+        for count in range(1, 60):
+            process.stdin.write(f"{count}\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "done\n"
+            # The writer's first look may come late; from then on it looks once a minute.
+            while count == 1 and '"count":1,' not in text():
+                time.sleep(0.05)
+        # A call is in its ring when it is over; the last may still be on its way there.
+        for _ in range(100):
+            if preads()[59]:
+                break
+            time.sleep(0.1)
+        wanted = {count: 1 for count in range(1, 60)}
+        written = text()
+        found = collections.Counter(event["args"]["count"] for event in chrome(
+            "--name", "pread", tmp_path / "t.pfw")["traceEvents"] if event["ph"] == "X")
+        rows = list(csv.DictReader(io.StringIO(export("csv", tmp_path / "t.pfw").stdout)))
+        late = chrome("--since", "-0s", tmp_path / "t.pfw")
+        export("tensorboard", tmp_path / "t.pfw", "-o", tmp_path / "log")
+        process.stdin.close()
+        assert process.wait(60) == 0
+    assert written.count('"pread"') < 59, "they were to be in a ring"
+    assert found == wanted == preads()
+    assert collections.Counter(json.loads(row["args"])["count"] for row in rows
+                               if row["name"] == "pread") == wanted
+    assert [int(row["ts_ns"]) for row in rows] == sorted(int(row["ts_ns"]) for row in rows)
+    assert not [event for event in late["traceEvents"] if event.get("name") == "open"]
+    [log] = (tmp_path / "log").iterdir()
+    assert gzip.decompress(log.read_bytes()).count(b'"name":"pread"') == 59
