@@ -1,5 +1,6 @@
 /* pfw.c - the `pfw` command: finds the subcommand and runs it. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +33,23 @@ static const struct cli_command *find_command(const char *name)
 	return NULL;
 }
 
-/* `pfw X` is `pfw-X` where that is on the PATH.  Returns only where it is not. */
+/* The program of that name in our own directory, if it is there: the Python package brings some. */
+static void run_neighbour(const char *name, char **argv)
+{
+	char path[PATH_MAX];
+	ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *slash;
+
+	if (bytes < 0)
+		return;
+	path[bytes] = '\0';
+	slash = strrchr(path, '/');
+	if (slash && (size_t)snprintf(slash + 1, (size_t)(path + sizeof(path) - slash - 1), "%s",
+				      name) < (size_t)(path + sizeof(path) - slash - 1))
+		execv(path, argv);
+}
+
+/* `pfw X` is `pfw-X` where that is beside us or on the PATH.  Returns only where it is not. */
 static void run_external(char **argv)
 {
 	char name[256], *word = argv[0];
@@ -41,6 +58,7 @@ static void run_external(char **argv)
 	    (size_t)snprintf(name, sizeof(name), "pfw-%s", argv[0]) >= sizeof(name))
 		return;
 	argv[0] = name;
+	run_neighbour(name, argv);
 	execvp(name, argv);
 	argv[0] = word;
 	if (errno == ENOENT)

@@ -107,12 +107,12 @@ static const struct cli_option options[] = {
 	  OPTION_PY_CALLS },
 	{ "schedule", 0, "S", "record some steps, or some of the time, only; as PFW_SCHEDULE",
 	  OPTION_SCHEDULE },
-	{ "compat", 0, "M", "stand in for another tracer's module (not built yet)", OPTION_COMPAT },
+	{ "compat", 0, "M", "stand in for another tracer's Python package: dftracer",
+	  OPTION_COMPAT },
 	{ "quiet", 'q', NULL, "say nothing but what goes wrong", 'q' },
 	{ 0 },
 };
 
-/* One option; false: it is not built yet, which has been said. */
 /* Here, where it is said at once and nothing has run, not in each process. */
 static bool take_schedule(const char *text)
 {
@@ -131,6 +131,21 @@ static bool take_schedule(const char *text)
 	return true;
 }
 
+/* The package that _startup.py puts in the real one's place; its readers take decimals for 0. */
+static bool take_compat(const char *name)
+{
+	if (strcmp(name, "dftracer") != 0) {
+		cli_error("run",
+			  "--compat %s: there is no stand-in for it; there is one for dftracer",
+			  cli_name(name));
+		return false;
+	}
+	setenv("PFW_COMPAT", name, 1);
+	setenv("DFTRACER_TIME_METRIC", "US", 0);
+	return true;
+}
+
+/* One option; false: its value is none, which has been said. */
 static bool take_option(struct run *run, int option, const char *value)
 {
 	switch (option) {
@@ -161,9 +176,8 @@ static bool take_option(struct run *run, int option, const char *value)
 	case OPTION_SCHEDULE:
 		return take_schedule(value);
 	default:
-		cli_error("run", "--compat %s: not built yet in this version; leave it out",
-			  cli_name(value));
-		return false;
+		run->python = true;
+		return take_compat(value);
 	}
 	return true;
 }

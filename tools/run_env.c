@@ -160,7 +160,7 @@ static int set_python(void)
 	if (access(site, R_OK) < 0 || strchr(site, ':')) {
 		cli_error(
 			"run",
-			"--py-calls: %s %s: install the Python package (pip install pfwtrace) and run "
+			"--py-calls and --compat: %s %s: install the Python package (pip install pfwtrace) and run "
 			"the pfw that comes with it",
 			cli_name(site), strchr(site, ':') ? "has a colon" : "is not there");
 		return -ENOENT;

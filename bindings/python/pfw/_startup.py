@@ -34,6 +34,16 @@ def _time_us(text: str) -> float:
         return 0.0
 
 
+def _compat() -> None:
+    """PFW_COMPAT: the package to stand in for."""
+    name = os.environ.get("PFW_COMPAT")
+    if name:
+        from . import compat
+
+        compat.install(name)
+
+
 def begin() -> None:
     """Do it; raises nothing that the program would have to know of."""
+    _compat()
     _calls()

@@ -1,4 +1,13 @@
 """pfw.compat.dftracer: what DFTracer's documents promise, a function for each row of that table."""
+import importlib.util
+import os
+import re
+import sys
+
+import pfw
+import pytest
+
+from conftest import PFW, Run
 
 DFTRACER = """
 from pfw.compat.dftracer import dftracer, dft_fn as Profile, ai
@@ -315,3 +324,347 @@ except ValueError as error: print(error)
     assert run.output == \
         "none\npfw.compat: no stand-in for 'other'; there is one for dftracer\n"
     assert figures(made(run)) == [("told", "mine", {"a": 1, "s": "t"})]
+
+
+def test_run_compat(run):
+    """An unedited script under `pfw run --compat dftracer`, and a process that it spawns."""
+    run.traced("""
+import multiprocessing
+from dftracer.python import dftracer, dft_fn as Profile, ai
+@ai.data.item
+def load(index): return index
+if __name__ == "__main__":
+    logger = dftracer.initialize_log(None, None, -1)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(load, [1, 2]) == [1, 2]
+    assert Profile("training").log(load)(3) == 3
+    logger.finalize()
+""", "--compat", "dftracer")
+    assert [(line["name"], line["cat"]) for line in made(run)] == [("item", "data"),
+                                                                   ("load", "training")]
+    assert [line["name"] for line in made(run, "t-pid*.pfw")] == ["item", "item"]
+
+
+def test_compat_enable_and_disable(run):
+    """A shim in the environment's site-packages, until it is taken away again."""
+    python = run.directory / "env" / "bin" / "python"
+    run.command(sys.executable, "-m", "venv", "--without-pip", run.directory / "env")
+    (place,) = run.directory.glob("env/lib/python*/site-packages")
+    (place / "ours.pth").write_text(os.path.dirname(os.path.dirname(pfw.__file__)) + "\n")
+    compat = "import sys; from pfw.compat._shim import main; sys.exit(main())"
+    run.save(DFTRACER.replace("pfw.compat.dftracer", "dftracer.python"))
+    run.command(python, "script.py", status=1)
+    assert "No module named 'dftracer'" in run.errors
+    before = sorted(place.iterdir())
+    for word, status in (("enable", 0), ("enable", 0), ("disable", 1), ("disable", 1)):
+        run.command(python, "-c", compat, word, "dftracer")
+        run.command(python, "script.py", status=status)
+        assert run.command(python, "-c", compat, "list") == f"dftracer\t{word}d\n"
+    assert sorted(path for path in place.iterdir() if path.name != "__pycache__") == before
+    run.command(PFW, "compat", "enable", "nothing", status=2)
+    assert "no stand-in for 'nothing'" in run.errors
+
+
+# ---- PyTorch ----
+
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
+
+# The seed's blocks, as they stand there; "..." is where they leave something to the reader.
+BASIC = """
+import torch
+from torch.profiler import profile, schedule, ProfilerActivity
+from dftracer.python import dftracer
+from dftracer.python.torch import trace_handler
+
+# Initialize DFTracer logger
+df_logger = dftracer.initialize_log("profiler_trace.pfw", None, -1)
+
+# Define profiler schedule
+profiler_schedule = schedule(
+    wait=1,
+    warmup=1,
+    active=2,
+    repeat=1,
+)
+
+# Run profiler with trace_handler
+with profile(
+    activities=[ProfilerActivity.CPU],
+    schedule=profiler_schedule,
+    on_trace_ready=trace_handler,
+    profile_memory=True,
+    with_stack=True,
+) as p:
+    for step in range(4):
+        # Your training code here
+        model(input_data)
+        p.step()
+
+df_logger.finalize()
+"""
+TRAINING = """
+import torch
+import torch.nn as nn
+from torch.profiler import profile, schedule, ProfilerActivity, record_function
+from dftracer.python import dftracer
+from dftracer.python import dft_fn as Profile
+from dftracer.python.torch import trace_handler
+
+# Initialize logger
+df_logger = dftracer.initialize_log("training.pfw", None, -1)
+
+# Model setup
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+criterion = nn.CrossEntropyLoss()
+
+# Create DFTracer profile for additional tracing
+df_test = Profile("training")
+
+@df_test.log
+def training_step(inputs, labels):
+    optimizer.zero_grad()
+
+    with record_function("forward"):
+        outputs = model(inputs)
+
+    with record_function("loss"):
+        loss = criterion(outputs, labels)
+
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+# Profiler schedule
+profiler_schedule = schedule(wait=1, warmup=1, active=2, repeat=1)
+
+with profile(
+    activities=[ProfilerActivity.CPU],
+    schedule=profiler_schedule,
+    on_trace_ready=trace_handler,
+    profile_memory=True,
+) as p:
+    for step in range(4):
+        inputs = torch.randn(8, 10)
+        labels = torch.randint(0, 2, (8,))
+        loss = training_step(inputs, labels)
+        p.step()
+
+df_logger.finalize()
+"""
+COMBINED = """
+from dftracer.python import dftracer, ai
+from dftracer.python.torch import trace_handler
+from torch.profiler import profile, ProfilerActivity
+
+df_logger = dftracer.initialize_log("combined.pfw", None, -1)
+
+# Use AI decorators for I/O tracing
+@ai.data.item
+def load_data(idx):
+    # Your data loading code
+    return data
+
+# Use PyTorch profiler for compute tracing
+with profile(
+    activities=[ProfilerActivity.CPU],
+    on_trace_ready=trace_handler,
+) as p:
+    for step in range(steps):
+        data = load_data(step)
+        output = model(data)
+        p.step()
+
+df_logger.finalize()
+"""
+# What the reader fills in.
+MODEL = "import torch\nmodel, input_data = torch.nn.Linear(16, 4), torch.randn(8, 16)\n"
+DATA = MODEL + "steps = 3\n" + "".join(
+    f"open('item{index}', 'wb').write(bytes(512))\n" for index in range(3))
+LOADING = COMBINED.replace("    return data\n", """    with open(f"item{idx}", "rb") as file:
+        data = torch.frombuffer(bytearray(file.read()), dtype=torch.float32).reshape(8, 16)
+    return data
+""")
+
+
+def import_lines_changed(program):
+    return re.sub(r"^from dftracer\.python", "from pfw.compat.dftracer", program, flags=re.M)
+
+
+def compute(run, pattern):
+    return [line for line in run.lines(pattern) if line["cat"] == "PP"]
+
+
+def operators(run, pattern, name="aten::linear"):
+    return [line for line in compute(run, pattern) if line["name"] == name]
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory):
+    """The seed's blocks, only their import lines changed, each run by plain python: what they leave."""
+    run = Run(tmp_path_factory.mktemp("blocks"))
+    shapes = BASIC.replace("with_stack=True", "with_stack=True, record_shapes=True, with_flops=True")
+    for program in (MODEL + shapes, TRAINING, DATA + LOADING):
+        run.script(import_lines_changed(program), DFTRACER_ENABLE="1", DFTRACER_DATA_DIR="all")
+    return run
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory):
+    """One process that uses the handler in every way."""
+    run = Run(tmp_path_factory.mktemp("options"))
+    run.script(MODEL + """
+import itertools, threading
+from torch.profiler import profile, schedule, ProfilerActivity
+from pfw.compat.dftracer import dftracer
+from pfw.compat.dftracer.torch import trace_handler
+
+def on_disk(name): return sum('"aten::linear"' in line for line in open(name))
+logger = dftracer.initialize_log("cycles.pfw", None, -1)
+with profile(on_trace_ready=trace_handler) as p: model(input_data)
+assert on_disk("cycles.pfw") == 1
+with profile(schedule=schedule(wait=1, warmup=0, active=1, repeat=2), on_trace_ready=trace_handler) as p:
+    for step in range(4):
+        model(input_data); p.step()
+        assert on_disk("cycles.pfw") == 1 + (step + 1) // 2, step
+with torch.profiler.record_function("no handler"):
+    pass
+begin = logger.get_time()
+names = ("profile_memory", "with_stack", "record_shapes", "with_flops", "acc_events")
+for flags in itertools.product((False, True), repeat=5):
+    with profile(activities=[ProfilerActivity.CPU], on_trace_ready=trace_handler,
+                 **dict(zip(names, flags))): model(input_data)
+end = logger.get_time()
+with profile(on_trace_ready=trace_handler, experimental_config=torch._C._profiler._ExperimentalConfig(
+        profile_all_threads=True)):
+    model(input_data)
+    thread = threading.Thread(target=model, args=(input_data,))
+    thread.start()
+    thread.join()
+logger.finalize()
+print(begin, end, threading.get_native_id())
+""", DFTRACER_ENABLE="1")
+    return run
+
+
+@needs_torch
+def test_e05_trace_handler_with_and_without_a_schedule(options):
+    """It is called with the profile, and each cycle is on disk when it returns: the script asserts it."""
+    begin = int(options.output.split()[-3])
+    assert len([line for line in operators(options, "cycles.pfw") if line["ts"] < begin]) == 3
+
+
+@needs_torch
+def test_e06_schedule_records_two_steps_of_four(blocks):
+    found = operators(blocks, "profiler_trace.pfw")
+    assert [line["args"]["step"] for line in found] == [2, 3]
+    assert {line["name"] for line in compute(blocks, "profiler_trace.pfw")
+            if line["args"]["kind"] == "step"} == {"ProfilerStep#2", "ProfilerStep#3"}
+
+
+@needs_torch
+def test_e07_every_combination_of_options(options):
+    begin, end = map(int, options.output.split()[-3:-1])
+    found = [line for line in operators(options, "cycles.pfw") if begin <= line["ts"] <= end]
+    assert len(found) == 32 and "not in the trace" not in options.errors
+
+
+@needs_torch
+def test_e10_record_function_is_nested_in_time(blocks):
+    forward, losses = (operators(blocks, "training.pfw", name) for name in ("forward", "loss"))
+    linear = operators(blocks, "training.pfw")
+    assert len(forward) == len(losses) == len(linear) == 2
+    for outer, inner, loss in zip(forward, linear, losses):
+        assert outer["args"]["kind"] == "annotation"
+        assert outer["ts"] <= inner["ts"] <= loss["ts"]
+        assert inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"] + 1
+    steps = [line for line in made(blocks, "training.pfw") if line["name"] == "training_step"]
+    assert len(steps) == 4 and steps[0]["cat"] == "training"
+    assert steps[2]["ts"] <= forward[0]["ts"] <= steps[2]["ts"] + steps[2]["dur"]
+
+
+def shown(line):
+    """What the seed says of an event, in its args."""
+    return {key: line["args"].get(key) for key in (
+        "device", "cpu_memory", "device_memory_usage", "is_remote", "input_size")}
+
+
+@needs_torch
+def test_e11_what_gets_traced(blocks):
+    """Name, times, device, memory, shapes and utilization, by default."""
+    for line in operators(blocks, "profiler_trace.pfw"):
+        assert line["dur"] >= 0 and shown(line) == {
+            "device": 0, "cpu_memory": 128, "device_memory_usage": 0, "is_remote": 0,
+            "input_size": 5}, line
+        assert line["args"]["input_shapes"] == [[8, 16], [4, 16], [4]]
+
+
+@needs_torch
+def test_e12_category_is_always_pp(blocks):
+    assert {line["cat"] for line in blocks.lines("profiler_trace.pfw")
+            if line["name"].startswith(("aten::", "ProfilerStep"))} == {"PP"}
+
+
+@needs_torch
+def test_e13_example_line(blocks):
+    """JSON lines, which pandas reads, times in whole microseconds since the epoch."""
+    for line in operators(blocks, "profiler_trace.pfw"):
+        assert isinstance(line["ts"], int) and isinstance(line["dur"], int)
+        assert line["ts"] > 1_600_000_000_000_000
+        assert {"device", "cpu_memory", "device_memory_usage"} <= set(line["args"])
+    pandas = pytest.importorskip("pandas")
+    table = pandas.read_json(blocks.directory / "profiler_trace.pfw", lines=True)
+    assert len(table[table.name == "aten::linear"]) == 2
+
+
+@needs_torch
+def test_e14_integer_args_and_ours(blocks):
+    for line in operators(blocks, "profiler_trace.pfw"):
+        assert all(isinstance(value, int) for value in shown(line).values())
+        assert line["args"]["device_index"] == -1
+    added = operators(blocks, "profiler_trace.pfw", "aten::addmm")
+    assert {line["args"]["flops"] for line in added} == {2 * 8 * 16 * 4}
+
+
+@needs_torch
+def test_e15_percentages_are_right_or_not_there(blocks):
+    for line in compute(blocks, "profiler_trace.pfw"):
+        for key in ("total_cpu_percent", "total_device_percent"):
+            assert 0 <= line["args"].get(key, 0) <= 100
+
+
+def check_combined(run):
+    items = [line for line in made(run, "combined.pfw") if line["name"] == "item"]
+    reads = [line for line in calls(run, "combined.pfw") if line["name"] == "read" and
+             line["args"]["fname"].rpartition("/")[2].startswith("item") and line["args"]["ret"]]
+    forward = operators(run, "combined.pfw")
+    assert len(items) == len(reads) == len(forward) == 3
+    for item, read, line in zip(items, reads, forward):
+        assert item["ts"] <= read["ts"] <= item["ts"] + item["dur"] <= line["ts"] + 1
+        assert item["pid"] == read["pid"] == line["pid"]
+    assert items[0]["cat"] == "data"
+
+
+@needs_torch
+def test_e16_io_and_compute_in_one_trace(blocks):
+    """export, then plain python: POSIX and PP on one clock in one file."""
+    check_combined(blocks)
+
+
+@needs_torch
+def test_e17_threads_keep_their_lanes(options):
+    _, end, main = map(int, options.output.split()[-3:])
+    lanes = {line["tid"] for line in compute(options, "cycles.pfw")
+             if line["ts"] > end and line["args"]["kind"] == "cpu_op"}
+    assert main in lanes and len(lanes) == 2
+
+
+@needs_torch
+def test_seed_blocks_unedited(run):
+    """The three blocks under `pfw run --compat dftracer`, the last with a loader that reads files."""
+    for block, name, count in ((MODEL + BASIC, "profiler_trace.pfw", 2),
+                               (TRAINING, "training.pfw", 2), (DATA + LOADING, "combined.pfw", 3)):
+        run.command(PFW, "run", "-q", "--all", "--compat", "dftracer", "--", sys.executable,
+                    run.save(block))
+        assert len(operators(run, name)) == count and set(shown(operators(run, name)[0]).values())
+    check_combined(run)
