@@ -25,6 +25,8 @@ from ._schedule import ProfilerAction
 
 _NONE, _WARMUP, _RECORD, _SAVE = ProfilerAction
 _ACTIVE = (_RECORD, _SAVE)
+STEPS_IN_MEMORY = 50
+"""torch keeps what it records in memory; a longer cycle is written in parts of so many active steps."""
 _warned: set[str] = set()
 
 
@@ -45,6 +47,11 @@ def warn_once(text: str) -> None:
     if text not in _warned:
         _warned.add(text)
         warnings.warn(text, stacklevel=3)
+
+
+def running() -> profile | None:
+    """The profile that is active in this process."""
+    return profile._running
 
 
 def torch_module() -> Any:
@@ -187,6 +194,10 @@ class profile:
         self.step_num += 1
         self.current_action = self._planned()
         self._transit(before, self.current_action)
+        if self._inner is not None and self._steps and self._steps % STEPS_IN_MEMORY == 0:
+            self._write()
+            self._prepare()
+            self._record()
         self._begin_step()
 
     def _named(self, name: str) -> None:
@@ -215,25 +226,29 @@ class profile:
             self._record()
 
     def _open(self) -> None:
-        """A cycle begins: have the recorder on and torch's profiler ready."""
-        if not _api.stats().enabled:
-            self._owns = _api.start(None if _api.stats().path else self.log_file)
-            if not self._owns:
-                warn_once("pfw: nothing is recorded, so this profile stays empty: DFTRACER_ENABLE is 0, "
-                          "or standard error has why")
+        """A cycle begins: have torch's profiler ready."""
+        self._prepare()
+        self._since = time.time_ns()
+
+    def _prepare(self) -> None:
         torch = torch_module()
         self.with_torch = torch is not None
         if torch is not None:
             self._inner = torch.profiler.profile(activities=_torch_activities(torch, self.activities),
                                                  **self._options)
             self._inner.prepare_trace()
-        self._since = time.time_ns()
 
     def _record(self) -> None:
-        if not self._started:
-            self._started = True
-            if self._inner is not None:
-                self._inner.start_trace()
+        if self._started:
+            return
+        self._started = True
+        if not _api.stats().enabled:
+            self._owns = _api.start(None if _api.stats().path else self.log_file)
+            if not self._owns:
+                warn_once("pfw: nothing is recorded, so this profile stays empty: DFTRACER_ENABLE is 0, "
+                          "or standard error has why")
+        if self._inner is not None:
+            self._inner.start_trace()
 
     def _close(self) -> Any:
         """The cycle is over: torch's profile of it, if it has one."""
@@ -256,17 +271,22 @@ class profile:
             _api.stop()
 
     def _end_cycle(self) -> None:
-        inner = self._close()
-        until = time.time_ns()
-        if inner is not None and _api.stats().enabled:
-            write_cycle(inner, self._active if self.keep_warmup else 0)
-        inner = None  # what torch holds of it is not needed any more
-        _api.flush()
+        until = self._write()
         self.cycles.append(Cycle(self._since if self.keep_warmup else self._active,
                                  self._active or until, until, self._steps))
         self._forget()
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
+
+    def _write(self) -> int:
+        """What torch has goes to the trace, and out of memory; when its recording ended."""
+        inner = self._close()
+        until = time.time_ns()
+        if inner is not None and _api.stats().enabled:
+            write_cycle(inner, self._active if self.keep_warmup else 0)
+            inner.profiler = None  # all that torch holds of it; the object itself is in reference cycles
+        _api.flush()
+        return until
 
     def _begin_step(self) -> None:
         if self.schedule is None:

@@ -1,0 +1,188 @@
+"""DiffulexProfiler."""
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from ..._load import core as _core
+from ...torch._measure import status_bytes
+from . import backends, exporters
+from .config import ProfilerConfig
+from .metrics import PerformanceMetrics, gpus
+
+_NOTHING = contextlib.nullcontext()
+
+
+class _Open:
+    """A section that has begun."""
+
+    def __init__(self, metrics: PerformanceMetrics) -> None:
+        self.metrics = metrics
+        self.memory = 0
+        self.given = 0.0  # seconds that record_throughput() was told
+        self.span = _core.span(metrics.name, "section", **metrics.metadata)
+        self.began = 0
+
+
+class DiffulexProfiler:
+    """Measures sections: ``with profiler.profile("decode"): …``; of one thread."""
+
+    def __init__(self, config: ProfilerConfig | None = None) -> None:
+        self.config = config or ProfilerConfig()
+        self.metrics: list[PerformanceMetrics] = []
+        self._open: list[_Open] = []
+        if self.config.enabled:
+            self.backend = self._init_backend()
+            self.exporters = self._init_exporters()
+
+    def _init_backend(self) -> backends.ProfilerBackend:
+        name = self.config.backend
+        try:
+            made = backends.find(backends.GROUP, name, backends.BACKENDS)
+            if made is not None:
+                return made(self.config)
+            why = f"there is none; there are {', '.join(backends.BACKENDS)}, and entry points"
+        except ImportError as error:
+            why = f"{error} (pip install {'torch' if name == 'pytorch' else name})"
+        warnings.warn(f"DiffulexProfiler: backend {name!r}: {why}: simple is used", stacklevel=3)
+        return backends.SimpleBackend(self.config)
+
+    def _init_exporters(self) -> dict[str, exporters.ProfilerExporter]:
+        made = {}
+        for name in self.config.export_formats:
+            kind = backends.find(exporters.GROUP, name, exporters.EXPORTERS)
+            if kind is None:
+                warnings.warn(f"DiffulexProfiler: export format {name!r}: there is none; there are "
+                              f"{', '.join(exporters.EXPORTERS)}, and entry points", stacklevel=3)
+            else:
+                made[name] = kind()
+        return made
+
+    # ---- sections ----
+
+    def profile(self, name: str, metadata: dict[str, Any] | None = None) -> Any:
+        """A context manager: what is inside is a section."""
+        return self._section(name, metadata) if self.config.enabled else _NOTHING
+
+    @contextlib.contextmanager
+    def _section(self, name: str, metadata: dict[str, Any] | None) -> Iterator[DiffulexProfiler]:
+        depth = len(self._open)
+        self.start(name, metadata)
+        try:
+            yield self
+        finally:
+            while len(self._open) > depth:
+                self.stop()
+
+    def start(self, name: str, metadata: dict[str, Any] | None = None) -> None:
+        """A section begins, inside the one that is open."""
+        if not self.config.enabled:
+            return
+        section = _Open(PerformanceMetrics(name, metadata=dict(metadata or {}), depth=len(self._open)))
+        self.backend.start(name, metadata)
+        if self.config.collect_memory_metrics:
+            section.memory = status_bytes("VmRSS")
+        self._open.append(section)
+        section.span.begin()
+        section.metrics.start_time = time.time()
+        section.began = time.perf_counter_ns()
+
+    def stop(self) -> None:
+        """The innermost section has ended."""
+        if not self.config.enabled:
+            return
+        if not self._open:
+            warnings.warn("DiffulexProfiler.stop(): no section is open", stacklevel=2)
+            return
+        ended = time.perf_counter_ns()
+        section = self._open.pop()
+        metrics = section.metrics
+        duration = (ended - section.began) / 1e9
+        if metrics.total_tokens:
+            metrics.throughput_tokens_per_sec = metrics.total_tokens / (section.given or duration)
+            section.span.set(tokens=metrics.total_tokens)
+        section.span.end()
+        self._measure(section, duration)
+        self.metrics.append(metrics)
+        self.backend.stop()
+
+    def _measure(self, section: _Open, duration: float) -> None:
+        metrics = section.metrics
+        began = metrics.start_time or 0.0
+        if self.config.collect_timing:
+            metrics.duration, metrics.end_time = duration, began + duration
+        else:
+            metrics.start_time = None
+        if self.config.collect_memory_metrics:
+            now = status_bytes("VmRSS")
+            metrics.memory_mb, metrics.memory_delta_mb = now / 1e6, (now - section.memory) / 1e6
+        devices = gpus() if self.config.collect_gpu_metrics else None
+        if devices is not None:
+            metrics.gpu_utilization = devices.utilization(int(began * 1e6))
+            metrics.gpu_memory_mb, metrics.gpu_devices = devices.memory_mb(), devices.names()
+
+    def record_metric(self, name: str, value: Any) -> None:
+        """A figure of the user's own, of the open section."""
+        if self._open:
+            self._open[-1].metrics.custom_metrics[name] = value
+
+    def record_throughput(self, tokens: int | None = None, duration: float | None = None, *,
+                          total_tokens: int | None = None) -> None:
+        """So many tokens (more) in the open section; ``duration`` seconds, if not all of the section.
+
+        ``total_tokens`` is another name of ``tokens``.
+        """
+        count = tokens if tokens is not None else total_tokens
+        if count is None:
+            raise TypeError("record_throughput() takes the number of tokens")
+        if self._open:
+            self._open[-1].metrics.total_tokens += count
+            self._open[-1].given += duration or 0.0
+
+    # ---- results ----
+
+    def get_summary(self) -> dict[str, Any]:
+        """Sums of the finished sections; a section in another adds no time. Disabled: {}."""
+        if not self.config.enabled:
+            return {}
+        counted = [one for one in self.metrics if one.total_tokens and one.throughput_tokens_per_sec]
+        seconds = sum(one.total_tokens / one.throughput_tokens_per_sec for one in counted)
+        tokens = sum(one.total_tokens for one in self.metrics)
+        return {
+            "total_sections": len(self.metrics),
+            "total_duration_sec": sum(one.duration for one in self.metrics if one.depth == 0),
+            "total_tokens": tokens,
+            "avg_throughput_tokens_per_sec": tokens / seconds if seconds else 0.0,
+            "sections": [{"name": one.name, "duration_sec": one.duration,
+                          "throughput_tokens_per_sec": one.throughput_tokens_per_sec,
+                          "total_tokens": one.total_tokens} for one in self.metrics]}
+
+    def export(self, output_path: str | pathlib.Path | None = None) -> None:
+        """Write each format: to ``output_path`` with its suffix, else ``{output_dir}/profile_{time}``."""
+        if not self.config.enabled:
+            return
+        if not self.metrics:
+            warnings.warn("DiffulexProfiler.export(): no section has ended, so there is nothing to write",
+                          stacklevel=2)
+            return
+        name = self.config.output_file or time.strftime("profile_%Y%m%d_%H%M%S")
+        base = pathlib.Path(output_path or pathlib.Path(self.config.output_dir) / name)
+        base.parent.mkdir(parents=True, exist_ok=True)
+        suffixes = {exporter.suffix for exporter in self.exporters.values()}
+        if base.suffix in suffixes | {".json", ".csv", ".txt"}:
+            base = base.with_suffix("")
+        summary = self.get_summary()
+        for format_name, exporter in self.exporters.items():
+            try:
+                exporter.export(self.metrics, summary, base.with_name(base.name + exporter.suffix))
+            except Exception as error:  # the other formats are written
+                warnings.warn(f"DiffulexProfiler.export(): {format_name}: {type(error).__name__}: {error}",
+                              stacklevel=2)
+
+    def clear(self) -> None:
+        """Forget the finished sections."""
+        self.metrics.clear()
