@@ -326,17 +326,16 @@ class profile:
         return ["--since", f"{since // 1000}.{since % 1000:03}", "--until",
                 f"{until // 1000}.{until % 1000:03}", *conditions, path]
 
-    def _compute(self) -> tuple[str, ...]:
-        """Conditions: torch's events, where it had any; else spans."""
-        return ("--cat", "PP") if self.with_torch else ("--where", 'cat != "POSIX" && cat != "STDIO"')
-
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> Averages:
         """Events added up by name, and by shapes or the n innermost frames of their stacks."""
         group = "name,shape" if group_by_input_shape else None
         if group_by_stack_n > 0:
             group = f"{group or 'name'},stack:{group_by_stack_n}"
-        return Averages(self._selection(False, *self._compute()), group)
+        words = self._selection(False)
+        kinds = 'cat in ("PP", "app")' if self.with_torch else 'cat != "POSIX" && cat != "STDIO"'
+        # A span around the profile lies in no cycle of it.
+        return Averages([*words[:-1], "--where", f"{kinds} && ts >= {words[1]}", words[-1]], group)
 
     def events(self) -> Iterator[Any]:
         """Compute events in the order of the trace, with torch's names for what they have; us."""
@@ -373,28 +372,37 @@ class profile:
         if word not in kinds or metric != f"self_{word}_time_total":
             raise ValueError(f"export_stacks: {metric!r} is no metric; there are "
                              + ", ".join(f"self_{kind}_time_total" for kind in kinds))
-        words = self._selection(False, *self._compute())
+        words = self._selection(False, *(("--cat", "PP") if self.with_torch else
+                                         ("--where", 'cat != "POSIX" && cat != "STDIO"')))
         self._export(path, "folded", ["--weight", kinds[word], *words])
         if kinds[word] == "device" and not os.path.getsize(path):
             warn_once("pfw: export_stacks: no device worked, so the stacks are those of the CPU's time")
             self._export(path, "folded", words)
+
+    def memory(self, device: str | None = None) -> dict[str, Any]:
+        """What `pfw memory` says of a device's allocations: ``peak_bytes``, ``unfreed``, ``unfreed_bytes``, …
+
+        :param device: "cpu", "cuda:0", …; None: the first GPU in the trace, else the CPU.
+        """
+        return self._memory(device, "device", self._selection(False))[0]
+
+    def _memory(self, device: str | None, section: str, words: list[str]) -> list[dict[str, Any]]:
+        text = _command.run(["memory", "--quiet", "--bins", "1000", "--row-limit", "1", "--format",
+                             "ndjson", *words])
+        rows = [row for row in map(json.loads, text.splitlines()) if row["section"] == section]
+        devices = sorted({row["device"] for row in rows}, key=lambda name: (name == "cpu", name))
+        found = [row for row in rows if row["device"] == (device or devices[0])] if devices else []
+        if not found:
+            raise ValueError(f"no allocations of {device or 'any device'}: profile_memory=True records "
+                             f"them; there are those of {', '.join(devices) or 'none'}")
+        return found
 
     def export_memory_timeline(self, path: str | os.PathLike[str], device: str | None = None) -> None:
         """Write how much was allocated over time: ``[[us since the epoch], [bytes]]`` as .json or .json.gz.
 
         :param device: "cpu", "cuda:0", …; None: the first in the trace that has a GPU's, else the CPU's.
         """
-        words = self._selection(True)
-        text = _command.run(["memory", "--quiet", "--bins", "1000", "--row-limit", "1", "--format",
-                             "ndjson", *words])
-        points = [row for row in map(json.loads, text.splitlines()) if row["section"] == "time"]
-        devices = sorted({row["device"] for row in points}, key=lambda name: (name == "cpu", name))
-        if device is None and devices:
-            device = devices[0]
-        points = [row for row in points if row["device"] == device]
-        if not points:
-            raise ValueError(f"export_memory_timeline: no allocations of {device or 'any device'}: "
-                             f"profile_memory=True records them; there are {devices or 'none'}")
+        points = self._memory(device, "time", self._selection(True))
         document = json.dumps([[row["ts"] for row in points], [row["end_bytes"] for row in points]])
         temporary = f"{os.fspath(path)}.{os.getpid()}"
         with (gzip.open if os.fspath(path).endswith(".gz") else open)(temporary, "wt") as file:
