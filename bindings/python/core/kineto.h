@@ -62,6 +62,7 @@ struct kineto_memory {
 
 struct kineto {
 	PyObject *list;			       /* of _KinetoEvent, borrowed */
+	PyObject *allocations;		       /* (start_ns, bytes): (addr, allocated, reserved) */
 	PyObject *getter[KINETO_GETTER_COUNT]; /* NULL: this torch has none */
 	struct kineto_event *event;	       /* by lane, then time, the outer before the inner */
 	uint32_t *by_operator;		       /* hash table of `event`s that are operators, + 1 */

@@ -263,6 +263,25 @@ static double percent(int64_t part, int64_t whole)
 		compute->fields |= PFW_HAS(member); \
 	} while (0)
 
+/* What only torch's tree of events says of an allocation. */
+static void set_allocation(const struct kineto *kineto, const struct kineto_event *event,
+			   struct pfw_compute *compute)
+{
+	PyObject *key =
+		Py_BuildValue("(LL)", (long long)event->start_ns, (long long)compute->bytes);
+	PyObject *found = key ? PyDict_GetItemWithError(kineto->allocations, key) : NULL;
+	unsigned long long addr;
+	long long allocated, reserved;
+
+	if (found && PyArg_ParseTuple(found, "KLL", &addr, &allocated, &reserved)) {
+		SET(addr, addr);
+		SET(total_allocated, allocated);
+		SET(total_reserved, reserved);
+	}
+	PyErr_Clear();
+	Py_XDECREF(key);
+}
+
 static void set_device(const struct kineto *kineto, const struct kineto_event *event,
 		       PyObject *object, struct pfw_compute *compute)
 {
@@ -270,6 +289,7 @@ static void set_device(const struct kineto *kineto, const struct kineto_event *e
 	SET(device_index, (int32_t)kineto_int(kineto, KINETO_device_index, object, 0));
 	if (event->is_memory) {
 		SET(bytes, kineto_int(kineto, KINETO_nbytes, object, 0));
+		set_allocation(kineto, event, compute);
 		compute->tid = event->lane;
 		if (compute->device == KINETO_CPU)
 			compute->device_index = -1;
@@ -471,7 +491,7 @@ int kineto_write(const struct kineto *kineto, size_t *written)
 
 /* ---- the function ---- */
 
-/* kineto(events, shapes, stacks, flops, devices, active_ns) -> how many were written */
+/* kineto(events, shapes, stacks, flops, devices, active_ns, allocations) -> how many were written */
 static PyObject *kineto(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct kineto all = { 0 };
@@ -479,10 +499,10 @@ static PyObject *kineto(PyObject *self, PyObject *const *args, Py_ssize_t count)
 	int error;
 
 	(void)self;
-	if (count != 6 || !PyList_Check(args[0])) {
+	if (count != 7 || !PyList_Check(args[0]) || !PyDict_Check(args[6])) {
 		PyErr_SetString(PyExc_TypeError,
-				"kineto() takes a list of events, four times True or False, and "
-				"when warm-up ends");
+				"kineto() takes a list of events, four times True or False, "
+				"when warm-up ends, and a dict");
 		return NULL;
 	}
 	all.shapes = PyObject_IsTrue(args[1]) == 1;
@@ -492,6 +512,7 @@ static PyObject *kineto(PyObject *self, PyObject *const *args, Py_ssize_t count)
 	all.active_ns = PyLong_AsLongLong(args[5]);
 	if (PyErr_Occurred())
 		return NULL;
+	all.allocations = args[6];
 	error = kineto_read(&all, args[0]);
 	if (!error)
 		error = kineto_write(&all, &written);

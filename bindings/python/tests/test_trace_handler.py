@@ -137,6 +137,14 @@ cycles(3, hook, record_shapes=True, profile_memory=True, with_flops=True)
     assert max(line["args"]["total_cpu_percent"] for line in outermost) <= 100
     allocated = [line["args"]["bytes"] for line in pp(run, kind="memory")]
     assert 640 in allocated and -640 in allocated
+    live = {}
+    for line in pp(run, kind="memory"):
+        args = line["args"]
+        assert args["total_allocated"] >= 0 and args["total_reserved"] >= 0
+        if args["bytes"] > 0:
+            live[args["addr"]] = args["bytes"]
+        elif args["addr"] in live: # what was allocated before is given back, too
+            assert live.pop(args["addr"]) == -args["bytes"]
     forward = {line["args"]["sequence"]: line["tid"] for line in pp(run, kind="cpu_op")
                if "sequence" in line["args"] and "fwd_tid" not in line["args"]}
     backward = [line["args"] for line in pp(run, kind="cpu_op") if "fwd_tid" in line["args"]]

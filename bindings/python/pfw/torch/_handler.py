@@ -58,13 +58,34 @@ def _write_results(prof: Any, active_ns: int) -> bool:
     collecting = gc.isenabled()
     gc.disable() # so many short-lived lists would have it look at all objects again and again
     try:
-        _core.kineto(results.events(), bool(getattr(inner, "record_shapes", False)),
+        events = results.events()
+        _core.kineto(events, bool(getattr(inner, "record_shapes", False)),
                      bool(getattr(inner, "with_stack", False)),
-                     bool(getattr(inner, "with_flops", False)), True, active_ns)
+                     bool(getattr(inner, "with_flops", False)), True, active_ns,
+                     _allocations(results, events) if getattr(inner, "profile_memory", False) else {})
     finally:
         if collecting:
             gc.enable()
     return True
+
+
+def _allocations(results: Any, events: list[Any]) -> dict[tuple[int, int], tuple[int, int, int]]:
+    """Address and totals of each, by when it was and how much: events do not tell, torch's tree does."""
+    found: dict[tuple[int, int], tuple[int, int, int]] = {}
+    try:
+        allocation = sys.modules["torch"]._C._profiler._EventType.Allocation
+        unit = 1 if hasattr(events[0], "start_ns") else 1000  # events of older torch are in us
+        left = list(results.experimental_event_tree())
+        while left:
+            node = left.pop()
+            left.extend(node.children)
+            if node.tag == allocation:
+                fields = node.extra_fields
+                found[node.start_time_ns // unit * unit, fields.alloc_size] = (
+                    fields.ptr, fields.total_allocated, fields.total_reserved)
+    except (AttributeError, LookupError, RuntimeError) as error:
+        _say(f"trace_handler: memory events have no addresses: {type(error).__name__}: {error}")
+    return found
 
 
 # ---- whatever has events() ----
