@@ -143,6 +143,7 @@ int cli_next(struct cli_args *args)
 		args->next++;
 		if (strcmp(word, "--") == 0) {
 			args->literal = true;
+			args->before = args->operands;
 			continue;
 		}
 		if (word[1] == '-')

@@ -58,6 +58,7 @@ struct cli_args {
 	const char *value; /* the option's argument */
 	int operands;	   /* argv[0..operands) hold the operands once CLI_DONE is returned */
 	bool literal;	   /* behind `--` */
+	int before;	   /* operands in front of that */
 };
 
 enum { CLI_DONE = -1, CLI_BAD = -2, CLI_HELP = -3 };

@@ -128,37 +128,59 @@ static void say_index(void *user, const char *path, const char *why)
 			  why);
 }
 
-/* Take an operand apart at its commas, unless it names a file as it is.  The words end with NULL and
- * lie in *copy. */
-static char **split(const char *operand, char **copy, size_t *count)
+/* What a side's traces are called. */
+struct words {
+	char **word;
+	size_t count;
+	char *copy; /* that they lie in */
+};
+
+static void release_words(struct words *words)
+{
+	free(words->word);
+	free(words->copy);
+}
+
+/* Take an operand apart at its commas, unless it names a file as it is. */
+static int split(struct words *words, const char *operand)
 {
 	size_t room = 2;
-	char **word, *rest;
+	char *rest;
 
 	for (const char *at = operand; *at; at++)
 		room += *at == ',';
-	word = calloc(room, sizeof(*word));
-	rest = *copy = strdup(operand);
-	*count = 0;
-	if (!word || !rest) {
-		free(word);
-		return NULL;
-	}
+	*words = (struct words){ calloc(room, sizeof(*words->word)), 0, strdup(operand) };
+	rest = words->copy;
+	if (!words->word || !rest)
+		return -ENOMEM;
 	if (access(operand, F_OK) == 0) {
-		word[(*count)++] = rest;
-		return word;
+		words->word[words->count++] = rest;
+		return 0;
 	}
 	while (rest) {
 		char *next = strsep(&rest, ",");
 
 		if (*next)
-			word[(*count)++] = next;
+			words->word[words->count++] = next;
 	}
-	return word;
+	return 0;
 }
 
-/* Which run each file is of: as its first line says; those of other tools, which say none, are one. */
-static int number_runs(struct compare_side *side)
+/* Of one run: their first lines say so.  Those of other tools, which say none, are one, but for what
+ * was named itself. */
+static bool same_run(const struct pfw_traces *traces, size_t a, size_t b, const struct words *words)
+{
+	if (strcmp(traces->file[a].head.run, traces->file[b].head.run) != 0)
+		return false;
+	for (size_t i = 0; i < words->count && !traces->file[a].head.run[0]; i++) {
+		if (strcmp(traces->file[a].path, words->word[i]) == 0 ||
+		    strcmp(traces->file[b].path, words->word[i]) == 0)
+			return false;
+	}
+	return true;
+}
+
+static int number_runs(struct compare_side *side, const struct words *words)
 {
 	side->run = calloc(side->traces.count + 1, sizeof(*side->run));
 	if (!side->run)
@@ -166,35 +188,50 @@ static int number_runs(struct compare_side *side)
 	for (size_t i = 0; i < side->traces.count; i++) {
 		size_t j = 0;
 
-		while (j < i &&
-		       strcmp(side->traces.file[j].head.run, side->traces.file[i].head.run) != 0)
+		while (j < i && !same_run(&side->traces, j, i, words))
 			j++;
 		side->run[i] = j < i ? side->run[j] : side->runs++;
 	}
 	return 0;
 }
 
-static int open_side(struct compare *compare, struct compare_side *side, const char *operand)
+/* `--` stands between operands, so that it parts the sides. */
+static bool between(const struct cli_args *args)
 {
-	char *copy = NULL, **word;
-	size_t count;
-	int error;
+	return args->literal && args->before > 0 && args->before < args->operands;
+}
 
-	word = split(operand, &copy, &count);
-	if (!word) {
-		free(copy);
-		return -ENOMEM;
-	}
-	error = pfw_traces_open(&side->traces, word, count, true, say_trace, compare);
-	free(word);
-	free(copy);
+static int open_side(struct compare *compare, struct compare_side *side, const struct words *words)
+{
+	int error =
+		pfw_traces_open(&side->traces, words->word, words->count, true, say_trace, compare);
+
 	if (error)
 		return error;
 	side->live = (struct live_lines){ .command = compare->command, .traces = &side->traces };
-	error = number_runs(side);
+	error = number_runs(side, words);
 	if (!error)
 		error = live_lines_open(&side->live);
 	compare->problems += side->live.missing;
+	return error;
+}
+
+/* A and B, each with commas in it, or the operands in front of `--` and those behind it. */
+static int open_sides(struct compare *compare, const struct cli_args *args)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < 2 && !error; i++) {
+		int first = i ? args->before : 0;
+		int end = i ? args->operands : args->before;
+		struct words words = { args->argv + first, (size_t)(end - first), NULL };
+
+		if (!between(args))
+			error = split(&words, args->argv[i]);
+		error = error ? error : open_side(compare, &compare->side[i], &words);
+		if (!between(args))
+			release_words(&words);
+	}
 	return error;
 }
 
@@ -214,16 +251,15 @@ static int resolve_side(struct compare *compare, struct compare_side *side,
 	return select_args_resolve(&side->select, compare->command, &side->traces, &extent);
 }
 
-static int read_sides(struct compare *compare, char *const *operand, const volatile bool *stop)
+static int read_sides(struct compare *compare, const struct cli_args *args,
+		      const volatile bool *stop)
 {
-	for (unsigned i = 0; i < 2; i++) {
-		int error = open_side(compare, &compare->side[i], operand[i]);
+	int error = open_sides(compare, args);
 
-		if (error == -ENOMEM)
-			cli_error(compare->command->name, "%s", strerror(-error));
-		if (error)
-			return CLI_USAGE;
-	}
+	if (error == -ENOMEM)
+		cli_error(compare->command->name, "%s", strerror(-error));
+	if (error)
+		return CLI_USAGE;
 	for (unsigned i = 0; i < 2; i++) {
 		int status = resolve_side(compare, &compare->side[i], stop);
 
@@ -281,10 +317,10 @@ static int run(struct compare *compare, struct cli_args *args)
 	const volatile bool *stop;
 	int status;
 
-	if (args->operands != 2) {
+	if (args->operands != 2 && !between(args)) {
 		cli_error(compare->command->name,
-			  "takes two sides, A and B; several runs of a side with commas between "
-			  "them, or as a directory or a quoted glob");
+			  "takes two sides, A and B; several runs of a side with `--` between the "
+			  "sides, with commas, or as a directory or a quoted glob");
 		return CLI_USAGE;
 	}
 	if (compare->row_limit < -1)
@@ -292,7 +328,7 @@ static int run(struct compare *compare, struct cli_args *args)
 			compare->format == CLI_TEXT || compare->format == CLI_MD ? ROW_LIMIT : -1;
 	stop = stop_watch();
 	pfw_averages_init(&compare->keys);
-	status = read_sides(compare, args->argv, stop);
+	status = read_sides(compare, args, stop);
 	if (status == CLI_OK)
 		status = judge(compare);
 	release(compare);
@@ -344,15 +380,15 @@ static const struct cli_option compare_options[] = {
 
 const struct cli_command cli_compare = {
 	.name = "compare",
-	.operands = "A B",
+	.operands = "A B | A... -- B...",
 	.summary = "Show what changed between two runs, or between several and others",
 	.options = compare_options,
 	.details =
-		"A and B: traces, directories, globs or base names; more with commas between "
-		"them.\nEach run is told by its traces' first line.  Where both sides have several, "
-		"each run\nis one value; else the course of the two runs, and what all rows have in "
-		"common, must\ntell chance from change, and a change that all rows share cannot be "
-		"told from a slow\nmachine.  docs/analysis.rst has the method.  Rows are sorted by what "
-		"they add to the\ndifference of the totals.\n",
+		"A and B: traces, directories, globs or base names; several with `--` between the sides, "
+		"or\nwith commas.  Each run is told by its traces' first line.  Where a side has several, "
+		"each\nrun is one value, and what differs from run to run is known.  Of one run a side it is "
+		"not:\nthe course of the two runs and their other rows must tell chance from change, and a "
+		"change\nthat all rows share cannot be told from a slow machine.  docs/analysis.rst has the "
+		"method.\nRows are sorted by what they add to the difference of the totals.\n",
 	.main = compare_main,
 };

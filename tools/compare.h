@@ -27,8 +27,11 @@ struct compare_change {
 };
 
 struct compare_row {
-	struct compare_cell *cell;   /* of each run: those of A, then those of B */
-	struct pfw_batches batch[2]; /* of the logarithms, where each side is one run */
+	struct compare_cell *cell; /* of each run: those of A, then those of B */
+	bool io;		   /* calls of POSIX or STDIO */
+	/* Where each side is one run: the logarithms, and when its calls begin. */
+	struct pfw_batches batch[2];
+	int64_t first_ns[2], last_ns[2];
 	struct compare_cell sum[2];
 	struct compare_change change; /* of the typical duration */
 	struct compare_change beside; /* the same beside what the other rows changed by */
@@ -70,6 +73,11 @@ int compare_collect(struct compare *compare, unsigned side, const volatile bool 
 
 /* Judge all rows.  0 or -ENOMEM. */
 int compare_judge(struct compare *compare);
+
+/* The changes of each row where each side is one run.  0 or -ENOMEM. */
+int compare_judge_two(struct compare *compare);
+
+struct compare_change compare_change_of(struct pfw_estimate estimate);
 
 /* The least change that a row is significant with and has to be above `fail_above`. */
 bool compare_fails(const struct compare *compare, const struct compare_row *row);

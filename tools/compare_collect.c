@@ -11,14 +11,14 @@
 #include "table_line.h"
 
 #define PROBLEMS_SHOWN 10
-/* Rows whose batches are kept: each takes 4 KiB at most. */
-#define BATCHED_MAX 16384u
+/* Rows whose batches are kept: each takes 16 KiB at most. */
+#define BATCHED_MAX 8192u
 
 struct sample {
 	uint32_t row; /* of the block's keys */
-	bool summed;
+	bool summed, io;
 	uint64_t calls;
-	int64_t dur_ns;
+	int64_t ts_ns, dur_ns;
 	double log;
 };
 
@@ -76,6 +76,11 @@ static bool wanted(const struct collect *collect, struct worker *worker, size_t 
 	return pfw_select_entry(&collect->side->select, worker->state, file, &call);
 }
 
+static bool is_io(const struct pfw_slice *cat)
+{
+	return pfw_slice_is(cat, "POSIX") || pfw_slice_is(cat, "STDIO");
+}
+
 static int add_line(const struct collect *collect, struct worker *worker,
 		    struct pfw_pass_block *block, const struct pfw_entry *entry,
 		    struct table_line *line)
@@ -97,7 +102,9 @@ static int add_line(const struct collect *collect, struct worker *worker,
 	return add_sample(result,
 			  &(struct sample){ .row = (uint32_t)row,
 					    .summed = line->summed,
+					    .io = is_io(&line->cat),
 					    .calls = line->summed ? line->calls : 1,
+					    .ts_ns = entry->ts_ns,
 					    .dur_ns = line->dur_ns,
 					    .log = line->dur_ns > 1 ? log((double)line->dur_ns)
 								    : 0 });
@@ -176,6 +183,16 @@ static int find_rows(struct compare *compare, struct pfw_averages *keys)
 	return 0;
 }
 
+static void note_time(struct compare_row *row, unsigned side, int64_t ts_ns)
+{
+	bool first = !row->batch[side].count;
+
+	if (first || ts_ns < row->first_ns[side])
+		row->first_ns[side] = ts_ns;
+	if (first || ts_ns > row->last_ns[side])
+		row->last_ns[side] = ts_ns;
+}
+
 static int count_sample(struct collect *collect, size_t run, uint32_t row,
 			const struct sample *sample)
 {
@@ -184,12 +201,14 @@ static int count_sample(struct collect *collect, size_t run, uint32_t row,
 
 	cell->count += sample->calls;
 	cell->total_ns = pfw_saturate_add(cell->total_ns, sample->dur_ns);
+	compare->row[row].io = sample->io;
 	if (sample->summed)
 		return 0;
 	cell->samples++;
 	cell->log_sum += sample->log;
 	if (compare->side[0].runs != 1 || compare->side[1].runs != 1 || row >= BATCHED_MAX)
 		return 0;
+	note_time(&compare->row[row], collect->number, sample->ts_ns);
 	return pfw_batches_add(&compare->row[row].batch[collect->number], sample->log);
 }
 

@@ -17,14 +17,14 @@ static int close_batch(struct pfw_batches *batches)
 {
 	if (batches->used == batches->room) {
 		uint32_t room = batches->room ? batches->room * 2 : 8;
-		double *sum = realloc(batches->sum, room * sizeof(*sum));
+		float *sum = realloc(batches->sum, room * sizeof(*sum));
 
 		if (!sum)
 			return -ENOMEM;
 		batches->sum = sum;
 		batches->room = room;
 	}
-	batches->sum[batches->used++] = batches->open;
+	batches->sum[batches->used++] = (float)batches->open;
 	batches->open = 0;
 	batches->in_open = 0;
 	if (batches->used == PFW_BATCHES_MAX)
@@ -46,7 +46,7 @@ double pfw_batches_mean(const struct pfw_batches *batches)
 	double sum = batches->open;
 
 	for (uint32_t i = 0; i < batches->used; i++)
-		sum += batches->sum[i];
+		sum += (double)batches->sum[i];
 	return batches->count ? sum / (double)batches->count : 0;
 }
 
@@ -78,7 +78,7 @@ void pfw_batches_parts(const struct pfw_batches *batches, size_t parts, double *
 		size_t end = (part + 1) * batches->used / parts;
 
 		for (size_t i = first; i < end; i++)
-			value[i - first] = batches->sum[i] / (double)batches->size;
+			value[i - first] = (double)batches->sum[i] / (double)batches->size;
 		mean[part] = trimmed_mean(value, end - first);
 	}
 }

@@ -11,11 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PFW_BATCHES_MAX 256u
+#define PFW_BATCHES_MAX 2048u
 
 /* All zero: empty. */
 struct pfw_batches {
-	double *sum;	  /* of whole batches of `size` values each */
+	float *sum;	  /* of whole batches of `size` values each */
 	double open;	  /* of the one that is being filled */
 	uint64_t in_open; /* values in it */
 	uint64_t size;

@@ -205,7 +205,7 @@ def one_run(path, chance, middles, machine=0.05, slow=1.0, run="r"):
 @pytest.mark.parametrize("names", [1, NAMES])
 def test_two_runs(tmp_path, names):
     """No difference between two runs of one program in 90 of 100 repeats; 10 % on one call in 95."""
-    chance, called, found = random.Random(names), 0, 0
+    chance, called, found = random.Random(7000 + names), 0, 0
     machine = 0.05 if names > 1 else 0  # one name alone cannot tell it from its own change
     for _ in range(REPEATS):
         middles = [chance.uniform(0, 5) for _ in range(names)]
@@ -219,6 +219,49 @@ def test_two_runs(tmp_path, names):
         found += row["significant"] and change > 0
     assert called <= REPEATS / 10, called
     assert found >= REPEATS * 0.95, found
+
+
+def noise(chance, kind, count, middle):
+    """Durations of a call that is not changed, of all kinds that calls have."""
+    level = chance.gauss(0, 0.3)  # to which a run drifts
+    value, found = chance.gauss(0, 1), []
+    for i in range(count):
+        value = 0.8 * value + 0.6 * chance.gauss(0, 1)
+        found.append({"normal": lambda: middle * max(0.05, 1 + 0.2 * chance.gauss(0, 1)),
+                      "lognormal": lambda: middle * chance.lognormvariate(0, 0.5),
+                      "neighbours": lambda: middle * math.exp(0.2 * value),
+                      "bimodal": lambda: middle * chance.choice([1, 1, 3]) * chance.lognormvariate(0, 0.05),
+                      "drift": lambda: middle * math.exp(level * i / count) * chance.lognormvariate(0, 0.2),
+                      "outliers": lambda: middle * chance.lognormvariate(0, 0.2)
+                      * (200 if chance.random() < 0.01 else 1)}[kind]())
+    return found
+
+
+@pytest.mark.parametrize("kind", ["normal", "lognormal", "neighbours", "bimodal", "drift",
+                                  "outliers"])
+def test_no_difference_between_runs_alike(tmp_path, kind):
+    """Of 20 pairs of runs of four calls, in two, whatever the noise is like."""
+    chance, called = random.Random(f"{kind} of 2026"), 0
+    for _ in range(20):
+        middles = [math.exp(chance.uniform(1, 5)) for _ in range(4)]
+        for side in "ab":
+            calls = [noise(chance, kind, 300, middle) for middle in middles]
+            write(tmp_path / side, [(f"call{name}", calls[name][i]) for i in range(300)
+                                    for name in range(4)], f"run {side}")
+        called += compare(tmp_path / "a", tmp_path / "b")[1]["significant"] > 0
+    assert called <= 2, called
+
+
+def test_a_burst_is_held_against_no_other(tmp_path):
+    """A call that is over before the others begin had the machine for itself: that it was slower, as
+    others were at other times, is nothing."""
+    chance = random.Random(2026)
+    for side, paces in (("a", [1, 1, 1, 1, 1, 1]), ("b", [1.2, 0.85, 1.1, 0.8, 1.25, 0.9])):
+        write(tmp_path / side, [(f"call{name}", 10 * pace * chance.lognormvariate(0, 0.1))
+                                for name, pace in enumerate(paces) for _ in range(1000)], side)
+    rows, summary = compare(tmp_path / "a", tmp_path / "b")
+    assert summary["significant"] == 0 and summary["together"] is None
+    assert all(row["change_low"] is not None and row["beside"] is None for row in rows)
 
 
 def test_a_slower_machine_is_no_change(tmp_path):
@@ -286,6 +329,25 @@ def test_operands_of_several_runs(tmp_path):
         rows, summary = compare(operand, tmp_path / "one,two.pfw")
         assert (summary["runs_a"], summary["runs_b"]) == (3, 1)
         assert (rows[0]["count_a"], rows[0]["count_b"]) == (2, 1)
+
+
+def test_sides_with_dashes_between(tmp_path):
+    for i in range(4):
+        write(tmp_path / f"t{i}.pfw", [("read", 10)] * (i + 1), f"run{i}")
+        foreign = (tmp_path / f"t{i}.pfw").read_text().split("\n", 1)[1]
+        (tmp_path / f"f{i}.pfw").write_text("[\n" + foreign)
+    for kind in "tf":
+        names = [tmp_path / f"{kind}{i}.pfw" for i in range(4)]
+        _, summary = compare(*names[:1], *names[1:2])
+        assert (summary["runs_a"], summary["runs_b"]) == (1, 1)
+        for words in (names[:3] + ["--"] + names[3:], names[:1] + ["--", *names[1:]]):
+            done = harness.run([PFW, "compare", "--format", "ndjson", *words])
+            summary = json.loads(done.stdout.splitlines()[-1])
+            assert (summary["runs_a"], summary["runs_b"]) == (
+                words.index("--"), len(words) - words.index("--") - 1)
+    for words in (["--", names[0], names[1]], [names[0], names[1], "--"], [names[0], "--", names[1]]):
+        done = harness.run([PFW, "compare", "--format", "ndjson", *words])
+        assert json.loads(done.stdout.splitlines()[-1])["runs_b"] == 1
 
 
 def test_more_calls_are_a_change(tmp_path):

@@ -1,0 +1,276 @@
+/* compare_two.c - which rows differ between one run and one other: see docs/analysis.rst for the
+ * method.
+ *
+ * Parts of one run tell its noise, but not how much two runs of one program differ.  What tells
+ * something of that is how slowly a row's noise moves within the runs, and what other rows did.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "compare.h"
+
+/* Of each side, for a row to be tested. */
+#define SAMPLES_MIN 40u
+#define PARTS_MAX 32u
+#define KINDS 3u
+/* Rows that tell what the machine did. */
+#define OTHERS_MIN 4u
+#define OTHERS_MAX 64u
+/* Rows are of one time where they share that much of what both take. */
+#define SHARED 0.5
+/* Slow noise: the parts' variance beyond what neighbouring parts differ by, or that of quarters of the
+ * run beyond what its parts allow, each where chance alone hardly makes it so much. */
+#define QUARTERS 4u
+#define SLOW_PARTS 1.6
+#define SLOW_QUARTERS 4.0
+/* Between two runs such noise is that much more than within one, and known as badly. */
+#define SLOW_BETWEEN 2.0
+#define SLOW_FREEDOM 2.0
+/* The others differ by more than their errors, where the mean square in errors is above. */
+#define OTHERS_SURE 1.8
+#define OTHERS_CUT 9.0
+#define OTHERS_FREEDOM 2.0
+/* Of few samples nobody can tell which noise is slow: then all of it is. */
+#define FEW_FREEDOM 3.0
+#define RUN_NOISE 0.012	     /* that there is always */
+#define RUN_NOISE_ALONE 0.02 /* where nothing tells */
+#define MAD 1.4826	     /* of a normal distribution: its deviation is so many median ones */
+
+static const unsigned part_count[KINDS] = { 8, 16, 32 };
+
+/* Means of the parts of B less those of A: the k-th part of one run did what that of the other did,
+ * so that what changes in the course of a program is no noise. */
+struct parts {
+	struct compare_row *row;
+	double parts[KINDS][PARTS_MAX];
+	unsigned kind;	    /* how many its samples are enough for */
+	double share[2][2]; /* of each run: where the row's calls begin and end, 0 to 1 */
+};
+
+struct pair {
+	struct parts *parts;
+	size_t count;
+	/* The rows that one is held against. */
+	size_t other[OTHERS_MAX];
+	size_t others;
+	double common[PARTS_MAX]; /* what is taken from it in each part */
+	double variance;	  /* between runs, that the others show */
+	double freedom;
+};
+
+/* ---- parts ---- */
+
+static void fill_parts(struct parts *parts, struct compare_row *row)
+{
+	uint64_t samples = row->batch[0].count < row->batch[1].count ? row->batch[0].count
+								     : row->batch[1].count;
+
+	parts->row = row;
+	parts->kind = samples < 128 ? 0 : samples < 256 ? 1 : 2;
+	for (unsigned i = 0; i < KINDS; i++) {
+		double a[PARTS_MAX];
+
+		pfw_batches_parts(&row->batch[0], part_count[i], a);
+		pfw_batches_parts(&row->batch[1], part_count[i], parts->parts[i]);
+		for (unsigned j = 0; j < part_count[i]; j++)
+			parts->parts[i][j] -= a[j];
+	}
+}
+
+static void fill_shares(struct pair *pair, unsigned side)
+{
+	int64_t first = INT64_MAX, last = INT64_MIN;
+
+	for (size_t i = 0; i < pair->count; i++) {
+		const struct compare_row *row = pair->parts[i].row;
+
+		first = row->first_ns[side] < first ? row->first_ns[side] : first;
+		last = row->last_ns[side] > last ? row->last_ns[side] : last;
+	}
+	for (size_t i = 0; i < pair->count; i++) {
+		struct parts *parts = &pair->parts[i];
+		double all = fmax((double)last - (double)first, 1);
+
+		parts->share[side][0] = ((double)parts->row->first_ns[side] - (double)first) / all;
+		parts->share[side][1] = ((double)parts->row->last_ns[side] - (double)first) / all;
+	}
+}
+
+/* ---- others ---- */
+
+static bool of_one_time(const struct parts *a, const struct parts *b)
+{
+	for (unsigned side = 0; side < 2; side++) {
+		double first = fmax(a->share[side][0], b->share[side][0]);
+		double last = fmin(a->share[side][1], b->share[side][1]);
+		double from = fmin(a->share[side][0], b->share[side][0]);
+		double to = fmax(a->share[side][1], b->share[side][1]);
+
+		if (last - first < SHARED * (to - from))
+			return false;
+	}
+	return true;
+}
+
+/* The rows behind one, and then from the first on, as far as there is room. */
+static void find_others(struct pair *pair, size_t row, bool kin, bool timed)
+{
+	const struct parts *self = &pair->parts[row];
+
+	pair->others = 0;
+	for (size_t i = 1; i < pair->count && pair->others < OTHERS_MAX; i++) {
+		size_t at = (row + i) % pair->count;
+		const struct parts *other = &pair->parts[at];
+
+		if ((!kin || other->row->io == self->row->io) &&
+		    (!timed || of_one_time(self, other)))
+			pair->other[pair->others++] = at;
+	}
+}
+
+static struct pfw_estimate beside_common(const struct pair *pair, size_t row, unsigned kind,
+					 double *rest)
+{
+	for (unsigned j = 0; j < part_count[kind]; j++)
+		rest[j] = pair->parts[row].parts[kind][j] - pair->common[j];
+	return pfw_estimate_mean(rest, part_count[kind]);
+}
+
+/* The others' middle in each part, or nothing. */
+static void find_common(struct pair *pair, unsigned kind, bool any)
+{
+	double value[OTHERS_MAX];
+
+	for (unsigned j = 0; j < part_count[kind]; j++) {
+		for (size_t i = 0; i < pair->others; i++)
+			value[i] = pair->parts[pair->other[i]].parts[kind][j];
+		pair->common[j] = any ? pfw_median(value, pair->others) : 0;
+	}
+}
+
+/* By how much the others are off, beyond what their errors allow. */
+static void find_variance(struct pair *pair, unsigned kind)
+{
+	double off[OTHERS_MAX], errors[OTHERS_MAX], rest[PARTS_MAX], squares = 0, mean = 0, spread;
+	double count = (double)pair->others;
+
+	pair->variance = 0;
+	pair->freedom = 1;
+	if (!pair->others)
+		return;
+	for (size_t i = 0; i < pair->others; i++) {
+		struct pfw_estimate other = beside_common(pair, pair->other[i], kind, rest);
+
+		off[i] = fabs(other.mean);
+		errors[i] = other.error * other.error;
+		mean += other.mean * other.mean / count;
+		squares += fmin(OTHERS_CUT, other.mean * other.mean / fmax(errors[i], 1e-12));
+	}
+	spread = sqrt(mean);
+	/* A median of few is too small. */
+	if (pair->others >= OTHERS_MIN)
+		spread = MAD * sqrt(count / (count - 1)) * pfw_median(off, pair->others);
+	if (squares >= OTHERS_SURE * count)
+		pair->variance = fmax(0, spread * spread - pfw_median(errors, pair->others));
+	pair->freedom = fmin(count, OTHERS_FREEDOM);
+}
+
+/* ---- one row ---- */
+
+/* The variance of noise that is slower than the parts, of which the mean's error knows nothing. */
+static double slow_variance(const double *part, unsigned count)
+{
+	double quarter[QUARTERS] = { 0 }, steps = 0, variance, quarters, per = count / QUARTERS;
+	struct pfw_estimate all = pfw_estimate_mean(part, count), coarse;
+
+	for (unsigned j = 0; j < count; j++)
+		quarter[j * QUARTERS / count] += part[j] / per;
+	for (unsigned j = 1; j < count; j++)
+		steps += (part[j] - part[j - 1]) * (part[j] - part[j - 1]) / 2 / (count - 1);
+	coarse = pfw_estimate_mean(quarter, QUARTERS);
+	variance = all.error * all.error * count;
+	quarters = coarse.error * coarse.error * QUARTERS;
+	return fmax(0,
+		    fmax(variance - SLOW_PARTS * steps, quarters - SLOW_QUARTERS * variance / per));
+}
+
+/* The estimate with what differs from run to run, by Satterthwaite's formula; `always` is no estimate. */
+static struct pfw_estimate with_noise(const struct pair *pair, struct pfw_estimate estimate,
+				      const double *part, unsigned kind)
+{
+	double always = pair->others ? RUN_NOISE : RUN_NOISE_ALONE;
+	double own = estimate.error * estimate.error;
+	bool few = kind < KINDS - 1;
+	double slow = few ? own * part_count[kind] : slow_variance(part, part_count[kind]);
+	double between = SLOW_BETWEEN * SLOW_BETWEEN * slow;
+	double all = own + between + pair->variance + always * always;
+	double parts = own * own / estimate.freedom +
+		       between * between / (few ? FEW_FREEDOM : SLOW_FREEDOM) +
+		       pair->variance * pair->variance / pair->freedom;
+
+	estimate.error = sqrt(all);
+	estimate.freedom = parts > 0 ? fmin(all * all / parts, 1e6) : 1e6;
+	return estimate;
+}
+
+static void judge_row(struct pair *pair, size_t number)
+{
+	struct parts *parts = &pair->parts[number];
+	double rest[PARTS_MAX];
+	struct pfw_estimate estimate;
+	bool together;
+
+	find_others(pair, number, true, true);
+	together = pair->others >= OTHERS_MIN;
+	if (!together)
+		find_others(pair, number, true, false);
+	if (!pair->others)
+		find_others(pair, number, false, false);
+	find_common(pair, parts->kind, together);
+	find_variance(pair, parts->kind);
+	estimate = beside_common(pair, number, parts->kind, rest);
+	estimate = with_noise(pair, estimate, rest, parts->kind);
+	*(together ? &parts->row->beside : &parts->row->change) = compare_change_of(estimate);
+}
+
+/* What rows that were held against others of their time changed by. */
+static int find_together(struct compare *compare, const struct pair *pair)
+{
+	double *value = calloc(pair->count + 1, sizeof(*value));
+	size_t count = 0;
+
+	if (!value)
+		return -ENOMEM;
+	for (size_t i = 0; i < pair->count; i++) {
+		if (pair->parts[i].row->beside.known)
+			value[count++] = pair->parts[i].row->change.value;
+	}
+	compare->has_together = count > 0;
+	if (count)
+		compare->together = pfw_median(value, count);
+	free(value);
+	return 0;
+}
+
+int compare_judge_two(struct compare *compare)
+{
+	struct pair pair = { .parts = calloc(compare->rows + 1, sizeof(*pair.parts)) };
+	int error;
+
+	if (!pair.parts)
+		return -ENOMEM;
+	for (size_t i = 0; i < compare->rows; i++) {
+		struct compare_row *row = &compare->row[i];
+
+		if (row->batch[0].count >= SAMPLES_MIN && row->batch[1].count >= SAMPLES_MIN)
+			fill_parts(&pair.parts[pair.count++], row);
+	}
+	for (unsigned side = 0; side < 2; side++)
+		fill_shares(&pair, side);
+	for (size_t i = 0; i < pair.count; i++)
+		judge_row(&pair, i);
+	error = find_together(compare, &pair);
+	free(pair.parts);
+	return error;
+}
