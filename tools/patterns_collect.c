@@ -1,12 +1,15 @@
 /* patterns_collect.c - a pass over the traces, whose operations are taken in order. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 #include "patterns.h"
 #include "progress.h"
+#include "store/index.h"
 #include "store/pass.h"
+#include "store/patterns_index.h"
 
 #define PROBLEMS_SHOWN 10
 
@@ -14,6 +17,7 @@ struct collect {
 	struct patterns *patterns;
 	const struct pfw_traces *traces;
 	struct pfw_select_state **state; /* of each worker */
+	bool *indexed;			 /* files whose index has said all */
 	unsigned jobs;
 };
 
@@ -112,7 +116,55 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 	const struct collect *collect = user;
 
 	(void)block;
-	return pfw_select_file(&collect->patterns->select, file);
+	return !collect->indexed[file] && pfw_select_file(&collect->patterns->select, file);
+}
+
+/* ---- from indexes ---- */
+
+/* All lines of the files that are wanted at all. */
+static bool all_lines(const struct pfw_select *select)
+{
+	return !select->cat.count && !select->name.count && !select->fname.count &&
+	       !select->pid.count && !select->tid.count && !select->step.count &&
+	       !select->has_min_dur && !select->where_count && !select->times;
+}
+
+/* 1; 0 where the lines are to be read; -ENOMEM. */
+static int ask_index(struct collect *collect, size_t file)
+{
+	const struct pfw_trace_file *trace = &collect->traces->file[file];
+	struct patterns_rank *rank = find_rank(collect->patterns, trace->head.rank);
+	struct pfw_index *index;
+	char why[PATH_MAX];
+	int error = rank ? 0 : -ENOMEM;
+
+	if (error || pfw_index_open(&index, trace->path, why, sizeof(why)))
+		return error;
+	/* Problems of lines are to be told. */
+	error = pfw_index_meta(index)->problems
+			? -ENOENT
+			: pfw_patterns_from_index(&collect->patterns->found, trace->head.rank,
+						  &rank->counters, index);
+	pfw_index_close(index);
+	return !error ? 1 : error == -ENOMEM ? error : 0;
+}
+
+static int ask_indexes(struct collect *collect)
+{
+	collect->indexed = calloc(collect->traces->count + 1, sizeof(bool));
+	if (!collect->indexed)
+		return -ENOMEM;
+	for (size_t i = 0; i < collect->traces->count; i++) {
+		int asked = 0;
+
+		if (all_lines(&collect->patterns->select) &&
+		    pfw_select_file(&collect->patterns->select, i))
+			asked = ask_index(collect, i);
+		if (asked < 0)
+			return asked;
+		collect->indexed[i] = asked;
+	}
+	return 0;
 }
 
 static void say_problem(void *user, size_t file, const struct pfw_scan_problem *problem)
@@ -136,8 +188,10 @@ static int run(struct collect *collect, struct live_lines *live, const volatile 
 				       .problem = say_problem,
 				       .progress = progress_of_pass,
 				       .stop = stop };
-	int error;
+	int error = ask_indexes(collect);
 
+	if (error)
+		return error;
 	collect->state = calloc(collect->jobs, sizeof(struct pfw_select_state *));
 	if (!collect->state)
 		return -ENOMEM;
@@ -151,6 +205,11 @@ static int run(struct collect *collect, struct live_lines *live, const volatile 
 	/* A file that cannot be read on was said: what could be read is shown. */
 	if (!error || error == -EIO)
 		error = live_lines_pass(live, &pass);
+	if (!error || error == -EIO) {
+		int ended = pfw_patterns_end(&collect->patterns->found);
+
+		error = ended ? ended : error;
+	}
 	progress_hide();
 	return !error && *stop ? -EINTR : error;
 }
@@ -165,6 +224,7 @@ int patterns_collect(struct patterns *patterns, struct live_lines *live, const v
 	for (unsigned i = 0; collect.state && i < collect.jobs; i++)
 		pfw_select_state_free(collect.state[i]);
 	free(collect.state);
+	free(collect.indexed);
 	if (patterns->ranks)
 		qsort(patterns->rank, patterns->ranks, sizeof(*patterns->rank), by_rank);
 	if (error && error != -EINTR)

@@ -124,11 +124,12 @@ static const struct grid_column columns[] = {
 	{ "random", "Random" },
 	{ "small", "Small" },
 	{ "unaligned", "Unaligned" },
+	{ "switches", NULL },
 #define SIDE(side)                                                                             \
 	{ side "_first", NULL }, { side "_consecutive", NULL }, { side "_strided", NULL },     \
 		{ side "_sequential", NULL }, { side "_random", NULL },                        \
 		{ side "_unplaced", NULL }, { side "_behind", NULL }, { side "_small", NULL }, \
-		{ side "_unaligned", NULL }, { side "_us", NULL },                             \
+		{ side "_unaligned", NULL }, { side "_max_byte", NULL }, { side "_us", NULL }, \
 		{ "size_" side "_0_100", NULL }, { "size_" side "_100_1k", NULL },             \
 		{ "size_" side "_1k_10k", NULL }, { "size_" side "_10k_100k", NULL },          \
 		{ "size_" side "_100k_1m", NULL }, { "size_" side "_1m_4m", NULL },            \
@@ -189,6 +190,10 @@ static void put_side(struct grid *grid, const struct pfw_pattern_side *side)
 	put_count(grid, side->behind);
 	put_count(grid, side->small);
 	put_count(grid, side->unaligned);
+	if (side->end)
+		put_bytes(grid, side->end - 1);
+	else
+		grid_none(grid);
 	grid_whole(grid, GRID_NS, side->ns);
 	for (unsigned i = 0; i < PFW_PATTERN_SIZES; i++)
 		put_count(grid, side->size[i]);
@@ -233,6 +238,7 @@ static void put_row(struct grid *grid, const struct row *row)
 		put_bytes(grid, sum->side[i].bytes);
 	}
 	put_shares(grid, sum);
+	put_count(grid, sum->switches);
 	put_side(grid, &sum->side[0]);
 	put_side(grid, &sum->side[1]);
 	for (unsigned i = 0; i < 4; i++) {

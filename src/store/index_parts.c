@@ -6,9 +6,11 @@
 #include "index_open.h"
 #include "index_writer.h"
 #include "overlap_index.h"
+#include "patterns_index.h"
 
 static const struct pfw_index_kind *const kinds[] = {
 	&pfw_overlap_kind,
+	&pfw_patterns_kind,
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 

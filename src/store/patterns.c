@@ -8,16 +8,20 @@
 #include "patterns_op.h"
 #include "saturate.h"
 
-/* An open file, as one of a process's descriptors. */
-struct pfw_pattern_descriptor {
+/* An open file, which those of a process's descriptors share that were made of each other. */
+struct pfw_pattern_open {
 	bool known;  /* `offset` is */
 	bool append; /* each write goes to the end */
 	int64_t offset;
+	uint32_t descriptors;
+	uint32_t next_free; /* where there are none: + 1 */
 };
 
 /* What a process has done with a file. */
 struct pfw_pattern_use {
 	bool used, opened;
+	bool moved; /* something: by `side` last */
+	uint8_t side;
 	struct pfw_pattern_last {
 		bool any, stepped;
 		int64_t begin, end, step; /* of the last one; how far from the one before */
@@ -36,8 +40,12 @@ void pfw_patterns_release(struct pfw_patterns *patterns)
 	pfw_numbers_release(&patterns->processes);
 	pfw_numbers_release(&patterns->descriptors);
 	pfw_numbers_release(&patterns->uses);
+	for (size_t i = 0; i < patterns->runs; i++)
+		free(patterns->run[i].op);
+	free(patterns->run);
 	free(patterns->row);
 	free(patterns->descriptor);
+	free(patterns->open);
 	free(patterns->use);
 }
 
@@ -60,7 +68,8 @@ static int reach(void **array, size_t *room, size_t number, size_t size)
 	return 0;
 }
 
-static int64_t find_row(struct pfw_patterns *patterns, int64_t rank, const char *name, size_t bytes)
+int64_t pfw_patterns_row(struct pfw_patterns *patterns, int64_t rank, const char *name,
+			 size_t bytes)
 {
 	char *key = malloc(sizeof(rank) + bytes);
 	int64_t row;
@@ -98,6 +107,7 @@ void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from)
 	into->opens += from->opens;
 	into->again += from->again;
 	into->others += from->others;
+	into->switches += from->switches;
 	into->metadata_ns = pfw_saturate_add(into->metadata_ns, from->metadata_ns);
 	if (from->processes > into->processes)
 		into->processes = from->processes;
@@ -114,6 +124,8 @@ void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from)
 		for (unsigned j = 0; j < PFW_ACCESSES; j++)
 			side->access[j] += more->access[j];
 		side->behind += more->behind;
+		if (more->end > side->end)
+			side->end = more->end;
 		side->unaligned += more->unaligned;
 		side->small += more->small;
 	}
@@ -125,33 +137,116 @@ void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from)
 struct place {
 	struct pfw_pattern *row;
 	struct pfw_pattern_use *use;
-	struct pfw_pattern_descriptor *descriptor; /* NULL: it has none */
+	struct pfw_pattern_open *open; /* NULL: it has no descriptor */
 };
 
-static struct pfw_pattern_descriptor *find_descriptor(struct pfw_patterns *patterns,
-						      uint64_t process, int64_t fd)
+/* An open file of which nothing is known yet, + 1; 0: no memory. */
+static uint32_t make_open(struct pfw_patterns *patterns)
+{
+	uint32_t number = patterns->free_open;
+
+	if (number) {
+		patterns->free_open = patterns->open[number - 1].next_free;
+	} else {
+		if (patterns->opens == UINT32_MAX ||
+		    reach((void **)&patterns->open, &patterns->open_room, patterns->opens,
+			  sizeof(*patterns->open)))
+			return 0;
+		number = (uint32_t)++patterns->opens;
+	}
+	patterns->open[number - 1] = (struct pfw_pattern_open){ .descriptors = 1 };
+	return number;
+}
+
+static void drop_open(struct pfw_patterns *patterns, uint32_t number)
+{
+	struct pfw_pattern_open *open = &patterns->open[number - 1];
+
+	if (--open->descriptors)
+		return;
+	open->next_free = patterns->free_open;
+	patterns->free_open = number;
+}
+
+/* The number of a process's descriptor, or -ENOMEM. */
+static int64_t find_descriptor(struct pfw_patterns *patterns, uint64_t process, int64_t fd)
 {
 	int64_t number = pfw_numbers_of(&patterns->descriptors, process, (uint64_t)fd);
 
 	if (number < 0 || reach((void **)&patterns->descriptor, &patterns->descriptor_room,
 				(size_t)number, sizeof(*patterns->descriptor)))
-		return NULL;
-	return &patterns->descriptor[number];
+		return -ENOMEM;
+	return number;
 }
 
-static int find_place(struct pfw_patterns *patterns, uint64_t process, int64_t row, int64_t fd,
-		      struct place *place)
+/* The open file of a descriptor, + 1, `fresh`: another one than it had; 0: no memory. */
+static uint32_t find_open(struct pfw_patterns *patterns, uint64_t process, int64_t fd, bool fresh)
 {
-	int64_t use = pfw_numbers_of(&patterns->uses, process, (uint64_t)row);
+	int64_t number = find_descriptor(patterns, process, fd);
+	uint32_t *open;
+
+	if (number < 0)
+		return 0;
+	open = &patterns->descriptor[number];
+	if (*open && fresh) {
+		drop_open(patterns, *open);
+		*open = 0;
+	}
+	if (!*open)
+		*open = make_open(patterns);
+	return *open;
+}
+
+static int find_place(struct pfw_patterns *patterns, uint64_t process,
+		      const struct pfw_pattern_op *op, struct place *place)
+{
+	int64_t use = pfw_numbers_of(&patterns->uses, process, op->name);
+	bool opens = op->role == PFW_CALL_OPEN && !op->failed;
+	uint32_t open = 0;
 
 	if (use < 0 || reach((void **)&patterns->use, &patterns->use_room, (size_t)use,
 			     sizeof(*patterns->use)))
 		return -ENOMEM;
-	*place = (struct place){ .row = &patterns->row[row], .use = &patterns->use[use] };
-	if (fd < 0)
+	if (op->fd >= 0) {
+		open = find_open(patterns, process, op->fd, opens);
+		if (!open)
+			return -ENOMEM;
+	}
+	*place = (struct place){ .row = &patterns->row[op->name],
+				 .use = &patterns->use[use],
+				 .open = open ? &patterns->open[open - 1] : NULL };
+	return 0;
+}
+
+/* `dup` is another name of what `fd` has open. */
+static int copy_descriptor(struct pfw_patterns *patterns, uint64_t process, int64_t fd, int64_t dup)
+{
+	int64_t number;
+	uint32_t open;
+
+	if (fd < 0 || fd == dup)
 		return 0;
-	place->descriptor = find_descriptor(patterns, process, fd);
-	return place->descriptor ? 0 : -ENOMEM;
+	open = find_open(patterns, process, fd, false);
+	number = open ? find_descriptor(patterns, process, dup) : -ENOMEM;
+	if (number < 0)
+		return (int)number;
+	patterns->open[open - 1].descriptors++;
+	if (patterns->descriptor[number])
+		drop_open(patterns, patterns->descriptor[number]);
+	patterns->descriptor[number] = open;
+	return 0;
+}
+
+static int close_descriptor(struct pfw_patterns *patterns, uint64_t process, int64_t fd)
+{
+	int64_t number = fd < 0 ? 0 : find_descriptor(patterns, process, fd);
+
+	if (fd < 0 || number < 0)
+		return (int)number;
+	if (patterns->descriptor[number])
+		drop_open(patterns, patterns->descriptor[number]);
+	patterns->descriptor[number] = 0;
+	return 0;
 }
 
 static unsigned size_of(uint64_t bytes)
@@ -196,7 +291,10 @@ static void add_access(const struct pfw_patterns *patterns, const struct place *
 		/* Darshan's first one is behind an end of 0; `end` is what it calls the last byte, and
 		 * one more. */
 		side->behind += offset >= 0 && offset > (last->any ? last->end - 1 : 0);
+		place->row->switches += place->use->moved && place->use->side != number;
 	}
+	place->use->moved = true;
+	place->use->side = (uint8_t)number;
 	if (offset < 0)
 		return;
 	last->stepped = last->any;
@@ -205,28 +303,30 @@ static void add_access(const struct pfw_patterns *patterns, const struct place *
 	last->begin = offset;
 	last->end = offset > INT64_MAX - (int64_t)op->bytes ? INT64_MAX
 							    : offset + (int64_t)op->bytes;
+	if (op->wanted && (uint64_t)last->end > side->end)
+		side->end = (uint64_t)last->end;
 }
 
 /* Where it begins, and where the descriptor stands behind it. */
 static int64_t move(const struct place *place, enum pfw_side side, const struct pfw_pattern_op *op)
 {
-	struct pfw_pattern_descriptor *descriptor = place->descriptor;
+	struct pfw_pattern_open *open = place->open;
 	int64_t offset;
 
 	if (op->placed)
 		return op->offset;
-	if (!descriptor)
+	if (!open)
 		return -1;
 	/* The file's end: as far as this process has come. */
-	if (side == PFW_SIDE_WRITE && descriptor->append) {
-		descriptor->offset = place->use->last[side].end;
-		descriptor->known = place->use->last[side].any;
+	if (side == PFW_SIDE_WRITE && open->append) {
+		open->offset = place->use->last[side].end;
+		open->known = place->use->last[side].any;
 	}
-	if (!descriptor->known)
+	if (!open->known)
 		return -1;
-	offset = descriptor->offset;
-	if (__builtin_add_overflow(offset, (int64_t)op->bytes, &descriptor->offset))
-		descriptor->known = false;
+	offset = open->offset;
+	if (__builtin_add_overflow(offset, (int64_t)op->bytes, &open->offset))
+		open->known = false;
 	return offset;
 }
 
@@ -243,22 +343,22 @@ static void add_side(const struct pfw_patterns *patterns, const struct place *pl
 		side->bytes += op->wanted ? op->bytes : 0;
 	else if (op->moved)
 		add_access(patterns, place, number, op, move(place, number, op));
-	else if (place->descriptor && !op->failed)
-		place->descriptor->known = false; /* it went on, nobody knows how far */
+	else if (place->open && !op->failed)
+		place->open->known = false; /* it went on, nobody knows how far */
 }
 
 static void seek(const struct place *place, const struct pfw_pattern_op *op)
 {
-	struct pfw_pattern_descriptor *descriptor = place->descriptor;
+	struct pfw_pattern_open *open = place->open;
 
-	if (!descriptor || op->failed)
+	if (!open || op->failed)
 		return;
-	if (op->seek == PFW_SEEK_BY && descriptor->known) {
-		descriptor->offset += op->offset;
+	if (op->seek == PFW_SEEK_BY && open->known) {
+		open->offset += op->offset;
 		return;
 	}
-	descriptor->known = op->seek == PFW_SEEK_TO;
-	descriptor->offset = op->offset;
+	open->known = op->seek == PFW_SEEK_TO;
+	open->offset = op->offset;
 }
 
 static void add_other(const struct place *place, const struct pfw_pattern_op *op)
@@ -274,20 +374,19 @@ static void add_other(const struct place *place, const struct pfw_pattern_op *op
 	if (!opened)
 		return;
 	place->use->opened = true;
-	if (place->descriptor)
-		*place->descriptor =
-			(struct pfw_pattern_descriptor){ .known = true, .append = op->append };
+	if (place->open) {
+		place->open->known = true;
+		place->open->append = op->append;
+		place->open->offset = 0;
+	}
 }
 
-/* ---- blocks ---- */
-
-static int take_op(struct pfw_patterns *patterns, uint64_t process, const struct pfw_pattern_op *op,
-		   const struct pfw_patterns_block *block)
+int pfw_pattern_op_take(struct pfw_patterns *patterns, uint64_t process,
+			const struct pfw_pattern_op *op)
 {
 	bool reads = op->role == PFW_CALL_READ || op->role == PFW_CALL_COPY;
 	struct place place;
-	int error =
-		find_place(patterns, process, block->names.row[op->name].merged, op->fd, &place);
+	int error = find_place(patterns, process, op, &place);
 
 	if (error)
 		return error;
@@ -295,17 +394,7 @@ static int take_op(struct pfw_patterns *patterns, uint64_t process, const struct
 		place.use->used = true;
 		place.row->processes++;
 	}
-	if (op->dup >= 0) {
-		struct pfw_pattern_descriptor copy = { 0 }, *made;
-
-		if (place.descriptor)
-			copy = *place.descriptor;
-		made = find_descriptor(patterns, process, op->dup);
-		if (!made)
-			return -ENOMEM;
-		*made = copy;
-	}
-	if (op->seek)
+	if (op->seek && op->seek != PFW_SEEK_CLOSED)
 		seek(&place, op);
 	if (reads)
 		add_side(patterns, &place, PFW_SIDE_READ, op, true);
@@ -313,35 +402,7 @@ static int take_op(struct pfw_patterns *patterns, uint64_t process, const struct
 		add_side(patterns, &place, PFW_SIDE_WRITE, op, !op->target_of_copy);
 	else
 		add_other(&place, op);
-	return 0;
-}
-
-int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank,
-		      struct pfw_patterns_block *block)
-{
-	uint64_t pid = 0;
-	int64_t process = -1;
-
-	for (uint32_t i = 0; i < block->names.count; i++) {
-		struct pfw_average *name = &block->names.row[i];
-		int64_t row = find_row(patterns, rank, name->key, name->key_bytes);
-
-		if (row < 0)
-			return (int)row;
-		name->merged = (uint32_t)row;
-	}
-	pfw_pattern_ops_sort(block);
-	for (size_t i = 0; i < block->ops; i++) {
-		int error;
-
-		if (process < 0 || block->op[i].pid != pid)
-			process = pfw_numbers_of(&patterns->processes, file, block->op[i].pid);
-		if (process < 0)
-			return (int)process;
-		pid = block->op[i].pid;
-		error = take_op(patterns, (uint64_t)process, &block->op[i], block);
-		if (error)
-			return error;
-	}
-	return 0;
+	if (op->dup >= 0)
+		return copy_descriptor(patterns, process, op->fd, op->dup);
+	return op->seek == PFW_SEEK_CLOSED ? close_descriptor(patterns, process, op->fd) : 0;
 }

@@ -41,6 +41,7 @@ struct pfw_pattern_side {
 	uint64_t size[PFW_PATTERN_SIZES];
 	uint64_t access[PFW_ACCESSES];
 	uint64_t behind; /* Darshan's SEQ: begin behind the end of the one before, of whatever kind */
+	uint64_t end;	 /* of the furthest, 0 where there is none */
 	uint64_t unaligned; /* begin at no multiple of `alignment` */
 	uint64_t small;	    /* of less than `small` bytes */
 };
@@ -51,6 +52,7 @@ struct pfw_pattern {
 	uint64_t others;     /* calls of metadata, and all else */
 	int64_t metadata_ns; /* of opens and others */
 	uint64_t processes;  /* that read, wrote or opened it */
+	uint64_t switches;   /* a process reads what it wrote to last, or writes what it read */
 	struct pfw_pattern_side side[2];
 };
 
@@ -69,6 +71,8 @@ struct pfw_patterns_block {
 	struct pfw_averages names; /* keys only */
 	struct pfw_pattern_op *op;
 	size_t ops, room;
+	uint64_t tid; /* of the first operation */
+	bool threads; /* more than that one */
 	struct pfw_pattern_counters counters;
 	/* What calls do, by their names. */
 	struct pfw_pattern_call {
@@ -79,6 +83,7 @@ struct pfw_patterns_block {
 };
 
 struct pfw_patterns_block *pfw_patterns_block_create(void);
+void pfw_patterns_block_clear(struct pfw_patterns_block *block);
 void pfw_patterns_block_free(struct pfw_patterns_block *block);
 
 /* Add a line.  `wanted`: it is to be counted; else it only tells where a descriptor stands.  0 or
@@ -93,19 +98,33 @@ struct pfw_patterns {
 	struct pfw_averages keys;  /* of the rows: the rank as 8 bytes, then the file's name */
 	struct pfw_pattern *row;
 	size_t rows, room;
-	/* Private to patterns.c. */
+	/* Private to patterns.c: who has what open, and what was done last. */
 	struct pfw_numbers processes, descriptors, uses;
-	struct pfw_pattern_descriptor *descriptor;
+	uint32_t *descriptor; /* the open file of each, + 1 */
+	struct pfw_pattern_open *open;
 	struct pfw_pattern_use *use;
-	size_t descriptor_room, use_room;
+	size_t descriptor_room, open_room, use_room, opens;
+	uint32_t free_open; /* + 1 */
+	/* Operations of a file of several threads that others may still come before. */
+	struct pfw_pattern_run *run;
+	size_t runs, run_room, waiting;
+	int64_t last_ns;    /* of those that came */
+	uint64_t file, tid; /* that was taken last; its first thread */
+	bool begun, threads;
 };
 
 void pfw_patterns_init(struct pfw_patterns *patterns);
 void pfw_patterns_release(struct pfw_patterns *patterns);
 
-/* Take the next block of a trace of that rank.  0 or -ENOMEM.  Thread: one at a time. */
+/* Take the next block of a trace of that rank, and when there is no more of any, all that waits.  0 or
+ * -ENOMEM.  Thread: one at a time. */
 int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank,
 		      struct pfw_patterns_block *block);
+int pfw_patterns_end(struct pfw_patterns *patterns);
+
+/* The number of the row of that rank and name, made where there is none, or -ENOMEM. */
+int64_t pfw_patterns_row(struct pfw_patterns *patterns, int64_t rank, const char *name,
+			 size_t bytes);
 
 /* The rank and the name of a row. */
 int64_t pfw_patterns_rank(const struct pfw_patterns *patterns, size_t row);

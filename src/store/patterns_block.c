@@ -20,6 +20,15 @@ struct pfw_patterns_block *pfw_patterns_block_create(void)
 	return block;
 }
 
+void pfw_patterns_block_clear(struct pfw_patterns_block *block)
+{
+	pfw_averages_release(&block->names);
+	pfw_averages_init(&block->names);
+	block->ops = 0;
+	block->threads = false;
+	block->counters = (struct pfw_pattern_counters){ 0 };
+}
+
 void pfw_patterns_block_free(struct pfw_patterns_block *block)
 {
 	if (!block)
@@ -27,25 +36,6 @@ void pfw_patterns_block_free(struct pfw_patterns_block *block)
 	pfw_averages_release(&block->names);
 	free(block->op);
 	free(block);
-}
-
-static int by_time(const void *a, const void *b)
-{
-	const struct pfw_pattern_op *x = a, *y = b;
-
-	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
-}
-
-void pfw_pattern_ops_sort(struct pfw_patterns_block *block)
-{
-	for (size_t i = 1; i < block->ops; i++) {
-		if (by_time(&block->op[i - 1], &block->op[i]) > 0) {
-			qsort(block->op, block->ops, sizeof(*block->op), by_time);
-			return;
-		}
-	}
 }
 
 /* ---- a line ---- */
@@ -120,6 +110,13 @@ static void find_seek(struct pfw_pattern_op *op, const struct pfw_entry *entry, 
 	} else if (pfw_slice_is(&entry->name, "dup") || pfw_slice_is(&entry->name, "dup2") ||
 		   pfw_slice_is(&entry->name, "dup3")) {
 		op->dup = ret;
+	} else if (pfw_slice_is(&entry->name, "fcntl")) {
+		int64_t command = arg(entry, "cmd", -1);
+
+		if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
+			op->dup = ret;
+	} else if (pfw_slice_is(&entry->name, "close") || pfw_slice_is(&entry->name, "fclose")) {
+		op->seek = PFW_SEEK_CLOSED;
 	}
 }
 
@@ -259,5 +256,8 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 	if (!pfw_fnames_find(fnames, entry, &fname) || fname.type != PFW_VALUE_STRING ||
 	    fname.text.bytes > NAME_MAX_BYTES)
 		return 0;
+	if (!block->ops)
+		block->tid = entry->tid;
+	block->threads |= entry->tid != block->tid;
 	return add_call(block, entry, &fname.text, call, wanted);
 }

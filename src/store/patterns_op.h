@@ -3,18 +3,17 @@
 #define PFW_PATTERNS_OP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-struct pfw_patterns_block;
-
-enum pfw_seek { PFW_SEEK_NONE, PFW_SEEK_TO, PFW_SEEK_BY, PFW_SEEK_LOST };
+enum pfw_seek { PFW_SEEK_NONE, PFW_SEEK_TO, PFW_SEEK_BY, PFW_SEEK_LOST, PFW_SEEK_CLOSED };
 
 struct pfw_pattern_op {
 	uint64_t pid, calls, bytes;
 	int64_t ts_ns, ns;
 	int64_t fd, dup; /* -1: none; of an open what it returned */
 	int64_t offset;	 /* where `placed`; of a seek */
-	uint32_t name;	 /* of the block's */
+	uint32_t name;	 /* of the block's; once it is taken, the row */
 	uint32_t order;	 /* among the lines of the block */
 	uint8_t role, seek;
 	bool wanted, summed, failed, placed, append;
@@ -22,7 +21,18 @@ struct pfw_pattern_op {
 	bool target_of_copy;
 };
 
-/* In order of time: a raw trace has the lines of several threads one thread after the other. */
-void pfw_pattern_ops_sort(struct pfw_patterns_block *block);
+/* A block's operations in order of time, of which those before `next` were taken. */
+struct pfw_pattern_run {
+	struct pfw_pattern_op *op;
+	size_t ops, next;
+	uint64_t file;
+};
+
+struct pfw_patterns;
+
+/* Count an operation, whose `name` is a row, as what follows those that were counted so far.  0 or
+ * -ENOMEM.  Thread: one at a time. */
+int pfw_pattern_op_take(struct pfw_patterns *patterns, uint64_t process,
+			const struct pfw_pattern_op *op);
 
 #endif

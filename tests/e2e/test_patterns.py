@@ -331,3 +331,114 @@ def test_real_program(tmp_path):
     assert row["read_behind"] == 15 + 63
     assert (row["size_read_100_1k"], row["size_read_1k_10k"]) == (17, 64)
     assert row["read_unaligned"] == 1
+
+
+# ---- Darshan ----
+
+DARSHAN = {"POSIX_READS": "reads", "POSIX_WRITES": "writes", "POSIX_BYTES_READ": "read_bytes",
+           "POSIX_BYTES_WRITTEN": "written_bytes", "POSIX_MAX_BYTE_READ": "read_max_byte",
+           "POSIX_MAX_BYTE_WRITTEN": "write_max_byte", "POSIX_CONSEC_READS": "read_consecutive",
+           "POSIX_CONSEC_WRITES": "write_consecutive", "POSIX_SEQ_READS": "read_behind",
+           "POSIX_SEQ_WRITES": "write_behind", "POSIX_RW_SWITCHES": "switches"}
+
+
+def test_as_darshan_counts(tmp_path):
+    """Each counter that both have is what Darshan's own runtime wrote down of the same program."""
+    harness.run([PFW, "run", "-q", "-o", tmp_path / "t", "--",
+                 harness.compile_c(harness.SOURCE / "tests/e2e/darshan_target.c",
+                                   tmp_path / "darshan_target"), tmp_path])
+    rows = by_file(patterns(tmp_path / "t.pfw"))
+    compared = collections.Counter()
+    counted = collections.defaultdict(dict)
+    for line in (harness.SOURCE / "tests/e2e/darshan.txt").read_text().splitlines():
+        if line[0] != "#":
+            name, counter, value = line.split()
+            counted[name][counter] = int(value)
+    for name, counters in counted.items():
+        row = rows[str(tmp_path / name)]
+        assert row["opens"] == counters["POSIX_OPENS"] - counters["POSIX_DUPS"]
+        assert row["read_unaligned"] + row["write_unaligned"] == counters["POSIX_FILE_NOT_ALIGNED"]
+        for counter, value in counters.items():
+            key = DARSHAN.get(counter)
+            if counter.startswith("POSIX_SIZE"):
+                key = counter[6:].lower()
+            if key:
+                assert row[key] == value, (name, counter)
+                compared[name] += 1
+    assert compared == {name: 31 for name in ("places", "copies", "turns")}
+
+
+# ---- order ----
+
+def test_copies_of_a_descriptor_share_its_place(tmp_path):
+    trace = Trace()
+    trace.call("open", fname="/f", ret=3, flags=2)
+    trace.call("dup", fname="/f", fd=3, ret=9)
+    trace.call("fcntl", fname="/f", fd=9, ret=12, cmd=0, arg=10)
+    for fd in (3, 9, 12, 9):
+        trace.call("read", fname="/f", fd=fd, ret=100)
+    trace.call("close", fname="/f", fd=9, ret=0)
+    trace.call("lseek", fname="/f", fd=12, ret=1000, offset=1000, whence=0)
+    trace.call("read", fname="/f", fd=3, ret=100)              # 1000: forward
+    trace.call("open", fname="/f", ret=9, flags=2)
+    trace.call("read", fname="/f", fd=9, ret=100)              # 0: another open file
+    trace.call("dup2", fname="/f", fd=3, newfd=9, ret=9)
+    trace.call("read", fname="/f", fd=9, ret=100)              # 1100
+    row = by_file(patterns(trace.write(tmp_path / "t.pfw")))["/f"]
+    found = {kind: row[f"read_{kind}"] for kind in
+             ("first", "consecutive", "strided", "sequential", "random", "unplaced")}
+    assert found == {"first": 1, "consecutive": 3, "strided": 0, "sequential": 2, "random": 1,
+                     "unplaced": 0}
+
+
+def test_threads_of_a_raw_trace(tmp_path):
+    """Threads read one descriptor in turn; the lines stand one thread after the other, and many of
+    them: what is read is in order all the same."""
+    trace, count = Trace(), 12000
+    trace.call("open", fname="/f", ret=3, flags=0)
+    for i in range(count):
+        trace.call("read", fname="/f", fd=3, ret=4096)
+    head, calls = trace.lines[:2], trace.lines[2:]
+    moved = [line.replace('"tid": 1', f'"tid": {2 + i % 3}') for i, line in enumerate(calls)]
+    trace.lines = head + [line for tid in (4, 3, 2) for line in moved if f'"tid": {tid}' in line]
+    path = trace.write(tmp_path / "t.pfw")
+    assert path.stat().st_size > 1.2e6
+    row = by_file(patterns(path))["/f"]
+    assert (row["read_first"], row["read_consecutive"]) == (1, count - 1)
+
+
+# ---- from an index ----
+
+def test_from_the_index(tmp_path):
+    """The same as from the lines."""
+    for rank in range(2):
+        chance, trace, counted, state = random.Random(rank), Trace(rank), Counted(), {1: {}, 2: {}}
+        for _ in range(2000):
+            one_call(chance, trace, counted, state)
+        trace.add("summed", "pfw", "M", 1, {"name": "read", "fname": "/s", "count": 5, "dur": 9.5,
+                                            "bytes": 50})
+        trace.add("io", "COUNTER", "C", 1, {"read": 3000, "written": 7})
+        trace.write(tmp_path / f"t-rank000{rank}.pfw")
+    asked = [[], ["--small", 5000], ["--alignment", 10], ["--name", "read"], ["--rank", 1],
+             ["--fname", "/f1"], ["--min-dur", "2us"], ["--until", "50%"]]
+    rows = [patterns(*words, tmp_path) for words in asked]
+    harness.run([PFW, "compact", "-q", tmp_path])
+    assert len(list(tmp_path.glob("*.idx"))) == 2
+    for words, expected in zip(asked, rows):
+        assert patterns(*words, tmp_path) == expected, words
+
+
+def test_an_index_needs_no_text(tmp_path):
+    trace = Trace()
+    for i in range(30000):
+        trace.call("pread", fname=f"/f{i % 9}", fd=3, ret=i, count=i, offset=i * 17)
+    trace.write(tmp_path / "t.pfw")
+    harness.run([PFW, "compact", "-q", tmp_path])
+    path = tmp_path / "t.pfw.gz"
+    rows, data = patterns(path), bytearray(path.read_bytes())
+    assert len(rows) == 10 and rows[0]["reads"] == 30000
+    data[len(data) // 2] ^= 0xff  # no block whose CRC the index is known by
+    path.write_bytes(data)
+    assert patterns(path) == rows
+    (tmp_path / "t.pfw.gz.idx").unlink()
+    assert patterns(path, status=1)[0]["reads"] < 30000

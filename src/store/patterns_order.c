@@ -1,0 +1,176 @@
+/* patterns_order.c - operations of blocks in order of time; see patterns.h.
+ *
+ * A raw trace has the lines of several threads one thread after the other, as each look at their
+ * rings found them: so the blocks of the last seconds are kept, each sorted, and the earliest
+ * operation of all of them is the next.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "patterns.h"
+#include "patterns_op.h"
+
+/* The writer looks at all rings twice a second, unless it is told otherwise. */
+#define WAIT_NS 2000000000ll
+/* Operations that wait at most: of some 100 bytes each. */
+#define WAITING_MAX 524288u
+
+static int by_time(const void *a, const void *b)
+{
+	const struct pfw_pattern_op *x = a, *y = b;
+
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void sort(struct pfw_patterns_block *block)
+{
+	for (size_t i = 1; i < block->ops; i++) {
+		if (by_time(&block->op[i - 1], &block->op[i]) > 0) {
+			qsort(block->op, block->ops, sizeof(*block->op), by_time);
+			return;
+		}
+	}
+}
+
+static int take_op(struct pfw_patterns *patterns, uint64_t file, const struct pfw_pattern_op *op)
+{
+	int64_t process = pfw_numbers_of(&patterns->processes, file, op->pid);
+
+	return process < 0 ? (int)process : pfw_pattern_op_take(patterns, (uint64_t)process, op);
+}
+
+/* ---- runs ---- */
+
+static void drop_run(struct pfw_patterns *patterns, size_t number)
+{
+	free(patterns->run[number].op);
+	patterns->runs--;
+	for (size_t i = number; i < patterns->runs; i++)
+		patterns->run[i] = patterns->run[i + 1];
+}
+
+/* The run with the earliest operation, of equal ones the first, and when another's begin. */
+static size_t find_first(const struct pfw_patterns *patterns, int64_t *others)
+{
+	size_t first = 0;
+
+	*others = INT64_MAX;
+	for (size_t i = 1; i < patterns->runs; i++) {
+		const struct pfw_pattern_run *best = &patterns->run[first],
+					     *run = &patterns->run[i];
+		int64_t ts = run->op[run->next].ts_ns, least = best->op[best->next].ts_ns;
+
+		if (ts < least)
+			first = i;
+		if ((ts < least ? least : ts) < *others)
+			*others = ts < least ? least : ts;
+	}
+	return first;
+}
+
+/* Take what begins up to then, and what is too much to wait. */
+static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wait)
+{
+	int error = 0;
+
+	while (patterns->runs && !error) {
+		int64_t others;
+		size_t number = find_first(patterns, &others);
+		struct pfw_pattern_run *run = &patterns->run[number];
+
+		if (run->op[run->next].ts_ns > until_ns && patterns->waiting <= wait)
+			break;
+		do {
+			error = take_op(patterns, run->file, &run->op[run->next++]);
+			patterns->waiting--;
+		} while (!error && run->next < run->ops && run->op[run->next].ts_ns < others &&
+			 (run->op[run->next].ts_ns <= until_ns || patterns->waiting > wait));
+		if (run->next == run->ops)
+			drop_run(patterns, number);
+	}
+	return error;
+}
+
+static int add_run(struct pfw_patterns *patterns, uint64_t file, struct pfw_patterns_block *block)
+{
+	if (patterns->runs == patterns->run_room) {
+		size_t room = patterns->run_room ? patterns->run_room * 2 : 16;
+		struct pfw_pattern_run *more = realloc(patterns->run, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		patterns->run = more;
+		patterns->run_room = room;
+	}
+	patterns->run[patterns->runs++] =
+		(struct pfw_pattern_run){ .op = block->op, .ops = block->ops, .file = file };
+	patterns->waiting += block->ops;
+	block->op = NULL;
+	block->ops = block->room = 0;
+	return 0;
+}
+
+/* ---- blocks ---- */
+
+static int find_rows(struct pfw_patterns *patterns, int64_t rank, struct pfw_patterns_block *block)
+{
+	for (uint32_t i = 0; i < block->names.count; i++) {
+		struct pfw_average *name = &block->names.row[i];
+		int64_t row = pfw_patterns_row(patterns, rank, name->key, name->key_bytes);
+
+		if (row < 0)
+			return (int)row;
+		name->merged = (uint32_t)row;
+	}
+	for (size_t i = 0; i < block->ops; i++)
+		block->op[i].name = block->names.row[block->op[i].name].merged;
+	return 0;
+}
+
+/* One thread's operations are in order as they come. */
+static bool several_threads(struct pfw_patterns *patterns, const struct pfw_patterns_block *block)
+{
+	if (!patterns->begun)
+		patterns->tid = block->tid;
+	patterns->begun = true;
+	patterns->threads |= block->threads || block->tid != patterns->tid;
+	return patterns->threads;
+}
+
+int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank,
+		      struct pfw_patterns_block *block)
+{
+	int error = 0;
+
+	if (file != patterns->file) {
+		error = pfw_patterns_end(patterns);
+		patterns->file = file;
+	}
+	error = error ? error : find_rows(patterns, rank, block);
+	if (error || !block->ops)
+		return error;
+	sort(block);
+	if (several_threads(patterns, block)) {
+		int64_t last_ns = block->op[block->ops - 1].ts_ns;
+
+		if (last_ns > patterns->last_ns)
+			patterns->last_ns = last_ns;
+		error = add_run(patterns, file, block);
+		return error ? error
+			     : take_until(patterns, patterns->last_ns - WAIT_NS, WAITING_MAX);
+	}
+	for (size_t i = 0; i < block->ops && !error; i++)
+		error = take_op(patterns, file, &block->op[i]);
+	return error;
+}
+
+int pfw_patterns_end(struct pfw_patterns *patterns)
+{
+	int error = take_until(patterns, INT64_MAX, 0);
+
+	patterns->begun = patterns->threads = false;
+	patterns->last_ns = 0;
+	return error;
+}
