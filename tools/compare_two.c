@@ -22,8 +22,8 @@
 /* Slow noise: the parts' variance beyond what neighbouring parts differ by, or that of quarters of the
  * run beyond what its parts allow, each where chance alone hardly makes it so much. */
 #define QUARTERS 4u
-#define SLOW_PARTS 1.6
-#define SLOW_QUARTERS 4.0
+#define SLOW_PARTS 1.8
+#define SLOW_QUARTERS 5.0
 /* Between two runs such noise is that much more than within one, and known as badly. */
 #define SLOW_BETWEEN 2.0
 #define SLOW_FREEDOM 2.0
