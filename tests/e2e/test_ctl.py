@@ -246,8 +246,8 @@ def test_by_the_clock(tmp_path):
         time.sleep(0.1)
     lines = program.end()
     segments = harness.own(lines, "segment")
-    assert len(segments) >= 2 and \
-        [line["args"]["cycle"] for line in segments] == list(range(len(segments)))
+    cycles = [line["args"]["cycle"] for line in segments]
+    assert len(cycles) >= 2 and cycles == sorted(set(cycles))
     inside = [range(line["args"]["first_id"], line["args"]["last_id"] + 1) for line in segments]
     assert all(any(line["id"] in ids for ids in inside) for line in harness.events(lines, "pread"))
 
