@@ -235,3 +235,20 @@ trace_handler(object())
         "input_shapes": [[2, 3], []], "flops": 12, "stack": ["a.py(1): f"]}
     said = [line for line in run.errors.splitlines() if "trace_handler" in line]
     assert len(said) == 1 and "not in the trace" in said[0]
+
+
+def test_memory_stays_over_many_steps(run):
+    """Every cycle of a schedule without an end is in the trace, and none of them in memory."""
+    run.traced(TRAIN + """
+resident = []
+def hook(prof):
+    trace_handler(prof)
+    with open("/proc/self/status") as file:
+        resident.append(next(int(line.split()[1]) for line in file if line.startswith("VmRSS")))
+cycles(400, hook, schedule(wait=2, warmup=1, active=7))
+print(len(resident), resident[-1] - resident[9], "KiB")
+""")
+    cycles, growth, _ = run.output.split()
+    assert int(cycles) == 40 and int(growth) < 4096
+    assert sorted(int(line["name"].split("#")[1]) for line in pp(run, kind="step")) == [
+        step for step in range(400) if step % 10 >= 3]
