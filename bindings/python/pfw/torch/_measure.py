@@ -24,7 +24,7 @@ def compare_impls(implementations: Mapping[str, Callable[..., Any]], *args: Any,
             for _ in range(n):
                 function(*args)
         averages = prof.key_averages()
-        total = (sum(average.self_device_time_total for average in averages)
+        total = (sum(average.self_device_time_total for average in averages if average.device_type)
                  or sum(average.self_cpu_time_total for average in averages))
         times[name] = total / 1000
         print(f"{name}: {times[name]:.2f} ms")

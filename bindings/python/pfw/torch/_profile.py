@@ -152,9 +152,9 @@ class profile:
         if profile._running is not None:
             raise RuntimeError("pfw: a profile is active in this process already: end it before this "
                                "one begins (profilers do not nest; use pfw.record_function() inside)")
-        profile._running = self
         self.step_num = 0
         self.current_action = _RECORD if self.steps_optional else self._planned()
+        profile._running = self
         try:
             self._transit(_NONE, self.current_action)
         except BaseException:
@@ -272,6 +272,10 @@ class profile:
 
     def _end_cycle(self) -> None:
         until = self._write()
+        if not _api.stats().path:
+            warn_once("pfw: nothing was recorded in this profile: there is no trace to show or export")
+            self._forget()
+            return
         self.cycles.append(Cycle(self._since if self.keep_warmup else self._active,
                                  self._active or until, until, self._steps))
         self._forget()

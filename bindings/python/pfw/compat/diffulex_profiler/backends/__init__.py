@@ -93,7 +93,8 @@ class PyTorchBackend(_Outermost):
     def end(self) -> None:
         if self.profile is not None:
             self.profile.stop()
-            self.profile.export_chrome_trace(self.path(f"pytorch_trace_{self.name}.json"))
+            if self.profile.cycles:
+                self.profile.export_chrome_trace(self.path(f"pytorch_trace_{self.name}.json"))
 
 
 class VizTracerBackend(_Outermost):
