@@ -636,7 +636,7 @@ def test_e15_percentages_are_right_or_not_there(blocks):
 def check_combined(run):
     items = [line for line in made(run, "combined.pfw") if line["name"] == "item"]
     reads = [line for line in calls(run, "combined.pfw") if line["name"] == "read" and
-             line["args"]["fname"].rpartition("/")[2].startswith("item") and line["args"]["ret"]]
+             (line["args"]["fname"] or "").rpartition("/")[2].startswith("item") and line["args"]["ret"]]
     forward = operators(run, "combined.pfw")
     assert len(items) == len(reads) == len(forward) == 3
     for item, read, line in zip(items, reads, forward):
