@@ -169,6 +169,8 @@ static bool copy_value(struct import_reader *reader, struct pfw_text *text)
 		c = peek(reader);
 		if (c < 0)
 			return fail(reader, "it ends inside a value");
+		if (c < ' ')
+			return fail(reader, "a control character outside of a text");
 		if (c == '"') {
 			if (!copy_string(reader, text))
 				return false;
