@@ -6,6 +6,8 @@
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <unistd.h>
 
 #include "store/linehash.h"
 #include "store/pool.h"
@@ -314,6 +316,56 @@ static void no_room_for_the_temporary_file(void **state)
 	close_world(&world);
 }
 
+/* Commas behind lines are cut off before the lines are given, whichever time a block is read. */
+static void lines_with_commas(void **state)
+{
+	struct fixture *fixture = *state;
+	struct world world;
+	FILE *file;
+
+	open_world(&world, fixture->directory, TEXT, STRAGGLERS, 16000);
+	world.checksum = 0;
+	for (size_t i = 0; i < FILES; i++) {
+		uint64_t random = 7;
+
+		file = fopen(world.path[i], "w");
+		for (size_t j = 0; j < 16000; j++) {
+			char line[512];
+			size_t bytes = put_line(line, j, i, time_of(STRAGGLERS, j, 16000, &random));
+
+			world.checksum += pfw_linehash(line, bytes - 1);
+			fprintf(file, "%.*s%s\n", (int)bytes - 1, line, j % 5 ? "," : "");
+		}
+		assert_int_equal(fclose(file), 0);
+		pfw_blocks_free(&world.blocks[i]);
+		assert_int_equal(pfw_blocks_find(&world.blocks[i], world.path[i]), 0);
+	}
+	check_all_seen(&world);
+	close_world(&world);
+}
+
+static int take_rows_and_cut(void *user, const struct pfw_rows *rows, size_t first, size_t count)
+{
+	struct world *world = (struct world *)((char *)user - offsetof(struct world, seen));
+
+	assert_int_equal(truncate(world->path[0], 100), 0);
+	return take_rows(user, rows, first, count);
+}
+
+/* What was found out about lines is of no use when they are gone. */
+static void file_that_is_cut_meanwhile(void **state)
+{
+	struct fixture *fixture = *state;
+	struct world world;
+	const char *where;
+
+	open_world(&world, fixture->directory, TEXT, SORTED, 16000);
+	world.merge.rows = take_rows_and_cut;
+	assert_int_equal(pfw_merge_run(&world.merge, &where), -ESTALE);
+	assert_string_equal(where, world.path[0]);
+	close_world(&world);
+}
+
 static void header_that_lies(void **state)
 {
 	struct fixture *fixture = *state;
@@ -349,6 +401,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lines_of_a_window, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(stopped, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_room_for_the_temporary_file, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(lines_with_commas, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(file_that_is_cut_meanwhile, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(header_that_lies, set_up, tear_down),
 	};
 

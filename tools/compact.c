@@ -53,6 +53,7 @@ static void set_up_process(void)
 	/* Blocks are given back when they are freed, not kept in arenas a thread each. */
 	mallopt(M_MMAP_THRESHOLD, 512 * 1024);
 	mallopt(M_ARENA_MAX, 2);
+	mallopt(M_TRIM_THRESHOLD, 64 << 20); /* the next rank's rows take the place of this one's */
 }
 
 /* ---- the result ---- */

@@ -253,10 +253,14 @@ int table_collect(struct table *table, const struct table_options *options, stru
 				      .jobs = pfw_pass_jobs(options->jobs),
 				      .how = { .plain = options->plain,
 					       .fnames = options->reach.fnames },
+				      .by_names = true,
 				      .nest_io = !options->plain && (live->any || !again(traces)) };
 	int error;
 
 	for (unsigned i = 0; i < options->fields; i++) {
+		collect.by_names &= options->field[i] == TABLE_NAME ||
+				    options->field[i] == TABLE_CAT ||
+				    options->field[i] == TABLE_RANK;
 		collect.how.args |= options->field[i] >= TABLE_SHAPE &&
 				    options->field[i] != TABLE_RANK;
 		collect.targets |= options->field[i] == TABLE_FNAME && !options->plain &&
@@ -272,6 +276,7 @@ int table_collect(struct table *table, const struct table_options *options, stru
 					       .table = table,
 					       .jobs = collect.jobs,
 					       .how = collect.how,
+					       .by_names = collect.by_names,
 					       .targets = collect.targets,
 					       .nest_io = true,
 					       .io_nested = true };

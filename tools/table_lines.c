@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/hash.h"
 #include "store/saturate.h"
 #include "table_pass.h"
 
@@ -119,6 +120,71 @@ static void add_device(struct pfw_sums *sums, const struct table_line *line)
 	sums->self_device_ns = pfw_saturate_add(sums->self_device_ns, line->dur_ns);
 }
 
+/* ---- rows ---- */
+
+static uint32_t kind_of(const struct table_line *line)
+{
+	return (uint32_t)line->section << 16 | (uint32_t)(line->device & 255) << 8 |
+	       line->annotation;
+}
+
+static bool is_recent(const struct table_recent *recent, const struct table_line *line, size_t file)
+{
+	return recent->row && recent->name_bytes == line->name.bytes &&
+	       recent->cat_bytes == line->cat.bytes && recent->file == file &&
+	       recent->kind == kind_of(line) &&
+	       pfw_hash_same(recent->text, line->cat.at, line->cat.bytes) &&
+	       pfw_hash_same(recent->text + recent->cat_bytes, line->name.at, line->name.bytes);
+}
+
+/* Where the row of a line is noted; NULL: nowhere. */
+static struct table_recent *recent_of(const struct table_pass *collect, struct table_worker *worker,
+				      const struct table_line *line)
+{
+	const char *name = line->name.at;
+	size_t bytes = line->name.bytes;
+
+	if (!collect->by_names || !bytes || !line->cat.bytes ||
+	    bytes + line->cat.bytes > sizeof(worker->recent[0].text))
+		return NULL;
+	return &worker->recent[(bytes * 5 + (uint8_t)name[0] + (uint8_t)name[bytes / 2] * 3u +
+				(uint8_t)name[bytes - 1] * 7u) %
+			       TABLE_RECENT];
+}
+
+static void note_recent(struct table_recent *recent, const struct table_line *line, size_t file,
+			uint32_t row)
+{
+	*recent = (struct table_recent){ .row = row + 1,
+					 .kind = kind_of(line),
+					 .file = file,
+					 .cat_bytes = (uint8_t)line->cat.bytes,
+					 .name_bytes = (uint8_t)line->name.bytes };
+	memcpy(recent->text, line->cat.at, line->cat.bytes);
+	memcpy(recent->text + line->cat.bytes, line->name.at, line->name.bytes);
+}
+
+/* The row that a line is added to, or -ENOMEM.  Few names make most lines, and to put a key together
+ * and look it up takes longer than to read the line. */
+static int64_t row_of(const struct table_pass *collect, struct table_worker *worker, size_t file,
+		      const struct pfw_entry *entry, const struct table_line *line)
+{
+	struct table_recent *recent = recent_of(collect, worker, line);
+	int64_t row;
+
+	if (recent && is_recent(recent, line, file))
+		return recent->row - 1;
+	if (table_key_make(&worker->key, collect->options, line, entry,
+			   collect->traces->file[file].head.rank))
+		return -ENOMEM;
+	row = pfw_averages_row(&worker->rows, worker->key.text, worker->key.bytes);
+	if (row < 0 || row >> TABLE_ROW_BITS)
+		return -ENOMEM;
+	if (recent)
+		note_recent(recent, line, file, (uint32_t)row);
+	return row;
+}
+
 /* What a copy wrote to: its time counts where it read from. */
 static int add_target(const struct table_pass *collect, unsigned number,
 		      const struct pfw_pass_block *block, const struct pfw_entry *entry,
@@ -145,16 +211,12 @@ static int add_line(const struct table_pass *collect, unsigned number, struct pf
 {
 	struct table_worker *worker = &collect->worker[number];
 	struct table_block_result *result = block->result;
+	int64_t row = row_of(collect, worker, block->file, entry, line);
 	uint32_t group;
-	int64_t row;
-	int error = table_key_make(&worker->key, collect->options, line, entry,
-				   collect->traces->file[block->file].head.rank);
+	int error;
 
-	if (error)
-		return error;
-	row = pfw_averages_row(&worker->rows, worker->key.text, worker->key.bytes);
-	if (row < 0 || row >> TABLE_ROW_BITS)
-		return -ENOMEM;
+	if (row < 0)
+		return (int)row;
 	group = (uint32_t)number << TABLE_ROW_BITS | (uint32_t)row;
 	if (line->section == TABLE_IO) {
 		worker->too_many |= collect->options->percentiles && row >= SKETCHES_MAX;

@@ -36,8 +36,20 @@ struct table_block_result {
 	bool nested; /* some I/O call lies in another, or lines are out of order */
 };
 
+/* The row of lines that were seen lately, where it is their name's, category's and rank's alone. */
+struct table_recent {
+	uint32_t row;  /* and 1; 0: none */
+	uint32_t kind; /* what table_key_make() begins with */
+	size_t file;
+	uint8_t cat_bytes, name_bytes;
+	char text[118]; /* of both */
+};
+
+#define TABLE_RECENT 128u /* a power of two */
+
 struct table_worker {
 	struct pfw_averages rows;
+	struct table_recent recent[TABLE_RECENT];
 	struct table_key key;
 	struct table_calls calls;
 	struct pfw_select_state *reach, *wanted;
@@ -53,8 +65,9 @@ struct table_pass {
 	struct table_worker *worker;
 	unsigned jobs;
 	struct table_how how;
-	bool targets; /* what copies write to is a row, too */
-	bool nest_io; /* I/O calls are nested, too */
+	bool by_names; /* rows are those of names, categories and ranks */
+	bool targets;  /* what copies write to is a row, too */
+	bool nest_io;  /* I/O calls are nested, too */
 	bool io_nested;
 	/* Of I/O, the threads of all files, and up to when their calls go. */
 	struct pfw_numbers io_processes, io_threads;

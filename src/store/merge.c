@@ -314,6 +314,8 @@ static void free_run(struct merge_run *run)
 		if (unit->load)
 			pfw_merge_drop(run, unit);
 	}
+	for (size_t i = 0; i < run->pending.count; i++)
+		pfw_merge_forget(run, run->pending.unit[i]);
 	pfw_merge_free_spare(run);
 	for (unsigned i = 0; run->fetch && i < jobs; i++)
 		pfw_fetch_free(&run->fetch[i]);

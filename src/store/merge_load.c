@@ -55,6 +55,59 @@ void pfw_merge_drop(struct merge_run *run, struct merge_unit *unit)
 	unit->state = MERGE_UNIT_PENDING;
 }
 
+/*
+ * A block that was read for its least time is read again when the order comes to it.  Rows take a
+ * seventh of the memory that their text does, and a buffer that is used again and again stays in the
+ * processor's cache: so all text is given back, and none is scanned twice.
+ */
+void pfw_merge_keep(struct merge_run *run, struct merge_unit *unit)
+{
+	struct pfw_rows *rows = &unit->load->rows;
+	struct merge_kept *kept = NULL;
+
+	if (!rows->mended && run->used < run->merge->budget / 2)
+		kept = malloc(sizeof(*kept));
+	if (kept) {
+		*kept = (struct merge_kept){ .rows = *rows,
+					     .text_bytes = rows->text.bytes,
+					     .charged = rows->room * sizeof(*rows->row) };
+		kept->rows.text = (struct pfw_text){ 0 };
+		*rows = (struct pfw_rows){ .text = rows->text };
+		run->used += kept->charged;
+	}
+	unit->kept = kept;
+	pfw_merge_drop(run, unit);
+}
+
+void pfw_merge_forget(struct merge_run *run, struct merge_unit *unit)
+{
+	struct merge_kept *kept = unit->kept;
+
+	if (!kept)
+		return;
+	run->used -= kept->charged;
+	pfw_rows_free(&kept->rows);
+	free(kept);
+	unit->kept = NULL;
+}
+
+/* Have the rows that were kept of it; its text is still to come. */
+static void take_kept(struct merge_run *run, struct merge_unit *unit)
+{
+	struct merge_load *load = unit->load;
+	struct merge_kept *kept = unit->kept;
+	struct pfw_text text = load->rows.text;
+
+	load->again = kept ? kept->text_bytes : 0;
+	if (!kept)
+		return;
+	free(load->rows.row);
+	load->rows = kept->rows;
+	load->rows.text = text;
+	kept->rows.row = NULL;
+	pfw_merge_forget(run, unit);
+}
+
 /* ---- in a worker ---- */
 
 static struct pfw_rows_want wanted(const struct merge_run *run, const struct merge_unit *unit)
@@ -96,7 +149,11 @@ static void read_block(struct pfw_task *task, unsigned worker)
 		close(fd);
 	load->rows.text = fetched.text;
 	load->text_at = fetched.at;
-	if (!load->error)
+	if (load->error)
+		return;
+	if (load->again)
+		load->error = pfw_rows_reread(&load->rows, load->again);
+	else
 		scan(load, fetched.begin);
 }
 
@@ -120,6 +177,7 @@ static struct merge_load *begin_load(struct merge_run *run, struct merge_unit *u
 	set_charge(run, load, EXPECTED);
 	unit->load = load;
 	unit->state = MERGE_UNIT_LOADING;
+	take_kept(run, unit);
 	return load;
 }
 

@@ -21,7 +21,14 @@ struct merge_load {
 	uint64_t text_at; /* where its text begins in the file's; of members 0 */
 	int error;
 	size_t charged; /* of the budget */
+	size_t again;	/* bytes that its text had when it was scanned; 0: it is to be scanned */
 	struct merge_load *spare;
+};
+
+/* What is known of a block that is not in memory, once it was read: its rows, without the text. */
+struct merge_kept {
+	struct pfw_rows rows;
+	size_t text_bytes, charged;
 };
 
 enum merge_unit_state {
@@ -46,6 +53,7 @@ struct merge_unit {
 	bool begun;	 /* it was the first in the order before */
 	bool surveyed;	 /* half of its bytes are told */
 	struct merge_load *load;
+	struct merge_kept *kept; /* PENDING: NULL where it is to be scanned (again) */
 };
 
 struct merge_heap {
@@ -124,6 +132,10 @@ int pfw_merge_load(struct merge_run *run, struct merge_unit *unit);
 int pfw_merge_finish(struct merge_run *run, struct merge_unit *unit);
 /* Forget what is in memory of it. */
 void pfw_merge_drop(struct merge_run *run, struct merge_unit *unit);
+/* The same, but keep its rows where there is room for them. */
+void pfw_merge_keep(struct merge_run *run, struct merge_unit *unit);
+/* Forget those, too. */
+void pfw_merge_forget(struct merge_run *run, struct merge_unit *unit);
 /* Read all of a stream, unit by unit. */
 int pfw_merge_stream(struct merge_run *run, size_t file);
 void pfw_merge_free_spare(struct merge_run *run);

@@ -103,7 +103,7 @@ static bool find_key(const struct merge_run *run, struct merge_unit *unit, int f
 	return true;
 }
 
-/* A unit that was read to find its key: kept while there is much room. */
+/* A unit that was read to find its key. */
 static int finish_survey(struct merge_run *run, struct merge_unit *unit)
 {
 	int error = pfw_merge_finish(run, unit);
@@ -114,10 +114,7 @@ static int finish_survey(struct merge_run *run, struct merge_unit *unit)
 		pfw_merge_drop(run, unit);
 		return error;
 	}
-	unit->begun = true;
-	if (run->used < run->merge->budget / 2)
-		return pfw_merge_heap_push(&run->open, unit);
-	pfw_merge_drop(run, unit);
+	pfw_merge_keep(run, unit);
 	return pfw_merge_heap_push(&run->pending, unit);
 }
 

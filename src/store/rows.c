@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "entry.h"
 #include "linehash.h"
 
@@ -48,61 +49,43 @@ __attribute__((always_inline)) static inline bool take(const char **at, const ch
 	return true;
 }
 
-static inline bool is_digit(char c)
-{
-	return (unsigned char)(c - '0') < 10;
-}
-
-/* Eight digits at once: neighbours are joined to pairs, pairs to fours, fours to one. */
-static inline uint64_t eight_digits(uint64_t word)
-{
-	word = (word & 0x0f0f0f0f0f0f0f0full) * 2561 >> 8;
-	word = (word & 0x00ff00ff00ff00ffull) * 6553601 >> 16;
-	return (word & 0x0000ffff0000ffffull) * 42949672960001ull >> 32;
-}
-
-static inline bool are_eight_digits(uint64_t word)
-{
-	return (((word + 0x4646464646464646ull) | (word - 0x3030303030303030ull)) &
-		0x8080808080808080ull) == 0;
-}
-
 /* A whole number of at most 18 digits. */
 static inline bool take_number(const char **at, uint64_t *number)
 {
+	static const uint64_t tens[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000 };
 	const char *start = *at;
-	uint64_t sum = 0, word;
+	uint64_t sum = 0;
 
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-	while (*at - start <= 8 && (memcpy(&word, *at, 8), are_eight_digits(word))) {
-		sum = sum * 100000000 + eight_digits(word);
-		*at += 8;
+	for (;;) {
+		uint64_t word = pfw_bytes_load(*at);
+		unsigned count = pfw_bytes_digits(word);
+
+		*at += count;
+		if (count < 8) {
+			*number = count ? sum * tens[count] + pfw_bytes_number(word, count) : sum;
+			return *at > start && *at - start <= 18;
+		}
+		if (*at - start > 16)
+			return false;
+		sum = sum * 100000000 + pfw_bytes_number(word, 8);
 	}
-#else
-	(void)word;
-#endif
-	for (; is_digit(**at); (*at)++)
-		sum = sum * 10 + (uint64_t)(**at - '0');
-	*number = sum;
-	return *at > start && *at - start <= 18;
 }
 
 /* µs with three decimals or none. */
-static inline bool take_us(const char **at, int64_t *ns)
+__attribute__((always_inline)) static inline bool take_us(const char **at, int64_t *ns)
 {
-	const char *in;
-	uint64_t us;
+	uint64_t us, word;
 
 	if (!take_number(at, &us) || us > INT64_MAX / 1000 - 1)
 		return false;
-	in = *at;
 	*ns = (int64_t)us * 1000;
-	if (*in != '.')
+	if (**at != '.')
 		return true;
-	if (!is_digit(in[1]) || !is_digit(in[2]) || !is_digit(in[3]) || is_digit(in[4]))
+	word = pfw_bytes_load(*at + 1);
+	if (pfw_bytes_digits(word) != 3)
 		return false;
-	*ns += (in[1] - '0') * 100 + (in[2] - '0') * 10 + (in[3] - '0');
-	*at = in + 4;
+	*ns += (int64_t)pfw_bytes_number(word, 3);
+	*at += 4;
 	return true;
 }
 
@@ -110,8 +93,11 @@ static inline bool take_us(const char **at, int64_t *ns)
 static inline bool skip_string(const char **at)
 {
 	const char *in = *at;
+	unsigned plain;
 
-	while (*in != '"' && *in != '\\' && *in != '\n')
+	while ((plain = pfw_bytes_plain16(in)) == 16)
+		in += 16;
+	for (in += plain; *in != '"' && *in != '\\' && *in != '\n';)
 		in++;
 	*at = in + 1;
 	return *in == '"';
@@ -243,7 +229,10 @@ static int scan_line(struct scanner *scanner, size_t at, size_t bytes)
 	if (bytes < SLACK || text[bytes - 1] != '}' || !head_fast(text, &head)) {
 		if (!head_any(scanner, text, &bytes, &head))
 			return 0;
-		text[bytes] = '\n';
+		if (text[bytes] != '\n') {
+			text[bytes] = '\n';
+			scanner->rows->mended = true;
+		}
 	}
 	return add_row(scanner, at, bytes, &head);
 }
@@ -327,23 +316,39 @@ static int put_in_order(struct pfw_rows *rows)
 	return 0;
 }
 
+/* Have a '\n' behind the last line, too, and what may be compared behind that. */
+static int end_text(struct pfw_rows *rows, size_t begin)
+{
+	size_t end = rows->text.bytes;
+	int error = pfw_text_room(&rows->text, end + SLACK);
+
+	if (error)
+		return error;
+	memset(rows->text.data + end, 0, SLACK);
+	if (end > begin && rows->text.data[end - 1] != '\n')
+		rows->text.data[rows->text.bytes++] = '\n';
+	return 0;
+}
+
+int pfw_rows_reread(struct pfw_rows *rows, size_t bytes)
+{
+	int error = end_text(rows, 0);
+
+	return error ? error : rows->text.bytes == bytes ? 0 : -ESTALE;
+}
+
 int pfw_rows_scan(struct pfw_rows *rows, size_t begin, const struct pfw_rows_want *want,
 		  struct pfw_problems *problems)
 {
 	struct scanner scanner = {
 		.rows = rows, .want = want, .problems = problems, .at_begin = want->begins_file
 	};
+	int error = end_text(rows, begin);
 	size_t end = rows->text.bytes;
-	int error = pfw_text_room(&rows->text, end + SLACK);
 
 	rows->count = rows->metadata = 0;
 	rows->checksum = rows->pid = 0;
-	if (error)
-		return error;
-	memset(rows->text.data + end, 0, SLACK);
-	if (end > begin && rows->text.data[end - 1] != '\n')
-		rows->text.data[end++] = '\n';
-	rows->text.bytes = end;
+	rows->mended = false;
 	while (begin < end && !error) {
 		const char *newline = memchr(rows->text.data + begin, '\n', end - begin);
 		size_t bytes = (size_t)(newline - rows->text.data) - begin;
