@@ -228,6 +228,8 @@ static int fill(struct table *table, struct table_options *options, struct live_
 		return CLI_USAGE;
 	if (ask)
 		error = table_from_index(table, options, live->traces);
+	if (!error && ask && pfw_traces_lay_out(live->traces, say_trace, table))
+		return CLI_USAGE;
 	if (!error)
 		error = live_lines_open(live);
 	table->problems += live->missing;
@@ -248,12 +250,9 @@ static int run(struct table_options *options, struct cli_args *args)
 	const volatile bool *stop = stop_watch();
 	struct pfw_traces traces;
 	struct live_lines live = { .command = options->command, .traces = &traces };
+	bool ask;
 	int status;
 
-	if (pfw_traces_open(&traces, args->argv, (size_t)args->operands, options->all_runs,
-			    say_trace, &table))
-		return CLI_USAGE;
-	pfw_averages_init(&table.rows);
 	for (unsigned i = 0; i < options->fields; i++)
 		options->reach.ask_fnames |= options->field[i] == TABLE_FNAME;
 	options->by_file = options->fields == 1 && options->field[0] == TABLE_FNAME &&
@@ -261,6 +260,12 @@ static int run(struct table_options *options, struct cli_args *args)
 	if (options->by_file && !options->columns)
 		table_columns_parse(options, "files");
 	options->percentiles = table_columns_percentiles(options);
+	ask = table_asks_indexes(options);
+	if ((ask ? pfw_traces_open_heads : pfw_traces_open)(&traces, args->argv,
+							    (size_t)args->operands,
+							    options->all_runs, say_trace, &table))
+		return CLI_USAGE;
+	pfw_averages_init(&table.rows);
 	status = fill(&table, options, &live, stop);
 	if (status == CLI_OK) {
 		table_print(&table, options);

@@ -19,6 +19,7 @@ struct opening {
 	size_t seen_room, seen_count;
 	size_t room;
 	bool all_runs;
+	bool heads;		 /* nothing is laid out */
 	const char *passed_over; /* an index or manifest among the arguments */
 	void (*say)(void *user, const char *path, const char *why);
 	void *user;
@@ -107,12 +108,6 @@ static int note_seen(struct opening *opening, const struct stat *st)
 
 /* ---- one file ---- */
 
-/* Whether the lines can be read more than once. */
-static bool is_file(const struct pfw_trace_file *file)
-{
-	return file->blocks.layout != PFW_LAYOUT_STREAM || file->blocks.file_bytes;
-}
-
 static const char *why_not(int error)
 {
 	return error == -ENODEV ? "a device or a socket, not a trace" : strerror(-error);
@@ -136,8 +131,10 @@ static int add_file(struct opening *opening, const char *path)
 		file.inode = st.st_ino;
 		file.changed_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
 	}
-	error = pfw_blocks_find(&file.blocks, path);
-	if (!error && is_file(&file))
+	if (!opening->heads || !S_ISREG(st.st_mode))
+		error = pfw_blocks_find(&file.blocks, path);
+	/* What is no file can be read only once. */
+	if (!error && S_ISREG(st.st_mode))
 		error = pfw_trace_head(&file.head, path);
 	file.path = strdup(path);
 	if (error == -ENOMEM || !file.path) {
@@ -252,23 +249,21 @@ static void put_in_order(struct pfw_traces *traces)
 	}
 }
 
-int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
-		    void (*say)(void *user, const char *path, const char *why), void *user)
+static int open_all(struct opening *opening, char *const *arguments, size_t count)
 {
-	struct opening opening = {
-		.traces = traces, .all_runs = all_runs, .say = say, .user = user
-	};
+	struct pfw_traces *traces = opening->traces;
 	int error = 0;
 
 	*traces = (struct pfw_traces){ 0 };
 	if (!count)
-		error = all_runs ? add_argument(&opening, ".") : add_newest(&opening);
+		error = opening->all_runs ? add_argument(opening, ".") : add_newest(opening);
 	for (size_t i = 0; !error && i < count; i++)
-		error = add_argument(&opening, arguments[i]);
-	free(opening.seen);
+		error = add_argument(opening, arguments[i]);
+	free(opening->seen);
 	/* Whose shell has put them among the traces does not want to hear of it. */
-	if (!error && !traces->count && opening.passed_over)
-		say(user, opening.passed_over, "an index or manifest, not a trace");
+	if (!error && !traces->count && opening->passed_over)
+		opening->say(opening->user, opening->passed_over,
+			     "an index or manifest, not a trace");
 	if (!error && !traces->count)
 		error = -ENOENT;
 	if (error)
@@ -276,4 +271,39 @@ int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t co
 	else
 		put_in_order(traces);
 	return error;
+}
+
+int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
+		    void (*say)(void *user, const char *path, const char *why), void *user)
+{
+	struct opening opening = {
+		.traces = traces, .all_runs = all_runs, .say = say, .user = user
+	};
+
+	return open_all(&opening, arguments, count);
+}
+
+int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, size_t count,
+			  bool all_runs, void (*say)(void *user, const char *path, const char *why),
+			  void *user)
+{
+	struct opening opening = {
+		.traces = traces, .all_runs = all_runs, .heads = true, .say = say, .user = user
+	};
+
+	return open_all(&opening, arguments, count);
+}
+
+int pfw_traces_lay_out(struct pfw_traces *traces,
+		       void (*say)(void *user, const char *path, const char *why), void *user)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		int error = pfw_blocks_find(&traces->file[i].blocks, traces->file[i].path);
+
+		if (error) {
+			say(user, traces->file[i].path, why_not(error));
+			return error;
+		}
+	}
+	return 0;
 }

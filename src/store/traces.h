@@ -34,6 +34,16 @@ struct pfw_traces {
  */
 int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
 		    void (*say)(void *user, const char *path, const char *why), void *user);
+
+/* The same, but lay out nothing: an index may be all that is read of them.  Their `blocks` are empty
+ * until pfw_traces_lay_out() has found them, which returns 0, or -errno after saying of which file it
+ * cannot.  Thread: any. */
+int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, size_t count,
+			  bool all_runs, void (*say)(void *user, const char *path, const char *why),
+			  void *user);
+int pfw_traces_lay_out(struct pfw_traces *traces,
+		       void (*say)(void *user, const char *path, const char *why), void *user);
+
 void pfw_traces_close(struct pfw_traces *traces);
 
 #endif
