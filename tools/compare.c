@@ -117,17 +117,6 @@ static void say_trace(void *user, const char *path, const char *why)
 	compare->problems++;
 }
 
-/* A stale index is no problem of the traces. */
-static void say_index(void *user, const char *path, const char *why)
-{
-	const struct compare *compare = user;
-
-	if (!compare->quiet)
-		cli_error(compare->command->name,
-			  "%s.idx is passed over: %s; `pfw index` makes it anew", cli_name(path),
-			  why);
-}
-
 /* What a side's traces are called. */
 struct words {
 	char **word;
@@ -243,7 +232,8 @@ static int resolve_side(struct compare *compare, struct compare_side *side,
 
 	for (unsigned i = 0; i < compare->table.fields; i++)
 		side->select.ask_fnames |= compare->table.field[i] == TABLE_FNAME;
-	error = pfw_select_use_indexes(&side->select, &side->traces, say_index, compare);
+	error = select_args_use_indexes(&side->select, compare->command, &side->traces,
+					compare->quiet);
 	if (error) {
 		cli_error(compare->command->name, "%s", strerror(-error));
 		return CLI_USAGE;

@@ -364,17 +364,6 @@ static void release(struct collect *collect)
 	}
 }
 
-/* A stale index is no problem of the traces. */
-static void say_index(void *user, const char *path, const char *why)
-{
-	const struct overlap_options *options = user;
-
-	if (!options->quiet)
-		cli_error(options->command->name,
-			  "%s.idx is passed over: %s; `pfw index` makes it anew", cli_name(path),
-			  why);
-}
-
 /* How long bins are, or how many there are: from when to when the traces go. */
 static int lay_out_bins(struct overlap_options *options, const struct pfw_traces *traces,
 			const struct pfw_extent_options *how)
@@ -421,7 +410,8 @@ static int collect_lines(struct collect *collect, struct overlap_options *option
 
 	collect->overlap->problems += collect->live->missing;
 	if (!error)
-		error = pfw_select_use_indexes(&options->reach, traces, say_index, options);
+		error = select_args_use_indexes(&options->reach, options->command, traces,
+						options->quiet);
 	if (!error && select_args_resolve(&options->reach, options->command, traces, &extent))
 		return *stop ? -EINTR : -ECANCELED;
 	if (!error && (options->bins || options->bin_ns))

@@ -329,17 +329,6 @@ static int give(struct query *query)
 	return error == -EINTR ? 130 : CLI_USAGE;
 }
 
-/* Stale indexes are no problem of the traces. */
-static void say_index(void *user, const char *path, const char *why)
-{
-	const struct query *query = user;
-
-	if (!query->quiet)
-		cli_error(query->command->name,
-			  "%s.idx is passed over: %s; `pfw index` makes it anew", cli_name(path),
-			  why);
-}
-
 static int run(struct query *query)
 {
 	struct pfw_extent_options options = { .jobs = query->jobs,
@@ -350,7 +339,7 @@ static int run(struct query *query)
 
 	query->select.ask_fnames |= pfw_columns_ask_fname(&query->lines.columns);
 
-	if (pfw_select_use_indexes(&query->select, &query->traces, say_index, query) ||
+	if (select_args_use_indexes(&query->select, query->command, &query->traces, query->quiet) ||
 	    (!query->follow && live_lines_open(&query->live)))
 		return query_refuse(query, strerror(ENOMEM));
 	if (query->live.missing && query->status == CLI_OK)

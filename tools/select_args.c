@@ -2,6 +2,8 @@
 #include "select_args.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 int select_args_take(struct pfw_select *select, const struct cli_args *args, int option)
 {
@@ -25,6 +27,40 @@ int select_args_take(struct pfw_select *select, const struct cli_args *args, int
 		cli_error(args->command->name, "--%s %s: %s", row->name, cli_name(args->value),
 			  why);
 	return -1;
+}
+
+/* The indexes that were passed over, of which the first is told of. */
+struct passed_over {
+	char *path, why[256];
+	size_t count;
+};
+
+static void pass_over(void *user, const char *path, const char *why)
+{
+	struct passed_over *over = user;
+
+	if (over->count++)
+		return;
+	over->path = strdup(path);
+	snprintf(over->why, sizeof(over->why), "%s", why);
+}
+
+int select_args_use_indexes(struct pfw_select *select, const struct cli_command *command,
+			    struct pfw_traces *traces, bool quiet)
+{
+	struct passed_over over = { .count = 0 };
+	int error = pfw_select_use_indexes(select, traces, pass_over, &over);
+
+	if (over.path && !quiet && over.count == 1)
+		cli_error(command->name, "%s.idx is passed over: %s; `pfw index` makes it anew",
+			  cli_name(over.path), over.why);
+	else if (over.path && !quiet)
+		cli_error(command->name,
+			  "%zu indexes are passed over, the first %s.idx: %s; `pfw index` makes "
+			  "them anew",
+			  over.count, cli_name(over.path), over.why);
+	free(over.path);
+	return error;
 }
 
 int select_args_resolve(struct pfw_select *select, const struct cli_command *command,

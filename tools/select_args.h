@@ -34,6 +34,11 @@
  * saying what is wrong with it. */
 int select_args_take(struct pfw_select *select, const struct cli_args *args, int option);
 
+/* pfw_select_use_indexes(), saying in one line which indexes were passed over, unless `quiet`: that is
+ * no problem of the traces.  0 or -ENOMEM. */
+int select_args_use_indexes(struct pfw_select *select, const struct cli_command *command,
+			    struct pfw_traces *traces, bool quiet);
+
 /* pfw_select_resolve(), saying what is wrong.  CLI_OK or CLI_USAGE; 130 where it was stopped. */
 int select_args_resolve(struct pfw_select *select, const struct cli_command *command,
 			const struct pfw_traces *traces, const struct pfw_extent_options *options);

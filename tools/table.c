@@ -193,17 +193,6 @@ static void say_trace(void *user, const char *path, const char *why)
 	table->problems++;
 }
 
-/* A stale index is no problem of the traces. */
-static void say_index(void *user, const char *path, const char *why)
-{
-	const struct table_options *options = user;
-
-	if (!options->quiet)
-		cli_error(options->command->name,
-			  "%s.idx is passed over: %s; `pfw index` makes it anew", cli_name(path),
-			  why);
-}
-
 static int resolve(struct table_options *options, struct live_lines *live,
 		   const volatile bool *stop)
 {
@@ -234,7 +223,8 @@ static int fill(struct table *table, struct table_options *options, struct live_
 		error = live_lines_open(live);
 	table->problems += live->missing;
 	if (!error && !ask)
-		error = pfw_select_use_indexes(&options->reach, live->traces, say_index, options);
+		error = select_args_use_indexes(&options->reach, options->command, live->traces,
+						options->quiet);
 	if (error < 0)
 		cli_error(options->command->name, "%s", strerror(-error));
 	if (error)

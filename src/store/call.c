@@ -91,7 +91,33 @@ static const struct {
 
 static bool is(const char *text, size_t bytes, const char *word)
 {
-	return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
+	return bytes && *text == *word && strlen(word) == bytes && memcmp(text, word, bytes) == 0;
+}
+
+static bool find(struct pfw_call *call, const char *name, size_t bytes)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (!is(name, bytes, calls[i].name))
+			continue;
+		call->role = calls[i].role;
+		call->moves = calls[i].moves;
+		return true;
+	}
+	return false;
+}
+
+/* By a name of libc's that our own traces do not have, and DFTracer's do: open64. */
+static void find_symbol(struct pfw_call *call, const char *name, size_t bytes)
+{
+	size_t count;
+	const struct pfw_call_info *info = pfw_calls_info(&count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (is(name, bytes, info[i].name)) {
+			find(call, info[i].canonical, strlen(info[i].canonical));
+			return;
+		}
+	}
 }
 
 struct pfw_call pfw_call_find(const char *cat, size_t cat_bytes, const char *name,
@@ -104,12 +130,8 @@ struct pfw_call pfw_call_find(const char *cat, size_t cat_bytes, const char *nam
 	if (!is(cat, cat_bytes, "POSIX") && !is(cat, cat_bytes, "STDIO"))
 		return call;
 	call.role = PFW_CALL_OTHER;
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		if (is(name, name_bytes, calls[i].name)) {
-			call.role = calls[i].role;
-			call.moves = calls[i].moves;
-		}
-	}
+	if (!find(&call, name, name_bytes))
+		find_symbol(&call, name, name_bytes);
 	return call;
 }
 

@@ -94,7 +94,7 @@ static void find_seek(struct pfw_pattern_op *op, const struct pfw_entry *entry, 
 {
 	int64_t whence = arg(entry, "whence", 0);
 
-	if (pfw_slice_is(&entry->name, "lseek")) {
+	if (pfw_slice_is(&entry->name, "lseek") || pfw_slice_is(&entry->name, "lseek64")) {
 		op->seek = ret >= 0 ? PFW_SEEK_TO : PFW_SEEK_NONE;
 		op->offset = ret;
 	} else if (pfw_slice_is(&entry->name, "fseek") || pfw_slice_is(&entry->name, "fseeko")) {

@@ -498,3 +498,22 @@ def test_the_queries_of_the_documentation_run(tmp_path):
         section = DOCS.read_text().split(f"\n``{table}``\n")[1].split("\n\n")[0]
         for column in columns:
             assert f"``{column}``" in section, f"docs/index.rst: {table}.{column}"
+
+
+def test_many_stale_indexes_are_one_warning(tmp_path):
+    traces = [tmp_path / f"t-{i}.pfw" for i in range(3)]
+    for trace in traces:
+        trace.write_text('{"id":1,"name":"a","cat":"c","pid":1,"tid":1,"ts":1,"dur":1,"ph":"X",'
+                         '"args":{}}\n' * 9)
+    pfw("index", tmp_path)
+    for number, trace in enumerate(traces):
+        assert pfw("query", "--count", "--name", "a", tmp_path).stderr.count("\n") == (number > 0)
+        with open(trace, "a") as file:
+            file.write('{"id":2,"name":"b","cat":"c","pid":1,"tid":1,"ts":2,"dur":1,"ph":"X",'
+                       '"args":{}}\n')
+    for command in ("query --count", "table --fname x", "overlap"):
+        done = pfw(*command.split(), "--since", "0", tmp_path)
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert done.stderr.startswith(f"pfw {command.split()[0]}: 3 indexes are passed over, the "
+                                      f"first {traces[0]}.idx: "), done.stderr
+    assert pfw("query", "-q", "--count", "--name", "a", tmp_path).stderr == ""

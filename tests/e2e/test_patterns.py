@@ -442,3 +442,12 @@ def test_an_index_needs_no_text(tmp_path):
     assert patterns(path) == rows
     (tmp_path / "t.pfw.gz.idx").unlink()
     assert patterns(path, status=1)[0]["reads"] < 30000
+
+
+def test_names_that_only_other_tracers_have(tmp_path):
+    trace = Trace()
+    trace.call("open64", fname="/f", ret=3, flags=2)
+    trace.call("pread64", fname="/f", fd=3, ret=10, count=10, offset=0)
+    trace.call("__xstat64", fname="/f", ret=0)
+    row = by_file(patterns(trace.write(tmp_path / "t.pfw")))["/f"]
+    assert (row["opens"], row["reads"], row["read_bytes"]) == (1, 1, 10)
