@@ -80,6 +80,7 @@ struct pfw_config {
 	const char *step;	     /* PFW_STEP, or NULL */
 	const char *spool_dir;	     /* NULL = choose */
 	const char *run;	     /* PFW_RUN, set by `pfw run`; NULL = none */
+	bool keep_name;		     /* PFW_KEEP_NAME: pfw_start() does not rename the trace */
 	int64_t rank;		     /* PFW_RANK, or -1 */
 	const char *rank_var;	     /* PFW_RANK_VAR, or NULL */
 	const char *ranks;	     /* PFW_RANKS, or NULL: record all */

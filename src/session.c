@@ -1265,12 +1265,12 @@ static int take_options(const struct pfw_options *options)
 		session.config.compression = options->compression > 0;
 	if (options->whole_us)
 		session.config.whole_us = true;
-	if (!options->log_file)
-		return options->compression || options->whole_us ? rename_trace() : 0;
-	if (!*options->log_file) {
+	if (options->log_file && !*options->log_file) {
 		pfw_say("pfw_start: options.log_file is empty: give a name or NULL");
 		return -EINVAL;
 	}
+	if (!options->log_file || session.config.keep_name)
+		return options->compression || options->whole_us ? rename_trace() : 0;
 	memcpy(base, session.identity.base, sizeof(base));
 	pfw_identity_set_base(&session.identity, options->log_file);
 	/* Programs that this one runs know the variable only: by its hash they are our children. */

@@ -189,6 +189,8 @@ int run_environment(struct run *run)
 	setenv("DFTRACER_INIT", "PRELOAD", 1);
 	setenv("DFTRACER_LOG_FILE", run->base, 1);
 	setenv("PFW_RUN", run->id, 1);
+	if (run->output)
+		setenv("PFW_KEEP_NAME", "1", 1);
 	if (run->gzip)
 		setenv("DFTRACER_TRACE_COMPRESSION", "1", 1);
 	if (run->no_io)

@@ -47,7 +47,7 @@ struct pfw_options {
  * Start recording, unless DFTRACER_ENABLE is 0.  options may be NULL.  I/O calls too: without the
  * preload object those of all loaded objects, and of what they dlopen, are redirected from now on
  * (not addresses that the program has taken before, and not programs that it runs).  When a trace has begun
- * already under another name, it is renamed.  Return 0; -EINVAL for a bad option (said on standard
+ * already under another name, it is renamed; one that `pfw run -o` has named keeps its name.  Return 0; -EINVAL for a bad option (said on standard
  * error); -EALREADY is never returned: starting twice is harmless.  Signal: unsafe.
  */
 PFW_API int pfw_start(const struct pfw_options *options);

@@ -427,6 +427,15 @@ def test_programs_run_after_another_name_keep_it(place):
     assert place.names() == ["other-pidN.pfw", "other.pfw"]
 
 
+def test_the_name_of_run_wins(place):
+    """What the program says of its trace's name does not count against what its user says."""
+    harness.run([harness.PFW, "run", "-q", "--all", "-o", "d/t", "--", STEPS, "start", "d/other.pfw.gz",
+                 "write", "a", "fork", "write", "b"], cwd=place.top,
+                environment=harness.clean_environment(PFW_SPOOL_DIR=str(place.spools)))
+    assert place.names() == ["t-pidN.pfw", "t.pfw"]
+    assert place.files_of("t.pfw") == ["a"]
+
+
 def test_start_under_an_impossible_name(place):
     """Said, and the trace goes on under the name that it has; so do its children."""
     for name, word in (("d/%z", "%z"), ("d/" + 300 * "x", "too long")):
