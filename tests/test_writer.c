@@ -426,12 +426,14 @@ static void what_is_torn_holds_up_no_end(void **state)
 
 	(void)state;
 	begin(1 << 20, false);
+	/* Half of the ring and more, at one look. */
+	pfw_writer_pause(&writer, true);
+	pfw_ring_host.wake = NULL;
 	while (number < 200)
 		assert_true(put(world.ring, number++));
 	assert_int_equal(flush(), 0);
 	pfw_writer_pause(&writer, true);
 	assert_non_null(world.ring->upcoming);
-	pfw_ring_host.wake = NULL;
 	assert_non_null(pfw_ring_reserve(world.ring, 1, &position));
 	while (atomic_load(&world.ring->stretch) == world.ring->drain)
 		assert_true(put(world.ring, number++));
