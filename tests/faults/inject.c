@@ -75,6 +75,7 @@ static const struct syscall_name {
 	NAME(write),
 	NAME(pwrite64),
 	NAME(newfstatat),
+	NAME(getdents64),
 	NAME(ftruncate),
 	NAME(fallocate),
 	NAME(flock),

@@ -49,6 +49,7 @@ ERRORS = {
     "write": ("EAGAIN", "EINTR", "EIO", "ENOSPC", "EPIPE", "short"),
     "pwrite64": ("EDQUOT", "EFBIG", "EINTR", "EIO", "ENOSPC", "EPERM", "short", "one", "zero"),
     "newfstatat": ("EACCES", "ENOMEM", "EOVERFLOW") + DENIED,
+    "getdents64": ("EIO", "ENOENT", "ENOMEM", "ENOTDIR", "zero") + DENIED,
     "ftruncate": ("EIO", "EINTR", "EPERM"),
     "fallocate": ("EDQUOT", "EFBIG", "EINTR", "EIO", "ENODEV", "ENOSPC", "EOPNOTSUPP") + DENIED,
     "flock": ("EINTR", "ENOLCK", "EWOULDBLOCK") + DENIED,
