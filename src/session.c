@@ -420,7 +420,7 @@ static int stepper_segment(struct pfw_segment *segment)
 	/* Who holds `life` may be waiting for the thread to go home. */
 	if (stepper_is_writer())
 		return pfw_writer_segment(&session.writer, segment);
-	pfw_cupti_flush();
+	pfw_cupti_flush(false);
 	if (!lock_life(&old))
 		return -EBUSY;
 	error = pfw_writer_segment(&session.writer, segment);
@@ -992,7 +992,7 @@ static void end_session(const char *reason, const char *exec_path, bool followed
 		return;
 	/* Before the lock: who waits for it may hold CUPTI's. */
 	if (exec_path)
-		pfw_cupti_flush();
+		pfw_cupti_flush(true);
 	else
 		pfw_cupti_end(!session.stopped);
 	if (!lock_life(&old))
@@ -1329,7 +1329,7 @@ int pfw_flush(void)
 
 	if (recorded() && !session.stopped) {
 		grow_up();
-		pfw_cupti_flush();
+		pfw_cupti_flush(false);
 		wake();
 		error = pfw_writer_flush(&session.writer, 10000000000ull);
 	}

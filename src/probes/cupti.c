@@ -24,6 +24,7 @@
 #define DEMANGLER_FLUSHES 16u
 #define MEET_NS 1000000000ull
 #define LEAVE_WAIT_NS 1000000000ull
+#define FLUSH_WAIT_NS 1000000000ull
 
 enum state {
 	IDLE,	   /* not wanted, or the program has no CUDA yet */
@@ -399,11 +400,15 @@ void pfw_cupti_injected(void)
 
 /* ---- the end ---- */
 
-void pfw_cupti_flush(void)
+void pfw_cupti_flush(bool everything)
 {
 	if (atomic_load(&gpu.state) != ON || !pfw_cupti_client_enabled())
 		return;
-	pfw_cupti_client_flush();
+	if (everything)
+		pfw_cupti_client_flush_forced();
+	else
+		pfw_cupti_client_flush();
+	pfw_cupti_client_flushed(pfw_clock_ns(CLOCK_MONOTONIC) + FLUSH_WAIT_NS);
 	pfw_cupti_source_flushed();
 }
 
@@ -440,6 +445,7 @@ void pfw_cupti_end(bool good)
 		pfw_cupti_client_disable();
 	if (flush)
 		pfw_cupti_client_flush_forced();
+	pfw_cupti_client_flushed(pfw_clock_ns(CLOCK_MONOTONIC) + FLUSH_WAIT_NS);
 	pfw_cupti_client_count_dropped();
 	pfw_cupti_client_end();
 	pfw_cupti_source_last(true);
@@ -450,6 +456,7 @@ void pfw_cupti_forked(void)
 {
 	pfw_cupti_spans_end();
 	pfw_cupti_thread_forget();
+	pfw_cupti_client_forked();
 	atomic_store(&gpu.state, pfw_cupti_spans_begun() ? FORKED : IDLE);
 	pfw_cupti_source_forget();
 	pfw_cupti_buffers_forget();

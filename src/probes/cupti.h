@@ -28,9 +28,10 @@ bool pfw_cupti_was_used(void);
 /* The driver has loaded us (CUDA_INJECTION64_PATH): look soon and often. */
 void pfw_cupti_injected(void);
 
-/* Have CUPTI hand over all records that are whole; what it hands over is in the trace after the next
- * look of the writer.  Thread: any.  Signal: unsafe. */
-void pfw_cupti_flush(void);
+/* Have CUPTI hand over all records that are whole, or (before an exec, which leaves nothing of it) all
+ * there are; what it hands over is in the trace after the next look of the writer.  Thread: any.
+ * Signal: unsafe. */
+void pfw_cupti_flush(bool everything);
 
 /* Recording was switched off or on.  `by_writer`: by its thread, which must not call CUPTI: ours does,
  * soon.  Holds no lock. */

@@ -14,15 +14,17 @@
 #include "cupti_yield.h"
 
 #define CLOCK_TRIES 20
+#define FLUSHING_STEP_NS 20000u
 
 struct pfw_cupti_client_host pfw_cupti_client_host;
 
 static struct {
 	uint32_t wanted; /* enum pfw_gpu */
 	void *subscriber;
-	bool shared;	      /* we are one of several subscribers */
-	_Atomic bool enabled; /* kinds are: without, another tool's would be switched off */
-	bool told;	      /* which kinds are missing */
+	bool shared;		   /* we are one of several subscribers */
+	_Atomic bool enabled;	   /* kinds are: without, another tool's would be switched off */
+	bool told;		   /* which kinds are missing */
+	_Atomic uint32_t flushing; /* threads inside a flush, which may have buffers in hand */
 } client;
 
 #define CALLS pfw_cupti_lib.calls
@@ -145,15 +147,37 @@ bool pfw_cupti_client_register(void)
 	return !register_buffers();
 }
 
+static void flush(uint32_t how)
+{
+	atomic_fetch_add(&client.flushing, 1);
+	CALLS.ActivityFlushAll(how);
+	atomic_fetch_sub(&client.flushing, 1);
+}
+
 void pfw_cupti_client_flush(void)
 {
-	CALLS.ActivityFlushAll(0);
+	flush(0);
 }
 
 void pfw_cupti_client_flush_forced(void)
 {
-	CALLS.ActivityFlushAll(0);
-	CALLS.ActivityFlushAll(PFW_CUPTI_FLUSH_FORCED);
+	flush(0);
+	flush(PFW_CUPTI_FLUSH_FORCED);
+}
+
+bool pfw_cupti_client_flushed(uint64_t deadline)
+{
+	while (atomic_load(&client.flushing)) {
+		if (pfw_clock_ns(CLOCK_MONOTONIC) > deadline)
+			return false;
+		pfw_os_sleep_ns(FLUSHING_STEP_NS);
+	}
+	return true;
+}
+
+void pfw_cupti_client_forked(void)
+{
+	atomic_store(&client.flushing, 0);
 }
 
 void pfw_cupti_client_count_dropped(void)

@@ -46,6 +46,14 @@ bool pfw_cupti_client_wants(uint32_t kind);
 void pfw_cupti_client_flush(void);
 void pfw_cupti_client_flush_forced(void);
 
+/* Wait until no thread is inside a flush: a flush returns at once where another thread's has taken the
+ * buffers and not yet handed them over.  False: one still was at `deadline` (MONOTONIC).  Thread: any
+ * that is in none itself. */
+bool pfw_cupti_client_flushed(uint64_t deadline);
+
+/* In a child: its parent's threads are in no flush here. */
+void pfw_cupti_client_forked(void);
+
 /* Count what CUPTI has dropped since it was asked last. */
 void pfw_cupti_client_count_dropped(void);
 

@@ -463,6 +463,21 @@ def test_ends_of_a_process(tmp_path, end, status):
 
 
 @standin
+@pytest.mark.parametrize("end", ["exec", "_exit=1", "stop", ""])
+def test_an_end_while_our_thread_has_the_buffers(tmp_path, end):
+    """Its flush has taken them from CUPTI, and hands them over only after the program's last call."""
+    run = Run(tmp_path, f"launch=3 sleep=100 {end}", "deliver_ms=300", PFW_FLUSH_MS="20")
+    assert len(run.pp("kernel")) == 3
+
+
+@standin
+def test_an_exec_while_kernels_run(tmp_path):
+    """Nothing of CUPTI is left after it: what runs still is in the trace as far as it is known."""
+    run = Run(tmp_path, "launch=60 exec", "running=5")
+    assert collections.Counter(k["ph"] for k in run.pp("kernel")) == {"X": 48, "i": 12}
+
+
+@standin
 def test_only_the_steps_of_the_schedule(tmp_path):
     words = " ".join(f"span_first={n} step" for n in range(1, 9))
     run = Run(tmp_path, words, PFW_SCHEDULE="wait=1,warmup=1,active=2,repeat=2")

@@ -188,11 +188,14 @@ static void append(struct buffer **list, struct buffer *buffer)
 static void deliver(struct client *client, struct buffer *list)
 {
 	uint64_t info[4] = { sizeof(info) };
+	long slow_ms = standin_knob("deliver_ms", 0);
 
 	while (list) {
 		struct buffer *buffer = list;
 
 		list = list->next;
+		if (slow_ms)
+			usleep((useconds_t)slow_ms * 1000);
 		if (client->completed_v2)
 			client->completed_v2(buffer->bytes, buffer->size, buffer->used, info);
 		else if (client->completed)

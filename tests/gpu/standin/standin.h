@@ -13,6 +13,7 @@
  *   split          device records in other buffers than calls, delivered first
  *   untimed=N      each Nth kernel has no times               skewed=N    starts before its launch
  *   running=N      each Nth kernel has not ended: only a forced flush gives it
+ *   deliver_ms=N   what it takes from a buffer's last record until we are handed it
  *   unknown=N      a record of a later kind after each Nth    invalid=N   one that cannot be stepped
  *   names=N        a device, a context and streams have names: known before (1) or behind (2) the
  *                  first kernel
