@@ -225,19 +225,33 @@ static void switch_on(void)
 	pfw_cupti_spans_begin();
 }
 
-/* Off means off: while nothing is recorded CUPTI costs nothing. */
+/* Off means off: while nothing is recorded CUPTI costs nothing.  Another thread may be switching, for an
+ * earlier moment: who waits until `deadline` goes on only with what is wanted now. */
+static void follow_until(uint64_t deadline)
+{
+	bool on;
+
+	if (atomic_load(&gpu.state) != ON)
+		return;
+	while (atomic_exchange(&gpu.switching, 1)) {
+		if (pfw_clock_ns(CLOCK_MONOTONIC) >= deadline)
+			return;
+		pfw_os_sleep_ns(20000);
+	}
+	on = pfw_live_records();
+	if (atomic_load(&gpu.state) == ON && on != pfw_cupti_client_enabled()) {
+		if (on)
+			switch_on();
+		else
+			switch_off();
+	}
+	atomic_store(&gpu.switching, 0);
+}
+
+/* Our thread: who switches meanwhile waits for no one. */
 static void follow(void)
 {
-	bool on = pfw_live_records();
-
-	if (atomic_load(&gpu.state) != ON || on == pfw_cupti_client_enabled() ||
-	    atomic_exchange(&gpu.switching, 1))
-		return;
-	if (on && !pfw_cupti_client_enabled())
-		switch_on();
-	else if (!on && pfw_cupti_client_enabled())
-		switch_off();
-	atomic_store(&gpu.switching, 0);
+	follow_until(0);
 }
 
 void pfw_cupti_switched(bool by_writer)
@@ -250,7 +264,7 @@ void pfw_cupti_switched(bool by_writer)
 		return;
 	}
 	look_and_wait();
-	follow();
+	follow_until(pfw_clock_ns(CLOCK_MONOTONIC) + MEET_NS);
 	pfw_cupti_spans_catch_up();
 }
 
@@ -457,6 +471,7 @@ void pfw_cupti_forked(void)
 	pfw_cupti_spans_end();
 	pfw_cupti_thread_forget();
 	pfw_cupti_client_forked();
+	atomic_store(&gpu.switching, 0);
 	atomic_store(&gpu.state, pfw_cupti_spans_begun() ? FORKED : IDLE);
 	pfw_cupti_source_forget();
 	pfw_cupti_buffers_forget();
