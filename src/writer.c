@@ -830,6 +830,13 @@ static bool work_once(struct pfw_writer *writer, uint64_t *idle_since)
 	return drained != 0;
 }
 
+static void run_now(struct pfw_writer *writer, struct pfw_errand *errand)
+{
+	writer->in_place = errand->in_place;
+	errand->result = errand->run(writer, errand->arg);
+	writer->in_place = false;
+}
+
 /* What a thread of the program would have done in place, but cannot. */
 static void run_errand(struct pfw_writer *writer)
 {
@@ -837,7 +844,7 @@ static void run_errand(struct pfw_writer *writer)
 
 	if (!errand)
 		return;
-	errand->result = errand->run(writer, errand->arg);
+	run_now(writer, errand);
 	atomic_store(&writer->errand, NULL); /* from here on it may be gone */
 	atomic_fetch_add(&writer->errands, 1);
 	pfw_os_futex_wake((const uint32_t *)&writer->errands, INT32_MAX);
@@ -953,7 +960,7 @@ bool pfw_writer_is_here(struct pfw_writer *writer)
 static int run_in_thread(struct pfw_writer *writer, struct pfw_errand *errand)
 {
 	lock_work(writer, writer->own_files);
-	errand->result = errand->run(writer, errand->arg);
+	run_now(writer, errand);
 	unlock_work(writer);
 	return errand->result;
 }
@@ -1001,7 +1008,7 @@ static int run_where_files_are(struct pfw_writer *writer, struct pfw_errand *err
 		return send_errand(writer, errand);
 	files.grows = grows;
 	lock_work(writer, &files);
-	errand->result = errand->run(writer, errand->arg);
+	run_now(writer, errand);
 	pfw_writer_close_files(writer);
 	unlock_work(writer);
 	return errand->result;
@@ -1025,12 +1032,9 @@ static int make_rings_now(struct pfw_writer *writer, void *unused)
 
 int pfw_writer_make_rings(struct pfw_writer *writer)
 {
-	struct pfw_errand errand = { .run = make_rings_now };
-	int error;
+	struct pfw_errand errand = { .run = make_rings_now, .in_place = true };
+	int error = run_where_files_are(writer, &errand, true);
 
-	writer->in_place = true;
-	error = run_where_files_are(writer, &errand, true);
-	writer->in_place = false;
 	if (error && error != -ENOSPC && atomic_load(&writer->on_duty))
 		return 0; /* the thread's next turn makes them */
 	return error == -EMFILE ? run_elsewhere(writer, &errand) : error;
@@ -1046,13 +1050,9 @@ static int drain_now(struct pfw_writer *writer, void *unused)
 
 int pfw_writer_drain(struct pfw_writer *writer)
 {
-	struct pfw_errand errand = { .run = drain_now };
-	int error;
+	struct pfw_errand errand = { .run = drain_now, .in_place = true };
 
-	writer->in_place = true;
-	error = run_where_files_are(writer, &errand, true);
-	writer->in_place = false;
-	return error;
+	return run_where_files_are(writer, &errand, true);
 }
 
 static int unlink_spool(struct pfw_writer *writer, void *unused)
@@ -1348,12 +1348,9 @@ static int finish_now(struct pfw_writer *writer, void *arg)
 int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path)
 {
 	struct finish finish = { reason, exec_path };
-	struct pfw_errand errand = { .run = finish_now, .arg = &finish };
-	int error;
+	struct pfw_errand errand = { .run = finish_now, .arg = &finish, .in_place = true };
+	int error = run_where_files_are(writer, &errand, false);
 
-	writer->in_place = true;
-	error = run_where_files_are(writer, &errand, false);
-	writer->in_place = false;
 	return error == -EMFILE ? run_elsewhere(writer, &errand) : error;
 }
 

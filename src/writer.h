@@ -30,6 +30,7 @@ struct pfw_errand {
 	int (*run)(struct pfw_writer *writer, void *arg);
 	void *arg;
 	int result;
+	bool in_place; /* in a table of descriptors that may be full: EMFILE is answered, not said */
 };
 
 struct pfw_writer {
@@ -74,7 +75,7 @@ struct pfw_writer {
 
 	/* Under life. */
 	struct pfw_worker worker;
-	bool in_place; /* working in a table that may be full */
+	bool in_place; /* the errand's that is being run */
 	bool held;     /* pfw_writer_hold() has the work lock */
 	/* Of who holds it; or, where the thread has no table of its own, the thread's: opened for it
 	 * by who starts it, so that a program of one thread never finds a number taken. */
