@@ -10,7 +10,7 @@
 /* The numbers of a name besides its sketch: 9 varints and both halves of a sum. */
 #define NAME_BYTES_MAX (11u * PFW_VARINT_MAX)
 
-static int reserve(struct pfw_blob *blob, size_t more)
+int pfw_blob_reserve(struct pfw_blob *blob, size_t more)
 {
 	size_t room = blob->room ? blob->room : 4096;
 	uint8_t *bigger;
@@ -71,7 +71,7 @@ static int put_name(struct pfw_blob *blob, const struct pfw_summary_name *name, 
 	uint8_t *at, sketch[PFW_SKETCH_BYTES_MAX];
 	size_t sketch_bytes = pfw_sketch_encode(&name->durations, sketch);
 
-	if (reserve(blob, NAME_BYTES_MAX + sketch_bytes))
+	if (pfw_blob_reserve(blob, NAME_BYTES_MAX + sketch_bytes))
 		return -ENOMEM;
 	at = blob->data + blob->bytes;
 	at = pfw_varint_put(at, name->merged - next);
@@ -131,7 +131,7 @@ static int put_bits(struct pfw_blob *blob, const struct bits *bits, uint32_t cou
 	uint8_t *at;
 
 	blob->bytes = 0;
-	if (reserve(blob, (size_t)count * 5))
+	if (pfw_blob_reserve(blob, (size_t)count * 5))
 		return -ENOMEM;
 	at = blob->data;
 	for (uint32_t i = 0; i < bits->words; i++) {
@@ -205,7 +205,7 @@ int pfw_blob_sums(struct pfw_blob *blob, const struct pfw_summary *summary, uint
 	uint8_t *at;
 
 	blob->bytes = 0;
-	if (reserve(blob, PFW_BLOB_FILES * (8 + 3 * PFW_VARINT_MAX)))
+	if (pfw_blob_reserve(blob, PFW_BLOB_FILES * (8 + 3 * PFW_VARINT_MAX)))
 		return -ENOMEM;
 	at = blob->data;
 	for (uint32_t i = first; i < summary->files && i < first + PFW_BLOB_FILES; i++) {

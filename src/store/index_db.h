@@ -60,6 +60,9 @@ int pfw_blob_threads(struct pfw_blob *blob, const struct pfw_summary *block);
 int pfw_blob_files(struct pfw_blob *blob, const struct pfw_summary *block);
 void pfw_blob_free(struct pfw_blob *blob);
 
+/* Have room for `more` bytes behind what is there; 0, or -ENOMEM. */
+int pfw_blob_reserve(struct pfw_blob *blob, size_t more);
+
 /* The sums of up to PFW_BLOB_FILES files of a summary, from row `first` on, for `file_sums`. */
 #define PFW_BLOB_FILES 4096u
 int pfw_blob_sums(struct pfw_blob *blob, const struct pfw_summary *summary, uint32_t first);

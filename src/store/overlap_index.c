@@ -19,17 +19,10 @@
 /* Append numbers, each as a varint. */
 static int put(struct pfw_blob *blob, const uint64_t *value, size_t count)
 {
-	size_t most = blob->bytes + count * PFW_VARINT_MAX;
 	uint8_t *at;
 
-	if (most > blob->room) {
-		uint8_t *bigger = realloc(blob->data, most * 2);
-
-		if (!bigger)
-			return -ENOMEM;
-		blob->data = bigger;
-		blob->room = most * 2;
-	}
+	if (pfw_blob_reserve(blob, count * PFW_VARINT_MAX))
+		return -ENOMEM;
 	at = blob->data + blob->bytes;
 	for (size_t i = 0; i < count; i++)
 		at = pfw_varint_put(at, value[i]);
@@ -190,46 +183,32 @@ struct reading {
 	uint64_t last; /* block, behind which there is none */
 };
 
-struct reader {
-	const uint8_t *at, *end;
-	bool bad;
-};
-
-static uint64_t get(struct reader *reader)
-{
-	uint64_t value = 0;
-
-	if (!pfw_varint_get(&reader->at, reader->end, &value))
-		reader->bad = true;
-	return value;
-}
-
 /* A time or sum that is never negative. */
-static int64_t get_ns(struct reader *reader)
+static int64_t get_ns(struct pfw_varints *reader)
 {
-	uint64_t value = get(reader);
+	uint64_t value = pfw_varints_next(reader);
 
 	if (value > INT64_MAX)
 		reader->bad = true;
 	return (int64_t)value;
 }
 
-static int read_step(struct pfw_overlap *overlap, struct reader *reader)
+static int read_step(struct pfw_overlap *overlap, struct pfw_varints *reader)
 {
 	struct pfw_overlap_step step = { .first = (uint32_t)overlap->cells };
 	uint64_t cells;
 	int error = 0;
 
-	step.number = get(reader);
-	step.begin = pfw_varint_unfold(get(reader));
+	step.number = pfw_varints_next(reader);
+	step.begin = pfw_varint_unfold(pfw_varints_next(reader));
 	if (__builtin_add_overflow(step.begin, get_ns(reader), &step.end))
 		reader->bad = true;
-	cells = get(reader);
+	cells = pfw_varints_next(reader);
 	if (reader->bad || cells > PFW_OVERLAP_SETS || overlap->cells > UINT32_MAX - cells)
 		return -EBADMSG;
 	step.cells = (uint32_t)cells;
 	while (cells-- && !error) {
-		uint64_t cell = get(reader);
+		uint64_t cell = pfw_varints_next(reader);
 
 		error = pfw_overlap_add_cell(overlap, cell % PFW_OVERLAP_SETS,
 					     (int64_t)(cell >> PFW_ACTIVITIES));
@@ -239,36 +218,36 @@ static int read_step(struct pfw_overlap *overlap, struct reader *reader)
 	return error ? error : pfw_overlap_add_step(overlap, &step);
 }
 
-static int read_gaps(struct pfw_launch_gaps *gaps, struct reader *reader)
+static int read_gaps(struct pfw_launch_gaps *gaps, struct pfw_varints *reader)
 {
 	uint8_t *sketch;
 	uint64_t bytes;
 	int error;
 
-	gaps->count = get(reader);
-	gaps->unmatched = get(reader);
+	gaps->count = pfw_varints_next(reader);
+	gaps->unmatched = pfw_varints_next(reader);
 	gaps->sum_ns = get_ns(reader);
 	gaps->max_ns = get_ns(reader);
-	bytes = get(reader);
+	bytes = pfw_varints_next(reader);
 	if (reader->bad || bytes > PFW_SKETCH_BYTES_MAX)
 		return -EBADMSG;
 	sketch = malloc(bytes + 1);
 	if (!sketch)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < bytes; i++)
-		sketch[i] = (uint8_t)get(reader);
+		sketch[i] = (uint8_t)pfw_varints_next(reader);
 	error = reader->bad ? -EBADMSG : pfw_sketch_decode(&gaps->gap, sketch, bytes);
 	free(sketch);
 	return error ? error : gaps->gap.total == gaps->count ? 0 : -EBADMSG;
 }
 
 /* All sets together are all of the time. */
-static int read_sets(struct pfw_overlap *overlap, struct reader *reader, uint64_t all)
+static int read_sets(struct pfw_overlap *overlap, struct pfw_varints *reader, uint64_t all)
 {
-	uint64_t count = get(reader), sum = 0;
+	uint64_t count = pfw_varints_next(reader), sum = 0;
 
 	for (uint64_t i = 0; i < count && !reader->bad; i++) {
-		uint64_t set = get(reader);
+		uint64_t set = pfw_varints_next(reader);
 		int64_t ns = get_ns(reader);
 
 		if (set >= PFW_OVERLAP_SETS)
@@ -279,23 +258,23 @@ static int read_sets(struct pfw_overlap *overlap, struct reader *reader, uint64_
 	return reader->bad || sum != all ? -EBADMSG : 0;
 }
 
-static int read_head(struct pfw_overlap *overlap, struct reader *reader)
+static int read_head(struct pfw_overlap *overlap, struct pfw_varints *reader)
 {
 	struct pfw_overlap_sums *sums = &overlap->sums;
-	int64_t least = pfw_varint_unfold(get(reader));
-	uint64_t all = get(reader);
+	int64_t least = pfw_varint_unfold(pfw_varints_next(reader));
+	uint64_t all = pfw_varints_next(reader);
 	int error;
 
-	sums->events = get(reader);
-	sums->io_calls = get(reader);
-	sums->io_bytes = get(reader);
-	sums->kernels = get(reader);
-	sums->copies = get(reader);
-	sums->copy_bytes = get(reader);
-	sums->summed_calls = get(reader);
+	sums->events = pfw_varints_next(reader);
+	sums->io_calls = pfw_varints_next(reader);
+	sums->io_bytes = pfw_varints_next(reader);
+	sums->kernels = pfw_varints_next(reader);
+	sums->copies = pfw_varints_next(reader);
+	sums->copy_bytes = pfw_varints_next(reader);
+	sums->summed_calls = pfw_varints_next(reader);
 	sums->summed_ns = get_ns(reader);
-	overlap->steps_left_out = get(reader);
-	overlap->owner.several = get(reader) != 0;
+	overlap->steps_left_out = pfw_varints_next(reader);
+	overlap->owner.several = pfw_varints_next(reader) != 0;
 	if (sums->events) {
 		overlap->least_ns = least;
 		overlap->greatest_ns = (int64_t)((uint64_t)least + all);
@@ -308,8 +287,8 @@ static int read_head(struct pfw_overlap *overlap, struct reader *reader)
 
 int pfw_overlap_read_row(struct pfw_overlap *overlap, const uint8_t *data, size_t bytes, bool last)
 {
-	/* There is none where nothing was to be kept. */
-	struct reader reader = { .at = data, .end = bytes ? data + bytes : data };
+	/* No bytes where nothing was to be kept. */
+	struct pfw_varints reader = pfw_varints(data, bytes);
 	int error = last ? read_head(overlap, &reader) : 0;
 
 	while (!error && reader.at < reader.end)

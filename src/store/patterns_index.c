@@ -83,28 +83,11 @@ static bool take_figures(struct pfw_pattern *pattern, const uint64_t *figure)
 
 /* ---- writing ---- */
 
-static uint8_t *room(struct pfw_blob *blob, size_t bytes)
-{
-	size_t most = blob->bytes + bytes;
-	uint8_t *bigger;
-
-	if (most > blob->room) {
-		bigger = realloc(blob->data, most * 2);
-		if (!bigger)
-			return NULL;
-		blob->data = bigger;
-		blob->room = most * 2;
-	}
-	return blob->data + blob->bytes;
-}
-
 static int put(struct pfw_blob *blob, uint64_t value)
 {
-	uint8_t *at = room(blob, PFW_VARINT_MAX);
-
-	if (!at)
+	if (pfw_blob_reserve(blob, PFW_VARINT_MAX))
 		return -ENOMEM;
-	blob->bytes = (size_t)(pfw_varint_put(at, value) - blob->data);
+	blob->bytes = (size_t)(pfw_varint_put(blob->data + blob->bytes, value) - blob->data);
 	return 0;
 }
 
@@ -132,12 +115,10 @@ static int put_name(struct pfw_blob *blob, const struct pfw_patterns *patterns, 
 {
 	size_t bytes;
 	const char *name = pfw_patterns_name(patterns, number, &bytes);
-	int error = put(blob, bytes);
-	uint8_t *at = error ? NULL : room(blob, bytes);
 
-	if (!at)
+	if (put(blob, bytes) || pfw_blob_reserve(blob, bytes))
 		return -ENOMEM;
-	memcpy(at, name, bytes);
+	memcpy(blob->data + blob->bytes, name, bytes);
 	blob->bytes += bytes;
 	return 0;
 }
@@ -254,29 +235,15 @@ const struct pfw_index_kind pfw_patterns_kind = {
 
 /* ---- reading ---- */
 
-struct reader {
-	const uint8_t *at, *end;
-	bool bad;
-};
-
-static uint64_t get(struct reader *reader)
+static bool read_figures(struct pfw_varints *reader, struct pfw_pattern *pattern)
 {
-	uint64_t value = 0;
-
-	if (!pfw_varint_get(&reader->at, reader->end, &value))
-		reader->bad = true;
-	return value;
-}
-
-static bool read_figures(struct reader *reader, struct pfw_pattern *pattern)
-{
-	uint64_t figure[FIGURES] = { 0 }, at = get(reader);
+	uint64_t figure[FIGURES] = { 0 }, at = pfw_varints_next(reader);
 
 	while (!reader->bad && at < FIGURES) {
 		uint64_t passed;
 
-		figure[at] = get(reader);
-		passed = get(reader);
+		figure[at] = pfw_varints_next(reader);
+		passed = pfw_varints_next(reader);
 		at = passed >= FIGURES ? FIGURES : at + 1 + passed;
 		if (at >= FIGURES && passed < FIGURES)
 			return false;
@@ -299,10 +266,10 @@ static int add_pattern(struct pfw_patterns *patterns, int64_t rank, const char *
 	return 0;
 }
 
-static int read_file(struct pfw_patterns *patterns, int64_t rank, struct reader *reader)
+static int read_file(struct pfw_patterns *patterns, int64_t rank, struct pfw_varints *reader)
 {
 	struct pfw_pattern pattern;
-	uint64_t bytes = get(reader);
+	uint64_t bytes = pfw_varints_next(reader);
 	const char *name = (const char *)reader->at;
 
 	if (reader->bad || bytes > (uint64_t)(reader->end - reader->at))
@@ -316,15 +283,15 @@ static int read_file(struct pfw_patterns *patterns, int64_t rank, struct reader 
 int pfw_patterns_read_row(struct pfw_patterns *patterns, int64_t rank,
 			  struct pfw_pattern_counters *counters, const uint8_t *data, size_t bytes)
 {
-	struct reader reader = { .at = data, .end = bytes ? data + bytes : data };
+	struct pfw_varints reader = pfw_varints(data, bytes);
 	int error = 0;
 
 	if (!bytes)
 		return -ENOENT;
-	counters->any |= get(&reader) != 0;
+	counters->any |= pfw_varints_next(&reader) != 0;
 	for (unsigned i = 0; i < 2; i++) {
-		counters->io[i] += get(&reader);
-		counters->storage[i] += get(&reader);
+		counters->io[i] += pfw_varints_next(&reader);
+		counters->storage[i] += pfw_varints_next(&reader);
 	}
 	while (!reader.bad && !error && reader.at < reader.end)
 		error = read_file(patterns, rank, &reader);

@@ -5,6 +5,7 @@
 #define PFW_VARINT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define PFW_VARINT_MAX 10u /* bytes of the longest */
@@ -32,6 +33,29 @@ static inline bool pfw_varint_get(const uint8_t **at, const uint8_t *end, uint64
 			return true;
 	}
 	return false;
+}
+
+/* Several, one behind the other; `bad` from the first on that cannot be read, which gives 0. */
+struct pfw_varints {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+static inline struct pfw_varints pfw_varints(const uint8_t *data, size_t bytes)
+{
+	/* NULL has no place behind it. */
+	return (struct pfw_varints){ .at = data, .end = bytes ? data + bytes : data };
+}
+
+static inline uint64_t pfw_varints_next(struct pfw_varints *varints)
+{
+	uint64_t value = 0;
+
+	if (!pfw_varint_get(&varints->at, varints->end, &value)) {
+		varints->bad = true;
+		return 0;
+	}
+	return value;
 }
 
 /* Signed ones: small ones of either sign are short. */
