@@ -46,9 +46,10 @@ struct pfw_options {
 /*
  * Start recording, unless DFTRACER_ENABLE is 0.  options may be NULL.  I/O calls too: without the
  * preload object those of all loaded objects, and of what they dlopen, are redirected from now on
- * (not addresses that the program has taken before, and not programs that it runs).  When a trace has begun
- * already under another name, it is renamed; one that `pfw run -o` has named keeps its name.  Return 0; -EINVAL for a bad option (said on standard
- * error); -EALREADY is never returned: starting twice is harmless.  Signal: unsafe.
+ * (not addresses that the program has taken before, and not programs that it runs).  When a trace
+ * has begun already under another name, it is renamed; one that `pfw run -o` has named keeps its
+ * name.  Return 0; -EINVAL for a bad option (said on standard error); -EALREADY is never returned:
+ * starting twice is harmless.  Signal: unsafe.
  */
 PFW_API int pfw_start(const struct pfw_options *options);
 
@@ -90,14 +91,14 @@ PFW_API int pfw_span_begin(struct pfw_span *span, const char *name, const char *
 PFW_API int pfw_span_end(struct pfw_span *span);
 
 /*
- * End a span as one that began at ts_ns and took dur_ns; PFW_INSTANT in place of dur_ns: as a moment.
- * For what is over when it is told, and has arguments.  Signal: as pfw_span_end().
+ * End a span as one that began at ts_ns and took dur_ns; PFW_INSTANT in place of dur_ns: as a
+ * moment.  For what is over when it is told, and has arguments.  Signal: as pfw_span_end().
  */
 #define PFW_INSTANT UINT64_MAX
 PFW_API int pfw_span_end_as(struct pfw_span *span, uint64_t ts_ns, uint64_t dur_ns);
 
-/* End a span without a line; what lies within it, or was launched in it, still names it.  Signal: as
- * pfw_span_end(). */
+/* End a span without a line; what lies within it, or was launched in it, still names it.  Signal:
+ * as pfw_span_end(). */
 PFW_API int pfw_span_drop(struct pfw_span *span);
 
 /*
@@ -114,8 +115,8 @@ PFW_API int pfw_span_arg_str(struct pfw_span *span, const char *key, const char 
 PFW_API uint64_t pfw_span_current(void);
 
 /*
- * Say that the calling thread goes on inside the open span of that span_id, 0: inside none.  For who
- * runs several tasks in one thread, whose spans do not nest in each other.  Return what
+ * Say that the calling thread goes on inside the open span of that span_id, 0: inside none.  For
+ * who runs several tasks in one thread, whose spans do not nest in each other.  Return what
  * pfw_span_current() was.  Signal: as pfw_span_begin().
  */
 PFW_API uint64_t pfw_span_set_current(uint64_t span_id);
@@ -300,9 +301,9 @@ typedef void pfw_trace_ready(const struct pfw_segment *segment, void *user);
 /*
  * Have `hook` called each time that a cycle has been written to the trace: inside the pfw_step()
  * behind the cycle's last active step, in its thread, or inside pfw_stop() for a cycle that is cut
- * short; and with PFW_SCHEDULE=range inside each cudaProfilerStop() that ends one, where the hook must
- * not call CUDA.  NULL: no hook.  Not called when the program exits without pfw_stop().  Return 0; -EDEADLK
- * from inside the hook.  Signal: unsafe.
+ * short; and with PFW_SCHEDULE=range inside each cudaProfilerStop() that ends one, where the hook
+ * must not call CUDA.  NULL: no hook.  Not called when the program exits without pfw_stop().
+ * Return 0; -EDEADLK from inside the hook.  Signal: unsafe.
  */
 PFW_API int pfw_on_trace_ready(pfw_trace_ready *hook, void *user);
 

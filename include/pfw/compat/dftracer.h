@@ -2,10 +2,11 @@
  * dftracer.h - DFTracer's macros for C and C++ on pfw.h.
  *
  * A program written for DFTracer is built unedited: -I of the directory that this file is in has
- * <dftracer/dftracer.h>, and -I of the directory above pfw/ has what that needs.  As with pfw.h it then
- * runs without a recorder, under `pfw run`, or linked (-DPFW_LINKED -lpfw).  DFTRACER_x_INIT() records only
- * where DFTRACER_ENABLE is set, in whole microseconds; DFTRACER_x_INIT_NO_BIND() is the same: I/O is left
- * out by DFTRACER_DISABLE_IO.  What is metadata to DFTracer is a moment "CM" with args name and value.
+ * <dftracer/dftracer.h>, and -I of the directory above pfw/ has what that needs.  As with pfw.h it
+ * then runs without a recorder, under `pfw run`, or linked (-DPFW_LINKED -lpfw).
+ * DFTRACER_x_INIT() records only where DFTRACER_ENABLE is set, in whole microseconds;
+ * DFTRACER_x_INIT_NO_BIND() is the same: I/O is left out by DFTRACER_DISABLE_IO.  What is metadata
+ * to DFTracer is a moment "CM" with args name and value.
  */
 #ifndef PFW_COMPAT_DFTRACER_H
 #define PFW_COMPAT_DFTRACER_H
@@ -152,15 +153,13 @@ class DFTracer
 	}
 };
 
-#define DFTRACER_CPP_INIT(log_file, data_dirs, process_id) \
-	pfw_dftracer_start(log_file, data_dirs, process_id)
-#define DFTRACER_CPP_INIT_NO_BIND(log_file, data_dirs, process_id) \
-	pfw_dftracer_start(log_file, data_dirs, process_id)
-#define DFTRACER_CPP_FINI() pfw_stop()
-#define DFTRACER_CPP_METADATA(name, key, value) pfw_dftracer_metadata_str(key, value)
-#define DFTRACER_CPP_APP_METADATA_INT(key, val) pfw_dftracer_metadata_int(key, val)
-#define DFTRACER_CPP_APP_METADATA_STR(key, val) pfw_dftracer_metadata_str(key, val)
-#define DFTRACER_CPP_MARK_USED(name) pfw_dftracer_metadata_str("used", name)
+#define DFTRACER_CPP_INIT DFTRACER_C_INIT
+#define DFTRACER_CPP_INIT_NO_BIND DFTRACER_C_INIT_NO_BIND
+#define DFTRACER_CPP_FINI DFTRACER_C_FINI
+#define DFTRACER_CPP_METADATA DFTRACER_C_METADATA
+#define DFTRACER_CPP_APP_METADATA_INT DFTRACER_C_APP_METADATA_INT
+#define DFTRACER_CPP_APP_METADATA_STR DFTRACER_C_APP_METADATA_STR
+#define DFTRACER_CPP_MARK_USED DFTRACER_C_MARK_USED
 #define DFTRACER_CPP_FUNCTION() DFTracer profiler_dft_fn(__FUNCTION__, CPP_LOG_CATEGORY)
 #define DFTRACER_CPP_FUNCTION_UPDATE(key, val) profiler_dft_fn.update(key, val)
 #define DFTRACER_CPP_FUNCTION_UPDATE_TYPE(key, val, type) profiler_dft_fn.update(key, val, type)
