@@ -58,7 +58,7 @@ static struct session {
 	uint64_t generation;	/* of pfw_live's words; under `words` */
 	_Atomic bool io;	/* I/O probes are wanted */
 	bool api_used;		/* pfw_start() was called */
-	bool stopped;		/* pfw_stop() was: off until pfw_start() */
+	_Atomic bool stopped;	/* pfw_stop() was: off until pfw_start() */
 	_Atomic bool paused;	/* the schedule records nothing for now */
 	bool preloaded;
 	_Atomic bool attached;	      /* pfw_attach() did what the preload object would have done */

@@ -18,6 +18,7 @@ static void run_work(void *arg)
 {
 	struct pfw_worker *worker = arg;
 
+	atomic_store(&worker->tid, pfw_os_gettid());
 	worker->work(worker->arg);
 }
 
@@ -159,8 +160,24 @@ int pfw_worker_start(struct pfw_worker *worker, void (*work)(void *arg), void *a
 	return worker->known || PFW_TSAN ? start_known(worker) : start_unknown(worker);
 }
 
+/* Some looks at once, mostly enough; then 20 us apart, for a second or so. */
+#define QUICK_LOOKS 50u
+#define LOOKS 10000u
+
+/*
+ * The kernel lets go of its memory first, and counts it for a moment more: meanwhile unshare() would be
+ * refused to a program that has no other thread, and PFW_COUNTERS would have one too many.
+ */
+static void wait_until_uncounted(int32_t tid)
+{
+	for (unsigned i = 0; i < LOOKS && !pfw_os_tgkill(pfw_os_getpid(), tid, 0); i++)
+		if (i >= QUICK_LOOKS)
+			pfw_os_sleep_ns(20000);
+}
+
 void pfw_worker_join(struct pfw_worker *worker)
 {
+	int32_t last;
 	uint32_t tid;
 
 	if (worker->joinable)
@@ -169,10 +186,14 @@ void pfw_worker_join(struct pfw_worker *worker)
 	/* Not a private futex: it is the kernel that wakes it. */
 	while ((tid = atomic_load(&worker->here)))
 		pfw_syscall6(SYS_futex, (long)&worker->here, FUTEX_WAIT, tid, 0, 0, 0);
+	last = atomic_exchange(&worker->tid, 0);
+	if (last > 0)
+		wait_until_uncounted(last);
 }
 
 void pfw_worker_forget(struct pfw_worker *worker)
 {
 	worker->joinable = false;
 	atomic_store(&worker->here, 0);
+	atomic_store(&worker->tid, 0);
 }

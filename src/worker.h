@@ -19,6 +19,7 @@ struct pfw_worker {
 	bool known;
 	char *memory;	       /* its stack, kept for the next one */
 	_Atomic uint32_t here; /* futex: its tid; 0 when the kernel has seen it off */
+	_Atomic int32_t tid;   /* the same, until it is counted no more */
 	bool joinable;	       /* `thread` is one that libc knows */
 	pthread_t thread;
 	void (*work)(void *arg);
@@ -32,7 +33,8 @@ struct pfw_worker {
  */
 int pfw_worker_start(struct pfw_worker *worker, void (*work)(void *arg), void *arg);
 
-/* Wait until it is gone.  Thread: app.  Signal: safe. */
+/* Wait until it is gone, and no longer counted among the process's threads.  Thread: app, one at a time.
+ * Signal: safe. */
 void pfw_worker_join(struct pfw_worker *worker);
 
 /* In a forked child: there is none.  Thread: the child's only one. */

@@ -921,10 +921,13 @@ int pfw_writer_start(struct pfw_writer *writer)
 		open_for_thread(writer);
 	atomic_store(&writer->shift, shift);
 	atomic_fetch_add(&writer->threads, 1);
+	/* Before there is a thread: it may be home again before this one goes on (Ctrl-Z just now). */
+	atomic_store(&writer->on_duty, 1);
 	error = pfw_worker_start(&writer->worker, writer_main, arg);
-	atomic_store(&writer->on_duty, !error);
-	if (error)
+	if (error) {
+		atomic_store(&writer->on_duty, 0);
 		atomic_fetch_sub(&writer->threads, 1);
+	}
 	return error;
 }
 
