@@ -260,11 +260,13 @@ static void spilled_again_and_again(void **state)
 	struct fixture *fixture = *state;
 	struct world world;
 
-	open_world(&world, fixture->directory, TEXT, SHUFFLED, 30000);
+	/* An emulated processor takes minutes for as many. */
+	open_world(&world, fixture->directory, TEXT, SHUFFLED,
+		   getenv("PFW_EMULATED") ? 12000 : 30000);
 	world.merge.budget = 2 << 20;
 	check_all_seen(&world);
 	/* Text that compresses well, several times over. */
-	assert_true(world.merge.spilled > 1 << 20);
+	assert_true(world.merge.spilled > 1 << 19);
 	close_world(&world);
 }
 

@@ -46,15 +46,15 @@ function(emulated_test name)
 	endif()
 	add_test(NAME e2e_${name} COMMAND /usr/bin/python3 -m pytest -q -p no:cacheprovider
 		${PROJECT_SOURCE_DIR}/tests/e2e/test_${name}.py ${only})
-	set_tests_properties(e2e_${name} PROPERTIES LABELS e2e TIMEOUT 900
+	set_tests_properties(e2e_${name} PROPERTIES LABELS e2e TIMEOUT 3600
 		ENVIRONMENT "${e2e_environment}")
 endfunction()
 
-set_tests_properties(test_naming PROPERTIES ENVIRONMENT PFW_EMULATED=1)
+set_tests_properties(test_naming test_merge PROPERTIES ENVIRONMENT PFW_EMULATED=1)
 # What takes a second takes ten here.
 foreach(source ${unit_sources})
 	get_filename_component(name ${source} NAME_WE)
-	set_tests_properties(${name} PROPERTIES TIMEOUT 1200)
+	set_tests_properties(${name} PROPERTIES TIMEOUT 3600)
 endforeach()
 
 # Not at all: layout, readme (nothing of them depends on the processor), programs (traces Python, the
