@@ -485,7 +485,7 @@ def test_a_trace_being_written_is_refused_by_name(tmp_path):
                                env=clean_environment(), stderr=subprocess.DEVNULL,
                                start_new_session=True)
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not traces(tmp_path) and time.monotonic() < deadline:
             time.sleep(0.05)
         done = compact(tmp_path, status=2)
@@ -496,7 +496,7 @@ def test_a_trace_being_written_is_refused_by_name(tmp_path):
         program.wait(30)
     before = sum(lines_of(tmp_path / "t.pfw").values())
     # That was its parent: the traced program itself may take a moment longer to die.
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     done = compact(tmp_path, status=None)
     while "is still being written" in done.stderr and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -450,14 +450,18 @@ def test_killed_at_any_moment_it_leaves_none_or_a_whole_one(tmp_path):
     whole = time.monotonic() - begin
     expected = by_index(trace)
     draw = random.Random(4)
-    killed = 0
-    for _ in range(40):
+    killed = tries = 0
+    while tries < 40 or (killed <= 5 and tries < 1000):
+        tries += 1
         index_of(trace).unlink(missing_ok=True)
         with subprocess.Popen([PFW, "index", str(trace)], stdout=subprocess.DEVNULL,
                               env=harness.clean_environment()) as process:
             time.sleep(draw.random() * whole)
             process.kill()
-        killed += process.returncode == -signal.SIGKILL
+        if process.returncode == -signal.SIGKILL:
+            killed += 1
+        else:
+            whole *= 0.9  # it was measured while the machine had more to do
         if index_of(trace).exists():
             assert by_index(trace) == expected
             assert state(trace) == "fresh"
@@ -469,11 +473,12 @@ def test_killed_at_any_moment_it_leaves_none_or_a_whole_one(tmp_path):
 def test_stopped_it_leaves_nothing(tmp_path):
     trace = tmp_path / "t.pfw"
     write_plain(trace, lines_of(60000))
-    stopped = 0
-    for _ in range(10):
+    stopped = tries = 0
+    while tries < 10 or (not stopped and tries < 1000):
+        tries += 1
         with subprocess.Popen([PFW, "index", "--force", str(trace)], stdout=subprocess.DEVNULL,
                               env=harness.clean_environment()) as process:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while not (tmp_path / "t.pfw.idx.tmp").exists() and time.monotonic() < deadline \
                     and process.poll() is None:
                 pass

@@ -589,7 +589,7 @@ def test_limit_ends_the_reading(tmp_path):
         except BrokenPipeError:
             pass
         assert process.stdout.read() == line * 3
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         try:
             process.stdin.close()
         except BrokenPipeError:
@@ -661,14 +661,14 @@ def test_interrupted_it_leaves_nothing(tmp_path):
                           env=harness.clean_environment()) as process:
         process.stdin.write(b'{"id":1,"name":"x"}\n' * 1000)
         process.stdin.flush()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(os.listdir(tmp_path)) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not out.exists()
         process.send_signal(signal.SIGINT)
         time.sleep(0.1)
         process.stdin.close()
-        assert process.wait(20) in (-signal.SIGINT, 130)
+        assert process.wait(60) in (-signal.SIGINT, 130)
     assert os.listdir(tmp_path) == ["t.pfw"]
 
 
@@ -754,7 +754,7 @@ class Following:
             [PYTHON, "-c", WRITER, str(top / "data")], stdin=subprocess.PIPE, text=True,
             env=harness.traced_environment(top / "t", top, PFW_FLUSH_MS="20", **variables))
         self.read(1)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not [name for name in os.listdir(top) if name.startswith("t.pfw")
                    and (top / name).stat().st_size]:
             assert time.monotonic() < deadline
@@ -773,8 +773,8 @@ class Following:
 
     def end(self):
         self.program.stdin.close()
-        assert self.program.wait(20) == 0
-        rest, said = self.query.communicate(timeout=20)
+        assert self.program.wait(60) == 0
+        rest, said = self.query.communicate(timeout=60)
         return [json.loads(line)["args"]["count"] for line in rest.splitlines()], said
 
 
@@ -796,7 +796,7 @@ def test_what_is_not_written_yet(tmp_path, variables):
                     for line in query("--name", "pread", *words, tmp_path / "t").splitlines()]
 
         read(1)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not [name for name in os.listdir(tmp_path) if name.startswith("t.pfw")]:
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -869,6 +869,6 @@ def test_follow_says_when_its_process_was_killed(tmp_path):
     following.program.kill()
     following.program.wait()
     following.program.stdin.close()
-    _, said = following.query.communicate(timeout=20)
+    _, said = following.query.communicate(timeout=60)
     assert "pfw repair" in said and said.count("\n") == 1
     assert following.query.returncode == 1

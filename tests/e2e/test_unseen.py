@@ -280,7 +280,7 @@ def start(tmp_path, mode, *arguments, prefix=(), **variables):
 
 
 def wait_for(condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -174,7 +174,7 @@ int main(int argc, char **argv)
 	usleep(300000);
 	submit(uring, fd, count / 2, count);
 	if (!strcmp(end, "close") || !strcmp(end, "kill")) {
-		usleep(1500000); /* it is looked for once a second */
+		sleep(3); /* it is looked for once a second, on a loaded machine a little later */
 		if (!strcmp(end, "kill"))
 			kill(getpid(), SIGKILL);
 		if (uring)
@@ -184,7 +184,7 @@ int main(int argc, char **argv)
 		usleep(300000);
 	}
 	if (!strcmp(end, "fork")) {
-		usleep(1500000);
+		sleep(3);
 		if (!fork()) {
 			close(open("data", O_RDONLY));
 			usleep(300000);
