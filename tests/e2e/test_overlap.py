@@ -521,4 +521,5 @@ def test_what_is_in_rings_counts(tmp_path):
     row = only(reader.trace)
     reader.end()
     after = only(reader.trace)
-    assert row["io_bytes"] == after["io_bytes"] == 390 and row["io"] <= after["io"]
+    assert row["io_bytes"] == after["io_bytes"] == 390
+    assert row["io"] == pytest.approx(after["io"], rel=0.01)  # by the clock's rate as it is known then
