@@ -52,14 +52,13 @@ static void add(struct row *row, const struct pfw_pattern *pattern)
 /* Files of all ranks, by name.  Their number, or -ENOMEM. */
 static ssize_t join_files(const struct pfw_patterns *found, struct row *row)
 {
-	struct pfw_averages names;
+	struct pfw_names names = { 0 };
 	ssize_t result = 0;
 
-	pfw_averages_init(&names);
 	for (size_t i = 0; i < found->rows && result >= 0; i++) {
 		size_t bytes;
 		const char *name = pfw_patterns_name(found, i, &bytes);
-		int64_t number = pfw_averages_row(&names, name, bytes);
+		int64_t number = pfw_names_of(&names, 0, name, bytes);
 
 		if (number < 0) {
 			result = -ENOMEM;
@@ -73,7 +72,7 @@ static ssize_t join_files(const struct pfw_patterns *found, struct row *row)
 		row[number].files = 1;
 		result = names.count;
 	}
-	pfw_averages_release(&names);
+	pfw_names_release(&names);
 	return result;
 }
 

@@ -162,7 +162,18 @@ bool pfw_slice_us(const struct pfw_slice *text, int64_t *ns);
  * becomes U+FFFD.  Return the bytes written without the NUL.  Thread: any. */
 size_t pfw_slice_decode(const struct pfw_slice *text, char *out, size_t size);
 
-/* Whether the string's text, escapes resolved, is `text` (at most 120 bytes). */
-bool pfw_slice_is(const struct pfw_slice *slice, const char *text);
+/* Whether the text of a string with escapes is `text` (at most 120 bytes) once they are resolved. */
+bool pfw_slice_decodes_to(const struct pfw_slice *slice, const char *text);
+
+/* Whether the string's text, escapes resolved, is `text`; inlined, so that a constant is compared by
+ * words. */
+static inline bool pfw_slice_is(const struct pfw_slice *slice, const char *text)
+{
+	size_t bytes = __builtin_strlen(text);
+
+	if (__builtin_expect(slice->escaped, 0))
+		return pfw_slice_decodes_to(slice, text);
+	return slice->bytes == bytes && __builtin_memcmp(slice->at, text, bytes) == 0;
+}
 
 #endif

@@ -31,12 +31,11 @@ struct pfw_pattern_use {
 void pfw_patterns_init(struct pfw_patterns *patterns)
 {
 	*patterns = (struct pfw_patterns){ .alignment = 4096, .small = 1u << 20 };
-	pfw_averages_init(&patterns->keys);
 }
 
 void pfw_patterns_release(struct pfw_patterns *patterns)
 {
-	pfw_averages_release(&patterns->keys);
+	pfw_names_release(&patterns->keys);
 	pfw_numbers_release(&patterns->processes);
 	pfw_numbers_release(&patterns->descriptors);
 	pfw_numbers_release(&patterns->uses);
@@ -71,15 +70,8 @@ static int reach(void **array, size_t *room, size_t number, size_t size)
 int64_t pfw_patterns_row(struct pfw_patterns *patterns, int64_t rank, const char *name,
 			 size_t bytes)
 {
-	char *key = malloc(sizeof(rank) + bytes);
-	int64_t row;
+	int64_t row = pfw_names_of(&patterns->keys, rank, name, bytes);
 
-	if (!key)
-		return -ENOMEM;
-	memcpy(key, &rank, sizeof(rank));
-	memcpy(key + sizeof(rank), name, bytes);
-	row = pfw_averages_row(&patterns->keys, key, sizeof(rank) + bytes);
-	free(key);
 	if (row >= 0 &&
 	    reach((void **)&patterns->row, &patterns->room, (size_t)row, sizeof(*patterns->row)))
 		return -ENOMEM;
@@ -90,16 +82,13 @@ int64_t pfw_patterns_row(struct pfw_patterns *patterns, int64_t rank, const char
 
 int64_t pfw_patterns_rank(const struct pfw_patterns *patterns, size_t row)
 {
-	int64_t rank;
-
-	memcpy(&rank, patterns->keys.row[row].key, sizeof(rank));
-	return rank;
+	return patterns->keys.name[row].of;
 }
 
 const char *pfw_patterns_name(const struct pfw_patterns *patterns, size_t row, size_t *bytes)
 {
-	*bytes = patterns->keys.row[row].key_bytes - sizeof(int64_t);
-	return patterns->keys.row[row].key + sizeof(int64_t);
+	*bytes = patterns->keys.name[row].bytes;
+	return patterns->keys.name[row].text;
 }
 
 void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from)

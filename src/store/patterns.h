@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "averages.h"
 #include "call.h"
 #include "entry.h"
+#include "names.h"
 #include "numbers.h"
 
 struct pfw_fnames;
@@ -67,13 +67,18 @@ struct pfw_pattern_counters {
 
 struct pfw_pattern_op;
 
+#define PFW_PATTERN_LAST 16u
+
 struct pfw_patterns_block {
-	struct pfw_averages names; /* keys only */
+	struct pfw_names names; /* of files */
 	struct pfw_pattern_op *op;
 	size_t ops, room;
 	uint64_t tid; /* of the first operation */
 	bool threads; /* more than that one */
 	struct pfw_pattern_counters counters;
+	uint32_t *row; /* of names, found when they are taken */
+	size_t row_room;
+	uint32_t last[PFW_PATTERN_LAST]; /* the name that came last with such a descriptor, + 1 */
 	/* What calls do, by their names. */
 	struct pfw_pattern_call {
 		char name[24]; /* "" = none */
@@ -95,7 +100,8 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 
 struct pfw_patterns {
 	uint64_t alignment, small; /* to be set */
-	struct pfw_averages keys;  /* of the rows: the rank as 8 bytes, then the file's name */
+	bool sorted;		   /* to be set: no block has what comes before one taken */
+	struct pfw_names keys;	   /* of the rows: a rank's files */
 	struct pfw_pattern *row;
 	size_t rows, room;
 	/* Private to patterns.c: who has what open, and what was done last. */

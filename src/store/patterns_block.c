@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fnames.h"
+#include "hash.h"
 #include "patterns.h"
 #include "patterns_op.h"
 
@@ -13,17 +14,13 @@
 
 struct pfw_patterns_block *pfw_patterns_block_create(void)
 {
-	struct pfw_patterns_block *block = calloc(1, sizeof(*block));
-
-	if (block)
-		pfw_averages_init(&block->names);
-	return block;
+	return calloc(1, sizeof(struct pfw_patterns_block));
 }
 
 void pfw_patterns_block_clear(struct pfw_patterns_block *block)
 {
-	pfw_averages_release(&block->names);
-	pfw_averages_init(&block->names);
+	pfw_names_clear(&block->names);
+	memset(block->last, 0, sizeof(block->last));
 	block->ops = 0;
 	block->threads = false;
 	block->counters = (struct pfw_pattern_counters){ 0 };
@@ -33,7 +30,8 @@ void pfw_patterns_block_free(struct pfw_patterns_block *block)
 {
 	if (!block)
 		return;
-	pfw_averages_release(&block->names);
+	pfw_names_release(&block->names);
+	free(block->row);
 	free(block->op);
 	free(block);
 }
@@ -120,11 +118,42 @@ static void find_seek(struct pfw_pattern_op *op, const struct pfw_entry *entry, 
 	}
 }
 
+static int64_t escaped_name(struct pfw_patterns_block *block, const struct pfw_slice *fname)
+{
+	char *text = malloc(fname->bytes + 1);
+	int64_t number;
+
+	if (!text)
+		return -ENOMEM;
+	number = pfw_names_of(&block->names, 0, text,
+			      pfw_slice_decode(fname, text, fname->bytes + 1));
+	free(text);
+	return number;
+}
+
+/* The number of a file's name.  Calls on one descriptor have the same one, as a rule. */
+static int64_t find_name(struct pfw_patterns_block *block, int64_t fd,
+			 const struct pfw_slice *fname)
+{
+	uint32_t *last = &block->last[(uint64_t)fd % PFW_PATTERN_LAST];
+	const struct pfw_name *name = *last ? &block->names.name[*last - 1] : NULL;
+	int64_t number;
+
+	if (fname->escaped)
+		return escaped_name(block, fname);
+	if (name && name->bytes == fname->bytes &&
+	    pfw_hash_same(name->text, fname->at, fname->bytes))
+		return *last - 1;
+	number = pfw_names_of(&block->names, 0, fname->at, fname->bytes);
+	if (number >= 0)
+		*last = (uint32_t)number + 1;
+	return number;
+}
+
 static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
 		  const struct pfw_slice *fname)
 {
-	char name[4096], *text = name;
-	int64_t row;
+	int64_t name = find_name(block, op->fd, fname);
 
 	if (block->ops == block->room) {
 		size_t room = block->room ? block->room * 2 : 256;
@@ -135,22 +164,9 @@ static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
 		block->op = more;
 		block->room = room;
 	}
-	if (fname->escaped && fname->bytes >= sizeof(name))
-		text = malloc(fname->bytes + 1);
-	if (!text)
+	if (name < 0)
 		return -ENOMEM;
-	if (fname->escaped)
-		row = pfw_averages_row(&block->names, text,
-				       pfw_slice_decode(fname, text,
-							text == name ? sizeof(name)
-								     : fname->bytes + 1));
-	else
-		row = pfw_averages_row(&block->names, fname->at, fname->bytes);
-	if (text != name)
-		free(text);
-	if (row < 0)
-		return -ENOMEM;
-	op->name = (uint32_t)row;
+	op->name = (uint32_t)name;
 	op->order = (uint32_t)block->ops;
 	block->op[block->ops++] = *op;
 	return 0;

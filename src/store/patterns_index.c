@@ -169,8 +169,10 @@ static void *create_file(void)
 {
 	struct file *file = calloc(1, sizeof(*file));
 
-	if (file)
-		pfw_patterns_init(&file->patterns);
+	if (!file)
+		return NULL;
+	pfw_patterns_init(&file->patterns);
+	file->patterns.sorted = true;
 	return file;
 }
 

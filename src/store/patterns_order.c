@@ -116,27 +116,37 @@ static int add_run(struct pfw_patterns *patterns, uint64_t file, struct pfw_patt
 
 static int find_rows(struct pfw_patterns *patterns, int64_t rank, struct pfw_patterns_block *block)
 {
-	for (uint32_t i = 0; i < block->names.count; i++) {
-		struct pfw_average *name = &block->names.row[i];
-		int64_t row = pfw_patterns_row(patterns, rank, name->key, name->key_bytes);
+	uint32_t count = block->names.count;
+
+	if (count > block->row_room) {
+		uint32_t *more = realloc(block->row, 2 * (size_t)count * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		block->row = more;
+		block->row_room = 2 * (size_t)count;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		const struct pfw_name *name = &block->names.name[i];
+		int64_t row = pfw_patterns_row(patterns, rank, name->text, name->bytes);
 
 		if (row < 0)
 			return (int)row;
-		name->merged = (uint32_t)row;
+		block->row[i] = (uint32_t)row;
 	}
 	for (size_t i = 0; i < block->ops; i++)
-		block->op[i].name = block->names.row[block->op[i].name].merged;
+		block->op[i].name = block->row[block->op[i].name];
 	return 0;
 }
 
-/* One thread's operations are in order as they come. */
-static bool several_threads(struct pfw_patterns *patterns, const struct pfw_patterns_block *block)
+/* One thread's operations are in order as they come, and those of a trace that is sorted. */
+static bool may_come_late(struct pfw_patterns *patterns, const struct pfw_patterns_block *block)
 {
 	if (!patterns->begun)
 		patterns->tid = block->tid;
 	patterns->begun = true;
 	patterns->threads |= block->threads || block->tid != patterns->tid;
-	return patterns->threads;
+	return patterns->threads && !patterns->sorted;
 }
 
 int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank,
@@ -152,7 +162,7 @@ int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank
 	if (error || !block->ops)
 		return error;
 	sort(block);
-	if (several_threads(patterns, block)) {
+	if (may_come_late(patterns, block)) {
 		int64_t last_ns = block->op[block->ops - 1].ts_ns;
 
 		if (last_ns > patterns->last_ns)

@@ -198,14 +198,12 @@ size_t pfw_slice_decode(const struct pfw_slice *text, char *out, size_t size)
 	return used;
 }
 
-bool pfw_slice_is(const struct pfw_slice *slice, const char *text)
+bool pfw_slice_decodes_to(const struct pfw_slice *slice, const char *text)
 {
-	size_t bytes = strlen(text);
 	char plain[128];
 
-	if (!slice->escaped)
-		return slice->bytes == bytes && memcmp(slice->at, text, bytes) == 0;
-	return pfw_slice_decode(slice, plain, sizeof(plain)) == bytes && strcmp(plain, text) == 0;
+	return pfw_slice_decode(slice, plain, sizeof(plain)) == strlen(text) &&
+	       strcmp(plain, text) == 0;
 }
 
 bool pfw_object_find(const struct pfw_slice *object, const char *key, struct pfw_value *value)

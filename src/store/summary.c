@@ -1,4 +1,4 @@
-/* summary.c - the tables of a summary: their rows, and adding two of them up; see summary.h. */
+/* summary.c - the tables of a summary, and how their rows are found; see summary.h. */
 #include "summary.h"
 
 #include <errno.h>
@@ -11,77 +11,7 @@
 #include "summary_lines.h"
 #include "summary_rows.h"
 
-#define FIRST_SLOTS 256u
-/* Files by which merging runs ahead of itself. */
-#define FETCH_AHEAD 4u
-
 /* ---- tables of rows ---- */
-
-static int table_init(struct pfw_summary_table *table)
-{
-	table->mask = FIRST_SLOTS - 1;
-	table->slot = calloc(FIRST_SLOTS, sizeof(*table->slot));
-	return table->slot ? 0 : -ENOMEM;
-}
-
-static void table_clear(struct pfw_summary_table *table)
-{
-	if (table->used)
-		memset(table->slot, 0, ((size_t)table->mask + 1) * sizeof(*table->slot));
-	table->used = 0;
-}
-
-static void table_put(uint64_t *slot, uint32_t mask, uint64_t value)
-{
-	uint32_t at = (uint32_t)(value >> 32) & mask;
-
-	while (slot[at])
-		at = (at + 1) & mask;
-	slot[at] = value;
-}
-
-/* Have room for one more row. */
-static int table_reserve(struct pfw_summary_table *table)
-{
-	uint32_t mask = table->mask * 2 + 1;
-	uint64_t *slot;
-
-	if (table->used < table->mask / 2)
-		return 0;
-	slot = calloc((size_t)mask + 1, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
-	for (uint32_t i = 0; i <= table->mask; i++) {
-		if (table->slot[i])
-			table_put(slot, mask, table->slot[i]);
-	}
-	free(table->slot);
-	table->slot = slot;
-	table->mask = mask;
-	return 0;
-}
-
-static void table_add(struct pfw_summary_table *table, uint32_t hash, uint32_t row)
-{
-	table_put(table->slot, table->mask, (uint64_t)hash << 32 | row);
-	table->used++;
-}
-
-/* The next row with that hash, from *at on, which is the hash at first; 0: there is none. */
-static inline uint32_t table_next(const struct pfw_summary_table *table, uint32_t hash,
-				  uint32_t *at)
-{
-	for (;; ++*at) {
-		uint64_t slot = table->slot[*at & table->mask];
-
-		if (!slot)
-			return 0;
-		if ((uint32_t)(slot >> 32) == hash) {
-			++*at;
-			return (uint32_t)slot;
-		}
-	}
-}
 
 int pfw_rows_reserve(void **rows, uint32_t count, uint32_t *room, size_t size)
 {
@@ -108,14 +38,7 @@ static bool may_add(const struct pfw_summary *summary, uint32_t rows, uint32_t m
 
 /* ---- names ---- */
 
-/* What a row is found by. */
-struct name_key {
-	const char *cat, *name;
-	uint32_t cat_bytes, name_bytes, hash;
-	char ph;
-};
-
-static int64_t add_name(struct pfw_summary *summary, const struct name_key *key)
+static int64_t add_name(struct pfw_summary *summary, const struct pfw_summary_key *key)
 {
 	uint32_t row = summary->names;
 	struct pfw_summary_name *name;
@@ -126,7 +49,7 @@ static int64_t add_name(struct pfw_summary *summary, const struct name_key *key)
 	if (row && !may_add(summary, row, PFW_SUMMARY_NAMES_MAX, key->cat_bytes + key->name_bytes))
 		return 0;
 	if (pfw_rows_reserve((void **)&summary->name, row, &summary->name_room, sizeof(*name)) ||
-	    table_reserve(&summary->by_name))
+	    pfw_slots_reserve(&summary->by_name))
 		return -ENOMEM;
 	text = pfw_arena_take(&summary->texts, key->cat_bytes + key->name_bytes);
 	if (!text)
@@ -150,23 +73,23 @@ static int64_t add_name(struct pfw_summary *summary, const struct name_key *key)
 		.moves = call.moves,
 	};
 	if (row)
-		table_add(&summary->by_name, key->hash, row);
+		pfw_slots_add(&summary->by_name, key->hash, row);
 	summary->names++;
 	return row;
 }
 
-static inline bool is_name(const struct pfw_summary_name *name, const struct name_key *key)
+static inline bool is_name(const struct pfw_summary_name *name, const struct pfw_summary_key *key)
 {
 	return name->name_bytes == key->name_bytes && name->cat_bytes == key->cat_bytes &&
 	       name->ph == key->ph && pfw_hash_same(name->name, key->name, key->name_bytes) &&
 	       pfw_hash_same(name->cat, key->cat, key->cat_bytes);
 }
 
-static int64_t find_name(struct pfw_summary *summary, const struct name_key *key)
+int64_t pfw_summary_find_name(struct pfw_summary *summary, const struct pfw_summary_key *key)
 {
 	uint32_t at = key->hash, row;
 
-	while ((row = table_next(&summary->by_name, key->hash, &at))) {
+	while ((row = pfw_slots_next(&summary->by_name, key->hash, &at))) {
 		if (is_name(&summary->name[row], key))
 			return row;
 	}
@@ -174,7 +97,7 @@ static int64_t find_name(struct pfw_summary *summary, const struct name_key *key
 }
 
 /* Where the row of such a name may have been noted: names of one trace rarely share a place. */
-static inline uint32_t *recent_name(struct pfw_summary *summary, const struct name_key *key)
+static inline uint32_t *recent_name(struct pfw_summary *summary, const struct pfw_summary_key *key)
 {
 	uint32_t bytes = key->name_bytes;
 
@@ -189,7 +112,7 @@ static inline uint32_t *recent_name(struct pfw_summary *summary, const struct na
 int64_t pfw_summary_name_row(struct pfw_summary *summary, const char *cat, size_t cat_bytes,
 			     const char *name, size_t name_bytes, char ph)
 {
-	struct name_key key = { .cat = cat, .name = name, .ph = ph };
+	struct pfw_summary_key key = { .cat = cat, .name = name, .ph = ph };
 	uint32_t *recent;
 	uint64_t hash;
 	int64_t row;
@@ -203,7 +126,7 @@ int64_t pfw_summary_name_row(struct pfw_summary *summary, const char *cat, size_
 		return *recent;
 	hash = pfw_hash_pair(summary->seed + (uint8_t)ph, cat, cat_bytes, name, name_bytes);
 	key.hash = (uint32_t)(hash ^ hash >> 32);
-	row = find_name(summary, &key);
+	row = pfw_summary_find_name(summary, &key);
 	if (row > 0)
 		*recent = (uint32_t)row;
 	return row;
@@ -220,7 +143,7 @@ static int64_t add_file(struct pfw_summary *summary, const char *text, size_t by
 		return 0;
 	if (pfw_rows_reserve((void **)&summary->file, row, &summary->file_room,
 			     sizeof(*summary->file)) ||
-	    table_reserve(&summary->by_file))
+	    pfw_slots_reserve(&summary->by_file))
 		return -ENOMEM;
 	copy = pfw_arena_take(&summary->texts, bytes);
 	if (!copy)
@@ -230,16 +153,17 @@ static int64_t add_file(struct pfw_summary *summary, const char *text, size_t by
 							.name_bytes = (uint32_t)bytes,
 							.hash = hash };
 	if (row)
-		table_add(&summary->by_file, hash, row);
+		pfw_slots_add(&summary->by_file, hash, row);
 	summary->files++;
 	return row;
 }
 
-static int64_t find_file(struct pfw_summary *summary, const char *text, size_t bytes, uint32_t hash)
+int64_t pfw_summary_find_file(struct pfw_summary *summary, const char *text, size_t bytes,
+			      uint32_t hash)
 {
 	uint32_t at = hash, row;
 
-	while ((row = table_next(&summary->by_file, hash, &at))) {
+	while ((row = pfw_slots_next(&summary->by_file, hash, &at))) {
 		if (summary->file[row].name_bytes == bytes &&
 		    pfw_hash_same(summary->file[row].name, text, bytes))
 			return row;
@@ -260,7 +184,7 @@ int64_t pfw_summary_file_row(struct pfw_summary *summary, const char *name, size
 	if (!bytes || bytes > PFW_SUMMARY_TEXT_MAX)
 		return 0;
 	hash = pfw_hash_text(summary->seed, name, bytes);
-	row = find_file(summary, name, bytes, (uint32_t)(hash ^ hash >> 32));
+	row = pfw_summary_find_file(summary, name, bytes, (uint32_t)(hash ^ hash >> 32));
 	if (row > 0)
 		summary->last_file = (uint32_t)row;
 	return row;
@@ -276,7 +200,7 @@ static int64_t add_thread(struct pfw_summary *summary, uint64_t pid, uint64_t ti
 		return 0;
 	if (pfw_rows_reserve((void **)&summary->thread, row, &summary->thread_room,
 			     sizeof(*summary->thread)) ||
-	    table_reserve(&summary->by_thread))
+	    pfw_slots_reserve(&summary->by_thread))
 		return -ENOMEM;
 	summary->thread[row] = (struct pfw_summary_thread){ .pid = pid,
 							    .tid = tid,
@@ -286,7 +210,7 @@ static int64_t add_thread(struct pfw_summary *summary, uint64_t pid, uint64_t ti
 							    .call_ns = INT64_MAX,
 							    .calls_end_ns = INT64_MIN };
 	if (row)
-		table_add(&summary->by_thread, hash, row);
+		pfw_slots_add(&summary->by_thread, hash, row);
 	summary->threads++;
 	return row;
 }
@@ -303,7 +227,7 @@ int64_t pfw_summary_thread_row(struct pfw_summary *summary, uint64_t pid, uint64
 	mixed = pfw_hash_mix(pid ^ summary->seed, 0x9e3779b97f4a7c15u);
 	mixed = pfw_hash_mix(tid ^ mixed, 0xd6e8feb86659fd93u ^ summary->seed);
 	hash = at = (uint32_t)(mixed ^ mixed >> 32);
-	while ((row = table_next(&summary->by_thread, hash, &at))) {
+	while ((row = pfw_slots_next(&summary->by_thread, hash, &at))) {
 		if (summary->thread[row].tid == tid && summary->thread[row].pid == pid)
 			break;
 	}
@@ -311,6 +235,22 @@ int64_t pfw_summary_thread_row(struct pfw_summary *summary, uint64_t pid, uint64
 	if (added > 0)
 		summary->last_thread = (uint32_t)added;
 	return added;
+}
+
+void pfw_summary_join_calls(struct pfw_summary *summary, uint32_t row, int64_t start_ns,
+			    int64_t end_ns)
+{
+	struct pfw_summary_thread *thread = &summary->thread[row];
+
+	if (start_ns == INT64_MAX)
+		return;
+	/* Row 0 stands for many threads. */
+	if (!row || start_ns < thread->calls_end_ns)
+		summary->nested = true;
+	if (thread->call_ns == INT64_MAX)
+		thread->call_ns = start_ns;
+	if (end_ns > thread->calls_end_ns)
+		thread->calls_end_ns = end_ns;
 }
 
 int pfw_summary_name_thread(struct pfw_summary *summary, uint32_t row, const char *name,
@@ -441,193 +381,12 @@ int pfw_summary_add_loss(struct pfw_summary *summary, const struct pfw_summary_l
 	return 0;
 }
 
-/* ---- adding up ---- */
-
-static int merge_durations(struct pfw_summary *into, struct pfw_sketch *to,
-			   const struct pfw_sketch *from)
-{
-	uint32_t before = to->capacity;
-	int error = pfw_sketch_merge(to, from, into->cells < PFW_SUMMARY_CELLS_MAX);
-
-	into->cells += to->capacity - before;
-	return error;
-}
-
-static int merge_names(struct pfw_summary *into, struct pfw_summary *from)
-{
-	for (uint32_t i = 0; i < from->names; i++) {
-		struct pfw_summary_name *name = &from->name[i], *to;
-		const struct name_key key = { .cat = name->cat,
-					      .name = name->name,
-					      .cat_bytes = name->cat_bytes,
-					      .name_bytes = name->name_bytes,
-					      .hash = name->hash,
-					      .ph = name->ph };
-		int64_t row = i ? find_name(into, &key) : 0;
-
-		if (row < 0)
-			return (int)row;
-		to = &into->name[row];
-		name->merged = (uint32_t)row;
-		to->count += name->count;
-		to->sum_ns += name->sum_ns;
-		to->bytes += name->bytes;
-		if (name->min_ns < to->min_ns)
-			to->min_ns = name->min_ns;
-		if (name->max_ns > to->max_ns)
-			to->max_ns = name->max_ns;
-		if (merge_durations(into, &to->durations, &name->durations))
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-/* Of a run's files few are still in a cache when the next block names them: ask for the slots, the
- * rows and the texts of those to come. */
-static inline void fetch_file(const struct pfw_summary *into, const struct pfw_summary *from,
-			      uint32_t i)
-{
-	const struct pfw_summary_table *table = &into->by_file;
-	uint64_t slot;
-
-	if (i + 3 * FETCH_AHEAD < from->files)
-		__builtin_prefetch(
-			&table->slot[from->file[i + 3 * FETCH_AHEAD].hash & table->mask]);
-	if (i + 2 * FETCH_AHEAD < from->files) {
-		slot = table->slot[from->file[i + 2 * FETCH_AHEAD].hash & table->mask];
-		__builtin_prefetch(&into->file[(uint32_t)slot], 1);
-		__builtin_prefetch((const char *)(&into->file[(uint32_t)slot] + 1) - 1, 1);
-	}
-	if (i + FETCH_AHEAD < from->files) {
-		slot = table->slot[from->file[i + FETCH_AHEAD].hash & table->mask];
-		for (uint32_t at = 0; at < into->file[(uint32_t)slot].name_bytes; at += 64)
-			__builtin_prefetch(into->file[(uint32_t)slot].name + at);
-	}
-}
-
-static int merge_files(struct pfw_summary *into, struct pfw_summary *from)
-{
-	for (uint32_t i = 0; i < from->files; i++) {
-		struct pfw_summary_file *file = &from->file[i], *to;
-		int64_t row;
-
-		fetch_file(into, from, i);
-		row = i ? find_file(into, file->name, file->name_bytes, file->hash) : 0;
-		if (row < 0)
-			return (int)row;
-		to = &into->file[row];
-		file->merged = (uint32_t)row;
-		to->opens += file->opens;
-		to->reads += file->reads;
-		to->writes += file->writes;
-		to->others += file->others;
-		to->lines += file->lines;
-		to->read_bytes += file->read_bytes;
-		to->written_bytes += file->written_bytes;
-		to->open_ns += file->open_ns;
-		to->read_ns += file->read_ns;
-		to->write_ns += file->write_ns;
-		to->other_ns += file->other_ns;
-		to->transfers += file->transfers;
-		to->transfer_ns += file->transfer_ns;
-	}
-	return 0;
-}
-
-void pfw_summary_join_calls(struct pfw_summary *summary, uint32_t row, int64_t start_ns,
-			    int64_t end_ns)
-{
-	struct pfw_summary_thread *thread = &summary->thread[row];
-
-	if (start_ns == INT64_MAX)
-		return;
-	/* Row 0 stands for many threads. */
-	if (!row || start_ns < thread->calls_end_ns)
-		summary->nested = true;
-	if (thread->call_ns == INT64_MAX)
-		thread->call_ns = start_ns;
-	if (end_ns > thread->calls_end_ns)
-		thread->calls_end_ns = end_ns;
-}
-
-static int merge_threads(struct pfw_summary *into, struct pfw_summary *from)
-{
-	for (uint32_t i = 0; i < from->threads; i++) {
-		struct pfw_summary_thread *thread = &from->thread[i], *to;
-		int64_t row = i ? pfw_summary_thread_row(into, thread->pid, thread->tid) : 0;
-
-		if (row < 0)
-			return (int)row;
-		to = &into->thread[row];
-		thread->merged = (uint32_t)row;
-		to->lines += thread->lines;
-		if (thread->first_ns < to->first_ns)
-			to->first_ns = thread->first_ns;
-		if (thread->last_ns > to->last_ns)
-			to->last_ns = thread->last_ns;
-		pfw_summary_join_calls(into, (uint32_t)row, thread->call_ns, thread->calls_end_ns);
-		if (thread->name_bytes &&
-		    pfw_summary_name_thread(into, (uint32_t)row, thread->name, thread->name_bytes))
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static int merge_lists(struct pfw_summary *into, const struct pfw_summary *from)
-{
-	int error = 0;
-
-	for (uint32_t i = 0; i < from->processes && !error; i++) {
-		const struct pfw_summary_process *process = &from->process[i];
-
-		error = process->start_ns == PFW_SUMMARY_NO_START
-				? pfw_summary_update_process(into, process)
-				: pfw_summary_add_process(into, process);
-	}
-	for (uint32_t i = 0; i < from->steps && !error; i++)
-		error = pfw_summary_add_step(into, &from->step[i]);
-	for (uint32_t i = 0; i < from->losses && !error; i++)
-		error = pfw_summary_add_loss(into, &from->loss[i]);
-	into->left_out += from->left_out;
-	return error;
-}
-
-void pfw_summary_merge_times(struct pfw_summary *into, const struct pfw_summary *from)
-{
-	into->lines += from->lines;
-	into->events += from->events;
-	if (from->least_ns < into->least_ns)
-		into->least_ns = from->least_ns;
-	if (from->greatest_ns > into->greatest_ns)
-		into->greatest_ns = from->greatest_ns;
-	into->sorted = into->sorted && from->sorted;
-	into->nested = into->nested || from->nested;
-	if (from->first_ns == INT64_MAX)
-		return;
-	if (into->first_ns == INT64_MAX)
-		into->first_ns = from->first_ns;
-	else if (into->last_ns > from->first_ns)
-		into->sorted = false;
-	into->last_ns = from->last_ns;
-}
-
-int pfw_summary_merge(struct pfw_summary *into, struct pfw_summary *from)
-{
-	int error = merge_names(into, from);
-
-	error = error ? error : merge_files(into, from);
-	error = error ? error : merge_threads(into, from);
-	error = error ? error : merge_lists(into, from);
-	pfw_summary_merge_times(into, from);
-	return error;
-}
-
 /* ---- a whole one ---- */
 
 /* The rows 0. */
 static int add_others(struct pfw_summary *summary)
 {
-	const struct name_key nothing = { .cat = "", .name = "", .ph = '?' };
+	const struct pfw_summary_key nothing = { .cat = "", .name = "", .ph = '?' };
 
 	if (add_name(summary, &nothing) < 0 || add_file(summary, "", 0, 0) < 0 ||
 	    add_thread(summary, 0, 0, 0) < 0)
@@ -654,8 +413,8 @@ int pfw_summary_init(struct pfw_summary *summary)
 {
 	*summary = (struct pfw_summary){ .seed = pfw_hash_seed() };
 	reset(summary);
-	if (table_init(&summary->by_name) || table_init(&summary->by_file) ||
-	    table_init(&summary->by_thread) || add_others(summary)) {
+	if (pfw_slots_init(&summary->by_name) || pfw_slots_init(&summary->by_file) ||
+	    pfw_slots_init(&summary->by_thread) || add_others(summary)) {
 		pfw_summary_release(summary);
 		return -ENOMEM;
 	}
@@ -666,9 +425,9 @@ void pfw_summary_clear(struct pfw_summary *summary)
 {
 	for (uint32_t i = 0; i < summary->names; i++)
 		pfw_sketch_clear(&summary->name[i].durations);
-	table_clear(&summary->by_name);
-	table_clear(&summary->by_file);
-	table_clear(&summary->by_thread);
+	pfw_slots_clear(&summary->by_name);
+	pfw_slots_clear(&summary->by_file);
+	pfw_slots_clear(&summary->by_thread);
 	pfw_arena_clear(&summary->texts);
 	reset(summary);
 	add_others(summary); /* their memory is there */
@@ -678,9 +437,9 @@ void pfw_summary_release(struct pfw_summary *summary)
 {
 	for (uint32_t i = 0; i < summary->name_room; i++)
 		pfw_sketch_release(&summary->name[i].durations);
-	free(summary->by_name.slot);
-	free(summary->by_file.slot);
-	free(summary->by_thread.slot);
+	pfw_slots_release(&summary->by_name);
+	pfw_slots_release(&summary->by_file);
+	pfw_slots_release(&summary->by_thread);
 	free(summary->name);
 	free(summary->file);
 	free(summary->thread);

@@ -14,6 +14,7 @@
 #include "arena.h"
 #include "entry.h"
 #include "sketch.h"
+#include "slots.h"
 
 struct pfw_fnames;
 
@@ -108,13 +109,6 @@ struct pfw_summary_loss {
 	int64_t last_ns;  /* ts of the last line that told */
 };
 
-/* An open-addressed table of row numbers; private to summary.c. */
-struct pfw_summary_table {
-	uint64_t *slot; /* hash << 32 | row; 0: empty (row 0 is in no slot) */
-	uint32_t mask;
-	uint32_t used;
-};
-
 struct pfw_summary {
 	uint64_t lines;		       /* entries added */
 	uint64_t events;	       /* with any ph but M */
@@ -144,7 +138,7 @@ struct pfw_summary {
 	uint32_t recent[PFW_SUMMARY_RECENT]; /* rows of names, where recent_name() says */
 	uint32_t cells;			     /* of all sketches, as far as they were merged */
 	uint64_t seed;
-	struct pfw_summary_table by_name, by_file, by_thread;
+	struct pfw_slots by_name, by_file, by_thread;
 	struct pfw_arena texts;
 };
 

@@ -1,4 +1,4 @@
-/* summary_rows.h - what summary_add.c and the index use of summary.c. */
+/* summary_rows.h - what summary_add.c, summary_merge.c and the index use of summary.c. */
 #ifndef PFW_SUMMARY_ROWS_H
 #define PFW_SUMMARY_ROWS_H
 
@@ -11,6 +11,18 @@
 
 /* Room for one more of `count` rows of that size; new ones are all zero.  0 or -ENOMEM. */
 int pfw_rows_reserve(void **rows, uint32_t count, uint32_t *room, size_t size);
+
+/* What the row of a name is found by. */
+struct pfw_summary_key {
+	const char *cat, *name;
+	uint32_t cat_bytes, name_bytes, hash;
+	char ph;
+};
+
+/* The row of a name or a file, made where there is none; 0 where there may be no more; or -ENOMEM. */
+int64_t pfw_summary_find_name(struct pfw_summary *summary, const struct pfw_summary_key *key);
+int64_t pfw_summary_find_file(struct pfw_summary *summary, const char *text, size_t bytes,
+			      uint32_t hash);
 
 /* The counts of lines and events, and the times, alone. */
 void pfw_summary_merge_times(struct pfw_summary *into, const struct pfw_summary *from);

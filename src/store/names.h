@@ -1,0 +1,31 @@
+/* names.h - texts, numbered from 0 on in order of their first use: the files of a block, of a rank. */
+#ifndef PFW_NAMES_H
+#define PFW_NAMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "slots.h"
+
+/* All zero: empty. */
+struct pfw_names {
+	struct pfw_name {
+		const char *text;
+		uint32_t bytes;
+		int64_t of;
+	} * name;
+	uint32_t count, room;
+	struct pfw_slots slots; /* number + 1 */
+	struct pfw_arena texts;
+};
+
+/* The number of that text of that rank (or of whatever else has texts of its own), given now where it
+ * has none; or -ENOMEM.  Thread: one at a time. */
+int64_t pfw_names_of(struct pfw_names *names, int64_t of, const char *text, size_t bytes);
+
+/* Make it empty; its memory is kept for what comes next. */
+void pfw_names_clear(struct pfw_names *names);
+void pfw_names_release(struct pfw_names *names);
+
+#endif

@@ -1,0 +1,65 @@
+/* test_names.c - texts numbered in order of their first use. */
+#include "store/names.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MANY 3000
+
+static int64_t number_of(struct pfw_names *names, int64_t of, const char *text)
+{
+	return pfw_names_of(names, of, text, strlen(text));
+}
+
+static void test_order(void **state)
+{
+	struct pfw_names names = { 0 };
+
+	(void)state;
+	assert_int_equal(number_of(&names, 0, "b"), 0);
+	assert_int_equal(number_of(&names, 0, ""), 1);
+	assert_int_equal(number_of(&names, 0, "a"), 2);
+	assert_int_equal(number_of(&names, 0, "b"), 0);
+	assert_int_equal(number_of(&names, 1, "b"), 3);
+	assert_int_equal(number_of(&names, -1, "b"), 4);
+	assert_int_equal(number_of(&names, 0, ""), 1);
+	assert_int_equal(names.count, 5);
+	assert_string_equal(names.name[3].text, "b");
+	assert_int_equal(names.name[3].of, 1);
+	assert_int_equal(names.name[1].bytes, 0);
+	pfw_names_release(&names);
+}
+
+static void test_many(void **state)
+{
+	struct pfw_names names = { 0 };
+	char text[64];
+
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		for (int turn = 0; turn < 2; turn++) {
+			for (int i = 0; i < MANY; i++) {
+				snprintf(text, sizeof(text), "/data/%d/of-that-kind/%d", i % 7, i);
+				assert_int_equal(number_of(&names, i % 3, text), i);
+			}
+		}
+		assert_int_equal(names.count, MANY);
+		pfw_names_clear(&names);
+		assert_int_equal(names.count, 0);
+	}
+	pfw_names_release(&names);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
