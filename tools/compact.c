@@ -152,18 +152,24 @@ static int write_base(struct compact *compact, size_t first, size_t end, struct 
 {
 	struct pfw_manifest *manifest = pfw_manifest_new(compact->group[first].run);
 	struct compact_group *gone = NULL;
-	int error = manifest ? 0 : -ENOMEM;
+	struct compact_writing *before = NULL, *now;
+	int error = manifest ? 0 : -ENOMEM, result;
 
 	for (size_t i = first; i < end && !error; i++) {
 		struct compact_group *group = &compact->group[i];
 
-		error = compact_write(compact, group, commit, manifest);
+		error = compact_write(compact, group, commit, manifest, &now);
 		compact->done += group->bytes_before;
+		result = compact_check(before);
+		error = error ? error : result;
+		before = now;
 		if (!error && !group->dropped)
 			error = add_originals(compact, group, commit);
 		if (removes_originals(compact, group) && !gone)
 			gone = group;
 	}
+	result = compact_check(before);
+	error = error ? error : result;
 	if (!error)
 		error = check_split(compact, first, end);
 	if (!error && gone)

@@ -77,10 +77,16 @@ void compact_free_groups(struct compact *compact);
  * process still writes, or must be finished elsewhere, which was said. */
 bool compact_recover(struct compact *compact, bool *recovered);
 
-/* Write one group's result under a temporary name, and check it.  Return 0, or -errno after saying
- * why; group->dropped where there is none though that is no reason to stop. */
+struct compact_writing; /* a result that is on its way to the disk; opaque: see compact_write.c */
+
+/* Write one group's result under a temporary name.  Return 0 with *writing for compact_check(), or
+ * -errno after saying why; group->dropped where there is none though that is no reason to stop. */
 int compact_write(struct compact *compact, struct compact_group *group, struct pfw_commit *commit,
-		  struct pfw_manifest *manifest);
+		  struct pfw_manifest *manifest, struct compact_writing **writing);
+
+/* Wait until it is on the disk, read it back, and free it; NULL: nothing.  0, or -errno after saying
+ * why. */
+int compact_check(struct compact_writing *writing);
 
 /* Put the manifest of the groups with that base name among the new files: `manifest`, with what an
  * older one in its place says of files that stay.  0, or -errno after saying why. */

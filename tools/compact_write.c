@@ -1,7 +1,12 @@
-/* compact_write.c - the result of one group: merged, compressed, on the disk and read back. */
+/* compact_write.c - the result of one group: merged, compressed, on the disk and read back.
+ *
+ * While one is brought to the disk, and from there back into memory, the next is merged.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +22,7 @@
 #define MEMORY_OF_A_JOB (6u << 20)
 #define MEMORY_LEAST (64u << 20)
 
-struct writing {
+struct compact_writing {
 	struct compact *compact;
 	struct compact_group *group;
 	struct pfw_pack *pack;
@@ -25,46 +30,30 @@ struct writing {
 	struct pfw_merge merge;
 	struct pfw_merge_file *input;
 	uint64_t problems;
-	uint64_t read, read_back; /* bytes of the originals, and of the result */
+	uint64_t read; /* bytes of the originals */
+	/* Of the thread that has the result brought to the disk. */
+	pthread_t syncing;
+	bool in_thread;
+	int fd, sync_error;
 };
 
 /* ---- how far it is ---- */
 
-/* Of a group's share of the bar: what is read back is read only. */
-#define BAR_READ .8
-
-static void show(const struct writing *writing)
-{
-	const struct compact *compact = writing->compact;
-	uint64_t share = writing->group->bytes_before, bytes = pfw_pack_sum(writing->pack)->bytes;
-	double part = BAR_READ * (double)writing->read / (double)(share ? share : 1);
-
-	part += (1 - BAR_READ) * (double)writing->read_back / (double)(bytes ? bytes : 1);
-	progress_show(compact->done + (uint64_t)((part < 1 ? part : 1) * (double)share),
-		      compact->all);
-}
-
 static void was_read(void *user, uint64_t bytes)
 {
-	struct writing *writing = user;
+	struct compact_writing *writing = user;
+	uint64_t share = writing->group->bytes_before;
 
 	writing->read += bytes;
-	show(writing);
-}
-
-static void was_read_back(void *user, uint64_t bytes)
-{
-	struct writing *writing = user;
-
-	writing->read_back += bytes;
-	show(writing);
+	progress_show(writing->compact->done + (writing->read < share ? writing->read : share),
+		      writing->compact->all);
 }
 
 /* ---- what the merge gives ---- */
 
 static int put_rows(void *user, const struct pfw_rows *rows, size_t first, size_t count)
 {
-	struct writing *writing = user;
+	struct compact_writing *writing = user;
 
 	return pfw_pack_rows(writing->pack, rows, first, count);
 }
@@ -72,14 +61,14 @@ static int put_rows(void *user, const struct pfw_rows *rows, size_t first, size_
 static int put_member(void *user, size_t file, const struct pfw_block *block,
 		      const struct pfw_mark *mark)
 {
-	struct writing *writing = user;
+	struct compact_writing *writing = user;
 
 	return pfw_pack_member(writing->pack, writing->input[file].path, block, mark);
 }
 
 static int take_metadata(void *user, size_t file, const char *line, size_t bytes)
 {
-	struct writing *writing = user;
+	struct compact_writing *writing = user;
 
 	(void)file;
 	return pfw_manifest_line(writing->group->entry, line, bytes);
@@ -87,7 +76,7 @@ static int take_metadata(void *user, size_t file, const char *line, size_t bytes
 
 static void take_problem(void *user, size_t file, const struct pfw_scan_problem *problem)
 {
-	struct writing *writing = user;
+	struct compact_writing *writing = user;
 
 	writing->problems += 1 + problem->more;
 	writing->group->damaged = true;
@@ -98,7 +87,7 @@ static void take_problem(void *user, size_t file, const struct pfw_scan_problem 
 
 /* ---- merging ---- */
 
-static void init_merge(struct writing *writing)
+static void init_merge(struct compact_writing *writing)
 {
 	struct compact *compact = writing->compact;
 	unsigned jobs = pfw_pool_jobs(compact->pool);
@@ -122,7 +111,7 @@ static void init_merge(struct writing *writing)
 }
 
 /* Begin the file, and its index beside it; without an index where that cannot be. */
-static int begin(struct writing *writing, const struct pfw_commit_new *made)
+static int begin(struct compact_writing *writing, const struct pfw_commit_new *made)
 {
 	struct compact *compact = writing->compact;
 	int error = ftruncate(made->fd, 0) < 0 ? -errno : 0;
@@ -146,7 +135,7 @@ static int begin(struct writing *writing, const struct pfw_commit_new *made)
 	return 0;
 }
 
-static void forget(struct writing *writing)
+static void forget(struct compact_writing *writing)
 {
 	if (writing->index)
 		pfw_index_end(writing->index);
@@ -155,7 +144,7 @@ static void forget(struct writing *writing)
 	writing->pack = NULL;
 }
 
-static int merge(struct writing *writing, const struct pfw_commit_new *made)
+static int merge(struct compact_writing *writing, const struct pfw_commit_new *made)
 {
 	struct compact *compact = writing->compact;
 	const char *where = "";
@@ -182,34 +171,51 @@ static int merge(struct writing *writing, const struct pfw_commit_new *made)
 	return error;
 }
 
-/* ---- checking ---- */
+/* ---- to the disk, and back ---- */
 
 /* Read from the disk, not from the memory that the writing went through. */
-static int sync_and_forget(int fd)
+static void *sync_and_fetch(void *user)
 {
-	if (fsync(fd) < 0)
-		return -errno;
-	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	return 0;
+	struct compact_writing *writing = user;
+
+	if (fsync(writing->fd) < 0)
+		writing->sync_error = -errno;
+	posix_fadvise(writing->fd, 0, 0, POSIX_FADV_DONTNEED);
+	posix_fadvise(writing->fd, 0, 0, POSIX_FADV_WILLNEED);
+	return NULL;
 }
 
-/* What was taken in is what was put out, and what was put out is on the disk. */
-static int check(struct writing *writing, int fd)
+/* A thread of its own, since it only waits; without one, wait here. */
+static void start_sync(struct compact_writing *writing)
 {
-	struct compact_group *group = writing->group;
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	writing->in_thread = pthread_create(&writing->syncing, NULL, sync_and_fetch, writing) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!writing->in_thread)
+		sync_and_fetch(writing);
+}
+
+/* What was taken in is what was put out. */
+static int compare(const struct compact_writing *writing)
+{
 	const struct pfw_pack_sum *sum = pfw_pack_sum(writing->pack);
 	uint64_t lines = 0, checksum = 0;
-	int error;
 
-	for (size_t i = 0; i < group->count; i++) {
+	for (size_t i = 0; i < writing->group->count; i++) {
 		lines += writing->input[i].sum.lines;
 		checksum += writing->input[i].sum.checksum;
 	}
-	error = sum->lines == lines && sum->checksum == checksum ? sync_and_forget(fd) : -EBADMSG;
-	if (!error)
-		error = pfw_pack_verify(writing->pack, compact_stop, was_read_back, writing);
+	return sum->lines == lines && sum->checksum == checksum ? 0 : -EBADMSG;
+}
+
+static int say_unchanged(const struct compact_writing *writing, int error)
+{
 	if (error && error != -EINTR)
-		compact_say(writing->compact, CLI_USAGE, group->name, "%s; nothing was changed",
+		compact_say(writing->compact, CLI_USAGE, writing->group->name,
+			    "%s; nothing was changed",
 			    error == -EBADMSG ? "what was read back is not what was to be written: "
 						"a faulty disk or memory"
 					      : strerror(-error));
@@ -218,7 +224,7 @@ static int check(struct writing *writing, int fd)
 
 /* ---- one group ---- */
 
-static bool prepare(struct writing *writing)
+static bool prepare(struct compact_writing *writing)
 {
 	struct compact *compact = writing->compact;
 	struct compact_group *group = writing->group;
@@ -257,7 +263,7 @@ static void judge(struct compact *compact, struct compact_group *group)
 }
 
 /* Of a file with members that were copied there is no index yet: nobody has read them. */
-static void finish_index(struct writing *writing, struct pfw_commit *commit)
+static void finish_index(struct compact_writing *writing, struct pfw_commit *commit)
 {
 	const struct pfw_pack_sum *sum = pfw_pack_sum(writing->pack);
 	const struct pfw_index_trace trace = { .layout = PFW_LAYOUT_MEMBERS,
@@ -276,45 +282,79 @@ static void finish_index(struct writing *writing, struct pfw_commit *commit)
 			    strerror(-error));
 }
 
-/* Merge, check, and judge; the file is the commit's last. */
-static int write_group(struct writing *writing, struct pfw_commit *commit)
+/* Merge, and judge; the file is the commit's last. */
+static int write_group(struct compact_writing *writing, struct pfw_commit *commit)
 {
 	const struct pfw_commit_new made = commit->made[commit->made_count - 1];
 	struct compact_group *group = writing->group;
 	int error = prepare(writing) ? merge(writing, &made) : -ENOMEM;
 
 	if (!error)
-		error = check(writing, made.fd);
+		error = say_unchanged(writing, compare(writing));
 	if (error)
 		return error;
 	group->sum = group->entry->sum = *pfw_pack_sum(writing->pack);
 	judge(writing->compact, group);
-	if (!group->dropped)
-		finish_index(writing, commit);
+	if (group->dropped)
+		return 0;
+	writing->fd = made.fd;
+	start_sync(writing);
+	finish_index(writing, commit);
 	return 0;
 }
 
-int compact_write(struct compact *compact, struct compact_group *group, struct pfw_commit *commit,
-		  struct pfw_manifest *manifest)
+static void free_writing(struct compact_writing *writing)
 {
-	struct writing writing = { .compact = compact, .group = group };
-	int fd = pfw_commit_add(commit, group->name,
-				compact->force || (group->replaces && !compact->keep));
+	forget(writing);
+	free(writing->input);
+	free(writing);
+}
+
+int compact_write(struct compact *compact, struct compact_group *group, struct pfw_commit *commit,
+		  struct pfw_manifest *manifest, struct compact_writing **out)
+{
+	struct compact_writing *writing = calloc(1, sizeof(*writing));
+	int fd = writing ? pfw_commit_add(commit, group->name,
+					  compact->force || (group->replaces && !compact->keep))
+			 : -ENOMEM;
 	int error = fd < 0 ? fd : 0;
 
+	*out = NULL;
 	if (error) {
-		compact_say(compact, CLI_USAGE, group->name, "%s%s", commit->why,
+		compact_say(compact, CLI_USAGE, group->name, "%s%s",
+			    writing ? commit->why : strerror(-error),
 			    error == -EEXIST ? ": give -o DIR, or --force to replace it" : "");
+		free(writing);
 		return error;
 	}
+	*writing = (struct compact_writing){ .compact = compact, .group = group };
 	group->entry = pfw_manifest_add(manifest, group->name, group->rank);
-	error = group->entry ? write_group(&writing, commit) : -ENOMEM;
-	forget(&writing);
+	error = group->entry ? write_group(writing, commit) : -ENOMEM;
+	if (!error && !group->dropped) {
+		*out = writing;
+		return 0;
+	}
+	free_writing(writing);
 	if (group->dropped) {
 		pfw_manifest_drop(manifest);
 		group->entry = NULL;
 		pfw_commit_drop(commit);
 	}
-	free(writing.input);
+	return error;
+}
+
+int compact_check(struct compact_writing *writing)
+{
+	int error;
+
+	if (!writing)
+		return 0;
+	if (writing->in_thread)
+		pthread_join(writing->syncing, NULL);
+	error = writing->sync_error;
+	if (!error)
+		error = pfw_pack_verify(writing->pack, compact_stop, NULL, NULL);
+	say_unchanged(writing, error);
+	free_writing(writing);
 	return error;
 }
