@@ -125,16 +125,18 @@ static void release(struct memory *memory)
 	pfw_numbers_release(&memory->processes);
 	pfw_numbers_release(&memory->pool_numbers);
 	pfw_averages_release(&memory->names);
-	free(memory->event);
+	pfw_sorter_release(&memory->items);
+	for (size_t i = 0; i < memory->pools; i++)
+		free(memory->pool[i].bin);
 	free(memory->pool);
 	free(memory->step);
 	free(memory->owner);
-	free(memory->unfreed);
+	free(memory->blocks.slot);
 }
 
 static int memory_main(const struct cli_command *command, int argc, char **argv)
 {
-	struct memory memory = { .command = command, .row_limit = -2 };
+	struct memory memory = { .command = command, .row_limit = -2, .items = PFW_SORTER_EMPTY };
 	struct cli_args args;
 	int option, status = -1;
 

@@ -1,29 +1,85 @@
-/* memory_count.c - allocations in order of time, added up: peaks, growth, what is not freed. */
+/* memory_count.c - allocations in order of time, added up: peaks, growth, who, what is not freed. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "memory.h"
 #include "store/saturate.h"
 
-/* Where an address is in use: an event + 1, by pool and address. */
-struct counting {
-	struct memory *memory;
-	struct pfw_numbers addresses, steps;
-	size_t *in_use; /* of each address's number */
-	size_t room;
+/* The spans of a thread that are under way, by their begins; some below the last may be over. */
+struct open_spans {
+	struct open_span {
+		int64_t end_ns;
+		uint32_t name;
+	} * span;
+	size_t count, room;
 };
 
-static int by_time(const void *a, const void *b)
-{
-	const struct memory_event *x = a, *y = b;
+struct counting {
+	struct memory *memory;
+	struct pfw_numbers steps, threads;
+	struct open_spans *open; /* of each thread */
+	size_t opens, open_room;
+};
 
-	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	/* What is freed at that moment makes room for what is allocated. */
-	return (x->bytes > 0) - (y->bytes > 0);
+/* ---- owners ---- */
+
+static struct open_spans *find_thread(struct counting *counting, const struct memory_item *item)
+{
+	int64_t number = pfw_numbers_of(&counting->threads, item->process, item->tid);
+	struct open_spans *open;
+
+	if (number < 0)
+		return NULL;
+	if ((size_t)number < counting->opens)
+		return &counting->open[number];
+	open = memory_more(counting->open, counting->opens, &counting->open_room, sizeof(*open));
+	if (!open)
+		return NULL;
+	counting->open = open;
+	open[counting->opens] = (struct open_spans){ 0 };
+	return &open[counting->opens++];
 }
 
-static struct memory_step *find_step(struct counting *counting, const struct memory_event *event)
+/* Spans of a thread nest, mostly: what is over lies on top. */
+static void close_spans(struct open_spans *open, int64_t now_ns)
+{
+	while (open->count && open->span[open->count - 1].end_ns < now_ns)
+		open->count--;
+}
+
+/* What is over and was not on top is looked for where there is no room left. */
+static void drop_closed(struct open_spans *open, int64_t now_ns)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < open->count; i++) {
+		if (open->span[i].end_ns >= now_ns)
+			open->span[count++] = open->span[i];
+	}
+	open->count = count;
+}
+
+static int open_span(struct counting *counting, const struct memory_item *item)
+{
+	struct open_spans *open = find_thread(counting, item);
+	struct open_span *span;
+
+	if (!open)
+		return -ENOMEM;
+	close_spans(open, item->ts_ns);
+	if (open->count == open->room)
+		drop_closed(open, item->ts_ns);
+	span = memory_more(open->span, open->count, &open->room, sizeof(*span));
+	if (!span)
+		return -ENOMEM;
+	open->span = span;
+	span[open->count++] = (struct open_span){ .end_ns = item->end_ns, .name = item->name };
+	return 0;
+}
+
+/* ---- what there is ---- */
+
+static struct memory_step *find_step(struct counting *counting, const struct memory_item *event)
 {
 	struct memory *memory = counting->memory;
 	int64_t number = pfw_numbers_of(&counting->steps, event->pool, event->step);
@@ -42,7 +98,7 @@ static struct memory_step *find_step(struct counting *counting, const struct mem
 	return &step[memory->steps++];
 }
 
-static void add_to_pool(struct memory_pool *pool, const struct memory_event *event)
+static void add_to_pool(struct memory_pool *pool, const struct memory_item *event)
 {
 	pool->live = pfw_saturate_add(pool->live, event->bytes);
 	if (event->bytes > 0) {
@@ -63,116 +119,144 @@ static void add_to_pool(struct memory_pool *pool, const struct memory_event *eve
 		pool->most_reserved = event->reserved;
 }
 
-static int use_address(struct counting *counting, size_t number)
+int64_t memory_bin_ns(const struct memory *memory)
+{
+	return (int64_t)(((uint64_t)memory->greatest_ns - (uint64_t)memory->least_ns) /
+			 memory->bins) +
+	       1;
+}
+
+/* Those between the last event and this one have what there was; `live` is what there is now. */
+static int add_to_bin(struct memory *memory, struct memory_pool *pool,
+		      const struct memory_item *event, int64_t before)
+{
+	uint64_t number = ((uint64_t)event->ts_ns - (uint64_t)memory->least_ns) /
+			  (uint64_t)memory_bin_ns(memory);
+	struct memory_bin *bin;
+
+	if (!pool->bin)
+		pool->bin = calloc(memory->bins, sizeof(*pool->bin));
+	if (!pool->bin)
+		return -ENOMEM;
+	for (; pool->bins <= number; pool->bins++)
+		pool->bin[pool->bins] = (struct memory_bin){
+			.peak = before,
+			.live = before,
+			.reserved = pool->bins ? pool->bin[pool->bins - 1].reserved : -1,
+		};
+	bin = &pool->bin[number];
+	bin->live = pool->live;
+	bin->peak = pool->live > bin->peak ? pool->live : bin->peak;
+	bin->reserved = event->reserved >= 0 ? event->reserved : bin->reserved;
+	return 0;
+}
+
+static int use_address(struct counting *counting, const struct memory_item *event)
 {
 	struct memory *memory = counting->memory;
-	const struct memory_event *event = &memory->event[number];
-	int64_t address = pfw_numbers_of(&counting->addresses, event->pool, event->addr);
-	struct memory_owner *owner = &memory->owner[event->owner];
+	struct open_spans *open;
+	struct memory_owner *owner;
+	uint32_t name;
 
-	if (address < 0)
-		return -ENOMEM;
-	while ((size_t)address >= counting->room) {
-		size_t old = counting->room;
-		size_t *more = memory_more(counting->in_use, old, &counting->room, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		counting->in_use = more;
-		for (size_t i = old; i < counting->room; i++)
-			more[i] = 0;
-	}
 	if (event->bytes <= 0) {
-		memory->pool[event->pool].unknown += !counting->in_use[address];
-		counting->in_use[address] = 0;
+		memory->pool[event->pool].unknown +=
+			!memory_blocks_take(&memory->blocks, event->pool, event->addr);
 		return 0;
 	}
-	counting->in_use[address] = number + 1;
+	open = find_thread(counting, event);
+	if (!open)
+		return -ENOMEM;
+	close_spans(open, event->ts_ns);
+	name = open->count ? open->span[open->count - 1].name : 0;
+	owner = &memory->owner[name];
 	owner->allocations++;
 	owner->bytes = pfw_saturate_add(owner->bytes, event->bytes);
 	if (event->bytes > owner->greatest)
 		owner->greatest = event->bytes;
-	return 0;
+	return memory_blocks_put(&memory->blocks, &(struct memory_block){ .addr = event->addr,
+									  .step = event->step,
+									  .bytes = event->bytes,
+									  .ts_ns = event->ts_ns,
+									  .pool = event->pool,
+									  .owner = name });
 }
 
-static int add_event(struct counting *counting, size_t number)
+static int add_event(struct counting *counting, const struct memory_item *event)
 {
 	struct memory *memory = counting->memory;
-	const struct memory_event *event = &memory->event[number];
+	struct memory_pool *pool = &memory->pool[event->pool];
 	struct memory_step *step = NULL;
+	int64_t before = pool->live;
 
 	if (event->step != MEMORY_NO_STEP) {
 		step = find_step(counting, event);
 		if (!step)
 			return -ENOMEM;
 	}
-	add_to_pool(&memory->pool[event->pool], event);
+	add_to_pool(pool, event);
 	if (step) {
 		step->allocations += event->bytes > 0;
 		step->growth = pfw_saturate_add(step->growth, event->bytes);
-		step->live = memory->pool[event->pool].live;
+		step->live = pool->live;
 		if (step->live > step->peak)
 			step->peak = step->live;
 	}
-	return use_address(counting, number);
+	if (memory->bins && add_to_bin(memory, pool, event, before))
+		return -ENOMEM;
+	return use_address(counting, event);
 }
 
-static const struct memory_event *all_events;
+/* ---- what is left ---- */
 
+/* Free slots are of 0 bytes, so they come last. */
 static int by_size(const void *a, const void *b)
 {
-	const struct memory_event *x = &all_events[*(const size_t *)a];
-	const struct memory_event *y = &all_events[*(const size_t *)b];
+	const struct memory_block *x = a, *y = b;
 
 	if (x->bytes != y->bytes)
 		return x->bytes < y->bytes ? 1 : -1;
-	return x < y ? -1 : x > y;
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	if (x->pool != y->pool)
+		return x->pool < y->pool ? -1 : 1;
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
-/* What is still in use at the end, the greatest first. */
-static int list_unfreed(struct counting *counting)
+static void count_unfreed(struct memory *memory)
 {
-	struct memory *memory = counting->memory;
+	if (memory->blocks.slots)
+		qsort(memory->blocks.slot, memory->blocks.slots, sizeof(*memory->blocks.slot),
+		      by_size);
+	for (size_t i = 0; i < memory->blocks.count; i++) {
+		const struct memory_block *block = &memory->blocks.slot[i];
 
-	for (size_t i = 0; i < counting->room; i++) {
-		const struct memory_event *event;
-		size_t *unfreed;
-
-		if (!counting->in_use[i])
-			continue;
-		unfreed = memory_more(memory->unfreed, memory->unfreed_count, &memory->unfreed_room,
-				      sizeof(*unfreed));
-		if (!unfreed)
-			return -ENOMEM;
-		memory->unfreed = unfreed;
-		unfreed[memory->unfreed_count++] = counting->in_use[i] - 1;
-		event = &memory->event[counting->in_use[i] - 1];
-		memory->pool[event->pool].unfreed++;
-		memory->pool[event->pool].unfreed_bytes += event->bytes;
-		memory->owner[event->owner].unfreed++;
-		memory->owner[event->owner].unfreed_bytes += event->bytes;
+		memory->pool[block->pool].unfreed++;
+		memory->pool[block->pool].unfreed_bytes =
+			pfw_saturate_add(memory->pool[block->pool].unfreed_bytes, block->bytes);
+		memory->owner[block->owner].unfreed++;
+		memory->owner[block->owner].unfreed_bytes =
+			pfw_saturate_add(memory->owner[block->owner].unfreed_bytes, block->bytes);
 	}
-	all_events = memory->event;
-	if (memory->unfreed_count)
-		qsort(memory->unfreed, memory->unfreed_count, sizeof(*memory->unfreed), by_size);
-	return 0;
 }
 
 int memory_count(struct memory *memory)
 {
 	struct counting counting = { .memory = memory };
+	const struct memory_item *item;
 	int error;
 
 	memory->owner = calloc(memory->names.count + 1, sizeof(*memory->owner));
-	error = memory->owner ? 0 : -ENOMEM;
-	if (!error && memory->events)
-		qsort(memory->event, memory->events, sizeof(*memory->event), by_time);
-	for (size_t i = 0; i < memory->events && !error; i++)
-		error = add_event(&counting, i);
+	error = memory->owner ? pfw_sorter_begin(&memory->items) : -ENOMEM;
+	while (!error && (item = pfw_sorter_next(&memory->items)))
+		error = item->pool == MEMORY_SPAN ? open_span(&counting, item)
+						  : add_event(&counting, item);
+	error = error ? error : memory->items.error;
 	if (!error)
-		error = list_unfreed(&counting);
-	pfw_numbers_release(&counting.addresses);
+		count_unfreed(memory);
 	pfw_numbers_release(&counting.steps);
-	free(counting.in_use);
+	pfw_numbers_release(&counting.threads);
+	for (size_t i = 0; i < counting.opens; i++)
+		free(counting.open[i].span);
+	free(counting.open);
 	return error;
 }

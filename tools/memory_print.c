@@ -194,37 +194,26 @@ static int print_unfreed(const struct memory *memory)
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 	char text[32];
 
-	for (size_t i = 0; i < memory->unfreed_count; i++) {
-		const struct memory_event *event = &memory->event[memory->unfreed[i]];
+	for (size_t i = 0; i < memory->blocks.count; i++) {
+		const struct memory_block *block = &memory->blocks.slot[i];
 
 		if (memory->row_limit >= 0 && i >= (size_t)memory->row_limit)
 			break;
-		put_pool(memory, &grid, event->pool);
-		snprintf(text, sizeof(text), "0x%" PRIx64, event->addr);
+		put_pool(memory, &grid, block->pool);
+		snprintf(text, sizeof(text), "0x%" PRIx64, block->addr);
 		grid_text(&grid, text, strlen(text));
-		grid_whole(&grid, GRID_BYTES, event->bytes);
-		grid_whole(&grid, GRID_NS, event->ts_ns);
-		if (event->step == MEMORY_NO_STEP)
+		grid_whole(&grid, GRID_BYTES, block->bytes);
+		grid_whole(&grid, GRID_NS, block->ts_ns);
+		if (block->step == MEMORY_NO_STEP)
 			grid_none(&grid);
 		else
-			grid_whole(&grid, GRID_COUNT, (int64_t)event->step);
-		put_owner(memory, &grid, event->owner);
+			grid_whole(&grid, GRID_COUNT, (int64_t)block->step);
+		put_owner(memory, &grid, block->owner);
 	}
 	return print(memory, &grid, "unfreed", "Not freed, the greatest first");
 }
 
 /* ---- the course ---- */
-
-/* What a pool has at most in a bin, and at its end. */
-static void put_bin(const struct memory *memory, struct grid *grid, uint32_t pool, int64_t begin_ns,
-		    int64_t peak, int64_t live, int64_t reserved)
-{
-	put_pool(memory, grid, pool);
-	grid_whole(grid, GRID_NS, begin_ns);
-	grid_whole(grid, GRID_BYTES, peak);
-	grid_whole(grid, GRID_BYTES, live);
-	put_size(grid, reserved);
-}
 
 static int print_course(const struct memory *memory)
 {
@@ -236,31 +225,18 @@ static int print_course(const struct memory *memory)
 		{ "reserved_bytes", "Reserved" },
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
-	int64_t first_ns, width;
 
-	if (!memory->bins || !memory->events)
-		return 0;
-	first_ns = memory->event[0].ts_ns;
-	width = (int64_t)(((uint64_t)memory->event[memory->events - 1].ts_ns - (uint64_t)first_ns) /
-			  memory->bins) +
-		1;
-	for (uint32_t pool = 0; pool < memory->pools; pool++) {
-		int64_t live = 0, peak = 0, reserved = -1, begin_ns = first_ns;
+	for (uint32_t i = 0; i < memory->pools; i++) {
+		const struct memory_pool *pool = &memory->pool[i];
 
-		for (size_t i = 0; i < memory->events; i++) {
-			const struct memory_event *event = &memory->event[i];
-
-			if (event->pool != pool)
-				continue;
-			for (; event->ts_ns - begin_ns >= width; begin_ns += width) {
-				put_bin(memory, &grid, pool, begin_ns, peak, live, reserved);
-				peak = live;
-			}
-			live += event->bytes;
-			peak = live > peak ? live : peak;
-			reserved = event->reserved >= 0 ? event->reserved : reserved;
+		for (uint64_t j = 0; j < pool->bins; j++) {
+			put_pool(memory, &grid, i);
+			grid_whole(&grid, GRID_NS,
+				   memory->least_ns + (int64_t)j * memory_bin_ns(memory));
+			grid_whole(&grid, GRID_BYTES, pool->bin[j].peak);
+			grid_whole(&grid, GRID_BYTES, pool->bin[j].live);
+			put_size(&grid, pool->bin[j].reserved);
 		}
-		put_bin(memory, &grid, pool, begin_ns, peak, live, reserved);
 	}
 	return print(memory, &grid, "time", "In the course of time");
 }

@@ -14,8 +14,7 @@
  * descriptor, and there may be thousands of threads. */
 #define SMALL (1u << 20)
 
-/* A file without a name.  Return its descriptor or -errno. */
-static int open_temporary(void)
+int pfw_spill_open(void)
 {
 	const char *const places[] = { getenv("TMPDIR"), "/var/tmp", "/tmp" };
 	int error = -ENOENT;
@@ -57,7 +56,7 @@ static int grow_file(struct pfw_spill *spill, size_t room)
 
 static int move_to_file(struct pfw_spill *spill, size_t room, struct pfw_spill_budget *budget)
 {
-	int fd = open_temporary();
+	int fd = pfw_spill_open();
 	int error;
 	void *at;
 

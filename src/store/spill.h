@@ -37,6 +37,9 @@ int pfw_spill_reserve(struct pfw_spill *spill, size_t bytes, struct pfw_spill_bu
 int pfw_spill_add(struct pfw_spill *spill, const void *data, size_t bytes,
 		  struct pfw_spill_budget *budget);
 
+/* A file without a name there.  Its descriptor or -errno.  Thread: any. */
+int pfw_spill_open(void);
+
 void pfw_spill_free(struct pfw_spill *spill, struct pfw_spill_budget *budget);
 
 #endif

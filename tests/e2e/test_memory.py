@@ -14,8 +14,8 @@ PFW = os.environ["PFW_BIN"]
 START = 1795230878000000
 
 
-def memory(*words, status=0):
-    done = harness.run([PFW, "memory", "--format", "ndjson", *map(str, words)], status=status)
+def memory(*words, status=0, **options):
+    done = harness.run([PFW, "memory", "--format", "ndjson", *map(str, words)], status=status, **options)
     found = collections.defaultdict(list)
     for line in done.stdout.splitlines():
         row = json.loads(line)
@@ -139,3 +139,79 @@ def test_outputs(tmp_path):
     empty = harness.run([PFW, "memory", write(tmp_path / "e.pfw", [])])
     assert "no allocations" in empty.stderr
     assert harness.run([PFW, "memory", "--bins", "0", path], status=2).stdout == ""
+
+
+def test_what_is_usual_is_left_out(tmp_path):
+    """Lines of the tracer's own say of a device what is not usual; pools have lines of their own."""
+    def cuda(ts, name, size, **more):
+        return name, ts, None, {"kind": "memory", "addr": 7, "bytes": size, **more}
+
+    lines = [cuda(1, "Memory Alloc", 100), cuda(2, "Memory Alloc", 30, device_index=1),
+             cuda(3, "Memory Pool Created", 1 << 20), cuda(4, "Memory Free", -100),
+             ("[memory]", 5, None, {"kind": "memory", "device": 0, "addr": 7, "bytes": 9})]
+    found = memory(write(tmp_path / "t.pfw", lines))
+    assert [(row["device"], row["peak_bytes"], row["end_bytes"]) for row in found["device"]] == [
+        ("cuda:0", 100, 0), ("cuda:1", 30, 30), ("cpu", 9, 9)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_owners_of_threads(tmp_path, seed):
+    """The span that begins last of those of the thread that an allocation lies in, of begins alike the
+    shorter one; spans overlap in every way, and end at, begin at and miss allocations."""
+    chance, lines, spans, allocations = random.Random(seed), [], [], []
+    for i in range(chance.choice([30, 600])):
+        tid, begin = chance.randrange(3), chance.randrange(2000)
+        end = begin + chance.choice([0, 3, 40, 900, 10**9 if i == 5 else 1])
+        if any(span[:3] == (tid, begin, end) for span in spans):
+            continue
+        spans.append((tid, begin, end, f"s{i}"))
+        lines.append(line(i, f"s{i}", "PP", "X", begin, {"kind": "cpu_op"}, end - begin, tid=tid))
+    for i in range(chance.choice([20, 500])):
+        tid, ts = chance.randrange(4), chance.randrange(2500)
+        allocations.append((tid, ts, i + 1))
+        lines.append(line(i, "m", "PP", "i", ts, {"kind": "memory", "addr": i, "bytes": i + 1}, tid=tid))
+    wanted = collections.Counter()
+    for tid, ts, size in allocations:
+        inside = [(begin, -end, name) for of, begin, end, name in spans
+                  if of == tid and begin <= ts <= end]
+        wanted[max(inside)[2] if inside else None] += size
+    chance.shuffle(lines)
+    (tmp_path / "t.pfw").write_text("".join(lines))
+    with open(tmp_path / "t.pfw") as pipe:
+        for found in (memory(tmp_path / "t.pfw"), memory("-", stdin=pipe)):
+            assert {row["name"]: row["allocated_bytes"] for row in found["owner"]} == wanted
+
+
+LARGE = """
+import json, os, resource, subprocess, sys
+done = subprocess.run([sys.argv[1], "memory", "-j2", "--format", "ndjson", "--bins", "10", sys.argv[2]],
+                      stdout=subprocess.PIPE, check=True)
+print(json.dumps([resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss,
+                  [json.loads(line) for line in done.stdout.splitlines()]]))
+"""
+
+
+def test_more_events_than_memory(tmp_path):
+    """What is in no order at all and more than is sorted in memory; the sums are known."""
+    count, live = 2_000_000, 1000
+    with open(tmp_path / "t.pfw", "w") as out:
+        for first in range(count - 100, -1, -100):  # backwards, 100 at a time
+            out.writelines(
+                f'{{"id":1,"name":"m","cat":"PP","pid":1,"tid":1,"ts":{i}.000,"ph":"i","args":'
+                f'{{"kind":"memory","addr":{i % live},"bytes":{64 if i // live % 2 == 0 else -64}}}}}\n'
+                for i in range(first, first + 100))
+            out.write(f'{{"id":1,"name":"op{first // 100 % 7}","cat":"PP","pid":1,"tid":1,"ts":{first}.000,'
+                      f'"dur":50.000,"ph":"X","args":{{"kind":"cpu_op"}}}}\n')
+    done = harness.run(["/usr/bin/python3", "-c", LARGE, PFW, tmp_path / "t.pfw"])
+    rss, rows = json.loads(done.stdout)
+    device = next(row for row in rows if row["section"] == "device")
+    assert (device["allocations"], device["frees"]) == (count / 2, count / 2)
+    assert (device["peak_bytes"], device["end_bytes"], device["unfreed"]) == (64 * live, 0, 0)
+    assert device["unknown_frees"] == 0 and device["peak_ts"] == live - 1
+    owners = {row["name"]: row["allocations"] for row in rows if row["section"] == "owner"}
+    wanted = collections.Counter(f"op{i // 100 % 7}" if i % 100 <= 50 else None
+                                 for i in range(count) if i // live % 2 == 0)
+    assert owners == wanted
+    assert [row["peak_bytes"] for row in rows if row["section"] == "time"] == [64 * live] * 10
+    if b"__asan_init" not in open(PFW, "rb").read():
+        assert rss < 160 << 10, rss
