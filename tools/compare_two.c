@@ -35,7 +35,14 @@
 #define FEW_FREEDOM 3.0
 #define RUN_NOISE 0.012	     /* that there is always */
 #define RUN_NOISE_ALONE 0.02 /* where nothing tells */
-#define MAD 1.4826	     /* of a normal distribution: its deviation is so many median ones */
+/* What calls were measured to differ by from run to run, and their parts cannot tell: so much of what
+ * the parts differ by, which is worth as much as so many others; and where no others went on at their
+ * time, some 9 %, of some more, of others less. */
+#define CALLS_OF_PARTS 0.3
+#define CALLS_OF_PARTS_FREEDOM 4.0
+#define CALLS_ALONE 0.09
+#define CALLS_ALONE_FREEDOM 4.0
+#define MAD 1.4826 /* of a normal distribution: its deviation is so many median ones */
 
 static const unsigned part_count[KINDS] = { 8, 16, 32 };
 
@@ -54,9 +61,12 @@ struct pair {
 	/* The rows that one is held against. */
 	size_t other[OTHERS_MAX];
 	size_t others;
+	bool together;		  /* these are of its time, and enough */
 	double common[PARTS_MAX]; /* what is taken from it in each part */
 	double variance;	  /* between runs, that the others show */
 	double freedom;
+	double of_parts; /* the same, to what the parts differ by */
+	double of_parts_freedom;
 };
 
 /* ---- parts ---- */
@@ -149,14 +159,21 @@ static void find_common(struct pair *pair, unsigned kind, bool any)
 	}
 }
 
+static double square(double value)
+{
+	return value * value;
+}
+
 /* By how much the others are off, beyond what their errors allow. */
 static void find_variance(struct pair *pair, unsigned kind)
 {
 	double off[OTHERS_MAX], errors[OTHERS_MAX], rest[PARTS_MAX], squares = 0, mean = 0, spread;
-	double count = (double)pair->others;
+	double count = (double)pair->others, of_parts = -count / part_count[kind];
 
 	pair->variance = 0;
 	pair->freedom = 1;
+	pair->of_parts = square(CALLS_OF_PARTS);
+	pair->of_parts_freedom = CALLS_OF_PARTS_FREEDOM;
 	if (!pair->others)
 		return;
 	for (size_t i = 0; i < pair->others; i++) {
@@ -166,7 +183,12 @@ static void find_variance(struct pair *pair, unsigned kind)
 		errors[i] = other.error * other.error;
 		mean += other.mean * other.mean / count;
 		squares += fmin(OTHERS_CUT, other.mean * other.mean / fmax(errors[i], 1e-12));
+		of_parts += fmin(1, other.mean * other.mean /
+					    fmax(errors[i] * part_count[kind], 1e-12));
 	}
+	pair->of_parts_freedom += count;
+	pair->of_parts = pair->of_parts * CALLS_OF_PARTS_FREEDOM + fmax(0, of_parts);
+	pair->of_parts /= pair->of_parts_freedom;
 	spread = sqrt(mean);
 	/* A median of few is too small. */
 	if (pair->others >= OTHERS_MIN)
@@ -196,21 +218,26 @@ static double slow_variance(const double *part, unsigned count)
 }
 
 /* The estimate with what differs from run to run, by Satterthwaite's formula; `always` is no estimate. */
-static struct pfw_estimate with_noise(const struct pair *pair, struct pfw_estimate estimate,
-				      const double *part, unsigned kind)
+static struct pfw_estimate with_noise(const struct pair *pair, const struct parts *parts,
+				      const double *part, struct pfw_estimate estimate)
 {
-	double always = pair->others ? RUN_NOISE : RUN_NOISE_ALONE;
-	double own = estimate.error * estimate.error;
-	bool few = kind < KINDS - 1;
-	double slow = few ? own * part_count[kind] : slow_variance(part, part_count[kind]);
-	double between = SLOW_BETWEEN * SLOW_BETWEEN * slow;
-	double all = own + between + pair->variance + always * always;
-	double parts = own * own / estimate.freedom +
-		       between * between / (few ? FEW_FREEDOM : SLOW_FREEDOM) +
-		       pair->variance * pair->variance / pair->freedom;
+	unsigned count = part_count[parts->kind];
+	bool few = parts->kind < KINDS - 1, io = parts->row->io;
+	double own = square(estimate.error);
+	double slow = few ? own * count : slow_variance(part, count);
+	double between = square(SLOW_BETWEEN) * slow;
+	double alone = io && !pair->together ? square(CALLS_ALONE) : 0;
+	double of_parts = io ? pair->of_parts * own * count : 0;
+	double variance = io && pair->together ? 0 : pair->variance;
+	double always = square(pair->others ? RUN_NOISE : RUN_NOISE_ALONE);
+	double all = own + between + variance + alone + of_parts + always;
+	double unsure = square(own) / estimate.freedom +
+			square(between) / (few ? FEW_FREEDOM : SLOW_FREEDOM) +
+			square(variance) / pair->freedom + square(alone) / CALLS_ALONE_FREEDOM +
+			square(of_parts) / pair->of_parts_freedom;
 
 	estimate.error = sqrt(all);
-	estimate.freedom = parts > 0 ? fmin(all * all / parts, 1e6) : 1e6;
+	estimate.freedom = unsure > 0 ? fmin(square(all) / unsure, 1e6) : 1e6;
 	return estimate;
 }
 
@@ -219,19 +246,18 @@ static void judge_row(struct pair *pair, size_t number)
 	struct parts *parts = &pair->parts[number];
 	double rest[PARTS_MAX];
 	struct pfw_estimate estimate;
-	bool together;
 
 	find_others(pair, number, true, true);
-	together = pair->others >= OTHERS_MIN;
-	if (!together)
+	pair->together = pair->others >= OTHERS_MIN;
+	if (!pair->together)
 		find_others(pair, number, true, false);
 	if (!pair->others)
 		find_others(pair, number, false, false);
-	find_common(pair, parts->kind, together);
+	find_common(pair, parts->kind, pair->together);
 	find_variance(pair, parts->kind);
 	estimate = beside_common(pair, number, parts->kind, rest);
-	estimate = with_noise(pair, estimate, rest, parts->kind);
-	*(together ? &parts->row->beside : &parts->row->change) = compare_change_of(estimate);
+	estimate = with_noise(pair, parts, rest, estimate);
+	*(pair->together ? &parts->row->beside : &parts->row->change) = compare_change_of(estimate);
 }
 
 /* What rows that were held against others of their time changed by. */

@@ -194,24 +194,24 @@ NAMES = 8
 REPEATS = 100
 
 
-def one_run(path, chance, middles, machine=0.05, slow=1.0, run="r"):
+def one_run(path, chance, middles, machine=0.05, slow=1.0, run="r", cat="POSIX"):
     """1,000 calls of each name in turn.  The machine is slower or faster as a whole."""
     pace = math.exp(chance.gauss(0, machine))
     calls = [series(chance, 1000, middle, 0.2, 0.2) for middle in middles]
-    return write(path, [(f"call{name}", calls[name][i] * pace * (1 if name else slow))
+    return write(path, [(f"call{name}", calls[name][i] * pace * (1 if name else slow), {}, cat)
                         for i in range(1000) for name in range(len(middles))], run)
 
 
-@pytest.mark.parametrize("names", [1, NAMES])
-def test_two_runs(tmp_path, names):
+@pytest.mark.parametrize("names, cat", [(1, "app"), (NAMES, "app"), (NAMES, "POSIX")])
+def test_two_runs(tmp_path, names, cat):
     """No difference between two runs of one program in 90 of 100 repeats; 10 % on one call in 95."""
     chance, called, found = random.Random(7000 + names), 0, 0
     machine = 0.05 if names > 1 else 0  # one name alone cannot tell it from its own change
     for _ in range(REPEATS):
         middles = [chance.uniform(0, 5) for _ in range(names)]
-        one_run(tmp_path / "a", chance, middles, machine)
-        one_run(tmp_path / "b", chance, middles, machine)
-        one_run(tmp_path / "c", chance, middles, machine, 1.1)
+        one_run(tmp_path / "a", chance, middles, machine, cat=cat)
+        one_run(tmp_path / "b", chance, middles, machine, cat=cat)
+        one_run(tmp_path / "c", chance, middles, machine, 1.1, cat=cat)
         called += compare(tmp_path / "a", tmp_path / "b")[1]["significant"] > 0
         row = next(row for row in compare(tmp_path / "a", tmp_path / "c")[0]
                    if row["name"] == "call0")
@@ -219,6 +219,18 @@ def test_two_runs(tmp_path, names):
         found += row["significant"] and change > 0
     assert called <= REPEATS / 10, called
     assert found >= REPEATS * 0.95, found
+
+
+def test_a_call_alone(tmp_path):
+    """What the machine did to it nobody tells: 25 % are within what calls differ by from run to run,
+    twice as long is a change.  A span that computes differs by less."""
+    chance, expected = random.Random(7), {("POSIX", 1.25): False, ("POSIX", 2): True,
+                                          ("app", 1.25): True}
+    for (cat, slow), called in expected.items():
+        one_run(tmp_path / "a", chance, [3], 0, cat=cat)
+        one_run(tmp_path / "b", chance, [3], 0, slow, cat=cat)
+        rows, _ = compare(tmp_path / "a", tmp_path / "b")
+        assert rows[0]["significant"] == called, (cat, slow)
 
 
 def noise(chance, kind, count, middle):
