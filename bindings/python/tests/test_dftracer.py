@@ -657,14 +657,3 @@ def test_e17_threads_keep_their_lanes(options):
     lanes = {line["tid"] for line in compute(options, "cycles.pfw")
              if line["ts"] > end and line["args"]["kind"] == "cpu_op"}
     assert main in lanes and len(lanes) == 2
-
-
-@needs_torch
-def test_seed_blocks_unedited(run):
-    """The three blocks under `pfw run --compat dftracer`, the last with a loader that reads files."""
-    for block, name, count in ((MODEL + BASIC, "profiler_trace.pfw", 2),
-                               (TRAINING, "training.pfw", 2), (DATA + LOADING, "combined.pfw", 3)):
-        run.command(PFW, "run", "-q", "--all", "--compat", "dftracer", "--", sys.executable,
-                    run.save(block))
-        assert len(operators(run, name)) == count and set(shown(operators(run, name)[0]).values())
-    check_combined(run)
