@@ -10,11 +10,28 @@
 
 /* ---- getters ---- */
 
+static const char *const names[] = {
+#define X(getter) #getter,
+	KINETO_GETTERS(X)
+#undef X
+};
+
 PyObject *kineto_get(const struct kineto *kineto, enum kineto_getter getter, PyObject *event)
 {
-	if (!kineto->getter[getter])
+	PyObject *method, *value;
+
+	if (Py_TYPE(event) == kineto->type)
+		return kineto->getter[getter]
+			       ? PyObject_CallFunctionObjArgs(kineto->getter[getter], event, NULL)
+			       : NULL;
+	method = PyObject_GetAttrString(event, names[getter]);
+	if (!method) {
+		PyErr_Clear();
 		return NULL;
-	return PyObject_CallFunctionObjArgs(kineto->getter[getter], event, NULL);
+	}
+	value = PyObject_CallObject(method, NULL);
+	Py_DECREF(method);
+	return value;
 }
 
 int64_t kineto_int(const struct kineto *kineto, enum kineto_getter getter, PyObject *event,
@@ -43,15 +60,9 @@ int64_t kineto_int(const struct kineto *kineto, enum kineto_getter getter, PyObj
 
 static void find_getters(struct kineto *kineto, PyObject *event)
 {
-	static const char *const names[] = {
-#define X(getter) #getter,
-		KINETO_GETTERS(X)
-#undef X
-	};
-	PyObject *type = (PyObject *)Py_TYPE(event);
-
+	kineto->type = Py_TYPE(event);
 	for (int i = 0; i < KINETO_GETTER_COUNT; i++) {
-		kineto->getter[i] = PyObject_GetAttrString(type, names[i]);
+		kineto->getter[i] = PyObject_GetAttrString((PyObject *)kineto->type, names[i]);
 		PyErr_Clear();
 	}
 }
@@ -97,7 +108,7 @@ static bool kind_of_activity(const char *activity, struct kineto_event *event)
 	return false;
 }
 
-/* The same where this torch does not say what it is (before 2.6), or says what is not known. */
+/* The same where this torch does not say what it is (until 2.8 at least), or says what is not known. */
 static void guess_kind(const struct kineto *kineto, PyObject *object, const char *name,
 		       struct kineto_event *event)
 {
@@ -117,7 +128,10 @@ static void guess_kind(const struct kineto *kineto, PyObject *object, const char
 		event->kind = PFW_KIND_DRIVER;
 	else
 		event->kind = PFW_KIND_CPU_OP;
-	if (kineto_int(kineto, KINETO_is_user_annotation, object, 0))
+	/* In torch 2.1 to 2.4 only the scope of record_function() says that it is one. */
+	if (kineto_int(kineto, KINETO_is_user_annotation, object, 0) ||
+	    (event->kind == PFW_KIND_CPU_OP &&
+	     kineto_int(kineto, KINETO_scope, object, 0) == KINETO_USER_SCOPE))
 		event->kind = PFW_KIND_ANNOTATION;
 }
 
@@ -391,7 +405,7 @@ int kineto_read(struct kineto *kineto, PyObject *list)
 		PyErr_SetString(PyExc_OverflowError, "over 2**31 events in one cycle");
 		return -1;
 	}
-	find_getters(kineto, PyList_GetItem(list, 0));
+	find_getters(kineto, PyList_GetItem(list, count - 1));
 	if (!kineto->getter[KINETO_name] ||
 	    !(kineto->getter[KINETO_start_ns] || kineto->getter[KINETO_start_us])) {
 		PyErr_SetString(PyExc_TypeError, "the events have no name() or no start");

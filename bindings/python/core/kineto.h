@@ -20,6 +20,7 @@
 	X(activity_type)            \
 	X(is_python_function)       \
 	X(is_user_annotation)       \
+	X(scope)                    \
 	X(start_thread_id)          \
 	X(fwd_thread_id)            \
 	X(sequence_nr)              \
@@ -41,6 +42,9 @@ enum kineto_getter {
 /* torch's DeviceType */
 enum { KINETO_CPU = 0, KINETO_CUDA = 1, KINETO_MKLDNN = 2, KINETO_IDEEP = 5 };
 
+/* torch's RecordScope, of record_function() */
+enum { KINETO_USER_SCOPE = 7 };
+
 /* What every event is looked at for before the first is written. */
 struct kineto_event {
 	int64_t start_ns, end_ns;
@@ -61,9 +65,10 @@ struct kineto_memory {
 };
 
 struct kineto {
-	PyObject *list;			       /* of _KinetoEvent, borrowed */
-	PyObject *allocations;		       /* (start_ns, bytes): (addr, allocated, reserved) */
-	PyObject *getter[KINETO_GETTER_COUNT]; /* NULL: this torch has none */
+	PyObject *list;	       /* borrowed; of _KinetoEvent, or what has its getters */
+	PyObject *allocations; /* (start_ns, bytes): (addr, allocated, reserved) */
+	PyTypeObject *type;    /* of the last: torch's; borrowed */
+	PyObject *getter[KINETO_GETTER_COUNT]; /* that type's; NULL: this torch has none */
 	struct kineto_event *event;	       /* by lane, then time, the outer before the inner */
 	uint32_t *by_operator;		       /* hash table of `event`s that are operators, + 1 */
 	struct kineto_memory *memory;	       /* by time */

@@ -1,6 +1,7 @@
 """pfw.torch.trace_handler against torch's own figures, with the torch that is installed beside it."""
 import collections
 import decimal
+import inspect
 import json
 import re
 
@@ -8,10 +9,10 @@ import pytest
 
 from conftest import PFW
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 TRAIN = """
-import sys, threading, torch, pfw
+import inspect, sys, threading, torch, pfw
 from torch.profiler import profile, schedule, record_function, ProfilerActivity
 from pfw.torch import trace_handler
 model = torch.nn.Sequential(torch.nn.Linear(10, 20), torch.nn.ReLU(), torch.nn.Linear(20, 2))
@@ -23,12 +24,26 @@ def train(rows=8):
     optimizer.step()
     optimizer.zero_grad()
 def cycles(steps, hook=trace_handler, schedule=None, **options):
+    if "acc_events" not in inspect.signature(profile).parameters: # torch before 2.5
+        options.pop("acc_events", None)
     with profile(activities=[ProfilerActivity.CPU], on_trace_ready=hook, schedule=schedule, **options) as p:
         for step in range(steps):
             train()
             p.step()
     return p
+def times(event):
+    if hasattr(event, "start_ns"):
+        return event.start_ns(), event.duration_ns()
+    return event.start_us() * 1000, event.duration_us() * 1000 # torch before 2.4
 """
+
+
+# torch 2.1 calls a step by the number of the one before it.
+EARLY = "str(cur_step)" in inspect.getsource(torch.profiler.profile.step)
+
+
+def steps(numbers):
+    return [f"ProfilerStep#{number - EARLY}" for number in numbers]
 
 
 def pp(run, **wanted):
@@ -49,25 +64,29 @@ def hook(prof):
     calls.append(prof.step_num)
     with open("events", "w") as file:
         for event in events:
-            print(event.start_ns(), event.duration_ns(), event.device_resource_id(), event.name(),
+            print(*times(event), event.device_resource_id(), event.name(),
                   file=file)
 cycles(4, hook, schedule(wait=1, warmup=1, active=2, repeat=1))
 assert calls == [4], calls
 """)
     wanted = sorted((run.directory / "events").read_text().splitlines())
-    found = sorted(f'{round(line["ts"] * 1000)} {round(line["dur"] * 1000)} {line["tid"]} {line["name"]}'
-                   for line in parsed(run))
+    found = sorted("{} {} {tid} {name}".format(*times(line), **line) for line in parsed(run))
     assert found == wanted and len(wanted) > 60
-    assert {line["name"] for line in pp(run, kind="step")} == {"ProfilerStep#2", "ProfilerStep#3"}
-    for step in (2, 3):
+    assert [line["name"] for line in pp(run, kind="step")] == steps((2, 3))
+    for step in (2 - EARLY, 3 - EARLY):
         inside = pp(run, step=step)
         assert len([line for line in inside if line["name"] == "aten::addmm"]) == 2
         assert {line["args"]["phase"] for line in inside} == {"active"}
-    around, = [line for line in pp(run, step=2) if line["name"] == 'forward "quoted"']
-    linear = [line for line in pp(run, step=2) if line["name"] == "aten::linear"]
+    around, = [line for line in pp(run, step=2 - EARLY) if line["name"] == 'forward "quoted"']
+    linear = [line for line in pp(run, step=2 - EARLY) if line["name"] == "aten::linear"]
     assert around["args"]["kind"] == "annotation" and len(linear) == 2
     for line in linear:
         assert around["ts"] <= line["ts"] and line["ts"] + line["dur"] <= around["ts"] + around["dur"]
+
+
+def times(line):
+    """Start and duration in ns, as integers."""
+    return round(line["ts"] * 1000), round(line["dur"] * 1000)
 
 
 def parsed(run):
@@ -116,23 +135,35 @@ def test_memory_shapes_flops_and_sequence_E11_E13_E14_E15(run):
 import json
 def hook(prof):
     trace_handler(prof)
+    recorded = prof.profiler.kineto_results.events()
+    memory = [(times(event)[0], event.nbytes()) for event in recorded if event.name() == "[memory]"]
+    def within(event):
+        start, dur = times(event)
+        return sum(bytes for at, bytes in memory if start <= at <= start + dur)
     with open("torch", "w") as file:
-        json.dump([[event.key, event.cpu_memory_usage, sum(map(len, event.input_shapes)),
-                    event.input_shapes, event.flops or 0, event.sequence_nr] for event in prof.events()
-                   if event.key.startswith("aten::")], file)
+        json.dump([sorted([event.key, sum(map(len, event.input_shapes)), event.input_shapes,
+                           event.flops or 0, event.sequence_nr] for event in prof.events()
+                          if event.key.startswith("aten::")),
+                   sorted([event.name(), *times(event), within(event)] for event in recorded
+                          if event.name().startswith("aten::"))], file)
 cycles(3, hook, record_shapes=True, profile_memory=True, with_flops=True)
 """)
-    wanted = json.loads((run.directory / "torch").read_text())
-    found = ([line["name"], args["cpu_memory"], args["input_size"], args.get("input_shapes", []),
+    wanted, memory = json.loads((run.directory / "torch").read_text())
+    found = ([line["name"], args["input_size"], args.get("input_shapes", []),
               args.get("flops", 0), args.get("sequence", -1)]
-             for line in pp(run, kind="cpu_op") if line["name"].startswith("aten::")
-             for args in [line["args"]])
-    missing = collections.Counter(map(str, wanted)) - collections.Counter(map(str, found))
-    assert not missing and any(row[1] for row in wanted) and any(row[4] for row in wanted)
+             for line in pp(run, kind="cpu_op") for args in [line["args"]])
+    # torch's tables leave some out that lie in others of the same name.
+    assert not collections.Counter(map(str, wanted)) - collections.Counter(map(str, found))
+    assert any(row[3] for row in wanted)
+    assert sorted([line["name"], *times(line), line["args"]["cpu_memory"]]
+                  for line in parsed(run) if line["name"].startswith("aten::")) == memory
+    assert any(row[3] for row in memory)
     add, = [line["args"] for line in pp(run, kind="cpu_op") if line["name"] == "aten::addmm"][:1]
     assert add["device"] == 0 and add["device_index"] == -1 and add["is_remote"] == 0
     assert add["device_memory_usage"] == 0 and 0 < add["total_cpu_percent"] < 100
-    assert add["dtypes"][:3] == ["float"] * 3 and add["strides"][1] == [10, 1]
+    assert add["dtypes"][:3] == ["float"] * 3
+    if hasattr(torch._C._autograd._KinetoEvent, "structured_input_strides"): # torch 2.9
+        assert add["strides"][1] == [10, 1]
     outermost = [line for line in pp(run) if line["args"]["kind"] in ("cpu_op", "annotation")]
     assert max(line["args"]["total_cpu_percent"] for line in outermost) <= 100
     allocated = [line["args"]["bytes"] for line in pp(run, kind="memory")]
@@ -174,13 +205,14 @@ def test_cycles_follow_each_other_E05(run):
     run.traced(TRAIN + """
 cycles(9, schedule=schedule(wait=1, warmup=1, active=1, repeat=3), acc_events=True)
 """)
-    assert sorted(line["name"] for line in pp(run, kind="step")) == [
-        f"ProfilerStep#{step}" for step in (2, 5, 8)]
+    assert [line["name"] for line in pp(run, kind="step")] == steps((2, 5, 8))
     counts = collections.Counter(line["args"]["step"] for line in pp(run) if "step" in line["args"])
     assert len(set(counts.values())) == 1 and len(counts) == 3
-    assert len({(line["tid"], line["ts"], line["dur"], line["name"]) for line in pp(run)}) == len(pp(run))
+    assert len([line for line in pp(run) if line["name"] == "aten::addmm"]) == 3 * 2
 
 
+@pytest.mark.skipif("profile_all_threads" not in str(torch._C._profiler._ExperimentalConfig.__init__.__doc__),
+                    reason="this torch profiles one thread")
 def test_threads_keep_their_lanes_E17(run):
     run.traced(TRAIN + """
 def other():
@@ -239,16 +271,22 @@ trace_handler(object())
 
 def test_memory_stays_over_many_steps(run):
     """Every cycle of a schedule without an end is in the trace, and none of them in memory."""
-    run.traced(TRAIN + """
+    def growth(hook):
+        run.traced(TRAIN + f"""
 resident = []
 def hook(prof):
-    trace_handler(prof)
+    {hook}
     with open("/proc/self/status") as file:
         resident.append(next(int(line.split()[1]) for line in file if line.startswith("VmRSS")))
 cycles(400, hook, schedule(wait=2, warmup=1, active=7))
 print(len(resident), resident[-1] - resident[9], "KiB")
 """)
-    cycles, growth, _ = run.output.split()
-    assert int(cycles) == 40 and int(growth) < 4096
-    assert sorted(int(line["name"].split("#")[1]) for line in pp(run, kind="step")) == [
-        step for step in range(400) if step % 10 >= 3]
+        cycles, kilobytes, _ = run.output.split()
+        assert int(cycles) == 40
+        return int(kilobytes)
+
+    torchs = growth("pass") # torch 2.4 takes 35 MB
+    (run.directory / "t.pfw").unlink()
+    assert growth("trace_handler(prof)") < max(torchs, 0) + 4096
+    assert [line["name"] for line in pp(run, kind="step")] == steps(
+        step for step in range(400) if step % 10 >= 3)

@@ -4,11 +4,13 @@ from __future__ import annotations
 import gc
 import json
 import sys
+import threading
 import time
 from typing import Any
 
 from .._api import enabled, flush
 from .._load import core as _core
+from ._saved import Event, events_of
 
 _said: set[str] = set()
 
@@ -59,33 +61,88 @@ def _write_results(prof: Any, active_ns: int) -> bool:
     gc.disable() # so many short-lived lists would have it look at all objects again and again
     try:
         events = results.events()
-        _core.kineto(events, bool(getattr(inner, "record_shapes", False)),
+        if not events and getattr(getattr(inner, "experimental_config", None), "trace_only", False):
+            events = events_of(inner)
+        allocations, functions = _tree(results, events, inner)
+        _core.kineto(functions + events, bool(getattr(inner, "record_shapes", False)),
                      bool(getattr(inner, "with_stack", False)),
-                     bool(getattr(inner, "with_flops", False)), True, active_ns,
-                     _allocations(results, events) if getattr(inner, "profile_memory", False) else {})
+                     bool(getattr(inner, "with_flops", False)), True, active_ns, allocations)
     finally:
         if collecting:
             gc.enable()
     return True
 
 
-def _allocations(results: Any, events: list[Any]) -> dict[tuple[int, int], tuple[int, int, int]]:
-    """Address and totals of each, by when it was and how much: events do not tell, torch's tree does."""
-    found: dict[tuple[int, int], tuple[int, int, int]] = {}
+class _Function:
+    """A call of a Python function, with an event's getters; of times in us, as older torch's."""
+
+    def __init__(self, node: Any, number: int, parent: int, tid: int) -> None:
+        self.node, self.number, self.parent, self.tid = node, number, parent, tid
+
+    def name(self) -> str:
+        return str(self.node.name)
+
+    def is_python_function(self) -> bool:
+        return True
+
+    def start_ns(self) -> int:
+        return int(self.node.start_time_ns)
+
+    def duration_ns(self) -> int:
+        return int(self.node.end_time_ns - self.node.start_time_ns)
+
+    def start_us(self) -> int:
+        return self.start_ns() // 1000
+
+    def duration_us(self) -> int:
+        return int(self.node.end_time_ns // 1000 - self.start_us())
+
+    def device_resource_id(self) -> int:
+        return self.tid
+
+    def python_id(self) -> int:
+        return self.number
+
+    def python_parent_id(self) -> int:
+        return self.parent
+
+
+_Allocations = dict[tuple[int, int], tuple[int, int, int]]
+
+
+def _tree(results: Any, events: list[Any], inner: Any) -> tuple[_Allocations, list[_Function]]:
+    """What only torch's tree of events tells: address and totals of each allocation, by when it was and
+    how much; and, where functions are no events (torch 2.8 and before), those."""
+    allocations: _Allocations = {}
+    functions: list[_Function] = []
+    stacks = (getattr(inner, "with_stack", False) and events
+              and not hasattr(events[0], "is_python_function"))
+    if not (stacks or getattr(inner, "profile_memory", False)):
+        return allocations, functions
+    if events and isinstance(events[0], Event):
+        return {(event.start_ns(), event.nbytes()): event.allocation() for event in events
+                if event.name() == "[memory]"}, functions
     try:
-        allocation = sys.modules["torch"]._C._profiler._EventType.Allocation
+        kinds = sys.modules["torch"]._C._profiler._EventType
+        calls = (kinds.PyCall, kinds.PyCCall) if stacks else ()
         unit = 1 if hasattr(events[0], "start_ns") else 1000  # events of older torch are in us
-        left = list(results.experimental_event_tree())
+        tids = {event.start_thread_id(): event.device_resource_id() for event in events
+                if int(event.device_type()) == 0} if stacks else {}
+        left = [(node, -1) for node in results.experimental_event_tree()]
         while left:
-            node = left.pop()
-            left.extend(node.children)
-            if node.tag == allocation:
+            node, parent = left.pop()
+            if node.tag == kinds.Allocation:
                 fields = node.extra_fields
-                found[node.start_time_ns // unit * unit, fields.alloc_size] = (
+                allocations[node.start_time_ns // unit * unit, fields.alloc_size] = (
                     fields.ptr, fields.total_allocated, fields.total_reserved)
+            elif node.tag in calls:
+                functions.append(_Function(node, len(functions), parent, tids.get(
+                    node.start_tid, threading.get_native_id())))
+                parent = len(functions) - 1
+            left.extend((child, parent) for child in node.children)
     except (AttributeError, LookupError, RuntimeError) as error:
         _say(f"trace_handler: memory events have no addresses: {type(error).__name__}: {error}")
-    return found
+    return allocations, functions
 
 
 # ---- whatever has events() ----
