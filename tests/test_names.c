@@ -54,11 +54,39 @@ static void test_many(void **state)
 	pfw_names_release(&names);
 }
 
+/* Of a block's names some are known, in any order. */
+static void test_map(void **state)
+{
+	struct pfw_names all = { 0 }, block = { 0 };
+	uint32_t number[MANY];
+	char text[64];
+
+	(void)state;
+	for (int i = MANY; i-- > 0;) {
+		snprintf(text, sizeof(text), "/data/of-that-kind/%d", i);
+		assert_int_equal(number_of(&block, 0, text), MANY - 1 - i);
+		if (i % 2)
+			assert_int_equal(number_of(&all, 5, text), MANY / 2 - 1 - i / 2);
+	}
+	assert_int_equal(pfw_names_map(&all, 5, &block, number), 0);
+	assert_int_equal(all.count, MANY);
+	for (uint32_t i = 0; i < MANY; i++) {
+		assert_int_equal(all.name[number[i]].of, 5);
+		assert_string_equal(all.name[number[i]].text, block.name[i].text);
+		assert_int_equal(number_of(&all, 5, block.name[i].text), number[i]);
+	}
+	assert_int_equal(number[0], 0);
+	assert_int_equal(number_of(&all, 4, block.name[0].text), MANY);
+	pfw_names_release(&all);
+	pfw_names_release(&block);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_map),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* compact_write.c - the result of one group: merged, compressed, on the disk and read back.
  *
- * While one is brought to the disk, and from there back into memory, the next is merged.
+ * While the index of one is finished and it is brought to the disk, and from there back into memory,
+ * the next is merged.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,10 +32,12 @@ struct compact_writing {
 	struct pfw_merge_file *input;
 	uint64_t problems;
 	uint64_t read; /* bytes of the originals */
-	/* Of the thread that has the result brought to the disk. */
-	pthread_t syncing;
+	struct pfw_commit *commit;
+	size_t made; /* its file in that */
+	/* Of the thread that finishes it. */
+	pthread_t finishing;
 	bool in_thread;
-	int fd, sync_error;
+	int fd, index_error, sync_error;
 };
 
 /* ---- how far it is ---- */
@@ -173,11 +176,15 @@ static int merge(struct compact_writing *writing, const struct pfw_commit_new *m
 
 /* ---- to the disk, and back ---- */
 
-/* Read from the disk, not from the memory that the writing went through. */
-static void *sync_and_fetch(void *user)
+static void *finish(void *user)
 {
 	struct compact_writing *writing = user;
+	const struct pfw_index_trace trace = { .layout = PFW_LAYOUT_MEMBERS,
+					       .problems = pfw_pack_sum(writing->pack)->problems };
 
+	if (writing->index)
+		writing->index_error = pfw_index_commit(writing->index, &trace);
+	/* Read from the disk, not from the memory that the writing went through. */
 	if (fsync(writing->fd) < 0)
 		writing->sync_error = -errno;
 	posix_fadvise(writing->fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -185,17 +192,17 @@ static void *sync_and_fetch(void *user)
 	return NULL;
 }
 
-/* A thread of its own, since it only waits; without one, wait here. */
-static void start_sync(struct compact_writing *writing)
+/* In a thread of its own, since it mostly waits; without one, here. */
+static void start_finish(struct compact_writing *writing)
 {
 	sigset_t all, before;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	writing->in_thread = pthread_create(&writing->syncing, NULL, sync_and_fetch, writing) == 0;
+	writing->in_thread = pthread_create(&writing->finishing, NULL, finish, writing) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!writing->in_thread)
-		sync_and_fetch(writing);
+		finish(writing);
 }
 
 /* What was taken in is what was put out. */
@@ -262,30 +269,25 @@ static void judge(struct compact *compact, struct compact_group *group)
 	}
 }
 
-/* Of a file with members that were copied there is no index yet: nobody has read them. */
-static void finish_index(struct compact_writing *writing, struct pfw_commit *commit)
+static void add_index(struct compact_writing *writing)
 {
-	const struct pfw_pack_sum *sum = pfw_pack_sum(writing->pack);
-	const struct pfw_index_trace trace = { .layout = PFW_LAYOUT_MEMBERS,
-					       .problems = sum->problems };
-	int error;
+	int error = writing->index_error;
 
-	if (!writing->index || sum->copied)
+	if (!writing->index)
 		return;
-	error = pfw_index_commit(writing->index, &trace);
 	pfw_index_end(writing->index); /* and its lock */
 	writing->index = NULL;
 	if (!error)
-		error = pfw_commit_add_beside(commit, PFW_INDEX_SUFFIX);
+		error = pfw_commit_add_beside(writing->commit, writing->made, PFW_INDEX_SUFFIX);
 	if (error)
 		compact_say(writing->compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
 			    strerror(-error));
 }
 
 /* Merge, and judge; the file is the commit's last. */
-static int write_group(struct compact_writing *writing, struct pfw_commit *commit)
+static int write_group(struct compact_writing *writing)
 {
-	const struct pfw_commit_new made = commit->made[commit->made_count - 1];
+	const struct pfw_commit_new made = writing->commit->made[writing->made];
 	struct compact_group *group = writing->group;
 	int error = prepare(writing) ? merge(writing, &made) : -ENOMEM;
 
@@ -297,9 +299,13 @@ static int write_group(struct compact_writing *writing, struct pfw_commit *commi
 	judge(writing->compact, group);
 	if (group->dropped)
 		return 0;
+	/* Of a file with members that were copied there is no index yet: nobody has read them. */
+	if (writing->index && group->sum.copied) {
+		pfw_index_end(writing->index);
+		writing->index = NULL;
+	}
 	writing->fd = made.fd;
-	start_sync(writing);
-	finish_index(writing, commit);
+	start_finish(writing);
 	return 0;
 }
 
@@ -327,9 +333,11 @@ int compact_write(struct compact *compact, struct compact_group *group, struct p
 		free(writing);
 		return error;
 	}
-	*writing = (struct compact_writing){ .compact = compact, .group = group };
+	*writing = (struct compact_writing){
+		.compact = compact, .group = group, .commit = commit, .made = commit->made_count - 1
+	};
 	group->entry = pfw_manifest_add(manifest, group->name, group->rank);
-	error = group->entry ? write_group(writing, commit) : -ENOMEM;
+	error = group->entry ? write_group(writing) : -ENOMEM;
 	if (!error && !group->dropped) {
 		*out = writing;
 		return 0;
@@ -350,7 +358,8 @@ int compact_check(struct compact_writing *writing)
 	if (!writing)
 		return 0;
 	if (writing->in_thread)
-		pthread_join(writing->syncing, NULL);
+		pthread_join(writing->finishing, NULL);
+	add_index(writing);
 	error = writing->sync_error;
 	if (!error)
 		error = pfw_pack_verify(writing->pack, compact_stop, NULL, NULL);

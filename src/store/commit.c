@@ -252,9 +252,9 @@ int pfw_commit_add(struct pfw_commit *commit, const char *name, bool replace)
 	return fd;
 }
 
-int pfw_commit_add_beside(struct pfw_commit *commit, const char *suffix)
+int pfw_commit_add_beside(struct pfw_commit *commit, size_t number, const char *suffix)
 {
-	const struct pfw_commit_new *main = &commit->made[commit->made_count - 1];
+	const struct pfw_commit_new *main = &commit->made[number];
 	char *temporary = NULL, *path = NULL;
 	struct pfw_commit_new *made;
 	int fd = -ENOMEM;

@@ -48,9 +48,9 @@ int pfw_commit_begin(struct pfw_commit *commit, const char *directory, unsigned 
  * is at work on it. */
 int pfw_commit_add(struct pfw_commit *commit, const char *name, bool replace);
 
-/* Take a file that was made beside the one made last, its name that one's and `suffix`: it goes with
- * it.  0 or -errno. */
-int pfw_commit_add_beside(struct pfw_commit *commit, const char *suffix);
+/* Take a file that was made beside made[number], its name that one's and `suffix`: it goes with it.
+ * 0 or -errno. */
+int pfw_commit_add_beside(struct pfw_commit *commit, size_t number, const char *suffix);
 
 /* The file made last is not wanted. */
 void pfw_commit_drop(struct pfw_commit *commit);

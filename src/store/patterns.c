@@ -67,17 +67,31 @@ static int reach(void **array, size_t *room, size_t number, size_t size)
 	return 0;
 }
 
+/* Have a row for each key. */
+static int add_rows(struct pfw_patterns *patterns)
+{
+	for (; patterns->rows < patterns->keys.count; patterns->rows++) {
+		if (reach((void **)&patterns->row, &patterns->room, patterns->rows,
+			  sizeof(*patterns->row)))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 int64_t pfw_patterns_row(struct pfw_patterns *patterns, int64_t rank, const char *name,
 			 size_t bytes)
 {
 	int64_t row = pfw_names_of(&patterns->keys, rank, name, bytes);
 
-	if (row >= 0 &&
-	    reach((void **)&patterns->row, &patterns->room, (size_t)row, sizeof(*patterns->row)))
-		return -ENOMEM;
-	if (row >= 0 && (size_t)row >= patterns->rows)
-		patterns->rows = (size_t)row + 1;
-	return row;
+	return row >= 0 && add_rows(patterns) ? -ENOMEM : row;
+}
+
+int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct pfw_names *names,
+		     uint32_t *row)
+{
+	int error = pfw_names_map(&patterns->keys, rank, names, row);
+
+	return error ? error : add_rows(patterns);
 }
 
 int64_t pfw_patterns_rank(const struct pfw_patterns *patterns, size_t row)

@@ -28,7 +28,12 @@ struct pfw_pattern_run {
 	uint64_t file;
 };
 
+struct pfw_names;
 struct pfw_patterns;
+
+/* The rows of all these names, as pfw_patterns_row() has them, into row[].  0 or -ENOMEM. */
+int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct pfw_names *names,
+		     uint32_t *row);
 
 /* Count an operation, whose `name` is a row, as what follows those that were counted so far.  0 or
  * -ENOMEM.  Thread: one at a time. */

@@ -126,14 +126,8 @@ static int find_rows(struct pfw_patterns *patterns, int64_t rank, struct pfw_pat
 		block->row = more;
 		block->row_room = 2 * (size_t)count;
 	}
-	for (uint32_t i = 0; i < count; i++) {
-		const struct pfw_name *name = &block->names.name[i];
-		int64_t row = pfw_patterns_row(patterns, rank, name->text, name->bytes);
-
-		if (row < 0)
-			return (int)row;
-		block->row[i] = (uint32_t)row;
-	}
+	if (pfw_patterns_map(patterns, rank, &block->names, block->row))
+		return -ENOMEM;
 	for (size_t i = 0; i < block->ops; i++)
 		block->op[i].name = block->row[block->op[i].name];
 	return 0;
