@@ -406,10 +406,23 @@ static struct pfw_steps_chunk *stepper_marks(void)
 	return session.writer.steps ? session.writer.steps : pfw_writer_steps(&session.writer);
 }
 
+/* A writer's thread that was just about to go home is started again. */
+static int flush_rings(uint64_t timeout_ns)
+{
+	int error = -ESRCH;
+
+	for (unsigned tries = 0; tries < 3 && error == -ESRCH; tries++) {
+		if (!stepper_is_writer())
+			wake();
+		error = pfw_writer_flush(&session.writer, timeout_ns);
+	}
+	return error;
+}
+
 static bool stepper_drain(void)
 {
 	grow_up();
-	return (stepper_is_writer() || wake()) && !pfw_writer_flush(&session.writer, 1000000000);
+	return (stepper_is_writer() || wake()) && !flush_rings(1000000000);
 }
 
 static int stepper_segment(struct pfw_segment *segment)
@@ -1330,8 +1343,7 @@ int pfw_flush(void)
 	if (recorded() && !session.stopped) {
 		grow_up();
 		pfw_cupti_flush(false);
-		wake();
-		error = pfw_writer_flush(&session.writer, 10000000000ull);
+		error = flush_rings(10000000000ull);
 	}
 	errno = keep;
 	return error;

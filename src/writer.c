@@ -1204,6 +1204,7 @@ int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
 {
 	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + timeout_ns;
 	uint32_t seen = atomic_load(&writer->passes), now = seen;
+	int error = 0;
 
 	if (pfw_writer_is_here(writer))
 		return flush_here(writer);
@@ -1211,15 +1212,17 @@ int pfw_writer_flush(struct pfw_writer *writer, uint64_t timeout_ns)
 	/* Two: the pass under way may have passed our ring already. */
 	while (now - seen < 2) {
 		if (!atomic_load(&writer->on_duty))
-			return -ESRCH;
-		if (pfw_clock_ns(CLOCK_MONOTONIC) > deadline)
-			return -ETIMEDOUT;
+			error = -ESRCH;
+		else if (pfw_clock_ns(CLOCK_MONOTONIC) > deadline)
+			error = -ETIMEDOUT;
+		if (error)
+			break;
 		pfw_control_ring(control_of(writer));
 		pfw_os_futex_wait((const uint32_t *)&writer->passes, now, 10000000);
 		now = atomic_load(&writer->passes);
 	}
 	atomic_store(&writer->flushing, 0);
-	return atomic_load(&writer->stalled) ? writer->last_error : 0;
+	return error || !atomic_load(&writer->stalled) ? error : writer->last_error;
 }
 
 /* ---- in place ---- */
