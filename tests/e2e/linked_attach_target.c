@@ -177,7 +177,7 @@ static void untold(char **paths)
 	pfw_start(NULL);
 	use("first"); /* now there is a writer */
 	late = load(paths[0], "library_use");
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < 150; i++) {
 		snprintf(name, sizeof(name), "untold%d", i);
 		late(name);
 		use("program");

@@ -24,7 +24,7 @@ class Run:
         self.output = ""
         self.errors = ""
 
-    def command(self, *words: object, status: int = 0, timeout: float = 120, **env: str) -> str:
+    def command(self, *words: object, status: int = 0, timeout: float = 600, **env: str) -> str:
         done = subprocess.run([str(word) for word in words], cwd=self.directory,
                               env={**CLEAN, **env}, capture_output=True, text=True, timeout=timeout)
         self.output, self.errors = done.stdout, done.stderr
@@ -35,7 +35,7 @@ class Run:
         (self.directory / name).write_text(textwrap.dedent(text))
         return name
 
-    def script(self, text: str, *words: object, status: int = 0, timeout: float = 300,
+    def script(self, text: str, *words: object, status: int = 0, timeout: float = 900,
                **env: str) -> str:
         return self.command(sys.executable, self.save(text), *words, status=status, timeout=timeout,
                             **env)

@@ -312,7 +312,7 @@ def test_a17_memory(run, flux):
     run.script(STEPS + """
 import time
 with ProfilerContext(output_dir="out", profile_name="n", activities=["CPU", "MEM"]):
-    time.sleep(0.3)
+    time.sleep(2)  # until it was sampled
 """)
     counters = [event for event in document(run.directory / "out/n.trace.json.gz")["traceEvents"]
                 if event["ph"] == "C" and event["name"] == "memory"]
