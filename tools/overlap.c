@@ -55,6 +55,16 @@ static int parse_bins(struct overlap_options *options, const char *text)
 	return -1;
 }
 
+static int add_compute(struct overlap_options *options, const char *glob)
+{
+	char why[256];
+
+	if (pfw_select_add(&options->compute, PFW_SELECT_NAME, glob, why, sizeof(why)) == 0)
+		return 0;
+	cli_error(options->command->name, "--compute %s: %s", cli_name(glob), why);
+	return -1;
+}
+
 static int take(struct overlap_options *options, const struct cli_args *args, int option)
 {
 	switch (option) {
@@ -63,6 +73,8 @@ static int take(struct overlap_options *options, const struct cli_args *args, in
 		return 0;
 	case 'b':
 		return parse_bins(options, args->value);
+	case 'c':
+		return add_compute(options, args->value);
 	case ALL_RUNS:
 		options->all_runs = true;
 		return 0;
@@ -131,6 +143,7 @@ static int overlap_main(const struct cli_command *command, int argc, char **argv
 	if (status < 0)
 		status = run(&options, &args);
 	pfw_select_release(&options.reach);
+	pfw_select_release(&options.compute);
 	return status;
 }
 
@@ -140,6 +153,9 @@ static const struct cli_option overlap_options[] = {
 	  "a series over time: so many bins, or bins of that length (50ms), with bandwidth, calls a "
 	  "second, and how long I/O, operators, kernels and copies ran",
 	  'b' },
+	{ "compute", 'c', "GLOB",
+	  "spans of your own, NVTX's and torch's annotations of that name or category are compute, too",
+	  'c' },
 	SELECT_ARGS_TIMES,
 	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
 	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },

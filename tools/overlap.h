@@ -28,7 +28,8 @@ struct overlap_rank {
 struct overlap_options {
 	const struct cli_command *command;
 	struct pfw_select reach;
-	bool limited; /* it has a condition beside ranks */
+	bool limited;		   /* it has a condition beside ranks */
+	struct pfw_select compute; /* its names: spans that compute, too */
 	bool steps, all_runs, quiet;
 	unsigned jobs;
 	int format;

@@ -118,7 +118,8 @@ static int ask_indexes(struct overlap *overlap, const struct pfw_traces *traces,
 		struct overlap_rank *rank = &overlap->rank[i];
 		int asked = 0;
 
-		if (rank->files == 1 && !options->limited && !options->bins && !options->bin_ns)
+		if (rank->files == 1 && !options->limited && !options->compute.name.count &&
+		    !options->bins && !options->bin_ns)
 			asked = ask_index(rank, traces->file[rank->last].path);
 		if (asked < 0)
 			return asked;
@@ -183,6 +184,7 @@ static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 		held->block->until_ns = reach->window[block->file].until_ns;
 	}
 	held->block->keep_calls = collect->options->bin_ns != 0;
+	held->block->compute = &collect->options->compute.name;
 	pfw_lines_init(&lines, block);
 	while (!error && pfw_lines_next(&lines)) {
 		if (!collect->options->limited ||

@@ -16,6 +16,8 @@
 #include "intervals.h"
 #include "launch_gaps.h"
 
+struct pfw_select_globs;
+
 enum pfw_activity {
 	PFW_ACTIVITY_IO,     /* calls of cat POSIX and STDIO */
 	PFW_ACTIVITY_CPU,    /* operators on the CPU */
@@ -71,6 +73,8 @@ struct pfw_overlap_block {
 	int64_t since_ns,
 		until_ns; /* all is cut to this; the caller's, INT64_MIN and INT64_MAX: not */
 	bool keep_calls;  /* the caller's */
+	const struct pfw_select_globs
+		*compute; /* the caller's: spans by name or cat that compute, too */
 	struct pfw_intervals active[PFW_ACTIVITIES];
 	struct pfw_overlap_spans steps;
 	struct pfw_gap_ends launches, kernels;

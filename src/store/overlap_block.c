@@ -5,10 +5,13 @@
 
 #include "overlap.h"
 #include "saturate.h"
+#include "select.h"
 #include "summary_lines.h"
 
 /* torch's name of the wait for the next batch goes on with the loader's class. */
 #define LOADER "enumerate(DataLoader)#"
+/* Of a name with escapes that is held against globs. */
+#define PLAIN_BYTES 4096u
 
 struct pfw_overlap_block *pfw_overlap_block_create(void)
 {
@@ -244,6 +247,27 @@ static int add_unkind(struct pfw_overlap_block *block, const struct pfw_entry *e
 	return add_kernel(block, entry, begin, end);
 }
 
+static bool matches(const struct pfw_select_globs *globs, const struct pfw_slice *text)
+{
+	char plain[PLAIN_BYTES];
+
+	if (!memchr(text->at, '\\', text->bytes))
+		return pfw_select_globs_match(globs, *text);
+	return pfw_select_globs_match(
+		globs, (struct pfw_slice){ .at = plain,
+					   .bytes = pfw_slice_decode(text, plain, sizeof(plain)) });
+}
+
+/* Spans that are told to be compute: the program's own, or marked through NVTX or torch. */
+static int add_told(struct pfw_overlap_block *block, const struct pfw_entry *entry, int64_t begin,
+		    int64_t end)
+{
+	if (!block->compute || !block->compute->count || arg_i64(entry, "device", 0) != 0 ||
+	    (!matches(block->compute, &entry->name) && !matches(block->compute, &entry->cat)))
+		return 0;
+	return pfw_intervals_add(&block->active[PFW_ACTIVITY_CPU], begin, end);
+}
+
 static int add_compute(struct pfw_overlap_block *block, const struct pfw_entry *entry,
 		       int64_t begin, int64_t end)
 {
@@ -265,6 +289,8 @@ static int add_compute(struct pfw_overlap_block *block, const struct pfw_entry *
 	}
 	if (begins(&entry->name, LOADER))
 		return pfw_intervals_add(&block->active[PFW_ACTIVITY_LOAD], begin, end);
+	if (known && is(text, "annotation"))
+		return add_told(block, entry, begin, end);
 	if (known)
 		return is(text, "cpu_op")
 			       ? pfw_intervals_add(&block->active[PFW_ACTIVITY_CPU], begin, end)
@@ -334,5 +360,5 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 		return pfw_intervals_add(&block->active[PFW_ACTIVITY_LOAD], begin, end);
 	if (is(&entry->cat, "compute"))
 		return pfw_intervals_add(&block->active[PFW_ACTIVITY_CPU], begin, end);
-	return 0;
+	return add_told(block, entry, begin, end);
 }

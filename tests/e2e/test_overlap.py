@@ -523,3 +523,31 @@ def test_what_is_in_rings_counts(tmp_path):
     after = only(reader.trace)
     assert row["io_bytes"] == after["io_bytes"] == 390
     assert row["io"] == pytest.approx(after["io"], rel=0.01)  # by the clock's rate as it is known then
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_spans_that_are_told_to_compute(tmp_path, seed):
+    """--compute: as if they were operators, of that name or category; others stay what they are."""
+    chance, told, plain = random.Random(seed), Trace(), Trace()
+    for trace in (told, plain):
+        trace.kernel(100, 300).io(50, 400)
+    for _ in range(30):
+        begin, kind = chance.randrange(1000), chance.randrange(5)
+        end = begin + chance.randrange(200)
+        name, cat, args, hit = [("fwd 1", "app", {}, True), ("f\u00fc\"d", "mine", {}, True),
+                                ("forward", "PP", {"kind": "annotation"}, True),
+                                ("forward", "PP", {"kind": "annotation", "device": 1}, False),
+                                ("load", "app", {}, False)][kind]
+        told.add(name, cat, begin, end, args)
+        if hit:
+            plain.op(begin, end)
+        else:
+            plain.add(name, cat, begin, end, args)
+    path = write(tmp_path / "t.pfw", told)
+    got = only(path, "--compute", "fwd*", "--compute", "forward", "-c", "min?")
+    assert got == only(write(tmp_path / "p.pfw", plain))
+    assert only(path)["cpu"] == 0 and got["cpu"] > 0
+    subprocess.run([PFW, "compact", "-q", path], check=True)
+    assert only(tmp_path / "t.pfw.gz", "--compute", "f?d 1", "-c", "mine", "-c", "forwar[d]") == got
+    wanted = only(tmp_path / "t.pfw.gz", "-c", 'f\u00fc"*')
+    assert 0 < wanted["cpu"] < got["cpu"]
