@@ -18,7 +18,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FILES 2u
-#define LINES_MAX 4096u
+#define LINES_MAX 512u
 
 struct line {
 	struct pfw_entry entry;
