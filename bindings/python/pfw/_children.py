@@ -47,12 +47,22 @@ def set_rank(rank: int, world_size: int) -> bool:
     return True
 
 
+def _known(rank: int) -> bool:
+    """Whether the trace is that rank's already.
+
+    RANK says nothing: launchers within the program (Accelerate's, Ray Train's) set it after we began.
+    """
+    told = os.environ.get("PFW_RANK")
+    if told is not None:
+        return told == str(rank)
+    return f"-rank{rank:04}" in os.path.basename(core.stats()[-1])
+
+
 def _rank_seen(distributed: ModuleType) -> None:
-    """A process group has been made: its rank is ours, unless the environment has said so."""
+    """A process group has been made: its rank is ours, unless that is known."""
     try:
         rank, world_size = distributed.get_rank(), distributed.get_world_size()
-        told = os.environ.get("PFW_RANK", os.environ.get("RANK"))
-        if core.enabled() and 0 <= rank < world_size and told != str(rank):
+        if core.enabled() and 0 <= rank < world_size and not _known(rank):
             set_rank(rank, world_size)
     except Exception:  # noqa: BLE001 - a program must not fail for what only names a file
         pass

@@ -111,14 +111,18 @@ torch = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no tor
 
 
 @torch
+@pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("way, first", [("preloaded", "import torch.distributed, pfw"),
                                         ("started", "import pfw, torch.distributed")])
-def test_late_rank_of_torch(run, way, first):
-    """torch.multiprocessing.spawn: nobody but init_process_group() knows the ranks."""
-    program = first + """
-import sys, torch.multiprocessing
+def test_late_rank_of_torch(run, way, first, told):
+    """torch.multiprocessing.spawn: nobody but init_process_group() knows the ranks, or a worker that sets
+    RANK only then, as those of Accelerate's notebook_launcher() and of Ray Train do."""
+    program = first + f"\nTOLD = {told}" + """
+import os, sys, torch.multiprocessing
 
 def work(rank, store):
+    if TOLD:
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
     with pfw.span("before"):
         pass
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
