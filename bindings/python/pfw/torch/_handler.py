@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import sys
 import threading
 import time
@@ -63,6 +64,8 @@ def _write_results(prof: Any, active_ns: int) -> bool:
         events = results.events()
         if not events and getattr(getattr(inner, "experimental_config", None), "trace_only", False):
             events = events_of(inner)
+        if events:
+            _say_what_is_lacking(type(events[0]))
         allocations, functions = _tree(results, events, inner)
         _core.kineto(functions + events, bool(getattr(inner, "record_shapes", False)),
                      bool(getattr(inner, "with_stack", False)),
@@ -71,6 +74,22 @@ def _write_results(prof: Any, active_ns: int) -> bool:
         if collecting:
             gc.enable()
     return True
+
+
+def _say_what_is_lacking(kind: type) -> None:
+    """Of a torch that is older than those that this is for: 1.13 is Debian's."""
+    torch = sys.modules.get("torch")
+    version = str(getattr(torch, "__version__", ""))
+    if not re.match(r"[01]\.|2\.0(\.|$)", version):
+        return
+    lacks = [what for getter, what in (("start_ns", "times finer than microseconds"),
+                                       ("structured_input_strides", "strides"),
+                                       ("is_python_function", "numbers of Python's functions"))
+             if not hasattr(kind, getter)]
+    if not getattr(torch.profiler, "kineto_available", bool)(): # type: ignore[union-attr]
+        lacks.append("events of GPUs and the threads of others (it is built without Kineto)")
+    _say(f"trace_handler: torch {version} is older than 2.1 and lacks {', '.join(lacks)}: "
+         "what it has is in the trace")
 
 
 class _Function:
