@@ -154,6 +154,53 @@ int cli_next(struct cli_args *args)
 	return CLI_DONE;
 }
 
+int cli_take_options(struct cli_args *args, void *user,
+		     int (*take)(void *user, const struct cli_args *args, int option))
+{
+	int option;
+
+	while ((option = cli_next(args)) != CLI_DONE) {
+		if (option == CLI_BAD || option == CLI_HELP)
+			return cli_ended(args, option);
+		if (take(user, args, option))
+			return CLI_USAGE;
+	}
+	return -1;
+}
+
+int cli_whole(const struct cli_command *command, const char *name, const char *text, int64_t least,
+	      int64_t most, int64_t *number)
+{
+	const char *digits = text + (*text == '-');
+	char limit[32] = "";
+	char *end;
+
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	if (*digits >= '0' && *digits <= '9' && !*end && !errno && *number >= least &&
+	    *number <= most)
+		return 0;
+	if (most < INT32_MAX)
+		snprintf(limit, sizeof(limit), " to %" PRId64, most);
+	if (least < 0)
+		cli_error(command->name, "--%s %s: takes a whole number, -1 for no limit", name,
+			  cli_name(text));
+	else
+		cli_error(command->name, "--%s %s: takes a whole number from %" PRId64 "%s", name,
+			  cli_name(text), least, *limit ? limit : " on");
+	return -1;
+}
+
+int cli_jobs(const struct cli_command *command, const char *text, unsigned most, unsigned *jobs)
+{
+	int64_t number;
+
+	if (cli_whole(command, "jobs", text, 1, INT32_MAX, &number))
+		return -1;
+	*jobs = number < most ? (unsigned)number : most;
+	return 0;
+}
+
 int cli_ended(const struct cli_args *args, int result)
 {
 	int failure = args->command->failure;

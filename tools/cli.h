@@ -73,6 +73,19 @@ void cli_args_init(struct cli_args *args, const struct cli_command *command, int
  * what is wrong. */
 int cli_next(struct cli_args *args);
 
+/* Have take() take each option: 0, or -1 after saying what is wrong.  Return -1 where the command goes
+ * on with the operands, or the status that it ends with. */
+int cli_take_options(struct cli_args *args, void *user,
+		     int (*take)(void *user, const struct cli_args *args, int option));
+
+/* The value of --NAME as a whole number from `least` to `most`.  Return 0, or -1 after saying what it
+ * takes. */
+int cli_whole(const struct cli_command *command, const char *name, const char *text, int64_t least,
+	      int64_t most, int64_t *number);
+
+/* The value of --jobs; more than `most` is `most`.  As cli_whole(). */
+int cli_jobs(const struct cli_command *command, const char *text, unsigned most, unsigned *jobs);
+
 /* The status for what cli_next() ended with: CLI_HELP is CLI_OK, CLI_BAD the command's failure. */
 int cli_ended(const struct cli_args *args, int result);
 

@@ -276,21 +276,6 @@ static const struct cli_option options[] = {
 	{ 0 },
 };
 
-static bool take_number(struct compact *compact, const char *name, const char *text, unsigned least,
-			unsigned most, unsigned *out)
-{
-	char *end;
-	unsigned long number = strtoul(text, &end, 10);
-
-	if (*text < '0' || *text > '9' || *end || number < least || number > most) {
-		cli_error(compact->command->name, "--%s %s: takes a number from %u to %u", name,
-			  cli_name(text), least, most);
-		return false;
-	}
-	*out = (unsigned)number;
-	return true;
-}
-
 static bool take_split(struct compact *compact, const char *text)
 {
 	static const char *const names[] = { "rank", "process", "none" };
@@ -308,7 +293,7 @@ static bool take_split(struct compact *compact, const char *text)
 
 static bool take_option(struct compact *compact, int option, const char *value)
 {
-	unsigned number;
+	int64_t number;
 
 	switch (option) {
 	case 'o':
@@ -317,7 +302,7 @@ static bool take_option(struct compact *compact, int option, const char *value)
 	case 'q':
 		return compact->quiet = true;
 	case 'j':
-		return take_number(compact, "jobs", value, 1, 1024, &compact->jobs);
+		return cli_jobs(compact->command, value, 1024, &compact->jobs) == 0;
 	case OPTION_KEEP:
 		return compact->keep = true;
 	case OPTION_FORCE:
@@ -327,7 +312,7 @@ static bool take_option(struct compact *compact, int option, const char *value)
 	case OPTION_SPLIT:
 		return take_split(compact, value);
 	case OPTION_LEVEL:
-		if (!take_number(compact, "level", value, 1, PFW_LEVEL_MOST, &number))
+		if (cli_whole(compact->command, "level", value, 1, PFW_LEVEL_MOST, &number))
 			return false;
 		compact->level = (int)number;
 		return true;

@@ -59,23 +59,9 @@ static int parse_percent(struct compare *compare, const char *text)
 	return -1;
 }
 
-static int parse_whole(const struct compare *compare, const char *name, const char *text,
-		       long least, long *number)
+static int take(void *user, const struct cli_args *args, int option)
 {
-	char *end;
-
-	errno = 0;
-	*number = strtol(text, &end, 10);
-	if (*text && !*end && !errno && *number >= least && *number <= INT32_MAX)
-		return 0;
-	cli_error(compare->command->name, "--%s %s: takes a whole number%s", name, cli_name(text),
-		  least < 0 ? ", -1 for no limit" : "");
-	return -1;
-}
-
-static int take(struct compare *compare, const struct cli_args *args, int option)
-{
-	long number;
+	struct compare *compare = user;
 
 	switch (option) {
 	case GROUP_BY:
@@ -83,18 +69,13 @@ static int take(struct compare *compare, const struct cli_args *args, int option
 	case FAIL_ABOVE:
 		return parse_percent(compare, args->value);
 	case ROW_LIMIT_OPTION:
-		if (parse_whole(compare, "row-limit", args->value, -1, &number))
-			return -1;
-		compare->row_limit = number;
-		return 0;
+		return cli_whole(compare->command, "row-limit", args->value, -1, INT32_MAX,
+				 &compare->row_limit);
 	case 'q':
 		compare->quiet = true;
 		return 0;
 	case 'j':
-		if (parse_whole(compare, "jobs", args->value, 1, &number))
-			return -1;
-		compare->jobs = number < 1024 ? (unsigned)number : 1024;
-		return 0;
+		return cli_jobs(compare->command, args->value, 1024, &compare->jobs);
 	case FORMAT:
 		compare->format = cli_format_of(compare->command, args->value, FORMATS);
 		return compare->format < 0 ? -1 : 0;
@@ -112,7 +93,6 @@ static int take(struct compare *compare, const struct cli_args *args, int option
 static void say_trace(void *user, const char *path, const char *why)
 {
 	struct compare *compare = user;
-
 	cli_error(compare->command->name, "%s: %s", cli_name(path), why);
 	compare->problems++;
 }
@@ -335,15 +315,10 @@ static int compare_main(const struct cli_command *command, int argc, char **argv
 		.row_limit = -2
 	};
 	struct cli_args args;
-	int option, status = -1;
+	int status;
 
 	cli_args_init(&args, command, argc, argv);
-	while (status < 0 && (option = cli_next(&args)) != CLI_DONE) {
-		if (option == CLI_BAD || option == CLI_HELP)
-			status = cli_ended(&args, option);
-		else if (take(&compare, &args, option))
-			status = CLI_USAGE;
-	}
+	status = cli_take_options(&args, &compare, take);
 	if (status < 0)
 		status = run(&compare, &args);
 	pfw_select_release(&compare.side[0].select);

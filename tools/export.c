@@ -358,19 +358,6 @@ static int take_weight(struct export *export, const char *name)
 	return CLI_OK;
 }
 
-static int take_jobs(struct export *export, const char *value)
-{
-	char *end;
-	unsigned long number = strtoul(value, &end, 10);
-
-	if (*value < '0' || *value > '9' || *end || number < 1 || number > 64) {
-		cli_error(export->command->name, "-j %s: want 1 to 64", cli_name(value));
-		return CLI_USAGE;
-	}
-	export->jobs = (unsigned)number;
-	return CLI_OK;
-}
-
 static int take_option(struct export *export, const struct cli_args *args, int option)
 {
 	switch (option) {
@@ -394,7 +381,8 @@ static int take_option(struct export *export, const struct cli_args *args, int o
 		export->out_path = strcmp(args->value, "-") == 0 ? NULL : args->value;
 		return CLI_OK;
 	case 'j':
-		return take_jobs(export, args->value);
+		return cli_jobs(export->command, args->value, 64, &export->jobs) ? CLI_USAGE
+										 : CLI_OK;
 	case 'q':
 		export->quiet = true;
 		return CLI_OK;

@@ -259,20 +259,6 @@ static const struct cli_option options[] = {
 	{ 0 },
 };
 
-/* A number of threads, or 0 after saying what is wrong. */
-static unsigned jobs_of(const struct cli_command *command, const char *text)
-{
-	char *end;
-	unsigned long jobs = strtoul(text, &end, 10);
-
-	if (*end || *text < '0' || *text > '9' || !jobs || jobs > 1024) {
-		cli_error(command->name, "--jobs %s: a number of threads, 1 to 1024, belongs there",
-			  cli_name(text));
-		return 0;
-	}
-	return (unsigned)jobs;
-}
-
 static int index_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct indexing indexing = { .command = command, .colours = cli_colours(stdout) };
@@ -291,7 +277,7 @@ static int index_main(const struct cli_command *command, int argc, char **argv)
 			all_runs = true;
 		else if (option == 'q')
 			indexing.quiet = true;
-		else if (option == 'j' && !(jobs = jobs_of(command, args.value)))
+		else if (option == 'j' && cli_jobs(command, args.value, 1024, &jobs))
 			return CLI_USAGE;
 		else if (option == FORMAT &&
 			 (indexing.format = cli_format(command, args.value, 2)) < 0)

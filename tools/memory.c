@@ -1,7 +1,6 @@
 /* memory.c - `pfw memory`: allocations: peaks, growth in each step, who allocates, what is not freed. */
 #include "memory.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,33 +14,20 @@
 
 enum { ALL_RUNS = 256, ROW_LIMIT_OPTION, FORMAT };
 
-static int parse_whole(const struct memory *memory, const char *name, const char *text,
-		       int64_t least, int64_t most, int64_t *number)
+static int take(void *user, const struct cli_args *args, int option)
 {
-	char *end;
-
-	errno = 0;
-	*number = strtoll(text, &end, 10);
-	if (*text && !*end && !errno && *number >= least && *number <= most)
-		return 0;
-	cli_error(memory->command->name, "--%s %s: takes a whole number%s", name, cli_name(text),
-		  least < 0 ? ", -1 for no limit" : " from 1 on");
-	return -1;
-}
-
-static int take(struct memory *memory, const struct cli_args *args, int option)
-{
+	struct memory *memory = user;
 	int64_t number;
 
 	switch (option) {
 	case 'b':
-		if (parse_whole(memory, "bins", args->value, 1, BINS_MAX, &number))
+		if (cli_whole(memory->command, "bins", args->value, 1, BINS_MAX, &number))
 			return -1;
 		memory->bins = (uint64_t)number;
 		return 0;
 	case ROW_LIMIT_OPTION:
-		return parse_whole(memory, "row-limit", args->value, -1, INT32_MAX,
-				   &memory->row_limit);
+		return cli_whole(memory->command, "row-limit", args->value, -1, INT32_MAX,
+				 &memory->row_limit);
 	case ALL_RUNS:
 		memory->all_runs = true;
 		return 0;
@@ -49,10 +35,7 @@ static int take(struct memory *memory, const struct cli_args *args, int option)
 		memory->quiet = true;
 		return 0;
 	case 'j':
-		if (parse_whole(memory, "jobs", args->value, 1, INT32_MAX, &number))
-			return -1;
-		memory->jobs = number < 1024 ? (unsigned)number : 1024;
-		return 0;
+		return cli_jobs(memory->command, args->value, 1024, &memory->jobs);
 	case FORMAT:
 		memory->format = cli_format_of(memory->command, args->value, FORMATS);
 		return memory->format < 0 ? -1 : 0;
@@ -66,7 +49,6 @@ static int take(struct memory *memory, const struct cli_args *args, int option)
 static void say_trace(void *user, const char *path, const char *why)
 {
 	struct memory *memory = user;
-
 	cli_error(memory->command->name, "%s: %s", cli_name(path), why);
 	memory->problems++;
 }
@@ -138,16 +120,11 @@ static int memory_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct memory memory = { .command = command, .row_limit = -2, .items = PFW_SORTER_EMPTY };
 	struct cli_args args;
-	int option, status = -1;
+	int status;
 
 	pfw_averages_init(&memory.names);
 	cli_args_init(&args, command, argc, argv);
-	while (status < 0 && (option = cli_next(&args)) != CLI_DONE) {
-		if (option == CLI_BAD || option == CLI_HELP)
-			status = cli_ended(&args, option);
-		else if (take(&memory, &args, option))
-			status = CLI_USAGE;
-	}
+	status = cli_take_options(&args, &memory, take);
 	if (status < 0)
 		status = run(&memory, &args);
 	release(&memory);

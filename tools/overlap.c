@@ -2,7 +2,6 @@
  */
 #include "overlap.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,20 +15,6 @@
 enum { ALL_RUNS = 256, FORMAT };
 
 /* ---- options ---- */
-
-static int parse_jobs(struct overlap_options *options, const char *text)
-{
-	char *end;
-	long number = strtol(text, &end, 10);
-
-	if (!*text || *end || number < 1) {
-		cli_error(options->command->name, "--jobs %s: takes a whole number from 1 on",
-			  cli_name(text));
-		return -1;
-	}
-	options->jobs = number < JOBS_MAX ? (unsigned)number : JOBS_MAX;
-	return 0;
-}
 
 /* How many, or how long: 100, 50ms. */
 static int parse_bins(struct overlap_options *options, const char *text)
@@ -65,8 +50,10 @@ static int add_compute(struct overlap_options *options, const char *glob)
 	return -1;
 }
 
-static int take(struct overlap_options *options, const struct cli_args *args, int option)
+static int take(void *user, const struct cli_args *args, int option)
 {
+	struct overlap_options *options = user;
+
 	switch (option) {
 	case 's':
 		options->steps = true;
@@ -82,7 +69,7 @@ static int take(struct overlap_options *options, const struct cli_args *args, in
 		options->quiet = true;
 		return 0;
 	case 'j':
-		return parse_jobs(options, args->value);
+		return cli_jobs(options->command, args->value, JOBS_MAX, &options->jobs);
 	case FORMAT:
 		options->format = cli_format_of(options->command, args->value, FORMATS);
 		return options->format < 0 ? -1 : 0;
@@ -131,15 +118,10 @@ static int overlap_main(const struct cli_command *command, int argc, char **argv
 {
 	struct overlap_options options = { .command = command };
 	struct cli_args args;
-	int option, status = -1;
+	int status;
 
 	cli_args_init(&args, command, argc, argv);
-	while (status < 0 && (option = cli_next(&args)) != CLI_DONE) {
-		if (option == CLI_BAD || option == CLI_HELP)
-			status = cli_ended(&args, option);
-		else if (take(&options, &args, option))
-			status = CLI_USAGE;
-	}
+	status = cli_take_options(&args, &options, take);
 	if (status < 0)
 		status = run(&options, &args);
 	pfw_select_release(&options.reach);

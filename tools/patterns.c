@@ -1,7 +1,6 @@
 /* patterns.c - `pfw patterns`: how files are used: sizes, order, alignment, sharing, metadata. */
 #include "patterns.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,38 +14,25 @@ enum { ALL_RUNS = 256, ALIGNMENT, SMALL, ROW_LIMIT_OPTION, FORMAT };
 
 /* ---- options ---- */
 
-static int parse_whole(const struct patterns *patterns, const char *name, const char *text,
-		       int64_t least, int64_t most, int64_t *number)
+static int take(void *user, const struct cli_args *args, int option)
 {
-	char *end;
-
-	errno = 0;
-	*number = strtoll(text, &end, 10);
-	if (*text && !*end && !errno && *number >= least && *number <= most)
-		return 0;
-	cli_error(patterns->command->name, "--%s %s: takes a whole number%s", name, cli_name(text),
-		  least < 0 ? ", -1 for no limit" : " from 1 on");
-	return -1;
-}
-
-static int take(struct patterns *patterns, const struct cli_args *args, int option)
-{
+	struct patterns *patterns = user;
 	int64_t number;
 
 	switch (option) {
 	case ALIGNMENT:
-		if (parse_whole(patterns, "alignment", args->value, 1, INT64_MAX, &number))
+		if (cli_whole(patterns->command, "alignment", args->value, 1, INT64_MAX, &number))
 			return -1;
 		patterns->found.alignment = (uint64_t)number;
 		return 0;
 	case SMALL:
-		if (parse_whole(patterns, "small", args->value, 1, INT64_MAX, &number))
+		if (cli_whole(patterns->command, "small", args->value, 1, INT64_MAX, &number))
 			return -1;
 		patterns->found.small = (uint64_t)number;
 		return 0;
 	case ROW_LIMIT_OPTION:
-		return parse_whole(patterns, "row-limit", args->value, -1, INT32_MAX,
-				   &patterns->row_limit);
+		return cli_whole(patterns->command, "row-limit", args->value, -1, INT32_MAX,
+				 &patterns->row_limit);
 	case ALL_RUNS:
 		patterns->all_runs = true;
 		return 0;
@@ -54,10 +40,7 @@ static int take(struct patterns *patterns, const struct cli_args *args, int opti
 		patterns->quiet = true;
 		return 0;
 	case 'j':
-		if (parse_whole(patterns, "jobs", args->value, 1, INT32_MAX, &number))
-			return -1;
-		patterns->jobs = number < 1024 ? (unsigned)number : 1024;
-		return 0;
+		return cli_jobs(patterns->command, args->value, 1024, &patterns->jobs);
 	case FORMAT:
 		patterns->format = cli_format_of(patterns->command, args->value, FORMATS);
 		return patterns->format < 0 ? -1 : 0;
@@ -71,7 +54,6 @@ static int take(struct patterns *patterns, const struct cli_args *args, int opti
 static void say_trace(void *user, const char *path, const char *why)
 {
 	struct patterns *patterns = user;
-
 	cli_error(patterns->command->name, "%s: %s", cli_name(path), why);
 	patterns->problems++;
 }
@@ -125,16 +107,11 @@ static int patterns_main(const struct cli_command *command, int argc, char **arg
 {
 	struct patterns patterns = { .command = command, .row_limit = -2 };
 	struct cli_args args;
-	int option, status = -1;
+	int status;
 
 	pfw_patterns_init(&patterns.found);
 	cli_args_init(&args, command, argc, argv);
-	while (status < 0 && (option = cli_next(&args)) != CLI_DONE) {
-		if (option == CLI_BAD || option == CLI_HELP)
-			status = cli_ended(&args, option);
-		else if (take(&patterns, &args, option))
-			status = CLI_USAGE;
-	}
+	status = cli_take_options(&args, &patterns, take);
 	if (status < 0)
 		status = run(&patterns, &args);
 	pfw_select_release(&patterns.select);

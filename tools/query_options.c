@@ -1,5 +1,4 @@
 /* query_options.c - the options of `pfw query`, and what does not go together; see query.h. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,16 +78,6 @@ static int take_fields(struct query *query, const char *value)
 	return CLI_USAGE;
 }
 
-static int take_jobs(struct query *query, const char *value)
-{
-	uint64_t number;
-
-	if (!read_number(value, &number) || number < 1 || number > 64)
-		return bad_value(query, "-j", value, "1 to 64");
-	query->jobs = (unsigned)number;
-	return CLI_OK;
-}
-
 static int take_option(struct query *query, const struct cli_args *args, int option)
 {
 	const char *value = args->value;
@@ -120,7 +109,7 @@ static int take_option(struct query *query, const struct cli_args *args, int opt
 		query->out_path = value;
 		return CLI_OK;
 	case 'j':
-		return take_jobs(query, value);
+		return cli_jobs(query->command, value, 64, &query->jobs) ? CLI_USAGE : CLI_OK;
 	case 'q':
 		query->quiet = true;
 		return CLI_OK;

@@ -1,7 +1,6 @@
 /* table.c - `pfw table`: what took the time, by name, file, rank: torch's key averages, and I/O. */
 #include "table.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,22 +114,9 @@ static int parse_sort(struct table_options *options, const char *key)
 	return -1;
 }
 
-static int parse_number(const struct table_options *options, const char *name, const char *text,
-			int64_t least, int64_t *number)
+static int take(void *user, const struct cli_args *args, int option)
 {
-	char *end;
-
-	errno = 0;
-	*number = strtoll(text, &end, 10);
-	if (*text && !*end && !errno && *number >= least && *number <= INT32_MAX)
-		return 0;
-	cli_error(options->command->name, "--%s %s: takes a whole number%s", name, cli_name(text),
-		  least < 0 ? ", -1 for no limit" : "");
-	return -1;
-}
-
-static int take(struct table_options *options, const struct cli_args *args, int option)
-{
+	struct table_options *options = user;
 	int64_t number;
 	int taken;
 
@@ -142,9 +128,11 @@ static int take(struct table_options *options, const struct cli_args *args, int 
 	case COLUMNS:
 		return table_columns_parse(options, args->value);
 	case ROW_LIMIT_OPTION:
-		return parse_number(options, "row-limit", args->value, -1, &options->row_limit);
+		return cli_whole(options->command, "row-limit", args->value, -1, INT32_MAX,
+				 &options->row_limit);
 	case NAME_WIDTH_OPTION:
-		if (parse_number(options, "max-name-width", args->value, 0, &number))
+		if (cli_whole(options->command, "max-name-width", args->value, 0, INT32_MAX,
+			      &number))
 			return -1;
 		options->name_width = (unsigned)number;
 		return 0;
@@ -161,10 +149,7 @@ static int take(struct table_options *options, const struct cli_args *args, int 
 		options->quiet = true;
 		return 0;
 	case 'j':
-		if (parse_number(options, "jobs", args->value, 1, &number))
-			return -1;
-		options->jobs = number < TABLE_JOBS_MAX ? (unsigned)number : TABLE_JOBS_MAX;
-		return 0;
+		return cli_jobs(options->command, args->value, TABLE_JOBS_MAX, &options->jobs);
 	case FORMAT:
 		options->format = cli_format_of(options->command, args->value, FORMATS);
 		return options->format < 0 ? -1 : 0;
@@ -283,15 +268,10 @@ static int table_main(const struct cli_command *command, int argc, char **argv)
 					 .row_limit = ROW_LIMIT,
 					 .name_width = NAME_WIDTH };
 	struct cli_args args;
-	int option, status = -1;
+	int status;
 
 	cli_args_init(&args, command, argc, argv);
-	while (status < 0 && (option = cli_next(&args)) != CLI_DONE) {
-		if (option == CLI_BAD || option == CLI_HELP)
-			status = cli_ended(&args, option);
-		else if (take(&options, &args, option))
-			status = CLI_USAGE;
-	}
+	status = cli_take_options(&args, &options, take);
 	if (status < 0)
 		status = run(&options, &args);
 	pfw_select_release(&options.reach);

@@ -718,7 +718,7 @@ def test_damage_is_told_with_its_place(traces, tmp_path):
     (["--fields", "ts,ts"], "a second time"),
     (["--fields", ""], "a field is wanted"),
     (["--follow", "--count"], "no --count"),
-    (["-j", "0"], "want 1 to 64"),
+    (["-j", "0"], "takes a whole number from 1 on"),
     (["no such file"], "there is no such file"),
 ])
 def test_what_cannot_be(traces, words, said):
