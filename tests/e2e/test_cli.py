@@ -401,7 +401,7 @@ def start(words, **more):
 def test_signals_reach_the_program_once(tmp_path, number):
     process = start([PYTHON, "-c", CATCHER], cwd=tmp_path)
     process.send_signal(number)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert (out, process.returncode) == (f"{number}\n", 9)
 
 
@@ -429,7 +429,7 @@ def test_nohup_is_left_alone(tmp_path):
                     cwd=tmp_path, stdin=subprocess.PIPE,
                     preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     process.send_signal(signal.SIGHUP)
-    out, _ = process.communicate("\n", timeout=60)
+    out, _ = process.communicate("\n", timeout=300)
     assert (out, process.returncode) == ("alive\n", 0)
 
 
@@ -454,7 +454,7 @@ def test_stop_and_continue(tmp_path):
     assert wait_for_state(child, True) and wait_for_state(process.pid, True)
     process.send_signal(signal.SIGCONT)
     assert wait_for_state(child, False) and wait_for_state(process.pid, False)
-    process.communicate("\n", timeout=60)
+    process.communicate("\n", timeout=300)
     assert process.returncode == 0
 
 

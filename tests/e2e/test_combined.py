@@ -61,7 +61,7 @@ class Run:
     @staticmethod
     def overlap(path):
         out = subprocess.run([harness.PFW, "overlap", path, "--format", "ndjson"], check=True,
-                             capture_output=True, text=True, timeout=60).stdout
+                             capture_output=True, text=True, timeout=300).stdout
         return json.loads(out.splitlines()[0])
 
 
@@ -120,6 +120,6 @@ def test_the_overlap_is_the_one_that_was_made(tmp_path, data, command):
     assert ns(row["idle_io"]) >= beside and ns(row["idle"]) >= ns(row["idle_io"])
     assert row["launches"] == len(run.kernels)
     # A compacted trace's index says the same.
-    subprocess.run([harness.PFW, "compact", "-q", run.path], check=True, timeout=60)
+    subprocess.run([harness.PFW, "compact", "-q", run.path], check=True, timeout=300)
     (compacted,) = run.path.parent.glob("*.pfw.gz")
     assert Run.overlap(compacted) == row

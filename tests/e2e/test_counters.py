@@ -119,7 +119,7 @@ class Told:
                 last = times[-1]
                 process.stdin.write("\n")
                 process.stdin.flush()
-            assert process.wait(60) == 0 and process.stderr.read() == ""
+            assert process.wait(300) == 0 and process.stderr.read() == ""
         self.lines = harness.check_trace(top / "t.pfw")
 
     def all_of(self, name, stage):
@@ -195,7 +195,7 @@ def test_a_program_that_does_nothing_else(tmp_path):
                           stdin=subprocess.PIPE) as process:
         wait_for_samples(tmp_path / "t.pfw", 12)
         process.stdin.close()
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
     lines = harness.check_trace(tmp_path / "t.pfw")
     start = lines[0]["args"]["start_ts"]
     for number, line in enumerate(samples(lines, "cpu"), 1):

@@ -96,7 +96,7 @@ class Program:
 
     def end(self):
         self.process.stdin.close()
-        assert self.process.wait(60) == 0, self.process.stderr.read()
+        assert self.process.wait(300) == 0, self.process.stderr.read()
         assert os.listdir(self.top / "spools") == []
         return harness.check_trace(self.top / "t.pfw")
 

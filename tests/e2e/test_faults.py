@@ -79,7 +79,7 @@ def test_fork_without_a_free_descriptor(top):
     """The child can open nothing: neither /proc nor a spool nor its trace's name."""
     plain = harness.run([*PYTHON, FORK_AT_LIMIT], cwd=top / "work")
     (top / "work" / "data").unlink()
-    result = traced(top, [*PYTHON, FORK_AT_LIMIT], timeout=60)
+    result = traced(top, [*PYTHON, FORK_AT_LIMIT], timeout=300)
     assert result.stdout == plain.stdout == "60 3 b'childparent'\n"
     (child,) = [name for name in harness.trace_names(top) if "-pid" in name]
     born = harness.check_trace(top / child)
@@ -112,10 +112,10 @@ def test_standard_error_that_nobody_reads(top):
     done = subprocess.run([*PYTHON, "import signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL);"
                            "import os; print(open('/proc/self/status').read().count('SigPnd'))"],
                           env=environment_of(top, **NO_RANK), cwd=top / "work", stderr=writer,
-                          stdout=subprocess.PIPE, check=False, timeout=60)
+                          stdout=subprocess.PIPE, check=False, timeout=300)
     assert (done.returncode, done.stdout) == (0, b"1\n")
     done = subprocess.run([TARGET], env=environment_of(top, **NO_RANK), cwd=top / "work",
-                          stderr=writer, stdout=subprocess.PIPE, check=False, timeout=60)
+                          stderr=writer, stdout=subprocess.PIPE, check=False, timeout=300)
     os.close(writer)
     assert done.returncode == 3
 
@@ -130,7 +130,7 @@ def test_standard_error_that_is_full(top):
         pass
     fcntl.fcntl(writer, fcntl.F_SETFL, 0)
     done = subprocess.run([TARGET], env=environment_of(top, **NO_RANK), cwd=top / "work",
-                          stderr=writer, stdout=subprocess.PIPE, check=False, timeout=60)
+                          stderr=writer, stdout=subprocess.PIPE, check=False, timeout=300)
     os.close(reader)
     os.close(writer)
     assert done.returncode == 3 and all_events(top) > 1000

@@ -252,7 +252,7 @@ def test_damaged_bytes(tmp_path):
         path, out = tmp_path / "d.json", tmp_path / "d.pfw"
         path.write_bytes(data)
         result = subprocess.run([PFW, "import", path, "-o", out, "--force"], capture_output=True,
-                                text=True, timeout=60, env=clean_environment())
+                                text=True, timeout=300, env=clean_environment())
         assert result.returncode in (0, 1, 2) and len(result.stderr.splitlines()) <= 12
         if result.returncode < 2:
             for line in lines(out):

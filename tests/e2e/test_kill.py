@@ -79,7 +79,7 @@ class Target:
 
     def finish(self, status):
         said = self.process.stderr.read()
-        assert self.process.wait(timeout=60) == status, said
+        assert self.process.wait(timeout=300) == status, said
         return said
 
     def witness(self):

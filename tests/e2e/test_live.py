@@ -63,7 +63,7 @@ class Reader:
 
     def end(self):
         self.process.stdin.close()
-        assert self.process.wait(60) == 0
+        assert self.process.wait(300) == 0
         return harness.check_trace(self.trace)
 
 

@@ -234,7 +234,7 @@ def test_eight_ranks_at_once(place):
         ranks = [place.start(STEPS, "write", f"a{rank}", "fork", "write", f"b{rank}",
                              RANK=str(rank), WORLD_SIZE="8", LOCAL_RANK=str(rank))
                  for rank in range(8)]
-        assert [rank.wait(60) for rank in ranks] == [0] * 8
+        assert [rank.wait(300) for rank in ranks] == [0] * 8
         expected = [f"t-rank000{rank}{part}.pfw" for rank in range(8)
                     for part in ["-pidN", ""] * turn]
         expected = [name.replace(".pfw", ".2.pfw") if turn == 2 and "pid" not in name and
@@ -282,7 +282,7 @@ def test_torchrun_under_srun(place, how):
     agents = [place.start(*command, STEPS, SLURM_JOB_ID="77", SLURM_STEP_ID="0",
                           SLURM_PROCID=str(node), SLURM_NTASKS="2", SLURM_LOCALID="0",
                           PYTHONDONTWRITEBYTECODE="1") for node in range(2)]
-    assert [agent.wait(60) for agent in agents] == [0, 0]
+    assert [agent.wait(300) for agent in agents] == [0, 0]
     assert place.names() == [f"t-launcher-{HOST}-pidN.pfw"] * 2 + \
         [f"t-rank000{rank}{part}.pfw" for rank in range(4) for part in ("-pidN", "")]
     assert set(runs_of(place).values()) == {"slurm-77.0"}

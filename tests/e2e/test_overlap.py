@@ -488,7 +488,7 @@ def test_dftracer(tmp_path):
 def test_several_ranks_in_one_file_are_said(tmp_path):
     for rank in range(2):
         write(tmp_path / f"t-rank{rank:04}.pfw", Trace(100 + rank, rank, 2).io(0, 10))
-    assert subprocess.run([PFW, "compact", "-q", "--split-by", "none", tmp_path], timeout=60,
+    assert subprocess.run([PFW, "compact", "-q", "--split-by", "none", tmp_path], timeout=300,
                           check=False).returncode == 0
     for _ in range(2):  # from the index, then without one
         done = subprocess.run([PFW, "overlap", tmp_path, "--format", "csv"], capture_output=True,

@@ -589,7 +589,7 @@ def test_limit_ends_the_reading(tmp_path):
         except BrokenPipeError:
             pass
         assert process.stdout.read() == line * 3
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
         try:
             process.stdin.close()
         except BrokenPipeError:
@@ -668,7 +668,7 @@ def test_interrupted_it_leaves_nothing(tmp_path):
         process.send_signal(signal.SIGINT)
         time.sleep(0.1)
         process.stdin.close()
-        assert process.wait(60) in (-signal.SIGINT, 130)
+        assert process.wait(300) in (-signal.SIGINT, 130)
     assert os.listdir(tmp_path) == ["t.pfw"]
 
 
@@ -773,8 +773,8 @@ class Following:
 
     def end(self):
         self.program.stdin.close()
-        assert self.program.wait(60) == 0
-        rest, said = self.query.communicate(timeout=60)
+        assert self.program.wait(300) == 0
+        rest, said = self.query.communicate(timeout=300)
         return [json.loads(line)["args"]["count"] for line in rest.splitlines()], said
 
 
@@ -857,9 +857,9 @@ def test_follow_until_the_limit(tmp_path):
     following = Following(tmp_path, "--limit", "2")
     following.read(3)
     assert [following.next_count(), following.next_count()] == [1, 3]
-    assert following.query.wait(20) == 0
+    assert following.query.wait(300) == 0
     following.program.stdin.close()
-    assert following.program.wait(20) == 0
+    assert following.program.wait(300) == 0
     following.query.communicate()
 
 
@@ -869,6 +869,6 @@ def test_follow_says_when_its_process_was_killed(tmp_path):
     following.program.kill()
     following.program.wait()
     following.program.stdin.close()
-    _, said = following.query.communicate(timeout=60)
+    _, said = following.query.communicate(timeout=300)
     assert "pfw repair" in said and said.count("\n") == 1
     assert following.query.returncode == 1

@@ -106,7 +106,7 @@ def test_begins_without_the_standard_ones(tmp_path, closed):
         results.append(subprocess.run(
             ["/bin/sh", "-c", f'exec "$@" {script}', "sh", TARGET, "numbers", work],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, timeout=60, check=False))
+            stderr=subprocess.PIPE, timeout=300, check=False))
     plain, traced = results
     assert (plain.returncode, plain.stdout, plain.stderr) == \
         (traced.returncode, traced.stdout, traced.stderr)
@@ -297,7 +297,7 @@ def has_writer(process):
 
 
 def go_on(process):
-    printed, errors = process.communicate(b"\n", timeout=60)
+    printed, errors = process.communicate(b"\n", timeout=300)
     assert process.returncode == 0 and not errors, (printed, errors)
     return printed.decode()
 
@@ -329,7 +329,7 @@ def test_live_writer_is_left_alone(tmp_path, how, writer, adopter):
 def test_killed_inside_is_adopted_from_outside(tmp_path):
     process = start(tmp_path, "halves", "500", prefix=INSIDE)
     os.kill(child_of(process), signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     repair(tmp_path)
     lines = harness.check_trace(tmp_path / "traces" / "t.pfw", reasons=("recovered",))
     assert len(harness.events(lines, "pread")) == 500
@@ -343,11 +343,11 @@ def test_child_does_not_keep_its_dead_parents_trace(tmp_path, child, refused):
     prefix = [str(TARGET), "filter", str(tmp_path), "1", *refused, "--"] if refused else []
     process = start(tmp_path, "orphan", child, prefix=prefix)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait(timeout=60)
+    process.wait(timeout=300)
     repair(tmp_path)
     lines = harness.check_trace(tmp_path / "traces" / "t.pfw", reasons=("recovered",))
     assert len(harness.events(lines, "pread")) == 500
-    printed, errors = process.communicate(b"\n", timeout=60)
+    printed, errors = process.communicate(b"\n", timeout=300)
     assert not errors
     lines = [harness.check_trace(tmp_path / "traces" / name)
              for name in harness.trace_names(tmp_path / "traces") if name != "t.pfw"]

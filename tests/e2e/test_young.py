@@ -56,7 +56,7 @@ class Child:
         return tuple(map(int, self.process.stdout.readline().split()))
 
     def end(self, status=0):
-        _, errors = self.process.communicate(timeout=60)
+        _, errors = self.process.communicate(timeout=300)
         assert (self.process.returncode, errors) == (status, "")
 
     def trace(self, suffix=".pfw"):

@@ -34,7 +34,7 @@ import harness  # noqa: E402
 INJECT = harness.BUILD / "tests" / "inject"
 TARGET = harness.BUILD / "tests" / "faults_target"
 SHIM = harness.BUILD / "tests" / "libfaults_shim.so"
-SECONDS = 30
+SECONDS = 120
 
 # What a call may give, by its manual page, the way the recorder makes it.  EPERM and ENOSYS are a
 # container's seccomp filter.  Kinds that cannot fail have none.

@@ -183,6 +183,8 @@ static int run_detached(long count, char **rest)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	for (int i = 0; i < 8; i++)
 		pthread_create(&thread, &attr, detached, (void *)(intptr_t)count);
+	while (!atomic_load(&witness->returned[0]))
+		usleep(100);
 	usleep(2000);
 	return 0;
 }
