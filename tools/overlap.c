@@ -2,6 +2,7 @@
  */
 #include "overlap.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* query_options.c - the options of `pfw query`, and what does not go together; see query.h. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
