@@ -551,3 +551,35 @@ def test_spans_that_are_told_to_compute(tmp_path, seed):
     assert only(tmp_path / "t.pfw.gz", "--compute", "f?d 1", "-c", "mine", "-c", "forwar[d]") == got
     wanted = only(tmp_path / "t.pfw.gz", "-c", 'f\u00fc"*')
     assert 0 < wanted["cpu"] < got["cpu"]
+
+
+def test_what_is_usual_is_left_out(tmp_path):
+    """Lines of GPU work that say what is usual, and those that leave it out (README.rst), are alike to
+    overlap, table and memory."""
+    usual = {"device", "device_index", "stream", "context", "occupancy", "grid", "block"}
+    full, terse = Trace(), Trace()
+    for trace in (full, terse):
+        trace.launch(10, 20, 7).step(1, 0, 900).io(100, 250, 5).op(5, 30)
+        for name, kind, begin, end, more in (
+                ("gemm", "kernel", 40, 200, {"correlation": 7, "grid": [4, 1, 1], "block": [64, 1, 1]}),
+                ("ncclAllReduce", "kernel", 150, 350, {"occupancy": 50}),
+                ("Memcpy HtoD", "memcpy", 300, 500, {"bytes": 64}),
+                ("Memset", "memset", 490, 600, {"bytes": 8}),
+                ("Stream Synchronize", "sync", 600, 700, {})):
+            args = {"kind": kind, "device": 1, "device_index": 0, "context": 1, "stream": 7, **more}
+            trace.add(name, "PP", begin, end,
+                      {key: value for key, value in args.items()
+                       if trace is full or key not in usual}, 10001007)
+        alloc = {"kind": "memory", "device": 1, "device_index": 0, "addr": 9, "bytes": 512}
+        trace.add("Memory Alloc", "PP", 35, 35,
+                  {key: value for key, value in alloc.items()
+                   if trace is full or key not in usual}, ph="i")
+    paths = [write(tmp_path / "full.pfw", full), write(tmp_path / "terse.pfw", terse)]
+    assert "device_index" not in paths[1].read_text()
+    row = only(paths[0])
+    assert (row["gpu"], row["comm"], row["copy"], row["launches"]) == (160, 200, 300, 1)
+    for words in (["overlap", "--steps", "--format", "ndjson"], ["table", "--format", "csv"],
+                  ["memory", "--format", "ndjson"]):
+        outputs = [subprocess.run([PFW, *words, path], check=True, stdout=subprocess.PIPE).stdout
+                   for path in paths]
+        assert outputs[0] == outputs[1] and outputs[0].count(b"\n") > 1, words
