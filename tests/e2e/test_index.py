@@ -409,7 +409,7 @@ def test_what_cannot_be_indexed(tmp_path, trace):
     os.mkfifo(tmp_path / "pipe.pfw")
     assert "a pipe" in pfw("index", tmp_path / "pipe.pfw", status=2).stderr
     assert "there is no such file" in pfw("index", tmp_path / "none.pfw", status=2).stderr
-    assert "1 to 1024" in pfw("index", "-j", "0", trace, status=2).stderr
+    assert "takes a whole number from 1 on" in pfw("index", "-j", "0", trace, status=2).stderr
     index_of(trace).mkdir()
     (index_of(trace) / "x").touch()
     done = pfw("index", trace, status=2)
