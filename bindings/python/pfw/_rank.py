@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 # A launcher's variables: rank, number of ranks.  RANK and SLURM_PROCID alone say nothing.
@@ -40,3 +41,15 @@ def rank_and_world() -> tuple[int, int]:
     except (AttributeError, RuntimeError):
         pass
     return 0, 1
+
+
+def own_name(path: str | os.PathLike[str]) -> str:
+    """The name of this rank's file: ``NAME-rank{N}.EXT`` where there are several ranks.
+
+    A path that says ``rank`` and the number already stays as it is, and so does one for TensorBoard, which
+    has the process and the time in it.
+    """
+    name, (rank, world) = os.fspath(path), rank_and_world()
+    if world < 2 or re.search(rf"rank[-_]?0*{rank}(?!\d)|\.pt\.trace\.json(\.gz)?$", name):
+        return name
+    return re.sub(r"((?:\.trace)?(?:\.\w+)?(?:\.gz)?)$", rf"-rank{rank}\1", name, count=1)

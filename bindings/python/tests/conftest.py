@@ -40,6 +40,11 @@ class Run:
         return self.command(sys.executable, self.save(text), *words, status=status, timeout=timeout,
                             **env)
 
+    def ranks(self, text: str, *words: object, timeout: float = 600, **env: str) -> str:
+        """The same in two ranks under torchrun."""
+        return self.command(sys.executable, "-m", "torch.distributed.run", "--standalone",
+                            "--nproc_per_node=2", self.save(text), *words, timeout=timeout, **env)
+
     def traced(self, text: str, *options: object, status: int = 0, **env: str) -> str:
         """The same under `pfw run -o t`."""
         return self.command(PFW, "run", "-o", "t", *options, "--", sys.executable, self.save(text),

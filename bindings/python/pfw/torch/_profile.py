@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from .. import _api, _command, _read, _trace
 from .._load import core as _core
+from .._rank import own_name
 from ._averages import Averages
 from ._handler import write_cycle
 from ._schedule import ProfilerAction
@@ -359,12 +360,13 @@ class profile:
     def export_chrome_trace(self, path: str | os.PathLike[str], use_python_export: bool = False) -> None:
         """Write a timeline for Perfetto, chrome://tracing and TensorBoard; compressed if named .gz.
 
-        It appears when it is whole, in place of an older one.
+        It appears when it is whole, in place of an older one.  Of several ranks each has its own
+        (pfw._rank.own_name), here and in the other exports.
         """
-        self._export(path, "chrome", self._selection(True))
+        self._export(own_name(path), "chrome", self._selection(True))
 
-    def _export(self, path: str | os.PathLike[str], form: str, words: list[str]) -> None:
-        _command.run(["export", "--quiet", "--force", "--format", form, "-o", os.fspath(path), *words])
+    def _export(self, path: str, form: str, words: list[str]) -> None:
+        _command.run(["export", "--quiet", "--force", "--format", form, "-o", path, *words])
 
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Write stacks ``a;b;c NS`` for flamegraph.pl, speedscope and others.
@@ -378,6 +380,7 @@ class profile:
                              + ", ".join(f"self_{kind}_time_total" for kind in kinds))
         words = self._selection(False, *(("--cat", "PP") if self.with_torch else
                                          ("--where", 'cat != "POSIX" && cat != "STDIO"')))
+        path = own_name(path)
         self._export(path, "folded", ["--weight", kinds[word], *words])
         if kinds[word] == "device" and not os.path.getsize(path):
             warn_once("pfw: export_stacks: no device worked, so the stacks are those of the CPU's time")
@@ -405,11 +408,15 @@ class profile:
         """Write how much was allocated over time: ``[[us since the epoch], [bytes]]`` as .json or .json.gz.
 
         :param device: "cpu", "cuda:0", …; None: the first in the trace that has a GPU's, else the CPU's.
+        :raises ValueError: the path ends otherwise (torch's .html, for one, is not written).
         """
+        if not os.fspath(path).endswith((".json", ".json.gz")):
+            raise ValueError(f"export_memory_timeline: {os.fspath(path)}: .json and .json.gz are written")
         points = self._memory(device, "time", self._selection(True))
         document = json.dumps([[row["ts"] for row in points], [row["end_bytes"] for row in points]])
-        temporary = f"{os.fspath(path)}.{os.getpid()}"
-        with (gzip.open if os.fspath(path).endswith(".gz") else open)(temporary, "wt") as file:
+        path = own_name(path)
+        temporary = f"{path}.{os.getpid()}"
+        with (gzip.open if path.endswith(".gz") else open)(temporary, "wt") as file:
             file.write(document)
         os.replace(temporary, path)
 

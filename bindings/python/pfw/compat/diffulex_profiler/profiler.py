@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..._load import core as _core
+from ..._rank import own_name
 from ...torch._measure import status_bytes
 from . import backends, exporters
 from .config import ProfilerConfig
@@ -178,7 +179,7 @@ class DiffulexProfiler:
         summary = self.get_summary()
         for format_name, exporter in self.exporters.items():
             try:
-                exporter.export(self.metrics, summary, base.with_name(base.name + exporter.suffix))
+                exporter.export(self.metrics, summary, pathlib.Path(own_name(f"{base}{exporter.suffix}")))
             except Exception as error:  # the other formats are written
                 warnings.warn(f"DiffulexProfiler.export(): {format_name}: {type(error).__name__}: {error}",
                               stacklevel=2)

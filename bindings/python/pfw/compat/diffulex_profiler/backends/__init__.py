@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from .... import _api
+from ...._rank import own_name
 from ....torch import profile
 from ....torch._profile import running, torch_module
 from ..config import ProfilerConfig
@@ -107,7 +108,7 @@ class VizTracerBackend(_Outermost):
 
     def begin(self, name: str) -> None:
         options = {"output_file": f"viztracer_{name}.json", **(self.config.viztracer_config or {})}
-        options["output_file"] = self.path(options["output_file"])
+        options["output_file"] = own_name(self.path(options["output_file"]))
         self.tracer = self.module.VizTracer(**options)
         self.tracer.start()
 
