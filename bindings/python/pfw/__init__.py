@@ -25,6 +25,14 @@ __all__ = ["Segment", "Stats", "compute_event", "counter", "current", "enabled",
 __version__ = version()
 
 
+def __getattr__(name: str) -> Any:
+    """pfw.torch's, for short; what they need is loaded when they are asked for."""
+    if name in ("compare_impls", "memory_profile"):
+        from . import torch
+        return getattr(torch, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def load_ipython_extension(shell: Any) -> None:
     """``%load_ext pfw``: gives a notebook ``%%pfw [NAME] [--calls] [--quiet]``."""
     from . import _notebook

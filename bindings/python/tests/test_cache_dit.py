@@ -429,7 +429,7 @@ def test_a22_every_rank_has_its_own(run):
         assert (run.directory / f"out/n-rank{rank:04}.pfw").exists(), "the recorder says another rank"
 
 
-def test_a23_a24_timeline_for_perfetto_and_chrome(flux):
+def test_a23_perfetto(flux):
     """Their format; tests/peers/readers.py has Perfetto's UI itself read such files."""
     trace = document(flux.directory / "profiles/flux_test.trace.json.gz")
     spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
@@ -447,7 +447,7 @@ def test_a23_a24_timeline_for_perfetto_and_chrome(flux):
             open_until.append(begin - length)
 
 
-def test_a24_wrapper(flux):
+def test_a24_chrome(flux):
     text = gzip.open(flux.directory / "profiles/flux_test.trace.json.gz", "rt").read()
     assert text.lstrip().startswith("{") and '"traceEvents": [' in text
 

@@ -1,4 +1,5 @@
 """The rows D01-D27: Diffulex's section profiler, with a stub engine."""
+import ast
 import csv
 import dataclasses
 import importlib.metadata
@@ -189,7 +190,7 @@ def test_d03_backends(run, recwarn):
     assert "(pip install viztracer): simple is used" in run.errors and "pip install torch" in run.errors
 
 
-def test_d03_pfw_records(run):
+def test_sections_are_recorded(run):
     run.script("""
         from pfw.compat.diffulex_profiler import DiffulexProfiler, ProfilerConfig
         profiler = DiffulexProfiler(ProfilerConfig(backend="dftracer"))
@@ -407,31 +408,40 @@ int nvmlDeviceGetUtilizationRates(void *device, unsigned *rates) { return rates[
 """
 
 
-def test_d16_d18_gpu_metrics(run):
-    """No GPU here: a stand-in of the driver's library.  The mean over the section, not end less start."""
+@pytest.fixture
+def nvml(run):
+    """No GPU here: a stand-in of the driver's library, in the run's directory."""
     run.save(NVML, "nvml.c")
     run.command("cc", "-shared", "-fPIC", "-o", "libnvidia-ml.so.1", "nvml.c")
-    script = """
-        import sys
-        sys.modules["pynvml"] = None
-        from pfw.compat.diffulex_profiler import DiffulexProfiler
-        profiler = DiffulexProfiler()
-        with profiler.profile("a"):
-            pass
-        one, = profiler.metrics
-        print(one.gpu_utilization, one.gpu_memory_mb, one.gpu_devices)
-        """
-    run.script(script, LD_LIBRARY_PATH=str(run.directory))
-    assert run.output == f"{((50 + 70) / 2 + 20) / 2} 4.5 ['GPU one', 'GPU two']\n"
-    (run.directory / "libnvidia-ml.so.1").unlink()
-    run.script(script, LD_LIBRARY_PATH="")
-    assert run.output.startswith("None None") or not run.output.startswith("40")
+
+    def measure(**env):
+        run.script("""
+            import sys
+            sys.modules["pynvml"] = None
+            from pfw.compat.diffulex_profiler import DiffulexProfiler
+            profiler = DiffulexProfiler()
+            with profiler.profile("a"):
+                pass
+            one, = profiler.metrics
+            print([one.gpu_utilization, one.gpu_memory_mb, one.gpu_devices])
+            """, **env)
+        return ast.literal_eval(run.output)
+    return measure
 
 
-def test_d16_attributes():
+def test_d16_performance_metrics(nvml, run):
+    """The attributes; GPU utilisation is the mean over the section, not end less start."""
     names = {field.name for field in dataclasses.fields(PerformanceMetrics)}
     assert names >= {"name", "duration", "total_tokens", "throughput_tokens_per_sec", "gpu_utilization",
                      "memory_delta_mb", "custom_metrics", "metadata"}
+    assert nvml(LD_LIBRARY_PATH=str(run.directory))[0] == ((50 + 70) / 2 + 20) / 2
+
+
+def test_d18_gpu_metrics(nvml, run):
+    """Of the driver's library, without pynvml; without a driver none."""
+    assert nvml(LD_LIBRARY_PATH=str(run.directory))[1:] == [4.5, ["GPU one", "GPU two"]]
+    (run.directory / "libnvidia-ml.so.1").unlink()
+    assert nvml(LD_LIBRARY_PATH="")[2] != ["GPU one", "GPU two"]
 
 
 def test_d17_timing(made):

@@ -75,6 +75,18 @@ def trained(tmp_path_factory):
     return run
 
 
+@pytest.fixture(scope="module")
+def stacked(tmp_path_factory):
+    """The same function with stacks, with modules, and with neither."""
+    pytest.importorskip("torch")
+    run = Run(tmp_path_factory.mktemp("stacked"))
+    run.script(BASIC + """
+for options in ({"with_stack": True, "output_dir": "s"}, {"with_modules": True, "output_dir": "m"}):
+    profiler(**options)(train_model.__wrapped__)(args)
+""", timeout=900)
+    return run
+
+
 def spans(path, **wanted):
     return [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X" and
             all(event.get(key) == value for key, value in wanted.items())]
@@ -167,26 +179,11 @@ def test_b10_all_cycles_are_kept(run):
     assert recorded(run, steps=17, repeat=0) == [3, 4, 5, 8, 9, 10, 13, 14, 15]
 
 
-def test_b11_b13_stacks(run):
-    """Stacks only where they are asked for; with_modules brings the modules' names in them."""
-    pytest.importorskip("torch")
-    run.script(BASIC.replace("@profiler()", "@profiler(with_modules=True, output_dir='m')") + """
-args = None
-from pfw.compat.parallelization.profiler import profiler as again
-@again(output_dir="plain")
-def other():
-    for step in range(7):
-        model(batch); step_profiler()
-other()
-""", timeout=900)
-    stacked = [event["args"] for event in spans(run.directory / "m/trace_rank_0.json", name="aten::addmm")]
-    assert stacked and all("nn.Module: Linear" in args["Call stack"] for args in stacked)
-    plain = [event["args"] for event in spans(run.directory / "plain/trace_rank_0.json", name="aten::addmm")]
-    assert plain and not any("Call stack" in args for args in plain)
-
-
-def test_b13_with_modules_alone_does_not_fail(run):
-    assert recorded(run, with_modules=True) == [3, 4, 5]
+def test_b11_with_stack(stacked):
+    """Stacks only where they are asked for."""
+    for name, wanted in (("s", True), ("profiler_logs", False)):
+        found = spans(stacked.directory / name / "trace_rank_0.json", name="aten::addmm")
+        assert found and all(("Call stack" in event["args"]) == wanted for event in found), name
 
 
 def test_b12_flops(trained, run):
@@ -196,6 +193,13 @@ def test_b12_flops(trained, run):
     recorded(run)
     assert "flops" not in (run.directory / "profiler_logs/trace_rank_0.json").read_text()
     assert "FLOP" not in run.output
+
+
+def test_b13_with_modules(stacked, run):
+    """Brings the modules' names, in stacks; without torch it does not fail."""
+    found = [event["args"] for event in spans(stacked.directory / "m/trace_rank_0.json", name="aten::addmm")]
+    assert found and all("nn.Module: Linear" in args["Call stack"] for args in found)
+    assert recorded(run, with_modules=True) == [3, 4, 5]
 
 
 def test_b14_nsight_never_fails(run):
