@@ -49,6 +49,18 @@ def span(name: str, category: str | None = None, /, **args: object) -> Span:
     return Span()
 
 
+def nothing(*args: object) -> None:
+    return None
+
+
+def gpus(since_us: int, /) -> list[tuple[str, int, float | None]]:
+    return []
+
+
+def cuda_profiler(start: bool, /) -> str:
+    return ""
+
+
 def _nothing(*args: Any, **keywords: Any) -> int:
     return 0
 

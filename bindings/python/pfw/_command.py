@@ -1,12 +1,14 @@
 """The command ``pfw`` that was installed with the package."""
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
+from typing import Any
 
 
 def path() -> str:
@@ -49,3 +51,8 @@ def run(words: Sequence[str]) -> str:
     if done.returncode == 2:
         raise ValueError(done.stderr.strip() or f"pfw {words[0]} failed")
     return done.stdout
+
+
+def rows(words: Sequence[str]) -> list[dict[str, Any]]:
+    """What such a command says, a dict each row."""
+    return [json.loads(line) for line in run([*words, "--format", "ndjson"]).splitlines()]

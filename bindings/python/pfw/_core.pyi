@@ -38,6 +38,12 @@ def marked(function: Any, name: str, mark: Mark,
 def finished(name: str, category: str, ts_ns: int, dur_ns: int, /,
              *args: dict[str, object]) -> None:
     """An event that is over; dur_ns below 0: a moment."""
+def nothing(*args: object) -> None:
+    """None, whatever it is given; in a class it binds to no object."""
+def gpus(since_us: int, /) -> list[tuple[str, int, float | None]]:
+    """NVIDIA's devices: name, bytes in use, and mean utilisation in percent since then."""
+def cuda_profiler(start: bool, /) -> str:
+    """Call cudaProfilerStart() or …Stop(); why that was not possible, else ""."""
 def enabled() -> bool:
     """Whether spans of this thread are recorded now."""
 def current() -> int:

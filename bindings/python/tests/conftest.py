@@ -41,9 +41,12 @@ class Run:
                             **env)
 
     def ranks(self, text: str, *words: object, timeout: float = 600, **env: str) -> str:
-        """The same in two ranks under torchrun."""
-        return self.command(sys.executable, "-m", "torch.distributed.run", "--standalone",
-                            "--nproc_per_node=2", self.save(text), *words, timeout=timeout, **env)
+        """The same in two ranks under torchrun; one's output behind the other's."""
+        logs = self.directory.with_name(f"{self.directory.name}-ranks")
+        self.command(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2",
+                     "--redirects", "1", "--log-dir", logs, self.save(text), *words, timeout=timeout, **env)
+        self.output = "".join(path.read_text() for path in sorted(logs.glob("*/attempt_0/*/stdout.log")))
+        return self.output
 
     def traced(self, text: str, *options: object, status: int = 0, **env: str) -> str:
         """The same under `pfw run -o t`."""

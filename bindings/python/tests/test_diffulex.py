@@ -218,8 +218,7 @@ def test_d04_default_names(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("key", ["collect_memory_metrics", "collect_timing", "collect_gpu_metrics"])
 def test_d05_each_by_itself(key, monkeypatch):
-    gpu = types.SimpleNamespace(utilization=lambda since: 50.0, memory_mb=lambda: 1.0, names=lambda: ["x"])
-    monkeypatch.setattr("pfw.compat.diffulex_profiler.profiler.gpus", lambda: gpu)
+    monkeypatch.setattr("pfw._core.gpus", lambda since: [("x", 1_000_000, 50.0)])
     found = {}
     for on in (True, False):
         profiler = DiffulexProfiler(ProfilerConfig(**{key: on}))
@@ -536,7 +535,7 @@ def test_d23_backend_of_an_entry_point(monkeypatch):
     entry_points(monkeypatch, "pfw.diffulex_profiler.backends", "own", Own)
     profiler = DiffulexProfiler(ProfilerConfig(backend="own"))
     sleep_in(profiler, "a", metadata={"x": 1})
-    assert calls == [("a", {"x": 1}), "stop"] and isinstance(profiler._init_backend(), Own)
+    assert calls == [("a", {"x": 1}), "stop"] and isinstance(profiler.backend, Own)
     with pytest.raises(TypeError):
         ProfilerBackend(ProfilerConfig())
 
@@ -551,7 +550,7 @@ def test_d24_exporter_of_an_entry_point(monkeypatch, tmp_path):
     profiler = DiffulexProfiler(ProfilerConfig(export_formats=["lines"]))
     sleep_in(profiler, "a")
     profiler.export(tmp_path / "out.json")
-    assert (tmp_path / "out.lines").read_text() == "a\n" and list(profiler._init_exporters()) == ["lines"]
+    assert (tmp_path / "out.lines").read_text() == "a\n" and list(profiler.exporters) == ["lines"]
 
 
 def test_d25_what_was_measured_is_on_disk_before_the_end(run):

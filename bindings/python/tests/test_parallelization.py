@@ -69,9 +69,7 @@ def trained(tmp_path_factory):
     """The first block under torchrun, two ranks."""
     pytest.importorskip("torch")
     run = Run(tmp_path_factory.mktemp("trained"))
-    run.save(BASIC)
-    run.command(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2",
-                "script.py", timeout=900)
+    run.ranks(BASIC, timeout=900)
     return run
 
 

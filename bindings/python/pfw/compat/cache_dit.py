@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from .. import _api, _command, _read
-from .._rank import rank_and_world
+from .._load import core as _core
+from .._rank import own_name, rank_and_world
 from ..torch import ProfilerActivity, profile, schedule
-from ..torch._measure import peak_bytes, reset_peaks, status_bytes
+from ..torch._measure import MemoryTracker, cuda
 from ..torch._profile import torch_module
 
 __all__ = ["MemoryTracker", "ProfilerContext", "add_profile_arguments", "create_profiler_context",
@@ -37,11 +38,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def get_profiler_output_dir() -> str:
     """Where traces go unless told: $CACHE_DIT_TORCH_PROFILER_DIR, DFTRACER_LOG_FILE's directory, or /tmp."""
-    if os.environ.get(_DIRECTORY):
-        return os.environ[_DIRECTORY]
-    if os.environ.get("DFTRACER_LOG_FILE"):
-        return os.path.dirname(os.environ["DFTRACER_LOG_FILE"]) or "."
-    return "/tmp/cache_dit_profiles"
+    log = os.environ.get("DFTRACER_LOG_FILE")
+    return os.environ.get(_DIRECTORY) or (os.path.dirname(log) or "." if log else "/tmp/cache_dit_profiles")
 
 
 def set_profiler_output_dir(directory: str | os.PathLike[str]) -> None:
@@ -82,14 +80,39 @@ class ProfilerContext:
         self.trace_path: pathlib.Path | None = None
         self.memory_path: pathlib.Path | None = None
         self.profiler: profile | None = None
-        self._began = 0.0
 
     def __enter__(self) -> ProfilerContext:
-        self._start()
+        self._began = time.time()
+        name = self.profile_name or f"profile_{int(self._began)}"
+        self.output_dir.mkdir(parents=True, exist_ok=True)
+        count = _used[self.output_dir / name] = _used.get(self.output_dir / name, 0) + 1
+        self._base = self.output_dir / (name if count == 1 else f"{name}-{count}")
+        self.trace_path = pathlib.Path(own_name(f"{self._base}.trace.json.gz"))
+        memory = "MEM" in self.activities
+        self.profiler = profile(
+            activities=[activity for word in self.activities if (activity := _ACTIVITIES[word]) is not None],
+            schedule=self.schedule, on_trace_ready=self._write, record_shapes=self.record_shapes,
+            profile_memory=memory, with_stack=self.with_stack, keep_warmup=True, steps_optional=True,
+            log_file=self._base)
+        if memory:
+            self.memory_path = pathlib.Path(
+                f"{self._base}-rank{rank_and_world()[0]}-memory-{int(self._began)}.pickle")
+            if torch_module() is None:  # the recorder's samples are all that there is of memory
+                os.environ.setdefault("PFW_COUNTERS", "50ms")
+        self.profiler.start()
+        if memory and cuda() is not None:
+            cuda().memory._record_memory_history(max_entries=100_000)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._stop()
+        assert self.profiler is not None
+        if cuda() is not None:
+            cuda().synchronize()
+        self.profiler.stop()
+        if self.profiler.cycles:
+            if self.memory_path is not None:
+                self._write_memory(self.memory_path)
+            _log.info("Profiler traces saved to: %s", self.trace_path)
 
     def step(self) -> None:
         """A step has ended."""
@@ -102,103 +125,42 @@ class ProfilerContext:
         self.step()
         return callback_kwargs
 
-    def _start(self) -> None:
-        name = self.profile_name or f"profile_{int(time.time())}"
-        rank, world = rank_and_world()
-        self.output_dir.mkdir(parents=True, exist_ok=True)
-        count = _used[self.output_dir / name] = _used.get(self.output_dir / name, 0) + 1
-        name = name if count == 1 else f"{name}-{count}"
-        self._stem = f"{name}-rank{rank}" if world > 1 else name
-        self._began = time.time()
-        self.trace_path = self.output_dir / f"{self._stem}.trace.json.gz"
-        memory = "MEM" in self.activities
-        self.memory_path = (self.output_dir / f"{name}-rank{rank}-memory-{int(self._began)}.pickle"
-                            if memory else None)
-        self.profiler = profile(
-            activities=[activity for word in self.activities if (activity := _ACTIVITIES[word]) is not None],
-            schedule=self.schedule, on_trace_ready=self._write, record_shapes=self.record_shapes,
-            profile_memory=memory, with_stack=self.with_stack, keep_warmup=True, steps_optional=True,
-            log_file=self.output_dir / name)
-        if memory and torch_module() is None and os.environ.setdefault("PFW_COUNTERS", "50ms") == "50ms":
-            self.profiler.start()  # the recorder's samples are all that there is of memory
-            del os.environ["PFW_COUNTERS"]
-        else:
-            self.profiler.start()
-        if memory and _device_memory() is not None:
-            _device_memory()._record_memory_history(max_entries=100_000)
-
-    def _stop(self) -> None:
-        torch, profiler = torch_module(), self.profiler
-        assert profiler is not None
-        if torch is not None and torch.cuda.is_initialized():
-            torch.cuda.synchronize()
-        unstepped = profiler.step_num == 0
-        profiler.stop()
-        if not profiler.cycles:
-            warnings.warn(f"{self._stem}: {profiler.step_num} steps are fewer than wait="
-                          f"{self.schedule.wait} leaves out: no trace is written", stacklevel=3)
-            return
-        if unstepped:
-            warnings.warn(f"{self._stem}: no step() was called: the whole block counts as active",
-                          stacklevel=3)
-        elif profiler.cycles[-1].steps < self.schedule.active:
-            warnings.warn(f"{self._stem}: the cycle was cut short: {profiler.cycles[-1].steps} of "
-                          f"{self.schedule.active} active steps are in the trace", stacklevel=3)
-        if self.memory_path is not None:
-            self._write_memory(self.memory_path)
-        _log.info("Profiler traces saved to: %s", self.trace_path)
-
     def _write(self, profiler: profile) -> None:
         """A cycle is over: its file, and the name by which TensorBoard knows it."""
         suffix = f"-cycle{len(profiler.cycles)}" if len(profiler.cycles) > 1 else ""
-        self.trace_path = self.output_dir / f"{self._stem}{suffix}.trace.json.gz"
+        self.trace_path = pathlib.Path(own_name(f"{self._base}{suffix}.trace.json.gz"))
         profiler.export_chrome_trace(self.trace_path)
-        for_tensorboard = self.output_dir / f"{self._stem}.{time.time_ns()}.pt.trace.json.gz"
+        stem = self.trace_path.name.removesuffix(".trace.json.gz")
+        for_tensorboard = self.output_dir / f"{stem}.{time.time_ns()}.pt.trace.json.gz"
         try:
             for_tensorboard.hardlink_to(self.trace_path)
         except OSError:  # the file system has no links
             shutil.copyfile(self.trace_path, for_tensorboard)
 
     def _write_memory(self, path: pathlib.Path) -> None:
-        assert self.profiler is not None
-        memory = _device_memory()
+        """torch's own snapshot where CUDA is in use, else the trace's allocations in the same schema."""
         since = f"{int(self._began * 1e6)}"
         text = _command.run(["memory", "--quiet", "--since", since, _api.stats().path])
-        if memory is not None:
-            memory._dump_snapshot(str(path))
-            memory._record_memory_history(enabled=None)
-            text = f"{memory.memory_summary()}\n{text}"
+        if cuda() is not None:
+            cuda().memory._dump_snapshot(str(path))
+            cuda().memory._record_memory_history(enabled=None)
+            text = f"{cuda().memory_summary()}\n{text}"
         else:
-            path.write_bytes(pickle.dumps(_snapshot(since)))
+            lines = _read.query(_api.stats().path, cat="PP", since=since, where='args.kind == "memory"')
+            events = [{"action": "alloc" if args["bytes"] > 0 else "free_completed", "addr": args.get("addr", 0),
+                       "size": abs(args["bytes"]), "stream": 0, "time_us": line["ts"] // 1000, "frames": []}
+                      for line in lines for args in [line["args"]]]
+            path.write_bytes(pickle.dumps({"segments": [], "device_traces": [events], "allocator_settings": {}}))
         path.with_suffix(".txt").write_text(text)
 
 
 class _Disabled(ProfilerContext):
-    """What a ProfilerContext is that is not enabled."""
+    """What a ProfilerContext is that is not enabled: as good as nothing to enter and leave."""
+
+    __exit__ = step = _core.nothing  # type: ignore[assignment]
 
     def __enter__(self) -> ProfilerContext:
         return self
-
-    def __exit__(self, kind: object, error: object, traceback: object, /) -> None:  # type: ignore[override]
-        return None
-
-    def step(self) -> None:
-        return None
-
-
-def _device_memory() -> Any:
-    """torch.cuda.memory, where there is a device."""
-    torch = torch_module()
-    return torch.cuda.memory if torch is not None and torch.cuda.is_available() else None
-
-
-def _snapshot(since: str) -> dict[str, Any]:
-    """The allocations in the trace as torch.cuda.memory._snapshot() has its own."""
-    trace = [{"action": "alloc" if args["bytes"] > 0 else "free_completed", "addr": args.get("addr", 0),
-              "size": abs(args["bytes"]), "stream": 0, "time_us": line["ts"] // 1000, "frames": []}
-             for line in _read.query(_api.stats().path, cat="PP", since=since, where='args.kind == "memory"')
-             for args in [line["args"]]]
-    return {"segments": [], "device_traces": [trace], "allocator_settings": {}}
 
 
 def profile_function(enabled: bool = True, profile_name: str | None = None,
@@ -207,15 +169,12 @@ def profile_function(enabled: bool = True, profile_name: str | None = None,
                      record_shapes: bool = True) -> Callable[[Function], Function]:
     """Profile each call of a function, named as the function is unless told; ProfilerContext's arguments."""
     def decorate(function: Function) -> Function:
-        if not enabled:
-            return function
-
         @functools.wraps(function)
         def profiled(*args: Any, **keywords: Any) -> Any:
             with ProfilerContext(True, activities, output_dir, profile_name or function.__name__,
                                  with_stack, record_shapes):
                 return function(*args, **keywords)
-        return profiled  # type: ignore[return-value]
+        return profiled if enabled else function  # type: ignore[return-value]
     return decorate
 
 
@@ -225,19 +184,17 @@ def create_profiler_context(enabled: bool = False, **keywords: Any) -> ProfilerC
 
 
 def create_profiler_from_args(args: argparse.Namespace, profile_name: str | None = None) -> ProfilerContext:
-    """A ProfilerContext from add_profile_arguments()'s flags.
+    """A ProfilerContext from add_profile_arguments()'s flags; what ``args`` lacks has its default.
 
     :param profile_name: instead of ``args.profile_name``, which is warned of.
     """
-    flag = getattr(args, "profile_name", None)
-    if profile_name and flag and flag != profile_name:
-        warnings.warn(f"--profile-name {flag} is overridden by the program: {profile_name}", stacklevel=2)
+    flags = {**vars(add_profile_arguments(argparse.ArgumentParser()).parse_args([])), **vars(args)}
+    name = flags["profile_name"]
+    if profile_name and name and name != profile_name:
+        warnings.warn(f"--profile-name {name} is overridden by the program: {profile_name}", stacklevel=2)
     return ProfilerContext(
-        getattr(args, "profile", False), getattr(args, "profile_activities", None),
-        getattr(args, "profile_dir", None), profile_name or flag,
-        getattr(args, "profile_with_stack", False), getattr(args, "profile_record_shapes", True),
-        getattr(args, "profile_wait", 0), getattr(args, "profile_warmup", 1),
-        getattr(args, "profile_active", 3), getattr(args, "profile_repeat", 1))
+        flags["profile"], flags["profile_activities"], flags["profile_dir"], profile_name or name,
+        *(flags[f"profile_{word}"] for word in ("with_stack", "record_shapes", "wait", "warmup", "active", "repeat")))
 
 
 def add_profile_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -266,34 +223,3 @@ def profile_steps(args: argparse.Namespace, default: int = 28, profiled: int = 3
     if steps is not None:
         return int(steps)
     return profiled if getattr(args, "profile", False) else default
-
-
-class MemoryTracker:
-    """How much memory what is inside takes at most: of the host, and of the device where CUDA is in use."""
-
-    def __init__(self, device: Any = None) -> None:
-        self.device = device
-        self.peak_memory = 0
-        self._of = "host"
-        self._host = (0, 0)
-
-    def __enter__(self) -> MemoryTracker:
-        reset_peaks()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        torch = torch_module()
-        if torch is not None and torch.cuda.is_initialized():
-            torch.cuda.synchronize(self.device)
-        self.peak_memory, self._of = peak_bytes(self.device)
-        self._host = status_bytes("VmHWM"), status_bytes("VmRSS")
-
-    def get_peak_memory_gb(self) -> float:
-        """``peak_memory`` in GiB."""
-        return self.peak_memory / 2**30
-
-    def report(self) -> None:
-        """Print the peaks."""
-        if self._of == "device":
-            print(f"Peak device memory: {self.get_peak_memory_gb():.2f} GiB")
-        print(f"Peak host memory: {self._host[0] / 2**30:.2f} GiB, now {self._host[1] / 2**30:.2f} GiB")

@@ -34,20 +34,14 @@ class Average:
             return 0  # a column that no row has anything in
         raise AttributeError(f"an average has no {name!r}; it has {', '.join(self._row)}")
 
-    def __repr__(self) -> str:
-        return f"<Average {self.key}: {self.count} calls, {self.cpu_time_total:.3f} us of CPU>"
-
 
 class Averages(list[Average]):
     """Rows, and torch's table of them."""
 
     def __init__(self, selection: list[str], group_by: str | None) -> None:
-        self._words = ["table", "--quiet", *selection]
-        if group_by is not None:
-            self._words[1:1] = ["--group-by", group_by]
-        text = _command.run([*self._words[:1], "--format", "ndjson", "--row-limit", "-1", *self._words[1:]])
-        rows = [json.loads(line) for line in text.splitlines()]
-        super().__init__(Average(row) for row in rows if row.get("section") == "compute")
+        self._words = ["table", "--quiet", *(["--group-by", group_by] if group_by else []), *selection]
+        super().__init__(Average(row) for row in _command.rows([*self._words, "--row-limit", "-1"])
+                         if row.get("section") == "compute")
 
     def table(self, sort_by: str | None = None, row_limit: int = 100,
               max_src_column_width: int = 75, max_name_column_width: int = 55,
@@ -62,17 +56,12 @@ class Averages(list[Average]):
         :raises ValueError: there is no such column; the text lists those that there are.
         """
         words = ["--row-limit", str(row_limit), "--max-name-width", str(max_name_column_width or 0)]
-        if sort_by is not None:
-            words += ["--sort-by", sort_by]
-        if columns is not None:
-            words += ["--columns", columns]
-        if top_level_events_only:
-            words.append("--top-level-only")
-        for name, value, usual in (("max_src_column_width", max_src_column_width, 75),
-                                   ("max_shapes_column_width", max_shapes_column_width, 80),
-                                   ("time_unit", time_unit, None)):
-            if value != usual:
-                warnings.warn(f"table({name}={value!r}) is not heeded", stacklevel=2)
+        words += ["--sort-by", sort_by] if sort_by is not None else []
+        words += ["--columns", columns] if columns is not None else []
+        words += ["--top-level-only"] if top_level_events_only else []
+        if (max_src_column_width, max_shapes_column_width, time_unit) != (75, 80, None):
+            warnings.warn("table() heeds no max_src_column_width, max_shapes_column_width or time_unit",
+                          stacklevel=2)
         text = _command.run([*self._words[:1], *words, *self._words[1:]])
         return text if header is None else f"{header}\n{text}"
 

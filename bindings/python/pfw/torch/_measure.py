@@ -31,7 +31,8 @@ def compare_impls(implementations: Mapping[str, Callable[..., Any]], *args: Any,
     return times
 
 
-def _cuda() -> Any:
+def cuda() -> Any:
+    """torch.cuda, where the program uses it."""
     torch = torch_module()
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
 
@@ -43,33 +44,49 @@ def status_bytes(key: str) -> int:
     return int(found[1]) * 1024 if found else 0
 
 
-def reset_peaks() -> None:
-    """Have peaks of memory begin now: the process's, and the devices' where CUDA is in use."""
-    try:
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-    except OSError:
-        pass  # not permitted: the peak is that of the whole process
-    cuda = _cuda()
-    if cuda is not None:
-        cuda.reset_peak_memory_stats()
+class MemoryTracker:
+    """How much memory what is inside takes at most: ``peak_memory``, of the device where CUDA is in use, else
+    of the host."""
 
+    def __init__(self, device: Any = None) -> None:
+        self.device = device
+        self.peak_memory = self.peak_host = 0
 
-def peak_bytes(device: Any = None) -> tuple[int, str]:
-    """(greatest memory since reset_peaks(), of what): the device's where CUDA is in use, else the host's."""
-    cuda = _cuda()
-    if cuda is not None:
-        return cuda.max_memory_allocated(device), "device"
-    return status_bytes("VmHWM"), "host"
+    def __enter__(self) -> MemoryTracker:
+        try:
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")
+        except OSError:
+            pass  # not permitted: the peak is that of the whole process
+        if cuda() is not None:
+            cuda().reset_peak_memory_stats(self.device)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.peak_memory = self.peak_host = status_bytes("VmHWM")
+        if cuda() is not None:
+            cuda().synchronize(self.device)
+            self.peak_memory = cuda().max_memory_allocated(self.device)
+
+    def get_peak_memory_gb(self) -> float:
+        """``peak_memory`` in GiB."""
+        return self.peak_memory / 2**30
+
+    def report(self) -> None:
+        """Print the peaks."""
+        if cuda() is not None:
+            print(f"Peak device memory: {self.get_peak_memory_gb():.2f} GiB")
+        print(f"Peak host memory: {self.peak_host / 2**30:.2f} GiB, now {status_bytes('VmRSS') / 2**30:.2f} GiB")
 
 
 def memory_profile(function: Function) -> Function:
     """Print ``Peak memory: {x:.2f} GB`` (10**9 bytes) behind each call: of the device, else of the host."""
     @functools.wraps(function)
     def measured(*args: Any, **keywords: Any) -> Any:
-        reset_peaks()
+        tracker = MemoryTracker()
         try:
-            return function(*args, **keywords)
+            with tracker:
+                return function(*args, **keywords)
         finally:
-            print(f"Peak memory: {peak_bytes()[0] / 1e9:.2f} GB")
+            print(f"Peak memory: {tracker.peak_memory / 1e9:.2f} GB")
     return measured  # type: ignore[return-value]

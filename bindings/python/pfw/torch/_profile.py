@@ -26,6 +26,7 @@ from ._schedule import ProfilerAction
 
 _NONE, _WARMUP, _RECORD, _SAVE = ProfilerAction
 _ACTIVE = (_RECORD, _SAVE)
+_NO_IO = 'cat != "POSIX" && cat != "STDIO"'
 STEPS_IN_MEMORY = 50
 """torch keeps what it records in memory; a longer cycle is written in parts of so many active steps."""
 _warned: set[str] = set()
@@ -34,13 +35,10 @@ _warned: set[str] = set()
 class Cycle(NamedTuple):
     """A finished cycle; ns since the epoch."""
 
-    since: int
-    """Its begin, warm-up included where that is kept."""
-    active: int
-    """The begin of its active steps."""
+    since: int   # its begin, the warm-up's where that is kept
+    active: int  # the begin of its active steps
     until: int
-    steps: int
-    """Active steps that ended in it."""
+    steps: int   # active steps that ended in it
 
 
 def warn_once(text: str) -> None:
@@ -64,17 +62,14 @@ def torch_module() -> Any:
 def _torch_activities(torch: Any, activities: Iterable[Any] | None) -> list[Any]:
     """torch's own, of those that this machine has."""
     known = torch.profiler.ProfilerActivity
-    wanted = [getattr(activity, "name", str(activity)) for activity in activities or ()]
     here = {"CPU": True, "CUDA": torch.cuda.is_available(),
             "XPU": hasattr(torch, "xpu") and torch.xpu.is_available()}
+    wanted = [getattr(activity, "name", str(activity)) for activity in activities or ()]
     missing = [name for name in wanted if not here.get(name, hasattr(known, name))]
     if missing:
         warn_once(f"pfw: this torch sees no {' and no '.join(missing)} device here: what the CPU does "
                   "is recorded")
-    if not wanted:
-        wanted = ["CPU", "CUDA", "XPU"]
-    names = [name for name in wanted if here.get(name, hasattr(known, name))] or ["CPU"]
-    return [getattr(known, name) for name in names]
+    return [getattr(known, name) for name in wanted or here if here.get(name, name not in missing)] or [known.CPU]
 
 
 class profile:
@@ -116,16 +111,14 @@ class profile:
         self.step_num = 0
         self.current_action = _NONE
         self.cycles: list[Cycle] = []
-        self.with_torch = torch_module() is not None
-        self._options: dict[str, Any] = {
-            "record_shapes": record_shapes, "profile_memory": profile_memory,
-            "with_stack": with_stack, "with_flops": with_flops, "with_modules": with_modules}
-        for name, value in (("experimental_config", experimental_config),
-                            ("execution_trace_observer", execution_trace_observer),
-                            ("custom_trace_id_callback", custom_trace_id_callback),
-                            ("post_processing_timeout_s", post_processing_timeout_s)):
-            if value is not None:
-                self._options[name] = value
+        self.with_torch = False
+        options = {
+            "record_shapes": record_shapes, "profile_memory": profile_memory, "with_stack": with_stack,
+            "with_flops": with_flops, "with_modules": with_modules, "experimental_config": experimental_config,
+            "execution_trace_observer": execution_trace_observer,
+            "custom_trace_id_callback": custom_trace_id_callback,
+            "post_processing_timeout_s": post_processing_timeout_s}
+        self._options = {name: value for name, value in options.items() if value is not None}
         self._inner: Any = None       # torch's profile of this cycle
         self._started = False         # it records
         self._owns = False            # the recorder is on because of this
@@ -135,6 +128,7 @@ class profile:
         self._annotation: Any = None  # torch's, of this step
         self._step_names: list[str] = []
         self._step_seen = False
+        self._empty = False           # a cycle ended, and there is no trace
 
     # ---- when ----
 
@@ -176,7 +170,14 @@ class profile:
         if action in _ACTIVE or (action is _WARMUP and self.keep_warmup):
             self._end_cycle()
         elif action is _WARMUP:
-            self._drop()
+            self._forget()
+        wanted = getattr(self.schedule, "active", 0)
+        seen = self.cycles[-1].steps if self.cycles else 0
+        if wanted and self.steps_optional and self.step_num == 0 and self.cycles:
+            warnings.warn("pfw: no step() was called: the whole block counts as active", stacklevel=3)
+        elif seen < wanted and not self._empty:
+            warnings.warn(f"pfw: {seen} of {wanted} active steps seen{' in the last cycle' if seen else ''}: "
+                          "call step() at the end of each step, and run more of them", stacklevel=3)
 
     def step(self) -> None:
         """A step has ended, the next one begins."""
@@ -188,7 +189,7 @@ class profile:
         self._end_step()
         before = self.current_action
         if first and before is _NONE:
-            self._drop()
+            self._forget()
         elif first and before is _WARMUP:
             self._active = 0
         self._steps += before in _ACTIVE
@@ -217,21 +218,18 @@ class profile:
         if before is _SAVE or (before is _RECORD and after not in _ACTIVE):
             self._end_cycle()
         elif before is _WARMUP and after is _NONE:
-            self._drop()
+            self._forget()
         if after is not _NONE and not self._since:
-            self._open()
+            self._prepare()
+            self._since = time.time_ns()
         if after in _ACTIVE and not self._active:
             self._record()
             self._active = time.time_ns()
         elif after is _WARMUP and self.keep_warmup:
             self._record()
 
-    def _open(self) -> None:
-        """A cycle begins: have torch's profiler ready."""
-        self._prepare()
-        self._since = time.time_ns()
-
     def _prepare(self) -> None:
+        """A cycle begins: have torch's profiler ready."""
         torch = torch_module()
         self.with_torch = torch is not None
         if torch is not None:
@@ -261,11 +259,9 @@ class profile:
         self._started = False
         return inner
 
-    def _drop(self) -> None:
-        self._close()
-        self._forget()
-
     def _forget(self) -> None:
+        """No cycle is under way; what torch has of one is dropped."""
+        self._close()
         self._since = self._active = self._steps = 0
         if self._owns:
             self._owns = False
@@ -273,15 +269,13 @@ class profile:
 
     def _end_cycle(self) -> None:
         until = self._write()
-        if not _api.stats().path:
-            warn_once("pfw: nothing was recorded in this profile: there is no trace to show or export")
-            self._forget()
-            return
-        self.cycles.append(Cycle(self._since if self.keep_warmup else self._active,
-                                 self._active or until, until, self._steps))
+        cycle = Cycle(self._since if self.keep_warmup else self._active, self._active or until, until, self._steps)
         self._forget()
-        if self.on_trace_ready is not None:
-            self.on_trace_ready(self)
+        self._empty = not _api.stats().path  # _record() has said it
+        if not self._empty:
+            self.cycles.append(cycle)
+            if self.on_trace_ready is not None:
+                self.on_trace_ready(self)
 
     def _write(self) -> int:
         """What torch has goes to the trace, and out of memory; when its recording ended."""
@@ -308,10 +302,9 @@ class profile:
             annotation.__exit__(None, None, None)
         elif (self._started and self._inner is None and self.schedule is not None
               and self.current_action is not _NONE):
-            phase = "active" if self.current_action in _ACTIVE else "warmup"
             _core.compute_event(f"ProfilerStep#{self.step_num}", self._step_since,
                                 time.time_ns() - self._step_since, kind="step", step=self.step_num,
-                                phase=phase)
+                                phase="active" if self.current_action in _ACTIVE else "warmup")
 
     # ---- what ----
 
@@ -338,7 +331,7 @@ class profile:
         if group_by_stack_n > 0:
             group = f"{group or 'name'},stack:{group_by_stack_n}"
         words = self._selection(False)
-        kinds = 'cat in ("PP", "app")' if self.with_torch else 'cat != "POSIX" && cat != "STDIO"'
+        kinds = 'cat in ("PP", "app")' if self.with_torch else _NO_IO
         # A span around the profile lies in no cycle of it.
         return Averages([*words[:-1], "--where", f"{kinds} && ts >= {words[1]}", words[-1]], group)
 
@@ -378,8 +371,7 @@ class profile:
         if word not in kinds or metric != f"self_{word}_time_total":
             raise ValueError(f"export_stacks: {metric!r} is no metric; there are "
                              + ", ".join(f"self_{kind}_time_total" for kind in kinds))
-        words = self._selection(False, *(("--cat", "PP") if self.with_torch else
-                                         ("--where", 'cat != "POSIX" && cat != "STDIO"')))
+        words = self._selection(False, "--where", 'cat == "PP"' if self.with_torch else _NO_IO)
         path = own_name(path)
         self._export(path, "folded", ["--weight", kinds[word], *words])
         if kinds[word] == "device" and not os.path.getsize(path):
@@ -394,9 +386,8 @@ class profile:
         return self._memory(device, "device", self._selection(False))[0]
 
     def _memory(self, device: str | None, section: str, words: list[str]) -> list[dict[str, Any]]:
-        text = _command.run(["memory", "--quiet", "--bins", "1000", "--row-limit", "1", "--format",
-                             "ndjson", *words])
-        rows = [row for row in map(json.loads, text.splitlines()) if row["section"] == section]
+        rows = [row for row in _command.rows(["memory", "--quiet", "--bins", "1000", "--row-limit", "1", *words])
+                if row["section"] == section]
         devices = sorted({row["device"] for row in rows}, key=lambda name: (name == "cpu", name))
         found = [row for row in rows if row["device"] == (device or devices[0])] if devices else []
         if not found:
@@ -425,9 +416,7 @@ class profile:
         with _core.span("metadata", "pfw.torch", **{key: value}):
             pass
 
-    def add_metadata_json(self, key: str, value: str) -> None:
-        """The same; the value is JSON."""
-        self.add_metadata(key, value)
+    add_metadata_json = add_metadata
 
 
 def tensorboard_trace_handler(dir_name: str | os.PathLike[str], worker_name: str | None = None,

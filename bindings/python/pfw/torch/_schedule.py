@@ -7,21 +7,9 @@ import warnings
 from .._load import core as _core
 
 
-class ProfilerActivity(enum.IntEnum):
-    """What is recorded; torch's own are taken wherever these are."""
-
-    CPU = 0
-    XPU = 1
-    CUDA = 2
-
-
-class ProfilerAction(enum.IntEnum):
-    """What is done in a step."""
-
-    NONE = 0
-    WARMUP = 1
-    RECORD = 2
-    RECORD_AND_SAVE = 3
+# What is recorded, and what is done in a step; torch's own are taken wherever these are.
+ProfilerActivity = enum.IntEnum("ProfilerActivity", ["CPU", "XPU", "CUDA"], start=0)
+ProfilerAction = enum.IntEnum("ProfilerAction", ["NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE"], start=0)
 
 
 class schedule:
@@ -38,8 +26,7 @@ class schedule:
                 f"(need >= 0), active={active} (need > 0), repeat={repeat} (need >= 0), "
                 f"skip_first={skip_first} (need >= 0).")
         if warmup == 0:
-            warnings.warn("Profiler won't be using warmup, this can skew profiler results",
-                          stacklevel=2)
+            warnings.warn("Profiler won't be using warmup, this can skew profiler results", stacklevel=2)
         self.wait, self.warmup, self.active, self.repeat = wait, warmup, active, repeat
         self.skip_first, self.skip_first_wait = skip_first, skip_first_wait
 

@@ -19,21 +19,17 @@ class _Plain(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it holds {module}.{name}, so it is no snapshot of memory")
 
 
-def write(snapshot: dict[str, Any]) -> int:
-    """Write a snapshot's allocations to the trace, each named by the function that made it; how many."""
-    written = 0
+def write(snapshot: dict[str, Any]) -> None:
+    """Write a snapshot's allocations to the trace, each named by the function that made it."""
     for index, events in enumerate(snapshot["device_traces"]):
         total = 0
         for event in events:
-            sign = _SIGNS.get(event["action"], 0)
-            if sign:
-                total += sign * event["size"]
+            size = _SIGNS.get(event["action"], 0) * event["size"]
+            if size:
+                total += size
                 frames = event.get("frames") or [{"name": "[memory]"}]
-                _api.compute_event(frames[0]["name"], event.get("time_us", 0) * 1000, 0, kind="memory",
-                                   device=1, device_index=index, addr=event["addr"],
-                                   bytes=sign * event["size"], total_allocated=total)
-                written += 1
-    return written
+                _api.compute_event(frames[0]["name"], event.get("time_us", 0) * 1000, 0, kind="memory", device=1,
+                                   device_index=index, addr=event["addr"], bytes=size, total_allocated=total)
 
 
 def main(words: list[str]) -> int:
@@ -42,18 +38,17 @@ def main(words: list[str]) -> int:
         print("usage: python -m pfw.torch.snapshot FILE.pickle [options of pfw memory]", file=sys.stderr)
         return 2
     try:
-        with open(words[0], "rb") as file:
+        with open(words[0], "rb") as file, tempfile.TemporaryDirectory() as directory:
             snapshot = _Plain(file).load()
-        with tempfile.TemporaryDirectory() as directory:
             os.environ["DFTRACER_ENABLE"] = "1"
             _api.start(os.path.join(directory, "snapshot"), data_dir="/nowhere")
-            count = write(snapshot)
+            write(snapshot)
             _api.stop()
             print(_command.run(["memory", *words[1:], _api.stats().path]), end="")
-        return 0 if count else 1
     except (OSError, ValueError, KeyError, TypeError, pickle.UnpicklingError) as error:
         print(f"pfw.torch.snapshot: {words[0]}: {error}", file=sys.stderr)
         return 2
+    return 0
 
 
 if __name__ == "__main__":

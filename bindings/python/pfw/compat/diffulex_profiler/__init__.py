@@ -5,10 +5,8 @@
 docs/diffulex_profiler.rst says what changes for who used the original.
 """
 from .backends import ProfilerBackend
-from .config import ProfilerConfig
+from .data import PerformanceMetrics, ProfilerConfig
 from .exporters import ProfilerExporter
-from .metrics import PerformanceMetrics
 from .profiler import DiffulexProfiler
 
-__all__ = ["DiffulexProfiler", "PerformanceMetrics", "ProfilerBackend", "ProfilerConfig",
-           "ProfilerExporter"]
+__all__ = ["DiffulexProfiler", "PerformanceMetrics", "ProfilerBackend", "ProfilerConfig", "ProfilerExporter"]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import pathlib
 import time
 import warnings
@@ -12,10 +13,14 @@ from ..._load import core as _core
 from ..._rank import own_name
 from ...torch._measure import status_bytes
 from . import backends, exporters
-from .config import ProfilerConfig
-from .metrics import PerformanceMetrics, gpus
+from .data import PerformanceMetrics, ProfilerConfig
 
-_NOTHING = contextlib.nullcontext()
+
+class _Nothing:
+    """A section of a profiler that is disabled."""
+
+    __slots__ = ()
+    __enter__ = __exit__ = _core.nothing
 
 
 class _Open:
@@ -23,10 +28,20 @@ class _Open:
 
     def __init__(self, metrics: PerformanceMetrics) -> None:
         self.metrics = metrics
-        self.memory = 0
+        self.memory = status_bytes("VmRSS")
         self.given = 0.0  # seconds that record_throughput() was told
         self.span = _core.span(metrics.name, "section", **metrics.metadata)
-        self.began = 0
+        self.span.begin()
+        self.began_epoch, self.began = time.time(), time.perf_counter_ns()
+
+
+def _find(what: str, module: Any, own: dict[str, Any], name: str) -> Any:
+    """The class of that name: one of ours, else an entry point's; None, with a warning: there is none."""
+    points = [] if name in own else [*importlib.metadata.entry_points(group=module.GROUP, name=name)]
+    if name not in own and not points:
+        warnings.warn(f"DiffulexProfiler: {what} {name!r}: there is none; there are {', '.join(own)}, and "
+                      "entry points", stacklevel=4)
+    return own[name] if name in own else points[0].load() if points else None
 
 
 class DiffulexProfiler:
@@ -37,31 +52,21 @@ class DiffulexProfiler:
         self.metrics: list[PerformanceMetrics] = []
         self._open: list[_Open] = []
         if self.config.enabled:
-            self.backend = self._init_backend()
+            self.backend = self._init_backend(self.config.backend)
             self.exporters = self._init_exporters()
 
-    def _init_backend(self) -> backends.ProfilerBackend:
-        name = self.config.backend
+    def _init_backend(self, name: str) -> backends.ProfilerBackend:
         try:
-            made = backends.find(backends.GROUP, name, backends.BACKENDS)
-            if made is not None:
-                return made(self.config)
-            why = f"there is none; there are {', '.join(backends.BACKENDS)}, and entry points"
+            return (_find("backend", backends, backends.BACKENDS, name) or backends.SimpleBackend)(self.config)
         except ImportError as error:
-            why = f"{error} (pip install {'torch' if name == 'pytorch' else name})"
-        warnings.warn(f"DiffulexProfiler: backend {name!r}: {why}: simple is used", stacklevel=3)
-        return backends.SimpleBackend(self.config)
+            warnings.warn(f"DiffulexProfiler: backend {name!r}: {error} (pip install "
+                          f"{'torch' if name == 'pytorch' else name}): simple is used", stacklevel=3)
+            return backends.SimpleBackend(self.config)
 
     def _init_exporters(self) -> dict[str, exporters.ProfilerExporter]:
-        made = {}
-        for name in self.config.export_formats:
-            kind = backends.find(exporters.GROUP, name, exporters.EXPORTERS)
-            if kind is None:
-                warnings.warn(f"DiffulexProfiler: export format {name!r}: there is none; there are "
-                              f"{', '.join(exporters.EXPORTERS)}, and entry points", stacklevel=3)
-            else:
-                made[name] = kind()
-        return made
+        kinds = {name: _find("export format", exporters, exporters.EXPORTERS, name)
+                 for name in self.config.export_formats}
+        return {name: kind() for name, kind in kinds.items() if kind is not None}
 
     # ---- sections ----
 
@@ -81,25 +86,18 @@ class DiffulexProfiler:
 
     def start(self, name: str, metadata: dict[str, Any] | None = None) -> None:
         """A section begins, inside the one that is open."""
-        if not self.config.enabled:
-            return
-        section = _Open(PerformanceMetrics(name, metadata=dict(metadata or {}), depth=len(self._open)))
-        self.backend.start(name, metadata)
-        if self.config.collect_memory_metrics:
-            section.memory = status_bytes("VmRSS")
-        self._open.append(section)
-        section.span.begin()
-        section.metrics.start_time = time.time()
-        section.began = time.perf_counter_ns()
+        if self.config.enabled:
+            self.backend.start(name, metadata)
+            self._open.append(_Open(PerformanceMetrics(name, metadata=dict(metadata or {}),
+                                                       depth=len(self._open))))
 
     def stop(self) -> None:
         """The innermost section has ended."""
-        if not self.config.enabled:
-            return
-        if not self._open:
-            warnings.warn("DiffulexProfiler.stop(): no section is open", stacklevel=2)
-            return
         ended = time.perf_counter_ns()
+        if not self._open:
+            if self.config.enabled:
+                warnings.warn("DiffulexProfiler.stop(): no section is open", stacklevel=2)
+            return
         section = self._open.pop()
         metrics = section.metrics
         duration = (ended - section.began) / 1e9
@@ -112,19 +110,18 @@ class DiffulexProfiler:
         self.backend.stop()
 
     def _measure(self, section: _Open, duration: float) -> None:
-        metrics = section.metrics
-        began = metrics.start_time or 0.0
+        metrics, began = section.metrics, section.began_epoch
         if self.config.collect_timing:
-            metrics.duration, metrics.end_time = duration, began + duration
-        else:
-            metrics.start_time = None
+            metrics.start_time, metrics.end_time, metrics.duration = began, began + duration, duration
         if self.config.collect_memory_metrics:
             now = status_bytes("VmRSS")
             metrics.memory_mb, metrics.memory_delta_mb = now / 1e6, (now - section.memory) / 1e6
-        devices = gpus() if self.config.collect_gpu_metrics else None
-        if devices is not None:
-            metrics.gpu_utilization = devices.utilization(int(began * 1e6))
-            metrics.gpu_memory_mb, metrics.gpu_devices = devices.memory_mb(), devices.names()
+        devices = _core.gpus(int(began * 1e6)) if self.config.collect_gpu_metrics else []
+        if devices:
+            names, used, shares = zip(*devices)
+            shares = [share for share in shares if share is not None]
+            metrics.gpu_devices, metrics.gpu_memory_mb = list(names), sum(used) / 1e6
+            metrics.gpu_utilization = sum(shares) / len(shares) if shares else None
 
     def record_metric(self, name: str, value: Any) -> None:
         """A figure of the user's own, of the open section."""
@@ -150,8 +147,8 @@ class DiffulexProfiler:
         """Sums of the finished sections; a section in another adds no time. Disabled: {}."""
         if not self.config.enabled:
             return {}
-        counted = [one for one in self.metrics if one.total_tokens and one.throughput_tokens_per_sec]
-        seconds = sum(one.total_tokens / one.throughput_tokens_per_sec for one in counted)
+        seconds = sum(one.total_tokens / one.throughput_tokens_per_sec for one in self.metrics
+                      if one.throughput_tokens_per_sec)
         tokens = sum(one.total_tokens for one in self.metrics)
         return {
             "total_sections": len(self.metrics),
@@ -164,22 +161,19 @@ class DiffulexProfiler:
 
     def export(self, output_path: str | pathlib.Path | None = None) -> None:
         """Write each format: to ``output_path`` with its suffix, else ``{output_dir}/profile_{time}``."""
-        if not self.config.enabled:
-            return
         if not self.metrics:
-            warnings.warn("DiffulexProfiler.export(): no section has ended, so there is nothing to write",
-                          stacklevel=2)
+            if self.config.enabled:
+                warnings.warn("DiffulexProfiler.export(): no section has ended, so there is nothing to write",
+                              stacklevel=2)
             return
         name = self.config.output_file or time.strftime("profile_%Y%m%d_%H%M%S")
         base = pathlib.Path(output_path or pathlib.Path(self.config.output_dir) / name)
         base.parent.mkdir(parents=True, exist_ok=True)
-        suffixes = {exporter.suffix for exporter in self.exporters.values()}
-        if base.suffix in suffixes | {".json", ".csv", ".txt"}:
+        if base.suffix in {exporter.suffix for exporter in self.exporters.values()} | {".json", ".csv", ".txt"}:
             base = base.with_suffix("")
-        summary = self.get_summary()
         for format_name, exporter in self.exporters.items():
             try:
-                exporter.export(self.metrics, summary, pathlib.Path(own_name(f"{base}{exporter.suffix}")))
+                exporter.export(self.metrics, self.get_summary(), pathlib.Path(own_name(f"{base}{exporter.suffix}")))
             except Exception as error:  # the other formats are written
                 warnings.warn(f"DiffulexProfiler.export(): {format_name}: {type(error).__name__}: {error}",
                               stacklevel=2)
@@ -187,3 +181,6 @@ class DiffulexProfiler:
     def clear(self) -> None:
         """Forget the finished sections."""
         self.metrics.clear()
+
+
+_NOTHING = _Nothing()

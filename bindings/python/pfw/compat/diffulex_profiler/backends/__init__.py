@@ -2,15 +2,16 @@
 from __future__ import annotations
 
 import abc
-import importlib.metadata
+import contextlib
 import os
 from typing import Any
 
 from .... import _api
+from ...._load import core as _core
 from ...._rank import own_name
 from ....torch import profile
 from ....torch._profile import running, torch_module
-from ..config import ProfilerConfig
+from ..data import ProfilerConfig
 
 GROUP = "pfw.diffulex_profiler.backends"
 
@@ -37,11 +38,7 @@ class ProfilerBackend(abc.ABC):
 class SimpleBackend(ProfilerBackend):
     """Time only; the section is a span where something records (`pfw run`, pfw.start())."""
 
-    def start(self, name: str, metadata: dict[str, Any] | None = None) -> None:
-        return None
-
-    def stop(self) -> None:
-        return None
+    start = stop = _core.nothing  # type: ignore[assignment]
 
 
 class PfwBackend(SimpleBackend):
@@ -54,25 +51,24 @@ class PfwBackend(SimpleBackend):
 
 
 class _Outermost(ProfilerBackend):
-    """Of those that cannot nest: the outermost section is recorded, with what lies in it."""
+    """Of those that cannot nest: ``recording`` the outermost section, with what lies in it."""
 
     depth = 0
 
     def start(self, name: str, metadata: dict[str, Any] | None = None) -> None:
         self.depth += 1
         if self.depth == 1:
-            self.begin(name)
+            self.context = self.recording(name)
+            self.context.__enter__()
 
     def stop(self) -> None:
         self.depth -= 1
         if self.depth == 0:
-            self.end()
+            self.context.__exit__(None, None, None)
 
-    def begin(self, name: str) -> None:
-        raise NotImplementedError
-
-    def end(self) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def recording(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """What is around a section."""
 
 
 class PyTorchBackend(_Outermost):
@@ -83,19 +79,13 @@ class PyTorchBackend(_Outermost):
         if torch_module() is None:
             raise ImportError("torch is not imported: pip install torch, and import it first")
 
-    def begin(self, name: str) -> None:
-        self.name = name
-        self.profile: profile | None = None
-        if running() is None:  # else somebody's profile has the section in it
-            options = {"log_file": self.path("sections"), **(self.config.pytorch_profiler_config or {})}
-            self.profile = profile(**options)
-            self.profile.start()
-
-    def end(self) -> None:
-        if self.profile is not None:
-            self.profile.stop()
-            if self.profile.cycles:
-                self.profile.export_chrome_trace(self.path(f"pytorch_trace_{self.name}.json"))
+    def recording(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        if running() is not None:
+            return contextlib.nullcontext()  # somebody's profile has the section in it
+        return profile(**{
+            "log_file": self.path("sections"),
+            "on_trace_ready": lambda made: made.export_chrome_trace(self.path(f"pytorch_trace_{name}.json")),
+            **(self.config.pytorch_profiler_config or {})})
 
 
 class VizTracerBackend(_Outermost):
@@ -106,26 +96,11 @@ class VizTracerBackend(_Outermost):
         import viztracer
         self.module = viztracer
 
-    def begin(self, name: str) -> None:
+    def recording(self, name: str) -> contextlib.AbstractContextManager[Any]:
         options = {"output_file": f"viztracer_{name}.json", **(self.config.viztracer_config or {})}
-        options["output_file"] = own_name(self.path(options["output_file"]))
-        self.tracer = self.module.VizTracer(**options)
-        self.tracer.start()
-
-    def end(self) -> None:
-        self.tracer.stop()
-        self.tracer.save()
+        return self.module.VizTracer(**{**options, "output_file": own_name(self.path(options["output_file"]))})
 
 
 BACKENDS: dict[str, type[ProfilerBackend]] = {
     "simple": SimpleBackend, "viztracer": VizTracerBackend, "pytorch": PyTorchBackend,
     "pfw": PfwBackend, "dftracer": PfwBackend}
-
-
-def find(group: str, name: str, own: dict[str, Any]) -> Any:
-    """The class of that name: one of ours, else an entry point's; None: there is none."""
-    if name in own:
-        return own[name]
-    for point in importlib.metadata.entry_points(group=group, name=name):
-        return point.load()
-    return None

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import abc
 import csv
+import dataclasses
 import json
 import pathlib
 from typing import Any
 
-from ..metrics import PerformanceMetrics
+from ..data import PerformanceMetrics
 
 GROUP = "pfw.diffulex_profiler.exporters"
 
@@ -26,8 +27,8 @@ class JsonExporter(ProfilerExporter):
     suffix = ".json"
 
     def export(self, metrics: list[PerformanceMetrics], summary: dict[str, Any], path: pathlib.Path) -> None:
-        document = {"summary": summary, "metrics": [one.to_dict() for one in metrics]}
-        path.write_text(json.dumps(document, indent=2, default=str) + "\n")
+        path.write_text(json.dumps({"summary": summary, "metrics": [dataclasses.asdict(one) for one in metrics]},
+                                   indent=2, default=str) + "\n")
 
 
 class CsvExporter(ProfilerExporter):
@@ -54,15 +55,14 @@ class SummaryExporter(ProfilerExporter):
                  f"Total Tokens: {summary['total_tokens']}",
                  f"Average Throughput: {summary['avg_throughput_tokens_per_sec']:.2f} tok/s", ""]
         for one in metrics:
-            parts = [f"{'  ' * one.depth}{one.name}: {one.duration:.3f}s"]
+            line = f"{'  ' * one.depth}{one.name}: {one.duration:.3f}s"
             if one.total_tokens:
-                parts.append(f"{one.total_tokens} tokens, {one.throughput_tokens_per_sec:.2f} tok/s")
+                line += f", {one.total_tokens} tokens, {one.throughput_tokens_per_sec:.2f} tok/s"
             if one.memory_delta_mb is not None:
-                parts.append(f"memory {one.memory_delta_mb:+.1f} MB")
+                line += f", memory {one.memory_delta_mb:+.1f} MB"
             if one.gpu_utilization is not None:
-                parts.append(f"GPU {one.gpu_utilization:.0f} %")
-            parts += [f"{key} {value}" for key, value in one.custom_metrics.items()]
-            lines.append(", ".join(parts))
+                line += f", GPU {one.gpu_utilization:.0f} %"
+            lines.append(line + "".join(f", {key} {value}" for key, value in one.custom_metrics.items()))
         path.write_text("\n".join(lines) + "\n")
 
 

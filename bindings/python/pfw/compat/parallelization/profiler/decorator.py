@@ -1,18 +1,19 @@
 """``@profiler`` and ``step_profiler()``."""
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import functools
 import logging
 import os
 import pathlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...._load import core as _core
 from ...._rank import rank_and_world
 from ....torch import ProfilerActivity, profile, schedule, tensorboard_trace_handler
-from ....torch._profile import running, torch_module
+from ....torch._profile import running
 
 _log = logging.getLogger(__name__)
 
@@ -41,39 +42,30 @@ def profiler(enabled: Any = True, output_dir: str | os.PathLike[str] = "./profil
     """
     if callable(enabled):
         return profiler()(enabled)
-    plan = functools.partial(schedule, wait=wait, warmup=warmup, active=active, repeat=repeat,
-                             skip_first=skip_first)
-    plan()  # its arguments are wrong here, not when training begins
+    plan = schedule(wait=wait, warmup=warmup, active=active, repeat=repeat, skip_first=skip_first)
     if with_stack and active > 10:
         warnings.warn(f"profiler(with_stack=True, active={active}): stacks make traces large and steps "
                       "slow: 3 to 10 steps are enough", stacklevel=2)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        if not enabled:
-            return function
-
         @functools.wraps(function)
         def profiled(*args: Any, **keywords: Any) -> Any:
             if running() is not None:
                 warnings.warn(f"{function.__name__}: a profile is active already, and goes on", stacklevel=2)
                 return function(*args, **keywords)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # it was said when the function was decorated
-                steps = plan()
             out = pathlib.Path(output_dir)
             out.mkdir(parents=True, exist_ok=True)
-            prof = profile(activities=[ProfilerActivity.CPU] if _nsys_has_the_device() else None,
-                           schedule=steps, on_trace_ready=functools.partial(_cycle, out),
-                           record_shapes=True, with_stack=with_stack or with_modules,
-                           with_flops=with_flops, with_modules=with_modules, log_file=out / "trace")
-            with _nsight(nsight_enabled, nsight_output):
-                prof.start()
-                try:
+            nsys = "NSYS_PROFILING_SESSION_ID" in os.environ  # torch's profiler would find CUPTI taken
+            prof = profile(activities=[ProfilerActivity.CPU] if nsys else None, schedule=plan,
+                           on_trace_ready=functools.partial(_cycle, out), record_shapes=True,
+                           with_stack=with_stack or with_modules, with_flops=with_flops,
+                           with_modules=with_modules, log_file=out / "trace")
+            try:
+                with _nsight(nsight_enabled, nsight_output), prof:
                     return function(*args, **keywords)
-                finally:
-                    prof.stop()
-                    _finish(prof, out, active, with_flops, peak_tflops)
-        return profiled
+            finally:
+                _finish(prof, out, with_flops, peak_tflops)
+        return profiled if enabled else function
     return decorate
 
 
@@ -83,19 +75,13 @@ def _cycle(out: pathlib.Path, prof: profile) -> None:
     tensorboard_trace_handler(out / name, name)(prof)
 
 
-def _finish(prof: profile, out: pathlib.Path, active: int, with_flops: bool, peak: float | None) -> None:
-    steps = prof.cycles[-1].steps if prof.cycles else 0
-    if steps < active:
-        warnings.warn(f"profiler: {steps} of {active} active steps seen"
-                      + (" in the last cycle" if len(prof.cycles) > 1 else "")
-                      + ": call step_profiler() at the end of each step, and run more of them", stacklevel=3)
-    if not prof.cycles:
-        return
-    prof.acc_events = True  # from now on: all cycles
+def _finish(prof: profile, out: pathlib.Path, with_flops: bool, peak: float | None) -> None:
     rank, _ = rank_and_world()
-    prof.export_chrome_trace(out / f"trace_rank_{rank}.json")
-    if rank == 0:
-        _print_summary(prof, with_flops, peak)
+    if prof.cycles:
+        prof.acc_events = True  # from now on: all cycles
+        prof.export_chrome_trace(out / f"trace_rank_{rank}.json")
+        if rank == 0:
+            _print_summary(prof, with_flops, peak)
 
 
 def _print_summary(prof: profile, with_flops: bool, peak: float | None) -> None:
@@ -119,45 +105,16 @@ def _print_summary(prof: profile, with_flops: bool, peak: float | None) -> None:
 
 # ---- Nsight Systems ----
 
-def _nsys_has_the_device() -> bool:
-    """Beside nsys torch's profiler would find CUPTI taken."""
-    return "NSYS_PROFILING_SESSION_ID" in os.environ
-
-
-def _cudart() -> Any:
-    """CUDA's run-time library: the one that torch has, else the first there is."""
-    torch = torch_module()
-    if torch is not None and torch.cuda.is_available():
-        return torch.cuda.cudart()
-    for name in ("libcudart.so", "libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"):
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    return None
-
-
-class _nsight:
+@contextlib.contextmanager
+def _nsight(enabled: bool, output: str) -> Iterator[None]:
     """cudaProfilerStart() and cudaProfilerStop() around the function; nothing that goes wrong is raised."""
-
-    def __init__(self, enabled: bool, output: str) -> None:
-        self.library = _cudart() if enabled else None
-        if enabled:
-            command = f"nsys profile -c cudaProfilerApi -o {output} python …"
-            if self.library is None:
-                _log.warning("nsight: no libcudart is here, so nsys is not told where to begin: %s", command)
-            else:
-                _log.info("nsight: output %s, if this runs under: %s", output, command)
-
-    def _call(self, name: str) -> None:
-        try:
-            if self.library is not None:
-                getattr(self.library, name)()
-        except Exception as error:  # whatever a driver says, training goes on
-            _log.warning("nsight: %s: %s", name, error)
-
-    def __enter__(self) -> None:
-        self._call("cudaProfilerStart")
-
-    def __exit__(self, *exception: object) -> None:
-        self._call("cudaProfilerStop")
+    if enabled:
+        error = _core.cuda_profiler(True)
+        _log.log(logging.WARNING if error else logging.INFO, "nsight: %s; if this runs under: nsys profile "
+                 "-c cudaProfilerApi -o %s python …", error or f"output {output}", output)
+    try:
+        yield
+    finally:
+        error = _core.cuda_profiler(False) if enabled else ""
+        if error:
+            _log.warning("nsight: %s", error)
