@@ -70,7 +70,7 @@ static double utilization(void *device, unsigned long long since_us)
 	}
 	if (taken)
 		return sum / taken;
-	return nvml.nvmlDeviceGetUtilizationRates(device, now) ? -1 : now[0];
+	return nvml.nvmlDeviceGetUtilizationRates(device, now) ? -1.0 : (double)now[0];
 }
 
 static PyObject *describe(void *device, unsigned long long since_us)
