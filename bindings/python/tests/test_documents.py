@@ -11,6 +11,7 @@ import pytest
 
 import documents
 from conftest import Run
+from pfw._rank import own_name
 
 RANKS = """
 import torch
@@ -250,6 +251,20 @@ def test_diffulex(diffulex):
     for pattern in (r"Total duration: \d+\.\d\ds\n", r"Average throughput: \d+\.\d\d tok/s\n",
                     r"^Throughput: \d+\.\d\d tok/s\n"):
         assert len(re.findall(pattern, run.output, re.MULTILINE)) == ranks
+
+
+@pytest.mark.parametrize("given, wanted", [
+    ("trace.json", "trace-rank1.json"), ("a/flux.trace.json.gz", "a/flux-rank1.trace.json.gz"),
+    ("r.v1.csv", "r.v1-rank1.csv"), ("stacks", "stacks-rank1"), ("trace_rank_0.json", "trace_rank_0-rank1.json"),
+    ("trace_rank_1.json", None), ("rank1/trace.json", None), ("t-rank0001.json", None),
+    ("rank12.json", "rank12-rank1.json"), ("host_7.123.pt.trace.json.gz", None)])
+def test_names_of_ranks(given, wanted, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "16")
+    assert own_name(given) == (wanted or given)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setenv("RANK", "0")
+    assert own_name(given) == given
 
 
 def test_diffulex_config_is_the_documents():

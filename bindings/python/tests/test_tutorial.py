@@ -448,7 +448,7 @@ def test_c23_timeline(device):
     assert {event["tid"] for event in kernels} == {7}
 
 
-def test_c24_memory_over_time(device, training):
+def test_c24_memory_over_time(device, training, run):
     found = rows(device, "memory", "--bins", "4")
     one, = [row for row in found if row["section"] == "device"]
     assert (one["device"], one["peak_bytes"], one["unfreed_bytes"], one["peak_reserved_bytes"]) == (
@@ -458,6 +458,15 @@ def test_c24_memory_over_time(device, training):
     assert [row for row in found if row["section"] == "owner"][0]["name"] == "aten::mm"
     times, sizes = json.loads(Run(training.directory).command("zcat", "memory.json.gz"))
     assert len(times) == len(sizes) > 100 and max(sizes) > 0 and times == sorted(times)
+    run.script(DEVICE + """
+with profile() as prof:
+    work()
+try:
+    prof.export_memory_timeline("memory.html")
+except ValueError as error:
+    print(error)
+""")
+    assert ".json and .json.gz are written" in run.output and not (run.directory / "memory.html").exists()
 
 
 def test_c25_minimal_file(device):
