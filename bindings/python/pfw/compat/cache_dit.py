@@ -157,7 +157,7 @@ class ProfilerContext:
 class _Disabled(ProfilerContext):
     """What a ProfilerContext is that is not enabled: as good as nothing to enter and leave."""
 
-    __exit__ = step = _core.nothing  # type: ignore[assignment]
+    __exit__ = step = _core.nothing
 
     def __enter__(self) -> ProfilerContext:
         return self

@@ -118,9 +118,9 @@ class DiffulexProfiler:
             metrics.memory_mb, metrics.memory_delta_mb = now / 1e6, (now - section.memory) / 1e6
         devices = _core.gpus(int(began * 1e6)) if self.config.collect_gpu_metrics else []
         if devices:
-            names, used, shares = zip(*devices)
-            shares = [share for share in shares if share is not None]
-            metrics.gpu_devices, metrics.gpu_memory_mb = list(names), sum(used) / 1e6
+            shares = [share for _, _, share in devices if share is not None]
+            metrics.gpu_devices = [name for name, _, _ in devices]
+            metrics.gpu_memory_mb = sum(used for _, used, _ in devices) / 1e6
             metrics.gpu_utilization = sum(shares) / len(shares) if shares else None
 
     def record_metric(self, name: str, value: Any) -> None:

@@ -38,7 +38,7 @@ class ProfilerBackend(abc.ABC):
 class SimpleBackend(ProfilerBackend):
     """Time only; the section is a span where something records (`pfw run`, pfw.start())."""
 
-    start = stop = _core.nothing  # type: ignore[assignment]
+    start = stop = _core.nothing
 
 
 class PfwBackend(SimpleBackend):
