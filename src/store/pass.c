@@ -12,75 +12,16 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cpus.h"
-#include "fetch.h"
-#include "input.h"
+#include "pass_run.h"
 
 #define JOBS_MAX 64u
 /* Blocks in hand a thread: enough for the others to go on while one is late. */
 #define SLOTS_PER_JOB 4u
-/* A buffer that a long line has made larger is not kept. */
-#define TEXT_KEPT (4u * PFW_BLOCK_TEXT)
-
-enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_FINISHED };
-
-struct slot {
-	enum slot_state state;
-	struct pfw_pass_block block;
-	struct pfw_block place;	     /* block.block of a STREAM */
-	struct pfw_problems lines;   /* of its lines */
-	struct pfw_problems behind;  /* told behind these */
-	struct pfw_points points;    /* made while it was read */
-	struct pfw_fetched *fetched; /* NULL: given back */
-	struct pfw_fetched own;	     /* memory of one of them: see run->spare */
-	uint64_t progress;	     /* bytes of the files from the slot before to its end */
-	int error;		     /* what work() said, or -ENOMEM */
-	bool fetch, worked, unreadable;
-};
-
-/* What is open of a file. */
-struct opened {
-	int fd; /* -1: not open */
-	unsigned users;
-	bool left; /* by the cursor: the last user closes it */
-};
-
-/* Where line numbers are known: as long as no block of the file was left out. */
-struct numbering {
-	size_t file, number;
-	uint64_t lines;
-	bool known;
-};
-
-struct run {
-	const struct pfw_pass *pass;
-	pthread_mutex_t mutex; /* over all below but `numbering`, `told` (the drainer's) and slots in
-				* the hand of a thread */
-	pthread_cond_t changed;
-	struct slot *slot;
-	unsigned slots, jobs;
-	struct pfw_fetched **spare; /* a stack, so that the memory used last is used next */
-	unsigned spares;
-	uint64_t taken, finished;
-	size_t file, number; /* the cursor: what is taken next */
-	uint64_t passed;     /* bytes of blocks that were not wanted, since the last slot */
-	struct opened *opened;
-	struct pfw_stream stream;
-	bool streaming; /* stream is open */
-	bool by_points; /* the cursor's file is a STREAM whose wanted blocks are read from points */
-	bool reading;	/* by a thread that has not the mutex */
-	bool draining;
-	bool ended;
-	int error;
-	bool unreadable;
-	uint64_t told, all; /* progress */
-	struct numbering numbering;
-};
 
 struct thread {
-	struct run *run;
+	struct pass_run *run;
 	unsigned worker;
 	pthread_t id;
 };
@@ -92,220 +33,10 @@ unsigned pfw_pass_jobs(unsigned jobs)
 	return jobs > JOBS_MAX ? JOBS_MAX : jobs;
 }
 
-/* ---- taking the next block; all with the mutex ---- */
-
-static void end_run(struct run *run, int error)
-{
-	if (!run->ended)
-		run->error = error;
-	run->ended = true;
-	pthread_cond_broadcast(&run->changed);
-}
-
-static struct slot *new_slot(struct run *run)
-{
-	struct slot *slot = &run->slot[run->taken++ % run->slots];
-
-	slot->state = SLOT_BUSY;
-	slot->block = (struct pfw_pass_block){ .file = run->file, .problems = &slot->lines };
-	slot->fetched = run->spare[--run->spares];
-	slot->fetched->text.bytes = slot->fetched->begin = 0;
-	slot->fetched->at = 0;
-	slot->error = 0;
-	slot->fetch = slot->worked = slot->unreadable = false;
-	slot->progress = run->passed;
-	run->passed = 0;
-	return slot;
-}
-
-static void give_text_back(struct run *run, struct slot *slot)
-{
-	if (!slot->fetched)
-		return;
-	if (slot->fetched->text.room > TEXT_KEPT)
-		pfw_text_free(&slot->fetched->text);
-	run->spare[run->spares++] = slot->fetched;
-	slot->fetched = NULL;
-}
-
-static void close_unused(struct opened *opened)
-{
-	if (opened->fd < 0 || opened->users || !opened->left)
-		return;
-	close(opened->fd);
-	opened->fd = -1;
-}
-
-static void next_file(struct run *run)
-{
-	if (run->by_points)
-		run->passed += run->pass->traces->file[run->file].blocks.file_bytes;
-	run->by_points = false;
-	run->opened[run->file].left = true;
-	close_unused(&run->opened[run->file]);
-	run->file++;
-	run->number = 0;
-}
-
-/* A slot that only says why the cursor's file cannot be read; the cursor leaves it. */
-static struct slot *unreadable(struct run *run, int error)
-{
-	struct slot *slot = new_slot(run);
-
-	pfw_problems_add(&slot->behind, 0, 0, "cannot be opened: %s", strerror(-error));
-	slot->unreadable = true;
-	next_file(run);
-	return slot;
-}
-
-/* The next block of a file whose blocks are known, or NULL: none is wanted any more. */
-static struct slot *take_block(struct run *run)
-{
-	const struct pfw_pass *pass = run->pass;
-	const struct pfw_trace_file *file = &pass->traces->file[run->file];
-	struct opened *opened = &run->opened[run->file];
-	const struct pfw_block *block;
-	struct slot *slot;
-
-	for (;; run->number++) {
-		if (run->number == file->blocks.count)
-			return NULL;
-		block = &file->blocks.block[run->number];
-		if (!pass->want || pass->want(pass->user, run->file, block))
-			break;
-		if (file->blocks.layout != PFW_LAYOUT_STREAM)
-			run->passed += block->bytes;
-	}
-	if (opened->fd < 0) {
-		opened->fd = pfw_input_open_fd(file->path);
-		if (opened->fd < 0)
-			return unreadable(run, opened->fd);
-	}
-	slot = new_slot(run);
-	slot->fetch = true;
-	slot->block.number = run->number++;
-	slot->block.block = block;
-	/* Of a STREAM the block's bytes are those of the text. */
-	slot->progress += file->blocks.layout == PFW_LAYOUT_STREAM ? 0 : block->bytes;
-	opened->users++;
-	return slot;
-}
-
-static int open_stream(struct run *run)
-{
-	int error = pfw_input_open(&run->stream.input, run->pass->traces->file[run->file].path);
-
-	run->streaming = !error;
-	if (!error && run->pass->point)
-		error = pfw_input_make_points(run->stream.input);
-	return error;
-}
-
-/* The block of an index that the one just read is. */
-static const struct pfw_block *known_block(const struct run *run, const struct pfw_block *place)
-{
-	const struct pfw_blocks *blocks = &run->pass->traces->file[run->file].blocks;
-	const struct pfw_block *known;
-
-	if (run->number >= blocks->count)
-		return place;
-	known = &blocks->block[run->number];
-	return known->at == place->at && known->bytes == place->bytes ? known : place;
-}
-
-/* The next block of a file that is read in order.  Lets the mutex go while it reads. */
-static struct slot *take_streamed(struct run *run)
-{
-	int error = run->streaming ? 0 : open_stream(run);
-	struct pfw_stream *stream = &run->stream;
-	struct slot *slot;
-	uint64_t before;
-
-	if (error)
-		return unreadable(run, error);
-	slot = new_slot(run);
-	slot->block.number = run->number;
-	slot->block.block = &slot->place;
-	slot->place = (struct pfw_block){ .at = stream->at };
-	slot->fetched->at = stream->at;
-	before = pfw_input_at(stream->input);
-	run->reading = true;
-	pthread_mutex_unlock(&run->mutex);
-	error = pfw_stream_read(stream, &slot->fetched->text, PFW_BLOCK_TEXT, &slot->behind);
-	pthread_mutex_lock(&run->mutex);
-	run->reading = false;
-	slot->progress += pfw_input_at(stream->input) - before;
-	slot->place.bytes = slot->fetched->text.bytes;
-	slot->block.block = known_block(run, &slot->place);
-	pfw_input_take_points(stream->input, &slot->points);
-	run->number += slot->place.bytes != 0;
-	slot->unreadable = error && error != -ENOMEM;
-	slot->error = error == -ENOMEM ? error : 0;
-	if (error || stream->ended) {
-		pfw_stream_close(stream);
-		run->streaming = false;
-		next_file(run);
-	}
-	pthread_cond_broadcast(&run->changed);
-	return slot;
-}
-
-/* Whether to read the wanted blocks of a STREAM from the points before them: where they are few,
- * since threads that read from points read a part of the text each for itself. */
-static bool pays_by_points(const struct pfw_pass *pass, size_t number)
-{
-	const struct pfw_blocks *blocks = &pass->traces->file[number].blocks;
-	uint64_t wanted = 0, all = 0;
-
-	if (blocks->layout != PFW_LAYOUT_STREAM || !blocks->points.count || !pass->want)
-		return false;
-	for (size_t i = 0; i < blocks->count; i++) {
-		all += blocks->block[i].bytes;
-		if (pass->want(pass->user, number, &blocks->block[i]))
-			wanted += blocks->block[i].bytes;
-	}
-	return wanted < all / 4;
-}
-
-static bool is_streamed(const struct run *run)
-{
-	return run->pass->traces->file[run->file].blocks.layout == PFW_LAYOUT_STREAM &&
-	       !run->by_points;
-}
-
-/* The next slot to work on, or NULL at the end. */
-static struct slot *take(struct run *run)
-{
-	const struct pfw_pass *pass = run->pass;
-
-	for (;;) {
-		struct slot *slot = NULL;
-
-		if (pass->stop && *pass->stop)
-			end_run(run, -EINTR);
-		if (run->ended)
-			return NULL;
-		if (run->reading || run->taken - run->finished == run->slots) {
-			pthread_cond_wait(&run->changed, &run->mutex);
-			continue;
-		}
-		if (run->file == pass->traces->count)
-			return NULL;
-		if (run->number == 0)
-			run->by_points = pays_by_points(pass, run->file);
-		if (is_streamed(run))
-			return take_streamed(run);
-		slot = take_block(run);
-		if (slot)
-			return slot;
-		next_file(run);
-	}
-}
-
 /* ---- working on it; without the mutex ---- */
 
 /* What a member's header says of its lines.  Times may be cut to whole µs in the text. */
-static void check_summary(struct slot *slot)
+static void check_summary(struct pass_slot *slot)
 {
 	const struct pfw_block *place = slot->block.block;
 	const struct pfw_pass_block *block = &slot->block;
@@ -335,7 +66,7 @@ static int end_text(struct pfw_text *text)
 	return error;
 }
 
-static int fetch_slot(const struct run *run, struct pfw_fetch *fetch, struct slot *slot)
+static int fetch_slot(const struct pass_run *run, struct pfw_fetch *fetch, struct pass_slot *slot)
 {
 	const struct pfw_trace_file *file = &run->pass->traces->file[slot->block.file];
 
@@ -347,7 +78,8 @@ static int fetch_slot(const struct run *run, struct pfw_fetch *fetch, struct slo
 			       &slot->behind);
 }
 
-static void work_on(struct run *run, unsigned worker, struct pfw_fetch *fetch, struct slot *slot)
+static void work_on(struct pass_run *run, unsigned worker, struct pfw_fetch *fetch,
+		    struct pass_slot *slot)
 {
 	const struct pfw_pass *pass = run->pass;
 	const struct pfw_trace_file *file = &pass->traces->file[slot->block.file];
@@ -380,22 +112,24 @@ static void work_on(struct run *run, unsigned worker, struct pfw_fetch *fetch, s
 /* ---- in order again ---- */
 
 /* The number of the first line of this block less one; false: it is not known. */
-static bool number_lines(struct numbering *numbering, const struct slot *slot, uint64_t *base)
+static bool number_lines(struct pass_numbering *numbering, const struct pass_slot *slot,
+			 uint64_t *base)
 {
 	const struct pfw_pass_block *block = &slot->block;
 
 	if (numbering->file != block->file)
-		*numbering = (struct numbering){ .file = block->file, .known = block->number == 0 };
+		*numbering =
+			(struct pass_numbering){ .file = block->file, .known = block->number == 0 };
 	if (numbering->number != block->number)
 		numbering->known = false;
 	*base = numbering->lines;
 	return numbering->known;
 }
 
-static void tell(struct run *run, struct slot *slot)
+static void tell(struct pass_run *run, struct pass_slot *slot)
 {
 	const struct pfw_pass *pass = run->pass;
-	struct numbering *numbering = &run->numbering;
+	struct pass_numbering *numbering = &run->numbering;
 	const struct pfw_pass_block *block = &slot->block;
 	uint64_t base;
 	bool known = number_lines(numbering, slot, &base);
@@ -437,7 +171,7 @@ static void drop_result(const struct pfw_pass *pass, struct pfw_pass_block *bloc
 	block->result = NULL;
 }
 
-static int finish(struct run *run, struct slot *slot)
+static int finish(struct pass_run *run, struct pass_slot *slot)
 {
 	const struct pfw_pass *pass = run->pass;
 	int error = 0;
@@ -461,13 +195,13 @@ static int finish(struct run *run, struct slot *slot)
 }
 
 /* Give what is finished to done(), in order.  With the mutex, let go meanwhile. */
-static void drain(struct run *run)
+static void drain(struct pass_run *run)
 {
 	if (run->draining)
 		return;
 	run->draining = true;
 	while (!run->ended && run->finished < run->taken) {
-		struct slot *slot = &run->slot[run->finished % run->slots];
+		struct pass_slot *slot = &run->slot[run->finished % run->slots];
 		int error;
 
 		if (slot->state != SLOT_FINISHED)
@@ -476,10 +210,10 @@ static void drain(struct run *run)
 		error = finish(run, slot);
 		pthread_mutex_lock(&run->mutex);
 		run->unreadable |= slot->unreadable;
-		give_text_back(run, slot);
+		pfw_pass_give_text(run, slot);
 		slot->lines.count = slot->behind.count = 0;
 		if (error) {
-			end_run(run, error);
+			pfw_pass_end(run, error);
 			break;
 		}
 		slot->state = SLOT_FREE;
@@ -494,22 +228,22 @@ static void drain(struct run *run)
 static void *work(void *argument)
 {
 	struct thread *thread = argument;
-	struct run *run = thread->run;
+	struct pass_run *run = thread->run;
 	struct pfw_fetch fetch = { 0 };
-	struct slot *slot;
+	struct pass_slot *slot;
 
 	pthread_mutex_lock(&run->mutex);
-	while ((slot = take(run))) {
-		struct opened *opened = &run->opened[slot->block.file];
+	while ((slot = pfw_pass_take(run))) {
+		struct pass_opened *opened = &run->opened[slot->block.file];
 
 		pthread_mutex_unlock(&run->mutex);
 		work_on(run, thread->worker, &fetch, slot);
 		pthread_mutex_lock(&run->mutex);
 		if (!run->pass->keep_text)
-			give_text_back(run, slot);
+			pfw_pass_give_text(run, slot);
 		if (slot->fetch) {
 			opened->users--;
-			close_unused(opened);
+			pfw_pass_close_unused(opened);
 		}
 		slot->state = SLOT_FINISHED;
 		drain(run);
@@ -533,7 +267,7 @@ static unsigned threads_for(const struct pfw_pass *pass)
 	return blocks && blocks < jobs ? (unsigned)blocks : jobs;
 }
 
-static int set_up(struct run *run)
+static int set_up(struct pass_run *run)
 {
 	const struct pfw_traces *traces = run->pass->traces;
 
@@ -553,14 +287,14 @@ static int set_up(struct run *run)
 	return 0;
 }
 
-static void tear_down(struct run *run)
+static void tear_down(struct pass_run *run)
 {
 	const struct pfw_pass *pass = run->pass;
 
 	if (run->streaming)
 		pfw_stream_close(&run->stream);
 	for (unsigned i = 0; run->slot && i < run->slots; i++) {
-		struct slot *slot = &run->slot[i];
+		struct pass_slot *slot = &run->slot[i];
 
 		drop_result(pass, &slot->block);
 		pfw_problems_free(&slot->lines);
@@ -571,7 +305,7 @@ static void tear_down(struct run *run)
 	for (size_t i = 0; run->opened && i < pass->traces->count; i++) {
 		run->opened[i].users = 0;
 		run->opened[i].left = true;
-		close_unused(&run->opened[i]);
+		pfw_pass_close_unused(&run->opened[i]);
 	}
 	free(run->slot);
 	free(run->spare);
@@ -579,7 +313,7 @@ static void tear_down(struct run *run)
 }
 
 /* Signals are for the thread that the command runs in.  Fewer threads than wanted will do. */
-static unsigned start_threads(struct run *run, struct thread *thread)
+static unsigned start_threads(struct pass_run *run, struct thread *thread)
 {
 	sigset_t all, before;
 	unsigned count = 1;
@@ -597,10 +331,10 @@ static unsigned start_threads(struct run *run, struct thread *thread)
 
 int pfw_pass_run(const struct pfw_pass *pass)
 {
-	struct run run = { .pass = pass,
-			   .mutex = PTHREAD_MUTEX_INITIALIZER,
-			   .changed = PTHREAD_COND_INITIALIZER,
-			   .numbering = { .file = SIZE_MAX } };
+	struct pass_run run = { .pass = pass,
+				.mutex = PTHREAD_MUTEX_INITIALIZER,
+				.changed = PTHREAD_COND_INITIALIZER,
+				.numbering = { .file = SIZE_MAX } };
 	struct thread thread[JOBS_MAX] = { { .run = &run } };
 	int error = set_up(&run);
 
