@@ -175,7 +175,7 @@ CASES = [
     Case("cp", ["cp", "-r", "from", "to"], 1, prepare_files, mute=1000),
     Case("cp-gz", ["cp", "-r", "from", "to"], 1, prepare_files, mute=1000,
          DFTRACER_TRACE_COMPRESSION="1"),
-    Case("python3", ["/usr/bin/python3", "-I", "-S", "-c", PYTHON], 8, prepare_files, mute=18,
+    Case("python3", ["/usr/bin/python3", "-I", "-S", "-c", PYTHON], 8, prepare_files, mute=21,
          DFTRACER_TRACE_COMPRESSION="1"),
 ]
 
