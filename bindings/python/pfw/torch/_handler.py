@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import re
 import sys
 import threading
@@ -58,6 +59,9 @@ def _write_results(prof: Any, active_ns: int) -> bool:
     results = getattr(inner, "kineto_results", None)
     if results is None or not hasattr(results, "events"):
         return False
+    if os.environ.get("PFW_TORCH_OPS", "0") not in ("", "0"):
+        _say("trace_handler: PFW_TORCH_OPS is set, which records operators itself: those of this "
+             "profile are in the trace twice; leave it unset where trace_handler is used")
     collecting = gc.isenabled()
     gc.disable() # so many short-lived lists would have it look at all objects again and again
     try:
