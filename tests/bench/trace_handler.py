@@ -1,4 +1,4 @@
-"""What trace_handler costs the thread that calls it: trace_handler.py pfw|pfw-all|dftracer OUTPUT
+"""What trace_handler costs the thread that calls it: trace_handler.py pfw|dftracer[-all] OUTPUT
 
 CPU time an event of one profile of a model on the CPU, at first and again; -all: with shapes, stacks and FLOPs.
 pfw is to be installed, dftracer and torch too; one of them a run, since both open the process's trace.
@@ -9,7 +9,7 @@ import time
 
 
 def handler(what, output):
-    if what == "dftracer":
+    if what.startswith("dftracer"):
         os.environ.update(DFTRACER_ENABLE="1", DFTRACER_INC_METADATA="1")
         from dftracer.python import dftracer
         from dftracer.python.torch import trace_handler
@@ -25,7 +25,7 @@ def main(what, output):
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    options = {"record_shapes": True, "with_stack": True, "with_flops": True} if what == "pfw-all" else {}
+    options = {"record_shapes": True, "with_stack": True, "with_flops": True} if what.endswith("-all") else {}
     model = torch.nn.Sequential(*[torch.nn.Linear(32, 32) for _ in range(20)])
     with profile(activities=[ProfilerActivity.CPU], **options) as profiler:
         for _ in range(60):
