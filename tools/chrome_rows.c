@@ -154,7 +154,7 @@ bool chrome_is_other(const struct chrome_rows *rows, size_t file, uint64_t pid)
 
 /* ---- names ---- */
 
-int chrome_rows_meta(struct chrome_rows *rows, size_t file, const struct pfw_entry *entry)
+static int take_name(struct chrome_rows *rows, size_t file, const struct pfw_entry *entry)
 {
 	bool process = !pfw_slice_is(&entry->name, "thread_name");
 	const char *key = pfw_slice_is(&entry->name, "process") ? "cmd" : "name";
@@ -184,6 +184,22 @@ int chrome_rows_meta(struct chrome_rows *rows, size_t file, const struct pfw_ent
 		rows->thread[thread].name = name;
 		rows->thread[thread].ts_ns = entry->ts_ns;
 	}
+	return 0;
+}
+
+int chrome_rows_meta(struct chrome_rows *rows, size_t file, const struct pfw_entry *entry,
+		     bool *taken)
+{
+	const struct pfw_slice *name = &entry->name;
+
+	*taken = false;
+	if (entry->ph != 'M' || !pfw_slice_is(&entry->cat, "pfw"))
+		return 0;
+	*taken = pfw_slice_is(name, "process") || pfw_slice_is(name, "thread_name") ||
+		 pfw_slice_is(name, "process_name");
+	if (*taken)
+		return take_name(rows, file, entry);
+	*taken = pfw_slice_is(name, "end") || pfw_slice_is(name, "imported");
 	return 0;
 }
 

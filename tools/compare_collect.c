@@ -6,6 +6,7 @@
 
 #include "compare.h"
 #include "progress.h"
+#include "store/call.h"
 #include "store/pass.h"
 #include "store/saturate.h"
 #include "table_line.h"
@@ -76,11 +77,6 @@ static bool wanted(const struct collect *collect, struct worker *worker, size_t 
 	return pfw_select_entry(&collect->side->select, worker->state, file, &call);
 }
 
-static bool is_io(const struct pfw_slice *cat)
-{
-	return pfw_slice_is(cat, "POSIX") || pfw_slice_is(cat, "STDIO");
-}
-
 static int add_line(const struct collect *collect, struct worker *worker,
 		    struct pfw_pass_block *block, const struct pfw_entry *entry,
 		    struct table_line *line)
@@ -102,7 +98,7 @@ static int add_line(const struct collect *collect, struct worker *worker,
 	return add_sample(result,
 			  &(struct sample){ .row = (uint32_t)row,
 					    .summed = line->summed,
-					    .io = is_io(&line->cat),
+					    .io = pfw_call_is_io(&line->cat),
 					    .calls = line->summed ? line->calls : 1,
 					    .ts_ns = entry->ts_ns,
 					    .dur_ns = line->dur_ns,

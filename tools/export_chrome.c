@@ -351,18 +351,11 @@ static int begin_at(struct chrome *chrome, int64_t ts_ns)
 
 static int take_meta(struct chrome *chrome, size_t file, const struct pfw_entry *entry, bool *done)
 {
-	*done = false;
-	if (entry->ph != 'M' || !pfw_slice_is(&entry->cat, "pfw"))
-		return 0;
-	*done = pfw_slice_is(&entry->name, "end") || pfw_slice_is(&entry->name, "imported") ||
-		pfw_slice_is(&entry->name, "process") ||
-		pfw_slice_is(&entry->name, "thread_name") ||
-		pfw_slice_is(&entry->name, "process_name");
-	if (pfw_slice_is(&entry->name, "imported"))
-		return take_extra(chrome, entry);
-	if (*done && !pfw_slice_is(&entry->name, "end"))
-		return chrome_rows_meta(&chrome->rows, file, entry);
-	return 0;
+	int error = chrome_rows_meta(&chrome->rows, file, entry, done);
+
+	if (!error && *done && pfw_slice_is(&entry->name, "imported"))
+		error = take_extra(chrome, entry);
+	return error;
 }
 
 static int line(void *state, size_t file, const struct pfw_entry *entry)

@@ -60,8 +60,9 @@ int64_t chrome_thread(struct chrome_rows *rows, uint32_t process, uint64_t tid);
 /* Whether the pid is not that of its rank's first process. */
 bool chrome_is_other(const struct chrome_rows *rows, size_t file, uint64_t pid);
 
-/* Take a `process` or `thread_name` line.  0 or -ENOMEM. */
-int chrome_rows_meta(struct chrome_rows *rows, size_t file, const struct pfw_entry *entry);
+/* Take a line that is no event of the timeline: names, `end`, `imported`.  0 or -ENOMEM. */
+int chrome_rows_meta(struct chrome_rows *rows, size_t file, const struct pfw_entry *entry,
+		     bool *taken);
 
 /* Write the names of all rows, and their order.  0 or -errno. */
 int chrome_rows_write(struct chrome_rows *rows, int64_t base_ns, bool *first);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "export.h"
+#include "store/call.h"
 #include "store/emit.h"
 #include "store/numbers.h"
 
@@ -91,7 +92,7 @@ static unsigned type_of(const struct pfw_entry *entry, const struct export_args 
 {
 	const struct export_arg *device;
 
-	if (pfw_slice_is(&entry->cat, "POSIX") || pfw_slice_is(&entry->cat, "STDIO"))
+	if (pfw_call_is_io(&entry->cat))
 		return TYPE_IO;
 	device = export_args_find(args, "device");
 	if (device && pfw_slice_is(&entry->cat, "PP") && *device->value.text.at == '1')

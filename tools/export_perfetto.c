@@ -307,21 +307,6 @@ static int write_counters(struct perfetto *perfetto, size_t file, const struct p
 
 /* ---- lines ---- */
 
-static int take_meta(struct perfetto *perfetto, size_t file, const struct pfw_entry *entry,
-		     bool *done)
-{
-	*done = false;
-	if (entry->ph != 'M' || !pfw_slice_is(&entry->cat, "pfw"))
-		return 0;
-	*done = pfw_slice_is(&entry->name, "process") ||
-		pfw_slice_is(&entry->name, "thread_name") ||
-		pfw_slice_is(&entry->name, "process_name");
-	if (*done)
-		return chrome_rows_meta(&perfetto->rows, file, entry);
-	*done = pfw_slice_is(&entry->name, "end") || pfw_slice_is(&entry->name, "imported");
-	return 0;
-}
-
 static int begin_at(struct perfetto *perfetto, size_t file, const struct pfw_entry *entry)
 {
 	if (perfetto->begun && !perfetto_names_full(&perfetto->names))
@@ -338,7 +323,7 @@ static int line(void *state, size_t file, const struct pfw_entry *entry)
 	struct chrome_place place;
 	uint64_t track;
 	bool done;
-	int error = take_meta(perfetto, file, entry, &done);
+	int error = chrome_rows_meta(&perfetto->rows, file, entry, &done);
 
 	if (error || done || !(entry->has & PFW_ENTRY_TS))
 		return error;

@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "memory.h"
 #include "progress.h"
+#include "store/call.h"
 #include "store/pass.h"
 #include "store/saturate.h"
 
@@ -126,8 +127,7 @@ static bool is_span(const struct pfw_entry *entry)
 {
 	struct pfw_value kind;
 
-	if (entry->ph != 'X' || pfw_slice_is(&entry->cat, "POSIX") ||
-	    pfw_slice_is(&entry->cat, "STDIO") || pfw_slice_is(&entry->cat, "pfw") ||
+	if (entry->ph != 'X' || pfw_call_is_io(&entry->cat) || pfw_slice_is(&entry->cat, "pfw") ||
 	    arg(entry, "device", 0) != 0)
 		return false;
 	return !pfw_slice_is(&entry->cat, "PP") || !pfw_entry_arg(entry, "kind", &kind) ||

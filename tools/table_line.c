@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/call.h"
 #include "store/fnames.h"
 #include "store/hash.h"
 #include "store/launches.h"
@@ -363,7 +364,7 @@ static bool read_summed(struct table_line *line, const struct pfw_entry *entry)
 
 bool table_line_name(struct table_line *line, const struct pfw_entry *entry, bool plain)
 {
-	bool call = pfw_member_is(&entry->cat, "POSIX") || pfw_member_is(&entry->cat, "STDIO");
+	bool call = pfw_call_is_io(&entry->cat);
 	size_t bytes = sizeof(*line);
 
 	/* Where it knows the size, the compiler takes `rep stos`, which begins slowly. */
@@ -408,7 +409,7 @@ bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
 	if (entry->ph != 'X' || __builtin_add_overflow(line->start_ns, line->dur_ns, &end) ||
 	    line->start_ns == INT64_MIN || !known)
 		return false;
-	if (pfw_member_is(&entry->cat, "POSIX") || pfw_member_is(&entry->cat, "STDIO")) {
+	if (pfw_call_is_io(&entry->cat)) {
 		read_call(line, entry, calls, how);
 	} else if (how.plain) {
 		read_plain(line, entry, how.args);

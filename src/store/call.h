@@ -29,6 +29,12 @@ struct pfw_call {
 	uint8_t role, moves;
 };
 
+/* Whether lines of that category are I/O calls.  Thread: any. */
+static inline bool pfw_call_is_io(const struct pfw_slice *cat)
+{
+	return pfw_slice_is(cat, "POSIX") || pfw_slice_is(cat, "STDIO");
+}
+
 /* The call of that category and name.  Thread: any. */
 struct pfw_call pfw_call_find(const char *cat, size_t cat_bytes, const char *name,
 			      size_t name_bytes);

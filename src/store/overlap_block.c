@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call.h"
 #include "overlap.h"
 #include "saturate.h"
 #include "select.h"
@@ -351,7 +352,7 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 	note_times(block, begin, end);
 	if (entry->ph != 'X')
 		return 0;
-	if (is(&entry->cat, "POSIX") || is(&entry->cat, "STDIO"))
+	if (pfw_call_is_io(&entry->cat))
 		return add_io(block, entry, begin, end);
 	if (is(&entry->cat, "PP"))
 		return add_compute(block, entry, begin, end);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call.h"
 #include "fnames.h"
 #include "hash.h"
 #include "patterns.h"
@@ -266,7 +267,7 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 			       : 0;
 	if (entry->ph != 'X')
 		return 0;
-	if (!pfw_slice_is(&entry->cat, "POSIX") && !pfw_slice_is(&entry->cat, "STDIO"))
+	if (!pfw_call_is_io(&entry->cat))
 		return 0;
 	call = call_of(block, entry->cat.at, entry->cat.bytes, &entry->name);
 	if (!pfw_fnames_find(fnames, entry, &fname) || fname.type != PFW_VALUE_STRING ||
