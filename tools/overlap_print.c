@@ -10,6 +10,7 @@
 #include "store/saturate.h"
 
 #define CELL_BYTES 32
+#define COLUMNS_MAX (OVERLAP_FIGURES + 2)
 
 /* ---- tables for people ---- */
 
@@ -75,27 +76,34 @@ static size_t characters(const char *text)
 	return count;
 }
 
+/* Characters of a column's widest cell. */
+static size_t width_of(const struct sheet *sheet, size_t column)
+{
+	size_t width = 0;
+
+	for (size_t i = column; i < sheet->cells; i += sheet->columns) {
+		size_t used = characters(sheet->cell[i]);
+
+		width = used > width ? used : width;
+	}
+	return width;
+}
+
 /* Print what there is, and make it empty. */
 static void flush(struct sheet *sheet, const char *title)
 {
 	bool colours = cli_colours(stdout);
-	size_t rows = sheet->columns ? sheet->cells / sheet->columns : 0;
+	size_t whole = sheet->cells - sheet->cells % sheet->columns, width[COLUMNS_MAX];
 
 	printf("%s%s%s\n", cli_style(colours, CLI_BOLD), title, cli_style(colours, CLI_PLAIN));
-	for (size_t i = 0; i < rows; i++) {
-		for (size_t j = 0; j < sheet->columns; j++) {
-			size_t width = 0;
+	for (size_t j = 0; j < sheet->columns; j++)
+		width[j] = width_of(sheet, j);
+	for (size_t i = 0; i < whole; i++) {
+		const char *cell = sheet->cell[i];
+		size_t column = i % sheet->columns;
 
-			for (size_t k = 0; k < rows; k++) {
-				size_t used = characters(sheet->cell[k * sheet->columns + j]);
-
-				width = used > width ? used : width;
-			}
-			printf("%s%*s%s", j ? "  " : "",
-			       (int)(width - characters(sheet->cell[i * sheet->columns + j])), "",
-			       sheet->cell[i * sheet->columns + j]);
-		}
-		putchar('\n');
+		printf("%s%*s%s%s", column ? "  " : "", (int)(width[column] - characters(cell)), "",
+		       cell, column + 1 == sheet->columns ? "\n" : "");
 	}
 	sheet->cells = 0;
 }
