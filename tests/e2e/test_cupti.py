@@ -345,9 +345,11 @@ def test_records_of_later_kinds_are_counted(tmp_path):
 
 @standin
 def test_what_the_library_cannot_step_over(tmp_path):
+    """The rest of its buffer is lost, and counted; in two of them, where a flush came between."""
     run = Run(tmp_path, "launch=100", "invalid=50")
-    assert run.figures() == {"unreadable": 1}
-    assert len(run.pp("kernel")) == 50
+    kernels = len(run.pp("kernel"))
+    assert run.figures() == {"unreadable": 1} and kernels == 50 or \
+        run.figures() == {"unreadable": 2} and 50 <= kernels < 100
 
 
 @standin
