@@ -14,7 +14,7 @@ static int reserve(struct pfw_names *names)
 	uint32_t room = names->room ? names->room * 2 : 64;
 	struct pfw_name *name;
 
-	if (pfw_slots_reserve(&names->slots))
+	if (pfw_row_slots_reserve(&names->slots))
 		return -ENOMEM;
 	if (names->count < names->room)
 		return 0;
@@ -43,7 +43,7 @@ static int64_t add(struct pfw_names *names, int64_t of, const char *text, size_t
 		return -ENOMEM;
 	names->name[names->count] =
 		(struct pfw_name){ .text = copy, .bytes = (uint32_t)bytes, .hash = hash, .of = of };
-	pfw_slots_add(&names->slots, slot_hash(of, hash), ++names->count);
+	pfw_row_slots_add(&names->slots, slot_hash(of, hash), ++names->count);
 	return names->count - 1;
 }
 
@@ -52,7 +52,7 @@ static int64_t find(struct pfw_names *names, int64_t of, const char *text, size_
 {
 	uint32_t key = slot_hash(of, hash), at = key, number;
 
-	while ((number = pfw_slots_next(&names->slots, key, &at))) {
+	while ((number = pfw_row_slots_next(&names->slots, key, &at))) {
 		const struct pfw_name *name = &names->name[number - 1];
 
 		if (name->bytes == bytes && name->of == of &&
@@ -66,7 +66,7 @@ int64_t pfw_names_of(struct pfw_names *names, int64_t of, const char *text, size
 {
 	uint64_t hash = pfw_hash_text(pfw_hash_seed(), text, bytes);
 
-	if (!names->slots.slot && pfw_slots_init(&names->slots))
+	if (!names->slots.slot && pfw_row_slots_init(&names->slots))
 		return -ENOMEM;
 	return find(names, of, text, bytes, (uint32_t)(hash ^ hash >> 32));
 }
@@ -98,7 +98,7 @@ static inline void fetch(const struct pfw_names *names, int64_t of, const struct
 int pfw_names_map(struct pfw_names *names, int64_t of, const struct pfw_names *from,
 		  uint32_t *number)
 {
-	if (!names->slots.slot && pfw_slots_init(&names->slots))
+	if (!names->slots.slot && pfw_row_slots_init(&names->slots))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < from->count; i++) {
 		const struct pfw_name *name = &from->name[i];
@@ -117,14 +117,14 @@ void pfw_names_clear(struct pfw_names *names)
 {
 	names->count = 0;
 	if (names->slots.slot)
-		pfw_slots_clear(&names->slots);
+		pfw_row_slots_clear(&names->slots);
 	pfw_arena_clear(&names->texts);
 }
 
 void pfw_names_release(struct pfw_names *names)
 {
 	free(names->name);
-	pfw_slots_release(&names->slots);
+	pfw_row_slots_release(&names->slots);
 	pfw_arena_release(&names->texts);
 	*names = (struct pfw_names){ 0 };
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "arena.h"
-#include "slots.h"
+#include "row_slots.h"
 
 /* All zero: empty. */
 struct pfw_names {
@@ -16,7 +16,7 @@ struct pfw_names {
 		int64_t of;
 	} * name;
 	uint32_t count, room;
-	struct pfw_slots slots; /* number + 1 */
+	struct pfw_row_slots slots; /* number + 1 */
 	struct pfw_arena texts;
 };
 

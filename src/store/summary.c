@@ -49,7 +49,7 @@ static int64_t add_name(struct pfw_summary *summary, const struct pfw_summary_ke
 	if (row && !may_add(summary, row, PFW_SUMMARY_NAMES_MAX, key->cat_bytes + key->name_bytes))
 		return 0;
 	if (pfw_rows_reserve((void **)&summary->name, row, &summary->name_room, sizeof(*name)) ||
-	    pfw_slots_reserve(&summary->by_name))
+	    pfw_row_slots_reserve(&summary->by_name))
 		return -ENOMEM;
 	text = pfw_arena_take(&summary->texts, key->cat_bytes + key->name_bytes);
 	if (!text)
@@ -73,7 +73,7 @@ static int64_t add_name(struct pfw_summary *summary, const struct pfw_summary_ke
 		.moves = call.moves,
 	};
 	if (row)
-		pfw_slots_add(&summary->by_name, key->hash, row);
+		pfw_row_slots_add(&summary->by_name, key->hash, row);
 	summary->names++;
 	return row;
 }
@@ -89,7 +89,7 @@ int64_t pfw_summary_find_name(struct pfw_summary *summary, const struct pfw_summ
 {
 	uint32_t at = key->hash, row;
 
-	while ((row = pfw_slots_next(&summary->by_name, key->hash, &at))) {
+	while ((row = pfw_row_slots_next(&summary->by_name, key->hash, &at))) {
 		if (is_name(&summary->name[row], key))
 			return row;
 	}
@@ -143,7 +143,7 @@ static int64_t add_file(struct pfw_summary *summary, const char *text, size_t by
 		return 0;
 	if (pfw_rows_reserve((void **)&summary->file, row, &summary->file_room,
 			     sizeof(*summary->file)) ||
-	    pfw_slots_reserve(&summary->by_file))
+	    pfw_row_slots_reserve(&summary->by_file))
 		return -ENOMEM;
 	copy = pfw_arena_take(&summary->texts, bytes);
 	if (!copy)
@@ -153,7 +153,7 @@ static int64_t add_file(struct pfw_summary *summary, const char *text, size_t by
 							.name_bytes = (uint32_t)bytes,
 							.hash = hash };
 	if (row)
-		pfw_slots_add(&summary->by_file, hash, row);
+		pfw_row_slots_add(&summary->by_file, hash, row);
 	summary->files++;
 	return row;
 }
@@ -163,7 +163,7 @@ int64_t pfw_summary_find_file(struct pfw_summary *summary, const char *text, siz
 {
 	uint32_t at = hash, row;
 
-	while ((row = pfw_slots_next(&summary->by_file, hash, &at))) {
+	while ((row = pfw_row_slots_next(&summary->by_file, hash, &at))) {
 		if (summary->file[row].name_bytes == bytes &&
 		    pfw_hash_same(summary->file[row].name, text, bytes))
 			return row;
@@ -200,7 +200,7 @@ static int64_t add_thread(struct pfw_summary *summary, uint64_t pid, uint64_t ti
 		return 0;
 	if (pfw_rows_reserve((void **)&summary->thread, row, &summary->thread_room,
 			     sizeof(*summary->thread)) ||
-	    pfw_slots_reserve(&summary->by_thread))
+	    pfw_row_slots_reserve(&summary->by_thread))
 		return -ENOMEM;
 	summary->thread[row] = (struct pfw_summary_thread){ .pid = pid,
 							    .tid = tid,
@@ -210,7 +210,7 @@ static int64_t add_thread(struct pfw_summary *summary, uint64_t pid, uint64_t ti
 							    .call_ns = INT64_MAX,
 							    .calls_end_ns = INT64_MIN };
 	if (row)
-		pfw_slots_add(&summary->by_thread, hash, row);
+		pfw_row_slots_add(&summary->by_thread, hash, row);
 	summary->threads++;
 	return row;
 }
@@ -227,7 +227,7 @@ int64_t pfw_summary_thread_row(struct pfw_summary *summary, uint64_t pid, uint64
 	mixed = pfw_hash_mix(pid ^ summary->seed, 0x9e3779b97f4a7c15u);
 	mixed = pfw_hash_mix(tid ^ mixed, 0xd6e8feb86659fd93u ^ summary->seed);
 	hash = at = (uint32_t)(mixed ^ mixed >> 32);
-	while ((row = pfw_slots_next(&summary->by_thread, hash, &at))) {
+	while ((row = pfw_row_slots_next(&summary->by_thread, hash, &at))) {
 		if (summary->thread[row].tid == tid && summary->thread[row].pid == pid)
 			break;
 	}
@@ -413,8 +413,8 @@ int pfw_summary_init(struct pfw_summary *summary)
 {
 	*summary = (struct pfw_summary){ .seed = pfw_hash_seed() };
 	reset(summary);
-	if (pfw_slots_init(&summary->by_name) || pfw_slots_init(&summary->by_file) ||
-	    pfw_slots_init(&summary->by_thread) || add_others(summary)) {
+	if (pfw_row_slots_init(&summary->by_name) || pfw_row_slots_init(&summary->by_file) ||
+	    pfw_row_slots_init(&summary->by_thread) || add_others(summary)) {
 		pfw_summary_release(summary);
 		return -ENOMEM;
 	}
@@ -425,9 +425,9 @@ void pfw_summary_clear(struct pfw_summary *summary)
 {
 	for (uint32_t i = 0; i < summary->names; i++)
 		pfw_sketch_clear(&summary->name[i].durations);
-	pfw_slots_clear(&summary->by_name);
-	pfw_slots_clear(&summary->by_file);
-	pfw_slots_clear(&summary->by_thread);
+	pfw_row_slots_clear(&summary->by_name);
+	pfw_row_slots_clear(&summary->by_file);
+	pfw_row_slots_clear(&summary->by_thread);
 	pfw_arena_clear(&summary->texts);
 	reset(summary);
 	add_others(summary); /* their memory is there */
@@ -437,9 +437,9 @@ void pfw_summary_release(struct pfw_summary *summary)
 {
 	for (uint32_t i = 0; i < summary->name_room; i++)
 		pfw_sketch_release(&summary->name[i].durations);
-	pfw_slots_release(&summary->by_name);
-	pfw_slots_release(&summary->by_file);
-	pfw_slots_release(&summary->by_thread);
+	pfw_row_slots_release(&summary->by_name);
+	pfw_row_slots_release(&summary->by_file);
+	pfw_row_slots_release(&summary->by_thread);
 	free(summary->name);
 	free(summary->file);
 	free(summary->thread);

@@ -13,8 +13,8 @@
 
 #include "arena.h"
 #include "entry.h"
+#include "row_slots.h"
 #include "sketch.h"
-#include "slots.h"
 
 struct pfw_fnames;
 
@@ -138,7 +138,7 @@ struct pfw_summary {
 	uint32_t recent[PFW_SUMMARY_RECENT]; /* rows of names, where recent_name() says */
 	uint32_t cells;			     /* of all sketches, as far as they were merged */
 	uint64_t seed;
-	struct pfw_slots by_name, by_file, by_thread;
+	struct pfw_row_slots by_name, by_file, by_thread;
 	struct pfw_arena texts;
 };
 

@@ -51,7 +51,7 @@ static int merge_names(struct pfw_summary *into, struct pfw_summary *from)
 static inline void fetch_file(const struct pfw_summary *into, const struct pfw_summary *from,
 			      uint32_t i)
 {
-	const struct pfw_slots *table = &into->by_file;
+	const struct pfw_row_slots *table = &into->by_file;
 	uint64_t slot;
 
 	if (i + 3 * FETCH_AHEAD < from->files)

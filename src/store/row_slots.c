@@ -1,5 +1,5 @@
-/* slots.c - which row has a hash; see slots.h. */
-#include "slots.h"
+/* row_slots.c - which row has a hash; see row_slots.h. */
+#include "row_slots.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,24 +7,24 @@
 
 #define FIRST_SLOTS 256u
 
-int pfw_slots_init(struct pfw_slots *slots)
+int pfw_row_slots_init(struct pfw_row_slots *slots)
 {
-	*slots = (struct pfw_slots){ .mask = FIRST_SLOTS - 1 };
+	*slots = (struct pfw_row_slots){ .mask = FIRST_SLOTS - 1 };
 	slots->slot = calloc(FIRST_SLOTS, sizeof(*slots->slot));
 	return slots->slot ? 0 : -ENOMEM;
 }
 
-void pfw_slots_clear(struct pfw_slots *slots)
+void pfw_row_slots_clear(struct pfw_row_slots *slots)
 {
 	if (slots->used)
 		memset(slots->slot, 0, ((size_t)slots->mask + 1) * sizeof(*slots->slot));
 	slots->used = 0;
 }
 
-void pfw_slots_release(struct pfw_slots *slots)
+void pfw_row_slots_release(struct pfw_row_slots *slots)
 {
 	free(slots->slot);
-	*slots = (struct pfw_slots){ 0 };
+	*slots = (struct pfw_row_slots){ 0 };
 }
 
 static void put(uint64_t *slot, uint32_t mask, uint64_t value)
@@ -36,7 +36,7 @@ static void put(uint64_t *slot, uint32_t mask, uint64_t value)
 	slot[at] = value;
 }
 
-int pfw_slots_reserve(struct pfw_slots *slots)
+int pfw_row_slots_reserve(struct pfw_row_slots *slots)
 {
 	uint32_t mask = slots->mask * 2 + 1;
 	uint64_t *slot;
@@ -56,7 +56,7 @@ int pfw_slots_reserve(struct pfw_slots *slots)
 	return 0;
 }
 
-void pfw_slots_add(struct pfw_slots *slots, uint32_t hash, uint32_t row)
+void pfw_row_slots_add(struct pfw_row_slots *slots, uint32_t hash, uint32_t row)
 {
 	put(slots->slot, slots->mask, (uint64_t)hash << 32 | row);
 	slots->used++;
