@@ -11,6 +11,7 @@ import types
 
 import pytest
 
+import documents
 from conftest import PFW, Run
 from pfw.compat import cache_dit
 from pfw.torch import schedule
@@ -68,41 +69,8 @@ class pipe:
         for _ in range(num_inference_steps):
             self.images = [model(torch.randn(4, 8))]
 prompt = "a cat"
-
-def run_pipe():
-    steps = args.steps if args.steps is not None else 28
-    if args.profile and args.steps is None:
-        steps = 3
-    image = pipe(
-        prompt,
-        height=1024,
-        width=1024,
-        num_inference_steps=steps,
-        generator=torch.Generator("cpu").manual_seed(0),
-    ).images[0]
-    return image
-
-_ = run_pipe()  # warmup
-
-memory_tracker = MemoryTracker() if args.track_memory else None
-
-if memory_tracker:
-    memory_tracker.__enter__()
-
-start = time.time()
-if args.profile:
-    profiler = create_profiler_from_args(args)
-    with profiler:
-        image = run_pipe()
-    print(f"Profiler traces saved to: {profiler.output_dir}/{profiler.trace_path.name}")
-else:
-    image = run_pipe()
-end = time.time()
-
-if memory_tracker:
-    memory_tracker.__exit__(None, None, None)
-    memory_tracker.report()
-"""
+""" + documents.code(documents.A[1]).partition("# ... model setup code ...\n")[2].replace(
+    ', profile_name="flux_inference"', "")  # the arguments' own
 
 # Without torch: steps of our own.
 STEPS = """

@@ -12,6 +12,7 @@ import types
 
 import pytest
 
+import documents
 from conftest import PFW, Run
 from pfw.compat import diffulex_profiler
 from pfw.compat.diffulex_profiler import (DiffulexProfiler, PerformanceMetrics, ProfilerBackend,
@@ -98,30 +99,7 @@ print(f"Average throughput: {summary['avg_throughput_tokens_per_sec']:.2f} tok/s
 profiler.export()
 """
 
-GENERATE = ENGINE + """
-from pfw.compat.diffulex_profiler import DiffulexProfiler, ProfilerConfig
-from diffulex import Diffulex, SamplingParams
-
-# Setup
-profiler = DiffulexProfiler(ProfilerConfig(enabled=True))
-llm = Diffulex(model_path, model_name="dream")
-sampling_params = SamplingParams(temperature=0.0, max_tokens=256)
-
-# Profile generation
-prompts = ["What is 2+2?", "Explain quantum computing"]
-with profiler.profile("generate", metadata={"num_prompts": len(prompts)}):
-    outputs = llm.generate(prompts, sampling_params)
-    total_tokens = sum(len(o['token_ids']) for o in outputs)
-    profiler.record_throughput(total_tokens)
-    profiler.record_metric("num_outputs", len(outputs))
-    profiler.record_metric("avg_diff_steps", 
-                          sum(o['n_diff_steps'] for o in outputs) / len(outputs))
-
-# Export
-profiler.export("generation_profile.json")
-summary = profiler.get_summary()
-print(f"Throughput: {summary['avg_throughput_tokens_per_sec']:.2f} tok/s")
-"""
+GENERATE = ENGINE + documents.code(documents.D[10])
 
 BATCHES = ENGINE + """
 from pfw.compat.diffulex_profiler import DiffulexProfiler, ProfilerConfig

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+import documents
 from conftest import PFW, Run
 from pfw.compat import parallelization
 from pfw.compat.parallelization import profiler
@@ -29,20 +30,8 @@ model.forward = lambda batch: forward(batch).sum()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 args = None
 
-from pfw.compat.parallelization import profiler, step_profiler
-
-@profiler()  # Uses sensible defaults: with_flops=True, active=3 steps
-def train_model(args):
-    # Your training code here
-    for step in range(100):
-        # Training step
-        loss = model(batch)
-        loss.backward()
-        optimizer.step()
-        
-        # Important: Step the profiler
-        step_profiler()
-
+from pfw.compat.parallelization import step_profiler
+""" + documents.code(documents.B[0]) + """
 train_model(args)
 """
 
