@@ -169,6 +169,18 @@ char *pfw_line_segment(struct pfw_json *json, char *out, uint64_t cycle, uint64_
 	return pfw_json_end(json, out);
 }
 
+void pfw_lines_profiled_lost(struct pfw_spool_header *header)
+{
+	struct pfw_loss *from = &header->profiled, *to = &header->lost[PFW_LOST_PROFILE];
+	uint64_t count = atomic_exchange(&from->count, 0);
+
+	if (!count)
+		return;
+	atomic_store(&to->first_ns, count_of(&from->first_ns));
+	atomic_store(&to->last_ns, count_of(&from->last_ns));
+	atomic_fetch_add(&to->count, count);
+}
+
 uint64_t pfw_lines_lost(const struct pfw_spool_header *header)
 {
 	uint64_t sum = 0;

@@ -85,6 +85,9 @@ char *pfw_line_segment(struct pfw_json *json, char *out, uint64_t cycle, uint64_
 char *pfw_line_end(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
 		   const char *reason, const char *exec_path, uint64_t ts_ns);
 
+/* What is left to torch.profiler is lost with the process: counted as such from now on. */
+void pfw_lines_profiled_lost(struct pfw_spool_header *header);
+
 /* The sum of header->lost. */
 uint64_t pfw_lines_lost(const struct pfw_spool_header *header);
 

@@ -152,6 +152,7 @@ static long absent(void);
 #define absent_pfw_set_schedule absent
 #define absent_pfw_step absent
 #define absent_pfw_on_trace_ready absent
+#define absent_pfw_torch_profile absent
 #define absent_pfw_stats absent_stats
 #define absent_pfw_version absent
 

@@ -35,6 +35,7 @@
 	X(pfw_set_schedule)     \
 	X(pfw_step)             \
 	X(pfw_on_trace_ready)   \
+	X(pfw_torch_profile)    \
 	X(pfw_stats)            \
 	X(pfw_version)
 

@@ -19,16 +19,38 @@ static _Atomic uint32_t space_made; /* futex: counts pfw_ring_space_made() */
 
 /* ---- producer ---- */
 
-void pfw_ring_count_lost(enum pfw_lost_reason reason, uint64_t count)
+static void count_loss(struct pfw_loss *loss, uint64_t count)
 {
-	struct pfw_spool_header *header = pfw_ring_host.header;
 	uint64_t now = pfw_clock_ns(CLOCK_REALTIME), none = 0;
 
-	if (!header || !count)
-		return;
-	atomic_compare_exchange_strong(&header->lost[reason].first_ns, &none, now);
-	atomic_store(&header->lost[reason].last_ns, now);
-	atomic_fetch_add(&header->lost[reason].count, count);
+	atomic_compare_exchange_strong(&loss->first_ns, &none, now);
+	atomic_store(&loss->last_ns, now);
+	atomic_fetch_add(&loss->count, count);
+}
+
+void pfw_ring_count_lost(enum pfw_lost_reason reason, uint64_t count)
+{
+	if (pfw_ring_host.header && count)
+		count_loss(&pfw_ring_host.header->lost[reason], count);
+}
+
+void pfw_ring_count_profiled(void)
+{
+	if (pfw_ring_host.header)
+		count_loss(&pfw_ring_host.header->profiled, 1);
+}
+
+void pfw_ring_profiled_written(uint64_t count)
+{
+	struct pfw_spool_header *header = pfw_ring_host.header;
+	uint64_t left = header ? atomic_load(&header->profiled.count) : 0;
+
+	/* Fewer where the trace had an end meanwhile: those were counted as lost. */
+	while (left && !atomic_compare_exchange_weak(&header->profiled.count, &left,
+						     left > count ? left - count : 0))
+		;
+	if (left && left <= count)
+		atomic_store(&header->profiled.first_ns, 0);
 }
 
 static void count_wait(uint64_t waited_ns)

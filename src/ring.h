@@ -141,6 +141,11 @@ static inline void pfw_ring_commit(struct pfw_record *record, uint64_t position)
 /* Count events that could not be kept.  Thread: any.  Signal: safe. */
 void pfw_ring_count_lost(enum pfw_lost_reason reason, uint64_t count);
 
+/* Count an operator that is left to torch.profiler; `count` of those are in the trace now.
+ * Thread: any.  Signal: safe. */
+void pfw_ring_count_profiled(void);
+void pfw_ring_profiled_written(uint64_t count);
+
 /* ---- writer ---- */
 
 /* All rings, newest first; follow ->next.  Thread: any. */

@@ -18,6 +18,7 @@
 #include "globs.h"
 #include "hidden.h"
 #include "identity.h"
+#include "lines.h"
 #include "nvml.h"
 #include "os.h"
 #include "preload_table.h"
@@ -871,6 +872,7 @@ static void forked(void)
 	atomic_store(&session.limited, false);
 	pfw_thread_forked();
 	pfw_cupti_forked();
+	pfw_torch_ops_forked();
 	pfw_ring_forget_all();
 	pfw_strings_forked();
 	pfw_fd_table_forked();
@@ -1015,6 +1017,7 @@ static void end_session(const char *reason, const char *exec_path, bool followed
 	pfw_writer_pause(&session.writer, false);
 	if (session.io && session.writer.ready)
 		pfw_unrecorded_look(session.spool.header->unrecorded, true);
+	pfw_lines_profiled_lost(session.spool.header);
 	error = pfw_writer_finish(&session.writer, reason, exec_path);
 	if (!error) {
 		atomic_store(&session.spool.header->state, PFW_SPOOL_DONE);

@@ -28,7 +28,7 @@
 #include "record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 6u /* any change of this page's structs takes the next number */
+#define PFW_SPOOL_VERSION 7u /* any change of this page's structs takes the next number */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
@@ -65,10 +65,11 @@ enum pfw_lost_reason {
 	PFW_LOST_WRITE,	    /* the trace could not be written and the rings were full */
 	PFW_LOST_LIMIT,	    /* the trace has PFW_MAX_BYTES */
 	PFW_LOST_GPU,	    /* CUPTI had no buffer for them */
+	PFW_LOST_PROFILE,   /* left to a profile of torch.profiler that never came */
 	PFW_LOST_REASONS
 };
 /* clang-format off */
-#define PFW_LOST_NAMES { "full", "no_memory", "no_writer", "too_long", "torn", "write_error", "limit", "gpu" }
+#define PFW_LOST_NAMES { "full", "no_memory", "no_writer", "too_long", "torn", "write_error", "limit", "gpu", "profile" }
 /* clang-format on */
 
 /* Why an open or a path call was left out: an index of pfw_spool_header.excluded. */
@@ -137,6 +138,7 @@ struct pfw_spool_header {
 	char version_text[16];
 	struct pfw_slot slot[2];
 	struct pfw_loss lost[PFW_LOST_REASONS];
+	struct pfw_loss profiled; /* lost with reason PROFILE, unless the profile is written yet */
 	struct pfw_loss waited; /* threads that waited for room: count; last_ns = total ns waited */
 	_Atomic uint64_t excluded[PFW_EXCLUDED_REASONS];
 	_Atomic uint64_t unrecorded[PFW_UNRECORDED_KINDS];

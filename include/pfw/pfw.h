@@ -307,6 +307,28 @@ typedef void pfw_trace_ready(const struct pfw_segment *segment, void *user);
  */
 PFW_API int pfw_on_trace_ready(pfw_trace_ready *hook, void *user);
 
+/* ---- PyTorch's operators beside torch.profiler ---- */
+
+enum pfw_profile {
+	PFW_PROFILE_ENDS,
+	PFW_PROFILE_BEGINS,	       /* in threads that torch's profilerEnabled() tells of */
+	PFW_PROFILE_BEGINS_EVERYWHERE, /* in all threads */
+	PFW_PROFILE_WRITTEN,
+	PFW_PROFILE_ASKS,
+	PFW_PROFILE_GPU_SINCE
+};
+
+/*
+ * For who writes what torch.profiler has recorded (pfw.torch does).  From BEGINS to ENDS, PFW_TORCH_OPS
+ * leaves operators that torch.profiler sees to it, so that none is in the trace twice.  ENDS returns
+ * how many those were, WRITTEN says that `count` of such are in the trace now, and ASKS returns 1
+ * where PFW_TORCH_OPS records operators now; otherwise `count` is 0 and so is the result.  What the
+ * trace ends without is lost, reason "profile".  GPU_SINCE returns the time, in ns since the epoch,
+ * from which on GPU work is recorded beside torch.profiler; 0: it is not, or not meanwhile.
+ * Thread: any, one at a time.  Signal: unsafe.
+ */
+PFW_API uint64_t pfw_torch_profile(enum pfw_profile what, uint64_t count);
+
 /* ---- what happened so far ---- */
 
 struct pfw_stats {
@@ -361,6 +383,7 @@ static inline int pfw_stats_absent(struct pfw_stats *stats)
 #define pfw_on_trace_ready(...) (pfw_on_trace_ready ? pfw_on_trace_ready(__VA_ARGS__) : 0)
 #define pfw_schedule_action(...) \
 	(pfw_schedule_action ? pfw_schedule_action(__VA_ARGS__) : PFW_ACTION_NONE)
+#define pfw_torch_profile(...) (pfw_torch_profile ? pfw_torch_profile(__VA_ARGS__) : 0)
 #define pfw_stats(stats) (pfw_stats ? pfw_stats(stats) : pfw_stats_absent(stats))
 #define pfw_version() (pfw_version ? pfw_version() : NULL)
 #endif

@@ -24,7 +24,6 @@
 #define DEMANGLER_FLUSHES 16u
 #define MEET_NS 1000000000ull
 #define LEAVE_WAIT_NS 1000000000ull
-#define FLUSH_WAIT_NS 1000000000ull
 
 enum state {
 	IDLE,	   /* not wanted, or the program has no CUDA yet */
@@ -297,10 +296,20 @@ static void come_back(void)
 		return;
 	atomic_fetch_add(&pfw_cupti_figures.yielded_us,
 			 (pfw_clock_ns(CLOCK_MONOTONIC) - gpu.yielded_ns) / 1000);
+	if (pfw_cupti_yield_clock() && pfw_cupti_client_own_clock())
+		pfw_cupti_decoding.clock_offset_ns = 0;
 	if (pfw_cupti_client_register() && pfw_live_records())
 		switch_on();
 	yielded = BEGINNING;
 	atomic_compare_exchange_strong(&gpu.state, &yielded, ON);
+}
+
+uint64_t pfw_cupti_shares_since(void)
+{
+	return atomic_load(&gpu.state) == ON && pfw_cupti_client_shared() &&
+			       pfw_cupti_client_wants(PFW_CUPTI_KIND_KERNEL)
+		       ? pfw_cupti_client_since()
+		       : 0;
 }
 
 static bool is_ours(uint32_t kind)
@@ -422,7 +431,6 @@ void pfw_cupti_flush(bool everything)
 		pfw_cupti_client_flush_forced();
 	else
 		pfw_cupti_client_flush();
-	pfw_cupti_client_flushed(pfw_clock_ns(CLOCK_MONOTONIC) + FLUSH_WAIT_NS);
 	pfw_cupti_source_flushed();
 }
 
@@ -459,7 +467,6 @@ void pfw_cupti_end(bool good)
 		pfw_cupti_client_disable();
 	if (flush)
 		pfw_cupti_client_flush_forced();
-	pfw_cupti_client_flushed(pfw_clock_ns(CLOCK_MONOTONIC) + FLUSH_WAIT_NS);
 	pfw_cupti_client_count_dropped();
 	pfw_cupti_client_end();
 	pfw_cupti_source_last(true);

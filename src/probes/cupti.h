@@ -55,6 +55,10 @@ void pfw_cupti_release(void);
 /* A forked child has no CUPTI, and where its parent had one it must never touch it. */
 void pfw_cupti_forked(void);
 
+/* Since when (CLOCK_REALTIME) kernels are recorded here whoever else records them; 0 = they are not.
+ * Thread: any. */
+uint64_t pfw_cupti_shares_since(void);
+
 /* Threads of this process that are the probe's.  Thread: any. */
 unsigned pfw_cupti_threads(void);
 

@@ -15,6 +15,7 @@
 
 #define CLOCK_TRIES 20
 #define FLUSHING_STEP_NS 20000u
+#define FLUSH_WAIT_NS 1000000000ull
 
 struct pfw_cupti_client_host pfw_cupti_client_host;
 
@@ -23,6 +24,7 @@ static struct {
 	void *subscriber;
 	bool shared;		   /* we are one of several subscribers */
 	_Atomic bool enabled;	   /* kinds are: without, another tool's would be switched off */
+	_Atomic uint64_t since_ns; /* enabled from then on; 0 = not */
 	bool told;		   /* which kinds are missing */
 	_Atomic uint32_t flushing; /* threads inside a flush, which may have buffers in hand */
 } client;
@@ -37,6 +39,16 @@ bool pfw_cupti_client_shared(void)
 bool pfw_cupti_client_enabled(void)
 {
 	return atomic_load(&client.enabled);
+}
+
+uint64_t pfw_cupti_client_since(void)
+{
+	return atomic_load(&client.since_ns);
+}
+
+static uint64_t realtime(void)
+{
+	return pfw_clock_ns(CLOCK_REALTIME);
 }
 
 /* ---- subscribing ---- */
@@ -75,7 +87,8 @@ static void listen(bool ranges)
 #undef X
 }
 
-/* Alone where the library or the driver cannot do otherwise.  The holder's name, where it says. */
+/* Alone where the library, the driver or another client cannot do otherwise.  The holder's name, where it
+ * says. */
 static uint32_t subscribe(char *holder)
 {
 	struct pfw_cupti_subscriber how = { .struct_bytes = sizeof(how),
@@ -84,7 +97,8 @@ static uint32_t subscribe(char *holder)
 					    .old_name_bytes = PFW_CUPTI_OLD_NAME_BYTES };
 
 	client.shared = false;
-	if (pfw_cupti_lib.shares && pfw_cupti_lib.version >= PFW_CUPTI_13_3) {
+	if (pfw_cupti_lib.shares && pfw_cupti_lib.version >= PFW_CUPTI_13_3 &&
+	    !pfw_cupti_yield_expected()) {
 		how.several = 1;
 		client.shared = !CALLS.Subscribe_v2(&client.subscriber, called, NULL, &how);
 		if (client.shared)
@@ -154,25 +168,26 @@ static void flush(uint32_t how)
 	atomic_fetch_sub(&client.flushing, 1);
 }
 
+/* A flush returns at once where another thread's has taken the buffers and not yet handed them over. */
+static void wait_for_others(void)
+{
+	uint64_t deadline = pfw_clock_ns(CLOCK_MONOTONIC) + FLUSH_WAIT_NS;
+
+	while (atomic_load(&client.flushing) && pfw_clock_ns(CLOCK_MONOTONIC) < deadline)
+		pfw_os_sleep_ns(FLUSHING_STEP_NS);
+}
+
 void pfw_cupti_client_flush(void)
 {
 	flush(0);
+	wait_for_others();
 }
 
 void pfw_cupti_client_flush_forced(void)
 {
 	flush(0);
 	flush(PFW_CUPTI_FLUSH_FORCED);
-}
-
-bool pfw_cupti_client_flushed(uint64_t deadline)
-{
-	while (atomic_load(&client.flushing)) {
-		if (pfw_clock_ns(CLOCK_MONOTONIC) > deadline)
-			return false;
-		pfw_os_sleep_ns(FLUSHING_STEP_NS);
-	}
-	return true;
+	wait_for_others();
 }
 
 void pfw_cupti_client_forked(void)
@@ -263,6 +278,8 @@ static void choose_calls(void)
 
 bool pfw_cupti_client_enable(void)
 {
+	uint64_t none = 0;
+
 	atomic_store(&client.enabled, true);
 	for (size_t i = 0; i < PFW_ARRAY_LEN(kinds); i++) {
 		uint32_t result = client.wanted & kinds[i].wanted ? enable_kind(kinds[i].kind) : 0;
@@ -279,6 +296,7 @@ bool pfw_cupti_client_enable(void)
 	}
 	client.told = true;
 	choose_calls();
+	atomic_compare_exchange_strong(&client.since_ns, &none, realtime());
 	return true;
 }
 
@@ -287,6 +305,7 @@ void pfw_cupti_client_disable(void)
 	if (!atomic_load(&client.enabled))
 		return;
 	atomic_store(&client.enabled, false);
+	atomic_store(&client.since_ns, 0);
 	for (size_t i = 0; i < PFW_ARRAY_LEN(kinds); i++) {
 		if (!(client.wanted & kinds[i].wanted) || pfw_cupti_yield_theirs(kinds[i].kind))
 			continue;
@@ -355,6 +374,13 @@ int64_t pfw_cupti_client_clock_offset(void)
 		}
 	}
 	return offset;
+}
+
+bool pfw_cupti_client_own_clock(void)
+{
+	pfw_cupti_client_flush();
+	return CALLS.ActivityRegisterTimestampCallback &&
+	       !CALLS.ActivityRegisterTimestampCallback(realtime);
 }
 
 /* ---- external ids ---- */

@@ -40,16 +40,15 @@ void pfw_cupti_client_disable(void);
 
 /* Whether kinds are on; whether this one is among the wanted.  Thread: any. */
 bool pfw_cupti_client_enabled(void);
+
+/* Since when it has been so, as CLOCK_REALTIME tells; 0 = it is not.  Thread: any. */
+uint64_t pfw_cupti_client_since(void);
 bool pfw_cupti_client_wants(uint32_t kind);
 
-/* Have CUPTI hand over what is whole, or (at the end) everything. */
+/* Have CUPTI hand over what is whole, or (at the end) everything: what another thread's flush has in hand,
+ * too, unless that takes longer than a second.  Thread: any that is in none itself. */
 void pfw_cupti_client_flush(void);
 void pfw_cupti_client_flush_forced(void);
-
-/* Wait until no thread is inside a flush: a flush returns at once where another thread's has taken the
- * buffers and not yet handed them over.  False: one still was at `deadline` (MONOTONIC).  Thread: any
- * that is in none itself. */
-bool pfw_cupti_client_flushed(uint64_t deadline);
 
 /* In a child: its parent's threads are in no flush here. */
 void pfw_cupti_client_forked(void);
@@ -59,6 +58,10 @@ void pfw_cupti_client_count_dropped(void);
 
 /* What is to be added to its times so that they are CLOCK_REALTIME's; 0 where they are, as measured. */
 int64_t pfw_cupti_client_clock_offset(void);
+
+/* Have records stamped by CLOCK_REALTIME again, after another client had chosen a clock: what is
+ * finished of its records is delivered before.  Whether that is so. */
+bool pfw_cupti_client_own_clock(void);
 
 /* The calling thread's stack of external ids; 0, or CUPTI's answer. */
 uint32_t pfw_cupti_client_push(uint64_t id);

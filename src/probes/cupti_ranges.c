@@ -82,7 +82,9 @@ static void find_all(void)
 
 void pfw_cupti_ranges_look(void)
 {
-	static struct pfw_slots slots = { calls, CALLS, real_of, find_all, 0 };
+	static struct pfw_slots slots = {
+		.calls = calls, .count = CALLS, .real_of = real_of, .loaded = find_all
+	};
 
 	pfw_slots_look(&slots);
 }

@@ -12,6 +12,7 @@ struct pfw_cupti_yield_host pfw_cupti_yield_host;
 static struct {
 	_Atomic uint64_t kinds; /* bit n: the other client has kind n enabled */
 	pfw_cupti_completed *_Atomic completed;
+	_Atomic bool clock;
 } other;
 
 bool pfw_cupti_yield_taken(void)
@@ -22,6 +23,11 @@ bool pfw_cupti_yield_taken(void)
 bool pfw_cupti_yield_theirs(uint32_t kind)
 {
 	return kind < 64 && atomic_load(&other.kinds) & 1ull << kind;
+}
+
+bool pfw_cupti_yield_clock(void)
+{
+	return atomic_load(&other.clock);
 }
 
 void pfw_cupti_yield_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
@@ -40,6 +46,14 @@ static uint32_t register_callbacks(pfw_cupti_requested *requested, pfw_cupti_com
 	pfw_cupti_yield_host.yield();
 	atomic_store(&other.completed, completed);
 	return pfw_cupti_lib.calls.ActivityRegisterCallbacks(requested, completed);
+}
+
+/* What was recorded before still has our times, once it has been delivered. */
+static uint32_t register_clock(uint64_t (*clock)(void))
+{
+	pfw_cupti_yield_host.yield();
+	atomic_store(&other.clock, true);
+	return pfw_cupti_lib.calls.ActivityRegisterTimestampCallback(clock);
 }
 
 static uint32_t enable(uint32_t kind)
@@ -66,10 +80,13 @@ static uint32_t disable(uint32_t kind)
 
 /* ---- leading them here ---- */
 
+#define CLOCK 3
+
 static const struct pfw_slots_call led[] = {
 	{ "cuptiActivityRegisterCallbacks", (void *)register_callbacks },
 	{ "cuptiActivityEnable", (void *)enable },
 	{ "cuptiActivityDisable", (void *)disable },
+	[CLOCK] = { "cuptiActivityRegisterTimestampCallback", (void *)register_clock },
 };
 
 static void *real_of(unsigned which)
@@ -78,12 +95,25 @@ static void *real_of(unsigned which)
 
 	return which == 0   ? *(void *const *)&calls->ActivityRegisterCallbacks
 	       : which == 1 ? *(void *const *)&calls->ActivityEnable
-			    : *(void *const *)&calls->ActivityDisable;
+	       : which == 2 ? *(void *const *)&calls->ActivityDisable
+			    : *(void *const *)&calls->ActivityRegisterTimestampCallback;
+}
+
+bool pfw_cupti_yield_expected(void)
+{
+	struct pfw_slots slots = {
+		.calls = led, .count = PFW_ARRAY_LEN(led), .real_of = real_of, .only_find = true
+	};
+
+	pfw_slots_look(&slots);
+	return slots.found & 1u << CLOCK;
 }
 
 void pfw_cupti_yield_look(void)
 {
-	static struct pfw_slots slots = { led, PFW_ARRAY_LEN(led), real_of, NULL, 0 };
+	static struct pfw_slots slots = { .calls = led,
+					  .count = PFW_ARRAY_LEN(led),
+					  .real_of = real_of };
 
 	pfw_slots_look(&slots);
 }

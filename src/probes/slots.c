@@ -23,7 +23,7 @@ static void write_slot(const struct pfw_object *object, void *_Atomic *word, voi
 }
 
 /* A slot that leads to the function, or is not resolved yet and leads back into its object. */
-static void lead(const struct pfw_slots *slots, const struct pfw_object *object,
+static void lead(struct pfw_slots *slots, const struct pfw_object *object,
 		 const struct pfw_object_slot *slot)
 {
 	const char *name = object->strings + object->symbols[slot->symbol].st_name;
@@ -33,6 +33,9 @@ static void lead(const struct pfw_slots *slots, const struct pfw_object *object,
 		return;
 	for (unsigned i = 0; i < slots->count; i++) {
 		if (strcmp(name, slots->calls[i].name))
+			continue;
+		slots->found |= 1u << i;
+		if (slots->only_find)
 			continue;
 		now = atomic_load_explicit(slot->word, memory_order_relaxed);
 		real = slots->real_of(i);

@@ -2,6 +2,7 @@
 #ifndef PFW_SLOTS_H
 #define PFW_SLOTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct pfw_slots_call {
@@ -16,6 +17,8 @@ struct pfw_slots {
 	void *(*real_of)(unsigned which);
 	void (*loaded)(void);	 /* something has been, before anything else is asked; or NULL */
 	unsigned long long adds; /* of objects, as they were at the last look */
+	bool only_find;		 /* lead nothing */
+	unsigned found;		 /* bit n: an object calls calls[n] */
 };
 
 /* Lead what leads to the functions, or is not resolved yet, to the wrappers, in all that has been loaded

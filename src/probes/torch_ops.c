@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "../config.h"
+#include "../ring.h"
 #include "../say.h"
 #include "../text.h"
 #include "api.h"
+#include "cupti.h"
 #include "probe.h"
 
 #define MINOR_MAX 15u /* of version 2, which this was tried with */
@@ -62,6 +64,7 @@ static struct torch {
 	uint64_t (*add)(struct callback callback);
 	void (*remove)(uint64_t handle);
 	const char *(*name)(const struct record_function *function);
+	bool (*profiled)(void); /* this thread, by torch.profiler; NULL = it does not say */
 	bool operators_wanted;
 	bool steps_wanted;		 /* PFW_STEP=auto */
 	uint64_t operators, annotations; /* handles; 0 = not listening */
@@ -69,6 +72,8 @@ static struct torch {
 	_Atomic bool step_told;
 	char step_name[128];
 	_Atomic bool busy;
+	_Atomic uint32_t profile; /* enum pfw_profile: who records operators */
+	_Atomic uint64_t profiled_count;
 } torch;
 
 /* ---- operators in progress ---- */
@@ -170,6 +175,49 @@ static void tell_steps(void)
 		pfw_instant(torch.step_name, "pfw_step");
 }
 
+/* ---- beside torch.profiler ---- */
+
+/* What its profile has is written from there, with all that it knows; here it is only counted. */
+static bool left_to_profile(void)
+{
+	uint32_t profile = atomic_load_explicit(&torch.profile, memory_order_relaxed);
+
+	if (profile == PFW_PROFILE_ENDS ||
+	    (profile == PFW_PROFILE_BEGINS && torch.profiled && !torch.profiled()))
+		return false;
+	atomic_fetch_add(&torch.profiled_count, 1);
+	pfw_ring_count_profiled();
+	return true;
+}
+
+uint64_t pfw_torch_profile(enum pfw_profile what, uint64_t count)
+{
+	switch (what) {
+	case PFW_PROFILE_BEGINS:
+	case PFW_PROFILE_BEGINS_EVERYWHERE:
+		atomic_store(&torch.profiled_count, 0);
+		atomic_store(&torch.profile, (uint32_t)what);
+		return 0;
+	case PFW_PROFILE_ENDS:
+		atomic_store(&torch.profile, PFW_PROFILE_ENDS);
+		return atomic_load(&torch.profiled_count);
+	case PFW_PROFILE_WRITTEN:
+		pfw_probe_ready(&pfw_live->api); /* a forked child's counts are its own */
+		pfw_ring_profiled_written(count);
+		return 0;
+	case PFW_PROFILE_ASKS:
+		return torch.operators != 0 && pfw_live_records();
+	case PFW_PROFILE_GPU_SINCE:
+		return pfw_cupti_shares_since();
+	}
+	return 0;
+}
+
+void pfw_torch_ops_forked(void)
+{
+	atomic_store(&torch.profile, PFW_PROFILE_ENDS);
+}
+
 /* ---- the callbacks ---- */
 
 static inline struct context_slot *start(struct context_slot *slot, enum pfw_kind kind)
@@ -178,7 +226,7 @@ static inline struct context_slot *start(struct context_slot *slot, enum pfw_kin
 	struct open_op *op;
 
 	slot->context = NULL;
-	if (!pfw_api_on())
+	if (!pfw_api_on() || left_to_profile())
 		return slot;
 	all = operators_of(pfw_thread.ring);
 	op = all ? open_operator(all, kind) : NULL;
@@ -311,6 +359,7 @@ static void look(void)
 		dlsym(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
 	*(void **)&torch.remove = dlsym(library, "_ZN2at14removeCallbackEm");
 	*(void **)&torch.name = dlsym(library, "_ZNK2at14RecordFunction4nameEv");
+	*(void **)&torch.profiled = dlsym(library, "_ZN5torch8profiler4impl15profilerEnabledEv");
 	read_version(torch.add ? *(void **)&torch.add : library, version, sizeof(version));
 	known = torch.add && torch.remove && torch.name && known_version(version);
 	atomic_store(&torch.state, known ? FOUND : UNKNOWN);

@@ -25,6 +25,9 @@ void pfw_torch_ops_init(const struct pfw_config *config);
  */
 bool pfw_torch_ops_tick(void);
 
+/* A forked child has no profile under way that it could write.  Thread: the child's only one. */
+void pfw_torch_ops_forked(void);
+
 /* Recording has been switched on or off: so is the listening, from the next operator on.  Thread: app.
  * Signal: unsafe. */
 void pfw_torch_ops_listen(void);

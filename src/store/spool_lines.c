@@ -298,8 +298,10 @@ static void put_summary(struct pfw_spool_lines *lines)
 	char *out = next_line(reading);
 
 	lines->recovered = json->events - reading->image->slot.events;
-	if (!lines->live)
+	if (!lines->live) {
 		count_torn(lines);
+		pfw_lines_profiled_lost(header);
+	}
 	lines->lost = pfw_lines_lost(header);
 	for (unsigned i = 0; i < PFW_LOST_REASONS; i++)
 		if (atomic_load_explicit(&header->lost[i].count, memory_order_relaxed))

@@ -182,6 +182,13 @@ def test_names_are_kept_before_their_module_is_unloaded(tmp_path):
 
 
 @standin
+def test_names_are_kept_while_our_thread_has_the_buffers(tmp_path):
+    """Its flush has taken them from CUPTI: they name kernels of the module that goes meanwhile."""
+    run = Run(tmp_path, "init module=3 sleep=100 unload", "deliver_ms=300", PFW_FLUSH_MS="20")
+    assert [k["name"] for k in run.pp("kernel")] == ["module_kernel"] * 3
+
+
+@standin
 def test_only_the_kinds_that_are_wanted(tmp_path):
     def kinds(name, wanted, words="noise launch sync copies"):
         (tmp_path / name).mkdir()

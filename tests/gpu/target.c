@@ -71,9 +71,10 @@ static void do_mangled(long count)
 	launch("_Z5scaleIfEvPT_i", count);
 }
 
-static void do_driver(long count)
+static CUmodule module;
+
+static void do_module(long count)
 {
-	CUmodule module;
 	CUfunction function;
 
 	if (cuModuleLoadData(&module, "module_kernel") ||
@@ -81,8 +82,19 @@ static void do_driver(long count)
 		die("cuModuleLoadData");
 	for (long i = 0; i < count; i++)
 		cuLaunchKernel(function, 4, 1, 1, 64, 1, 1, 2048, NULL, NULL, NULL);
+}
+
+static void do_unload(long count)
+{
+	(void)count;
 	if (cuModuleUnload(module))
 		die("cuModuleUnload");
+}
+
+static void do_driver(long count)
+{
+	do_module(count);
+	do_unload(1);
 }
 
 static void do_copies(long count)
@@ -426,6 +438,8 @@ static const struct {
 	{ "launch", do_launch },
 	{ "mangled", do_mangled },
 	{ "driver", do_driver },
+	{ "module", do_module },
+	{ "unload", do_unload },
 	{ "copies", do_copies },
 	{ "graph", do_graph },
 	{ "sync", do_sync },

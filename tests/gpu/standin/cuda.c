@@ -39,10 +39,15 @@ long standin_knob(const char *key, long otherwise)
 	return otherwise;
 }
 
+uint64_t (*_Atomic standin_clock)(void);
+
 uint64_t standin_now(void)
 {
+	uint64_t (*chosen)(void) = atomic_load(&standin_clock);
 	struct timespec ts;
 
+	if (chosen)
+		return chosen();
 	clock_gettime(CLOCK_REALTIME, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }

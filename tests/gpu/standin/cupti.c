@@ -812,7 +812,9 @@ static CUptiResult pop(int client, CUpti_ExternalCorrelationKind kind, uint64_t 
 
 	if (!stack->depth)
 		return CUPTI_ERROR_QUEUE_EMPTY;
-	*id = stack->id[--stack->depth];
+	stack->depth--;
+	if (id) /* torch.profiler does not ask */
+		*id = stack->id[stack->depth];
 	return CUPTI_SUCCESS;
 }
 
@@ -1015,6 +1017,43 @@ CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, con
 		}
 	return CUPTI_ERROR_INVALID_PARAMETER;
 }
+
+/* For all clients, and for the rest of the process. */
+CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc clock)
+{
+	ENTER("ActivityRegisterTimestampCallback");
+	if (!clock)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (subscribers[0].several)
+		return CUPTI_ERROR_NOT_COMPATIBLE;
+	atomic_store(&standin_clock, clock);
+	return CUPTI_SUCCESS;
+}
+
+/* ---- what only torch.profiler asks for ---- */
+
+CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
+			      CUpti_CallbackDomain domain)
+{
+	(void)enable, (void)handle, (void)domain;
+	ENTER("EnableDomain");
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiFinalize(void)
+{
+	ENTER("Finalize");
+	return CUPTI_ERROR_NOT_SUPPORTED;
+}
+
+#if CUPTI_API_VERSION >= 130001
+CUptiResult cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable)
+{
+	(void)enable;
+	ENTER("ActivityEnableCudaEventDeviceTimestamps");
+	return CUPTI_SUCCESS;
+}
+#endif
 
 /* ---- which number a handle has ---- */
 

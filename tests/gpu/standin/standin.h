@@ -25,6 +25,7 @@
 #ifndef STANDIN_H
 #define STANDIN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,6 +69,8 @@ STANDIN_EXPORT void standin_begin(struct standin_call *call, int domain, uint32_
 STANDIN_EXPORT void standin_finish(struct standin_call *call);
 STANDIN_EXPORT void standin_do(const struct standin_call *call, struct standin_work *work);
 STANDIN_EXPORT uint64_t standin_now(void);
+/* Tells the time instead of CLOCK_REALTIME; NULL = nobody has asked for that. */
+STANDIN_EXPORT extern uint64_t (*_Atomic standin_clock)(void);
 /* The number behind "KEY=" in STANDIN, 1 for a bare KEY, else `otherwise`. */
 STANDIN_EXPORT long standin_knob(const char *key, long otherwise);
 
