@@ -5,6 +5,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <unistd.h>
@@ -24,21 +25,40 @@ struct seen {
 	int64_t ts_ns;
 	uint64_t order;
 	uint64_t lines, checksum, metadata, problems, members;
+	uint64_t in_place;   /* lines whose text was left in its file */
 	uint64_t stop_after; /* lines; 0: never */
 	volatile bool stop;
 };
 
+/* The text of a row, in memory or from its file. */
+static const char *text_of(const struct pfw_rows *rows, const struct pfw_row *row, char *room)
+{
+	int fd;
+
+	if (!rows->path)
+		return rows->text.data + row->at;
+	fd = open(rows->path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pread(fd, room, row->bytes, (off_t)(rows->path_at + row->at)), row->bytes);
+	close(fd);
+	return room;
+}
+
 static int take_rows(void *user, const struct pfw_rows *rows, size_t first, size_t count)
 {
 	struct seen *seen = user;
+	char room[512];
+
+	seen->in_place += rows->path ? count : 0;
 
 	for (size_t i = first; i < first + count; i++) {
 		const struct pfw_row *row = &rows->row[i];
+		const char *text = text_of(rows, row, room);
 
 		assert_true(row->ts_ns > seen->ts_ns ||
 			    (row->ts_ns == seen->ts_ns && row->order > seen->order));
-		assert_int_equal(rows->text.data[row->at + row->bytes - 1], '\n');
-		assert_true(pfw_linehash(rows->text.data + row->at, row->bytes - 1) == row->hash);
+		assert_int_equal(text[row->bytes - 1], '\n');
+		assert_true(pfw_linehash(text, row->bytes - 1) == row->hash);
 		seen->ts_ns = row->ts_ns;
 		seen->order = row->order;
 		seen->checksum += row->hash;
@@ -232,6 +252,43 @@ static void merge_in_each_order(void **state)
 	}
 }
 
+/* Lines of text files stay in them, as long as there is memory for what is known of them. */
+static void lines_in_place(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (enum kind kind = TEXT; kind <= STREAM; kind++) {
+		for (enum order order = SORTED; order <= STRAGGLERS; order++) {
+			struct world world;
+
+			open_world(&world, fixture->directory, kind, order, 5000);
+			world.merge.in_place = true;
+			check_all_seen(&world);
+			assert_int_equal(world.seen.in_place, kind == TEXT ? world.lines : 0);
+			close_world(&world);
+		}
+	}
+}
+
+/* Without memory for what is known of all of them, some stay and others are merged as ever. */
+static void some_in_place(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (enum order order = SORTED; order <= STRAGGLERS; order++) {
+		struct world world;
+
+		open_world(&world, fixture->directory, TEXT, order, 16000);
+		world.merge.in_place = true;
+		world.merge.budget = 4 << 20;
+		check_all_seen(&world);
+		assert_true(world.seen.in_place > 0 && world.seen.in_place < world.lines);
+		if (order == SHUFFLED)
+			assert_true(world.merge.spilled > 0);
+		close_world(&world);
+	}
+}
+
 /* 16 MB of text in 4 MiB: most orders let blocks go, and what has no order goes to the disk. */
 static void little_memory(void **state)
 {
@@ -398,6 +455,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(merge_in_each_order, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(lines_in_place, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(some_in_place, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(little_memory, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(spilled_again_and_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(lines_of_a_window, set_up, tear_down),

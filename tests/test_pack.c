@@ -68,6 +68,36 @@ static int give(struct packing *packing, size_t first, size_t end, size_t pad)
 	return error;
 }
 
+/* Lines [0, end) that are still in the file at `path`, each `step` lines behind the one before. */
+static int give_in_place(struct packing *packing, const char *path, size_t end, size_t step)
+{
+	const struct pfw_rows_want want = { .since_ns = INT64_MIN, .until_ns = INT64_MAX };
+	struct pfw_problems problems = { 0 };
+	struct pfw_rows rows = { .path = path, .file = 3 };
+	struct pfw_text text = { 0 };
+	int error = 0;
+
+	for (size_t i = 0; i < end; i++)
+		put_line(&rows.text, i, 0);
+	write_file(path, rows.text.data, rows.text.bytes);
+	assert_int_equal(pfw_rows_scan(&rows, 0, &want, &problems), 0);
+	assert_int_equal(pfw_text_room(&packing->text, rows.text.bytes), 0);
+	text = rows.text;
+	rows.text = (struct pfw_text){ 0 };
+	for (size_t i = 0; i < end && !error; i++) {
+		const struct pfw_row *row = &rows.row[i * step % end];
+
+		memcpy(packing->text.data + packing->text.bytes, text.data + row->at, row->bytes);
+		packing->text.bytes += row->bytes;
+		error = pfw_pack_rows(packing->pack, &rows, i * step % end, 1);
+	}
+	packing->checksum = rows.checksum;
+	packing->metadata = rows.metadata;
+	pfw_text_free(&text);
+	pfw_rows_free(&rows);
+	return error ? error : pfw_pack_flush(packing->pack);
+}
+
 static int give_all(struct packing *packing, size_t lines)
 {
 	int error = 0;
@@ -199,6 +229,27 @@ static void levels_are_smaller_the_higher(void **state)
 		end(&packing);
 	}
 	assert_true(bytes[2] < bytes[1] && bytes[3] < bytes[2] && bytes[3] < bytes[0]);
+}
+
+/* Forwards, backwards, and in no order. */
+static void lines_that_are_still_in_their_file(void **state)
+{
+	const struct fixture *fixture = *state;
+	static const size_t step[] = { 1, LINES - 1, 7919 };
+
+	for (size_t i = 0; i < sizeof(step) / sizeof(step[0]); i++) {
+		struct packing packing;
+		char path[128];
+
+		snprintf(path, sizeof(path), "%s.text", fixture->path);
+		unlink(fixture->path);
+		begin(&packing, fixture->path, 3, PFW_LEVEL_FAST);
+		assert_int_equal(give_in_place(&packing, path, LINES, step[i]), 0);
+		expect_sum(&packing, LINES);
+		expect_text(fixture->path, &packing.text);
+		assert_int_equal(verify(&packing), 0);
+		end(&packing);
+	}
 }
 
 static void nothing_makes_an_empty_file(void **state)
@@ -450,6 +501,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 		TEST(every_line_once_and_in_order),
 		TEST(levels_are_smaller_the_higher),
+		TEST(lines_that_are_still_in_their_file),
 		TEST(nothing_makes_an_empty_file),
 		TEST(long_lines),
 		TEST(a_cut_says_so),

@@ -7,6 +7,7 @@
 
 #include "export_chrome.h"
 #include "store/emit.h"
+#include "store/more.h"
 
 /* No Linux pid is that large: devices of several ranks, and processes whose pid is another's. */
 #define MERGED_DEVICES 10000000u
@@ -56,18 +57,6 @@ void chrome_rows_free(struct chrome_rows *rows)
 
 /* ---- processes and threads ---- */
 
-static void *grow(void *array, size_t count, size_t *room, size_t size)
-{
-	void *more = array;
-
-	if (count == *room) {
-		more = realloc(array, (*room ? 2 * *room : 16) * size);
-		if (more)
-			*room = *room ? 2 * *room : 16;
-	}
-	return more;
-}
-
 static bool is_taken(const struct chrome_rows *rows, uint64_t pid)
 {
 	for (size_t i = 0; i < rows->process_count; i++) {
@@ -107,7 +96,7 @@ int64_t chrome_process(struct chrome_rows *rows, size_t file, uint64_t pid, int6
 
 	if (number < (int64_t)rows->process_count)
 		return number;
-	more = grow(rows->process, rows->process_count, &rows->process_room, sizeof(*more));
+	more = pfw_more(rows->process, rows->process_count, &rows->process_room, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
 	rows->process = more;
@@ -130,7 +119,7 @@ int64_t chrome_thread(struct chrome_rows *rows, uint32_t process, uint64_t tid)
 
 	if (number < (int64_t)rows->thread_count)
 		return number;
-	more = grow(rows->thread, rows->thread_count, &rows->thread_room, sizeof(*more));
+	more = pfw_more(rows->thread, rows->thread_count, &rows->thread_room, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
 	rows->thread = more;

@@ -147,6 +147,23 @@ static int check_split(struct compact *compact, size_t first, size_t end)
 	return 0;
 }
 
+/* Whether all ranks can be in one file: lines are told apart by their process. */
+static int check_ranks(struct compact *compact, const struct pfw_manifest *manifest,
+		       const struct compact_group *group)
+{
+	uint64_t pid;
+	int mixed = compact->split == COMPACT_INTO_ONE ? pfw_manifest_mixed(manifest, &pid) : 0;
+
+	if (mixed <= 0)
+		return mixed;
+	compact_say(compact, CLI_USAGE, group->name,
+		    "two hosts have a process %" PRIu64
+		    ", of different ranks: in one file nobody could "
+		    "tell their lines apart; leave a file for each rank",
+		    pid);
+	return -EBADMSG;
+}
+
 /* Groups [first, end) have one base name. */
 static int write_base(struct compact *compact, size_t first, size_t end, struct pfw_commit *commit)
 {
@@ -172,6 +189,8 @@ static int write_base(struct compact *compact, size_t first, size_t end, struct 
 	error = error ? error : result;
 	if (!error)
 		error = check_split(compact, first, end);
+	if (!error)
+		error = check_ranks(compact, manifest, &compact->group[first]);
 	if (!error && gone)
 		error = compact_manifest_left(gone, commit);
 	if (!error)

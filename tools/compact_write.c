@@ -16,6 +16,7 @@
 #include "progress.h"
 #include "store/index.h"
 #include "store/merge.h"
+#include "store/places.h"
 
 #define PROBLEMS_SHOWN 10
 /* All of the command's memory, but for what the pool's threads and the members on their way take. */
@@ -104,6 +105,7 @@ static void init_merge(struct compact_writing *writing)
 		.directory = writing->group->directory,
 		.stop = compact_stop,
 		.loose = compact->split == COMPACT_INTO_ONE,
+		.in_place = writing->group->count <= PFW_PLACES_FILES,
 		.user = writing,
 		.rows = put_rows,
 		.member = compact->level == PFW_LEVEL_FAST ? put_member : NULL,
@@ -129,7 +131,8 @@ static int begin(struct compact_writing *writing, const struct pfw_commit_new *m
 	}
 	if (compact->cut)
 		pfw_pack_cut(writing->pack);
-	error = pfw_index_begin(&writing->index, made->temporary, false);
+	error = pfw_index_begin(&writing->index, made->temporary, writing->group->bytes_before,
+				false);
 	if (error)
 		compact_say(compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
 			    strerror(-error));

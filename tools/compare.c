@@ -172,8 +172,8 @@ static bool between(const struct cli_args *args)
 
 static int open_side(struct compare *compare, struct compare_side *side, const struct words *words)
 {
-	int error =
-		pfw_traces_open(&side->traces, words->word, words->count, true, say_trace, compare);
+	int error = pfw_traces_open_ranks(&side->traces, words->word, words->count, true, say_trace,
+					  compare);
 
 	if (error)
 		return error;

@@ -7,6 +7,7 @@
 #include "compare.h"
 #include "progress.h"
 #include "store/call.h"
+#include "store/more.h"
 #include "store/pass.h"
 #include "store/saturate.h"
 #include "table_line.h"
@@ -48,16 +49,13 @@ struct collect {
 
 static int add_sample(struct block_result *result, const struct sample *sample)
 {
-	if (result->samples == result->room) {
-		size_t room = result->room ? result->room * 2 : 256;
-		struct sample *more = realloc(result->sample, room * sizeof(*more));
+	struct sample *more =
+		pfw_more(result->sample, result->samples, &result->room, sizeof(*more));
 
-		if (!more)
-			return -ENOMEM;
-		result->sample = more;
-		result->room = room;
-	}
-	result->sample[result->samples++] = *sample;
+	if (!more)
+		return -ENOMEM;
+	result->sample = more;
+	more[result->samples++] = *sample;
 	return 0;
 }
 

@@ -13,20 +13,13 @@
 #include "adopt.h"
 #include "cli.h"
 #include "clock.h"
+#include "doctor.h"
 #include "gzip.h"
 #include "target.h"
 
-enum verdict { FINE, WORSE, WRONG };
-
-struct doctor {
-	bool colours;
-	int status;
-	uint64_t spools;
-};
-
-/* One line of findings; WRONG makes the exit status. */
-__attribute__((format(printf, 4, 5))) static void say(struct doctor *doctor, enum verdict verdict,
-						      const char *what, const char *format, ...)
+/* One line of findings; DOCTOR_WRONG makes the exit status. */
+void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *what,
+		const char *format, ...)
 {
 	static const char *const marks[] = { "ok   ", "note ", "WRONG" };
 	static const enum cli_style styles[] = { CLI_GREEN, CLI_YELLOW, CLI_RED };
@@ -38,7 +31,7 @@ __attribute__((format(printf, 4, 5))) static void say(struct doctor *doctor, enu
 	vprintf(format, values);
 	va_end(values);
 	putchar('\n');
-	if (verdict == WRONG)
+	if (verdict == DOCTOR_WRONG)
 		doctor->status = CLI_PROBLEMS;
 }
 
@@ -47,20 +40,20 @@ static void check_preload(struct doctor *doctor)
 	char path[PATH_MAX], recorder[PATH_MAX + 16];
 
 	if (!cli_find_preload(path, sizeof(path))) {
-		say(doctor, WRONG, "preload",
-		    "libpfw_preload.so is neither in ../lib beside pfw nor in /usr/lib or "
-		    "/usr/local/lib");
+		doctor_say(doctor, DOCTOR_WRONG, "preload",
+			   "libpfw_preload.so is neither in ../lib beside pfw nor in /usr/lib or "
+			   "/usr/local/lib");
 		return;
 	}
-	say(doctor, FINE, "preload", "%s", cli_name(path));
+	doctor_say(doctor, DOCTOR_FINE, "preload", "%s", cli_name(path));
 	snprintf(recorder, sizeof(recorder), "%.*slibpfw.so.1",
 		 (int)(strrchr(path, '/') + 1 - path), path);
 	if (access(recorder, R_OK) == 0)
-		say(doctor, FINE, "recorder", "%s", cli_name(recorder));
+		doctor_say(doctor, DOCTOR_FINE, "recorder", "%s", cli_name(recorder));
 	else
-		say(doctor, WRONG, "recorder",
-		    "%s is not there: install libpfw.so.1 beside libpfw_preload.so",
-		    cli_name(recorder));
+		doctor_say(doctor, DOCTOR_WRONG, "recorder",
+			   "%s is not there: install libpfw.so.1 beside libpfw_preload.so",
+			   cli_name(recorder));
 }
 
 static void check_gzip(struct doctor *doctor)
@@ -69,18 +62,18 @@ static void check_gzip(struct doctor *doctor)
 	const char *library;
 
 	if (pfw_gzip_open(&gzip) != 0) {
-		say(doctor, WORSE, "compression",
-		    "neither ISA-L nor zlib can be loaded: no .pfw.gz (install libisal2)");
+		doctor_say(doctor, DOCTOR_WORSE, "compression",
+			   "neither ISA-L nor zlib can be loaded: no .pfw.gz (install libisal2)");
 		return;
 	}
 	library = pfw_gzip_library(gzip);
 	if (strncmp(library, "ISA-L", 5) == 0)
-		say(doctor, FINE, "compression", "%s", library);
+		doctor_say(doctor, DOCTOR_FINE, "compression", "%s", library);
 	else
-		say(doctor, WORSE, "compression",
-		    "%s; ISA-L takes a quarter of its time "
-		    "(install libisal2)",
-		    library);
+		doctor_say(doctor, DOCTOR_WORSE, "compression",
+			   "%s; ISA-L takes a quarter of its time "
+			   "(install libisal2)",
+			   library);
 	pfw_gzip_close(gzip);
 }
 
@@ -88,29 +81,29 @@ static void check_clock(struct doctor *doctor)
 {
 	pfw_clock_init();
 	if (pfw_clock_is_counter)
-		say(doctor, FINE, "clock", "%s, as the kernel keeps time (10 ns a reading)",
-		    pfw_clock_name());
+		doctor_say(doctor, DOCTOR_FINE, "clock",
+			   "%s, as the kernel keeps time (10 ns a reading)", pfw_clock_name());
 	else
-		say(doctor, WORSE, "clock",
-		    "CLOCK_MONOTONIC: the kernel's clocksource is not " PFW_CLOCK_SOURCE
-		    " (23 ns a reading)");
+		doctor_say(doctor, DOCTOR_WORSE, "clock",
+			   "CLOCK_MONOTONIC: the kernel's clocksource is not " PFW_CLOCK_SOURCE
+			   " (23 ns a reading)");
 }
 
 static void check_directory(struct doctor *doctor, const char *what, const char *path,
-			    enum verdict otherwise)
+			    enum doctor_verdict otherwise)
 {
 	struct statvfs fs;
 
 	if (access(path, W_OK | X_OK) < 0)
-		say(doctor, otherwise, what, "%s: %s", cli_name(path), strerror(errno));
+		doctor_say(doctor, otherwise, what, "%s: %s", cli_name(path), strerror(errno));
 	else if (statvfs(path, &fs) < 0)
-		say(doctor, otherwise, what, "%s: %s", cli_name(path), strerror(errno));
+		doctor_say(doctor, otherwise, what, "%s: %s", cli_name(path), strerror(errno));
 	else if ((uint64_t)fs.f_bavail * fs.f_frsize < 64u << 20)
-		say(doctor, WORSE, what, "%s: only %s free", cli_name(path),
-		    cli_bytes((uint64_t)fs.f_bavail * fs.f_frsize));
+		doctor_say(doctor, DOCTOR_WORSE, what, "%s: only %s free", cli_name(path),
+			   cli_bytes((uint64_t)fs.f_bavail * fs.f_frsize));
 	else
-		say(doctor, FINE, what, "%s, %s free", cli_name(path),
-		    cli_bytes((uint64_t)fs.f_bavail * fs.f_frsize));
+		doctor_say(doctor, DOCTOR_FINE, what, "%s, %s free", cli_name(path),
+			   cli_bytes((uint64_t)fs.f_bavail * fs.f_frsize));
 }
 
 /* Where spools go: the first that takes one is used, so only a chosen one can be wrong. */
@@ -119,9 +112,9 @@ static void check_spool_dir(struct doctor *doctor)
 	const char *chosen = getenv("PFW_SPOOL_DIR");
 
 	if (chosen && *chosen)
-		check_directory(doctor, "spools", chosen, WRONG);
+		check_directory(doctor, "spools", chosen, DOCTOR_WRONG);
 	else
-		check_directory(doctor, "spools", "/dev/shm", WORSE);
+		check_directory(doctor, "spools", "/dev/shm", DOCTOR_WORSE);
 }
 
 static void check_log_dir(struct doctor *doctor)
@@ -132,7 +125,7 @@ static void check_log_dir(struct doctor *doctor)
 
 	if (slash)
 		snprintf(path, sizeof(path), "%.*s", (int)(slash - base + (slash == base)), base);
-	check_directory(doctor, "traces", path, WRONG);
+	check_directory(doctor, "traces", path, DOCTOR_WRONG);
 }
 
 static int count_spool(const char *spool, void *user)
@@ -151,12 +144,13 @@ static void check_left_over(struct doctor *doctor)
 	adopt_dirs_find(&dirs, NULL);
 	pfw_recover_find(dirs.dir, NULL, NULL, count_spool, doctor);
 	if (doctor->spools)
-		say(doctor, WORSE, "spools left",
-		    "%s of running or killed processes: `pfw repair --all` finishes the killed ones' "
-		    "traces",
-		    cli_count(doctor->spools));
+		doctor_say(
+			doctor, DOCTOR_WORSE, "spools left",
+			"%s of running or killed processes: `pfw repair --all` finishes the killed ones' "
+			"traces",
+			cli_count(doctor->spools));
 	else
-		say(doctor, FINE, "spools left", "none");
+		doctor_say(doctor, DOCTOR_FINE, "spools left", "none");
 }
 
 /* A library's file as the dynamic linker finds it, or NULL.  `error` gets its words. */
@@ -180,9 +174,9 @@ static bool check_driver(struct doctor *doctor, int *version)
 	void *cuda = open_library("libcuda.so.1", &path, &why);
 
 	if (!cuda) {
-		say(doctor, FINE, "gpu",
-		    "no libcuda.so.1: no GPU work to record here (with an NVIDIA "
-		    "GPU: install its driver, or run containers with --gpus all)");
+		doctor_say(doctor, DOCTOR_FINE, "gpu",
+			   "no libcuda.so.1: no GPU work to record here (with an NVIDIA "
+			   "GPU: install its driver, or run containers with --gpus all)");
 		return false;
 	}
 	*(void **)&init = dlsym(cuda, "cuInit");
@@ -192,23 +186,24 @@ static bool check_driver(struct doctor *doctor, int *version)
 	if (!error)
 		error = count(&devices);
 	if (error == 34)
-		say(doctor, WORSE, "gpu",
-		    "%s is CUDA's stub, not a driver: take its directory out of "
-		    "LD_LIBRARY_PATH, or install the driver",
-		    cli_name(path));
+		doctor_say(doctor, DOCTOR_WORSE, "gpu",
+			   "%s is CUDA's stub, not a driver: take its directory out of "
+			   "LD_LIBRARY_PATH, or install the driver",
+			   cli_name(path));
 	else if (error == 100 || (!error && devices < 1))
-		say(doctor, WORSE, "gpu",
-		    "%s finds no device (CUDA_VISIBLE_DEVICES? /dev/nvidia*?)", cli_name(path));
+		doctor_say(doctor, DOCTOR_WORSE, "gpu",
+			   "%s finds no device (CUDA_VISIBLE_DEVICES? /dev/nvidia*?)",
+			   cli_name(path));
 	else if (error)
-		say(doctor, WORSE, "gpu",
-		    "%s: cuInit says %d (driver and kernel module of different "
-		    "versions? see dmesg)",
-		    cli_name(path), error);
+		doctor_say(doctor, DOCTOR_WORSE, "gpu",
+			   "%s: cuInit says %d (driver and kernel module of different "
+			   "versions? see dmesg)",
+			   cli_name(path), error);
 	if (error || devices < 1)
 		return false;
 	get_version(version);
-	say(doctor, FINE, "gpu", "%d device%s, driver of CUDA %d.%d", devices,
-	    devices == 1 ? "" : "s", *version / 1000, *version % 1000 / 10);
+	doctor_say(doctor, DOCTOR_FINE, "gpu", "%d device%s, driver of CUDA %d.%d", devices,
+		   devices == 1 ? "" : "s", *version / 1000, *version % 1000 / 10);
 	return true;
 }
 
@@ -224,9 +219,10 @@ static void check_privileges(struct doctor *doctor)
 	if (file)
 		fclose(file);
 	if (restricted && geteuid() != 0)
-		say(doctor, WORSE, "gpu rights",
-		    "the driver keeps profiling to administrators; where kernels are missing: "
-		    "NVreg_RestrictProfilingToAdminUsers=0, or --cap-add=SYS_ADMIN");
+		doctor_say(
+			doctor, DOCTOR_WORSE, "gpu rights",
+			"the driver keeps profiling to administrators; where kernels are missing: "
+			"NVreg_RestrictProfilingToAdminUsers=0, or --cap-add=SYS_ADMIN");
 }
 
 static void check_cupti(struct doctor *doctor, int version)
@@ -238,18 +234,19 @@ static void check_cupti(struct doctor *doctor, int version)
 	if (chosen && *chosen) {
 		library = open_library(chosen, &path, &why);
 		if (!library)
-			say(doctor, WRONG, "cupti", "PFW_CUPTI_LIB: %s", why);
+			doctor_say(doctor, DOCTOR_WRONG, "cupti", "PFW_CUPTI_LIB: %s", why);
 	}
 	for (int major = version / 1000; !library && !(chosen && *chosen) && major >= 12; major--) {
 		snprintf(name, sizeof(name), "libcupti.so.%d", major);
 		library = open_library(name, &path, &why);
 	}
 	if (library)
-		say(doctor, FINE, "cupti", "%s", cli_name(path));
+		doctor_say(doctor, DOCTOR_FINE, "cupti", "%s", cli_name(path));
 	else if (!chosen || !*chosen)
-		say(doctor, WORSE, "cupti",
-		    "no libcupti where the dynamic linker looks: GPU work is recorded in programs that "
-		    "bring one (PyTorch does), else: pip install nvidia-cuda-cupti, and PFW_CUPTI_LIB");
+		doctor_say(
+			doctor, DOCTOR_WORSE, "cupti",
+			"no libcupti where the dynamic linker looks: GPU work is recorded in programs that "
+			"bring one (PyTorch does), else: pip install nvidia-cuda-cupti, and PFW_CUPTI_LIB");
 }
 
 static void check_gpu(struct doctor *doctor)
@@ -261,22 +258,24 @@ static void check_gpu(struct doctor *doctor)
 
 	if (!check_driver(doctor, &version)) {
 		if (ranges)
-			say(doctor, WRONG, "schedule",
-			    "PFW_SCHEDULE=range records between cudaProfilerStart() and "
-			    "cudaProfilerStop(): without CUDA nothing");
+			doctor_say(doctor, DOCTOR_WRONG, "schedule",
+				   "PFW_SCHEDULE=range records between cudaProfilerStart() and "
+				   "cudaProfilerStop(): without CUDA nothing");
 		return;
 	}
 	if (ranges)
-		say(doctor, FINE, "schedule",
-		    "between cudaProfilerStart() and cudaProfilerStop(), where the program brings "
-		    "CUPTI or it is below");
+		doctor_say(
+			doctor, DOCTOR_FINE, "schedule",
+			"between cudaProfilerStart() and cudaProfilerStop(), where the program brings "
+			"CUPTI or it is below");
 	check_cupti(doctor, version);
 	check_privileges(doctor);
 	if (injection && *injection && !strstr(injection, "libpfw"))
-		say(doctor, WORSE, "injection",
-		    "CUDA_INJECTION64_PATH=%s is another tool's: kernels are recorded only where "
-		    "PFW_CUPTI=1 or the program calls pfw_start()",
-		    cli_name(injection));
+		doctor_say(
+			doctor, DOCTOR_WORSE, "injection",
+			"CUDA_INJECTION64_PATH=%s is another tool's: kernels are recorded only where "
+			"PFW_CUPTI=1 or the program calls pfw_start()",
+			cli_name(injection));
 }
 
 static void check_program(struct doctor *doctor, const char *program)
@@ -285,9 +284,10 @@ static void check_program(struct doctor *doctor, const char *program)
 
 	target_look(&target, program);
 	if (target.state == TARGET_TRACEABLE)
-		say(doctor, FINE, "program", "%s can be traced", cli_name(target.path));
+		doctor_say(doctor, DOCTOR_FINE, "program", "%s can be traced",
+			   cli_name(target.path));
 	else
-		say(doctor, WRONG, "program", "%s", target.why);
+		doctor_say(doctor, DOCTOR_WRONG, "program", "%s", target.why);
 }
 
 static const struct cli_option options[] = { { 0 } };
@@ -309,6 +309,8 @@ static int doctor_main(const struct cli_command *command, int argc, char **argv)
 	check_log_dir(&doctor);
 	check_left_over(&doctor);
 	check_gpu(&doctor);
+	doctor_recording(&doctor);
+	doctor_backends(&doctor);
 	if (argc > args.next)
 		check_program(&doctor, argv[args.next]);
 	return cli_finish(stdout, command, doctor.status);
@@ -324,6 +326,7 @@ const struct cli_command cli_doctor = {
 	.main = doctor_main,
 	.details =
 		"With PROGRAM, also whether that one can be traced: not if it is linked statically,\n"
-		"set-user-ID, or built for another kind of machine.\n"
+		"set-user-ID, or built for another kind of machine. `schedule` judges $PFW_SCHEDULE,\n"
+		"`backends` what Python's profilers need: that of the pfw command, else python3.\n"
 		"exit status: 0 fine, 1 something is wrong\n",
 };

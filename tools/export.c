@@ -408,8 +408,8 @@ static int export_main(const struct cli_command *command, int argc, char **argv)
 	}
 	export.stop = stop_watch();
 	export.live.lines = (struct live_lines){ .command = command, .traces = &export.traces };
-	if (pfw_traces_open(&export.traces, args.argv, (size_t)args.operands, export.all_runs, say,
-			    &export) == 0) {
+	if (pfw_traces_open_ranks(&export.traces, args.argv, (size_t)args.operands, export.all_runs,
+				  say, &export) == 0) {
 		if (export.traces.left_out && !export.quiet)
 			cli_error(command->name, "%s file%s of older runs left out (--all-runs)",
 				  cli_count(export.traces.left_out),

@@ -204,6 +204,19 @@ static void print_text(const struct grid *grid, FILE *out)
 	free(width);
 }
 
+void grid_put_md(FILE *out, const char *text, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		unsigned char byte = (unsigned char)text[i];
+
+		if (byte < ' ' || byte == 0x7f)
+			byte = '?';
+		if (strchr("|\\`*_<", byte))
+			fputc('\\', out);
+		fputc(byte, out);
+	}
+}
+
 static void print_md(const struct grid *grid, FILE *out)
 {
 	char text[CELL_BYTES];
@@ -222,8 +235,7 @@ static void print_md(const struct grid *grid, FILE *out)
 		if (grid->column[i % grid->columns].title) {
 			show(text, &grid->cell[i], 0);
 			fputs("| ", out);
-			for (const char *at = text; *at; at++)
-				fprintf(out, strchr("|\\`*_<", *at) ? "\\%c" : "%c", *at);
+			grid_put_md(out, text, strlen(text));
 			fputc(' ', out);
 		}
 		if ((i + 1) % grid->columns == 0)

@@ -54,4 +54,8 @@ void grid_print(const struct grid *grid, FILE *out, int format, const char *sect
 
 void grid_release(struct grid *grid);
 
+/* Text in a cell of a Markdown table: what would mean something there does not, and control bytes are
+ * question marks.  For tables that are no grids. */
+void grid_put_md(FILE *out, const char *text, size_t bytes);
+
 #endif

@@ -52,7 +52,8 @@ int live_lines_open(struct live_lines *lines)
 		struct pfw_trace_file *file = &lines->traces->file[i];
 		char why[PFW_LIVE_WHY_BYTES];
 
-		if (!file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM)
+		/* What is compacted is whole. */
+		if (!file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM || file->ranks)
 			continue;
 		if (pfw_live_open(&lines->live[i], file->path, nowhere, why) == 0) {
 			int error = catch_up(file, pfw_live_offset(lines->live[i]));

@@ -1,12 +1,15 @@
 /* memory.c - `pfw memory`: allocations: peaks, growth in each step, who allocates, what is not freed. */
 #include "memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 #include "select_args.h"
+#include "snapshot.h"
 #include "stop.h"
+#include "store/pickle.h"
 
 #define ROW_LIMIT 20
 #define BINS_MAX 100000
@@ -76,9 +79,52 @@ static int read_and_print(struct memory *memory, struct live_lines *live, const 
 	}
 	if (!memory->events && !memory->quiet)
 		cli_error(memory->command->name,
-			  "no allocations are in these traces: record them with PFW_CUPTI=memory "
-			  "or torch.profiler's profile_memory=True");
+			  "no allocations are in these traces: record them with PFW_CUPTI=memory, "
+			  "torch.profiler's profile_memory=True, or, for a snapshot, "
+			  "torch.cuda.memory._record_memory_history()");
 	return cli_finish(stdout, memory->command, memory->problems ? CLI_PROBLEMS : CLI_OK);
+}
+
+/* By its name or its begin: what is called a pickle and is none, or of Python 2, is told as one. */
+static bool is_snapshot(const char *path)
+{
+	const char *suffix = strrchr(path, '.');
+
+	return (suffix && strcmp(suffix, ".pickle") == 0) || pfw_pickle_is(path);
+}
+
+/* Snapshots of torch's allocator among the operands become traces without names, gone with
+ * close_snapshots().  0 or -1, which was said. */
+static int open_snapshots(struct memory *memory, struct cli_args *args)
+{
+	char why[256];
+
+	memory->snapshot = calloc((size_t)args->operands + 1, sizeof(*memory->snapshot));
+	for (int i = 0; memory->snapshot && i < args->operands; i++) {
+		struct memory_snapshot *snapshot = &memory->snapshot[memory->snapshots];
+
+		if (!is_snapshot(args->argv[i]))
+			continue;
+		if (snapshot_open(&snapshot->trace, args->argv[i], why, sizeof(why))) {
+			cli_error(memory->command->name, "%s: %s", cli_name(args->argv[i]), why);
+			return -1;
+		}
+		memory->snapshots++;
+		snprintf(snapshot->path, sizeof(snapshot->path), "/proc/self/fd/%d",
+			 fileno(snapshot->trace));
+		args->argv[i] = snapshot->path;
+	}
+	if (memory->snapshot)
+		return 0;
+	cli_error(memory->command->name, "%s", strerror(ENOMEM));
+	return -1;
+}
+
+static void close_snapshots(struct memory *memory)
+{
+	for (size_t i = 0; i < memory->snapshots; i++)
+		fclose(memory->snapshot[i].trace);
+	free(memory->snapshot);
 }
 
 static int run(struct memory *memory, struct cli_args *args)
@@ -91,8 +137,10 @@ static int run(struct memory *memory, struct cli_args *args)
 	if (memory->row_limit < -1)
 		memory->row_limit =
 			memory->format == CLI_TEXT || memory->format == CLI_MD ? ROW_LIMIT : -1;
-	if (pfw_traces_open(&traces, args->argv, (size_t)args->operands, memory->all_runs,
-			    say_trace, memory))
+	if (open_snapshots(memory, args))
+		return CLI_USAGE;
+	if (pfw_traces_open_ranks(&traces, args->argv, (size_t)args->operands, memory->all_runs,
+				  say_trace, memory))
 		return CLI_USAGE;
 	status = read_and_print(memory, &live, stop);
 	live_lines_close(&live);
@@ -114,6 +162,7 @@ static void release(struct memory *memory)
 	free(memory->step);
 	free(memory->owner);
 	free(memory->blocks.slot);
+	close_snapshots(memory);
 }
 
 static int memory_main(const struct cli_command *command, int argc, char **argv)
@@ -159,6 +208,7 @@ const struct cli_command cli_memory = {
 	.details =
 		"PATH: traces, directories, globs or base names; the newest run here where there is "
 		"none.\nFrom events of kind memory: PyTorch's (profile_memory=True) and CUPTI's "
-		"(PFW_CUPTI=memory).\ndocs/analysis.rst defines the terms.\n",
+		"(PFW_CUPTI=memory).  A snapshot of torch.cuda.memory._dump_snapshot(), a pickle, is read\n"
+		"as a trace is; nothing in it is run.\ndocs/analysis.rst defines the terms.\n",
 	.main = memory_main,
 };

@@ -4,6 +4,8 @@
 #ifndef MEMORY_H
 #define MEMORY_H
 
+#include <stdio.h>
+
 #include "live_lines.h"
 #include "store/averages.h"
 #include "store/numbers.h"
@@ -77,6 +79,12 @@ struct memory_blocks {
 	size_t count, slots; /* a power of two */
 };
 
+/* A snapshot of torch's allocator among the operands, as a trace. */
+struct memory_snapshot {
+	FILE *trace;
+	char path[32];
+};
+
 struct memory {
 	const struct cli_command *command;
 	/* What was asked for. */
@@ -86,6 +94,8 @@ struct memory {
 	bool all_runs, quiet;
 	unsigned jobs;
 	int format;
+	struct memory_snapshot *snapshot;
+	size_t snapshots;
 	/* What was found. */
 	struct pfw_sorter items;
 	uint64_t events;
@@ -116,9 +126,6 @@ bool memory_blocks_take(struct memory_blocks *blocks, uint32_t pool, uint64_t ad
 
 /* Where the time of the course is cut: how long each bin is. */
 int64_t memory_bin_ns(const struct memory *memory);
-
-/* Room for one more at the end of an array; NULL: no memory. */
-void *memory_more(void *array, size_t count, size_t *room, size_t size);
 
 /* 0 or -ENOMEM. */
 int memory_print(const struct memory *memory);

@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "progress.h"
 #include "store/call.h"
+#include "store/more.h"
 #include "store/pass.h"
 #include "store/saturate.h"
 
@@ -44,19 +45,6 @@ struct collect {
 	bool events, spans, all_spans;
 	uint64_t *place; /* PLACES bits */
 };
-
-void *memory_more(void *array, size_t count, size_t *room, size_t size)
-{
-	size_t more = *room ? *room * 2 : 64;
-	void *bigger;
-
-	if (count < *room)
-		return array;
-	bigger = realloc(array, more * size);
-	if (bigger)
-		*room = more;
-	return bigger;
-}
 
 /* ---- places ---- */
 
@@ -136,7 +124,7 @@ static bool is_span(const struct pfw_entry *entry)
 
 static struct line *new_line(struct block_result *result, const struct pfw_entry *entry)
 {
-	struct line *line = memory_more(result->line, result->lines, &result->room, sizeof(*line));
+	struct line *line = pfw_more(result->line, result->lines, &result->room, sizeof(*line));
 
 	if (!line)
 		return NULL;
@@ -220,7 +208,7 @@ static int add_pool(struct collect *collect, size_t file, const struct line *lin
 {
 	struct memory *memory = collect->memory;
 	struct memory_pool *pool =
-		memory_more(memory->pool, memory->pools, &memory->pool_room, sizeof(*pool));
+		pfw_more(memory->pool, memory->pools, &memory->pool_room, sizeof(*pool));
 
 	if (!pool)
 		return -ENOMEM;

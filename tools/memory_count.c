@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "memory.h"
+#include "store/more.h"
 #include "store/saturate.h"
 
 /* The spans of a thread that are under way, by their begins; some below the last may be over. */
@@ -32,7 +33,7 @@ static struct open_spans *find_thread(struct counting *counting, const struct me
 		return NULL;
 	if ((size_t)number < counting->opens)
 		return &counting->open[number];
-	open = memory_more(counting->open, counting->opens, &counting->open_room, sizeof(*open));
+	open = pfw_more(counting->open, counting->opens, &counting->open_room, sizeof(*open));
 	if (!open)
 		return NULL;
 	counting->open = open;
@@ -69,7 +70,7 @@ static int open_span(struct counting *counting, const struct memory_item *item)
 	close_spans(open, item->ts_ns);
 	if (open->count == open->room)
 		drop_closed(open, item->ts_ns);
-	span = memory_more(open->span, open->count, &open->room, sizeof(*span));
+	span = pfw_more(open->span, open->count, &open->room, sizeof(*span));
 	if (!span)
 		return -ENOMEM;
 	open->span = span;
@@ -89,7 +90,7 @@ static struct memory_step *find_step(struct counting *counting, const struct mem
 		return NULL;
 	if ((size_t)number < memory->steps)
 		return &memory->step[number];
-	step = memory_more(memory->step, memory->steps, &memory->step_room, sizeof(*step));
+	step = pfw_more(memory->step, memory->steps, &memory->step_room, sizeof(*step));
 	if (!step)
 		return NULL;
 	memory->step = step;

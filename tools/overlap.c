@@ -98,8 +98,8 @@ static int run(struct overlap_options *options, struct cli_args *args)
 	struct live_lines live = { .command = options->command, .traces = &traces };
 	int status = CLI_USAGE;
 
-	if (pfw_traces_open(&traces, args->argv, (size_t)args->operands, options->all_runs,
-			    say_trace, &overlap))
+	if (pfw_traces_open_ranks(&traces, args->argv, (size_t)args->operands, options->all_runs,
+				  say_trace, &overlap))
 		return CLI_USAGE;
 	if (overlap_collect(&overlap, options, &live, stop) == 0) {
 		if (overlap_print(&overlap, options))
@@ -131,7 +131,8 @@ static int overlap_main(const struct cli_command *command, int argc, char **argv
 }
 
 static const struct cli_option overlap_options[] = {
-	{ "steps", 's', NULL, "each step, too; of csv and md instead of the ranks", 's' },
+	{ "steps", 's', NULL,
+	  "each step, also where there are many; of csv and md instead of the ranks", 's' },
 	{ "bins", 'b', "BINS",
 	  "a series over time: so many bins, or bins of that length (50ms), with bandwidth, calls a "
 	  "second, and how long I/O, operators, kernels and copies ran",
@@ -145,7 +146,8 @@ static const struct cli_option overlap_options[] = {
 	{ "all-runs", 0, NULL, "not only the newest run of a directory", ALL_RUNS },
 	{ "quiet", 'q', NULL, "problems only on standard error", 'q' },
 	{ "jobs", 'j', "N", "threads; by default one for each CPU", 'j' },
-	{ "format", 0, "FORMAT", "text, ndjson, csv or md: times in µs, sizes in bytes", FORMAT },
+	{ "format", 0, "FORMAT",
+	  "text, md (a page to paste), ndjson or csv: times in µs, sizes in bytes", FORMAT },
 	{ 0 },
 };
 

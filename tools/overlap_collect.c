@@ -12,6 +12,7 @@
 #include "store/index.h"
 #include "store/overlap_index.h"
 #include "store/pass.h"
+#include "store/ranks.h"
 
 #define PROBLEMS_SHOWN 10
 
@@ -54,7 +55,7 @@ static int find_ranks(struct overlap *overlap, const struct overlap_options *opt
 		return -ENOMEM;
 	for (size_t i = 0; i < traces->count; i++) {
 		const struct pfw_trace_file *file = &traces->file[i];
-		size_t at = overlap->ranks;
+		size_t at = overlap->ranks, whole = pfw_ranks_whole(traces, i);
 
 		overlap->rank_of[i] = OVERLAP_NO_RANK;
 		if (!is_wanted(&options->reach, file->head.rank))
@@ -71,8 +72,9 @@ static int find_ranks(struct overlap *overlap, const struct overlap_options *opt
 			pfw_overlap_init(&overlap->rank[at - 1].overlap);
 		}
 		overlap->rank_of[i] = (uint32_t)(at - 1);
-		overlap->rank[at - 1].files++;
-		overlap->rank[at - 1].last = i;
+		overlap->rank[at - 1].files += file->ranks ? 2 : 1; /* no index is of it alone */
+		if (whole > overlap->rank[at - 1].last)
+			overlap->rank[at - 1].last = whole;
 	}
 	return 0;
 }
@@ -272,6 +274,7 @@ static int done(void *user, struct pfw_pass_block *block)
 	size_t number = overlap->rank_of[block->file];
 	struct overlap_rank *rank = &overlap->rank[number];
 	struct held *held = block->result;
+	size_t at = pfw_ranks_whole(collect->live->traces, block->file);
 	int error = begin_series(rank);
 
 	for (size_t i = 0; !error && i < held->block->calls; i++)
@@ -281,7 +284,7 @@ static int done(void *user, struct pfw_pass_block *block)
 	block->result = NULL;
 	/* Ranks that are whole give back their memory. */
 	while (!error && !collect->live->any && number--) {
-		if (overlap->rank[number].indexed || overlap->rank[number].last >= block->file)
+		if (overlap->rank[number].indexed || overlap->rank[number].last >= at)
 			continue;
 		if (!overlap->rank[number].overlap.swept)
 			error = pfw_overlap_end(&overlap->rank[number].overlap);

@@ -1,4 +1,4 @@
-/* overlap_data.c - the answer of `pfw overlap` for programs: NDJSON, CSV, Markdown. */
+/* overlap_data.c - the answer of `pfw overlap` for programs: NDJSON, CSV. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +22,7 @@ static void key(struct sheet *sheet, const char *name)
 		fputs_unlocked("\":", stdout);
 		return;
 	}
-	if (sheet->format == CLI_MD)
-		fputs_unlocked(sheet->begun ? " | " : "| ", stdout);
-	else if (sheet->begun)
+	if (sheet->begun)
 		putchar_unlocked(',');
 	sheet->begun = true;
 	if (sheet->header)
@@ -89,17 +87,7 @@ static void begin(struct sheet *sheet)
 
 static void end(struct sheet *sheet)
 {
-	puts(sheet->format == CLI_NDJSON ? "}" : sheet->format == CLI_MD ? " |" : "");
-}
-
-/* Behind a header. */
-static void rule(const struct sheet *sheet, unsigned columns)
-{
-	if (sheet->format != CLI_MD)
-		return;
-	while (columns--)
-		fputs("|--:", stdout);
-	puts("|");
+	puts(sheet->format == CLI_NDJSON ? "}" : "");
 }
 
 /* ---- rows ---- */
@@ -114,7 +102,7 @@ static void put_figures(struct sheet *sheet, const int64_t *figure, bool device)
 	}
 }
 
-static unsigned put_sums(struct sheet *sheet, const struct pfw_overlap_sums *sums)
+static void put_sums(struct sheet *sheet, const struct pfw_overlap_sums *sums)
 {
 	put_u64(sheet, "events", sums->events);
 	put_u64(sheet, "io_calls", sums->io_calls);
@@ -124,10 +112,9 @@ static unsigned put_sums(struct sheet *sheet, const struct pfw_overlap_sums *sum
 	put_u64(sheet, "kernel_count", sums->kernels);
 	put_u64(sheet, "copy_count", sums->copies);
 	put_u64(sheet, "copy_bytes", sums->copy_bytes);
-	return 8;
 }
 
-static unsigned put_gaps(struct sheet *sheet, const struct pfw_launch_gaps *gaps)
+static void put_gaps(struct sheet *sheet, const struct pfw_launch_gaps *gaps)
 {
 	put_u64(sheet, "launches", gaps->count);
 	put_u64(sheet, "launches_unknown", gaps->unmatched);
@@ -144,7 +131,6 @@ static unsigned put_gaps(struct sheet *sheet, const struct pfw_launch_gaps *gaps
 		put_none(sheet, "launch_gap_p99");
 		put_none(sheet, "launch_gap_max");
 	}
-	return 7;
 }
 
 static void put_straggler(struct sheet *sheet, const struct overlap_straggler *straggler)
@@ -170,7 +156,6 @@ static void put_row(struct sheet *sheet, const struct overlap_answer *answer,
 	const struct pfw_overlap_sums *sums = of ? &of->sums : &answer->totals.sums;
 	bool any = of && of->least_ns <= of->greatest_ns;
 	int64_t figure[OVERLAP_FIGURES];
-	unsigned columns;
 
 	begin(sheet);
 	put_rank(sheet, rank);
@@ -180,13 +165,11 @@ static void put_row(struct sheet *sheet, const struct overlap_answer *answer,
 		put_none(sheet, "ts");
 	overlap_measure(of ? of->set_ns : answer->totals.set_ns, figure);
 	put_figures(sheet, figure, sums->kernels != 0);
-	columns = put_sums(sheet, sums);
-	columns += put_gaps(sheet, of ? &of->gaps : &answer->totals.gaps);
+	put_sums(sheet, sums);
+	put_gaps(sheet, of ? &of->gaps : &answer->totals.gaps);
 	put_straggler(sheet,
 		      rank && answer->straggler ? &answer->straggler[rank - overlap->rank] : NULL);
 	end(sheet);
-	if (sheet->header)
-		rule(sheet, 2 + OVERLAP_FIGURES + columns + 4);
 }
 
 static void print_ranks(struct sheet *sheet, const struct overlap *overlap,
@@ -215,8 +198,6 @@ static void put_step(struct sheet *sheet, const struct overlap_steps *steps,
 	put_us(sheet, "ts", step->begin);
 	put_figures(sheet, figure, step->rank->overlap.sums.kernels != 0);
 	end(sheet);
-	if (sheet->header)
-		rule(sheet, 3 + OVERLAP_FIGURES);
 }
 
 static void print_steps(struct sheet *sheet, const struct overlap *overlap,
@@ -261,8 +242,6 @@ static void put_bin(struct sheet *sheet, const struct overlap_options *options,
 	put_us(sheet, "kernels", bin->gpu_ns);
 	put_us(sheet, "copy", bin->copy_ns);
 	end(sheet);
-	if (sheet->header)
-		rule(sheet, 11);
 }
 
 static void print_series(struct sheet *sheet, const struct overlap *overlap,

@@ -18,7 +18,7 @@ struct overlap_answer {
 	struct overlap_straggler *straggler; /* of each rank; NULL: nothing to compare */
 };
 
-/* As NDJSON, CSV or Markdown: times in µs, sizes in bytes.  0 or -ENOMEM.  Thread: main. */
+/* As NDJSON or CSV: times in µs, sizes in bytes.  0 or -ENOMEM.  Thread: main. */
 int overlap_print_data(const struct overlap *overlap, const struct overlap_options *options,
 		       const struct overlap_answer *answer);
 

@@ -1,10 +1,11 @@
-/* overlap_print.c - the answer of `pfw overlap`, for people and for programs. */
+/* overlap_print.c - the answer of `pfw overlap`, for people: as text, or as a page of Markdown. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "grid.h"
 #include "overlap.h"
 #include "overlap_output.h"
 #include "store/saturate.h"
@@ -39,7 +40,7 @@ static const char *span(int64_t ns)
 struct sheet {
 	char (*cell)[CELL_BYTES];
 	size_t columns, cells, room;
-	bool failed;
+	bool failed, md;
 };
 
 static void put(struct sheet *sheet, const char *text)
@@ -89,12 +90,32 @@ static size_t width_of(const struct sheet *sheet, size_t column)
 	return width;
 }
 
+static void print_md(const struct sheet *sheet, const char *title)
+{
+	printf("%s\n\n", title);
+	for (size_t i = 0; i + sheet->columns <= sheet->cells; i += sheet->columns) {
+		for (size_t j = i; j < i + sheet->columns; j++) {
+			fputs("| ", stdout);
+			grid_put_md(stdout, sheet->cell[j], strlen(sheet->cell[j]));
+			putchar(' ');
+		}
+		puts("|");
+		for (size_t j = 0; !i && j < sheet->columns; j++)
+			fputs(j + 1 < sheet->columns ? "|--:" : "|--:|\n", stdout);
+	}
+}
+
 /* Print what there is, and make it empty. */
 static void flush(struct sheet *sheet, const char *title)
 {
 	bool colours = cli_colours(stdout);
 	size_t whole = sheet->cells - sheet->cells % sheet->columns, width[COLUMNS_MAX];
 
+	if (sheet->md) {
+		print_md(sheet, title);
+		sheet->cells = 0;
+		return;
+	}
 	printf("%s%s%s\n", cli_style(colours, CLI_BOLD), title, cli_style(colours, CLI_PLAIN));
 	for (size_t j = 0; j < sheet->columns; j++)
 		width[j] = width_of(sheet, j);
@@ -208,6 +229,9 @@ static void print_stragglers(struct sheet *sheet, const struct overlap *overlap,
 static const char *const step_keys[] = { "wall", "io",	 "compute",	    "gpu",  "comm",
 					 "copy", "load", "io_unoverlapped", "idle", NULL };
 
+/* So many are shown unasked. */
+#define STEPS_FEW 12
+
 static void print_steps(struct sheet *sheet, const struct overlap_steps *steps)
 {
 	int64_t figure[OVERLAP_FIGURES];
@@ -285,7 +309,7 @@ static int print_text(const struct overlap *overlap, const struct overlap_option
 					     NULL };
 	static const char *const idle[] = { "wall",	 "idle",      "idle_launch", "idle_queued",
 					    "idle_copy", "idle_load", "idle_io",     NULL };
-	struct sheet sheet = { 0 };
+	struct sheet sheet = { .md = options->format == CLI_MD };
 
 	print_head(overlap, &answer->totals);
 	print_ranks(&sheet, overlap, &answer->totals, "\nTime in which", times);
@@ -296,7 +320,7 @@ static int print_text(const struct overlap *overlap, const struct overlap_option
 	}
 	if (answer->straggler)
 		print_stragglers(&sheet, overlap, answer->straggler);
-	if (options->steps)
+	if (options->steps || (answer->steps.count && answer->steps.count <= STEPS_FEW))
 		print_steps(&sheet, &answer->steps);
 	if (options->bin_ns)
 		print_series(&sheet, overlap, options);
@@ -326,18 +350,23 @@ static int add_totals(struct overlap_totals *totals, const struct overlap *overl
 	return 0;
 }
 
+static bool for_people(const struct overlap_options *options)
+{
+	return options->format == CLI_TEXT || options->format == CLI_MD;
+}
+
 int overlap_print(const struct overlap *overlap, const struct overlap_options *options)
 {
 	struct overlap_answer answer = { 0 };
 	int error = add_totals(&answer.totals, overlap);
 
-	if (!error && (options->steps || overlap->ranks > 1))
+	if (!error && (options->steps || overlap->ranks > 1 || for_people(options)))
 		error = overlap_steps_find(&answer.steps, overlap);
 	if (!error && overlap->ranks > 1)
 		answer.straggler = overlap_stragglers(overlap, &answer.steps);
 	if (!error)
-		error = options->format == CLI_TEXT ? print_text(overlap, options, &answer)
-						    : overlap_print_data(overlap, options, &answer);
+		error = for_people(options) ? print_text(overlap, options, &answer)
+					    : overlap_print_data(overlap, options, &answer);
 	pfw_sketch_release(&answer.totals.gaps.gap);
 	free(answer.straggler);
 	overlap_steps_release(&answer.steps);

@@ -93,8 +93,8 @@ static int run(struct patterns *patterns, struct cli_args *args)
 	if (patterns->row_limit < -1)
 		patterns->row_limit =
 			patterns->format == CLI_TEXT || patterns->format == CLI_MD ? ROW_LIMIT : -1;
-	if (pfw_traces_open(&traces, args->argv, (size_t)args->operands, patterns->all_runs,
-			    say_trace, patterns))
+	if (pfw_traces_open_ranks(&traces, args->argv, (size_t)args->operands, patterns->all_runs,
+				  say_trace, patterns))
 		return CLI_USAGE;
 	status = read_and_print(patterns, &live, stop);
 	live_lines_close(&live);

@@ -138,7 +138,8 @@ static int ask_index(struct collect *collect, size_t file)
 	char why[PATH_MAX];
 	int error = rank ? 0 : -ENOMEM;
 
-	if (error || pfw_index_open(&index, trace->path, why, sizeof(why)))
+	/* An index adds up all of its file. */
+	if (error || trace->ranks || pfw_index_open(&index, trace->path, why, sizeof(why)))
 		return error;
 	/* Problems of lines are to be told. */
 	error = pfw_index_meta(index)->problems

@@ -68,7 +68,7 @@ static int add_hit(const struct query *query, struct query_worker *worker, struc
 		return 0;
 	if (!query->count)
 		error = query_lines_add(&query->lines, &hits->text, worker->scratch, &line->entry,
-					text, query->select.window[line->block->file].rank);
+					text, query->select.window[line->file].rank);
 	if (!error && query->limit != QUERY_NO_LIMIT && !query->count)
 		error = add_mark(hits, key);
 	hits->count += !error;
@@ -93,7 +93,7 @@ static int work(void *user, unsigned number, struct pfw_pass_block *block)
 	block->result = hits;
 	pfw_lines_init(&line, block);
 	while (!error && pfw_lines_next(&line)) {
-		if (pfw_select_entry(&query->select, worker->state, block->file, &line.entry))
+		if (pfw_select_entry(&query->select, worker->state, line.file, &line.entry))
 			error = add_hit(query, worker, hits, &line);
 		/* So many are more than will be given. */
 		if (hits->count >= query->limit && !query->sorted)
@@ -248,6 +248,7 @@ static int run_pass(struct query *query)
 	struct pfw_pass pass = {
 		.traces = &query->traces,
 		.jobs = pfw_pass_jobs(query->jobs),
+		.whole = true,
 		.user = query,
 		.want = want,
 		.work = work,
@@ -374,8 +375,8 @@ static int query_main(const struct cli_command *command, int argc, char **argv)
 	if (!ended) {
 		query.stop = stop_watch();
 		query.live = (struct live_lines){ .command = command, .traces = &query.traces };
-		if (pfw_traces_open(&query.traces, query.paths, query.path_count, query.all_runs,
-				    query_say, &query) == 0) {
+		if (pfw_traces_open_ranks(&query.traces, query.paths, query.path_count,
+					  query.all_runs, query_say, &query) == 0) {
 			if (query.traces.left_out && !query.quiet)
 				cli_error(command->name,
 					  "%s file%s of older runs left out (--all-runs)",

@@ -1,19 +1,22 @@
 /* table.c - `pfw table`: what took the time, by name, file, rank: torch's key averages, and I/O. */
 #include "table.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "live_lines.h"
 #include "select_args.h"
 #include "stop.h"
+#include "store/ranks.h"
 #include "table_columns.h"
 #include "table_nest.h"
 #include "table_output.h"
 
 #define ROW_LIMIT 100
 #define NAME_WIDTH 55
-#define FORMATS (1u << CLI_TEXT | 1u << CLI_NDJSON | 1u << CLI_CSV | 1u << CLI_TSV)
+#define FORMATS (1u << CLI_TEXT | 1u << CLI_NDJSON | 1u << CLI_CSV | 1u << CLI_TSV | 1u << CLI_MD)
 
 enum {
 	ALL_RUNS = 256,
@@ -21,6 +24,7 @@ enum {
 	ROW_LIMIT_OPTION,
 	GROUP_BY,
 	COLUMNS,
+	PEAK,
 	TOP_LEVEL,
 	NAME_WIDTH_OPTION,
 	FORMAT
@@ -114,6 +118,22 @@ static int parse_sort(struct table_options *options, const char *key)
 	return -1;
 }
 
+static int parse_peak(struct table_options *options, const char *text)
+{
+	char *end;
+	double peak = strtod(text, &end);
+
+	if (*end || end == text || !isfinite(peak) || peak <= 0) {
+		cli_error(options->command->name,
+			  "--peak-tflops %s: takes a number above 0: the 10^12 FLOPs a second that "
+			  "one device can do at most",
+			  cli_name(text));
+		return -1;
+	}
+	options->peak_flops = peak * 1e12;
+	return 0;
+}
+
 static int take(void *user, const struct cli_args *args, int option)
 {
 	struct table_options *options = user;
@@ -127,6 +147,8 @@ static int take(void *user, const struct cli_args *args, int option)
 		return parse_fields(options, args->value);
 	case COLUMNS:
 		return table_columns_parse(options, args->value);
+	case PEAK:
+		return parse_peak(options, args->value);
 	case ROW_LIMIT_OPTION:
 		return cli_whole(options->command, "row-limit", args->value, -1, INT32_MAX,
 				 &options->row_limit);
@@ -219,6 +241,18 @@ static int fill(struct table *table, struct table_options *options, struct live_
 	return table_collect(table, options, live, stop) ? CLI_USAGE : CLI_OK;
 }
 
+/* Whether it matters which rank a line is of: of `step:N` each has its own. */
+static bool asks_ranks(const struct table_options *options)
+{
+	const struct pfw_select *reach = &options->reach;
+	bool asks = reach->rank.count || reach->where_count || options->wanted.where_count ||
+		    reach->since.kind == PFW_TIME_STEP || reach->until.kind == PFW_TIME_STEP;
+
+	for (unsigned i = 0; i < options->fields; i++)
+		asks |= options->field[i] == TABLE_RANK;
+	return asks;
+}
+
 static int run(struct table_options *options, struct cli_args *args)
 {
 	struct table table = { .problems = 0 };
@@ -234,6 +268,8 @@ static int run(struct table_options *options, struct cli_args *args)
 			   !options->plain;
 	if (options->by_file && !options->columns)
 		table_columns_parse(options, "files");
+	if (options->peak_flops && options->columns)
+		table_columns_parse(options, "speed");
 	options->percentiles = table_columns_percentiles(options);
 	ask = table_asks_indexes(options);
 	if ((ask ? pfw_traces_open_heads : pfw_traces_open)(&traces, args->argv,
@@ -241,8 +277,14 @@ static int run(struct table_options *options, struct cli_args *args)
 							    options->all_runs, say_trace, &table))
 		return CLI_USAGE;
 	pfw_averages_init(&table.rows);
-	status = fill(&table, options, &live, stop);
+	if (asks_ranks(options) && pfw_ranks_part(&traces, say_trace, &table)) {
+		cli_error(options->command->name, "%s", strerror(ENOMEM));
+		status = CLI_USAGE;
+	} else {
+		status = fill(&table, options, &live, stop);
+	}
 	if (status == CLI_OK) {
+		table.traces = &traces;
 		table_print(&table, options);
 		if (table.too_many && !options->quiet)
 			cli_error(options->command->name,
@@ -252,6 +294,7 @@ static int run(struct table_options *options, struct cli_args *args)
 				    table.problems ? CLI_PROBLEMS : CLI_OK);
 	}
 	pfw_averages_release(&table.rows);
+	table_steps_release(&table.steps);
 	live_lines_close(&live);
 	pfw_traces_close(&traces);
 	stop_end();
@@ -289,7 +332,10 @@ static const struct cli_option table_options[] = {
 	  "what makes a row: name, cat, shape, stack:N, fname, rank, step, "
 	  "pid, tid; several with commas",
 	  GROUP_BY },
-	{ "columns", 0, "LIST", "columns by their keys, or flops, files or io", COLUMNS },
+	{ "columns", 0, "LIST", "columns by their keys, or flops, speed, files or io", COLUMNS },
+	{ "peak-tflops", 0, "N",
+	  "what one device can do at most: FLOPs a second, and percent of that, of each row",
+	  PEAK },
 	{ "top-level-only", 0, NULL, "leave out operators that lie in others", TOP_LEVEL },
 	{ "plain", 'p', NULL,
 	  "events as their lines say, all in one table: no self times, no GPU work joined", 'p' },
@@ -300,7 +346,8 @@ static const struct cli_option table_options[] = {
 	{ "all-runs", 0, NULL, "not only the newest run of a directory", ALL_RUNS },
 	{ "quiet", 'q', NULL, "problems only on standard error", 'q' },
 	{ "jobs", 'j', "N", "threads; by default one for each CPU", 'j' },
-	{ "format", 0, "FORMAT", "text, ndjson, csv or tsv: times in µs, sizes in bytes", FORMAT },
+	{ "format", 0, "FORMAT",
+	  "text, md (to paste), ndjson, csv or tsv: times in µs, sizes in bytes", FORMAT },
 	{ 0 },
 };
 

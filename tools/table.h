@@ -7,6 +7,7 @@
 #include "store/averages.h"
 #include "store/select.h"
 #include "store/traces.h"
+#include "table_steps.h"
 
 /* What rows are made by, in the order of the keys. */
 enum table_field {
@@ -54,6 +55,7 @@ struct table_options {
 	/* Empty: what the rows have. */
 	const struct table_column *column[TABLE_COLUMNS_MAX];
 	unsigned columns;
+	double peak_flops;	  /* a second, of one device; 0: not told */
 	struct pfw_select reach;  /* which lines take part: times, ranks, processes, threads */
 	struct pfw_select wanted; /* which of them are shown */
 	bool limited, filtered;	  /* `reach`, `wanted` have any condition */
@@ -84,9 +86,11 @@ const char *table_text(const struct pfw_average *row, unsigned n, size_t *bytes)
 
 struct table {
 	struct pfw_averages rows;
-	uint64_t problems;    /* told on stderr */
-	bool too_many;	      /* rows: none has percentiles */
-	struct pfw_sums rest; /* of I/O: what no row has, as it would not be shown */
+	const struct pfw_traces *traces;
+	uint64_t problems;	  /* told on stderr */
+	bool too_many;		  /* rows: none has percentiles */
+	struct pfw_sums rest;	  /* of I/O: what no row has, as it would not be shown */
+	struct table_steps steps; /* where rows or conditions are of steps */
 };
 
 /* Read the traces, and what is behind them, into rows.  Return 0, or -errno after saying why.  *stop ends it with -EINTR.

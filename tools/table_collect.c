@@ -109,6 +109,9 @@ static int done(void *user, struct pfw_pass_block *block)
 		error = keep_launches(collect, file, result);
 	if (!error)
 		error = join_threads(collect, file, result);
+	if (!error)
+		error = table_steps_join(&collect->table->steps, &result->steps);
+	collect->stepless |= result->stepless;
 	table_pass_drop(NULL, result);
 	block->result = NULL;
 	return error;
@@ -165,8 +168,8 @@ static void say_problem(void *user, size_t file, const struct pfw_scan_problem *
 {
 	struct table_pass *collect = user;
 
-	if (collect->nest_io && collect->io_nested)
-		return; /* the second pass: all was said in the first */
+	if (collect->second)
+		return; /* all was said in the first pass */
 	if (collect->table->problems++ < PROBLEMS_SHOWN)
 		cli_problem(collect->options->command->name, collect->traces->file[file].path,
 			    problem);
@@ -255,6 +258,7 @@ int table_collect(struct table *table, const struct table_options *options, stru
 					       .fnames = options->reach.fnames },
 				      .by_names = true,
 				      .nest_io = !options->plain && (live->any || !again(traces)) };
+	bool nest, late;
 	int error;
 
 	for (unsigned i = 0; i < options->fields; i++) {
@@ -266,9 +270,16 @@ int table_collect(struct table *table, const struct table_options *options, stru
 		collect.targets |= options->field[i] == TABLE_FNAME && !options->plain &&
 				   !options->wanted.fname.count;
 	}
+	collect.by_steps = options->wanted.step.count;
+	for (unsigned i = 0; i < options->fields; i++)
+		collect.by_steps |= options->field[i] == TABLE_STEP;
 	error = run(&collect, stop);
-	/* Nearly always each call begins when the one before is over: its time is its own. */
-	if (!error && collect.io_nested && !collect.nest_io) {
+	table_steps_sort(&table->steps);
+	/* Nearly always each call begins when the one before is over: its time is its own; and each event says
+	 * its step: our recorder's do. */
+	nest = collect.io_nested && !collect.nest_io;
+	late = collect.stepless && table->steps.count && !live->any && again(traces);
+	if (!error && (nest || late)) {
 		release(&collect);
 		collect = (struct table_pass){ .options = options,
 					       .traces = traces,
@@ -278,8 +289,10 @@ int table_collect(struct table *table, const struct table_options *options, stru
 					       .how = collect.how,
 					       .by_names = collect.by_names,
 					       .targets = collect.targets,
-					       .nest_io = true,
-					       .io_nested = true };
+					       .nest_io = nest || collect.nest_io,
+					       .io_nested = nest,
+					       .steps_known = late,
+					       .second = true };
 		error = run(&collect, stop);
 	}
 	if (!error)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- values ---- */
@@ -102,6 +103,57 @@ VALUE(flops)
 	return (double)row->sums.flops;
 }
 
+/* A number of the row's key, or -1. */
+static int64_t key_number(const struct pfw_average *row, const struct table_options *options,
+			  enum table_field field)
+{
+	for (unsigned i = 0; i < options->fields; i++) {
+		size_t bytes;
+		const char *text;
+
+		if (options->field[i] != field)
+			continue;
+		text = table_text(row, i, &bytes);
+		return bytes ? strtoll(text, NULL, 10) : -1; /* what follows is no digit */
+	}
+	return -1;
+}
+
+/* ns that the row's FLOPs took on a device, and on how many at once.  Of a step that is as long as it took;
+ * else what the devices, or where there are none the CPUs, worked for it. */
+static double flops_ns(const struct pfw_average *row, const struct table_view *view,
+		       uint64_t *devices)
+{
+	const struct table_options *options = view->options;
+	int64_t step = key_number(row, options, TABLE_STEP), ns = 0;
+
+	*devices = 1;
+	if (step >= 0 && !options->by_name)
+		ns = table_steps_ns(&view->table->steps, view->table->traces, (uint64_t)step,
+				    key_number(row, options, TABLE_RANK),
+				    key_number(row, options, TABLE_PID), devices);
+	else
+		ns = row->sums.device_ns ? row->sums.device_ns : row->sums.total_ns;
+	return row->sums.flops > 0 && ns > 0 ? (double)ns : NAN;
+}
+
+VALUE(speed)
+{
+	uint64_t devices;
+
+	return (double)row->sums.flops * 1e9 / flops_ns(row, view, &devices);
+}
+
+VALUE(peak_percent)
+{
+	uint64_t devices;
+	double ns = flops_ns(row, view, &devices);
+
+	if (!view->options->peak_flops)
+		return NAN;
+	return (double)row->sums.flops * 1e11 / ns / (double)devices / view->options->peak_flops;
+}
+
 VALUE(least)
 {
 	return row->sums.timed ? us(row->sums.min_ns) : NAN;
@@ -181,6 +233,8 @@ static const struct table_column columns[] = {
 	{ "count", "count", "# of Calls", "# of Calls", TABLE_COUNT, count },
 	{ "flops", "", "Total ", "", TABLE_FLOPS, flops },
 	{ "self_flops", "", "Self FLOPS", "", TABLE_SELF_FLOPS, flops },
+	{ "flops_per_second", "", "FLOP/s", "", TABLE_SPEED, speed },
+	{ "peak_percent", "", "Of peak", "", TABLE_SHARE, peak_percent },
 	{ "", "bytes", "", "Bytes", TABLE_BYTES, bytes },
 	{ "", "mean_size", "", "Mean size", TABLE_BYTES, mean_size },
 	{ "", "bandwidth", "", "Bandwidth", TABLE_RATE, bandwidth },
@@ -199,6 +253,7 @@ static const struct {
 	const char *name, *keys;
 } presets[] = {
 	{ "flops", "self_flops,cpu_time_total,device_time_total,count" },
+	{ "speed", "flops_per_second,peak_percent" },
 	{ "files", "count,total_percent,total,avg,bytes,mean_size,bandwidth" },
 	{ "io", "count,total_percent,total,self,avg,min,p50,p95,p99,max,bytes,mean_size,bandwidth" },
 };
@@ -275,7 +330,7 @@ static int add_key(struct table_options *options, const char *key, size_t bytes)
 	if (!column) {
 		cli_error(options->command->name,
 			  "--columns: there is no column %s; there are %s; and the presets "
-			  "flops, files and io",
+			  "flops, speed, files and io",
 			  cli_name(name), table_column_keys());
 		return -1;
 	}
@@ -358,6 +413,8 @@ static bool is_usual(const struct table_column *column, const struct table_view 
 		return view->has_memory && view->has_device_memory;
 	if (column->kind == TABLE_FLOPS)
 		return view->has_flops;
+	if (column->kind == TABLE_SPEED || column->kind == TABLE_SHARE)
+		return view->has_flops && view->options->peak_flops;
 	return column->kind != TABLE_SELF_FLOPS && column->value != least &&
 	       !is_percentile(column) && column->value != greatest;
 }
@@ -476,6 +533,13 @@ static void flops_text(const struct table_column *column, double value,
 		snprintf(out, size, "%8.3f", scaled(value, thousands(view->least_flops)));
 }
 
+static void speed_text(double value, char *out, size_t size)
+{
+	unsigned unit = value < 1e18 ? thousands((int64_t)value) : CLI_ARRAY_LEN(flops_units) - 1;
+
+	snprintf(out, size, "%.4g %sFLOP/s", scaled(value, unit), flops_units[unit]);
+}
+
 void table_column_text(const struct table_column *column, const struct pfw_average *row,
 		       const struct table_view *view, char *out, size_t size)
 {
@@ -504,6 +568,12 @@ void table_column_text(const struct table_column *column, const struct pfw_avera
 	case TABLE_RATE:
 		bytes_text(value, "/s", out, size);
 		break;
+	case TABLE_SPEED:
+		speed_text(value, out, size);
+		break;
+	case TABLE_SHARE:
+		snprintf(out, size, "%.3g%%", value);
+		break;
 	default:
 		flops_text(column, value, view, out, size);
 	}
@@ -516,8 +586,11 @@ void table_column_number(const struct table_column *column, const struct pfw_ave
 
 	if (isnan(value))
 		*out = '\0';
+	else if (column->kind == TABLE_SHARE)
+		snprintf(out, size, "%.6g", value);
 	else if (column->kind == TABLE_TIME || column->kind == TABLE_PERCENT ||
-		 column->value == mean_size || column->kind == TABLE_RATE)
+		 column->kind == TABLE_SPEED || column->value == mean_size ||
+		 column->kind == TABLE_RATE)
 		snprintf(out, size, "%.3f", value);
 	else
 		snprintf(out, size, "%.0f", value);

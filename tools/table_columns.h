@@ -15,10 +15,14 @@ enum table_kind {
 	TABLE_RATE,	  /* bytes a second */
 	TABLE_FLOPS,	  /* scaled as the header says */
 	TABLE_SELF_FLOPS, /* with their unit */
+	TABLE_SPEED,	  /* FLOPs a second */
+	TABLE_SHARE,	  /* percent, however few */
 };
 
 /* What a section's rows have in common. */
 struct table_view {
+	const struct table *table;
+	const struct table_options *options;
 	const struct pfw_average **row; /* in the order in which they are shown */
 	size_t rows;
 	enum table_section section;

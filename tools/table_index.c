@@ -119,6 +119,9 @@ static int add_file(struct answer *answer, const struct pfw_trace_file *file)
 	char why[PATH_MAX];
 	int answered = 0;
 
+	/* An index adds up all of its file. */
+	if (file->ranks)
+		return 0;
 	if (pfw_index_open(&index, file->path, why, sizeof(why)))
 		return 0;
 	if (pfw_summary_init(&summary)) {

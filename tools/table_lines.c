@@ -238,12 +238,14 @@ static int add_line(const struct table_pass *collect, unsigned number, struct pf
 
 /* The line as its calls would be, for conditions: a `summed` line is of cat pfw. */
 static bool wanted(const struct table_pass *collect, struct table_worker *worker, size_t file,
-		   const struct pfw_entry *entry, const struct table_line *line)
+		   const struct pfw_entry *entry, const struct table_line *line,
+		   const struct table_step *step)
 {
 	struct pfw_entry call;
 
 	if (!collect->options->filtered)
 		return true;
+	pfw_select_state_step(worker->wanted, step ? &step->number : NULL);
 	if (!line->summed)
 		return pfw_select_entry(&collect->options->wanted, worker->wanted, file, entry);
 	call = *entry;
@@ -266,25 +268,54 @@ static bool reached(const struct table_pass *collect, struct table_worker *worke
 	return pfw_select_entry(&collect->options->reach, worker->reach, file, &line);
 }
 
+/* The step that the line does not say: that which its process was in when it began. */
+static const struct table_step *step_of(const struct table_pass *collect, size_t file,
+					const struct pfw_entry *entry, struct table_line *line)
+{
+	const struct table_step *step;
+
+	if (!collect->steps_known || line->step.at || line->summed)
+		return NULL;
+	step = table_steps_find(&collect->table->steps, file, entry->pid, entry->ts_ns);
+	if (step)
+		line->step = (struct pfw_slice){ .at = step->text, .bytes = strlen(step->text) };
+	return step;
+}
+
+static int note_step(const struct table_pass *collect, struct table_block_result *result,
+		     size_t file, const struct pfw_entry *entry, const struct table_line *line)
+{
+	if (!collect->by_steps || collect->steps_known || line->section == TABLE_IO)
+		return 0;
+	result->stepless |= !line->step.at;
+	return table_steps_take(&result->steps, file, entry);
+}
+
 int table_pass_block(void *user, unsigned number, struct pfw_pass_block *block)
 {
 	const struct table_pass *collect = user;
 	struct table_worker *worker = &collect->worker[number];
+	struct table_block_result *result = calloc(1, sizeof(*result));
 	struct pfw_lines lines;
 	struct table_line line;
 
-	block->result = calloc(1, sizeof(struct table_block_result));
-	if (!block->result)
+	block->result = result;
+	if (!result)
 		return -ENOMEM;
 	pfw_lines_init(&lines, block);
 	while (pfw_lines_next(&lines)) {
+		const struct table_step *step;
 		int error;
 
 		if (!table_line_read(&line, &lines.entry, &worker->calls, collect->how) ||
 		    (collect->options->by_file && line.section != TABLE_IO) ||
 		    !reached(collect, worker, block->file, &lines.entry))
 			continue;
-		if (!wanted(collect, worker, block->file, &lines.entry, &line)) {
+		error = note_step(collect, result, block->file, &lines.entry, &line);
+		if (error)
+			return error;
+		step = step_of(collect, block->file, &lines.entry, &line);
+		if (!wanted(collect, worker, block->file, &lines.entry, &line, step)) {
 			if (line.section == TABLE_IO)
 				continue;
 			line.section = TABLE_HIDDEN;
@@ -304,5 +335,6 @@ void table_pass_drop(void *user, void *result)
 	free(dropped->span);
 	free(dropped->launch);
 	free(dropped->thread);
+	table_steps_release(&dropped->steps);
 	free(dropped);
 }

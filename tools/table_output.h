@@ -4,7 +4,7 @@
 
 #include "table_columns.h"
 
-/* A section in torch's layout, with a title where there are several.  Thread: main, as below. */
+/* A section in torch's layout, or as a table of Markdown, with a title where there are several.  Thread: main, as below. */
 void table_print_text(const struct table_options *options, const struct table_view *view,
 		      const char *title);
 

@@ -33,7 +33,9 @@ struct table_block_result {
 	struct table_block_launch *launch;
 	struct table_block_thread *thread;
 	size_t spans, launches, threads;
-	bool nested; /* some I/O call lies in another, or lines are out of order */
+	struct table_steps steps;
+	bool stepless; /* some compute event does not say its step */
+	bool nested;   /* some I/O call lies in another, or lines are out of order */
 };
 
 /* The row of lines that were seen lately, where it is their name's, category's and rank's alone. */
@@ -69,6 +71,9 @@ struct table_pass {
 	bool targets;  /* what copies write to is a row, too */
 	bool nest_io;  /* I/O calls are nested, too */
 	bool io_nested;
+	/* Steps are asked for: they are collected in this pass, or known, of an earlier one. */
+	bool by_steps, steps_known, stepless;
+	bool second; /* this is the second pass */
 	/* Of I/O, the threads of all files, and up to when their calls go. */
 	struct pfw_numbers io_processes, io_threads;
 	int64_t *io_end;

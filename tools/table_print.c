@@ -1,8 +1,9 @@
-/* table_print.c - the rows of `pfw table` as text, in torch's layout; and what is shown of them. */
+/* table_print.c - the rows of `pfw table` as text, in torch's layout, or Markdown; and what is shown of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "grid.h"
 #include "table_columns.h"
 #include "table_output.h"
 
@@ -242,7 +243,7 @@ static void make_columns(struct sheet *sheet)
 	}
 }
 
-/* ---- lines ---- */
+/* ---- lines of text ---- */
 
 static void put_rule(const struct sheet *sheet)
 {
@@ -358,7 +359,94 @@ static void put_headers(const struct sheet *sheet)
 	putchar('\n');
 }
 
-static void put_totals(const struct table_view *view, bool plain)
+/* ---- lines of Markdown ---- */
+
+static void put_md_text(const char *text, size_t bytes)
+{
+	fputs("| ", stdout);
+	grid_put_md(stdout, text, bytes);
+	putchar(' ');
+}
+
+/* Uncut; of a stack each frame in a line of its own. */
+static void put_md_field(const struct cell_column *column, const struct pfw_average *row)
+{
+	const char *text, *end;
+	size_t bytes;
+
+	if (column->what == TABLE_FIELDS) {
+		text = device_name(table_device(row));
+		put_md_text(text, strlen(text));
+		return;
+	}
+	text = table_text(row, column->field, &bytes);
+	fputs("| ", stdout);
+	while (column->what == TABLE_STACK && (end = memchr(text, '\n', bytes))) {
+		grid_put_md(stdout, text, (size_t)(end - text));
+		fputs("<br>", stdout);
+		bytes -= (size_t)(end + 1 - text);
+		text = end + 1;
+	}
+	grid_put_md(stdout, text, bytes);
+	putchar(' ');
+}
+
+static void put_md_row(const struct sheet *sheet, const struct pfw_average *row)
+{
+	char text[64];
+
+	for (unsigned i = 0; i < sheet->columns; i++) {
+		const struct cell_column *column = &sheet->column[i];
+
+		if (!column->column) {
+			put_md_field(column, row);
+			continue;
+		}
+		table_column_text(column->column, row, sheet->view, text, sizeof(text));
+		put_md_text(text, strlen(text));
+	}
+	puts("|");
+}
+
+static void put_md_headers(const struct sheet *sheet)
+{
+	for (unsigned i = 0; i < sheet->columns; i++)
+		put_md_text(sheet->column[i].header, strlen(sheet->column[i].header));
+	puts("|");
+	for (unsigned i = 0; i < sheet->columns; i++)
+		fputs(sheet->column[i].column ? "|--:" : "|---", stdout);
+	puts("|");
+}
+
+/* ---- all ---- */
+
+static void put_head(const struct sheet *sheet, const char *title)
+{
+	bool md = sheet->options->format == CLI_MD;
+	const char *top_level = "This report only display top-level ops statistics";
+
+	if (sheet->view->section != TABLE_COMPUTE || !sheet->options->top_level_only)
+		top_level = NULL;
+	if (md) {
+		printf("%s%s", title ? title : "", title ? "\n\n" : "");
+		printf("%s%s", top_level ? top_level : "", top_level ? "\n\n" : "");
+		put_md_headers(sheet);
+		return;
+	}
+	if (title) {
+		put_double_rule(sheet);
+		puts(title);
+	}
+	if (top_level) {
+		put_double_rule(sheet);
+		puts(top_level);
+	}
+	put_rule(sheet);
+	put_headers(sheet);
+	put_rule(sheet);
+}
+
+static void put_totals(const struct table_view *view, const struct table_options *options)
 {
 	char text[64];
 
@@ -366,8 +454,8 @@ static void put_totals(const struct table_view *view, bool plain)
 						  : view->self_us,
 			text, sizeof(text));
 	if (view->section == TABLE_IO) {
-		printf("%s total: %s in %s %s%s, %s moved\n", plain ? "Time" : "I/O time", text,
-		       cli_count(view->all.count), plain ? "event" : "call",
+		printf("%s total: %s in %s %s%s, %s moved\n", options->plain ? "Time" : "I/O time",
+		       text, cli_count(view->all.count), options->plain ? "event" : "call",
 		       cli_plural(view->all.count),
 		       cli_bytes(view->all.bytes > 0 ? (uint64_t)view->all.bytes : 0));
 		return;
@@ -376,7 +464,8 @@ static void put_totals(const struct table_view *view, bool plain)
 	if (!view->has_device)
 		return;
 	table_time_text(view->self_device_us, text, sizeof(text));
-	printf("Self %s time total: %s\n", view->device, text);
+	printf("%sSelf %s time total: %s\n", options->format == CLI_MD ? "\n" : "", view->device,
+	       text);
 }
 
 void table_print_text(const struct table_options *options, const struct table_view *view,
@@ -386,24 +475,21 @@ void table_print_text(const struct table_options *options, const struct table_vi
 	int64_t shown = 0;
 
 	make_columns(&sheet);
-	if (title) {
-		put_double_rule(&sheet);
-		puts(title);
-	}
-	if (options->top_level_only && view->section == TABLE_COMPUTE) {
-		put_double_rule(&sheet);
-		puts("This report only display top-level ops statistics");
-	}
-	put_rule(&sheet);
-	put_headers(&sheet);
-	put_rule(&sheet);
+	put_head(&sheet, title);
 	for (size_t i = 0; i < view->rows && shown != options->row_limit; i++) {
 		if (options->top_level_only && view->row[i]->sums.first_inside)
 			continue;
-		put_row(&sheet, view->row[i]);
-		put_frames(&sheet, view->row[i]);
+		if (options->format == CLI_MD) {
+			put_md_row(&sheet, view->row[i]);
+		} else {
+			put_row(&sheet, view->row[i]);
+			put_frames(&sheet, view->row[i]);
+		}
 		shown++;
 	}
-	put_rule(&sheet);
-	put_totals(view, options->plain);
+	if (options->format == CLI_MD)
+		putchar('\n');
+	else
+		put_rule(&sheet);
+	put_totals(view, options);
 }

@@ -148,7 +148,9 @@ static int make_view(struct table_view *view, const struct table *table,
 {
 	struct order order = { .view = view, .by_file = options->by_file };
 
-	*view = (struct table_view){ .section = section, .device = "CUDA" };
+	*view = (struct table_view){
+		.table = table, .options = options, .section = section, .device = "CUDA"
+	};
 	view->row = calloc((size_t)table->rows.count + 1, sizeof(*view->row));
 	if (!view->row)
 		return -1;
@@ -180,6 +182,7 @@ void table_print(const struct table *table, const struct table_options *options)
 	static const char *const titles[] = { "Compute", "I/O" };
 	struct table_view view[TABLE_SECTIONS];
 	size_t views = 0;
+	bool people;
 
 	for (int section = 0; section < TABLE_SECTIONS; section++) {
 		if (make_view(&view[views], table, options, (enum table_section)section)) {
@@ -191,12 +194,16 @@ void table_print(const struct table *table, const struct table_options *options)
 		else
 			free(view[views].row);
 	}
-	if (options->format != CLI_TEXT)
+	people = options->format == CLI_TEXT || options->format == CLI_MD;
+	if (!people)
 		table_print_data(options, view, views);
+	else if (!views && !options->quiet)
+		cli_error(options->command->name,
+			  "no call or compute event of these traces is wanted");
 	for (size_t i = 0; i < views; i++) {
-		if (options->format == CLI_TEXT && i)
+		if (people && i)
 			putchar('\n');
-		if (options->format == CLI_TEXT)
+		if (people)
 			table_print_text(options, &view[i],
 					 views > 1 ? titles[view[i].section] : NULL);
 		free(view[i].row);

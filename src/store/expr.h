@@ -57,9 +57,11 @@ void pfw_expr_state_free(struct pfw_expr_state *state);
 bool pfw_expr_test(struct pfw_expr_state *state, const struct pfw_entry *entry, int64_t rank);
 
 /* What all of some lines that were not read have in common. */
+#define PFW_EXPR_ANY_RANK (-2)
+
 struct pfw_expr_facts {
-	int64_t rank;
-	bool times; /* every ts is at least least_ns, every ts + dur at most greatest_ns */
+	int64_t rank; /* -1: they have none */
+	bool times;   /* every ts is at least least_ns, every ts + dur at most greatest_ns */
 	int64_t least_ns, greatest_ns;
 	/* Texts behind their escapes; at NULL: not known. */
 	struct pfw_slice name, cat, fname;

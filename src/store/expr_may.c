@@ -35,6 +35,8 @@ static bool know_field(enum pfw_field field, const struct pfw_expr_facts *facts,
 			return false;
 		return know_text(value, &(struct pfw_slice){ .at = &facts->ph, .bytes = 1 });
 	case PFW_FIELD_RANK:
+		if (facts->rank == PFW_EXPR_ANY_RANK)
+			return false;
 		value->type = PFW_OPERAND_NULL;
 		if (facts->rank >= 0)
 			pfw_operand_set_integer(value, facts->rank);

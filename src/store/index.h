@@ -98,10 +98,11 @@ int pfw_index_top_files(struct pfw_index *const *index, size_t count, struct pfw
 
 struct pfw_index_writer; /* opaque: see index_write.c; one thread at a time */
 
-/* Begin the index of a trace: a database beside it that has another name until it is whole, or,
- * `in_memory`, one for pfw_index_compare() alone.  Return 0 with *out for pfw_index_end(); -EBUSY
+/* Begin the index of a trace of about so many bytes: a database beside it that has another name until it
+ * is whole, or, `in_memory`, one for pfw_index_compare() alone.  Return 0 with *out for pfw_index_end(); -EBUSY
  * where somebody else is at it; or why not.  Thread: one at a time, as all here. */
-int pfw_index_begin(struct pfw_index_writer **out, const char *trace, bool in_memory);
+int pfw_index_begin(struct pfw_index_writer **out, const char *trace, uint64_t bytes,
+		    bool in_memory);
 
 struct pfw_gather;
 

@@ -17,6 +17,8 @@
 #include "pass.h"
 #include "summary.h"
 
+#define FINISHING_MAX 16u /* files that are being finished at one time */
+
 /* The summary of a block on its way from work() to done(); kept for other blocks behind it. */
 struct held {
 	struct pfw_summary summary;
@@ -33,11 +35,12 @@ struct named {
 };
 
 /* A file whose blocks are all there: its index is being made whole, by a thread of its own where there
- * may be more than one, since that mostly waits for the disk, while the next file is read. */
+ * may be more than one, since that mostly waits for the disk, while the next file is read.  Of small
+ * files several wait at one time: the disk takes about as long for all of them as for one. */
 struct finishing {
 	const struct pfw_index_build *build;
 	pthread_t thread;
-	bool running, threaded;
+	bool threaded;
 	size_t file;
 	struct pfw_index_writer *writer; /* NULL: it could not be begun */
 	struct pfw_index_built built;
@@ -47,7 +50,8 @@ struct finishing {
 
 struct building {
 	const struct pfw_index_build *build;
-	struct finishing finishing;
+	struct finishing finishing[FINISHING_MAX]; /* the oldest first, from `oldest` on, round */
+	unsigned oldest, finishings;
 	pthread_mutex_t naming; /* over `named`, and while a file's names are read */
 	struct named *named;	/* by file */
 	pthread_mutex_t mutex;	/* over `spare`: work() is several threads' */
@@ -187,8 +191,9 @@ static void begin_file(struct building *building)
 	if (stat(file->path, &building->before) < 0)
 		building->built.error = -errno;
 	else
-		building->built.error =
-			pfw_index_begin(&building->writer, file->path, building->build->check);
+		building->built.error = pfw_index_begin(&building->writer, file->path,
+							(uint64_t)building->before.st_size,
+							building->build->check);
 }
 
 /* Whether the file is what it was when its first block was read. */
@@ -227,16 +232,15 @@ static void *finish_in_thread(void *argument)
 	return NULL;
 }
 
-/* Wait for the file that is being finished, and tell of it. */
-static void settle(struct building *building)
+/* Wait for the file that has been finished for the longest time, and tell of it. */
+static void settle_oldest(struct building *building)
 {
-	struct finishing *finishing = &building->finishing;
+	struct finishing *finishing = &building->finishing[building->oldest];
 
-	if (!finishing->running)
-		return;
 	if (finishing->threaded)
 		pthread_join(finishing->thread, NULL);
-	finishing->running = false;
+	building->oldest = (building->oldest + 1) % FINISHING_MAX;
+	building->finishings--;
 	if (finishing->writer)
 		finishing->built.total = pfw_index_so_far(finishing->writer);
 	finishing->build->built(finishing->build->user, finishing->file, &finishing->built);
@@ -244,12 +248,17 @@ static void settle(struct building *building)
 		pfw_index_end(finishing->writer);
 }
 
+static void settle(struct building *building)
+{
+	while (building->finishings)
+		settle_oldest(building);
+}
+
 /* Signals are for the thread that the command runs in. */
 static void start_finishing(struct finishing *finishing)
 {
 	sigset_t all, before;
 
-	finishing->running = true;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	finishing->threaded =
@@ -262,15 +271,22 @@ static void start_finishing(struct finishing *finishing)
 
 static void finish_file(struct building *building)
 {
+	struct finishing *finishing;
+
 	begin_file(building); /* of a file without any block */
-	settle(building);
-	building->finishing = (struct finishing){ .build = building->build,
-						  .file = building->file,
-						  .writer = building->writer,
-						  .built = building->built,
-						  .before = building->before,
-						  .since_ns = building->since_ns };
-	start_finishing(&building->finishing);
+	/* A large file's writer has some MiB. */
+	while (building->finishings == FINISHING_MAX ||
+	       (building->finishings && building->built.blocks > 1))
+		settle_oldest(building);
+	finishing =
+		&building->finishing[(building->oldest + building->finishings++) % FINISHING_MAX];
+	*finishing = (struct finishing){ .build = building->build,
+					 .file = building->file,
+					 .writer = building->writer,
+					 .built = building->built,
+					 .before = building->before,
+					 .since_ns = building->since_ns };
+	start_finishing(finishing);
 	building->writer = NULL;
 	building->begun = false;
 	pfw_fnames_free(building->named[building->file].fnames);

@@ -47,20 +47,13 @@ static int make_file(const char *path)
 	return -EEXIST;
 }
 
-/* A page of the database: each table takes one at least, and there are thousands of small traces. */
-static unsigned page_bytes(const char *trace)
-{
-	struct stat st;
-
-	return stat(trace, &st) == 0 && st.st_size < SMALL_TRACE ? 1024 : 4096;
-}
-
-static int make_tables(struct pfw_index_writer *writer)
+static int make_tables(struct pfw_index_writer *writer, uint64_t trace_bytes)
 {
 	char sql[128];
 	int error;
 
-	snprintf(sql, sizeof(sql), "PRAGMA page_size=%u", page_bytes(writer->trace));
+	/* Each table takes a page at least, and there are thousands of small traces. */
+	snprintf(sql, sizeof(sql), "PRAGMA page_size=%u", trace_bytes < SMALL_TRACE ? 1024 : 4096);
 	error = pfw_index_run(writer, sql);
 	if (!error)
 		error = pfw_index_run(writer,
@@ -76,7 +69,7 @@ static int make_tables(struct pfw_index_writer *writer)
 	return error;
 }
 
-static int open_database(struct pfw_index_writer *writer, bool in_memory)
+static int open_database(struct pfw_index_writer *writer, uint64_t trace_bytes, bool in_memory)
 {
 	int error, flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
 
@@ -87,14 +80,15 @@ static int open_database(struct pfw_index_writer *writer, bool in_memory)
 	/* "unix-none": our own lock is enough, and file systems without locks are served, too. */
 	error = pfw_index_error(sqlite3_open_v2(in_memory ? ":memory:" : writer->path, &writer->db,
 						flags, "unix-none"));
-	error = error ? error : make_tables(writer);
+	error = error ? error : make_tables(writer, trace_bytes);
 	error = error ? error : pfw_put_begin(&writer->block, writer->db, "block", 7);
 	error = error ? error : pfw_put_begin(&writer->point, writer->db, "point", 5);
 	error = error ? error : pfw_put_begin(&writer->part, writer->db, "part", 5);
 	return error ? error : pfw_put_begin(&writer->holds, writer->db, "block_holds", 4);
 }
 
-int pfw_index_begin(struct pfw_index_writer **out, const char *trace, bool in_memory)
+int pfw_index_begin(struct pfw_index_writer **out, const char *trace, uint64_t bytes,
+		    bool in_memory)
 {
 	struct pfw_index_writer *writer = calloc(1, sizeof(*writer));
 	int error = -ENOMEM;
@@ -107,7 +101,7 @@ int pfw_index_begin(struct pfw_index_writer **out, const char *trace, bool in_me
 	writer->final_path = pfw_index_path(trace, PFW_INDEX_SUFFIX);
 	if (writer->trace && writer->path && writer->final_path)
 		error = pfw_summary_init(&writer->total);
-	error = error ? error : open_database(writer, in_memory);
+	error = error ? error : open_database(writer, bytes, in_memory);
 	if (error)
 		pfw_index_end(writer);
 	else

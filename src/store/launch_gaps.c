@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "more.h"
 #include "saturate.h"
 
 #define CALLS_MIN 1024u
@@ -14,16 +15,12 @@
 
 int pfw_gap_ends_add(struct pfw_gap_ends *ends, const struct pfw_gap_end *end)
 {
-	if (ends->count == ends->room) {
-		size_t room = ends->room ? ends->room * 2 : 64;
-		struct pfw_gap_end *bigger = realloc(ends->at, room * sizeof(*bigger));
+	struct pfw_gap_end *more = pfw_more(ends->at, ends->count, &ends->room, sizeof(*more));
 
-		if (!bigger)
-			return -ENOMEM;
-		ends->at = bigger;
-		ends->room = room;
-	}
-	ends->at[ends->count++] = *end;
+	if (!more)
+		return -ENOMEM;
+	ends->at = more;
+	more[ends->count++] = *end;
 	return 0;
 }
 

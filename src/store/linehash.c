@@ -6,6 +6,7 @@
  */
 #include "linehash.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "bytes.h"
@@ -23,10 +24,29 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* The `bytes` bytes, below 16, with zeroes behind them, as two words.  `whole`: there are 16 at least in
+ * front of their end, so that no byte need be copied. */
+static inline void load_last(const char *at, size_t bytes, bool whole, uint64_t word[2])
+{
+	char last[16] = { 0 };
+
+	if (!whole) {
+		memcpy(last, at, bytes);
+		word[0] = pfw_bytes_load(last);
+		word[1] = pfw_bytes_load(last + 8);
+	} else if (bytes > 8) {
+		word[0] = pfw_bytes_load(at);
+		word[1] = pfw_bytes_load(at + bytes - 8) >> (128 - 8 * bytes);
+	} else {
+		word[0] = bytes ? pfw_bytes_load(at + bytes - 8) >> (64 - 8 * bytes) : 0;
+		word[1] = 0;
+	}
+}
+
 uint64_t pfw_linehash(const char *line, size_t bytes)
 {
-	uint64_t a = KEY_A ^ bytes, b = KEY_B;
-	char last[16] = { 0 };
+	uint64_t a = KEY_A ^ bytes, b = KEY_B, last[2];
+	bool whole = bytes >= 16;
 
 	for (; bytes >= 32; line += 32, bytes -= 32) {
 		a = fold(a ^ pfw_bytes_load(line), KEY_C ^ pfw_bytes_load(line + 8));
@@ -37,8 +57,8 @@ uint64_t pfw_linehash(const char *line, size_t bytes)
 		line += 16;
 		bytes -= 16;
 	}
-	memcpy(last, line, bytes);
-	b = fold(b ^ pfw_bytes_load(last), KEY_D ^ pfw_bytes_load(last + 8));
+	load_last(line, bytes, whole, last);
+	b = fold(b ^ last[0], KEY_D ^ last[1]);
 	return fold(a ^ KEY_B, b ^ KEY_C);
 }
 

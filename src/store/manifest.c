@@ -209,3 +209,40 @@ int pfw_manifest_line(struct pfw_manifest_file *file, const char *line, size_t b
 		return take_fact(file, &entry, false);
 	return 0;
 }
+
+/* ---- whose lines are whose ---- */
+
+static int by_file_and_pid(const void *a, const void *b)
+{
+	const struct manifest_process *x = *(struct manifest_process *const *)a;
+	const struct manifest_process *y = *(struct manifest_process *const *)b;
+
+	if (x->file != y->file)
+		return x->file->number < y->file->number ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->ts_ns > y->ts_ns) - (x->ts_ns < y->ts_ns);
+}
+
+int pfw_manifest_mixed(const struct pfw_manifest *manifest, uint64_t *pid)
+{
+	struct manifest_process *process = manifest->processes.item, **order;
+	size_t count = manifest->processes.count;
+	int mixed = 0;
+
+	order = malloc((count + 1) * sizeof(struct manifest_process *));
+	if (!order)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		order[i] = &process[i];
+	qsort(order, count, sizeof(struct manifest_process *), by_file_and_pid);
+	for (size_t i = 1; i < count && !mixed; i++) {
+		mixed = order[i]->file == order[i - 1]->file &&
+			order[i]->pid == order[i - 1]->pid &&
+			order[i]->rank != order[i - 1]->rank &&
+			strcmp(order[i]->host, order[i - 1]->host) != 0;
+		*pid = order[i]->pid;
+	}
+	free(order);
+	return mixed;
+}

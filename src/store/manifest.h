@@ -43,6 +43,10 @@ void pfw_manifest_drop(struct pfw_manifest *manifest);
 /* Take a metadata line of a file, with its '\n', in any order.  0 or -ENOMEM. */
 int pfw_manifest_line(struct pfw_manifest_file *file, const char *line, size_t bytes);
 
+/* Whether two processes of one pid, of two ranks on two hosts, are in one of its files: their lines cannot
+ * be told apart.  0; 1 with *pid; -ENOMEM. */
+int pfw_manifest_mixed(const struct pfw_manifest *manifest, uint64_t *pid);
+
 /* How many files it has. */
 size_t pfw_manifest_count(const struct pfw_manifest *manifest);
 

@@ -23,9 +23,8 @@ static struct merge_unit *find_droppable(struct merge_run *run, const struct mer
 	for (size_t i = 0; i < run->open.count; i++) {
 		struct merge_unit *unit = run->open.unit[i];
 
-		if (unit->state == MERGE_UNIT_LOADED && !unit->unseekable &&
-		    unit->drops < DROPS_MAX && pfw_merge_before(wanted, unit) &&
-		    (!best || pfw_merge_before(best, unit)))
+		if (pfw_merge_has_text(unit) && !unit->unseekable && unit->drops < DROPS_MAX &&
+		    pfw_merge_before(wanted, unit) && (!best || pfw_merge_before(best, unit)))
 			best = unit;
 	}
 	return best;
@@ -86,6 +85,18 @@ static int open_unit(struct merge_run *run)
 	return pfw_merge_heap_push(&run->open, unit);
 }
 
+/* Whether memory could be had from what is open. */
+static bool has_text(const struct merge_run *run)
+{
+	for (size_t i = 0; i < run->open.count; i++) {
+		const struct merge_unit *unit = run->open.unit[i];
+
+		if (unit->state == MERGE_UNIT_LOADING || pfw_merge_has_text(unit))
+			return true;
+	}
+	return false;
+}
+
 /* Begin to read what comes next, as far as there is room. */
 static int look_ahead(struct merge_run *run)
 {
@@ -94,13 +105,14 @@ static int look_ahead(struct merge_run *run)
 	while (run->pending.count) {
 		const struct merge_unit *next = run->pending.unit[0];
 		bool needed = !run->open.count || pfw_merge_before(next, run->open.unit[0]);
-		bool full = run->used + PFW_BLOCK_TEXT > run->merge->budget;
+		bool in_place = next->kept && next->kept->rows.path;
+		bool full = !in_place && run->used + PFW_BLOCK_TEXT > run->merge->budget;
 		int error;
 
 		if (next->state == MERGE_UNIT_COPY) {
 			if (!needed && run->ahead >= AHEAD_COPIES)
 				return 0;
-		} else if (full && needed && run->open.count) {
+		} else if (full && needed && has_text(run)) {
 			error = make_room(run, next);
 			if (error)
 				return error;
@@ -180,6 +192,9 @@ static int copy_unit(struct merge_run *run, const struct merge_unit *unit, bool 
 	}
 	*copied = true;
 	set_last(run, mark.greatest_ns, last);
+	/* A member of its own: what comes behind it begins another. */
+	if (run->merge->loose)
+		run->any = false;
 	return 0;
 }
 
@@ -206,12 +221,11 @@ static int give_rows(struct merge_run *run, struct merge_unit *unit)
 
 	find_limit(run, &ts_ns, &order);
 	while (end < rows->count &&
-	       (run->merge->loose ||
-		!pfw_merge_is_before(ts_ns, order, row[end].ts_ns, row[end].order)))
+	       !pfw_merge_is_before(ts_ns, order, row[end].ts_ns, row[end].order))
 		end++;
 	if (end == first)
 		return 0;
-	if (!run->merge->loose && run->any &&
+	if (run->any &&
 	    pfw_merge_is_before(row[first].ts_ns, row[first].order, run->ts_ns, run->order))
 		return -ESTALE;
 	error = run->merge->rows(run->merge->user, rows, first, end - first);

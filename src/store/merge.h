@@ -44,6 +44,8 @@ struct pfw_merge {
 	bool loose;
 	/* Believe no header: read every block beforehand. */
 	bool distrust;
+	/* rows() takes lines whose text still stands in their files: see struct pfw_rows. */
+	bool in_place;
 	void *user;
 	/* The next lines, in order: rows->row[first..first + count). */
 	int (*rows)(void *user, const struct pfw_rows *rows, size_t first, size_t count);

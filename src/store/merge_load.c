@@ -49,16 +49,31 @@ void pfw_merge_drop(struct merge_run *run, struct merge_unit *unit)
 	/* Memory of an unusual size is not worth keeping. */
 	if (load->rows.text.room > 4 * PFW_BLOCK_TEXT || load->rows.room > PFW_BLOCK_TEXT / 32)
 		pfw_rows_free(&load->rows);
+	load->rows.path = NULL;
 	load->spare = run->spare;
 	run->spare = load;
 	unit->load = NULL;
 	unit->state = MERGE_UNIT_PENDING;
 }
 
+/* Have them say where their text is, if that is enough. */
+static void set_place(const struct merge_run *run, const struct merge_unit *unit,
+		      struct pfw_rows *rows)
+{
+	const struct pfw_merge_file *file = &run->merge->file[unit->file];
+
+	if (!run->merge->in_place || file->blocks->layout != PFW_LAYOUT_TEXT)
+		return;
+	rows->path = file->path;
+	rows->path_at = unit->load->buffer_at;
+	rows->file = unit->file;
+}
+
 /*
- * A block that was read for its least time is read again when the order comes to it.  Rows take a
- * seventh of the memory that their text does, and a buffer that is used again and again stays in the
- * processor's cache: so all text is given back, and none is scanned twice.
+ * A block that was read for its least time is read again when the order comes to it, if its lines are
+ * not wanted by their places.  Rows take a seventh of the memory that their text does, and a buffer
+ * that is used again and again stays in the processor's cache: so all text is given back, and none is
+ * scanned twice.
  */
 void pfw_merge_keep(struct merge_run *run, struct merge_unit *unit)
 {
@@ -72,6 +87,7 @@ void pfw_merge_keep(struct merge_run *run, struct merge_unit *unit)
 					     .text_bytes = rows->text.bytes,
 					     .charged = rows->room * sizeof(*rows->row) };
 		kept->rows.text = (struct pfw_text){ 0 };
+		set_place(run, unit, &kept->rows);
 		*rows = (struct pfw_rows){ .text = rows->text };
 		run->used += kept->charged;
 	}
@@ -91,7 +107,7 @@ void pfw_merge_forget(struct merge_run *run, struct merge_unit *unit)
 	unit->kept = NULL;
 }
 
-/* Have the rows that were kept of it; its text is still to come. */
+/* Have the rows that were kept of it; its text is still to come, if it is wanted at all. */
 static void take_kept(struct merge_run *run, struct merge_unit *unit)
 {
 	struct merge_load *load = unit->load;
@@ -104,6 +120,7 @@ static void take_kept(struct merge_run *run, struct merge_unit *unit)
 	free(load->rows.row);
 	load->rows = kept->rows;
 	load->rows.text = text;
+	load->rows.text.bytes = 0;
 	kept->rows.row = NULL;
 	pfw_merge_forget(run, unit);
 }
@@ -149,10 +166,11 @@ static void read_block(struct pfw_task *task, unsigned worker)
 		close(fd);
 	load->rows.text = fetched.text;
 	load->text_at = fetched.at;
+	load->buffer_at = fetched.at - fetched.begin;
 	if (load->error)
 		return;
 	if (load->again)
-		load->error = pfw_rows_reread(&load->rows, load->again);
+		load->error = load->rows.text.bytes == load->again ? 0 : -ESTALE;
 	else
 		scan(load, fetched.begin);
 }
@@ -187,6 +205,11 @@ int pfw_merge_load(struct merge_run *run, struct merge_unit *unit)
 
 	if (!load)
 		return -ENOMEM;
+	if (load->rows.path) {
+		set_charge(run, load, pfw_rows_bytes(&load->rows));
+		unit->state = MERGE_UNIT_LOADED;
+		return 0;
+	}
 	run->merge->loads++;
 	load->task.run = read_block;
 	pfw_pool_start(run->merge->pool, &load->task);

@@ -18,7 +18,8 @@ struct merge_load {
 	struct merge_unit *unit;
 	struct pfw_rows rows;
 	struct pfw_problems problems;
-	uint64_t text_at; /* where its text begins in the file's; of members 0 */
+	uint64_t text_at;   /* where its text begins in the file's; of members 0 */
+	uint64_t buffer_at; /* the same of rows.text.data[0] */
 	int error;
 	size_t charged; /* of the budget */
 	size_t again;	/* bytes that its text had when it was scanned; 0: it is to be scanned */
@@ -100,6 +101,12 @@ static inline bool pfw_merge_is_before(int64_t ts_a, uint64_t order_a, int64_t t
 	return ts_a != ts_b ? ts_a < ts_b : order_a < order_b;
 }
 
+/* Whether a loaded unit has its text in memory. */
+static inline bool pfw_merge_has_text(const struct merge_unit *unit)
+{
+	return unit->state == MERGE_UNIT_LOADED && !unit->load->rows.path;
+}
+
 bool pfw_merge_before(const struct merge_unit *a, const struct merge_unit *b);
 int pfw_merge_heap_push(struct merge_heap *heap, struct merge_unit *unit);
 struct merge_unit *pfw_merge_heap_pop(struct merge_heap *heap);
@@ -125,7 +132,8 @@ void pfw_merge_tell(struct merge_run *run, const struct merge_unit *unit, bool h
 
 /* ---- merge_load.c ---- */
 
-/* Begin to read a unit: it becomes LOADING.  0 or -ENOMEM. */
+/* Begin to read a unit: it becomes LOADING, or LOADED where its text may stay where it is.  0 or
+ * -ENOMEM. */
 int pfw_merge_load(struct merge_run *run, struct merge_unit *unit);
 /* Wait for it: it becomes LOADED, its key exact; count its lines the first time.  Return 0 or what
  * went wrong. */

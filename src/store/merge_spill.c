@@ -259,7 +259,7 @@ static int take_loaded(struct merge_run *run, struct merge_heap *loaded)
 	for (size_t i = 0; i < run->open.count && !error; i++) {
 		struct merge_unit *unit = run->open.unit[i];
 
-		if (unit->state != MERGE_UNIT_LOADED) {
+		if (!pfw_merge_has_text(unit)) {
 			error = pfw_merge_heap_push(&rest, unit);
 			continue;
 		}

@@ -54,6 +54,12 @@ int64_t pfw_numbers_of(struct pfw_numbers *numbers, uint64_t a, uint64_t b)
 	return slot->number - 1;
 }
 
+void pfw_numbers_fetch(const struct pfw_numbers *numbers, uint64_t a, uint64_t b)
+{
+	if (numbers->slots)
+		__builtin_prefetch(&numbers->slot[mix(a, b) & (numbers->slots - 1)]);
+}
+
 void pfw_numbers_release(struct pfw_numbers *numbers)
 {
 	free(numbers->slot);

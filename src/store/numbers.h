@@ -18,6 +18,8 @@ struct pfw_numbers {
 
 /* The number of that pair, given now where it has none; or -ENOMEM.  Thread: one at a time. */
 int64_t pfw_numbers_of(struct pfw_numbers *numbers, uint64_t a, uint64_t b);
+/* Have the memory that will be looked at for that pair on its way to the cache. */
+void pfw_numbers_fetch(const struct pfw_numbers *numbers, uint64_t a, uint64_t b);
 void pfw_numbers_release(struct pfw_numbers *numbers);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "merge.h"
 #include "pass.h"
+#include "ranks.h"
 
 #define MEMORY (128u << 20)
 #define MEMORY_LEAST (48u << 20)
@@ -33,6 +34,7 @@ struct run {
 	struct held *held;
 	size_t count, room;
 	int64_t ts_ns; /* of what is held */
+	bool *read;    /* of each file of traces: it is one of those that are */
 	uint64_t bytes, all;
 };
 
@@ -90,8 +92,10 @@ static int give(struct run *run, uint64_t order, const char *line, size_t bytes)
 	struct pfw_entry entry;
 
 	pfw_entry_parse(&entry, line, bytes);
-	if (!is_event(run, order, &entry) ||
-	    !pfw_select_entry(ordered->select, run->state, file, &entry))
+	if (!is_event(run, order, &entry))
+		return 0;
+	file = pfw_ranks_file(ordered->traces, file, &entry);
+	if (!run->read[file] || !pfw_select_entry(ordered->select, run->state, file, &entry))
 		return 0;
 	return ordered->line(ordered->user, file, &entry);
 }
@@ -190,14 +194,41 @@ static void take_progress(void *user, uint64_t bytes)
 		run->ordered->progress(run->ordered->user, run->bytes, run->all);
 }
 
+/* One of several ranks in a file has the blocks of them all, and their limits. */
+static void widen(struct run *run, size_t input)
+{
+	const struct pfw_traces *traces = run->ordered->traces;
+	const struct pfw_ranks *ranks = traces->file[file_of(run, input)].ranks;
+	static const struct pfw_blocks none = { .layout = PFW_LAYOUT_MEMBERS };
+	bool first = true;
+
+	for (size_t i = 0; i < input && first; i++)
+		first = traces->file[file_of(run, i)].ranks != ranks;
+	run->input[input].blocks = first ? &traces->file[ranks->file[0]].blocks : &none;
+	for (size_t i = 0; i < ranks->count; i++) {
+		const struct pfw_select_window *window =
+			&run->ordered->select->window[ranks->file[i]];
+
+		if (!run->read[ranks->file[i]])
+			continue;
+		if (window->since_ns < run->input[input].since_ns)
+			run->input[input].since_ns = window->since_ns;
+		if (window->until_ns > run->input[input].until_ns)
+			run->input[input].until_ns = window->until_ns;
+	}
+}
+
 static int add_inputs(struct run *run)
 {
 	const struct pfw_ordered *ordered = run->ordered;
 	size_t count = ordered->count + ordered->more_count;
 
 	run->input = calloc(count + 1, sizeof(*run->input));
-	if (!run->input)
+	run->read = calloc(ordered->traces->count + 1, sizeof(*run->read));
+	if (!run->input || !run->read)
 		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		run->read[file_of(run, i)] = true;
 	for (size_t i = 0; i < count; i++) {
 		const struct pfw_trace_file *file = &ordered->traces->file[file_of(run, i)];
 		const struct pfw_select_window *window = &ordered->select->window[file_of(run, i)];
@@ -211,6 +242,8 @@ static int add_inputs(struct run *run)
 			.since_ns = window->since_ns,
 			.until_ns = window->until_ns,
 		};
+		if (file->ranks)
+			widen(run, i);
 		run->all += run->input[i].blocks->file_bytes;
 	}
 	return 0;
@@ -264,5 +297,6 @@ int pfw_ordered_run(const struct pfw_ordered *ordered, const char **where)
 	pfw_text_free(&run.text);
 	free(run.held);
 	free(run.input);
+	free(run.read);
 	return error;
 }

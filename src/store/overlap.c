@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "more.h"
 #include "saturate.h"
 
 #define STEPS_MAX (1u << 20)
@@ -30,21 +31,10 @@ void pfw_overlap_release(struct pfw_overlap *overlap)
 
 /* ---- steps ---- */
 
-static void *more(void *array, size_t count, size_t *room, size_t size)
-{
-	void *bigger;
-
-	if (count < *room)
-		return array;
-	bigger = realloc(array, (*room ? *room * 2 : 64) * size);
-	if (bigger)
-		*room = *room ? *room * 2 : 64;
-	return bigger;
-}
-
 int pfw_overlap_add_cell(struct pfw_overlap *overlap, unsigned set, int64_t ns)
 {
-	uint64_t *cell = more(overlap->cell, overlap->cells, &overlap->cell_room, sizeof(*cell));
+	uint64_t *cell =
+		pfw_more(overlap->cell, overlap->cells, &overlap->cell_room, sizeof(*cell));
 
 	if (!cell)
 		return -ENOMEM;
@@ -57,7 +47,7 @@ int pfw_overlap_add_cell(struct pfw_overlap *overlap, unsigned set, int64_t ns)
 int pfw_overlap_add_step(struct pfw_overlap *overlap, const struct pfw_overlap_step *step)
 {
 	struct pfw_overlap_step *at =
-		more(overlap->step, overlap->steps, &overlap->step_room, sizeof(*at));
+		pfw_more(overlap->step, overlap->steps, &overlap->step_room, sizeof(*at));
 
 	if (!at)
 		return -ENOMEM;
@@ -143,7 +133,7 @@ static int take_steps(struct pfw_overlap *overlap, const struct pfw_overlap_span
 		spans->count = overlap->span = 0;
 	for (size_t i = 0; i < from->count; i++) {
 		struct pfw_overlap_span *at =
-			more(spans->at, spans->count, &spans->room, sizeof(*at));
+			pfw_more(spans->at, spans->count, &spans->room, sizeof(*at));
 
 		if (!at)
 			return -ENOMEM;

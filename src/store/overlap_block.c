@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "more.h"
 #include "overlap.h"
 #include "saturate.h"
 #include "select.h"
@@ -122,16 +123,13 @@ static uint64_t moved(const struct pfw_entry *entry, struct pfw_call call)
 
 static int keep_call(struct pfw_overlap_block *block, const struct pfw_overlap_call *call)
 {
-	if (block->calls == block->call_room) {
-		size_t room = block->call_room ? block->call_room * 2 : 1024;
-		struct pfw_overlap_call *bigger = realloc(block->call, room * sizeof(*bigger));
+	struct pfw_overlap_call *more =
+		pfw_more(block->call, block->calls, &block->call_room, sizeof(*more));
 
-		if (!bigger)
-			return -ENOMEM;
-		block->call = bigger;
-		block->call_room = room;
-	}
-	block->call[block->calls++] = *call;
+	if (!more)
+		return -ENOMEM;
+	block->call = more;
+	more[block->calls++] = *call;
 	return 0;
 }
 
@@ -221,17 +219,13 @@ static int add_copy(struct pfw_overlap_block *block, const struct pfw_entry *ent
 static int add_step(struct pfw_overlap_block *block, uint64_t number, int64_t begin, int64_t end)
 {
 	struct pfw_overlap_spans *steps = &block->steps;
+	struct pfw_overlap_span *more =
+		pfw_more(steps->at, steps->count, &steps->room, sizeof(*more));
 
-	if (steps->count == steps->room) {
-		size_t room = steps->room ? steps->room * 2 : 16;
-		struct pfw_overlap_span *bigger = realloc(steps->at, room * sizeof(*bigger));
-
-		if (!bigger)
-			return -ENOMEM;
-		steps->at = bigger;
-		steps->room = room;
-	}
-	steps->at[steps->count++] = (struct pfw_overlap_span){ number, begin, end };
+	if (!more)
+		return -ENOMEM;
+	steps->at = more;
+	more[steps->count++] = (struct pfw_overlap_span){ number, begin, end };
 	return 0;
 }
 

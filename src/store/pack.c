@@ -10,10 +10,11 @@
 #include "index.h"
 #include "index_parts.h"
 #include "linehash.h"
+#include "pack_verify.h"
 #include "pass.h"
+#include "places.h"
 #include "stream.h"
 #include "summary.h"
-#include "unzip.h"
 #include "whole.h"
 
 /* A member on its way: text is gathered, compressed by a worker, then written in its turn. */
@@ -21,6 +22,7 @@ struct parcel {
 	struct pfw_task task;
 	struct pfw_pack *pack;
 	struct pfw_text text;
+	struct pfw_places places; /* what of the text is still to be read */
 	struct pfw_text packed;
 	struct pfw_gzip_summary summary;
 	struct pfw_mark mark;
@@ -35,7 +37,8 @@ struct pfw_pack {
 	int fd, level;
 	struct pfw_pool *pool;
 	unsigned jobs;
-	struct pfw_member **member; /* one a worker, made when needed */
+	struct pfw_member **member; /* one a worker, made when needed, as are these */
+	struct pfw_places_reader **reader;
 	struct parcel *parcel;
 	size_t parcels, first, count; /* a ring: those that are being compressed, oldest first */
 	struct pfw_packed *packed;
@@ -60,10 +63,11 @@ int pfw_pack_open(struct pfw_pack **out, int fd, int level, struct pfw_pool *poo
 	pack->jobs = pfw_pool_jobs(pool);
 	pack->parcels = 2 * pack->jobs + 1;
 	pack->member = calloc(pack->jobs, sizeof(struct pfw_member *));
+	pack->reader = calloc(pack->jobs, sizeof(struct pfw_places_reader *));
 	pack->parcel = calloc(pack->parcels, sizeof(*pack->parcel));
 	pack->sum.least_ns = INT64_MAX;
 	pack->sum.greatest_ns = INT64_MIN;
-	if (pack->member && pack->parcel)
+	if (pack->member && pack->reader && pack->parcel)
 		error = pfw_member_open(&pack->member[0], level);
 	if (error) {
 		pfw_pack_close(pack);
@@ -84,14 +88,18 @@ void pfw_pack_close(struct pfw_pack *pack)
 	pfw_copies_close(pack->copies);
 	for (unsigned i = 0; pack->member && i < pack->jobs; i++)
 		pfw_member_close(pack->member[i]);
+	for (unsigned i = 0; pack->reader && i < pack->jobs; i++)
+		pfw_places_reader_free(pack->reader[i]);
 	for (size_t i = 0; pack->parcel && i < pack->parcels; i++) {
 		pfw_text_free(&pack->parcel[i].text);
+		pfw_places_free(&pack->parcel[i].places);
 		pfw_text_free(&pack->parcel[i].packed);
 		if (pack->parcel[i].indexed.name)
 			pfw_summary_release(&pack->parcel[i].indexed);
 		pfw_gather_release(&pack->parcel[i].gather);
 	}
 	free(pack->member);
+	free(pack->reader);
 	free(pack->parcel);
 	free(pack->packed);
 	free(pack);
@@ -182,7 +190,7 @@ static int write_oldest(struct pfw_pack *pack)
 	pack->sum.metadata += parcel->mark.metadata;
 	pack->sum.checksum += parcel->mark.checksum;
 	add_times(pack, (int64_t)parcel->summary.least_ns, (int64_t)parcel->summary.greatest_ns);
-	parcel->text.bytes = 0;
+	parcel->text.bytes = parcel->places.count = 0;
 	error = pack->index ? index_parcel(pack, parcel, &packed) : 0;
 	return error ? error : note_member(pack, &packed);
 }
@@ -218,14 +226,24 @@ static int summarise(struct parcel *parcel)
 	return error;
 }
 
+/* Read what of the text still stands in files. */
+static int complete(struct parcel *parcel, struct pfw_places_reader **reader)
+{
+	if (!parcel->places.count)
+		return 0;
+	if (!*reader && !(*reader = pfw_places_reader_new()))
+		return -ENOMEM;
+	return pfw_places_read(*reader, &parcel->places, parcel->text.data);
+}
+
 static void compress(struct pfw_task *task, unsigned worker)
 {
 	struct parcel *parcel = (struct parcel *)task;
 	struct pfw_member **member = &parcel->pack->member[worker];
 	size_t room = pfw_member_bound(parcel->text.bytes);
-	int error = 0;
+	int error = complete(parcel, &parcel->pack->reader[worker]);
 
-	if (!*member)
+	if (!error && !*member)
 		error = pfw_member_open(member, parcel->pack->level);
 	if (!error)
 		error = pfw_text_room(&parcel->packed, room);
@@ -305,6 +323,25 @@ static size_t find_stretch(const struct pfw_row *row, size_t count, size_t room,
 	return end;
 }
 
+/* Append the text of rows that stand in it one behind the other, from `at` on. */
+static int add_text(struct parcel *parcel, const struct pfw_rows *rows, size_t at, size_t bytes)
+{
+	struct pfw_text *text = &parcel->text;
+	struct pfw_place place = { .path = rows->path,
+				   .file = rows->file,
+				   .to = (uint32_t)text->bytes,
+				   .bytes = (uint32_t)bytes,
+				   .from = rows->path_at + at };
+	int error = pfw_text_room(text, text->bytes + bytes);
+
+	if (!error && rows->path)
+		error = pfw_places_add(&parcel->places, &place);
+	else if (!error)
+		memcpy(text->data + text->bytes, rows->text.data + at, bytes);
+	text->bytes += error ? 0 : bytes;
+	return error;
+}
+
 int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t first, size_t count)
 {
 	const struct pfw_row *row = rows->row + first;
@@ -321,15 +358,13 @@ int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t fir
 		if (error)
 			return error;
 		stretch = find_stretch(row, count, PFW_GZIP_TEXT_MAX - parcel->text.bytes, &bytes);
-		error = pfw_text_room(&parcel->text, parcel->text.bytes + bytes);
-		if (error)
-			return error;
 		if (!parcel->text.bytes)
 			begin_parcel(pack, parcel, rows);
 		else if (parcel->mark.pid != rows->pid)
 			parcel->mark.pid = 0;
-		memcpy(parcel->text.data + parcel->text.bytes, rows->text.data + row->at, bytes);
-		parcel->text.bytes += bytes;
+		error = add_text(parcel, rows, row->at, bytes);
+		if (error)
+			return error;
 		add_to_header(parcel, row, stretch);
 		row += stretch;
 		count -= stretch;
@@ -389,140 +424,16 @@ int pfw_pack_member(struct pfw_pack *pack, const char *path, const struct pfw_bl
 
 /* ---- reading back ---- */
 
-/* Some members, for one worker. */
-struct check {
-	struct pfw_task task;
-	struct pfw_pack *pack;
-	size_t first, end;
-	struct reader *reader; /* one a worker */
-	int error;
-};
-
-struct reader {
-	struct pfw_unzip *unzip;
-	struct pfw_text packed, text;
-};
-
-#define MEMBERS_A_CHECK 16u
-
-static int check_member(const struct pfw_pack *pack, struct reader *reader,
-			const struct pfw_packed *member)
-{
-	uint64_t lines, sum;
-	size_t bytes;
-	int error = pfw_text_room(&reader->packed, member->bytes);
-
-	if (!error)
-		error = pfw_read_whole(pack->fd, reader->packed.data, member->bytes, member->at);
-	if (error)
-		return error;
-	if (member->copied)
-		return pfw_linehash(reader->packed.data, member->bytes) == member->checksum
-			       ? 0
-			       : -EBADMSG;
-	bytes = pfw_unzip_bytes(reader->packed.data, member->bytes);
-	if (bytes > PFW_GZIP_TEXT_MAX + PFW_SCAN_LINE_MAX ||
-	    pfw_linehash(reader->packed.data, PFW_MEMBER_HEADER_BYTES) != member->header)
-		return -EBADMSG;
-	error = pfw_text_room(&reader->text, bytes + 1);
-	if (!error && !reader->unzip && !(reader->unzip = pfw_unzip_new()))
-		error = -ENOMEM;
-	if (!error)
-		error = pfw_unzip_member(reader->unzip, reader->packed.data, member->bytes,
-					 reader->text.data, bytes);
-	if (error)
-		return error;
-	sum = pfw_linehash_text(reader->text.data, bytes, &lines);
-	return sum == member->checksum && lines == member->lines ? 0 : -EBADMSG;
-}
-
-static void check_some(struct pfw_task *task, unsigned worker)
-{
-	struct check *check = (struct check *)task;
-
-	for (size_t i = check->first; i < check->end && !check->error; i++)
-		check->error =
-			check_member(check->pack, &check->reader[worker], &check->pack->packed[i]);
-}
-
-/* A read-back: the checks are a ring, those under way from `first` on. */
-struct verify {
-	struct pfw_pack *pack;
-	struct check *check;
-	struct reader *reader;
-	size_t first, count, most;
-	size_t next; /* member */
-	const volatile bool *stop;
-	void (*progress)(void *user, uint64_t bytes);
-	void *user;
-};
-
-static void start_check(struct verify *verify)
-{
-	struct pfw_pack *pack = verify->pack;
-	size_t left = pack->sum.members - verify->next;
-	struct check *last = &verify->check[(verify->first + verify->count++) % verify->most];
-
-	*last = (struct check){ .task.run = check_some,
-				.pack = pack,
-				.reader = verify->reader,
-				.first = verify->next };
-	verify->next += left < MEMBERS_A_CHECK ? left : MEMBERS_A_CHECK;
-	last->end = verify->next;
-	pfw_pool_start(pack->pool, &last->task);
-}
-
-static int finish_oldest(struct verify *verify)
-{
-	struct check *check = &verify->check[verify->first];
-	const struct pfw_packed *packed = verify->pack->packed, *last = &packed[check->end - 1];
-
-	verify->first = (verify->first + 1) % verify->most;
-	verify->count--;
-	pfw_pool_wait(verify->pack->pool, &check->task);
-	if (verify->progress)
-		verify->progress(verify->user, last->at + last->bytes - packed[check->first].at);
-	return check->error;
-}
-
-static int verify_all(struct verify *verify)
-{
-	size_t members = verify->pack->sum.members;
-	int error = 0;
-
-	while (!error && (verify->count || verify->next < members)) {
-		if (verify->stop && *verify->stop)
-			error = -EINTR;
-		else if (verify->count < verify->most && verify->next < members)
-			start_check(verify);
-		else
-			error = finish_oldest(verify);
-	}
-	while (verify->count) /* they must be done before their memory is freed */
-		finish_oldest(verify);
-	return error;
-}
-
 int pfw_pack_verify(struct pfw_pack *pack, const volatile bool *stop,
 		    void (*progress)(void *user, uint64_t bytes), void *user)
 {
-	struct verify verify = {
-		.pack = pack,
-		.check = calloc(2 * pack->jobs, sizeof(*verify.check)),
-		.reader = calloc(pack->jobs, sizeof(*verify.reader)),
-		.most = 2 * pack->jobs,
-		.stop = stop,
-		.progress = progress,
-		.user = user,
-	};
-	int error = verify.check && verify.reader ? verify_all(&verify) : -ENOMEM;
+	const struct pfw_verify verify = { .fd = pack->fd,
+					   .pool = pack->pool,
+					   .packed = pack->packed,
+					   .members = pack->sum.members,
+					   .stop = stop,
+					   .progress = progress,
+					   .user = user };
 
-	for (unsigned i = 0; verify.reader && i < pack->jobs; i++) {
-		pfw_unzip_free(verify.reader[i].unzip);
-		pfw_text_free(&verify.reader[i].packed);
-		pfw_text_free(&verify.reader[i].text);
-	}
-	free(verify.reader);
-	free(verify.check);
-	return error;
+	return pfw_verify_run(&verify);
 }

@@ -15,15 +15,6 @@
 struct pfw_index_writer;
 struct pfw_pack; /* opaque: see pack.c */
 
-/* A member that was written. */
-struct pfw_packed {
-	uint64_t at;
-	uint32_t bytes, lines;
-	uint64_t checksum; /* of its lines, or of its bytes where it was copied */
-	uint64_t header;   /* hash of what no CRC is of; of a copied one 0 */
-	bool copied;
-};
-
 /* All of the file. */
 struct pfw_pack_sum {
 	uint64_t bytes, text_bytes; /* text: of what was not copied */

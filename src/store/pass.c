@@ -99,10 +99,11 @@ static void work_on(struct pass_run *run, unsigned worker, struct pfw_fetch *fet
 	block->at = fetched->at;
 	if (!error &&
 	    (slot->fetch ? !slot->unreadable || block->bytes
-			 : block->bytes && (!pass->want ||
-					    pass->want(pass->user, block->file, block->block)))) {
+			 : block->bytes && pfw_pass_wants(pass, block->file, block->block))) {
+		block->traces = file->ranks ? pass->traces : NULL;
 		slot->worked = true;
-		error = pass->work(pass->user, worker, block);
+		error = file->ranks && !pass->whole ? pfw_pass_work_parts(pass, worker, slot)
+						    : pass->work(pass->user, worker, block);
 		if (file->blocks.layout == PFW_LAYOUT_MEMBERS)
 			check_summary(slot);
 	}
@@ -162,7 +163,7 @@ static void tell(struct pass_run *run, struct pass_slot *slot)
 	numbering->number = block->number + (slot->fetch || block->bytes);
 }
 
-static void drop_result(const struct pfw_pass *pass, struct pfw_pass_block *block)
+void pfw_pass_drop_result(const struct pfw_pass *pass, struct pfw_pass_block *block)
 {
 	if (block->result && pass->drop)
 		pass->drop(pass->user, block->result);
@@ -184,10 +185,14 @@ static int finish(struct pass_run *run, struct pass_slot *slot)
 	pfw_points_free(&slot->points);
 	if (error)
 		return error;
-	error = slot->worked && pass->done ? pass->done(pass->user, &slot->block) : 0;
+	if (slot->part)
+		error = pfw_pass_finish_parts(pass, slot);
+	else if (slot->worked && pass->done)
+		error = pass->done(pass->user, &slot->block);
 	if (pass->done)
 		slot->block.result = NULL; /* it has freed it */
-	drop_result(pass, &slot->block);
+	pfw_pass_drop_result(pass, &slot->block);
+	pfw_pass_free_parts(pass, slot);
 	run->told += slot->progress;
 	if (!error && pass->progress)
 		pass->progress(pass->user, run->told, run->all);
@@ -296,7 +301,8 @@ static void tear_down(struct pass_run *run)
 	for (unsigned i = 0; run->slot && i < run->slots; i++) {
 		struct pass_slot *slot = &run->slot[i];
 
-		drop_result(pass, &slot->block);
+		pfw_pass_drop_result(pass, &slot->block);
+		pfw_pass_free_parts(pass, slot);
 		pfw_problems_free(&slot->lines);
 		pfw_problems_free(&slot->behind);
 		pfw_points_free(&slot->points);
@@ -366,6 +372,6 @@ int pfw_pass_text(const struct pfw_pass *pass, size_t file, const char *text, si
 	pfw_problems_free(&problems);
 	if (!error)
 		return pass->done(pass->user, &block);
-	drop_result(pass, &block);
+	pfw_pass_drop_result(pass, &block);
 	return error;
 }

@@ -15,9 +15,15 @@
 #include "problems.h"
 #include "traces.h"
 
+/* Lines that stand together. */
+struct pfw_pass_piece {
+	size_t begin, end; /* in the text */
+	uint64_t line;	   /* number of the one before, in the block */
+};
+
 struct pfw_pass_block {
-	size_t file;		       /* traces->file[file] */
-	size_t number;		       /* of the block in its file, from 0 */
+	size_t file;   /* traces->file[file]: the whole, or a part, of several ranks */
+	size_t number; /* of the block in its file, from 0 */
 	const struct pfw_block *block; /* its place; of a STREAM, filled with what was found */
 	const char *text;	       /* whole lines; gone when work() returns, or see keep_text */
 	size_t bytes;
@@ -28,12 +34,18 @@ struct pfw_pass_block {
 	uint64_t at;		       /* byte of the file's text (of MEMBERS of the member's) */
 	bool walked;		       /* to its end: these are all of its lines: */
 	int64_t least_ns, greatest_ns;
+	const struct pfw_traces *traces;    /* NULL: it is of one file, whatever that holds */
+	const struct pfw_pass_piece *piece; /* which lines of `text` are its; NULL: all */
+	size_t pieces;
 };
 
 struct pfw_pass {
 	const struct pfw_traces *traces;
 	unsigned jobs;	/* threads; 0: one for each CPU that this process may use */
 	bool keep_text; /* done() needs the text, too */
+	/* Blocks of several ranks (see ranks.h) are given whole, as the whole's, and pfw_lines says whose
+	 * a line is; else once for each rank that want() says yes to, with its lines only. */
+	bool whole;
 	void *user;
 	/* Whether to read it; NULL: all.  Any thread. */
 	bool (*want)(void *user, size_t file, const struct pfw_block *block);
@@ -74,10 +86,12 @@ unsigned pfw_pass_jobs(unsigned jobs);
 
 struct pfw_lines {
 	struct pfw_pass_block *block;
-	struct pfw_entry entry; /* the line in hand */
+	size_t file;		/* traces->file[file] that the line in hand is of */
+	struct pfw_entry entry; /* it */
 	const char *text;	/* it, without its '\n' */
 	size_t bytes;
-	const char *next;
+	const char *next, *end; /* end: of what is together */
+	size_t piece;
 };
 
 /* Thread: the worker that has the block, as all here. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "pass.h"
+#include "ranks.h"
 
 void pfw_lines_init(struct pfw_lines *lines, struct pfw_pass_block *block)
 {
@@ -10,7 +11,11 @@ void pfw_lines_init(struct pfw_lines *lines, struct pfw_pass_block *block)
 	block->least_ns = INT64_MAX;
 	block->greatest_ns = INT64_MIN;
 	lines->block = block;
-	lines->next = block->text;
+	lines->file = block->file;
+	lines->next = lines->end = block->text;
+	lines->piece = 0;
+	if (!block->piece)
+		lines->end += block->bytes;
 }
 
 void pfw_lines_problem(struct pfw_lines *lines, const char *format, ...)
@@ -18,6 +23,9 @@ void pfw_lines_problem(struct pfw_lines *lines, const char *format, ...)
 	struct pfw_pass_block *block = lines->block;
 	va_list args;
 
+	/* Told already, of the whole block. */
+	if (block->piece)
+		return;
 	va_start(args, format);
 	pfw_problems_vadd(block->problems, block->lines,
 			  block->at + (uint64_t)(lines->text - block->text), format, args);
@@ -30,9 +38,10 @@ static bool take(struct pfw_lines *lines, bool whole)
 	struct pfw_pass_block *block = lines->block;
 
 	if (lines->bytes > PFW_SCAN_LINE_MAX) {
-		pfw_problems_add_long(block->problems, block->lines,
-				      block->at + (uint64_t)(lines->text - block->text),
-				      lines->bytes);
+		if (!block->piece)
+			pfw_problems_add_long(block->problems, block->lines,
+					      block->at + (uint64_t)(lines->text - block->text),
+					      lines->bytes);
 		return false;
 	}
 	if (lines->entry.kind == PFW_ENTRY_BAD)
@@ -70,12 +79,27 @@ static void note_times(struct pfw_pass_block *block, const struct pfw_entry *ent
 		block->greatest_ns = end;
 }
 
+/* Go on where the next lines are. */
+static bool next_piece(struct pfw_lines *lines)
+{
+	struct pfw_pass_block *block = lines->block;
+	const struct pfw_pass_piece *piece;
+
+	if (lines->piece == block->pieces)
+		return false;
+	piece = &block->piece[lines->piece++];
+	lines->next = block->text + piece->begin;
+	lines->end = block->text + piece->end;
+	block->lines = piece->line;
+	return true;
+}
+
 bool pfw_lines_next(struct pfw_lines *lines)
 {
 	struct pfw_pass_block *block = lines->block;
 	const char *end = block->text + block->bytes;
 
-	while (lines->next < end) {
+	while (lines->next < lines->end || next_piece(lines)) {
 		const char *stop = pfw_entry_parse_next(&lines->entry, lines->next, end);
 
 		lines->text = lines->next;
@@ -88,6 +112,8 @@ bool pfw_lines_next(struct pfw_lines *lines)
 		if (!lines->entry.fast ||
 		    (lines->entry.ph == 'X' && !(lines->entry.has & PFW_ENTRY_DUR)))
 			check_keys(lines);
+		if (block->traces)
+			lines->file = pfw_ranks_file(block->traces, block->file, &lines->entry);
 		if (lines->entry.has & ~lines->entry.wrong & PFW_ENTRY_TS)
 			note_times(block, &lines->entry);
 		return true;

@@ -12,6 +12,14 @@
 
 enum pass_slot_state { SLOT_FREE, SLOT_BUSY, SLOT_FINISHED };
 
+/* What a block of several ranks has of one. */
+struct pass_part {
+	struct pfw_pass_block block;
+	struct pfw_pass_piece *piece;
+	size_t pieces, room;
+	bool worked;
+};
+
 struct pass_slot {
 	enum pass_slot_state state;
 	struct pfw_pass_block block;
@@ -22,7 +30,9 @@ struct pass_slot {
 	struct pfw_fetched *fetched; /* NULL: given back */
 	struct pfw_fetched own;	     /* memory of one of them: see run->spare */
 	uint64_t progress;	     /* bytes of the files from the slot before to its end */
-	int error;		     /* what work() said, or -ENOMEM */
+	struct pass_part *part;	     /* NULL: it is of one rank */
+	size_t parts;
+	int error; /* what work() said, or -ENOMEM */
 	bool fetch, worked, unreadable;
 };
 
@@ -64,6 +74,19 @@ struct pass_run {
 	uint64_t told, all; /* progress */
 	struct pass_numbering numbering;
 };
+
+/* ---- pass.c, pass_parts.c ---- */
+
+void pfw_pass_drop_result(const struct pfw_pass *pass, struct pfw_pass_block *block);
+
+/* Whether anybody wants a block of that file, which may be the whole of several ranks. */
+bool pfw_pass_wants(const struct pfw_pass *pass, size_t file, const struct pfw_block *block);
+
+/* work() for each rank that has lines in the slot's block; done(), the same; and at last.  Thread: who
+ * has the slot. */
+int pfw_pass_work_parts(const struct pfw_pass *pass, unsigned worker, struct pass_slot *slot);
+int pfw_pass_finish_parts(const struct pfw_pass *pass, struct pass_slot *slot);
+void pfw_pass_free_parts(const struct pfw_pass *pass, struct pass_slot *slot);
 
 /* ---- pass_take.c; all with the mutex ---- */
 

@@ -90,7 +90,7 @@ static struct pass_slot *take_block(struct pass_run *run)
 		if (run->number == file->blocks.count)
 			return NULL;
 		block = &file->blocks.block[run->number];
-		if (!pass->want || pass->want(pass->user, run->file, block))
+		if (pfw_pass_wants(pass, run->file, block))
 			break;
 		if (file->blocks.layout != PFW_LAYOUT_STREAM)
 			run->passed += block->bytes;

@@ -8,6 +8,8 @@
 #include "patterns_op.h"
 #include "saturate.h"
 
+#define CACHE_LINE 64u
+
 /* An open file, which those of a process's descriptors share that were made of each other. */
 struct pfw_pattern_open {
 	bool known;  /* `offset` is */
@@ -382,6 +384,18 @@ static void add_other(const struct place *place, const struct pfw_pattern_op *op
 		place->open->append = op->append;
 		place->open->offset = 0;
 	}
+}
+
+void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, uint64_t process,
+			  const struct pfw_pattern_op *op)
+{
+	const struct pfw_pattern *row = &patterns->row[op->name];
+	const char *side = (const char *)&row->side[op->role == PFW_CALL_WRITE];
+
+	pfw_numbers_fetch(&patterns->uses, process, op->name);
+	__builtin_prefetch(row, 1);
+	for (size_t at = 0; at < sizeof(row->side[0]); at += CACHE_LINE)
+		__builtin_prefetch(side + at, 1);
 }
 
 int pfw_pattern_op_take(struct pfw_patterns *patterns, uint64_t process,

@@ -35,6 +35,11 @@ struct pfw_patterns;
 int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct pfw_names *names,
 		     uint32_t *row);
 
+/* An operation will be counted soon: have its figures on their way to the cache, of which there are more
+ * than it holds. */
+void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, uint64_t process,
+			  const struct pfw_pattern_op *op);
+
 /* Count an operation, whose `name` is a row, as what follows those that were counted so far.  0 or
  * -ENOMEM.  Thread: one at a time. */
 int pfw_pattern_op_take(struct pfw_patterns *patterns, uint64_t process,

@@ -14,6 +14,8 @@
 #define WAIT_NS 2000000000ll
 /* Operations that wait at most: of some 100 bytes each. */
 #define WAITING_MAX 524288u
+/* An operation's figures are asked for while so many before it are taken. */
+#define FETCH_AHEAD 6u
 
 static int by_time(const void *a, const void *b)
 {
@@ -39,6 +41,14 @@ static int take_op(struct pfw_patterns *patterns, uint64_t file, const struct pf
 	int64_t process = pfw_numbers_of(&patterns->processes, file, op->pid);
 
 	return process < 0 ? (int)process : pfw_pattern_op_take(patterns, (uint64_t)process, op);
+}
+
+static void fetch_op(struct pfw_patterns *patterns, uint64_t file, const struct pfw_pattern_op *op)
+{
+	int64_t process = pfw_numbers_of(&patterns->processes, file, op->pid);
+
+	if (process >= 0)
+		pfw_pattern_op_fetch(patterns, (uint64_t)process, op);
 }
 
 /* ---- runs ---- */
@@ -165,8 +175,11 @@ int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank
 		return error ? error
 			     : take_until(patterns, patterns->last_ns - WAIT_NS, WAITING_MAX);
 	}
-	for (size_t i = 0; i < block->ops && !error; i++)
+	for (size_t i = 0; i < block->ops && !error; i++) {
+		if (i + FETCH_AHEAD < block->ops)
+			fetch_op(patterns, file, &block->op[i + FETCH_AHEAD]);
 		error = take_op(patterns, file, &block->op[i]);
+	}
 	return error;
 }
 

@@ -208,7 +208,8 @@ static int add_row(struct scanner *scanner, size_t at, size_t bytes, const struc
 	else if (rows->pid != head->pid)
 		rows->pid = 0;
 	row.hash = pfw_linehash(rows->text.data + at, bytes);
-	rows->row[rows->count++] = row;
+	/* Not by its bit fields: each page would be read before it is written. */
+	memcpy(&rows->row[rows->count++], &row, sizeof(row));
 	rows->metadata += head->metadata;
 	rows->checksum += row.hash;
 	return 0;
@@ -316,7 +317,7 @@ static int put_in_order(struct pfw_rows *rows)
 	return 0;
 }
 
-/* Have a '\n' behind the last line, too, and what may be compared behind that. */
+/* Have a '\n' behind the last line, too, which is to mend it, and what may be compared behind that. */
 static int end_text(struct pfw_rows *rows, size_t begin)
 {
 	size_t end = rows->text.bytes;
@@ -325,16 +326,10 @@ static int end_text(struct pfw_rows *rows, size_t begin)
 	if (error)
 		return error;
 	memset(rows->text.data + end, 0, SLACK);
-	if (end > begin && rows->text.data[end - 1] != '\n')
+	rows->mended = end > begin && rows->text.data[end - 1] != '\n';
+	if (rows->mended)
 		rows->text.data[rows->text.bytes++] = '\n';
 	return 0;
-}
-
-int pfw_rows_reread(struct pfw_rows *rows, size_t bytes)
-{
-	int error = end_text(rows, 0);
-
-	return error ? error : rows->text.bytes == bytes ? 0 : -ESTALE;
 }
 
 int pfw_rows_scan(struct pfw_rows *rows, size_t begin, const struct pfw_rows_want *want,
@@ -348,7 +343,6 @@ int pfw_rows_scan(struct pfw_rows *rows, size_t begin, const struct pfw_rows_wan
 
 	rows->count = rows->metadata = 0;
 	rows->checksum = rows->pid = 0;
-	rows->mended = false;
 	while (begin < end && !error) {
 		const char *newline = memchr(rows->text.data + begin, '\n', end - begin);
 		size_t bytes = (size_t)(newline - rows->text.data) - begin;

@@ -38,6 +38,10 @@ struct pfw_rows {
 	uint64_t checksum; /* sum of their hashes */
 	uint64_t pid;	   /* of every line; 0: they differ */
 	bool mended;	   /* the text was changed for them: see pfw_rows_scan() */
+	/* Not NULL: the text is not here but in this file, `at` of a row counted from that byte on. */
+	const char *path;
+	uint64_t path_at;
+	uint32_t file; /* its number */
 };
 
 struct pfw_rows_want {
@@ -55,10 +59,6 @@ struct pfw_rows_want {
  */
 int pfw_rows_scan(struct pfw_rows *rows, size_t begin, const struct pfw_rows_want *want,
 		  struct pfw_problems *problems);
-
-/* The text of rows that were scanned, and not mended, was read again: of so many bytes.  Return 0, -ENOMEM,
- * or -ESTALE where it cannot be the same.  Thread: any. */
-int pfw_rows_reread(struct pfw_rows *rows, size_t bytes);
 
 /* Bytes of memory that the rows take. */
 size_t pfw_rows_bytes(const struct pfw_rows *rows);

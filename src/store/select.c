@@ -349,6 +349,8 @@ bool pfw_select_block(const struct pfw_select *select, size_t file, const struct
 struct pfw_select_state {
 	size_t count;
 	char *room; /* for texts without their escapes */
+	bool has_step;
+	uint64_t step; /* of entries that do not say theirs */
 	struct pfw_expr_state *where[];
 };
 
@@ -413,13 +415,25 @@ static bool in_window(const struct pfw_select_window *window, const struct pfw_e
 	return __builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end) || end > window->since_ns;
 }
 
-static bool in_steps(const struct pfw_select *select, const struct pfw_entry *entry)
+static bool in_steps(const struct pfw_select *select, const struct pfw_select_state *state,
+		     const struct pfw_entry *entry)
 {
 	struct pfw_value value;
-	uint64_t step;
+	uint64_t step = state->step;
 
-	return pfw_entry_arg(entry, "step", &value) && pfw_value_u64(&value, &step) &&
-	       pfw_select_in_ranges(&select->step, step);
+	if (pfw_entry_arg(entry, "step", &value)) {
+		if (!pfw_value_u64(&value, &step))
+			return false;
+	} else if (!state->has_step) {
+		return false;
+	}
+	return pfw_select_in_ranges(&select->step, step);
+}
+
+void pfw_select_state_step(struct pfw_select_state *state, const uint64_t *step)
+{
+	state->has_step = step;
+	state->step = step ? *step : 0;
 }
 
 static bool of_file(const struct pfw_select *select, struct pfw_select_state *state,
@@ -446,7 +460,7 @@ bool pfw_select_entry(const struct pfw_select *select, struct pfw_select_state *
 	    (select->tid.count && !pfw_select_in_ranges(&select->tid, entry->tid)) ||
 	    (select->cat.count && !match_globs(&select->cat, state, entry->cat)) ||
 	    (select->name.count && !match_globs(&select->name, state, entry->name)) ||
-	    (select->step.count && !in_steps(select, entry)) ||
+	    (select->step.count && !in_steps(select, state, entry)) ||
 	    (select->fname.count && !of_file(select, state, entry)))
 		return false;
 	for (size_t i = 0; i < select->where_count; i++) {

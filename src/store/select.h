@@ -127,6 +127,9 @@ struct pfw_select_state;
 struct pfw_select_state *pfw_select_state_create(const struct pfw_select *select);
 void pfw_select_state_free(struct pfw_select_state *state);
 
+/* The step of entries whose args have none, from now on; NULL: they are of no step. */
+void pfw_select_state_step(struct pfw_select_state *state, const uint64_t *step);
+
 /* Whether this line is wanted.  Thread: the one that has `state`. */
 bool pfw_select_entry(const struct pfw_select *select, struct pfw_select_state *state, size_t file,
 		      const struct pfw_entry *entry);

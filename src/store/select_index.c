@@ -6,6 +6,7 @@
 
 #include "expr.h"
 #include "index.h"
+#include "ranks.h"
 #include "select.h"
 
 /* What a filter is asked about. */
@@ -108,7 +109,7 @@ static int use_index(struct pfw_select *select, struct pfw_trace_file *file,
 		     struct pfw_select_may *may, char *why, size_t size)
 {
 	struct asking asking = { .select = select,
-				 .rank = file->head.rank,
+				 .rank = file->ranks ? PFW_EXPR_ANY_RANK : file->head.rank,
 				 .ours = file->head.ours };
 	struct pfw_index_filter filter = filter_of(&asking);
 	struct pfw_index *index = NULL;
@@ -133,6 +134,23 @@ static int use_index(struct pfw_select *select, struct pfw_trace_file *file,
 	return error;
 }
 
+/* What is known of a file of several ranks holds for each of its parts. */
+static int share_with_parts(struct pfw_select *select, const struct pfw_ranks *ranks)
+{
+	const struct pfw_select_may *whole = &select->may[ranks->file[0]];
+
+	for (size_t i = 1; whole->may && i < ranks->count; i++) {
+		struct pfw_select_may *part = &select->may[ranks->file[i]];
+
+		*part = *whole;
+		part->may = malloc(whole->count + 1);
+		if (!part->may)
+			return -ENOMEM;
+		memcpy(part->may, whole->may, whole->count);
+	}
+	return 0;
+}
+
 int pfw_select_use_indexes(struct pfw_select *select, struct pfw_traces *traces,
 			   void (*say)(void *user, const char *path, const char *why), void *user)
 {
@@ -144,9 +162,11 @@ int pfw_select_use_indexes(struct pfw_select *select, struct pfw_traces *traces,
 		char why[256] = "";
 		int error;
 
-		if (!is_of_use(select, &traces->file[i]))
+		if (pfw_ranks_whole(traces, i) != i || !is_of_use(select, &traces->file[i]))
 			continue;
 		error = use_index(select, &traces->file[i], &select->may[i], why, sizeof(why));
+		if (!error && traces->file[i].ranks)
+			error = share_with_parts(select, traces->file[i].ranks);
 		if (error == -ENOMEM)
 			return error;
 		if (error && error != -ENOENT)

@@ -34,7 +34,7 @@ static uint64_t find_u64(const struct pfw_slice *args, const char *key, uint64_t
 										    : fallback;
 }
 
-static void take_process(struct pfw_trace *trace, const struct pfw_entry *entry)
+void pfw_trace_take_process(struct pfw_trace *trace, const struct pfw_entry *entry)
 {
 	struct pfw_value value;
 
@@ -80,7 +80,7 @@ int pfw_trace_head(struct pfw_trace *trace, const char *path)
 	if (error)
 		return error;
 	if (pfw_scan_next(&scan) == PFW_SCAN_LINE && pfw_scan_is(&scan, "process"))
-		take_process(trace, &scan.entry);
+		pfw_trace_take_process(trace, &scan.entry);
 	pfw_scan_close(&scan);
 	if (stat(path, &st) == 0)
 		trace->bytes = (uint64_t)st.st_size;

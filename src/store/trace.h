@@ -23,6 +23,11 @@ struct pfw_trace {
 	int64_t end_ns;
 };
 
+struct pfw_entry;
+
+/* Fill *trace, which is zero but for `bytes`, from a `process` line.  Thread: any. */
+void pfw_trace_take_process(struct pfw_trace *trace, const struct pfw_entry *entry);
+
 /* Fill *trace from the first line.  Return 0 (also where it is not ours) or why the file cannot be
  * read, -errno.  Thread: any. */
 int pfw_trace_head(struct pfw_trace *trace, const char *path);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "paths.h"
+#include "ranks.h"
 
 /* A file that is there already. */
 struct seen {
@@ -28,6 +29,7 @@ struct opening {
 static void free_file(struct pfw_trace_file *file)
 {
 	pfw_blocks_free(&file->blocks);
+	pfw_ranks_free(file->ranks);
 	free(file->path);
 }
 
@@ -234,7 +236,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
-static void put_in_order(struct pfw_traces *traces)
+void pfw_traces_sort(struct pfw_traces *traces)
 {
 	int64_t first = -1;
 
@@ -269,7 +271,7 @@ static int open_all(struct opening *opening, char *const *arguments, size_t coun
 	if (error)
 		pfw_traces_close(traces);
 	else
-		put_in_order(traces);
+		pfw_traces_sort(traces);
 	return error;
 }
 
@@ -281,6 +283,17 @@ int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t co
 	};
 
 	return open_all(&opening, arguments, count);
+}
+
+int pfw_traces_open_ranks(struct pfw_traces *traces, char *const *arguments, size_t count,
+			  bool all_runs, void (*say)(void *user, const char *path, const char *why),
+			  void *user)
+{
+	int error = pfw_traces_open(traces, arguments, count, all_runs, say, user);
+
+	if (!error && (error = pfw_ranks_part(traces, say, user)))
+		pfw_traces_close(traces);
+	return error;
 }
 
 int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, size_t count,
@@ -298,7 +311,11 @@ int pfw_traces_lay_out(struct pfw_traces *traces,
 		       void (*say)(void *user, const char *path, const char *why), void *user)
 {
 	for (size_t i = 0; i < traces->count; i++) {
-		int error = pfw_blocks_find(&traces->file[i].blocks, traces->file[i].path);
+		int error;
+
+		if (pfw_ranks_whole(traces, i) != i)
+			continue;
+		error = pfw_blocks_find(&traces->file[i].blocks, traces->file[i].path);
 
 		if (error) {
 			say(user, traces->file[i].path, why_not(error));

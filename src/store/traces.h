@@ -10,6 +10,8 @@
 #include "blocks.h"
 #include "trace.h"
 
+struct pfw_ranks;
+
 struct pfw_trace_file {
 	char *path;
 	struct pfw_trace head; /* of its first line; not of its `end` */
@@ -17,6 +19,8 @@ struct pfw_trace_file {
 	/* When it was laid out; 0 for standard input. */
 	uint64_t device, inode;
 	int64_t changed_ns;
+	/* One rank of a file that holds several: see ranks.h; else NULL. */
+	struct pfw_ranks *ranks;
 };
 
 struct pfw_traces {
@@ -35,7 +39,12 @@ struct pfw_traces {
 int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
 		    void (*say)(void *user, const char *path, const char *why), void *user);
 
-/* The same, but lay out nothing: an index may be all that is read of them.  Their `blocks` are empty
+/* The same, and take files of several ranks apart: see pfw_ranks_part().  Thread: any. */
+int pfw_traces_open_ranks(struct pfw_traces *traces, char *const *arguments, size_t count,
+			  bool all_runs, void (*say)(void *user, const char *path, const char *why),
+			  void *user);
+
+/* The same as the first, but lay out nothing: an index may be all that is read of them.  Their `blocks` are empty
  * until pfw_traces_lay_out() has found them, which returns 0, or -errno after saying of which file it
  * cannot.  Thread: any. */
 int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, size_t count,
@@ -43,6 +52,9 @@ int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, siz
 			  void *user);
 int pfw_traces_lay_out(struct pfw_traces *traces,
 		       void (*say)(void *user, const char *path, const char *why), void *user);
+
+/* Put them in order again, and see anew whether there are several ranks. */
+void pfw_traces_sort(struct pfw_traces *traces);
 
 void pfw_traces_close(struct pfw_traces *traces);
 

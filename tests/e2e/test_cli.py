@@ -832,6 +832,63 @@ def test_doctor(tmp_path):
     assert done.returncode == 1 and "WRONG spools       /no/such" in done.stdout
 
 
+def doctor(cwd, status=0, **variables):
+    """What it says of each thing, with its verdict before it."""
+    done = pfw("doctor", cwd=cwd, env=clean_env(**variables))
+    assert done.returncode == status, done.stdout + done.stderr
+    return {line[6:18].strip(): line[:6].strip() + " " + line[19:] for line in done.stdout.splitlines()}
+
+
+def test_b25_doctor_warns_of_stacks_in_many_steps(tmp_path):
+    found = doctor(tmp_path, PFW_SCHEDULE="wait=1,warmup=1,active=50")
+    assert found["stacks"].startswith("note active=50: ") and "with_stack=False" in found["stacks"]
+    assert "steps 1 to 51 are recorded first" in found["schedule"] and "warm-up" not in found
+    few = doctor(tmp_path, PFW_SCHEDULE="skip_first=2,wait=1,active=10")
+    assert "stacks" not in few and "steps 3 to 12 " in few["schedule"] and "warmup=1" in few["warm-up"]
+    assert "stacks" not in doctor(tmp_path) and "schedule" not in doctor(tmp_path)
+    bad = doctor(tmp_path, status=1, PFW_SCHEDULE="active=many")
+    assert bad["schedule"].startswith("WRONG PFW_SCHEDULE=active=many is no schedule")
+
+
+def test_d26_doctor_says_why_nothing_is_collected(tmp_path):
+    assert "under `pfw run`" in doctor(tmp_path)["recording"]
+    assert doctor(tmp_path, DFTRACER_ENABLE="1")["recording"] == "ok DFTRACER_ENABLE is on"
+    off = doctor(tmp_path, DFTRACER_ENABLE="0")["recording"]
+    assert off.startswith("note DFTRACER_ENABLE=0: nothing is recorded") and "DFTRACER_ENABLE=1" in off
+
+
+def test_d26_doctor_says_why_there_are_no_gpu_metrics(tmp_path):
+    none = doctor(tmp_path)["gpu-metrics"]
+    if not none.startswith("ok "):
+        assert none.startswith("note no libnvidia-ml.so.1") and "pip install pynvml" in none
+    subprocess.run(["gcc", "-shared", "-o", tmp_path / "libnvidia-ml.so.1", "-x", "c", "/dev/null"], check=True)
+    assert doctor(tmp_path, LD_LIBRARY_PATH=str(tmp_path))["gpu-metrics"] == "ok libnvidia-ml.so.1"
+
+
+def test_d26_doctor_says_which_backends_do_not_import(tmp_path):
+    """By what Python itself says: there, not there, or broken; with the pip line."""
+    packages, here = tmp_path / "packages", tmp_path / "here"
+    for name, text in (("viztracer", "import no_such_part"), ("torch", "raise SystemExit(3)")):
+        (packages / name).mkdir(parents=True)
+        (packages / name / "__init__.py").write_text(text)
+    here.mkdir()
+    (here / "viztracer.py").write_text("open('run', 'w')")
+    found = doctor(here)
+    assert found["viztracer"] == "note not installed: pip install viztracer (backend viztracer)"
+    assert found["pfw"] == "note not installed: pip install pfwtrace"
+    assert "pip install torch" in found["torch"] and os.listdir(here) == ["viztracer.py"]
+    found = doctor(here, PYTHONPATH=str(packages))
+    assert found["viztracer"] == ("note does not import: ModuleNotFoundError: No module named 'no_such_part'; "
+                                  "pip install --force-reinstall viztracer")
+    assert found["torch"].startswith("ok backend pytorch in /usr/bin/python3")
+    (packages / "viztracer/__init__.py").write_text("")
+    assert doctor(here, PYTHONPATH=str(packages))["viztracer"].startswith("ok backend viztracer in ")
+    assert "no python3 on the PATH" in doctor(here, PATH=str(here))["backends"]
+    (here / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (here / "python3").chmod(0o755)
+    assert "cannot be run" in doctor(here, PATH=str(here))["backends"]
+
+
 def test_calls():
     rows = [json.loads(each) for each in pfw("calls", "--format", "ndjson").stdout.splitlines()]
     by_call = {row["call"]: row for row in rows}

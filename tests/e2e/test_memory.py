@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import os
+import pathlib
+import pickle
 import random
 
 import pytest
@@ -180,6 +182,124 @@ def test_owners_of_threads(tmp_path, seed):
     with open(tmp_path / "t.pfw") as pipe:
         for found in (memory(tmp_path / "t.pfw"), memory("-", stdin=pipe)):
             assert {row["name"]: row["allocated_bytes"] for row in found["owner"]} == wanted
+
+
+FRAMES = [{"name": "malloc", "filename": "a.cpp", "line": 1},
+          {"name": "f", "filename": "/t.py", "line": 3}, {"name": "g", "filename": "/t.py", "line": 9}]
+
+
+def snapshot(chance):
+    """One as torch.cuda.memory._dump_snapshot() writes it, of two devices; what `pfw memory` is to say."""
+    traces, wanted, at_end = [], [], []
+    for device in range(2):
+        events, live, peak, used, taken = [], {}, 0, 0, collections.Counter()
+        for number in range(chance.choice([3, 500])):
+            action, addr = chance.choice(["alloc", "alloc", "free"]), 1 << 63 | number << 9
+            stack, owner = chance.choice([([], None), (FRAMES, "/t.py(3): f"), (FRAMES[2:], "/t.py(9): g"),
+                                          (FRAMES[:1], "a.cpp(1): malloc")])
+            if action == "alloc":
+                size = live[addr] = chance.randrange(1, 1 << 33)
+                taken[owner] += size
+                used += size
+            elif live:
+                addr = chance.choice(sorted(live))
+                size = live.pop(addr)
+                used -= size
+                action = "free_completed"
+                events.append({"action": "free_requested", "addr": addr, "size": size, "frames": [],
+                               "stream": 0, "time_us": START + number})
+            else:
+                action, size = "segment_alloc", 1
+            peak = max(peak, used)
+            events.append({"action": action, "addr": addr, "size": size, "stream": 0, "frames": stack,
+                           "time_us": START + number})
+        events.append({"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "time_us": START + 999})
+        traces.append(events)
+        at_end.append((used, sum(event["size"] for event in events if event["action"] == "segment_alloc")))
+        wanted.append({"device": f"cuda:{device}", "peak_bytes": peak, "end_bytes": used,
+                       "unfreed": len(live), "peak_allocated_bytes": peak + 1000, "owners": taken})
+    segments = [{"device": device, "total_size": 5000 + reserved, "blocks": [
+        {"size": 1024, "requested_size": 1000, "state": "active_allocated"},
+        {"size": used, "state": "active_pending_free"}, {"size": 99, "state": "inactive"}]}
+        for device, (used, reserved) in enumerate(at_end)]
+    return {"segments": segments, "device_traces": traces + [[]], "allocator_settings": {"x": 1.5}}, wanted
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_a26_snapshot_of_torch(tmp_path, protocol):
+    """A pickle is read as a trace is: peaks, who allocates, the course of it; ranks are in the names."""
+    chance = random.Random(protocol)
+    made, wanted = snapshot(chance)
+    for rank in range(2):
+        path = tmp_path / f"flux-rank{rank}-memory-1795230878.pickle"
+        path.write_bytes(pickle.dumps(made, protocol))
+    found = memory("-b", 5, tmp_path / "flux-rank1-memory-1795230878.pickle")
+    owners = collections.Counter()
+    for device, expected in zip(found["device"], wanted, strict=True):
+        owners.update(expected.pop("owners"))
+        assert {key: device[key] for key in expected} == expected
+        assert device["rank"] == 1
+    assert {row["name"]: row["allocated_bytes"] for row in found["owner"]} == owners
+    assert {row["device"] for row in found["time"]} == {"cuda:0", "cuda:1"} and len(found["time"]) <= 10
+    both = memory(*sorted(tmp_path.glob("*.pickle")))
+    assert [row["rank"] for row in both["device"]] == [0, 0, 1, 1]
+    assert both["device"][0]["peak_bytes"] == wanted[0]["peak_bytes"]
+    assert "Who allocates" in harness.run([PFW, "memory", path]).stdout
+
+
+def test_snapshot_without_stacks_or_times(tmp_path):
+    """Before 2.1 events have no times; without stacks, annotations own what is allocated in them."""
+    event = {"action": "alloc", "addr": 1, "size": 100, "stream": 0}
+    notes = [{"stage": stage, "name": "train", "device": 0, "time_us": time}
+             for stage, time in (("END", 1), ("START", 2), ("START", 3), ("END", 3), ("END", 4))]
+    (tmp_path / "s").write_bytes(pickle.dumps({"device_traces": [[event | {"addr": n} for n in range(9)]],
+                                               "external_annotations": notes}))
+    found = memory(tmp_path / "s")
+    assert {row["name"]: row["allocations"] for row in found["owner"]} == {"train": 3, None: 6}
+    assert memory(tmp_path / "s", "--where", "args.addr >= 5")["device"][0]["peak_bytes"] == 400
+
+
+class Code:
+    def __reduce__(self):
+        return os.system, ("touch ran",)
+
+
+def shared(count):
+    """A list of lists that are the same one, so that little text says much work."""
+    event = {"action": "alloc", "addr": 1, "size": 1, "stream": 0, "time_us": 1, "frames": []}
+    return {"device_traces": [[event] * count] * count}
+
+
+@pytest.mark.parametrize("bad, why", [
+    (Code(), "which is not"), ({"segments": []}, "no `device_traces`"), ([1], "no `device_traces`"),
+    ({"device_traces": [[{"action": "alloc"}]]}, "no `action` or `size`"), (shared(3000), "than its bytes"),
+    ({"device_traces": [3]}, "are no lists"), ({"device_traces": [[3]]}, "no `action` or `size`"),
+    (pathlib.Path("x"), "which is not"), ({"device_traces": [[]] * 300_000}, None),
+])
+def test_a26_no_snapshot(tmp_path, bad, why):
+    for protocol in range(2, 6):
+        (tmp_path / "s.pickle").write_bytes(pickle.dumps(bad, protocol))
+        done = harness.run([PFW, "memory", tmp_path / "s.pickle"], status=2 if why else 0, cwd=tmp_path)
+        assert (why or "no allocations") in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert os.listdir(tmp_path) == ["s.pickle"]
+
+
+def test_a26_damaged_snapshot(tmp_path):
+    """Cut anywhere, or with a byte changed: a line that says why, or figures; nothing worse."""
+    whole = pickle.dumps(snapshot(random.Random(1))[0])
+    chance = random.Random(2)
+    for number in range(60):
+        broken = bytearray(whole)
+        if number % 2:
+            broken[chance.randrange(len(broken))] ^= 1 << chance.randrange(8)
+        else:
+            del broken[chance.randrange(2, len(broken)):]
+        (tmp_path / "s.pickle").write_bytes(broken)
+        done = harness.run([PFW, "memory", tmp_path / "s.pickle"], status=None)
+        assert done.returncode in ((0, 2) if number % 2 else (2,))
+        assert done.returncode == 0 or done.stderr.count("\n") == 1
+    (tmp_path / "s.pickle").write_bytes(pickle.dumps({}, 0))
+    assert "opcode" in harness.run([PFW, "memory", tmp_path / "s.pickle"], status=2).stderr
 
 
 LARGE = """

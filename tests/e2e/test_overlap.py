@@ -5,12 +5,13 @@ import itertools
 import json
 import os
 import random
+import re
 import subprocess
 
 import numpy
 import pytest
 
-from harness import PFW
+from harness import PFW, run
 from test_live import Reader
 
 ACTIVITIES = ["io", "cpu", "gpu", "comm", "copy", "load", "queued"]
@@ -448,15 +449,33 @@ def test_formats_say_the_same(tmp_path):
     path = write(tmp_path / "t.pfw", Trace().io(0, 500, 3).kernel(100, 300).step(1, 0, 400))
     for options, kind in (((), "rank"), (("--steps",), "step"), (("--bins", "2"), "bin")):
         rows = [row for row in overlap(path, *options) if row["type"] == kind]
-        text = {form: subprocess.run([PFW, "overlap", path, "--format", form, *options], check=True,
-                                     capture_output=True, text=True).stdout.splitlines()
-                for form in ("csv", "md")}
-        table = [each.strip("| ").replace(" | ", ",") for each in text["md"]]
-        assert table[:1] + table[2:] == [each.strip(",") for each in text["csv"]]
-        header = text["csv"][0].split(",")
+        text = subprocess.run([PFW, "overlap", path, "--format", "csv", *options], check=True,
+                              capture_output=True, text=True).stdout.splitlines()
+        header = text[0].split(",")
         assert header == [key for key in rows[0] if key != "type"]
-        assert len(text["csv"]) == 1 + len(rows)
-        assert all(len(each.split(",")) == len(header) for each in text["csv"])
+        assert len(text) == 1 + len(rows)
+        assert all(len(each.split(",")) == len(header) for each in text)
+
+
+def test_page_of_markdown(tmp_path):
+    """All tables of the text, each cell of them, as tables of Markdown."""
+    for rank in range(2):
+        write(tmp_path / f"t-rank000{rank}.pfw",
+              Trace(rank=rank, world=2).io(0, 500, 3).kernel(100, 300).step(1, 0, 400))
+    words = [PFW, "overlap", "--steps", "--bins", "2", tmp_path]
+    text = run(words).stdout.splitlines()
+    page = run([*words, "--format", "md"]).stdout.splitlines()
+    titles = ["Time in which", "No kernel ran, and the GPU waited for", "From a kernel's launch to its start",
+              "Stragglers", "Steps", "Over time"]
+    assert [line for line in page if line in titles] == titles
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in page
+             if line.startswith("|") and not line.startswith("|--")]
+    plain = [re.split("  +", line.strip()) for line in text[1:] if line and line not in titles]
+    assert cells == plain
+    for at, line in enumerate(page):
+        if line.startswith("|--"):  # a header above, a blank line above that
+            assert line.count("|") == page[at - 1].count("|") and page[at - 1].startswith("| ")
+            assert page[at - 2] == ""
 
 
 def test_text(tmp_path):
@@ -485,15 +504,15 @@ def test_dftracer(tmp_path):
     assert (row["io_cpu"], row["io_unoverlapped"], row["cpu_gpu"]) == (30000, 20000, 20000)
 
 
-def test_several_ranks_in_one_file_are_said(tmp_path):
+def test_several_ranks_in_one_file_are_ranks(tmp_path):
     for rank in range(2):
-        write(tmp_path / f"t-rank{rank:04}.pfw", Trace(100 + rank, rank, 2).io(0, 10))
-    assert subprocess.run([PFW, "compact", "-q", "--split-by", "none", tmp_path], timeout=300,
-                          check=False).returncode == 0
+        write(tmp_path / f"t-rank{rank:04}.pfw", Trace(100 + rank, rank, 2).io(0, 10 + rank))
+    words = [PFW, "overlap", tmp_path, "--format", "csv"]
+    apart = run(words).stdout
+    run([PFW, "compact", "-q", "--split-by", "none", tmp_path])
     for _ in range(2):  # from the index, then without one
-        done = subprocess.run([PFW, "overlap", tmp_path, "--format", "csv"], capture_output=True,
-                              text=True, check=True)
-        assert "several ranks in one file" in done.stderr and done.stderr.count("\n") == 1
+        done = run(words)
+        assert done.stdout == apart and not done.stderr
         for path in tmp_path.glob("*.idx"):
             path.unlink()
 
@@ -583,3 +602,13 @@ def test_what_is_usual_is_left_out(tmp_path):
         outputs = [subprocess.run([PFW, *words, path], check=True, stdout=subprocess.PIPE).stdout
                    for path in paths]
         assert outputs[0] == outputs[1] and outputs[0].count(b"\n") > 1, words
+
+
+@pytest.mark.parametrize("count", [1, 12, 13])
+def test_few_steps_are_shown_unasked(tmp_path, count):
+    trace = Trace()
+    for number in range(count):
+        trace.step(number, 1000 * number, 1000 * number + 900)
+    write(tmp_path / "t.pfw", trace)
+    out = subprocess.run([PFW, "overlap", tmp_path / "t.pfw"], check=True, capture_output=True, text=True).stdout
+    assert ("\nSteps\n" in out) == (count <= 12), out

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import random
+import re
 import subprocess
 
 import pandas
@@ -562,6 +563,137 @@ def test_columns_and_formats_agree(ranks):
         assert all(row[key] == value for key, value in line.items())
 
 
+def steps_of_two(tmp_path, chance, told):
+    """Two ranks with steps, operators, kernels and I/O in, between and across them; each line says its step,
+    or does not, and the lines are in no order."""
+    flops, lengths = collections.Counter(), {}
+    for rank in range(2):
+        trace, ts = Trace(pid=100 + rank, rank=rank), 1000
+        for step in range(1, 6):
+            dur = chance.randrange(5000, 50000)
+            lengths[step, rank] = dur
+            kind = {"kind": "step", "device": 0, "step": step}
+            trace.add(f"ProfilerStep#{step}", "PP", ts, dur, kind if told else {"kind": "step"})
+            # torch shows it a second time where the device worked for it: later.
+            trace.add(f"ProfilerStep#{step}", "PP", ts + dur // 2, 10**5, {"kind": "step", "device": 1, "step": step})
+            for at in sorted(chance.sample(range(ts - 900, ts + dur), 30)):
+                inside = {"step": step} if told and at >= ts else {}
+                more = chance.choice([{"kind": "cpu_op", "flops": 1000}, {"kind": "kernel", "device": 1},
+                                      {"kind": "cpu_op"}, None])
+                if more is None:
+                    trace.add("read", "POSIX", at, 1, {"ret": 1, **inside}, tid=7)
+                    continue
+                flops[step if at >= ts else None, rank] += more.get("flops", 0)
+                trace.add(chance.choice("ab"), "PP", at, 1, {**more, **inside}, tid=chance.choice([5, 6]))
+            ts += dur + 1000
+        head, *lines = trace.lines
+        trace.lines = [head, *chance.sample(lines, len(lines))]
+        trace.write(tmp_path / f"t-rank{rank:04}.pfw")
+    return flops, lengths
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_events_that_do_not_say_their_step(tmp_path, seed):
+    """They are of the step that their process was in when they began; no other than if they said it."""
+    found = []
+    for told in (True, False):
+        (tmp_path / str(told)).mkdir()
+        steps_of_two(tmp_path / str(told), random.Random(seed), told)
+        found.append([table(tmp_path / str(told), "--row-limit", "-1", *words).stdout for words in (
+            ["-g", "step,name,rank"], ["--step", "2-3"], ["--step", "4", "-g", "step"], ["--step", "9"])])
+    assert found[0] == found[1] and "ProfilerStep" in found[0][0] and "read" in found[0][1]
+    assert table(tmp_path / "False", "--step", "2", "--cat", "POSIX").stdout.count("read") == 1
+
+
+def test_b18_flops_a_second_of_steps(tmp_path):
+    """FLOPs of a step by its time, of all ranks the slowest one's; percent of what so many devices can do."""
+    flops, lengths = steps_of_two(tmp_path, random.Random(1), True)
+    for words, ranks in ((["-g", "step"], [(0, 1)]), (["-g", "step,rank"], [(0,), (1,)])):
+        found = [row for row in rows(tmp_path, *words, "--peak-tflops", "0.5", "--columns", "flops")
+                 if row["section"] == "compute" and row["step"] != "" and not row["device"]]
+        assert len(found) == 5 * len(ranks)
+        for row in found:
+            of = next(each for each in ranks if row.get("rank", 0) in each)
+            work = sum(flops[row["step"], rank] for rank in of)
+            speed = work * 1e9 / max(lengths[row["step"], rank] for rank in of)
+            assert row["self_flops"] == work > 0
+            assert row["flops_per_second"] == pytest.approx(speed, rel=1e-6)
+            assert row["peak_percent"] == pytest.approx(speed / len(of) / 0.5e12 * 100, rel=1e-5)
+    whole = rows(tmp_path, "-g", "step,rank", "--columns", "speed", "--peak-tflops", "1")
+    run([PFW, "compact", "-q", "--force", "--split-by", "none", tmp_path], status=None)
+    assert rows(tmp_path, "-g", "step,rank", "--columns", "speed", "--peak-tflops", "1") == whole
+    text = table(tmp_path, "-g", "step", "--peak-tflops", "0.5").stdout
+    assert re.search(r"FLOP/s +Of peak", text) and re.search(r" [\d.]+ GFLOP/s +[\d.e-]+%", text)
+    assert "peak" not in table(tmp_path, "-g", "step").stdout
+
+
+def test_b18_flops_a_second_of_operators(tmp_path):
+    """By the time of the device that worked for them, else by their own."""
+    trace = Trace()
+    trace.add("mm", "PP", 0, 4000, {"kind": "cpu_op", "flops": 8000, "external_id": 1})
+    trace.add("gemm", "PP", 9000, 2000, {"kind": "kernel", "device": 1, "external_id": 1})
+    trace.add("conv", "PP", 5000, 1000, {"kind": "cpu_op", "flops": 3000})
+    trace.add("add", "PP", 7000, 1000, {"kind": "cpu_op"})
+    found = by("name", rows(trace.write(tmp_path / "t.pfw"), "--columns", "speed", "--peak-tflops", "1"))
+    assert found["mm"]["flops_per_second"] == 4e9 and found["mm"]["peak_percent"] == 0.4
+    assert found["conv"]["flops_per_second"] == 3e9 and found["add"]["flops_per_second"] is None
+    for bad in ("0", "-1", "x", "inf", "1x", ""):
+        assert "--peak-tflops" in table(tmp_path / "t.pfw", "--peak-tflops", bad, status=2).stderr
+
+
+def sheets(text):
+    """The tables of a text: rows of cells, cut where the rules say."""
+    found, rules = [], 0
+    for line in text.splitlines():
+        if re.fullmatch("-[- ]*-+ *", line):  # above the header, below it, below the rows
+            spans = [match.span() for match in re.finditer("-+", line)]
+            found += [[]] if rules % 3 == 0 else []
+            rules += 1
+        elif rules % 3 == 1:  # torch's headers may be wider than their columns
+            found[-1].append(re.split("  +", line.strip()))
+        elif rules % 3:
+            found[-1].append([line[begin:end].strip() for begin, end in spans])
+    return found
+
+
+def pages(text):
+    """The tables of a page of Markdown: rows of cells."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("|--"):
+            assert len(found[-1]) == 1 and line.count("|") == len(found[-1][0]) + 1
+        elif line.startswith("|"):
+            cells = re.split(r"(?<!\\)\|", line)[1:-1]
+            cells = [re.sub(r"\\([|\\`*_<])", r"\1", cell).strip() for cell in cells]
+            found[-1].append(cells) if found and found[-1] else found.append([cells])
+        else:
+            found.append([])
+    return [each for each in found if each]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--group-by", "shape"], ["--group-by", "rank,step", "--row-limit", "3"],
+                                       ["--columns", "flops"], ["--plain"], ["--top-level-only"]])
+def test_page_of_markdown(ranks, arguments):
+    """The tables of the text, cell by cell, and what stands below them."""
+    text = table(ranks, KEPT / "made.pfw.gz", "--max-name-width", "0", *arguments).stdout
+    page = table(ranks, KEPT / "made.pfw.gz", "--max-name-width", "0", *arguments, "--format", "md").stdout
+    assert pages(page) == sheets(text) and len(pages(page)) == (1 if "--plain" in arguments else 2)
+    assert [line for line in page.splitlines() if "total:" in line] == [
+        line for line in text.splitlines() if "total:" in line]
+
+
+def test_stacks_and_odd_names_in_markdown(tmp_path):
+    """A stack is one cell with a line for each frame; what Markdown or a terminal would take is escaped."""
+    page = pages(table(KEPT / "stacks.pfw.gz", "-g", "stack:5", "--format", "md").stdout)[0]
+    at = page[0].index("Source Location")
+    frames = [row["stack"].split("\n") for row in rows(KEPT / "stacks.pfw.gz", "-g", "stack:5")]
+    assert [row[at].split("<br>") for row in page[1:]] == frames and max(map(len, frames)) > 1
+    trace = Trace()
+    trace.add("a|b*<c>\\\x1b", "PP", 0, 1000, {"kind": "cpu_op"})
+    page = table(trace.write(tmp_path / "t.pfw"), "--format", "md").stdout
+    assert "| a\\|b\\*\\<c>\\\\? |" in page
+
+
 def test_names_that_csv_and_terminals_mind(tmp_path):
     trace = Trace()
     names = ['a,"b"', "über\x1b[31m", "tab\there", "two\nlines"]
@@ -709,3 +841,14 @@ def test_no_path_is_the_newest_run_here(tmp_path):
     out = subprocess.run([PFW, "table"], cwd=tmp_path, capture_output=True, text=True, check=True,
                          env=clean_environment()).stdout
     assert "only" in out and "Self CPU time total: 5.000us" in out
+
+
+def test_a_table_of_nothing_says_so(tmp_path):
+    """Whoever has mistyped a name sees no empty screen; programs get no rows."""
+    trace = tmp_path / "t.pfw"
+    trace.write_text('{"id":1,"name":"read","cat":"POSIX","pid":1,"tid":1,"ts":1.000,"dur":1.000,"ph":"X","args":{}}\n')
+    for words in (["--name", "nope"], ["--rank", "9"], ["--fname", "/nope", "--group-by", "fname"]):
+        done = run([PFW, "table", trace, *words])
+        assert done.stdout == "" and done.stderr == "pfw table: no call or compute event of these traces is wanted\n"
+        assert run([PFW, "table", trace, *words, "-q"]).stderr == ""
+        assert run([PFW, "table", trace, *words, "--format", "ndjson"]).stderr == ""
