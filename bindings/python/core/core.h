@@ -124,5 +124,6 @@ int core_add_calls(PyObject *module);
 int core_add_marks(PyObject *module);
 int core_add_kineto(PyObject *module);
 int core_add_gpus(PyObject *module);
+int core_add_switch(PyObject *module);
 
 #endif

@@ -73,9 +73,12 @@ struct kineto {
 	uint32_t *by_operator;		       /* hash table of `event`s that are operators, + 1 */
 	struct kineto_memory *memory;	       /* by time */
 	size_t count, memories, table;	       /* the table's size is a power of two */
-	int64_t active_ns;		       /* what begins before is warm-up */
-	int64_t cpu_ns, device_ns;	     /* all that the outermost did; all that devices did */
-	bool shapes, stacks, flops, devices; /* what is asked for */
+	int64_t gpu_since_ns;	   /* GPU work from then on is in the trace already; 0: it is not */
+	int64_t active_ns;	   /* what begins before is warm-up */
+	int64_t cpu_ns, device_ns; /* all that the outermost did; all that devices did */
+	bool shapes, stacks, flops; /* what is asked for */
+	bool operators,
+		others; /* what is written: what the CPU did in operators and ranges; the rest */
 };
 
 /* A getter's value: a new reference; NULL without an exception where there is no such getter, with one

@@ -1,6 +1,7 @@
 /* kineto_write.c - what torch.profiler has recorded, written as compute events. */
 #include "kineto.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -412,6 +413,23 @@ static void set_host(struct writing *writing, const struct kineto_event *event, 
 	set_times(kineto, event, compute);
 }
 
+static bool recorded_by_cupti(uint8_t kind)
+{
+	return kind == PFW_KIND_KERNEL || kind == PFW_KIND_MEMCPY || kind == PFW_KIND_MEMSET ||
+	       kind == PFW_KIND_RUNTIME || kind == PFW_KIND_DRIVER;
+}
+
+/* Operators and ranges are what PFW_TORCH_OPS records, too. */
+static bool is_wanted(const struct kineto *kineto, const struct kineto_event *event)
+{
+	if (!event->on_device && !event->is_memory &&
+	    (event->kind == PFW_KIND_CPU_OP || event->kind == PFW_KIND_ANNOTATION ||
+	     event->kind == PFW_KIND_STEP))
+		return kineto->operators;
+	return kineto->others && !(kineto->gpu_since_ns && recorded_by_cupti(event->kind) &&
+				   event->start_ns >= kineto->gpu_since_ns);
+}
+
 /* Return 1: written, 0: left out, -1: an exception. */
 static int write_event(struct writing *writing, const struct kineto_event *event)
 {
@@ -449,7 +467,7 @@ static int write_event(struct writing *writing, const struct kineto_event *event
 		if (text)
 			SET(module, text);
 	}
-	error = pfw_compute_event(compute);
+	error = is_wanted(kineto, event) ? pfw_compute_event(compute) : -ECANCELED;
 	if (event->kind == PFW_KIND_PYTHON_FUNCTION && kineto->stacks)
 		enter_frame(writing, event, compute->name);
 	Py_XDECREF(name);
@@ -472,11 +490,6 @@ int kineto_write(const struct kineto *kineto, size_t *written)
 	find_threads(writing);
 	for (size_t i = 0; i < kineto->count && result >= 0; i++) {
 		const struct kineto_event *event = &kineto->event[i];
-		bool device = event->on_device || event->kind == PFW_KIND_RUNTIME ||
-			      event->kind == PFW_KIND_DRIVER;
-
-		if (device && !kineto->devices)
-			continue;
 		leave_frames(writing, event->start_ns, event->lane != lane);
 		lane = event->lane;
 		result = write_event(writing, event);
@@ -491,25 +504,30 @@ int kineto_write(const struct kineto *kineto, size_t *written)
 
 /* ---- the function ---- */
 
-/* kineto(events, shapes, stacks, flops, devices, active_ns, allocations) -> how many were written */
+/* kineto(events, shapes, stacks, flops, parts, active_ns, allocations, gpu_since_ns) -> how many were written */
 static PyObject *kineto(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
 	struct kineto all = { 0 };
 	size_t written = 0;
+	long parts;
 	int error;
 
 	(void)self;
-	if (count != 7 || !PyList_Check(args[0]) || !PyDict_Check(args[6])) {
+	if (count != 8 || !PyList_Check(args[0]) || !PyDict_Check(args[6])) {
 		PyErr_SetString(PyExc_TypeError,
-				"kineto() takes a list of events, four times True or False, "
-				"when warm-up ends, and a dict");
+				"kineto() takes a list of events, three times True or False, "
+				"which parts, when warm-up ends, a dict, and since when "
+				"GPU work is recorded");
 		return NULL;
 	}
 	all.shapes = PyObject_IsTrue(args[1]) == 1;
 	all.stacks = PyObject_IsTrue(args[2]) == 1;
 	all.flops = PyObject_IsTrue(args[3]) == 1;
-	all.devices = PyObject_IsTrue(args[4]) == 1;
+	parts = PyLong_AsLong(args[4]);
+	all.operators = parts & 1;
+	all.others = parts & 2;
 	all.active_ns = PyLong_AsLongLong(args[5]);
+	all.gpu_since_ns = PyLong_AsLongLong(args[7]);
 	if (PyErr_Occurred())
 		return NULL;
 	all.allocations = args[6];

@@ -174,28 +174,11 @@ bool core_parse(const struct core_words *words, PyObject *const *args, Py_ssize_
 	return true;
 }
 
-/* None, whatever it is given.  A built-in function in a class binds to no object, so as __exit__ of what
- * is disabled it costs the call only. */
-static PyObject *nothing(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-	(void)module;
-	(void)args;
-	(void)count;
-	Py_INCREF(Py_None);
-	return Py_None;
-}
-
-static PyMethodDef methods[] = {
-	{ "nothing", (PyCFunction)(void (*)(void))(core_fast_fn *)nothing, METH_FASTCALL, NULL },
-	{ 0 },
-};
-
 static struct PyModuleDef definition = {
 	PyModuleDef_HEAD_INIT,
 	.m_name = "pfw._core",
 	.m_doc = "The recorder's C API.  Use the package pfw, not this.",
 	.m_size = -1,
-	.m_methods = methods,
 };
 
 PyMODINIT_FUNC PyInit__core(void);
@@ -209,7 +192,7 @@ PyMODINIT_FUNC PyInit__core(void)
 	if (core_add_recorder(module) || core_add_spans(module) || core_add_events(module) ||
 	    core_add_nest(module) || core_add_traced(module) || core_add_steps(module) ||
 	    core_add_calls(module) || core_add_marks(module) || core_add_kineto(module) ||
-	    core_add_gpus(module)) {
+	    core_add_gpus(module) || core_add_switch(module)) {
 		Py_DECREF(module);
 		return NULL;
 	}

@@ -167,6 +167,17 @@ static PyObject *version(PyObject *self, PyObject *unused)
 	return PyUnicode_FromString(pfw_version());
 }
 
+static PyObject *torch_profile(PyObject *self, PyObject *args)
+{
+	unsigned long long count;
+	int what;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "iK", &what, &count))
+		return NULL;
+	return PyLong_FromUnsignedLongLong(pfw_torch_profile((enum pfw_profile)what, count));
+}
+
 static PyMethodDef methods[] = {
 	{ "start", (PyCFunction)(void (*)(void))(core_keywords_fn *)start,
 	  METH_FASTCALL | METH_KEYWORDS,
@@ -181,6 +192,7 @@ static PyMethodDef methods[] = {
 	{ "schedule_action", schedule_action, METH_VARARGS,
 	  "schedule_action(step, skip_first, wait, warmup, active, repeat, skip_first_wait)" },
 	{ "on_trace_ready", on_trace_ready, METH_O, NULL },
+	{ "torch_profile", torch_profile, METH_VARARGS, "torch_profile(what, count)" },
 	{ "stats", stats, METH_NOARGS, NULL },
 	{ "version", version, METH_NOARGS, NULL },
 	{ 0 },

@@ -2,15 +2,13 @@
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from ._imports import when_imported
 from ._load import core
 
 _DISTRIBUTED = "torch.distributed.distributed_c10d"
@@ -86,37 +84,6 @@ def _watch(distributed: ModuleType) -> None:
             module.init_process_group = watched  # type: ignore[union-attr]
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds nothing itself: it has that one module watched when it has been imported."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None
-                  ) -> importlib.machinery.ModuleSpec | None:
-        if name != _DISTRIBUTED:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            _watch_loader(spec.loader)
-        return spec
-
-
-def _watch_loader(loader: Any) -> None:
-    execute = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        execute(module)
-        _watch(module)
-
-    try:
-        loader.exec_module = exec_module
-    except AttributeError:
-        pass  # a loader of somebody's that takes no attributes: a late rank is not seen
-
-
 def watch_ranks() -> None:
     """Have a late rank noticed: ``torch.distributed.init_process_group()``, whoever calls it."""
-    module = sys.modules.get(_DISTRIBUTED)
-    if module is not None:
-        _watch(module)
-    elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    when_imported(_DISTRIBUTED, _watch)

@@ -38,6 +38,10 @@ def marked(function: Any, name: str, mark: Mark,
 def finished(name: str, category: str, ts_ns: int, dur_ns: int, /,
              *args: dict[str, object]) -> None:
     """An event that is over; dur_ns below 0: a moment."""
+def giving(thing: object, /) -> Callable[[], object]:
+    """A function that returns it, and binds to nothing."""
+class Switch(type):
+    """The metaclass of a class that hands back its ``_off`` where its first argument is False."""
 def nothing(*args: object) -> None:
     """None, whatever it is given; in a class it binds to no object."""
 def gpus(since_us: int, /) -> list[tuple[str, int, float | None]]:
@@ -52,10 +56,11 @@ def instant(name: str, category: str | None = None) -> None: ...
 def counter(name: str, series: str, value: float, /) -> None: ...
 def event(name: str, ts_ns: int, dur_ns: int, category: str | None = None) -> None: ...
 def compute_event(name: str, ts_ns: int, dur_ns: int, /, **fields: Any) -> int: ...
-def kineto(events: list[Any], shapes: bool, stacks: bool, flops: bool, devices: bool,
+def kineto(events: list[Any], shapes: bool, stacks: bool, flops: bool, parts: int,
            active_ns: int,
-           allocations: dict[tuple[int, int], tuple[int, int, int]], /) -> int:
+           allocations: dict[tuple[int, int], tuple[int, int, int]], gpu_since_ns: int, /) -> int:
     """Write what torch.profiler has recorded; how many events that were."""
+def torch_profile(what: int, count: int, /) -> int: ...
 def start(log_file: str | None = None, data_dir: str | None = None,
           compression: bool | None = None, whole_us: bool = False) -> int: ...
 def stop() -> int: ...

@@ -426,7 +426,7 @@ def test_a25_name_for_tensorboard(flux):
 def test_a26_memory_of_a_pickle(flux, run):
     path, = (flux.directory / "profiles").glob("*.pickle")
     rows = [json.loads(line) for line in flux.command(
-        sys.executable, "-m", "pfw.torch.snapshot", path, "--format", "ndjson", "-b", "4").splitlines()]
+        PFW, "memory", path, "--format", "ndjson", "-b", "4").splitlines()]
     device, = [row for row in rows if row["section"] == "device"]
     allocated = [event["size"] for event in pickle.loads(path.read_bytes())["device_traces"][0]
                  if event["action"] == "alloc"]
@@ -434,7 +434,7 @@ def test_a26_memory_of_a_pickle(flux, run):
     assert device["peak_bytes"] > 0 and sum(row["section"] == "time" for row in rows) == 4
     assert [row for row in rows if row["section"] == "owner"]
     (run.directory / "bad.pickle").write_bytes(pickle.dumps(pathlib.Path("x")))
-    run.command(sys.executable, "-m", "pfw.torch.snapshot", "bad.pickle", status=2)
+    run.command(PFW, "memory", "bad.pickle", status=2)
     assert "no snapshot of memory" in run.errors
 
 
@@ -485,9 +485,26 @@ def test_disabled_costs_nothing():
         pass
     assert cache_dit.profile_function(enabled=False)(function) is function
     off = cache_dit.ProfilerContext(enabled=False)
-    assert vars(off) == {"enabled": False}
-    assert type(off).__enter__.__code__.co_names == ()
-    assert isinstance(type(off).__exit__, types.BuiltinFunctionType), "binds to no object"
+    assert off is cache_dit.ProfilerContext(False) is cache_dit.ProfilerContext(False, output_dir="/none")
+    assert isinstance(off, cache_dit.ProfilerContext) and not off.enabled and off.profiler is None
+    with off as entered:
+        assert entered is off and off.step() is None
+    for call in "__enter__", "__exit__":
+        assert isinstance(getattr(type(off), call), types.BuiltinFunctionType), "binds to no object"
+    with pytest.raises(TypeError, match="no_such"):
+        cache_dit.ProfilerContext(enabled=False, no_such=1)
+    assert cache_dit.ProfilerContext(True, output_dir="/none").enabled, "the others are as they were"
+
+
+def test_disabled_classes_of_ones_own(tmp_path):
+    """Not handed back what is no instance of theirs; other ways to say no mean no, too."""
+    class Mine(cache_dit.ProfilerContext):
+        pass
+    for off in Mine(enabled=False), Mine(False), cache_dit.ProfilerContext(enabled=0, output_dir=tmp_path / "a"):
+        with off as entered:
+            off.step()
+        assert entered is off and off.profiler is None
+    assert isinstance(Mine(enabled=False), Mine) and not list(tmp_path.iterdir())
 
 
 def test_nothing_recorded_is_said_once(run):

@@ -547,9 +547,14 @@ def test_d25_what_was_measured_is_on_disk_before_the_end(run):
     assert names >= {"batch_0", "batch_1", "batch_2"}
 
 
-def test_d26_troubles_are_told_with_their_cure():
+def test_d26_troubles_are_told_with_their_cure(run):
+    """`pfw doctor` looks in the environment that it was installed in, whatever is on the PATH."""
     text = DOCS.read_text()
-    assert all(word in text for word in ("pip install viztracer", "enabled=True", "libnvidia-ml"))
+    assert all(word in text for word in ("pip install viztracer", "enabled=True", "libnvidia-ml", "pfw doctor"))
+    said = run.command(PFW, "doctor", PATH="/usr/bin:/bin")
+    assert re.search(rf"^ok +pfw +backends simple and pfw in {PFW.with_name('python3')}$", said, re.MULTILINE)
+    assert re.search("^(ok|note) +viztracer ", said, re.MULTILINE) and re.search(" recording ", said)
+    assert re.search("^(ok|note) +gpu-metrics ", said, re.MULTILINE)
 
 
 def test_d27_extras_and_no_need(run):

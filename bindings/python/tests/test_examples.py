@@ -30,7 +30,7 @@ def test_train(run):
     assert len([line for line in lines if line["name"] == "training_step"]) == 4
     assert operators(lines) and posix(lines, "unlink", "/model.pt")
     rows = {words[0]: words for words in map(str.split, run.command(
-        PFW, "overlap", "--steps", "trace.pfw").splitlines()) if words}
+        PFW, "overlap", "trace.pfw").splitlines()) if words}
     assert {"2", "3"} <= rows.keys(), run.output
 
 

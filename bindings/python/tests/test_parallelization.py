@@ -244,6 +244,28 @@ assert bare() == 1
     assert [event["name"] for event in steps] == [f"ProfilerStep#{step}" for step in range(3, 13)]
 
 
+def test_b15_ray_itself(run):
+    """Ray's own decorator outside @profiler: the function is run, and profiled, in a worker of Ray's."""
+    pytest.importorskip("torch")
+    pytest.importorskip("ray")
+    run.script("""
+        import os, ray, torch
+        from pfw.compat.parallelization import profiler, step_profiler
+        @ray.remote(num_cpus=1)
+        @profiler(output_dir=os.path.abspath("profiles"), active=2)
+        def train(steps):
+            for _ in range(steps):
+                torch.nn.functional.linear(torch.ones(4, 8), torch.ones(8, 8))
+                step_profiler()
+            return os.getpid()
+        ray.init(num_cpus=1, include_dashboard=False, object_store_memory=80_000_000, log_to_driver=False)
+        assert ray.get(train.remote(6)) != os.getpid()
+        """, timeout=600)
+    path = run.directory / "profiles/trace_rank_0.json"
+    assert [event["name"] for event in spans(path, cat="user_annotation")] == ["ProfilerStep#3", "ProfilerStep#4"]
+    assert len(spans(path, name="aten::linear")) == 2
+
+
 def test_b16_schedule_is_torchs(recwarn):
     """For all small arguments: torch's, `pfw schedule`'s picture aside, the same in each step."""
     torch_schedule = pytest.importorskip("torch.profiler").schedule

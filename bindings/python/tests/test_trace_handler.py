@@ -242,11 +242,6 @@ print(thread.native_id)
     assert {line["tid"] for line in pp(run) if line["name"] == "aten::randn"} == {tid, inside["pid"]}
 
 
-def test_operators_recorded_twice_are_said(run):
-    run.traced(TRAIN + "cycles(2), cycles(2)\n", PFW_TORCH_OPS="1")
-    assert len([line for line in run.errors.splitlines() if "in the trace twice" in line]) == 1
-
-
 def test_nothing_is_read_where_nothing_is_recorded_E01(run):
     run.script(TRAIN + """
 class Profile:

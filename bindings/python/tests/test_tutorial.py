@@ -370,13 +370,13 @@ def test_c16_where_each_steps_time_went(ex02):
                                                 "backward", "-n", "optimizer")}
     assert set(regions) == {"data_loading", "forward", "backward", "optimizer"}
     assert all(row["cpu_time_total"] > 0 and row["count"] == 12 for row in regions.values())
-    page = Run(ex02.directory).command(PFW, "overlap", "-q", "--steps", "--format", "md", "trace.pfw")
-    header, _, *lines = [line.strip("| ").split(" | ") for line in page.splitlines()]
-    assert {"step", "wall", "compute", "load", "io_unoverlapped", "idle"} <= set(header)
+    steps = [row for row in rows(ex02, "overlap", "-q", "--steps") if row["type"] == "step"]
     # Two loops with two cycles each; steps of the same number are one row.
-    assert sorted({int(line[0]) for line in lines}) == [2, 3, 4, 7, 8, 9]
-    steps = [dict(zip(header, line)) for line in lines]
-    assert all(0 < float(step["compute"]) <= float(step["wall"]) for step in steps)
+    assert sorted({step["step"] for step in steps}) == [2, 3, 4, 7, 8, 9]
+    assert all(0 < step["compute"] <= step["wall"] for step in steps)
+    assert all({"load", "io_unoverlapped", "idle"} <= set(step) for step in steps)
+    page = Run(ex02.directory).command(PFW, "overlap", "-q", "--steps", "--format", "md", "trace.pfw")
+    assert re.search(r"^Steps\n\n\| Step \| Wall \|.*\| Compute \|", page, re.MULTILINE)
 
 
 def test_c17_compare_impls(run):
@@ -391,6 +391,42 @@ profile_impl("means", work)
     assert run.output == ("fast: 0.02 ms\nslow: 0.32 ms\n['fast', 'slow']\n"
                           "means: 0.11 ms\n"), "of mm and sgemm 50 us each, of the copy 7"
     assert "mean" in DOCS.read_text()
+
+
+def test_c17_warm_up_is_not_counted(run):
+    """One call more than n, before the profile begins."""
+    run.script(DEVICE + """
+import pfw
+from pfw.torch._profile import running
+seen = []
+pfw.compare_impls({"a": lambda: (work(), seen.append(running() is not None))}, n=3)
+print(seen)
+""")
+    assert run.output.endswith("[False, True, True, True]\n")
+
+
+def test_c17_of_what_records_nothing(run):
+    """Functions without an operator have their time, too."""
+    run.script("""
+import time, pfw
+pfw.compare_impls({"short": lambda: time.sleep(0.001), "long": lambda: time.sleep(0.02)}, n=3)
+""")
+    times = dict(line.removesuffix(" ms").split(": ") for line in run.output.splitlines())
+    assert list(times) == ["short", "long"]
+    assert float(times["short"]) >= 3 and float(times["long"]) >= 60
+
+
+def test_c03_devices_of_events(run):
+    """torch's DeviceType of each event and row: operators on the CPU, kernels and copies on the GPU."""
+    run.script(DEVICE + """
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as prof:
+    work()
+for found in prof.events(), prof.key_averages():
+    print(sorted({(each.key, int(each.device_type)) for each in found}))
+""")
+    events, rows = [dict(eval(line)) for line in run.output.splitlines()]
+    assert events == rows and set(events.values()) == {0, 1}
+    assert events["sgemm"] == 1 and events["aten::mm"] == 0
 
 
 def test_c18_memory_profile(run):
@@ -525,7 +561,7 @@ def test_c29_tasks_of_the_fourth(ex04):
     assert re.fullmatch(r"before: [\d.]+ ms\nafter: [\d.]+ ms\n", ex04.output)
     assert events(ex04.directory / "trace.json", name="aten::matmul")
     report = (ex04.directory / "report.md").read_text()
-    assert "aten::matmul" in report and "| rank |" in report
+    assert "| aten::matmul | " in report and "| Rank |" in report
     assert (ex04.directory / "stacks.txt").stat().st_size > 0
 
 

@@ -47,7 +47,7 @@ def set_profiler_output_dir(directory: str | os.PathLike[str]) -> None:
     os.environ[_DIRECTORY] = os.fspath(directory)
 
 
-class ProfilerContext:
+class ProfilerContext(metaclass=_core.Switch):  # type: ignore[metaclass]
     """Profile what is inside, into ``{profile_name}[-rank{N}].trace.json.gz``; may be used again.
 
     :param activities: of "CPU", "GPU" and "MEM" (allocations: ``…-memory-{s}.pickle`` and ``.txt``).
@@ -63,8 +63,8 @@ class ProfilerContext:
                  with_stack: bool = False, record_shapes: bool = True, wait: int = 0, warmup: int = 1,
                  active: int = 3, repeat: int = 1) -> None:
         self.enabled = enabled
+        self.profiler: profile | None = None
         if not enabled:
-            self.__class__ = _Disabled
             return
         self.activities = list(activities or ("CPU", "GPU"))
         unknown = [word for word in self.activities if word not in _ACTIVITIES]
@@ -79,9 +79,10 @@ class ProfilerContext:
             self.schedule = schedule(wait=wait, warmup=warmup, active=active, repeat=repeat)
         self.trace_path: pathlib.Path | None = None
         self.memory_path: pathlib.Path | None = None
-        self.profiler: profile | None = None
 
     def __enter__(self) -> ProfilerContext:
+        if not self.enabled:
+            return self
         self._began = time.time()
         name = self.profile_name or f"profile_{int(self._began)}"
         self.output_dir.mkdir(parents=True, exist_ok=True)
@@ -105,7 +106,8 @@ class ProfilerContext:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        assert self.profiler is not None
+        if self.profiler is None:
+            return
         if cuda() is not None:
             cuda().synchronize()
         self.profiler.stop()
@@ -155,12 +157,14 @@ class ProfilerContext:
 
 
 class _Disabled(ProfilerContext):
-    """What a ProfilerContext is that is not enabled: as good as nothing to enter and leave."""
+    """What ``ProfilerContext(enabled=False)`` always is: as good as nothing to make, enter and leave."""
 
     __exit__ = step = _core.nothing
 
-    def __enter__(self) -> ProfilerContext:
-        return self
+
+_off = _Disabled(False)
+setattr(_Disabled, "__enter__", _core.giving(_off))
+setattr(ProfilerContext, "_off", _off)
 
 
 def profile_function(enabled: bool = True, profile_name: str | None = None,

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import re
 import sys
 import threading
@@ -12,6 +11,7 @@ from typing import Any
 
 from .._api import enabled, flush
 from .._load import core as _core
+from . import _operators
 from ._saved import Event, events_of
 
 _said: set[str] = set()
@@ -53,15 +53,32 @@ def _say(what: str) -> None:
         print(f"pfw: {what}", file=sys.stderr)
 
 
-def _write_results(prof: Any, active_ns: int) -> bool:
+# What of a profile is written
+_OPERATORS, _OTHERS = 1, 2
+
+
+def _write_operators(inner: Any) -> bool:
+    try:
+        return not enabled() or _write_results(inner, 0, _OPERATORS)
+    except Exception as error:  # what was left to this profile is counted as lost
+        _say(f"PFW_TORCH_OPS: operators of a profile are not in the trace: {type(error).__name__}: {error}")
+        return False
+
+
+_operators.watch_profiles(_write_operators)
+
+
+def _write_results(prof: Any, active_ns: int, parts: int = _OPERATORS | _OTHERS) -> bool:
     """Write what Kineto has recorded; false where this is none of its profiles."""
     inner = getattr(prof, "profiler", prof)
     results = getattr(inner, "kineto_results", None)
     if results is None or not hasattr(results, "events"):
         return False
-    if os.environ.get("PFW_TORCH_OPS", "0") not in ("", "0"):
-        _say("trace_handler: PFW_TORCH_OPS is set, which records operators itself: those of this "
-             "profile are in the trace twice; leave it unset where trace_handler is used")
+    if not _operators.wanted(inner):
+        parts &= ~_OPERATORS
+        if not hasattr(inner, "_pfw_written"):
+            _say("trace_handler: this profile began before pfw.torch was imported: its operators are in "
+                 "the trace as PFW_TORCH_OPS has recorded them, without shapes and the like")
     collecting = gc.isenabled()
     gc.disable() # so many short-lived lists would have it look at all objects again and again
     try:
@@ -73,7 +90,10 @@ def _write_results(prof: Any, active_ns: int) -> bool:
         allocations, functions = _tree(results, events, inner)
         _core.kineto(functions + events, bool(getattr(inner, "record_shapes", False)),
                      bool(getattr(inner, "with_stack", False)),
-                     bool(getattr(inner, "with_flops", False)), True, active_ns, allocations)
+                     bool(getattr(inner, "with_flops", False)), parts, active_ns, allocations,
+                     _operators.gpu_since_ns())
+        if parts & _OPERATORS:
+            _operators.written(inner)
     finally:
         if collecting:
             gc.enable()

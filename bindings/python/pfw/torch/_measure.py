@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from .._trace import record_function
 from ._profile import profile, torch_module
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -15,12 +16,13 @@ def compare_impls(implementations: Mapping[str, Callable[..., Any]], *args: Any,
                   activities: Iterable[Any] | None = None) -> dict[str, float]:
     """Run each ``n`` times after a warm-up call, print ``{name}: {ms:.2f} ms`` and give it back.
 
-    The time is that of the devices where one worked, else the CPU's, of all ``n`` calls.
+    The time is that of the devices where one worked, else the CPU's, of all ``n`` calls: also of what
+    records nothing itself.
     """
     times = {}
     for name, function in implementations.items():
         function(*args)
-        with profile(activities=activities) as prof:
+        with profile(activities=activities) as prof, record_function(name):
             for _ in range(n):
                 function(*args)
         averages = prof.key_averages()

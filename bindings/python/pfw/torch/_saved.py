@@ -53,10 +53,10 @@ class Event:
         return str(self.entry["cat"])
 
     def start_ns(self) -> int:
-        return self.base_ns + round(self.entry["ts"] * 1000) # exact: torch chooses the base for that
+        return int(self.base_ns + round(self.entry["ts"] * 1000))  # exact: torch chooses the base for that
 
     def duration_ns(self) -> int:
-        return round(self.entry.get("dur", 0) * 1000)
+        return int(round(self.entry.get("dur", 0) * 1000))
 
     def device_type(self) -> int:
         return int(self.args.get("Device Type", self.activity_type() in _ON_DEVICE))

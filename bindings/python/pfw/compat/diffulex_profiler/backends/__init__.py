@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import importlib
 import os
 from typing import Any
 
@@ -93,12 +94,13 @@ class VizTracerBackend(_Outermost):
 
     def __init__(self, config: ProfilerConfig) -> None:
         super().__init__(config)
-        import viztracer
-        self.module = viztracer
+        self.module = importlib.import_module("viztracer")
 
     def recording(self, name: str) -> contextlib.AbstractContextManager[Any]:
         options = {"output_file": f"viztracer_{name}.json", **(self.config.viztracer_config or {})}
-        return self.module.VizTracer(**{**options, "output_file": own_name(self.path(options["output_file"]))})
+        tracer: contextlib.AbstractContextManager[Any] = self.module.VizTracer(
+            **{**options, "output_file": own_name(self.path(options["output_file"]))})
+        return tracer
 
 
 BACKENDS: dict[str, type[ProfilerBackend]] = {
