@@ -33,6 +33,7 @@
 #define REFS 16
 #define TRACES 16 /* a trace that moves to another file system leaves its old file behind */
 #define WAKES_MAX 1000
+#define RECORDS_MAX 10000 /* a few bytes of input can be 60 records, and each a kilobyte of text */
 
 enum setting {
 	COMPRESSED = 1,
@@ -629,7 +630,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	settings = take_byte(&input);
 	begin(&input, settings);
-	while (input.at < input.end)
+	while (input.at < input.end && run.committed < RECORDS_MAX)
 		operate(&input);
 	lost = end(&input, settings, last);
 	check_outcome(last, lost);
