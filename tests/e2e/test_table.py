@@ -752,27 +752,34 @@ def test_many_files_are_bounded(tmp_path):
 
 def test_what_a_process_has_not_written_yet_counts(tmp_path):
     """A process that lives, and one that was killed: their rings are read, and stay as they are."""
-    (tmp_path / "marker").touch()
-    # The writer has had its first look, and sleeps, when all but the first are recorded.
-    script = ("import os, time\n"
-              "os.stat('marker')\n"
-              "while not os.path.exists('t.pfw') or '/marker' not in open('t.pfw').read():\n"
-              "    time.sleep(0.01)\n"
-              "for i in range(29): os.stat('marker')\n"
-              "print(flush=True)\n"
-              "time.sleep(60)")
+    marker, trace = tmp_path / "marker", tmp_path / "t.pfw"
+    marker.touch()
+    script = ("import os, sys\n"
+              "for line in sys.stdin:\n"
+              "    for i in range(10): os.stat(sys.argv[1])\n"
+              "    print(flush=True)\n")
     environment = traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="60000")
 
     def counted():
-        return [row["count"] for row in rows(tmp_path / "t.pfw", "--fname", "*/marker")]
+        return [row["count"] for row in rows(trace, "--fname", "*/marker")]
 
-    with subprocess.Popen(["/usr/bin/python3", "-c", script], env=environment, cwd=tmp_path,
-                          stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline()
+    def written():
+        lines = trace.read_text().splitlines() if trace.exists() else []
+        return len([line for line in lines if '"name":"stat"' in line and str(marker) in line])
+
+    with subprocess.Popen(["/usr/bin/python3", "-c", script, marker], env=environment, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        calls = 0
+        # Its writer may have its first look at any time; from then on it looks once a minute.
+        while not calls or not written() or written() >= calls:
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline()
+            calls += 10
         living = counted()
         process.kill()
-    assert [living, counted()] == [[30], [30]]
-    assert (tmp_path / "t.pfw").read_text().count("/marker") < 30
+    assert [living, counted()] == [[calls], [calls]]
+    assert written() < calls
 
 
 def test_damage_is_told_and_what_is_left_is_shown(tmp_path, traced):
