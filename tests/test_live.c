@@ -12,6 +12,7 @@
 
 #include "recover_world.h"
 #include "store/paths.h"
+#include "store/recover.h"
 #include "store/scan.h"
 
 #define THREADS 4
@@ -19,6 +20,7 @@
 #define EVENTS 300 /* of a thread at most, for each look */
 
 static const char *dirs[2];
+static const struct pfw_spool_places spools = { .dir = dirs };
 
 /* All lines of a trace and of what is behind it, each with its '\n'; counts what is no line. */
 static char *read_all(const char *path, struct pfw_live *live, unsigned *problems)
@@ -50,7 +52,7 @@ static int open_live(struct world *world, struct pfw_live **live)
 	char why[PFW_LIVE_WHY_BYTES];
 
 	dirs[0] = world->dir;
-	return pfw_live_open(live, world->builder.trace, dirs, why);
+	return pfw_live_open(live, world->builder.trace, &spools, why);
 }
 
 static uint64_t sum_of(const char *path)
@@ -222,7 +224,7 @@ static void test_of_another_host(void **state)
 	strcpy(builder_header(&world->builder)->host, "elsewhere");
 	assert_true(builder_write(&world->builder));
 	dirs[0] = world->dir;
-	assert_int_equal(pfw_live_open(&live, world->builder.trace, dirs, why), -EREMOTE);
+	assert_int_equal(pfw_live_open(&live, world->builder.trace, &spools, why), -EREMOTE);
 	assert_non_null(strstr(why, "elsewhere"));
 }
 
@@ -240,7 +242,7 @@ static void test_of_another_user(void **state)
 	assert_true(builder_write(&world->builder));
 	assert_int_equal(chown(world->builder.path, 12345, 12345), 0);
 	dirs[0] = world->dir;
-	assert_int_equal(pfw_live_open(&live, world->builder.trace, dirs, why), -EPERM);
+	assert_int_equal(pfw_live_open(&live, world->builder.trace, &spools, why), -EPERM);
 	assert_non_null(strstr(why, "12345"));
 }
 
@@ -379,7 +381,7 @@ static void look_while_it_works(struct world *world, const char *suffix)
 		usleep(1000);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		take_progress(progress, made);
-		assert_int_equal(pfw_live_open(&live, path, dirs, why), 0);
+		assert_int_equal(pfw_live_open(&live, path, &spools, why), 0);
 		assert_int_equal(pfw_live_runs(live), looks_alike(pid, progress));
 		assert_int_equal(pfw_live_pid(live), pid);
 		check_prefixes(path, live, made);
@@ -389,7 +391,7 @@ static void look_while_it_works(struct world *world, const char *suffix)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	take_progress(progress, made);
-	assert_int_equal(pfw_live_open(&live, path, dirs, why), 0);
+	assert_int_equal(pfw_live_open(&live, path, &spools, why), 0);
 	assert_false(pfw_live_runs(live));
 	check_prefixes(path, live, made);
 	pfw_live_close(live);

@@ -654,6 +654,41 @@ static void test_find(void **state)
 	assert_int_equal(found.count, 2);
 }
 
+/* A directory is looked in once for the listings, however many traces are asked for. */
+static void test_find_in(void **state)
+{
+	struct world *world = *state;
+	const char *dirs[] = { "/nowhere/at/all", world->dir, NULL };
+	const char *others[PFW_SPOOL_LISTINGS + 1] = { NULL };
+	char name[PFW_SPOOL_LISTINGS][128], trace[128], later[128];
+	struct pfw_spool_listings listings = { 0 };
+	struct pfw_spool_places in = { .dir = dirs, .listings = &listings };
+	struct found found = { 0 };
+
+	snprintf(trace, sizeof(trace), "%s/a.pfw", world->dir);
+	snprintf(later, sizeof(later), "%s/b.pfw", world->dir);
+	write_named(world, "pfw-0-12-3.spool", trace, "one");
+	assert_int_equal(pfw_recover_find_in(&in, trace, note, &found), 0);
+	assert_int_equal(found.count, 1);
+	write_named(world, "pfw-0-11-3.spool", later, "one");
+	assert_int_equal(pfw_recover_find_in(&in, later, note, &found), 0);
+	assert_int_equal(found.count, 1);
+	assert_int_equal(pfw_recover_find_in(&in, trace, note, &found), 0);
+	assert_int_equal(found.count, 2);
+
+	/* Only so many are kept: a directory that was not asked for lately is listed anew. */
+	for (size_t i = 0; i < PFW_SPOOL_LISTINGS; i++) {
+		snprintf(name[i], sizeof(name[i]), "%s/%zu", world->dir, i);
+		others[i] = name[i];
+	}
+	in.dir = others;
+	assert_int_equal(pfw_recover_find_in(&in, later, note, &found), 0);
+	in.dir = dirs;
+	assert_int_equal(pfw_recover_find_in(&in, later, note, &found), 0);
+	assert_int_equal(found.count, 3);
+	pfw_spool_listings_free(&listings);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -689,6 +724,7 @@ int main(void)
 		WORLD_TEST(test_trace_of_another_gzip),
 		WORLD_TEST(test_trace_symlink),
 		WORLD_TEST(test_find),
+		WORLD_TEST(test_find_in),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

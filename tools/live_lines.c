@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "store/live.h"
+#include "store/recover.h"
 
 /* Leave out what is behind `end`, a border of lines and of members. */
 static void cut(struct pfw_blocks *blocks, uint64_t end)
@@ -24,7 +25,8 @@ static void cut(struct pfw_blocks *blocks, uint64_t end)
 }
 
 /* The first line names the spool: it need not be looked for among all that there are. */
-static const char *const nowhere[] = { NULL };
+static const char *const no_dir[] = { NULL };
+static const struct pfw_spool_places nowhere = { .dir = no_dir };
 
 /* What was written since the file was laid out is no longer in the rings: take that in, too.  0 or
  * -errno. */
@@ -55,7 +57,7 @@ int live_lines_open(struct live_lines *lines)
 		/* What is compacted is whole. */
 		if (!file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM || file->ranks)
 			continue;
-		if (pfw_live_open(&lines->live[i], file->path, nowhere, why) == 0) {
+		if (pfw_live_open(&lines->live[i], file->path, &nowhere, why) == 0) {
 			int error = catch_up(file, pfw_live_offset(lines->live[i]));
 
 			if (error)
@@ -119,7 +121,7 @@ int live_lines_more(void *user,
 		/* What has ended since then is in its file now, and behind what is read of that: its
 		 * lines are still in hand, their times are not. */
 		if (!lines->live[i] ||
-		    pfw_live_open(&live, lines->traces->file[i].path, nowhere, why) != 0)
+		    pfw_live_open(&live, lines->traces->file[i].path, &nowhere, why) != 0)
 			continue;
 		while (!error && (bytes = pfw_live_next(live, &text)))
 			error = take(search, i, text, bytes);

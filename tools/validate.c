@@ -59,10 +59,11 @@ static void finish_file(struct validate *check)
 static int open_file(struct validate *check, const char *path)
 {
 	struct adopt_dirs dirs;
+	const struct pfw_spool_places spools = { .dir = dirs.dir, .listings = &check->spools };
 	int error;
 
 	adopt_dirs_find(&dirs, path);
-	if (pfw_live_open(&check->live, path, dirs.dir, check->live_why))
+	if (pfw_live_open(&check->live, path, &spools, check->live_why))
 		check->live = NULL;
 	error = pfw_live_scan(&check->scan, path, check->live);
 	if (error && check->live)
@@ -244,6 +245,7 @@ static int validate_main(const struct cli_command *command, int argc, char **arg
 	if (paths.count > 1 && !check.quiet)
 		validate_print_summary(&check, "all", NULL, &check.all);
 	pfw_paths_free(&paths);
+	pfw_spool_listings_free(&check.spools);
 	return cli_finish(stdout, command, check.status);
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "store/live.h"
+#include "store/recover.h"
 #include "store/scan.h"
 #include "validate_merged.h"
 
@@ -40,6 +41,8 @@ struct validate {
 	int status;
 	struct validate_tally all;
 	unsigned manifests;
+	/* Listed behind the search for the files, so the spool of each that is still written is there. */
+	struct pfw_spool_listings spools;
 	/* The file in hand. */
 	struct pfw_scan scan;
 	const char *name; /* as it is printed */

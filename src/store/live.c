@@ -195,7 +195,7 @@ static int try_spool(const char *spool, void *user)
 	return error == -ENOMEM ? error : 0;
 }
 
-int pfw_live_open(struct pfw_live **out, const char *trace, const char *const *dirs,
+int pfw_live_open(struct pfw_live **out, const char *trace, const struct pfw_spool_places *dirs,
 		  char why[PFW_LIVE_WHY_BYTES])
 {
 	struct search search = { .out = out, .trace = trace, .why = why, .error = -ENOENT };
@@ -209,7 +209,7 @@ int pfw_live_open(struct pfw_live **out, const char *trace, const char *const *d
 	if (found < 0)
 		return found;
 	found = found ? try_spool(spool, &search)
-		      : pfw_recover_find(dirs, trace, NULL, try_spool, &search);
+		      : pfw_recover_find_in(dirs, trace, try_spool, &search);
 	return found == 1 ? 0 : found ? found : search.error;
 }
 

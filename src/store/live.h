@@ -8,7 +8,7 @@
  * trace's first line).  The lines' ids go on behind the file's; the writer may number them otherwise.
  *
  *	struct pfw_live *live = NULL;
- *	int error = pfw_live_open(&live, path, dirs, why);  // -ENOENT: the file is all there is
+ *	int error = pfw_live_open(&live, path, &dirs, why);  // -ENOENT: the file is all there is
  *	error = pfw_live_scan(&scan, path, live);	     // live NULL: pfw_scan_open()
  *	…
  *	pfw_scan_close(&scan);
@@ -25,19 +25,20 @@
 struct pfw_live; /* opaque: see live.c */
 struct pfw_paths;
 struct pfw_scan;
+struct pfw_spool_places;
 
 #define PFW_LIVE_WHY_BYTES 256
 
 /*
  * Look for the spool of the process whose trace this is: the one that the file's first line names,
- * or where there is no such line yet, one in `dirs` (NULL-terminated) that names the trace.
+ * or where there is no such line yet, one in `dirs` that names the trace.
  * Return 0 with *out for pfw_live_close(); -ENOENT: there is none, the file is all there is;
  * -EREMOTE, with `why`: its process is of another host or boot; -EPERM, with `why`: another user's;
  * -EBUSY: it is written to faster than it can be read; -EINVAL with `why`: damaged; -ENOMEM, or the
  * error of reading.  In all these cases the file alone can still be read.
  * Memory: the records that are not in the file, at most PFW_RING_MAX a thread.  Thread: any.
  */
-int pfw_live_open(struct pfw_live **out, const char *trace, const char *const *dirs,
+int pfw_live_open(struct pfw_live **out, const char *trace, const struct pfw_spool_places *dirs,
 		  char why[PFW_LIVE_WHY_BYTES]);
 void pfw_live_close(struct pfw_live *live);
 
@@ -67,7 +68,7 @@ size_t pfw_live_next(struct pfw_live *live, const char **text);
 int pfw_live_scan(struct pfw_scan *scan, const char *path, struct pfw_live *live);
 
 /* Add the traces that are not on disk yet, and that `argument` (a trace, base name or directory)
- * stands for.  0 or -ENOMEM. */
+ * stands for; `dirs`: NULL-terminated.  0 or -ENOMEM. */
 int pfw_live_paths(struct pfw_paths *paths, const char *argument, const char *const *dirs);
 
 #endif

@@ -7,6 +7,7 @@
 #define PFW_RECOVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum pfw_recover_status {
@@ -52,5 +53,29 @@ bool pfw_recover_belongs(const char *spool_path, const char *trace_or_null,
  */
 int pfw_recover_find(const char *const *dirs, const char *trace_or_null, const char *run_or_null,
 		     int (*each)(const char *spool_path, void *user), void *user);
+
+/* More than the directories that are the same for every trace: the one beside it may change often. */
+#define PFW_SPOOL_LISTINGS 8
+
+/* The names of the spools in the directories that were looked in last, the last of them first.  Begin
+ * with zeroes.  What came since a directory was listed is not in it. */
+struct pfw_spool_listings {
+	struct pfw_spool_listing {
+		char *dir; /* NULL: none any more */
+		char **name;
+		size_t count;
+	} listing[PFW_SPOOL_LISTINGS];
+};
+
+/* Where spools may lie, and what is known of it. */
+struct pfw_spool_places {
+	const char *const *dir;		     /* NULL-terminated */
+	struct pfw_spool_listings *listings; /* NULL: directories are listed anew each time */
+};
+
+/* pfw_recover_find() for one trace after the other.  Thread: one at a time for the listings. */
+int pfw_recover_find_in(const struct pfw_spool_places *dirs, const char *trace_or_null,
+			int (*each)(const char *spool_path, void *user), void *user);
+void pfw_spool_listings_free(struct pfw_spool_listings *listings);
 
 #endif

@@ -42,6 +42,7 @@ static bool resolve(const char *path, char out[PATH_MAX])
 		       PATH_MAX;
 }
 
+/* Whether `a`, which a spool names, is `b`, which is asked for; neither need be there. */
 static bool same_trace(const char *a, const char *b)
 {
 	char whole_a[PATH_MAX], whole_b[PATH_MAX];
@@ -49,8 +50,8 @@ static bool same_trace(const char *a, const char *b)
 
 	if (!strcmp(a, b))
 		return true;
-	if (!stat(a, &st_a) && !stat(b, &st_b))
-		return st_a.st_dev == st_b.st_dev && st_a.st_ino == st_b.st_ino;
+	if (!stat(b, &st_b)) /* asked first: the other may be begun at any moment */
+		return !stat(a, &st_a) && st_a.st_dev == st_b.st_dev && st_a.st_ino == st_b.st_ino;
 	return resolve(a, whole_a) && resolve(b, whole_b) && !strcmp(whole_a, whole_b);
 }
 
@@ -90,29 +91,127 @@ bool pfw_recover_belongs(const char *path, const char *trace, const char *run)
 	return yes;
 }
 
-int pfw_recover_find(const char *const *dirs, const char *trace_or_null, const char *run_or_null,
-		     int (*each)(const char *spool_path, void *user), void *user)
+/* ---- what lies in a directory ---- */
+
+static void free_listing(struct pfw_spool_listing *listing)
+{
+	for (size_t i = 0; i < listing->count; i++)
+		free(listing->name[i]);
+	free(listing->name);
+	free(listing->dir);
+	*listing = (struct pfw_spool_listing){ 0 };
+}
+
+void pfw_spool_listings_free(struct pfw_spool_listings *listings)
+{
+	for (size_t i = 0; i < PFW_SPOOL_LISTINGS; i++)
+		free_listing(&listings->listing[i]);
+}
+
+/* Nothing lies in a directory that cannot be read.  0 or -ENOMEM. */
+static int list(struct pfw_spool_listing *listing, const char *dir)
+{
+	struct dirent **entry;
+	int count = scandir(dir, &entry, is_spool_name, alphasort), error = 0;
+
+	*listing = (struct pfw_spool_listing){ 0 };
+	if (count < 0)
+		return errno == ENOMEM ? -ENOMEM : 0;
+	listing->name = calloc((size_t)count + 1, sizeof(*listing->name));
+	for (int i = 0; i < count; i++) {
+		if (listing->name)
+			listing->name[listing->count] = strdup(entry[i]->d_name);
+		if (listing->name && listing->name[listing->count])
+			listing->count++;
+		else
+			error = -ENOMEM;
+		free(entry[i]);
+	}
+	free(entry);
+	return listing->name ? error : -ENOMEM;
+}
+
+/* The listing of a directory, first of all by now.  0 or -ENOMEM. */
+static int look_up(struct pfw_spool_listings *listings, const char *dir)
+{
+	struct pfw_spool_listing *all = listings->listing, found = { 0 };
+	size_t i = 0;
+	int error = 0;
+
+	while (i < PFW_SPOOL_LISTINGS - 1 && all[i].dir && strcmp(all[i].dir, dir) != 0)
+		i++;
+	if (all[i].dir && strcmp(all[i].dir, dir) == 0) {
+		found = all[i];
+	} else {
+		free_listing(&all[i]);
+		error = list(&found, dir);
+		found.dir = error ? NULL : strdup(dir);
+	}
+	if (!found.dir) {
+		free_listing(&found);
+		return -ENOMEM;
+	}
+	memmove(all + 1, all, i * sizeof(*all));
+	all[0] = found;
+	return 0;
+}
+
+/* ---- finding ---- */
+
+struct wanted {
+	const char *trace, *run; /* NULL: any */
+	int (*each)(const char *spool_path, void *user);
+	void *user;
+};
+
+static int find_in(const struct pfw_spool_listing *listing, const char *dir,
+		   const struct wanted *wanted)
+{
+	char path[PATH_MAX];
+	int result = 0;
+
+	for (size_t i = 0; i < listing->count && !result; i++) {
+		if (snprintf(path, sizeof(path), "%s/%s", dir, listing->name[i]) < PATH_MAX &&
+		    pfw_recover_belongs(path, wanted->trace, wanted->run))
+			result = wanted->each(path, wanted->user);
+	}
+	return result;
+}
+
+static int find(const struct pfw_spool_places *dirs, const struct wanted *wanted)
 {
 	int result = 0;
 
-	for (; *dirs && !result; dirs++) {
-		struct dirent **entry;
-		int count = scandir(*dirs, &entry, is_spool_name, alphasort);
+	for (const char *const *dir = dirs->dir; *dir && !result; dir++) {
+		struct pfw_spool_listing listing;
 
-		if (count < 0 && errno == ENOMEM)
-			return -ENOMEM;
-		for (int i = 0; i < count; i++) {
-			char path[PATH_MAX];
-
-			if (!result &&
-			    snprintf(path, sizeof(path), "%s/%s", *dirs, entry[i]->d_name) <
-				    PATH_MAX &&
-			    pfw_recover_belongs(path, trace_or_null, run_or_null))
-				result = each(path, user);
-			free(entry[i]);
+		if (dirs->listings) {
+			result = look_up(dirs->listings, *dir);
+			if (!result)
+				result = find_in(&dirs->listings->listing[0], *dir, wanted);
+			continue;
 		}
-		if (count >= 0)
-			free(entry);
+		result = list(&listing, *dir);
+		if (!result)
+			result = find_in(&listing, *dir, wanted);
+		free_listing(&listing);
 	}
 	return result;
+}
+
+int pfw_recover_find_in(const struct pfw_spool_places *dirs, const char *trace_or_null,
+			int (*each)(const char *spool_path, void *user), void *user)
+{
+	const struct wanted wanted = { .trace = trace_or_null, .each = each, .user = user };
+
+	return find(dirs, &wanted);
+}
+
+int pfw_recover_find(const char *const *dirs, const char *trace_or_null, const char *run_or_null,
+		     int (*each)(const char *spool_path, void *user), void *user)
+{
+	const struct pfw_spool_places in = { .dir = dirs };
+	const struct wanted wanted = { trace_or_null, run_or_null, each, user };
+
+	return find(&in, &wanted);
 }

@@ -1,4 +1,6 @@
 """The `pfw` command: help, errors, exit codes, `run` with real programs, `validate`, `repair`."""
+import contextlib
+import ctypes
 import fcntl
 import gzip
 import json
@@ -712,6 +714,39 @@ def test_ten_problems_a_file_then_a_count(tmp_path):
     assert f"{tmp_path}/a.pfw: 15 more problems" in lines
     assert f"{tmp_path}/b.pfw: ok, 4 lines, 2 events, nothing lost" in lines
     assert lines[-1].startswith("all: 25 problems, 29 lines, 2 events")
+
+
+def opened(directory, count, work):
+    """How often work() opens the directory itself, in which `count` files lie."""
+    directory.mkdir()
+    for number in range(count):
+        (directory / f"r.{number}.pfw").write_text(GOOD)
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if watch < 0 or libc.inotify_add_watch(watch, os.fsencode(directory), 0x20) < 0:  # IN_OPEN
+        pytest.skip("no inotify here")
+    try:
+        work(directory)
+        times = 0
+        with contextlib.suppress(BlockingIOError):
+            while events := os.read(watch, 1 << 16):
+                while events:
+                    _, mask, _, name = struct.unpack_from("iIII", events)
+                    assert not mask & 0x4000, "more events than the kernel keeps"
+                    times += mask & 0x40000000 != 0  # IN_ISDIR
+                    events = events[16 + name:]
+        return times
+    finally:
+        os.close(watch)
+
+
+def test_a_directory_is_looked_through_once_for_spools(tmp_path):
+    """And not once for each of its files, none of which says whether it has a spool."""
+    def work(directory):
+        assert pfw("validate", "-q", directory).returncode == 0
+
+    few = opened(tmp_path / "few", 3, work)
+    assert 0 < few == opened(tmp_path / "many", 40, work)
 
 
 DFTRACER_1 = """[

@@ -123,12 +123,13 @@ static void check_trace(const char *path)
 static void read_live(void)
 {
 	const char *const dirs[] = { dir, NULL };
+	const struct pfw_spool_places spools = { .dir = dirs };
 	char why[PFW_LIVE_WHY_BYTES];
 	struct pfw_live *live;
 	size_t bytes = 0;
 	ssize_t got;
 
-	if (pfw_live_open(&live, model.trace, dirs, why)) {
+	if (pfw_live_open(&live, model.trace, &spools, why)) {
 		assert(memchr(why, 0, sizeof(why)));
 		return;
 	}
