@@ -5,6 +5,7 @@
 
 #include "hash.h"
 #include "index_db.h"
+#include "summary_rows.h"
 #include "varint.h"
 
 /* The numbers of a name besides its sketch: 9 varints and both halves of a sum. */
@@ -45,13 +46,7 @@ static int gather_others(struct pfw_summary *block)
 
 		if (name->merged)
 			continue;
-		others->count += name->count;
-		others->sum_ns += name->sum_ns;
-		others->bytes += name->bytes;
-		if (name->min_ns < others->min_ns)
-			others->min_ns = name->min_ns;
-		if (name->max_ns > others->max_ns)
-			others->max_ns = name->max_ns;
+		pfw_summary_merge_name(others, name);
 		if (pfw_sketch_merge(&others->durations, &name->durations, true))
 			return -ENOMEM;
 	}

@@ -17,6 +17,17 @@ static int merge_durations(struct pfw_summary *into, struct pfw_sketch *to,
 	return error;
 }
 
+void pfw_summary_merge_name(struct pfw_summary_name *into, const struct pfw_summary_name *from)
+{
+	into->count += from->count;
+	into->sum_ns += from->sum_ns;
+	into->bytes += from->bytes;
+	if (from->min_ns < into->min_ns)
+		into->min_ns = from->min_ns;
+	if (from->max_ns > into->max_ns)
+		into->max_ns = from->max_ns;
+}
+
 static int merge_names(struct pfw_summary *into, struct pfw_summary *from)
 {
 	for (uint32_t i = 0; i < from->names; i++) {
@@ -33,13 +44,7 @@ static int merge_names(struct pfw_summary *into, struct pfw_summary *from)
 			return (int)row;
 		to = &into->name[row];
 		name->merged = (uint32_t)row;
-		to->count += name->count;
-		to->sum_ns += name->sum_ns;
-		to->bytes += name->bytes;
-		if (name->min_ns < to->min_ns)
-			to->min_ns = name->min_ns;
-		if (name->max_ns > to->max_ns)
-			to->max_ns = name->max_ns;
+		pfw_summary_merge_name(to, name);
 		if (merge_durations(into, &to->durations, &name->durations))
 			return -ENOMEM;
 	}

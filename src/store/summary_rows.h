@@ -27,6 +27,9 @@ int64_t pfw_summary_find_file(struct pfw_summary *summary, const char *text, siz
 /* The counts of lines and events, and the times, alone. */
 void pfw_summary_merge_times(struct pfw_summary *into, const struct pfw_summary *from);
 
+/* The counts, sums and extremes of a name, without its durations: whoever adds those up bounds them. */
+void pfw_summary_merge_name(struct pfw_summary_name *into, const struct pfw_summary_name *from);
+
 /* A call of the thread in that row begins and ends there. */
 void pfw_summary_join_calls(struct pfw_summary *summary, uint32_t row, int64_t start_ns,
 			    int64_t end_ns);
