@@ -622,6 +622,78 @@ static void test_many_files(void **state)
 	free(given.id);
 }
 
+/* ---- several files that are read in order ---- */
+
+#define STREAMS 4
+
+/* Files of somebody else's gzip: two whole ones, between them one with a damaged byte and one that is
+ * cut. */
+static void write_streams(const struct fixture *fixture, char path[STREAMS][160])
+{
+	enum { ROOM = 8 << 20 };
+	char *text = malloc(ROOM);
+	unsigned char *packed = malloc(ROOM);
+
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		uint32_t count;
+		size_t bytes = make_text(text, ROOM, 20 + i, &count);
+
+		bytes = member(packed, ROOM, text, bytes, 0);
+		if (i == 1)
+			packed[bytes / 2] ^= 0x55;
+		if (i == 2)
+			bytes -= bytes / 3;
+		snprintf(path[i], 160, "%s/t-%u.pfw.gz", fixture->directory, i);
+		write_file(path[i], packed, bytes);
+	}
+	free(packed);
+	free(text);
+}
+
+/* That `all` goes on behind those ids and problems with what `one` has. */
+static void assert_has(const struct given *all, const struct given *one, size_t ids, int problems)
+{
+	assert_true(ids + one->count <= all->count && problems + one->problems <= all->problems);
+	assert_memory_equal(all->id + ids, one->id, one->count * sizeof(one->id[0]));
+	for (int i = 0; i < one->problems && problems + i < 40; i++) {
+		const struct pfw_scan_problem *a = &all->problem[problems + i];
+		const struct pfw_scan_problem *b = &one->problem[i];
+
+		assert_int_equal(a->line, b->line);
+		assert_int_equal(a->at, b->at);
+		assert_string_equal(a->text, b->text);
+	}
+}
+
+static void test_streams_together_are_as_alone(void **state)
+{
+	struct fixture *fixture = *state;
+	struct given all = { 0 }, one = { 0 };
+	char path[STREAMS][160];
+
+	write_streams(fixture, path);
+	for (unsigned jobs = 1; jobs < 8; jobs += 3) {
+		size_t ids = 0;
+		int problems = 0;
+
+		begin(&all);
+		assert_int_equal(run(&all, fixture->directory, jobs), 0);
+		for (size_t i = 0; i < STREAMS; i++) {
+			begin(&one);
+			assert_int_equal(run(&one, path[i], jobs), 0);
+			assert_true(one.count > 0 && (one.problems > 0) == (i == 1 || i == 2));
+			assert_has(&all, &one, ids, problems);
+			ids += one.count;
+			problems += one.problems;
+		}
+		assert_int_equal(all.count, ids);
+		assert_int_equal(all.problems, problems);
+		assert_int_equal(all.told, all.all);
+	}
+	free(all.id);
+	free(one.id);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -642,6 +714,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_standard_input, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_work_that_fails_ends_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_many_files, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_streams_together_are_as_alone, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
