@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "expr_words.h"
-#include "scratch.h"
 
 /* ---- operators ---- */
 
@@ -423,8 +422,7 @@ struct pfw_expr *pfw_expr_new(size_t bytes)
 		return NULL;
 	/* No escape is shorter than what it stands for; decoding one wants 8 bytes. */
 	expr->texts = malloc(bytes + 16);
-	expr->scratch = pfw_scratch_new();
-	if (expr->texts && expr->scratch)
+	if (expr->texts)
 		return expr;
 	pfw_expr_free(expr);
 	return NULL;
@@ -466,7 +464,6 @@ void pfw_expr_free(struct pfw_expr *expr)
 	free(expr->path);
 	free(expr->regex);
 	free(expr->texts);
-	pfw_scratch_free(expr->scratch);
 	free(expr);
 }
 

@@ -226,8 +226,7 @@ static bool matches(struct pfw_expr_state *state, const struct pfw_node *node)
 	value_of(state, node->left, &value);
 	resolve(state, 0, &value);
 	return value.type == PFW_OPERAND_TEXT &&
-	       pfw_regex_find(&state->regex[node->index], value.text.at, value.text.bytes,
-			      state->room[1]);
+	       pfw_regex_find(&state->regex[node->index], value.text.at, value.text.bytes);
 }
 
 static bool truth_of(struct pfw_expr_state *state, uint32_t index)

@@ -147,9 +147,9 @@ static enum verdict judge_values(const struct pfw_expr *expr, const struct pfw_n
 	case PFW_NODE_IN:
 		return judge_in(expr, node, &left);
 	case PFW_NODE_MATCH:
-		return certain(left.type == PFW_OPERAND_TEXT &&
-			       pfw_regex_find(&expr->regex[node->index], left.text.at,
-					      left.text.bytes, expr->scratch));
+		return certain(
+			left.type == PFW_OPERAND_TEXT &&
+			pfw_regex_find(&expr->regex[node->index], left.text.at, left.text.bytes));
 	default: /* has() */
 		return certain(left.type != PFW_OPERAND_NULL);
 	}

@@ -138,7 +138,6 @@ struct pfw_expr {
 	uint32_t regex_count, regex_room;
 	char *texts; /* of all constants */
 	size_t texts_used;
-	char *scratch; /* for regexes, of pfw_expr_may() */
 	bool meta;
 };
 
