@@ -62,20 +62,11 @@ bool table_columns_of_files(const struct table_options *options, enum pfw_index_
 unsigned table_columns_of(const struct table_options *options, const struct table_view *view,
 			  const struct table_column **column);
 
-/* A column's key and header in a section. */
+/* A column's key in a section. */
 const char *table_column_key(const struct table_column *column, enum table_section section);
-void table_column_header(const struct table_column *column, const struct table_view *view,
-			 char *out, size_t size);
-
-/* A value for people, as torch prints it. */
-void table_column_text(const struct table_column *column, const struct pfw_average *row,
-		       const struct table_view *view, char *out, size_t size);
 
 /* A value for programs: µs with three decimals, bytes, counts, percents; "" = none. */
 void table_column_number(const struct table_column *column, const struct pfw_average *row,
 			 const struct table_view *view, char *out, size_t size);
-
-/* 12.345us, 12.345ms, 12.345s */
-void table_time_text(double us, char *out, size_t size);
 
 #endif

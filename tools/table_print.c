@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "grid.h"
-#include "table_columns.h"
 #include "table_output.h"
+#include "table_text.h"
 
 #define GAP "  "
 #define COLUMN_WIDTH 12u /* torch's */
