@@ -9,7 +9,7 @@
 
 extern char **environ;
 
-enum { OPTION_FORMAT = 256, OPTION_CFLAGS, OPTION_LIBS, OPTION_PRELOAD, OPTION_CMAKE };
+enum { OPTION_FORMAT = 256, OPTION_CFLAGS, OPTION_LIBS, OPTION_PRELOAD, OPTION_CMAKE, OPTION_END };
 
 static const struct cli_option options[] = {
 	{ "format", 0, "text|ndjson|rst", "a table, one JSON object a variable, or README's table",
@@ -37,12 +37,11 @@ static bool find_prefix(const struct cli_command *command, char *preload, char *
 	return true;
 }
 
-static int print_place(const struct cli_command *command, int option)
-{
-	char preload[PATH_MAX], prefix[PATH_MAX];
+/* Weak references, and a library named before the sources, are none that --as-needed counts. */
+#define LINK_LIBPFW "-Wl,--push-state,--no-as-needed -lpfw -Wl,--pop-state"
 
-	if (!find_prefix(command, preload, prefix))
-		return CLI_PROBLEMS;
+static void print_place(int option, const char *preload, const char *prefix)
+{
 	if (option == OPTION_PRELOAD)
 		puts(preload);
 	else if (option == OPTION_CFLAGS)
@@ -50,19 +49,32 @@ static int print_place(const struct cli_command *command, int option)
 	else if (option == OPTION_CMAKE)
 		printf("%s/lib/cmake/pfw\n", prefix);
 	else
-		printf("-L%s/lib -Wl,-rpath,%s/lib -lpfw\n", prefix, prefix);
+		printf("-L%s/lib -Wl,-rpath,%s/lib " LINK_LIBPFW "\n", prefix, prefix);
+}
+
+/* A line for each option that has been given, in the order of the table. */
+static int print_places(const struct cli_command *command, const bool *wanted)
+{
+	char preload[PATH_MAX], prefix[PATH_MAX];
+
+	if (!find_prefix(command, preload, prefix))
+		return CLI_PROBLEMS;
+	for (int option = OPTION_CFLAGS; option < OPTION_END; option++)
+		if (wanted[option - OPTION_CFLAGS])
+			print_place(option, preload, prefix);
 	return CLI_OK;
 }
 
 static int config(const struct cli_command *command, int argc, char **argv)
 {
-	int format = CLI_TEXT, place = 0, option, status;
+	bool wanted[OPTION_END - OPTION_CFLAGS] = { false }, any = false;
+	int format = CLI_TEXT, option, status;
 	struct cli_args args;
 
 	cli_args_init(&args, command, argc, argv);
 	while ((option = cli_next(&args)) >= 0) {
 		if (option != OPTION_FORMAT)
-			place = option;
+			any = wanted[option - OPTION_CFLAGS] = true;
 		else if ((format = cli_format(command, args.value, 3)) < 0)
 			return CLI_USAGE;
 	}
@@ -72,8 +84,8 @@ static int config(const struct cli_command *command, int argc, char **argv)
 		cli_error(command->name, "%s: no operand is wanted", cli_name(argv[0]));
 		return CLI_USAGE;
 	}
-	if (place)
-		status = print_place(command, place);
+	if (any)
+		status = print_places(command, wanted);
 	else
 		status = config_print_table(stdout, environ, (enum cli_format)format);
 	return cli_finish(stdout, command, status);

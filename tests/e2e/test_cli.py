@@ -939,6 +939,9 @@ def test_calls():
 def test_config(tmp_path):
     preload = pfw("config", "--preload").stdout.strip()
     assert os.path.samefile(preload, LIB / "libpfw_preload.so")
+    each = [pfw("config", option).stdout for option in ("--cflags", "--libs", "--preload", "--cmake-dir")]
+    assert pfw("config", "--cmake-dir", "--preload", "--libs", "--cflags").stdout == "".join(each)
+    assert pfw("config", "--cflags", "--libs").stdout == "".join(each[:2])
     done = pfw("config")
     assert done.returncode == 0 and "DFTRACER_LOG_FILE" in done.stdout
     done = pfw("config", env=clean_env(PFW_ON_FULL="maybe"))

@@ -57,11 +57,14 @@ def test_one_recorder_under_pfw_run(run):
 
 def test_c_program_builds_against_it(run):
     run.save(PROGRAM, "c.c")
-    flags = run.command(PFW, "config", "--cflags").split()
-    libs = run.command(PFW, "config", "--libs").split()
-    run.command("cc", "-o", "c", *flags, "-DPFW_LINKED", "c.c", *libs)
-    run.command("./c", DFTRACER_LOG_FILE="t")
-    assert "in C" in run.spans()
+    flags = run.command(PFW, "config", "--cflags", "--libs").split()
+    assert flags == [*run.command(PFW, "config", "--cflags").split(),
+                     *run.command(PFW, "config", "--libs").split()]
+    # Wherever they stand, with weak references or strong ones, whatever the compiler's own --as-needed.
+    for number, words in enumerate((["c.c", *flags], [*flags, "c.c"], [*flags, "-DPFW_LINKED", "c.c"])):
+        run.command("cc", "-Wl,--as-needed", "-o", "c", *words)
+        run.command("./c", DFTRACER_LOG_FILE=f"t{number}")
+        assert "in C" in run.spans(f"t{number}.pfw"), words
 
 
 @pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake")
