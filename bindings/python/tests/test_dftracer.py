@@ -48,7 +48,7 @@ df_logger.finalize()
         assert [path.name for path in run.directory.iterdir()] == ["script.py"]
     assert run.script(program, DFTRACER_ENABLE="1") == "True\n"
     assert [line["name"] for line in made(run)] == \
-        ["step", *["item.iter", "item.block"] * 3, "told"]
+        ["step", *["item.block", "item.iter"] * 3, "told"]
 
 
 def test_e02_data_dir_and_io_without_preload(run):
@@ -265,6 +265,27 @@ ai.other.log(lambda: 0)()
     assert [(line["name"], line["cat"]) for line in made(run)] == [*wanted, ("other.log", "other")]
 
 
+def test_a_loop_of_ai_has_the_step_that_its_body_tells(run):
+    """As DFTracer's: getting a batch carries the step that the batch is for, also of a loop that is left."""
+    run.script(DFTRACER + """
+for epoch in ai.pipeline.epoch.iter(range(2)):
+    for step, batch in ai.dataloader.fetch.iter(enumerate("ab")):
+        ai.update(step=step, epoch=epoch)
+        with ai.compute: pass
+        if (epoch, step) == (1, 0): break
+""", DFTRACER_ENABLE="1")
+    batches = [{"count": step + 1, "step": step, "epoch": epoch} for epoch, step in ((0, 0), (0, 1), (1, 0))]
+    found = figures(made(run))
+    for what in ("iter", "block"):
+        assert [args for name, _, args in found if name == f"fetch.{what}"] == batches
+        assert [args for name, _, args in found if name == f"epoch.{what}"] == [
+            {"count": 1, "step": 1, "epoch": 0}, {"count": 2, "step": 0, "epoch": 1}]
+    spans = {line["args"].get("span_id"): line["name"] for line in made(run)}
+    assert {line["name"]: spans.get(line["args"].get("parent", 0)) for line in made(run)} == {
+        "epoch.iter": None, "epoch.block": None, "fetch.iter": "epoch.block", "fetch.block": "epoch.block",
+        "compute": "fetch.block"}
+
+
 def test_ai_in_every_way(run):
     run.script(DFTRACER + """
 @ai.data.item
@@ -291,7 +312,7 @@ ai.pipeline.train.start(metadata=True)
     assert found[:-1] == [
         ("item", "data", {}), ("forward", "compute", {"epoch": 5, "layer": 2}),
         *[(f"fetch.{what}", "dataloader", {"count": count}) for count in (1, 2)
-          for what in ("iter", "block")],
+          for what in ("block", "iter")],
         ("turn", "pipeline", {"count": 1}),
         ("item", "data", now), ("transfer", "device", now),
         ("barrier", "comm", {"step": 9, "ranks": 8}),

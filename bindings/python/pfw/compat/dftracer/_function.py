@@ -149,29 +149,37 @@ class dft_fn(core.Mark): # type: ignore[misc]
         """
         return self._loop(func, f"{name}.iter", f"{name}.yield", iter_name)
 
-    def _loop(self, values: Iterable[Any], got: str | None, done: str | None, count_name: str
-              ) -> Iterator[Any]:
+    def _loop(self, values: Iterable[Any], got: str | None, done: str | None, count_name: str,
+              got_after: bool = False) -> Iterator[Any]:
+        """The values; ``got_after``: what the loop's body tells update() is in ``got``'s event, too."""
         begin = time.time_ns()
         for count, value in enumerate(values, 1):
             if not self._on():
                 yield value
                 begin = time.time_ns()
                 continue
-            span = core.span(done, self._cat, **{count_name: count}) if done else None
-            if got:
-                core.finished(got, self._cat, begin, time.time_ns() - begin,
-                              {**self._values(), count_name: count})
-            if span is None:
-                yield value
-            else:
-                span.begin()
-                try:
+            had = begin, time.time_ns() - begin
+            if got and not got_after:
+                core.finished(got, self._cat, *had, {**self._values(), count_name: count})
+            try:
+                if done:
+                    yield from self._done(value, done, count_name, count)
+                else:
                     yield value
-                finally: # also of a loop that is left
-                    span.set(**{key: value for key, value in self._values().items()
-                                if key != count_name})
-                    span.end()
+            finally: # also of a loop that is left
+                if got and got_after:
+                    core.finished(got, self._cat, *had, {**self._values(), count_name: count})
             begin = time.time_ns()
+
+    def _done(self, value: Any, name: str, count_name: str, count: int) -> Iterator[Any]:
+        """The value, and a span around what is done with it."""
+        span = core.span(name, self._cat, **{count_name: count})
+        span.begin()
+        try:
+            yield value
+        finally:
+            span.set(**{key: value for key, value in self._values().items() if key != count_name})
+            span.end()
 
     def log_metadata(self, key: str, value: str) -> None:
         """Write a value that belongs to no event."""

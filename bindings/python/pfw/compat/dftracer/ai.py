@@ -135,11 +135,14 @@ class DFTracerAI:
     def iter(self, iterator: Iterable[Any], *, include_block: bool = True,
              include_iter: bool = True, iter_name: str | None = None,
              block_name: str | None = None) -> Iterator[Any]:
-        """Iterate: ``NAME.iter`` is the getting of each value, ``NAME.block`` what is done with it."""
+        """Iterate: ``NAME.iter`` is the getting of each value, ``NAME.block`` what is done with it.
+
+        Both carry what the block has told :meth:`update`: the step that the value is for.
+        """
         return self.profiler._loop(
             iterator, (iter_name or get_iter_handle_name(self.name)) if include_iter else None,
             (block_name or get_iter_block_name(self.name)) if include_block else None,
-            ITER_COUNT_NAME)
+            ITER_COUNT_NAME, got_after=True)
 
     # ---- the tree ----
 
