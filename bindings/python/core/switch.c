@@ -10,11 +10,12 @@ static PyObject *off_word, *enabled_word;
 static ternaryfunc make; /* type.__call__ */
 
 /* None, whatever it is given. */
-static PyObject *nothing(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *nothing(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
 	(void)module;
 	(void)args;
 	(void)count;
+	(void)names;
 	Py_INCREF(Py_None);
 	return Py_None;
 }
@@ -72,7 +73,8 @@ static PyObject *call(PyObject *class, PyObject *args, PyObject *words)
 }
 
 static PyMethodDef methods[] = {
-	{ "nothing", (PyCFunction)(void (*)(void))(core_fast_fn *)nothing, METH_FASTCALL, NULL },
+	{ "nothing", (PyCFunction)(void (*)(void))(core_keywords_fn *)nothing,
+	  METH_FASTCALL | METH_KEYWORDS, NULL },
 	{ "giving", giving, METH_O, NULL },
 	{ 0 },
 };

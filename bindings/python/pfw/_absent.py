@@ -53,7 +53,7 @@ def span(name: str, category: str | None = None, /, **args: object) -> Span:
 Switch = type
 
 
-def nothing(*args: object) -> None:
+def nothing(*args: object, **keywords: object) -> None:
     return None
 
 

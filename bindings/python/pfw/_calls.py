@@ -113,7 +113,7 @@ class TraceCalls:
         core.calls_end()
         if self._tool is None:
             core.calls_profile()
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
             return
         monitoring = sys.monitoring  # type: ignore[attr-defined]
         monitoring.set_events(self._tool, 0)

@@ -1,5 +1,5 @@
 """pfw._core: the recorder's C API as an extension module; the package is what to use."""
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Mapping, TypeVar
 
 _Marked = TypeVar("_Marked", bound="Mark")
 
@@ -36,13 +36,13 @@ def marked(function: Any, name: str, mark: Mark,
     """A function whose calls are recorded under a mark; a pick is an argument that they carry: its name,
     position (-1: that attribute of the first argument), default, and whether it is a float."""
 def finished(name: str, category: str, ts_ns: int, dur_ns: int, /,
-             *args: dict[str, object]) -> None:
+             *args: Mapping[str, object] | None) -> None:
     """An event that is over; dur_ns below 0: a moment."""
 def giving(thing: object, /) -> Callable[[], object]:
     """A function that returns it, and binds to nothing."""
 class Switch(type):
     """The metaclass of a class that hands back its ``_off`` where its first argument is False."""
-def nothing(*args: object) -> None:
+def nothing(*args: Any, **keywords: Any) -> None:
     """None, whatever it is given; in a class it binds to no object."""
 def gpus(since_us: int, /) -> list[tuple[str, int, float | None]]:
     """NVIDIA's devices: name, bytes in use, and mean utilisation in percent since then."""

@@ -1,11 +1,15 @@
 """pfw._core, or what stands for it where it cannot be loaded."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-core: Any
-try:
+if TYPE_CHECKING:
     from . import _core as core
-except ImportError as error:
-    from . import _absent as core
-    core.say(error)
+else:
+    try:
+        from . import _core as core
+    except ImportError as error:
+        from . import _absent as core
+        core.say(error)
+
+__all__ = ["core"]

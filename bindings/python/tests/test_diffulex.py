@@ -153,7 +153,9 @@ def test_d03_backends(run, recwarn):
     assert kinds == {"simple": "SimpleBackend"} and ProfilerConfig().backend == "simple"
     assert backends.BACKENDS["dftracer"] is backends.BACKENDS["pfw"] is backends.PfwBackend
     with pytest.warns(UserWarning, match="backend 'unheard': there is none; there are simple, viztracer"):
-        assert type(DiffulexProfiler(ProfilerConfig(backend="unheard")).backend) is backends.SimpleBackend
+        simple = DiffulexProfiler(ProfilerConfig(backend="unheard")).backend
+    assert type(simple) is backends.SimpleBackend
+    assert simple.start("section", metadata={"x": 1}) is simple.stop() is None
     run.script("""
         import sys, warnings
         sys.modules["viztracer"] = None

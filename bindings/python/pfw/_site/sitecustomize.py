@@ -11,7 +11,7 @@ _here = os.path.dirname(os.path.abspath(__file__))
 _package = os.path.dirname(_here)
 
 
-def _users_own():
+def _users_own() -> None:
     """The sitecustomize that would have been run without us."""
     own = sys.modules.pop(__name__)
     path = list(sys.path)
@@ -25,11 +25,12 @@ def _users_own():
         sys.modules.setdefault(__name__, own)
 
 
-def _pfw():
+def _pfw() -> None:
     """The package beside us, also where this Python has none installed."""
     if importlib.util.find_spec("pfw") is None:
         spec = importlib.util.spec_from_file_location(
             "pfw", os.path.join(_package, "__init__.py"), submodule_search_locations=[_package])
+        assert spec and spec.loader # of a .py file they always are
         sys.modules["pfw"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules["pfw"])
     import pfw._startup

@@ -47,7 +47,7 @@ def set_profiler_output_dir(directory: str | os.PathLike[str]) -> None:
     os.environ[_DIRECTORY] = os.fspath(directory)
 
 
-class ProfilerContext(metaclass=_core.Switch):  # type: ignore[metaclass]
+class ProfilerContext(metaclass=_core.Switch):
     """Profile what is inside, into ``{profile_name}[-rank{N}].trace.json.gz``; may be used again.
 
     :param activities: of "CPU", "GPU" and "MEM" (allocations: ``…-memory-{s}.pickle`` and ``.txt``).

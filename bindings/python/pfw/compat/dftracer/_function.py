@@ -7,7 +7,7 @@ import numbers
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ..._load import core
 from ._logger import (DFTRACER_ENABLE, EntityRelation, EntityStore, TagDType, TagType, TagValue,
@@ -17,6 +17,8 @@ __all__ = ["DFTRACER_ENABLE", "EntityRelation", "EntityStore", "TagDType", "TagT
            "dft_fn", "dftracer", "get_time_scale"]
 
 Function = Callable[..., Any]
+Wrapped = TypeVar("Wrapped")
+Value = TypeVar("Value")
 _KEYS = {"epoch": False, "step": False, "image_idx": False, "image_size": True} # name: a float?
 
 
@@ -41,7 +43,7 @@ def _picks(function: Function, method: bool) -> tuple[tuple[str, int, object, bo
     return tuple(picks)
 
 
-class dft_fn(core.Mark): # type: ignore[misc]
+class dft_fn(core.Mark):
     """Records under a category: functions, blocks and loops.
 
     >>> io = dft_fn("io")
@@ -115,6 +117,11 @@ class dft_fn(core.Mark): # type: ignore[misc]
             return await core.steps(function(*args, **keywords), span, True)
         return marked
 
+    @overload
+    def log(self, func: None = None, name: str | None = None) -> Callable[[Wrapped], Wrapped]: ...
+    @overload
+    def log(self, func: Wrapped, name: str | None = None) -> Wrapped: ...
+
     def log(self, func: Any = None, name: str | None = None) -> Any:
         """Decorate a function or method: an event for each call, named as it or ``name``.
 
@@ -127,11 +134,21 @@ class dft_fn(core.Mark): # type: ignore[misc]
             return type(func)(self.log(func.__func__, name))
         return self._decorated(func, name, _picks(func, True))
 
+    @overload
+    def log_init(self, init: None = None, name: str | None = None) -> Callable[[Wrapped], Wrapped]: ...
+    @overload
+    def log_init(self, init: Wrapped, name: str | None = None) -> Wrapped: ...
+
     def log_init(self, init: Any = None, name: str | None = None) -> Any:
         """Decorate an ``__init__``: its arguments as with :meth:`log`."""
         if init is None:
             return functools.partial(self.log_init, name=name)
         return self._decorated(init, name, _picks(init, False))
+
+    @overload
+    def log_static(self, func: None = None, name: str | None = None) -> Callable[[Wrapped], Wrapped]: ...
+    @overload
+    def log_static(self, func: Wrapped, name: str | None = None) -> Wrapped: ...
 
     def log_static(self, func: Any = None, name: str | None = None) -> Any:
         """Decorate a static method or a function, no arguments looked at."""
@@ -141,16 +158,16 @@ class dft_fn(core.Mark): # type: ignore[misc]
             return staticmethod(self._decorated(func.__func__, name))
         return self._decorated(func, name)
 
-    def iter(self, func: Iterable[Any], name: str = "loop", iter_name: str = "step"
-             ) -> Iterator[Any]:
+    def iter(self, func: Iterable[Value], name: str = "loop", iter_name: str = "step"
+             ) -> Iterator[Value]:
         """Iterate: ``NAME.iter`` is the getting of each value, ``NAME.yield`` what is done with it.
 
         :param iter_name: the argument that counts them, from 1.
         """
         return self._loop(func, f"{name}.iter", f"{name}.yield", iter_name)
 
-    def _loop(self, values: Iterable[Any], got: str | None, done: str | None, count_name: str,
-              got_after: bool = False) -> Iterator[Any]:
+    def _loop(self, values: Iterable[Value], got: str | None, done: str | None, count_name: str,
+              got_after: bool = False) -> Iterator[Value]:
         """The values; ``got_after``: what the loop's body tells update() is in ``got``'s event, too."""
         begin = time.time_ns()
         for count, value in enumerate(values, 1):
@@ -171,7 +188,7 @@ class dft_fn(core.Mark): # type: ignore[misc]
                     core.finished(got, self._cat, *had, {**self._values(), count_name: count})
             begin = time.time_ns()
 
-    def _done(self, value: Any, name: str, count_name: str, count: int) -> Iterator[Any]:
+    def _done(self, value: Value, name: str, count_name: str, count: int) -> Iterator[Value]:
         """The value, and a span around what is done with it."""
         span = core.span(name, self._cat, **{count_name: count})
         span.begin()

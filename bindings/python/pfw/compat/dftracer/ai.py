@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar, overload
 
-from ._function import dft_fn
+from ._function import Wrapped, dft_fn
 from ._logger import dftracer
 
 ITER_COUNT_NAME = "count"
@@ -16,6 +16,7 @@ CTX_SEPARATOR = "."
 ROOT_NAME = ROOT_CAT = "ai_root"
 START_METADATA_NAME = "start"
 STOP_METADATA_NAME = "end"
+Value = TypeVar("Value")
 
 
 class StringEnum(str, Enum):
@@ -25,23 +26,71 @@ class StringEnum(str, Enum):
         return str(self.value)
 
 
-def _enum(name: str, words: str) -> Any:
-    return StringEnum(name, [(word.upper(), word) for word in words.split()], module=__name__)
+class ProfileCategory(StringEnum):
+    COMPUTE = "compute"
+    DATA = "data"
+    DATALOADER = "dataloader"
+    COMM = "comm"
+    DEVICE = "device"
+    CHECKPOINT = "checkpoint"
+    PIPELINE = "pipeline"
+    OTHER = "other"
 
 
-ProfileCategory = _enum(
-    "ProfileCategory", "compute data dataloader comm device checkpoint pipeline other")
-ComputeEvent = _enum("ComputeEvent", "forward backward step")
-DataEvent = _enum("DataEvent", "preprocess item")
-DataLoaderEvent = _enum("DataLoaderEvent", "fetch")
-CommunicationEvent = _enum(
-    "CommunicationEvent", "send receive barrier bcast reduce all_reduce gather all_gather scatter "
-    "reduce_scatter all_to_all")
-DeviceEvent = _enum("DeviceEvent", "transfer")
-PipelineEvent = _enum("PipelineEvent", "epoch train evaluate test")
-CheckpointEvent = _enum("CheckpointEvent", "capture restart")
-OtherEvent = _enum("OtherEvent", "log")
-IOEvent = _enum("IOEvent", "open read write close")
+class ComputeEvent(StringEnum):
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    STEP = "step"
+
+
+class DataEvent(StringEnum):
+    PREPROCESS = "preprocess"
+    ITEM = "item"
+
+
+class DataLoaderEvent(StringEnum):
+    FETCH = "fetch"
+
+
+class CommunicationEvent(StringEnum):
+    SEND = "send"
+    RECEIVE = "receive"
+    BARRIER = "barrier"
+    BCAST = "bcast"
+    REDUCE = "reduce"
+    ALL_REDUCE = "all_reduce"
+    GATHER = "gather"
+    ALL_GATHER = "all_gather"
+    SCATTER = "scatter"
+    REDUCE_SCATTER = "reduce_scatter"
+    ALL_TO_ALL = "all_to_all"
+
+
+class DeviceEvent(StringEnum):
+    TRANSFER = "transfer"
+
+
+class PipelineEvent(StringEnum):
+    EPOCH = "epoch"
+    TRAIN = "train"
+    EVALUATE = "evaluate"
+    TEST = "test"
+
+
+class CheckpointEvent(StringEnum):
+    CAPTURE = "capture"
+    RESTART = "restart"
+
+
+class OtherEvent(StringEnum):
+    LOG = "log"
+
+
+class IOEvent(StringEnum):
+    OPEN = "open"
+    READ = "read"
+    WRITE = "write"
+    CLOSE = "close"
 
 
 def _with_suffix(name: str, suffix: str) -> str:
@@ -93,6 +142,15 @@ class DFTracerAI:
     def __exit__(self, *exception: Any) -> None:
         self.profiler.__exit__(*exception)
 
+    @overload
+    def __call__(self, fn: None = None, *, enable: bool | None = None, epoch: int | None = None,
+                 step: int | None = None, image_idx: int | None = None,
+                 image_size: Any | None = None, args: dict[str, Any] | None = None) -> DFTracerAI: ...
+    @overload
+    def __call__(self, fn: Wrapped, *, enable: bool | None = None, epoch: int | None = None,
+                 step: int | None = None, image_idx: int | None = None,
+                 image_size: Any | None = None, args: dict[str, Any] | None = None) -> Wrapped: ...
+
     def __call__(self, fn: Any = None, *, enable: bool | None = None, epoch: int | None = None,
                  step: int | None = None, image_idx: int | None = None,
                  image_size: Any | None = None, args: dict[str, Any] | None = None) -> Any:
@@ -132,9 +190,9 @@ class DFTracerAI:
     def reset(self) -> None:
         self.profiler.reset()
 
-    def iter(self, iterator: Iterable[Any], *, include_block: bool = True,
+    def iter(self, iterator: Iterable[Value], *, include_block: bool = True,
              include_iter: bool = True, iter_name: str | None = None,
-             block_name: str | None = None) -> Iterator[Any]:
+             block_name: str | None = None) -> Iterator[Value]:
         """Iterate: ``NAME.iter`` is the getting of each value, ``NAME.block`` what is done with it.
 
         Both carry what the block has told :meth:`update`: the step that the value is for.
@@ -167,6 +225,11 @@ class DFTracerAI:
             self._children[whole] = self._child(whole)
         return self._children[whole]
 
+    @overload
+    def init(self, fn: None = None, **keywords: Any) -> DFTracerAI: ...
+    @overload
+    def init(self, fn: Wrapped, **keywords: Any) -> Wrapped: ...
+
     def init(self, fn: Any = None, **keywords: Any) -> Any:
         """Decorate what sets something up: as the tracer ``NAME.init``."""
         return self.derive(INIT_NAME)(fn, **keywords)
@@ -197,6 +260,11 @@ class DFTracerAI:
 class IO(DFTracerAI):
     """open, read, write and close of what the tracer above is about."""
 
+    open: DFTracerAI
+    read: DFTracerAI
+    write: DFTracerAI
+    close: DFTracerAI
+
     def __init__(self, *, cat: str, parent_name: str, **keywords: Any) -> None:
         super().__init__(cat=cat, name=f"{parent_name}{CTX_SEPARATOR}io", **keywords)
         self.create_children({event.value: f"{self.name}{CTX_SEPARATOR}{event}"
@@ -206,8 +274,8 @@ class IO(DFTracerAI):
 class _Category(DFTracerAI):
     """A category; below it its events, and I/O where it has some."""
 
-    _category: Any
-    _events: Any
+    _category: ProfileCategory
+    _events: type[StringEnum]
     _has_io = False
 
     def __init__(self, epoch: int | None = None, step: int | None = None,
@@ -221,55 +289,93 @@ class _Category(DFTracerAI):
         if self._has_io:
             self.io = self._children["io"] = IO(cat=category, parent_name=category, **keywords)
 
-    def _event_name(self, event: Any) -> str:
+    def _event_name(self, event: StringEnum) -> str:
         return str(event)
 
 
 class Compute(_Category):
     _category, _events = ProfileCategory.COMPUTE, ComputeEvent
+    forward: DFTracerAI
+    backward: DFTracerAI
+    step: DFTracerAI
 
 
 class Data(_Category):
     _category, _events, _has_io = ProfileCategory.DATA, DataEvent, True
+    preprocess: DFTracerAI
+    item: DFTracerAI
+    io: IO
 
 
 class DataLoader(_Category):
     _category, _events = ProfileCategory.DATALOADER, DataLoaderEvent
+    fetch: DFTracerAI
 
 
 class Communication(_Category):
     _category, _events = ProfileCategory.COMM, CommunicationEvent
+    send: DFTracerAI
+    receive: DFTracerAI
+    barrier: DFTracerAI
+    bcast: DFTracerAI
+    reduce: DFTracerAI
+    all_reduce: DFTracerAI
+    gather: DFTracerAI
+    all_gather: DFTracerAI
+    scatter: DFTracerAI
+    reduce_scatter: DFTracerAI
+    all_to_all: DFTracerAI
 
 
 class Device(_Category):
     _category, _events = ProfileCategory.DEVICE, DeviceEvent
+    transfer: DFTracerAI
 
 
 class Checkpoint(_Category):
     _category, _events, _has_io = ProfileCategory.CHECKPOINT, CheckpointEvent, True
+    capture: DFTracerAI
+    restart: DFTracerAI
+    io: IO
 
 
 class Pipeline(_Category):
     _category, _events = ProfileCategory.PIPELINE, PipelineEvent
+    epoch: DFTracerAI
+    train: DFTracerAI
+    evaluate: DFTracerAI
+    test: DFTracerAI
 
 
 class Other(_Category):
     _category, _events, _has_io = ProfileCategory.OTHER, OtherEvent, True
+    log: DFTracerAI
+    io: IO
 
-    def _event_name(self, event: Any) -> str:
+    def _event_name(self, event: StringEnum) -> str:
         return f"{self.name}{CTX_SEPARATOR}{event}"
 
 
 class AI(DFTracerAI):
     """The root: all categories as attributes."""
 
+    compute: Compute
+    data: Data
+    dataloader: DataLoader
+    comm: Communication
+    device: Device
+    checkpoint: Checkpoint
+    pipeline: Pipeline
+    other: Other
+
     def __init__(self, epoch: int | None = None, step: int | None = None,
                  image_idx: int | None = None, image_size: Any | None = None,
                  enable: bool = True) -> None:
         super().__init__(cat=ROOT_CAT, name=ROOT_NAME, epoch=epoch, step=step, image_idx=image_idx,
                          image_size=image_size, enable=enable)
-        make = {"compute": Compute, "data": Data, "dataloader": DataLoader, "comm": Communication,
-                "device": Device, "checkpoint": Checkpoint, "pipeline": Pipeline, "other": Other}
+        make: dict[str, type[_Category]] = {
+            "compute": Compute, "data": Data, "dataloader": DataLoader, "comm": Communication,
+            "device": Device, "checkpoint": Checkpoint, "pipeline": Pipeline, "other": Other}
         for name, category in make.items():
             self._children[name] = category(epoch, step, image_idx, image_size, enable)
             setattr(self, name, self._children[name])

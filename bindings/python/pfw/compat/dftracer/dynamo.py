@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from ..._load import core
 from ._logger import DFTRACER_ENABLE
+from ._function import Wrapped
 from .ai import DFTracerAI
 
 CAT_DYNAMO = "dynamo"
@@ -65,6 +66,11 @@ class Dynamo(DFTracerAI):
         super().__init__(cat=CAT_DYNAMO, name=name, epoch=epoch, step=step, image_idx=image_idx,
                          image_size=image_size, enable=enable)
 
+    @overload
+    def compile(self, f_py: None = None, autograd: bool = True) -> Callable[[Wrapped], Wrapped]: ...
+    @overload
+    def compile(self, f_py: Wrapped, autograd: bool = True) -> Wrapped: ...
+
     def compile(self, f_py: Any = None, autograd: bool = True) -> Any:
         """Decorate a function or ``forward()``; it stays as it is where nothing is recorded.
 
@@ -82,7 +88,7 @@ class Dynamo(DFTracerAI):
         """How many parameters a module has; None: it is none."""
         if not hasattr(module, "parameters"):
             return None
-        return sum(parameter.numel() for parameter in module.parameters())
+        return int(sum(parameter.numel() for parameter in module.parameters()))
 
 
 dynamo = Dynamo()
