@@ -8,6 +8,7 @@
 
 #include "input.h"
 #include "more.h"
+#include "whole.h"
 
 /* All chunks together stay in the cache of one processor. */
 #define CHUNK 16384u
@@ -76,24 +77,10 @@ static ssize_t read_at(struct pfw_places_reader *reader, const struct pfw_place 
 		       size_t bytes, uint64_t at)
 {
 	int *fd = &reader->fd[place->file];
-	size_t got = 0;
 
 	if (*fd < 0)
 		*fd = pfw_input_open_fd(place->path);
-	if (*fd < 0)
-		return *fd;
-	while (got < bytes) {
-		ssize_t more = pread(*fd, to + got, bytes - got, (off_t)(at + got));
-
-		if (more < 0 && errno == EINTR)
-			continue;
-		if (more < 0)
-			return -errno;
-		if (more == 0)
-			break;
-		got += (size_t)more;
-	}
-	return (ssize_t)got;
+	return *fd < 0 ? *fd : pfw_read_some(*fd, to, bytes, at);
 }
 
 /* The chunk that holds that byte, read if need be, in *index. */

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "whole.h"
 
 /* The greatest ring is 64 MiB (PFW_RING_MAX): more slots than that are no ring of ours. */
 #define STRETCH_SLOTS_MAX ((64u << 20) / PFW_SLOT_BYTES)
@@ -15,22 +16,9 @@
 
 int pfw_spool_read(int fd, void *to, size_t bytes, uint64_t at)
 {
-	char *next = to;
+	ssize_t got = pfw_read_some(fd, to, bytes, at);
 
-	while (bytes) {
-		ssize_t n = pread(fd, next, bytes, (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			return -ENODATA;
-		next += n;
-		at += (uint64_t)n;
-		bytes -= (size_t)n;
-	}
-	return 0;
+	return got < 0 ? (int)got : (size_t)got < bytes ? -ENODATA : 0;
 }
 
 static int bad(char *why, const char *what, uint64_t value)

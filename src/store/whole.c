@@ -4,22 +4,29 @@
 #include <errno.h>
 #include <unistd.h>
 
-int pfw_read_whole(int fd, void *out, size_t bytes, uint64_t at)
+ssize_t pfw_read_some(int fd, void *out, size_t bytes, uint64_t at)
 {
-	char *next = out;
+	size_t got = 0;
 
-	while (bytes) {
-		ssize_t n = pread(fd, next, bytes, (off_t)at);
+	while (got < bytes) {
+		ssize_t n = pread(fd, (char *)out + got, bytes - got, (off_t)(at + got));
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		next += n;
-		bytes -= (size_t)n;
-		at += (uint64_t)n;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		got += (size_t)n;
 	}
-	return 0;
+	return (ssize_t)got;
+}
+
+int pfw_read_whole(int fd, void *out, size_t bytes, uint64_t at)
+{
+	ssize_t got = pfw_read_some(fd, out, bytes, at);
+
+	return got < 0 ? (int)got : (size_t)got < bytes ? -EIO : 0;
 }
 
 int pfw_write_whole(int fd, const void *text, size_t bytes, uint64_t *at)

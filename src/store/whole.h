@@ -4,9 +4,13 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-/* Read `bytes` bytes from byte `at` of the file.  0, -EIO where it ends before, or -errno.
+/* Read up to `bytes` bytes from byte `at` of the file.  Their number, fewer where it ends, or -errno.
  * Thread: any, as below. */
+ssize_t pfw_read_some(int fd, void *out, size_t bytes, uint64_t at);
+
+/* Read all of them.  0, -EIO where the file ends before, or -errno. */
 int pfw_read_whole(int fd, void *out, size_t bytes, uint64_t at);
 
 /* Write them from byte *at on, and move *at behind what was written.  0 or -errno. */
