@@ -145,19 +145,15 @@ static void drop(void *user, void *result)
 static int make_row(struct compare *compare)
 {
 	size_t runs = compare->side[0].runs + compare->side[1].runs;
+	struct compare_row *more =
+		pfw_more(compare->row, compare->rows, &compare->room, sizeof(*more));
 
-	if (compare->rows == compare->room) {
-		size_t room = compare->room ? compare->room * 2 : 64;
-		struct compare_row *row = realloc(compare->row, room * sizeof(*row));
-
-		if (!row)
-			return -ENOMEM;
-		compare->row = row;
-		compare->room = room;
-	}
-	compare->row[compare->rows] =
-		(struct compare_row){ .cell = calloc(runs, sizeof(struct compare_cell)) };
-	if (!compare->row[compare->rows].cell)
+	if (!more)
+		return -ENOMEM;
+	compare->row = more;
+	more += compare->rows;
+	*more = (struct compare_row){ .cell = calloc(runs, sizeof(struct compare_cell)) };
+	if (!more->cell)
 		return -ENOMEM;
 	compare->rows++;
 	return 0;

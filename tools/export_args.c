@@ -5,21 +5,16 @@
 #include "export.h"
 #include "store/emit.h"
 #include "store/members.h"
+#include "store/more.h"
 
 int export_args_add(struct export_args *args, struct pfw_slice key, const struct pfw_value *value)
 {
-	struct export_arg *more;
+	struct export_arg *more = pfw_more(args->arg, args->count, &args->room, sizeof(*more));
 
-	if (args->count == args->room) {
-		size_t room = args->room ? 2 * args->room : 64;
-
-		more = realloc(args->arg, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		args->arg = more;
-		args->room = room;
-	}
-	args->arg[args->count++] = (struct export_arg){ key, *value };
+	if (!more)
+		return -ENOMEM;
+	args->arg = more;
+	more[args->count++] = (struct export_arg){ key, *value };
 	return 0;
 }
 

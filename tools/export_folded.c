@@ -14,6 +14,7 @@
 #include "store/hash.h"
 #include "store/kineto.h"
 #include "store/members.h"
+#include "store/more.h"
 #include "store/numbers.h"
 
 #define NAME_MAX_BYTES 1024u	/* of a frame; more is cut */
@@ -36,7 +37,7 @@ struct open {
 
 struct thread {
 	struct open *open;
-	uint32_t count, room;
+	size_t count, room;
 };
 
 struct folded {
@@ -222,15 +223,10 @@ static int64_t open_span(struct folded *folded, size_t file, const struct pfw_en
 		node = node_on(folded, (uint32_t)node, entry->name);
 	if (node < 0)
 		return node;
-	if (thread->count == thread->room) {
-		uint32_t room = thread->room ? 2 * thread->room : 16;
-
-		more = realloc(thread->open, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		thread->open = more;
-		thread->room = room;
-	}
+	more = pfw_more(thread->open, thread->count, &thread->room, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	thread->open = more;
 	/* Deeper ones are nobody's children. */
 	if (thread->count < DEPTH_MAX)
 		thread->open[thread->count++] =

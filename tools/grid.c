@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "store/json_print.h"
+#include "store/more.h"
 
 #define TEXT_WIDTH 60u /* of a text, for people */
 #define CELL_BYTES 512u
@@ -17,20 +18,15 @@
 static struct grid_cell *add(struct grid *grid, enum grid_kind kind)
 {
 	static struct grid_cell nowhere;
+	struct grid_cell *more = pfw_more(grid->cell, grid->cells, &grid->room, sizeof(*more));
 
-	if (grid->cells == grid->room) {
-		size_t room = grid->room ? grid->room * 2 : 256;
-		struct grid_cell *cell = realloc(grid->cell, room * sizeof(*cell));
-
-		if (!cell) {
-			grid->failed = true;
-			return &nowhere;
-		}
-		grid->cell = cell;
-		grid->room = room;
+	if (!more) {
+		grid->failed = true;
+		return &nowhere;
 	}
-	grid->cell[grid->cells] = (struct grid_cell){ .kind = kind };
-	return &grid->cell[grid->cells++];
+	grid->cell = more;
+	more[grid->cells] = (struct grid_cell){ .kind = kind };
+	return &more[grid->cells++];
 }
 
 void grid_none(struct grid *grid)

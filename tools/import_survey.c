@@ -6,6 +6,7 @@
 
 #include "import.h"
 #include "store/members.h"
+#include "store/more.h"
 
 #define EXTRA_MAX (8u << 20) /* of what is only kept to be given back */
 #define NAMES_MAX (1u << 20)
@@ -113,19 +114,14 @@ static int add_name(struct import_trace *trace, const struct pfw_entry *entry, c
 	if (!pfw_entry_arg(entry, key, &value) || value.type != PFW_VALUE_STRING ||
 	    trace->names == NAMES_MAX)
 		return 0;
-	if (trace->names == trace->names_room) {
-		size_t room = trace->names_room ? 2 * trace->names_room : 64;
-
-		more = realloc(trace->name, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		trace->name = more;
-		trace->names_room = room;
-	}
+	more = pfw_more(trace->name, trace->names, &trace->names_room, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	trace->name = more;
 	name = pfw_arena_copy(&trace->texts, value.text.at, value.text.bytes);
 	if (!name)
 		return -ENOMEM;
-	trace->name[trace->names++] = (struct import_name){
+	more[trace->names++] = (struct import_name){
 		.pid = entry->pid,
 		.tid = entry->tid,
 		.ts_ns = entry->ts_ns,

@@ -8,6 +8,7 @@
 #include "grid.h"
 #include "overlap.h"
 #include "overlap_output.h"
+#include "store/more.h"
 #include "store/saturate.h"
 
 #define CELL_BYTES 32
@@ -45,18 +46,14 @@ struct sheet {
 
 static void put(struct sheet *sheet, const char *text)
 {
-	if (sheet->cells == sheet->room) {
-		size_t room = sheet->room ? sheet->room * 2 : 256;
-		char(*bigger)[CELL_BYTES] = realloc(sheet->cell, room * sizeof(*bigger));
+	char(*more)[CELL_BYTES] = pfw_more(sheet->cell, sheet->cells, &sheet->room, CELL_BYTES);
 
-		if (!bigger) {
-			sheet->failed = true;
-			return;
-		}
-		sheet->cell = bigger;
-		sheet->room = room;
+	if (!more) {
+		sheet->failed = true;
+		return;
 	}
-	snprintf(sheet->cell[sheet->cells++], CELL_BYTES, "%s", text);
+	sheet->cell = more;
+	snprintf(more[sheet->cells++], CELL_BYTES, "%s", text);
 }
 
 static void put_rank(struct sheet *sheet, const struct overlap_rank *rank)

@@ -4,10 +4,10 @@
  * two.  What must stand at an earlier time says it in full.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "export_perfetto.h"
 #include "perfetto_wire.h"
+#include "store/more.h"
 
 #define SEQUENCE 1
 #define FRAME 64u /* a packet's own fields */
@@ -71,19 +71,13 @@ char *perfetto_stamp(char *at, struct perfetto *perfetto, int64_t ts_ns)
 
 int perfetto_open(struct perfetto *perfetto, int64_t end_ns, uint64_t track)
 {
-	struct perfetto_open *heap;
 	size_t at = perfetto->open_count;
+	struct perfetto_open *heap =
+		pfw_more(perfetto->open, at, &perfetto->open_room, sizeof(*heap));
 
-	if (at == perfetto->open_room) {
-		size_t room = at ? 2 * at : 256;
-
-		heap = realloc(perfetto->open, room * sizeof(*heap));
-		if (!heap)
-			return -ENOMEM;
-		perfetto->open = heap;
-		perfetto->open_room = room;
-	}
-	heap = perfetto->open;
+	if (!heap)
+		return -ENOMEM;
+	perfetto->open = heap;
 	for (; at && heap[(at - 1) / 2].end_ns > end_ns; at = (at - 1) / 2)
 		heap[at] = heap[(at - 1) / 2];
 	heap[at] = (struct perfetto_open){ end_ns, track };

@@ -10,6 +10,7 @@
 #include "query.h"
 #include "select_args.h"
 #include "stop.h"
+#include "store/more.h"
 #include "store/pass.h"
 #include "store/scratch.h"
 
@@ -44,16 +45,12 @@ static void free_hits(void *user, void *result)
 
 static int add_mark(struct hits *hits, int64_t key)
 {
-	struct mark *more;
+	struct mark *more = pfw_more(hits->mark, hits->count, &hits->room, sizeof(*more));
 
-	if (hits->count == hits->room) {
-		hits->room = hits->room ? 2 * hits->room : 64;
-		more = realloc(hits->mark, hits->room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		hits->mark = more;
-	}
-	hits->mark[hits->count] = (struct mark){ key, hits->text.bytes };
+	if (!more)
+		return -ENOMEM;
+	hits->mark = more;
+	more[hits->count] = (struct mark){ key, hits->text.bytes };
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "query.h"
+#include "store/more.h"
 
 int64_t query_key_of(const struct query_key *key, const struct pfw_entry *entry)
 {
@@ -56,22 +57,6 @@ static void sink(struct query_top *top, size_t i)
 	}
 }
 
-/* Have room for one more. */
-static int grow(struct query_top *top)
-{
-	size_t want = top->room ? 2 * top->room : 64;
-	struct query_top_item *more;
-
-	if (top->count < top->room)
-		return 0;
-	more = realloc(top->item, want * sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	top->item = more;
-	top->room = want;
-	return 0;
-}
-
 /* Take the last one out. */
 static void remove_last(struct query_top *top)
 {
@@ -84,6 +69,7 @@ static void remove_last(struct query_top *top)
 int query_top_add(struct query_top *top, int64_t key, const char *text, size_t bytes)
 {
 	struct query_top_item item = { .key = key, .number = top->number++, .bytes = bytes };
+	struct query_top_item *more;
 
 	if (!top->limit || (top->count == top->limit && !before(&item, &top->item[0])))
 		return 0;
@@ -91,11 +77,13 @@ int query_top_add(struct query_top *top, int64_t key, const char *text, size_t b
 		remove_last(top);
 	if (top->bytes + bytes + sizeof(item) > QUERY_TOP_BYTES)
 		return -E2BIG;
-	item.text = malloc(bytes + 1);
-	if (!item.text || grow(top)) {
-		free(item.text);
+	more = pfw_more(top->item, top->count, &top->room, sizeof(*more));
+	if (!more)
 		return -ENOMEM;
-	}
+	top->item = more;
+	item.text = malloc(bytes + 1);
+	if (!item.text)
+		return -ENOMEM;
 	memcpy(item.text, text, bytes);
 	top->bytes += bytes + sizeof(item);
 	top->item[top->count++] = item;

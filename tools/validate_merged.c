@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "store/linehash.h"
+#include "store/more.h"
 
 bool merged_open(struct merged *merged, const char *path)
 {
@@ -31,6 +32,7 @@ void merged_release(struct merged *merged)
 static struct merged_process *find(struct merged *merged, uint64_t pid)
 {
 	size_t low = 0, high = merged->count;
+	struct merged_process *more;
 
 	if (merged->last < merged->count && merged->process[merged->last].pid == pid)
 		return &merged->process[merged->last];
@@ -45,19 +47,13 @@ static struct merged_process *find(struct merged *merged, uint64_t pid)
 	merged->last = low;
 	if (low < merged->count && merged->process[low].pid == pid)
 		return &merged->process[low];
-	if (merged->count == merged->room) {
-		size_t room = merged->room ? merged->room * 2 : 64;
-		struct merged_process *bigger = realloc(merged->process, room * sizeof(*bigger));
-
-		if (!bigger)
-			return NULL;
-		merged->process = bigger;
-		merged->room = room;
-	}
-	memmove(merged->process + low + 1, merged->process + low,
-		(merged->count++ - low) * sizeof(*merged->process));
-	merged->process[low] = (struct merged_process){ .pid = pid };
-	return &merged->process[low];
+	more = pfw_more(merged->process, merged->count, &merged->room, sizeof(*more));
+	if (!more)
+		return NULL;
+	merged->process = more;
+	memmove(more + low + 1, more + low, (merged->count++ - low) * sizeof(*more));
+	more[low] = (struct merged_process){ .pid = pid };
+	return &more[low];
 }
 
 static uint64_t arg(const struct pfw_entry *entry, const char *key)

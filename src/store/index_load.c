@@ -5,6 +5,7 @@
 
 #include "index.h"
 #include "index_open.h"
+#include "more.h"
 #include "summary_rows.h"
 
 /* ---- blocks ---- */
@@ -15,25 +16,10 @@ struct blocks {
 	uint64_t end; /* of the block before */
 };
 
-static int make_room(struct blocks *blocks)
-{
-	size_t room = blocks->room ? blocks->room * 2 : 64;
-	struct pfw_block *bigger;
-
-	if (blocks->count < blocks->room)
-		return 0;
-	bigger = realloc(blocks->block, room * sizeof(*bigger));
-	if (!bigger)
-		return -ENOMEM;
-	blocks->block = bigger;
-	blocks->room = room;
-	return 0;
-}
-
 static int take_block(void *user, struct pfw_index_row *row, uint64_t number)
 {
 	struct blocks *blocks = user;
-	struct pfw_block block = { .summed = true };
+	struct pfw_block block = { .summed = true }, *more;
 	uint64_t lines;
 
 	(void)number;
@@ -47,9 +33,11 @@ static int take_block(void *user, struct pfw_index_row *row, uint64_t number)
 	if (row->bad || lines > UINT32_MAX || block.at != blocks->end ||
 	    __builtin_add_overflow(block.at, block.bytes, &blocks->end))
 		return -EBADMSG;
-	if (make_room(blocks))
+	more = pfw_more(blocks->block, blocks->count, &blocks->room, sizeof(*more));
+	if (!more)
 		return -ENOMEM;
-	blocks->block[blocks->count++] = block;
+	blocks->block = more;
+	more[blocks->count++] = block;
 	return 0;
 }
 

@@ -7,24 +7,17 @@
 
 #include "entry.h"
 #include "manifest_parts.h"
+#include "more.h"
 
 /* A place for one more item of `size` bytes, zeroed; NULL: no memory. */
 static void *append(struct manifest_list *list, size_t size)
 {
-	char *item;
+	char *more = pfw_more(list->item, list->count, &list->room, size);
 
-	if (list->count == list->room) {
-		size_t room = list->room ? list->room * 2 : 16;
-		void *bigger = realloc(list->item, room * size);
-
-		if (!bigger)
-			return NULL;
-		list->item = bigger;
-		list->room = room;
-	}
-	item = (char *)list->item + list->count++ * size;
-	memset(item, 0, size);
-	return item;
+	if (!more)
+		return NULL;
+	list->item = more;
+	return memset(more + list->count++ * size, 0, size);
 }
 
 struct manifest_process *pfw_manifest_add_process(struct pfw_manifest_file *file)
@@ -99,28 +92,23 @@ void pfw_manifest_free(struct pfw_manifest *manifest)
 struct pfw_manifest_file *pfw_manifest_add(struct pfw_manifest *manifest, const char *name,
 					   int64_t rank)
 {
-	struct pfw_manifest_file *file = calloc(1, sizeof(*file));
+	struct pfw_manifest_file *file, **more;
 
+	more = pfw_more(manifest->file, manifest->files, &manifest->file_room,
+			sizeof(struct pfw_manifest_file *));
+	if (!more)
+		return NULL;
+	manifest->file = more;
+	file = calloc(1, sizeof(*file));
 	if (file)
 		file->name = strdup(name);
-	if (manifest->files == manifest->file_room) {
-		size_t room = manifest->file_room ? manifest->file_room * 2 : 16;
-		struct pfw_manifest_file **bigger =
-			realloc(manifest->file, room * sizeof(struct pfw_manifest_file *));
-
-		if (bigger) {
-			manifest->file = bigger;
-			manifest->file_room = room;
-		}
-	}
-	if (!file || !file->name || manifest->files == manifest->file_room) {
-		if (file)
-			free_file(file);
+	if (!file || !file->name) {
+		free(file);
 		return NULL;
 	}
 	file->rank = rank;
 	file->manifest = manifest;
-	return manifest->file[manifest->files++] = file;
+	return more[manifest->files++] = file;
 }
 
 size_t pfw_manifest_count(const struct pfw_manifest *manifest)

@@ -1,10 +1,8 @@
 /* merge_heap.c - units in order: the first one is the one whose next line comes first. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "merge_run.h"
-
-#define ROOM 256u
+#include "more.h"
 
 bool pfw_merge_before(const struct merge_unit *a, const struct merge_unit *b)
 {
@@ -14,17 +12,12 @@ bool pfw_merge_before(const struct merge_unit *a, const struct merge_unit *b)
 int pfw_merge_heap_push(struct merge_heap *heap, struct merge_unit *unit)
 {
 	size_t at = heap->count;
+	struct merge_unit **more =
+		pfw_more(heap->unit, at, &heap->room, sizeof(struct merge_unit *));
 
-	if (heap->count == heap->room) {
-		size_t room = heap->room ? heap->room * 2 : ROOM;
-		struct merge_unit **bigger =
-			realloc(heap->unit, room * sizeof(struct merge_unit *));
-
-		if (!bigger)
-			return -ENOMEM;
-		heap->unit = bigger;
-		heap->room = room;
-	}
+	if (!more)
+		return -ENOMEM;
+	heap->unit = more;
 	heap->count++;
 	for (; at && pfw_merge_before(unit, heap->unit[(at - 1) / 2]); at = (at - 1) / 2)
 		heap->unit[at] = heap->unit[(at - 1) / 2];

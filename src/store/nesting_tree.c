@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "more.h"
 #include "saturate.h"
 
 /* What the children of a span have, taken together. */
@@ -26,16 +27,13 @@ struct pfw_tree_frame {
 
 static struct pfw_tree_frame *push(struct pfw_tree *tree)
 {
-	if (tree->depth == tree->room) {
-		uint32_t room = tree->room ? tree->room * 2 : 64;
-		struct pfw_tree_frame *frame = realloc(tree->frame, room * sizeof(*frame));
+	struct pfw_tree_frame *more =
+		pfw_more(tree->frame, tree->depth, &tree->room, sizeof(*more));
 
-		if (!frame)
-			return NULL;
-		tree->frame = frame;
-		tree->room = room;
-	}
-	return &tree->frame[tree->depth++];
+	if (!more)
+		return NULL;
+	tree->frame = more;
+	return &more[tree->depth++];
 }
 
 static void emit(const struct pfw_tree *tree, const struct pfw_nested *nested)

@@ -16,7 +16,8 @@ struct pfw_tree {
 	uint64_t too_deep;
 	/* Private to nesting_tree.c. */
 	struct pfw_tree_frame *frame; /* the spans that are open, the innermost last */
-	uint32_t depth, room;
+	uint32_t depth;
+	size_t room;
 	struct pfw_launches_hint hint;
 };
 

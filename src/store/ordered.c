@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "merge.h"
+#include "more.h"
 #include "pass.h"
 #include "ranks.h"
 
@@ -127,18 +128,12 @@ static int give_held(struct run *run)
 
 static int hold(struct run *run, const struct pfw_row *row, const char *line, size_t bytes)
 {
-	struct held *more;
+	struct held *more = pfw_more(run->held, run->count, &run->room, sizeof(*more));
 	size_t wanted = run->text.bytes + bytes;
 
-	if (run->count == run->room) {
-		size_t room = run->room ? run->room * 2 : 64;
-
-		more = realloc(run->held, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		run->held = more;
-		run->room = room;
-	}
+	if (!more)
+		return -ENOMEM;
+	run->held = more;
 	if (wanted > run->text.room && pfw_text_room(&run->text, wanted + wanted / 2))
 		return -ENOMEM;
 	memcpy(run->text.data + run->text.bytes, line, bytes);

@@ -10,6 +10,7 @@
 #include "index.h"
 #include "index_parts.h"
 #include "linehash.h"
+#include "more.h"
 #include "pack_verify.h"
 #include "pass.h"
 #include "places.h"
@@ -124,19 +125,13 @@ const struct pfw_pack_sum *pfw_pack_sum(const struct pfw_pack *pack)
 
 static int note_member(struct pfw_pack *pack, const struct pfw_packed *packed)
 {
-	size_t number = pack->sum.members;
+	struct pfw_packed *more =
+		pfw_more(pack->packed, pack->sum.members, &pack->packed_room, sizeof(*more));
 
-	if (number == pack->packed_room) {
-		size_t room = number ? number * 2 : 64;
-		struct pfw_packed *bigger = realloc(pack->packed, room * sizeof(*bigger));
-
-		if (!bigger)
-			return -ENOMEM;
-		pack->packed = bigger;
-		pack->packed_room = room;
-	}
-	pack->packed[number] = *packed;
-	pack->sum.members++;
+	if (!more)
+		return -ENOMEM;
+	pack->packed = more;
+	more[pack->sum.members++] = *packed;
 	pack->sum.lines += packed->lines;
 	return 0;
 }

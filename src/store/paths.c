@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "more.h"
 #include "trace.h"
 
 static bool ends_with(const char *name, const char *end)
@@ -32,23 +33,13 @@ static bool is_companion(const char *name)
 
 int pfw_paths_add_path(struct pfw_paths *paths, const char *path)
 {
-	char *copy = strdup(path);
+	char **more = pfw_more(paths->path, paths->count, &paths->room, sizeof(*more));
 
-	if (!copy)
+	if (!more)
 		return -ENOMEM;
-	if (paths->count == paths->room) {
-		size_t room = paths->room ? paths->room * 2 : 16;
-		char **bigger = realloc(paths->path, room * sizeof(*bigger));
-
-		if (!bigger) {
-			free(copy);
-			return -ENOMEM;
-		}
-		paths->path = bigger;
-		paths->room = room;
-	}
-	paths->path[paths->count++] = copy;
-	return 0;
+	paths->path = more;
+	more[paths->count] = strdup(path);
+	return more[paths->count] ? (paths->count++, 0) : -ENOMEM;
 }
 
 void pfw_paths_free(struct pfw_paths *paths)

@@ -8,6 +8,7 @@
 #include "call.h"
 #include "fnames.h"
 #include "hash.h"
+#include "more.h"
 #include "patterns.h"
 #include "patterns_op.h"
 
@@ -154,22 +155,18 @@ static int64_t find_name(struct pfw_patterns_block *block, int64_t fd,
 static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
 		  const struct pfw_slice *fname)
 {
-	int64_t name = find_name(block, op->fd, fname);
+	struct pfw_pattern_op *more = pfw_more(block->op, block->ops, &block->room, sizeof(*more));
+	int64_t name;
 
-	if (block->ops == block->room) {
-		size_t room = block->room ? block->room * 2 : 256;
-		struct pfw_pattern_op *more = realloc(block->op, room * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		block->op = more;
-		block->room = room;
-	}
+	if (!more)
+		return -ENOMEM;
+	block->op = more;
+	name = find_name(block, op->fd, fname);
 	if (name < 0)
 		return -ENOMEM;
 	op->name = (uint32_t)name;
 	op->order = (uint32_t)block->ops;
-	block->op[block->ops++] = *op;
+	more[block->ops++] = *op;
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "more.h"
 #include "patterns.h"
 #include "patterns_op.h"
 
@@ -105,16 +106,13 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 
 static int add_run(struct pfw_patterns *patterns, uint64_t file, struct pfw_patterns_block *block)
 {
-	if (patterns->runs == patterns->run_room) {
-		size_t room = patterns->run_room ? patterns->run_room * 2 : 16;
-		struct pfw_pattern_run *more = realloc(patterns->run, room * sizeof(*more));
+	struct pfw_pattern_run *more =
+		pfw_more(patterns->run, patterns->runs, &patterns->run_room, sizeof(*more));
 
-		if (!more)
-			return -ENOMEM;
-		patterns->run = more;
-		patterns->run_room = room;
-	}
-	patterns->run[patterns->runs++] =
+	if (!more)
+		return -ENOMEM;
+	patterns->run = more;
+	more[patterns->runs++] =
 		(struct pfw_pattern_run){ .op = block->op, .ops = block->ops, .file = file };
 	patterns->waiting += block->ops;
 	block->op = NULL;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "more.h"
 #include "paths.h"
 #include "ranks.h"
 
@@ -39,22 +40,6 @@ void pfw_traces_close(struct pfw_traces *traces)
 		free_file(&traces->file[i]);
 	free(traces->file);
 	*traces = (struct pfw_traces){ 0 };
-}
-
-static int make_room(struct opening *opening)
-{
-	struct pfw_traces *traces = opening->traces;
-	struct pfw_trace_file *bigger;
-	size_t room = opening->room ? opening->room * 2 : 16;
-
-	if (traces->count < opening->room)
-		return 0;
-	bigger = realloc(traces->file, room * sizeof(*bigger));
-	if (!bigger)
-		return -ENOMEM;
-	traces->file = bigger;
-	opening->room = room;
-	return 0;
 }
 
 /* ---- each file once ---- */
@@ -119,12 +104,14 @@ static const char *why_not(int error)
 static int add_file(struct opening *opening, const char *path)
 {
 	struct pfw_traces *traces = opening->traces;
-	struct pfw_trace_file file = { .head = { .rank = -1 } };
+	struct pfw_trace_file file = { .head = { .rank = -1 } }, *more;
 	struct stat st = { 0 };
-	int error = make_room(opening);
+	int error = 0;
 
-	if (error)
-		return error;
+	more = pfw_more(traces->file, traces->count, &opening->room, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	traces->file = more;
 	if (strcmp(path, "-") != 0 && stat(path, &st) == 0) {
 		error = S_ISREG(st.st_mode) ? note_seen(opening, &st) : 0;
 		if (error)
