@@ -237,37 +237,31 @@ static void check_all_seen(struct world *world)
 	assert_int_equal(world->seen.problems, 0);
 }
 
-static void merge_in_each_order(void **state)
+static void check_each_order(const struct fixture *fixture, bool in_place)
 {
-	struct fixture *fixture = *state;
-
 	for (enum kind kind = TEXT; kind <= STREAM; kind++) {
 		for (enum order order = SORTED; order <= STRAGGLERS; order++) {
 			struct world world;
 
 			open_world(&world, fixture->directory, kind, order, 5000);
+			world.merge.in_place = in_place;
 			check_all_seen(&world);
+			assert_int_equal(world.seen.in_place,
+					 in_place && kind == TEXT ? world.lines : 0);
 			close_world(&world);
 		}
 	}
 }
 
+static void merge_in_each_order(void **state)
+{
+	check_each_order(*state, false);
+}
+
 /* Lines of text files stay in them, as long as there is memory for what is known of them. */
 static void lines_in_place(void **state)
 {
-	struct fixture *fixture = *state;
-
-	for (enum kind kind = TEXT; kind <= STREAM; kind++) {
-		for (enum order order = SORTED; order <= STRAGGLERS; order++) {
-			struct world world;
-
-			open_world(&world, fixture->directory, kind, order, 5000);
-			world.merge.in_place = true;
-			check_all_seen(&world);
-			assert_int_equal(world.seen.in_place, kind == TEXT ? world.lines : 0);
-			close_world(&world);
-		}
-	}
+	check_each_order(*state, true);
 }
 
 /* Without memory for what is known of all of them, some stay and others are merged as ever. */

@@ -59,9 +59,10 @@ static int print_places(const struct cli_command *command, const bool *wanted)
 
 	if (!find_prefix(command, preload, prefix))
 		return CLI_PROBLEMS;
-	for (int option = OPTION_CFLAGS; option < OPTION_END; option++)
+	for (int option = OPTION_CFLAGS; option < OPTION_END; option++) {
 		if (wanted[option - OPTION_CFLAGS])
 			print_place(option, preload, prefix);
+	}
 	return CLI_OK;
 }
 

@@ -213,6 +213,13 @@ void grid_put_md(FILE *out, const char *text, size_t bytes)
 	}
 }
 
+void grid_put_md_cell(FILE *out, const char *text, size_t bytes)
+{
+	fputs("| ", out);
+	grid_put_md(out, text, bytes);
+	fputc(' ', out);
+}
+
 static void print_md(const struct grid *grid, FILE *out)
 {
 	char text[CELL_BYTES];
@@ -230,9 +237,7 @@ static void print_md(const struct grid *grid, FILE *out)
 	for (size_t i = 0; i < grid->cells; i++) {
 		if (grid->column[i % grid->columns].title) {
 			show(text, &grid->cell[i], 0);
-			fputs("| ", out);
-			grid_put_md(out, text, strlen(text));
-			fputc(' ', out);
+			grid_put_md_cell(out, text, strlen(text));
 		}
 		if ((i + 1) % grid->columns == 0)
 			fputs("|\n", out);

@@ -58,4 +58,7 @@ void grid_release(struct grid *grid);
  * question marks.  For tables that are no grids. */
 void grid_put_md(FILE *out, const char *text, size_t bytes);
 
+/* A cell of it, with the | before it. */
+void grid_put_md_cell(FILE *out, const char *text, size_t bytes);
+
 #endif

@@ -92,9 +92,7 @@ static void print_md(const struct sheet *sheet, const char *title)
 	printf("%s\n\n", title);
 	for (size_t i = 0; i + sheet->columns <= sheet->cells; i += sheet->columns) {
 		for (size_t j = i; j < i + sheet->columns; j++) {
-			fputs("| ", stdout);
-			grid_put_md(stdout, sheet->cell[j], strlen(sheet->cell[j]));
-			putchar(' ');
+			grid_put_md_cell(stdout, sheet->cell[j], strlen(sheet->cell[j]));
 		}
 		puts("|");
 		for (size_t j = 0; !i && j < sheet->columns; j++)

@@ -361,13 +361,6 @@ static void put_headers(const struct sheet *sheet)
 
 /* ---- lines of Markdown ---- */
 
-static void put_md_text(const char *text, size_t bytes)
-{
-	fputs("| ", stdout);
-	grid_put_md(stdout, text, bytes);
-	putchar(' ');
-}
-
 /* Uncut; of a stack each frame in a line of its own. */
 static void put_md_field(const struct cell_column *column, const struct pfw_average *row)
 {
@@ -376,7 +369,7 @@ static void put_md_field(const struct cell_column *column, const struct pfw_aver
 
 	if (column->what == TABLE_FIELDS) {
 		text = device_name(table_device(row));
-		put_md_text(text, strlen(text));
+		grid_put_md_cell(stdout, text, strlen(text));
 		return;
 	}
 	text = table_text(row, column->field, &bytes);
@@ -403,7 +396,7 @@ static void put_md_row(const struct sheet *sheet, const struct pfw_average *row)
 			continue;
 		}
 		table_column_text(column->column, row, sheet->view, text, sizeof(text));
-		put_md_text(text, strlen(text));
+		grid_put_md_cell(stdout, text, strlen(text));
 	}
 	puts("|");
 }
@@ -411,7 +404,7 @@ static void put_md_row(const struct sheet *sheet, const struct pfw_average *row)
 static void put_md_headers(const struct sheet *sheet)
 {
 	for (unsigned i = 0; i < sheet->columns; i++)
-		put_md_text(sheet->column[i].header, strlen(sheet->column[i].header));
+		grid_put_md_cell(stdout, sheet->column[i].header, strlen(sheet->column[i].header));
 	puts("|");
 	for (unsigned i = 0; i < sheet->columns; i++)
 		fputs(sheet->column[i].column ? "|--:" : "|---", stdout);

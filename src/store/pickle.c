@@ -14,6 +14,7 @@
 
 #include "le.h"
 #include "more.h"
+#include "whole.h"
 
 #define PROTOCOL_MAX 5
 #define KEYS_MAX 256
@@ -468,26 +469,21 @@ bool pfw_pickle_is(const char *path)
 	return is;
 }
 
+/* Of a file that somebody cuts meanwhile there is less: it ends too early. */
 static int read_file(int fd, char **data, size_t *bytes)
 {
 	struct stat st;
+	ssize_t got;
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	*data = malloc((size_t)st.st_size + 1);
 	if (!*data)
 		return -ENOMEM;
-	while (*bytes < (size_t)st.st_size) {
-		ssize_t got = read(fd, *data + *bytes, (size_t)st.st_size - *bytes);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (got == 0)
-			break; /* somebody cut it: it ends too early */
-		*bytes += (size_t)got;
-	}
+	got = pfw_read_some(fd, *data, (size_t)st.st_size, 0);
+	if (got < 0)
+		return (int)got;
+	*bytes = (size_t)got;
 	return 0;
 }
 
