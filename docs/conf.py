@@ -6,7 +6,7 @@ sys.path.insert(0, os.environ.get("PFW_PYTHON", os.path.abspath("../bindings/pyt
 os.environ["DFTRACER_ENABLE"] = "0"
 
 project = "pfw"
-root_doc = "contents"
+root_doc = "index"
 extensions = ["sphinx.ext.autodoc"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

@@ -14,7 +14,7 @@
 #include <jansson.h>
 #endif
 
-#include "store/entry.h"
+#include "store/line/entry.h"
 
 static inline void assert_same_slice(const struct pfw_slice *a, const struct pfw_slice *b)
 {
@@ -47,7 +47,7 @@ static inline void assert_same_pairs(const struct pfw_entry *entry)
 		if (pair->key_bytes > 100) /* pfw_slice_is() takes no more */
 			continue;
 		assert(pfw_entry_arg(entry, key, &kept));
-		assert(pfw_object_find(&entry->args, key, &found));
+		assert(pfw_slice_find(&entry->args, key, &found));
 		assert(kept.type == found.type);
 		assert_same_slice(&kept.text, &found.text);
 	}
@@ -116,7 +116,7 @@ static inline void assert_same_args(const struct pfw_entry *entry, const json_t 
 
 		if (strlen(key) > 100 || strstr(key, "\xef\xbf\xbd"))
 			continue;
-		assert(pfw_object_find(&entry->args, key, &ours));
+		assert(pfw_slice_find(&entry->args, key, &ours));
 		assert((ours.type == PFW_VALUE_STRING) == json_is_string(value));
 		assert((ours.type == PFW_VALUE_NUMBER) == json_is_number(value));
 		assert((ours.type == PFW_VALUE_OBJECT) == json_is_object(value));

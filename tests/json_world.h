@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "common/encode/encode.h"
 
 #define WORLD_PID 8978u
 #define WORLD_TID 8979u

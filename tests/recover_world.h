@@ -12,15 +12,15 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "gzip.h"
-#include "json.h"
+#include "common/encode/encode.h"
+#include "common/format/gzip.h"
 #include "spool_builder.h"
-#include "store/recover.h"
+#include "store/recover/recover.h"
 
 #define SEQS 65536u
 
 struct world {
-	char dir[64];
+	char dir[64], place[66]; /* the same with a slash at its end */
 	struct builder builder;
 	struct pfw_recovery result;
 	uint8_t seen[SEQS]; /* of the event with this sequence number, in the trace */
@@ -35,6 +35,7 @@ static inline int make_world(void **state)
 
 	strcpy(world->dir, "/tmp/pfw-recover-XXXXXX");
 	assert_non_null(mkdtemp(world->dir));
+	snprintf(world->place, sizeof(world->place), "%s/", world->dir);
 	*state = world;
 	return 0;
 }
@@ -198,7 +199,7 @@ static inline void check_trace(struct world *world, const char *path, uint64_t c
 
 static inline void recover(struct world *world, enum pfw_recover_status wanted)
 {
-	int error = pfw_recover_spool(world->builder.path, &world->result);
+	int error = pfw_recover_spool(world->builder.path, world->place, &world->result);
 
 	if (world->result.status != wanted)
 		print_message("status %d: %s\n", world->result.status, world->result.why);

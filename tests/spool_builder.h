@@ -17,8 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "naming.h"
-#include "spool.h"
+#include "common/format/spool.h"
+#include "common/settings/naming.h"
+#include "common/settings/process.h"
 
 #define BUILDER_BYTES (16u << 20)
 #define BUILDER_START_NS 1795230878000000123ull

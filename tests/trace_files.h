@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "gzip.h"
+#include "common/format/gzip.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define SHADOW 5
@@ -72,7 +72,8 @@ static inline void write_file(const char *path, const void *bytes, size_t count)
 static inline size_t member(unsigned char *out, size_t room, const char *text, size_t bytes,
 			    uint32_t lines)
 {
-	unsigned char extra[4 + PFW_GZIP_EXTRA_BYTES] = { 'P', 'F', PFW_GZIP_EXTRA_BYTES, 0 };
+	/* As members were before they had a CRC of their header. */
+	unsigned char extra[4 + PFW_GZIP_FIGURES_BYTES] = { 'P', 'F', PFW_GZIP_FIGURES_BYTES, 0 };
 	gz_header header = { .extra = extra, .extra_len = sizeof(extra), .os = 255 };
 	z_stream z = { 0 };
 	size_t made;

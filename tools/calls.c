@@ -1,25 +1,19 @@
-/* calls.c - `pfw calls`: which calls are recorded, under which name, with which args, and which calls
- * of libc that touch files are not, with the reason. */
+/* tools/calls.c - `pfw calls`: lists recorded calls with their args, and unrecorded calls. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-#include "probes/calls_table.h"
+#include "common/calls/table.h"
+#include "ui/cli.h"
 
-/* The n-th arg of a call, from 0; NULL behind the last.  Every call has `ret`. */
+/* The n-th arg of a call, counted from 0, or NULL.  Every call has `ret`. */
 static const char *arg(const struct pfw_call_info *call, unsigned n)
 {
-	unsigned first = 1;
-
-	if (call->has_fd) {
-		if (n == 0)
-			return "fd";
-		n--;
-	}
+	if (call->has_fd && n-- == 0)
+		return "fd";
 	if (n < call->field_count)
 		return call->field[n].key;
-	return n < call->field_count + first ? "ret" : NULL;
+	return n == call->field_count ? "ret" : NULL;
 }
 
 static void print_args(const struct pfw_call_info *call, const char *quote, const char *between)
@@ -58,15 +52,15 @@ static void print_head(int format, int name_width)
 		       "ARGS (and fname, errno)");
 }
 
-/* What is not wrapped. */
+/* Calls that are not wrapped. */
 struct unwrapped {
 	const char *reason;
-	const char *names; /* with a space between them */
+	const char *names; /* separated by spaces */
 };
 
 static const struct unwrapped unwrapped[] = {
 #define UNWRAPPED(reason, names) { reason, names },
-#include "probes/unwrapped.def"
+#include "common/calls/unwrapped.def"
 };
 
 static void print_names(const struct unwrapped *group, const char *quote, const char *between)
@@ -99,8 +93,8 @@ static void print_unwrapped(int format)
 
 static const struct cli_option options[] = {
 	{ "unwrapped", 'u', NULL,
-	  "the calls that touch files and are not recorded, with the reason", 'u' },
-	{ "format", 0, "text|ndjson|rst", "a table, one JSON object a call, or reStructuredText",
+	  "list calls that touch files and are not recorded, with the reason", 'u' },
+	{ "format", 0, "text|ndjson|rst", "a table, one JSON object per call, or reStructuredText",
 	  256 },
 	{ 0 },
 };
@@ -108,24 +102,19 @@ static const struct cli_option options[] = {
 static int calls(const struct cli_command *command, int argc, char **argv)
 {
 	const struct pfw_call_info *call;
-	int format = CLI_TEXT, name_width = 12, option;
+	int format = CLI_TEXT, name_width = 12, status;
 	bool others = false;
+	const struct cli_target targets[] = {
+		{ 'u', .flag = &others },
+		{ 256, .format = &format, .formats = 3 },
+		{ 0 },
+	};
 	struct cli_args args;
 	size_t count;
 
-	cli_args_init(&args, command, argc, argv);
-	while ((option = cli_next(&args)) >= 0) {
-		if (option == 'u')
-			others = true;
-		else if ((format = cli_format(command, args.value, 3)) < 0)
-			return CLI_USAGE;
-	}
-	if (option != CLI_DONE)
-		return cli_ended(&args, option);
-	if (args.operands) {
-		cli_error(command->name, "%s: no operand is wanted", cli_name(argv[0]));
-		return CLI_USAGE;
-	}
+	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
+	if (status >= 0)
+		return status;
 	if (others) {
 		print_unwrapped(format);
 		return cli_finish(stdout, command, CLI_OK);
@@ -147,6 +136,5 @@ const struct cli_command cli_calls = {
 	.operands = "",
 	.summary = "List the calls that are recorded, with their names and args in the trace",
 	.options = options,
-	.failure = CLI_USAGE,
 	.main = calls,
 };

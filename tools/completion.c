@@ -1,22 +1,33 @@
-/* completion.c - `pfw completion`: what a shell needs to complete pfw's words, from their tables. */
+/* tools/completion.c - `pfw completion`: scripts for bash, zsh and fish, made from the option
+ * tables.
+ */
 #include <string.h>
 
-#include "cli.h"
+#include "ui/cli.h"
 
 enum kind {
 	NOTHING, /* takes no argument */
-	WORDS,	 /* one of text|ndjson */
+	WORDS,	 /* one of the words of text|ndjson */
 	FILES,
 	OTHER,
 };
 
-static enum kind kind_of(const char *argument)
+/* The values of an option as a|b|c, if they are known, else "". */
+static const char *values_of(const struct cli_command *command, const struct cli_option *row,
+			     char out[CLI_VALUES_BYTES])
+{
+	if (row->argument && strchr(row->argument, '|'))
+		return row->argument;
+	return row->argument && command->values && command->values(row->name, out) ? out : "";
+}
+
+static enum kind kind_of(const char *argument, const char *values)
 {
 	static const char *const files[] = { "FILE", "BASE", "DIR", "PATH", "SCHEDULE-FILE" };
 
 	if (!argument)
 		return NOTHING;
-	if (strchr(argument, '|'))
+	if (*values)
 		return WORDS;
 	for (size_t i = 0; i < CLI_ARRAY_LEN(files); i++) {
 		if (strcmp(argument, files[i]) == 0)
@@ -25,20 +36,23 @@ static enum kind kind_of(const char *argument)
 	return OTHER;
 }
 
-/* The words of "PID start|stop": what stands about the bars, with `between` between them. */
-static void put_words(FILE *out, const char *text, char between)
+/* Print the alternatives of a text like "PID start|stop" between two texts.  False: it has none. */
+static bool put_words(FILE *out, const char *before, const char *text, const char *after)
 {
 	const char *at = strchr(text, '|');
 
 	if (!at)
-		return;
+		return false;
 	while (at > text && at[-1] != ' ' && at[-1] != '[')
 		at--;
+	fputs(before, out);
 	for (; *at && *at != ' ' && *at != ']'; at++)
-		fputc(*at == '|' ? between : *at, out);
+		fputc(*at == '|' ? ' ' : *at, out);
+	fputs(after, out);
+	return true;
 }
 
-/* Text between single quotes, also with `special` escaped by a backslash. */
+/* Print a text for use between single quotes; a backslash escapes the characters of `special`. */
 static void put_quoted(FILE *out, const char *text, const char *special)
 {
 	for (; *text; text++) {
@@ -64,11 +78,7 @@ static void bash_options(FILE *out, const struct cli_command *command)
 	for (const struct cli_option *row = command->options; row->name; row++)
 		fprintf(out, " --%s", row->name);
 	fputs("'", out);
-	if (strchr(command->operands, '|')) {
-		fputs(" words='", out);
-		put_words(out, command->operands, ' ');
-		fputs("'", out);
-	}
+	put_words(out, " words='", command->operands, "'");
 	if (takes_traces(command))
 		fputs(" traces=1", out);
 	if (command->stops)
@@ -79,20 +89,19 @@ static void bash_options(FILE *out, const struct cli_command *command)
 static void bash_values(FILE *out, const struct cli_command *command)
 {
 	for (const struct cli_option *row = command->options; row->name; row++) {
-		enum kind kind = kind_of(row->argument);
+		char space[CLI_VALUES_BYTES];
+		const char *values = values_of(command, row, space);
+		enum kind kind = kind_of(row->argument, values);
 
 		if (kind == NOTHING)
 			continue;
 		fprintf(out, "\t'%s --%s'", command->name, row->name);
 		if (row->letter)
 			fprintf(out, " | '%s -%c'", command->name, row->letter);
-		if (kind == WORDS) {
-			fputs(") values='", out);
-			put_words(out, row->argument, ' ');
-			fputs("' ;;\n", out);
-		} else {
+		if (kind == WORDS)
+			put_words(out, ") values='", values, "' ;;\n");
+		else
 			fprintf(out, ") values=%s ;;\n", kind == FILES ? "@files" : "@any");
-		}
 	}
 }
 
@@ -141,9 +150,11 @@ static void put_bash(FILE *out)
 
 /* ---- zsh ---- */
 
-static void zsh_option(FILE *out, const struct cli_option *row)
+static void zsh_option(FILE *out, const struct cli_command *command, const struct cli_option *row)
 {
-	enum kind kind = kind_of(row->argument);
+	char space[CLI_VALUES_BYTES];
+	const char *values = values_of(command, row, space);
+	enum kind kind = kind_of(row->argument, values);
 	const char *equals = kind == NOTHING ? "" : "=";
 
 	if (row->letter)
@@ -158,13 +169,10 @@ static void zsh_option(FILE *out, const struct cli_option *row)
 		put_quoted(out, kind == WORDS ? "one of" : row->argument, "[]:\\");
 		fputc(':', out);
 	}
-	if (kind == WORDS) {
-		fputc('(', out);
-		put_words(out, row->argument, ' ');
-		fputc(')', out);
-	} else if (kind == FILES) {
+	if (kind == WORDS)
+		put_words(out, "(", values, ")");
+	else if (kind == FILES)
 		fputs("_files", out);
-	}
 	fputs("' \\\n", out);
 }
 
@@ -172,19 +180,14 @@ static void zsh_command(FILE *out, const struct cli_command *command)
 {
 	fprintf(out, "\t%s)\n\t\t_arguments -s \\\n", command->name);
 	for (const struct cli_option *row = command->options; row->name; row++)
-		zsh_option(out, row);
+		zsh_option(out, command, row);
 	fputs("\t\t\t'(-h --help)'{-h,--help}'[print help]' \\\n", out);
-	if (command->stops) {
+	if (command->stops)
 		fputs("\t\t\t'*::program:_normal'\n", out);
-	} else if (takes_traces(command)) {
+	else if (takes_traces(command))
 		fputs("\t\t\t'*:trace:_files -g \"*.pfw(|.gz)\"'\n", out);
-	} else if (strchr(command->operands, '|')) {
-		fputs("\t\t\t'*:word:(", out);
-		put_words(out, command->operands, ' ');
-		fputs(")'\n", out);
-	} else {
+	else if (!put_words(out, "\t\t\t'*:word:(", command->operands, ")'\n"))
 		fputs("\t\t\t'*: :_files'\n", out);
-	}
 	fputs("\t\t;;\n", out);
 }
 
@@ -211,11 +214,13 @@ static void put_zsh(FILE *out)
 
 /* ---- fish ---- */
 
-static void fish_option(FILE *out, const char *command, const struct cli_option *row)
+static void fish_option(FILE *out, const struct cli_command *command, const struct cli_option *row)
 {
-	enum kind kind = kind_of(row->argument);
+	char space[CLI_VALUES_BYTES];
+	const char *values = values_of(command, row, space);
+	enum kind kind = kind_of(row->argument, values);
 
-	fprintf(out, "complete -c pfw -n '__fish_seen_subcommand_from %s' -l %s", command,
+	fprintf(out, "complete -c pfw -n '__fish_seen_subcommand_from %s' -l %s", command->name,
 		row->name);
 	if (row->letter)
 		fprintf(out, " -s %c", row->letter);
@@ -223,13 +228,10 @@ static void fish_option(FILE *out, const char *command, const struct cli_option 
 		fputs(" -r -F", out);
 	else if (kind != NOTHING)
 		fputs(" -x", out);
-	if (kind == WORDS) {
-		fputs(" -a '", out);
-		put_words(out, row->argument, ' ');
-		fputs("'", out);
-	}
+	if (kind == WORDS)
+		put_words(out, " -a '", values, "'");
 	fputs(" -d '", out);
-	/* Between fish's single quotes a backslash escapes. */
+	/* In single quotes of fish a backslash escapes. */
 	for (const char *at = row->help; *at; at++) {
 		if (*at == '\'' || *at == '\\')
 			fputc('\\', out);
@@ -250,15 +252,10 @@ static void put_fish(FILE *out)
 		put_quoted(out, (*command)->summary, "");
 		fputs("'\n", out);
 		for (const struct cli_option *row = (*command)->options; row->name; row++)
-			fish_option(out, name, row);
+			fish_option(out, *command, row);
 		fprintf(out, "complete -c pfw -n '__fish_seen_subcommand_from %s' ", name);
-		if (strchr((*command)->operands, '|')) {
-			fputs("-a '", out);
-			put_words(out, (*command)->operands, ' ');
-			fputs("'\n", out);
-		} else {
+		if (!put_words(out, "-a '", (*command)->operands, "'\n"))
 			fputs("-F\n", out);
-		}
 	}
 }
 
@@ -292,12 +289,13 @@ static int completion(const struct cli_command *command, int argc, char **argv)
 const struct cli_command cli_completion = {
 	.name = "completion",
 	.operands = "bash|zsh|fish",
-	.summary = "Print what a shell needs to complete the words of pfw",
+	.summary = "Print a shell's completion script for pfw",
 	.options = options,
 	.failure = CLI_USAGE,
 	.main = completion,
-	.details = "bash: source <(pfw completion bash), in ~/.bashrc\n"
-		   "zsh:  pfw completion zsh >_pfw, in a directory of $fpath\n"
-		   "fish: pfw completion fish >~/.config/fish/completions/pfw.fish\n"
-		   "An installed pfw has them, and its manual pages, where the shells look.\n",
+	.details =
+		"bash: source <(pfw completion bash), in ~/.bashrc\n"
+		"zsh:  pfw completion zsh >_pfw, in a directory of $fpath\n"
+		"fish: pfw completion fish >~/.config/fish/completions/pfw.fish An installed pfw\n"
+		"has these files and its manual pages in the shells' directories.\n",
 };

@@ -1,4 +1,4 @@
-/* ctl.c - `pfw ctl PID start|stop|step|flush|status`: steer a running process by its control page. */
+/* tools/ctl.c - `pfw ctl`: steers a running process through its control page. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,24 +11,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "adopt.h"
-#include "cli.h"
-#include "control.h"
-#include "lines.h"
-#include "spool.h"
-#include "store/json_print.h"
+#include "common/encode/own_lines.h"
+#include "common/format/control.h"
+#include "common/format/spool.h"
+#include "share/adopt.h"
+#include "store/json/print.h"
+#include "store/sys/open.h"
+#include "ui/cli.h"
 
 #define ANSWER_NS 1000000000ull
 
 static const struct cli_option options[] = {
-	{ "format", 0, "text|ndjson", "how `status` prints", 'f' },
-	{ "quiet", 'q', NULL, "say only what failed", 'q' },
+	{ "format", 0, "text|ndjson", "output of `status`", 'f' },
+	{ "quiet", 'q', NULL, "print only failures", 'q' },
 	{ 0 },
 };
 
 static const struct {
 	const char *name, *done;
-	enum pfw_wish wish;
+	enum pfw_request wish;
 } verbs[] = {
 	{ "start", "is recording", PFW_WISH_START },
 	{ "stop", "has stopped recording", PFW_WISH_STOP },
@@ -37,17 +38,19 @@ static const struct {
 	{ "status", NULL, PFW_WISH_NONE },
 };
 
-/* The header of a spool that is one, is ours and belongs to `pid`; NULL otherwise. */
-static struct pfw_spool_header *map_header(int dir, const char *name, int32_t pid)
+/* Map the header of a spool if it is a live one of `pid` that belongs to this user; else NULL. */
+static struct pfw_spool_header *map_header(const char *directory, const char *name, int32_t pid)
 {
-	int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct pfw_spool_header *header;
+	char path[PATH_MAX];
 	struct stat st;
+	int fd = -ENAMETOOLONG;
 
+	if (snprintf(path, sizeof(path), "%s/%s", directory, name) < (int)sizeof(path))
+		fd = pfw_open_file(path, PFW_OPEN_WRITE | PFW_OPEN_MINE, &st);
 	if (fd < 0)
 		return NULL;
-	header = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-				 st.st_size >= PFW_SPOOL_HEADER_BYTES
+	header = st.st_size >= PFW_SPOOL_HEADER_BYTES
 			 ? mmap(NULL, PFW_SPOOL_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
 				fd, 0)
 			 : MAP_FAILED;
@@ -70,7 +73,7 @@ static struct pfw_spool_header *look_in(const char *path, int32_t pid)
 	snprintf(prefix, sizeof(prefix), PFW_SPOOL_PREFIX "%u-%d-", (unsigned)geteuid(), pid);
 	for (struct dirent *entry; dir && !header && (entry = readdir(dir));)
 		if (!strncmp(entry->d_name, prefix, strlen(prefix)))
-			header = map_header(dirfd(dir), entry->d_name, pid);
+			header = map_header(path, entry->d_name, pid);
 	if (dir)
 		closedir(dir);
 	return header;
@@ -89,7 +92,7 @@ static struct pfw_spool_header *find(int32_t pid)
 
 /* ---- status ---- */
 
-/* The figures of the newest slot: as far as the trace has been written. */
+/* Events in the trace file, from the newest slot. */
 static uint64_t written_events(const struct pfw_spool_header *header)
 {
 	const struct pfw_slot *a = &header->slot[0], *b = &header->slot[1];
@@ -111,20 +114,20 @@ static void print_status(struct pfw_spool_header *header, int format)
 	bool paused = atomic_load(&control->paused), steps = atomic_load(&control->stepping);
 	const char *path = pfw_spool_trace_path(header);
 	bool made = atomic_load(&header->file_made);
-	uint64_t lost = pfw_lines_lost(header);
+	uint64_t lost = pfw_spool_lost(header);
+	struct pfw_printer json = { .out = stdout };
 
 	if (format == CLI_NDJSON) {
-		printf("{\"pid\":%d,\"rank\":%d,\"recording\":%s,\"events\":%" PRIu64
-		       ",\"lost\":%" PRIu64,
-		       header->pid, header->rank, paused ? "false" : "true", written_events(header),
-		       lost);
+		pfw_print(&json, "{'pid':%d,'rank':%d", header->pid, header->rank);
+		pfw_print(&json, paused ? "'recording':false" : "'recording':true");
+		pfw_print(&json, "'events':%" PRIu64 ",'lost':%" PRIu64, written_events(header),
+			  lost);
 		if (steps)
-			printf(",\"step\":%" PRIu64 ",\"action\":\"%s\",\"cycles\":%" PRIu64,
-			       atomic_load(&control->step), action_name(control),
-			       atomic_load(&control->cycles));
-		printf(",\"trace\":");
-		pfw_json_print_string(stdout, path);
-		printf(",\"made\":%s}\n", made ? "true" : "false");
+			pfw_print(&json, "'step':%" PRIu64 ",'action':%s,'cycles':%" PRIu64,
+				  atomic_load(&control->step), action_name(control),
+				  atomic_load(&control->cycles));
+		pfw_print(&json, made ? "'trace':%s,'made':true}\n" : "'trace':%s,'made':false}\n",
+			  path);
 		return;
 	}
 	printf("%d: %s", header->pid, paused ? "not recording" : "recording");
@@ -137,7 +140,7 @@ static void print_status(struct pfw_spool_header *header, int format)
 	       made ? "" : " (not made yet)");
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static int ask(const struct cli_command *command, struct pfw_spool_header *header, size_t verb,
 	       bool quiet)
@@ -160,7 +163,7 @@ static int ask(const struct cli_command *command, struct pfw_spool_header *heade
 	return CLI_PROBLEMS;
 }
 
-/* The verb's number, or -1 after saying what is accepted. */
+/* The index of a verb, or -1 after a message. */
 static int find_verb(const struct cli_command *command, const char *word)
 {
 	for (size_t i = 0; i < CLI_ARRAY_LEN(verbs); i++)
@@ -207,19 +210,18 @@ static int steer(const struct cli_command *command, char **operand, int format, 
 
 static int run_ctl(const struct cli_command *command, int argc, char **argv)
 {
-	int format = CLI_TEXT, option;
+	int format = CLI_TEXT, status;
 	struct cli_args args;
 	bool quiet = false;
+	const struct cli_target targets[] = {
+		{ 'q', .flag = &quiet },
+		{ 'f', .format = &format, .formats = 2 },
+		{ 0 },
+	};
 
-	cli_args_init(&args, command, argc, argv);
-	while ((option = cli_next(&args)) >= 0) {
-		if (option == 'q')
-			quiet = true;
-		else if ((format = cli_format(command, args.value, 2)) < 0)
-			return CLI_USAGE;
-	}
-	if (option != CLI_DONE)
-		return cli_ended(&args, option);
+	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
+	if (status >= 0)
+		return status;
 	if (args.operands != 2) {
 		cli_error(command->name, "give a process id and what it is to do: pfw ctl PID "
 					 "start|stop|step|flush|status");
@@ -232,12 +234,10 @@ const struct cli_command cli_ctl = {
 	.name = "ctl",
 	.operands = "PID start|stop|step|flush|status",
 	.summary = "Steer a process that is being traced",
-	.details =
-		"start, stop: record from now on, or do not; the processes that it has started and\n"
-		"that count no steps of their own follow it.  A schedule goes on where the two agree.\n"
-		"step: as pfw_step() in the program, but no hook is called.\n"
-		"flush: put into the trace what has been recorded.\n",
+	.details = "start, stop: switch recording; child processes that\n"
+		   "count no steps of their own follow.  A schedule stays in force.\n"
+		   "step: as pfw_step() in the program, but no hook is called.\n"
+		   "flush: write all recorded events to the trace.\n",
 	.options = options,
-	.failure = CLI_USAGE,
 	.main = run_ctl,
 };

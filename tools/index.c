@@ -1,33 +1,44 @@
-/* index.c - `pfw index`: the index beside a trace, from which the other commands answer at once. */
+/* tools/index.c - `pfw index`: builds or checks the index beside a trace. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "cli.h"
-#include "progress.h"
-#include "stop.h"
-#include "store/index.h"
-#include "store/index_build.h"
-#include "store/json_print.h"
-#include "store/traces.h"
+#include "store/index/build.h"
+#include "store/index/index.h"
+#include "store/json/print.h"
+#include "store/sys/open.h"
+#include "store/traces/traces.h"
+#include "ui/cli.h"
+#include "ui/interrupt.h"
+#include "ui/progress.h"
 
-#define PROBLEMS_SHOWN 10 /* a file */
+#define PROBLEMS_SHOWN 10 /* per file */
 
 enum state { BUILT, FRESH, CHECKED, DIFFERS, LIVE, FAILED };
+
+static const struct {
+	const char *name, *text;
+	int status;
+} states[] = {
+	[BUILT] = { "built", "indexed", CLI_OK },
+	[FRESH] = { "fresh", "its index is fresh", CLI_OK },
+	[CHECKED] = { "checked", "its index is right", CLI_OK },
+	[DIFFERS] = { "differs", NULL, CLI_PROBLEMS },
+	[LIVE] = { "live", NULL, CLI_PROBLEMS },
+	[FAILED] = { "failed", NULL, CLI_USAGE },
+};
 
 struct indexing {
 	const struct cli_command *command;
 	int format;
 	bool quiet, force, check, colours;
 	int status;
-	struct pfw_traces traces; /* all that were named */
-	struct pfw_traces todo;	  /* those to be read: their files are those of `traces` */
-	uint64_t told;		  /* problems of the file in hand */
+	struct pfw_traces traces; /* all named traces */
+	struct pfw_traces todo;	  /* those to index or check; the files belong to `traces` */
+	struct pfw_traces kept;	  /* those whose index looks fresh: compare them first */
+	uint64_t told;		  /* problems of the current file */
 };
 
 static const char *error_text(int error)
@@ -42,28 +53,24 @@ static const char *error_text(int error)
 struct result {
 	enum state state;
 	uint64_t events, lines, blocks, problems;
-	int64_t ns; /* 0: nothing was read */
+	int64_t ns; /* 0: the file was not read */
 	const char *why;
 };
 
 static void print_json(const char *path, const struct result *result)
 {
-	static const char *const states[] = { "built",	 "fresh", "checked",
-					      "differs", "live",  "failed" };
+	struct pfw_printer json = { .out = stdout };
 
-	fputs("{\"file\":", stdout);
-	pfw_json_print_string(stdout, path);
-	printf(",\"state\":\"%s\"", states[result->state]);
+	pfw_print(&json, "{'file':%s,'state':%s", path, states[result->state].name);
 	if (result->state != LIVE && result->state != FAILED)
-		printf(",\"events\":%" PRIu64 ",\"lines\":%" PRIu64 ",\"blocks\":%" PRIu64
-		       ",\"problems\":%" PRIu64 ",\"seconds\":%.3f",
-		       result->events, result->lines, result->blocks, result->problems,
-		       (double)result->ns / 1e9);
-	if (result->why) {
-		fputs(",\"why\":", stdout);
-		pfw_json_print_string(stdout, result->why);
-	}
-	puts("}");
+		pfw_print(&json,
+			  "'events':%" PRIu64 ",'lines':%" PRIu64 ",'blocks':%" PRIu64
+			  ",'problems':%" PRIu64 ",'seconds':%.3f",
+			  result->events, result->lines, result->blocks, result->problems,
+			  (double)result->ns / 1e9);
+	if (result->why)
+		pfw_print(&json, "'why':%s", result->why);
+	pfw_print(&json, "}\n");
 }
 
 static void print_text(const struct indexing *indexing, const char *path,
@@ -72,17 +79,14 @@ static void print_text(const struct indexing *indexing, const char *path,
 	const char *plain = cli_style(indexing->colours, CLI_PLAIN);
 
 	if (result->state == LIVE || result->state == FAILED)
-		return; /* said on standard error */
+		return; /* already reported on standard error */
 	printf("%s: ", cli_name(path));
 	if (result->state == DIFFERS)
 		printf("%sthe index is wrong: %s%s, ", cli_style(indexing->colours, CLI_RED),
 		       result->why, plain);
 	else
 		printf("%s%s%s, ", cli_style(indexing->colours, CLI_GREEN),
-		       result->state == BUILT	? "indexed"
-		       : result->state == FRESH ? "its index is fresh"
-						: "its index is right",
-		       plain);
+		       states[result->state].text, plain);
 	printf("%s event%s in %s block%s", cli_count(result->events), cli_plural(result->events),
 	       cli_count(result->blocks), cli_plural(result->blocks));
 	if (result->problems)
@@ -95,12 +99,10 @@ static void print_text(const struct indexing *indexing, const char *path,
 
 static void print_result(struct indexing *indexing, const char *path, const struct result *result)
 {
-	static const int statuses[] = { CLI_OK,	      CLI_OK,	    CLI_OK,
-					CLI_PROBLEMS, CLI_PROBLEMS, CLI_USAGE };
-	int status = result->problems ? CLI_PROBLEMS : CLI_OK;
+	int status = states[result->state].status;
 
-	if (statuses[result->state] > status)
-		status = statuses[result->state];
+	if (result->problems && status < CLI_PROBLEMS)
+		status = CLI_PROBLEMS;
 	if (status > indexing->status)
 		indexing->status = status;
 	if (result->state == LIVE || result->state == FAILED)
@@ -113,6 +115,28 @@ static void print_result(struct indexing *indexing, const char *path, const stru
 		print_json(path, result);
 	else
 		print_text(indexing, path, result);
+}
+
+/* An index that was compared with its trace: one that is wrong is made again. */
+static void compared(void *user, size_t file, const struct pfw_index_built *one)
+{
+	struct indexing *indexing = user;
+	const struct pfw_trace_file *trace = &indexing->kept.file[file];
+	struct result result = { .state = one->error ? FAILED : FRESH,
+				 .events = one->total ? one->total->events : 0,
+				 .lines = one->lines,
+				 .blocks = one->blocks,
+				 .problems = one->problems,
+				 .ns = one->ns,
+				 .why = one->error ? error_text(one->error) : NULL };
+
+	if (one->error || !one->differs) {
+		print_result(indexing, trace->path, &result);
+		return;
+	}
+	cli_error(indexing->command->name, "%s: its index is wrong (%s): making it again",
+		  cli_name(trace->path), one->difference);
+	indexing->todo.file[indexing->todo.count++] = *trace;
 }
 
 static void built(void *user, size_t file, const struct pfw_index_built *one)
@@ -150,20 +174,8 @@ static void problem(void *user, size_t file, const struct pfw_scan_problem *prob
 		cli_problem(indexing->command->name, indexing->todo.file[file].path, problem);
 }
 
-/* ---- which of them ---- */
+/* ---- which traces need an index ---- */
 
-/* Whether its writer has it open: it holds the lock as long as it lives. */
-static bool is_written(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-
-	if (fd >= 0)
-		close(fd);
-	return locked;
-}
-
-/* Whether it can have an index beside it. */
 static bool is_file(const char *path)
 {
 	struct stat st;
@@ -171,21 +183,15 @@ static bool is_file(const char *path)
 	return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Whether the index that is there will do; then that is said. */
-static bool is_fresh(struct indexing *indexing, const char *path)
+/* Whether the existing index is of the trace as it is now; not whether its rows are right. */
+static bool looks_fresh(const char *path)
 {
-	struct result result = { .state = FRESH };
 	struct pfw_index *index;
 	char why[128];
 
 	if (pfw_index_open(&index, path, why, sizeof(why)))
 		return false;
-	result.events = pfw_index_meta(index)->events;
-	result.lines = pfw_index_meta(index)->lines;
-	result.blocks = pfw_index_meta(index)->blocks;
-	result.problems = pfw_index_meta(index)->problems;
 	pfw_index_close(index);
-	print_result(indexing, path, &result);
 	return true;
 }
 
@@ -198,11 +204,15 @@ static void choose(struct indexing *indexing)
 		if (!is_file(file->path)) {
 			result.state = FAILED;
 			result.why = "a pipe: only a file can have an index beside it";
-		} else if (is_written(file->path)) {
+		} else if (pfw_writer_of(file->path) == PFW_WRITER_ACTIVE) {
 			result.why = "still being written: index it when its program has ended";
 		} else {
-			if (indexing->force || indexing->check || !is_fresh(indexing, file->path))
-				indexing->todo.file[indexing->todo.count++] = *file;
+			struct pfw_traces *list = indexing->force || indexing->check ||
+								  !looks_fresh(file->path)
+							  ? &indexing->todo
+							  : &indexing->kept;
+
+			list->file[list->count++] = *file;
 			continue;
 		}
 		print_result(indexing, file->path, &result);
@@ -219,7 +229,7 @@ static void say(void *user, const char *path, const char *why)
 
 static void run(struct indexing *indexing, unsigned jobs)
 {
-	struct pfw_index_build build = {
+	const struct pfw_index_build build = {
 		.traces = &indexing->todo,
 		.jobs = jobs,
 		.check = indexing->check,
@@ -229,13 +239,21 @@ static void run(struct indexing *indexing, unsigned jobs)
 		.progress = progress_of_pass,
 		.stop = stop_watch(),
 	};
+	struct pfw_index_build compare = build;
 	int error = -ENOMEM;
 
+	compare.traces = &indexing->kept;
+	compare.check = true;
+	compare.built = compared;
+	compare.problem = NULL; /* told when the index was made */
 	indexing->todo.file = calloc(indexing->traces.count + 1, sizeof(*indexing->todo.file));
-	if (indexing->todo.file) {
+	indexing->kept.file = calloc(indexing->traces.count + 1, sizeof(*indexing->kept.file));
+	if (indexing->todo.file && indexing->kept.file) {
 		choose(indexing);
 		progress_begin("index", indexing->quiet, false);
-		error = pfw_index_build(&build);
+		error = pfw_index_build(&compare);
+		if (!error)
+			error = pfw_index_build(&build);
 		progress_hide();
 	}
 	if (error && error != -EINTR) {
@@ -243,6 +261,7 @@ static void run(struct indexing *indexing, unsigned jobs)
 		indexing->status = CLI_USAGE;
 	}
 	free(indexing->todo.file);
+	free(indexing->kept.file);
 }
 
 /* ---- the command ---- */
@@ -250,12 +269,13 @@ static void run(struct indexing *indexing, unsigned jobs)
 enum { FORCE = 256, CHECK, ALL_RUNS, FORMAT };
 
 static const struct cli_option options[] = {
-	{ "force", 0, NULL, "make it anew where it is fresh, too", FORCE },
-	{ "check", 0, NULL, "write nothing: is the index that is there fresh and right?", CHECK },
-	{ "all-runs", 0, NULL, "of a directory: all runs, not only the newest", ALL_RUNS },
-	{ "jobs", 'j', "N", "threads (default: as many as there are CPUs)", 'j' },
+	{ "force", 0, NULL, "make it again even if it is up to date", FORCE },
+	{ "check", 0, NULL, "write nothing; check whether the index is up to date and correct",
+	  CHECK },
+	{ "all-runs", 0, NULL, "all runs of a directory, not only the newest", ALL_RUNS },
+	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' },
 	{ "quiet", 'q', NULL, "print problems only", 'q' },
-	{ "format", 0, "text|ndjson", "one JSON object a file instead of text", FORMAT },
+	{ "format", 0, "text|ndjson", "text, or one JSON object per file", FORMAT },
 	{ 0 },
 };
 
@@ -264,29 +284,23 @@ static int index_main(const struct cli_command *command, int argc, char **argv)
 	struct indexing indexing = { .command = command, .colours = cli_colours(stdout) };
 	bool all_runs = false;
 	unsigned jobs = 0;
+	const struct cli_target targets[] = {
+		{ FORCE, .flag = &indexing.force },
+		{ CHECK, .flag = &indexing.check },
+		{ ALL_RUNS, .flag = &all_runs },
+		{ 'q', .flag = &indexing.quiet },
+		{ 'j', .jobs = &jobs },
+		{ FORMAT, .format = &indexing.format, .formats = 2 },
+		{ 0 },
+	};
 	struct cli_args args;
-	int option;
+	int status;
 
-	cli_args_init(&args, command, argc, argv);
-	while ((option = cli_next(&args)) >= 0) {
-		if (option == FORCE)
-			indexing.force = true;
-		else if (option == CHECK)
-			indexing.check = true;
-		else if (option == ALL_RUNS)
-			all_runs = true;
-		else if (option == 'q')
-			indexing.quiet = true;
-		else if (option == 'j' && cli_jobs(command, args.value, 1024, &jobs))
-			return CLI_USAGE;
-		else if (option == FORMAT &&
-			 (indexing.format = cli_format(command, args.value, 2)) < 0)
-			return CLI_USAGE;
-	}
-	if (option != CLI_DONE)
-		return cli_ended(&args, option);
-	if (pfw_traces_open(&indexing.traces, argv, (size_t)args.operands, all_runs, say,
-			    &indexing) == 0)
+	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
+	if (status >= 0)
+		return status;
+	if (pfw_traces_open_each(&indexing.traces, argv, (size_t)args.operands, all_runs, say,
+				 &indexing) == 0)
 		run(&indexing, jobs);
 	pfw_traces_close(&indexing.traces);
 	stop_end();
@@ -296,14 +310,15 @@ static int index_main(const struct cli_command *command, int argc, char **argv)
 const struct cli_command cli_index = {
 	.name = "index",
 	.operands = "[PATH...]",
-	.summary = "Make the index of traces, from which other commands answer at once",
+	.summary = "Make indexes of traces, so that other commands answer at once",
 	.options = options,
-	.failure = CLI_USAGE,
 	.main = index_main,
 	.details =
-		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, or the base\n"
-		"name of a run; without one, the newest run here.  The index of FILE is FILE.idx, a\n"
-		"SQLite database (docs/index.rst).  It is made anew where FILE has changed.\n"
-		"exit status: 0 ok, 1 damage was passed over, the index is wrong (--check), or the\n"
-		"trace is still being written; 2 usage error, or a file that cannot be read or indexed\n",
+		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, or\n"
+		"the base name of a run; without one, the newest run here.  The index of FILE is\n"
+		"FILE.idx, a SQLite database (docs/index_format.rst).  It is made again if FILE\n"
+		"has changed, or if a row of it is not what FILE says, which is read for that.\n"
+		"exit status: 0 ok, 1 damage was skipped, the index is wrong (--check), or the\n"
+		"trace is still being written; 2 usage error, or a file that cannot be read or\n"
+		"indexed\n",
 };

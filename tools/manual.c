@@ -1,4 +1,4 @@
-/* manual.c - `pfw help`: all commands, or one, made from their tables; see manual.h. */
+/* tools/manual.c - `pfw help`: help and manual pages made from the command tables; see manual.h. */
 #include "manual.h"
 
 #include <errno.h>
@@ -7,24 +7,27 @@
 
 #include "pfw/pfw.h"
 
-static const char about[] = "Record what a program does with its time, and read such records.";
+static const char about[] = "Record what a program does with its time, and analyse the records.";
 static const char more[] =
-	"`pfw COMMAND --help` says more, `pfw help --format man COMMAND` is its manual page.\n"
+	"`pfw COMMAND --help` says more; `pfw help --format man COMMAND` prints its\n"
+	"manual page.\n"
 	"Begin with `pfw run PROGRAM`.\n"
 	"exit status: 0 ok, 1 problems found, 2 usage or input error; `run` passes its\n"
-	"program's on\n";
+	"program's\n";
 
 void manual_print(FILE *out)
 {
 	fprintf(out, "usage: pfw COMMAND [options] ...\n\n%s\n\ncommands:\n", about);
-	for (const struct cli_command *const *command = cli_commands; *command; command++)
-		fprintf(out, "  %-10s %s\n", (*command)->name, (*command)->summary);
+	for (const struct cli_command *const *command = cli_commands; *command; command++) {
+		fprintf(out, "  %-10s ", (*command)->name);
+		cli_wrapped(out, (*command)->summary, 13, 13);
+	}
 	fprintf(out, "\n%s", more);
 }
 
 /* ---- manual pages ---- */
 
-/* Text as roff takes it: no escapes, no requests, and a - that can be copied. */
+/* Escape a text for roff; \- can be copied as a minus sign. */
 static void put_roff(FILE *out, const char *text)
 {
 	bool start = true;
@@ -83,7 +86,7 @@ static void man_command(FILE *out, const struct cli_command *command)
 		man_option(out, row);
 	man_option(out, &help);
 	if (command->details) {
-		/* In lines as they are: there are tables and examples among them. */
+		/* Keep the line breaks, since details contain tables and examples. */
 		fputs(".SH DESCRIPTION\n.nf\n", out);
 		put_roff(out, command->details);
 		fputs(".fi\n", out);
@@ -105,9 +108,8 @@ static void man_all(FILE *out)
 	fputs(".fi\n", out);
 }
 
-/* ---- README's list ---- */
+/* ---- docs/commands.rst ---- */
 
-/* Literal text of reStructuredText, in which nothing has a meaning. */
 static void rst_all(FILE *out)
 {
 	fputs("::\n\n", out);
@@ -117,7 +119,7 @@ static void rst_all(FILE *out)
 
 /* ---- the command ---- */
 
-static const struct cli_command *find(const char *name)
+const struct cli_command *manual_find(const char *name)
 {
 	for (const struct cli_command *const *command = cli_commands; *command; command++) {
 		if (strcmp((*command)->name, name) == 0)
@@ -126,7 +128,7 @@ static const struct cli_command *find(const char *name)
 	return NULL;
 }
 
-/* The format's place in the list, or -1 after saying what there is. */
+/* The format's index, or -1 after a message. */
 static int find_format(const char *name)
 {
 	static const char *const names[] = { "text", "man", "rst" };
@@ -151,7 +153,7 @@ int manual_main(int argc, char **argv, int *word)
 		next += 2;
 	}
 	if (next < argc) {
-		command = find(argv[next]);
+		command = manual_find(argv[next]);
 		*word = next;
 		if (!command)
 			return -1;

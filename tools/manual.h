@@ -1,15 +1,17 @@
-/* manual.h - `pfw help`: all commands, or one, for the terminal, as a manual page or as README's list.
- */
-#ifndef PFW_MANUAL_H
-#define PFW_MANUAL_H
+/* tools/manual.h - `pfw help`: prints help, manual pages and docs/commands.rst. */
+#ifndef PFW_TOOLS_MANUAL_H
+#define PFW_TOOLS_MANUAL_H
 
-#include "cli.h"
+#include "ui/cli.h"
 
-/* The words behind `pfw help`: [--format text|man|rst] [COMMAND].  Return the exit status, or -1
- * where argv[*word] is no command. */
+/* The command of that name, or NULL. */
+const struct cli_command *manual_find(const char *name);
+
+/* Take the words after `pfw help`: [--format text|man|rst] [COMMAND].  Return the exit status, or
+ * -1 if argv[*word] is no command. */
 int manual_main(int argc, char **argv, int *word);
 
-/* What `pfw --help` prints. */
+/* Print the text of `pfw --help`. */
 void manual_print(FILE *out);
 
 #endif

@@ -1,15 +1,19 @@
-/* pfw.c - the `pfw` command: finds the subcommand and runs it. */
+/* tools/pfw.c - the `pfw` command: finds the subcommand and runs it.
+ *
+ * Room tools: the table of commands, and each command that fits into one file.  It may use every
+ * room of tools/ and the store.  Start here, then ui/cli.h, then the file of a command.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
 #include "manual.h"
 #include "pfw/pfw.h"
+#include "ui/cli.h"
 
-/* What other tools call what we have under another name. */
+/* Other tools' names for our commands. */
 static const struct {
 	const char *theirs, *ours;
 } aliases[] = {
@@ -24,16 +28,7 @@ const struct cli_command *const cli_commands[] = {
 	&cli_calls,   &cli_schedule, &cli_ctl,	    &cli_completion, NULL
 };
 
-static const struct cli_command *find_command(const char *name)
-{
-	for (const struct cli_command *const *command = cli_commands; *command; command++) {
-		if (strcmp((*command)->name, name) == 0)
-			return *command;
-	}
-	return NULL;
-}
-
-/* The program of that name in our own directory, if it is there: the Python package brings some. */
+/* Run a program in the directory of this binary, where the Python package has some of its own. */
 static void run_neighbour(const char *name, char **argv)
 {
 	char path[PATH_MAX];
@@ -49,7 +44,8 @@ static void run_neighbour(const char *name, char **argv)
 		execv(path, argv);
 }
 
-/* `pfw X` is `pfw-X` where that is beside us or on the PATH.  Returns only where it is not. */
+/* `pfw X` runs `pfw-X` from the directory of this binary or the PATH.  Returns only if there is
+ * none. */
 static void run_external(char **argv)
 {
 	char name[256], *word = argv[0];
@@ -73,7 +69,7 @@ static int unknown(const char *word)
 	const char *nearest;
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(aliases); i++) {
-		if (strcmp(word, aliases[i].theirs) == 0 && find_command(aliases[i].ours)) {
+		if (strcmp(word, aliases[i].theirs) == 0 && manual_find(aliases[i].ours)) {
 			cli_error(NULL, "there is no command %s: it is called %s here", word,
 				  aliases[i].ours);
 			return CLI_USAGE;
@@ -119,7 +115,7 @@ int main(int argc, char **argv)
 			  cli_name(argv[1]));
 		return CLI_USAGE;
 	}
-	command = find_command(argv[1]);
+	command = manual_find(argv[1]);
 	if (command)
 		return command->main(command, argc - 2, argv + 2);
 	run_external(argv + 1);

@@ -1,39 +1,47 @@
-/* repair.c - `pfw repair`: finish the traces of killed processes from the spools they left behind.
- */
+/* tools/repair.c - `pfw repair`: finishes the traces of killed processes from their spools. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "adopt.h"
-#include "cli.h"
-#include "store/paths.h"
-#include "store/recover.h"
-#include "store/trace.h"
+#include "share/adopt.h"
+#include "store/recover/recover.h"
+#include "store/traces/ends.h"
+#include "store/traces/paths.h"
+#include "ui/cli.h"
 
 struct repair {
 	const struct cli_command *command;
 	bool quiet;
-	bool every; /* --all: others' spools and living processes are none of our business */
+	const char *place; /* where the traces of the spools must be; NULL: anywhere */
+	bool every;	   /* --all: ignore other users' spools and live processes */
 	int status;
-	uint64_t found; /* spools that were looked at */
-	/* Those that there are for traces in the directory `where`: a directory is read once, however
-	 * many traces it has. */
+	uint64_t found; /* spools that were examined */
+	/* The spools for traces in the directory `where`.  A directory is listed once for all its
+	 * traces. */
 	char where[PATH_MAX];
-	char **spool;
-	size_t spools;
+	struct pfw_paths spools;
 };
 
-static void set_status(struct repair *repair, int status)
+/* Print a message about a path and raise the exit status to at least `status`. */
+__attribute__((format(printf, 4, 5))) static void say(struct repair *repair, int status,
+						      const char *path, const char *format, ...)
 {
+	char text[1024];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(text, sizeof(text), format, values);
+	va_end(values);
+	cli_error(repair->command->name, "%s: %s", cli_name(path), text);
 	if (repair->status < status)
 		repair->status = status;
 }
 
-/* What was recovered of one trace. */
 static void say_done(const struct repair *repair, const struct pfw_recovery *result)
 {
 	if (repair->quiet)
@@ -54,11 +62,8 @@ static void say_done(const struct repair *repair, const struct pfw_recovery *res
 static void refuse(struct repair *repair, const struct pfw_recovery *result, const char *spool,
 		   int status)
 {
-	const char *what = result->trace[0] ? result->trace : spool;
-
-	cli_error(repair->command->name, "%s: %s", cli_name(what),
-		  result->why[0] ? result->why : "left alone");
-	set_status(repair, status);
+	say(repair, status, result->trace[0] ? result->trace : spool, "%s",
+	    result->why[0] ? result->why : "left alone");
 }
 
 static int adopt(const char *spool, void *user)
@@ -67,10 +72,10 @@ static int adopt(const char *spool, void *user)
 	struct pfw_recovery result;
 	struct stat st;
 
-	if (repair->every && stat(spool, &st) == 0 && st.st_uid != geteuid())
+	if (repair->every && lstat(spool, &st) == 0 && st.st_uid != geteuid())
 		return 0;
 	repair->found++;
-	pfw_recover_spool(spool, &result);
+	pfw_recover_spool(spool, repair->place, &result);
 	switch (result.status) {
 	case PFW_RECOVER_DONE:
 		say_done(repair, &result);
@@ -94,31 +99,7 @@ static int adopt(const char *spool, void *user)
 	return 0;
 }
 
-static void forget_spools(struct repair *repair)
-{
-	for (size_t i = 0; i < repair->spools; i++)
-		free(repair->spool[i]);
-	free(repair->spool);
-	repair->spool = NULL;
-	repair->spools = 0;
-}
-
-static int keep_spool(const char *spool, void *user)
-{
-	struct repair *repair = user;
-	char **grown = realloc(repair->spool, (repair->spools + 1) * sizeof(*grown));
-
-	if (!grown)
-		return -ENOMEM;
-	repair->spool = grown;
-	grown[repair->spools] = strdup(spool);
-	if (!grown[repair->spools])
-		return -ENOMEM;
-	repair->spools++;
-	return 0;
-}
-
-/* Know the spools for traces that lie where this one does. */
+/* List the spools for traces in the directory of this one. */
 static void find_spools(struct repair *repair, const char *trace)
 {
 	struct adopt_dirs dirs;
@@ -127,77 +108,74 @@ static void find_spools(struct repair *repair, const char *trace)
 	if (!strcmp(repair->where, dirs.beside))
 		return;
 	snprintf(repair->where, sizeof(repair->where), "%s", dirs.beside);
-	forget_spools(repair);
-	if (pfw_recover_find(dirs.dir, NULL, NULL, keep_spool, repair) < 0) {
-		cli_error(repair->command->name, "no memory for the list of spools");
-		set_status(repair, CLI_USAGE);
-	}
+	pfw_paths_free(&repair->spools);
+	if (adopt_spools_find(&repair->spools, &dirs))
+		say(repair, CLI_USAGE, trace, "no memory for the list of spools");
 }
 
-/* Adopt the spools that name this trace, whether the trace is there or not. */
+/* Adopt the spools of a trace, which need not exist.  Return their number. */
 static uint64_t adopt_of(struct repair *repair, const char *trace)
 {
 	uint64_t before = repair->found;
 
 	find_spools(repair, trace);
-	for (size_t i = 0; i < repair->spools; i++)
-		if (pfw_recover_belongs(repair->spool[i], trace, NULL))
-			adopt(repair->spool[i], repair);
+	repair->place = strcmp(repair->where, ".") == 0 ? "./" : repair->where;
+	for (size_t i = 0; i < repair->spools.count; i++)
+		if (pfw_recover_belongs(repair->spools.path[i], trace, NULL))
+			adopt(repair->spools.path[i], repair);
+	repair->place = NULL;
 	return repair->found - before;
 }
 
-/* One of the process that wrote the trace, which does not say whose it is: of another version, or
- * damaged.  False: there is none. */
+/* Report an unreadable spool (other version, damaged) of the trace's process.  False: there is
+ * none. */
 static bool refuse_unreadable(struct repair *repair, const struct pfw_trace *trace)
 {
 	char start[64];
 
 	snprintf(start, sizeof(start), "pfw-%u-%" PRIu64 "-", (unsigned)geteuid(), trace->pid);
-	for (size_t i = 0; i < repair->spools; i++) {
-		const char *slash = strrchr(repair->spool[i], '/');
+	for (size_t i = 0; i < repair->spools.count; i++) {
+		const char *slash = strrchr(repair->spools.path[i], '/');
+		struct stat st;
 
+		/* Anybody can give a file of his this name. */
 		if (slash && !strncmp(slash + 1, start, strlen(start)) &&
-		    access(repair->spool[i], F_OK) == 0) {
-			adopt(repair->spool[i], repair);
+		    lstat(repair->spools.path[i], &st) == 0 && st.st_uid == geteuid()) {
+			adopt(repair->spools.path[i], repair);
 			return true;
 		}
 	}
 	return false;
 }
 
-/* A trace without a spool: finished, or beyond what can be done here. */
+/* Report a trace that has no spool. */
 static void judge_trace(struct repair *repair, const char *path)
 {
 	struct pfw_trace trace;
 	int error = pfw_trace_read(&trace, path);
 
 	if (error) {
-		cli_error(repair->command->name, "%s: %s", cli_name(path), strerror(-error));
-		set_status(repair, CLI_USAGE);
+		say(repair, CLI_USAGE, path, "%s", strerror(-error));
 	} else if (!trace.bytes && pfw_trace_remove_empty(path)) {
 		if (!repair->quiet)
 			printf("%s: empty, removed: its process ended before it wrote anything\n",
 			       cli_name(path));
 	} else if (!trace.ours) {
-		cli_error(repair->command->name,
-			  "%s: no trace of ours (its first line is no `process`)", cli_name(path));
-		set_status(repair, CLI_USAGE);
+		say(repair, CLI_USAGE, path, "no trace of ours (its first line is no `process`)");
 	} else if (!trace.ended && refuse_unreadable(repair, &trace)) {
-		return; /* said */
+		return; /* already reported */
 	} else if (!trace.ended) {
-		cli_error(repair->command->name,
-			  "%s: not finished, and there is no spool of its process %" PRIu64
-			  " here: it lived on %s, or its spool was removed; what the file holds is "
-			  "good",
-			  cli_name(path), trace.pid, trace.host[0] ? trace.host : "another host");
-		set_status(repair, CLI_PROBLEMS);
+		say(repair, CLI_PROBLEMS, path,
+		    "not finished, and there is no spool of its process %" PRIu64
+		    " here: it lived on %s, or its spool was removed; what the file holds is good",
+		    trace.pid, trace.host[0] ? trace.host : "another host");
 	} else if (!repair->quiet) {
 		printf("%s: finished, nothing to do\n", cli_name(path));
 	}
 }
 
-/* Processes that were killed before their trace was begun on disk: of the trace, base name or
- * directory that the argument stands for. */
+/* Adopt spools of processes that were killed before they made their trace: the argument is the
+ * trace's path, its base name or its directory. */
 static uint64_t adopt_unbegun(struct repair *repair, const char *argument)
 {
 	char path[PATH_MAX + 2];
@@ -231,22 +209,19 @@ static void repair_argument(struct repair *repair, const char *argument)
 	error = pfw_paths_add(&paths, argument, &why);
 	for (size_t i = 0; i < paths.count; i++) {
 		if (strcmp(paths.path[i], "-") == 0) {
-			cli_error(repair->command->name, "-: a stream cannot be repaired");
-			set_status(repair, CLI_USAGE);
+			say(repair, CLI_USAGE, "-", "a stream cannot be repaired");
 		} else if (!adopt_of(repair, paths.path[i])) {
 			judge_trace(repair, paths.path[i]);
 		}
 	}
-	if (!adopt_unbegun(repair, argument) && error) {
-		cli_error(repair->command->name, "%s: %s", cli_name(argument), why);
-		set_status(repair, CLI_USAGE);
-	}
+	if (!adopt_unbegun(repair, argument) && error)
+		say(repair, CLI_USAGE, argument, "%s", why);
 	pfw_paths_free(&paths);
 }
 
 static const struct cli_option options[] = {
 	{ "all", 'a', NULL, "adopt every spool of yours on this machine", 'a' },
-	{ "quiet", 'q', NULL, "say only what could not be done", 'q' },
+	{ "quiet", 'q', NULL, "print only what could not be done", 'q' },
 	{ 0 },
 };
 
@@ -254,16 +229,15 @@ static int repair_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct repair repair = { .command = command };
 	struct adopt_dirs dirs;
+	const struct cli_target targets[] = { { 'a', .flag = &repair.every },
+					      { 'q', .flag = &repair.quiet },
+					      { 0 } };
 	struct cli_args args;
-	int option;
+	int status;
 
-	cli_args_init(&args, command, argc, argv);
-	while ((option = cli_next(&args)) >= 0) {
-		repair.every |= option == 'a';
-		repair.quiet |= option == 'q';
-	}
-	if (option != CLI_DONE)
-		return cli_ended(&args, option);
+	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
+	if (status >= 0)
+		return status;
 	if (!args.operands && !repair.every) {
 		cli_error(command->name,
 			  "name a trace, its base name, a directory or a spool; or --all");
@@ -277,19 +251,19 @@ static int repair_main(const struct cli_command *command, int argc, char **argv)
 		if (!repair.found && !repair.quiet)
 			puts("no process of yours has left anything to recover");
 	}
-	forget_spools(&repair);
+	pfw_paths_free(&repair.spools);
 	return cli_finish(stdout, command, repair.status);
 }
 
 const struct cli_command cli_repair = {
 	.name = "repair",
 	.operands = "PATH...",
-	.summary = "Finish the traces of killed processes from what they left in memory",
+	.summary = "Finish the traces of killed processes with events that were not written",
 	.options = options,
 	.failure = CLI_USAGE,
 	.main = repair_main,
 	.details =
 		"PATH is a trace, the base name of a run, a directory, or a spool (pfw-*.spool).\n"
-		"A process that still writes, and spools of another host or boot, are left alone.\n"
+		"Running processes, and spools of another host or boot, are left alone.\n"
 		"exit status: 0 done, 1 something was left alone, 2 something is damaged\n",
 };

@@ -1,14 +1,14 @@
-/* schedule.c - `pfw schedule`: print what a schedule does in each step. */
+/* tools/schedule.c - `pfw schedule`: prints what a schedule does in each step. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-#include "schedule.h"
+#include "common/settings/schedule.h"
+#include "ui/cli.h"
 
 #define STEPS_MAX 1000000u
-#define BAR 80u /* steps in a line of the picture */
+#define BAR 80u /* steps per line of the picture */
 
 enum {
 	OPTION_SKIP_FIRST = 256,
@@ -22,35 +22,21 @@ enum {
 };
 
 static const struct cli_option options[] = {
-	{ "skip-first", 0, "N", "steps to leave out before everything else (0)",
-	  OPTION_SKIP_FIRST },
-	{ "skip-first-wait", 0, NULL, "leave out the first cycle's wait", OPTION_SKIP_FIRST_WAIT },
+	{ "skip-first", 0, "N", "steps to skip at the start (0)", OPTION_SKIP_FIRST },
+	{ "skip-first-wait", 0, NULL, "skip the first cycle's wait", OPTION_SKIP_FIRST_WAIT },
 	{ "wait", 0, "N", "steps of each cycle that are not recorded (0)", OPTION_WAIT },
 	{ "warmup", 0, "N", "steps that are recorded as warm-up (0)", OPTION_WARMUP },
 	{ "active", 0, "N", "steps that are recorded", OPTION_ACTIVE },
 	{ "repeat", 0, "N", "number of cycles, 0 = for ever (0)", OPTION_REPEAT },
-	{ "steps", 0, "N", "how many steps to print (two cycles and what is before them)",
-	  OPTION_STEPS },
-	{ "format", 0, "text|ndjson", "a picture, or one JSON object a step", OPTION_FORMAT },
+	{ "steps", 0, "N",
+	  "how many steps to print (default: two cycles and the steps before them)", OPTION_STEPS },
+	{ "format", 0, "text|ndjson", "a picture, or one JSON object per step", OPTION_FORMAT },
 	{ 0 },
 };
 
 static const char *const action_name[] = { "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE" };
 static const char action_letter[] = ".w#S";
 static const enum cli_style action_style[] = { CLI_DIM, CLI_YELLOW, CLI_GREEN, CLI_BOLD };
-
-static bool number(const struct cli_command *command, const char *option, const char *text,
-		   uint64_t most, uint64_t *out)
-{
-	char *end;
-
-	*out = strtoull(text, &end, 10);
-	if (*text >= '0' && *text <= '9' && !*end && *out <= most)
-		return true;
-	cli_error(command->name, "--%s=%s: takes a number from 0 to %" PRIu64, option,
-		  cli_name(text), most);
-	return false;
-}
 
 static void print_bar(const struct pfw_schedule *schedule, uint64_t first, uint64_t end,
 		      bool coloured)
@@ -103,7 +89,7 @@ static int read_options(struct cli_args *args, struct pfw_schedule *schedule, ui
 		[OPTION_ACTIVE - 256] = &schedule->active,
 		[OPTION_REPEAT - 256] = &schedule->repeat,
 	};
-	uint64_t value;
+	int64_t value;
 	int option;
 
 	while ((option = cli_next(args)) >= 0) {
@@ -114,19 +100,22 @@ static int read_options(struct cli_args *args, struct pfw_schedule *schedule, ui
 		} else if (option == OPTION_FORMAT) {
 			if ((*format = cli_format(args->command, args->value, 2)) < 0)
 				return CLI_BAD;
-		} else if (option == OPTION_STEPS) {
-			if (!number(args->command, name, args->value, STEPS_MAX, steps))
-				return CLI_BAD;
 		} else {
-			if (!number(args->command, name, args->value, PFW_SCHEDULE_MAX, &value))
+			bool all = option == OPTION_STEPS;
+
+			if (cli_whole(args->command, name, args->value, 0,
+				      all ? STEPS_MAX : PFW_SCHEDULE_MAX, &value))
 				return CLI_BAD;
-			*field[option - 256] = (uint32_t)value;
+			if (all)
+				*steps = (uint64_t)value;
+			else
+				*field[option - 256] = (uint32_t)value;
 		}
 	}
 	return option;
 }
 
-/* Two cycles and what comes before them, at most a million. */
+/* Two cycles and the steps before them, at most a million. */
 static uint64_t enough_steps(const struct pfw_schedule *schedule)
 {
 	uint64_t steps = schedule->skip_first +
@@ -135,7 +124,7 @@ static uint64_t enough_steps(const struct pfw_schedule *schedule)
 	return steps < STEPS_MAX ? steps : STEPS_MAX;
 }
 
-/* What PFW_SCHEDULE takes beside steps. */
+/* Explain a plan that does not count steps. */
 static int explain(const struct cli_command *command, const struct pfw_plan *plan)
 {
 	if (plan->kind == PFW_PLAN_TIME) {
@@ -153,7 +142,7 @@ static int explain(const struct cli_command *command, const struct pfw_plan *pla
 	return cli_finish(stdout, command, CLI_OK);
 }
 
-/* The operand; false: it is none that PFW_SCHEDULE takes. */
+/* Parse the operand as PFW_SCHEDULE.  False: it is invalid; a message has said so. */
 static bool read_plan(const struct cli_args *args, const char *text, struct pfw_plan *plan)
 {
 	static const struct pfw_schedule none;
@@ -211,10 +200,9 @@ const struct cli_command cli_schedule = {
 	.name = "schedule",
 	.operands = "[SCHEDULE]",
 	.summary = "Print which steps a schedule records",
-	.details =
-		"The options are those of torch.profiler.schedule(); SCHEDULE is what PFW_SCHEDULE takes:\n"
-		"wait=1,warmup=1,active=3,repeat=2, or delay=60s,duration=30s,every=10m, or range\n",
+	.details = "The options are those of torch.profiler.schedule(); SCHEDULE is a value of\n"
+		   "PFW_SCHEDULE: wait=1,warmup=1,active=3,repeat=2, or\n"
+		   "delay=60s,duration=30s,every=10m, or range\n",
 	.options = options,
-	.failure = CLI_USAGE,
 	.main = run_schedule,
 };

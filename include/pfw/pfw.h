@@ -2,9 +2,10 @@
  * pfw.h - the C API of pfw: spans, compute events and counters in the trace of this process.
  *
  * Include it, build, and run: with `pfw run`, or with libpfw_preload.so in LD_PRELOAD, or linked
- * with -lpfw.  Every function is a weak symbol: a program that is not linked with libpfw runs
- * unchanged without it, and each call below is then one test of an address.  (A program built with
- * -fno-pic -no-pie cannot bind weakly: it must link.)
+ * with -lpfw.  A program links with -lpfw.  One that must also run where libpfw is not, or that only
+ * `pfw run` shall trace, defines PFW_OPTIONAL before this line: then every function is a weak symbol,
+ * nothing is linked, and each call below is one test of an address.  (A program built with -fno-pic
+ * -no-pie cannot bind weakly: it must link.)
  *
  * All functions return 0 or a negative errno value, never exit, abort or print more than one line
  * (to standard error, when tracing cannot do what was asked), keep errno, and may be called from
@@ -28,10 +29,10 @@ extern "C" {
 
 #if defined(PFW_BUILDING)
 #define PFW_API __attribute__((visibility("default")))
-#elif defined(PFW_LINKED)
-#define PFW_API /* strong: a weak reference alone would let --as-needed drop the library */
-#else
+#elif defined(PFW_OPTIONAL)
 #define PFW_API __attribute__((weak))
+#else
+#define PFW_API /* strong: a weak reference alone would let --as-needed drop the library */
 #endif
 
 /* What pfw_start() may be told; zero means "as the variable says". */
@@ -358,8 +359,8 @@ static inline int pfw_stats_absent(struct pfw_stats *stats)
 }
 #endif
 
-#if !defined(PFW_BUILDING) && !defined(PFW_LINKED)
-/* Absent library: each call tests the weak symbol's address.  Define PFW_LINKED to leave it out. */
+#if !defined(PFW_BUILDING) && defined(PFW_OPTIONAL)
+/* Absent library: each call tests the weak symbol's address. */
 #define pfw_start(...) (pfw_start ? pfw_start(__VA_ARGS__) : 0)
 #define pfw_stop() (pfw_stop ? pfw_stop() : 0)
 #define pfw_flush() (pfw_flush ? pfw_flush() : 0)

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../src/gzip.h"
 #include "../json_world.h"
+#include "common/format/gzip.h"
 
 #define ROUNDS 7
 #define BATCH_BYTES PFW_GZIP_TEXT_MAX

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../src/store/input.h"
-#include "../../src/store/pass.h"
+#include "store/pass/pass.h"
+#include "store/read/input.h"
 
 #define ROUNDS 7
 #define TEXT_MAX (64u << 20)
@@ -124,10 +124,10 @@ struct sum {
 static int add_block(void *user, unsigned worker, struct pfw_pass_block *block)
 {
 	struct sum *sum = (struct sum *)user + worker;
-	struct pfw_lines lines;
+	struct pfw_pass_lines lines;
 
-	pfw_lines_init(&lines, block);
-	while (pfw_lines_next(&lines)) {
+	pfw_pass_lines_init(&lines, block);
+	while (pfw_pass_lines_next(&lines)) {
 		sum->events += lines.entry.ph != 'M';
 		sum->ns += (uint64_t)lines.entry.dur_ns;
 	}

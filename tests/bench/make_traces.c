@@ -23,8 +23,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "../../src/gzip.h"
-#include "../../src/json_text.h"
+#include "common/encode/text.h"
+#include "common/format/gzip.h"
 
 #define LOADERS 4
 #define TEXT_ROOM PFW_GZIP_TEXT_MAX
@@ -183,15 +183,15 @@ static char *begin(struct rank *rank, const char *name, const char *category, ui
 {
 	char *out = rank->end;
 
-	out = pfw_text_u64(pfw_text_put(out, "{\"id\":"), ++rank->id);
-	out = stpcpy(pfw_text_put(out, ",\"name\":\""), name);
-	out = stpcpy(pfw_text_put(out, "\",\"cat\":\""), category);
-	out = pfw_text_u64(pfw_text_put(out, "\",\"pid\":"), rank->pid);
-	out = pfw_text_u64(pfw_text_put(out, ",\"tid\":"), tid);
-	out = pfw_text_us(pfw_text_put(out, ",\"ts\":"), ts_ns);
+	out = pfw_append_u64(pfw_append(out, "{\"id\":"), ++rank->id);
+	out = stpcpy(pfw_append(out, ",\"name\":\""), name);
+	out = stpcpy(pfw_append(out, "\",\"cat\":\""), category);
+	out = pfw_append_u64(pfw_append(out, "\",\"pid\":"), rank->pid);
+	out = pfw_append_u64(pfw_append(out, ",\"tid\":"), tid);
+	out = pfw_append_us(pfw_append(out, ",\"ts\":"), ts_ns);
 	if (span)
-		out = pfw_text_us(pfw_text_put(out, ",\"dur\":"), dur_ns);
-	out = pfw_text_put(out, span ? ",\"ph\":\"X\",\"args\":{" : ",\"ph\":\"M\",\"args\":{");
+		out = pfw_append_us(pfw_append(out, ",\"dur\":"), dur_ns);
+	out = pfw_append(out, span ? ",\"ph\":\"X\",\"args\":{" : ",\"ph\":\"M\",\"args\":{");
 	if (ts_ns < rank->least_ns)
 		rank->least_ns = ts_ns;
 	if (ts_ns + dur_ns > rank->greatest_ns)
@@ -201,7 +201,7 @@ static char *begin(struct rank *rank, const char *name, const char *category, ui
 
 static void end(struct rank *rank, char *out)
 {
-	rank->end = pfw_text_put(out, "}}\n");
+	rank->end = pfw_append(out, "}}\n");
 	rank->lines++;
 	if (rank->end > rank->text + TEXT_ROOM - LINE_ROOM)
 		flush(rank);
@@ -230,7 +230,7 @@ static char *event(struct rank *rank, enum name name, uint32_t tid, uint64_t ts_
 
 static char *key(char *out, const char *text, uint64_t value)
 {
-	return pfw_text_u64(stpcpy(out, text), value);
+	return pfw_append_u64(stpcpy(out, text), value);
 }
 
 /* ---- chance ---- */
@@ -256,15 +256,15 @@ static uint64_t duration(struct rank *rank, uint64_t typical)
 
 static char *put_file(char *out, const struct rank *rank, uint32_t file)
 {
-	out = pfw_text_put(
+	out = pfw_append(
 		out,
 		"\"fname\":\"/lustre/project/vision/shared/datasets/imagenet-21k/processed-2021-winter-resized-256/train/rank-local-shard-");
-	out = pfw_text_u64(out, rank->number);
-	out = pfw_text_put(out, "/n0");
-	out = pfw_text_u64(out, 1440764 + file / 500);
-	out = pfw_text_put(out, "/ILSVRC2021_winter_train_");
-	out = pfw_text_u64(out, 10000000 + (uint64_t)file * 37);
-	return pfw_text_put(out, ".JPEG\"");
+	out = pfw_append_u64(out, rank->number);
+	out = pfw_append(out, "/n0");
+	out = pfw_append_u64(out, 1440764 + file / 500);
+	out = pfw_append(out, "/ILSVRC2021_winter_train_");
+	out = pfw_append_u64(out, 10000000 + (uint64_t)file * 37);
+	return pfw_append(out, ".JPEG\"");
 }
 
 /* Each takes its time of the thread. */
@@ -294,10 +294,10 @@ static void read_posix(struct rank *rank, struct thread *thread, uint32_t file)
 	uint64_t fd = 10 + chance(rank) % 60, bytes = 4096u << chance(rank) % 6, offset = 0;
 	char *out = call(rank, thread, NAME_OPEN, file, 9000, 0);
 
-	end(rank, key(pfw_text_put(key(out, ",\"fd\":", fd), ",\"flags\":\"O_RDONLY|O_CLOEXEC\""),
+	end(rank, key(pfw_append(key(out, ",\"fd\":", fd), ",\"flags\":\"O_RDONLY|O_CLOEXEC\""),
 		      ",\"ret\":", fd));
 	out = call(rank, thread, NAME_FSTAT, file, 700, 0);
-	end(rank, pfw_text_put(key(out, ",\"fd\":", fd), ",\"ret\":0,\"size\":147456"));
+	end(rank, pfw_append(key(out, ",\"fd\":", fd), ",\"ret\":0,\"size\":147456"));
 	for (unsigned i = 2 + chance(rank) % 4; i; i--) {
 		enum name name = chance(rank) % 4 ? NAME_READ : NAME_PREAD;
 		uint64_t got = i == 1 ? bytes / 3 : bytes;
@@ -313,10 +313,10 @@ static void read_posix(struct rank *rank, struct thread *thread, uint32_t file)
 	if (chance(rank) % 2) {
 		out = call(rank, thread, NAME_LSEEK, file, 300, 0);
 		out = key(key(out, ",\"fd\":", fd), ",\"ret\":", offset);
-		end(rank, pfw_text_put(out, ",\"offset\":0,\"whence\":\"SEEK_END\""));
+		end(rank, pfw_append(out, ",\"offset\":0,\"whence\":\"SEEK_END\""));
 	}
 	out = call(rank, thread, NAME_CLOSE, file, 800, 0);
-	end(rank, pfw_text_put(key(out, ",\"fd\":", fd), ",\"ret\":0"));
+	end(rank, pfw_append(key(out, ",\"fd\":", fd), ",\"ret\":0"));
 }
 
 static void read_stdio(struct rank *rank, struct thread *thread, uint32_t file)
@@ -325,14 +325,14 @@ static void read_stdio(struct rank *rank, struct thread *thread, uint32_t file)
 	uint64_t fd = 10 + chance(rank) % 60;
 	char *out = call(rank, thread, NAME_FOPEN, file, 12000, 0);
 
-	end(rank, pfw_text_put(key(out, ",\"fd\":", fd), ",\"mode\":\"r+\""));
+	end(rank, pfw_append(key(out, ",\"fd\":", fd), ",\"mode\":\"r+\""));
 	for (unsigned i = 1 + chance(rank) % 3; i; i--) {
 		out = call(rank, thread, name, file, 900, 512);
-		end(rank, pfw_text_put(key(out, ",\"fd\":", fd),
-				       ",\"ret\":512,\"size\":1,\"count\":512"));
+		end(rank,
+		    pfw_append(key(out, ",\"fd\":", fd), ",\"ret\":512,\"size\":1,\"count\":512"));
 	}
 	out = call(rank, thread, NAME_FCLOSE, file, 1500, 0);
-	end(rank, pfw_text_put(key(out, ",\"fd\":", fd), ",\"ret\":0"));
+	end(rank, pfw_append(key(out, ",\"fd\":", fd), ",\"ret\":0"));
 }
 
 /* One sample: a file read, a span around it and one around its decoding. */
@@ -345,7 +345,7 @@ static void load(struct rank *rank, struct thread *thread)
 	if (chance(rank) % 16 == 0) {
 		char *out = call(rank, thread, NAME_STAT, file, 2000, 0);
 
-		end(rank, pfw_text_put(out, ",\"ret\":-1,\"errno\":\"ENOENT\""));
+		end(rank, pfw_append(out, ",\"ret\":-1,\"errno\":\"ENOENT\""));
 	}
 	if (chance(rank) % 5)
 		read_posix(rank, thread, file);
@@ -366,7 +366,7 @@ static char *compute(struct rank *rank, enum name name, uint32_t tid, uint64_t t
 {
 	char *out = event(rank, name, tid, ts_ns, dur_ns, bytes);
 
-	return stpcpy(stpcpy(pfw_text_put(out, "\"kind\":\""), kind), "\"");
+	return stpcpy(stpcpy(pfw_append(out, "\"kind\":\""), kind), "\"");
 }
 
 static void tell_kernel(struct rank *rank, const struct kernel *kernel)
@@ -376,18 +376,18 @@ static void tell_kernel(struct rank *rank, const struct kernel *kernel)
 	char *out = compute(rank, kernel->name, tid, kernel->ts_ns, kernel->dur_ns, kernel->bytes,
 			    copy ? "memcpy" : "kernel");
 
-	out = key(pfw_text_put(out, ",\"device\":1"), ",\"device_index\":", rank->number % 8);
-	out = key(pfw_text_put(out, ",\"context\":1,\"stream\":7"),
+	out = key(pfw_append(out, ",\"device\":1"), ",\"device_index\":", rank->number % 8);
+	out = key(pfw_append(out, ",\"context\":1,\"stream\":7"),
 		  ",\"correlation\":", kernel->correlation);
 	if (copy) {
 		out = key(out, ",\"bytes\":", kernel->bytes);
-		out = pfw_text_put(out, ",\"copy_kind\":\"HtoD\",\"src_kind\":\"pageable\","
-					"\"dst_kind\":\"device\"");
+		out = pfw_append(out, ",\"copy_kind\":\"HtoD\",\"src_kind\":\"pageable\","
+				      "\"dst_kind\":\"device\"");
 	} else {
 		out = key(out, ",\"grid\":[", 1 + kernel->correlation % 512);
-		out = pfw_text_put(out, ",1,1],\"block\":[128,1,1],\"registers\":86,"
-					"\"static_smem\":12288,\"dynamic_smem\":0,"
-					"\"occupancy\":0.25,\"priority\":0");
+		out = pfw_append(out, ",1,1],\"block\":[128,1,1],\"registers\":86,"
+				      "\"static_smem\":12288,\"dynamic_smem\":0,"
+				      "\"occupancy\":0.25,\"priority\":0");
 	}
 	end(rank, out);
 }
@@ -407,7 +407,7 @@ static void launch(struct rank *rank, enum name call_name, enum name name, uint6
 	struct kernel *kernel = &rank->kernel[rank->kernels++];
 	char *out = compute(rank, call_name, rank->trainer.tid, ts_ns, dur_ns, 0, "runtime");
 
-	out = pfw_text_put(out, ",\"device\":0,\"device_index\":-1");
+	out = pfw_append(out, ",\"device\":0,\"device_index\":-1");
 	end(rank, key(out, ",\"correlation\":", correlation));
 	rank->trainer.now_ns += dur_ns;
 	if (rank->gpu_ns < rank->trainer.now_ns)
@@ -427,12 +427,12 @@ static void operator_end(struct rank *rank, enum name name, uint64_t begun_ns)
 	char *out = compute(rank, name, rank->trainer.tid, begun_ns,
 			    rank->trainer.now_ns - begun_ns, 0, "cpu_op");
 
-	out = pfw_text_put(out, ",\"device\":0,\"device_index\":-1");
+	out = pfw_append(out, ",\"device\":0,\"device_index\":-1");
 	out = key(out, ",\"external_id\":", rank->correlation);
-	out = key(pfw_text_put(out, ",\"phase\":\"active\""), ",\"sequence\":", rank->correlation);
-	out = key(pfw_text_put(out, ",\"fwd_tid\":0"), ",\"input_shapes\":[[64,",
+	out = key(pfw_append(out, ",\"phase\":\"active\""), ",\"sequence\":", rank->correlation);
+	out = key(pfw_append(out, ",\"fwd_tid\":0"), ",\"input_shapes\":[[64,",
 		  128u << rank->correlation % 4);
-	end(rank, pfw_text_put(out, "],[512,512],[]]"));
+	end(rank, pfw_append(out, "],[512,512],[]]"));
 }
 
 /* An operator with one inside, which launches. */
@@ -467,10 +467,10 @@ static void save(struct rank *rank)
 	for (unsigned i = 0; i < 20; i++) {
 		char *out = call(rank, &rank->trainer, NAME_WRITE, rank->files, 90000, 1 << 20);
 
-		end(rank, pfw_text_put(out, ",\"fd\":9,\"ret\":1048576,\"count\":1048576"));
+		end(rank, pfw_append(out, ",\"fd\":9,\"ret\":1048576,\"count\":1048576"));
 	}
-	end(rank, pfw_text_put(call(rank, &rank->trainer, NAME_FSYNC, rank->files, 4000000, 0),
-			       ",\"fd\":9,\"ret\":0"));
+	end(rank, pfw_append(call(rank, &rank->trainer, NAME_FSYNC, rank->files, 4000000, 0),
+			     ",\"fd\":9,\"ret\":0"));
 	close_span(rank, &rank->trainer, NAME_CHECKPOINT, begun_ns, span, 0);
 }
 
@@ -503,9 +503,8 @@ static void train(struct rank *rank)
 		save(rank);
 	out = compute(rank, NAME_STEP, rank->trainer.tid, begun_ns, rank->trainer.now_ns - begun_ns,
 		      0, "step");
-	out = key(pfw_text_put(out, ",\"device\":0,\"device_index\":-1"),
-		  ",\"step\":", rank->step++);
-	end(rank, pfw_text_put(out, ",\"phase\":\"active\""));
+	out = key(pfw_append(out, ",\"device\":0,\"device_index\":-1"), ",\"step\":", rank->step++);
+	end(rank, pfw_append(out, ",\"phase\":\"active\""));
 	rank->trainer.now_ns += 20000;
 }
 
@@ -515,21 +514,20 @@ static void name_thread(struct rank *rank, uint32_t tid, const char *name)
 {
 	char *out = begin(rank, "thread_name", "pfw", tid, START_NS, 0, false);
 
-	end(rank, stpcpy(stpcpy(pfw_text_put(out, "\"name\":\""), name), "\""));
+	end(rank, stpcpy(stpcpy(pfw_append(out, "\"name\":\""), name), "\""));
 }
 
 static void first_lines(struct rank *rank)
 {
 	char *out = begin(rank, "process", "pfw", rank->pid, START_NS, 0, false);
 
-	out = pfw_text_put(out, "\"format\":1,\"version\":\"0.1.0\",\"run\":\"made-up-1\","
-				"\"host\":\"node0\",\"boot\":"
-				"\"ffa91360-1121-458f-a0c9-ab32f966ff6a\"");
+	out = pfw_append(out, "\"format\":1,\"version\":\"0.1.0\",\"run\":\"made-up-1\","
+			      "\"host\":\"node0\",\"boot\":"
+			      "\"ffa91360-1121-458f-a0c9-ab32f966ff6a\"");
 	out = key(key(out, ",\"rank\":", rank->number), ",\"world_size\":", rank->ranks);
 	out = key(out, ",\"local_rank\":", rank->number);
-	end(rank,
-	    pfw_text_put(out, ",\"rank_source\":\"RANK\",\"ppid\":1,"
-			      "\"cmd\":\"python train.py\",\"clock\":\"tsc\",\"spool\":null"));
+	end(rank, pfw_append(out, ",\"rank_source\":\"RANK\",\"ppid\":1,"
+				  "\"cmd\":\"python train.py\",\"clock\":\"tsc\",\"spool\":null"));
 	name_thread(rank, rank->trainer.tid, "python");
 	for (unsigned i = 0; i < LOADERS; i++)
 		name_thread(rank, rank->loader[i].tid, "loader");
@@ -543,7 +541,7 @@ static void last_lines(struct rank *rank)
 	tell_kernels(rank);
 	out = begin(rank, "end", "pfw", rank->pid, rank->trainer.now_ns, 0, false);
 	out = key(out, "\"events\":", rank->events);
-	end(rank, pfw_text_put(out, ",\"lost\":0,\"reason\":\"exit\""));
+	end(rank, pfw_append(out, ",\"lost\":0,\"reason\":\"exit\""));
 	flush(rank);
 }
 

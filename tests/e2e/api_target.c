@@ -270,7 +270,7 @@ static void show_stats(const char *when)
 	const char *slash;
 	int error = 0;
 
-#ifndef PFW_LINKED
+#ifdef PFW_OPTIONAL
 	if (pfw_stats) /* it has no macro: its result would be used unset */
 #endif
 		error = pfw_stats(&stats);

@@ -175,12 +175,13 @@ static void case_syscall(void)
 	CALL(THIS(syscall)(SYS_getppid)); /* libc has a function for it: not recorded */
 	raw_opens();
 	CALL(THIS(syscall)(SYS_io_uring_setup, 4, &params)); /* forbidden in some containers */
-	EXPECT(NULL, result < 0 ? NO_FD : (int)result, "'call':'io_uring_setup','count':4");
+	EXPECT(result < 0 ? NULL : "anon_inode:[io_uring]", result < 0 ? NO_FD : (int)result,
+	       "'call':'io_uring_setup','count':4");
 	if (result >= 0) {
 		ring = (int)result;
 		CALL(THIS(syscall)(SYS_io_uring_enter, ring, 2, 0, 0, NULL, 0));
-		EXPECT(NULL, ring, "'call':'io_uring_enter','count':2");
-		closed(ring, NULL);
+		EXPECT("anon_inode:[io_uring]", ring, "'call':'io_uring_enter','count':2");
+		closed(ring, "anon_inode:[io_uring]");
 	}
 	CALL(THIS(syscall)(SYS_io_submit, 0ul, 3l, NULL)); /* no such context */
 	EXPECT(NULL, NO_FD, "'call':'io_submit','count':3");

@@ -130,14 +130,14 @@ static void case_pipe(void)
 
 	stale_number();
 	CALL(make_pipe(fds, O_CLOEXEC));
-	EXPECT(NULL, fds[0], "'fd_out':%d%s", fds[1], fields);
+	EXPECT(PIPE, fds[0], "'fd_out':%d%s", fds[1], fields);
 	if (FN(write)(fds[1], "x", 1) != 1)
 		fail("cannot write", "a pipe");
 	expect_head("write", "POSIX");
-	expect_args(NULL, fds[1], 1, false);
+	expect_args(PIPE, fds[1], 1, false);
 	expect_fields("'count':1");
-	closed(fds[0], NULL);
-	closed(fds[1], NULL);
+	closed(fds[0], PIPE);
+	closed(fds[1], PIPE);
 	CALL(make_pipe((int *)BAD, O_CLOEXEC));
 	EXPECT(NULL, NO_FD, "'fd_out':-1%s", fields);
 }
@@ -376,13 +376,15 @@ static void case_splice(void)
 	raw_pipe(fds);
 	CALL(THIS(splice)(from, &at, fds[1], NULL, 3, 0));
 	EXPECT(in("data"), from,
-	       "'fd_out':%d,'count':3,'offset':2,'offset_out':-1,'flags':0,'target':null", fds[1]);
+	       "'fd_out':%d,'count':3,'offset':2,'offset_out':-1,'flags':0,'target':'" PIPE "'",
+	       fds[1]);
 	say("%ld\n", (long)at);
 	CALL(THIS(splice)(from, NULL, fds[1], &at, 3, 0)); /* a pipe has no position */
 	EXPECT(in("data"), from,
-	       "'fd_out':%d,'count':3,'offset':-1,'offset_out':-1,'flags':0,'target':null", fds[1]);
-	closed(fds[0], NULL);
-	closed(fds[1], NULL);
+	       "'fd_out':%d,'count':3,'offset':-1,'offset_out':-1,'flags':0,'target':'" PIPE "'",
+	       fds[1]);
+	closed(fds[0], PIPE);
+	closed(fds[1], PIPE);
 	done(from, "data");
 }
 
@@ -394,12 +396,12 @@ static void case_tee(void)
 	raw_pipe(two);
 	syscall(SYS_write, one[1], "content", 7);
 	CALL(THIS(tee)(one[0], two[1], 5, 0));
-	EXPECT(NULL, one[0], "'fd_out':%d,'count':5,'flags':0,'target':null", two[1]);
+	EXPECT(PIPE, one[0], "'fd_out':%d,'count':5,'flags':0,'target':'" PIPE "'", two[1]);
 	CALL(THIS(tee)(one[0], one[0], 5, 0));
-	EXPECT(NULL, one[0], "'fd_out':%d,'count':5,'flags':0,'target':null", one[0]);
+	EXPECT(PIPE, one[0], "'fd_out':%d,'count':5,'flags':0,'target':'" PIPE "'", one[0]);
 	for (int i = 0; i < 2; i++) {
-		closed(one[i], NULL);
-		closed(two[i], NULL);
+		closed(one[i], PIPE);
+		closed(two[i], PIPE);
 	}
 }
 
@@ -410,11 +412,11 @@ static void case_vmsplice(void)
 
 	raw_pipe(fds);
 	CALL(THIS(vmsplice)(fds[1], iov, 1, 0));
-	EXPECT(NULL, fds[1], "'iovcnt':1,'flags':0");
+	EXPECT(PIPE, fds[1], "'iovcnt':1,'flags':0");
 	CALL(THIS(vmsplice)(fds[1], (struct iovec *)BAD, 1, 0));
-	EXPECT(NULL, fds[1], "'iovcnt':1,'flags':0");
-	closed(fds[0], NULL);
-	closed(fds[1], NULL);
+	EXPECT(PIPE, fds[1], "'iovcnt':1,'flags':0");
+	closed(fds[0], PIPE);
+	closed(fds[1], PIPE);
 }
 
 /* ---- asking ---- */

@@ -2,7 +2,8 @@
  *
  * Two texts are made in memory and written at the end by raw system calls, so that nothing here
  * appears in the trace: `results`, what each call returned (the same with and without the tracer),
- * and `expected`, one JSON line for each event, in order.  In JSON formats ' stands for ".
+ * and `expected`, one JSON line for each event, in order.  In JSON formats ' stands for ".  A third,
+ * `stacks`, has the bytes of stack that each call took.
  */
 #ifndef CALLS_HARNESS_H
 #define CALLS_HARNESS_H
@@ -24,7 +25,7 @@
 #include <pfw/pfw.h>
 #endif
 
-#include "../../src/probes/calls.h"
+#include "recorder/wrap/calls.h"
 
 /* errno before each call: a call that works must leave it. */
 #define SENTINEL 77
@@ -46,7 +47,7 @@ struct text {
 static char *volatile bad = (char *)1;
 #define BAD bad
 
-static struct text results, expected;
+static struct text results, expected, stacks;
 static const struct test_case *now; /* the case that runs */
 static const char *dir;		    /* where the files are; also the working directory */
 static long result;		    /* of the last CALL */
@@ -117,11 +118,8 @@ static void *in_libc(const char *name)
 #pragma GCC diagnostic ignored "-Wignored-attributes"
 #ifdef CALLS_LINKED
 /* Not every libc has every row. */
-#define CALL_FD(category, ret, name, ...) extern __typeof__(name) name __attribute__((weak));
-#define CALL_PATH CALL_FD
-#define CALL_STREAM CALL_FD
-#define CALL_BY_HAND CALL_FD
-#include "../../src/probes/calls.def"
+#define CALL_ANY(category, ret, name, ...) extern __typeof__(name) name __attribute__((weak));
+#include "common/calls/calls.def"
 #endif
 
 /* The function that a program gets which calls the symbol: ours, where the tracer is preloaded.
@@ -133,11 +131,8 @@ static void *symbol(const char *name)
 		const char *name;
 		void *at;
 	} table[] = {
-#define CALL_FD(category, ret, name, ...) { #name, (void *)name },
-#define CALL_PATH(category, ret, name, ...) { #name, (void *)name },
-#define CALL_STREAM(category, ret, name, ...) { #name, (void *)name },
-#define CALL_BY_HAND(category, ret, name, ...) { #name, (void *)name },
-#include "../../src/probes/calls.def"
+#define CALL_ANY(category, ret, name, ...) { #name, (void *)name },
+#include "common/calls/calls.def"
 	};
 	void *at = NULL;
 
@@ -156,23 +151,66 @@ static void *symbol(const char *name)
 #define FN(name) ((__typeof__(&name))symbol(#name))
 #define THIS(name) ((__typeof__(&name))symbol(now->symbol))
 
+/* How much stack a call takes: the stack below is painted before it and looked at after it. */
+#define PAINTED 32768
+
+static __attribute__((noinline)) void paint(void)
+{
+	volatile char below[PAINTED];
+
+	for (size_t i = 0; i < sizeof(below); i++)
+		below[i] = 0x5a;
+}
+
+static __attribute__((noinline)) size_t unpainted(void)
+{
+	volatile char below[PAINTED];
+	size_t i = 0;
+
+	__asm__("" : : "r"(below) : "memory"); /* the bytes that the call has left */
+	while (i < sizeof(below) && below[i] == 0x5a)
+		i++;
+	return sizeof(below) - i;
+}
+
+__attribute__((format(printf, 1, 2))) static void put_stack(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	add(&stacks, format, args);
+	va_end(args);
+}
+
+static void took_stack(size_t bytes)
+{
+	put_stack("%s %zu\n", now->symbol, bytes);
+}
+
 /* Make a call and keep what it gave. */
 #define CALL(...)                                                      \
 	do {                                                           \
+		paint();                                               \
 		errno = SENTINEL;                                      \
 		result = (long)(__VA_ARGS__);                          \
 		error = errno;                                         \
+		took_stack(unpainted());                               \
 		say("%s: %ld errno %d\n", now->symbol, result, error); \
 	} while (0)
 
 /* The same for a call that returns a pointer: only whether there is one is the same every time. */
 #define CALL_POINTER(pointer, ...)                                                        \
 	do {                                                                              \
+		paint();                                                                  \
 		errno = SENTINEL;                                                         \
 		pointer = (__VA_ARGS__);                                                  \
 		error = errno;                                                            \
+		took_stack(unpainted());                                                  \
 		say("%s: %s errno %d\n", now->symbol, pointer ? "there" : "none", error); \
 	} while (0)
+
+/* The kernel's names of descriptors without a path; test_calls.py takes the number out. */
+#define PIPE "pipe:[]"
 
 static void expect_args(const char *fname, int fd, long ret, bool failed)
 {

@@ -164,12 +164,12 @@ static void closed_together(void (*close_both)(int first, int last))
 	result = FN(read)(two, NULL, 0);
 	error = errno;
 	expect_head("read", "POSIX");
-	expect_args(NULL, two, result, result == -1);
+	expect_args(PIPE, two, result, result == -1);
 	expect_fields("'count':0");
 	syscall(SYS_close, one);
 	FN(close)(two);
 	expect_head("close", "POSIX");
-	expect_args(NULL, two, 0, false);
+	expect_args(PIPE, two, 0, false);
 	expect_fields("%s", "");
 }
 

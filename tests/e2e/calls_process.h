@@ -125,7 +125,7 @@ static FILE *shell(const char *command)
 	if (!file)
 		fail("no shell", command);
 	expect_head("popen", "STDIO");
-	expect_args(NULL, fileno(file), fileno(file), false);
+	expect_args(PIPE, fileno(file), fileno(file), false);
 	expect_fields("'command':'%s'", command);
 	if (syscall(SYS_read, fileno(file), &character, 1) != 1)
 		fail("nothing from the shell", command);
@@ -137,7 +137,7 @@ static void shell_done(FILE *file)
 	int fd = fileno(file), ret = FN(pclose)(file);
 
 	expect_head("pclose", "STDIO");
-	expect_args(NULL, fd, ret, false);
+	expect_args(PIPE, fd, ret, false);
 	expect_fields("%s", "");
 }
 
@@ -148,7 +148,7 @@ static void case_popen(void)
 	stale_number();
 	CALL_POINTER(file, THIS(popen)("echo x", "r"));
 	result = fileno(file);
-	EXPECT(NULL, (int)result, "'command':'echo x'");
+	EXPECT(PIPE, (int)result, "'command':'echo x'");
 	shell_done(file);
 	CALL_POINTER(file, THIS(popen)("echo x", "no mode"));
 	result = -1;
@@ -161,7 +161,7 @@ static void case_pclose(void)
 	int fd = fileno(file);
 
 	CALL(THIS(pclose)(file));
-	EXPECT(NULL, fd, "%s", "");
+	EXPECT(PIPE, fd, "%s", "");
 }
 
 static void expect_fork(long pid)

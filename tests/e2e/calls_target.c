@@ -1,8 +1,9 @@
 /* calls_target.c - make every call of calls.def, in ways that work and ways that fail.
  *
- * calls_target DIR RESULTS EXPECTED: works in DIR (empty, absolute), with standard output in
- * DIR/stdout.  RESULTS gets what the calls returned, EXPECTED what a trace of them must hold.  A row
- * of calls.def that has no case here is an error (3): add the case to the table at the end.
+ * calls_target DIR RESULTS EXPECTED STACKS: works in DIR (empty, absolute), with standard output in
+ * DIR/stdout.  RESULTS gets what the calls returned, EXPECTED what a trace of them must hold, STACKS
+ * how many bytes of stack each call took.  A row of calls.def that has no case here is an error (3):
+ * add the case to the table at the end.
  */
 /* In this order: the later ones use the earlier ones' helpers. */
 /* clang-format off */
@@ -435,11 +436,8 @@ static const struct test_case cases[] = {
 };
 
 static const char *const rows[] = {
-#define CALL_FD(category, ret, name, ...) #name,
-#define CALL_PATH(category, ret, name, ...) #name,
-#define CALL_STREAM(category, ret, name, ...) #name,
-#define CALL_BY_HAND(category, ret, name, ...) #name,
-#include "../../src/probes/calls.def"
+#define CALL_ANY(category, ret, name, ...) #name,
+#include "common/calls/calls.def"
 };
 
 /* Begin a row's part of the trace with an event that names it. */
@@ -481,8 +479,8 @@ static void write_out(const char *path, const struct text *text)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4)
-		fail("usage", "calls_target DIR RESULTS EXPECTED");
+	if (argc != 5)
+		fail("usage", "calls_target DIR RESULTS EXPECTED STACKS");
 	dir = argv[1];
 	if (syscall(SYS_chdir, dir) < 0)
 		fail("cannot go to", dir);
@@ -494,5 +492,6 @@ int main(int argc, char **argv)
 	mark("end");
 	write_out(argv[2], &results);
 	write_out(argv[3], &expected);
+	write_out(argv[4], &stacks);
 	return 0;
 }

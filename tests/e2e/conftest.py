@@ -35,9 +35,42 @@ if harness.RUNTIME:
     subprocess.Popen.__init__ = start_with_runtime(subprocess.Popen.__init__)
 
 
+# Commands of several threads, which ThreadSanitizer shall see at work with four, however few CPUs there are.
+THREADED = ("index", "query", "table", "patterns", "overlap", "compare", "memory", "export", "compact")
+
+
+def start_with_threads(popen):
+    """subprocess.Popen's start, which gives our commands -j 4.  A test's own -j comes later, and counts."""
+    def start(self, command, *arguments, **options):
+        words = [str(word) for word in command] if isinstance(command, (list, tuple)) else []
+        if len(words) > 1 and words[0] == harness.PFW and words[1] in THREADED:
+            command = [*words[:2], "-j", "4", *words[2:]]
+        popen(self, command, *arguments, **options)
+    return start
+
+
+if harness.RACES:
+    subprocess.Popen.__init__ = start_with_threads(subprocess.Popen.__init__)
+
+
+@pytest.fixture(autouse=True)
+def races(tmp_path_factory, monkeypatch):
+    """Under ThreadSanitizer a test fails if a `pfw` that it ran had a data race, whatever it looked at."""
+    if not harness.RACES:
+        yield
+        return
+    top = tmp_path_factory.mktemp("races")
+    monkeypatch.setenv("TSAN_OPTIONS", "report_thread_leaks=0:atexit_sleep_ms=0:exitcode=0:"
+                       f"suppressions={harness.SOURCE}/tests/tsan.supp:log_path={top}/race")
+    yield
+    reports = [path.read_text(errors="replace") for path in top.iterdir()]
+    assert not reports, "\n".join(reports)[:20000]
+
+
 def pytest_collection_modifyitems(items):
-    for item in items if harness.RUNTIME else []:
+    left_out = harness.NOT_SANITIZED if harness.RUNTIME else harness.NOT_FOR_RACES if harness.RACES else {}
+    for item in items:
         file, _, test = item.nodeid.partition("::")  # parameters may have slashes
-        for start, why in harness.NOT_SANITIZED.items():
+        for start, why in left_out.items():
             if f"{file.rpartition('/')[2]}::{test}".startswith(start):
-                item.add_marker(pytest.mark.skip(reason=f"AddressSanitizer: {why}"))
+                item.add_marker(pytest.mark.skip(reason=f"sanitizer: {why}"))

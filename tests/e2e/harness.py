@@ -25,14 +25,19 @@ OURS = ("PFW_", "DFTRACER_", "LD_PRELOAD", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PY
 RUNTIME = os.environ.get("PFW_SANITIZER_RUNTIME", "")
 PRELOAD = f"{PRELOAD_OBJECT}:{RUNTIME}" if RUNTIME else PRELOAD_OBJECT
 
+# A build with ThreadSanitizer: `pfw` has it, the libraries have not.
+RACES = os.environ.get("PFW_SANITIZE") == "thread"
+
 # What such a build cannot show, by the beginning of a test's name.
 NOT_SANITIZED = {
     "test_calls.py": "hands each call pointers to nowhere, and the runtime looks at what they point to",
+    "test_api.py::test_natural": "such a build is not installed",
     "test_attach.py::test_old_version_of_a_call_is_left_alone": "the runtime has it without version",
     "test_attach.py::test_static_program_is_told": "a static program has no runtime",
     "test_cli.py::test_variables": "LD_PRELOAD has the runtime, too",
     "test_counters.py::test_memory": "the runtime's memory is counted, too",
     "test_cupti.py::test_names_are_demangled_where_the_program_can": "the runtime brings what demangles",
+    "test_contributing.py": "it makes a build of its own, without a runtime",
     "test_failopen.py::test_empty_environment": "without LD_PRELOAD there is no runtime",
     "test_faults.py::test_clock_that_is_set": "the runtime stands between us and the clock",
     "test_follow.py::test_follow_puts_our_variables_back": "we put back what is ours, not the runtime",
@@ -53,11 +58,17 @@ NOT_SANITIZED = {
     "test_unseen.py::test_call_refused[prlimit64": "the runtime cannot do without it",
 }
 
+# The same under ThreadSanitizer.
+NOT_FOR_RACES = {
+    "test_index.py::test_a_million_names_and_files": "the runtime has no room in so little memory",
+    "test_compact.py::test_a_full_disk_is_said": "the runtime's reports need room, too",
+}
+
 
 def clean_environment(**variables):
     """This environment without the tracer's and the launchers' variables."""
     kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(LAUNCHERS + OURS)}
+            if not name.startswith(LAUNCHERS + OURS) and name != "COLUMNS"}
     return {**kept, "LC_ALL": "C", **variables}
 
 
@@ -80,7 +91,19 @@ def run(command, environment=None, cwd=None, status=0, **options):
                             **options)
     assert status is None or result.returncode == status, \
         f"{command}: status {result.returncode}\n{result.stdout}\n{result.stderr}"
+    if [str(word) for word in command[:2]] == [PFW, "table"] and not result.stdout.startswith("usage:"):
+        check_table(result.stdout)
     return result
+
+
+# In a table for people; in rows of NDJSON: memory may be freed, time is never given back.
+BELOW_ZERO = re.compile(r'(?<![\w.#+-])-[0-9.]*[1-9][0-9.]* ?(?:ns|us|µs|ms|s|%)(?![\w%])'
+                        r'|"self_[a-z_]*time[a-z_]*":-')
+
+
+def check_table(text):
+    """What `pfw table` prints has no time below 0: self times are what children leave of a span."""
+    assert not BELOW_ZERO.search(text), f"a time below 0:\n{text}"
 
 
 # For another processor: its compiler, and what stands where a program of it should be.
@@ -115,7 +138,7 @@ def open_trace(path):
 
 
 def read_lines(path):
-    """The lines of a trace, each held to DESIGN section 3."""
+    """The lines of a trace, each held to docs/format.rst."""
     with open_trace(path) as file:
         text = file.read()
     assert text.endswith(b"\n"), f"{path}: cut"
@@ -162,6 +185,8 @@ def check_trace(path, reasons=("exit", "exec"), lost=0):
         if line["name"] == "thread_name" and line["cat"] == "pfw":
             named.add(line["tid"])
         assert line["cat"] in ("pfw", "PP", "COUNTER") or line["tid"] in named, f"{path}: {line} before its thread"
+    if any(line["cat"] not in ("POSIX", "STDIO", "COUNTER", "pfw") for line in lines):
+        run([PFW, "table", "--row-limit", "-1", "--format", "ndjson", "-q", path], status=None)
     return lines
 
 
@@ -225,3 +250,17 @@ def unescaped(text):
     """strace shows bytes as C would."""
     return re.sub(rb"\\([0-7]{1,3}|.)", lambda found: bytes([int(found[1], 8)])
                   if found[1].isdigit() else found[1], text.encode()).decode()
+
+
+def torchs_table(*arguments, **options):
+    """The tables of `pfw table` in PyTorch's order, without the head, which PyTorch does not have."""
+    order = [] if "--sort-by" in arguments else ["--sort-by", "none"]
+    head, _, tables = run([PFW, "table", *order, *arguments], **options).stdout.partition("\n\n")
+    took = r" took [0-9.]+[mu]?s \([0-9.]+%\)"
+    assert re.fullmatch(rf"Wall [0-9.]+[mu]?s(; I/O{took})?([;,] compute{took}(, CUDA{took[5:]})?)?", head)
+    return tables
+
+
+def without_ends(text):
+    """PyTorch's table without the blanks at the ends of its lines."""
+    return "".join(line.rstrip() + "\n" for line in text.splitlines())

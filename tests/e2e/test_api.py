@@ -311,8 +311,7 @@ def test_cplusplus(tmp_path, link):
         pytest.skip("no g++ here")
     source = tmp_path / "spans.cc"
     source.write_text(CPLUSPLUS)
-    flags = ["-DPFW_LINKED", f"-L{harness.LIB_DIR}", "-lpfw", f"-Wl,-rpath,{harness.LIB_DIR}"] \
-        if link else []
+    flags = [f"-L{harness.LIB_DIR}", "-lpfw", f"-Wl,-rpath,{harness.LIB_DIR}"] if link else ["-DPFW_OPTIONAL"]
     program = harness.compile_c(source, tmp_path / "spans", *flags, compiler="g++")
     (tmp_path / "spools").mkdir()
     assert harness.run([program], cwd=tmp_path).stdout == f"{int(link)}\n"
@@ -324,12 +323,66 @@ def test_cplusplus(tmp_path, link):
     assert names == ["work"] * 3 + ["throwing", "caught"]
 
 
+NATURAL = ["gcc a.c -lpfw -o a", "gcc -lpfw a.c -o a", "gcc -O2 -o a -lpfw a.c -lm", "gcc -c a.c && gcc -lpfw a.o -o a",
+           "gcc -no-pie -fno-pic a.c -lpfw -o a", "gcc -Wl,--as-needed a.c -lpfw -o a",
+           "gcc a.c $(pkg-config --cflags --libs pfw) -o a", "gcc $(pkg-config --cflags --libs pfw) a.c -o a",
+           "gcc -DPFW_OPTIONAL a.c -o a"]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Where `cmake --install` has put all of it, as a directory that compilers look into."""
+    if harness.CROSS_CC:
+        pytest.skip("the compiler's own search path is meant")
+    top = tmp_path_factory.mktemp("installed")
+    harness.run(["cmake", "--install", harness.BUILD, "--prefix", top])
+    return {"C_INCLUDE_PATH": str(top / "include"), "LIBRARY_PATH": str(top / "lib"),
+            "LD_LIBRARY_PATH": str(top / "lib"), "PKG_CONFIG_PATH": str(top / "lib/pkgconfig"),
+            "CMAKE_PREFIX_PATH": str(top)}
+
+
+def check_it_records(top, places, linked=True):
+    (top / "spools").mkdir()
+    environment = harness.traced_environment(top / "t", top / "spools", **places)
+    if linked:
+        del environment["LD_PRELOAD"]
+    else:
+        harness.run([top / "a"], harness.clean_environment(), top)
+    harness.run([top / "a"], environment, top)
+    assert [event["name"] for event in harness.events(harness.check_trace(top / "t.pfw"))
+            if event["cat"] == "app"] == ["work"]
+
+
+SMALL = '#include <pfw/pfw.h>\nint main(void) { PFW_SPAN("work"); return 0; }\n'
+
+
+@pytest.mark.parametrize("line", NATURAL)
+def test_natural_command_lines(tmp_path, installed, line):
+    """With libpfw in the compiler's search path, as after an installation: no options to know."""
+    if "pkg-config" in line and not shutil.which("pkg-config"):
+        pytest.skip("no pkg-config here")
+    (tmp_path / "a.c").write_text(SMALL)
+    harness.run(["sh", "-c", line], harness.clean_environment(**installed), tmp_path)
+    check_it_records(tmp_path, installed, "OPTIONAL" not in line)
+
+
+def test_natural_cmake(tmp_path, installed):
+    (tmp_path / "a.c").write_text(SMALL)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(a C)\nfind_package(pfw REQUIRED)\n"
+        "add_executable(a a.c)\ntarget_link_libraries(a pfw::pfw)\n"
+        "set_target_properties(a PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR})\n")
+    for words in (["-S", ".", "-B", "b"], ["--build", "b"]):
+        harness.run(["cmake", *words], harness.clean_environment(**installed), tmp_path)
+    check_it_records(tmp_path, installed)
+
+
 def test_linked_program_needs_no_preload(tmp_path):
     """Built with -lpfw as a user would, by the header and library of this build."""
     source = tmp_path / "one.c"
     source.write_text('#include <pfw/pfw.h>\nint main(void) { pfw_start(0); '
                       'pfw_instant("it", 0); return pfw_stop(); }\n')
-    program = harness.compile_c(source, tmp_path / "one", "-DPFW_LINKED", f"-L{harness.LIB_DIR}",
+    program = harness.compile_c(source, tmp_path / "one", f"-L{harness.LIB_DIR}",
                                 "-lpfw", f"-Wl,-rpath,{harness.LIB_DIR}")
     harness.run([program], harness.clean_environment(DFTRACER_LOG_FILE=str(tmp_path / "t")))
     lines = harness.check_trace(tmp_path / "t.pfw")

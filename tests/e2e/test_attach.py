@@ -36,7 +36,7 @@ LINKS = {
     "nopie": ["-no-pie", "-fno-pie", "-Wl,-z,relro,-z,lazy"],
     "nopie-now": ["-no-pie", "-fno-pie", "-Wl,-z,relro,-z,now"],
 }
-WITH_RECORDER = ["-DPFW_LINKED", f"-L{harness.LIB_DIR}", "-lpfw", f"-Wl,-rpath,{harness.LIB_DIR}"]
+WITH_RECORDER = [f"-L{harness.LIB_DIR}", "-lpfw", f"-Wl,-rpath,{harness.LIB_DIR}"]
 CALLS = {"open", "read", "close"}
 
 
@@ -235,7 +235,7 @@ def test_static_program_is_told(tmp_path, kind):
             return open("/etc/passwd", O_RDONLY) < 0 || pfw_stop();
         }
         """)
-    program = harness.compile_c(source, tmp_path / "static", kind, "-DPFW_LINKED",
+    program = harness.compile_c(source, tmp_path / "static", kind,
                                 f"{harness.LIB_DIR}/../libpfw_core.a")
     result = harness.run([program], environment(tmp_path), tmp_path)
     assert result.stderr == \

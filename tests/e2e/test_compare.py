@@ -95,6 +95,44 @@ def test_typical_is_the_geometric_mean(tmp_path):
     assert summary["tested"] == 0 and summary["together"] is None
 
 
+def text_of(a, b, *options):
+    return harness.run([PFW, "compare", *options, str(a), str(b)], status=None).stdout
+
+
+def test_first_line_is_the_wall_time(tmp_path):
+    """Of whole runs, whatever the conditions, and the change is of figures that are shown."""
+    start = 1795230878000000.0
+    for side, length in (("a", 2e6), ("b", 3e6)):
+        lines = write(tmp_path / side, [("read", 10), ("write", 5)]).read_text().splitlines()
+        lines[0] = lines[0].replace("1000000000000000.0", f"{start:.3f}")
+        lines[-1] = lines[-1].replace(f'"ts":{start + 17:.3f}', f'"ts":{start + length:.3f}')
+        (tmp_path / side).write_text("\n".join(lines) + "\n")
+    for words in ([], ["--name", "read"], ["--since", "50%"]):
+        first = text_of(tmp_path / "a", tmp_path / "b", *words).splitlines()[0]
+        assert first == "Wall time: A 2.000s, B 3.000s (+50.0%)", words
+        _, summary = compare(tmp_path / "a", tmp_path / "b", *words)
+        assert (summary["wall_a"], summary["wall_b"]) == (2e6, 3e6), words
+    harness.run([PFW, "index", "-q", tmp_path / "a", tmp_path / "b"])
+    _, summary = compare(tmp_path / "a", tmp_path / "b", "--name", "none")
+    assert (summary["wall_a"], summary["wall_b"]) == (2e6, 3e6)
+    text = text_of(tmp_path / "a", tmp_path / "b")
+    assert "Typical A" in text and "Typical B" in text and "Mean" not in text
+
+
+def test_a_change_that_says_nothing_is_a_question_mark(tmp_path):
+    """An interval of more than a factor of 100; programs get its figures."""
+    chance = random.Random(2)
+    for side in "ab":
+        write(tmp_path / side, [("read", chance.choice([0.001, 1e6])) for _ in range(60)] +
+              [("write", 10 + chance.random()) for _ in range(60)])
+    rows, _ = compare(tmp_path / "a", tmp_path / "b")
+    wide = next(row for row in rows if row["name"] == "read")
+    assert wide["change_high"] > 10000 * wide["change_low"] and wide["change"] is not None
+    lines = {line.split()[1]: line for line in text_of(tmp_path / "a", tmp_path / "b").splitlines()
+             if "POSIX" in line}
+    assert lines["read"].count("?") >= 3 and "%" not in lines["read"]
+
+
 def test_groups(tmp_path):
     calls = [("read", 1, {"fname": f"/f{i % 2}", "step": i % 3}) for i in range(12)]
     calls += [(f"ProfilerStep#{i}", 9, {}, "PP") for i in range(4)]
@@ -166,8 +204,8 @@ def test_formats(tmp_path):
     assert list(table[0]) == [key for key in rows[0] if key != "section"]
     assert float(table[0]["total_a"]) == 4 and table[0]["p"] == ""
     assert list(csv.DictReader(io.StringIO(done["tsv"].stdout), delimiter="\t")) == table
-    assert "| a\\|b,c |" in done["md"].stdout and done["md"].stdout.splitlines()[1].count("|") > 9
-    assert done["text"].stdout.startswith("Category") and "0 of 0 rows" in done["text"].stdout
+    assert "| a\\|b,c |" in done["md"].stdout and done["md"].stdout.splitlines()[3].count("|") > 9
+    assert done["text"].stdout.splitlines()[2].startswith("Category") and "0 of 0 rows" in done["text"].stdout
 
 
 @pytest.mark.parametrize("words", [[], ["a"], ["a", "a", "a"], ["a", "missing"], ["a", ","],

@@ -9,6 +9,7 @@ import pathlib
 import re
 import struct
 import subprocess
+import zlib
 
 import harness
 import pytest
@@ -87,30 +88,34 @@ def test_kernels_copies_and_calls_of_every_version(tmp_path, major, version):
     kernels = run.pp("kernel")
     assert [k["name"] for k in kernels] == ["plain_kernel"] * 3 + ["module_kernel"] * 2
     args = kernels[0]["args"]
-    assert args["grid"] == [128, 2] and args["block"] == [256], args
-    # what is usual is left out: device 1, the first one, its first context, the channel of before;
-    # and what the tid says
-    assert kernels[0]["tid"] == 10001007
-    assert not {"device", "device_index", "context", "stream"} & set(args)
-    assert [k["args"].get("channel") for k in kernels] == [3, None, None, None, None]
-    assert (args["registers"], args["static_smem"]) == (32, 1024) and "span" not in args
-    # 256 blocks of 256 threads on 132 multiprocessors of 2048: the grid is what limits it
-    assert args["occupancy"] == 0.2424
-    # the others are like it, or like the first of their own kind
-    assert [k["args"].get("occupancy") for k in kernels] == [0.2424, None, None, 0.0009, None]
-    assert args.get("priority") == (-5 if version >= 130100 else None)
-    assert kernels[0]["dur"] == 4 and "dynamic_smem" not in args
+    # a line says all of itself, also what is usual, 0, or as in the line before
+    assert kernels[0]["tid"] == 10001007 and kernels[0]["dur"] == 4
+    assert args == {
+        "kind": "kernel", "device": 1, "device_index": 0, "context": 1, "stream": 7,
+        "correlation": args["correlation"], "grid": [128, 2, 1], "block": [256, 1, 1], "registers": 32,
+        "static_smem": 1024, "dynamic_smem": 0, "local_mem": 0,
+        # 256 blocks of 256 threads on 132 multiprocessors of 2048: the grid is what limits it
+        "occupancy": 0.2424, "channel": 3, "graph": 0, "graph_node": 0,
+        **({"priority": -5} if version >= 130100 else {})}
+    for kernel in kernels[1:3]:
+        assert kernel["args"] == args | {"correlation": kernel["args"]["correlation"]}
+    assert {k["args"]["occupancy"] for k in kernels[3:]} == {0.0009}
+    assert all(set(k["args"]) == set(args) and len(k["args"]["grid"]) == 3 for k in kernels)
     assert kernels[3]["args"]["dynamic_smem"] == 2048
     assert [c["name"] for c in run.pp("memcpy")] == [
         "Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pinned)",
         "Memcpy PtoP (Device -> Device)"] * 2
     copy = run.pp("memcpy")[0]["args"]
+    place = {"device": 1, "device_index": 0, "context": 1, "stream": 7}
+    assert all(place.items() <= line["args"].items() and {"graph", "graph_node"} <= set(line["args"])
+               for kind in ("memcpy", "memset") for line in run.pp(kind))
     assert (copy["bytes"], copy["gbps"], copy["copy_kind"]) == (65536, 16.384, "HtoD")
     assert (copy["src_kind"], copy["dst_kind"]) == ("pageable", "device")
     assert (run.pp("memcpy")[2]["args"]["src_device"],
             run.pp("memcpy")[2]["args"]["dst_device"]) == (0, 1)
     assert [m["args"]["bytes"] for m in run.pp("memset")] == [4096, 4096]
     calls = launches_of(run)
+    assert {(call["args"]["device"], call["args"]["device_index"]) for call in calls.values()} == {(0, -1)}
     names = collections.Counter(call["name"] for call in calls.values())
     assert names["cudaLaunchKernel"] == 3 and names["cudaMalloc"] == 1, names
     # the driver's launches, without the runtime, where the library can tell them apart
@@ -140,21 +145,19 @@ def test_lanes_have_the_names_that_cupti_knows(tmp_path, names):
 
 
 @standin
-def test_a_kernels_line_is_short(tmp_path):
-    """Beyond its name, and what it has that others do not."""
-    run = Run(tmp_path, "launch=3 step=2 spans", "version=130001", PFW_SCHEDULE="active=10")
-    kernel = run.pp("kernel", "in_inner")[-1]
-    assert set(kernel["args"]) == {"kind", "correlation", "span", "grid", "block", "registers",
-                                   "static_smem", "step"}
-    text = next(line for line in run.paths[0].read_text().splitlines()
-                if f'"id":{kernel["id"]},' in line)
-    # what grows in a long run
-    grows = {"id": 7, "pid": 5, "correlation": 7, "step": 5, "span": 9}  # digits
-    rest = len(text) - len(kernel["name"]) - sum(
-        len(str(kernel.get(key, kernel["args"].get(key)))) for key in grows)
-    assert rest + sum(grows.values()) <= 250, text
-    assert {key for call in run.pp("runtime") for key in call["args"]} == {
-        "kind", "correlation", "cbid", "span", "step"}
+def test_members_of_a_kernels_line(tmp_path):
+    """All of them in each, and few bytes once compressed."""
+    run = Run(tmp_path, "launch=3 step=2 spans threads=20000", "version=130001", PFW_SCHEDULE="active=10")
+    members = {"kind", "device", "device_index", "context", "stream", "correlation", "grid", "block",
+               "registers", "static_smem", "dynamic_smem", "local_mem", "occupancy", "channel", "graph",
+               "graph_node", "step", "phase"}
+    assert {frozenset(kernel["args"]) for kernel in run.pp("kernel")} == {
+        frozenset(members), frozenset(members | {"span"})}
+    assert {frozenset(call["args"]) - {"span"} for call in run.pp("runtime")} == {
+        frozenset({"kind", "device", "device_index", "correlation", "cbid", "step", "phase"})}
+    lines = [line for line in run.paths[0].read_bytes().splitlines(keepends=True)
+             if b'"kind":"kernel"' in line]
+    assert len(zlib.compress(b"".join(lines), 1)) / len(lines) <= 30
 
 
 @standin
@@ -298,8 +301,8 @@ def test_each_kernel_names_the_nvtx_range_that_launched_it(tmp_path):
 @pytest.mark.skipif(not has_nvtx(), reason="no nvtx3/nvToolsExt.h")
 def test_nvtx_ranges_schedule_the_kernels(tmp_path):
     run = Run(tmp_path, "nvtx=8", PFW_STEP="nvtx_step", PFW_SCHEDULE="wait=1,warmup=1,active=2", **NVTX)
-    steps = collections.Counter((c["args"]["step"], c["args"].get("phase")) for c in run.pp("runtime"))
-    assert steps == {(step, "warmup" if step % 4 == 1 else None): 7 for step in (1, 2, 3, 5, 6, 7)}
+    steps = collections.Counter((c["args"]["step"], c["args"]["phase"]) for c in run.pp("runtime"))
+    assert steps == {(step, "warmup" if step % 4 == 1 else "active"): 7 for step in (1, 2, 3, 5, 6, 7)}
     check_spans(run, IN_NVTX)
     assert len(launches_of(run)) == len(run.pp("kernel")) == 42
     assert len(harness.own(run.lines, "segment")) == 2
@@ -491,11 +494,10 @@ def test_only_the_steps_of_the_schedule(tmp_path):
     words = " ".join(f"span_first={n} step" for n in range(1, 9))
     run = Run(tmp_path, words, PFW_SCHEDULE="wait=1,warmup=1,active=2,repeat=2")
     # in step n: n + 2 launches.  1: warm-up; 2, 3: active; 4: wait; 5: warm-up; 6, 7: active
-    # warm-up is said, active is usual
-    steps = collections.Counter((c["args"]["step"], c["args"].get("phase")) for c in run.pp("runtime"))
+    steps = collections.Counter((c["args"]["step"], c["args"]["phase"]) for c in run.pp("runtime"))
     assert len(launches_of(run)) == len(run.pp("kernel")) == 36
-    assert steps == {(1, "warmup"): 3, (2, None): 4, (3, None): 5, (5, "warmup"): 7, (6, None): 8,
-                     (7, None): 9}
+    assert steps == {(1, "warmup"): 3, (2, "active"): 4, (3, "active"): 5, (5, "warmup"): 7,
+                     (6, "active"): 8, (7, "active"): 9}
     check_spans(run, {"in_first": "first", "outside": None})
 
 

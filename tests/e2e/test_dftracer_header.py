@@ -93,8 +93,7 @@ def test_every_macro(tmp_path, language, link):
     source = tmp_path / f"program.{language}"
     source.write_text({"c": C, "cc": CPLUSPLUS}[language])
     flags = [f"-I{harness.SOURCE / 'include' / 'pfw' / 'compat'}"]
-    if link:
-        flags += ["-DPFW_LINKED", f"-L{harness.LIB_DIR}", "-lpfw", f"-Wl,-rpath,{harness.LIB_DIR}"]
+    flags += [f"-L{harness.LIB_DIR}", "-lpfw", f"-Wl,-rpath,{harness.LIB_DIR}"] if link else ["-DPFW_OPTIONAL"]
     program = harness.compile_c(source, tmp_path / "program", *flags, compiler=compiler)
     (tmp_path / "spools").mkdir()
     harness.run([program], harness.clean_environment(), tmp_path)

@@ -101,8 +101,46 @@ def test_odd_commands_pass_through(tmp_path):
     assert outputs[0] == outputs[1]
     assert b"pipe size 131072\n" in outputs[0] and b"seal 0\n" in outputs[0]
     events = [event for event in calls(tmp_path / "t.pfw") if event["name"] == "write"]
-    assert [(event["args"].get("fname"), event["args"]["ret"]) for event in events] == [
-        (None, 3), ("/memfd:memory", 3), ("/memfd:memory", -1)]
+    assert [(re.sub(r"\d+", "N", event["args"]["fname"]), event["args"]["ret"]) for event in events] == [
+        ("pipe:[N]", 3), ("/memfd:memory", 3), ("/memfd:memory", -1)]
+
+
+WITHOUT_PATHS = """
+import os, socket, sys
+out, into = os.pipe()
+one, two = socket.socketpair()
+event = os.eventfd(1)
+copy = os.dup(into)
+names = [os.readlink(f"/proc/self/fd/{fd}") for fd in (into, copy, one.fileno(), event)]
+os.write(into, b"1"), os.write(copy, b"22"), os.write(one.fileno(), b"333"), os.write(event, bytes(8))
+if not os.fork():
+    os.write(into, b"55555")
+    os._exit(0)
+os.wait()
+os.sendfile(one.fileno(), os.open(sys.argv[1], os.O_RDONLY), 0, 4)
+print(*names, sep="\\n")
+"""
+
+
+@pytest.mark.parametrize("data_dir", ["all", None, "list"])
+def test_descriptors_without_a_path_have_the_kernels_names(tmp_path, data_dir):
+    """Pipes, sockets and the like, where all files are traced or those of no list."""
+    (tmp_path / "data").write_text("content")
+    env = environment(tmp_path / "t")
+    env["DFTRACER_DATA_DIR"] = str(tmp_path) if data_dir == "list" else data_dir or ""
+    if not data_dir:
+        del env["DFTRACER_DATA_DIR"]
+    out = run("/usr/bin/python3", "-c", WITHOUT_PATHS, tmp_path / "data", env=env).stdout
+    pipe, copy, sock, event = out.decode().split()
+    assert pipe == copy and pipe.startswith("pipe:[") and sock.startswith("socket:[") and event.startswith("anon_")
+    events = [line for path in tmp_path.glob("t*.pfw") for line in calls(path)]
+    writes = {(line["args"]["fname"], line["args"]["ret"]) for line in events
+              if line["name"] == "write" and line["args"]["fd"] > 2}
+    (send,) = [line["args"] for line in events if line["name"] == "sendfile"]
+    if data_dir == "list":
+        assert not writes and send["target"] is None
+    else:
+        assert writes == {(pipe, 1), (copy, 2), (sock, 3), (event, 8), (pipe, 5)} and send["target"] == sock
 
 
 def data_tree(tmp_path):

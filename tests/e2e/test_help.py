@@ -1,4 +1,4 @@
-"""One table of options a command: help, manual pages, completions and README say the same."""
+"""One table of options a command: help, manual pages, completions and docs/commands.rst say the same."""
 import os
 import pathlib
 import re
@@ -26,12 +26,28 @@ def options_of(command):
     return re.findall(r"^  (?:-(.),|   ) --([a-z-]+)(?: (\S+))?", part, re.M)
 
 
-def test_readme_lists_the_commands():
-    text = (SOURCE / "README.rst").read_text()
+def test_documents_list_the_commands():
+    text = (SOURCE / "docs/commands.rst").read_text()
     listed = text.split(".. pfw-commands-begin\n")[1].split(".. pfw-commands-end\n")[0]
     assert listed.strip() == pfw("help", "--format", "rst").strip(), \
         "put the output of `pfw help --format rst` there"
     assert len(COMMANDS) > 8 and re.findall(r"^    pfw ([a-z]+) ", listed, re.M) == COMMANDS
+
+
+def test_help_fits_80_columns():
+    for words in [[], *([command] for command in COMMANDS)]:
+        wide = [line for line in pfw(*words, "--help").splitlines() if len(line) > 80]
+        assert not wide, words
+
+
+def test_a_letter_means_the_same_in_every_command():
+    """-s is --sort-by, -c is --cat, and so on; -o, -a and -u, too, where a command has them."""
+    meanings = {}
+    for command in COMMANDS:
+        for letter, name, _ in options_of(command):
+            if letter:
+                meanings.setdefault(letter, set()).add(name)
+    assert {letter: names for letter, names in meanings.items() if len(names) > 1} == {}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -101,6 +117,20 @@ def test_bash_completes_traces_and_words(tmp_path):
         sorted(f"{tmp_path}/{name}" for name in ("t.pfw", "u.pfw.gz", "dir"))
     assert complete("pfw", "ctl", "1", "st") == ["start", "status", "step", "stop"]
     assert complete("pfw", "completion", "") == ["bash", "fish", "zsh"]
+
+
+def test_values_are_completed():
+    """Of formats and keys, in every shell; each of them is one that the command takes."""
+    assert complete("pfw", "overlap", "--format", "") == ["csv", "md", "ndjson", "text"]
+    assert {"name", "fname", "rank", "step"} <= set(complete("pfw", "table", "-g", ""))
+    keys = complete("pfw", "table", "--sort-by", "")
+    assert len(keys) > 20
+    for key in keys:
+        done = harness.run([PFW, "table", "--sort-by", key, "/nonexistent"], status=None)
+        assert "no such key" not in done.stderr
+    assert complete("pfw", "export", "--format", "c") == ["chrome", "csv"]
+    assert "(text md ndjson csv)" in pfw("completion", "zsh")
+    assert "-a 'text md ndjson csv'" in pfw("completion", "fish")
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

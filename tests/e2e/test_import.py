@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 
-from harness import PFW, SOURCE, clean_environment, run
+from harness import PFW, SOURCE, clean_environment, run, torchs_table, without_ends
 from test_export import BASE, EPOCH, Trace, exact, random_trace, work
 
 KEPT = SOURCE / "tests/torch/kineto"
@@ -32,13 +32,41 @@ def lines(trace):
 
 # ---- torch's own ----
 
+NEGATIVE = re.compile(" -[0-9.]+[mu]?s")
+
+
+def without_shares(got, text):
+    """Of a step whose Python functions begin before it and end in it torch takes all of their time: a
+    self time below 0.  Here it is what is left; shares, orders and the sum of all self times follow it."""
+    def cells(line):
+        return [cell for cell in re.split(r"  +", line.strip()) if not cell.endswith("%")]
+    ours, torchs = [], []
+    for one, other in zip(sorted(map(cells, got.splitlines())), sorted(map(cells, text.splitlines())),
+                          strict=True):
+        if other and other[0].startswith("Self CPU time total"):
+            continue
+        if len(other) > 1 and re.fullmatch(r"-[0-9.]+[mu]?s", other[1]):
+            assert re.fullmatch(r"[0-9.]+[mu]?s", one.pop(1))
+            other.pop(1)
+        if set("".join(other)) != {"-"}:
+            ours.append(" ".join(one))
+            torchs.append(" ".join(other))
+    return "\n".join(ours), "\n".join(torchs)
+
+
 def check_tables(trace, tables):
     """To the letter, but for the last digit of a mean: torch's doubles round a half either way."""
     assert len(tables) == 3
+    loose = any(NEGATIVE.search(wanted["text"]) for wanted in tables)
     for wanted in tables:
-        got = run([PFW, "table", trace, *wanted["options"]]).stdout
-        assert NUMBER.sub("#", got) == NUMBER.sub("#", wanted["text"])
-        for ours, theirs in zip(NUMBER.findall(got), NUMBER.findall(wanted["text"])):
+        options = wanted["options"]
+        if loose and "--row-limit" in options and options[options.index("--row-limit") + 1] != "-1":
+            continue  # the first few by self time are others
+        got, text = torchs_table(trace, *wanted["options"]), without_ends(wanted["text"])
+        if loose:
+            got, text = without_shares(got, text)
+        assert NUMBER.sub("#", got) == NUMBER.sub("#", text)
+        for ours, theirs in zip(NUMBER.findall(got), NUMBER.findall(text)):
             digits = len(theirs.split(".")[1])
             assert abs(float(ours) - float(theirs)) < 1.5 * 10**-digits
 

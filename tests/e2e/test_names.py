@@ -1,4 +1,4 @@
-"""Names of traces, runs and ranks (DESIGN section 4), by the variables that launchers set."""
+"""Names of traces, runs and ranks (docs/format.rst), by the variables that launchers set."""
 import os
 import re
 import shutil
@@ -456,11 +456,21 @@ def test_nothing_recorded_leaves_nothing(place):
     assert os.listdir(place.traces) == []
 
 
-@pytest.mark.parametrize("mask, mode", [(0o022, 0o600), (0o077, 0o600), (0o000, 0o600),
+@pytest.mark.parametrize("mask, mode", [(0o022, 0o644), (0o077, 0o600), (0o000, 0o666),
                                         (0o277, 0o400)])
 def test_mode(place, mask, mode):
     harness.run([STEPS, "write", "a"], place.environment(), place.top, umask=mask)
     assert stat.S_IMODE((place.traces / "t.pfw").stat().st_mode) == mode
+
+
+def test_spools_are_private(place):
+    """Whatever the umask: they hold what the program did, for its owner."""
+    target = harness.BUILD / "tests" / "guest_target"
+    spools = place.top / "here"
+    spools.mkdir()
+    environment = place.environment(PFW_SPOOL_DIR=str(spools))
+    harness.run([target, "modes", "1"], environment, place.top, umask=0)
+    assert (place.top / "modes").read_text() == "600"
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["dangling", "file"])

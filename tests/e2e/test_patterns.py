@@ -118,6 +118,48 @@ def test_streams_copies_and_other_descriptors(tmp_path):
     assert (rows["/none"]["opens"], rows["/none"]["metadata_calls"]) == (0, 1)
 
 
+def test_flags_and_commands_by_name_or_number(tmp_path):
+    """Our lines have names, those of older versions and of DFTracer numbers."""
+    found = []
+    for which in (0, 1):
+        trace = Trace()
+        trace.call("open", fname="/a", fd=4, ret=4, flags=("O_WRONLY|O_CREAT|O_APPEND", 0o2101)[which])
+        trace.call("write", fname="/a", fd=4, ret=7, count=7)
+        trace.call("fopen", cat="STDIO", fname="/s", fd=3, ret=3, flags=("O_RDONLY", 0)[which])
+        for whence, number, offset in (("SEEK_SET", 0, 100), ("SEEK_CUR", 1, 28), ("SEEK_END", 2, -9)):
+            trace.call("fseek", cat="STDIO", fname="/s", fd=3, ret=0, offset=offset, whence=(whence, number)[which])
+            trace.call("fread", cat="STDIO", fname="/s", fd=3, ret=64, size=1, count=64)
+        trace.call("fcntl", fname="/s", fd=3, ret=9, cmd=("F_DUPFD_CLOEXEC", 1030)[which], arg=0)
+        trace.call("fcntl", fname="/s", fd=3, ret=9, cmd=("F_GETFL", 3)[which], arg=0)
+        trace.call("open", fname="/o", fd=5, ret=5, flags=("O_WRONLY|0x80000000", 1 << 31 | 1)[which])
+        trace.call("write", fname="/o", fd=5, ret=7, count=7)
+        found.append(by_file(patterns(trace.write(tmp_path / f"{which}.pfw"))))
+    assert found[0] == found[1]
+    assert (found[0]["/a"]["write_unplaced"], found[0]["/o"]["write_unplaced"]) == (1, 0)
+    assert (found[0]["/s"]["read_sequential"], found[0]["/s"]["read_unplaced"]) == (1, 1)
+
+
+def test_pipes_and_sockets_are_no_files(tmp_path):
+    trace = Trace()
+    for name in ("pipe:[7]", "socket:[8]", "anon_inode:[eventfd]"):
+        trace.call("read", fname=name, fd=3, ret=100, count=100)
+        trace.call("close", fname=name, fd=3, ret=0)
+    trace.call("sendfile", fname="/f", fd=4, fd_out=5, ret=10, count=10, target="socket:[8]")
+    trace.add("summed", "pfw", "M", 1, {"name": "read", "fname": "pipe:[7]", "count": 50, "failed": 0,
+                                        "dur": 9.5, "bytes": 5000})
+    rows = patterns(trace.write(tmp_path / "t.pfw"))
+    assert set(by_file(rows)) == {"/f"} and rows[0]["read_bytes"] == 10
+
+
+def test_who_only_asks_about_a_file_uses_it(tmp_path):
+    trace = Trace()
+    trace.call("stat", fname="/f", ret=0, pid=1)
+    trace.call("unlink", fname="/f", ret=-1, errno="EACCES", pid=2)
+    trace.call("read", fname="/f", fd=3, ret=1, pid=3)
+    rows = patterns(trace.write(tmp_path / "t.pfw")), patterns("--name", "stat", tmp_path / "t.pfw")
+    assert [by_file(each)["/f"]["processes"] for each in rows] == [3, 1]
+
+
 def test_ranks_and_counters(tmp_path):
     for rank in range(3):
         trace = Trace(rank)
@@ -142,7 +184,7 @@ def test_ranks_and_counters(tmp_path):
     assert {row["fname"] for row in patterns("--rank", 1, tmp_path) if row["section"] == "file"} == {
         "/shared", "/own1"}
     text = harness.run([PFW, "patterns", tmp_path]).stdout
-    assert "(rank 2)" in text and "8.8 KiB read by calls, 300 bytes of that from storage" in text
+    assert "(rank 2)" in text and "8.8 KiB read by calls, 300 B of that from storage" in text
 
 
 def test_summed_calls(tmp_path):
@@ -286,8 +328,17 @@ def test_formats(tmp_path):
     table = list(csv.DictReader(io.StringIO(done["csv"])))
     assert [row["fname"] for row in table] == ["(all files)", '/a,"b|'] == [row["fname"] for row in rows]
     assert list(table[0]) == list(rows[0]) and table[1]["read_bytes"] == "10"
-    assert '/a,"b\\|' in done["md"] and '/a,"b|' in done["text"] and "up to 100 bytes" in done["text"]
+    assert '/a,"b\\|' in done["md"] and '/a,"b|' in done["text"] and "up to 100 B" in done["text"]
+    assert done["tsv"].splitlines()[2].split("\t")[1] == '/a,"b|'
     assert len(patterns("--row-limit", 0, path)) == 1
+    trace = Trace()
+    trace.call("read", fname="/a\tb\\", fd=3, ret=10)
+    path = trace.write(tmp_path / "tab.pfw")
+    shown = {kind: [harness.run([PFW, *command, "--format", kind, path]).stdout for command in
+                    (["patterns"], ["table", "-g", "fname"], ["query", "-F", "args.fname"])]
+             for kind in ("csv", "tsv")}
+    assert all('"/a\tb\\"' in out for out in shown["csv"])
+    assert all("/a\\tb\\\\" in out and "/a\tb" not in out for out in shown["tsv"])
     for words in (["--small", "x"], ["--alignment", "0"], ["--format", "no"], ["missing"]):
         assert harness.run([PFW, "patterns", *words], cwd=tmp_path, status=2).stdout == ""
 

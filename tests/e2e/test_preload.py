@@ -9,7 +9,7 @@ import harness
 # Looks the names in the file NEXT_NAMES up both ways: into the file NEXT_RESULT it writes each that
 # differs, and how many it found itself, of how many.
 LOOKER = r"""
-#include "preload_next.h"
+#include "preload/next.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -83,7 +83,7 @@ def fixture_target(tmp_path_factory):
                           *flags)
     (top / "next.c").write_text(LOOKER)
     source = harness.SOURCE / "src"
-    harness.compile_c(top / "next.c", top / "next.so", source / "preload_next.c", f"-I{source}",
+    harness.compile_c(top / "next.c", top / "next.so", source / "preload/next.c", f"-I{source}",
                       "-shared", "-fPIC", "-D_GNU_SOURCE", "-ldl")
     return top
 

@@ -118,6 +118,8 @@ CONDITIONS = [
      '(.args.ret|type)=="number" and .args.ret>100 and .args.ret<=1024'),
     (["--where", 'args.fname =~ "\\.np[yz]$" && !has(args.errno)'],
      '((.args.fname//"")|test("\\\\.np[yz]$")) and .args.errno==null'),
+    (["--where", 'args.fname =~ "(?i)\\d+/DATA/[\\w.]+\\.NP[^\\d\\s]$"'],
+     '.args.fname//""|tostring|test("[0-9]/data/[a-z.]+\\\\.np[a-z]$")'),
     (["--where", 'args.errno == "ENOENT" || name in ("close", "fstat")'],
      '.args.errno=="ENOENT" or .name=="close" or .name=="fstat"'),
     (["--where", "has(args.ret) && args.ret == args.count"], ".args.ret!=null and .args.ret==.args.count"),
@@ -138,6 +140,17 @@ def test_answers_are_jq_s(traces, kind):
         assert query("--count", *words, traces[kind]) == f"{len(wanted)}\n"
         some += len(wanted) > 0
     assert some == len(CONDITIONS) or kind.startswith("dft")
+
+
+def test_patterns_know_digits_and_case(tmp_path):
+    names = ["read1", "pREAD64", "readd", "Read", "write2"]
+    (tmp_path / "t.pfw").write_text("".join(json.dumps(
+        {"id": i, "name": name, "cat": "C", "ph": "X", "pid": 1, "tid": 1, "ts": i, "dur": 1}) + "\n"
+        for i, name in enumerate(names)))
+    for where, wanted in (('name =~ "(?i)read\\d+"', [0, 1]), ('name =~ "(?i)^read\\D?$"', [2, 3]),
+                          ('name !~ "\\d$"', [2, 3]), ('name =~ "^[\\w]+[\\d]$"', [0, 1, 4]),
+                          ('name =~ "read\\d"', [0])):
+        assert [line for _, line in ids(query("--where", where, tmp_path / "t.pfw"))] == wanted, where
 
 
 def test_lines_stand_as_in_the_trace(traces):
@@ -615,7 +628,7 @@ def test_several_ranks_have_their_rank_in_each_line(tmp_path):
     (tmp_path / "again").mkdir()
     (tmp_path / "again" / "a.pfw").write_text(query("--meta", tmp_path))
     (tmp_path / "again" / "b.pfw").write_text(query("--meta", tmp_path / "t-rank0001.pfw"))
-    for line in query("--all-runs", tmp_path / "again" / "a.pfw", tmp_path / "t-rank0001.pfw",
+    for line in query("-q", "--all-runs", tmp_path / "again" / "a.pfw", tmp_path / "t-rank0001.pfw",
                       tmp_path / "t-rank0000.pfw").splitlines():
         assert line.count('"rank":') == 1 or '"process"' in line
 

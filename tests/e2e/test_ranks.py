@@ -189,8 +189,8 @@ def test_beside_files_of_one_rank(runs):
     other = answer(["table", f"{runs}/ranks/t-rank*.gz", f"{runs}/copied", "--all-runs", "--group-by", "rank",
                     "--plain", "--format", "csv"], runs)[0]
     assert one == other and len(one.splitlines()) == RANKS + 1
-    one = answer(["overlap", f"{runs}/all", f"{runs}/ranks", "--format", "csv"], runs)
-    other = answer(["overlap", f"{runs}/copied", f"{runs}/ranks", "--format", "csv"], runs)
+    one = answer(["overlap", f"{runs}/all", f"{runs}/ranks", "--format", "csv"], runs)[0]
+    other = answer(["overlap", f"{runs}/copied", f"{runs}/ranks", "--format", "csv"], runs)[0]
     assert one == other
 
 
@@ -215,7 +215,8 @@ def test_damage_is_told_once_with_its_line(runs, tmp_path):
     deflate = zlib.compressobj(1, zlib.DEFLATED, -15)
     packed = deflate.compress(text) + deflate.flush() + struct.pack("<II", zlib.crc32(text), len(text))
     header = first[:12 + struct.unpack_from("<H", first, 10)[0]]
-    header = header[:16] + struct.pack("<II", len(header) + len(packed), text.count(b"\n")) + header[24:]
+    figures = struct.pack("<II", len(header) + len(packed), text.count(b"\n")) + header[24:40]
+    header = header[:16] + figures + struct.pack("<I", zlib.crc32(figures)) + header[44:]
     broken = tmp_path / "t.pfw.gz"
     broken.write_bytes(header + packed + b"".join(rest))
     for words in ("table % --group-by rank --plain", "query % --count", "query % --rank 1", "patterns %", "overlap %"):

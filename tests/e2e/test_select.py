@@ -203,7 +203,7 @@ def totals(lines, name):
         if args["name"] == name:
             calls, moved, failed = found.get(args["fname"], (0, 0, 0))
             found[args["fname"]] = (calls + args["count"], moved + args["bytes"],
-                                    failed + args.get("failed", 0))
+                                    failed + args["failed"])
     return found
 
 

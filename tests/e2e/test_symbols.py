@@ -53,7 +53,7 @@ IN_LINKER = {"dlmopen", "dlopen"}
 
 def exceptions(kind):
     """[names] in unwrapped.def of one kind of row, or of both."""
-    text = (SOURCE / "src/probes/unwrapped.def").read_text()
+    text = (SOURCE / "src/common/calls/unwrapped.def").read_text()
     names = []
     for row in re.findall(rf"^{kind}\((.*?)\)\n", text, re.M | re.S):
         strings = re.findall(r'"((?:[^"\\]|\\.)*)"', row.split('",\n')[1])
@@ -122,7 +122,7 @@ def test_code_is_read_rightly(libc):
 
 def test_every_symbol_that_touches_a_file_is_wrapped_or_listed(touching):
     missing = touching.keys() - wrapped() - set(exceptions(r"UNWRAPPED\w*"))
-    assert not missing, "neither in src/probes/calls.def nor in src/probes/unwrapped.def:\n" + \
+    assert not missing, "neither in src/common/calls/calls.def nor in src/common/calls/unwrapped.def:\n" + \
         "\n".join(f"{name}: {' '.join(sorted(touching[name]))}" for name in sorted(missing))
 
 
@@ -169,7 +169,7 @@ def test_every_row_agrees_with_the_headers(compiler, tmp_path):
     """
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
-    text = (SOURCE / "src/probes/calls.def").read_text()
+    text = (SOURCE / "src/common/calls/calls.def").read_text()
     rows = re.findall(r"^CALL_\w+\(\w+, [^,]+, (\w+), (\w+),", text, re.M)
     twins = []
     for name, canonical in rows:
@@ -178,7 +178,7 @@ def test_every_row_agrees_with_the_headers(compiler, tmp_path):
                 twins.append((name, twin))
     assert len(rows) > 400 and len(twins) > 50
     source = tmp_path / "rows.c"
-    source.write_text('#include "probes/calls.h"\n' + "".join(
+    source.write_text('#include "recorder/wrap/calls.h"\n' + "".join(
         f"_Static_assert(__builtin_types_compatible_p(__typeof__({name}), __typeof__({twin})), "
         f'"{name}");\n' for name, twin in twins))
     subprocess.run([compiler, "-std=gnu11", "-O2", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE",

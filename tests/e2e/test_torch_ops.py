@@ -195,7 +195,7 @@ for batch in range(10):
 
 
 def test_steps_of_one_optimizer(tmp_path):
-    """Where there is no loader: the first one's, each up to its end."""
+    """Where there is no loader: the first one's, each from the end of one to the end of the next."""
     lines, _ = run(tmp_path, build(tmp_path), """
 wait(2, torch.standin_added)
 for batch in range(5):
@@ -206,6 +206,121 @@ for batch in range(5):
         [f"ProfilerStep#{step}" for step in range(5)]
     (which,) = [line["name"] for line in lines if line["cat"] == "pfw_step"]
     assert which == "Optimizer.step#SGD.step"
+
+
+def test_no_step_after_the_last_optimizer(tmp_path):
+    lines, _ = run(tmp_path, build(tmp_path), """
+wait(2, torch.standin_added)
+for batch in range(5):
+    torch.standin_end(begin(b"aten::mm"))
+    torch.standin_end(begin(b"Optimizer.step#SGD.step", 7))
+open("data").close()
+""", PFW_STEP="auto")
+    assert [line["name"] for line in lines if line["args"].get("kind") == "step"] == \
+        [f"ProfilerStep#{step}" for step in range(4)]
+
+
+# An iterator as DataLoader's: `size` batches, and a range around each request.
+LOADER = """
+class Range:
+    def __init__(self, name):
+        self.name = name
+    def __enter__(self):
+        self.range = begin(self.name, 7)
+    def __exit__(self, *exception):
+        torch.standin_end(self.range)
+class Loader:
+    def __init__(self, size):
+        self.left = size
+    def __iter__(self):
+        return self
+    def __next__(self):
+        with Range(b"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+            open("data").close()
+            if not self.left:
+                raise StopIteration
+            self.left -= 1
+def train(batch):
+    with Range(b"train"):
+        open("data").close()
+wait(int(os.environ["PFW_TORCH_OPS"]) + 1, torch.standin_added)
+"""
+
+
+def batches(tmp_path, program, **variables):
+    """Step lines of a program that opens `data` once more at its end; and the steps of its opens."""
+    lines, said = run(tmp_path, build(tmp_path), LOADER + program + "open('data').close()\n",
+                      PFW_STEP="auto", DFTRACER_DATA_DIR=str(tmp_path), **variables)
+    assert said == ""
+    steps = sorted((line for line in lines if line["args"].get("kind") == "step"),
+                   key=lambda line: line["ts"])
+    opens = [line for line in harness.events(lines, "openat", "open", "open64", "fopen")
+             if line["args"]["fname"].endswith("/data")]
+    assert [line["args"]["step"] for line in steps] == list(range(steps[0]["args"]["step"], len(steps)))
+    assert steps[-1]["ts"] + steps[-1]["dur"] <= opens[-1]["ts"]
+    trained = [line for line in lines if line["name"] == "train" and "step" in line["args"]]
+    for line in trained:
+        step = steps[line["args"]["step"] - steps[0]["args"]["step"]]
+        assert step["ts"] <= line["ts"] and line["ts"] + line["dur"] <= step["ts"] + step["dur"]
+    first = next(i for i, line in enumerate(opens) if line["ts"] >= steps[0]["ts"])
+    return steps, [line["args"].get("step") for line in opens[first:]]
+
+
+def test_an_exhausted_loader_ends_its_step(tmp_path):
+    """The last request of each epoch has no batch: it is no step, and its events are of none."""
+    steps, opens = batches(tmp_path, """
+for epoch in range(3):
+    for batch in Loader(2):
+        train(batch)
+""", PFW_FLUSH_MS="10000")
+    assert len(steps) == 6
+    assert opens == [0, 0, 1, 1, None, 2, 2, 3, 3, None, 4, 4, 5, 5, None, None]
+
+
+def test_an_exhausted_loader_in_a_schedule(tmp_path):
+    """A cycle goes on in the next epoch, and is saved where the last epoch cuts it short."""
+    lines, _ = run(tmp_path, build(tmp_path), LOADER + """
+for epoch in range(3):
+    for batch in Loader(3):
+        train(batch)
+""", PFW_TORCH_OPS="0", PFW_STEP="auto", PFW_SCHEDULE="wait=1,warmup=0,active=4")
+    assert [line["args"]["step"] for line in lines if line["args"].get("kind") == "step"] == \
+        [1, 2, 3, 4, 6, 7, 8]
+    assert [line["args"]["steps"] for line in lines if line["name"] == "segment"] == [4, 3]
+
+
+@pytest.mark.parametrize("program", ["""
+for batch in Loader(10):
+    train(batch)
+    if batches == 3:
+        break
+    batches += 1
+""", """
+for pair in zip(Loader(4), Loader(5)):
+    train(pair)
+""", """
+for batch in Loader(4):
+    train(batch)
+    for batch in Loader(3):
+        train(batch)
+""", """
+try:
+    raise StopIteration
+except StopIteration:
+    for batch in Loader(4):
+        train(batch)
+""", """
+import threading
+def run():
+    for batch in Loader(4):
+        train(batch)
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""], ids=["break", "zip", "validation", "handler", "thread"])
+def test_one_loader_makes_the_steps(tmp_path, program):
+    """Another one that is asked meanwhile makes none; nobody has to ask it to the end."""
+    assert len(batches(tmp_path, "batches = 0" + program)[0]) == 4
 
 
 def test_the_programs_own_steps_count(tmp_path):

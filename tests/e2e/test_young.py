@@ -158,7 +158,7 @@ def test_descriptors_have_the_names_that_they_have(tmp_path, early, first, calls
     name, = tmp_path.glob("t-pid*.pfw")
     reads = [(line["args"].get("offset"), line["args"].get("fname"))
              for line in harness.events(harness.check_trace(name), "pread", "read")]
-    assert reads == [(2, f"{tmp_path}/{first}"), (3, f"{tmp_path}/b"), (None, None),
+    assert reads == [(2, f"{tmp_path}/{first}"), (3, f"{tmp_path}/b"), (None, "anon_inode:[eventfd]"),
                      (4, f"{tmp_path}/b")]
 
 

@@ -19,43 +19,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define PFW_OS_NO_POISON
+#include "common/base/os.h"
+
 static int through_libc;
-
-static long raw(long number, long a, long b, long c, long d, long e, long f)
-{
-#if defined(__x86_64__)
-	long result;
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	register long r9 __asm__("r9") = f;
-
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return result;
-#elif defined(__aarch64__)
-	register long x8 __asm__("x8") = number;
-	register long x0 __asm__("x0") = a;
-	register long x1 __asm__("x1") = b;
-	register long x2 __asm__("x2") = c;
-	register long x3 __asm__("x3") = d;
-	register long x4 __asm__("x4") = e;
-	register long x5 __asm__("x5") = f;
-
-	__asm__ volatile("svc 0"
-			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-			 : "memory");
-	return x0;
-#endif
-}
 
 /* One that must work; but where it is the first, the kernel may refuse it. */
 static long call(long number, long a, long b, long c, long d, long e, long f)
 {
 	long result = through_libc ? syscall(number, a, b, c, d, e, f)
-				   : raw(number, a, b, c, d, e, f);
+				   : pfw_syscall6(number, a, b, c, d, e, f);
 
 	if (through_libc && result == -1)
 		result = -errno;
@@ -94,11 +67,11 @@ static void make_ring(void)
 	ring.bytes = p->sq_off.array + p->sq_entries * sizeof(unsigned);
 	if (p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe) > ring.bytes)
 		ring.bytes = p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe);
-	ring.memory = (char *)raw(SYS_mmap, 0, (long)ring.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-				  ring.fd, IORING_OFF_SQ_RING);
-	ring.entry = (struct io_uring_sqe *)raw(SYS_mmap, 0, ENTRIES * sizeof(*ring.entry),
-						PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd,
-						IORING_OFF_SQES);
+	ring.memory = (char *)pfw_syscall6(SYS_mmap, 0, (long)ring.bytes, PROT_READ | PROT_WRITE,
+					   MAP_SHARED, ring.fd, IORING_OFF_SQ_RING);
+	ring.entry = (struct io_uring_sqe *)pfw_syscall6(SYS_mmap, 0, ENTRIES * sizeof(*ring.entry),
+							 PROT_READ | PROT_WRITE, MAP_SHARED,
+							 ring.fd, IORING_OFF_SQES);
 }
 
 static void ring_write(int fd, const char *byte, unsigned at)
@@ -121,9 +94,9 @@ static void ring_write(int fd, const char *byte, unsigned at)
 
 static void close_ring(void)
 {
-	raw(SYS_munmap, (long)ring.memory, (long)ring.bytes, 0, 0, 0, 0);
-	raw(SYS_munmap, (long)ring.entry, ENTRIES * sizeof(*ring.entry), 0, 0, 0, 0);
-	raw(SYS_close, ring.fd, 0, 0, 0, 0, 0);
+	pfw_syscall6(SYS_munmap, (long)ring.memory, (long)ring.bytes, 0, 0, 0, 0);
+	pfw_syscall6(SYS_munmap, (long)ring.entry, ENTRIES * sizeof(*ring.entry), 0, 0, 0, 0);
+	pfw_syscall6(SYS_close, ring.fd, 0, 0, 0, 0, 0);
 }
 
 /* ---- AIO ---- */

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store/linehash.h"
-#include "store/pass.h"
-#include "store/scan.h"
+#include "store/line/hash.h"
+#include "store/pass/pass.h"
+#include "store/read/scan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -49,13 +49,13 @@ static void say(void *user, const char *name, const char *why)
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 {
 	struct seen *seen = calloc(1, sizeof(*seen));
-	struct pfw_lines lines;
+	struct pfw_pass_lines lines;
 
 	(void)user;
 	(void)worker;
 	assert(seen);
-	pfw_lines_init(&lines, block);
-	while (pfw_lines_next(&lines)) {
+	pfw_pass_lines_init(&lines, block);
+	while (pfw_pass_lines_next(&lines)) {
 		assert(lines.text >= block->text &&
 		       lines.text + lines.bytes <= block->text + block->bytes);
 		seen->lines++;

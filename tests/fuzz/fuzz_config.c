@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
-#include "naming.h"
-#include "probes/filter.h"
-#include "spool.h"
+#include "common/format/spool.h"
+#include "common/settings/config.h"
+#include "common/settings/naming.h"
+#include "recorder/probe/path_filter.h"
 
 #define ENTRIES_MAX 64
 #define LINE_BYTES 768
@@ -292,13 +292,14 @@ static void check_filter(const struct pfw_config *config, const struct input *in
 {
 	_Atomic uint64_t counters[PFW_EXCLUDED_REASONS] = { 0 };
 
-	pfw_filter_count_into(counters);
-	pfw_filter_init(config, &(const struct pfw_filter_python){
-					.exe = input->argv[0],
-					.called = input->argv[0],
-					.venv = pfw_config_lookup(input->environ, "VIRTUAL_ENV"),
-					.cwd = "/w" });
-	pfw_filter_set_trace("/home/user/trace.pfw.gz");
+	pfw_path_filter_count_into(counters);
+	pfw_path_filter_init(config,
+			     &(const struct pfw_path_filter_python){
+				     .exe = input->argv[0],
+				     .called = input->argv[0],
+				     .venv = pfw_config_lookup(input->environ, "VIRTUAL_ENV"),
+				     .cwd = "/w" });
+	pfw_path_filter_set_trace("/home/user/trace.pfw.gz");
 	for (char *const *path = input->path; *path; path++) {
 		size_t bytes = strlen(*path);
 		uint64_t before = 0, after = 0;
@@ -307,17 +308,17 @@ static void check_filter(const struct pfw_config *config, const struct input *in
 
 		for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
 			before += counters[i];
-		traced = pfw_filter_path(*path, bytes);
+		traced = pfw_path_filter_path(*path, bytes);
 		for (unsigned i = 0; i < PFW_EXCLUDED_REASONS; i++)
 			after += counters[i];
 		assert(after == before + !traced);
 		/* But for a directory called x.so: "x.so/" is none, and folding drops the slash. */
 		if (**path == '/' && bytes + 2 < sizeof(longer) && (*path)[bytes - 1] != '/') {
 			snprintf(longer, sizeof(longer), "/.%s", *path);
-			assert(pfw_filter_path(longer, bytes + 2) == traced);
+			assert(pfw_path_filter_path(longer, bytes + 2) == traced);
 		}
 	}
-	pfw_filter_count_into(NULL);
+	pfw_path_filter_count_into(NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -13,7 +13,7 @@
 #include <jansson.h>
 #endif
 
-#include "../../tools/export.h"
+#include "export/export.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -133,15 +133,19 @@ static size_t read_lines(struct line *line, const char *text, const char *end, b
 static void check(const struct export_format *format, const struct export_job *job,
 		  const struct line *line, size_t count)
 {
-	void *state = format->begin(job);
+	void *state = calloc(1, format->state_bytes);
 
 	assert(state);
+	*(const struct export_job **)state = job;
+	assert(!format->begin || format->begin(state) == 0);
 	for (size_t i = 0; i < count; i++) {
 		if (line[i].entry.ph != 'M' || format->meta)
 			assert(format->line(state, line[i].file, &line[i].entry) == 0);
 	}
-	assert(format->end(state) == 0);
-	format->free(state);
+	assert(!format->end || format->end(state) == 0);
+	if (format->release)
+		format->release(state);
+	free(state);
 }
 
 #ifdef PFW_HAVE_JANSSON

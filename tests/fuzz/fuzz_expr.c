@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/expr.h"
+#include "store/expr/expr.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,7 +12,7 @@
 #include <jansson.h>
 #endif
 
-#include "../../tools/import.h"
+#include "import/import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

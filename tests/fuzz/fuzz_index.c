@@ -14,9 +14,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "store/fetch.h"
-#include "store/index.h"
-#include "store/index_build.h"
+#include "store/index/build.h"
+#include "store/index/index.h"
+#include "store/read/fetch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -181,7 +181,7 @@ static void fetch(const struct kind *kind, const struct pfw_blocks *blocks)
 		assert(fetched.begin <= fetched.text.bytes);
 		pfw_problems_free(&problems);
 	}
-	pfw_text_free(&fetched.text);
+	pfw_buffer_free(&fetched.text);
 	pfw_fetch_free(&fetch);
 	close(fd);
 }

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../src/json_text.h"
 #include "../json_world.h"
+#include "common/encode/text.h"
 
 #if PFW_HAVE_JANSSON
 #include <jansson.h>
@@ -108,7 +108,7 @@ static void check_double(const char *bytes)
 
 	memcpy(&bits, bytes, 8);
 	memcpy(&value, bytes, 8);
-	end = pfw_text_f64(text, bits);
+	end = pfw_append_f64(text, bits);
 	assert(end <= text + 26);
 	*end = '\0';
 	if (!strcmp(text, "null"))

@@ -9,16 +9,16 @@
 #include <stdint.h>
 
 #include "../spool_builder.h"
-#include "json.h"
-#include "store/live.h"
-#include "store/recover.h"
+#include "common/encode/encode.h"
+#include "store/recover/recover.h"
+#include "store/recover/unwritten.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FILE_MAX (1u << 20)
 
 static struct builder model; /* of this machine, and a process that is dead */
-static char dir[64];
+static char dir[64], place[66];
 
 static void make_dir(void)
 {
@@ -27,6 +27,7 @@ static void make_dir(void)
 		strcpy(dir, "/tmp/pfw-fuzz-XXXXXX");
 		assert(mkdtemp(dir));
 	}
+	snprintf(place, sizeof(place), "%s/", dir);
 	builder_init(&model, dir, false);
 }
 
@@ -125,19 +126,19 @@ static void read_live(void)
 	const char *const dirs[] = { dir, NULL };
 	const struct pfw_spool_places spools = { .dir = dirs };
 	char why[PFW_LIVE_WHY_BYTES];
-	struct pfw_live *live;
+	struct pfw_unwritten *live;
 	size_t bytes = 0;
 	ssize_t got;
 
-	if (pfw_live_open(&live, model.trace, &spools, why)) {
+	if (pfw_unwritten_open(&live, model.trace, &spools, why)) {
 		assert(memchr(why, 0, sizeof(why)));
 		return;
 	}
-	while ((got = pfw_live_read(live, text + bytes, sizeof(text) - bytes)) > 0)
+	while ((got = pfw_unwritten_read(live, text + bytes, sizeof(text) - bytes)) > 0)
 		bytes += (size_t)got;
 	assert(!got && bytes < sizeof(text));
 	check_lines(bytes);
-	pfw_live_close(live);
+	pfw_unwritten_close(live);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -154,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size >= PFW_SPOOL_HEADER_BYTES && data[size - 1] & 1)
 		write_trace(data, size);
 	read_live();
-	pfw_recover_spool(model.path, &result);
+	pfw_recover_spool(model.path, place, &result);
 	assert(result.status <= PFW_RECOVER_BAD);
 	assert(memchr(result.why, 0, sizeof(result.why)));
 	assert(result.status == PFW_RECOVER_DONE || !result.recovered);

@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../tools/snapshot.h"
-#include "store/entry.h"
+#include "memory/memory.h"
+#include "store/line/entry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,6 +16,7 @@ static void check_trace(FILE *trace, size_t size)
 	struct pfw_entry entry;
 	char *line = NULL;
 	size_t room = 0, lines = 0;
+	uint64_t total = 0;
 	ssize_t bytes;
 	FILE *in;
 	char path[64];
@@ -28,7 +29,9 @@ static void check_trace(FILE *trace, size_t size)
 		pfw_entry_parse(&entry, line, (size_t)bytes - 1);
 		assert(entry.kind == PFW_ENTRY_EVENT && !pfw_entry_missing(&entry) && !entry.wrong);
 		lines++;
+		total += (uint64_t)bytes;
 	}
+	assert(total <= 4096 + 256 * (uint64_t)size); /* as memory.h says */
 	/* A line for each event, and one for each owner, both of which take their bytes. */
 	assert(lines >= 2 && lines <= 2 + 2 * size);
 	free(line);
@@ -37,6 +40,7 @@ static void check_trace(FILE *trace, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const _Atomic bool never;
 	static int fd = -1;
 	FILE *trace = NULL;
 	char path[64], why[256] = "";
@@ -46,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
 		abort();
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (snapshot_open(&trace, path, why, sizeof(why))) {
+	if (snapshot_open(&trace, path, &never, why, sizeof(why))) {
 		assert(!trace && *why && !strchr(why, '\n'));
 		return 0;
 	}

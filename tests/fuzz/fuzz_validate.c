@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "../entry_judge.h"
-#include "store/scan.h"
-#include "store/trace.h"
+#include "store/read/scan.h"
+#include "store/traces/ends.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -19,15 +19,15 @@
 
 #define PFW_OS_NO_POISON
 #include "../spool_builder.h"
-#include "json.h"
-#include "ring.h"
-#include "store/recover.h"
-#include "store/scan.h"
-#include "store/trace.h"
-#include "strings.h"
-#include "templates.h"
-#include "trace_file.h"
-#include "writer.h"
+#include "common/encode/encode.h"
+#include "recorder/spool/ring.h"
+#include "recorder/spool/strings.h"
+#include "recorder/spool/templates.h"
+#include "recorder/writer/trace_file.h"
+#include "recorder/writer/writer.h"
+#include "store/read/scan.h"
+#include "store/recover/recover.h"
+#include "store/traces/ends.h"
 
 #define RINGS 4
 #define REFS 16
@@ -235,7 +235,7 @@ static void unmap_all(void)
 	if (page)
 		munmap(page, PFW_PAGE_BYTES);
 	for (unsigned i = 0; i < 32; i++) {
-		for (struct pfw_ring_chunk *at = writer.pool[i], *after; at; at = after) {
+		for (struct pfw_ring_chunk *at = writer.made.pool[i], *after; at; at = after) {
 			after = (void *)(uintptr_t)at->order;
 			unmap_stretch(at);
 		}
@@ -245,9 +245,10 @@ static void unmap_all(void)
 	if (writer.ready) {
 		munmap((void *)(uintptr_t)writer.json.templates,
 		       ((const struct pfw_chunk *)writer.json.templates)->bytes);
-		munmap(writer.text, writer.text_limit + PFW_JSON_LINE_MAX * 2 + PFW_JSON_SLACK +
-					    writer.out_room +
-					    pfw_json_cache_bytes(writer.templates->template_count));
+		munmap(writer.text.start,
+		       writer.text_limit + PFW_JSON_LINE_MAX * 2 + PFW_JSON_SLACK +
+			       writer.member.room +
+			       pfw_json_cache_bytes(writer.templates->template_count));
 	}
 	munmap(run.spool.header, PFW_SPOOL_HEADER_BYTES);
 }
@@ -573,13 +574,16 @@ static uint64_t end(struct input *input, unsigned settings, char *last)
 {
 	struct pfw_spool_header *header = run.spool.header;
 	struct pfw_recovery recovery;
+	char place[PFW_PAGE_BYTES];
 	uint64_t lost = 0;
 
 	if (settings & KILLED) {
 		/* Behind a first line: what begins otherwise is another's file. */
 		if (settings & JUNK && header->file_made && writer.offset)
 			add_junk(input);
-		assert(!pfw_recover_spool(run.spool.path, &recovery));
+		snprintf(place, sizeof(place), "%s", pfw_spool_trace_path(header));
+		strrchr(place, '/')[1] = '\0';
+		assert(!pfw_recover_spool(run.spool.path, place, &recovery));
 		assert(recovery.status <= PFW_RECOVER_NOTHING &&
 		       !recovery.why[0] == (recovery.status == PFW_RECOVER_DONE));
 		strcpy(last, recovery.trace);

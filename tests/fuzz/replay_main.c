@@ -8,9 +8,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/*
+ * docs/security.rst: memory is linear in the input.  What an input of that many bytes may take, with
+ * what every command takes anyway: buffers, caches of compressors, a MiB a line.  Sanitizers have
+ * memory of their own, and libFuzzer's limits (tools/check).
+ */
+#define MEMORY_LEAST_KIB (384l << 10)
+#define MEMORY_OF_A_BYTE 256u
+
+#ifdef __has_feature
+#define MEASURED (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MEASURED 0
+#else
+#define MEASURED 1
+#endif
+
+/* Whether the memory that was ever used is right for an input of `bytes`, the largest so far. */
+static int is_within(size_t bytes)
+{
+	struct rusage used;
+
+	getrusage(RUSAGE_SELF, &used);
+	return !MEASURED ||
+	       used.ru_maxrss <= MEMORY_LEAST_KIB + (long)(bytes * MEMORY_OF_A_BYTE >> 10);
+}
 
 /*
  * The bytes go into an allocation of exactly their number, so that a sanitizer sees a read past
@@ -18,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  */
 static int replay(const char *path)
 {
+	static size_t largest;
 	FILE *file = fopen(path, "rb");
 	struct stat st;
 	uint8_t *data;
@@ -34,6 +62,9 @@ static int replay(const char *path)
 		result = -EIO;
 	else
 		LLVMFuzzerTestOneInput(data, (size_t)st.st_size);
+	if (!result &&
+	    !is_within(st.st_size > (off_t)largest ? largest = (size_t)st.st_size : largest))
+		result = -E2BIG;
 	free(data);
 	fclose(file);
 	return result;

@@ -11,7 +11,7 @@
 #include <cupti_runtime_cbid.h>
 #include <stddef.h>
 
-#include "probes/cupti_abi.h"
+#include "recorder/gpu_records/abi.h"
 
 /* ---- records: the same place, and the same size ---- */
 

@@ -69,6 +69,7 @@ find_path(NVML_INCLUDE nvml.h
 mark_as_advanced(NVML_INCLUDE)
 if(NVML_INCLUDE)
 	add_library(standin_nvml SHARED tests/gpu/standin/nvml.c)
+	target_include_directories(standin_nvml PRIVATE src)
 	target_include_directories(standin_nvml SYSTEM PRIVATE ${NVML_INCLUDE})
 	if(PFW_SANITIZE) # loaded where a second runtime would come with it
 		target_compile_options(standin_nvml PRIVATE -fno-sanitize=all)

@@ -12,10 +12,10 @@
 #include <time.h>
 
 #include "../json_world.h"
-#include "probes/cupti_buffers.h"
-#include "probes/cupti_decode.h"
-#include "probes/cupti_lib.h"
-#include "strings.h"
+#include "recorder/gpu_records/buffers.h"
+#include "recorder/gpu_records/decode.h"
+#include "recorder/gpu_records/lib.h"
+#include "recorder/spool/strings.h"
 
 #define ROUNDS 15
 #define KINDS 64

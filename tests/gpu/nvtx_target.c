@@ -33,7 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../src/probes/nvtx_abi.h"
+#include "recorder/marks/nvtx_abi.h"
 
 #define COST_ROUNDS 50
 

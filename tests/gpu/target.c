@@ -18,6 +18,7 @@
 #include <nvtx3/nvToolsExtCudaRt.h>
 #endif
 #include <fcntl.h>
+#define PFW_OPTIONAL
 #include <pfw/pfw.h>
 #include <pthread.h>
 #include <stdbool.h>

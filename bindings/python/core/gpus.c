@@ -1,5 +1,5 @@
 /* gpus.c - what NVIDIA's libraries are asked at the end of a program's section: no package is needed.
- * The recorder's own samples (src/nvml.c) are of processes that use CUDA, and go to the trace. */
+ * The recorder's own samples (src/recorder/sample/nvml.c) are of processes that use CUDA, and go to the trace. */
 #include "core.h"
 
 #include <dlfcn.h>

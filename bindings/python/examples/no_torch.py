@@ -1,7 +1,7 @@
 """Without PyTorch, and without `pfw run`: threads that write and read files, in spans and steps.
 
     python no_torch.py
-    pfw query no_torch --sort -dur --limit 5 --fields dur,name,args.fname
+    pfw query no_torch --sort-by -dur --limit 5 --fields dur,name,args.fname
 """
 import concurrent.futures
 import pathlib

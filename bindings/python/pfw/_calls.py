@@ -24,7 +24,14 @@ def _installed() -> tuple[str, ...]:
     return tuple(os.path.abspath(path) + os.sep for path in paths if path)
 
 
-def _decider(include: tuple[str, ...]) -> Callable[[Any], str | None]:
+def _is_installed(path: str, installed: tuple[str, ...]) -> bool:
+    """Also in an environment other than this Python's, which a .pth file or PYTHONPATH may add."""
+    path = os.path.abspath(path)
+    return path.startswith(installed) or f"{os.sep}site-packages{os.sep}" in path \
+        or f"{os.sep}dist-packages{os.sep}" in path
+
+
+def _decider(include: tuple[str, ...], matched: set[str]) -> Callable[[Any], str | None]:
     installed = _installed()
 
     def decide(code: Any) -> str | None:
@@ -37,14 +44,16 @@ def _decider(include: tuple[str, ...]) -> Callable[[Any], str | None]:
         whole = name if module in ("", "__main__") else f"{module}.{name}"
         if not include:
             own = module == "__main__" or not (
-                path.startswith("<") or os.path.abspath(path).startswith(installed))
+                path.startswith("<") or _is_installed(path, installed))
             return whole if own else None
         for word in include:
             if os.sep in word:
                 if fnmatch.fnmatch(os.path.abspath(path), word):
+                    matched.add(word)
                     return whole
             elif whole == word or whole.startswith(word + ".") or fnmatch.fnmatch(whole, word) \
                     or (module == "__main__" and word == "__main__"):
+                matched.add(word)
                 return whole
         return None
     return decide
@@ -56,6 +65,7 @@ class TraceCalls:
     def __init__(self, include: tuple[str, ...], min_us: float) -> None:
         self._include = include
         self._min_ns = max(0, int(min_us * 1000))
+        self._matched: set[str] = set()
         self._tool: int | None = None
         self._on = False
 
@@ -64,7 +74,7 @@ class TraceCalls:
         if _current is not None:
             _current.stop()
         monitoring = getattr(sys, "monitoring", None)
-        decide = _decider(self._include)
+        decide = _decider(self._include, self._matched)
         core.calls_begin(decide, self._min_ns, None if monitoring is None else monitoring.DISABLE)
         self._on = self._monitor(monitoring) if monitoring is not None else self._profile()
         _current = self
@@ -102,6 +112,10 @@ class TraceCalls:
         core.calls_end()
         print(f"pfw: trace_calls: {why}: function calls are not traced", file=sys.stderr)
         return False
+
+    def unmatched(self) -> list[str]:
+        """Which of what was to be included no call has been."""
+        return [word for word in self._include if word not in self._matched]
 
     def stop(self) -> None:
         """No longer trace calls; harmless when it has stopped."""

@@ -1,10 +1,11 @@
 """What `pfw run` asks of a Python that it starts, told by variables."""
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 
-from ._calls import trace_calls
+from ._calls import TraceCalls, trace_calls
 from ._load import core
 
 
@@ -20,7 +21,16 @@ def _calls() -> None:
             min_us = _time_us(word[len("min="):])
         elif word != "1":
             include.append(word)
-    trace_calls(include, min_us=min_us)
+    calls = trace_calls(include, min_us=min_us)
+    atexit.register(_say_unmatched, calls)
+
+
+def _say_unmatched(calls: TraceCalls) -> None:
+    """Once a run: not by workers, which call what they are made for."""
+    words = calls.unmatched()
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if words and (multiprocessing is None or multiprocessing.parent_process() is None):
+        print(f"pfw: PFW_PY_CALLS: no call was {' or '.join(words)}", file=sys.stderr)
 
 
 def _time_us(text: str) -> float:

@@ -1,9 +1,12 @@
 """Spans around calls: ``@pfw.trace`` and ``pfw.record_function``."""
 from __future__ import annotations
 
+import collections
 import functools
 import inspect
+import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -12,6 +15,9 @@ from ._load import core
 Wrapped = TypeVar("Wrapped", bound=Any)
 Function = Callable[..., Any]
 on_enter: Callable[[str], object] | None = None  # told the names of record_function()s: PFW_STEP
+_STEP_NAMES = os.environ.get("PFW_STEP", "auto") != "auto"  # a span with such a name begins a step
+profile_writes = False  # a pfw.torch.profile records: torch's annotations go to the trace
+_annotated: collections.deque[tuple[str, int, int]] = collections.deque(maxlen=1 << 17)
 
 
 def _generator(function: Function, name: str, category: str | None) -> Function:
@@ -118,10 +124,18 @@ def _decorate(target: Any, *, name: str | None, category: str | None) -> Any:
     raise TypeError(f"pfw.trace: {target!r} is neither a function nor a class")
 
 
+def annotated_twice() -> list[tuple[str, int, int]]:
+    """Name, begin and end of the spans that torch.profiler has as annotations, too; forgets them."""
+    spans = list(_annotated)
+    _annotated.clear()
+    return spans
+
+
 class record_function:
     """A span as a context manager or decorator, as torch.profiler.record_function().
 
-    While torch's profiler runs it is an annotation there, too.  Use an object of it once at a time.
+    While torch's profiler runs it is an annotation there, too; in a pfw.torch.profile it is that
+    annotation alone, with what torch knows of it.  Use an object of it once at a time.
 
     :param name: what the span is called.
     :param args: a text that goes into the span's ``args``, as torch's does.
@@ -135,18 +149,26 @@ class record_function:
     def __enter__(self) -> record_function:
         if on_enter is not None:
             on_enter(self.name)
+        since = time.time_ns()
+        annotation = _torch_annotation(self.name, self.args)
+        if annotation is not None and profile_writes and not _STEP_NAMES:
+            self._open.append((None, annotation, 0))
+            return self
         span = (core.span(self.name) if self.args is None
                 else core.span(self.name, None, args=self.args))
-        self._open.append((span.__enter__(), _torch_annotation(self.name, self.args)))
+        self._open.append((span.__enter__(), annotation, since if annotation is not None else 0))
         return self
 
     def __exit__(self, *exception: Any) -> None:
         if not self._open:
             return
-        span, annotation = self._open.pop()
+        span, annotation, since = self._open.pop()
         if annotation is not None:
             annotation.__exit__(*exception)
-        span.__exit__(*exception)
+        if span is not None:
+            span.__exit__(*exception)
+        if since:
+            _annotated.append((self.name, since, time.time_ns()))
 
     def __call__(self, function: Wrapped) -> Wrapped:
         @functools.wraps(function)

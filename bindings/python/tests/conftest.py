@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 
 import pytest
 
@@ -63,5 +64,16 @@ class Run:
 
 
 @pytest.fixture
-def run(tmp_path: pathlib.Path) -> Run:
-    return Run(tmp_path)
+def run(tmp_path: pathlib.Path) -> Iterator[Run]:
+    run = Run(tmp_path)
+    yield run
+    for path in tmp_path.glob("*.pfw"):
+        check_self_times(path)
+
+
+def check_self_times(path: pathlib.Path) -> None:
+    """Whatever a test has recorded: self times are what children leave of a span, so never below 0."""
+    done = subprocess.run([PFW, "table", "-q", "--row-limit", "-1", "--format", "ndjson", path],
+                          env=CLEAN, capture_output=True, text=True, check=False)
+    for row in map(json.loads, done.stdout.splitlines()):
+        assert all(value >= 0 for key, value in row.items() if "self" in key and "time" in key), row

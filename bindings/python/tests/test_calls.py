@@ -195,3 +195,26 @@ def test_a_python_without_the_package_runs(run):
     run.command(PFW, "run", "-o", "t", "--py-calls", "--", "bare/bin/python", "script.py")
     assert [line["name"] for line in run.lines() if line["cat"] == "python"] == ["main", "<module>"]
     assert "Python's part" not in run.errors
+
+
+def test_packages_of_any_environment_are_left_out(run):
+    """What PYTHONPATH or a .pth file adds is installed, too, wherever its site-packages is."""
+    for place in ("other/lib/python3/site-packages", "third/dist-packages", "mine"):
+        (run.directory / place).mkdir(parents=True)
+        name = place.rsplit("/", maxsplit=1)[-1].replace("-", "_")
+        (run.directory / place / f"{name}.py").write_text("def help():\n    pass\n")
+    run.traced("""
+        import dist_packages, mine, site_packages
+        for module in (dist_packages, mine, site_packages):
+            module.help()
+        """, "--py-calls", PYTHONPATH="other/lib/python3/site-packages:third/dist-packages:mine")
+    assert {line["name"] for line in run.lines() if line["cat"] == "python" and "module" not in line["name"]} \
+        == {"mine.help"}
+
+
+def test_what_no_call_was_is_said(run):
+    program = "def train():\n    pass\ntrain()\n"
+    run.traced(program, "--py-calls", PFW_PY_CALLS="train,evaluate")
+    assert run.errors.count("PFW_PY_CALLS: no call was evaluate") == 1
+    run.traced(program, "--py-calls", PFW_PY_CALLS="train")
+    assert "no call was" not in run.errors

@@ -61,7 +61,7 @@ def test_c_program_builds_against_it(run):
     assert flags == [*run.command(PFW, "config", "--cflags").split(),
                      *run.command(PFW, "config", "--libs").split()]
     # Wherever they stand, with weak references or strong ones, whatever the compiler's own --as-needed.
-    for number, words in enumerate((["c.c", *flags], [*flags, "c.c"], [*flags, "-DPFW_LINKED", "c.c"])):
+    for number, words in enumerate((["c.c", *flags], [*flags, "c.c"], [*flags, "-DPFW_OPTIONAL", "c.c"])):
         run.command("cc", "-Wl,--as-needed", "-o", "c", *words)
         run.command("./c", DFTRACER_LOG_FILE=f"t{number}")
         assert "in C" in run.spans(f"t{number}.pfw"), words

@@ -3,11 +3,13 @@ import asyncio
 import copy
 import importlib.util
 import inspect
+import json
 import pickle
 
 import pytest
 
 import pfw
+from conftest import PFW
 
 
 @pfw.trace
@@ -364,3 +366,51 @@ def test_record_function_is_torchs_too(run):
         assert "seen" in names and "unseen" not in names, names
         """)
     assert {"seen", "unseen"} <= run.spans().keys()
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch here")
+@pytest.mark.parametrize("profile", [
+    "from pfw.torch import profile",
+    "from torch.profiler import profile as torchs\n"
+    "from pfw.torch import trace_handler\n"
+    "profile = lambda **options: torchs(on_trace_ready=trace_handler, **options)"])
+def test_record_function_is_one_event(run, profile):
+    """In a profile that goes to the trace, torch's annotation and our span are one; and what says nothing
+    of memory, as the span around it, gives back none of its own."""
+    run.script(f"""
+import pfw, sys, torch
+from pfw.torch import record_function
+{profile}
+pfw.start("t")
+keep = []
+with profile(profile_memory=True):
+    for i in range(3):
+        with pfw.span("outer"), record_function("forward"):
+            keep.append(torch.randn(1000))
+            with record_function("inner"):
+                keep.append(torch.randn(500))
+""")
+    names = [line["name"] for line in run.lines()]
+    assert (names.count("outer"), names.count("forward"), names.count("inner")) == (3, 3, 3)
+    rows = {row["name"]: row for row in map(json.loads, run.command(
+        PFW, "table", "--row-limit", "-1", "--format", "ndjson", "t.pfw").splitlines())}
+    assert [rows[name]["count"] for name in ("outer", "forward", "inner")] == [3, 3, 3]
+    assert rows["outer"]["cpu_memory_usage"] == rows["forward"]["cpu_memory_usage"] == 3 * 6000
+    assert rows["inner"]["cpu_memory_usage"] == 3 * 2000
+    assert not [name for name in rows if rows[name].get("self_cpu_memory_usage", 0) < 0]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch here")
+def test_their_names_begin_steps(run):
+    run.script("""
+        import pfw, torch
+        from pfw.torch import profile, record_function
+        pfw.start("t")
+        with profile():
+            for i in range(3):
+                with record_function(f"batch {i}"):
+                    torch.ones(2) + 1
+        """, PFW_STEP="batch *")
+    lines = run.lines()
+    assert [line["args"]["step"] for line in lines if line["args"].get("kind") == "step"] == [0, 1, 2]
+    assert [line["args"]["step"] for line in lines if line["name"].startswith("batch ")] == [0, 1, 2]

@@ -3,7 +3,7 @@
  *
  * A program written for DFTracer is built unedited: -I of the directory that this file is in has
  * <dftracer/dftracer.h>, and -I of the directory above pfw/ has what that needs.  As with pfw.h it
- * then runs without a recorder, under `pfw run`, or linked (-DPFW_LINKED -lpfw).
+ * is linked with -lpfw, or with -DPFW_OPTIONAL runs without a recorder and under `pfw run`.
  * DFTRACER_x_INIT() records only where DFTRACER_ENABLE is set, in whole microseconds;
  * DFTRACER_x_INIT_NO_BIND() is the same: I/O is left out by DFTRACER_DISABLE_IO.  What is metadata
  * to DFTracer is a moment "CM" with args name and value.

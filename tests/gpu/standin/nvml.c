@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../../src/nvml_abi.h"
+#include "recorder/sample/nvml_abi.h"
 
 #define SAME(ours, theirs) _Static_assert(ours == theirs, #ours)
 SAME(sizeof(struct pfw_nvml_utilization), sizeof(nvmlUtilization_t));

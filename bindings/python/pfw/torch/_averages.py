@@ -40,7 +40,7 @@ class Averages(list[Average]):
 
     def __init__(self, selection: list[str], group_by: str | None) -> None:
         self._words = ["table", "--quiet", *(["--group-by", group_by] if group_by else []), *selection]
-        super().__init__(Average(row) for row in _command.rows([*self._words, "--row-limit", "-1"])
+        super().__init__(Average(row) for row in _command.rows([*self._words, "--row-limit", "-1", "--sort-by", "none"])
                          if row.get("section") == "compute")
 
     def table(self, sort_by: str | None = None, row_limit: int = 100,
@@ -55,14 +55,16 @@ class Averages(list[Average]):
             Calls.
         :raises ValueError: there is no such column; the text lists those that there are.
         """
-        words = ["--row-limit", str(row_limit), "--max-name-width", str(max_name_column_width or 0)]
-        words += ["--sort-by", sort_by] if sort_by is not None else []
+        words = ["--wide", "--row-limit", str(row_limit), "--max-name-width", str(max_name_column_width or 0)]
+        words += ["--sort-by", sort_by if sort_by is not None else "none"]
         words += ["--columns", columns] if columns is not None else []
         words += ["--top-level-only"] if top_level_events_only else []
         if (max_src_column_width, max_shapes_column_width, time_unit) != (75, 80, None):
             warnings.warn("table() heeds no max_src_column_width, max_shapes_column_width or time_unit",
                           stacklevel=2)
         text = _command.run([*self._words[:1], *words, *self._words[1:]])
+        if text.startswith("Wall "):  # the head of `pfw table`, which torch's tables do not have
+            text = text.partition("\n\n")[2]
         return text if header is None else f"{header}\n{text}"
 
     def __str__(self) -> str:

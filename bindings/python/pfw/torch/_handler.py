@@ -11,6 +11,7 @@ from typing import Any
 
 from .._api import enabled, flush
 from .._load import core as _core
+from .._trace import annotated_twice
 from . import _operators
 from ._saved import Event, events_of
 
@@ -87,6 +88,7 @@ def _write_results(prof: Any, active_ns: int, parts: int = _OPERATORS | _OTHERS)
             events = events_of(inner)
         if events:
             _say_what_is_lacking(type(events[0]))
+            events = _without_our_spans(events)
         allocations, functions = _tree(results, events, inner)
         _core.kineto(functions + events, bool(getattr(inner, "record_shapes", False)),
                      bool(getattr(inner, "with_stack", False)),
@@ -114,6 +116,29 @@ def _say_what_is_lacking(kind: type) -> None:
         lacks.append("events of GPUs and the threads of others (it is built without Kineto)")
     _say(f"trace_handler: torch {version} is older than 2.1 and lacks {', '.join(lacks)}: "
          "what it has is in the trace")
+
+
+def _without_our_spans(events: list[Any]) -> list[Any]:
+    """All but the annotations of pfw's record_function()s that are in the trace as spans."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for name, since, until in annotated_twice():
+        spans.setdefault(name, []).append((since, until))
+    if not spans:
+        return events
+    left = []
+    for event in events:
+        times = spans.get(event.name())
+        begin = times and _start_ns(event)
+        twice = times and next((time for time in times if time[0] - 10_000 <= begin <= time[1]), None)
+        if not twice:
+            left.append(event)
+        elif not int(event.device_type()):
+            times.remove(twice)
+    return left
+
+
+def _start_ns(event: Any) -> int:
+    return int(event.start_ns() if hasattr(event, "start_ns") else event.start_us() * 1000)
 
 
 class _Function:

@@ -248,10 +248,12 @@ class profile:
                           "or standard error has why")
         if self._inner is not None:
             self._inner.start_trace()
+            _trace.profile_writes = _api.stats().enabled
 
     def _close(self) -> Any:
         """The cycle is over: torch's profile of it, if it has one."""
         inner, self._inner = self._inner, None
+        _trace.profile_writes = False
         if inner is not None:
             if not self._started:
                 inner.start_trace()

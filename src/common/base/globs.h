@@ -1,0 +1,25 @@
+/* common/base/globs.h - shell globs for names and paths: * ? [a-z] [!a-z], and \ as quote.
+ *
+ * fnmatch() would depend on the locale.  Time is at most the product of both lengths.
+ * Thread: any.  Signal: safe, all of them.
+ */
+#ifndef PFW_COMMON_BASE_GLOBS_H
+#define PFW_COMMON_BASE_GLOBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether the glob matches the whole text.  * and ? also match '/'. */
+bool pfw_glob_match(const char *glob, size_t glob_bytes, const char *text, size_t bytes);
+
+/* Whether one glob of a list, separated by `separator`, matches the name. */
+bool pfw_glob_list(const char *list, char separator, const char *name);
+
+/*
+ * Whether one glob of a ':' list matches an absolute path or a directory above it.  A glob that
+ * begins with '/' matches from the start of the path, any other from any component; a glob without
+ * '/' matches a single component: "*.tmp", "cache", "data/[0-9]*", "/scratch".
+ */
+bool pfw_glob_path(const char *list, const char *path, size_t bytes);
+
+#endif

@@ -1,0 +1,55 @@
+/* common/calls/table.h - calls.def as data: names, role and args of each row.
+ *
+ * Room common/calls: the wrapped calls as data (calls.def), and the calls that are not wrapped
+ * (unwrapped.def).  It uses common/format.  Start with the head of calls.def.
+ */
+#ifndef PFW_COMMON_CALLS_TABLE_H
+#define PFW_COMMON_CALLS_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PFW_CALL_FIELDS_MAX 8
+#define PFW_CALLS_MAX 1024 /* most rows of calls.def */
+
+/* What a call does with a file, as the tools count it. */
+enum pfw_call_role {
+	PFW_ROLE_NONE, /* no I/O call: cat is neither POSIX nor STDIO */
+	PFW_ROLE_OPEN,
+	PFW_ROLE_READ,
+	PFW_ROLE_WRITE,
+	PFW_ROLE_COPY,	/* reads `fname`, writes `target` */
+	PFW_ROLE_OTHER, /* moves no data: metadata, seeks, processes, ... */
+};
+
+/* Which args say how many bytes a call moved. */
+enum pfw_call_moves {
+	PFW_MOVES_NOTHING,
+	PFW_MOVES_RET,
+	PFW_MOVES_ITEMS, /* ret items of `size` bytes */
+	PFW_MOVES_COUNT, /* `count`, unless ret is negative */
+	PFW_MOVES_BYTES, /* `bytes`: copies, sets and use of memory; no call of calls.def */
+};
+
+struct pfw_call_field {
+	const char *key;
+	uint8_t type; /* enum pfw_type */
+};
+
+/* One wrapped call. */
+struct pfw_call_info {
+	const char *name;      /* the libc symbol */
+	const char *canonical; /* what the trace calls it */
+	const char *category;  /* POSIX | STDIO */
+	uint8_t has_fd;	       /* args has fd, the first field */
+	uint8_t keeps;	       /* the wrapper is needed even if the call is not recorded */
+	uint8_t role;	       /* enum pfw_call_role */
+	uint8_t moves;	       /* enum pfw_call_moves */
+	uint8_t field_count;   /* without fd */
+	struct pfw_call_field field[PFW_CALL_FIELDS_MAX];
+};
+
+/* All rows in the order of enum pfw_call, and their number.  Thread: any.  Signal: safe. */
+const struct pfw_call_info *pfw_calls_info(size_t *count);
+
+#endif

@@ -1,0 +1,191 @@
+/* common/encode/encode.c - takes a record, and makes the lines of intercepted calls; see encode.h.
+ *
+ * A line is made of ready texts, copied at fixed sizes that may extend into the caller's slack, and
+ * a few numbers.  Every length in a record is checked, since a spool may be damaged or forged.
+ */
+#include "common/encode/encode.h"
+
+#include <string.h>
+
+#include "common/base/names.h"
+#include "common/encode/frame.h"
+#include "common/encode/shapes.h"
+
+#define TAIL_MAX ((PFW_RECORD_SLOTS_MAX - 1) * PFW_SLOT_BYTES)
+
+/* ---- intercepted calls ---- */
+
+static __attribute__((noinline)) char *put_errno(char *out, int error)
+{
+	const char *name = pfw_errno_name(error);
+
+	out = pfw_append(out, ",\"errno\":\"");
+	if (name)
+		out = stpcpy(out, name);
+	else
+		out = pfw_append_i64(out, error);
+	*out++ = '"';
+	return out;
+}
+
+/* Append a field that is not one word, or whose key is too long for a piece. */
+static __attribute__((noinline)) char *put_field(struct pfw_json_source *source, char *out,
+						 const struct pfw_json_piece *piece, uint64_t value,
+						 size_t *bytes_at)
+{
+	const struct pfw_json_key *key = &source->json->cache->key[piece->key];
+
+	memcpy(out, key->text, key->bytes);
+	out += key->bytes;
+	if (pfw_json_is_text(key->type))
+		return pfw_json_put_tail(source, out, key->type, value, bytes_at);
+	if (key->type == PFW_TYPE_REF)
+		return pfw_json_put_ref(source, out, (uint32_t)value, "null");
+	return pfw_json_put_word(out, key->type, value);
+}
+
+/* Append a name from the tail, and advance *bytes_at past it. */
+static __attribute__((noinline)) char *put_inline_name(struct pfw_json_source *source, char *out,
+						       size_t *bytes_at)
+{
+	const char *text = source->tail + *bytes_at;
+	uint32_t bytes = source->record->file;
+
+	if (bytes > source->tail_bytes - *bytes_at)
+		return NULL;
+	*bytes_at += bytes;
+	return pfw_json_put_name(source, out, text, bytes);
+}
+
+static inline char *put_fname(struct pfw_json_source *source, char *out, size_t *bytes_at)
+{
+	uint32_t ref = source->record->file;
+	const struct pfw_json_memo *memo = pfw_json_memo_slot(source->json->cache, ref);
+
+	if (PFW_UNLIKELY(source->record->flags & PFW_RECORD_NAME_INLINE))
+		return put_inline_name(source, out, bytes_at);
+	if (PFW_LIKELY(memo->ref == ref && memo->bytes && !memo->b64_bytes))
+		return pfw_json_put_memo(out, memo);
+	return pfw_json_put_name_ref(source, out, ref);
+}
+
+static inline char *put_call_args(struct pfw_json_source *source, char *out,
+				  struct pfw_json_shape *shape)
+{
+	const struct pfw_record *record = source->record;
+	struct pfw_json_piece *piece = shape->piece, *end = piece + shape->field_count;
+	size_t bytes_at = pfw_json_values_end(1u + shape->field_count);
+	unsigned int index = 1;
+
+	out = put_fname(source, pfw_append(out, "\"fname\":"), &bytes_at);
+	if (PFW_UNLIKELY(!out))
+		return NULL;
+	if (shape->has_fd && !(record->flags & PFW_RECORD_NO_FD))
+		out = pfw_json_put_piece(out, piece + 1, record->value[1]);
+	if (!(record->flags & PFW_RECORD_NO_RET))
+		out = pfw_json_put_piece(out, piece, record->value[0]);
+	if (PFW_UNLIKELY(record->error))
+		out = put_errno(out, record->error);
+	piece += shape->has_fd;
+	for (index += shape->has_fd; piece++ < end; index++) {
+		uint64_t value = pfw_json_value(source, index);
+
+		if (PFW_LIKELY(piece->key_bytes)) {
+			out = pfw_json_put_piece(out, piece, value);
+			continue;
+		}
+		out = put_field(source, out, piece, value, &bytes_at);
+		if (!out)
+			return NULL;
+	}
+	return out;
+}
+
+static inline char *call_line(struct pfw_json_source *source, char *out,
+			      struct pfw_json_shape *shape)
+{
+	struct pfw_json *json = source->json;
+	struct pfw_json_times times;
+
+	if (PFW_UNLIKELY(pfw_json_values_end(1u + shape->field_count) > source->tail_bytes))
+		return NULL;
+	times = pfw_json_times_of(json, source->record);
+	out = pfw_json_put_prefix(pfw_json_put_id(json, out), shape);
+	out = pfw_json_put_when(source, out, source->tid, &times);
+	if (PFW_LIKELY(json->metadata))
+		out = put_call_args(source, out, shape);
+	if (PFW_UNLIKELY(json->steps != NULL) && json->metadata && out)
+		out = pfw_json_put_step(json, out, source->record, false);
+	return PFW_LIKELY(out != NULL) ? pfw_json_finish(json, out, &times) : NULL;
+}
+
+static char *untraced_line(struct pfw_json_source *source, char *out)
+{
+	const struct pfw_record *record = source->record;
+	struct pfw_json_times times = pfw_json_times_of(source->json, record);
+
+	if (record->value[1] > source->tail_bytes)
+		return NULL;
+	source->json->untraced++;
+	out = pfw_json_begin(source->json, out, "untraced_child", "M", source->tid, times.start_ns);
+	if (record->value[0])
+		out = pfw_json_key_i64(out, "pid", (int64_t)record->value[0]);
+	else
+		out = pfw_append(out, "\"pid\":null");
+	out = pfw_json_key_str(out, "why", source->tail, record->value[1]);
+	return pfw_json_end(source->json, out);
+}
+
+/* ---- all of them ---- */
+
+size_t pfw_json_cache_bytes(uint32_t template_count)
+{
+	return sizeof(struct pfw_json_cache) + template_count * sizeof(struct pfw_json_shape);
+}
+
+void pfw_json_init(struct pfw_json *json, void *cache_memory)
+{
+	struct pfw_json_cache *cache = cache_memory;
+
+	json->cache = cache;
+	cache->template_count = json->templates->template_count;
+	cache->id_text[0] = '9'; /* so that the first line makes the text */
+	cache->id_bytes = 1;
+	cache->ms_ns = PFW_JSON_NO_MS;
+	pfw_json_new_tid(cache, json->pid);
+	pfw_json_window(json);
+}
+
+void pfw_json_window(struct pfw_json *json)
+{
+	json->least_ns = UINT64_MAX;
+	json->greatest_ns = 0;
+	json->lines = 0;
+}
+
+char *pfw_json_record(struct pfw_json *json, char *out, const struct pfw_record *record,
+		      const void *tail, size_t tail_bytes, uint64_t tid)
+{
+	struct pfw_json_source source = {
+		json, record, tail, tail_bytes, out + PFW_JSON_LINE_MAX - PFW_JSON_FIXED_ROOM, tid
+	};
+	struct pfw_json_cache *cache = json->cache;
+	struct pfw_json_shape *shape;
+
+	if (PFW_UNLIKELY(record->template >= cache->template_count || tail_bytes > TAIL_MAX))
+		return NULL;
+	shape = &cache->shape[record->template];
+	if (PFW_LIKELY(shape->shape == PFW_SHAPE_CALL))
+		return call_line(&source, out, shape);
+	if (shape->shape == PFW_SHAPE_NONE) {
+		pfw_json_make_shape(json, record->template);
+		return pfw_json_record(json, out, record, tail, tail_bytes, tid);
+	}
+	if (shape->shape == PFW_SHAPE_API)
+		return pfw_json_api_line(&source, out, shape);
+	if (shape->shape == PFW_SHAPE_PP)
+		return pfw_json_pp_line(&source, out, shape);
+	if (shape->shape == PFW_SHAPE_UNTRACED)
+		return untraced_line(&source, out);
+	return NULL;
+}

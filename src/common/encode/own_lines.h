@@ -1,0 +1,80 @@
+/* common/encode/own_lines.h - the tracer's own lines (cat "pfw"), one function for each.
+ *
+ * The writer and recovery share this code, so a recovered trace has the same lines as a complete
+ * one.  Each function appends one line with its '\n', at most PFW_JSON_LINE_MAX bytes, counts it
+ * through pfw_json_end() and returns its end.  `ts_ns` is in ns since the epoch: the writer passes
+ * the current time, recovery the last time known in the trace.  No malloc, no stdio, no locale.
+ * Thread: drain, all of them.  Signal: safe.  Strings need not be UTF-8; fixed-size members of the
+ * header need not be NUL-terminated.
+ */
+#ifndef PFW_COMMON_ENCODE_OWN_LINES_H
+#define PFW_COMMON_ENCODE_OWN_LINES_H
+
+#include <stdint.h>
+
+#include "common/encode/encode.h"
+#include "common/format/source.h"
+#include "common/format/spool.h"
+
+/* `process`, the first line of a file, at header->start_ns.  `spool`: path of the spool, or NULL if
+ * it is on the heap. */
+char *pfw_line_process(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
+		       const char *spool, uint64_t tid);
+
+/* `thread_name`, before a thread's first event.  comm: NUL-terminated within 16 bytes, or 16. */
+char *pfw_line_thread_name(struct pfw_json *json, char *out, uint64_t tid, const char comm[16],
+			   uint64_t ts_ns);
+
+/* `rank`, if the rank became known after the first line was written. */
+char *pfw_line_rank(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
+		    uint64_t ts_ns);
+
+/*
+ * `lost`: reason is an enum pfw_lost_reason.  The count is the total since the process began: of
+ * several lines with one reason the last one counts, so that a line repeated after a crash is not a
+ * second loss.
+ */
+char *pfw_line_lost(struct pfw_json *json, char *out, unsigned reason, const struct pfw_loss *loss,
+		    uint64_t ts_ns);
+
+/*
+ * Totals as in `lost`; nothing is appended if all are 0.
+ * `waited`: how often threads waited for room, and the time in µs.
+ * `excluded`, `unrecorded`: a key for each reason or kind with a count other than 0.
+ * `sums_full`: short calls that became lines because the table of sums was full.
+ */
+char *pfw_line_waited(struct pfw_json *json, char *out, const struct pfw_loss *waited,
+		      uint64_t ts_ns);
+char *pfw_line_excluded(struct pfw_json *json, char *out,
+			const _Atomic uint64_t excluded[PFW_EXCLUDED_REASONS], uint64_t ts_ns);
+char *pfw_line_unrecorded(struct pfw_json *json, char *out,
+			  const _Atomic uint64_t unrecorded[PFW_UNRECORDED_KINDS], uint64_t ts_ns);
+char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint64_t ts_ns);
+
+/* The figures of a source (common/format/source.h): a line with its name, a key for each figure;
+ * none if count is 0. */
+char *pfw_line_figures(struct pfw_json *json, char *out, const char *name,
+		       const struct pfw_source_figure *figure, unsigned count, uint64_t ts_ns);
+
+/* `clock_step`: CLOCK_REALTIME jumped from one time to another.  Its ts is to_ns. */
+char *pfw_line_clock_step(struct pfw_json *json, char *out, uint64_t from_ns, uint64_t to_ns);
+
+/* `segment` (ph i): a finished cycle of the schedule, from line first_id to the previous line, with
+ * `steps` active steps from first_step on. */
+char *pfw_line_segment(struct pfw_json *json, char *out, uint64_t cycle, uint64_t first_step,
+		       uint64_t steps, uint64_t first_id, uint64_t ts_ns);
+
+/*
+ * `end`: events = json->events, lost = the sum of header->lost, reason = "exit", "exec", "renamed",
+ * "limit" or "recovered"; `exec` = exec_path unless it is NULL.
+ */
+char *pfw_line_end(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
+		   const char *reason, const char *exec_path, uint64_t ts_ns);
+
+/* Count the events left to torch.profiler (header->profiled) as lost. */
+void pfw_spool_profiled_lost(struct pfw_spool_header *header);
+
+/* The sum of header->lost. */
+uint64_t pfw_spool_lost(const struct pfw_spool_header *header);
+
+#endif

@@ -1,0 +1,360 @@
+/* preload/preload.c - libpfw_preload.so: exports libc's names and pfw.h's as jumps; see table.h.
+ *
+ * It needs nothing but libc: a preloaded object with a missing library would keep every program
+ * from starting.  Each exported name is one indirect jump through a slot, so any arguments, and
+ * vfork's return address, pass unchanged.  A slot first leads to a resolver, after the first call
+ * to the next definition of the name (of libc or another preload).  If tracing is enabled and the
+ * recorder is found, it leads to the recorder's wrapper.  A missing recorder is reported once.
+ */
+#define PFW_BUILDING
+#define PFW_OS_NO_POISON
+#include "common/base/os.h"
+#include "preload/abi.h"
+#include "preload/next.h"
+#include "preload/table.h"
+
+#include <pfw/pfw.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#define SONAME "libpfw.so.1"
+
+extern char **environ;
+
+/* ---- the exported names ---- */
+
+/*
+ * JUMP(name): jump through the slot; a valid target of indirect jumps (endbr64, hint 34 = bti c).
+ * RESOLVE(name): the first target of the slot: pass the slot's address to pfw_resolve_and_go.
+ */
+#if defined(__x86_64__)
+#define JUMP(name)   \
+	"	endbr64\n" \
+	"	jmp *pfw_slot_" #name "(%rip)\n"
+#define RESOLVE(name)                                  \
+	"	endbr64\n"                                   \
+	"	leaq pfw_slot_" #name "(%rip), %r11\n" \
+	"	jmp pfw_resolve_and_go\n"
+#elif defined(__aarch64__)
+/* ldar (acquire): a thread that sees the wrapper in the slot must see the data of the wrapper. */
+#define JUMP(name)                                        \
+	"	hint 34\n"                                      \
+	"	adrp x16, pfw_slot_" #name "\n"           \
+	"	add x16, x16, :lo12:pfw_slot_" #name "\n" \
+	"	ldar x16, [x16]\n"                              \
+	"	br x16\n"
+#define RESOLVE(name)                                     \
+	"	hint 34\n"                                      \
+	"	adrp x17, pfw_slot_" #name "\n"           \
+	"	add x17, x17, :lo12:pfw_slot_" #name "\n" \
+	"	b pfw_resolve_and_go\n"
+#else
+#error "pfw: src/preload/preload.c has no jumps for this processor yet"
+#endif
+
+#define EXPORTED(name)       \
+	".globl " #name "\n" \
+	".type " #name ", %function\n" #name ":\n" JUMP(name) ".size " #name ", . - " #name "\n"
+
+#define CALL_ROW(name)                                                                       \
+	extern char resolve_##name[] __asm__("pfw_resolve_" #name)                           \
+		__attribute__((visibility("hidden")));                                       \
+	__attribute__((visibility("hidden"), used)) void *_Atomic slot_##name __asm__(       \
+		"pfw_slot_" #name) = resolve_##name;                                         \
+	__asm__(".pushsection .text\n" EXPORTED(name) ".popsection\n"                        \
+						      ".pushsection pfw_resolvers, \"ax\"\n" \
+						      "pfw_resolve_" #name                   \
+						      ":\n" RESOLVE(name) ".popsection\n");
+/* The resolvers are between these two symbols: the compiler keeps the order of asm statements. */
+extern char resolvers_begin[] __asm__("pfw_resolvers_begin") __attribute__((visibility("hidden")));
+extern char resolvers_end[] __asm__("pfw_resolvers_end") __attribute__((visibility("hidden")));
+__asm__(".pushsection pfw_resolvers, \"ax\"\npfw_resolvers_begin:\n.popsection\n");
+#define CALL_ANY(category, ret, name, ...) CALL_ROW(name)
+#include "common/calls/calls.def"
+__asm__(".pushsection pfw_resolvers, \"ax\"\npfw_resolvers_end:\n.popsection\n");
+
+/* The slot is in a scratch register.  All registers of arguments are saved, also those of a
+ * variadic call, and x8, the address of a returned structure. */
+#if defined(__x86_64__)
+__asm__(".pushsection .text\n"
+	"pfw_resolve_and_go:\n"
+	"	pushq %rdi\n	pushq %rsi\n	pushq %rdx\n	pushq %rcx\n"
+	"	pushq %r8\n	pushq %r9\n	pushq %rax\n"
+	"	subq $128, %rsp\n"
+	"	movups %xmm0, (%rsp)\n	movups %xmm1, 16(%rsp)\n"
+	"	movups %xmm2, 32(%rsp)\n	movups %xmm3, 48(%rsp)\n"
+	"	movups %xmm4, 64(%rsp)\n	movups %xmm5, 80(%rsp)\n"
+	"	movups %xmm6, 96(%rsp)\n	movups %xmm7, 112(%rsp)\n"
+	"	movq %r11, %rdi\n"
+	"	call pfw_resolve_slot\n"
+	"	movq %rax, %r11\n"
+	"	movups (%rsp), %xmm0\n	movups 16(%rsp), %xmm1\n"
+	"	movups 32(%rsp), %xmm2\n	movups 48(%rsp), %xmm3\n"
+	"	movups 64(%rsp), %xmm4\n	movups 80(%rsp), %xmm5\n"
+	"	movups 96(%rsp), %xmm6\n	movups 112(%rsp), %xmm7\n"
+	"	addq $128, %rsp\n"
+	"	popq %rax\n	popq %r9\n	popq %r8\n"
+	"	popq %rcx\n	popq %rdx\n	popq %rsi\n	popq %rdi\n"
+	"	jmp *%r11\n"
+	".popsection\n");
+#elif defined(__aarch64__)
+__asm__(".pushsection .text\n"
+	"pfw_resolve_and_go:\n"
+	"	stp x29, x30, [sp, -224]!\n	mov x29, sp\n"
+	"	stp x0, x1, [sp, 16]\n	stp x2, x3, [sp, 32]\n"
+	"	stp x4, x5, [sp, 48]\n	stp x6, x7, [sp, 64]\n	str x8, [sp, 80]\n"
+	"	stp q0, q1, [sp, 96]\n	stp q2, q3, [sp, 128]\n"
+	"	stp q4, q5, [sp, 160]\n	stp q6, q7, [sp, 192]\n"
+	"	mov x0, x17\n"
+	"	bl pfw_resolve_slot\n"
+	"	mov x16, x0\n"
+	"	ldp x0, x1, [sp, 16]\n	ldp x2, x3, [sp, 32]\n"
+	"	ldp x4, x5, [sp, 48]\n	ldp x6, x7, [sp, 64]\n	ldr x8, [sp, 80]\n"
+	"	ldp q0, q1, [sp, 96]\n	ldp q2, q3, [sp, 128]\n"
+	"	ldp q4, q5, [sp, 160]\n	ldp q6, q7, [sp, 192]\n"
+	"	ldp x29, x30, [sp], 224\n"
+	"	br x16\n"
+	".popsection\n");
+#endif
+
+/* pfw.h's names: without a recorder their slots lead to functions that do nothing. */
+static int absent_start(const void *options);
+static int absent_span_begin(uint64_t *span);
+static int absent_stats(struct pfw_stats *stats);
+static long absent_nothing(void);
+
+#define X(name, absent)                                                                \
+	__attribute__((visibility("hidden"), used)) void *_Atomic slot_##name __asm__( \
+		"pfw_slot_" #name) = (void *)absent_##absent;                          \
+	__asm__(".pushsection .text\n" EXPORTED(name) ".popsection\n");
+PFW_API_FUNCTIONS(X)
+#undef X
+
+/* ---- tables ---- */
+
+static const char *const call_name[] = {
+#define CALL_ANY(category, ret, name, ...) #name,
+#include "common/calls/calls.def"
+};
+#define CALLS (sizeof(call_name) / sizeof(call_name[0]))
+
+static void *_Atomic *const call_slot[CALLS] = {
+#define CALL_ANY(category, ret, name, ...) &slot_##name,
+#include "common/calls/calls.def"
+};
+
+static void *_Atomic *const api_slot[PFW_API_SLOTS] = {
+#define X(name, absent) &slot_##name,
+	PFW_API_FUNCTIONS(X)
+#undef X
+};
+
+static void *real[CALLS];
+
+/* ---- resolving ---- */
+
+/* The target of names that this libc does not have: ENOSYS, as for an unknown system call. */
+static long no_such_call(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+static void *next_definition(size_t call)
+{
+	void *volatile found = pfw_preload_next(call_name[call]);
+
+	/* No tail call (hence volatile): RTLD_NEXT depends on the return address of dlsym(). */
+	if (!found)
+		found = dlsym(RTLD_NEXT, call_name[call]);
+	return found;
+}
+
+/* Set a slot to `found` unless it has a wrapper by now.  Return its target. */
+static void *settle(void *_Atomic *slot, void *found)
+{
+	void *seen = atomic_load(slot);
+
+	while ((char *)seen >= resolvers_begin && (char *)seen < resolvers_end)
+		if (atomic_compare_exchange_weak(slot, &seen, found))
+			return found;
+	return seen;
+}
+
+/* The first call of a name; constructors of other libraries may call before ours has run. */
+__attribute__((visibility("hidden"), used)) void *
+resolve_slot(void *_Atomic *slot) __asm__("pfw_resolve_slot");
+void *resolve_slot(void *_Atomic *slot)
+{
+	int error = errno;
+	size_t call = 0;
+	void *found;
+
+	pfw_preload_next_init();
+	while (call < CALLS && call_slot[call] != slot)
+		call++;
+	found = next_definition(call);
+	found = settle(slot, found ? found : (void *)no_such_call);
+	errno = error;
+	return found;
+}
+
+static void resolve_all(void)
+{
+	for (size_t i = 0; i < CALLS; i++) {
+		real[i] = next_definition(i);
+		settle(call_slot[i], real[i] ? real[i] : (void *)no_such_call);
+	}
+}
+
+/* ---- the recorder ---- */
+
+/* Say it once: pfw_start() repeats what failed in the constructor. */
+static void say(const char *what, const char *why)
+{
+	static bool said;
+	const char *const parts[] = { "pfw: ", what, why,
+				      "; the program runs untraced (keep libpfw_preload.so and "
+				      "libpfw.so.1 of one build side by side)\n" };
+	struct iovec line[PFW_ARRAY_LEN(parts)];
+
+	for (unsigned i = 0; i < PFW_ARRAY_LEN(parts); i++)
+		line[i] = (struct iovec){ (void *)(uintptr_t)parts[i], strlen(parts[i]) };
+	if (!said)
+		pfw_os_say(2, line, PFW_ARRAY_LEN(line));
+	said = true;
+}
+
+/* For dl_iterate_phdr(): whether this object is the recorder; *user (4096 bytes) gets its path. */
+static int is_recorder(struct dl_phdr_info *info, size_t size, void *user)
+{
+	const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+
+	(void)size;
+	if (!slash || strcmp(slash + 1, SONAME) || strlen(info->dlpi_name) >= 4096)
+		return 0;
+	strcpy(user, info->dlpi_name);
+	return 1;
+}
+
+/*
+ * Open the recorder that is loaded (by a linked program), else the one in the directory of this
+ * object.  Searching the list of loaded objects is cheap: dlopen() by name would first search the
+ * library path, 40 system calls in each process.
+ */
+static void *open_recorder(void)
+{
+	static char path[4096]; /* not on the stack, which may be a small thread's */
+	Dl_info here;
+	char *slash;
+
+	if (dl_iterate_phdr(is_recorder, path))
+		return dlopen(path, RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
+	if (!dladdr((void *)open_recorder, &here) ||
+	    strlen(here.dli_fname) + sizeof(SONAME) > sizeof(path))
+		return NULL;
+	strcpy(path, here.dli_fname);
+	slash = strrchr(path, '/');
+	strcpy(slash ? slash + 1 : path, SONAME);
+	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Load the recorder and let it fill the slots; whether that succeeded. */
+static bool attach(bool asked)
+{
+	const struct pfw_preload table = {
+		.abi = pfw_abi,
+		.real = real,
+		.slot = call_slot,
+		.api = api_slot,
+		.call_count = CALLS,
+		.asked = asked,
+	};
+	void *library = open_recorder();
+	pfw_preload_attach_fn *take;
+	const char *why;
+
+	if (!library) {
+		why = dlerror();
+		say("cannot load " SONAME ": ", why ? why : "no such file");
+		return false;
+	}
+	resolve_all();
+	take = (pfw_preload_attach_fn *)dlsym(library, "pfw_preload_attach");
+	if (!take || take(&table)) {
+		say(SONAME " is of another build than libpfw_preload.so", "");
+		return false;
+	}
+	return true;
+}
+
+/* Whether DFTRACER_ENABLE is set and is not "0": an untraced process must not even load the
+ * recorder, which then checks the value.  Not by getenv(): other objects may replace it. */
+static bool enabled(void)
+{
+	static const char name[] = "DFTRACER_ENABLE=";
+
+	if (getauxval(AT_SECURE)) /* set-user-ID: the variables are of who has fewer rights */
+		return false;
+	for (char **at = environ; at && *at; at++)
+		if (!strncmp(*at, name, sizeof(name) - 1))
+			return strcmp(*at + sizeof(name) - 1, "0") != 0 &&
+			       (*at)[sizeof(name) - 1] != '\0';
+	return false;
+}
+
+static long absent_nothing(void)
+{
+	return 0;
+}
+
+static int absent_span_begin(uint64_t *span)
+{
+	if (span)
+		*span = 0; /* closed, for pfw_span_end() after a later pfw_start() */
+	return 0;
+}
+
+static int absent_stats(struct pfw_stats *stats)
+{
+	size_t bytes = stats ? stats->struct_bytes : 0;
+
+	if (bytes < sizeof(*stats))
+		return -EINVAL;
+	memset(stats, 0, sizeof(*stats));
+	stats->struct_bytes = bytes;
+	return 0;
+}
+
+bool pfw_preload_take(void)
+{
+	return attach(true);
+}
+
+static int absent_start(const void *options)
+{
+	int (*start)(const void *);
+	int error = errno;
+	bool attached = attach(true);
+
+	errno = error;
+	if (!attached)
+		return -ENOENT;
+	start = (int (*)(const void *))atomic_load(&slot_pfw_start);
+	return start(options);
+}
+
+__attribute__((constructor)) static void preloaded(void)
+{
+	int error = errno;
+
+	pfw_preload_next_init();
+	if (enabled())
+		attach(false);
+	errno = error;
+}

@@ -1,0 +1,24 @@
+/* recorder/attach/preload.h - the recorder's side of the preload object. */
+#ifndef PFW_RECORDER_ATTACH_PRELOAD_H
+#define PFW_RECORDER_ATTACH_PRELOAD_H
+
+#include <stdbool.h>
+
+struct pfw_preload;
+
+/*
+ * Take the real functions and hand out the API's. 0, or -EINVAL: of another build.  Thread: init.
+ */
+int pfw_attach_preload(const struct pfw_preload *preload);
+
+/* Whether the program's calls go through a preload object. */
+bool pfw_attach_preload_there(void);
+
+/* Ask the preload object for its slots if pfw_start() was reached without it (by dlsym).  False:
+ * there is none, or it does not fit.  Thread: app.  Signal: unsafe. */
+bool pfw_attach_preload_ask(void);
+
+/* Redirect the exported names of the calls that need it to the wrappers.  Thread: init. */
+void pfw_attach_wrappers(const struct pfw_preload *preload);
+
+#endif

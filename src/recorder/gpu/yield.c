@@ -1,0 +1,119 @@
+/* recorder/gpu/yield.c - makes way for another client of CUPTI: see yield.h. */
+#include "recorder/gpu/yield.h"
+
+#include <stdatomic.h>
+
+#include "common/base/os.h"
+#include "recorder/attach/slots.h"
+#include "recorder/gpu_records/lib.h"
+
+struct pfw_cupti_yield_host pfw_cupti_yield_host;
+
+static struct {
+	_Atomic uint64_t kinds; /* bit n: the other client has kind n enabled */
+	pfw_cupti_completed *_Atomic completed;
+	_Atomic bool clock;
+} other;
+
+bool pfw_cupti_yield_taken(void)
+{
+	return atomic_load(&other.kinds) != 0;
+}
+
+bool pfw_cupti_yield_theirs(uint32_t kind)
+{
+	return kind < 64 && atomic_load(&other.kinds) & 1ull << kind;
+}
+
+bool pfw_cupti_yield_clock(void)
+{
+	return atomic_load(&other.clock);
+}
+
+void pfw_cupti_yield_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
+			       size_t valid_bytes)
+{
+	pfw_cupti_completed *completed = atomic_load(&other.completed);
+
+	if (completed)
+		completed(context, stream, buffer, bytes, valid_bytes);
+}
+
+/* ---- the redirected calls ---- */
+
+static uint32_t register_callbacks(pfw_cupti_requested *requested, pfw_cupti_completed *completed)
+{
+	pfw_cupti_yield_host.yield();
+	atomic_store(&other.completed, completed);
+	return pfw_cupti_lib.calls.ActivityRegisterCallbacks(requested, completed);
+}
+
+/* Flush first, so that earlier records keep the times of our clock. */
+static uint32_t register_clock(uint64_t (*clock)(void))
+{
+	pfw_cupti_yield_host.yield();
+	atomic_store(&other.clock, true);
+	return pfw_cupti_lib.calls.ActivityRegisterTimestampCallback(clock);
+}
+
+static uint32_t enable(uint32_t kind)
+{
+	uint32_t result = pfw_cupti_lib.calls.ActivityEnable(kind);
+
+	if (!result && kind < 64)
+		atomic_fetch_or(&other.kinds, 1ull << kind);
+	return result;
+}
+
+static uint32_t disable(uint32_t kind)
+{
+	uint64_t bit = kind < 64 ? 1ull << kind : 0, before;
+	uint32_t result = pfw_cupti_lib.calls.ActivityDisable(kind);
+
+	before = atomic_fetch_and(&other.kinds, ~bit);
+	if (before & bit && before == bit)
+		pfw_cupti_yield_host.come_back();
+	else if (pfw_cupti_yield_host.ours(kind))
+		pfw_cupti_lib.calls.ActivityEnable(kind);
+	return result;
+}
+
+/* ---- redirecting ---- */
+
+#define CLOCK 3
+
+static const struct pfw_slots_call led[] = {
+	{ "cuptiActivityRegisterCallbacks", (void *)register_callbacks },
+	{ "cuptiActivityEnable", (void *)enable },
+	{ "cuptiActivityDisable", (void *)disable },
+	[CLOCK] = { "cuptiActivityRegisterTimestampCallback", (void *)register_clock },
+};
+
+static void *real_of(unsigned which)
+{
+	const struct pfw_cupti_calls *calls = &pfw_cupti_lib.calls;
+	void *const real[] = { (void *)calls->ActivityRegisterCallbacks,
+			       (void *)calls->ActivityEnable, (void *)calls->ActivityDisable,
+			       (void *)calls->ActivityRegisterTimestampCallback };
+
+	return real[which];
+}
+
+bool pfw_cupti_yield_expected(void)
+{
+	struct pfw_slots slots = {
+		.calls = led, .count = PFW_ARRAY_LEN(led), .real_of = real_of, .only_find = true
+	};
+
+	pfw_slots_look(&slots);
+	return slots.found & 1u << CLOCK;
+}
+
+void pfw_cupti_yield_look(void)
+{
+	static struct pfw_slots slots = { .calls = led,
+					  .count = PFW_ARRAY_LEN(led),
+					  .real_of = real_of };
+
+	pfw_slots_look(&slots);
+}

@@ -1,0 +1,13 @@
+/* recorder/gpu_records/occupancy.h - the share of a GPU's threads that a kernel can keep busy. */
+#ifndef PFW_RECORDER_GPU_RECORDS_OCCUPANCY_H
+#define PFW_RECORDER_GPU_RECORDS_OCCUPANCY_H
+
+#include <stdbool.h>
+
+#include "recorder/gpu_records/abi.h"
+
+/* The threads of the blocks that one multiprocessor holds (fewer if the grid is small) divided by
+ * the threads that it can hold: 0..1, four decimals.  False: not known.  Thread: drain. */
+bool pfw_cupti_occupancy(const struct pfw_cupti_kernel *kernel, double *occupancy);
+
+#endif

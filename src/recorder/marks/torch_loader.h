@@ -1,0 +1,21 @@
+/* recorder/marks/torch_loader.h - which iterator of a DataLoader makes the steps, and when it ends.
+ *
+ * at::RecordFunction reports only that some iterator is asked for a batch, not which one, nor that it
+ * has none left.  Python knows both: torch_loader.c looks at the frame of __next__().
+ */
+#ifndef PFW_RECORDER_MARKS_TORCH_LOADER_H
+#define PFW_RECORDER_MARKS_TORCH_LOADER_H
+
+#include <stdbool.h>
+
+/*
+ * An iterator is asked for a batch.  True: it makes the steps, as it did before or because the one
+ * that did is exhausted or gone.  Without Python's functions always true.
+ * Thread: app, in DataLoader's __next__().  Signal: unsafe (takes Python's lock).
+ */
+bool pfw_torch_loader_asked(void);
+
+/* It has answered.  True: it makes the steps and has no batch left.  Thread, Signal: the same. */
+bool pfw_torch_loader_exhausted(void);
+
+#endif

@@ -1,0 +1,140 @@
+/* recorder/probe/call_filter.c - selects the calls to record, and sums the short ones. */
+#include "recorder/probe/call_filter.h"
+
+#include <string.h>
+
+#include "common/base/globs.h"
+#include "common/format/clock.h"
+#include "common/settings/config.h"
+#include "recorder/probe/probe.h"
+#include "recorder/spool/short_sums.h"
+
+uint16_t pfw_call_filter[PFW_CALLS_MAX];
+uint64_t pfw_short_ticks;
+
+/* By call: the first row with the same name in the trace, and the bytes that it moves. */
+static struct {
+	uint16_t first;
+	uint8_t moves; /* enum pfw_call_moves */
+} as[PFW_CALLS_MAX];
+
+static bool is_selected(const struct pfw_config *config, const struct pfw_call_info *call)
+{
+	if (config->disable_io ||
+	    (strcmp(call->category, "POSIX") ? config->disable_stdio : config->disable_posix))
+		return false;
+	return !config->calls || pfw_glob_list(config->calls, ',', call->canonical) ||
+	       pfw_glob_list(config->calls, ',', call->name);
+}
+
+static void set_up_short(const struct pfw_config *config)
+{
+	size_t count, first;
+	const struct pfw_call_info *call = pfw_calls_info(&count);
+
+	pfw_short_ticks = config->min_dur_ns ? pfw_clock_ticks_of(config->min_dur_ns) : 0;
+	for (size_t i = 0; pfw_short_ticks && i < count; i++) {
+		for (first = 0; strcmp(call[first].canonical, call[i].canonical); first++)
+			;
+		as[i].first = (uint16_t)first;
+		as[i].moves = call[i].moves;
+	}
+}
+
+bool pfw_call_filter_init(const struct pfw_config *config)
+{
+	size_t count;
+	const struct pfw_call_info *call = pfw_calls_info(&count);
+	bool any = false;
+
+	set_up_short(config);
+	for (size_t i = 0; i < count; i++) {
+		pfw_call_filter[i] = is_selected(config, &call[i]) ? (uint16_t)i : PFW_CALL_NONE;
+		any |= pfw_call_filter[i] != PFW_CALL_NONE;
+	}
+	return any;
+}
+
+static bool matches_any(const char *glob, size_t bytes)
+{
+	size_t count;
+	const struct pfw_call_info *call = pfw_calls_info(&count);
+
+	for (size_t i = 0; i < count; i++) {
+		const char *names[] = { call[i].canonical, call[i].name };
+
+		for (unsigned j = 0; j < 2; j++)
+			if (pfw_glob_match(glob, bytes, names[j], strlen(names[j])))
+				return true;
+	}
+	return false;
+}
+
+const char *pfw_call_filter_unmatched(const char *globs, size_t *bytes)
+{
+	for (; globs && *globs; globs += *bytes + (globs[*bytes] == ',')) {
+		*bytes = strcspn(globs, ",");
+		if (*bytes && !matches_any(globs, *bytes))
+			return globs;
+	}
+	return NULL;
+}
+
+bool pfw_call_filter_wraps(unsigned call)
+{
+	size_t count;
+
+	return pfw_calls_info(&count)[call].keeps || pfw_call_filter[call] != PFW_CALL_NONE;
+}
+
+/* ---- short calls ---- */
+
+static uint64_t bytes_of(uint16_t call, const uint64_t *value)
+{
+	if (as[call].moves == PFW_MOVES_COUNT)
+		return value[2];
+	if ((int64_t)value[0] <= 0 || as[call].moves == PFW_MOVES_NOTHING)
+		return 0;
+	return as[call].moves == PFW_MOVES_ITEMS ? value[0] * value[2] : value[0];
+}
+
+static bool sum(const struct pfw_probe *probe, uint64_t ticks, bool failed, const uint64_t *value,
+		const struct pfw_sum_name *name)
+{
+	struct pfw_sum_call call = {
+		.call = as[probe->call].first,
+		.failed = failed,
+		.ticks = ticks,
+		.bytes = failed ? 0 : bytes_of(probe->call, value),
+	};
+	struct pfw_sums_chunk *sums = pfw_thread.ring->sums;
+
+	if (!sums || !pfw_sums_add(sums, &call, name))
+		return false;
+	/* As for a record: the trace may have ended meanwhile. */
+	if (atomic_load_explicit(&pfw_switches->api, memory_order_relaxed) & PFW_SWITCH_ENDED)
+		pfw_probe_write_direct();
+	return true;
+}
+
+bool pfw_short_fd(const struct pfw_probe *probe, uint64_t ticks, bool failed, const uint64_t *value)
+{
+	const struct pfw_sum_name name = { .ref = probe->name };
+
+	return probe->name != PFW_NAME_BY_LINK && sum(probe, ticks, failed, value, &name);
+}
+
+bool pfw_short_call(const struct pfw_probe *probe, uint64_t ticks, const struct pfw_ending *ending)
+{
+	struct pfw_sum_name name = { .ref = probe->name };
+
+	if (ending->flags & PFW_RECORD_NO_RET || probe->name == PFW_NAME_BY_LINK)
+		return false;
+	if (ending->name) {
+		name = (struct pfw_sum_name){ .directory = ending->name->directory,
+					      .directory_bytes = ending->name->directory_bytes,
+					      .text = ending->name->text,
+					      .bytes = ending->name->text_bytes };
+	}
+	return sum(probe, ticks, ending->error != 0, ending->value, &name);
+}

@@ -1,0 +1,168 @@
+/* recorder/probe/mappings.c - a small lock-free table of address ranges. */
+#include "recorder/probe/mappings.h"
+
+#include "recorder/probe/fd_table.h"
+#include "recorder/spool/strings.h"
+
+/* Values of start that are no address. */
+enum { FREE = 0, TAKEN = 1 };
+
+struct mapping {
+	_Atomic uintptr_t start; /* FREE, TAKEN, or an address, stored last (release) */
+	_Atomic uintptr_t end;
+	_Atomic uint32_t name; /* holds one use of the string */
+};
+
+static struct mapping mappings[PFW_MAPPINGS_MAX];
+static _Atomic uint32_t used;	    /* entries from here on were never used */
+static _Atomic uint32_t generation; /* of the fd table that the names belong to */
+
+_Atomic uint32_t pfw_mappings_live;
+
+static uintptr_t range_end(uintptr_t start, size_t bytes)
+{
+	uintptr_t end;
+
+	if (__builtin_add_overflow(start, bytes, &end) || end > UINTPTR_MAX - pfw_os_page_bytes())
+		return UINTPTR_MAX;
+	return pfw_os_whole_pages(end);
+}
+
+/* Forget everything when the fd table has: the names belong to another spool (in a forked child) or
+ * may have changed while the probes were off.  So their uses are not given back. */
+static void follow_generation(void)
+{
+	uint32_t seen = atomic_load_explicit(&generation, memory_order_acquire);
+	uint32_t count = atomic_load_explicit(&used, memory_order_acquire);
+
+	if (PFW_LIKELY(seen == pfw_fd_generation) ||
+	    !atomic_compare_exchange_strong(&generation, &seen, pfw_fd_generation))
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		atomic_store_explicit(&mappings[i].start, FREE, memory_order_relaxed);
+	atomic_store_explicit(&pfw_mappings_live, 0, memory_order_release);
+}
+
+/* A free entry, marked TAKEN; NULL: the table is full. */
+static struct mapping *take_free(void)
+{
+	for (uint32_t i = 0; i < PFW_MAPPINGS_MAX; i++) {
+		uintptr_t expected = FREE;
+		uint32_t count = atomic_load_explicit(&used, memory_order_relaxed);
+
+		if (!atomic_compare_exchange_strong(&mappings[i].start, &expected, TAKEN))
+			continue;
+		while (count <= i && !atomic_compare_exchange_weak(&used, &count, i + 1))
+			;
+		return &mappings[i];
+	}
+	return NULL;
+}
+
+static void publish(struct mapping *mapping, uintptr_t start, uintptr_t end, uint32_t name)
+{
+	/* Each pairs with an acquire in overlaps() or find(), which then see the entry TAKEN. */
+	atomic_store_explicit(&mapping->end, end, memory_order_release);
+	atomic_store_explicit(&mapping->name, name, memory_order_release);
+	atomic_store_explicit(&mapping->start, start, memory_order_release);
+}
+
+static void release(struct mapping *mapping)
+{
+	pfw_string_drop(atomic_load_explicit(&mapping->name, memory_order_relaxed));
+	atomic_store_explicit(&mapping->start, FREE, memory_order_release);
+	atomic_fetch_sub_explicit(&pfw_mappings_live, 1, memory_order_relaxed);
+}
+
+static void add(uintptr_t start, uintptr_t end, uint32_t name)
+{
+	struct mapping *mapping;
+
+	if (name && !pfw_string_hold(name))
+		return;
+	mapping = take_free();
+	if (!mapping) {
+		pfw_string_drop(name);
+		return;
+	}
+	atomic_fetch_add_explicit(&pfw_mappings_live, 1, memory_order_relaxed);
+	publish(mapping, start, end, name);
+}
+
+/* The entry may be freed and reused between two reads: the values read belong together only if it
+ * still begins at `at`. */
+static bool is_still(const struct mapping *mapping, uintptr_t at)
+{
+	return atomic_load_explicit(&mapping->start, memory_order_relaxed) == at;
+}
+
+/* Whether the entry overlaps [start, end); *at gets its start. */
+static bool overlaps(const struct mapping *mapping, uintptr_t start, uintptr_t end, uintptr_t *at)
+{
+	*at = atomic_load_explicit(&mapping->start, memory_order_acquire);
+	return *at > TAKEN && *at < end &&
+	       atomic_load_explicit(&mapping->end, memory_order_acquire) > start &&
+	       is_still(mapping, *at);
+}
+
+void pfw_mappings_add(uintptr_t start, size_t bytes, uint32_t name)
+{
+	follow_generation();
+	add(start, range_end(start, bytes), name);
+}
+
+bool pfw_mappings_find(uintptr_t start, size_t bytes, uint32_t *name)
+{
+	uintptr_t end = range_end(start, bytes ? bytes : 1);
+	uint32_t count = atomic_load_explicit(&used, memory_order_acquire);
+	uintptr_t at;
+
+	follow_generation();
+	for (uint32_t i = 0; i < count; i++) {
+		if (!overlaps(&mappings[i], start, end, &at))
+			continue;
+		*name = atomic_load_explicit(&mappings[i].name, memory_order_acquire);
+		if (is_still(&mappings[i], at))
+			return true;
+	}
+	return false;
+}
+
+/* Cut [start, end) out of a TAKEN entry that began at `at`; what remains on either side stays. */
+static void cut(struct mapping *mapping, uintptr_t at, uintptr_t start, uintptr_t end)
+{
+	uintptr_t last = atomic_load_explicit(&mapping->end, memory_order_relaxed);
+	uint32_t name = atomic_load_explicit(&mapping->name, memory_order_relaxed);
+
+	if (at < start) {
+		if (last > end)
+			add(end, last, name);
+		publish(mapping, at, start, name);
+	} else if (last > end) {
+		publish(mapping, end, last, name);
+	} else {
+		release(mapping);
+	}
+}
+
+bool pfw_mappings_cut(uintptr_t start, size_t bytes, uint32_t *name)
+{
+	uintptr_t end = range_end(start, bytes);
+	uint32_t count = atomic_load_explicit(&used, memory_order_acquire);
+	bool found = false;
+	uintptr_t at;
+
+	follow_generation();
+	for (uint32_t i = 0; i < count; i++) {
+		struct mapping *mapping = &mappings[i];
+
+		if (!overlaps(mapping, start, end, &at) ||
+		    !atomic_compare_exchange_strong(&mapping->start, &at, TAKEN))
+			continue;
+		if (!found)
+			*name = atomic_load_explicit(&mapping->name, memory_order_relaxed);
+		found = true;
+		cut(mapping, at, start, end);
+	}
+	return found;
+}

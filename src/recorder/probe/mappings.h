@@ -1,0 +1,38 @@
+/* recorder/probe/mappings.h - the address ranges of traced files, for munmap() and msync().
+ *
+ * munmap() has no descriptor, and mostly unmaps memory.  This table holds only the ranges of traced
+ * files; a range that does not fit is not recorded.  No lock: an entry is taken by
+ * compare-and-swap, and skipped while another thread has it.
+ */
+#ifndef PFW_RECORDER_PROBE_MAPPINGS_H
+#define PFW_RECORDER_PROBE_MAPPINGS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PFW_MAPPINGS_MAX 1024u
+
+extern _Atomic uint32_t pfw_mappings_live;
+
+/* Whether the table has any entry: false in most programs.  Thread: any.  Signal: safe. */
+static inline bool pfw_mappings_any(void)
+{
+	return atomic_load_explicit(&pfw_mappings_live, memory_order_relaxed) != 0;
+}
+
+/*
+ * Add [start, start + bytes) as a mapping of the file `name` (a string of the spool, or 0).
+ * Thread: app.  Signal: safe.  Fork: the child's table is empty, since the names are its parent's.
+ */
+void pfw_mappings_add(uintptr_t start, size_t bytes, uint32_t name);
+
+/* Whether a traced mapping overlaps the range; *name gets its file.  Thread: app.  Signal: safe. */
+bool pfw_mappings_find(uintptr_t start, size_t bytes, uint32_t *name);
+
+/* As find, and remove the range.  Call it before munmap(): afterwards the addresses may be another
+ * thread's new mapping.  Thread: app.  Signal: safe. */
+bool pfw_mappings_cut(uintptr_t start, size_t bytes, uint32_t *name);
+
+#endif

@@ -1,0 +1,324 @@
+/* recorder/session/start.c - reads the variables and sets up the recorder in a process. */
+#define PFW_BUILDING
+#include <pfw/pfw.h>
+
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "common/base/globs.h"
+#include "common/base/os.h"
+#include "common/base/text.h"
+#include "common/format/clock.h"
+#include "common/format/gzip.h"
+#include "recorder/gpu/cupti.h"
+#include "recorder/guest/say.h"
+#include "recorder/marks/api.h"
+#include "recorder/marks/torch_ops.h"
+#include "recorder/probe/call_filter.h"
+#include "recorder/probe/path_filter.h"
+#include "recorder/sample/nvml.h"
+#include "recorder/session/internal.h"
+#include "recorder/session/stepper.h"
+#include "recorder/spool/templates.h"
+#include "recorder/wrap/exec_env.h"
+
+extern char **environ;
+
+/* Once each, though the constructor, the preload object and pfw_start() all try to start. */
+static void say_config(void *user, const char *line)
+{
+	(void)user;
+	pfw_say_quiet(pfw_session.config.quiet); /* read before the first message */
+	if (!pfw_session.config_reported)
+		pfw_say(line);
+}
+
+static void say_bad_name(int error, const char *word)
+{
+	char line[512];
+	struct pfw_text text;
+
+	pfw_text_init(&text, line, sizeof(line));
+	pfw_text_add(&text, "DFTRACER_LOG_FILE: the trace's name ");
+	if (error == -ENAMETOOLONG) {
+		pfw_text_add(&text, "is too long (a file's takes 255 bytes, its path 4095)");
+	} else if (*word) {
+		pfw_text_add(&text, "has no word ");
+		pfw_text_add(&text, word);
+		pfw_text_add(&text, "; it takes %p %h %r %j %q{VAR} %%");
+	} else {
+		pfw_text_add(&text, "is empty");
+	}
+	pfw_text_add(&text, "; nothing is recorded under it");
+	say_config(NULL, line);
+}
+
+static bool have_gzip(void)
+{
+	if (!pfw_session.gzip && pfw_gzip_open(&pfw_session.gzip))
+		pfw_say("neither libisal.so.2 nor libz.so.1 can be loaded: the trace is not "
+			"compressed");
+	return pfw_session.gzip;
+}
+
+int pfw_session_find_name(char *path, bool *compressed)
+{
+	bool asked, can;
+	int error = pfw_identity_trace(&pfw_session.identity, &pfw_session.config, path, &asked);
+
+	if (error) {
+		say_bad_name(error, path);
+		return error;
+	}
+	can = asked && have_gzip();
+	if (pfw_session.writer.ready)
+		can = pfw_writer_compress(&pfw_session.writer, can ? pfw_session.gzip : NULL);
+	if (asked && !can)
+		path[strlen(path) - strlen(".gz")] = '\0';
+	else if (!asked && can && strlen(path) + sizeof(".gz") <= PFW_PATH_MAX)
+		memcpy(path + strlen(path), ".gz", sizeof(".gz"));
+	*compressed = can;
+	return 0;
+}
+
+struct trace_name {
+	char path[PFW_PATH_MAX];
+	bool compressed;
+};
+
+static void fill_header(struct pfw_spool_header *header, void *user)
+{
+	const struct trace_name *name = user;
+	const struct pfw_identity *id = &pfw_session.identity;
+
+	header->start_ns = pfw_clock_ns(CLOCK_REALTIME);
+	header->whole_us = pfw_session.config.whole_us;
+	header->metadata = pfw_session.config.metadata;
+	header->disable_tids = pfw_session.config.disable_tids;
+	pfw_identity_header(id, header);
+	strcpy(header->clock, pfw_clock_name());
+	memcpy(header->version_text, PFW_VERSION, sizeof(PFW_VERSION));
+	header->compressed = name->compressed;
+	atomic_store(&header->control.paused, pfw_session.paused);
+	memcpy(pfw_spool_trace_path(header), name->path, strlen(name->path) + 1);
+}
+
+static bool say_no_memory(void)
+{
+	say_config(NULL, "no memory (RLIMIT_AS, vm.max_map_count?): this process is not recorded");
+	return false;
+}
+
+bool pfw_session_make_process(const struct pfw_spool_header *parent)
+{
+	struct pfw_identity *id = &pfw_session.identity;
+	struct trace_name name;
+	struct pfw_spool_owner owner = {
+		.uid = id->uid,
+		.pid = id->process.pid,
+		.start_time = id->process.start_time,
+		.fill = fill_header,
+		.user = &name,
+	};
+
+	if (!id->rank.recorded || pfw_session_find_name(name.path, &name.compressed))
+		return false;
+	if (pfw_session.writer.first_slots) /* the child's first event is waiting */
+		pfw_writer_first_bytes(&pfw_session.writer, &owner.made_bytes, &owner.mapped_bytes);
+	/* A process in a pid namespace of its own sees no parent pid. */
+	if (parent && id->process.ppid == parent->pid)
+		owner.pid_namespace = parent->pid_namespace;
+	if (pfw_spool_create(&pfw_session.spool, &id->dirs, &owner))
+		return say_no_memory();
+	if (pfw_session.spool.heap)
+		pfw_say("no directory for the spool (PFW_SPOOL_DIR, /dev/shm, TMPDIR, the trace's): "
+			"events not yet written are lost if the process is killed");
+	pfw_path_filter_set_trace(name.path);
+	pfw_stepper_page(&pfw_session.spool.header->control);
+	pfw_path_filter_count_into(pfw_session.spool.header->excluded);
+	pfw_session_wire_ring();
+	pfw_session.writer.gzip = name.compressed ? pfw_session.gzip : NULL;
+	return true;
+}
+
+/* ---- the start ---- */
+
+bool pfw_session_set_up_filter(void)
+{
+	const struct pfw_path_filter_python python = {
+		.exe = pfw_session.identity.exe,
+		.called = pfw_session.identity.called,
+		.venv = pfw_config_lookup(pfw_session.identity.environ, "VIRTUAL_ENV"),
+		.cwd = pfw_session.identity.cwd,
+	};
+	int error = pfw_path_filter_init(&pfw_session.config, &python);
+
+	if (error == -E2BIG)
+		pfw_say("DFTRACER_DATA_DIR has more than 64 directories, or 8 KiB of names: those "
+			"at its end are not traced; name a directory above them");
+	else if (error && atomic_load(&pfw_session.state) != FRESH)
+		pfw_say("the files to trace cannot be changed once more (no memory, or more than "
+			"31 times another list): those chosen before stay; give pfw_start() a "
+			"list that it has had");
+	return error != -ENOMEM;
+}
+
+static void set_up_calls(void)
+{
+	if (!pfw_call_filter_init(&pfw_session.config) && !pfw_session.config.disable_io)
+		say_config(NULL,
+			   "PFW_CALLS, DFTRACER_DISABLE_POSIX and DFTRACER_DISABLE_STDIO leave "
+			   "no call to record; `pfw calls` lists all");
+}
+
+/* Silence would look as if the program never made the call. */
+static void say_unmatched_calls(void)
+{
+	size_t bytes = 0;
+	const char *glob = pfw_call_filter_unmatched(pfw_session.config.calls, &bytes);
+	struct pfw_text text;
+	char line[256];
+
+	if (!glob)
+		return;
+	pfw_text_init(&text, line, sizeof(line));
+	pfw_text_add(&text, "PFW_CALLS: no call is named ");
+	pfw_text_add_bytes(&text, glob, bytes < 100 ? bytes : 100);
+	pfw_text_add(&text, "; `pfw calls` lists all");
+	say_config(NULL, line);
+}
+
+/* Whether PFW_CHILDREN matches this program, by the name of its file or as it was called (a script,
+ * a link). */
+static bool is_wanted_child(void)
+{
+	const char *globs = pfw_session.config.children,
+		   *exe = strrchr(pfw_session.identity.exe, '/');
+	char comm[16] = { 0 };
+
+	if (!globs || pfw_text_same(globs, "all") || pfw_text_same(globs, "none"))
+		return !globs || pfw_text_same(globs, "all");
+	pfw_syscall6(SYS_prctl, 16 /* PR_GET_NAME */, (long)comm, 0, 0, 0, 0);
+	return (exe && pfw_glob_list(globs, ',', exe + 1)) || pfw_glob_list(globs, ',', comm);
+}
+
+/* If a seccomp filter refuses futex(), libc aborts a process that starts a second thread. */
+static bool may_have_threads(void)
+{
+	static const uint32_t word;
+
+	if (pfw_syscall6(SYS_futex, (long)&word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0) >= 0)
+		return true;
+	say_config(NULL, "nothing is recorded: the system refuses futex() (seccomp), without which "
+			 "there is no thread to write a trace; allow it in the filter");
+	return false;
+}
+
+static void set_up_writer(void)
+{
+	const struct pfw_config *config = &pfw_session.config;
+	struct pfw_writer *writer = &pfw_session.writer;
+
+	writer->spool = &pfw_session.spool;
+	writer->templates = pfw_templates_make(&writer->templates_bytes);
+	writer->flush_ns = config->flush_ns;
+	writer->text_limit = config->write_buffer_bytes;
+	writer->ring_max_bytes = config->ring_max_bytes;
+	writer->sums = config->min_dur_ns != 0;
+	/* These call dlopen, so libc must know the thread; the user has asked for them. */
+	writer->worker.known = config->torch_ops || pfw_torch_steps(config) ||
+			       (config->gpu & PFW_GPU_ASKED) ||
+			       (config->gpu && config->plan.kind == PFW_PLAN_RANGE) ||
+			       (config->gpu && config->counters_ns && pfw_nvml_driver());
+	writer->max_bytes = config->max_bytes;
+	pfw_session_wire_writer();
+}
+
+/* False: nothing will be recorded. */
+static bool begin(bool asked)
+{
+	struct pfw_template_ids ids;
+	bool filtered;
+
+	pfw_config_read(&pfw_session.config, environ, NULL, NULL);
+	if (!pfw_session.config.enable && asked && !pfw_session.config.enable_set)
+		pfw_config_read_enabled(&pfw_session.config, environ, NULL, NULL);
+	pfw_say_quiet(pfw_session.config.quiet);
+	if (!pfw_session.config.enable) {
+		pfw_config_read(&pfw_session.config, environ, say_config, NULL);
+		return false;
+	}
+	if (!may_have_threads())
+		return false;
+	pfw_clock_init();
+	pfw_identity_find(&pfw_session.identity, &pfw_session.config, environ);
+	/* Once a run: its other processes have the same variables. */
+	if (!pfw_session.identity.descendant && pfw_session.identity.rank.rank <= 0)
+		pfw_config_read_enabled(&pfw_session.config, environ, say_config, NULL);
+	if (!pfw_session.identity.descendant && pfw_session.identity.rank.rank <= 0)
+		say_unmatched_calls();
+	pfw_session.children = is_wanted_child();
+	if (pfw_session.identity.child && !pfw_session.children)
+		return false;
+	filtered = pfw_session_set_up_filter();
+	set_up_calls();
+	set_up_writer();
+	if (!filtered || !pfw_session.writer.templates || !pfw_session_make_switches())
+		return say_no_memory();
+	if (!pfw_session_make_process(NULL))
+		return false;
+	ids = pfw_templates_ids();
+	pfw_api_templates(&ids);
+	pfw_api_steps(pfw_torch_steps(&pfw_session.config) ? NULL : pfw_session.config.step);
+	pfw_session_wire_counters(ids.api);
+	pfw_nvml_init(pfw_config_lookup(pfw_session.identity.environ, "CUDA_VISIBLE_DEVICES"));
+	pfw_torch_ops_init(&pfw_session.config);
+	pfw_exec_env_init(&pfw_session.config, pfw_session.identity.environ, ids.untraced);
+	pfw_cupti_init(&pfw_session.config, ids.pp);
+	pfw_session_wire_probes();
+	return true;
+}
+
+struct start {
+	const struct pfw_spool_header *leader;
+	bool asked, started;
+};
+
+static void start(void *arg)
+{
+	const struct pfw_identity *id = &pfw_session.identity;
+	struct start *start = arg;
+
+	if (atomic_load(&pfw_session.state) != FRESH)
+		return; /* another thread's pfw_start() */
+	if (!begin(start->asked)) {
+		pfw_session.config_reported = true;
+		if (start->asked)
+			atomic_store(&pfw_session.state, OFF);
+		return;
+	}
+	if (id->leader.pid)
+		start->leader =
+			pfw_spool_watch(&id->dirs, id->uid, id->leader.pid, id->leader.start_time);
+	start->started = true;
+	atomic_store(&pfw_session.state, ON);
+	pfw_session_switch();
+}
+
+bool pfw_session_start(bool asked)
+{
+	struct start call = { .asked = asked };
+
+	/* A set-user-ID program, or one with capabilities: who started it, and chose the variables,
+	 * has fewer rights than it, and would choose what it writes where. */
+	if (getauxval(AT_SECURE))
+		return false;
+	if (atomic_load(&pfw_session.state) == FRESH)
+		pfw_session_do(start, &call);
+	if (call.started) {
+		pfw_stepper_begin(&pfw_session.config.plan, call.leader,
+				  pfw_session.config.step != NULL);
+		pfw_session_keep_writer();
+	}
+	return atomic_load(&pfw_session.state) == ON;
+}

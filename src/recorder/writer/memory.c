@@ -1,0 +1,218 @@
+/* recorder/writer/memory.c - the writer's buffers, and the chunks of the spool: strings, rings. */
+#include <string.h>
+
+#include "common/base/os.h"
+#include "recorder/spool/ring.h"
+#include "recorder/spool/strings.h"
+#include "recorder/writer/internal.h"
+
+#define FIRST_STRETCH_SLOTS 512u /* 32 KiB */
+
+/* ---- buffers ---- */
+
+/* Not inherited: a child maps its own, and the parent need not copy pages on its next write. */
+static char *map_private(size_t bytes)
+{
+	char *memory = pfw_os_map(bytes);
+
+	if (memory)
+		pfw_os_madvise(memory, bytes, MADV_DONTFORK);
+	return memory;
+}
+
+/* Only touched pages use memory: a small program touches few. */
+static int map_buffers(struct pfw_writer *writer)
+{
+	size_t room = writer->text_limit + PFW_JSON_LINE_MAX * 2 + PFW_JSON_SLACK;
+	char *memory;
+
+	/* The cache behind it has members of 8 bytes. */
+	writer->member.room = writer->gzip ? (pfw_gzip_bound(room) + 15) & ~(size_t)15 : 0;
+	memory = map_private(room + writer->member.room +
+			     pfw_json_cache_bytes(writer->templates->template_count));
+	if (!memory)
+		return -ENOMEM;
+	writer->text.start = memory;
+	writer->text.room = room;
+	writer->member.start = memory + room;
+	pfw_json_init(&writer->json, memory + room + writer->member.room);
+	pfw_json_window(&writer->json);
+	return 0;
+}
+
+/* Mapped by map_buffers() or now. */
+static bool have_member_room(struct pfw_writer *writer)
+{
+	size_t bytes = pfw_gzip_bound(writer->text.room);
+	char *memory = writer->member.room ? NULL : map_private(bytes);
+
+	if (memory) {
+		writer->member.start = memory;
+		writer->member.room = bytes;
+	}
+	return writer->member.room;
+}
+
+bool pfw_writer_compress(struct pfw_writer *writer, struct pfw_gzip *gzip)
+{
+	struct pfw_writer_files files = PFW_NO_FILES;
+	bool compressed;
+
+	pfw_writer_lock(writer, &files);
+	if (!writer->reported.process && !writer->text.bytes && !writer->offset &&
+	    (!gzip || have_member_room(writer)))
+		writer->gzip = gzip;
+	compressed = writer->gzip;
+	pfw_writer_unlock(writer);
+	return compressed;
+}
+
+/* ---- rings and their stretches ---- */
+
+/* A stretch of `capacity` slots from the pool, or a new one. */
+static struct pfw_ring_chunk *get_stretch(struct pfw_writer *writer, uint32_t capacity)
+{
+	struct pfw_ring_chunk **pool = &writer->made.pool[__builtin_ctz(capacity)];
+	struct pfw_ring_chunk *stretch = *pool;
+
+	if (stretch) {
+		*pool = (struct pfw_ring_chunk *)(uintptr_t)stretch->order;
+		return stretch;
+	}
+	stretch = pfw_writer_append(writer, PFW_CHUNK_RING, 0,
+				    PFW_PAGE_BYTES + (uint64_t)capacity * PFW_SLOT_BYTES);
+	if (stretch)
+		stretch->capacity = capacity;
+	return stretch;
+}
+
+void pfw_writer_return_stretch(struct pfw_writer *writer, struct pfw_ring_chunk *stretch)
+{
+	struct pfw_ring_chunk **pool = &writer->made.pool[__builtin_ctz(stretch->capacity)];
+
+	stretch->order = (uint64_t)(uintptr_t)*pool; /* while it is free, `order` is the link */
+	*pool = stretch;
+}
+
+static bool make_ring(struct pfw_writer *writer)
+{
+	struct pfw_ring_chunk *stretch;
+
+	if (!writer->made.ring_memory_left) {
+		void *page = pfw_os_map(PFW_PAGE_BYTES);
+
+		if (!page)
+			return false;
+		writer->made.ring_memory = page;
+		writer->made.ring_memory_left = PFW_PAGE_BYTES / sizeof(struct pfw_ring);
+	}
+	stretch = get_stretch(writer, writer->first_slots && !writer->made.rings
+					      ? writer->first_slots
+					      : FIRST_STRETCH_SLOTS);
+	if (!stretch)
+		return false;
+	writer->made.ring_memory_left--;
+	if (writer->sums)
+		writer->made.ring_memory->sums = pfw_writer_append(
+			writer, PFW_CHUNK_SUMS, writer->made.rings, PFW_SUMS_BYTES);
+	pfw_ring_publish(writer->made.ring_memory++, stretch, writer->made.rings++);
+	return true;
+}
+
+bool pfw_writer_supply_rings(struct pfw_writer *writer, uint32_t dead_max)
+{
+	uint32_t want = pfw_ring_wanted() + (writer->made.rings >= 2), have = 0, dead = 0;
+
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next) {
+		have += atomic_load(&ring->state) == PFW_RING_FREE;
+		dead += atomic_load(&ring->state) == PFW_RING_DEAD;
+	}
+	while (have < want && dead < dead_max && make_ring(writer))
+		have++;
+	return have || !want;
+}
+
+void pfw_writer_grow_ring(struct pfw_writer *writer, struct pfw_ring *ring)
+{
+	uint32_t capacity = ring->drain->capacity < FIRST_STRETCH_SLOTS ? FIRST_STRETCH_SLOTS
+									: ring->drain->capacity * 2;
+	struct pfw_ring_chunk *stretch;
+
+	if (ring->upcoming || ring->retired || ring->drain != atomic_load(&ring->stretch) ||
+	    (uint64_t)capacity * PFW_SLOT_BYTES > writer->ring_max_bytes)
+		return;
+	stretch = get_stretch(writer, capacity);
+	if (stretch)
+		pfw_ring_offer(ring, stretch);
+}
+
+/* ---- first start ---- */
+
+void pfw_writer_add_strings(struct pfw_writer *writer)
+{
+	struct pfw_chunk *segment = writer->made.segment;
+
+	if (segment && pfw_spool_usable(writer->spool, segment) < segment->bytes) {
+		if (pfw_writer_open_spool(writer) ||
+		    pfw_spool_make_rest(writer->spool, writer->files->spool.fd))
+			return;
+	} else {
+		segment = pfw_writer_append(writer, PFW_CHUNK_STRINGS, writer->made.string_segments,
+					    PFW_STRING_SEGMENT_BYTES);
+		if (!segment)
+			return;
+		writer->made.segment = segment;
+		writer->made.string_segments++;
+	}
+	pfw_strings_add_segment((char *)segment, writer->made.string_segments - 1,
+				pfw_spool_usable(writer->spool, segment));
+}
+
+void pfw_writer_first_bytes(const struct pfw_writer *writer, uint64_t *made, uint64_t *mapped)
+{
+	uint64_t page = pfw_os_page_bytes();
+	uint64_t slots = writer->first_slots ? writer->first_slots : FIRST_STRETCH_SLOTS;
+	uint64_t bytes = pfw_os_whole_pages(writer->templates_bytes) +
+			 pfw_os_whole_pages(PFW_PAGE_BYTES + slots * PFW_SLOT_BYTES);
+
+	*made = bytes + page;
+	*mapped = bytes + pfw_os_whole_pages(PFW_STRING_SEGMENT_BYTES);
+}
+
+/* The ring is published last of what may fail: a thread that has one records. */
+int pfw_writer_make_ready(struct pfw_writer *writer)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+	struct pfw_template_chunk *templates;
+	struct pfw_chunk head;
+	int error;
+
+	templates = pfw_writer_append(writer, PFW_CHUNK_TEMPLATES, 0, writer->templates_bytes);
+	if (!templates)
+		return -ENOSPC;
+	head = templates->chunk;
+	memcpy(templates, writer->templates, writer->templates_bytes);
+	templates->chunk = head;
+	pfw_clock_map_init(&writer->clock);
+	writer->json = (struct pfw_json){
+		.templates = templates,
+		.strings = pfw_strings_view(),
+		.clock = &writer->clock,
+		.steps = writer->steps,
+		.pid = (uint64_t)header->pid,
+		.next_id = 1,
+		.whole_us = header->whole_us,
+		.metadata = header->metadata,
+		.disable_tids = header->disable_tids,
+	};
+	error = map_buffers(writer);
+	if (error)
+		return error;
+	/* Else pfw_writer_supply_rings() makes it.  The rest of the segment of strings may be
+	 * allocated later, as no other chunk takes its place. */
+	if (pfw_spool_has_place(writer->spool, PFW_CHUNK_RING, 1))
+		make_ring(writer);
+	pfw_writer_add_strings(writer);
+	writer->ready = true;
+	return 0;
+}

@@ -1,0 +1,206 @@
+/* recorder/writer/trace_file.c - the output file: created once, locked, never overwritten. */
+#include "recorder/writer/trace_file.h"
+
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
+#include "common/base/names.h"
+#include "common/base/os.h"
+#include "common/base/text.h"
+#include "common/settings/naming.h"
+
+#define NUMBERS_MAX 10000u
+
+/* 0, or the error of the last directory. */
+static int make_parents(char *path)
+{
+	int error = 0;
+
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		error = (int)pfw_syscall6(SYS_mkdirat, AT_FDCWD, (long)path, 0777, 0, 0, 0);
+		*slash = '/';
+	}
+	return error == -EEXIST ? 0 : error;
+}
+
+int pfw_file_id_get(int fd, struct pfw_file_id *id)
+{
+	struct stat st;
+	int error = pfw_os_fstat(fd, &st);
+
+	if (!error)
+		*id = (struct pfw_file_id){ st.st_dev, st.st_ino };
+	return error;
+}
+
+#define TRIES 100 /* EINTR: a signal interrupts open() or write() on a network file system */
+
+static int lock(int fd)
+{
+	return (int)pfw_syscall6(SYS_flock, fd, LOCK_EX | LOCK_NB, 0, 0, 0, 0);
+}
+
+static int try_open(const char *path, int flags)
+{
+	int fd = -EINTR;
+
+	for (int i = 0; i < TRIES && fd == -EINTR; i++)
+		fd = pfw_os_open(path, O_WRONLY | O_NOFOLLOW | flags, 0666);
+	return fd;
+}
+
+static int create_here(const char *path)
+{
+	return try_open(path, O_CREAT | O_EXCL);
+}
+
+int pfw_trace_file_create(char *path, struct pfw_file_id *id)
+{
+	char numbered[PFW_PATH_MAX], *name = path;
+	int fd = create_here(path), error;
+
+	if (fd == -ENOENT) {
+		error = make_parents(path);
+		fd = create_here(path);
+		if (fd == -ENOENT && error)
+			return error;
+	}
+	for (unsigned n = 2; fd == -EEXIST && n < NUMBERS_MAX; n++) {
+		error = pfw_name_numbered(numbered, path, n);
+		if (error)
+			return error;
+		name = numbered;
+		fd = create_here(name);
+	}
+	if (fd < 0)
+		return fd;
+	/* `pfw repair` takes this lock to adopt a trace; the kernel drops it when we die. */
+	lock(fd);
+	error = pfw_file_id_get(fd, id);
+	if (error) {
+		pfw_os_unlink(name); /* created just now, and empty */
+		pfw_os_close(fd);
+		return error;
+	}
+	if (name != path)
+		memcpy(path, name, strlen(name) + 1);
+	return fd;
+}
+
+int pfw_trace_file_reopen(const char *path, const struct pfw_file_id *id, bool ours)
+{
+	struct pfw_file_id now;
+	int fd = try_open(path, 0), error;
+
+	if (fd == -ENOENT || fd == -ELOOP) /* removed, or replaced by a symbolic link */
+		return -ESTALE;
+	if (fd < 0)
+		return fd;
+	error = pfw_file_id_get(fd, &now);
+	if (!error && !pfw_file_id_is(&now, id))
+		error = -ESTALE;
+	if (error) {
+		pfw_os_close(fd);
+		return error;
+	}
+	if (lock(fd) == -EWOULDBLOCK && !ours) {
+		pfw_os_close(fd);
+		return -EBUSY;
+	}
+	return fd;
+}
+
+int pfw_trace_file_write(int fd, const void *data, size_t bytes, uint64_t offset)
+{
+	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+	const char *at = data;
+	int tries = 0;
+
+	/* A write beyond the limit would raise SIGXFSZ in the traced program. */
+	pfw_syscall6(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
+	if (limit.rlim_cur != RLIM_INFINITY && offset + bytes > limit.rlim_cur)
+		return -EFBIG;
+	while (bytes) {
+		ssize_t n = pfw_os_pwrite(fd, at, bytes, offset);
+
+		if (n == -EINTR && tries++ < TRIES)
+			continue;
+		if (n <= 0)
+			return n ? (int)n : -EIO;
+		at += n;
+		offset += (uint64_t)n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Rename without replacing, also on a file system without RENAME_NOREPLACE. */
+static int move_to(const char *from, const char *to)
+{
+	int error = pfw_os_rename_noreplace(from, to);
+
+	if (error != -EINVAL && error != -ENOSYS)
+		return error;
+	error = pfw_os_link(AT_FDCWD, from, to, 0);
+	return error ? error : pfw_os_unlink(from);
+}
+
+int pfw_trace_file_move(char *from, const char *to)
+{
+	char name[PFW_PATH_MAX];
+	int error;
+
+	memcpy(name, to, strlen(to) + 1);
+	error = move_to(from, name);
+	if (error == -ENOENT) {
+		make_parents(name);
+		error = move_to(from, name);
+	}
+	for (unsigned n = 2; error == -EEXIST && n < NUMBERS_MAX; n++) {
+		error = pfw_name_numbered(name, to, n);
+		if (!error)
+			error = move_to(from, name);
+	}
+	if (!error)
+		memcpy(from, name, strlen(name) + 1);
+	return error;
+}
+
+static const char *remedy(int error, int made)
+{
+	switch (-error) {
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+		return "events wait in memory until there is room, then are counted as lost";
+	case ESTALE:
+		return "recording stops: the trace was moved, removed or adopted by pfw repair";
+	case EBUSY:
+		return "recording stops: another process holds the trace's lock";
+	default:
+		return made ? "events wait in memory, then are counted as lost"
+			    : "nothing is recorded: set DFTRACER_LOG_FILE (or pfw run -o) to a "
+			      "place you can write to";
+	}
+}
+
+void pfw_trace_file_say_error(void (*say)(const char *line), const char *path, int error, int made)
+{
+	const char *name = pfw_errno_name(-error);
+	char line[PFW_PATH_MAX + 256];
+	struct pfw_text text;
+
+	pfw_text_init(&text, line, sizeof(line));
+	pfw_text_add(&text, made ? "cannot write the trace " : "cannot create the trace ");
+	pfw_text_add(&text, path);
+	pfw_text_add(&text, ": ");
+	pfw_text_add(&text, name ? name : "unknown error");
+	pfw_text_add(&text, "; ");
+	pfw_text_add(&text, remedy(error, made));
+	say(line);
+}

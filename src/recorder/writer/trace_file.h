@@ -1,0 +1,45 @@
+/* recorder/writer/trace_file.h - the output file: created once, locked, never overwritten. */
+#ifndef PFW_RECORDER_WRITER_TRACE_FILE_H
+#define PFW_RECORDER_WRITER_TRACE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Tells open files apart, whatever their names. */
+struct pfw_file_id {
+	dev_t dev;
+	ino_t ino;
+};
+
+/* 0 or -errno. */
+int pfw_file_id_get(int fd, struct pfw_file_id *id);
+
+static inline bool pfw_file_id_is(const struct pfw_file_id *a, const struct pfw_file_id *b)
+{
+	return a->dev == b->dev && a->ino == b->ino;
+}
+
+/*
+ * Create the trace (O_EXCL, O_NOFOLLOW, 0666 & ~umask) and its parent directories, and lock it.  A
+ * taken name gets ".2", ".3" … before its suffix; `path` (PFW_PATH_MAX bytes) gets the name used.
+ * Return a descriptor or -errno.  Thread: drain, or a finishing one.
+ */
+int pfw_trace_file_create(char *path, struct pfw_file_id *id);
+
+/* Open it again.  -ESTALE: the name is gone or another file now; -EBUSY: another process holds the
+ * lock (`ours`: the lock may be our own). */
+int pfw_trace_file_reopen(const char *path, const struct pfw_file_id *id, bool ours);
+
+/* Write all bytes at `offset`.  0 or -errno; RLIMIT_FSIZE gives -EFBIG, never a signal. */
+int pfw_trace_file_write(int fd, const void *data, size_t bytes, uint64_t offset);
+
+/* Rename to `to` (a taken name gets a number); `from` (PFW_PATH_MAX bytes) gets the name used.
+ * 0 or -errno, -EXDEV across file systems. */
+int pfw_trace_file_move(char *from, const char *to);
+
+/* Print what failed, which file, why, and what to do.  `made`: the file exists. */
+void pfw_trace_file_say_error(void (*say)(const char *line), const char *path, int error, int made);
+
+#endif

@@ -1,0 +1,403 @@
+/* store/index/build.c - makes or checks the indexes of traces in one pass; see build.h. */
+#include "store/index/build.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "store/index/index.h"
+#include "store/index/parts.h"
+#include "store/pass/fname_hashes.h"
+#include "store/pass/pass.h"
+#include "store/read/blocks.h"
+#include "store/summary/summary.h"
+#include "store/sys/pool.h"
+
+#define FINISHING_MAX 16u /* files that are finished at the same time */
+
+/* The summary of a block between work() and done(); afterwards it is a spare for other blocks. */
+struct held {
+	struct pfw_summary summary;
+	struct pfw_gather gather;
+	uint64_t lines;
+	struct held *next;
+};
+
+/* What work() must know of a file before its first block. */
+struct named {
+	bool known;
+	struct pfw_fname_hashes *fnames; /* the names in a DFTracer file */
+	unsigned kinds;			 /* bits of the kinds of parts, see parts.h */
+};
+
+/*
+ * A file whose index is made.  done() adds its blocks, one at a time.  Then finish_writer() writes
+ * the rest and syncs, in a thread of its own while the next file is read: it mostly waits for the
+ * disk.  Several small files wait together, since the disk takes about as long for all as for one.
+ */
+struct making {
+	size_t file; /* all earlier files are finished or finishing */
+	bool begun;
+	struct pfw_index_writer *writer; /* NULL: pfw_index_begin() failed */
+	struct pfw_index_built built;
+	struct stat before;
+	int64_t since_ns;
+	/* While it is finishing. */
+	const struct pfw_index_build *build;
+	pthread_t thread;
+	bool threaded;
+};
+
+struct building {
+	const struct pfw_index_build *build;
+	struct making now;			/* the current file */
+	struct making finishing[FINISHING_MAX]; /* a ring, the oldest at `oldest` */
+	unsigned oldest, finishings;
+	pthread_mutex_t naming; /* protects `named` */
+	struct named *named;	/* by file */
+	pthread_mutex_t mutex;	/* protects `spare` */
+	struct held *spare;
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/* ---- blocks; in several threads ---- */
+
+static struct held *take_spare(struct building *building)
+{
+	struct held *held;
+
+	pthread_mutex_lock(&building->mutex);
+	held = building->spare;
+	if (held)
+		building->spare = held->next;
+	pthread_mutex_unlock(&building->mutex);
+	if (held)
+		return held;
+	held = calloc(1, sizeof(*held));
+	if (held && pfw_summary_init(&held->summary)) {
+		free(held);
+		held = NULL;
+	}
+	return held;
+}
+
+static void give_spare(struct building *building, struct held *held)
+{
+	pfw_summary_clear(&held->summary);
+	pthread_mutex_lock(&building->mutex);
+	held->next = building->spare;
+	building->spare = held;
+	pthread_mutex_unlock(&building->mutex);
+}
+
+static void drop(void *user, void *result)
+{
+	struct held *held = result;
+
+	(void)user;
+	pfw_summary_release(&held->summary);
+	pfw_gather_release(&held->gather);
+	free(held);
+}
+
+/* Read the hashes of only this file, so that its index does not depend on other files. */
+static int find_names(struct building *building, size_t file, struct pfw_fname_hashes **fnames)
+{
+	const struct pfw_traces traces = { .file = &building->build->traces->file[file],
+					   .count = 1 };
+	const struct pfw_extent_options options = { .jobs = 1, .stop = building->build->stop };
+
+	return traces.file->head.ours ? 0 : pfw_fname_hashes_read(fnames, &traces, &options);
+}
+
+/* The kinds that are kept of a file: those that need order only of sorted, compacted files. */
+static unsigned find_kinds(const struct pfw_trace_file *file)
+{
+	struct pfw_marks marks = { 0 };
+
+	if (file->blocks.layout == PFW_LAYOUT_MEMBERS &&
+	    pfw_marks_read(&marks, file->path, &file->blocks))
+		marks.sorted = false;
+	return pfw_index_kinds(marks.sorted);
+}
+
+/* Before the first block of a file, find its names and kinds. */
+static int begin_block(struct building *building, size_t file, struct held *held)
+{
+	struct named *named = &building->named[file];
+	int error = 0;
+
+	pthread_mutex_lock(&building->naming);
+	if (!named->known) {
+		error = find_names(building, file, &named->fnames);
+		named->kinds = find_kinds(&building->build->traces->file[file]);
+	}
+	named->known = !error;
+	pthread_mutex_unlock(&building->naming);
+	held->summary.fnames = named->fnames;
+	return error ? error : pfw_gather_begin(&held->gather, named->kinds);
+}
+
+static int work(void *user, unsigned worker, struct pfw_pass_block *block)
+{
+	struct building *building = user;
+	struct held *held = take_spare(building);
+	struct pfw_pass_lines lines;
+	int error;
+
+	(void)worker;
+	if (!held)
+		return -ENOMEM;
+	error = begin_block(building, block->file, held);
+	pfw_pass_lines_init(&lines, block);
+	while (!error && pfw_pass_lines_next(&lines)) {
+		error = pfw_summary_add(&held->summary, &lines.entry);
+		if (!error && held->gather.kinds)
+			error = pfw_gather_add(&held->gather, &lines.entry, held->summary.fnames);
+	}
+	held->lines = block->lines;
+	block->result = held;
+	return error;
+}
+
+/* ---- files; in order, one at a time ---- */
+
+static void begin_file(struct building *building)
+{
+	const struct pfw_trace_file *file = &building->build->traces->file[building->now.file];
+
+	if (building->now.begun)
+		return;
+	building->now.begun = true;
+	building->now.since_ns = now_ns();
+	if (stat(file->path, &building->now.before) < 0)
+		building->now.built.error = -errno;
+	else
+		building->now.built.error = pfw_index_begin(&building->now.writer, file->path,
+							    (uint64_t)building->now.before.st_size,
+							    building->build->check);
+}
+
+/* Whether the file has changed since its first block was read. */
+static bool has_changed(const struct making *finishing, const char *path)
+{
+	const struct stat *before = &finishing->before;
+	struct stat now;
+
+	return stat(path, &now) < 0 || now.st_size != before->st_size ||
+	       now.st_ino != before->st_ino || now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
+	       now.st_mtim.tv_nsec != before->st_mtim.tv_nsec;
+}
+
+static int finish_writer(struct making *finishing)
+{
+	const struct pfw_trace_file *file = &finishing->build->traces->file[finishing->file];
+	struct pfw_index_built *built = &finishing->built;
+	const struct pfw_index_trace trace = { .layout = file->blocks.layout,
+					       .problems = built->problems };
+
+	if (has_changed(finishing, file->path))
+		return -ESTALE;
+	if (!finishing->build->check)
+		return pfw_index_commit(finishing->writer, &trace);
+	return pfw_index_compare(finishing->writer, &trace, &built->differs, built->difference,
+				 sizeof(built->difference));
+}
+
+static void *finish_in_thread(void *argument)
+{
+	struct making *finishing = argument;
+
+	if (!finishing->built.error)
+		finishing->built.error = finish_writer(finishing);
+	finishing->built.ns = now_ns() - finishing->since_ns;
+	return NULL;
+}
+
+/* Wait for the file that has been finishing for the longest time, and report it. */
+static void settle_oldest(struct building *building)
+{
+	struct making *finishing = &building->finishing[building->oldest];
+
+	if (finishing->threaded)
+		pthread_join(finishing->thread, NULL);
+	building->oldest = (building->oldest + 1) % FINISHING_MAX;
+	building->finishings--;
+	if (finishing->writer)
+		finishing->built.total = pfw_index_so_far(finishing->writer);
+	finishing->build->built(finishing->build->user, finishing->file, &finishing->built);
+	if (finishing->writer)
+		pfw_index_end(finishing->writer);
+}
+
+static void settle(struct building *building)
+{
+	while (building->finishings)
+		settle_oldest(building);
+}
+
+static void finish_file(struct building *building)
+{
+	struct making *finishing;
+
+	begin_file(building); /* for files without blocks */
+	/* The writer of a large file takes some MiB. */
+	while (building->finishings == FINISHING_MAX ||
+	       (building->finishings && building->now.built.blocks > 1))
+		settle_oldest(building);
+	finishing =
+		&building->finishing[(building->oldest + building->finishings++) % FINISHING_MAX];
+	*finishing = building->now;
+	finishing->build = building->build;
+	finishing->threaded = pfw_pass_jobs(finishing->build->jobs) > 1 &&
+			      !pfw_pool_thread(&finishing->thread, finish_in_thread, finishing);
+	if (!finishing->threaded)
+		finish_in_thread(finishing);
+	pfw_fname_hashes_free(building->named[finishing->file].fnames);
+	building->named[finishing->file].fnames = NULL;
+	building->now = (struct making){ .file = finishing->file + 1 };
+}
+
+/* Finish all files before that one. */
+static void go_to(struct building *building, size_t file)
+{
+	while (building->now.file < file)
+		finish_file(building);
+	if (file < building->build->traces->count)
+		begin_file(building);
+}
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	struct building *building = user;
+	struct held *held = block->result;
+	struct pfw_index_built *built = &building->now.built;
+	struct pfw_block place = *block->block;
+
+	go_to(building, block->file);
+	place.lines = (uint32_t)held->lines;
+	if (!built->error)
+		built->error =
+			pfw_index_add(building->now.writer, &place, &held->summary, &held->gather);
+	built->blocks++;
+	built->lines += held->lines;
+	give_spare(building, held);
+	return built->error == -ENOMEM ? -ENOMEM : 0;
+}
+
+static int point(void *user, size_t file, const struct pfw_point *point)
+{
+	struct building *building = user;
+	struct pfw_index_built *built = &building->now.built;
+
+	go_to(building, file);
+	if (!built->error)
+		built->error = pfw_index_add_point(building->now.writer, point);
+	return built->error == -ENOMEM ? -ENOMEM : 0;
+}
+
+static void problem(void *user, size_t file, const struct pfw_scan_problem *problem)
+{
+	struct building *building = user;
+
+	go_to(building, file);
+	settle(building); /* reports of a file come before those of the next */
+	building->now.built.problems += 1 + problem->more;
+	if (building->build->problem)
+		building->build->problem(building->build->user, file, problem);
+}
+
+static void progress(void *user, uint64_t bytes, uint64_t all)
+{
+	struct building *building = user;
+
+	if (building->build->progress)
+		building->build->progress(building->build->user, bytes, all);
+}
+
+int pfw_index_build(const struct pfw_index_build *build)
+{
+	struct building building = { .build = build,
+				     .naming = PTHREAD_MUTEX_INITIALIZER,
+				     .mutex = PTHREAD_MUTEX_INITIALIZER };
+	const struct pfw_pass pass = {
+		.traces = build->traces,
+		.jobs = build->jobs,
+		.user = &building,
+		.work = work,
+		.done = done,
+		.drop = drop,
+		.problem = problem,
+		.point = point,
+		.progress = progress,
+		.stop = build->stop,
+	};
+	int error;
+
+	building.named = calloc(build->traces->count + 1, sizeof(*building.named));
+	if (!building.named)
+		return -ENOMEM;
+	error = pfw_pass_run(&pass);
+
+	/* -EIO is a reported problem of some file; the readable part gets an index. */
+	if (!error || error == -EIO)
+		go_to(&building, build->traces->count);
+	settle(&building);
+	if (building.now.writer)
+		pfw_index_end(building.now.writer);
+	while (building.spare) {
+		struct held *held = building.spare;
+
+		building.spare = held->next;
+		drop(&building, held);
+	}
+	for (size_t i = 0; i < build->traces->count; i++)
+		pfw_fname_hashes_free(building.named[i].fnames);
+	free(building.named);
+	return error == -EIO ? 0 : error;
+}
+
+/* ---- one file ---- */
+
+static void keep_built(void *user, size_t file, const struct pfw_index_built *built)
+{
+	(void)file;
+	*(struct pfw_index_built *)user = *built;
+}
+
+int pfw_index_check(const char *path, bool *differs, char *how, size_t size)
+{
+	struct pfw_trace_file file = { .path = (char *)path };
+	const struct pfw_traces traces = { .file = &file, .count = 1 };
+	struct pfw_index_built built = { 0 };
+	const struct pfw_index_build build = {
+		.traces = &traces, .check = true, .user = &built, .built = keep_built
+	};
+	struct pfw_index *index;
+	int error = pfw_index_open(&index, path, how, size);
+
+	*differs = error != 0;
+	if (error)
+		return error == -ENOENT || error == -ENOMEM ? error : 0;
+	pfw_index_close(index);
+	error = pfw_blocks_find(&file.blocks, path);
+	error = error ? error : pfw_trace_head(&file.head, path);
+	error = error ? error : pfw_processes_read(&file);
+	error = error ? error : pfw_index_build(&build);
+	pfw_blocks_free(&file.blocks);
+	pfw_processes_free(file.processes);
+	*differs = built.differs;
+	if (built.differs)
+		snprintf(how, size, "%s", built.difference);
+	return error ? error : built.error;
+}

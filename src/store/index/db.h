@@ -1,0 +1,103 @@
+/* store/index/db.h - shared by reading and writing an index: schema, blobs, SQLite's errors.
+ */
+#ifndef PFW_STORE_INDEX_DB_H
+#define PFW_STORE_INDEX_DB_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/index/index.h"
+#include "store/read/blocks.h"
+#include "store/summary/summary.h"
+
+#define PFW_INDEX_APPLICATION 0x50465749 /* "PFWI", in the header of the file */
+
+/* The tables in the order of their creation; the texts are those of sqlite_schema. */
+struct pfw_index_table {
+	const char *name, *sql;
+};
+extern const struct pfw_index_table pfw_index_tables[];
+extern const size_t pfw_index_table_count;
+
+/* The names of enum pfw_layout in the table `meta`. */
+const char *pfw_index_layout_name(enum pfw_layout layout);
+bool pfw_index_layout_of(const char *name, enum pfw_layout *layout);
+
+/* SQLite's result as -errno.  Thread: any, as all here. */
+int pfw_index_error(int result);
+
+/* "PATH.idx", to be freed; NULL: no memory. */
+char *pfw_index_path(const char *trace, const char *suffix);
+
+/* ---- proof of the trace ---- */
+
+/* The proof that an index is of its trace: the size, and CRCs of the first and last bytes. */
+struct pfw_index_proof {
+	uint64_t trace_bytes;
+	uint32_t first_bytes, last_bytes; /* at most PFW_BLOCK_TEXT */
+	uint32_t first_crc, last_crc;
+};
+
+/* Compute the CRCs from fd.  0 or -errno; -ESTALE if the file is shorter than trace_bytes. */
+int pfw_index_prove(struct pfw_index_proof *proof, int fd);
+
+/* ---- blobs ---- */
+
+struct pfw_blob {
+	uint8_t *data;
+	size_t bytes, room;
+};
+
+/*
+ * Replace *blob by the names, threads or files of a block that was merged into the file's summary,
+ * which numbers them.  Names that share row 0 there are added up in row 0 here.  Return 0 or
+ * -ENOMEM.
+ */
+int pfw_blob_names(struct pfw_blob *blob, struct pfw_summary *block);
+int pfw_blob_threads(struct pfw_blob *blob, const struct pfw_summary *block);
+int pfw_blob_files(struct pfw_blob *blob, const struct pfw_summary *block);
+void pfw_blob_free(struct pfw_blob *blob);
+
+/* Make room for `more` bytes.  0 or -ENOMEM. */
+int pfw_blob_reserve(struct pfw_blob *blob, size_t more);
+
+/* Append numbers, each as a varint.  0 or -ENOMEM. */
+int pfw_blob_put(struct pfw_blob *blob, const uint64_t *value, size_t count);
+
+/* Write the sums of up to PFW_BLOB_FILES files of a summary, from row `first`: a row of
+ * `file_sums`. */
+#define PFW_BLOB_FILES 4096u
+int pfw_blob_sums(struct pfw_blob *blob, const struct pfw_summary *summary, uint32_t first);
+
+/* A reader of a blob. */
+struct pfw_blob_reader {
+	const uint8_t *at, *end;
+	uint32_t next; /* the least number that may follow */
+};
+
+struct pfw_blob_name {
+	uint32_t row;
+	uint64_t count, timed, bytes;
+	uint64_t transfers, transfer_ns; /* 0 in a block's blob */
+	__int128 sum_ns;
+	int64_t min_ns, max_ns;
+	const uint8_t *sketch;
+	size_t sketch_bytes;
+};
+
+/* The next name, or number below `rows`.  1, 0 at the end, or -EBADMSG if the blob is damaged. */
+int pfw_blob_next_name(struct pfw_blob_reader *reader, uint32_t rows, struct pfw_blob_name *name);
+int pfw_blob_next_row(struct pfw_blob_reader *reader, uint32_t rows, uint32_t *row);
+
+/* The sums by which pfw_index_top_files() finds files. */
+struct pfw_blob_sums {
+	uint64_t hash; /* of the name */
+	uint64_t bytes, ns, calls;
+};
+
+/* The sums of the next file; returns as pfw_blob_next_row(). */
+int pfw_blob_next_sums(struct pfw_blob_reader *reader, struct pfw_blob_sums *sums);
+
+#endif

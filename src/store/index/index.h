@@ -1,0 +1,147 @@
+/* store/index/index.h - NAME.idx of a trace: an SQLite database of its blocks' contents.
+ *
+ * Room store/index: writes, reads and checks indexes; its tables are public
+ * (docs/index_format.rst).  An index is used only if its schema is exactly ours and its proof fits
+ * the trace: size, CRCs of the first and last block.  It may use
+ * store/{summary,traces,read,pass,line,math,sys,kit}.  Start with pfw_index_open() and
+ * pfw_index_begin().
+ */
+#ifndef PFW_STORE_INDEX_INDEX_H
+#define PFW_STORE_INDEX_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/read/blocks.h"
+#include "store/summary/summary.h"
+
+#define PFW_INDEX_FORMAT 6
+#define PFW_INDEX_SUFFIX ".idx"
+
+/* ---- reading ---- */
+
+struct pfw_index; /* see internal.h; one thread at a time, as all here */
+
+/* The table `meta`. */
+struct pfw_index_meta {
+	uint64_t trace_bytes;
+	enum pfw_layout layout;
+	uint64_t blocks, lines, events;
+	uint64_t problems;	       /* reported by its builder: bad lines, damaged members */
+	int64_t least_ns, greatest_ns; /* as in struct pfw_summary */
+	int64_t first_ns, last_ns;
+	bool sorted, nested;
+};
+
+/*
+ * Open the index of a trace.  Return 0 with *out for pfw_index_close(); -ENOENT: there is none;
+ * -ESTALE: it is of another state of the trace; -EBADMSG: it is not ours, or damaged; or another
+ * -errno; each error with one line in `why` (at least 128 bytes).
+ */
+int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t size);
+void pfw_index_close(struct pfw_index *index);
+
+/* Whether a file is an index, of whatever trace and format. */
+bool pfw_index_is_one(const char *path);
+
+const struct pfw_index_meta *pfw_index_meta(const struct pfw_index *index);
+
+/* Replace the blocks and points in *blocks by those of the index; all blocks are `summed`.  0 or
+ * -errno; here and below -EBADMSG: the index is damaged, read the trace instead. */
+int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *blocks);
+
+/* Tables of an index, as bits. */
+enum pfw_index_part {
+	PFW_INDEX_NAMES = 1 << 0,
+	PFW_INDEX_FILES = 1 << 1,
+	PFW_INDEX_THREADS = 1 << 2,
+	PFW_INDEX_PROCESSES = 1 << 3,
+	PFW_INDEX_STEPS = 1 << 4,
+	PFW_INDEX_LOSSES = 1 << 5,
+	PFW_INDEX_ALL = (1 << 6) - 1,
+};
+
+/* Add these tables to a summary, and the times and the count of events; PFW_INDEX_NAMES also adds
+ * the count of lines.  Several indexes add up. */
+int pfw_index_totals(struct pfw_index *index, unsigned parts, struct pfw_summary *into);
+
+/* The same for some blocks: lines, events, times and names. */
+int pfw_index_block_totals(struct pfw_index *index, const uint8_t *wanted,
+			   struct pfw_summary *into);
+
+/* Conditions for lines.  NULL calls, and durations of 0 or less, allow all. */
+struct pfw_index_filter {
+	void *user;
+	/* Whether lines of this cat and name, file or thread may be wanted.  Lines without a row in
+	 * these tables (see PFW_SUMMARY_NAMES_MAX) always may. */
+	bool (*name)(void *user, const char *cat, size_t cat_bytes, const char *name,
+		     size_t name_bytes, char ph);
+	bool (*file)(void *user, const char *name, size_t bytes);
+	bool (*thread)(void *user, uint64_t pid, uint64_t tid);
+	int64_t least_dur_ns; /* of lines of a wanted name */
+};
+
+/* Set may[i] to 1 if block i (of meta->blocks) can have a wanted line, else to 0. */
+int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filter, uint8_t *may);
+
+enum pfw_index_order { PFW_INDEX_BY_BYTES, PFW_INDEX_BY_NS, PFW_INDEX_BY_CALLS };
+
+struct pfw_index_top {
+	enum pfw_index_order order;
+	size_t limit;
+	uint64_t bytes, ns, calls; /* out: sums of all calls, also those on no file */
+};
+
+/*
+ * Find the `limit` files with the most bytes, time or calls in all these indexes together: rows 1
+ * to files - 1 of *into (empty at first), the greatest first, equal ones by name.  Row 0 has the
+ * calls on no file, and if its `lines` are not 0, those on files without a row.  0 or -errno;
+ * -E2BIG if there are too many files.
+ */
+int pfw_index_top_files(struct pfw_index *const *index, size_t count, struct pfw_index_top *top,
+			struct pfw_summary *into);
+
+/* ---- writing ---- */
+
+struct pfw_index_writer; /* see internal.h; one thread at a time */
+
+/*
+ * Begin an index for a trace of about that many bytes: a database under a temporary name, or
+ * `in_memory` for pfw_index_compare() only.  Return 0 with *out for pfw_index_end(); -EBUSY if
+ * another process makes it; or another -errno.  Thread: one at a time, as all here.
+ */
+int pfw_index_begin(struct pfw_index_writer **out, const char *trace, uint64_t bytes,
+		    bool in_memory);
+
+struct pfw_gather;
+
+/* Add the next block; merge `summary` into the file's.  gather: see parts.h; NULL for all blocks:
+ * no parts.  0 or -errno. */
+int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block,
+		  struct pfw_summary *summary, struct pfw_gather *gather);
+
+/* Add the next seek point of a gzip stream, before the block that has it.  0 or -errno. */
+int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point *point);
+
+/* The summary of all blocks so far. */
+const struct pfw_summary *pfw_index_so_far(const struct pfw_index_writer *writer);
+
+/* The trace as it is now: layout and number of reported problems. */
+struct pfw_index_trace {
+	enum pfw_layout layout;
+	uint64_t problems;
+};
+
+/* Write the totals, sync and rename; once.  0 or -errno: then the old index is unchanged. */
+int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_trace *trace);
+
+/* Compare with the index on disk.  0 and *differs, with one line in `how` (at least 128 bytes), or
+ * -errno. */
+int pfw_index_compare(struct pfw_index_writer *writer, const struct pfw_index_trace *trace,
+		      bool *differs, char *how, size_t size);
+
+/* Free the writer, and remove an unfinished index. */
+void pfw_index_end(struct pfw_index_writer *writer);
+
+#endif

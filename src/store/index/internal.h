@@ -1,0 +1,107 @@
+/* store/index/internal.h - rows of an index that is read or written; private to the room. */
+#ifndef PFW_STORE_INDEX_INTERNAL_H
+#define PFW_STORE_INDEX_INTERNAL_H
+
+#include "store/index/db.h"
+#include "store/index/parts.h"
+
+/* ---- reading ---- */
+
+struct pfw_index {
+	sqlite3 *db;
+	struct pfw_index_meta meta;
+	uint64_t left_out;
+};
+
+/* A row whose columns are taken one by one.  A column of a wrong type sets `bad`. */
+struct pfw_index_row {
+	sqlite3_stmt *statement;
+	int at;
+	bool bad;
+	uint64_t number; /* in pfw_index_rows() */
+};
+
+/* Prepare a query.  0 or -errno; pairs with sqlite3_finalize(row->statement).  Thread: as for the
+ * index, as all here. */
+int pfw_index_query(struct pfw_index *index, struct pfw_index_row *row, const char *sql);
+
+/* The next row: 1, 0 after the last, or -errno; -EBADMSG also if the last row was bad. */
+int pfw_index_next(struct pfw_index_row *row);
+
+/* Call take() for all rows of a query, with `row` after the first column.  That column must count
+ * up from 0: a damaged B-tree can have a cycle, and this ends it. */
+int pfw_index_rows(struct pfw_index *index, const char *sql, void *user,
+		   int (*take)(void *user, struct pfw_index_row *row));
+
+int64_t pfw_index_i64(struct pfw_index_row *row);
+uint64_t pfw_index_u64(struct pfw_index_row *row);
+int64_t pfw_index_time(struct pfw_index_row *row, int64_t none); /* NULL: `none` */
+__int128 pfw_index_i128(struct pfw_index_row *row);
+/* The text may be unterminated, and is valid until the next row. */
+const char *pfw_index_text(struct pfw_index_row *row, size_t *bytes);
+const char *pfw_index_string(struct pfw_index_row *row, const char *none); /* terminated */
+const uint8_t *pfw_index_blob(struct pfw_index_row *row, size_t *bytes);
+
+#define PFW_INDEX_FILE_COLUMNS                                                            \
+	"fname, lines, opens, reads, writes, others, read_bytes, written_bytes, open_ns," \
+	" read_ns, write_ns, other_ns, transfers, transfer_ns"
+
+/* Add the columns after fname of a row of `file`.  0 or -EBADMSG. */
+int pfw_index_take_file(struct pfw_summary_file *file, struct pfw_index_row *row);
+
+/* ---- writing ---- */
+
+/* A row that is written. */
+struct pfw_put {
+	sqlite3_stmt *statement;
+	int at;
+};
+
+struct pfw_index_writer {
+	char *trace;
+	char *path;	  /* temporary */
+	char *final_path; /* after the rename */
+	int fd; /* of `path`, locked so that others see that it is in use; -1: in memory */
+	bool published;
+	sqlite3 *db;
+	struct pfw_put block, holds, point, part;
+	struct pfw_summary total;
+	struct pfw_blob threads, files, names;
+	void *kind[PFW_INDEX_KINDS_MAX]; /* the file's struct of each kind, or NULL */
+	struct pfw_blob data;
+	uint32_t blocks, points;
+	uint64_t lines;	       /* of all blocks, including bad lines */
+	struct pfw_block last; /* the first and last block are proven */
+	struct pfw_block first;
+};
+
+/* Prepare an INSERT of that many columns.  0 or -errno.  Closing the database frees it.  Thread: as
+ * for the writer, as all here. */
+int pfw_put_begin(struct pfw_put *put, sqlite3 *db, const char *table, int columns);
+
+/* Bind the next column, whose value must be valid until pfw_put_row().  Times INT64_MAX and
+ * INT64_MIN are NULL. */
+void pfw_put_i64(struct pfw_put *put, int64_t value);
+void pfw_put_u64(struct pfw_put *put, uint64_t value);
+void pfw_put_i128(struct pfw_put *put, __int128 value);
+void pfw_put_time(struct pfw_put *put, int64_t ns);
+void pfw_put_text(struct pfw_put *put, const char *text, size_t bytes);
+void pfw_put_string(struct pfw_put *put, const char *text); /* NULL: NULL */
+void pfw_put_blob(struct pfw_put *put, const void *data, size_t bytes);
+
+/* Write the row, and begin the next one.  0 or -errno. */
+int pfw_put_row(struct pfw_put *put);
+
+/* Run one or several statements.  0 or -errno. */
+int pfw_index_run(struct pfw_index_writer *writer, const char *sql);
+
+/* Write the parts of the current block (NULL: none), then those after the last block; free all.  0
+ * or -errno. */
+int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gather);
+int pfw_index_end_parts(struct pfw_index_writer *writer);
+void pfw_index_free_parts(struct pfw_index_writer *writer);
+
+/* Write all tables except those of blocks, and commit.  0 or -errno. */
+int pfw_index_put_totals(struct pfw_index_writer *writer, const struct pfw_index_trace *trace);
+
+#endif

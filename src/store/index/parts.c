@@ -1,0 +1,155 @@
+/* store/index/parts.c - the parts of an index: rows by kind; see parts.h. */
+#include "store/index/parts.h"
+
+#include <errno.h>
+
+#include "store/index/internal.h"
+
+/* The id of a row: its kind's number in the upper bits, then its block. */
+#define BLOCK_BITS 32
+
+unsigned pfw_index_kinds(bool sorted)
+{
+	unsigned bits = 0;
+
+	for (size_t i = 0; i < pfw_index_kind_count; i++)
+		bits |= (unsigned)(sorted || !pfw_index_kind_table[i]->sorted) << i;
+	return bits;
+}
+
+/* ---- blocks ---- */
+
+int pfw_gather_begin(struct pfw_gather *gather, unsigned wanted)
+{
+	gather->kinds = wanted;
+	for (size_t i = 0; i < pfw_index_kind_count; i++) {
+		if (!(wanted >> i & 1))
+			continue;
+		if (gather->block[i])
+			pfw_index_kind_table[i]->block_clear(gather->block[i]);
+		else
+			gather->block[i] = pfw_index_kind_table[i]->block_create();
+		if (!gather->block[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
+		   const struct pfw_fname_hashes *fnames)
+{
+	int error = 0;
+
+	for (unsigned i = 0, left = gather->kinds; left && !error; i++, left >>= 1) {
+		if (left & 1)
+			error = pfw_index_kind_table[i]->add(gather->block[i], entry, fnames);
+	}
+	return error;
+}
+
+void pfw_gather_release(struct pfw_gather *gather)
+{
+	for (size_t i = 0; i < pfw_index_kind_count; i++) {
+		if (gather->block[i])
+			pfw_index_kind_table[i]->block_free(gather->block[i]);
+	}
+	*gather = (struct pfw_gather){ 0 };
+}
+
+/* ---- writing; see internal.h ---- */
+
+static int put_part(struct pfw_index_writer *writer, size_t kind, const struct pfw_blob *data)
+{
+	struct pfw_put *put = &writer->part;
+
+	pfw_put_i64(put,
+		    (int64_t)pfw_index_kind_table[kind]->number << BLOCK_BITS | writer->blocks);
+	pfw_put_string(put, pfw_index_kind_table[kind]->name);
+	pfw_put_i64(put, pfw_index_kind_table[kind]->version);
+	pfw_put_i64(put, writer->blocks);
+	pfw_put_blob(put, data->data, data->bytes);
+	return pfw_put_row(put);
+}
+
+int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gather)
+{
+	int error = 0;
+
+	for (size_t i = 0; gather && i < pfw_index_kind_count && !error; i++) {
+		if (!(gather->kinds >> i & 1))
+			continue;
+		if (!writer->kind[i])
+			writer->kind[i] = pfw_index_kind_table[i]->file_create();
+		if (!writer->kind[i])
+			return -ENOMEM;
+		writer->data.bytes = 0;
+		error = pfw_index_kind_table[i]->take(writer->kind[i], gather->block[i],
+						      &writer->data);
+		if (!error && writer->data.bytes)
+			error = put_part(writer, i, &writer->data);
+	}
+	return error;
+}
+
+int pfw_index_end_parts(struct pfw_index_writer *writer)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
+		if (!writer->kind[i])
+			continue;
+		writer->data.bytes = 0;
+		error = pfw_index_kind_table[i]->end(writer->kind[i], &writer->data);
+		if (!error)
+			error = put_part(writer, i, &writer->data);
+	}
+	return error;
+}
+
+void pfw_index_free_parts(struct pfw_index_writer *writer)
+{
+	for (size_t i = 0; i < pfw_index_kind_count; i++) {
+		if (writer->kind[i])
+			pfw_index_kind_table[i]->file_free(writer->kind[i]);
+	}
+	pfw_blob_free(&writer->data);
+}
+
+/* ---- reading ---- */
+
+int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
+		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last))
+{
+	int64_t first = (int64_t)kind->number << BLOCK_BITS, next = first;
+	int64_t last = first + (int64_t)index->meta.blocks;
+	struct pfw_index_row row;
+	const uint8_t *data;
+	size_t bytes;
+	int result = 0, error = pfw_index_query(index, &row,
+						"SELECT id, version, data FROM part"
+						" WHERE id BETWEEN ? AND ? ORDER BY id");
+
+	if (!error) {
+		sqlite3_bind_int64(row.statement, 1, first);
+		sqlite3_bind_int64(row.statement, 2, last);
+	}
+	while (!error && (result = pfw_index_next(&row)) > 0) {
+		int64_t id = pfw_index_i64(&row);
+
+		if (pfw_index_u64(&row) != kind->version) {
+			error = -ENOENT;
+			break;
+		}
+		data = pfw_index_blob(&row, &bytes);
+		/* Ids must rise: a damaged B-tree can have a cycle, and this ends it. */
+		if (row.bad || id < next || id > last)
+			error = -EBADMSG;
+		else
+			error = take(user, data, bytes, id == last);
+		next = id + 1;
+	}
+	sqlite3_finalize(row.statement);
+	if (!error && !result && next != last + 1)
+		error = -ENOENT;
+	return error ? error : result;
+}

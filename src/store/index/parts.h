@@ -1,0 +1,72 @@
+/* store/index/parts.h - the parts of an index besides summaries, by kind: overlaps, patterns.
+ *
+ * To add a kind, define a struct pfw_index_kind, and list it in store/kinds.c.  While an index is
+ * made (by `pfw index`, or in compact's pass), each block has a struct of the kind; the thread of
+ * the block adds its lines.  Then the file's struct takes the blocks, in order and one at a time;
+ * each may become a row of the table `part`, and the end another one.  `pfw index --check` and `pfw
+ * validate` make the rows again and compare, so they must be deterministic.
+ */
+#ifndef PFW_STORE_INDEX_PARTS_H
+#define PFW_STORE_INDEX_PARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/line/entry.h"
+
+struct pfw_blob;
+struct pfw_fname_hashes;
+struct pfw_index;
+
+struct pfw_index_kind {
+	const char *name;
+	unsigned number;  /* in the ids of rows in `part`; unique forever */
+	unsigned version; /* of its rows; readers ignore rows of other versions */
+	bool sorted;	  /* needs compacted files, whose lines are sorted by ts */
+	/* NULL: no memory. */
+	void *(*block_create)(void);
+	void (*block_clear)(void *block);
+	void (*block_free)(void *block);
+	/* Add a line of kind PFW_ENTRY_EVENT; fnames: see struct pfw_summary.  0 or -ENOMEM.  Any
+	 * thread. */
+	int (*add)(void *block, const struct pfw_entry *entry,
+		   const struct pfw_fname_hashes *fnames);
+	void *(*file_create)(void);
+	void (*file_free)(void *file);
+	/* Take the next block, and append its row to *data (empty at first).  0 or -errno. */
+	int (*take)(void *file, void *block, struct pfw_blob *data);
+	/* After the last block: append the last row, whose block is the number of blocks. */
+	int (*end)(void *file, struct pfw_blob *data);
+};
+
+#define PFW_INDEX_KINDS_MAX 8
+
+/* All kinds; defined in store/kinds.c, because index may not use the rooms that have them. */
+extern const struct pfw_index_kind *const pfw_index_kind_table[];
+extern const size_t pfw_index_kind_count;
+
+/* Bits of the kinds that are kept of a file.  Thread: any. */
+unsigned pfw_index_kinds(bool sorted);
+
+/* The parts of one block.  All zero: none yet. */
+struct pfw_gather {
+	unsigned kinds;
+	void *block[PFW_INDEX_KINDS_MAX];
+};
+
+/* Begin a block.  0 or -ENOMEM.  Thread: that of the block, as the next. */
+int pfw_gather_begin(struct pfw_gather *gather, unsigned kinds);
+int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
+		   const struct pfw_fname_hashes *fnames);
+void pfw_gather_release(struct pfw_gather *gather);
+
+/*
+ * Call take(user, data, bytes, last) for all rows of a kind, in order of blocks, the last row
+ * last.  Return 0; -ENOENT if the index has no rows of this kind and version, or not the last;
+ * -EBADMSG, or the error of take().  Thread: as for the index.
+ */
+int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
+		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last));
+
+#endif

@@ -1,0 +1,216 @@
+/* store/index/write.c - makes an index: one transaction into a temporary file, which is renamed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "store/index/internal.h"
+#include "store/sys/open.h"
+
+#define UNFINISHED ".idx.tmp"
+#define SMALL_TRACE (1 << 20)
+
+/* ---- the file ---- */
+
+int pfw_index_run(struct pfw_index_writer *writer, const char *sql)
+{
+	return pfw_index_error(sqlite3_exec(writer->db, sql, NULL, NULL, NULL));
+}
+
+/* Create the file; remove the leftover of a dead process.  The descriptor or -errno. */
+static int make_file(const char *path)
+{
+	for (int tries = 0; tries < 3; tries++) {
+		int fd = pfw_open_new(path, 0600);
+
+		if (fd >= 0) {
+			if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+				return fd;
+			close(fd); /* removed in between: try again */
+			continue;
+		}
+		if (fd != -EEXIST)
+			return fd;
+		fd = pfw_open_file(path, PFW_OPEN_WRITE | PFW_OPEN_MINE, NULL);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+			close(fd);
+			return -EBUSY;
+		}
+		if (unlink(path) < 0 && errno != ENOENT)
+			tries = 3;
+		if (fd >= 0)
+			close(fd);
+	}
+	return -EEXIST;
+}
+
+static int make_tables(struct pfw_index_writer *writer, uint64_t trace_bytes)
+{
+	char sql[128];
+	int error;
+
+	/* Each table takes at least a page, and there may be thousands of small traces. */
+	snprintf(sql, sizeof(sql), "PRAGMA page_size=%u", trace_bytes < SMALL_TRACE ? 1024 : 4096);
+	error = pfw_index_run(writer, sql);
+	if (!error)
+		error = pfw_index_run(writer,
+				      "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;"
+				      "PRAGMA locking_mode=EXCLUSIVE; PRAGMA temp_store=MEMORY;"
+				      "PRAGMA encoding='UTF-8'; BEGIN");
+
+	snprintf(sql, sizeof(sql), "PRAGMA application_id=%d; PRAGMA user_version=%d",
+		 PFW_INDEX_APPLICATION, PFW_INDEX_FORMAT);
+	error = error ? error : pfw_index_run(writer, sql);
+	for (size_t i = 0; !error && i < pfw_index_table_count; i++)
+		error = pfw_index_run(writer, pfw_index_tables[i].sql);
+	return error;
+}
+
+static int open_database(struct pfw_index_writer *writer, uint64_t trace_bytes, bool in_memory)
+{
+	int error, flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+
+	if (!in_memory)
+		writer->fd = make_file(writer->path);
+	if (!in_memory && writer->fd < 0)
+		return writer->fd;
+	/* "unix-none": our own lock suffices, and this works on file systems without locks, too. */
+	error = pfw_index_error(sqlite3_open_v2(in_memory ? ":memory:" : writer->path, &writer->db,
+						flags, "unix-none"));
+	error = error ? error : make_tables(writer, trace_bytes);
+	error = error ? error : pfw_put_begin(&writer->block, writer->db, "block", 7);
+	error = error ? error : pfw_put_begin(&writer->point, writer->db, "point", 5);
+	error = error ? error : pfw_put_begin(&writer->part, writer->db, "part", 5);
+	return error ? error : pfw_put_begin(&writer->holds, writer->db, "block_holds", 4);
+}
+
+int pfw_index_begin(struct pfw_index_writer **out, const char *trace, uint64_t bytes,
+		    bool in_memory)
+{
+	struct pfw_index_writer *writer = calloc(1, sizeof(*writer));
+	int error = -ENOMEM;
+
+	if (!writer)
+		return error;
+	writer->fd = -1;
+	writer->trace = strdup(trace);
+	writer->path = pfw_index_path(trace, UNFINISHED);
+	writer->final_path = pfw_index_path(trace, PFW_INDEX_SUFFIX);
+	if (writer->trace && writer->path && writer->final_path)
+		error = pfw_summary_init(&writer->total);
+	error = error ? error : open_database(writer, bytes, in_memory);
+	if (error)
+		pfw_index_end(writer);
+	else
+		*out = writer;
+	return error;
+}
+
+static int close_database(struct pfw_index_writer *writer)
+{
+	sqlite3_stmt *statement;
+	int result;
+
+	while (writer->db && (statement = sqlite3_next_stmt(writer->db, NULL)))
+		sqlite3_finalize(statement);
+	result = sqlite3_close(writer->db);
+	writer->db = NULL;
+	return pfw_index_error(result);
+}
+
+void pfw_index_end(struct pfw_index_writer *writer)
+{
+	if (writer->fd >= 0 && !writer->published)
+		unlink(writer->path);
+	pfw_index_free_parts(writer);
+	close_database(writer);
+	if (writer->fd >= 0)
+		close(writer->fd);
+	pfw_blob_free(&writer->threads);
+	pfw_blob_free(&writer->files);
+	pfw_blob_free(&writer->names);
+	pfw_summary_release(&writer->total);
+	free(writer->trace);
+	free(writer->path);
+	free(writer->final_path);
+	free(writer);
+}
+
+/* ---- blocks ---- */
+
+static int put_block(struct pfw_index_writer *writer, const struct pfw_block *block,
+		     const struct pfw_summary *summary)
+{
+	struct pfw_put *put = &writer->block;
+	int error;
+
+	pfw_put_i64(put, writer->blocks);
+	pfw_put_u64(put, block->at);
+	pfw_put_u64(put, block->bytes);
+	pfw_put_u64(put, block->lines);
+	pfw_put_u64(put, summary->events);
+	pfw_put_time(put, summary->least_ns);
+	pfw_put_time(put, summary->greatest_ns);
+	error = pfw_put_row(put);
+	put = &writer->holds;
+	pfw_put_i64(put, writer->blocks);
+	pfw_put_blob(put, writer->threads.data, writer->threads.bytes);
+	pfw_put_blob(put, writer->files.data, writer->files.bytes);
+	pfw_put_blob(put, writer->names.data, writer->names.bytes);
+	return error ? error : pfw_put_row(put);
+}
+
+int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block,
+		  struct pfw_summary *summary, struct pfw_gather *gather)
+{
+	int error = pfw_summary_merge(&writer->total, summary);
+
+	error = error ? error : pfw_blob_threads(&writer->threads, summary);
+	error = error ? error : pfw_blob_files(&writer->files, summary);
+	error = error ? error : pfw_blob_names(&writer->names, summary);
+	error = error ? error : put_block(writer, block, summary);
+	error = error ? error : pfw_index_take_parts(writer, gather);
+	if (!writer->blocks)
+		writer->first = *block;
+	writer->last = *block;
+	writer->blocks++;
+	writer->lines += block->lines;
+	return error;
+}
+
+int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point *point)
+{
+	struct pfw_put *put = &writer->point;
+
+	pfw_put_i64(put, writer->points++);
+	pfw_put_u64(put, point->text_at);
+	pfw_put_u64(put, point->file_at);
+	pfw_put_u64(put, point->bits);
+	pfw_put_blob(put, point->window, point->window_bytes);
+	return pfw_put_row(put);
+}
+
+const struct pfw_summary *pfw_index_so_far(const struct pfw_index_writer *writer)
+{
+	return &writer->total;
+}
+
+/* ---- the end ---- */
+
+int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
+{
+	int error = pfw_index_put_totals(writer, trace);
+
+	error = error ? error : close_database(writer);
+	if (error)
+		return error;
+	/* Sync before the rename.  If a crash undoes the rename, there is no index, or the old one,
+	 * which is stale. */
+	if (fsync(writer->fd) < 0 || rename(writer->path, writer->final_path) < 0)
+		return -errno;
+	writer->published = true;
+	return 0;
+}

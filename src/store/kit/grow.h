@@ -1,0 +1,50 @@
+/* store/kit/grow.h - growable arrays: reserve room for an item, append an item. */
+#ifndef PFW_STORE_KIT_GROW_H
+#define PFW_STORE_KIT_GROW_H
+
+#include <errno.h>
+#include <stddef.h>
+
+/* Double the room; an empty array gets room for 8 items.  NULL: no memory, and nothing has changed.
+ * Thread: any, as all here. */
+void *pfw_grow_room(void *array, size_t *room, size_t size);
+
+/*
+ * Reserve room for item `number`, at least double the room; new items are zeroed.  NULL as above.
+ */
+void *pfw_grow_zeroed(void *array, size_t number, size_t *room, size_t size);
+
+/* Reserve room for one more item of a list whose room is 8 or the next power of two.  NULL as
+ * above. */
+void *pfw_grow_list(void *list, size_t count, size_t size);
+
+/* Store the result of one of these functions unless it is NULL. 0 or -ENOMEM. */
+#define PFW_GROWN(array, grown)              \
+	({                                   \
+		void *pfw_grown = (grown);   \
+		if (pfw_grown)               \
+			(array) = pfw_grown; \
+		pfw_grown ? 0 : -ENOMEM;     \
+	})
+
+/* Reserve room for one more item after `count`.  An empty array is NULL with `room` (a size_t) 0.
+ * 0, or -ENOMEM with nothing changed. */
+#define PFW_ROOM(array, count, room) \
+	((count) < (room) ? 0 : PFW_GROWN(array, pfw_grow_room(array, &(room), sizeof(*(array)))))
+
+/* Make item `number` valid; items that were never written are zero. */
+#define PFW_REACH(array, number, room) \
+	((number) < (room)             \
+		 ? 0                   \
+		 : PFW_GROWN(array, pfw_grow_zeroed(array, number, &(room), sizeof(*(array)))))
+
+/* Append an item: the rest of the arguments is its initializer. */
+#define PFW_PUSH(array, count, room, ...) \
+	(PFW_ROOM(array, count, room) ? -ENOMEM : ((array)[(count)++] = __VA_ARGS__, 0))
+
+/* The same for a list that only grows: its room follows from `count`. */
+#define PFW_LIST_ROOM(list, count) PFW_GROWN(list, pfw_grow_list(list, count, sizeof(*(list))))
+#define PFW_APPEND(list, count, ...) \
+	(PFW_LIST_ROOM(list, count) ? -ENOMEM : ((list)[(count)++] = __VA_ARGS__, 0))
+
+#endif

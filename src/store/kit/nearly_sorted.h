@@ -1,0 +1,62 @@
+/* store/kit/nearly_sorted.h - stable sorts of any type for arrays that are nearly in order. */
+#ifndef PFW_STORE_KIT_NEARLY_SORTED_H
+#define PFW_STORE_KIT_NEARLY_SORTED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Below this many items an insertion sort takes less time than a merge sort. */
+#define PFW_NEARLY_SORTED_FEW 24u
+
+/*
+ * Define two functions for arrays of `type`; after(a, b) returns whether *a belongs after *b.
+ *
+ * NAME_insert(): insertion sort that gives up after `moves` moves.  Returns whether the array is in
+ * order; if not, it still holds the same items.
+ *
+ * NAME_merge(): merge sort.  Halves that are in order already cost one comparison; of other halves
+ * only the part that overlaps moves.  `spare` has room for half of the items.
+ */
+#define PFW_NEARLY_SORTED(name, type, after)                                                    \
+	__attribute__((unused)) static inline bool name##_insert(type *item, size_t count,      \
+								 size_t moves)                  \
+	{                                                                                       \
+		for (size_t i = 1; i < count; i++) {                                            \
+			type one = item[i];                                                     \
+			size_t to = i;                                                          \
+                                                                                                \
+			for (; to && after(&item[to - 1], &one) && moves; to--, moves--)        \
+				item[to] = item[to - 1];                                        \
+			item[to] = one;                                                         \
+			if (!moves)                                                             \
+				return false;                                                   \
+		}                                                                               \
+		return true;                                                                    \
+	}                                                                                       \
+                                                                                                \
+	__attribute__((unused)) static void name##_merge(type *item, size_t count, type *spare) \
+	{                                                                                       \
+		size_t half = count / 2, left = 0, right = half, to;                            \
+                                                                                                \
+		if (count <= PFW_NEARLY_SORTED_FEW) {                                           \
+			name##_insert(item, count, SIZE_MAX);                                   \
+			return;                                                                 \
+		}                                                                               \
+		name##_merge(item, half, spare);                                                \
+		name##_merge(item + half, count - half, spare);                                 \
+		if (!after(&item[half - 1], &item[half]))                                       \
+			return;                                                                 \
+		while (!after(&item[left], &item[half]))                                        \
+			left++;                                                                 \
+		memcpy(spare, item + left, (half - left) * sizeof(*item));                      \
+		for (to = left, left = 0, half -= to; left < half;) {                           \
+			if (right < count && after(&spare[left], &item[right]))                 \
+				item[to++] = item[right++];                                     \
+			else                                                                    \
+				item[to++] = spare[left++];                                     \
+		}                                                                               \
+	}
+
+#endif

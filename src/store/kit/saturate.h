@@ -1,0 +1,38 @@
+/* store/kit/saturate.h - saturating sums, for numbers out of untrusted files. */
+#ifndef PFW_STORE_KIT_SATURATE_H
+#define PFW_STORE_KIT_SATURATE_H
+
+#include <stdint.h>
+
+static inline int64_t pfw_saturate_add(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	if (__builtin_add_overflow(a, b, &sum))
+		return b > 0 ? INT64_MAX : INT64_MIN;
+	return sum;
+}
+
+static inline int64_t pfw_saturate_sub(int64_t a, int64_t b)
+{
+	int64_t rest;
+
+	if (__builtin_sub_overflow(a, b, &rest))
+		return b < 0 ? INT64_MAX : INT64_MIN;
+	return rest;
+}
+
+static inline void pfw_saturate_sum(int64_t *sum, int64_t more)
+{
+	*sum = pfw_saturate_add(*sum, more);
+}
+
+/* A figure as a whole number; one that no int64_t has becomes the nearest that it has. */
+static inline int64_t pfw_saturate_whole(double figure)
+{
+	return figure >= 0x1p63	   ? INT64_MAX
+	       : figure >= -0x1p63 ? (int64_t)figure
+				   : INT64_MIN; /* also what is no number */
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* store/kit/text_ids.h - numbers texts (file names of a block or a rank) in order of first use. */
+#ifndef PFW_STORE_KIT_TEXT_IDS_H
+#define PFW_STORE_KIT_TEXT_IDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/kit/arena.h"
+#include "store/kit/hash.h"
+
+/* All zero: empty. */
+struct pfw_text_ids {
+	struct pfw_text_id {
+		const char *text;
+		uint32_t bytes, hash; /* of the text alone */
+		int64_t of;
+	} * name;
+	uint32_t count;
+	size_t room;
+	struct pfw_hash_slots slots; /* number + 1 */
+	struct pfw_arena texts;
+};
+
+/* The number of this text within the group `of`, mostly a rank; a new text gets the next number.
+ * -ENOMEM.  Thread: one at a time. */
+int64_t pfw_text_ids_of(struct pfw_text_ids *names, int64_t of, const char *text, size_t bytes);
+
+/* Its number, or -ENOENT.  Thread: any, while no thread adds. */
+int64_t pfw_text_ids_find(const struct pfw_text_ids *names, int64_t of, const char *text,
+			  size_t bytes);
+
+/* Store into number[] the numbers of all texts of `from`, as texts of group `of`. 0 or -ENOMEM. */
+int pfw_text_ids_map(struct pfw_text_ids *names, int64_t of, const struct pfw_text_ids *from,
+		     uint32_t *number);
+
+/* Empty it; the memory is kept for reuse. */
+void pfw_text_ids_clear(struct pfw_text_ids *names);
+void pfw_text_ids_release(struct pfw_text_ids *names);
+
+#endif

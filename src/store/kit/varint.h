@@ -1,0 +1,70 @@
+/* store/kit/varint.h - LEB128 integers of the index's blobs: 7 bits a byte, lowest first. */
+#ifndef PFW_STORE_KIT_VARINT_H
+#define PFW_STORE_KIT_VARINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PFW_VARINT_MAX 10u /* bytes of the longest one */
+
+/* Write one; return the byte after it. */
+static inline uint8_t *pfw_varint_put(uint8_t *out, uint64_t value)
+{
+	for (; value >= 128; value >>= 7)
+		*out++ = (uint8_t)(value | 128);
+	*out++ = (uint8_t)value;
+	return out;
+}
+
+/* Read one and advance *at; false: it is truncated, or has more than 64 bits. */
+static inline bool pfw_varint_get(const uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+	*value = 0;
+	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+		uint8_t byte = *(*at)++;
+
+		if (shift == 63 && byte > 1)
+			return false;
+		*value |= (uint64_t)(byte & 127) << shift;
+		if (byte < 128)
+			return true;
+	}
+	return false;
+}
+
+/* A sequence of them.  After the first that cannot be read `bad` is set, and all values are 0. */
+struct pfw_varints {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+static inline struct pfw_varints pfw_varints(const uint8_t *data, size_t bytes)
+{
+	/* Arithmetic on NULL is undefined. */
+	return (struct pfw_varints){ .at = data, .end = bytes ? data + bytes : data };
+}
+
+static inline uint64_t pfw_varints_next(struct pfw_varints *varints)
+{
+	uint64_t value = 0;
+
+	if (!pfw_varint_get(&varints->at, varints->end, &value)) {
+		varints->bad = true;
+		return 0;
+	}
+	return value;
+}
+
+/* Zigzag coding: small integers of either sign are short. */
+static inline uint64_t pfw_varint_fold(int64_t value)
+{
+	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+static inline int64_t pfw_varint_unfold(uint64_t value)
+{
+	return (int64_t)(value >> 1 ^ -(value & 1));
+}
+
+#endif

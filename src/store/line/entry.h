@@ -1,0 +1,143 @@
+/* store/line/entry.h - one parsed line of a trace, ours or DFTracer's, with its keys in any order.
+ *
+ * Room store/line: parses lines and gives their args, calls and bytes of I/O.  It may use
+ * store/json, store/kit and common/calls.  Start here, then args.h; fast.c parses lines in our key
+ * order.
+ *
+ * A line in our own key order takes a fast path; any other goes through the strict JSON reader,
+ * which copies nothing: slices point into the line.  If both paths accept a line, the results are
+ * equal.
+ */
+#ifndef PFW_STORE_LINE_ENTRY_H
+#define PFW_STORE_LINE_ENTRY_H
+
+#include "store/json/value.h"
+
+enum pfw_entry_kind {
+	PFW_ENTRY_EVENT,   /* a JSON object, in the members below */
+	PFW_ENTRY_BLANK,   /* only white space */
+	PFW_ENTRY_BRACKET, /* `[` or `]` alone, as in traces of DFTracer 1.x and 2.0 */
+	PFW_ENTRY_BAD,	   /* not one JSON object; see `why` and `why_at` */
+};
+
+/* The keys that readers need; bits of has, wrong and repeated. */
+enum pfw_entry_key {
+	PFW_ENTRY_ID = 1 << 0,
+	PFW_ENTRY_NAME = 1 << 1,
+	PFW_ENTRY_CAT = 1 << 2,
+	PFW_ENTRY_PID = 1 << 3,
+	PFW_ENTRY_TID = 1 << 4,
+	PFW_ENTRY_TS = 1 << 5,
+	PFW_ENTRY_DUR = 1 << 6,
+	PFW_ENTRY_PH = 1 << 7,
+	PFW_ENTRY_ARGS = 1 << 8,
+	PFW_ENTRY_TYPE = 1 << 9,   /* DFTracer 2.2 */
+	PFW_ENTRY_OTHER = 1 << 10, /* only in has: any other key */
+};
+#define PFW_ENTRY_KEYS 10
+
+/* One key of args and its value; offsets in the line. */
+struct pfw_entry_pair {
+	uint32_t key, value, bytes; /* of a string with its quotes */
+	uint8_t key_bytes;
+	uint8_t type; /* enum pfw_value_type */
+	bool escaped; /* the value has backslashes */
+};
+
+/* More than any line of the recorder has. */
+#define PFW_ENTRY_ARGS_MAX 40
+
+struct pfw_entry {
+	enum pfw_entry_kind kind;
+	uint16_t has;	   /* keys that are present */
+	uint16_t wrong;	   /* their value has a wrong type or size, and is taken as 0 */
+	uint16_t repeated; /* present more than once; the last value counts */
+	bool comma;	   /* the line ends in a comma (DFTracer 1.x) */
+	bool integer_ph;   /* DFTracer 2.2; ph is then the letter */
+	bool fast;	   /* in our own key order */
+	bool disordered;   /* not in it, although all keys are ours */
+	char ph;	   /* X i C M, A for DFTracer's aggregates, '?' for any other text */
+	uint64_t id, pid, tid;
+	/* Set by who knows the file: see store/traces/processes.h. */
+	uint64_t process;
+	bool at_begin;	       /* its process wrote lines as spans began, not as they ended */
+	int64_t ts_ns, dur_ns; /* exact; digits below a nanosecond are cut */
+	struct pfw_slice name, cat;
+	struct pfw_slice args; /* with its braces */
+	const char *why;       /* BAD: what is wrong, a constant */
+	size_t why_at;	       /* BAD: byte of the line */
+	/* For pfw_entry_arg(). */
+	const char *line;
+	bool args_more; /* arg[] is incomplete, or has a key with escapes: use args */
+	uint16_t arg_count;
+	uint32_t arg_sizes; /* bit n: some key has n bytes, modulo 32 */
+	struct pfw_entry_pair arg[PFW_ENTRY_ARGS_MAX + 1]; /* the last one is a scratch cell */
+};
+
+/*
+ * Parse one line, without its '\n'.  `entry` points into it.  Any bytes are allowed.  Thread: any.
+ * The two functions below are its halves, for tests: fast returns false if the line is not in our
+ * key order or is unusual in any way.
+ */
+void pfw_entry_parse(struct pfw_entry *entry, const char *line, size_t bytes);
+bool pfw_entry_parse_fast(struct pfw_entry *entry, const char *line, size_t bytes);
+void pfw_entry_parse_any(struct pfw_entry *entry, const char *line, size_t bytes);
+
+/* So many readable zero bytes must follow the text given to pfw_entry_parse_next(). */
+#define PFW_ENTRY_PADDING 64
+
+/* Parse the line at `line` (below `end`, the end of the text), and find its '\n'.  Return the end
+ * of the line, its '\n' or `end`.  Thread: any. */
+const char *pfw_entry_parse_next(struct pfw_entry *entry, const char *line, const char *end);
+
+/*
+ * Parse only what is before the args: id, name, cat, pid, tid, ts_ns, dur_ns and ph are set,
+ * nothing else.  `end` is the end of the line.  Return false if the line does not begin in our key
+ * order.
+ */
+bool pfw_entry_parse_head(struct pfw_entry *entry, const char *line, const char *end);
+
+/* Of spans of a thread with identical times, the one with the greatest value is the outermost. */
+static inline uint64_t pfw_entry_outer(const struct pfw_entry *entry)
+{
+	return entry->at_begin ? ~entry->id : entry->id;
+}
+
+/* The required keys that an event lacks: bits of enum pfw_entry_key.  Thread: any. */
+unsigned pfw_entry_missing(const struct pfw_entry *entry);
+
+/* The name of one bit of enum pfw_entry_key: "ts".  Thread: any. */
+const char *pfw_entry_key_name(unsigned bit);
+
+/* ---- what is inside args ---- */
+
+/* The last value of `key`, of `bytes` bytes, at the top level of args.  False: no such key.
+ * Thread: any. */
+bool pfw_entry_find(const struct pfw_entry *entry, const char *key, size_t bytes,
+		    struct pfw_value *value);
+
+/* Key and value of arg[i].  Thread: any. */
+static inline void pfw_entry_pair(const struct pfw_entry *entry, unsigned i, struct pfw_slice *key,
+				  struct pfw_value *value)
+{
+	const struct pfw_entry_pair *arg = &entry->arg[i];
+	unsigned quote = arg->type == PFW_VALUE_STRING;
+
+	*key = (struct pfw_slice){ .at = entry->line + arg->key, .bytes = arg->key_bytes };
+	value->type = (enum pfw_value_type)arg->type;
+	value->text = (struct pfw_slice){ .at = entry->line + arg->value + quote,
+					  .bytes = arg->bytes - 2 * quote,
+					  .escaped = arg->escaped };
+}
+
+static inline bool pfw_entry_arg(const struct pfw_entry *entry, const char *key,
+				 struct pfw_value *value)
+{
+	size_t bytes = __builtin_strlen(key);
+
+	if (!entry->args_more && !(entry->arg_sizes >> bytes % 32 & 1))
+		return false;
+	return pfw_entry_find(entry, key, bytes, value);
+}
+
+#endif

@@ -1,0 +1,427 @@
+/* store/line/fast.c - parses lines in our own key order at the speed of memory; see entry.h.
+ *
+ * It accepts only lines as the recorder writes them, without white space.  If it refuses a line,
+ * the general path (entry.c) finds out why.
+ */
+#include "store/line/entry.h"
+
+#include <string.h>
+
+#include "store/json/swar.h"
+#include "store/line/take.h"
+
+/* ---- forms ---- */
+
+#define FORM_TEXT 384u
+#define FORM_PAIRS 16u
+/* The form is learned from so many lines at once, then from one line of FORM_PATIENCE. */
+#define FORM_EAGER 12u
+#define FORM_PATIENCE 32u
+
+/* Text that is equal in each line, and the number of pairs inside it. */
+struct constant {
+	uint16_t at, bytes;
+	uint8_t pairs;
+};
+
+/* The args that lines of one name have in common: constants, and after each but the last a value
+ * that varies.  A constant has been validated once, so an equal text only needs a comparison. */
+struct form {
+	uint8_t constants; /* 0: nothing is known */
+	uint8_t pairs;
+	uint8_t eager, patience;
+	uint32_t sizes;	 /* as entry->arg_sizes */
+	uint32_t varies; /* bits of pairs */
+	struct constant constant[FORM_PAIRS + 1];
+	struct pfw_entry_pair pair[FORM_PAIRS]; /* offsets from the begin of args */
+	char text[FORM_TEXT + 16];		/* the args of the line that was learned last */
+};
+
+/* The text between name and tid, usually equal in all lines of one name in a process. */
+#define BETWEEN_TEXT 64u
+
+struct between {
+	uint8_t bytes; /* 0: nothing is known */
+	bool cat_escaped;
+	uint32_t cat_bytes;
+	uint64_t pid;
+	char text[BETWEEN_TEXT + 16];
+};
+
+/* ---- guesses ---- */
+
+/*
+ * Lengths in earlier lines.  The begin of a token depends on the length of the one before it.  With
+ * a guessed length the processor predicts that the guess is right, and parses several tokens in
+ * parallel.  A wrong guess costs only time.
+ */
+#define GUESS_ROWS 256u /* lines of one name have equal keys; some names share a row */
+#define GUESS_PAIRS 16u
+
+struct guess {
+	uint8_t id, pid, tid;
+	uint8_t cat[GUESS_ROWS];
+	uint8_t pair[GUESS_ROWS][2 * GUESS_PAIRS]; /* lengths of a key, and of a string value */
+	struct between between[GUESS_ROWS];
+	struct form form[GUESS_ROWS];
+};
+static _Thread_local struct guess guesses;
+
+/* By the first and last eight bytes of the name; padded text.  For a shorter name they include the
+ * text around it, which is the same for all names. */
+INLINE unsigned guess_row(const struct pfw_slice *name)
+{
+	uint64_t first = pfw_bytes_load(name->at);
+	uint64_t last = pfw_bytes_load(name->at + name->bytes - 8);
+
+	return (unsigned)(((first ^ last * 31) + name->bytes) * 0x9e3779b97f4a7c15u >> 56) %
+	       GUESS_ROWS;
+}
+
+/* ---- args ---- */
+
+/* Parse the value at `at` into *arg. */
+INLINE const char *take_value(const char *at, const char *end, const char *line,
+			      struct pfw_entry_pair *arg, uint8_t *guess, bool padded)
+{
+	bool escaped = false;
+
+	arg->value = (uint32_t)(at - line);
+	if (UNLIKELY(!room(at, end, 1, padded)))
+		return NULL;
+	if (UNLIKELY(*at == '{' || *at == '[')) {
+		arg->type = *at == '{' ? PFW_VALUE_OBJECT : PFW_VALUE_ARRAY;
+		at = padded ? take_nested_padded(at, end) : take_nested_bare(at, end);
+	} else {
+		at = take_scalar(at, end, guess, &arg->type, &escaped, padded);
+	}
+	arg->escaped = escaped;
+	if (LIKELY(at))
+		arg->bytes = (uint32_t)(at - line) - arg->value;
+	return at;
+}
+
+/* Parse one `"key":value` into *arg.  *odd: the key does not fit arg, or has escapes. */
+INLINE const char *take_arg(const char *at, const char *end, const char *line,
+			    struct pfw_entry_pair *arg, uint8_t *guess, bool *odd, bool padded)
+{
+	const char *key = at + 1;
+	bool escaped;
+
+	if (UNLIKELY(!at_char(at, end, '"', padded)))
+		return NULL;
+	at = take_string(key, end, guess, &escaped, padded);
+	if (UNLIKELY(!at || !at_char(at, end, ':', padded)))
+		return NULL;
+	*odd = escaped || at - 1 - key > UINT8_MAX;
+	arg->key = (uint32_t)(key - line);
+	arg->key_bytes = (uint8_t)(at - 1 - key);
+	return take_value(at + 1, end, line, arg, guess + 1, padded);
+}
+
+INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *entry,
+			     uint8_t guess[2 * GUESS_PAIRS], bool padded)
+{
+	unsigned count = 0;
+	uint32_t sizes = 0;
+	bool odd;
+
+	entry->args.at = at;
+	entry->args.escaped = false;
+	entry->args_more = false;
+	if (UNLIKELY(!at_char(at, end, '{', padded)))
+		return NULL;
+	at++;
+	if (at_char(at, end, '}', padded)) {
+		entry->arg_count = 0;
+		entry->arg_sizes = 0;
+		entry->args.bytes = 2;
+		return at + 1;
+	}
+	for (;;) {
+		at = take_arg(at, end, entry->line, &entry->arg[count],
+			      &guess[count % GUESS_PAIRS * 2], &odd, padded);
+		if (UNLIKELY(!at))
+			return NULL;
+		sizes |= 1u << entry->arg[count].key_bytes % 32;
+		if (LIKELY(count < PFW_ENTRY_ARGS_MAX))
+			count++;
+		if (UNLIKELY(count == PFW_ENTRY_ARGS_MAX || odd))
+			entry->args_more = true;
+		if (!at_char(at, end, ',', padded))
+			break;
+		at++;
+	}
+	entry->arg_count = (uint16_t)count;
+	entry->arg_sizes = sizes;
+	if (UNLIKELY(!at_char(at, end, '}', padded)))
+		return NULL;
+	at++;
+	entry->args.bytes = (size_t)(at - entry->args.at);
+	return at;
+}
+
+/* ---- args of a known form ---- */
+
+/* Note the values that differ from the form's.  False: the keys differ. */
+static bool compare_form(struct form *form, const struct pfw_entry *entry)
+{
+	if (!form->constants || form->pairs != entry->arg_count)
+		return false;
+	for (unsigned i = 0; i < form->pairs; i++) {
+		const struct pfw_entry_pair *known = &form->pair[i], *arg = &entry->arg[i];
+		const char *value = entry->line + arg->value;
+
+		if (known->key_bytes != arg->key_bytes ||
+		    memcmp(form->text + known->key, entry->line + arg->key, arg->key_bytes) != 0)
+			return false;
+		if (known->bytes != arg->bytes ||
+		    memcmp(form->text + known->value, value, arg->bytes) != 0)
+			form->varies |= 1u << i;
+	}
+	return true;
+}
+
+static void set_constants(struct form *form, size_t bytes)
+{
+	struct constant *constant = form->constant;
+
+	*constant = (struct constant){ 0 };
+	for (unsigned i = 0; i < form->pairs; i++) {
+		const struct pfw_entry_pair *pair = &form->pair[i];
+
+		if (!(form->varies >> i & 1)) {
+			constant->pairs++;
+			continue;
+		}
+		constant->bytes = (uint16_t)(pair->value - constant->at);
+		*++constant = (struct constant){ .at = (uint16_t)(pair->value + pair->bytes) };
+	}
+	constant->bytes = (uint16_t)(bytes - constant->at);
+	form->constants = (uint8_t)(constant - form->constant + 1);
+}
+
+/* Learn the form of the parsed args. */
+static void learn_form(struct form *form, const struct pfw_entry *entry)
+{
+	uint32_t begin = (uint32_t)(entry->args.at - entry->line);
+
+	if (form->patience) {
+		form->patience--;
+		return;
+	}
+	if (form->eager < FORM_EAGER)
+		form->eager++;
+	else
+		form->patience = FORM_PATIENCE;
+	if (entry->args_more || entry->arg_count > FORM_PAIRS || entry->args.bytes > FORM_TEXT)
+		return;
+	if (!compare_form(form, entry))
+		form->varies = 0;
+	memcpy(form->text, entry->args.at, entry->args.bytes);
+	form->pairs = (uint8_t)entry->arg_count;
+	form->sizes = entry->arg_sizes;
+	for (unsigned i = 0; i < form->pairs; i++) {
+		form->pair[i] = entry->arg[i];
+		form->pair[i].key -= begin;
+		form->pair[i].value -= begin;
+	}
+	set_constants(form, entry->args.bytes);
+}
+
+static __attribute__((noinline)) const char *take_new_args(const char *at, const char *end,
+							   struct pfw_entry *entry, unsigned row)
+{
+	at = take_args(at, end, entry, guesses.pair[row], true);
+	if (at)
+		learn_form(&guesses.form[row], entry);
+	return at;
+}
+
+/* The zeroes after the end of the text match no form, so this cannot run past them. */
+INLINE bool is_constant(const char *at, const char *text, unsigned bytes)
+{
+	for (; bytes > 16; at += 16, text += 16, bytes -= 16) {
+		if (UNLIKELY(!pfw_bytes_same16(at, text, 16)))
+			return false;
+	}
+	return LIKELY(pfw_bytes_same16(at, text, bytes));
+}
+
+/* Parse args of the form that was seen before, or return NULL.  The text is padded. */
+INLINE const char *take_known_args(const char *at, const char *end, struct pfw_entry *entry,
+				   const struct form *form, uint8_t guess[2 * GUESS_PAIRS])
+{
+	const struct constant *constant = form->constant, *last = constant + form->constants - 1;
+	const struct pfw_entry_pair *known = form->pair;
+	struct pfw_entry_pair *arg = entry->arg;
+
+	if (UNLIKELY(!form->constants))
+		return NULL;
+	entry->args.at = at;
+	for (;; constant++) {
+		uint32_t moved = (uint32_t)(at - entry->line) - constant->at;
+		const struct pfw_entry_pair *whole = known + constant->pairs;
+
+		if (UNLIKELY(!is_constant(at, form->text + constant->at, constant->bytes)))
+			return NULL;
+		at += constant->bytes;
+		for (; known < whole; known++, arg++) {
+			*arg = *known;
+			arg->key += moved;
+			arg->value += moved;
+		}
+		if (constant == last)
+			break;
+		arg->key = known->key + moved;
+		arg->key_bytes = known->key_bytes;
+		at = take_value(at, end, entry->line, arg, &guess[2 * (known - form->pair) + 1],
+				true);
+		if (UNLIKELY(!at))
+			return NULL;
+		known++;
+		arg++;
+	}
+	entry->args.bytes = (size_t)(at - entry->args.at);
+	entry->args.escaped = entry->args_more = false;
+	entry->arg_count = form->pairs;
+	entry->arg_sizes = form->sizes;
+	return at;
+}
+
+/* ---- a line ---- */
+
+#define FAST_KEYS                                                                        \
+	(PFW_ENTRY_ID | PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PID | PFW_ENTRY_TID | \
+	 PFW_ENTRY_TS | PFW_ENTRY_PH | PFW_ENTRY_ARGS)
+
+/* Does a step, and returns NULL if it fails. */
+#define AND(step)                    \
+	do {                         \
+		at = step;           \
+		if (!at)             \
+			return NULL; \
+	} while (0)
+
+#define BEHIND_NAME ",\"cat\":\""
+
+/* Parse from the end of the name to the tid. */
+INLINE const char *take_between(const char *at, const char *end, struct pfw_entry *entry,
+				unsigned row, bool padded)
+{
+	AND(take(at, end, BEHIND_NAME, padded));
+	AND(take_text(at, end, &entry->cat, &guesses.cat[row], padded));
+	AND(take(at, end, ",\"pid\":", padded));
+	AND(take_u64(at, end, &entry->pid, &guesses.pid, padded));
+	return take(at, end, ",\"tid\":", padded);
+}
+
+static __attribute__((noinline)) const char *take_new_between(const char *at, const char *end,
+							      struct pfw_entry *entry, unsigned row)
+{
+	struct between *between = &guesses.between[row];
+	const char *begin = at;
+
+	at = take_between(at, end, entry, row, true);
+	if (!at || at - begin > (ptrdiff_t)BETWEEN_TEXT)
+		return at;
+	memcpy(between->text, begin, (size_t)(at - begin));
+	between->bytes = (uint8_t)(at - begin);
+	between->cat_bytes = (uint32_t)entry->cat.bytes;
+	between->cat_escaped = entry->cat.escaped;
+	between->pid = entry->pid;
+	return at;
+}
+
+/* The same of padded text, by comparison with the line of such a name before. */
+INLINE const char *take_known_between(const char *at, const char *end, struct pfw_entry *entry,
+				      unsigned row)
+{
+	const struct between *between = &guesses.between[row];
+
+	if (UNLIKELY(!between->bytes || !is_constant(at, between->text, between->bytes)))
+		return take_new_between(at, end, entry, row);
+	entry->cat = (struct pfw_slice){ .at = at + strlen(BEHIND_NAME),
+					 .bytes = between->cat_bytes,
+					 .escaped = between->cat_escaped };
+	entry->pid = between->pid;
+	return at + between->bytes;
+}
+
+/* Parse up to the args. */
+INLINE const char *take_head(const char *at, const char *end, struct pfw_entry *entry,
+			     unsigned *row, bool padded)
+{
+	AND(take(at, end, "{\"id\":", padded));
+	AND(take_u64(at, end, &entry->id, &guesses.id, padded));
+	AND(take(at, end, ",\"name\":\"", padded));
+	AND(take_text(at, end, &entry->name, NULL, padded));
+	*row = padded ? guess_row(&entry->name) : 0;
+	AND(padded ? take_known_between(at, end, entry, *row)
+		   : take_between(at, end, entry, *row, false));
+	AND(take_u64(at, end, &entry->tid, &guesses.tid, padded));
+	AND(take(at, end, ",\"ts\":", padded));
+	AND(take_us(at, end, &entry->ts_ns, padded));
+	entry->has = FAST_KEYS;
+	entry->dur_ns = 0;
+	if (take(at, end, ",\"dur\":", padded)) {
+		entry->has |= PFW_ENTRY_DUR;
+		AND(take_us(at + strlen(",\"dur\":"), end, &entry->dur_ns, padded));
+	}
+	AND(take(at, end, ",\"ph\":\"", padded));
+	if (!room(at, end, 1, padded) || !(*at == 'X' || *at == 'i' || *at == 'C' || *at == 'M'))
+		return NULL;
+	entry->ph = *at;
+	return take(at + 1, end, "\",\"args\":", padded);
+}
+
+INLINE const char *take_line(struct pfw_entry *entry, const char *line, const char *end,
+			     bool padded)
+{
+	const char *at = line;
+	unsigned row;
+
+	entry->kind = PFW_ENTRY_EVENT;
+	entry->wrong = entry->repeated = 0;
+	entry->comma = entry->integer_ph = entry->disordered = false;
+	entry->fast = true;
+	entry->line = line;
+	AND(take_head(at, end, entry, &row, padded));
+	if (padded) {
+		const char *known =
+			take_known_args(at, end, entry, &guesses.form[row], guesses.pair[row]);
+
+		at = LIKELY(known) ? known : take_new_args(at, end, entry, row);
+	} else {
+		at = take_args(at, end, entry, guesses.pair[row], false);
+	}
+	return at ? take(at, end, "}", padded) : NULL;
+}
+
+bool pfw_entry_parse_fast(struct pfw_entry *entry, const char *line, size_t bytes)
+{
+	/* Offsets in the line have 32 bits. */
+	return bytes <= UINT32_MAX && take_line(entry, line, line + bytes, false) == line + bytes;
+}
+
+bool pfw_entry_parse_head(struct pfw_entry *entry, const char *line, const char *end)
+{
+	unsigned row;
+
+	return take_head(line, end, entry, &row, true) != NULL;
+}
+
+const char *pfw_entry_parse_next(struct pfw_entry *entry, const char *line, const char *end)
+{
+	const char *at = take_line(entry, line, end, true);
+
+	if (LIKELY(at && at < end && *at == '\n'))
+		return at;
+	if (at == end)
+		return end;
+	at = memchr(line, '\n', (size_t)(end - line));
+	if (!at)
+		at = end;
+	pfw_entry_parse_any(entry, line, (size_t)(at - line));
+	return at;
+}

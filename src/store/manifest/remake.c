@@ -1,0 +1,159 @@
+/* store/manifest/remake.c - the manifest that files should have, from the files; see internal.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/manifest/internal.h"
+#include "store/pass/pass.h"
+#include "store/read/chain.h"
+#include "store/read/input.h"
+
+struct remaking {
+	struct pfw_manifest_file *file;
+	int fd;
+};
+
+/* Only members with metadata are read. */
+static bool want(void *user, size_t file, const struct pfw_block *block)
+{
+	const struct remaking *remaking = user;
+	struct pfw_sorted_mark mark;
+	struct pfw_link link;
+
+	(void)file;
+	return pfw_chain_look(&link, remaking->fd, block->at) ||
+	       pfw_sorted_mark_read(link.header, link.header_bytes, &mark) || mark.metadata;
+}
+
+/* Collect the metadata lines of a block, each with its '\n'. */
+static int work(void *user, unsigned worker, struct pfw_pass_block *block)
+{
+	struct pfw_pass_lines lines;
+	struct pfw_buffer *kept = calloc(1, sizeof(*kept));
+	int error = kept ? 0 : -ENOMEM;
+
+	(void)user;
+	(void)worker;
+	pfw_pass_lines_init(&lines, block);
+	while (!error && pfw_pass_lines_next(&lines)) {
+		if (lines.entry.ph != 'M')
+			continue;
+		error = pfw_buffer_room(kept, 2 * (kept->bytes + lines.bytes + 1));
+		if (error)
+			continue;
+		memcpy(kept->data + kept->bytes, lines.text, lines.bytes);
+		kept->bytes += lines.bytes;
+		kept->data[kept->bytes++] = '\n';
+	}
+	block->result = kept;
+	return error;
+}
+
+static void drop(void *user, void *result)
+{
+	struct pfw_buffer *kept = result;
+
+	(void)user;
+	if (kept)
+		pfw_buffer_free(kept);
+	free(kept);
+}
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	const struct remaking *remaking = user;
+	const struct pfw_buffer *kept = block->result;
+	int error = 0;
+
+	for (size_t at = 0, bytes; !error && at < kept->bytes; at += bytes) {
+		bytes = (size_t)((char *)memchr(kept->data + at, '\n', kept->bytes - at) -
+				 (kept->data + at)) +
+			1;
+		error = pfw_manifest_line(remaking->file, kept->data + at, bytes);
+	}
+	drop(NULL, block->result);
+	return error;
+}
+
+static void sum_up(struct pfw_pack_sum *sum, const struct pfw_blocks *blocks,
+		   const struct pfw_marks *marks)
+{
+	*sum = (struct pfw_pack_sum){ .bytes = blocks->file_bytes,
+				      .lines = marks->lines,
+				      .metadata = marks->metadata,
+				      .checksum = marks->checksum,
+				      .members = blocks->count,
+				      .least_ns = INT64_MAX,
+				      .greatest_ns = INT64_MIN };
+	for (size_t i = 0; i < blocks->count; i++) {
+		const struct pfw_block *block = &blocks->block[i];
+
+		if (block->least_ns > block->greatest_ns)
+			continue;
+		if (block->least_ns < sum->least_ns)
+			sum->least_ns = block->least_ns;
+		if (block->greatest_ns > sum->greatest_ns)
+			sum->greatest_ns = block->greatest_ns;
+	}
+}
+
+int pfw_manifest_remake(struct pfw_manifest *manifest, const char *name, int64_t rank,
+			const char *path, const struct pfw_blocks *blocks,
+			const struct pfw_marks *marks)
+{
+	struct remaking remaking = { .file = pfw_manifest_add(manifest, name, rank),
+				     .fd = pfw_input_open_fd(path) };
+	struct pfw_trace_file trace = { .path = (char *)path, .blocks = *blocks };
+	const struct pfw_traces traces = { .file = &trace, .count = 1 };
+	const struct pfw_pass pass = { .traces = &traces,
+				       .user = &remaking,
+				       .want = want,
+				       .work = work,
+				       .done = done,
+				       .drop = drop };
+	int error = !remaking.file ? -ENOMEM : remaking.fd < 0 ? remaking.fd : 0;
+
+	if (!error) {
+		sum_up(&remaking.file->sum, blocks, marks);
+		error = pfw_pass_run(&pass);
+	}
+	if (remaking.fd >= 0)
+		close(remaking.fd);
+	return error;
+}
+
+/* ---- ranks ---- */
+
+/* The rank that a file's processes have; -1: none, or several. */
+static int64_t rank_of_processes(const struct pfw_manifest *manifest,
+				 const struct pfw_manifest_file *file)
+{
+	int64_t rank = -1;
+
+	for (size_t i = 0; i < manifest->processes; i++) {
+		const struct manifest_process *process = &manifest->process[i];
+
+		if (process->file != file || process->rank < 0)
+			continue;
+		if (rank >= 0 && rank != process->rank)
+			return -1;
+		rank = process->rank;
+	}
+	return rank;
+}
+
+const struct pfw_manifest_file *pfw_manifest_wrong_rank(const struct pfw_manifest *manifest)
+{
+	for (size_t i = 0; i < manifest->files; i++) {
+		const struct pfw_manifest_file *file = manifest->file[i];
+		int64_t rank = rank_of_processes(manifest, file);
+		const char *late = strstr(file->name, "-rank");
+
+		/* All ranks of a run in one file (--split-by none) are -1, a late rank is in the name. */
+		if (file->rank != rank &&
+		    (late ? file->rank != strtoll(late + 5, NULL, 10) : file->rank != -1))
+			return file;
+	}
+	return NULL;
+}

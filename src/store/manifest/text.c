@@ -1,0 +1,117 @@
+/* store/manifest/text.c - reads the text of a manifest; see internal.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/manifest/internal.h"
+#include "store/sys/open.h"
+
+#define MANIFEST_MAX (256u << 20)
+
+/* Read all of a regular file. 0 or -errno. */
+static int read_file(const char *path, char **json, size_t *bytes)
+{
+	struct stat st;
+	int fd = pfw_open_file(path, PFW_OPEN_LINK, &st);
+	int error = fd < 0 ? fd : 0;
+	ssize_t got;
+
+	*json = NULL;
+	if (!error && st.st_size > (off_t)MANIFEST_MAX)
+		error = -EFBIG;
+	if (!error && !(*json = malloc((size_t)st.st_size + 1)))
+		error = -ENOMEM;
+	if (!error) {
+		got = pread(fd, *json, (size_t)st.st_size, 0);
+		error = got < 0 ? -errno : 0;
+		*bytes = got < 0 ? 0 : (size_t)got;
+	}
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
+int pfw_manifest_text_read(struct pfw_manifest_text *text, const char *path, char *why, size_t size)
+{
+	size_t bytes = 0;
+	char *json;
+	int error = read_file(path, &json, &bytes);
+
+	if (!error)
+		return pfw_manifest_text_take(text, json, bytes, why, size);
+	free(json);
+	return error;
+}
+
+int pfw_manifest_text_take(struct pfw_manifest_text *text, char *json, size_t bytes, char *why,
+			   size_t size)
+{
+	struct pfw_entry entry;
+	uint64_t format = 0;
+	int error = 0;
+
+	text->json = json;
+	text->whole = (struct pfw_slice){ .at = json, .bytes = bytes };
+	pfw_entry_parse_any(&entry, text->json, bytes);
+	if (entry.kind != PFW_ENTRY_EVENT) {
+		snprintf(why, size, "not a manifest: %s at byte %zu",
+			 entry.why ? entry.why : "no JSON object", entry.why_at);
+		error = -EBADMSG;
+	}
+	while (!error && text->whole.bytes && *text->whole.at != '{') {
+		text->whole.at++;
+		text->whole.bytes--;
+	}
+	if (!error && (!pfw_manifest_text_u64(&text->whole, "format", &format) ||
+		       format != PFW_MANIFEST_FORMAT)) {
+		snprintf(why, size, "format %" PRIu64 " and this pfw knows %d: take a newer pfw",
+			 format, PFW_MANIFEST_FORMAT);
+		error = -EBADMSG;
+	}
+	if (error)
+		pfw_manifest_text_free(text);
+	return error;
+}
+
+void pfw_manifest_text_free(struct pfw_manifest_text *text)
+{
+	free(text->json);
+	text->json = NULL;
+}
+
+bool pfw_manifest_text_list(const struct pfw_manifest_text *text, const char *key,
+			    struct pfw_walk *list)
+{
+	struct pfw_value value;
+
+	if (!pfw_slice_find(&text->whole, key, &value) || value.type != PFW_VALUE_ARRAY)
+		return false;
+	pfw_walk_init(list, &value.text);
+	return true;
+}
+
+bool pfw_manifest_text_u64(const struct pfw_slice *object, const char *key, uint64_t *number)
+{
+	struct pfw_value value;
+
+	return pfw_slice_find(object, key, &value) && pfw_value_u64(&value, number);
+}
+
+bool pfw_manifest_text_string(const struct pfw_slice *object, const char *key, char *out,
+			      size_t size)
+{
+	struct pfw_value value;
+
+	return pfw_slice_find(object, key, &value) && value.type == PFW_VALUE_STRING &&
+	       value.text.bytes && pfw_slice_decode(&value.text, out, size) + 1 < size;
+}
+
+bool pfw_manifest_text_leads_out(const char *name)
+{
+	return strchr(name, '/') || strcmp(name, "..") == 0 || strcmp(name, ".") == 0;
+}

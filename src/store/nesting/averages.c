@@ -1,0 +1,108 @@
+/* store/nesting/averages.c - sums of events by group; see averages.h. */
+#include "store/nesting/averages.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "store/kit/grow.h"
+#include "store/kit/saturate.h"
+
+/* ---- sums ---- */
+
+void pfw_tally_begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, bool inside)
+{
+	if (sums->count && (start_ns > sums->first_ns ||
+			    (start_ns == sums->first_ns && dur_ns <= sums->first_dur_ns)))
+		return;
+	sums->first_ns = start_ns;
+	sums->first_dur_ns = dur_ns;
+	sums->first_inside = inside;
+}
+
+static void widen(struct pfw_tally *sums, int64_t min_ns, int64_t max_ns)
+{
+	if (!sums->timed || min_ns < sums->min_ns)
+		sums->min_ns = min_ns;
+	if (!sums->timed || max_ns > sums->max_ns)
+		sums->max_ns = max_ns;
+}
+
+void pfw_tally_time(struct pfw_tally *sums, int64_t dur_ns)
+{
+	widen(sums, dur_ns, dur_ns);
+	sums->timed++;
+	sums->count++;
+	pfw_saturate_sum(&sums->total_ns, dur_ns);
+}
+
+void pfw_tally_nested(struct pfw_tally *sums, const struct pfw_nested *nested)
+{
+	const struct pfw_span *span = &nested->span;
+
+	pfw_tally_begin(sums, span->start_ns, span->dur_ns, nested->inside);
+	pfw_tally_time(sums, span->dur_ns);
+	pfw_saturate_sum(&sums->self_ns, nested->self_ns);
+	pfw_saturate_sum(&sums->device_ns, nested->device_ns);
+	pfw_saturate_sum(&sums->self_device_ns, nested->self_device_ns);
+	pfw_saturate_sum(&sums->cpu_memory, nested->extra.cpu_memory);
+	pfw_saturate_sum(&sums->device_memory, nested->extra.device_memory);
+	pfw_saturate_sum(&sums->self_cpu_memory, nested->self_cpu_memory);
+	pfw_saturate_sum(&sums->self_device_memory, nested->self_device_memory);
+	pfw_saturate_sum(&sums->flops, nested->extra.flops > INT64_MAX
+					       ? INT64_MAX
+					       : (int64_t)nested->extra.flops);
+}
+
+void pfw_tally_merge(struct pfw_tally *into, const struct pfw_tally *from)
+{
+	if (from->count)
+		pfw_tally_begin(into, from->first_ns, from->first_dur_ns, from->first_inside);
+	if (from->timed)
+		widen(into, from->min_ns, from->max_ns);
+	into->count += from->count;
+	into->timed += from->timed;
+	into->transfers += from->transfers;
+	for (unsigned i = 0; i < PFW_TALLY_SUMS; i++)
+		pfw_saturate_sum(&into->sum[i], from->sum[i]);
+}
+
+/* ---- rows ---- */
+
+void pfw_averages_release(struct pfw_averages *averages)
+{
+	for (uint32_t i = 0; i < averages->count; i++)
+		pfw_sketch_release(&averages->row[i].durations);
+	free(averages->row);
+	pfw_text_ids_release(&averages->keys);
+	*averages = (struct pfw_averages){ .row = NULL };
+}
+
+int64_t pfw_averages_row(struct pfw_averages *averages, const char *key, size_t bytes)
+{
+	int64_t number = PFW_ROOM(averages->row, averages->count, averages->room);
+
+	if (!number)
+		number = pfw_text_ids_of(&averages->keys, 0, key, bytes);
+	if (number == averages->count)
+		averages->row[averages->count++] =
+			(struct pfw_average){ .key = averages->keys.name[number].text,
+					      .key_bytes = (uint32_t)bytes };
+	return number;
+}
+
+int pfw_averages_merge(struct pfw_averages *into, struct pfw_averages *from)
+{
+	for (uint32_t i = 0; i < from->count; i++) {
+		struct pfw_average *row = &from->row[i];
+		int64_t number = pfw_averages_row(into, row->key, row->key_bytes);
+
+		if (number < 0)
+			return (int)number;
+		row->merged = (uint32_t)number;
+		pfw_tally_merge(&into->row[number].sums, &row->sums);
+		if (row->durations.total &&
+		    pfw_sketch_merge(&into->row[number].durations, &row->durations, true))
+			return -ENOMEM;
+	}
+	return 0;
+}

@@ -1,0 +1,80 @@
+/* store/nesting/averages.h - sums of events by group: the rows of a table.
+ *
+ * A row's key is any bytes; the caller defines their meaning.  Each thread adds to rows of its own,
+ * which are merged at the end.  Rows are numbered in order of their first use.
+ */
+#ifndef PFW_STORE_NESTING_AVERAGES_H
+#define PFW_STORE_NESTING_AVERAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/kit/text_ids.h"
+#include "store/math/sketch.h"
+#include "store/nesting/nesting.h"
+
+#define PFW_TALLY_SUMS 11u
+
+/* The sums of a row's events.  All zero: no event. */
+struct pfw_tally {
+	uint64_t count;
+	union {
+		int64_t sum[PFW_TALLY_SUMS];
+		struct {
+			int64_t total_ns, self_ns;
+			int64_t device_ns, self_device_ns;
+			int64_t cpu_memory, self_cpu_memory;
+			int64_t device_memory, self_device_memory;
+			int64_t flops;
+			int64_t bytes, transfer_ns; /* of `transfers` calls that move data */
+		};
+	};
+	uint64_t transfers;
+	/* Of the `timed` events whose single duration is known. */
+	uint64_t timed;
+	int64_t min_ns, max_ns;
+	/* The row's first event in a table sorted by begin: of those with the least begin, the
+	 * longest. */
+	int64_t first_ns, first_dur_ns;
+	bool first_inside; /* it has a parent */
+};
+
+struct pfw_average {
+	const char *key;
+	uint32_t key_bytes;
+	uint32_t merged; /* the row's number in the averages that these were merged into */
+	struct pfw_tally sums;
+	struct pfw_sketch durations;
+};
+
+/* All zero: empty. */
+struct pfw_averages {
+	struct pfw_average *row;
+	uint32_t count;
+	/* Private to averages.c. */
+	size_t room;
+	struct pfw_text_ids keys; /* numbers of the rows */
+};
+
+/* Note the begin of an event of the row, for `first_ns`.  Thread: one at a time, as all here. */
+void pfw_tally_begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, bool inside);
+
+/* Add one event of that duration, on the device or on the CPU. */
+void pfw_tally_time(struct pfw_tally *sums, int64_t dur_ns);
+
+/* Add a span that has been nested. */
+void pfw_tally_nested(struct pfw_tally *sums, const struct pfw_nested *nested);
+
+void pfw_tally_merge(struct pfw_tally *into, const struct pfw_tally *from);
+
+/* Free the rows; *averages is empty then. */
+void pfw_averages_release(struct pfw_averages *averages);
+
+/* The number of the row with that key, which is added if it does not exist; or -ENOMEM. */
+int64_t pfw_averages_row(struct pfw_averages *averages, const char *key, size_t bytes);
+
+/* Add all rows of `from`, and set their `merged`.  Return 0 or -ENOMEM. */
+int pfw_averages_merge(struct pfw_averages *into, struct pfw_averages *from);
+
+#endif

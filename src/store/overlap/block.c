@@ -1,0 +1,286 @@
+/* store/overlap/block.c - assigns each line of a block to an activity; see overlap.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/kit/grow.h"
+#include "store/kit/saturate.h"
+#include "store/line/io.h"
+#include "store/line/step_name.h"
+#include "store/overlap/overlap.h"
+#include "store/select/select.h"
+
+/* torch's span for the wait for the next batch: the name of the loader's class follows. */
+#define LOADER "enumerate(DataLoader)#"
+/* The most bytes of a name with escapes that are matched against globs. */
+#define PLAIN_BYTES 4096u
+
+void *pfw_overlap_block_create(void)
+{
+	struct pfw_overlap_block *block = calloc(1, sizeof(*block));
+
+	if (!block)
+		return NULL;
+	block->since_ns = INT64_MIN;
+	block->until_ns = INT64_MAX;
+	pfw_overlap_block_clear(block);
+	return block;
+}
+
+void pfw_overlap_block_clear(void *overlap_block)
+{
+	struct pfw_overlap_block *block = overlap_block;
+
+	for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
+		pfw_intervals_clear(&block->active[i]);
+	block->steps.count = block->launches.count = block->kernels.count = block->calls = 0;
+	block->sums = (struct pfw_overlap_sums){ 0 };
+	block->owner = (struct pfw_overlap_owner){ 0 };
+	block->least_ns = INT64_MAX;
+	block->greatest_ns = block->last_ns = INT64_MIN;
+}
+
+void pfw_overlap_block_free(void *overlap_block)
+{
+	struct pfw_overlap_block *block = overlap_block;
+
+	if (!block)
+		return;
+	for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
+		pfw_intervals_release(&block->active[i]);
+	free(block->steps.at);
+	free(block->launches.at);
+	free(block->kernels.at);
+	free(block->call);
+	free(block);
+}
+
+/* ---- I/O ---- */
+
+static uint64_t moved(struct pfw_overlap_block *block, const struct pfw_entry *entry)
+{
+	struct pfw_io_call call = pfw_io_calls_find(&block->io, &entry->name);
+	uint64_t bytes;
+
+	if (call.moves != PFW_MOVES_NOTHING &&
+	    pfw_io_moved(call, pfw_arg_i64(entry, "ret", -1), pfw_io_factor(call, entry), &bytes))
+		return bytes;
+	return 0;
+}
+
+static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry, int64_t begin,
+		  int64_t end)
+{
+	const struct pfw_overlap_call call = { .begin = begin,
+					       .end = end,
+					       .bytes = moved(block, entry) };
+
+	block->sums.io_calls++;
+	block->sums.io_bytes += call.bytes;
+	if (block->keep_calls && PFW_PUSH(block->call, block->calls, block->call_room, call))
+		return -ENOMEM;
+	return pfw_intervals_add(&block->active[PFW_ACTIVITY_IO], begin, end);
+}
+
+/* ---- compute ---- */
+
+/* Kernels of NCCL, RCCL, oneCCL, MSCCL, HCCL and NVSHMEM. */
+static bool find_communication(const struct pfw_slice *name)
+{
+	const char *at = name->at, *end = name->at + name->bytes;
+
+	while ((at = memmem(at, (size_t)(end - at), "ccl", 3))) {
+		if (at > name->at && strchr("nreshNRESH", at[-1]))
+			return true;
+		at += 3;
+	}
+	return pfw_slice_begins(name, "nvshmem");
+}
+
+/* As find_communication(), cached: names are long, and repeat. */
+static bool communicates(struct pfw_overlap_block *block, const struct pfw_slice *name)
+{
+	struct pfw_overlap_kernel *known;
+
+	if (!name->bytes || name->bytes > sizeof(known->text))
+		return find_communication(name);
+	known = &block->kernel[((unsigned char)name->at[name->bytes / 2] + name->bytes) %
+			       PFW_OVERLAP_KERNELS];
+	if (known->bytes != name->bytes || memcmp(known->text, name->at, name->bytes) != 0) {
+		memcpy(known->text, name->at, name->bytes);
+		known->bytes = (uint8_t)name->bytes;
+		known->communicates = find_communication(name);
+	}
+	return known->communicates;
+}
+
+/* Whether a call of the CUDA or HIP runtime or driver launches a kernel. */
+static bool launches(const struct pfw_slice *name)
+{
+	return memmem(name->at, name->bytes, "Launch", strlen("Launch")) != NULL;
+}
+
+static int add_gap_end(struct pfw_gap_ends *ends, const struct pfw_entry *entry)
+{
+	const struct pfw_gap_end end = { .process = entry->process,
+					 .correlation =
+						 (uint64_t)pfw_arg_i64(entry, "correlation", 0),
+					 .ns = entry->ts_ns };
+
+	return end.correlation ? PFW_PUSH(ends->at, ends->count, ends->room, end) : 0;
+}
+
+/* ---- the activity of a line: enum pfw_activity, NONE or -ENOMEM ---- */
+
+#define NONE PFW_ACTIVITIES
+
+static int find_kernel(struct pfw_overlap_block *block, const struct pfw_entry *entry)
+{
+	block->sums.kernels++;
+	if (add_gap_end(&block->kernels, entry))
+		return -ENOMEM;
+	return communicates(block, &entry->name) ? PFW_ACTIVITY_COMM : PFW_ACTIVITY_GPU;
+}
+
+static int find_copy(struct pfw_overlap_block *block, const struct pfw_entry *entry)
+{
+	int64_t bytes = pfw_arg_i64(entry, "bytes", 0);
+
+	block->sums.copies++;
+	block->sums.copy_bytes += bytes > 0 ? (uint64_t)bytes : 0;
+	return PFW_ACTIVITY_COPY;
+}
+
+/* Lines of DFTracer's handler for torch's profiler have no kind, only the device. */
+static int find_unkind(struct pfw_overlap_block *block, const struct pfw_entry *entry, bool device)
+{
+	const struct pfw_slice *name = &entry->name;
+
+	if (!device)
+		return pfw_slice_begins(name, "cuda") || pfw_slice_begins(name, "hip")
+			       ? NONE
+			       : PFW_ACTIVITY_CPU;
+	if (pfw_slice_begins(name, "Memcpy") || pfw_slice_begins(name, "Memset"))
+		return find_copy(block, entry);
+	return find_kernel(block, entry);
+}
+
+static bool matches(const struct pfw_select_globs *globs, const struct pfw_slice *text)
+{
+	char plain[PLAIN_BYTES];
+
+	if (!memchr(text->at, '\\', text->bytes))
+		return pfw_select_globs_match(globs, *text);
+	return pfw_select_globs_match(
+		globs, (struct pfw_slice){ .at = plain,
+					   .bytes = pfw_slice_decode(text, plain, sizeof(plain)) });
+}
+
+/* Spans that the user declares to be compute: from the program, NVTX or torch. */
+static int find_declared(const struct pfw_overlap_block *block, const struct pfw_entry *entry)
+{
+	if (!block->compute || !block->compute->count || pfw_arg_i64(entry, "device", 0) != 0)
+		return NONE;
+	return matches(block->compute, &entry->name) || matches(block->compute, &entry->cat)
+		       ? PFW_ACTIVITY_CPU
+		       : NONE;
+}
+
+static int find_compute(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			int64_t begin, int64_t end)
+{
+	struct pfw_overlap_spans *steps = &block->steps;
+	struct pfw_overlap_span step = { .begin = begin, .end = end };
+	struct pfw_slice kind;
+	bool known = pfw_arg_text(entry, "kind", &kind);
+
+	if (known && pfw_slice_is(&kind, "kernel"))
+		return find_kernel(block, entry);
+	if (known && (pfw_slice_is(&kind, "runtime") || pfw_slice_is(&kind, "driver")))
+		return launches(&entry->name) && add_gap_end(&block->launches, entry) ? -ENOMEM
+										      : NONE;
+	if (known && (pfw_slice_is(&kind, "memcpy") || pfw_slice_is(&kind, "memset")))
+		return find_copy(block, entry);
+	if (pfw_is_step_name(entry->name.at, entry->name.bytes, &step.number))
+		return pfw_is_step(entry, &step.number) &&
+				       PFW_PUSH(steps->at, steps->count, steps->room, step)
+			       ? -ENOMEM
+			       : NONE;
+	if (pfw_slice_begins(&entry->name, LOADER))
+		return PFW_ACTIVITY_LOAD;
+	if (known && pfw_slice_is(&kind, "annotation"))
+		return find_declared(block, entry);
+	if (known)
+		return pfw_slice_is(&kind, "cpu_op") ? PFW_ACTIVITY_CPU : NONE;
+	return find_unkind(block, entry, pfw_arg_i64(entry, "device", 0) == 1);
+}
+
+static int find_activity(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			 int64_t begin, int64_t end)
+{
+	if (pfw_slice_is(&entry->cat, "PP"))
+		return find_compute(block, entry, begin, end);
+	/* DFTracer's categories for AI programs. */
+	if (pfw_slice_is(&entry->cat, "dataloader") || pfw_slice_begins(&entry->name, LOADER))
+		return PFW_ACTIVITY_LOAD;
+	return pfw_slice_is(&entry->cat, "compute") ? PFW_ACTIVITY_CPU
+						    : find_declared(block, entry);
+}
+
+/* ---- lines ---- */
+
+/* The tracer's own lines: the owner of the trace, and calls too short for a line each. */
+static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry *entry)
+{
+	if (!pfw_slice_is(&entry->cat, "pfw"))
+		return;
+	if (pfw_slice_is(&entry->name, "process") || pfw_slice_is(&entry->name, "rank")) {
+		const struct pfw_overlap_owner owner = { .known = true,
+							 .rank = pfw_arg_i64(entry, "rank", -1) };
+
+		if (owner.rank >= 0)
+			pfw_overlap_add_owner(&block->owner, &owner);
+	}
+	if (!pfw_slice_is(&entry->name, "summed"))
+		return;
+	block->sums.summed_calls += (uint64_t)pfw_arg_i64(entry, "count", 0);
+	pfw_saturate_sum(&block->sums.summed_ns, pfw_arg_ns(entry, "dur", 0));
+}
+
+static void note_times(struct pfw_overlap_block *block, int64_t begin, int64_t end)
+{
+	block->sums.events++;
+	if (begin < block->least_ns)
+		block->least_ns = begin;
+	if (begin > block->last_ns)
+		block->last_ns = begin;
+	if (end > block->greatest_ns)
+		block->greatest_ns = end;
+}
+
+int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entry *entry)
+{
+	int64_t begin = entry->ts_ns, end = pfw_saturate_add(entry->ts_ns, entry->dur_ns);
+	int activity;
+
+	if (entry->ph == 'M') {
+		add_metadata(block, entry);
+		return 0;
+	}
+	if (!(entry->has & ~entry->wrong & PFW_ENTRY_TS))
+		return 0;
+	/* Keep events that overlap [since, until). */
+	if (begin >= block->until_ns || (end <= block->since_ns && begin < block->since_ns))
+		return 0;
+	begin = begin < block->since_ns ? block->since_ns : begin;
+	end = end > block->until_ns ? block->until_ns : end < begin ? begin : end;
+	note_times(block, begin, end);
+	if (entry->ph != 'X')
+		return 0;
+	if (pfw_is_io(&entry->cat))
+		return add_io(block, entry, begin, end);
+	activity = find_activity(block, entry, begin, end);
+	if (activity == NONE)
+		return 0;
+	return activity < 0 ? activity : pfw_intervals_add(&block->active[activity], begin, end);
+}

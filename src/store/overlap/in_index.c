@@ -1,0 +1,261 @@
+/* store/overlap/in_index.c - stores a compacted trace's overlaps in its index:
+ * docs/index_format.rst.
+ */
+#include "store/overlap/in_index.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/index/db.h"
+#include "store/kit/grow.h"
+#include "store/kit/varint.h"
+#include "store/overlap/overlap.h"
+
+/* The sweep stays this long behind the lines.  A kernel that waits for longer comes too late: then the
+ * last row is empty, and the lines must be read. */
+#define LAG_NS 10000000000ll
+/* The most cells of steps that are kept in memory before they become a row. */
+#define CELLS_A_ROW 8192u
+
+/* ---- writing ---- */
+
+static int put_steps(struct pfw_blob *blob, struct pfw_overlap *overlap)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < overlap->steps && !error; i++) {
+		const struct pfw_overlap_step *step = &overlap->step[i];
+		const uint64_t head[] = { step->number, pfw_varint_fold(step->begin),
+					  (uint64_t)(step->end - step->begin), step->cells };
+
+		error = pfw_blob_put(blob, head, 4);
+		error = error ? error
+			      : pfw_blob_put(blob, overlap->cell + step->first, step->cells);
+	}
+	overlap->steps = overlap->cells = 0;
+	return error;
+}
+
+static int put_sets(struct pfw_blob *blob, const int64_t set_ns[PFW_OVERLAP_SETS])
+{
+	uint64_t value[2 * PFW_OVERLAP_SETS + 1], count = 0;
+
+	for (unsigned i = 0; i < PFW_OVERLAP_SETS; i++) {
+		if (!set_ns[i])
+			continue;
+		value[++count] = i;
+		value[++count] = (uint64_t)set_ns[i];
+	}
+	value[0] = count / 2;
+	return pfw_blob_put(blob, value, count + 1);
+}
+
+static int put_gaps(struct pfw_blob *blob, const struct pfw_launch_gaps *gaps)
+{
+	uint8_t sketch[PFW_SKETCH_BYTES_MAX];
+	uint64_t bytes = pfw_sketch_encode(&gaps->gap, sketch);
+	const uint64_t head[] = { gaps->count, gaps->unmatched, (uint64_t)gaps->sum_ns,
+				  (uint64_t)gaps->max_ns, bytes };
+	int error = pfw_blob_put(blob, head, 5);
+
+	/* A byte of the sketch takes one or two bytes as a varint. */
+	for (uint64_t i = 0; i < bytes && !error; i++)
+		error = pfw_blob_put(blob, &(uint64_t){ sketch[i] }, 1);
+	return error;
+}
+
+static int put_head(struct pfw_blob *blob, const struct pfw_overlap *overlap)
+{
+	bool empty = overlap->least_ns > overlap->greatest_ns;
+	uint64_t head[4 + PFW_OVERLAP_SUMS] = {
+		empty ? 0 : pfw_varint_fold(overlap->least_ns),
+		empty ? 0 : (uint64_t)overlap->greatest_ns - (uint64_t)overlap->least_ns,
+		[2 + PFW_OVERLAP_SUMS] = overlap->steps_left_out,
+		[3 + PFW_OVERLAP_SUMS] = overlap->owner.several,
+	};
+	int error;
+
+	memcpy(head + 2, overlap->sums.sum, sizeof(overlap->sums.sum));
+	error = pfw_blob_put(blob, head, 4 + PFW_OVERLAP_SUMS);
+	error = error ? error : put_sets(blob, overlap->set_ns);
+	return error ? error : put_gaps(blob, &overlap->gaps);
+}
+
+/* ---- the kind ---- */
+
+static int add(void *block, const struct pfw_entry *entry, const struct pfw_fname_hashes *fnames)
+{
+	(void)fnames;
+	return pfw_overlap_block_add(block, entry);
+}
+
+static void *create_file(void)
+{
+	struct pfw_overlap *overlap = malloc(sizeof(*overlap));
+
+	if (!overlap)
+		return NULL;
+	pfw_overlap_init(overlap);
+	overlap->sorted = true;
+	return overlap;
+}
+
+static void free_file(void *file)
+{
+	pfw_overlap_release(file);
+	free(file);
+}
+
+static int take(void *file, void *taken, struct pfw_blob *data)
+{
+	const struct pfw_overlap_block *block = taken;
+	struct pfw_overlap *overlap = file;
+	int error = pfw_overlap_take(overlap, taken);
+
+	if (!error && block->last_ns > INT64_MIN + LAG_NS)
+		error = pfw_overlap_advance(overlap, block->last_ns - LAG_NS);
+	if (!error && overlap->cells > CELLS_A_ROW)
+		error = put_steps(data, overlap);
+	return error;
+}
+
+static int end(void *file, struct pfw_blob *data)
+{
+	struct pfw_overlap *overlap = file;
+	int error = pfw_overlap_end(overlap);
+
+	/* An empty last row: no answer. */
+	if (!error && overlap->inexact)
+		return 0;
+	error = error ? error : put_head(data, overlap);
+	return error ? error : put_steps(data, overlap);
+}
+
+const struct pfw_index_kind pfw_overlap_kind = {
+	.name = "overlap",
+	.number = 1,
+	.version = 2,
+	.sorted = true,
+	.block_create = pfw_overlap_block_create,
+	.block_clear = pfw_overlap_block_clear,
+	.block_free = pfw_overlap_block_free,
+	.add = add,
+	.file_create = create_file,
+	.file_free = free_file,
+	.take = take,
+	.end = end,
+};
+
+/* ---- reading ---- */
+
+/* A time or sum that is never negative. */
+static int64_t get_ns(struct pfw_varints *reader)
+{
+	uint64_t value = pfw_varints_next(reader);
+
+	if (value > INT64_MAX)
+		reader->bad = true;
+	return (int64_t)value;
+}
+
+static int read_step(struct pfw_overlap *overlap, struct pfw_varints *reader)
+{
+	struct pfw_overlap_step step = { .first = (uint32_t)overlap->cells };
+	uint64_t cells;
+	int error = 0;
+
+	step.number = pfw_varints_next(reader);
+	step.begin = pfw_varint_unfold(pfw_varints_next(reader));
+	if (__builtin_add_overflow(step.begin, get_ns(reader), &step.end))
+		reader->bad = true;
+	cells = pfw_varints_next(reader);
+	if (reader->bad || cells > PFW_OVERLAP_SETS || overlap->cells > UINT32_MAX - cells)
+		return -EBADMSG;
+	step.cells = (uint32_t)cells;
+	while (cells-- && !error)
+		error = PFW_PUSH(overlap->cell, overlap->cells, overlap->cell_room,
+				 (uint64_t)get_ns(reader));
+	if (reader->bad)
+		return -EBADMSG;
+	return error ? error : PFW_PUSH(overlap->step, overlap->steps, overlap->step_room, step);
+}
+
+static int read_gaps(struct pfw_launch_gaps *gaps, struct pfw_varints *reader)
+{
+	uint8_t sketch[PFW_SKETCH_BYTES_MAX];
+	uint64_t bytes;
+	int error;
+
+	gaps->count = pfw_varints_next(reader);
+	gaps->unmatched = pfw_varints_next(reader);
+	gaps->sum_ns = get_ns(reader);
+	gaps->max_ns = get_ns(reader);
+	bytes = pfw_varints_next(reader);
+	if (bytes > PFW_SKETCH_BYTES_MAX)
+		return -EBADMSG;
+	for (uint64_t i = 0; i < bytes; i++)
+		sketch[i] = (uint8_t)pfw_varints_next(reader);
+	error = reader->bad ? -EBADMSG : pfw_sketch_decode(&gaps->gap, sketch, bytes);
+	return error ? error : gaps->gap.total == gaps->count ? 0 : -EBADMSG;
+}
+
+/* The times of all sets add up to the whole time. */
+static int read_sets(struct pfw_overlap *overlap, struct pfw_varints *reader, uint64_t all)
+{
+	uint64_t count = pfw_varints_next(reader), sum = 0;
+
+	for (uint64_t i = 0; i < count && !reader->bad; i++) {
+		uint64_t set = pfw_varints_next(reader);
+		int64_t ns = get_ns(reader);
+
+		if (set >= PFW_OVERLAP_SETS)
+			return -EBADMSG;
+		overlap->set_ns[set] = ns;
+		sum += (uint64_t)ns;
+	}
+	return reader->bad || sum != all ? -EBADMSG : 0;
+}
+
+static int read_head(struct pfw_overlap *overlap, struct pfw_varints *reader)
+{
+	int64_t least = pfw_varint_unfold(pfw_varints_next(reader));
+	uint64_t all = pfw_varints_next(reader);
+	int error;
+
+	for (unsigned i = 0; i < PFW_OVERLAP_SUMS; i++)
+		overlap->sums.sum[i] = pfw_varints_next(reader);
+	if (overlap->sums.summed_ns < 0)
+		return -EBADMSG;
+	overlap->steps_left_out = pfw_varints_next(reader);
+	overlap->owner.several = pfw_varints_next(reader) != 0;
+	if (overlap->sums.events) {
+		overlap->least_ns = least;
+		overlap->greatest_ns = (int64_t)((uint64_t)least + all);
+		if (overlap->greatest_ns < least)
+			return -EBADMSG;
+	}
+	error = read_sets(overlap, reader, all);
+	return error ? error : read_gaps(&overlap->gaps, reader);
+}
+
+int pfw_overlap_read_row(struct pfw_overlap *overlap, const uint8_t *data, size_t bytes, bool last)
+{
+	/* A row has no bytes if nothing was kept. */
+	struct pfw_varints reader = pfw_varints(data, bytes);
+	int error = last && !bytes ? -ENOENT : last ? read_head(overlap, &reader) : 0;
+
+	while (!error && reader.at < reader.end)
+		error = read_step(overlap, &reader);
+	return error;
+}
+
+static int read_row(void *overlap, const uint8_t *data, size_t bytes, bool last)
+{
+	return pfw_overlap_read_row(overlap, data, bytes, last);
+}
+
+int pfw_overlap_from_index(struct pfw_overlap *overlap, struct pfw_index *index)
+{
+	return pfw_index_parts(index, &pfw_overlap_kind, overlap, read_row);
+}

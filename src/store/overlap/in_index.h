@@ -1,0 +1,19 @@
+/* store/overlap/in_index.h - reads the overlaps of a compacted trace from its index. */
+#ifndef PFW_STORE_OVERLAP_IN_INDEX_H
+#define PFW_STORE_OVERLAP_IN_INDEX_H
+
+#include "store/index/parts.h"
+
+struct pfw_overlap;
+
+extern const struct pfw_index_kind pfw_overlap_kind;
+
+/* Add a row to *overlap; `last`: the row after all blocks.  0, -ENOENT if it says that the lines must
+ * be read, -ENOMEM or -EBADMSG. */
+int pfw_overlap_read_row(struct pfw_overlap *overlap, const uint8_t *data, size_t bytes, bool last);
+
+/* Fill *overlap, which must be empty, as pfw_overlap_end() leaves it.  0 or -errno as
+ * pfw_index_parts().  Thread: as for the index. */
+int pfw_overlap_from_index(struct pfw_overlap *overlap, struct pfw_index *index);
+
+#endif

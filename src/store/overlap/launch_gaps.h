@@ -1,0 +1,71 @@
+/* store/overlap/launch_gaps.h - the delay between the call that launches a kernel and its start.
+ *
+ * A kernel's call is the earliest of its process with its correlation.  If the lines are in order of
+ * time, calls are forgotten: the last 131,072 are known, and no device queues more kernels unless
+ * the program has stopped.  Otherwise all calls and kernels are sorted at the end.
+ */
+#ifndef PFW_STORE_OVERLAP_LAUNCH_GAPS_H
+#define PFW_STORE_OVERLAP_LAUNCH_GAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/kit/pair_ids.h"
+#include "store/math/intervals.h"
+#include "store/math/sketch.h"
+#include "store/sys/sorter.h"
+
+/* One end of a gap: the begin of a call, or the start of a kernel. */
+struct pfw_gap_end {
+	uint64_t process, correlation;
+	int64_t ns;
+};
+
+/* All zero: none. */
+struct pfw_gap_ends {
+	struct pfw_gap_end *at;
+	size_t count, room;
+};
+
+/* Calls in order of time: their begins, by process and correlation. */
+struct pfw_gap_calls {
+	struct pfw_pair_ids ids;
+	int64_t *ns;
+	size_t room;
+};
+
+struct pfw_launch_gaps {
+	uint64_t count, unmatched; /* kernels with a gap; kernels whose call is not in the trace */
+	int64_t sum_ns, max_ns;
+	struct pfw_sketch gap;
+	/* A kernel may be among the unmatched ones because its call was forgotten. */
+	bool inexact;
+	/* Private to launch_gaps.c. */
+	struct pfw_sorter all;		   /* lines in any order */
+	struct pfw_gap_calls young, older; /* lines in order of time */
+	bool forgot, forgot_early;
+	struct pfw_gap_end *early; /* kernels that came before their call */
+	size_t earlies, early_room;
+};
+
+#define PFW_LAUNCH_GAPS_EMPTY           \
+	{                               \
+		.all = PFW_SORTER_EMPTY \
+	}
+
+/* Add the calls and the kernels of the next block of lines in order of time.  Append the gaps, from
+ * call to start, to *queued.  0 or -ENOMEM.  Thread: one at a time, as all here. */
+int pfw_launch_gaps_add(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *calls,
+			const struct pfw_gap_ends *kernels, struct pfw_intervals *queued);
+
+/* Add those of a block of lines in any order.  0, or as pfw_sorter_add(). */
+int pfw_launch_gaps_keep(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *calls,
+			 const struct pfw_gap_ends *kernels);
+
+/* After the last block: append the gaps of lines in any order to *queued, and count kernels that
+ * still have no call as unmatched.  0, or as pfw_sorter_add(). */
+int pfw_launch_gaps_end(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued);
+void pfw_launch_gaps_release(struct pfw_launch_gaps *gaps);
+
+#endif

@@ -1,0 +1,291 @@
+/* store/overlap/overlap.c - the sweep over a rank's time; see overlap.h. */
+#include "store/overlap/overlap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/kit/grow.h"
+#include "store/kit/saturate.h"
+
+#define STEPS_MAX (1u << 20)
+/* A cell holds 56 bits of ns, some two years: bit 63 stays 0. */
+#define CELL_NS_MAX (INT64_MAX >> PFW_ACTIVITIES)
+
+void pfw_overlap_init(struct pfw_overlap *overlap)
+{
+	*overlap = (struct pfw_overlap){ .least_ns = INT64_MAX,
+					 .greatest_ns = INT64_MIN,
+					 .gaps = PFW_LAUNCH_GAPS_EMPTY };
+}
+
+void pfw_overlap_release(struct pfw_overlap *overlap)
+{
+	for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
+		pfw_union_release(&overlap->active[i]);
+	pfw_intervals_release(&overlap->queued);
+	pfw_launch_gaps_release(&overlap->gaps);
+	free(overlap->spans.at);
+	free(overlap->step);
+	free(overlap->cell);
+	pfw_overlap_init(overlap);
+}
+
+/* ---- steps ---- */
+
+/* End the current step. */
+static int end_step(struct pfw_overlap *overlap)
+{
+	struct pfw_overlap_step *now = &overlap->now;
+	int64_t ns;
+
+	if (!overlap->stepping)
+		return 0;
+	overlap->stepping = false;
+	now->end = overlap->at_ns;
+	now->first = (uint32_t)overlap->cells;
+	now->cells = 0;
+	if (overlap->steps == STEPS_MAX || overlap->cells > UINT32_MAX - PFW_OVERLAP_SETS) {
+		overlap->steps_left_out++;
+		memset(overlap->now_ns, 0, sizeof(overlap->now_ns));
+		return 0;
+	}
+	for (unsigned i = 0; i < PFW_OVERLAP_SETS; i++) {
+		if (!overlap->now_ns[i])
+			continue;
+		ns = overlap->now_ns[i] < CELL_NS_MAX ? overlap->now_ns[i] : CELL_NS_MAX;
+		if (PFW_PUSH(overlap->cell, overlap->cells, overlap->cell_room,
+			     (uint64_t)ns << PFW_ACTIVITIES | i))
+			return -ENOMEM;
+		overlap->now_ns[i] = 0;
+		now->cells++;
+	}
+	return PFW_PUSH(overlap->step, overlap->steps, overlap->step_room, *now);
+}
+
+/*
+ * Begin and end steps at the current time of the sweep.  *next: the time of the next such change.
+ */
+static int turn_steps(struct pfw_overlap *overlap, int64_t *next)
+{
+	const struct pfw_overlap_spans *spans = &overlap->spans;
+	int error = 0;
+
+	if (overlap->stepping && overlap->step_end_ns <= overlap->at_ns)
+		error = end_step(overlap);
+	while (!error && overlap->span < spans->count &&
+	       spans->at[overlap->span].begin <= overlap->at_ns) {
+		const struct pfw_overlap_span *span = &spans->at[overlap->span++];
+
+		if (span->end <= overlap->at_ns)
+			continue;
+		error = end_step(overlap);
+		overlap->stepping = true;
+		overlap->now = (struct pfw_overlap_step){ .number = span->number,
+							  .begin = overlap->at_ns };
+		overlap->step_end_ns = span->end;
+	}
+	*next = overlap->span < spans->count ? spans->at[overlap->span].begin : INT64_MAX;
+	if (overlap->stepping && overlap->step_end_ns < *next)
+		*next = overlap->step_end_ns;
+	return error;
+}
+
+static int compare_spans(const void *a, const void *b)
+{
+	const struct pfw_overlap_span *left = a, *right = b;
+
+	if (left->begin != right->begin)
+		return left->begin < right->begin ? -1 : 1;
+	return left->number < right->number ? -1 : left->number > right->number;
+}
+
+/* ---- blocks ---- */
+
+static int take_steps(struct pfw_overlap *overlap, const struct pfw_overlap_spans *from)
+{
+	struct pfw_overlap_spans *spans = &overlap->spans;
+
+	if (overlap->span == spans->count)
+		spans->count = overlap->span = 0;
+	for (size_t i = 0; i < from->count; i++) {
+		if (spans->count && compare_spans(&spans->at[spans->count - 1], &from->at[i]) > 0)
+			overlap->spans_loose = true;
+		if (PFW_PUSH(spans->at, spans->count, spans->room, from->at[i]))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void pfw_overlap_add_sums(struct pfw_overlap_sums *into, const struct pfw_overlap_sums *from)
+{
+	int64_t summed_ns = pfw_saturate_add(into->summed_ns, from->summed_ns);
+
+	for (unsigned i = 0; i < PFW_OVERLAP_SUMS; i++)
+		into->sum[i] += from->sum[i];
+	into->summed_ns = summed_ns;
+}
+
+void pfw_overlap_add_owner(struct pfw_overlap_owner *into, const struct pfw_overlap_owner *from)
+{
+	if (!from->known)
+		return;
+	into->several |= from->several || (into->known && into->rank != from->rank);
+	into->known = true;
+	into->rank = from->rank;
+}
+
+/* Find the gaps of a block, or keep it until all lines are known. */
+static int take_launches(struct pfw_overlap *overlap, const struct pfw_overlap_block *block)
+{
+	struct pfw_intervals *queued = &overlap->queued;
+	int error;
+
+	pfw_intervals_clear(queued);
+	if (!overlap->sorted)
+		return pfw_launch_gaps_keep(&overlap->gaps, &block->launches, &block->kernels);
+	error = pfw_launch_gaps_add(&overlap->gaps, &block->launches, &block->kernels, queued);
+	for (size_t i = 0; i < queued->count && overlap->swept; i++)
+		overlap->inexact |= queued->at[i].begin < overlap->at_ns;
+	return error;
+}
+
+int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *block)
+{
+	int error;
+
+	pfw_overlap_add_sums(&overlap->sums, &block->sums);
+	pfw_overlap_add_owner(&overlap->owner, &block->owner);
+	if (block->least_ns < overlap->least_ns)
+		overlap->least_ns = block->least_ns;
+	if (block->greatest_ns > overlap->greatest_ns)
+		overlap->greatest_ns = block->greatest_ns;
+	error = take_launches(overlap, block);
+	if (!error)
+		error = take_steps(overlap, &block->steps);
+	for (unsigned i = 0; i < PFW_ACTIVITIES && !error; i++) {
+		struct pfw_intervals *from = i == PFW_ACTIVITY_QUEUED ? &overlap->queued
+								      : &block->active[i];
+
+		pfw_intervals_settle(from);
+		error = pfw_union_add(&overlap->active[i], from);
+	}
+	return error;
+}
+
+/* ---- the sweep ---- */
+
+/* For each activity: whether it is active, and when that changes. */
+struct edges {
+	const struct pfw_interval *at[PFW_ACTIVITIES], *end[PFW_ACTIVITIES];
+	int64_t next[PFW_ACTIVITIES];
+	unsigned set;
+};
+
+static int begin_edges(struct pfw_overlap *overlap, struct edges *edges)
+{
+	int64_t now = overlap->at_ns;
+
+	edges->set = 0;
+	for (unsigned i = 0; i < PFW_ACTIVITIES; i++) {
+		size_t count;
+
+		if (pfw_union_settle(&overlap->active[i], &edges->at[i], &count))
+			return -ENOMEM;
+		edges->end[i] = edges->at[i] + count;
+		while (edges->at[i] < edges->end[i] && edges->at[i]->end <= now)
+			edges->at[i]++;
+		if (edges->at[i] == edges->end[i]) {
+			edges->next[i] = INT64_MAX;
+		} else if (edges->at[i]->begin <= now) {
+			edges->set |= 1u << i;
+			edges->next[i] = edges->at[i]->end;
+		} else {
+			edges->next[i] = edges->at[i]->begin;
+		}
+	}
+	return 0;
+}
+
+static void turn_edge(struct edges *edges, unsigned i)
+{
+	edges->set ^= 1u << i;
+	if (edges->set >> i & 1)
+		edges->next[i] = edges->at[i]->end;
+	else
+		edges->next[i] = ++edges->at[i] < edges->end[i] ? edges->at[i]->begin : INT64_MAX;
+}
+
+static void account(struct pfw_overlap *overlap, unsigned set, int64_t until_ns)
+{
+	int64_t ns = pfw_saturate_sub(until_ns, overlap->at_ns);
+
+	pfw_saturate_sum(&overlap->set_ns[set], ns);
+	if (overlap->stepping)
+		pfw_saturate_sum(&overlap->now_ns[set], ns);
+	if (overlap->tell)
+		overlap->tell(overlap->user, overlap->at_ns, until_ns, set);
+	overlap->at_ns = until_ns;
+}
+
+static int sweep(struct pfw_overlap *overlap, int64_t until_ns)
+{
+	struct edges edges;
+	int64_t turn, next;
+	int error = begin_edges(overlap, &edges);
+
+	error = error ? error : turn_steps(overlap, &turn);
+	while (!error && overlap->at_ns < until_ns) {
+		next = turn < until_ns ? turn : until_ns;
+		for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
+			next = edges.next[i] < next ? edges.next[i] : next;
+		account(overlap, edges.set, next);
+		for (unsigned i = 0; i < PFW_ACTIVITIES; i++) {
+			if (edges.next[i] == next)
+				turn_edge(&edges, i);
+		}
+		if (turn == next)
+			error = turn_steps(overlap, &turn);
+	}
+	return error;
+}
+
+int pfw_overlap_advance(struct pfw_overlap *overlap, int64_t until_ns)
+{
+	int error;
+
+	if (overlap->least_ns > overlap->greatest_ns)
+		return 0;
+	if (!overlap->swept) {
+		overlap->swept = true;
+		overlap->at_ns = overlap->least_ns;
+	}
+	until_ns = until_ns < overlap->greatest_ns ? until_ns : overlap->greatest_ns;
+	if (until_ns <= overlap->at_ns)
+		return 0;
+	if (overlap->spans_loose)
+		qsort(overlap->spans.at + overlap->span, overlap->spans.count - overlap->span,
+		      sizeof(*overlap->spans.at), compare_spans);
+	overlap->spans_loose = false;
+	error = sweep(overlap, until_ns);
+	for (unsigned i = 0; i < PFW_ACTIVITIES && !error; i++)
+		pfw_union_drop(&overlap->active[i], overlap->at_ns);
+	return error;
+}
+
+int pfw_overlap_end(struct pfw_overlap *overlap)
+{
+	int error;
+
+	pfw_intervals_clear(&overlap->queued);
+	error = pfw_launch_gaps_end(&overlap->gaps, &overlap->queued);
+	pfw_intervals_settle(&overlap->queued);
+	if (!error)
+		error = pfw_union_add(&overlap->active[PFW_ACTIVITY_QUEUED], &overlap->queued);
+	error = error ? error : pfw_overlap_advance(overlap, overlap->greatest_ns);
+	error = error ? error : end_step(overlap);
+	overlap->inexact |= overlap->gaps.inexact;
+	for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
+		pfw_union_release(&overlap->active[i]);
+	return error;
+}

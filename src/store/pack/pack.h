@@ -1,0 +1,62 @@
+/* store/pack/pack.h - writes lines in order as marked gzip members, compressed by the pool.
+ *
+ * Room store/pack: writes a compacted file and verifies it.  It may use store/{gzip,merge,index}
+ * and the rooms before them.  Start here.
+ */
+#ifndef PFW_STORE_PACK_PACK_H
+#define PFW_STORE_PACK_PACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/gzip/member.h"
+#include "store/merge/rows.h"
+#include "store/read/blocks.h"
+#include "store/sys/pool.h"
+
+struct pfw_index_writer;
+struct pfw_processes;
+struct pfw_pack; /* opaque: see pack.c */
+
+/* Figures of the whole file. */
+struct pfw_pack_sum {
+	uint64_t bytes, text_bytes; /* text: without copied members */
+	uint64_t lines, metadata, checksum;
+	uint64_t members, copied;
+	uint64_t problems;	       /* bad lines, as the index counts them */
+	int64_t least_ns, greatest_ns; /* least ts, greatest end; least > greatest: no times */
+};
+
+/* Write to `fd` from its begin.  Return 0 with *out for pfw_pack_close(), -ENOMEM, or -ENOENT if
+ * there is no library to compress with.  Thread: the pool's owner, for all functions here. */
+int pfw_pack_open(struct pfw_pack **out, int fd, int level, struct pfw_pool *pool);
+
+/* Put each new member into this index, too; not copied ones.  `processes`: those of all lines, or
+ * NULL.  Before the first line. */
+void pfw_pack_index(struct pfw_pack *pack, struct pfw_index_writer *index,
+		    const struct pfw_processes *processes);
+
+/* Mark each new member as cut: events around it were left out.  Before the first line. */
+void pfw_pack_cut(struct pfw_pack *pack);
+
+/* Append rows->row[first..first + count). 0 or -errno, after which the pack can only be closed. */
+int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t first, size_t count);
+
+/* Append an unchanged member of the file at `path`, which must last and be the same pointer each
+ * time. -EIO also if the file became shorter, returned by this or a later call. */
+int pfw_pack_member(struct pfw_pack *pack, const char *path, const struct pfw_block *block,
+		    const struct pfw_sorted_mark *mark);
+
+/* Write everything collected so far. */
+int pfw_pack_flush(struct pfw_pack *pack);
+
+const struct pfw_pack_sum *pfw_pack_sum(const struct pfw_pack *pack);
+
+/* Read the file back from `fd` and compare, until *stop (stop may be NULL).  Return 0, -EBADMSG if
+ * the file is not what was written, -EINTR, or why it cannot be read. */
+int pfw_pack_verify(struct pfw_pack *pack, const _Atomic bool *stop);
+
+void pfw_pack_close(struct pfw_pack *pack);
+
+#endif

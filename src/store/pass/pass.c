@@ -1,0 +1,343 @@
+/* store/pass/pass.c - one pass over the lines of many traces; see pass.h.
+ *
+ * Blocks are taken in order, each with the next slot of a ring.  A thread that has finished a block
+ * calls done() for all consecutive finished slots, from the oldest on.  A slot is free after its
+ * done(), so the ring bounds the number of blocks ahead.
+ */
+#include "store/pass/pass.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/pass/internal.h"
+#include "store/sys/pool.h"
+#include "store/sys/proc.h"
+
+#define JOBS_MAX 64u
+/* Slots for each thread: enough to go on while one thread is late. */
+#define SLOTS_PER_JOB 4u
+
+unsigned pfw_pass_jobs(unsigned jobs)
+{
+	if (!jobs)
+		jobs = pfw_cpus();
+	return jobs > JOBS_MAX ? JOBS_MAX : jobs;
+}
+
+/* ---- working on a slot; without the mutex ---- */
+
+/* Compare a member's header with its lines.  Times in the text may be cut to whole µs. */
+static void check_summary(struct pass_slot *slot)
+{
+	const struct pfw_block *place = slot->block.block;
+	const struct pfw_pass_block *block = &slot->block;
+
+	if (!place->summed || !block->walked || slot->behind.count)
+		return;
+	if (block->lines != place->lines)
+		pfw_problems_add(&slot->behind, 0, place->at,
+				 "the header of this gzip member says %" PRIu32
+				 " lines, and there are %" PRIu64,
+				 place->lines, block->lines);
+	else if (block->least_ns <= block->greatest_ns &&
+		 (block->least_ns < place->least_ns - 1000 ||
+		  block->greatest_ns > place->greatest_ns))
+		pfw_problems_add(&slot->behind, 0, place->at,
+				 "the header of this gzip member says times that are not those of "
+				 "its lines");
+}
+
+/* The line parser reads beyond the end of the text. */
+static int end_text(struct pfw_buffer *text)
+{
+	int error = pfw_buffer_room(text, text->bytes + PFW_ENTRY_PADDING);
+
+	if (!error)
+		memset(text->data + text->bytes, 0, PFW_ENTRY_PADDING);
+	return error;
+}
+
+static int fetch_slot(const struct pass_run *run, struct pfw_fetch *fetch, struct pass_slot *slot)
+{
+	const struct pfw_trace_file *file = &run->pass->traces->file[slot->block.file];
+
+	if (file->blocks.layout == PFW_LAYOUT_STREAM)
+		return pfw_fetch_streamed(fetch, file->path, &file->blocks.points,
+					  slot->block.block, slot->fetched, &slot->behind);
+	return pfw_fetch_block(fetch, file->path, run->opened[slot->block.file].fd,
+			       file->blocks.layout, slot->block.block, slot->fetched,
+			       &slot->behind);
+}
+
+static void work_on(struct pass_run *run, unsigned worker, struct pfw_fetch *fetch,
+		    struct pass_slot *slot)
+{
+	const struct pfw_pass *pass = run->pass;
+	const struct pfw_trace_file *file = &pass->traces->file[slot->block.file];
+	struct pfw_pass_block *block = &slot->block;
+	struct pfw_fetched *fetched = slot->fetched;
+	int error = slot->error;
+
+	if (slot->fetch && !error) {
+		error = fetch_slot(run, fetch, slot);
+		slot->unreadable = error && error != -ENOMEM;
+		error = error == -ENOMEM ? error : 0;
+	}
+	if (!error)
+		error = end_text(&fetched->text);
+	block->text = fetched->text.data + fetched->begin;
+	block->bytes = fetched->text.bytes - fetched->begin;
+	block->at = fetched->at;
+	if (!error &&
+	    (slot->fetch ? !slot->unreadable || block->bytes
+			 : block->bytes && pfw_pass_wants(pass, block->file, block->block))) {
+		block->traces = file->ranks ? pass->traces : NULL;
+		block->processes = file->processes;
+		slot->worked = true;
+		error = file->ranks && !pass->whole ? pfw_pass_work_parts(pass, worker, slot)
+						    : pass->work(pass->user, worker, block);
+		if (file->blocks.layout == PFW_LAYOUT_MEMBERS)
+			check_summary(slot);
+	}
+	slot->error = error;
+}
+
+/* ---- finishing slots in order ---- */
+
+/* Report a slot's problems, with line numbers as long as those are known. */
+static void tell(struct pass_run *run, struct pass_slot *slot)
+{
+	const struct pfw_pass *pass = run->pass;
+	struct pass_numbering *numbering = &run->numbering;
+	const struct pfw_pass_block *block = &slot->block;
+	bool members = pass->traces->file[block->file].blocks.layout == PFW_LAYOUT_MEMBERS;
+	bool counted = block->walked || !block->bytes;
+	bool known;
+	uint64_t base;
+
+	if (numbering->file != block->file)
+		*numbering = (struct pass_numbering){ .file = block->file, .known = true };
+	known = numbering->known && numbering->number == block->number;
+	base = numbering->lines;
+	for (size_t i = 0; i < slot->lines.count; i++) {
+		struct pfw_scan_problem *problem = &slot->lines.problem[i];
+
+		problem->line = known ? base + problem->line : 0;
+		if (members) /* a place in a member's text is no place in the file */
+			problem->at = block->block->at;
+		if (pass->problem)
+			pass->problem(pass->user, block->file, problem);
+	}
+	for (size_t i = 0; i < slot->behind.count; i++) {
+		struct pfw_scan_problem *problem = &slot->behind.problem[i];
+
+		if (problem->line) {
+			problem->line = known && counted ? base + block->lines + problem->line : 0;
+			/* A line that was left out counts, too. */
+			numbering->lines++;
+		}
+		if (pass->problem)
+			pass->problem(pass->user, block->file, problem);
+	}
+	numbering->lines += block->lines;
+	numbering->known = known && counted;
+	numbering->number = block->number + (slot->fetch || block->bytes);
+}
+
+void pfw_pass_drop_result(const struct pfw_pass *pass, struct pfw_pass_block *block)
+{
+	if (block->result && pass->drop)
+		pass->drop(pass->user, block->result);
+	else
+		free(block->result);
+	block->result = NULL;
+}
+
+static int finish(struct pass_run *run, struct pass_slot *slot)
+{
+	const struct pfw_pass *pass = run->pass;
+	int error = 0;
+
+	if (slot->error)
+		return slot->error;
+	tell(run, slot);
+	for (size_t i = 0; !error && i < slot->points.count; i++)
+		error = pass->point(pass->user, slot->block.file, &slot->points.point[i]);
+	pfw_points_free(&slot->points);
+	if (error)
+		return error;
+	if (slot->part)
+		error = pfw_pass_finish_parts(pass, slot);
+	else if (slot->worked && pass->done)
+		error = pass->done(pass->user, &slot->block);
+	if (pass->done)
+		slot->block.result = NULL; /* done() has freed it */
+	pfw_pass_drop_result(pass, &slot->block);
+	pfw_pass_free_parts(pass, slot);
+	run->told += slot->progress;
+	if (!error && pass->progress)
+		pass->progress(pass->user, run->told, run->all);
+	return error;
+}
+
+/* Finish slots in order.  With the mutex, which it releases meanwhile. */
+static void drain(struct pass_run *run)
+{
+	if (run->draining)
+		return;
+	run->draining = true;
+	while (!run->ended && run->finished < run->taken) {
+		struct pass_slot *slot = &run->slot[run->finished % run->slots];
+		int error;
+
+		if (slot->state != SLOT_FINISHED)
+			break;
+		pthread_mutex_unlock(&run->mutex);
+		error = finish(run, slot);
+		pthread_mutex_lock(&run->mutex);
+		run->unreadable |= slot->unreadable;
+		pfw_pass_give_text(run, slot);
+		slot->lines.count = slot->behind.count = 0;
+		if (error) {
+			pfw_pass_end(run, error);
+			break;
+		}
+		slot->state = SLOT_FREE;
+		run->finished++;
+		pthread_cond_broadcast(&run->changed);
+	}
+	run->draining = false;
+}
+
+/* ---- threads ---- */
+
+static void work(void *user, unsigned worker)
+{
+	struct pass_run *run = user;
+	struct pfw_fetch fetch = { 0 };
+	struct pass_slot *slot;
+
+	pthread_mutex_lock(&run->mutex);
+	while ((slot = pfw_pass_take(run))) {
+		struct pass_opened *opened = &run->opened[slot->block.file];
+
+		pthread_mutex_unlock(&run->mutex);
+		work_on(run, worker, &fetch, slot);
+		pthread_mutex_lock(&run->mutex);
+		if (!run->pass->keep_text)
+			pfw_pass_give_text(run, slot);
+		if (slot->fetch) {
+			opened->users--;
+			pfw_pass_close_unused(opened);
+		}
+		slot->state = SLOT_FINISHED;
+		drain(run);
+	}
+	pthread_mutex_unlock(&run->mutex);
+	pfw_fetch_free(&fetch);
+}
+
+/* More threads than blocks would be idle. */
+static unsigned threads_for(const struct pfw_pass *pass)
+{
+	unsigned jobs = pfw_pass_jobs(pass->jobs);
+	uint64_t blocks = 0;
+
+	for (size_t i = 0; i < pass->traces->count; i++) {
+		const struct pfw_blocks *file = &pass->traces->file[i].blocks;
+
+		blocks += file->layout == PFW_LAYOUT_STREAM ? jobs : file->count;
+	}
+	return blocks && blocks < jobs ? (unsigned)blocks : jobs;
+}
+
+static int set_up(struct pass_run *run)
+{
+	const struct pfw_traces *traces = run->pass->traces;
+
+	run->jobs = threads_for(run->pass);
+	run->slots = run->jobs * SLOTS_PER_JOB;
+	run->slot = calloc(run->slots, sizeof(*run->slot));
+	run->spare = calloc(run->slots, sizeof(*run->spare));
+	run->opened = calloc(traces->count + 1, sizeof(*run->opened));
+	if (!run->slot || !run->spare || !run->opened)
+		return -ENOMEM;
+	for (unsigned i = 0; i < run->slots; i++)
+		run->spare[run->spares++] = &run->slot[i].own;
+	for (size_t i = 0; i < traces->count; i++) {
+		run->opened[i].fd = -1;
+		run->all += traces->file[i].blocks.file_bytes;
+	}
+	return 0;
+}
+
+static void tear_down(struct pass_run *run)
+{
+	const struct pfw_pass *pass = run->pass;
+
+	if (run->streaming)
+		pfw_stream_close(&run->stream);
+	for (unsigned i = 0; run->slot && i < run->slots; i++) {
+		struct pass_slot *slot = &run->slot[i];
+
+		pfw_pass_drop_result(pass, &slot->block);
+		pfw_pass_free_parts(pass, slot);
+		pfw_problems_free(&slot->lines);
+		pfw_problems_free(&slot->behind);
+		pfw_points_free(&slot->points);
+		pfw_buffer_free(&slot->own.text);
+	}
+	for (size_t i = 0; run->opened && i < pass->traces->count; i++) {
+		run->opened[i].users = 0;
+		run->opened[i].left = true;
+		pfw_pass_close_unused(&run->opened[i]);
+	}
+	free(run->slot);
+	free(run->spare);
+	free(run->opened);
+}
+
+int pfw_pass_run(const struct pfw_pass *pass)
+{
+	struct pass_run run = { .pass = pass,
+				.mutex = PTHREAD_MUTEX_INITIALIZER,
+				.changed = PTHREAD_COND_INITIALIZER,
+				.numbering = { .file = SIZE_MAX } };
+	int error = set_up(&run);
+
+	if (!error) {
+		pfw_pool_each(run.jobs, work, &run);
+		error = run.error ? run.error : run.unreadable ? -EIO : 0;
+		/* blocks that were not wanted */
+		if (!error && run.told < run.all && pass->progress)
+			pass->progress(pass->user, run.all, run.all);
+	}
+	tear_down(&run);
+	return error;
+}
+
+int pfw_pass_text(const struct pfw_pass *pass, size_t file, const char *text, size_t bytes)
+{
+	static const struct pfw_block nowhere;
+	struct pfw_problems problems = { 0 };
+	struct pfw_pass_block block = {
+		.file = file,
+		.block = &nowhere,
+		.text = text,
+		.bytes = bytes,
+		.problems = &problems,
+		.processes = pass->traces->file[file].processes,
+	};
+	int error = pass->work(pass->user, 0, &block);
+
+	for (size_t i = 0; pass->problem && i < problems.count; i++)
+		pass->problem(pass->user, file, &problems.problem[i]);
+	pfw_problems_free(&problems);
+	if (!error)
+		return pass->done(pass->user, &block);
+	pfw_pass_drop_result(pass, &block);
+	return error;
+}

@@ -1,0 +1,315 @@
+/* store/pass/steps.c - finds steps by their spans; see steps.h. */
+#include "store/pass/steps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "store/kit/grow.h"
+#include "store/kit/saturate.h"
+#include "store/line/step_name.h"
+#include "store/pass/pass.h"
+
+struct step {
+	size_t file;
+	uint64_t process, pid, number;
+	int64_t start_ns, end_ns;
+};
+
+/* The steps of a block, and of all blocks. */
+struct list {
+	struct step *step;
+	size_t count, room;
+};
+
+/* The process of a rank that has steps. */
+struct leader {
+	bool any, several;
+	uint64_t process;
+	size_t first; /* the first file of the rank, which has all this */
+};
+
+struct pfw_steps {
+	struct list list;      /* by process, begin */
+	struct leader *leader; /* of each file */
+	size_t files;
+	const struct pfw_traces *traces; /* while they are read */
+};
+
+/* ---- reading ---- */
+
+/* Whether the line at `at` is of the block's rank. */
+static bool is_ours(const struct pfw_pass_block *block, size_t at)
+{
+	for (size_t i = 0; i < block->pieces; i++) {
+		if (at >= block->piece[i].begin && at < block->piece[i].end)
+			return true;
+	}
+	return !block->piece;
+}
+
+static int take(struct list *list, const struct pfw_pass_block *block, const char *line,
+		size_t bytes)
+{
+	struct step step = { .file = block->file };
+	struct pfw_process_recent recent = { .known = false };
+	struct pfw_entry entry;
+
+	pfw_entry_parse(&entry, line, bytes);
+	if (entry.kind != PFW_ENTRY_EVENT || !(entry.has & ~entry.wrong & PFW_ENTRY_TS) ||
+	    !pfw_is_step(&entry, &step.number))
+		return 0;
+	pfw_processes_set(block->processes, block->file, &entry, &recent);
+	step.process = entry.process;
+	step.pid = entry.pid;
+	step.start_ns = entry.ts_ns;
+	step.end_ns = pfw_saturate_add(entry.ts_ns, entry.dur_ns);
+	return PFW_PUSH(list->step, list->count, list->room, step);
+}
+
+/* Few lines are steps: search the text instead of parsing each line. */
+static int work(void *user, unsigned worker, struct pfw_pass_block *block)
+{
+	static const char name[] = "\"ProfilerStep#";
+	const char *at = block->text, *end = at + block->bytes, *hit;
+	struct list *found = calloc(1, sizeof(*found));
+	int error = found ? 0 : -ENOMEM;
+
+	(void)user;
+	(void)worker;
+	block->result = found;
+	while (!error && (hit = memmem(at, (size_t)(end - at), name, strlen(name)))) {
+		const char *newline = memchr(hit, '\n', (size_t)(end - hit));
+		const char *line = memrchr(at, '\n', (size_t)(hit - at));
+
+		line = line ? line + 1 : at;
+		at = newline ? newline + 1 : end;
+		if (is_ours(block, (size_t)(line - block->text)))
+			error = take(found, block, line,
+				     (size_t)((newline ? newline : end) - line));
+	}
+	return error;
+}
+
+static void drop(void *user, void *result)
+{
+	struct list *list = result;
+
+	(void)user;
+	free(list->step);
+	free(list);
+}
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	struct pfw_steps *steps = user;
+	struct list *list = &steps->list, *found = block->result;
+	int error = 0;
+
+	for (size_t i = 0; i < found->count && !error; i++)
+		error = PFW_PUSH(list->step, list->count, list->room, found->step[i]);
+	drop(NULL, found);
+	block->result = NULL;
+	return error;
+}
+
+/* Lines that are in no file. */
+static int take_text(void *user, size_t file, const char *text, size_t bytes)
+{
+	const struct pfw_steps *steps = user;
+	struct pfw_pass_block block = { .file = file,
+					.text = text,
+					.bytes = bytes,
+					.processes = steps->traces->file[file].processes };
+	int error = work(user, 0, &block);
+
+	if (!error)
+		return done(user, &block);
+	if (block.result)
+		drop(user, block.result);
+	return error;
+}
+
+/* ---- order ---- */
+
+static int by_process(const void *a, const void *b)
+{
+	const struct step *x = a, *y = b;
+
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static bool same_rank(const struct pfw_trace_file *a, const struct pfw_trace_file *b)
+{
+	return a->head.rank == b->head.rank && strcmp(a->head.run, b->head.run) == 0;
+}
+
+/* Find the first file of each rank.  Files come in order of rank. */
+static int find_ranks(struct pfw_steps *steps, const struct pfw_traces *traces)
+{
+	steps->files = traces->count;
+	steps->traces = traces;
+	steps->leader = calloc(traces->count + 1, sizeof(*steps->leader));
+	for (size_t i = 0; steps->leader && i < traces->count; i++) {
+		const struct pfw_trace_file *file = &traces->file[i];
+		size_t j = i;
+
+		while (j && traces->file[j - 1].head.rank == file->head.rank &&
+		       !same_rank(&traces->file[j - 1], file))
+			j--;
+		steps->leader[i].first =
+			j && same_rank(&traces->file[j - 1], file) ? steps->leader[j - 1].first : i;
+	}
+	return steps->leader ? 0 : -ENOMEM;
+}
+
+/* Sort the steps, and find the process with steps of each rank. */
+static void find_leaders(struct pfw_steps *steps)
+{
+	struct list *list = &steps->list;
+
+	if (list->count)
+		qsort(list->step, list->count, sizeof(*list->step), by_process);
+	for (size_t i = 0; i < list->count; i++) {
+		const struct step *step = &list->step[i];
+		struct leader *leader;
+
+		if (i && step[-1].process == step->process)
+			continue;
+		leader = &steps->leader[steps->leader[step->file].first];
+		leader->several = leader->any;
+		leader->any = true;
+		leader->process = step->process;
+	}
+}
+
+/* ---- all ---- */
+
+/* Whether every trace can be read twice. */
+static bool rereads(const struct pfw_traces *traces)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < traces->count; i++) {
+		const char *path = traces->file[i].path;
+
+		if (strcmp(path, "-") == 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+			return false;
+	}
+	return true;
+}
+
+int pfw_steps_read(struct pfw_steps **out, const struct pfw_traces *traces,
+		   const struct pfw_extent_options *options)
+{
+	struct pfw_steps *steps = calloc(1, sizeof(*steps));
+	struct pfw_pass pass = {
+		.traces = traces,
+		.jobs = options->jobs,
+		.user = steps,
+		.work = work,
+		.done = done,
+		.drop = drop,
+		.stop = options->stop,
+	};
+	int error = steps ? find_ranks(steps, traces) : -ENOMEM;
+
+	*out = NULL;
+	if (!error && rereads(traces))
+		error = pfw_pass_run(&pass);
+	if (error == -EIO) /* a damaged file has steps, too */
+		error = 0;
+	if (!error && options->more)
+		error = options->more(options->user, take_text, steps);
+	if (error) {
+		pfw_steps_free(steps);
+		return error;
+	}
+	find_leaders(steps);
+	*out = steps;
+	return 0;
+}
+
+void pfw_steps_free(struct pfw_steps *steps)
+{
+	if (!steps)
+		return;
+	free(steps->list.step);
+	free(steps->leader);
+	free(steps);
+}
+
+/* ---- asking ---- */
+
+/* The last step of a process that has begun at ts_ns, or NULL; *any: whether it has steps. */
+static const struct step *last_begun(const struct pfw_steps *steps, uint64_t process, int64_t ts_ns,
+				     bool *any)
+{
+	const struct step wanted = { .process = process, .number = UINT64_MAX, .start_ns = ts_ns };
+	const struct step *step = steps->list.step, *last;
+	size_t low = 0, high = steps->list.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (by_process(&step[middle], &wanted) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	last = low && step[low - 1].process == process ? &step[low - 1] : NULL;
+	*any = last || (low < steps->list.count && step[low].process == process);
+	return last;
+}
+
+bool pfw_steps_find(const struct pfw_steps *steps, size_t file, const struct pfw_entry *entry,
+		    uint64_t *number)
+{
+	const struct leader *leader;
+	const struct step *step;
+	bool any;
+
+	if (pfw_says_step(entry, number))
+		return true;
+	if (!steps || file >= steps->files || !(entry->has & ~entry->wrong & PFW_ENTRY_TS))
+		return false;
+	/* Steps of a process do not overlap: only the last one begun can hold the event. */
+	step = last_begun(steps, entry->process, entry->ts_ns, &any);
+	leader = &steps->leader[steps->leader[file].first];
+	if (!any && leader->any && !leader->several)
+		step = last_begun(steps, leader->process, entry->ts_ns, &any);
+	if (!step || entry->ts_ns >= step->end_ns)
+		return false;
+	*number = step->number;
+	return true;
+}
+
+int64_t pfw_steps_ns(const struct pfw_steps *steps, const struct pfw_traces *traces,
+		     uint64_t number, int64_t rank, int64_t pid, uint64_t *processes)
+{
+	const struct step *last = NULL;
+	int64_t most = 0, sum = 0;
+
+	*processes = 0;
+	for (size_t i = 0; steps && i < steps->list.count; i++) {
+		const struct step *step = &steps->list.step[i];
+
+		if (step->number != number ||
+		    (rank >= 0 && traces->file[step->file].head.rank != rank) ||
+		    (pid >= 0 && step->pid != (uint64_t)pid))
+			continue;
+		if (!last || last->process != step->process) {
+			++*processes;
+			sum = 0;
+		}
+		last = step;
+		sum = pfw_saturate_add(sum, step->end_ns - step->start_ns);
+		most = sum > most ? sum : most;
+	}
+	return most;
+}

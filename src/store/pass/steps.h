@@ -1,0 +1,31 @@
+/* store/pass/steps.h - the times of the steps of all processes, to find the step of an event.
+ *
+ * An event is in the step that its line says (args.step).  If the line says none, it is in the step
+ * that its process was in when it began; a process without steps, such as a worker of a DataLoader,
+ * follows the one process of its rank that has steps.
+ */
+#ifndef PFW_STORE_PASS_STEPS_H
+#define PFW_STORE_PASS_STEPS_H
+
+#include "store/line/entry.h"
+#include "store/pass/times.h"
+#include "store/traces/traces.h"
+
+struct pfw_steps; /* opaque: see steps.c */
+
+/* Find the steps, which may stand after lines that are in them.  Pipes are not read, and damage is
+ * ignored, as in pfw_extent_find().  Return 0, -ENOMEM, -EINTR.  Thread: any, as all here. */
+int pfw_steps_read(struct pfw_steps **out, const struct pfw_traces *traces,
+		   const struct pfw_extent_options *options);
+void pfw_steps_free(struct pfw_steps *steps);
+
+/* The step of an event; `steps` may be NULL.  False: it is in none. */
+bool pfw_steps_find(const struct pfw_steps *steps, size_t file, const struct pfw_entry *entry,
+		    uint64_t *number);
+
+/* The duration of a step in the process in which it took longest, of this rank and process (-1:
+ * any).  *processes: how many processes have the step. 0: none. */
+int64_t pfw_steps_ns(const struct pfw_steps *steps, const struct pfw_traces *traces,
+		     uint64_t number, int64_t rank, int64_t pid, uint64_t *processes);
+
+#endif

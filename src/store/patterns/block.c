@@ -1,0 +1,261 @@
+/* store/patterns/block.c - turns the lines of a block into operations on files; see patterns.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/kit/grow.h"
+#include "store/kit/hash.h"
+#include "store/line/io.h"
+#include "store/pass/fname_hashes.h"
+#include "store/patterns/op.h"
+#include "store/patterns/patterns.h"
+
+#define NAME_MAX_BYTES 65536u
+
+void *pfw_patterns_block_create(void)
+{
+	return calloc(1, sizeof(struct pfw_patterns_block));
+}
+
+void pfw_patterns_block_clear(void *patterns_block)
+{
+	struct pfw_patterns_block *block = patterns_block;
+
+	pfw_text_ids_clear(&block->names);
+	memset(block->last, 0, sizeof(block->last));
+	block->ops = 0;
+	block->threads = false;
+	block->counters = (struct pfw_pattern_counters){ 0 };
+}
+
+void pfw_patterns_block_free(void *patterns_block)
+{
+	struct pfw_patterns_block *block = patterns_block;
+
+	if (!block)
+		return;
+	pfw_text_ids_release(&block->names);
+	free(block->row);
+	free(block->op);
+	free(block);
+}
+
+/* ---- a line ---- */
+
+/* Whether names joined by '|' have this one. */
+static bool has_name(struct pfw_slice names, const char *name)
+{
+	size_t bytes = strlen(name);
+
+	for (const char *at = names.at, *end = at + names.bytes; at < end;) {
+		const char *bar = memchr(at, '|', (size_t)(end - at));
+
+		if ((size_t)((bar ? bar : end) - at) == bytes && !memcmp(at, name, bytes))
+			return true;
+		at = bar ? bar + 1 : end;
+	}
+	return false;
+}
+
+/* Whether an arg says this: by name, or by the number that older versions and DFTracer write. */
+static bool says(const struct pfw_entry *entry, const char *key, const char *name, int64_t mask,
+		 int64_t number)
+{
+	struct pfw_value value;
+	int64_t found;
+
+	if (!pfw_entry_arg(entry, key, &value))
+		return false;
+	if (value.type == PFW_VALUE_STRING)
+		return has_name(value.text, name);
+	return pfw_value_i64(&value, &found) && (found & mask) == number;
+}
+#define SAYS(entry, key, number) says(entry, key, #number, -1, number)
+#define HAS_FLAG(entry, key, flag) says(entry, key, #flag, flag, flag)
+
+/* Calls that move the offset of a descriptor, or duplicate it. */
+static void find_seek(struct pfw_pattern_op *op, const struct pfw_entry *entry, int64_t ret)
+{
+	if (pfw_slice_is(&entry->name, "lseek") || pfw_slice_is(&entry->name, "lseek64")) {
+		op->seek = ret >= 0 ? PFW_SEEK_TO : PFW_SEEK_NONE;
+		op->offset = ret;
+	} else if (pfw_slice_is(&entry->name, "fseek") || pfw_slice_is(&entry->name, "fseeko")) {
+		op->offset = pfw_arg_i64(entry, "offset", 0);
+		op->seek = SAYS(entry, "whence", SEEK_SET)   ? PFW_SEEK_TO
+			   : SAYS(entry, "whence", SEEK_CUR) ? PFW_SEEK_BY
+							     : PFW_SEEK_LOST;
+	} else if (pfw_slice_is(&entry->name, "rewind")) {
+		op->seek = PFW_SEEK_TO;
+		op->offset = 0;
+	} else if (pfw_slice_is(&entry->name, "fsetpos")) {
+		op->seek = PFW_SEEK_LOST;
+	} else if (pfw_slice_is(&entry->name, "dup") || pfw_slice_is(&entry->name, "dup2") ||
+		   pfw_slice_is(&entry->name, "dup3")) {
+		op->dup = ret;
+	} else if (pfw_slice_is(&entry->name, "fcntl")) {
+		if (SAYS(entry, "cmd", F_DUPFD) || SAYS(entry, "cmd", F_DUPFD_CLOEXEC))
+			op->dup = ret;
+	} else if (pfw_slice_is(&entry->name, "close") || pfw_slice_is(&entry->name, "fclose")) {
+		op->seek = PFW_SEEK_CLOSED;
+	}
+}
+
+static int64_t escaped_name(struct pfw_patterns_block *block, const struct pfw_slice *fname)
+{
+	char *text = malloc(fname->bytes + 1);
+	int64_t number;
+
+	if (!text)
+		return -ENOMEM;
+	number = pfw_text_ids_of(&block->names, 0, text,
+				 pfw_slice_decode(fname, text, fname->bytes + 1));
+	free(text);
+	return number;
+}
+
+/* The number of a file's name.  Calls on one descriptor mostly have the same name: it is cached. */
+static int64_t find_name(struct pfw_patterns_block *block, int64_t fd,
+			 const struct pfw_slice *fname)
+{
+	uint32_t *last = &block->last[(uint64_t)fd % PFW_PATTERN_LAST];
+	const struct pfw_text_id *name = *last ? &block->names.name[*last - 1] : NULL;
+	int64_t number;
+
+	if (fname->escaped)
+		return escaped_name(block, fname);
+	if (name && name->bytes == fname->bytes &&
+	    pfw_hash_same(name->text, fname->at, fname->bytes))
+		return *last - 1;
+	number = pfw_text_ids_of(&block->names, 0, fname->at, fname->bytes);
+	if (number >= 0)
+		*last = (uint32_t)number + 1;
+	return number;
+}
+
+/* Pipes, sockets and the like have the kernel's names, but are read and written in no place. */
+static bool is_file(const struct pfw_slice *fname)
+{
+	return !pfw_slice_begins(fname, "pipe:[") && !pfw_slice_begins(fname, "socket:[") &&
+	       !pfw_slice_begins(fname, "anon_inode:");
+}
+
+static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
+		  const struct pfw_slice *fname)
+{
+	int64_t name;
+
+	if (!is_file(fname))
+		return 0;
+	name = find_name(block, op->fd, fname);
+	if (name < 0)
+		return -ENOMEM;
+	op->name = (uint32_t)name;
+	op->order = (uint32_t)block->ops;
+	return PFW_PUSH(block->op, block->ops, block->room, *op);
+}
+
+/* Counts of the whole process since the last such line. */
+static void add_counters(struct pfw_pattern_counters *counters, const struct pfw_entry *entry)
+{
+	uint64_t *into = pfw_slice_is(&entry->name, "io")	 ? counters->io
+			 : pfw_slice_is(&entry->name, "storage") ? counters->storage
+								 : NULL;
+	int64_t read = pfw_arg_i64(entry, "read", -1), written = pfw_arg_i64(entry, "written", -1);
+
+	if (!into || read < 0 || written < 0)
+		return;
+	into[PFW_SIDE_READ] += (uint64_t)read;
+	into[PFW_SIDE_WRITE] += (uint64_t)written;
+	counters->any = true;
+}
+
+/* The sums of calls shorter than PFW_MIN_DUR. */
+static int add_summed(struct pfw_patterns_block *block, const struct pfw_entry *entry, bool wanted)
+{
+	struct pfw_slice name, fname;
+	struct pfw_pattern_op op = { .process = entry->process,
+				     .ts_ns = entry->ts_ns,
+				     .fd = -1,
+				     .dup = -1,
+				     .summed = true,
+				     .wanted = wanted };
+
+	if (!pfw_arg_text(entry, "name", &name) || !pfw_arg_text(entry, "fname", &fname))
+		return 0;
+	op.role = pfw_io_calls_find(&block->io, &name).role;
+	op.calls = (uint64_t)pfw_arg_i64(entry, "count", 0);
+	op.bytes = (uint64_t)pfw_arg_i64(entry, "bytes", 0);
+	op.ns = pfw_arg_ns(entry, "dur", 0);
+	return add_op(block, &op, &fname);
+}
+
+/* `fname` NULL: the descriptor has no name. */
+static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *entry,
+		    const struct pfw_slice *fname, struct pfw_io_call call, bool wanted)
+{
+	int64_t ret = pfw_arg_i64(entry, "ret", call.role == PFW_ROLE_OPEN ? -1 : 0);
+	struct pfw_pattern_op op = { .process = entry->process,
+				     .ts_ns = entry->ts_ns,
+				     .ns = entry->dur_ns,
+				     .calls = 1,
+				     .fd = pfw_arg_i64(entry, "fd", -1),
+				     .dup = -1,
+				     .role = call.role,
+				     .wanted = wanted,
+				     .failed = ret < 0 };
+	struct pfw_slice target;
+	int error;
+
+	if (call.role == PFW_ROLE_OPEN) {
+		op.fd = ret;
+		op.append = HAS_FLAG(entry, "flags", O_APPEND);
+	} else if (call.role == PFW_ROLE_OTHER) {
+		find_seek(&op, entry, ret);
+	} else {
+		op.moved = pfw_io_moved(call, ret, pfw_io_factor(call, entry), &op.bytes);
+		op.offset = pfw_arg_i64(entry, "offset", -1);
+		op.placed = op.offset >= 0;
+	}
+	error = fname ? add_op(block, &op, fname) : 0;
+	if (error || call.role != PFW_ROLE_COPY || !pfw_arg_text(entry, "target", &target))
+		return error;
+	op.role = PFW_ROLE_WRITE;
+	op.target_of_copy = true;
+	op.fd = pfw_arg_i64(entry, "fd_out", -1);
+	op.offset = pfw_arg_i64(entry, "offset_out", -1);
+	op.placed = op.offset >= 0;
+	return add_op(block, &op, &target);
+}
+
+int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_entry *entry,
+			   const struct pfw_fname_hashes *fnames, bool wanted)
+{
+	struct pfw_value fname;
+	struct pfw_io_call call;
+	bool named;
+
+	if (entry->ph == 'C') {
+		if (wanted && pfw_slice_is(&entry->cat, "COUNTER"))
+			add_counters(&block->counters, entry);
+		return 0;
+	}
+	if (entry->ph == 'M')
+		return pfw_slice_is(&entry->cat, "pfw") && pfw_slice_is(&entry->name, "summed")
+			       ? add_summed(block, entry, wanted)
+			       : 0;
+	if (entry->ph != 'X')
+		return 0;
+	if (!pfw_is_io(&entry->cat))
+		return 0;
+	call = pfw_io_calls_find(&block->io, &entry->name);
+	named = pfw_fname_hashes_find(fnames, entry, &fname) && fname.type == PFW_VALUE_STRING &&
+		fname.text.bytes <= NAME_MAX_BYTES;
+	if (!named && call.role != PFW_ROLE_COPY)
+		return 0;
+	if (!block->ops)
+		block->tid = entry->tid;
+	block->threads |= entry->tid != block->tid;
+	return add_call(block, entry, named ? &fname.text : NULL, call, wanted);
+}

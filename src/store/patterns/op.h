@@ -1,0 +1,47 @@
+/* store/patterns/op.h - an operation on a file; private to the room. */
+#ifndef PFW_STORE_PATTERNS_OP_H
+#define PFW_STORE_PATTERNS_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum pfw_seek { PFW_SEEK_NONE, PFW_SEEK_TO, PFW_SEEK_BY, PFW_SEEK_LOST, PFW_SEEK_CLOSED };
+
+struct pfw_pattern_op {
+	uint64_t process, calls, bytes;
+	int64_t ts_ns, ns;
+	int64_t fd, dup; /* -1: none; `fd` of an open: its result */
+	int64_t offset;	 /* if `placed`, or of a seek */
+	uint32_t name;	 /* number of the block's name; later the row */
+	uint32_t order;	 /* among the lines of the block */
+	uint8_t role, seek;
+	bool wanted, summed, failed, placed, append;
+	bool moved; /* `bytes` are known */
+	bool target_of_copy;
+};
+
+/* A block's operations sorted by time; those before `next` were taken. */
+struct pfw_pattern_run {
+	struct pfw_pattern_op *op;
+	size_t ops, next;
+};
+
+struct pfw_text_ids;
+struct pfw_patterns;
+
+/* Write the rows of all these names, as pfw_patterns_row(), to row[].  0 or -ENOMEM. */
+int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct pfw_text_ids *names,
+		     uint32_t *row);
+
+/* Prefetch the figures of an operation that will be counted soon: all of them together exceed the
+ * cache. */
+void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, uint64_t process,
+			  const struct pfw_pattern_op *op);
+
+/* Count an operation, whose `name` is a row, after all operations counted so far.  0 or -ENOMEM.
+ * Thread: one at a time. */
+int pfw_pattern_op_take(struct pfw_patterns *patterns, uint64_t process,
+			const struct pfw_pattern_op *op);
+
+#endif

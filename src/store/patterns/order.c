@@ -1,0 +1,178 @@
+/* store/patterns/order.c - takes the operations of blocks in order of time; see patterns.h.
+ *
+ * The writer of a raw trace drains the ring of one thread after another.  So the blocks of the last
+ * seconds are kept as sorted runs, which are merged.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "store/kit/grow.h"
+#include "store/patterns/op.h"
+#include "store/patterns/patterns.h"
+
+/* By default the writer drains all rings twice a second. */
+#define WAIT_NS 2000000000ll
+/* The most operations in all runs, of some 100 bytes each. */
+#define WAITING_MAX 524288u
+/* Figures are prefetched this many operations ahead. */
+#define FETCH_AHEAD 6u
+
+static int by_time(const void *a, const void *b)
+{
+	const struct pfw_pattern_op *x = a, *y = b;
+
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void sort(struct pfw_patterns_block *block)
+{
+	for (size_t i = 1; i < block->ops; i++) {
+		if (by_time(&block->op[i - 1], &block->op[i]) > 0) {
+			qsort(block->op, block->ops, sizeof(*block->op), by_time);
+			return;
+		}
+	}
+}
+
+static int take_op(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
+{
+	int64_t process = pfw_pair_ids_of(&patterns->processes, 0, op->process);
+
+	return process < 0 ? (int)process : pfw_pattern_op_take(patterns, (uint64_t)process, op);
+}
+
+static void fetch_op(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
+{
+	int64_t process = pfw_pair_ids_of(&patterns->processes, 0, op->process);
+
+	if (process >= 0)
+		pfw_pattern_op_fetch(patterns, (uint64_t)process, op);
+}
+
+/* ---- runs ---- */
+
+static void drop_run(struct pfw_patterns *patterns, size_t number)
+{
+	free(patterns->run[number].op);
+	patterns->runs--;
+	for (size_t i = number; i < patterns->runs; i++)
+		patterns->run[i] = patterns->run[i + 1];
+}
+
+/* The run with the earliest operation (of equal ones the first); *others: the earliest operation of
+ * all other runs. */
+static size_t find_first(const struct pfw_patterns *patterns, int64_t *others)
+{
+	size_t first = 0;
+
+	*others = INT64_MAX;
+	for (size_t i = 1; i < patterns->runs; i++) {
+		const struct pfw_pattern_run *best = &patterns->run[first],
+					     *run = &patterns->run[i];
+		int64_t ts = run->op[run->next].ts_ns, least = best->op[best->next].ts_ns;
+
+		if (ts < least)
+			first = i;
+		if ((ts < least ? least : ts) < *others)
+			*others = ts < least ? least : ts;
+	}
+	return first;
+}
+
+/* Take operations up to that time, and more until only `wait` are left. */
+static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wait)
+{
+	int error = 0;
+
+	while (patterns->runs && !error) {
+		int64_t others;
+		size_t number = find_first(patterns, &others);
+		struct pfw_pattern_run *run = &patterns->run[number];
+
+		if (run->op[run->next].ts_ns > until_ns && patterns->waiting <= wait)
+			break;
+		do {
+			error = take_op(patterns, &run->op[run->next++]);
+			patterns->waiting--;
+		} while (!error && run->next < run->ops && run->op[run->next].ts_ns < others &&
+			 (run->op[run->next].ts_ns <= until_ns || patterns->waiting > wait));
+		if (run->next == run->ops)
+			drop_run(patterns, number);
+	}
+	return error;
+}
+
+static int add_run(struct pfw_patterns *patterns, struct pfw_patterns_block *block)
+{
+	const struct pfw_pattern_run run = { .op = block->op, .ops = block->ops };
+
+	if (PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
+		return -ENOMEM;
+	patterns->waiting += block->ops;
+	block->op = NULL;
+	block->ops = block->room = 0;
+	return 0;
+}
+
+/* ---- blocks ---- */
+
+static int find_rows(struct pfw_patterns *patterns, int64_t rank, struct pfw_patterns_block *block)
+{
+	if (PFW_REACH(block->row, block->names.count, block->row_room) ||
+	    pfw_patterns_map(patterns, rank, &block->names, block->row))
+		return -ENOMEM;
+	for (size_t i = 0; i < block->ops; i++)
+		block->op[i].name = block->row[block->op[i].name];
+	return 0;
+}
+
+/* Operations of one thread are in order, and those of a sorted trace. */
+static bool may_come_late(struct pfw_patterns *patterns, const struct pfw_patterns_block *block)
+{
+	if (!patterns->begun)
+		patterns->tid = block->tid;
+	patterns->begun = true;
+	patterns->threads |= block->threads || block->tid != patterns->tid;
+	return patterns->threads && !patterns->sorted;
+}
+
+int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank,
+		      struct pfw_patterns_block *block)
+{
+	int error = 0;
+
+	if (file != patterns->file) {
+		error = pfw_patterns_end(patterns);
+		patterns->file = file;
+	}
+	error = error ? error : find_rows(patterns, rank, block);
+	if (error || !block->ops)
+		return error;
+	sort(block);
+	if (may_come_late(patterns, block)) {
+		int64_t last_ns = block->op[block->ops - 1].ts_ns;
+
+		if (last_ns > patterns->last_ns)
+			patterns->last_ns = last_ns;
+		error = add_run(patterns, block);
+		return error ? error
+			     : take_until(patterns, patterns->last_ns - WAIT_NS, WAITING_MAX);
+	}
+	for (size_t i = 0; i < block->ops && !error; i++) {
+		if (i + FETCH_AHEAD < block->ops)
+			fetch_op(patterns, &block->op[i + FETCH_AHEAD]);
+		error = take_op(patterns, &block->op[i]);
+	}
+	return error;
+}
+
+int pfw_patterns_end(struct pfw_patterns *patterns)
+{
+	int error = take_until(patterns, INT64_MAX, 0);
+
+	patterns->begun = patterns->threads = false;
+	patterns->last_ns = 0;
+	return error;
+}

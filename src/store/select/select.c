@@ -1,0 +1,153 @@
+/* store/select/select.c - resolves a selection against traces; see select.h. */
+#include "store/select/select.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/expr/expr.h"
+#include "store/pass/fname_hashes.h"
+#include "store/pass/steps.h"
+
+static void release_globs(struct pfw_select_globs *globs)
+{
+	for (size_t i = 0; i < globs->count; i++)
+		free(globs->glob[i].text);
+	free(globs->glob);
+}
+
+void pfw_select_release(struct pfw_select *select)
+{
+	release_globs(&select->cat);
+	release_globs(&select->name);
+	release_globs(&select->fname);
+	free(select->rank.range);
+	free(select->pid.range);
+	free(select->tid.range);
+	free(select->step.range);
+	for (size_t i = 0; i < select->where_count; i++)
+		pfw_expr_free(select->where[i]);
+	free(select->where);
+	free(select->window);
+	pfw_fname_hashes_free(select->fnames);
+	pfw_steps_free(select->steps);
+	for (size_t i = 0; i < select->may_count; i++)
+		free(select->may[i].shared ? NULL : select->may[i].may);
+	free(select->may);
+	*select = (struct pfw_select){ 0 };
+}
+
+/* ---- the traces ---- */
+
+static bool relative(const struct pfw_time *time)
+{
+	return time->kind > PFW_TIME_EPOCH;
+}
+
+/* Resolve one limit for one file. */
+static int set_limit(const struct pfw_time *time, const struct pfw_extent *extent, int64_t rank,
+		     int64_t *ns, char *why, size_t size)
+{
+	int64_t has;
+	int error;
+
+	if (time->kind == PFW_TIME_NONE)
+		return 0;
+	error = pfw_time_resolve(time, extent, rank, ns, &has);
+	if (error == -ERANGE)
+		snprintf(why, size, "no line of these traces has a time");
+	else if (error == -ENOENT && has < 0)
+		snprintf(why, size, "step:%" PRId64 ": these traces have no steps", time->value);
+	else if (error == -ENOENT)
+		snprintf(why, size, "step:%" PRId64 ": the last step%s is %" PRId64, time->value,
+			 rank >= 0 ? " of its rank" : "", has);
+	return error;
+}
+
+bool pfw_select_rank(const struct pfw_select *select, int64_t rank)
+{
+	return !select->rank.count ||
+	       (rank >= 0 && pfw_select_in_ranges(&select->rank, (uint64_t)rank));
+}
+
+static int set_windows(struct pfw_select *select, const struct pfw_traces *traces,
+		       const struct pfw_extent *extent, char *why, size_t size)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		struct pfw_select_window *window = &select->window[i];
+		int64_t rank = traces->file[i].head.rank;
+		int error;
+
+		*window = (struct pfw_select_window){ .since_ns = INT64_MIN,
+						      .until_ns = INT64_MAX,
+						      .rank = rank };
+		window->wanted = pfw_select_rank(select, rank);
+		if (!window->wanted)
+			continue;
+		error = set_limit(&select->since, extent, rank, &window->since_ns, why, size);
+		if (!error)
+			error = set_limit(&select->until, extent, rank, &window->until_ns, why,
+					  size);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *traces,
+		       const struct pfw_extent_options *options, char *why, size_t size)
+{
+	struct pfw_extent_options wanted = *options;
+	struct pfw_extent extent = { .least_ns = INT64_MAX, .greatest_ns = INT64_MIN };
+	int error = 0;
+
+	free(select->window);
+	select->files = traces->count;
+	select->window = calloc(traces->count + 1, sizeof(*select->window));
+	select->times = select->since.kind != PFW_TIME_NONE || select->until.kind != PFW_TIME_NONE;
+	wanted.steps = select->since.kind == PFW_TIME_STEP || select->until.kind == PFW_TIME_STEP;
+	if (!select->window)
+		error = -ENOMEM;
+	else if (relative(&select->since) || relative(&select->until))
+		error = pfw_extent_find(&extent, traces, &wanted);
+	if (!error && select->ask_fnames)
+		error = pfw_fname_hashes_read(&select->fnames, traces, options);
+	if (!error && select->ask_steps)
+		error = pfw_steps_read(&select->steps, traces, options);
+	if (error) {
+		snprintf(why, size, "%s",
+			 error == -ESPIPE ? "standard input or a pipe can be read only once: give "
+					    "--since and --until in µs since the epoch"
+					  : strerror(-error));
+		pfw_extent_free(&extent);
+		return error;
+	}
+	error = set_windows(select, traces, &extent, why, size);
+	pfw_extent_free(&extent);
+	return error;
+}
+
+int pfw_select_add_file(struct pfw_select *select, int64_t rank, size_t *number)
+{
+	struct pfw_select_window *more =
+		realloc(select->window, (select->files + 1) * sizeof(*more));
+	size_t like = 0;
+
+	if (!more)
+		return -ENOMEM;
+	select->window = more;
+	while (like < select->files && more[like].rank != rank)
+		like++;
+	more[select->files] = more[like < select->files ? like : 0];
+	more[select->files].rank = rank;
+	more[select->files].wanted = pfw_select_rank(select, rank);
+	*number = select->files++;
+	return 0;
+}
+
+bool pfw_select_file(const struct pfw_select *select, size_t file)
+{
+	return select->window[file].wanted;
+}

@@ -1,0 +1,325 @@
+/* store/summary/add.c - adds one line to a summary: the hot path. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "store/line/io.h"
+#include "store/line/step_name.h"
+#include "store/pass/fname_hashes.h"
+#include "store/summary/rows.h"
+#include "store/summary/summary.h"
+
+/* ---- rows ---- */
+
+/* The row of a name or cat that has escapes. */
+static int64_t escaped_name_row(struct pfw_summary *summary, const struct pfw_entry *entry)
+{
+	size_t cat_bytes, name_bytes;
+	char *text = malloc(entry->cat.bytes + entry->name.bytes + 2), *name;
+	int64_t row;
+
+	if (!text)
+		return -ENOMEM;
+	cat_bytes = pfw_slice_decode(&entry->cat, text, entry->cat.bytes + 1);
+	name = text + cat_bytes + 1;
+	name_bytes = pfw_slice_decode(&entry->name, name, entry->name.bytes + 1);
+	row = pfw_summary_name_row(summary, text, cat_bytes, name, name_bytes, entry->ph);
+	free(text);
+	return row;
+}
+
+static inline bool is_step(const struct pfw_entry *entry)
+{
+	uint64_t number;
+
+	return pfw_is_step_name(entry->name.at, entry->name.bytes, &number) &&
+	       pfw_slice_is(&entry->cat, "PP");
+}
+
+static inline int64_t name_row(struct pfw_summary *summary, const struct pfw_entry *entry)
+{
+	static const char steps[] = PFW_SUMMARY_STEPS;
+
+	if (__builtin_expect(is_step(entry), 0))
+		return pfw_summary_name_row(summary, entry->cat.at, entry->cat.bytes, steps,
+					    sizeof(steps) - 1, entry->ph);
+	if (__builtin_expect(entry->name.escaped || entry->cat.escaped, 0))
+		return escaped_name_row(summary, entry);
+	return pfw_summary_name_row(summary, entry->cat.at, entry->cat.bytes, entry->name.at,
+				    entry->name.bytes, entry->ph);
+}
+
+static int64_t file_row(struct pfw_summary *summary, const struct pfw_slice *fname)
+{
+	char *text;
+	int64_t row;
+
+	if (!fname->escaped)
+		return pfw_summary_file_row(summary, fname->at, fname->bytes);
+	text = malloc(fname->bytes + 1);
+	if (!text)
+		return -ENOMEM;
+	row = pfw_summary_file_row(summary, text, pfw_slice_decode(fname, text, fname->bytes + 1));
+	free(text);
+	return row;
+}
+
+/* ---- args ---- */
+
+/* Find an arg by key.  In the recorder's lines it is mostly arg[place] or the next one, which saves
+ * the search. */
+__attribute__((always_inline)) static inline bool
+arg_near(const struct pfw_entry *entry, unsigned place, const char *key, struct pfw_value *value)
+{
+	const struct pfw_entry_pair *arg = &entry->arg[place];
+	size_t bytes = strlen(key);
+	struct pfw_slice unused;
+
+	for (unsigned i = place; !entry->args_more && i < entry->arg_count && i < place + 2;
+	     i++, arg++) {
+		if (arg->key_bytes == bytes && memcmp(entry->line + arg->key, key, bytes) == 0) {
+			pfw_entry_pair(entry, i, &unused, value);
+			return true;
+		}
+	}
+	return pfw_entry_arg(entry, key, value);
+}
+
+/* ---- lines ---- */
+
+static bool has_dur(const struct pfw_entry *entry)
+{
+	return (entry->has & ~entry->wrong & PFW_ENTRY_DUR) != 0;
+}
+
+static uint64_t duration_of(const struct pfw_entry *entry)
+{
+	return has_dur(entry) && entry->dur_ns > 0 ? (uint64_t)entry->dur_ns : 0;
+}
+
+void pfw_summary_add_calls(struct pfw_summary_file *file, struct pfw_io_call call, uint64_t count,
+			   uint64_t ns, uint64_t bytes)
+{
+	if (call.moves != PFW_MOVES_NOTHING) {
+		file->transfers += count;
+		file->transfer_ns += ns;
+	}
+	switch (call.role) {
+	case PFW_ROLE_OPEN:
+		file->opens += count;
+		file->open_ns += ns;
+		break;
+	case PFW_ROLE_READ:
+	case PFW_ROLE_COPY:
+		file->reads += count;
+		file->read_ns += ns;
+		file->read_bytes += bytes;
+		break;
+	case PFW_ROLE_WRITE:
+		file->writes += count;
+		file->write_ns += ns;
+		file->written_bytes += bytes;
+		break;
+	default:
+		file->others += count;
+		file->other_ns += ns;
+		break;
+	}
+}
+
+/* Add the write half of a copy.  Its time counts for the file that was read. */
+static int add_target(struct pfw_summary *summary, const struct pfw_entry *entry, uint64_t bytes)
+{
+	struct pfw_slice target;
+	int64_t row;
+
+	if (!pfw_arg_text(entry, "target", &target))
+		return 0;
+	row = file_row(summary, &target);
+	if (row < 0)
+		return (int)row;
+	summary->file[row].writes++;
+	summary->file[row].transfers++;
+	summary->file[row].written_bytes += bytes;
+	return 0;
+}
+
+static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, uint32_t name,
+		  struct pfw_io_call call)
+{
+	struct pfw_slice fname = { .at = NULL };
+	uint64_t bytes, ns = duration_of(entry);
+	int64_t row = 0, ret;
+	struct pfw_value value;
+
+	if ((arg_near(entry, 0, "fname", &value) ||
+	     (summary->fnames && pfw_fname_hashes_find(summary->fnames, entry, &value))) &&
+	    value.type == PFW_VALUE_STRING)
+		fname = value.text;
+	if (!arg_near(entry, 1, "ret", &value) || !pfw_value_i64(&value, &ret))
+		ret = -1;
+	pfw_io_moved(call, ret, pfw_io_factor(call, entry), &bytes);
+	if (call.moves != PFW_MOVES_NOTHING)
+		pfw_summary_add_transfers(&summary->name[name], 1, ns, bytes);
+	if (fname.at) {
+		row = file_row(summary, &fname);
+		if (row < 0)
+			return (int)row;
+		summary->file[row].lines++;
+	}
+	pfw_summary_add_calls(&summary->file[row], call, 1, ns, bytes);
+	return call.role == PFW_ROLE_COPY ? add_target(summary, entry, bytes) : 0;
+}
+
+#ifdef __SSE2__
+/* Whether `"f` begins in one of these 16 bytes. */
+static inline bool may_begin(const char *at)
+{
+	__m128i these = _mm_loadu_si128((const __m128i *)at);
+	__m128i next = _mm_loadu_si128((const __m128i *)(at + 1));
+
+	return _mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(these, _mm_set1_epi8('"')),
+					       _mm_cmpeq_epi8(next, _mm_set1_epi8('f'))));
+}
+#endif
+
+/* Whether the unparsed args contain `"fname"`.  Most lines have none, so this must be fast. */
+static bool has_fname(const struct pfw_slice *args)
+{
+	const char *at = args->at, *end = at + args->bytes;
+
+#ifdef __SSE2__
+	for (; end - at > 17 && !may_begin(at); at += 16)
+		;
+	if (end - at <= 17 && end - args->at > 17 && !may_begin(end - 17))
+		return false;
+#endif
+	return memmem(at, (size_t)(end - at), "\"fname\"", 7) != NULL;
+}
+
+/* Lines other than libc calls may name a file, too. */
+static int add_fname(struct pfw_summary *summary, const struct pfw_entry *entry)
+{
+	struct pfw_slice fname;
+	int64_t row;
+
+	if ((entry->args_more && !has_fname(&entry->args)) || !pfw_arg_text(entry, "fname", &fname))
+		return 0;
+	row = file_row(summary, &fname);
+	if (row < 0)
+		return (int)row;
+	summary->file[row].lines++;
+	return 0;
+}
+
+static void add_memory(struct pfw_summary_name *name, const struct pfw_entry *entry)
+{
+	uint64_t bytes;
+
+	if (pfw_memory_moved(entry, &bytes))
+		pfw_summary_add_transfers(name, 1, duration_of(entry), bytes);
+}
+
+static void add_times(struct pfw_summary *summary, const struct pfw_entry *entry, int64_t end_ns)
+{
+	if (entry->ts_ns < summary->least_ns)
+		summary->least_ns = entry->ts_ns;
+	if (end_ns > summary->greatest_ns)
+		summary->greatest_ns = end_ns;
+	if (entry->ph == 'M')
+		return;
+	if (summary->first_ns == INT64_MAX)
+		summary->first_ns = entry->ts_ns;
+	else if (entry->ts_ns < summary->last_ns)
+		summary->sorted = false;
+	summary->last_ns = entry->ts_ns;
+}
+
+static int add_thread(struct pfw_summary *summary, const struct pfw_entry *entry, int64_t end_ns,
+		      bool call)
+{
+	int64_t row = pfw_summary_thread_row(summary, entry->pid, entry->tid);
+	struct pfw_summary_thread *thread;
+
+	if (row < 0)
+		return (int)row;
+	thread = &summary->thread[row];
+	thread->lines++;
+	if (entry->has & ~entry->wrong & PFW_ENTRY_TS) {
+		if (entry->ts_ns < thread->first_ns)
+			thread->first_ns = entry->ts_ns;
+		if (end_ns > thread->last_ns)
+			thread->last_ns = end_ns;
+		if (call)
+			pfw_summary_join_calls(summary, (uint32_t)row, entry->ts_ns, end_ns);
+		add_times(summary, entry, end_ns);
+	}
+	return entry->ph == 'M' && pfw_slice_is(&entry->cat, "pfw")
+		       ? pfw_summary_own_line(summary, entry, (uint32_t)row)
+		       : 0;
+}
+
+static int add_duration(struct pfw_summary_name *name, int64_t ns)
+{
+	name->sum_ns += ns;
+	if (ns < name->min_ns)
+		name->min_ns = ns;
+	if (ns > name->max_ns)
+		name->max_ns = ns;
+	return pfw_sketch_add(&name->durations, ns);
+}
+
+static struct pfw_io_call call_of(const struct pfw_summary *summary, const struct pfw_entry *entry,
+				  uint32_t name)
+{
+	if (!name)
+		return pfw_summary_call(entry->cat.at, entry->cat.bytes, entry->name.at,
+					entry->name.bytes);
+	return (struct pfw_io_call){ .role = summary->name[name].role,
+				     .moves = summary->name[name].moves };
+}
+
+static bool is_io(struct pfw_io_call call)
+{
+	return call.role != PFW_ROLE_NONE && call.role != PFW_SUMMARY_STEP;
+}
+
+/* Add what lines of this name have besides count and time. */
+static int add_args(struct pfw_summary *summary, const struct pfw_entry *entry, uint32_t name,
+		    struct pfw_io_call call)
+{
+	int error = 0;
+
+	if (is_io(call) && entry->ph == 'X')
+		return add_io(summary, entry, name, call);
+	if (call.moves == PFW_MOVES_BYTES)
+		add_memory(&summary->name[name], entry);
+	if (call.role == PFW_SUMMARY_STEP)
+		error = pfw_summary_step_line(summary, entry);
+	return error ? error : add_fname(summary, entry);
+}
+
+int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry)
+{
+	int64_t row = name_row(summary, entry), end_ns;
+	struct pfw_summary_name *name;
+	struct pfw_io_call call;
+	int error;
+
+	if (row < 0)
+		return (int)row;
+	summary->lines++;
+	summary->events += entry->ph != 'M';
+	name = &summary->name[row];
+	name->count++;
+	if (has_dur(entry) && add_duration(name, entry->dur_ns))
+		return -ENOMEM;
+	if (__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end_ns))
+		end_ns = INT64_MAX;
+	call = call_of(summary, entry, (uint32_t)row);
+	error = add_thread(summary, entry, end_ns, entry->ph == 'X' && is_io(call));
+	return error ? error : add_args(summary, entry, (uint32_t)row, call);
+}

@@ -1,0 +1,48 @@
+/* store/sys/full_io.c - read() and write() without short counts; see full_io.h. */
+#include "store/sys/full_io.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+ssize_t pfw_read_some(int fd, void *out, size_t bytes, uint64_t at)
+{
+	size_t got = 0;
+
+	while (got < bytes) {
+		ssize_t n = pread(fd, (char *)out + got, bytes - got, (off_t)(at + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
+int pfw_read_whole(int fd, void *out, size_t bytes, uint64_t at)
+{
+	ssize_t got = pfw_read_some(fd, out, bytes, at);
+
+	return got < 0 ? (int)got : (size_t)got < bytes ? -EIO : 0;
+}
+
+int pfw_write_whole(int fd, const void *text, size_t bytes, uint64_t *at)
+{
+	const char *next = text;
+
+	while (bytes) {
+		ssize_t n = pwrite(fd, next, bytes, (off_t)*at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		next += n;
+		bytes -= (size_t)n;
+		*at += (uint64_t)n;
+	}
+	return 0;
+}

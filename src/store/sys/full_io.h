@@ -1,0 +1,19 @@
+/* store/sys/full_io.h - read and write without short counts. */
+#ifndef PFW_STORE_SYS_FULL_IO_H
+#define PFW_STORE_SYS_FULL_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Read up to `bytes` bytes at offset `at`.  Return their number, fewer only at the end of the file,
+ * or -errno.  Thread: any, as below. */
+ssize_t pfw_read_some(int fd, void *out, size_t bytes, uint64_t at);
+
+/* Read exactly `bytes` bytes. 0, -EIO at the end of the file, or -errno. */
+int pfw_read_whole(int fd, void *out, size_t bytes, uint64_t at);
+
+/* Write all bytes at offset *at, and advance *at. 0 or -errno. */
+int pfw_write_whole(int fd, const void *text, size_t bytes, uint64_t *at);
+
+#endif

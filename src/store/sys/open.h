@@ -1,0 +1,53 @@
+/* store/sys/open.h - opens every file that a command or the store reads, writes or makes.
+ *
+ * A path may come from the user, from a trace or a spool, or from a directory where others write.
+ * So a file's type is known before it is opened (opening a device may do something), a symbolic
+ * link is followed only where the user named it, and a new file replaces nothing.  docs/security.rst
+ * says what each rule is for; tests/security holds the tree to opening files here only.
+ */
+#ifndef PFW_STORE_SYS_OPEN_H
+#define PFW_STORE_SYS_OPEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+enum pfw_open_rule {
+	PFW_OPEN_WRITE = 1 << 0, /* for reading and writing; otherwise for reading */
+	PFW_OPEN_LINK = 1 << 1,	 /* the path may be a symbolic link, as the user named it */
+	PFW_OPEN_PIPE = 1 << 2,	 /* it may be a pipe */
+	PFW_OPEN_MINE = 1 << 3,	 /* it must belong to this user */
+};
+
+/*
+ * Open an existing regular file (or pipe) by these rules and fill *st, which may be NULL.  Never
+ * waits.  Return its descriptor, or -ELOOP for a link, -EISDIR, -ENODEV for another type, -EPERM
+ * for another user's, or the error of open().  Thread: any, as all here.
+ */
+int pfw_open_file(const char *path, unsigned rules, struct stat *st);
+
+/* Create a file for reading and writing; -EEXIST if the name is taken, also by a link. */
+int pfw_open_new(const char *path, mode_t mode);
+
+/* Open a directory, to sync it. */
+int pfw_open_directory(const char *path);
+
+/* Whether a file's content may be believed: it belongs to this user, to root, or to `owner`. */
+bool pfw_is_trusted(const struct stat *st, uid_t owner);
+
+/* What a file's locks and openers say of its writer. */
+enum pfw_writer {
+	PFW_WRITER_NONE,
+	PFW_WRITER_ACTIVE,  /* locked, or open for writing in another process of this host */
+	PFW_WRITER_UNKNOWN, /* the file system has no locks, or it cannot be opened */
+};
+
+enum pfw_writer pfw_writer_of(const char *path);
+
+/* Whether another process of this host, in any namespace, has the file open: for writing (false in
+ * doubt), or at all (true in doubt). */
+bool pfw_is_open_for_writing(int fd);
+bool pfw_is_open_elsewhere(int fd);
+
+#endif

@@ -1,0 +1,132 @@
+/* store/sys/spill.c - growable arrays in memory or temporary files; see spill.h. */
+#include "store/sys/spill.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define FIRST_ROOM 4096u
+/* A smaller array stays in memory regardless of the budget: a file costs a descriptor, and there
+ * may be thousands of threads. */
+#define SMALL (1u << 20)
+
+int pfw_spill_open_in(const char *directory)
+{
+	char name[4096];
+	int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		return fd;
+	/* Some file systems have no O_TMPFILE. */
+	if (snprintf(name, sizeof(name), "%s/.pfw-spill-XXXXXX", directory) >= (int)sizeof(name))
+		return -ENAMETOOLONG;
+	fd = mkostemp(name, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	unlink(name);
+	return fd;
+}
+
+int pfw_spill_open(void)
+{
+	const char *const places[] = { getenv("TMPDIR"), "/var/tmp", "/tmp" };
+	int fd = -ENOENT;
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && fd < 0; i++) {
+		if (places[i] && *places[i])
+			fd = pfw_spill_open_in(places[i]);
+	}
+	return fd;
+}
+
+static int grow_file(struct pfw_spill *spill, size_t room)
+{
+	/* Not ftruncate(): on a full file system a later page fault would be a SIGBUS. */
+	int error = -posix_fallocate(spill->fd, (off_t)spill->room, (off_t)(room - spill->room));
+	void *at;
+
+	if (error)
+		return error;
+	at = mremap(spill->at, spill->room, room, MREMAP_MAYMOVE);
+	if (at == MAP_FAILED)
+		return -errno;
+	spill->at = at;
+	spill->room = room;
+	return 0;
+}
+
+static int move_to_file(struct pfw_spill *spill, size_t room, struct pfw_spill_budget *budget)
+{
+	int fd = pfw_spill_open();
+	int error;
+	void *at;
+
+	if (fd < 0)
+		return fd;
+	error = -posix_fallocate(fd, 0, (off_t)room);
+	at = error ? MAP_FAILED : mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED) {
+		error = error ? error : -errno;
+		close(fd);
+		return error;
+	}
+	if (spill->bytes)
+		memcpy(at, spill->at, spill->bytes);
+	free(spill->at);
+	budget->used -= spill->room;
+	*spill = (struct pfw_spill){ .at = at, .bytes = spill->bytes, .room = room, .fd = fd };
+	return 0;
+}
+
+int pfw_spill_reserve(struct pfw_spill *spill, size_t bytes, struct pfw_spill_budget *budget)
+{
+	size_t room = spill->room ? spill->room : FIRST_ROOM;
+	void *at;
+
+	if (bytes > SIZE_MAX / 4 - spill->bytes)
+		return -ENOMEM;
+	if (spill->bytes + bytes <= spill->room)
+		return 0;
+	while (room < spill->bytes + bytes)
+		room *= 2;
+	if (spill->fd >= 0)
+		return grow_file(spill, room);
+	if (room > SMALL && budget->used - spill->room + room > budget->bytes)
+		return move_to_file(spill, room, budget);
+	at = realloc(spill->at, room);
+	if (!at)
+		return -ENOMEM;
+	budget->used += room - spill->room;
+	spill->at = at;
+	spill->room = room;
+	return 0;
+}
+
+int pfw_spill_add(struct pfw_spill *spill, const void *data, size_t bytes,
+		  struct pfw_spill_budget *budget)
+{
+	int error = pfw_spill_reserve(spill, bytes, budget);
+
+	if (error)
+		return error;
+	memcpy((char *)spill->at + spill->bytes, data, bytes);
+	spill->bytes += bytes;
+	return 0;
+}
+
+void pfw_spill_free(struct pfw_spill *spill, struct pfw_spill_budget *budget)
+{
+	if (spill->fd >= 0) {
+		munmap(spill->at, spill->room);
+		close(spill->fd);
+	} else {
+		free(spill->at);
+		budget->used -= spill->room;
+	}
+	*spill = (struct pfw_spill)PFW_SPILL_EMPTY;
+}

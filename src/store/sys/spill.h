@@ -1,0 +1,47 @@
+/* store/sys/spill.h - growable arrays: in memory up to a shared budget, then in temporary files.
+ *
+ * Files are mapped, so the kernel may write pages out and drop them: a trace larger than the
+ * machine's memory slows a command down, but never ends it.
+ */
+#ifndef PFW_STORE_SYS_SPILL_H
+#define PFW_STORE_SYS_SPILL_H
+
+#include <stddef.h>
+
+/* The memory that a group of arrays may take before arrays that grow move to files. */
+struct pfw_spill_budget {
+	size_t bytes;
+	size_t used;
+};
+
+struct pfw_spill {
+	void *at;
+	size_t bytes; /* used; the caller may change it */
+	size_t room;
+	int fd; /* -1: in memory */
+};
+
+#define PFW_SPILL_EMPTY  \
+	{                \
+		.fd = -1 \
+	}
+
+/*
+ * Reserve `bytes` more bytes after spill->bytes; spill->at may move.  Return 0, -ENOMEM, or why no
+ * temporary file could be created or extended (-ENOSPC) in $TMPDIR, /var/tmp or /tmp.  Thread: one
+ * at a time for a budget and all its arrays.
+ */
+int pfw_spill_reserve(struct pfw_spill *spill, size_t bytes, struct pfw_spill_budget *budget);
+
+/* Append a copy; return values as above. */
+int pfw_spill_add(struct pfw_spill *spill, const void *data, size_t bytes,
+		  struct pfw_spill_budget *budget);
+
+/* Open an unlinked file in one of these directories.  A descriptor or -errno.  Thread: any. */
+int pfw_spill_open(void);
+/* The same in this directory. */
+int pfw_spill_open_in(const char *directory);
+
+void pfw_spill_free(struct pfw_spill *spill, struct pfw_spill_budget *budget);
+
+#endif

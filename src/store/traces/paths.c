@@ -1,0 +1,227 @@
+/* store/traces/paths.c - the files that PATH arguments name; see paths.h. */
+#include "store/traces/paths.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "store/kit/grow.h"
+#include "store/traces/ends.h"
+
+static bool ends_with(const char *name, const char *end)
+{
+	size_t bytes = strlen(name), count = strlen(end);
+
+	return bytes > count && strcmp(name + bytes - count, end) == 0;
+}
+
+bool pfw_paths_is_trace(const char *name)
+{
+	return ends_with(name, ".pfw") || ends_with(name, ".pfw.gz");
+}
+
+/* Files next to traces that are no traces. */
+static bool is_companion(const char *name)
+{
+	return ends_with(name, ".pfw.idx") || ends_with(name, ".pfw.gz.idx") ||
+	       ends_with(name, ".manifest.json");
+}
+
+int pfw_paths_add_path(struct pfw_paths *paths, const char *path)
+{
+	if (PFW_PUSH(paths->path, paths->count, paths->room, strdup(path)))
+		return -ENOMEM;
+	return paths->path[paths->count - 1] ? 0 : (paths->count--, -ENOMEM);
+}
+
+void pfw_paths_free(struct pfw_paths *paths)
+{
+	for (size_t i = 0; i < paths->count; i++)
+		free(paths->path[i]);
+	free(paths->path);
+	*paths = (struct pfw_paths){ 0 };
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Sort the paths added since `first`. */
+static void sort_from(struct pfw_paths *paths, size_t first)
+{
+	if (paths->count > first)
+		qsort(paths->path + first, paths->count - first, sizeof(*paths->path), compare);
+}
+
+bool pfw_paths_of_base(const char *name, const char *base)
+{
+	size_t bytes;
+
+	if (!pfw_paths_is_trace(name))
+		return false;
+	if (!base)
+		return true;
+	bytes = strlen(base);
+	if (strncmp(name, base, bytes) != 0)
+		return false;
+	name += bytes;
+	if (*name == '-')
+		return true;
+	if (*name != '.')
+		return false;
+	bytes = strspn(name + 1, "0123456789");
+	return strcmp(name, ".pfw") == 0 || strcmp(name, ".pfw.gz") == 0 ||
+	       (bytes && strncmp(name + 1 + bytes, ".pfw", 4) == 0);
+}
+
+/* Add the regular files of `directory` that are traces of `base`; paths begin with `prefix`. */
+static int add_directory(struct pfw_paths *paths, const char *directory, const char *prefix,
+			 const char *base)
+{
+	DIR *dir = opendir(directory);
+	size_t first = paths->count;
+	struct dirent *entry;
+	int error = 0;
+
+	if (!dir)
+		return -errno;
+	while (!error && (entry = readdir(dir))) {
+		char path[4096];
+		struct stat st;
+
+		if (!pfw_paths_of_base(entry->d_name, base) ||
+		    (size_t)snprintf(path, sizeof(path), "%s%s", prefix, entry->d_name) >=
+			    sizeof(path) ||
+		    stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+			continue;
+		error = pfw_paths_add_path(paths, path);
+	}
+	closedir(dir);
+	sort_from(paths, first);
+	return error;
+}
+
+int pfw_paths_add_base(struct pfw_paths *paths, const char *base)
+{
+	const char *slash = strrchr(base, '/');
+	char directory[4096] = ".", prefix[4096] = "";
+	int error;
+
+	if (strlen(base) >= sizeof(prefix))
+		return 0;
+	if (slash) {
+		snprintf(prefix, sizeof(prefix), "%.*s", (int)(slash + 1 - base), base);
+		snprintf(directory, sizeof(directory), "%s", prefix);
+		base = slash + 1;
+	}
+	error = *base ? add_directory(paths, directory, prefix, base) : 0;
+	return error == -ENOMEM ? error : 0;
+}
+
+static int add_glob(struct pfw_paths *paths, const char *pattern)
+{
+	size_t first = paths->count;
+	glob_t found;
+	int error = 0;
+
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return 0;
+	for (size_t i = 0; i < found.gl_pathc && !error; i++) {
+		if (!is_companion(found.gl_pathv[i]))
+			error = pfw_paths_add_path(paths, found.gl_pathv[i]);
+	}
+	globfree(&found);
+	sort_from(paths, first);
+	return error;
+}
+
+int pfw_paths_add(struct pfw_paths *paths, const char *argument, const char **why)
+{
+	size_t before = paths->count;
+	char prefix[4096];
+	struct stat st;
+	int error = 0;
+
+	*why = "there is no such file, directory or base name of traces";
+	if (is_companion(argument))
+		return 0;
+	if (strcmp(argument, "-") == 0)
+		return pfw_paths_add_path(paths, argument);
+	if (stat(argument, &st) == 0 && S_ISDIR(st.st_mode)) {
+		*why = "no *.pfw or *.pfw.gz in this directory";
+		snprintf(prefix, sizeof(prefix), "%s%s", argument,
+			 ends_with(argument, "/") || strcmp(argument, "/") == 0 ? "" : "/");
+		error = add_directory(paths, argument, prefix, NULL);
+	} else if (lstat(argument, &st) == 0) {
+		return pfw_paths_add_path(paths, argument); /* whoever opens it reports the error */
+	} else if (strpbrk(argument, "*?[")) {
+		*why = "no file matches";
+		error = add_glob(paths, argument);
+	}
+	if (!error && paths->count == before && stat(argument, &st) != 0)
+		error = pfw_paths_add_base(paths, argument);
+	if (error)
+		*why = strerror(-error);
+	return error ? error : paths->count > before ? 0 : -ENOENT;
+}
+
+/* Drop the paths added since `first` that are not of the run `run`. */
+static void keep_run(struct pfw_paths *paths, size_t first, const char *run)
+{
+	size_t kept = first;
+
+	for (size_t i = first; i < paths->count; i++) {
+		struct pfw_trace trace;
+
+		if (pfw_trace_head(&trace, paths->path[i]) == 0 && strcmp(trace.run, run) == 0)
+			paths->path[kept++] = paths->path[i];
+		else
+			free(paths->path[i]);
+	}
+	paths->count = kept;
+}
+
+int pfw_paths_add_newest(struct pfw_paths *paths, const char *directory, size_t *left_out)
+{
+	bool here = strcmp(directory, ".") == 0;
+	size_t first = paths->count, newest = first, all;
+	struct timespec latest = { 0 };
+	struct pfw_trace trace;
+	char prefix[4096];
+	int error;
+
+	snprintf(prefix, sizeof(prefix), "%s/", directory);
+	*left_out = 0;
+	error = add_directory(paths, directory, here ? "" : prefix, NULL);
+	if (error || paths->count == first)
+		return error ? error : -ENOENT;
+	all = paths->count;
+	for (size_t i = first; i < paths->count; i++) {
+		struct stat st;
+
+		if (stat(paths->path[i], &st) == 0 &&
+		    (st.st_mtim.tv_sec > latest.tv_sec || (st.st_mtim.tv_sec == latest.tv_sec &&
+							   st.st_mtim.tv_nsec >= latest.tv_nsec))) {
+			latest = st.st_mtim;
+			newest = i;
+		}
+	}
+	if (pfw_trace_head(&trace, paths->path[newest]) == 0 && trace.run[0]) {
+		keep_run(paths, first, trace.run);
+		*left_out = all - paths->count;
+		return 0;
+	}
+	for (size_t i = first; i < paths->count; i++) { /* without a run: that file alone */
+		if (i != newest)
+			free(paths->path[i]);
+	}
+	paths->path[first] = paths->path[newest];
+	paths->count = first + 1;
+	*left_out = all - paths->count;
+	return 0;
+}

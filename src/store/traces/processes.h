@@ -1,0 +1,85 @@
+/* store/traces/processes.h - the processes that wrote the lines of a file.
+ *
+ * A process is (host, boot, pid, start), never a pid: a program that execs keeps its pid, and the
+ * kernel gives a pid again after its process has ended.
+ */
+#ifndef PFW_STORE_TRACES_PROCESSES_H
+#define PFW_STORE_TRACES_PROCESSES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/line/entry.h"
+#include "store/traces/ends.h"
+
+struct pfw_trace_file;
+struct pfw_traces;
+
+/* A process of a file. */
+struct pfw_process {
+	uint64_t pid;
+	int64_t start_ns;
+	uint64_t number; /* the same in all traces that were opened together, by start, rank, pid */
+	size_t part;	 /* its rank's, see ranks.h */
+};
+
+/* Shared by the parts of one file. */
+struct pfw_processes {
+	struct pfw_process *process; /* by pid, then start */
+	struct pfw_trace *head;	     /* the `process` line of each */
+	size_t count;
+	bool compacted; /* its lines are sorted, after all `process` lines */
+	bool too_many;	/* the file claims to have more, which are not known */
+	size_t users;	/* files of the traces that refer to it */
+};
+
+/* Read the `process` lines of a file whose head is known: file->processes, which may be NULL.  A
+ * file that cannot be read has no processes.  0 or -ENOMEM.  Thread: any, as all here. */
+int pfw_processes_read(struct pfw_trace_file *file);
+
+/* Make the processes of lines that are written from files: all of those.  NULL: no memory. */
+struct pfw_processes *pfw_processes_join(const struct pfw_trace_file *const *file, size_t count);
+
+/* Drop the reference of one file; NULL: nothing. */
+void pfw_processes_free(struct pfw_processes *processes);
+
+/* Give each process its number, after the processes of all files are read.  0 or -ENOMEM. */
+int pfw_processes_number(struct pfw_traces *traces);
+
+/* Close the files whose processes are in others, too: see struct pfw_traces_double.  say() reports
+ * files that share only some.  0 or -ENOMEM. */
+int pfw_processes_drop_doubles(struct pfw_traces *traces,
+			       void (*say)(void *user, const char *path, const char *why),
+			       void *user);
+
+/* The process of that pid that began last before ts_ns, else the first; NULL: there is none. */
+const struct pfw_process *pfw_processes_find(const struct pfw_processes *processes, uint64_t pid,
+					     int64_t ts_ns);
+
+/* The head of the process of those files, and of their rank, that began first, and its number; NULL: no
+ * file has a `process` line. */
+const struct pfw_trace *pfw_processes_first(const struct pfw_traces *traces, const size_t *file,
+					    size_t count, uint64_t *number);
+
+/* The last one found, since lines of one process mostly come in sequence.  All zero: none. */
+struct pfw_process_recent {
+	bool known, imported;
+	uint64_t pid, process;
+	int64_t since_ns, until_ns;
+};
+
+/* Set entry->process and at_begin.  The first identifies the process of a line of `file` among the processes of all
+ * traces: its number, or a number made of file and pid if there is no `process` line.  `processes`
+ * may be NULL. */
+void pfw_processes_set(const struct pfw_processes *processes, size_t file, struct pfw_entry *entry,
+		       struct pfw_process_recent *recent);
+
+/* Orders lines of equal times in all traces that are opened together: their process, or the pid of
+ * those without one. */
+static inline uint64_t pfw_process_order(const struct pfw_entry *entry)
+{
+	return entry->process >> 63 ? entry->pid : entry->process;
+}
+
+#endif

@@ -1,0 +1,318 @@
+/* store/traces/traces.c - finds and opens the traces that arguments name; see traces.h. */
+#include "store/traces/traces.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "store/kit/grow.h"
+#include "store/kit/pair_ids.h"
+#include "store/traces/paths.h"
+#include "store/traces/ranks.h"
+
+struct opening {
+	struct pfw_traces *traces;
+	struct pfw_pair_ids seen; /* devices and inodes of files */
+	size_t room;
+	bool all_runs;
+	bool heads;		 /* do not find blocks */
+	bool each;		 /* also files whose processes are in others */
+	const char *passed_over; /* an index or manifest among the arguments */
+	pfw_traces_say *say;
+	void *user;
+};
+
+void pfw_trace_file_free(struct pfw_trace_file *file)
+{
+	pfw_blocks_free(&file->blocks);
+	pfw_ranks_free(file->ranks);
+	pfw_processes_free(file->processes);
+	free(file->path);
+}
+
+void pfw_traces_close(struct pfw_traces *traces)
+{
+	for (size_t i = 0; i < traces->count; i++)
+		pfw_trace_file_free(&traces->file[i]);
+	for (size_t i = 0; i < traces->doubles; i++) {
+		free(traces->twice[i].left_out);
+		free(traces->twice[i].used);
+	}
+	free(traces->twice);
+	free(traces->file);
+	*traces = (struct pfw_traces){ 0 };
+}
+
+mode_t pfw_traces_mode(const struct pfw_traces *traces)
+{
+	mode_t mode = 0666;
+
+	for (size_t i = 0; i < traces->count; i++)
+		mode &= traces->file[i].mode;
+	return mode;
+}
+
+void pfw_traces_drop(struct pfw_traces *traces, size_t number)
+{
+	pfw_trace_file_free(&traces->file[number]);
+	traces->count--;
+	memmove(&traces->file[number], &traces->file[number + 1],
+		(traces->count - number) * sizeof(*traces->file));
+}
+
+/* ---- duplicates ---- */
+
+/* Note a file.  1: a duplicate; 0 or -ENOMEM. */
+static int note_seen(struct pfw_pair_ids *seen, const struct stat *st)
+{
+	uint32_t count = seen->count;
+	int64_t number;
+
+	if (!st->st_ino) /* some file systems have no inode numbers */
+		return 0;
+	number = pfw_pair_ids_of(seen, st->st_dev, st->st_ino);
+	return number < 0 ? (int)number : number < count;
+}
+
+/* ---- one file ---- */
+
+static const char *why_not(int error)
+{
+	return error == -ENODEV ? "a device or a socket, not a trace" : strerror(-error);
+}
+
+/* Add one file, unless it is a duplicate.  0 or -ENOMEM. */
+static int add_file(struct opening *opening, const char *path)
+{
+	struct pfw_traces *traces = opening->traces;
+	struct pfw_trace_file file = { .head = { .rank = -1 }, .mode = 0666 };
+	struct stat st = { 0 };
+	int error = 0;
+
+	if (PFW_ROOM(traces->file, traces->count, opening->room))
+		return -ENOMEM;
+	if (strcmp(path, "-") != 0 && stat(path, &st) == 0) {
+		error = S_ISREG(st.st_mode) ? note_seen(&opening->seen, &st) : 0;
+		if (error)
+			return error < 0 ? error : 0;
+		if (S_ISREG(st.st_mode))
+			file.mode = st.st_mode & 0666;
+		file.device = st.st_dev;
+		file.inode = st.st_ino;
+		file.changed_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
+	}
+	if (!opening->heads || !S_ISREG(st.st_mode))
+		error = pfw_blocks_find(&file.blocks, path);
+	/* Other types can be read only once. */
+	if (!error && S_ISREG(st.st_mode))
+		error = pfw_trace_head(&file.head, path);
+	file.path = strdup(path);
+	if (!file.path)
+		error = -ENOMEM;
+	if (!error) {
+		traces->file[traces->count++] = file;
+		return 0;
+	}
+	pfw_trace_file_free(&file);
+	if (error != -ENOMEM)
+		opening->say(opening->user, path, why_not(error));
+	return error == -ENOMEM ? error : 0;
+}
+
+/* Of the files from `first` on, drop those of other runs than the file written last. */
+static void keep_newest_run(struct pfw_traces *traces, size_t first)
+{
+	const struct pfw_trace_file *newest = NULL;
+	char run[sizeof(newest->head.run)];
+	size_t kept = first;
+
+	for (size_t i = first; i < traces->count; i++) {
+		if (traces->file[i].head.run[0] &&
+		    (!newest || traces->file[i].changed_ns >= newest->changed_ns))
+			newest = &traces->file[i];
+	}
+	if (!newest)
+		return;
+	memcpy(run, newest->head.run, sizeof(run));
+	for (size_t i = first; i < traces->count; i++) {
+		struct pfw_trace_file *file = &traces->file[i];
+
+		if (!file->head.run[0] || strcmp(file->head.run, run) == 0) {
+			traces->file[kept++] = *file;
+		} else {
+			pfw_trace_file_free(file);
+			traces->left_out++;
+		}
+	}
+	traces->count = kept;
+}
+
+/* Whether an argument names one file, which is taken whatever its run is. */
+static bool is_one(const char *argument)
+{
+	struct stat st;
+
+	return strcmp(argument, "-") == 0 ||
+	       (lstat(argument, &st) == 0 && (stat(argument, &st) < 0 || !S_ISDIR(st.st_mode)));
+}
+
+/* Add the files, and free their paths. */
+static int add_files(struct opening *opening, struct pfw_paths *paths, int error)
+{
+	for (size_t i = 0; !error && i < paths->count; i++)
+		error = add_file(opening, paths->path[i]);
+	pfw_paths_free(paths);
+	return error;
+}
+
+static int add_argument(struct opening *opening, const char *argument)
+{
+	size_t first = opening->traces->count;
+	struct pfw_paths paths = { 0 };
+	const char *why;
+	int error = pfw_paths_add(&paths, argument, &why);
+
+	if (error && error != -ENOMEM) {
+		opening->say(opening->user, argument, why);
+		error = 0;
+	} else if (!error && !paths.count) {
+		opening->passed_over = argument;
+	}
+	error = add_files(opening, &paths, error);
+	if (!opening->all_runs && !is_one(argument))
+		keep_newest_run(opening->traces, first);
+	return error;
+}
+
+static int add_newest(struct opening *opening)
+{
+	struct pfw_paths paths = { 0 };
+	int error = pfw_paths_add_newest(&paths, ".", &opening->traces->left_out);
+
+	if (error && error != -ENOMEM) {
+		opening->say(opening->user, ".",
+			     error == -ENOENT ? "no *.pfw or *.pfw.gz here; name a trace"
+					      : strerror(-error));
+		error = 0;
+	}
+	return add_files(opening, &paths, error);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct pfw_trace_file *x = a, *y = b;
+
+	if (x->head.rank != y->head.rank)
+		return x->head.rank < y->head.rank ? -1 : 1;
+	return strcmp(x->path, y->path);
+}
+
+void pfw_traces_sort(struct pfw_traces *traces)
+{
+	int64_t first = -1;
+
+	if (traces->count)
+		qsort(traces->file, traces->count, sizeof(*traces->file), compare);
+	for (size_t i = 0; i < traces->count; i++) {
+		int64_t rank = traces->file[i].head.rank;
+
+		if (first < 0)
+			first = rank;
+		traces->ranks |= rank != first;
+	}
+}
+
+/* Read the processes of all files; use one of several files with the same process. */
+static int know_processes(struct opening *opening)
+{
+	struct pfw_traces *traces = opening->traces;
+	int error = 0;
+
+	/* An index may be enough to answer for one file. */
+	if (opening->heads && traces->count == 1)
+		return 0;
+	for (size_t i = 0; i < traces->count && !error; i++)
+		error = pfw_processes_read(&traces->file[i]);
+	if (!error && !opening->each)
+		error = pfw_processes_drop_doubles(traces, opening->say, opening->user);
+	return error ? error : pfw_processes_number(traces);
+}
+
+static int open_all(struct pfw_traces *traces, char *const *arguments, size_t count,
+		    struct opening *opening)
+{
+	int error = 0;
+
+	*traces = (struct pfw_traces){ 0 };
+	opening->traces = traces;
+	if (!count)
+		error = opening->all_runs ? add_argument(opening, ".") : add_newest(opening);
+	for (size_t i = 0; !error && i < count; i++)
+		error = add_argument(opening, arguments[i]);
+	pfw_pair_ids_release(&opening->seen);
+	/* If there are other traces, the shell's glob has probably named it: no message. */
+	if (!error && !traces->count && opening->passed_over)
+		opening->say(opening->user, opening->passed_over,
+			     "an index or manifest, not a trace");
+	if (!error && !traces->count)
+		error = -ENOENT;
+	if (!error) {
+		pfw_traces_sort(traces);
+		error = know_processes(opening);
+	}
+	if (error)
+		pfw_traces_close(traces);
+	return error;
+}
+
+int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
+		    pfw_traces_say *say, void *user)
+{
+	return open_all(traces, arguments, count,
+			&(struct opening){ .all_runs = all_runs, .say = say, .user = user });
+}
+
+int pfw_traces_open_each(struct pfw_traces *traces, char *const *arguments, size_t count,
+			 bool all_runs, pfw_traces_say *say, void *user)
+{
+	return open_all(
+		traces, arguments, count,
+		&(struct opening){ .all_runs = all_runs, .each = true, .say = say, .user = user });
+}
+
+int pfw_traces_open_ranks(struct pfw_traces *traces, char *const *arguments, size_t count,
+			  bool all_runs, pfw_traces_say *say, void *user)
+{
+	int error = pfw_traces_open(traces, arguments, count, all_runs, say, user);
+
+	if (!error && (error = pfw_ranks_part(traces, say, user)))
+		pfw_traces_close(traces);
+	return error;
+}
+
+int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, size_t count,
+			  bool all_runs, pfw_traces_say *say, void *user)
+{
+	return open_all(
+		traces, arguments, count,
+		&(struct opening){ .all_runs = all_runs, .heads = true, .say = say, .user = user });
+}
+
+int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *user)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		struct pfw_trace_file *file = &traces->file[i];
+		int error = pfw_ranks_whole(traces, i) == i
+				    ? pfw_blocks_find(&file->blocks, file->path)
+				    : 0;
+
+		if (!error)
+			error = pfw_processes_read(file);
+		if (error) {
+			say(user, file->path, why_not(error));
+			return error;
+		}
+	}
+	return 0;
+}

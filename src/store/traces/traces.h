@@ -1,0 +1,86 @@
+/* store/traces/traces.h - the traces that a command reads: files, ranks, runs.
+ *
+ * Room store/traces: turns arguments into traces, and says which run, rank and process each is of.
+ * It may use store/read, store/line and store/kit.  Start here; paths.h finds files, ends.h reads
+ * their first and last lines, ranks.h splits files of several ranks.
+ */
+#ifndef PFW_STORE_TRACES_TRACES_H
+#define PFW_STORE_TRACES_TRACES_H
+
+#include <sys/types.h>
+
+#include "store/read/blocks.h"
+#include "store/traces/ends.h"
+#include "store/traces/processes.h"
+#include "store/traces/ranks.h"
+
+struct pfw_trace_file {
+	char *path;
+	struct pfw_trace head; /* from its first line; the `end` is not read */
+	struct pfw_blocks blocks;
+	/* When it was found; 0 for standard input. */
+	uint64_t device, inode;
+	int64_t changed_ns;
+	mode_t mode; /* 0666 for standard input and pipes */
+	/* For one rank of a file that holds several (see ranks.h), else NULL. */
+	struct pfw_ranks *ranks;
+	struct pfw_processes *processes; /* NULL: none, or not read yet */
+};
+
+/* Files of a run that are left out because each of their processes is in another file, too. */
+struct pfw_traces_double {
+	char run[128];
+	size_t count;
+	char *left_out, *used; /* the first such file, and the file that is used for it */
+	bool several;	       /* other files are used for others */
+};
+
+struct pfw_traces {
+	struct pfw_trace_file *file;
+	size_t count;
+	size_t left_out;		 /* files of older runs */
+	bool ranks;			 /* more than one rank is among them */
+	struct pfw_traces_double *twice; /* of each run with such files */
+	size_t doubles;
+};
+
+/*
+ * Open the traces that `arguments` name (see paths.h; none: the newest run in this directory), and
+ * find their blocks.  They are in order of rank (none first), then path, without duplicates.  Files
+ * of a directory or base name that belong to older runs are left out unless all_runs; files without
+ * a run (of other tools) stay.  If two files hold the same process (as after `pfw compact --keep`),
+ * one is used: see processes.h.  A file that cannot be opened is left out after say(user, path,
+ * error).  Return 0; -ENOENT after a message if nothing is left; -ENOMEM.  Thread: any.
+ */
+int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
+		    pfw_traces_say *say, void *user);
+
+/* The same for a command that treats each file by itself: all files that are named.  Thread: any. */
+int pfw_traces_open_each(struct pfw_traces *traces, char *const *arguments, size_t count,
+			 bool all_runs, pfw_traces_say *say, void *user);
+
+/* As pfw_traces_open(), and split files of several ranks: see pfw_ranks_part().  Thread: any. */
+int pfw_traces_open_ranks(struct pfw_traces *traces, char *const *arguments, size_t count,
+			  bool all_runs, pfw_traces_say *say, void *user);
+
+/* As pfw_traces_open(), but `blocks` are empty until pfw_traces_lay_out(), since an index may be
+ * enough.  pfw_traces_lay_out() returns 0, or -errno after a message.  Thread: any. */
+int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, size_t count,
+			  bool all_runs, pfw_traces_say *say, void *user);
+int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *user);
+
+/* Sort them again, and set `ranks` again. */
+void pfw_traces_sort(struct pfw_traces *traces);
+
+/* The permissions that each of them has: what is made from them may have no others. */
+mode_t pfw_traces_mode(const struct pfw_traces *traces);
+
+/* Take one out. */
+void pfw_traces_drop(struct pfw_traces *traces, size_t number);
+
+void pfw_traces_close(struct pfw_traces *traces);
+
+/* Free what one file has. */
+void pfw_trace_file_free(struct pfw_trace_file *file);
+
+#endif

@@ -1,0 +1,119 @@
+"""What would otherwise be silent is said: a choice that matched nothing, a child that is not traced, runs left out.
+
+And steps without variables: `pfw run --torch`, `--step`, `--steps`.
+"""
+import os
+import pty
+import subprocess
+
+import pytest
+
+import harness
+
+TARGET = harness.BUILD / "tests" / "schedule_target"
+
+
+def pfw(top, *words, status=0, **variables):
+    top.mkdir(exist_ok=True)
+    (top / "data").write_bytes(b"x" * 100)
+    return harness.run([harness.PFW, *words], harness.clean_environment(**variables), top, status=status)
+
+
+def steps_of(top):
+    return sorted(line["args"]["step"] for path in harness.trace_names(top)
+                  for line in harness.read_lines(top / path) if line["args"].get("kind") == "step")
+
+
+# ---- steps ----
+
+@pytest.mark.parametrize("asked, recorded", [("0-2", [0, 1, 2]), ("3-5", [3, 4, 5]), ("4", [4]), ("8-20", [8, 9])])
+def test_steps_by_an_option(tmp_path, asked, recorded):
+    pfw(tmp_path, "run", "-o", "t", "--steps", asked, "--step", "step", "--", TARGET, "named", "10", "step")
+    lines = harness.check_trace(tmp_path / "t.pfw")
+    assert steps_of(tmp_path) == recorded
+    assert [line["args"]["step"] for line in harness.events(lines, "work")] == recorded
+    assert not [line for line in lines if line["args"].get("phase") == "warmup"]
+
+
+@pytest.mark.parametrize("text", ["", "a", "5-3", "-3", "3-", "1-2-3", "99999999999-99999999999"])
+def test_steps_that_are_none(tmp_path, text):
+    said = pfw(tmp_path, "run", f"--steps={text}", "--", "true", status=125).stderr
+    assert "--steps" in said and "10-20" in said
+
+
+def test_torch_sets_both_variables(tmp_path):
+    command = 'echo "$PFW_TORCH_OPS $PFW_STEP"'
+    assert pfw(tmp_path, "run", "-q", "--torch", "--", "sh", "-c", command).stdout == "1 auto\n"
+    assert pfw(tmp_path, "run", "-q", "--step", "mine", "--torch", "sh", "-c", command).stdout == "1 mine\n"
+    assert pfw(tmp_path, "run", "-q", "--torch", "--step", "mine", "sh", "-c", command).stdout == "1 mine\n"
+
+
+def test_no_steps_says_how_to_get_them(tmp_path):
+    pfw(tmp_path, "run", "-o", "t", "--all", "--", "cat", "data")
+    result = pfw(tmp_path, "overlap", "--steps", "t")
+    assert "no steps" in result.stderr and "--torch" in result.stderr and "--step NAME" in result.stderr
+    assert "Steps" not in result.stdout
+
+
+@pytest.mark.parametrize("options, why", [
+    (["--steps", "20-30", "--step", "step"], "reached no step that is to be recorded"),
+    (["--schedule", "delay=1h,duration=1s"], "ended before PFW_SCHEDULE=delay=1h,duration=1s began"),
+])
+def test_nothing_recorded_names_the_true_cause(tmp_path, options, why):
+    said = pfw(tmp_path, "run", "-o", "t", *options, "--", TARGET, "named", "3", "step").stderr
+    assert why in said, said
+
+
+# ---- what matched nothing ----
+
+def test_a_call_that_there_is_not(tmp_path):
+    said = pfw(tmp_path, "run", "-o", "t", "--all", "sh", "-c", "cat data", PFW_CALLS="open*,raed,write").stderr
+    assert said.count("PFW_CALLS: no call is named raed; `pfw calls` lists all") == 1
+    assert "PFW_CALLS" not in pfw(tmp_path, "run", "-o", "u", "--all", "cat", "data", PFW_CALLS="open*,read").stderr
+
+
+def test_a_step_that_there_is_not(tmp_path):
+    words = ["run", "-o", "t", "--step", "Train*", "--", TARGET, "named", "3", "train"]
+    assert "PFW_STEP: no steps: no span and no NVTX range had such a name" in pfw(tmp_path, *words).stderr
+    words[4] = "train"
+    assert "PFW_STEP" not in pfw(tmp_path, *words).stderr
+
+
+def test_python_calls_without_the_option(tmp_path):
+    assert "PFW_PY_CALLS does nothing without --py-calls" in \
+        pfw(tmp_path, "run", "-o", "t", "true", PFW_PY_CALLS="main").stderr
+
+
+# ---- the rest ----
+
+def test_the_newest_run_of_several(tmp_path):
+    for name in ("a", "b"):
+        pfw(tmp_path, "run", "-o", name, "--all", "cat", "data")
+    for command in ("table", "overlap", "patterns", "query", "validate"):
+        said = pfw(tmp_path, command).stderr
+        assert "the newest run is taken" in said and "1 file of older runs left out" in said, command
+        assert "left out" not in pfw(tmp_path, command, "b").stderr, command
+
+
+def test_an_untraced_child_in_the_summary(tmp_path):
+    said = pfw(tmp_path, "run", "-o", "t", "--", "sh", "-c", "env -i cat data; cat data").stderr
+    assert "1 child process not traced" in said and "PFW_FOLLOW=1" in said
+    ends = [line["args"].get("untraced_children", 0) for name in harness.trace_names(tmp_path)
+            for line in harness.read_lines(tmp_path / name) if line["name"] == "end"]
+    assert sum(ends) == 1
+
+
+@pytest.mark.parametrize("line", ["cat data | wc", "cat data", "cat data > out", "a && b"])
+def test_a_line_for_a_shell(tmp_path, line):
+    assert "pfw run sh -c" in pfw(tmp_path, "run", line, status=127).stderr
+
+
+def test_binary_is_not_for_a_terminal(tmp_path):
+    pfw(tmp_path, "run", "-o", "t", "--all", "cat", "data")
+    ours, theirs = pty.openpty()
+    done = subprocess.run([harness.PFW, "export", "--format", "perfetto", "-o", "-", "t.pfw"], stdout=theirs,
+                          stderr=subprocess.PIPE, env=harness.clean_environment(), cwd=tmp_path, text=True,
+                          stdin=subprocess.DEVNULL, check=False)
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == 2 and "not for a terminal" in done.stderr

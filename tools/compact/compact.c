@@ -1,0 +1,439 @@
+/* tools/compact/compact.c - `pfw compact`: merges a run into one sorted, indexed file per rank. */
+#include "compact/compact.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "share/select_args.h"
+#include "store/index/index.h"
+#include "store/json/print.h"
+#include "store/sys/proc.h"
+#include "ui/interrupt.h"
+#include "ui/progress.h"
+
+#define JOBS_MAX 16u /* more threads would exceed the promised memory */
+
+const _Atomic bool *compact_stop;
+
+void compact_say(struct compact *compact, int status, const char *path, const char *format, ...)
+{
+	char text[2048];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(text, sizeof(text), format, values);
+	va_end(values);
+	cli_error(compact->command->name, "%s: %s", cli_name(path), text);
+	if (compact->status < status)
+		compact->status = status;
+}
+
+/* Make a full disk or a file size limit an error of write() instead of a signal. */
+static void set_up_process(void)
+{
+	struct rlimit limit;
+
+	compact_stop = stop_watch();
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	/* Return freed blocks to the system instead of keeping one arena per thread. */
+	mallopt(M_MMAP_THRESHOLD, 512 * 1024);
+	mallopt(M_ARENA_MAX, 2);
+	mallopt(M_TRIM_THRESHOLD, 64 << 20); /* the next rank's rows reuse this memory */
+}
+
+/* ---- the result ---- */
+
+static void print_group(const struct compact *compact, const struct compact_group *group)
+{
+	const struct pfw_pack_sum *sum = &group->sum;
+	uint64_t events = sum->lines - sum->metadata;
+	struct pfw_printer json = { .out = stdout };
+
+	if (compact->format == CLI_NDJSON) {
+		pfw_print(&json,
+			  "{'file':%s,'rank':%" PRId64 ",'originals':%zu,'lines':%" PRIu64
+			  ",'events':%" PRIu64 ",'bytes_before':%" PRIu64 ",'bytes':%" PRIu64
+			  ",'members':%" PRIu64 ",'copied':%" PRIu64,
+			  group->name, group->rank, group->count, sum->lines, events,
+			  group->bytes_before, sum->bytes, sum->members, sum->copied);
+		pfw_print(&json, group->damaged ? "'damaged':true}\n" : "'damaged':false}\n");
+		return;
+	}
+	if (compact->quiet)
+		return;
+	printf("%s: %s event%s", cli_name(group->name), cli_count(events), cli_plural(events));
+	if (group->count > 1)
+		printf(" of %zu traces", group->count);
+	printf(", %s -> %s", cli_bytes(group->bytes_before), cli_bytes(sum->bytes));
+	if (sum->bytes && sum->copied == 0)
+		printf(" (%.1f times smaller)", (double)group->bytes_before / (double)sum->bytes);
+	putchar('\n');
+	compact_print_removed(compact, group);
+}
+
+/* ---- one directory ---- */
+
+/* Check that the groups of a split file hold all of its lines. */
+static int check_split(struct compact *compact, size_t first, size_t end)
+{
+	for (size_t i = first; i < end && !compact->cut; i++) {
+		const struct compact_group *group = &compact->group[i];
+		uint64_t lines = 0;
+
+		for (size_t j = first; group->pid && j < end; j++) {
+			if (compact->group[j].file[0] == group->file[0])
+				lines += compact->group[j].sum.lines;
+		}
+		if (!group->pid || lines == group->split_lines)
+			continue;
+		compact_say(compact, CLI_USAGE, group->file[0]->path,
+			    "%" PRIu64 " lines are of processes without a `process` line at its "
+			    "begin: it cannot be taken apart",
+			    group->split_lines - lines);
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+/* In one file for all ranks only the pid tells whose a line is, so no two hosts may share one. */
+static int check_ranks(struct compact *compact, const struct pfw_manifest *manifest,
+		       const struct compact_group *group)
+{
+	uint64_t pid;
+	int mixed = compact->split == COMPACT_INTO_ONE ? pfw_manifest_mixed(manifest, &pid) : 0;
+
+	if (mixed <= 0)
+		return mixed;
+	compact_say(compact, CLI_USAGE, group->name,
+		    "two hosts have a process %" PRIu64
+		    ", of different ranks: in one file nobody could "
+		    "tell their lines apart; leave a file for each rank",
+		    pid);
+	return -EBADMSG;
+}
+
+/* Write the groups [first, end), which have one base name. */
+static int write_base(struct compact *compact, size_t first, size_t end, struct pfw_commit *commit)
+{
+	struct pfw_manifest *manifest = pfw_manifest_new(compact->group[first].run);
+	struct compact_writing *before = NULL, *now;
+	int error = manifest ? 0 : -ENOMEM, result;
+
+	for (size_t i = first; i < end && !error; i++) {
+		struct compact_group *group = &compact->group[i];
+
+		error = compact_write(compact, group, commit, manifest, &now);
+		compact->done += group->bytes_before;
+		result = compact_check(before);
+		error = error ? error : result;
+		before = now;
+		if (!error && !group->dropped)
+			error = compact_remove_originals(compact, group, commit);
+	}
+	result = compact_check(before);
+	error = error ? error : result;
+	if (!error)
+		error = check_split(compact, first, end);
+	if (!error)
+		error = check_ranks(compact, manifest, &compact->group[first]);
+	if (!error)
+		error = compact_manifest(compact, commit, compact->group[first].base, manifest);
+	pfw_manifest_free(manifest);
+	return error;
+}
+
+/* Write the groups [first, end), which have one directory: either all or none. */
+static int write_directory(struct compact *compact, size_t first, size_t end)
+{
+	struct pfw_commit commit;
+	unsigned carried, kept = 0;
+	int error = pfw_commit_begin(&commit, compact->group[first].directory, &carried);
+
+	if (error)
+		compact_say(compact, CLI_USAGE, compact->group[first].directory, "%s", commit.why);
+	for (size_t i = first, last; i < end && !error; i = last) {
+		for (last = i + 1;
+		     last < end && strcmp(compact->group[i].base, compact->group[last].base) == 0;)
+			last++;
+		error = write_base(compact, i, last, &commit);
+	}
+	if (!error) {
+		error = pfw_commit_run(&commit, &kept);
+		if (error || kept)
+			compact_say(compact, error ? CLI_USAGE : CLI_PROBLEMS,
+				    compact->group[first].directory, "%s", commit.why);
+	}
+	progress_hide();
+	for (size_t i = first; i < end && !error; i++) {
+		if (!compact->group[i].dropped)
+			print_group(compact, &compact->group[i]);
+	}
+	pfw_commit_end(&commit);
+	return error;
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+	const struct compact_group *x = a, *y = b;
+	int order = strcmp(x->directory, y->directory);
+
+	if (!order)
+		order = strcmp(x->base, y->base);
+	if (!order && x->rank != y->rank)
+		order = x->rank < y->rank ? -1 : 1;
+	return order ? order : strcmp(x->name, y->name);
+}
+
+static void write_all(struct compact *compact)
+{
+	int error = 0;
+
+	qsort(compact->group, compact->groups, sizeof(*compact->group), compare_groups);
+	for (size_t i = 0; i < compact->groups; i++)
+		compact->all += compact->group[i].bytes_before;
+	progress_begin("compact", compact->quiet, false);
+	for (size_t i = 0, end; i < compact->groups && !error; i = end) {
+		for (end = i + 1;
+		     end < compact->groups &&
+		     strcmp(compact->group[i].directory, compact->group[end].directory) == 0;)
+			end++;
+		error = write_directory(compact, i, end);
+	}
+	compact->interrupted = error == -EINTR;
+	if (error && compact->status < CLI_USAGE)
+		compact->status = CLI_USAGE;
+}
+
+/* ---- the command ---- */
+
+enum {
+	OPTION_LEVEL = 256,
+	OPTION_KEEP,
+	OPTION_FORCE,
+	OPTION_SPLIT,
+	OPTION_ALL_RUNS,
+	OPTION_FORMAT
+};
+
+static const struct cli_option options[] = {
+	{ "output", 'o', "DIR", "write into DIR; the originals stay", 'o' },
+	{ "level", 0, "1-9", "compress harder: 9 is smaller than gzip -9 in half its time",
+	  OPTION_LEVEL },
+	{ "keep", 0, NULL, "keep the originals: without it or -o they are removed", OPTION_KEEP },
+	{ "force", 0, NULL,
+	  "replace existing results; continue although a process of another host "
+	  "may have left unwritten events",
+	  OPTION_FORCE },
+	{ "split-by", 0, "rank|process|none",
+	  "one file per rank (default), per process, or for all", OPTION_SPLIT },
+	SELECT_ARGS_TIMES,
+	{ "all-runs", 0, NULL,
+	  "compact all runs of a directory, each by itself, not only the newest", OPTION_ALL_RUNS },
+	{ "jobs", 'j', "N", "threads (default: one per CPU, at most 16)", 'j' },
+	{ "quiet", 'q', NULL, "print problems only", 'q' },
+	{ "format", 0, "text|ndjson", "text, or one JSON object per result", OPTION_FORMAT },
+	{ 0 },
+};
+
+static int take_split(struct compact *compact, const char *text)
+{
+	static const char *const names[] = { "rank", "process", "none" };
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+		if (strcmp(text, names[i]) == 0) {
+			compact->split = (enum compact_split)i;
+			return 0;
+		}
+	}
+	cli_error(compact->command->name, "--split-by %s is none of rank, process, none",
+		  cli_name(text));
+	return -1;
+}
+
+static int take_option(void *user, const struct cli_args *args, int option)
+{
+	struct compact *compact = user;
+	int64_t number;
+	int taken = select_args_take(&compact->select, args, option);
+
+	compact->cut |= taken > 0;
+	if (taken)
+		return taken > 0 ? 0 : -1;
+	if (option == OPTION_SPLIT)
+		return take_split(compact, args->value);
+	if (cli_whole(args->command, "level", args->value, 1, PFW_LEVEL_MOST, &number))
+		return -1;
+	compact->level = (int)number;
+	return 0;
+}
+
+static void say_open(void *user, const char *path, const char *why)
+{
+	compact_say(user, CLI_USAGE, path, "%s", why);
+}
+
+/* A stream can be neither read twice nor removed. */
+static bool check_files(struct compact *compact)
+{
+	for (size_t i = 0; i < compact->traces.count; i++) {
+		const struct pfw_trace_file *file = &compact->traces.file[i];
+
+		if (file->blocks.layout != PFW_LAYOUT_STREAM || file->blocks.file_bytes)
+			continue;
+		compact_say(compact, CLI_USAGE, file->path, "not a file: compact takes files only");
+		return false;
+	}
+	return true;
+}
+
+/* Finish the commit that a killed `pfw compact` left in a directory. */
+static bool settle_directory(struct compact *compact, const char *directory, bool *changed)
+{
+	struct pfw_commit commit;
+	unsigned carried = 0;
+	int error = pfw_commit_begin(&commit, directory, &carried);
+
+	if (error)
+		compact_say(compact, CLI_USAGE, directory, "%s", commit.why);
+	pfw_commit_end(&commit);
+	*changed |= carried > 0;
+	return !error;
+}
+
+/* The same for the directories of all traces and results. */
+static bool settle(struct compact *compact, bool *changed)
+{
+	bool good = !compact->out || settle_directory(compact, compact->out, changed);
+	char directory[PATH_MAX] = "";
+
+	for (size_t i = 0; i < compact->traces.count && good; i++) {
+		if (compact_directory(directory, compact->traces.file[i].path))
+			good = settle_directory(compact, directory, changed);
+	}
+	return good;
+}
+
+/* Open the traces.  Open them again if a killed compact or killed recorders had left something,
+ * which is now in the traces. */
+static bool open_traces(struct compact *compact, char **argv, int count)
+{
+	bool changed = true;
+
+	for (int round = 0; changed && round < 4; round++) {
+		pfw_traces_close(&compact->traces);
+		if (pfw_traces_open_each(&compact->traces, argv, (size_t)count, compact->all_runs,
+					 say_open, compact))
+			return false;
+		changed = false;
+		if (compact->status >= CLI_USAGE || !check_files(compact) ||
+		    !settle(compact, &changed) || !compact_leave_out(compact))
+			return false;
+		if (!changed && !compact_recover(compact, &changed))
+			return false;
+	}
+	return true;
+}
+
+/* Find the time window of each trace. */
+static bool resolve_times(struct compact *compact)
+{
+	const struct pfw_extent_options options = { .jobs = pfw_pool_jobs(compact->pool),
+						    .stop = compact_stop };
+	int status;
+
+	/*
+	 * The originals hold more than the result, so they stay and the result needs another place.
+	 */
+	if (compact->cut && !compact->out) {
+		cli_error(compact->command->name, "--since and --until leave the originals as they "
+						  "are: say with -o DIR where the part is to go");
+		compact->status = CLI_USAGE;
+		return false;
+	}
+	status =
+		select_args_resolve(&compact->select, compact->command, &compact->traces, &options);
+	compact->interrupted = status == 130;
+	if (status && compact->status < CLI_USAGE)
+		compact->status = CLI_USAGE;
+	return !status;
+}
+
+static void run(struct compact *compact, char **argv, int count)
+{
+	unsigned cpus = compact->jobs ? compact->jobs : pfw_cpus();
+
+	if (compact->out && mkdir(compact->out, 0700) < 0 && errno != EEXIST) {
+		compact_say(compact, CLI_USAGE, compact->out, "%s", strerror(errno));
+		return;
+	}
+	if (!open_traces(compact, argv, count) || !compact_find_groups(compact) ||
+	    !compact_check_originals(compact))
+		return;
+	if (pfw_pool_open(&compact->pool, cpus < JOBS_MAX ? cpus : JOBS_MAX)) {
+		compact_say(compact, CLI_USAGE, "compact", "no memory");
+		return;
+	}
+	if (resolve_times(compact))
+		write_all(compact);
+	pfw_pool_close(compact->pool);
+}
+
+static int compact_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct compact compact = { .command = command, .level = PFW_LEVEL_FAST };
+	const struct cli_target targets[] = {
+		{ 'o', .text = &compact.out },
+		{ 'q', .flag = &compact.quiet },
+		{ 'j', .jobs = &compact.jobs },
+		{ OPTION_KEEP, .flag = &compact.keep },
+		{ OPTION_FORCE, .flag = &compact.force },
+		{ OPTION_ALL_RUNS, .flag = &compact.all_runs },
+		{ OPTION_FORMAT, .format = &compact.format, .formats = 2 },
+		{ 0 },
+	};
+	struct cli_args args;
+	int status = cli_read(&args, command, argc, argv, targets, &compact, take_option);
+
+	if (status >= 0)
+		return status;
+	set_up_process();
+	run(&compact, argv, args.operands);
+	pfw_select_release(&compact.select);
+	compact_free_groups(&compact);
+	pfw_traces_close(&compact.traces);
+	/* A signal that came after the work was complete does not end the process. */
+	if (compact.interrupted)
+		stop_end();
+	return cli_finish(stdout, command, compact.status);
+}
+
+const struct cli_command cli_compact = {
+	.name = "compact",
+	.operands = "[PATH...]",
+	.summary = "Merge a run's traces into one sorted, compressed, indexed file per rank",
+	.options = options,
+	.failure = CLI_USAGE,
+	.main = compact_main,
+	.details =
+		"PATH is a trace, a directory, a glob or the base name of a run; none: the\n"
+		"newest run here.  Lines stay as they are.  The result, BASE-rankNNNN.pfw.gz or\n"
+		"BASE.pfw.gz, is written beside the traces, read back and compared; then they\n"
+		"are REMOVED, unless -o or --keep is given.  Killed at any moment, either they\n"
+		"are there or the result is; run it again to finish.  Symbolic links are never\n"
+		"removed, nor what they lead to.\n"
+		"exit status: 0 ok, 1 something could not be read, 2 nothing was done\n",
+};

@@ -1,0 +1,369 @@
+/* tools/compact/write.c - writes one result: merges, compresses, syncs and reads it back.
+ *
+ * A thread finishes the index of one result and syncs it while the next result is merged.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compact/compact.h"
+#include "store/index/index.h"
+#include "store/merge/merge.h"
+#include "store/read/places.h"
+#include "ui/progress.h"
+
+#define PROBLEMS_SHOWN 10
+/* Memory of the whole command except for the pool's threads and members in flight. */
+#define MEMORY (216u << 20)
+#define MEMORY_OF_A_JOB (6u << 20)
+#define MEMORY_LEAST (64u << 20)
+
+struct compact_writing {
+	struct compact *compact;
+	struct compact_group *group;
+	struct pfw_pack *pack;
+	struct pfw_index_writer *index; /* NULL: none */
+	struct pfw_processes *processes;
+	struct pfw_merge merge;
+	struct pfw_merge_file *input;
+	uint64_t problems;
+	uint64_t read; /* bytes of the originals */
+	struct pfw_commit *commit;
+	size_t made; /* index of its file in the commit */
+	/* For the finishing thread. */
+	pthread_t finishing;
+	bool in_thread;
+	int fd, index_error, sync_error;
+};
+
+static void was_read(void *user, uint64_t bytes)
+{
+	struct compact_writing *writing = user;
+	uint64_t share = writing->group->bytes_before;
+
+	writing->read += bytes;
+	progress_show(writing->compact->done + (writing->read < share ? writing->read : share),
+		      writing->compact->all);
+}
+
+/* ---- callbacks of the merge ---- */
+
+static int put_rows(void *user, const struct pfw_rows *rows, size_t first, size_t count)
+{
+	struct compact_writing *writing = user;
+
+	return pfw_pack_rows(writing->pack, rows, first, count);
+}
+
+static int put_member(void *user, size_t file, const struct pfw_block *block,
+		      const struct pfw_sorted_mark *mark)
+{
+	struct compact_writing *writing = user;
+
+	return pfw_pack_member(writing->pack, writing->input[file].path, block, mark);
+}
+
+static int take_metadata(void *user, size_t file, const char *line, size_t bytes)
+{
+	struct compact_writing *writing = user;
+
+	(void)file;
+	return pfw_manifest_line(writing->group->entry, line, bytes);
+}
+
+static void take_problem(void *user, size_t file, const struct pfw_scan_problem *problem)
+{
+	struct compact_writing *writing = user;
+
+	writing->problems += 1 + problem->more;
+	writing->group->damaged = true;
+	if (writing->problems <= PROBLEMS_SHOWN)
+		compact_say(writing->compact, CLI_PROBLEMS, writing->input[file].path,
+			    "byte %" PRIu64 ": %s", problem->at, problem->text);
+}
+
+/* ---- merging ---- */
+
+static void init_merge(struct compact_writing *writing)
+{
+	struct compact *compact = writing->compact;
+	unsigned jobs = pfw_pool_jobs(compact->pool);
+	size_t taken = (size_t)jobs * MEMORY_OF_A_JOB;
+
+	writing->merge = (struct pfw_merge){
+		.file = writing->input,
+		.count = writing->group->count,
+		.pool = compact->pool,
+		.budget = taken + MEMORY_LEAST < MEMORY ? MEMORY - taken : MEMORY_LEAST,
+		.directory = writing->group->directory,
+		.stop = compact_stop,
+		.loose = compact->split == COMPACT_INTO_ONE,
+		.in_place = writing->group->count <= PFW_PLACES_FILES,
+		.user = writing,
+		.rows = put_rows,
+		.member = compact->level == PFW_LEVEL_FAST ? put_member : NULL,
+		.metadata = take_metadata,
+		.problem = take_problem,
+		.progress = was_read,
+	};
+}
+
+/* Begin the file and its index.  Without an index the file is still written. */
+static int begin(struct compact_writing *writing, const struct pfw_commit_new *made)
+{
+	struct compact *compact = writing->compact;
+	int error = ftruncate(made->fd, 0) < 0 ? -errno : 0;
+
+	if (!error)
+		error = pfw_pack_open(&writing->pack, made->fd, compact->level, compact->pool);
+	if (error) {
+		compact_say(compact, CLI_USAGE, writing->group->name, "%s",
+			    error == -ENOENT ? "neither libisal.so.2 nor libz.so.1 is there"
+					     : strerror(-error));
+		return error;
+	}
+	if (compact->cut)
+		pfw_pack_cut(writing->pack);
+	error = pfw_index_begin(&writing->index, made->temporary, writing->group->bytes_before,
+				false);
+	if (error)
+		compact_say(compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
+			    strerror(-error));
+	else
+		pfw_pack_index(writing->pack, writing->index, writing->processes);
+	return 0;
+}
+
+static void forget(struct compact_writing *writing)
+{
+	if (writing->index)
+		pfw_index_end(writing->index);
+	pfw_pack_close(writing->pack);
+	writing->index = NULL;
+	writing->pack = NULL;
+}
+
+static int merge(struct compact_writing *writing, const struct pfw_commit_new *made)
+{
+	struct compact *compact = writing->compact;
+	const char *where = "";
+	int error;
+
+	init_merge(writing);
+	for (;;) {
+		error = begin(writing, made);
+		if (error)
+			return error;
+		error = pfw_merge_run(&writing->merge, &where);
+		if (!error)
+			error = pfw_pack_flush(writing->pack);
+		if (error != -ESTALE || writing->merge.distrust)
+			break;
+		/* A member's header is wrong: merge again and read every block beforehand. */
+		forget(writing);
+		writing->merge.distrust = true;
+		writing->read = 0;
+	}
+	if (error && error != -EINTR)
+		compact_say(compact, CLI_USAGE, error == -EBUSY ? where : writing->group->name,
+			    "%s: %s", cli_name(where), strerror(-error));
+	return error;
+}
+
+/* ---- to the disk and back ---- */
+
+static void *finish(void *user)
+{
+	struct compact_writing *writing = user;
+	const struct pfw_index_trace trace = { .layout = PFW_LAYOUT_MEMBERS,
+					       .problems = pfw_pack_sum(writing->pack)->problems };
+
+	if (writing->index)
+		writing->index_error = pfw_index_commit(writing->index, &trace);
+	/* Drop the pages from the cache, so that the check reads the disk. */
+	if (fsync(writing->fd) < 0)
+		writing->sync_error = -errno;
+	posix_fadvise(writing->fd, 0, 0, POSIX_FADV_DONTNEED);
+	posix_fadvise(writing->fd, 0, 0, POSIX_FADV_WILLNEED);
+	return NULL;
+}
+
+/* Use a thread, since finishing mostly waits; if none can be made, finish here. */
+static void start_finish(struct compact_writing *writing)
+{
+	writing->in_thread = !pfw_pool_thread(&writing->finishing, finish, writing);
+	if (!writing->in_thread)
+		finish(writing);
+}
+
+/* Compare the lines and checksums of the input with those of the output. */
+static int compare(const struct compact_writing *writing)
+{
+	const struct pfw_pack_sum *sum = pfw_pack_sum(writing->pack);
+	uint64_t lines = 0, checksum = 0;
+
+	for (size_t i = 0; i < writing->group->count; i++) {
+		lines += writing->input[i].sum.lines;
+		checksum += writing->input[i].sum.checksum;
+	}
+	return sum->lines == lines && sum->checksum == checksum ? 0 : -EBADMSG;
+}
+
+static int say_unchanged(const struct compact_writing *writing, int error)
+{
+	if (error && error != -EINTR)
+		compact_say(writing->compact, CLI_USAGE, writing->group->name,
+			    "%s; nothing was changed",
+			    error == -EBADMSG ? "what was read back is not what was to be written: "
+						"a faulty disk or memory"
+					      : strerror(-error));
+	return error;
+}
+
+/* ---- one group ---- */
+
+static bool prepare(struct compact_writing *writing)
+{
+	struct compact *compact = writing->compact;
+	struct compact_group *group = writing->group;
+	const struct pfw_select_window *window;
+
+	writing->processes =
+		pfw_processes_join((const struct pfw_trace_file *const *)group->file, group->count);
+	writing->input = calloc(group->count, sizeof(*writing->input));
+	for (size_t i = 0; writing->input && i < group->count; i++) {
+		writing->input[i].path = group->file[i]->path;
+		writing->input[i].blocks = &group->file[i]->blocks;
+		window = &compact->select.window[group->file[i] - compact->traces.file];
+		writing->input[i].since_ns = window->since_ns;
+		writing->input[i].until_ns = window->until_ns;
+		writing->input[i].pid = group->pid;
+	}
+	return writing->input && writing->processes;
+}
+
+/* Write what can be read of damaged input, and keep the originals. */
+static void judge(struct compact *compact, struct compact_group *group)
+{
+	if (group->sum.problems)
+		compact_say(compact, CLI_PROBLEMS, group->name,
+			    "%" PRIu64 " line%s kept that every reader will find fault with: `pfw "
+			    "validate` says with what",
+			    group->sum.problems, cli_plural(group->sum.problems));
+	if (group->damaged && group->replaces) {
+		compact_say(
+			compact, CLI_PROBLEMS, group->name,
+			"left as it is, since not all of it can be read; -o DIR writes what can "
+			"be");
+		group->dropped = true;
+	} else if (group->damaged && compact_removes(compact)) {
+		compact_say(compact, CLI_PROBLEMS, group->name,
+			    "written without what could not be read; the originals are kept");
+	}
+}
+
+static void add_index(struct compact_writing *writing)
+{
+	int error = writing->index_error;
+
+	if (!writing->index)
+		return;
+	pfw_index_end(writing->index); /* releases its lock, too */
+	writing->index = NULL;
+	if (!error)
+		error = pfw_commit_add_beside(writing->commit, writing->made, PFW_INDEX_SUFFIX);
+	if (error)
+		compact_say(writing->compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
+			    strerror(-error));
+}
+
+/* Merge the group and start to finish its file, which is the commit's last one. */
+static int write_group(struct compact_writing *writing)
+{
+	const struct pfw_commit_new made = writing->commit->made[writing->made];
+	struct compact_group *group = writing->group;
+	int error = prepare(writing) ? merge(writing, &made) : -ENOMEM;
+
+	if (!error)
+		error = say_unchanged(writing, compare(writing));
+	if (error)
+		return error;
+	group->sum = group->entry->sum = *pfw_pack_sum(writing->pack);
+	judge(writing->compact, group);
+	if (group->dropped)
+		return 0;
+	/* Copied members were not read, so their file has no index yet. */
+	if (writing->index && group->sum.copied) {
+		pfw_index_end(writing->index);
+		writing->index = NULL;
+	}
+	writing->fd = made.fd;
+	if (fchmod(made.fd, pfw_traces_mode(&writing->compact->traces) | 0600) < 0)
+		return say_unchanged(writing, -errno);
+	start_finish(writing);
+	return 0;
+}
+
+static void free_writing(struct compact_writing *writing)
+{
+	forget(writing);
+	pfw_processes_free(writing->processes);
+	free(writing->input);
+	free(writing);
+}
+
+int compact_write(struct compact *compact, struct compact_group *group, struct pfw_commit *commit,
+		  struct pfw_manifest *manifest, struct compact_writing **out)
+{
+	struct compact_writing *writing = calloc(1, sizeof(*writing));
+	int fd = writing ? pfw_commit_add(commit, group->name, compact->force || group->replaces)
+			 : -ENOMEM;
+	int error = fd < 0 ? fd : 0;
+
+	*out = NULL;
+	if (error) {
+		compact_say(compact, CLI_USAGE, group->name, "%s%s",
+			    writing ? commit->why : strerror(-error),
+			    error == -EEXIST ? ": give -o DIR, or --force to replace it" : "");
+		free(writing);
+		return error;
+	}
+	*writing = (struct compact_writing){
+		.compact = compact, .group = group, .commit = commit, .made = commit->made_count - 1
+	};
+	group->entry = pfw_manifest_add(manifest, group->name, group->rank);
+	error = group->entry ? write_group(writing) : -ENOMEM;
+	if (!error && !group->dropped) {
+		*out = writing;
+		return 0;
+	}
+	free_writing(writing);
+	if (group->dropped) {
+		pfw_manifest_drop(manifest);
+		group->entry = NULL;
+		pfw_commit_drop(commit);
+	}
+	return error;
+}
+
+int compact_check(struct compact_writing *writing)
+{
+	int error;
+
+	if (!writing)
+		return 0;
+	if (writing->in_thread)
+		pthread_join(writing->finishing, NULL);
+	add_index(writing);
+	error = writing->sync_error;
+	if (!error)
+		error = pfw_pack_verify(writing->pack, compact_stop);
+	say_unchanged(writing, error);
+	free_writing(writing);
+	return error;
+}

@@ -1,0 +1,300 @@
+/* tools/compare/compare.c - `pfw compare`: what changed between two runs or two groups of runs. */
+#include "compare/compare.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ui/interrupt.h"
+
+#define GROUPS                                                                       \
+	(1u << TABLE_NAME | 1u << TABLE_CAT | 1u << TABLE_FNAME | 1u << TABLE_RANK | \
+	 1u << TABLE_STEP | 1u << TABLE_TID)
+
+enum { GROUP_BY = 256, FAIL_ABOVE };
+
+/* ---- options ---- */
+
+static int parse_percent(struct compare *compare, const char *text)
+{
+	char *end;
+	double percent = strtod(text, &end);
+
+	if (end != text && (!*end || strcmp(end, "%") == 0) && percent >= 0 && percent < 1e6) {
+		compare->fail_above = percent / 100;
+		return 0;
+	}
+	cli_error(compare->survey.command->name, "--fail-above %s: takes a percentage, as 5%%",
+		  cli_name(text));
+	return -1;
+}
+
+static int take(void *user, const struct cli_args *args, int option)
+{
+	struct compare *compare = user;
+
+	switch (option) {
+	case GROUP_BY:
+		return table_fields_parse(&compare->table, args->value, GROUPS,
+					  "name, cat, fname, rank, step and tid");
+	case FAIL_ABOVE:
+		return parse_percent(compare, args->value);
+	default:
+		break;
+	}
+	/* Each side resolves times and ranks for its own traces. */
+	if (survey_take(&compare->survey, &compare->side[0].select, args, option))
+		return -1;
+	return select_args_take(&compare->side[1].select, args, option) < 0 ? -1 : 0;
+}
+
+/* ---- sides ---- */
+
+/* The names of a side's traces. */
+struct words {
+	char **word;
+	size_t count;
+};
+
+/* Split an operand at its commas, unless it is the name of a file. */
+static int split(struct words *words, char *operand)
+{
+	size_t room = 1;
+
+	for (const char *at = operand; *at; at++)
+		room += *at == ',';
+	*words = (struct words){ calloc(room, sizeof(*words->word)), 0 };
+	if (!words->word)
+		return -ENOMEM;
+	if (access(operand, F_OK) == 0) {
+		words->word[words->count++] = operand;
+		return 0;
+	}
+	while (operand) {
+		char *next = strsep(&operand, ",");
+
+		if (*next)
+			words->word[words->count++] = next;
+	}
+	return 0;
+}
+
+/* Whether two files are of one run, as their first lines say.  Files of other tools are of one run,
+ * unless they were named one by one. */
+static bool same_run(const struct pfw_traces *traces, size_t a, size_t b, const struct words *words)
+{
+	if (strcmp(traces->file[a].head.run, traces->file[b].head.run) != 0)
+		return false;
+	for (size_t i = 0; i < words->count && !traces->file[a].head.run[0]; i++) {
+		if (strcmp(traces->file[a].path, words->word[i]) == 0 ||
+		    strcmp(traces->file[b].path, words->word[i]) == 0)
+			return false;
+	}
+	return true;
+}
+
+static int number_runs(struct compare_side *side, const struct words *words)
+{
+	side->run = calloc(side->input.traces.count + 1, sizeof(*side->run));
+	if (!side->run)
+		return -ENOMEM;
+	for (size_t i = 0; i < side->input.traces.count; i++) {
+		size_t j = 0;
+
+		while (j < i && !same_run(&side->input.traces, j, i, words))
+			j++;
+		side->run[i] = j < i ? side->run[j] : side->runs++;
+	}
+	side->least_ns = malloc((side->runs + 1) * sizeof(*side->least_ns));
+	side->greatest_ns = malloc((side->runs + 1) * sizeof(*side->greatest_ns));
+	if (!side->least_ns || !side->greatest_ns)
+		return -ENOMEM;
+	for (size_t i = 0; i < side->runs; i++) {
+		side->least_ns[i] = INT64_MAX;
+		side->greatest_ns[i] = INT64_MIN;
+	}
+	return 0;
+}
+
+/* Whether `--` stands between the operands of A and B. */
+static bool between(const struct cli_args *args)
+{
+	return args->literal && args->before > 0 && args->before < args->operands;
+}
+
+static int open_side(struct compare *compare, struct compare_side *side, const struct words *words)
+{
+	int error = survey_open(&compare->survey, &side->input, words->word, words->count);
+
+	return error ? error : number_runs(side, words);
+}
+
+/* The sides are A and B, split at commas, or the operands before and after `--`. */
+static int open_sides(struct compare *compare, const struct cli_args *args)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < 2 && !error; i++) {
+		int first = i ? args->before : 0;
+		int end = i ? args->operands : args->before;
+		struct words words = { args->argv + first, (size_t)(end - first) };
+
+		if (!between(args))
+			error = split(&words, args->argv[i]);
+		error = error ? error : open_side(compare, &compare->side[i], &words);
+		if (!between(args))
+			free(words.word);
+	}
+	return error;
+}
+
+static int resolve_side(struct compare *compare, struct compare_side *side)
+{
+	struct survey *survey = &compare->survey;
+	int status;
+
+	for (unsigned i = 0; i < compare->table.fields; i++) {
+		side->select.ask_fnames |= compare->table.field[i] == TABLE_FNAME;
+		compare->table.by_step |= compare->table.field[i] == TABLE_STEP;
+	}
+	side->select.ask_steps |= compare->table.by_step;
+	status = survey_attach(survey, &side->input, &side->select);
+	return status == CLI_OK ? survey_resolve(survey, &side->input, &side->select) : status;
+}
+
+static int read_sides(struct compare *compare, const struct cli_args *args)
+{
+	int error = open_sides(compare, args);
+
+	if (error == -ENOMEM)
+		return survey_end(&compare->survey, error);
+	if (error)
+		return CLI_USAGE;
+	for (unsigned i = 0; i < 2; i++) {
+		int status = resolve_side(compare, &compare->side[i]);
+
+		if (status != CLI_OK)
+			return status;
+		error = compare_collect(compare, i);
+		if (error)
+			return survey_end(&compare->survey, error);
+	}
+	return CLI_OK;
+}
+
+static void release(struct compare *compare)
+{
+	for (size_t i = 0; i < compare->rows; i++) {
+		free(compare->row[i].cell);
+		pfw_batches_release(&compare->row[i].batch[0]);
+		pfw_batches_release(&compare->row[i].batch[1]);
+	}
+	free(compare->row);
+	pfw_averages_release(&compare->keys);
+	for (unsigned i = 0; i < 2; i++) {
+		survey_close(&compare->side[i].input);
+		free(compare->side[i].run);
+		free(compare->side[i].least_ns);
+		free(compare->side[i].greatest_ns);
+	}
+}
+
+/* ---- the command ---- */
+
+static int judge(struct compare *compare)
+{
+	int error = compare_sort_rows(compare), failed = 0;
+
+	error = error ? error : compare_judge(compare);
+
+	if (!error)
+		error = compare_print(compare);
+	if (error)
+		return survey_end(&compare->survey, error);
+	for (size_t i = 0; i < compare->rows; i++)
+		failed += compare_fails(compare, &compare->row[i]);
+	if (failed && !compare->survey.quiet)
+		cli_error(compare->survey.command->name,
+			  "%d row%s slower by more than %g %%, which is no chance", failed,
+			  failed == 1 ? " is" : "s are", 100 * compare->fail_above);
+	return failed ? cli_finish(stdout, compare->survey.command, CLI_PROBLEMS)
+		      : survey_end(&compare->survey, 0);
+}
+
+static int run(void *user, struct cli_args *args)
+{
+	struct compare *compare = user;
+	int status;
+
+	if (args->operands != 2 && !between(args)) {
+		cli_error(compare->survey.command->name,
+			  "takes two sides, A and B; several runs of a side with `--` between the "
+			  "sides, with commas, or as a directory or a quoted glob");
+		return CLI_USAGE;
+	}
+	compare->survey.stop = stop_watch();
+	status = read_sides(compare, args);
+	if (status == CLI_OK)
+		status = judge(compare);
+	release(compare);
+	stop_end();
+	return status;
+}
+
+static int compare_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct compare compare = {
+		.survey = { .command = command,
+			    .jobs_most = 1024,
+			    .user = &compare,
+			    .take = take,
+			    .begin = run,
+			    .all_runs = true,
+			    .formats = SURVEY_FORMATS,
+			    .row_limit = SURVEY_FEW_ROWS,
+			    .few_rows = 50 },
+		.table = { .survey = &compare.survey,
+			   .field = { TABLE_CAT, TABLE_NAME },
+			   .fields = 2 },
+		.fail_above = -1,
+	};
+	int status = survey_main(&compare.survey, argc, argv);
+
+	pfw_select_release(&compare.side[0].select);
+	pfw_select_release(&compare.side[1].select);
+	return status;
+}
+
+static const struct cli_option compare_options[] = {
+	{ "group-by", 'g', "LIST",
+	  "one row per: name, cat, fname, rank, step, tid (default: cat,name)", GROUP_BY },
+	{ "fail-above", 0, "PERCENT",
+	  "exit with status 1 if a row got significantly slower by more than this", FAIL_ABOVE },
+	{ "row-limit", 0, "N", "rows shown (default in text and md: 50); -1: all",
+	  SURVEY_ROW_LIMIT },
+	SELECT_ARGS_TIMES,
+	SELECT_ARGS_FILTERS,
+	SURVEY_OPTION_WIDE,
+	SURVEY_OPTIONS,
+	{ "format", 0, SURVEY_FORMAT_NAMES, "md: to paste; for programs times in µs",
+	  SURVEY_FORMAT },
+	{ 0 },
+};
+
+const struct cli_command cli_compare = {
+	.values = table_values,
+	.name = "compare",
+	.operands = "A B | A... -- B...",
+	.summary = "Show what changed between two runs, or between several and others",
+	.options = compare_options,
+	.details =
+		"A and B: traces, directories, globs or base names; several with `--` between\n"
+		"the sides, or with commas.  The first line of a trace names its run.  If a side\n"
+		"has several runs, each is one value, and the variation between runs is known.\n"
+		"With one run a side it is not: the course of the two runs and their other rows\n"
+		"then separate chance from change, and a change that all rows share looks like a\n"
+		"slow machine.  docs/analysis.rst has the method.  Rows are sorted by their\n"
+		"share of the difference of the totals.\n",
+	.main = compare_main,
+};

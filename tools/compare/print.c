@@ -1,0 +1,276 @@
+/* tools/compare/print.c - prints the rows of a comparison by their part of the difference. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "compare/compare.h"
+#include "store/json/print.h"
+#include "ui/grid.h"
+
+#define COLUMNS_MAX 40
+
+/* The total of an average run of a side. */
+static double per_run(const struct compare *compare, const struct compare_row *row, unsigned side)
+{
+	return (double)row->sum[side].total_ns / (double)compare->side[side].runs;
+}
+
+static double difference(const struct compare *compare, const struct compare_row *row)
+{
+	return per_run(compare, row, 1) - per_run(compare, row, 0);
+}
+
+/* ---- order ---- */
+
+struct sorted {
+	double size;
+	size_t row;
+};
+
+static int by_size(const void *a, const void *b)
+{
+	const struct sorted *x = a, *y = b;
+
+	if (x->size != y->size)
+		return x->size < y->size ? 1 : -1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* ---- columns ---- */
+
+/* When a column is shown to people. */
+enum when { NEVER, ALWAYS, ALONE, BESIDE, RUNS };
+
+static size_t make_columns(const struct compare *compare, struct grid_column *column)
+{
+	static const struct {
+		const char *key, *title;
+		enum when when;
+	} all[] = {
+		{ "count_a", "Calls A", ALWAYS },
+		{ "count_b", "Calls B", ALWAYS },
+		{ "total_a", "Total A", ALWAYS },
+		{ "total_b", "Total B", ALWAYS },
+		{ "difference", "Difference", ALWAYS },
+		{ "mean_a", NULL, NEVER },
+		{ "mean_b", NULL, NEVER },
+		/* `change` is the change of these. */
+		{ "typical_a", "Typical A", ALWAYS },
+		{ "typical_b", "Typical B", ALWAYS },
+		{ "change", "Change", ALWAYS },
+		{ "change_low", "from", ALONE },
+		{ "change_high", "to", ALONE },
+		{ "beside", "Beside the rest", BESIDE },
+		{ "beside_low", "from", BESIDE },
+		{ "beside_high", "to", BESIDE },
+		{ "total_change", "Total", RUNS },
+		{ "total_low", "from", RUNS },
+		{ "total_high", "to", RUNS },
+		{ "p", "p", ALWAYS },
+		{ "significant", "Significant", ALWAYS },
+	};
+	bool runs = compare->side[0].runs > 1 || compare->side[1].runs > 1;
+	bool beside = compare->has_together;
+	const bool shown[] = {
+		[ALWAYS] = true, [ALONE] = runs || !beside, [BESIDE] = beside, [RUNS] = runs
+	};
+	size_t at = 0;
+
+	for (unsigned i = 0; i < compare->table.fields; i++)
+		column[at++] = table_fields[compare->table.field[i]];
+	for (size_t i = 0; i < CLI_ARRAY_LEN(all); i++)
+		column[at++] = (struct grid_column){ all[i].key,
+						     shown[all[i].when] ? all[i].title : NULL };
+	return at;
+}
+
+/* ---- rows ---- */
+
+static double percent(double log)
+{
+	return 100 * expm1(log);
+}
+
+/* For people: an interval this wide, a factor of 100, says nothing of the change. */
+static bool is_vague(const struct compare *compare, const struct compare_change *change)
+{
+	return cli_for_people(compare->survey.format) && change->bounded &&
+	       !(change->high - change->low <= log(100));
+}
+
+static void put_change(const struct compare *compare, struct grid *grid,
+		       const struct compare_change *change)
+{
+	if (is_vague(compare, change)) {
+		for (unsigned i = 0; i < 3; i++)
+			grid_digits(grid, "?", 1);
+		return;
+	}
+	grid_number(grid, GRID_CHANGE, change->known ? percent(change->value) : NAN);
+	grid_number(grid, GRID_CHANGE, change->bounded ? percent(change->low) : NAN);
+	grid_number(grid, GRID_CHANGE, change->bounded ? percent(change->high) : NAN);
+}
+
+static void put_fields(const struct compare *compare, struct grid *grid, size_t number)
+{
+	const struct pfw_average *key = &compare->keys.row[number];
+
+	for (unsigned i = 0; i < compare->table.fields; i++) {
+		size_t bytes;
+		const char *text = table_text(key, i, &bytes);
+
+		grid_text(grid, text, bytes);
+	}
+}
+
+/* The count of an average run; mostly all runs have the same. */
+static void put_count(struct grid *grid, uint64_t count, size_t runs)
+{
+	if (count % runs == 0)
+		grid_u64(grid, GRID_COUNT, count / runs);
+	else
+		grid_number(grid, GRID_NUMBER, (double)count / (double)runs);
+}
+
+/* The mean of no calls is 0 / 0. */
+static void put_ns(struct grid *grid, double ns)
+{
+	grid_maybe(grid, GRID_NS, !isnan(ns), isnan(ns) ? 0 : llround(ns));
+}
+
+static void put_row(const struct compare *compare, struct grid *grid, size_t number)
+{
+	const struct compare_row *row = &compare->row[number];
+	struct compare_change total = row->total;
+
+	put_fields(compare, grid, number);
+	for (unsigned i = 0; i < 2; i++)
+		put_count(grid, row->sum[i].count, compare->side[i].runs);
+	for (unsigned i = 0; i < 2; i++)
+		put_ns(grid, per_run(compare, row, i));
+	put_ns(grid, difference(compare, row));
+	for (unsigned i = 0; i < 2; i++)
+		put_ns(grid, (double)row->sum[i].total_ns / (double)row->sum[i].count);
+	for (unsigned i = 0; i < 2; i++)
+		put_ns(grid, exp(compare_typical(&row->sum[i])));
+	put_change(compare, grid, &row->change);
+	put_change(compare, grid, &row->beside);
+	total.known = row->sum[0].total_ns > 0 && row->sum[1].total_ns > 0;
+	if (!total.bounded && total.known)
+		total.value = log(per_run(compare, row, 1) / per_run(compare, row, 0));
+	put_change(compare, grid, &total);
+	grid_number(grid, GRID_NUMBER, row->tested ? row->p : NAN);
+	grid_whole(grid, GRID_YES, row->significant);
+}
+
+/* ---- wall time ---- */
+
+/* Of an average run of a side, in ns; NAN: no line has a time. */
+static double wall_ns(const struct compare_side *side)
+{
+	double ns = 0;
+
+	for (size_t i = 0; i < side->runs; i++) {
+		if (side->least_ns[i] > side->greatest_ns[i])
+			return NAN;
+		ns += (double)side->greatest_ns[i] - (double)side->least_ns[i];
+	}
+	return ns / (double)side->runs;
+}
+
+static void print_wall(const struct compare *compare, FILE *out)
+{
+	double a = wall_ns(&compare->side[0]), b = wall_ns(&compare->side[1]);
+
+	if (isnan(a) || isnan(b))
+		return;
+	fprintf(out, "Wall time: A %s", cli_time(llround(a)));
+	fprintf(out, ", B %s", cli_time(llround(b)));
+	if (a > 0)
+		fprintf(out, " (%+.1f%%)", 100 * (b - a) / a);
+	fputs(compare->side[0].runs > 1 || compare->side[1].runs > 1 ? ", the mean of the runs\n\n"
+								     : "\n\n",
+	      out);
+}
+
+/* ---- summary ---- */
+
+/* A mean in µs, or null. */
+static void print_us(struct pfw_printer *json, const char *key, double ns)
+{
+	if (isnan(ns))
+		pfw_print(json, "'%s':null", key);
+	else
+		pfw_print(json, "'%s':%.3f", key, ns / 1000);
+}
+
+static void print_summary(const struct compare *compare, FILE *out)
+{
+	size_t significant = 0;
+	const char *lines = compare->survey.format == CLI_MD ? "\n" : "";
+	struct pfw_printer json = { .out = out };
+
+	for (size_t i = 0; i < compare->rows; i++)
+		significant += compare->row[i].significant;
+	if (compare->survey.format == CLI_NDJSON) {
+		pfw_print(&json,
+			  "{'section':'all','runs_a':%zu,'runs_b':%zu,'rows':%zu,'tested':%zu,"
+			  "'significant':%zu",
+			  compare->side[0].runs, compare->side[1].runs, compare->rows,
+			  compare->tested, significant);
+		print_us(&json, "wall_a", wall_ns(&compare->side[0]));
+		print_us(&json, "wall_b", wall_ns(&compare->side[1]));
+		if (compare->has_together)
+			pfw_print(&json, "'together':%.6g}\n", percent(compare->together));
+		else
+			pfw_print(&json, "'together':null}\n");
+		return;
+	}
+	fprintf(out, "\n%s of %s rows tested differ (5 %%, Holm); %s run%s against %s.\n",
+		cli_count(significant), cli_count(compare->tested),
+		cli_count(compare->side[0].runs), cli_plural(compare->side[0].runs),
+		cli_count(compare->side[1].runs));
+	if (compare->has_together)
+		fprintf(out, "%sThe middle row changed by %+.1f %%%s.\n", lines,
+			percent(compare->together),
+			compare->side[0].runs == 1 && compare->side[1].runs == 1
+				? ", which one run a side cannot tell from a slow machine"
+				: "");
+}
+
+int compare_print(const struct compare *compare)
+{
+	struct grid_column column[COLUMNS_MAX];
+	static const char *const few[] = { "p",	 "Mean A",  "Mean B",  "from",
+					   "to", "Calls A", "Calls B", NULL };
+	struct grid grid = { .column = column,
+			     .columns = make_columns(compare, column),
+			     .width = compare->survey.width,
+			     .few = few };
+	struct sorted *sorted = calloc(compare->rows + 1, sizeof(*sorted));
+	int error;
+
+	if (!sorted)
+		return -ENOMEM;
+	for (size_t i = 0; i < compare->rows; i++)
+		sorted[i] = (struct sorted){ .size = fabs(difference(compare, &compare->row[i])),
+					     .row = i };
+	qsort(sorted, compare->rows, sizeof(*sorted), by_size);
+	for (size_t i = 0; i < compare->rows; i++) {
+		if (compare->survey.row_limit >= 0 && i >= (size_t)compare->survey.row_limit)
+			break;
+		put_row(compare, &grid, sorted[i].row);
+	}
+	free(sorted);
+	error = grid.failed ? -ENOMEM : 0;
+	if (!error) {
+		if (cli_for_people(compare->survey.format))
+			print_wall(compare, stdout);
+		grid_print(&grid, stdout, compare->survey.format,
+			   compare->survey.format == CLI_NDJSON ? "row" : NULL);
+		if (compare->survey.format != CLI_CSV && compare->survey.format != CLI_TSV)
+			print_summary(compare, stdout);
+	}
+	grid_release(&grid);
+	return error;
+}

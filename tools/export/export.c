@@ -1,0 +1,425 @@
+/* tools/export/export.c - `pfw export`: writes traces in the formats of other tools. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "export/export.h"
+#include "ui/progress.h"
+
+#define PROBLEMS_SHOWN 10 /* per run */
+
+static const struct export_format *const formats[] = { &export_chrome,	    &export_perfetto,
+						       &export_tensorboard, &export_folded,
+						       &export_csv,	    &export_dftracer };
+#define FORMATS "chrome, perfetto, tensorboard, folded, csv or dftracer"
+
+struct export
+{
+	struct survey survey;
+	const struct export_format *format;
+	struct export_options options;
+	const char *out_path;
+	bool force;
+	struct pfw_select select;
+	struct survey_input *input;
+	struct export_live live;
+	uint64_t problems;
+	int status;
+};
+
+/* An output file that is being written. */
+struct writing {
+	struct export *export;
+	struct export_job job;
+	struct export_sink sink;
+	struct output output;
+	void *state;
+};
+
+static int refuse(const struct export *export, const char *why)
+{
+	cli_error(export->survey.command->name, "%s", why);
+	return CLI_USAGE;
+}
+
+/* ---- one output file ---- */
+
+static void problem(void *user, size_t file, const struct pfw_scan_problem *what)
+{
+	struct writing *writing = user;
+	struct export *export = writing->export;
+
+	if (export->status == CLI_OK)
+		export->status = CLI_PROBLEMS;
+	if (export->problems < PROBLEMS_SHOWN)
+		cli_problem(export->survey.command->name, export->input->traces.file[file].path,
+			    what);
+	export->problems += 1 + what->more;
+}
+
+static int give_line(void *user, size_t file, const struct pfw_entry *entry)
+{
+	struct writing *writing = user;
+
+	return writing->export->format->line(writing->state, file, entry);
+}
+
+static void free_state(struct writing *writing)
+{
+	if (writing->state && writing->export->format->release)
+		writing->export->format->release(writing->state);
+	free(writing->state);
+}
+
+static int begin(struct writing *writing)
+{
+	const struct export_format *format = writing->export->format;
+
+	writing->state = calloc(1, format->state_bytes);
+	if (!writing->state)
+		return -ENOMEM;
+	*(const struct export_job **)writing->state = &writing->job;
+	return format->begin ? format->begin(writing->state) : 0;
+}
+
+static int again(void *user)
+{
+	struct writing *writing = user;
+	int error = export_sink_again(&writing->sink);
+
+	if (error)
+		return error;
+	free_state(writing);
+	return begin(writing);
+}
+
+static int run(struct writing *writing, const char **where)
+{
+	struct export *export = writing->export;
+	struct pfw_ordered ordered = {
+		.traces = &export->input->traces,
+		.file = writing->job.file,
+		.count = writing->job.count,
+		.select = &export->select,
+		.jobs = export->survey.jobs,
+		.stop = export->survey.stop,
+		.user = writing,
+		.again = again,
+		.line = give_line,
+		.problem = problem,
+		.progress = progress_of_pass,
+	};
+	struct pfw_ordered_more *more = calloc(export->live.count + 1, sizeof(*more));
+	int error;
+
+	if (!more)
+		return -ENOMEM;
+	ordered.more = more;
+	ordered.more_count = export_live_of(&export->live, ordered.file, ordered.count, more);
+	error = begin(writing);
+	if (!error)
+		error = pfw_ordered_run(&ordered, where);
+	free(more);
+	if (!error && export->format->end)
+		error = export->format->end(writing->state);
+	if (!error)
+		error = export_sink_end(&writing->sink);
+	free_state(writing);
+	return error;
+}
+
+/* Write the lines of those files to `path`. */
+static int write_file(struct export *export, const size_t *file, size_t count, const char *path)
+{
+	struct writing writing = {
+		.export = export,
+		.output = { .command = export->survey.command },
+		.job = { .options = &export->options,
+			 .traces = &export->input->traces,
+			 .fnames = export->select.fnames,
+			 .file = file,
+			 .count = count,
+			 .sink = &writing.sink },
+	};
+	const char *where = NULL;
+	int error, status;
+
+	if (export->format->binary && (!path || strcmp(path, "-") == 0) && isatty(STDOUT_FILENO))
+		return refuse(export,
+			      "this format is binary, not for a terminal: -o FILE, or a pipe");
+	status = export_sink_open(&writing.sink, &writing.output, path, export->force);
+
+	if (status != CLI_OK)
+		return status;
+	output_set_mode(&writing.output, pfw_traces_mode(&export->input->traces));
+	error = run(&writing, &where);
+	progress_hide();
+	export_sink_free(&writing.sink);
+	if (error == 0 || writing.output.gone)
+		return output_finish(&writing.output, export->status);
+	output_abandon(&writing.output);
+	if (error == -EINTR)
+		return 130;
+	if (error == -E2BIG)
+		return refuse(export, "so many different stacks take more than 256 MiB: choose by "
+				      "--name, --cat or --since");
+	if (error == -ESPIPE && !where)
+		return refuse(export,
+			      "a member's header is wrong, so that all has to be written anew: "
+			      "give -o FILE");
+	if (error != -EIO || where)
+		cli_error(export->survey.command->name, "%s%s%s", where ? cli_name(where) : "",
+			  where ? ": " : "", strerror(-error));
+	return CLI_USAGE;
+}
+
+/* ---- all output files ---- */
+
+/* The files of the wanted ranks. */
+static size_t *wanted_files(const struct export *export, size_t *count, bool *ranks)
+{
+	size_t *file = malloc((export->input->traces.count + 1) * sizeof(*file));
+
+	*count = 0;
+	*ranks = false;
+	for (size_t i = 0; file && i < export->input->traces.count; i++) {
+		if (!pfw_select_file(&export->select, i))
+			continue;
+		*ranks |= *count && export->input->traces.file[i].head.rank !=
+					    export->input->traces.file[file[0]].head.rank;
+		file[(*count)++] = i;
+	}
+	return file;
+}
+
+/*
+ * Write a file for one rank.  The host name is sanitised, so that the path stays in the directory.
+ */
+static int write_rank(struct export *export, const size_t *file, size_t count)
+{
+	const struct pfw_traces *traces = &export->input->traces;
+	uint64_t number;
+	const struct pfw_trace *first = pfw_processes_first(traces, file, count, &number);
+	const struct pfw_trace *head = first ? first : &traces->file[*file].head;
+	char *path, host[sizeof(head->host)];
+	int status;
+
+	strcpy(host, *head->host ? head->host : "host");
+	for (char *at = host; *at; at++) {
+		if (*at == '/' || (unsigned char)*at <= ' ' || (at == host && *at == '.'))
+			*at = '_';
+	}
+	if (asprintf(&path, "%s/%s_%" PRIu64 ".%" PRId64 ".pt.trace.json.gz", export->out_path,
+		     host, head->pid, head->start_ns) < 0)
+		return refuse(export, strerror(ENOMEM));
+	status = write_file(export, file, count, path);
+	free(path);
+	return status;
+}
+
+static bool same_rank(const struct pfw_trace *a, const struct pfw_trace *b)
+{
+	return a->rank == b->rank && strcmp(a->host, b->host) == 0;
+}
+
+static int write_directory(struct export *export, size_t *file, size_t count)
+{
+	const struct pfw_trace_file *traces = export->input->traces.file;
+	int status = CLI_OK;
+
+	if (!export->out_path)
+		return refuse(export, "--format tensorboard makes files, one a rank: give -o DIR");
+	if (mkdir(export->out_path, 0777) < 0 && errno != EEXIST) {
+		cli_error(export->survey.command->name, "%s: %s", cli_name(export->out_path),
+			  strerror(errno));
+		return CLI_USAGE;
+	}
+	/* Move the files of one rank to the front, write them, and go on with the rest. */
+	while (count && status <= CLI_PROBLEMS) {
+		size_t same = 1;
+
+		for (size_t i = 1; i < count; i++) {
+			if (same_rank(&traces[file[i]].head, &traces[file[0]].head)) {
+				size_t other = file[same];
+
+				file[same++] = file[i];
+				file[i] = other;
+			}
+		}
+		status = write_rank(export, file, same);
+		file += same;
+		count -= same;
+	}
+	return status;
+}
+
+static int write_all(struct export *export)
+{
+	size_t count;
+	bool ranks;
+	size_t *file = wanted_files(export, &count, &ranks);
+	int status;
+
+	if (!file)
+		return refuse(export, strerror(ENOMEM));
+	if (!count)
+		status = refuse(export, "--rank: none of the traces is of such a rank");
+	else if (ranks && export->format->one_rank && !export->options.merge)
+		status = refuse(export,
+				"several ranks: --merge puts them on one timeline, --rank N "
+				"takes one");
+	else if (export->format->directory)
+		status = write_directory(export, file, count);
+	else
+		status = write_file(export, file, count, export->out_path);
+	free(file);
+	return status;
+}
+
+static int resolve_and_write(struct export *export)
+{
+	struct survey *survey = &export->survey;
+	struct live_lines *lines = &export->input->live;
+	int status, error = live_lines_open(lines);
+
+	error = error ? error : export_live_read(&export->live, lines, survey->stop);
+	if (error)
+		return refuse(export, strerror(-error));
+	if (lines->missing && export->status == CLI_OK)
+		export->status = CLI_PROBLEMS;
+	export->select.ask_fnames = true;
+	export->select.meta |= export->format->meta;
+	status = survey_resolve(survey, export->input, &export->select);
+	if (status == CLI_OK)
+		status = survey_check_output(survey, export->input, export->out_path);
+	if (status != CLI_OK)
+		return status;
+	progress_begin("export", survey->quiet, !export->out_path);
+	status = write_all(export);
+	if (export->problems > PROBLEMS_SHOWN)
+		cli_error(survey->command->name, "%s more problems",
+			  cli_count(export->problems - PROBLEMS_SHOWN));
+	return status;
+}
+
+static int run_export(void *user, struct survey_input *input)
+{
+	struct export *export = user;
+	int status;
+
+	export->input = input;
+	export->status = export->survey.problems ? CLI_USAGE : CLI_OK;
+	status = resolve_and_write(export);
+	export_live_close(&export->live);
+	return status;
+}
+
+/* ---- the command ---- */
+
+enum { FORMAT = 256, MERGE, ABSOLUTE, WEIGHT, FORCE };
+
+static const struct cli_option options[] = {
+	{ "format", 0, "chrome|perfetto|tensorboard|folded|csv|dftracer", "default: chrome",
+	  FORMAT },
+	{ "output", 'o', "FILE", "write FILE (.gz: compressed); it appears when it is complete",
+	  'o' },
+	{ "merge", 0, NULL, "put several ranks on one timeline", MERGE },
+	{ "absolute", 0, NULL, "times since the epoch, which a double stores only to 0.25 µs",
+	  ABSOLUTE },
+	{ "weight", 0, "host|device|count",
+	  "folded stacks: host time (ns), device time, or number of events", WEIGHT },
+	SELECT_ARGS_TIMES,
+	SELECT_ARGS_FILTERS,
+	{ "all-runs", 0, NULL, "not only the newest run", SURVEY_ALL_RUNS },
+	{ "force", 0, NULL, "replace FILE", FORCE },
+	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' },
+	{ "quiet", 'q', NULL, "print only problems on standard error", 'q' },
+	{ 0 },
+};
+
+static int take_format(struct export *export, const char *name)
+{
+	for (size_t i = 0; i < CLI_ARRAY_LEN(formats); i++) {
+		if (strcmp(formats[i]->name, name) == 0) {
+			export->format = formats[i];
+			return CLI_OK;
+		}
+	}
+	if (strcmp(name, "parquet") == 0)
+		return refuse(export,
+			      "--format parquet: by Python, pfw.read(PATH).to_parquet(FILE)");
+	cli_error(export->survey.command->name, "--format %s: want " FORMATS, cli_name(name));
+	return CLI_USAGE;
+}
+
+static int take_weight(struct export *export, const char *name)
+{
+	if (strcmp(name, "host") != 0 && strcmp(name, "device") != 0 &&
+	    strcmp(name, "count") != 0) {
+		cli_error(export->survey.command->name, "--weight %s: want host, device or count",
+			  cli_name(name));
+		return CLI_USAGE;
+	}
+	export->options.weight = name;
+	return CLI_OK;
+}
+
+static int take_option(void *user, const struct cli_args *args, int option)
+{
+	struct export *export = user;
+
+	if (option == FORMAT)
+		return take_format(export, args->value);
+	if (option == WEIGHT)
+		return take_weight(export, args->value);
+	return survey_take(&export->survey, &export->select, args, option);
+}
+
+static int export_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct export export = { .survey = { .command = command, .jobs_most = 64 },
+				 .format = &export_chrome,
+				 .options = { .weight = "host" } };
+	const struct cli_target targets[] = { { MERGE, .flag = &export.options.merge },
+					      { ABSOLUTE, .flag = &export.options.absolute },
+					      { FORCE, .flag = &export.force },
+					      { 'o', .text = &export.out_path },
+					      { 0 } };
+	struct cli_args args;
+	int status = cli_read(&args, command, argc, argv, targets, &export, take_option);
+
+	if (export.out_path && strcmp(export.out_path, "-") == 0)
+		export.out_path = NULL;
+	if (status < 0)
+		status = survey_run(&export.survey, &args, &export, run_export);
+	pfw_select_release(&export.select);
+	return status;
+}
+
+const struct cli_command cli_export = {
+	.name = "export",
+	.operands = "[PATH...]",
+	.summary = "Write traces in the formats of other tools: Perfetto, TensorBoard, ...",
+	.options = options,
+	.failure = CLI_USAGE,
+	.main = export_main,
+	.details =
+		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, or\n"
+		"the base name of a run; none: the newest run here.\n"
+		"\n"
+		"chrome: one timeline as PyTorch's profiler writes it, for Perfetto,\n"
+		"chrome://tracing and HolisticTraceAnalysis.  perfetto: the same in a third of\n"
+		"the bytes, for Perfetto alone.\n"
+		"tensorboard: a folder of chrome timelines, one per rank.  folded: for\n"
+		"flamegraph.pl.\n"
+		"csv: one row per line, times in ns.  dftracer: DFTracer 2.x's own format.\n"
+		"\n"
+		"  pfw export t -o t.json.gz\n"
+		"  pfw export --merge --since 50% t -o t.json.gz\n"
+		"  pfw export --format folded --weight device t |\n"
+		"    flamegraph.pl --countname=ns > t.svg\n"
+		"exit status: 0 ok, 1 something in the traces is damaged, 2 usage or input error\n",
+};

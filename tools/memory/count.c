@@ -1,0 +1,294 @@
+/* tools/memory/count.c - adds up allocations in order of time: peaks, growth, owners, leaks. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "memory/memory.h"
+#include "store/kit/grow.h"
+#include "store/kit/saturate.h"
+
+/* The open spans of a thread by their begins; some below the last may have ended. */
+struct open_spans {
+	struct open_span {
+		int64_t end_ns;
+		uint32_t name;
+	} * span;
+	size_t count, room;
+};
+
+struct counting {
+	struct memory *memory;
+	struct pfw_pair_ids steps, threads;
+	struct open_spans *open; /* of each thread */
+	size_t opens, open_room;
+};
+
+/* ---- owners ---- */
+
+static struct open_spans *find_thread(struct counting *counting, const struct memory_item *item)
+{
+	int64_t number = pfw_pair_ids_of(&counting->threads, item->process, item->tid);
+
+	if (number < 0)
+		return NULL;
+	if ((size_t)number == counting->opens &&
+	    PFW_PUSH(counting->open, counting->opens, counting->open_room,
+		     (struct open_spans){ 0 }))
+		return NULL;
+	return &counting->open[number];
+}
+
+/* Spans of a thread mostly nest: ended ones lie on top. */
+static void close_spans(struct open_spans *open, int64_t now_ns)
+{
+	while (open->count && open->span[open->count - 1].end_ns < now_ns)
+		open->count--;
+}
+
+/* Remove ended spans below the top, if no room is left. */
+static void drop_closed(struct open_spans *open, int64_t now_ns)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < open->count; i++) {
+		if (open->span[i].end_ns >= now_ns)
+			open->span[count++] = open->span[i];
+	}
+	open->count = count;
+}
+
+static int open_span(struct counting *counting, const struct memory_item *item)
+{
+	struct open_spans *open = find_thread(counting, item);
+
+	if (!open)
+		return -ENOMEM;
+	close_spans(open, item->ts_ns);
+	if (open->count == open->room)
+		drop_closed(open, item->ts_ns);
+	return PFW_PUSH(open->span, open->count, open->room,
+			(struct open_span){ .end_ns = item->end_ns, .name = item->name });
+}
+
+/* ---- sums ---- */
+
+static struct memory_step *find_step(struct counting *counting, const struct memory_item *event)
+{
+	struct memory *memory = counting->memory;
+	int64_t number = pfw_pair_ids_of(&counting->steps, event->pool, event->step);
+
+	if (number < 0)
+		return NULL;
+	if ((size_t)number == memory->steps &&
+	    PFW_PUSH(memory->step, memory->steps, memory->step_room,
+		     (struct memory_step){ .pool = event->pool,
+					   .step = event->step,
+					   .peak = memory->pool[event->pool].live }))
+		return NULL;
+	return &memory->step[number];
+}
+
+static void add_to_pool(struct memory_pool *pool, const struct memory_item *event)
+{
+	pool->live = pfw_saturate_add(pool->live, event->bytes);
+	if (event->bytes > 0) {
+		pool->allocations++;
+		pool->allocated_bytes = pfw_saturate_add(pool->allocated_bytes, event->bytes);
+	} else {
+		pool->frees++;
+		pool->freed_bytes = pfw_saturate_add(
+			pool->freed_bytes, event->bytes == INT64_MIN ? INT64_MAX : -event->bytes);
+	}
+	if (pool->live > pool->peak) {
+		pool->peak = pool->live;
+		pool->peak_ts_ns = event->ts_ns;
+	}
+	if (event->allocated > pool->most_allocated)
+		pool->most_allocated = event->allocated;
+	if (event->reserved > pool->most_reserved)
+		pool->most_reserved = event->reserved;
+}
+
+int64_t memory_bin_ns(const struct memory *memory)
+{
+	return (int64_t)(((uint64_t)memory->greatest_ns - (uint64_t)memory->least_ns) /
+			 memory->bins) +
+	       1;
+}
+
+/* Bins between the last event and this one have the bytes `before` it. */
+static int add_to_bin(struct memory *memory, struct memory_pool *pool,
+		      const struct memory_item *event, int64_t before)
+{
+	uint64_t number = ((uint64_t)event->ts_ns - (uint64_t)memory->least_ns) /
+			  (uint64_t)memory_bin_ns(memory);
+	struct memory_bin *bin;
+
+	if (!pool->bin)
+		pool->bin = calloc(memory->bins, sizeof(*pool->bin));
+	if (!pool->bin)
+		return -ENOMEM;
+	for (; pool->bins <= number; pool->bins++)
+		pool->bin[pool->bins] = (struct memory_bin){
+			.peak = before,
+			.live = before,
+			.reserved = pool->bins ? pool->bin[pool->bins - 1].reserved : -1,
+		};
+	bin = &pool->bin[number];
+	bin->live = pool->live;
+	bin->peak = pool->live > bin->peak ? pool->live : bin->peak;
+	bin->reserved = event->reserved >= 0 ? event->reserved : bin->reserved;
+	return 0;
+}
+
+static int use_address(struct counting *counting, const struct memory_item *event)
+{
+	struct memory *memory = counting->memory;
+	struct open_spans *open;
+	struct memory_owner *owner;
+	uint32_t name;
+
+	if (event->bytes <= 0) {
+		memory->pool[event->pool].unknown +=
+			!memory_blocks_take(&memory->blocks, event->pool, event->addr);
+		return 0;
+	}
+	open = find_thread(counting, event);
+	if (!open)
+		return -ENOMEM;
+	close_spans(open, event->ts_ns);
+	name = open->count ? open->span[open->count - 1].name : 0;
+	owner = &memory->owner[name];
+	owner->allocations++;
+	owner->bytes = pfw_saturate_add(owner->bytes, event->bytes);
+	if (event->bytes > owner->greatest)
+		owner->greatest = event->bytes;
+	return memory_blocks_put(&memory->blocks, &(struct memory_block){ .addr = event->addr,
+									  .step = event->step,
+									  .bytes = event->bytes,
+									  .ts_ns = event->ts_ns,
+									  .pool = event->pool,
+									  .owner = name });
+}
+
+static int add_event(struct counting *counting, const struct memory_item *event)
+{
+	struct memory *memory = counting->memory;
+	struct memory_pool *pool = &memory->pool[event->pool];
+	struct memory_step *step = NULL;
+	int64_t before = pool->live;
+
+	if (event->step != MEMORY_NO_STEP) {
+		step = find_step(counting, event);
+		if (!step)
+			return -ENOMEM;
+	}
+	add_to_pool(pool, event);
+	if (step) {
+		step->allocations += event->bytes > 0;
+		step->growth = pfw_saturate_add(step->growth, event->bytes);
+		step->live = pool->live;
+		if (step->live > step->peak)
+			step->peak = step->live;
+	}
+	if (memory->bins && add_to_bin(memory, pool, event, before))
+		return -ENOMEM;
+	return use_address(counting, event);
+}
+
+/* ---- blocks not freed ---- */
+
+/* Free slots have 0 bytes, so they come last. */
+static int by_size(const void *a, const void *b)
+{
+	const struct memory_block *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? 1 : -1;
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	if (x->pool != y->pool)
+		return x->pool < y->pool ? -1 : 1;
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static void count_unfreed(struct memory *memory)
+{
+	if (memory->blocks.slots)
+		qsort(memory->blocks.slot, memory->blocks.slots, sizeof(*memory->blocks.slot),
+		      by_size);
+	for (size_t i = 0; i < memory->blocks.count; i++) {
+		const struct memory_block *block = &memory->blocks.slot[i];
+
+		memory->pool[block->pool].unfreed++;
+		memory->pool[block->pool].unfreed_bytes =
+			pfw_saturate_add(memory->pool[block->pool].unfreed_bytes, block->bytes);
+		memory->owner[block->owner].unfreed++;
+		memory->owner[block->owner].unfreed_bytes =
+			pfw_saturate_add(memory->owner[block->owner].unfreed_bytes, block->bytes);
+	}
+}
+
+/* ---- pools ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct memory_pool *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->device != y->device) /* GPUs first */
+		return x->device > y->device ? -1 : 1;
+	return (x->device_index > y->device_index) - (x->device_index < y->device_index);
+}
+
+/* Sort the pools, which were numbered as their lines came.  The new number of each, or NULL. */
+static uint32_t *sort_pools(struct memory *memory)
+{
+	uint32_t *place = calloc(memory->pools + 1, sizeof(*place));
+
+	if (!place)
+		return NULL;
+	for (uint32_t i = 0; i < memory->pools; i++)
+		memory->pool[i].number = i;
+	if (memory->pools)
+		qsort(memory->pool, memory->pools, sizeof(*memory->pool), by_place);
+	for (uint32_t i = 0; i < memory->pools; i++)
+		place[memory->pool[i].number] = i;
+	return place;
+}
+
+static int count_item(struct counting *counting, const struct memory_item *item,
+		      const uint32_t *place)
+{
+	struct memory_item event = *item;
+
+	if (item->pool == MEMORY_SPAN)
+		return open_span(counting, item);
+	event.pool = place[item->pool];
+	return add_event(counting, &event);
+}
+
+int memory_count(struct memory *memory)
+{
+	uint32_t *place = sort_pools(memory);
+	struct counting counting = { .memory = memory };
+	const struct memory_item *item;
+	int error;
+
+	memory->owner = calloc(memory->names.count + 1, sizeof(*memory->owner));
+	error = memory->owner && place ? pfw_sorter_begin(&memory->items) : -ENOMEM;
+	while (!error && (item = pfw_sorter_next(&memory->items)))
+		error = count_item(&counting, item, place);
+	error = error ? error : memory->items.error;
+	if (!error)
+		count_unfreed(memory);
+	pfw_pair_ids_release(&counting.steps);
+	pfw_pair_ids_release(&counting.threads);
+	for (size_t i = 0; i < counting.opens; i++)
+		free(counting.open[i].span);
+	free(counting.open);
+	free(place);
+	return error;
+}

@@ -1,0 +1,165 @@
+/* tools/memory/memory.c - `pfw memory`: peaks, growth in each step, owners and leaks of
+ * allocations.
+ */
+#include "memory/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/pickle.h"
+#include "ui/interrupt.h"
+
+#define BINS_MAX 100000
+
+static int take(void *user, const struct cli_args *args, int option)
+{
+	struct memory *memory = user;
+	int64_t number;
+
+	if (option != 'b')
+		return survey_take(&memory->survey, &memory->select, args, option);
+	if (cli_whole(args->command, "bins", args->value, 1, BINS_MAX, &number))
+		return -1;
+	memory->bins = (uint64_t)number;
+	return 0;
+}
+
+/* ---- the command ---- */
+
+static int read_and_print(void *user, struct survey_input *input)
+{
+	struct memory *memory = user;
+	struct survey *survey = &memory->survey;
+	int status = survey_attach(survey, input, NULL), error;
+
+	memory->select.ask_steps = true;
+	if (status == CLI_OK)
+		status = survey_resolve(survey, input, &memory->select);
+	if (status != CLI_OK)
+		return status;
+	error = memory_collect(memory, input);
+	error = error ? error : memory_count(memory);
+	error = error ? error : memory_print(memory);
+	if (!error && !memory->events && !survey->quiet)
+		cli_error(survey->command->name,
+			  "no allocations are in these traces: record them with PFW_CUPTI=memory, "
+			  "torch.profiler's profile_memory=True, or, for a snapshot, "
+			  "torch.cuda.memory._record_memory_history()");
+	return survey_end(survey, error);
+}
+
+/* By its name or its first bytes: a file that is only named as a pickle, or is one of Python 2,
+ * gets a message about pickles. */
+static bool is_snapshot(const char *path)
+{
+	const char *suffix = strrchr(path, '.');
+
+	return (suffix && strcmp(suffix, ".pickle") == 0) || pfw_pickle_is(path);
+}
+
+/* Replace snapshots among the operands by traces without names, which close_snapshots() closes.
+ * -1, or CLI_USAGE after an error message. */
+static int open_snapshots(void *user, struct cli_args *args)
+{
+	struct memory *memory = user;
+	const _Atomic bool *stop = stop_watch();
+	char why[256];
+	int error;
+
+	memory->snapshot = calloc((size_t)args->operands + 1, sizeof(*memory->snapshot));
+	for (int i = 0; memory->snapshot && i < args->operands; i++) {
+		struct memory_snapshot *snapshot = &memory->snapshot[memory->snapshots];
+
+		if (!is_snapshot(args->argv[i]))
+			continue;
+		error = snapshot_open(&snapshot->trace, args->argv[i], stop, why, sizeof(why));
+		if (error == -EINTR) {
+			stop_end();
+			return 130;
+		}
+		if (error) {
+			cli_error(args->command->name, "%s: %s", cli_name(args->argv[i]), why);
+			return CLI_USAGE;
+		}
+		memory->snapshots++;
+		snprintf(snapshot->path, sizeof(snapshot->path), "/proc/self/fd/%d",
+			 fileno(snapshot->trace));
+		args->argv[i] = snapshot->path;
+	}
+	return memory->snapshot ? -1 : survey_end(&memory->survey, -ENOMEM);
+}
+
+static void close_snapshots(struct memory *memory)
+{
+	for (size_t i = 0; i < memory->snapshots; i++)
+		fclose(memory->snapshot[i].trace);
+	free(memory->snapshot);
+}
+
+static void release(struct memory *memory)
+{
+	pfw_select_release(&memory->select);
+	pfw_pair_ids_release(&memory->pool_numbers);
+	pfw_averages_release(&memory->names);
+	pfw_sorter_release(&memory->items);
+	for (size_t i = 0; i < memory->pools; i++)
+		free(memory->pool[i].bin);
+	free(memory->pool);
+	free(memory->step);
+	free(memory->owner);
+	free(memory->blocks.slot);
+	close_snapshots(memory);
+}
+
+static int memory_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct memory memory = { .survey = { .command = command,
+					     .jobs_most = 1024,
+					     .user = &memory,
+					     .take = take,
+					     .begin = open_snapshots,
+					     .body = read_and_print,
+					     .formats = SURVEY_FORMATS,
+					     .row_limit = SURVEY_FEW_ROWS,
+					     .few_rows = 20 },
+				 .items = PFW_SORTER_EMPTY };
+	int status;
+
+	status = survey_main(&memory.survey, argc, argv);
+	release(&memory);
+	return status;
+}
+
+static const struct cli_option memory_options[] = {
+	{ "bins", 'b', "N", "also the course over time, in N intervals", 'b' },
+	{ "row-limit", 0, "N",
+	  "rows of allocators and of unfreed blocks (default in text and md: 20); -1: all",
+	  SURVEY_ROW_LIMIT },
+	SELECT_ARGS_TIMES,
+	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
+	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
+	{ "step", 0, "LIST", "events of these steps", SELECT_ARGS + PFW_SELECT_STEP },
+	{ "where", 'w', "EXPR", "an expression over any field: args.bytes > 1048576",
+	  SELECT_ARGS + PFW_SELECT_WHERE },
+	SURVEY_OPTION_ALL_RUNS,
+	SURVEY_OPTION_WIDE,
+	SURVEY_OPTIONS,
+	{ "format", 0, SURVEY_FORMAT_NAMES,
+	  "md: to paste; for programs times in µs, sizes in bytes; csv and tsv have the devices only",
+	  SURVEY_FORMAT },
+	{ 0 },
+};
+
+const struct cli_command cli_memory = {
+	.name = "memory",
+	.operands = "[PATH...]",
+	.summary = "Show allocations: peaks, growth in each step, who allocates, what is not freed",
+	.options = memory_options,
+	.details = "PATH: traces, directories, globs or base names; default: the newest run here.\n"
+		   "Read from events of kind memory: PyTorch's (profile_memory=True) and CUPTI's\n"
+		   "(PFW_CUPTI=memory).  PATH may also be a snapshot, the pickle written by\n"
+		   "torch.cuda.memory._dump_snapshot(); nothing in the pickle is executed.\n"
+		   "docs/analysis.rst defines the terms.\n",
+	.main = memory_main,
+};

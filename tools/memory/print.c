@@ -1,0 +1,236 @@
+/* tools/memory/print.c - prints devices, steps, owners, blocks not freed and the timeline. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/memory.h"
+#include "ui/cli.h"
+#include "ui/grid.h"
+
+/* Print a section and empty the grid. */
+static int print(const struct memory *memory, struct grid *grid, const char *section,
+		 const char *title)
+{
+	static const char *const few[] = { "Freed", "Frees",	"Peak as told", "Rank",
+					   "Pid",   "Reserved", "Allocs",	NULL };
+	bool failed = grid->failed;
+
+	grid->few = few;
+	if (!failed && (grid->cells || !strcmp(section, "device"))) {
+		if (cli_for_people(memory->survey.format) && title)
+			grid_title(stdout, memory->survey.format, title);
+		grid->width = memory->survey.width;
+		grid_print(grid, stdout, memory->survey.format,
+			   cli_for_people(memory->survey.format) ? NULL : section);
+	}
+	grid_release(grid);
+	return failed ? -ENOMEM : 0;
+}
+
+static void put_pool(const struct memory *memory, struct grid *grid, uint32_t number)
+{
+	const struct memory_pool *pool = &memory->pool[number];
+	char text[64];
+
+	grid_maybe(grid, GRID_ID, pool->rank >= 0, pool->rank);
+	snprintf(text, sizeof(text), "%" PRIu64, pool->pid);
+	grid_text(grid, text, strlen(text));
+	if (pool->device == 0)
+		strcpy(text, "cpu");
+	else if (pool->device == 1)
+		snprintf(text, sizeof(text), "cuda:%" PRId64, pool->device_index);
+	else
+		snprintf(text, sizeof(text), "%" PRId64 ":%" PRId64, pool->device,
+			 pool->device_index);
+	grid_text(grid, text, strlen(text));
+}
+
+#define POOL_COLUMNS                          \
+	{ "rank", "Rank" }, { "pid", "Pid" }, \
+	{                                     \
+		"device", "Device"            \
+	}
+
+static void put_owner(const struct memory *memory, struct grid *grid, uint32_t number)
+{
+	const struct pfw_average *name = &memory->names.row[number];
+
+	grid_text(grid, number ? name->key : NULL, name->key_bytes);
+}
+
+/* ---- sections ---- */
+
+static int print_pools(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		POOL_COLUMNS,
+		{ "allocations", "Allocs" },
+		{ "allocated_bytes", "Allocated" },
+		{ "frees", "Frees" },
+		{ "freed_bytes", "Freed" },
+		{ "peak_bytes", "Peak" },
+		{ "peak_ts", NULL },
+		{ "peak_allocated_bytes", "Peak as told" },
+		{ "peak_reserved_bytes", "Reserved" },
+		{ "end_bytes", "At the end" },
+		{ "unfreed", "Not freed" },
+		{ "unfreed_bytes", "Bytes" },
+		{ "unknown_frees", NULL },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+
+	for (uint32_t i = 0; i < memory->pools; i++) {
+		const struct memory_pool *pool = &memory->pool[i];
+
+		put_pool(memory, &grid, i);
+		grid_u64(&grid, GRID_COUNT, pool->allocations);
+		grid_whole(&grid, GRID_BYTES, pool->allocated_bytes);
+		grid_u64(&grid, GRID_COUNT, pool->frees);
+		grid_whole(&grid, GRID_BYTES, pool->freed_bytes);
+		grid_whole(&grid, GRID_BYTES, pool->peak);
+		grid_maybe(&grid, GRID_NS, pool->peak != 0, pool->peak_ts_ns);
+		grid_maybe(&grid, GRID_BYTES, pool->most_allocated >= 0, pool->most_allocated);
+		grid_maybe(&grid, GRID_BYTES, pool->most_reserved >= 0, pool->most_reserved);
+		grid_whole(&grid, GRID_BYTES, pool->live);
+		grid_u64(&grid, GRID_COUNT, pool->unfreed);
+		grid_whole(&grid, GRID_BYTES, pool->unfreed_bytes);
+		grid_u64(&grid, GRID_COUNT, pool->unknown);
+	}
+	return print(memory, &grid, "device", NULL);
+}
+
+static int print_steps(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		POOL_COLUMNS,
+		{ "step", "Step" },
+		{ "allocations", "Allocs" },
+		{ "growth_bytes", "Growth" },
+		{ "peak_bytes", "Peak" },
+		{ "end_bytes", "At its end" },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+
+	for (size_t i = 0; i < memory->steps; i++) {
+		const struct memory_step *step = &memory->step[i];
+
+		put_pool(memory, &grid, step->pool);
+		grid_u64(&grid, GRID_ID, step->step);
+		grid_u64(&grid, GRID_COUNT, step->allocations);
+		grid_whole(&grid, GRID_BYTES, step->growth);
+		grid_whole(&grid, GRID_BYTES, step->peak);
+		grid_whole(&grid, GRID_BYTES, step->live);
+	}
+	return print(memory, &grid, "step", "Growth in each step");
+}
+
+static int by_bytes(const void *a, const void *b, void *user)
+{
+	const struct memory *memory = user;
+	const struct memory_owner *owner = memory->owner;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	if (owner[x].bytes != owner[y].bytes)
+		return owner[x].bytes < owner[y].bytes ? 1 : -1;
+	return strcmp(memory->names.row[x].key, memory->names.row[y].key);
+}
+
+static int print_owners(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		{ "name", "Allocated by" },	{ "allocations", "Allocs" },
+		{ "allocated_bytes", "Bytes" }, { "greatest_bytes", "Greatest" },
+		{ "unfreed", "Not freed" },	{ "unfreed_bytes", "Bytes" },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+	uint32_t *order = calloc(memory->names.count + 1, sizeof(*order)), count = 0;
+
+	if (!order)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < memory->names.count; i++) {
+		if (memory->owner[i].allocations)
+			order[count++] = i;
+	}
+	qsort_r(order, count, sizeof(*order), by_bytes, (void *)memory);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct memory_owner *owner = &memory->owner[order[i]];
+
+		if (memory->survey.row_limit >= 0 && i >= memory->survey.row_limit)
+			break;
+		put_owner(memory, &grid, order[i]);
+		grid_u64(&grid, GRID_COUNT, owner->allocations);
+		grid_whole(&grid, GRID_BYTES, owner->bytes);
+		grid_whole(&grid, GRID_BYTES, owner->greatest);
+		grid_u64(&grid, GRID_COUNT, owner->unfreed);
+		grid_whole(&grid, GRID_BYTES, owner->unfreed_bytes);
+	}
+	free(order);
+	return print(memory, &grid, "owner", "Who allocates");
+}
+
+static int print_unfreed(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		POOL_COLUMNS,	{ "addr", "Address" }, { "bytes", "Bytes" },
+		{ "ts", NULL }, { "step", "Step" },    { "name", "Allocated by" },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+	char text[32];
+
+	for (size_t i = 0; i < memory->blocks.count; i++) {
+		const struct memory_block *block = &memory->blocks.slot[i];
+
+		if (memory->survey.row_limit >= 0 && i >= (size_t)memory->survey.row_limit)
+			break;
+		put_pool(memory, &grid, block->pool);
+		snprintf(text, sizeof(text), "0x%" PRIx64, block->addr);
+		grid_text(&grid, text, strlen(text));
+		grid_whole(&grid, GRID_BYTES, block->bytes);
+		grid_whole(&grid, GRID_NS, block->ts_ns);
+		grid_maybe(&grid, GRID_ID, block->step != MEMORY_NO_STEP, (int64_t)block->step);
+		put_owner(memory, &grid, block->owner);
+	}
+	return print(memory, &grid, "unfreed", "Not freed, the greatest first");
+}
+
+/* ---- the timeline ---- */
+
+static int print_course(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		POOL_COLUMNS,
+		{ "ts", "Time" },
+		{ "peak_bytes", "Peak" },
+		{ "end_bytes", "At its end" },
+		{ "reserved_bytes", "Reserved" },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+
+	for (uint32_t i = 0; i < memory->pools; i++) {
+		const struct memory_pool *pool = &memory->pool[i];
+
+		for (uint64_t j = 0; j < pool->bins; j++) {
+			put_pool(memory, &grid, i);
+			grid_whole(&grid, GRID_NS,
+				   memory->least_ns + (int64_t)j * memory_bin_ns(memory));
+			grid_whole(&grid, GRID_BYTES, pool->bin[j].peak);
+			grid_whole(&grid, GRID_BYTES, pool->bin[j].live);
+			grid_maybe(&grid, GRID_BYTES, pool->bin[j].reserved >= 0,
+				   pool->bin[j].reserved);
+		}
+	}
+	return print(memory, &grid, "time", "In the course of time");
+}
+
+int memory_print(const struct memory *memory)
+{
+	int error = print_pools(memory);
+
+	if (!error && (memory->survey.format == CLI_CSV || memory->survey.format == CLI_TSV))
+		return error; /* one table a file; ndjson has the others */
+	error = error ? error : print_steps(memory);
+	error = error ? error : print_owners(memory);
+	error = error ? error : print_unfreed(memory);
+	return error ? error : print_course(memory);
+}

@@ -1,0 +1,426 @@
+/* tools/overlap/collect.c - finds the activities of each rank: from indexes, else from one pass
+ * over lines.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "overlap/overlap.h"
+#include "store/index/index.h"
+#include "store/overlap/in_index.h"
+#include "store/traces/ranks.h"
+
+/* The result of a block; done() keeps it for later blocks. */
+struct held {
+	struct pfw_overlap_block *block;
+	struct held *next;
+};
+
+struct collect {
+	struct overlap *overlap;
+	const struct overlap_options *options;
+	const struct survey_input *input;
+	pthread_mutex_t mutex; /* protects `spare` */
+	struct held *spare;
+};
+
+/* ---- ranks ---- */
+
+static bool same_rank(const struct overlap_rank *rank, const struct pfw_trace_file *file)
+{
+	return rank->rank == file->head.rank && strcmp(rank->run, file->head.run) == 0;
+}
+
+/* Group the files by rank: the processes of a rank name it. */
+static int find_ranks(struct overlap *overlap, const struct overlap_options *options,
+		      const struct pfw_traces *traces)
+{
+	overlap->rank = calloc(traces->count + 1, sizeof(*overlap->rank));
+	overlap->rank_of = calloc(traces->count + 1, sizeof(*overlap->rank_of));
+	if (!overlap->rank || !overlap->rank_of)
+		return -ENOMEM;
+	for (size_t i = 0; i < traces->count; i++) {
+		const struct pfw_trace_file *file = &traces->file[i];
+		size_t at = overlap->ranks, whole = pfw_ranks_whole(traces, i);
+
+		overlap->rank_of[i] = OVERLAP_NO_RANK;
+		if (!pfw_select_rank(&options->reach, file->head.rank))
+			continue;
+		/* Files come in order of rank. */
+		while (at && overlap->rank[at - 1].rank == file->head.rank &&
+		       !same_rank(&overlap->rank[at - 1], file))
+			at--;
+		if (!at || !same_rank(&overlap->rank[at - 1], file)) {
+			at = ++overlap->ranks;
+			overlap->rank[at - 1].rank = file->head.rank;
+			overlap->rank[at - 1].run = file->head.run;
+			overlap->rank[at - 1].options = options;
+			pfw_overlap_init(&overlap->rank[at - 1].overlap);
+		}
+		overlap->rank_of[i] = (uint32_t)(at - 1);
+		/* 2: no index covers a part of a file */
+		overlap->rank[at - 1].files += file->ranks ? 2 : 1;
+		if (whole > overlap->rank[at - 1].last)
+			overlap->rank[at - 1].last = whole;
+	}
+	return 0;
+}
+
+void overlap_release(struct overlap *overlap)
+{
+	for (size_t i = 0; i < overlap->ranks; i++) {
+		pfw_overlap_release(&overlap->rank[i].overlap);
+		free(overlap->rank[i].bin);
+	}
+	free(overlap->rank);
+	free(overlap->rank_of);
+	*overlap = (struct overlap){ 0 };
+}
+
+/* ---- from indexes ---- */
+
+/* 1; 0 if the lines must be read; -ENOMEM. */
+static int ask_index(struct overlap_rank *rank, const char *path)
+{
+	struct pfw_index *index;
+	char why[PATH_MAX];
+	int error;
+
+	if (pfw_index_open(&index, path, why, sizeof(why)))
+		return 0;
+	/* Reading the lines reports their problems. */
+	error = pfw_index_meta(index)->problems ? -ENOENT
+						: pfw_overlap_from_index(&rank->overlap, index);
+	pfw_index_close(index);
+	if (!error)
+		return 1;
+	pfw_overlap_release(&rank->overlap);
+	return error == -ENOMEM ? error : 0;
+}
+
+/* Ask the index of each rank that is one file.  *all gets whether no line must be read. */
+static int ask_indexes(struct overlap *overlap, const struct pfw_traces *traces,
+		       const struct overlap_options *options, bool *all)
+{
+	*all = true;
+	for (size_t i = 0; i < overlap->ranks; i++) {
+		struct overlap_rank *rank = &overlap->rank[i];
+		int asked = 0;
+
+		if (rank->files == 1 && !options->limited && !options->compute.name.count &&
+		    !options->bins && !options->bin_ns)
+			asked = ask_index(rank, traces->file[rank->last].path);
+		if (asked < 0)
+			return asked;
+		rank->indexed = asked;
+		*all &= asked;
+	}
+	return 0;
+}
+
+/* ---- blocks; by several threads ---- */
+
+static struct held *take_spare(struct collect *collect)
+{
+	struct held *held;
+
+	pthread_mutex_lock(&collect->mutex);
+	held = collect->spare;
+	if (held)
+		collect->spare = held->next;
+	pthread_mutex_unlock(&collect->mutex);
+	if (held)
+		return held;
+	held = calloc(1, sizeof(*held));
+	if (held && !(held->block = pfw_overlap_block_create())) {
+		free(held);
+		held = NULL;
+	}
+	return held;
+}
+
+static void give_spare(struct collect *collect, struct held *held)
+{
+	pfw_overlap_block_clear(held->block);
+	pthread_mutex_lock(&collect->mutex);
+	held->next = collect->spare;
+	collect->spare = held;
+	pthread_mutex_unlock(&collect->mutex);
+}
+
+static void drop(void *user, void *result)
+{
+	struct held *held = result;
+
+	(void)user;
+	pfw_overlap_block_free(held->block);
+	free(held);
+}
+
+static int work(void *user, const struct survey_worker *worker, struct pfw_pass_block *block)
+{
+	struct collect *collect = user;
+	const struct pfw_select *reach = &collect->options->reach;
+	struct pfw_pass_lines lines;
+	struct held *held;
+	int error = 0;
+
+	if (collect->overlap->rank_of[block->file] == OVERLAP_NO_RANK)
+		return 0; /* lines in rings: want() was not asked */
+	held = take_spare(collect);
+	if (!held)
+		return -ENOMEM;
+	block->result = held;
+	if (reach->times) {
+		held->block->since_ns = reach->window[block->file].since_ns;
+		held->block->until_ns = reach->window[block->file].until_ns;
+	}
+	held->block->keep_calls = collect->options->bin_ns != 0;
+	held->block->compute = &collect->options->compute.name;
+	pfw_pass_lines_init(&lines, block);
+	while (!error && pfw_pass_lines_next(&lines)) {
+		if (!collect->options->limited ||
+		    pfw_select_entry(reach, worker->state, block->file, &lines.entry))
+			error = pfw_overlap_block_add(held->block, &lines.entry);
+	}
+	return error;
+}
+
+/* ---- series ---- */
+
+/* The bin of a time; times after the last bin, from lines in rings, are in the last one. */
+static uint64_t bin_of(const struct overlap_options *options, int64_t ns)
+{
+	uint64_t bin = ns < options->first_ns ? 0
+					      : ((uint64_t)ns - (uint64_t)options->first_ns) /
+							(uint64_t)options->bin_ns;
+
+	return bin < options->bins ? bin : options->bins - 1;
+}
+
+/* The end of a bin; the last one has none. */
+static int64_t bin_end(const struct overlap_options *options, uint64_t bin)
+{
+	return bin + 1 == options->bins ? INT64_MAX
+					: options->first_ns + (int64_t)(bin + 1) * options->bin_ns;
+}
+
+static void tell(void *user, int64_t begin, int64_t end, unsigned set)
+{
+	struct overlap_rank *rank = user;
+
+	for (uint64_t i = bin_of(rank->options, begin); begin < end; i++) {
+		int64_t until = bin_end(rank->options, i), ns;
+		struct overlap_bin *bin = &rank->bin[i];
+
+		until = until < end ? until : end;
+		ns = until - begin;
+		bin->io_ns += set & 1u << PFW_ACTIVITY_IO ? ns : 0;
+		bin->cpu_ns += set & 1u << PFW_ACTIVITY_CPU ? ns : 0;
+		bin->gpu_ns += set & (1u << PFW_ACTIVITY_GPU | 1u << PFW_ACTIVITY_COMM) ? ns : 0;
+		bin->copy_ns += set & 1u << PFW_ACTIVITY_COPY ? ns : 0;
+		begin = until;
+	}
+}
+
+/* The bytes that a call has moved by that time, spread evenly. */
+static uint64_t moved_by(const struct pfw_overlap_call *call, int64_t ns)
+{
+	return ns >= call->end
+		       ? call->bytes
+		       : (uint64_t)((unsigned __int128)call->bytes * (uint64_t)(ns - call->begin) /
+				    (uint64_t)(call->end - call->begin));
+}
+
+static void add_call(struct overlap_rank *rank, const struct pfw_overlap_call *call)
+{
+	uint64_t bin = bin_of(rank->options, call->begin), before = 0;
+
+	rank->bin[bin].io_calls++;
+	for (; before < call->bytes; bin++) {
+		uint64_t moved = moved_by(call, bin_end(rank->options, bin));
+
+		rank->bin[bin].io_bytes += moved - before;
+		before = moved;
+	}
+}
+
+static int begin_series(struct overlap_rank *rank)
+{
+	if (!rank->options->bin_ns || rank->bin)
+		return 0;
+	rank->bin = calloc(rank->options->bins, sizeof(*rank->bin));
+	rank->overlap.tell = tell;
+	rank->overlap.user = rank;
+	return rank->bin ? 0 : -ENOMEM;
+}
+
+/* ---- in order ---- */
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	struct collect *collect = user;
+	struct overlap *overlap = collect->overlap;
+	size_t number = overlap->rank_of[block->file];
+	size_t at = pfw_ranks_whole(&collect->input->traces, block->file);
+	struct held *held = block->result;
+	struct overlap_rank *rank = &overlap->rank[number];
+	int error = begin_series(rank);
+
+	for (size_t i = 0; !error && i < held->block->calls; i++)
+		add_call(rank, &held->block->call[i]);
+	error = error ? error : pfw_overlap_take(&rank->overlap, held->block);
+	give_spare(collect, held);
+	block->result = NULL;
+	/* Free the memory of ranks that are complete. */
+	while (!error && !collect->input->live.any && number--) {
+		if (overlap->rank[number].indexed || overlap->rank[number].last >= at)
+			continue;
+		if (!overlap->rank[number].overlap.swept)
+			error = pfw_overlap_end(&overlap->rank[number].overlap);
+		else
+			break;
+	}
+	return error;
+}
+
+static bool want(void *user, size_t file, const struct pfw_block *block)
+{
+	const struct collect *collect = user;
+	uint32_t number = collect->overlap->rank_of[file];
+
+	return number != OVERLAP_NO_RANK && !collect->overlap->rank[number].indexed &&
+	       pfw_select_block(&collect->options->reach, file, block);
+}
+
+/* Compute the length or the number of bins from the extent of the traces. */
+static int lay_out_bins(struct overlap_options *options, struct survey_input *input)
+{
+	struct pfw_extent extent;
+	int64_t since = INT64_MAX, until = INT64_MIN;
+	uint64_t width;
+	int error = survey_extent(&options->survey, input, &extent);
+
+	if (error)
+		return error;
+	for (size_t i = 0; options->reach.times && i < input->traces.count; i++) {
+		const struct pfw_select_window *window = &options->reach.window[i];
+
+		since = window->wanted && window->since_ns < since ? window->since_ns : since;
+		until = window->wanted && window->until_ns > until ? window->until_ns : until;
+	}
+	if (options->reach.times && since > extent.least_ns)
+		extent.least_ns = since;
+	if (options->reach.times && until < extent.greatest_ns)
+		extent.greatest_ns = until;
+	if (extent.least_ns > extent.greatest_ns)
+		extent.least_ns = extent.greatest_ns = 0;
+	options->first_ns = extent.least_ns;
+	/* A trace may claim times that lie further apart than a number holds: the last bin has the
+	 * rest. */
+	width = (uint64_t)extent.greatest_ns - (uint64_t)extent.least_ns;
+	if (width > INT64_MAX - 1)
+		width = INT64_MAX - 1;
+	if (!options->bin_ns)
+		options->bin_ns = (int64_t)(width / options->bins) + 1;
+	options->bins = width / (uint64_t)options->bin_ns + 1;
+	pfw_extent_free(&extent);
+	return options->bins > OVERLAP_BINS_MAX ? -E2BIG : 0;
+}
+
+static void release_spare(struct collect *collect)
+{
+	while (collect->spare) {
+		struct held *held = collect->spare;
+
+		collect->spare = held->next;
+		drop(NULL, held);
+	}
+}
+
+static int read_lines(struct overlap *overlap, struct overlap_options *options,
+		      struct survey_input *input)
+{
+	struct collect collect = { .overlap = overlap,
+				   .options = options,
+				   .input = input,
+				   .mutex = PTHREAD_MUTEX_INITIALIZER };
+	const struct survey_fold fold = { .user = &collect,
+					  .select = &options->reach,
+					  .want = want,
+					  .work = work,
+					  .done = done,
+					  .drop = drop };
+	int error = survey_read(&options->survey, input, &fold, SURVEY_ALL);
+
+	release_spare(&collect);
+	return error;
+}
+
+/* Read the lines of ranks without an index.  The exit status. */
+static int collect_lines(struct overlap *overlap, struct overlap_options *options,
+			 struct survey_input *input)
+{
+	struct survey *survey = &options->survey;
+	int status = survey_attach(survey, input, &options->reach), error = 0;
+
+	if (status == CLI_OK)
+		status = survey_resolve(survey, input, &options->reach);
+	if (status != CLI_OK)
+		return status;
+	if (options->bins || options->bin_ns)
+		error = lay_out_bins(options, input);
+	if (error == -E2BIG) {
+		cli_error(survey->command->name,
+			  "--bins: that makes more than %u of them: take longer ones, or fewer",
+			  OVERLAP_BINS_MAX);
+		return CLI_USAGE;
+	}
+	if (!error)
+		error = read_lines(overlap, options, input);
+	return error ? survey_end(survey, error) : CLI_OK;
+}
+
+static int end_ranks(struct overlap *overlap)
+{
+	int error = 0;
+
+	for (size_t i = 0; !error && i < overlap->ranks; i++) {
+		struct overlap_rank *rank = &overlap->rank[i];
+
+		error = rank->indexed ? 0 : begin_series(rank);
+		if (!error && !rank->indexed)
+			error = pfw_overlap_end(&rank->overlap);
+	}
+	return error;
+}
+
+int overlap_collect(struct overlap *overlap, struct overlap_options *options,
+		    struct survey_input *input)
+{
+	struct survey *survey = &options->survey;
+	bool all = true;
+	int error = find_ranks(overlap, options, &input->traces), status;
+
+	error = error ? error : ask_indexes(overlap, &input->traces, options, &all);
+	if (!error && !all) {
+		status = collect_lines(overlap, options, input);
+		if (status != CLI_OK)
+			return status;
+	}
+	error = error ? error : end_ranks(overlap);
+	for (size_t i = 0; i < overlap->ranks; i++)
+		overlap->rank[i].known = overlap_known(&overlap->rank[i].overlap);
+	if (error)
+		return survey_end(survey, error);
+	for (size_t i = 0; i < overlap->ranks && !survey->quiet; i++) {
+		if (overlap->rank[i].overlap.owner.several)
+			cli_error(survey->command->name,
+				  "%s: several ranks in one file are counted as one; "
+				  "`pfw compact --split-by process` takes it apart",
+				  cli_name(input->traces.file[overlap->rank[i].last].path));
+	}
+	return CLI_OK;
+}

@@ -1,0 +1,214 @@
+/* tools/overlap/data.c - prints the result of `pfw overlap` as NDJSON or CSV. */
+#include <errno.h>
+
+#include "overlap/overlap.h"
+
+#define COLUMNS_MAX (OVERLAP_FIGURES + 24)
+
+/* Rows of one type.  Each is written when it is complete, since there may be a million. */
+struct sheet {
+	struct grid grid;
+	struct grid_column column[COLUMNS_MAX];
+	int format;
+	const char *type;
+};
+
+static void add_keys(struct sheet *sheet, const char *const *keys)
+{
+	for (; *keys; keys++)
+		sheet->column[sheet->grid.columns++].key = *keys;
+}
+
+static void add_figures(struct sheet *sheet)
+{
+	for (unsigned i = 0; i < OVERLAP_FIGURES; i++)
+		sheet->column[sheet->grid.columns++].key = overlap_figures[i].key;
+}
+
+static void begin(struct sheet *sheet, int format, const char *type, const char *const *keys)
+{
+	*sheet = (struct sheet){ .format = format, .type = type };
+	sheet->grid.column = sheet->column;
+	sheet->grid.kind = "type";
+	add_keys(sheet, keys);
+}
+
+static void write_row(struct sheet *sheet)
+{
+	grid_print(&sheet->grid, stdout, sheet->format,
+		   sheet->format == CLI_NDJSON ? sheet->type : NULL);
+}
+
+static int end(struct sheet *sheet)
+{
+	grid_release(&sheet->grid);
+	return sheet->grid.failed ? -ENOMEM : 0;
+}
+
+/* ---- rows ---- */
+
+/* Times, or that many empty cells. */
+static void put_times(struct grid *grid, bool known, const int64_t *ns, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		grid_maybe(grid, GRID_NS, known, ns[i]);
+}
+
+static void put_figures(struct grid *grid, const int64_t *figure)
+{
+	for (unsigned i = 0; i < OVERLAP_FIGURES; i++)
+		grid_maybe(grid, GRID_NS, figure[i] != OVERLAP_UNKNOWN, figure[i]);
+}
+
+static void put_sums(struct grid *grid, const struct pfw_overlap_sums *sums)
+{
+	grid_u64(grid, GRID_COUNT, sums->events);
+	grid_u64(grid, GRID_COUNT, sums->io_calls);
+	grid_u64(grid, GRID_BYTES, sums->io_bytes);
+	grid_u64(grid, GRID_COUNT, sums->summed_calls);
+	grid_whole(grid, GRID_NS, sums->summed_ns);
+	grid_u64(grid, GRID_COUNT, sums->kernels);
+	grid_u64(grid, GRID_COUNT, sums->copies);
+	grid_u64(grid, GRID_BYTES, sums->copy_bytes);
+}
+
+static void put_gaps(struct grid *grid, const struct pfw_launch_gaps *gaps)
+{
+	const int64_t ns[] = { gaps->sum_ns, overlap_mean(gaps->sum_ns, gaps->count),
+			       pfw_sketch_quantile(&gaps->gap, 0.5),
+			       pfw_sketch_quantile(&gaps->gap, 0.99), gaps->max_ns };
+
+	grid_u64(grid, GRID_COUNT, gaps->count);
+	grid_u64(grid, GRID_COUNT, gaps->unmatched);
+	put_times(grid, gaps->count != 0, ns, CLI_ARRAY_LEN(ns));
+}
+
+static void put_straggler(struct grid *grid, const struct overlap_straggler *straggler)
+{
+	static const struct overlap_straggler none;
+	const struct overlap_straggler *of = straggler ? straggler : &none;
+
+	grid_maybe(grid, GRID_COUNT, straggler, (int64_t)of->steps);
+	grid_maybe(grid, GRID_NS, straggler, of->own_ns);
+	grid_maybe(grid, GRID_COUNT, straggler, (int64_t)of->slowest);
+	grid_maybe(grid, GRID_NS, straggler, of->behind_ns);
+}
+
+/* The row of a rank, or of all ranks (NULL). */
+static void put_row(struct sheet *sheet, const struct overlap_answer *answer,
+		    const struct overlap *overlap, const struct overlap_rank *rank)
+{
+	const struct pfw_overlap *of = rank ? &rank->overlap : NULL;
+	const struct pfw_overlap_sums *sums = of ? &of->sums : &answer->totals.sums;
+	int64_t figure[OVERLAP_FIGURES];
+	struct grid *grid = &sheet->grid;
+
+	overlap_put_rank(grid, rank);
+	grid_maybe(grid, GRID_NS, of && of->least_ns <= of->greatest_ns, of ? of->least_ns : 0);
+	if (of)
+		overlap_measure(of->set_ns, rank->known, figure);
+	put_figures(grid, of ? figure : answer->totals.figure);
+	put_sums(grid, sums);
+	put_gaps(grid, of ? &of->gaps : &answer->totals.gaps);
+	put_straggler(grid,
+		      rank && answer->straggler ? &answer->straggler[rank - overlap->rank] : NULL);
+	write_row(sheet);
+}
+
+static int print_ranks(struct sheet *sheet, int format, const struct overlap *overlap,
+		       const struct overlap_answer *answer)
+{
+	static const char *const before[] = { "rank", "ts", NULL };
+	static const char *const behind[] = {
+		"events",	  "io_calls",	      "io_bytes",	"summed_calls",
+		"summed",	  "kernel_count",     "copy_count",	"copy_bytes",
+		"launches",	  "launches_unknown", "launch_gap",	"launch_gap_mean",
+		"launch_gap_p50", "launch_gap_p99",   "launch_gap_max", "steps_compared",
+		"steps_own",	  "steps_slowest",    "steps_behind",	NULL
+	};
+
+	begin(sheet, format, "rank", before);
+	add_figures(sheet);
+	add_keys(sheet, behind);
+	for (size_t i = 0; i < overlap->ranks; i++)
+		put_row(sheet, answer, overlap, &overlap->rank[i]);
+	put_row(sheet, answer, overlap, NULL);
+	return end(sheet);
+}
+
+static int print_steps(struct sheet *sheet, int format, const struct overlap *overlap,
+		       const struct overlap_steps *steps)
+{
+	static const char *const before[] = { "step", "rank", "ts", NULL };
+	int64_t figure[OVERLAP_FIGURES];
+
+	begin(sheet, format, "step", before);
+	add_figures(sheet);
+	if (overlap->ranks)
+		write_row(sheet); /* the line of keys */
+	for (size_t i = 0; i < steps->count; i++) {
+		const struct overlap_step *step = &steps->step[i];
+
+		overlap_measure_step(steps, step, figure);
+		grid_u64(&sheet->grid, GRID_ID, step->number);
+		overlap_put_rank(&sheet->grid, step->rank);
+		grid_whole(&sheet->grid, GRID_NS, step->begin);
+		put_figures(&sheet->grid, figure);
+		write_row(sheet);
+	}
+	return end(sheet);
+}
+
+static void put_bin(struct grid *grid, const struct overlap_options *options,
+		    const struct overlap_rank *rank, uint64_t number)
+{
+	const struct overlap_bin *bin = &rank->bin[number];
+	const int64_t ns[] = { bin->io_ns, bin->cpu_ns, bin->gpu_ns, bin->copy_ns };
+	double bin_ns = (double)options->bin_ns;
+
+	grid_whole(grid, GRID_NS, options->first_ns + (int64_t)number * options->bin_ns);
+	grid_whole(grid, GRID_NS, options->bin_ns);
+	overlap_put_rank(grid, rank);
+	grid_u64(grid, GRID_BYTES, bin->io_bytes);
+	grid_number(grid, GRID_FIXED, (double)bin->io_bytes * 1e9 / bin_ns);
+	grid_u64(grid, GRID_COUNT, bin->io_calls);
+	grid_number(grid, GRID_FIXED, (double)bin->io_calls * 1e9 / bin_ns);
+	for (unsigned i = 0; i < CLI_ARRAY_LEN(ns); i++)
+		grid_maybe(grid, GRID_NS, rank->known & overlap_bin_sets[i], ns[i]);
+}
+
+static int print_series(struct sheet *sheet, const struct overlap *overlap,
+			const struct overlap_options *options)
+{
+	static const char *const keys[] = { "ts",	    "dur",	"rank", "io_bytes",
+					    "io_bandwidth", "io_calls", "iops", "io",
+					    "cpu",	    "kernels",	"copy", NULL };
+
+	begin(sheet, options->survey.format, "bin", keys);
+	if (overlap->ranks)
+		write_row(sheet); /* the line of keys */
+	for (uint64_t i = 0; i < options->bins; i++) {
+		for (size_t j = 0; j < overlap->ranks; j++) {
+			put_bin(&sheet->grid, options, &overlap->rank[j], i);
+			write_row(sheet);
+		}
+	}
+	return end(sheet);
+}
+
+int overlap_print_data(const struct overlap *overlap, const struct overlap_options *options,
+		       const struct overlap_answer *answer)
+{
+	bool all = options->survey.format == CLI_NDJSON;
+	struct sheet sheet;
+	int error = 0;
+
+	/* CSV has rows of one type: the steps or the series if asked for, else the ranks. */
+	if (all || (!options->steps && !options->bin_ns))
+		error = print_ranks(&sheet, options->survey.format, overlap, answer);
+	if (!error && options->steps)
+		error = print_steps(&sheet, options->survey.format, overlap, &answer->steps);
+	if (!error && options->bin_ns && (all || !options->steps))
+		error = print_series(&sheet, overlap, options);
+	return error;
+}

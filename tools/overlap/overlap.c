@@ -1,0 +1,130 @@
+/* tools/overlap/overlap.c - `pfw overlap`: overlap of I/O, compute and communication, and idle
+ * GPUs.
+ */
+#include "overlap/overlap.h"
+
+#include <string.h>
+
+#include "common/base/units.h"
+#include "share/select_args.h"
+
+/* ---- options ---- */
+
+/* A number of bins or their length: 100, 50ms. */
+static int parse_bins(struct overlap_options *options, const char *text)
+{
+	int64_t thousandths;
+	bool unit;
+	size_t bytes = strlen(text),
+	       used = pfw_units_read(text, bytes, PFW_UNITS_TIME, &thousandths, &unit);
+
+	options->bins = 0;
+	options->bin_ns = 0;
+	if (used == bytes && used && thousandths > 0) {
+		if (unit)
+			options->bin_ns = thousandths; /* thousandths of 1 µs */
+		else if (thousandths % 1000 == 0 && thousandths / 1000 <= OVERLAP_BINS_MAX)
+			options->bins = (uint64_t)thousandths / 1000;
+	}
+	if (options->bins || options->bin_ns)
+		return 0;
+	cli_error(options->survey.command->name,
+		  "--bins %s: takes how many there are to be, 1 to %u, or how long each is: 50ms",
+		  cli_name(text), OVERLAP_BINS_MAX);
+	return -1;
+}
+
+static int add_compute(struct overlap_options *options, const char *glob)
+{
+	char why[256];
+
+	if (pfw_select_add(&options->compute, PFW_SELECT_NAME, glob, why, sizeof(why)) == 0)
+		return 0;
+	cli_error(options->survey.command->name, "--compute %s: %s", cli_name(glob), why);
+	return -1;
+}
+
+enum { STEPS = SURVEY_WIDE + 1, COMPUTE };
+
+static int take(void *user, const struct cli_args *args, int option)
+{
+	struct overlap_options *options = user;
+
+	switch (option) {
+	case STEPS:
+		options->steps = true;
+		return 0;
+	case 'b':
+		return parse_bins(options, args->value);
+	case COMPUTE:
+		return add_compute(options, args->value);
+	default:
+		options->limited |= select_args_is(option) &&
+				    option != SELECT_ARGS + PFW_SELECT_RANK;
+		return survey_take(&options->survey, &options->reach, args, option);
+	}
+}
+
+/* ---- the command ---- */
+
+static int read_and_print(void *user, struct survey_input *input)
+{
+	struct overlap_options *options = user;
+	struct overlap overlap = { 0 };
+	int status = overlap_collect(&overlap, options, input);
+
+	if (status == CLI_OK)
+		status = survey_end(&options->survey, overlap_print(&overlap, options));
+	overlap_release(&overlap);
+	return status;
+}
+
+static int overlap_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct overlap_options options = {
+		.survey = { .command = command,
+			    .jobs_most = 64,
+			    .user = &options,
+			    .take = take,
+			    .body = read_and_print,
+			    .formats = SURVEY_FORMATS & ~(1u << CLI_TSV) },
+	};
+	int status = survey_main(&options.survey, argc, argv);
+
+	pfw_select_release(&options.reach);
+	pfw_select_release(&options.compute);
+	return status;
+}
+
+static const struct cli_option overlap_options[] = {
+	{ "steps", 0, NULL, "show each step, however many; csv and md: steps instead of ranks",
+	  STEPS },
+	{ "bins", 'b', "BINS",
+	  "a time series: a number of bins or their length (50ms), with bandwidth, calls per second, "
+	  "and the time of I/O, operators, kernels and copies",
+	  'b' },
+	{ "compute", 0, "GLOB",
+	  "count spans, NVTX ranges and torch annotations with this name or category as compute, too",
+	  COMPUTE },
+	SELECT_ARGS_TIMES,
+	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
+	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
+	SURVEY_OPTION_ALL_RUNS,
+	SURVEY_OPTION_WIDE,
+	SURVEY_OPTIONS,
+	{ "format", 0, "text|md|ndjson|csv",
+	  "md: to paste; for programs times in µs, sizes in bytes", SURVEY_FORMAT },
+	{ 0 },
+};
+
+const struct cli_command cli_overlap = {
+	.name = "overlap",
+	.operands = "[PATH...]",
+	.summary = "Show where I/O, compute and communication overlap, and what the GPU waits for",
+	.options = overlap_options,
+	.details =
+		"PATH: traces, directories, globs or base names; default: the newest run here.\n"
+		"For each rank with all its processes, each step, and all ranks together; exact\n"
+		"to the nanosecond.  docs/analysis.rst defines the terms.\n",
+	.main = overlap_main,
+};

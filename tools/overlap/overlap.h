@@ -1,0 +1,157 @@
+/* tools/overlap/overlap.h - options, ranks, figures and results of `pfw overlap`.
+ *
+ * Room tools/overlap: `pfw overlap` shows when I/O, compute and communication overlap and why a GPU
+ * idles.  It may use tools/share, tools/ui and the store, whose store/overlap does the sweep.
+ * Start with overlap.c; collect.c reads, figures.c computes, print.c and data.c print.
+ */
+#ifndef PFW_TOOLS_OVERLAP_OVERLAP_H
+#define PFW_TOOLS_OVERLAP_OVERLAP_H
+
+#include "share/survey.h"
+#include "store/overlap/overlap.h"
+#include "ui/grid.h"
+
+/* A stretch of time for series, the same for all ranks. */
+struct overlap_bin {
+	uint64_t io_calls; /* that begin in it */
+	uint64_t io_bytes; /* spread evenly over the time of a call */
+	int64_t io_ns, cpu_ns, gpu_ns, copy_ns;
+};
+
+/* A rank of one run, with all its processes. */
+struct overlap_rank {
+	int64_t rank; /* -1: none */
+	const char *run;
+	size_t files, last; /* number and index of the last one */
+	bool indexed;	    /* from an index; nothing is read */
+	unsigned known;	    /* the set of activities that were recorded */
+	struct pfw_overlap overlap;
+	struct overlap_bin *bin;
+	const struct overlap_options *options;
+};
+
+struct overlap_options {
+	struct survey survey;
+	struct pfw_select reach;
+	bool limited;		   /* it has a condition besides ranks */
+	struct pfw_select compute; /* names of spans that count as compute */
+	bool steps;
+	/* Series: a number of bins, or their length. */
+	uint64_t bins;
+	int64_t bin_ns;
+	int64_t first_ns; /* of the first bin */
+};
+
+#define OVERLAP_NO_RANK UINT32_MAX
+
+struct overlap {
+	struct overlap_rank *rank;
+	size_t ranks;
+	uint32_t *rank_of; /* of each file; OVERLAP_NO_RANK: not wanted */
+};
+
+/* The most bins of a series. */
+#define OVERLAP_BINS_MAX 1000000u
+
+/* Fill in all ranks.  CLI_OK, or the exit status after an error message.  Thread: main. */
+int overlap_collect(struct overlap *overlap, struct overlap_options *options,
+		    struct survey_input *input);
+void overlap_release(struct overlap *overlap);
+
+/* ---- figures ---- */
+
+/* The time in which an activity of `any` (0: anything), all of `all` and none of `none` ran. */
+struct overlap_figure {
+	const char *key, *header;
+	unsigned any, all, none;
+	bool device; /* only if kernels ran */
+};
+
+#define OVERLAP_FIGURES 33
+extern const struct overlap_figure overlap_figures[OVERLAP_FIGURES];
+
+/* The activities of io_ns, cpu_ns, gpu_ns and copy_ns of a bin. */
+extern const unsigned overlap_bin_sets[4];
+
+/* The index of the figure with that key. */
+unsigned overlap_figure(const char *key);
+
+/* A figure of activities that were not recorded. */
+#define OVERLAP_UNKNOWN (-1)
+
+/* The set of activities that a rank has events of, or would have if there had been any. */
+unsigned overlap_known(const struct pfw_overlap *overlap);
+
+/* Compute all figures of a rank from the time of each set. */
+void overlap_measure(const int64_t set_ns[PFW_OVERLAP_SETS], unsigned known,
+		     int64_t figure[OVERLAP_FIGURES]);
+
+/* A step of a rank. */
+struct overlap_step {
+	const struct overlap_rank *rank;
+	uint64_t number;
+	int64_t begin;
+	uint32_t first, count; /* of overlap_steps.part */
+};
+
+/* Steps of all ranks, by number, then rank; the parts of a step are adjacent. */
+struct overlap_steps {
+	struct overlap_step *step;
+	uint32_t *part; /* indexes of rank->overlap.step */
+	size_t count;
+};
+
+/* 0 or -ENOMEM. */
+int overlap_steps_find(struct overlap_steps *steps, const struct overlap *overlap);
+void overlap_steps_release(struct overlap_steps *steps);
+
+void overlap_measure_step(const struct overlap_steps *steps, const struct overlap_step *step,
+			  int64_t figure[OVERLAP_FIGURES]);
+
+/* How a rank delays the others. */
+struct overlap_straggler {
+	uint64_t steps;	   /* that other ranks have, too */
+	uint64_t slowest;  /* in which its own time is the longest */
+	int64_t own_ns;	   /* in all of these */
+	int64_t behind_ns; /* own time minus the median, in steps where it is the slowest */
+};
+
+/* An array with an element for each rank; NULL: no memory, or no steps to compare. */
+struct overlap_straggler *overlap_stragglers(const struct overlap *overlap,
+					     const struct overlap_steps *steps);
+
+/* Nanoseconds over `count`, rounded; 0 of nothing. */
+static inline int64_t overlap_mean(int64_t ns, uint64_t count)
+{
+	return count ? (int64_t)(((unsigned __int128)ns * 2 + count) /
+				 ((unsigned __int128)count * 2))
+		     : 0;
+}
+
+/* ---- results ---- */
+
+/* Sums of all ranks, each figure of the ranks that have it. */
+struct overlap_totals {
+	int64_t figure[OVERLAP_FIGURES];
+	struct pfw_overlap_sums sums;
+	struct pfw_launch_gaps gaps;
+	uint64_t steps_left_out;
+};
+
+struct overlap_answer {
+	struct overlap_totals totals;
+	struct overlap_steps steps;	     /* if asked for or compared */
+	struct overlap_straggler *straggler; /* of each rank; NULL: nothing to compare */
+};
+
+/* Add a cell with the number of a rank, or "all" for NULL. */
+void overlap_put_rank(struct grid *grid, const struct overlap_rank *rank);
+
+/* Print NDJSON or CSV: times in µs, sizes in bytes.  0 or -ENOMEM.  Thread: main. */
+int overlap_print_data(const struct overlap *overlap, const struct overlap_options *options,
+		       const struct overlap_answer *answer);
+
+/* Print the result.  0 or -ENOMEM.  Thread: main. */
+int overlap_print(const struct overlap *overlap, const struct overlap_options *options);
+
+#endif

@@ -1,0 +1,339 @@
+/* tools/overlap/print.c - prints the result of `pfw overlap` as text or Markdown. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "overlap/overlap.h"
+#include "store/kit/saturate.h"
+
+#define COLUMNS_MAX (OVERLAP_FIGURES + 2)
+
+/* ---- tables ---- */
+
+/* The current table and its columns. */
+struct sheet {
+	struct grid grid;
+	struct grid_column column[COLUMNS_MAX];
+	int format;
+	size_t width; /* of the terminal */
+	bool failed;
+};
+
+static void add_columns(struct sheet *sheet, const char *const *titles)
+{
+	for (; *titles; titles++)
+		sheet->column[sheet->grid.columns++].title = *titles;
+}
+
+static void add_figures(struct sheet *sheet, const char *const *keys)
+{
+	for (; *keys; keys++)
+		sheet->column[sheet->grid.columns++].title =
+			overlap_figures[overlap_figure(*keys)].header;
+}
+
+static void begin(struct sheet *sheet, const char *const *titles)
+{
+	static const char *const few[] = { "Comm alone", "CPU ops", "Comm", "I/O+compute",
+					   "Loading",	 "Copies",  NULL };
+
+	sheet->grid = (struct grid){
+		.column = sheet->column, .none = "-", .width = sheet->width, .few = few
+	};
+	add_columns(sheet, titles);
+}
+
+static void end(struct sheet *sheet, const char *title)
+{
+	sheet->failed |= sheet->grid.failed;
+	if (!sheet->failed) {
+		grid_title(stdout, sheet->format, title);
+		grid_print(&sheet->grid, stdout, sheet->format, NULL);
+	}
+	grid_release(&sheet->grid);
+}
+
+void overlap_put_rank(struct grid *grid, const struct overlap_rank *rank)
+{
+	if (rank)
+		grid_maybe(grid, GRID_ID, rank->rank >= 0, rank->rank);
+	else
+		grid_text(grid, "all", strlen("all"));
+}
+
+static void put_figures(struct grid *grid, const char *const *keys, const int64_t *figure)
+{
+	for (; *keys; keys++) {
+		int64_t ns = figure[overlap_figure(*keys)];
+
+		grid_maybe(grid, GRID_NS, ns != OVERLAP_UNKNOWN, ns);
+	}
+}
+
+static void print_ranks(struct sheet *sheet, const struct overlap *overlap,
+			const struct overlap_totals *totals, const char *title,
+			const char *const *keys)
+{
+	static const char *const titles[] = { "Rank", NULL };
+	struct grid *grid = &sheet->grid;
+
+	begin(sheet, titles);
+	add_figures(sheet, keys);
+	for (size_t i = 0; i < overlap->ranks; i++) {
+		const struct overlap_rank *rank = &overlap->rank[i];
+		int64_t figure[OVERLAP_FIGURES];
+
+		overlap_put_rank(grid, rank);
+		overlap_measure(rank->overlap.set_ns, rank->known, figure);
+		put_figures(grid, keys, figure);
+	}
+	if (overlap->ranks > 1) {
+		overlap_put_rank(grid, NULL);
+		put_figures(grid, keys, totals->figure);
+	}
+	end(sheet, title);
+}
+
+static void put_mean(struct grid *grid, int64_t ns, uint64_t count)
+{
+	grid_maybe(grid, GRID_NS, count, overlap_mean(ns, count));
+}
+
+static void put_gaps(struct grid *grid, const struct pfw_launch_gaps *gaps)
+{
+	grid_u64(grid, GRID_COUNT, gaps->count);
+	put_mean(grid, gaps->sum_ns, gaps->count);
+	put_mean(grid, pfw_sketch_quantile(&gaps->gap, 0.5), gaps->count != 0);
+	put_mean(grid, pfw_sketch_quantile(&gaps->gap, 0.99), gaps->count != 0);
+	put_mean(grid, gaps->max_ns, gaps->count != 0);
+	grid_u64(grid, GRID_COUNT, gaps->unmatched);
+}
+
+static void print_gaps(struct sheet *sheet, const struct overlap *overlap,
+		       const struct overlap_totals *totals)
+{
+	static const char *const titles[] = {
+		"Rank", "Kernels", "Mean", "Median", "99 in 100", "Longest", "No launch known", NULL
+	};
+
+	begin(sheet, titles);
+	for (size_t i = 0; i < overlap->ranks; i++) {
+		overlap_put_rank(&sheet->grid, &overlap->rank[i]);
+		put_gaps(&sheet->grid, &overlap->rank[i].overlap.gaps);
+	}
+	if (overlap->ranks > 1) {
+		overlap_put_rank(&sheet->grid, NULL);
+		put_gaps(&sheet->grid, &totals->gaps);
+	}
+	end(sheet, "From a kernel's launch to its start");
+}
+
+static void print_stragglers(struct sheet *sheet, const struct overlap *overlap,
+			     const struct overlap_straggler *straggler)
+{
+	static const char *const titles[] = {
+		"Rank", "Steps", "Own time a step", "Slowest in", "Behind the median then", NULL
+	};
+
+	begin(sheet, titles);
+	for (size_t i = 0; i < overlap->ranks; i++) {
+		const struct overlap_straggler *of = &straggler[i];
+
+		overlap_put_rank(&sheet->grid, &overlap->rank[i]);
+		grid_u64(&sheet->grid, GRID_COUNT, of->steps);
+		put_mean(&sheet->grid, of->own_ns, of->steps);
+		grid_u64(&sheet->grid, GRID_COUNT, of->slowest);
+		put_mean(&sheet->grid, of->behind_ns, of->slowest);
+	}
+	end(sheet, "Stragglers");
+}
+
+static const char *const step_keys[] = { "wall", "io",	 "compute",	    "gpu",  "comm",
+					 "copy", "load", "io_unoverlapped", "idle", NULL };
+
+/* More steps are shown only if asked for. */
+#define STEPS_FEW 12
+
+static void print_steps(struct sheet *sheet, const struct overlap_steps *steps)
+{
+	static const char *const before[] = { "Step", NULL }, *const behind[] = { "Rank", NULL };
+	int64_t figure[OVERLAP_FIGURES];
+
+	begin(sheet, before);
+	add_figures(sheet, step_keys);
+	add_columns(sheet, behind);
+	for (size_t i = 0; i < steps->count; i++) {
+		const struct overlap_step *step = &steps->step[i];
+
+		overlap_measure_step(steps, step, figure);
+		grid_u64(&sheet->grid, GRID_ID, step->number);
+		put_figures(&sheet->grid, step_keys, figure);
+		overlap_put_rank(&sheet->grid, step->rank);
+	}
+	end(sheet, "Steps");
+}
+
+static void print_series(struct sheet *sheet, const struct overlap *overlap,
+			 const struct overlap_options *options)
+{
+	static const char *const titles[] = { "From",		"Rank",	  "I/O a second",
+					      "Calls a second", "I/O",	  "CPU ops",
+					      "Kernels",	"Copies", NULL };
+	double seconds = (double)options->bin_ns / 1e9;
+	struct grid *grid = &sheet->grid;
+
+	begin(sheet, titles);
+	for (uint64_t i = 0; i < options->bins * overlap->ranks; i++) {
+		const struct overlap_rank *rank = &overlap->rank[i % overlap->ranks];
+		const struct overlap_bin *bin = &rank->bin[i / overlap->ranks];
+		unsigned known = rank->known;
+
+		grid_whole(grid, GRID_NS, (int64_t)(i / overlap->ranks) * options->bin_ns);
+		overlap_put_rank(grid, rank);
+		grid_u64(grid, GRID_BYTES,
+			 (uint64_t)pfw_saturate_whole((double)bin->io_bytes / seconds));
+		grid_u64(grid, GRID_COUNT,
+			 (uint64_t)pfw_saturate_whole((double)bin->io_calls / seconds));
+		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[0], bin->io_ns);
+		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[1], bin->cpu_ns);
+		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[2], bin->gpu_ns);
+		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[3], bin->copy_ns);
+	}
+	end(sheet, "Over time");
+}
+
+static void print_head(const struct overlap *overlap, const struct overlap_totals *totals)
+{
+	printf("%s rank%s, %s events; I/O: %s calls, %s\n", cli_count(overlap->ranks),
+	       cli_plural(overlap->ranks), cli_count(totals->sums.events),
+	       cli_count(totals->sums.io_calls), cli_bytes(totals->sums.io_bytes));
+	if (totals->sums.summed_calls)
+		printf("%s more calls, of %s together, were too short for lines of their own: they "
+		       "are in no figure below\n",
+		       cli_count(totals->sums.summed_calls), cli_time(totals->sums.summed_ns));
+	if (totals->steps_left_out)
+		printf("%s steps are in the totals only: there are too many\n",
+		       cli_count(totals->steps_left_out));
+}
+
+/* Why figures are not known, and what would record them. */
+static void print_unknown(const struct sheet *sheet, const struct overlap_totals *totals)
+{
+	static const struct {
+		const char *key, *why;
+	} unknown[] = {
+		{ "io", "I/O: no call was recorded (DFTRACER_DISABLE_IO=0, PFW_CALLS)" },
+		{ "cpu", "CPU ops and Loading: no operator was recorded (PFW_TORCH_OPS=1, or a "
+			 "profile of pfw.torch)" },
+		{ "gpu", "GPU and Comm: no kernel was recorded (PFW_CUPTI; `pfw doctor` says what "
+			 "is missing)" },
+	};
+
+	bool any = false;
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(unknown) && !sheet->failed; i++) {
+		if (totals->figure[overlap_figure(unknown[i].key)] != OVERLAP_UNKNOWN)
+			continue;
+		printf("%s- %s\n", any ? "" : "\n", unknown[i].why);
+		any = true;
+	}
+}
+
+static int print_text(const struct overlap *overlap, const struct overlap_options *options,
+		      const struct overlap_answer *answer)
+{
+	static const char *const times[] = { "wall",
+					     "io",
+					     "compute",
+					     "cpu",
+					     "gpu",
+					     "comm",
+					     "copy",
+					     "load",
+					     "io_compute",
+					     "io_unoverlapped",
+					     "comm_unoverlapped",
+					     NULL };
+	static const char *const idle[] = { "wall",	 "idle",      "idle_launch", "idle_queued",
+					    "idle_copy", "idle_load", "idle_io",     NULL };
+	struct sheet sheet = { .format = options->survey.format, .width = options->survey.width };
+
+	print_head(overlap, &answer->totals);
+	print_ranks(&sheet, overlap, &answer->totals, "Time in which", times);
+	if (answer->totals.sums.kernels) {
+		print_ranks(&sheet, overlap, &answer->totals,
+			    "No kernel ran, and the GPU waited for", idle);
+		print_gaps(&sheet, overlap, &answer->totals);
+	}
+	if (answer->straggler)
+		print_stragglers(&sheet, overlap, answer->straggler);
+	if (answer->steps.count && (options->steps || answer->steps.count <= STEPS_FEW))
+		print_steps(&sheet, &answer->steps);
+	if (options->bin_ns)
+		print_series(&sheet, overlap, options);
+	print_unknown(&sheet, &answer->totals);
+	return sheet.failed ? -ENOMEM : 0;
+}
+
+/* ---- all ---- */
+
+static void add_figures_of(struct overlap_totals *totals, const struct overlap_rank *rank)
+{
+	int64_t figure[OVERLAP_FIGURES];
+
+	overlap_measure(rank->overlap.set_ns, rank->known, figure);
+	for (unsigned i = 0; i < OVERLAP_FIGURES; i++) {
+		int64_t *total = &totals->figure[i];
+
+		if (figure[i] != OVERLAP_UNKNOWN)
+			*total =
+				pfw_saturate_add(*total != OVERLAP_UNKNOWN ? *total : 0, figure[i]);
+	}
+}
+
+static int add_totals(struct overlap_totals *totals, const struct overlap *overlap)
+{
+	for (unsigned i = 0; i < OVERLAP_FIGURES; i++)
+		totals->figure[i] = OVERLAP_UNKNOWN;
+	for (size_t i = 0; i < overlap->ranks; i++) {
+		const struct pfw_overlap *of = &overlap->rank[i].overlap;
+
+		add_figures_of(totals, &overlap->rank[i]);
+		pfw_overlap_add_sums(&totals->sums, &of->sums);
+		totals->steps_left_out += of->steps_left_out;
+		totals->gaps.count += of->gaps.count;
+		totals->gaps.unmatched += of->gaps.unmatched;
+		totals->gaps.sum_ns = pfw_saturate_add(totals->gaps.sum_ns, of->gaps.sum_ns);
+		if (of->gaps.max_ns > totals->gaps.max_ns)
+			totals->gaps.max_ns = of->gaps.max_ns;
+		if (pfw_sketch_merge(&totals->gaps.gap, &of->gaps.gap, true))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int overlap_print(const struct overlap *overlap, const struct overlap_options *options)
+{
+	struct overlap_answer answer = { 0 };
+	int error = add_totals(&answer.totals, overlap);
+
+	if (!error &&
+	    (options->steps || overlap->ranks > 1 || cli_for_people(options->survey.format)))
+		error = overlap_steps_find(&answer.steps, overlap);
+	if (!error && options->steps && !answer.steps.count)
+		cli_error("overlap",
+			  "these traces have no steps: `pfw run --torch` makes one of each batch, "
+			  "`pfw run --step NAME` one of each span of that name, pfw_step() and "
+			  "pfw.step() where the program calls them");
+	if (!error && overlap->ranks > 1)
+		answer.straggler = overlap_stragglers(overlap, &answer.steps);
+	if (!error)
+		error = cli_for_people(options->survey.format)
+				? print_text(overlap, options, &answer)
+				: overlap_print_data(overlap, options, &answer);
+	pfw_sketch_release(&answer.totals.gaps.gap);
+	free(answer.straggler);
+	overlap_steps_release(&answer.steps);
+	return error;
+}

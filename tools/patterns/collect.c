@@ -1,0 +1,173 @@
+/* tools/patterns/collect.c - reads the I/O operations of traces in order, or asks their indexes. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "patterns/patterns.h"
+#include "store/index/index.h"
+#include "store/kit/grow.h"
+#include "store/pass/pass.h"
+#include "store/patterns/in_index.h"
+
+struct collect {
+	struct patterns *patterns;
+	const struct pfw_traces *traces;
+	bool *indexed; /* files that their index has answered */
+};
+
+static bool wanted(const struct pfw_select *select, struct pfw_select_state *state, size_t file,
+		   const struct pfw_entry *entry)
+{
+	struct pfw_slice cat = { .escaped = false };
+	struct pfw_value name;
+
+	if (entry->ph != 'M')
+		return pfw_select_entry(select, state, file, entry);
+	if (!pfw_entry_arg(entry, "name", &name) || name.type != PFW_VALUE_STRING)
+		return false;
+	cat.at = pfw_io_call_cat(name.text.at, name.text.bytes);
+	cat.bytes = strlen(cat.at);
+	return survey_wants(select, state, file, entry, true, name.text, cat);
+}
+
+static int work(void *user, const struct survey_worker *worker, struct pfw_pass_block *block)
+{
+	const struct collect *collect = user;
+	const struct pfw_select *select = &collect->patterns->select;
+	struct pfw_patterns_block *result = pfw_patterns_block_create();
+	struct pfw_pass_lines lines;
+	int error = 0;
+
+	block->result = result;
+	if (!result)
+		return -ENOMEM;
+	pfw_pass_lines_init(&lines, block);
+	while (!error && pfw_pass_lines_next(&lines))
+		error = pfw_patterns_block_add(result, &lines.entry, select->fnames,
+					       wanted(select, worker->state, block->file,
+						      &lines.entry));
+	return error;
+}
+
+static void drop(void *user, void *result)
+{
+	(void)user;
+	pfw_patterns_block_free(result);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	int64_t x = ((const struct patterns_rank *)a)->rank;
+	int64_t y = ((const struct patterns_rank *)b)->rank;
+
+	return x < y ? -1 : x > y;
+}
+
+static struct patterns_rank *find_rank(struct patterns *patterns, int64_t rank)
+{
+	for (size_t i = patterns->ranks; i-- > 0;) {
+		if (patterns->rank[i].rank == rank)
+			return &patterns->rank[i];
+	}
+	if (PFW_APPEND(patterns->rank, patterns->ranks, (struct patterns_rank){ .rank = rank }))
+		return NULL;
+	return &patterns->rank[patterns->ranks - 1];
+}
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	struct collect *collect = user;
+	struct pfw_patterns_block *result = block->result;
+	int64_t rank = collect->traces->file[block->file].head.rank;
+	struct patterns_rank *known = find_rank(collect->patterns, rank);
+	int error = known ? 0 : -ENOMEM;
+
+	if (!error)
+		error = pfw_patterns_take(&collect->patterns->found, block->file, rank, result);
+	for (unsigned i = 0; i < 2 && known; i++) {
+		known->counters.io[i] += result->counters.io[i];
+		known->counters.storage[i] += result->counters.storage[i];
+		known->counters.any |= result->counters.any;
+	}
+	return error;
+}
+
+/* All blocks of a wanted file, since earlier ones give the offsets of descriptors. */
+static bool want(void *user, size_t file, const struct pfw_block *block)
+{
+	const struct collect *collect = user;
+
+	(void)block;
+	return !collect->indexed[file] && pfw_select_file(&collect->patterns->select, file);
+}
+
+/* ---- from indexes ---- */
+
+/* Whether all lines of the wanted files are wanted. */
+static bool all_lines(const struct pfw_select *select)
+{
+	return !select->cat.count && !select->name.count && !select->fname.count &&
+	       !select->pid.count && !select->tid.count && !select->step.count &&
+	       !select->has_min_dur && !select->where_count && !select->times;
+}
+
+/* 1; 0 if the lines must be read; -ENOMEM. */
+static int ask_index(struct collect *collect, size_t file)
+{
+	const struct pfw_trace_file *trace = &collect->traces->file[file];
+	struct patterns_rank *rank = find_rank(collect->patterns, trace->head.rank);
+	struct pfw_index *index;
+	char why[PATH_MAX];
+	int error = rank ? 0 : -ENOMEM;
+
+	/* An index covers its whole file. */
+	if (error || trace->ranks || pfw_index_open(&index, trace->path, why, sizeof(why)))
+		return error;
+	/* Reading the lines reports their problems. */
+	error = pfw_index_meta(index)->problems
+			? -ENOENT
+			: pfw_patterns_from_index(&collect->patterns->found, trace->head.rank,
+						  &rank->counters, index);
+	pfw_index_close(index);
+	return !error ? 1 : error == -ENOMEM ? error : 0;
+}
+
+static int ask_indexes(struct collect *collect)
+{
+	collect->indexed = calloc(collect->traces->count + 1, sizeof(bool));
+	if (!collect->indexed)
+		return -ENOMEM;
+	for (size_t i = 0; i < collect->traces->count; i++) {
+		int asked = 0;
+
+		if (all_lines(&collect->patterns->select) &&
+		    pfw_select_file(&collect->patterns->select, i))
+			asked = ask_index(collect, i);
+		if (asked < 0)
+			return asked;
+		collect->indexed[i] = asked;
+	}
+	return 0;
+}
+
+int patterns_collect(struct patterns *patterns, struct survey_input *input)
+{
+	struct collect collect = { .patterns = patterns, .traces = &input->traces };
+	const struct survey_fold fold = { .user = &collect,
+					  .select = &patterns->select,
+					  .want = want,
+					  .work = work,
+					  .done = done,
+					  .drop = drop };
+	int error = ask_indexes(&collect);
+
+	if (!error)
+		error = survey_read(&patterns->survey, input, &fold, SURVEY_ALL);
+	if (!error)
+		error = pfw_patterns_end(&patterns->found);
+	free(collect.indexed);
+	if (patterns->ranks)
+		qsort(patterns->rank, patterns->ranks, sizeof(*patterns->rank), by_rank);
+	return error;
+}

@@ -1,0 +1,97 @@
+/* tools/patterns/patterns.c - `pfw patterns`: sizes, order, alignment, sharing, metadata of file
+ * accesses.
+ */
+#include "patterns/patterns.h"
+
+#include <stdlib.h>
+
+enum { ALIGNMENT = 256, SMALL };
+
+/* ---- options ---- */
+
+static int take(void *user, const struct cli_args *args, int option)
+{
+	struct patterns *patterns = user;
+	int64_t number;
+
+	switch (option) {
+	case ALIGNMENT:
+		if (cli_whole(args->command, "alignment", args->value, 1, INT64_MAX, &number))
+			return -1;
+		patterns->found.alignment = (uint64_t)number;
+		return 0;
+	case SMALL:
+		if (cli_whole(args->command, "small", args->value, 1, INT64_MAX, &number))
+			return -1;
+		patterns->found.small = (uint64_t)number;
+		return 0;
+	default:
+		return survey_take(&patterns->survey, &patterns->select, args, option);
+	}
+}
+
+/* ---- the command ---- */
+
+static int read_and_print(void *user, struct survey_input *input)
+{
+	struct patterns *patterns = user;
+	struct survey *survey = &patterns->survey;
+	int status = survey_attach(survey, input, NULL), error;
+
+	patterns->select.ask_fnames = true;
+	if (status == CLI_OK)
+		status = survey_resolve(survey, input, &patterns->select);
+	if (status != CLI_OK)
+		return status;
+	error = patterns_collect(patterns, input);
+	return survey_end(survey, error ? error : patterns_print(patterns));
+}
+
+static int patterns_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct patterns patterns = { .survey = { .command = command,
+						 .jobs_most = 1024,
+						 .user = &patterns,
+						 .take = take,
+						 .body = read_and_print,
+						 .formats = SURVEY_FORMATS,
+						 .row_limit = SURVEY_FEW_ROWS,
+						 .few_rows = 50 } };
+	int status;
+
+	pfw_patterns_init(&patterns.found);
+	status = survey_main(&patterns.survey, argc, argv);
+	pfw_select_release(&patterns.select);
+	pfw_patterns_release(&patterns.found);
+	free(patterns.rank);
+	return status;
+}
+
+static const struct cli_option patterns_options[] = {
+	{ "alignment", 0, "BYTES",
+	  "alignment that reads and writes are checked for (default: 4096)", ALIGNMENT },
+	{ "small", 0, "BYTES", "calls below BYTES are small (default: 1048576)", SMALL },
+	{ "row-limit", 0, "N", "files shown (default in text and md: 50); -1: all",
+	  SURVEY_ROW_LIMIT },
+	SELECT_ARGS_TIMES,
+	SELECT_ARGS_FILTERS,
+	SURVEY_OPTION_ALL_RUNS,
+	SURVEY_OPTION_WIDE,
+	SURVEY_OPTIONS,
+	{ "format", 0, SURVEY_FORMAT_NAMES,
+	  "md: to paste; for programs times in µs, sizes in bytes", SURVEY_FORMAT },
+	{ 0 },
+};
+
+const struct cli_command cli_patterns = {
+	.name = "patterns",
+	.operands = "[PATH...]",
+	.summary = "Show how files are used: sizes, order, alignment, sharing, metadata",
+	.options = patterns_options,
+	.details =
+		"PATH: traces, directories, globs or base names; default: the newest run here.\n"
+		"For all files, each rank and each file, those with most bytes first: what\n"
+		"Darshan's counters say, from every single call.  docs/analysis.rst defines the\n"
+		"terms.\n",
+	.main = patterns_main,
+};

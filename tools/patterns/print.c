@@ -1,0 +1,360 @@
+/* tools/patterns/print.c - prints the use of files: of all, by rank, by file. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "patterns/patterns.h"
+#include "ui/cli.h"
+#include "ui/grid.h"
+
+/* ---- rows ---- */
+
+struct row {
+	const char *section; /* all, rank, file */
+	int64_t rank;
+	const char *name; /* of a file */
+	size_t bytes;
+	uint64_t files, ranks;
+	struct pfw_pattern sum;
+	struct pfw_pattern_counters counters;
+};
+
+static uint64_t moved(const struct row *row)
+{
+	return row->sum.side[0].bytes + row->sum.side[1].bytes;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	size_t least = x->bytes < y->bytes ? x->bytes : y->bytes;
+	int order;
+
+	if (moved(x) != moved(y))
+		return moved(x) < moved(y) ? 1 : -1;
+	order = memcmp(x->name, y->name, least);
+	return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Different ranks have different processes. */
+static void add(struct row *row, const struct pfw_pattern *pattern)
+{
+	uint64_t processes = row->sum.processes + pattern->processes;
+
+	pfw_pattern_merge(&row->sum, pattern);
+	row->sum.processes = processes;
+	row->files++;
+	row->ranks++;
+}
+
+/* Whether a call of it was counted: a file that only has calls which the conditions leave out is
+ * in no row. */
+static bool is_counted(const struct patterns *patterns, size_t number)
+{
+	const struct pfw_select_globs *fname = &patterns->select.fname;
+	const struct pfw_pattern *row = &patterns->found.row[number];
+	struct pfw_slice name = { .escaped = false };
+
+	name.at = pfw_patterns_name(&patterns->found, number, &name.bytes);
+	/* --fname wants a copy for one of its files. */
+	return (row->opens || row->others || row->side[0].calls || row->side[1].calls) &&
+	       (!fname->count || pfw_select_globs_match(fname, name));
+}
+
+/* Merge the files of all ranks by name.  Return their number, or -ENOMEM. */
+static ssize_t join_files(const struct patterns *patterns, struct row *row)
+{
+	const struct pfw_patterns *found = &patterns->found;
+	struct pfw_text_ids names = { 0 };
+	ssize_t result = 0;
+
+	for (size_t i = 0; i < found->rows && result >= 0; i++) {
+		size_t bytes;
+		const char *name = pfw_patterns_name(found, i, &bytes);
+		int64_t number;
+
+		if (!is_counted(patterns, i))
+			continue;
+		number = pfw_text_ids_of(&names, 0, name, bytes);
+		if (number < 0) {
+			result = -ENOMEM;
+			break;
+		}
+		row[number].section = "file";
+		row[number].name = name;
+		row[number].bytes = bytes;
+		row[number].rank = row[number].ranks ? -1 : pfw_patterns_rank(found, i);
+		add(&row[number], &found->row[i]);
+		row[number].files = 1;
+		result = names.count;
+	}
+	pfw_text_ids_release(&names);
+	return result;
+}
+
+static void join_rank(const struct patterns *patterns, size_t number, struct row *row)
+{
+	const struct patterns_rank *rank = &patterns->rank[number];
+
+	row->section = "rank";
+	row->rank = rank->rank;
+	pfw_pattern_add_counters(&row->counters, &rank->counters);
+	for (size_t i = 0; i < patterns->found.rows; i++) {
+		if (pfw_patterns_rank(&patterns->found, i) == rank->rank && is_counted(patterns, i))
+			add(row, &patterns->found.row[i]);
+	}
+	row->ranks = 1;
+}
+
+/* ---- columns ---- */
+
+static const struct grid_column columns[] = {
+	{ "section", NULL },
+	{ "fname", "File" },
+	{ "rank", NULL },
+	{ "files", NULL },
+	{ "ranks", "Ranks" },
+	{ "processes", NULL },
+	{ "opens", "Opens" },
+	{ "opens_again", "Again" },
+	{ "metadata_calls", NULL },
+	{ "metadata_us", "Metadata" },
+	{ "data_us", "Data" },
+	{ "reads", "Reads" },
+	{ "read_bytes", "Read" },
+	{ "writes", "Writes" },
+	{ "written_bytes", "Written" },
+	{ "consecutive", "Consec." },
+	{ "strided", "Strided" },
+	{ "sequential", "Forward" },
+	{ "random", "Random" },
+	{ "small", "Small" },
+	{ "unaligned", "Unaligned" },
+	{ "switches", NULL },
+#define SIDE(side)                                                                             \
+	{ side "_first", NULL }, { side "_consecutive", NULL }, { side "_strided", NULL },     \
+		{ side "_sequential", NULL }, { side "_random", NULL },                        \
+		{ side "_unplaced", NULL }, { side "_behind", NULL }, { side "_small", NULL }, \
+		{ side "_unaligned", NULL }, { side "_max_byte", NULL }, { side "_us", NULL }, \
+		{ "size_" side "_0_100", NULL }, { "size_" side "_100_1k", NULL },             \
+		{ "size_" side "_1k_10k", NULL }, { "size_" side "_10k_100k", NULL },          \
+		{ "size_" side "_100k_1m", NULL }, { "size_" side "_1m_4m", NULL },            \
+		{ "size_" side "_4m_10m", NULL }, { "size_" side "_10m_100m", NULL },          \
+		{ "size_" side "_100m_1g", NULL },                                             \
+	{                                                                                      \
+		"size_" side "_1g_plus", NULL                                                  \
+	}
+	SIDE("read"),
+	SIDE("write"),
+#undef SIDE
+	{ "calls_read_bytes", NULL },
+	{ "calls_written_bytes", NULL },
+	{ "storage_read_bytes", NULL },
+	{ "storage_written_bytes", NULL },
+};
+
+static void put_share(struct grid *grid, uint64_t part, uint64_t all)
+{
+	grid_number(grid, GRID_PERCENT, all ? 100.0 * (double)part / (double)all : NAN);
+}
+
+static uint64_t both(const struct pfw_pattern *sum, enum pfw_access access)
+{
+	return sum->side[0].access[access] + sum->side[1].access[access];
+}
+
+/* Shares among the accesses that have a predecessor and a known offset. */
+static void put_shares(struct grid *grid, const struct pfw_pattern *sum)
+{
+	static const enum pfw_access kinds[] = { PFW_ACCESS_CONSECUTIVE, PFW_ACCESS_STRIDED,
+						 PFW_ACCESS_SEQUENTIAL, PFW_ACCESS_RANDOM };
+	uint64_t accesses = sum->side[0].accesses + sum->side[1].accesses, followers = 0;
+	uint64_t placed = accesses - both(sum, PFW_ACCESS_UNPLACED);
+
+	for (unsigned i = 0; i < 4; i++)
+		followers += both(sum, kinds[i]);
+	for (unsigned i = 0; i < 4; i++)
+		put_share(grid, both(sum, kinds[i]), followers);
+	put_share(grid, sum->side[0].small + sum->side[1].small, accesses);
+	put_share(grid, sum->side[0].unaligned + sum->side[1].unaligned, placed);
+}
+
+static void put_side(struct grid *grid, const struct pfw_pattern_side *side)
+{
+	for (unsigned i = 0; i < PFW_ACCESSES; i++)
+		grid_u64(grid, GRID_COUNT, side->access[i]);
+	grid_u64(grid, GRID_COUNT, side->behind);
+	grid_u64(grid, GRID_COUNT, side->small);
+	grid_u64(grid, GRID_COUNT, side->unaligned);
+	grid_maybe(grid, GRID_BYTES, side->end != 0, (int64_t)side->end - 1);
+	grid_whole(grid, GRID_NS, side->ns);
+	for (unsigned i = 0; i < PFW_PATTERN_SIZES; i++)
+		grid_u64(grid, GRID_COUNT, side->size[i]);
+}
+
+static void put_name(struct grid *grid, const struct row *row)
+{
+	char text[32];
+
+	grid_text(grid, row->section, strlen(row->section));
+	if (row->name) {
+		grid_text(grid, row->name, row->bytes);
+		return;
+	}
+	snprintf(text, sizeof(text), row->section[0] == 'r' ? "(rank %" PRId64 ")" : "(all files)",
+		 row->rank);
+	grid_text(grid, text, strlen(text));
+}
+
+static void put_row(struct grid *grid, const struct row *row)
+{
+	const struct pfw_pattern *sum = &row->sum;
+
+	put_name(grid, row);
+	grid_maybe(grid, GRID_COUNT, row->rank >= 0, row->rank);
+	grid_u64(grid, GRID_COUNT, row->files);
+	grid_u64(grid, GRID_COUNT, row->ranks);
+	/* Only for a file, since a process uses many files. */
+	grid_maybe(grid, GRID_COUNT, row->name, (int64_t)sum->processes);
+	grid_u64(grid, GRID_COUNT, sum->opens);
+	grid_u64(grid, GRID_COUNT, sum->again);
+	grid_u64(grid, GRID_COUNT, sum->others);
+	grid_whole(grid, GRID_NS, sum->metadata_ns);
+	grid_whole(grid, GRID_NS, sum->side[0].ns + sum->side[1].ns);
+	for (unsigned i = 0; i < 2; i++) {
+		grid_u64(grid, GRID_COUNT, sum->side[i].calls);
+		grid_u64(grid, GRID_BYTES, sum->side[i].bytes);
+	}
+	put_shares(grid, sum);
+	grid_u64(grid, GRID_COUNT, sum->switches);
+	put_side(grid, &sum->side[0]);
+	put_side(grid, &sum->side[1]);
+	for (unsigned i = 0; i < 4; i++) {
+		if (row->counters.any)
+			grid_u64(grid, GRID_BYTES,
+				 (i < 2 ? row->counters.io : row->counters.storage)[i % 2]);
+		else
+			grid_none(grid);
+	}
+}
+
+/* ---- sizes, for people ---- */
+
+static void print_sizes(const struct row *all, const struct survey *survey)
+{
+	static const struct grid_column size_columns[] = { { "size", "Size of one" },
+							   { "reads", "Reads" },
+							   { "read_share", "Share" },
+							   { "writes", "Writes" },
+							   { "write_share", "Share" } };
+	static const char *const names[PFW_PATTERN_SIZES] = {
+		"up to 100 B", "to 1 KiB",  "to 10 KiB",  "to 100 KiB", "to 1 MiB",
+		"to 4 MiB",    "to 10 MiB", "to 100 MiB", "to 1 GiB",	"more"
+	};
+	struct grid grid = { .column = size_columns, .columns = 5, .width = survey->width };
+
+	for (unsigned i = 0; i < PFW_PATTERN_SIZES; i++) {
+		if (!all->sum.side[0].size[i] && !all->sum.side[1].size[i])
+			continue;
+		grid_text(&grid, names[i], strlen(names[i]));
+		for (unsigned j = 0; j < 2; j++) {
+			const struct pfw_pattern_side *side = &all->sum.side[j];
+
+			grid_u64(&grid, GRID_COUNT, side->size[i]);
+			put_share(&grid, side->size[i], side->accesses);
+		}
+	}
+	putchar('\n');
+	if (!grid.failed)
+		grid_print(&grid, stdout, survey->format, NULL);
+	grid_release(&grid);
+}
+
+static void print_counters(const struct row *all)
+{
+	const uint64_t *io = all->counters.io, *storage = all->counters.storage;
+
+	if (!all->counters.any)
+		return;
+	printf("\nBy /proc/self/io: %s read by calls, %s of that from storage; ", cli_bytes(io[0]),
+	       cli_bytes(storage[0]));
+	printf("%s written by calls, %s to storage.\n", cli_bytes(io[1]), cli_bytes(storage[1]));
+}
+
+/* ---- all of it ---- */
+
+/* The rows of ranks with a counted call; NULL: only count them. */
+static uint64_t put_ranks(const struct patterns *patterns, struct grid *grid)
+{
+	uint64_t ranks = 0;
+
+	for (size_t i = 0; i < patterns->ranks; i++) {
+		struct row rank = { 0 };
+
+		join_rank(patterns, i, &rank);
+		ranks += rank.files > 0;
+		if (grid && rank.files)
+			put_row(grid, &rank);
+	}
+	return ranks;
+}
+
+static void put_rows(const struct patterns *patterns, struct grid *grid, struct row *all,
+		     const struct row *file, size_t files)
+{
+	for (size_t i = 0; i < files; i++)
+		add(all, &file[i].sum);
+	for (size_t i = 0; i < patterns->ranks; i++)
+		pfw_pattern_add_counters(&all->counters, &patterns->rank[i].counters);
+	all->files = files;
+	all->ranks = put_ranks(patterns, NULL);
+	put_row(grid, all);
+	if (patterns->ranks > 1)
+		put_ranks(patterns, grid);
+	for (size_t i = 0; i < files; i++) {
+		if (patterns->survey.row_limit >= 0 && i >= (size_t)patterns->survey.row_limit)
+			break;
+		put_row(grid, &file[i]);
+	}
+}
+
+int patterns_print(const struct patterns *patterns)
+{
+	static const char *const few[] = { "Ranks",    "Strided",   "Forward", "Consec.",
+					   "Again",    "Unaligned", "Writes",  "Reads",
+					   "Metadata", "Small",	    "Random",  NULL };
+	struct grid grid = { .column = columns,
+			     .columns = CLI_ARRAY_LEN(columns),
+			     .none = "-",
+			     .width = patterns->survey.width,
+			     .few = few };
+	struct row *file = calloc(patterns->found.rows + 1, sizeof(*file));
+	struct row all = { .section = "all", .rank = -1 };
+	ssize_t files = file ? join_files(patterns, file) : -ENOMEM;
+	int error = files < 0 ? -ENOMEM : 0;
+
+	if (!error) {
+		qsort(file, (size_t)files, sizeof(*file), by_bytes);
+		put_rows(patterns, &grid, &all, file, (size_t)files);
+		error = grid.failed ? -ENOMEM : 0;
+	}
+	if (!error && cli_for_people(patterns->survey.format) && !files) {
+		if (!patterns->survey.quiet)
+			cli_error(patterns->survey.command->name,
+				  "no call on a file is in these traces, or none is wanted "
+				  "(DFTRACER_DISABLE_IO=0, DFTRACER_DATA_DIR and PFW_CALLS record "
+				  "them)");
+		print_counters(&all);
+	} else if (!error) {
+		grid_print(&grid, stdout, patterns->survey.format, NULL);
+	}
+	if (!error && cli_for_people(patterns->survey.format) && files) {
+		print_sizes(&all, &patterns->survey);
+		print_counters(&all);
+	}
+	grid_release(&grid);
+	free(file);
+	return error;
+}

@@ -1,0 +1,360 @@
+/* tools/query/query.c - `pfw query`: prints lines that fulfil conditions, whole or as a table. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "query/query.h"
+#include "store/kit/grow.h"
+#include "store/read/scan.h"
+#include "ui/progress.h"
+
+#define PROBLEMS_SHOWN 10 /* of a file; a broken writer makes as many problems as lines */
+
+/* ---- what was wanted of one block ---- */
+
+struct hits {
+	struct pfw_buffer text;
+	uint64_t count;
+	struct query_mark *mark; /* of each line, if there is a limit or an order */
+	size_t room;
+};
+
+static void free_hits(void *user, void *result)
+{
+	struct hits *hits = result;
+
+	(void)user;
+	if (!hits)
+		return;
+	pfw_buffer_free(&hits->text);
+	free(hits->mark);
+	free(hits);
+}
+
+static int add_mark(const struct query *query, struct hits *hits, const struct pfw_pass_lines *line,
+		    int64_t key)
+{
+	const struct query_place place = { .rank = query->select.window[line->file].rank,
+					   .ts_ns = line->entry.ts_ns,
+					   .process = pfw_process_order(&line->entry),
+					   .id = line->entry.id };
+
+	if (PFW_ROOM(hits->mark, hits->count, hits->room))
+		return -ENOMEM;
+	hits->mark[hits->count] =
+		(struct query_mark){ .key = key, .place = place, .end = hits->text.bytes };
+	return 0;
+}
+
+static int add_hit(const struct query *query, struct query_worker *worker, struct hits *hits,
+		   const struct pfw_pass_lines *line)
+{
+	struct pfw_slice text = { .at = line->text, .bytes = line->bytes };
+	int64_t key = query->sorted ? query_key_of(&query->key, &line->entry) : 0;
+	int error = 0;
+
+	if (query->sorted && !query_top_wants(&query->top, key))
+		return 0;
+	if (!query->count)
+		error = query_lines_add(&query->lines, &hits->text, worker->scratch, &line->entry,
+					text, query->select.window[line->file].rank);
+	if (!error && query->limit != QUERY_NO_LIMIT && !query->count)
+		error = add_mark(query, hits, line, key);
+	hits->count += !error;
+	return error;
+}
+
+static bool want(void *user, size_t file, const struct pfw_block *block)
+{
+	const struct query *query = user;
+
+	return pfw_select_block(&query->select, file, block);
+}
+
+static int work(void *user, unsigned number, struct pfw_pass_block *block)
+{
+	struct query *query = user;
+	struct query_worker *worker = &query->worker[number];
+	struct hits *hits = calloc(1, sizeof(*hits));
+	struct pfw_pass_lines line;
+	int error = hits ? 0 : -ENOMEM;
+
+	block->result = hits;
+	pfw_pass_lines_init(&line, block);
+	while (!error && pfw_pass_lines_next(&line)) {
+		if (pfw_select_entry(&query->select, worker->state, line.file, &line.entry))
+			error = add_hit(query, worker, hits, &line);
+		/* One block has as many as the whole output may have. */
+		if (hits->count >= query->limit && !query->sorted)
+			break;
+	}
+	return error;
+}
+
+/* Add a block's lines to the first N. */
+static int sort_in(struct query *query, const struct hits *hits)
+{
+	size_t begin = 0;
+	int error = 0;
+
+	for (uint64_t i = 0; i < hits->count && !error; i++) {
+		error = query_top_add(&query->top, &hits->mark[i], hits->text.data + begin,
+				      hits->mark[i].end - begin);
+		begin = hits->mark[i].end;
+	}
+	return error;
+}
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	struct query *query = user;
+	struct hits *hits = block->result;
+	uint64_t count = hits->count, left = query->limit - query->given;
+	size_t bytes = hits->text.bytes;
+	int error = 0;
+
+	if (query->sorted) {
+		error = sort_in(query, hits);
+	} else {
+		if (count >= left) {
+			count = left;
+			bytes = !count ? 0 : query->count ? bytes : hits->mark[count - 1].end;
+		}
+		query->given += count;
+		if (bytes)
+			error = output_write(&query->output, hits->text.data, bytes);
+		if (!error && query->given >= query->limit)
+			error = -ECANCELED; /* the output is complete: stop reading */
+	}
+	free_hits(NULL, hits);
+	block->result = NULL;
+	return error;
+}
+
+/* ---- problems ---- */
+
+static void tell_untold(struct query *query)
+{
+	if (query->untold)
+		cli_error(query->survey.command->name, "%s: %s more problem%s",
+			  cli_name(query->input->traces.file[query->told_file].path),
+			  cli_count(query->untold), cli_plural(query->untold));
+	query->untold = 0;
+}
+
+static void problem(void *user, size_t file, const struct pfw_scan_problem *what)
+{
+	struct query *query = user;
+
+	if (query->status == CLI_OK)
+		query->status = CLI_PROBLEMS;
+	if (file != query->told_file) {
+		tell_untold(query);
+		query->told_file = file;
+		query->told = 0;
+	}
+	if (query->told == PROBLEMS_SHOWN) {
+		query->untold += 1 + what->more;
+		return;
+	}
+	query->told++;
+	query->untold += what->more;
+	cli_problem(query->survey.command->name, query->input->traces.file[file].path, what);
+}
+
+void query_say(struct query *query, const char *path, const char *why)
+{
+	survey_say(&query->survey, path, why);
+	query->status = CLI_USAGE;
+}
+
+/* ---- the pass ---- */
+
+int query_worker_init(struct query_worker *worker, const struct query *query)
+{
+	worker->state = pfw_select_state_create(&query->select);
+	worker->scratch = pfw_scratch_new();
+	return worker->state && worker->scratch ? 0 : -ENOMEM;
+}
+
+void query_worker_release(struct query_worker *worker)
+{
+	pfw_select_state_free(worker->state);
+	pfw_scratch_free(worker->scratch);
+}
+
+int query_write_head(struct query *query)
+{
+	struct pfw_buffer text = { 0 };
+	int error = 0;
+
+	if (query->lines.format == QUERY_NDJSON || query->count)
+		return 0;
+	error = query_lines_head(&query->lines, &text);
+	if (!error)
+		error = output_write(&query->output, text.data, text.bytes);
+	pfw_buffer_free(&text);
+	return error;
+}
+
+/* Write the output that needs all lines: the count, or the sorted lines. */
+static int write_tail(struct query *query)
+{
+	char text[48];
+	int error = 0;
+
+	if (query->count) {
+		int bytes = snprintf(text, sizeof(text), "%" PRIu64 "\n", query->given);
+
+		return output_write(&query->output, text, (size_t)bytes);
+	}
+	query_top_sort(&query->top);
+	for (size_t i = 0; i < query->top.count && !error; i++)
+		error = output_write(&query->output, query->top.item[i].text,
+				     query->top.item[i].bytes);
+	return error;
+}
+
+static int run_pass(struct query *query)
+{
+	struct pfw_pass pass = {
+		.traces = &query->input->traces,
+		.jobs = survey_jobs(&query->survey),
+		.whole = true,
+		.user = query,
+		.want = want,
+		.work = work,
+		.done = done,
+		.drop = free_hits,
+		.problem = problem,
+		.progress = progress_of_pass,
+		.stop = query->survey.stop,
+	};
+	int error = 0;
+
+	progress_begin("query", query->survey.quiet, !query->output.path);
+	query->worker = calloc(pass.jobs, sizeof(*query->worker));
+	if (!query->worker)
+		return -ENOMEM;
+	for (unsigned i = 0; i < pass.jobs && !error; i++)
+		error = query_worker_init(&query->worker[i], query);
+	if (!error)
+		error = query_write_head(query);
+	if (!error && query->limit)
+		error = pfw_pass_run(&pass);
+	progress_hide();
+	if (!error && query->limit)
+		error = live_lines_pass(&query->input->live, &pass);
+	for (unsigned i = 0; i < pass.jobs; i++)
+		query_worker_release(&query->worker[i]);
+	free(query->worker);
+	tell_untold(query);
+	return error;
+}
+
+/* ---- the command ---- */
+
+int query_refuse(const struct query *query, const char *why)
+{
+	cli_error(query->survey.command->name, "%s", why);
+	return CLI_USAGE;
+}
+
+/* Read the traces and write the output.  The exit status. */
+static int give(struct query *query)
+{
+	int error;
+
+	query->top = (struct query_top){ .limit = query->limit, .worst = INT64_MAX };
+	error = run_pass(query);
+	if (error == 0 || error == -ECANCELED || error == -EIO)
+		error = query->output.gone ? 0 : write_tail(query) ? -EIO : error;
+	query_top_free(&query->top);
+	if (query->output.gone)
+		return query->status;
+	if (error == 0 || error == -ECANCELED)
+		return query->status;
+	if (error == -E2BIG)
+		return query_refuse(query,
+				    "--limit: so many lines take more than 256 MiB; sort fewer");
+	if (error != -EIO && error != -EINTR)
+		return query_refuse(query, strerror(-error));
+	return error == -EINTR ? 130 : CLI_USAGE;
+}
+
+static int run(void *user, struct survey_input *input)
+{
+	struct query *query = user;
+	int status;
+
+	query->input = input;
+	query->status = query->survey.problems ? CLI_USAGE : CLI_OK;
+	query->select.ask_fnames |= pfw_columns_ask_fname(&query->lines.columns);
+
+	if (select_args_use_indexes(&query->select, query->survey.command, &query->input->traces,
+				    query->survey.quiet) ||
+	    (!query->follow && live_lines_open(&query->input->live)))
+		return query_refuse(query, strerror(ENOMEM));
+	if (query->input->live.missing && query->status == CLI_OK)
+		query->status = CLI_PROBLEMS;
+	status = survey_resolve(&query->survey, input, &query->select);
+	if (status == CLI_OK)
+		status = survey_check_output(&query->survey, input, query->out_path);
+	if (status == CLI_OK)
+		status = output_open(&query->output, query->survey.command, query->out_path,
+				     query->force);
+	if (status != CLI_OK)
+		return status;
+	output_set_mode(&query->output, pfw_traces_mode(&query->input->traces));
+	query->lines.ranks = query->input->traces.ranks;
+	query->lines.columns.fnames = query->select.fnames;
+	status = query->follow ? query_follow(query) : give(query);
+	/* Ctrl-C is the normal end of --follow; otherwise it leaves a partial output. */
+	if (*query->survey.stop && !query->follow) {
+		output_abandon(&query->output);
+		return 130;
+	}
+	return output_finish(&query->output, status);
+}
+
+static int query_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct query query = { .survey = { .command = command,
+					   .jobs_most = 64,
+					   .user = &query,
+					   .take = query_take_option,
+					   .begin = query_check_options,
+					   .body = run },
+			       .limit = QUERY_NO_LIMIT };
+	int status = survey_main(&query.survey, argc, argv);
+
+	pfw_columns_free(&query.lines.columns);
+	pfw_select_release(&query.select);
+	return status;
+}
+
+const struct cli_command cli_query = {
+	.name = "query",
+	.operands = "[PATH...]",
+	.summary = "Print the lines of traces that meet conditions",
+	.options = query_options,
+	.main = query_main,
+	.details =
+		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, the\n"
+		"base name of a run, or - for standard input; none: the newest run here.  All\n"
+		"conditions must hold; of an option given several times, one value (--where:\n"
+		"all).  Lines are printed in the order of the files, by rank; with several ranks\n"
+		"each line has \"rank\" as its first key.  Blocks without a possible match are not\n"
+		"read.\n"
+		"\n"
+		"EXPR: fields id name cat pid tid ts dur ph rank step args.X args.X.Y, null if a\n"
+		"line has no such field; numbers with units (5ms, 4KiB; bare: µs), \"texts\", true\n"
+		"false null; == != < <= > >= =~ !~ (regular expressions) in (1, 2), && || !, + -\n"
+		"* /, has(args.X).\n"
+		"\n"
+		"  pfw query --cat POSIX --min-dur 1ms --since 50% t\n"
+		"  pfw query --where 'name in (\"read\",\"pread\") && args.ret < 4KiB' --count t\n"
+		"  pfw query --sort-by -dur --limit 10 --fields dur,name,args.fname t\n"
+		"exit status: 0 ok, 1 something in the traces is damaged, 2 usage or input error\n",
+};

@@ -1,0 +1,282 @@
+/* tools/run/name.c - the program of `pfw run` and the name of its traces. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/settings/config.h"
+#include "common/settings/process.h"
+#include "run/run.h"
+#include "store/sys/open.h"
+#include "store/traces/paths.h"
+#include "ui/cli.h"
+
+extern char **environ;
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t bytes = strlen(text), count = strlen(end);
+
+	return bytes >= count && strcmp(text + bytes - count, end) == 0;
+}
+
+/* Length of a name without .pfw or .pfw.gz. */
+static size_t stem_bytes(const char *name)
+{
+	size_t bytes = strlen(name);
+
+	if (ends_with(name, ".pfw.gz"))
+		return bytes - strlen(".pfw.gz");
+	return ends_with(name, ".pfw") ? bytes - strlen(".pfw") : bytes;
+}
+
+/* ---- the program ---- */
+
+/* The Python that `python3` means: an activated environment's, else the first in PATH. */
+static const char *current_python(void)
+{
+	static char path[PATH_MAX];
+	const char *environment = getenv("VIRTUAL_ENV");
+
+	if (environment && *environment &&
+	    (size_t)snprintf(path, sizeof(path), "%s/bin/python3", environment) < sizeof(path) &&
+	    access(path, X_OK) == 0)
+		return path;
+	return "python3";
+}
+
+/* Whether a script given as a path is executable and has a `#!` line. */
+static bool runs_itself(const char *script)
+{
+	char begin[2] = { 0 };
+	int fd;
+
+	if (!strchr(script, '/') || access(script, X_OK) < 0)
+		return false;
+	fd = pfw_open_file(script, PFW_OPEN_LINK, NULL);
+	if (fd < 0)
+		return false;
+	if (read(fd, begin, 2) != 2)
+		begin[0] = 0;
+	close(fd);
+	return begin[0] == '#' && begin[1] == '!';
+}
+
+/* Put the current Python before `train.py ...` and `-m pkg ...`. 0 or -ENOMEM. */
+static int complete_words(struct run *run)
+{
+	const char *first = run->words[0];
+	char **words;
+
+	if (strcmp(first, "-m") != 0 && (!ends_with(first, ".py") || runs_itself(first)))
+		return 0;
+	words = calloc((size_t)run->count + 2, sizeof(*words));
+	if (!words)
+		return -ENOMEM;
+	words[0] = (char *)current_python();
+	memcpy(words + 1, run->words, (size_t)run->count * sizeof(*words));
+	run->words = run->completed = words;
+	run->count++;
+	return 0;
+}
+
+/* The script, or the module after -m, among Python's words. */
+static const char *python_subject(const struct run *run)
+{
+	for (int i = 1; i < run->count; i++) {
+		if (strcmp(run->words[i], "-m") == 0 && i + 1 < run->count)
+			return run->words[i + 1];
+		if (strcmp(run->words[i], "-c") == 0)
+			return NULL;
+		if (strcmp(run->words[i], "-W") == 0 || strcmp(run->words[i], "-X") == 0)
+			i++;
+		else if (run->words[i][0] != '-')
+			return run->words[i];
+	}
+	return NULL;
+}
+
+/* Name the trace after Python's script or module, else after the program. */
+static void find_name(struct run *run)
+{
+	const char *subject = run_base_name(run->words[0]);
+	size_t bytes;
+
+	if (strncmp(subject, "python", 6) == 0 && python_subject(run))
+		subject = run_base_name(python_subject(run));
+	bytes = strlen(subject) - (ends_with(subject, ".py") ? 3 : 0);
+	snprintf(run->name, sizeof(run->name), "%.*s", (int)bytes, subject);
+	if (!run->name[0])
+		snprintf(run->name, sizeof(run->name), "trace");
+}
+
+/* ---- the run's name and files ---- */
+
+static bool is_preloaded(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return preload && strstr(preload, "libpfw_preload.so");
+}
+
+/* An id that no other process has had: host, pid and start time. */
+static void unique_id(char *id, size_t size, pid_t pid)
+{
+	struct pfw_process process = { .start_time = (uint64_t)time(NULL) };
+	char host[65] = "localhost";
+
+	gethostname(host, sizeof(host) - 1);
+	pfw_process_read(&process, pid);
+	snprintf(id, size, "%s-%d-%" PRIu64, host, (int)pid, process.start_time);
+}
+
+/* Find rank and run.  Processes of one launcher share the run id that the launcher gives them, else
+ * their parent's. */
+static void find_run(struct run *run)
+{
+	struct pfw_config config;
+	char unique[128];
+
+	setenv("DFTRACER_ENABLE", "1", 1); /* otherwise pfw_config_read() reads nothing */
+	pfw_config_read(&config, environ, NULL, NULL);
+	pfw_rank_find(&run->rank, &config, environ, run->count, run->words);
+	run->many = run->rank.rank >= 0 && run->rank.world_size != 1;
+	unique_id(unique, sizeof(unique), run->many ? getppid() : getpid());
+	run->many |= run->rank.launcher;
+	if (run->many || config.run)
+		pfw_run_find(run->id, sizeof(run->id), &config, environ, unique);
+	else
+		snprintf(run->id, sizeof(run->id), "%s", unique);
+	run->inside = config.run && is_preloaded() && getenv("DFTRACER_LOG_FILE");
+}
+
+/* Whether a trace with this base (without suffix) exists. */
+static bool is_taken(const char *base)
+{
+	struct pfw_paths paths = { 0 };
+	bool taken;
+
+	pfw_paths_add_base(&paths, base);
+	taken = paths.count > 0;
+	pfw_paths_free(&paths);
+	return taken;
+}
+
+/* Take the first of base, base.2, base.3 ... without a trace. */
+static int pick_free(struct run *run)
+{
+	size_t stem = stem_bytes(run->base);
+	const char *suffix = run->base + stem;
+	char taken[PATH_MAX];
+
+	snprintf(taken, sizeof(taken), "%.*s", (int)stem, run->base);
+	for (unsigned n = 2; is_taken(taken); n++) {
+		if ((size_t)snprintf(taken, sizeof(taken), "%.*s.%u", (int)stem, run->base, n) >=
+		    sizeof(taken) - strlen(suffix))
+			return -ENAMETOOLONG;
+	}
+	memcpy(run->found, taken, sizeof(taken));
+	memmove(taken + strlen(taken), suffix, strlen(suffix) + 1);
+	memcpy(run->base, taken, sizeof(taken));
+	return 0;
+}
+
+/* The directory of the traces of a base with %-words. */
+static void find_directory(struct run *run)
+{
+	char *slash;
+
+	snprintf(run->found, sizeof(run->found), "%s", run->base);
+	slash = strchr(run->found, '%');
+	if (slash)
+		*slash = '\0';
+	slash = strrchr(run->found, '/');
+	slash[1] = '\0';
+}
+
+/* The default base; several ranks get a directory of their own. */
+static int default_base(struct run *run)
+{
+	char plain[NAME_MAX], path[PATH_MAX];
+	size_t used = 0;
+	int length;
+
+	/* '%' begins a %-word in a base, so double it in our own name. */
+	for (const char *at = run->name; *at && used + 3 < sizeof(plain); at++) {
+		plain[used++] = *at;
+		if (*at == '%')
+			plain[used++] = '%';
+	}
+	plain[used] = '\0';
+	snprintf(path, sizeof(path), "%s-%s", run->name, run->id);
+	if (run->many && mkdir(path, 0777) < 0 && errno != EEXIST)
+		return -errno;
+	if (run->many)
+		length = snprintf(run->base, sizeof(run->base), "%s/%s-%s/%s", run->cwd, plain,
+				  run->id, plain);
+	else
+		length = snprintf(run->base, sizeof(run->base), "%s/%s", run->cwd, plain);
+	if ((size_t)length >= sizeof(run->base))
+		return -ENAMETOOLONG;
+	return 0;
+}
+
+/* Make run->base and run->found.  Return 0 or the -errno of a directory that cannot be used. */
+static int find_base(struct run *run)
+{
+	const char *given = run->output ? run->output : getenv("DFTRACER_LOG_FILE");
+	char *slash;
+	int error = 0;
+
+	if (!given || !*given)
+		error = default_base(run);
+	else if ((size_t)snprintf(run->base, sizeof(run->base), "%s%s%s",
+				  *given == '/' ? "" : run->cwd, *given == '/' ? "" : "/",
+				  given) >= sizeof(run->base))
+		error = -ENAMETOOLONG;
+	if (error)
+		return error;
+	if (run->inside && !run->output)
+		return 0; /* the outer run's base, which is absolute */
+	if (strchr(run->base, '%')) {
+		find_directory(run);
+		return 0;
+	}
+	slash = strrchr(run->base, '/');
+	*slash = '\0';
+	if (run->base[0] &&
+	    ((access(run->base, F_OK) < 0 && mkdir(run->base, 0777) < 0 && errno != EEXIST) ||
+	     access(run->base, W_OK | X_OK) < 0))
+		return -errno;
+	*slash = '/';
+	if (!run->many)
+		return pick_free(run);
+	snprintf(run->found, sizeof(run->found), "%.*s", (int)stem_bytes(run->base), run->base);
+	return 0;
+}
+
+int run_name(struct run *run)
+{
+	int error;
+
+	if (!getcwd(run->cwd, sizeof(run->cwd))) {
+		error = -errno;
+		cli_error("run", "the current directory is not there: %s", strerror(-error));
+		return error;
+	}
+	error = complete_words(run);
+	if (error) {
+		cli_error("run", "%s", strerror(-error));
+		return error;
+	}
+	find_name(run);
+	find_run(run);
+	error = find_base(run);
+	if (error)
+		cli_error("run", "no trace can be written as %s: %s; give another name with -o",
+			  cli_name(run->output ? run->output : run->base), strerror(-error));
+	return error;
+}

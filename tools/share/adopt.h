@@ -1,0 +1,26 @@
+/* tools/share/adopt.h - directories that may hold spools of killed processes. */
+#ifndef PFW_TOOLS_SHARE_ADOPT_H
+#define PFW_TOOLS_SHARE_ADOPT_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "store/recover/recover.h"
+#include "store/traces/paths.h"
+
+#define ADOPT_DIRS_MAX 6
+
+/* Directories that may hold spools; dir[] ends with NULL, as pfw_recover_find() wants it. */
+struct adopt_dirs {
+	const char *dir[ADOPT_DIRS_MAX];
+	char beside[PATH_MAX]; /* the directory of a trace */
+};
+
+/* $PFW_SPOOL_DIR, /dev/shm, $TMPDIR, /tmp and the directory of `trace` (NULL: none), without
+ * duplicates. */
+void adopt_dirs_find(struct adopt_dirs *dirs, const char *trace);
+
+/* Add all spools in these directories.  0 or -ENOMEM. */
+int adopt_spools_find(struct pfw_paths *spools, const struct adopt_dirs *dirs);
+
+#endif

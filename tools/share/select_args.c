@@ -1,0 +1,77 @@
+/* tools/share/select_args.c - takes the options that select lines; see select_args.h. */
+#include "share/select_args.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int select_args_take(struct pfw_select *select, const struct cli_args *args, int option)
+{
+	const struct cli_option *row = args->command->options;
+	char why[1024] = "";
+
+	if (option == SELECT_ARGS_META) {
+		select->meta = true;
+		return 1;
+	}
+	if (!select_args_is(option))
+		return 0;
+	if (pfw_select_add(select, (enum pfw_select_option)(option - SELECT_ARGS), args->value, why,
+			   sizeof(why)) == 0)
+		return 1;
+	while (row->id != option)
+		row++;
+	if (option == SELECT_ARGS + PFW_SELECT_WHERE) /* `why` shows the place in the value */
+		cli_error(args->command->name, "--%s: %s", row->name, why);
+	else
+		cli_error(args->command->name, "--%s %s: %s", row->name, cli_name(args->value),
+			  why);
+	return -1;
+}
+
+/* How many indexes were passed over, and the first one, which is named in the message. */
+struct passed_over {
+	char *path, why[256];
+	size_t count;
+};
+
+static void pass_over(void *user, const char *path, const char *why)
+{
+	struct passed_over *over = user;
+
+	if (over->count++)
+		return;
+	over->path = strdup(path);
+	snprintf(over->why, sizeof(over->why), "%s", why);
+}
+
+int select_args_use_indexes(struct pfw_select *select, const struct cli_command *command,
+			    struct pfw_traces *traces, bool quiet)
+{
+	struct passed_over over = { .count = 0 };
+	int error = pfw_select_use_indexes(select, traces, pass_over, &over);
+
+	if (over.path && !quiet && over.count == 1)
+		cli_error(command->name, "%s.idx is passed over: %s; `pfw index` makes it anew",
+			  cli_name(over.path), over.why);
+	else if (over.path && !quiet)
+		cli_error(command->name,
+			  "%zu indexes are passed over, the first %s.idx: %s; `pfw index` makes "
+			  "them anew",
+			  over.count, cli_name(over.path), over.why);
+	free(over.path);
+	return error;
+}
+
+int select_args_resolve(struct pfw_select *select, const struct cli_command *command,
+			const struct pfw_traces *traces, const struct pfw_extent_options *options)
+{
+	char why[256] = "";
+	int error = pfw_select_resolve(select, traces, options, why, sizeof(why));
+
+	if (error == -EINTR)
+		return 130;
+	if (error)
+		cli_error(command->name, "%s", why);
+	return error ? CLI_USAGE : CLI_OK;
+}

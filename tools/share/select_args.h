@@ -1,0 +1,52 @@
+/* tools/share/select_args.h - the options that select lines, for all commands that take them. */
+#ifndef PFW_TOOLS_SHARE_SELECT_ARGS_H
+#define PFW_TOOLS_SHARE_SELECT_ARGS_H
+
+#include "store/select/select.h"
+#include "ui/cli.h"
+
+/* cli_next() returns SELECT_ARGS + enum pfw_select_option, or SELECT_ARGS_META for --meta. */
+#define SELECT_ARGS 1024
+#define SELECT_ARGS_META 1100
+
+/* Rows for a command's table of options. */
+/* clang-format off */
+#define SELECT_ARGS_TIMES                                                                          \
+	{ "since", 0, "TIME", "events that overlap [since, until): +12s (after the start), -5s (before the "  \
+	  "end), 50%, step:100, or µs since the epoch", SELECT_ARGS + PFW_SELECT_SINCE },          \
+	{ "until", 0, "TIME", "end of the interval, in the same forms", SELECT_ARGS + PFW_SELECT_UNTIL }
+
+#define SELECT_ARGS_FILTERS                                                                        \
+	{ "cat", 'c', "GLOB", "categories: POSIX, STDIO, PP, ...", SELECT_ARGS + PFW_SELECT_CAT }, \
+	{ "name", 'n', "GLOB", "names of calls, spans, kernels", SELECT_ARGS + PFW_SELECT_NAME },  \
+	{ "fname", 'f', "GLOB", "files; * matches '/', too", SELECT_ARGS + PFW_SELECT_FNAME },     \
+	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },                   \
+	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },                           \
+	{ "tid", 0, "LIST", "threads", SELECT_ARGS + PFW_SELECT_TID },                             \
+	{ "step", 0, "LIST", "events of these steps", SELECT_ARGS + PFW_SELECT_STEP },       \
+	{ "min-dur", 0, "TIME", "spans at least this long: 5ms",                               \
+	  SELECT_ARGS + PFW_SELECT_MIN_DUR },                                                      \
+	{ "where", 'w', "EXPR", "an expression over any field: dur>1ms && args.fname=~\"\\.npz$\"",  \
+	  SELECT_ARGS + PFW_SELECT_WHERE }
+/* clang-format on */
+
+/* Whether an option that cli_next() has returned is in one of the two lists above. */
+static inline bool select_args_is(int option)
+{
+	return option >= SELECT_ARGS && option <= SELECT_ARGS + PFW_SELECT_WHERE;
+}
+
+/* Take the option that cli_next() has returned.  1; 0: it selects nothing; -1 after an error
+ * message. */
+int select_args_take(struct pfw_select *select, const struct cli_args *args, int option);
+
+/* pfw_select_use_indexes().  Unless `quiet`, it prints in one line which indexes were passed over;
+ * they are no problem of the traces.  0 or -ENOMEM. */
+int select_args_use_indexes(struct pfw_select *select, const struct cli_command *command,
+			    struct pfw_traces *traces, bool quiet);
+
+/* pfw_select_resolve().  CLI_OK; CLI_USAGE after an error message; 130 if it was interrupted. */
+int select_args_resolve(struct pfw_select *select, const struct cli_command *command,
+			const struct pfw_traces *traces, const struct pfw_extent_options *options);
+
+#endif

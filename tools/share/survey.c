@@ -1,0 +1,336 @@
+/* tools/share/survey.c - opening traces, reading their lines, counting problems; see survey.h. */
+#include "share/survey.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ui/fit.h"
+#include "ui/interrupt.h"
+#include "ui/progress.h"
+
+#define PROBLEMS_SHOWN 10
+
+/* ---- options ---- */
+
+int survey_take(struct survey *survey, struct pfw_select *select, const struct cli_args *args,
+		int option)
+{
+	switch (option) {
+	case SURVEY_ALL_RUNS:
+		survey->all_runs = true;
+		return 0;
+	case SURVEY_ROW_LIMIT:
+		return cli_whole(survey->command, "row-limit", args->value, -1, INT32_MAX,
+				 &survey->row_limit);
+	case SURVEY_FORMAT:
+		survey->format = cli_format_of(survey->command, args->value, survey->formats);
+		return survey->format < 0 ? -1 : 0;
+	case SURVEY_WIDE:
+		survey->wide = true;
+		return 0;
+	case 'q':
+		survey->quiet = true;
+		return 0;
+	case 'j':
+		return cli_jobs(survey->command, args->value, survey->jobs_most, &survey->jobs);
+	default:
+		return select_args_take(select, args, option) > 0 ? 0 : -1;
+	}
+}
+
+/* ---- the command ---- */
+
+void survey_say(void *user, const char *path, const char *why)
+{
+	struct survey *survey = user;
+
+	cli_error(survey->command->name, "%s: %s", cli_name(path), why);
+	survey->problems++;
+}
+
+static void say_left_out(const struct survey *survey, const struct pfw_traces *traces)
+{
+	if (traces->left_out && !survey->quiet)
+		cli_error(
+			survey->command->name,
+			"the newest run is taken, %s; %s file%s of older runs left out (--all-runs)",
+			traces->count ? cli_name(traces->file[0].path) : "which has no file",
+			cli_count(traces->left_out), cli_plural(traces->left_out));
+}
+
+static void say_doubles(const struct survey *survey, const struct pfw_traces *traces)
+{
+	for (size_t i = 0; i < traces->doubles && !survey->quiet; i++) {
+		const struct pfw_traces_double *twice = &traces->twice[i];
+		char more[48] = "", used[PATH_MAX];
+
+		if (twice->count > 1)
+			snprintf(more, sizeof(more), " and %s more", cli_count(twice->count - 1));
+		snprintf(used, sizeof(used), "%s", cli_name(twice->used));
+		cli_error(survey->command->name, "%s%s left out: the same processes are in %s%s",
+			  cli_name(twice->left_out), more, used,
+			  twice->several ? " and others" : "");
+	}
+}
+
+int survey_open(struct survey *survey, struct survey_input *input, char *const *path, size_t count)
+{
+	int error = (survey->open ? survey->open : pfw_traces_open_ranks)(
+		&input->traces, path, count, survey->all_runs, survey_say, survey);
+
+	if (error)
+		return error;
+	input->live = (struct live_lines){ .command = survey->command, .traces = &input->traces };
+	say_left_out(survey, &input->traces);
+	say_doubles(survey, &input->traces);
+	return 0;
+}
+
+void survey_close(struct survey_input *input)
+{
+	if (input->live.traces)
+		live_lines_close(&input->live);
+	pfw_traces_close(&input->traces);
+}
+
+int survey_run(struct survey *survey, const struct cli_args *args, void *user,
+	       int (*body)(void *user, struct survey_input *input))
+{
+	struct survey_input input = { .live = { .traces = NULL } };
+	int status = CLI_USAGE;
+
+	survey->stop = stop_watch();
+	if (survey_open(survey, &input, args->argv, (size_t)args->operands) == 0) {
+		status = body(user, &input);
+		survey_close(&input);
+	}
+	stop_end();
+	return status;
+}
+
+int survey_main(struct survey *survey, int argc, char **argv)
+{
+	struct cli_args args;
+	int status;
+
+	cli_args_init(&args, survey->command, argc, argv);
+	status = cli_take_options(&args, survey->user, survey->take);
+	if (survey->row_limit == SURVEY_FEW_ROWS)
+		survey->row_limit = cli_for_people(survey->format) ? survey->few_rows : -1;
+	survey->width = survey->wide ? 0 : fit_width(stdout);
+	if (status < 0 && survey->begin)
+		status = survey->begin(survey->user, &args);
+	return status < 0 ? survey_run(survey, &args, survey->user, survey->body) : status;
+}
+
+int survey_check_output(const struct survey *survey, const struct survey_input *input,
+			const char *path)
+{
+	struct stat st;
+
+	if (!path || stat(path, &st) < 0)
+		return CLI_OK;
+	for (size_t i = 0; i < input->traces.count; i++) {
+		const struct pfw_trace_file *file = &input->traces.file[i];
+
+		if (file->inode != st.st_ino || file->device != st.st_dev)
+			continue;
+		cli_error(survey->command->name, "%s is one of the traces that are read",
+			  cli_name(path));
+		return CLI_USAGE;
+	}
+	return CLI_OK;
+}
+
+unsigned survey_jobs(struct survey *survey)
+{
+	if (!survey->jobs)
+		survey->jobs = pfw_pass_jobs(0);
+	return survey->jobs;
+}
+
+int survey_attach(struct survey *survey, struct survey_input *input, struct pfw_select *select)
+{
+	int error = live_lines_open(&input->live);
+
+	survey->problems += input->live.missing;
+	if (!error && select)
+		error = select_args_use_indexes(select, survey->command, &input->traces,
+						survey->quiet);
+	return error ? survey_end(survey, error) : CLI_OK;
+}
+
+static struct pfw_extent_options extent_options(struct survey *survey, struct survey_input *input)
+{
+	return (struct pfw_extent_options){ .jobs = survey->jobs,
+					    .stop = survey->stop,
+					    .more = live_lines_more,
+					    .user = &input->live };
+}
+
+int survey_resolve(struct survey *survey, struct survey_input *input, struct pfw_select *select)
+{
+	const struct pfw_extent_options extent = extent_options(survey, input);
+
+	return select_args_resolve(select, survey->command, &input->traces, &extent);
+}
+
+int survey_extent(struct survey *survey, struct survey_input *input, struct pfw_extent *extent)
+{
+	const struct pfw_extent_options options = extent_options(survey, input);
+
+	return pfw_extent_find(extent, &input->traces, &options);
+}
+
+int survey_end(struct survey *survey, int error)
+{
+	if (error && error != -EINTR)
+		cli_error(survey->command->name, "%s", strerror(-error));
+	if (error)
+		return CLI_USAGE;
+	return cli_finish(stdout, survey->command, survey->problems ? CLI_PROBLEMS : CLI_OK);
+}
+
+/* ---- reading ---- */
+
+/* One pass of a fold. */
+struct reading {
+	struct survey *survey;
+	const struct survey_input *input;
+	const struct survey_fold *fold;
+	struct survey_worker *worker;
+};
+
+static bool want(void *user, size_t file, const struct pfw_block *block)
+{
+	const struct survey_fold *fold = ((const struct reading *)user)->fold;
+
+	return fold->want ? fold->want(fold->user, file, block)
+			  : pfw_select_block(fold->select, file, block);
+}
+
+static int work(void *user, unsigned worker, struct pfw_pass_block *block)
+{
+	const struct reading *reading = user;
+	const struct survey_fold *fold = reading->fold;
+
+	if (fold->result_bytes) {
+		block->result = calloc(1, fold->result_bytes);
+		if (!block->result)
+			return -ENOMEM;
+	}
+	return fold->work(fold->user, &reading->worker[worker], block);
+}
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	const struct survey_fold *fold = ((const struct reading *)user)->fold;
+	int error = block->result ? fold->done(fold->user, block) : 0;
+
+	if (block->result)
+		fold->drop(fold->user, block->result);
+	block->result = NULL;
+	return error;
+}
+
+static void drop(void *user, void *result)
+{
+	const struct survey_fold *fold = ((const struct reading *)user)->fold;
+
+	fold->drop(fold->user, result);
+}
+
+static void say_problem(void *user, size_t file, const struct pfw_scan_problem *problem)
+{
+	struct reading *reading = user;
+
+	if (!reading->fold->again && reading->survey->problems++ < PROBLEMS_SHOWN)
+		cli_problem(reading->survey->command->name, reading->input->traces.file[file].path,
+			    problem);
+}
+
+static int make_workers(struct reading *reading)
+{
+	unsigned jobs = survey_jobs(reading->survey);
+
+	reading->worker = calloc(jobs, sizeof(*reading->worker));
+	if (!reading->worker)
+		return -ENOMEM;
+	for (unsigned i = 0; i < jobs; i++) {
+		reading->worker[i].number = i;
+		reading->worker[i].state = pfw_select_state_create(reading->fold->select);
+		if (!reading->worker[i].state)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void free_workers(struct reading *reading)
+{
+	for (unsigned i = 0; reading->worker && i < reading->survey->jobs; i++)
+		pfw_select_state_free(reading->worker[i].state);
+	free(reading->worker);
+}
+
+static int run(const struct pfw_pass *pass, struct survey_input *input, unsigned sources)
+{
+	int error = sources & SURVEY_FILES ? pfw_pass_run(pass) : 0;
+
+	/* The problem of a file that cannot be read to its end is printed: the rest counts. */
+	if ((!error || error == -EIO) && sources & SURVEY_RINGS)
+		return live_lines_pass(&input->live, pass);
+	return error == -EIO ? 0 : error;
+}
+
+int survey_read(struct survey *survey, struct survey_input *input, const struct survey_fold *fold,
+		unsigned sources)
+{
+	struct reading reading = { .survey = survey, .input = input, .fold = fold };
+	const struct pfw_pass pass = { .traces = &input->traces,
+				       .jobs = survey_jobs(survey),
+				       .user = &reading,
+				       .want = want,
+				       .work = work,
+				       .done = done,
+				       .drop = drop,
+				       .problem = say_problem,
+				       .progress = progress_of_pass,
+				       .stop = survey->stop };
+	int error = make_workers(&reading);
+
+	progress_begin(survey->command->name, survey->quiet, false);
+	if (!error)
+		error = run(&pass, input, sources);
+	progress_hide();
+	free_workers(&reading);
+	return !error && *survey->stop ? -EINTR : error;
+}
+
+bool survey_rereads(const struct survey_input *input)
+{
+	for (size_t i = 0; i < input->traces.count; i++) {
+		if (strcmp(input->traces.file[i].path, "-") == 0)
+			return false;
+	}
+	return true;
+}
+
+bool survey_wants(const struct pfw_select *select, struct pfw_select_state *state, size_t file,
+		  const struct pfw_entry *entry, bool summed, struct pfw_slice name,
+		  struct pfw_slice cat)
+{
+	struct pfw_entry call;
+
+	if (!summed)
+		return pfw_select_entry(select, state, file, entry);
+	if (select->has_min_dur) /* the calls have no single durations */
+		return false;
+	call = *entry;
+	call.ph = 'X';
+	call.name = name;
+	call.cat = cat;
+	return pfw_select_entry(select, state, file, &call);
+}

@@ -1,0 +1,163 @@
+/* tools/share/survey.h - the skeleton of commands that read many traces and print a result.
+ *
+ * Room tools/share: what several commands share to open, select and read traces.  It may use
+ * tools/ui and the store.  Start here: a command fills a struct survey and calls survey_main(); its
+ * body() reads blocks with survey_read() into a fold, prints, and ends with survey_end().
+ */
+#ifndef PFW_TOOLS_SHARE_SURVEY_H
+#define PFW_TOOLS_SHARE_SURVEY_H
+
+#include "share/select_args.h"
+#include "share/unwritten.h"
+#include "store/pass/pass.h"
+
+struct survey_input;
+
+struct survey {
+	const struct cli_command *command;
+	unsigned jobs_most;
+	/*
+	 * Callbacks of survey_main() with `user`: take() as for cli_take_options(); begin() (or
+	 * NULL) before the operands are opened returns -1 to go on or the exit status; body() as
+	 * for survey_run().
+	 */
+	void *user;
+	int (*take)(void *user, const struct cli_args *args, int option);
+	int (*begin)(void *user, struct cli_args *args);
+	int (*body)(void *user, struct survey_input *input);
+	/* Options, with their defaults. */
+	bool all_runs, quiet, wide;
+	unsigned jobs;	   /* 0: as many as survey_jobs() says */
+	unsigned formats;  /* accepted by --format: 1 << CLI_TEXT and so on */
+	int format;	   /* of enum cli_format */
+	size_t width;	   /* of tables of text: the terminal's; 0: no limit */
+	int64_t row_limit; /* -1: none; SURVEY_FEW_ROWS: few_rows for people, else none */
+	int64_t few_rows;
+	/* Opens the operands; NULL: pfw_traces_open_ranks(). */
+	int (*open)(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
+		    void (*say)(void *user, const char *path, const char *why), void *user);
+	const _Atomic bool *stop; /* a signal ends the command */
+	uint64_t problems;	  /* found in traces; only the first few are printed */
+};
+
+/* Traces that are read together. */
+struct survey_input {
+	struct pfw_traces traces;
+	struct live_lines live;
+};
+
+/* ---- options ---- */
+
+enum { SURVEY_ALL_RUNS = SELECT_ARGS_META + 1, SURVEY_ROW_LIMIT, SURVEY_FORMAT, SURVEY_WIDE };
+
+#define SURVEY_FEW_ROWS (-2)
+#define SURVEY_FORMAT_NAMES "text|md|ndjson|csv|tsv"
+#define SURVEY_FORMATS \
+	(1u << CLI_TEXT | 1u << CLI_NDJSON | 1u << CLI_CSV | 1u << CLI_TSV | 1u << CLI_MD)
+
+/* Rows for a command's table of options. */
+/* clang-format off */
+#define SURVEY_OPTION_ALL_RUNS                                                                     \
+	{ "all-runs", 0, NULL, "all runs of a directory, not only the newest", SURVEY_ALL_RUNS }
+
+#define SURVEY_OPTION_WIDE                                                                         \
+	{ "wide", 0, NULL, "all columns, also those that a terminal has no room for", SURVEY_WIDE }
+
+#define SURVEY_OPTIONS                                                                             \
+	{ "quiet", 'q', NULL, "print only problems on standard error", 'q' },                            \
+	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' }
+/* clang-format on */
+
+/* Take one of these options, or one of select_args.h for `select`.  0, or -1 after an error
+ * message. */
+int survey_take(struct survey *survey, struct pfw_select *select, const struct cli_args *args,
+		int option);
+
+/* ---- the command ---- */
+
+/* Take the options, open the operands and call body().  Return the exit status.  Thread: main, as
+ * all below. */
+int survey_main(struct survey *survey, int argc, char **argv);
+
+/*
+ * Open the operands, call body() with them, and close them.  Return the exit status: body()'s, or
+ * CLI_USAGE if no trace can be opened.  After SIGINT, SIGTERM or SIGHUP the process ends by that
+ * signal.
+ */
+int survey_run(struct survey *survey, const struct cli_args *args, void *user,
+	       int (*body)(void *user, struct survey_input *input));
+
+/* The parts of survey_run() for a command with several inputs.  survey_open(): 0, or -errno after
+ * an error message; survey_close() also takes an input that was never opened and is all zero. */
+int survey_open(struct survey *survey, struct survey_input *input, char *const *path, size_t count);
+void survey_close(struct survey_input *input);
+
+/* Prints a problem with a trace as a whole; for pfw_traces_lay_out() and pfw_ranks_part(). */
+void survey_say(void *survey, const char *path, const char *why);
+
+/* Whether a file to be written (NULL: standard output) is none of the traces, not even with
+ * --force: CLI_OK, or CLI_USAGE after an error message. */
+int survey_check_output(const struct survey *survey, const struct survey_input *input,
+			const char *path);
+
+/* How many threads read. */
+unsigned survey_jobs(struct survey *survey);
+
+/*
+ * Attach the lines that are still in rings of traced processes: they are read after those of the
+ * files.  Use indexes for `select`, unless it is NULL.  CLI_OK, or the exit status after a message.
+ */
+int survey_attach(struct survey *survey, struct survey_input *input, struct pfw_select *select);
+
+/* select_args_resolve() for these traces and the lines in rings. */
+int survey_resolve(struct survey *survey, struct survey_input *input, struct pfw_select *select);
+
+/* pfw_extent_find() for the same. */
+int survey_extent(struct survey *survey, struct survey_input *input, struct pfw_extent *extent);
+
+/* The exit status after the layout, or for the first error (0: none), which is printed unless it is
+ * -EINTR. */
+int survey_end(struct survey *survey, int error);
+
+/* ---- reading ---- */
+
+struct survey_worker {
+	unsigned number;		/* below survey_jobs() */
+	struct pfw_select_state *state; /* for `select` of the fold */
+};
+
+struct survey_fold {
+	void *user;
+	const struct pfw_select *select; /* resolved */
+	/* Whether to read a block; NULL: pfw_select_block().  Thread: any. */
+	bool (*want)(void *user, size_t file, const struct pfw_block *block);
+	/* As pfw_pass's work(), done() and drop().  Lines in rings come as blocks for which want()
+	 * is not called.  If result_bytes is not 0, work() finds a block->result of that many zero
+	 * bytes, from calloc().  done() is called if there is a result; then drop() frees it. */
+	size_t result_bytes;
+	int (*work)(void *user, const struct survey_worker *worker, struct pfw_pass_block *block);
+	int (*done)(void *user, struct pfw_pass_block *block);
+	void (*drop)(void *user, void *result);
+	bool again; /* the lines were read before: their problems are counted already */
+};
+
+enum { SURVEY_FILES = 1, SURVEY_RINGS = 2, SURVEY_ALL = 3 };
+
+/*
+ * Read the blocks of the files, then the lines in rings (if they are attached; only once for an
+ * input). A file that cannot be read to its end is a problem, which is printed, and no error.  0;
+ * -EINTR; what work() or done() returned; -ENOMEM.
+ */
+int survey_read(struct survey *survey, struct survey_input *input, const struct survey_fold *fold,
+		unsigned sources);
+
+/* Whether every trace can be read twice: standard input cannot. */
+bool survey_rereads(const struct survey_input *input);
+
+/* Whether `select` wants a line.  A line with `summed` calls is metadata itself, so conditions are
+ * tested on an event of their name and category.  Thread: that of `state`. */
+bool survey_wants(const struct pfw_select *select, struct pfw_select_state *state, size_t file,
+		  const struct pfw_entry *entry, bool summed, struct pfw_slice name,
+		  struct pfw_slice cat);
+
+#endif

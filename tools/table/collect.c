@@ -1,0 +1,220 @@
+/* tools/table/collect.c - reads the traces in one or two passes and makes the rows of a table. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "store/kit/grow.h"
+#include "table/pass.h"
+
+/* ---- blocks, in order ---- */
+
+static int keep_spans(struct table_pass *collect, const struct table_block_result *result)
+{
+	int64_t process = -1, thread = -1;
+
+	for (size_t i = 0; i < result->spans; i++) {
+		const struct table_block_span *at = &result->span[i];
+		bool same_process = i && at->process == at[-1].process;
+		struct pfw_span span = at->span;
+		int error = 0;
+
+		if (!same_process)
+			process = pfw_nesting_process(collect->nesting, at->process);
+		if (process < 0)
+			return (int)process;
+		if (!same_process || at->tid != at[-1].tid)
+			thread = pfw_nesting_thread(collect->nesting, (uint32_t)process, at->tid);
+		if (thread < 0)
+			return (int)thread;
+		if (span.extra && span.extra != PFW_EXTRA_UNKNOWN)
+			error = pfw_nesting_extra(collect->nesting, &at->extra, &span.extra);
+		if (!error)
+			error = pfw_nesting_add(collect->nesting, (uint32_t)thread, &span);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int keep_launches(struct table_pass *collect, const struct table_block_result *result)
+{
+	for (size_t i = 0; i < result->launches; i++) {
+		struct pfw_launch launch = result->launch[i].launch;
+		int64_t process = pfw_nesting_process(collect->nesting, result->launch[i].process);
+		int error;
+
+		if (process < 0)
+			return (int)process;
+		launch.process = (uint32_t)process;
+		error = pfw_nesting_launch(collect->nesting, &launch);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Note the end of each thread's I/O calls, and whether a call begins before an earlier block's
+ * calls of its thread have ended. */
+static int join_threads(struct table_pass *collect, const struct table_block_result *result)
+{
+	collect->io_nested |= result->nested;
+	for (size_t i = 0; i < result->threads; i++) {
+		const struct table_block_thread *thread = &result->thread[i];
+		int64_t number =
+			pfw_pair_ids_of(&collect->io_threads, thread->process, thread->tid);
+
+		if (number < 0)
+			return (int)number;
+		if ((size_t)number == collect->io_ends &&
+		    PFW_PUSH(collect->io_end, collect->io_ends, collect->io_room, INT64_MIN))
+			return -ENOMEM;
+		collect->io_nested |= thread->first_ns < collect->io_end[number];
+		if (thread->last_ns > collect->io_end[number])
+			collect->io_end[number] = thread->last_ns;
+	}
+	return 0;
+}
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	struct table_pass *collect = user;
+	struct table_block_result *result = block->result;
+	int error = keep_spans(collect, result);
+
+	if (!error)
+		error = keep_launches(collect, result);
+	if (!error)
+		error = join_threads(collect, result);
+	table_extent_add(&collect->table->extent, result->extent.least_ns,
+			 result->extent.greatest_ns);
+	return error;
+}
+
+static bool want(void *user, size_t file, const struct pfw_block *block)
+{
+	const struct table_pass *collect = user;
+
+	return pfw_select_block(&collect->options->reach, file, block) &&
+	       (!collect->plan.how.plain ||
+		pfw_select_block(&collect->options->wanted, file, block));
+}
+
+/* ---- rows ---- */
+
+/* All is read: the rows of all workers become those of the table. */
+static int finish(struct table_pass *collect)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < collect->jobs; i++)
+		collect->table->too_many |= collect->worker[i].too_many;
+	for (unsigned i = 0; i < collect->jobs && !error; i++) {
+		struct pfw_averages *rows = &collect->worker[i].rows;
+
+		for (uint32_t j = 0; j < rows->count && collect->table->too_many; j++)
+			pfw_sketch_release(&rows->row[j].durations);
+		error = pfw_averages_merge(&collect->table->rows, rows);
+	}
+	return error ? error : table_nest(collect);
+}
+
+/* ---- passes ---- */
+
+static void release(struct table_pass *collect)
+{
+	for (unsigned i = 0; collect->worker && i < collect->jobs; i++) {
+		struct table_worker *worker = &collect->worker[i];
+
+		pfw_averages_release(&worker->rows);
+		table_key_release(&worker->key);
+		pfw_select_state_free(worker->wanted);
+	}
+	free(collect->worker);
+	pfw_nesting_free(collect->nesting);
+	pfw_pair_ids_release(&collect->io_threads);
+	free(collect->io_end);
+}
+
+static int init(struct table_pass *collect)
+{
+	collect->worker = calloc(collect->jobs, sizeof(*collect->worker));
+	collect->nesting = pfw_nesting_create(TABLE_MEMORY);
+	if (!collect->worker || !collect->nesting)
+		return -ENOMEM;
+	for (unsigned i = 0; i < collect->jobs; i++) {
+		struct table_worker *worker = &collect->worker[i];
+
+		worker->wanted = pfw_select_state_create(&collect->options->wanted);
+		if (table_key_init(&worker->key) || !worker->wanted)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Read the lines as planned; call release() in any case. */
+static int run(struct table_pass *collect, const struct table_options *options, struct table *table,
+	       struct survey_input *input, const struct table_plan *plan)
+{
+	struct survey_fold fold = { .user = collect,
+				    .select = &options->reach,
+				    .result_bytes = sizeof(struct table_block_result),
+				    .want = want,
+				    .work = table_pass_block,
+				    .done = done,
+				    .drop = table_pass_drop,
+				    .again = plan->again };
+	int error;
+
+	*collect = (struct table_pass){ .options = options,
+					.traces = &input->traces,
+					.plan = *plan,
+					.table = table,
+					.jobs = survey_jobs(options->survey) };
+	error = init(collect);
+	return error ? error : survey_read(options->survey, input, &fold, SURVEY_ALL);
+}
+
+/* The plan of the first pass.  It expects that I/O calls of a thread do not overlap, so that self
+ * time is duration.  Input that can be read only `once` gets its I/O calls nested in any case. */
+static struct table_plan plan_first(const struct table_options *options, bool once)
+{
+	struct table_plan plan = { .how = { .plain = options->plain,
+					    .fnames = options->reach.fnames },
+				   .by_names = true,
+				   .nest_io = !options->plain && once };
+
+	for (unsigned i = 0; i < options->fields; i++) {
+		enum table_field field = options->field[i];
+
+		plan.by_names &= field == TABLE_NAME || field == TABLE_CAT || field == TABLE_RANK;
+		plan.how.args |= field >= TABLE_SHAPE && field <= TABLE_FNAME;
+		plan.targets |= field == TABLE_FNAME && !options->plain;
+	}
+	return plan;
+}
+
+/* Change the plan if the first pass has found an expectation wrong.  Whether a second pass is
+ * needed. */
+static bool plan_second(struct table_plan *plan, const struct table_pass *first)
+{
+	plan->nest_io = first->io_nested;
+	plan->again = true;
+	return plan->nest_io;
+}
+
+int table_collect(struct table *table, const struct table_options *options,
+		  struct survey_input *input)
+{
+	bool once = input->live.any || !survey_rereads(input);
+	struct table_plan plan = plan_first(options, once);
+	struct table_pass collect;
+	int error = run(&collect, options, table, input, &plan);
+
+	if (!error && !once && plan_second(&plan, &collect)) {
+		release(&collect);
+		error = run(&collect, options, table, input, &plan);
+	}
+	if (!error)
+		error = finish(&collect);
+	release(&collect);
+	return error;
+}

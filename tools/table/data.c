@@ -1,0 +1,135 @@
+/* tools/table/data.c - prints the rows of `pfw table` as NDJSON, CSV or TSV. */
+#include <errno.h>
+#include <string.h>
+
+#include "table/output.h"
+
+/* The columns of one or all sections, each key once. */
+struct sheet {
+	const struct table_options *options;
+	struct grid_column column[TABLE_FIELDS + 1 + 2 * TABLE_COLUMNS_MAX];
+	unsigned values; /* the last ones of them */
+	bool device;
+	struct grid grid;
+};
+
+static void add_column(struct sheet *sheet, const char *key)
+{
+	sheet->column[sheet->grid.columns++] = (struct grid_column){ .key = key };
+}
+
+static void begin(struct sheet *sheet, const struct table_options *options, bool device)
+{
+	grid_release(&sheet->grid);
+	*sheet = (struct sheet){ .options = options, .device = device };
+	sheet->grid.column = sheet->column;
+	for (unsigned i = 0; i < options->fields; i++)
+		add_column(sheet, table_fields[options->field[i]].key);
+	if (device)
+		add_column(sheet, "device");
+}
+
+static void add_values(struct sheet *sheet, const struct table_view *view)
+{
+	const struct table_column *column[TABLE_COLUMNS_MAX];
+	unsigned columns = table_columns_of(sheet->options, view, column);
+
+	for (unsigned i = 0; i < columns; i++) {
+		const char *key = table_column_key(column[i], view->section);
+		size_t j = sheet->grid.columns - sheet->values;
+
+		while (j < sheet->grid.columns && strcmp(sheet->column[j].key, key) != 0)
+			j++;
+		if (j < sheet->grid.columns)
+			continue;
+		add_column(sheet, key);
+		sheet->values++;
+	}
+}
+
+static void put_fields(struct sheet *sheet, const struct pfw_average *row)
+{
+	const struct table_options *options = sheet->options;
+
+	for (unsigned i = 0; i < options->fields; i++) {
+		size_t bytes;
+		const char *text = table_text(row, i, &bytes);
+
+		if (bytes && options->field[i] >= TABLE_RANK)
+			grid_digits(&sheet->grid, text, bytes);
+		else
+			grid_text(&sheet->grid, text, bytes);
+	}
+	if (sheet->device)
+		grid_whole(&sheet->grid, GRID_COUNT, table_device(row));
+}
+
+static const char *section_name(const struct table_options *options, const struct table_view *view)
+{
+	if (options->plain)
+		return "all";
+	return view->section == TABLE_IO ? "io" : "compute";
+}
+
+/* Columns of the other section alone stay empty. */
+static void put_row(struct sheet *sheet, const struct table_view *view,
+		    const struct table_column *const *column, unsigned columns,
+		    const struct pfw_average *row)
+{
+	put_fields(sheet, row);
+	for (size_t i = sheet->grid.columns - sheet->values; i < sheet->grid.columns; i++) {
+		unsigned j = 0;
+
+		while (j < columns && strcmp(table_column_key(column[j], view->section),
+					     sheet->column[i].key) != 0)
+			j++;
+		if (j < columns)
+			grid_number(&sheet->grid, table_column_kind(column[j]),
+				    column[j]->value(column[j], row, view));
+		else
+			grid_none(&sheet->grid);
+	}
+}
+
+static int put_rows(struct sheet *sheet, const struct table_view *view)
+{
+	const struct table_options *options = sheet->options;
+	const struct table_column *column[TABLE_COLUMNS_MAX];
+	unsigned columns = table_columns_of(options, view, column);
+	const char *section = section_name(options, view);
+	int64_t shown = 0;
+
+	for (size_t i = 0; i < view->rows && shown != options->survey->row_limit; i++) {
+		if (!table_is_shown(options, view->row[i]))
+			continue;
+		shown++;
+		put_row(sheet, view, column, columns, view->row[i]);
+		if (sheet->grid.failed)
+			return -ENOMEM;
+		grid_print(&sheet->grid, stdout, options->survey->format, section);
+	}
+	return 0;
+}
+
+int table_print_data(const struct table_options *options, const struct table_view *view,
+		     size_t views)
+{
+	bool objects = options->survey->format == CLI_NDJSON;
+	struct sheet sheet = { 0 };
+	int error = 0;
+
+	begin(&sheet, options, true);
+	for (size_t i = 0; i < views && !objects; i++)
+		add_values(&sheet, &view[i]);
+	grid_print(&sheet.grid, stdout, options->survey->format, ""); /* the line of keys */
+	for (size_t i = 0; i < views && !error; i++) {
+		/* An object has the keys of its section, a line of CSV those of all sections. */
+		if (objects) {
+			begin(&sheet, options, view[i].section == TABLE_COMPUTE);
+			add_values(&sheet, &view[i]);
+		}
+		error = put_rows(&sheet, &view[i]);
+	}
+	grid_release(&sheet.grid);
+	return error;
+}

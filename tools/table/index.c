@@ -1,0 +1,264 @@
+/* tools/table/index.c - fills the rows of `pfw table` from indexes alone, if they can answer. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/index/index.h"
+#include "store/kit/saturate.h"
+#include "store/line/io.h"
+#include "table/columns.h"
+#include "table/line.h"
+
+struct answer {
+	const struct table_options *options;
+	struct table *table;
+	struct pfw_select_state *wanted;
+	struct table_key key;
+};
+
+bool table_asks_indexes(const struct table_options *options)
+{
+	const struct pfw_select *reach = &options->reach, *wanted = &options->wanted;
+	enum pfw_index_order order;
+
+	if (options->by_file)
+		return !options->limited && !options->filtered && options->survey->row_limit > 0 &&
+		       table_columns_of_files(options, &order);
+	for (unsigned i = 0; i < options->fields; i++) {
+		if (options->field[i] != TABLE_NAME && options->field[i] != TABLE_CAT &&
+		    options->field[i] != TABLE_RANK)
+			return false;
+	}
+	return !reach->since.kind && !reach->until.kind && !reach->pid.count && !reach->tid.count &&
+	       !wanted->fname.count && !wanted->step.count && !wanted->has_min_dur &&
+	       !wanted->where_count;
+}
+
+static int64_t narrowed(__int128 sum)
+{
+	return sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
+}
+
+/* Whether a row has all steps of a trace. */
+static bool is_steps(const struct pfw_summary_name *name)
+{
+	return name->name_bytes == sizeof(PFW_SUMMARY_STEPS) - 1 &&
+	       memcmp(name->name, PFW_SUMMARY_STEPS, name->name_bytes) == 0;
+}
+
+/* An event with this name; of steps, with that of any of them. */
+static struct pfw_entry as_entry(const struct pfw_summary_name *name)
+{
+	static const char step[] = "ProfilerStep#0";
+	bool steps = is_steps(name);
+
+	return (struct pfw_entry){ .kind = PFW_ENTRY_EVENT,
+				   .has = PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PH,
+				   .ph = 'X',
+				   .name = { .at = steps ? step : name->name,
+					     .bytes = steps ? sizeof(step) - 1 : name->name_bytes },
+				   .cat = { .at = name->cat, .bytes = name->cat_bytes },
+				   .args = { .at = "{}", .bytes = 2 } };
+}
+
+static int add_name(struct pfw_average *row, const struct pfw_summary_name *name)
+{
+	struct pfw_tally *sums = &row->sums;
+	const struct pfw_tally more = { .count = name->count,
+					.total_ns = narrowed(name->sum_ns),
+					.self_ns = narrowed(name->sum_ns),
+					.timed = name->durations.total,
+					.min_ns = name->min_ns,
+					.max_ns = name->max_ns };
+
+	/* No index has the begins of calls; no column needs them. */
+	pfw_tally_merge(sums, &more);
+	if (name->transfers) {
+		sums->transfers += name->transfers;
+		sums->bytes = pfw_saturate_add(
+			sums->bytes, name->bytes > INT64_MAX ? INT64_MAX : (int64_t)name->bytes);
+		sums->transfer_ns =
+			pfw_saturate_add(sums->transfer_ns, narrowed(name->transfer_ns));
+	}
+	return pfw_sketch_merge(&row->durations, &name->durations, true);
+}
+
+/* Add the names of a file.  1; 0: its index is not enough; -ENOMEM. */
+static int add_names(struct answer *answer, const struct pfw_summary *summary, int64_t rank)
+{
+	/* The summary had no room for all names. */
+	if (summary->name[0].count)
+		return 0;
+	for (uint32_t i = 1; i < summary->names; i++) {
+		const struct pfw_summary_name *name = &summary->name[i];
+		struct pfw_entry entry = as_entry(name);
+		struct table_line line;
+		int64_t row;
+
+		if (name->ph != 'X' && name->ph != 's')
+			continue;
+		/* Their lines know which of the steps have a name that is asked for. */
+		if (is_steps(name) && answer->options->wanted.name.count)
+			return 0;
+		if (!table_line_name(&line, &entry, answer->options->plain))
+			continue;
+		if (answer->options->filtered &&
+		    !pfw_select_entry(&answer->options->wanted, answer->wanted, 0, &entry))
+			continue;
+		/* Self times of spans need their lines. */
+		if (line.section != TABLE_IO)
+			return 0;
+		if (table_key_make(&answer->key, answer->options, &line, &entry, rank))
+			return -ENOMEM;
+		row = pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
+		if (row < 0 || add_name(&answer->table->rows.row[row], name))
+			return -ENOMEM;
+	}
+	return 1;
+}
+
+/* Whether an index, whose times are noted, has all.  Problems to print, and nested calls, whose self time is not their duration, need the lines. */
+static bool is_enough(const struct answer *answer, const struct pfw_index *index)
+{
+	const struct pfw_index_meta *meta = pfw_index_meta(index);
+
+	table_extent_add(&answer->table->extent, meta->least_ns, meta->greatest_ns);
+	return !meta->problems && (answer->options->plain || !meta->nested);
+}
+
+static int add_file(struct answer *answer, const struct pfw_trace_file *file)
+{
+	struct pfw_summary summary;
+	struct pfw_index *index;
+	char why[PATH_MAX];
+	int answered = 0;
+
+	/* An index has sums of the whole file only, not of one rank. */
+	if (file->ranks)
+		return 0;
+	if (pfw_index_open(&index, file->path, why, sizeof(why)))
+		return 0;
+	if (pfw_summary_init(&summary)) {
+		pfw_index_close(index);
+		return -ENOMEM;
+	}
+	if (is_enough(answer, index) && pfw_index_totals(index, PFW_INDEX_NAMES, &summary) == 0)
+		answered = add_names(answer, &summary, file->head.rank);
+	pfw_summary_release(&summary);
+	pfw_index_close(index);
+	return answered;
+}
+
+/* ---- files ---- */
+
+static int64_t at_most(uint64_t sum)
+{
+	return sum < INT64_MAX ? (int64_t)sum : INT64_MAX;
+}
+
+/* Make a row of a file, and subtract it from the rest. */
+static int add_top(struct answer *answer, const struct pfw_summary_file *file)
+{
+	const struct pfw_entry entry = { .kind = PFW_ENTRY_EVENT };
+	const struct table_line line = { .section = TABLE_IO,
+					 .step = -1,
+					 .fname = { .at = file->name, .bytes = file->name_bytes } };
+	int64_t ns = at_most(file->open_ns + file->read_ns + file->write_ns + file->other_ns);
+	const struct pfw_tally sums = { .count = file->opens + file->reads + file->writes +
+						 file->others,
+					.total_ns = ns,
+					.self_ns = ns,
+					.transfers = file->transfers,
+					.transfer_ns = at_most(file->transfer_ns),
+					.bytes = at_most(file->read_bytes + file->written_bytes) };
+	struct pfw_tally *rest = &answer->table->rest;
+	int64_t row;
+
+	if (table_key_make(&answer->key, answer->options, &line, &entry, -1))
+		return -ENOMEM;
+	row = pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
+	if (row < 0)
+		return -ENOMEM;
+	answer->table->rows.row[row].sums = sums;
+	rest->count -= sums.count;
+	rest->total_ns = rest->self_ns -= sums.total_ns;
+	rest->bytes -= sums.bytes;
+	return 0;
+}
+
+/* Add the first files by the order of the options.  1; 0: the indexes are not enough; -ENOMEM. */
+static int add_tops(struct answer *answer, struct pfw_index *const *index, size_t count)
+{
+	struct pfw_index_top top = { .limit = (size_t)answer->options->survey->row_limit };
+	struct pfw_summary files;
+	int error;
+
+	table_columns_of_files(answer->options, &top.order);
+	if (pfw_summary_init(&files))
+		return -ENOMEM;
+	error = pfw_index_top_files(index, count, &top, &files);
+	if (error || files.file[0].lines || top.bytes > INT64_MAX || top.ns > INT64_MAX) {
+		pfw_summary_release(&files);
+		return error == -ENOMEM ? error : 0;
+	}
+	answer->table->rest = (struct pfw_tally){ .count = top.calls,
+						  .total_ns = (int64_t)top.ns,
+						  .self_ns = (int64_t)top.ns,
+						  .bytes = (int64_t)top.bytes };
+	for (uint32_t i = 0; i < files.files && !error; i++)
+		error = add_top(answer, &files.file[i]);
+	pfw_summary_release(&files);
+	return error ? error : 1;
+}
+
+static int answer_files(struct answer *answer, const struct pfw_traces *traces)
+{
+	struct pfw_index **index = calloc(traces->count + 1, sizeof(struct pfw_index *));
+	int answered = index ? 1 : -ENOMEM;
+	char why[PATH_MAX];
+	size_t opened = 0;
+
+	for (; answered > 0 && opened < traces->count; opened++) {
+		if (pfw_index_open(&index[opened], traces->file[opened].path, why, sizeof(why))) {
+			answered = 0;
+			break;
+		}
+		answered = is_enough(answer, index[opened]);
+	}
+	if (answered > 0)
+		answered = add_tops(answer, index, opened);
+	while (opened)
+		pfw_index_close(index[--opened]);
+	free(index);
+	return answered;
+}
+
+/* ---- the answer ---- */
+
+int table_from_index(struct table *table, const struct table_options *options,
+		     const struct pfw_traces *traces)
+{
+	struct answer answer = { .options = options, .table = table };
+	int answered = 1;
+
+	answer.wanted = pfw_select_state_create(&options->wanted);
+	if (!answer.wanted || table_key_init(&answer.key)) {
+		pfw_select_state_free(answer.wanted);
+		return -ENOMEM;
+	}
+	if (options->by_file)
+		answered = answer_files(&answer, traces);
+	for (size_t i = 0; !options->by_file && i < traces->count && answered > 0; i++) {
+		if (pfw_select_file(&options->reach, i))
+			answered = add_file(&answer, &traces->file[i]);
+	}
+	table_key_release(&answer.key);
+	pfw_select_state_free(answer.wanted);
+	if (answered <= 0) {
+		table->rest = (struct pfw_tally){ 0 };
+		table->extent = TABLE_EXTENT_NONE;
+		pfw_averages_release(&table->rows);
+	}
+	return answered;
+}

@@ -1,0 +1,100 @@
+/* tools/table/pass.h - what lines.c (a block, in any thread), collect.c (block results, in
+ * order) and nest.c (after the pass) share.
+ */
+#ifndef PFW_TOOLS_TABLE_PASS_H
+#define PFW_TOOLS_TABLE_PASS_H
+
+#include "store/kit/pair_ids.h"
+#include "store/nesting/nesting.h"
+#include "table/line.h"
+#include "table/table.h"
+
+/* Memory for spans and GPU work until all are read; more goes to temporary files. */
+#define TABLE_MEMORY (256u << 20)
+
+/* The group of a span: its worker's number above these bits, its row in that worker below. */
+#define TABLE_ROW_BITS 26u
+#define TABLE_JOBS_MAX (1u << (32u - TABLE_ROW_BITS))
+
+struct table_block_span {
+	uint64_t process, tid;
+	struct pfw_span span;
+	struct pfw_span_extra extra;
+};
+
+struct table_block_launch {
+	uint64_t process;
+	struct pfw_launch launch;
+};
+
+/* The I/O calls of one thread in a block. */
+struct table_block_thread {
+	uint64_t process, tid;
+	int64_t first_ns, last_ns; /* begin of the first, end of the last */
+};
+
+struct table_block_result {
+	struct table_block_span *span;
+	struct table_block_launch *launch;
+	struct table_block_thread *thread;
+	size_t spans, launches, threads;
+	struct table_extent extent;
+	bool nested; /* some I/O call lies in another, or lines are out of order */
+};
+
+/* A cache entry: the row of a name, category and file (which has one rank). */
+struct table_recent {
+	uint32_t row;  /* plus 1; 0: empty entry */
+	uint32_t kind; /* section, device, annotation */
+	size_t file;
+	uint8_t cat_bytes, name_bytes;
+	char text[118]; /* of both */
+};
+
+#define TABLE_RECENT 128u /* a power of two */
+
+struct table_worker {
+	struct pfw_averages rows;
+	struct table_recent recent[TABLE_RECENT];
+	struct table_key key;
+	struct pfw_io_calls calls;
+	struct pfw_select_state *wanted;
+	bool too_many; /* more rows than can have percentiles */
+};
+
+/* What a pass does, decided before it. */
+struct table_plan {
+	struct table_how how;
+	bool by_names; /* rows are those of names, categories and ranks */
+	bool targets;  /* the file that a copy writes gets a row, too */
+	bool nest_io;  /* I/O calls are nested; else they must not overlap */
+	bool again;    /* the lines were read before */
+};
+
+struct table_pass {
+	const struct table_options *options;
+	const struct pfw_traces *traces;
+	struct table_plan plan;
+	struct table *table;
+	struct pfw_nesting *nesting;
+	struct table_worker *worker;
+	unsigned jobs;
+	bool io_nested; /* some I/O call lies in another, which the plan does not expect */
+	/* The threads of all files that do I/O, and when their last call ends. */
+	struct pfw_pair_ids io_threads;
+	int64_t *io_end;
+	size_t io_ends, io_room;
+};
+
+/* work() of the fold; `user` is a struct table_pass.  block->result becomes a struct
+ * table_block_result. Thread: any. */
+int table_pass_block(void *user, const struct survey_worker *reader, struct pfw_pass_block *block);
+
+/* Free such a result. */
+void table_pass_drop(void *user, void *result);
+
+/* Nest all spans: add self times to the rows and assign GPU work to its launchers.  All workers'
+ * rows are merged into the table's. 0, or as pfw_nesting_run().  Thread: main. */
+int table_nest(const struct table_pass *pass);
+
+#endif

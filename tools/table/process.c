@@ -1,0 +1,179 @@
+/* tools/table/process.c - names of processes, for rows by process and by command; see table.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/kit/grow.h"
+#include "store/line/args.h"
+#include "store/read/scan.h"
+#include "store/traces/traces.h"
+#include "table/table.h"
+
+#define COMMAND_MAX 200u
+
+struct process {
+	int64_t rank, start_ns;
+	uint64_t pid, ppid;
+	bool forked;	 /* its parent is in the traces, with the same command */
+	unsigned number; /* among the forked ones of its parent, by their begins */
+	char command[COMMAND_MAX];
+};
+
+struct table_processes {
+	struct process *process;
+	uint32_t count;
+};
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct process *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+/* The last one of that pid that has begun by then: an exec, or the pid's next use, begins another.
+ * NULL: none. */
+static const struct process *find(const struct table_processes *all, int64_t rank, uint64_t pid,
+				  int64_t at_ns)
+{
+	const struct process wanted = { .rank = rank, .pid = pid, .start_ns = at_ns };
+	uint32_t low = 0, high = all->count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (by_begin(&all->process[middle], &wanted) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low && all->process[low - 1].pid == pid && all->process[low - 1].rank == rank)
+		return &all->process[low - 1];
+	if (low < all->count && all->process[low].pid == pid && all->process[low].rank == rank)
+		return &all->process[low]; /* clocks: its line is a bit later than its event */
+	return NULL;
+}
+
+static int add(struct table_processes *all, const struct pfw_entry *entry)
+{
+	struct pfw_slice command;
+	struct process process = { .rank = pfw_arg_i64(entry, "rank", -1),
+				   .start_ns = entry->ts_ns,
+				   .pid = entry->pid,
+				   .ppid = pfw_arg_u64(entry, "ppid", 0) };
+
+	if (pfw_arg_text(entry, "cmd", &command))
+		pfw_slice_decode(&command, process.command, sizeof(process.command));
+	return PFW_APPEND(all->process, all->count, process);
+}
+
+/* Lines `process` are anywhere in a compacted file. */
+static int read_file(struct table_processes *all, const char *path)
+{
+	enum pfw_scan_result result;
+	struct pfw_scan scan;
+	int error = 0;
+
+	if (strcmp(path, "-") == 0 || pfw_scan_open(&scan, path))
+		return 0; /* whoever reads the events reports it */
+	while (!error && (result = pfw_scan_next(&scan)) != PFW_SCAN_END &&
+	       result != PFW_SCAN_FAILED) {
+		if (result == PFW_SCAN_LINE && pfw_scan_is(&scan, "process"))
+			error = add(all, &scan.entry);
+	}
+	pfw_scan_close(&scan);
+	return error;
+}
+
+static int by_parent(const void *a, const void *b)
+{
+	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->ppid != y->ppid)
+		return x->ppid < y->ppid ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static int number_workers(struct table_processes *all)
+{
+	struct process **forked = calloc(all->count + 1, sizeof(*forked));
+	size_t count = 0;
+
+	if (!forked)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < all->count; i++) {
+		struct process *process = &all->process[i];
+		const struct process *parent =
+			find(all, process->rank, process->ppid, process->start_ns);
+
+		process->forked = parent && strcmp(parent->command, process->command) == 0;
+		if (process->forked)
+			forked[count++] = process;
+	}
+	if (count)
+		qsort(forked, count, sizeof(*forked), by_parent);
+	for (size_t i = 1; i < count; i++) {
+		if (forked[i]->ppid == forked[i - 1]->ppid &&
+		    forked[i]->rank == forked[i - 1]->rank)
+			forked[i]->number = forked[i - 1]->number + 1;
+	}
+	free(forked);
+	return 0;
+}
+
+struct table_processes *table_processes_read(const struct pfw_traces *traces)
+{
+	struct table_processes *all = calloc(1, sizeof(*all));
+	int error = all ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < traces->count && !error; i++)
+		error = read_file(all, traces->file[i].path);
+	if (!error) {
+		if (all->count)
+			qsort(all->process, all->count, sizeof(*all->process), by_begin);
+		error = number_workers(all);
+	}
+	if (!error)
+		return all;
+	table_processes_free(all);
+	return NULL;
+}
+
+void table_processes_free(struct table_processes *all)
+{
+	if (all)
+		free(all->process);
+	free(all);
+}
+
+size_t table_process_name(const struct table_processes *all, int64_t rank,
+			  const struct pfw_entry *entry, char *out, size_t size)
+{
+	const struct process *process = find(all, rank, entry->pid, entry->ts_ns);
+
+	if (!process)
+		return (size_t)snprintf(out, size, "%" PRIu64, entry->pid);
+	if (process->forked)
+		return (size_t)snprintf(out, size, "%" PRIu64 " worker %u of %" PRIu64 ": %s",
+					entry->pid, process->number, process->ppid,
+					process->command);
+	return (size_t)snprintf(out, size, "%" PRIu64 " %s", entry->pid, process->command);
+}
+
+size_t table_process_command(const struct table_processes *all, int64_t rank,
+			     const struct pfw_entry *entry, char *out, size_t size)
+{
+	const struct process *process = find(all, rank, entry->pid, entry->ts_ns);
+
+	return (size_t)snprintf(out, size, "%s", process ? process->command : "");
+}

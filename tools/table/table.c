@@ -1,0 +1,360 @@
+/* tools/table/table.c - `pfw table`: time by name, file or rank, as torch's key averages. */
+#include "table/table.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/traces/ranks.h"
+#include "table/columns.h"
+#include "table/output.h"
+#include "table/pass.h"
+
+enum { SORT_BY = 256, GROUP_BY, COLUMNS, PEAK, TOP_LEVEL, NAME_WIDTH };
+
+const struct grid_column table_fields[TABLE_FIELDS] = {
+	[TABLE_NAME] = { "name", "Name" },
+	[TABLE_CAT] = { "cat", "Category" },
+	[TABLE_SHAPE] = { "shape", "Input Shapes" },
+	[TABLE_STACK] = { "stack", "Source Location" },
+	[TABLE_FNAME] = { "fname", "File" },
+	[TABLE_PROCESS] = { "process", "Process" },
+	[TABLE_CMD] = { "cmd", "Command" },
+	[TABLE_RANK] = { "rank", "Rank" },
+	[TABLE_STEP] = { "step", "Step" },
+	[TABLE_PID] = { "pid", "Pid" },
+	[TABLE_TID] = { "tid", "Tid" },
+};
+
+/* ---- options ---- */
+
+/* Add the field of that name.  False: it is none of `fields`. */
+static bool add_field(struct table_options *options, const char *word, unsigned fields)
+{
+	size_t bytes = strcspn(word, ":");
+	unsigned field = 0;
+
+	while (field < TABLE_FIELDS &&
+	       (!(fields & 1u << field) || strlen(table_fields[field].key) != bytes ||
+		strncmp(word, table_fields[field].key, bytes) != 0))
+		field++;
+	if (field == TABLE_FIELDS)
+		return false;
+	for (unsigned i = 0; i < options->fields; i++) {
+		if (options->field[i] == field)
+			return true;
+	}
+	if (word[bytes]) {
+		char *end;
+		unsigned long frames = strtoul(word + bytes + 1, &end, 10);
+
+		if (field != TABLE_STACK || *end || !word[bytes + 1] || !frames || frames > 1000)
+			return false;
+		options->frames = (unsigned)frames;
+	}
+	options->by_name |= field == TABLE_NAME;
+	options->field[options->fields++] = (enum table_field)field;
+	return true;
+}
+
+int table_fields_parse(struct table_options *options, const char *list, unsigned fields,
+		       const char *names)
+{
+	char *copy = strdup(list), *rest = copy, *word;
+	int error = copy ? 0 : -1;
+
+	options->fields = 0;
+	options->by_name = false;
+	while (!error && (word = strsep(&rest, ","))) {
+		if (add_field(options, word, fields))
+			continue;
+		cli_error(options->survey->command->name,
+			  "--group-by %s: takes %s, with commas between them", cli_name(word),
+			  names);
+		error = -1;
+	}
+	/* torch groups shapes and stacks by name. */
+	if (!error && options->fields && !options->by_name &&
+	    (options->field[0] == TABLE_SHAPE || options->field[0] == TABLE_STACK)) {
+		memmove(options->field + 1, options->field,
+			options->fields * sizeof(options->field[0]));
+		options->field[0] = TABLE_NAME;
+		options->fields++;
+		options->by_name = true;
+	}
+	free(copy);
+	return error;
+}
+
+static int parse_sort(struct table_options *options, const char *key)
+{
+	char keys[TABLE_KEYS_BYTES];
+
+	options->sort_by = key;
+	if (strcmp(key, "none") == 0 || strcmp(key, "key") == 0 || strcmp(key, "name") == 0 ||
+	    table_column_find(key, TABLE_COMPUTE) || table_column_find(key, TABLE_IO))
+		return 0;
+	cli_error(options->survey->command->name,
+		  "--sort-by %s: there is no such key; there are %s; also name, and none for the "
+		  "order of the begins",
+		  cli_name(key), table_column_keys(keys));
+	return -1;
+}
+
+static int parse_peak(struct table_options *options, const char *text)
+{
+	char *end;
+	double peak = strtod(text, &end);
+
+	if (*end || end == text || !isfinite(peak) || peak <= 0) {
+		cli_error(options->survey->command->name,
+			  "--peak-tflops %s: takes a number above 0: the 10^12 FLOPs a second that "
+			  "one device can do at most",
+			  cli_name(text));
+		return -1;
+	}
+	options->peak_flops = peak * 1e12;
+	return 0;
+}
+
+static int take(void *user, const struct cli_args *args, int option)
+{
+	struct table_options *options = user;
+	int64_t number;
+	bool reach;
+
+	switch (option) {
+	case SORT_BY:
+		return parse_sort(options, args->value);
+	case GROUP_BY:
+		return table_fields_parse(
+			options, args->value, ~0u,
+			"name, cat, shape, stack:N, fname, process, cmd, rank, step, pid and tid");
+	case COLUMNS:
+		return table_columns_parse(options, args->value);
+	case PEAK:
+		return parse_peak(options, args->value);
+	case NAME_WIDTH:
+		if (cli_whole(args->command, "max-name-width", args->value, 0, INT32_MAX, &number))
+			return -1;
+		options->name_width = (unsigned)number;
+		return 0;
+	case 'p':
+		options->plain = true;
+		return 0;
+	case TOP_LEVEL:
+		options->top_level_only = true;
+		return 0;
+	default:
+		break;
+	}
+	/* Times, ranks, processes and threads select the lines that are read, other conditions
+	 * those that are shown. */
+	reach = option <= SELECT_ARGS + PFW_SELECT_UNTIL ||
+		(option >= SELECT_ARGS + PFW_SELECT_RANK && option <= SELECT_ARGS + PFW_SELECT_TID);
+	options->limited |= select_args_is(option) && reach;
+	options->filtered |= select_args_is(option) && !reach;
+	return survey_take(options->survey, reach ? &options->reach : &options->wanted, args,
+			   option);
+}
+
+/* ---- the command ---- */
+
+static int resolve(struct table_options *options, struct survey_input *input)
+{
+	int status = survey_resolve(options->survey, input, &options->reach);
+
+	return status == CLI_OK ? survey_resolve(options->survey, input, &options->wanted)
+				: CLI_USAGE;
+}
+
+/* Attach the lines in rings; with `lay_out` find the blocks of the files first. */
+static int open_lines(struct table_options *options, struct survey_input *input, bool lay_out)
+{
+	struct survey *survey = options->survey;
+
+	if (lay_out && pfw_traces_lay_out(&input->traces, survey_say, survey))
+		return CLI_USAGE;
+	return survey_attach(survey, input, lay_out ? NULL : &options->reach);
+}
+
+/* Fill the table; CLI_OK, or the exit status after an error message. */
+static int fill(struct table *table, struct table_options *options, struct survey_input *input)
+{
+	bool ask = table_asks_indexes(options), resolved = ask && !options->by_file;
+	int error = 0;
+
+	/* A trace with an index has no lines in rings: looking for them takes longer than the
+	 * answer. */
+	if (resolved && resolve(options, input))
+		return CLI_USAGE;
+	if (ask)
+		error = table_from_index(table, options, &input->traces);
+	if (error > 0)
+		return CLI_OK;
+	if (error < 0)
+		return survey_end(options->survey, error);
+	if (open_lines(options, input, ask) || (!resolved && resolve(options, input)))
+		return CLI_USAGE;
+	for (unsigned i = 0; i < options->fields && !error; i++) {
+		bool names = options->field[i] == TABLE_PROCESS || options->field[i] == TABLE_CMD;
+
+		if (names && !options->processes)
+			options->processes = table_processes_read(&input->traces);
+		error = names && !options->processes ? -ENOMEM : 0;
+	}
+	if (!error)
+		error = table_collect(table, options, input);
+	return error ? survey_end(options->survey, error) : CLI_OK;
+}
+
+/* Whether the ranks of lines matter: `step:N` is a different time for each rank. */
+static bool asks_ranks(const struct table_options *options)
+{
+	const struct pfw_select *reach = &options->reach;
+	bool asks = reach->rank.count || reach->where_count || options->wanted.where_count ||
+		    reach->since.kind == PFW_TIME_STEP || reach->until.kind == PFW_TIME_STEP ||
+		    options->wanted.ask_steps || options->wanted.step.count;
+
+	for (unsigned i = 0; i < options->fields; i++)
+		asks |= options->field[i] == TABLE_RANK;
+	return asks;
+}
+
+/* Complete the options, and choose how traces are opened. */
+static int settle(void *user, struct cli_args *args)
+{
+	struct table_options *options = user;
+
+	(void)args;
+	for (unsigned i = 0; i < options->fields; i++) {
+		options->reach.ask_fnames |= options->field[i] == TABLE_FNAME;
+		options->by_step |= options->field[i] == TABLE_STEP;
+	}
+	options->wanted.ask_steps |= options->by_step;
+	options->by_file = options->fields == 1 && options->field[0] == TABLE_FNAME &&
+			   !options->plain;
+	if (options->by_file && !options->columns)
+		table_columns_parse(options, "files");
+	if (options->peak_flops && options->columns)
+		table_columns_parse(options, "speed");
+	options->percentiles = table_columns_percentiles(options);
+	options->survey->open = table_asks_indexes(options) ? pfw_traces_open_heads
+							    : pfw_traces_open;
+	return -1;
+}
+
+static int fill_and_print(void *user, struct survey_input *input)
+{
+	struct table_options *options = user;
+	struct survey *survey = options->survey;
+	struct table table = { .traces = &input->traces, .extent = TABLE_EXTENT_NONE };
+	int status = CLI_OK;
+
+	if (asks_ranks(options) && pfw_ranks_part(&input->traces, survey_say, survey))
+		status = survey_end(survey, -ENOMEM);
+	if (status == CLI_OK)
+		status = fill(&table, options, input);
+	if (status == CLI_OK) {
+		table_print(&table, options);
+		if (table.too_many && !survey->quiet)
+			cli_error(survey->command->name,
+				  "more than 16,384 rows: their percentiles are left out; fewer "
+				  "rows (--fname, --cat, --group-by) have them");
+		status = survey_end(survey, 0);
+	}
+	pfw_averages_release(&table.rows);
+	return status;
+}
+
+static int table_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct table_options options = { .field = { TABLE_NAME },
+					 .fields = 1,
+					 .by_name = true,
+					 .frames = 1000,
+					 .name_width = 55 };
+	struct survey survey = { .command = command,
+				 .jobs_most = TABLE_JOBS_MAX,
+				 .user = &options,
+				 .take = take,
+				 .begin = settle,
+				 .body = fill_and_print,
+				 .formats = SURVEY_FORMATS,
+				 .row_limit = 100 };
+	int status;
+
+	options.survey = &survey;
+	status = survey_main(&survey, argc, argv);
+	table_processes_free(options.processes);
+	pfw_select_release(&options.reach);
+	pfw_select_release(&options.wanted);
+	return status;
+}
+
+static const struct cli_option table_options[] = {
+	{ "sort-by", 's', "KEY",
+	  "order of the rows, largest first: a column's key, or one of torch's older keys "
+	  "(cuda_time_total); name; none (compute: in order of their begins; I/O: total); "
+	  "default: self time, of the devices where there are any; total where rows have no self "
+	  "time",
+	  SORT_BY },
+	{ "row-limit", 0, "N", "rows shown (default: 100); -1: all", SURVEY_ROW_LIMIT },
+	{ "group-by", 'g', "LIST",
+	  "one row per: name, cat, shape, stack:N, fname, process, cmd, rank, step, pid, tid; several separated "
+	  "by commas",
+	  GROUP_BY },
+	{ "columns", 0, "LIST", "columns by their keys, or a set: flops, speed, files, io",
+	  COLUMNS },
+	{ "peak-tflops", 0, "N",
+	  "peak speed of one device: adds FLOP/s, and percent of the peak, to each row", PEAK },
+	{ "top-level-only", 0, NULL, "leave out operators inside other operators", TOP_LEVEL },
+	{ "plain", 'p', NULL,
+	  "all events in one table, without self times and without joining GPU work", 'p' },
+	{ "max-name-width", 0, "N", "cut names at N characters (default: 55); 0: never",
+	  NAME_WIDTH },
+	SELECT_ARGS_TIMES,
+	SELECT_ARGS_FILTERS,
+	SURVEY_OPTION_ALL_RUNS,
+	SURVEY_OPTION_WIDE,
+	SURVEY_OPTIONS,
+	{ "format", 0, SURVEY_FORMAT_NAMES,
+	  "md: to paste; for programs times in µs, sizes in bytes", SURVEY_FORMAT },
+	{ 0 },
+};
+
+bool table_values(const char *option, char out[CLI_VALUES_BYTES])
+{
+	size_t used = 0;
+
+	_Static_assert(TABLE_KEYS_BYTES <= CLI_VALUES_BYTES, "table_column_keys() writes there");
+	if (strcmp(option, "sort-by") == 0 || strcmp(option, "columns") == 0) {
+		for (const char *at = table_column_keys(out); *at; at++) {
+			if (*at != ' ')
+				out[used++] = *at == ',' ? '|' : *at;
+		}
+		out[used] = '\0';
+	} else if (strcmp(option, "group-by") == 0) {
+		for (unsigned i = 0; i < TABLE_FIELDS; i++)
+			used += (size_t)sprintf(out + used, "%s%s", i ? "|" : "",
+						table_fields[i].key);
+	}
+	return used != 0;
+}
+
+const struct cli_command cli_table = {
+	.values = table_values,
+	.name = "table",
+	.operands = "[PATH...]",
+	.summary =
+		"Show what took the time, by name, file or rank: PyTorch's key averages, and I/O",
+	.options = table_options,
+	.details =
+		"PATH: traces, directories, globs or base names; default: the newest run here.\n"
+		"Compute (operators, kernels, spans) has the columns of torch.profiler's\n"
+		"key_averages().table(); I/O has calls, times, percentiles, bytes and bandwidth.\n"
+		"Conditions other than time, rank, process and thread select the rows shown;\n"
+		"self times are those of the whole trace.\n",
+	.main = table_main,
+};

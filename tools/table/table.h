@@ -1,0 +1,151 @@
+/* tools/table/table.h - options and rows of `pfw table`.
+ *
+ * Room tools/table: `pfw table` shows what took the time, as PyTorch's key averages do.  It may use
+ * tools/share, tools/ui and the store, whose store/nesting finds self times.  Start with table.c;
+ * collect.c and lines.c read, index.c asks indexes, columns.c has the columns, print.c, text.c and
+ * data.c print.
+ */
+#ifndef PFW_TOOLS_TABLE_TABLE_H
+#define PFW_TOOLS_TABLE_TABLE_H
+
+#include "share/survey.h"
+#include "store/nesting/averages.h"
+#include "ui/grid.h"
+
+/* The fields that make a row, in the order of keys. */
+enum table_field {
+	TABLE_NAME,
+	TABLE_CAT,
+	TABLE_SHAPE,
+	TABLE_STACK,
+	TABLE_FNAME,
+	TABLE_PROCESS,
+	TABLE_CMD,
+	TABLE_RANK,
+	TABLE_STEP,
+	TABLE_PID,
+	TABLE_TID,
+	TABLE_FIELDS
+};
+
+/* Their keys and titles. */
+extern const struct grid_column table_fields[TABLE_FIELDS];
+
+/* Rows of a section have the same columns and are shown in one table. */
+enum table_section {
+	TABLE_COMPUTE, /* cat PP and the program's own spans */
+	TABLE_IO,      /* POSIX and STDIO */
+	TABLE_SECTIONS,
+	/* Nested with the others, but not shown. */
+	TABLE_HIDDEN = TABLE_SECTIONS,
+	TABLE_HIDDEN_IO,
+};
+
+struct table_column; /* opaque: see columns.h */
+
+#define TABLE_COLUMNS_MAX 32
+
+/* What the lines `process` say of all processes.  NULL: no memory. */
+struct table_processes;
+struct pfw_entry;
+struct table_processes *table_processes_read(const struct pfw_traces *traces);
+void table_processes_free(struct table_processes *all);
+
+/* "PID COMMAND", of one that was forked "PID worker N of PARENT: COMMAND"; or its command.  The bytes
+ * written, below `size`: 256 is enough.  Thread: any. */
+size_t table_process_name(const struct table_processes *all, int64_t rank,
+			  const struct pfw_entry *entry, char *out, size_t size);
+size_t table_process_command(const struct table_processes *all, int64_t rank,
+			     const struct pfw_entry *entry, char *out, size_t size);
+
+struct table_options {
+	struct survey *survey;
+	struct table_processes *processes; /* rows are by process or command; else NULL */
+	enum table_field field[TABLE_FIELDS];
+	unsigned fields;
+	bool by_name;	 /* one of them is the name */
+	bool by_file;	 /* the file is the only one: rows of I/O */
+	bool by_step;	 /* one of them is the step */
+	unsigned frames; /* of a stack */
+	const char *sort_by;
+	unsigned name_width; /* 0: no limit */
+	bool top_level_only;
+	bool percentiles; /* some column shows them */
+	bool plain;	  /* all events in one table, without nesting */
+	/* If none: the usual columns. */
+	const struct table_column *column[TABLE_COLUMNS_MAX];
+	unsigned columns;
+	double peak_flops;	  /* a second, of one device; 0: unknown */
+	struct pfw_select reach;  /* lines that are read: times, ranks, processes, threads */
+	struct pfw_select wanted; /* those of them that are shown */
+	bool limited, filtered;	  /* `reach` or `wanted` has a condition */
+};
+
+/* Take --group-by: a comma-separated list of the fields whose bits are in `fields`, which a message
+ * calls `names`.  0, or -1 after saying what is wrong. */
+int table_fields_parse(struct table_options *options, const char *list, unsigned fields,
+		       const char *names);
+
+/* A row's key: section, device (torch's DeviceType), whether it is an annotation; then length and
+ * text of each field.  Without the name as a field, there is one row for each device. */
+#define TABLE_KEY_HEAD 3u
+#define TABLE_TEXT_MAX 65536u /* of a field */
+
+static inline enum table_section table_section(const struct pfw_average *row)
+{
+	return (enum table_section)row->key[0];
+}
+
+static inline int table_device(const struct pfw_average *row)
+{
+	return (signed char)row->key[1];
+}
+
+static inline bool table_annotation(const struct pfw_average *row)
+{
+	return row->key[2];
+}
+
+/* The text of a row's n-th field.  Thread: any. */
+const char *table_text(const struct pfw_average *row, unsigned n, size_t *bytes);
+
+/* Least begin and greatest end of all lines; least > greatest: none. */
+struct table_extent {
+	int64_t least_ns, greatest_ns;
+};
+
+#define TABLE_EXTENT_NONE ((struct table_extent){ INT64_MAX, INT64_MIN })
+
+static inline void table_extent_add(struct table_extent *extent, int64_t begin, int64_t end)
+{
+	extent->least_ns = begin < extent->least_ns ? begin : extent->least_ns;
+	extent->greatest_ns = end > extent->greatest_ns ? end : extent->greatest_ns;
+}
+
+struct table {
+	struct pfw_averages rows;
+	const struct pfw_traces *traces;
+	bool too_many;	       /* too many rows for percentiles */
+	struct pfw_tally rest; /* I/O of files that have no row */
+	struct table_extent extent;
+};
+
+/* Read the traces, and the lines in rings, into rows.  0 or -errno.  Thread: main. */
+int table_collect(struct table *table, const struct table_options *options,
+		  struct survey_input *input);
+
+/* Whether indexes may be able to answer. */
+bool table_asks_indexes(const struct table_options *options);
+
+/* Fill the rows from indexes.  1; 0: they cannot answer, so the traces have to be read; -ENOMEM.
+ * Thread: main. */
+int table_from_index(struct table *table, const struct table_options *options,
+		     const struct pfw_traces *traces);
+
+/* Print the rows in the format of the options.  Thread: main. */
+void table_print(const struct table *table, const struct table_options *options);
+
+/* For completion: the values of --group-by, --sort-by and --columns; see struct cli_command. */
+bool table_values(const char *option, char out[CLI_VALUES_BYTES]);
+
+#endif

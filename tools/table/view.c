@@ -1,0 +1,272 @@
+/* tools/table/view.c - the rows of a section in the order in which they are shown. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/kit/saturate.h"
+#include "table/columns.h"
+#include "table/output.h"
+
+/* ---- order ---- */
+
+struct order {
+	const struct table_view *view;
+	const struct table_column *column; /* NULL: none */
+	bool by_key;
+	bool by_file; /* files with equal sums are ordered by name, as in indexes */
+};
+
+static int compare_texts(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+	int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
+
+	return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
+}
+
+/* By the texts of their keys, field by field. */
+static int compare_keys(const struct pfw_average *a, const struct pfw_average *b)
+{
+	const char *one = a->key + TABLE_KEY_HEAD, *end = a->key + a->key_bytes;
+	const char *other = b->key + TABLE_KEY_HEAD;
+	int order = memcmp(a->key, b->key, TABLE_KEY_HEAD);
+
+	while (!order && one < end) {
+		uint32_t bytes, other_bytes;
+
+		memcpy(&bytes, one, sizeof(bytes));
+		memcpy(&other_bytes, other, sizeof(other_bytes));
+		one += sizeof(bytes);
+		other += sizeof(other_bytes);
+		order = compare_texts(one, bytes, other, other_bytes);
+		one += bytes;
+		other += other_bytes;
+	}
+	return order;
+}
+
+/* torch's order of compute: by the begin of the first event, longer events first.  I/O: by time. */
+static int compare_usual(const struct pfw_average *a, const struct pfw_average *b,
+			 enum table_section section)
+{
+	const struct pfw_tally *left = &a->sums, *right = &b->sums;
+
+	if (section == TABLE_IO && left->total_ns != right->total_ns)
+		return left->total_ns > right->total_ns ? -1 : 1;
+	if (section == TABLE_COMPUTE && left->first_ns != right->first_ns)
+		return left->first_ns < right->first_ns ? -1 : 1;
+	if (section == TABLE_COMPUTE && left->first_dur_ns != right->first_dur_ns)
+		return left->first_dur_ns > right->first_dur_ns ? -1 : 1;
+	return compare_keys(a, b);
+}
+
+static int compare(const void *a, const void *b, void *user)
+{
+	const struct pfw_average *left = *(const struct pfw_average *const *)a;
+	const struct pfw_average *right = *(const struct pfw_average *const *)b;
+	const struct order *order = user;
+
+	if (order->by_key) {
+		size_t left_bytes, right_bytes;
+		const char *one = table_text(left, 0, &left_bytes);
+		const char *other = table_text(right, 0, &right_bytes);
+		int found;
+
+		/* Largest first, as for all keys. */
+		found = compare_texts(other, right_bytes, one, left_bytes);
+		if (found)
+			return found;
+	} else if (order->column) {
+		double one = order->column->value(order->column, left, order->view);
+		double other = order->column->value(order->column, right, order->view);
+
+		/* Rows without a value (NAN) come last. */
+		if (one > other || (one == one && other != other))
+			return -1;
+		if (one < other || (one != one && other == other))
+			return 1;
+		if (order->by_file)
+			return compare_keys(left, right);
+	}
+	return compare_usual(left, right, order->view->section);
+}
+
+/* ---- figures of all rows ---- */
+
+const char *table_device_name(int device)
+{
+	static const struct {
+		int device;
+		const char *name;
+	} names[] = {
+		{ 0, "CPU" }, { 12, "XPU" }, { 15, "HPU" }, { 19, "MTIA" }, { 20, "PRIVATEUSEONE" },
+	};
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+		if (names[i].device == device)
+			return names[i].name;
+	}
+	return "CUDA";
+}
+
+static void note(struct table_view *view, const struct pfw_average *row)
+{
+	const struct pfw_tally *sums = &row->sums;
+
+	if (table_device(row))
+		view->device = table_device_name(table_device(row));
+	view->has_device |= sums->self_device_ns > 0;
+	view->has_memory |= sums->cpu_memory || sums->device_memory || sums->self_cpu_memory ||
+			    sums->self_device_memory;
+	view->has_device_memory |= sums->self_device_memory > 0;
+	view->has_percentiles |= row->durations.total > 0;
+	pfw_tally_merge(&view->all, sums);
+	if (sums->flops <= 0)
+		return;
+	if (!view->has_flops || sums->flops < view->least_flops)
+		view->least_flops = sums->flops;
+	if (!view->has_flops || sums->flops > view->most_flops)
+		view->most_flops = sums->flops;
+	view->has_flops = true;
+}
+
+/*
+ * Compute is added in the order of the rows, as torch does; I/O so that the order does not matter.
+ */
+static void add_up(struct table_view *view)
+{
+	if (view->section == TABLE_IO) {
+		view->self_us = (double)view->all.self_ns / 1000.0;
+		return;
+	}
+	for (size_t i = 0; i < view->rows; i++) {
+		const struct pfw_average *row = view->row[i];
+
+		view->self_us += (double)row->sums.self_ns / 1000.0;
+		if (table_device(row) && !table_annotation(row))
+			view->self_device_us += (double)row->sums.self_device_ns / 1000.0;
+	}
+}
+
+/* Self time is what a row costs by itself, so it is the default wherever it is known. */
+static void set_order(struct order *order, const struct table_options *options)
+{
+	enum table_section section = order->view->section;
+	const char *key = options->sort_by;
+
+	if (!key && !options->by_file && !options->plain)
+		key = order->view->has_device ? "self_device_time_total" : "self";
+	if (!key || strcmp(key, "none") == 0)
+		return;
+	order->column = table_column_find(key, section);
+	order->by_key = strcmp(key, "key") == 0 || strcmp(key, "name") == 0;
+}
+
+/* Whether some row has a value to be sorted by. */
+static bool has_order(const struct order *order)
+{
+	const struct table_view *view = order->view;
+
+	for (size_t i = 0; i < view->rows && order->column; i++) {
+		double value = order->column->value(order->column, view->row[i], view);
+
+		if (value == value && value != 0)
+			return true;
+	}
+	return !order->column && order->by_key;
+}
+
+/* The rows of a section; 0 or -ENOMEM. */
+static int make_view(struct table_view *view, const struct table *table,
+		     const struct table_options *options, enum table_section section)
+{
+	struct order order = { .view = view, .by_file = options->by_file };
+
+	*view = (struct table_view){
+		.table = table, .options = options, .section = section, .device = "CUDA"
+	};
+	view->row = calloc((size_t)table->rows.count + 1, sizeof(*view->row));
+	if (!view->row)
+		return -1;
+	for (uint32_t i = 0; i < table->rows.count; i++) {
+		const struct pfw_average *row = &table->rows.row[i];
+
+		if (table_section(row) != section || !row->sums.count)
+			continue;
+		view->row[view->rows++] = row;
+		note(view, row);
+	}
+	if (section == TABLE_IO)
+		pfw_tally_merge(&view->all, &table->rest);
+	set_order(&order, options);
+	/* Sorting may need the sums.  They are added again in the final order, as torch does. */
+	add_up(view);
+	qsort_r(view->row, view->rows, sizeof(*view->row), compare, &order);
+	view->is_sorted = has_order(&order);
+	view->self_us = view->self_device_us = 0;
+	add_up(view);
+	return 0;
+}
+
+/* The wall time, and how much of it the rows took: threads work side by side, so it may be more. */
+static void print_head(const struct table *table, const struct table_options *options,
+		       const struct table_view *view, size_t views)
+{
+	double wall = (double)table->extent.greatest_ns - (double)table->extent.least_ns;
+	const char *before = "; ";
+
+	/* --plain reads only the blocks that its conditions may want. */
+	if (options->plain || wall <= 0)
+		return;
+	printf("Wall %s", cli_time(pfw_saturate_whole(wall)));
+	for (size_t i = 0; i < views; i++) {
+		bool io = view[i].section == TABLE_IO;
+
+		printf("%s%s took %s (%.1f%%)", before, io ? "I/O" : "compute",
+		       cli_time(pfw_saturate_whole(view[i].self_us * 1000)),
+		       view[i].self_us * 1e5 / wall);
+		before = ", ";
+		if (view[i].has_device)
+			printf(", %s %s (%.1f%%)", view[i].device,
+			       cli_time(pfw_saturate_whole(view[i].self_device_us * 1000)),
+			       view[i].self_device_us * 1e5 / wall);
+	}
+	printf("\n\n");
+}
+
+void table_print(const struct table *table, const struct table_options *options)
+{
+	static const char *const titles[] = { "Compute", "I/O" };
+	struct table_view view[TABLE_SECTIONS];
+	size_t views = 0;
+	bool people, is_sorted = false;
+
+	for (int section = 0; section < TABLE_SECTIONS; section++) {
+		if (make_view(&view[views], table, options, (enum table_section)section)) {
+			cli_error(options->survey->command->name, "no memory to sort the rows");
+			break;
+		}
+		if (view[views].rows)
+			is_sorted |= view[views++].is_sorted;
+		else
+			free(view[views].row);
+	}
+	people = cli_for_people(options->survey->format);
+	if (!people && table_print_data(options, view, views))
+		cli_error(options->survey->command->name, "%s", strerror(ENOMEM));
+	if (people && !views && !options->survey->quiet)
+		cli_error(options->survey->command->name,
+			  "no call or compute event of these traces is wanted");
+	if (views && options->sort_by && strcmp(options->sort_by, "none") != 0 && !is_sorted)
+		cli_error(options->survey->command->name, "--sort-by %s: no row has a value for it",
+			  options->sort_by);
+	if (people && views)
+		print_head(table, options, view, views);
+	for (size_t i = 0; i < views; i++) {
+		if (people && i)
+			putchar('\n');
+		if (people)
+			table_print_text(options, &view[i],
+					 views > 1 ? titles[view[i].section] : NULL);
+		free(view[i].row);
+	}
+}

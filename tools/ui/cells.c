@@ -1,0 +1,145 @@
+/* tools/ui/cells.c - the text of one cell of a table; see cells.h. */
+#include "ui/cells.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+size_t cell_width(const char *text, size_t bytes)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		count += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return count;
+}
+
+size_t cell_first(const char *text, size_t bytes, size_t count)
+{
+	size_t at = 0;
+
+	for (; at < bytes; at++) {
+		if (((unsigned char)text[at] & 0xc0) != 0x80 && count-- == 0)
+			break;
+	}
+	return at;
+}
+
+struct cell cell_tail(const char *text, size_t bytes, size_t width)
+{
+	size_t count = cell_width(text, bytes), dots = width > 3 ? 3 : 0, skip;
+
+	if (count <= width)
+		return (struct cell){ .text = text, .bytes = bytes };
+	skip = cell_first(text, bytes, count - width + dots);
+	return (struct cell){ .text = text + skip,
+			      .bytes = bytes - skip,
+			      .before = dots ? "..." : NULL };
+}
+
+/* Whether byte `i` is of a control character; U+0080 to U+009F has two bytes. */
+static bool is_control(const char *text, size_t bytes, size_t i)
+{
+	unsigned char byte = (unsigned char)text[i];
+	unsigned char before = i ? (unsigned char)text[i - 1] : 0;
+	unsigned char next = i + 1 < bytes ? (unsigned char)text[i + 1] : 0;
+
+	return byte < ' ' || byte == 0x7f || (byte == 0xc2 && (next & 0xe0) == 0x80) ||
+	       (before == 0xc2 && (byte & 0xe0) == 0x80);
+}
+
+void cell_blanks(struct cell_line *line, size_t count)
+{
+	line->blanks += count;
+}
+
+static void put_char(struct cell_line *line, char byte)
+{
+	if (byte == ' ') {
+		line->blanks++;
+		return;
+	}
+	for (; line->blanks; line->blanks--)
+		putc_unlocked(' ', line->out);
+	putc_unlocked(byte, line->out);
+}
+
+static void put_text(struct cell_line *line, const char *text, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		put_char(line, is_control(text, bytes, i) ? '?' : text[i]);
+}
+
+void cell_put(struct cell_line *line, const struct cell *cell, size_t width, enum cell_side side)
+{
+	const char *before = cell->before ? cell->before : "";
+	const char *behind = cell->behind ? cell->behind : "";
+	size_t used = cell_width(cell->text, cell->bytes) + strlen(before) + strlen(behind);
+	size_t blanks = used < width ? width - used : 0;
+
+	cell_blanks(line, side == CELL_RIGHT ? blanks : 0);
+	put_text(line, before, strlen(before));
+	put_text(line, cell->text, cell->bytes);
+	put_text(line, behind, strlen(behind));
+	cell_blanks(line, side == CELL_LEFT ? blanks : 0);
+}
+
+void cell_end(struct cell_line *line)
+{
+	putc_unlocked('\n', line->out);
+	line->blanks = 0;
+}
+
+void cell_put_md(FILE *out, const char *text, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++) {
+		char byte = is_control(text, bytes, i) ? '?' : text[i];
+
+		if (strchr("|\\`*_<", byte))
+			putc('\\', out);
+		putc(byte, out);
+	}
+}
+
+static bool has_any(const char *text, size_t bytes, const char *special)
+{
+	for (; *special; special++) {
+		if (memchr(text, *special, bytes))
+			return true;
+	}
+	return false;
+}
+
+char *cell_csv(char *at, const char *text, size_t bytes)
+{
+	if (!bytes ||
+	    (text[0] != ' ' && text[bytes - 1] != ' ' && !has_any(text, bytes, ",\"\r\n\t"))) {
+		memcpy(at, text, bytes);
+		return at + bytes;
+	}
+	*at++ = '"';
+	for (size_t i = 0; i < bytes; i++) {
+		if (text[i] == '"')
+			*at++ = '"';
+		*at++ = text[i];
+	}
+	*at++ = '"';
+	return at;
+}
+
+char *cell_tsv(char *at, const char *text, size_t bytes)
+{
+	static const char from[] = "\t\n\r\\", to[] = "tnr\\";
+
+	if (!has_any(text, bytes, from)) {
+		memcpy(at, text, bytes);
+		return at + bytes;
+	}
+	for (size_t i = 0; i < bytes; i++) {
+		const char *special = memchr(from, text[i], sizeof(from) - 1);
+
+		if (special)
+			*at++ = '\\';
+		*at++ = special ? to[special - from] : text[i];
+	}
+	return at;
+}

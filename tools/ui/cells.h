@@ -1,0 +1,50 @@
+/* tools/ui/cells.h - the text of one cell of a table: width, padding, quoting. */
+#ifndef PFW_TOOLS_UI_CELLS_H
+#define PFW_TOOLS_UI_CELLS_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Characters of UTF-8, as Python counts them.  Thread: any, as all here. */
+size_t cell_width(const char *text, size_t bytes);
+
+/* The bytes of the first `count` characters. */
+size_t cell_first(const char *text, size_t bytes, size_t count);
+
+struct cell {
+	const char *text;
+	size_t bytes;
+	const char *before, *behind; /* dots where the text was cut; NULL: none */
+};
+
+/* Cut the begin of a text that is wider than `width`: paths differ at their ends. */
+struct cell cell_tail(const char *text, size_t bytes, size_t width);
+
+enum cell_side { CELL_RIGHT, CELL_LEFT };
+
+/* A line of cells for people.  Blanks wait for what follows them, so that no line ends with blanks. */
+struct cell_line {
+	FILE *out;
+	size_t blanks;
+};
+
+void cell_blanks(struct cell_line *line, size_t count);
+
+/* Write a cell, padded to `width`.  Control bytes become question marks: a trace must not steer a
+ * terminal or break a line. */
+void cell_put(struct cell_line *line, const struct cell *cell, size_t width, enum cell_side side);
+
+/* End the line; the next one can begin. */
+void cell_end(struct cell_line *line);
+
+/* Write text in a cell of a Markdown table: markup is escaped, control bytes are question marks. */
+void cell_put_md(FILE *out, const char *text, size_t bytes);
+
+/* Append a CSV value (RFC 4180): quoted where it has a quote, a comma, a tab or a line break, or a
+ * blank at an end, which some readers drop.  At most 2 * bytes + 2 bytes.  Returns their end. */
+char *cell_csv(char *at, const char *text, size_t bytes);
+
+/* Append a TSV value: tab, line breaks, backslash become \t \n \r \\.  At most 2 * bytes bytes. */
+char *cell_tsv(char *at, const char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,179 @@
+/* tools/ui/cli.h - options, help, messages and exit status of every command.
+ *
+ * Room tools/ui: how all commands talk: options, messages, tables, progress, output files.  It may
+ * use src/common and src/store.  Start here: a command is one struct cli_command, from which help,
+ * manual page, completion and the message for a bad option are made.  Then grid.h for tables.
+ */
+#ifndef PFW_TOOLS_UI_CLI_H
+#define PFW_TOOLS_UI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Exit status of a command; `run` passes on the status of its program and has codes of its own. */
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_PROBLEMS = 1, /* problems or a difference were found */
+	CLI_USAGE = 2,	  /* usage or input error */
+};
+
+#define CLI_WIDTH 80
+#define CLI_VALUES_BYTES 1024
+#define CLI_ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
+
+/* An option: a row of a table that ends with a row of zeroes. */
+struct cli_option {
+	const char *name;     /* long, without its dashes */
+	char letter;	      /* short, or 0 */
+	const char *argument; /* its name for help, or NULL: takes none */
+	const char *help;
+	int id; /* what cli_next() returns: letter, or a number from 256 for an option without */
+};
+
+struct cli_command {
+	const char *name;
+	const char *operands; /* after the options in the usage line */
+	const char *summary;  /* one line, for the list of commands */
+	const char *details;  /* lines of `--help` after the options; may be NULL */
+	const struct cli_option *options;
+	bool stops;  /* options end at the first operand, which is a program of its own */
+	int failure; /* status for usage errors; 0: CLI_USAGE */
+	/* For completion, where the argument's name does not say it: write what an option takes as
+	 * a|b|c; false: nothing is known.  May be NULL. */
+	bool (*values)(const char *option, char out[CLI_VALUES_BYTES]);
+	int (*main)(struct cli_command const *command, int argc, char **argv);
+};
+
+extern const struct cli_command cli_run, cli_validate, cli_repair, cli_doctor, cli_config,
+	cli_calls, cli_schedule, cli_ctl, cli_query, cli_index, cli_table, cli_completion,
+	cli_compact, cli_export, cli_import, cli_overlap, cli_compare, cli_patterns, cli_memory;
+
+/* All of them in the order of their help, then NULL. */
+extern const struct cli_command *const cli_commands[];
+
+/* The arguments of a command during parsing. */
+struct cli_args {
+	const struct cli_command *command;
+	int argc;
+	char **argv;
+	int next;	   /* index of the next word */
+	const char *rest;  /* more letters of a word like -qj4, or NULL */
+	const char *value; /* the option's argument */
+	int operands;	   /* argv[0..operands) hold the operands once CLI_DONE is returned */
+	bool literal;	   /* after `--` */
+	int before;	   /* operands before `--` */
+};
+
+enum { CLI_DONE = -1, CLI_BAD = -2, CLI_HELP = -3 };
+
+/* Start with the words after the command's name.  Parsing moves operands to the front of argv; if
+ * command->stops, operands are argv[args->next..argc). */
+void cli_args_init(struct cli_args *args, const struct cli_command *command, int argc, char **argv);
+
+/* Return the next option's id; CLI_DONE at the end; CLI_HELP after printing help; CLI_BAD after an
+ * error message. */
+int cli_next(struct cli_args *args);
+
+/* Call take() for each option: it returns 0, or -1 after an error message.  Return -1 if the
+ * command shall go on with the operands, else its exit status. */
+int cli_take_options(struct cli_args *args, void *user,
+		     int (*take)(void *user, const struct cli_args *args, int option));
+
+/* Where the value of an option goes: the one pointer that is set. */
+struct cli_target {
+	int option;
+	bool *flag;	   /* becomes true */
+	const char **text; /* the argument */
+	unsigned *jobs;	   /* as cli_jobs(), at most 1024 */
+	int *format;	   /* as cli_format(), among the first `formats` */
+	int formats;
+};
+
+/*
+ * Read the options of a command into targets, which end with option 0; take() takes the others, and
+ * may be NULL if there are none.  Operands are refused if the command has none.  Return as
+ * cli_take_options().
+ */
+int cli_read(struct cli_args *args, const struct cli_command *command, int argc, char **argv,
+	     const struct cli_target *targets, void *user,
+	     int (*take)(void *user, const struct cli_args *args, int option));
+
+/* The value of --NAME as a whole number from `least` to `most`.  Return 0, or -1 after saying what
+ * it takes. */
+int cli_whole(const struct cli_command *command, const char *name, const char *text, int64_t least,
+	      int64_t most, int64_t *number);
+
+/* Parse the value of --jobs, at most `most`.  Return as cli_whole() does. */
+int cli_jobs(const struct cli_command *command, const char *text, unsigned most, unsigned *jobs);
+
+/* The exit status for the last result of cli_next(): CLI_OK for CLI_HELP, the command's failure for
+ * CLI_BAD. */
+int cli_ended(const struct cli_args *args, int result);
+
+void cli_help(FILE *out, const struct cli_command *command);
+
+/* Print text from that column on, in lines of CLI_WIDTH, later ones `indent` in. */
+void cli_wrapped(FILE *out, const char *text, int column, int indent);
+
+/* ---- messages ---- */
+
+/* "pfw NAME: …\n" to standard error; name NULL: "pfw: …". */
+__attribute__((format(printf, 2, 3))) void cli_error(const char *name, const char *format, ...);
+
+/* Replace control characters other than tabs and line ends by '?': parts of messages come from
+ * files, and a terminal would obey them. */
+void cli_clean(char *text);
+
+/* The same as cli_error() about what was passed over in a trace, with its line or byte. */
+struct pfw_scan_problem;
+void cli_problem(const char *name, const char *path, const struct pfw_scan_problem *problem);
+
+/* The name as one line of text: control bytes become \xNN, and then non-ASCII bytes as well.
+ * Returns one of four static buffers in turn. */
+const char *cli_name(const char *text);
+
+/* True if `out` is a terminal with colours and NO_COLOR is unset. */
+bool cli_colours(FILE *out);
+
+enum cli_style { CLI_PLAIN, CLI_BOLD, CLI_RED, CLI_GREEN, CLI_YELLOW, CLI_DIM };
+/* The escape sequence of a style where `coloured`, else "". */
+const char *cli_style(bool coloured, enum cli_style style);
+
+/* Figures for people: "12,345", "1.2 MiB"; a time in a table, "12.345us"; a time in a message, "3ms",
+ * "2m 5s".  One of four buffers in turn. */
+const char *cli_count(uint64_t number);
+const char *cli_bytes(uint64_t bytes);
+const char *cli_time(int64_t ns);
+const char *cli_seconds(int64_t ns);
+
+/* The plural s: "" for one. */
+const char *cli_plural(uint64_t number);
+
+/* The entry of `names` (NULL-terminated) nearest to `word`, or NULL if more than a third of each
+ * differs. */
+const char *cli_nearest(const char *word, const char *const *names);
+
+enum cli_format { CLI_TEXT, CLI_NDJSON, CLI_RST, CLI_CSV, CLI_TSV, CLI_MD };
+/* The format of that name among the first `count`, or -1 after an error message. */
+int cli_format(const struct cli_command *command, const char *name, int count);
+
+/* The same among the formats of a mask of 1 << CLI_CSV and so on. */
+int cli_format_of(const struct cli_command *command, const char *name, unsigned formats);
+
+/* Whether people read the format, not programs. */
+static inline bool cli_for_people(int format)
+{
+	return format == CLI_TEXT || format == CLI_MD;
+}
+
+/* Flush `out`; a write that failed is said and makes the status CLI_USAGE. */
+int cli_finish(FILE *out, const struct cli_command *command, int status);
+
+/* ---- where things are ---- */
+
+/* The path of libpfw_preload.so that belongs to this binary, or false. */
+bool cli_find_preload(char *path, size_t size);
+
+#endif

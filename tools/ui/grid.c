@@ -1,0 +1,392 @@
+/* tools/ui/grid.c - a table of cells for people and for programs; see grid.h. */
+#include "ui/grid.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/json/emit.h"
+#include "store/json/print.h"
+#include "store/kit/grow.h"
+#include "ui/cells.h"
+#include "ui/cli.h"
+#include "ui/fit.h"
+
+#define TEXT_WIDTH 60u	/* of a text, for people */
+#define TEXT_LEAST 24u	/* where the terminal is narrow */
+#define NUMBER_BYTES 64 /* of any other cell */
+#define GAP 2u		/* blanks between columns */
+
+/* ---- cells ---- */
+
+static struct grid_cell *add(struct grid *grid, enum grid_kind kind)
+{
+	if (PFW_PUSH(grid->cell, grid->cells, grid->room, (struct grid_cell){ .kind = kind })) {
+		grid->failed = true;
+		return &grid->nowhere;
+	}
+	return &grid->cell[grid->cells - 1];
+}
+
+void grid_none(struct grid *grid)
+{
+	add(grid, GRID_NONE);
+}
+
+static void add_text(struct grid *grid, enum grid_kind kind, const char *text, size_t bytes)
+{
+	struct grid_cell *cell = add(grid, text ? kind : GRID_NONE);
+	struct pfw_buffer *all = &grid->text;
+	size_t wanted = all->bytes + bytes;
+
+	if (!text)
+		return;
+	if (wanted >= all->room && pfw_buffer_room(all, 2 * wanted + 1)) {
+		grid->failed = true;
+		return;
+	}
+	memcpy(all->data + all->bytes, text, bytes);
+	cell->text = all->bytes;
+	cell->bytes = bytes;
+	all->bytes = wanted;
+}
+
+void grid_text(struct grid *grid, const char *text, size_t bytes)
+{
+	add_text(grid, GRID_TEXT, text, bytes);
+}
+
+void grid_digits(struct grid *grid, const char *text, size_t bytes)
+{
+	add_text(grid, GRID_DIGITS, text, bytes);
+}
+
+void grid_whole(struct grid *grid, enum grid_kind kind, int64_t number)
+{
+	add(grid, kind)->whole = number;
+}
+
+void grid_maybe(struct grid *grid, enum grid_kind kind, bool known, int64_t number)
+{
+	add(grid, known ? kind : GRID_NONE)->whole = number;
+}
+
+void grid_u64(struct grid *grid, enum grid_kind kind, uint64_t number)
+{
+	grid_whole(grid, kind, number > INT64_MAX ? INT64_MAX : (int64_t)number);
+}
+
+void grid_number(struct grid *grid, enum grid_kind kind, double number)
+{
+	add(grid, isfinite(number) ? kind : GRID_NONE)->number = number;
+}
+
+static void clear(struct grid *grid)
+{
+	grid->cells = grid->text.bytes = 0;
+}
+
+void grid_release(struct grid *grid)
+{
+	free(grid->cell);
+	pfw_buffer_free(&grid->text);
+	grid->cell = NULL;
+	grid->room = 0;
+	clear(grid);
+}
+
+static bool has_text(const struct grid_cell *cell)
+{
+	return cell->kind == GRID_TEXT || cell->kind == GRID_DIGITS;
+}
+
+/* ---- for people ---- */
+
+/* With few digits and a unit. */
+static const char *show_number(const struct grid_cell *cell, char *out)
+{
+	uint64_t size = cell->whole < 0 ? -(uint64_t)cell->whole : (uint64_t)cell->whole;
+
+	switch (cell->kind) {
+	case GRID_COUNT:
+	case GRID_BYTES:
+		snprintf(out, NUMBER_BYTES, "%s%s", cell->whole < 0 ? "-" : "",
+			 cell->kind == GRID_COUNT ? cli_count(size) : cli_bytes(size));
+		return out;
+	case GRID_ID:
+		snprintf(out, NUMBER_BYTES, "%" PRId64, cell->whole);
+		return out;
+	case GRID_NS:
+		return cli_time(cell->whole);
+	case GRID_PERCENT:
+	case GRID_CHANGE:
+		snprintf(out, NUMBER_BYTES, cell->kind == GRID_CHANGE ? "%+.1f%%" : "%.1f%%",
+			 cell->number);
+		return out;
+	case GRID_YES:
+		return cell->whole ? "yes" : "";
+	default:
+		snprintf(out, NUMBER_BYTES, "%.4g", cell->number);
+		return out;
+	}
+}
+
+/* The cell for people; width 0: no limit. */
+static struct cell show(const struct grid *grid, const struct grid_cell *cell, size_t width,
+			char *out)
+{
+	const char *text = grid->none ? grid->none : "";
+
+	if (has_text(cell))
+		return cell_tail(grid->text.data + cell->text, cell->bytes,
+				 width ? width : cell->bytes);
+	if (cell->kind != GRID_NONE)
+		text = show_number(cell, out);
+	return (struct cell){ .text = text, .bytes = strlen(text) };
+}
+
+/* Columns of texts are left-aligned; the first value decides. */
+static bool is_text(const struct grid *grid, size_t column)
+{
+	for (size_t i = column; i < grid->cells; i += grid->columns) {
+		if (grid->cell[i].kind != GRID_NONE)
+			return grid->cell[i].kind == GRID_TEXT;
+	}
+	return !grid->none;
+}
+
+/* Measure a column: the width of its widest cell, and whether it has a value. */
+static void measure(const struct grid *grid, size_t column, struct fit_column *fit)
+{
+	char number[NUMBER_BYTES];
+
+	fit->empty = true;
+	fit->width = cell_width(fit->title, strlen(fit->title));
+	fit->left = is_text(grid, column);
+	fit->least = fit->left ? TEXT_LEAST : 0;
+	for (size_t i = column; i < grid->cells; i += grid->columns) {
+		struct cell cell = show(grid, &grid->cell[i], TEXT_WIDTH, number);
+		size_t width =
+			cell_width(cell.text, cell.bytes) + (cell.before ? strlen(cell.before) : 0);
+
+		fit->width = width > fit->width ? width : fit->width;
+		fit->empty &= grid->cell[i].kind == GRID_NONE;
+	}
+}
+
+/* How early a narrow terminal loses the column. */
+static unsigned drop_of(const struct grid *grid, const char *title)
+{
+	unsigned left = 0;
+
+	for (const char *const *few = grid->few; few && *few; few++) {
+		if (left || strcmp(*few, title) == 0)
+			left++;
+	}
+	return left;
+}
+
+/* How the columns are shown; NULL: no memory. */
+static struct fit_column *make_columns(const struct grid *grid)
+{
+	struct fit_column *column = calloc(grid->columns, sizeof(*column));
+
+	for (size_t i = 0; column && i < grid->columns; i++) {
+		column[i].title = grid->column[i].title;
+		column[i].hidden = !column[i].title;
+		if (column[i].hidden)
+			continue;
+		column[i].drop = drop_of(grid, column[i].title);
+		measure(grid, i, &column[i]);
+	}
+	return column;
+}
+
+/* A row, or the titles: NULL. */
+static void put_line(const struct grid *grid, FILE *out, const struct grid_cell *row,
+		     const struct fit_column *column)
+{
+	struct cell_line line = { .out = out };
+	char number[NUMBER_BYTES];
+
+	fputs(row ? "" : cli_style(cli_colours(out), CLI_BOLD), out);
+	for (size_t i = 0, shown = 0; i < grid->columns; i++) {
+		struct cell cell = { .text = column[i].title };
+
+		if (column[i].hidden)
+			continue;
+		cell.bytes = strlen(cell.text);
+		if (row)
+			cell = show(grid, &row[i],
+				    column[i].width < TEXT_WIDTH ? column[i].width : TEXT_WIDTH,
+				    number);
+		cell_blanks(&line, shown++ ? GAP : 0);
+		cell_put(&line, &cell, column[i].width, column[i].left ? CELL_LEFT : CELL_RIGHT);
+	}
+	fputs(row ? "" : cli_style(cli_colours(out), CLI_PLAIN), out);
+	cell_end(&line);
+}
+
+static void put_md_line(const struct grid *grid, FILE *out, const struct grid_cell *row)
+{
+	char number[NUMBER_BYTES];
+
+	for (size_t i = 0; i < grid->columns; i++) {
+		struct cell cell = { .text = grid->column[i].title };
+
+		if (!cell.text)
+			continue;
+		cell.bytes = strlen(cell.text);
+		if (row)
+			cell = show(grid, &row[i], 0, number);
+		fputs("| ", out);
+		cell_put_md(out, cell.text, cell.bytes);
+		fputc(' ', out);
+	}
+	fputs("|\n", out);
+}
+
+static void print_md(const struct grid *grid, FILE *out)
+{
+	put_md_line(grid, out, NULL);
+	for (size_t i = 0; i < grid->columns; i++) {
+		if (grid->column[i].title)
+			fputs(is_text(grid, i) ? "|---" : "|--:", out);
+	}
+	fputs("|\n", out);
+	for (size_t i = 0; i < grid->cells; i += grid->columns)
+		put_md_line(grid, out, &grid->cell[i]);
+}
+
+static void print_text(const struct grid *grid, FILE *out)
+{
+	struct fit_column *column = make_columns(grid);
+
+	if (!column)
+		return;
+	fit(column, grid->columns, GAP, grid->width);
+	put_line(grid, out, NULL, column);
+	for (size_t i = 0; i < grid->cells; i += grid->columns)
+		put_line(grid, out, &grid->cell[i], column);
+	fit_say(out, column, grid->columns);
+	free(column);
+}
+
+void grid_title(FILE *out, int format, const char *title)
+{
+	bool bold = format != CLI_MD && cli_colours(out);
+
+	fprintf(out, "\n%s%s%s\n%s", cli_style(bold, CLI_BOLD), title, cli_style(bold, CLI_PLAIN),
+		format == CLI_MD ? "\n" : "");
+}
+
+/* ---- for programs ---- */
+
+/* A number as JSON and CSV write it; "" for none. */
+static void number_text(const struct grid_cell *cell, char *out)
+{
+	static const char *const formats[] = {
+		[GRID_PERCENT] = "%.12g", [GRID_CHANGE] = "%.12g", [GRID_NUMBER] = "%.12g",
+		[GRID_SIX] = "%.6g",	  [GRID_WHOLE] = "%.0f",   [GRID_FIXED] = "%.3f"
+	};
+
+	switch (cell->kind) {
+	case GRID_NONE:
+		*out = '\0';
+		break;
+	case GRID_COUNT:
+	case GRID_ID:
+	case GRID_BYTES:
+		*pfw_append_i64(out, cell->whole) = '\0';
+		break;
+	case GRID_NS:
+		*pfw_emit_us(out, cell->whole) = '\0';
+		break;
+	case GRID_YES:
+		strcpy(out, cell->whole ? "true" : "false");
+		break;
+	default:
+		snprintf(out, NUMBER_BYTES, formats[cell->kind], cell->number);
+	}
+}
+
+static void print_ndjson(const struct grid *grid, FILE *out, const char *section)
+{
+	struct pfw_printer json = { .out = out };
+	char number[NUMBER_BYTES];
+
+	for (size_t i = 0; i < grid->cells; i++) {
+		const struct grid_cell *cell = &grid->cell[i];
+		const char *key = grid->column[i % grid->columns].key;
+
+		if (i % grid->columns == 0) {
+			pfw_print(&json, "{");
+			if (section)
+				pfw_print_text(&json, grid->kind ? grid->kind : "section", section,
+					       strlen(section));
+		}
+		if (has_text(cell)) {
+			(cell->kind == GRID_TEXT ? pfw_print_text : pfw_print_json)(
+				&json, key, grid->text.data + cell->text, cell->bytes);
+		} else {
+			number_text(cell, number);
+			pfw_print_json(&json, key, *number ? number : "null",
+				       *number ? strlen(number) : 4);
+		}
+		if ((i + 1) % grid->columns == 0)
+			pfw_print(&json, "}\n");
+	}
+}
+
+static void put_text(FILE *out, const char *text, size_t bytes, char comma)
+{
+	char *quoted = malloc(2 * bytes + 2), *end;
+
+	if (!quoted)
+		return;
+	end = comma == '\t' ? cell_tsv(quoted, text, bytes) : cell_csv(quoted, text, bytes);
+	fwrite_unlocked(quoted, 1, (size_t)(end - quoted), out);
+	free(quoted);
+}
+
+static void print_csv(struct grid *grid, FILE *out, char comma, const char *section)
+{
+	char number[NUMBER_BYTES];
+
+	if (section && !grid->headed)
+		fprintf(out, "section%c", comma);
+	for (size_t i = 0; i < grid->columns && !grid->headed; i++)
+		fprintf(out, "%s%c", grid->column[i].key, i + 1 == grid->columns ? '\n' : comma);
+	grid->headed = true;
+	for (size_t i = 0; i < grid->cells; i++) {
+		const struct grid_cell *cell = &grid->cell[i];
+
+		if (section && i % grid->columns == 0)
+			fprintf(out, "%s%c", section, comma);
+		if (has_text(cell)) {
+			put_text(out, grid->text.data + cell->text, cell->bytes, comma);
+		} else {
+			number_text(cell, number);
+			fputs_unlocked(number, out);
+		}
+		putc_unlocked((i + 1) % grid->columns ? comma : '\n', out);
+	}
+}
+
+void grid_print(struct grid *grid, FILE *out, int format, const char *section)
+{
+	switch (format) {
+	case CLI_NDJSON:
+		print_ndjson(grid, out, section);
+		break;
+	case CLI_CSV:
+	case CLI_TSV:
+		print_csv(grid, out, format == CLI_TSV ? '\t' : ',', section);
+		break;
+	default:
+		(format == CLI_MD ? print_md : print_text)(grid, out);
+		break;
+	}
+	clear(grid);
+}

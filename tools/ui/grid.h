@@ -1,0 +1,86 @@
+/* tools/ui/grid.h - a table of cells, for people (text, md) or for programs (ndjson, csv, tsv). */
+#ifndef PFW_TOOLS_UI_GRID_H
+#define PFW_TOOLS_UI_GRID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "store/read/stream.h"
+
+enum grid_kind {
+	GRID_NONE,    /* no value: empty; null */
+	GRID_TEXT,    /* text for people cuts its begin */
+	GRID_COUNT,   /* 12,345 */
+	GRID_ID,      /* 12345 */
+	GRID_BYTES,   /* 1.2 MiB */
+	GRID_NS,      /* 1.234 ms; for programs µs */
+	GRID_PERCENT, /* 12.3 % */
+	GRID_CHANGE,  /* +12.3 % */
+	GRID_NUMBER,  /* four significant digits; for programs twelve */
+	GRID_SIX,     /* six significant digits */
+	GRID_WHOLE,   /* no decimals */
+	GRID_FIXED,   /* three decimals */
+	GRID_DIGITS,  /* a text that is a number: 7 */
+	GRID_YES,     /* "yes" or empty; true or false */
+};
+
+struct grid_column {
+	const char *key;   /* for programs: "read_bytes"; of times in µs */
+	const char *title; /* for people; NULL: for programs only */
+};
+
+struct grid_cell {
+	enum grid_kind kind;
+	union {
+		double number;
+		int64_t whole; /* COUNT, ID, BYTES, NS, YES */
+		size_t text;   /* TEXT, DIGITS: its place in grid->text */
+	};
+	size_t bytes;
+};
+
+struct grid {
+	const struct grid_column *column;
+	size_t columns;
+	const char *kind;	/* the key of `section`; NULL: "section" */
+	const char *none;	/* for people in a cell without a value; NULL: nothing */
+	size_t width;		/* of the terminal; 0: no limit */
+	const char *const *few; /* titles that a narrow terminal loses, the first of them first */
+	struct grid_cell *cell; /* row by row */
+	size_t cells, room;
+	struct pfw_buffer text;
+	bool headed;		  /* the line of keys is written */
+	bool failed;		  /* no memory for some cell */
+	struct grid_cell nowhere; /* which is then this one */
+};
+
+/* Add the next cell; a row has `columns` cells.  Texts are copied; NULL is GRID_NONE.
+ * Thread: one at a time for one grid, as all here. */
+void grid_none(struct grid *grid);
+void grid_text(struct grid *grid, const char *text, size_t bytes);
+void grid_digits(struct grid *grid, const char *text, size_t bytes);
+void grid_whole(struct grid *grid, enum grid_kind kind, int64_t number);
+
+/* The number, or none where it is not known. */
+void grid_maybe(struct grid *grid, enum grid_kind kind, bool known, int64_t number);
+
+/* A count or a size, at most INT64_MAX. */
+void grid_u64(struct grid *grid, enum grid_kind kind, uint64_t number);
+
+/* A number that is not finite is GRID_NONE. */
+void grid_number(struct grid *grid, enum grid_kind kind, double number);
+
+/* Write an empty line and the title of a table. */
+void grid_title(FILE *out, int format, const char *title);
+
+/* Write all rows in a format of enum cli_format, and drop them.  Formats for programs can be
+ * written row by row with repeated calls, so that memory holds one row.  `section`, unless NULL, is
+ * the first member of each object and the first column of csv and tsv: it tells several grids of
+ * one output apart. */
+void grid_print(struct grid *grid, FILE *out, int format, const char *section);
+
+void grid_release(struct grid *grid);
+
+#endif

@@ -1,0 +1,14 @@
+/* tools/ui/interrupt.h - Ctrl-C for commands that must clean up before they end. */
+#ifndef PFW_TOOLS_UI_INTERRUPT_H
+#define PFW_TOOLS_UI_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* Catch SIGINT, SIGTERM and SIGHUP from now on.  Returns a flag that the first one sets; a second
+ * one ends the command at once.  Ignored signals (nohup) stay ignored. */
+const _Atomic bool *stop_watch(void);
+
+/* If a signal was caught, end by it, as the shell expects. */
+void stop_end(void);
+
+#endif

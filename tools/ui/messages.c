@@ -1,0 +1,174 @@
+/* tools/ui/messages.c - messages, figures and colours for people, end of the output; see cli.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/read/scan.h"
+#include "ui/cli.h"
+#include "ui/progress.h"
+
+/* Whether a control character is at `at`; U+0080 to U+009F, which some terminals obey, has two
+ * bytes in UTF-8. */
+static bool is_control(const char *at)
+{
+	unsigned char byte = (unsigned char)at[0], next = byte ? (unsigned char)at[1] : 0;
+
+	return byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0);
+}
+
+void cli_clean(char *text)
+{
+	for (; *text; text++) {
+		if (!is_control(text) || *text == '\n' || *text == '\t')
+			continue;
+		if (*text & 0x80)
+			*text++ = '?';
+		*text = '?';
+	}
+}
+
+void cli_error(const char *name, const char *format, ...)
+{
+	char text[8192];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(text, sizeof(text), format, values);
+	va_end(values);
+	cli_clean(text);
+	progress_hide();
+	fprintf(stderr, "pfw%s%s: %s\n", name ? " " : "", name ? name : "", text);
+}
+
+void cli_problem(const char *name, const char *path, const struct pfw_scan_problem *problem)
+{
+	path = cli_name(path);
+	if (problem->line)
+		cli_error(name, "%s:%" PRIu64 ": %s", path, problem->line, problem->text);
+	else
+		cli_error(name, "%s: byte %" PRIu64 ": %s", path, problem->at, problem->text);
+}
+
+const char *cli_name(const char *text)
+{
+	static _Thread_local char buffers[4][PATH_MAX + 512];
+	static _Thread_local unsigned turn;
+	char *out = buffers[turn++ % 4], *start = out, *end = out + sizeof(buffers[0]) - 12;
+	bool plain = true;
+
+	for (const char *at = text; *at; at++)
+		plain = plain && !is_control(at);
+	for (const char *at = text; *at && out < end - 5; at++) {
+		if (is_control(at) || (!plain && (*at & 0x80)))
+			out += sprintf(out, "\\x%02x", (unsigned char)*at);
+		else
+			*out++ = *at;
+	}
+	*out = '\0';
+	return start;
+}
+
+bool cli_colours(FILE *out)
+{
+	const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(fileno(out)) && !(none && *none) && term && strcmp(term, "dumb") != 0;
+}
+
+const char *cli_style(bool coloured, enum cli_style style)
+{
+	static const char *const sequences[] = { "\033[0m",  "\033[1m",	 "\033[31m",
+						 "\033[32m", "\033[33m", "\033[2m" };
+
+	return coloured ? sequences[style] : "";
+}
+
+int cli_finish(FILE *out, const struct cli_command *command, int status)
+{
+	progress_hide();
+	if (fflush(out) == 0 && !ferror(out))
+		return status;
+	if (errno == EPIPE) /* `pfw calls | head`: the reader is done */
+		return status;
+	cli_error(command->name, "the output cannot be written: %s", strerror(errno));
+	return CLI_USAGE;
+}
+
+/* ---- figures ---- */
+
+#define FIGURE_BYTES 40
+
+/* Four buffers in turn: one printf() can show four figures. */
+static char *turn_buffer(void)
+{
+	static _Thread_local char buffers[4][FIGURE_BYTES];
+	static _Thread_local unsigned turn;
+
+	return buffers[turn++ % 4];
+}
+
+const char *cli_count(uint64_t number)
+{
+	char digits[24], *out = turn_buffer(), *at = out;
+	int count = snprintf(digits, sizeof(digits), "%" PRIu64, number);
+
+	for (int i = 0; i < count; i++) {
+		if (i && (count - i) % 3 == 0)
+			*at++ = ',';
+		*at++ = digits[i];
+	}
+	*at = '\0';
+	return out;
+}
+
+const char *cli_bytes(uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
+	char *out = turn_buffer();
+	double size = (double)bytes;
+	size_t unit = 0;
+
+	while (size >= 1024 && unit + 1 < CLI_ARRAY_LEN(units)) {
+		size /= 1024;
+		unit++;
+	}
+	sprintf(out, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
+	return out;
+}
+
+const char *cli_seconds(int64_t ns)
+{
+	char *out = turn_buffer();
+	double seconds = ns > 0 ? (double)ns / 1e9 : 0;
+
+	if (seconds < 1)
+		sprintf(out, "%.0fms", seconds * 1e3);
+	else if (seconds < 120)
+		sprintf(out, "%.2fs", seconds);
+	else
+		sprintf(out, "%.0fm %.0fs", (double)(int)(seconds / 60),
+			seconds - 60 * (double)(int)(seconds / 60));
+	return out;
+}
+
+const char *cli_time(int64_t ns)
+{
+	double size = fabs((double)ns), unit = size >= 1e9 ? 1e9 : size >= 1e6 ? 1e6 : 1e3;
+	char *out = turn_buffer();
+
+	snprintf(out, FIGURE_BYTES, "%.3f%s", (double)ns / unit,
+		 unit == 1e9   ? "s"
+		 : unit == 1e6 ? "ms"
+			       : "us");
+	return out;
+}
+
+const char *cli_plural(uint64_t number)
+{
+	return number == 1 ? "" : "s";
+}

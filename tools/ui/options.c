@@ -1,0 +1,360 @@
+/* tools/ui/options.c - options and help of all commands; see cli.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ui/cli.h"
+
+void cli_args_init(struct cli_args *args, const struct cli_command *command, int argc, char **argv)
+{
+	*args = (struct cli_args){ .command = command, .argc = argc, .argv = argv };
+}
+
+static int bad(const struct cli_args *args, const char *what, const char *word)
+{
+	cli_error(args->command->name, "%s %s; `pfw %s --help` lists the options", what,
+		  cli_name(word), args->command->name);
+	return CLI_BAD;
+}
+
+/* Find a row by its long name (`bytes` of it) or by a unique prefix. */
+static const struct cli_option *find_long(const struct cli_args *args, const char *name,
+					  size_t bytes)
+{
+	const struct cli_option *found = NULL;
+	int count = 0;
+
+	for (const struct cli_option *row = args->command->options; row->name; row++) {
+		if (strncmp(row->name, name, bytes) != 0)
+			continue;
+		if (row->name[bytes] == '\0')
+			return row;
+		found = row;
+		count++;
+	}
+	return count == 1 && bytes > 1 ? found : NULL;
+}
+
+static const struct cli_option *find_letter(const struct cli_args *args, char letter)
+{
+	for (const struct cli_option *row = args->command->options; row->name; row++) {
+		if (row->letter && row->letter == letter)
+			return row;
+	}
+	return NULL;
+}
+
+/* Take the next word as the argument of an option. */
+static int next_word(struct cli_args *args, const struct cli_option *row)
+{
+	if (args->next >= args->argc) {
+		cli_error(args->command->name, "--%s wants %s behind it", row->name, row->argument);
+		return CLI_BAD;
+	}
+	args->value = args->argv[args->next++];
+	return row->id;
+}
+
+static int long_option(struct cli_args *args, const char *word)
+{
+	const char *equals = strchr(word, '=');
+	size_t bytes = equals ? (size_t)(equals - word) : strlen(word);
+	const struct cli_option *row;
+	char name[64];
+	const char *names[32];
+	size_t count = 0;
+
+	if (strcmp(word, "help") == 0) {
+		cli_help(stdout, args->command);
+		return CLI_HELP;
+	}
+	row = find_long(args, word, bytes);
+	if (row && !equals)
+		return row->argument ? next_word(args, row) : row->id;
+	if (row && row->argument) {
+		args->value = equals + 1;
+		return row->id;
+	}
+	if (row)
+		return bad(args, "no argument belongs to option", word - 2);
+	snprintf(name, sizeof(name), "%.*s", (int)(bytes < 60 ? bytes : 60), word);
+	for (row = args->command->options; row->name && count < CLI_ARRAY_LEN(names) - 1; row++)
+		names[count++] = row->name;
+	names[count] = NULL;
+	if (!cli_nearest(name, names))
+		return bad(args, "there is no option", word - 2);
+	cli_error(args->command->name, "there is no option --%s; did you mean --%s?",
+		  cli_name(name), cli_nearest(name, names));
+	return CLI_BAD;
+}
+
+/* One letter of a word like -qo. */
+static int short_option(struct cli_args *args)
+{
+	const char *at = args->rest;
+	const struct cli_option *row = find_letter(args, *at);
+	char word[3] = { '-', *at, '\0' };
+
+	if (!row && *at == 'h') {
+		cli_help(stdout, args->command);
+		return CLI_HELP;
+	}
+	if (!row)
+		return bad(args, "there is no option", word);
+	args->rest = at[1] ? at + 1 : NULL;
+	if (!row->argument)
+		return row->id;
+	if (!args->rest)
+		return next_word(args, row);
+	args->value = args->rest;
+	args->rest = NULL;
+	return row->id;
+}
+
+int cli_next(struct cli_args *args)
+{
+	if (args->rest)
+		return short_option(args);
+	while (args->next < args->argc) {
+		char *word = args->argv[args->next];
+
+		if (args->literal || word[0] != '-' || word[1] == '\0') {
+			if (args->command->stops)
+				return CLI_DONE;
+			args->argv[args->operands++] = word;
+			args->next++;
+			continue;
+		}
+		/* `pfw run -m pkg`: the program's own words begin here. */
+		if (args->command->stops && strcmp(word, "-m") == 0)
+			return CLI_DONE;
+		args->next++;
+		if (strcmp(word, "--") == 0) {
+			args->literal = true;
+			args->before = args->operands;
+			continue;
+		}
+		if (word[1] == '-')
+			return long_option(args, word + 2);
+		args->rest = word + 1;
+		return short_option(args);
+	}
+	return CLI_DONE;
+}
+
+/* 0, or -1 after saying what the option takes. */
+static int store(const struct cli_target *target, const struct cli_args *args)
+{
+	if (target->flag)
+		*target->flag = true;
+	else if (target->text)
+		*target->text = args->value;
+	else if (target->jobs)
+		return cli_jobs(args->command, args->value, 1024, target->jobs);
+	else
+		*target->format = cli_format(args->command, args->value, target->formats);
+	return target->format && *target->format < 0 ? -1 : 0;
+}
+
+static int read_options(struct cli_args *args, const struct cli_target *targets, void *user,
+			int (*take)(void *user, const struct cli_args *args, int option))
+{
+	const struct cli_target *target;
+	int option;
+
+	while ((option = cli_next(args)) >= 0) {
+		for (target = targets; target->option && target->option != option;)
+			target++;
+		if (target->option ? store(target, args) : take(user, args, option))
+			return cli_ended(args, CLI_BAD);
+	}
+	return option == CLI_DONE ? -1 : cli_ended(args, option);
+}
+
+int cli_take_options(struct cli_args *args, void *user,
+		     int (*take)(void *user, const struct cli_args *args, int option))
+{
+	return read_options(args, &(struct cli_target){ 0 }, user, take);
+}
+
+int cli_read(struct cli_args *args, const struct cli_command *command, int argc, char **argv,
+	     const struct cli_target *targets, void *user,
+	     int (*take)(void *user, const struct cli_args *args, int option))
+{
+	int status;
+
+	cli_args_init(args, command, argc, argv);
+	status = read_options(args, targets, user, take);
+	if (status >= 0 || !args->operands || *command->operands)
+		return status;
+	cli_error(command->name, "%s: no operand is wanted", cli_name(argv[0]));
+	return CLI_USAGE;
+}
+
+int cli_whole(const struct cli_command *command, const char *name, const char *text, int64_t least,
+	      int64_t most, int64_t *number)
+{
+	const char *digits = text + (*text == '-');
+	char limit[32] = "";
+	char *end;
+
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	if (*digits >= '0' && *digits <= '9' && !*end && !errno && *number >= least &&
+	    *number <= most)
+		return 0;
+	if (most < INT32_MAX)
+		snprintf(limit, sizeof(limit), " to %" PRId64, most);
+	if (least < 0)
+		cli_error(command->name, "--%s %s: takes a whole number, -1 for no limit", name,
+			  cli_name(text));
+	else
+		cli_error(command->name, "--%s %s: takes a whole number from %" PRId64 "%s", name,
+			  cli_name(text), least, *limit ? limit : " on");
+	return -1;
+}
+
+int cli_jobs(const struct cli_command *command, const char *text, unsigned most, unsigned *jobs)
+{
+	int64_t number;
+
+	if (cli_whole(command, "jobs", text, 1, INT32_MAX, &number))
+		return -1;
+	*jobs = number < most ? (unsigned)number : most;
+	return 0;
+}
+
+int cli_ended(const struct cli_args *args, int result)
+{
+	int failure = args->command->failure;
+
+	return result == CLI_HELP ? CLI_OK : failure ? failure : CLI_USAGE;
+}
+
+/* ---- help ---- */
+
+void cli_wrapped(FILE *out, const char *text, int column, int indent)
+{
+	while (*text) {
+		size_t word = strcspn(text, " ");
+
+		if (column > indent && column + (int)word + 1 > CLI_WIDTH) {
+			fprintf(out, "\n%*s", indent, "");
+			column = indent;
+		} else if (column > indent) {
+			fputc(' ', out);
+			column++;
+		}
+		fprintf(out, "%.*s", (int)word, text);
+		column += (int)word;
+		text += word;
+		text += strspn(text, " ");
+	}
+	fputc('\n', out);
+}
+
+#define OPTION_COLUMN 28
+
+static void print_option(FILE *out, const struct cli_option *row)
+{
+	char left[80];
+	int used;
+
+	used = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", row->letter ? '-' : ' ',
+			row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
+			row->argument ? " " : "", row->argument ? row->argument : "");
+	fputs(left, out);
+	if (used > OPTION_COLUMN - 2)
+		fprintf(out, "\n%*s", OPTION_COLUMN, "");
+	else
+		fprintf(out, "%*s", OPTION_COLUMN - used, "");
+	cli_wrapped(out, row->help, OPTION_COLUMN, OPTION_COLUMN);
+}
+
+void cli_help(FILE *out, const struct cli_command *command)
+{
+	static const struct cli_option help = { "help", 'h', NULL, "print this help", 'h' };
+
+	fprintf(out, "usage: pfw %s [options] %s\n\n%s.\n\noptions:\n", command->name,
+		command->operands, command->summary);
+	for (const struct cli_option *row = command->options; row->name; row++)
+		print_option(out, row);
+	print_option(out, &help);
+	if (command->details)
+		fprintf(out, "\n%s", command->details);
+}
+
+/* ---- the nearest word ---- */
+
+#define WORD_MAX 40
+
+/* Damerau-Levenshtein distance: a swap of neighbours is one edit. */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned rows[3][WORD_MAX + 1];
+	size_t m = strlen(a), n = strlen(b);
+
+	if (m > WORD_MAX || n > WORD_MAX)
+		return UINT_MAX;
+	for (size_t j = 0; j <= n; j++)
+		rows[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= m; i++) {
+		unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *two = rows[(i + 1) % 3];
+
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= n; j++) {
+			unsigned best = above[j - 1] + (a[i - 1] != b[j - 1]);
+
+			best = above[j] + 1 < best ? above[j] + 1 : best;
+			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    two[j - 2] + 1 < best)
+				best = two[j - 2] + 1;
+			row[j] = best;
+		}
+	}
+	return rows[m % 3][n];
+}
+
+const char *cli_nearest(const char *word, const char *const *names)
+{
+	const char *nearest = NULL;
+	unsigned least = UINT_MAX;
+
+	for (; *names; names++) {
+		unsigned edits = distance(word, *names);
+		size_t longer = strlen(*names) > strlen(word) ? strlen(*names) : strlen(word);
+
+		/* More edits make another word. */
+		if (edits < least && edits * 3 <= longer) {
+			least = edits;
+			nearest = *names;
+		}
+	}
+	return nearest;
+}
+
+/* ---- formats ---- */
+
+int cli_format(const struct cli_command *command, const char *name, int count)
+{
+	return cli_format_of(command, name, (1u << count) - 1);
+}
+
+int cli_format_of(const struct cli_command *command, const char *name, unsigned formats)
+{
+	static const char *const names[] = { "text", "ndjson", "rst", "csv", "tsv", "md" };
+	char accepted[64] = "";
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+		if (!(formats & 1u << i))
+			continue;
+		if (strcmp(name, names[i]) == 0)
+			return (int)i;
+		strcat(strcat(accepted, *accepted ? ", " : ""), names[i]);
+	}
+	cli_error(command->name, "--format %s is none of %s", cli_name(name), accepted);
+	return -1;
+}

@@ -1,0 +1,277 @@
+/* tools/validate/validate.c - `pfw validate`: checks every line of traces, and that none is
+ * missing.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "share/adopt.h"
+#include "store/index/build.h"
+#include "store/manifest/manifest.h"
+#include "store/traces/paths.h"
+#include "ui/cli.h"
+#include "validate/validate.h"
+
+/* ---- one file ---- */
+
+static void add_tally(struct validate_tally *sum, const struct validate_tally *one)
+{
+	sum->files++;
+	sum->lines += one->lines;
+	sum->running += one->running;
+	sum->events += one->events;
+	sum->lost += one->lost;
+	sum->waited += one->waited;
+	sum->waited_us += one->waited_us;
+	sum->uring_operations += one->uring_operations;
+	sum->aio_contexts += one->aio_contexts;
+	sum->problems += one->problems;
+}
+
+/* Report a file that cannot be opened. */
+static void unusable(struct validate *check, const char *path, const char *why)
+{
+	cli_error(check->command->name, "%s: %s", cli_name(path), why);
+	check->status = CLI_USAGE;
+}
+
+static const char *open_error(int error)
+{
+	return error == -ENODEV ? "a device or a socket, not a trace" : strerror(-error);
+}
+
+static void finish_file(struct validate *check)
+{
+	if (check->file.problems > VALIDATE_SHOWN && check->format == CLI_TEXT)
+		printf("%s: %s more problem%s\n", check->name,
+		       cli_count(check->file.problems - VALIDATE_SHOWN),
+		       cli_plural(check->file.problems - VALIDATE_SHOWN));
+	if (!check->quiet)
+		validate_print_summary(check, check->name, check->scan.path, &check->file);
+	if (check->file.problems && check->status == CLI_OK)
+		check->status = CLI_PROBLEMS;
+	add_tally(&check->all, &check->file);
+}
+
+/* Open the file, and the unwritten lines of its process. */
+static int open_file(struct validate *check, const char *path)
+{
+	struct adopt_dirs dirs;
+	const struct pfw_spool_places spools = { .dir = dirs.dir, .listings = &check->spools };
+	int error;
+
+	adopt_dirs_find(&dirs, path);
+	if (pfw_unwritten_open(&check->live, path, &spools, check->live_why))
+		check->live = NULL;
+	error = pfw_unwritten_scan(&check->scan, path, check->live);
+	if (error && check->live)
+		pfw_unwritten_close(check->live);
+	return error;
+}
+
+/* Check all of the file's index, if there is one. */
+static void check_index(struct validate *check, const char *path)
+{
+	char how[256];
+	bool differs;
+	int error = pfw_index_check(path, &differs, how, sizeof(how));
+
+	if (!error && differs)
+		validate_say_file(check, "its index is wrong (%s): `pfw index` makes it anew", how);
+	else if (error && error != -ENOENT)
+		validate_say_file(check, "its index cannot be checked: %s", strerror(-error));
+}
+
+static void check_file(struct validate *check, const char *path)
+{
+	enum pfw_scan_result result;
+	char name[8192];
+	int error = open_file(check, path);
+
+	if (error) {
+		unusable(check, path, open_error(error));
+		return;
+	}
+	snprintf(name, sizeof(name), "%s", strcmp(path, "-") ? cli_name(path) : "standard input");
+	check->name = name;
+	check->file = (struct validate_tally){ 0 };
+	check->reason_count = 0;
+	check->any_id = check->ended = check->began = check->stepped = false;
+	check->early = 0;
+	check->is_merged = strcmp(path, "-") != 0 && merged_open(&check->merged, path);
+	while ((result = pfw_scan_next(&check->scan)) != PFW_SCAN_END) {
+		const struct pfw_scan_problem *problem = &check->scan.problem;
+
+		if (result == PFW_SCAN_LINE) {
+			validate_line(check);
+			continue;
+		}
+		check->ended = false;
+		if (++check->file.problems <= VALIDATE_SHOWN)
+			validate_print_problem(check, problem->line, problem->at, problem->text);
+		if (result == PFW_SCAN_FAILED) {
+			check->status = CLI_USAGE;
+			break;
+		}
+	}
+	validate_end(check);
+	if (!check->live && result == PFW_SCAN_END && strcmp(path, "-")) {
+		validate_members(check, path);
+		check_index(check, path);
+	}
+	finish_file(check);
+	merged_release(&check->merged);
+	pfw_scan_close(&check->scan);
+	if (check->live)
+		pfw_unwritten_close(check->live);
+}
+
+/* ---- the command ---- */
+
+static const struct cli_option options[] = {
+	{ "quiet", 'q', NULL, "print problems only, no summary", 'q' },
+	{ "format", 0, "text|ndjson", "text, or one JSON object per problem and per file", 256 },
+	{ 0 },
+};
+
+/* Add the traces of the argument that have no file yet.  Return their number. */
+static size_t add_unbegun(struct pfw_paths *paths, const char *argument)
+{
+	size_t before = paths->count;
+	struct adopt_dirs dirs;
+	char inside[PATH_MAX];
+
+	/* For a directory: the traces inside, not beside it. */
+	snprintf(inside, sizeof(inside), "%s/.", argument);
+	adopt_dirs_find(&dirs, access(inside, F_OK) ? argument : inside);
+	pfw_unwritten_paths(paths, argument, dirs.dir);
+	return paths->count - before;
+}
+
+/* ---- manifests ---- */
+
+static void say_manifest(void *user, const char *text)
+{
+	struct validate *check = user;
+
+	check->file.problems++;
+	validate_print_problem(check, 0, VALIDATE_NO_PLACE, text);
+}
+
+static void check_manifest(struct validate *check, const char *path)
+{
+	char name[PATH_MAX];
+	int error;
+
+	snprintf(name, sizeof(name), "%s", cli_name(path));
+	check->name = name;
+	check->scan.path = path;
+	check->file = (struct validate_tally){ 0 };
+	error = pfw_manifest_check(path, say_manifest, check);
+	if (error)
+		unusable(check, path, open_error(error));
+	else if (check->file.problems && check->status == CLI_OK)
+		check->status = CLI_PROBLEMS;
+	else if (!check->quiet && !check->file.problems && check->format == CLI_TEXT)
+		printf("%s: ok\n", name);
+	check->manifests++;
+	check->all.problems += check->file.problems;
+}
+
+static bool is_manifest(const char *path)
+{
+	size_t bytes = strlen(path), suffix = strlen(PFW_MANIFEST_SUFFIX);
+
+	return bytes > suffix && strcmp(path + bytes - suffix, PFW_MANIFEST_SUFFIX) == 0;
+}
+
+/* Check a manifest, or all manifests of a directory in order of name. */
+static void check_manifests(struct validate *check, const char *argument)
+{
+	char pattern[PATH_MAX];
+	struct dirent **entry;
+	int count;
+
+	if (is_manifest(argument)) {
+		check_manifest(check, argument);
+		return;
+	}
+	count = scandir(argument, &entry, NULL, alphasort);
+	for (int i = 0; i < count; i++) {
+		if (is_manifest(entry[i]->d_name) &&
+		    snprintf(pattern, sizeof(pattern), "%s/%s", argument, entry[i]->d_name) <
+			    (int)sizeof(pattern))
+			check_manifest(check, pattern);
+		free(entry[i]);
+	}
+	if (count >= 0)
+		free(entry);
+}
+
+static void add_argument(struct validate *check, struct pfw_paths *paths, const char *argument)
+{
+	const char *why;
+	int error = pfw_paths_add(paths, argument, &why);
+
+	if (!add_unbegun(paths, argument) && error)
+		unusable(check, argument, why);
+}
+
+static int validate_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct validate check = { .command = command, .colours = cli_colours(stdout) };
+	const struct cli_target targets[] = {
+		{ 'q', .flag = &check.quiet },
+		{ 256, .format = &check.format, .formats = 2 },
+		{ 0 },
+	};
+	struct pfw_paths paths = { 0 };
+	size_t left_out = 0;
+	struct cli_args args;
+	int status;
+
+	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
+	if (status >= 0)
+		return status;
+	for (int i = 0; i < args.operands; i++)
+		add_argument(&check, &paths, argv[i]);
+	if (!args.operands && pfw_paths_add_newest(&paths, ".", &left_out) &&
+	    !add_unbegun(&paths, "."))
+		unusable(&check, ".", "no *.pfw or *.pfw.gz here; name a trace");
+	if (left_out && !check.quiet)
+		cli_error("validate", "the newest run is taken; %s file%s of older runs left out",
+			  cli_count(left_out), cli_plural(left_out));
+	for (int i = 0; i < args.operands; i++)
+		check_manifests(&check, argv[i]);
+	if (args.operands && !paths.count && !check.manifests && check.status == CLI_OK)
+		unusable(&check, argv[0], "an index or manifest, not a trace");
+	for (size_t i = 0; i < paths.count; i++)
+		check_file(&check, paths.path[i]);
+	if (paths.count > 1 && !check.quiet)
+		validate_print_summary(&check, "all", NULL, &check.all);
+	pfw_paths_free(&paths);
+	pfw_spool_listings_free(&check.spools);
+	return cli_finish(stdout, command, check.status);
+}
+
+const struct cli_command cli_validate = {
+	.name = "validate",
+	.operands = "[PATH...]",
+	.summary = "Check every line of traces: JSON, keys, types, order, missing and lost events",
+	.options = options,
+	.failure = CLI_USAGE,
+	.main = validate_main,
+	.details =
+		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, the\n"
+		"base name of a run, or - for standard input; none: the newest run here.  A\n"
+		"problem is one line, FILE:LINE: or FILE: byte N:, at most 10 per file; the rest\n"
+		"are counted.  Lost events are no problem of the file: the summary counts them.\n"
+		"Events that a process has recorded but not written yet are read with its file.\n"
+		"An index is compared with its file, row by row.  Compacted files: also order\n"
+		"and checksums.  Manifests (NAME.manifest.json, and those of a directory): also\n"
+		"their files.\n"
+		"exit status: 0 ok, 1 problems, 2 something could not be read\n",
+};

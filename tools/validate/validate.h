@@ -1,0 +1,106 @@
+/* tools/validate/validate.h - the parts of `pfw validate`.
+ *
+ * Room tools/validate: checks of traces, compacted files, indexes and manifests.  It may use
+ * tools/ui, tools/share and the store.  Start with validate.c, then line.c (checks) and print.c
+ * (output).
+ */
+#ifndef PFW_TOOLS_VALIDATE_VALIDATE_H
+#define PFW_TOOLS_VALIDATE_VALIDATE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/read/scan.h"
+#include "store/recover/recover.h"
+#include "store/recover/unwritten.h"
+#include "validate/merged.h"
+
+struct cli_command;
+
+#define VALIDATE_SHOWN 10 /* problems printed per file; one broken writer makes as many as lines */
+#define VALIDATE_REASONS 16
+#define VALIDATE_NO_PLACE UINT64_MAX
+
+/* The total of one `lost` reason: the last line of a reason counts. */
+struct validate_lost {
+	char name[32];
+	uint64_t count;
+};
+
+/* Totals of one file or of all. */
+struct validate_tally {
+	uint64_t files, lines, events, lost, waited, waited_us, problems;
+	/* operations that bypassed libc and are not in the trace */
+	uint64_t uring_operations, aio_contexts;
+	uint64_t running; /* files whose processes still run */
+};
+
+struct validate {
+	const struct cli_command *command;
+	int format;
+	bool quiet;
+	bool colours;
+	int status;
+	struct validate_tally all;
+	unsigned manifests;
+	/* Listed after the search for files, so that the spool of each file still being written is
+	 * in it. */
+	struct pfw_spool_listings spools;
+	/* The current file. */
+	struct pfw_scan scan;
+	const char *name; /* as printed */
+	struct validate_tally file;
+	struct validate_lost reason[VALIDATE_REASONS];
+	size_t reason_count;
+	uint64_t first_id, last_id;
+	/* Of the `process` line of a file of one process. */
+	uint64_t pid;
+	int64_t start_ns;
+	bool began;
+	bool stepped; /* the clock was set, or the times are another program's */
+	uint64_t early,
+		early_at; /* calls long before the process began, and the first one's line */
+	bool any_id;
+	struct pfw_unwritten *live;	   /* unwritten lines of its process; NULL = none */
+	char live_why[PFW_LIVE_WHY_BYTES]; /* why they cannot be read; "" = there are none */
+	bool is_merged;			   /* compacted: lines of many processes in order of ts */
+	struct merged merged;
+	bool ended; /* the last line was an `end` */
+	uint64_t end_events, end_lost;
+};
+
+/* ---- print.c; thread: main, as for all functions here ---- */
+
+/* Count a problem of the current line or file, and print it unless VALIDATE_SHOWN were printed. */
+__attribute__((format(printf, 2, 3))) void validate_say_line(struct validate *check,
+							     const char *format, ...);
+__attribute__((format(printf, 2, 3))) void validate_say_file(struct validate *check,
+							     const char *format, ...);
+
+/* The same, at a byte of the file. */
+void validate_say_place(struct validate *check, uint64_t at, const char *text);
+
+/* Print a problem; line 0 and VALIDATE_NO_PLACE: unknown place. */
+void validate_print_problem(const struct validate *check, uint64_t line, uint64_t at,
+			    const char *text);
+
+/* Print the line of one file; path NULL: of all files. */
+void validate_print_summary(const struct validate *check, const char *name, const char *path,
+			    const struct validate_tally *tally);
+
+/* ---- line.c ---- */
+
+/* Check the current line. */
+void validate_line(struct validate *check);
+
+/* Check the file after its last line. */
+void validate_end(struct validate *check);
+
+/* ---- members.c ---- */
+
+/* Compare the header of each gzip member with its lines. */
+void validate_members(struct validate *check, const char *path);
+
+#endif
