@@ -64,6 +64,14 @@ struct finish {
 	const char *reason, *exec_path;
 };
 
+static bool any_drained(void)
+{
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
+		if (pfw_ring_has_drained(ring))
+			return true;
+	return false;
+}
+
 static int finish_now(struct pfw_writer *writer, void *arg)
 {
 	const struct finish *finish = arg;
@@ -85,6 +93,9 @@ static int finish_now(struct pfw_writer *writer, void *arg)
 				   finish->exec_path);
 		error = pfw_writer_flush_text(writer);
 		writer->ended_at = error ? 0 : writer->offset;
+	} else if (writer->ready && !error && any_drained()) {
+		/* Padding and torn slots make no text, but a producer waits for their room. */
+		error = pfw_writer_flush_text(writer);
 	}
 	return error;
 }
