@@ -72,6 +72,39 @@ def test_a_call_that_there_is_not(tmp_path):
     assert "PFW_CALLS" not in pfw(tmp_path, "run", "-o", "u", "--all", "cat", "data", PFW_CALLS="open*,read").stderr
 
 
+@pytest.mark.parametrize("script", ["cat data u.tmp", "exec sh -c 'cat u.tmp; true'", "(cat u.tmp); exec true",
+                                    "cat data; exec sh -c 'cat u.tmp; exit 0'"])
+def test_a_path_that_there_is_not(tmp_path, script):
+    (tmp_path / "u.tmp").write_text("x")
+
+    def said(globs, **variables):
+        return pfw(tmp_path, "run", "--all", "sh", "-c", script, PFW_EXCLUDE=globs, **variables).stderr
+    text = said("*.tpm:*.tmp:u.*:/nowhere:")
+    assert text.count("PFW_EXCLUDE: no file that the run used is matched by *.tpm, /nowhere\n") == 1, text
+    assert "PFW_EXCLUDE" not in said("u.*:*.tmp")
+    assert "PFW_EXCLUDE" not in said("*.tpm", DFTRACER_DISABLE_IO="1")
+    many = said(":".join(f"x{number}" for number in range(70)) + ":*.tmp")
+    assert "x0, " in many and "x62\n" in many, many  # the 64th and those after it share a mark
+
+
+def test_a_program_that_there_is_not(tmp_path):
+    def said(globs):
+        return pfw(tmp_path, "run", "--all", "sh", "-c", "cat data; tail -1 data", PFW_CHILDREN=globs).stderr
+    text = said("ct,cat,t*,,pyton*")
+    assert text.count("PFW_CHILDREN: no program of the run is named ct, pyton*\n") == 1, text
+    for globs in ("cat", "tail,*sh,cat", "none", "all"):
+        assert "PFW_CHILDREN" not in said(globs), globs
+
+
+def test_what_matched_in_a_forked_process(tmp_path):
+    (tmp_path / "u.tmp").write_text("x")
+    script = "import os\nif not os.fork(): open('u.tmp').close(); os._exit(0)\nos.wait()"
+    variables = harness.clean_environment(DFTRACER_ENABLE="1", DFTRACER_INIT="PRELOAD", LD_PRELOAD=str(harness.PRELOAD),
+                                          PFW_EXCLUDE="*.tmp:*.tpm")
+    said = harness.run(["/usr/bin/python3", "-c", script], variables, tmp_path).stderr
+    assert said.count("PFW_EXCLUDE: no file that the run used is matched by *.tpm\n") == 1, said
+
+
 def test_a_step_that_there_is_not(tmp_path):
     words = ["run", "-o", "t", "--step", "Train*", "--", TARGET, "named", "3", "train"]
     assert "PFW_STEP: no steps: no span and no NVTX range had such a name" in pfw(tmp_path, *words).stderr

@@ -96,6 +96,23 @@ bool pfw_glob_list(const char *list, char separator, const char *name)
 	return false;
 }
 
+static uint64_t bit_of(unsigned glob)
+{
+	return 1ull << (glob < 63 ? glob : 63);
+}
+
+uint64_t pfw_glob_names(const char *list, char separator, const char *name)
+{
+	const char *end = name + strlen(name);
+	uint64_t matched = 0;
+	unsigned glob = 0;
+
+	for (const char *next; list; list = next, glob++)
+		if (match(list, glob_end(list, separator, &next), name, end, false))
+			matched |= bit_of(glob);
+	return matched;
+}
+
 static bool match_path(const char *glob, const char *glob_end, const char *path, const char *end)
 {
 	bool whole;
@@ -119,13 +136,16 @@ static bool match_path(const char *glob, const char *glob_end, const char *path,
 	return false;
 }
 
-bool pfw_glob_path(const char *list, const char *path, size_t bytes)
+uint64_t pfw_glob_path(const char *list, const char *path, size_t bytes)
 {
-	for (const char *next; list; list = next) {
+	uint64_t matched = 0;
+	unsigned glob = 0;
+
+	for (const char *next; list; list = next, glob++) {
 		const char *end = glob_end(list, ':', &next);
 
 		if (match_path(list, end, path, path + bytes))
-			return true;
+			matched |= bit_of(glob);
 	}
-	return false;
+	return matched;
 }

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Whether the glob matches the whole text.  * and ? also match '/'. */
 bool pfw_glob_match(const char *glob, size_t glob_bytes, const char *text, size_t bytes);
@@ -15,11 +16,14 @@ bool pfw_glob_match(const char *glob, size_t glob_bytes, const char *text, size_
 /* Whether one glob of a list, separated by `separator`, matches the name. */
 bool pfw_glob_list(const char *list, char separator, const char *name);
 
+/* Which globs match the name: bit n for the nth; the last bit for the 64th and all after it. */
+uint64_t pfw_glob_names(const char *list, char separator, const char *name);
+
 /*
- * Whether one glob of a ':' list matches an absolute path or a directory above it.  A glob that
+ * Which globs of a ':' list match an absolute path or a directory above it; bits as above.  A glob that
  * begins with '/' matches from the start of the path, any other from any component; a glob without
  * '/' matches a single component: "*.tmp", "cache", "data/[0-9]*", "/scratch".
  */
-bool pfw_glob_path(const char *list, const char *path, size_t bytes);
+uint64_t pfw_glob_path(const char *list, const char *path, size_t bytes);
 
 #endif

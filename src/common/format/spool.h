@@ -30,7 +30,7 @@
 #include "common/format/record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 8u		      /* increased by any change of a struct below */
+#define PFW_SPOOL_VERSION 9u		      /* increased by any change of a struct below */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
@@ -100,6 +100,9 @@ enum pfw_unrecorded_kind {
 #define PFW_UNRECORDED_NAMES { "io_uring_operations", "io_uring_rings", "aio_contexts" }
 /* clang-format on */
 
+/* Variables that are lists of globs: an index of pfw_spool_header.matched. */
+enum pfw_glob_list_of { PFW_GLOBS_EXCLUDE, PFW_GLOBS_CHILDREN, PFW_GLOB_LISTS };
+
 enum pfw_spool_state {
 	PFW_SPOOL_LIVE,
 	PFW_SPOOL_ADOPTED, /* recovered: the owner must not write again, if it lives */
@@ -151,6 +154,11 @@ struct pfw_spool_header {
 	uint64_t base_hash;	/* of `base`: children of one run share it */
 	char cmd[512];		/* the command line, cut to this; any bytes */
 	char base[1024]; /* base name of the trace, absolute, words expanded; "" = too long */
+	/* The first traced process of the run, maybe this one.  Its header has, for each list of
+	 * globs, a bit for each that has matched something in any process; see pfw_glob_path(). */
+	uint64_t root_start;
+	int32_t root_pid;
+	_Atomic uint64_t matched[PFW_GLOB_LISTS];
 };
 _Static_assert(sizeof(struct pfw_spool_header) <= PFW_PAGE_BYTES, "one control page");
 

@@ -47,6 +47,7 @@ static _Atomic uint64_t trace;
 #define TRACE_BYTES_BITS 16
 
 static _Atomic uint64_t *_Atomic excluded;
+static _Atomic uint64_t *_Atomic matched;
 
 static const struct filter *in_force(void)
 {
@@ -265,6 +266,18 @@ static bool count(enum pfw_excluded_reason reason)
 	return false;
 }
 
+/* Whether PFW_EXCLUDE leaves the path out.  All of its globs are looked at, so that the end of the run
+ * can name those that never matched; a bit is mostly set already, and the page other processes' too. */
+static bool is_left_out(const struct filter *filter, const char *path, size_t bytes)
+{
+	_Atomic uint64_t *marks = atomic_load_explicit(&matched, memory_order_acquire);
+	uint64_t globs = filter->exclude[0] ? pfw_glob_path(filter->exclude, path, bytes) : 0;
+
+	if (marks && (globs & ~atomic_load_explicit(marks, memory_order_relaxed)))
+		atomic_fetch_or_explicit(marks, globs, memory_order_relaxed);
+	return globs;
+}
+
 /* The prefix /usr matches /usr and /usr/x, but not /usrx. */
 static const struct prefix *find_prefix(const struct filter *filter, const char *path, size_t bytes)
 {
@@ -339,7 +352,7 @@ static bool filter_folded(const struct filter *filter, const char *path, size_t 
 
 	if (is_trace(path, bytes))
 		return count(PFW_EXCLUDED_TRACE);
-	if (filter->exclude[0] && pfw_glob_path(filter->exclude, path, bytes))
+	if (is_left_out(filter, path, bytes))
 		return count(PFW_EXCLUDED_EXCLUDE);
 	if (filter->all)
 		return true;
@@ -404,6 +417,11 @@ bool pfw_path_filter_nameless(void)
 void pfw_path_filter_count_into(_Atomic uint64_t *counters)
 {
 	atomic_store_explicit(&excluded, counters, memory_order_release);
+}
+
+void pfw_path_filter_mark_into(_Atomic uint64_t *marks)
+{
+	atomic_store_explicit(&matched, marks, memory_order_release);
 }
 
 void pfw_path_filter_set_trace(const char *path)

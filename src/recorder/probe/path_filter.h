@@ -40,6 +40,9 @@ bool pfw_path_filter_nameless(void);
 /* Count exclusions in this array of PFW_EXCLUDED_REASONS (common/format/spool.h).  Thread: any. */
 void pfw_path_filter_count_into(_Atomic uint64_t *counters);
 
+/* Set here the bit of each glob of PFW_EXCLUDE that matches a path.  Thread: any. */
+void pfw_path_filter_mark_into(_Atomic uint64_t *marks);
+
 /* Set the trace's own path, which is never traced.  Thread: any. */
 void pfw_path_filter_set_trace(const char *path);
 

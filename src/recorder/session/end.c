@@ -102,10 +102,12 @@ void pfw_session_end(const char *reason, const char *exec_path, bool followed)
 void pfw_session_end_now(const char *reason, const char *exec_path, bool followed)
 {
 	if (pfw_session_is_on()) {
-		if (strcmp(reason, "exec"))
+		if (strcmp(reason, "exec")) {
+			pfw_session_say_unmatched();
 			pfw_stepper_end(false);
-		else
+		} else {
 			pfw_stepper_exec();
+		}
 	}
 	pfw_session_end(reason, exec_path, followed);
 }
@@ -177,6 +179,8 @@ void pfw_session_at_exit(void)
 		pfw_cupti_exits();
 		say_why_nothing();
 	}
+	if (atomic_load(&pfw_session.state) == ON || pfw_session.stopped)
+		pfw_session_say_unmatched();
 	pfw_stepper_end(false);
 	pfw_session_end("exit", NULL, false);
 	/* The spool was kept for a start that did not come, or for a trace that could not be

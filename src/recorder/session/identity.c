@@ -116,6 +116,17 @@ static bool peek(const struct pfw_identity *identity, const struct pfw_spool_own
 			      process->start_time);
 }
 
+/* The root that a process of the same run has; it is this process itself again after an exec. */
+static void take_root(struct pfw_identity *identity, const struct pfw_spool_header *header)
+{
+	if (header->base_hash != identity->base_hash || !header->root_pid)
+		return;
+	identity->root.pid = header->root_pid;
+	identity->root.start_time = header->root_start;
+	for (unsigned i = 0; i < PFW_GLOB_LISTS; i++)
+		identity->matched[i] = atomic_load(&header->matched[i]);
+}
+
 /*
  * Look for a traced ancestor.  The nearest one gives the name of the run.  If it has our base and
  * rank, we are its child and take its base, which is absolute although the program may have changed
@@ -130,7 +141,10 @@ static bool find_ancestor(struct pfw_identity *identity)
 	struct pfw_spool_header header;
 
 	pfw_spool_owners_find(&owners, &identity->dirs, identity->uid);
+	identity->root = process;
 	identity->descendant = peek(identity, &owners, &process, &header);
+	if (identity->descendant)
+		take_root(identity, &header);
 	if (!owners.any && !owners.count)
 		return false;
 	for (unsigned i = 0; i < ANCESTORS_MAX && process.ppid > 1; i++) {
@@ -140,6 +154,7 @@ static bool find_ancestor(struct pfw_identity *identity)
 			continue;
 		identity->descendant = true;
 		copy_text(identity->run, sizeof(identity->run), header.run);
+		take_root(identity, &header);
 		if (header.base_hash == identity->base_hash) {
 			copy_text(identity->base, sizeof(identity->base), header.base);
 			identity->child = same_rank(&identity->rank, &header);
@@ -242,6 +257,8 @@ void pfw_identity_header(const struct pfw_identity *identity, struct pfw_spool_h
 	header->launcher = identity->rank.launcher;
 	header->child = identity->child;
 	header->base_hash = identity->base_hash;
+	header->root_pid = identity->root.pid;
+	header->root_start = identity->root.start_time;
 	memcpy(header->rank_source, identity->rank.source, sizeof(header->rank_source));
 	copy_text(header->boot_id, sizeof(header->boot_id), identity->boot_id);
 	copy_text(header->host, sizeof(header->host), identity->host);

@@ -31,6 +31,8 @@ struct pfw_identity {
 	/* An ancestor that is paused or counts steps: a child of the same rank follows it; pid 0 =
 	 * none. */
 	struct pfw_process leader;
+	struct pfw_process root;	  /* the first traced process of the run, maybe this one */
+	uint64_t matched[PFW_GLOB_LISTS]; /* of a root that was traced before an exec */
 	bool descendant; /* a traced ancestor exists, or this process was traced before an exec */
 };
 

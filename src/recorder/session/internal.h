@@ -50,6 +50,7 @@ extern struct pfw_session {
 	bool config_reported;	      /* printed: messages about the variables */
 	bool unfinished_reported;     /* printed: the trace's end could not be written */
 	bool unrecorded_reported;     /* printed: calls were made past libc */
+	bool globs_said;	      /* printed, if anything: globs that matched nothing */
 	uint64_t lost_reported;	      /* lost events mentioned so far */
 	uint64_t fork_ns, forked_ns;  /* around the fork in progress; 0 = none */
 	struct pfw_gzip *gzip;	      /* kept while an uncompressed trace is written */
@@ -153,6 +154,15 @@ bool pfw_session_stay_behind(void);
 void pfw_session_be_gone(bool gone);
 void pfw_session_user_changed(void);
 void pfw_session_make_way(int fd);
+
+/* ---- unmatched.c ---- */
+
+/* Note that these globs of PFW_CHILDREN match this program, and where those of PFW_EXCLUDE that match
+ * are noted.  Thread: init. */
+void pfw_session_mark_globs(uint64_t children);
+
+/* In the root of a run: name the globs that matched nothing.  Thread: any. */
+void pfw_session_say_unmatched(void);
 
 /* ---- end.c ---- */
 

@@ -189,17 +189,20 @@ static void say_unmatched_calls(void)
 }
 
 /* Whether PFW_CHILDREN matches this program, by the name of its file or as it was called (a script,
- * a link). */
-static bool is_wanted_child(void)
+ * a link); *matched: by which globs. */
+static bool is_wanted_child(uint64_t *matched)
 {
 	const char *globs = pfw_session.config.children,
 		   *exe = strrchr(pfw_session.identity.exe, '/');
 	char comm[16] = { 0 };
 
+	*matched = 0;
 	if (!globs || pfw_text_same(globs, "all") || pfw_text_same(globs, "none"))
 		return !globs || pfw_text_same(globs, "all");
 	pfw_syscall6(SYS_prctl, 16 /* PR_GET_NAME */, (long)comm, 0, 0, 0, 0);
-	return (exe && pfw_glob_list(globs, ',', exe + 1)) || pfw_glob_list(globs, ',', comm);
+	*matched = pfw_glob_names(globs, ',', comm) |
+		   (exe ? pfw_glob_names(globs, ',', exe + 1) : 0);
+	return *matched;
 }
 
 /* If a seccomp filter refuses futex(), libc aborts a process that starts a second thread. */
@@ -238,6 +241,7 @@ static void set_up_writer(void)
 static bool begin(bool asked)
 {
 	struct pfw_template_ids ids;
+	uint64_t children;
 	bool filtered;
 
 	pfw_config_read(&pfw_session.config, environ, NULL, NULL);
@@ -257,7 +261,7 @@ static bool begin(bool asked)
 		pfw_config_read_enabled(&pfw_session.config, environ, say_config, NULL);
 	if (!pfw_session.identity.descendant && pfw_session.identity.rank.rank <= 0)
 		say_unmatched_calls();
-	pfw_session.children = is_wanted_child();
+	pfw_session.children = is_wanted_child(&children);
 	if (pfw_session.identity.child && !pfw_session.children)
 		return false;
 	filtered = pfw_session_set_up_filter();
@@ -267,6 +271,7 @@ static bool begin(bool asked)
 		return say_no_memory();
 	if (!pfw_session_make_process(NULL))
 		return false;
+	pfw_session_mark_globs(children);
 	ids = pfw_templates_ids();
 	pfw_api_templates(&ids);
 	pfw_api_steps(pfw_torch_steps(&pfw_session.config) ? NULL : pfw_session.config.step);
@@ -298,8 +303,8 @@ static void start(void *arg)
 		return;
 	}
 	if (id->leader.pid)
-		start->leader =
-			pfw_spool_watch(&id->dirs, id->uid, id->leader.pid, id->leader.start_time);
+		start->leader = pfw_spool_watch(&id->dirs, id->uid, id->leader.pid,
+						id->leader.start_time, false);
 	start->started = true;
 	atomic_store(&pfw_session.state, ON);
 	pfw_session_switch();

@@ -80,9 +80,9 @@ static bool size_allowed(uint64_t bytes)
 
 /* Open a spool and read its header; -1 = none.  All users may write to /dev/shm: a file of another
  * user is not a spool of ours. */
-static int open_header(const char *path, struct pfw_spool_header *header)
+static int open_header(const char *path, struct pfw_spool_header *header, int access)
 {
-	int fd = pfw_os_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+	int fd = pfw_os_open(path, access | O_NOFOLLOW | O_NONBLOCK, 0);
 	ssize_t got = 0;
 	struct stat st;
 
@@ -100,7 +100,7 @@ static int open_header(const char *path, struct pfw_spool_header *header)
 
 static bool read_header(const char *path, struct pfw_spool_header *header)
 {
-	int fd = open_header(path, header);
+	int fd = open_header(path, header, O_RDONLY);
 
 	if (fd >= 0)
 		pfw_os_close(fd);
@@ -460,8 +460,8 @@ bool pfw_spool_owners_hold(const struct pfw_spool_owners *owners, int32_t pid)
 	return held;
 }
 
-const struct pfw_spool_header *pfw_spool_watch(const struct pfw_spool_dirs *dirs, uint32_t uid,
-					       int32_t pid, uint64_t start_time)
+struct pfw_spool_header *pfw_spool_watch(const struct pfw_spool_dirs *dirs, uint32_t uid,
+					 int32_t pid, uint64_t start_time, bool writes)
 {
 	char path[PFW_SPOOL_PATH_MAX];
 	struct pfw_spool_header header;
@@ -470,12 +470,14 @@ const struct pfw_spool_header *pfw_spool_watch(const struct pfw_spool_dirs *dirs
 	for (unsigned i = 0; i < PFW_ARRAY_LEN(dirs->dir) && dirs->dir[i] && !page; i++) {
 		int fd = pfw_spool_path(path, sizeof(path), dirs->dir[i], uid, pid, start_time)
 				 ? -1
-				 : open_header(path, &header);
+				 : open_header(path, &header, writes ? O_RDWR : O_RDONLY);
 
 		if (fd < 0)
 			continue;
 		if (header.pid == pid)
-			page = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+			page = pfw_os_mmap(PFW_SPOOL_HEADER_BYTES,
+					   PROT_READ | (writes ? PROT_WRITE : 0), MAP_SHARED, fd,
+					   0);
 		pfw_os_close(fd);
 	}
 	return page;

@@ -90,8 +90,9 @@ void pfw_spool_owners_find(struct pfw_spool_owners *owners, const struct pfw_spo
 			   uint32_t uid);
 bool pfw_spool_owners_hold(const struct pfw_spool_owners *owners, int32_t pid);
 
-/* Map another process's header for the life of this process; NULL = no spool.  Thread: init. */
-const struct pfw_spool_header *pfw_spool_watch(const struct pfw_spool_dirs *dirs, uint32_t uid,
-					       int32_t pid, uint64_t start_time);
+/* Map another process's header for the life of this process, to read it, or to write it, too;
+ * NULL = no spool.  Thread: init. */
+struct pfw_spool_header *pfw_spool_watch(const struct pfw_spool_dirs *dirs, uint32_t uid,
+					 int32_t pid, uint64_t start_time, bool writes);
 
 #endif

@@ -53,6 +53,21 @@ static bool path(const char *list, const char *name)
 	return pfw_glob_path(list, name, strlen(name));
 }
 
+static void numbers_of_globs(void **state)
+{
+	char list[256] = "x";
+
+	(void)state;
+	assert_int_equal(pfw_glob_names("read,p*,,*d", ',', "pread"), 0xa);
+	assert_int_equal(pfw_glob_names("read", ',', "pread"), 0);
+	assert_int_equal(pfw_glob_path("a:/a/b:c:*.d:", "/a/b/x.d", 8), 0xb);
+	for (unsigned i = 1; i < 70; i++)
+		strcat(list, i == 63 ? ":y" : i == 68 ? ":z" : ":x");
+	assert_true(pfw_glob_path(list, "/y", 2) == 1ull << 63);
+	assert_true(pfw_glob_path(list, "/z", 2) == 1ull << 63);
+	assert_true(pfw_glob_path(list, "/x", 2) == ~0ull);
+}
+
 static void paths_and_what_is_below(void **state)
 {
 	(void)state;
@@ -116,11 +131,9 @@ static void many_stars(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(text_and_wildcards),
-		cmocka_unit_test(lists_of_names),
-		cmocka_unit_test(paths_and_what_is_below),
-		cmocka_unit_test(as_libc_says),
-		cmocka_unit_test(many_stars),
+		cmocka_unit_test(text_and_wildcards), cmocka_unit_test(lists_of_names),
+		cmocka_unit_test(numbers_of_globs),   cmocka_unit_test(paths_and_what_is_below),
+		cmocka_unit_test(as_libc_says),	      cmocka_unit_test(many_stars),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
