@@ -245,3 +245,67 @@ def test_what_was_not_recorded_is_no_0(tmp_path):
         assert "PFW_TORCH_OPS=1" not in text and "DFTRACER_DISABLE_IO" in text, form
         text = run([PFW, "patterns", "--rank", "1", top], status=None)
         assert "no call on a file" in text.stderr and "DFTRACER_DISABLE_IO" in text.stderr, form
+
+
+def test_columns_of_a_table_that_were_not_recorded(tmp_path):
+    """The same for columns that are asked for; a kernel that is not shown is recorded all the same."""
+    columns = "device_time_total,cpu_memory_usage,flops,self_flops,count"
+    gpu = [("k", 5, {"kind": "kernel", "device": 1}), ("aten::add", 7, {"cpu_memory": 64, "flops": 2})]
+
+    def write(top, more=()):
+        trace = Trace()
+        trace.add("aten::mm", "PP", 0, 10, {"kind": "cpu_op"})
+        for name, dur, args in more:
+            trace.add(name, "PP", 20, dur, {"kind": "cpu_op", **args}, tid=11)
+        trace.write(top / "t.pfw")
+    for form, top in forms(tmp_path, write):
+        row, = objects("table", "--columns", columns, top)
+        assert [row[key] for key in columns.split(",")] == [None, None, None, None, 1], form
+        text = run([PFW, "table", "--columns", columns, top]).stdout
+        assert text.splitlines()[5].split() == ["aten::mm", "-", "-", "-", "-", "1"], form
+        assert "\n- CUDA total: no kernel was recorded (PFW_CUPTI" in text, form
+        assert "\n- CPU Mem: no operator says its memory (profile_memory=True" in text, form
+        assert "\n- Total FLOPs, Self FLOPS: no operator says its FLOPs (with_flops=True" in text, form
+        assert "was recorded" not in run([PFW, "table", top]).stdout, form
+    write(tmp_path, gpu)
+    row, = objects("table", "--columns", columns, "--name", "aten::mm", tmp_path / "t.pfw")
+    assert [row[key] for key in columns.split(",")] == [0, 0, 0, 0, 1]
+    assert "\n- " not in run([PFW, "table", "--columns", columns, tmp_path / "t.pfw"]).stdout
+
+
+def test_totals_that_no_allocator_reported(tmp_path):
+    def write(top, **totals):
+        trace = Trace()
+        trace.add("[memory]", "PP", 0, None, {"kind": "memory", "device": 0, "addr": 1, "bytes": 64, **totals}, ph="i")
+        trace.write(top / "t.pfw")
+    for form, top in forms(tmp_path, write):
+        text = run([PFW, "memory", top]).stdout
+        assert "\n- Peak as told, Reserved: no allocation says" in text and "profile_memory=True" in text, form
+        assert text.splitlines()[1].split()[9:14] == ["64", "B", "-", "-", "64"], form
+    write(tmp_path, total_allocated=0, total_reserved=0)
+    assert "no allocation says" not in run([PFW, "memory", tmp_path / "t.pfw"]).stdout
+
+
+def test_a_side_that_did_not_record(tmp_path):
+    """Calls that the other run could not see are not 0 calls; those that a condition leaves out may be."""
+    def write(top):
+        for name, more in (("a", [("read", "POSIX", {"fname": "/d/a", "ret": 1}), ("k", "PP", {"kind": "kernel"})]),
+                           ("b", [("step", "app", {})])):
+            trace = Trace()
+            trace.add("train", "app", 0, 50, {})
+            for event, cat, args in more:
+                trace.add(event, cat, 10, 10, args, tid=11)
+            trace.write(top / f"{name}.pfw")
+    keys = ("count_a", "count_b", "total_a", "total_b", "difference")
+    for form, top in forms(tmp_path, write):
+        sides = [path for name in "ab" for path in top.glob(f"{name}*.pfw*") if path.suffix != ".idx"]
+        assert len(sides) == 2, form
+        found = {row.get("name"): row for row in objects("compare", *sides)}
+        assert [found["read"][key] for key in keys] == [1, None, 10, None, None], form
+        assert [found["k"][key] for key in keys] == [1, None, 10, None, None], form
+        assert [found["step"][key] for key in keys] == [0, 1, 0, 10, 10], form
+        text = run([PFW, "compare", *sides]).stdout
+        assert "\n- I/O of B: no call was recorded (DFTRACER_DISABLE_IO=0" in text, form
+        assert "\n- GPU of B: no kernel was recorded (PFW_CUPTI" in text and "of A:" not in text, form
+        found = {row.get("name"): row for row in objects("compare", "--name", "read", *sides)}
+        assert [found["read"][key] for key in keys] == [1, 0, 10, 0, -10], form

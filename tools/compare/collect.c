@@ -20,6 +20,7 @@
 struct sample {
 	uint32_t row; /* in the block's keys */
 	bool summed, io;
+	uint8_t kind; /* enum unrecorded; UNRECORDED_KINDS: none of them */
 	uint64_t calls;
 	int64_t ts_ns, dur_ns;
 	uint64_t process, id;
@@ -97,6 +98,24 @@ static void note_line(struct block_result *result, const struct pfw_entry *entry
 
 /* ---- lines ---- */
 
+/* Spans of the program's own are always recorded. */
+static enum unrecorded kind_of(const struct pfw_entry *entry, const struct table_line *line)
+{
+	static const char *const gpu[] = { "kernel", "memcpy", "memset", "runtime",
+					   "driver", "sync",   NULL };
+	struct pfw_value kind;
+
+	if (pfw_is_io(&line->cat))
+		return UNRECORDED_IO;
+	if (!pfw_slice_is(&line->cat, "PP") || !pfw_entry_arg(entry, "kind", &kind))
+		return UNRECORDED_KINDS;
+	for (const char *const *name = gpu; *name; name++) {
+		if (pfw_slice_is(&kind.text, *name))
+			return UNRECORDED_KERNELS;
+	}
+	return pfw_slice_is(&kind.text, "cpu_op") ? UNRECORDED_OPERATORS : UNRECORDED_KINDS;
+}
+
 static int add_line(const struct collect *collect, struct worker *worker,
 		    struct pfw_pass_block *block, const struct pfw_entry *entry,
 		    struct table_line *line)
@@ -119,6 +138,7 @@ static int add_line(const struct collect *collect, struct worker *worker,
 			(struct sample){ .row = (uint32_t)row,
 					 .summed = line->summed,
 					 .io = pfw_is_io(&line->cat),
+					 .kind = kind_of(entry, line),
 					 .calls = line->summed ? line->calls : 1,
 					 .ts_ns = entry->ts_ns,
 					 .process = pfw_process_order(entry),
@@ -212,6 +232,8 @@ static int count_sample(struct collect *collect, size_t run, uint32_t row,
 	cell->count += sample->calls;
 	cell->total_ns = pfw_saturate_add(cell->total_ns, sample->dur_ns);
 	compare->row[row].io = sample->io;
+	compare->row[row].kinds |= 1u << sample->kind;
+	collect->side->kinds |= 1u << sample->kind;
 	if (sample->summed)
 		return 0;
 	cell->samples++;

@@ -8,6 +8,7 @@
 #define PFW_TOOLS_COMPARE_COMPARE_H
 
 #include "share/survey.h"
+#include "share/unrecorded.h"
 #include "store/math/batches.h"
 #include "store/math/stats.h"
 #include "store/nesting/averages.h"
@@ -36,6 +37,7 @@ struct compare_change {
 struct compare_row {
 	struct compare_cell *cell; /* of each run: the runs of A, then those of B */
 	bool io;		   /* calls of POSIX or STDIO */
+	unsigned kinds;		   /* its events, 1 << enum unrecorded */
 	/* If each side is one run: the logarithms, and the times of its first and last call. */
 	struct pfw_batches batch[2];
 	int64_t first_ns[2], last_ns[2];
@@ -54,6 +56,7 @@ struct compare_side {
 	size_t runs;
 	/* Of each run, of all its lines; least > greatest: no line has a time. */
 	int64_t *least_ns, *greatest_ns;
+	unsigned kinds; /* of all its rows */
 };
 
 struct compare {

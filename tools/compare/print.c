@@ -84,6 +84,46 @@ static size_t make_columns(const struct compare *compare, struct grid_column *co
 	return at;
 }
 
+/* ---- what was not recorded ---- */
+
+/* Whether conditions leave out single events, so that a side may have more than its rows show. */
+static bool is_narrow(const struct pfw_select *select)
+{
+	return select->name.count || select->fname.count || select->step.count ||
+	       select->has_min_dur || select->where_count;
+}
+
+/* Whether a side recorded nothing of a row's kind, so that its figures are not known. */
+static bool is_unrecorded(const struct compare *compare, const struct compare_row *row,
+			  unsigned side)
+{
+	const struct compare_side *of = &compare->side[side];
+
+	return !row->sum[side].count && !(row->kinds & (of->kinds | 1u << UNRECORDED_KINDS)) &&
+	       !is_narrow(&of->select);
+}
+
+static void print_unrecorded(const struct compare *compare)
+{
+	static const char *const figures[][2] = {
+		[UNRECORDED_IO] = { "I/O of A", "I/O of B" },
+		[UNRECORDED_OPERATORS] = { "Operators of A", "Operators of B" },
+		[UNRECORDED_KERNELS] = { "GPU of A", "GPU of B" },
+	};
+	bool any = false;
+
+	for (unsigned i = 0; i < 2 * CLI_ARRAY_LEN(figures); i++) {
+		unsigned side = i % 2, lacks = 0;
+
+		for (size_t j = 0; j < compare->rows; j++) {
+			if (is_unrecorded(compare, &compare->row[j], side))
+				lacks |= compare->row[j].kinds;
+		}
+		if (lacks >> i / 2 & 1)
+			unrecorded_say(figures[i / 2][side], i / 2, &any);
+	}
+}
+
 /* ---- rows ---- */
 
 static double percent(double log)
@@ -132,7 +172,7 @@ static void put_count(struct grid *grid, uint64_t count, size_t runs)
 		grid_number(grid, GRID_NUMBER, (double)count / (double)runs);
 }
 
-/* The mean of no calls is 0 / 0. */
+/* The mean of no calls is 0 / 0, which is none. */
 static void put_ns(struct grid *grid, double ns)
 {
 	grid_maybe(grid, GRID_NS, !isnan(ns), isnan(ns) ? 0 : llround(ns));
@@ -144,11 +184,17 @@ static void put_row(const struct compare *compare, struct grid *grid, size_t num
 	struct compare_change total = row->total;
 
 	put_fields(compare, grid, number);
+	for (unsigned i = 0; i < 2; i++) {
+		if (is_unrecorded(compare, row, i))
+			grid_none(grid);
+		else
+			put_count(grid, row->sum[i].count, compare->side[i].runs);
+	}
 	for (unsigned i = 0; i < 2; i++)
-		put_count(grid, row->sum[i].count, compare->side[i].runs);
-	for (unsigned i = 0; i < 2; i++)
-		put_ns(grid, per_run(compare, row, i));
-	put_ns(grid, difference(compare, row));
+		put_ns(grid, is_unrecorded(compare, row, i) ? NAN : per_run(compare, row, i));
+	put_ns(grid, is_unrecorded(compare, row, 0) || is_unrecorded(compare, row, 1)
+			     ? NAN
+			     : difference(compare, row));
 	for (unsigned i = 0; i < 2; i++)
 		put_ns(grid, (double)row->sum[i].total_ns / (double)row->sum[i].count);
 	for (unsigned i = 0; i < 2; i++)
@@ -245,6 +291,7 @@ int compare_print(const struct compare *compare)
 					   "to", "Calls A", "Calls B", NULL };
 	struct grid grid = { .column = column,
 			     .columns = make_columns(compare, column),
+			     .none = "-",
 			     .width = compare->survey.width,
 			     .few = few };
 	struct sorted *sorted = calloc(compare->rows + 1, sizeof(*sorted));
@@ -270,6 +317,8 @@ int compare_print(const struct compare *compare)
 			   compare->survey.format == CLI_NDJSON ? "row" : NULL);
 		if (compare->survey.format != CLI_CSV && compare->survey.format != CLI_TSV)
 			print_summary(compare, stdout);
+		if (cli_for_people(compare->survey.format))
+			print_unrecorded(compare);
 	}
 	grid_release(&grid);
 	return error;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "memory/memory.h"
+#include "share/unrecorded.h"
 #include "ui/cli.h"
 #include "ui/grid.h"
 
@@ -17,6 +18,7 @@ static int print(const struct memory *memory, struct grid *grid, const char *sec
 	bool failed = grid->failed;
 
 	grid->few = few;
+	grid->none = "-";
 	if (!failed && (grid->cells || !strcmp(section, "device"))) {
 		if (cli_for_people(memory->survey.format) && title)
 			grid_title(stdout, memory->survey.format, title);
@@ -223,6 +225,23 @@ static int print_course(const struct memory *memory)
 	return print(memory, &grid, "time", "In the course of time");
 }
 
+/* Why figures are not known, and what would record them. */
+static void print_unrecorded(const struct memory *memory)
+{
+	bool allocated = false, reserved = false, any = false;
+
+	for (size_t i = 0; i < memory->pools; i++) {
+		allocated |= memory->pool[i].most_allocated >= 0;
+		reserved |= memory->pool[i].most_reserved >= 0;
+	}
+	if (!memory->pools || !cli_for_people(memory->survey.format) || (allocated && reserved))
+		return;
+	unrecorded_say(allocated  ? "Reserved"
+		       : reserved ? "Peak as told"
+				  : "Peak as told, Reserved",
+		       UNRECORDED_ALLOCATOR, &any);
+}
+
 int memory_print(const struct memory *memory)
 {
 	int error = print_pools(memory);
@@ -232,5 +251,8 @@ int memory_print(const struct memory *memory)
 	error = error ? error : print_steps(memory);
 	error = error ? error : print_owners(memory);
 	error = error ? error : print_unfreed(memory);
-	return error ? error : print_course(memory);
+	error = error ? error : print_course(memory);
+	if (!error)
+		print_unrecorded(memory);
+	return error;
 }

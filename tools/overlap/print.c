@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "overlap/overlap.h"
+#include "share/unrecorded.h"
 #include "store/kit/saturate.h"
 
 #define COLUMNS_MAX (OVERLAP_FIGURES + 2)
@@ -221,22 +222,18 @@ static void print_head(const struct overlap *overlap, const struct overlap_total
 static void print_unknown(const struct sheet *sheet, const struct overlap_totals *totals)
 {
 	static const struct {
-		const char *key, *why;
+		const char *key, *figures;
+		enum unrecorded kind;
 	} unknown[] = {
-		{ "io", "I/O: no call was recorded (DFTRACER_DISABLE_IO=0, PFW_CALLS)" },
-		{ "cpu", "CPU ops and Loading: no operator was recorded (PFW_TORCH_OPS=1, or a "
-			 "profile of pfw.torch)" },
-		{ "gpu", "GPU and Comm: no kernel was recorded (PFW_CUPTI; `pfw doctor` says what "
-			 "is missing)" },
+		{ "io", "I/O", UNRECORDED_IO },
+		{ "cpu", "CPU ops and Loading", UNRECORDED_OPERATORS },
+		{ "gpu", "GPU and Comm", UNRECORDED_KERNELS },
 	};
-
 	bool any = false;
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(unknown) && !sheet->failed; i++) {
-		if (totals->figure[overlap_figure(unknown[i].key)] != OVERLAP_UNKNOWN)
-			continue;
-		printf("%s- %s\n", any ? "" : "\n", unknown[i].why);
-		any = true;
+		if (totals->figure[overlap_figure(unknown[i].key)] == OVERLAP_UNKNOWN)
+			unrecorded_say(unknown[i].figures, unknown[i].kind, &any);
 	}
 }
 

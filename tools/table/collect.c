@@ -105,8 +105,10 @@ static int finish(struct table_pass *collect)
 {
 	int error = 0;
 
-	for (unsigned i = 0; i < collect->jobs; i++)
+	for (unsigned i = 0; i < collect->jobs; i++) {
 		collect->table->too_many |= collect->worker[i].too_many;
+		collect->table->recorded |= collect->worker[i].recorded;
+	}
 	for (unsigned i = 0; i < collect->jobs && !error; i++) {
 		struct pfw_averages *rows = &collect->worker[i].rows;
 

@@ -294,6 +294,27 @@ const char *table_column_keys(char out[TABLE_KEYS_BYTES])
 	return out;
 }
 
+enum unrecorded table_column_lacks(const struct table_column *column, const struct table_view *view)
+{
+	enum unrecorded kind = UNRECORDED_KINDS;
+
+	if (column->when & DEVICE)
+		kind = UNRECORDED_KERNELS;
+	else if (column->when & (MEMORY | DEVICE_MEMORY))
+		kind = UNRECORDED_MEMORY;
+	else if (column->when & (FLOPS | SPEED) || column->kind == TABLE_SELF_FLOPS)
+		kind = UNRECORDED_FLOPS;
+	return view->table->recorded >> kind & 1 ? UNRECORDED_KINDS : kind;
+}
+
+double table_column_value(const struct table_column *column, const struct pfw_average *row,
+			  const struct table_view *view)
+{
+	return table_column_lacks(column, view) == UNRECORDED_KINDS
+		       ? column->value(column, row, view)
+		       : NAN;
+}
+
 /* ---- which are shown ---- */
 
 static int add_key(struct table_options *options, const char *key, size_t bytes)

@@ -3,6 +3,7 @@
 #ifndef PFW_TOOLS_TABLE_COLUMNS_H
 #define PFW_TOOLS_TABLE_COLUMNS_H
 
+#include "share/unrecorded.h"
 #include "store/index/index.h"
 #include "table/table.h"
 #include "ui/grid.h"
@@ -71,6 +72,15 @@ bool table_columns_of_files(const struct table_options *options, enum pfw_index_
  * Return their number. */
 unsigned table_columns_of(const struct table_options *options, const struct table_view *view,
 			  const struct table_column **column);
+
+/* What a column shows that a trace may lack altogether: of enum unrecorded.  UNRECORDED_KINDS: no
+ * such thing, or the lines have some. */
+enum unrecorded table_column_lacks(const struct table_column *column,
+				   const struct table_view *view);
+
+/* A row's value; NAN: it has none, or nothing of the kind was recorded. */
+double table_column_value(const struct table_column *column, const struct pfw_average *row,
+			  const struct table_view *view);
 
 /* A column's key in a section. */
 const char *table_column_key(const struct table_column *column, enum table_section section);

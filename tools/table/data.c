@@ -85,7 +85,7 @@ static void put_row(struct sheet *sheet, const struct table_view *view,
 			j++;
 		if (j < columns)
 			grid_number(&sheet->grid, table_column_kind(column[j]),
-				    column[j]->value(column[j], row, view));
+				    table_column_value(column[j], row, view));
 		else
 			grid_none(&sheet->grid);
 	}

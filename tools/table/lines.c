@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "share/unrecorded.h"
 #include "store/kit/grow.h"
 #include "store/kit/hash.h"
 #include "store/kit/saturate.h"
@@ -290,6 +291,13 @@ static bool hide(const struct table_pass *collect, struct table_line *line)
 	return true;
 }
 
+static unsigned recorded(const struct table_line *line)
+{
+	return (unsigned)(line->device > 0) << UNRECORDED_KERNELS |
+	       (unsigned)line->has_memory << UNRECORDED_MEMORY |
+	       (unsigned)(line->extra.flops > 0) << UNRECORDED_FLOPS;
+}
+
 int table_pass_block(void *user, const struct survey_worker *reader, struct pfw_pass_block *block)
 {
 	const struct table_pass *collect = user;
@@ -311,6 +319,7 @@ int table_pass_block(void *user, const struct survey_worker *reader, struct pfw_
 		if (!table_line_read(&line, &lines.entry, &worker->calls, collect->plan.how) ||
 		    (collect->options->by_file && line.section != TABLE_IO))
 			continue;
+		worker->recorded |= recorded(&line);
 		if (!wanted(collect, worker, block->file, &lines.entry, &line) &&
 		    !hide(collect, &line))
 			continue;

@@ -59,7 +59,8 @@ struct table_worker {
 	struct table_key key;
 	struct pfw_io_calls calls;
 	struct pfw_select_state *wanted;
-	bool too_many; /* more rows than can have percentiles */
+	bool too_many;	   /* more rows than can have percentiles */
+	unsigned recorded; /* as of a table */
 };
 
 /* What a pass does, decided before it. */

@@ -402,6 +402,34 @@ static void put_headers(struct sheet *sheet)
 	puts("|");
 }
 
+/* ---- what was not recorded ---- */
+
+/* The headers of the columns that lack it, with commas. */
+static bool name_columns(const struct sheet *sheet, enum unrecorded kind, char *out, size_t size)
+{
+	size_t used = 0;
+
+	for (unsigned i = 0; i < sheet->columns && used < size; i++) {
+		const struct cell_column *column = &sheet->column[i];
+
+		if (column->column && table_column_lacks(column->column, sheet->view) == kind)
+			used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "",
+						 column->header);
+	}
+	return used;
+}
+
+static void put_unrecorded(const struct sheet *sheet)
+{
+	char names[1024];
+	bool any = false;
+
+	for (unsigned kind = 0; kind < UNRECORDED_KINDS; kind++) {
+		if (name_columns(sheet, kind, names, sizeof(names)))
+			unrecorded_say(names, kind, &any);
+	}
+}
+
 /* ---- all ---- */
 
 static void put_head(struct sheet *sheet, const char *title)
@@ -475,4 +503,5 @@ void table_print_text(const struct table_options *options, const struct table_vi
 		put_rule(&sheet);
 	fit_say(stdout, columns, count);
 	put_totals(view, options);
+	put_unrecorded(&sheet);
 }

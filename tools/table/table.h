@@ -128,6 +128,7 @@ struct table {
 	bool too_many;	       /* too many rows for percentiles */
 	struct pfw_tally rest; /* I/O of files that have no row */
 	struct table_extent extent;
+	unsigned recorded; /* 1 << enum unrecorded: what some line says, also one that is not shown */
 };
 
 /* Read the traces, and the lines in rings, into rows.  0 or -errno.  Thread: main. */

@@ -95,10 +95,13 @@ static void speed_text(double value, char *out, size_t size)
 void table_column_text(const struct table_column *column, const struct pfw_average *row,
 		       const struct table_view *view, char *out, size_t size)
 {
-	double value = column->value(column, row, view);
+	double value = table_column_value(column, row, view);
 
 	if (isnan(value)) {
-		snprintf(out, size, "%s", column->kind == TABLE_PERCENT ? "NaN" : "");
+		snprintf(out, size, "%s",
+			 table_column_lacks(column, view) != UNRECORDED_KINDS ? "-"
+			 : column->kind == TABLE_PERCENT		      ? "NaN"
+									      : "");
 		return;
 	}
 	switch (column->kind) {

@@ -76,8 +76,8 @@ static int compare(const void *a, const void *b, void *user)
 		if (found)
 			return found;
 	} else if (order->column) {
-		double one = order->column->value(order->column, left, order->view);
-		double other = order->column->value(order->column, right, order->view);
+		double one = table_column_value(order->column, left, order->view);
+		double other = table_column_value(order->column, right, order->view);
 
 		/* Rows without a value (NAN) come last. */
 		if (one > other || (one == one && other != other))
@@ -167,7 +167,7 @@ static bool has_order(const struct order *order)
 	const struct table_view *view = order->view;
 
 	for (size_t i = 0; i < view->rows && order->column; i++) {
-		double value = order->column->value(order->column, view->row[i], view);
+		double value = table_column_value(order->column, view->row[i], view);
 
 		if (value == value && value != 0)
 			return true;

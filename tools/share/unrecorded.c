@@ -1,0 +1,22 @@
+/* tools/share/unrecorded.c - says what a trace lacks altogether; see unrecorded.h. */
+#include "share/unrecorded.h"
+
+#include <stdio.h>
+
+static const char *const why[UNRECORDED_KINDS] = {
+	[UNRECORDED_IO] = "no call was recorded (DFTRACER_DISABLE_IO=0, PFW_CALLS)",
+	[UNRECORDED_OPERATORS] =
+		"no operator was recorded (PFW_TORCH_OPS=1, or a profile of pfw.torch)",
+	[UNRECORDED_KERNELS] =
+		"no kernel was recorded (PFW_CUPTI; `pfw doctor` says what is missing)",
+	[UNRECORDED_MEMORY] = "no operator says its memory (profile_memory=True of pfw.torch)",
+	[UNRECORDED_FLOPS] = "no operator says its FLOPs (with_flops=True of pfw.torch)",
+	[UNRECORDED_ALLOCATOR] = "no allocation says its allocator's totals "
+				 "(profile_memory=True of pfw.torch)",
+};
+
+void unrecorded_say(const char *figures, enum unrecorded kind, bool *any)
+{
+	printf("%s- %s: %s\n", *any ? "" : "\n", figures, why[kind]);
+	*any = true;
+}
