@@ -191,8 +191,9 @@ static void forbid_forks(void)
 	};
 	static const struct sock_fprog program = { 4, filter };
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+	/* By number, which is no event. */
+	if (syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
 		fail("no seccomp", now->symbol);
 }
 
@@ -387,6 +388,30 @@ static void case_setuid(void)
 		CALL(THIS(setresuid)(uid, -1, -1));
 		EXPECT(NULL, NO_FD, "'ruid':%ld,'euid':-1,'suid':-1", uid);
 	}
+}
+
+/* The rights that it has, once more; then a version that the kernel does not know. */
+static void case_capset(void)
+{
+	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct data[2];
+
+	syscall(SYS_capget, &header, data);
+	CALL(THIS(capset)(&header, data));
+	EXPECT(NULL, NO_FD, NULL);
+	header.version = 1;
+	CALL(THIS(capset)(&header, data));
+	EXPECT(NULL, NO_FD, NULL);
+}
+
+/* Recorded are the options that take rights. */
+static void case_prctl(void)
+{
+	THIS(prctl)(PR_GET_DUMPABLE, 0L, 0L, 0L, 0L);
+	CALL(THIS(prctl)(PR_SET_KEEPCAPS, 0L, 0L, 0L, 0L));
+	EXPECT(NULL, NO_FD, "'option':%d", PR_SET_KEEPCAPS);
+	CALL(THIS(prctl)(PR_CAPBSET_DROP, 999L, 0L, 0L, 0L));
+	EXPECT(NULL, NO_FD, "'option':%d", PR_CAPBSET_DROP);
 }
 
 #endif

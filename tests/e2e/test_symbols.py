@@ -46,7 +46,8 @@ LAST_WORDS = {"__libc_fatal", "__assert_fail", "__assert_perror_fail", "__assert
 # submitted before, make the call whose number they are given, or change what names lead to, and for
 # whom.
 NOT_FOUND = {"fork", "__fork", "aio_return", "aio_return64", "aio_suspend", "aio_suspend64", "syscall",
-             "unshare", "setns", "setuid", "seteuid", "setreuid", "setresuid"}
+             "unshare", "setns", "setuid", "seteuid", "setreuid", "setresuid",
+             "capset", "prctl"}
 # Listed, but not to be found: they lead into the dynamic linker.
 IN_LINKER = {"dlmopen", "dlopen"}
 

@@ -41,6 +41,9 @@
 #define PFW_TSAN 0
 #endif
 
+/* The same number on all processors; older headers lack it. */
+#define PFW_SYS_LANDLOCK_RESTRICT_SELF 446
+
 /* One system call with up to six arguments; returns the kernel's result, -errno on failure. */
 static inline long pfw_syscall6(long number, long a, long b, long c, long d, long e, long f)
 {

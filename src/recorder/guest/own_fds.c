@@ -142,6 +142,17 @@ void pfw_own_fds_move(int fd)
 	}
 }
 
+int pfw_own_fds_borrow(int fd)
+{
+	int process = (int)pfw_syscall6(SYS_pidfd_open, pfw_os_getpid(), 0, 0, 0, 0, 0), copy;
+
+	if (process < 0)
+		return process;
+	copy = (int)pfw_syscall6(SYS_pidfd_getfd, process, fd, 0, 0, 0, 0);
+	pfw_os_close(process);
+	return copy;
+}
+
 void pfw_own_fds_close(void)
 {
 	for (unsigned i = 0; i < PFW_OWN_FDS_MAX; i++) {

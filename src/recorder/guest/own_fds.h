@@ -78,6 +78,10 @@ bool pfw_own_fds_room(void);
  * Thread: the working one. */
 void pfw_own_fds_move(int fd);
 
+/* A copy of the process's descriptor fd, for a thread with its own table: pidfd_getfd() (Linux 5.6).
+ * -errno: the kernel or the container refuses.  Thread: any.  Signal: safe. */
+int pfw_own_fds_borrow(int fd);
+
 /* Close the copies of the parent's files.  Thread: a forked child's only one. */
 void pfw_own_fds_close(void);
 

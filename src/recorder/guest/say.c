@@ -6,6 +6,7 @@
 
 #include "common/base/os.h"
 #include "common/base/text.h"
+#include "recorder/guest/own_fds.h"
 
 static bool is_quiet;
 
@@ -23,15 +24,11 @@ static int borrow_stderr(void)
 {
 	static const char path[] = "/proc/self/fd/2";
 	char target[8];
-	int process, fd = -EBADF;
+	int fd;
 
 	if (pfw_os_readlink(path, target, sizeof(target)) < 0)
 		return -EBADF;
-	process = (int)pfw_syscall6(SYS_pidfd_open, pfw_os_getpid(), 0, 0, 0, 0, 0);
-	if (process >= 0) {
-		fd = (int)pfw_syscall6(SYS_pidfd_getfd, process, 2, 0, 0, 0, 0);
-		pfw_os_close(process);
-	}
+	fd = pfw_own_fds_borrow(2);
 	return fd >= 0 ? fd : pfw_os_open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK, 0);
 }
 

@@ -99,6 +99,10 @@ struct pfw_probe_host {
 	bool (*stay_behind)(void);
 	/* The user has changed. */
 	void (*user_changed)(void);
+	/* This thread may soon reach no file by its name: open ours, the trace included, before. */
+	void (*hold_files)(void);
+	/* It has given up rights by this system call: our thread makes the call, too. */
+	void (*rights_given_up)(long number, const long *arg);
 	/* true: end our thread; false, by the same thread: it may run again. */
 	void (*be_gone)(bool gone);
 	/* The program begins a step, by a span's name. */

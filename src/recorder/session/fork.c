@@ -128,7 +128,7 @@ void pfw_session_forked(void)
 static void anchor(void *error)
 {
 	if (!atomic_load(&pfw_session.writer.dead))
-		*(int *)error = pfw_writer_anchor(&pfw_session.writer);
+		*(int *)error = pfw_writer_anchor(&pfw_session.writer, false);
 }
 
 /* The program is about to change its root, mounts or user, so our files must be open before.
@@ -140,6 +140,20 @@ bool pfw_session_stay_behind(void)
 	if (pfw_session_is_on() && !pfw_thread.vfork_child)
 		pfw_session_do(anchor, &error);
 	return !error;
+}
+
+static void hold_files(void *unused)
+{
+	(void)unused;
+	if (!atomic_load(&pfw_session.writer.dead))
+		pfw_writer_anchor(&pfw_session.writer, pfw_session.io || pfw_session.api_used);
+}
+
+/* A sandbox keeps the writer's thread from opening the trace later, so it exists from here on. */
+void pfw_session_hold_files(void)
+{
+	if (pfw_session_is_on() && !pfw_thread.vfork_child)
+		pfw_session_do(hold_files, NULL);
 }
 
 /* The program makes a call that only a single-threaded process may make: end the thread until it
@@ -165,6 +179,19 @@ void pfw_session_user_changed(void)
 {
 	if (pfw_session_is_set_up() && !pfw_thread.vfork_child)
 		pfw_session_do(follow_user, NULL);
+}
+
+static void follow_rights(void *call)
+{
+	pfw_writer_follow_rights(&pfw_session.writer, call);
+}
+
+void pfw_session_rights_given_up(long number, const long *arg)
+{
+	struct pfw_rights_call call = { number, arg };
+
+	if (pfw_session_is_set_up() && !pfw_thread.vfork_child)
+		pfw_session_do(follow_rights, &call);
 }
 
 void pfw_session_make_way(int fd)

@@ -153,6 +153,8 @@ void pfw_session_forked(void);
 bool pfw_session_stay_behind(void);
 void pfw_session_be_gone(bool gone);
 void pfw_session_user_changed(void);
+void pfw_session_hold_files(void);
+void pfw_session_rights_given_up(long number, const long *arg);
 void pfw_session_make_way(int fd);
 
 /* ---- unmatched.c ---- */

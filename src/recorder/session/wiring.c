@@ -4,7 +4,8 @@
  * run.  Callees without a file are below.
  *
  *   caller                        member                               callee
- *   probe    pfw_probe_host       forked, stay_behind, user_changed,
+ *   probe    pfw_probe_host       forked, stay_behind, hold_files,
+ *                                 user_changed, rights_given_up,
  *                                 be_gone, make_way                    fork.c
  *                                 write_direct                         direct.c
  *                                 recorded, thread_born
@@ -78,7 +79,9 @@ void pfw_session_wire_probes(void)
 		.join = pfw_session_join,
 		.thread_born = thread_born,
 		.stay_behind = pfw_session_stay_behind,
+		.hold_files = pfw_session_hold_files,
 		.user_changed = pfw_session_user_changed,
+		.rights_given_up = pfw_session_rights_given_up,
 		.be_gone = pfw_session_be_gone,
 		.make_way = pfw_session_make_way,
 		.step = pfw_stepper_named,

@@ -11,6 +11,7 @@
 #include "recorder/probe/probe.h"
 #include "recorder/wrap/calls.h"
 #include "recorder/wrap/posix.h"
+#include "recorder/wrap/rights.h"
 #include "recorder/wrap/unrecorded.h"
 
 /* ---- POSIX ---- */
@@ -166,6 +167,17 @@ static long do_raw(const struct raw_call *call, int fd)
 	return ret;
 }
 
+/* A call that may take rights from this thread. */
+static long rights_raw(const struct raw_call *call)
+{
+	bool taken = pfw_rights_begin(call->number, call->arg);
+	long ret = taken && call->name ? do_raw(call, -1) : real_call(call);
+
+	if (taken)
+		pfw_rights_end(call->number, call->arg, ret);
+	return ret;
+}
+
 /* Only calls without a libc function are recorded.  A program that makes a call with one (SYS_read)
  * by number bypasses libc on purpose. glibc has no openat2(), so programs open by number. */
 long pfw_wrap_syscall(long number, ...)
@@ -198,7 +210,10 @@ long pfw_wrap_syscall(long number, ...)
 		call.name = "io_getevents";
 		call.count = (uint64_t)call.arg[2];
 		return do_raw(&call, -1);
+	case PFW_SYS_LANDLOCK_RESTRICT_SELF:
+		call.name = "landlock_restrict_self";
+		return rights_raw(&call);
 	default:
-		return real_call(&call);
+		return rights_raw(&call);
 	}
 }

@@ -17,6 +17,7 @@
 #include <fts.h>
 #include <ftw.h>
 #include <glob.h>
+#include <linux/capability.h>
 #include <mntent.h>
 #include <poll.h>
 #include <sched.h>
@@ -27,6 +28,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -122,6 +124,7 @@ pid_t __vfork(void) __attribute__((returns_twice));
 int __clone(int (*)(void *), void *, int, void *, ...);
 FILE *__setmntent(const char *, const char *);
 int __endmntent(FILE *);
+int capset(cap_user_header_t, const cap_user_data_t);
 FILE *_IO_fopen(const char *, const char *);
 FILE *_IO_fdopen(int, const char *);
 FILE *_IO_popen(const char *, const char *);

@@ -236,21 +236,24 @@ void pfw_writer_unlink_spool(struct pfw_writer *writer)
 }
 
 /* Thread: drain.  Keep root, working directory and open files as they are now. */
-static int drop_anchor(struct pfw_writer *writer, void *unused)
+static int drop_anchor(struct pfw_writer *writer, void *create)
 {
 	int error = (int)pfw_syscall6(SYS_unshare, 0x200 /* CLONE_FS */, 0, 0, 0, 0, 0);
 
-	(void)unused;
 	if (writer->files->own)
 		pfw_writer_open_spool(writer);
+	if (*(bool *)create && (writer->ready || !pfw_writer_make_ready(writer))) {
+		pfw_writer_add_process_line(writer);
+		pfw_writer_pass(writer, true);
+	}
 	if (atomic_load(&writer->spool->header->file_made))
 		pfw_writer_trace(writer);
 	return error ? -EPERM : 0;
 }
 
-int pfw_writer_anchor(struct pfw_writer *writer)
+int pfw_writer_anchor(struct pfw_writer *writer, bool create)
 {
-	struct pfw_job job = { .run = drop_anchor };
+	struct pfw_job job = { .run = drop_anchor, .arg = &create };
 	int error;
 
 	atomic_store(&writer->anchored, 1);
@@ -289,6 +292,38 @@ void pfw_writer_follow_user(struct pfw_writer *writer)
 	pfw_syscall6(SYS_getresgid, (long)&user.gid[0], (long)&user.gid[1], (long)&user.gid[2], 0,
 		     0, 0);
 	send_job(writer, &job);
+}
+
+static int give_up(struct pfw_writer *writer, void *arg)
+{
+	const struct pfw_rights_call *call = arg;
+	bool landlock = call->number == PFW_SYS_LANDLOCK_RESTRICT_SELF;
+	long first = call->arg[0], error;
+
+	if (landlock) {
+		/* It wants this of a thread without CAP_SYS_ADMIN. */
+		pfw_syscall6(SYS_prctl, 38 /* PR_SET_NO_NEW_PRIVS */, 1, 0, 0, 0, 0);
+		if (writer->files->own)
+			first = pfw_own_fds_borrow((int)first);
+	}
+	error = landlock && first < 0 ? first
+				      : pfw_syscall6(call->number, first, call->arg[1],
+						     call->arg[2], call->arg[3], call->arg[4], 0);
+	if (landlock && error)
+		writer->say(
+			"Landlock cannot be put on the writer's thread, as it is on the program's: "
+			"docs/security.rst");
+	if (landlock && writer->files->own && first >= 0)
+		pfw_os_close((int)first);
+	return (int)error;
+}
+
+void pfw_writer_follow_rights(struct pfw_writer *writer, struct pfw_rights_call *call)
+{
+	struct pfw_job job = { .run = give_up, .arg = call };
+
+	if (atomic_load(&writer->thread_wanted))
+		send_job(writer, &job);
 }
 
 /* ---- fork ---- */

@@ -167,13 +167,22 @@ void pfw_writer_pause(struct pfw_writer *writer, bool join);
 /*
  * Before the program changes its root or user, so that it may lose the way to our files: make the
  * thread open them, keep it alive until `anchored` is 0 again, and give it its own root and working
- * directory.  From then on it runs the jobs of other threads.  0; -EPERM: the root is still shared;
+ * directory.  From then on it runs the jobs of other threads.  `create`: the trace, too, which else
+ * is opened only if it exists.  0; -EPERM: the root is still shared;
  * or -errno.  Thread: app.
  */
-int pfw_writer_anchor(struct pfw_writer *writer);
+int pfw_writer_anchor(struct pfw_writer *writer, bool create);
 
 /* The program has changed its user: change the thread's, too.  Thread: app. */
 void pfw_writer_follow_user(struct pfw_writer *writer);
+
+/* The calling thread has given up rights by a system call, with five arguments: the writer's thread
+ * makes it, too.  Thread: app. */
+struct pfw_rights_call {
+	long number;
+	const long *arg;
+};
+void pfw_writer_follow_rights(struct pfw_writer *writer, struct pfw_rights_call *call);
 
 /* Around a fork: end the thread, or, if it is anchored, take the work lock. */
 void pfw_writer_hold(struct pfw_writer *writer);

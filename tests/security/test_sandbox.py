@@ -1,0 +1,99 @@
+"""A program that gives up rights: the writer's thread follows it, and no event is lost (docs/security.rst)."""
+import ctypes
+import os
+import pathlib
+
+import pytest
+
+from harness import (PFW, check_trace, clean_environment, compile_c, events, run, trace_names,
+                     traced_environment)
+
+HERE = pathlib.Path(__file__).parent
+NONE = "0" * 16
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+
+
+def has_landlock():
+    return ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) > 0
+
+
+needs_landlock = pytest.mark.skipif(not has_landlock(), reason="this kernel has no Landlock")
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    return compile_c(HERE / "sandbox_target.c", tmp_path_factory.mktemp("target") / "target")
+
+
+def traced(target, tmp_path, *words):
+    """Run the words: what its threads were at each word `threads`, [{what it may: value}]."""
+    (tmp_path / "spools").mkdir()
+    done = run([target, *words],
+               traced_environment(tmp_path / "t", tmp_path / "spools", PFW_FLUSH_MS="50"))
+    assert not done.stderr
+    return [[dict(word.split(":\t") for word in line.split(" ")[1:]) for line in part.splitlines()]
+            for part in done.stdout.split("threads\n")[1:]]
+
+
+def check_events(tmp_path, *counts):
+    """Of each trace the calls of access(); nothing is lost."""
+    found = [len(events(check_trace(tmp_path / name), "access")) for name in trace_names(tmp_path)]
+    assert sorted(found) == sorted(counts)
+
+
+# ---- capabilities, no_new_privs ----
+
+@needs_root
+@pytest.mark.parametrize("begun", [True, False], ids=["begun", "first"])
+@pytest.mark.parametrize("word, key, value", [
+    ("caps", "CapEff", NONE), ("caps", "CapPrm", NONE), ("caps-by-number", "CapPrm", NONE),
+    ("bound", "CapBnd", None), ("no-new-privileges", "NoNewPrivs", "1"),
+    ("no-new-privileges-by-number", "NoNewPrivs", "1")])
+def test_the_writer_keeps_no_right(target, tmp_path, word, key, value, begun):
+    """Whether its thread runs when the program gives the right up, or starts later."""
+    before, after = traced(target, tmp_path, *(["100"] if begun else []), "threads", word, "20",
+                           "threads", "idle", "7")
+    check_events(tmp_path, 127 if begun else 27)
+    assert len(after) == 2, "the program's thread and the writer's"
+    assert after[0] == after[1]
+    assert after[0][key] != before[0][key] and value in (None, after[0][key])
+
+
+@needs_root
+def test_a_place_that_only_its_rights_reached(target, tmp_path):
+    """Another user's directory: the trace is made and held before root becomes nobody special."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chmod(theirs, 0o700)
+    os.chown(theirs, 65534, 65534)
+    (tmp_path / "spools").mkdir()
+    for words in (["100", "caps", "idle", "7"], ["caps", "idle", "107"]):
+        done = run([target, *words], traced_environment(theirs / "t", tmp_path / "spools"))
+        assert not done.stderr
+    check_events(theirs, 107, 107)
+
+
+# ---- Landlock ----
+
+@needs_landlock
+@pytest.mark.parametrize("begun", [True, False], ids=["begun", "first"])
+def test_nothing_is_lost_under_landlock(target, tmp_path, begun):
+    """Also after the writer had nothing to do: it cannot open the trace again.  It is under the same
+    rules: it can no longer remove the spool, which others do."""
+    traced(target, tmp_path, *(["100"] if begun else []), "landlock", "20000", "idle", "7")
+    # The target's own look whether it is under Landlock is one more.
+    check_events(tmp_path, 20108 if begun else 20008)
+    assert len(os.listdir(tmp_path / "spools")) == 1, "the writer is not under Landlock"
+    run([PFW, "repair", tmp_path / "t.pfw"], clean_environment(PFW_SPOOL_DIR=str(tmp_path / "spools")))
+    assert not os.listdir(tmp_path / "spools")
+
+
+@needs_landlock
+def test_a_child_under_landlock_is_said(target, tmp_path):
+    """It can make no trace of its own."""
+    (tmp_path / "spools").mkdir()
+    done = run([target, "100", "landlock", "child", "7"],
+               traced_environment(tmp_path / "t", tmp_path / "spools"))
+    assert "cannot create the trace" in done.stderr
+    check_events(tmp_path, 108)
