@@ -22,10 +22,10 @@ static const struct {
 };
 
 const struct cli_command *const cli_commands[] = {
-	&cli_run,     &cli_compact,  &cli_index,    &cli_query,	     &cli_table,
-	&cli_overlap, &cli_compare,  &cli_patterns, &cli_memory,     &cli_export,
-	&cli_import,  &cli_validate, &cli_repair,   &cli_doctor,     &cli_config,
-	&cli_calls,   &cli_schedule, &cli_ctl,	    &cli_completion, NULL
+	&cli_run,      &cli_compact,	&cli_index,  &cli_query,    &cli_table,	 &cli_overlap,
+	&cli_compare,  &cli_patterns,	&cli_memory, &cli_counters, &cli_export, &cli_import,
+	&cli_validate, &cli_repair,	&cli_doctor, &cli_config,   &cli_calls,	 &cli_schedule,
+	&cli_ctl,      &cli_completion, NULL
 };
 
 /* Run a program in the directory of this binary, where the Python package has some of its own. */

@@ -36,7 +36,7 @@ if harness.RUNTIME:
 
 
 # Commands of several threads, which ThreadSanitizer shall see at work with four, however few CPUs there are.
-THREADED = ("index", "query", "table", "patterns", "overlap", "compare", "memory", "export", "compact")
+THREADED = ("index", "query", "table", "patterns", "overlap", "compare", "memory", "counters", "export", "compact")
 
 
 def start_with_threads(popen):

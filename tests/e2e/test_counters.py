@@ -298,6 +298,34 @@ assert sorted(held()) == before, (held(), before)
 """
 
 
+def test_shown_by_a_command(told, tmp_path):
+    """Each figure against one made here, from the same lines."""
+    (tmp_path / "t.pfw").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in told.lines))
+    rows = [json.loads(line) for line in harness.run(
+        [harness.PFW, "counters", "--format", "ndjson", tmp_path / "t.pfw"]).stdout.splitlines()]
+    assert {row["name"] for row in rows} == NAMES
+    units = {"memory": "bytes", "io": "bytes", "storage": "bytes", "cpu": "percent"}
+    for row in rows:
+        values = [line["args"][row["key"]] for line in samples(told.lines, row["name"])]
+        assert row["unit"] == units.get(row["name"], "count") and row["pid"] == told.lines[0]["pid"]
+        assert (row["samples"], row["min"], row["max"], row["last"]) == (
+            len(values), min(values), max(values), values[-1]), row
+        assert row["mean"] == pytest.approx(sum(values) / len(values), abs=0.5 if row["unit"] == "bytes" else 1e-9)
+        assert row["total"] == (sum(values) if row["name"] in ("page faults", "io", "storage") else None)
+    text = harness.run([harness.PFW, "counters", "--name", "memory", tmp_path / "t.pfw"]).stdout
+    assert "MiB" in text and "rss" in text and len(text.splitlines()) == 2 and "Mean" in text
+
+
+def test_counters_of_the_program_are_shown(tmp_path):
+    lines = [{"id": 1, "name": "loss", "cat": "app", "pid": 7, "tid": 7, "ts": ts, "ph": "C", "args": {"value": value}}
+             for ts, value in ((3, -0.5), (1, 2.25), (2, 1e300), (3, -1))]
+    (tmp_path / "t.pfw").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    row, = map(json.loads, harness.run([harness.PFW, "counters", "--format", "ndjson", tmp_path / "t.pfw"],
+                                       status=None).stdout.splitlines())
+    assert (row["cat"], row["unit"], row["min"], row["max"], row["last"], row["total"]) == (
+        "app", None, -1, 1e300, -0.5, None)
+
+
 @pytest.fixture(name="gpus")
 def two_gpus(tmp_path):
     """Run GPU_PROGRAM where there are two, by the stand-in; the lines of its trace."""

@@ -166,6 +166,7 @@ COMMANDS = {
     "compare": ["compare", "TRACE"],
     "patterns": ["patterns"],
     "memory": ["memory"],
+    "counters": ["counters"],
     "export": ["export", "-o", "/dev/null"],
     "export folded": ["export", "--format", "folded", "-o", "/dev/null"],
     "export dftracer": ["export", "--format", "dftracer", "-o", "/dev/null"],

@@ -225,6 +225,15 @@ def check_memory(paths, facts, _):
     assert facts["events"] and not done.stdout and "no allocations" in done.stderr
 
 
+def check_counters(paths, facts, _):
+    """A row for each number of a counter's lines; where there are none, that is said."""
+    done = run([PFW, "counters", "--format", "ndjson", *paths])
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    counted = int(pfw("query", "--count", "--where", "ph == 'C'", *paths))
+    assert facts["events"] and (sum(row["samples"] for row in rows) >= counted if counted else not rows)
+    assert ("no counter" in done.stderr) == (not counted)
+
+
 def check_repair(paths, facts, _):
     """What is whole is left as it is; what is not ours is refused."""
     before = [path.read_bytes() for path in paths]
@@ -234,7 +243,7 @@ def check_repair(paths, facts, _):
 
 
 COMMANDS = [check_query, check_table, check_index, check_validate, check_compact, check_export,
-            check_overlap, check_patterns, check_memory, check_repair]
+            check_overlap, check_patterns, check_memory, check_counters, check_repair]
 
 
 @pytest.mark.parametrize("check", COMMANDS, ids=lambda check: check.__name__.split("_")[1])

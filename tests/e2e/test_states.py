@@ -77,6 +77,8 @@ def busy(process, seed, count=150):
         process.work("kernel", "gemm", at + 4000 + chance.randrange(9000), 2000,
                      10001000 + n % 2, correlation=n, device=1, device_index=0, context=1,
                      stream=n % 2)
+        process.add("memory", "COUNTER", at + 100, 0, {"rss": chance.randrange(1 << 40)}, phase="C")
+        process.add("cpu", "COUNTER", at + 100, 0, {"user": chance.randrange(9999) / 10}, phase="C")
         for addr in (1, 2):
             process.add("[memory]", "PP", at + 3500, 0, {
                 "kind": "memory", "device": n % 2, "device_index": 0 if n % 2 else -1,
@@ -220,6 +222,7 @@ COMMANDS = [
     ["patterns", "--format", "ndjson"], ["patterns"], ["patterns", "--cat", "POSIX"],
     ["patterns", "--name", "read", "--format", "ndjson"],
     ["memory", "--format", "ndjson", "--bins", "4"], ["memory"],
+    ["counters", "--format", "ndjson"], ["counters"], ["counters", "--name", "cpu", "--since", "30%"],
     ["query", "--count"], ["query", "--count", "--where", "dur > 1us && cat == \"PP\""],
     *(["query", "--sort-by", key, "--limit", "300", *words]
       for key in ("ts", "-ts", "dur", "-dur") for words in ([], ["--meta"])),

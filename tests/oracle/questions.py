@@ -44,7 +44,8 @@ class Question:
 
 def some(chance, count, processes):
     """Questions about a trace; each kind as often as the others."""
-    kinds = [about_io, about_compute, about_plain, about_overlap, about_patterns, about_memory, about_lines, about_bytes]
+    kinds = [about_io, about_compute, about_plain, about_overlap, about_patterns, about_memory, about_counters,
+             about_lines, about_bytes]
     first = chance.randrange(len(kinds))
     return [kinds[(first + number) % len(kinds)](chance, processes) for number in range(count)]
 
@@ -214,6 +215,28 @@ def about_memory(chance, processes):
                         for row in allocations.memory(processes, conditions))
     return Question(["memory", "--format", "ndjson", "--row-limit", "-1"], conditions,
                     lambda text: numbered(row for row in rows(text) if row["section"] in SECTIONS), wanted)
+
+
+def about_counters(chance, processes):
+    """docs/gpu.rst: the samples of each counter of a process."""
+    conditions = reach(chance, processes)
+
+    def wanted(processes):
+        found = collections.defaultdict(list)
+        for event in (event for process in processes for event in process.events):
+            if event.ph == "C" and conditions.reached(event):
+                for key, value in event.args.items():
+                    rank = None if event.process.rank is None else str(event.process.rank)
+                    found[rank, str(event.process.pid), event.name, key].append((event.ts, value))
+        return {key: counted([value for _, value in sorted(values)]) for key, values in found.items()}
+    return Question(["counters", "--format", "ndjson"], conditions,
+                    lambda text: {(row["rank"], row["pid"], row["name"], row["key"]): row for row in rows(text)}, wanted)
+
+
+def counted(values):
+    """Whole bytes that are added from sample to sample."""
+    return {"unit": "bytes", "samples": str(len(values)), "min": str(min(values)), "max": str(max(values)),
+            "mean": str(round(sum(values) / len(values))), "last": str(values[-1]), "total": str(sum(values))}
 
 
 SECTIONS = {"device": ["pid"], "step": ["pid", "step"], "owner": ["name"], "unfreed": ["pid", "addr"]}
