@@ -66,10 +66,12 @@ NOT_FOR_RACES = {
 
 
 def clean_environment(**variables):
-    """This environment without the tracer's and the launchers' variables."""
+    """This environment without the tracer's and the launchers' variables.
+
+    PFW_REPAIR=0: a test repairs nothing of another one that runs at the same time (test_repairs.py does)."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(LAUNCHERS + OURS) and name != "COLUMNS"}
-    return {**kept, "LC_ALL": "C", **variables}
+    return {**kept, "LC_ALL": "C", "PFW_REPAIR": "0", **variables}
 
 
 def traced_environment(base, spools, **variables):

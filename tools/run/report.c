@@ -357,6 +357,7 @@ void run_report(const struct run *run, int status, int64_t wall_ns)
 			     .colours = cli_colours(stderr) };
 
 	adopt_killed(&sums);
+	run_repair(run);
 	if (run->quiet)
 		return;
 	find_traces(&sums);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ui/cli.h"
@@ -38,17 +37,9 @@ static int say_exec_error(const struct run *run, int error)
 						      : RUN_NOT_EXECUTABLE;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 static int run_program(struct run *run)
 {
-	int64_t start = now_ns();
+	int64_t start = run_now_ns();
 	int status = 0, error = run_launch(run->words, &status);
 
 	run_remove_links(run);
@@ -56,7 +47,7 @@ static int run_program(struct run *run)
 		return say_exec_error(run, error);
 	/* Inside another `pfw run` the outer one prints the summary. */
 	if (!run->inside || run->output)
-		run_report(run, status, now_ns() - start);
+		run_report(run, status, run_now_ns() - start);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

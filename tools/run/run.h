@@ -1,7 +1,7 @@
 /* tools/run/run.h - the parts of `pfw run`.
  *
  * Room tools/run: `pfw run`.  It may use tools/ui, tools/share and the store.  Start with run.c,
- * then name.c, env.c, launch.c, report.c.
+ * then name.c, env.c, launch.c, report.c, repair.c.
  */
 #ifndef PFW_TOOLS_RUN_RUN_H
 #define PFW_TOOLS_RUN_RUN_H
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/settings/naming.h"
 
@@ -56,8 +57,20 @@ bool run_refuse(int count, char *const *words);
  */
 int run_launch(char *const *argv, int *status);
 
+/* Finish the traces of this user's killed processes of other runs on this host, and say so.  Takes
+ * 10 s at most. */
+void run_repair(const struct run *run);
+
 /* Adopt the spools of the run's killed processes, then print the summary to standard error. */
 void run_report(const struct run *run, int status, int64_t wall_ns);
+
+static inline int64_t run_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
 
 static inline const char *run_base_name(const char *path)
 {

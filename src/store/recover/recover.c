@@ -69,6 +69,25 @@ static int fail(struct adoption *adoption, int error, const char *what, const ch
 		   strerror(-error));
 }
 
+/* Fill in what the header says of the process. */
+static void describe(struct pfw_recovery *result, const struct pfw_spool_image *image)
+{
+	const struct pfw_spool_header *header = image->header;
+	size_t bytes = strnlen(header->cmd, sizeof(header->cmd)), end = 0, at;
+
+	while (end < bytes && header->cmd[end] != ' ')
+		end++;
+	for (at = end; at && header->cmd[at - 1] != '/';)
+		at--;
+	snprintf(result->program, sizeof(result->program), "%.*s", (int)(end - at),
+		 header->cmd + at);
+	snprintf(result->run, sizeof(result->run), "%.*s", (int)sizeof(header->run) - 1,
+		 header->run);
+	strcpy(result->trace, pfw_spool_image_trace(image));
+	result->pid = header->pid;
+	result->start_ns = (int64_t)header->start_ns;
+}
+
 /* ---- the spool's state ---- */
 
 static _Thread_local sigjmp_buf cut_off;
@@ -523,12 +542,7 @@ static int recover_locked(struct adoption *adoption, int fd)
 		if (!result->why[0])
 			fail(adoption, error, "cannot read", adoption->spool_path);
 	} else {
-		const struct pfw_spool_header *header = adoption->image.header;
-
-		strcpy(result->trace, pfw_spool_image_trace(&adoption->image));
-		snprintf(result->run, sizeof(result->run), "%.*s", (int)sizeof(header->run) - 1,
-			 header->run);
-		result->pid = header->pid;
+		describe(result, &adoption->image);
 		result->status = PFW_RECOVER_DONE;
 		error = examine(adoption);
 	}
@@ -588,6 +602,25 @@ static int open_spool(const char *path, struct stat *st, struct pfw_recovery *re
 						    : strerror(-fd));
 }
 
+bool pfw_recover_is_dead(const char *spool_path)
+{
+	struct pfw_spool_image image;
+	char why[PFW_SPOOL_WHY_BYTES];
+	struct stat st;
+	int fd = pfw_spool_image_open(spool_path, false, &st);
+	bool dead;
+
+	if (fd < 0)
+		return false;
+	dead = st.st_uid == geteuid() && !pfw_spool_image_header(&image, fd, why) &&
+	       pfw_spool_is_of_here(image.header, why, sizeof(why)) &&
+	       image.header->pid_namespace && image.header->pid_namespace == pfw_proc_namespace() &&
+	       !pfw_spool_process_lives(fd, image.header);
+	pfw_spool_image_release(&image);
+	close(fd);
+	return dead;
+}
+
 int pfw_recover_spool(const char *spool_path, const char *place, struct pfw_recovery *result)
 {
 	struct adoption adoption = {
@@ -601,7 +634,8 @@ int pfw_recover_spool(const char *spool_path, const char *place, struct pfw_reco
 	if (fd < 0)
 		return result->status == PFW_RECOVER_NOTHING ? 0 : fd;
 	adoption.user = st.st_uid;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+	result->taken = flock(fd, LOCK_EX | LOCK_NB) < 0;
+	if (result->taken)
 		error = say(result, PFW_RECOVER_LIVE, 0, "another pfw is adopting it");
 	else if (!fstat(fd, &st) && !st.st_nlink)
 		error = say(result, PFW_RECOVER_NOTHING, 0, "it is gone: adopted by another");

@@ -27,7 +27,10 @@ struct pfw_recovery {
 	char trace[4096];   /* path of the trace; "" if the spool does not name it */
 	char why[256];	    /* a message with cause and fix; "" if all is well */
 	char run[128];	    /* the process's run */
+	char program[64];   /* the name of its program; "" if unknown */
 	int pid;	    /* the dead process's, in its own pid namespace */
+	int64_t start_ns;   /* when it began to record, CLOCK_REALTIME; 0 if unknown */
+	bool taken;	    /* LIVE because another adopter works on it */
 	uint64_t recovered; /* events appended */
 	uint64_t torn;	    /* records begun but not finished, or invalid */
 	uint64_t lost;	    /* total of the trace's `end`, torn records included */
@@ -46,6 +49,10 @@ struct pfw_recovery {
  * race, one does it.
  */
 int pfw_recover_spool(const char *spool_path, const char *place, struct pfw_recovery *result);
+
+/* Whether the spool is this user's and its process ended on this host, since this boot, in this pid
+ * namespace.  False in doubt, so that nothing needs to be known of other containers. */
+bool pfw_recover_is_dead(const char *spool_path);
 
 /* Whether a path is a trace of a base name, or in a directory if that ends in '/'. */
 bool pfw_recover_is_in(const char *trace, const char *base);
