@@ -52,15 +52,13 @@ static const char *const ours[] = {
 #include "common/settings/config.def"
 };
 
-_Static_assert(ROW_COUNT <= 64, "struct reader.seen has one bit a row");
-
 /* ---- messages ---- */
 
 struct reader {
 	struct pfw_config *config;
 	pfw_config_say *say;
 	void *user;
-	uint64_t seen; /* bit n: row n was read; the first of two entries counts, as for getenv */
+	bool seen[ROW_COUNT]; /* the first of two entries counts, as for getenv */
 };
 
 /* Append a value for a terminal: without control bytes, and cut. */
@@ -252,7 +250,7 @@ static void read_row(struct reader *reader, size_t index, const char *value)
 	const struct pfw_config_row *row = &rows[index];
 	enum pfw_parsed parsed;
 
-	reader->seen |= 1ull << index;
+	reader->seen[index] = true;
 	if (*value == '\0')
 		return;
 	if (row->state == PFW_CONFIG_IGNORED) {
@@ -301,7 +299,7 @@ static void read_others(struct reader *reader, char *const *environ)
 		if (prefix_bytes(entry) == 0 || !(equals = strchr(entry, '=')))
 			continue;
 		index = find_row(entry, (size_t)(equals - entry));
-		if (index < ROW_COUNT && !(reader->seen & 1ull << index))
+		if (index < ROW_COUNT && !reader->seen[index])
 			read_row(reader, index, equals + 1);
 		else if (index == ROW_COUNT && !is_ours(entry, (size_t)(equals - entry)))
 			say_unknown(reader, entry, (size_t)(equals - entry));
@@ -311,7 +309,7 @@ static void read_others(struct reader *reader, char *const *environ)
 void pfw_config_read(struct pfw_config *config, char *const *environ, pfw_config_say *say,
 		     void *user)
 {
-	struct reader reader = { config, say, user, 0 };
+	struct reader reader = { .config = config, .say = say, .user = user };
 
 	read_first(&reader, environ);
 	if (config->enable)
@@ -321,7 +319,7 @@ void pfw_config_read(struct pfw_config *config, char *const *environ, pfw_config
 void pfw_config_read_enabled(struct pfw_config *config, char *const *environ, pfw_config_say *say,
 			     void *user)
 {
-	struct reader reader = { config, say, user, 0 };
+	struct reader reader = { .config = config, .say = say, .user = user };
 
 	read_first(&reader, environ);
 	config->enable = true;
