@@ -628,3 +628,46 @@ def test_few_steps_are_shown_unasked(tmp_path, count):
     write(tmp_path / "t.pfw", trace)
     out = subprocess.run([PFW, "overlap", tmp_path / "t.pfw"], check=True, capture_output=True, text=True).stdout
     assert ("\nSteps\n" in out) == (count <= 12), out
+
+
+# ---- many ranks ----
+
+def sections(text):
+    """{title: {first word of a row: its other words}} of what is printed for people; units glued."""
+    found, title = {}, None
+    for block in text.split("\n\n")[1:]:
+        if block.startswith("- "):
+            continue  # what was not recorded
+        title, _, *rows = block.strip("\n").split("\n")
+        found[title] = {re.split(r"\s{2,}", row.strip())[0]: re.split(r"\s{2,}", row.strip())[1:]
+                        for row in rows}
+    return found
+
+
+def test_of_many_ranks_the_slowest_are_shown(tmp_path):
+    """20 ranks: step 0 of rank r takes 100 + (7 r mod 20) µs, of which the call takes r µs."""
+    for rank in range(20):
+        own = 100_000 + 7 * rank % 20 * 1000
+        write(tmp_path / f"t-rank{rank:04d}.pfw", Trace(100 + rank, rank=rank, world=20)
+              .io(0, rank * 1000 + 1000).op(rank * 1000 + 1000, own).step(0, 0, own))
+    few = run([PFW, "overlap", tmp_path]).stdout
+    slowest = sorted(range(20), key=lambda rank: -(7 * rank % 20))[:10]
+    assert "The 10 slowest ranks are shown, by their own time in common steps: --all-ranks" in few
+    table = sections(few)["Time in which"]
+    assert [*table] == [*map(str, sorted(slowest)), "least", "median", "95 in 100", "most", "all"]
+    # Columns: wall, I/O.  1 to 20 µs of I/O: of twenty, the tenth and the nineteenth.
+    assert [table[row][1] for row in ("least", "median", "95 in 100", "most")] == \
+        ["1.000us", "10.000us", "19.000us", "20.000us"]
+    assert [table[row][0] for row in ("least", "most")] == ["100.000us", "119.000us"]
+    assert [*sections(few)["Stragglers"]] == [*map(str, sorted(slowest))]
+    every = run([PFW, "overlap", "--all-ranks", tmp_path]).stdout
+    assert [*sections(every)["Time in which"]] == [*map(str, range(20)), "all"]
+    assert "--all-ranks" not in every
+    assert len(ranks(tmp_path)) == 21  # programs have all of them, and their sum
+
+    files = run([PFW, "patterns", tmp_path]).stdout
+    shown = re.findall(r"^\(rank (\d+)\)", files, re.M)
+    assert shown == [str(rank) for rank in range(10, 20)]
+    assert "The 10 ranks with most I/O time are shown: --all-ranks shows each" in files
+    every = run([PFW, "patterns", "--all-ranks", tmp_path]).stdout
+    assert re.findall(r"^\(rank (\d+)\)", every, re.M) == [*map(str, range(20))]

@@ -44,7 +44,7 @@ static int add_compute(struct overlap_options *options, const char *glob)
 	return -1;
 }
 
-enum { STEPS = SURVEY_WIDE + 1, COMPUTE };
+enum { STEPS = SURVEY_ALL_RANKS + 1, COMPUTE };
 
 static int take(void *user, const struct cli_args *args, int option)
 {
@@ -110,6 +110,7 @@ static const struct cli_option overlap_options[] = {
 	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
 	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
 	SURVEY_OPTION_ALL_RUNS,
+	SURVEY_OPTION_ALL_RANKS,
 	SURVEY_OPTION_WIDE,
 	SURVEY_OPTIONS,
 	{ "format", 0, "text|md|ndjson|csv",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "overlap/overlap.h"
+#include "share/slowest.h"
 #include "share/unrecorded.h"
 #include "store/kit/saturate.h"
 
@@ -17,7 +18,10 @@ struct sheet {
 	struct grid grid;
 	struct grid_column column[COLUMNS_MAX];
 	int format;
-	size_t width; /* of the terminal */
+	size_t width;			    /* of the terminal */
+	int64_t (*figure)[OVERLAP_FIGURES]; /* of each rank */
+	bool *shown;			    /* which ranks have a row */
+	bool few;			    /* not all of them */
 	bool failed;
 };
 
@@ -72,6 +76,47 @@ static void put_figures(struct grid *grid, const char *const *keys, const int64_
 	}
 }
 
+static int by_ns(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Rows that say how a figure differs between the ranks that have it, by nearest rank. */
+static void put_spread(struct sheet *sheet, size_t ranks, const char *const *keys)
+{
+	static const struct {
+		const char *title;
+		unsigned percent;
+	} rows[] = { { "least", 0 }, { "median", 50 }, { "95 in 100", 95 }, { "most", 100 } };
+	int64_t(*spread)[OVERLAP_FIGURES] = calloc(CLI_ARRAY_LEN(rows), sizeof(*spread));
+	int64_t *value = calloc(ranks, sizeof(*value));
+
+	sheet->failed |= !spread || !value;
+	for (unsigned key = 0; keys[key] && !sheet->failed; key++) {
+		unsigned number = overlap_figure(keys[key]);
+		size_t count = 0;
+
+		for (size_t i = 0; i < ranks; i++) {
+			if (sheet->figure[i][number] != OVERLAP_UNKNOWN)
+				value[count++] = sheet->figure[i][number];
+		}
+		qsort(value, count, sizeof(*value), by_ns);
+		for (size_t i = 0; i < CLI_ARRAY_LEN(rows); i++) {
+			size_t place = (count * rows[i].percent + 99) / 100;
+
+			spread[i][number] = count ? value[place ? place - 1 : 0] : OVERLAP_UNKNOWN;
+		}
+	}
+	for (size_t i = 0; i < CLI_ARRAY_LEN(rows) && !sheet->failed; i++) {
+		grid_text(&sheet->grid, rows[i].title, strlen(rows[i].title));
+		put_figures(&sheet->grid, keys, spread[i]);
+	}
+	free(spread);
+	free(value);
+}
+
 static void print_ranks(struct sheet *sheet, const struct overlap *overlap,
 			const struct overlap_totals *totals, const char *title,
 			const char *const *keys)
@@ -82,13 +127,13 @@ static void print_ranks(struct sheet *sheet, const struct overlap *overlap,
 	begin(sheet, titles);
 	add_figures(sheet, keys);
 	for (size_t i = 0; i < overlap->ranks; i++) {
-		const struct overlap_rank *rank = &overlap->rank[i];
-		int64_t figure[OVERLAP_FIGURES];
-
-		overlap_put_rank(grid, rank);
-		overlap_measure(rank->overlap.set_ns, rank->known, figure);
-		put_figures(grid, keys, figure);
+		if (!sheet->shown[i])
+			continue;
+		overlap_put_rank(grid, &overlap->rank[i]);
+		put_figures(grid, keys, sheet->figure[i]);
 	}
+	if (sheet->few)
+		put_spread(sheet, overlap->ranks, keys);
 	if (overlap->ranks > 1) {
 		overlap_put_rank(grid, NULL);
 		put_figures(grid, keys, totals->figure);
@@ -120,6 +165,8 @@ static void print_gaps(struct sheet *sheet, const struct overlap *overlap,
 
 	begin(sheet, titles);
 	for (size_t i = 0; i < overlap->ranks; i++) {
+		if (!sheet->shown[i])
+			continue;
 		overlap_put_rank(&sheet->grid, &overlap->rank[i]);
 		put_gaps(&sheet->grid, &overlap->rank[i].overlap.gaps);
 	}
@@ -141,6 +188,8 @@ static void print_stragglers(struct sheet *sheet, const struct overlap *overlap,
 	for (size_t i = 0; i < overlap->ranks; i++) {
 		const struct overlap_straggler *of = &straggler[i];
 
+		if (!sheet->shown[i])
+			continue;
 		overlap_put_rank(&sheet->grid, &overlap->rank[i]);
 		grid_u64(&sheet->grid, GRID_COUNT, of->steps);
 		put_mean(&sheet->grid, of->own_ns, of->steps);
@@ -218,6 +267,33 @@ static void print_head(const struct overlap *overlap, const struct overlap_total
 		       cli_count(totals->steps_left_out));
 }
 
+/* Compute the figures of all ranks, and choose those that have a row: of many the slowest, by their
+ * own time in steps that they have in common, else by their wall time. */
+static void measure_ranks(struct sheet *sheet, const struct overlap *overlap,
+			  const struct overlap_options *options,
+			  const struct overlap_straggler *straggler)
+{
+	int64_t *score = calloc(overlap->ranks + 1, sizeof(*score));
+
+	sheet->few = slowest_only(&options->survey, overlap->ranks);
+	sheet->figure = calloc(overlap->ranks + 1, sizeof(*sheet->figure));
+	for (size_t i = 0; score && sheet->figure && i < overlap->ranks; i++) {
+		const struct overlap_rank *rank = &overlap->rank[i];
+
+		overlap_measure(rank->overlap.set_ns, rank->known, sheet->figure[i]);
+		score[i] = straggler ? overlap_mean(straggler[i].own_ns, straggler[i].steps)
+				     : sheet->figure[i][overlap_figure("wall")];
+	}
+	if (score && sheet->figure)
+		sheet->shown = slowest_ranks(&options->survey, score, overlap->ranks);
+	free(score);
+	sheet->failed = !sheet->shown;
+	if (sheet->few && !sheet->failed)
+		printf("The %u slowest ranks are shown, by %s: --all-ranks shows each\n",
+		       SLOWEST_SHOWN,
+		       straggler ? "their own time in common steps" : "their wall time");
+}
+
 /* Why figures are not known, and what would record them. */
 static void print_unknown(const struct sheet *sheet, const struct overlap_totals *totals)
 {
@@ -237,8 +313,8 @@ static void print_unknown(const struct sheet *sheet, const struct overlap_totals
 	}
 }
 
-static int print_text(const struct overlap *overlap, const struct overlap_options *options,
-		      const struct overlap_answer *answer)
+static void print_tables(struct sheet *sheet, const struct overlap *overlap,
+			 const struct overlap_options *options, const struct overlap_answer *answer)
 {
 	static const char *const times[] = { "wall",
 					     "io",
@@ -254,22 +330,33 @@ static int print_text(const struct overlap *overlap, const struct overlap_option
 					     NULL };
 	static const char *const idle[] = { "wall",	 "idle",      "idle_launch", "idle_queued",
 					    "idle_copy", "idle_load", "idle_io",     NULL };
+
+	print_ranks(sheet, overlap, &answer->totals, "Time in which", times);
+	if (answer->totals.sums.kernels) {
+		print_ranks(sheet, overlap, &answer->totals,
+			    "No kernel ran, and the GPU waited for", idle);
+		print_gaps(sheet, overlap, &answer->totals);
+	}
+	if (answer->straggler)
+		print_stragglers(sheet, overlap, answer->straggler);
+	if (answer->steps.count && (options->steps || answer->steps.count <= STEPS_FEW))
+		print_steps(sheet, &answer->steps);
+	if (options->bin_ns)
+		print_series(sheet, overlap, options);
+	print_unknown(sheet, &answer->totals);
+}
+
+static int print_text(const struct overlap *overlap, const struct overlap_options *options,
+		      const struct overlap_answer *answer)
+{
 	struct sheet sheet = { .format = options->survey.format, .width = options->survey.width };
 
 	print_head(overlap, &answer->totals);
-	print_ranks(&sheet, overlap, &answer->totals, "Time in which", times);
-	if (answer->totals.sums.kernels) {
-		print_ranks(&sheet, overlap, &answer->totals,
-			    "No kernel ran, and the GPU waited for", idle);
-		print_gaps(&sheet, overlap, &answer->totals);
-	}
-	if (answer->straggler)
-		print_stragglers(&sheet, overlap, answer->straggler);
-	if (answer->steps.count && (options->steps || answer->steps.count <= STEPS_FEW))
-		print_steps(&sheet, &answer->steps);
-	if (options->bin_ns)
-		print_series(&sheet, overlap, options);
-	print_unknown(&sheet, &answer->totals);
+	measure_ranks(&sheet, overlap, options, answer->straggler);
+	if (!sheet.failed)
+		print_tables(&sheet, overlap, options, answer);
+	free(sheet.figure);
+	free(sheet.shown);
 	return sheet.failed ? -ENOMEM : 0;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "patterns/patterns.h"
+#include "share/slowest.h"
 #include "ui/cli.h"
 #include "ui/grid.h"
 
@@ -94,18 +95,35 @@ static ssize_t join_files(const struct patterns *patterns, struct row *row)
 	return result;
 }
 
-static void join_rank(const struct patterns *patterns, size_t number, struct row *row)
+static int by_rank(const void *key, const void *row)
 {
-	const struct patterns_rank *rank = &patterns->rank[number];
+	int64_t rank = *(const int64_t *)key, other = ((const struct row *)row)->rank;
 
-	row->section = "rank";
-	row->rank = rank->rank;
-	pfw_pattern_add_counters(&row->counters, &rank->counters);
-	for (size_t i = 0; i < patterns->found.rows; i++) {
-		if (pfw_patterns_rank(&patterns->found, i) == rank->rank && is_counted(patterns, i))
-			add(row, &patterns->found.row[i]);
+	return (rank > other) - (rank < other);
+}
+
+/* Merge the files of each rank; row[] is all zero, and has one for each. */
+static void join_ranks(const struct patterns *patterns, struct row *row)
+{
+	for (size_t i = 0; i < patterns->ranks; i++) {
+		row[i].section = "rank";
+		row[i].rank = patterns->rank[i].rank;
+		row[i].counters = patterns->rank[i].counters;
 	}
-	row->ranks = 1;
+	for (size_t i = 0; i < patterns->found.rows; i++) {
+		int64_t rank = pfw_patterns_rank(&patterns->found, i);
+		struct row *its = bsearch(&rank, row, patterns->ranks, sizeof(*row), by_rank);
+
+		if (its && is_counted(patterns, i)) {
+			add(its, &patterns->found.row[i]);
+			its->ranks = 1;
+		}
+	}
+}
+
+static int64_t io_ns(const struct row *row)
+{
+	return row->sum.metadata_ns + row->sum.side[0].ns + row->sum.side[1].ns;
 }
 
 /* ---- columns ---- */
@@ -285,39 +303,50 @@ static void print_counters(const struct row *all)
 
 /* ---- all of it ---- */
 
-/* The rows of ranks with a counted call; NULL: only count them. */
-static uint64_t put_ranks(const struct patterns *patterns, struct grid *grid)
+/* The rows of ranks with a counted call, or of the slowest of them.  0 or -ENOMEM. */
+static int put_ranks(const struct patterns *patterns, struct grid *grid, const struct row *rank)
 {
-	uint64_t ranks = 0;
+	int64_t *score = calloc(patterns->ranks + 1, sizeof(*score));
+	bool *shown;
 
-	for (size_t i = 0; i < patterns->ranks; i++) {
-		struct row rank = { 0 };
-
-		join_rank(patterns, i, &rank);
-		ranks += rank.files > 0;
-		if (grid && rank.files)
-			put_row(grid, &rank);
+	for (size_t i = 0; score && i < patterns->ranks; i++)
+		score[i] = rank[i].files ? io_ns(&rank[i]) : -1;
+	shown = score ? slowest_ranks(&patterns->survey, score, patterns->ranks) : NULL;
+	for (size_t i = 0; shown && i < patterns->ranks; i++) {
+		if (shown[i] && rank[i].files)
+			put_row(grid, &rank[i]);
 	}
-	return ranks;
+	free(score);
+	free(shown);
+	return shown ? 0 : -ENOMEM;
 }
 
-static void put_rows(const struct patterns *patterns, struct grid *grid, struct row *all,
-		     const struct row *file, size_t files)
+static int put_rows(const struct patterns *patterns, struct grid *grid, struct row *all,
+		    const struct row *file, size_t files)
 {
+	struct row *rank = calloc(patterns->ranks + 1, sizeof(*rank));
+	int error = rank ? 0 : -ENOMEM;
+
 	for (size_t i = 0; i < files; i++)
 		add(all, &file[i].sum);
-	for (size_t i = 0; i < patterns->ranks; i++)
-		pfw_pattern_add_counters(&all->counters, &patterns->rank[i].counters);
+	if (!error)
+		join_ranks(patterns, rank);
 	all->files = files;
-	all->ranks = put_ranks(patterns, NULL);
+	all->ranks = 0;
+	for (size_t i = 0; i < patterns->ranks && !error; i++) {
+		pfw_pattern_add_counters(&all->counters, &rank[i].counters);
+		all->ranks += rank[i].ranks;
+	}
 	put_row(grid, all);
-	if (patterns->ranks > 1)
-		put_ranks(patterns, grid);
+	if (patterns->ranks > 1 && !error)
+		error = put_ranks(patterns, grid, rank);
+	free(rank);
 	for (size_t i = 0; i < files; i++) {
 		if (patterns->survey.row_limit >= 0 && i >= (size_t)patterns->survey.row_limit)
 			break;
 		put_row(grid, &file[i]);
 	}
+	return error;
 }
 
 int patterns_print(const struct patterns *patterns)
@@ -337,8 +366,8 @@ int patterns_print(const struct patterns *patterns)
 
 	if (!error) {
 		qsort(file, (size_t)files, sizeof(*file), by_bytes);
-		put_rows(patterns, &grid, &all, file, (size_t)files);
-		error = grid.failed ? -ENOMEM : 0;
+		error = put_rows(patterns, &grid, &all, file, (size_t)files);
+		error = grid.failed ? -ENOMEM : error;
 	}
 	if (!error && cli_for_people(patterns->survey.format) && !files) {
 		if (!patterns->survey.quiet)
@@ -350,6 +379,9 @@ int patterns_print(const struct patterns *patterns)
 	} else if (!error) {
 		grid_print(&grid, stdout, patterns->survey.format, NULL);
 	}
+	if (!error && files && slowest_only(&patterns->survey, patterns->ranks))
+		printf("\nThe %u ranks with most I/O time are shown: --all-ranks shows each\n",
+		       SLOWEST_SHOWN);
 	if (!error && cli_for_people(patterns->survey.format) && files) {
 		print_sizes(&all, &patterns->survey);
 		print_counters(&all);

@@ -31,6 +31,9 @@ int survey_take(struct survey *survey, struct pfw_select *select, const struct c
 	case SURVEY_WIDE:
 		survey->wide = true;
 		return 0;
+	case SURVEY_ALL_RANKS:
+		survey->all_ranks = true;
+		return 0;
 	case 'q':
 		survey->quiet = true;
 		return 0;

@@ -26,7 +26,7 @@ struct survey {
 	int (*begin)(void *user, struct cli_args *args);
 	int (*body)(void *user, struct survey_input *input);
 	/* Options, with their defaults. */
-	bool all_runs, quiet, wide;
+	bool all_runs, all_ranks, quiet, wide;
 	unsigned jobs;	   /* 0: as many as survey_jobs() says */
 	unsigned formats;  /* accepted by --format: 1 << CLI_TEXT and so on */
 	int format;	   /* of enum cli_format */
@@ -48,7 +48,13 @@ struct survey_input {
 
 /* ---- options ---- */
 
-enum { SURVEY_ALL_RUNS = SELECT_ARGS_META + 1, SURVEY_ROW_LIMIT, SURVEY_FORMAT, SURVEY_WIDE };
+enum {
+	SURVEY_ALL_RUNS = SELECT_ARGS_META + 1,
+	SURVEY_ROW_LIMIT,
+	SURVEY_FORMAT,
+	SURVEY_WIDE,
+	SURVEY_ALL_RANKS
+};
 
 #define SURVEY_FEW_ROWS (-2)
 #define SURVEY_FORMAT_NAMES "text|md|ndjson|csv|tsv"
@@ -62,6 +68,11 @@ enum { SURVEY_ALL_RUNS = SELECT_ARGS_META + 1, SURVEY_ROW_LIMIT, SURVEY_FORMAT, 
 
 #define SURVEY_OPTION_WIDE                                                                         \
 	{ "wide", 0, NULL, "all columns, also those that a terminal has no room for", SURVEY_WIDE }
+
+#define SURVEY_OPTION_ALL_RANKS                                                                    \
+	{ "all-ranks", 0, NULL,                                                                    \
+	  "text and md: a row for each rank, not only for the ten slowest of more than 16",        \
+	  SURVEY_ALL_RANKS }
 
 #define SURVEY_OPTIONS                                                                             \
 	{ "quiet", 'q', NULL, "print only problems on standard error", 'q' },                            \
