@@ -16,6 +16,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -234,6 +235,27 @@ static inline void pfw_os_futex_wait(const uint32_t *word, uint32_t expected, ui
 static inline void pfw_os_futex_wake(const uint32_t *word, int count)
 {
 	pfw_syscall6(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, count, 0, 0, 0);
+}
+
+/*
+ * A lock: 0 free, 1 held, 2 held and perhaps wanted.  Who has waited takes it as 2, as others may
+ * still wait: so each release wakes the next one.  The time limit is long, as of thousands of
+ * threads that wait each one would use it.
+ */
+static inline void pfw_os_lock(_Atomic uint32_t *lock)
+{
+	uint32_t none = 0;
+
+	if (atomic_compare_exchange_strong(lock, &none, 1))
+		return;
+	while (atomic_exchange(lock, 2))
+		pfw_os_futex_wait((const uint32_t *)lock, 2, 1000000000);
+}
+
+static inline void pfw_os_unlock(_Atomic uint32_t *lock)
+{
+	if (atomic_exchange(lock, 0) == 2)
+		pfw_os_futex_wake((const uint32_t *)lock, 1);
 }
 
 /* Futexes shared between processes. */

@@ -33,7 +33,7 @@ enum pfw_session_state { FRESH, OFF, ON, ENDED };
 
 extern struct pfw_session {
 	_Atomic uint32_t state;	    /* enum pfw_session_state */
-	_Atomic uint32_t life;	    /* lock: 0 free, 1 held, 2 held and wanted */
+	_Atomic uint32_t life;	    /* lock: pfw_os_lock() */
 	_Atomic int32_t holder;	    /* tid of the holder */
 	_Atomic uint32_t switching; /* lock: a thread is storing pfw_switches's words */
 	uint64_t generation;	    /* of those words; under `switching` */

@@ -17,17 +17,10 @@ struct pfw_session pfw_session;
 
 bool pfw_session_lock(uint64_t *old)
 {
-	uint32_t none = 0;
-
 	if (atomic_load(&pfw_session.holder) == pfw_os_gettid())
 		return false;
 	*old = pfw_os_block_signals();
-	while (!atomic_compare_exchange_strong(&pfw_session.life, &none, 1)) {
-		if (none != 2 && !atomic_exchange(&pfw_session.life, 2))
-			break; /* it was released meanwhile, and is ours */
-		pfw_os_futex_wait((const uint32_t *)&pfw_session.life, 2, 10000000);
-		none = 0;
-	}
+	pfw_os_lock(&pfw_session.life);
 	atomic_store(&pfw_session.holder, pfw_os_gettid());
 	return true;
 }
@@ -35,8 +28,7 @@ bool pfw_session_lock(uint64_t *old)
 void pfw_session_unlock(uint64_t old)
 {
 	atomic_store(&pfw_session.holder, 0);
-	if (atomic_exchange(&pfw_session.life, 0) == 2)
-		pfw_os_futex_wake((const uint32_t *)&pfw_session.life, 1);
+	pfw_os_unlock(&pfw_session.life);
 	pfw_os_restore_signals(old);
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/base/os.h"
 #include "common/base/text.h"
+#include "common/format/clock.h"
 
 #define SHM_DIR "/dev/shm"
 /* A process takes at most this share of what is free: torch's workers die of SIGBUS once 60 of a
@@ -321,6 +322,24 @@ bool pfw_spool_has_place(const struct pfw_spool *spool, enum pfw_chunk_kind kind
 	return at + bytes <= spool->made;
 }
 
+/* How long to believe that there is no space. */
+#define FULL_NS 100000000ull
+
+static bool is_full(const struct pfw_spool *spool, uint64_t bytes)
+{
+	return bytes >= spool->full_bytes && spool->full_until_ns &&
+	       pfw_clock_ns(CLOCK_MONOTONIC) < spool->full_until_ns;
+}
+
+bool pfw_spool_needs_file(const struct pfw_spool *spool, enum pfw_chunk_kind kind, uint64_t bytes)
+{
+	uint64_t at = atomic_load(&spool->header->end);
+
+	bytes = pfw_os_whole_pages(bytes);
+	return !spool->heap && at + bytes <= spool->limit &&
+	       !pfw_spool_has_place(spool, kind, bytes) && !is_full(spool, bytes);
+}
+
 uint64_t pfw_spool_usable(const struct pfw_spool *spool, const struct pfw_chunk *chunk)
 {
 	uint64_t at = (uintptr_t)chunk - (uintptr_t)spool->header;
@@ -342,11 +361,17 @@ static struct pfw_chunk *map_chunk(struct pfw_spool *spool, int fd, enum pfw_chu
 				   uint64_t bytes)
 {
 	uint64_t at = atomic_load(&spool->header->end);
+	int error;
 
 	if (spool->heap)
 		return pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (!size_allowed(at + bytes) || pfw_os_fallocate(fd, at, bytes) < 0)
+	error = size_allowed(at + bytes) ? pfw_os_fallocate(fd, at, bytes) : -ENOSPC;
+	if (error == -ENOSPC || error == -EDQUOT) {
+		spool->full_bytes = bytes;
+		spool->full_until_ns = pfw_clock_ns(CLOCK_MONOTONIC) + FULL_NS;
+	}
+	if (error)
 		return NULL;
 	/* Prefault rings, whose pages would else fault in probes; strings fill slowly. */
 	return pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
@@ -365,7 +390,7 @@ void *pfw_spool_append(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind
 	if (pfw_spool_has_place(spool, kind, bytes))
 		chunk = (struct pfw_chunk *)(void *)((char *)spool->header + at);
 	else
-		chunk = map_chunk(spool, fd, kind, bytes);
+		chunk = is_full(spool, bytes) ? NULL : map_chunk(spool, fd, kind, bytes);
 	if (!chunk)
 		return NULL;
 	chunk->kind = (uint32_t)kind;

@@ -17,6 +17,9 @@ struct pfw_spool {
 	/* The file is allocated up to `made` and mapped up to `mapped`: chunks below `made`, and
 	 * strings below `mapped`, need no descriptor. */
 	uint64_t made, mapped;
+	/* A chunk of `full_bytes` or more found no space: none is tried before `full_until_ns`
+	 * (MONOTONIC), as every one of thousands of threads may want a ring. */
+	uint64_t full_bytes, full_until_ns;
 	char path[PFW_SPOOL_PATH_MAX]; /* "" while heap */
 };
 
@@ -59,11 +62,14 @@ int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs,
 int pfw_spool_open(const struct pfw_spool *spool);
 
 /* Append a zeroed, prefaulted chunk of `bytes`, rounded up to pages, with its head filled.
- * NULL: the limit is reached or there is no space.  Thread: drain. */
+ * NULL: the limit is reached, or there is no space, or was none a moment ago.  Thread: drain. */
 void *pfw_spool_append(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind, uint32_t index,
 		       uint64_t bytes);
 
-/* Whether such a chunk needs no descriptor.  Thread: drain. */
+/* Whether pfw_spool_append() of such a chunk has a use for a descriptor.  Thread: drain. */
+bool pfw_spool_needs_file(const struct pfw_spool *spool, enum pfw_chunk_kind kind, uint64_t bytes);
+
+/* Whether there is room for such a chunk without one.  Thread: drain. */
 bool pfw_spool_has_place(const struct pfw_spool *spool, enum pfw_chunk_kind kind, uint64_t bytes);
 
 /* How many bytes of a chunk are allocated; allocate the rest: 0 or -errno.  Thread: drain. */

@@ -148,7 +148,7 @@ int pfw_writer_open_spool(struct pfw_writer *writer)
 void *pfw_writer_append(struct pfw_writer *writer, enum pfw_chunk_kind kind, uint32_t index,
 			uint64_t bytes)
 {
-	if (!pfw_spool_has_place(writer->spool, kind, bytes))
+	if (pfw_spool_needs_file(writer->spool, kind, bytes))
 		pfw_writer_open_spool(writer);
 	return pfw_spool_append(writer->spool, writer->files->spool.fd, kind, index, bytes);
 }

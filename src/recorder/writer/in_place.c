@@ -107,17 +107,18 @@ int pfw_writer_run_in_new_thread(struct pfw_writer *writer, struct pfw_job *job)
 
 static int make_rings_now(struct pfw_writer *writer, void *unused)
 {
-	int error = 0;
+	int error = pfw_writer_open_for_ring(writer);
 
 	(void)unused;
-	if (!writer->spool->heap && !pfw_spool_has_place(writer->spool, PFW_CHUNK_RING, 1))
-		error = pfw_writer_open_spool(writer);
 	if (!error && !writer->ready)
 		error = pfw_writer_make_ready(writer);
 	if (error || pfw_writer_supply_rings(writer, PFW_WRITER_DEAD_RINGS_MAX))
 		return error;
-	pfw_writer_pass(writer, true);
-	return pfw_writer_supply_rings(writer, UINT32_MAX) ? 0 : -ENOSPC;
+	error = pfw_writer_pass(writer, true);
+	if (pfw_writer_supply_rings(writer, UINT32_MAX))
+		return 0;
+	/* A thread with a table of its own may yet empty rings of ended threads. */
+	return error == -EMFILE ? error : -ENOSPC;
 }
 
 int pfw_writer_make_rings(struct pfw_writer *writer)

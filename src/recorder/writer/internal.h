@@ -67,6 +67,9 @@ int pfw_writer_make_ready(struct pfw_writer *writer);
 /* Make another segment of strings, or allocate the rest of the newest one. */
 void pfw_writer_add_strings(struct pfw_writer *writer);
 
+/* Open the spool if a new ring needs it.  0 or -errno. */
+int pfw_writer_open_for_ring(struct pfw_writer *writer);
+
 /* If threads come and go faster than passes run: with this many rings of ended threads, a thread
  * that wants a ring empties those instead of making a new one. */
 #define PFW_WRITER_DEAD_RINGS_MAX 64u

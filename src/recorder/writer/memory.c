@@ -69,6 +69,13 @@ bool pfw_writer_compress(struct pfw_writer *writer, struct pfw_gzip *gzip)
 
 /* ---- rings and their stretches ---- */
 
+/* The slots of the next ring's first stretch. */
+static uint32_t first_capacity(const struct pfw_writer *writer)
+{
+	return writer->first_slots && !writer->made.rings ? writer->first_slots
+							  : FIRST_STRETCH_SLOTS;
+}
+
 /* A stretch of `capacity` slots from the pool, or a new one. */
 static struct pfw_ring_chunk *get_stretch(struct pfw_writer *writer, uint32_t capacity)
 {
@@ -94,6 +101,15 @@ void pfw_writer_return_stretch(struct pfw_writer *writer, struct pfw_ring_chunk 
 	*pool = stretch;
 }
 
+int pfw_writer_open_for_ring(struct pfw_writer *writer)
+{
+	uint64_t bytes = PFW_PAGE_BYTES + (uint64_t)first_capacity(writer) * PFW_SLOT_BYTES;
+
+	return pfw_spool_needs_file(writer->spool, PFW_CHUNK_RING, bytes)
+		       ? pfw_writer_open_spool(writer)
+		       : 0;
+}
+
 static bool make_ring(struct pfw_writer *writer)
 {
 	struct pfw_ring_chunk *stretch;
@@ -106,9 +122,7 @@ static bool make_ring(struct pfw_writer *writer)
 		writer->made.ring_memory = page;
 		writer->made.ring_memory_left = PFW_PAGE_BYTES / sizeof(struct pfw_ring);
 	}
-	stretch = get_stretch(writer, writer->first_slots && !writer->made.rings
-					      ? writer->first_slots
-					      : FIRST_STRETCH_SLOTS);
+	stretch = get_stretch(writer, first_capacity(writer));
 	if (!stretch)
 		return false;
 	writer->made.ring_memory_left--;

@@ -15,23 +15,14 @@
 
 void pfw_writer_lock(struct pfw_writer *writer, struct pfw_writer_files *files)
 {
-	uint32_t state = PFW_WORK_FREE;
-
-	while (!atomic_compare_exchange_strong(&writer->work, &state, PFW_WORK_HELD)) {
-		if (state != PFW_WORK_CONTENDED &&
-		    atomic_exchange(&writer->work, PFW_WORK_CONTENDED) == PFW_WORK_FREE)
-			break; /* released just now: it is ours */
-		pfw_os_futex_wait((const uint32_t *)&writer->work, PFW_WORK_CONTENDED, 10000000);
-		state = PFW_WORK_FREE;
-	}
+	pfw_os_lock(&writer->work);
 	writer->files = files;
 }
 
 void pfw_writer_unlock(struct pfw_writer *writer)
 {
 	writer->files = NULL;
-	if (atomic_exchange(&writer->work, PFW_WORK_FREE) == PFW_WORK_CONTENDED)
-		pfw_os_futex_wake((const uint32_t *)&writer->work, 1);
+	pfw_os_unlock(&writer->work);
 }
 
 /* ---- main loop ---- */

@@ -31,9 +31,6 @@
 struct pfw_job;
 struct pfw_segment;
 
-/* CONTENDED: held, and another thread waits. */
-enum pfw_writer_work { PFW_WORK_FREE, PFW_WORK_HELD, PFW_WORK_CONTENDED };
-
 struct pfw_open_file {
 	int fd;	   /* -1 = not open */
 	int entry; /* in recorder/guest/own_fds.h, which knows the number after a move; -1 = none */
@@ -80,7 +77,7 @@ struct pfw_writer {
 	uint64_t nap_ns;
 
 	/* Shared with the program's threads. */
-	_Atomic uint32_t work;		/* lock: enum pfw_writer_work */
+	_Atomic uint32_t work;		/* lock: pfw_os_lock() */
 	_Atomic uint32_t thread_epoch;	/* a thread that was started in an older epoch ends */
 	_Atomic uint32_t thread_wanted; /* a thread of this epoch runs, or is being started */
 	_Atomic uint32_t sleeping;	/* the thread must be woken */

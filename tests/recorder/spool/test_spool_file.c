@@ -256,6 +256,41 @@ static void a_file_size_limit_is_no_signal(void **state)
 	close(fd);
 }
 
+/* Of thousands of threads that want a ring one tries, the others take its word for a while. */
+static void no_space_is_not_asked_for_again_at_once(void **state)
+{
+	const uint64_t chunk = 4 * PAGE_BYTES;
+	struct rlimit limit, low;
+	int fd;
+
+	(void)state;
+	make();
+	fd = pfw_spool_open(&spool);
+	getrlimit(RLIMIT_FSIZE, &limit);
+	low = limit;
+	low.rlim_cur = HEADER_BYTES + chunk;
+	setrlimit(RLIMIT_FSIZE, &low);
+	assert_true(pfw_spool_needs_file(&spool, PFW_CHUNK_RING, chunk + 1));
+	assert_null(pfw_spool_append(&spool, fd, PFW_CHUNK_RING, 0, chunk + 1));
+	setrlimit(RLIMIT_FSIZE, &limit);
+	assert_true(spool.full_until_ns > 0);
+	spool.full_until_ns = UINT64_MAX; /* however slow this machine is */
+	assert_null(pfw_spool_append(&spool, fd, PFW_CHUNK_RING, 0, 2 * chunk));
+	assert_false(pfw_spool_needs_file(&spool, PFW_CHUNK_RING, 2 * chunk));
+	assert_true(pfw_spool_needs_file(&spool, PFW_CHUNK_RING, chunk));
+	assert_non_null(pfw_spool_append(&spool, fd, PFW_CHUNK_RING, 0, chunk));
+	spool.full_until_ns = 1; /* past */
+	assert_non_null(pfw_spool_append(&spool, fd, PFW_CHUNK_RING, 0, 2 * chunk));
+	/* A descriptor that does not work says nothing about space. */
+	spool.full_until_ns = 0;
+	assert_null(pfw_spool_append(&spool, -1, PFW_CHUNK_RING, 0, chunk));
+	assert_int_equal(spool.full_until_ns, 0);
+	spool.limit = atomic_load(&spool.header->end);
+	assert_false(pfw_spool_needs_file(&spool, PFW_CHUNK_RING, 1));
+	pfw_spool_unlink(&spool);
+	close(fd);
+}
+
 static void without_a_directory_it_is_in_memory(void **state)
 {
 	(void)state;
@@ -328,6 +363,7 @@ int main(void)
 		TEST(what_cannot_be_listed_may_have_any),
 		TEST(chunks_are_appended_zeroed_and_allocated),
 		TEST(a_file_size_limit_is_no_signal),
+		TEST(no_space_is_not_asked_for_again_at_once),
 		TEST(without_a_directory_it_is_in_memory),
 		TEST(what_an_exec_left_is_not_lost),
 		TEST(a_link_or_another_file_is_left_alone),
