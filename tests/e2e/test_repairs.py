@@ -162,12 +162,23 @@ def test_what_cannot_be_repaired_stays_and_is_said_once(place):
     traces.rename(away)
     spool, = place.left()
     line, = place.run()
-    assert "of python3 (pid " in line and f"stay in {place.spools / spool}: " in line and str(traces) in line \
-        or "as root" in line, line
+    assert "of python3 (pid " in line and f"stay in {place.spools / spool}: " in line and str(traces) in line
     assert place.run() == [] and place.left() == [spool]
     away.rename(traces)
     assert len(place.run()) == 1 and place.left() == []
     place.check()
+
+
+@needs_root
+def test_what_root_is_asked_about(place):
+    """Only a spool says where the trace is to be: the line says the command that answers."""
+    place.kill("t")
+    trace, away = place.top / "traces" / "t.pfw", place.top / "t.pfw"
+    trace.rename(away)
+    line, = place.run()
+    assert line.endswith(f"`pfw repair {trace}`") and not trace.exists()
+    harness.run([harness.PFW, "repair", trace], place.environment())
+    assert place.left() == [] and len(list(trace.parent.iterdir())) == 1
 
 
 HOOK = """

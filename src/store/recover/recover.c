@@ -333,9 +333,12 @@ static bool published_before(struct adoption *adoption)
 
 static int refuse_bound(struct adoption *adoption)
 {
+	const char *trace = adoption->result->trace;
+
 	return say(adoption->result, PFW_RECOVER_BAD, -EPERM,
-		   "as root nothing is written where only a spool says so: name the directory of "
-		   "the trace, `pfw repair DIRECTORY`");
+		   "as root nothing is written where only a spool says so; if the trace may be "
+		   "there: `pfw repair %.120s`",
+		   trace);
 }
 
 /* The trace cannot be continued: note why, and write a new one. */
