@@ -369,6 +369,11 @@ def test_tables_fit_the_terminal(tmp_path, columns):
         assert tables and max(map(len, tables)) <= columns, words
         assert not [line for line in shown + wide if line != line.rstrip()], words
         hidden = [line for line in shown if line.startswith("not shown: ")]
+        for line in hidden:
+            for title in line.removeprefix("not shown: ").removesuffix(" (--wide)").split(", "):
+                heads = [re.findall(rf"(?:^|  ) *{re.escape(title)}(?=$|  )", "\n".join(lines), re.MULTILINE)
+                         for lines in (wide, shown)]
+                assert len(heads[1]) < len(heads[0]), f"{title} is shown"
         assert not [line for line in wide if line.startswith("not shown: ")]
         if max(map(len, wide)) > columns and not hidden:
             assert any("..." in line for line in shown), words

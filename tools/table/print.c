@@ -257,13 +257,13 @@ static unsigned drop_of(const struct table_column *column)
 	return number + 1;
 }
 
-/* Keep the columns that the terminal has room for; fit[] says what is hidden. */
-static void fit_sheet(struct sheet *sheet, struct fit_column *columns)
+/* Keep the columns of `whole` that the terminal has room for; columns[] says what is hidden. */
+static void fit_sheet(struct sheet *sheet, const struct sheet *whole, struct fit_column *columns)
 {
 	unsigned shown = 0;
 
-	for (unsigned i = 0; i < sheet->columns; i++) {
-		const struct cell_column *column = &sheet->column[i];
+	for (unsigned i = 0; i < whole->columns; i++) {
+		const struct cell_column *column = &whole->column[i];
 
 		columns[i] = (struct fit_column){
 			.title = column->header,
@@ -272,14 +272,13 @@ static void fit_sheet(struct sheet *sheet, struct fit_column *columns)
 			.drop = column->column ? drop_of(column->column) : 0,
 		};
 	}
-	fit(columns, sheet->columns, GAP, sheet->options->survey->width);
-	for (unsigned i = 0; i < sheet->columns; i++) {
-		struct cell_column *column = &sheet->column[i];
-
-		column->cut = column->width > columns[i].width;
-		column->width = columns[i].width;
-		if (!columns[i].hidden)
-			sheet->column[shown++] = *column;
+	fit(columns, whole->columns, GAP, whole->options->survey->width);
+	for (unsigned i = 0; i < whole->columns; i++) {
+		if (columns[i].hidden)
+			continue;
+		sheet->column[shown] = whole->column[i];
+		sheet->column[shown].cut = whole->column[i].width > columns[i].width;
+		sheet->column[shown++].width = columns[i].width;
 	}
 	sheet->columns = shown;
 }
@@ -482,12 +481,12 @@ void table_print_text(const struct table_options *options, const struct table_vi
 {
 	struct sheet sheet = { .options = options, .view = view, .line = { .out = stdout } };
 	struct fit_column columns[CLI_ARRAY_LEN(sheet.column)];
-	unsigned count;
+	struct sheet whole;
 	int64_t shown = 0;
 
 	make_columns(&sheet);
-	count = sheet.columns;
-	fit_sheet(&sheet, columns);
+	whole = sheet;
+	fit_sheet(&sheet, &whole, columns);
 	put_head(&sheet, title);
 	for (size_t i = 0; i < view->rows && shown != options->survey->row_limit; i++) {
 		if (!table_is_shown(options, view->row[i]))
@@ -501,7 +500,7 @@ void table_print_text(const struct table_options *options, const struct table_vi
 		putchar('\n');
 	else
 		put_rule(&sheet);
-	fit_say(stdout, columns, count);
+	fit_say(stdout, columns, whole.columns);
 	put_totals(view, options);
 	put_unrecorded(&sheet);
 }
