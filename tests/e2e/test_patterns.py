@@ -286,6 +286,49 @@ def test_random_calls(tmp_path, seed):
             assert rows[name][key] == count[key], key
 
 
+# ---- mapped files ----
+
+MAPS = """
+import mmap
+for name in ("a.bin", "b.bin", "b.bin"):
+    with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+        assert data[-1] == 0
+try:
+    with open("a.bin", "rb") as file:
+        mmap.mmap(file.fileno(), 1 << 62, prot=mmap.PROT_READ)
+except (OSError, ValueError):
+    pass
+"""
+
+
+def test_mapped_files_are_named(tmp_path):
+    """A program that maps its input: the bytes are said, and no figure counts them as moved."""
+    (tmp_path / "a.bin").write_bytes(bytes(16 << 20))
+    (tmp_path / "b.bin").write_bytes(bytes(100 << 10))
+    (tmp_path / "p.py").write_text(MAPS)
+    harness.run([PFW, "run", "-q", "-o", tmp_path / "t", "--", "/usr/bin/python3", "p.py"],
+                harness.clean_environment(), tmp_path)
+    told = []
+    for words in ([], ["compact", "-q", tmp_path], ["index", "-q", "--force", tmp_path]):
+        if words:
+            harness.run([PFW, *words])
+        told.append([harness.run([PFW, *command, tmp_path]).stdout for command in (
+            ["patterns"], ["table"], ["table", "-g", "fname"], ["table", "--format", "md"],
+            ["patterns", "--format", "ndjson"], ["table", "--name", "read"])])
+    assert told[0] == told[1] == told[2]
+    used, by_name, by_fname, markdown, rows, read = told[0]
+    files = {row["fname"]: row for row in map(json.loads, rows.splitlines())}
+    assert files[str(tmp_path / "a.bin")]["mapped_bytes"] == 16 << 20
+    assert files[str(tmp_path / "b.bin")]["mapped_bytes"] == 200 << 10
+    assert files["(all files)"]["mapped_bytes"] == (16 << 20) + (200 << 10)
+    assert files[str(tmp_path / "a.bin")]["read_bytes"] == 0
+    assert used.splitlines()[-1] == (f"16.2 MiB of 2 files mapped, not counted: {tmp_path}/a.bin (16.0 MiB), "
+                                     f"{tmp_path}/b.bin (200.0 KiB)")
+    for text in (by_name, by_fname, markdown):
+        assert text.splitlines()[-1] == "16.2 MiB mapped, not counted: pfw patterns says of which files"
+    assert "mapped" not in read
+
+
 # ---- inputs, outputs ----
 
 @pytest.mark.parametrize("kind", ["gz", "compacted", "directory", "foreign"])

@@ -64,6 +64,7 @@ def busy(process, seed, count=150):
             process.call("open", at, 700, fname=name, ret=fd, flags=2)
         process.call("read", at + 1000, chance.choice([400, 900]), fname=name, fd=fd,
                      ret=chance.choice([0, 100, 4096]), count=4096)
+        process.call("mmap", at + 2500, 300, fname=name, fd=fd, ret=4096 * n, length=n)
         process.call("write", at + 1000, 400, fname=name, fd=fd, ret=7)
         # Two spans of identical times, and which of them lies in the other.
         inner, outer = 2 * n, 2 * n + 1

@@ -282,7 +282,7 @@ class Maker:
 
     def meta(self):
         fd, fname = self.files.any()
-        name = self.chance.choice(["close", "fstat", "stat", "unlink", "fsync", "sync", "ftruncate", "dup"])
+        name = self.chance.choice(["close", "fstat", "stat", "unlink", "fsync", "sync", "ftruncate", "dup", "mmap"])
         if name == "sync":
             return "POSIX", name, {"ret": 0}
         if name == "close":
@@ -290,6 +290,9 @@ class Maker:
         if name == "dup":
             copy = self.files.opened(fname)
             return "POSIX", name, {"fname": fname, "fd": fd, "ret": copy}
+        if name == "mmap":
+            return "POSIX", name, {"fname": fname, "fd": fd, "ret": self.chance.choice([-1, 1 << 46, 4096]),
+                                   "length": self.chance.randrange(1, 9999), "prot": "PROT_READ"}
         return "POSIX", name, {"fname": fname, "ret": 0} | ({} if name in ("stat", "unlink") else {"fd": fd})
 
     # ---- all else ----

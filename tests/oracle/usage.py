@@ -176,6 +176,7 @@ class Usage:
             row["opens_again"] += (event.process, fname) in self.opened
         else:
             row["metadata_calls"] += 1
+            row["mapped_bytes"] += event.args["length"] if event.name == "mmap" and not failed(event) else 0
 
     def transfer(self, event, counted):
         size = accessed(event)
@@ -246,7 +247,8 @@ def share(part, whole):
 
 
 def shown(row):
-    keys = ["opens", "opens_again", "metadata_calls", "reads", "read_bytes", "writes", "written_bytes", "switches"]
+    keys = ["opens", "opens_again", "metadata_calls", "reads", "read_bytes", "writes", "written_bytes", "switches",
+            "mapped_bytes"]
     found = {key: str(row[key]) for key in keys}
     found |= {key: f"{row[key] / 1000:.3f}" for key in ("metadata_us", "data_us", "read_us", "write_us")}
     for side in ("read", "write"):

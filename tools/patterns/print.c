@@ -151,6 +151,7 @@ static const struct grid_column columns[] = {
 	{ "small", "Small" },
 	{ "unaligned", "Unaligned" },
 	{ "switches", NULL },
+	{ "mapped_bytes", NULL },
 #define SIDE(side)                                                                             \
 	{ side "_first", NULL }, { side "_consecutive", NULL }, { side "_strided", NULL },     \
 		{ side "_sequential", NULL }, { side "_random", NULL },                        \
@@ -247,6 +248,7 @@ static void put_row(struct grid *grid, const struct row *row)
 	}
 	put_shares(grid, sum);
 	grid_u64(grid, GRID_COUNT, sum->switches);
+	grid_u64(grid, GRID_BYTES, sum->mapped);
 	put_side(grid, &sum->side[0]);
 	put_side(grid, &sum->side[1]);
 	for (unsigned i = 0; i < 4; i++) {
@@ -299,6 +301,51 @@ static void print_counters(const struct row *all)
 	printf("\nBy /proc/self/io: %s read by calls, %s of that from storage; ", cli_bytes(io[0]),
 	       cli_bytes(storage[0]));
 	printf("%s written by calls, %s to storage.\n", cli_bytes(io[1]), cli_bytes(storage[1]));
+}
+
+/* ---- mapped files, for people ---- */
+
+#define MAPPED_SHOWN 3u
+
+static int by_mapped(const void *a, const void *b)
+{
+	const struct row *x = *(const struct row *const *)a, *y = *(const struct row *const *)b;
+
+	if (x->sum.mapped != y->sum.mapped)
+		return x->sum.mapped < y->sum.mapped ? 1 : -1;
+	return by_bytes(x, y);
+}
+
+/* "16.1 MiB of 2 files mapped, not counted: /a (16.0 MiB), /b (100.0 KiB)".  0 or -ENOMEM. */
+static int print_mapped(const struct row *file, size_t files)
+{
+	const struct row **mapped = calloc(files + 1, sizeof(const struct row *));
+	uint64_t bytes = 0;
+	size_t count = 0;
+
+	if (!mapped)
+		return -ENOMEM;
+	for (size_t i = 0; i < files; i++) {
+		if (file[i].sum.mapped)
+			mapped[count++] = &file[i];
+		bytes += file[i].sum.mapped;
+	}
+	if (count) {
+		qsort(mapped, count, sizeof(*mapped), by_mapped);
+		printf("\n%s of %s file%s mapped, not counted:", cli_bytes(bytes), cli_count(count),
+		       cli_plural(count));
+	}
+	for (size_t i = 0; i < count && i < MAPPED_SHOWN; i++) {
+		char name[512];
+
+		snprintf(name, sizeof(name), "%.*s", (int)mapped[i]->bytes, mapped[i]->name);
+		printf("%s %s (%s)", i ? "," : "", cli_name(name),
+		       cli_bytes(mapped[i]->sum.mapped));
+	}
+	if (count)
+		puts(count > MAPPED_SHOWN ? ", ..." : "");
+	free(mapped);
+	return 0;
 }
 
 /* ---- all of it ---- */
@@ -385,6 +432,7 @@ int patterns_print(const struct patterns *patterns)
 	if (!error && cli_for_people(patterns->survey.format) && files) {
 		print_sizes(&all, &patterns->survey);
 		print_counters(&all);
+		error = print_mapped(file, (size_t)files);
 	}
 	grid_release(&grid);
 	free(file);

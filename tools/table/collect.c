@@ -107,6 +107,7 @@ static int finish(struct table_pass *collect)
 
 	for (unsigned i = 0; i < collect->jobs; i++) {
 		collect->table->too_many |= collect->worker[i].too_many;
+		collect->table->mapped += collect->worker[i].mapped;
 		collect->table->recorded |= collect->worker[i].recorded;
 	}
 	for (unsigned i = 0; i < collect->jobs && !error; i++) {

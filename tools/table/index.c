@@ -62,6 +62,11 @@ static struct pfw_entry as_entry(const struct pfw_summary_name *name)
 				   .args = { .at = "{}", .bytes = 2 } };
 }
 
+static uint64_t mapped_of(const struct pfw_summary_name *name)
+{
+	return name->transfers ? 0 : name->bytes;
+}
+
 static int add_name(struct pfw_average *row, const struct pfw_summary_name *name)
 {
 	struct pfw_tally *sums = &row->sums;
@@ -109,6 +114,7 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary, i
 		/* Self times of spans need their lines. */
 		if (line.section != TABLE_IO)
 			return 0;
+		answer->table->mapped += mapped_of(name);
 		if (table_key_make(&answer->key, answer->options, &line, &entry, rank))
 			return -ENOMEM;
 		row = pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
@@ -212,6 +218,27 @@ static int add_tops(struct answer *answer, struct pfw_index *const *index, size_
 	return error ? error : 1;
 }
 
+/* Add what the calls of a trace mapped, of which its rows of files say nothing.  1; 0: its index is
+ * not enough; -ENOMEM. */
+static int add_mapped(struct answer *answer, struct pfw_index *index)
+{
+	struct pfw_summary summary;
+	int answered;
+
+	if (pfw_summary_init(&summary))
+		return -ENOMEM;
+	answered = pfw_index_totals(index, PFW_INDEX_NAMES, &summary) == 0 &&
+		   !summary.name[0].count;
+	for (uint32_t i = 1; i < summary.names && answered; i++) {
+		struct pfw_entry entry = as_entry(&summary.name[i]);
+
+		if (pfw_is_io(&entry.cat))
+			answer->table->mapped += mapped_of(&summary.name[i]);
+	}
+	pfw_summary_release(&summary);
+	return answered;
+}
+
 static int answer_files(struct answer *answer, const struct pfw_traces *traces)
 {
 	struct pfw_index **index = calloc(traces->count + 1, sizeof(struct pfw_index *));
@@ -225,6 +252,8 @@ static int answer_files(struct answer *answer, const struct pfw_traces *traces)
 			break;
 		}
 		answered = is_enough(answer, index[opened]);
+		if (answered > 0)
+			answered = add_mapped(answer, index[opened]);
 	}
 	if (answered > 0)
 		answered = add_tops(answer, index, opened);
@@ -257,6 +286,7 @@ int table_from_index(struct table *table, const struct table_options *options,
 	pfw_select_state_free(answer.wanted);
 	if (answered <= 0) {
 		table->rest = (struct pfw_tally){ 0 };
+		table->mapped = 0;
 		table->extent = TABLE_EXTENT_NONE;
 		pfw_averages_release(&table->rows);
 	}

@@ -200,6 +200,8 @@ static void read_call(struct table_line *line, const struct pfw_entry *entry,
 						     : 0,
 		     &bytes);
 	line->bytes = (int64_t)bytes;
+	if (!line->transfers)
+		line->mapped = pfw_io_mapped(entry);
 }
 
 /* A `summed` line, which stands for many short calls. */

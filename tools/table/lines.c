@@ -229,6 +229,7 @@ static int add_line(const struct table_pass *collect, unsigned number, struct pf
 		return (int)row;
 	group = (uint32_t)number << TABLE_ROW_BITS | (uint32_t)row;
 	if (line->section == TABLE_IO) {
+		worker->mapped += line->mapped;
 		worker->too_many |= collect->options->percentiles && row >= SKETCHES_MAX;
 		error = add_io(&worker->rows.row[row], line, !collect->plan.nest_io,
 			       collect->options->percentiles && !worker->too_many);

@@ -59,6 +59,7 @@ struct table_worker {
 	struct table_key key;
 	struct pfw_io_calls calls;
 	struct pfw_select_state *wanted;
+	uint64_t mapped;   /* as struct table_line's */
 	bool too_many;	   /* more rows than can have percentiles */
 	unsigned recorded; /* as of a table */
 };

@@ -466,6 +466,10 @@ static void put_totals(const struct table_view *view, const struct table_options
 		       text, cli_count(view->all.count), options->plain ? "event" : "call",
 		       cli_plural(view->all.count),
 		       cli_bytes(view->all.bytes > 0 ? (uint64_t)view->all.bytes : 0));
+		if (view->table->mapped)
+			printf("%s%s mapped, not counted: pfw patterns says of which files\n",
+			       options->survey->format == CLI_MD ? "\n" : "",
+			       cli_bytes(view->table->mapped));
 		return;
 	}
 	printf("Self CPU time total: %s\n", text);

@@ -127,6 +127,7 @@ struct table {
 	const struct pfw_traces *traces;
 	bool too_many;	       /* too many rows for percentiles */
 	struct pfw_tally rest; /* I/O of files that have no row */
+	uint64_t mapped;       /* bytes that mmap() mapped, which no row counts */
 	struct table_extent extent;
 	unsigned recorded; /* 1 << enum unrecorded: what some line says, also one that is not shown */
 };

@@ -16,7 +16,7 @@
 #include "store/read/blocks.h"
 #include "store/summary/summary.h"
 
-#define PFW_INDEX_FORMAT 6
+#define PFW_INDEX_FORMAT 7
 #define PFW_INDEX_SUFFIX ".idx"
 
 /* ---- reading ---- */

@@ -69,6 +69,18 @@ static inline bool pfw_io_target(const struct pfw_entry *entry, struct pfw_slice
 			       .role == PFW_ROLE_COPY;
 }
 
+/* The bytes of a file that a call mapped into memory; 0: it is no mmap(), or failed.  What the program
+ * reads or writes of them makes no call, so they are no bytes moved.  Thread: any. */
+static inline uint64_t pfw_io_mapped(const struct pfw_entry *entry)
+{
+	int64_t length;
+
+	if (!pfw_slice_is(&entry->name, "mmap") && !pfw_slice_is(&entry->name, "mmap64"))
+		return 0;
+	length = pfw_arg_i64(entry, "length", 0);
+	return length > 0 && pfw_arg_i64(entry, "ret", 0) >= 0 ? (uint64_t)length : 0;
+}
+
 /* The arg that pfw_io_moved() needs besides `ret`; negative: there is none. */
 static inline int64_t pfw_io_factor(struct pfw_io_call call, const struct pfw_entry *entry)
 {

@@ -213,6 +213,7 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 		op.append = HAS_FLAG(entry, "flags", O_APPEND);
 	} else if (call.role == PFW_ROLE_OTHER) {
 		find_seek(&op, entry, ret);
+		op.bytes = pfw_io_mapped(entry);
 	} else {
 		op.moved = pfw_io_moved(call, ret, pfw_io_factor(call, entry), &op.bytes);
 		op.offset = pfw_arg_i64(entry, "offset", -1);

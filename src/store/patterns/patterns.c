@@ -348,6 +348,7 @@ static void add_other(const struct place *place, const struct pfw_pattern_op *op
 		place->row->opens += opened ? op->calls : 0;
 		place->row->again += opened && place->use->opened ? op->calls : 0;
 		place->row->others += opened ? 0 : op->calls;
+		place->row->mapped += op->summed ? 0 : op->bytes;
 	}
 	if (!opened)
 		return;

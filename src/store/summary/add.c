@@ -164,6 +164,8 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 	pfw_io_moved(call, ret, pfw_io_factor(call, entry), &bytes);
 	if (call.moves != PFW_MOVES_NOTHING)
 		pfw_summary_add_transfers(&summary->name[name], 1, ns, bytes);
+	else
+		summary->name[name].bytes += pfw_io_mapped(entry);
 	if (fname.at) {
 		row = file_row(summary, &fname);
 		if (row < 0)
