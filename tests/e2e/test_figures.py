@@ -221,6 +221,46 @@ def test_bytes_are_added_up_alike(tmp_path):
             2**60, form
 
 
+def test_sums_are_exact_and_do_not_wrap(tmp_path):
+    """Beyond 2^53 they are whole numbers of a program, at 2^63 they end; names with escapes are one name."""
+    names = ["read", "re\\u0061d", "r\\u0065ad"]
+
+    def write(top, bytes_):
+        trace = Trace()
+        for at in range(9):
+            trace.add("read", "POSIX", 10 * at, 9, {"fname": "/d/a", "fd": 3, "ret": bytes_, "count": bytes_})
+            trace.lines[-1] = trace.lines[-1].replace('"read"', f'"{names[at % 3]}"')
+        trace.write(top / "t.pfw")
+    for number, (bytes_, wanted) in enumerate([(2**53 + 1, 9 * (2**53 + 1)), (2**62 + 1, 2**63 - 1)]):
+        (tmp_path / str(number)).mkdir()
+        for form, top in forms(tmp_path / str(number), lambda top, bytes_=bytes_: write(top, bytes_)):
+            for words in ([], ["--plain"], ["-g", "fname"], ["--columns", "files"]):
+                row, = objects("table", *words, top)
+                assert (row["count"], row["bytes"], row["total"]) == (9, wanted, 81), (form, words)
+            assert {row["read_bytes"] for row in objects("patterns", top)} == {wanted}, form
+            assert {row["reads"] for row in objects("patterns", top)} == {9}, form
+            assert next(row for row in objects("overlap", top) if row["type"] == "rank")["io_bytes"] == wanted, form
+
+
+def test_a_span_beyond_the_end_of_time_is_cut(tmp_path):
+    """Its duration is what is left up to 2^63 - 2 ns, not less than none and not no span."""
+    longest = 2**63 - 1
+
+    def write(top):
+        trace = Trace()
+        trace.add("long", "app", 0, 1, {})
+        trace.lines[-1] = trace.lines[-1].replace('"dur":1.000', f'"dur":{longest // 1000}.{longest % 1000:03}')
+        trace.add("long", "app", 0, 1, {}, tid=10)
+        trace.lines[-1] = trace.lines[-1].replace('"dur":1.000', f'"dur": {longest // 1000}.{longest % 1000:03}')
+        trace.write(top / "t.pfw")
+    left = (2**63 - 2 - START * 1000) / 1000
+    for form, top in forms(tmp_path, write):
+        for words, key in (([], "cpu_time_total"), (["--plain"], "total")):
+            rows = objects("table", "-g", "name,tid", *words, top)
+            assert [abs(row[key] - left) < 2 for row in rows] == [True, True], (form, words, rows)
+        assert run([PFW, "validate", "-q", top]).stderr == "", form
+
+
 # ---- what was not recorded ----
 
 def test_what_was_not_recorded_is_no_0(tmp_path):

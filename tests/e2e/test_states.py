@@ -44,7 +44,7 @@ class Process:
         ordered = sorted(self.lines, key=lambda one: one[0]) + self.late
         for number, (_, *rest) in enumerate(ordered, 2):
             found.append(line(number, *rest))
-        end = max((one[0] for one in ordered), default=self.start)
+        end = min(max((one[0] for one in ordered), default=self.start), 2**62)
         found.append(line(len(ordered) + 2, "end", "pfw", end, 0,
                           {"events": len(ordered), "lost": 0, "reason": "exit"}, self.pid, "M"))
         return "".join(found)
@@ -188,6 +188,22 @@ def program(tmp_path_factory):
     return directory / "x"
 
 
+def extremes(directory, seed, run_name="r"):
+    """Spans beyond the end of time, sizes beyond 2^53 and, added up, 2^63; names with escapes."""
+    process = Process(4711, seed * 1000, run_name=run_name)
+    most = 2**63 - 1
+    for at in range(0, 8000, 1000):
+        process.call("read", at, 500, fname="/d/a", ret=2**62 + at + 1, count=2**62 + at + 1)
+        process.add("ends", "app", at, most - START - at - (at == 1000), tid=30 + at)
+        process.add("huge", "app", at, most - at, tid=4000 + at)
+        process.add("mat\\u00e9riau\\u0041" if at % 2000 else "matériauA", "app", at, 10, tid=12)
+        process.add("re\\u0061d", "P\\u004fSIX", at + 600, 10, {"fname": "/d/\u0061é", "ret": 5, "count": 5})
+        process.add("kern\\u0065l", "\\u0050P", at, 10, {"kind": "kernel", "device": 1}, tid=10000007)
+        process.work("memory", "[memory]", at, 0, device=0, addr=at + 1, bytes=2**62 + 1, total_allocated=2**62 + 1)
+        process.work("cpu_op", "aten::mm", at, 90, tid=13, flops=2**62 + 1, cpu_memory=2**62 + 1)
+    process.write(directory / "t.pfw")
+
+
 # ---- states ----
 
 def stored(made, directory, state, indexed):
@@ -259,7 +275,7 @@ def check(made, tmp_path):
             assert bytes_ == first[words], (state, indexed, words)
 
 
-@pytest.mark.parametrize("make", [one_pid, children, ranks, late])
+@pytest.mark.parametrize("make", [one_pid, children, ranks, late, extremes])
 def test_answers_do_not_depend_on_the_state(tmp_path, make):
     make(tmp_path / "made", 1)
     check(tmp_path / "made", tmp_path)

@@ -315,6 +315,15 @@ double table_column_value(const struct table_column *column, const struct pfw_av
 		       : NAN;
 }
 
+bool table_column_sum(const struct table_column *column, const struct pfw_average *row,
+		      int64_t *sum)
+{
+	bool whole = column->value == plain || column->value == time || column->value == timed;
+
+	*sum = whole ? member(column, row) : row->sums.bytes;
+	return whole || column->value == bytes;
+}
+
 /* ---- which are shown ---- */
 
 static int add_key(struct table_options *options, const char *key, size_t bytes)

@@ -82,6 +82,10 @@ enum unrecorded table_column_lacks(const struct table_column *column,
 double table_column_value(const struct table_column *column, const struct pfw_average *row,
 			  const struct table_view *view);
 
+/* The same of a column that shows a sum, exactly: in ns, bytes or FLOPs.  False: it does not. */
+bool table_column_sum(const struct table_column *column, const struct pfw_average *row,
+		      int64_t *sum);
+
 /* A column's key in a section. */
 const char *table_column_key(const struct table_column *column, enum table_section section);
 

@@ -71,6 +71,19 @@ static const char *section_name(const struct table_options *options, const struc
 	return view->section == TABLE_IO ? "io" : "compute";
 }
 
+/* A sum is written exactly, where a double has 53 bits. */
+static void put_value(struct sheet *sheet, const struct table_view *view,
+		      const struct table_column *column, const struct pfw_average *row)
+{
+	double value = table_column_value(column, row, view);
+	int64_t sum;
+
+	if (value == value && table_column_sum(column, row, &sum))
+		grid_whole(&sheet->grid, column->kind == TABLE_TIME ? GRID_NS : GRID_ID, sum);
+	else
+		grid_number(&sheet->grid, table_column_kind(column), value);
+}
+
 /* Columns of the other section alone stay empty. */
 static void put_row(struct sheet *sheet, const struct table_view *view,
 		    const struct table_column *const *column, unsigned columns,
@@ -84,8 +97,7 @@ static void put_row(struct sheet *sheet, const struct table_view *view,
 					     sheet->column[i].key) != 0)
 			j++;
 		if (j < columns)
-			grid_number(&sheet->grid, table_column_kind(column[j]),
-				    table_column_value(column[j], row, view));
+			put_value(sheet, view, column[j], row);
 		else
 			grid_none(&sheet->grid);
 	}

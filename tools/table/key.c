@@ -63,7 +63,7 @@ static int add_name(struct table_key *key, const struct table_line *line)
 {
 	uint64_t number;
 
-	if (!pfw_member_is(&line->cat, "POSIX") &&
+	if (!pfw_slice_is(&line->cat, "POSIX") &&
 	    pfw_is_step_name(line->name.at, line->name.bytes, &number))
 		return add_field(key, "ProfilerStep*", 13);
 	return add_slice(key, &line->name);

@@ -28,9 +28,9 @@ static int device_of(const struct pfw_value *value)
 /* The device of a kind, for a line without one. */
 static int usual_device(const struct pfw_slice *kind)
 {
-	return pfw_member_is(kind, "kernel") || pfw_member_is(kind, "memcpy") ||
-	       pfw_member_is(kind, "memset") || pfw_member_is(kind, "sync") ||
-	       pfw_member_is(kind, "memory");
+	return pfw_slice_is(kind, "kernel") || pfw_slice_is(kind, "memcpy") ||
+	       pfw_slice_is(kind, "memset") || pfw_slice_is(kind, "sync") ||
+	       pfw_slice_is(kind, "memory");
 }
 
 /* By the length of its key first: most args are none of these. */
@@ -122,12 +122,12 @@ static bool is_bookkeeping(const struct pfw_slice *name)
 static void link_work(struct table_line *line, const struct links *links)
 {
 	uint64_t span = links->span ? pfw_launcher(PFW_LAUNCHER_SPAN, links->span) : 0;
-	bool call = pfw_member_is(&links->kind, "runtime") || pfw_member_is(&links->kind, "driver");
+	bool call = pfw_slice_is(&links->kind, "runtime") || pfw_slice_is(&links->kind, "driver");
 
-	line->annotation = pfw_member_is(&links->kind, "annotation") ||
-			   pfw_member_is(&links->kind, "step");
+	line->annotation = pfw_slice_is(&links->kind, "annotation") ||
+			   pfw_slice_is(&links->kind, "step");
 	/* The work in an annotation has lines of its own; a wait is no work. */
-	if (line->device && (line->annotation || pfw_member_is(&links->kind, "sync")))
+	if (line->device && (line->annotation || pfw_slice_is(&links->kind, "sync")))
 		return;
 	if (!line->device) {
 		if (call)
@@ -242,8 +242,8 @@ bool table_line_name(struct table_line *line, const struct pfw_entry *entry, boo
 	line->name = entry->name;
 	line->cat = entry->cat;
 	line->step = -1;
-	return !pfw_member_is(&entry->cat, "pfw") &&
-	       (plain || !pfw_member_is(&entry->cat, "PP") || !is_bookkeeping(&entry->name));
+	return !pfw_slice_is(&entry->cat, "pfw") &&
+	       (plain || !pfw_slice_is(&entry->cat, "PP") || !is_bookkeeping(&entry->name));
 }
 
 /* An event that is no I/O call, with --plain: copies and sets of memory have bytes. */
@@ -256,7 +256,7 @@ static void read_plain(struct table_line *line, const struct pfw_entry *entry, b
 	if (args)
 		read_args(entry, line, &links);
 	line->device = 0;
-	if (!pfw_member_is(&entry->cat, "PP") || !pfw_memory_moved(entry, &bytes))
+	if (!pfw_slice_is(&entry->cat, "PP") || !pfw_memory_moved(entry, &bytes))
 		return;
 	line->transfers = 1;
 	line->bytes = bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
@@ -284,7 +284,7 @@ bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
 		read_args(entry, line, &links);
 		link_work(line, &links);
 		/* As in torch's tables: a Python function's time is no self time of its caller. */
-		if (pfw_member_is(&links.kind, "python_function"))
+		if (pfw_slice_is(&links.kind, "python_function"))
 			line->section = TABLE_HIDDEN;
 	}
 	return true;

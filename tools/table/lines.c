@@ -79,7 +79,7 @@ static int add_io(struct pfw_average *row, const struct table_line *line, bool s
 	struct pfw_tally *sums = &row->sums;
 
 	if (line->summed) {
-		sums->count += line->calls;
+		pfw_saturate_u64(&sums->count, line->calls);
 		sums->total_ns = pfw_saturate_add(sums->total_ns, line->dur_ns);
 	} else {
 		pfw_tally_begin(sums, line->start_ns, line->dur_ns, false);
@@ -90,7 +90,7 @@ static int add_io(struct pfw_average *row, const struct table_line *line, bool s
 	if (self || line->summed)
 		sums->self_ns = pfw_saturate_add(sums->self_ns, line->dur_ns);
 	if (line->transfers) {
-		sums->transfers += line->transfers;
+		pfw_saturate_u64(&sums->transfers, line->transfers);
 		sums->bytes = pfw_saturate_add(sums->bytes, line->bytes);
 		sums->transfer_ns = pfw_saturate_add(sums->transfer_ns, line->dur_ns);
 	}

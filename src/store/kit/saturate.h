@@ -27,6 +27,13 @@ static inline void pfw_saturate_sum(int64_t *sum, int64_t more)
 	*sum = pfw_saturate_add(*sum, more);
 }
 
+/* The same of counts and sizes, which SQLite and int64_t must have, too: at most INT64_MAX. */
+static inline void pfw_saturate_u64(uint64_t *sum, uint64_t more)
+{
+	if (__builtin_add_overflow(*sum, more, sum) || *sum > INT64_MAX)
+		*sum = INT64_MAX;
+}
+
 /* A figure as a whole number; one that no int64_t has becomes the nearest that it has. */
 static inline int64_t pfw_saturate_whole(double figure)
 {

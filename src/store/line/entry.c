@@ -5,6 +5,7 @@
 
 #include "store/json/reader.h"
 #include "store/kit/hash.h"
+#include "store/kit/saturate.h"
 
 /* ---- the keys of a line ---- */
 
@@ -65,7 +66,7 @@ static bool set_value(struct pfw_entry *entry, unsigned bit, const struct pfw_va
 	case PFW_ENTRY_TID:
 		return pfw_value_u64(value, &entry->tid);
 	case PFW_ENTRY_TS:
-		return pfw_value_ns(value, &entry->ts_ns);
+		return pfw_value_ns(value, &entry->ts_ns) && entry->ts_ns <= PFW_ENTRY_TIME_MAX;
 	case PFW_ENTRY_DUR:
 		return pfw_value_ns(value, &entry->dur_ns);
 	case PFW_ENTRY_PH:
@@ -147,6 +148,14 @@ static bool read_object(struct pfw_reader *reader, struct pfw_entry *entry)
 
 /* ---- a line ---- */
 
+static void cut_duration(struct pfw_entry *entry)
+{
+	int64_t end = pfw_saturate_add(entry->ts_ns, entry->dur_ns);
+
+	end = end > PFW_ENTRY_TIME_MAX ? PFW_ENTRY_TIME_MAX : end;
+	entry->dur_ns = pfw_saturate_sub(end, entry->ts_ns);
+}
+
 static void init_entry(struct pfw_entry *entry)
 {
 	memset(entry, 0, offsetof(struct pfw_entry, arg));
@@ -201,6 +210,7 @@ void pfw_entry_parse_any(struct pfw_entry *entry, const char *line, size_t bytes
 		return;
 	}
 	if (read_object(&reader, entry)) {
+		cut_duration(entry);
 		pfw_reader_space(&reader);
 		entry->comma = pfw_reader_take(&reader, ',');
 		pfw_reader_space(&reader);

@@ -36,6 +36,9 @@ enum pfw_entry_key {
 };
 #define PFW_ENTRY_KEYS 10
 
+/* The last time; INT64_MAX itself stands for none. */
+#define PFW_ENTRY_TIME_MAX (INT64_MAX - 1)
+
 /* One key of args and its value; offsets in the line. */
 struct pfw_entry_pair {
 	uint32_t key, value, bytes; /* of a string with its quotes */
@@ -60,8 +63,10 @@ struct pfw_entry {
 	uint64_t id, pid, tid;
 	/* Set by who knows the file: see store/traces/processes.h. */
 	uint64_t process;
-	bool at_begin;	       /* its process wrote lines as spans began, not as they ended */
-	int64_t ts_ns, dur_ns; /* exact; digits below a nanosecond are cut */
+	bool at_begin; /* its process wrote lines as spans began, not as they ended */
+	/* Exact; digits below a nanosecond are cut, and a duration so that ts_ns + dur_ns is at most
+	 * PFW_ENTRY_TIME_MAX. */
+	int64_t ts_ns, dur_ns;
 	struct pfw_slice name, cat;
 	struct pfw_slice args; /* with its braces */
 	const char *why;       /* BAD: what is wrong, a constant */

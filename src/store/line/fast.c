@@ -367,6 +367,8 @@ INLINE const char *take_head(const char *at, const char *end, struct pfw_entry *
 	if (take(at, end, ",\"dur\":", padded)) {
 		entry->has |= PFW_ENTRY_DUR;
 		AND(take_us(at + strlen(",\"dur\":"), end, &entry->dur_ns, padded));
+		if (UNLIKELY(entry->dur_ns > PFW_ENTRY_TIME_MAX - entry->ts_ns))
+			entry->dur_ns = PFW_ENTRY_TIME_MAX - entry->ts_ns;
 	}
 	AND(take(at, end, ",\"ph\":\"", padded));
 	if (!room(at, end, 1, padded) || !(*at == 'X' || *at == 'i' || *at == 'C' || *at == 'M'))

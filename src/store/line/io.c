@@ -68,11 +68,20 @@ const char *pfw_io_call_cat(const char *name, size_t bytes)
 	return info ? info->category : "POSIX";
 }
 
+struct pfw_io_call pfw_io_call_named(const struct pfw_slice *name)
+{
+	char plain[64]; /* longer than the name of any call */
+
+	if (!name->escaped)
+		return pfw_io_call_find("POSIX", 5, name->at, name->bytes);
+	return pfw_io_call_find("POSIX", 5, plain, pfw_slice_decode(name, plain, sizeof(plain)));
+}
+
 void pfw_io_calls_learn(struct pfw_io_known *known, const struct pfw_slice *name)
 {
 	memcpy(known->name, name->at, name->bytes);
 	known->bytes = (uint8_t)name->bytes;
-	known->call = pfw_io_call_find("POSIX", 5, name->at, name->bytes);
+	known->call = pfw_io_call_named(name);
 }
 
 bool pfw_memory_moved(const struct pfw_entry *entry, uint64_t *bytes)

@@ -39,10 +39,13 @@ struct pfw_io_calls {
 	} known[PFW_IO_CALLS];
 };
 
+/* The call of that name; its cat is one of pfw_is_io().  Thread: any. */
+struct pfw_io_call pfw_io_call_named(const struct pfw_slice *name);
+
 /* Fill a cell of the cache. */
 void pfw_io_calls_learn(struct pfw_io_known *known, const struct pfw_slice *name);
 
-/* The call of that name; its cat is one of pfw_is_io().  Thread: one at a time for one cache. */
+/* The same by a cache.  Thread: one at a time for one cache. */
 static inline struct pfw_io_call pfw_io_calls_find(struct pfw_io_calls *calls,
 						   const struct pfw_slice *name)
 {
@@ -51,7 +54,7 @@ static inline struct pfw_io_call pfw_io_calls_find(struct pfw_io_calls *calls,
 	size_t bytes = name->bytes;
 
 	if (!bytes || bytes > sizeof(known->name))
-		return pfw_io_call_find("POSIX", 5, name->at, bytes);
+		return pfw_io_call_named(name);
 	/* With these factors no two common calls share a cell. */
 	known = &calls->known[(at[0] + 19u * at[bytes / 2] + 31u * at[bytes - 1] + 8 * bytes) %
 			      PFW_IO_CALLS];
@@ -65,8 +68,7 @@ static inline struct pfw_io_call pfw_io_calls_find(struct pfw_io_calls *calls,
 static inline bool pfw_io_target(const struct pfw_entry *entry, struct pfw_slice *target)
 {
 	return pfw_is_io(&entry->cat) && pfw_arg_text(entry, "target", target) &&
-	       pfw_io_call_find(entry->cat.at, entry->cat.bytes, entry->name.at, entry->name.bytes)
-			       .role == PFW_ROLE_COPY;
+	       pfw_io_call_named(&entry->name).role == PFW_ROLE_COPY;
 }
 
 /* The bytes of a file that a call mapped into memory; 0: it is no mmap(), or failed.  What the program

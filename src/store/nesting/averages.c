@@ -59,9 +59,9 @@ void pfw_tally_merge(struct pfw_tally *into, const struct pfw_tally *from)
 		pfw_tally_begin(into, from->first_ns, from->first_dur_ns, from->first_inside);
 	if (from->timed)
 		widen(into, from->min_ns, from->max_ns);
-	into->count += from->count;
+	pfw_saturate_u64(&into->count, from->count);
 	into->timed += from->timed;
-	into->transfers += from->transfers;
+	pfw_saturate_u64(&into->transfers, from->transfers);
 	for (unsigned i = 0; i < PFW_TALLY_SUMS; i++)
 		pfw_saturate_sum(&into->sum[i], from->sum[i]);
 }

@@ -76,7 +76,7 @@ static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry
 					       .bytes = moved(block, entry) };
 
 	block->sums.io_calls++;
-	block->sums.io_bytes += call.bytes;
+	pfw_saturate_u64(&block->sums.io_bytes, call.bytes);
 	if (block->keep_calls && PFW_PUSH(block->call, block->calls, block->call_room, call))
 		return -ENOMEM;
 	return pfw_intervals_add(&block->active[PFW_ACTIVITY_IO], begin, end);
@@ -147,7 +147,7 @@ static int find_copy(struct pfw_overlap_block *block, const struct pfw_entry *en
 	int64_t bytes = pfw_arg_i64(entry, "bytes", 0);
 
 	block->sums.copies++;
-	block->sums.copy_bytes += bytes > 0 ? (uint64_t)bytes : 0;
+	pfw_saturate_u64(&block->sums.copy_bytes, bytes > 0 ? (uint64_t)bytes : 0);
 	return PFW_ACTIVITY_COPY;
 }
 
@@ -243,7 +243,7 @@ static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry
 	}
 	if (!pfw_slice_is(&entry->name, "summed"))
 		return;
-	block->sums.summed_calls += (uint64_t)pfw_arg_i64(entry, "count", 0);
+	pfw_saturate_u64(&block->sums.summed_calls, (uint64_t)pfw_arg_i64(entry, "count", 0));
 	pfw_saturate_sum(&block->sums.summed_ns, pfw_arg_ns(entry, "dur", 0));
 }
 

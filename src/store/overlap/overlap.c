@@ -122,7 +122,7 @@ void pfw_overlap_add_sums(struct pfw_overlap_sums *into, const struct pfw_overla
 	int64_t summed_ns = pfw_saturate_add(into->summed_ns, from->summed_ns);
 
 	for (unsigned i = 0; i < PFW_OVERLAP_SUMS; i++)
-		into->sum[i] += from->sum[i];
+		pfw_saturate_u64(&into->sum[i], from->sum[i]);
 	into->summed_ns = summed_ns;
 }
 

@@ -7,6 +7,7 @@
 
 #include "store/kit/grow.h"
 #include "store/kit/hash.h"
+#include "store/kit/saturate.h"
 #include "store/line/io.h"
 #include "store/pass/fname_hashes.h"
 #include "store/patterns/op.h"
@@ -166,8 +167,8 @@ static void add_counters(struct pfw_pattern_counters *counters, const struct pfw
 
 	if (!into || read < 0 || written < 0)
 		return;
-	into[PFW_SIDE_READ] += (uint64_t)read;
-	into[PFW_SIDE_WRITE] += (uint64_t)written;
+	pfw_saturate_u64(&into[PFW_SIDE_READ], (uint64_t)read);
+	pfw_saturate_u64(&into[PFW_SIDE_WRITE], (uint64_t)written);
 	counters->any = true;
 }
 

@@ -93,8 +93,10 @@ void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from)
 {
 	struct pfw_pattern sum;
 
-	for (unsigned i = 0; i < PFW_PATTERN_FIGURES; i++)
-		sum.figure[i] = into->figure[i] + from->figure[i];
+	for (unsigned i = 0; i < PFW_PATTERN_FIGURES; i++) {
+		sum.figure[i] = into->figure[i];
+		pfw_saturate_u64(&sum.figure[i], from->figure[i]);
+	}
 	sum.metadata_ns = pfw_saturate_add(into->metadata_ns, from->metadata_ns);
 	sum.processes = into->processes > from->processes ? into->processes : from->processes;
 	for (unsigned i = 0; i < 2; i++) {
@@ -110,8 +112,8 @@ void pfw_pattern_add_counters(struct pfw_pattern_counters *into,
 			      const struct pfw_pattern_counters *from)
 {
 	for (unsigned i = 0; i < 2; i++) {
-		into->io[i] += from->io[i];
-		into->storage[i] += from->storage[i];
+		pfw_saturate_u64(&into->io[i], from->io[i]);
+		pfw_saturate_u64(&into->storage[i], from->storage[i]);
 	}
 	into->any |= from->any;
 }
@@ -262,7 +264,7 @@ static void add_access(const struct pfw_patterns *patterns, const struct place *
 
 	if (op->wanted) {
 		side->accesses++;
-		side->bytes += op->bytes;
+		pfw_saturate_u64(&side->bytes, op->bytes);
 		side->size[size_of(op->bytes)]++;
 		side->small += op->bytes < patterns->small;
 		side->access[access]++;
@@ -314,11 +316,11 @@ static void add_side(const struct pfw_patterns *patterns, const struct place *pl
 	struct pfw_pattern_side *side = &place->row->side[number];
 
 	if (op->wanted) {
-		side->calls += op->calls;
+		pfw_saturate_u64(&side->calls, op->calls);
 		side->ns = timed ? pfw_saturate_add(side->ns, op->ns) : side->ns;
 	}
 	if (op->summed)
-		side->bytes += op->wanted ? op->bytes : 0;
+		pfw_saturate_u64(&side->bytes, op->wanted ? op->bytes : 0);
 	else if (op->moved)
 		add_access(patterns, place, number, op, move(place, number, op));
 	else if (place->open && !op->failed)
@@ -332,7 +334,7 @@ static void seek(const struct place *place, const struct pfw_pattern_op *op)
 	if (!open || op->failed)
 		return;
 	if (op->seek == PFW_SEEK_BY && open->known) {
-		open->offset += op->offset;
+		open->offset = pfw_saturate_add(open->offset, op->offset);
 		return;
 	}
 	open->known = op->seek == PFW_SEEK_TO;
@@ -345,10 +347,10 @@ static void add_other(const struct place *place, const struct pfw_pattern_op *op
 
 	if (op->wanted) {
 		pfw_saturate_sum(&place->row->metadata_ns, op->ns);
-		place->row->opens += opened ? op->calls : 0;
-		place->row->again += opened && place->use->opened ? op->calls : 0;
-		place->row->others += opened ? 0 : op->calls;
-		place->row->mapped += op->summed ? 0 : op->bytes;
+		pfw_saturate_u64(&place->row->opens, opened ? op->calls : 0);
+		pfw_saturate_u64(&place->row->again, opened && place->use->opened ? op->calls : 0);
+		pfw_saturate_u64(&place->row->others, opened ? 0 : op->calls);
+		pfw_saturate_u64(&place->row->mapped, op->summed ? 0 : op->bytes);
 	}
 	if (!opened)
 		return;

@@ -104,28 +104,28 @@ void pfw_summary_add_calls(struct pfw_summary_file *file, struct pfw_io_call cal
 			   uint64_t ns, uint64_t bytes)
 {
 	if (call.moves != PFW_MOVES_NOTHING) {
-		file->transfers += count;
-		file->transfer_ns += ns;
+		pfw_saturate_u64(&file->transfers, count);
+		pfw_saturate_u64(&file->transfer_ns, ns);
 	}
 	switch (call.role) {
 	case PFW_ROLE_OPEN:
-		file->opens += count;
-		file->open_ns += ns;
+		pfw_saturate_u64(&file->opens, count);
+		pfw_saturate_u64(&file->open_ns, ns);
 		break;
 	case PFW_ROLE_READ:
 	case PFW_ROLE_COPY:
-		file->reads += count;
-		file->read_ns += ns;
-		file->read_bytes += bytes;
+		pfw_saturate_u64(&file->reads, count);
+		pfw_saturate_u64(&file->read_ns, ns);
+		pfw_saturate_u64(&file->read_bytes, bytes);
 		break;
 	case PFW_ROLE_WRITE:
-		file->writes += count;
-		file->write_ns += ns;
-		file->written_bytes += bytes;
+		pfw_saturate_u64(&file->writes, count);
+		pfw_saturate_u64(&file->write_ns, ns);
+		pfw_saturate_u64(&file->written_bytes, bytes);
 		break;
 	default:
-		file->others += count;
-		file->other_ns += ns;
+		pfw_saturate_u64(&file->others, count);
+		pfw_saturate_u64(&file->other_ns, ns);
 		break;
 	}
 }
@@ -143,7 +143,7 @@ static int add_target(struct pfw_summary *summary, const struct pfw_entry *entry
 		return (int)row;
 	summary->file[row].writes++;
 	summary->file[row].transfers++;
-	summary->file[row].written_bytes += bytes;
+	pfw_saturate_u64(&summary->file[row].written_bytes, bytes);
 	return 0;
 }
 

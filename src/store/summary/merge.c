@@ -19,7 +19,7 @@ static int merge_durations(struct pfw_summary *into, struct pfw_sketch *to,
 
 void pfw_summary_merge_name(struct pfw_summary_name *into, const struct pfw_summary_name *from)
 {
-	into->count += from->count;
+	pfw_saturate_u64(&into->count, from->count);
 	into->sum_ns += from->sum_ns;
 	pfw_summary_add_transfers(into, from->transfers, from->transfer_ns, from->bytes);
 	if (from->min_ns < into->min_ns)
@@ -87,7 +87,7 @@ static int merge_files(struct pfw_summary *into, struct pfw_summary *from)
 		to = &into->file[row];
 		file->merged = (uint32_t)row;
 		for (unsigned j = 0; j < PFW_SUMMARY_FILE_SUMS; j++)
-			to->sum[j] += file->sum[j];
+			pfw_saturate_u64(&to->sum[j], file->sum[j]);
 	}
 	return 0;
 }

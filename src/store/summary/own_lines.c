@@ -151,7 +151,7 @@ static int add_summed(struct pfw_summary *summary, const struct pfw_entry *entry
 		file = pfw_summary_file_row(summary, fname, strlen(fname));
 	}
 	if (row >= 0) {
-		summary->name[row].count += count;
+		pfw_saturate_u64(&summary->name[row].count, count);
 		summary->name[row].sum_ns += ns;
 		if (call.moves != PFW_MOVES_NOTHING)
 			pfw_summary_add_transfers(&summary->name[row], count,

@@ -14,6 +14,7 @@
 
 #include "store/kit/arena.h"
 #include "store/kit/hash.h"
+#include "store/kit/saturate.h"
 #include "store/line/entry.h"
 #include "store/math/sketch.h"
 
@@ -63,9 +64,9 @@ struct pfw_summary_name {
 static inline void pfw_summary_add_transfers(struct pfw_summary_name *name, uint64_t count,
 					     uint64_t ns, uint64_t bytes)
 {
-	name->transfers += count;
-	name->transfer_ns += ns;
-	name->bytes += bytes;
+	pfw_saturate_u64(&name->transfers, count);
+	pfw_saturate_u64(&name->transfer_ns, ns);
+	pfw_saturate_u64(&name->bytes, bytes);
 }
 
 /* The calls (POSIX, STDIO) on one file, with `summed` ones; row 0 also has calls on no file. */
