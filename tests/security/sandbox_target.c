@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -101,20 +102,67 @@ static void landlock(uint32_t flags)
 
 /* ---- seccomp ---- */
 
-static void filter(int number, uint32_t answer, int by_number, unsigned flags)
+static void put_on(struct sock_filter *code, unsigned short count, int by_number, unsigned flags)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, answer),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
+	struct sock_fprog program = { count, code };
 
 	set(PR_SET_NO_NEW_PRIVS, 1);
 	must(!(by_number ? (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program)
 			 : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0UL, 0UL)),
 	     "seccomp");
+}
+
+/* This answer for one call, if `argument` is its first; all else is allowed. */
+static void refuse(int number, uint32_t argument, uint32_t answer, int by_number, unsigned flags)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, argument, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, answer),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	put_on(code, sizeof(code) / sizeof(*code), by_number, flags);
+}
+
+/* What this program needs, and nothing else: any other call kills it. */
+static void whitelist(void)
+{
+	static const int own[] = {
+#ifdef SYS_access
+		SYS_access,
+#endif
+		SYS_faccessat,	SYS_faccessat2, SYS_write,	     SYS_clock_nanosleep,
+		SYS_exit_group, SYS_clone,	SYS_wait4,	     SYS_rseq,
+		SYS_gettid,	SYS_newfstatat, SYS_set_robust_list,
+	};
+	struct sock_filter code[64] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						 offsetof(struct seccomp_data, nr)) };
+	unsigned short n = 1;
+
+	for (unsigned i = 0; i < sizeof(own) / sizeof(*own); i++) {
+		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+							 (uint32_t)own[i], 0, 1);
+		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	put_on(code, n, 1, 0);
+}
+
+static void *rest(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void another_thread(void)
+{
+	pthread_t thread;
+
+	must(!pthread_create(&thread, NULL, rest, NULL), "pthread_create");
 }
 
 static void child(void)
@@ -155,7 +203,32 @@ int main(int count, char **word)
 		else if (!strcmp(word[i], "landlock"))
 			landlock(0);
 		else if (!strcmp(word[i], "filter"))
-			filter(SYS_socket, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+			refuse(SYS_socket, 1, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+		else if (!strcmp(word[i], "filter-by-number"))
+			refuse(SYS_socket, 1, SECCOMP_RET_ERRNO | EPERM, 1, 0);
+		else if (!strcmp(word[i], "filter-all-threads"))
+			refuse(SYS_socket, 1, SECCOMP_RET_ERRNO | EPERM, 1,
+			       SECCOMP_FILTER_FLAG_TSYNC);
+		else if (!strcmp(word[i], "kill-other"))
+			refuse(SYS_ptrace, 1, SECCOMP_RET_KILL_PROCESS, 1, 0);
+		else if (!strcmp(word[i], "kill-writing-to-7"))
+			refuse(SYS_pwrite64, 7, SECCOMP_RET_KILL_PROCESS, 0, 0);
+		else if (!strcmp(word[i], "refuse-open"))
+			refuse(SYS_openat, (uint32_t)AT_FDCWD, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+		else if (!strcmp(word[i], "refuse-pwrite"))
+			refuse(SYS_pwrite64, 7, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+		else if (!strcmp(word[i], "whitelist"))
+			whitelist();
+		else if (!strcmp(word[i], "strict"))
+			must(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0UL, 0UL, 0UL), "strict");
+		else if (!strcmp(word[i], "bad-filter"))
+			must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, 16UL, 0UL, 0UL) < 0 &&
+				     errno == EFAULT,
+			     "bad filter");
+		else if (!strcmp(word[i], "thread"))
+			another_thread();
+		else if (!strcmp(word[i], "raw-exit"))
+			syscall(SYS_exit, 3);
 		else
 			fail(word[i]);
 	}

@@ -97,3 +97,69 @@ def test_a_child_under_landlock_is_said(target, tmp_path):
                traced_environment(tmp_path / "t", tmp_path / "spools"))
     assert "cannot create the trace" in done.stderr
     check_events(tmp_path, 108)
+
+
+# ---- seccomp ----
+
+@pytest.mark.parametrize("words", [["filter"], ["filter-by-number"], ["kill-other"],
+                                   ["filter-all-threads"], ["filter", "filter-all-threads"],
+                                   ["filter-by-number", "kill-other", "filter-all-threads"]],
+                         ids="+".join)
+@pytest.mark.parametrize("begun", [True, False], ids=["begun", "first"])
+def test_the_writer_is_under_the_filter(target, tmp_path, words, begun):
+    """The same one: else the kernel would refuse to put a later filter on all threads."""
+    (threads,) = traced(target, tmp_path, *(["100"] if begun else []), *words, "20", "threads",
+                        "idle", "7")
+    check_events(tmp_path, 127 if begun else 27)
+    assert [thread["Seccomp"] for thread in threads] == ["2", "2"]
+    assert [thread["NoNewPrivs"] for thread in threads] == ["1", "1"]
+
+
+def test_nothing_is_lost_where_a_filter_refuses_to_open(target, tmp_path):
+    traced(target, tmp_path, "100", "refuse-open", "20", "idle", "7")
+    check_events(tmp_path, 127)
+
+
+@pytest.mark.parametrize("words", [["refuse-pwrite"], ["thread", "filter"]], ids="+".join)
+def test_the_writer_stays_outside(target, tmp_path, words):
+    """Of a filter that may refuse what it needs, and of one that another thread is outside of, too."""
+    (threads,) = traced(target, tmp_path, "100", *words, "20", "threads", "idle", "7")
+    check_events(tmp_path, 127)
+    assert sorted(thread["Seccomp"] for thread in threads) == ["0"] * (len(threads) - 1) + ["2"]
+
+
+def test_a_filter_for_all_threads_after_one_that_the_writer_is_outside_of(target, tmp_path):
+    (threads,) = traced(target, tmp_path, "100", "refuse-pwrite", "filter-all-threads", "20", "threads")
+    check_events(tmp_path, 120)
+    assert [thread["Seccomp"] for thread in threads] == ["2", "2"]
+
+
+@pytest.mark.parametrize("words, call, counts", [
+    (["whitelist", "idle", "child", "7"], "futex", 100),
+    (["kill-writing-to-7", "7", "child"], "pwrite64", 100),
+    (["filter", "20", "whitelist", "child", "7"], "futex", 120),
+    (["idle", "whitelist", "7"], "futex", 100)],
+                         ids=lambda value: "+".join(value) if isinstance(value, list) else None)
+def test_recording_ends_before_a_filter_that_kills(target, tmp_path, words, call, counts):
+    """The program goes on to its end, with its children, and the trace is whole up to the filter."""
+    (tmp_path / "spools").mkdir()
+    done = run([target, "100", *words], traced_environment(tmp_path / "t", tmp_path / "spools"))
+    assert done.stderr.startswith("pfw: recording ends here: ") and f" {call}()," in done.stderr
+    assert done.stderr.count("\n") == 1 and not os.listdir(tmp_path / "spools")
+    lines = check_trace(tmp_path / "t.pfw", reasons=("seccomp",))
+    assert len(events(lines, "access")) == counts
+    assert trace_names(tmp_path) == ["t.pfw"]
+
+
+def test_recording_ends_before_the_strict_mode(target, tmp_path):
+    (tmp_path / "spools").mkdir()
+    done = run([target, "100", "strict", "raw-exit"],
+               traced_environment(tmp_path / "t", tmp_path / "spools"), status=3)
+    assert "recording ends here" in done.stderr
+    assert len(events(check_trace(tmp_path / "t.pfw", reasons=("seccomp",)), "access")) == 100
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others must set no_new_privs, and need not try")
+def test_a_filter_that_the_kernel_refuses_ends_nothing(target, tmp_path):
+    traced(target, tmp_path, "100", "no-new-privileges", "bad-filter", "20")
+    check_events(tmp_path, 120)

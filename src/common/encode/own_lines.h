@@ -66,7 +66,7 @@ char *pfw_line_segment(struct pfw_json *json, char *out, uint64_t cycle, uint64_
 
 /*
  * `end`: events = json->events, lost = the sum of header->lost, reason = "exit", "exec", "renamed",
- * "limit" or "recovered"; `exec` = exec_path unless it is NULL.
+ * "limit", "seccomp" or "recovered"; `exec` = exec_path unless it is NULL.
  */
 char *pfw_line_end(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
 		   const char *reason, const char *exec_path, uint64_t ts_ns);

@@ -103,6 +103,9 @@ struct pfw_probe_host {
 	void (*hold_files)(void);
 	/* It has given up rights by this system call: our thread makes the call, too. */
 	void (*rights_given_up)(long number, const long *arg);
+	/* A seccomp filter is about to be put on this thread (NULL: the strict mode).  True: put it on
+	 * all threads, which are this one and ours. */
+	bool (*confine)(const void *program, unsigned flags);
 	/* true: end our thread; false, by the same thread: it may run again. */
 	void (*be_gone)(bool gone);
 	/* The program begins a step, by a span's name. */

@@ -173,7 +173,8 @@ static void say_why_nothing(void)
 
 void pfw_session_at_exit(void)
 {
-	if (!pfw_session_is_set_up() || atomic_load(&pfw_session.state) == FRESH)
+	if (!pfw_session_is_set_up() || atomic_load(&pfw_session.state) == FRESH ||
+	    pfw_session.confined)
 		return;
 	if (atomic_load(&pfw_session.state) == ON) {
 		pfw_cupti_exits();

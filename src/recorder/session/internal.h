@@ -40,6 +40,7 @@ extern struct pfw_session {
 	_Atomic bool io;	    /* I/O probes are wanted */
 	bool api_used;		    /* pfw_start() was called */
 	_Atomic bool stopped;	    /* since pfw_stop(), until pfw_start() */
+	bool confined;		    /* under seccomp: for good */
 	_Atomic bool paused;	    /* the schedule has paused recording */
 	bool preloaded;
 	_Atomic bool attached;	      /* pfw_attach() did the preload object's work */
@@ -165,6 +166,13 @@ void pfw_session_mark_globs(uint64_t children);
 
 /* In the root of a run: name the globs that matched nothing.  Thread: any. */
 void pfw_session_say_unmatched(void);
+
+/* ---- confine.c ---- */
+
+/* The program is about to put this thread under a filter (NULL: the strict mode).  If one of our
+ * calls would kill it, recording ends; else our files are held.  True: it has one thread, and the
+ * writer's can work under the filter, too. */
+bool pfw_session_confine(const void *program, unsigned flags);
 
 /* ---- end.c ---- */
 

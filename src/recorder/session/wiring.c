@@ -8,6 +8,7 @@
  *                                 user_changed, rights_given_up,
  *                                 be_gone, make_way                    fork.c
  *                                 write_direct                         direct.c
+ *                                 confine                              confine.c
  *                                 recorded, thread_born
  *                                 end, resume, join                    end.c
  *                                 step, no_step, range                 stepper.c
@@ -82,6 +83,7 @@ void pfw_session_wire_probes(void)
 		.hold_files = pfw_session_hold_files,
 		.user_changed = pfw_session_user_changed,
 		.rights_given_up = pfw_session_rights_given_up,
+		.confine = pfw_session_confine,
 		.be_gone = pfw_session_be_gone,
 		.make_way = pfw_session_make_way,
 		.step = pfw_stepper_named,

@@ -106,12 +106,16 @@ struct raw_call {
 	long number;
 	long arg[6];
 	uint64_t count; /* operations submitted or wanted */
+	enum pfw_rights rights;
 };
 
 static long real_call(const struct raw_call *call)
 {
 	const long *arg = call->arg;
+	long ret;
 
+	if (call->rights == PFW_RIGHTS_SYNC && pfw_rights_sync(call->number, arg, &ret))
+		return ret;
 	return pfw_real.syscall(call->number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
@@ -168,12 +172,13 @@ static long do_raw(const struct raw_call *call, int fd)
 }
 
 /* A call that may take rights from this thread. */
-static long rights_raw(const struct raw_call *call)
+static long rights_raw(struct raw_call *call)
 {
-	bool taken = pfw_rights_begin(call->number, call->arg);
-	long ret = taken && call->name ? do_raw(call, -1) : real_call(call);
+	long ret;
 
-	if (taken)
+	call->rights = pfw_rights_begin(call->number, call->arg);
+	ret = call->rights && call->name ? do_raw(call, -1) : real_call(call);
+	if (call->rights)
 		pfw_rights_end(call->number, call->arg, ret);
 	return ret;
 }
@@ -210,6 +215,9 @@ long pfw_wrap_syscall(long number, ...)
 		call.name = "io_getevents";
 		call.count = (uint64_t)call.arg[2];
 		return do_raw(&call, -1);
+	case SYS_seccomp:
+		call.name = "seccomp";
+		return rights_raw(&call);
 	case PFW_SYS_LANDLOCK_RESTRICT_SELF:
 		call.name = "landlock_restrict_self";
 		return rights_raw(&call);

@@ -7,9 +7,15 @@
 
 #include <stdbool.h>
 
-/* Before and after such a call, by number, with the arguments of the kernel.  Begin returns false
- * if it is another call, which needs no end.  Both keep errno.  Thread: app. */
-bool pfw_rights_begin(long number, const long *arg);
+/* NONE: another call, which needs no end.  SYNC: make it by pfw_rights_sync(). */
+enum pfw_rights { PFW_RIGHTS_NONE, PFW_RIGHTS_TAKEN, PFW_RIGHTS_SYNC };
+
+/* Before and after such a call, by number, with the arguments of the kernel.  Both keep errno.
+ * Thread: app. */
+enum pfw_rights pfw_rights_begin(long number, const long *arg);
 void pfw_rights_end(long number, const long *arg, long ret);
+
+/* Put the filter on the writer's thread, too.  False: the kernel cannot, make the call itself. */
+bool pfw_rights_sync(long number, const long *arg, long *ret);
 
 #endif
