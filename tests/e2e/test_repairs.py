@@ -167,6 +167,11 @@ def test_what_cannot_be_repaired_stays_and_is_said_once(place):
     away.rename(traces)
     assert len(place.run()) == 1 and place.left() == []
     place.check()
+    place.kill(*(f"t{number}" for number in range(6)))
+    traces.rename(away)
+    said = place.run()
+    assert len(said) == 4 and "the last events of 3 more killed processes stay" in said[3], said
+    assert place.run() == [] and len(place.left()) == 6
 
 
 @needs_root

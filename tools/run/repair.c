@@ -27,6 +27,7 @@ struct rest {
 	const struct run *run;
 	int64_t start_ns;
 	uint64_t repaired, events, unsaid; /* spools, their events, spools without a line */
+	uint64_t staying;		   /* spools that cannot be repaired, for the first time */
 	bool more;
 };
 
@@ -62,13 +63,14 @@ static void say_repaired(struct rest *rest, const struct pfw_recovery *result)
 }
 
 /* What cannot be repaired stays.  That is said once: the spool becomes executable as a mark. */
-static void say_stays(const char *spool, const struct pfw_recovery *result)
+static void say_stays(struct rest *rest, const char *spool, const struct pfw_recovery *result)
 {
 	struct stat st;
 	int fd = pfw_open_file(spool, PFW_OPEN_MINE, &st);
 	char process[160];
 
-	if (fd >= 0 && !(st.st_mode & S_IXUSR) && !fchmod(fd, (st.st_mode & 0777) | S_IXUSR)) {
+	if (fd >= 0 && !(st.st_mode & S_IXUSR) && !fchmod(fd, (st.st_mode & 0777) | S_IXUSR) &&
+	    ++rest->staying <= SAID_EACH) {
 		name_process(process, sizeof(process), result);
 		cli_error(NULL, "the last events of %s, which was killed, stay in %s: %s", process,
 			  cli_name(spool), result->why);
@@ -96,7 +98,7 @@ static int repair_one(const char *spool, void *user)
 	/* what this run has left is in its summary */
 	if (result.status == PFW_RECOVER_BAD && !rest->run->quiet &&
 	    strcmp(result.run, rest->run->id) != 0)
-		say_stays(spool, &result);
+		say_stays(rest, spool, &result);
 	return 0;
 }
 
@@ -114,6 +116,11 @@ _Noreturn static void repair_all(const struct run *run)
 			  "repaired the traces of %s more killed process%s: %s event%s in all",
 			  cli_count(rest.unsaid), rest.unsaid == 1 ? "" : "es",
 			  cli_count(rest.events), cli_plural(rest.events));
+	if (rest.staying > SAID_EACH)
+		cli_error(
+			NULL,
+			"the last events of %s more killed processes stay: `pfw repair --all` says why",
+			cli_count(rest.staying - SAID_EACH));
 	if (rest.more && !run->quiet)
 		cli_error(NULL,
 			  "killed processes have left more: the next `pfw run`, or `pfw repair "
