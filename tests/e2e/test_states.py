@@ -318,6 +318,9 @@ def test_the_same_process_counts_once(tmp_path):
         result = run([PFW, *words, tmp_path / "t"])
         said = [line for line in result.stderr.splitlines() if "left out" in line]
         assert len(said) == 1 and "t.pfw.gz" in said[0] and "4 more" in said[0], said
+    said = run([PFW, "validate", tmp_path / "t"]).stderr
+    assert said.count("\n") == 1 and "4 more left out by other commands: the same processes are in" in said, said
+    assert run([PFW, "validate", "-q", tmp_path / "t"]).stderr == ""
 
 
 def test_what_only_one_file_has_is_not_left_out(tmp_path):

@@ -64,17 +64,18 @@ static void say_left_out(const struct survey *survey, const struct pfw_traces *t
 			cli_count(traces->left_out), cli_plural(traces->left_out));
 }
 
-static void say_doubles(const struct survey *survey, const struct pfw_traces *traces)
+void survey_say_doubles(const struct cli_command *command, const struct pfw_traces *traces,
+			const char *left_out)
 {
-	for (size_t i = 0; i < traces->doubles && !survey->quiet; i++) {
+	for (size_t i = 0; i < traces->doubles; i++) {
 		const struct pfw_traces_double *twice = &traces->twice[i];
 		char more[48] = "", used[PATH_MAX];
 
 		if (twice->count > 1)
 			snprintf(more, sizeof(more), " and %s more", cli_count(twice->count - 1));
 		snprintf(used, sizeof(used), "%s", cli_name(twice->used));
-		cli_error(survey->command->name, "%s%s left out: the same processes are in %s%s",
-			  cli_name(twice->left_out), more, used,
+		cli_error(command->name, "%s%s %s: the same processes are in %s%s",
+			  cli_name(twice->left_out), more, left_out, used,
 			  twice->several ? " and others" : "");
 	}
 }
@@ -88,7 +89,8 @@ int survey_open(struct survey *survey, struct survey_input *input, char *const *
 		return error;
 	input->live = (struct live_lines){ .command = survey->command, .traces = &input->traces };
 	say_left_out(survey, &input->traces);
-	say_doubles(survey, &input->traces);
+	if (!survey->quiet)
+		survey_say_doubles(survey->command, &input->traces, "left out");
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 #include "table/output.h"
 #include "table/pass.h"
 
-enum { SORT_BY = 256, GROUP_BY, COLUMNS, PEAK, TOP_LEVEL, NAME_WIDTH };
+enum { SORT_BY = 256, GROUP_BY, COLUMNS, PEAK, TOP_LEVEL, NAME_WIDTH, NO_HEAD };
 
 const struct grid_column table_fields[TABLE_FIELDS] = {
 	[TABLE_NAME] = { "name", "Name" },
@@ -142,6 +142,9 @@ static int take(void *user, const struct cli_args *args, int option)
 		return 0;
 	case 'p':
 		options->plain = true;
+		return 0;
+	case NO_HEAD:
+		options->no_head = true;
 		return 0;
 	case TOP_LEVEL:
 		options->top_level_only = true;
@@ -318,6 +321,8 @@ static const struct cli_option table_options[] = {
 	SELECT_ARGS_FILTERS,
 	SURVEY_OPTION_ALL_RUNS,
 	SURVEY_OPTION_WIDE,
+	{ "no-head", 0, NULL, "leave out the first line, which PyTorch's tables do not have",
+	  NO_HEAD },
 	SURVEY_OPTIONS,
 	{ "format", 0, SURVEY_FORMAT_NAMES,
 	  "md: to paste; for programs times in µs, sizes in bytes", SURVEY_FORMAT },

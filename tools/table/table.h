@@ -72,6 +72,7 @@ struct table_options {
 	bool top_level_only;
 	bool percentiles; /* some column shows them */
 	bool plain;	  /* all events in one table, without nesting */
+	bool no_head;	  /* without the line of the wall time */
 	/* If none: the usual columns. */
 	const struct table_column *column[TABLE_COLUMNS_MAX];
 	unsigned columns;

@@ -259,7 +259,7 @@ void table_print(const struct table *table, const struct table_options *options)
 	if (views && options->sort_by && strcmp(options->sort_by, "none") != 0 && !is_sorted)
 		cli_error(options->survey->command->name, "--sort-by %s: no row has a value for it",
 			  options->sort_by);
-	if (people && views)
+	if (people && views && !options->no_head)
 		print_head(table, options, view, views);
 	for (size_t i = 0; i < views; i++) {
 		if (people && i)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "share/adopt.h"
+#include "share/survey.h"
 #include "store/index/build.h"
 #include "store/manifest/manifest.h"
 #include "store/traces/paths.h"
@@ -220,6 +221,30 @@ static void add_argument(struct validate *check, struct pfw_paths *paths, const 
 		unusable(check, argument, why);
 }
 
+/* What cannot be opened is said when it is checked. */
+static void say_nothing(void *user, const char *path, const char *why)
+{
+	(void)user;
+	(void)path;
+	(void)why;
+}
+
+/* Other commands read one of several files that have the same processes. */
+static void say_doubles(const struct validate *check, const struct pfw_paths *paths)
+{
+	struct pfw_traces traces;
+
+	for (size_t i = 0; i < paths->count; i++) {
+		if (strcmp(paths->path[i], "-") == 0) /* it can be read only once */
+			return;
+	}
+	if (paths->count < 2 || check->quiet ||
+	    pfw_traces_open_heads(&traces, paths->path, paths->count, true, say_nothing, NULL))
+		return;
+	survey_say_doubles(check->command, &traces, "left out by other commands");
+	pfw_traces_close(&traces);
+}
+
 static int validate_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct validate check = { .command = command, .colours = cli_colours(stdout) };
@@ -250,6 +275,7 @@ static int validate_main(const struct cli_command *command, int argc, char **arg
 		unusable(&check, argv[0], "an index or manifest, not a trace");
 	for (size_t i = 0; i < paths.count; i++)
 		check_file(&check, paths.path[i]);
+	say_doubles(&check, &paths);
 	if (paths.count > 1 && !check.quiet)
 		validate_print_summary(&check, "all", NULL, &check.all);
 	pfw_paths_free(&paths);

@@ -55,7 +55,7 @@ class Averages(list[Average]):
             Calls.
         :raises ValueError: there is no such column; the text lists those that there are.
         """
-        words = ["--wide", "--row-limit", str(row_limit), "--max-name-width", str(max_name_column_width or 0)]
+        words = ["--wide", "--no-head", "--row-limit", str(row_limit), "--max-name-width", str(max_name_column_width or 0)]
         words += ["--sort-by", sort_by if sort_by is not None else "none"]
         words += ["--columns", columns] if columns is not None else []
         words += ["--top-level-only"] if top_level_events_only else []
@@ -63,8 +63,6 @@ class Averages(list[Average]):
             warnings.warn("table() heeds no max_src_column_width, max_shapes_column_width or time_unit",
                           stacklevel=2)
         text = _command.run([*self._words[:1], *words, *self._words[1:]])
-        if text.startswith("Wall "):  # the head of `pfw table`, which torch's tables do not have
-            text = text.partition("\n\n")[2]
         return text if header is None else f"{header}\n{text}"
 
     def __str__(self) -> str:
