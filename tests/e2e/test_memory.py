@@ -333,5 +333,5 @@ def test_more_events_than_memory(tmp_path):
                                  for i in range(count) if i // live % 2 == 0)
     assert owners == wanted
     assert [row["peak_bytes"] for row in rows if row["section"] == "time"] == [64 * live] * 10
-    if b"__asan_init" not in open(PFW, "rb").read():
+    if b"__asan_init" not in open(PFW, "rb").read() and not harness.RACES:
         assert rss < 160 << 10, rss
