@@ -323,6 +323,61 @@ def test_one_loader_makes_the_steps(tmp_path, program):
     assert len(batches(tmp_path, "batches = 0" + program)[0]) == 4
 
 
+WORKERS = """
+class Worker:
+    def __init__(self, pid):
+        self.pid = pid
+def fork(number):
+    pid = os.fork()
+    if pid == 0:
+        for _ in range(number + 1):
+            open("data").close()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return pid
+class Workers(Loader):
+    def __next__(self):
+        with Range(b"enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
+            if not self.left:
+                raise StopIteration
+            self.left -= 1
+class Broken(Workers):
+    @property
+    def _workers(self):
+        raise KeyError("none")
+fork(5)
+for epoch in range(2):
+    loader = Workers(3)
+    loader._workers = [Worker(fork(number)) for number in range(3)]
+    print(*(worker.pid for worker in loader._workers))
+    for batch in loader:
+        train(batch)
+for odd in (None, 7, [], [None], [Worker(None)], [Worker("x")], [Worker(-1)], [Worker(1 << 80)], "text"):
+    loader = Workers(1)
+    loader._workers = odd
+    assert len(list(loader)) == 1
+assert len(list(Broken(2))) == 2
+"""
+
+
+@pytest.mark.parametrize("variables", [{"PFW_TORCH_OPS": "0", "PFW_STEP": "auto"}, {"PFW_TORCH_OPS": "1"}])
+def test_workers_have_the_loaders_numbers(tmp_path, variables):
+    """Each iterator's, once; an iterator that is unlike PyTorch's changes nothing."""
+    lines, said = run(tmp_path, build(tmp_path), LOADER + WORKERS, DFTRACER_DATA_DIR=str(tmp_path), **variables)
+    assert said == ""
+    told = [(line["args"]["pid"], line["args"]["number"]) for line in lines if line["name"] == "DataLoader worker"]
+    assert len(told) == 6 == len({pid for pid, _ in told}) and [number for _, number in told] == [0, 1, 2] * 2
+    for _ in range(2):
+        rows = [json.loads(line) for line in harness.run(
+            [harness.PFW, "table", "-q", "-g", "process", "--name", "open*", "--format", "ndjson", tmp_path],
+            harness.clean_environment()).stdout.splitlines()]
+        names = {int(row["process"].split()[0]): row["process"] for row in rows}
+        assert [f"{pid} DataLoader worker {number} of {lines[0]['pid']}: " in names[pid] for pid, number in told] == \
+            [True] * 6
+        assert sum(" DataLoader worker " in name for name in names.values()) == 6
+        harness.run([harness.PFW, "compact", "-q", tmp_path], harness.clean_environment())
+
+
 def test_the_programs_own_steps_count(tmp_path):
     lines, _ = run(tmp_path, build(tmp_path), """
 wait(2, torch.standin_added)

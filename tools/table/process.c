@@ -16,14 +16,22 @@
 struct process {
 	int64_t rank, start_ns;
 	uint64_t pid, ppid;
+	int64_t loader;	 /* its number among the workers of a DataLoader; -1: it is none */
 	bool forked;	 /* its parent is in the traces, with the same command */
 	unsigned number; /* among the forked ones of its parent, by their begins */
 	char command[COMMAND_MAX];
 };
 
+/* A line of a process that has named a worker of its DataLoader. */
+struct worker {
+	int64_t rank, ts_ns, number;
+	uint64_t pid;
+};
+
 struct table_processes {
 	struct process *process;
-	uint32_t count;
+	struct worker *worker;
+	uint32_t count, workers;
 };
 
 static int by_begin(const void *a, const void *b)
@@ -63,7 +71,8 @@ static const struct process *find(const struct table_processes *all, int64_t ran
 static int add(struct table_processes *all, const struct pfw_entry *entry)
 {
 	struct pfw_slice command;
-	struct process process = { .rank = pfw_arg_i64(entry, "rank", -1),
+	struct process process = { .loader = -1,
+				   .rank = pfw_arg_i64(entry, "rank", -1),
 				   .start_ns = entry->ts_ns,
 				   .pid = entry->pid,
 				   .ppid = pfw_arg_u64(entry, "ppid", 0) };
@@ -73,8 +82,18 @@ static int add(struct table_processes *all, const struct pfw_entry *entry)
 	return PFW_APPEND(all->process, all->count, process);
 }
 
-/* Lines `process` are anywhere in a compacted file. */
-static int read_file(struct table_processes *all, const char *path)
+static int add_worker(struct table_processes *all, const struct pfw_entry *entry, int64_t rank)
+{
+	const struct worker worker = { .rank = rank,
+				       .ts_ns = entry->ts_ns,
+				       .number = pfw_arg_i64(entry, "number", -1),
+				       .pid = pfw_arg_u64(entry, "pid", 0) };
+
+	return PFW_APPEND(all->worker, all->workers, worker);
+}
+
+/* These lines are anywhere in a compacted file. */
+static int read_file(struct table_processes *all, const char *path, int64_t rank)
 {
 	enum pfw_scan_result result;
 	struct pfw_scan scan;
@@ -86,6 +105,8 @@ static int read_file(struct table_processes *all, const char *path)
 	       result != PFW_SCAN_FAILED) {
 		if (result == PFW_SCAN_LINE && pfw_scan_is(&scan, "process"))
 			error = add(all, &scan.entry);
+		else if (result == PFW_SCAN_LINE && pfw_scan_is(&scan, "DataLoader worker"))
+			error = add_worker(all, &scan.entry, rank);
 	}
 	pfw_scan_close(&scan);
 	return error;
@@ -131,17 +152,29 @@ static int number_workers(struct table_processes *all)
 	return 0;
 }
 
+static void name_workers(struct table_processes *all)
+{
+	for (uint32_t i = 0; i < all->workers; i++) {
+		const struct worker *worker = &all->worker[i];
+		const struct process *found = find(all, worker->rank, worker->pid, worker->ts_ns);
+
+		if (found)
+			all->process[found - all->process].loader = worker->number;
+	}
+}
+
 struct table_processes *table_processes_read(const struct pfw_traces *traces)
 {
 	struct table_processes *all = calloc(1, sizeof(*all));
 	int error = all ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < traces->count && !error; i++)
-		error = read_file(all, traces->file[i].path);
+		error = read_file(all, traces->file[i].path, traces->file[i].head.rank);
 	if (!error) {
 		if (all->count)
 			qsort(all->process, all->count, sizeof(*all->process), by_begin);
 		error = number_workers(all);
+		name_workers(all);
 	}
 	if (!error)
 		return all;
@@ -151,8 +184,10 @@ struct table_processes *table_processes_read(const struct pfw_traces *traces)
 
 void table_processes_free(struct table_processes *all)
 {
-	if (all)
+	if (all) {
 		free(all->process);
+		free(all->worker);
+	}
 	free(all);
 }
 
@@ -163,6 +198,10 @@ size_t table_process_name(const struct table_processes *all, int64_t rank,
 
 	if (!process)
 		return (size_t)snprintf(out, size, "%" PRIu64, entry->pid);
+	if (process->loader >= 0)
+		return (size_t)snprintf(
+			out, size, "%" PRIu64 " DataLoader worker %" PRId64 " of %" PRIu64 ": %s",
+			entry->pid, process->loader, process->ppid, process->command);
 	if (process->forked)
 		return (size_t)snprintf(out, size, "%" PRIu64 " worker %u of %" PRIu64 ": %s",
 					entry->pid, process->number, process->ppid,

@@ -51,7 +51,7 @@ struct pfw_entry;
 struct table_processes *table_processes_read(const struct pfw_traces *traces);
 void table_processes_free(struct table_processes *all);
 
-/* "PID COMMAND", of one that was forked "PID worker N of PARENT: COMMAND"; or its command.  The bytes
+/* "PID COMMAND", of one that was forked "PID worker N of PARENT: COMMAND", of a DataLoader's "PID DataLoader worker N ..."; or its command.  The bytes
  * written, below `size`: 256 is enough.  Thread: any. */
 size_t table_process_name(const struct table_processes *all, int64_t rank,
 			  const struct pfw_entry *entry, char *out, size_t size);

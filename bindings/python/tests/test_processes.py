@@ -1,8 +1,13 @@
 """Processes that Python starts, in all its ways: each records into the right files."""
 import importlib.util
 import os
+import pathlib
+import shlex
+import sys
 
 import pytest
+
+from conftest import PFW
 
 WORKER = """
     import os, pfw
@@ -179,3 +184,50 @@ def test_workers_of_a_dataloader(run, method):
     assert len(pids) == 2 and pids == {line["pid"] for line in opened}
     for pid in pids:
         assert run.lines(f"t-pid{pid}.pfw")
+
+
+SLOW = """
+    import torch
+
+    class Files(torch.utils.data.Dataset):
+        def __len__(self):
+            return 32
+
+        def __getitem__(self, i):
+            size = 1 if torch.utils.data.get_worker_info().id == 1 else 4096
+            with open(f"data/{i}", "rb", buffering=0) as file:
+                data = b"".join(iter(lambda: file.read(size), b""))
+            return torch.frombuffer(bytearray(data), dtype=torch.uint8)[:4].float()
+
+    if __name__ == "__main__":
+        loader = torch.utils.data.DataLoader(Files(), batch_size=4, num_workers=2)
+        weight = torch.zeros(4, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for epoch in range(2):
+            for batch in loader:
+                (batch.sum() * weight.sum()).backward()
+                optimizer.step()
+    """
+
+
+@torch
+def test_the_cookbook_finds_a_slow_worker(run):
+    """Its commands, in their order: the worker that reads byte by byte is named by its number."""
+    text = (pathlib.Path(__file__).parents[3] / "docs/cookbook.rst").read_text()
+    section = text.split("*Which DataLoader worker is slow?*")[1].split("::\n\n", 1)[1].split("\n\n")[0]
+    commands = [shlex.split(line, comments=True) for line in section.splitlines()]
+    assert len(commands) == 5 and all(words[0] == "pfw" for words in commands)
+    (run.directory / "data").mkdir()
+    for i in range(32):
+        (run.directory / f"data/{i}").write_bytes(bytes(4096))
+    run.save(SLOW, "train.py")
+    pid = ""
+    for words in commands:
+        told = run.command(PFW, *(sys.executable if word == "python" else pid if word == "4711" else word
+                                  for word in words[1:]))
+        if not pid and words[1] == "table":
+            rows = [line.split() for line in told.splitlines() if "DataLoader worker" in line]
+            assert sorted(row[3] for row in rows) == ["0", "0", "1", "1"]  # two epochs, two workers
+            assert [row[3] for row in rows[:2]] == ["1", "1"], told
+            pid = rows[0][0]
+    assert f"\tread\t{pid}\t" in told, told

@@ -1,7 +1,7 @@
 /* recorder/marks/torch_loader.c - an iterator of a DataLoader, seen through Python; see
  * torch_loader.h.
  *
- * Both functions run in a call that Python made and that takes Python's lock when it returns, so
+ * The functions run in a call that Python made and that takes Python's lock when it returns, so
  * they may take it, too.  They leave no exception behind, and keep only a weak reference.
  */
 #define PFW_BUILDING
@@ -14,6 +14,9 @@
 
 #define FRAMES_MAX 12 /* between __next__() and the operator that we hear of */
 
+#define TOLD 16u /* iterators in use; of more, some workers are told twice */
+#define WORKERS_MAX 4096
+
 struct object; /* PyObject */
 
 /* Functions of Python's stable ABI. */
@@ -24,6 +27,9 @@ struct object; /* PyObject */
 	X(struct object *, PyObject_GetAttrString, (struct object *, const char *))       \
 	X(struct object *, PyMapping_GetItemString, (struct object *, const char *))      \
 	X(const char *, PyUnicode_AsUTF8AndSize, (struct object *, ptrdiff_t *))          \
+	X(ptrdiff_t, PySequence_Size, (struct object *))                                  \
+	X(struct object *, PySequence_GetItem, (struct object *, ptrdiff_t))              \
+	X(long, PyLong_AsLong, (struct object *))                                         \
 	X(struct object *, PyWeakref_NewRef, (struct object *, struct object *))          \
 	X(struct object *, PyObject_CallObject, (struct object *, struct object *))       \
 	X(void, PyErr_GetExcInfo, (struct object **, struct object **, struct object **)) \
@@ -42,6 +48,8 @@ static struct python {
 	_Atomic bool looked, known;
 	_Atomic bool busy;    /* with `maker`: Python may have no lock of its own */
 	struct object *maker; /* weak reference to the iterator that makes the steps */
+	long told[TOLD];      /* the pid of worker 0 of iterators whose workers were told */
+	pfw_loader_worker *tell;
 } python;
 
 static bool find_python(void)
@@ -191,6 +199,44 @@ static bool exhausted(struct object *frame, struct object *iterator)
 		return false;
 	forget_maker();
 	return true;
+}
+
+/* The pid of an iterator's worker; 0: there is none. */
+static long worker_pid(struct object *workers, ptrdiff_t number)
+{
+	struct object *worker = python.PySequence_GetItem(workers, number), *pid = NULL;
+	long found = 0;
+
+	if (worker)
+		pid = python.PyObject_GetAttrString(worker, "pid");
+	if (pid && pid != python.none)
+		found = python.PyLong_AsLong(pid);
+	python.Py_DecRef(pid);
+	python.Py_DecRef(worker);
+	python.PyErr_Clear();
+	return found > 0 ? found : 0;
+}
+
+/* Each new iterator has new processes, unless the loader keeps its workers. */
+static bool tell_workers(struct object *frame, struct object *iterator)
+{
+	struct object *workers = python.PyObject_GetAttrString(iterator, "_workers");
+	ptrdiff_t count = workers ? python.PySequence_Size(workers) : 0;
+	long first = count > 0 ? worker_pid(workers, 0) : 0;
+	long *told = &python.told[(unsigned long)first % TOLD];
+
+	(void)frame;
+	for (ptrdiff_t i = 0; first && *told != first && i < count && i < WORKERS_MAX; i++)
+		python.tell(i ? worker_pid(workers, i) : first, (uint64_t)i);
+	*told = first ? first : *told;
+	python.Py_DecRef(workers);
+	return true;
+}
+
+void pfw_torch_loader_workers(pfw_loader_worker *tell)
+{
+	python.tell = tell;
+	with_python(tell_workers, true);
 }
 
 bool pfw_torch_loader_asked(void)

@@ -7,6 +7,7 @@
 #define PFW_RECORDER_MARKS_TORCH_LOADER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * An iterator is asked for a batch.  True: it makes the steps, as it did before or because the one
@@ -17,5 +18,12 @@ bool pfw_torch_loader_asked(void);
 
 /* It has answered.  True: it makes the steps and has no batch left.  Thread, Signal: the same. */
 bool pfw_torch_loader_exhausted(void);
+
+/*
+ * An iterator is asked for a batch: tell the pids of its worker processes and their numbers, as
+ * torch.utils.data.get_worker_info() has them; each iterator's once.  Thread, Signal: the same.
+ */
+typedef void pfw_loader_worker(int64_t pid, uint64_t number);
+void pfw_torch_loader_workers(pfw_loader_worker *tell);
 
 #endif

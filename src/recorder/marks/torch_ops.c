@@ -59,6 +59,7 @@ _Static_assert(sizeof(struct callback) == 40, "as at::RecordFunctionCallback");
 
 /* Names of PyTorch's own ranges. */
 static const char loader_next[] = "enumerate(DataLoader)#";
+static const char workers_next[] = "enumerate(DataLoader)#_MultiProcessing";
 static const char optimizer_step[] = "Optimizer.step#";
 
 enum state { UNWANTED, LOOKING, FOUND, UNKNOWN };
@@ -278,11 +279,31 @@ struct context_slot *pfw_torch_operator_starts(struct context_slot *slot,
 	return start(slot, PFW_KIND_CPU_OP);
 }
 
+/* In a line of the process that started it: in the worker itself PyTorch reports nothing. */
+static void name_worker(int64_t pid, uint64_t number)
+{
+	struct pfw_span span;
+
+	if (!pid || pfw_span_begin(&span, "DataLoader worker", "pfw"))
+		return;
+	pfw_span_arg_int(&span, "pid", pid);
+	pfw_span_arg_int(&span, "number", (int64_t)number);
+	pfw_api_end_instant(&span);
+}
+
+static void name_workers(const char *name)
+{
+	if (!strncmp(name, workers_next, strlen(workers_next)) && pfw_api_on() &&
+	    !pfw_thread.vfork_child)
+		pfw_torch_loader_workers(name_worker);
+}
+
 struct context_slot *pfw_torch_annotation_starts(struct context_slot *slot,
 						 const struct record_function *function)
 {
 	if (torch.steps_wanted)
 		annotation_begins(torch.name(function));
+	name_workers(torch.name(function));
 	if (!torch.operators_wanted) {
 		slot->context = NULL;
 		return slot;
