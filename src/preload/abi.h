@@ -3,7 +3,7 @@
 #define PFW_PRELOAD_ABI_H
 
 /* The version and the names of all rows. */
-#define PFW_ABI_VERSION "pfw 0.1.0 table 1:"
+#define PFW_ABI_VERSION "pfw 0.1.0 table 2:"
 static const char pfw_abi[] = PFW_ABI_VERSION
 #define CALL_ANY(category, ret, name, ...) #name " "
 #include "common/calls/calls.def"

@@ -2,9 +2,10 @@
  *
  * It needs nothing but libc: a preloaded object with a missing library would keep every program
  * from starting.  Each exported name is one indirect jump through a slot, so any arguments, and
- * vfork's return address, pass unchanged.  A slot first leads to a resolver, after the first call
- * to the next definition of the name (of libc or another preload).  If tracing is enabled and the
- * recorder is found, it leads to the recorder's wrapper.  A missing recorder is reported once.
+ * vfork's return address, pass unchanged.  A slot first leads to a resolver; after the constructor,
+ * or the first call after it, to the next definition of the name (of libc or another preload).  If
+ * tracing is enabled and the recorder is found, it leads to the recorder's wrapper.  A missing
+ * recorder is reported once.
  */
 #define PFW_BUILDING
 #define PFW_OS_NO_POISON
@@ -156,6 +157,12 @@ static void *_Atomic *const api_slot[PFW_API_SLOTS] = {
 
 static void *real[CALLS];
 
+/* Calls before our constructor: those that .preinit_array and the constructors of other libraries
+ * make.  Nothing is started there: libc may not be ready, or a library be in the middle of what the
+ * start needs (an allocator, its own dlopen). */
+static _Atomic uint32_t early[CALLS];
+static _Atomic bool constructed;
+
 /* ---- resolving ---- */
 
 /* The target of names that this libc does not have: ENOSYS, as for an unknown system call. */
@@ -186,7 +193,7 @@ static void *settle(void *_Atomic *slot, void *found)
 	return seen;
 }
 
-/* The first call of a name; constructors of other libraries may call before ours has run. */
+/* The first call of a name, and before our constructor each call, to count it. */
 __attribute__((visibility("hidden"), used)) void *
 resolve_slot(void *_Atomic *slot) __asm__("pfw_resolve_slot");
 void *resolve_slot(void *_Atomic *slot)
@@ -199,17 +206,26 @@ void *resolve_slot(void *_Atomic *slot)
 	while (call < CALLS && call_slot[call] != slot)
 		call++;
 	found = next_definition(call);
-	found = settle(slot, found ? found : (void *)no_such_call);
+	if (!found)
+		found = (void *)no_such_call;
+	if (atomic_load(&constructed))
+		found = settle(slot, found);
+	else
+		atomic_fetch_add(&early[call], 1);
 	errno = error;
 	return found;
 }
 
 static void resolve_all(void)
 {
-	for (size_t i = 0; i < CALLS; i++) {
+	for (size_t i = 0; i < CALLS; i++)
 		real[i] = next_definition(i);
+}
+
+static void settle_all(void)
+{
+	for (size_t i = 0; i < CALLS; i++)
 		settle(call_slot[i], real[i] ? real[i] : (void *)no_such_call);
-	}
 }
 
 /* ---- the recorder ---- */
@@ -272,12 +288,14 @@ static bool attach(bool asked)
 		.real = real,
 		.slot = call_slot,
 		.api = api_slot,
+		.early = early,
 		.call_count = CALLS,
 		.asked = asked,
 	};
 	void *library = open_recorder();
 	pfw_preload_attach_fn *take;
 	const char *why;
+	bool taken;
 
 	if (!library) {
 		why = dlerror();
@@ -286,11 +304,11 @@ static bool attach(bool asked)
 	}
 	resolve_all();
 	take = (pfw_preload_attach_fn *)dlsym(library, "pfw_preload_attach");
-	if (!take || take(&table)) {
+	taken = take && !take(&table);
+	settle_all(); /* after the wrappers are in place: else calls meanwhile would not be counted */
+	if (!taken)
 		say(SONAME " is of another build than libpfw_preload.so", "");
-		return false;
-	}
-	return true;
+	return taken;
 }
 
 /* Whether DFTRACER_ENABLE is set and is not "0": an untraced process must not even load the
@@ -356,5 +374,6 @@ __attribute__((constructor)) static void preloaded(void)
 	pfw_preload_next_init();
 	if (enabled())
 		attach(false);
+	atomic_store(&constructed, true);
 	errno = error;
 }

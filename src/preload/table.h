@@ -56,6 +56,7 @@ struct pfw_preload {
 	void *const *real;	    /* the next definition of each call, NULL = none */
 	void *_Atomic *const *slot; /* slots of the exported names, in the same order */
 	void *_Atomic *const *api;  /* slots of pfw.h's functions, PFW_API_SLOTS */
+	_Atomic uint32_t *early;    /* how often each call was made before the constructor */
 	uint32_t call_count;
 	bool asked; /* by pfw_start(): record even without DFTRACER_ENABLE */
 };

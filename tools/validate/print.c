@@ -77,10 +77,11 @@ void validate_print_summary(const struct validate *check, const char *name, cons
 			  "'lines':%" PRIu64 ",'events':%" PRIu64 ",'lost':%" PRIu64
 			  ",'waited':%" PRIu64 ",'waited_us':%" PRIu64
 			  ",'io_uring_operations':%" PRIu64 ",'aio_contexts':%" PRIu64
-			  ",'running':%" PRIu64 ",'problems':%" PRIu64 "}\n",
+			  ",'early_calls':%" PRIu64 ",'running':%" PRIu64 ",'problems':%" PRIu64
+			  "}\n",
 			  tally->lines, tally->events, tally->lost, tally->waited, tally->waited_us,
-			  tally->uring_operations, tally->aio_contexts, tally->running,
-			  tally->problems);
+			  tally->uring_operations, tally->aio_contexts, tally->early_calls,
+			  tally->running, tally->problems);
 		return;
 	}
 	printf("%s: ", name);
@@ -105,6 +106,9 @@ void validate_print_summary(const struct validate *check, const char *name, cons
 	if (tally->aio_contexts)
 		printf(", %s AIO context%s not recorded", cli_count(tally->aio_contexts),
 		       cli_plural(tally->aio_contexts));
+	if (tally->early_calls)
+		printf(", %s call%s before the start not recorded", cli_count(tally->early_calls),
+		       cli_plural(tally->early_calls));
 	if (tally->running)
 		fputs(", still being written", stdout);
 	putchar('\n');

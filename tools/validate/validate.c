@@ -29,6 +29,7 @@ static void add_tally(struct validate_tally *sum, const struct validate_tally *o
 	sum->waited_us += one->waited_us;
 	sum->uring_operations += one->uring_operations;
 	sum->aio_contexts += one->aio_contexts;
+	sum->early_calls += one->early_calls;
 	sum->problems += one->problems;
 }
 

@@ -32,8 +32,8 @@ struct validate_lost {
 /* Totals of one file or of all. */
 struct validate_tally {
 	uint64_t files, lines, events, lost, waited, waited_us, problems;
-	/* operations that bypassed libc and are not in the trace */
-	uint64_t uring_operations, aio_contexts;
+	/* operations that bypassed libc, or came too early, and are not in the trace */
+	uint64_t uring_operations, aio_contexts, early_calls;
 	uint64_t running; /* files whose processes still run */
 };
 

@@ -30,7 +30,7 @@
 #include "common/format/record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 9u		      /* increased by any change of a struct below */
+#define PFW_SPOOL_VERSION 10u		      /* increased by any change of a struct below */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
@@ -89,15 +89,16 @@ enum pfw_excluded_reason {
 #define PFW_EXCLUDED_NAMES { "data_dir", "system", "python", "library", "trace", "exclude", "children" }
 /* clang-format on */
 
-/* I/O that bypasses libc: an index of pfw_spool_header.unrecorded. */
+/* I/O that no wrapper saw: an index of pfw_spool_header.unrecorded. */
 enum pfw_unrecorded_kind {
 	PFW_UNRECORDED_OPERATIONS, /* taken from io_uring rings: a lower bound */
 	PFW_UNRECORDED_RINGS,	   /* io_uring rings */
 	PFW_UNRECORDED_CONTEXTS,   /* of AIO (libaio); they do not count their operations */
+	PFW_UNRECORDED_EARLY, /* calls before the recorder's constructor, whatever their file */
 	PFW_UNRECORDED_KINDS
 };
 /* clang-format off */
-#define PFW_UNRECORDED_NAMES { "io_uring_operations", "io_uring_rings", "aio_contexts" }
+#define PFW_UNRECORDED_NAMES { "io_uring_operations", "io_uring_rings", "aio_contexts", "early_calls" }
 /* clang-format on */
 
 /* Variables that are lists of globs: an index of pfw_spool_header.matched. */

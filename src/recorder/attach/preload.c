@@ -13,6 +13,7 @@
 
 #include "recorder/attach/preload.h"
 #include "recorder/probe/call_filter.h"
+#include "recorder/probe/probe.h"
 #include "recorder/wrap/calls.h"
 
 static void *const api[PFW_API_SLOTS] = {
@@ -57,4 +58,14 @@ void pfw_attach_wrappers(const struct pfw_preload *preload)
 	for (unsigned i = 0; i < PFW_CALL_COUNT; i++)
 		if (preload->real[i] && pfw_call_filter_wraps(i))
 			atomic_store(preload->slot[i], pfw_wrappers[i]);
+}
+
+uint64_t pfw_attach_early_calls(const struct pfw_preload *preload)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < PFW_CALL_COUNT; i++)
+		if (pfw_call_filter[i] != PFW_CALL_NONE)
+			sum += atomic_exchange(&preload->early[i], 0);
+	return sum;
 }

@@ -3,6 +3,7 @@
 #define PFW_RECORDER_ATTACH_PRELOAD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct pfw_preload;
 
@@ -20,5 +21,9 @@ bool pfw_attach_preload_ask(void);
 
 /* Redirect the exported names of the calls that need it to the wrappers.  Thread: init. */
 void pfw_attach_wrappers(const struct pfw_preload *preload);
+
+/* How many calls that would have been recorded came before the preload object's constructor, and
+ * have not been counted yet.  Thread: init. */
+uint64_t pfw_attach_early_calls(const struct pfw_preload *preload);
 
 #endif

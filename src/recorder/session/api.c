@@ -45,6 +45,14 @@ __attribute__((constructor)) static void library_loaded(void)
 	errno = error;
 }
 
+/* What comes before a pfw_start(), or is not wanted yet, is not missed. */
+static void count_early(const struct pfw_preload *preload)
+{
+	if (!preload->asked && pfw_session.io && !pfw_session.paused)
+		atomic_fetch_add(&pfw_session.spool.header->unrecorded[PFW_UNRECORDED_EARLY],
+				 pfw_attach_early_calls(preload));
+}
+
 int pfw_preload_attach(const struct pfw_preload *preload)
 {
 	int error = pfw_attach_preload(preload);
@@ -58,6 +66,7 @@ int pfw_preload_attach(const struct pfw_preload *preload)
 	pfw_session.io = !pfw_session.config.disable_io &&
 			 (preload->asked || pfw_session.config.init == PFW_INIT_PRELOAD);
 	pfw_session_switch();
+	count_early(preload);
 	return 0;
 }
 

@@ -194,11 +194,12 @@ static void test_unrecorded(void **state)
 
 	world->header.unrecorded[PFW_UNRECORDED_OPERATIONS] = 1000;
 	world->header.unrecorded[PFW_UNRECORDED_CONTEXTS] = 2;
+	world->header.unrecorded[PFW_UNRECORDED_EARLY] = 40;
 	check(world,
 	      pfw_line_unrecorded(&world->json, world->text, world->header.unrecorded, NOW_NS),
 	      "{\"id\":3,\"name\":\"unrecorded\",\"cat\":\"pfw\",\"pid\":8978,\"tid\":8978,"
 	      "\"ts\":1795230879000000.456,\"ph\":\"M\","
-	      "\"args\":{\"io_uring_operations\":1000,\"aio_contexts\":2}}\n");
+	      "\"args\":{\"io_uring_operations\":1000,\"aio_contexts\":2,\"early_calls\":40}}\n");
 }
 
 static void test_clock_step(void **state)
