@@ -139,7 +139,9 @@ def test_outputs(tmp_path):
     harness.run([PFW, "compact", "-q", path])
     assert memory(tmp_path / "t.pfw.gz")["device"][0]["peak_bytes"] == 1150
     empty = harness.run([PFW, "memory", write(tmp_path / "e.pfw", [])])
-    assert "no allocations" in empty.stderr
+    assert "no allocations" in empty.stderr and empty.stdout == ""
+    head = harness.run([PFW, "memory", "--format", "csv", tmp_path / "e.pfw"]).stdout
+    assert head.startswith("section,") and head.count("\n") == 1
     assert harness.run([PFW, "memory", "--bins", "0", path], status=2).stdout == ""
 
 

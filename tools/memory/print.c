@@ -19,7 +19,9 @@ static int print(const struct memory *memory, struct grid *grid, const char *sec
 
 	grid->few = few;
 	grid->none = "-";
-	if (!failed && (grid->cells || !strcmp(section, "device"))) {
+	/* A program gets the head of the first section also without rows. */
+	if (!failed && (grid->cells ||
+			(!strcmp(section, "device") && !cli_for_people(memory->survey.format)))) {
 		if (cli_for_people(memory->survey.format) && title)
 			grid_title(stdout, memory->survey.format, title);
 		grid->width = memory->survey.width;
