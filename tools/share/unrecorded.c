@@ -11,8 +11,8 @@ static const char *const why[UNRECORDED_KINDS] = {
 		"no kernel was recorded (PFW_CUPTI; `pfw doctor` says what is missing)",
 	[UNRECORDED_MEMORY] = "no operator says its memory (profile_memory=True of pfw.torch)",
 	[UNRECORDED_FLOPS] = "no operator says its FLOPs (with_flops=True of pfw.torch)",
-	[UNRECORDED_ALLOCATOR] = "no allocation says its allocator's totals "
-				 "(profile_memory=True of pfw.torch)",
+	[UNRECORDED_ALLOCATOR] =
+		"no allocation says its allocator's totals (profile_memory=True of pfw.torch)",
 };
 
 void unrecorded_say(const char *figures, enum unrecorded kind, bool *any)
