@@ -414,4 +414,19 @@ static void case_prctl(void)
 	EXPECT(NULL, NO_FD, "'option':%d", PR_CAPBSET_DROP);
 }
 
+static void case_mlockall(void)
+{
+	CALL(THIS(mlockall)(MCL_CURRENT | MCL_ONFAULT));
+	EXPECT(NULL, NO_FD, "'flags':%d", MCL_CURRENT | MCL_ONFAULT);
+	syscall(SYS_munlockall);
+	CALL(THIS(mlockall)(0x1000));
+	EXPECT(NULL, NO_FD, "'flags':%d", 0x1000);
+}
+
+static void case_munlockall(void)
+{
+	CALL(THIS(munlockall)());
+	EXPECT(NULL, NO_FD, NULL);
+}
+
 #endif

@@ -171,6 +171,8 @@ static const struct test_case cases[] = {
 	{ "seteuid", "seteuid", "POSIX", case_setuid },
 	{ "setreuid", "setreuid", "POSIX", case_setuid },
 	{ "setresuid", "setresuid", "POSIX", case_setuid },
+	{ "mlockall", "mlockall", "POSIX", case_mlockall },
+	{ "munlockall", "munlockall", "POSIX", case_munlockall },
 	{ "capset", "capset", "POSIX", case_capset },
 	{ "prctl", "prctl", "POSIX", case_prctl },
 	{ "_exit", "_exit", "POSIX", case_exit },

@@ -47,7 +47,7 @@ LAST_WORDS = {"__libc_fatal", "__assert_fail", "__assert_perror_fail", "__assert
 # whom.
 NOT_FOUND = {"fork", "__fork", "aio_return", "aio_return64", "aio_suspend", "aio_suspend64", "syscall",
              "unshare", "setns", "setuid", "seteuid", "setreuid", "setresuid",
-             "capset", "prctl"}
+             "capset", "prctl", "mlockall", "munlockall"}
 # Listed, but not to be found: they lead into the dynamic linker.
 IN_LINKER = {"dlmopen", "dlopen"}
 

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "common/base/os.h"
+#include "recorder/guest/locked.h"
+
+_Atomic bool pfw_locked;
 
 #define GUARD_BYTES 4096u
 #define STACK_BYTES (256u * 1024u)
@@ -114,8 +117,9 @@ static bool map_memory(struct pfw_own_thread *worker)
 {
 	if (worker->memory)
 		return true;
-	worker->memory = pfw_os_mmap(MEMORY_BYTES, PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	worker->memory = pfw_unlock(pfw_os_mmap(MEMORY_BYTES, PROT_READ | PROT_WRITE,
+						MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+				    MEMORY_BYTES);
 	if (worker->memory)
 		pfw_syscall6(SYS_mprotect, (long)worker->memory, GUARD_BYTES, PROT_NONE, 0, 0, 0);
 	return worker->memory != NULL;

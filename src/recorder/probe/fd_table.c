@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/text.h"
+#include "recorder/guest/locked.h"
 #include "recorder/probe/path_filter.h"
 #include "recorder/probe/probe.h"
 #include "recorder/spool/strings.h"
@@ -45,7 +46,7 @@ static _Atomic uint64_t *entry_at(int fd)
 		return NULL;
 	page = atomic_load_explicit(&pfw_fd_pages[n >> PFW_FD_PAGE_BITS], memory_order_acquire);
 	if (!page) {
-		page = pfw_os_map(PAGE_BYTES);
+		page = pfw_unlock(pfw_os_map(PAGE_BYTES), PAGE_BYTES);
 		if (!page)
 			return NULL;
 		if (!atomic_compare_exchange_strong_explicit(&pfw_fd_pages[n >> PFW_FD_PAGE_BITS],

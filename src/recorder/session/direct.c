@@ -14,6 +14,7 @@
 #include "common/base/os.h"
 #include "common/format/clock.h"
 #include "recorder/gpu/cupti.h"
+#include "recorder/guest/locked.h"
 #include "recorder/guest/say.h"
 #include "recorder/marks/api.h"
 #include "recorder/marks/torch_ops.h"
@@ -117,8 +118,11 @@ static bool no_rings(void)
 	}
 	atomic_store(&pfw_session.writer.dead, 1);
 	pfw_session_writer_failed();
-	pfw_say("no memory for events (spool directory full?): nothing is recorded; set "
-		"PFW_SPOOL_DIR to a directory with room");
+	pfw_say(atomic_load(&pfw_locked)
+			? "no memory for events: nothing is recorded; after mlockall(MCL_FUTURE) "
+			  "RLIMIT_MEMLOCK leaves too little, raise it (ulimit -l)"
+			: "no memory for events (spool directory full?): nothing is recorded; set "
+			  "PFW_SPOOL_DIR to a directory with room");
 	return false;
 }
 

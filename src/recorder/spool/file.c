@@ -8,6 +8,7 @@
 #include "common/base/os.h"
 #include "common/base/text.h"
 #include "common/format/clock.h"
+#include "recorder/guest/locked.h"
 
 #define SHM_DIR "/dev/shm"
 /* A process takes at most this share of what is free: torch's workers die of SIGBUS once 60 of a
@@ -249,6 +250,7 @@ static int map_header(struct pfw_spool *spool, int fd, const struct pfw_spool_ow
 			     MAP_SHARED | (spool->mapped == spool->made ? MAP_POPULATE : 0), fd, 0);
 	if (!mapped)
 		return -ENOMEM;
+	pfw_unlock(mapped, spool->mapped + pfw_os_page_bytes());
 	if (spool->mapped > spool->made)
 		pfw_os_madvise(
 			mapped, spool->made,
@@ -364,8 +366,9 @@ static struct pfw_chunk *map_chunk(struct pfw_spool *spool, int fd, enum pfw_chu
 	int error;
 
 	if (spool->heap)
-		return pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		return pfw_unlock(pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
+					      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0),
+				  bytes);
 	error = size_allowed(at + bytes) ? pfw_os_fallocate(fd, at, bytes) : -ENOSPC;
 	if (error == -ENOSPC || error == -EDQUOT) {
 		spool->full_bytes = bytes;
@@ -374,8 +377,10 @@ static struct pfw_chunk *map_chunk(struct pfw_spool *spool, int fd, enum pfw_chu
 	if (error)
 		return NULL;
 	/* Prefault rings, whose pages would else fault in probes; strings fill slowly. */
-	return pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
-			   MAP_SHARED | (kind == PFW_CHUNK_STRINGS ? 0 : MAP_POPULATE), fd, at);
+	return pfw_unlock(pfw_os_mmap(bytes, PROT_READ | PROT_WRITE,
+				      MAP_SHARED | (kind == PFW_CHUNK_STRINGS ? 0 : MAP_POPULATE),
+				      fd, at),
+			  bytes);
 }
 
 void *pfw_spool_append(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind, uint32_t index,

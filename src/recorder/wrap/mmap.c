@@ -2,6 +2,7 @@
 #define PFW_OS_NO_POISON
 #include "recorder/wrap/posix.h"
 
+#include "recorder/guest/locked.h"
 #include "recorder/probe/call_filter.h"
 #include "recorder/probe/mappings.h"
 #include "recorder/spool/strings.h"
@@ -115,4 +116,33 @@ void *pfw_wrap_mremap(void *addr, size_t length, size_t size, int flags, ...)
 	if (found)
 		pfw_string_drop(name);
 	return at;
+}
+
+/* ---- the whole memory ---- */
+
+int pfw_wrap_mlockall(int flags)
+{
+	struct pfw_probe probe;
+	/* Before the call: it makes this thread's ring while that counts for nothing. */
+	bool traced = pfw_probe_bare(&probe, PFW_CALL_mlockall);
+	int ret = pfw_real.mlockall(flags);
+
+	if (ret == 0 && !pfw_thread.vfork_child)
+		atomic_store(&pfw_locked, (flags & MCL_FUTURE) != 0);
+	if (traced)
+		pfw_probe_end(&probe, ret < 0, PFW_VALUES((uint64_t)ret, (uint64_t)flags));
+	return ret;
+}
+
+int pfw_wrap_munlockall(void)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_bare(&probe, PFW_CALL_munlockall);
+	int ret = pfw_real.munlockall();
+
+	if (ret == 0 && !pfw_thread.vfork_child)
+		atomic_store(&pfw_locked, false);
+	if (traced)
+		pfw_probe_end(&probe, ret < 0, PFW_VALUES((uint64_t)ret));
+	return ret;
 }

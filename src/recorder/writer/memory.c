@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/base/os.h"
+#include "recorder/guest/locked.h"
 #include "recorder/spool/ring.h"
 #include "recorder/spool/strings.h"
 #include "recorder/writer/internal.h"
@@ -13,7 +14,7 @@
 /* Not inherited: a child maps its own, and the parent need not copy pages on its next write. */
 static char *map_private(size_t bytes)
 {
-	char *memory = pfw_os_map(bytes);
+	char *memory = pfw_unlock(pfw_os_map(bytes), bytes);
 
 	if (memory)
 		pfw_os_madvise(memory, bytes, MADV_DONTFORK);
@@ -115,7 +116,7 @@ static bool make_ring(struct pfw_writer *writer)
 	struct pfw_ring_chunk *stretch;
 
 	if (!writer->made.ring_memory_left) {
-		void *page = pfw_os_map(PFW_PAGE_BYTES);
+		void *page = pfw_unlock(pfw_os_map(PFW_PAGE_BYTES), PFW_PAGE_BYTES);
 
 		if (!page)
 			return false;
