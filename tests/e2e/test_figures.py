@@ -279,6 +279,12 @@ def test_what_was_not_recorded_is_no_0(tmp_path):
         assert [found[0][key] for key in keys] == [10, None, None, None, 10, None, None, None, None], form
         assert [found[1][key] for key in keys] == [None, 10, 0, 10, None, None, None, None, 0], form
         assert [found["all"][key] for key in keys] == [10, 10, 0, 10, 10, None, None, None, 0], form
+        sums = ("io_calls", "io_bytes", "kernel_count", "copy_count", "copy_bytes")
+        assert [found[0][key] for key in sums] == [1, 1, None, None, None], form
+        assert [found[1][key] for key in sums] == [None] * 5, form
+        bins = {row["rank"]: row for row in objects("overlap", "--bins", "1", top) if row["type"] == "bin"}
+        keys = ("io_bytes", "io_bandwidth", "io_calls", "iops", "io")
+        assert [bins[1][key] for key in keys] == [None] * 5 and None not in [bins[0][key] for key in keys], form
         text = run([PFW, "overlap", "--rank", "0", top]).stdout
         assert "PFW_TORCH_OPS=1" in text and "PFW_CUPTI" in text and "DISABLE_IO" not in text, form
         text = run([PFW, "overlap", "--rank", "1", top]).stdout

@@ -1,5 +1,6 @@
 /* tools/overlap/data.c - prints the result of `pfw overlap` as NDJSON or CSV. */
 #include <errno.h>
+#include <math.h>
 
 #include "overlap/overlap.h"
 
@@ -60,16 +61,27 @@ static void put_figures(struct grid *grid, const int64_t *figure)
 		grid_maybe(grid, GRID_NS, figure[i] != OVERLAP_UNKNOWN, figure[i]);
 }
 
+/* What was not recorded at all is not 0. */
+static void put_u64(struct grid *grid, enum grid_kind kind, bool known, uint64_t number)
+{
+	if (known)
+		grid_u64(grid, kind, number);
+	else
+		grid_none(grid);
+}
+
 static void put_sums(struct grid *grid, const struct pfw_overlap_sums *sums)
 {
+	bool copies = sums->kernels || sums->copies;
+
 	grid_u64(grid, GRID_COUNT, sums->events);
-	grid_u64(grid, GRID_COUNT, sums->io_calls);
-	grid_u64(grid, GRID_BYTES, sums->io_bytes);
+	put_u64(grid, GRID_COUNT, sums->io_calls, sums->io_calls);
+	put_u64(grid, GRID_BYTES, sums->io_calls, sums->io_bytes);
 	grid_u64(grid, GRID_COUNT, sums->summed_calls);
 	grid_whole(grid, GRID_NS, sums->summed_ns);
-	grid_u64(grid, GRID_COUNT, sums->kernels);
-	grid_u64(grid, GRID_COUNT, sums->copies);
-	grid_u64(grid, GRID_BYTES, sums->copy_bytes);
+	put_u64(grid, GRID_COUNT, sums->kernels, sums->kernels);
+	put_u64(grid, GRID_COUNT, copies, sums->copies);
+	put_u64(grid, GRID_BYTES, copies, sums->copy_bytes);
 }
 
 static void put_gaps(struct grid *grid, const struct pfw_launch_gaps *gaps)
@@ -164,14 +176,14 @@ static void put_bin(struct grid *grid, const struct overlap_options *options,
 {
 	const struct overlap_bin *bin = &rank->bin[number];
 	const int64_t ns[] = { bin->io_ns, bin->cpu_ns, bin->gpu_ns, bin->copy_ns };
-	double bin_ns = (double)options->bin_ns;
+	double bin_ns = rank->overlap.sums.io_calls ? (double)options->bin_ns : NAN;
 
 	grid_whole(grid, GRID_NS, options->first_ns + (int64_t)number * options->bin_ns);
 	grid_whole(grid, GRID_NS, options->bin_ns);
 	overlap_put_rank(grid, rank);
-	grid_u64(grid, GRID_BYTES, bin->io_bytes);
+	put_u64(grid, GRID_BYTES, rank->overlap.sums.io_calls, bin->io_bytes);
 	grid_number(grid, GRID_FIXED, (double)bin->io_bytes * 1e9 / bin_ns);
-	grid_u64(grid, GRID_COUNT, bin->io_calls);
+	put_u64(grid, GRID_COUNT, rank->overlap.sums.io_calls, bin->io_calls);
 	grid_number(grid, GRID_FIXED, (double)bin->io_calls * 1e9 / bin_ns);
 	for (unsigned i = 0; i < CLI_ARRAY_LEN(ns); i++)
 		grid_maybe(grid, GRID_NS, rank->known & overlap_bin_sets[i], ns[i]);

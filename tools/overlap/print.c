@@ -241,10 +241,10 @@ static void print_series(struct sheet *sheet, const struct overlap *overlap,
 
 		grid_whole(grid, GRID_NS, (int64_t)(i / overlap->ranks) * options->bin_ns);
 		overlap_put_rank(grid, rank);
-		grid_u64(grid, GRID_BYTES,
-			 (uint64_t)pfw_saturate_whole((double)bin->io_bytes / seconds));
-		grid_u64(grid, GRID_COUNT,
-			 (uint64_t)pfw_saturate_whole((double)bin->io_calls / seconds));
+		grid_maybe(grid, GRID_BYTES, known & overlap_bin_sets[0],
+			   pfw_saturate_whole((double)bin->io_bytes / seconds));
+		grid_maybe(grid, GRID_COUNT, known & overlap_bin_sets[0],
+			   pfw_saturate_whole((double)bin->io_calls / seconds));
 		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[0], bin->io_ns);
 		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[1], bin->cpu_ns);
 		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[2], bin->gpu_ns);
