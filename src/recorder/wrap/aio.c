@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "recorder/probe/call_filter.h"
 #include "recorder/probe/probe.h"
 #include "recorder/wrap/calls.h"
 #include "recorder/wrap/posix.h"
@@ -148,7 +149,7 @@ static long do_raw(const struct raw_call *call, int fd)
 {
 	struct pfw_probe probe;
 	bool traced = fd < 0 ? pfw_probe_bare(&probe, PFW_CALL_syscall)
-			     : pfw_probe_fd(&probe, PFW_CALL_syscall, fd);
+			     : pfw_probe_fd(&probe, pfw_call_filter[PFW_CALL_syscall], fd);
 	long ret = real_call(call);
 	const uint64_t value[] = { (uint64_t)ret, (uint64_t)fd, 0, call->count };
 	struct pfw_tail text = { .text = call->name, .text_bytes = (uint32_t)strlen(call->name) };
@@ -161,7 +162,8 @@ static long do_raw(const struct raw_call *call, int fd)
 		.flags = fd < 0 ? PFW_RECORD_NO_FD : 0,
 	};
 
-	if (!traced)
+	/* This wrapper runs also where syscall() is not recorded. */
+	if (!traced || probe.call == PFW_CALL_NONE)
 		return ret;
 	if (ret > 0 && call->number == SYS_io_uring_enter)
 		pfw_unrecorded_entered((uint64_t)ret);
