@@ -572,6 +572,16 @@ def test_files_come_from_the_index_alone(tmp_path):
         assert files(*arguments) == 51, arguments
 
 
+def test_rows_without_rank_or_step_say_so(tmp_path):
+    """A launcher has no rank.  For programs the name is empty."""
+    trace = Trace()
+    trace.add("read", "POSIX", 4_000, 1_000, {"fname": "/d/x", "ret": 4096})
+    path = trace.write(tmp_path / "t.pfw")
+    for key in ("rank", "step"):
+        assert f"\n(no {key})" in table("-g", key, path).stdout
+        assert f"(no {key})" not in table("-g", key, "--format", "csv", path).stdout
+
+
 def test_files_have_rows_of_calls_only(tmp_path):
     trace = Trace()
     trace.add("load", "app", 0, 9_000, {"fname": "/d/x"})

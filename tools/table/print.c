@@ -10,7 +10,6 @@
 #define COLUMN_WIDTH 12u /* torch's */
 #define SHAPES_WIDTH 80u
 #define SOURCE_WIDTH 75u
-#define NO_FILE "(no file)"
 
 /* A printed column. */
 struct cell_column {
@@ -100,12 +99,17 @@ static struct cell_column *add_column(struct sheet *sheet, const char *header, s
 static const char *field_text(const struct sheet *sheet, const struct pfw_average *row,
 			      unsigned field, size_t *bytes)
 {
+	static const char *const none[] = { [TABLE_FNAME] = "(no file)",
+					    [TABLE_RANK] = "(no rank)",
+					    [TABLE_STEP] = "(no step)",
+					    [TABLE_FIELDS] = NULL };
 	const char *text = table_text(row, field, bytes);
+	enum table_field what = sheet->options->field[field];
 
-	if (*bytes || sheet->options->field[field] != TABLE_FNAME)
+	if (*bytes || !none[what])
 		return text;
-	*bytes = strlen(NO_FILE);
-	return NO_FILE;
+	*bytes = strlen(none[what]);
+	return none[what];
 }
 
 /* How many rows decide the widths of columns: like torch all, also those beyond the limit. */
