@@ -124,11 +124,15 @@ class Rank:
     def total(self):
         io = [event for event in self.events if event.io]
         copies = [event for event in self.events if set_of(event) == "copy"]
+        known = self.known()
+        counts = {"io": {"io_calls": len(io), "io_bytes": sum(moved(event) or 0 for event in io)},
+                  "copy": {"copy_count": len(copies), "copy_bytes": sum(moved(event) for event in copies)},
+                  "gpu": {"kernel_count": self.kernels}}
         return self.figures([(self.low, self.high)]) | {
-            "events": len(self.events), "io_calls": len(io), "io_bytes": sum(moved(event) or 0 for event in io),
-            "copy_count": len(copies), "copy_bytes": sum(moved(event) for event in copies),
-            "kernel_count": self.kernels, "launches": len(self.gaps), "launches_unknown": self.unknown,
-            **gap_figures(self.gaps)}
+            "events": len(self.events), "launches": len(self.gaps), "launches_unknown": self.unknown,
+            **gap_figures(self.gaps),
+            **{key: number if which in known else None
+               for which, each in counts.items() for key, number in each.items()}}
 
     def steps(self):
         by_number = collections.defaultdict(list)
