@@ -29,18 +29,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/tsan.h"
+
 #define PFW_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define PFW_LIKELY(x) __builtin_expect(!!(x), 1)
 #define PFW_UNLIKELY(x) __builtin_expect(!!(x), 0)
-
-/* ThreadSanitizer does not see memory accesses of assembly. */
-#if defined(__SANITIZE_THREAD__)
-#define PFW_TSAN 1
-#elif defined(__has_feature)
-#define PFW_TSAN __has_feature(thread_sanitizer)
-#else
-#define PFW_TSAN 0
-#endif
 
 /* The same number on all processors; older headers lack it. */
 #define PFW_SYS_LANDLOCK_RESTRICT_SELF 446

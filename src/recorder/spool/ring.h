@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/tsan.h"
 #include "common/format/record.h"
 #include "common/format/spool.h"
 
