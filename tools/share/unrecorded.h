@@ -1,4 +1,4 @@
-/* share/unrecorded.h - what a trace may lack altogether, and what would record it.
+/* tools/share/unrecorded.h - what a trace may lack altogether, and what would record it.
  *
  * A figure of such a kind is not known: it is "-" for people and null for programs, never 0.
  */

@@ -148,13 +148,9 @@ void pfw_writer_commit(struct pfw_writer *writer)
 /* Whether a retry may succeed.  `made`: the file exists. */
 static bool may_pass(int error, bool made)
 {
+	if (pfw_trace_file_lacks_room(error))
+		return true;
 	switch (-error) {
-	case ENOSPC:
-	case EDQUOT:
-	case EFBIG:
-	case EMFILE:
-	case ENFILE:
-	case ENOMEM:
 	case EINTR:
 	case EAGAIN:
 		return true;

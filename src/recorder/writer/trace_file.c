@@ -168,7 +168,7 @@ int pfw_trace_file_move(char *from, const char *to)
 	return error;
 }
 
-static const char *remedy(int error, int made)
+bool pfw_trace_file_lacks_room(int error)
 {
 	switch (-error) {
 	case ENOSPC:
@@ -177,7 +177,17 @@ static const char *remedy(int error, int made)
 	case EMFILE:
 	case ENFILE:
 	case ENOMEM:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static const char *remedy(int error, int made)
+{
+	if (pfw_trace_file_lacks_room(error))
 		return "events wait in memory until there is room, then are counted as lost";
+	switch (-error) {
 	case ESTALE:
 		return "recording stops: the trace was moved, removed or adopted by pfw repair";
 	case EBUSY:

@@ -39,6 +39,10 @@ int pfw_trace_file_write(int fd, const void *data, size_t bytes, uint64_t offset
  * 0 or -errno, -EXDEV across file systems. */
 int pfw_trace_file_move(char *from, const char *to);
 
+/* Whether an error (-errno) of a trace file is of a limit, of space, files or memory, that may be gone
+ * later.  Thread: any. */
+bool pfw_trace_file_lacks_room(int error);
+
 /* Print what failed, which file, why, and what to do.  `made`: the file exists. */
 void pfw_trace_file_say_error(void (*say)(const char *line), const char *path, int error, int made);
 
