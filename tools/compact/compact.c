@@ -226,6 +226,7 @@ enum {
 	OPTION_FORCE,
 	OPTION_SPLIT,
 	OPTION_ALL_RUNS,
+	OPTION_NO_INDEX,
 	OPTION_FORMAT
 };
 
@@ -243,6 +244,7 @@ static const struct cli_option options[] = {
 	SELECT_ARGS_TIMES,
 	{ "all-runs", 0, NULL,
 	  "compact all runs of a directory, each by itself, not only the newest", OPTION_ALL_RUNS },
+	{ "no-index", 0, NULL, "make no index of the results", OPTION_NO_INDEX },
 	{ "jobs", 'j', "N", "threads (default: one per CPU, at most 16)", 'j' },
 	{ "quiet", 'q', NULL, "print problems only", 'q' },
 	{ "format", 0, "text|ndjson", "text, or one JSON object per result", OPTION_FORMAT },
@@ -402,6 +404,7 @@ static int compact_main(const struct cli_command *command, int argc, char **argv
 		{ OPTION_KEEP, .flag = &compact.keep },
 		{ OPTION_FORCE, .flag = &compact.force },
 		{ OPTION_ALL_RUNS, .flag = &compact.all_runs },
+		{ OPTION_NO_INDEX, .flag = &compact.no_index },
 		{ OPTION_FORMAT, .format = &compact.format, .formats = 2 },
 		{ 0 },
 	};

@@ -48,7 +48,7 @@ struct compact {
 	int level;
 	unsigned jobs;
 	int format;
-	bool keep, force, quiet, all_runs;
+	bool keep, force, quiet, all_runs, no_index;
 	enum compact_split split;
 	struct pfw_select select; /* --since, --until */
 	bool cut;

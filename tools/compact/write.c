@@ -113,7 +113,7 @@ static void init_merge(struct compact_writing *writing)
 	};
 }
 
-/* Begin the file and its index.  Without an index the file is still written. */
+/* Begin the file and, unless --no-index, its index.  Without one the file is still written. */
 static int begin(struct compact_writing *writing, const struct pfw_commit_new *made)
 {
 	struct compact *compact = writing->compact;
@@ -129,6 +129,8 @@ static int begin(struct compact_writing *writing, const struct pfw_commit_new *m
 	}
 	if (compact->cut)
 		pfw_pack_cut(writing->pack);
+	if (compact->no_index)
+		return 0;
 	error = pfw_index_begin(&writing->index, made->temporary, writing->group->bytes_before,
 				false);
 	if (error)

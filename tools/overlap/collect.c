@@ -109,8 +109,8 @@ static int ask_indexes(struct overlap *overlap, const struct pfw_traces *traces,
 		struct overlap_rank *rank = &overlap->rank[i];
 		int asked = 0;
 
-		if (rank->files == 1 && !options->limited && !options->compute.name.count &&
-		    !options->bins && !options->bin_ns)
+		if (rank->files == 1 && !options->survey.no_index && !options->limited &&
+		    !options->compute.name.count && !options->bins && !options->bin_ns)
 			asked = ask_index(rank, traces->file[rank->last].path);
 		if (asked < 0)
 			return asked;

@@ -141,7 +141,7 @@ static int ask_indexes(struct collect *collect)
 	for (size_t i = 0; i < collect->traces->count; i++) {
 		int asked = 0;
 
-		if (all_lines(&collect->patterns->select) &&
+		if (!collect->patterns->survey.no_index && all_lines(&collect->patterns->select) &&
 		    pfw_select_file(&collect->patterns->select, i))
 			asked = ask_index(collect, i);
 		if (asked < 0)

@@ -21,6 +21,7 @@ const struct cli_option query_options[] = {
 	{ "all-runs", 0, NULL, "not only the newest run", SURVEY_ALL_RUNS },
 	{ "output", 'o', "FILE", "write FILE; it appears when it is complete", 'o' },
 	{ "force", 0, NULL, "replace FILE", FORCE },
+	SURVEY_OPTION_NO_INDEX,
 	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' },
 	{ "quiet", 'q', NULL, "print only problems on standard error", 'q' },
 	{ 0 },

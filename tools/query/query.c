@@ -292,8 +292,9 @@ static int run(void *user, struct survey_input *input)
 	query->status = query->survey.problems ? CLI_USAGE : CLI_OK;
 	query->select.ask_fnames |= pfw_columns_ask_fname(&query->lines.columns);
 
-	if (select_args_use_indexes(&query->select, query->survey.command, &query->input->traces,
-				    query->survey.quiet) ||
+	if ((!query->survey.no_index &&
+	     select_args_use_indexes(&query->select, query->survey.command, &query->input->traces,
+				     query->survey.quiet)) ||
 	    (!query->follow && live_lines_open(&query->input->live)))
 		return query_refuse(query, strerror(ENOMEM));
 	if (query->input->live.missing && query->status == CLI_OK)

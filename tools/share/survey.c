@@ -34,6 +34,9 @@ int survey_take(struct survey *survey, struct pfw_select *select, const struct c
 	case SURVEY_ALL_RANKS:
 		survey->all_ranks = true;
 		return 0;
+	case SURVEY_NO_INDEX:
+		survey->no_index = true;
+		return 0;
 	case 'q':
 		survey->quiet = true;
 		return 0;
@@ -162,7 +165,7 @@ int survey_attach(struct survey *survey, struct survey_input *input, struct pfw_
 	int error = live_lines_open(&input->live);
 
 	survey->problems += input->live.missing;
-	if (!error && select)
+	if (!error && select && !survey->no_index)
 		error = select_args_use_indexes(select, survey->command, &input->traces,
 						survey->quiet);
 	return error ? survey_end(survey, error) : CLI_OK;

@@ -26,7 +26,7 @@ struct survey {
 	int (*begin)(void *user, struct cli_args *args);
 	int (*body)(void *user, struct survey_input *input);
 	/* Options, with their defaults. */
-	bool all_runs, all_ranks, quiet, wide;
+	bool all_runs, all_ranks, quiet, wide, no_index;
 	unsigned jobs;	   /* 0: as many as survey_jobs() says */
 	unsigned formats;  /* accepted by --format: 1 << CLI_TEXT and so on */
 	int format;	   /* of enum cli_format */
@@ -53,7 +53,8 @@ enum {
 	SURVEY_ROW_LIMIT,
 	SURVEY_FORMAT,
 	SURVEY_WIDE,
-	SURVEY_ALL_RANKS
+	SURVEY_NO_INDEX,
+	SURVEY_ALL_RANKS /* the last: a command's own options may follow it */
 };
 
 #define SURVEY_FEW_ROWS (-2)
@@ -74,7 +75,11 @@ enum {
 	  "text and md: a row for each rank, not only for the ten slowest of more than 16",        \
 	  SURVEY_ALL_RANKS }
 
+#define SURVEY_OPTION_NO_INDEX                                                                     \
+	{ "no-index", 0, NULL, "read every line: neither use nor make an index", SURVEY_NO_INDEX }
+
 #define SURVEY_OPTIONS                                                                             \
+	SURVEY_OPTION_NO_INDEX,                                                                    \
 	{ "quiet", 'q', NULL, "print only problems on standard error", 'q' },                            \
 	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' }
 /* clang-format on */
@@ -120,7 +125,8 @@ unsigned survey_jobs(struct survey *survey);
 
 /*
  * Attach the lines that are still in rings of traced processes: they are read after those of the
- * files.  Use indexes for `select`, unless it is NULL.  CLI_OK, or the exit status after a message.
+ * files.  Use indexes for `select`, unless it is NULL
+ * or --no-index was given.  CLI_OK, or the exit status after a message.
  */
 int survey_attach(struct survey *survey, struct survey_input *input, struct pfw_select *select);
 

@@ -22,6 +22,8 @@ bool table_asks_indexes(const struct table_options *options)
 	const struct pfw_select *reach = &options->reach, *wanted = &options->wanted;
 	enum pfw_index_order order;
 
+	if (options->survey->no_index)
+		return false;
 	if (options->by_file)
 		return !options->limited && !options->filtered && options->survey->row_limit > 0 &&
 		       table_columns_of_files(options, &order);
