@@ -87,7 +87,8 @@ static bool print_text_row(const struct pfw_config_row *row)
 		       cli_name(problem), cli_style(coloured, CLI_PLAIN));
 	snprintf(text, sizeof(text), "%s Takes %s.", row->meaning, row->accepts);
 	printf("%*s", INDENT, "");
-	cli_wrapped(stdout, row->state == PFW_CONFIG_IGNORED ? row->meaning : text, INDENT, INDENT);
+	cli_wrapped(stdout, row->state == PFW_CONFIG_IGNORED ? row->meaning : text, INDENT, INDENT,
+		    CLI_WIDTH);
 	return bad;
 }
 

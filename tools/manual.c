@@ -20,7 +20,7 @@ void manual_print(FILE *out)
 	fprintf(out, "usage: pfw COMMAND [options] ...\n\n%s\n\ncommands:\n", about);
 	for (const struct cli_command *const *command = cli_commands; *command; command++) {
 		fprintf(out, "  %-10s ", (*command)->name);
-		cli_wrapped(out, (*command)->summary, 13, 13);
+		cli_wrapped(out, (*command)->summary, 13, 13, CLI_WIDTH);
 	}
 	fprintf(out, "\n%s", more);
 }

@@ -875,6 +875,23 @@ def test_doctor(tmp_path):
     assert done.returncode == 1 and "WRONG spools       /no/such" in done.stdout
 
 
+def test_doctor_fits_the_terminal(tmp_path):
+    """A finding is one line for programs; for people its words are in lines that fit."""
+    whole = pfw("doctor", "no-such-program", cwd=tmp_path).stdout
+    assert all(re.match(r"(ok   |note |WRONG) \S", line) for line in whole.splitlines())
+    assert max(map(len, whole.splitlines())) > 100
+    for width in (60, 100):
+        lines = pfw("doctor", "no-such-program", cwd=tmp_path, env=clean_env(COLUMNS=str(width))).stdout.splitlines()
+        assert all(len(line) <= width or " " not in line[19:] for line in lines), lines
+        found = re.sub(r"\n {19}(?=\S)", " ", "\n".join(lines)) + "\n"
+        assert steady(found) == steady(whole)
+
+
+def steady(found):
+    """Without what other programs change."""
+    return re.sub(r"[0-9.]+ [KMGT]iB free|(?m:^.{6}spools left .*$)", "", found)
+
+
 def doctor(cwd, status=0, **variables):
     """What it says of each thing, with its verdict before it."""
     done = pfw("doctor", cwd=cwd, env=clean_env(**variables))

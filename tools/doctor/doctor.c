@@ -16,21 +16,30 @@
 #include "share/adopt.h"
 #include "share/executable.h"
 #include "ui/cli.h"
+#include "ui/fit.h"
 
-/* Print one finding.  DOCTOR_WRONG makes the exit status 1. */
+#define TEXT_COLUMN 19
+
+/* Print one finding: in a line for programs, in the terminal's lines for people.  DOCTOR_WRONG
+ * makes the exit status 1. */
 void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *what,
 		const char *format, ...)
 {
 	static const char *const marks[] = { "ok   ", "note ", "WRONG" };
 	static const enum cli_style styles[] = { CLI_GREEN, CLI_YELLOW, CLI_RED };
+	size_t width = fit_width(stdout);
+	char text[4 * PATH_MAX];
 	va_list values;
 
 	printf("%s%s%s %-12s ", cli_style(doctor->colours, styles[verdict]), marks[verdict],
 	       cli_style(doctor->colours, CLI_PLAIN), what);
 	va_start(values, format);
-	vprintf(format, values);
+	vsnprintf(text, sizeof(text), format, values);
 	va_end(values);
-	putchar('\n');
+	if (width)
+		cli_wrapped(stdout, text, TEXT_COLUMN, TEXT_COLUMN, (int)width);
+	else
+		puts(text);
 	if (verdict == DOCTOR_WRONG)
 		doctor->status = CLI_PROBLEMS;
 }

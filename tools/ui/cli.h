@@ -115,8 +115,8 @@ int cli_ended(const struct cli_args *args, int result);
 
 void cli_help(FILE *out, const struct cli_command *command);
 
-/* Print text from that column on, in lines of CLI_WIDTH, later ones `indent` in. */
-void cli_wrapped(FILE *out, const char *text, int column, int indent);
+/* Print text from that column on, in lines of `width`, later ones `indent` in. */
+void cli_wrapped(FILE *out, const char *text, int column, int indent, int width);
 
 /* ---- messages ---- */
 

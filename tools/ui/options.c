@@ -235,12 +235,12 @@ int cli_ended(const struct cli_args *args, int result)
 
 /* ---- help ---- */
 
-void cli_wrapped(FILE *out, const char *text, int column, int indent)
+void cli_wrapped(FILE *out, const char *text, int column, int indent, int width)
 {
 	while (*text) {
 		size_t word = strcspn(text, " ");
 
-		if (column > indent && column + (int)word + 1 > CLI_WIDTH) {
+		if (column > indent && column + (int)word + 1 > width) {
 			fprintf(out, "\n%*s", indent, "");
 			column = indent;
 		} else if (column > indent) {
@@ -270,7 +270,7 @@ static void print_option(FILE *out, const struct cli_option *row)
 		fprintf(out, "\n%*s", OPTION_COLUMN, "");
 	else
 		fprintf(out, "%*s", OPTION_COLUMN - used, "");
-	cli_wrapped(out, row->help, OPTION_COLUMN, OPTION_COLUMN);
+	cli_wrapped(out, row->help, OPTION_COLUMN, OPTION_COLUMN, CLI_WIDTH);
 }
 
 void cli_help(FILE *out, const struct cli_command *command)
