@@ -160,6 +160,33 @@ def test_arrows(tmp_path):
     assert flows["fwdbwd", 1] == [("s", 100, 100, 1000), ("f", 100, 101, 20_000)]
 
 
+def test_an_arrow_has_both_ends(tmp_path):
+    """A launch whose work is not in the trace, or work whose launch is not (left out by a condition, lost), has no arrow."""
+    trace = Trace()
+    for ts, correlation in ((100, 1), (200, 2), (300, 3)):
+        trace.add("cudaGraphLaunch", "PP", ts, 10, {"kind": "runtime", "correlation": correlation})
+    trace.gpu("k", 400, 5, correlation=2).gpu("k", 500, 5, correlation=2).gpu("k", 600, 5, correlation=3)
+    trace.gpu("k", 700, 5, correlation=4)
+    trace.write(tmp_path / "t.pfw")
+
+    def arrows(*options):
+        return [(event["ph"], event["id"], event["ts"] * 1000 - (EPOCH - BASE))
+                for event in chrome(*options, tmp_path / "t.pfw")["traceEvents"] if event["ph"] in "sf"]
+    assert arrows() == [("s", 2, 200), ("f", 2, 400), ("f", 2, 500), ("s", 3, 300), ("f", 3, 600)]
+    assert arrows("--name", "k") == [] == arrows("--name", "cuda*")
+
+
+def test_work_may_come_many_launches_after_its_own(tmp_path):
+    """The latest 262,144 launches are waited for."""
+    launch = Trace().add("cudaLaunchKernel", "PP", 100, 0, {"kind": "runtime", "correlation": 7}).lines[-1]
+    assert launch.count('"correlation":7') == 1
+    trace = Trace()
+    trace.lines += [launch.replace('"correlation":7', f'"correlation":{number}') for number in range(1, 2**18 + 2)]
+    trace.gpu("k", 1000, 5, correlation=2).gpu("k", 2000, 5, correlation=2**18).write(tmp_path / "t.pfw")
+    arrows = [event for event in chrome(tmp_path / "t.pfw")["traceEvents"] if event["ph"] in "sf"]
+    assert [(event["ph"], event["id"]) for event in arrows] == [(end, of) for of in (2, 2**18) for end in "sf"]
+
+
 def test_names_of_rows(tmp_path):
     document = chrome(work().write(tmp_path / "t.pfw"))
     names = {(event["name"], event["pid"], event["tid"]): list(event["args"].values())[0]

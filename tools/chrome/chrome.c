@@ -20,7 +20,7 @@
 struct chrome {
 	const struct export_job *job;
 	struct chrome_rows rows;
-	struct chrome_flows flows;
+	struct chrome_flows launches, passes;
 	struct export_args args;
 	struct pfw_arena extra; /* members of the imported trace's outer object */
 	char *extra_text;
@@ -252,41 +252,55 @@ static char *emit_flow(char *at, const struct chrome *chrome, const char *catego
 	return pfw_emit(at, begins ? "\"}" : "\",\"bp\":\"e\"}");
 }
 
-/* The arrow from the call that launches work to the work. */
+/* The arrow from the call that launches work to the work: its begin once, with the first end. */
 static char *emit_launch(char *at, struct chrome *chrome, size_t file,
 			 const struct pfw_entry *entry, const struct chrome_work *work,
 			 const struct chrome_place *place)
 {
 	struct chrome_end end = { place->pid, place->tid, entry->ts_ns };
 	enum chrome_launch which = chrome_launch(entry, work);
-	int64_t process = place->process;
+	struct chrome_begin *call;
+	int64_t process;
 
+	if (which == CHROME_LAUNCHES)
+		return chrome_flows_begin(&chrome->launches, place->process, work->correlation,
+					  &end)
+			       ? NULL
+			       : at;
 	if (!which)
 		return at;
-	if (which == CHROME_LAUNCHED)
-		process = chrome_process(&chrome->rows, file, entry, -1);
-	return process < 0 ? NULL
-			   : emit_flow(at, chrome, "ac2g", which == CHROME_LAUNCHES,
-				       work->correlation, (uint32_t)process, &end);
+	process = chrome_process(&chrome->rows, file, entry, -1);
+	if (process < 0)
+		return NULL;
+	call = chrome_flows_find(&chrome->launches, (uint32_t)process, work->correlation);
+	if (!call)
+		return at;
+	if (!call->taken)
+		at = emit_flow(at, chrome, "ac2g", true, work->correlation, (uint32_t)process,
+			       &call->at);
+	call->taken = true;
+	return emit_flow(at, chrome, "ac2g", false, work->correlation, (uint32_t)process, &end);
 }
 
 /* The arrow from a forward operator to its backward operator. */
 static char *emit_backward(char *at, struct chrome *chrome, const struct pfw_entry *entry,
 			   const struct chrome_work *work, const struct chrome_place *place)
 {
-	struct chrome_end end = { place->pid, place->tid, entry->ts_ns }, forward;
+	struct chrome_end end = { place->pid, place->tid, entry->ts_ns };
 	enum chrome_pass pass = chrome_pass(entry, work);
+	struct chrome_begin *forward;
 	uint64_t id;
 
 	if (pass == CHROME_FORWARD)
-		return chrome_flows_forward(&chrome->flows, place->process, work->sequence, &end)
+		return chrome_flows_begin(&chrome->passes, place->process, work->sequence, &end)
 			       ? NULL
 			       : at;
-	if (!pass ||
-	    !chrome_flows_backward(&chrome->flows, place->process, work->sequence, &forward))
+	forward = pass ? chrome_flows_find(&chrome->passes, place->process, work->sequence) : NULL;
+	if (!forward || forward->taken)
 		return at;
-	id = ++chrome->flows.next;
-	at = emit_flow(at, chrome, "fwdbwd", true, id, place->process, &forward);
+	forward->taken = true;
+	id = ++chrome->passes.next;
+	at = emit_flow(at, chrome, "fwdbwd", true, id, place->process, &forward->at);
 	return emit_flow(at, chrome, "fwdbwd", false, id, place->process, &end);
 }
 
@@ -350,7 +364,8 @@ static void release(void *state)
 	struct chrome *chrome = state;
 
 	chrome_rows_free(&chrome->rows);
-	chrome_flows_free(&chrome->flows);
+	chrome_flows_free(&chrome->launches);
+	chrome_flows_free(&chrome->passes);
 	export_args_free(&chrome->args);
 	pfw_arena_release(&chrome->extra);
 }

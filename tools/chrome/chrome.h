@@ -128,28 +128,35 @@ enum chrome_pass chrome_pass(const struct pfw_entry *entry, const struct chrome_
 int chrome_place_find(struct chrome_place *place, struct chrome_rows *rows, size_t file,
 		      const struct pfw_entry *entry, const struct chrome_work *work);
 
-/* ---- arrows from forward to backward operators (place.c) ---- */
+/* ---- arrows (place.c) ---- */
 
 struct chrome_end {
 	uint64_t pid, tid;
 	int64_t ts_ns;
 };
 
+/* An event that arrows begin at; it waits for those that they end at, so that none has one end. */
+struct chrome_begin {
+	struct chrome_end at;
+	bool taken; /* by an end */
+};
+
 struct chrome_flows {
-	struct pfw_pair_ids numbers; /* of processes and sequence numbers */
-	struct chrome_end *forward;
-	size_t room;
+	struct chrome_flows_half {
+		struct pfw_pair_ids numbers; /* of processes and the numbers of their arrows */
+		struct chrome_begin *begin;
+		size_t room;
+	} newer, older;
 	uint64_t next; /* id */
 };
 
-/* Add a forward operator. 0 or -ENOMEM. */
-int chrome_flows_forward(struct chrome_flows *flows, uint32_t process, uint64_t sequence,
-			 const struct chrome_end *at);
+/* Add a begin, the last of its number. 0 or -ENOMEM. */
+int chrome_flows_begin(struct chrome_flows *flows, uint32_t process, uint64_t number,
+		       const struct chrome_end *at);
 
-/* Find a backward operator's forward one: true for the first backward operator with that sequence
- * number; *forward is the place of the last forward one. */
-bool chrome_flows_backward(struct chrome_flows *flows, uint32_t process, uint64_t sequence,
-			   struct chrome_end *forward);
+/* Find a begin, or NULL; good until the next chrome_flows_begin(). */
+struct chrome_begin *chrome_flows_find(struct chrome_flows *flows, uint32_t process,
+				       uint64_t number);
 void chrome_flows_free(struct chrome_flows *flows);
 
 #endif

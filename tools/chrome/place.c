@@ -143,43 +143,54 @@ int chrome_place_find(struct chrome_place *place, struct chrome_rows *rows, size
 	return 0;
 }
 
-/* ---- arrows from forward to backward operators ---- */
+/* ---- arrows ---- */
 
-/* Forward operators that wait for their backward one: 36 MiB of them. */
-#define FLOWS_MAX (1u << 19)
+/* Begins that wait for an end, in each half: 20 MiB of them. */
+#define FLOWS_MAX (1u << 18)
 
-int chrome_flows_forward(struct chrome_flows *flows, uint32_t process, uint64_t sequence,
-			 const struct chrome_end *at)
+static void free_half(struct chrome_flows_half *half)
 {
-	int64_t number;
+	pfw_pair_ids_release(&half->numbers);
+	free(half->begin);
+	*half = (struct chrome_flows_half){ 0 };
+}
 
-	/* Forget those that nobody came for. */
-	if (flows->numbers.count == FLOWS_MAX)
-		pfw_pair_ids_release(&flows->numbers);
-	if (PFW_ROOM(flows->forward, flows->numbers.count, flows->room))
+int chrome_flows_begin(struct chrome_flows *flows, uint32_t process, uint64_t number,
+		       const struct chrome_end *at)
+{
+	struct chrome_flows_half *half = &flows->newer;
+	int64_t place;
+
+	/* Forget the older ones, most of which nobody came for. */
+	if (half->numbers.count == FLOWS_MAX) {
+		free_half(&flows->older);
+		flows->older = *half;
+		*half = (struct chrome_flows_half){ 0 };
+	}
+	if (PFW_ROOM(half->begin, half->numbers.count, half->room))
 		return -ENOMEM;
-	number = pfw_pair_ids_of(&flows->numbers, process, sequence);
-	if (number < 0)
-		return (int)number;
-	flows->forward[number] = *at;
+	place = pfw_pair_ids_of(&half->numbers, process, number);
+	if (place < 0)
+		return (int)place;
+	half->begin[place] = (struct chrome_begin){ .at = *at };
 	return 0;
 }
 
-bool chrome_flows_backward(struct chrome_flows *flows, uint32_t process, uint64_t sequence,
-			   struct chrome_end *forward)
+struct chrome_begin *chrome_flows_find(struct chrome_flows *flows, uint32_t process,
+				       uint64_t number)
 {
-	int64_t number = pfw_pair_ids_find(&flows->numbers, process, sequence);
+	struct chrome_flows_half *half = &flows->newer;
+	int64_t place = pfw_pair_ids_find(&half->numbers, process, number);
 
-	if (number < 0 || flows->forward[number].ts_ns == INT64_MAX)
-		return false;
-	*forward = flows->forward[number];
-	flows->forward[number].ts_ns = INT64_MAX; /* taken */
-	return true;
+	if (place < 0) {
+		half = &flows->older;
+		place = pfw_pair_ids_find(&half->numbers, process, number);
+	}
+	return place < 0 ? NULL : &half->begin[place];
 }
 
 void chrome_flows_free(struct chrome_flows *flows)
 {
-	pfw_pair_ids_release(&flows->numbers);
-	free(flows->forward);
-	*flows = (struct chrome_flows){ 0 };
+	free_half(&flows->newer);
+	free_half(&flows->older);
 }

@@ -159,11 +159,13 @@ static uint64_t flow_id(const struct perfetto *perfetto, uint32_t process, uint6
 	return correlation ^ perfetto->rows.process[process].number * 0x9e3779b97f4a7c15u;
 }
 
-/* The arrow from the call that launches work to the work. */
+/* The arrow from the call that launches work to the work.  A begin without an end is not drawn, but
+ * an end without a begin is an error for the viewer. */
 static char *put_launch(char *at, struct perfetto *perfetto, size_t file,
 			const struct pfw_entry *entry, const struct chrome_work *work,
 			const struct chrome_place *place)
 {
+	struct chrome_end end = { place->pid, place->tid, entry->ts_ns };
 	enum chrome_launch which = chrome_launch(entry, work);
 	int64_t process = place->process;
 	char *part;
@@ -172,8 +174,12 @@ static char *put_launch(char *at, struct perfetto *perfetto, size_t file,
 		return at;
 	if (which == CHROME_LAUNCHED)
 		process = chrome_process(&perfetto->rows, file, entry, -1);
+	else if (chrome_flows_begin(&perfetto->launches, place->process, work->correlation, &end))
+		return NULL;
 	if (process < 0)
 		return NULL;
+	if (!chrome_flows_find(&perfetto->launches, (uint32_t)process, work->correlation))
+		return at;
 	part = wire_open(at, EVENT_LEGACY);
 	at = wire_u64(part, LEGACY_BIND_ID,
 		      flow_id(perfetto, (uint32_t)process, work->correlation));
@@ -203,21 +209,24 @@ static int write_backward(struct perfetto *perfetto, const struct pfw_entry *ent
 			  const struct chrome_work *work, const struct chrome_place *place,
 			  uint64_t track)
 {
-	struct chrome_end end = { place->pid, track, entry->ts_ns }, forward;
+	struct chrome_end end = { place->pid, track, entry->ts_ns };
 	enum chrome_pass pass = chrome_pass(entry, work);
+	struct chrome_begin *forward;
 	uint64_t id;
 	int error;
 
 	/* An arrow's begin is written later; a span without length would be over before it. */
 	if (pass == CHROME_FORWARD)
-		return entry->dur_ns ? chrome_flows_forward(&perfetto->flows, place->process,
-							    work->sequence, &end)
+		return entry->dur_ns ? chrome_flows_begin(&perfetto->passes, place->process,
+							  work->sequence, &end)
 				     : 0;
-	if (!pass ||
-	    !chrome_flows_backward(&perfetto->flows, place->process, work->sequence, &forward))
+	forward = pass ? chrome_flows_find(&perfetto->passes, place->process, work->sequence)
+		       : NULL;
+	if (!forward || forward->taken)
 		return 0;
-	id = ++perfetto->flows.next;
-	error = write_flow(perfetto, 's', id, &forward);
+	forward->taken = true;
+	id = ++perfetto->passes.next;
+	error = write_flow(perfetto, 's', id, &forward->at);
 	return error ? error : write_flow(perfetto, 'f', id, &end);
 }
 
@@ -336,7 +345,8 @@ static void release(void *state)
 	struct perfetto *perfetto = state;
 
 	chrome_rows_free(&perfetto->rows);
-	chrome_flows_free(&perfetto->flows);
+	chrome_flows_free(&perfetto->launches);
+	chrome_flows_free(&perfetto->passes);
 	export_args_free(&perfetto->args);
 	perfetto_names_free(&perfetto->names);
 	pfw_pair_ids_release(&perfetto->tracks);

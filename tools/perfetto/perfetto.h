@@ -38,7 +38,7 @@ struct perfetto_open {
 struct perfetto {
 	const struct export_job *job;
 	struct chrome_rows rows;
-	struct chrome_flows flows;
+	struct chrome_flows launches, passes;
 	struct export_args args;
 	struct perfetto_names names;
 	struct pfw_pair_ids tracks; /* uuids, minus 1 */
