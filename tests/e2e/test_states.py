@@ -2,6 +2,7 @@
 import gzip
 import json
 import random
+import re
 import shutil
 
 import pytest
@@ -321,6 +322,27 @@ def test_the_same_process_counts_once(tmp_path):
     said = run([PFW, "validate", tmp_path / "t"]).stderr
     assert said.count("\n") == 1 and "4 more left out by other commands: the same processes are in" in said, said
     assert run([PFW, "validate", "-q", tmp_path / "t"]).stderr == ""
+
+
+def test_files_that_share_only_some_processes(tmp_path):
+    """Neither can be left out: what both have counts twice, and every command says so, validate as a problem."""
+    children(tmp_path / "t", 1)
+    raw = sorted((tmp_path / "t").glob("*.pfw"))
+    for name, kept in (("a", raw[:3]), ("b", raw[2:])):
+        (tmp_path / name).mkdir()
+        for path in kept:
+            shutil.copy(path, tmp_path / name)
+        run([PFW, "compact", "-q", "-o", tmp_path / f"{name}.out", tmp_path / name])
+    both = [tmp_path / "a.out", tmp_path / "b.out"]
+    for words in (["table"], ["query", "-q", "--count"]):
+        result = run([PFW, *words, *both], status=None)
+        assert re.search(r"b\.out/\S+: has processes that \S+/a\.out/\S+ has, too: they count twice", result.stderr)
+    for words in ([], ["-q"]):
+        result = run([PFW, "validate", *words, *both], status=1)
+        assert result.stdout.count("they count twice") == 1 and result.stderr == "", result
+    found = [json.loads(line) for line in run([PFW, "validate", "--format", "ndjson", *both], status=1).stdout.splitlines()]
+    assert [each["file"].count("b.out/") for each in found if "problem" in each] == [1] and found[-1]["problems"] == 1
+    assert run([PFW, "validate", tmp_path / "a.out"]).stdout.count("problem") == 0
 
 
 def test_what_only_one_file_has_is_not_left_out(tmp_path):

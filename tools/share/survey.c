@@ -68,12 +68,20 @@ static void say_left_out(const struct survey *survey, const struct pfw_traces *t
 }
 
 void survey_say_doubles(const struct cli_command *command, const struct pfw_traces *traces,
-			const char *left_out)
+			const char *left_out, pfw_traces_say *say, void *user)
 {
 	for (size_t i = 0; i < traces->doubles; i++) {
 		const struct pfw_traces_double *twice = &traces->twice[i];
-		char more[48] = "", used[PATH_MAX];
+		char more[48] = "", used[PATH_MAX], why[PATH_MAX + 64];
 
+		if (twice->partly) {
+			snprintf(why, sizeof(why),
+				 "has processes that %s has, too: they count twice",
+				 cli_name(twice->used));
+			say(user, twice->left_out, why);
+		}
+		if (twice->partly || !left_out)
+			continue;
 		if (twice->count > 1)
 			snprintf(more, sizeof(more), " and %s more", cli_count(twice->count - 1));
 		snprintf(used, sizeof(used), "%s", cli_name(twice->used));
@@ -92,8 +100,8 @@ int survey_open(struct survey *survey, struct survey_input *input, char *const *
 		return error;
 	input->live = (struct live_lines){ .command = survey->command, .traces = &input->traces };
 	say_left_out(survey, &input->traces);
-	if (!survey->quiet)
-		survey_say_doubles(survey->command, &input->traces, "left out");
+	survey_say_doubles(survey->command, &input->traces, survey->quiet ? NULL : "left out",
+			   survey_say, survey);
 	return 0;
 }
 

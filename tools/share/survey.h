@@ -111,9 +111,10 @@ void survey_close(struct survey_input *input);
 /* Prints a problem with a trace as a whole; for pfw_traces_lay_out() and pfw_ranks_part(). */
 void survey_say(void *survey, const char *path, const char *why);
 
-/* Say which files have the same processes as others, a line for each run: FILE and N more `left_out`. */
+/* Say which files have the same processes as others, a line for each run: FILE and N more `left_out`
+ * (NULL: quiet); and by say() which share only some, a problem. */
 void survey_say_doubles(const struct cli_command *command, const struct pfw_traces *traces,
-			const char *left_out);
+			const char *left_out, pfw_traces_say *say, void *user);
 
 /* Whether a file to be written (NULL: standard output) is none of the traces, not even with
  * --force: CLI_OK, or CLI_USAGE after an error message. */

@@ -230,8 +230,23 @@ static void say_nothing(void *user, const char *path, const char *why)
 	(void)why;
 }
 
-/* Other commands read one of several files that have the same processes. */
-static void say_doubles(const struct validate *check, const struct pfw_paths *paths)
+static void say_shared(void *user, const char *path, const char *why)
+{
+	struct validate *check = user;
+	char name[PATH_MAX];
+
+	snprintf(name, sizeof(name), "%s", cli_name(path));
+	check->name = name;
+	check->scan.path = path;
+	check->all.problems++;
+	if (check->status == CLI_OK)
+		check->status = CLI_PROBLEMS;
+	validate_print_problem(check, 0, VALIDATE_NO_PLACE, why);
+}
+
+/* Other commands read one of several files that have the same processes, but not if they share
+ * only some. */
+static void say_doubles(struct validate *check, const struct pfw_paths *paths)
 {
 	struct pfw_traces traces;
 
@@ -239,10 +254,11 @@ static void say_doubles(const struct validate *check, const struct pfw_paths *pa
 		if (strcmp(paths->path[i], "-") == 0) /* it can be read only once */
 			return;
 	}
-	if (paths->count < 2 || check->quiet ||
+	if (paths->count < 2 ||
 	    pfw_traces_open_heads(&traces, paths->path, paths->count, true, say_nothing, NULL))
 		return;
-	survey_say_doubles(check->command, &traces, "left out by other commands");
+	survey_say_doubles(check->command, &traces,
+			   check->quiet ? NULL : "left out by other commands", say_shared, check);
 	pfw_traces_close(&traces);
 }
 

@@ -339,18 +339,20 @@ const struct pfw_trace *pfw_processes_first(const struct pfw_traces *traces, con
 
 /* ---- doubles ---- */
 
-/* Count the file that is left out among those of its run. */
-static int add_double(struct pfw_traces *traces, size_t left, size_t used)
+/* Count the file that is left out among those of its run; note one that is not, `partly`. */
+static int add_double(struct pfw_traces *traces, size_t left, size_t used, bool partly)
 {
 	const struct pfw_trace_file *file = traces->file;
 	struct pfw_traces_double *same = NULL;
 
-	for (size_t i = 0; i < traces->doubles && !same; i++) {
-		if (strcmp(traces->twice[i].run, file[left].head.run) == 0)
+	for (size_t i = 0; i < traces->doubles && !same && !partly; i++) {
+		if (!traces->twice[i].partly &&
+		    strcmp(traces->twice[i].run, file[left].head.run) == 0)
 			same = &traces->twice[i];
 	}
 	if (!same) {
-		if (PFW_APPEND(traces->twice, traces->doubles, (struct pfw_traces_double){ 0 }))
+		if (PFW_APPEND(traces->twice, traces->doubles,
+			       (struct pfw_traces_double){ .partly = partly }))
 			return -ENOMEM;
 		same = &traces->twice[traces->doubles - 1];
 		memcpy(same->run, file[left].head.run, sizeof(same->run));
@@ -384,25 +386,16 @@ static void find_shared(const struct entry *entry, size_t count, struct shared *
 	}
 }
 
-static int drop(struct pfw_traces *traces, const struct shared *shared,
-		void (*say)(void *user, const char *path, const char *why), void *user)
+static int drop(struct pfw_traces *traces, const struct shared *shared)
 {
 	size_t kept = 0;
-	char why[600];
 
 	for (size_t i = 0; i < traces->count; i++) {
 		const struct pfw_processes *own = traces->file[i].processes;
 
-		if (!shared[i].processes)
-			continue;
-		if (shared[i].processes == own->count) {
-			if (add_double(traces, i, shared[i].file))
-				return -ENOMEM;
-			continue;
-		}
-		snprintf(why, sizeof(why), "has processes that %.400s has, too: they count twice",
-			 traces->file[shared[i].file].path);
-		say(user, traces->file[i].path, why);
+		if (shared[i].processes &&
+		    add_double(traces, i, shared[i].file, shared[i].processes < own->count))
+			return -ENOMEM;
 	}
 	for (size_t i = 0; i < traces->count; i++) {
 		struct pfw_trace_file *file = &traces->file[i];
@@ -416,9 +409,7 @@ static int drop(struct pfw_traces *traces, const struct shared *shared,
 	return 0;
 }
 
-int pfw_processes_drop_doubles(struct pfw_traces *traces,
-			       void (*say)(void *user, const char *path, const char *why),
-			       void *user)
+int pfw_processes_drop_doubles(struct pfw_traces *traces)
 {
 	struct shared *shared = calloc(traces->count + 1, sizeof(*shared));
 	struct entry *entry = NULL;
@@ -427,7 +418,7 @@ int pfw_processes_drop_doubles(struct pfw_traces *traces,
 
 	if (!error) {
 		find_shared(entry, (size_t)count, shared);
-		error = drop(traces, shared, say, user);
+		error = drop(traces, shared);
 		free(entry);
 	}
 	free(shared);

@@ -47,11 +47,8 @@ void pfw_processes_free(struct pfw_processes *processes);
 /* Give each process its number, after the processes of all files are read.  0 or -ENOMEM. */
 int pfw_processes_number(struct pfw_traces *traces);
 
-/* Close the files whose processes are in others, too: see struct pfw_traces_double.  say() reports
- * files that share only some.  0 or -ENOMEM. */
-int pfw_processes_drop_doubles(struct pfw_traces *traces,
-			       void (*say)(void *user, const char *path, const char *why),
-			       void *user);
+/* Close the files whose processes are in others, too: see struct pfw_traces_double.  0 or -ENOMEM. */
+int pfw_processes_drop_doubles(struct pfw_traces *traces);
 
 /* The process of that pid that began last before ts_ns, else the first; NULL: there is none. */
 const struct pfw_process *pfw_processes_find(const struct pfw_processes *processes, uint64_t pid,

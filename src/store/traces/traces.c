@@ -235,7 +235,7 @@ static int know_processes(struct opening *opening)
 	for (size_t i = 0; i < traces->count && !error; i++)
 		error = pfw_processes_read(&traces->file[i]);
 	if (!error && !opening->each)
-		error = pfw_processes_drop_doubles(traces, opening->say, opening->user);
+		error = pfw_processes_drop_doubles(traces);
 	return error ? error : pfw_processes_number(traces);
 }
 

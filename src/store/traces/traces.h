@@ -27,10 +27,12 @@ struct pfw_trace_file {
 	struct pfw_processes *processes; /* NULL: none, or not read yet */
 };
 
-/* Files of a run that are left out because each of their processes is in another file, too. */
+/* Files of a run that are left out because each of their processes is in another file, too; or one
+ * of which only some are. */
 struct pfw_traces_double {
 	char run[128];
 	size_t count;
+	bool partly;	       /* none is left out: those processes count twice */
 	char *left_out, *used; /* the first such file, and the file that is used for it */
 	bool several;	       /* other files are used for others */
 };
