@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import sys
 
 import pytest
 
@@ -137,6 +138,31 @@ def test_flags_and_commands_by_name_or_number(tmp_path):
     assert found[0] == found[1]
     assert (found[0]["/a"]["write_unplaced"], found[0]["/o"]["write_unplaced"]) == (1, 0)
     assert (found[0]["/s"]["read_sequential"], found[0]["/s"]["read_unplaced"]) == (1, 1)
+
+
+def test_what_is_appended_has_no_place(tmp_path):
+    """Each place that the kernel chooses; the figures of a real program, on whose file another one writes."""
+    (tmp_path / "append.py").write_text("""if True:
+        import fcntl, os, sys
+        other = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT, 0o600)
+        os.write(other, b"x" * 100)                          # at 0
+        log = os.open(sys.argv[1], os.O_RDWR | os.O_APPEND)
+        os.write(log, b"x" * 10)                             # at the end: 100
+        os.pwrite(log, b"x" * 10, 0)                         # there, too
+        os.pwrite(other, b"x" * 10, 0)                       # at 0 again
+        os.write(log, b"x" * 10)                             # not after that
+        os.read(log, 10)                                     # nothing, at the end: nowhere
+        fcntl.fcntl(log, fcntl.F_SETFL, 0)
+        os.pwrite(log, b"x" * 10, 200)                       # behind
+        os.pwritev(log, [b"x" * 10], 0, os.RWF_APPEND)
+        fcntl.fcntl(log, fcntl.F_SETFL, os.O_APPEND)
+        os.pwrite(log, b"x" * 10, 0)
+        assert os.fstat(log).st_size == 230
+        """)
+    harness.run([PFW, "run", "-q", "-o", tmp_path / "t", "--", sys.executable, tmp_path / "append.py", tmp_path / "log"])
+    row = by_file(patterns(tmp_path / "t"))[str(tmp_path / "log")]
+    assert (row["writes"], row["write_unplaced"], row["read_unplaced"]) == (8, 5, 1)
+    assert (row["write_first"], row["write_random"], row["write_sequential"], row["write_consecutive"]) == (1, 1, 1, 0)
 
 
 def test_pipes_and_sockets_are_no_files(tmp_path):

@@ -23,12 +23,15 @@ class Positions:
     def __init__(self):
         self.at = collections.defaultdict(OpenFile)  # copies of a descriptor share one
 
-    def move(self, event, side, descriptor, end):
-        """The place of a transfer whose line does not name it; `end`: of the write before."""
+    def appends(self, event, side, descriptor):
+        return side == "write" and self.at[event.args[descriptor]].appends
+
+    def move(self, event, side, descriptor):
+        """The place of a transfer whose line does not name it."""
         file, size = self.at[event.args[descriptor]], accessed(event)
         if failed(event):
             return None
-        place = end if file.appends and side == "write" else file.place
+        place = None if self.appends(event, side, descriptor) else file.place
         file.place = None if place is None or size is None else place + size
         return place
 
@@ -183,10 +186,11 @@ class Usage:
         for number, (side, fname, offset, descriptor) in enumerate(accesses(event)):
             if not is_file(fname):
                 continue
-            last = self.sides[event.process, fname, side]
-            place = event.args.get(offset)
+            place, positions = event.args.get(offset), self.positions[event.process]
             if place is None:
-                place = self.positions[event.process].move(event, side, descriptor, last.last and last.last[1])
+                place = positions.move(event, side, descriptor)
+            elif positions.appends(event, side, descriptor):
+                place = None  # Linux's pwrite() appends, too
             wanted = counted and self.conditions.named(fname)
             if wanted:
                 self.count_call(event, side, fname, number == 0)

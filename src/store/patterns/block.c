@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "store/kit/grow.h"
 #include "store/kit/hash.h"
@@ -98,6 +99,8 @@ static void find_seek(struct pfw_pattern_op *op, const struct pfw_entry *entry, 
 	} else if (pfw_slice_is(&entry->name, "fcntl")) {
 		if (SAYS(entry, "cmd", F_DUPFD) || SAYS(entry, "cmd", F_DUPFD_CLOEXEC))
 			op->dup = ret;
+		op->seek = SAYS(entry, "cmd", F_SETFL) ? PFW_SEEK_FLAGS : PFW_SEEK_NONE;
+		op->append = op->seek && HAS_FLAG(entry, "arg", O_APPEND);
 	} else if (pfw_slice_is(&entry->name, "close") || pfw_slice_is(&entry->name, "fclose")) {
 		op->seek = PFW_SEEK_CLOSED;
 	}
@@ -219,6 +222,8 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 		op.moved = pfw_io_moved(call, ret, pfw_io_factor(call, entry), &op.bytes);
 		op.offset = pfw_arg_i64(entry, "offset", -1);
 		op.placed = op.offset >= 0;
+		op.append = pfw_slice_is(&entry->name, "pwritev2") &&
+			    HAS_FLAG(entry, "flags", RWF_APPEND);
 	}
 	error = fname ? add_op(block, &op, fname) : 0;
 	if (error || call.role != PFW_ROLE_COPY || !pfw_arg_text(entry, "target", &target))

@@ -6,7 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum pfw_seek { PFW_SEEK_NONE, PFW_SEEK_TO, PFW_SEEK_BY, PFW_SEEK_LOST, PFW_SEEK_CLOSED };
+enum pfw_seek {
+	PFW_SEEK_NONE,
+	PFW_SEEK_TO,
+	PFW_SEEK_BY,
+	PFW_SEEK_LOST,
+	PFW_SEEK_FLAGS, /* it stays, and writes `append` from now on, or do not */
+	PFW_SEEK_CLOSED
+};
 
 struct pfw_pattern_op {
 	uint64_t process, calls, bytes;

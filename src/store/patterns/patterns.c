@@ -13,7 +13,7 @@
 /* An open file description: a descriptor and its duplicates share it. */
 struct pfw_pattern_open {
 	bool known;  /* `offset` is known */
-	bool append; /* O_APPEND: each write goes to the end */
+	bool append; /* O_APPEND: each write goes to the end of the file */
 	int64_t offset;
 	uint32_t descriptors;
 	uint32_t next_free; /* number + 1 of the next in the free list */
@@ -291,17 +291,15 @@ static void add_access(const struct pfw_patterns *patterns, const struct place *
 static int64_t move(const struct place *place, enum pfw_side side, const struct pfw_pattern_op *op)
 {
 	struct pfw_pattern_open *open = place->open;
+	/* Nobody knows where the end of the file is; Linux's pwrite() appends, too. */
+	bool appends = side == PFW_SIDE_WRITE && (op->append || (open && open->append));
 	int64_t offset;
 
 	if (op->placed)
-		return op->offset;
+		return appends ? -1 : op->offset;
 	if (!open)
 		return -1;
-	/* Append at the end of the file, as far as this process knows it. */
-	if (side == PFW_SIDE_WRITE && open->append) {
-		open->offset = place->use->last[side].end;
-		open->known = place->use->last[side].any;
-	}
+	open->known = open->known && !appends;
 	if (!open->known)
 		return -1;
 	offset = open->offset;
@@ -333,6 +331,10 @@ static void seek(const struct place *place, const struct pfw_pattern_op *op)
 
 	if (!open || op->failed)
 		return;
+	if (op->seek == PFW_SEEK_FLAGS) {
+		open->append = op->append;
+		return;
+	}
 	if (op->seek == PFW_SEEK_BY && open->known) {
 		open->offset = pfw_saturate_add(open->offset, op->offset);
 		return;
