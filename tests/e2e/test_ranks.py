@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from harness import PFW, run
-from test_compact import members_of, times
+from test_compact import members_of
 
 START = 1795230878000000000  # ns
 RANKS = 3
@@ -166,9 +166,51 @@ def test_answers_are_those_of_a_file_for_each_rank(runs, kind, words):
     assert out == wanted
 
 
-def test_lines_of_all_ranks_are_in_order(runs):
-    ts = times(runs / "all" / "t.pfw.gz")
-    assert ts == sorted(ts)
+def ranks_of(lines):
+    """Of pid 900 only the time tells."""
+    pids = {json.loads(line)["pid"] for line in lines} - {900}
+    return pids or {900}
+
+
+def test_a_member_holds_lines_of_one_rank_in_order(runs, tmp_path):
+    """Also of a file that is written anew, by another level or because a part is cut out."""
+    run([PFW, "compact", runs / "all", "-o", tmp_path / "level", "--split-by", "none", "--level", "9", "-q"])
+    run([PFW, "compact", runs / "all", "-o", tmp_path / "cut", "--split-by", "none", "--since", "1%", "-q"])
+    for path in (runs / "all", tmp_path / "level", tmp_path / "cut"):
+        run([PFW, "validate", path])
+        members = [zlib.decompress(member, 31).splitlines() for member in members_of(path / "t.pfw.gz")]
+        assert len(members) >= RANKS
+        for lines in members:
+            assert len(ranks_of(lines)) == 1
+        by_rank = {}
+        for lines in members:
+            by_rank.setdefault(min(ranks_of(lines)), []).extend(
+                json.loads(line)["ts"] for line in lines if b'"name":"process"' not in line)
+        for ts in by_rank.values():
+            assert ts == sorted(ts)
+
+
+@pytest.mark.parametrize("words", ["query --rank 0 %", "query --rank 2 --count %", "table --rank 0 %",
+                                   "table --rank 2 --plain -g name %", "overlap --rank 0 %",
+                                   "patterns --rank 2 %", "memory --rank 0 %",
+                                   "export --rank 0 --format csv %", "export --rank 2 --format chrome %"])
+def test_members_of_other_ranks_are_not_read(runs, tmp_path, words):
+    """What is spoilt in rank 1's member nobody sees who asks for another rank, by the index."""
+    members = [bytearray(member) for member in members_of(runs / "all" / "t.pfw.gz")]
+    other = [member for member in members[1:-1] if b'"pid":101,' in zlib.decompress(bytes(member), 31)]
+    assert other
+    for member in other:
+        for at in range(len(member) * 3 // 4, len(member) - 8):
+            member[at] ^= 0x55
+    shutil.copy(runs / "all" / "t.pfw.gz.idx", tmp_path)
+    (tmp_path / "t.pfw.gz").write_bytes(b"".join(members))
+    out, err = answer(words.split(), tmp_path)
+    assert (out, err) == answer(words.split(), runs / "all")
+    _, err = answer([word.replace("0", "1").replace("2", "1") for word in words.split()], tmp_path, status=1)
+    assert "t.pfw.gz" in err
+    (tmp_path / "t.pfw.gz.idx").unlink()
+    _, err = answer(words.split(), tmp_path, status=1)
+    assert "t.pfw.gz" in err
 
 
 def test_tensorboard_has_a_file_for_each_rank(runs, tmp_path):

@@ -24,12 +24,13 @@ enum compact_split { COMPACT_BY_RANK, COMPACT_BY_PROCESS, COMPACT_INTO_ONE };
 
 /* The files that become one result. */
 struct compact_group {
-	const char *run; /* "" for another tool's traces */
-	int64_t rank;	 /* -1: none or several */
-	char *directory; /* of the result */
-	char *name;	 /* of the result, without directory */
-	char *base;	 /* name of the run's manifest without suffix */
-	struct pfw_trace_file **file;
+	const char *run;	      /* "" for another tool's traces */
+	int64_t rank;		      /* -1: none or several */
+	char *directory;	      /* of the result */
+	char *name;		      /* of the result, without directory */
+	char *base;		      /* name of the run's manifest without suffix */
+	struct pfw_trace_file **file; /* by rank */
+	int64_t *rank_of;	      /* of each file */
 	size_t count;
 	uint64_t pid;	      /* take only the lines of this process; 0: all lines */
 	uint64_t split_lines; /* lines of the whole split file */

@@ -307,15 +307,17 @@ static struct compact_group *add_group(struct compact *compact, const struct mem
 	compact_directory(directory, member->file->path);
 	group->directory = strdup(compact->out ? compact->out : directory);
 	group->file = calloc(count, sizeof(struct pfw_trace_file *));
+	group->rank_of = calloc(count, sizeof(*group->rank_of));
 	group->base = stem ? base_of(stem) : NULL;
 	if (!stem || asprintf(&group->name, "%s.pfw.gz", stem) < 0)
 		group->name = NULL;
 	free(stem);
-	if (!group->directory || !group->file || !group->base || !group->name ||
+	if (!group->directory || !group->file || !group->rank_of || !group->base || !group->name ||
 	    asprintf(&path, "%s/%s", group->directory, group->name) < 0)
 		return NULL;
 	for (size_t i = 0; i < count; i++) {
 		group->file[i] = member[i].file;
+		group->rank_of[i] = member[i].rank;
 		group->bytes_before += member[i].file->blocks.file_bytes;
 	}
 	if (compact_removes(compact) && lstat(path, &st) == 0) {
@@ -466,6 +468,7 @@ void compact_free_groups(struct compact *compact)
 		free(compact->group[i].name);
 		free(compact->group[i].base);
 		free(compact->group[i].file);
+		free(compact->group[i].rank_of);
 	}
 	free(compact->group);
 	compact->group = NULL;

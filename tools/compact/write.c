@@ -31,6 +31,7 @@ struct compact_writing {
 	struct pfw_processes *processes;
 	struct pfw_merge merge;
 	struct pfw_merge_file *input;
+	size_t first, end; /* of the input: the rank that is merged */
 	uint64_t problems;
 	uint64_t read; /* bytes of the originals */
 	struct pfw_commit *commit;
@@ -56,8 +57,10 @@ static void was_read(void *user, uint64_t bytes)
 static int put_rows(void *user, const struct pfw_rows *rows, size_t first, size_t count)
 {
 	struct compact_writing *writing = user;
+	struct pfw_rows numbered = *rows;
 
-	return pfw_pack_rows(writing->pack, rows, first, count);
+	numbered.file += (uint32_t)writing->first; /* of all ranks, for the reader of places */
+	return pfw_pack_rows(writing->pack, &numbered, first, count);
 }
 
 static int put_member(void *user, size_t file, const struct pfw_block *block,
@@ -65,7 +68,13 @@ static int put_member(void *user, size_t file, const struct pfw_block *block,
 {
 	struct compact_writing *writing = user;
 
-	return pfw_pack_member(writing->pack, writing->input[file].path, block, mark);
+	return pfw_pack_member(writing->pack, writing->input[writing->first + file].path, block,
+			       mark);
+}
+
+static int put_apart(void *user)
+{
+	return pfw_pack_apart(((struct compact_writing *)user)->pack);
 }
 
 static int take_metadata(void *user, size_t file, const char *line, size_t bytes)
@@ -83,29 +92,59 @@ static void take_problem(void *user, size_t file, const struct pfw_scan_problem 
 	writing->problems += 1 + problem->more;
 	writing->group->damaged = true;
 	if (writing->problems <= PROBLEMS_SHOWN)
-		compact_say(writing->compact, CLI_PROBLEMS, writing->input[file].path,
-			    "byte %" PRIu64 ": %s", problem->at, problem->text);
+		compact_say(writing->compact, CLI_PROBLEMS,
+			    writing->input[writing->first + file].path, "byte %" PRIu64 ": %s",
+			    problem->at, problem->text);
 }
 
 /* ---- merging ---- */
 
-static void init_merge(struct compact_writing *writing)
+static bool one_rank(const struct compact_group *group)
+{
+	return group->rank_of[0] == group->rank_of[group->count - 1];
+}
+
+/* Whether a file has several ranks, each in members of its own. */
+static bool is_by_rank(const struct pfw_trace_file *file)
+{
+	const struct pfw_processes *processes = file->processes;
+	struct pfw_marks marks;
+	size_t i = 1;
+
+	while (processes && i < processes->count &&
+	       processes->head[i].rank == processes->head[0].rank)
+		i++;
+	return processes && i < processes->count &&
+	       !pfw_marks_read(&marks, file->path, &file->blocks) && !marks.sorted;
+}
+
+static bool any_by_rank(const struct compact_group *group, size_t first, size_t end)
+{
+	while (first < end && !is_by_rank(group->file[first]))
+		first++;
+	return first < end;
+}
+
+static void init_merge(struct compact_writing *writing, bool distrust)
 {
 	struct compact *compact = writing->compact;
 	unsigned jobs = pfw_pool_jobs(compact->pool);
 	size_t taken = (size_t)jobs * MEMORY_OF_A_JOB;
 
 	writing->merge = (struct pfw_merge){
-		.file = writing->input,
-		.count = writing->group->count,
+		.file = writing->input + writing->first,
+		.count = writing->end - writing->first,
 		.pool = compact->pool,
 		.budget = taken + MEMORY_LEAST < MEMORY ? MEMORY - taken : MEMORY_LEAST,
 		.directory = writing->group->directory,
 		.stop = compact_stop,
 		.loose = compact->split == COMPACT_INTO_ONE,
+		.distrust = distrust,
 		.in_place = writing->group->count <= PFW_PLACES_FILES,
 		.user = writing,
 		.rows = put_rows,
+		.apart = any_by_rank(writing->group, writing->first, writing->end) ? put_apart
+										   : NULL,
 		.member = compact->level == PFW_LEVEL_FAST ? put_member : NULL,
 		.metadata = take_metadata,
 		.problem = take_problem,
@@ -137,7 +176,9 @@ static int begin(struct compact_writing *writing, const struct pfw_commit_new *m
 		compact_say(compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
 			    strerror(-error));
 	else
-		pfw_pack_index(writing->pack, writing->index, writing->processes);
+		pfw_pack_index(writing->pack, writing->index, writing->processes,
+			       one_rank(writing->group) &&
+				       !any_by_rank(writing->group, 0, writing->group->count));
 	return 0;
 }
 
@@ -150,25 +191,41 @@ static void forget(struct compact_writing *writing)
 	writing->pack = NULL;
 }
 
+/* Merge one rank after the other, so that each member holds lines of one rank only. */
+static int merge_ranks(struct compact_writing *writing, bool distrust, const char **where)
+{
+	const struct compact_group *group = writing->group;
+	int error = 0;
+
+	for (writing->end = 0; writing->end < group->count && !error;) {
+		writing->first = writing->end++;
+		while (writing->end < group->count &&
+		       group->rank_of[writing->end] == group->rank_of[writing->first])
+			writing->end++;
+		init_merge(writing, distrust);
+		error = pfw_merge_run(&writing->merge, where);
+		if (!error)
+			error = pfw_pack_apart(writing->pack);
+	}
+	return error ? error : pfw_pack_flush(writing->pack);
+}
+
 static int merge(struct compact_writing *writing, const struct pfw_commit_new *made)
 {
 	struct compact *compact = writing->compact;
 	const char *where = "";
+	bool distrust = false;
 	int error;
 
-	init_merge(writing);
-	for (;;) {
+	for (;; distrust = true) {
 		error = begin(writing, made);
 		if (error)
 			return error;
-		error = pfw_merge_run(&writing->merge, &where);
-		if (!error)
-			error = pfw_pack_flush(writing->pack);
-		if (error != -ESTALE || writing->merge.distrust)
+		error = merge_ranks(writing, distrust, &where);
+		if (error != -ESTALE || distrust)
 			break;
 		/* A member's header is wrong: merge again and read every block beforehand. */
 		forget(writing);
-		writing->merge.distrust = true;
 		writing->read = 0;
 	}
 	if (error && error != -EINTR)

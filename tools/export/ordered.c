@@ -32,7 +32,8 @@ struct run {
 	struct pfw_select_state *state;
 	struct pfw_merge merge;
 	struct pfw_merge_file *input;
-	struct pfw_buffer text; /* of the held lines */
+	struct pfw_blocks *picked; /* of each input: the blocks of the selected ranks */
+	struct pfw_buffer text;	   /* of the held lines */
 	struct held *held;
 	size_t count, room;
 	int64_t ts_ns; /* of the held lines */
@@ -235,6 +236,26 @@ static void widen(struct run *run, size_t input)
 	}
 }
 
+/* Leave out the blocks that have no line of a selected rank. */
+static int pick_blocks(struct run *run, size_t input)
+{
+	const struct pfw_blocks *all = run->input[input].blocks;
+	struct pfw_blocks *picked = &run->picked[input];
+
+	*picked = *all;
+	picked->count = 0;
+	picked->block = malloc((all->count + 1) * sizeof(*picked->block));
+	if (!picked->block)
+		return -ENOMEM;
+	for (size_t i = 0; i < all->count; i++) {
+		if (pfw_select_ranks_block(run->ordered->select, file_of(run, input),
+					   &all->block[i]))
+			picked->block[picked->count++] = all->block[i];
+	}
+	run->input[input].blocks = picked;
+	return 0;
+}
+
 static int add_inputs(struct run *run)
 {
 	const struct pfw_ordered *ordered = run->ordered;
@@ -242,7 +263,8 @@ static int add_inputs(struct run *run)
 
 	run->input = calloc(count + 1, sizeof(*run->input));
 	run->read = calloc(ordered->traces->count + 1, sizeof(*run->read));
-	if (!run->input || !run->read)
+	run->picked = calloc(count + 1, sizeof(*run->picked));
+	if (!run->input || !run->read || !run->picked)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		run->read[file_of(run, i)] = true;
@@ -262,6 +284,8 @@ static int add_inputs(struct run *run)
 		};
 		if (file->ranks)
 			widen(run, i);
+		if (file->ranks && pick_blocks(run, i))
+			return -ENOMEM;
 		run->all += run->input[i].blocks->file_bytes;
 	}
 	return 0;
@@ -314,6 +338,9 @@ int pfw_ordered_run(const struct pfw_ordered *ordered, const char **where)
 	pfw_select_state_free(run.state);
 	pfw_buffer_free(&run.text);
 	free(run.held);
+	for (size_t i = 0; run.picked && i < run.merge.count; i++)
+		free(run.picked[i].block);
+	free(run.picked);
 	free(run.input);
 	free(run.read);
 	return error;

@@ -264,7 +264,7 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 
 	/* A span may begin outside of the wanted time. */
 	return collect->phase != ALLOCATIONS
-		       ? pfw_select_file(&collect->memory->select, file)
+		       ? pfw_select_ranks_block(&collect->memory->select, file, block)
 		       : pfw_select_block(&collect->memory->select, file, block);
 }
 

@@ -93,13 +93,13 @@ static int done(void *user, struct pfw_pass_block *block)
 	return error;
 }
 
-/* All blocks of a wanted file, since earlier ones give the offsets of descriptors. */
+/* All blocks of a wanted rank, since earlier ones give the offsets of descriptors. */
 static bool want(void *user, size_t file, const struct pfw_block *block)
 {
 	const struct collect *collect = user;
 
-	(void)block;
-	return !collect->indexed[file] && pfw_select_file(&collect->patterns->select, file);
+	return !collect->indexed[file] &&
+	       pfw_select_ranks_block(&collect->patterns->select, file, block);
 }
 
 /* ---- from indexes ---- */

@@ -48,6 +48,7 @@ struct merge_unit {
 	bool summed;	 /* its lines are counted, its metadata and problems reported */
 	bool first;	 /* it may begin with lines that precede all others */
 	bool copyable;	 /* marked, and completely selected */
+	bool alone;	 /* its lines stay together */
 	bool unseekable; /* of a stream: it cannot be read again */
 	bool begun;	 /* it was first in the order already */
 	bool surveyed;	 /* half of its bytes are reported as progress */

@@ -195,6 +195,23 @@ static int copy_loaded(struct merge_run *run, const struct merge_unit *unit)
 	return copy_unit(run, unit);
 }
 
+/* Output all lines of the first unit, which stay together: the order begins anew after it. */
+static int give_alone(struct merge_run *run, struct merge_unit *unit)
+{
+	const struct pfw_merge *merge = run->merge;
+	const struct pfw_rows *rows = &unit->load->rows;
+	int error = merge->apart(merge->user);
+
+	if (!error)
+		error = merge->rows(merge->user, rows, unit->next, rows->count - unit->next);
+	if (!error)
+		error = merge->apart(merge->user);
+	unit->next = (uint32_t)rows->count;
+	run->ts_ns = INT64_MIN;
+	run->order = 0;
+	return error;
+}
+
 /* Output the lines of the first unit that precede all others. */
 static int give_rows(struct merge_run *run, struct merge_unit *unit)
 {
@@ -205,6 +222,8 @@ static int give_rows(struct merge_run *run, struct merge_unit *unit)
 	int64_t ts_ns;
 	int error;
 
+	if (unit->alone)
+		return give_alone(run, unit);
 	find_limit(run, &ts_ns, &order);
 	while (end < rows->count &&
 	       !pfw_merge_is_before(ts_ns, order, row[end].ts_ns, row[end].order))

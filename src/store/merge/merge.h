@@ -51,6 +51,9 @@ struct pfw_merge {
 	void *user;
 	/* Output the next lines: rows->row[first..first + count). */
 	int (*rows)(void *user, const struct pfw_rows *rows, size_t first, size_t count);
+	/* Lines of a marked member that is not copied stay together, too: called before and after
+	 * them.  NULL: they are merged with all others. */
+	int (*apart)(void *user);
 	/* Output a marked member verbatim; NULL: never. */
 	int (*member)(void *user, size_t file, const struct pfw_block *block,
 		      const struct pfw_sorted_mark *mark);

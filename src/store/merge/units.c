@@ -149,6 +149,7 @@ static bool find_key(const struct merge_run *run, struct merge_unit *unit, int f
 			unit->ts_ns = mark.least_ns;
 		*wanted = !is_outside(file, block, &mark);
 		unit->copyable = run->merge->member && is_inside(file, &mark);
+		unit->alone = run->merge->apart != NULL;
 		if (unit->copyable && !mark.metadata)
 			unit->state = MERGE_UNIT_COPY;
 		return true;

@@ -62,7 +62,7 @@ struct pfw_pack {
 	bool copying; /* the last parcel is a copy */
 	struct pfw_index_writer *index;
 	const struct pfw_processes *processes;
-	bool cut;
+	bool sorted, cut;
 	size_t number;
 };
 
@@ -125,10 +125,11 @@ void pfw_pack_close(struct pfw_pack *pack)
 }
 
 void pfw_pack_index(struct pfw_pack *pack, struct pfw_index_writer *index,
-		    const struct pfw_processes *processes)
+		    const struct pfw_processes *processes, bool sorted)
 {
 	pack->index = index;
 	pack->processes = processes;
+	pack->sorted = sorted;
 }
 
 void pfw_pack_cut(struct pfw_pack *pack)
@@ -231,7 +232,7 @@ static int summarise(struct parcel *parcel)
 	if (!error)
 		error = pfw_buffer_room(&parcel->text, block.bytes + PFW_ENTRY_PADDING);
 	if (!error)
-		error = pfw_gather_begin(&parcel->gather, pfw_index_kinds(true));
+		error = pfw_gather_begin(&parcel->gather, pfw_index_kinds(parcel->pack->sorted));
 	if (error)
 		return error;
 	memset(parcel->text.data + block.bytes, 0, PFW_ENTRY_PADDING);
@@ -402,6 +403,11 @@ int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t fir
 		count -= stretch;
 	}
 	return 0;
+}
+
+int pfw_pack_apart(struct pfw_pack *pack)
+{
+	return submit(pack);
 }
 
 int pfw_pack_flush(struct pfw_pack *pack)

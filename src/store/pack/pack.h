@@ -33,15 +33,18 @@ struct pfw_pack_sum {
 int pfw_pack_open(struct pfw_pack **out, int fd, int level, struct pfw_pool *pool);
 
 /* Put each new member into this index, too; not copied ones.  `processes`: those of all lines, or
- * NULL.  Before the first line. */
+ * NULL.  `sorted`: all lines come in order of ts.  Before the first line. */
 void pfw_pack_index(struct pfw_pack *pack, struct pfw_index_writer *index,
-		    const struct pfw_processes *processes);
+		    const struct pfw_processes *processes, bool sorted);
 
 /* Mark each new member as cut: events around it were left out.  Before the first line. */
 void pfw_pack_cut(struct pfw_pack *pack);
 
 /* Append rows->row[first..first + count). 0 or -errno, after which the pack can only be closed. */
 int pfw_pack_rows(struct pfw_pack *pack, const struct pfw_rows *rows, size_t first, size_t count);
+
+/* Let the next rows begin a new member.  0 or -errno, as above. */
+int pfw_pack_apart(struct pfw_pack *pack);
 
 /* Append an unchanged member of the file at `path`, which must last and be the same pointer each
  * time. -EIO also if the file became shorter, returned by this or a later call. */

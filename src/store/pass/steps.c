@@ -34,7 +34,8 @@ struct pfw_steps {
 	struct list list;      /* by process, begin */
 	struct leader *leader; /* of each file */
 	size_t files;
-	const struct pfw_traces *traces; /* while they are read */
+	const struct pfw_traces *traces; /* while they are read, as the next */
+	const struct pfw_extent_options *options;
 };
 
 /* ---- reading ---- */
@@ -204,6 +205,13 @@ static bool rereads(const struct pfw_traces *traces)
 	return true;
 }
 
+static bool want(void *user, size_t file, const struct pfw_block *block)
+{
+	const struct pfw_extent_options *options = ((struct pfw_steps *)user)->options;
+
+	return options->want(options->select, file, block);
+}
+
 int pfw_steps_read(struct pfw_steps **out, const struct pfw_traces *traces,
 		   const struct pfw_extent_options *options)
 {
@@ -212,6 +220,7 @@ int pfw_steps_read(struct pfw_steps **out, const struct pfw_traces *traces,
 		.traces = traces,
 		.jobs = options->jobs,
 		.user = steps,
+		.want = options->want ? want : NULL,
 		.work = work,
 		.done = done,
 		.drop = drop,
@@ -219,6 +228,8 @@ int pfw_steps_read(struct pfw_steps **out, const struct pfw_traces *traces,
 	};
 	int error = steps ? find_ranks(steps, traces) : -ENOMEM;
 
+	if (steps)
+		steps->options = options;
 	*out = NULL;
 	if (!error && rereads(traces))
 		error = pfw_pass_run(&pass);

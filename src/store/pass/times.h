@@ -55,6 +55,9 @@ struct pfw_extent_options {
 		    int (*take)(void *search, size_t file, const char *text, size_t bytes),
 		    void *search);
 	void *user;
+	/* Of steps: whether to read a block; NULL: all. */
+	bool (*want)(const void *select, size_t file, const struct pfw_block *block);
+	const void *select;
 };
 
 /*

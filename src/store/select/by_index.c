@@ -13,7 +13,8 @@
 struct asking {
 	const struct pfw_select *select;
 	int64_t rank;
-	bool ours; /* if not, its files may be known by their hashes only */
+	bool ours;		       /* if not, its files may be known by their hashes only */
+	const struct pfw_ranks *ranks; /* for pid_may() */
 };
 
 static bool name_may(void *user, const char *cat, size_t cat_bytes, const char *name,
@@ -155,6 +156,100 @@ int pfw_select_use_indexes(struct pfw_select *select, struct pfw_traces *traces,
 			return error;
 		if (error && error != -ENOENT)
 			say(user, traces->file[i].path, why);
+	}
+	return 0;
+}
+
+/* ---- the ranks of a file of several ---- */
+
+/* Whether a process of this pid is of a wanted rank.  A line of no known process is of the whole's. */
+static bool pid_may(void *user, uint64_t pid, uint64_t tid)
+{
+	const struct asking *asking = user;
+	const struct pfw_ranks *ranks = asking->ranks;
+	const struct pfw_processes *processes = ranks->processes;
+	const struct pfw_process *process = pfw_processes_find(processes, pid, INT64_MIN);
+	const struct pfw_process *end = processes->process + processes->count;
+
+	(void)tid;
+	if (!process)
+		return pfw_select_file(asking->select, ranks->file[0]);
+	for (; process < end && process->pid == pid; process++) {
+		if (pfw_select_file(asking->select, ranks->file[process->part]))
+			return true;
+	}
+	return false;
+}
+
+/* Keep the places of the blocks that have no line of a wanted rank. */
+static int keep_others(struct pfw_select_others *others, const struct pfw_blocks *blocks,
+		       const uint8_t *may)
+{
+	others->at = malloc((blocks->count + 1) * sizeof(*others->at));
+	if (!others->at)
+		return -ENOMEM;
+	for (size_t i = 0; i < blocks->count; i++) {
+		if (!may[i])
+			others->at[others->count++] = blocks->block[i].at;
+	}
+	return 0;
+}
+
+static int find_others(const struct pfw_select *select, const struct pfw_trace_file *file,
+		       struct pfw_select_others *others)
+{
+	struct asking asking = { .select = select, .ranks = file->ranks };
+	const struct pfw_index_filter filter = { .user = &asking, .thread = pid_may };
+	struct pfw_blocks blocks = { .layout = PFW_LAYOUT_STREAM };
+	struct pfw_index *index = NULL;
+	char why[256];
+	uint8_t *may = NULL;
+	int error = pfw_index_open(&index, file->path, why, sizeof(why));
+
+	if (error)
+		return error;
+	error = pfw_index_blocks(index, &blocks);
+	if (!error && !(may = malloc(blocks.count + 1)))
+		error = -ENOMEM;
+	if (!error)
+		error = pfw_index_match(index, &filter, may);
+	if (!error && blocks.layout == PFW_LAYOUT_MEMBERS)
+		error = keep_others(others, &blocks, may);
+	free(may);
+	pfw_blocks_free(&blocks);
+	pfw_index_close(index);
+	return error;
+}
+
+void pfw_select_free_others(struct pfw_select *select)
+{
+	for (size_t i = 0; i < select->others_count; i++)
+		free(select->others[i].shared ? NULL : select->others[i].at);
+	free(select->others);
+	select->others = NULL;
+	select->others_count = 0;
+}
+
+int pfw_select_find_others(struct pfw_select *select, const struct pfw_traces *traces)
+{
+	pfw_select_free_others(select);
+	if (!select->rank.count)
+		return 0;
+	select->others = calloc(traces->count + 1, sizeof(*select->others));
+	if (!select->others)
+		return -ENOMEM;
+	select->others_count = traces->count;
+	for (size_t i = 0; i < traces->count; i++) {
+		const struct pfw_trace_file *file = &traces->file[i];
+		/* Without an index that can be used, all blocks are read. */
+		bool asks = file->ranks && pfw_ranks_whole(traces, i) == i;
+
+		if (asks && find_others(select, file, &select->others[i]) == -ENOMEM)
+			return -ENOMEM;
+		for (size_t j = 1; asks && j < file->ranks->count; j++) {
+			select->others[file->ranks->file[j]] = select->others[i];
+			select->others[file->ranks->file[j]].shared = true;
+		}
 	}
 	return 0;
 }

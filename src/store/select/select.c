@@ -36,6 +36,7 @@ void pfw_select_release(struct pfw_select *select)
 	for (size_t i = 0; i < select->may_count; i++)
 		free(select->may[i].shared ? NULL : select->may[i].may);
 	free(select->may);
+	pfw_select_free_others(select);
 	*select = (struct pfw_select){ 0 };
 }
 
@@ -72,24 +73,45 @@ bool pfw_select_rank(const struct pfw_select *select, int64_t rank)
 	       (rank >= 0 && pfw_select_in_ranges(&select->rank, (uint64_t)rank));
 }
 
+/* Find the files, and in a file of several ranks the blocks, of the selected ranks. */
+static int find_ranks(struct pfw_select *select, const struct pfw_traces *traces)
+{
+	free(select->window);
+	select->files = traces->count;
+	select->window = calloc(traces->count + 1, sizeof(*select->window));
+	if (!select->window)
+		return -ENOMEM;
+	for (size_t i = 0; i < traces->count; i++) {
+		int64_t rank = traces->file[i].head.rank;
+
+		select->window[i] =
+			(struct pfw_select_window){ .since_ns = INT64_MIN,
+						    .until_ns = INT64_MAX,
+						    .rank = rank,
+						    .wanted = pfw_select_rank(select, rank) };
+	}
+	return pfw_select_find_others(select, traces);
+}
+
+static bool of_wanted_rank(const void *select, size_t file, const struct pfw_block *block)
+{
+	return pfw_select_ranks_block(select, file, block);
+}
+
 static int set_windows(struct pfw_select *select, const struct pfw_traces *traces,
 		       const struct pfw_extent *extent, char *why, size_t size)
 {
 	for (size_t i = 0; i < traces->count; i++) {
 		struct pfw_select_window *window = &select->window[i];
-		int64_t rank = traces->file[i].head.rank;
 		int error;
 
-		*window = (struct pfw_select_window){ .since_ns = INT64_MIN,
-						      .until_ns = INT64_MAX,
-						      .rank = rank };
-		window->wanted = pfw_select_rank(select, rank);
 		if (!window->wanted)
 			continue;
-		error = set_limit(&select->since, extent, rank, &window->since_ns, why, size);
+		error = set_limit(&select->since, extent, window->rank, &window->since_ns, why,
+				  size);
 		if (!error)
-			error = set_limit(&select->until, extent, rank, &window->until_ns, why,
-					  size);
+			error = set_limit(&select->until, extent, window->rank, &window->until_ns,
+					  why, size);
 		if (error)
 			return error;
 	}
@@ -101,21 +123,18 @@ int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *trace
 {
 	struct pfw_extent_options wanted = *options;
 	struct pfw_extent extent = { .least_ns = INT64_MAX, .greatest_ns = INT64_MIN };
-	int error = 0;
+	int error = find_ranks(select, traces);
 
-	free(select->window);
-	select->files = traces->count;
-	select->window = calloc(traces->count + 1, sizeof(*select->window));
+	wanted.select = select;
+	wanted.want = of_wanted_rank;
 	select->times = select->since.kind != PFW_TIME_NONE || select->until.kind != PFW_TIME_NONE;
 	wanted.steps = select->since.kind == PFW_TIME_STEP || select->until.kind == PFW_TIME_STEP;
-	if (!select->window)
-		error = -ENOMEM;
-	else if (relative(&select->since) || relative(&select->until))
+	if (!error && (relative(&select->since) || relative(&select->until)))
 		error = pfw_extent_find(&extent, traces, &wanted);
 	if (!error && select->ask_fnames)
 		error = pfw_fname_hashes_read(&select->fnames, traces, options);
 	if (!error && select->ask_steps)
-		error = pfw_steps_read(&select->steps, traces, options);
+		error = pfw_steps_read(&select->steps, traces, &wanted);
 	if (error) {
 		snprintf(why, size, "%s",
 			 error == -ESPIPE ? "standard input or a pipe can be read only once: give "

@@ -73,6 +73,13 @@ struct pfw_select_may {
 	bool shared;  /* `may` belongs to another file */
 };
 
+/* Of one file of several ranks: the places of blocks without a line of a selected rank. */
+struct pfw_select_others {
+	uint64_t *at; /* rising */
+	size_t count;
+	bool shared; /* `at` belongs to another file */
+};
+
 /* All zero: every event.  Callers read it, and change it only by the calls below, except ask_fnames,
  * ask_steps and meta. */
 struct pfw_select {
@@ -98,6 +105,8 @@ struct pfw_select {
 	bool times;			  /* some file has a limit */
 	struct pfw_select_window *window; /* of each file */
 	size_t files;
+	struct pfw_select_others *others; /* of each file; NULL: no --rank */
+	size_t others_count;
 };
 
 /* Add a condition.  Return 0, or -EINVAL or -ENOMEM with a message in why: one line, or three for
@@ -120,7 +129,8 @@ bool pfw_select_globs_match(const struct pfw_select_globs *globs, struct pfw_sli
 bool pfw_select_in_ranges(const struct pfw_select_ranges *ranges, uint64_t number);
 
 /*
- * Resolve times and ranks; required once.  It may have to read the traces: it returns the errors of
+ * Resolve times and ranks; required once.  The index of a file of several ranks says which blocks
+ * have none of the selected ones.  It may have to read the traces: it returns the errors of
  * pfw_extent_find(), and -ENOENT (no such step) or -ERANGE (no times at all) with a message in why.
  */
 int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *traces,
@@ -131,12 +141,19 @@ int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *trace
 int pfw_select_add_file(struct pfw_select *select, int64_t rank, size_t *number);
 void pfw_select_release(struct pfw_select *select);
 
+/* Parts of the two above. */
+int pfw_select_find_others(struct pfw_select *select, const struct pfw_traces *traces);
+void pfw_select_free_others(struct pfw_select *select);
+
 /* Whether any line of this rank or file, with these facts or of this block may be selected.
  * Thread: any. */
 bool pfw_select_rank(const struct pfw_select *select, int64_t rank);
 bool pfw_select_file(const struct pfw_select *select, size_t file);
 bool pfw_select_where_may(const struct pfw_select *select, const struct pfw_expr_facts *facts);
 bool pfw_select_block(const struct pfw_select *select, size_t file, const struct pfw_block *block);
+/* Whether any line of a block is of a selected rank: for callers that need all lines of a rank. */
+bool pfw_select_ranks_block(const struct pfw_select *select, size_t file,
+			    const struct pfw_block *block);
 
 /* The state of one thread that tests lines; NULL: no memory. */
 struct pfw_select_state;

@@ -38,6 +38,24 @@ static bool times_may(const struct pfw_select *select, const struct pfw_select_w
 			 longest >= select->min_dur_ns);
 }
 
+static int by_place(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+bool pfw_select_ranks_block(const struct pfw_select *select, size_t file,
+			    const struct pfw_block *block)
+{
+	const struct pfw_select_others *others = file < select->others_count ? &select->others[file]
+									     : NULL;
+
+	return select->window[file].wanted &&
+	       !(others && others->count &&
+		 bsearch(&block->at, others->at, others->count, sizeof(*others->at), by_place));
+}
+
 bool pfw_select_where_may(const struct pfw_select *select, const struct pfw_expr_facts *facts)
 {
 	for (size_t i = 0; i < select->where_count; i++) {
@@ -55,7 +73,7 @@ bool pfw_select_block(const struct pfw_select *select, size_t file, const struct
 					.least_ns = block->least_ns,
 					.greatest_ns = block->greatest_ns };
 
-	return window->wanted && index_may(select, file, block) &&
+	return pfw_select_ranks_block(select, file, block) && index_may(select, file, block) &&
 	       (!block->summed || times_may(select, window, block)) &&
 	       pfw_select_where_may(select, &facts);
 }
