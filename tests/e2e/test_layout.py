@@ -23,7 +23,7 @@ preload
 recorder/guest recorder/spool recorder/writer recorder/sample recorder/probe recorder/wrap
 recorder/attach recorder/gpu_records recorder/gpu recorder/marks recorder/session
 store/kit store/sys store/math store/json store/line store/gzip store/read store/traces store/pass
-store/regex store/expr store/summary store/index store/select store/nesting store/overlap
+store/regex store/expr store/summary store/index store/select store/nesting store/table store/overlap
 store/patterns store/merge store/pack store/commit store/manifest store/recover store
 tools/ui tools/share tools/run tools/doctor tools/query tools/table tools/overlap tools/patterns
 tools/memory tools/compare tools/export tools/chrome tools/perfetto tools/import tools/compact

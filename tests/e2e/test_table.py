@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import termios
@@ -475,6 +476,46 @@ def test_indexes_answer_without_the_lines(tmp_path):
     trace.write(path)
     run([PFW, "index", path])
     assert by("name", rows(path))["read"]["self"] == 40_000 / 2 - 0.1
+
+
+@pytest.mark.parametrize("group", ["name", "cat", "shape", "rank"])
+def test_indexes_answer_self_times_and_kernels_without_the_lines(tmp_path, group):
+    trace = Trace()
+    for i in range(15_000):
+        trace.add("aten::mm", "PP", i * 1_000, 500, {
+            "kind": "cpu_op", "external_id": i + 1, "input_shapes": [[i % 3, 4]], "flops": 7})
+        trace.add("cudaLaunchKernel", "PP", i * 1_000 + 100, 200, {"kind": "runtime", "correlation": i + 1})
+        trace.add("gemm", "PP", i * 1_000 + 700, 50, {
+            "kind": "kernel", "correlation": i + 1, "device": 1, "external_id": i + 1}, tid=10001000)
+    path = trace.write(tmp_path / "t.pfw")
+    without = table(path, "-g", group).stdout
+    run([PFW, "index", path])
+    text = path.read_text()
+    path.write_text(text[:3 << 20] + text[3 << 20:].replace('"aten::mm"', '"aten::nn"', 1))
+    assert table(path, "-g", group).stdout == without
+    if group == "name":
+        (row,) = [row for row in rows(path) if row["name"] == "aten::mm"]
+        assert (row["self_cpu_time_total"], row["device_time_total"]) == (15_000 * 0.3, 15_000 * 0.05)
+        assert len(rows(path, "-g", "tid,name")) == len(rows(path)) + 1
+
+
+def test_indexes_do_not_answer_for_a_process_in_two_files(tmp_path):
+    """A span of one file may lie in a span of the other, which no index of one file knows."""
+    for number, (name, begin, dur) in enumerate([("outer", 10, 900), ("inner", 100, 300)]):
+        directory = tmp_path / name
+        directory.mkdir()
+        shared = Trace(pid=1)
+        shared.add(name, "app", begin, dur, {"span_id": number + 1})
+        shared.write(directory / "t.pfw")
+        Trace(pid=2 + number).write(directory / "t-pid2.pfw")
+        run([PFW, "compact", "-q", "--force", directory], status=None)
+        (directory / "t.pfw.gz").rename(tmp_path / f"t{number}.pfw.gz")
+        shutil.rmtree(directory)
+    ask = [PFW, "table", "--format", "ndjson", tmp_path]
+    without = run(ask, status=1)
+    run([PFW, "index", tmp_path], status=None)
+    assert (run(ask, status=1).stdout, run(ask, status=1).stderr) == (without.stdout, without.stderr)
+    assert [json.loads(line)["self_cpu_time_total"] for line in without.stdout.splitlines()] == [0.6, 0.3]
 
 
 # ---- files ----

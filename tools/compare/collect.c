@@ -10,7 +10,7 @@
 #include "store/kit/saturate.h"
 #include "store/line/io.h"
 #include "store/sys/sorter.h"
-#include "table/line.h"
+#include "store/table/line.h"
 
 /* Rows that keep batches, of 16 KiB at most each. */
 #define BATCHED_MAX 8192u
@@ -43,7 +43,7 @@ struct block_result {
 };
 
 struct worker {
-	struct table_key key;
+	struct pfw_table_key key;
 	struct pfw_io_calls calls;
 };
 
@@ -52,7 +52,7 @@ struct collect {
 	struct compare_side *side;
 	unsigned number; /* of the side */
 	struct worker *worker;
-	struct table_how how;
+	struct pfw_table_how how;
 	struct pfw_sorter series; /* if each side is one run */
 	pthread_mutex_t mutex;	  /* protects the times of the side's runs */
 };
@@ -99,7 +99,7 @@ static void note_line(struct block_result *result, const struct pfw_entry *entry
 /* ---- lines ---- */
 
 /* Spans of the program's own are always recorded. */
-static enum unrecorded kind_of(const struct pfw_entry *entry, const struct table_line *line)
+static enum unrecorded kind_of(const struct pfw_entry *entry, const struct pfw_table_line *line)
 {
 	static const char *const gpu[] = { "kernel", "memcpy", "memset", "runtime",
 					   "driver", "sync",   NULL };
@@ -118,14 +118,14 @@ static enum unrecorded kind_of(const struct pfw_entry *entry, const struct table
 
 static int add_line(const struct collect *collect, struct worker *worker,
 		    struct pfw_pass_block *block, const struct pfw_entry *entry,
-		    struct table_line *line)
+		    struct pfw_table_line *line)
 {
 	const struct table_options *options = &collect->compare->table;
 	struct block_result *result = block->result;
 	int64_t row;
 
 	/* Rows do not differ by section or device here. */
-	line->section = TABLE_IO;
+	line->section = PFW_TABLE_IO;
 	line->device = 0;
 	line->annotation = false;
 	if (table_key_make(&worker->key, options, line, entry,
@@ -153,7 +153,7 @@ static int work(void *user, const struct survey_worker *reader, struct pfw_pass_
 	struct worker *worker = &collect->worker[reader->number];
 	struct block_result *result = block->result;
 	struct pfw_pass_lines lines;
-	struct table_line line;
+	struct pfw_table_line line;
 
 	result->least_ns = INT64_MAX;
 	result->greatest_ns = INT64_MIN;
@@ -162,13 +162,13 @@ static int work(void *user, const struct survey_worker *reader, struct pfw_pass_
 		int error;
 
 		note_line(result, &lines.entry);
-		if (!table_line_read(&line, &lines.entry, &worker->calls, collect->how) ||
+		if (!pfw_table_line_read(&line, &lines.entry, &worker->calls, collect->how) ||
 		    !survey_wants(&collect->side->select, reader->state, block->file, &lines.entry,
 				  line.summed, line.name, line.cat))
 			continue;
 		if (collect->compare->table.by_step)
-			table_line_step(&line, collect->side->select.steps, block->file,
-					&lines.entry);
+			pfw_table_line_step(&line, collect->side->select.steps, block->file,
+					    &lines.entry);
 		error = add_line(collect, worker, block, &lines.entry, &line);
 		if (error)
 			return error;
@@ -303,7 +303,7 @@ static int make_workers(struct collect *collect, unsigned jobs)
 
 	collect->worker = calloc(jobs, sizeof(*collect->worker));
 	for (unsigned i = 0; collect->worker && i < jobs && !error; i++)
-		error = table_key_init(&collect->worker[i].key);
+		error = pfw_table_key_init(&collect->worker[i].key);
 	return collect->worker ? error : -ENOMEM;
 }
 
@@ -337,7 +337,7 @@ int compare_collect(struct compare *compare, unsigned number)
 		error = make_series(&collect);
 	pfw_sorter_release(&collect.series);
 	for (unsigned i = 0; collect.worker && i < jobs; i++)
-		table_key_release(&collect.worker[i].key);
+		pfw_table_key_release(&collect.worker[i].key);
 	free(collect.worker);
 	return error;
 }

@@ -7,51 +7,6 @@
 
 /* ---- blocks, in order ---- */
 
-static int keep_spans(struct table_pass *collect, const struct table_block_result *result)
-{
-	int64_t process = -1, thread = -1;
-
-	for (size_t i = 0; i < result->spans; i++) {
-		const struct table_block_span *at = &result->span[i];
-		bool same_process = i && at->process == at[-1].process;
-		struct pfw_span span = at->span;
-		int error = 0;
-
-		if (!same_process)
-			process = pfw_nesting_process(collect->nesting, at->process);
-		if (process < 0)
-			return (int)process;
-		if (!same_process || at->tid != at[-1].tid)
-			thread = pfw_nesting_thread(collect->nesting, (uint32_t)process, at->tid);
-		if (thread < 0)
-			return (int)thread;
-		if (span.extra && span.extra != PFW_EXTRA_UNKNOWN)
-			error = pfw_nesting_extra(collect->nesting, &at->extra, &span.extra);
-		if (!error)
-			error = pfw_nesting_add(collect->nesting, (uint32_t)thread, &span);
-		if (error)
-			return error;
-	}
-	return 0;
-}
-
-static int keep_launches(struct table_pass *collect, const struct table_block_result *result)
-{
-	for (size_t i = 0; i < result->launches; i++) {
-		struct pfw_launch launch = result->launch[i].launch;
-		int64_t process = pfw_nesting_process(collect->nesting, result->launch[i].process);
-		int error;
-
-		if (process < 0)
-			return (int)process;
-		launch.process = (uint32_t)process;
-		error = pfw_nesting_launch(collect->nesting, &launch);
-		if (error)
-			return error;
-	}
-	return 0;
-}
-
 /* Note the end of each thread's I/O calls, and whether a call begins before an earlier block's
  * calls of its thread have ended. */
 static int join_threads(struct table_pass *collect, const struct table_block_result *result)
@@ -78,10 +33,8 @@ static int done(void *user, struct pfw_pass_block *block)
 {
 	struct table_pass *collect = user;
 	struct table_block_result *result = block->result;
-	int error = keep_spans(collect, result);
+	int error = pfw_table_spans_keep(&result->spans, collect->nesting);
 
-	if (!error)
-		error = keep_launches(collect, result);
 	if (!error)
 		error = join_threads(collect, result);
 	table_extent_add(&collect->table->extent, result->extent.least_ns,
@@ -108,7 +61,7 @@ static int finish(struct table_pass *collect)
 	for (unsigned i = 0; i < collect->jobs; i++) {
 		collect->table->too_many |= collect->worker[i].too_many;
 		collect->table->mapped += collect->worker[i].mapped;
-		collect->table->recorded |= collect->worker[i].recorded;
+		collect->table->says |= collect->worker[i].says;
 	}
 	for (unsigned i = 0; i < collect->jobs && !error; i++) {
 		struct pfw_averages *rows = &collect->worker[i].rows;
@@ -128,7 +81,7 @@ static void release(struct table_pass *collect)
 		struct table_worker *worker = &collect->worker[i];
 
 		pfw_averages_release(&worker->rows);
-		table_key_release(&worker->key);
+		pfw_table_key_release(&worker->key);
 		pfw_select_state_free(worker->wanted);
 	}
 	free(collect->worker);
@@ -147,7 +100,7 @@ static int init(struct table_pass *collect)
 		struct table_worker *worker = &collect->worker[i];
 
 		worker->wanted = pfw_select_state_create(&collect->options->wanted);
-		if (table_key_init(&worker->key) || !worker->wanted)
+		if (pfw_table_key_init(&worker->key) || !worker->wanted)
 			return -ENOMEM;
 	}
 	return 0;

@@ -242,17 +242,17 @@ static const struct {
 };
 /* clang-format on */
 
-static bool has(const struct table_column *column, enum table_section section)
+static bool has(const struct table_column *column, enum pfw_table_section section)
 {
 	return *table_column_key(column, section);
 }
 
-const char *table_column_key(const struct table_column *column, enum table_section section)
+const char *table_column_key(const struct table_column *column, enum pfw_table_section section)
 {
-	return section == TABLE_IO ? column->io_key : column->key;
+	return section == PFW_TABLE_IO ? column->io_key : column->key;
 }
 
-static const struct table_column *find(const char *key, enum table_section section)
+static const struct table_column *find(const char *key, enum pfw_table_section section)
 {
 	for (size_t i = 0; i < CLI_ARRAY_LEN(columns); i++) {
 		const struct table_column *column = &columns[i];
@@ -264,7 +264,7 @@ static const struct table_column *find(const char *key, enum table_section secti
 	return NULL;
 }
 
-const struct table_column *table_column_find(const char *key, enum table_section section)
+const struct table_column *table_column_find(const char *key, enum pfw_table_section section)
 {
 	const struct table_column *found = find(key, section);
 	char name[64];
@@ -296,15 +296,15 @@ const char *table_column_keys(char out[TABLE_KEYS_BYTES])
 
 enum unrecorded table_column_lacks(const struct table_column *column, const struct table_view *view)
 {
-	enum unrecorded kind = UNRECORDED_KINDS;
+	unsigned says = view->table->says;
 
 	if (column->when & DEVICE)
-		kind = UNRECORDED_KERNELS;
-	else if (column->when & (MEMORY | DEVICE_MEMORY))
-		kind = UNRECORDED_MEMORY;
-	else if (column->when & (FLOPS | SPEED) || column->kind == TABLE_SELF_FLOPS)
-		kind = UNRECORDED_FLOPS;
-	return view->table->recorded >> kind & 1 ? UNRECORDED_KINDS : kind;
+		return says & PFW_TABLE_SAYS_DEVICE ? UNRECORDED_KINDS : UNRECORDED_KERNELS;
+	if (column->when & (MEMORY | DEVICE_MEMORY))
+		return says & PFW_TABLE_SAYS_MEMORY ? UNRECORDED_KINDS : UNRECORDED_MEMORY;
+	if (column->when & (FLOPS | SPEED) || column->kind == TABLE_SELF_FLOPS)
+		return says & PFW_TABLE_SAYS_FLOPS ? UNRECORDED_KINDS : UNRECORDED_FLOPS;
+	return UNRECORDED_KINDS;
 }
 
 double table_column_value(const struct table_column *column, const struct pfw_average *row,
@@ -332,9 +332,9 @@ static int add_key(struct table_options *options, const char *key, size_t bytes)
 	char name[64], keys[TABLE_KEYS_BYTES];
 
 	snprintf(name, sizeof(name), "%.*s", (int)bytes, key);
-	column = table_column_find(name, TABLE_COMPUTE);
+	column = table_column_find(name, PFW_TABLE_COMPUTE);
 	if (!column)
-		column = table_column_find(name, TABLE_IO);
+		column = table_column_find(name, PFW_TABLE_IO);
 	if (!column) {
 		cli_error(options->survey->command->name,
 			  "--columns: there is no column %s; there are %s; and the presets "
@@ -383,14 +383,14 @@ bool table_columns_percentiles(const struct table_options *options)
 
 bool table_columns_of_files(const struct table_options *options, enum pfw_index_order *order)
 {
-	const struct table_column *key = find("total", TABLE_IO);
+	const struct table_column *key = find("total", PFW_TABLE_IO);
 
 	for (unsigned i = 0; i < options->columns; i++) {
-		if (has(options->column[i], TABLE_IO) && !(options->column[i]->when & OF_FILES))
+		if (has(options->column[i], PFW_TABLE_IO) && !(options->column[i]->when & OF_FILES))
 			return false;
 	}
 	if (options->sort_by && strcmp(options->sort_by, "none") != 0)
-		key = table_column_find(options->sort_by, TABLE_IO);
+		key = table_column_find(options->sort_by, PFW_TABLE_IO);
 	if (!key)
 		return false;
 	*order = key->kind == TABLE_COUNT ? PFW_INDEX_BY_CALLS
@@ -432,13 +432,13 @@ unsigned table_columns_of(const struct table_options *options, const struct tabl
 	}
 	if (options->columns)
 		return count;
-	if (view->section == TABLE_IO)
+	if (view->section == PFW_TABLE_IO)
 		table_columns_parse(&io, "io");
 	for (unsigned i = 0; i < io.columns; i++) {
 		if (is_shown(io.column[i], options, view))
 			column[count++] = io.column[i];
 	}
-	for (size_t i = 0; view->section == TABLE_COMPUTE && i < CLI_ARRAY_LEN(columns); i++) {
+	for (size_t i = 0; view->section == PFW_TABLE_COMPUTE && i < CLI_ARRAY_LEN(columns); i++) {
 		if (columns[i].when & usual_of(view) && *columns[i].key)
 			column[count++] = &columns[i];
 	}

@@ -27,7 +27,7 @@ struct table_view {
 	const struct table_options *options;
 	const struct pfw_average **row; /* in the order shown */
 	size_t rows;
-	enum table_section section;
+	enum pfw_table_section section;
 	double self_us, self_device_us; /* of all rows, also of those not shown */
 	struct pfw_tally all;
 	const char *device; /* "CUDA" */
@@ -51,7 +51,7 @@ struct table_column {
 
 /* The column with this key in a section; torch's older names (cuda_time_total) are keys, too.
  * NULL: none. */
-const struct table_column *table_column_find(const char *key, enum table_section section);
+const struct table_column *table_column_find(const char *key, enum pfw_table_section section);
 
 /* Write all keys, for messages: "count, cpu_time, ...".  Return `out`. */
 #define TABLE_KEYS_BYTES 1024
@@ -87,7 +87,7 @@ bool table_column_sum(const struct table_column *column, const struct pfw_averag
 		      int64_t *sum);
 
 /* A column's key in a section. */
-const char *table_column_key(const struct table_column *column, enum table_section section);
+const char *table_column_key(const struct table_column *column, enum pfw_table_section section);
 
 /*
  * How a column's values are written for programs: µs with three decimals, bytes, counts, percents.

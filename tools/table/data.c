@@ -68,7 +68,7 @@ static const char *section_name(const struct table_options *options, const struc
 {
 	if (options->plain)
 		return "all";
-	return view->section == TABLE_IO ? "io" : "compute";
+	return view->section == PFW_TABLE_IO ? "io" : "compute";
 }
 
 /* A sum is written exactly, where a double has 53 bits. */
@@ -137,7 +137,7 @@ int table_print_data(const struct table_options *options, const struct table_vie
 	for (size_t i = 0; i < views && !error; i++) {
 		/* An object has the keys of its section, a line of CSV those of all sections. */
 		if (objects) {
-			begin(&sheet, options, view[i].section == TABLE_COMPUTE);
+			begin(&sheet, options, view[i].section == PFW_TABLE_COMPUTE);
 			add_values(&sheet, &view[i]);
 		}
 		error = put_rows(&sheet, &view[i]);

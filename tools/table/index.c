@@ -5,16 +5,21 @@
 #include <string.h>
 
 #include "store/index/index.h"
+#include "store/kit/pair_ids.h"
 #include "store/kit/saturate.h"
 #include "store/line/io.h"
+#include "store/table/in_index.h"
 #include "table/columns.h"
-#include "table/line.h"
 
 struct answer {
 	const struct table_options *options;
 	struct table *table;
 	struct pfw_select_state *wanted;
-	struct table_key key;
+	struct pfw_table_key key;
+	int64_t rank; /* of the file whose rows are added */
+	/* Of the files so far: their processes, by pid and start. */
+	struct pfw_pair_ids processes;
+	bool nests; /* some row has self times that were found file by file */
 };
 
 bool table_asks_indexes(const struct table_options *options)
@@ -29,7 +34,8 @@ bool table_asks_indexes(const struct table_options *options)
 		       table_columns_of_files(options, &order);
 	for (unsigned i = 0; i < options->fields; i++) {
 		if (options->field[i] != TABLE_NAME && options->field[i] != TABLE_CAT &&
-		    options->field[i] != TABLE_RANK)
+		    options->field[i] != TABLE_RANK &&
+		    (options->field[i] != TABLE_SHAPE || options->plain))
 			return false;
 	}
 	return !reach->since.kind && !reach->until.kind && !reach->pid.count && !reach->tid.count &&
@@ -91,8 +97,20 @@ static int add_name(struct pfw_average *row, const struct pfw_summary_name *name
 	return pfw_sketch_merge(&row->durations, &name->durations, true);
 }
 
-/* Add the names of a file.  1; 0: its index is not enough; -ENOMEM. */
-static int add_names(struct answer *answer, const struct pfw_summary *summary, int64_t rank)
+/* The row of a line of the current file: its number, -ENOENT if it is not wanted, or -ENOMEM. */
+static int64_t row_of(struct answer *answer, const struct pfw_table_line *line,
+		      const struct pfw_entry *entry)
+{
+	if (answer->options->filtered &&
+	    !pfw_select_entry(&answer->options->wanted, answer->wanted, 0, entry))
+		return -ENOENT;
+	if (table_key_make(&answer->key, answer->options, line, entry, answer->rank))
+		return -ENOMEM;
+	return pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
+}
+
+/* Add the names of a file that need no nesting.  1; 0: its index is not enough; -ENOMEM. */
+static int add_names(struct answer *answer, const struct pfw_summary *summary)
 {
 	/* The summary had no room for all names. */
 	if (summary->name[0].count)
@@ -100,7 +118,7 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary, i
 	for (uint32_t i = 1; i < summary->names; i++) {
 		const struct pfw_summary_name *name = &summary->name[i];
 		struct pfw_entry entry = as_entry(name);
-		struct table_line line;
+		struct pfw_table_line line;
 		int64_t row;
 
 		if (name->ph != 'X' && name->ph != 's')
@@ -108,20 +126,67 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary, i
 		/* Their lines know which of the steps have a name that is asked for. */
 		if (is_steps(name) && answer->options->wanted.name.count)
 			return 0;
-		if (!table_line_name(&line, &entry, answer->options->plain))
+		if (!pfw_table_line_name(&line, &entry, answer->options->plain))
 			continue;
-		if (answer->options->filtered &&
-		    !pfw_select_entry(&answer->options->wanted, answer->wanted, 0, &entry))
+		if (line.section != PFW_TABLE_IO) {
+			answer->nests = true;
 			continue;
-		/* Self times of spans need their lines. */
-		if (line.section != TABLE_IO)
-			return 0;
+		}
+		row = row_of(answer, &line, &entry);
+		if (row == -ENOENT)
+			continue;
 		answer->table->mapped += mapped_of(name);
-		if (table_key_make(&answer->key, answer->options, &line, &entry, rank))
-			return -ENOMEM;
-		row = pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
 		if (row < 0 || add_name(&answer->table->rows.row[row], name))
 			return -ENOMEM;
+	}
+	return 1;
+}
+
+static int add_row(void *user, const struct pfw_table_row *row)
+{
+	struct answer *answer = user;
+	const struct pfw_table_line line = { .section = PFW_TABLE_COMPUTE,
+					     .device = row->device,
+					     .annotation = row->annotation,
+					     .name = row->name,
+					     .cat = row->cat,
+					     .shapes = row->shape,
+					     .shapes_text = true,
+					     .step = -1 };
+	const struct pfw_entry entry = { .kind = PFW_ENTRY_EVENT,
+					 .has = PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PH,
+					 .ph = 'X',
+					 .name = row->name,
+					 .cat = row->cat,
+					 .args = { .at = "{}", .bytes = 2 } };
+	int64_t number = row_of(answer, &line, &entry);
+
+	if (number >= 0)
+		pfw_tally_merge(&answer->table->rows.row[number].sums, &row->sums);
+	return number == -ENOMEM ? -ENOMEM : 0;
+}
+
+/* Add the rows of spans and GPU work of a file.  Returns as add_names(). */
+static int add_nested(struct answer *answer, struct pfw_index *index)
+{
+	struct pfw_table_rows rows = { .user = answer, .row = add_row };
+	int error = pfw_table_from_index(index, &rows);
+
+	answer->table->says |= rows.says;
+	return error == -ENOMEM ? error : !error;
+}
+
+/* Whether no process of a file is in a file before: spans of one may lie in spans of the other. */
+static int add_processes(struct answer *answer, const struct pfw_summary *summary)
+{
+	for (uint32_t i = 0; i < summary->processes; i++) {
+		const struct pfw_summary_process *process = &summary->process[i];
+		uint32_t known = answer->processes.count;
+		int64_t number = pfw_pair_ids_of(&answer->processes, process->pid,
+						 (uint64_t)process->start_ns);
+
+		if (number < known)
+			return number < 0 ? -ENOMEM : 0;
 	}
 	return 1;
 }
@@ -135,25 +200,37 @@ static bool is_enough(const struct answer *answer, const struct pfw_index *index
 	return !meta->problems && (answer->options->plain || !meta->nested);
 }
 
-static int add_file(struct answer *answer, const struct pfw_trace_file *file)
+static int add_totals(struct answer *answer, struct pfw_index *index)
 {
 	struct pfw_summary summary;
+	int answered = -ENOMEM;
+
+	if (pfw_summary_init(&summary))
+		return answered;
+	answered = !pfw_index_totals(index, PFW_INDEX_NAMES | PFW_INDEX_PROCESSES, &summary);
+	if (answered > 0)
+		answered = add_names(answer, &summary);
+	if (answered > 0)
+		answered = add_processes(answer, &summary);
+	pfw_summary_release(&summary);
+	return answered;
+}
+
+static int add_file(struct answer *answer, const struct pfw_trace_file *file)
+{
 	struct pfw_index *index;
 	char why[PATH_MAX];
 	int answered = 0;
 
 	/* An index has sums of the whole file only, not of one rank. */
-	if (file->ranks)
+	if (file->ranks || pfw_index_open(&index, file->path, why, sizeof(why)))
 		return 0;
-	if (pfw_index_open(&index, file->path, why, sizeof(why)))
-		return 0;
-	if (pfw_summary_init(&summary)) {
-		pfw_index_close(index);
-		return -ENOMEM;
-	}
-	if (is_enough(answer, index) && pfw_index_totals(index, PFW_INDEX_NAMES, &summary) == 0)
-		answered = add_names(answer, &summary, file->head.rank);
-	pfw_summary_release(&summary);
+	answer->rank = file->head.rank;
+	answer->nests = false;
+	if (is_enough(answer, index))
+		answered = add_totals(answer, index);
+	if (answered > 0 && answer->nests)
+		answered = add_nested(answer, index);
 	pfw_index_close(index);
 	return answered;
 }
@@ -169,9 +246,10 @@ static int64_t at_most(uint64_t sum)
 static int add_top(struct answer *answer, const struct pfw_summary_file *file)
 {
 	const struct pfw_entry entry = { .kind = PFW_ENTRY_EVENT };
-	const struct table_line line = { .section = TABLE_IO,
-					 .step = -1,
-					 .fname = { .at = file->name, .bytes = file->name_bytes } };
+	const struct pfw_table_line line = { .section = PFW_TABLE_IO,
+					     .step = -1,
+					     .fname = { .at = file->name,
+							.bytes = file->name_bytes } };
 	int64_t ns = at_most(file->open_ns + file->read_ns + file->write_ns + file->other_ns);
 	const struct pfw_tally sums = { .count = file->opens + file->reads + file->writes +
 						 file->others,
@@ -274,7 +352,7 @@ int table_from_index(struct table *table, const struct table_options *options,
 	int answered = 1;
 
 	answer.wanted = pfw_select_state_create(&options->wanted);
-	if (!answer.wanted || table_key_init(&answer.key)) {
+	if (!answer.wanted || pfw_table_key_init(&answer.key)) {
 		pfw_select_state_free(answer.wanted);
 		return -ENOMEM;
 	}
@@ -284,9 +362,13 @@ int table_from_index(struct table *table, const struct table_options *options,
 		if (pfw_select_file(&options->reach, i))
 			answered = add_file(&answer, &traces->file[i]);
 	}
-	table_key_release(&answer.key);
+	if (answered > 0 && !options->by_name && table_drop_names(table, options))
+		answered = -ENOMEM;
+	pfw_table_key_release(&answer.key);
 	pfw_select_state_free(answer.wanted);
+	pfw_pair_ids_release(&answer.processes);
 	if (answered <= 0) {
+		table->says = 0;
 		table->rest = (struct pfw_tally){ 0 };
 		table->mapped = 0;
 		table->extent = TABLE_EXTENT_NONE;

@@ -27,7 +27,7 @@ static void add_nested(void *user, unsigned worker, const struct pfw_nested *nes
 	uint32_t number = row_of(nest, nested->span.group);
 	struct pfw_tally *sums = &nest->sums[(size_t)worker * nest->rows + number];
 
-	if (table_section(&nest->of->table->rows.row[number]) == TABLE_IO)
+	if (table_section(&nest->of->table->rows.row[number]) == PFW_TABLE_IO)
 		sums->self_ns = pfw_saturate_add(sums->self_ns, nested->self_ns);
 	else
 		pfw_tally_nested(sums, nested);
@@ -39,7 +39,7 @@ static const char *name_of(const struct table_options *options, const struct pfw
 {
 	unsigned n = 0;
 
-	if (table_section(row) != TABLE_HIDDEN)
+	if (table_section(row) != PFW_TABLE_HIDDEN)
 		while (n < options->fields && options->field[n] != TABLE_NAME)
 			n++;
 	return table_text(row, n, bytes);
@@ -55,7 +55,7 @@ static bool same_name(void *user, uint32_t a, uint32_t b)
 	size_t bytes, other_bytes;
 
 	/* I/O calls lie only in each other. */
-	if (table_section(one) == TABLE_IO || table_section(one) == TABLE_HIDDEN_IO)
+	if (table_section(one) == PFW_TABLE_IO || table_section(one) == PFW_TABLE_HIDDEN_IO)
 		return false;
 	name = name_of(nest->of->options, one, &bytes);
 	other_name = name_of(nest->of->options, other, &other_bytes);
@@ -90,8 +90,7 @@ static int nest_spans(const struct table_pass *of)
 	return error;
 }
 
-/* The name was needed for nesting only: merge rows that differ in nothing else. */
-static int drop_names(struct table *table, const struct table_options *options)
+int table_drop_names(struct table *table, const struct table_options *options)
 {
 	struct pfw_averages all = table->rows;
 
@@ -101,7 +100,7 @@ static int drop_names(struct table *table, const struct table_options *options)
 		size_t bytes = row->key_bytes, name_bytes;
 		int64_t number;
 
-		if (table_section(row) == TABLE_COMPUTE) {
+		if (table_section(row) == PFW_TABLE_COMPUTE) {
 			name_of(options, row, &name_bytes);
 			bytes -= sizeof(uint32_t) + name_bytes;
 		}
@@ -122,6 +121,6 @@ int table_nest(const struct table_pass *of)
 	int error = nest_spans(of);
 
 	if (!error && !of->options->by_name)
-		error = drop_names(of->table, of->options);
+		error = table_drop_names(of->table, of->options);
 	return error;
 }

@@ -5,8 +5,11 @@
 #define PFW_TOOLS_TABLE_PASS_H
 
 #include "store/kit/pair_ids.h"
+#include "store/line/io.h"
 #include "store/nesting/nesting.h"
-#include "table/line.h"
+#include "store/table/line.h"
+#include "store/table/recent.h"
+#include "store/table/spans.h"
 #include "table/table.h"
 
 /* Memory for spans and GPU work until all are read; more goes to temporary files. */
@@ -16,17 +19,6 @@
 #define TABLE_ROW_BITS 26u
 #define TABLE_JOBS_MAX (1u << (32u - TABLE_ROW_BITS))
 
-struct table_block_span {
-	uint64_t process, tid;
-	struct pfw_span span;
-	struct pfw_span_extra extra;
-};
-
-struct table_block_launch {
-	uint64_t process;
-	struct pfw_launch launch;
-};
-
 /* The I/O calls of one thread in a block. */
 struct table_block_thread {
 	uint64_t process, tid;
@@ -34,39 +26,27 @@ struct table_block_thread {
 };
 
 struct table_block_result {
-	struct table_block_span *span;
-	struct table_block_launch *launch;
+	struct pfw_table_spans spans;
 	struct table_block_thread *thread;
-	size_t spans, launches, threads;
+	size_t threads;
 	struct table_extent extent;
 	bool nested; /* some I/O call lies in another, or lines are out of order */
 };
 
-/* A cache entry: the row of a name, category and file (which has one rank). */
-struct table_recent {
-	uint32_t row;  /* plus 1; 0: empty entry */
-	uint32_t kind; /* section, device, annotation */
-	size_t file;
-	uint8_t cat_bytes, name_bytes;
-	char text[118]; /* of both */
-};
-
-#define TABLE_RECENT 128u /* a power of two */
-
 struct table_worker {
 	struct pfw_averages rows;
-	struct table_recent recent[TABLE_RECENT];
-	struct table_key key;
+	struct pfw_table_recent recent[PFW_TABLE_RECENT];
+	struct pfw_table_key key;
 	struct pfw_io_calls calls;
 	struct pfw_select_state *wanted;
-	uint64_t mapped;   /* as struct table_line's */
-	bool too_many;	   /* more rows than can have percentiles */
-	unsigned recorded; /* as of a table */
+	uint64_t mapped; /* as struct pfw_table_line's */
+	bool too_many;	 /* more rows than can have percentiles */
+	unsigned says;	 /* enum pfw_table_says */
 };
 
 /* What a pass does, decided before it. */
 struct table_plan {
-	struct table_how how;
+	struct pfw_table_how how;
 	bool by_names; /* rows are those of names, categories and ranks */
 	bool targets;  /* the file that a copy writes gets a row, too */
 	bool nest_io;  /* I/O calls are nested; else they must not overlap */

@@ -118,7 +118,7 @@ static size_t measured(const struct table_options *options, const struct table_v
 	size_t limit = options->survey->row_limit < 0 ? SIZE_MAX
 						      : (size_t)options->survey->row_limit;
 
-	return view->section == TABLE_IO && limit < view->rows ? limit : view->rows;
+	return view->section == PFW_TABLE_IO && limit < view->rows ? limit : view->rows;
 }
 
 /* Width of a field's longest text; with `lines`, of its longest line. */
@@ -184,7 +184,7 @@ static void add_value(struct sheet *sheet, const struct table_column *value)
 
 	column->column = value;
 	table_column_header(value, sheet->view, column->header, sizeof(column->header));
-	if (sheet->view->section != TABLE_IO)
+	if (sheet->view->section != PFW_TABLE_IO)
 		return;
 	/* Only as wide as needed, since there are many columns. */
 	column->width = strlen(column->header);
@@ -211,7 +211,7 @@ static void make_columns(struct sheet *sheet)
 		if (!is_behind(options->field[i]))
 			add_field(sheet, i);
 	}
-	if (!options->by_name && sheet->view->section == TABLE_COMPUTE)
+	if (!options->by_name && sheet->view->section == PFW_TABLE_COMPUTE)
 		add_column(sheet, "Device", 6)->what = TABLE_FIELDS;
 	for (unsigned i = 0; i < values; i++) {
 		if (options->columns || value[i]->kind != TABLE_FLOPS)
@@ -439,7 +439,7 @@ static void put_head(struct sheet *sheet, const char *title)
 {
 	const char *top_level = "This report only display top-level ops statistics";
 
-	if (sheet->view->section != TABLE_COMPUTE || !sheet->options->top_level_only)
+	if (sheet->view->section != PFW_TABLE_COMPUTE || !sheet->options->top_level_only)
 		top_level = NULL;
 	if (is_md(sheet)) {
 		printf("%s%s", title ? title : "", title ? "\n\n" : "");
@@ -465,7 +465,7 @@ static void put_totals(const struct table_view *view, const struct table_options
 	char text[64];
 
 	table_time_text(view->self_us, text, sizeof(text));
-	if (view->section == TABLE_IO) {
+	if (view->section == PFW_TABLE_IO) {
 		printf("%s total: %s in %s %s%s, %s moved\n", options->plain ? "Time" : "I/O time",
 		       text, cli_count(view->all.count), options->plain ? "event" : "call",
 		       cli_plural(view->all.count),

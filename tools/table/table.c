@@ -93,7 +93,7 @@ static int parse_sort(struct table_options *options, const char *key)
 
 	options->sort_by = key;
 	if (strcmp(key, "none") == 0 || strcmp(key, "key") == 0 || strcmp(key, "name") == 0 ||
-	    table_column_find(key, TABLE_COMPUTE) || table_column_find(key, TABLE_IO))
+	    table_column_find(key, PFW_TABLE_COMPUTE) || table_column_find(key, PFW_TABLE_IO))
 		return 0;
 	cli_error(options->survey->command->name,
 		  "--sort-by %s: there is no such key; there are %s; also name, and none for the "

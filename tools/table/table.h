@@ -10,6 +10,7 @@
 
 #include "share/survey.h"
 #include "store/nesting/averages.h"
+#include "store/table/key.h"
 #include "ui/grid.h"
 
 /* The fields that make a row, in the order of keys. */
@@ -30,16 +31,6 @@ enum table_field {
 
 /* Their keys and titles. */
 extern const struct grid_column table_fields[TABLE_FIELDS];
-
-/* Rows of a section have the same columns and are shown in one table. */
-enum table_section {
-	TABLE_COMPUTE, /* cat PP and the program's own spans */
-	TABLE_IO,      /* POSIX and STDIO */
-	TABLE_SECTIONS,
-	/* Nested with the others, but not shown. */
-	TABLE_HIDDEN = TABLE_SECTIONS,
-	TABLE_HIDDEN_IO,
-};
 
 struct table_column; /* opaque: see columns.h */
 
@@ -89,12 +80,10 @@ int table_fields_parse(struct table_options *options, const char *list, unsigned
 
 /* A row's key: section, device (torch's DeviceType), whether it is an annotation; then length and
  * text of each field.  Without the name as a field, there is one row for each device. */
-#define TABLE_KEY_HEAD 3u
-#define TABLE_TEXT_MAX 65536u /* of a field */
 
-static inline enum table_section table_section(const struct pfw_average *row)
+static inline enum pfw_table_section table_section(const struct pfw_average *row)
 {
-	return (enum table_section)row->key[0];
+	return (enum pfw_table_section)row->key[0];
 }
 
 static inline int table_device(const struct pfw_average *row)
@@ -106,6 +95,11 @@ static inline bool table_annotation(const struct pfw_average *row)
 {
 	return row->key[2];
 }
+
+/* Make the key of the row that a line is added to.  0 or -ENOMEM.  Thread: one at a time for one
+ * key. */
+int table_key_make(struct pfw_table_key *key, const struct table_options *options,
+		   const struct pfw_table_line *line, const struct pfw_entry *entry, int64_t rank);
 
 /* The text of a row's n-th field.  Thread: any. */
 const char *table_text(const struct pfw_average *row, unsigned n, size_t *bytes);
@@ -130,12 +124,15 @@ struct table {
 	struct pfw_tally rest; /* I/O of files that have no row */
 	uint64_t mapped;       /* bytes that mmap() mapped, which no row counts */
 	struct table_extent extent;
-	unsigned recorded; /* 1 << enum unrecorded: what some line says, also one that is not shown */
+	unsigned says; /* enum pfw_table_says: of all lines, also those that are not shown */
 };
 
 /* Read the traces, and the lines in rings, into rows.  0 or -errno.  Thread: main. */
 int table_collect(struct table *table, const struct table_options *options,
 		  struct survey_input *input);
+
+/* Merge rows that differ only in the name, which was needed for nesting.  0 or -ENOMEM. */
+int table_drop_names(struct table *table, const struct table_options *options);
 
 /* Whether indexes may be able to answer. */
 bool table_asks_indexes(const struct table_options *options);

@@ -27,7 +27,7 @@ static double scaled(double flops, unsigned unit)
 void table_column_header(const struct table_column *column, const struct table_view *view,
 			 char *out, size_t size)
 {
-	const char *header = view->section == TABLE_IO ? column->io_header : column->header;
+	const char *header = view->section == PFW_TABLE_IO ? column->io_header : column->header;
 	const char *star = strchr(header, '*');
 
 	if (column->kind == TABLE_FLOPS)

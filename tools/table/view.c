@@ -26,9 +26,9 @@ static int compare_texts(const char *a, size_t a_bytes, const char *b, size_t b_
 /* By the texts of their keys, field by field. */
 static int compare_keys(const struct pfw_average *a, const struct pfw_average *b)
 {
-	const char *one = a->key + TABLE_KEY_HEAD, *end = a->key + a->key_bytes;
-	const char *other = b->key + TABLE_KEY_HEAD;
-	int order = memcmp(a->key, b->key, TABLE_KEY_HEAD);
+	const char *one = a->key + PFW_TABLE_KEY_HEAD, *end = a->key + a->key_bytes;
+	const char *other = b->key + PFW_TABLE_KEY_HEAD;
+	int order = memcmp(a->key, b->key, PFW_TABLE_KEY_HEAD);
 
 	while (!order && one < end) {
 		uint32_t bytes, other_bytes;
@@ -46,15 +46,15 @@ static int compare_keys(const struct pfw_average *a, const struct pfw_average *b
 
 /* torch's order of compute: by the begin of the first event, longer events first.  I/O: by time. */
 static int compare_usual(const struct pfw_average *a, const struct pfw_average *b,
-			 enum table_section section)
+			 enum pfw_table_section section)
 {
 	const struct pfw_tally *left = &a->sums, *right = &b->sums;
 
-	if (section == TABLE_IO && left->total_ns != right->total_ns)
+	if (section == PFW_TABLE_IO && left->total_ns != right->total_ns)
 		return left->total_ns > right->total_ns ? -1 : 1;
-	if (section == TABLE_COMPUTE && left->first_ns != right->first_ns)
+	if (section == PFW_TABLE_COMPUTE && left->first_ns != right->first_ns)
 		return left->first_ns < right->first_ns ? -1 : 1;
-	if (section == TABLE_COMPUTE && left->first_dur_ns != right->first_dur_ns)
+	if (section == PFW_TABLE_COMPUTE && left->first_dur_ns != right->first_dur_ns)
 		return left->first_dur_ns > right->first_dur_ns ? -1 : 1;
 	return compare_keys(a, b);
 }
@@ -134,7 +134,7 @@ static void note(struct table_view *view, const struct pfw_average *row)
  */
 static void add_up(struct table_view *view)
 {
-	if (view->section == TABLE_IO) {
+	if (view->section == PFW_TABLE_IO) {
 		view->self_us = (double)view->all.self_ns / 1000.0;
 		return;
 	}
@@ -150,7 +150,7 @@ static void add_up(struct table_view *view)
 /* Self time is what a row costs by itself, so it is the default wherever it is known. */
 static void set_order(struct order *order, const struct table_options *options)
 {
-	enum table_section section = order->view->section;
+	enum pfw_table_section section = order->view->section;
 	const char *key = options->sort_by;
 
 	if (!key && !options->by_file && !options->plain)
@@ -177,7 +177,7 @@ static bool has_order(const struct order *order)
 
 /* The rows of a section; 0 or -ENOMEM. */
 static int make_view(struct table_view *view, const struct table *table,
-		     const struct table_options *options, enum table_section section)
+		     const struct table_options *options, enum pfw_table_section section)
 {
 	struct order order = { .view = view, .by_file = options->by_file };
 
@@ -195,7 +195,7 @@ static int make_view(struct table_view *view, const struct table *table,
 		view->row[view->rows++] = row;
 		note(view, row);
 	}
-	if (section == TABLE_IO)
+	if (section == PFW_TABLE_IO)
 		pfw_tally_merge(&view->all, &table->rest);
 	set_order(&order, options);
 	/* Sorting may need the sums.  They are added again in the final order, as torch does. */
@@ -219,7 +219,7 @@ static void print_head(const struct table *table, const struct table_options *op
 		return;
 	printf("Wall %s", cli_time(pfw_saturate_whole(wall)));
 	for (size_t i = 0; i < views; i++) {
-		bool io = view[i].section == TABLE_IO;
+		bool io = view[i].section == PFW_TABLE_IO;
 
 		printf("%s%s took %s (%.1f%%)", before, io ? "I/O" : "compute",
 		       cli_time(pfw_saturate_whole(view[i].self_us * 1000)),
@@ -236,12 +236,12 @@ static void print_head(const struct table *table, const struct table_options *op
 void table_print(const struct table *table, const struct table_options *options)
 {
 	static const char *const titles[] = { "Compute", "I/O" };
-	struct table_view view[TABLE_SECTIONS];
+	struct table_view view[PFW_TABLE_SECTIONS];
 	size_t views = 0;
 	bool people, is_sorted = false;
 
-	for (int section = 0; section < TABLE_SECTIONS; section++) {
-		if (make_view(&view[views], table, options, (enum table_section)section)) {
+	for (int section = 0; section < PFW_TABLE_SECTIONS; section++) {
+		if (make_view(&view[views], table, options, (enum pfw_table_section)section)) {
 			cli_error(options->survey->command->name, "no memory to sort the rows");
 			break;
 		}

@@ -35,6 +35,17 @@ void pfw_tally_time(struct pfw_tally *sums, int64_t dur_ns)
 	pfw_saturate_sum(&sums->total_ns, dur_ns);
 }
 
+void pfw_tally_device(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns)
+{
+	int64_t total = sums->total_ns;
+
+	pfw_tally_begin(sums, start_ns, dur_ns, false);
+	pfw_tally_time(sums, dur_ns);
+	sums->total_ns = total; /* total_ns is CPU time only */
+	pfw_saturate_sum(&sums->device_ns, dur_ns);
+	pfw_saturate_sum(&sums->self_device_ns, dur_ns);
+}
+
 void pfw_tally_nested(struct pfw_tally *sums, const struct pfw_nested *nested)
 {
 	const struct pfw_span *span = &nested->span;

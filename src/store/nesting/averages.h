@@ -63,6 +63,9 @@ void pfw_tally_begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, b
 /* Add one event of that duration, on the device or on the CPU. */
 void pfw_tally_time(struct pfw_tally *sums, int64_t dur_ns);
 
+/* Add a piece of GPU work. */
+void pfw_tally_device(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns);
+
 /* Add a span that has been nested. */
 void pfw_tally_nested(struct pfw_tally *sums, const struct pfw_nested *nested);
 

@@ -1,5 +1,5 @@
-/* tools/table/line.c - reads a line: its args, its links to GPU work, its I/O; see line.h. */
-#include "table/line.h"
+/* store/table/line.c - reads a line: its args, its links to GPU work, its I/O; see line.h. */
+#include "store/table/line.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static int usual_device(const struct pfw_slice *kind)
 
 /* By the length of its key first: most args are none of these. */
 static void take_arg(const struct pfw_slice *key, const struct pfw_value *value,
-		     struct table_line *line, struct links *links)
+		     struct pfw_table_line *line, struct links *links)
 {
 	switch (key->bytes) {
 	case 4:
@@ -85,7 +85,8 @@ static void take_arg(const struct pfw_slice *key, const struct pfw_value *value,
 	}
 }
 
-static void read_args(const struct pfw_entry *entry, struct table_line *line, struct links *links)
+static void read_args(const struct pfw_entry *entry, struct pfw_table_line *line,
+		      struct links *links)
 {
 	struct pfw_slice key;
 	struct pfw_value value;
@@ -112,14 +113,14 @@ static bool is_bookkeeping(const struct pfw_slice *name)
 
 	if (!pfw_slice_begins(name, "profiler::") && !pfw_slice_begins(name, "aten::"))
 		return false;
-	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (pfw_slice_is(name, names[i]))
 			return true;
 	}
 	return false;
 }
 
-static void link_work(struct table_line *line, const struct links *links)
+static void link_work(struct pfw_table_line *line, const struct links *links)
 {
 	uint64_t span = links->span ? pfw_launcher(PFW_LAUNCHER_SPAN, links->span) : 0;
 	bool call = pfw_slice_is(&links->kind, "runtime") || pfw_slice_is(&links->kind, "driver");
@@ -157,7 +158,7 @@ struct amounts {
 	int64_t ret, size, count;
 };
 
-static void read_call_args(const struct pfw_entry *entry, struct table_line *line,
+static void read_call_args(const struct pfw_entry *entry, struct pfw_table_line *line,
 			   struct amounts *amounts)
 {
 	struct pfw_slice key;
@@ -177,8 +178,8 @@ static void read_call_args(const struct pfw_entry *entry, struct table_line *lin
 	}
 }
 
-static void read_call(struct table_line *line, const struct pfw_entry *entry,
-		      struct pfw_io_calls *calls, struct table_how how)
+static void read_call(struct pfw_table_line *line, const struct pfw_entry *entry,
+		      struct pfw_io_calls *calls, struct pfw_table_how how)
 {
 	struct pfw_io_call call = pfw_io_calls_find(calls, &line->name);
 	struct amounts amounts = { -1, -1, -1 };
@@ -205,14 +206,14 @@ static void read_call(struct table_line *line, const struct pfw_entry *entry,
 }
 
 /* A `summed` line, which stands for many short calls. */
-static bool read_summed(struct table_line *line, const struct pfw_entry *entry)
+static bool read_summed(struct pfw_table_line *line, const struct pfw_entry *entry)
 {
 	struct pfw_value value;
 
 	if (!pfw_slice_is(&entry->cat, "pfw") || !pfw_slice_is(&entry->name, "summed") ||
 	    !pfw_arg_text(entry, "name", &line->name))
 		return false;
-	line->section = TABLE_IO;
+	line->section = PFW_TABLE_IO;
 	line->summed = true;
 	line->cat.at = pfw_io_call_cat(line->name.at, line->name.bytes);
 	line->cat.bytes = strlen(line->cat.at);
@@ -229,7 +230,7 @@ static bool read_summed(struct table_line *line, const struct pfw_entry *entry)
 	return true;
 }
 
-bool table_line_name(struct table_line *line, const struct pfw_entry *entry, bool plain)
+bool pfw_table_line_name(struct pfw_table_line *line, const struct pfw_entry *entry, bool plain)
 {
 	bool call = pfw_is_io(&entry->cat);
 	size_t bytes = sizeof(*line);
@@ -238,7 +239,7 @@ bool table_line_name(struct table_line *line, const struct pfw_entry *entry, boo
 	 * slowly. */
 	__asm__("" : "+r"(bytes));
 	memset(line, 0, bytes);
-	line->section = call || plain ? TABLE_IO : TABLE_COMPUTE;
+	line->section = call || plain ? PFW_TABLE_IO : PFW_TABLE_COMPUTE;
 	line->name = entry->name;
 	line->cat = entry->cat;
 	line->step = -1;
@@ -247,7 +248,7 @@ bool table_line_name(struct table_line *line, const struct pfw_entry *entry, boo
 }
 
 /* An event that is no I/O call, with --plain: copies and sets of memory have bytes. */
-static void read_plain(struct table_line *line, const struct pfw_entry *entry, bool args)
+static void read_plain(struct pfw_table_line *line, const struct pfw_entry *entry, bool args)
 {
 	struct links links = { .kind = { .at = "" } };
 	uint64_t bytes;
@@ -262,11 +263,11 @@ static void read_plain(struct table_line *line, const struct pfw_entry *entry, b
 	line->bytes = bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
 }
 
-bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
-		     struct pfw_io_calls *calls, struct table_how how)
+bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *entry,
+			 struct pfw_io_calls *calls, struct pfw_table_how how)
 {
 	struct links links = { .kind = { .at = "" } };
-	bool known = table_line_name(line, entry, how.plain);
+	bool known = pfw_table_line_name(line, entry, how.plain);
 	int64_t end;
 
 	line->start_ns = entry->ts_ns;
@@ -285,13 +286,13 @@ bool table_line_read(struct table_line *line, const struct pfw_entry *entry,
 		link_work(line, &links);
 		/* As in torch's tables: a Python function's time is no self time of its caller. */
 		if (pfw_slice_is(&links.kind, "python_function"))
-			line->section = TABLE_HIDDEN;
+			line->section = PFW_TABLE_HIDDEN;
 	}
 	return true;
 }
 
-void table_line_step(struct table_line *line, const struct pfw_steps *steps, size_t file,
-		     const struct pfw_entry *entry)
+void pfw_table_line_step(struct pfw_table_line *line, const struct pfw_steps *steps, size_t file,
+			 const struct pfw_entry *entry)
 {
 	uint64_t number;
 

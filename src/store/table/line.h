@@ -1,0 +1,84 @@
+/* store/table/line.h - one line as a table of averages counts it.
+ *
+ * Room store/table: the rows of `pfw table`: lines, keys, spans to be nested, and what an index keeps
+ * of them.  It may use store/{nesting,index,pass,line,math,sys,kit}.  Start here; in_index.c is the
+ * analysis that an index keeps.
+ */
+#ifndef PFW_STORE_TABLE_LINE_H
+#define PFW_STORE_TABLE_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/line/io.h"
+#include "store/nesting/nesting.h"
+
+/* Rows of a section have the same columns and are shown in one table. */
+enum pfw_table_section {
+	PFW_TABLE_COMPUTE, /* cat PP and the program's own spans */
+	PFW_TABLE_IO,	   /* POSIX and STDIO */
+	PFW_TABLE_SECTIONS,
+	/* Nested with the others, but not shown. */
+	PFW_TABLE_HIDDEN = PFW_TABLE_SECTIONS,
+	PFW_TABLE_HIDDEN_IO,
+};
+
+/* A line of a table. */
+struct pfw_table_line {
+	enum pfw_table_section section;
+	int device;	 /* torch's DeviceType: 0 CPU, 1 CUDA */
+	bool annotation; /* of the user, not an operator */
+	struct pfw_slice name, cat;
+	int64_t start_ns, dur_ns;
+	uint64_t launcher;		 /* the id by which GPU work names it, or 0 */
+	uint64_t parent;		 /* the id of the span that it says to lie in, or 0 */
+	uint64_t launched_by, otherwise; /* GPU work: ids of its launcher */
+	bool has_extra, has_memory;
+	struct pfw_span_extra extra;
+	/* I/O calls: how many, how many of them move bytes, and the bytes. */
+	uint64_t calls, transfers;
+	int64_t bytes;
+	uint64_t mapped; /* bytes of a file that mmap() mapped, which are no bytes moved */
+	bool summed;	 /* of many calls: their durations are unknown */
+	struct pfw_slice shapes, stack, fname; /* at NULL: the line has none */
+	struct pfw_slice target;	       /* the file that a copy wrote */
+	bool shapes_text;		       /* `shapes` is a string, not an array */
+	int64_t step; /* -1: none, or not asked for; set by pfw_table_line_step() */
+};
+
+/* What a line says that a trace may lack altogether, as bits. */
+enum pfw_table_says {
+	PFW_TABLE_SAYS_DEVICE = 1 << 0,
+	PFW_TABLE_SAYS_MEMORY = 1 << 1,
+	PFW_TABLE_SAYS_FLOPS = 1 << 2,
+};
+
+static inline unsigned pfw_table_says(const struct pfw_table_line *line)
+{
+	return (line->device > 0 ? PFW_TABLE_SAYS_DEVICE : 0u) |
+	       (line->has_memory ? PFW_TABLE_SAYS_MEMORY : 0u) |
+	       (line->extra.flops ? PFW_TABLE_SAYS_FLOPS : 0u);
+}
+
+struct pfw_fname_hashes;
+
+struct pfw_table_how {
+	const struct pfw_fname_hashes *fnames; /* of DFTracer's traces, or NULL */
+	bool plain;			       /* nothing is nested or joined */
+	bool args; /* read all args; else, for I/O and plain lines, only what gives the bytes */
+};
+
+/* Read an event.  False: no table has a row for it.  Thread: any, each with its own `calls`. */
+bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *entry,
+			 struct pfw_io_calls *calls, struct pfw_table_how how);
+
+struct pfw_steps;
+
+/* Set the step of an event that pfw_table_line_read() has read; `steps` may be NULL. */
+void pfw_table_line_step(struct pfw_table_line *line, const struct pfw_steps *steps, size_t file,
+			 const struct pfw_entry *entry);
+
+/* The same as pfw_table_line_read() for an event with only a name and a category. */
+bool pfw_table_line_name(struct pfw_table_line *line, const struct pfw_entry *entry, bool plain);
+
+#endif

@@ -1,0 +1,41 @@
+/* store/table/spans.h - the spans and the GPU work of a block, until they are nested. */
+#ifndef PFW_STORE_TABLE_SPANS_H
+#define PFW_STORE_TABLE_SPANS_H
+
+#include <stddef.h>
+
+#include "store/table/line.h"
+
+struct pfw_table_span {
+	uint64_t process, tid;
+	struct pfw_span span;
+	struct pfw_span_extra extra;
+};
+
+struct pfw_table_launch {
+	uint64_t process;
+	struct pfw_launch launch;
+};
+
+/* All zero: none.  Thread: one at a time. */
+struct pfw_table_spans {
+	struct pfw_table_span *span;
+	struct pfw_table_launch *launch;
+	size_t spans, launches;
+	size_t span_room, launch_room; /* private */
+};
+
+/* Add a line of the CPU as a span of that group; or a line of a device whose launcher is known.  0 or
+ * -ENOMEM. */
+int pfw_table_spans_add(struct pfw_table_spans *spans, const struct pfw_entry *entry,
+			const struct pfw_table_line *line, uint32_t group);
+int pfw_table_spans_launch(struct pfw_table_spans *spans, const struct pfw_entry *entry,
+			   const struct pfw_table_line *line);
+
+/* Give all to a nesting.  Errors: as pfw_nesting_add(). */
+int pfw_table_spans_keep(const struct pfw_table_spans *spans, struct pfw_nesting *nesting);
+
+/* Free them; *spans is empty then. */
+void pfw_table_spans_release(struct pfw_table_spans *spans);
+
+#endif
