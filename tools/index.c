@@ -55,6 +55,7 @@ struct result {
 	uint64_t events, lines, blocks, problems;
 	int64_t ns; /* 0: the file was not read */
 	const char *why;
+	const char *cached; /* where the index is in the cache, or NULL */
 };
 
 static void print_json(const char *path, const struct result *result)
@@ -68,6 +69,8 @@ static void print_json(const char *path, const struct result *result)
 			  ",'problems':%" PRIu64 ",'seconds':%.3f",
 			  result->events, result->lines, result->blocks, result->problems,
 			  (double)result->ns / 1e9);
+	if (result->cached)
+		pfw_print(&json, "'cached':%s", result->cached);
 	if (result->why)
 		pfw_print(&json, "'why':%s", result->why);
 	pfw_print(&json, "}\n");
@@ -94,6 +97,8 @@ static void print_text(const struct indexing *indexing, const char *path,
 		       cli_count(result->problems), cli_plural(result->problems), plain);
 	if (result->ns)
 		printf(", %s", cli_seconds(result->ns));
+	if (result->cached)
+		printf(", in %s", cli_name(result->cached));
 	putchar('\n');
 }
 
@@ -147,7 +152,8 @@ static void built(void *user, size_t file, const struct pfw_index_built *one)
 				 .lines = one->lines,
 				 .blocks = one->blocks,
 				 .problems = one->problems,
-				 .ns = one->ns };
+				 .ns = one->ns,
+				 .cached = one->cached };
 
 	if (indexing->told > PROBLEMS_SHOWN)
 		cli_error(indexing->command->name, "%s: %s more problems", cli_name(path),
@@ -316,8 +322,9 @@ const struct cli_command cli_index = {
 	.details =
 		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, or\n"
 		"the base name of a run; without one, the newest run here.  The index of FILE is\n"
-		"FILE.idx, a SQLite database (docs/index_format.rst).  It is made again if FILE\n"
-		"has changed, or if a row of it is not what FILE says, which is read for that.\n"
+		"FILE.idx, a SQLite database (docs/index_format.rst), or in ~/.cache/pfw if its\n"
+		"directory is not writable.  It is made again if FILE has changed, or if a row\n"
+		"of it is not what FILE says, which is read for that.\n"
 		"exit status: 0 ok, 1 damage was skipped, the index is wrong (--check), or the\n"
 		"trace is still being written; 2 usage error, or a file that cannot be read or\n"
 		"indexed\n",

@@ -448,6 +448,12 @@ def test_what_cannot_be_indexed(tmp_path, trace):
     assert not (tmp_path / "t.pfw.idx.tmp").exists()
 
 
+def test_a_directory_may_be_reached_by_a_link(tmp_path, trace):
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert state(tmp_path / "link" / "t.pfw") == "built"
+    assert state(trace, "--check") == "checked"
+
+
 def test_other_commands_pass_indexes_over(trace):
     pfw("index", trace)
     assert pfw("query", "--count", trace.parent).returncode == 0

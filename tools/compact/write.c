@@ -171,7 +171,7 @@ static int begin(struct compact_writing *writing, const struct pfw_commit_new *m
 	if (compact->no_index)
 		return 0;
 	error = pfw_index_begin(&writing->index, made->temporary, writing->group->bytes_before,
-				false);
+				PFW_INDEX_BESIDE);
 	if (error)
 		compact_say(compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
 			    strerror(-error));

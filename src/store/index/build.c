@@ -175,6 +175,9 @@ static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 static void begin_file(struct building *building)
 {
 	const struct pfw_trace_file *file = &building->build->traces->file[building->now.file];
+	enum pfw_index_place place = building->build->check	? PFW_INDEX_IN_MEMORY
+				     : building->build->unasked ? PFW_INDEX_UNASKED
+								: PFW_INDEX_ASKED;
 
 	if (building->now.begun)
 		return;
@@ -185,7 +188,7 @@ static void begin_file(struct building *building)
 	else
 		building->now.built.error = pfw_index_begin(&building->now.writer, file->path,
 							    (uint64_t)building->now.before.st_size,
-							    building->build->check);
+							    place);
 }
 
 /* Whether the file has changed since its first block was read. */
@@ -233,8 +236,10 @@ static void settle_oldest(struct building *building)
 		pthread_join(finishing->thread, NULL);
 	building->oldest = (building->oldest + 1) % FINISHING_MAX;
 	building->finishings--;
-	if (finishing->writer)
+	if (finishing->writer) {
 		finishing->built.total = pfw_index_so_far(finishing->writer);
+		finishing->built.cached = pfw_index_cached_at(finishing->writer);
+	}
 	finishing->build->built(finishing->build->user, finishing->file, &finishing->built);
 	if (finishing->writer)
 		pfw_index_end(finishing->writer);
@@ -292,6 +297,8 @@ static int done(void *user, struct pfw_pass_block *block)
 	built->blocks++;
 	built->lines += held->lines;
 	give_spare(building, held);
+	if (building->build->unasked && built->error)
+		return -ECANCELED;
 	return built->error == -ENOMEM ? -ENOMEM : 0;
 }
 

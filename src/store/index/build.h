@@ -16,8 +16,9 @@ struct pfw_index_built {
 	int error; /* -errno: there is no index; -ESTALE: the file changed meanwhile */
 	uint64_t blocks, lines, problems;
 	const struct pfw_summary *total;
-	int64_t ns;   /* since the begin of its first block */
-	bool differs; /* of a check: the index is not that of the trace */
+	const char *cached; /* its path in the cache; NULL: it is beside the trace */
+	int64_t ns;	    /* since the begin of its first block */
+	bool differs;	    /* of a check: the index is not that of the trace */
 	char difference[256];
 };
 
@@ -25,6 +26,7 @@ struct pfw_index_build {
 	const struct pfw_traces *traces; /* regular files only */
 	unsigned jobs;			 /* as in struct pfw_pass */
 	bool check;			 /* compare with the index on disk, and write nothing */
+	bool unasked; /* PFW_INDEX_UNASKED; the first index that cannot be made is the end */
 	void *user;
 	/* Called once for each file, in order, after all its problem() calls. */
 	void (*built)(void *user, size_t file, const struct pfw_index_built *built);
@@ -34,7 +36,7 @@ struct pfw_index_build {
 	const _Atomic bool *stop;
 };
 
-/* Return 0, even if a file's `error` is not 0; -EINTR or -ENOMEM.  Unfinished indexes are removed.
+/* Return 0, even if a file's `error` is not 0; -EINTR or -ENOMEM; -ECANCELED: `unasked`.  Unfinished indexes are removed.
  * Thread: any. */
 int pfw_index_build(const struct pfw_index_build *build);
 

@@ -35,7 +35,7 @@ struct pfw_index_meta {
 };
 
 /*
- * Open the index of a trace.  Return 0 with *out for pfw_index_close(); -ENOENT: there is none;
+ * Open the index of a trace, which is beside it or in this user's cache.  Return 0 with *out for pfw_index_close(); -ENOENT: there is none;
  * -ESTALE: it is of another state of the trace; -EBADMSG: it is not ours, or damaged; or another
  * -errno; each error with one line in `why` (at least 128 bytes).
  */
@@ -106,13 +106,23 @@ int pfw_index_top_files(struct pfw_index *const *index, size_t count, struct pfw
 
 struct pfw_index_writer; /* see internal.h; one thread at a time */
 
+enum pfw_index_place {
+	PFW_INDEX_ASKED,     /* beside the trace, or in the cache if nothing can be made there */
+	PFW_INDEX_UNASKED,   /* the same, but see pfw_index_may_be_beside() */
+	PFW_INDEX_BESIDE,    /* beside it or nowhere */
+	PFW_INDEX_IN_MEMORY, /* for pfw_index_compare() only */
+};
+
 /*
- * Begin an index for a trace of about that many bytes: a database under a temporary name, or
- * `in_memory` for pfw_index_compare() only.  Return 0 with *out for pfw_index_end(); -EBUSY if
- * another process makes it; or another -errno.  Thread: one at a time, as all here.
+ * Begin an index for a trace of about that many bytes: a database under a temporary name.  Return 0
+ * with *out for pfw_index_end(); -EBUSY if another process makes it; or another -errno.  Thread:
+ * one at a time, as all here.
  */
 int pfw_index_begin(struct pfw_index_writer **out, const char *trace, uint64_t bytes,
-		    bool in_memory);
+		    enum pfw_index_place place);
+
+/* Where it is in the cache; NULL: it is beside the trace. */
+const char *pfw_index_cached_at(const struct pfw_index_writer *writer);
 
 struct pfw_gather;
 

@@ -2,6 +2,8 @@
 #ifndef PFW_STORE_INDEX_INTERNAL_H
 #define PFW_STORE_INDEX_INTERNAL_H
 
+#include <sys/stat.h>
+
 #include "store/index/db.h"
 #include "store/index/parts.h"
 
@@ -49,7 +51,12 @@ const uint8_t *pfw_index_blob(struct pfw_index_row *row, size_t *bytes);
 /* Add the columns after fname of a row of `file`.  0 or -EBADMSG. */
 int pfw_index_take_file(struct pfw_summary_file *file, struct pfw_index_row *row);
 
+/* The format of an index at `path`.  0; -EBADMSG: it is no index; or -errno. */
+int pfw_index_format_of(const char *path, uint32_t *format, struct stat *st);
+
 /* ---- writing ---- */
+
+#define PFW_INDEX_UNFINISHED ".idx.tmp"
 
 /* A row that is written. */
 struct pfw_put {
@@ -59,6 +66,7 @@ struct pfw_put {
 
 struct pfw_index_writer {
 	char *trace;
+	char *stem;	  /* in the cache; NULL: it is beside the trace */
 	char *path;	  /* temporary */
 	char *final_path; /* after the rename */
 	int fd; /* of `path`, locked so that others see that it is in use; -1: in memory */

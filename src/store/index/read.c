@@ -9,6 +9,7 @@
 
 #include "store/index/index.h"
 #include "store/index/internal.h"
+#include "store/index/place.h"
 #include "store/sys/open.h"
 
 /* Offsets in the file's header: see "The Database File Format" of SQLite. */
@@ -180,12 +181,21 @@ static int read_header(const char *path, unsigned char header[HEADER_BYTES], str
 	return error;
 }
 
-bool pfw_index_is_one(const char *path)
+int pfw_index_format_of(const char *path, uint32_t *format, struct stat *st)
 {
 	unsigned char header[HEADER_BYTES];
-	struct stat st;
+	int error = read_header(path, header, st);
 
-	return read_header(path, header, &st) == 0;
+	*format = error ? 0 : get_u32(header + USER_VERSION_AT);
+	return error;
+}
+
+bool pfw_index_is_one(const char *path)
+{
+	struct stat st;
+	uint32_t format;
+
+	return pfw_index_format_of(path, &format, &st) == 0;
 }
 
 /* Check the file before SQLite opens it.  In a directory where others write, an index may be
@@ -374,10 +384,12 @@ static int open_path(struct pfw_index *index, const char *path, const char *trac
 	return error;
 }
 
-int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t size)
+/* Open STEM.idx. */
+static int open_at(struct pfw_index **out, const char *stem, const char *trace, char *why,
+		   size_t size)
 {
 	struct pfw_index *index = calloc(1, sizeof(*index));
-	char *path = pfw_index_path(trace, PFW_INDEX_SUFFIX);
+	char *path = pfw_index_path(stem, PFW_INDEX_SUFFIX);
 	int error = -ENOMEM;
 
 	if (index && path)
@@ -389,6 +401,19 @@ int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t 
 		pfw_index_close(index);
 	else
 		*out = index;
+	return error;
+}
+
+int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t size)
+{
+	int error = open_at(out, trace, trace, why, size);
+	char *stem = error && error != -ENOMEM ? pfw_index_in_cache(trace, false) : NULL;
+	char not_there[128];
+
+	/* What the user put beside it is what messages are about. */
+	if (stem && open_at(out, stem, trace, not_there, sizeof(not_there)) == 0)
+		error = *why = 0;
+	free(stem);
 	return error;
 }
 

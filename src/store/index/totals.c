@@ -238,7 +238,7 @@ static int prove(struct pfw_index_writer *writer, const struct pfw_index_trace *
 				  least(PFW_BLOCK_TEXT, proof->trace_bytes));
 	error = pfw_index_prove(proof, fd);
 	close(fd);
-	if (writer->fd < 0)
+	if (writer->fd < 0 || writer->stem)
 		return error;
 	/* Readers of the trace may read its contents in the index, too. */
 	if (!error && fchmod(writer->fd, st.st_mode & 0666) < 0)

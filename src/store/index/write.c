@@ -1,6 +1,7 @@
 /* store/index/write.c - makes an index: one transaction into a temporary file, which is renamed. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +9,9 @@
 #include <unistd.h>
 
 #include "store/index/internal.h"
+#include "store/index/place.h"
 #include "store/sys/open.h"
 
-#define UNFINISHED ".idx.tmp"
 #define SMALL_TRACE (1 << 20)
 
 /* ---- the file ---- */
@@ -69,17 +70,50 @@ static int make_tables(struct pfw_index_writer *writer, uint64_t trace_bytes)
 	return error;
 }
 
-static int open_database(struct pfw_index_writer *writer, uint64_t trace_bytes, bool in_memory)
+/* Open a database that was just made.  SQLite's "no follow" also refuses links among the
+ * directories, which are the user's: it gets their real names.  "unix-none": our own lock suffices,
+ * and this works on file systems without locks, too. */
+static int open_made(sqlite3 **db, const char *path)
 {
-	int error, flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+	static const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	char directory[PATH_MAX], *real, *whole = NULL;
+	int error = -ENOMEM;
 
+	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(name - path) : 1,
+		 slash ? path : ".");
+	real = realpath(directory, NULL);
+	if (real && asprintf(&whole, "%s/%s", real, name) >= 0)
+		error = pfw_index_error(sqlite3_open_v2(whole, db, flags, "unix-none"));
+	else
+		whole = NULL;
+	free(real);
+	free(whole);
+	return error;
+}
+
+/* Make the database that will be STEM.idx. */
+static int open_database(struct pfw_index_writer *writer, const char *stem, uint64_t trace_bytes,
+			 bool in_memory)
+{
+	int error;
+
+	free(writer->path);
+	free(writer->final_path);
+	writer->path = pfw_index_path(stem, PFW_INDEX_UNFINISHED);
+	writer->final_path = pfw_index_path(stem, PFW_INDEX_SUFFIX);
+	if (!writer->path || !writer->final_path)
+		return -ENOMEM;
 	if (!in_memory)
 		writer->fd = make_file(writer->path);
 	if (!in_memory && writer->fd < 0)
 		return writer->fd;
-	/* "unix-none": our own lock suffices, and this works on file systems without locks, too. */
-	error = pfw_index_error(sqlite3_open_v2(in_memory ? ":memory:" : writer->path, &writer->db,
-						flags, "unix-none"));
+	if (in_memory)
+		error = pfw_index_error(sqlite3_open_v2(":memory:", &writer->db,
+							SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+							NULL));
+	else
+		error = open_made(&writer->db, writer->path);
 	error = error ? error : make_tables(writer, trace_bytes);
 	error = error ? error : pfw_put_begin(&writer->block, writer->db, "block", 7);
 	error = error ? error : pfw_put_begin(&writer->point, writer->db, "point", 5);
@@ -87,8 +121,26 @@ static int open_database(struct pfw_index_writer *writer, uint64_t trace_bytes, 
 	return error ? error : pfw_put_begin(&writer->holds, writer->db, "block_holds", 4);
 }
 
+/* Whether nothing can be made in a directory: not that there is no room for it. */
+static bool is_unwritable(int error)
+{
+	return error == -EACCES || error == -EPERM || error == -EROFS || error == -EEXIST;
+}
+
+static int open_place(struct pfw_index_writer *writer, uint64_t bytes, enum pfw_index_place place)
+{
+	int error = -EACCES;
+
+	if (place != PFW_INDEX_UNASKED || pfw_index_may_be_beside(writer->trace))
+		error = open_database(writer, writer->trace, bytes, place == PFW_INDEX_IN_MEMORY);
+	if (place > PFW_INDEX_UNASKED || !is_unwritable(error))
+		return error;
+	writer->stem = pfw_index_in_cache(writer->trace, true);
+	return writer->stem ? open_database(writer, writer->stem, bytes, false) : error;
+}
+
 int pfw_index_begin(struct pfw_index_writer **out, const char *trace, uint64_t bytes,
-		    bool in_memory)
+		    enum pfw_index_place place)
 {
 	struct pfw_index_writer *writer = calloc(1, sizeof(*writer));
 	int error = -ENOMEM;
@@ -97,16 +149,19 @@ int pfw_index_begin(struct pfw_index_writer **out, const char *trace, uint64_t b
 		return error;
 	writer->fd = -1;
 	writer->trace = strdup(trace);
-	writer->path = pfw_index_path(trace, UNFINISHED);
-	writer->final_path = pfw_index_path(trace, PFW_INDEX_SUFFIX);
-	if (writer->trace && writer->path && writer->final_path)
+	if (writer->trace)
 		error = pfw_summary_init(&writer->total);
-	error = error ? error : open_database(writer, bytes, in_memory);
+	error = error ? error : open_place(writer, bytes, place);
 	if (error)
 		pfw_index_end(writer);
 	else
 		*out = writer;
 	return error;
+}
+
+const char *pfw_index_cached_at(const struct pfw_index_writer *writer)
+{
+	return writer->stem ? writer->final_path : NULL;
 }
 
 static int close_database(struct pfw_index_writer *writer)
@@ -134,6 +189,7 @@ void pfw_index_end(struct pfw_index_writer *writer)
 	pfw_blob_free(&writer->names);
 	pfw_summary_release(&writer->total);
 	free(writer->trace);
+	free(writer->stem);
 	free(writer->path);
 	free(writer->final_path);
 	free(writer);
@@ -205,6 +261,8 @@ int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_tra
 	int error = pfw_index_put_totals(writer, trace);
 
 	error = error ? error : close_database(writer);
+	if (!error && writer->stem)
+		error = pfw_index_cache_link(writer->stem, writer->trace);
 	if (error)
 		return error;
 	/* Sync before the rename.  If a crash undoes the rename, there is no index, or the old one,
@@ -212,5 +270,7 @@ int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_tra
 	if (fsync(writer->fd) < 0 || rename(writer->path, writer->final_path) < 0)
 		return -errno;
 	writer->published = true;
+	if (writer->stem)
+		pfw_index_cache_trim(writer->stem);
 	return 0;
 }

@@ -774,8 +774,8 @@ static void what_a_dead_one_left_is_taken_away(void **unused)
 	assert_int_equal(build(trace, false).error, 0);
 	assert_int_equal(access(target, F_OK), 0);
 	/* One that lives is left alone. */
-	assert_int_equal(pfw_index_begin(&one, trace, 1000, false), 0);
-	assert_int_equal(pfw_index_begin(&two, trace, 1000, false), -EBUSY);
+	assert_int_equal(pfw_index_begin(&one, trace, 1000, PFW_INDEX_ASKED), 0);
+	assert_int_equal(pfw_index_begin(&two, trace, 1000, PFW_INDEX_ASKED), -EBUSY);
 	assert_int_equal(access(left, F_OK), 0);
 	pfw_index_end(one);
 	assert_int_equal(access(left, F_OK), -1);
