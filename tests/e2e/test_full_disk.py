@@ -62,10 +62,10 @@ def write_trace(path, pid):
     path.write_text("\n".join(lines) + "\n")
 
 
-def on_disk(place, free, *command):
+def on_disk(place, free, *command, **variables):
     """Run it on a disk with so much room left; its result, and the names that are there then."""
     done = run([*ENTER, "sh", "-c", SCRIPT, "sh", place, free, PFW, *command],
-               clean_environment(), status=None)
+               clean_environment(**variables), status=None)
     names = sorted((place / "names").read_text().split())
     return done.returncode, (place / "err").read_text(), names
 
@@ -94,3 +94,12 @@ def test_with_room_the_same_does_its_work(place, name):
     status, err, names = on_disk(place, "all", *COMMANDS[name][0])
     assert (status, err) == (0, "")
     assert names == COMMANDS[name][1]
+
+
+@pytest.mark.parametrize("free", ["0", "4096", "64K"])
+def test_an_answer_needs_no_room(place, free):
+    """An index that nobody asked for is left out."""
+    status, err, names = on_disk(place, free, "table", "t.pfw", PFW_INDEX_EVENTS="10")
+    assert (status, err, names) == (0, "", ["t-pid101.pfw", "t.pfw"])
+    status, err, names = on_disk(place, "all", "table", "t.pfw", PFW_INDEX_EVENTS="10")
+    assert status == 0 and "made t.pfw.idx" in err and names == ["t-pid101.pfw", "t.pfw", "t.pfw.idx"]

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "share/select_args.h"
+#include "share/unasked.h"
 #include "store/index/index.h"
 #include "store/json/print.h"
 #include "store/sys/proc.h"
@@ -218,6 +219,30 @@ static void write_all(struct compact *compact)
 		compact->status = CLI_USAGE;
 }
 
+/* Results with copied members, which were not read, have no index yet. */
+static void leave_indexes(struct compact *compact)
+{
+	const struct unasked how = { .command = compact->command,
+				     .jobs = compact->jobs,
+				     .quiet = compact->quiet,
+				     .stop = compact_stop };
+	char **path = calloc(compact->groups + 1, sizeof(*path));
+	size_t count = 0;
+
+	for (size_t i = 0; i < compact->groups && path && !compact->no_index; i++) {
+		const struct compact_group *group = &compact->group[i];
+
+		if (!group->dropped && group->sum.copied &&
+		    asprintf(&path[count], "%s/%s", group->directory, group->name) >= 0)
+			count++;
+	}
+	if (count)
+		unasked_indexes(&how, path, count);
+	while (count)
+		free(path[--count]);
+	free(path);
+}
+
 /* ---- the command ---- */
 
 enum {
@@ -392,6 +417,8 @@ static void run(struct compact *compact, char **argv, int count)
 	if (resolve_times(compact))
 		write_all(compact);
 	pfw_pool_close(compact->pool);
+	if (compact->status < CLI_USAGE && !compact->interrupted)
+		leave_indexes(compact);
 }
 
 static int compact_main(const struct cli_command *command, int argc, char **argv)

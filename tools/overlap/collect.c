@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "overlap/overlap.h"
+#include "share/unasked.h"
 #include "store/index/index.h"
 #include "store/overlap/in_index.h"
 #include "store/traces/ranks.h"
@@ -100,6 +101,13 @@ static int ask_index(struct overlap_rank *rank, const char *path)
 	return error == -ENOMEM ? error : 0;
 }
 
+/* Whether indexes have what is asked for. */
+static bool can_ask(const struct overlap_options *options)
+{
+	return !options->survey.no_index && !options->limited && !options->compute.name.count &&
+	       !options->bins && !options->bin_ns;
+}
+
 /* Ask the index of each rank that is one file.  *all gets whether no line must be read. */
 static int ask_indexes(struct overlap *overlap, const struct pfw_traces *traces,
 		       const struct overlap_options *options, bool *all)
@@ -109,8 +117,9 @@ static int ask_indexes(struct overlap *overlap, const struct pfw_traces *traces,
 		struct overlap_rank *rank = &overlap->rank[i];
 		int asked = 0;
 
-		if (rank->files == 1 && !options->survey.no_index && !options->limited &&
-		    !options->compute.name.count && !options->bins && !options->bin_ns)
+		if (rank->indexed)
+			continue;
+		if (rank->files == 1 && can_ask(options))
 			asked = ask_index(rank, traces->file[rank->last].path);
 		if (asked < 0)
 			return asked;
@@ -405,6 +414,8 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 	int error = find_ranks(overlap, options, &input->traces), status;
 
 	error = error ? error : ask_indexes(overlap, &input->traces, options, &all);
+	if (!error && !all && can_ask(options) && unasked_of_survey(survey, &input->traces, true))
+		error = ask_indexes(overlap, &input->traces, options, &all);
 	if (!error && !all) {
 		status = collect_lines(overlap, options, input);
 		if (status != CLI_OK)

@@ -1,0 +1,26 @@
+/* tools/share/unasked.h - leaves indexes of large, finished traces without being asked.
+ *
+ * A command that answers from indexes calls this when it cannot yet, and asks again.  Nothing of it
+ * is an error: without an index the lines are read.  docs/index_format.rst says when and where.
+ */
+#ifndef PFW_TOOLS_SHARE_UNASKED_H
+#define PFW_TOOLS_SHARE_UNASKED_H
+
+#include "share/survey.h"
+
+struct unasked {
+	const struct cli_command *command;
+	unsigned jobs; /* as in struct pfw_pass */
+	bool quiet;
+	const _Atomic bool *stop;
+	bool compacted; /* only of compacted files: of others no index has the answer */
+};
+
+/* Make the indexes that these files lack, if all together have PFW_INDEX_EVENTS events or more.
+ * Return how many were made.  Thread: main, as all here. */
+size_t unasked_indexes(const struct unasked *how, char *const *path, size_t count);
+
+/* The same for the traces of a survey, unless --no-index was given. */
+size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces, bool compacted);
+
+#endif
