@@ -1,13 +1,17 @@
 /* make_traces.c - traces of a made-up training job, for measuring what reads traces.
  *
  * make_traces DIR [events=10000000] [ranks=8] [files=10000] [seed=1] [jobs=2] [level=6]
- *             [formats=raw,gz,one]
+ *             [formats=raw,gz,one] [processes=1] [killed=0]
  *
  * writes DIR/raw/t-rank0000.pfw and so on, the same as members of ours (DIR/gz/t-rank0000.pfw.gz) and
  * as one member, as gzip would make it (DIR/one/t-rank0000.pfw.gz).  A rank's file has events/ranks
  * events and some, about 300 bytes each.  The same arguments give the same bytes (but for the compressed ones with another library).
  * DIR/answers.tsv says what is in them, counted while it is made, of each (cat, name): events, ns
  * in all, least, most, bytes.
+ *
+ * With processes=4 a rank's events are those of four processes: itself and three that only load files
+ * (t-rank0000-pid40020.pfw ...).  killed=5: of every hundred processes five end in the middle of a line,
+ * as when a node dies with its spools (answers.tsv counts that line, too).
  *
  * Each rank has a thread that trains (steps, spans, operators, launches, and the kernels that they
  * launch, which are told later, as CUPTI does) and four that load files.
@@ -108,6 +112,8 @@ struct thread {
 
 struct rank {
 	uint32_t number, ranks, pid, files;
+	uint32_t child; /* of the rank's processes; 0: the root */
+	bool killed;
 	uint64_t random, id, events, most_events;
 	uint64_t span, correlation, step, gpu_ns;
 	struct thread trainer, loader[LOADERS];
@@ -538,6 +544,11 @@ static void last_lines(struct rank *rank)
 {
 	char *out;
 
+	if (rank->killed) {
+		rank->end -= rank->end > rank->text + 60 ? 60 : 0;
+		flush(rank);
+		return;
+	}
 	tell_kernels(rank);
 	out = begin(rank, "end", "pfw", rank->pid, rank->trainer.now_ns, 0, false);
 	out = key(out, "\"events\":", rank->events);
@@ -547,7 +558,7 @@ static void last_lines(struct rank *rank)
 
 static struct thread *next_thread(struct rank *rank)
 {
-	struct thread *next = &rank->trainer;
+	struct thread *next = rank->child ? &rank->loader[0] : &rank->trainer;
 
 	for (unsigned i = 0; i < LOADERS; i++) {
 		if (rank->loader[i].now_ns < next->now_ns)
@@ -575,20 +586,24 @@ static void make(struct rank *rank)
 struct job {
 	const char *directory, *formats;
 	uint64_t events, seed;
-	uint32_t ranks, files, jobs;
+	uint32_t ranks, files, jobs, processes, killed;
 	int level;
 };
 
-static FILE *create(const struct job *job, const char *format, const char *suffix, uint32_t rank)
+static FILE *create(const struct job *job, const char *format, const char *suffix,
+		    const struct rank *rank)
 {
-	char path[4096];
+	char path[4096], child[20] = "";
 	FILE *file;
 
 	if (!strstr(job->formats, format))
 		return NULL;
 	snprintf(path, sizeof(path), "%s/%s", job->directory, format);
 	mkdir(path, 0777);
-	snprintf(path, sizeof(path), "%s/%s/t-rank%04u.%s", job->directory, format, rank, suffix);
+	if (rank->child)
+		snprintf(child, sizeof(child), "-pid%" PRIu32, rank->pid);
+	snprintf(path, sizeof(path), "%s/%s/t-rank%04u%s.%s", job->directory, format, rank->number,
+		 child, suffix);
 	file = fopen(path, "we");
 	if (!file)
 		die(path);
@@ -601,25 +616,33 @@ static void close_file(FILE *file)
 		die("close");
 }
 
-static void make_rank(const struct job *job, uint32_t number, int answers)
+/* Spread evenly, also over roots and children. */
+static bool is_killed(const struct job *job, uint32_t process)
+{
+	return (process + process * job->killed / 100) * job->killed % 100 < job->killed;
+}
+
+static void make_process(const struct job *job, uint32_t process, int answers)
 {
 	struct rank *rank = calloc(1, sizeof(*rank));
 
-	rank->number = number;
+	rank->number = process / job->processes;
+	rank->child = process % job->processes;
+	rank->killed = is_killed(job, process);
 	rank->ranks = job->ranks;
-	rank->pid = 40000 + number * 100;
+	rank->pid = 40000 + rank->number * 100 + rank->child * 20;
 	rank->files = job->files;
-	rank->random = job->seed * 1000003 + number;
-	rank->most_events = job->events / job->ranks;
+	rank->random = job->seed * 1000003 + process;
+	rank->most_events = job->events / job->ranks / job->processes;
 	rank->trainer = (struct thread){ .tid = rank->pid, .now_ns = START_NS + 1000000 };
 	for (uint32_t i = 0; i < LOADERS; i++)
 		rank->loader[i] = (struct thread){ rank->pid + 1 + i, START_NS + 1000000 + i };
 	rank->text = rank->end = malloc(TEXT_ROOM + LINE_ROOM);
 	rank->member = malloc(pfw_gzip_bound(TEXT_ROOM));
 	rank->least_ns = UINT64_MAX;
-	rank->raw = create(job, "raw", "pfw", number);
-	rank->gz = create(job, "gz", "pfw.gz", number);
-	rank->one = create(job, "one", "pfw.gz", number);
+	rank->raw = create(job, "raw", "pfw", rank);
+	rank->gz = create(job, "gz", "pfw.gz", rank);
+	rank->one = create(job, "one", "pfw.gz", rank);
 	if (rank->gz && pfw_gzip_open(&rank->gzip))
 		die("no library to compress with");
 	if (rank->one && deflateInit2(&rank->z, job->level, Z_DEFLATED, 16 + MAX_WBITS, 8,
@@ -695,6 +718,10 @@ static bool take(struct job *job, char *argument)
 		job->files = (uint32_t)strtoul(value, NULL, 10);
 	else if (!strcmp(argument, "jobs"))
 		job->jobs = (uint32_t)strtoul(value, NULL, 10);
+	else if (!strcmp(argument, "processes"))
+		job->processes = (uint32_t)strtoul(value, NULL, 10);
+	else if (!strcmp(argument, "killed"))
+		job->killed = (uint32_t)strtoul(value, NULL, 10);
 	else if (!strcmp(argument, "level"))
 		job->level = atoi(value);
 	else if (!strcmp(argument, "formats"))
@@ -712,6 +739,7 @@ int main(int argc, char **argv)
 			   .ranks = 8,
 			   .files = 10000,
 			   .jobs = 2,
+			   .processes = 1,
 			   .level = 6 };
 	static struct tally sum[NAME_COUNT];
 	uint32_t running = 0;
@@ -720,23 +748,25 @@ int main(int argc, char **argv)
 
 	for (int i = 2; i < argc; i++)
 		good &= take(&job, argv[i]);
-	if (!good || !job.ranks || !job.files || !job.jobs) {
+	if (!good || !job.ranks || !job.files || !job.jobs || !job.processes || job.processes > 4 ||
+	    job.killed > 100) {
 		fprintf(stderr, "usage: make_traces DIR [events=N] [ranks=N] [files=N] [seed=N] "
-				"[jobs=N] [level=1..9] [formats=raw,gz,one]\n");
+				"[jobs=N] [level=1..9] [formats=raw,gz,one] [processes=1..4] "
+				"[killed=PERCENT]\n");
 		return 2;
 	}
 	job.directory = argv[1];
 	mkdir(job.directory, 0777);
 	if (pipe(ends))
 		die("pipe");
-	for (uint32_t i = 0; i < job.ranks; i++) {
+	for (uint32_t i = 0; i < job.ranks * job.processes; i++) {
 		if (running == job.jobs) {
 			good &= join(ends[0], sum);
 			running--;
 		}
 		running++;
 		if (fork() == 0)
-			make_rank(&job, i, ends[1]);
+			make_process(&job, i, ends[1]);
 	}
 	for (; running; running--)
 		good &= join(ends[0], sum);

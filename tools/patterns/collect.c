@@ -56,23 +56,29 @@ static void drop(void *user, void *result)
 	pfw_patterns_block_free(result);
 }
 
-static int by_rank(const void *a, const void *b)
-{
-	int64_t x = ((const struct patterns_rank *)a)->rank;
-	int64_t y = ((const struct patterns_rank *)b)->rank;
-
-	return x < y ? -1 : x > y;
-}
-
+/* Find or add a rank; NULL: no memory. */
 static struct patterns_rank *find_rank(struct patterns *patterns, int64_t rank)
 {
-	for (size_t i = patterns->ranks; i-- > 0;) {
-		if (patterns->rank[i].rank == rank)
-			return &patterns->rank[i];
+	size_t low = 0, high = patterns->ranks;
+	struct patterns_rank *at;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (patterns->rank[middle].rank < rank)
+			low = middle + 1;
+		else
+			high = middle;
 	}
+	if (low < patterns->ranks && patterns->rank[low].rank == rank)
+		return &patterns->rank[low];
 	if (PFW_APPEND(patterns->rank, patterns->ranks, (struct patterns_rank){ .rank = rank }))
 		return NULL;
-	return &patterns->rank[patterns->ranks - 1];
+	/* Files come in order of rank, so that it mostly is the last. */
+	at = &patterns->rank[low];
+	memmove(at + 1, at, (patterns->ranks - 1 - low) * sizeof(*at));
+	*at = (struct patterns_rank){ .rank = rank };
+	return at;
 }
 
 static int done(void *user, struct pfw_pass_block *block)
@@ -167,7 +173,5 @@ int patterns_collect(struct patterns *patterns, struct survey_input *input)
 	if (!error)
 		error = pfw_patterns_end(&patterns->found);
 	free(collect.indexed);
-	if (patterns->ranks)
-		qsort(patterns->rank, patterns->ranks, sizeof(*patterns->rank), by_rank);
 	return error;
 }

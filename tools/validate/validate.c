@@ -45,13 +45,22 @@ static const char *open_error(int error)
 	return error == -ENODEV ? "a device or a socket, not a trace" : strerror(-error);
 }
 
+/* Whether there is nothing to say of a file but how long it is. */
+static bool in_order(const struct validate_tally *file)
+{
+	return !file->problems && !file->lost && !file->running && !file->uring_operations &&
+	       !file->aio_contexts && !file->early_calls;
+}
+
 static void finish_file(struct validate *check)
 {
 	if (check->file.problems > VALIDATE_SHOWN && check->format == CLI_TEXT)
 		printf("%s: %s more problem%s\n", check->name,
 		       cli_count(check->file.problems - VALIDATE_SHOWN),
 		       cli_plural(check->file.problems - VALIDATE_SHOWN));
-	if (!check->quiet)
+	if (check->few && in_order(&check->file))
+		check->unshown++;
+	else if (!check->quiet)
 		validate_print_summary(check, check->name, check->scan.path, &check->file);
 	if (check->file.problems && check->status == CLI_OK)
 		check->status = CLI_PROBLEMS;
@@ -135,6 +144,7 @@ static void check_file(struct validate *check, const char *path)
 
 static const struct cli_option options[] = {
 	{ "quiet", 'q', NULL, "print problems only, no summary", 'q' },
+	{ "all", 'a', NULL, "a line of each file, also of more than 16 files", 'a' },
 	{ "format", 0, "text|ndjson", "text, or one JSON object per problem and per file", 256 },
 	{ 0 },
 };
@@ -267,6 +277,7 @@ static int validate_main(const struct cli_command *command, int argc, char **arg
 	struct validate check = { .command = command, .colours = cli_colours(stdout) };
 	const struct cli_target targets[] = {
 		{ 'q', .flag = &check.quiet },
+		{ 'a', .flag = &check.every },
 		{ 256, .format = &check.format, .formats = 2 },
 		{ 0 },
 	};
@@ -290,9 +301,13 @@ static int validate_main(const struct cli_command *command, int argc, char **arg
 		check_manifests(&check, argv[i]);
 	if (args.operands && !paths.count && !check.manifests && check.status == CLI_OK)
 		unusable(&check, argv[0], "an index or manifest, not a trace");
+	check.few = paths.count > VALIDATE_FILES && check.format == CLI_TEXT && !check.every;
 	for (size_t i = 0; i < paths.count; i++)
 		check_file(&check, paths.path[i]);
 	say_doubles(&check, &paths);
+	if (check.unshown && !check.quiet)
+		printf("%s of %s files: ok, nothing lost (--all: a line each)\n",
+		       cli_count(check.unshown), cli_count(check.all.files));
 	if (paths.count > 1 && !check.quiet)
 		validate_print_summary(&check, "all", NULL, &check.all);
 	pfw_paths_free(&paths);
@@ -312,6 +327,8 @@ const struct cli_command cli_validate = {
 		"base name of a run, or - for standard input; none: the newest run here.  A\n"
 		"problem is one line, FILE:LINE: or FILE: byte N:, at most 10 per file; the rest\n"
 		"are counted.  Lost events are no problem of the file: the summary counts them.\n"
+		"Of more than 16 files, those in order are only counted; --all and --format\n"
+		"ndjson have a line of each.\n"
 		"Events that a process has recorded but not written yet are read with its file.\n"
 		"An index is compared with its file, row by row.  Compacted files: also order\n"
 		"and checksums.  Manifests (NAME.manifest.json, and those of a directory): also\n"

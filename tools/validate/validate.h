@@ -20,6 +20,8 @@
 struct cli_command;
 
 #define VALIDATE_SHOWN 10 /* problems printed per file; one broken writer makes as many as lines */
+/* Of more files, people are shown a line only of those that are not in order. */
+#define VALIDATE_FILES 16
 #define VALIDATE_REASONS 16
 #define VALIDATE_NO_PLACE UINT64_MAX
 
@@ -41,6 +43,9 @@ struct validate {
 	const struct cli_command *command;
 	int format;
 	bool quiet;
+	bool every; /* a line of each file, however many there are */
+	bool few;   /* only of those that are not in order */
+	uint64_t unshown;
 	bool colours;
 	int status;
 	struct validate_tally all;

@@ -57,6 +57,7 @@ struct pfw_input {
 	bool seekable;
 	bool gzip;
 	bool at_end;	/* read() has returned 0 */
+	bool filled;	/* `room` has been, once the kind of file is known */
 	bool went_back; /* leave_cut() has rewound */
 	enum state state;
 	uint64_t position;     /* byte of the file after `room` */
@@ -208,7 +209,7 @@ static ssize_t read_file(struct pfw_input *input, void *buf, size_t size)
 /* Have at least `want` bytes unread, or all that are left.  Return 0 or -errno. */
 static int fill(struct pfw_input *input, size_t want)
 {
-	size_t room = input->state == STATE_FIRST ? FIRST : ROOM;
+	size_t room = input->filled || want > FIRST ? ROOM : FIRST;
 
 	if (unread(input) >= want || input->at_end)
 		return 0;
@@ -217,6 +218,7 @@ static int fill(struct pfw_input *input, size_t want)
 		input->end -= input->begin;
 		input->begin = 0;
 	}
+	input->filled = input->state != STATE_FIRST;
 	while (input->end < want) {
 		ssize_t got = read_file(input, input->room + input->end, room - input->end);
 

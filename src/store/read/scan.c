@@ -11,12 +11,14 @@
 #include "store/read/input.h"
 
 #define FIRST_ROOM (1u << 20)
+/* The first reads are small, since of most files that are opened only the first line is needed. */
+#define FIRST_PIECE (4u << 10)
 
 int pfw_scan_open_tail(struct pfw_scan *scan, const char *path, const struct pfw_input_tail *tail)
 {
 	int error;
 
-	*scan = (struct pfw_scan){ .path = path, .room = FIRST_ROOM };
+	*scan = (struct pfw_scan){ .path = path, .room = FIRST_ROOM, .piece = FIRST_PIECE };
 	scan->buf = malloc(scan->room);
 	if (!scan->buf)
 		return -ENOMEM;
@@ -165,8 +167,12 @@ static bool make_room(struct pfw_scan *scan)
 /* Read more text.  Return 1, 0 at the end, or -errno. */
 static ssize_t read_more(struct pfw_scan *scan)
 {
-	ssize_t got = pfw_input_read(scan->input, scan->buf + scan->end, scan->room - scan->end);
+	size_t room = scan->room - scan->end;
+	ssize_t got = pfw_input_read(scan->input, scan->buf + scan->end,
+				     room < scan->piece ? room : scan->piece);
 
+	if (scan->piece < FIRST_ROOM)
+		scan->piece *= 4;
 	if (got > 0)
 		scan->end += (size_t)got;
 	return got > 0 ? 1 : got;

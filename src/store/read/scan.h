@@ -50,6 +50,7 @@ struct pfw_scan {
 	/* Private to scan.c. */
 	char *buf;
 	size_t room, begin, end, looked; /* looked: no '\n' before */
+	size_t piece;			 /* the most to read next */
 	uint64_t base;			 /* byte of the text at buf[0] */
 	bool skipping;			 /* inside a line that is too long */
 	/* error of the input, reported after the lines before it */

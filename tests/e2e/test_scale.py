@@ -1,0 +1,58 @@
+"""tests/scale/run in small, so that it does not rot; and what many files change in what people see."""
+import json
+import shutil
+import subprocess
+
+from harness import BUILD, PFW, SOURCE, run
+
+SCALE = SOURCE / "tests" / "scale" / "run"
+MAKE = BUILD / "bench" / "make_traces"
+
+
+def make(where, ranks, *more):
+    subprocess.run([MAKE, where, f"ranks={ranks}", f"events={ranks * 100}", "formats=gz", *more], check=True)
+    return where / "gz"
+
+
+def test_the_measurement_runs(tmp_path):
+    done = subprocess.run([SCALE, "--build", BUILD, "--work", tmp_path, "--ranks", "2,5", "--events", "100",
+                           "--real", "2", "--rounds", "1", "--format", "rst"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    bar, heads, _, *rows, end = done.stdout.splitlines()
+    assert bar == end and "2 ranks" in heads and "5 ranks" in heads
+    assert any(row.startswith("patterns, a file a rank") for row in rows) and len(rows) > 15
+    assert not list(tmp_path.iterdir())
+
+
+def test_killed_processes_are_made_and_told(tmp_path):
+    """Of 40 processes 2 end in the middle of a line; compact takes what is there, and says whose."""
+    made = make(tmp_path / "made", 10, "processes=4", "killed=5")
+    assert len(list(made.iterdir())) == 40
+    objects = [json.loads(line) for line in run([PFW, "validate", "--format", "ndjson", made], status=1).stdout.splitlines()]
+    bad = {each["file"] for each in objects if "problem" in each}
+    assert len(bad) == 2
+    done = run([PFW, "compact", "--force", "-o", tmp_path / "c", made], status=1)
+    assert all(f"{name}: not finished" in done.stderr for name in bad)
+    assert len(list((tmp_path / "c").glob("*.gz"))) == 10
+
+
+def test_validate_shows_people_the_files_that_are_not_in_order(tmp_path):
+    made = make(tmp_path / "made", 20)
+    ok = run([PFW, "validate", made]).stdout.splitlines()
+    assert ok[0] == "20 of 20 files: ok, nothing lost (--all: a line each)" and len(ok) == 2, ok
+    assert ok[1].startswith("all: ok, ")
+    bad = made / "t-rank0007.pfw.gz"
+    bad.write_bytes(bad.read_bytes()[:-100])
+    told = run([PFW, "validate", made], status=1).stdout.splitlines()
+    assert all(line.startswith(str(bad)) for line in told[:-2]) and len(told) > 3
+    assert told[-2].startswith("19 of 20 files: ok") and told[-1].startswith("all: ")
+    each = run([PFW, "validate", "--all", made], status=1).stdout.splitlines()
+    assert sum(": ok, " in line for line in each) == 19 and not any("--all" in line for line in each)
+    objects = [json.loads(line) for line in run([PFW, "validate", "--format", "ndjson", made], status=1).stdout.splitlines()]
+    assert len({each["file"] for each in objects if each["file"] and "lines" in each}) == 20
+    assert run([PFW, "validate", "-q", made], status=1).stdout.splitlines() == told[:-3]
+    for path in sorted(made.iterdir())[:4]:
+        path.unlink()
+    assert len(run([PFW, "validate", made], status=1).stdout.splitlines()) > 16
+    shutil.rmtree(made)
