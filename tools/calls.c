@@ -5,6 +5,7 @@
 
 #include "common/calls/table.h"
 #include "ui/cli.h"
+#include "ui/fit.h"
 
 /* The n-th arg of a call, counted from 0, or NULL.  Every call has `ret`. */
 static const char *arg(const struct pfw_call_info *call, unsigned n)
@@ -84,7 +85,9 @@ static void print_unwrapped(int format)
 			print_names(group, "\"", ",");
 			puts("]}");
 		} else {
-			printf("%s%s\n\n    ", i ? "\n" : "", group->reason);
+			fputs(i ? "\n" : "", stdout);
+			fit_words(stdout, 0, 0, "%s", group->reason);
+			fputs("\n    ", stdout);
 			print_names(group, format == CLI_RST ? "``" : "", "\n    ");
 			putchar('\n');
 		}

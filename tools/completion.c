@@ -293,9 +293,9 @@ const struct cli_command cli_completion = {
 	.options = options,
 	.failure = CLI_USAGE,
 	.main = completion,
-	.details =
-		"bash: source <(pfw completion bash), in ~/.bashrc\n"
-		"zsh:  pfw completion zsh >_pfw, in a directory of $fpath\n"
-		"fish: pfw completion fish >~/.config/fish/completions/pfw.fish An installed pfw\n"
-		"has these files and its manual pages in the shells' directories.\n",
+	.details = "bash: source <(pfw completion bash), in ~/.bashrc\n"
+		   "zsh:  pfw completion zsh >_pfw, in a directory of $fpath\n"
+		   "fish: pfw completion fish >~/.config/fish/completions/pfw.fish\n"
+		   "An installed pfw has these files and its manual pages in the shells'\n"
+		   "directories.\n",
 };

@@ -7,6 +7,7 @@
 #include "common/settings/config.h"
 #include "store/json/print.h"
 #include "ui/cli.h"
+#include "ui/fit.h"
 
 extern char **environ;
 
@@ -83,8 +84,9 @@ static bool print_text_row(const struct pfw_config_row *row)
 		printf("   (default %s)", row->fallback);
 	putchar('\n');
 	if (bad)
-		printf("%*s%s%s%s\n", INDENT, "", cli_style(coloured, CLI_YELLOW),
-		       cli_name(problem), cli_style(coloured, CLI_PLAIN));
+		printf("%*s%s", INDENT, "", cli_style(coloured, CLI_YELLOW));
+	fit_words(stdout, INDENT, INDENT, "%s", cli_name(problem));
+	fputs(cli_style(coloured, CLI_PLAIN), stdout);
 	snprintf(text, sizeof(text), "%s Takes %s.", row->meaning, row->accepts);
 	printf("%*s", INDENT, "");
 	cli_wrapped(stdout, row->state == PFW_CONFIG_IGNORED ? row->meaning : text, INDENT, INDENT,

@@ -6,6 +6,7 @@
 
 #include "common/settings/schedule.h"
 #include "ui/cli.h"
+#include "ui/fit.h"
 
 #define STEPS_MAX 1000000u
 #define BAR 80u /* steps per line of the picture */
@@ -72,9 +73,10 @@ static void print_picture(const struct pfw_schedule *schedule, uint64_t steps)
 	}
 	puts(". NONE   w WARMUP   # RECORD   S RECORD_AND_SAVE: the cycle is written behind it");
 	if (cycles)
-		printf("%s cycle%s in %s steps; on_trace_ready is called in pfw_step() behind each S, "
-		       "last as step %" PRIu64 " begins\n",
-		       cli_count(cycles), cli_plural(cycles), cli_count(steps), last + 1);
+		fit_words(stdout, 0, 0,
+			  "%s cycle%s in %s steps; on_trace_ready is called in pfw_step() behind "
+			  "each S, last as step %" PRIu64 " begins",
+			  cli_count(cycles), cli_plural(cycles), cli_count(steps), last + 1);
 	else
 		printf("no cycle ends in %s step%s\n", cli_count(steps), cli_plural(steps));
 }
@@ -135,8 +137,10 @@ static int explain(const struct cli_command *command, const struct pfw_plan *pla
 		puts("; each time is a cycle, which calls no hook");
 		return cli_finish(stdout, command, CLI_OK);
 	}
-	puts("records between cudaProfilerStart() and cudaProfilerStop(); each range is a cycle, and "
-	     "on_trace_ready is called as it ends");
+	fit_words(
+		stdout, 0, 0,
+		"records between cudaProfilerStart() and cudaProfilerStop(); each range is a cycle, "
+		"and on_trace_ready is called as it ends");
 	if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
 		puts("there is no CUDA here (no libcuda.so.1): nothing would be recorded");
 	return cli_finish(stdout, command, CLI_OK);

@@ -887,6 +887,21 @@ def test_doctor_fits_the_terminal(tmp_path):
         assert steady(found) == steady(whole)
 
 
+@pytest.mark.parametrize("words", [["calls", "--unwrapped"], ["schedule", "wait=1,active=2,repeat=2"], ["schedule", "range"],
+                                   ["config"]])
+def test_texts_fit_the_terminal(words):
+    """The words are those that a program gets; a word that is longer than a line is not cut."""
+    env = {"PFW_COUNTERS": "fast"}
+    whole = pfw(*words, env=clean_env(**env)).stdout
+    assert max(map(len, whole.splitlines())) > 90
+    shown = pfw(*words, env=clean_env(COLUMNS="80", **env)).stdout
+    assert shown.split() == whole.split()
+    if words != ["config"]:
+        assert max(map(len, shown.splitlines())) <= 80
+    else:
+        assert all(len(line) <= 80 for line in shown.split("PFW_COUNTERS = unset\n")[1].splitlines()[:2])
+
+
 def steady(found):
     """Without what other programs change."""
     return re.sub(r"[0-9.]+ [KMGT]iB free|(?m:^.{6}spools left .*$)", "", found)

@@ -5,6 +5,7 @@
 
 #include "compare/compare.h"
 #include "store/json/print.h"
+#include "ui/fit.h"
 #include "ui/grid.h"
 
 #define COLUMNS_MAX 40
@@ -276,12 +277,14 @@ static void print_summary(const struct compare *compare, FILE *out)
 		cli_count(significant), cli_count(compare->tested),
 		cli_count(compare->side[0].runs), cli_plural(compare->side[0].runs),
 		cli_count(compare->side[1].runs));
-	if (compare->has_together)
-		fprintf(out, "%sThe middle row changed by %+.1f %%%s.\n", lines,
-			percent(compare->together),
-			compare->side[0].runs == 1 && compare->side[1].runs == 1
-				? ", which one run a side cannot tell from a slow machine"
-				: "");
+	if (compare->has_together) {
+		fputs(lines, out);
+		fit_words(out, 0, 0, "The middle row changed by %+.1f %%%s.",
+			  percent(compare->together),
+			  compare->side[0].runs == 1 && compare->side[1].runs == 1
+				  ? ", which one run a side cannot tell from a slow machine"
+				  : "");
+	}
 }
 
 int compare_print(const struct compare *compare)

@@ -27,7 +27,6 @@ void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *
 {
 	static const char *const marks[] = { "ok   ", "note ", "WRONG" };
 	static const enum cli_style styles[] = { CLI_GREEN, CLI_YELLOW, CLI_RED };
-	size_t width = fit_width(stdout);
 	char text[4 * PATH_MAX];
 	va_list values;
 
@@ -36,10 +35,7 @@ void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *
 	va_start(values, format);
 	vsnprintf(text, sizeof(text), format, values);
 	va_end(values);
-	if (width)
-		cli_wrapped(stdout, text, TEXT_COLUMN, TEXT_COLUMN, (int)width);
-	else
-		puts(text);
+	fit_words(stdout, TEXT_COLUMN, TEXT_COLUMN, "%s", text);
 	if (verdict == DOCTOR_WRONG)
 		doctor->status = CLI_PROBLEMS;
 }

@@ -402,7 +402,7 @@ static int export_main(const struct cli_command *command, int argc, char **argv)
 const struct cli_command cli_export = {
 	.name = "export",
 	.operands = "[PATH...]",
-	.summary = "Write traces in the formats of other tools: Perfetto, TensorBoard, ...",
+	.summary = "Write traces in the formats of Perfetto, TensorBoard and other tools",
 	.options = options,
 	.failure = CLI_USAGE,
 	.main = export_main,

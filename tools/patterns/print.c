@@ -8,6 +8,7 @@
 #include "patterns/patterns.h"
 #include "share/slowest.h"
 #include "ui/cli.h"
+#include "ui/fit.h"
 #include "ui/grid.h"
 
 /* ---- rows ---- */
@@ -222,8 +223,12 @@ static void put_name(struct grid *grid, const struct row *row)
 		grid_text(grid, row->name, row->bytes);
 		return;
 	}
-	snprintf(text, sizeof(text), row->section[0] == 'r' ? "(rank %" PRId64 ")" : "(all files)",
-		 row->rank);
+	if (row->section[0] != 'r')
+		snprintf(text, sizeof(text), "(all files)");
+	else if (row->rank < 0)
+		snprintf(text, sizeof(text), "(no rank)");
+	else
+		snprintf(text, sizeof(text), "(rank %" PRId64 ")", row->rank);
 	grid_text(grid, text, strlen(text));
 }
 
@@ -320,8 +325,9 @@ static int by_mapped(const void *a, const void *b)
 static int print_mapped(const struct row *file, size_t files)
 {
 	const struct row **mapped = calloc(files + 1, sizeof(const struct row *));
+	char names[MAPPED_SHOWN * 2112] = "";
 	uint64_t bytes = 0;
-	size_t count = 0;
+	size_t count = 0, used = 0;
 
 	if (!mapped)
 		return -ENOMEM;
@@ -330,20 +336,21 @@ static int print_mapped(const struct row *file, size_t files)
 			mapped[count++] = &file[i];
 		bytes += file[i].sum.mapped;
 	}
-	if (count) {
-		qsort(mapped, count, sizeof(*mapped), by_mapped);
-		printf("\n%s of %s file%s mapped, not counted:", cli_bytes(bytes), cli_count(count),
-		       cli_plural(count));
-	}
-	for (size_t i = 0; i < count && i < MAPPED_SHOWN; i++) {
+	qsort(mapped, count, sizeof(*mapped), by_mapped);
+	for (size_t i = 0; i < count && i < MAPPED_SHOWN && used < sizeof(names); i++) {
 		char name[512];
 
 		snprintf(name, sizeof(name), "%.*s", (int)mapped[i]->bytes, mapped[i]->name);
-		printf("%s %s (%s)", i ? "," : "", cli_name(name),
-		       cli_bytes(mapped[i]->sum.mapped));
+		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s %s (%s)",
+					 i ? "," : "", cli_name(name),
+					 cli_bytes(mapped[i]->sum.mapped));
 	}
-	if (count)
-		puts(count > MAPPED_SHOWN ? ", ..." : "");
+	if (count) {
+		putchar('\n');
+		fit_words(stdout, 0, 0, "%s of %s file%s mapped, not counted:%s%s",
+			  cli_bytes(bytes), cli_count(count), cli_plural(count), names,
+			  count > MAPPED_SHOWN ? ", ..." : "");
+	}
 	free(mapped);
 	return 0;
 }

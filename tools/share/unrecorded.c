@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "ui/fit.h"
+
 static const char *const why[UNRECORDED_KINDS] = {
 	[UNRECORDED_IO] = "no call was recorded (DFTRACER_DISABLE_IO=0, PFW_CALLS)",
 	[UNRECORDED_OPERATORS] =
@@ -17,6 +19,7 @@ static const char *const why[UNRECORDED_KINDS] = {
 
 void unrecorded_say(const char *figures, enum unrecorded kind, bool *any)
 {
-	printf("%s- %s: %s\n", *any ? "" : "\n", figures, why[kind]);
+	fputs(*any ? "" : "\n", stdout);
+	fit_words(stdout, 0, 2, "- %s: %s", figures, why[kind]);
 	*any = true;
 }

@@ -92,6 +92,8 @@ static int parse_sort(struct table_options *options, const char *key)
 {
 	char keys[TABLE_KEYS_BYTES];
 
+	/* As in `pfw query`, though the largest are first anyway. */
+	key += *key == '-';
 	options->sort_by = key;
 	if (strcmp(key, "none") == 0 || strcmp(key, "key") == 0 || strcmp(key, "name") == 0 ||
 	    table_column_find(key, PFW_TABLE_COMPUTE) || table_column_find(key, PFW_TABLE_IO))

@@ -1,6 +1,7 @@
 /* tools/ui/fit.c - which columns of a table fit the terminal; see fit.h. */
 #include "ui/fit.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -86,18 +87,37 @@ void fit(struct fit_column *column, size_t count, size_t gap, size_t limit)
 	}
 }
 
+#define WORDS_BYTES 32768
+
+void fit_words(FILE *out, int column, int indent, const char *format, ...)
+{
+	size_t width = fit_width(out);
+	char text[WORDS_BYTES];
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(text, sizeof(text), format, values);
+	va_end(values);
+	if (width)
+		cli_wrapped(out, text, column, indent, (int)width);
+	else
+		fprintf(out, "%s\n", text);
+}
+
 void fit_say(FILE *out, const struct fit_column *column, size_t count)
 {
 	bool dim = cli_colours(out);
-	const char *before = "not shown: ";
+	char titles[1024] = "";
+	size_t used = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		if (!column[i].hidden || !column[i].title)
-			continue;
-		fprintf(out, "%s%s%s", *before == 'n' ? cli_style(dim, CLI_DIM) : "", before,
-			column[i].title);
-		before = ", ";
+	for (size_t i = 0; i < count && used < sizeof(titles); i++) {
+		if (column[i].hidden && column[i].title)
+			used += (size_t)snprintf(titles + used, sizeof(titles) - used, "%s%s",
+						 used ? ", " : "", column[i].title);
 	}
-	if (*before == ',')
-		fprintf(out, " (--wide)%s\n", cli_style(dim, CLI_PLAIN));
+	if (!used)
+		return;
+	fputs(cli_style(dim, CLI_DIM), out);
+	fit_words(out, 0, 0, "not shown: %s (--wide)", titles);
+	fputs(cli_style(dim, CLI_PLAIN), out);
 }

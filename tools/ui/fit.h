@@ -24,6 +24,11 @@ size_t fit_width(FILE *out);
  * limit) with `gap` blanks between them. */
 void fit(struct fit_column *column, size_t count, size_t gap, size_t limit);
 
+/* Print words from that column on: in the terminal's lines, later ones `indent` in; in one line if
+ * `out` is no terminal. */
+__attribute__((format(printf, 4, 5))) void fit_words(FILE *out, int column, int indent,
+						     const char *format, ...);
+
 /* Say which columns are hidden, if any are. */
 void fit_say(FILE *out, const struct fit_column *column, size_t count);
 
