@@ -34,10 +34,10 @@ def environment() -> dict[str, str]:
             if name not in ("DFTRACER_ENABLE", "LD_PRELOAD", "PFW_PY_CALLS")}
 
 
-def output(words: Sequence[str]) -> str:
+def output(words: Sequence[str], **variables: str) -> str:
     """What ``pfw WORDS`` prints; what it says of problems goes where this process's errors go."""
-    done = subprocess.run([path(), *words], stdout=subprocess.PIPE, env=environment(), text=True,
-                          check=False)
+    done = subprocess.run([path(), *words], stdout=subprocess.PIPE, env=environment() | variables,
+                          text=True, check=False)
     return done.stdout
 
 

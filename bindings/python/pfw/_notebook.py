@@ -1,6 +1,7 @@
 """``%load_ext pfw``: the cell magic ``%%pfw``."""
 from __future__ import annotations
 
+import shutil
 import time
 from typing import Any
 
@@ -9,8 +10,10 @@ from ._calls import trace_calls
 
 
 def _window(path: str, since_us: int, until_us: int) -> str:
+    # A notebook wraps lines that its cells have no room for, and says nowhere how much they have.
     return _command.output(["table", "--quiet", "--row-limit", "15", "--since", str(since_us),
-                            "--until", str(until_us), path])
+                            "--until", str(until_us), path],
+                           COLUMNS=str(shutil.get_terminal_size((100, 0)).columns))
 
 
 def load(shell: Any) -> None:

@@ -73,3 +73,5 @@ def test_notebook(run):
     assert "twice" in [line["name"] for line in lines if line["cat"] == "python"]
     assert "ZeroDivisionError" in run.output and run.output.endswith("on\n")
     assert "notebook.pfw" in run.output and "write" in run.output
+    table = run.output[run.output.index("I/O\n"):run.output.index("I/O time total")].splitlines()
+    assert len(table) > 4 and max(map(len, table)) <= 100
