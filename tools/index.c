@@ -16,13 +16,14 @@
 
 #define PROBLEMS_SHOWN 10 /* per file */
 
-enum state { BUILT, FRESH, CHECKED, DIFFERS, LIVE, FAILED };
+enum state { BUILT, GROWN, FRESH, CHECKED, DIFFERS, LIVE, FAILED };
 
 static const struct {
 	const char *name, *text;
 	int status;
 } states[] = {
 	[BUILT] = { "built", "indexed", CLI_OK },
+	[GROWN] = { "grown", "its index was added to", CLI_OK },
 	[FRESH] = { "fresh", "its index is fresh", CLI_OK },
 	[CHECKED] = { "checked", "its index is right", CLI_OK },
 	[DIFFERS] = { "differs", NULL, CLI_PROBLEMS },
@@ -148,7 +149,9 @@ static void built(void *user, size_t file, const struct pfw_index_built *one)
 {
 	struct indexing *indexing = user;
 	const char *path = indexing->todo.file[file].path;
-	struct result result = { .state = indexing->check ? CHECKED : BUILT,
+	struct result result = { .state = indexing->check ? CHECKED
+					  : one->grown	  ? GROWN
+							  : BUILT,
 				 .lines = one->lines,
 				 .blocks = one->blocks,
 				 .problems = one->problems,
@@ -239,6 +242,7 @@ static void run(struct indexing *indexing, unsigned jobs)
 		.traces = &indexing->todo,
 		.jobs = jobs,
 		.check = indexing->check,
+		.anew = indexing->force,
 		.user = indexing,
 		.built = built,
 		.problem = problem,
@@ -323,8 +327,9 @@ const struct cli_command cli_index = {
 		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, or\n"
 		"the base name of a run; without one, the newest run here.  The index of FILE is\n"
 		"FILE.idx, a SQLite database (docs/index_format.rst), or in ~/.cache/pfw if its\n"
-		"directory is not writable.  It is made again if FILE has changed, or if a row\n"
-		"of it is not what FILE says, which is read for that.\n"
+		"directory is not writable.  It is added to if FILE has grown, and made again if\n"
+		"FILE has changed otherwise, or if a row of it is not what FILE says, which is\n"
+		"read for that.\n"
 		"exit status: 0 ok, 1 damage was skipped, the index is wrong (--check), or the\n"
 		"trace is still being written; 2 usage error, or a file that cannot be read or\n"
 		"indexed\n",

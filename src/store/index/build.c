@@ -31,6 +31,8 @@ struct named {
 	bool known;
 	struct pfw_fname_hashes *fnames; /* the names in a DFTracer file */
 	unsigned kinds;			 /* bits of the kinds of parts, see parts.h */
+	uint64_t from;			 /* the first byte that is in no index yet */
+	bool again;			 /* its index cannot be added to after all */
 };
 
 /*
@@ -53,6 +55,7 @@ struct making {
 
 struct building {
 	const struct pfw_index_build *build;
+	struct pfw_traces traces;		/* those of `build`, some with other blocks */
 	struct making now;			/* the current file */
 	struct making finishing[FINISHING_MAX]; /* a ring, the oldest at `oldest` */
 	unsigned oldest, finishings;
@@ -170,6 +173,62 @@ static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 	return error;
 }
 
+/* ---- what was indexed before ---- */
+
+/* A grown index has other blocks of text than one that is made anew: check it with its own. */
+static void take_blocks(struct pfw_trace_file *file)
+{
+	struct pfw_blocks blocks = { 0 };
+	struct pfw_index *index;
+	char why[128];
+
+	if (file->blocks.layout != PFW_LAYOUT_TEXT ||
+	    pfw_index_open(&index, file->path, why, sizeof(why)))
+		return;
+	if (pfw_index_meta(index)->layout == PFW_LAYOUT_TEXT &&
+	    pfw_index_meta(index)->trace_bytes == file->blocks.file_bytes &&
+	    pfw_index_blocks(index, &blocks) == 0)
+		file->blocks = blocks;
+	for (size_t i = 0; i < blocks.count; i++)
+		blocks.block[i].summed = false; /* by what is being checked */
+	pfw_index_close(index);
+}
+
+/* Leave out what the index of an earlier state has.  The names of other tools' files may be in
+ * lines that are new. */
+static void leave_out(struct building *building, size_t number)
+{
+	struct pfw_trace_file *file = &building->traces.file[number];
+	struct pfw_index *older;
+
+	if (building->build->anew || !file->head.ours || pfw_index_open_shorter(&older, file->path))
+		return;
+	if (pfw_index_extend(older, file->path, find_kinds(file), &file->blocks) == 0)
+		building->named[number].from = pfw_index_meta(older)->trace_bytes;
+	pfw_index_close(older);
+}
+
+static bool want(void *user, size_t file, const struct pfw_block *block)
+{
+	return block->at >= ((const struct building *)user)->named[file].from;
+}
+
+/* Begin with what the index of an earlier state has.  0 or -EAGAIN. */
+static int resume(struct making *making, const char *path)
+{
+	struct pfw_index *older;
+	int error = pfw_index_open_shorter(&older, path);
+
+	if (error)
+		return -EAGAIN;
+	error = pfw_index_resume(making->writer, older);
+	making->built.blocks = pfw_index_meta(older)->blocks;
+	making->built.lines = pfw_index_meta(older)->lines;
+	making->built.grown = true;
+	pfw_index_close(older);
+	return error == -ENOMEM ? error : error ? -EAGAIN : 0;
+}
+
 /* ---- files; in order, one at a time ---- */
 
 static void begin_file(struct building *building)
@@ -189,6 +248,8 @@ static void begin_file(struct building *building)
 		building->now.built.error = pfw_index_begin(&building->now.writer, file->path,
 							    (uint64_t)building->now.before.st_size,
 							    place);
+	if (!building->now.built.error && building->named[building->now.file].from)
+		building->now.built.error = resume(&building->now, file->path);
 }
 
 /* Whether the file has changed since its first block was read. */
@@ -240,7 +301,9 @@ static void settle_oldest(struct building *building)
 		finishing->built.total = pfw_index_so_far(finishing->writer);
 		finishing->built.cached = pfw_index_cached_at(finishing->writer);
 	}
-	finishing->build->built(finishing->build->user, finishing->file, &finishing->built);
+	building->named[finishing->file].again = finishing->built.error == -EAGAIN;
+	if (finishing->built.error != -EAGAIN)
+		finishing->build->built(finishing->build->user, finishing->file, &finishing->built);
 	if (finishing->writer)
 		pfw_index_end(finishing->writer);
 }
@@ -297,7 +360,7 @@ static int done(void *user, struct pfw_pass_block *block)
 	built->blocks++;
 	built->lines += held->lines;
 	give_spare(building, held);
-	if (building->build->unasked && built->error)
+	if (building->build->unasked && built->error && built->error != -EAGAIN)
 		return -ECANCELED;
 	return built->error == -ENOMEM ? -ENOMEM : 0;
 }
@@ -332,15 +395,14 @@ static void progress(void *user, uint64_t bytes, uint64_t all)
 		building->build->progress(building->build->user, bytes, all);
 }
 
-int pfw_index_build(const struct pfw_index_build *build)
+static int run_pass(struct building *building)
 {
-	struct building building = { .build = build,
-				     .naming = PTHREAD_MUTEX_INITIALIZER,
-				     .mutex = PTHREAD_MUTEX_INITIALIZER };
+	const struct pfw_index_build *build = building->build;
 	const struct pfw_pass pass = {
-		.traces = build->traces,
+		.traces = &building->traces,
 		.jobs = build->jobs,
-		.user = &building,
+		.user = building,
+		.want = want,
 		.work = work,
 		.done = done,
 		.drop = drop,
@@ -349,29 +411,115 @@ int pfw_index_build(const struct pfw_index_build *build)
 		.progress = progress,
 		.stop = build->stop,
 	};
-	int error;
-
-	building.named = calloc(build->traces->count + 1, sizeof(*building.named));
-	if (!building.named)
-		return -ENOMEM;
-	error = pfw_pass_run(&pass);
+	int error = pfw_pass_run(&pass);
 
 	/* -EIO is a reported problem of some file; the readable part gets an index. */
-	if (!error || error == -EIO)
-		go_to(&building, build->traces->count);
-	settle(&building);
-	if (building.now.writer)
-		pfw_index_end(building.now.writer);
-	while (building.spare) {
-		struct held *held = building.spare;
+	if (error == -EIO)
+		error = 0;
+	if (!error)
+		go_to(building, build->traces->count);
+	settle(building);
+	if (building->now.writer)
+		pfw_index_end(building->now.writer);
+	return error;
+}
 
-		building.spare = held->next;
-		drop(&building, held);
+static int begin(struct building *building)
+{
+	const struct pfw_traces *traces = building->build->traces;
+
+	building->named = calloc(traces->count + 1, sizeof(*building->named));
+	building->traces = *traces;
+	building->traces.file = calloc(traces->count + 1, sizeof(*traces->file));
+	if (!building->named || !building->traces.file)
+		return -ENOMEM;
+	for (size_t i = 0; i < traces->count; i++) {
+		building->traces.file[i] = traces->file[i];
+		if (building->build->check)
+			take_blocks(&building->traces.file[i]);
+		else
+			leave_out(building, i);
 	}
-	for (size_t i = 0; i < build->traces->count; i++)
-		pfw_fname_hashes_free(building.named[i].fnames);
-	free(building.named);
-	return error == -EIO ? 0 : error;
+	return 0;
+}
+
+static void end(struct building *building)
+{
+	const struct pfw_traces *traces = building->build->traces;
+
+	while (building->spare) {
+		struct held *held = building->spare;
+
+		building->spare = held->next;
+		drop(building, held);
+	}
+	for (size_t i = 0; i < traces->count && building->named; i++)
+		pfw_fname_hashes_free(building->named[i].fnames);
+	for (size_t i = 0; i < traces->count && building->traces.file; i++) {
+		if (building->traces.file[i].blocks.block != traces->file[i].blocks.block)
+			free(building->traces.file[i].blocks.block);
+	}
+	free(building->named);
+	free(building->traces.file);
+}
+
+/* ---- again, without what was indexed before ---- */
+
+struct again {
+	const struct pfw_index_build *build;
+	size_t file;
+};
+
+static void built_again(void *user, size_t file, const struct pfw_index_built *built)
+{
+	const struct again *again = user;
+
+	again->build->built(again->build->user, again->file + file, built);
+}
+
+static void progress_again(void *user, uint64_t bytes, uint64_t all)
+{
+	const struct again *again = user;
+
+	if (again->build->progress)
+		again->build->progress(again->build->user, bytes, all);
+}
+
+static void problem_again(void *user, size_t file, const struct pfw_scan_problem *problem)
+{
+	const struct again *again = user;
+
+	if (again->build->problem)
+		again->build->problem(again->build->user, again->file + file, problem);
+}
+
+static int build_again(const struct pfw_index_build *build, size_t file)
+{
+	const struct pfw_traces one = { .file = &build->traces->file[file], .count = 1 };
+	struct again again = { .build = build, .file = file };
+	struct pfw_index_build anew = *build;
+
+	anew.traces = &one;
+	anew.anew = true;
+	anew.user = &again;
+	anew.built = built_again;
+	anew.progress = progress_again;
+	anew.problem = problem_again;
+	return pfw_index_build(&anew);
+}
+
+int pfw_index_build(const struct pfw_index_build *build)
+{
+	struct building building = { .build = build,
+				     .naming = PTHREAD_MUTEX_INITIALIZER,
+				     .mutex = PTHREAD_MUTEX_INITIALIZER };
+	int error = begin(&building);
+
+	error = error ? error : run_pass(&building);
+	for (size_t i = 0; i < build->traces->count && !error; i++)
+		error = building.named[i].again ? build_again(build, i) : 0;
+	end(&building);
+	return error;
 }
 
 /* ---- one file ---- */

@@ -17,6 +17,7 @@ struct pfw_index_built {
 	uint64_t blocks, lines, problems;
 	const struct pfw_summary *total;
 	const char *cached; /* its path in the cache; NULL: it is beside the trace */
+	bool grown;	    /* the index of the trace when it was shorter was added to */
 	int64_t ns;	    /* since the begin of its first block */
 	bool differs;	    /* of a check: the index is not that of the trace */
 	char difference[256];
@@ -26,9 +27,11 @@ struct pfw_index_build {
 	const struct pfw_traces *traces; /* regular files only */
 	unsigned jobs;			 /* as in struct pfw_pass */
 	bool check;			 /* compare with the index on disk, and write nothing */
+	bool anew;			 /* add to no index */
 	bool unasked; /* PFW_INDEX_UNASKED; the first index that cannot be made is the end */
 	void *user;
-	/* Called once for each file, in order, after all its problem() calls. */
+	/* Called once for each file, in order, after all its problem() calls; for one whose index
+	 * could not be added to after all, at the end. */
 	void (*built)(void *user, size_t file, const struct pfw_index_built *built);
 	/* As in struct pfw_pass; or NULL. */
 	void (*problem)(void *user, size_t file, const struct pfw_scan_problem *problem);

@@ -137,6 +137,24 @@ int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point 
 /* The summary of all blocks so far. */
 const struct pfw_summary *pfw_index_so_far(const struct pfw_index_writer *writer);
 
+/* ---- adding to an index ---- */
+
+/* Open the index of a trace as it was when it was shorter.  0, or -errno: it has none. */
+int pfw_index_open_shorter(struct pfw_index **out, const char *trace);
+
+/*
+ * Put the blocks of such an index before those that the trace has had since: *blocks, a copy of
+ * what pfw_blocks_find() found; blocks->block may become another one, to be freed.  0; -ENOTSUP: it
+ * cannot be added to: bits of `kinds` that have no state to go on from, or a limit that was
+ * reached; or -errno.
+ */
+int pfw_index_extend(struct pfw_index *older, const char *trace, unsigned kinds,
+		     struct pfw_blocks *blocks);
+
+/* Take over the rows of its blocks and its totals, before the first pfw_index_add().  0 or -errno;
+ * then pfw_index_commit() may return -EAGAIN: the index must be made anew. */
+int pfw_index_resume(struct pfw_index_writer *writer, struct pfw_index *older);
+
 /* The trace as it is now: layout and number of reported problems. */
 struct pfw_index_trace {
 	enum pfw_layout layout;

@@ -81,6 +81,7 @@ struct pfw_index_writer {
 	uint64_t lines;	       /* of all blocks, including bad lines */
 	struct pfw_block last; /* the first and last block are proven */
 	struct pfw_block first;
+	bool grows, was_nested; /* see pfw_index_resume() */
 };
 
 /* Prepare an INSERT of that many columns.  0 or -errno.  Closing the database frees it.  Thread: as

@@ -1,6 +1,7 @@
 /* store/index/parts.h - the parts of an index besides summaries, by kind: overlaps, patterns.
  *
- * To add a kind, define a struct pfw_index_kind, and list it in store/kinds.c.  While an index is
+ * To add a kind, define a struct pfw_index_kind, and list it in store/kinds.c.  An index of a trace
+ * that has grown is made anew unless all its kinds are `untouched`.  While an index is
  * made (by `pfw index`, or in compact's pass), each block has a struct of the kind; the thread of
  * the block adds its lines.  Then the file's struct takes the blocks, in order and one at a time;
  * each may become a row of the table `part`, and the end another one.  `pfw index --check` and `pfw
@@ -18,6 +19,7 @@
 struct pfw_blob;
 struct pfw_fname_hashes;
 struct pfw_index;
+struct pfw_summary;
 
 struct pfw_index_kind {
 	const char *name;
@@ -38,6 +40,9 @@ struct pfw_index_kind {
 	int (*take)(void *file, void *block, struct pfw_blob *data);
 	/* After the last block: append the last row, whose block is the number of blocks. */
 	int (*end)(void *file, struct pfw_blob *data);
+	/* Whether a file's struct that took lines of no other names is as file_create() made it, so
+	 * that an index can be added to.  NULL: never, then it is made anew. */
+	bool (*untouched)(const struct pfw_summary *names);
 };
 
 #define PFW_INDEX_KINDS_MAX 8

@@ -339,8 +339,8 @@ static int read_meta(struct pfw_index *index, struct pfw_index_proof *proof)
 	return error;
 }
 
-/* Check that the trace is the one that was indexed. */
-static int check_trace(const char *trace, const struct pfw_index_proof *proof)
+/* Check that the trace is the one that was indexed; `shorter`: and has grown since. */
+static int check_trace(const char *trace, const struct pfw_index_proof *proof, bool shorter)
 {
 	struct pfw_index_proof now = *proof;
 	struct stat st;
@@ -348,7 +348,10 @@ static int check_trace(const char *trace, const struct pfw_index_proof *proof)
 
 	if (fd < 0)
 		return fd;
-	error = (uint64_t)st.st_size != proof->trace_bytes ? -ESTALE : 0;
+	if (shorter)
+		error = (uint64_t)st.st_size > proof->trace_bytes ? 0 : -ESTALE;
+	else
+		error = (uint64_t)st.st_size != proof->trace_bytes ? -ESTALE : 0;
 	error = error ? error : pfw_index_prove(&now, fd);
 	close(fd);
 	if (!error && (now.first_crc != proof->first_crc || now.last_crc != proof->last_crc))
@@ -356,8 +359,8 @@ static int check_trace(const char *trace, const struct pfw_index_proof *proof)
 	return error;
 }
 
-static int open_path(struct pfw_index *index, const char *path, const char *trace, char *why,
-		     size_t size)
+static int open_path(struct pfw_index *index, const char *path, const char *trace, bool shorter,
+		     char *why, size_t size)
 {
 	static const int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
 	struct pfw_index_proof proof;
@@ -377,7 +380,7 @@ static int open_path(struct pfw_index *index, const char *path, const char *trac
 			 error == -EBADMSG ? "not an index of ours, or damaged" : strerror(-error));
 		return error;
 	}
-	error = check_trace(trace, &proof);
+	error = check_trace(trace, &proof, shorter);
 	if (error)
 		snprintf(why, size, "%s",
 			 error == -ESTALE ? "of another state of the trace" : strerror(-error));
@@ -385,15 +388,15 @@ static int open_path(struct pfw_index *index, const char *path, const char *trac
 }
 
 /* Open STEM.idx. */
-static int open_at(struct pfw_index **out, const char *stem, const char *trace, char *why,
-		   size_t size)
+static int open_at(struct pfw_index **out, const char *stem, const char *trace, bool shorter,
+		   char *why, size_t size)
 {
 	struct pfw_index *index = calloc(1, sizeof(*index));
 	char *path = pfw_index_path(stem, PFW_INDEX_SUFFIX);
 	int error = -ENOMEM;
 
 	if (index && path)
-		error = open_path(index, path, trace, why, size);
+		error = open_path(index, path, trace, shorter, why, size);
 	else
 		snprintf(why, size, "%s", strerror(ENOMEM));
 	free(path);
@@ -404,17 +407,29 @@ static int open_at(struct pfw_index **out, const char *stem, const char *trace, 
 	return error;
 }
 
-int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t size)
+static int open_any(struct pfw_index **out, const char *trace, bool shorter, char *why, size_t size)
 {
-	int error = open_at(out, trace, trace, why, size);
+	int error = open_at(out, trace, trace, shorter, why, size);
 	char *stem = error && error != -ENOMEM ? pfw_index_in_cache(trace, false) : NULL;
 	char not_there[128];
 
 	/* What the user put beside it is what messages are about. */
-	if (stem && open_at(out, stem, trace, not_there, sizeof(not_there)) == 0)
+	if (stem && open_at(out, stem, trace, shorter, not_there, sizeof(not_there)) == 0)
 		error = *why = 0;
 	free(stem);
 	return error;
+}
+
+int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t size)
+{
+	return open_any(out, trace, false, why, size);
+}
+
+int pfw_index_open_shorter(struct pfw_index **out, const char *trace)
+{
+	char why[128];
+
+	return open_any(out, trace, true, why, sizeof(why));
 }
 
 void pfw_index_close(struct pfw_index *index)

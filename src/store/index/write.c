@@ -258,8 +258,12 @@ const struct pfw_summary *pfw_index_so_far(const struct pfw_index_writer *writer
 
 int pfw_index_commit(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
 {
-	int error = pfw_index_put_totals(writer, trace);
+	int error;
 
+	/* A call of the new part may have begun before the last one of the old part ended. */
+	if (writer->grows && writer->total.nested && !writer->was_nested)
+		return -EAGAIN;
+	error = pfw_index_put_totals(writer, trace);
 	error = error ? error : close_database(writer);
 	if (!error && writer->stem)
 		error = pfw_index_cache_link(writer->stem, writer->trace);

@@ -271,6 +271,19 @@ static int end(void *user, struct pfw_blob *data)
 	return error;
 }
 
+/* I/O calls leave nothing here, nor do lines of metadata. */
+static bool untouched(const struct pfw_summary *names)
+{
+	for (uint32_t i = 1; i < names->names; i++) {
+		const struct pfw_summary_name *name = &names->name[i];
+		const struct pfw_slice cat = { .at = name->cat, .bytes = name->cat_bytes };
+
+		if (name->ph != 'M' && name->ph != 's' && !pfw_is_io(&cat))
+			return false;
+	}
+	return true;
+}
+
 const struct pfw_index_kind pfw_table_kind = {
 	.name = "table",
 	.number = 3,
@@ -283,6 +296,7 @@ const struct pfw_index_kind pfw_table_kind = {
 	.file_free = free_file,
 	.take = take,
 	.end = end,
+	.untouched = untouched,
 };
 
 /* ---- reading ---- */

@@ -1,0 +1,147 @@
+/* store/index/grow.c - adds to an index when its trace has grown; see index.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/index/internal.h"
+#include "store/sys/open.h"
+
+/* ---- which index can be added to ---- */
+
+/* Whether the last line that was indexed is a whole one. */
+static bool ends_with_line(const char *trace, uint64_t bytes)
+{
+	int fd = pfw_open_file(trace, PFW_OPEN_LINK, NULL);
+	char last = 0;
+	bool is = fd >= 0 && pread(fd, &last, 1, (off_t)(bytes - 1)) == 1 && last == '\n';
+
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
+/* Whether no table had more than it keeps, and the kinds can go on from nothing. */
+static int check_totals(struct pfw_index *older, unsigned kinds)
+{
+	struct pfw_summary total;
+	struct pfw_index_row row;
+	int error = pfw_summary_init(&total);
+
+	if (error)
+		return error;
+	error = pfw_index_totals(older, PFW_INDEX_NAMES | PFW_INDEX_THREADS, &total);
+	if (!error && (total.name[0].count || total.thread[0].lines || total.left_out))
+		error = -ENOTSUP;
+	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
+		const struct pfw_index_kind *kind = pfw_index_kind_table[i];
+
+		if (kinds >> i & 1 && !(kind->untouched && kind->untouched(&total)))
+			error = -ENOTSUP;
+	}
+	pfw_summary_release(&total);
+	error = error ? error : pfw_index_query(older, &row, "SELECT lines FROM file WHERE id = 0");
+	if (error)
+		return error;
+	if (pfw_index_next(&row) != 1 || pfw_index_u64(&row) || row.bad)
+		error = -ENOTSUP;
+	sqlite3_finalize(row.statement);
+	return error;
+}
+
+/* Keep the blocks of the index, and cut what follows into new ones.  An index that often grew by a
+ * little has too many. */
+static int lay_out_text(struct pfw_index *older, struct pfw_blocks *blocks)
+{
+	uint64_t at = older->meta.trace_bytes, end = blocks->file_bytes;
+	size_t room = older->meta.blocks + (end - at) / PFW_BLOCK_TEXT + 1;
+	struct pfw_blocks old = { 0 };
+	struct pfw_block *block;
+	int error = room > 2 * (end / PFW_BLOCK_TEXT) + 16 ? -ENOTSUP : 0;
+
+	error = error ? error : pfw_index_blocks(older, &old);
+	if (error)
+		return error;
+	block = realloc(old.block, room * sizeof(*block));
+	if (!block) {
+		pfw_blocks_free(&old);
+		return -ENOMEM;
+	}
+	for (; at < end; at += PFW_BLOCK_TEXT)
+		block[old.count++] = (struct pfw_block){
+			.at = at, .bytes = end - at < PFW_BLOCK_TEXT ? end - at : PFW_BLOCK_TEXT
+		};
+	blocks->block = block;
+	blocks->count = old.count;
+	return 0;
+}
+
+int pfw_index_extend(struct pfw_index *older, const char *trace, unsigned kinds,
+		     struct pfw_blocks *blocks)
+{
+	const struct pfw_index_meta *meta = &older->meta;
+	int error;
+
+	if (meta->problems || !meta->blocks || meta->layout != blocks->layout ||
+	    meta->trace_bytes >= blocks->file_bytes)
+		return -ENOTSUP;
+	error = check_totals(older, kinds);
+	if (error)
+		return error;
+	if (meta->layout == PFW_LAYOUT_TEXT)
+		return ends_with_line(trace, meta->trace_bytes) ? lay_out_text(older, blocks)
+								: -ENOTSUP;
+	if (meta->layout != PFW_LAYOUT_MEMBERS || meta->blocks >= blocks->count ||
+	    blocks->block[meta->blocks].at != meta->trace_bytes)
+		return -ENOTSUP;
+	return 0;
+}
+
+/* ---- going on ---- */
+
+/* Copy all rows of a table of blocks. */
+static int copy_rows(struct pfw_index_writer *writer, struct pfw_index *older, struct pfw_put *put,
+		     const char *sql)
+{
+	struct pfw_index_row row;
+	uint64_t count = 0;
+	int result = 0, error = pfw_index_query(older, &row, sql);
+
+	while (!error && (result = pfw_index_next(&row)) > 0 && count <= older->meta.blocks) {
+		for (int i = 0; i < sqlite3_column_count(row.statement); i++)
+			sqlite3_bind_value(put->statement, i + 1,
+					   sqlite3_column_value(row.statement, i));
+		error = pfw_put_row(put);
+		count++;
+	}
+	sqlite3_finalize(row.statement);
+	if (!error && !result && count != older->meta.blocks)
+		error = -EBADMSG;
+	writer->blocks = (uint32_t)count;
+	return error ? error : result < 0 ? result : 0;
+}
+
+int pfw_index_resume(struct pfw_index_writer *writer, struct pfw_index *older)
+{
+	struct pfw_blocks blocks = { 0 };
+	int error = pfw_index_totals(older, PFW_INDEX_ALL, &writer->total);
+
+	error = error ? error : pfw_index_blocks(older, &blocks);
+	error = error ? error
+		      : copy_rows(writer, older, &writer->block, "SELECT * FROM block ORDER BY id");
+	error = error ? error
+		      : copy_rows(writer, older, &writer->holds,
+				  "SELECT * FROM block_holds ORDER BY block");
+	if (!error) {
+		writer->first = blocks.block[0];
+		writer->last = blocks.block[blocks.count - 1];
+	}
+	writer->lines = older->meta.lines;
+	writer->grows = true;
+	writer->was_nested = older->meta.nested;
+	/* No index says when a thread's last call ended: not after its last line. */
+	for (uint32_t i = 1; i < writer->total.threads; i++)
+		writer->total.thread[i].calls_end_ns = writer->total.thread[i].last_ns;
+	pfw_blocks_free(&blocks);
+	return error;
+}
