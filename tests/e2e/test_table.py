@@ -386,6 +386,15 @@ def test_tables_fit_the_terminal(tmp_path, columns):
     assert everything == run([PFW, "table", path]).stdout.splitlines()
 
 
+def test_a_share_above_100_percent_is_explained(tmp_path):
+    for threads, head in ((1, "Wall 9.000us; I/O took 9.000us (100.0%)"),
+                          (3, "Wall 9.000us; I/O took 27.000us (300.0%), added up over threads")):
+        trace = Trace()
+        for thread in range(threads):
+            trace.add("read", "POSIX", 0, 9_000, {"fname": "/d/x", "ret": 1}, tid=100 + thread)
+        assert table(trace.write(tmp_path / "t.pfw")).stdout.splitlines()[0] == head
+
+
 def test_text_of_io(tmp_path):
     trace = Trace()
     for i in range(4):

@@ -213,6 +213,7 @@ static void print_head(const struct table *table, const struct table_options *op
 {
 	double wall = (double)table->extent.greatest_ns - (double)table->extent.least_ns;
 	const char *before = "; ";
+	bool more = false;
 
 	/* --plain reads only the blocks that its conditions may want. */
 	if (options->plain || wall <= 0)
@@ -225,12 +226,13 @@ static void print_head(const struct table *table, const struct table_options *op
 		       cli_time(pfw_saturate_whole(view[i].self_us * 1000)),
 		       view[i].self_us * 1e5 / wall);
 		before = ", ";
+		more |= view[i].self_us * 1e3 > wall || view[i].self_device_us * 1e3 > wall;
 		if (view[i].has_device)
 			printf(", %s %s (%.1f%%)", view[i].device,
 			       cli_time(pfw_saturate_whole(view[i].self_device_us * 1000)),
 			       view[i].self_device_us * 1e5 / wall);
 	}
-	printf("\n\n");
+	printf("%s\n\n", more ? ", added up over threads" : "");
 }
 
 void table_print(const struct table *table, const struct table_options *options)
