@@ -644,7 +644,7 @@ def test_files_have_rows_of_calls_only(tmp_path):
     without = table("-g", "fname", path).stdout
     run([PFW, "index", path])
     assert without == table("-g", "fname", path).stdout == (
-        "Wall 8.960us; I/O took 4.000us (44.6%)\n\n"
+        "Wall 9.000us; I/O took 4.000us (44.4%)\n\n"
         "---------  ----------  -------  -------  -------  -------  ---------  ---------\n"
         "     File  # of Calls  Total %    Total      Avg    Bytes  Mean size  Bandwidth\n"
         "---------  ----------  -------  -------  -------  -------  ---------  ---------\n"

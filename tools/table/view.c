@@ -211,12 +211,14 @@ static int make_view(struct table_view *view, const struct table *table,
 static void print_head(const struct table *table, const struct table_options *options,
 		       const struct table_view *view, size_t views)
 {
-	double wall = (double)table->extent.greatest_ns - (double)table->extent.least_ns;
+	/* Not a difference of doubles, which hold the time of day to 256 ns only. */
+	double wall =
+		(double)((uint64_t)table->extent.greatest_ns - (uint64_t)table->extent.least_ns);
 	const char *before = "; ";
 	bool more = false;
 
 	/* --plain reads only the blocks that its conditions may want. */
-	if (options->plain || wall <= 0)
+	if (options->plain || table->extent.greatest_ns <= table->extent.least_ns)
 		return;
 	printf("Wall %s", cli_time(pfw_saturate_whole(wall)));
 	for (size_t i = 0; i < views; i++) {
