@@ -51,7 +51,7 @@ struct pass_numbering {
 	bool known;
 };
 
-struct pass_run {
+struct pfw_pass_run {
 	const struct pfw_pass *pass;
 	/* for all members below but `numbering` and `told` (of the drainer), and for slots that no
 	 * thread works on */
@@ -71,6 +71,7 @@ struct pass_run {
 	bool by_points;
 	bool reading; /* a thread reads the stream without the mutex */
 	bool draining;
+	bool paused; /* take no more blocks until the next pfw_pass_go() */
 	bool ended;
 	int error;
 	bool unreadable;
@@ -85,8 +86,8 @@ void pfw_pass_drop_result(const struct pfw_pass *pass, struct pfw_pass_block *bl
 /* Whether a block is wanted, by any rank of its file. */
 bool pfw_pass_wants(const struct pfw_pass *pass, size_t file, const struct pfw_block *block);
 
-/* Call work() for each rank that has lines in the slot's block; then done(); free all.  Thread: the
- * one that has the slot. */
+/* Call work() for each rank that has lines in the slot's block; then done(), with the same results;
+ * free all.  Thread: the one that has the slot. */
 int pfw_pass_work_parts(const struct pfw_pass *pass, unsigned worker, struct pass_slot *slot);
 int pfw_pass_finish_parts(const struct pfw_pass *pass, struct pass_slot *slot);
 void pfw_pass_free_parts(const struct pfw_pass *pass, struct pass_slot *slot);
@@ -94,13 +95,13 @@ void pfw_pass_free_parts(const struct pfw_pass *pass, struct pass_slot *slot);
 /* ---- take.c; all with the mutex ---- */
 
 /* The next slot to work on, or NULL at the end.  Releases the mutex while it reads a stream. */
-struct pass_slot *pfw_pass_take(struct pass_run *run);
+struct pass_slot *pfw_pass_take(struct pfw_pass_run *run);
 
 /* Take no more blocks; the first error counts. */
-void pfw_pass_end(struct pass_run *run, int error);
+void pfw_pass_end(struct pfw_pass_run *run, int error);
 
 /* Return the slot's text buffer. */
-void pfw_pass_give_text(struct pass_run *run, struct pass_slot *slot);
+void pfw_pass_give_text(struct pfw_pass_run *run, struct pass_slot *slot);
 
 /* Close the file if the cursor is after it and no thread reads it. */
 void pfw_pass_close_unused(struct pass_opened *opened);

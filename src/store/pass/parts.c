@@ -78,15 +78,16 @@ int pfw_pass_work_parts(const struct pfw_pass *pass, unsigned worker, struct pas
 
 int pfw_pass_finish_parts(const struct pfw_pass *pass, struct pass_slot *slot)
 {
-	int error = 0;
+	int error = 0, pause = 0;
 
-	for (size_t i = 0; i < slot->parts && !error && pass->done; i++) {
+	for (size_t i = 0; i < slot->parts && error >= 0 && pass->done; i++) {
 		if (!slot->part[i].worked)
 			continue;
 		error = pass->done(pass->user, &slot->part[i].block);
 		slot->part[i].block.result = NULL; /* done() has freed it */
+		pause |= error == PFW_PASS_PAUSE;
 	}
-	return error;
+	return error < 0 ? error : pause;
 }
 
 void pfw_pass_free_parts(const struct pfw_pass *pass, struct pass_slot *slot)

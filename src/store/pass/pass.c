@@ -60,7 +60,8 @@ static int end_text(struct pfw_buffer *text)
 	return error;
 }
 
-static int fetch_slot(const struct pass_run *run, struct pfw_fetch *fetch, struct pass_slot *slot)
+static int fetch_slot(const struct pfw_pass_run *run, struct pfw_fetch *fetch,
+		      struct pass_slot *slot)
 {
 	const struct pfw_trace_file *file = &run->pass->traces->file[slot->block.file];
 
@@ -72,7 +73,7 @@ static int fetch_slot(const struct pass_run *run, struct pfw_fetch *fetch, struc
 			       &slot->behind);
 }
 
-static void work_on(struct pass_run *run, unsigned worker, struct pfw_fetch *fetch,
+static void work_on(struct pfw_pass_run *run, unsigned worker, struct pfw_fetch *fetch,
 		    struct pass_slot *slot)
 {
 	const struct pfw_pass *pass = run->pass;
@@ -108,7 +109,7 @@ static void work_on(struct pass_run *run, unsigned worker, struct pfw_fetch *fet
 /* ---- finishing slots in order ---- */
 
 /* Report a slot's problems, with line numbers as long as those are known. */
-static void tell(struct pass_run *run, struct pass_slot *slot)
+static void tell(struct pfw_pass_run *run, struct pass_slot *slot)
 {
 	const struct pfw_pass *pass = run->pass;
 	struct pass_numbering *numbering = &run->numbering;
@@ -156,7 +157,7 @@ void pfw_pass_drop_result(const struct pfw_pass *pass, struct pfw_pass_block *bl
 	block->result = NULL;
 }
 
-static int finish(struct pass_run *run, struct pass_slot *slot)
+static int finish(struct pfw_pass_run *run, struct pass_slot *slot)
 {
 	const struct pfw_pass *pass = run->pass;
 	int error = 0;
@@ -178,13 +179,13 @@ static int finish(struct pass_run *run, struct pass_slot *slot)
 	pfw_pass_drop_result(pass, &slot->block);
 	pfw_pass_free_parts(pass, slot);
 	run->told += slot->progress;
-	if (!error && pass->progress)
+	if (error >= 0 && pass->progress)
 		pass->progress(pass->user, run->told, run->all);
 	return error;
 }
 
 /* Finish slots in order.  With the mutex, which it releases meanwhile. */
-static void drain(struct pass_run *run)
+static void drain(struct pfw_pass_run *run)
 {
 	if (run->draining)
 		return;
@@ -201,10 +202,11 @@ static void drain(struct pass_run *run)
 		run->unreadable |= slot->unreadable;
 		pfw_pass_give_text(run, slot);
 		slot->lines.count = slot->behind.count = 0;
-		if (error) {
+		if (error < 0) {
 			pfw_pass_end(run, error);
 			break;
 		}
+		run->paused |= error == PFW_PASS_PAUSE;
 		slot->state = SLOT_FREE;
 		run->finished++;
 		pthread_cond_broadcast(&run->changed);
@@ -216,7 +218,7 @@ static void drain(struct pass_run *run)
 
 static void work(void *user, unsigned worker)
 {
-	struct pass_run *run = user;
+	struct pfw_pass_run *run = user;
 	struct pfw_fetch fetch = { 0 };
 	struct pass_slot *slot;
 
@@ -254,7 +256,7 @@ static unsigned threads_for(const struct pfw_pass *pass)
 	return blocks && blocks < jobs ? (unsigned)blocks : jobs;
 }
 
-static int set_up(struct pass_run *run)
+static int set_up(struct pfw_pass_run *run)
 {
 	const struct pfw_traces *traces = run->pass->traces;
 
@@ -274,7 +276,7 @@ static int set_up(struct pass_run *run)
 	return 0;
 }
 
-static void tear_down(struct pass_run *run)
+static void tear_down(struct pfw_pass_run *run)
 {
 	const struct pfw_pass *pass = run->pass;
 
@@ -300,22 +302,58 @@ static void tear_down(struct pass_run *run)
 	free(run->opened);
 }
 
+int pfw_pass_open(struct pfw_pass_run **out, const struct pfw_pass *pass)
+{
+	struct pfw_pass_run *run = calloc(1, sizeof(*run));
+
+	*out = run;
+	if (!run)
+		return -ENOMEM;
+	run->pass = pass;
+	pthread_mutex_init(&run->mutex, NULL);
+	pthread_cond_init(&run->changed, NULL);
+	run->numbering.file = SIZE_MAX;
+	if (set_up(run) == 0)
+		return 0;
+	pfw_pass_close(run);
+	*out = NULL;
+	return -ENOMEM;
+}
+
+int pfw_pass_go(struct pfw_pass_run *run)
+{
+	const struct pfw_pass *pass = run->pass;
+
+	run->paused = false;
+	pfw_pool_each(run->jobs, work, run);
+	if (run->error)
+		return run->error;
+	if (run->paused)
+		return PFW_PASS_PAUSE;
+	/* blocks that were not wanted */
+	if (!run->unreadable && run->told < run->all && pass->progress)
+		pass->progress(pass->user, run->all, run->all);
+	return run->unreadable ? -EIO : 0;
+}
+
+void pfw_pass_close(struct pfw_pass_run *run)
+{
+	if (!run)
+		return;
+	tear_down(run);
+	pthread_cond_destroy(&run->changed);
+	pthread_mutex_destroy(&run->mutex);
+	free(run);
+}
+
 int pfw_pass_run(const struct pfw_pass *pass)
 {
-	struct pass_run run = { .pass = pass,
-				.mutex = PTHREAD_MUTEX_INITIALIZER,
-				.changed = PTHREAD_COND_INITIALIZER,
-				.numbering = { .file = SIZE_MAX } };
-	int error = set_up(&run);
+	struct pfw_pass_run *run;
+	int error = pfw_pass_open(&run, pass);
 
-	if (!error) {
-		pfw_pool_each(run.jobs, work, &run);
-		error = run.error ? run.error : run.unreadable ? -EIO : 0;
-		/* blocks that were not wanted */
-		if (!error && run.told < run.all && pass->progress)
-			pass->progress(pass->user, run.all, run.all);
-	}
-	tear_down(&run);
+	while (!error && (error = pfw_pass_go(run)) == PFW_PASS_PAUSE)
+		error = 0;
+	pfw_pass_close(run);
 	return error;
 }
 

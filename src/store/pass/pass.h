@@ -55,7 +55,8 @@ struct pfw_pass {
 	bool (*want)(void *user, size_t file, const struct pfw_block *block);
 	/* Return 0, or -errno to end the pass.  `worker` < jobs selects memory of the thread. */
 	int (*work)(void *user, unsigned worker, struct pfw_pass_block *block);
-	/* The same, in order; frees block->result; may be NULL. */
+	/* The same, in order; frees block->result; may be NULL.  In pieces (see pfw_pass_go()) it may
+	 * return PFW_PASS_PAUSE, too. */
 	int (*done)(void *user, struct pfw_pass_block *block);
 	/* Free a result without done(), when the pass ends early; NULL: free(). */
 	void (*drop)(void *user, void *result);
@@ -77,6 +78,18 @@ struct pfw_pass {
  * any; starts jobs - 1 threads and joins them.
  */
 int pfw_pass_run(const struct pfw_pass *pass);
+
+/*
+ * The same in pieces: pfw_pass_go() goes on until done() has returned PFW_PASS_PAUSE and done() was
+ * called for all blocks that were begun; it then returns PFW_PASS_PAUSE, else as pfw_pass_run().  Between
+ * calls there are no threads.  `pass` must last until pfw_pass_close(), which takes NULL, too.
+ * pfw_pass_open(): 0 or -ENOMEM.  Thread: one at a time.
+ */
+#define PFW_PASS_PAUSE 1
+struct pfw_pass_run;
+int pfw_pass_open(struct pfw_pass_run **out, const struct pfw_pass *pass);
+int pfw_pass_go(struct pfw_pass_run *run);
+void pfw_pass_close(struct pfw_pass_run *run);
 
 /*
  * Call work() (as worker 0), problem() and done() for whole lines that are in no block, as if they

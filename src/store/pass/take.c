@@ -13,7 +13,7 @@
 /* A larger buffer, made for a long line, is not kept. */
 #define TEXT_KEPT (4u * PFW_BLOCK_TEXT)
 
-void pfw_pass_end(struct pass_run *run, int error)
+void pfw_pass_end(struct pfw_pass_run *run, int error)
 {
 	if (!run->ended)
 		run->error = error;
@@ -21,7 +21,7 @@ void pfw_pass_end(struct pass_run *run, int error)
 	pthread_cond_broadcast(&run->changed);
 }
 
-static struct pass_slot *new_slot(struct pass_run *run)
+static struct pass_slot *new_slot(struct pfw_pass_run *run)
 {
 	struct pass_slot *slot = &run->slot[run->taken++ % run->slots];
 
@@ -37,7 +37,7 @@ static struct pass_slot *new_slot(struct pass_run *run)
 	return slot;
 }
 
-void pfw_pass_give_text(struct pass_run *run, struct pass_slot *slot)
+void pfw_pass_give_text(struct pfw_pass_run *run, struct pass_slot *slot)
 {
 	if (!slot->fetched)
 		return;
@@ -55,7 +55,7 @@ void pfw_pass_close_unused(struct pass_opened *opened)
 	opened->fd = -1;
 }
 
-static void next_file(struct pass_run *run)
+static void next_file(struct pfw_pass_run *run)
 {
 	if (run->by_points)
 		run->passed += run->pass->traces->file[run->file].blocks.file_bytes;
@@ -67,7 +67,7 @@ static void next_file(struct pass_run *run)
 }
 
 /* A slot that only reports why the cursor's file cannot be read. */
-static struct pass_slot *unreadable(struct pass_run *run, int error)
+static struct pass_slot *unreadable(struct pfw_pass_run *run, int error)
 {
 	struct pass_slot *slot = new_slot(run);
 
@@ -78,7 +78,7 @@ static struct pass_slot *unreadable(struct pass_run *run, int error)
 }
 
 /* The next wanted block of a file whose blocks are known, or NULL. */
-static struct pass_slot *take_block(struct pass_run *run)
+static struct pass_slot *take_block(struct pfw_pass_run *run)
 {
 	const struct pfw_pass *pass = run->pass;
 	const struct pfw_trace_file *file = &pass->traces->file[run->file];
@@ -110,7 +110,7 @@ static struct pass_slot *take_block(struct pass_run *run)
 	return slot;
 }
 
-static int open_stream(struct pass_run *run)
+static int open_stream(struct pfw_pass_run *run)
 {
 	int error = pfw_input_open(&run->stream.input, run->pass->traces->file[run->file].path);
 
@@ -121,7 +121,7 @@ static int open_stream(struct pass_run *run)
 }
 
 /* The index's block at this place, or `place`. */
-static const struct pfw_block *known_block(const struct pass_run *run,
+static const struct pfw_block *known_block(const struct pfw_pass_run *run,
 					   const struct pfw_block *place)
 {
 	const struct pfw_blocks *blocks = &run->pass->traces->file[run->file].blocks;
@@ -134,7 +134,7 @@ static const struct pfw_block *known_block(const struct pass_run *run,
 }
 
 /* The next block of a file that is read in order.  Releases the mutex while it reads. */
-static struct pass_slot *take_streamed(struct pass_run *run)
+static struct pass_slot *take_streamed(struct pfw_pass_run *run)
 {
 	int error = run->streaming ? 0 : open_stream(run);
 	struct pfw_stream *stream = &run->stream;
@@ -187,13 +187,13 @@ static bool pays_by_points(const struct pfw_pass *pass, size_t number)
 	return wanted < all / 4;
 }
 
-static bool is_streamed(const struct pass_run *run)
+static bool is_streamed(const struct pfw_pass_run *run)
 {
 	return run->pass->traces->file[run->file].blocks.layout == PFW_LAYOUT_STREAM &&
 	       !run->by_points;
 }
 
-struct pass_slot *pfw_pass_take(struct pass_run *run)
+struct pass_slot *pfw_pass_take(struct pfw_pass_run *run)
 {
 	const struct pfw_pass *pass = run->pass;
 
@@ -202,7 +202,7 @@ struct pass_slot *pfw_pass_take(struct pass_run *run)
 
 		if (pass->stop && *pass->stop)
 			pfw_pass_end(run, -EINTR);
-		if (run->ended)
+		if (run->ended || run->paused)
 			return NULL;
 		if (run->reading || run->taken - run->finished == run->slots) {
 			pthread_cond_wait(&run->changed, &run->mutex);
