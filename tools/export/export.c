@@ -282,8 +282,8 @@ static int write_all(struct export *export)
 static int resolve_and_write(struct export *export)
 {
 	struct survey *survey = &export->survey;
-	struct live_lines *lines = &export->input->live;
-	int status, error = live_lines_open(lines);
+	struct pfw_live_lines *lines = &export->input->live;
+	int status, error = pfw_live_lines_open(lines);
 
 	error = error ? error : export_live_read(&export->live, lines, survey->stop);
 	if (error)

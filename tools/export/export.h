@@ -62,7 +62,8 @@ struct export_live {
 };
 
 /* Copy the lines to temporary files.  0 or -errno. */
-int export_live_read(struct export_live *live, struct live_lines *lines, const _Atomic bool *stop);
+int export_live_read(struct export_live *live, struct pfw_live_lines *lines,
+		     const _Atomic bool *stop);
 
 /* Fill more[] with the temporary files of those traces and return their number.  more[] has room
  * for all. */

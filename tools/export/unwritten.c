@@ -48,9 +48,10 @@ static int take(void *user, size_t file, const char *text, size_t bytes)
 	return pfw_write_whole(last->fd, text, bytes, &last->bytes);
 }
 
-int export_live_read(struct export_live *live, struct live_lines *lines, const _Atomic bool *stop)
+int export_live_read(struct export_live *live, struct pfw_live_lines *lines,
+		     const _Atomic bool *stop)
 {
-	int error = live_lines_read(lines, stop, take, live);
+	int error = pfw_live_lines_read(lines, stop, take, live);
 
 	for (size_t i = 0; i < live->count && !error; i++) {
 		struct export_live_file *file = &live->file[i];

@@ -245,7 +245,7 @@ static int run_pass(struct query *query)
 		error = pfw_pass_run(&pass);
 	progress_hide();
 	if (!error && query->limit)
-		error = live_lines_pass(&query->input->live, &pass);
+		error = pfw_live_lines_pass(&query->input->live, &pass);
 	for (unsigned i = 0; i < pass.jobs; i++)
 		query_worker_release(&query->worker[i]);
 	free(query->worker);
@@ -295,7 +295,7 @@ static int run(void *user, struct survey_input *input)
 	if ((!query->survey.no_index &&
 	     select_args_use_indexes(&query->select, query->survey.command, &query->input->traces,
 				     query->survey.quiet)) ||
-	    (!query->follow && live_lines_open(&query->input->live)))
+	    (!query->follow && pfw_live_lines_open(&query->input->live)))
 		return query_refuse(query, strerror(ENOMEM));
 	if (query->input->live.missing && query->status == CLI_OK)
 		query->status = CLI_PROBLEMS;

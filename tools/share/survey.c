@@ -98,7 +98,9 @@ int survey_open(struct survey *survey, struct survey_input *input, char *const *
 
 	if (error)
 		return error;
-	input->live = (struct live_lines){ .command = survey->command, .traces = &input->traces };
+	input->live = (struct pfw_live_lines){ .traces = &input->traces,
+					       .say = survey_say,
+					       .user = survey };
 	say_left_out(survey, &input->traces);
 	survey_say_doubles(survey->command, &input->traces, survey->quiet ? NULL : "left out",
 			   survey_say, survey);
@@ -108,7 +110,7 @@ int survey_open(struct survey *survey, struct survey_input *input, char *const *
 void survey_close(struct survey_input *input)
 {
 	if (input->live.traces)
-		live_lines_close(&input->live);
+		pfw_live_lines_close(&input->live);
 	pfw_traces_close(&input->traces);
 }
 
@@ -170,9 +172,8 @@ unsigned survey_jobs(struct survey *survey)
 
 int survey_attach(struct survey *survey, struct survey_input *input, struct pfw_select *select)
 {
-	int error = live_lines_open(&input->live);
+	int error = pfw_live_lines_open(&input->live);
 
-	survey->problems += input->live.missing;
 	if (!error && select && !survey->no_index)
 		error = select_args_use_indexes(select, survey->command, &input->traces,
 						survey->quiet);
@@ -183,7 +184,7 @@ static struct pfw_extent_options extent_options(struct survey *survey, struct su
 {
 	return (struct pfw_extent_options){ .jobs = survey->jobs,
 					    .stop = survey->stop,
-					    .more = live_lines_more,
+					    .more = pfw_live_lines_more,
 					    .user = &input->live };
 }
 
@@ -297,7 +298,7 @@ static int run(const struct pfw_pass *pass, struct survey_input *input, unsigned
 
 	/* The problem of a file that cannot be read to its end is printed: the rest counts. */
 	if ((!error || error == -EIO) && sources & SURVEY_RINGS)
-		return live_lines_pass(&input->live, pass);
+		return pfw_live_lines_pass(&input->live, pass);
 	return error == -EIO ? 0 : error;
 }
 

@@ -8,8 +8,8 @@
 #define PFW_TOOLS_SHARE_SURVEY_H
 
 #include "share/select_args.h"
-#include "share/unwritten.h"
 #include "store/pass/pass.h"
+#include "store/recover/live_lines.h"
 
 struct survey_input;
 
@@ -43,7 +43,7 @@ struct survey {
 /* Traces that are read together. */
 struct survey_input {
 	struct pfw_traces traces;
-	struct live_lines live;
+	struct pfw_live_lines live;
 };
 
 /* ---- options ---- */

@@ -1,13 +1,13 @@
-/* tools/share/unwritten.c - reads lines that are not written yet; see unwritten.h. */
-#include "share/unwritten.h"
+/* store/recover/live_lines.c - reads lines that are not written yet; see live_lines.h. */
+#include "store/recover/live_lines.h"
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "store/recover/recover.h"
 #include "store/recover/unwritten.h"
-#include "ui/cli.h"
 
 /* Drop the blocks, and the part of a block, from `end` on.  A line and a gzip member begin at
  * `end`. */
@@ -46,14 +46,14 @@ static int catch_up(struct pfw_trace_file *file, uint64_t end)
 	return 0;
 }
 
-int live_lines_open(struct live_lines *lines)
+int pfw_live_lines_open(struct pfw_live_lines *lines)
 {
 	lines->live = calloc(lines->traces->count + 1, sizeof(*lines->live));
 	if (!lines->live)
 		return -ENOMEM;
 	for (size_t i = 0; i < lines->traces->count; i++) {
 		struct pfw_trace_file *file = &lines->traces->file[i];
-		char why[PFW_LIVE_WHY_BYTES];
+		char why[PFW_LIVE_WHY_BYTES], text[PFW_LIVE_WHY_BYTES + 64];
 
 		/* A compacted file has no writer. */
 		if (!file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM || file->ranks)
@@ -70,17 +70,17 @@ int live_lines_open(struct live_lines *lines)
 		lines->live[i] = NULL;
 		if (!*why)
 			continue;
-		cli_error(lines->command->name,
-			  "%s: what its process has not written is missing: %s",
-			  cli_name(file->path), why);
+		snprintf(text, sizeof(text), "what its process has not written is missing: %s",
+			 why);
+		lines->say(lines->user, file->path, text);
 		lines->missing = true;
 	}
 	return 0;
 }
 
-int live_lines_read(struct live_lines *lines, const _Atomic bool *stop,
-		    int (*take)(void *user, size_t file, const char *text, size_t bytes),
-		    void *user)
+int pfw_live_lines_read(struct pfw_live_lines *lines, const _Atomic bool *stop,
+			int (*take)(void *user, size_t file, const char *text, size_t bytes),
+			void *user)
 {
 	const char *text;
 	size_t bytes;
@@ -101,16 +101,16 @@ static int take_as_block(void *user, size_t file, const char *text, size_t bytes
 	return pfw_pass_text(*pass, file, text, bytes);
 }
 
-int live_lines_pass(struct live_lines *lines, const struct pfw_pass *pass)
+int pfw_live_lines_pass(struct pfw_live_lines *lines, const struct pfw_pass *pass)
 {
-	return live_lines_read(lines, pass->stop, take_as_block, &pass);
+	return pfw_live_lines_read(lines, pass->stop, take_as_block, &pass);
 }
 
-int live_lines_more(void *user,
-		    int (*take)(void *search, size_t file, const char *text, size_t bytes),
-		    void *search)
+int pfw_live_lines_more(void *user,
+			int (*take)(void *search, size_t file, const char *text, size_t bytes),
+			void *search)
 {
-	const struct live_lines *lines = user;
+	const struct pfw_live_lines *lines = user;
 	char why[PFW_LIVE_WHY_BYTES];
 	int error = 0;
 
@@ -119,7 +119,7 @@ int live_lines_more(void *user,
 		const char *text;
 		size_t bytes;
 
-		/* A process that has ended since live_lines_open() has written its lines to the
+		/* A process that has ended since pfw_live_lines_open() has written its lines to the
 		 * file, after the part that is read.  The lines are still in lines->live, but
 		 * their times are not found here. */
 		if (!lines->live[i] ||
@@ -132,7 +132,7 @@ int live_lines_more(void *user,
 	return error;
 }
 
-void live_lines_close(struct live_lines *lines)
+void pfw_live_lines_close(struct pfw_live_lines *lines)
 {
 	for (size_t i = 0; lines->live && i < lines->traces->count; i++) {
 		if (lines->live[i])
