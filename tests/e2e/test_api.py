@@ -377,6 +377,35 @@ def test_natural_cmake(tmp_path, installed):
     check_it_records(tmp_path, installed)
 
 
+READING = ["cc longest.c -lpfwread -o a", "cc longest.c $(pkg-config --cflags --libs pfwread) -o a",
+           "g++ -fsyntax-only -Wall -Wextra -Wpedantic -Werror -include pfw/read.h -x c++ /dev/null && cc longest.c -lpfwread -o a",
+           "cmake -S . -B b && cmake --build b && cp b/a a"]
+
+
+@pytest.mark.parametrize("line", READING)
+def test_natural_reading(tmp_path, installed, line):
+    """The example of docs/read.rst: it needs nothing of the recorder, and gives the longest event."""
+    for tool in ("pkg-config", "cmake"):
+        if tool in line and not shutil.which(tool):
+            pytest.skip(f"no {tool} here")
+    shutil.copy(harness.SOURCE / "examples/longest.c", tmp_path)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(a C)\nfind_package(pfw REQUIRED)\n"
+        "add_executable(a longest.c)\ntarget_link_libraries(a pfw::read)\n")
+    # C++ finds the headers by another variable.
+    places = {**installed, "CPLUS_INCLUDE_PATH": installed["C_INCLUDE_PATH"]}
+    harness.run(["sh", "-c", line], harness.clean_environment(**places), tmp_path)
+    event = '{"id":%d,"name":"%s","cat":"c","pid":1,"tid":1,"ts":1.000,"dur":%s,"ph":"X","args":{}}\n'
+    (tmp_path / "t.pfw").write_text(event % (1, "b", "2.000") + event % (2, "a\\u00e9", "12.345") + "bad\n")
+    done = harness.run([tmp_path / "a", "t.pfw"], harness.clean_environment(**places), tmp_path)
+    assert done.stdout == "a\u00e9: 12.345 us\n" and done.stderr.startswith("t.pfw:3: not a JSON object")
+    done = harness.run([tmp_path / "a", "t.pfw", "dur < 5us"], harness.clean_environment(**places), tmp_path)
+    assert done.stdout == "b: 2.000 us\n"
+    failed = harness.run([tmp_path / "a", "t.pfw", "dur <"], harness.clean_environment(**places), tmp_path, status=2)
+    assert "where" in failed.stderr
+    assert "libpfw.so" not in harness.run(["ldd", tmp_path / "a"], harness.clean_environment(**places)).stdout
+
+
 def test_linked_program_needs_no_preload(tmp_path):
     """Built with -lpfw as a user would, by the header and library of this build."""
     source = tmp_path / "one.c"

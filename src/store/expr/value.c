@@ -63,8 +63,7 @@ struct pfw_number pfw_number_read(const struct pfw_slice *text)
 		if (exponent == 0)
 			return number;
 	}
-	/* The byte after a number in a line never continues it, so strtod() stops in time. */
-	return (struct pfw_number){ .real = strtod(text->at, NULL) };
+	return (struct pfw_number){ .real = pfw_slice_f64(text) };
 }
 
 static double real_of(const struct pfw_number *number)

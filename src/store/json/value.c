@@ -1,6 +1,10 @@
 /* store/json/value.c - numbers and text from pieces of JSON; see value.h. */
 #include "store/json/value.h"
 
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "store/json/reader.h"
@@ -127,6 +131,45 @@ bool pfw_value_i64(const struct pfw_value *value, int64_t *number)
 		return false;
 	*number = negative ? (int64_t)(0 - size) : (int64_t)size;
 	return true;
+}
+
+static locale_t c_locale;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_locale(void)
+{
+	c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+/* strtod() where decimals may be after a comma: a program that uses this as a library has its locale. */
+static double long_f64(const struct pfw_slice *number)
+{
+	char few[64], *text = number->bytes < sizeof(few) ? few : malloc(number->bytes + 1);
+	double result = NAN;
+
+	if (!text)
+		return result;
+	memcpy(text, number->at, number->bytes);
+	text[number->bytes] = '\0';
+	pthread_once(&once, make_locale);
+	result = strtod_l(text, NULL, c_locale);
+	if (text != few)
+		free(text);
+	return result;
+}
+
+double pfw_slice_f64(const struct pfw_slice *number)
+{
+	static const double tens[] = { 1e0, 1e1, 1e2,  1e3,  1e4,  1e5,	 1e6,  1e7,
+				       1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15 };
+	struct decimal decimal = take_apart(number->at, number->at + number->bytes);
+	double result;
+
+	/* Both are exact, so their quotient is rounded once. */
+	if (decimal.mantissa >= 1ull << 53 || decimal.exponent > 0 || decimal.exponent < -15)
+		return long_f64(number);
+	result = (double)decimal.mantissa / tens[-decimal.exponent];
+	return decimal.negative ? -result : result;
 }
 
 /* ---- decoded text ---- */

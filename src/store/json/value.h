@@ -65,6 +65,9 @@ bool pfw_slice_find(const struct pfw_slice *object, const char *key, struct pfw_
 bool pfw_value_u64(const struct pfw_value *value, uint64_t *number);
 bool pfw_value_i64(const struct pfw_value *value, int64_t *number);
 
+/* The nearest double to a number, whatever the locale; out of range: infinite. */
+double pfw_slice_f64(const struct pfw_slice *number);
+
 /* µs in decimal text to ns, exactly; false: no number, or it does not fit. */
 bool pfw_slice_us(const struct pfw_slice *text, int64_t *ns);
 

@@ -1,0 +1,221 @@
+/* read/batch.c - columns that grow by rows; see batch.h. */
+#include "read/batch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Arrow asks for 8, and recommends 64. */
+#define ALIGNMENT 64u
+
+struct pfw_read_batch *pfw_read_batch_new(const struct pfw_read_columns *columns, size_t room)
+{
+	struct pfw_read_batch *batch =
+		calloc(1, sizeof(*batch) + columns->count * sizeof(batch->cells[0]));
+
+	if (batch) {
+		batch->columns = columns->count;
+		batch->room = room < 64 ? 64 : room;
+	}
+	return batch;
+}
+
+void pfw_read_batch_free(struct pfw_read_batch *batch)
+{
+	for (unsigned i = 0; batch && i < batch->columns; i++) {
+		free(batch->cells[i].value);
+		free(batch->cells[i].offset);
+		free(batch->cells[i].text);
+	}
+	free(batch);
+}
+
+static bool fail(struct pfw_read_batch *batch, int error)
+{
+	if (!batch->error)
+		batch->error = error;
+	return false;
+}
+
+/* ---- memory of a column ---- */
+
+static size_t rounded(size_t bytes)
+{
+	return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Zeroed memory for `room` values and their bits. */
+static bool get_values(struct pfw_read_batch *batch, struct pfw_read_cells *cells, size_t room)
+{
+	size_t bytes = rounded(room * cells->size), all = bytes + rounded((room + 7) / 8);
+	char *memory = aligned_alloc(ALIGNMENT, all);
+
+	if (!memory)
+		return fail(batch, -ENOMEM);
+	memset(memory, 0, all);
+	batch->bytes += all;
+	cells->value = memory;
+	cells->valid = (uint8_t *)memory + bytes;
+	return true;
+}
+
+static bool grow_cells(struct pfw_read_batch *batch, struct pfw_read_cells *cells, size_t room)
+{
+	struct pfw_read_cells old = *cells;
+
+	if (!get_values(batch, cells, room))
+		return false;
+	memcpy(cells->value, old.value, batch->rows * cells->size);
+	memcpy(cells->valid, old.valid, (batch->rows + 7) / 8);
+	free(old.value);
+	return true;
+}
+
+bool pfw_read_cells_begin(struct pfw_read_batch *batch, struct pfw_read_cells *cells, uint8_t size)
+{
+	cells->size = size;
+	return get_values(batch, cells, batch->room);
+}
+
+/* ---- rows and cells ---- */
+
+void pfw_read_batch_row(struct pfw_read_batch *batch)
+{
+	size_t room = 2 * batch->room;
+
+	if (batch->rows == batch->room) {
+		for (unsigned i = 0; i < batch->columns; i++) {
+			if (batch->cells[i].value && !grow_cells(batch, &batch->cells[i], room))
+				return;
+		}
+		batch->room = room;
+	}
+	batch->rows++;
+}
+
+void pfw_read_batch_unset(struct pfw_read_batch *batch, unsigned place)
+{
+	struct pfw_read_cells *cells = &batch->cells[place];
+	size_t row = batch->rows - 1;
+
+	if (cells->value)
+		cells->valid[row / 8] &= (uint8_t) ~(1u << row % 8);
+}
+
+/* ---- texts ---- */
+
+/* Names differ at their end, if they have the same length. */
+static inline unsigned recent_of(const char *text, size_t bytes)
+{
+	size_t last = bytes < 8 ? bytes : 8;
+	uint64_t word = pfw_hash_load(text + bytes - last, last) + bytes;
+
+	return (unsigned)(word * 0x9e3779b97f4a7c15u >> 32) % PFW_READ_RECENT;
+}
+
+void pfw_read_batch_text(struct pfw_read_batch *batch, struct pfw_read_texts *texts, unsigned place,
+			 const char *text, size_t bytes)
+{
+	struct pfw_text_ids *ids = &texts->ids[place];
+	uint32_t *recent = &texts->recent[place][recent_of(text, bytes)];
+	int32_t *value = pfw_read_batch_cell(batch, place, sizeof(*value));
+	int64_t id = *recent;
+
+	if (!value)
+		return;
+	if (id >= ids->count || ids->name[id].bytes != bytes ||
+	    !pfw_hash_same(ids->name[id].text, text, bytes))
+		id = pfw_text_ids_of(ids, 0, text, bytes);
+	if (id < 0)
+		fail(batch, (int)id);
+	else
+		*value = (int32_t)(*recent = (uint32_t)id);
+}
+
+static bool grow_text(struct pfw_read_batch *batch, struct pfw_read_cells *cells, size_t bytes)
+{
+	size_t wanted = cells->text_bytes + bytes, room = wanted + wanted / 2 + 256;
+	char *text;
+
+	if (wanted > INT32_MAX)
+		return fail(batch, -EOVERFLOW);
+	text = realloc(cells->text, room);
+	if (!text)
+		return fail(batch, -ENOMEM);
+	batch->bytes += room - cells->text_room;
+	cells->text = text;
+	cells->text_room = room;
+	return true;
+}
+
+void pfw_read_batch_rest(struct pfw_read_batch *batch, unsigned place, const char *text,
+			 size_t bytes)
+{
+	struct pfw_read_cells *cells = &batch->cells[place];
+	int32_t *end = pfw_read_batch_cell(batch, place, sizeof(*end));
+
+	if (!end ||
+	    (bytes > cells->text_room - cells->text_bytes && !grow_text(batch, cells, bytes)))
+		return;
+	memcpy(cells->text + cells->text_bytes, text, bytes);
+	cells->text_bytes += bytes;
+	*end = (int32_t)cells->text_bytes;
+}
+
+/* ---- the end of a batch ---- */
+
+static bool get_offsets(struct pfw_read_batch *batch, struct pfw_read_cells *cells, size_t texts)
+{
+	cells->texts = (uint32_t)texts;
+	cells->offset = malloc((texts + 1) * sizeof(*cells->offset));
+	if (!cells->offset)
+		return fail(batch, -ENOMEM);
+	batch->bytes += (texts + 1) * sizeof(*cells->offset);
+	cells->offset[0] = 0;
+	return true;
+}
+
+/* Rows without args_json end where the row before them does. */
+static void end_rest(struct pfw_read_batch *batch, struct pfw_read_cells *cells)
+{
+	const int32_t *end = cells->value;
+
+	if (!get_offsets(batch, cells, batch->rows))
+		return;
+	for (size_t i = 0; i < batch->rows; i++)
+		cells->offset[i + 1] = end[i] ? end[i] : cells->offset[i];
+}
+
+static void end_texts(struct pfw_read_batch *batch, struct pfw_read_cells *cells,
+		      const struct pfw_text_ids *ids)
+{
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < ids->count; i++)
+		bytes += ids->name[i].bytes;
+	if (!get_offsets(batch, cells, ids->count) || !grow_text(batch, cells, bytes))
+		return;
+	for (uint32_t i = 0; i < ids->count; i++) {
+		memcpy(cells->text + cells->text_bytes, ids->name[i].text, ids->name[i].bytes);
+		cells->text_bytes += ids->name[i].bytes;
+		cells->offset[i + 1] = (int32_t)cells->text_bytes;
+	}
+}
+
+void pfw_read_batch_end(struct pfw_read_batch *batch, const struct pfw_read_columns *columns,
+			struct pfw_read_texts *texts)
+{
+	for (unsigned i = 0; i < batch->columns; i++) {
+		struct pfw_read_cells *cells = &batch->cells[i];
+		enum pfw_read_kind kind = pfw_read_known[columns->column[i]].kind;
+
+		if (!cells->value)
+			continue;
+		if (kind == PFW_READ_REST)
+			end_rest(batch, cells);
+		else if (pfw_read_has_texts(kind))
+			end_texts(batch, cells, &texts->ids[i]);
+		if (pfw_read_has_texts(kind))
+			pfw_text_ids_clear(&texts->ids[i]);
+	}
+}

@@ -1,0 +1,110 @@
+/* read/batch.h - the columns of a batch while its rows are added. */
+#ifndef PFW_READ_BATCH_H
+#define PFW_READ_BATCH_H
+
+#include <string.h>
+
+#include "read/columns.h"
+#include "store/json/value.h"
+#include "store/kit/text_ids.h"
+
+/* One column.  It has memory from its first value on: most of a trace's columns are of other traces. */
+struct pfw_read_cells {
+	/* int64_t, double, three int32_t, int32_t of a dictionary, or where a row's args_json ends; NULL:
+	 * no value yet */
+	void *value;
+	uint8_t *valid; /* a bit each row; in the same memory */
+	uint8_t size;	/* of a value */
+	/* The dictionary, or the texts of args_json, each from offset[n] to offset[n + 1]. */
+	int32_t *offset;
+	char *text;
+	size_t text_bytes, text_room;
+	uint32_t texts;
+};
+
+struct pfw_read_batch {
+	struct pfw_read_batch *next; /* in a queue */
+	size_t rows, room;	     /* room: of each column that has memory */
+	size_t bytes;		     /* of all memory */
+	int error; /* -ENOMEM, -EOVERFLOW: the first one; nothing is added after it */
+	unsigned columns;
+	struct pfw_read_cells cells[]; /* of each wanted column */
+};
+
+#define PFW_READ_RECENT 32u
+
+/* What a thread needs to fill one batch after another: the dictionaries by text. */
+struct pfw_read_texts {
+	struct pfw_text_ids ids[PFW_READ_COLUMNS]; /* of the wanted column of this place */
+	/* Texts of the rows before, by their ends: most texts are there, and cost no hash. */
+	uint32_t recent[PFW_READ_COLUMNS][PFW_READ_RECENT];
+	char *scratch; /* store/read/scan.h */
+};
+
+/* An empty batch with room for so many rows at first; NULL: no memory.  Thread: any, as all here, one at a
+ * time for one batch. */
+struct pfw_read_batch *pfw_read_batch_new(const struct pfw_read_columns *columns, size_t room);
+void pfw_read_batch_free(struct pfw_read_batch *batch);
+
+/* Begin a row, rows - 1: all its cells are null. */
+void pfw_read_batch_row(struct pfw_read_batch *batch);
+
+/* Get memory for a column with values of that size; false: batch->error. */
+bool pfw_read_cells_begin(struct pfw_read_batch *batch, struct pfw_read_cells *cells, uint8_t size);
+
+/* The last row's cell in a column with values of that size, which is then not null and has to be set.
+ * NULL: batch->error. */
+static inline void *pfw_read_batch_cell(struct pfw_read_batch *batch, unsigned place, uint8_t size)
+{
+	struct pfw_read_cells *cells = &batch->cells[place];
+	size_t row = batch->rows - 1;
+
+	if (__builtin_expect(batch->error, 0))
+		return NULL;
+	if (__builtin_expect(!cells->value, 0) && !pfw_read_cells_begin(batch, cells, size))
+		return NULL;
+	cells->valid[row / 8] |= (uint8_t)(1u << row % 8);
+	return (char *)cells->value + row * size;
+}
+
+/* Set the cell of a column of this kind in the last row. */
+static inline void pfw_read_batch_int(struct pfw_read_batch *batch, unsigned place, int64_t number)
+{
+	int64_t *value = pfw_read_batch_cell(batch, place, sizeof(*value));
+
+	if (value)
+		*value = number;
+}
+
+static inline void pfw_read_batch_real(struct pfw_read_batch *batch, unsigned place, double number)
+{
+	double *value = pfw_read_batch_cell(batch, place, sizeof(*value));
+
+	if (value)
+		*value = number;
+}
+
+static inline void pfw_read_batch_dim3(struct pfw_read_batch *batch, unsigned place,
+				       const int32_t number[3])
+{
+	int32_t *value = pfw_read_batch_cell(batch, place, 3 * sizeof(*value));
+
+	if (value)
+		memcpy(value, number, 3 * sizeof(*value));
+}
+
+/* `text` has no escapes. */
+void pfw_read_batch_text(struct pfw_read_batch *batch, struct pfw_read_texts *texts, unsigned place,
+			 const char *text, size_t bytes);
+/* Append to the last row's args_json; it is null if nothing is. */
+void pfw_read_batch_rest(struct pfw_read_batch *batch, unsigned place, const char *text,
+			 size_t bytes);
+
+/* Make the cell null again. */
+void pfw_read_batch_unset(struct pfw_read_batch *batch, unsigned place);
+
+/* After the last row: take the dictionaries out of `texts`, which is empty then. */
+void pfw_read_batch_end(struct pfw_read_batch *batch, const struct pfw_read_columns *columns,
+			struct pfw_read_texts *texts);
+
+#endif

@@ -1,0 +1,225 @@
+/* read/rows.c - a line of a trace becomes a row of a batch; see rows.h. */
+#include "read/rows.h"
+
+#include <string.h>
+
+#include "store/json/walk.h"
+#include "store/line/args.h"
+#include "store/pass/fname_hashes.h"
+#include "store/read/scan.h"
+
+/* So few args are looked for one by one: a line may have forty others. */
+#define FEW_ARGS 4
+
+/* One line on its way into a row. */
+struct row {
+	const struct pfw_read_rows *rows;
+	struct pfw_read_batch *batch;
+	struct pfw_read_texts *texts;
+	const struct pfw_entry *entry;
+};
+
+/* ---- what every line has ---- */
+
+static inline void put_int(const struct row *row, enum pfw_read_column column, bool known,
+			   int64_t number)
+{
+	int place = row->rows->columns->place[column];
+
+	if (place >= 0 && known)
+		pfw_read_batch_int(row->batch, (unsigned)place, number);
+}
+
+static inline void put_text(const struct row *row, unsigned place, const struct pfw_slice *text)
+{
+	struct pfw_slice plain;
+
+	if (__builtin_expect(!text->escaped, 1)) {
+		pfw_read_batch_text(row->batch, row->texts, place, text->at, text->bytes);
+		return;
+	}
+	plain = pfw_scratch_plain(*text, row->texts->scratch);
+	pfw_read_batch_text(row->batch, row->texts, place, plain.at, plain.bytes);
+}
+
+static inline void put_known_text(const struct row *row, enum pfw_read_column column, bool known,
+				  const struct pfw_slice *text)
+{
+	int place = row->rows->columns->place[column];
+
+	if (place >= 0 && known)
+		put_text(row, (unsigned)place, text);
+}
+
+static void put_line(const struct row *row, int64_t rank)
+{
+	const struct pfw_entry *entry = row->entry;
+	const struct pfw_slice ph = { .at = &entry->ph, .bytes = 1 };
+	unsigned has = entry->has & ~(unsigned)entry->wrong;
+
+	put_int(row, PFW_READ_COLUMN_rank, rank >= 0, rank);
+	put_int(row, PFW_READ_COLUMN_pid, has & PFW_ENTRY_PID && entry->pid <= INT64_MAX,
+		(int64_t)entry->pid);
+	put_int(row, PFW_READ_COLUMN_tid, has & PFW_ENTRY_TID && entry->tid <= INT64_MAX,
+		(int64_t)entry->tid);
+	put_int(row, PFW_READ_COLUMN_id, has & PFW_ENTRY_ID && entry->id <= INT64_MAX,
+		(int64_t)entry->id);
+	put_int(row, PFW_READ_COLUMN_ts, has & PFW_ENTRY_TS, entry->ts_ns);
+	put_int(row, PFW_READ_COLUMN_dur, has & PFW_ENTRY_DUR, entry->dur_ns);
+	put_known_text(row, PFW_READ_COLUMN_ph, has & PFW_ENTRY_PH, &ph);
+	put_known_text(row, PFW_READ_COLUMN_cat, has & PFW_ENTRY_CAT, &entry->cat);
+	put_known_text(row, PFW_READ_COLUMN_name, has & PFW_ENTRY_NAME, &entry->name);
+}
+
+/* ---- args ---- */
+
+/* [x], [x,y] or [x,y,z]; those that are missing are 1, as older versions wrote them. */
+static bool read_dim3(const struct pfw_value *value, int32_t number[3])
+{
+	struct pfw_value one;
+	struct pfw_walk walk;
+	unsigned count = 0;
+	int64_t wide;
+
+	if (value->type != PFW_VALUE_ARRAY)
+		return false;
+	number[0] = number[1] = number[2] = 1;
+	pfw_walk_init(&walk, &value->text);
+	for (; pfw_elements_next(&walk, &one); count++) {
+		if (count == 3 || !pfw_value_i64(&one, &wide) || wide < 0 || wide > INT32_MAX)
+			return false;
+		number[count] = (int32_t)wide;
+	}
+	return count;
+}
+
+/* Set the cell of an arg; place -1: there is none.  False: the value is not of the column's kind. */
+static bool put_value(const struct row *row, int place, enum pfw_read_kind kind,
+		      const struct pfw_value *value)
+{
+	int32_t three[3];
+	int64_t number = 0;
+
+	if (kind == PFW_READ_INT    ? !pfw_value_i64(value, &number)
+	    : kind == PFW_READ_REAL ? value->type != PFW_VALUE_NUMBER
+	    : kind == PFW_READ_TEXT ? value->type != PFW_VALUE_STRING
+	    : kind == PFW_READ_LIST ? value->type != PFW_VALUE_ARRAY
+				    : !read_dim3(value, three))
+		return false;
+	if (place < 0)
+		return true;
+	if (kind == PFW_READ_INT)
+		pfw_read_batch_int(row->batch, (unsigned)place, number);
+	else if (kind == PFW_READ_REAL)
+		pfw_read_batch_real(row->batch, (unsigned)place, pfw_slice_f64(&value->text));
+	else if (kind == PFW_READ_DIM3)
+		pfw_read_batch_dim3(row->batch, (unsigned)place, three);
+	else
+		put_text(row, (unsigned)place, &value->text);
+	return true;
+}
+
+/* `"key":value` into args_json, as the line has them. */
+static void put_rest(const struct row *row, const struct pfw_slice *key,
+		     const struct pfw_value *value, bool *begun)
+{
+	int place = row->rows->columns->place[PFW_READ_COLUMN_args_json];
+	unsigned quote = value->type == PFW_VALUE_STRING;
+
+	if (place < 0)
+		return;
+	pfw_read_batch_rest(row->batch, (unsigned)place, *begun ? ",\"" : "{\"", 2);
+	pfw_read_batch_rest(row->batch, (unsigned)place, key->at, key->bytes);
+	pfw_read_batch_rest(row->batch, (unsigned)place, "\":", 2);
+	pfw_read_batch_rest(row->batch, (unsigned)place, value->text.at - quote,
+			    value->text.bytes + 2 * quote);
+	*begun = true;
+}
+
+static int column_of(const struct row *row, const struct pfw_slice *key)
+{
+	char plain[32];
+
+	if (row->entry->args_more && memchr(key->at, '\\', key->bytes)) {
+		const struct pfw_slice escaped = { key->at, key->bytes, true };
+
+		/* One that is cut is longer than any that has a column. */
+		return pfw_read_columns_find(row->rows->columns, plain,
+					     pfw_slice_decode(&escaped, plain, sizeof(plain)));
+	}
+	return pfw_read_columns_find(row->rows->columns, key->at, key->bytes);
+}
+
+static void put_args(const struct row *row)
+{
+	struct pfw_value value;
+	struct pfw_slice key;
+	struct pfw_args args;
+	bool begun = false;
+
+	pfw_args_init(&args, row->entry);
+	while (pfw_args_next(&args, &key, &value)) {
+		int column = column_of(row, &key);
+		int place = column < 0 ? -1 : row->rows->columns->place[column];
+
+		if (column >= 0 && value.type == PFW_VALUE_NULL) {
+			if (place >= 0) /* of a key that is there twice the last value counts */
+				pfw_read_batch_unset(row->batch, (unsigned)place);
+			continue;
+		}
+		if (column >= 0 && put_value(row, place, pfw_read_known[column].kind, &value))
+			continue;
+		if (place >= 0)
+			pfw_read_batch_unset(row->batch, (unsigned)place);
+		put_rest(row, &key, &value, &begun);
+	}
+	if (begun)
+		pfw_read_batch_rest(row->batch,
+				    (unsigned)row->rows->columns->place[PFW_READ_COLUMN_args_json],
+				    "}", 1);
+}
+
+static void put_few_args(const struct row *row)
+{
+	const struct pfw_read_columns *columns = row->rows->columns;
+	const struct pfw_entry *entry = row->entry;
+
+	for (unsigned place = 0; place < columns->count; place++) {
+		const struct pfw_read_known *known = &pfw_read_known[columns->column[place]];
+		struct pfw_value value;
+
+		if (!known->key ||
+		    (!entry->args_more && !(entry->arg_sizes >> known->key_bytes % 32 & 1)))
+			continue;
+		if (pfw_entry_find(entry, known->key, known->key_bytes, &value))
+			put_value(row, (int)place, known->kind, &value);
+	}
+}
+
+/* DFTracer's lines have a hash in place of the name. */
+static void put_hashed_fname(const struct row *row)
+{
+	int place = row->rows->columns->place[PFW_READ_ARG_fname];
+	struct pfw_value value;
+
+	if (place >= 0 && pfw_fname_hashes_find(row->rows->fnames, row->entry, &value) &&
+	    value.type == PFW_VALUE_STRING)
+		put_text(row, (unsigned)place, &value.text);
+}
+
+void pfw_read_rows_add(const struct pfw_read_rows *rows, struct pfw_read_batch *batch,
+		       struct pfw_read_texts *texts, const struct pfw_entry *entry, int64_t rank)
+{
+	const struct row row = { rows, batch, texts, entry };
+
+	pfw_read_batch_row(batch);
+	if (batch->error)
+		return;
+	put_line(&row, rank);
+	if (rows->columns->place[PFW_READ_COLUMN_args_json] >= 0 || rows->columns->args > FEW_ARGS)
+		put_args(&row);
+	else if (rows->columns->args)
+		put_few_args(&row);
+	if (rows->fnames)
+		put_hashed_fname(&row);
+}

@@ -1,0 +1,361 @@
+/* read/stream.c - one stream of record batches: a pass over the traces in pieces; see pfw/read.h.
+ *
+ * get_next() gives the next batch of a queue.  If that is empty, it lets the pass go on (its threads make
+ * a batch of each block) until the queue is full again.  After the files come the lines that are still in
+ * rings of traced processes.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "read/arrow.h"
+#include "read/internal.h"
+#include "read/rows.h"
+#include "store/pass/pass.h"
+#include "store/read/scan.h"
+#include "store/recover/live_lines.h"
+#include "store/recover/unwritten.h"
+
+/* The queue is full then: enough that its threads need not begin and end often. */
+#define QUEUE_BATCHES 16u /* for each thread */
+#define QUEUE_BYTES (48u << 20)
+
+/* Each has some MiB in flight. */
+#define JOBS_BY_DEFAULT 8u
+
+/* Of one thread. */
+struct worker {
+	struct pfw_select_state *state;
+	struct pfw_read_texts texts;
+};
+
+struct stream {
+	struct pfw_read *read;
+	struct pfw_traces traces;
+	struct pfw_live_lines live;
+	size_t live_file; /* the next one with lines in rings */
+	struct pfw_select select;
+	struct pfw_read_columns columns;
+	struct pfw_read_rows rows;
+	bool conditions; /* most lines may be unwanted */
+	struct worker *worker;
+	struct pfw_pass pass;
+	struct pfw_pass_run *run; /* NULL: the files are read */
+	struct pfw_read_batch *first, **last;
+	size_t batches, bytes; /* in the queue */
+	struct pfw_read_zeros *zeros;
+	int error; /* of an earlier call */
+};
+
+/* ---- the pass ---- */
+
+static bool want(void *user, size_t file, const struct pfw_block *block)
+{
+	return pfw_select_block(&((const struct stream *)user)->select, file, block);
+}
+
+/* How many rows to have room for: as many as the block has lines, unless that cannot be. */
+static size_t rows_of(const struct stream *stream, const struct pfw_pass_block *block)
+{
+	size_t most = block->bytes / 64, usual = block->bytes / 256;
+
+	if (stream->conditions)
+		return 0;
+	return block->block->summed && block->block->lines <= most ? block->block->lines : usual;
+}
+
+static int work(void *user, unsigned number, struct pfw_pass_block *block)
+{
+	struct stream *stream = user;
+	struct worker *worker = &stream->worker[number];
+	struct pfw_read_batch *batch = pfw_read_batch_new(&stream->columns, rows_of(stream, block));
+	struct pfw_pass_lines line;
+
+	block->result = batch;
+	if (!batch)
+		return -ENOMEM;
+	pfw_pass_lines_init(&line, block);
+	while (!batch->error && pfw_pass_lines_next(&line))
+		if (pfw_select_entry(&stream->select, worker->state, line.file, &line.entry))
+			pfw_read_rows_add(&stream->rows, batch, &worker->texts, &line.entry,
+					  stream->select.window[line.file].rank);
+	pfw_read_batch_end(batch, &stream->columns, &worker->texts);
+	return batch->error;
+}
+
+static void drop(void *user, void *result)
+{
+	(void)user;
+	pfw_read_batch_free(result);
+}
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	struct stream *stream = user;
+	struct pfw_read_batch *batch = block->result;
+
+	block->result = NULL;
+	if (!batch->rows) {
+		pfw_read_batch_free(batch);
+		return 0;
+	}
+	*stream->last = batch;
+	stream->last = &batch->next;
+	stream->batches++;
+	stream->bytes += batch->bytes;
+	return stream->batches >= QUEUE_BATCHES * stream->pass.jobs || stream->bytes >= QUEUE_BYTES
+		       ? PFW_PASS_PAUSE
+		       : 0;
+}
+
+static void problem(void *user, size_t file, const struct pfw_scan_problem *what)
+{
+	const struct stream *stream = user;
+	const char *path = stream->traces.file[file].path;
+
+	if (what->line)
+		pfw_read_add_problem(stream->read, what->more, "%s:%" PRIu64 ": %s", path,
+				     what->line, what->text);
+	else
+		pfw_read_add_problem(stream->read, what->more, "%s: byte %" PRIu64 ": %s", path,
+				     what->at, what->text);
+}
+
+/* ---- the next batch ---- */
+
+/* Make batches of the next lines that are in rings.  *end: there are none. */
+static int read_rings(struct stream *stream, bool *end)
+{
+	struct pfw_live_lines *live = &stream->live;
+	const char *text;
+	size_t bytes;
+	int error;
+
+	for (; stream->live_file < stream->traces.count; stream->live_file++) {
+		struct pfw_unwritten *file = live->live[stream->live_file];
+
+		if (!file || !(bytes = pfw_unwritten_next(file, &text)))
+			continue;
+		error = pfw_pass_text(&stream->pass, stream->live_file, text, bytes);
+		return error < 0 ? error : 0;
+	}
+	*end = true;
+	return 0;
+}
+
+static int fill(struct stream *stream)
+{
+	bool end = false;
+	int error = 0;
+
+	while (!stream->first && !end && !error) {
+		if (!stream->run) {
+			error = read_rings(stream, &end);
+			continue;
+		}
+		error = pfw_pass_go(stream->run);
+		if (error == PFW_PASS_PAUSE) {
+			error = 0;
+			continue;
+		}
+		/* A file that cannot be read is a problem, and counted. */
+		error = error == -EIO ? 0 : error;
+		pfw_pass_close(stream->run);
+		stream->run = NULL;
+	}
+	return error;
+}
+
+static struct pfw_read_batch *take(struct stream *stream)
+{
+	struct pfw_read_batch *batch = stream->first;
+
+	stream->first = batch->next;
+	if (!stream->first)
+		stream->last = &stream->first;
+	stream->batches--;
+	stream->bytes -= batch->bytes;
+	return batch;
+}
+
+static int get_next(struct ArrowArrayStream *arrow, struct ArrowArray *out)
+{
+	struct stream *stream = arrow->private_data;
+
+	out->release = NULL;
+	if (!stream->error)
+		stream->error = fill(stream);
+	if (!stream->error && stream->first)
+		stream->error =
+			pfw_read_arrow_batch(out, &stream->columns, take(stream), &stream->zeros);
+	if (stream->error)
+		pfw_read_fail(stream->read, stream->error, NULL);
+	return -stream->error;
+}
+
+static int get_schema(struct ArrowArrayStream *arrow, struct ArrowSchema *out)
+{
+	struct stream *stream = arrow->private_data;
+	int error = pfw_read_arrow_schema(out, &stream->columns);
+
+	return error ? -pfw_read_fail(stream->read, error, NULL) : 0;
+}
+
+static const char *get_last_error(struct ArrowArrayStream *arrow)
+{
+	const struct stream *stream = arrow->private_data;
+
+	return pfw_read_error(stream->read);
+}
+
+/* ---- opening and closing ---- */
+
+static void close_stream(struct stream *stream)
+{
+	pfw_pass_close(stream->run);
+	while (stream->first)
+		pfw_read_batch_free(take(stream));
+	for (unsigned i = 0; stream->worker && i < stream->pass.jobs; i++) {
+		struct worker *worker = &stream->worker[i];
+
+		pfw_select_state_free(worker->state);
+		pfw_scratch_free(worker->texts.scratch);
+		for (unsigned j = 0; j < PFW_READ_COLUMNS; j++)
+			pfw_text_ids_release(&worker->texts.ids[j]);
+	}
+	free(stream->worker);
+	pfw_read_zeros_drop(stream->zeros);
+	if (stream->live.traces)
+		pfw_live_lines_close(&stream->live);
+	pfw_select_release(&stream->select);
+	pfw_traces_close(&stream->traces);
+	pfw_read_drop(stream->read);
+	free(stream);
+}
+
+static void release(struct ArrowArrayStream *arrow)
+{
+	close_stream(arrow->private_data);
+	arrow->release = NULL;
+}
+
+static void say(void *user, const char *path, const char *why)
+{
+	pfw_read_add_problem(user, 0, "%s: %s", path, why);
+}
+
+/* An index that is of no use costs time only. */
+static void pass_over(void *user, const char *path, const char *why)
+{
+	(void)user;
+	(void)path;
+	(void)why;
+}
+
+static int set_select(struct stream *stream)
+{
+	const struct pfw_read *read = stream->read;
+	const struct pfw_extent_options extent = { .jobs = stream->pass.jobs,
+						   .more = pfw_live_lines_more,
+						   .user = &stream->live };
+	char why[1024] = "";
+	int error = 0;
+
+	stream->select.meta = read->meta;
+	stream->select.ask_fnames = stream->columns.place[PFW_READ_ARG_fname] >= 0;
+	for (size_t i = 0; i < read->conditions && !error; i++)
+		error = pfw_select_add(&stream->select, read->condition[i].option,
+				       read->condition[i].value, why, sizeof(why));
+	if (!error)
+		error = pfw_select_use_indexes(&stream->select, &stream->traces, pass_over, NULL);
+	if (!error)
+		error = pfw_live_lines_open(&stream->live);
+	if (!error)
+		error = pfw_select_resolve(&stream->select, &stream->traces, &extent, why,
+					   sizeof(why));
+	stream->conditions = read->conditions;
+	return error ? pfw_read_fail(stream->read, error, *why ? "%s" : NULL, why) : 0;
+}
+
+static int set_workers(struct stream *stream)
+{
+	stream->worker = calloc(stream->pass.jobs, sizeof(*stream->worker));
+	for (unsigned i = 0; i < stream->pass.jobs; i++) {
+		struct worker *worker = stream->worker ? &stream->worker[i] : NULL;
+
+		if (!worker || !(worker->state = pfw_select_state_create(&stream->select)) ||
+		    !(worker->texts.scratch = pfw_scratch_new()))
+			return pfw_read_fail(stream->read, -ENOMEM, NULL);
+	}
+	return pfw_pass_open(&stream->run, &stream->pass)
+		       ? pfw_read_fail(stream->read, -ENOMEM, NULL)
+		       : 0;
+}
+
+static int open_traces(struct stream *stream)
+{
+	struct pfw_read *read = stream->read;
+	uint64_t problems = read->problems;
+	const char *first;
+	int error = pfw_traces_open_ranks(&stream->traces, read->path, read->paths, read->all_runs,
+					  say, read);
+
+	stream->live.traces = error ? NULL : &stream->traces;
+	for (size_t i = 0; !error && i < stream->traces.doubles; i++) {
+		const struct pfw_traces_double *twice = &stream->traces.twice[i];
+
+		if (twice->partly)
+			pfw_read_add_problem(read, 0,
+					     "%s: has processes that %s has, too: they count twice",
+					     twice->left_out, twice->used);
+	}
+	if (!error)
+		return 0;
+	first = read->problems > problems ? pfw_read_problem(read, problems) : NULL;
+	return pfw_read_fail(read, error, first ? "%s" : NULL, first);
+}
+
+static unsigned jobs_of(const struct pfw_read *read)
+{
+	unsigned jobs = pfw_pass_jobs(read->jobs);
+
+	return read->jobs || jobs < JOBS_BY_DEFAULT ? jobs : JOBS_BY_DEFAULT;
+}
+
+int pfw_read_stream(struct pfw_read *read, struct ArrowArrayStream *arrow)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+	char why[256] = "";
+	int error;
+
+	*arrow = (struct ArrowArrayStream){ .release = NULL };
+	if (!stream)
+		return pfw_read_fail(read, -ENOMEM, NULL);
+	atomic_fetch_add(&read->users, 1);
+	stream->read = read;
+	stream->last = &stream->first;
+	stream->live = (struct pfw_live_lines){ .say = say, .user = read };
+	stream->pass = (struct pfw_pass){ .traces = &stream->traces,
+					  .jobs = jobs_of(read),
+					  .whole = true,
+					  .user = stream,
+					  .want = want,
+					  .work = work,
+					  .done = done,
+					  .drop = drop,
+					  .problem = problem };
+	pfw_read_columns_parse(&stream->columns, read->columns, why, sizeof(why));
+	error = open_traces(stream);
+	if (!error)
+		error = set_select(stream);
+	stream->rows = (struct pfw_read_rows){ &stream->columns, stream->select.fnames };
+	if (!error)
+		error = set_workers(stream);
+	if (error) {
+		close_stream(stream);
+		return error;
+	}
+	*arrow = (struct ArrowArrayStream){ get_schema, get_next, get_last_error, release, stream };
+	return 0;
+}
