@@ -548,6 +548,40 @@ def test_from_the_index(tmp_path):
         assert patterns(*words, tmp_path) == expected, words
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_only_the_files_that_are_shown_are_kept(tmp_path, seed):
+    """What indexes answer of few rows is what all lines say: files of one rank and of several, of several
+    traces of a rank, of equal bytes, mapped, only looked at."""
+    chance = random.Random(seed)
+    for rank in range(chance.choice([1, 3, 18])):
+        for child in range(chance.choice([1, 3])):
+            pid, trace = 100 + 10 * rank + child, Trace(rank)
+            trace.lines[0] = trace.lines[0].replace('"pid": 1, "tid": 1,', f'"pid": {pid}, "tid": {pid},')
+            for _ in range(chance.randrange(60)):
+                name = f"/{chance.choice(['all', f'own-{rank}', f'pair-{rank // 2}'])}/{chance.randrange(6)}"
+                call = chance.randrange(6)
+                if call == 0:
+                    trace.call("stat", pid, fname=name, ret=0)
+                elif call == 1 and seed % 2:
+                    trace.call("mmap", pid, fname=name, ret=4096, length=chance.choice([4096, 8192]), fd=3, offset=0)
+                else:
+                    size = chance.choice([0, 100, 100, 4096])
+                    trace.call(chance.choice(["pread", "pwrite"]), pid, fname=name, fd=3, ret=size, count=size,
+                               offset=chance.randrange(3) * 100)
+            path = trace.write(tmp_path / f"t-rank{rank:04d}{f'-pid{pid}' if child else ''}.pfw")
+            text = path.read_text().splitlines()
+            text[-1] = text[-1].replace('"pid": 1, "tid": 1,', f'"pid": {pid}, "tid": {pid},')
+            path.write_text("\n".join(text) + "\n")
+    harness.run([PFW, "compact", "-q", "--split-by", chance.choice(["rank", "process"]), tmp_path])
+    asked = [[], ["--row-limit", "3"], ["--row-limit", "0"], ["--all-ranks"], ["--row-limit", "7", "--format", "csv"],
+             ["--row-limit", "1000", "--format", "ndjson"], ["--format", "csv"], ["--rank", "0-1", "--format", "md"]]
+    answers = [harness.run([PFW, "patterns", *words, tmp_path]).stdout for words in asked]
+    for index in tmp_path.glob("*.idx"):
+        index.unlink()
+    for words, answer in zip(asked, answers):
+        assert harness.run([PFW, "patterns", *words, tmp_path]).stdout == answer, words
+
+
 def test_an_index_needs_no_text(tmp_path):
     trace = Trace()
     for i in range(30000):

@@ -56,8 +56,7 @@ static void drop(void *user, void *result)
 	pfw_patterns_block_free(result);
 }
 
-/* Find or add a rank; NULL: no memory. */
-static struct patterns_rank *find_rank(struct patterns *patterns, int64_t rank)
+struct patterns_rank *patterns_find_rank(struct patterns *patterns, int64_t rank)
 {
 	size_t low = 0, high = patterns->ranks;
 	struct patterns_rank *at;
@@ -86,7 +85,7 @@ static int done(void *user, struct pfw_pass_block *block)
 	struct collect *collect = user;
 	struct pfw_patterns_block *result = block->result;
 	int64_t rank = collect->traces->file[block->file].head.rank;
-	struct patterns_rank *known = find_rank(collect->patterns, rank);
+	struct patterns_rank *known = patterns_find_rank(collect->patterns, rank);
 	int error = known ? 0 : -ENOMEM;
 
 	if (!error)
@@ -122,7 +121,7 @@ static bool all_lines(const struct pfw_select *select)
 static int ask_index(struct collect *collect, size_t file)
 {
 	const struct pfw_trace_file *trace = &collect->traces->file[file];
-	struct patterns_rank *rank = find_rank(collect->patterns, trace->head.rank);
+	struct patterns_rank *rank = patterns_find_rank(collect->patterns, trace->head.rank);
 	struct pfw_index *index;
 	char why[PATH_MAX];
 	int error = rank ? 0 : -ENOMEM;
@@ -166,8 +165,12 @@ int patterns_collect(struct patterns *patterns, struct survey_input *input)
 					  .work = work,
 					  .done = done,
 					  .drop = drop };
-	int error = ask_indexes(&collect);
+	bool indexable = all_lines(&patterns->select) && !input->live.any;
+	int error = indexable ? patterns_find_few(patterns, &input->traces) : 0;
 
+	if (error || patterns->few.known)
+		return error;
+	error = ask_indexes(&collect);
 	if (!error)
 		error = survey_read(&patterns->survey, input, &fold, SURVEY_ALL);
 	if (!error)

@@ -63,6 +63,7 @@ static int patterns_main(const struct cli_command *command, int argc, char **arg
 	status = survey_main(&patterns.survey, argc, argv);
 	pfw_select_release(&patterns.select);
 	pfw_patterns_release(&patterns.found);
+	patterns_free_few(&patterns.few);
 	free(patterns.rank);
 	return status;
 }

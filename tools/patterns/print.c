@@ -13,24 +13,14 @@
 
 /* ---- rows ---- */
 
-struct row {
-	const char *section; /* all, rank, file */
-	int64_t rank;
-	const char *name; /* of a file */
-	size_t bytes;
-	uint64_t files, ranks;
-	struct pfw_pattern sum;
-	struct pfw_pattern_counters counters;
-};
-
-static uint64_t moved(const struct row *row)
+static uint64_t moved(const struct patterns_row *row)
 {
 	return row->sum.side[0].bytes + row->sum.side[1].bytes;
 }
 
 static int by_bytes(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct patterns_row *x = a, *y = b;
 	size_t least = x->bytes < y->bytes ? x->bytes : y->bytes;
 	int order;
 
@@ -40,8 +30,7 @@ static int by_bytes(const void *a, const void *b)
 	return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Different ranks have different processes. */
-static void add(struct row *row, const struct pfw_pattern *pattern)
+void patterns_add(struct patterns_row *row, const struct pfw_pattern *pattern)
 {
 	uint64_t processes = row->sum.processes + pattern->processes;
 
@@ -51,8 +40,13 @@ static void add(struct row *row, const struct pfw_pattern *pattern)
 	row->ranks++;
 }
 
-/* Whether a call of it was counted: a file that only has calls which the conditions leave out is
- * in no row. */
+bool patterns_counted(const struct pfw_pattern *pattern)
+{
+	return pattern->opens || pattern->others || pattern->side[0].calls ||
+	       pattern->side[1].calls;
+}
+
+/* A file that only has calls which the conditions leave out is in no row. */
 static bool is_counted(const struct patterns *patterns, size_t number)
 {
 	const struct pfw_select_globs *fname = &patterns->select.fname;
@@ -61,12 +55,11 @@ static bool is_counted(const struct patterns *patterns, size_t number)
 
 	name.at = pfw_patterns_name(&patterns->found, number, &name.bytes);
 	/* --fname wants a copy for one of its files. */
-	return (row->opens || row->others || row->side[0].calls || row->side[1].calls) &&
-	       (!fname->count || pfw_select_globs_match(fname, name));
+	return patterns_counted(row) && (!fname->count || pfw_select_globs_match(fname, name));
 }
 
 /* Merge the files of all ranks by name.  Return their number, or -ENOMEM. */
-static ssize_t join_files(const struct patterns *patterns, struct row *row)
+static ssize_t join_files(const struct patterns *patterns, struct patterns_row *row)
 {
 	const struct pfw_patterns *found = &patterns->found;
 	struct pfw_text_ids names = { 0 };
@@ -88,7 +81,7 @@ static ssize_t join_files(const struct patterns *patterns, struct row *row)
 		row[number].name = name;
 		row[number].bytes = bytes;
 		row[number].rank = row[number].ranks ? -1 : pfw_patterns_rank(found, i);
-		add(&row[number], &found->row[i]);
+		patterns_add(&row[number], &found->row[i]);
 		row[number].files = 1;
 		result = names.count;
 	}
@@ -98,31 +91,29 @@ static ssize_t join_files(const struct patterns *patterns, struct row *row)
 
 static int by_rank(const void *key, const void *row)
 {
-	int64_t rank = *(const int64_t *)key, other = ((const struct row *)row)->rank;
+	int64_t rank = *(const int64_t *)key, other = ((const struct patterns_row *)row)->rank;
 
 	return (rank > other) - (rank < other);
 }
 
 /* Merge the files of each rank; row[] is all zero, and has one for each. */
-static void join_ranks(const struct patterns *patterns, struct row *row)
+static void join_ranks(const struct patterns *patterns, struct patterns_row *row)
 {
-	for (size_t i = 0; i < patterns->ranks; i++) {
-		row[i].section = "rank";
+	for (size_t i = 0; i < patterns->ranks; i++)
 		row[i].rank = patterns->rank[i].rank;
-		row[i].counters = patterns->rank[i].counters;
-	}
 	for (size_t i = 0; i < patterns->found.rows; i++) {
 		int64_t rank = pfw_patterns_rank(&patterns->found, i);
-		struct row *its = bsearch(&rank, row, patterns->ranks, sizeof(*row), by_rank);
+		struct patterns_row *its =
+			bsearch(&rank, row, patterns->ranks, sizeof(*row), by_rank);
 
 		if (its && is_counted(patterns, i)) {
-			add(its, &patterns->found.row[i]);
+			patterns_add(its, &patterns->found.row[i]);
 			its->ranks = 1;
 		}
 	}
 }
 
-static int64_t io_ns(const struct row *row)
+static int64_t io_ns(const struct patterns_row *row)
 {
 	return row->sum.metadata_ns + row->sum.side[0].ns + row->sum.side[1].ns;
 }
@@ -214,7 +205,7 @@ static void put_side(struct grid *grid, const struct pfw_pattern_side *side)
 		grid_u64(grid, GRID_COUNT, side->size[i]);
 }
 
-static void put_name(struct grid *grid, const struct row *row)
+static void put_name(struct grid *grid, const struct patterns_row *row)
 {
 	char text[32];
 
@@ -232,7 +223,7 @@ static void put_name(struct grid *grid, const struct row *row)
 	grid_text(grid, text, strlen(text));
 }
 
-static void put_row(struct grid *grid, const struct row *row)
+static void put_row(struct grid *grid, const struct patterns_row *row)
 {
 	const struct pfw_pattern *sum = &row->sum;
 
@@ -267,7 +258,7 @@ static void put_row(struct grid *grid, const struct row *row)
 
 /* ---- sizes, for people ---- */
 
-static void print_sizes(const struct row *all, const struct survey *survey)
+static void print_sizes(const struct patterns_row *all, const struct survey *survey)
 {
 	static const struct grid_column size_columns[] = { { "size", "Size of one" },
 							   { "reads", "Reads" },
@@ -297,7 +288,7 @@ static void print_sizes(const struct row *all, const struct survey *survey)
 	grid_release(&grid);
 }
 
-static void print_counters(const struct row *all)
+static void print_counters(const struct patterns_row *all)
 {
 	const uint64_t *io = all->counters.io, *storage = all->counters.storage;
 
@@ -310,47 +301,62 @@ static void print_counters(const struct row *all)
 
 /* ---- mapped files, for people ---- */
 
-#define MAPPED_SHOWN 3u
-
 static int by_mapped(const void *a, const void *b)
 {
-	const struct row *x = *(const struct row *const *)a, *y = *(const struct row *const *)b;
+	const struct patterns_row *x = *(const struct patterns_row *const *)a,
+				  *y = *(const struct patterns_row *const *)b;
 
 	if (x->sum.mapped != y->sum.mapped)
 		return x->sum.mapped < y->sum.mapped ? 1 : -1;
 	return by_bytes(x, y);
 }
 
-/* "16.1 MiB of 2 files mapped, not counted: /a (16.0 MiB), /b (100.0 KiB)".  0 or -ENOMEM. */
-static int print_mapped(const struct row *file, size_t files)
+/* "16.1 MiB of 2 files mapped, not counted: /a (16.0 MiB), /b (100.0 KiB)". */
+static void print_mapped(const struct patterns_few *few)
 {
-	const struct row **mapped = calloc(files + 1, sizeof(const struct row *));
-	char names[MAPPED_SHOWN * 2112] = "";
-	uint64_t bytes = 0;
-	size_t count = 0, used = 0;
+	char names[PATTERNS_MAPPED_SHOWN * 2112] = "";
+	size_t used = 0;
 
-	if (!mapped)
-		return -ENOMEM;
-	for (size_t i = 0; i < files; i++) {
-		if (file[i].sum.mapped)
-			mapped[count++] = &file[i];
-		bytes += file[i].sum.mapped;
-	}
-	qsort(mapped, count, sizeof(*mapped), by_mapped);
-	for (size_t i = 0; i < count && i < MAPPED_SHOWN && used < sizeof(names); i++) {
+	for (size_t i = 0; i < few->mapped_shown && used < sizeof(names); i++) {
+		const struct patterns_row *mapped = &few->mapped[i];
 		char name[512];
 
-		snprintf(name, sizeof(name), "%.*s", (int)mapped[i]->bytes, mapped[i]->name);
+		snprintf(name, sizeof(name), "%.*s", (int)mapped->bytes, mapped->name);
 		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s %s (%s)",
 					 i ? "," : "", cli_name(name),
-					 cli_bytes(mapped[i]->sum.mapped));
+					 cli_bytes(mapped->sum.mapped));
 	}
-	if (count) {
+	if (few->mapped_files) {
 		putchar('\n');
 		fit_words(stdout, 0, 0, "%s of %s file%s mapped, not counted:%s%s",
-			  cli_bytes(bytes), cli_count(count), cli_plural(count), names,
-			  count > MAPPED_SHOWN ? ", ..." : "");
+			  cli_bytes(few->mapped_bytes), cli_count(few->mapped_files),
+			  cli_plural(few->mapped_files), names,
+			  few->mapped_files > PATTERNS_MAPPED_SHOWN ? ", ..." : "");
 	}
+}
+
+/* The files with most bytes mapped; their names belong to others.  0 or -ENOMEM. */
+static int find_mapped(struct patterns_few *few)
+{
+	const struct patterns_row **mapped = calloc(few->shown + 1, sizeof(*mapped));
+	size_t count = 0;
+
+	few->mapped = calloc(PATTERNS_MAPPED_SHOWN, sizeof(*few->mapped));
+	if (!mapped || !few->mapped) {
+		free(mapped);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < few->shown; i++) {
+		if (few->file[i].sum.mapped)
+			mapped[count++] = &few->file[i];
+		few->mapped_bytes += few->file[i].sum.mapped;
+	}
+	if (count)
+		qsort(mapped, count, sizeof(*mapped), by_mapped);
+	few->mapped_files = count;
+	for (; few->mapped_shown < count && few->mapped_shown < PATTERNS_MAPPED_SHOWN;
+	     few->mapped_shown++)
+		few->mapped[few->mapped_shown] = *mapped[few->mapped_shown];
 	free(mapped);
 	return 0;
 }
@@ -358,7 +364,8 @@ static int print_mapped(const struct row *file, size_t files)
 /* ---- all of it ---- */
 
 /* The rows of ranks with a counted call, or of the slowest of them.  0 or -ENOMEM. */
-static int put_ranks(const struct patterns *patterns, struct grid *grid, const struct row *rank)
+static int put_ranks(const struct patterns *patterns, struct grid *grid,
+		     const struct patterns_row *rank)
 {
 	int64_t *score = calloc(patterns->ranks + 1, sizeof(*score));
 	bool *shown;
@@ -375,55 +382,71 @@ static int put_ranks(const struct patterns *patterns, struct grid *grid, const s
 	return shown ? 0 : -ENOMEM;
 }
 
-static int put_rows(const struct patterns *patterns, struct grid *grid, struct row *all,
-		    const struct row *file, size_t files)
+static void put_rows(const struct patterns *patterns, const struct patterns_few *few,
+		     struct grid *grid, const struct patterns_row *all)
 {
-	struct row *rank = calloc(patterns->ranks + 1, sizeof(*rank));
-	int error = rank ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < files; i++)
-		add(all, &file[i].sum);
-	if (!error)
-		join_ranks(patterns, rank);
-	all->files = files;
-	all->ranks = 0;
-	for (size_t i = 0; i < patterns->ranks && !error; i++) {
-		pfw_pattern_add_counters(&all->counters, &rank[i].counters);
-		all->ranks += rank[i].ranks;
-	}
 	put_row(grid, all);
-	if (patterns->ranks > 1 && !error)
-		error = put_ranks(patterns, grid, rank);
-	free(rank);
-	for (size_t i = 0; i < files; i++) {
+	if (patterns->ranks > 1 && put_ranks(patterns, grid, few->rank))
+		grid->failed = true;
+	for (size_t i = 0; i < few->shown; i++) {
 		if (patterns->survey.row_limit >= 0 && i >= (size_t)patterns->survey.row_limit)
 			break;
-		put_row(grid, &file[i]);
+		put_row(grid, &few->file[i]);
 	}
-	return error;
 }
 
-int patterns_print(const struct patterns *patterns)
+/* Join what was found to all files and all ranks.  0 or -ENOMEM. */
+static int join(const struct patterns *patterns, struct patterns_few *few)
 {
-	static const char *const few[] = { "Ranks",    "Strided",   "Forward", "Consec.",
-					   "Again",    "Unaligned", "Writes",  "Reads",
-					   "Metadata", "Small",	    "Random",  NULL };
+	ssize_t files;
+
+	few->file = calloc(patterns->found.rows + 1, sizeof(*few->file));
+	few->rank = calloc(patterns->ranks + 1, sizeof(*few->rank));
+	if (!few->file || !few->rank)
+		return -ENOMEM;
+	files = join_files(patterns, few->file);
+	if (files < 0)
+		return -ENOMEM;
+	few->files = few->shown = (size_t)files;
+	qsort(few->file, few->shown, sizeof(*few->file), by_bytes);
+	join_ranks(patterns, few->rank);
+	return find_mapped(few);
+}
+
+/* The row of all files, from those of ranks. */
+static struct patterns_row find_all(const struct patterns *patterns, struct patterns_few *few)
+{
+	struct patterns_row all = { .section = "all", .rank = -1 };
+
+	for (size_t i = 0; i < patterns->ranks; i++) {
+		few->rank[i].section = "rank";
+		few->rank[i].rank = patterns->rank[i].rank;
+		few->rank[i].counters = patterns->rank[i].counters;
+		pfw_pattern_merge(&all.sum, &few->rank[i].sum);
+		pfw_pattern_add_counters(&all.counters, &few->rank[i].counters);
+		all.ranks += few->rank[i].ranks;
+	}
+	all.files = few->files;
+	return all;
+}
+
+static int print(const struct patterns *patterns, struct patterns_few *few)
+{
+	static const char *const names[] = { "Ranks",	 "Strided",   "Forward", "Consec.",
+					     "Again",	 "Unaligned", "Writes",	 "Reads",
+					     "Metadata", "Small",     "Random",	 NULL };
 	struct grid grid = { .column = columns,
 			     .columns = CLI_ARRAY_LEN(columns),
 			     .none = "-",
 			     .width = patterns->survey.width,
-			     .few = few };
-	struct row *file = calloc(patterns->found.rows + 1, sizeof(*file));
-	struct row all = { .section = "all", .rank = -1 };
-	ssize_t files = file ? join_files(patterns, file) : -ENOMEM;
-	int error = files < 0 ? -ENOMEM : 0;
+			     .few = names };
+	struct patterns_row all = find_all(patterns, few);
+	bool people = cli_for_people(patterns->survey.format);
+	int error;
 
-	if (!error) {
-		qsort(file, (size_t)files, sizeof(*file), by_bytes);
-		error = put_rows(patterns, &grid, &all, file, (size_t)files);
-		error = grid.failed ? -ENOMEM : error;
-	}
-	if (!error && cli_for_people(patterns->survey.format) && !files) {
+	put_rows(patterns, few, &grid, &all);
+	error = grid.failed ? -ENOMEM : 0;
+	if (!error && people && !few->files) {
 		if (!patterns->survey.quiet)
 			cli_error(patterns->survey.command->name,
 				  "no call on a file is in these traces, or none is wanted "
@@ -433,15 +456,29 @@ int patterns_print(const struct patterns *patterns)
 	} else if (!error) {
 		grid_print(&grid, stdout, patterns->survey.format, NULL);
 	}
-	if (!error && files && slowest_only(&patterns->survey, patterns->ranks))
+	if (!error && few->files && slowest_only(&patterns->survey, patterns->ranks))
 		printf("\nThe %u ranks with most I/O time are shown: --all-ranks shows each\n",
 		       SLOWEST_SHOWN);
-	if (!error && cli_for_people(patterns->survey.format) && files) {
+	if (!error && people && few->files) {
 		print_sizes(&all, &patterns->survey);
 		print_counters(&all);
-		error = print_mapped(file, (size_t)files);
+		print_mapped(few);
 	}
 	grid_release(&grid);
-	free(file);
+	return error;
+}
+
+int patterns_print(struct patterns *patterns)
+{
+	struct patterns_few joined = { .known = false };
+	int error;
+
+	if (patterns->few.known)
+		return print(patterns, &patterns->few);
+	error = join(patterns, &joined);
+	error = error ? error : print(patterns, &joined);
+	free(joined.file);
+	free(joined.rank);
+	free(joined.mapped);
 	return error;
 }

@@ -179,7 +179,14 @@ static int add_pattern(struct pfw_patterns *patterns, int64_t rank, const char *
 	return 0;
 }
 
-static int read_file(struct pfw_patterns *patterns, int64_t rank, struct pfw_varints *reader)
+/* What is read, file by file. */
+struct reading {
+	pfw_pattern_take *take;
+	void *user;
+	struct pfw_pattern_counters counters;
+};
+
+static int read_file(const struct reading *reading, struct pfw_varints *reader)
 {
 	struct pfw_pattern pattern;
 	uint64_t bytes = pfw_varints_next(reader);
@@ -190,62 +197,90 @@ static int read_file(struct pfw_patterns *patterns, int64_t rank, struct pfw_var
 	reader->at += bytes;
 	if (!read_figures(reader, &pattern))
 		return -EBADMSG;
-	return add_pattern(patterns, rank, name, bytes, &pattern);
+	return reading->take(reading->user, name, bytes, &pattern);
+}
+
+static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
+{
+	struct pfw_varints reader = pfw_varints(data, bytes);
+	struct reading *reading = user;
+	int error = 0;
+
+	(void)last;
+	if (!bytes)
+		return -ENOENT;
+	reading->counters.any |= pfw_varints_next(&reader) != 0;
+	for (unsigned i = 0; i < 2; i++) {
+		reading->counters.io[i] += pfw_varints_next(&reader);
+		reading->counters.storage[i] += pfw_varints_next(&reader);
+	}
+	while (!reader.bad && !error && reader.at < reader.end)
+		error = read_file(reading, &reader);
+	return error ? error : reader.bad ? -EBADMSG : 0;
+}
+
+/* Rows that get the files. */
+struct adding {
+	struct pfw_patterns *patterns;
+	int64_t rank;
+};
+
+static int add_file(void *user, const char *name, size_t bytes, const struct pfw_pattern *pattern)
+{
+	const struct adding *adding = user;
+
+	return add_pattern(adding->patterns, adding->rank, name, bytes, pattern);
 }
 
 int pfw_patterns_read_row(struct pfw_patterns *patterns, int64_t rank,
 			  struct pfw_pattern_counters *counters, const uint8_t *data, size_t bytes)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes);
-	int error = 0;
+	struct adding adding = { .patterns = patterns, .rank = rank };
+	struct reading reading = { .take = add_file, .user = &adding };
+	int error = read_row(&reading, data, bytes, true);
 
-	if (!bytes)
-		return -ENOENT;
-	counters->any |= pfw_varints_next(&reader) != 0;
-	for (unsigned i = 0; i < 2; i++) {
-		counters->io[i] += pfw_varints_next(&reader);
-		counters->storage[i] += pfw_varints_next(&reader);
-	}
-	while (!reader.bad && !error && reader.at < reader.end)
-		error = read_file(patterns, rank, &reader);
-	return error ? error : reader.bad ? -EBADMSG : 0;
+	pfw_pattern_add_counters(counters, &reading.counters);
+	return error;
 }
 
-struct reading {
-	struct pfw_patterns patterns;
-	struct pfw_pattern_counters counters;
-	int64_t rank;
-};
-
-static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
+int pfw_patterns_walk_index(struct pfw_index *index, struct pfw_pattern_counters *counters,
+			    pfw_pattern_take *take, void *user)
 {
-	struct reading *reading = user;
+	struct reading reading = { .take = take, .user = user };
+	int error = pfw_index_parts(index, &pfw_patterns_kind, &reading, read_row);
 
-	(void)last;
-	return pfw_patterns_read_row(&reading->patterns, reading->rank, &reading->counters, data,
-				     bytes);
+	if (!error)
+		pfw_pattern_add_counters(counters, &reading.counters);
+	return error;
+}
+
+bool pfw_patterns_indexable(const struct pfw_patterns *patterns)
+{
+	struct pfw_patterns usual;
+
+	pfw_patterns_init(&usual);
+	return patterns->alignment == usual.alignment && patterns->small == usual.small;
 }
 
 int pfw_patterns_from_index(struct pfw_patterns *patterns, int64_t rank,
 			    struct pfw_pattern_counters *counters, struct pfw_index *index)
 {
-	struct reading reading = { .rank = rank };
-	struct pfw_patterns *found = &reading.patterns;
-	int error;
+	struct pfw_pattern_counters sums = { .any = false };
+	struct pfw_patterns found;
+	struct adding adding = { .patterns = &found, .rank = rank };
+	int error = -ENOENT;
 
-	pfw_patterns_init(found);
-	if (patterns->alignment != found->alignment || patterns->small != found->small)
-		error = -ENOENT;
-	else
-		error = pfw_index_parts(index, &pfw_patterns_kind, &reading, read_row);
-	for (size_t i = 0; i < found->rows && !error; i++) {
+	pfw_patterns_init(&found);
+	if (pfw_patterns_indexable(patterns))
+		error = pfw_patterns_walk_index(index, &sums, add_file, &adding);
+	for (size_t i = 0; i < found.rows && !error; i++) {
 		size_t bytes;
-		const char *name = pfw_patterns_name(found, i, &bytes);
+		const char *name = pfw_patterns_name(&found, i, &bytes);
 
-		error = add_pattern(patterns, rank, name, bytes, &found->row[i]);
+		error = add_pattern(patterns, rank, name, bytes, &found.row[i]);
 	}
 	if (!error)
-		pfw_pattern_add_counters(counters, &reading.counters);
-	pfw_patterns_release(found);
+		pfw_pattern_add_counters(counters, &sums);
+	pfw_patterns_release(&found);
 	return error;
 }
