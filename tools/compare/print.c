@@ -220,7 +220,7 @@ static double wall_ns(const struct compare_side *side)
 	for (size_t i = 0; i < side->runs; i++) {
 		if (side->least_ns[i] > side->greatest_ns[i])
 			return NAN;
-		ns += (double)side->greatest_ns[i] - (double)side->least_ns[i];
+		ns += (double)((uint64_t)side->greatest_ns[i] - (uint64_t)side->least_ns[i]);
 	}
 	return ns / (double)side->runs;
 }
