@@ -178,6 +178,14 @@ def test_several_small_ones_are_large_together(tmp_path):
     assert all(index_of(trace).exists() for trace in traces)
 
 
+def test_many_small_ones_get_none(tmp_path):
+    """Their indexes would take longer than the answer."""
+    for i in range(22):
+        write_plain(tmp_path / f"{i}.pfw", [line.replace('"pid":7,', f'"pid":{7 + i},') for line in io_lines(200, i)])
+    assert ask(tmp_path, "table", tmp_path, events=2000).stderr == ""
+    assert "21 more" in ask(tmp_path, "table", tmp_path, events=1000).stderr
+
+
 # ---- of what: finished traces, all of which is in the file ----
 
 def test_what_may_be_written_gets_none(tmp_path):

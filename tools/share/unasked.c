@@ -18,6 +18,9 @@
 #include "ui/progress.h"
 
 #define EVENTS 1000000 /* the default of PFW_INDEX_EVENTS, see config.def */
+/* Of many small files an index would take longer than their lines: writing one takes as long as
+ * reading some 20,000.  So they must have a tenth of that number on average. */
+#define FILES_MOST 10
 /* A line of other tools' compressed traces takes about this; it only decides what is large. */
 #define PACKED_LINE_BYTES 12
 
@@ -85,9 +88,13 @@ static bool are_large(char *const *path, size_t count)
 {
 	uint64_t least = threshold(), events = 0;
 
-	for (size_t i = 0; i < count && least && events < least; i++)
+	if (!least)
+		return false;
+	if (count > FILES_MOST)
+		least = (least + FILES_MOST - 1) / FILES_MOST * count;
+	for (size_t i = 0; i < count && events < least; i++)
 		events += estimate(path[i]);
-	return least && events >= least;
+	return events >= least;
 }
 
 /* ---- which ---- */

@@ -16,7 +16,8 @@ struct unasked {
 	bool compacted; /* only of compacted files: of others no index has the answer */
 };
 
-/* Make the indexes that these files lack, if all together have PFW_INDEX_EVENTS events or more.
+/* Make the indexes that these files lack, if all together have PFW_INDEX_EVENTS events or more, and
+ * of more than ten files each has a tenth of that on average.
  * Return how many were made.  Thread: main, as all here. */
 size_t unasked_indexes(const struct unasked *how, char *const *path, size_t count);
 
