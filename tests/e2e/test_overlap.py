@@ -628,6 +628,7 @@ def test_few_steps_are_shown_unasked(tmp_path, count):
     write(tmp_path / "t.pfw", trace)
     out = subprocess.run([PFW, "overlap", tmp_path / "t.pfw"], check=True, capture_output=True, text=True).stdout
     assert ("\nSteps\n" in out) == (count <= 12), out
+    assert ("\nSteps: --steps shows them (13 rows)\n" in out) == (count > 12), out
 
 
 # ---- many ranks ----
@@ -636,8 +637,8 @@ def sections(text):
     """{title: {first word of a row: its other words}} of what is printed for people; units glued."""
     found, title = {}, None
     for block in text.split("\n\n")[1:]:
-        if block.startswith("- "):
-            continue  # what was not recorded
+        if block.startswith(("- ", "Steps: ")):
+            continue  # what was not recorded, or is not shown
         title, _, *rows = block.strip("\n").split("\n")
         found[title] = {re.split(r"\s{2,}", row.strip())[0]: re.split(r"\s{2,}", row.strip())[1:]
                         for row in rows}

@@ -341,6 +341,8 @@ static void print_tables(struct sheet *sheet, const struct overlap *overlap,
 		print_stragglers(sheet, overlap, answer->straggler);
 	if (answer->steps.count && (options->steps || answer->steps.count <= STEPS_FEW))
 		print_steps(sheet, &answer->steps);
+	else if (answer->steps.count && !sheet->failed)
+		printf("\nSteps: --steps shows them (%s rows)\n", cli_count(answer->steps.count));
 	if (options->bin_ns)
 		print_series(sheet, overlap, options);
 	print_unknown(sheet, &answer->totals);
