@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "partial.h"
 #include "store/index/build.h"
 #include "store/index/index.h"
 #include "store/json/print.h"
@@ -276,12 +277,18 @@ static void run(struct indexing *indexing, unsigned jobs)
 
 /* ---- the command ---- */
 
-enum { FORCE = 256, CHECK, ALL_RUNS, FORMAT };
+enum { FORCE = 256, CHECK, ALL_RUNS, FORMAT, PARTIAL, AS };
 
 static const struct cli_option options[] = {
 	{ "force", 0, NULL, "make it again even if it is up to date", FORCE },
 	{ "check", 0, NULL, "write nothing; check whether the index is up to date and correct",
 	  CHECK },
+	{ "partial", 0, NULL,
+	  "write one file that answers for all of PATH without them: table, overlap and patterns "
+	  "take it in their place; PATH may be partials, too",
+	  PARTIAL },
+	{ "output", 'o', "FILE", "--partial: the file, whose name ends in .partial", 'o' },
+	{ "as", 0, "DIR", "--partial: keep the traces' names as those of files in DIR", AS },
 	{ "all-runs", 0, NULL, "all runs of a directory, not only the newest", ALL_RUNS },
 	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' },
 	{ "quiet", 'q', NULL, "print problems only", 'q' },
@@ -292,12 +299,16 @@ static const struct cli_option options[] = {
 static int index_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct indexing indexing = { .command = command, .colours = cli_colours(stdout) };
-	bool all_runs = false;
+	bool all_runs = false, partial = false;
+	const char *out = NULL, *as = NULL;
 	unsigned jobs = 0;
 	const struct cli_target targets[] = {
 		{ FORCE, .flag = &indexing.force },
 		{ CHECK, .flag = &indexing.check },
 		{ ALL_RUNS, .flag = &all_runs },
+		{ PARTIAL, .flag = &partial },
+		{ 'o', .text = &out },
+		{ AS, .text = &as },
 		{ 'q', .flag = &indexing.quiet },
 		{ 'j', .jobs = &jobs },
 		{ FORMAT, .format = &indexing.format, .formats = 2 },
@@ -309,6 +320,20 @@ static int index_main(const struct cli_command *command, int argc, char **argv)
 	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
 	if (status >= 0)
 		return status;
+	if (!partial && (out || as)) {
+		cli_error(command->name,
+			  "--output and --as are of --partial: an index stands beside its trace");
+		return CLI_USAGE;
+	}
+	if (partial)
+		return partial_make(&(struct partial_options){ .command = command,
+							       .out = out,
+							       .as = as,
+							       .quiet = indexing.quiet,
+							       .all_runs = all_runs,
+							       .jobs = jobs,
+							       .format = indexing.format },
+				    argv, args.operands);
 	if (pfw_traces_open_each(&indexing.traces, argv, (size_t)args.operands, all_runs, say,
 				 &indexing) == 0)
 		run(&indexing, jobs);

@@ -22,7 +22,7 @@ common/base common/format common/encode common/settings common/calls
 preload
 recorder/guest recorder/spool recorder/writer recorder/sample recorder/probe recorder/wrap
 recorder/attach recorder/gpu_records recorder/gpu recorder/marks recorder/session
-store/kit store/sys store/math store/json store/line store/gzip store/read store/traces store/pass
+store/kit store/sys store/math store/json store/line store/gzip store/read store/partial store/traces store/pass
 store/regex store/expr store/summary store/index store/select store/nesting store/table store/overlap
 store/patterns store/merge store/pack store/commit store/manifest store/recover store
 read

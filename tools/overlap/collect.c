@@ -83,13 +83,13 @@ void overlap_release(struct overlap *overlap)
 /* ---- from indexes ---- */
 
 /* 1; 0 if the lines must be read; -ENOMEM. */
-static int ask_index(struct overlap_rank *rank, const char *path)
+static int ask_index(struct overlap_rank *rank, const struct pfw_trace_file *file)
 {
 	struct pfw_index *index;
 	char why[PATH_MAX];
 	int error;
 
-	if (pfw_index_open(&index, path, why, sizeof(why)))
+	if (pfw_index_of(&index, file, why, sizeof(why)))
 		return 0;
 	/* Reading the lines reports their problems. */
 	error = pfw_index_meta(index)->problems ? -ENOENT
@@ -120,7 +120,7 @@ static int ask_indexes(struct overlap *overlap, const struct pfw_traces *traces,
 		if (rank->indexed)
 			continue;
 		if (rank->files == 1 && can_ask(options))
-			asked = ask_index(rank, traces->file[rank->last].path);
+			asked = ask_index(rank, &traces->file[rank->last]);
 		if (asked < 0)
 			return asked;
 		rank->indexed = asked;
@@ -406,6 +406,21 @@ static int end_ranks(struct overlap *overlap)
 	return error;
 }
 
+/* What no index knows: an option, or the overlap of a rank in several files. */
+static const char *needs_lines(const struct overlap_options *options)
+{
+	if (options->survey.no_index)
+		return "--no-index";
+	if (options->limited)
+		return "a condition other than --rank";
+	if (options->compute.name.count)
+		return "--compute";
+	if (options->bins || options->bin_ns)
+		return "--bins";
+	return "the overlap of a rank whose files were reduced apart, or of several ranks in one "
+	       "file,";
+}
+
 int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 		    struct survey_input *input)
 {
@@ -416,6 +431,8 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 	error = error ? error : ask_indexes(overlap, &input->traces, options, &all);
 	if (!error && !all && can_ask(options) && unasked_of_survey(survey, &input->traces, true))
 		error = ask_indexes(overlap, &input->traces, options, &all);
+	if (!error && !all && survey_lacks(survey, input, needs_lines(options)))
+		return CLI_USAGE;
 	if (!error && !all) {
 		status = collect_lines(overlap, options, input);
 		if (status != CLI_OK)

@@ -87,6 +87,7 @@ static int overlap_main(const struct cli_command *command, int argc, char **argv
 			    .user = &options,
 			    .take = take,
 			    .body = read_and_print,
+			    .partials = true,
 			    .formats = SURVEY_FORMATS & ~(1u << CLI_TSV) },
 	};
 	int status = survey_main(&options.survey, argc, argv);

@@ -12,6 +12,7 @@
 
 struct collect {
 	struct patterns *patterns;
+	const struct survey_input *input;
 	const struct pfw_traces *traces;
 	bool *indexed; /* files that their index has answered */
 };
@@ -127,7 +128,7 @@ static int ask_index(struct collect *collect, size_t file)
 	int error = rank ? 0 : -ENOMEM;
 
 	/* An index covers its whole file. */
-	if (error || trace->ranks || pfw_index_open(&index, trace->path, why, sizeof(why)))
+	if (error || trace->ranks || pfw_index_of(&index, trace, why, sizeof(why)))
 		return error;
 	/* Reading the lines reports their problems. */
 	error = pfw_index_meta(index)->problems
@@ -152,13 +153,20 @@ static int ask_indexes(struct collect *collect)
 		if (asked < 0)
 			return asked;
 		collect->indexed[i] = asked;
+		if (!asked && collect->traces->file[i].partial &&
+		    pfw_select_file(&collect->patterns->select, i) &&
+		    survey_lacks(&collect->patterns->survey, collect->input,
+				 all_lines(&collect->patterns->select)
+					 ? "what these options ask for, or a file of several ranks,"
+					 : "a condition other than --rank"))
+			return -ENOENT;
 	}
 	return 0;
 }
 
 int patterns_collect(struct patterns *patterns, struct survey_input *input)
 {
-	struct collect collect = { .patterns = patterns, .traces = &input->traces };
+	struct collect collect = { .patterns = patterns, .input = input, .traces = &input->traces };
 	const struct survey_fold fold = { .user = &collect,
 					  .select = &patterns->select,
 					  .want = want,

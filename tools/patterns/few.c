@@ -225,7 +225,7 @@ static int walk_file(struct walk *walk, const struct pfw_trace_file *file)
 	if (!error && file->ranks)
 		error = -ENOENT; /* an index covers its whole file */
 	if (!error)
-		error = pfw_index_open(&index, file->path, why, sizeof(why));
+		error = pfw_index_of(&index, file, why, sizeof(why));
 	if (error)
 		return error;
 	walk->rank = (size_t)(rank - walk->patterns->rank);

@@ -3,6 +3,7 @@
  */
 #include "patterns/patterns.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum { ALIGNMENT = 256, SMALL };
@@ -44,6 +45,8 @@ static int read_and_print(void *user, struct survey_input *input)
 	if (status != CLI_OK)
 		return status;
 	error = patterns_collect(patterns, input);
+	if (error == -ENOENT)
+		return CLI_USAGE;
 	return survey_end(survey, error ? error : patterns_print(patterns));
 }
 
@@ -54,6 +57,7 @@ static int patterns_main(const struct cli_command *command, int argc, char **arg
 						 .user = &patterns,
 						 .take = take,
 						 .body = read_and_print,
+						 .partials = true,
 						 .formats = SURVEY_FORMATS,
 						 .row_limit = SURVEY_FEW_ROWS,
 						 .few_rows = 50 } };

@@ -60,7 +60,8 @@ struct patterns_rank *patterns_find_rank(struct patterns *patterns, int64_t rank
 int patterns_find_few(struct patterns *patterns, const struct pfw_traces *traces);
 void patterns_free_few(struct patterns_few *few);
 
-/* Read the traces.  0 or -errno.  Thread: main, as below. */
+/* Read the traces.  0 or -errno; -ENOENT after a message: a partial has not what is asked for.  Thread:
+ * main, as below. */
 int patterns_collect(struct patterns *patterns, struct survey_input *input);
 
 /* 0 or -ENOMEM. */

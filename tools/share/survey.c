@@ -94,7 +94,9 @@ void survey_say_doubles(const struct cli_command *command, const struct pfw_trac
 int survey_open(struct survey *survey, struct survey_input *input, char *const *path, size_t count)
 {
 	int error = (survey->open ? survey->open : pfw_traces_open_ranks)(
-		&input->traces, path, count, survey->all_runs, survey_say, survey);
+		&input->traces, path, count,
+		survey->all_runs * PFW_TRACES_ALL_RUNS | survey->partials * PFW_TRACES_PARTIALS,
+		survey_say, survey);
 
 	if (error)
 		return error;
@@ -142,6 +144,16 @@ int survey_main(struct survey *survey, int argc, char **argv)
 	if (status < 0 && survey->begin)
 		status = survey->begin(survey->user, &args);
 	return status < 0 ? survey_run(survey, &args, survey->user, survey->body) : status;
+}
+
+bool survey_lacks(const struct survey *survey, const struct survey_input *input, const char *what)
+{
+	const struct pfw_trace_file *file = pfw_traces_partial(&input->traces);
+
+	if (file)
+		cli_error(survey->command->name, "%s: %s is in no partial: it needs the trace",
+			  cli_name(file->partial), what);
+	return file;
 }
 
 int survey_check_output(const struct survey *survey, const struct survey_input *input,

@@ -27,6 +27,7 @@ struct survey {
 	int (*body)(void *user, struct survey_input *input);
 	/* Options, with their defaults. */
 	bool all_runs, all_ranks, quiet, wide, no_index;
+	bool partials;	   /* indexes may be enough: operands may be partials */
 	unsigned jobs;	   /* 0: as many as survey_jobs() says */
 	unsigned formats;  /* accepted by --format: 1 << CLI_TEXT and so on */
 	int format;	   /* of enum cli_format */
@@ -34,7 +35,7 @@ struct survey {
 	int64_t row_limit; /* -1: none; SURVEY_FEW_ROWS: few_rows for people, else none */
 	int64_t few_rows;
 	/* Opens the operands; NULL: pfw_traces_open_ranks(). */
-	int (*open)(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
+	int (*open)(struct pfw_traces *traces, char *const *arguments, size_t count, unsigned flags,
 		    void (*say)(void *user, const char *path, const char *why), void *user);
 	const _Atomic bool *stop; /* a signal ends the command */
 	uint64_t problems;	  /* found in traces; only the first few are printed */
@@ -115,6 +116,10 @@ void survey_say(void *survey, const char *path, const char *why);
  * (NULL: quiet); and by say() which share only some, a problem. */
 void survey_say_doubles(const struct cli_command *command, const struct pfw_traces *traces,
 			const char *left_out, pfw_traces_say *say, void *user);
+
+/* Whether some operand is a partial, of which `what` cannot be said, after that message: the lines must be
+ * read. */
+bool survey_lacks(const struct survey *survey, const struct survey_input *input, const char *what);
 
 /* Whether a file to be written (NULL: standard output) is none of the traces, not even with
  * --force: CLI_OK, or CLI_USAGE after an error message. */

@@ -245,7 +245,8 @@ size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces,
 
 	for (size_t i = 0; i < traces->count && path && !survey->no_index; i++) {
 		/* The parts of a file with several ranks are one file. */
-		if (pfw_ranks_whole(traces, i) == i && is_file(traces->file[i].path))
+		if (pfw_ranks_whole(traces, i) == i && !traces->file[i].partial &&
+		    is_file(traces->file[i].path))
 			path[count++] = traces->file[i].path;
 	}
 	if (count)

@@ -22,25 +22,67 @@ struct answer {
 	bool nests; /* some row has self times that were found file by file */
 };
 
-bool table_asks_indexes(const struct table_options *options)
+/* What no index knows of the lines that are wanted. */
+static const char *needed_by_conditions(const struct pfw_select *reach,
+					const struct pfw_select *wanted)
 {
-	const struct pfw_select *reach = &options->reach, *wanted = &options->wanted;
+	const struct {
+		bool asked;
+		const char *what;
+	} conditions[] = {
+		{ reach->since.kind || reach->until.kind, "--since or --until" },
+		{ reach->pid.count, "--pid" },
+		{ reach->tid.count, "--tid" },
+		{ wanted->fname.count, "--fname" },
+		{ wanted->step.count, "--step" },
+		{ wanted->has_min_dur, "--min-dur" },
+		{ wanted->where_count, "--where" },
+	};
+
+	for (size_t i = 0; i < sizeof(conditions) / sizeof(conditions[0]); i++) {
+		if (conditions[i].asked)
+			return conditions[i].what;
+	}
+	return NULL;
+}
+
+const char *table_needs_lines(const struct table_options *options)
+{
+	static const char *const by[TABLE_FIELDS] = {
+		[TABLE_SHAPE] = "--group-by shape with --plain",
+		[TABLE_STACK] = "--group-by stack",
+		[TABLE_FNAME] = "--group-by fname with another field, or with --plain,",
+		[TABLE_PROCESS] = "--group-by process",
+		[TABLE_CMD] = "--group-by cmd",
+		[TABLE_STEP] = "--group-by step",
+		[TABLE_PID] = "--group-by pid",
+		[TABLE_TID] = "--group-by tid",
+	};
 	enum pfw_index_order order;
 
 	if (options->survey->no_index)
-		return false;
-	if (options->by_file)
-		return !options->limited && !options->filtered && options->survey->row_limit > 0 &&
-		       table_columns_of_files(options, &order);
-	for (unsigned i = 0; i < options->fields; i++) {
-		if (options->field[i] != TABLE_NAME && options->field[i] != TABLE_CAT &&
-		    options->field[i] != TABLE_RANK &&
-		    (options->field[i] != TABLE_SHAPE || options->plain))
-			return false;
+		return "--no-index";
+	if (options->by_file) {
+		if (options->limited || options->filtered)
+			return "--group-by fname with a condition";
+		if (options->survey->row_limit <= 0)
+			return "--group-by fname with all rows";
+		return table_columns_of_files(options, &order)
+			       ? NULL
+			       : "--group-by fname with these columns or this order";
 	}
-	return !reach->since.kind && !reach->until.kind && !reach->pid.count && !reach->tid.count &&
-	       !wanted->fname.count && !wanted->step.count && !wanted->has_min_dur &&
-	       !wanted->where_count;
+	for (unsigned i = 0; i < options->fields; i++) {
+		if (by[options->field[i]] && (options->field[i] != TABLE_SHAPE || options->plain))
+			return by[options->field[i]];
+	}
+	return needed_by_conditions(&options->reach, &options->wanted);
+}
+
+/* Note what an index does not know.  0 */
+static int lacks(struct answer *answer, const char *what)
+{
+	answer->table->lacks = what;
+	return 0;
 }
 
 static int64_t narrowed(__int128 sum)
@@ -114,7 +156,7 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary)
 {
 	/* The summary had no room for all names. */
 	if (summary->name[0].count)
-		return 0;
+		return lacks(answer, "a table of more names than fit in a summary");
 	for (uint32_t i = 1; i < summary->names; i++) {
 		const struct pfw_summary_name *name = &summary->name[i];
 		struct pfw_entry entry = as_entry(name);
@@ -125,7 +167,7 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary)
 			continue;
 		/* Their lines know which of the steps have a name that is asked for. */
 		if (is_steps(name) && answer->options->wanted.name.count)
-			return 0;
+			return lacks(answer, "--name, where there are steps,");
 		if (!pfw_table_line_name(&line, &entry, answer->options->plain))
 			continue;
 		if (line.section != PFW_TABLE_IO) {
@@ -173,7 +215,9 @@ static int add_nested(struct answer *answer, struct pfw_index *index)
 	int error = pfw_table_from_index(index, &rows);
 
 	answer->table->says |= rows.says;
-	return error == -ENOMEM ? error : !error;
+	return error == -ENOMEM ? error
+	       : !error		? 1
+				: lacks(answer, "a table of so many names and shapes");
 }
 
 /* Whether no process of a file is in a file before: spans of one may lie in spans of the other. */
@@ -186,18 +230,24 @@ static int add_processes(struct answer *answer, const struct pfw_summary *summar
 						 (uint64_t)process->start_ns);
 
 		if (number < known)
-			return number < 0 ? -ENOMEM : 0;
+			return number < 0
+				       ? -ENOMEM
+				       : lacks(answer,
+					       "the nesting of a process whose files were reduced apart");
 	}
 	return 1;
 }
 
 /* Whether an index, whose times are noted, has all.  Problems to print, and nested calls, whose self time is not their duration, need the lines. */
-static bool is_enough(const struct answer *answer, const struct pfw_index *index)
+static bool is_enough(struct answer *answer, const struct pfw_index *index)
 {
 	const struct pfw_index_meta *meta = pfw_index_meta(index);
 
 	table_extent_add(&answer->table->extent, meta->least_ns, meta->greatest_ns);
-	return !meta->problems && (answer->options->plain || !meta->nested);
+	if (meta->problems)
+		return lacks(answer, "what its damaged lines say");
+	return answer->options->plain || !meta->nested ||
+	       lacks(answer, "self times of calls inside calls");
 }
 
 static int add_totals(struct answer *answer, struct pfw_index *index)
@@ -223,7 +273,10 @@ static int add_file(struct answer *answer, const struct pfw_trace_file *file)
 	int answered = 0;
 
 	/* An index has sums of the whole file only, not of one rank. */
-	if (file->ranks || pfw_index_open(&index, file->path, why, sizeof(why)))
+	if (file->ranks)
+		return lacks(answer, "what one rank in a file of several does");
+	lacks(answer, "what its damaged index had");
+	if (pfw_index_of(&index, file, why, sizeof(why)))
 		return 0;
 	answer->rank = file->head.rank;
 	answer->nests = false;
@@ -326,8 +379,9 @@ static int answer_files(struct answer *answer, const struct pfw_traces *traces)
 	char why[PATH_MAX];
 	size_t opened = 0;
 
+	lacks(answer, "what its damaged index had, or a table of so many files");
 	for (; answered > 0 && opened < traces->count; opened++) {
-		if (pfw_index_open(&index[opened], traces->file[opened].path, why, sizeof(why))) {
+		if (pfw_index_of(&index[opened], &traces->file[opened], why, sizeof(why))) {
 			answered = 0;
 			break;
 		}

@@ -188,7 +188,8 @@ static int open_lines(struct table_options *options, struct survey_input *input,
 /* Fill the table; CLI_OK, or the exit status after an error message. */
 static int fill(struct table *table, struct table_options *options, struct survey_input *input)
 {
-	bool ask = table_asks_indexes(options), resolved = ask && !options->by_file;
+	const char *lacks = table_needs_lines(options);
+	bool ask = !lacks, resolved = ask && !options->by_file;
 	int error = 0;
 
 	/* A trace with an index has no lines in rings: looking for them takes longer than the
@@ -203,6 +204,8 @@ static int fill(struct table *table, struct table_options *options, struct surve
 		return CLI_OK;
 	if (error < 0)
 		return survey_end(options->survey, error);
+	if (survey_lacks(options->survey, input, lacks ? lacks : table->lacks))
+		return CLI_USAGE;
 	if (open_lines(options, input, ask) || (!resolved && resolve(options, input)))
 		return CLI_USAGE;
 	for (unsigned i = 0; i < options->fields && !error; i++) {
@@ -248,8 +251,8 @@ static int settle(void *user, struct cli_args *args)
 	if (options->peak_flops && options->columns)
 		table_columns_parse(options, "speed");
 	options->percentiles = table_columns_percentiles(options);
-	options->survey->open = table_asks_indexes(options) ? pfw_traces_open_heads
-							    : pfw_traces_open;
+	options->survey->open = table_needs_lines(options) ? pfw_traces_open
+							   : pfw_traces_open_heads;
 	return -1;
 }
 
@@ -289,6 +292,7 @@ static int table_main(const struct cli_command *command, int argc, char **argv)
 				 .take = take,
 				 .begin = settle,
 				 .body = fill_and_print,
+				 .partials = true,
 				 .formats = SURVEY_FORMATS,
 				 .row_limit = 100 };
 	int status;

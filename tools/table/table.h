@@ -124,7 +124,8 @@ struct table {
 	struct pfw_tally rest; /* I/O of files that have no row */
 	uint64_t mapped;       /* bytes that mmap() mapped, which no row counts */
 	struct table_extent extent;
-	unsigned says; /* enum pfw_table_says: of all lines, also those that are not shown */
+	const char *lacks; /* what the last index that could not answer does not know */
+	unsigned says;	   /* enum pfw_table_says: of all lines, also those that are not shown */
 };
 
 /* Read the traces, and the lines in rings, into rows.  0 or -errno.  Thread: main. */
@@ -134,8 +135,8 @@ int table_collect(struct table *table, const struct table_options *options,
 /* Merge rows that differ only in the name, which was needed for nesting.  0 or -ENOMEM. */
 int table_drop_names(struct table *table, const struct table_options *options);
 
-/* Whether indexes may be able to answer. */
-bool table_asks_indexes(const struct table_options *options);
+/* What no index knows of these options, for a message; NULL: indexes may be able to answer. */
+const char *table_needs_lines(const struct table_options *options);
 
 /* Fill the rows from indexes.  1; 0: they cannot answer, so the traces have to be read; -ENOMEM.
  * Thread: main. */

@@ -3,7 +3,7 @@
  * Room store/index: writes, reads and checks indexes; its tables are public
  * (docs/index_format.rst).  An index is used only if its schema is exactly ours and its proof fits
  * the trace: size, CRCs of the first and last block.  It may use
- * store/{summary,traces,read,pass,line,math,sys,kit}.  Start with pfw_index_open() and
+ * store/{summary,traces,partial,read,pass,line,math,sys,kit}.  Start with pfw_index_open() and
  * pfw_index_begin().
  */
 #ifndef PFW_STORE_INDEX_INDEX_H
@@ -40,6 +40,17 @@ struct pfw_index_meta {
  * -errno; each error with one line in `why` (at least 128 bytes).
  */
 int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t size);
+/* The same for a trace that was opened, or the index that a partial has of it: then -EBADMSG if that is
+ * damaged. */
+struct pfw_trace_file;
+int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file, char *why, size_t size);
+
+/*
+ * An index without its trace, as partials have it: all but the tables that serve to find lines.
+ * *image is to be freed with sqlite3_free().  0 or -errno.
+ */
+int pfw_index_alone(struct pfw_index *index, unsigned char **image, size_t *bytes);
+
 void pfw_index_close(struct pfw_index *index);
 
 /* Whether a file is an index, of whatever trace and format. */

@@ -15,6 +15,14 @@ struct pfw_index {
 	uint64_t left_out;
 };
 
+/* Check an index that was opened, and read its table `meta`.  0, -EBADMSG or -errno. */
+int pfw_index_look(struct pfw_index *index, struct pfw_index_proof *proof);
+
+/* The first bytes of an index's file: 0; -EBADMSG with a line in `why`: it is of another format, or cut. */
+#define PFW_INDEX_HEADER 100
+int pfw_index_check_header(const unsigned char header[PFW_INDEX_HEADER], uint64_t bytes, char *why,
+			   size_t size);
+
 /* A row whose columns are taken one by one.  A column of a wrong type sets `bad`. */
 struct pfw_index_row {
 	sqlite3_stmt *statement;

@@ -13,7 +13,6 @@
 #include "store/sys/open.h"
 
 /* Offsets in the file's header: see "The Database File Format" of SQLite. */
-#define HEADER_BYTES 100
 #define PAGE_BYTES_AT 16
 #define PAGES_AT 28
 #define USER_VERSION_AT 60
@@ -164,17 +163,17 @@ static bool is_cut(const unsigned char *header, uint64_t bytes)
 }
 
 /* Read the header of a file of ours.  0, -EBADMSG if it is none, or -errno. */
-static int read_header(const char *path, unsigned char header[HEADER_BYTES], struct stat *st)
+static int read_header(const char *path, unsigned char header[PFW_INDEX_HEADER], struct stat *st)
 {
 	int error = 0, fd = pfw_open_file(path, 0, st);
 	ssize_t got;
 
 	if (fd < 0)
 		return fd == -ENODEV || fd == -EISDIR || fd == -ELOOP ? -EBADMSG : fd;
-	got = pread(fd, header, HEADER_BYTES, 0);
+	got = pread(fd, header, PFW_INDEX_HEADER, 0);
 	if (got < 0)
 		error = -errno;
-	else if (got != HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0 ||
+	else if (got != PFW_INDEX_HEADER || memcmp(header, "SQLite format 3", 16) != 0 ||
 		 get_u32(header + APPLICATION_AT) != PFW_INDEX_APPLICATION)
 		error = -EBADMSG;
 	close(fd);
@@ -183,7 +182,7 @@ static int read_header(const char *path, unsigned char header[HEADER_BYTES], str
 
 int pfw_index_format_of(const char *path, uint32_t *format, struct stat *st)
 {
-	unsigned char header[HEADER_BYTES];
+	unsigned char header[PFW_INDEX_HEADER];
 	int error = read_header(path, header, st);
 
 	*format = error ? 0 : get_u32(header + USER_VERSION_AT);
@@ -198,11 +197,24 @@ bool pfw_index_is_one(const char *path)
 	return pfw_index_format_of(path, &format, &st) == 0;
 }
 
+int pfw_index_check_header(const unsigned char header[PFW_INDEX_HEADER], uint64_t bytes, char *why,
+			   size_t size)
+{
+	if (get_u32(header + USER_VERSION_AT) != PFW_INDEX_FORMAT)
+		snprintf(why, size, "of format %u, and this pfw knows %d",
+			 get_u32(header + USER_VERSION_AT), PFW_INDEX_FORMAT);
+	else if (is_cut(header, bytes))
+		snprintf(why, size, "cut: it has not the length that it should have");
+	else
+		return 0;
+	return -EBADMSG;
+}
+
 /* Check the file before SQLite opens it.  In a directory where others write, an index may be
  * anybody's: it is believed from whom the trace is believed, too. */
 static int look(const char *path, const char *trace, char *why, size_t size)
 {
-	unsigned char header[HEADER_BYTES];
+	unsigned char header[PFW_INDEX_HEADER];
 	struct stat st, of_trace;
 	int error = read_header(path, header, &st);
 
@@ -215,13 +227,8 @@ static int look(const char *path, const char *trace, char *why, size_t size)
 		error = -EBADMSG;
 		snprintf(why, size, "user %u's, neither yours nor the trace's owner's",
 			 (unsigned)st.st_uid);
-	} else if (get_u32(header + USER_VERSION_AT) != PFW_INDEX_FORMAT) {
-		error = -EBADMSG;
-		snprintf(why, size, "of format %u, and this pfw knows %d",
-			 get_u32(header + USER_VERSION_AT), PFW_INDEX_FORMAT);
-	} else if (is_cut(header, (uint64_t)st.st_size)) {
-		error = -EBADMSG;
-		snprintf(why, size, "cut: it has not the length that it should have");
+	} else {
+		error = pfw_index_check_header(header, (uint64_t)st.st_size, why, size);
 	}
 	return error;
 }
@@ -339,6 +346,14 @@ static int read_meta(struct pfw_index *index, struct pfw_index_proof *proof)
 	return error;
 }
 
+int pfw_index_look(struct pfw_index *index, struct pfw_index_proof *proof)
+{
+	int error = restrain(index->db);
+
+	error = error ? error : check_schema(index);
+	return error ? error : read_meta(index, proof);
+}
+
 /* Check that the trace is the one that was indexed; `shorter`: and has grown since. */
 static int check_trace(const char *trace, const struct pfw_index_proof *proof, bool shorter)
 {
@@ -372,9 +387,7 @@ static int open_path(struct pfw_index *index, const char *path, const char *trac
 	uri = make_uri(path);
 	error = uri ? pfw_index_error(sqlite3_open_v2(uri, &index->db, flags, NULL)) : -ENOMEM;
 	free(uri);
-	error = error ? error : restrain(index->db);
-	error = error ? error : check_schema(index);
-	error = error ? error : read_meta(index, &proof);
+	error = error ? error : pfw_index_look(index, &proof);
 	if (error) {
 		snprintf(why, size, "%s",
 			 error == -EBADMSG ? "not an index of ours, or damaged" : strerror(-error));

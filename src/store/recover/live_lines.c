@@ -55,8 +55,9 @@ int pfw_live_lines_open(struct pfw_live_lines *lines)
 		struct pfw_trace_file *file = &lines->traces->file[i];
 		char why[PFW_LIVE_WHY_BYTES], text[PFW_LIVE_WHY_BYTES + 64];
 
-		/* A compacted file has no writer. */
-		if (!file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM || file->ranks)
+		/* A compacted file has no writer, and what is in a partial need not be here. */
+		if (file->partial || !file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM ||
+		    file->ranks)
 			continue;
 		if (pfw_unwritten_open(&lines->live[i], file->path, &nowhere, why) == 0) {
 			int error = catch_up(file, pfw_unwritten_offset(lines->live[i]));

@@ -121,6 +121,13 @@ static struct pfw_processes *make(struct found *found)
 	return processes;
 }
 
+struct pfw_processes *pfw_processes_of(struct pfw_trace *head, size_t count)
+{
+	struct found found = { .head = head, .count = count };
+
+	return make(&found);
+}
+
 int pfw_processes_read(struct pfw_trace_file *file)
 {
 	struct found found = { .most = PROCESSES_LEAST + file->head.bytes / PROCESS_BYTES };

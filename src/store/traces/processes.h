@@ -38,6 +38,9 @@ struct pfw_processes {
  * file that cannot be read has no processes.  0 or -ENOMEM.  Thread: any, as all here. */
 int pfw_processes_read(struct pfw_trace_file *file);
 
+/* The processes of these `process` lines, which it takes, or frees if there is no memory: NULL then. */
+struct pfw_processes *pfw_processes_of(struct pfw_trace *head, size_t count);
+
 /* Make the processes of lines that are written from files: all of those.  NULL: no memory. */
 struct pfw_processes *pfw_processes_join(const struct pfw_trace_file *const *file, size_t count);
 

@@ -131,8 +131,11 @@ static int add_parts(struct pfw_traces *traces, size_t number, struct pfw_ranks 
 		}
 		part.blocks = (struct pfw_blocks){ .layout = PFW_LAYOUT_MEMBERS };
 		part.path = strdup(part.path);
-		if (!part.path)
+		part.partial = part.partial ? strdup(part.partial) : NULL;
+		if (!part.path || (!part.partial && file[number].partial)) {
+			free(part.path);
 			return -ENOMEM;
+		}
 		file[traces->count++] = part;
 		ranks->users++;
 		part.processes->users++;

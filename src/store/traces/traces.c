@@ -8,6 +8,7 @@
 
 #include "store/kit/grow.h"
 #include "store/kit/pair_ids.h"
+#include "store/traces/partials.h"
 #include "store/traces/paths.h"
 #include "store/traces/ranks.h"
 
@@ -15,7 +16,7 @@ struct opening {
 	struct pfw_traces *traces;
 	struct pfw_pair_ids seen; /* devices and inodes of files */
 	size_t room;
-	bool all_runs;
+	unsigned flags;
 	bool heads;		 /* do not find blocks */
 	bool each;		 /* also files whose processes are in others */
 	const char *passed_over; /* an index or manifest among the arguments */
@@ -29,6 +30,7 @@ void pfw_trace_file_free(struct pfw_trace_file *file)
 	pfw_ranks_free(file->ranks);
 	pfw_processes_free(file->processes);
 	free(file->path);
+	free(file->partial);
 }
 
 void pfw_traces_close(struct pfw_traces *traces)
@@ -82,6 +84,20 @@ static const char *why_not(int error)
 	return error == -ENODEV ? "a device or a socket, not a trace" : strerror(-error);
 }
 
+/* Add the traces in a partial.  0 or -ENOMEM. */
+static int add_partial(struct opening *opening, const char *path)
+{
+	const char *why = "a partial: only table, overlap, patterns and index --partial read it, "
+			  "others need the traces themselves";
+	int error = -EINVAL;
+
+	if (opening->flags & PFW_TRACES_PARTIALS)
+		error = pfw_partials_add(opening->traces, &opening->room, path, &why);
+	if (error && error != -ENOMEM)
+		opening->say(opening->user, path, why);
+	return error == -ENOMEM ? error : 0;
+}
+
 /* Add one file, unless it is a duplicate.  0 or -ENOMEM. */
 static int add_file(struct opening *opening, const char *path)
 {
@@ -90,6 +106,8 @@ static int add_file(struct opening *opening, const char *path)
 	struct stat st = { 0 };
 	int error = 0;
 
+	if (pfw_partial_is_name(path))
+		return add_partial(opening, path);
 	if (PFW_ROOM(traces->file, traces->count, opening->room))
 		return -ENOMEM;
 	if (strcmp(path, "-") != 0 && stat(path, &st) == 0) {
@@ -180,7 +198,7 @@ static int add_argument(struct opening *opening, const char *argument)
 		opening->passed_over = argument;
 	}
 	error = add_files(opening, &paths, error);
-	if (!opening->all_runs && !is_one(argument))
+	if (!(opening->flags & PFW_TRACES_ALL_RUNS) && !is_one(argument))
 		keep_newest_run(opening->traces, first);
 	return error;
 }
@@ -247,7 +265,8 @@ static int open_all(struct pfw_traces *traces, char *const *arguments, size_t co
 	*traces = (struct pfw_traces){ 0 };
 	opening->traces = traces;
 	if (!count)
-		error = opening->all_runs ? add_argument(opening, ".") : add_newest(opening);
+		error = opening->flags & PFW_TRACES_ALL_RUNS ? add_argument(opening, ".")
+							     : add_newest(opening);
 	for (size_t i = 0; !error && i < count; i++)
 		error = add_argument(opening, arguments[i]);
 	pfw_pair_ids_release(&opening->seen);
@@ -259,6 +278,7 @@ static int open_all(struct pfw_traces *traces, char *const *arguments, size_t co
 		error = -ENOENT;
 	if (!error) {
 		pfw_traces_sort(traces);
+		pfw_partials_drop_doubles(traces);
 		error = know_processes(opening);
 	}
 	if (error)
@@ -266,25 +286,25 @@ static int open_all(struct pfw_traces *traces, char *const *arguments, size_t co
 	return error;
 }
 
-int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
+int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, unsigned flags,
 		    pfw_traces_say *say, void *user)
 {
 	return open_all(traces, arguments, count,
-			&(struct opening){ .all_runs = all_runs, .say = say, .user = user });
+			&(struct opening){ .flags = flags, .say = say, .user = user });
 }
 
 int pfw_traces_open_each(struct pfw_traces *traces, char *const *arguments, size_t count,
-			 bool all_runs, pfw_traces_say *say, void *user)
+			 unsigned flags, pfw_traces_say *say, void *user)
 {
 	return open_all(
 		traces, arguments, count,
-		&(struct opening){ .all_runs = all_runs, .each = true, .say = say, .user = user });
+		&(struct opening){ .flags = flags, .each = true, .say = say, .user = user });
 }
 
 int pfw_traces_open_ranks(struct pfw_traces *traces, char *const *arguments, size_t count,
-			  bool all_runs, pfw_traces_say *say, void *user)
+			  unsigned flags, pfw_traces_say *say, void *user)
 {
-	int error = pfw_traces_open(traces, arguments, count, all_runs, say, user);
+	int error = pfw_traces_open(traces, arguments, count, flags, say, user);
 
 	if (!error && (error = pfw_ranks_part(traces, say, user)))
 		pfw_traces_close(traces);
@@ -292,18 +312,27 @@ int pfw_traces_open_ranks(struct pfw_traces *traces, char *const *arguments, siz
 }
 
 int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, size_t count,
-			  bool all_runs, pfw_traces_say *say, void *user)
+			  unsigned flags, pfw_traces_say *say, void *user)
 {
 	return open_all(
 		traces, arguments, count,
-		&(struct opening){ .all_runs = all_runs, .heads = true, .say = say, .user = user });
+		&(struct opening){ .flags = flags, .heads = true, .say = say, .user = user });
+}
+
+const struct pfw_trace_file *pfw_traces_partial(const struct pfw_traces *traces)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		if (traces->file[i].partial)
+			return &traces->file[i];
+	}
+	return NULL;
 }
 
 int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *user)
 {
 	for (size_t i = 0; i < traces->count; i++) {
 		struct pfw_trace_file *file = &traces->file[i];
-		int error = pfw_ranks_whole(traces, i) == i
+		int error = pfw_ranks_whole(traces, i) == i && !file->partial
 				    ? pfw_blocks_find(&file->blocks, file->path)
 				    : 0;
 

@@ -1,14 +1,15 @@
 /* store/traces/traces.h - the traces that a command reads: files, ranks, runs.
  *
  * Room store/traces: turns arguments into traces, and says which run, rank and process each is of.
- * It may use store/read, store/line and store/kit.  Start here; paths.h finds files, ends.h reads
- * their first and last lines, ranks.h splits files of several ranks.
+ * It may use store/{read,partial,line,json,kit}.  Start here; paths.h finds files, ends.h reads their
+ * first and last lines, ranks.h splits files of several ranks, partials.h reads what stands for them.
  */
 #ifndef PFW_STORE_TRACES_TRACES_H
 #define PFW_STORE_TRACES_TRACES_H
 
 #include <sys/types.h>
 
+#include "store/partial/partial.h"
 #include "store/read/blocks.h"
 #include "store/traces/ends.h"
 #include "store/traces/processes.h"
@@ -25,6 +26,19 @@ struct pfw_trace_file {
 	/* For one rank of a file that holds several (see ranks.h), else NULL. */
 	struct pfw_ranks *ranks;
 	struct pfw_processes *processes; /* NULL: none, or not read yet */
+	/* The partial that has the index of this trace, which need not exist, and where; NULL: the
+	 * trace itself.  `path` is then only its name. */
+	char *partial;
+	struct pfw_partial_unit unit;
+};
+
+/* What may be opened, besides the traces of the newest run. */
+enum pfw_traces_flags {
+	PFW_TRACES_ALL_RUNS =
+		1 << 0, /* files of a directory or base name that belong to older runs */
+	PFW_TRACES_PARTIALS =
+		1 << 1, /* partials, as the traces in them; else they are left out, with
+				       * a message */
 };
 
 /* Files of a run that are left out because each of their processes is in another file, too; or one
@@ -49,27 +63,30 @@ struct pfw_traces {
 /*
  * Open the traces that `arguments` name (see paths.h; none: the newest run in this directory), and
  * find their blocks.  They are in order of rank (none first), then path, without duplicates.  Files
- * of a directory or base name that belong to older runs are left out unless all_runs; files without
+ * of a directory or base name that belong to older runs are left out unless a flag says so; files without
  * a run (of other tools) stay.  If two files hold the same process (as after `pfw compact --keep`),
  * one is used: see processes.h.  A file that cannot be opened is left out after say(user, path,
  * error).  Return 0; -ENOENT after a message if nothing is left; -ENOMEM.  Thread: any.
  */
-int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, bool all_runs,
+int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, unsigned flags,
 		    pfw_traces_say *say, void *user);
 
 /* The same for a command that treats each file by itself: all files that are named.  Thread: any. */
 int pfw_traces_open_each(struct pfw_traces *traces, char *const *arguments, size_t count,
-			 bool all_runs, pfw_traces_say *say, void *user);
+			 unsigned flags, pfw_traces_say *say, void *user);
 
 /* As pfw_traces_open(), and split files of several ranks: see pfw_ranks_part().  Thread: any. */
 int pfw_traces_open_ranks(struct pfw_traces *traces, char *const *arguments, size_t count,
-			  bool all_runs, pfw_traces_say *say, void *user);
+			  unsigned flags, pfw_traces_say *say, void *user);
 
 /* As pfw_traces_open(), but `blocks` are empty until pfw_traces_lay_out(), since an index may be
  * enough.  pfw_traces_lay_out() returns 0, or -errno after a message.  Thread: any. */
 int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, size_t count,
-			  bool all_runs, pfw_traces_say *say, void *user);
+			  unsigned flags, pfw_traces_say *say, void *user);
 int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *user);
+
+/* The first one that is in a partial; NULL: none. */
+const struct pfw_trace_file *pfw_traces_partial(const struct pfw_traces *traces);
 
 /* Sort them again, and set `ranks` again. */
 void pfw_traces_sort(struct pfw_traces *traces);

@@ -1,0 +1,101 @@
+/* store/index/alone.c - indexes without their traces, in partials; see index.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/index/index.h"
+#include "store/index/internal.h"
+#include "store/traces/traces.h"
+
+/* ---- writing ---- */
+
+/* Open an image, which the database owns from here on. */
+static int open_image(sqlite3 **db, unsigned char *image, size_t bytes, unsigned flags)
+{
+	int result =
+		sqlite3_open_v2(":memory:", db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+
+	if (result) {
+		sqlite3_free(image);
+		return pfw_index_error(result);
+	}
+	return pfw_index_error(sqlite3_deserialize(*db, "main", image, (sqlite3_int64)bytes,
+						   (sqlite3_int64)bytes,
+						   SQLITE_DESERIALIZE_FREEONCLOSE | flags));
+}
+
+static int copy_of(sqlite3 *db, unsigned char **image, size_t *bytes)
+{
+	sqlite3_int64 size = 0;
+
+	*image = sqlite3_serialize(db, "main", &size, 0);
+	*bytes = (size_t)size;
+	return *image ? 0 : -ENOMEM;
+}
+
+int pfw_index_alone(struct pfw_index *index, unsigned char **image, size_t *bytes)
+{
+	sqlite3 *db = NULL;
+	int error = copy_of(index->db, image, bytes);
+
+	if (error)
+		return error;
+	error = open_image(&db, *image, *bytes, SQLITE_DESERIALIZE_RESIZEABLE);
+	if (!error)
+		error = pfw_index_error(
+			sqlite3_exec(db,
+				     "PRAGMA temp_store=MEMORY; DELETE FROM block;"
+				     "DELETE FROM block_holds; DELETE FROM point; VACUUM",
+				     NULL, NULL, NULL));
+	error = error ? error : copy_of(db, image, bytes);
+	sqlite3_close(db);
+	return error;
+}
+
+/* ---- reading ---- */
+
+static int open_alone(struct pfw_index *index, const struct pfw_trace_file *file, char *why,
+		      size_t size)
+{
+	size_t bytes = file->unit.index_bytes;
+	struct pfw_index_proof proof;
+	unsigned char *packed, *image;
+	int error = pfw_partial_index(file->partial, &file->unit, &packed);
+
+	if (error)
+		return error;
+	image = bytes > PFW_INDEX_HEADER ? sqlite3_malloc64(bytes) : NULL;
+	if (image)
+		memcpy(image, packed, bytes);
+	free(packed);
+	if (!image)
+		return bytes > PFW_INDEX_HEADER ? -ENOMEM : -EBADMSG;
+	error = pfw_index_check_header(image, bytes, why, size);
+	if (error) {
+		sqlite3_free(image);
+		return error;
+	}
+	error = open_image(&index->db, image, bytes, SQLITE_DESERIALIZE_READONLY);
+	return error ? error : pfw_index_look(index, &proof);
+}
+
+int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file, char *why, size_t size)
+{
+	struct pfw_index *index;
+	int error;
+
+	if (!file->partial)
+		return pfw_index_open(out, file->path, why, size);
+	index = calloc(1, sizeof(*index));
+	*why = '\0';
+	error = index ? open_alone(index, file, why, size) : -ENOMEM;
+	if (error && !*why)
+		snprintf(why, size, "%s",
+			 error == -EBADMSG ? "a damaged partial" : strerror(-error));
+	if (error && index)
+		pfw_index_close(index);
+	else
+		*out = index;
+	return error;
+}
