@@ -386,6 +386,19 @@ def test_tables_fit_the_terminal(tmp_path, columns):
     assert everything == run([PFW, "table", path]).stdout.splitlines()
 
 
+def test_a_long_command_loses_the_directories_of_its_program_first(tmp_path):
+    trace = Trace()
+    program = "/opt/" + "deep/" * 10 + "python"
+    trace.lines = [line.replace('"rank":', f'"cmd":"{program} train.py --in /data/x","rank":') for line in trace.lines]
+    trace.add("read", "POSIX", 0, 9_000, {"fname": "/d/x", "ret": 1})
+    path = trace.write(tmp_path / "t.pfw")
+    for key, shown in (("cmd", "python train.py"), ("process", "100 python train.py")):
+        text = "\n".join(terminal(100, "table", "-g", key, path))
+        assert shown in text and "/opt" not in text and "deep" not in text, text
+        assert f"{program} train.py" in run([PFW, "table", "-g", key, "--wide", "--max-name-width", "0", path]).stdout
+        assert f"{program} train.py" in run([PFW, "table", "-g", key, "--format", "csv", path]).stdout
+
+
 def test_a_share_above_100_percent_is_explained(tmp_path):
     for threads, head in ((1, "Wall 9.000us; I/O took 9.000us (100.0%)"),
                           (3, "Wall 9.000us; I/O took 27.000us (300.0%), added up over threads")):

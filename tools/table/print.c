@@ -75,6 +75,30 @@ static void put_name(struct sheet *sheet, const struct cell_column *column, cons
 	put_cell(sheet, column, &cell);
 }
 
+/* A process or a command; one that is too long loses the directories of its program first. */
+static void put_command(struct sheet *sheet, const struct cell_column *column, const char *text,
+			size_t bytes)
+{
+	const char *program = text, *end = text + bytes, *name;
+	char line[1024];
+	int used;
+
+	if (column->what == TABLE_PROCESS) { /* the pid comes before it */
+		name = memchr(text, ' ', bytes);
+		program = name ? name + 1 : text;
+	}
+	name = memchr(program, ' ', (size_t)(end - program));
+	name = memrchr(program, '/', (size_t)((name ? name : end) - program));
+	if (!column->cut || !name || cell_width(text, bytes) <= column->width) {
+		put_name(sheet, column, text, bytes);
+		return;
+	}
+	used = snprintf(line, sizeof(line), "%.*s%.*s", (int)(program - text), text,
+			(int)(end - name - 1), name + 1);
+	put_name(sheet, column, line,
+		 (size_t)used < sizeof(line) ? (size_t)used : sizeof(line) - 1);
+}
+
 /* A frame or a path; one that is too long loses its beginning. */
 static void put_tail(struct sheet *sheet, const struct cell_column *column, const char *text,
 		     size_t bytes)
@@ -321,6 +345,8 @@ static void put_field(struct sheet *sheet, const struct cell_column *column,
 		put_tail(sheet, column, text, end ? (size_t)(end - text) : bytes);
 	else if (column->what == TABLE_FNAME)
 		put_tail(sheet, column, text, bytes);
+	else if (column->what == TABLE_PROCESS || column->what == TABLE_CMD)
+		put_command(sheet, column, text, bytes);
 	else if (column->what == TABLE_SHAPE)
 		put_cell(sheet, column,
 			 &(struct cell){ .text = text,
