@@ -1,15 +1,15 @@
 """A look at a trace with pandas, in cells as a notebook has them: python analysis.py [TRACE...]
 
-Needs `pip install pandas`; without TRACE it takes the newest run here.
+Needs `pip install pandas pyarrow`; without TRACE it takes the newest run here.
 """
-# %% What the trace holds; ts and dur are whole nanoseconds, args are in columns "args.*".
+# %% What the trace holds; ts and dur are whole nanoseconds, args are in columns "args.*", others in args_json.
 import sys
 
 import pandas
 
 import pfw
 
-events = pfw.read(sys.argv[1:])
+events = pfw.read(sys.argv[1:]).to_pandas()
 pandas.set_option("display.width", 120)
 print(events.groupby("cat").agg(events=("name", "size"), ms=("dur", lambda dur: dur.sum() / 1e6)).round(3))
 

@@ -16,11 +16,11 @@ from typing import Any
 from ._api import (Segment, Stats, compute_event, counter, current, enabled, event, flush, instant,
                    on_trace_ready, schedule, set_rank, span, start, stats, step, stop, version)
 from ._calls import trace_calls
-from ._read import query, read
+from ._read import Lines, query, read, scan
 from ._trace import record_function, trace
 
-__all__ = ["Segment", "Stats", "compute_event", "counter", "current", "enabled", "event", "flush",
-           "instant", "on_trace_ready", "query", "read", "record_function", "schedule", "set_rank",
+__all__ = ["Lines", "Segment", "Stats", "compute_event", "counter", "current", "enabled", "event", "flush",
+           "instant", "on_trace_ready", "query", "read", "record_function", "scan", "schedule", "set_rank",
            "span", "start", "stats", "step", "stop", "trace", "trace_calls", "version"]
 __version__ = version()
 

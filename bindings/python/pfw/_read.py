@@ -1,9 +1,10 @@
-"""Traces as Python has them: ``pfw.query`` and ``pfw.read``."""
+"""Traces as Python has them: ``pfw.query``, ``pfw.read`` and ``pfw.scan``."""
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,26 +67,109 @@ def query(paths: Any = (), **conditions: Any) -> Iterator[dict[str, Any]]:
         raise ValueError(f"pfw query: {paths!r} cannot be read as asked; standard error has why")
 
 
-def read(paths: Any = (), **conditions: Any) -> Any:
-    """Traces as a pandas.DataFrame: a row an event, a column a key; ``args.X`` is args' X.
+class Lines:
+    """Lines of traces as Arrow data: :func:`read`.
 
-    ``ts`` and ``dur`` are nanoseconds (int64; ``dur`` is missing of instants and counters).  All of it
-    is in memory: ask for what is needed.
-
-    :param paths: as of :func:`query`.
-    :param conditions: as of :func:`query`.
-    :raises ImportError: pandas is not there.
+    Whatever takes Arrow's PyCapsule interface (``__arrow_c_stream__``) takes this: ``pyarrow.table(lines)``,
+    ``polars.DataFrame(lines)``, ``duckdb.sql("FROM lines")``.  The traces are read each time, in bounded memory.
+    docs/read.rst has the columns and their types, which are the same of every trace.
     """
-    import pandas
 
-    rows = []
-    for event in query(paths, **conditions):
-        args = event.pop("args", None)
-        if isinstance(args, dict):
-            event.update((f"args.{key}", value) for key, value in args.items())
-        rows.append(event)
-    frame = pandas.DataFrame.from_records(rows)
-    for name in ("ts", "dur"):
-        if name in frame:
-            frame[name] = frame[name].astype("Int64" if frame[name].isna().any() else "int64")
-    return frame
+    def __init__(self, paths: list[bytes], options: list[tuple[str, str]]) -> None:
+        self._paths, self._options, self._reader = paths, options, None
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """A new stream of record batches, in a capsule."""
+        from . import _reader
+
+        self._reader, stream = _reader.stream(self._paths, self._options)
+        return stream
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read, as far as the newest stream was read: the first 100, with file and line."""
+        return self._problems()[1]
+
+    def _problems(self) -> tuple[int, list[str]]:
+        from . import _reader
+
+        return (0, []) if self._reader is None else _reader.problems(self._reader)
+
+    def _warned(self, whole: Any) -> Any:
+        count, texts = self._problems()
+        if count:
+            warnings.warn(f"{count} part{'s' * (count > 1)} of the traces cannot be read: {texts[0]}", stacklevel=3)
+        return whole
+
+    def arrow(self) -> Any:
+        """All of them as a pyarrow.Table."""
+        import pyarrow
+
+        return self._warned(pyarrow.table(self))
+
+    def to_pandas(self) -> Any:
+        """All of them as a pandas.DataFrame of Arrow's types (needs pyarrow): whole numbers stay whole, nulls null."""
+        import pandas
+        import pyarrow
+
+        return self._warned(pyarrow.table(self).to_pandas(types_mapper=pandas.ArrowDtype))
+
+    def to_polars(self) -> Any:
+        """All of them as a polars.DataFrame; texts are Categorical."""
+        import polars
+
+        return self._warned(polars.DataFrame(self))
+
+    def duckdb(self, connection: Any = None) -> Any:
+        """Them as a relation of duckdb, which reads them anew for each query; of ``connection``, or duckdb's own."""
+        import duckdb
+
+        lines = self  # noqa: F841  duckdb finds it by its name
+        return (connection or duckdb).sql("FROM lines")
+
+    def batches(self) -> Iterator[Any]:
+        """Them as pyarrow.RecordBatches, one after another."""
+        import pyarrow
+
+        yield from pyarrow.RecordBatchReader.from_stream(self)
+        self._warned(None)
+
+
+def _texts(value: Any) -> list[str]:
+    """The values of an option."""
+    if value is True or value is False:
+        return [str(int(value))]
+    return [str(part) for part in value] if isinstance(value, (list, tuple)) else [str(value)]
+
+
+def read(paths: Any = (), *, columns: Any = None, where: Any = None, ranks: Any = None, **conditions: Any) -> Lines:
+    """The lines of traces that fulfil conditions, as Arrow data: a row a line, columns of fixed types.
+
+    ``pfw.read("t").to_pandas()``, ``.to_polars()``, ``.arrow()``, ``.duckdb()``; nothing is read before.
+
+    :param paths: files, directories, globs or base names, one or several; none: the newest run here.
+    :param columns: names of columns, a list or "ts,dur,name,args.fname"; None: all (docs/read.rst).
+    :param where: an expression, or several that all have to be true.
+    :param ranks: a number, several, or "0,8-15".
+    :param conditions: as of :func:`query`: ``since="50%"``, ``cat="POSIX"``, ``min_dur="1ms"``, ``meta=True``; and
+        ``jobs=4``, the number of threads.
+    :raises ValueError: when it is read: the traces cannot be read, or a condition or column is none.
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    options = [(name.replace("_", "-"), text) for name, value in {**conditions, "where": where}.items()
+               if value is not None for text in _texts(value)]
+    if columns is not None:
+        options.append(("columns", columns if isinstance(columns, str) else ",".join(columns)))
+    if ranks is not None:
+        options.append(("rank", ranks if isinstance(ranks, str) else
+                        ",".join(map(str, [ranks] if isinstance(ranks, int) else ranks))))
+    return Lines([os.fsencode(one) for one in given], options)
+
+
+def scan(paths: Any = (), **options: Any) -> Iterator[Any]:
+    """The same as pyarrow.RecordBatches, one after another, in bounded memory whatever the traces' size.
+
+    :param paths: as of :func:`read`, and so all other parameters.
+    :raises ImportError: pyarrow is not there.
+    """
+    return read(paths, **options).batches()

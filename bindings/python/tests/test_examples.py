@@ -57,6 +57,7 @@ def test_combined(run):
 
 def test_no_torch_and_analysis(run):
     pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
     run.command(sys.executable, EXAMPLES / "no_torch.py")
     lines = run.lines("no_torch.pfw")
     assert len([line for line in lines if line["name"] == "checksum"]) == 24

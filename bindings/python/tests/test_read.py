@@ -1,4 +1,6 @@
 """pfw.query, pfw.read, python -m pfw and the notebook's magic."""
+import json
+import os
 import sys
 
 import pytest
@@ -40,14 +42,87 @@ def test_what_cannot_be_read(trace):
         list(pfw.query(trace, where="(("))
 
 
-def test_a_frame(trace):
+def numbers(frame):
+    """args.number of the spans, which has no column of its own."""
+    return [json.loads(text)["number"] for text in frame["args_json"]]
+
+
+def test_a_frame_of_pandas(trace):
     pandas = pytest.importorskip("pandas")
-    frame = pfw.read(trace, cat="app")
-    assert isinstance(frame, pandas.DataFrame) and frame["ts"].dtype == "int64"
-    assert list(frame[frame["name"].str.startswith("work")]["args.number"]) == [0, 1, 2, 3, 4]
+    pytest.importorskip("pyarrow")
+    frame = pfw.read(trace, cat="app").to_pandas()
+    assert isinstance(frame, pandas.DataFrame) and str(frame["ts"].dtype) == "int64[pyarrow]"
+    assert numbers(frame[frame["name"].astype(str).str.startswith("work")]) == [0, 1, 2, 3, 4]
     assert frame[frame["name"] == "exact"]["ts"].item() == 1_700_000_000_123_456_789
-    writes = pfw.read(trace, name="write", where='args.fname =~ "/file$"')
+    writes = pfw.read(trace, name="write", where='args.fname =~ "/file$"').to_pandas()
     assert writes["args.ret"].sum() == 10 and (writes["dur"] > 0).all()
+    assert str(writes["args.grid"].dtype).startswith("fixed_size_list") and writes["args.grid"].isna().all()
+
+
+def test_a_frame_of_polars(trace):
+    polars = pytest.importorskip("polars")
+    frame = pfw.read([trace], where="ph == 'X'", columns=["ts", "name", "args.ret", "args_json"]).to_polars()
+    assert frame.columns == ["ts", "name", "args.ret", "args_json"] and frame["ts"].dtype == polars.Int64
+    assert frame.filter(polars.col("name") == "exact")["ts"].to_list() == [1_700_000_000_123_456_789]
+    assert frame.filter(polars.col("name") == "write")["args.ret"].sum() == 10
+    assert polars.DataFrame(pfw.read(trace)).height == len(list(pfw.query(trace)))
+
+
+def test_a_relation_of_duckdb(trace):
+    duckdb = pytest.importorskip("duckdb")
+    lines = pfw.read(trace, columns="name,dur,args.ret").duckdb()
+    for _ in range(2):  # read anew for each
+        assert lines.filter("name = 'write'").sum('"args.ret"').fetchall() == [(10,)]
+    assert lines.types == ["VARCHAR", "BIGINT", "BIGINT"]
+    with duckdb.connect() as other:
+        assert pfw.read(trace, name="exact").duckdb(other).fetchall()[0][4:6] == (1_700_000_000_123_456_789, 1_001)
+
+
+def test_batches(trace):
+    pyarrow = pytest.importorskip("pyarrow")
+    batches = list(pfw.scan(trace, columns="name,args.fname", cat=["app", "POSIX"], jobs=2))
+    assert all(isinstance(batch, pyarrow.RecordBatch) for batch in batches)
+    table = pfw.read(trace, columns="name,args.fname", cat=["app", "POSIX"]).arrow()
+    wanted = list(pfw.query(trace, cat=["app", "POSIX"]))
+    assert sum(batch.num_rows for batch in batches) == table.num_rows == len(wanted) > 20
+    assert table.schema.metadata == {b"pfw.schema": b"1"}
+
+
+def test_ranks_and_flags(run):
+    for rank in range(3):
+        run.script(f"import pfw; pfw.set_rank({rank}, 3); pfw.start('t')\nwith pfw.span('work'): pass\n")
+    pyarrow = pytest.importorskip("pyarrow")
+    read = lambda **options: pyarrow.table(pfw.read(run.directory, cat="app", **options))["rank"].to_pylist()
+    assert read() == [0, 1, 2]
+    assert read(ranks=1) == [1] and read(ranks=[0, 2]) == [0, 2] and read(ranks="1-2") == [1, 2]
+    assert len(read(ranks=range(2), all_runs=True)) == 2
+    assert pfw.read(run.directory, meta=True).arrow().num_rows > 6
+
+
+def test_what_cannot_be_read_as_arrow(trace):
+    pyarrow = pytest.importorskip("pyarrow")
+    for path, options, said in ((trace.parent / "none", {}, "none"), (trace, {"where": "(("}, "where"),
+                                (trace, {"columns": ["ts", "nothing"]}, "there is no column nothing"),
+                                (trace, {"colour": 1}, "there is no option colour")):
+        with pytest.raises(ValueError, match=said):
+            pyarrow.table(pfw.read(path, **options))
+    with open(trace, "a", encoding="utf-8") as file:
+        file.write("broken\n")
+    lines = pfw.read(trace)
+    with pytest.warns(UserWarning, match=r"1 part of the traces cannot be read: .*t\.pfw:\d+: not a JSON object"):
+        whole = lines.arrow()
+    assert whole.num_rows > 10 and len(lines.problems) == 1
+    with pytest.warns(UserWarning):
+        assert sum(batch.num_rows for batch in pfw.scan(trace)) == whole.num_rows
+
+
+def test_an_unread_stream_is_released(trace):
+    """Whoever takes no batch, or has no use for the capsule, leaves nothing open."""
+    open_files = lambda: len(os.listdir("/proc/self/fd"))
+    before = open_files()
+    for _ in range(10):
+        pfw.read(trace).__arrow_c_stream__()
+    assert open_files() == before
 
 
 def test_the_command_as_a_module(run):

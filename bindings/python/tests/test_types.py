@@ -79,7 +79,11 @@ with pfw.trace_calls(include="model", min_us=50):
     pass
 for line in pfw.query("t", cat="POSIX", min_dur="1ms"):
     print(line["name"])
-print(len(pfw.read("t")))
+lines: pfw.Lines = pfw.read("t", columns=["ts", "name"], ranks=0)
+problems: list[str] = lines.problems
+lines.to_pandas(), lines.to_polars(), lines.arrow(), lines.duckdb(), lines.__arrow_c_stream__()
+for batch in pfw.scan("t", where="dur > 1ms"):
+    print(batch)
 pfw.stop()
 pfw.compat.install("dftracer")
 
@@ -147,7 +151,7 @@ logger.finalize()
 CONFIG = """
 [mypy]
 strict = True
-[mypy-torch.*,numpy.*,pandas.*,IPython.*]
+[mypy-torch.*,numpy.*,pandas.*,pyarrow.*,polars.*,duckdb.*,IPython.*]
 follow_imports = skip
 """
 
