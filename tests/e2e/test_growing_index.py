@@ -170,6 +170,41 @@ def test_commands_read_grown_ones(tmp_path):
     assert int(rows(trace, "SELECT count(*) FROM block")[0][0]) > len(trace.read_bytes()) >> 20
 
 
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+int open(const char *path, int flags, ...)
+{
+	int (*real)(const char *, int, ...) = dlsym(RTLD_NEXT, "open");
+	if (flags & O_CREAT && strstr(path, ".idx.tmp"))
+		rename("other.idx", "t.pfw.idx");
+	return real(path, flags, 0600);
+}
+"""
+
+
+def test_another_index_in_between(tmp_path):
+    """One of another state takes its place after the blocks to be read were chosen."""
+    (tmp_path / "shim.c").write_text(SHIM)
+    shim = harness.compile_c(tmp_path / "shim.c", tmp_path / "shim.so", "-shared", "-fPIC")
+    trace, lines = tmp_path / "t.pfw", in_turn(io_lines(9000))
+    append(trace, lines[:2000], False)
+    pfw("index", trace)
+    index_of(trace).rename(tmp_path / "other.idx")
+    append(trace, lines[2000:4000], False)
+    pfw("index", trace)
+    append(trace, lines[4000:], False)
+    preload = f"{shim}:{harness.RUNTIME}" if harness.RUNTIME else str(shim)
+    done = harness.run([PFW, "index", "--format", "ndjson", trace], harness.clean_environment(LD_PRELOAD=preload),
+                       cwd=tmp_path)
+    assert json.loads(done.stdout)["state"] == "built" and not (tmp_path / "other.idx").exists()
+    assert state(trace, "--check") == "checked"
+    assert rows(trace, "SELECT lines FROM meta") == [[str(len(lines))]]
+
+
 def test_a_packed_one_of_another_tool_is_made_anew(tmp_path):
     trace = tmp_path / "t.pfw.gz"
     lines = io_lines(3000)

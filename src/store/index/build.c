@@ -213,15 +213,19 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 	return block->at >= ((const struct building *)user)->named[file].from;
 }
 
-/* Begin with what the index of an earlier state has.  0 or -EAGAIN. */
-static int resume(struct making *making, const char *path)
+/* Begin with what the index of an earlier state has: that of `from` bytes, unless another pfw has
+ * made one since.  0, -EAGAIN or -ENOMEM. */
+static int resume(struct making *making, const char *path, uint64_t from)
 {
 	struct pfw_index *older;
 	int error = pfw_index_open_shorter(&older, path);
 
 	if (error)
 		return -EAGAIN;
-	error = pfw_index_resume(making->writer, older);
+	if (pfw_index_meta(older)->trace_bytes == from)
+		error = pfw_index_resume(making->writer, older);
+	else
+		error = -EAGAIN;
 	making->built.blocks = pfw_index_meta(older)->blocks;
 	making->built.lines = pfw_index_meta(older)->lines;
 	making->built.grown = true;
@@ -249,7 +253,8 @@ static void begin_file(struct building *building)
 							    (uint64_t)building->now.before.st_size,
 							    place);
 	if (!building->now.built.error && building->named[building->now.file].from)
-		building->now.built.error = resume(&building->now, file->path);
+		building->now.built.error = resume(&building->now, file->path,
+						   building->named[building->now.file].from);
 }
 
 /* Whether the file has changed since its first block was read. */
