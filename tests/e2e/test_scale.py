@@ -56,3 +56,20 @@ def test_validate_shows_people_the_files_that_are_not_in_order(tmp_path):
         path.unlink()
     assert len(run([PFW, "validate", made], status=1).stdout.splitlines()) > 16
     shutil.rmtree(made)
+
+
+def test_one_name_for_two_results_of_very_many(tmp_path):
+    """Two runs have a file of one name: of two thousand files, too, it is said before anything is written."""
+    for run_name, ranks in (("one", range(2100)), ("two", [1234])):
+        (tmp_path / run_name).mkdir()
+        for rank in ranks:
+            process, end = ({"id": number, "name": name, "cat": "pfw", "pid": 100 + rank, "tid": 100 + rank,
+                             "ts": 1795230878000000.5 + number, "ph": "M", "args": args}
+                            for number, name, args in (
+                                (1, "process", {"format": 1, "version": "1", "run": run_name, "host": "h",
+                                                "rank": rank, "world_size": 2100}),
+                                (2, "end", {"events": 0, "lost": 0, "reason": "exit"})))
+            (tmp_path / run_name / f"t-rank{rank:04d}.pfw").write_text(f"{json.dumps(process)}\n{json.dumps(end)}\n")
+    done = run([PFW, "compact", "--all-runs", "-o", tmp_path / "out", tmp_path / "one", tmp_path / "two"], status=2)
+    assert "would both become t-rank1234.pfw.gz" in done.stderr, done.stderr
+    assert not list((tmp_path / "out").glob("*.gz"))

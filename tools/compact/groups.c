@@ -387,29 +387,47 @@ static bool split_processes(struct compact *compact, const struct member *member
 	return good;
 }
 
-/* Files of one name in two directories would become one result with -o. */
-static bool check_names(struct compact *compact)
-{
-	for (size_t i = 1; i < compact->groups; i++) {
-		const struct compact_group *a = &compact->group[i];
-
-		for (size_t j = 0; j < i && compact->groups <= 2048; j++) {
-			const struct compact_group *b = &compact->group[j];
-
-			if (strcmp(a->name, b->name) || strcmp(a->directory, b->directory))
-				continue;
-			compact_say(compact, CLI_USAGE, a->file[0]->path,
-				    "and %s would both become %s: compact them one by one",
-				    cli_name(b->file[0]->path), cli_name(a->name));
-			return false;
-		}
-	}
-	return true;
-}
-
 static void no_memory(struct compact *compact)
 {
 	compact_say(compact, CLI_USAGE, "compact", "no memory for the list of traces");
+}
+
+/* By the path of the result, then in order of the groups. */
+static int by_result(const void *a, const void *b)
+{
+	const struct compact_group *x = *(const struct compact_group *const *)a;
+	const struct compact_group *y = *(const struct compact_group *const *)b;
+	int order = strcmp(x->name, y->name);
+
+	if (!order)
+		order = strcmp(x->directory, y->directory);
+	return order ? order : (x > y) - (x < y);
+}
+
+/* Files of one name in two directories would become one result with -o. */
+static bool check_names(struct compact *compact)
+{
+	const struct compact_group **order = calloc(compact->groups + 1, sizeof(*order));
+	bool good = true;
+
+	if (!order) {
+		no_memory(compact);
+		return false;
+	}
+	for (size_t i = 0; i < compact->groups; i++)
+		order[i] = &compact->group[i];
+	qsort(order, compact->groups, sizeof(*order), by_result);
+	for (size_t i = 1; i < compact->groups && good; i++) {
+		const struct compact_group *a = order[i], *b = order[i - 1];
+
+		good = strcmp(a->name, b->name) || strcmp(a->directory, b->directory);
+		if (!good)
+			compact_say(compact, CLI_USAGE, a->file[0]->path,
+				    "and %s would both become %s: compact them one by one",
+				    cli_name(b->file[0]->path), cli_name(a->name));
+	}
+	free(order);
+	return good;
 }
 
 /* Make a group of each run of sorted members with equal keys. */
