@@ -14,6 +14,9 @@
 #include "store/traces/paths.h"
 #include "ui/cli.h"
 
+/* Of more traces, those that are finished are only counted. */
+#define TRACES_SHOWN 16u
+
 struct repair {
 	const struct cli_command *command;
 	bool quiet;
@@ -21,6 +24,8 @@ struct repair {
 	bool every;	   /* --all: ignore other users' spools and live processes */
 	int status;
 	uint64_t found; /* spools that were examined */
+	bool few;	/* count the finished traces instead of naming them */
+	uint64_t finished;
 	/* The spools for traces in the directory `where`.  A directory is listed once for all its
 	 * traces. */
 	char where[PATH_MAX];
@@ -169,6 +174,8 @@ static void judge_trace(struct repair *repair, const char *path)
 		    "not finished, and there is no spool of its process %" PRIu64
 		    " here: it lived on %s, or its spool was removed; what the file holds is good",
 		    trace.pid, trace.host[0] ? trace.host : "another host");
+	} else if (repair->few) {
+		repair->finished++;
 	} else if (!repair->quiet) {
 		printf("%s: finished, nothing to do\n", cli_name(path));
 	}
@@ -207,6 +214,8 @@ static void repair_argument(struct repair *repair, const char *argument)
 		return;
 	}
 	error = pfw_paths_add(&paths, argument, &why);
+	repair->few = paths.count > TRACES_SHOWN;
+	repair->finished = 0;
 	for (size_t i = 0; i < paths.count; i++) {
 		if (strcmp(paths.path[i], "-") == 0) {
 			say(repair, CLI_USAGE, "-", "a stream cannot be repaired");
@@ -214,6 +223,9 @@ static void repair_argument(struct repair *repair, const char *argument)
 			judge_trace(repair, paths.path[i]);
 		}
 	}
+	if (repair->finished && !repair->quiet)
+		printf("%s of %s traces: finished, nothing to do\n", cli_count(repair->finished),
+		       cli_count(paths.count));
 	if (!adopt_unbegun(repair, argument) && error)
 		say(repair, CLI_USAGE, argument, "%s", why);
 	pfw_paths_free(&paths);

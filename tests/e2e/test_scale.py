@@ -32,6 +32,9 @@ def test_killed_processes_are_made_and_told(tmp_path):
     objects = [json.loads(line) for line in run([PFW, "validate", "--format", "ndjson", made], status=1).stdout.splitlines()]
     bad = {each["file"] for each in objects if "problem" in each}
     assert len(bad) == 2
+    done = run([PFW, "repair", made], status=1)
+    assert done.stdout == "38 of 40 traces: finished, nothing to do\n"
+    assert all(f"{name}: not finished" in done.stderr for name in bad)
     done = run([PFW, "compact", "--force", "-o", tmp_path / "c", made], status=1)
     assert all(f"{name}: not finished" in done.stderr for name in bad)
     assert len(list((tmp_path / "c").glob("*.gz"))) == 10
