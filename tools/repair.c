@@ -30,6 +30,7 @@ struct repair {
 	 * traces. */
 	char where[PATH_MAX];
 	struct pfw_paths spools;
+	struct pfw_spool_trace *trace; /* of each of these spools */
 };
 
 /* Print a message about a path and raise the exit status to at least `status`. */
@@ -114,19 +115,29 @@ static void find_spools(struct repair *repair, const char *trace)
 		return;
 	snprintf(repair->where, sizeof(repair->where), "%s", dirs.beside);
 	pfw_paths_free(&repair->spools);
-	if (adopt_spools_find(&repair->spools, &dirs))
+	free(repair->trace);
+	repair->trace = NULL;
+	if (!adopt_spools_find(&repair->spools, &dirs))
+		repair->trace = calloc(repair->spools.count + 1, sizeof(*repair->trace));
+	if (!repair->trace) {
 		say(repair, CLI_USAGE, trace, "no memory for the list of spools");
+		pfw_paths_free(&repair->spools);
+	}
+	for (size_t i = 0; i < repair->spools.count; i++)
+		repair->trace[i] = pfw_recover_trace(repair->spools.path[i]);
 }
 
 /* Adopt the spools of a trace, which need not exist.  Return their number. */
 static uint64_t adopt_of(struct repair *repair, const char *trace)
 {
+	const struct pfw_spool_trace file = pfw_recover_file(trace);
 	uint64_t before = repair->found;
 
 	find_spools(repair, trace);
 	repair->place = strcmp(repair->where, ".") == 0 ? "./" : repair->where;
 	for (size_t i = 0; i < repair->spools.count; i++)
-		if (pfw_recover_belongs(repair->spools.path[i], trace, NULL))
+		if (pfw_recover_may(&repair->trace[i], &file) &&
+		    pfw_recover_belongs(repair->spools.path[i], trace, NULL))
 			adopt(repair->spools.path[i], repair);
 	repair->place = NULL;
 	return repair->found - before;
@@ -264,6 +275,7 @@ static int repair_main(const struct cli_command *command, int argc, char **argv)
 			puts("no process of yours has left anything to recover");
 	}
 	pfw_paths_free(&repair.spools);
+	free(repair.trace);
 	return cli_finish(stdout, command, repair.status);
 }
 

@@ -1,9 +1,12 @@
 """tests/scale/run in small, so that it does not rot; and what many files change in what people see."""
 import json
+import os
 import shutil
 import subprocess
+import time
 
 from harness import BUILD, PFW, SOURCE, run
+from test_kill import Target
 
 SCALE = SOURCE / "tests" / "scale" / "run"
 MAKE = BUILD / "bench" / "make_traces"
@@ -59,6 +62,26 @@ def test_validate_shows_people_the_files_that_are_not_in_order(tmp_path):
         path.unlink()
     assert len(run([PFW, "validate", made], status=1).stdout.splitlines()) > 16
     shutil.rmtree(made)
+
+
+def test_spools_are_not_opened_for_each_trace(tmp_path):
+    """Thirty spools that killed processes of other runs left: repair and compact of fifty traces look at each once
+    or twice, not once a trace."""
+    (tmp_path / "other").mkdir()
+    with Target(str(tmp_path / "other"), 1, 100, "loop", True) as target:
+        deadline = time.monotonic() + 30
+        while not os.path.exists(target.trace) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    spools = tmp_path / "other" / "spools"
+    [spool] = spools.glob("*.spool")
+    for number in range(30):
+        shutil.copy(spool, spools / f"pfw-{os.geteuid()}-{1000000 + number}-1.spool")
+    made = make(tmp_path / "made", 50)
+    for words in (["repair", made], ["compact", "--keep", "-q", "-o", tmp_path / "out", made], ["validate", made]):
+        subprocess.run(["strace", "-f", "-e", "trace=openat", "-o", tmp_path / "calls", PFW, *words], check=True,
+                       env={**os.environ, "PFW_SPOOL_DIR": str(spools)}, stdout=subprocess.DEVNULL)
+        opened = (tmp_path / "calls").read_text().count(f'{spools}/pfw-')
+        assert opened <= 4 * 31, (words, opened)
 
 
 def test_one_name_for_two_results_of_very_many(tmp_path):

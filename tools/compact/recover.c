@@ -48,11 +48,13 @@ static bool adopt(struct compact *compact, const char *spool, const char *place,
  * that was killed before it made its trace. */
 static bool is_wanted(const struct compact *compact, const char *spool, const char *directory)
 {
+	const struct pfw_spool_trace trace = pfw_recover_trace(spool);
 	const char *run = NULL; /* of the trace before, since most traces are of one run */
 	bool of_run = false;
 
 	for (size_t i = 0; i < compact->traces.count; i++) {
 		const struct pfw_trace_file *file = &compact->traces.file[i];
+		const struct pfw_spool_trace it = { true, file->device, file->inode };
 		bool first = !run || strcmp(run, file->head.run) != 0;
 
 		if (!file->head.ours)
@@ -61,7 +63,8 @@ static bool is_wanted(const struct compact *compact, const char *spool, const ch
 		if (first)
 			of_run = pfw_recover_belongs(spool, NULL, run);
 		if (of_run && ((first && pfw_recover_belongs(spool, directory, NULL)) ||
-			       pfw_recover_belongs(spool, file->path, NULL)))
+			       (pfw_recover_may(&trace, &it) &&
+				pfw_recover_belongs(spool, file->path, NULL))))
 			return true;
 	}
 	return false;

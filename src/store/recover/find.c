@@ -111,6 +111,32 @@ bool pfw_recover_belongs(const char *path, const char *trace, const char *run)
 	return yes;
 }
 
+struct pfw_spool_trace pfw_recover_trace(const char *spool_path)
+{
+	struct pfw_spool_trace trace = { .there = false };
+	struct pfw_spool_image image;
+	char why[PFW_SPOOL_WHY_BYTES];
+	struct stat st;
+	int fd = pfw_spool_image_open(spool_path, false, &st);
+
+	if (fd < 0)
+		return trace;
+	if (!pfw_spool_image_header(&image, fd, why) && !stat(pfw_spool_image_trace(&image), &st))
+		trace = (struct pfw_spool_trace){ true, st.st_dev, st.st_ino };
+	pfw_spool_image_release(&image);
+	close(fd);
+	return trace;
+}
+
+struct pfw_spool_trace pfw_recover_file(const char *path)
+{
+	struct stat st;
+
+	return pfw_paths_is_trace(path) && !stat(path, &st) && S_ISREG(st.st_mode)
+		       ? (struct pfw_spool_trace){ true, st.st_dev, st.st_ino }
+		       : (struct pfw_spool_trace){ .there = false };
+}
+
 /* ---- listing a directory ---- */
 
 static void free_listing(struct pfw_spool_listing *listing)
@@ -118,6 +144,7 @@ static void free_listing(struct pfw_spool_listing *listing)
 	for (size_t i = 0; i < listing->count; i++)
 		free(listing->name[i]);
 	free(listing->name);
+	free(listing->trace);
 	free(listing->dir);
 	*listing = (struct pfw_spool_listing){ 0 };
 }
@@ -151,6 +178,19 @@ static int list(struct pfw_spool_listing *listing, const char *dir)
 	return listing->name ? error : -ENOMEM;
 }
 
+/* Find the traces of a listing's spools. 0 or -ENOMEM. */
+static int find_traces(struct pfw_spool_listing *listing, const char *dir)
+{
+	char path[PATH_MAX];
+
+	listing->trace = calloc(listing->count + 1, sizeof(*listing->trace));
+	for (size_t i = 0; listing->trace && i < listing->count; i++) {
+		if (snprintf(path, sizeof(path), "%s/%s", dir, listing->name[i]) < PATH_MAX)
+			listing->trace[i] = pfw_recover_trace(path);
+	}
+	return listing->trace ? 0 : -ENOMEM;
+}
+
 /* Put a directory's listing first. 0 or -ENOMEM. */
 static int look_up(struct pfw_spool_listings *listings, const char *dir)
 {
@@ -165,6 +205,7 @@ static int look_up(struct pfw_spool_listings *listings, const char *dir)
 	} else {
 		free_listing(&all[i]);
 		error = list(&found, dir);
+		error = error ? error : find_traces(&found, dir);
 		found.dir = error ? NULL : strdup(dir);
 	}
 	if (!found.dir) {
@@ -181,10 +222,15 @@ static int look_up(struct pfw_spool_listings *listings, const char *dir)
 static int find_in(const struct pfw_spool_listing *listing, const char *dir, const char *trace,
 		   const char *run, int (*each)(const char *spool_path, void *user), void *user)
 {
+	struct pfw_spool_trace file = { .there = false };
 	char path[PATH_MAX];
 	int result = 0;
 
+	if (listing->trace && trace)
+		file = pfw_recover_file(trace);
 	for (size_t i = 0; i < listing->count && !result; i++) {
+		if (listing->trace && !pfw_recover_may(&listing->trace[i], &file))
+			continue;
 		if (snprintf(path, sizeof(path), "%s/%s", dir, listing->name[i]) < PATH_MAX &&
 		    pfw_recover_belongs(path, trace, run))
 			result = each(path, user);

@@ -62,6 +62,25 @@ bool pfw_recover_is_in(const char *trace, const char *base);
 bool pfw_recover_belongs(const char *spool_path, const char *trace_or_null,
 			 const char *run_or_null);
 
+/* Which file the trace of a spool is: of many traces, each spool is opened once to know it. */
+struct pfw_spool_trace {
+	bool there;
+	uint64_t device, inode;
+};
+
+struct pfw_spool_trace pfw_recover_trace(const char *spool_path);
+/* The same of a trace itself; not `there` for a base name, which also stands for traces that were
+ * never made. */
+struct pfw_spool_trace pfw_recover_file(const char *path);
+
+/* Whether a spool may be of a file that was there before its spool was looked at. */
+static inline bool pfw_recover_may(const struct pfw_spool_trace *spool,
+				   const struct pfw_spool_trace *file)
+{
+	return !file->there ||
+	       (spool->there && spool->device == file->device && spool->inode == file->inode);
+}
+
 /*
  * Call each() for every spool in `dirs` (NULL-terminated; missing directories are skipped) that
  * belongs to `trace` and `run`, in order of their names.  `trace` is a path, or a file that the
@@ -81,6 +100,7 @@ struct pfw_spool_listings {
 	struct pfw_spool_listing {
 		char *dir; /* NULL: end of the list */
 		char **name;
+		struct pfw_spool_trace *trace; /* of each name */
 		size_t count;
 	} listing[PFW_SPOOL_LISTINGS];
 };
