@@ -483,8 +483,10 @@ static ssize_t read_plain(struct pfw_input *input, void *buf, size_t size)
  * blanked its end to fill a page), add one, so that the first line of the tail is not lost. */
 static ssize_t read_tail(struct pfw_input *input, void *buf, size_t size)
 {
+	bool begun = input->state == STATE_TAIL;
+
 	input->state = STATE_TAIL;
-	if (!input->mid_line || !size)
+	if (begun || !input->mid_line || !size)
 		return input->tail.read(input->tail.user, buf, size);
 	*(char *)buf = '\n';
 	return 1;
