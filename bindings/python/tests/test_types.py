@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-FRONTS = ("pfw", "pfw.torch", "pfw.compat.dftracer", "pfw.compat.cache_dit", "pfw.compat.parallelization",
+FRONTS = ("pfw", "pfw.cluster", "pfw.torch", "pfw.compat.dftracer", "pfw.compat.cache_dit", "pfw.compat.parallelization",
           "pfw.compat.diffulex_profiler")
 
 # Checkers know what is decorated for what it was, and what each call gives.
@@ -151,7 +151,7 @@ logger.finalize()
 CONFIG = """
 [mypy]
 strict = True
-[mypy-torch.*,numpy.*,pandas.*,pyarrow.*,polars.*,duckdb.*,IPython.*]
+[mypy-torch.*,numpy.*,pandas.*,pyarrow.*,polars.*,duckdb.*,IPython.*,distributed.*,fsspec.*]
 follow_imports = skip
 """
 
