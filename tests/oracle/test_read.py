@@ -178,11 +178,6 @@ HARD = [
 ]
 
 
-def unordered(pairs):
-    """Of a key that is twice in an object the last value; its keys in args_json may be of both."""
-    return dict(pairs)
-
-
 def test_lines_that_are_hard(tmp_path):
     (tmp_path / "t.pfw").write_text("".join(HARD))
     rows = Reader(tmp_path / "t.pfw").rows()
