@@ -229,7 +229,9 @@ STATES = [("raw", False), ("raw", True), ("gz", False), ("gz", True), ("rank", F
 COMMANDS = [
     *(["table", "--format", "csv", "--row-limit", "-1", *words] for words in (
         [], *(["-g", by] for by in ("name", "cat", "fname", "rank", "step", "pid", "tid",
-                                    "name,rank", "fname,step", "cat,pid,tid", "shape")),
+                                    "name,rank", "fname,step", "cat,pid,tid", "shape",
+                                    "rank,step")),
+        ["-g", "step", "-s", "p95"],
         ["--plain"], ["--columns", "self_cpu_time_total,cpu_time_total,device_time_total,count"],
         ["--columns", "io"], ["--name", "read"], ["--cat", "PP"], ["--step", "1"],
         ["--since", "40%"], ["--pid", "4711"])),

@@ -500,15 +500,18 @@ def test_indexes_answer_without_the_lines(tmp_path):
     assert by("name", rows(path))["read"]["self"] == 40_000 / 2 - 0.1
 
 
-@pytest.mark.parametrize("group", ["name", "cat", "shape", "rank"])
+@pytest.mark.parametrize("group", ["name", "cat", "shape", "rank", "step", "step,rank"])
 def test_indexes_answer_self_times_and_kernels_without_the_lines(tmp_path, group):
     trace = Trace()
     for i in range(15_000):
+        trace.add("read", "POSIX", i * 1_000 + 800, i % 300, {"fname": "/x", "ret": 10})
         trace.add("aten::mm", "PP", i * 1_000, 500, {
             "kind": "cpu_op", "external_id": i + 1, "input_shapes": [[i % 3, 4]], "flops": 7})
         trace.add("cudaLaunchKernel", "PP", i * 1_000 + 100, 200, {"kind": "runtime", "correlation": i + 1})
         trace.add("gemm", "PP", i * 1_000 + 700, 50, {
             "kind": "kernel", "correlation": i + 1, "device": 1, "external_id": i + 1}, tid=10001000)
+    for i in range(150):
+        trace.add(f"ProfilerStep#{i}", "PP", i * 100_000, 99_000, {"kind": "step"}, tid=1)
     path = trace.write(tmp_path / "t.pfw")
     without = table(path, "-g", group).stdout
     run([PFW, "index", path])
@@ -519,6 +522,22 @@ def test_indexes_answer_self_times_and_kernels_without_the_lines(tmp_path, group
         (row,) = [row for row in rows(path) if row["name"] == "aten::mm"]
         assert (row["self_cpu_time_total"], row["device_time_total"]) == (15_000 * 0.3, 15_000 * 0.05)
         assert len(rows(path, "-g", "tid,name")) == len(rows(path)) + 1
+
+
+def test_indexes_leave_steps_of_another_file_to_the_lines(tmp_path):
+    """A worker of a DataLoader has no steps; its calls are in those of its rank's one process that has."""
+    trainer, worker = Trace(pid=1), Trace(pid=2)
+    for i in range(4):
+        trainer.add(f"ProfilerStep#{i}", "PP", i * 1_000, 900, {"kind": "step"})
+        worker.add("read", "POSIX", i * 1_000 + 100, 500, {"fname": "/x", "ret": 10})
+    trainer.write(tmp_path / "t.pfw")
+    worker.write(tmp_path / "t-pid2.pfw")
+    without = rows(tmp_path, "-g", "step", "-s", "name")
+    run([PFW, "index", tmp_path])
+    assert rows(tmp_path, "-g", "step", "-s", "name") == without
+    assert sorted(row["step"] for row in without if row["section"] == "io") == [0, 1, 2, 3]
+    # Alone, the worker is in no step.
+    assert [row["count"] for row in rows(tmp_path / "t-pid2.pfw", "-g", "step")] == [4]
 
 
 def test_indexes_do_not_answer_for_a_process_in_two_files(tmp_path):

@@ -53,23 +53,31 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 
 /* ---- rows ---- */
 
+void table_limit_sketches(struct table *table, const struct table_options *options)
+{
+	uint32_t calls = 0;
+
+	for (uint32_t i = 0; i < table->rows.count; i++)
+		calls += table_section(&table->rows.row[i]) == PFW_TABLE_IO;
+	table->too_many = options->percentiles && calls > TABLE_SKETCHES_MAX;
+	table->late &= !table->too_many;
+	for (uint32_t i = 0; i < table->rows.count && table->too_many; i++)
+		pfw_sketch_release(&table->rows.row[i].durations);
+}
+
 /* All is read: the rows of all workers become those of the table. */
 static int finish(struct table_pass *collect)
 {
 	int error = 0;
 
-	for (unsigned i = 0; i < collect->jobs; i++) {
-		collect->table->too_many |= collect->worker[i].too_many;
-		collect->table->mapped += collect->worker[i].mapped;
-		collect->table->says |= collect->worker[i].says;
-	}
 	for (unsigned i = 0; i < collect->jobs && !error; i++) {
-		struct pfw_averages *rows = &collect->worker[i].rows;
+		struct table_worker *worker = &collect->worker[i];
 
-		for (uint32_t j = 0; j < rows->count && collect->table->too_many; j++)
-			pfw_sketch_release(&rows->row[j].durations);
-		error = pfw_averages_merge(&collect->table->rows, rows);
+		collect->table->mapped += worker->mapped;
+		collect->table->says |= worker->says;
+		error = pfw_averages_merge(&collect->table->rows, &worker->rows);
 	}
+	table_limit_sketches(collect->table, collect->options);
 	return error ? error : table_nest(collect);
 }
 

@@ -381,6 +381,25 @@ bool table_columns_percentiles(const struct table_options *options)
 	return any;
 }
 
+bool table_columns_sort_by_percentile(const struct table_options *options)
+{
+	const struct table_column *key =
+		options->sort_by ? table_column_find(options->sort_by, PFW_TABLE_IO) : NULL;
+
+	return key && key->when & QUANTILE;
+}
+
+bool table_columns_ask_steps(const struct table_options *options)
+{
+	const struct table_column *key =
+		options->sort_by ? table_column_find(options->sort_by, PFW_TABLE_COMPUTE) : NULL;
+	bool ask = options->peak_flops || (key && key->when & SPEED);
+
+	for (unsigned i = 0; i < options->columns; i++)
+		ask |= (options->column[i]->when & SPEED) != 0;
+	return ask;
+}
+
 bool table_columns_of_files(const struct table_options *options, enum pfw_index_order *order)
 {
 	const struct table_column *key = find("total", PFW_TABLE_IO);

@@ -63,6 +63,12 @@ int table_columns_parse(struct table_options *options, const char *list);
 /* Whether percentiles are shown. */
 bool table_columns_percentiles(const struct table_options *options);
 
+/* Whether rows are sorted by a percentile. */
+bool table_columns_sort_by_percentile(const struct table_options *options);
+
+/* Whether some column shown or sorted by needs the durations of steps. */
+bool table_columns_ask_steps(const struct table_options *options);
+
 /*
  * Whether an index's sums of files have all columns that are shown and sorted by; *order: by which.
  */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "store/index/index.h"
+#include "store/kit/grow.h"
 #include "store/kit/pair_ids.h"
 #include "store/kit/saturate.h"
 #include "store/line/io.h"
@@ -20,6 +21,15 @@ struct answer {
 	/* Of the files so far: their processes, by pid and start. */
 	struct pfw_pair_ids processes;
 	bool nests; /* some row has self times that were found file by file */
+	/* Of each rank of a run: what its files so far say of steps. */
+	struct pfw_text_ids ranks;
+	struct {
+		unsigned steps; /* processes that have some */
+		bool followers;
+	} * leaders;
+	size_t leaders_room;
+	bool strays;	      /* events whose steps are in another file */
+	const uint8_t *needs; /* rows whose durations are read; NULL: the rows are made */
 };
 
 /* What no index knows of the lines that are wanted. */
@@ -46,6 +56,18 @@ static const char *needed_by_conditions(const struct pfw_select *reach,
 	return NULL;
 }
 
+/* The same of rows of steps, which have no conditions. */
+static const char *needed_by_steps(const struct table_options *options)
+{
+	for (unsigned i = 0; i < options->fields; i++) {
+		if (options->field[i] != TABLE_STEP && options->field[i] != TABLE_RANK)
+			return "--group-by step with another field";
+	}
+	if (options->plain || options->limited || options->filtered)
+		return "--group-by step with a condition, or with --plain,";
+	return table_columns_ask_steps(options) ? "--group-by step with FLOP/s" : NULL;
+}
+
 const char *table_needs_lines(const struct table_options *options)
 {
 	static const char *const by[TABLE_FIELDS] = {
@@ -54,7 +76,6 @@ const char *table_needs_lines(const struct table_options *options)
 		[TABLE_FNAME] = "--group-by fname with another field, or with --plain,",
 		[TABLE_PROCESS] = "--group-by process",
 		[TABLE_CMD] = "--group-by cmd",
-		[TABLE_STEP] = "--group-by step",
 		[TABLE_PID] = "--group-by pid",
 		[TABLE_TID] = "--group-by tid",
 	};
@@ -71,6 +92,8 @@ const char *table_needs_lines(const struct table_options *options)
 			       ? NULL
 			       : "--group-by fname with these columns or this order";
 	}
+	if (options->by_step)
+		return needed_by_steps(options);
 	for (unsigned i = 0; i < options->fields; i++) {
 		if (by[options->field[i]] && (options->field[i] != TABLE_SHAPE || options->plain))
 			return by[options->field[i]];
@@ -184,6 +207,18 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary)
 	return 1;
 }
 
+/* Add only what the calls of a trace mapped.  Returns as add_names(). */
+static int add_mapped(struct answer *answer, const struct pfw_summary *summary)
+{
+	for (uint32_t i = 1; i < summary->names; i++) {
+		struct pfw_entry entry = as_entry(&summary->name[i]);
+
+		if (pfw_is_io(&entry.cat))
+			answer->table->mapped += mapped_of(&summary->name[i]);
+	}
+	return !summary->name[0].count;
+}
+
 static int add_row(void *user, const struct pfw_table_row *row)
 {
 	struct answer *answer = user;
@@ -250,6 +285,67 @@ static bool is_enough(struct answer *answer, const struct pfw_index *index)
 	       lacks(answer, "self times of calls inside calls");
 }
 
+static int make_step_key(struct answer *answer, const struct pfw_table_step_row *row)
+{
+	const struct pfw_table_line line = { .section = row->section,
+					     .device = row->device,
+					     .name = { .at = "" },
+					     .step = row->step };
+	const struct pfw_entry entry = { .kind = PFW_ENTRY_EVENT };
+
+	return table_key_make(&answer->key, answer->options, &line, &entry, answer->rank);
+}
+
+static int add_step(void *user, const struct pfw_table_step_row *row)
+{
+	struct answer *answer = user;
+	struct pfw_average *into;
+	int64_t number;
+
+	if (make_step_key(answer, row))
+		return -ENOMEM;
+	number = pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
+	if (number < 0)
+		return -ENOMEM;
+	into = &answer->table->rows.row[number];
+	pfw_tally_merge(&into->sums, &row->sums);
+	if (row->section != PFW_TABLE_IO || answer->table->late)
+		return 0;
+	return pfw_sketch_decode(&into->durations, row->durations, row->durations_bytes);
+}
+
+/* Note whose steps the events of a file may be in.  Returns as add_names(). */
+static int add_leaders(struct answer *answer, const struct pfw_trace_file *file,
+		       const struct pfw_table_step_rows *rows)
+{
+	int64_t rank = pfw_text_ids_of(&answer->ranks, file->head.rank, file->head.run,
+				       strlen(file->head.run));
+
+	if (rank < 0 || PFW_REACH(answer->leaders, (size_t)rank, answer->leaders_room))
+		return -ENOMEM;
+	/* Events of processes without steps are in those of the one process of their rank that has
+	 * some: their file alone tells which, unless another file of the rank has such a process. */
+	answer->strays |= rows->followers && answer->leaders[rank].steps;
+	answer->strays |= rows->leaders && answer->leaders[rank].followers;
+	answer->leaders[rank].steps += rows->leaders;
+	answer->leaders[rank].followers |= rows->followers;
+	return !answer->strays || lacks(answer, "steps of a process in another file");
+}
+
+/* Add the rows of the steps of a file.  Returns as add_names(). */
+static int add_steps(struct answer *answer, struct pfw_index *index,
+		     const struct pfw_trace_file *file)
+{
+	struct pfw_table_step_rows rows = { .user = answer, .row = add_step };
+	int error = pfw_table_steps_from_index(index, &rows);
+
+	answer->table->says |= rows.says;
+	if (error)
+		return error == -ENOMEM ? error
+					: lacks(answer, "a table of no step, or of so many");
+	return add_leaders(answer, file, &rows);
+}
+
 static int add_totals(struct answer *answer, struct pfw_index *index)
 {
 	struct pfw_summary summary;
@@ -259,7 +355,8 @@ static int add_totals(struct answer *answer, struct pfw_index *index)
 		return answered;
 	answered = !pfw_index_totals(index, PFW_INDEX_NAMES | PFW_INDEX_PROCESSES, &summary);
 	if (answered > 0)
-		answered = add_names(answer, &summary);
+		answered = answer->options->by_step ? add_mapped(answer, &summary)
+						    : add_names(answer, &summary);
 	if (answered > 0)
 		answered = add_processes(answer, &summary);
 	pfw_summary_release(&summary);
@@ -282,7 +379,9 @@ static int add_file(struct answer *answer, const struct pfw_trace_file *file)
 	answer->nests = false;
 	if (is_enough(answer, index))
 		answered = add_totals(answer, index);
-	if (answered > 0 && answer->nests)
+	if (answered > 0 && answer->options->by_step)
+		answered = add_steps(answer, index, file);
+	else if (answered > 0 && answer->nests)
 		answered = add_nested(answer, index);
 	pfw_index_close(index);
 	return answered;
@@ -351,23 +450,16 @@ static int add_tops(struct answer *answer, struct pfw_index *const *index, size_
 	return error ? error : 1;
 }
 
-/* Add what the calls of a trace mapped, of which its rows of files say nothing.  1; 0: its index is
- * not enough; -ENOMEM. */
-static int add_mapped(struct answer *answer, struct pfw_index *index)
+static int add_mapped_of(struct answer *answer, struct pfw_index *index)
 {
 	struct pfw_summary summary;
-	int answered;
+	int answered = -ENOMEM;
 
 	if (pfw_summary_init(&summary))
-		return -ENOMEM;
-	answered = pfw_index_totals(index, PFW_INDEX_NAMES, &summary) == 0 &&
-		   !summary.name[0].count;
-	for (uint32_t i = 1; i < summary.names && answered; i++) {
-		struct pfw_entry entry = as_entry(&summary.name[i]);
-
-		if (pfw_is_io(&entry.cat))
-			answer->table->mapped += mapped_of(&summary.name[i]);
-	}
+		return answered;
+	answered = !pfw_index_totals(index, PFW_INDEX_NAMES, &summary);
+	if (answered)
+		answered = add_mapped(answer, &summary);
 	pfw_summary_release(&summary);
 	return answered;
 }
@@ -387,7 +479,7 @@ static int answer_files(struct answer *answer, const struct pfw_traces *traces)
 		}
 		answered = is_enough(answer, index[opened]);
 		if (answered > 0)
-			answered = add_mapped(answer, index[opened]);
+			answered = add_mapped_of(answer, index[opened]);
 	}
 	if (answered > 0)
 		answered = add_tops(answer, index, opened);
@@ -399,12 +491,73 @@ static int answer_files(struct answer *answer, const struct pfw_traces *traces)
 
 /* ---- the answer ---- */
 
+/* Whether rows need no durations until it is known which are shown. */
+static bool is_late(const struct table_options *options)
+{
+	return options->by_step && options->percentiles && options->survey->row_limit >= 0 &&
+	       !table_columns_sort_by_percentile(options);
+}
+
+static int add_durations(void *user, const struct pfw_table_step_row *row)
+{
+	struct answer *answer = user;
+	int64_t number;
+
+	if (row->section != PFW_TABLE_IO)
+		return 0;
+	if (make_step_key(answer, row))
+		return -ENOMEM;
+	number = pfw_averages_find(&answer->table->rows, answer->key.text, answer->key.bytes);
+	return number >= 0 && answer->needs[number]
+		       ? pfw_sketch_decode(&answer->table->rows.row[number].durations,
+					   row->durations, row->durations_bytes)
+		       : 0;
+}
+
+static int read_durations(struct answer *answer)
+{
+	const struct pfw_traces *traces = answer->table->traces;
+	int error = 0;
+
+	for (size_t i = 0; i < traces->count && !error; i++) {
+		struct pfw_table_step_rows rows = { .user = answer, .row = add_durations };
+		struct pfw_index *index;
+		char why[PATH_MAX];
+
+		error = pfw_index_of(&index, &traces->file[i], why, sizeof(why));
+		if (error)
+			break;
+		answer->rank = traces->file[i].head.rank;
+		error = pfw_table_steps_from_index(index, &rows);
+		pfw_index_close(index);
+	}
+	return error;
+}
+
+int table_read_durations(struct table *table, const struct table_options *options,
+			 const struct pfw_average *const *row, size_t rows)
+{
+	uint8_t *needs = calloc(1, (size_t)table->rows.count + 1);
+	struct answer answer = { .options = options, .table = table, .needs = needs };
+	int error = needs ? pfw_table_key_init(&answer.key) : -ENOMEM;
+
+	for (size_t i = 0; i < rows && needs; i++)
+		needs[row[i] - table->rows.row] = 1;
+	if (!error) {
+		error = read_durations(&answer);
+		pfw_table_key_release(&answer.key);
+	}
+	free(needs);
+	return error;
+}
+
 int table_from_index(struct table *table, const struct table_options *options,
 		     const struct pfw_traces *traces)
 {
 	struct answer answer = { .options = options, .table = table };
 	int answered = 1;
 
+	table->late = is_late(options);
 	answer.wanted = pfw_select_state_create(&options->wanted);
 	if (!answer.wanted || pfw_table_key_init(&answer.key)) {
 		pfw_select_state_free(answer.wanted);
@@ -413,16 +566,21 @@ int table_from_index(struct table *table, const struct table_options *options,
 	if (options->by_file)
 		answered = answer_files(&answer, traces);
 	for (size_t i = 0; !options->by_file && i < traces->count && answered > 0; i++) {
-		if (pfw_select_file(&options->reach, i))
+		if (!options->limited || pfw_select_file(&options->reach, i))
 			answered = add_file(&answer, &traces->file[i]);
 	}
+	if (answered > 0)
+		table_limit_sketches(table, options);
 	if (answered > 0 && !options->by_name && table_drop_names(table, options))
 		answered = -ENOMEM;
 	pfw_table_key_release(&answer.key);
 	pfw_select_state_free(answer.wanted);
 	pfw_pair_ids_release(&answer.processes);
+	pfw_text_ids_release(&answer.ranks);
+	free(answer.leaders);
 	if (answered <= 0) {
 		table->says = 0;
+		table->late = false;
 		table->rest = (struct pfw_tally){ 0 };
 		table->mapped = 0;
 		table->extent = TABLE_EXTENT_NONE;

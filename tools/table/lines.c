@@ -7,9 +7,6 @@
 #include "store/kit/saturate.h"
 #include "table/pass.h"
 
-/* Rows of a worker that have percentiles: a sketch takes some KiB. */
-#define SKETCHES_MAX 16384u
-
 /* Extend the time of a thread's I/O calls.  A call that begins before that time ends is nested. */
 static int add_call(struct table_block_result *result, const struct pfw_entry *entry,
 		    const struct pfw_table_line *line)
@@ -36,41 +33,17 @@ static int add_call(struct table_block_result *result, const struct pfw_entry *e
 
 /* ---- lines ---- */
 
-static int add_io(struct pfw_average *row, const struct pfw_table_line *line, bool self,
-		  bool sketch)
-{
-	struct pfw_tally *sums = &row->sums;
-
-	if (line->summed) {
-		pfw_saturate_u64(&sums->count, line->calls);
-		sums->total_ns = pfw_saturate_add(sums->total_ns, line->dur_ns);
-	} else {
-		pfw_tally_begin(sums, line->start_ns, line->dur_ns, false);
-		pfw_tally_time(sums, line->dur_ns);
-		if (sketch && pfw_sketch_add(&row->durations, line->dur_ns))
-			return -ENOMEM;
-	}
-	if (self || line->summed)
-		sums->self_ns = pfw_saturate_add(sums->self_ns, line->dur_ns);
-	if (line->transfers) {
-		pfw_saturate_u64(&sums->transfers, line->transfers);
-		sums->bytes = pfw_saturate_add(sums->bytes, line->bytes);
-		sums->transfer_ns = pfw_saturate_add(sums->transfer_ns, line->dur_ns);
-	}
-	return 0;
-}
-
 /* ---- rows ---- */
 
 /* The row that a line is added to, or -ENOMEM. */
 static int64_t row_of(const struct table_pass *collect, struct table_worker *worker, size_t file,
 		      const struct pfw_entry *entry, const struct pfw_table_line *line)
 {
-	struct pfw_table_recent *recent =
-		collect->plan.by_names ? pfw_table_recent_of(worker->recent, line) : NULL;
+	struct table_recent *recent = collect->plan.by_names ? table_recent_of(worker->recent, line)
+							     : NULL;
 	int64_t row;
 
-	if (recent && pfw_table_recent_is(recent, line, file))
+	if (recent && table_recent_is(recent, line, file))
 		return recent->row - 1;
 	if (table_key_make(&worker->key, collect->options, line, entry,
 			   collect->traces->file[file].head.rank))
@@ -79,7 +52,7 @@ static int64_t row_of(const struct table_pass *collect, struct table_worker *wor
 	if (row < 0 || row >> TABLE_ROW_BITS)
 		return -ENOMEM;
 	if (recent)
-		pfw_table_recent_note(recent, line, file, (uint32_t)row);
+		table_recent_note(recent, line, file, (uint32_t)row);
 	return row;
 }
 
@@ -140,17 +113,18 @@ static int add_line(const struct table_pass *collect, unsigned number, struct pf
 	group = (uint32_t)number << TABLE_ROW_BITS | (uint32_t)row;
 	if (line->section == PFW_TABLE_IO) {
 		worker->mapped += line->mapped;
-		worker->too_many |= collect->options->percentiles && row >= SKETCHES_MAX;
-		error = add_io(&worker->rows.row[row], line, !collect->plan.nest_io,
-			       collect->options->percentiles && !worker->too_many);
+		worker->calls_rows += !worker->rows.row[row].sums.count;
+		error = pfw_table_add_call(
+			&worker->rows.row[row], pfw_table_call_of(line), !collect->plan.nest_io,
+			collect->options->percentiles && worker->calls_rows <= TABLE_SKETCHES_MAX);
 		if (!error && !line->summed && !collect->plan.how.plain)
 			error = collect->plan.nest_io
-					? pfw_table_spans_add(&result->spans, entry, line, group)
+					? pfw_table_spans_add(&result->spans, entry, line, group, 0)
 					: add_call(result, entry, line);
 		return error;
 	}
 	if (!line->device)
-		return pfw_table_spans_add(&result->spans, entry, line, group);
+		return pfw_table_spans_add(&result->spans, entry, line, group, 0);
 	if (line->section != PFW_TABLE_HIDDEN)
 		pfw_tally_device(&worker->rows.row[row].sums, line->start_ns, line->dur_ns);
 	return line->launched_by ? pfw_table_spans_launch(&result->spans, entry, line) : 0;

@@ -8,8 +8,8 @@
 #include "store/line/io.h"
 #include "store/nesting/nesting.h"
 #include "store/table/line.h"
-#include "store/table/recent.h"
 #include "store/table/spans.h"
+#include "table/recent.h"
 #include "table/table.h"
 
 /* Memory for spans and GPU work until all are read; more goes to temporary files. */
@@ -35,13 +35,13 @@ struct table_block_result {
 
 struct table_worker {
 	struct pfw_averages rows;
-	struct pfw_table_recent recent[PFW_TABLE_RECENT];
+	struct table_recent recent[TABLE_RECENT];
 	struct pfw_table_key key;
 	struct pfw_io_calls calls;
 	struct pfw_select_state *wanted;
-	uint64_t mapped; /* as struct pfw_table_line's */
-	bool too_many;	 /* more rows than can have percentiles */
-	unsigned says;	 /* enum pfw_table_says */
+	uint64_t mapped;     /* as struct pfw_table_line's */
+	uint32_t calls_rows; /* rows of calls */
+	unsigned says;	     /* enum pfw_table_says */
 };
 
 /* What a pass does, decided before it. */

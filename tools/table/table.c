@@ -189,7 +189,7 @@ static int open_lines(struct table_options *options, struct survey_input *input,
 static int fill(struct table *table, struct table_options *options, struct survey_input *input)
 {
 	const char *lacks = table_needs_lines(options);
-	bool ask = !lacks, resolved = ask && !options->by_file;
+	bool ask = !lacks, resolved = ask && !options->by_file && !options->by_step;
 	int error = 0;
 
 	/* A trace with an index has no lines in rings: looking for them takes longer than the
@@ -270,9 +270,10 @@ static int fill_and_print(void *user, struct survey_input *input)
 	if (status == CLI_OK) {
 		table_print(&table, options);
 		if (table.too_many && !survey->quiet)
-			cli_error(survey->command->name,
-				  "more than 16,384 rows: their percentiles are left out; fewer "
-				  "rows (--fname, --cat, --group-by) have them");
+			cli_error(
+				survey->command->name,
+				"more than 16,384 rows of I/O: their percentiles are left out; fewer "
+				"rows (--fname, --cat, --group-by) have them");
 		status = survey_end(survey, 0);
 	}
 	pfw_averages_release(&table.rows);

@@ -120,7 +120,8 @@ static inline void table_extent_add(struct table_extent *extent, int64_t begin, 
 struct table {
 	struct pfw_averages rows;
 	const struct pfw_traces *traces;
-	bool too_many;	       /* too many rows for percentiles */
+	bool too_many;	       /* too many rows of calls for percentiles */
+	bool late;	       /* rows of calls have no durations yet: table_read_durations() */
 	struct pfw_tally rest; /* I/O of files that have no row */
 	uint64_t mapped;       /* bytes that mmap() mapped, which no row counts */
 	struct table_extent extent;
@@ -131,6 +132,12 @@ struct table {
 /* Read the traces, and the lines in rings, into rows.  0 or -errno.  Thread: main. */
 int table_collect(struct table *table, const struct table_options *options,
 		  struct survey_input *input);
+
+/* Rows of calls that have percentiles: a sketch takes some KiB. */
+#define TABLE_SKETCHES_MAX 16384u
+
+/* Leave the percentiles out if there are more rows of calls. */
+void table_limit_sketches(struct table *table, const struct table_options *options);
 
 /* Merge rows that differ only in the name, which was needed for nesting.  0 or -ENOMEM. */
 int table_drop_names(struct table *table, const struct table_options *options);
@@ -143,8 +150,13 @@ const char *table_needs_lines(const struct table_options *options);
 int table_from_index(struct table *table, const struct table_options *options,
 		     const struct pfw_traces *traces);
 
+/* Read the durations of the rows of calls in row[], from the indexes that made them.  0 or -errno.
+ * Thread: main. */
+int table_read_durations(struct table *table, const struct table_options *options,
+			 const struct pfw_average *const *row, size_t rows);
+
 /* Print the rows in the format of the options.  Thread: main. */
-void table_print(const struct table *table, const struct table_options *options);
+void table_print(struct table *table, const struct table_options *options);
 
 /* For completion: the values of --group-by, --sort-by and --columns; see struct cli_command. */
 bool table_values(const char *option, char out[CLI_VALUES_BYTES]);

@@ -118,7 +118,7 @@ static void note(struct table_view *view, const struct pfw_average *row)
 	view->has_memory |= sums->cpu_memory || sums->device_memory || sums->self_cpu_memory ||
 			    sums->self_device_memory;
 	view->has_device_memory |= sums->self_device_memory > 0;
-	view->has_percentiles |= row->durations.total > 0;
+	view->has_percentiles |= row->durations.total > 0 || (view->table->late && sums->timed);
 	pfw_tally_merge(&view->all, sums);
 	if (sums->flops <= 0)
 		return;
@@ -175,8 +175,16 @@ static bool has_order(const struct order *order)
 	return !order->column && order->by_key;
 }
 
-/* The rows of a section; 0 or -ENOMEM. */
-static int make_view(struct table_view *view, const struct table *table,
+/* How many of the rows are shown. */
+static size_t shown(const struct table_view *view)
+{
+	int64_t limit = view->options->survey->row_limit;
+
+	return limit >= 0 && (uint64_t)limit < view->rows ? (size_t)limit : view->rows;
+}
+
+/* The rows of a section; 0 or -errno. */
+static int make_view(struct table_view *view, struct table *table,
 		     const struct table_options *options, enum pfw_table_section section)
 {
 	struct order order = { .view = view, .by_file = options->by_file };
@@ -186,7 +194,7 @@ static int make_view(struct table_view *view, const struct table *table,
 	};
 	view->row = calloc((size_t)table->rows.count + 1, sizeof(*view->row));
 	if (!view->row)
-		return -1;
+		return -ENOMEM;
 	for (uint32_t i = 0; i < table->rows.count; i++) {
 		const struct pfw_average *row = &table->rows.row[i];
 
@@ -204,7 +212,9 @@ static int make_view(struct table_view *view, const struct table *table,
 	view->is_sorted = has_order(&order);
 	view->self_us = view->self_device_us = 0;
 	add_up(view);
-	return 0;
+	return table->late && section == PFW_TABLE_IO
+		       ? table_read_durations(table, options, view->row, shown(view))
+		       : 0;
 }
 
 /* The wall time, and how much of it the rows took: threads work side by side, so it may be more. */
@@ -237,7 +247,7 @@ static void print_head(const struct table *table, const struct table_options *op
 	printf("%s\n\n", more ? ", added up over threads" : "");
 }
 
-void table_print(const struct table *table, const struct table_options *options)
+void table_print(struct table *table, const struct table_options *options)
 {
 	static const char *const titles[] = { "Compute", "I/O" };
 	struct table_view view[PFW_TABLE_SECTIONS];
@@ -245,8 +255,13 @@ void table_print(const struct table *table, const struct table_options *options)
 	bool people, is_sorted = false;
 
 	for (int section = 0; section < PFW_TABLE_SECTIONS; section++) {
-		if (make_view(&view[views], table, options, (enum pfw_table_section)section)) {
-			cli_error(options->survey->command->name, "no memory to sort the rows");
+		int error =
+			make_view(&view[views], table, options, (enum pfw_table_section)section);
+
+		if (error) {
+			cli_error(options->survey->command->name, "cannot sort the rows: %s",
+				  strerror(-error));
+			free(view[views].row);
 			break;
 		}
 		if (view[views].rows)

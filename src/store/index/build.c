@@ -166,7 +166,7 @@ static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 	while (!error && pfw_pass_lines_next(&lines)) {
 		error = pfw_summary_add(&held->summary, &lines.entry);
 		if (!error && held->gather.kinds)
-			error = pfw_gather_add(&held->gather, &lines.entry, held->summary.fnames);
+			error = pfw_gather_add(&held->gather, &lines.entry, &held->summary);
 	}
 	held->lines = block->lines;
 	block->result = held;

@@ -21,6 +21,14 @@ static bool ends_with_line(const char *trace, uint64_t bytes)
 	return is;
 }
 
+static int take_nothing(void *user, const uint8_t *data, size_t bytes, bool last)
+{
+	(void)user;
+	(void)data;
+	(void)last;
+	return bytes ? -ENOTSUP : 0;
+}
+
 /* Whether no table had more than it keeps, and the kinds can go on from nothing. */
 static int check_totals(struct pfw_index *older, unsigned kinds)
 {
@@ -36,7 +44,10 @@ static int check_totals(struct pfw_index *older, unsigned kinds)
 	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
 		const struct pfw_index_kind *kind = pfw_index_kind_table[i];
 
-		if (kinds >> i & 1 && !(kind->untouched && kind->untouched(&total)))
+		if (!(kinds >> i & 1))
+			continue;
+		if (!kind->untouched || !kind->untouched(&total) ||
+		    (kind->more && pfw_index_more(older, kind, NULL, take_nothing)))
 			error = -ENOTSUP;
 	}
 	pfw_summary_release(&total);

@@ -36,13 +36,13 @@ int pfw_gather_begin(struct pfw_gather *gather, unsigned wanted)
 }
 
 int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
-		   const struct pfw_fname_hashes *fnames)
+		   const struct pfw_summary *summary)
 {
 	int error = 0;
 
 	for (unsigned i = 0, left = gather->kinds; left && !error; i++, left >>= 1) {
 		if (left & 1)
-			error = pfw_index_kind_table[i]->add(gather->block[i], entry, fnames);
+			error = pfw_index_kind_table[i]->add(gather->block[i], entry, summary);
 	}
 	return error;
 }
@@ -58,15 +58,15 @@ void pfw_gather_release(struct pfw_gather *gather)
 
 /* ---- writing; see internal.h ---- */
 
-static int put_part(struct pfw_index_writer *writer, size_t kind, const struct pfw_blob *data)
+static int put_part(struct pfw_index_writer *writer, size_t kind, int64_t block,
+		    const struct pfw_blob *data)
 {
 	struct pfw_put *put = &writer->part;
 
-	pfw_put_i64(put,
-		    (int64_t)pfw_index_kind_table[kind]->number << BLOCK_BITS | writer->blocks);
+	pfw_put_i64(put, (int64_t)pfw_index_kind_table[kind]->number << BLOCK_BITS | block);
 	pfw_put_string(put, pfw_index_kind_table[kind]->name);
 	pfw_put_i64(put, pfw_index_kind_table[kind]->version);
-	pfw_put_i64(put, writer->blocks);
+	pfw_put_i64(put, block);
 	pfw_put_blob(put, data->data, data->bytes);
 	return pfw_put_row(put);
 }
@@ -86,9 +86,26 @@ int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gat
 		error = pfw_index_kind_table[i]->take(writer->kind[i], gather->block[i],
 						      &writer->data);
 		if (!error && writer->data.bytes)
-			error = put_part(writer, i, &writer->data);
+			error = put_part(writer, i, writer->blocks, &writer->data);
 	}
 	return error;
+}
+
+static int end_kind(struct pfw_index_writer *writer, size_t number)
+{
+	const struct pfw_index_kind *kind = pfw_index_kind_table[number];
+	int error;
+
+	writer->data.bytes = 0;
+	error = kind->end(writer->kind[number], &writer->data);
+	error = error ? error : put_part(writer, number, writer->blocks, &writer->data);
+	if (error || !kind->more)
+		return error;
+	writer->data.bytes = 0;
+	error = kind->more(writer->kind[number], &writer->data);
+	if (!error && writer->grows && writer->data.bytes)
+		return -EAGAIN;
+	return error ? error : put_part(writer, number, writer->blocks + 1, &writer->data);
 }
 
 int pfw_index_end_parts(struct pfw_index_writer *writer)
@@ -96,12 +113,8 @@ int pfw_index_end_parts(struct pfw_index_writer *writer)
 	int error = 0;
 
 	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
-		if (!writer->kind[i])
-			continue;
-		writer->data.bytes = 0;
-		error = pfw_index_kind_table[i]->end(writer->kind[i], &writer->data);
-		if (!error)
-			error = put_part(writer, i, &writer->data);
+		if (writer->kind[i])
+			error = end_kind(writer, i);
 	}
 	return error;
 }
@@ -117,11 +130,17 @@ void pfw_index_free_parts(struct pfw_index_writer *writer)
 
 /* ---- reading ---- */
 
-int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
-		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last))
+/* The rows from `first` to `last`, of which the last must be there. */
+struct rows {
+	int64_t first, last;
+	void *user;
+	int (*take)(void *user, const uint8_t *data, size_t bytes, bool last);
+};
+
+static int read_rows(struct pfw_index *index, const struct pfw_index_kind *kind,
+		     const struct rows *rows)
 {
-	int64_t first = (int64_t)kind->number << BLOCK_BITS, next = first;
-	int64_t last = first + (int64_t)index->meta.blocks;
+	int64_t next = rows->first;
 	struct pfw_index_row row;
 	const uint8_t *data;
 	size_t bytes;
@@ -130,8 +149,8 @@ int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, 
 						" WHERE id BETWEEN ? AND ? ORDER BY id");
 
 	if (!error) {
-		sqlite3_bind_int64(row.statement, 1, first);
-		sqlite3_bind_int64(row.statement, 2, last);
+		sqlite3_bind_int64(row.statement, 1, rows->first);
+		sqlite3_bind_int64(row.statement, 2, rows->last);
 	}
 	while (!error && (result = pfw_index_next(&row)) > 0) {
 		int64_t id = pfw_index_i64(&row);
@@ -142,14 +161,39 @@ int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, 
 		}
 		data = pfw_index_blob(&row, &bytes);
 		/* Ids must rise: a damaged B-tree can have a cycle, and this ends it. */
-		if (row.bad || id < next || id > last)
+		if (row.bad || id < next || id > rows->last)
 			error = -EBADMSG;
 		else
-			error = take(user, data, bytes, id == last);
+			error = rows->take(rows->user, data, bytes, id == rows->last);
 		next = id + 1;
 	}
 	sqlite3_finalize(row.statement);
-	if (!error && !result && next != last + 1)
+	if (!error && !result && next != rows->last + 1)
 		error = -ENOENT;
 	return error ? error : result;
+}
+
+static int64_t last_row(const struct pfw_index *index, const struct pfw_index_kind *kind)
+{
+	return ((int64_t)kind->number << BLOCK_BITS) + (int64_t)index->meta.blocks;
+}
+
+int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
+		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last))
+{
+	const struct rows rows = { .first = (int64_t)kind->number << BLOCK_BITS,
+				   .last = last_row(index, kind),
+				   .user = user,
+				   .take = take };
+
+	return read_rows(index, kind, &rows);
+}
+
+int pfw_index_more(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
+		   int (*take)(void *user, const uint8_t *data, size_t bytes, bool last))
+{
+	int64_t id = last_row(index, kind) + 1;
+	const struct rows rows = { .first = id, .last = id, .user = user, .take = take };
+
+	return read_rows(index, kind, &rows);
 }

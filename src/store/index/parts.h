@@ -17,7 +17,6 @@
 #include "store/line/entry.h"
 
 struct pfw_blob;
-struct pfw_fname_hashes;
 struct pfw_index;
 struct pfw_summary;
 
@@ -30,16 +29,18 @@ struct pfw_index_kind {
 	void *(*block_create)(void);
 	void (*block_clear)(void *block);
 	void (*block_free)(void *block);
-	/* Add a line of kind PFW_ENTRY_EVENT; fnames: see struct pfw_summary.  0 or -ENOMEM.  Any
+	/* Add a line of kind PFW_ENTRY_EVENT, which was added to the summary last.  0 or -ENOMEM.  Any
 	 * thread. */
-	int (*add)(void *block, const struct pfw_entry *entry,
-		   const struct pfw_fname_hashes *fnames);
+	int (*add)(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary);
 	void *(*file_create)(void);
 	void (*file_free)(void *file);
 	/* Take the next block, and append its row to *data (empty at first).  0 or -errno. */
 	int (*take)(void *file, void *block, struct pfw_blob *data);
 	/* After the last block: append the last row, whose block is the number of blocks. */
 	int (*end)(void *file, struct pfw_blob *data);
+	/* After end(): append a row that is read apart, whose block is one more.  NULL: none.  An index
+	 * that has grown is made anew if the row was not empty, or would not be. */
+	int (*more)(void *file, struct pfw_blob *data);
 	/* Whether a file's struct that took lines of no other names is as file_create() made it, so
 	 * that an index can be added to.  NULL: never, then it is made anew. */
 	bool (*untouched)(const struct pfw_summary *names);
@@ -63,7 +64,7 @@ struct pfw_gather {
 /* Begin a block.  0 or -ENOMEM.  Thread: that of the block, as the next. */
 int pfw_gather_begin(struct pfw_gather *gather, unsigned kinds);
 int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
-		   const struct pfw_fname_hashes *fnames);
+		   const struct pfw_summary *summary);
 void pfw_gather_release(struct pfw_gather *gather);
 
 /*
@@ -73,5 +74,9 @@ void pfw_gather_release(struct pfw_gather *gather);
  */
 int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
 		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last));
+
+/* The same for the row of more(), which is the last one of its own. */
+int pfw_index_more(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
+		   int (*take)(void *user, const uint8_t *data, size_t bytes, bool last));
 
 #endif

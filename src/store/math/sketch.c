@@ -69,16 +69,34 @@ static int make_buckets(struct pfw_sketch *sketch, bool widen)
 	int error = 0;
 
 	memcpy(ns, sketch->count, sketch->total * sizeof(*ns));
+	sketch->unsorted = false;
 	for (uint64_t i = 0; i < sketch->total && !error; i++)
 		error = count_in(sketch, ns[i], widen);
 	return error;
 }
 
-/* Keep a duration in order, if there may be one more.  1; 0: there may not; -ENOMEM. */
+/* Sort the durations, by Shell's method with Ciura's gaps.  The sketch stays the same one. */
+static void sort_few(const struct pfw_sketch *sketch)
+{
+	static const uint8_t gaps[] = { 132, 57, 23, 10, 4, 1 };
+	uint64_t *ns = sketch->count;
+
+	for (size_t g = 0; g < sizeof(gaps) && sketch->unsorted; g++) {
+		for (size_t i = gaps[g]; i < sketch->total; i++) {
+			uint64_t one = ns[i];
+			size_t at = i;
+
+			for (; at >= gaps[g] && ns[at - gaps[g]] > one; at -= gaps[g])
+				ns[at] = ns[at - gaps[g]];
+			ns[at] = one;
+		}
+	}
+	((struct pfw_sketch *)sketch)->unsorted = false;
+}
+
+/* Keep a duration, if there may be one more.  1; 0: there may not; -ENOMEM. */
 static int keep(struct pfw_sketch *sketch, uint64_t ns, bool widen)
 {
-	size_t low = 0, high = sketch->total;
-
 	if (sketch->total == sketch->capacity) {
 		uint32_t room = sketch->capacity ? 2 * sketch->capacity : STEP;
 		uint64_t *more;
@@ -91,18 +109,8 @@ static int keep(struct pfw_sketch *sketch, uint64_t ns, bool widen)
 		sketch->count = more;
 		sketch->capacity = room;
 	}
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (sketch->count[middle] <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	memmove(sketch->count + low + 1, sketch->count + low,
-		(sketch->total - low) * sizeof(*sketch->count));
-	sketch->count[low] = ns;
-	sketch->total++;
+	sketch->unsorted |= sketch->total && ns < sketch->count[sketch->total - 1];
+	sketch->count[sketch->total++] = ns;
 	return 1;
 }
 
@@ -213,6 +221,7 @@ int64_t pfw_sketch_quantile(const struct pfw_sketch *sketch, double quantile)
 	rank = at > 1 ? (uint64_t)at - 1 : 0;
 	if (rank > sketch->total - 1)
 		rank = sketch->total - 1;
+	sort_few(sketch);
 	if (is_few(sketch))
 		return (int64_t)sketch->count[rank];
 	for (uint32_t i = 0; i < sketch->room; i++) {
@@ -231,24 +240,41 @@ static uint8_t *put_bucket(uint8_t *at, uint32_t step, uint64_t count)
 	return count != 1 ? pfw_varint_put(at, count) : at;
 }
 
+/* Put the buckets of few durations: counting them is faster than sorting. */
+static uint8_t *put_few(uint8_t *at, const struct pfw_sketch *sketch)
+{
+	uint16_t count[PFW_SKETCH_BUCKETS], bucket[PFW_SKETCH_FEW];
+	uint32_t low = PFW_SKETCH_BUCKETS - 1, high = 0, next = 0;
+
+	for (uint64_t i = 0; i < sketch->total; i++) {
+		bucket[i] = (uint16_t)pfw_sketch_bucket((int64_t)sketch->count[i]);
+		low = bucket[i] < low ? bucket[i] : low;
+		high = bucket[i] > high ? bucket[i] : high;
+	}
+	for (uint32_t i = low; i <= high; i++)
+		count[i] = 0;
+	for (uint64_t i = 0; i < sketch->total; i++)
+		count[bucket[i]]++;
+	for (uint32_t i = low; i <= high; i++) {
+		if (!count[i])
+			continue;
+		at = put_bucket(at, i - next, count[i]);
+		next = i + 1;
+	}
+	return at;
+}
+
 /* 0, then for each bucket that is not empty: 2 * (buckets skipped since the previous one), plus 1 if
  * its count is 1; otherwise its count follows. */
 size_t pfw_sketch_encode_buckets(const struct pfw_sketch *sketch, uint8_t *out)
 {
 	uint8_t *at = out;
-	uint32_t next = 0, bucket;
-	uint64_t same;
+	uint32_t next = 0;
 
 	if (sketch->total)
 		at = pfw_varint_put(at, 0);
-	for (uint64_t i = 0; i < sketch->total && is_few(sketch); i += same) {
-		bucket = pfw_sketch_bucket((int64_t)sketch->count[i]);
-		for (same = 1; i + same < sketch->total &&
-			       pfw_sketch_bucket((int64_t)sketch->count[i + same]) == bucket;)
-			same++;
-		at = put_bucket(at, bucket - next, same);
-		next = bucket + 1;
-	}
+	if (sketch->total && is_few(sketch))
+		at = put_few(at, sketch);
 	for (uint32_t i = 0; i < sketch->room; i++) {
 		if (!sketch->count[i])
 			continue;
@@ -265,6 +291,7 @@ size_t pfw_sketch_encode(const struct pfw_sketch *sketch, uint8_t *out)
 
 	if (!sketch->total || !is_few(sketch))
 		return pfw_sketch_encode_buckets(sketch, out);
+	sort_few(sketch);
 	at = pfw_varint_put(at, sketch->total);
 	for (uint64_t i = 0; i < sketch->total; i++)
 		at = pfw_varint_put(at, sketch->count[i] - (i ? sketch->count[i - 1] : 0));
@@ -346,6 +373,7 @@ void pfw_sketch_clear(struct pfw_sketch *sketch)
 {
 	sketch->total = 0;
 	sketch->first = sketch->room = 0;
+	sketch->unsorted = false;
 }
 
 void pfw_sketch_release(struct pfw_sketch *sketch)

@@ -26,10 +26,11 @@
 struct pfw_sketch {
 	uint64_t total;
 	/* Of buckets first .. first + room - 1; all other counts are 0.  Room 0: the `total`
-	 * durations themselves, sorted. */
+	 * durations themselves, sorted when somebody needs their order. */
 	uint64_t *count;
 	uint32_t first, room;
 	uint32_t capacity; /* of count[] */
+	bool unsorted;
 };
 
 /* The bucket of a duration.  Thread: any, as all here; one sketch by one thread at a time. */

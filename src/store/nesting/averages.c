@@ -101,6 +101,11 @@ int64_t pfw_averages_row(struct pfw_averages *averages, const char *key, size_t 
 	return number;
 }
 
+int64_t pfw_averages_find(const struct pfw_averages *averages, const char *key, size_t bytes)
+{
+	return pfw_text_ids_find(&averages->keys, 0, key, bytes);
+}
+
 int pfw_averages_merge(struct pfw_averages *into, struct pfw_averages *from)
 {
 	for (uint32_t i = 0; i < from->count; i++) {

@@ -77,6 +77,9 @@ void pfw_averages_release(struct pfw_averages *averages);
 /* The number of the row with that key, which is added if it does not exist; or -ENOMEM. */
 int64_t pfw_averages_row(struct pfw_averages *averages, const char *key, size_t bytes);
 
+/* The number of the row with that key, or -ENOENT. */
+int64_t pfw_averages_find(const struct pfw_averages *averages, const char *key, size_t bytes);
+
 /* Add all rows of `from`, and set their `merged`.  Return 0 or -ENOMEM. */
 int pfw_averages_merge(struct pfw_averages *into, struct pfw_averages *from);
 

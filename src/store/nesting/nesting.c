@@ -111,13 +111,23 @@ static void note_order(struct thread *thread, const struct pfw_span *span)
 int pfw_nesting_add(struct pfw_nesting *nesting, uint32_t number, const struct pfw_span *span)
 {
 	struct thread *thread = &nesting->thread[number];
-	struct pfw_span added = *span;
+	struct pfw_spill *spans = &thread->spans;
+	struct pfw_span *added;
 
+	if (spans->room - spans->bytes < sizeof(*added)) {
+		int error = pfw_spill_reserve(spans, sizeof(*added), &nesting->budget);
+
+		if (error)
+			return error;
+	}
+	added = (struct pfw_span *)((char *)spans->at + spans->bytes);
+	*added = *span;
 	thread->arrived++;
-	if (!added.outer)
-		added.outer = thread->arrived;
-	note_order(thread, &added);
-	return pfw_spill_add(&thread->spans, &added, sizeof(added), &nesting->budget);
+	if (!added->outer)
+		added->outer = thread->arrived;
+	note_order(thread, added);
+	spans->bytes += sizeof(*added);
+	return 0;
 }
 
 int pfw_nesting_extra(struct pfw_nesting *nesting, const struct pfw_span_extra *extra,

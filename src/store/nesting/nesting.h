@@ -26,6 +26,7 @@ struct pfw_span {
 	 * and of the id of the span in which it lies, as PFW_LAUNCHER_SPAN (0: not known). */
 	uint32_t outer, parent;
 	uint32_t group; /* row number of the caller */
+	uint32_t note;	/* another number of the caller */
 	uint32_t extra; /* from pfw_nesting_extra(), 0 (all are 0), or the next: */
 };
 
@@ -42,7 +43,8 @@ struct pfw_span_extra {
 struct pfw_nested {
 	struct pfw_span span;
 	struct pfw_span_extra extra;
-	bool inside; /* has a parent */
+	uint32_t process; /* its number */
+	bool inside;	  /* has a parent */
 	int64_t self_ns;
 	int64_t device_ns, self_device_ns;
 	int64_t self_cpu_memory, self_device_memory;

@@ -84,9 +84,9 @@ static int put_head(struct pfw_blob *blob, const struct pfw_overlap *overlap)
 
 /* ---- the kind ---- */
 
-static int add(void *block, const struct pfw_entry *entry, const struct pfw_fname_hashes *fnames)
+static int add(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary)
 {
-	(void)fnames;
+	(void)summary;
 	return pfw_overlap_block_add(block, entry);
 }
 

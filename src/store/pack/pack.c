@@ -241,7 +241,7 @@ static int summarise(struct parcel *parcel)
 	while (!error && pfw_pass_lines_next(&lines)) {
 		error = pfw_summary_add(&parcel->indexed, &lines.entry);
 		if (!error)
-			error = pfw_gather_add(&parcel->gather, &lines.entry, NULL);
+			error = pfw_gather_add(&parcel->gather, &lines.entry, &parcel->indexed);
 	}
 	parcel->problems = problems.count;
 	for (size_t i = 0; i < problems.count; i++)

@@ -11,15 +11,9 @@
 #include "store/line/step_name.h"
 #include "store/pass/pass.h"
 
-struct step {
-	size_t file;
-	uint64_t process, pid, number;
-	int64_t start_ns, end_ns;
-};
-
 /* The steps of a block, and of all blocks. */
 struct list {
-	struct step *step;
+	struct pfw_step *step;
 	size_t count, room;
 };
 
@@ -53,7 +47,7 @@ static bool is_ours(const struct pfw_pass_block *block, size_t at)
 static int take(struct list *list, const struct pfw_pass_block *block, const char *line,
 		size_t bytes)
 {
-	struct step step = { .file = block->file };
+	struct pfw_step step = { .file = block->file };
 	struct pfw_process_recent recent = { .known = false };
 	struct pfw_entry entry;
 
@@ -136,7 +130,7 @@ static int take_text(void *user, size_t file, const char *text, size_t bytes)
 
 static int by_process(const void *a, const void *b)
 {
-	const struct step *x = a, *y = b;
+	const struct pfw_step *x = a, *y = b;
 
 	if (x->process != y->process)
 		return x->process < y->process ? -1 : 1;
@@ -177,7 +171,7 @@ static void find_leaders(struct pfw_steps *steps)
 	if (list->count)
 		qsort(list->step, list->count, sizeof(*list->step), by_process);
 	for (size_t i = 0; i < list->count; i++) {
-		const struct step *step = &list->step[i];
+		const struct pfw_step *step = &list->step[i];
 		struct leader *leader;
 
 		if (i && step[-1].process == step->process)
@@ -246,6 +240,28 @@ int pfw_steps_read(struct pfw_steps **out, const struct pfw_traces *traces,
 	return 0;
 }
 
+int pfw_steps_make(struct pfw_steps **out, const struct pfw_step *step, size_t count)
+{
+	struct pfw_steps *steps = calloc(1, sizeof(*steps));
+	int error = steps ? 0 : -ENOMEM;
+
+	*out = NULL;
+	if (!error) {
+		steps->files = 1;
+		steps->leader = calloc(1, sizeof(*steps->leader));
+		error = steps->leader ? 0 : -ENOMEM;
+	}
+	for (size_t i = 0; i < count && !error; i++)
+		error = PFW_PUSH(steps->list.step, steps->list.count, steps->list.room, step[i]);
+	if (error) {
+		pfw_steps_free(steps);
+		return error;
+	}
+	find_leaders(steps);
+	*out = steps;
+	return 0;
+}
+
 void pfw_steps_free(struct pfw_steps *steps)
 {
 	if (!steps)
@@ -257,12 +273,13 @@ void pfw_steps_free(struct pfw_steps *steps)
 
 /* ---- asking ---- */
 
-/* The last step of a process that has begun at ts_ns, or NULL; *any: whether it has steps. */
-static const struct step *last_begun(const struct pfw_steps *steps, uint64_t process, int64_t ts_ns,
-				     bool *any)
+static struct pfw_in_step find(const struct pfw_steps *steps, uint64_t process, int64_t ts_ns)
 {
-	const struct step wanted = { .process = process, .number = UINT64_MAX, .start_ns = ts_ns };
-	const struct step *step = steps->list.step, *last;
+	const struct pfw_step wanted = { .process = process,
+					 .number = UINT64_MAX,
+					 .start_ns = ts_ns };
+	const struct pfw_step *step = steps->list.step, *last;
+	struct pfw_in_step found = { .begin_ns = INT64_MIN, .end_ns = INT64_MAX };
 	size_t low = 0, high = steps->list.count;
 
 	while (low < high) {
@@ -273,42 +290,67 @@ static const struct step *last_begun(const struct pfw_steps *steps, uint64_t pro
 		else
 			high = middle;
 	}
+	if (low < steps->list.count && step[low].process == process) {
+		found.own = true;
+		found.end_ns = step[low].start_ns;
+	}
 	last = low && step[low - 1].process == process ? &step[low - 1] : NULL;
-	*any = last || (low < steps->list.count && step[low].process == process);
-	return last;
+	if (!last)
+		return found;
+	/* Steps of a process do not overlap: only the last one begun can hold the event. */
+	found.own = true;
+	found.in = ts_ns < last->end_ns;
+	found.number = last->number;
+	found.begin_ns = found.in ? last->start_ns : last->end_ns;
+	if (found.in && last->end_ns < found.end_ns)
+		found.end_ns = last->end_ns;
+	return found;
+}
+
+unsigned pfw_steps_leaders(const struct pfw_steps *steps, size_t file)
+{
+	const struct leader *leader = &steps->leader[steps->leader[file].first];
+
+	return leader->several ? 2 : leader->any;
+}
+
+struct pfw_in_step pfw_steps_at(const struct pfw_steps *steps, size_t file, uint64_t process,
+				int64_t ts_ns)
+{
+	const struct leader *leader = &steps->leader[steps->leader[file].first];
+	struct pfw_in_step found = find(steps, process, ts_ns);
+
+	if (!found.own && leader->any && !leader->several) {
+		found = find(steps, leader->process, ts_ns);
+		found.own = false;
+	}
+	return found;
 }
 
 bool pfw_steps_find(const struct pfw_steps *steps, size_t file, const struct pfw_entry *entry,
 		    uint64_t *number)
 {
-	const struct leader *leader;
-	const struct step *step;
-	bool any;
+	struct pfw_in_step found;
 
 	if (pfw_says_step(entry, number))
 		return true;
 	if (!steps || file >= steps->files || !(entry->has & ~entry->wrong & PFW_ENTRY_TS))
 		return false;
-	/* Steps of a process do not overlap: only the last one begun can hold the event. */
-	step = last_begun(steps, entry->process, entry->ts_ns, &any);
-	leader = &steps->leader[steps->leader[file].first];
-	if (!any && leader->any && !leader->several)
-		step = last_begun(steps, leader->process, entry->ts_ns, &any);
-	if (!step || entry->ts_ns >= step->end_ns)
-		return false;
-	*number = step->number;
-	return true;
+	found = pfw_steps_at(steps, file, entry->process, entry->ts_ns);
+	if (found.in)
+		*number = found.number;
+	return found.in;
 }
 
 int64_t pfw_steps_ns(const struct pfw_steps *steps, const struct pfw_traces *traces,
 		     uint64_t number, int64_t rank, int64_t pid, uint64_t *processes)
 {
-	const struct step *last = NULL;
+	const struct pfw_step *last = NULL;
 	int64_t most = 0, sum = 0;
 
 	*processes = 0;
 	for (size_t i = 0; steps && i < steps->list.count; i++) {
-		const struct step *step = &steps->list.step[i];
+		const struct pfw_step *step = &steps->list.step[i];
 
 		if (step->number != number ||
 		    (rank >= 0 && traces->file[step->file].head.rank != rank) ||

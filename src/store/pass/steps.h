@@ -19,6 +19,30 @@ int pfw_steps_read(struct pfw_steps **out, const struct pfw_traces *traces,
 		   const struct pfw_extent_options *options);
 void pfw_steps_free(struct pfw_steps *steps);
 
+/* The span of a step. */
+struct pfw_step {
+	size_t file;
+	uint64_t process, pid, number; /* process: as of struct pfw_entry */
+	int64_t start_ns, end_ns;
+};
+
+/* Make the steps of one file, number 0, from these.  0 or -ENOMEM. */
+int pfw_steps_make(struct pfw_steps **out, const struct pfw_step *step, size_t count);
+
+/* How many processes of the file's rank have steps; 2: several. */
+unsigned pfw_steps_leaders(const struct pfw_steps *steps, size_t file);
+
+/* The step that a process was in at some time. */
+struct pfw_in_step {
+	bool in;  /* it was in step `number` */
+	bool own; /* the process has steps itself */
+	uint64_t number;
+	int64_t begin_ns, end_ns; /* the same holds from begin_ns up to, but not at, end_ns */
+};
+
+struct pfw_in_step pfw_steps_at(const struct pfw_steps *steps, size_t file, uint64_t process,
+				int64_t ts_ns);
+
 /* The step of an event; `steps` may be NULL.  False: it is in none. */
 bool pfw_steps_find(const struct pfw_steps *steps, size_t file, const struct pfw_entry *entry,
 		    uint64_t *number);

@@ -69,9 +69,9 @@ static int put_counters(struct pfw_blob *blob, const struct pfw_pattern_counters
 
 /* ---- the kind ---- */
 
-static int add(void *block, const struct pfw_entry *entry, const struct pfw_fname_hashes *fnames)
+static int add(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary)
 {
-	return pfw_patterns_block_add(block, entry, fnames, true);
+	return pfw_patterns_block_add(block, entry, summary->fnames, true);
 }
 
 static void *create_file(void)

@@ -162,6 +162,8 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 	if (!arg_near(entry, 1, "ret", &value) || !pfw_value_i64(&value, &ret))
 		ret = -1;
 	pfw_io_moved(call, ret, pfw_io_factor(call, entry), &bytes);
+	summary->last.moves = call.moves != PFW_MOVES_NOTHING;
+	summary->last.bytes = bytes;
 	if (call.moves != PFW_MOVES_NOTHING)
 		pfw_summary_add_transfers(&summary->name[name], 1, ns, bytes);
 	else
@@ -315,6 +317,9 @@ int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry)
 		return (int)row;
 	summary->lines++;
 	summary->events += entry->ph != 'M';
+	summary->last.name = (uint32_t)row;
+	summary->last.moves = false;
+	summary->last.bytes = 0;
 	name = &summary->name[row];
 	name->count++;
 	if (has_dur(entry) && add_duration(name, entry->dur_ns))

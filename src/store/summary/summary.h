@@ -154,6 +154,12 @@ struct pfw_summary {
 	struct pfw_summary_step *step;
 	struct pfw_summary_loss *loss;
 	uint32_t processes, steps, losses;
+	/* Of the line added last: its name, and of an I/O call whether it moves bytes, and those. */
+	struct {
+		uint32_t name;
+		bool moves;
+		uint64_t bytes;
+	} last;
 	uint64_t left_out; /* processes, steps and losses beyond the limits */
 	/* Private to the room. */
 	size_t name_room, file_room, thread_room, process_room, step_room, loss_room;

@@ -9,33 +9,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/index/db.h"
-#include "store/kit/varint.h"
+#include "store/kit/grow.h"
+#include "store/kit/hash.h"
 #include "store/line/io.h"
+#include "store/summary/summary.h"
+#include "store/table/by_step.h"
+#include "store/table/code.h"
 #include "store/table/key.h"
-#include "store/table/recent.h"
 #include "store/table/spans.h"
 
 /* A trace with more rows, mostly for its shapes, has an empty last row. */
 #define ROWS_MAX 65536u
 /* Spans that take more go to temporary files. */
-#define MEMORY (32u << 20)
+#define MEMORY (16u << 20)
 
 /* The fields of a key. */
 enum { NAME, CAT, SHAPE, FIELDS };
 
+/* What is known of a name of the block's summary. */
+struct named {
+	bool known;
+	bool counts; /* has rows */
+};
+
+/* The row of a name with shapes, so that its key need not be made. */
+struct cached {
+	uint32_t row; /* plus 1; 0: none */
+	uint32_t kind, name;
+	uint32_t shapes_bytes; /* plus 1; 0: no shapes */
+	char shapes[112];
+};
+
+#define CELLS 256u
+
 struct block {
 	struct pfw_averages rows;
-	struct pfw_table_recent recent[PFW_TABLE_RECENT];
+	struct named *named; /* of the names of the summary */
+	size_t named_room;
+	struct cached cached[CELLS];
 	struct pfw_table_key key;
-	struct pfw_io_calls calls;
 	struct pfw_table_spans spans;
+	struct pfw_table_events events;
 	unsigned says;
 };
 
 struct file {
 	struct pfw_averages rows;
 	struct pfw_nesting *nesting;
+	struct pfw_table_by_step *by_step;
 	unsigned says;
 	bool none; /* too many rows, or no room for the spans */
 };
@@ -49,8 +70,10 @@ static void free_block(void *user)
 	if (!block)
 		return;
 	pfw_averages_release(&block->rows);
+	free(block->named);
 	pfw_table_key_release(&block->key);
 	pfw_table_spans_release(&block->spans);
+	pfw_table_events_release(&block->events);
 	free(block);
 }
 
@@ -70,8 +93,12 @@ static void clear_block(void *user)
 	struct block *block = user;
 
 	pfw_averages_release(&block->rows);
-	memset(block->recent, 0, sizeof(block->recent));
+	memset(block->cached, 0, sizeof(block->cached));
+	if (block->named)
+		memset(block->named, 0, block->named_room * sizeof(*block->named));
 	block->spans.spans = block->spans.launches = 0;
+	block->events.events = block->events.sums = block->events.steps = 0;
+	block->events.said = false;
 	block->says = 0;
 }
 
@@ -85,43 +112,147 @@ static int make_key(struct pfw_table_key *key, const struct pfw_table_line *line
 	return error ? error : pfw_table_key_shapes(key, line);
 }
 
-/* The row of a line, or -ENOMEM. */
-static int64_t row_of(struct block *block, const struct pfw_table_line *line)
+static uint32_t kind_of(const struct pfw_table_line *line)
 {
-	struct pfw_table_recent *recent =
-		line->shapes.at ? NULL : pfw_table_recent_of(block->recent, line);
+	return (uint32_t)line->section << 16 | (uint32_t)(line->device & 255) << 8 |
+	       line->annotation;
+}
+
+/* The cell of a line.  NULL: its shapes are too long. */
+static struct cached *cached_of(struct block *block, const struct pfw_table_line *line,
+				uint32_t name)
+{
+	const struct pfw_slice *shapes = &line->shapes;
+	uint32_t hash = name * 31 + kind_of(line) * 7;
+
+	if (shapes->bytes > sizeof(block->cached[0].shapes))
+		return NULL;
+	if (shapes->bytes)
+		hash += (uint32_t)pfw_hash_text(0, shapes->at, shapes->bytes);
+	return &block->cached[hash % CELLS];
+}
+
+static bool is_cached(const struct cached *cached, const struct pfw_table_line *line, uint32_t name)
+{
+	uint32_t bytes = line->shapes.at ? (uint32_t)line->shapes.bytes + 1 : 0;
+
+	return cached->row && cached->name == name && cached->kind == kind_of(line) &&
+	       cached->shapes_bytes == bytes &&
+	       (!bytes || memcmp(cached->shapes, line->shapes.at, bytes - 1) == 0);
+}
+
+/* The row of a line, or -ENOMEM; name: its row in the summary, which has 0 for several names. */
+static int64_t row_of(struct block *block, const struct pfw_table_line *line, uint32_t name)
+{
+	struct cached *cached = name ? cached_of(block, line, name) : NULL;
 	int64_t row;
 
-	if (recent && pfw_table_recent_is(recent, line, 0))
-		return recent->row - 1;
+	if (cached && is_cached(cached, line, name))
+		return cached->row - 1;
 	if (make_key(&block->key, line))
 		return -ENOMEM;
 	row = pfw_averages_row(&block->rows, block->key.text, block->key.bytes);
-	if (row >= 0 && recent)
-		pfw_table_recent_note(recent, line, 0, (uint32_t)row);
+	if (row < 0 || !cached)
+		return row;
+	*cached = (struct cached){ .row = (uint32_t)row + 1, .kind = kind_of(line), .name = name };
+	if (line->shapes.at) {
+		cached->shapes_bytes = (uint32_t)line->shapes.bytes + 1;
+		memcpy(cached->shapes, line->shapes.at, line->shapes.bytes);
+	}
 	return row;
 }
 
-static int add(void *user, const struct pfw_entry *entry, const struct pfw_fname_hashes *fnames)
+/* An operator, a span or GPU work. */
+static int add_compute(struct block *block, const struct pfw_entry *entry,
+		       const struct pfw_table_line *line, uint32_t name)
 {
-	const struct pfw_table_how how = { .fnames = fnames };
-	struct block *block = user;
-	struct pfw_table_line line;
-	int64_t row;
+	int64_t row = row_of(block, line, name);
+	uint32_t said = pfw_table_said(entry);
+	int error = 0;
 
-	/* The rows of I/O are the index's names. */
-	if (pfw_is_io(&entry->cat) || !pfw_table_line_read(&line, entry, &block->calls, how) ||
-	    line.section == PFW_TABLE_IO)
-		return 0;
-	block->says |= pfw_table_says(&line);
-	row = row_of(block, &line);
 	if (row < 0)
 		return (int)row;
-	if (!line.device)
-		return pfw_table_spans_add(&block->spans, entry, &line, (uint32_t)row);
-	if (line.section == PFW_TABLE_COMPUTE)
-		pfw_tally_device(&block->rows.row[row].sums, line.start_ns, line.dur_ns);
-	return line.launched_by ? pfw_table_spans_launch(&block->spans, entry, &line) : 0;
+	block->events.said |= said != 0;
+	if (!line->device)
+		return pfw_table_spans_add(&block->spans, entry, line, (uint32_t)row, said);
+	if (line->section == PFW_TABLE_COMPUTE) {
+		pfw_tally_device(&block->rows.row[row].sums, line->start_ns, line->dur_ns);
+		error = pfw_table_events_add(
+			&block->events, entry,
+			&(struct pfw_table_event){ .start_ns = line->start_ns,
+						   .dur_ns = line->dur_ns,
+						   .section = PFW_TABLE_COMPUTE,
+						   .device = (uint8_t)line->device });
+	}
+	return error || !line->launched_by ? error
+					   : pfw_table_spans_launch(&block->spans, entry, line);
+}
+
+/* Whether lines of a name of the summary have rows; *line gets the name.  -ENOMEM. */
+static int counts(struct block *block, const struct pfw_entry *entry, uint32_t name,
+		  struct pfw_table_line *line)
+{
+	struct named *named;
+
+	if (PFW_REACH(block->named, name, block->named_room))
+		return -ENOMEM;
+	named = &block->named[name];
+	if (!name || !named->known) {
+		named->counts = pfw_table_line_name(line, entry, false);
+		named->known = true;
+	} else {
+		*line = (struct pfw_table_line){ .section = PFW_TABLE_COMPUTE,
+						 .name = entry->name,
+						 .cat = entry->cat };
+	}
+	return named->counts;
+}
+
+static int add_span(struct block *block, const struct pfw_entry *entry, uint32_t name)
+{
+	struct pfw_table_line line;
+	int counted = counts(block, entry, name, &line);
+
+	if (counted <= 0 || !pfw_table_line_times(&line, entry))
+		return counted < 0 ? counted : 0;
+	pfw_table_line_args(&line, entry);
+	block->says |= pfw_table_says(&line);
+	return add_compute(block, entry, &line, name);
+}
+
+/* The rows of I/O by name are the index's own; so only steps need calls. */
+static int add_call(struct block *block, const struct pfw_entry *entry,
+		    const struct pfw_summary *summary)
+{
+	struct pfw_table_line line;
+
+	if (!pfw_table_line_times(&line, entry))
+		return 0;
+	return pfw_table_events_add(&block->events, entry,
+				    &(struct pfw_table_event){ .start_ns = line.start_ns,
+							       .dur_ns = line.dur_ns,
+							       .bytes =
+								       (int64_t)summary->last.bytes,
+							       .transfer = summary->last.moves,
+							       .section = PFW_TABLE_IO });
+}
+
+static int add(void *user, const struct pfw_entry *entry, const struct pfw_summary *summary)
+{
+	struct block *block = user;
+	struct pfw_table_line line;
+
+	if (entry->ph == 'X' && pfw_is_io(&entry->cat))
+		return add_call(block, entry, summary);
+	if (entry->ph == 'M')
+		return pfw_table_line_read(&line, entry, NULL, (struct pfw_table_how){ 0 })
+			       ? pfw_table_events_sum(&block->events, entry, &line)
+			       : 0;
+	if (entry->ph != 'X')
+		return 0;
+	if (pfw_table_events_step(&block->events, entry))
+		return -ENOMEM;
+	return add_span(block, entry, summary->last.name);
 }
 
 /* ---- blocks of a file ---- */
@@ -134,6 +265,7 @@ static void free_file(void *user)
 		return;
 	pfw_averages_release(&file->rows);
 	pfw_nesting_free(file->nesting);
+	pfw_table_by_step_free(file->by_step);
 	free(file);
 }
 
@@ -141,9 +273,11 @@ static void *create_file(void)
 {
 	struct file *file = calloc(1, sizeof(*file));
 
-	if (file)
+	if (file) {
 		file->nesting = pfw_nesting_create(MEMORY);
-	if (file && file->nesting)
+		file->by_step = pfw_table_by_step_create();
+	}
+	if (file && file->nesting && file->by_step)
 		return file;
 	free_file(file);
 	return NULL;
@@ -153,7 +287,9 @@ static int give_up(struct file *file)
 {
 	pfw_averages_release(&file->rows);
 	pfw_nesting_free(file->nesting);
+	pfw_table_by_step_free(file->by_step);
 	file->nesting = NULL;
+	file->by_step = NULL;
 	file->none = true;
 	return 0;
 }
@@ -177,6 +313,8 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 		span->group = block->rows.row[span->group].merged;
 	}
 	error = pfw_table_spans_keep(&block->spans, file->nesting);
+	if (!error)
+		error = pfw_table_by_step_take(file->by_step, &block->events, file->nesting);
 	/* Without room for the spans the trace gets the rest of its index. */
 	return file->rows.count > ROWS_MAX || (error && error != -ENOMEM) ? give_up(file) : error;
 }
@@ -190,50 +328,23 @@ static bool is_shown(const struct pfw_average *row)
 
 static void add_nested(void *user, unsigned worker, const struct pfw_nested *nested)
 {
-	const struct pfw_averages *rows = user;
+	const struct file *file = user;
+	struct pfw_average *row = &file->rows.row[nested->span.group];
 
 	(void)worker;
-	pfw_tally_nested(&rows->row[nested->span.group].sums, nested);
+	pfw_tally_nested(&row->sums, nested);
+	if (row->key[0] == PFW_TABLE_COMPUTE)
+		pfw_table_by_step_span(file->by_step, nested);
 }
 
 static bool same_name(void *user, uint32_t a, uint32_t b)
 {
-	const struct pfw_averages *rows = user;
+	const struct pfw_averages *rows = &((const struct file *)user)->rows;
 	size_t bytes, other_bytes;
 	const char *name = pfw_table_key_field(rows->row[a].key, NAME, &bytes);
 	const char *other = pfw_table_key_field(rows->row[b].key, NAME, &other_bytes);
 
 	return bytes == other_bytes && memcmp(name, other, bytes) == 0;
-}
-
-static int put_text(struct pfw_blob *blob, const char *text, size_t bytes)
-{
-	if (pfw_blob_put(blob, &(uint64_t){ bytes }, 1) || pfw_blob_reserve(blob, bytes))
-		return -ENOMEM;
-	memcpy(blob->data + blob->bytes, text, bytes);
-	blob->bytes += bytes;
-	return 0;
-}
-
-/* The sums that are not 0 are told by the bits of the first number. */
-static int put_tally(struct pfw_blob *blob, const struct pfw_tally *sums)
-{
-	uint64_t value[8 + PFW_TALLY_SUMS] = { 0, sums->count, sums->transfers, sums->timed };
-	size_t count = 4;
-
-	value[count++] = pfw_varint_fold(sums->first_ns);
-	value[count++] = (uint64_t)sums->first_dur_ns << 1 | sums->first_inside;
-	if (sums->timed) {
-		value[count++] = (uint64_t)sums->min_ns;
-		value[count++] = (uint64_t)(sums->max_ns - sums->min_ns);
-	}
-	for (unsigned i = 0; i < PFW_TALLY_SUMS; i++) {
-		if (!sums->sum[i])
-			continue;
-		value[0] |= 1u << i;
-		value[count++] = pfw_varint_fold(sums->sum[i]);
-	}
-	return pfw_blob_put(blob, value, count);
 }
 
 static int put_row(struct pfw_blob *blob, const struct pfw_average *row)
@@ -245,25 +356,36 @@ static int put_row(struct pfw_blob *blob, const struct pfw_average *row)
 		size_t bytes;
 		const char *text = pfw_table_key_field(row->key, i, &bytes);
 
-		error = put_text(blob, text, bytes);
+		error = pfw_table_put_text(blob, text, bytes);
 	}
-	return error ? error : put_tally(blob, &row->sums);
+	return error ? error : pfw_table_put_tally(blob, &row->sums);
+}
+
+/* 0, or -ENOMEM; without an answer file->none is set. */
+static int nest(struct file *file)
+{
+	const struct pfw_nesting_user user = { .user = file,
+					       .span = add_nested,
+					       .same = same_name };
+	uint64_t too_deep = 0;
+	int error = pfw_table_by_step_begin(file->by_step);
+
+	error = error ? error : pfw_nesting_run(file->nesting, &user, 1, &too_deep);
+	/* Spans that lie too deep are reported by whoever reads the lines. */
+	if (!too_deep && (!error || error == -ENOMEM))
+		return error;
+	return give_up(file);
 }
 
 /* An empty row: no answer. */
 static int end(void *user, struct pfw_blob *data)
 {
 	struct file *file = user;
-	const struct pfw_nesting_user nest = { .user = &file->rows,
-					       .span = add_nested,
-					       .same = same_name };
-	uint64_t too_deep = 0;
-	int error = file->none ? 0 : pfw_nesting_run(file->nesting, &nest, 1, &too_deep);
+	int error = file->none ? 0 : nest(file);
 
-	/* Spans that lie too deep are reported by whoever reads the lines. */
-	if (file->none || too_deep || (error && error != -ENOMEM))
-		return 0;
-	error = error ? error : pfw_blob_put(data, &(uint64_t){ file->says }, 1);
+	if (file->none || error)
+		return error;
+	error = pfw_blob_put(data, &(uint64_t){ file->says }, 1);
 	for (uint32_t i = 0; i < file->rows.count && !error; i++) {
 		if (is_shown(&file->rows.row[i]))
 			error = put_row(data, &file->rows.row[i]);
@@ -271,7 +393,7 @@ static int end(void *user, struct pfw_blob *data)
 	return error;
 }
 
-/* I/O calls leave nothing here, nor do lines of metadata. */
+/* I/O calls leave nothing here, nor do lines of metadata, unless there are steps. */
 static bool untouched(const struct pfw_summary *names)
 {
 	for (uint32_t i = 1; i < names->names; i++) {
@@ -282,6 +404,13 @@ static bool untouched(const struct pfw_summary *names)
 			return false;
 	}
 	return true;
+}
+
+static int more(void *user, struct pfw_blob *data)
+{
+	const struct file *file = user;
+
+	return file->none ? 0 : pfw_table_by_step_put(file->by_step, file->says, data);
 }
 
 const struct pfw_index_kind pfw_table_kind = {
@@ -296,77 +425,6 @@ const struct pfw_index_kind pfw_table_kind = {
 	.file_free = free_file,
 	.take = take,
 	.end = end,
+	.more = more,
 	.untouched = untouched,
 };
-
-/* ---- reading ---- */
-
-static int64_t get_ns(struct pfw_varints *reader)
-{
-	uint64_t value = pfw_varints_next(reader);
-
-	reader->bad |= value > INT64_MAX;
-	return (int64_t)value;
-}
-
-static struct pfw_slice get_text(struct pfw_varints *reader)
-{
-	uint64_t bytes = pfw_varints_next(reader);
-	struct pfw_slice text = { .at = (const char *)reader->at, .bytes = bytes };
-
-	if (bytes > (size_t)(reader->end - reader->at)) {
-		reader->bad = true;
-		return (struct pfw_slice){ .at = "" };
-	}
-	reader->at += bytes;
-	return text;
-}
-
-static void get_tally(struct pfw_varints *reader, struct pfw_tally *sums)
-{
-	uint64_t some = pfw_varints_next(reader), first;
-
-	sums->count = pfw_varints_next(reader);
-	sums->transfers = pfw_varints_next(reader);
-	sums->timed = pfw_varints_next(reader);
-	sums->first_ns = pfw_varint_unfold(pfw_varints_next(reader));
-	first = pfw_varints_next(reader);
-	sums->first_dur_ns = (int64_t)(first >> 1);
-	sums->first_inside = first & 1;
-	if (sums->timed) {
-		sums->min_ns = get_ns(reader);
-		reader->bad |= __builtin_add_overflow(sums->min_ns, get_ns(reader), &sums->max_ns);
-	}
-	for (unsigned i = 0; i < PFW_TALLY_SUMS; i++) {
-		if (some >> i & 1)
-			sums->sum[i] = pfw_varint_unfold(pfw_varints_next(reader));
-	}
-	reader->bad |= some >> PFW_TALLY_SUMS || !sums->count;
-}
-
-static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
-{
-	struct pfw_varints reader = pfw_varints(data, bytes);
-	struct pfw_table_rows *rows = user;
-	int error = 0;
-
-	if (!last || !bytes)
-		return last ? -ENOENT : 0;
-	rows->says |= (unsigned)pfw_varints_next(&reader);
-	while (!error && !reader.bad && reader.at < reader.end) {
-		struct pfw_table_row row = { .device = (signed char)pfw_varints_next(&reader) };
-
-		row.annotation = pfw_varints_next(&reader) != 0;
-		row.name = get_text(&reader);
-		row.cat = get_text(&reader);
-		row.shape = get_text(&reader);
-		get_tally(&reader, &row.sums);
-		error = reader.bad ? -EBADMSG : rows->row(rows->user, &row);
-	}
-	return reader.bad ? -EBADMSG : error;
-}
-
-int pfw_table_from_index(struct pfw_index *index, struct pfw_table_rows *rows)
-{
-	return pfw_index_parts(index, &pfw_table_kind, rows, read_row);
-}

@@ -27,4 +27,31 @@ struct pfw_table_rows {
  * the index. */
 int pfw_table_from_index(struct pfw_index *index, struct pfw_table_rows *rows);
 
+/* The same of the row of an index. */
+int pfw_table_read_rows(struct pfw_table_rows *rows, const uint8_t *data, size_t bytes);
+
+/* A row of a step: its calls, its spans, or its work of a device. */
+struct pfw_table_step_row {
+	enum pfw_table_section section;
+	int device;
+	int64_t step; /* -1: none */
+	struct pfw_tally sums;
+	const uint8_t *durations; /* of calls: for pfw_sketch_decode() */
+	size_t durations_bytes;
+};
+
+struct pfw_table_step_rows {
+	void *user;
+	int (*row)(void *user, const struct pfw_table_step_row *row);
+	/* Out: */
+	unsigned says;	  /* as above */
+	unsigned leaders; /* how many processes have steps; 2: several */
+	/* Some process has none: its rows are right if no other file of the rank has a leader. */
+	bool followers;
+};
+
+/* Read the rows of steps.  Returns as above. */
+int pfw_table_steps_from_index(struct pfw_index *index, struct pfw_table_step_rows *rows);
+int pfw_table_read_steps(struct pfw_table_step_rows *rows, const uint8_t *data, size_t bytes);
+
 #endif

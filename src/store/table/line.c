@@ -1,8 +1,10 @@
 /* store/table/line.c - reads a line: its args, its links to GPU work, its I/O; see line.h. */
 #include "store/table/line.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "store/kit/saturate.h"
 #include "store/line/step_name.h"
 #include "store/nesting/launches.h"
 #include "store/pass/fname_hashes.h"
@@ -263,32 +265,67 @@ static void read_plain(struct pfw_table_line *line, const struct pfw_entry *entr
 	line->bytes = bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
 }
 
-bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *entry,
-			 struct pfw_io_calls *calls, struct pfw_table_how how)
+void pfw_table_line_args(struct pfw_table_line *line, const struct pfw_entry *entry)
 {
 	struct links links = { .kind = { .at = "" } };
-	bool known = pfw_table_line_name(line, entry, how.plain);
+
+	read_args(entry, line, &links);
+	link_work(line, &links);
+	/* As in torch's tables: a Python function's time is no self time of its caller. */
+	if (pfw_slice_is(&links.kind, "python_function"))
+		line->section = PFW_TABLE_HIDDEN;
+}
+
+bool pfw_table_line_times(struct pfw_table_line *line, const struct pfw_entry *entry)
+{
 	int64_t end;
 
 	line->start_ns = entry->ts_ns;
 	line->dur_ns = entry->dur_ns > 0 ? entry->dur_ns : 0;
+	return !__builtin_add_overflow(line->start_ns, line->dur_ns, &end) &&
+	       line->start_ns != INT64_MIN;
+}
+
+bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *entry,
+			 struct pfw_io_calls *calls, struct pfw_table_how how)
+{
+	bool known = pfw_table_line_name(line, entry, how.plain);
+	bool timed = pfw_table_line_times(line, entry);
+
 	if (entry->ph == 'M')
 		return read_summed(line, entry);
-	if (entry->ph != 'X' || __builtin_add_overflow(line->start_ns, line->dur_ns, &end) ||
-	    line->start_ns == INT64_MIN || !known)
+	if (entry->ph != 'X' || !timed || !known)
 		return false;
-	if (pfw_is_io(&entry->cat)) {
+	if (pfw_is_io(&entry->cat))
 		read_call(line, entry, calls, how);
-	} else if (how.plain) {
+	else if (how.plain)
 		read_plain(line, entry, how.args);
-	} else {
-		read_args(entry, line, &links);
-		link_work(line, &links);
-		/* As in torch's tables: a Python function's time is no self time of its caller. */
-		if (pfw_slice_is(&links.kind, "python_function"))
-			line->section = PFW_TABLE_HIDDEN;
-	}
+	else
+		pfw_table_line_args(line, entry);
 	return true;
+}
+
+int pfw_table_add_call(struct pfw_average *row, struct pfw_table_call call, bool self, bool sketch)
+{
+	struct pfw_tally *sums = &row->sums;
+
+	if (call.summed) {
+		pfw_saturate_u64(&sums->count, call.calls);
+		pfw_saturate_sum(&sums->total_ns, call.dur_ns);
+	} else {
+		pfw_tally_begin(sums, call.start_ns, call.dur_ns, false);
+		pfw_tally_time(sums, call.dur_ns);
+		if (sketch && pfw_sketch_add(&row->durations, call.dur_ns))
+			return -ENOMEM;
+	}
+	if (self || call.summed)
+		pfw_saturate_sum(&sums->self_ns, call.dur_ns);
+	if (call.transfers) {
+		pfw_saturate_u64(&sums->transfers, call.transfers);
+		pfw_saturate_sum(&sums->bytes, call.bytes);
+		pfw_saturate_sum(&sums->transfer_ns, call.dur_ns);
+	}
+	return 0;
 }
 
 void pfw_table_line_step(struct pfw_table_line *line, const struct pfw_steps *steps, size_t file,

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "store/line/io.h"
-#include "store/nesting/nesting.h"
+#include "store/nesting/averages.h"
 
 /* Rows of a section have the same columns and are shown in one table. */
 enum pfw_table_section {
@@ -46,6 +46,27 @@ struct pfw_table_line {
 	int64_t step; /* -1: none, or not asked for; set by pfw_table_line_step() */
 };
 
+/* What a line of I/O adds to a row. */
+struct pfw_table_call {
+	int64_t start_ns, dur_ns, bytes;
+	uint64_t calls, transfers;
+	bool summed;
+};
+
+static inline struct pfw_table_call pfw_table_call_of(const struct pfw_table_line *line)
+{
+	return (struct pfw_table_call){ .start_ns = line->start_ns,
+					.dur_ns = line->dur_ns,
+					.bytes = line->bytes,
+					.calls = line->calls,
+					.transfers = line->transfers,
+					.summed = line->summed };
+}
+
+/* Add a call to a row; `self`: no call lies in it; `sketch`: with its duration, for percentiles.  0 or
+ * -ENOMEM.  Thread: one at a time for one row. */
+int pfw_table_add_call(struct pfw_average *row, struct pfw_table_call call, bool self, bool sketch);
+
 /* What a line says that a trace may lack altogether, as bits. */
 enum pfw_table_says {
 	PFW_TABLE_SAYS_DEVICE = 1 << 0,
@@ -73,6 +94,13 @@ bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *en
 			 struct pfw_io_calls *calls, struct pfw_table_how how);
 
 struct pfw_steps;
+
+/* Read only the args of an event that is no call, into an empty line with its name: what
+ * pfw_table_line_read() does after pfw_table_line_name(). */
+void pfw_table_line_args(struct pfw_table_line *line, const struct pfw_entry *entry);
+
+/* Whether an event has the times that a table needs; *line gets them. */
+bool pfw_table_line_times(struct pfw_table_line *line, const struct pfw_entry *entry);
 
 /* Set the step of an event that pfw_table_line_read() has read; `steps` may be NULL. */
 void pfw_table_line_step(struct pfw_table_line *line, const struct pfw_steps *steps, size_t file,

@@ -9,7 +9,7 @@
 #define IO_THREAD (1ull << 63)
 
 int pfw_table_spans_add(struct pfw_table_spans *spans, const struct pfw_entry *entry,
-			const struct pfw_table_line *line, uint32_t group)
+			const struct pfw_table_line *line, uint32_t group, uint32_t note)
 {
 	bool call = line->section == PFW_TABLE_IO || line->section == PFW_TABLE_HIDDEN_IO;
 	/* A compute event without memory has none; a span of the program's own cannot say. */
@@ -23,6 +23,7 @@ int pfw_table_spans_add(struct pfw_table_spans *spans, const struct pfw_entry *e
 						       .outer = (uint32_t)pfw_entry_outer(entry),
 						       .parent = (uint32_t)line->parent,
 						       .group = group,
+						       .note = note,
 						       .extra = line->has_extra ? 1 : otherwise },
 					     .extra = line->extra };
 

@@ -25,10 +25,10 @@ struct pfw_table_spans {
 	size_t span_room, launch_room; /* private */
 };
 
-/* Add a line of the CPU as a span of that group; or a line of a device whose launcher is known.  0 or
+/* Add a line of the CPU as a span with these numbers; or a line of a device whose launcher is known.  0 or
  * -ENOMEM. */
 int pfw_table_spans_add(struct pfw_table_spans *spans, const struct pfw_entry *entry,
-			const struct pfw_table_line *line, uint32_t group);
+			const struct pfw_table_line *line, uint32_t group, uint32_t note);
 int pfw_table_spans_launch(struct pfw_table_spans *spans, const struct pfw_entry *entry,
 			   const struct pfw_table_line *line);
 

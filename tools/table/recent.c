@@ -1,5 +1,5 @@
-/* store/table/recent.c - finds the row of a name without its key; see recent.h. */
-#include "store/table/recent.h"
+/* tools/table/recent.c - finds the row of a name without its key; see recent.h. */
+#include "table/recent.h"
 
 #include <string.h>
 
@@ -11,8 +11,8 @@ static uint32_t kind_of(const struct pfw_table_line *line)
 	       line->annotation;
 }
 
-bool pfw_table_recent_is(const struct pfw_table_recent *recent, const struct pfw_table_line *line,
-			 size_t file)
+bool table_recent_is(const struct table_recent *recent, const struct pfw_table_line *line,
+		     size_t file)
 {
 	return recent->row && recent->name_bytes == line->name.bytes &&
 	       recent->cat_bytes == line->cat.bytes && recent->file == file &&
@@ -21,8 +21,7 @@ bool pfw_table_recent_is(const struct pfw_table_recent *recent, const struct pfw
 	       pfw_hash_same(recent->text + recent->cat_bytes, line->name.at, line->name.bytes);
 }
 
-struct pfw_table_recent *pfw_table_recent_of(struct pfw_table_recent *recent,
-					     const struct pfw_table_line *line)
+struct table_recent *table_recent_of(struct table_recent *recent, const struct pfw_table_line *line)
 {
 	const char *name = line->name.at;
 	size_t bytes = line->name.bytes;
@@ -31,17 +30,17 @@ struct pfw_table_recent *pfw_table_recent_of(struct pfw_table_recent *recent,
 		return NULL;
 	return &recent[(bytes * 5 + (uint8_t)name[0] + (uint8_t)name[bytes / 2] * 3u +
 			(uint8_t)name[bytes - 1] * 7u) %
-		       PFW_TABLE_RECENT];
+		       TABLE_RECENT];
 }
 
-void pfw_table_recent_note(struct pfw_table_recent *recent, const struct pfw_table_line *line,
-			   size_t file, uint32_t row)
+void table_recent_note(struct table_recent *recent, const struct pfw_table_line *line, size_t file,
+		       uint32_t row)
 {
-	*recent = (struct pfw_table_recent){ .row = row + 1,
-					     .kind = kind_of(line),
-					     .file = file,
-					     .cat_bytes = (uint8_t)line->cat.bytes,
-					     .name_bytes = (uint8_t)line->name.bytes };
+	*recent = (struct table_recent){ .row = row + 1,
+					 .kind = kind_of(line),
+					 .file = file,
+					 .cat_bytes = (uint8_t)line->cat.bytes,
+					 .name_bytes = (uint8_t)line->name.bytes };
 	memcpy(recent->text, line->cat.at, line->cat.bytes);
 	memcpy(recent->text + line->cat.bytes, line->name.at, line->name.bytes);
 }

@@ -1,0 +1,74 @@
+/* store/table/by_step.h - the rows of steps of a trace that is indexed.
+ *
+ * The step of an event follows from the spans of all steps, of which the last one may stand at the
+ * trace's end.  So calls and GPU work are kept until then, as the spans are.
+ */
+#ifndef PFW_STORE_TABLE_BY_STEP_H
+#define PFW_STORE_TABLE_BY_STEP_H
+
+#include "store/index/db.h"
+#include "store/pass/steps.h"
+#include "store/sys/spill.h"
+#include "store/table/line.h"
+
+/* A call, or GPU work: one of millions, so it is small. */
+struct pfw_table_event {
+	int64_t start_ns, dur_ns, bytes;
+	uint64_t process; /* of its entry; of a file, its number */
+	uint32_t said;	  /* as span->note */
+	uint8_t section, device;
+	bool transfer; /* it moves bytes */
+};
+
+/* Many calls, of a `summed` line. */
+struct pfw_table_sum {
+	struct pfw_table_call call;
+	uint64_t process;
+	uint32_t said;
+};
+
+/* Those of a block, and its spans of steps.  All zero: none.  Thread: one at a time, as all here. */
+struct pfw_table_events {
+	struct pfw_table_event *event;
+	struct pfw_table_sum *sum;
+	struct pfw_step *step;
+	size_t events, sums, steps;
+	bool said;				/* some line says its step */
+	size_t event_room, sum_room, step_room; /* private */
+};
+
+/* Add an event, with the process and what it says of its step set from its line.  0 or -ENOMEM, as the
+ * next. */
+int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_entry *entry,
+			 const struct pfw_table_event *event);
+int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,
+			 const struct pfw_table_line *line);
+/* Note the span of a step; of other lines nothing. */
+int pfw_table_events_step(struct pfw_table_events *events, const struct pfw_entry *entry);
+void pfw_table_events_release(struct pfw_table_events *events);
+
+/* What span->note of a line is: the step that it says, plus 1; 0: none.  UINT32_MAX: it is too great, so
+ * there will be no rows. */
+uint32_t pfw_table_said(const struct pfw_entry *entry);
+
+struct pfw_table_by_step;
+
+/* NULL: no memory. */
+struct pfw_table_by_step *pfw_table_by_step_create(void);
+void pfw_table_by_step_free(struct pfw_table_by_step *by_step);
+
+/* Keep the events and steps of the next block; `nesting` numbers the processes.  0, or as
+ * pfw_spill_add(). */
+int pfw_table_by_step_take(struct pfw_table_by_step *by_step, const struct pfw_table_events *events,
+			   struct pfw_nesting *nesting);
+
+/* After the last block: add all events to the rows of their steps; then each span that counts. */
+int pfw_table_by_step_begin(struct pfw_table_by_step *by_step);
+void pfw_table_by_step_span(struct pfw_table_by_step *by_step, const struct pfw_nested *nested);
+
+/* Append the rows; nothing if there are no steps, too many rows, or no memory was left for a span.  0 or
+ * -ENOMEM. */
+int pfw_table_by_step_put(const struct pfw_table_by_step *by_step, unsigned says,
+			  struct pfw_blob *data);
+
+#endif

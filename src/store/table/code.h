@@ -1,0 +1,18 @@
+/* store/table/code.h - sums and texts of rows as bytes of an index: docs/index_format.rst. */
+#ifndef PFW_STORE_TABLE_CODE_H
+#define PFW_STORE_TABLE_CODE_H
+
+#include "store/index/db.h"
+#include "store/kit/varint.h"
+#include "store/nesting/averages.h"
+
+/* Append.  0 or -ENOMEM. */
+int pfw_table_put_text(struct pfw_blob *blob, const char *text, size_t bytes);
+int pfw_table_put_tally(struct pfw_blob *blob, const struct pfw_tally *sums);
+int pfw_table_put_sketch(struct pfw_blob *blob, const struct pfw_sketch *sketch);
+
+/* Read the next; reader->bad is set if it cannot be read. */
+struct pfw_slice pfw_table_get_text(struct pfw_varints *reader);
+void pfw_table_get_tally(struct pfw_varints *reader, struct pfw_tally *sums);
+
+#endif

@@ -1,0 +1,253 @@
+/* test_table_index.c - rows of an index's kind `table`: how they add up; rows that are damaged. */
+#include "store/table/in_index.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "store/index/db.h"
+#include "store/summary/summary.h"
+
+static uint64_t state = 0x9e3779b97f4a7c15;
+
+static uint64_t any(uint64_t below)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state % below;
+}
+
+/* A file whose blocks are filled by the kind's own way. */
+struct made {
+	void *file, *block;
+	struct pfw_summary summary;
+	struct pfw_blob rows, steps;
+};
+
+static void begin(struct made *made)
+{
+	*made = (struct made){ .file = pfw_table_kind.file_create(),
+			       .block = pfw_table_kind.block_create() };
+	assert_int_equal(pfw_summary_init(&made->summary), 0);
+}
+
+__attribute__((format(printf, 2, 3))) static void add(struct made *made, const char *format, ...)
+{
+	struct pfw_entry entry;
+	char line[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	pfw_entry_parse(&entry, line, strlen(line));
+	assert_int_equal(entry.kind, PFW_ENTRY_EVENT);
+	entry.process = entry.pid;
+	entry.at_begin = false;
+	assert_int_equal(pfw_summary_add(&made->summary, &entry), 0);
+	assert_int_equal(pfw_table_kind.add(made->block, &entry, &made->summary), 0);
+}
+
+static void next_block(struct made *made)
+{
+	assert_int_equal(pfw_table_kind.take(made->file, made->block, &made->rows), 0);
+	pfw_table_kind.block_clear(made->block);
+	pfw_summary_clear(&made->summary);
+	assert_int_equal(made->rows.bytes, 0);
+}
+
+static void end(struct made *made)
+{
+	next_block(made);
+	assert_int_equal(pfw_table_kind.end(made->file, &made->rows), 0);
+	assert_int_equal(pfw_table_kind.more(made->file, &made->steps), 0);
+}
+
+static void release(struct made *made)
+{
+	pfw_table_kind.block_free(made->block);
+	pfw_table_kind.file_free(made->file);
+	pfw_summary_release(&made->summary);
+	pfw_blob_free(&made->rows);
+	pfw_blob_free(&made->steps);
+}
+
+/* An operator with a call, a kernel that it launched, and a read; ts in µs. */
+static void add_work(struct made *made, unsigned number, uint64_t pid)
+{
+	static const char head[] = "\"cat\":\"PP\",\"pid\":%" PRIu64 ",\"tid\":%u,\"ts\":%u.000";
+	char text[sizeof(head) + 64];
+	unsigned ts = 1000 + number * 100;
+
+	snprintf(text, sizeof(text), head, pid, 1, ts);
+	add(made,
+	    "{\"id\":1,\"name\":\"aten::%c\",%s,\"dur\":50.000,\"ph\":\"X\",\"args\":{\"kind\":"
+	    "\"cpu_op\",\"external_id\":%u,\"input_shapes\":[[%u,2]]}}",
+	    'a' + number % 3, text, number + 1, number % 5);
+	snprintf(text, sizeof(text), head, pid, 1, ts + 10);
+	add(made,
+	    "{\"id\":2,\"name\":\"cudaLaunchKernel\",%s,\"dur\":20.000,\"ph\":\"X\",\"args\":{"
+	    "\"kind\":\"runtime\",\"correlation\":%u}}",
+	    text, number + 1);
+	snprintf(text, sizeof(text), head, pid, 10001000, ts + 60);
+	add(made,
+	    "{\"id\":3,\"name\":\"gemm\",%s,\"dur\":7.000,\"ph\":\"X\",\"args\":{\"kind\":\"kernel\","
+	    "\"correlation\":%u,\"device\":1,\"external_id\":%u}}",
+	    text, number + 1, number + 1);
+	add(made,
+	    "{\"id\":4,\"name\":\"read\",\"cat\":\"POSIX\",\"pid\":%" PRIu64
+	    ",\"tid\":2,\"ts\":%u.000,\"dur\":%u.000,\"ph\":\"X\",\"args\":{\"fname\":\"/x\",\"ret\":"
+	    "10}}",
+	    pid, ts, number % 40);
+	if (number % 10)
+		return;
+	snprintf(text, sizeof(text), head, pid, 3, ts);
+	add(made,
+	    "{\"id\":5,\"name\":\"ProfilerStep#%u\",%s,\"dur\":990.000,\"ph\":\"X\",\"args\":{"
+	    "\"kind\":\"step\"}}",
+	    number / 10, text);
+}
+
+/* ---- sums of rows ---- */
+
+struct sums {
+	uint64_t rows, count;
+	int64_t self_ns, self_device_ns, device_ns, bytes;
+	uint64_t durations;
+};
+
+static void add_sums(struct sums *sums, const struct pfw_tally *tally)
+{
+	sums->rows++;
+	sums->count += tally->count;
+	sums->self_ns += tally->self_ns;
+	sums->self_device_ns += tally->self_device_ns;
+	sums->device_ns += tally->device_ns;
+	sums->bytes += tally->bytes;
+}
+
+static int take_row(void *user, const struct pfw_table_row *row)
+{
+	add_sums(user, &row->sums);
+	return 0;
+}
+
+static int take_step(void *user, const struct pfw_table_step_row *row)
+{
+	struct pfw_sketch durations = { 0 };
+	struct sums *sums = user;
+	int error = 0;
+
+	add_sums(sums, &row->sums);
+	if (row->section == PFW_TABLE_IO)
+		error = pfw_sketch_decode(&durations, row->durations, row->durations_bytes);
+	sums->durations += durations.total;
+	pfw_sketch_release(&durations);
+	return error;
+}
+
+static void rows_have_all(void **unused)
+{
+	struct made made;
+	struct sums names = { 0 }, steps = { 0 };
+	struct pfw_table_rows rows = { .user = &names, .row = take_row };
+	struct pfw_table_step_rows by_step = { .user = &steps, .row = take_step };
+
+	(void)unused;
+	begin(&made);
+	for (unsigned i = 0; i < 300; i++) {
+		add_work(&made, i, 7);
+		if (i % 70 == 69)
+			next_block(&made);
+	}
+	end(&made);
+	assert_int_equal(pfw_table_read_rows(&rows, made.rows.data, made.rows.bytes), 0);
+	/* 3 names of 5 shapes, the launch, the kernel, the step. */
+	assert_int_equal(names.rows, 18);
+	assert_int_equal(names.count, 300 * 3 + 30);
+	assert_int_equal(names.self_ns, 300 * 50000ll + 30 * 990000ll);
+	/* Each kernel's own row, and that of the operator which launched it. */
+	assert_int_equal(names.self_device_ns, 300 * 2 * 7000ll);
+	assert_int_equal(rows.says, PFW_TABLE_SAYS_DEVICE);
+	assert_int_equal(pfw_table_read_steps(&by_step, made.steps.data, made.steps.bytes), 0);
+	assert_int_equal(steps.rows, 30 * 3);
+	assert_int_equal(steps.count, names.count + 300);
+	assert_int_equal(steps.self_device_ns, names.self_device_ns);
+	assert_int_equal(steps.bytes, 3000);
+	assert_int_equal(steps.durations, 300);
+	assert_int_equal(by_step.leaders, 1);
+	assert_false(by_step.followers);
+	release(&made);
+}
+
+/* Cut, or changed: refused, or read as something else, and no more. */
+static void damage_is_harmless(void **unused)
+{
+	struct sums sums = { 0 };
+	struct made made;
+
+	(void)unused;
+	begin(&made);
+	for (unsigned i = 0; i < 50; i++)
+		add_work(&made, i, 7 + i % 2);
+	end(&made);
+	for (unsigned i = 0; i < 2000; i++) {
+		const struct pfw_blob *row = i % 2 ? &made.steps : &made.rows;
+		struct pfw_table_rows rows = { .user = &sums, .row = take_row };
+		struct pfw_table_step_rows by_step = { .user = &sums, .row = take_step };
+		size_t bytes = any(2) ? row->bytes : any(row->bytes);
+		uint8_t *copy = malloc(bytes + 1);
+
+		sums = (struct sums){ 0 };
+		memcpy(copy, row->data, bytes);
+		for (uint64_t left = any(4); bytes && left; left--)
+			copy[any(bytes)] = (uint8_t)any(256);
+		if (i % 2)
+			pfw_table_read_steps(&by_step, copy, bytes);
+		else
+			pfw_table_read_rows(&rows, copy, bytes);
+		free(copy);
+	}
+	release(&made);
+}
+
+static void too_many_rows_are_not_kept(void **unused)
+{
+	struct pfw_table_step_rows by_step = { .row = take_step };
+	struct pfw_table_rows rows = { .row = take_row };
+	struct made made;
+
+	(void)unused;
+	begin(&made);
+	for (unsigned i = 0; i < 65537; i++) {
+		add(&made,
+		    "{\"id\":1,\"name\":\"n%u\",\"cat\":\"app\",\"pid\":1,\"tid\":1,\"ts\":%u.000,"
+		    "\"dur\":1.000,\"ph\":\"X\",\"args\":{}}",
+		    i, 1000 + i);
+		if (i % 4096 == 0)
+			next_block(&made);
+	}
+	end(&made);
+	assert_int_equal(pfw_table_read_rows(&rows, made.rows.data, made.rows.bytes), -ENOENT);
+	assert_int_equal(pfw_table_read_steps(&by_step, made.steps.data, made.steps.bytes),
+			 -ENOENT);
+	release(&made);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_have_all),
+		cmocka_unit_test(damage_is_harmless),
+		cmocka_unit_test(too_many_rows_are_not_kept),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
