@@ -2,7 +2,10 @@
 import os
 import random
 import shutil
+import signal
 import struct
+import subprocess
+import time
 import zlib
 
 import pytest
@@ -121,6 +124,18 @@ def test_nothing_is_left_beside_a_partial(tmp_path):
     assert out.stat().st_size < 2 * 16384
     again = out.read_bytes()
     assert reduce(out, tmp_path / "made").read_bytes() == again  # it replaces itself
+
+
+def test_a_signal_leaves_nothing(tmp_path):
+    """In the middle of the compaction that it needs."""
+    many_ranks(tmp_path / "made", 5, 60)
+    process = subprocess.Popen([PFW, "index", "--partial", "-q", "-o", tmp_path / "a.partial",
+                                tmp_path / "made"])
+    while len(os.listdir(tmp_path)) == 1 and process.poll() is None:
+        time.sleep(0.001)
+    process.terminate()
+    assert process.wait(timeout=60) == -signal.SIGTERM
+    assert os.listdir(tmp_path) == ["made"] and len(os.listdir(tmp_path / "made")) == 120
 
 
 @pytest.mark.parametrize("words, what", [
