@@ -18,7 +18,8 @@ if os.environ.get("PFW_SANITIZE"):
 import generate
 import states
 from arrow_rows import LIBRARY, Failed, Reader, metadata
-from harness import PFW, SOURCE, clean_environment, run
+from harness import PFW, SOURCE, clean_environment, run, traced_environment
+from test_live import wait_until
 
 TRACES = int(os.environ.get("PFW_ORACLE", "40"))
 SEED = int(os.environ.get("PFW_SEED", "1"))
@@ -120,13 +121,13 @@ def check(directory, conditions):
         rows = reader.rows()
     except Failed as failed:
         assert isinstance(lines, str) and failed.args[1].splitlines()[0] in lines, (failed, lines)
-        return 0
+        return []
     assert not isinstance(lines, str), lines
     assert len(rows) == len(lines)
     for row, (line, rank) in zip(rows, lines):
         assert given(row) == expected(line, rank), line
     reader.close()
-    return len(rows)
+    return rows
 
 
 def test_every_value_of_random_traces(tmp_path):
@@ -138,7 +139,7 @@ def test_every_value_of_random_traces(tmp_path):
         at = states.write(tmp_path / str(seed), generate.world(seed), state)
         for conditions in [{"meta": "1"}, chance.choice(CONDITIONS)]:
             try:
-                count += check(at, conditions)
+                count += len(check(at, conditions))
             except AssertionError as error:
                 raise AssertionError(f"seed {seed}, {state}, {conditions}: {error}") from error
         states.remove(tmp_path / str(seed))
@@ -216,6 +217,30 @@ def test_dftracers_files_have_their_names(tmp_path):
     row, = Reader(tmp_path / "d.pfw").rows()
     assert (row["args.fname"], row["args.ret"], row["ts"], row["ph"]) == ("/data/x", 3, 100000, "X")
     assert json.loads(row["args_json"]) == {"fhash": "ab12"}
+
+
+def test_what_is_still_in_rings(tmp_path):
+    """Of a living process, and of one that was killed; as `pfw query` gives it."""
+    code = "import os, sys\nfd = os.open(sys.argv[1], os.O_RDONLY)\nos.pread(fd, 1, 0)\nprint(flush=True)\n" \
+           "input()\nfor _ in range(50): os.pread(fd, 1, 0)\nprint(flush=True)\ninput()\n"
+    (tmp_path / "data").write_bytes(b"x")
+    env = traced_environment(tmp_path / "t", tmp_path, PFW_FLUSH_MS="60000", DFTRACER_DATA_DIR=str(tmp_path))
+    trace = tmp_path / "t.pfw"
+    with subprocess.Popen(["/usr/bin/python3", "-c", code, tmp_path / "data"], env=env, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            wait_until(lambda: trace.exists() and b"pread" in trace.read_bytes())
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            assert trace.read_bytes().count(b'"pread"') == 1
+            assert len(check(tmp_path, {"name": "pread"})) == 51
+        finally:
+            process.kill()
+    assert len(check(tmp_path, {"name": "pread"})) == 51
+    assert [row["name"] for row in check(tmp_path, {"meta": "1"})][-1] == "end"
+    assert trace.read_bytes().count(b'"pread"') == 1
 
 
 def test_damage_is_counted_and_described(tmp_path):
