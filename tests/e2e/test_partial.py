@@ -1,8 +1,10 @@
 """`pfw index --partial`: partials of a run answer as its traces do, however they are split and merged."""
+import contextlib
 import os
 import random
 import shutil
 import signal
+import sqlite3
 import struct
 import subprocess
 import time
@@ -239,6 +241,18 @@ def units(text):
         yield [zlib.decompress(text[begin:begin + bytes_], -15)
                for begin, bytes_ in ((at, sizes[0]), (at + sizes[0], sizes[2]))]
         at += sizes[0] + sizes[2]
+
+
+def test_a_partial_knows_no_compressed_bytes(tmp_path):
+    """They differ from one compaction to the next; the same lines shall give the same partial."""
+    many_ranks(tmp_path / "made", 5, 2)
+    out = reduce(tmp_path / "a.partial", tmp_path / "made")
+    for _, index in units(out.read_bytes()):
+        (tmp_path / "x.db").write_bytes(index)
+        with contextlib.closing(sqlite3.connect(tmp_path / "x.db")) as database:
+            proof, = database.execute("SELECT trace_bytes - blocks, first_bytes, first_crc,"
+                                      " last_bytes, last_crc FROM meta")
+        assert proof == (0, 0, 0, 0, 0)
 
 
 def packed(parts):
