@@ -28,7 +28,7 @@ struct repair {
 	uint64_t finished;
 	/* The spools for traces in the directory `where`.  A directory is listed once for all its
 	 * traces. */
-	char where[PATH_MAX];
+	char where[PATH_MAX], named[PATH_MAX];
 	struct pfw_paths spools;
 	struct pfw_spool_trace *trace; /* of each of these spools */
 };
@@ -111,9 +111,10 @@ static void find_spools(struct repair *repair, const char *trace)
 	struct adopt_dirs dirs;
 
 	adopt_dirs_find(&dirs, trace);
-	if (!strcmp(repair->where, dirs.beside))
+	if (!strcmp(repair->where, dirs.beside) && !strcmp(repair->named, dirs.named))
 		return;
 	snprintf(repair->where, sizeof(repair->where), "%s", dirs.beside);
+	snprintf(repair->named, sizeof(repair->named), "%s", dirs.named);
 	pfw_paths_free(&repair->spools);
 	free(repair->trace);
 	repair->trace = NULL;

@@ -213,3 +213,38 @@ def test_a_repair_that_dies_or_hangs_is_no_matter(place, body, bound):
     assert any("pfw repair --all" in line for line in said) == ("pause" in body), said
     assert len(place.left()) == 1 and len(place.run()) == 1 and place.left() == []
     place.check()
+
+
+@pytest.mark.parametrize("command", ["repair", "compact", "validate"])
+def test_the_spool_that_a_trace_names_is_found(place, command):
+    """PFW_SPOOL_DIR was set for the traced program alone, as by a job's script."""
+    place.kill("t", "u")
+    words = ["--all-runs"] if command == "compact" else []
+    found = harness.run([harness.PFW, command, *words, place.top / "traces"], harness.clean_environment(),
+                        status=None)
+    if command == "validate":
+        assert found.returncode == 1 and "`pfw repair`" in found.stdout + found.stderr
+        harness.run([harness.PFW, "repair", place.top / "traces"], harness.clean_environment())
+    else:
+        assert found.returncode == 0, found.stderr
+    assert place.left() == []
+    if command != "compact":
+        place.check("t")
+        place.check("u")
+        return
+    count = harness.run([harness.PFW, "query", "--count", "--all-runs", "--name", "stat", "--fname", "/tmp",
+                             place.top / "traces"],
+                        harness.clean_environment()).stdout
+    assert count.strip() == "2000"
+
+
+def test_compact_leaves_out_no_spool_silently(place):
+    place.kill("t")
+    (spool,) = place.left()
+    (place.spools / spool).write_bytes(b"no spool any more")
+    compact = [harness.PFW, "compact", place.top / "traces"]
+    refused = harness.run(compact, harness.clean_environment(), status=2)
+    assert f"its spool {place.spools / spool} has not been taken" in refused.stderr
+    assert (place.top / "traces" / "t.pfw").exists() and place.left() == [spool]
+    harness.run([*compact, "--force"], harness.clean_environment(), status=1)
+    assert not (place.top / "traces" / "t.pfw").exists() and place.left() == [spool]

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "compact/compact.h"
 #include "share/adopt.h"
@@ -93,21 +94,32 @@ static bool recover_in(struct compact *compact, const char *trace, bool *recover
 
 /* ---- traces ---- */
 
-/* Say that a trace was not finished, though nobody writes it. */
-static void say_unfinished(struct compact *compact, const struct pfw_trace_file *file)
+/* Say that a trace was not finished, though nobody writes it.  Whether it is taken all the same. */
+static bool say_unfinished(struct compact *compact, const struct pfw_trace_file *file)
 {
+	struct pfw_trace_claim claim;
 	struct pfw_marks marks;
 	struct pfw_trace trace;
 
 	if (!file->head.ours || pfw_trace_read(&trace, file->path) || trace.ended)
-		return;
+		return true;
 	/* The last line of a compacted file is of the process that wrote last. */
 	if (pfw_marks_read(&marks, file->path, &file->blocks) == 0 && marks.marked)
-		return;
+		return true;
+	if (!pfw_trace_claim_read(&claim, file->path) && *claim.spool &&
+	    access(claim.spool, F_OK) == 0) {
+		compact_say(compact, compact->force ? CLI_PROBLEMS : CLI_USAGE, file->path,
+			    "not finished: process %" PRIu64 " was killed, and its spool %s has "
+			    "not been taken: `pfw repair` it%s",
+			    trace.pid, cli_name(claim.spool),
+			    compact->force ? "" : ", or --force to do without it");
+		return compact->force;
+	}
 	compact_say(compact, CLI_PROBLEMS, file->path,
 		    "not finished: process %" PRIu64 " of %s was killed and its spool is gone; "
 		    "what the file holds is taken",
 		    trace.pid, trace.host);
+	return true;
 }
 
 /* Whether nobody may write a trace any more.  What cannot be known is the user's to say. */
@@ -132,8 +144,7 @@ static bool check_trace(struct compact *compact, const struct pfw_trace_file *fi
 	default:
 		break;
 	}
-	say_unfinished(compact, file);
-	return true;
+	return say_unfinished(compact, file);
 }
 
 static bool check_traces(struct compact *compact)

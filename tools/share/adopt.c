@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "store/recover/owner.h"
+
 /* Add a directory if it exists and is not in the list yet, under this path or another one. */
 static void add(struct adopt_dirs *dirs, const char *path)
 {
@@ -22,6 +24,18 @@ static void add(struct adopt_dirs *dirs, const char *path)
 	}
 	if (i + 1 < ADOPT_DIRS_MAX)
 		dirs->dir[i] = path;
+}
+
+/* The directory of the spool that a trace names; a trace that does not exist names none. */
+static void find_named(struct adopt_dirs *dirs, const char *trace)
+{
+	struct pfw_trace_claim claim;
+
+	*dirs->named = '\0';
+	if (!trace || !strcmp(trace, "-") || pfw_trace_claim_read(&claim, trace) || !*claim.spool)
+		return;
+	snprintf(dirs->named, sizeof(dirs->named), "%.*s",
+		 (int)(strrchr(claim.spool, '/') + 1 - claim.spool), claim.spool);
 }
 
 void adopt_dirs_find(struct adopt_dirs *dirs, const char *trace)
@@ -40,6 +54,8 @@ void adopt_dirs_find(struct adopt_dirs *dirs, const char *trace)
 	add(dirs, "/tmp");
 	if (trace)
 		add(dirs, dirs->beside);
+	find_named(dirs, trace);
+	add(dirs, dirs->named);
 }
 
 static int keep_spool(const char *path, void *user)
