@@ -195,7 +195,8 @@ class Maker:
             if self.chance.random() < 0.1:
                 continue  # not recorded
             stream = self.chance.choice(STREAMS)
-            ts = max(call.ts + self.chance.randrange(-2, self.room // 5 + 3), free.get(stream, 0))
+            # By its clock before its call, but not before its process, to whose pid another one's line would belong.
+            ts = max(call.ts + self.chance.randrange(-2, self.room // 5 + 3), free.get(stream, 0), self.process.start)
             dur = self.chance.choice([0, self.chance.randrange(self.room // 10 + 2)])
             free[stream] = ts + dur
             made.append(self.work(call, above, stream, ts, dur))
