@@ -156,15 +156,39 @@ const char *cli_seconds(int64_t ns)
 	return out;
 }
 
+/* Write thousandths of a unit, as "%.3f" would. */
+static void put_thousandths(char *out, bool negative, uint64_t thousandths, const char *unit)
+{
+	char digits[24], *at = digits + sizeof(digits);
+	size_t bytes;
+
+	for (unsigned i = 0; i < 3 || thousandths || i == 3; i++) {
+		if (i == 3)
+			*--at = '.';
+		*--at = (char)('0' + thousandths % 10);
+		thousandths /= 10;
+	}
+	if (negative)
+		*--at = '-';
+	bytes = (size_t)(digits + sizeof(digits) - at);
+	memcpy(out, at, bytes);
+	strcpy(out + bytes, unit);
+}
+
 const char *cli_time(int64_t ns)
 {
-	double size = fabs((double)ns), unit = size >= 1e9 ? 1e9 : size >= 1e6 ? 1e6 : 1e3;
+	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+	uint64_t step = size >= 1000000000 ? 1000000 : size >= 1000000 ? 1000 : 1;
+	const char *unit = step == 1000000 ? "s" : step == 1000 ? "ms" : "us";
+	uint64_t rest = size % step;
 	char *out = turn_buffer();
 
-	snprintf(out, FIGURE_BYTES, "%.3f%s", (double)ns / unit,
-		 unit == 1e9   ? "s"
-		 : unit == 1e6 ? "ms"
-			       : "us");
+	/* Which way a double rounds a tie, its digits decide; all else is rounded alike, and printing
+	 * tables of many steps would mostly be printing doubles. */
+	if (2 * rest == step || size >> 53)
+		snprintf(out, FIGURE_BYTES, "%.3f%s", (double)ns / ((double)step * 1e3), unit);
+	else
+		put_thousandths(out, ns < 0, size / step + (2 * rest > step), unit);
 	return out;
 }
 
