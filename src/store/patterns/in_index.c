@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "store/index/db.h"
+#include "store/kit/grow.h"
 #include "store/kit/varint.h"
 #include "store/patterns/op.h"
 #include "store/patterns/patterns.h"
@@ -18,6 +19,9 @@
 /* The most files of one trace, some 600 bytes each while an index is made.  A trace with more has
  * an empty row. */
 #define FILES_MAX 65536u
+/* The most bytes that a name takes from the one before: so names have at most some hundred times the
+ * bytes of a damaged row. */
+#define SHARED_MAX 255u
 
 struct file {
 	struct pfw_patterns patterns;
@@ -47,14 +51,21 @@ static int put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern)
 	return pfw_blob_put(blob, value, count);
 }
 
+/* Files of one directory follow each other, and their names are most of the row. */
 static int put_name(struct pfw_blob *blob, const struct pfw_patterns *patterns, size_t number)
 {
-	size_t bytes;
-	const char *name = pfw_patterns_name(patterns, number, &bytes);
+	size_t bytes, before_bytes = 0, shared = 0;
+	const char *name = pfw_patterns_name(patterns, number, &bytes), *before = "";
 
-	if (pfw_blob_put(blob, &(uint64_t){ bytes }, 1) || pfw_blob_reserve(blob, bytes))
+	if (number)
+		before = pfw_patterns_name(patterns, number - 1, &before_bytes);
+	while (shared < SHARED_MAX && shared < bytes && shared < before_bytes &&
+	       name[shared] == before[shared])
+		shared++;
+	bytes -= shared;
+	if (pfw_blob_put(blob, (uint64_t[]){ shared, bytes }, 2) || pfw_blob_reserve(blob, bytes))
 		return -ENOMEM;
-	memcpy(blob->data + blob->bytes, name, bytes);
+	memcpy(blob->data + blob->bytes, name + shared, bytes);
 	blob->bytes += bytes;
 	return 0;
 }
@@ -132,7 +143,7 @@ static int end(void *user, struct pfw_blob *data)
 const struct pfw_index_kind pfw_patterns_kind = {
 	.name = "patterns",
 	.number = 2,
-	.version = 5,
+	.version = 6,
 	.sorted = true,
 	.block_create = pfw_patterns_block_create,
 	.block_clear = pfw_patterns_block_clear,
@@ -184,20 +195,35 @@ struct reading {
 	pfw_pattern_take *take;
 	void *user;
 	struct pfw_pattern_counters counters;
+	char *name; /* of the file read last */
+	size_t name_bytes, name_room;
 };
 
-static int read_file(const struct reading *reading, struct pfw_varints *reader)
+static int read_name(struct reading *reading, struct pfw_varints *reader)
+{
+	uint64_t shared = pfw_varints_next(reader), bytes = pfw_varints_next(reader);
+
+	if (reader->bad || shared > SHARED_MAX || shared > reading->name_bytes ||
+	    bytes > (uint64_t)(reader->end - reader->at))
+		return -EBADMSG;
+	reading->name_bytes = (size_t)(shared + bytes);
+	if (PFW_REACH(reading->name, reading->name_bytes, reading->name_room))
+		return -ENOMEM;
+	memcpy(reading->name + shared, reader->at, bytes);
+	reader->at += bytes;
+	return 0;
+}
+
+static int read_file(struct reading *reading, struct pfw_varints *reader)
 {
 	struct pfw_pattern pattern;
-	uint64_t bytes = pfw_varints_next(reader);
-	const char *name = (const char *)reader->at;
+	int error = read_name(reading, reader);
 
-	if (reader->bad || bytes > (uint64_t)(reader->end - reader->at))
-		return -EBADMSG;
-	reader->at += bytes;
+	if (error)
+		return error;
 	if (!read_figures(reader, &pattern))
 		return -EBADMSG;
-	return reading->take(reading->user, name, bytes, &pattern);
+	return reading->take(reading->user, reading->name, reading->name_bytes, &pattern);
 }
 
 static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
@@ -216,6 +242,9 @@ static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
 	}
 	while (!reader.bad && !error && reader.at < reader.end)
 		error = read_file(reading, &reader);
+	free(reading->name);
+	reading->name = NULL;
+	reading->name_bytes = reading->name_room = 0;
 	return error ? error : reader.bad ? -EBADMSG : 0;
 }
 

@@ -13,6 +13,7 @@
 
 #include "store/index/db.h"
 #include "store/patterns/patterns.h"
+#include "store/summary/summary.h"
 
 #define FILES 50
 
@@ -29,6 +30,7 @@ static uint64_t any(uint64_t below)
 /* A pread or pwrite of /fNAME, by the kind's own way. */
 static void add(void *block, uint64_t name)
 {
+	const struct pfw_summary summary = { .fnames = NULL };
 	struct pfw_entry entry;
 	char line[512];
 
@@ -41,7 +43,7 @@ static void add(void *block, uint64_t name)
 	pfw_entry_parse(&entry, line, strlen(line));
 	assert_int_equal(entry.kind, PFW_ENTRY_EVENT);
 	entry.process = entry.pid;
-	assert_int_equal(pfw_patterns_kind.add(block, &entry, NULL), 0);
+	assert_int_equal(pfw_patterns_kind.add(block, &entry, &summary), 0);
 }
 
 static void fill(void *file, uint64_t files, struct pfw_patterns *same, struct pfw_blob *row)
