@@ -115,7 +115,7 @@ static int make_key(struct pfw_table_key *key, const struct pfw_table_line *line
 static uint32_t kind_of(const struct pfw_table_line *line)
 {
 	return (uint32_t)line->section << 16 | (uint32_t)(line->device & 255) << 8 |
-	       line->annotation;
+	       (uint32_t)line->shapes_text << 1 | line->annotation;
 }
 
 /* The cell of a line.  NULL: its shapes are too long. */

@@ -187,6 +187,27 @@ static void rows_have_all(void **unused)
 	release(&made);
 }
 
+/* A text is printed as it is, a list as Python prints it. */
+static void shapes_as_text_are_others(void **unused)
+{
+	static const char *const shapes[] = { "[[1,2]]", "\"[[1,2]]\"", "[[1,2]]", "\"[[1,2]]\"" };
+	struct sums sums = { 0 };
+	struct pfw_table_rows rows = { .user = &sums, .row = take_row };
+	struct made made;
+
+	(void)unused;
+	begin(&made);
+	for (unsigned i = 0; i < 4; i++)
+		add(&made,
+		    "{\"id\":1,\"name\":\"aten::a\",\"cat\":\"PP\",\"pid\":1,\"tid\":1,\"ts\":%u.000,"
+		    "\"dur\":1.000,\"ph\":\"X\",\"args\":{\"kind\":\"cpu_op\",\"input_shapes\":%s}}",
+		    1000 + 10 * i, shapes[i]);
+	end(&made);
+	assert_int_equal(pfw_table_read_rows(&rows, made.rows.data, made.rows.bytes), 0);
+	assert_int_equal(sums.rows, 2);
+	release(&made);
+}
+
 /* Cut, or changed: refused, or read as something else, and no more. */
 static void damage_is_harmless(void **unused)
 {
@@ -245,6 +266,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_have_all),
+		cmocka_unit_test(shapes_as_text_are_others),
 		cmocka_unit_test(damage_is_harmless),
 		cmocka_unit_test(too_many_rows_are_not_kept),
 	};
