@@ -50,12 +50,12 @@ def in_turn(lines):
     return [re.sub(r'"dur":[\d.]+', '"dur":0.001', line) for line in lines]
 
 
-def grows(trace, pieces, packed):
+def grows(trace, pieces, packed, ways=("grown",)):
     append(trace, pieces[0], packed)
     assert state(trace) == "built"
     for piece in pieces[1:]:
         append(trace, piece, packed)
-        assert state(trace) == "grown"
+        assert state(trace) in ways
         assert state(trace, "--check") == "checked"
         assert state(trace) == "fresh"  # also compared, row by row
     grown = contents(trace, TOTALS), rows(trace, "SELECT lines, events, least_ns, greatest_ns, first_ns, last_ns, "
@@ -89,7 +89,10 @@ def test_grown_is_as_made_anew(tmp_path, seed, packed):
 def test_of_real_programs(tmp_path, program, packed):
     trace, *_ = PROGRAMS[program](tmp_path)
     lines = harness.open_trace(trace).read().decode().splitlines(keepends=True)
-    grows(tmp_path / ("u.pfw.gz" if packed else "u.pfw"), cuts(lines, 4, random.Random(1)), packed)
+    # Made anew where a call may have begun before the last line of its thread that was indexed, as after a
+    # line of the tracer's own.
+    grows(tmp_path / ("u.pfw.gz" if packed else "u.pfw"), cuts(lines, 4, random.Random(1)), packed,
+          ("grown", "built"))
 
 
 def test_only_the_new_part_is_read(tmp_path):
