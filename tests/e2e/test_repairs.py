@@ -244,7 +244,9 @@ def test_compact_leaves_out_no_spool_silently(place):
     (place.spools / spool).write_bytes(b"no spool any more")
     compact = [harness.PFW, "compact", place.top / "traces"]
     refused = harness.run(compact, harness.clean_environment(), status=2)
-    assert f"its spool {place.spools / spool} has not been taken" in refused.stderr
+    # In a pid namespace of its own the command cannot know whether the process is dead.
+    assert (f"its spool {place.spools / spool} has not been taken" in refused.stderr
+            or "may run outside of this container" in refused.stderr)
     assert (place.top / "traces" / "t.pfw").exists() and place.left() == [spool]
     harness.run([*compact, "--force"], harness.clean_environment(), status=1)
     assert not (place.top / "traces" / "t.pfw").exists() and place.left() == [spool]
