@@ -173,7 +173,8 @@ int patterns_collect(struct patterns *patterns, struct survey_input *input)
 					  .work = work,
 					  .done = done,
 					  .drop = drop };
-	bool indexable = all_lines(&patterns->select) && !input->live.any;
+	bool indexable = all_lines(&patterns->select) && !input->live.any &&
+			 !patterns->survey.no_index;
 	int error = indexable ? patterns_find_few(patterns, &input->traces) : 0;
 
 	if (error || patterns->few.known)
