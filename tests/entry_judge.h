@@ -53,6 +53,57 @@ static inline void assert_same_pairs(const struct pfw_entry *entry)
 	}
 }
 
+/* Lines with one number in `named` or `form` have in common what entry.h says. */
+static inline void assert_same_numbers(const struct pfw_entry *entry)
+{
+	static struct {
+		uint64_t named, form;
+		char name[256], args[1024];
+		size_t name_bytes, cat_bytes;
+		struct pfw_entry first;
+	} known[PFW_ENTRY_NUMBERS], *one;
+
+	one = &known[entry->named % PFW_ENTRY_NUMBERS];
+	if (entry->named && one->named == entry->named) {
+		assert(one->name_bytes == entry->name.bytes && one->cat_bytes == entry->cat.bytes);
+		assert(!memcmp(one->name, entry->name.at, one->name_bytes));
+		assert(!memcmp(one->name + one->name_bytes, entry->cat.at, one->cat_bytes));
+	} else if (entry->named && entry->name.bytes + entry->cat.bytes < sizeof(one->name)) {
+		one->named = entry->named;
+		one->name_bytes = entry->name.bytes;
+		one->cat_bytes = entry->cat.bytes;
+		memcpy(one->name, entry->name.at, entry->name.bytes);
+		memcpy(one->name + entry->name.bytes, entry->cat.at, entry->cat.bytes);
+	}
+	one = &known[entry->form % PFW_ENTRY_NUMBERS];
+	if (entry->form && one->form != entry->form && entry->args.bytes < sizeof(one->args)) {
+		one->form = entry->form;
+		one->first = *entry;
+		memcpy(one->args, entry->args.at, entry->args.bytes);
+		one->first.line = one->args;
+		for (unsigned i = 0; i < entry->arg_count; i++) {
+			one->first.arg[i].key -= (uint32_t)(entry->args.at - entry->line);
+			one->first.arg[i].value -= (uint32_t)(entry->args.at - entry->line);
+		}
+	}
+	if (!entry->form || one->form != entry->form)
+		return;
+	assert(entry->arg_count == one->first.arg_count && !entry->args_more);
+	assert(entry->varies == one->first.varies);
+	for (unsigned i = 0; i < entry->arg_count; i++) {
+		struct pfw_slice key[2];
+		struct pfw_value value[2];
+
+		pfw_entry_pair(entry, i, &key[0], &value[0]);
+		pfw_entry_pair(&one->first, i, &key[1], &value[1]);
+		assert(key[0].bytes == key[1].bytes && !memcmp(key[0].at, key[1].at, key[0].bytes));
+		assert(entry->varies >> i & 1 ||
+		       (value[0].type == value[1].type &&
+			value[0].text.bytes == value[1].text.bytes &&
+			!memcmp(value[0].text.at, value[1].text.at, value[0].text.bytes)));
+	}
+}
+
 #ifdef PFW_HAVE_JANSSON
 static inline void assert_same_integer(const struct pfw_entry *entry, unsigned bit, uint64_t ours,
 				       const json_t *object)
@@ -202,6 +253,7 @@ static inline void check_text(const uint8_t *data, size_t size)
 		if (next.kind == PFW_ENTRY_EVENT && next.fast) {
 			assert_same(&next, &any);
 			assert_same_pairs(&next);
+			assert_same_numbers(&next);
 		}
 		at = stop + 1;
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/calls/table.h"
+#include "store/json/print.h"
 #include "ui/cli.h"
 #include "ui/fit.h"
 
@@ -26,10 +27,13 @@ static void print_args(const struct pfw_call_info *call, const char *quote, cons
 static void print_row(const struct pfw_call_info *call, int format, int name_width)
 {
 	if (format == CLI_NDJSON) {
-		printf("{\"call\":\"%s\",\"name\":\"%s\",\"cat\":\"%s\",\"args\":[", call->name,
-		       call->canonical, call->category);
-		print_args(call, "\"", ",");
-		puts("]}");
+		struct pfw_printer json = { .out = stdout };
+
+		pfw_print(&json, "{'call':%s,'name':%s,'cat':%s,'args':[", call->name,
+			  call->canonical, call->category);
+		for (unsigned n = 0; arg(call, n); n++)
+			pfw_print(&json, "%s", arg(call, n));
+		pfw_print(&json, "]}\n");
 	} else if (format == CLI_RST) {
 		printf("   * - ``%s``\n     - ``%s``\n     - %s\n     - ", call->name,
 		       call->canonical, call->category);

@@ -183,9 +183,12 @@ static void drop(void *user, void *result)
 /* ---- printing ---- */
 
 static const struct grid_column columns[] = {
-	{ "rank", "Rank" }, { "pid", "Process" }, { "cat", NULL },	    { "name", "Counter" },
-	{ "key", "Value" }, { "unit", "Unit" },	  { "samples", "Samples" }, { "min", "Min" },
-	{ "mean", "Mean" }, { "max", "Max" },	  { "last", "Last" },	    { "total", "Total" },
+	{ "rank", "Rank", GRID_ID },	      { "pid", "Process", GRID_ID },
+	{ "cat", NULL, GRID_TEXT },	      { "name", "Counter", GRID_TEXT },
+	{ "key", "Value", GRID_TEXT },	      { "unit", "Unit", GRID_TEXT },
+	{ "samples", "Samples", GRID_COUNT }, { "min", "Min", GRID_NUMBER },
+	{ "mean", "Mean", GRID_NUMBER },      { "max", "Max", GRID_NUMBER },
+	{ "last", "Last", GRID_NUMBER },      { "total", "Total", GRID_NUMBER },
 };
 
 static int by_name(const void *a, const void *b)

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "partial.h"
 #include "store/index/build.h"
@@ -186,39 +185,20 @@ static void problem(void *user, size_t file, const struct pfw_scan_problem *prob
 
 /* ---- which traces need an index ---- */
 
-static bool is_file(const char *path)
-{
-	struct stat st;
-
-	return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
-/* Whether the existing index is of the trace as it is now; not whether its rows are right. */
-static bool looks_fresh(const char *path)
-{
-	struct pfw_index *index;
-	char why[128];
-
-	if (pfw_index_open(&index, path, why, sizeof(why)))
-		return false;
-	pfw_index_close(index);
-	return true;
-}
-
 static void choose(struct indexing *indexing)
 {
 	for (size_t i = 0; i < indexing->traces.count; i++) {
 		const struct pfw_trace_file *file = &indexing->traces.file[i];
 		struct result result = { .state = LIVE };
 
-		if (!is_file(file->path)) {
+		if (file->once) {
 			result.state = FAILED;
 			result.why = "a pipe: only a file can have an index beside it";
-		} else if (pfw_writer_of(file->path) == PFW_WRITER_ACTIVE) {
+		} else if (pfw_writing_of(file->path) == PFW_WRITING_ACTIVE) {
 			result.why = "still being written: index it when its program has ended";
 		} else {
 			struct pfw_traces *list = indexing->force || indexing->check ||
-								  !looks_fresh(file->path)
+								  !pfw_index_exists(file->path)
 							  ? &indexing->todo
 							  : &indexing->kept;
 

@@ -52,23 +52,12 @@ static void say(void *user, const char *path, const char *why)
 
 /* ---- compacting ---- */
 
-static bool has_index(const struct pfw_trace_file *file)
-{
-	struct pfw_index *index;
-	char why[128];
-
-	if (pfw_index_open(&index, file->path, why, sizeof(why)))
-		return false;
-	pfw_index_close(index);
-	return true;
-}
-
 static bool have_indexes(const struct pfw_traces *traces)
 {
 	bool all = true;
 
 	for (size_t i = 0; i < traces->count && all; i++)
-		all = traces->file[i].partial || has_index(&traces->file[i]);
+		all = traces->file[i].partial || pfw_index_exists(traces->file[i].path);
 	return all;
 }
 

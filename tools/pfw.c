@@ -3,14 +3,12 @@
  * Room tools: the table of commands, and each command that fits into one file.  It may use every
  * room of tools/ and the store.  Start here, then ui/cli.h, then the file of a command.
  */
-#include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "manual.h"
 #include "pfw/pfw.h"
+#include "share/external.h"
 #include "ui/cli.h"
 
 /* Other tools' names for our commands. */
@@ -22,46 +20,16 @@ static const struct {
 };
 
 const struct cli_command *const cli_commands[] = {
-	&cli_run,      &cli_compact,	&cli_index,  &cli_query,    &cli_table,	 &cli_overlap,
-	&cli_compare,  &cli_patterns,	&cli_memory, &cli_counters, &cli_export, &cli_import,
-	&cli_validate, &cli_repair,	&cli_doctor, &cli_config,   &cli_calls,	 &cli_schedule,
-	&cli_ctl,      &cli_completion, NULL
+	&cli_run,      &cli_compact,  &cli_index,      &cli_query,  &cli_table,	   &cli_overlap,
+	&cli_report,   &cli_compare,  &cli_patterns,   &cli_memory, &cli_counters, &cli_export,
+	&cli_import,   &cli_validate, &cli_repair,     &cli_doctor, &cli_config,   &cli_calls,
+	&cli_schedule, &cli_ctl,      &cli_completion, NULL
 };
 
-/* Run a program in the directory of this binary, where the Python package has some of its own. */
-static void run_neighbour(const char *name, char **argv)
-{
-	char path[PATH_MAX];
-	ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	char *slash;
-
-	if (bytes < 0)
-		return;
-	path[bytes] = '\0';
-	slash = strrchr(path, '/');
-	if (slash && (size_t)snprintf(slash + 1, (size_t)(path + sizeof(path) - slash - 1), "%s",
-				      name) < (size_t)(path + sizeof(path) - slash - 1))
-		execv(path, argv);
-}
-
-/* `pfw X` runs `pfw-X` from the directory of this binary or the PATH.  Returns only if there is
- * none. */
-static void run_external(char **argv)
-{
-	char name[256], *word = argv[0];
-
-	if (strchr(argv[0], '/') ||
-	    (size_t)snprintf(name, sizeof(name), "pfw-%s", argv[0]) >= sizeof(name))
-		return;
-	argv[0] = name;
-	run_neighbour(name, argv);
-	execvp(name, argv);
-	argv[0] = word;
-	if (errno == ENOENT)
-		return;
-	cli_error(NULL, "%s cannot be run: %s", cli_name(name), strerror(errno));
-	exit(CLI_USAGE);
-}
+/* Commands that are programs of the Python package. */
+static const struct {
+	const char *name, *extra;
+} in_python[] = { { "sql", "duckdb" }, { "view", "view" } };
 
 static int unknown(const char *word)
 {
@@ -77,6 +45,13 @@ static int unknown(const char *word)
 	}
 	for (size_t i = 0; i < CLI_ARRAY_LEN(cli_commands); i++)
 		names[i] = cli_commands[i] ? cli_commands[i]->name : NULL;
+	for (size_t i = 0; i < CLI_ARRAY_LEN(in_python); i++) {
+		if (strcmp(word, in_python[i].name) != 0)
+			continue;
+		cli_error(NULL, "pfw %s is of the Python package: pip install 'pfwtrace[%s]'", word,
+			  in_python[i].extra);
+		return CLI_USAGE;
+	}
 	nearest = cli_nearest(word, names);
 	if (nearest)
 		cli_error(NULL, "there is no command %s; did you mean %s?", cli_name(word),
@@ -118,6 +93,6 @@ int main(int argc, char **argv)
 	command = manual_find(argv[1]);
 	if (command)
 		return command->main(command, argc - 2, argv + 2);
-	run_external(argv + 1);
+	external_run(argv[1], argv + 1);
 	return unknown(argv[1]);
 }

@@ -1,5 +1,4 @@
 /* tools/repair.c - `pfw repair`: finishes the traces of killed processes from their spools. */
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/settings/schedule.h"
+#include "store/json/print.h"
 #include "ui/cli.h"
 #include "ui/fit.h"
 
@@ -170,6 +171,7 @@ static int run_schedule(const struct cli_command *command, int argc, char **argv
 {
 	struct pfw_plan plan = { .kind = PFW_PLAN_STEPS };
 	const struct pfw_schedule *schedule = &plan.steps;
+	struct pfw_printer json = { .out = stdout };
 	uint64_t steps = UINT64_MAX;
 	int format = CLI_TEXT, end;
 	struct cli_args args;
@@ -193,8 +195,8 @@ static int run_schedule(const struct cli_command *command, int argc, char **argv
 	if (steps == UINT64_MAX)
 		steps = enough_steps(schedule);
 	for (uint64_t step = 0; format == CLI_NDJSON && step < steps; step++)
-		printf("{\"step\":%" PRIu64 ",\"action\":\"%s\"}\n", step,
-		       action_name[pfw_schedule_action(schedule, step)]);
+		pfw_print(&json, "{'step':%" PRIu64 ",'action':%s}\n", step,
+			  action_name[pfw_schedule_action(schedule, step)]);
 	if (format == CLI_TEXT)
 		print_picture(schedule, steps);
 	return cli_finish(stdout, command, CLI_OK);

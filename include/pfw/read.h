@@ -108,6 +108,7 @@ PFW_READ_API int pfw_read_path(struct pfw_read *read, const char *path);
  *	meta, all-runs                  "1": also the tracer's own lines; also older runs
  *	columns                         "ts,dur,name,args.fname", in that order; "": all
  *	jobs                            how many threads read; "0": one for each CPU, at most 8
+ *	part                            one part of pfw_read_divide(); "": all
  *
  * -EINVAL: no such option, or no such value; -ENOMEM.
  */
@@ -124,8 +125,41 @@ PFW_READ_API int pfw_read_set(struct pfw_read *read, const char *option, const c
  */
 PFW_READ_API int pfw_read_stream(struct pfw_read *read, struct ArrowArrayStream *stream);
 
+/*
+ * Divide what is asked for, so that several processes, also of several machines, can read it.  each() is
+ * called for each part, in order, with its name and with bounds of the ts of its lines (INT64_MIN,
+ * INT64_MAX: unknown); it returns before the next call.  A part is up to `blocks` blocks, of about 1 MiB
+ * of text each; a compressed file that is not of pfw is one part.  A reader with the same paths and
+ * conditions and with the option "part" reads that part only, and the parts' lines, in order, are all
+ * lines.  Its pfw_read_stream() returns -ESTALE if the traces have changed meanwhile.  Errors: as of
+ * pfw_read_stream().
+ */
+typedef void pfw_read_each(void *user, const char *part, int64_t least_ns, int64_t greatest_ns);
+PFW_READ_API int pfw_read_divide(struct pfw_read *read, uint64_t blocks, pfw_read_each *each,
+				 void *user);
+
+/*
+ * Make the table of a command, "table", "overlap", "patterns", "memory" or "compare", and give it as a stream
+ * of one record batch: the columns of `pfw COMMAND --format csv`, with durations as float64 in µs, moments (`ts`) as int64
+ * in ns, counts and sizes as int64, texts as dictionaries.  `options` are those of the command that are no
+ * conditions, name and value in turn, then NULL: { "group-by", "fname", "row-limit", "20", NULL }; of one
+ * without a value "1".  NULL: none.  Without row-limit, all rows.  Conditions, all-runs and jobs are those of
+ * pfw_read_set(), as far as the command has them.  "memory" has the option "rows", too: "device" (the
+ * default), "step", "owner", "unfreed" or "time"; the sides of "compare" are two paths, or several with the path
+ * "--" between them.  Nothing is written, and no index left behind.
+ *
+ * -EINVAL: there is no such command, option or value, or no trace; -EINTR: after pfw_read_stop(); else as
+ * pfw_read_stream().
+ */
+PFW_READ_API int pfw_read_table(struct pfw_read *read, const char *command,
+				const char *const *options, struct ArrowArrayStream *stream);
+
+/* End the pfw_read_table() of `read` that runs, and any that follows.  Thread: any.  Signal: yes. */
+PFW_READ_API void pfw_read_stop(struct pfw_read *read);
+
 /* How much of the traces could not be read so far, by all streams of `read`: lines, members of gzip,
- * files.  Each of the first has a text, "FILE:LINE: what and why"; NULL: there is none of that number. */
+ * files.  Each of the first has a text, "FILE:LINE: what and why"; NULL: there is none of that number.
+ * What a table leaves out has a text, too. */
 PFW_READ_API uint64_t pfw_read_problems(const struct pfw_read *read);
 PFW_READ_API const char *pfw_read_problem(const struct pfw_read *read, uint64_t number);
 

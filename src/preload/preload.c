@@ -317,7 +317,8 @@ static bool enabled(void)
 {
 	static const char name[] = "DFTRACER_ENABLE=";
 
-	if (getauxval(AT_SECURE)) /* set-user-ID: the variables are of who has fewer rights */
+	if (getauxval(
+		    AT_SECURE)) /* set-user-ID: the variables come from a user with fewer rights */
 		return false;
 	for (char **at = environ; at && *at; at++)
 		if (!strncmp(*at, name, sizeof(name) - 1))

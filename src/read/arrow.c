@@ -55,7 +55,7 @@ static struct ArrowSchema *new_schema(const char *name, const char *format)
 
 static struct ArrowSchema *column_schema(const struct pfw_read_known *known)
 {
-	static const char *const formats[] = { "l", "g", "i", "i", "+w:3", "u" };
+	static const char *const formats[] = { "l", "g", "i", "i", "+w:3", "u", "b" };
 	struct ArrowSchema *schema = new_schema(known->name, formats[known->kind]);
 	bool made = schema;
 
@@ -99,7 +99,7 @@ int pfw_read_arrow_schema(struct ArrowSchema *out, const struct pfw_read_columns
 	out->metadata = out->private_data = new_metadata();
 	made = out->metadata && get_children(out, columns->count);
 	for (unsigned i = 0; i < columns->count && made; i++)
-		made = (out->children[i] = column_schema(&pfw_read_known[columns->column[i]])) !=
+		made = (out->children[i] = column_schema(&columns->known[columns->column[i]])) !=
 		       NULL;
 	if (made)
 		return 0;
@@ -121,7 +121,7 @@ void pfw_read_zeros_drop(struct pfw_read_zeros *zeros)
 		free(zeros);
 }
 
-/* Have so many; those before stay with their users. */
+/* Provide at least `bytes` zeros.  Batches that hold an older, shorter block keep it. */
 static bool get_zeros(struct pfw_read_zeros **zeros, size_t bytes)
 {
 	size_t all = (sizeof(**zeros) + bytes + 63) / 64 * 64;
@@ -169,7 +169,8 @@ static void release_array(struct ArrowArray *array)
 	array->release = NULL;
 }
 
-/* Returns what it owns, nothing yet; NULL: no memory, and *array is not to be released. */
+/* Return the array's holder, which owns nothing yet.  NULL: no memory, and *array must not be
+ * released. */
 static struct holder *set_array(struct ArrowArray *array, size_t length, unsigned buffers)
 {
 	struct holder *holder = calloc(1, sizeof(*holder));
@@ -265,8 +266,22 @@ static bool add_item(struct ArrowArray *array, struct pfw_read_cells *cells,
 	return true;
 }
 
-/* The bits are in the memory of the values, which a column of threes has in its child: they need memory of
- * their own there, and there are few such columns. */
+/* Arrow has a bit for each flag. */
+static bool hold_flags(struct holder *holder, const struct pfw_read_cells *cells, size_t rows,
+		       struct pfw_read_zeros *zeros)
+{
+	uint8_t *bits = cells->value ? calloc(1, (rows + 7) / 8) : NULL;
+
+	for (size_t i = 0; bits && i < rows; i++)
+		bits[i / 8] |= (uint8_t)(((const uint8_t *)cells->value)[i] << i % 8);
+	holder->memory[1] = bits;
+	holder->buffer[1] = cells->value ? bits : hold_zeros(holder, zeros);
+	return holder->buffer[1];
+}
+
+/* The validity bits share the memory of the values.  They are copied into memory of their own if the
+ * array does not keep that memory: of threes, which the child has, and of flags.  There are few such
+ * columns. */
 static bool hold_valid(struct ArrowArray *array, struct holder *holder,
 		       const struct pfw_read_cells *cells, struct pfw_read_zeros *zeros, bool apart)
 {
@@ -291,18 +306,21 @@ static bool hold_valid(struct ArrowArray *array, struct holder *holder,
 static struct ArrowArray *column_array(enum pfw_read_kind kind, struct pfw_read_cells *cells,
 				       size_t rows, struct pfw_read_zeros *zeros)
 {
-	static const uint8_t buffers[] = { 2, 2, 2, 2, 1, 3 };
+	static const uint8_t buffers[] = { 2, 2, 2, 2, 1, 3, 2 };
 	struct holder *holder;
 	struct ArrowArray *array = new_array(rows, buffers[kind], &holder);
-	bool made = array && hold_valid(array, holder, cells, zeros, kind == PFW_READ_DIM3);
+	bool apart = kind == PFW_READ_DIM3 || kind == PFW_READ_FLAG;
+	bool made = array && hold_valid(array, holder, cells, zeros, apart);
 
 	if (made && kind == PFW_READ_DIM3) {
 		made = add_item(array, cells, zeros);
+	} else if (made && kind == PFW_READ_FLAG) {
+		made = hold_flags(holder, cells, rows, zeros);
 	} else if (made) {
 		holder->memory[0] = cells->value;
 		holder->buffer[1] = cells->value ? cells->value : hold_zeros(holder, zeros);
 	}
-	if (made)
+	if (made && kind != PFW_READ_FLAG)
 		cells->value = NULL;
 	if (made && kind == PFW_READ_REST)
 		hold_texts(holder, cells, zeros);
@@ -324,7 +342,7 @@ int pfw_read_arrow_batch(struct ArrowArray *out, const struct pfw_read_columns *
 	out->release = NULL;
 	made = made && set_array(out, batch->rows, 1) && get_array_children(out, columns->count);
 	for (unsigned i = 0; i < columns->count && made; i++)
-		made = (out->children[i] = column_array(pfw_read_known[columns->column[i]].kind,
+		made = (out->children[i] = column_array(columns->known[columns->column[i]].kind,
 							&batch->cells[i], batch->rows, *zeros)) !=
 		       NULL;
 	pfw_read_batch_free(batch);

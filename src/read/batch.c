@@ -207,7 +207,7 @@ void pfw_read_batch_end(struct pfw_read_batch *batch, const struct pfw_read_colu
 {
 	for (unsigned i = 0; i < batch->columns; i++) {
 		struct pfw_read_cells *cells = &batch->cells[i];
-		enum pfw_read_kind kind = pfw_read_known[columns->column[i]].kind;
+		enum pfw_read_kind kind = columns->known[columns->column[i]].kind;
 
 		if (!cells->value)
 			continue;

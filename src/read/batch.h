@@ -8,9 +8,9 @@
 #include "store/json/value.h"
 #include "store/kit/text_ids.h"
 
-/* One column.  It has memory from its first value on: most of a trace's columns are of other traces. */
+/* One column.  It gets memory with its first value: most columns have no value in most traces. */
 struct pfw_read_cells {
-	/* int64_t, double, three int32_t, int32_t of a dictionary, or where a row's args_json ends; NULL:
+	/* int64_t, double, three int32_t, a byte of a flag, int32_t of a dictionary, or where a row's args_json ends; NULL:
 	 * no value yet */
 	void *value;
 	uint8_t *valid; /* a bit each row; in the same memory */
@@ -36,12 +36,12 @@ struct pfw_read_batch {
 /* What a thread needs to fill one batch after another: the dictionaries by text. */
 struct pfw_read_texts {
 	struct pfw_text_ids ids[PFW_READ_COLUMNS]; /* of the wanted column of this place */
-	/* Texts of the rows before, by their ends: most texts are there, and cost no hash. */
+	/* A cache of the latest texts, by their last bytes: most texts are found here without a hash. */
 	uint32_t recent[PFW_READ_COLUMNS][PFW_READ_RECENT];
 	char *scratch; /* store/read/scan.h */
 };
 
-/* An empty batch with room for so many rows at first; NULL: no memory.  Thread: any, as all here, one at a
+/* An empty batch with room for `rows` rows at first; NULL: no memory.  Thread: any, as all here, one at a
  * time for one batch. */
 struct pfw_read_batch *pfw_read_batch_new(const struct pfw_read_columns *columns, size_t room);
 void pfw_read_batch_free(struct pfw_read_batch *batch);
@@ -93,6 +93,14 @@ static inline void pfw_read_batch_dim3(struct pfw_read_batch *batch, unsigned pl
 		memcpy(value, number, 3 * sizeof(*value));
 }
 
+static inline void pfw_read_batch_flag(struct pfw_read_batch *batch, unsigned place, bool flag)
+{
+	uint8_t *value = pfw_read_batch_cell(batch, place, sizeof(*value));
+
+	if (value)
+		*value = flag;
+}
+
 /* `text` has no escapes. */
 void pfw_read_batch_text(struct pfw_read_batch *batch, struct pfw_read_texts *texts, unsigned place,
 			 const char *text, size_t bytes);
@@ -103,7 +111,7 @@ void pfw_read_batch_rest(struct pfw_read_batch *batch, unsigned place, const cha
 /* Make the cell null again. */
 void pfw_read_batch_unset(struct pfw_read_batch *batch, unsigned place);
 
-/* After the last row: take the dictionaries out of `texts`, which is empty then. */
+/* After the last row: move the dictionaries from `texts` into the batch. */
 void pfw_read_batch_end(struct pfw_read_batch *batch, const struct pfw_read_columns *columns,
 			struct pfw_read_texts *texts);
 

@@ -98,7 +98,7 @@ int pfw_read_columns_parse(struct pfw_read_columns *columns, const char *list, c
 {
 	int error = 0;
 
-	*columns = (struct pfw_read_columns){ .count = 0 };
+	*columns = (struct pfw_read_columns){ .known = pfw_read_known };
 	memset(columns->place, -1, sizeof(columns->place));
 	for (unsigned i = 0; i < PFW_READ_COLUMNS; i++) {
 		if (pfw_read_known[i].key)

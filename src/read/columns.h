@@ -21,7 +21,8 @@ enum pfw_read_kind {
 	PFW_READ_TEXT,
 	PFW_READ_LIST,
 	PFW_READ_DIM3,
-	PFW_READ_REST
+	PFW_READ_REST,
+	PFW_READ_FLAG /* of tables only */
 };
 
 enum pfw_read_column {
@@ -57,12 +58,13 @@ static inline bool pfw_read_has_texts(enum pfw_read_kind kind)
 
 /* The columns that are wanted, in order. */
 struct pfw_read_columns {
-	uint8_t column[PFW_READ_COLUMNS]; /* enum pfw_read_column */
+	const struct pfw_read_known *known; /* pfw_read_known[], or those of a table */
+	uint8_t column[PFW_READ_COLUMNS];   /* their places there: enum pfw_read_column */
 	uint8_t count;
 	uint8_t args;			/* how many of them are of args */
 	int8_t place[PFW_READ_COLUMNS]; /* of each in column[]; -1: not wanted */
-	/* Finds the column of a key: column + 1, by a hash of the key, or in the cells after it.  All args
-	 * are there: what has a column is not in args_json, also if it is not wanted. */
+	/* An open-addressed hash table from the key of an arg to its column plus 1.  It has all args with
+	 * a column, also unwanted ones: these are never in args_json. */
 	uint8_t cell[PFW_READ_CELLS];
 };
 

@@ -1,10 +1,11 @@
-/* read/internal.h - shared by read.c (what a program calls) and stream.c (one stream). */
+/* read/internal.h - shared by read.c (what a program calls), stream.c and tables.c (a stream). */
 #ifndef PFW_READ_INTERNAL_H
 #define PFW_READ_INTERNAL_H
 
 #include <stdatomic.h>
 
 #include "pfw/read.h"
+#include "read/parts.h"
 #include "store/select/select.h"
 
 #define PFW_READ_PROBLEMS_KEPT 100u
@@ -16,9 +17,10 @@ struct pfw_read_condition {
 	char *value;
 };
 
-/* What is to be read, and what was found out.  Streams read the former anew, and hold it. */
+/* What a program has asked for, and the counts of what was found.  Each stream holds a reference. */
 struct pfw_read {
 	atomic_uint users; /* the program, and each stream */
+	atomic_bool stop;  /* pfw_read_stop() */
 	char **path;
 	size_t paths;
 	struct pfw_read_condition *condition;
@@ -26,19 +28,26 @@ struct pfw_read {
 	char *columns; /* NULL: all */
 	bool meta, all_runs;
 	unsigned jobs;
+	struct pfw_read_range part;
 	uint64_t problems;
 	char *problem[PFW_READ_PROBLEMS_KEPT];
 	char error[1200];
 };
 
+/* How many threads are to read. */
+unsigned pfw_read_jobs(const struct pfw_read *read);
+
+/* The name of a condition for pfw_read_set(). */
+const char *pfw_read_condition_name(enum pfw_select_option option);
+
 /* Drop a reference; NULL: nothing. */
 void pfw_read_drop(struct pfw_read *read);
 
-/* Count a problem and, of the first, keep its text.  Thread: one at a time, as all here. */
+/* Count a problem, and keep the text of the first one.  Thread: one at a time, as all here. */
 __attribute__((format(printf, 3, 4))) void
 pfw_read_add_problem(struct pfw_read *read, uint64_t more, const char *format, ...);
 
-/* Keep the text of an error, and return it: what `format` says, or if that is NULL what `error` is. */
+/* Store the message of an error and return `error`.  format NULL: the message is strerror()'s. */
 __attribute__((format(printf, 3, 4))) int pfw_read_fail(struct pfw_read *read, int error,
 							const char *format, ...);
 

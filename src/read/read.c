@@ -9,11 +9,15 @@
 #include "read/columns.h"
 #include "read/internal.h"
 #include "store/kit/grow.h"
+#include "store/pass/pass.h"
 
 const char *pfw_read_version(void)
 {
 	return PFW_VERSION;
 }
+
+/* Each has some MiB in flight. */
+#define JOBS_BY_DEFAULT 8u
 
 /* ---- lifetime ---- */
 
@@ -45,6 +49,11 @@ void pfw_read_drop(struct pfw_read *read)
 void pfw_read_free(struct pfw_read *read)
 {
 	pfw_read_drop(read);
+}
+
+void pfw_read_stop(struct pfw_read *read)
+{
+	read->stop = true;
 }
 
 /* ---- what went wrong ---- */
@@ -110,6 +119,11 @@ static const char *const conditions[] = {
 	[PFW_SELECT_MIN_DUR] = "min-dur", [PFW_SELECT_WHERE] = "where",
 };
 
+const char *pfw_read_condition_name(enum pfw_select_option option)
+{
+	return conditions[option];
+}
+
 static int add_condition(struct pfw_read *read, enum pfw_select_option option, const char *value)
 {
 	struct pfw_read_condition condition = { option, NULL };
@@ -162,6 +176,24 @@ static int set_jobs(struct pfw_read *read, const char *value)
 	return 0;
 }
 
+static int set_part(struct pfw_read *read, const char *value)
+{
+	struct pfw_read_range part = { .to = 0 };
+
+	if (*value && !pfw_read_range_parse(&part, value))
+		return pfw_read_fail(read, -EINVAL, "part %s: want a part of pfw_read_divide()",
+				     value);
+	read->part = part;
+	return 0;
+}
+
+unsigned pfw_read_jobs(const struct pfw_read *read)
+{
+	unsigned jobs = pfw_pass_jobs(read->jobs);
+
+	return read->jobs || jobs < JOBS_BY_DEFAULT ? jobs : JOBS_BY_DEFAULT;
+}
+
 int pfw_read_set(struct pfw_read *read, const char *option, const char *value)
 {
 	for (unsigned i = 0; i < sizeof(conditions) / sizeof(conditions[0]); i++) {
@@ -172,12 +204,14 @@ int pfw_read_set(struct pfw_read *read, const char *option, const char *value)
 		return set_columns(read, value);
 	if (strcmp(option, "jobs") == 0)
 		return set_jobs(read, value);
+	if (strcmp(option, "part") == 0)
+		return set_part(read, value);
 	if (strcmp(option, "meta") == 0)
 		return set_flag(read, option, value, &read->meta);
 	if (strcmp(option, "all-runs") == 0)
 		return set_flag(read, option, value, &read->all_runs);
 	return pfw_read_fail(read, -EINVAL,
 			     "there is no option %s: since until min-dur cat name fname rank pid "
-			     "tid step where meta all-runs columns jobs",
+			     "tid step where meta all-runs columns jobs part",
 			     option);
 }

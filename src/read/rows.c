@@ -8,7 +8,7 @@
 #include "store/pass/fname_hashes.h"
 #include "store/read/scan.h"
 
-/* So few args are looked for one by one: a line may have forty others. */
+/* Up to so many wanted args are searched for by name; for more, all args of the line are walked. */
 #define FEW_ARGS 4
 
 /* One line on its way into a row. */
@@ -143,7 +143,7 @@ static int column_of(const struct row *row, const struct pfw_slice *key)
 	if (row->entry->args_more && memchr(key->at, '\\', key->bytes)) {
 		const struct pfw_slice escaped = { key->at, key->bytes, true };
 
-		/* One that is cut is longer than any that has a column. */
+		/* A key that was cut is longer than the key of any column. */
 		return pfw_read_columns_find(row->rows->columns, plain,
 					     pfw_slice_decode(&escaped, plain, sizeof(plain)));
 	}
@@ -163,7 +163,7 @@ static void put_args(const struct row *row)
 		int place = column < 0 ? -1 : row->rows->columns->place[column];
 
 		if (column >= 0 && value.type == PFW_VALUE_NULL) {
-			if (place >= 0) /* of a key that is there twice the last value counts */
+			if (place >= 0) /* if a key is there twice, the last value counts */
 				pfw_read_batch_unset(row->batch, (unsigned)place);
 			continue;
 		}
@@ -189,7 +189,8 @@ static void put_few_args(const struct row *row)
 		struct pfw_value value;
 
 		if (!known->key ||
-		    (!entry->args_more && !(entry->arg_sizes >> known->key_bytes % 32 & 1)))
+		    (!entry->args_more &&
+		     !(entry->arg_keys & pfw_entry_key_bit(known->key, known->key_bytes))))
 			continue;
 		if (pfw_entry_find(entry, known->key, known->key_bytes, &value))
 			put_value(row, (int)place, known->kind, &value);

@@ -17,12 +17,9 @@
 #include "store/recover/live_lines.h"
 #include "store/recover/unwritten.h"
 
-/* The queue is full then: enough that its threads need not begin and end often. */
+/* The size of a full queue: large enough that threads are not started and joined for each batch. */
 #define QUEUE_BATCHES 16u /* for each thread */
 #define QUEUE_BYTES (48u << 20)
-
-/* Each has some MiB in flight. */
-#define JOBS_BY_DEFAULT 8u
 
 /* Of one thread. */
 struct worker {
@@ -36,6 +33,8 @@ struct stream {
 	struct pfw_live_lines live;
 	size_t live_file; /* the next one with lines in rings */
 	struct pfw_select select;
+	struct pfw_read_places places;
+	struct pfw_read_range part; /* to 0: all */
 	struct pfw_read_columns columns;
 	struct pfw_read_rows rows;
 	bool conditions; /* most lines may be unwanted */
@@ -52,10 +51,14 @@ struct stream {
 
 static bool want(void *user, size_t file, const struct pfw_block *block)
 {
-	return pfw_select_block(&((const struct stream *)user)->select, file, block);
+	const struct stream *stream = user;
+
+	return (!stream->part.to ||
+		pfw_read_places_in(&stream->places, &stream->traces, &stream->part, file, block)) &&
+	       pfw_select_block(&stream->select, file, block);
 }
 
-/* How many rows to have room for: as many as the block has lines, unless that cannot be. */
+/* The number of rows to make room for: the lines of the block, if that number is plausible. */
 static size_t rows_of(const struct stream *stream, const struct pfw_pass_block *block)
 {
 	size_t most = block->bytes / 64, usual = block->bytes / 256;
@@ -228,6 +231,7 @@ static void close_stream(struct stream *stream)
 	pfw_read_zeros_drop(stream->zeros);
 	if (stream->live.traces)
 		pfw_live_lines_close(&stream->live);
+	pfw_read_places_free(&stream->places);
 	pfw_select_release(&stream->select);
 	pfw_traces_close(&stream->traces);
 	pfw_read_drop(stream->read);
@@ -278,6 +282,37 @@ static int set_select(struct stream *stream)
 	return error ? pfw_read_fail(stream->read, error, *why ? "%s" : NULL, why) : 0;
 }
 
+/* Leave out what is in other parts. */
+static int set_part(struct stream *stream)
+{
+	struct pfw_traces *traces = &stream->traces;
+	const struct pfw_read_range part = stream->read->part;
+
+	stream->part = part;
+	if (!part.to)
+		return 0;
+	if (pfw_read_places_set(&stream->places, traces))
+		return pfw_read_fail(stream->read, -ENOMEM, NULL);
+	if (part.layout != stream->places.layout)
+		return pfw_read_fail(stream->read, -ESTALE,
+				     "part %" PRIu64 "-%" PRIu64 ": the traces are not the ones "
+				     "that were divided, or have grown: divide them again",
+				     part.from, part.to);
+	for (size_t i = 0; i < traces->count; i++) {
+		struct pfw_blocks *blocks = &traces->file[i].blocks;
+
+		/* Without blocks it is not opened. */
+		if (blocks->layout == PFW_LAYOUT_STREAM &&
+		    !pfw_read_places_in(&stream->places, traces, &part, i, NULL)) {
+			blocks->layout = PFW_LAYOUT_MEMBERS;
+			blocks->count = 0;
+		}
+	}
+	if (!pfw_read_places_last(&stream->places, &part))
+		stream->live_file = traces->count;
+	return 0;
+}
+
 static int set_workers(struct stream *stream)
 {
 	stream->worker = calloc(stream->pass.jobs, sizeof(*stream->worker));
@@ -316,28 +351,18 @@ static int open_traces(struct stream *stream)
 	return pfw_read_fail(read, error, first ? "%s" : NULL, first);
 }
 
-static unsigned jobs_of(const struct pfw_read *read)
+/* Open the traces that `read` asks for; close_stream() also after an error. */
+static int open_stream(struct stream *stream, struct pfw_read *read)
 {
-	unsigned jobs = pfw_pass_jobs(read->jobs);
-
-	return read->jobs || jobs < JOBS_BY_DEFAULT ? jobs : JOBS_BY_DEFAULT;
-}
-
-int pfw_read_stream(struct pfw_read *read, struct ArrowArrayStream *arrow)
-{
-	struct stream *stream = calloc(1, sizeof(*stream));
 	char why[256] = "";
 	int error;
 
-	*arrow = (struct ArrowArrayStream){ .release = NULL };
-	if (!stream)
-		return pfw_read_fail(read, -ENOMEM, NULL);
 	atomic_fetch_add(&read->users, 1);
 	stream->read = read;
 	stream->last = &stream->first;
 	stream->live = (struct pfw_live_lines){ .say = say, .user = read };
 	stream->pass = (struct pfw_pass){ .traces = &stream->traces,
-					  .jobs = jobs_of(read),
+					  .jobs = pfw_read_jobs(read),
 					  .whole = true,
 					  .user = stream,
 					  .want = want,
@@ -350,6 +375,20 @@ int pfw_read_stream(struct pfw_read *read, struct ArrowArrayStream *arrow)
 	if (!error)
 		error = set_select(stream);
 	stream->rows = (struct pfw_read_rows){ &stream->columns, stream->select.fnames };
+	return error;
+}
+
+int pfw_read_stream(struct pfw_read *read, struct ArrowArrayStream *arrow)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+	int error;
+
+	*arrow = (struct ArrowArrayStream){ .release = NULL };
+	if (!stream)
+		return pfw_read_fail(read, -ENOMEM, NULL);
+	error = open_stream(stream, read);
+	if (!error)
+		error = set_part(stream);
 	if (!error)
 		error = set_workers(stream);
 	if (error) {
@@ -358,4 +397,22 @@ int pfw_read_stream(struct pfw_read *read, struct ArrowArrayStream *arrow)
 	}
 	*arrow = (struct ArrowArrayStream){ get_schema, get_next, get_last_error, release, stream };
 	return 0;
+}
+
+int pfw_read_divide(struct pfw_read *read, uint64_t blocks, pfw_read_each *each, void *user)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+	int error;
+
+	if (!stream)
+		return pfw_read_fail(read, -ENOMEM, NULL);
+	error = open_stream(stream, read);
+	if (!error && pfw_read_places_set(&stream->places, &stream->traces))
+		error = pfw_read_fail(read, -ENOMEM, NULL);
+	/* Times of blocks are those of events, and nobody knows those of lines in rings. */
+	if (!error)
+		pfw_read_places_divide(&stream->places, &stream->traces, &stream->select,
+				       !read->meta && !stream->live.any, blocks, each, user);
+	close_stream(stream);
+	return error;
 }

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -404,6 +405,23 @@ def test_natural_reading(tmp_path, installed, line):
     failed = harness.run([tmp_path / "a", "t.pfw", "dur <"], harness.clean_environment(**places), tmp_path, status=2)
     assert "where" in failed.stderr
     assert "libpfw.so" not in harness.run(["ldd", tmp_path / "a"], harness.clean_environment(**places)).stdout
+
+
+def test_reading_from_rust(tmp_path, installed):
+    """The other example there: the structs of Arrow and the functions, as Rust declares them."""
+    if not shutil.which("rustc"):
+        pytest.skip("no rustc here")
+    shutil.copy(harness.SOURCE / "examples/longest.rs", tmp_path)
+    env = harness.clean_environment(**installed)
+    if subprocess.run(["rustc", "--edition", "2021", "-l", "pfwread", "longest.rs"], env=env, cwd=tmp_path,
+                      capture_output=True, check=False).returncode:
+        version = harness.run(["rustc", "--version"], env).stdout
+        assert re.search(r" 1\.([0-6]\d|7[0-6])\.", version), version  # of before c"text"
+        pytest.skip(version)
+    line = '{"id":1,"name":"b","cat":"c","pid":1,"tid":1,"ts":1.000%s,"ph":"X","args":{}}\n'
+    (tmp_path / "t.pfw").write_text("".join(line % dur for dur in (',"dur":2.000', ',"dur":12.345', "")) * 30000)
+    assert harness.run([tmp_path / "longest", "t.pfw"], env, tmp_path).stdout == "12345 ns\n"
+    assert "there is no such file" in harness.run([tmp_path / "longest", "none"], env, tmp_path, status=2).stderr
 
 
 def test_linked_program_needs_no_preload(tmp_path):

@@ -425,3 +425,157 @@ def test_real_runs(tmp_path):
                                  if line["ph"] == "X")
     assert {row["name"]: row["count_a"] for row in rows} == counts and counts["stat"] >= 100
     assert all(row["difference"] == 0 for row in rows) and summary["significant"] == 0
+
+
+# ---- from the index ----
+
+ASKED = [[], ["--format", "ndjson"], ["-g", "cat"], ["-g", "name"], ["-g", "rank,name"], ["--cat", "P*"],
+         ["--name", "*e*"]]
+
+
+def lines_of_run(seed, count, slow=1.0):
+    """Lines of a run, without its head: calls, spans, operators, kernels, allocations, sums, of several processes
+    and threads, many at the same time, some at the same nanosecond."""
+    chance, found = random.Random(seed), []
+    names = [("read", "POSIX", {}), ("fread", "STDIO", {}), ("we\\u00e9k", "app", {}), ("a\\\"b", "app", {}),
+             ("aten::mm", "PP", {"kind": "cpu_op"}), ("aten::is_leaf", "PP", {"kind": "cpu_op"}),
+             ("gemm", "PP", {"kind": "kernel", "device": 1}), ("[memory]", "PP", {"kind": "memory", "bytes": 64}),
+             ("twice", "PP", {"kind": "kernel"}), ("twice", "PP", {"kind": "cpu_op"}), ("twice", "PP", {})]
+    for number in range(count):
+        # Half of all calls have one name, so that its sample is full.
+        name, cat, args = names[0] if chance.random() < 0.5 else chance.choice(names)
+        if chance.random() < 0.02:
+            name, cat = f"ProfilerStep#{number}", chance.choice(["PP", "app", "POSIX"])
+        ts = 1795230878000000000 + chance.randrange(count * 300) * 10
+        dur = chance.choice([0, 1, int(slow * chance.lognormvariate(8, 1)), 2**40])
+        pid = chance.choice([7, 8, 9])
+        begin = f'{{"id":{number},"name":"{name}","cat":"{cat}","pid":{pid},"tid":{pid + number % 2},"ts":{us(ts)},'
+        if chance.random() < 0.02:
+            found.append(f'{{"id":{number},"name":"summed","cat":"pfw","pid":{pid},"tid":{pid},"ts":{us(ts)},"ph":"M",'
+                         f'"args":{{"name":"read","fname":"/f","count":{number},"dur":{us(dur)},"bytes":1}}}}\n')
+        elif chance.random() < 0.02:
+            found.append(f'{begin}"ph":"i","args":{json.dumps(args)}}}\n')
+        else:
+            found.append(f'{begin}"dur":{us(dur)},"ph":"X","args":{json.dumps(args)}}}\n')
+    return found
+
+
+def us(ns):
+    return f"{ns // 1000}.{ns % 1000:03}"
+
+
+def put(path, lines, run="r", rank=-1, number=0):
+    """`number`: that of a process, which is in no other file."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(head(run, rank).replace('"pid": 1,', f'"pid": {100 + number},') + "\n" + "".join(lines))
+
+
+def answers(a, b, *options, asked=ASKED):
+    return [harness.run([PFW, "compare", *words, *options, a, b]).stdout for words in asked]
+
+
+def lie(trace):
+    """Change times in the middle of the trace, which its index cannot see."""
+    text = trace.read_text()
+    part = slice(len(text) * 2 // 5, len(text) // 2)
+    trace.write_text(text[:part.start] + text[part].replace('"dur":1.', '"dur":7.') + text[part.stop:])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_index_gives_what_lines_give(tmp_path, seed):
+    """Raw, gz and compacted, of several ranks, killed or not; and however the lines are split over files."""
+    chance = random.Random(seed)
+    runs = {side: lines_of_run(10 * seed + number, chance.choice([60, 900, 9000]), 1 + number * seed / 10)
+            for number, side in enumerate("ab")}
+    for side, lines in runs.items():
+        for number in range(3):
+            put(tmp_path / f"{side}1" / f"t-rank{number}.pfw", lines[number::3], side, number, number)
+    true = answers(tmp_path / "a1", tmp_path / "b1", "--no-index")
+    for side in "ab":
+        harness.run([PFW, "compact", "-q", "--force", "--keep", "-o", tmp_path / f"{side}2", tmp_path / f"{side}1"],
+                    status=None)
+        harness.run([PFW, "index", "-q", tmp_path / f"{side}1"])
+    assert len(list(tmp_path.glob("?2/*.idx"))) == 6
+    for a, b in ("a1", "b1"), ("a2", "b2"), ("a1", "b2"):
+        assert answers(tmp_path / a, tmp_path / b) == true
+    for side in "ab":
+        harness.run([PFW, "index", "--partial", "-q", "-o", tmp_path / f"{side}.partial", tmp_path / f"{side}2"])
+    assert answers(tmp_path / "a.partial", tmp_path / "b.partial", asked=ASKED[:-1]) == true[:-1]
+    assert answers(tmp_path / "a.partial", tmp_path / "b1", asked=ASKED[:-1]) == true[:-1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_split_of_a_run_gives_the_same(tmp_path, seed):
+    """Lines of any process in any file, in any order."""
+    chance = random.Random(seed)
+    runs = {side: lines_of_run(77 * seed + number, chance.choice([700, 12000])) for number, side in enumerate("ab")}
+    for side, lines in runs.items():
+        put(tmp_path / f"{side}0" / "t.pfw", lines, side)
+    true = answers(tmp_path / "a0", tmp_path / "b0", "--no-index")[:4]
+    for split in range(1, 4):
+        for side, lines in runs.items():
+            pieces = [[] for _ in range(chance.randrange(1, 9))]
+            for line in lines:
+                chance.choice(pieces).append(line)
+            for number, piece in enumerate(pieces):
+                put(tmp_path / f"{side}{split}" / f"t{chance.random()}.pfw", chance.sample(piece, len(piece)), side,
+                    number=number)
+        for options in (["--no-index"], []):
+            assert answers(tmp_path / f"a{split}", tmp_path / f"b{split}", *options)[:4] == true
+            harness.run([PFW, "index", "-q", tmp_path / f"a{split}", tmp_path / f"b{split}"])
+        assert answers(tmp_path / f"a{split}", tmp_path / f"b{split}")[:4] == true
+
+
+def test_it_is_the_index_that_answers(tmp_path):
+    for number, side in enumerate("ab"):
+        put(tmp_path / f"{side}.pfw", lines_of_run(number, 120000), side)
+    traces = tmp_path / "a.pfw", tmp_path / "b.pfw"
+    harness.run([PFW, "index", "-q", *traces])
+    true = answers(*traces)
+    lie(traces[0])
+    assert answers(*traces)[0] == true[0] != answers(*traces, "--no-index")[0]
+
+
+def test_what_is_in_no_index_is_read(tmp_path):
+    for number, side in enumerate("ab"):
+        put(tmp_path / f"{side}.pfw", lines_of_run(number, 3000), side)
+    traces = tmp_path / "a.pfw", tmp_path / "b.pfw"
+    asked = [["-g", "tid"], ["-g", "step"], ["--since", "+1ms"], ["--pid", "7"], ["--min-dur", "1us"],
+             ["--where", "dur>1us"], ["--name", "ProfilerStep*"]]
+    before = [harness.run([PFW, "compare", *words, *traces], status=None).stdout for words in asked]
+    harness.run([PFW, "index", "-q", *traces])
+    for words, expected in zip(asked, before):
+        assert harness.run([PFW, "compare", *words, *traces], status=None).stdout == expected, words
+    write(tmp_path / "c.pfw", [("ProfilerStep#1", 9, {}, "PP")])
+    harness.run([PFW, "index", "--partial", "-q", "-o", tmp_path / "a.partial", tmp_path / "c.pfw"])
+    for words in asked:
+        done = harness.run([PFW, "compare", *words, tmp_path / "a.partial", traces[1]], status=2)
+        assert "is in no partial: it needs the trace" in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("names", [1500, 9000, 17000])
+def test_many_names_have_small_samples(tmp_path, names):
+    """Each of them less, and too many none: then the lines answer, and say the same."""
+    chance = random.Random(names)
+    for side in "ab":
+        calls = [(f"n{number % names}", chance.lognormvariate(3, 1), {}, "app") for number in range(3 * names)]
+        calls += [("read", chance.lognormvariate(3, 1)) for _ in range(3000)]
+        write(tmp_path / f"{side}.pfw", calls, side)
+    traces = tmp_path / "a.pfw", tmp_path / "b.pfw"
+    asked = [["--format", "ndjson"], ["--cat", "POSIX", "--format", "ndjson"], ["-g", "cat"]]
+    true = [harness.run([PFW, "compare", *words, "--no-index", *traces]).stdout for words in asked]
+    harness.run([PFW, "index", "-q", *traces])
+    assert [harness.run([PFW, "compare", *words, *traces]).stdout for words in asked] == true
+    assert json.loads(true[0].splitlines()[-1])["tested"] == (names <= 16384)
+
+
+def test_the_first_answer_leaves_indexes(tmp_path):
+    for side in "ab":
+        write(tmp_path / f"{side}.pfw", [("read", 5 + i % 7) for i in range(3000)], side)
+    traces = tmp_path / "a.pfw", tmp_path / "b.pfw"
+    environment = harness.clean_environment(PFW_INDEX_EVENTS="1000")
+    true = harness.run([PFW, "compare", "--no-index", *traces], environment)
+    first = harness.run([PFW, "compare", *traces], environment)
+    assert first.stdout == true.stdout and first.stderr.count("the next answers come at once") == 2
+    assert (tmp_path / "a.pfw.idx").exists() and (tmp_path / "b.pfw.idx").exists()
+    assert harness.run([PFW, "compare", *traces], environment).stderr == ""

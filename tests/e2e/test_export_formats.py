@@ -7,8 +7,10 @@ import itertools
 import json
 import random
 import re
+import shutil
 import subprocess
 import time
+from xml.etree import ElementTree
 
 import pandas
 import pytest
@@ -120,6 +122,90 @@ def test_self_times_of_random_spans(tmp_path, seed):
 def test_names_cannot_break_the_format(tmp_path):
     trace = Trace().add("a;b\n 7", "app", 0, 10).add("", "app", 20, 5)
     assert folded(trace.write(tmp_path / "t.pfw")) == {"a:b  7": 10, "(no name)": 5}
+
+
+# ---- svg and speedscope: the same stacks ----
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def inclusive(stacks):
+    """Each stack's figure with those of the frames that it called; "" is the whole."""
+    totals = collections.Counter()
+    for stack, weight in stacks.items():
+        frames = stack.split(";")
+        for depth in range(len(frames) + 1):
+            totals[";".join(frames[:depth])] += weight
+    return totals
+
+
+def flame(*arguments):
+    """Stack to share of the whole, by which frame lies under which; and the picture."""
+    root = ElementTree.fromstring(export("svg", *arguments).stdout)
+    frames = [(int(g.get("data-y")), float(g.get("data-x")), float(g.get("data-w")),
+               g.find(SVG + "title").text.split("\n")[0], g) for g in root.iter(SVG + "g")]
+    stacks = {}
+    for y, x, w, name, _ in frames:
+        above = [other[3] for other in sorted(frames, key=lambda frame: frame[0])
+                 if 0 < other[0] < y and other[1] <= x + 1e-9 and x + w <= other[1] + other[2] + 1e-9]
+        assert len(above) == max(y - 1, 0)
+        stacks[";".join([*above, name]) if y else ""] = w
+    assert len(stacks) == len(frames)
+    return stacks, root
+
+
+@pytest.mark.parametrize("weight", ["host", "device", "count"])
+def test_flame_graph_and_speedscope_show_the_folded_stacks(tmp_path, weight):
+    trace = work().write(tmp_path / "t.pfw")
+    wanted = folded(trace, "--weight", weight)
+    totals = inclusive(wanted)
+    shares, _ = flame(trace, "--weight", weight)
+    assert shares == pytest.approx({stack: total / totals[""] for stack, total in totals.items()})
+
+    profile = json.loads(export("speedscope", trace, "--weight", weight).stdout)
+    names = [frame["name"] for frame in profile["shared"]["frames"]]
+    one = profile["profiles"][0]
+    found = {";".join(names[i] for i in sample): weight
+             for sample, weight in zip(one["samples"], one["weights"], strict=True)}
+    assert found == wanted and one["endValue"] == sum(wanted.values())
+    assert one["unit"] == ("none" if weight == "count" else "nanoseconds")
+
+
+def test_flame_graph_of_names_that_xml_and_json_forbid(tmp_path):
+    """Each a frame with its name; a character that XML has no way to write is U+FFFD."""
+    names = ["<a href=\"x\">&lt]]>", "back\\slash \"quoted\"", "\ufffe\uffff", "é" * 700, "]]></script>"]
+    trace = Trace()
+    for number, name in enumerate(names):
+        trace.add(name, "app", 100 * number, 20)
+    path = trace.write(tmp_path / "t.pfw")
+    shown = sorted([*names[:2], "\ufffd\ufffd", "é" * 511, names[4]])
+    assert sorted(name for name in flame(path)[0] if name) == shown
+    frames = json.loads(export("speedscope", path).stdout)["shared"]["frames"]
+    assert sorted(frame["name"] for frame in frames) == sorted([*names[:3], "é" * 511, names[4]])
+
+
+def test_flame_graph_leaves_narrow_frames_out_and_says_so(tmp_path):
+    trace = Trace().add("long", "app", 0, 10**9).add("short", "app", 2 * 10**9, 1)
+    stacks, root = flame(trace.write(tmp_path / "t.pfw"))
+    assert set(stacks) == {"", "long"}
+    assert "1 narrow frames are left out" in "".join(root.itertext())
+
+
+def test_flame_graph_of_nothing(tmp_path):
+    path = Trace().write(tmp_path / "t.pfw")
+    assert set(flame(path)[0]) == {""}
+    assert json.loads(export("speedscope", path).stdout)["profiles"][0]["samples"] == []
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium")
+def test_a_browser_runs_the_flame_graph(tmp_path):
+    trace = work().write(tmp_path / "t.pfw")
+    export("svg", trace, "-o", tmp_path / "t.svg")
+    page = subprocess.run(["env", "-u", "LD_PRELOAD", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                           f"--user-data-dir={tmp_path}/profile", (tmp_path / "t.svg").as_uri()],
+                          capture_output=True, text=True, timeout=120, check=True).stdout
+    assert re.search(r'<svg [^>]*width="100%"', page)
+    assert re.search(r'<g data-x="0.0000000000" data-w="1.0000000000" data-y="0" tabindex="0">', page)
 
 
 # ---- dftracer ----

@@ -234,6 +234,15 @@ def check_counters(paths, facts, _):
     assert ("no counter" in done.stderr) == (not counted)
 
 
+def check_report(paths, facts, _):
+    """The page has the calls and the time of each rank that the commands have."""
+    sheets = json.loads(pfw("report", "--format", "json", *paths))["sheets"]
+    calls, = [row for row in sheets["patterns"]["rows"] if row["section"] == "all"]
+    assert sum(calls[key] for key in ("opens", "reads", "writes", "metadata_calls")) == facts["posix"]
+    assert sum(row["io_calls"] for row in sheets["overlap"]["rows"] if row["type"] == "rank") == facts["posix"]
+    assert sum(row["count"] for row in sheets["files"]["rows"] if row["section"] == "io") == facts["posix"]
+
+
 def check_repair(paths, facts, _):
     """What is whole is left as it is; what is not ours is refused."""
     before = [path.read_bytes() for path in paths]
@@ -243,7 +252,7 @@ def check_repair(paths, facts, _):
 
 
 COMMANDS = [check_query, check_table, check_index, check_validate, check_compact, check_export,
-            check_overlap, check_patterns, check_memory, check_counters, check_repair]
+            check_overlap, check_patterns, check_memory, check_counters, check_report, check_repair]
 
 
 @pytest.mark.parametrize("check", COMMANDS, ids=lambda check: check.__name__.split("_")[1])

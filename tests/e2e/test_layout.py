@@ -23,11 +23,12 @@ preload
 recorder/guest recorder/spool recorder/writer recorder/sample recorder/probe recorder/wrap
 recorder/attach recorder/gpu_records recorder/gpu recorder/marks recorder/session
 store/kit store/sys store/math store/json store/line store/gzip store/read store/partial store/traces store/pass
-store/regex store/expr store/summary store/index store/select store/nesting store/table store/overlap
+store/regex store/expr store/summary store/index store/select store/nesting store/table store/compare store/overlap
 store/patterns store/merge store/pack store/commit store/manifest store/recover store
-read
 tools/ui tools/share tools/run tools/doctor tools/query tools/table tools/overlap tools/patterns
-tools/memory tools/compare tools/export tools/chrome tools/perfetto tools/import tools/compact
+tools/memory tools/compare tools/report
+read
+tools/export tools/chrome tools/perfetto tools/import tools/compact
 tools/validate tools
 """.split()
 ORDER = {room: place for place, room in enumerate(ROOMS)}
@@ -38,7 +39,7 @@ WINGS = {
     "preload": {"preload", "common"},
     "recorder": {"recorder", "preload", "common"},
     "store": {"store", "common"},
-    "read": {"read", "store", "common"},
+    "read": {"read", "tools", "store", "common"},
     "tools": {"tools", "store", "common"},
 }
 
@@ -49,6 +50,8 @@ NEVER = {
     "recorder/probe": re.compile(r"recorder/writer/|common/encode/(?!text\b)|common/format/gzip"),
     "recorder/wrap": re.compile(r"recorder/writer/|common/encode/(?!text\b)|common/format/gzip"),
     "recorder/attach": re.compile(r"recorder/writer/|common/encode/(?!text\b)|common/format/gzip"),
+    # It runs commands by their names, and takes their rows: how a command works is not its business.
+    "read": re.compile(r"tools/(?!ui/(cli|host|grid)\b)"),
     # It is in every traced program, also in those that the recorder is not loaded into.
     "preload": re.compile(r"(?!common/base/os|common/calls/|preload/|recorder/wrap/calls\b)"),
 }
@@ -95,7 +98,8 @@ def includes(path):
         match = re.match(r'\s*#\s*include\s+["<]([^">]+)[">]', line)
         if not match:
             continue
-        for base in (SRC, SOURCE / "tools", SOURCE / "include", SOURCE / "bindings/python/core"):
+        for base in (SRC, SOURCE / "tools", SOURCE / "include", SOURCE / "bindings/python/core",
+                     SOURCE / "bindings/python/read"):
             target = base / match[1]
             if target.is_file():
                 yield target
@@ -186,6 +190,33 @@ def circles_of(paths, name):
 def test_headers_do_not_include_each_other_in_a_circle():
     headers = [path for path in source_files("src", "tools") if path.suffix == ".h"]
     assert not circles_of(headers, str)
+
+
+def declarations(path):
+    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+
+
+def test_a_tag_has_one_meaning():
+    """Also in two libraries: who searches for a struct finds one."""
+    places = collections.defaultdict(set)
+    for path in source_files("src", "tools"):
+        for tag in re.findall(r"^\s*(?:struct|enum|union)\s+(\w+)\s*{", declarations(path), re.M):
+            if path.suffix == ".h" or tag.startswith("pfw_"):
+                places[tag].add(name_of(path))
+    assert len(places) > 300, "tags are not written as this test reads them"
+    assert not {tag: where for tag, where in places.items() if len(where) > 1}
+
+
+def test_a_prefix_has_one_meaning():
+    """A word after pfw_ that two wings use is a word of the format, and so of src/common."""
+    wings = collections.defaultdict(set)
+    for path in source_files("src"):
+        if path.suffix == ".h":
+            for word in re.findall(r"^[\w\s*]*?\bpfw_([a-z0-9]+)_\w+\(", declarations(path), re.M):
+                wings[word].add(name_of(path).split("/")[0])
+    assert len(wings) > 100, "functions are not declared as this test reads them"
+    assert not {word: found for word, found in wings.items()
+                if len(found - {"preload"}) > 1 and "common" not in found}
 
 
 def test_bindings_use_only_the_public_header():
@@ -294,6 +325,7 @@ SHARED = {
     "store/gzip/inflate.c": {"isal": "filled once, by pthread_once()"},
     "store/kit/hash.c": {"seed": "atomic, and set once"},
     "store/json/value.c": {"c_locale": "filled once, by pthread_once()", "once": "pthread_once()'s own"},
+    "store/line/fast.c": {"last": "atomic"},
     "store/line/io.c": {"slot": "filled once, by pthread_once()", "once": "pthread_once()'s own"},
     "store/recover/lines.c": {"clock": "pthread_once()'s own"},
     "tools/compact/compact.c": {"compact_stop": "set before there are threads"},

@@ -337,3 +337,52 @@ def test_more_events_than_memory(tmp_path):
     assert [row["peak_bytes"] for row in rows if row["section"] == "time"] == [64 * live] * 10
     if b"__asan_init" not in open(PFW, "rb").read() and not harness.RACES:
         assert rss < 160 << 10, rss
+
+
+# ---- the index ----
+
+def text_of(*words):
+    return harness.run([PFW, "memory", *map(str, words)]).stdout
+
+
+def without_events(path, count, *more):
+    """A trace of operators."""
+    return write(path, [*(("mm", 10 * number, 2.5, {"kind": "cpu_op", "device": 0}) for number in range(count)), *more])
+
+
+@pytest.mark.parametrize("words", [[], ["--format", "ndjson"], ["--format", "csv"], ["--bins", "3"]])
+def test_index_says_that_there_is_nothing(tmp_path, words):
+    trace = without_events(tmp_path / "t.pfw", 40000)
+    true = text_of(*words, trace)
+    harness.run([PFW, "index", "-q", trace])
+    assert text_of(*words, trace) == true == text_of("--no-index", *words, trace)
+    text = trace.read_text()
+    middle = text.index("\n", len(text) // 2)  # which the index cannot see
+    trace.write_text(text[:middle] + text[middle:].replace('"cpu_op", "device": 0', '"memory", "bytes": 80', 1))
+    assert text_of(*words, trace) == true != text_of("--no-index", *words, trace)
+
+
+@pytest.mark.parametrize("dur", [None, 1.0])
+def test_one_event_is_found(tmp_path, dur):
+    """Whatever its phase and its name are, and whatever else has its name."""
+    trace = without_events(tmp_path / "t.pfw", 3000, ("mm", 5, dur, {"kind": "memory", "bytes": 64, "addr": 1}))
+    true = text_of("--format", "csv", trace)
+    harness.run([PFW, "index", "-q", trace])
+    assert text_of("--format", "csv", trace) == true and ",64," in true
+
+
+def test_conditions_are_checked_in_any_case(tmp_path):
+    trace = without_events(tmp_path / "t.pfw", 3000)
+    before = harness.run([PFW, "memory", "--since", "step:3", trace], status=2).stderr
+    harness.run([PFW, "index", "-q", trace])
+    assert harness.run([PFW, "memory", "--since", "step:3", trace], status=2).stderr == before != ""
+
+
+def test_the_first_answer_leaves_an_index(tmp_path):
+    trace = without_events(tmp_path / "t.pfw", 3000)
+    environment = harness.clean_environment(PFW_INDEX_EVENTS="1000")
+    true = harness.run([PFW, "memory", "--no-index", trace], environment)
+    first = harness.run([PFW, "memory", trace], environment)
+    assert first.stdout == true.stdout and "the next answers come at once" in first.stderr
+    assert (tmp_path / "t.pfw.idx").exists()
+    assert harness.run([PFW, "memory", trace], environment).stderr == true.stderr

@@ -31,7 +31,8 @@ ANSWERED = [
                     ["--plain"], ["--cat", "POSIX"], ["--cat", "PP"])),
     ["table"], ["table", "-g", "fname"], ["table", "-s", "none"],
     ["overlap"], ["overlap", "--steps", "--format", "ndjson"],
-    ["patterns"], ["patterns", "--format", "ndjson"]]
+    ["patterns"], ["patterns", "--format", "ndjson"],
+    ["compare"], ["compare", "-g", "rank,cat", "--format", "ndjson"], ["compare", "--cat", "POSIX"]]
 
 
 def many_ranks(directory, seed, count):
@@ -44,7 +45,12 @@ def many_ranks(directory, seed, count):
 
 
 def answers(operands):
-    return {" ".join(words): run([PFW, *words, *operands]).stdout for words in ANSWERED}
+    return {" ".join(words): run([PFW, *words, *sides(words, operands)]).stdout for words in ANSWERED}
+
+
+def sides(words, operands):
+    """A run is compared with itself."""
+    return [*operands, "--", *operands] if words[0] == "compare" else operands
 
 
 def reduce(out, *operands, **options):
@@ -147,8 +153,8 @@ def test_a_signal_leaves_nothing(tmp_path):
     (["table", "--since", "40%"], "--since"),
     (["table", "--name", "read"], "--name, where there are steps,"),
     (["overlap", "--bins", "5"], "--bins"),
-    (["overlap", "--since", "40%"], "a condition other than --rank"),
-    (["patterns", "--cat", "POSIX"], "a condition other than --rank"),
+    (["overlap", "--since", "40%"], "--since or --until"),
+    (["patterns", "--cat", "POSIX"], "--cat"),
 ])
 def test_what_is_in_no_partial_is_said(tmp_path, words, what):
     many_ranks(tmp_path / "made", 5, 1)
@@ -167,21 +173,20 @@ def test_files_of_a_rank_that_were_reduced_apart(tmp_path):
              for number, path in enumerate(sorted((tmp_path / "made").iterdir()))]
     assert len(parts) == 2
     for words in ANSWERED:
-        done = run([PFW, *words, *parts], status=None)
+        done = run([PFW, *words, *sides(words, parts)], status=None)
         if words[0] == "overlap":
             assert done.returncode == 2 and "whose files were reduced apart" in done.stderr
         else:
             assert done.stdout == expected[" ".join(words)]
 
 
-@pytest.mark.parametrize("words", [["query"], ["memory"], ["export"], ["compact"], ["index"],
-                                   ["compare"]])
+@pytest.mark.parametrize("words", [["query"], ["memory"], ["export"], ["compact"], ["index"]])
 def test_other_commands_need_the_traces(tmp_path, words):
     many_ranks(tmp_path / "made", 5, 1)
     out = reduce(tmp_path / "a.partial", tmp_path / "made")
-    done = run([PFW, *words, out, *([out] if words == ["compare"] else [])], status=None)
+    done = run([PFW, *words, out], status=None)
     assert done.returncode == 2 and not done.stdout
-    assert "a.partial: a partial: only table, overlap, patterns" in done.stderr
+    assert "a.partial: a partial: only table, overlap, patterns, compare" in done.stderr
 
 
 def test_options_are_checked(tmp_path):
@@ -213,8 +218,8 @@ def test_damaged_partials_are_refused(tmp_path):
         flips.append(good[:at] + bytes([good[at] ^ 1 << chance.randrange(8)]) + good[at + 1:])
     for text in cuts + flips:
         bad.write_bytes(text)
-        for command in ("table", "overlap", "patterns"):
-            done = run([PFW, command, bad], status=None)
+        for command in ("table", "overlap", "patterns", "compare"):
+            done = run([PFW, command, *sides([command], [bad])], status=None)
             assert done.returncode == 2 and not done.stdout, done
             assert done.stderr.count("\n") == 1 and "bad.partial" in done.stderr, done.stderr
     assert run([PFW, "table", tmp_path / "a.partial"]).stdout == expected
@@ -279,8 +284,8 @@ def test_forged_partials_do_no_harm(tmp_path):
             text = bad[chance.randrange(2)][number % 2]
             text[chance.randrange(len(text))] = chance.randrange(256)
         out.write_bytes(packed([[bytes(text) for text in pair] for pair in bad]))
-        for command in ("table", "overlap", "patterns"):
-            done = run([PFW, command, out], status=None)
+        for command in ("table", "overlap", "patterns", "compare"):
+            done = run([PFW, command, *sides([command], [out])], status=None)
             assert done.returncode in (0, 2), done
             assert done.returncode == 0 or done.stderr.count("\n") == 1, done.stderr
     for facts in (b"", b"\n", b"{}\n", b"[]", b'{"name":"trace","args":{"path":5}}\n',

@@ -5,6 +5,7 @@ And steps without variables: `pfw run --torch`, `--step`, `--steps`.
 import os
 import pty
 import subprocess
+import time
 
 import pytest
 
@@ -150,3 +151,39 @@ def test_binary_is_not_for_a_terminal(tmp_path):
     os.close(theirs)
     os.close(ours)
     assert done.returncode == 2 and "not for a terminal" in done.stderr
+
+
+# ---- why lines are read ----
+
+def slowly(words, text):
+    """Standard error of a command whose input comes in two halves, more than a second apart."""
+    with subprocess.Popen([harness.PFW, *words, "-"], env=harness.clean_environment(), stdin=subprocess.PIPE,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        process.stdin.write(text[:len(text) // 2])
+        process.stdin.flush()
+        time.sleep(1.2)
+        _, said = process.communicate(text[len(text) // 2:], timeout=60)
+        assert process.returncode == 0
+        return said.decode()
+
+
+@pytest.mark.parametrize("words, lacks", [
+    (["table", "--group-by", "tid"], "--group-by tid"),
+    (["table", "--where", "dur > 1"], "--where"),
+    (["overlap", "--compute", "r*"], "--compute"),
+    (["overlap", "--pid", "0-4000000"], "--pid"),
+    (["patterns", "--name", "r*"], "--name"),
+    (["patterns", "--small", "5"], "--alignment or --small"),
+])
+def test_what_takes_long_has_a_reason(tmp_path, words, lacks):
+    pfw(tmp_path, "run", "-o", "t", "--all", "--", "cat", "data")
+    text = b"".join((tmp_path / name).read_bytes() for name in harness.trace_names(tmp_path))
+    assert slowly(words, text) == f"pfw {words[0]}: reading the lines: {lacks} is in no index\n"
+    assert slowly([*words, "-q"], text) == slowly([*words, "--no-index"], text) == ""
+
+
+def test_what_an_index_could_answer_needs_no_reason(tmp_path):
+    pfw(tmp_path, "run", "-o", "t", "--all", "--", "cat", "data")
+    text = b"".join((tmp_path / name).read_bytes() for name in harness.trace_names(tmp_path))
+    for words in (["table"], ["overlap"], ["patterns"]):
+        assert slowly(words, text) == ""

@@ -99,3 +99,54 @@ def test_one_name_for_two_results_of_very_many(tmp_path):
     done = run([PFW, "compact", "--all-runs", "-o", tmp_path / "out", tmp_path / "one", tmp_path / "two"], status=2)
     assert "would both become t-rank1234.pfw.gz" in done.stderr, done.stderr
     assert not list((tmp_path / "out").glob("*.gz"))
+
+
+def test_compact_shows_people_the_largest_of_many(tmp_path):
+    made = make(tmp_path / "made", 20)
+    done = run([PFW, "compact", "-o", tmp_path / "out", made])
+    head, *lines = done.stdout.splitlines()
+    results = sorted((tmp_path / "out").glob("*.pfw.gz"), key=lambda path: -path.stat().st_size)
+    assert head.startswith("20 files: 2,") and "of 20 traces" in head and head.endswith("(--all-ranks: all):"), head
+    assert {line.partition(":")[0] for line in lines} == {path.name for path in results[:10]} and len(lines) == 10, lines
+    every = run([PFW, "compact", "--all-ranks", "-o", tmp_path / "all", made]).stdout.splitlines()
+    assert len(every) == 20 and set(lines) < set(every)
+    objects = run([PFW, "compact", "--format", "ndjson", "-o", tmp_path / "objects", made]).stdout.splitlines()
+    assert sum("bytes_before" in json.loads(line) for line in objects) == 20
+    assert run([PFW, "compact", "-q", "-o", tmp_path / "quiet", made]).stdout == ""
+    removed = run([PFW, "compact", made]).stdout.splitlines()
+    assert ", 20 removed; " in removed[0] or "removed" not in removed[0], removed  # results have the originals' names
+
+
+def test_partials_of_many_hosts(tmp_path):
+    """Of 200 hosts, each pid and start is a process of several; and no more than 64 indexes are open at a time."""
+    made = make(tmp_path / "made", 3, "files=10", "events=1500")
+    run([PFW, "index", "-q", "--partial", "-o", tmp_path / "few.partial", made])
+    for out, each in (("one.partial", []), ("directory", []), ("nodes", ["--each", "7"])):
+        subprocess.run([SCALE.parent / "partials", tmp_path / "few.partial", "--ranks", "200", "-o", tmp_path / out, *each],
+                       check=True)
+    assert len(list((tmp_path / "nodes").iterdir())) == 29
+    for words in (["table"], ["table", "-g", "rank"], ["table", "-g", "fname"], ["overlap"], ["patterns"]):
+        told = {out: run(["bash", "-c", 'ulimit -n 90; exec "$@"', "-", PFW, *words, tmp_path / out]).stdout
+                for out in ("one.partial", "directory", "nodes")}
+        assert len(set(told.values())) == 1 and len(told["nodes"].splitlines()) > 3, words
+    few, many = (json.loads(run([PFW, "table", "-g", "fname", "--row-limit", "1", "--format", "ndjson",
+                                 tmp_path / name]).stdout.splitlines()[0]) for name in ("few.partial", "one.partial"))
+    assert few["fname"] == many["fname"] and 66 * few["count"] <= many["count"] <= 67 * few["count"]
+
+
+def test_files_of_more_indexes_than_are_open(tmp_path):
+    made = make(tmp_path / "made", 80, "files=50", "events=32000")
+    run([PFW, "compact", "-q", "-o", tmp_path / "out", made])
+    for words in (["table", "-g", "fname"], ["table", "-g", "fname", "-s", "bytes", "--row-limit", "5"]):
+        told = run([PFW, *words, tmp_path / "out"]).stdout
+        assert told == run([PFW, *words, "--no-index", tmp_path / "out"]).stdout and len(told.splitlines()) > 5
+
+
+def test_a_directory_with_traces_is_asked_for_its_traces(tmp_path):
+    made = make(tmp_path / "made", 2)
+    told = run([PFW, "table", made]).stdout
+    run([PFW, "index", "-q", "--partial", "-o", made / "run.partial", made])
+    assert run([PFW, "table", made]).stdout == told
+    (tmp_path / "only").mkdir()
+    (made / "run.partial").rename(tmp_path / "only" / "run.partial")
+    assert run([PFW, "table", tmp_path / "only"]).stdout == told

@@ -321,6 +321,20 @@ def test_calls_inside_calls_count_once(tmp_path):
                           .stdout.splitlines()[0]) == found["read"]
 
 
+@pytest.mark.parametrize("arguments", ["-g name", "-g step", "-g pid"])
+def test_a_pipe_is_read_once(tmp_path, arguments):
+    """Calls in calls are known only when all are read: a file is then read again."""
+    trace = Trace(rank=0)
+    for i in range(9):
+        trace.add("fread", "STDIO", 100_000 * i, 9_000, {"fname": "/a", "ret": 1, "size": 1})
+        trace.add("read", "POSIX", 100_000 * i + 1_000, 5_000, {"fname": "/a", "ret": 1})
+    path = trace.write(tmp_path / "t.pfw")
+    command = f"{PFW} table {arguments} --format ndjson"
+    piped = run(["bash", "-c", f"{command} <(cat {path})"]).stdout
+    assert piped and piped == run(["bash", "-c", f"cat {path} | {command} -"]).stdout
+    assert len(piped.splitlines()) == len(run([*command.split(), path]).stdout.splitlines())
+
+
 def test_short_calls_that_were_summed_count(tmp_path):
     environment = traced_environment(tmp_path / "t", tmp_path, PFW_MIN_DUR="50ms")
     run(["dd", "if=/dev/zero", "of=out", "bs=1000", "count=500"], environment, tmp_path)

@@ -161,8 +161,8 @@ static void check_lines(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct export_format *const formats[] = {
-		&export_chrome, &export_tensorboard, &export_csv,
-		&export_folded, &export_perfetto,    &export_dftracer
+		&export_chrome, &export_tensorboard, &export_speedscope, &export_svg,
+		&export_csv,	&export_folded,	     &export_perfetto,	 &export_dftracer
 	};
 	static const char *const weights[] = { "host", "count" };
 	struct pfw_trace_file files[FILES] = { { .path = "a" }, { .path = "b" } };
@@ -193,7 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
 		check(formats[i], &job, line, count);
 #ifdef PFW_HAVE_JANSSON
-		if (json && i < 2)
+		if (json && i < 3)
 			assert(is_json(sink.text, sink.bytes));
 		else if (json && formats[i] == &export_dftracer)
 			check_lines();

@@ -225,7 +225,8 @@ static int read_all(struct pfw_index *index, const struct kind *kind)
 	}
 	result = fine(pfw_index_totals(index, PFW_INDEX_ALL, &total));
 	error = error ? error : result;
-	result = fine(pfw_index_top_files(&index, 1, &top, &files));
+	result = fine(pfw_index_top_files(&(struct pfw_indexes){ .count = 1, .open = { index } },
+					  &top, &files));
 	error = error ? error : result;
 	pfw_summary_release(&total);
 	pfw_summary_release(&files);

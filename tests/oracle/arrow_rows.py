@@ -33,12 +33,18 @@ Stream._fields_ = [("get_schema", ctypes.CFUNCTYPE(ctypes.c_int, POINTER(Stream)
                    ("release", ctypes.CFUNCTYPE(None, POINTER(Stream))), ("private_data", c_void_p)]
 
 
+Each = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_int64, c_int64)
+
+
 def load():
     library = ctypes.CDLL(LIBRARY)
     for name, result, arguments in (
             ("new", c_void_p, []), ("free", None, [c_void_p]), ("path", ctypes.c_int, [c_void_p, c_char_p]),
             ("set", ctypes.c_int, [c_void_p, c_char_p, c_char_p]), ("error", c_char_p, [c_void_p]),
-            ("stream", ctypes.c_int, [c_void_p, POINTER(Stream)]), ("problems", ctypes.c_uint64, [c_void_p]),
+            ("stream", ctypes.c_int, [c_void_p, POINTER(Stream)]),
+            ("table", ctypes.c_int, [c_void_p, c_char_p, POINTER(c_char_p), POINTER(Stream)]),
+            ("problems", ctypes.c_uint64, [c_void_p]),
+            ("divide", ctypes.c_int, [c_void_p, ctypes.c_uint64, Each, c_void_p]),
             ("problem", c_char_p, [c_void_p, ctypes.c_uint64]), ("version", c_char_p, [])):
         function = getattr(library, "pfw_read_" + name)
         function.restype, function.argtypes = result, arguments
@@ -65,10 +71,23 @@ class Reader:
         if error:
             raise Failed(error, self.library.pfw_read_error(self.handle).decode())
 
+    def table(self, command, **options):
+        """(schema, columns) of the table of a command."""
+        words = [word.encode() for name, value in options.items() for word in (name.replace("_", "-"), str(value))]
+        stream = Stream()
+        self.check(self.library.pfw_read_table(self.handle, command.encode(),
+                                               (c_char_p * (len(words) + 1))(*words, None), ctypes.byref(stream)))
+        found, = self.drain(stream)
+        return found
+
     def batches(self):
         """(schema, columns) of each batch; a column is a list."""
         stream = Stream()
         self.check(self.library.pfw_read_stream(self.handle, ctypes.byref(stream)))
+        return self.drain(stream)
+
+    @staticmethod
+    def drain(stream):
         schema = Schema()
         assert stream.get_schema(ctypes.byref(stream), ctypes.byref(schema)) == 0
         try:
@@ -94,6 +113,13 @@ class Reader:
             rows += [dict(zip(names, row)) for row in zip(*values)]
         assert len(schemas) <= 1
         return rows
+
+    def divide(self, blocks):
+        """[(part, least ts, greatest ts)]."""
+        parts = []
+        self.check(self.library.pfw_read_divide(
+            self.handle, blocks, Each(lambda _, part, least, greatest: parts.append((part.decode(), least, greatest))), None))
+        return parts
 
     def problems(self):
         count = self.library.pfw_read_problems(self.handle)
@@ -157,6 +183,8 @@ def values(schema, array, length):
         words = texts(array.dictionary[0])
         assert len(set(words)) == len(words) and schema.dictionary[0].format == b"u"
         found = [words[i] if i < len(words) else None for i in numbers(array, "i", length)]
+    elif schema.format == b"b":
+        found = [bool(ctypes.string_at(array.buffers[1] + i // 8, 1)[0] >> i % 8 & 1) for i in range(length)]
     else:
         found = list(numbers(array, {b"l": "q", b"g": "d"}[schema.format], length))
     bits = ctypes.string_at(array.buffers[0], (length + 7) // 8) if array.buffers[0] else b"\xff" * length

@@ -277,6 +277,7 @@ def about_bytes(chance, processes):
     """Whose answer has to be the same for all states; the oracle does not know it."""
     words = chance.choice([["table"], ["table", "-g", "fname"], ["table", "-g", "cat", "--plain"], ["patterns"],
                            ["overlap", "--steps"], ["overlap", "--bins", "7"], ["memory", "--bins", "5"],
+                           ["memory"], ["compare"], ["compare", "-g", "rank,cat", "--format", "ndjson"],
                            ["table", "-g", "name", "--format", "md"], ["export", "--format", "folded"],
                            ["query", "--sort", "-dur", "--limit", "3", "--fields", "dur"]])
     conditions = Conditions() if words[0] == "export" else reach(chance, processes)

@@ -23,7 +23,8 @@ QUESTIONS = 14
 
 
 def ask(question, directory):
-    done = subprocess.run([PFW, *question.command, "-q", "-j", "2", directory], env=clean_environment(), text=True,
+    operands = [directory] * (2 if question.words[0] == "compare" else 1)
+    done = subprocess.run([PFW, *question.command, "-q", "-j", "2", *operands], env=clean_environment(), text=True,
                           capture_output=True, timeout=120, check=False)
     return done.stdout, done.returncode, done.stderr.replace(str(directory), "")
 

@@ -270,6 +270,74 @@ def test_what_cannot_be_asked(tmp_path, options, error, said):
     assert failed.value.args[0] == error and failed.value.args[1].startswith(said), failed.value
 
 
+def in_parts(directory, blocks, **conditions):
+    """(all rows, part by part; the parts); the bounds of each part's times hold."""
+    parts, rows = Reader(directory, **conditions).divide(blocks), []
+    for part, least, greatest in parts:
+        some = Reader(directory, part=part, **conditions).rows()
+        assert all(row["ts"] is None or least <= row["ts"] <= greatest for row in some), (part, least, greatest)
+        rows += some
+    return rows, parts
+
+
+def test_parts_are_the_whole(tmp_path):
+    """In each state of traces, with conditions; a part is what has no other part's blocks."""
+    several = 0
+    for seed in range(SEED, SEED + max(10, TRACES // 4)):
+        chance = random.Random(seed)
+        state = chance.choice(states.STATES)
+        at = states.write(tmp_path / str(seed), generate.world(seed), state)
+        conditions = chance.choice(CONDITIONS)
+        try:
+            whole = Reader(at, **conditions).rows()
+        except Failed as failed:
+            with pytest.raises(Failed, match=re.escape(failed.args[1][:60])):
+                Reader(at, **conditions).divide(1)
+            continue
+        rows, parts = in_parts(at, 1, **conditions)
+        assert rows == whole, (seed, state, conditions)
+        several += len(parts) > 1
+        states.remove(tmp_path / str(seed))
+    assert several > 2
+
+
+@pytest.mark.parametrize("kind", ["raw", "gzip", "compacted"])
+def test_parts_of_long_traces(tmp_path, kind):
+    """Parts are as long as asked; those of a compacted trace are disjoint in time, and no cut is between lines of one
+    ts; what is no gzip of ours is one part."""
+    text = "".join('{"id":%d,"name":"n%d","cat":"c","pid":1,"tid":1,"ts":%d.000,"dur":90000.000,"ph":"X","args":{"ret":%d}}\n' %
+                   (i, i % 3, 1795230878000000 + (7000 if 7000 < i < 9500 else i), i) for i in range(60000))
+    (tmp_path / "t.pfw").write_text(text)
+    if kind == "gzip":
+        run(["gzip", tmp_path / "t.pfw"])
+    elif kind != "raw":
+        run([PFW, "compact", "-q", tmp_path / "t.pfw"], clean_environment())
+    whole = Reader(tmp_path, columns="id,ts").rows()
+    for blocks in (1, 2, 5):
+        rows, parts = in_parts(tmp_path, blocks, columns="id,ts")
+        assert rows == whole and len(whole) == 60000
+        assert len(parts) == 1 if kind == "gzip" else len(whole) * 100 / blocks / 2**20 <= len(parts) <= 8 / blocks + 1, parts
+        if kind == "compacted":
+            assert all(before[2] < after[1] for before, after in zip(parts, parts[1:])), parts
+    rows, parts = in_parts(tmp_path, 1, columns="id,ts", until="20%")
+    assert len(parts) < 4 or kind == "raw"  # whose blocks say no times
+    assert rows == Reader(tmp_path, columns="id,ts", until="20%").rows() and rows
+
+
+def test_a_part_of_other_traces_is_refused(tmp_path):
+    (tmp_path / "t.pfw").write_text("".join(HARD) * 2000)
+    (part, *_), *_ = Reader(tmp_path).divide(1)
+    assert Reader(tmp_path, part=part).rows() and len(Reader(tmp_path, part="").rows()) == 2000 * len(HARD)
+    with open(tmp_path / "t.pfw", "a", encoding="utf-8") as file:
+        file.write(HARD[0])
+    with pytest.raises(Failed) as failed:
+        Reader(tmp_path, part=part).rows()
+    assert failed.value.args[0] == -116 and "have grown: divide them again" in failed.value.args[1]
+    for wrong in ("1", "0-0/1", "5-2/1", "1-2", "1-2/x", "-1", "0-1/1 "):
+        with pytest.raises(Failed, match="want a part of pfw_read_divide"):
+            Reader(tmp_path, part=wrong)
+
+
 def test_no_trace(tmp_path):
     with pytest.raises(Failed) as failed:
         Reader(tmp_path / "none.pfw").rows()

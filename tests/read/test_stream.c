@@ -139,6 +139,115 @@ static void test_stream_that_is_left(void **state)
 	}
 }
 
+struct reading {
+	int64_t rows;
+	int parts;
+};
+
+static void read_part(void *user, const char *part, int64_t least_ns, int64_t greatest_ns)
+{
+	struct reading *reading = user;
+	struct pfw_read *read = pfw_read_new();
+	struct ArrowArrayStream stream;
+	struct ArrowArray batch;
+
+	assert_true(least_ns == INT64_MIN &&
+		    greatest_ns == INT64_MAX); /* of a file without an index */
+	reading->parts++;
+	assert_int_equal(pfw_read_path(read, path), 0);
+	assert_int_equal(pfw_read_set(read, "columns", "id"), 0);
+	assert_int_equal(pfw_read_set(read, "part", part), 0);
+	assert_int_equal(pfw_read_stream(read, &stream), 0);
+	pfw_read_free(read);
+	while (stream.get_next(&stream, &batch) == 0 && batch.release) {
+		const int64_t *id = batch.children[0]->buffers[1];
+
+		assert_int_equal(id[0], reading->rows);
+		reading->rows += batch.length;
+		batch.release(&batch);
+	}
+	stream.release(&stream);
+}
+
+static void test_parts(void **state)
+{
+	struct pfw_read *read = pfw_read_new();
+	struct reading reading = { .rows = 0 };
+	struct ArrowArrayStream stream;
+
+	(void)state;
+	assert_int_equal(pfw_read_path(read, path), 0);
+	assert_int_equal(pfw_read_divide(read, 4, read_part, &reading), 0);
+	assert_int_equal(reading.rows, LINES);
+	assert_true(reading.parts > 2);
+	assert_int_equal(pfw_read_set(read, "part", "0-1/0123456789abcdef"), 0);
+	assert_int_equal(pfw_read_stream(read, &stream), -ESTALE);
+	pfw_read_free(read);
+}
+
+/* A table is made when it is asked for, and outlives its reader and its stream. */
+static void test_tables(void **state)
+{
+	static const struct {
+		const char *command, *option[3];
+		int error;
+	} tables[] = {
+		{ "table", { "group-by", "name,tid", NULL }, 0 },
+		{ "overlap", { "steps", "1", NULL }, 0 },
+		{ "patterns", { "row-limit", "5", NULL }, 0 },
+		{ "memory", { "rows", "owner", NULL }, 0 },
+		{ "compare", { "group-by", "name", NULL }, 0 },
+		{ "table", { "group-by", "colour", NULL }, -EINVAL },
+		{ "table", { "colour", "1", NULL }, -EINVAL },
+		{ "table", { "plain", NULL, NULL }, -EINVAL },
+		{ "query", { NULL, NULL, NULL }, -EINVAL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		struct pfw_read *read = pfw_read_new();
+		struct ArrowArrayStream stream;
+		struct ArrowArray batch;
+		int error;
+
+		assert_int_equal(pfw_read_path(read, path), 0);
+		if (strcmp(tables[i].command, "compare") == 0) /* with itself */
+			assert_int_equal(pfw_read_path(read, path), 0);
+		error = pfw_read_table(read, tables[i].command, tables[i].option, &stream);
+		assert_int_equal(error, tables[i].error);
+		if (error)
+			assert_null(stream.release);
+		else
+			assert_int_equal(stream.get_next(&stream, &batch), 0);
+		pfw_read_free(read);
+		if (error)
+			continue;
+		stream.release(&stream);
+		assert_true(batch.n_children > 2);
+		batch.release(&batch);
+	}
+}
+
+static void test_table_that_is_stopped(void **state)
+{
+	struct pfw_read *read = pfw_read_new();
+	struct ArrowArrayStream stream;
+
+	(void)state;
+	assert_int_equal(pfw_read_path(read, path), 0);
+	pfw_read_stop(read);
+	for (int i = 0; i < 5; i++) {
+		static const char *const tables[] = { "table", "overlap", "patterns", "memory",
+						      "compare" };
+
+		if (i == 4)
+			assert_int_equal(pfw_read_path(read, path), 0);
+		assert_int_equal(pfw_read_table(read, tables[i], NULL, &stream), -EINTR);
+		assert_null(stream.release);
+	}
+	pfw_read_free(read);
+}
+
 static void test_errors(void **state)
 {
 	struct pfw_read *read = pfw_read_new();
@@ -162,6 +271,9 @@ int main(void)
 		cmocka_unit_test(test_batches_outlive_all),
 		cmocka_unit_test(test_children_that_are_moved),
 		cmocka_unit_test(test_stream_that_is_left),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_table_that_is_stopped),
 		cmocka_unit_test(test_errors),
 	};
 

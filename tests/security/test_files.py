@@ -459,7 +459,8 @@ def test_a_traces_texts_reach_no_terminal(tmp_path):
     trace = tmp_path / f"t{EVIL}.pfw"
     trace.write_text(text_of(lines))
     for command in (["table"], ["table", "-g", "fname"], ["table", "-g", "cat"], ["overlap"], ["patterns"], ["memory"],
-                    ["validate"], ["index"], ["compact", "--keep"], ["compare", trace], ["repair"], ["query", "--count"]):
+                    ["validate"], ["index"], ["compact", "--keep"], ["compare", trace], ["repair"], ["query", "--count"],
+                    ["report", "--force", "-o", tmp_path / "r.html"]):
         done = pfw(*command, trace, status=None)
         assert not ESCAPE.search(done.stdout + done.stderr), (command, done)
 
@@ -474,7 +475,8 @@ def test_what_is_made_of_a_trace_has_its_permissions(tmp_path, mode):
     pfw("query", "-o", tmp_path / "q", trace)
     pfw("import", "-o", tmp_path / "i.pfw", made["chrome"])
     pfw("compact", "-o", tmp_path / "o", trace)
-    paths = [*made.values(), tmp_path / "q", tmp_path / "i.pfw", *(tmp_path / "o").iterdir()]
+    pfw("report", "-o", tmp_path / "r", trace)
+    paths = [tmp_path / "r", *made.values(), tmp_path / "q", tmp_path / "i.pfw", *(tmp_path / "o").iterdir()]
     assert {path.name: oct(path.stat().st_mode & 0o777) for path in paths} == {path.name: oct(mode) for path in paths}
 
 

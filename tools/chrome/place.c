@@ -161,7 +161,7 @@ int chrome_flows_begin(struct chrome_flows *flows, uint32_t process, uint64_t nu
 	struct chrome_flows_half *half = &flows->newer;
 	int64_t place;
 
-	/* Forget the older ones, most of which nobody came for. */
+	/* Forget the older ones: most of them will have no end. */
 	if (half->numbers.count == FLOWS_MAX) {
 		free_half(&flows->older);
 		flows->older = *half;

@@ -86,6 +86,65 @@ static void print_group(const struct compact *compact, const struct compact_grou
 	compact_print_removed(compact, group);
 }
 
+/* Of more results people see the largest, and the sum. */
+#define RESULTS_MAX 16u
+#define RESULTS_SHOWN 10u
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct compact_group *x = *(const struct compact_group *const *)a;
+	const struct compact_group *y = *(const struct compact_group *const *)b;
+
+	if (x->sum.bytes != y->sum.bytes)
+		return x->sum.bytes > y->sum.bytes ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+/* One line for all, as print_group() has one for each. */
+static void print_sum(const struct compact *compact, struct compact_group *const *group,
+		      size_t count)
+{
+	uint64_t events = 0, before = 0, bytes = 0, traces = 0, removed = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		events += group[i]->sum.lines - group[i]->sum.metadata;
+		before += group[i]->bytes_before;
+		bytes += group[i]->sum.bytes;
+		traces += group[i]->count;
+		removed += compact_removed(compact, group[i]);
+	}
+	printf("%s files: %s event%s", cli_count(count), cli_count(events), cli_plural(events));
+	printf(" of %s traces, %s -> ", cli_count(traces), cli_bytes(before));
+	printf("%s", cli_bytes(bytes));
+	if (removed)
+		printf(", %s removed", cli_count(removed));
+	printf("; the %u largest (--all-ranks: all):\n", RESULTS_SHOWN);
+}
+
+/* Print the results of a directory.  0 or -ENOMEM. */
+static int print_groups(const struct compact *compact, size_t first, size_t end)
+{
+	struct compact_group **group = malloc((end - first) * sizeof(struct compact_group *));
+	size_t count = 0;
+
+	if (!group)
+		return -ENOMEM;
+	for (size_t i = first; i < end; i++) {
+		if (!compact->group[i].dropped)
+			group[count++] = &compact->group[i];
+	}
+	if (count > RESULTS_MAX && !compact->all_ranks && compact->format != CLI_NDJSON) {
+		if (!compact->quiet)
+			print_sum(compact, group, count);
+		qsort(group, count, sizeof(struct compact_group *), by_bytes);
+		count = RESULTS_SHOWN;
+	}
+	for (size_t i = 0; i < count; i++)
+		print_group(compact, group[i]);
+	free(group);
+	return 0;
+}
+
 /* ---- one directory ---- */
 
 /* Check that the groups of a split file hold all of its lines. */
@@ -179,10 +238,8 @@ static int write_directory(struct compact *compact, size_t first, size_t end)
 				    compact->group[first].directory, "%s", commit.why);
 	}
 	progress_hide();
-	for (size_t i = first; i < end && !error; i++) {
-		if (!compact->group[i].dropped)
-			print_group(compact, &compact->group[i]);
-	}
+	if (!error)
+		error = print_groups(compact, first, end);
 	pfw_commit_end(&commit);
 	return error;
 }
@@ -252,6 +309,7 @@ enum {
 	OPTION_SPLIT,
 	OPTION_ALL_RUNS,
 	OPTION_NO_INDEX,
+	OPTION_ALL_RANKS,
 	OPTION_FORMAT
 };
 
@@ -269,6 +327,9 @@ static const struct cli_option options[] = {
 	SELECT_ARGS_TIMES,
 	{ "all-runs", 0, NULL,
 	  "compact all runs of a directory, each by itself, not only the newest", OPTION_ALL_RUNS },
+	{ "all-ranks", 0, NULL,
+	  "a line for each result, not only for the ten largest of more than 16",
+	  OPTION_ALL_RANKS },
 	{ "no-index", 0, NULL, "make no index of the results", OPTION_NO_INDEX },
 	{ "jobs", 'j', "N", "threads (default: one per CPU, at most 16)", 'j' },
 	{ "quiet", 'q', NULL, "print problems only", 'q' },
@@ -431,6 +492,7 @@ static int compact_main(const struct cli_command *command, int argc, char **argv
 		{ OPTION_KEEP, .flag = &compact.keep },
 		{ OPTION_FORCE, .flag = &compact.force },
 		{ OPTION_ALL_RUNS, .flag = &compact.all_runs },
+		{ OPTION_ALL_RANKS, .flag = &compact.all_ranks },
 		{ OPTION_NO_INDEX, .flag = &compact.no_index },
 		{ OPTION_FORMAT, .format = &compact.format, .formats = 2 },
 		{ 0 },

@@ -49,6 +49,7 @@ struct compact {
 	int level;
 	unsigned jobs;
 	int format;
+	bool all_ranks; /* a line for each of very many results, too */
 	bool keep, force, quiet, all_runs, no_index;
 	enum compact_split split;
 	struct pfw_select select; /* --since, --until */
@@ -86,6 +87,9 @@ bool compact_check_originals(struct compact *compact);
  * after a message. */
 int compact_remove_originals(struct compact *compact, const struct compact_group *group,
 			     struct pfw_commit *commit);
+
+/* How many of the originals of a group were removed. */
+size_t compact_removed(const struct compact *compact, const struct compact_group *group);
 
 /* Print what was removed. */
 void compact_print_removed(const struct compact *compact, const struct compact_group *group);

@@ -1,5 +1,4 @@
 /* tools/compact/groups.c - decides which traces become which compacted file. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

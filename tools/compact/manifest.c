@@ -1,6 +1,5 @@
 /* tools/compact/manifest.c - the manifest of the results. */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -148,9 +148,14 @@ int compact_remove_originals(struct compact *compact, const struct compact_group
 	return error;
 }
 
+size_t compact_removed(const struct compact *compact, const struct compact_group *group)
+{
+	return removes(compact, group) && !group->replaces ? group->count : 0;
+}
+
 void compact_print_removed(const struct compact *compact, const struct compact_group *group)
 {
-	if (!removes(compact, group) || group->replaces)
+	if (!compact_removed(compact, group))
 		return;
 	printf("  removed: ");
 	for (size_t i = 0; i < group->count && i < NAMES_SHOWN; i++)

@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "compact/compact.h"
@@ -97,7 +96,7 @@ static bool recover_in(struct compact *compact, const char *trace, bool *recover
 /* Say that a trace was not finished, though nobody writes it.  Whether it is taken all the same. */
 static bool say_unfinished(struct compact *compact, const struct pfw_trace_file *file)
 {
-	struct pfw_trace_claim claim;
+	struct pfw_claim claim;
 	struct pfw_marks marks;
 	struct pfw_trace trace;
 
@@ -106,8 +105,7 @@ static bool say_unfinished(struct compact *compact, const struct pfw_trace_file 
 	/* The last line of a compacted file is of the process that wrote last. */
 	if (pfw_marks_read(&marks, file->path, &file->blocks) == 0 && marks.marked)
 		return true;
-	if (!pfw_trace_claim_read(&claim, file->path) && *claim.spool &&
-	    access(claim.spool, F_OK) == 0) {
+	if (!pfw_claim_read(&claim, file->path) && *claim.spool && access(claim.spool, F_OK) == 0) {
 		compact_say(compact, compact->force ? CLI_PROBLEMS : CLI_USAGE, file->path,
 			    "not finished: process %" PRIu64 " was killed, and its spool %s has "
 			    "not been taken: `pfw repair` it%s",
@@ -127,7 +125,7 @@ static bool check_trace(struct compact *compact, const struct pfw_trace_file *fi
 {
 	char why[256];
 
-	switch (pfw_trace_life(file->path, why, sizeof(why))) {
+	switch (pfw_life_of(file->path, why, sizeof(why))) {
 	case PFW_LIFE_ALIVE:
 		compact_say(compact, CLI_USAGE, file->path,
 			    "is still being written: %s: compact it when its process has ended",

@@ -356,8 +356,10 @@ static int write_group(struct compact_writing *writing)
 	judge(writing->compact, group);
 	if (group->dropped)
 		return 0;
-	/* Copied members were not read, so their file has no index yet. */
-	if (writing->index && group->sum.copied) {
+	/* Copied members were not read, and of a text of several processes only the first was known
+	 * when the lines were indexed: their file has no index yet. */
+	if (writing->index &&
+	    (group->sum.copied || group->entry->processes > writing->processes->count)) {
 		pfw_index_end(writing->index);
 		writing->index = NULL;
 	}

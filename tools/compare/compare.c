@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "share/unasked.h"
 #include "ui/interrupt.h"
 
 #define GROUPS                                                                       \
@@ -108,13 +109,7 @@ static int number_runs(struct compare_side *side, const struct words *words)
 	}
 	side->least_ns = malloc((side->runs + 1) * sizeof(*side->least_ns));
 	side->greatest_ns = malloc((side->runs + 1) * sizeof(*side->greatest_ns));
-	if (!side->least_ns || !side->greatest_ns)
-		return -ENOMEM;
-	for (size_t i = 0; i < side->runs; i++) {
-		side->least_ns[i] = INT64_MAX;
-		side->greatest_ns[i] = INT64_MIN;
-	}
-	return 0;
+	return side->least_ns && side->greatest_ns ? 0 : -ENOMEM;
 }
 
 /* Whether `--` stands between the operands of A and B. */
@@ -123,10 +118,17 @@ static bool between(const struct cli_args *args)
 	return args->literal && args->before > 0 && args->before < args->operands;
 }
 
+/* Ranks of one file matter only to rows by rank if an index answers: it has the whole file. */
 static int open_side(struct compare *compare, struct compare_side *side, const struct words *words)
 {
-	int error = survey_open(&compare->survey, &side->input, words->word, words->count);
+	struct survey *survey = &compare->survey;
+	bool by_rank = false;
+	int error = survey_open(survey, &side->input, words->word, words->count);
 
+	for (unsigned i = 0; i < compare->table.fields; i++)
+		by_rank |= compare->table.field[i] == TABLE_RANK;
+	if (!error && by_rank && survey->open)
+		error = pfw_ranks_part(&side->input.traces, survey_say, survey);
 	return error ? error : number_runs(side, words);
 }
 
@@ -149,49 +151,89 @@ static int open_sides(struct compare *compare, const struct cli_args *args)
 	return error;
 }
 
-static int resolve_side(struct compare *compare, struct compare_side *side)
+/* Resolve both sides; for lines also attach those in rings.  CLI_OK, or the exit status. */
+static int resolve_sides(struct compare *compare, bool lines)
 {
-	struct survey *survey = &compare->survey;
-	int status;
+	int status = CLI_OK;
 
-	for (unsigned i = 0; i < compare->table.fields; i++) {
-		side->select.ask_fnames |= compare->table.field[i] == TABLE_FNAME;
-		compare->table.by_step |= compare->table.field[i] == TABLE_STEP;
+	for (unsigned i = 0; i < 2 && status == CLI_OK; i++) {
+		struct compare_side *side = &compare->side[i];
+
+		if (lines)
+			status = survey_attach(&compare->survey, &side->input, &side->select);
+		if (status == CLI_OK)
+			status = survey_resolve(&compare->survey, &side->input, &side->select);
 	}
-	side->select.ask_steps |= compare->table.by_step;
-	status = survey_attach(survey, &side->input, &side->select);
-	return status == CLI_OK ? survey_resolve(survey, &side->input, &side->select) : status;
+	return status;
 }
 
-static int read_sides(struct compare *compare, const struct cli_args *args)
+/* As compare_from_index(); indexes that are missing are made. */
+static int ask_indexes(struct compare *compare)
 {
-	int error = open_sides(compare, args);
+	int answered = compare_from_index(compare);
+	size_t made = 0;
 
-	if (error == -ENOMEM)
-		return survey_end(&compare->survey, error);
-	if (error)
-		return CLI_USAGE;
+	for (unsigned i = 0; i < 2 && !answered; i++)
+		made += unasked_of_survey(&compare->survey, &compare->side[i].input.traces, false);
+	return made ? compare_from_index(compare) : answered;
+}
+
+/* After indexes could not answer: find the blocks of the traces, and the lines in rings. */
+static int lay_out_sides(struct compare *compare)
+{
 	for (unsigned i = 0; i < 2; i++) {
-		int status = resolve_side(compare, &compare->side[i]);
+		struct survey_input *input = &compare->side[i].input;
 
-		if (status != CLI_OK)
-			return status;
-		error = compare_collect(compare, i);
-		if (error)
-			return survey_end(&compare->survey, error);
+		if (pfw_traces_lay_out(&input->traces, survey_say, &compare->survey))
+			return CLI_USAGE;
+		if (survey_attach(&compare->survey, input, NULL))
+			return CLI_USAGE;
 	}
 	return CLI_OK;
 }
 
+static int read_lines(struct compare *compare, const char *lacks)
+{
+	int status = CLI_OK, error = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (survey_lacks(&compare->survey, &compare->side[i].input,
+				 lacks ? lacks : compare->lacks))
+			return CLI_USAGE;
+	}
+	if (!compare->survey.no_index)
+		compare->survey.lacks = lacks;
+	status = lacks ? resolve_sides(compare, true) : lay_out_sides(compare);
+	for (unsigned i = 0; i < 2 && status == CLI_OK && !error; i++)
+		error = compare_collect(compare, i);
+	return error ? survey_end(&compare->survey, error) : status;
+}
+
+static int read_sides(struct compare *compare, const struct cli_args *args)
+{
+	const char *lacks = compare_needs_lines(compare);
+	int error, status;
+
+	compare->survey.open = lacks ? NULL : pfw_traces_open_heads;
+	error = open_sides(compare, args);
+	if (error == -ENOMEM)
+		return survey_end(&compare->survey, error);
+	if (error)
+		return CLI_USAGE;
+	compare->several = compare->side[0].runs > 1 || compare->side[1].runs > 1;
+	compare_clear(compare);
+	if (lacks)
+		return read_lines(compare, lacks);
+	status = resolve_sides(compare, false);
+	error = status == CLI_OK ? ask_indexes(compare) : 0;
+	if (status != CLI_OK || error > 0)
+		return status;
+	return error ? survey_end(&compare->survey, error) : read_lines(compare, NULL);
+}
+
 static void release(struct compare *compare)
 {
-	for (size_t i = 0; i < compare->rows; i++) {
-		free(compare->row[i].cell);
-		pfw_batches_release(&compare->row[i].batch[0]);
-		pfw_batches_release(&compare->row[i].batch[1]);
-	}
-	free(compare->row);
-	pfw_averages_release(&compare->keys);
+	compare_clear(compare);
 	for (unsigned i = 0; i < 2; i++) {
 		survey_close(&compare->side[i].input);
 		free(compare->side[i].run);
@@ -222,6 +264,18 @@ static int judge(struct compare *compare)
 		      : survey_end(&compare->survey, 0);
 }
 
+static void settle(struct compare *compare)
+{
+	for (unsigned i = 0; i < compare->table.fields; i++) {
+		compare->table.by_step |= compare->table.field[i] == TABLE_STEP;
+		for (unsigned side = 0; side < 2; side++)
+			compare->side[side].select.ask_fnames |= compare->table.field[i] ==
+								 TABLE_FNAME;
+	}
+	for (unsigned side = 0; side < 2; side++)
+		compare->side[side].select.ask_steps |= compare->table.by_step;
+}
+
 static int run(void *user, struct cli_args *args)
 {
 	struct compare *compare = user;
@@ -233,6 +287,7 @@ static int run(void *user, struct cli_args *args)
 			  "sides, with commas, or as a directory or a quoted glob");
 		return CLI_USAGE;
 	}
+	settle(compare);
 	compare->survey.stop = stop_watch();
 	status = read_sides(compare, args);
 	if (status == CLI_OK)
@@ -251,6 +306,7 @@ static int compare_main(const struct cli_command *command, int argc, char **argv
 			    .take = take,
 			    .begin = run,
 			    .all_runs = true,
+			    .partials = true,
 			    .formats = SURVEY_FORMATS,
 			    .row_limit = SURVEY_FEW_ROWS,
 			    .few_rows = 50 },
@@ -258,6 +314,8 @@ static int compare_main(const struct cli_command *command, int argc, char **argv
 			   .field = { TABLE_CAT, TABLE_NAME },
 			   .fields = 2 },
 		.fail_above = -1,
+		.side = { { .mutex = PTHREAD_MUTEX_INITIALIZER },
+			  { .mutex = PTHREAD_MUTEX_INITIALIZER } },
 	};
 	int status = survey_main(&compare.survey, argc, argv);
 
@@ -295,6 +353,8 @@ const struct cli_command cli_compare = {
 		"With one run a side it is not: the course of the two runs and their other rows\n"
 		"then separate chance from change, and a change that all rows share looks like a\n"
 		"slow machine.  docs/analysis.rst has the method.  Rows are sorted by their\n"
-		"share of the difference of the totals.\n",
+		"share of the difference of the totals.  Traces of 1,000,000 events\n"
+		"(PFW_INDEX_EVENTS) get an index, from which the next answer comes at once.\n"
+		"A and B may be partials (pfw index --partial).\n",
 	.main = compare_main,
 };

@@ -1,30 +1,23 @@
 /* tools/compare/compare.h - the two sides of a comparison, their runs and rows.
  *
  * Room tools/compare: `pfw compare` shows what changed between runs.  It may use tools/table (rows
- * and fields), tools/share, tools/ui and the store.  Start with compare.c; collect.c reads, judge.c
- * and two.c test for significance (docs/analysis.rst has the method), print.c prints.
+ * and fields), tools/share, tools/ui and the store.  Start with compare.c; collect.c reads lines and
+ * index.c indexes, judge.c and two.c test for significance (docs/analysis.rst has the method), print.c prints.
  */
 #ifndef PFW_TOOLS_COMPARE_COMPARE_H
 #define PFW_TOOLS_COMPARE_COMPARE_H
 
+#include <pthread.h>
+
 #include "share/survey.h"
 #include "share/unrecorded.h"
-#include "store/math/batches.h"
+#include "store/compare/in_index.h"
 #include "store/math/stats.h"
 #include "store/nesting/averages.h"
 #include "table/table.h"
 
-#define COMPARE_LOG_UNIT 0x1p40
-
-/* Sums of a row in one run. */
-struct compare_cell {
-	uint64_t count;
-	int64_t total_ns;
-	uint64_t samples; /* calls with a known duration: without `summed` lines */
-	/* Logarithms of these durations in ns, as multiples of 1 / COMPARE_LOG_UNIT so that the sum does
-	 * not depend on their order; 0 ns counts as 1. */
-	__int128 log_sum;
-};
+/* Kinds of events that a run may not have recorded, as bits. */
+#define COMPARE_MAY_LACK (1u << PFW_COMPARE_IO | 1u << PFW_COMPARE_OPERATOR | 1u << PFW_COMPARE_GPU)
 
 /* A change as a difference of logarithms, with its confidence interval. */
 struct compare_change {
@@ -35,13 +28,12 @@ struct compare_change {
 };
 
 struct compare_row {
-	struct compare_cell *cell; /* of each run: the runs of A, then those of B */
-	bool io;		   /* calls of POSIX or STDIO */
-	unsigned kinds;		   /* its events, 1 << enum unrecorded */
-	/* If each side is one run: the logarithms, and the times of its first and last call. */
-	struct pfw_batches batch[2];
-	int64_t first_ns[2], last_ns[2];
-	struct compare_cell sum[2];
+	struct pfw_compare_sums *cell; /* of each run: the runs of A, then those of B */
+	/* If each side is one run. */
+	struct pfw_sampled sampled[2];
+	/* Set by compare_judge(): */
+	struct pfw_compare_sums sum[2];
+	unsigned kinds;		      /* of both; an I/O row has calls of POSIX or STDIO */
 	struct compare_change change; /* of the typical duration */
 	struct compare_change beside; /* the same relative to the other rows */
 	struct compare_change total;  /* of the total of a run, with several runs */
@@ -56,7 +48,8 @@ struct compare_side {
 	size_t runs;
 	/* Of each run, of all its lines; least > greatest: no line has a time. */
 	int64_t *least_ns, *greatest_ns;
-	unsigned kinds; /* of all its rows */
+	pthread_mutex_t mutex; /* protects these times */
+	unsigned kinds;	       /* of all its rows; set by compare_judge() */
 };
 
 struct compare {
@@ -66,6 +59,8 @@ struct compare {
 	double fail_above; /* a fraction; negative: never */
 	/* Results. */
 	struct compare_side side[2];
+	bool several;		  /* some side has several runs */
+	const char *lacks;	  /* what the last index that could not answer does not know */
 	struct pfw_averages keys; /* of the rows: see table_text() */
 	struct compare_row *row;
 	size_t rows, room;
@@ -74,15 +69,35 @@ struct compare {
 	bool has_together;
 };
 
-/* Read one side into rows.  0 or -errno.  Thread: main, as all here. */
+/* What no index knows of these options, for a message; NULL: indexes may be able to answer.  Thread: main,
+ * as all here. */
+const char *compare_needs_lines(const struct compare *compare);
+
+/* Fill the rows from indexes.  1; 0: they cannot answer, so the traces have to be read; -ENOMEM. */
+int compare_from_index(struct compare *compare);
+
+/* Read the lines of one side into rows.  0 or -errno. */
 int compare_collect(struct compare *compare, unsigned side);
+
+/* The row with that key, which is added if it does not exist; or -ENOMEM. */
+int64_t compare_row_of(struct compare *compare, const char *key, size_t bytes);
+
+/* The sums of a row in the run of a file. */
+struct pfw_compare_sums *compare_cell_of(struct compare *compare, int64_t row, unsigned side,
+					 size_t file);
+
+/* Note the times of lines of a file.  Thread: any. */
+void compare_widen(struct compare_side *side, size_t file, int64_t least_ns, int64_t greatest_ns);
+
+/* Drop all rows and times. */
+void compare_clear(struct compare *compare);
 
 /* After both sides are read: sort the rows by their keys, so that their order is not that of the
  * lines.  0 or -ENOMEM. */
 int compare_sort_rows(struct compare *compare);
 
 /* The mean of the logarithms of a row's durations. */
-double compare_typical(const struct compare_cell *cell);
+double compare_typical(const struct pfw_compare_sums *cell);
 
 /* Test all rows.  0 or -ENOMEM. */
 int compare_judge(struct compare *compare);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "compare/compare.h"
+#include "store/math/log.h"
 
 #define LEVEL 0.05
 /* How many other rows show what the runs have in common. */
@@ -33,15 +34,15 @@ struct compare_change compare_change_of(struct pfw_estimate estimate)
 	return change;
 }
 
-static const struct compare_cell *cells_of(const struct compare *compare,
-					   const struct compare_row *row, unsigned side)
+static const struct pfw_compare_sums *cells_of(const struct compare *compare,
+					       const struct compare_row *row, unsigned side)
 {
 	return row->cell + (side ? compare->side[0].runs : 0);
 }
 
-double compare_typical(const struct compare_cell *cell)
+double compare_typical(const struct pfw_compare_sums *cell)
 {
-	return (double)cell->log_sum / COMPARE_LOG_UNIT / (double)cell->samples;
+	return (double)cell->log_sum / PFW_LOG_UNIT / (double)cell->samples;
 }
 
 /* ---- several runs: each is one value ---- */
@@ -170,17 +171,15 @@ static int correct(struct compare *compare)
 	return 0;
 }
 
-static void sum_up(const struct compare *compare, struct compare_row *row)
+static void sum_up(struct compare *compare, struct compare_row *row)
 {
 	for (unsigned side = 0; side < 2; side++) {
-		const struct compare_cell *cell = cells_of(compare, row, side);
+		const struct pfw_compare_sums *cell = cells_of(compare, row, side);
 
-		for (size_t i = 0; i < compare->side[side].runs; i++) {
-			row->sum[side].count += cell[i].count;
-			row->sum[side].total_ns += cell[i].total_ns;
-			row->sum[side].samples += cell[i].samples;
-			row->sum[side].log_sum += cell[i].log_sum;
-		}
+		for (size_t i = 0; i < compare->side[side].runs; i++)
+			pfw_compare_add_sums(&row->sum[side], &cell[i]);
+		row->kinds |= row->sum[side].kinds;
+		compare->side[side].kinds |= row->sum[side].kinds;
 	}
 	if (!row->sum[0].samples || !row->sum[1].samples)
 		return;

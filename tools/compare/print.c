@@ -46,29 +46,30 @@ static size_t make_columns(const struct compare *compare, struct grid_column *co
 {
 	static const struct {
 		const char *key, *title;
+		enum grid_kind kind;
 		enum when when;
 	} all[] = {
-		{ "count_a", "Calls A", ALWAYS },
-		{ "count_b", "Calls B", ALWAYS },
-		{ "total_a", "Total A", ALWAYS },
-		{ "total_b", "Total B", ALWAYS },
-		{ "difference", "Difference", ALWAYS },
-		{ "mean_a", NULL, NEVER },
-		{ "mean_b", NULL, NEVER },
+		{ "count_a", "Calls A", GRID_NUMBER, ALWAYS },
+		{ "count_b", "Calls B", GRID_NUMBER, ALWAYS },
+		{ "total_a", "Total A", GRID_NS, ALWAYS },
+		{ "total_b", "Total B", GRID_NS, ALWAYS },
+		{ "difference", "Difference", GRID_NS, ALWAYS },
+		{ "mean_a", NULL, GRID_NS, NEVER },
+		{ "mean_b", NULL, GRID_NS, NEVER },
 		/* `change` is the change of these. */
-		{ "typical_a", "Typical A", ALWAYS },
-		{ "typical_b", "Typical B", ALWAYS },
-		{ "change", "Change", ALWAYS },
-		{ "change_low", "from", ALONE },
-		{ "change_high", "to", ALONE },
-		{ "beside", "Beside the rest", BESIDE },
-		{ "beside_low", "from", BESIDE },
-		{ "beside_high", "to", BESIDE },
-		{ "total_change", "Total", RUNS },
-		{ "total_low", "from", RUNS },
-		{ "total_high", "to", RUNS },
-		{ "p", "p", ALWAYS },
-		{ "significant", "Significant", ALWAYS },
+		{ "typical_a", "Typical A", GRID_NS, ALWAYS },
+		{ "typical_b", "Typical B", GRID_NS, ALWAYS },
+		{ "change", "Change", GRID_CHANGE, ALWAYS },
+		{ "change_low", "from", GRID_CHANGE, ALONE },
+		{ "change_high", "to", GRID_CHANGE, ALONE },
+		{ "beside", "Beside the rest", GRID_CHANGE, BESIDE },
+		{ "beside_low", "from", GRID_CHANGE, BESIDE },
+		{ "beside_high", "to", GRID_CHANGE, BESIDE },
+		{ "total_change", "Total", GRID_CHANGE, RUNS },
+		{ "total_low", "from", GRID_CHANGE, RUNS },
+		{ "total_high", "to", GRID_CHANGE, RUNS },
+		{ "p", "p", GRID_NUMBER, ALWAYS },
+		{ "significant", "Significant", GRID_YES, ALWAYS },
 	};
 	bool runs = compare->side[0].runs > 1 || compare->side[1].runs > 1;
 	bool beside = compare->has_together;
@@ -81,7 +82,8 @@ static size_t make_columns(const struct compare *compare, struct grid_column *co
 		column[at++] = table_fields[compare->table.field[i]];
 	for (size_t i = 0; i < CLI_ARRAY_LEN(all); i++)
 		column[at++] = (struct grid_column){ all[i].key,
-						     shown[all[i].when] ? all[i].title : NULL };
+						     shown[all[i].when] ? all[i].title : NULL,
+						     all[i].kind };
 	return at;
 }
 
@@ -100,17 +102,20 @@ static bool is_unrecorded(const struct compare *compare, const struct compare_ro
 {
 	const struct compare_side *of = &compare->side[side];
 
-	return !row->sum[side].count && !(row->kinds & (of->kinds | 1u << UNRECORDED_KINDS)) &&
+	return !row->sum[side].count && !(row->kinds & (of->kinds | ~COMPARE_MAY_LACK)) &&
 	       !is_narrow(&of->select);
 }
 
 static void print_unrecorded(const struct compare *compare)
 {
 	static const char *const figures[][2] = {
-		[UNRECORDED_IO] = { "I/O of A", "I/O of B" },
-		[UNRECORDED_OPERATORS] = { "Operators of A", "Operators of B" },
-		[UNRECORDED_KERNELS] = { "GPU of A", "GPU of B" },
+		[PFW_COMPARE_IO] = { "I/O of A", "I/O of B" },
+		[PFW_COMPARE_OPERATOR] = { "Operators of A", "Operators of B" },
+		[PFW_COMPARE_GPU] = { "GPU of A", "GPU of B" },
 	};
+	static const enum unrecorded kinds[] = { [PFW_COMPARE_IO] = UNRECORDED_IO,
+						 [PFW_COMPARE_OPERATOR] = UNRECORDED_OPERATORS,
+						 [PFW_COMPARE_GPU] = UNRECORDED_KERNELS };
 	bool any = false;
 
 	for (unsigned i = 0; i < 2 * CLI_ARRAY_LEN(figures); i++) {
@@ -121,7 +126,7 @@ static void print_unrecorded(const struct compare *compare)
 				lacks |= compare->row[j].kinds;
 		}
 		if (lacks >> i / 2 & 1)
-			unrecorded_say(figures[i / 2][side], i / 2, &any);
+			unrecorded_say(figures[i / 2][side], kinds[i / 2], &any);
 	}
 }
 

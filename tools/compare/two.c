@@ -77,16 +77,16 @@ struct pair {
 
 static void fill_parts(struct parts *parts, struct compare_row *row)
 {
-	uint64_t samples = row->batch[0].count < row->batch[1].count ? row->batch[0].count
-								     : row->batch[1].count;
+	uint32_t samples = row->sampled[0].count < row->sampled[1].count ? row->sampled[0].count
+									 : row->sampled[1].count;
 
 	parts->row = row;
 	parts->kind = samples < 128 ? 0 : samples < 256 ? 1 : 2;
 	for (unsigned i = 0; i < KINDS; i++) {
 		double a[PARTS_MAX];
 
-		pfw_batches_parts(&row->batch[0], part_count[i], a);
-		pfw_batches_parts(&row->batch[1], part_count[i], parts->parts[i]);
+		pfw_sampled_parts(&row->sampled[0], part_count[i], a);
+		pfw_sampled_parts(&row->sampled[1], part_count[i], parts->parts[i]);
 		for (unsigned j = 0; j < part_count[i]; j++)
 			parts->parts[i][j] -= a[j];
 	}
@@ -99,19 +99,25 @@ static void fill_shares(struct pair *pair, unsigned side)
 	for (size_t i = 0; i < pair->count; i++) {
 		const struct compare_row *row = pair->parts[i].row;
 
-		first = row->first_ns[side] < first ? row->first_ns[side] : first;
-		last = row->last_ns[side] > last ? row->last_ns[side] : last;
+		first = row->sum[side].first_ns < first ? row->sum[side].first_ns : first;
+		last = row->sum[side].last_ns > last ? row->sum[side].last_ns : last;
 	}
 	for (size_t i = 0; i < pair->count; i++) {
 		struct parts *parts = &pair->parts[i];
+		const struct pfw_compare_sums *sum = &parts->row->sum[side];
 		double all = fmax((double)last - (double)first, 1);
 
-		parts->share[side][0] = ((double)parts->row->first_ns[side] - (double)first) / all;
-		parts->share[side][1] = ((double)parts->row->last_ns[side] - (double)first) / all;
+		parts->share[side][0] = ((double)sum->first_ns - (double)first) / all;
+		parts->share[side][1] = ((double)sum->last_ns - (double)first) / all;
 	}
 }
 
 /* ---- others ---- */
+
+static bool is_io(const struct compare_row *row)
+{
+	return row->kinds >> PFW_COMPARE_IO & 1;
+}
 
 static bool of_one_time(const struct parts *a, const struct parts *b)
 {
@@ -137,7 +143,7 @@ static void find_others(struct pair *pair, size_t row, bool kin, bool timed)
 		size_t at = (row + i) % pair->count;
 		const struct parts *other = &pair->parts[at];
 
-		if ((!kin || other->row->io == self->row->io) &&
+		if ((!kin || is_io(other->row) == is_io(self->row)) &&
 		    (!timed || of_one_time(self, other)))
 			pair->other[pair->others++] = at;
 	}
@@ -229,7 +235,7 @@ static struct pfw_estimate with_noise(const struct pair *pair, const struct part
 				      const double *part, struct pfw_estimate estimate)
 {
 	unsigned count = part_count[parts->kind];
-	bool few = parts->kind < KINDS - 1, io = parts->row->io;
+	bool few = parts->kind < KINDS - 1, io = is_io(parts->row);
 	double own = square(estimate.error);
 	double slow = few ? own * count : slow_variance(part, count);
 	double between = square(SLOW_BETWEEN) * slow;
@@ -296,8 +302,11 @@ int compare_judge_two(struct compare *compare)
 	for (size_t i = 0; i < compare->rows; i++) {
 		struct compare_row *row = &compare->row[i];
 
-		if (row->batch[0].count >= SAMPLES_MIN && row->batch[1].count >= SAMPLES_MIN)
-			fill_parts(&pair.parts[pair.count++], row);
+		if (row->sampled[0].count < SAMPLES_MIN || row->sampled[1].count < SAMPLES_MIN)
+			continue;
+		pfw_sampled_sort(&row->sampled[0]);
+		pfw_sampled_sort(&row->sampled[1]);
+		fill_parts(&pair.parts[pair.count++], row);
 	}
 	for (unsigned side = 0; side < 2; side++)
 		fill_shares(&pair, side);

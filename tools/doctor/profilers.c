@@ -2,7 +2,6 @@
 #include "doctor/doctor.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>

@@ -7,14 +7,16 @@
 #include <unistd.h>
 
 #include "export/export.h"
+#include "share/external.h"
 #include "ui/progress.h"
 
 #define PROBLEMS_SHOWN 10 /* per run */
 
 static const struct export_format *const formats[] = { &export_chrome,	    &export_perfetto,
 						       &export_tensorboard, &export_folded,
+						       &export_svg,	    &export_speedscope,
 						       &export_csv,	    &export_dftracer };
-#define FORMATS "chrome, perfetto, tensorboard, folded, csv or dftracer"
+#define FORMATS "chrome, perfetto, tensorboard, folded, svg, speedscope, csv, dftracer or parquet"
 
 struct export
 {
@@ -23,6 +25,7 @@ struct export
 	struct export_options options;
 	const char *out_path;
 	bool force;
+	bool parquet; /* by pfw-parquet, of the Python package */
 	struct pfw_select select;
 	struct survey_input *input;
 	struct export_live live;
@@ -322,15 +325,15 @@ static int run_export(void *user, struct survey_input *input)
 enum { FORMAT = 256, MERGE, ABSOLUTE, WEIGHT, FORCE };
 
 static const struct cli_option options[] = {
-	{ "format", 0, "chrome|perfetto|tensorboard|folded|csv|dftracer", "default: chrome",
-	  FORMAT },
+	{ "format", 0, "chrome|perfetto|tensorboard|folded|svg|speedscope|csv|dftracer",
+	  "default: chrome; or parquet, see below", FORMAT },
 	{ "output", 'o', "FILE", "write FILE (.gz: compressed); it appears when it is complete",
 	  'o' },
 	{ "merge", 0, NULL, "put several ranks on one timeline", MERGE },
 	{ "absolute", 0, NULL, "times since the epoch, which a double stores only to 0.25 µs",
 	  ABSOLUTE },
 	{ "weight", 0, "host|device|count",
-	  "folded stacks: host time (ns), device time, or number of events", WEIGHT },
+	  "folded, svg, speedscope: host time (ns), device time, or number of events", WEIGHT },
 	SELECT_ARGS_TIMES,
 	SELECT_ARGS_FILTERS,
 	{ "all-runs", 0, NULL, "not only the newest run", SURVEY_ALL_RUNS },
@@ -342,15 +345,15 @@ static const struct cli_option options[] = {
 
 static int take_format(struct export *export, const char *name)
 {
+	export->parquet = strcmp(name, "parquet") == 0;
+	if (export->parquet)
+		return CLI_OK;
 	for (size_t i = 0; i < CLI_ARRAY_LEN(formats); i++) {
 		if (strcmp(formats[i]->name, name) == 0) {
 			export->format = formats[i];
 			return CLI_OK;
 		}
 	}
-	if (strcmp(name, "parquet") == 0)
-		return refuse(export,
-			      "--format parquet: by Python, pfw.read(PATH).to_parquet(FILE)");
 	cli_error(export->survey.command->name, "--format %s: want " FORMATS, cli_name(name));
 	return CLI_USAGE;
 }
@@ -378,6 +381,14 @@ static int take_option(void *user, const struct cli_args *args, int option)
 	return survey_take(&export->survey, &export->select, args, option);
 }
 
+/* Let pfw-parquet do it, with the same words.  Returns only if it is not there. */
+static int run_parquet(const struct export *export, char **words)
+{
+	external_run("parquet", words);
+	return refuse(export, "--format parquet is of the Python package: pip install "
+			      "'pfwtrace[arrow]'");
+}
+
 static int export_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct export export = { .survey = { .command = command, .jobs_most = 64 },
@@ -389,8 +400,17 @@ static int export_main(const struct cli_command *command, int argc, char **argv)
 					      { 'o', .text = &export.out_path },
 					      { 0 } };
 	struct cli_args args;
-	int status = cli_read(&args, command, argc, argv, targets, &export, take_option);
+	/* Its own first word, the command's name, and NULL; reading options moves operands. */
+	char **words = calloc((size_t)argc + 2, sizeof(*words));
+	int status;
 
+	if (!words)
+		return refuse(&export, strerror(ENOMEM));
+	memcpy(words, argv - 1, ((size_t)argc + 1) * sizeof(*words));
+	status = cli_read(&args, command, argc, argv, targets, &export, take_option);
+	if (status < 0 && export.parquet)
+		status = run_parquet(&export, words);
+	free(words);
 	if (export.out_path && strcmp(export.out_path, "-") == 0)
 		export.out_path = NULL;
 	if (status < 0)
@@ -413,13 +433,16 @@ const struct cli_command cli_export = {
 		"chrome: one timeline as PyTorch's profiler writes it, for Perfetto,\n"
 		"chrome://tracing and HolisticTraceAnalysis.  perfetto: the same in a third of\n"
 		"the bytes, for Perfetto alone.\n"
-		"tensorboard: a folder of chrome timelines, one per rank.  folded: for\n"
-		"flamegraph.pl.\n"
+		"tensorboard: a folder of chrome timelines, one per rank.  svg: a flame graph for\n"
+		"a browser, with zoom and search.  speedscope: for https://speedscope.app.\n"
+		"folded: for flamegraph.pl.\n"
 		"csv: one row per line, times in ns.  dftracer: DFTracer 2.x's own format.\n"
+		"parquet: a new directory (-o DIR) with the columns of docs/read.rst, by rank.\n"
+		"The Python package makes it: pip install 'pfwtrace[arrow]'.\n"
 		"\n"
 		"  pfw export t -o t.json.gz\n"
 		"  pfw export --merge --since 50% t -o t.json.gz\n"
-		"  pfw export --format folded --weight device t |\n"
-		"    flamegraph.pl --countname=ns > t.svg\n"
+		"  pfw export --format svg t -o t.svg\n"
+		"  pfw export --format folded --weight device t | sort\n"
 		"exit status: 0 ok, 1 something in the traces is damaged, 2 usage or input error\n",
 };

@@ -1,6 +1,6 @@
 /* tools/export/export.h - what the formats of `pfw export` share.
  *
- * Room tools/export: lines in order of time, and the formats csv, dftracer and folded.  It may use
+ * Room tools/export: lines in order of time, and the formats csv, dftracer, folded, svg and speedscope.  It may use
  * tools/ui, tools/share and the store.  tools/chrome and tools/perfetto are further formats on top
  * of it.  Start with export.c, then ordered.c and a format.
  */
@@ -75,7 +75,7 @@ void export_live_close(struct export_live *live);
 
 struct export_options {
 	bool merge, absolute;
-	const char *weight; /* of folded stacks: host, device or count */
+	const char *weight; /* of stacks: host, device or count */
 };
 
 /* What goes into one output file. */
@@ -110,7 +110,7 @@ struct export_format {
 };
 
 extern const struct export_format export_chrome, export_csv, export_dftracer, export_folded,
-	export_perfetto, export_tensorboard;
+	export_perfetto, export_speedscope, export_svg, export_tensorboard;
 
 /* ---- args of a line (args.c) ---- */
 

@@ -38,7 +38,7 @@ struct run {
 	size_t count, room;
 	int64_t ts_ns; /* of the held lines */
 	bool *read;    /* per file of traces: whether it is read */
-	struct pfw_process_recent recent;
+	struct pfw_processes_recent recent;
 	size_t recent_file;
 	uint64_t bytes, all;
 };
@@ -93,7 +93,7 @@ static bool is_event(const struct run *run, uint64_t order, const struct pfw_ent
 static void set_process(struct run *run, size_t file, struct pfw_entry *entry)
 {
 	if (file != run->recent_file)
-		run->recent.known = false;
+		run->recent = (struct pfw_processes_recent){ .pid = 0 };
 	run->recent_file = file;
 	pfw_processes_set(run->ordered->traces->file[file].processes, file, entry, &run->recent);
 }
@@ -159,7 +159,7 @@ static int hold(struct run *run, const struct pfw_row *row, const char *line, si
 					       .bytes = bytes,
 					       .order = row->order,
 					       .end_ns = row->end_ns,
-					       .process = pfw_process_order(&entry),
+					       .process = pfw_processes_order(&entry),
 					       .id = pfw_entry_outer(&entry),
 					       .number = run->count };
 	run->count++;

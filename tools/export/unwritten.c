@@ -45,7 +45,7 @@ static int take(void *user, size_t file, const char *text, size_t bytes)
 	if (error)
 		return error;
 	last = &live->file[live->count - 1];
-	return pfw_write_whole(last->fd, text, bytes, &last->bytes);
+	return pfw_full_write(last->fd, text, bytes, &last->bytes);
 }
 
 int export_live_read(struct export_live *live, struct pfw_live_lines *lines,

@@ -314,7 +314,7 @@ static int read_all(struct collect *collect, struct survey_input *input)
 				    .work = work,
 				    .done = done,
 				    .drop = drop };
-	bool once = !survey_rereads(input);
+	bool once = pfw_traces_once(&input->traces);
 	int error;
 
 	collect->phase = once ? EVERYTHING : ALLOCATIONS;

@@ -4,10 +4,14 @@
 #include "memory/memory.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "memory/pickle.h"
+#include "share/unasked.h"
+#include "store/compare/in_index.h"
+#include "store/index/index.h"
 #include "ui/interrupt.h"
 
 #define BINS_MAX 100000
@@ -17,6 +21,7 @@ static int take(void *user, const struct cli_args *args, int option)
 	struct memory *memory = user;
 	int64_t number;
 
+	memory->limited |= select_args_is(option);
 	if (option != 'b')
 		return survey_take(&memory->survey, &memory->select, args, option);
 	if (cli_whole(args->command, "bins", args->value, 1, BINS_MAX, &number))
@@ -25,22 +30,85 @@ static int take(void *user, const struct cli_args *args, int option)
 	return 0;
 }
 
+/* ---- the index ---- */
+
+/* Whether a trace has no allocation: its index knows. */
+static bool lacks_events(const struct pfw_trace_file *file)
+{
+	struct pfw_compare_reader reader = { .row = NULL };
+	struct pfw_index *index;
+	char why[PATH_MAX];
+	bool lacks;
+
+	if (pfw_index_of(&index, file, why, sizeof(why)))
+		return false;
+	lacks = !pfw_index_meta(index)->problems && !pfw_compare_from_index(index, &reader) &&
+		!reader.memory;
+	pfw_index_close(index);
+	return lacks;
+}
+
+static bool all_lack_events(const struct pfw_traces *traces)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		if (!lacks_events(&traces->file[i]))
+			return false;
+	}
+	return true;
+}
+
+/* Whether indexes say that there is nothing to read; those that are missing are made. */
+static bool is_empty(struct memory *memory, const struct pfw_traces *traces)
+{
+	return all_lack_events(traces) ||
+	       (unasked_of_survey(&memory->survey, traces, false) && all_lack_events(traces));
+}
+
 /* ---- the command ---- */
 
-static int read_and_print(void *user, struct survey_input *input)
+/* Conditions may need lines: those on steps, to say that there is no such step. */
+static bool asks_indexes(const struct memory *memory)
 {
-	struct memory *memory = user;
+	return !memory->limited && !memory->snapshots && !memory->survey.no_index;
+}
+
+/* What pfw_traces_open_ranks() does after the files are opened. */
+static int lay_out(struct survey *survey, struct pfw_traces *traces)
+{
+	if (pfw_traces_lay_out(traces, survey_say, survey))
+		return CLI_USAGE;
+	return pfw_ranks_part(traces, survey_say, survey) ? survey_end(survey, -ENOMEM) : CLI_OK;
+}
+
+/* Read the lines and add them up.  CLI_OK, or the exit status. */
+static int read_lines(struct memory *memory, struct survey_input *input)
+{
 	struct survey *survey = &memory->survey;
-	int status = survey_attach(survey, input, NULL), error;
+	int status = asks_indexes(memory) ? lay_out(survey, &input->traces) : CLI_OK, error;
 
 	memory->select.ask_steps = true;
+	if (status == CLI_OK)
+		status = survey_attach(survey, input, NULL);
 	if (status == CLI_OK)
 		status = survey_resolve(survey, input, &memory->select);
 	if (status != CLI_OK)
 		return status;
 	error = memory_collect(memory, input);
 	error = error ? error : memory_count(memory);
-	error = error ? error : memory_print(memory);
+	return error ? survey_end(survey, error) : CLI_OK;
+}
+
+static int read_and_print(void *user, struct survey_input *input)
+{
+	struct memory *memory = user;
+	struct survey *survey = &memory->survey;
+	int status = CLI_OK, error;
+
+	if (!asks_indexes(memory) || !is_empty(memory, &input->traces))
+		status = read_lines(memory, input);
+	if (status != CLI_OK)
+		return status;
+	error = memory_print(memory);
 	if (!error && !memory->events && !survey->quiet)
 		cli_error(survey->command->name,
 			  "no allocations are in these traces: record them with PFW_CUPTI=memory, "
@@ -87,6 +155,7 @@ static int open_snapshots(void *user, struct cli_args *args)
 			 fileno(snapshot->trace));
 		args->argv[i] = snapshot->path;
 	}
+	memory->survey.open = asks_indexes(memory) ? pfw_traces_open_heads : NULL;
 	return memory->snapshot ? -1 : survey_end(&memory->survey, -ENOMEM);
 }
 

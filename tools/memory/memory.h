@@ -93,6 +93,7 @@ struct memory {
 	/* Options. */
 	struct pfw_select select;
 	uint64_t bins; /* of the timeline; 0: none */
+	bool limited;  /* `select` has a condition */
 	struct memory_snapshot *snapshot;
 	size_t snapshots;
 	/* Results. */

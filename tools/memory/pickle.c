@@ -6,7 +6,6 @@
 #include "memory/pickle.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -458,7 +457,7 @@ static int read_file(int fd, char **data, size_t *bytes)
 	*data = malloc((size_t)st.st_size + 1);
 	if (!*data)
 		return -ENOMEM;
-	got = pfw_read_some(fd, *data, (size_t)st.st_size, 0);
+	got = pfw_full_read(fd, *data, (size_t)st.st_size, 0);
 	if (got < 0)
 		return (int)got;
 	*bytes = (size_t)got;

@@ -8,6 +8,7 @@
 #include "share/unrecorded.h"
 #include "ui/cli.h"
 #include "ui/grid.h"
+#include "ui/host.h"
 
 /* Print a section and empty the grid. */
 static int print(const struct memory *memory, struct grid *grid, const char *section,
@@ -19,9 +20,9 @@ static int print(const struct memory *memory, struct grid *grid, const char *sec
 
 	grid->few = few;
 	grid->none = "-";
-	/* A program gets the head of the first section also without rows. */
-	if (!failed && (grid->cells ||
-			(!strcmp(section, "device") && !cli_for_people(memory->survey.format)))) {
+	/* A program gets the head of the first section also without rows, a host those of all. */
+	if (!failed && (grid->cells || ((cli_host || !strcmp(section, "device")) &&
+					!cli_for_people(memory->survey.format)))) {
 		if (cli_for_people(memory->survey.format) && title)
 			grid_title(stdout, memory->survey.format, title);
 		grid->width = memory->survey.width;
@@ -50,11 +51,10 @@ static void put_pool(const struct memory *memory, struct grid *grid, uint32_t nu
 	grid_text(grid, text, strlen(text));
 }
 
-#define POOL_COLUMNS                          \
-	{ "rank", "Rank" }, { "pid", "Pid" }, \
-	{                                     \
-		"device", "Device"            \
-	}
+/* clang-format off */
+#define POOL_COLUMNS                                                                               \
+	{ "rank", "Rank", GRID_ID }, { "pid", "Pid", GRID_TEXT }, { "device", "Device", GRID_TEXT }
+/* clang-format on */
 
 static void put_owner(const struct memory *memory, struct grid *grid, uint32_t number)
 {
@@ -69,18 +69,18 @@ static int print_pools(const struct memory *memory)
 {
 	static const struct grid_column columns[] = {
 		POOL_COLUMNS,
-		{ "allocations", "Allocs" },
-		{ "allocated_bytes", "Allocated" },
-		{ "frees", "Frees" },
-		{ "freed_bytes", "Freed" },
-		{ "peak_bytes", "Peak" },
-		{ "peak_ts", NULL },
-		{ "peak_allocated_bytes", "Peak as told" },
-		{ "peak_reserved_bytes", "Reserved" },
-		{ "end_bytes", "At the end" },
-		{ "unfreed", "Not freed" },
-		{ "unfreed_bytes", "Bytes" },
-		{ "unknown_frees", NULL },
+		{ "allocations", "Allocs", GRID_COUNT },
+		{ "allocated_bytes", "Allocated", GRID_BYTES },
+		{ "frees", "Frees", GRID_COUNT },
+		{ "freed_bytes", "Freed", GRID_BYTES },
+		{ "peak_bytes", "Peak", GRID_BYTES },
+		{ "peak_ts", NULL, GRID_TS },
+		{ "peak_allocated_bytes", "Peak as told", GRID_BYTES },
+		{ "peak_reserved_bytes", "Reserved", GRID_BYTES },
+		{ "end_bytes", "At the end", GRID_BYTES },
+		{ "unfreed", "Not freed", GRID_COUNT },
+		{ "unfreed_bytes", "Bytes", GRID_BYTES },
+		{ "unknown_frees", NULL, GRID_COUNT },
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 
@@ -108,11 +108,11 @@ static int print_steps(const struct memory *memory)
 {
 	static const struct grid_column columns[] = {
 		POOL_COLUMNS,
-		{ "step", "Step" },
-		{ "allocations", "Allocs" },
-		{ "growth_bytes", "Growth" },
-		{ "peak_bytes", "Peak" },
-		{ "end_bytes", "At its end" },
+		{ "step", "Step", GRID_ID },
+		{ "allocations", "Allocs", GRID_COUNT },
+		{ "growth_bytes", "Growth", GRID_BYTES },
+		{ "peak_bytes", "Peak", GRID_BYTES },
+		{ "end_bytes", "At its end", GRID_BYTES },
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 
@@ -143,9 +143,12 @@ static int by_bytes(const void *a, const void *b, void *user)
 static int print_owners(const struct memory *memory)
 {
 	static const struct grid_column columns[] = {
-		{ "name", "Allocated by" },	{ "allocations", "Allocs" },
-		{ "allocated_bytes", "Bytes" }, { "greatest_bytes", "Greatest" },
-		{ "unfreed", "Not freed" },	{ "unfreed_bytes", "Bytes" },
+		{ "name", "Allocated by", GRID_TEXT },
+		{ "allocations", "Allocs", GRID_COUNT },
+		{ "allocated_bytes", "Bytes", GRID_BYTES },
+		{ "greatest_bytes", "Greatest", GRID_BYTES },
+		{ "unfreed", "Not freed", GRID_COUNT },
+		{ "unfreed_bytes", "Bytes", GRID_BYTES },
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 	uint32_t *order = calloc(memory->names.count + 1, sizeof(*order)), count = 0;
@@ -176,8 +179,12 @@ static int print_owners(const struct memory *memory)
 static int print_unfreed(const struct memory *memory)
 {
 	static const struct grid_column columns[] = {
-		POOL_COLUMNS,	{ "addr", "Address" }, { "bytes", "Bytes" },
-		{ "ts", NULL }, { "step", "Step" },    { "name", "Allocated by" },
+		POOL_COLUMNS,
+		{ "addr", "Address", GRID_TEXT },
+		{ "bytes", "Bytes", GRID_BYTES },
+		{ "ts", NULL, GRID_TS },
+		{ "step", "Step", GRID_ID },
+		{ "name", "Allocated by", GRID_TEXT },
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 	char text[32];
@@ -204,10 +211,10 @@ static int print_course(const struct memory *memory)
 {
 	static const struct grid_column columns[] = {
 		POOL_COLUMNS,
-		{ "ts", "Time" },
-		{ "peak_bytes", "Peak" },
-		{ "end_bytes", "At its end" },
-		{ "reserved_bytes", "Reserved" },
+		{ "ts", "Time", GRID_TS },
+		{ "peak_bytes", "Peak", GRID_BYTES },
+		{ "end_bytes", "At its end", GRID_BYTES },
+		{ "reserved_bytes", "Reserved", GRID_BYTES },
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 

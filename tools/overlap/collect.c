@@ -412,7 +412,7 @@ static const char *needs_lines(const struct overlap_options *options)
 	if (options->survey.no_index)
 		return "--no-index";
 	if (options->limited)
-		return "a condition other than --rank";
+		return select_args_but_rank(&options->reach);
 	if (options->compute.name.count)
 		return "--compute";
 	if (options->bins || options->bin_ns)
@@ -433,6 +433,8 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 		error = ask_indexes(overlap, &input->traces, options, &all);
 	if (!error && !all && survey_lacks(survey, input, needs_lines(options)))
 		return CLI_USAGE;
+	if (!survey->no_index && !can_ask(options))
+		survey->lacks = needs_lines(options);
 	if (!error && !all) {
 		status = collect_lines(overlap, options, input);
 		if (status != CLI_OK)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "overlap/overlap.h"
+#include "ui/host.h"
 
 #define COLUMNS_MAX (OVERLAP_FIGURES + 24)
 
@@ -14,30 +15,32 @@ struct sheet {
 	const char *type;
 };
 
-static void add_keys(struct sheet *sheet, const char *const *keys)
+static void add_columns(struct sheet *sheet, const struct grid_column *columns)
 {
-	for (; *keys; keys++)
-		sheet->column[sheet->grid.columns++].key = *keys;
+	for (; columns->key; columns++)
+		sheet->column[sheet->grid.columns++] = *columns;
 }
 
 static void add_figures(struct sheet *sheet)
 {
 	for (unsigned i = 0; i < OVERLAP_FIGURES; i++)
-		sheet->column[sheet->grid.columns++].key = overlap_figures[i].key;
+		sheet->column[sheet->grid.columns++] =
+			(struct grid_column){ .key = overlap_figures[i].key, .kind = GRID_NS };
 }
 
-static void begin(struct sheet *sheet, int format, const char *type, const char *const *keys)
+static void begin(struct sheet *sheet, int format, const char *type,
+		  const struct grid_column *columns)
 {
 	*sheet = (struct sheet){ .format = format, .type = type };
 	sheet->grid.column = sheet->column;
 	sheet->grid.kind = "type";
-	add_keys(sheet, keys);
+	add_columns(sheet, columns);
 }
 
 static void write_row(struct sheet *sheet)
 {
 	grid_print(&sheet->grid, stdout, sheet->format,
-		   sheet->format == CLI_NDJSON ? sheet->type : NULL);
+		   sheet->format == CLI_NDJSON || cli_host ? sheet->type : NULL);
 }
 
 static int end(struct sheet *sheet)
@@ -115,6 +118,8 @@ static void put_row(struct sheet *sheet, const struct overlap_answer *answer,
 	int64_t figure[OVERLAP_FIGURES];
 	struct grid *grid = &sheet->grid;
 
+	if (cli_host && !rank)
+		sheet->type = "all"; /* the rank is a number there */
 	overlap_put_rank(grid, rank);
 	grid_maybe(grid, GRID_NS, of && of->least_ns <= of->greatest_ns, of ? of->least_ns : 0);
 	if (of)
@@ -130,38 +135,46 @@ static void put_row(struct sheet *sheet, const struct overlap_answer *answer,
 static int print_ranks(struct sheet *sheet, int format, const struct overlap *overlap,
 		       const struct overlap_answer *answer)
 {
-	static const char *const before[] = { "rank", "ts", NULL };
-	static const char *const behind[] = {
-		"events",	  "io_calls",	      "io_bytes",	"summed_calls",
-		"summed",	  "kernel_count",     "copy_count",	"copy_bytes",
-		"launches",	  "launches_unknown", "launch_gap",	"launch_gap_mean",
-		"launch_gap_p50", "launch_gap_p99",   "launch_gap_max", "steps_compared",
-		"steps_own",	  "steps_slowest",    "steps_behind",	NULL
+	static const struct grid_column before[] = { { "rank", NULL, GRID_ID },
+						     { "ts", NULL, GRID_TS },
+						     { NULL, NULL, GRID_NONE } };
+	static const struct grid_column behind[] = {
+		{ "events", NULL, GRID_COUNT },	     { "io_calls", NULL, GRID_COUNT },
+		{ "io_bytes", NULL, GRID_BYTES },    { "summed_calls", NULL, GRID_COUNT },
+		{ "summed", NULL, GRID_NS },	     { "kernel_count", NULL, GRID_COUNT },
+		{ "copy_count", NULL, GRID_COUNT },  { "copy_bytes", NULL, GRID_BYTES },
+		{ "launches", NULL, GRID_COUNT },    { "launches_unknown", NULL, GRID_COUNT },
+		{ "launch_gap", NULL, GRID_NS },     { "launch_gap_mean", NULL, GRID_NS },
+		{ "launch_gap_p50", NULL, GRID_NS }, { "launch_gap_p99", NULL, GRID_NS },
+		{ "launch_gap_max", NULL, GRID_NS }, { "steps_compared", NULL, GRID_COUNT },
+		{ "steps_own", NULL, GRID_NS },	     { "steps_slowest", NULL, GRID_COUNT },
+		{ "steps_behind", NULL, GRID_NS },   { NULL, NULL, GRID_NONE }
 	};
 
 	begin(sheet, format, "rank", before);
 	add_figures(sheet);
-	add_keys(sheet, behind);
+	add_columns(sheet, behind);
 	for (size_t i = 0; i < overlap->ranks; i++)
 		put_row(sheet, answer, overlap, &overlap->rank[i]);
 	put_row(sheet, answer, overlap, NULL);
 	return end(sheet);
 }
 
-static int print_steps(struct sheet *sheet, int format, const struct overlap *overlap,
-		       const struct overlap_steps *steps)
+static int print_steps(struct sheet *sheet, int format, const struct overlap_steps *steps)
 {
-	static const char *const before[] = { "step", "rank", "ts", NULL };
+	static const struct grid_column before[] = { { "step", NULL, GRID_ID },
+						     { "rank", NULL, GRID_ID },
+						     { "ts", NULL, GRID_TS },
+						     { NULL, NULL, GRID_NONE } };
 	int64_t figure[OVERLAP_FIGURES];
 
 	begin(sheet, format, "step", before);
 	add_figures(sheet);
-	if (overlap->ranks)
-		write_row(sheet); /* the line of keys */
+	write_row(sheet); /* the line of keys */
 	for (size_t i = 0; i < steps->count; i++) {
 		const struct overlap_step *step = &steps->step[i];
 
-		overlap_measure_step(steps, step, figure);
+		overlap_measure_step(steps, step, OVERLAP_ALL, figure);
 		grid_u64(&sheet->grid, GRID_ID, step->number);
 		overlap_put_rank(&sheet->grid, step->rank);
 		grid_whole(&sheet->grid, GRID_NS, step->begin);
@@ -192,13 +205,21 @@ static void put_bin(struct grid *grid, const struct overlap_options *options,
 static int print_series(struct sheet *sheet, const struct overlap *overlap,
 			const struct overlap_options *options)
 {
-	static const char *const keys[] = { "ts",	    "dur",	"rank", "io_bytes",
-					    "io_bandwidth", "io_calls", "iops", "io",
-					    "cpu",	    "kernels",	"copy", NULL };
+	static const struct grid_column columns[] = { { "ts", NULL, GRID_TS },
+						      { "dur", NULL, GRID_NS },
+						      { "rank", NULL, GRID_ID },
+						      { "io_bytes", NULL, GRID_BYTES },
+						      { "io_bandwidth", NULL, GRID_FIXED },
+						      { "io_calls", NULL, GRID_COUNT },
+						      { "iops", NULL, GRID_FIXED },
+						      { "io", NULL, GRID_NS },
+						      { "cpu", NULL, GRID_NS },
+						      { "kernels", NULL, GRID_NS },
+						      { "copy", NULL, GRID_NS },
+						      { NULL, NULL, GRID_NONE } };
 
-	begin(sheet, options->survey.format, "bin", keys);
-	if (overlap->ranks)
-		write_row(sheet); /* the line of keys */
+	begin(sheet, options->survey.format, "bin", columns);
+	write_row(sheet); /* the line of keys */
 	for (uint64_t i = 0; i < options->bins; i++) {
 		for (size_t j = 0; j < overlap->ranks; j++) {
 			put_bin(&sheet->grid, options, &overlap->rank[j], i);
@@ -212,15 +233,16 @@ int overlap_print_data(const struct overlap *overlap, const struct overlap_optio
 		       const struct overlap_answer *answer)
 {
 	bool all = options->survey.format == CLI_NDJSON;
+	bool bins = options->bins || options->bin_ns; /* asked for, also if no rank has any */
 	struct sheet sheet;
 	int error = 0;
 
 	/* CSV has rows of one type: the steps or the series if asked for, else the ranks. */
-	if (all || (!options->steps && !options->bin_ns))
+	if (all || (!options->steps && !bins))
 		error = print_ranks(&sheet, options->survey.format, overlap, answer);
 	if (!error && options->steps)
-		error = print_steps(&sheet, options->survey.format, overlap, &answer->steps);
-	if (!error && options->bin_ns && (all || !options->steps))
+		error = print_steps(&sheet, options->survey.format, &answer->steps);
+	if (!error && bins && (all || !options->steps))
 		error = print_series(&sheet, overlap, options);
 	return error;
 }

@@ -21,51 +21,43 @@
 
 /* key, header, sets: any, all, none; only with kernels */
 const struct overlap_figure overlap_figures[OVERLAP_FIGURES] = {
-	{ "wall", "Wall", 0, 0, 0, false },
-	{ "io", "I/O", 0, IO, 0, false },
-	{ "compute", "Compute", COMPUTE, 0, 0, false },
-	{ "cpu", "CPU ops", 0, CPU, 0, false },
-	{ "gpu", "GPU", 0, GPU, 0, true },
-	{ "comm", "Comm", 0, COMM, 0, true },
-	{ "copy", "Copies", 0, COPY, 0, false },
-	{ "load", "Loading", 0, LOAD, 0, false },
-	{ "kernels", "Kernels", KERNELS, 0, 0, true },
-	{ "io_compute", "I/O+compute", COMPUTE, IO, 0, false },
-	{ "io_cpu", "I/O+CPU", 0, IO | CPU, 0, false },
-	{ "io_gpu", "I/O+GPU", 0, IO | GPU, 0, true },
-	{ "io_comm", "I/O+comm", 0, IO | COMM, 0, true },
-	{ "io_copy", "I/O+copies", 0, IO | COPY, 0, false },
-	{ "io_load", "I/O+loading", 0, IO | LOAD, 0, false },
-	{ "cpu_gpu", "CPU+GPU", 0, CPU | GPU, 0, true },
-	{ "cpu_comm", "CPU+comm", 0, CPU | COMM, 0, true },
-	{ "cpu_copy", "CPU+copies", 0, CPU | COPY, 0, false },
-	{ "cpu_load", "CPU+loading", 0, CPU | LOAD, 0, false },
-	{ "gpu_comm", "GPU+comm", 0, GPU | COMM, 0, true },
-	{ "gpu_copy", "GPU+copies", 0, GPU | COPY, 0, true },
-	{ "gpu_load", "GPU+loading", 0, GPU | LOAD, 0, true },
-	{ "comm_copy", "Comm+copies", 0, COMM | COPY, 0, true },
-	{ "comm_load", "Comm+loading", 0, COMM | LOAD, 0, true },
-	{ "copy_load", "Copies+loading", 0, COPY | LOAD, 0, false },
-	{ "io_unoverlapped", "I/O alone", 0, IO, COMPUTE, false },
-	{ "comm_unoverlapped", "Comm alone", 0, COMM, GPU, true },
-	{ "idle", "GPU idle", 0, 0, KERNELS, true },
-	{ "idle_copy", "Copy", 0, COPY, KERNELS, true },
-	{ "idle_queued", "Start", 0, QUEUED, KERNELS | COPY, true },
-	{ "idle_load", "Loader", 0, LOAD, KERNELS | COPY | QUEUED, true },
-	{ "idle_io", "I/O", 0, IO, KERNELS | COPY | QUEUED | LOAD, true },
-	{ "idle_launch", "Launch", 0, 0, KERNELS | COPY | QUEUED | LOAD | IO, true },
+	[OVERLAP_WALL] = { "wall", "Wall", 0, 0, 0, false },
+	[OVERLAP_IO] = { "io", "I/O", 0, IO, 0, false },
+	[OVERLAP_COMPUTE] = { "compute", "Compute", COMPUTE, 0, 0, false },
+	[OVERLAP_CPU] = { "cpu", "CPU ops", 0, CPU, 0, false },
+	[OVERLAP_GPU] = { "gpu", "GPU", 0, GPU, 0, true },
+	[OVERLAP_COMM] = { "comm", "Comm", 0, COMM, 0, true },
+	[OVERLAP_COPY] = { "copy", "Copies", 0, COPY, 0, false },
+	[OVERLAP_LOAD] = { "load", "Loading", 0, LOAD, 0, false },
+	[OVERLAP_KERNELS] = { "kernels", "Kernels", KERNELS, 0, 0, true },
+	[OVERLAP_IO_COMPUTE] = { "io_compute", "I/O+compute", COMPUTE, IO, 0, false },
+	[OVERLAP_IO_CPU] = { "io_cpu", "I/O+CPU", 0, IO | CPU, 0, false },
+	[OVERLAP_IO_GPU] = { "io_gpu", "I/O+GPU", 0, IO | GPU, 0, true },
+	[OVERLAP_IO_COMM] = { "io_comm", "I/O+comm", 0, IO | COMM, 0, true },
+	[OVERLAP_IO_COPY] = { "io_copy", "I/O+copies", 0, IO | COPY, 0, false },
+	[OVERLAP_IO_LOAD] = { "io_load", "I/O+loading", 0, IO | LOAD, 0, false },
+	[OVERLAP_CPU_GPU] = { "cpu_gpu", "CPU+GPU", 0, CPU | GPU, 0, true },
+	[OVERLAP_CPU_COMM] = { "cpu_comm", "CPU+comm", 0, CPU | COMM, 0, true },
+	[OVERLAP_CPU_COPY] = { "cpu_copy", "CPU+copies", 0, CPU | COPY, 0, false },
+	[OVERLAP_CPU_LOAD] = { "cpu_load", "CPU+loading", 0, CPU | LOAD, 0, false },
+	[OVERLAP_GPU_COMM] = { "gpu_comm", "GPU+comm", 0, GPU | COMM, 0, true },
+	[OVERLAP_GPU_COPY] = { "gpu_copy", "GPU+copies", 0, GPU | COPY, 0, true },
+	[OVERLAP_GPU_LOAD] = { "gpu_load", "GPU+loading", 0, GPU | LOAD, 0, true },
+	[OVERLAP_COMM_COPY] = { "comm_copy", "Comm+copies", 0, COMM | COPY, 0, true },
+	[OVERLAP_COMM_LOAD] = { "comm_load", "Comm+loading", 0, COMM | LOAD, 0, true },
+	[OVERLAP_COPY_LOAD] = { "copy_load", "Copies+loading", 0, COPY | LOAD, 0, false },
+	[OVERLAP_IO_UNOVERLAPPED] = { "io_unoverlapped", "I/O alone", 0, IO, COMPUTE, false },
+	[OVERLAP_COMM_UNOVERLAPPED] = { "comm_unoverlapped", "Comm alone", 0, COMM, GPU, true },
+	[OVERLAP_IDLE] = { "idle", "GPU idle", 0, 0, KERNELS, true },
+	[OVERLAP_IDLE_COPY] = { "idle_copy", "Copy", 0, COPY, KERNELS, true },
+	[OVERLAP_IDLE_QUEUED] = { "idle_queued", "Start", 0, QUEUED, KERNELS | COPY, true },
+	[OVERLAP_IDLE_LOAD] = { "idle_load", "Loader", 0, LOAD, KERNELS | COPY | QUEUED, true },
+	[OVERLAP_IDLE_IO] = { "idle_io", "I/O", 0, IO, KERNELS | COPY | QUEUED | LOAD, true },
+	[OVERLAP_IDLE_LAUNCH] = { "idle_launch", "Launch", 0, 0,
+				  KERNELS | COPY | QUEUED | LOAD | IO, true },
 };
 
 const unsigned overlap_bin_sets[4] = { IO, CPU, KERNELS, COPY };
-
-unsigned overlap_figure(const char *key)
-{
-	unsigned number = 0;
-
-	while (strcmp(overlap_figures[number].key, key) != 0)
-		number++;
-	return number;
-}
 
 /* ---- measuring ---- */
 
@@ -80,7 +72,7 @@ static void fill_parts(void)
 
 			if ((!figure->any || (set & figure->any)) &&
 			    (set & figure->all) == figure->all && !(set & figure->none))
-				parts_of[set] |= UINT64_C(1) << i;
+				parts_of[set] |= OVERLAP_BIT(i);
 		}
 	}
 }
@@ -117,9 +109,10 @@ unsigned overlap_known(const struct pfw_overlap *overlap)
 
 /* A figure is known if all of its activities are, and of alternatives one.  I/O that no recorded
  * compute hides is known without compute. */
-static void forget_unknown(unsigned known, int64_t figure[OVERLAP_FIGURES])
+static void forget_unknown(unsigned known, uint64_t wanted, int64_t figure[OVERLAP_FIGURES])
 {
-	for (unsigned i = 0; i < OVERLAP_FIGURES; i++) {
+	for (; wanted; wanted &= wanted - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(wanted);
 		const struct overlap_figure *of = &overlap_figures[i];
 
 		if ((of->device && !(known & GPU)) || (known & of->all) != of->all ||
@@ -138,7 +131,7 @@ void overlap_measure(const int64_t set_ns[PFW_OVERLAP_SETS], unsigned known,
 		if (set_ns[set])
 			add_time(figure, parts[set], set_ns[set]);
 	}
-	forget_unknown(known, figure);
+	forget_unknown(known, OVERLAP_ALL, figure);
 }
 
 /* ---- steps ---- */
@@ -220,7 +213,7 @@ void overlap_steps_release(struct overlap_steps *steps)
 }
 
 void overlap_measure_step(const struct overlap_steps *steps, const struct overlap_step *step,
-			  int64_t figure[OVERLAP_FIGURES])
+			  uint64_t wanted, int64_t figure[OVERLAP_FIGURES])
 {
 	const struct pfw_overlap *overlap = &step->rank->overlap;
 	const uint64_t *parts = figures_of_sets();
@@ -231,10 +224,10 @@ void overlap_measure_step(const struct overlap_steps *steps, const struct overla
 
 		for (const uint64_t *cell = overlap->cell + part->first;
 		     cell < overlap->cell + part->first + part->cells; cell++)
-			add_time(figure, parts[*cell % PFW_OVERLAP_SETS],
+			add_time(figure, parts[*cell % PFW_OVERLAP_SETS] & wanted,
 				 (int64_t)(*cell >> PFW_ACTIVITIES));
 	}
-	forget_unknown(step->rank->known, figure);
+	forget_unknown(step->rank->known, wanted, figure);
 }
 
 /* ---- stragglers ---- */
@@ -244,9 +237,11 @@ static int64_t own_time(const struct overlap_steps *steps, const struct overlap_
 {
 	int64_t figure[OVERLAP_FIGURES], waited;
 
-	overlap_measure_step(steps, step, figure);
-	waited = figure[overlap_figure("comm_unoverlapped")];
-	return figure[overlap_figure("wall")] - (waited != OVERLAP_UNKNOWN ? waited : 0);
+	overlap_measure_step(steps, step,
+			     OVERLAP_BIT(OVERLAP_WALL) | OVERLAP_BIT(OVERLAP_COMM_UNOVERLAPPED),
+			     figure);
+	waited = figure[OVERLAP_COMM_UNOVERLAPPED];
+	return figure[OVERLAP_WALL] - (waited != OVERLAP_UNKNOWN ? waited : 0);
 }
 
 static int compare_times(const void *a, const void *b)

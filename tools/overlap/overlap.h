@@ -60,6 +60,10 @@ void overlap_release(struct overlap *overlap);
 
 /* ---- figures ---- */
 
+/* The figures, in the order of their columns. */
+#define OVERLAP_BIT(number) (UINT64_C(1) << (number))
+#define OVERLAP_ALL (OVERLAP_BIT(OVERLAP_FIGURES) - 1)
+
 /* The time in which an activity of `any` (0: anything), all of `all` and none of `none` ran. */
 struct overlap_figure {
 	const char *key, *header;
@@ -67,14 +71,46 @@ struct overlap_figure {
 	bool device; /* only if kernels ran */
 };
 
-#define OVERLAP_FIGURES 33
+enum {
+	OVERLAP_WALL,
+	OVERLAP_IO,
+	OVERLAP_COMPUTE,
+	OVERLAP_CPU,
+	OVERLAP_GPU,
+	OVERLAP_COMM,
+	OVERLAP_COPY,
+	OVERLAP_LOAD,
+	OVERLAP_KERNELS,
+	OVERLAP_IO_COMPUTE,
+	OVERLAP_IO_CPU,
+	OVERLAP_IO_GPU,
+	OVERLAP_IO_COMM,
+	OVERLAP_IO_COPY,
+	OVERLAP_IO_LOAD,
+	OVERLAP_CPU_GPU,
+	OVERLAP_CPU_COMM,
+	OVERLAP_CPU_COPY,
+	OVERLAP_CPU_LOAD,
+	OVERLAP_GPU_COMM,
+	OVERLAP_GPU_COPY,
+	OVERLAP_GPU_LOAD,
+	OVERLAP_COMM_COPY,
+	OVERLAP_COMM_LOAD,
+	OVERLAP_COPY_LOAD,
+	OVERLAP_IO_UNOVERLAPPED,
+	OVERLAP_COMM_UNOVERLAPPED,
+	OVERLAP_IDLE,
+	OVERLAP_IDLE_COPY,
+	OVERLAP_IDLE_QUEUED,
+	OVERLAP_IDLE_LOAD,
+	OVERLAP_IDLE_IO,
+	OVERLAP_IDLE_LAUNCH,
+	OVERLAP_FIGURES,
+};
 extern const struct overlap_figure overlap_figures[OVERLAP_FIGURES];
 
 /* The activities of io_ns, cpu_ns, gpu_ns and copy_ns of a bin. */
 extern const unsigned overlap_bin_sets[4];
-
-/* The index of the figure with that key. */
-unsigned overlap_figure(const char *key);
 
 /* A figure of activities that were not recorded. */
 #define OVERLAP_UNKNOWN (-1)
@@ -105,8 +141,9 @@ struct overlap_steps {
 int overlap_steps_find(struct overlap_steps *steps, const struct overlap *overlap);
 void overlap_steps_release(struct overlap_steps *steps);
 
+/* Compute the figures of a step that are wanted, as bits; the others are 0. */
 void overlap_measure_step(const struct overlap_steps *steps, const struct overlap_step *step,
-			  int64_t figure[OVERLAP_FIGURES]);
+			  uint64_t wanted, int64_t figure[OVERLAP_FIGURES]);
 
 /* How a rank delays the others. */
 struct overlap_straggler {

@@ -31,11 +31,11 @@ static void add_columns(struct sheet *sheet, const char *const *titles)
 		sheet->column[sheet->grid.columns++].title = *titles;
 }
 
-static void add_figures(struct sheet *sheet, const char *const *keys)
+/* `figures`: their numbers, ended by OVERLAP_FIGURES, as below. */
+static void add_figures(struct sheet *sheet, const unsigned *figures)
 {
-	for (; *keys; keys++)
-		sheet->column[sheet->grid.columns++].title =
-			overlap_figures[overlap_figure(*keys)].header;
+	for (; *figures < OVERLAP_FIGURES; figures++)
+		sheet->column[sheet->grid.columns++].title = overlap_figures[*figures].header;
 }
 
 static void begin(struct sheet *sheet, const char *const *titles)
@@ -67,10 +67,10 @@ void overlap_put_rank(struct grid *grid, const struct overlap_rank *rank)
 		grid_text(grid, "all", strlen("all"));
 }
 
-static void put_figures(struct grid *grid, const char *const *keys, const int64_t *figure)
+static void put_figures(struct grid *grid, const unsigned *figures, const int64_t *figure)
 {
-	for (; *keys; keys++) {
-		int64_t ns = figure[overlap_figure(*keys)];
+	for (; *figures < OVERLAP_FIGURES; figures++) {
+		int64_t ns = figure[*figures];
 
 		grid_maybe(grid, GRID_NS, ns != OVERLAP_UNKNOWN, ns);
 	}
@@ -84,7 +84,7 @@ static int by_ns(const void *a, const void *b)
 }
 
 /* Rows that say how a figure differs between the ranks that have it, by nearest rank. */
-static void put_spread(struct sheet *sheet, size_t ranks, const char *const *keys)
+static void put_spread(struct sheet *sheet, size_t ranks, const unsigned *figures)
 {
 	static const struct {
 		const char *title;
@@ -94,8 +94,8 @@ static void put_spread(struct sheet *sheet, size_t ranks, const char *const *key
 	int64_t *value = calloc(ranks, sizeof(*value));
 
 	sheet->failed |= !spread || !value;
-	for (unsigned key = 0; keys[key] && !sheet->failed; key++) {
-		unsigned number = overlap_figure(keys[key]);
+	for (unsigned at = 0; figures[at] < OVERLAP_FIGURES && !sheet->failed; at++) {
+		unsigned number = figures[at];
 		size_t count = 0;
 
 		for (size_t i = 0; i < ranks; i++) {
@@ -111,7 +111,7 @@ static void put_spread(struct sheet *sheet, size_t ranks, const char *const *key
 	}
 	for (size_t i = 0; i < CLI_ARRAY_LEN(rows) && !sheet->failed; i++) {
 		grid_text(&sheet->grid, rows[i].title, strlen(rows[i].title));
-		put_figures(&sheet->grid, keys, spread[i]);
+		put_figures(&sheet->grid, figures, spread[i]);
 	}
 	free(spread);
 	free(value);
@@ -119,24 +119,24 @@ static void put_spread(struct sheet *sheet, size_t ranks, const char *const *key
 
 static void print_ranks(struct sheet *sheet, const struct overlap *overlap,
 			const struct overlap_totals *totals, const char *title,
-			const char *const *keys)
+			const unsigned *figures)
 {
 	static const char *const titles[] = { "Rank", NULL };
 	struct grid *grid = &sheet->grid;
 
 	begin(sheet, titles);
-	add_figures(sheet, keys);
+	add_figures(sheet, figures);
 	for (size_t i = 0; i < overlap->ranks; i++) {
 		if (!sheet->shown[i])
 			continue;
 		overlap_put_rank(grid, &overlap->rank[i]);
-		put_figures(grid, keys, sheet->figure[i]);
+		put_figures(grid, figures, sheet->figure[i]);
 	}
 	if (sheet->few)
-		put_spread(sheet, overlap->ranks, keys);
+		put_spread(sheet, overlap->ranks, figures);
 	if (overlap->ranks > 1) {
 		overlap_put_rank(grid, NULL);
-		put_figures(grid, keys, totals->figure);
+		put_figures(grid, figures, totals->figure);
 	}
 	end(sheet, title);
 }
@@ -199,8 +199,10 @@ static void print_stragglers(struct sheet *sheet, const struct overlap *overlap,
 	end(sheet, "Stragglers");
 }
 
-static const char *const step_keys[] = { "wall", "io",	 "compute",	    "gpu",  "comm",
-					 "copy", "load", "io_unoverlapped", "idle", NULL };
+static const unsigned step_figures[] = {
+	OVERLAP_WALL, OVERLAP_IO,   OVERLAP_COMPUTE,	     OVERLAP_GPU,  OVERLAP_COMM,
+	OVERLAP_COPY, OVERLAP_LOAD, OVERLAP_IO_UNOVERLAPPED, OVERLAP_IDLE, OVERLAP_FIGURES
+};
 
 /* More steps are shown only if asked for. */
 #define STEPS_FEW 12
@@ -209,16 +211,19 @@ static void print_steps(struct sheet *sheet, const struct overlap_steps *steps)
 {
 	static const char *const before[] = { "Step", NULL }, *const behind[] = { "Rank", NULL };
 	int64_t figure[OVERLAP_FIGURES];
+	uint64_t wanted = 0;
 
+	for (const unsigned *at = step_figures; *at < OVERLAP_FIGURES; at++)
+		wanted |= OVERLAP_BIT(*at);
 	begin(sheet, before);
-	add_figures(sheet, step_keys);
+	add_figures(sheet, step_figures);
 	add_columns(sheet, behind);
 	for (size_t i = 0; i < steps->count; i++) {
 		const struct overlap_step *step = &steps->step[i];
 
-		overlap_measure_step(steps, step, figure);
+		overlap_measure_step(steps, step, wanted, figure);
 		grid_u64(&sheet->grid, GRID_ID, step->number);
-		put_figures(&sheet->grid, step_keys, figure);
+		put_figures(&sheet->grid, step_figures, figure);
 		overlap_put_rank(&sheet->grid, step->rank);
 	}
 	end(sheet, "Steps");
@@ -282,7 +287,7 @@ static void measure_ranks(struct sheet *sheet, const struct overlap *overlap,
 
 		overlap_measure(rank->overlap.set_ns, rank->known, sheet->figure[i]);
 		score[i] = straggler ? overlap_mean(straggler[i].own_ns, straggler[i].steps)
-				     : sheet->figure[i][overlap_figure("wall")];
+				     : sheet->figure[i][OVERLAP_WALL];
 	}
 	if (score && sheet->figure)
 		sheet->shown = slowest_ranks(&options->survey, score, overlap->ranks);
@@ -298,17 +303,18 @@ static void measure_ranks(struct sheet *sheet, const struct overlap *overlap,
 static void print_unknown(const struct sheet *sheet, const struct overlap_totals *totals)
 {
 	static const struct {
-		const char *key, *figures;
+		unsigned figure;
+		const char *figures;
 		enum unrecorded kind;
 	} unknown[] = {
-		{ "io", "I/O", UNRECORDED_IO },
-		{ "cpu", "CPU ops and Loading", UNRECORDED_OPERATORS },
-		{ "gpu", "GPU and Comm", UNRECORDED_KERNELS },
+		{ OVERLAP_IO, "I/O", UNRECORDED_IO },
+		{ OVERLAP_CPU, "CPU ops and Loading", UNRECORDED_OPERATORS },
+		{ OVERLAP_GPU, "GPU and Comm", UNRECORDED_KERNELS },
 	};
 	bool any = false;
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(unknown) && !sheet->failed; i++) {
-		if (totals->figure[overlap_figure(unknown[i].key)] == OVERLAP_UNKNOWN)
+		if (totals->figure[unknown[i].figure] == OVERLAP_UNKNOWN)
 			unrecorded_say(unknown[i].figures, unknown[i].kind, &any);
 	}
 }
@@ -316,20 +322,22 @@ static void print_unknown(const struct sheet *sheet, const struct overlap_totals
 static void print_tables(struct sheet *sheet, const struct overlap *overlap,
 			 const struct overlap_options *options, const struct overlap_answer *answer)
 {
-	static const char *const times[] = { "wall",
-					     "io",
-					     "compute",
-					     "cpu",
-					     "gpu",
-					     "comm",
-					     "copy",
-					     "load",
-					     "io_compute",
-					     "io_unoverlapped",
-					     "comm_unoverlapped",
-					     NULL };
-	static const char *const idle[] = { "wall",	 "idle",      "idle_launch", "idle_queued",
-					    "idle_copy", "idle_load", "idle_io",     NULL };
+	static const unsigned times[] = { OVERLAP_WALL,
+					  OVERLAP_IO,
+					  OVERLAP_COMPUTE,
+					  OVERLAP_CPU,
+					  OVERLAP_GPU,
+					  OVERLAP_COMM,
+					  OVERLAP_COPY,
+					  OVERLAP_LOAD,
+					  OVERLAP_IO_COMPUTE,
+					  OVERLAP_IO_UNOVERLAPPED,
+					  OVERLAP_COMM_UNOVERLAPPED,
+					  OVERLAP_FIGURES };
+	static const unsigned idle[] = { OVERLAP_WALL,	      OVERLAP_IDLE,
+					 OVERLAP_IDLE_LAUNCH, OVERLAP_IDLE_QUEUED,
+					 OVERLAP_IDLE_COPY,   OVERLAP_IDLE_LOAD,
+					 OVERLAP_IDLE_IO,     OVERLAP_FIGURES };
 
 	print_ranks(sheet, overlap, &answer->totals, "Time in which", times);
 	if (answer->totals.sums.kernels) {

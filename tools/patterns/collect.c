@@ -99,47 +99,57 @@ static int done(void *user, struct pfw_pass_block *block)
 	return error;
 }
 
-/* All blocks of a wanted rank, since earlier ones give the offsets of descriptors. */
+/* All blocks of a wanted rank before --until, since earlier ones give the offsets of descriptors. */
 static bool want(void *user, size_t file, const struct pfw_block *block)
 {
 	const struct collect *collect = user;
+	const struct pfw_select *select = &collect->patterns->select;
 
-	return !collect->indexed[file] &&
-	       pfw_select_ranks_block(&collect->patterns->select, file, block);
+	return !collect->indexed[file] && pfw_select_ranks_block(select, file, block) &&
+	       !(select->times && block->summed &&
+		 block->least_ns >= select->window[file].until_ns);
 }
 
 /* ---- from indexes ---- */
 
-/* Whether all lines of the wanted files are wanted. */
-static bool all_lines(const struct pfw_select *select)
+/* What no index knows: an option; NULL: nothing. */
+static const char *needs_lines(const struct patterns *patterns)
 {
-	return !select->cat.count && !select->name.count && !select->fname.count &&
-	       !select->pid.count && !select->tid.count && !select->step.count &&
-	       !select->has_min_dur && !select->where_count && !select->times;
+	if (patterns->survey.no_index)
+		return "--no-index";
+	return pfw_patterns_indexable(&patterns->found) ? select_args_but_rank(&patterns->select)
+							: "--alignment or --small";
 }
 
-/* 1; 0 if the lines must be read; -ENOMEM. */
+/* 1; 0 if the lines must be read; -ENOMEM.  Only a rank with lines is known, as where they are read. */
 static int ask_index(struct collect *collect, size_t file)
 {
 	const struct pfw_trace_file *trace = &collect->traces->file[file];
-	struct patterns_rank *rank = patterns_find_rank(collect->patterns, trace->head.rank);
+	struct pfw_pattern_counters counters = { 0 };
+	struct patterns_rank *rank;
 	struct pfw_index *index;
 	char why[PATH_MAX];
-	int error = rank ? 0 : -ENOMEM;
+	int error;
 
 	/* An index covers its whole file. */
-	if (error || trace->ranks || pfw_index_of(&index, trace, why, sizeof(why)))
-		return error;
+	if (trace->ranks || pfw_index_of(&index, trace, why, sizeof(why)))
+		return 0;
 	/* Reading the lines reports their problems. */
 	error = pfw_index_meta(index)->problems
 			? -ENOENT
 			: pfw_patterns_from_index(&collect->patterns->found, trace->head.rank,
-						  &rank->counters, index);
+						  &counters, index);
 	pfw_index_close(index);
-	return !error ? 1 : error == -ENOMEM ? error : 0;
+	if (error)
+		return error == -ENOMEM ? error : 0;
+	rank = patterns_find_rank(collect->patterns, trace->head.rank);
+	if (!rank)
+		return -ENOMEM;
+	pfw_pattern_add_counters(&rank->counters, &counters);
+	return 1;
 }
 
-static int ask_indexes(struct collect *collect)
+static int ask_indexes(struct collect *collect, const char *lacks)
 {
 	collect->indexed = calloc(collect->traces->count + 1, sizeof(bool));
 	if (!collect->indexed)
@@ -147,8 +157,7 @@ static int ask_indexes(struct collect *collect)
 	for (size_t i = 0; i < collect->traces->count; i++) {
 		int asked = 0;
 
-		if (!collect->patterns->survey.no_index && all_lines(&collect->patterns->select) &&
-		    pfw_select_file(&collect->patterns->select, i))
+		if (!lacks && pfw_select_file(&collect->patterns->select, i))
 			asked = ask_index(collect, i);
 		if (asked < 0)
 			return asked;
@@ -156,9 +165,8 @@ static int ask_indexes(struct collect *collect)
 		if (!asked && collect->traces->file[i].partial &&
 		    pfw_select_file(&collect->patterns->select, i) &&
 		    survey_lacks(&collect->patterns->survey, collect->input,
-				 all_lines(&collect->patterns->select)
-					 ? "what these options ask for, or a file of several ranks,"
-					 : "a condition other than --rank"))
+				 lacks ? lacks
+				       : "what these options ask for, or a file of several ranks,"))
 			return -ENOENT;
 	}
 	return 0;
@@ -173,13 +181,14 @@ int patterns_collect(struct patterns *patterns, struct survey_input *input)
 					  .work = work,
 					  .done = done,
 					  .drop = drop };
-	bool indexable = all_lines(&patterns->select) && !input->live.any &&
-			 !patterns->survey.no_index;
-	int error = indexable ? patterns_find_few(patterns, &input->traces) : 0;
+	const char *lacks = needs_lines(patterns);
+	int error = !lacks && !input->live.any ? patterns_find_few(patterns, &input->traces) : 0;
 
 	if (error || patterns->few.known)
 		return error;
-	error = ask_indexes(&collect);
+	if (!patterns->survey.no_index)
+		patterns->survey.lacks = lacks;
+	error = ask_indexes(&collect, lacks);
 	if (!error)
 		error = survey_read(&patterns->survey, input, &fold, SURVEY_ALL);
 	if (!error)

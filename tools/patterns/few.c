@@ -11,6 +11,8 @@
 
 #include "patterns/patterns.h"
 #include "store/index/index.h"
+#include "store/kit/grow.h"
+#include "store/kit/hash.h"
 #include "store/kit/saturate.h"
 #include "store/line/hash.h"
 #include "store/patterns/in_index.h"
@@ -20,7 +22,7 @@
 
 /* The sums of a name.  Two names of one hash would be one file: of a million, at odds of 1 in 10^7. */
 struct sum {
-	uint64_t hash; /* 0: free */
+	uint64_t hash;
 	uint64_t moved, mapped;
 	size_t rank; /* number + 1 of the last rank that has it */
 };
@@ -40,8 +42,10 @@ struct best {
 struct walk {
 	struct patterns *patterns;
 	const struct pfw_traces *traces;
+	/* In the order in which the walks meet the names, so that most are in a cache. */
 	struct sum *sum;
-	size_t files, mask; /* mask + 1 slots */
+	size_t files, room;
+	struct pfw_hash_slots slots; /* their numbers + 1 by hash */
 	struct best moved, mapped;
 	size_t rank; /* number of the current one */
 	bool again;  /* the second walk */
@@ -49,62 +53,41 @@ struct walk {
 
 /* ---- sums by name ---- */
 
-static struct sum *find_slot(struct sum *sum, size_t mask, uint64_t hash)
+/* NULL: none yet. */
+static struct sum *find_sum(const struct walk *walk, uint64_t hash)
 {
-	size_t at = hash & mask;
+	uint32_t at = (uint32_t)hash, number;
 
-	while (sum[at].hash && sum[at].hash != hash)
-		at = (at + 1) & mask;
-	return &sum[at];
-}
-
-static bool grow(struct walk *walk)
-{
-	size_t mask = walk->mask ? 2 * walk->mask + 1 : 1023;
-	struct sum *more = calloc(mask + 1, sizeof(*more));
-
-	for (size_t i = 0; more && walk->sum && i <= walk->mask; i++) {
-		if (walk->sum[i].hash)
-			*find_slot(more, mask, walk->sum[i].hash) = walk->sum[i];
+	while ((number = pfw_hash_slots_next(&walk->slots, (uint32_t)hash, &at))) {
+		if (walk->sum[number - 1].hash == hash)
+			return &walk->sum[number - 1];
 	}
-	if (!more)
-		return false;
-	free(walk->sum);
-	walk->sum = more;
-	walk->mask = mask;
-	return true;
+	return NULL;
 }
 
-static uint64_t moved_by(const struct pfw_pattern *pattern)
+/* NULL: no memory. */
+static struct sum *add_sum(struct walk *walk, uint64_t hash)
 {
-	return pattern->side[0].bytes + pattern->side[1].bytes;
-}
-
-static uint64_t hash_of(const char *name, size_t bytes)
-{
-	uint64_t hash = pfw_linehash(name, bytes);
-
-	return hash ? hash : 1;
+	if (walk->files >= UINT32_MAX - 1 || pfw_hash_slots_reserve(&walk->slots) ||
+	    PFW_PUSH(walk->sum, walk->files, walk->room, (struct sum){ .hash = hash }))
+		return NULL;
+	pfw_hash_slots_add(&walk->slots, (uint32_t)hash, (uint32_t)walk->files);
+	return &walk->sum[walk->files - 1];
 }
 
 /* The first walk. */
-static int add_sums(struct walk *walk, const char *name, size_t bytes,
-		    const struct pfw_pattern *pattern)
+static int add_sums(struct walk *walk, const struct pfw_pattern_file *file)
 {
 	struct patterns_row *rank = &walk->patterns->few.rank[walk->rank];
-	struct sum *sum;
+	uint64_t hash = pfw_linehash(file->name, file->name_bytes);
+	struct sum *sum = find_sum(walk, hash);
 
-	if (walk->files >= walk->mask / 2 && !grow(walk))
+	sum = sum ? sum : add_sum(walk, hash);
+	if (!sum)
 		return -ENOMEM;
-	sum = find_slot(walk->sum, walk->mask, hash_of(name, bytes));
-	if (!sum->hash) {
-		sum->hash = hash_of(name, bytes);
-		walk->files++;
-	}
-	pfw_saturate_u64(&sum->moved, moved_by(pattern));
-	pfw_saturate_u64(&sum->mapped, pattern->mapped);
-	patterns_add(rank, pattern);
-	rank->files -= sum->rank == walk->rank + 1;
+	pfw_saturate_u64(&sum->moved, file->bytes[0] + file->bytes[1]);
+	pfw_saturate_u64(&sum->mapped, file->mapped);
+	rank->files += sum->rank != walk->rank + 1;
 	rank->ranks = 1;
 	sum->rank = walk->rank + 1;
 	return 0;
@@ -155,21 +138,28 @@ static size_t find_kept(const struct best *best, uint64_t most, uint64_t moved, 
 /* Add a rank's share of a file, if it is one of the best.  A file that others have pushed out never
  * comes back, since its sums do not change. */
 static int offer(struct best *best, const struct walk *walk, uint64_t most, uint64_t moved,
-		 const char *name, size_t bytes, const struct pfw_pattern *pattern)
+		 const struct pfw_pattern_file *file)
 {
 	int64_t rank = walk->patterns->rank[walk->rank].rank;
+	size_t bytes = file->name_bytes, at;
+	struct pfw_pattern pattern;
+	struct kept *kept;
 	bool found;
-	size_t at = find_kept(best, most, moved, name, bytes, &found);
-	struct kept *kept = &best->kept[at];
 
+	if (best->count == best->limit && best->limit && most < best->kept[best->count - 1].most)
+		return 0;
+	at = find_kept(best, most, moved, file->name, bytes, &found);
+	kept = &best->kept[at];
 	if (at == best->limit)
 		return 0;
+	if (pfw_pattern_figures(file, &pattern))
+		return -EBADMSG;
 	if (!found) {
 		char *text = malloc(bytes + 1);
 
 		if (!text)
 			return -ENOMEM;
-		memcpy(text, name, bytes);
+		memcpy(text, file->name, bytes);
 		if (best->count == best->limit)
 			drop_last(best);
 		memmove(kept + 1, kept, (best->count++ - at) * sizeof(*kept));
@@ -179,7 +169,7 @@ static int offer(struct best *best, const struct walk *walk, uint64_t most, uint
 			.row = { .section = "file", .name = text, .bytes = bytes, .rank = rank }
 		};
 	}
-	patterns_add(&kept->row, pattern);
+	patterns_add(&kept->row, &pattern);
 	kept->row.ranks -= kept->rank == walk->rank + 1;
 	kept->rank = walk->rank + 1;
 	kept->row.rank = kept->row.ranks > 1 ? -1 : rank;
@@ -188,36 +178,42 @@ static int offer(struct best *best, const struct walk *walk, uint64_t most, uint
 }
 
 /* The second walk. */
-static int keep(struct walk *walk, const char *name, size_t bytes,
-		const struct pfw_pattern *pattern)
+static int keep(struct walk *walk, const struct pfw_pattern_file *file)
 {
-	const struct sum *sum = find_slot(walk->sum, walk->mask, hash_of(name, bytes));
+	const struct sum *sum = find_sum(walk, pfw_linehash(file->name, file->name_bytes));
 	int error;
 
-	if (!sum->hash)
+	if (!sum)
 		return -ESTALE; /* the index is another one now */
-	error = offer(&walk->moved, walk, sum->moved, 0, name, bytes, pattern);
+	error = offer(&walk->moved, walk, sum->moved, 0, file);
 	if (!error && sum->mapped)
-		error = offer(&walk->mapped, walk, sum->mapped, sum->moved, name, bytes, pattern);
+		error = offer(&walk->mapped, walk, sum->mapped, sum->moved, file);
 	return error;
 }
 
 /* ---- the walks ---- */
 
-static int take(void *user, const char *name, size_t bytes, const struct pfw_pattern *pattern)
+static int take(void *user, const struct pfw_pattern_file *file)
 {
 	struct walk *walk = user;
 
-	if (!patterns_counted(pattern))
-		return 0;
-	return walk->again ? keep(walk, name, bytes, pattern)
-			   : add_sums(walk, name, bytes, pattern);
+	return walk->again ? keep(walk, file) : add_sums(walk, file);
+}
+
+/* The sums of an index are those of its rank. */
+static void add_totals(struct walk *walk, struct patterns_rank *rank,
+		       const struct pfw_pattern_totals *totals)
+{
+	if (walk->again)
+		return;
+	pfw_pattern_add(&walk->patterns->few.rank[walk->rank].sum, &totals->sum);
+	pfw_pattern_add_counters(&rank->counters, &totals->counters);
 }
 
 static int walk_file(struct walk *walk, const struct pfw_trace_file *file)
 {
 	struct patterns_rank *rank = patterns_find_rank(walk->patterns, file->head.rank);
-	struct pfw_pattern_counters again = { .any = false };
+	struct pfw_pattern_totals totals;
 	struct pfw_index *index;
 	char why[PATH_MAX];
 	int error = rank ? 0 : -ENOMEM;
@@ -232,9 +228,10 @@ static int walk_file(struct walk *walk, const struct pfw_trace_file *file)
 	/* Reading the lines reports their problems. */
 	error = pfw_index_meta(index)->problems
 			? -ENOENT
-			: pfw_patterns_walk_index(index, walk->again ? &again : &rank->counters,
-						  take, walk);
+			: pfw_patterns_walk_index(index, &totals, take, walk);
 	pfw_index_close(index);
+	if (!error)
+		add_totals(walk, rank, &totals);
 	return error;
 }
 
@@ -267,7 +264,7 @@ static int give(struct walk *walk)
 	struct patterns_few *few = &walk->patterns->few;
 
 	few->files = walk->files;
-	for (size_t i = 0; walk->sum && i <= walk->mask; i++) {
+	for (size_t i = 0; i < walk->files; i++) {
 		few->mapped_files += walk->sum[i].mapped != 0;
 		pfw_saturate_u64(&few->mapped_bytes, walk->sum[i].mapped);
 	}
@@ -304,7 +301,10 @@ static int make_room(struct walk *walk)
 	walk->moved.kept = calloc(walk->moved.limit + 1, sizeof(struct kept));
 	walk->mapped.kept = calloc(walk->mapped.limit + 1, sizeof(struct kept));
 	walk->patterns->few.rank = calloc(walk->traces->count + 1, sizeof(struct patterns_row));
-	return walk->moved.kept && walk->mapped.kept && walk->patterns->few.rank ? 0 : -ENOMEM;
+	return pfw_hash_slots_init(&walk->slots) || !walk->moved.kept || !walk->mapped.kept ||
+			       !walk->patterns->few.rank
+		       ? -ENOMEM
+		       : 0;
 }
 
 static void free_walk(struct walk *walk)
@@ -316,6 +316,7 @@ static void free_walk(struct walk *walk)
 	free(walk->moved.kept);
 	free(walk->mapped.kept);
 	free(walk->sum);
+	pfw_hash_slots_release(&walk->slots);
 }
 
 int patterns_find_few(struct patterns *patterns, const struct pfw_traces *traces)

@@ -48,8 +48,6 @@ struct patterns {
 
 /* Add the figures of a file, or of a rank's share of it.  Different ranks have different processes. */
 void patterns_add(struct patterns_row *row, const struct pfw_pattern *pattern);
-/* Whether a call of it was counted. */
-bool patterns_counted(const struct pfw_pattern *pattern);
 /* The rank in `patterns`, which is added if it is new; NULL: no memory. */
 struct patterns_rank *patterns_find_rank(struct patterns *patterns, int64_t rank);
 

@@ -32,18 +32,9 @@ static int by_bytes(const void *a, const void *b)
 
 void patterns_add(struct patterns_row *row, const struct pfw_pattern *pattern)
 {
-	uint64_t processes = row->sum.processes + pattern->processes;
-
-	pfw_pattern_merge(&row->sum, pattern);
-	row->sum.processes = processes;
+	pfw_pattern_add(&row->sum, pattern);
 	row->files++;
 	row->ranks++;
-}
-
-bool patterns_counted(const struct pfw_pattern *pattern)
-{
-	return pattern->opens || pattern->others || pattern->side[0].calls ||
-	       pattern->side[1].calls;
 }
 
 /* A file that only has calls which the conditions leave out is in no row. */
@@ -55,7 +46,7 @@ static bool is_counted(const struct patterns *patterns, size_t number)
 
 	name.at = pfw_patterns_name(&patterns->found, number, &name.bytes);
 	/* --fname wants a copy for one of its files. */
-	return patterns_counted(row) && (!fname->count || pfw_select_globs_match(fname, name));
+	return pfw_pattern_counted(row) && (!fname->count || pfw_select_globs_match(fname, name));
 }
 
 /* Merge the files of all ranks by name.  Return their number, or -ENOMEM. */
@@ -121,49 +112,54 @@ static int64_t io_ns(const struct patterns_row *row)
 /* ---- columns ---- */
 
 static const struct grid_column columns[] = {
-	{ "section", NULL },
-	{ "fname", "File" },
-	{ "rank", NULL },
-	{ "files", NULL },
-	{ "ranks", "Ranks" },
-	{ "processes", NULL },
-	{ "opens", "Opens" },
-	{ "opens_again", "Again" },
-	{ "metadata_calls", NULL },
-	{ "metadata_us", "Metadata" },
-	{ "data_us", "Data" },
-	{ "reads", "Reads" },
-	{ "read_bytes", "Read" },
-	{ "writes", "Writes" },
-	{ "written_bytes", "Written" },
-	{ "consecutive", "Consec." },
-	{ "strided", "Strided" },
-	{ "sequential", "Forward" },
-	{ "random", "Random" },
-	{ "small", "Small" },
-	{ "unaligned", "Unaligned" },
-	{ "switches", NULL },
-	{ "mapped_bytes", NULL },
-#define SIDE(side)                                                                             \
-	{ side "_first", NULL }, { side "_consecutive", NULL }, { side "_strided", NULL },     \
-		{ side "_sequential", NULL }, { side "_random", NULL },                        \
-		{ side "_unplaced", NULL }, { side "_behind", NULL }, { side "_small", NULL }, \
-		{ side "_unaligned", NULL }, { side "_max_byte", NULL }, { side "_us", NULL }, \
-		{ "size_" side "_0_100", NULL }, { "size_" side "_100_1k", NULL },             \
-		{ "size_" side "_1k_10k", NULL }, { "size_" side "_10k_100k", NULL },          \
-		{ "size_" side "_100k_1m", NULL }, { "size_" side "_1m_4m", NULL },            \
-		{ "size_" side "_4m_10m", NULL }, { "size_" side "_10m_100m", NULL },          \
-		{ "size_" side "_100m_1g", NULL },                                             \
-	{                                                                                      \
-		"size_" side "_1g_plus", NULL                                                  \
+	{ "section", NULL, GRID_TEXT },
+	{ "fname", "File", GRID_TEXT },
+	{ "rank", NULL, GRID_COUNT },
+	{ "files", NULL, GRID_COUNT },
+	{ "ranks", "Ranks", GRID_COUNT },
+	{ "processes", NULL, GRID_COUNT },
+	{ "opens", "Opens", GRID_COUNT },
+	{ "opens_again", "Again", GRID_COUNT },
+	{ "metadata_calls", NULL, GRID_COUNT },
+	{ "metadata_us", "Metadata", GRID_NS },
+	{ "data_us", "Data", GRID_NS },
+	{ "reads", "Reads", GRID_COUNT },
+	{ "read_bytes", "Read", GRID_BYTES },
+	{ "writes", "Writes", GRID_COUNT },
+	{ "written_bytes", "Written", GRID_BYTES },
+	{ "consecutive", "Consec.", GRID_PERCENT },
+	{ "strided", "Strided", GRID_PERCENT },
+	{ "sequential", "Forward", GRID_PERCENT },
+	{ "random", "Random", GRID_PERCENT },
+	{ "small", "Small", GRID_PERCENT },
+	{ "unaligned", "Unaligned", GRID_PERCENT },
+	{ "switches", NULL, GRID_COUNT },
+	{ "mapped_bytes", NULL, GRID_BYTES },
+#define SIDE(side)                                                                               \
+	{ side "_first", NULL, GRID_COUNT }, { side "_consecutive", NULL, GRID_COUNT },          \
+		{ side "_strided", NULL, GRID_COUNT }, { side "_sequential", NULL, GRID_COUNT }, \
+		{ side "_random", NULL, GRID_COUNT }, { side "_unplaced", NULL, GRID_COUNT },    \
+		{ side "_behind", NULL, GRID_COUNT }, { side "_small", NULL, GRID_COUNT },       \
+		{ side "_unaligned", NULL, GRID_COUNT }, { side "_max_byte", NULL, GRID_BYTES }, \
+		{ side "_us", NULL, GRID_NS }, { "size_" side "_0_100", NULL, GRID_COUNT },      \
+		{ "size_" side "_100_1k", NULL, GRID_COUNT },                                    \
+		{ "size_" side "_1k_10k", NULL, GRID_COUNT },                                    \
+		{ "size_" side "_10k_100k", NULL, GRID_COUNT },                                  \
+		{ "size_" side "_100k_1m", NULL, GRID_COUNT },                                   \
+		{ "size_" side "_1m_4m", NULL, GRID_COUNT },                                     \
+		{ "size_" side "_4m_10m", NULL, GRID_COUNT },                                    \
+		{ "size_" side "_10m_100m", NULL, GRID_COUNT },                                  \
+		{ "size_" side "_100m_1g", NULL, GRID_COUNT },                                   \
+	{                                                                                        \
+		"size_" side "_1g_plus", NULL, GRID_COUNT                                        \
 	}
 	SIDE("read"),
 	SIDE("write"),
 #undef SIDE
-	{ "calls_read_bytes", NULL },
-	{ "calls_written_bytes", NULL },
-	{ "storage_read_bytes", NULL },
-	{ "storage_written_bytes", NULL },
+	{ "calls_read_bytes", NULL, GRID_BYTES },
+	{ "calls_written_bytes", NULL, GRID_BYTES },
+	{ "storage_read_bytes", NULL, GRID_BYTES },
+	{ "storage_written_bytes", NULL, GRID_BYTES },
 };
 
 static void put_share(struct grid *grid, uint64_t part, uint64_t all)
@@ -260,11 +256,12 @@ static void put_row(struct grid *grid, const struct patterns_row *row)
 
 static void print_sizes(const struct patterns_row *all, const struct survey *survey)
 {
-	static const struct grid_column size_columns[] = { { "size", "Size of one" },
-							   { "reads", "Reads" },
-							   { "read_share", "Share" },
-							   { "writes", "Writes" },
-							   { "write_share", "Share" } };
+	static const struct grid_column size_columns[] = { { "size", "Size of one", GRID_TEXT },
+							   { "reads", "Reads", GRID_COUNT },
+							   { "read_share", "Share", GRID_PERCENT },
+							   { "writes", "Writes", GRID_COUNT },
+							   { "write_share", "Share",
+							     GRID_PERCENT } };
 	static const char *const names[PFW_PATTERN_SIZES] = {
 		"up to 100 B", "to 1 KiB",  "to 10 KiB",  "to 100 KiB", "to 1 MiB",
 		"to 4 MiB",    "to 10 MiB", "to 100 MiB", "to 1 GiB",	"more"

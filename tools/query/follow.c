@@ -64,7 +64,7 @@ static int take_line(struct following *following, struct followed *file, const c
 {
 	struct query *query = following->query;
 	const struct pfw_traces *traces = &query->input->traces;
-	struct pfw_process_recent recent = { .known = false };
+	struct pfw_processes_recent recent = { .pid = 0 };
 	struct pfw_slice line = { .at = text, .bytes = bytes };
 	struct pfw_entry entry;
 	int error;
@@ -125,7 +125,7 @@ static int take_text(struct following *following, struct followed *file, uint64_
 		return 0;
 	if (pfw_buffer_room(&file->text, file->text.bytes + bytes))
 		return -ENOMEM;
-	if (pfw_read_whole(file->fd, file->text.data + file->text.bytes, bytes, file->at))
+	if (pfw_full_read_all(file->fd, file->text.data + file->text.bytes, bytes, file->at))
 		return 0;
 	file->at += bytes;
 	file->text.bytes += bytes;
@@ -172,7 +172,7 @@ static int take_member(struct following *following, struct followed *file, uint6
 		return 0;
 	if (pfw_buffer_room(&following->member, bytes))
 		return -ENOMEM;
-	if (pfw_read_whole(file->fd, following->member.data, bytes, file->at))
+	if (pfw_full_read_all(file->fd, following->member.data, bytes, file->at))
 		return 0;
 	file->at += bytes;
 	file->ours = true; /* even where its first line is damaged */
@@ -223,7 +223,7 @@ static int look(struct following *following, struct followed *file)
 	}
 	if (!file->begun && st.st_size >= 2) {
 		file->begun = true;
-		file->gzip = pfw_fd_is_gzip(file->fd) == 1;
+		file->gzip = pfw_is_gzip_fd(file->fd) == 1;
 	}
 	if (!file->begun)
 		return 0;
@@ -349,8 +349,8 @@ static int begin(struct following *following)
 	for (size_t i = 0; i < query->input->traces.count && !error; i++) {
 		const struct pfw_trace_file *trace = &query->input->traces.file[i];
 
-		if (strcmp(trace->path, "-") == 0) {
-			query_say(query, "-", "--follow wants files");
+		if (trace->once) {
+			query_say(query, trace->path, "--follow wants files");
 			return -EIO;
 		}
 		if (pfw_select_file(&query->select, i))

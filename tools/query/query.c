@@ -37,7 +37,7 @@ static int add_mark(const struct query *query, struct hits *hits, const struct p
 {
 	const struct query_place place = { .rank = query->select.window[line->file].rank,
 					   .ts_ns = line->entry.ts_ns,
-					   .process = pfw_process_order(&line->entry),
+					   .process = pfw_processes_order(&line->entry),
 					   .id = line->entry.id };
 
 	if (PFW_ROOM(hits->mark, hits->count, hits->room))

@@ -29,10 +29,10 @@ static void add(struct adopt_dirs *dirs, const char *path)
 /* The directory of the spool that a trace names; a trace that does not exist names none. */
 static void find_named(struct adopt_dirs *dirs, const char *trace)
 {
-	struct pfw_trace_claim claim;
+	struct pfw_claim claim;
 
 	*dirs->named = '\0';
-	if (!trace || !strcmp(trace, "-") || pfw_trace_claim_read(&claim, trace) || !*claim.spool)
+	if (!trace || !strcmp(trace, "-") || pfw_claim_read(&claim, trace) || !*claim.spool)
 		return;
 	snprintf(dirs->named, sizeof(dirs->named), "%.*s",
 		 (int)(strrchr(claim.spool, '/') + 1 - claim.spool), claim.spool);

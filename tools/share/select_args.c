@@ -29,6 +29,35 @@ int select_args_take(struct pfw_select *select, const struct cli_args *args, int
 	return -1;
 }
 
+const char *select_args_need_lines(const struct pfw_select *select)
+{
+	const struct {
+		bool asked;
+		const char *what;
+	} conditions[] = {
+		{ select->since.kind || select->until.kind, "--since or --until" },
+		{ select->pid.count, "--pid" },
+		{ select->tid.count, "--tid" },
+		{ select->fname.count, "--fname" },
+		{ select->step.count, "--step" },
+		{ select->has_min_dur, "--min-dur" },
+		{ select->where_count, "--where" },
+	};
+
+	for (size_t i = 0; i < sizeof(conditions) / sizeof(conditions[0]); i++) {
+		if (conditions[i].asked)
+			return conditions[i].what;
+	}
+	return NULL;
+}
+
+const char *select_args_but_rank(const struct pfw_select *select)
+{
+	return select->cat.count    ? "--cat"
+	       : select->name.count ? "--name"
+				    : select_args_need_lines(select);
+}
+
 /* How many indexes were passed over, and the first one, which is named in the message. */
 struct passed_over {
 	char *path, why[256];

@@ -40,6 +40,13 @@ static inline bool select_args_is(int option)
  * message. */
 int select_args_take(struct pfw_select *select, const struct cli_args *args, int option);
 
+/* The first condition that no index knows the answer to, for a message: all but those on cat, name and
+ * rank; NULL: there is none. */
+const char *select_args_need_lines(const struct pfw_select *select);
+
+/* The first condition of all but those on rank, alike. */
+const char *select_args_but_rank(const struct pfw_select *select);
+
 /* pfw_select_use_indexes().  Unless `quiet`, it prints in one line which indexes were passed over;
  * they are no problem of the traces.  0 or -ENOMEM. */
 int select_args_use_indexes(struct pfw_select *select, const struct cli_command *command,

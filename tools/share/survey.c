@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "ui/fit.h"
+#include "ui/host.h"
 #include "ui/interrupt.h"
 #include "ui/progress.h"
 
@@ -225,12 +226,18 @@ int survey_end(struct survey *survey, int error)
 
 /* ---- reading ---- */
 
+/* What takes less needs no reason. */
+#define LONG_NS 1000000000
+
 /* One pass of a fold. */
 struct reading {
 	struct survey *survey;
 	const struct survey_input *input;
 	const struct survey_fold *fold;
 	struct survey_worker *worker;
+	const struct host *host; /* of each thread of the pass, too */
+	int64_t begun_ns;
+	bool said; /* why it takes long */
 };
 
 static bool want(void *user, size_t file, const struct pfw_block *block)
@@ -241,11 +248,50 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 			  : pfw_select_block(fold->select, file, block);
 }
 
+/* Say what is read, and why; how many lines only if all wanted blocks say it. */
+static void say_why(struct reading *reading)
+{
+	const struct pfw_traces *traces = &reading->input->traces;
+	uint64_t lines = 0;
+	bool known = true;
+
+	for (size_t i = 0; i < traces->count; i++) {
+		const struct pfw_blocks *blocks = &traces->file[i].blocks;
+
+		known &= blocks->layout != PFW_LAYOUT_STREAM;
+		for (size_t j = 0; j < blocks->count; j++) {
+			const struct pfw_block *block = &blocks->block[j];
+
+			if (!want(reading, i, block))
+				continue;
+			known &= block->summed;
+			lines += block->lines;
+		}
+	}
+	cli_error(reading->survey->command->name, "reading %s lines: %s is in no index",
+		  known ? cli_count(lines) : "the", reading->survey->lacks);
+}
+
+static void show_progress(void *user, uint64_t done, uint64_t all)
+{
+	struct reading *reading = user;
+	const struct survey *survey = reading->survey;
+
+	/* One that reads again has said it. */
+	if (survey->lacks && !survey->quiet && !reading->host && !reading->said &&
+	    !reading->fold->again && progress_now_ns() - reading->begun_ns > LONG_NS) {
+		reading->said = true;
+		say_why(reading);
+	}
+	progress_show(done, all);
+}
+
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 {
 	const struct reading *reading = user;
 	const struct survey_fold *fold = reading->fold;
 
+	cli_host = reading->host;
 	if (fold->result_bytes) {
 		block->result = calloc(1, fold->result_bytes);
 		if (!block->result)
@@ -256,9 +302,12 @@ static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 
 static int done(void *user, struct pfw_pass_block *block)
 {
-	const struct survey_fold *fold = ((const struct reading *)user)->fold;
-	int error = block->result ? fold->done(fold->user, block) : 0;
+	const struct reading *reading = user;
+	const struct survey_fold *fold = reading->fold;
+	int error;
 
+	cli_host = reading->host;
+	error = block->result ? fold->done(fold->user, block) : 0;
 	if (block->result)
 		fold->drop(fold->user, block->result);
 	block->result = NULL;
@@ -276,7 +325,8 @@ static void say_problem(void *user, size_t file, const struct pfw_scan_problem *
 {
 	struct reading *reading = user;
 
-	if (!reading->fold->again && reading->survey->problems++ < PROBLEMS_SHOWN)
+	cli_host = reading->host;
+	if (!reading->fold->again && (reading->survey->problems++ < PROBLEMS_SHOWN || cli_host))
 		cli_problem(reading->survey->command->name, reading->input->traces.file[file].path,
 			    problem);
 }
@@ -317,7 +367,11 @@ static int run(const struct pfw_pass *pass, struct survey_input *input, unsigned
 int survey_read(struct survey *survey, struct survey_input *input, const struct survey_fold *fold,
 		unsigned sources)
 {
-	struct reading reading = { .survey = survey, .input = input, .fold = fold };
+	struct reading reading = { .survey = survey,
+				   .input = input,
+				   .fold = fold,
+				   .host = cli_host,
+				   .begun_ns = progress_now_ns() };
 	const struct pfw_pass pass = { .traces = &input->traces,
 				       .jobs = survey_jobs(survey),
 				       .user = &reading,
@@ -326,7 +380,7 @@ int survey_read(struct survey *survey, struct survey_input *input, const struct 
 				       .done = done,
 				       .drop = drop,
 				       .problem = say_problem,
-				       .progress = progress_of_pass,
+				       .progress = show_progress,
 				       .stop = survey->stop };
 	int error = make_workers(&reading);
 
@@ -336,15 +390,6 @@ int survey_read(struct survey *survey, struct survey_input *input, const struct 
 	progress_hide();
 	free_workers(&reading);
 	return !error && *survey->stop ? -EINTR : error;
-}
-
-bool survey_rereads(const struct survey_input *input)
-{
-	for (size_t i = 0; i < input->traces.count; i++) {
-		if (strcmp(input->traces.file[i].path, "-") == 0)
-			return false;
-	}
-	return true;
 }
 
 bool survey_wants(const struct pfw_select *select, struct pfw_select_state *state, size_t file,

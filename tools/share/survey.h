@@ -34,6 +34,8 @@ struct survey {
 	size_t width;	   /* of tables of text: the terminal's; 0: no limit */
 	int64_t row_limit; /* -1: none; SURVEY_FEW_ROWS: few_rows for people, else none */
 	int64_t few_rows;
+	/* What no index has, so that lines are read; NULL: nothing, or it was asked for. */
+	const char *lacks;
 	/* Opens the operands; NULL: pfw_traces_open_ranks(). */
 	int (*open)(struct pfw_traces *traces, char *const *arguments, size_t count, unsigned flags,
 		    void (*say)(void *user, const char *path, const char *why), void *user);
@@ -177,9 +179,6 @@ enum { SURVEY_FILES = 1, SURVEY_RINGS = 2, SURVEY_ALL = 3 };
  */
 int survey_read(struct survey *survey, struct survey_input *input, const struct survey_fold *fold,
 		unsigned sources);
-
-/* Whether every trace can be read twice: standard input cannot. */
-bool survey_rereads(const struct survey_input *input);
 
 /* Whether `select` wants a line.  A line with `summed` calls is metadata itself, so conditions are
  * tested on an event of their name and category.  Thread: that of `state`. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/format/gzip_header.h"
 #include "common/settings/kinds.h"
 #include "store/index/build.h"
 #include "store/index/index.h"
@@ -15,13 +16,14 @@
 #include "store/recover/recover.h"
 #include "store/recover/unwritten.h"
 #include "store/sys/open.h"
+#include "ui/host.h"
 #include "ui/progress.h"
 
 #define EVENTS 1000000 /* the default of PFW_INDEX_EVENTS, see config.def */
-/* Of many small files an index would take longer than their lines: writing one takes as long as
- * reading some 20,000.  So they must have a tenth of that number on average. */
+/* Writing an index takes as long as reading some 20,000 lines, so it does not pay for many small
+ * files: more files than this must have a tenth of the number above on average. */
 #define FILES_MOST 10
-/* A line of other tools' compressed traces takes about this; it only decides what is large. */
+/* About the size of a line in other tools' compressed traces; it only decides what is large. */
 #define PACKED_LINE_BYTES 12
 
 /* ---- how large ---- */
@@ -61,13 +63,6 @@ static uint64_t lines_of_members(const char *path, uint64_t bytes)
 	return lines ? lines : bytes / PACKED_LINE_BYTES;
 }
 
-static bool is_file(const char *path)
-{
-	struct stat st;
-
-	return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
 static uint64_t estimate(const char *path)
 {
 	char text[65536];
@@ -79,7 +74,7 @@ static uint64_t estimate(const char *path)
 		return 0;
 	got = pread(fd, text, sizeof(text), 0);
 	close(fd);
-	if (got > 1 && memcmp(text, "\x1f\x8b", 2) == 0)
+	if (got > 0 && pfw_is_gzip((const unsigned char *)text, (size_t)got))
 		return lines_of_members(path, (uint64_t)st.st_size);
 	return got > 0 ? lines_of_text(text, (size_t)got, (uint64_t)st.st_size) : 0;
 }
@@ -99,17 +94,6 @@ static bool are_large(char *const *path, size_t count)
 
 /* ---- which ---- */
 
-static bool has_index(const char *path)
-{
-	struct pfw_index *index;
-	char why[256];
-
-	if (pfw_index_open(&index, path, why, sizeof(why)))
-		return false;
-	pfw_index_close(index);
-	return true;
-}
-
 /* Whether all of a trace is in its file: no process writes it, as far as can be known, and none was
  * killed that has left events in its spool. */
 static bool is_whole(const char *path)
@@ -119,7 +103,7 @@ static bool is_whole(const char *path)
 	char why[PFW_LIVE_WHY_BYTES];
 	struct pfw_unwritten *left;
 
-	if (pfw_trace_life(path, why, sizeof(why)) != PFW_LIFE_DEAD)
+	if (pfw_life_of(path, why, sizeof(why)) != PFW_LIFE_DEAD)
 		return false;
 	if (pfw_unwritten_open(&left, path, &nowhere, why) == 0) {
 		pfw_unwritten_close(left);
@@ -152,7 +136,7 @@ static int open_lacking(struct pfw_traces *traces, const struct unasked *how, ch
 	int error = lacking ? -ENOENT : -ENOMEM;
 
 	for (size_t i = 0; i < count && lacking; i++) {
-		if (!has_index(path[i]) && is_whole(path[i]))
+		if (!pfw_index_exists(path[i]) && is_whole(path[i]))
 			lacking[found++] = path[i];
 	}
 	if (found)
@@ -243,10 +227,10 @@ size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces,
 	char **path = calloc(traces->count + 1, sizeof(*path));
 	size_t count = 0, made = 0;
 
-	for (size_t i = 0; i < traces->count && path && !survey->no_index; i++) {
+	for (size_t i = 0; i < traces->count && path && !survey->no_index && !cli_host; i++) {
 		/* The parts of a file with several ranks are one file. */
 		if (pfw_ranks_whole(traces, i) == i && !traces->file[i].partial &&
-		    is_file(traces->file[i].path))
+		    !traces->file[i].once)
 			path[count++] = traces->file[i].path;
 	}
 	if (count)

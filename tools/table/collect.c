@@ -168,7 +168,7 @@ static bool plan_second(struct table_plan *plan, const struct table_pass *first)
 int table_collect(struct table *table, const struct table_options *options,
 		  struct survey_input *input)
 {
-	bool once = input->live.any || !survey_rereads(input);
+	bool once = input->live.any || pfw_traces_once(&input->traces);
 	struct table_plan plan = plan_first(options, once);
 	struct table_pass collect;
 	int error = run(&collect, options, table, input, &plan);

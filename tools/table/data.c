@@ -13,9 +13,9 @@ struct sheet {
 	struct grid grid;
 };
 
-static void add_column(struct sheet *sheet, const char *key)
+static void add_column(struct sheet *sheet, const char *key, enum grid_kind kind)
 {
-	sheet->column[sheet->grid.columns++] = (struct grid_column){ .key = key };
+	sheet->column[sheet->grid.columns++] = (struct grid_column){ .key = key, .kind = kind };
 }
 
 static void begin(struct sheet *sheet, const struct table_options *options, bool device)
@@ -24,9 +24,9 @@ static void begin(struct sheet *sheet, const struct table_options *options, bool
 	*sheet = (struct sheet){ .options = options, .device = device };
 	sheet->grid.column = sheet->column;
 	for (unsigned i = 0; i < options->fields; i++)
-		add_column(sheet, table_fields[options->field[i]].key);
+		sheet->column[sheet->grid.columns++] = table_fields[options->field[i]];
 	if (device)
-		add_column(sheet, "device");
+		add_column(sheet, "device", GRID_COUNT);
 }
 
 static void add_values(struct sheet *sheet, const struct table_view *view)
@@ -42,7 +42,7 @@ static void add_values(struct sheet *sheet, const struct table_view *view)
 			j++;
 		if (j < sheet->grid.columns)
 			continue;
-		add_column(sheet, key);
+		add_column(sheet, key, table_column_kind(column[i]));
 		sheet->values++;
 	}
 }

@@ -17,9 +17,11 @@ struct answer {
 	struct table *table;
 	struct pfw_select_state *wanted;
 	struct pfw_table_key key;
-	int64_t rank; /* of the file whose rows are added */
-	/* Of the files so far: their processes, by pid and start. */
-	struct pfw_pair_ids processes;
+	struct pfw_table_line step; /* stands for the events of a step */
+	int64_t rank;		    /* of the file whose rows are added */
+	/* Of the files so far: their processes, by pid and start, and these by host. */
+	struct pfw_pair_ids processes, hosted;
+	struct pfw_text_ids hosts;
 	bool nests; /* some row has self times that were found file by file */
 	/* Of each rank of a run: what its files so far say of steps. */
 	struct pfw_text_ids ranks;
@@ -28,35 +30,12 @@ struct answer {
 		bool followers;
 	} * leaders;
 	size_t leaders_room;
-	bool strays;	      /* events whose steps are in another file */
+	bool strays;	    /* events whose steps are in another file */
+	uint32_t rows_most; /* before it is looked again whether they are too many for percentiles */
 	const uint8_t *needs; /* rows whose durations are read; NULL: the rows are made */
 };
 
-/* What no index knows of the lines that are wanted. */
-static const char *needed_by_conditions(const struct pfw_select *reach,
-					const struct pfw_select *wanted)
-{
-	const struct {
-		bool asked;
-		const char *what;
-	} conditions[] = {
-		{ reach->since.kind || reach->until.kind, "--since or --until" },
-		{ reach->pid.count, "--pid" },
-		{ reach->tid.count, "--tid" },
-		{ wanted->fname.count, "--fname" },
-		{ wanted->step.count, "--step" },
-		{ wanted->has_min_dur, "--min-dur" },
-		{ wanted->where_count, "--where" },
-	};
-
-	for (size_t i = 0; i < sizeof(conditions) / sizeof(conditions[0]); i++) {
-		if (conditions[i].asked)
-			return conditions[i].what;
-	}
-	return NULL;
-}
-
-/* The same of rows of steps, which have no conditions. */
+/* What no index knows of rows of steps, which have no conditions. */
 static const char *needed_by_steps(const struct table_options *options)
 {
 	for (unsigned i = 0; i < options->fields; i++) {
@@ -80,6 +59,7 @@ const char *table_needs_lines(const struct table_options *options)
 		[TABLE_TID] = "--group-by tid",
 	};
 	enum pfw_index_order order;
+	const char *lacks;
 
 	if (options->survey->no_index)
 		return "--no-index";
@@ -98,7 +78,8 @@ const char *table_needs_lines(const struct table_options *options)
 		if (by[options->field[i]] && (options->field[i] != TABLE_SHAPE || options->plain))
 			return by[options->field[i]];
 	}
-	return needed_by_conditions(&options->reach, &options->wanted);
+	lacks = select_args_need_lines(&options->reach);
+	return lacks ? lacks : select_args_need_lines(&options->wanted);
 }
 
 /* Note what an index does not know.  0 */
@@ -140,7 +121,8 @@ static uint64_t mapped_of(const struct pfw_summary_name *name)
 	return name->transfers ? 0 : name->bytes;
 }
 
-static int add_name(struct pfw_average *row, const struct pfw_summary_name *name)
+static int add_name(const struct answer *answer, struct pfw_average *row,
+		    const struct pfw_summary_name *name)
 {
 	struct pfw_tally *sums = &row->sums;
 	const struct pfw_tally more = { .count = name->count,
@@ -159,7 +141,8 @@ static int add_name(struct pfw_average *row, const struct pfw_summary_name *name
 		sums->transfer_ns =
 			pfw_saturate_add(sums->transfer_ns, narrowed(name->transfer_ns));
 	}
-	return pfw_sketch_merge(&row->durations, &name->durations, true);
+	return answer->table->too_many ? 0
+				       : pfw_sketch_merge(&row->durations, &name->durations, true);
 }
 
 /* The row of a line of the current file: its number, -ENOENT if it is not wanted, or -ENOMEM. */
@@ -201,7 +184,7 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary)
 		if (row == -ENOENT)
 			continue;
 		answer->table->mapped += mapped_of(name);
-		if (row < 0 || add_name(&answer->table->rows.row[row], name))
+		if (row < 0 || add_name(answer, &answer->table->rows.row[row], name))
 			return -ENOMEM;
 	}
 	return 1;
@@ -255,14 +238,26 @@ static int add_nested(struct answer *answer, struct pfw_index *index)
 				: lacks(answer, "a table of so many names and shapes");
 }
 
+/* The number of a process, or -ENOMEM.  Of 100,000 hosts with a container each, several have a process of
+ * the same pid and the same start. */
+static int64_t process_of(struct answer *answer, const struct pfw_summary_process *process)
+{
+	int64_t number =
+		pfw_pair_ids_of(&answer->processes, process->pid, (uint64_t)process->start_ns);
+	int64_t host = pfw_text_ids_of(&answer->hosts, 0, process->host, strlen(process->host));
+
+	if (number < 0 || host < 0)
+		return -ENOMEM;
+	return pfw_pair_ids_of(&answer->hosted, (uint64_t)number, (uint64_t)host);
+}
+
 /* Whether no process of a file is in a file before: spans of one may lie in spans of the other. */
 static int add_processes(struct answer *answer, const struct pfw_summary *summary)
 {
 	for (uint32_t i = 0; i < summary->processes; i++) {
 		const struct pfw_summary_process *process = &summary->process[i];
-		uint32_t known = answer->processes.count;
-		int64_t number = pfw_pair_ids_of(&answer->processes, process->pid,
-						 (uint64_t)process->start_ns);
+		uint32_t known = answer->hosted.count;
+		int64_t number = process_of(answer, process);
 
 		if (number < known)
 			return number < 0
@@ -287,29 +282,32 @@ static bool is_enough(struct answer *answer, const struct pfw_index *index)
 
 static int make_step_key(struct answer *answer, const struct pfw_table_step_row *row)
 {
-	const struct pfw_table_line line = { .section = row->section,
-					     .device = row->device,
-					     .name = { .at = "" },
-					     .step = row->step };
-	const struct pfw_entry entry = { .kind = PFW_ENTRY_EVENT };
+	static const struct pfw_entry entry = { .kind = PFW_ENTRY_EVENT };
 
-	return table_key_make(&answer->key, answer->options, &line, &entry, answer->rank);
+	answer->step.section = row->section;
+	answer->step.device = row->device;
+	answer->step.name.at = "";
+	answer->step.step = row->step;
+	return table_key_make(&answer->key, answer->options, &answer->step, &entry, answer->rank);
 }
 
 static int add_step(void *user, const struct pfw_table_step_row *row)
 {
 	struct answer *answer = user;
 	struct pfw_average *into;
+	struct pfw_tally sums = { 0 };
 	int64_t number;
 
+	if (pfw_table_step_sums(row, &sums))
+		return -EBADMSG;
 	if (make_step_key(answer, row))
 		return -ENOMEM;
 	number = pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
 	if (number < 0)
 		return -ENOMEM;
 	into = &answer->table->rows.row[number];
-	pfw_tally_merge(&into->sums, &row->sums);
-	if (row->section != PFW_TABLE_IO || answer->table->late)
+	pfw_tally_merge(&into->sums, &sums);
+	if (row->section != PFW_TABLE_IO || answer->table->late || answer->table->too_many)
 		return 0;
 	return pfw_sketch_decode(&into->durations, row->durations, row->durations_bytes);
 }
@@ -367,14 +365,14 @@ static int add_file(struct answer *answer, const struct pfw_trace_file *file)
 {
 	struct pfw_index *index;
 	char why[PATH_MAX];
-	int answered = 0;
+	int answered = 0, error;
 
 	/* An index has sums of the whole file only, not of one rank. */
 	if (file->ranks)
 		return lacks(answer, "what one rank in a file of several does");
-	lacks(answer, "what its damaged index had");
-	if (pfw_index_of(&index, file, why, sizeof(why)))
-		return 0;
+	error = pfw_index_of(&index, file, why, sizeof(why));
+	if (error)
+		return lacks(answer, error == -EBADMSG ? "what its damaged index had" : NULL);
 	answer->rank = file->head.rank;
 	answer->nests = false;
 	if (is_enough(answer, index))
@@ -426,7 +424,7 @@ static int add_top(struct answer *answer, const struct pfw_summary_file *file)
 }
 
 /* Add the first files by the order of the options.  1; 0: the indexes are not enough; -ENOMEM. */
-static int add_tops(struct answer *answer, struct pfw_index *const *index, size_t count)
+static int add_tops(struct answer *answer, struct pfw_indexes *indexes)
 {
 	struct pfw_index_top top = { .limit = (size_t)answer->options->survey->row_limit };
 	struct pfw_summary files;
@@ -435,7 +433,7 @@ static int add_tops(struct answer *answer, struct pfw_index *const *index, size_
 	table_columns_of_files(answer->options, &top.order);
 	if (pfw_summary_init(&files))
 		return -ENOMEM;
-	error = pfw_index_top_files(index, count, &top, &files);
+	error = pfw_index_top_files(indexes, &top, &files);
 	if (error || files.file[0].lines || top.bytes > INT64_MAX || top.ns > INT64_MAX) {
 		pfw_summary_release(&files);
 		return error == -ENOMEM ? error : 0;
@@ -466,26 +464,25 @@ static int add_mapped_of(struct answer *answer, struct pfw_index *index)
 
 static int answer_files(struct answer *answer, const struct pfw_traces *traces)
 {
-	struct pfw_index **index = calloc(traces->count + 1, sizeof(struct pfw_index *));
-	int answered = index ? 1 : -ENOMEM;
-	char why[PATH_MAX];
-	size_t opened = 0;
+	struct pfw_indexes indexes = { .file = traces->file, .count = traces->count };
+	int answered = 1;
 
 	lacks(answer, "what its damaged index had, or a table of so many files");
-	for (; answered > 0 && opened < traces->count; opened++) {
-		if (pfw_index_of(&index[opened], &traces->file[opened], why, sizeof(why))) {
-			answered = 0;
+	for (size_t i = 0; answered > 0 && i < traces->count; i++) {
+		struct pfw_index *index;
+		int error = pfw_indexes_get(&indexes, i, &index);
+
+		if (error) {
+			answered = lacks(answer, error == -EBADMSG ? answer->table->lacks : NULL);
 			break;
 		}
-		answered = is_enough(answer, index[opened]);
+		answered = is_enough(answer, index);
 		if (answered > 0)
-			answered = add_mapped_of(answer, index[opened]);
+			answered = add_mapped_of(answer, index);
 	}
 	if (answered > 0)
-		answered = add_tops(answer, index, opened);
-	while (opened)
-		pfw_index_close(index[--opened]);
-	free(index);
+		answered = add_tops(answer, &indexes);
+	pfw_indexes_close(&indexes);
 	return answered;
 }
 
@@ -554,7 +551,9 @@ int table_read_durations(struct table *table, const struct table_options *option
 int table_from_index(struct table *table, const struct table_options *options,
 		     const struct pfw_traces *traces)
 {
-	struct answer answer = { .options = options, .table = table };
+	struct answer answer = { .options = options,
+				 .table = table,
+				 .rows_most = TABLE_SKETCHES_MAX };
 	int answered = 1;
 
 	table->late = is_late(options);
@@ -568,6 +567,10 @@ int table_from_index(struct table *table, const struct table_options *options,
 	for (size_t i = 0; !options->by_file && i < traces->count && answered > 0; i++) {
 		if (!options->limited || pfw_select_file(&options->reach, i))
 			answered = add_file(&answer, &traces->file[i]);
+		if (table->rows.count > answer.rows_most) {
+			table_limit_sketches(table, options);
+			answer.rows_most = 2 * table->rows.count;
+		}
 	}
 	if (answered > 0)
 		table_limit_sketches(table, options);
@@ -576,11 +579,13 @@ int table_from_index(struct table *table, const struct table_options *options,
 	pfw_table_key_release(&answer.key);
 	pfw_select_state_free(answer.wanted);
 	pfw_pair_ids_release(&answer.processes);
+	pfw_pair_ids_release(&answer.hosted);
+	pfw_text_ids_release(&answer.hosts);
 	pfw_text_ids_release(&answer.ranks);
 	free(answer.leaders);
 	if (answered <= 0) {
 		table->says = 0;
-		table->late = false;
+		table->late = table->too_many = false;
 		table->rest = (struct pfw_tally){ 0 };
 		table->mapped = 0;
 		table->extent = TABLE_EXTENT_NONE;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "store/kit/grow.h"
+#include "store/kit/hash.h"
 #include "store/kit/saturate.h"
 #include "table/pass.h"
 
@@ -31,19 +32,59 @@ static int add_call(struct table_block_result *result, const struct pfw_entry *e
 						       .last_ns = end });
 }
 
-/* ---- lines ---- */
-
 /* ---- rows ---- */
+
+static uint32_t kind_of(const struct pfw_table_line *line)
+{
+	return (uint32_t)line->section << 16 | (uint32_t)(line->device & 255) << 8 |
+	       line->annotation;
+}
+
+/* The place of a line's row.  NULL: it has none. */
+static struct table_recent *recent_of(struct table_recent *recent,
+				      const struct pfw_table_line *line)
+{
+	const char *name = line->name.at;
+	size_t bytes = line->name.bytes;
+
+	if (!bytes || !line->cat.bytes || bytes + line->cat.bytes > sizeof(recent->text))
+		return NULL;
+	return &recent[(bytes * 5 + (uint8_t)name[0] + (uint8_t)name[bytes / 2] * 3u +
+			(uint8_t)name[bytes - 1] * 7u) %
+		       TABLE_RECENT];
+}
+
+static bool is_recent(const struct table_recent *recent, const struct pfw_table_line *line,
+		      size_t file)
+{
+	return recent->row && recent->name_bytes == line->name.bytes &&
+	       recent->cat_bytes == line->cat.bytes && recent->file == file &&
+	       recent->kind == kind_of(line) &&
+	       pfw_hash_same(recent->text, line->cat.at, line->cat.bytes) &&
+	       pfw_hash_same(recent->text + recent->cat_bytes, line->name.at, line->name.bytes);
+}
+
+static void note_recent(struct table_recent *recent, const struct pfw_table_line *line, size_t file,
+			uint32_t row)
+{
+	*recent = (struct table_recent){ .row = row + 1,
+					 .kind = kind_of(line),
+					 .file = file,
+					 .cat_bytes = (uint8_t)line->cat.bytes,
+					 .name_bytes = (uint8_t)line->name.bytes };
+	memcpy(recent->text, line->cat.at, line->cat.bytes);
+	memcpy(recent->text + line->cat.bytes, line->name.at, line->name.bytes);
+}
 
 /* The row that a line is added to, or -ENOMEM. */
 static int64_t row_of(const struct table_pass *collect, struct table_worker *worker, size_t file,
 		      const struct pfw_entry *entry, const struct pfw_table_line *line)
 {
-	struct table_recent *recent = collect->plan.by_names ? table_recent_of(worker->recent, line)
+	struct table_recent *recent = collect->plan.by_names ? recent_of(worker->recent, line)
 							     : NULL;
 	int64_t row;
 
-	if (recent && table_recent_is(recent, line, file))
+	if (recent && is_recent(recent, line, file))
 		return recent->row - 1;
 	if (table_key_make(&worker->key, collect->options, line, entry,
 			   collect->traces->file[file].head.rank))
@@ -52,7 +93,7 @@ static int64_t row_of(const struct table_pass *collect, struct table_worker *wor
 	if (row < 0 || row >> TABLE_ROW_BITS)
 		return -ENOMEM;
 	if (recent)
-		table_recent_note(recent, line, file, (uint32_t)row);
+		note_recent(recent, line, file, (uint32_t)row);
 	return row;
 }
 
@@ -112,11 +153,13 @@ static int add_line(const struct table_pass *collect, unsigned number, struct pf
 		return (int)row;
 	group = (uint32_t)number << TABLE_ROW_BITS | (uint32_t)row;
 	if (line->section == PFW_TABLE_IO) {
+		const struct pfw_table_call call = pfw_table_call_of(line);
+
 		worker->mapped += line->mapped;
 		worker->calls_rows += !worker->rows.row[row].sums.count;
-		error = pfw_table_add_call(
-			&worker->rows.row[row], pfw_table_call_of(line), !collect->plan.nest_io,
-			collect->options->percentiles && worker->calls_rows <= TABLE_SKETCHES_MAX);
+		error = pfw_table_add_call(&worker->rows.row[row], &call, !collect->plan.nest_io,
+					   collect->options->percentiles &&
+						   worker->calls_rows <= TABLE_SKETCHES_MAX);
 		if (!error && !line->summed && !collect->plan.how.plain)
 			error = collect->plan.nest_io
 					? pfw_table_spans_add(&result->spans, entry, line, group, 0)
@@ -159,13 +202,8 @@ static bool wanted(const struct table_pass *collect, struct table_worker *worker
 static bool reached(const struct table_pass *collect, const struct survey_worker *reader,
 		    size_t file, const struct pfw_entry *entry)
 {
-	struct pfw_entry line;
-
-	if (!collect->options->limited)
-		return true;
-	line = *entry;
-	line.ph = 'X'; /* `summed` lines are metadata, which no condition selects */
-	return pfw_select_entry(&collect->options->reach, reader->state, file, &line);
+	return !collect->options->limited ||
+	       pfw_select_entry(&collect->options->reach, reader->state, file, entry);
 }
 
 /* A line that is not shown takes part in nesting all the same.  False: it does not. */

@@ -9,7 +9,6 @@
 #include "store/nesting/nesting.h"
 #include "store/table/line.h"
 #include "store/table/spans.h"
-#include "table/recent.h"
 #include "table/table.h"
 
 /* Memory for spans and GPU work until all are read; more goes to temporary files. */
@@ -32,6 +31,18 @@ struct table_block_result {
 	struct table_extent extent;
 	bool nested; /* some I/O call lies in another, or lines are out of order */
 };
+
+/* The row of a name, category and file that came lately: most lines have one of few names, and making
+ * and looking up a key takes longer than reading the line. */
+struct table_recent {
+	uint32_t row;  /* plus 1; 0: empty */
+	uint32_t kind; /* section, device, annotation */
+	size_t file;
+	uint8_t cat_bytes, name_bytes;
+	char text[118]; /* of both */
+};
+
+#define TABLE_RECENT 128u /* a power of two */
 
 struct table_worker {
 	struct pfw_averages rows;

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "share/select_args.h"
 #include "store/kit/grow.h"
 #include "store/line/args.h"
-#include "store/read/scan.h"
+#include "store/pass/pass.h"
 #include "store/traces/traces.h"
 #include "table/table.h"
 
@@ -92,25 +93,91 @@ static int add_worker(struct table_processes *all, const struct pfw_entry *entry
 	return PFW_APPEND(all->worker, all->workers, worker);
 }
 
-/* These lines are anywhere in a compacted file. */
-static int read_file(struct table_processes *all, const char *path, int64_t rank)
+/* ---- their lines, which are anywhere in a compacted file ---- */
+
+struct search {
+	const struct pfw_traces *traces;
+	const struct pfw_select *reach; /* of which the ranks count */
+	struct pfw_select lines;
+	struct table_processes *all;
+};
+
+static bool want(void *user, size_t file, const struct pfw_block *block)
 {
-	enum pfw_scan_result result;
-	struct pfw_scan scan;
+	const struct search *search = user;
+
+	return pfw_select_rank(search->reach, search->traces->file[file].head.rank) &&
+	       pfw_select_block(&search->lines, file, block);
+}
+
+static int work(void *user, const struct survey_worker *worker, struct pfw_pass_block *block)
+{
+	const struct search *search = user;
+	struct pfw_pass_lines lines;
 	int error = 0;
 
-	if (strcmp(path, "-") == 0 || pfw_scan_open(&scan, path))
-		return 0; /* whoever reads the events reports it */
-	while (!error && (result = pfw_scan_next(&scan)) != PFW_SCAN_END &&
-	       result != PFW_SCAN_FAILED) {
-		if (result == PFW_SCAN_LINE && pfw_scan_is(&scan, "process"))
-			error = add(all, &scan.entry);
-		else if (result == PFW_SCAN_LINE && pfw_scan_is(&scan, "DataLoader worker"))
-			error = add_worker(all, &scan.entry, rank);
+	(void)worker;
+	pfw_pass_lines_init(&lines, block);
+	while (!error && pfw_pass_lines_next(&lines)) {
+		if (!pfw_slice_is(&lines.entry.cat, "pfw"))
+			continue;
+		if (pfw_slice_is(&lines.entry.name, "process"))
+			error = add(block->result, &lines.entry);
+		else if (pfw_slice_is(&lines.entry.name, "DataLoader worker"))
+			error = add_worker(block->result, &lines.entry,
+					   search->traces->file[block->file].head.rank);
 	}
-	pfw_scan_close(&scan);
 	return error;
 }
+
+static int done(void *user, struct pfw_pass_block *block)
+{
+	struct table_processes *all = ((const struct search *)user)->all;
+	const struct table_processes *found = block->result;
+	int error = 0;
+
+	for (uint32_t i = 0; i < found->count && !error; i++)
+		error = PFW_APPEND(all->process, all->count, found->process[i]);
+	for (uint32_t i = 0; i < found->workers && !error; i++)
+		error = PFW_APPEND(all->worker, all->workers, found->worker[i]);
+	return error;
+}
+
+static void drop(void *user, void *result)
+{
+	(void)user;
+	table_processes_free(result);
+}
+
+/* Read the blocks that can have such lines, by their index. */
+static int find_lines(struct search *search, struct survey *survey, struct survey_input *input)
+{
+	/* Whoever reads the events reports problems. */
+	const struct survey_fold fold = { .user = search,
+					  .select = &search->lines,
+					  .result_bytes = sizeof(struct table_processes),
+					  .want = want,
+					  .work = work,
+					  .done = done,
+					  .drop = drop,
+					  .again = true };
+	char why[256];
+	int error = 0;
+
+	if (pfw_traces_once(&input->traces))
+		return 0;
+	if (pfw_select_add(&search->lines, PFW_SELECT_NAME, "process", why, sizeof(why)) ||
+	    pfw_select_add(&search->lines, PFW_SELECT_NAME, "DataLoader worker", why, sizeof(why)))
+		return -ENOMEM;
+	if (!survey->no_index)
+		error = select_args_use_indexes(&search->lines, survey->command, &input->traces,
+						true);
+	if (!error && survey_resolve(survey, input, &search->lines) != CLI_OK)
+		error = -ENOMEM;
+	return error ? error : survey_read(survey, input, &fold, SURVEY_FILES);
+}
+
+/* ---- their names ---- */
 
 static int by_parent(const void *a, const void *b)
 {
@@ -163,23 +230,24 @@ static void name_workers(struct table_processes *all)
 	}
 }
 
-struct table_processes *table_processes_read(const struct pfw_traces *traces)
+int table_processes_read(struct table_processes **out, struct survey *survey,
+			 struct survey_input *input, const struct pfw_select *reach)
 {
 	struct table_processes *all = calloc(1, sizeof(*all));
-	int error = all ? 0 : -ENOMEM;
+	struct search search = {
+		.traces = &input->traces, .reach = reach, .lines = { .meta = true }, .all = all
+	};
+	int error = all ? find_lines(&search, survey, input) : -ENOMEM;
 
-	for (size_t i = 0; i < traces->count && !error; i++)
-		error = read_file(all, traces->file[i].path, traces->file[i].head.rank);
+	pfw_select_release(&search.lines);
 	if (!error) {
 		if (all->count)
 			qsort(all->process, all->count, sizeof(*all->process), by_begin);
 		error = number_workers(all);
 		name_workers(all);
 	}
-	if (!error)
-		return all;
-	table_processes_free(all);
-	return NULL;
+	*out = all;
+	return error;
 }
 
 void table_processes_free(struct table_processes *all)

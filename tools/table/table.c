@@ -9,23 +9,22 @@
 #include "share/unasked.h"
 #include "store/traces/ranks.h"
 #include "table/columns.h"
-#include "table/output.h"
 #include "table/pass.h"
 
 enum { SORT_BY = 256, GROUP_BY, COLUMNS, PEAK, TOP_LEVEL, NAME_WIDTH, NO_HEAD };
 
 const struct grid_column table_fields[TABLE_FIELDS] = {
-	[TABLE_NAME] = { "name", "Name" },
-	[TABLE_CAT] = { "cat", "Category" },
-	[TABLE_SHAPE] = { "shape", "Input Shapes" },
-	[TABLE_STACK] = { "stack", "Source Location" },
-	[TABLE_FNAME] = { "fname", "File" },
-	[TABLE_PROCESS] = { "process", "Process" },
-	[TABLE_CMD] = { "cmd", "Command" },
-	[TABLE_RANK] = { "rank", "Rank" },
-	[TABLE_STEP] = { "step", "Step" },
-	[TABLE_PID] = { "pid", "Pid" },
-	[TABLE_TID] = { "tid", "Tid" },
+	[TABLE_NAME] = { "name", "Name", GRID_TEXT },
+	[TABLE_CAT] = { "cat", "Category", GRID_TEXT },
+	[TABLE_SHAPE] = { "shape", "Input Shapes", GRID_TEXT },
+	[TABLE_STACK] = { "stack", "Source Location", GRID_TEXT },
+	[TABLE_FNAME] = { "fname", "File", GRID_TEXT },
+	[TABLE_PROCESS] = { "process", "Process", GRID_TEXT },
+	[TABLE_CMD] = { "cmd", "Command", GRID_TEXT },
+	[TABLE_RANK] = { "rank", "Rank", GRID_DIGITS },
+	[TABLE_STEP] = { "step", "Step", GRID_DIGITS },
+	[TABLE_PID] = { "pid", "Pid", GRID_DIGITS },
+	[TABLE_TID] = { "tid", "Tid", GRID_DIGITS },
 };
 
 /* ---- options ---- */
@@ -204,19 +203,22 @@ static int fill(struct table *table, struct table_options *options, struct surve
 		return CLI_OK;
 	if (error < 0)
 		return survey_end(options->survey, error);
-	if (survey_lacks(options->survey, input, lacks ? lacks : table->lacks))
+	if (!lacks && !error)
+		lacks = table->lacks;
+	if (survey_lacks(options->survey, input, lacks ? lacks : "a trace without an index"))
 		return CLI_USAGE;
+	options->survey->lacks = options->survey->no_index ? NULL : lacks;
+	/* Before the indexes are asked for other lines: each time the blocks are found anew. */
+	for (unsigned i = 0; i < options->fields && !options->processes && !error; i++) {
+		if (options->field[i] == TABLE_PROCESS || options->field[i] == TABLE_CMD)
+			error = table_processes_read(&options->processes, options->survey, input,
+						     &options->reach);
+	}
+	if (error)
+		return survey_end(options->survey, error);
 	if (open_lines(options, input, ask) || (!resolved && resolve(options, input)))
 		return CLI_USAGE;
-	for (unsigned i = 0; i < options->fields && !error; i++) {
-		bool names = options->field[i] == TABLE_PROCESS || options->field[i] == TABLE_CMD;
-
-		if (names && !options->processes)
-			options->processes = table_processes_read(&input->traces);
-		error = names && !options->processes ? -ENOMEM : 0;
-	}
-	if (!error)
-		error = table_collect(table, options, input);
+	error = table_collect(table, options, input);
 	return error ? survey_end(options->survey, error) : CLI_OK;
 }
 
@@ -239,6 +241,7 @@ static int settle(void *user, struct cli_args *args)
 	struct table_options *options = user;
 
 	(void)args;
+	options->reach.meta = true; /* `summed` lines, and the wall time of all lines */
 	for (unsigned i = 0; i < options->fields; i++) {
 		options->reach.ask_fnames |= options->field[i] == TABLE_FNAME;
 		options->by_step |= options->field[i] == TABLE_STEP;

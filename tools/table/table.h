@@ -36,10 +36,12 @@ struct table_column; /* opaque: see columns.h */
 
 #define TABLE_COLUMNS_MAX 32
 
-/* What the lines `process` say of all processes.  NULL: no memory. */
+/* What the lines `process` say of all processes of the ranks that `reach` selects; nothing if the
+ * traces can be read only once.  Free *out in any case.  0 or -errno.  Thread: main. */
 struct table_processes;
 struct pfw_entry;
-struct table_processes *table_processes_read(const struct pfw_traces *traces);
+int table_processes_read(struct table_processes **out, struct survey *survey,
+			 struct survey_input *input, const struct pfw_select *reach);
 void table_processes_free(struct table_processes *all);
 
 /* "PID COMMAND", of one that was forked "PID worker N of PARENT: COMMAND", of a DataLoader's "PID DataLoader worker N ..."; or its command.  The bytes

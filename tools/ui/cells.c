@@ -1,7 +1,6 @@
 /* tools/ui/cells.c - the text of one cell of a table; see cells.h. */
 #include "ui/cells.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 size_t cell_width(const char *text, size_t bytes)
@@ -11,6 +10,13 @@ size_t cell_width(const char *text, size_t bytes)
 	for (size_t i = 0; i < bytes; i++)
 		count += ((unsigned char)text[i] & 0xc0) != 0x80;
 	return count;
+}
+
+size_t cell_columns(const struct cell *cell)
+{
+	return (cell->number ? cell->bytes : cell_width(cell->text, cell->bytes)) +
+	       (cell->before ? strlen(cell->before) : 0) +
+	       (cell->behind ? strlen(cell->behind) : 0);
 }
 
 size_t cell_first(const char *text, size_t bytes, size_t count)
@@ -52,34 +58,59 @@ void cell_blanks(struct cell_line *line, size_t count)
 	line->blanks += count;
 }
 
-static void put_char(struct cell_line *line, char byte)
+/* Write text that ends with no blank, after the blanks that wait for it. */
+static void put_word(struct cell_line *line, const char *text, size_t bytes)
 {
-	if (byte == ' ') {
-		line->blanks++;
+	char both[96];
+	size_t blanks = line->blanks;
+
+	line->blanks = 0;
+	if (blanks + bytes <= sizeof(both)) {
+		memset(both, ' ', blanks);
+		memcpy(both + blanks, text, bytes);
+		fwrite_unlocked(both, 1, blanks + bytes, line->out);
 		return;
 	}
-	for (; line->blanks; line->blanks--)
+	for (; blanks; blanks--)
 		putc_unlocked(' ', line->out);
-	putc_unlocked(byte, line->out);
+	fwrite_unlocked(text, 1, bytes, line->out);
 }
 
 static void put_text(struct cell_line *line, const char *text, size_t bytes)
 {
-	for (size_t i = 0; i < bytes; i++)
-		put_char(line, is_control(text, bytes, i) ? '?' : text[i]);
+	size_t from = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		bool blank = text[i] == ' ';
+
+		if (!blank && !is_control(text, bytes, i))
+			continue;
+		if (i > from)
+			put_word(line, text + from, i - from);
+		from = i + 1;
+		if (blank)
+			line->blanks++;
+		else
+			put_word(line, "?", 1);
+	}
+	if (bytes > from)
+		put_word(line, text + from, bytes - from);
 }
 
 void cell_put(struct cell_line *line, const struct cell *cell, size_t width, enum cell_side side)
 {
-	const char *before = cell->before ? cell->before : "";
-	const char *behind = cell->behind ? cell->behind : "";
-	size_t used = cell_width(cell->text, cell->bytes) + strlen(before) + strlen(behind);
+	size_t used = cell_columns(cell);
 	size_t blanks = used < width ? width - used : 0;
 
 	cell_blanks(line, side == CELL_RIGHT ? blanks : 0);
-	put_text(line, before, strlen(before));
-	put_text(line, cell->text, cell->bytes);
-	put_text(line, behind, strlen(behind));
+	if (cell->number && cell->bytes)
+		put_word(line, cell->text, cell->bytes);
+	if (cell->before)
+		put_text(line, cell->before, strlen(cell->before));
+	if (!cell->number)
+		put_text(line, cell->text, cell->bytes);
+	if (cell->behind)
+		put_text(line, cell->behind, strlen(cell->behind));
 	cell_blanks(line, side == CELL_LEFT ? blanks : 0);
 }
 

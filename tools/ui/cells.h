@@ -2,6 +2,7 @@
 #ifndef PFW_TOOLS_UI_CELLS_H
 #define PFW_TOOLS_UI_CELLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -15,7 +16,11 @@ struct cell {
 	const char *text;
 	size_t bytes;
 	const char *before, *behind; /* dots where the text was cut; NULL: none */
+	bool number;		     /* ASCII without control bytes, and no blank at an end */
 };
+
+/* The width of a cell with its dots. */
+size_t cell_columns(const struct cell *cell);
 
 /* Cut the begin of a text that is wider than `width`: paths differ at their ends. */
 struct cell cell_tail(const char *text, size_t bytes, size_t width);

@@ -1,7 +1,6 @@
 /* tools/ui/grid.c - a table of cells for people and for programs; see grid.h. */
 #include "ui/grid.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "ui/cells.h"
 #include "ui/cli.h"
 #include "ui/fit.h"
+#include "ui/host.h"
 
 #define TEXT_WIDTH 60u	/* of a text, for people */
 #define TEXT_LEAST 24u	/* where the terminal is narrow */
@@ -34,22 +34,26 @@ void grid_none(struct grid *grid)
 	add(grid, GRID_NONE);
 }
 
-static void add_text(struct grid *grid, enum grid_kind kind, const char *text, size_t bytes)
+/* Keep the text of a cell.  False: no memory. */
+static bool keep(struct grid *grid, struct grid_cell *cell, const char *text, size_t bytes)
 {
-	struct grid_cell *cell = add(grid, text ? kind : GRID_NONE);
 	struct pfw_buffer *all = &grid->text;
 	size_t wanted = all->bytes + bytes;
 
-	if (!text)
-		return;
-	if (wanted >= all->room && pfw_buffer_room(all, 2 * wanted + 1)) {
-		grid->failed = true;
-		return;
-	}
+	if (bytes > UINT32_MAX || (wanted >= all->room && pfw_buffer_room(all, 2 * wanted + 1)))
+		return false;
 	memcpy(all->data + all->bytes, text, bytes);
 	cell->text = all->bytes;
-	cell->bytes = bytes;
+	cell->bytes = (uint32_t)bytes;
 	all->bytes = wanted;
+	return true;
+}
+
+static void add_text(struct grid *grid, enum grid_kind kind, const char *text, size_t bytes)
+{
+	struct grid_cell *cell = add(grid, text ? kind : GRID_NONE);
+
+	grid->failed |= text && !keep(grid, cell, text, bytes);
 }
 
 void grid_text(struct grid *grid, const char *text, size_t bytes)
@@ -111,11 +115,12 @@ static const char *show_number(const struct grid_cell *cell, char *out)
 	switch (cell->kind) {
 	case GRID_COUNT:
 	case GRID_BYTES:
-		snprintf(out, NUMBER_BYTES, "%s%s", cell->whole < 0 ? "-" : "",
-			 cell->kind == GRID_COUNT ? cli_count(size) : cli_bytes(size));
+		out[0] = '-';
+		strcpy(out + (cell->whole < 0),
+		       cell->kind == GRID_COUNT ? cli_count(size) : cli_bytes(size));
 		return out;
 	case GRID_ID:
-		snprintf(out, NUMBER_BYTES, "%" PRId64, cell->whole);
+		*pfw_append_i64(out, cell->whole) = '\0';
 		return out;
 	case GRID_NS:
 		return cli_time(cell->whole);
@@ -138,12 +143,33 @@ static struct cell show(const struct grid *grid, const struct grid_cell *cell, s
 {
 	const char *text = grid->none ? grid->none : "";
 
+	if (cell->shown)
+		return (struct cell){ .text = grid->text.data + cell->text,
+				      .bytes = cell->bytes,
+				      .number = true };
 	if (has_text(cell))
 		return cell_tail(grid->text.data + cell->text, cell->bytes,
 				 width ? width : cell->bytes);
 	if (cell->kind != GRID_NONE)
 		text = show_number(cell, out);
 	return (struct cell){ .text = text, .bytes = strlen(text) };
+}
+
+/* Format all numbers once: columns are measured before they are printed.  Without memory some are
+ * formatted twice. */
+static void format_numbers(struct grid *grid)
+{
+	char number[NUMBER_BYTES];
+
+	for (size_t i = 0; i < grid->cells; i++) {
+		struct grid_cell *cell = &grid->cell[i];
+		const char *text;
+
+		if (has_text(cell) || cell->kind == GRID_NONE)
+			continue;
+		text = show_number(cell, number);
+		cell->shown = keep(grid, cell, text, strlen(text));
+	}
 }
 
 /* Columns of texts are left-aligned; the first value decides. */
@@ -167,8 +193,7 @@ static void measure(const struct grid *grid, size_t column, struct fit_column *f
 	fit->least = fit->left ? TEXT_LEAST : 0;
 	for (size_t i = column; i < grid->cells; i += grid->columns) {
 		struct cell cell = show(grid, &grid->cell[i], TEXT_WIDTH, number);
-		size_t width =
-			cell_width(cell.text, cell.bytes) + (cell.before ? strlen(cell.before) : 0);
+		size_t width = cell_columns(&cell);
 
 		fit->width = width > fit->width ? width : fit->width;
 		fit->empty &= grid->cell[i].kind == GRID_NONE;
@@ -259,10 +284,12 @@ static void print_md(const struct grid *grid, FILE *out)
 		put_md_line(grid, out, &grid->cell[i]);
 }
 
-static void print_text(const struct grid *grid, FILE *out)
+static void print_text(struct grid *grid, FILE *out)
 {
-	struct fit_column *column = make_columns(grid);
+	struct fit_column *column;
 
+	format_numbers(grid);
+	column = make_columns(grid);
 	if (!column)
 		return;
 	fit(column, grid->columns, GAP, grid->width);
@@ -374,8 +401,33 @@ static void print_csv(struct grid *grid, FILE *out, char comma, const char *sect
 	}
 }
 
+enum grid_type grid_type(enum grid_kind kind)
+{
+	switch (kind) {
+	case GRID_NONE:
+	case GRID_TEXT:
+		return GRID_TYPE_TEXT;
+	case GRID_COUNT:
+	case GRID_ID:
+	case GRID_BYTES:
+	case GRID_WHOLE:
+	case GRID_DIGITS:
+	case GRID_TS:
+		return GRID_TYPE_WHOLE;
+	case GRID_YES:
+		return GRID_TYPE_FLAG;
+	default:
+		return GRID_TYPE_REAL;
+	}
+}
+
 void grid_print(struct grid *grid, FILE *out, int format, const char *section)
 {
+	if (cli_host) {
+		cli_host->rows(cli_host->user, grid, section);
+		clear(grid);
+		return;
+	}
 	switch (format) {
 	case CLI_NDJSON:
 		print_ndjson(grid, out, section);
@@ -384,8 +436,11 @@ void grid_print(struct grid *grid, FILE *out, int format, const char *section)
 	case CLI_TSV:
 		print_csv(grid, out, format == CLI_TSV ? '\t' : ',', section);
 		break;
+	case CLI_MD:
+		print_md(grid, out);
+		break;
 	default:
-		(format == CLI_MD ? print_md : print_text)(grid, out);
+		print_text(grid, out);
 		break;
 	}
 	clear(grid);

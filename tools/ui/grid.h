@@ -24,21 +24,36 @@ enum grid_kind {
 	GRID_FIXED,   /* three decimals */
 	GRID_DIGITS,  /* a text that is a number: 7 */
 	GRID_YES,     /* "yes" or empty; true or false */
+	GRID_TS,      /* of a column: its times are moments, not durations */
 };
 
 struct grid_column {
-	const char *key;   /* for programs: "read_bytes"; of times in µs */
-	const char *title; /* for people; NULL: for programs only */
+	const char *key;     /* for programs: "read_bytes"; of times in µs */
+	const char *title;   /* for people; NULL: for programs only */
+	enum grid_kind kind; /* of its values; see grid_type() */
 };
 
+/* What a column's values are in a program's memory: the same whether it has some or not. */
+enum grid_type {
+	GRID_TYPE_TEXT,
+	GRID_TYPE_WHOLE, /* counts, sizes, numbers; moments in ns */
+	GRID_TYPE_REAL,	 /* durations in µs, rates, percentages */
+	GRID_TYPE_FLAG,
+};
+
+/* By the kind of a column; GRID_NONE: text. */
+enum grid_type grid_type(enum grid_kind kind);
+
+/* There may be a million. */
 struct grid_cell {
-	enum grid_kind kind;
 	union {
 		double number;
 		int64_t whole; /* COUNT, ID, BYTES, NS, YES */
-		size_t text;   /* TEXT, DIGITS: its place in grid->text */
+		size_t text;   /* TEXT, DIGITS, if `shown` all: its place in grid->text */
 	};
-	size_t bytes;
+	uint32_t bytes; /* of the text */
+	enum grid_kind kind : 8;
+	bool shown; /* a number, of which grid->text now has what people see */
 };
 
 struct grid {

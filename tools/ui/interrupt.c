@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "ui/host.h"
 #include "ui/progress.h"
 
 static _Atomic bool stopped;
@@ -21,6 +22,8 @@ const _Atomic bool *stop_watch(void)
 	/* No SA_RESTART: a blocked call must return so that its caller sees the flag. */
 	struct sigaction action = { .sa_handler = note, .sa_flags = (int)SA_RESETHAND }, old;
 
+	if (cli_host)
+		return cli_host->stop;
 	sigemptyset(&action.sa_mask);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)

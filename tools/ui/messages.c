@@ -2,15 +2,19 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/encode/encode.h"
+#include "common/encode/text.h"
 #include "store/read/scan.h"
 #include "ui/cli.h"
+#include "ui/host.h"
 #include "ui/progress.h"
+
+_Thread_local const struct host *cli_host;
 
 /* Whether a control character is at `at`; U+0080 to U+009F, which some terminals obey, has two
  * bytes in UTF-8. */
@@ -41,6 +45,10 @@ void cli_error(const char *name, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, values);
 	va_end(values);
 	cli_clean(text);
+	if (cli_host) {
+		cli_host->say(cli_host->user, text);
+		return;
+	}
 	progress_hide();
 	fprintf(stderr, "pfw%s%s: %s\n", name ? " " : "", name ? name : "", text);
 }
@@ -90,6 +98,8 @@ const char *cli_style(bool coloured, enum cli_style style)
 
 int cli_finish(FILE *out, const struct cli_command *command, int status)
 {
+	if (cli_host)
+		return status;
 	progress_hide();
 	if (fflush(out) == 0 && !ferror(out))
 		return status;
@@ -114,8 +124,8 @@ static char *turn_buffer(void)
 
 const char *cli_count(uint64_t number)
 {
-	char digits[24], *out = turn_buffer(), *at = out;
-	int count = snprintf(digits, sizeof(digits), "%" PRIu64, number);
+	char digits[24 + PFW_JSON_SLACK], *out = turn_buffer(), *at = out;
+	int count = (int)(pfw_append_u64(digits, number) - digits);
 
 	for (int i = 0; i < count; i++) {
 		if (i && (count - i) % 3 == 0)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ui/cli.h"
+#include "ui/host.h"
 
 #define FIRST_NS 500000000
 #define EACH_NS 100000000
@@ -22,7 +23,7 @@ static struct {
 	int64_t begun_ns, drawn_ns;
 } bar;
 
-static int64_t now_ns(void)
+int64_t progress_now_ns(void)
 {
 	struct timespec now;
 
@@ -44,8 +45,10 @@ void progress_begin(const char *what, bool quiet, bool prints)
 {
 	const char *term = getenv("TERM");
 
+	if (cli_host)
+		return;
 	bar.what = what;
-	bar.begun_ns = now_ns();
+	bar.begun_ns = progress_now_ns();
 	bar.wanted = !quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0 &&
 		     !(prints && isatty(STDOUT_FILENO));
 }
@@ -107,7 +110,7 @@ void progress_show(uint64_t done, uint64_t all)
 
 	if (!bar.wanted)
 		return;
-	now = now_ns();
+	now = progress_now_ns();
 	if (now - bar.begun_ns < FIRST_NS || now - bar.drawn_ns < EACH_NS)
 		return;
 	bar.drawn_ns = now;
@@ -122,7 +125,8 @@ void progress_of_pass(void *user, uint64_t done, uint64_t all)
 
 void progress_hide(void)
 {
-	if (bar.shown)
-		put("\r\033[K", 4);
+	if (!bar.shown)
+		return;
+	put("\r\033[K", 4);
 	bar.shown = false;
 }

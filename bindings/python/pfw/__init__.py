@@ -16,12 +16,15 @@ from typing import Any
 from ._api import (Segment, Stats, compute_event, counter, current, enabled, event, flush, instant,
                    on_trace_ready, schedule, set_rank, span, start, stats, step, stop, version)
 from ._calls import trace_calls
+from ._dask import to_dask
 from ._read import Lines, query, read, scan
+from ._tables import Run, Table, compare, memory, overlap, patterns, summary, table
 from ._trace import record_function, trace
 
-__all__ = ["Lines", "Segment", "Stats", "compute_event", "counter", "current", "enabled", "event", "flush",
-           "instant", "on_trace_ready", "query", "read", "record_function", "scan", "schedule", "set_rank",
-           "span", "start", "stats", "step", "stop", "trace", "trace_calls", "version"]
+__all__ = ["Lines", "Run", "Segment", "Stats", "Table", "compare", "compute_event", "counter", "current", "enabled",
+           "event", "flush", "instant", "memory", "on_trace_ready", "overlap", "patterns", "query", "read",
+           "record_function", "scan", "schedule", "set_rank", "span", "start", "stats", "step", "stop", "summary",
+           "table", "to_dask", "trace", "trace_calls", "version"]
 __version__ = version()
 
 
@@ -30,6 +33,9 @@ def __getattr__(name: str) -> Any:
     if name in ("compare_impls", "memory_profile"):
         from . import torch
         return getattr(torch, name)
+    if name == "plot":
+        import importlib
+        return importlib.import_module("pfw.plot")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

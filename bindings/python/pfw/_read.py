@@ -1,6 +1,7 @@
 """Traces as Python has them: ``pfw.query``, ``pfw.read`` and ``pfw.scan``."""
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -9,6 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _command
+
+
+# Less is not worth a thread.
+_BLOCKS_OF_A_THREAD = 16
 
 
 class _Number(str):
@@ -76,14 +81,44 @@ class Lines:
     """
 
     def __init__(self, paths: list[bytes], options: list[tuple[str, str]]) -> None:
-        self._paths, self._options, self._reader = paths, options, None
+        self._paths, self._options = paths, options
+        self._readers: list[Any] = []
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """A new stream of record batches, in a capsule."""
         from . import _reader
 
-        self._reader, stream = _reader.stream(self._paths, self._options)
+        reader, stream = _reader.stream(self._paths, self._options)
+        self._readers = [reader]
         return stream
+
+    def _parts(self) -> list[Lines]:
+        """Them in as many parts as threads may read; one: they cannot be divided, or need not."""
+        from . import _reader
+
+        jobs = next((int(text) for name, text in reversed(self._options) if name == "jobs" and text.isdigit()), 0) or \
+            min(len(os.sched_getaffinity(0)), 8)
+        if jobs < 2 or b"-" in self._paths or any(name == "part" for name, _ in self._options):
+            return [self]
+        names = [part for part, _, _ in _reader.divide(self._paths, self._options, _BLOCKS_OF_A_THREAD)]
+        if len(names) < jobs:
+            return [self]
+        blocks = _BLOCKS_OF_A_THREAD * (len(names) // jobs + 1)
+        return [Lines(self._paths, [*self._options, ("part", part), ("jobs", "1")])
+                for part, _, _ in _reader.divide(self._paths, self._options, blocks)]
+
+    def _each(self, make: Any) -> list[Any]:
+        """What ``make`` makes of each part, in order: libraries take a stream with one thread only."""
+        try:
+            parts = self._parts()
+            if len(parts) > 1:
+                with concurrent.futures.ThreadPoolExecutor(len(parts)) as pool:
+                    made = list(pool.map(make, parts))
+                self._readers = [reader for part in parts for reader in part._readers]
+                return made
+        except ValueError:  # they have grown meanwhile; any other error comes again
+            pass
+        return [make(self)]
 
     @property
     def problems(self) -> list[str]:
@@ -93,7 +128,8 @@ class Lines:
     def _problems(self) -> tuple[int, list[str]]:
         from . import _reader
 
-        return (0, []) if self._reader is None else _reader.problems(self._reader)
+        found = [_reader.problems(reader) for reader in self._readers]
+        return sum(count for count, _ in found), [text for _, texts in found for text in texts][:100]
 
     def _warned(self, whole: Any) -> Any:
         count, texts = self._problems()
@@ -105,20 +141,20 @@ class Lines:
         """All of them as a pyarrow.Table."""
         import pyarrow
 
-        return self._warned(pyarrow.table(self))
+        return self._warned(pyarrow.concat_tables(self._each(pyarrow.table)))
 
     def to_pandas(self) -> Any:
         """All of them as a pandas.DataFrame of Arrow's types (needs pyarrow): whole numbers stay whole, nulls null."""
         import pandas
         import pyarrow
 
-        return self._warned(pyarrow.table(self).to_pandas(types_mapper=pandas.ArrowDtype))
+        return self._warned(pyarrow.concat_tables(self._each(pyarrow.table)).to_pandas(types_mapper=pandas.ArrowDtype))
 
     def to_polars(self) -> Any:
         """All of them as a polars.DataFrame; texts are Categorical."""
         import polars
 
-        return self._warned(polars.DataFrame(self))
+        return self._warned(polars.concat(self._each(polars.DataFrame), rechunk=False))
 
     def duckdb(self, connection: Any = None) -> Any:
         """Them as a relation of duckdb, which reads them anew for each query; of ``connection``, or duckdb's own."""
@@ -142,6 +178,18 @@ def _texts(value: Any) -> list[str]:
     return [str(part) for part in value] if isinstance(value, (list, tuple)) else [str(value)]
 
 
+def _given(paths: Any) -> list[bytes]:
+    return [os.fsencode(one) for one in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+
+
+def _ranks(ranks: Any) -> list[tuple[str, str]]:
+    """The option for a number, several, or "0,8-15"."""
+    if ranks is None:
+        return []
+    return [("rank", ranks if isinstance(ranks, str) else
+             ",".join(map(str, [ranks] if isinstance(ranks, int) else ranks)))]
+
+
 def read(paths: Any = (), *, columns: Any = None, where: Any = None, ranks: Any = None, **conditions: Any) -> Lines:
     """The lines of traces that fulfil conditions, as Arrow data: a row a line, columns of fixed types.
 
@@ -155,15 +203,11 @@ def read(paths: Any = (), *, columns: Any = None, where: Any = None, ranks: Any 
         ``jobs=4``, the number of threads.
     :raises ValueError: when it is read: the traces cannot be read, or a condition or column is none.
     """
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     options = [(name.replace("_", "-"), text) for name, value in {**conditions, "where": where}.items()
                if value is not None for text in _texts(value)]
     if columns is not None:
         options.append(("columns", columns if isinstance(columns, str) else ",".join(columns)))
-    if ranks is not None:
-        options.append(("rank", ranks if isinstance(ranks, str) else
-                        ",".join(map(str, [ranks] if isinstance(ranks, int) else ranks))))
-    return Lines([os.fsencode(one) for one in given], options)
+    return Lines(_given(paths), options + _ranks(ranks))
 
 
 def scan(paths: Any = (), **options: Any) -> Iterator[Any]:

@@ -29,7 +29,7 @@ from . import _command
 
 __all__ = ["answer", "frame", "main", "reduce"]
 
-COMMANDS = ("table", "overlap", "patterns")
+COMMANDS = ("table", "overlap", "patterns", "compare")
 
 # Ranks that one task reduces at most, and partials that one task merges.
 _RANKS_OF_A_TASK = 64
@@ -82,11 +82,14 @@ def _merge(parts: list[_Part]) -> _Part:
         return text, "".join(part[1] for part in parts) + said
 
 
-def _answer(part: _Part, words: list[str]) -> tuple[int, str, str]:
+def _answer(parts: list[_Part], words: list[str]) -> tuple[int, str, str]:
+    names = ["run.partial"] if len(parts) == 1 else ["a.partial", "b.partial"]
     with tempfile.TemporaryDirectory(prefix="pfw-") as where:
-        pathlib.Path(where, "run.partial").write_bytes(part[0])
-        done = _pfw([*words, "run.partial"], where=where)
-        return done.returncode or bool(part[1]), done.stdout, part[1] + done.stderr
+        for name, (text, _) in zip(names, parts):
+            pathlib.Path(where, name).write_bytes(text)
+        done = _pfw([*words, *names], where=where)
+        said = "".join(part[1] for part in parts)
+        return done.returncode or bool(said), done.stdout, said + done.stderr
 
 
 def _is_trace(path: str) -> bool:
@@ -180,7 +183,13 @@ def reduce(client: Any, paths: str | os.PathLike[str] | Iterable[str | os.PathLi
 def _ask(client: Any, command: str, paths: Any, options: Sequence[str]) -> tuple[int, str, str]:
     if command not in COMMANDS:
         raise ValueError(f"{command} is none of {', '.join(COMMANDS)}, which take partials")
-    future = client.submit(_answer, reduce(client, paths), [command, *options], pure=False, retries=_RETRIES)
+    sides = [paths]
+    if command == "compare":
+        sides = [] if isinstance(paths, (str, os.PathLike)) else list(paths)
+        if len(sides) != 2:
+            raise ValueError("compare takes two sides, A and B: each a path, or a list of paths")
+    future = client.submit(_answer, [reduce(client, side) for side in sides], [command, *options], pure=False,
+                           retries=_RETRIES)
     status, text, said = future.result()
     return status, text, said
 
@@ -188,8 +197,8 @@ def _ask(client: Any, command: str, paths: Any, options: Sequence[str]) -> tuple
 def answer(client: Any, command: str, paths: Any, *options: str) -> str:
     """What ``pfw COMMAND OPTIONS`` prints for these traces in one place.
 
-    :param command: ``table``, ``overlap`` or ``patterns``.
-    :param paths: as of :func:`reduce`.
+    :param command: ``table``, ``overlap``, ``patterns`` or ``compare``.
+    :param paths: as of :func:`reduce`; of ``compare`` two such sides, A and B.
     :raises ValueError: it cannot be answered, or a trace cannot be read; the text is what ``pfw`` said.
     """
     status, text, said = _ask(client, command, paths, options)
@@ -216,7 +225,7 @@ def main(words: Sequence[str] | None = None) -> int:
                                      description=(__doc__ or "").split("\n\n")[0],
                                      epilog="After --: options of the command.")
     parser.add_argument("command", choices=COMMANDS)
-    parser.add_argument("path", nargs="+", help="files, globs, directories of the workers, or URLs")
+    parser.add_argument("path", nargs="+", help="files, globs, directories of the workers, or URLs; of compare two: A and B")
     parser.add_argument("--scheduler", help="its address; default: a cluster of processes of this machine")
     parser.add_argument("--workers", type=int, help="processes of this machine (default: one per CPU)")
     args = parser.parse_args(given[:given.index("--")] if "--" in given else given)

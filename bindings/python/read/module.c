@@ -2,13 +2,10 @@
  *
  * A module of its own, loaded when something is read: a program that only records has no need of it.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include <errno.h>
 #include <stdlib.h>
 
-#include <pfw/read.h>
+#include "values.h"
 
 #define STREAM "arrow_array_stream" /* the name that Arrow's PyCapsule interface asks for */
 #define READER "pfw_read"
@@ -72,8 +69,8 @@ static int set_options(struct pfw_read *read, PyObject *options)
 	return count < 0 ? -1 : 0;
 }
 
-/* The stream of a reader, in a capsule. */
-static PyObject *open_stream(struct pfw_read *read)
+/* The stream of a reader's lines (`command` NULL) or table, in a capsule. */
+static PyObject *open_stream(struct pfw_read *read, const char *command, const char *const *options)
 {
 	struct ArrowArrayStream *stream = malloc(sizeof(*stream));
 	PyObject *capsule;
@@ -81,7 +78,8 @@ static PyObject *open_stream(struct pfw_read *read)
 
 	if (!stream)
 		return PyErr_NoMemory();
-	Py_BEGIN_ALLOW_THREADS error = pfw_read_stream(read, stream);
+	Py_BEGIN_ALLOW_THREADS error = command ? pfw_read_table(read, command, options, stream)
+					       : pfw_read_stream(read, stream);
 	Py_END_ALLOW_THREADS if (error)
 	{
 		free(stream);
@@ -95,30 +93,146 @@ static PyObject *open_stream(struct pfw_read *read)
 	return capsule;
 }
 
+/* A reader of these paths and options, in a capsule, and in *read. */
+static PyObject *new_reader(PyObject *paths, PyObject *options, struct pfw_read **read)
+{
+	PyObject *reader;
+
+	*read = pfw_read_new();
+	if (!*read)
+		return PyErr_NoMemory();
+	reader = PyCapsule_New(*read, READER, free_reader);
+	if (!reader)
+		pfw_read_free(*read);
+	else if (add_paths(*read, paths) || set_options(*read, options))
+		Py_CLEAR(reader);
+	return reader;
+}
+
 /* stream(paths, options) -> (the reader, its stream): lists of bytes and of pairs of str. */
 static PyObject *stream(PyObject *module, PyObject *args)
 {
-	PyObject *paths, *options, *reader, *opened = NULL;
+	PyObject *paths, *options, *reader, *opened;
 	struct pfw_read *read;
 
 	(void)module;
 	if (!PyArg_ParseTuple(args, "OO", &paths, &options))
 		return NULL;
-	read = pfw_read_new();
-	if (!read)
-		return PyErr_NoMemory();
-	reader = PyCapsule_New(read, READER, free_reader);
-	if (!reader) {
-		pfw_read_free(read);
-		return NULL;
-	}
-	if (add_paths(read, paths) == 0 && set_options(read, options) == 0)
-		opened = open_stream(read);
+	reader = new_reader(paths, options, &read);
+	opened = reader ? open_stream(read, NULL, NULL) : NULL;
 	if (!opened) {
-		Py_DECREF(reader);
+		Py_XDECREF(reader);
 		return NULL;
 	}
 	return Py_BuildValue("NN", reader, opened);
+}
+
+/* The texts of a list of pairs, which own them, in turn, then NULL; free() it. */
+static const char **texts_of(PyObject *pairs)
+{
+	Py_ssize_t count = PyList_Size(pairs);
+	const char **text = count < 0 ? NULL : calloc(2 * (size_t)count + 1, sizeof(*text));
+
+	if (!text && !PyErr_Occurred())
+		PyErr_NoMemory();
+	for (Py_ssize_t i = 0; text && i < count; i++) {
+		if (PyArg_ParseTuple(PyList_GetItem(pairs, i), "ss", &text[2 * i],
+				     &text[2 * i + 1]))
+			continue;
+		free(text);
+		text = NULL;
+	}
+	return text;
+}
+
+/* reader(paths, options) -> the reader. */
+static PyObject *reader(PyObject *module, PyObject *args)
+{
+	PyObject *paths, *options;
+	struct pfw_read *read;
+
+	(void)module;
+	return PyArg_ParseTuple(args, "OO", &paths, &options) ? new_reader(paths, options, &read)
+							      : NULL;
+}
+
+/* table(reader, command, the command's options) -> its stream. */
+static PyObject *table(PyObject *module, PyObject *args)
+{
+	PyObject *capsule, *pairs, *opened;
+	struct pfw_read *read;
+	const char *command, **text;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OsO", &capsule, &command, &pairs))
+		return NULL;
+	read = PyCapsule_GetPointer(capsule, READER);
+	text = read ? texts_of(pairs) : NULL;
+	opened = text ? open_stream(read, command, text) : NULL;
+	free(text);
+	return opened;
+}
+
+/* stop(reader): its table(), in another thread, ends. */
+static PyObject *stop(PyObject *module, PyObject *capsule)
+{
+	struct pfw_read *read = PyCapsule_GetPointer(capsule, READER);
+
+	(void)module;
+	if (!read)
+		return NULL;
+	pfw_read_stop(read);
+	Py_RETURN_NONE;
+}
+
+/* batch(stream) -> {name: [value]} of the next batch; {}: there is none. */
+static PyObject *batch(PyObject *module, PyObject *capsule)
+{
+	struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, STREAM);
+
+	(void)module;
+	return stream ? pfw_values_next(stream) : NULL;
+}
+
+/* Called without the interpreter's lock. */
+static void add_part(void *user, const char *part, int64_t least_ns, int64_t greatest_ns)
+{
+	PyGILState_STATE state = PyGILState_Ensure();
+	PyObject **parts = user, *one;
+
+	one = *parts ? Py_BuildValue("sLL", part, (long long)least_ns, (long long)greatest_ns)
+		     : NULL;
+	if (*parts && (!one || PyList_Append(*parts, one)))
+		Py_CLEAR(*parts);
+	Py_XDECREF(one);
+	PyGILState_Release(state);
+}
+
+/* divide(paths, options, blocks) -> [(part, least ts, greatest ts)]. */
+static PyObject *divide(PyObject *module, PyObject *args)
+{
+	PyObject *paths, *options, *reader, *parts;
+	struct pfw_read *read;
+	unsigned long long blocks;
+	int error;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OOK", &paths, &options, &blocks))
+		return NULL;
+	reader = new_reader(paths, options, &read);
+	parts = reader ? PyList_New(0) : NULL;
+	if (!parts) {
+		Py_XDECREF(reader);
+		return NULL;
+	}
+	Py_BEGIN_ALLOW_THREADS error = pfw_read_divide(read, blocks, add_part, &parts);
+	Py_END_ALLOW_THREADS if (error)
+	{
+		Py_CLEAR(parts);
+		raise(read, error);
+	}
+	Py_DECREF(reader);
+	return parts;
 }
 
 /* problems(reader) -> (how many there are, the texts of the first). */
@@ -141,9 +255,10 @@ static PyObject *problems(PyObject *module, PyObject *capsule)
 }
 
 static PyMethodDef functions[] = {
-	{ "stream", stream, METH_VARARGS, NULL },
-	{ "problems", problems, METH_O, NULL },
-	{ NULL, NULL, 0, NULL },
+	{ "stream", stream, METH_VARARGS, NULL }, { "reader", reader, METH_VARARGS, NULL },
+	{ "table", table, METH_VARARGS, NULL },	  { "stop", stop, METH_O, NULL },
+	{ "batch", batch, METH_O, NULL },	  { "divide", divide, METH_VARARGS, NULL },
+	{ "problems", problems, METH_O, NULL },	  { NULL, NULL, 0, NULL },
 };
 
 static struct PyModuleDef definition = {

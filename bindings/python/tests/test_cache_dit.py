@@ -18,7 +18,7 @@ from pfw.torch import schedule
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs" / "cache_dit.rst"
 
-# The document's first block, but for the line of the import; before it, what it takes for granted.
+# The document's first block; before it, what it takes for granted.
 QUICK_START = """
 import argparse, sys
 import torch
@@ -32,30 +32,7 @@ class pipe:
         for _ in range(num_inference_steps):
             with torch.profiler.record_function("denoise"):
                 self.images = [model(torch.randn(4, 8))]
-
-from pfw.compat.cache_dit import create_profiler_from_args
-
-def run_pipe():
-    # Reduce steps when profiling to keep trace file small
-    steps = args.steps if args.steps is not None else 28
-    if args.profile and args.steps is None:
-        steps = 3
-    image = pipe(
-        prompt,
-        num_inference_steps=steps,
-        ...
-    ).images[0]
-    return image
-
-# Only create and use profiler when --profile is enabled
-if args.profile:
-    profiler = create_profiler_from_args(args, profile_name="flux_inference")
-    with profiler:
-        image = run_pipe()
-    print(f"Profiler traces saved to: {profiler.output_dir}/{profiler.trace_path.name}")
-else:
-    image = run_pipe()
-""".replace("        ...\n", "")
+""" + documents.code(documents.A[0])
 
 # The integration: the warm-up call, the memory tracker; names come from the flags.
 RUN_FLUX = """

@@ -44,6 +44,13 @@ def write_process(path, rank, ranks, pid, seed):
     path.write_text("".join(lines))
 
 
+def write_run(directory, ranks):
+    """A run of one process a rank."""
+    for rank in range(ranks):
+        write_process(directory / f"t-rank{rank:04}.pfw", rank, ranks, 1000 + rank, rank)
+    return directory
+
+
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory):
     directory = tmp_path_factory.mktemp("run")
@@ -68,6 +75,15 @@ def alone(words, *operands):
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_the_same_bytes_as_one_process(traces, client, words):
     assert cluster.answer(client, words[0], traces, *words[1:]) == alone(words, traces)
+
+
+@pytest.mark.parametrize("words", [["compare"], ["compare", "-g", "rank", "--format", "csv"]], ids=" ".join)
+def test_runs_are_compared(traces, client, words):
+    other = [str(traces / "t-rank00[01]*.pfw"), str(traces / "t-rank0199.pfw")]
+    true = alone(words, traces, "--", *sorted(map(str, traces.glob("t-rank00[01]*.pfw"))), other[1])
+    assert cluster.answer(client, words[0], [traces, other], *words[1:]) == true
+    with pytest.raises(ValueError, match="two sides"):
+        cluster.answer(client, "compare", traces)
 
 
 def test_a_worker_is_killed_in_the_middle(traces, client):

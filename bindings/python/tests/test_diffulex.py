@@ -38,82 +38,14 @@ diffulex.Diffulex, diffulex.SamplingParams = Diffulex, SamplingParams
 sys.modules["diffulex"] = diffulex
 """
 
-# The document's blocks; the line of the import is ours, `...` in calls is left out.
-BASIC = ENGINE + """
-from pfw.compat.diffulex_profiler import DiffulexProfiler, ProfilerConfig
-from diffulex import Diffulex, SamplingParams
-
-# Initialize profiler
-profiler = DiffulexProfiler(
-    config=ProfilerConfig(
-        enabled=True,
-        backend="simple",
-        output_dir="log/profiles"
-    )
-)
-
-# Initialize Diffulex engine
-llm = Diffulex(model_path, model_name="dream")
-
-# Profile inference
-with profiler.profile("inference", metadata={"batch_size": 10}):
-    outputs = llm.generate(prompts, sampling_params)
-    total_tokens = sum(len(o['token_ids']) for o in outputs)
-    profiler.record_throughput(total_tokens)
-
-# Export results
-profiler.export("log/profiles/inference_profile.json")
-"""
-
-ADVANCED = ENGINE + """
-from pfw.compat.diffulex_profiler import DiffulexProfiler, ProfilerConfig
-from diffulex import Diffulex
-profiler = DiffulexProfiler(
-    config=ProfilerConfig(
-        enabled=True,
-        backend="simple",
-        collect_gpu_metrics=True,
-        collect_memory_metrics=True,
-        export_formats=["json", "csv", "summary"]
-    )
-)
-
-# Profile different sections
-with profiler.profile("model_loading"):
-    llm = Diffulex(model_path)
-
-with profiler.profile("prefill", metadata={"num_prompts": len(prompts)}):
-    # Prefill phase
-    pass
-
-with profiler.profile("decode"):
-    outputs = llm.generate(prompts, sampling_params)
-    profiler.record_throughput(sum(len(o['token_ids']) for o in outputs))
-
-# Get summary
-summary = profiler.get_summary()
-print(f"Total duration: {summary['total_duration_sec']:.2f}s")
-print(f"Average throughput: {summary['avg_throughput_tokens_per_sec']:.2f} tok/s")
-
-# Export all results
-profiler.export()
-"""
-
+IMPORTS = "from pfw.compat.diffulex_profiler import DiffulexProfiler, ProfilerConfig\nfrom diffulex import Diffulex\n"
+BASIC = ENGINE + documents.code(documents.D[0])
+ADVANCED = ENGINE + IMPORTS + documents.code(documents.D[1])
 GENERATE = ENGINE + documents.code(documents.D[10])
 
-BATCHES = ENGINE + """
-from pfw.compat.diffulex_profiler import DiffulexProfiler, ProfilerConfig
-from diffulex import Diffulex
+BATCHES = ENGINE + IMPORTS + """
 llm, batches = Diffulex(model_path), [["a"], ["b", "c"]]
-profiler = DiffulexProfiler(ProfilerConfig(enabled=True))
-
-for batch_idx, batch in enumerate(batches):
-    with profiler.profile(f"batch_{batch_idx}", metadata={"batch_size": len(batch)}):
-        outputs = llm.generate(batch, sampling_params)
-        profiler.record_throughput(sum(len(o['token_ids']) for o in outputs))
-
-profiler.export("batch_profiles.json")
-"""
+""" + documents.code(documents.D[11])
 
 
 @pytest.fixture

@@ -116,6 +116,35 @@ def test_what_cannot_be_read_as_arrow(trace):
         assert sum(batch.num_rows for batch in pfw.scan(trace)) == whole.num_rows
 
 
+def test_threads_read_parts(tmp_path, monkeypatch):
+    """Whole frames are made by several threads: the same rows in the same order, problems of all parts."""
+    pyarrow, polars = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    text = "".join('{"id":%d,"name":"n%d","cat":"c","pid":1,"tid":1,"ts":%d.000,"dur":1.000,"ph":"X","args":{"ret":%d}}\n' %
+                   (i, i % 9, i, i) for i in range(60000))
+    for name in ("t.pfw", "u.pfw"):
+        (tmp_path / name).write_text(text + "broken\n")
+    monkeypatch.setattr(pfw._read, "_BLOCKS_OF_A_THREAD", 1)
+    lines = pfw.read(tmp_path, jobs=3, columns="id,name,args.ret")
+    assert 1 < len(lines._parts()) <= 4 and len(pfw.read(tmp_path, jobs=1)._parts()) == 1
+    one = pyarrow.table(lines)
+    for frame in (lines.arrow, lines.to_polars):
+        with pytest.warns(UserWarning, match="^2 parts of the traces cannot be read: .*:60001: |^2 parts .* byte"):
+            whole = frame()
+        assert list(map(str, whole["id"])) == list(map(str, one["id"])) and list(map(str, whole["name"])) == list(map(str, one["name"]))
+    assert len(lines.problems) == 2 and polars.DataFrame(lines).equals(polars.DataFrame(one))
+    divide = pfw._reader.divide
+
+    def growing(*given):
+        parts = divide(*given)
+        with open(tmp_path / "t.pfw", "a", encoding="utf-8") as file:
+            file.write(text[:text.index("\n") + 1])
+        return parts
+
+    monkeypatch.setattr(pfw._reader, "divide", growing)
+    with pytest.warns(UserWarning):
+        assert lines.arrow().num_rows == 120002
+
+
 def test_an_unread_stream_is_released(trace):
     """Whoever takes no batch, or has no use for the capsule, leaves nothing open."""
     open_files = lambda: len(os.listdir("/proc/self/fd"))

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-FRONTS = ("pfw", "pfw.cluster", "pfw.torch", "pfw.compat.dftracer", "pfw.compat.cache_dit", "pfw.compat.parallelization",
+FRONTS = ("pfw", "pfw.cluster", "pfw.plot", "pfw.torch", "pfw.compat.dftracer", "pfw.compat.cache_dit", "pfw.compat.parallelization",
           "pfw.compat.diffulex_profiler")
 
 # Checkers know what is decorated for what it was, and what each call gives.
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import pfw
 import pfw.compat
+import pfw.plot
 import pfw.torch
 from pfw.compat.dftracer import TagDType, TagValue, ai, create_backend, dft_fn, dftracer, dynamo
 from pfw.compat.dftracer.torch import trace_handler as handler
@@ -84,6 +85,13 @@ problems: list[str] = lines.problems
 lines.to_pandas(), lines.to_polars(), lines.arrow(), lines.duckdb(), lines.__arrow_c_stream__()
 for batch in pfw.scan("t", where="dur > 1ms"):
     print(batch)
+table: pfw.Table = pfw.table("t", group_by=["name", "rank"], where="dur > 1ms", ranks=[0, 1], row_limit=10)
+cells: dict[str, list[object]] = table.columns()
+print(table.rows()[0]["count"], table.to_pandas(), pfw.overlap("t", steps=True).to_polars(), pfw.patterns("t").arrow())
+print(pfw.memory("t", rows="step", bins=4).rows(), pfw.compare("a", ["b", "c"], group_by="name").columns())
+run: pfw.Run = pfw.summary("t")
+print(run.wall_us, run.commands[0].upper(), run.warnings)
+pfw.plot.timeline("t"), pfw.plot.overlap("t", ranks=0), pfw.plot.sizes("t")
 pfw.stop()
 pfw.compat.install("dftracer")
 
@@ -151,7 +159,7 @@ logger.finalize()
 CONFIG = """
 [mypy]
 strict = True
-[mypy-torch.*,numpy.*,pandas.*,pyarrow.*,polars.*,duckdb.*,IPython.*,distributed.*,fsspec.*]
+[mypy-torch.*,numpy.*,pandas.*,pyarrow.*,polars.*,matplotlib.*,duckdb.*,IPython.*,distributed.*,fsspec.*]
 follow_imports = skip
 """
 

@@ -47,6 +47,15 @@ static inline void pfw_text_add(struct pfw_text *text, const char *string)
 	pfw_text_add_bytes(text, string, strlen(string));
 }
 
+/* Append strings, up to the NULL. */
+static inline void pfw_text_add_all(struct pfw_text *text, const char *const *string)
+{
+	for (; *string; string++)
+		pfw_text_add(text, *string);
+}
+
+#define PFW_TEXT_ADD(text, ...) pfw_text_add_all(text, (const char *const[]){ __VA_ARGS__, NULL })
+
 /* Append a number in decimal with at least `digits` digits, at most 20. */
 static inline void pfw_text_add_u64(struct pfw_text *text, uint64_t value, int digits)
 {

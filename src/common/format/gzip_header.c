@@ -9,15 +9,19 @@
 #define EXTRA_AT 12u /* after the fixed ten bytes and the length of FEXTRA */
 #define FIGURES_AT PFW_GZIP_SIGNATURE_BYTES
 
-/* CRC-32 of IEEE 802.3, as gzip's.  A library for it may not be there. */
+/* CRC-32 of IEEE 802.3, as gzip's, four bits at a time.  A library for it may not be there. */
 static uint32_t crc_of(const unsigned char *figures)
 {
+	static const uint32_t of_bits[16] = { 0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+					      0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+					      0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+					      0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c };
 	uint32_t crc = ~0u;
 
 	for (unsigned i = 0; i < PFW_GZIP_FIGURES_BYTES; i++) {
 		crc ^= figures[i];
-		for (int bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+		crc = crc >> 4 ^ of_bits[crc & 15];
+		crc = crc >> 4 ^ of_bits[crc & 15];
 	}
 	return ~crc;
 }

@@ -20,6 +20,8 @@
 /* Ids and lengths up to the first figure.  Fewer bytes might match compressed data by chance. */
 #define PFW_GZIP_SIGNATURE_BYTES 16u
 #define PFW_GZIP_TRAILER_BYTES 8u /* CRC and length of the text */
+/* The greatest ratio of deflate: 258 bytes from two bits. */
+#define PFW_DEFLATE_MOST 1032u
 
 struct pfw_gzip_summary {
 	uint32_t member_bytes; /* set by the function that makes the member */

@@ -473,12 +473,8 @@ static void say_why(const struct look *look)
 		return;
 	attach.said = true;
 	pfw_text_init(&text, line, sizeof(line));
-	pfw_text_add(&text, "not recorded: ");
-	pfw_text_add(&text, look->call);
-	pfw_text_add(&text, " of ");
-	pfw_text_add(&text, *look->which ? look->which : "the program");
-	pfw_text_add(&text, ": ");
-	pfw_text_add(&text, look->why);
+	PFW_TEXT_ADD(&text, "not recorded: ", look->call, " of ",
+		     *look->which ? look->which : "the program", ": ", look->why);
 	if (look->why_error) {
 		pfw_text_add(&text, " (errno ");
 		pfw_text_add_u64(&text, (uint64_t)look->why_error, 1);

@@ -12,9 +12,7 @@ static void say(const char *what, const char *which, const char *why)
 	struct pfw_text text;
 
 	pfw_text_init(&text, line, sizeof(line));
-	pfw_text_add(&text, what);
-	pfw_text_add(&text, which);
-	pfw_text_add(&text, why);
+	PFW_TEXT_ADD(&text, what, which, why);
 	pfw_say(line);
 }
 
@@ -50,9 +48,8 @@ void pfw_cupti_refuse_call(const char *call, uint32_t result, const char *holder
 	pfw_text_add(&text, "GPU work is not recorded: ");
 	switch (result) {
 	case PFW_CUPTI_MULTIPLE_SUBSCRIBERS:
-		pfw_text_add(&text,
-			     *holder ? holder : "another tool (nsys, ncu, cuda-gdb, a profiler)");
-		pfw_text_add(&text,
+		PFW_TEXT_ADD(&text,
+			     *holder ? holder : "another tool (nsys, ncu, cuda-gdb, a profiler)",
 			     " holds CUPTI, which takes one tool at a time below CUDA 13.3; run "
 			     "without it, or set PFW_CUPTI=0");
 		break;
@@ -65,13 +62,8 @@ void pfw_cupti_refuse_call(const char *call, uint32_t result, const char *holder
 			     "container --cap-add=SYS_ADMIN");
 		break;
 	default:
-		pfw_text_add(&text, "cupti");
-		pfw_text_add(&text, call);
-		pfw_text_add(&text, " in ");
-		pfw_text_add(&text, pfw_cupti_lib.path);
-		pfw_text_add(&text, ": ");
-		pfw_text_add(&text, result_text(result));
-		pfw_text_add(&text, " (");
+		PFW_TEXT_ADD(&text, "cupti", call, " in ", pfw_cupti_lib.path, ": ",
+			     result_text(result), " (");
 		pfw_text_add_u64(&text, result, 1);
 		pfw_text_add(&text, "); set PFW_CUPTI_LIB to the libcupti of the driver's CUDA, or "
 				    "PFW_CUPTI=0");

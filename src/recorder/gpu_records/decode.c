@@ -114,13 +114,8 @@ static uint32_t copy_name(unsigned copy, unsigned from, unsigned to)
 	if (*name)
 		return *name;
 	pfw_text_init(&text, buf, sizeof(buf));
-	pfw_text_add(&text, "Memcpy ");
-	pfw_text_add(&text, copy_kinds[copy]);
-	pfw_text_add(&text, " (");
-	pfw_text_add(&text, memory_names[from]);
-	pfw_text_add(&text, " -> ");
-	pfw_text_add(&text, memory_names[to]);
-	pfw_text_add(&text, ")");
+	PFW_TEXT_ADD(&text, "Memcpy ", copy_kinds[copy], " (", memory_names[from], " -> ",
+		     memory_names[to], ")");
 	return *name = intern(buf);
 }
 
@@ -185,9 +180,7 @@ static const struct pfw_record *decode_memset(const struct pfw_cupti_memset *set
 
 	if (!names[kind]) {
 		pfw_text_init(&text, buf, sizeof(buf));
-		pfw_text_add(&text, "Memset (");
-		pfw_text_add(&text, memory_names[kind]);
-		pfw_text_add(&text, ")");
+		PFW_TEXT_ADD(&text, "Memset (", memory_names[kind], ")");
 		names[kind] = intern(buf);
 	}
 	build = pfw_build_begin(PFW_KIND_MEMSET, names[kind]);

@@ -129,8 +129,7 @@ static void *open_in(const char *directory, size_t count, const char *below, int
 
 	pfw_text_init(&text, path, sizeof(path));
 	pfw_text_add_bytes(&text, directory, count);
-	pfw_text_add(&text, below);
-	pfw_text_add(&text, "libcupti.so.");
+	PFW_TEXT_ADD(&text, below, "libcupti.so.");
 	pfw_text_add_u64(&text, (uint64_t)major, 1);
 	return text.cut ? NULL : dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 }

@@ -2,7 +2,6 @@
 #include "recorder/guest/stack.h"
 
 #include <stdalign.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* ISA-L takes 21 KiB; dlopen() of a library may take more.  In .bss: it cannot fail, pages that

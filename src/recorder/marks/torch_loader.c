@@ -14,7 +14,7 @@
 
 #define FRAMES_MAX 12 /* between __next__() and the operator that we hear of */
 
-#define TOLD 16u /* iterators in use; of more, some workers are told twice */
+#define TOLD 16u /* iterators in use; with more, some workers are reported twice */
 #define WORKERS_MAX 4096
 
 struct object; /* PyObject */

@@ -389,10 +389,9 @@ static void say_unknown(const char *what)
 	struct pfw_text text;
 
 	pfw_text_init(&text, line, sizeof(line));
-	pfw_text_add(&text, torch.operators_wanted ? "PFW_TORCH_OPS" : "PFW_STEP=auto");
-	pfw_text_add(&text, ": PyTorch ");
-	pfw_text_add(&text, *what ? what : "of a version that torch/version.py does not tell");
-	pfw_text_add(&text,
+	PFW_TEXT_ADD(&text, torch.operators_wanted ? "PFW_TORCH_OPS" : "PFW_STEP=auto",
+		     ": PyTorch ",
+		     *what ? what : "of a version that torch/version.py does not tell",
 		     " is not known (2.0 to 2.15 are): its operators and steps are not recorded");
 	pfw_say(line);
 }

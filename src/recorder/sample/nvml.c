@@ -156,8 +156,7 @@ static void begin(struct pfw_counter_record *line, const struct device *device, 
 	pfw_text_init(&text, name, sizeof(name));
 	pfw_text_add(&text, "gpu ");
 	pfw_text_add_u64(&text, device->index, 1);
-	pfw_text_add(&text, " ");
-	pfw_text_add(&text, what);
+	PFW_TEXT_ADD(&text, " ", what);
 	pfw_counter_begin(line, name, ts_ns);
 }
 

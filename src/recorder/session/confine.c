@@ -75,9 +75,8 @@ static void say_why(void *arg)
 	char line[256];
 
 	pfw_text_init(&text, line, sizeof(line));
-	pfw_text_add(&text, "recording ends here: the program's seccomp rules would kill it for ");
-	pfw_text_add(&text, look->name);
-	pfw_text_add(&text, "(), which the recorder needs; what follows is not in the trace");
+	PFW_TEXT_ADD(&text, "recording ends here: the program's seccomp rules would kill it for ",
+		     look->name, "(), which the recorder needs; what follows is not in the trace");
 	pfw_say(line);
 }
 

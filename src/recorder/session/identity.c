@@ -180,8 +180,7 @@ static void fallback_run(const struct pfw_identity *identity, char *out, size_t 
 	    pfw_process_read(&leader, leader.session > 0 ? leader.session : 1))
 		leader = identity->process;
 	pfw_text_init(&text, out, size);
-	pfw_text_add(&text, identity->host);
-	pfw_text_add(&text, "-");
+	PFW_TEXT_ADD(&text, identity->host, "-");
 	pfw_text_add_u64(&text, (uint64_t)leader.pid, 1);
 	pfw_text_add(&text, "-");
 	pfw_text_add_u64(&text, leader.start_time, 1);

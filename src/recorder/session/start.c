@@ -43,9 +43,7 @@ static void say_bad_name(int error, const char *word)
 	if (error == -ENAMETOOLONG) {
 		pfw_text_add(&text, "is too long (a file's takes 255 bytes, its path 4095)");
 	} else if (*word) {
-		pfw_text_add(&text, "has no word ");
-		pfw_text_add(&text, word);
-		pfw_text_add(&text, "; it takes %p %h %r %j %q{VAR} %%");
+		PFW_TEXT_ADD(&text, "has no word ", word, "; it takes %p %h %r %j %q{VAR} %%");
 	} else {
 		pfw_text_add(&text, "is empty");
 	}

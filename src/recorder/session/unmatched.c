@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "common/base/globs.h"
 #include "common/base/text.h"
 #include "recorder/guest/say.h"
 #include "recorder/probe/path_filter.h"

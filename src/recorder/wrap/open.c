@@ -12,7 +12,7 @@ static bool takes_mode(int flags)
 	return (flags & O_CREAT) || (flags & __O_TMPFILE) == __O_TMPFILE;
 }
 
-const struct pfw_tail *pfw_name_text(struct pfw_path_probe *scratch, int dirfd, const char *path,
+const struct pfw_tail *pfw_path_text(struct pfw_path_probe *scratch, int dirfd, const char *path,
 				     struct pfw_tail *name)
 {
 	pfw_probe_path_text(scratch, dirfd, path, name);
@@ -37,11 +37,11 @@ static void open_record(struct pfw_path_probe *probe, const struct pfw_open *cal
 	/* EFAULT: the path itself may be unreadable. */
 	probe->error = ending.error;
 	if (!probe->probe.name && ending.error != EFAULT)
-		ending.name = pfw_name_text(probe, call->dirfd, call->path, &name);
+		ending.name = pfw_path_text(probe, call->dirfd, call->path, &name);
 	pfw_probe_end_full(&probe->probe, &ending);
 }
 
-void pfw_open_end(struct pfw_path_probe *probe, bool traced, const struct pfw_open *call)
+void pfw_end_open(struct pfw_path_probe *probe, bool traced, const struct pfw_open *call)
 {
 	uint64_t t1 = traced ? pfw_clock_ticks() : 0;
 
@@ -71,7 +71,7 @@ void pfw_open_end(struct pfw_path_probe *probe, bool traced, const struct pfw_op
 		call.field[0] = flags;                                                         \
 		call.field[1] = mode;                                                          \
 		call.fd = pfw_real.name args;                                                  \
-		pfw_open_end(&probe, traced, &call);                                           \
+		pfw_end_open(&probe, traced, &call);                                           \
 		return call.fd;                                                                \
 	}
 
@@ -96,7 +96,7 @@ OPEN(openat64, (int dirfd, const char *path, int flags, ...), dirfd, (dirfd, pat
 					       sizeof((int[]){ __VA_ARGS__ }) / sizeof(int), \
 					       { __VA_ARGS__ } };                            \
                                                                                              \
-		pfw_open_end(&probe, traced, &call);                                         \
+		pfw_end_open(&probe, traced, &call);                                         \
 		return ret;                                                                  \
 	}
 
@@ -220,7 +220,7 @@ static FILE *reopen_same(struct pfw_probe *probe, FILE *(*real)(const char *, co
 		ret = pfw_real.name(path, mode, stream);                                      \
 		call.fd = pfw_stdio_fd(ret);                                                  \
 		call.field[0] = traced ? mode_flags(mode) : 0;                                \
-		pfw_open_end(&probe, traced, &call);                                          \
+		pfw_end_open(&probe, traced, &call);                                          \
 		if (kept && call.fd != old)                                                   \
 			pfw_fd_close_end(old);                                                \
 		return ret;                                                                   \

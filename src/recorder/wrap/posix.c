@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "recorder/probe/fd_table.h"
-#include "recorder/spool/strings.h"
 #include "recorder/wrap/calls.h"
 
 void pfw_end_void(const struct pfw_probe *probe, const uint64_t *value, unsigned count)
@@ -87,12 +86,12 @@ static __attribute__((noinline)) void two_end(struct pfw_path_probe *probe, int 
 	/* EFAULT: one of the two paths is unreadable, but the kernel does not say which. */
 	probe->error = scratch.error = ending.error;
 	if (ending.error != EFAULT) {
-		ending.name = pfw_name_text(probe, paths->dirfd, paths->path, &name);
+		ending.name = pfw_path_text(probe, paths->dirfd, paths->path, &name);
 		if (paths->raw)
 			target = (struct pfw_tail){ .text = paths->target,
 						    .text_bytes = (uint32_t)strlen(paths->target) };
 		else
-			traced = pfw_probe_text_traced(pfw_name_text(&scratch, paths->target_dirfd,
+			traced = pfw_probe_text_traced(pfw_path_text(&scratch, paths->target_dirfd,
 								     paths->target, &target));
 	}
 	if (traced || pfw_probe_text_traced(ending.name))

@@ -30,7 +30,7 @@ void pfw_end_void(const struct pfw_probe *probe, const uint64_t *value, unsigned
 
 /* Put the name of (dirfd, path) into *name.  Return `name`, or NULL if there is no name.  Thread:
  * app.  Signal: safe. */
-const struct pfw_tail *pfw_name_text(struct pfw_path_probe *scratch, int dirfd, const char *path,
+const struct pfw_tail *pfw_path_text(struct pfw_path_probe *scratch, int dirfd, const char *path,
 				     struct pfw_tail *name);
 
 /* An open call with the program's arguments, whatever function was called. */
@@ -44,7 +44,7 @@ struct pfw_open {
 
 /* End an open call: add its descriptor to the fd table and, if the call is traced, record it.
  * Keeps errno, which is the call's if fd is -1.  Thread: app.  Signal: safe. */
-void pfw_open_end(struct pfw_path_probe *probe, bool traced, const struct pfw_open *call);
+void pfw_end_open(struct pfw_path_probe *probe, bool traced, const struct pfw_open *call);
 
 /* Close fd by real(object): forget fd first and, if fd is traced, record the call as `call` (enum
  * pfw_call).  Return real's result.  Keeps errno.  Thread: app.  Signal: as real. */

@@ -161,9 +161,9 @@ static int open_trace(struct pfw_writer *writer)
 
 	/* A thread of ours that is about to end may hold the flock(). */
 	if (atomic_load(&header->file_made))
-		return pfw_trace_file_reopen(path, &writer->trace_id,
-					     atomic_load(&writer->threads) > 0);
-	fd = pfw_trace_file_create(path, &writer->trace_id);
+		return pfw_output_reopen(path, &writer->trace_id,
+					 atomic_load(&writer->threads) > 0);
+	fd = pfw_output_create(path, &writer->trace_id);
 	if (fd >= 0)
 		atomic_store(&header->file_made, 1);
 	return fd;

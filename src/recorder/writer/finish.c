@@ -140,7 +140,7 @@ int pfw_writer_rename(struct pfw_writer *writer, const char *path)
 	if (!atomic_load(&header->file_made))
 		memcpy(old, path, strlen(path) + 1);
 	else if (strcmp(old, path))
-		error = pfw_trace_file_move(old, path);
+		error = pfw_output_move(old, path);
 	pfw_writer_unlock(writer);
 	if (error != -EXDEV)
 		return error;

@@ -41,10 +41,10 @@ static void fill_page(struct pfw_writer *writer, int fd, uint64_t room)
 		[0 ... PFW_PAGE_BYTES - 1] = ' ', [PFW_PAGE_BYTES] = '\n'
 	};
 
-	if (!pfw_trace_file_write(fd, blank + PFW_PAGE_BYTES - room, room + 1, writer->offset - 1))
+	if (!pfw_output_write(fd, blank + PFW_PAGE_BYTES - room, room + 1, writer->offset - 1))
 		writer->offset += room;
 	else
-		pfw_trace_file_write(fd, "\n", 1, writer->offset - 1);
+		pfw_output_write(fd, "\n", 1, writer->offset - 1);
 }
 
 /* Gzip: pad with an empty member.  fit_member() has left room for it, or filled the page. */
@@ -55,7 +55,7 @@ static void fill_page_gzip(struct pfw_writer *writer, int fd, uint64_t room)
 	if (room < PFW_GZIP_PAD_LEAST || writer->member.room - writer->member.bytes < room)
 		return;
 	pfw_gzip_pad(pad, room);
-	if (!pfw_trace_file_write(fd, pad, room, writer->offset))
+	if (!pfw_output_write(fd, pad, room, writer->offset))
 		writer->offset += room;
 	else
 		pfw_os_ftruncate(fd, writer->offset);
@@ -103,7 +103,7 @@ static int write_text(struct pfw_writer *writer)
 	} else {
 		begin_page(writer, fd, bytes);
 	}
-	error = pfw_trace_file_write(fd, data, bytes, writer->offset);
+	error = pfw_output_write(fd, data, bytes, writer->offset);
 	if (error) {
 		pfw_os_ftruncate(fd, writer->offset); /* readers see whole lines only */
 		return error;
@@ -148,7 +148,7 @@ void pfw_writer_commit(struct pfw_writer *writer)
 /* Whether a retry may succeed.  `made`: the file exists. */
 static bool may_pass(int error, bool made)
 {
-	if (pfw_trace_file_lacks_room(error))
+	if (pfw_output_lacks_room(error))
 		return true;
 	switch (-error) {
 	case EINTR:
@@ -173,8 +173,8 @@ static int write_failed(struct pfw_writer *writer, int error)
 		return error; /* no message yet: the job runs again in a new thread */
 	atomic_store(&writer->stalled, 1);
 	if (first)
-		pfw_trace_file_say_error(writer->say, pfw_spool_trace_path(writer->spool->header),
-					 error, made);
+		pfw_output_say_error(writer->say, pfw_spool_trace_path(writer->spool->header),
+				     error, made);
 	if (!may_pass(error, made) && !atomic_exchange(&writer->dead, 1))
 		writer->failed();
 	return error;

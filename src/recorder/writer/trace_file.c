@@ -56,7 +56,7 @@ static int create_here(const char *path)
 	return try_open(path, O_CREAT | O_EXCL);
 }
 
-int pfw_trace_file_create(char *path, struct pfw_file_id *id)
+int pfw_output_create(char *path, struct pfw_file_id *id)
 {
 	char numbered[PFW_PATH_MAX], *name = path;
 	int fd = create_here(path), error;
@@ -89,7 +89,7 @@ int pfw_trace_file_create(char *path, struct pfw_file_id *id)
 	return fd;
 }
 
-int pfw_trace_file_reopen(const char *path, const struct pfw_file_id *id, bool ours)
+int pfw_output_reopen(const char *path, const struct pfw_file_id *id, bool ours)
 {
 	struct pfw_file_id now;
 	int fd = try_open(path, 0), error;
@@ -112,7 +112,7 @@ int pfw_trace_file_reopen(const char *path, const struct pfw_file_id *id, bool o
 	return fd;
 }
 
-int pfw_trace_file_write(int fd, const void *data, size_t bytes, uint64_t offset)
+int pfw_output_write(int fd, const void *data, size_t bytes, uint64_t offset)
 {
 	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
 	const char *at = data;
@@ -147,7 +147,7 @@ static int move_to(const char *from, const char *to)
 	return error ? error : pfw_os_unlink(from);
 }
 
-int pfw_trace_file_move(char *from, const char *to)
+int pfw_output_move(char *from, const char *to)
 {
 	char name[PFW_PATH_MAX];
 	int error;
@@ -168,7 +168,7 @@ int pfw_trace_file_move(char *from, const char *to)
 	return error;
 }
 
-bool pfw_trace_file_lacks_room(int error)
+bool pfw_output_lacks_room(int error)
 {
 	switch (-error) {
 	case ENOSPC:
@@ -185,7 +185,7 @@ bool pfw_trace_file_lacks_room(int error)
 
 static const char *remedy(int error, int made)
 {
-	if (pfw_trace_file_lacks_room(error))
+	if (pfw_output_lacks_room(error))
 		return "events wait in memory until there is room, then are counted as lost";
 	switch (-error) {
 	case ESTALE:
@@ -199,18 +199,14 @@ static const char *remedy(int error, int made)
 	}
 }
 
-void pfw_trace_file_say_error(void (*say)(const char *line), const char *path, int error, int made)
+void pfw_output_say_error(void (*say)(const char *line), const char *path, int error, int made)
 {
 	const char *name = pfw_errno_name(-error);
 	char line[PFW_PATH_MAX + 256];
 	struct pfw_text text;
 
 	pfw_text_init(&text, line, sizeof(line));
-	pfw_text_add(&text, made ? "cannot write the trace " : "cannot create the trace ");
-	pfw_text_add(&text, path);
-	pfw_text_add(&text, ": ");
-	pfw_text_add(&text, name ? name : "unknown error");
-	pfw_text_add(&text, "; ");
-	pfw_text_add(&text, remedy(error, made));
+	PFW_TEXT_ADD(&text, made ? "cannot write the trace " : "cannot create the trace ", path,
+		     ": ", name ? name : "unknown error", "; ", remedy(error, made));
 	say(line);
 }

@@ -26,24 +26,24 @@ static inline bool pfw_file_id_is(const struct pfw_file_id *a, const struct pfw_
  * taken name gets ".2", ".3" … before its suffix; `path` (PFW_PATH_MAX bytes) gets the name used.
  * Return a descriptor or -errno.  Thread: drain, or a finishing one.
  */
-int pfw_trace_file_create(char *path, struct pfw_file_id *id);
+int pfw_output_create(char *path, struct pfw_file_id *id);
 
 /* Open it again.  -ESTALE: the name is gone or another file now; -EBUSY: another process holds the
  * lock (`ours`: the lock may be our own). */
-int pfw_trace_file_reopen(const char *path, const struct pfw_file_id *id, bool ours);
+int pfw_output_reopen(const char *path, const struct pfw_file_id *id, bool ours);
 
 /* Write all bytes at `offset`.  0 or -errno; RLIMIT_FSIZE gives -EFBIG, never a signal. */
-int pfw_trace_file_write(int fd, const void *data, size_t bytes, uint64_t offset);
+int pfw_output_write(int fd, const void *data, size_t bytes, uint64_t offset);
 
 /* Rename to `to` (a taken name gets a number); `from` (PFW_PATH_MAX bytes) gets the name used.
  * 0 or -errno, -EXDEV across file systems. */
-int pfw_trace_file_move(char *from, const char *to);
+int pfw_output_move(char *from, const char *to);
 
 /* Whether an error (-errno) of a trace file is of a limit, of space, files or memory, that may be gone
  * later.  Thread: any. */
-bool pfw_trace_file_lacks_room(int error);
+bool pfw_output_lacks_room(int error);
 
 /* Print what failed, which file, why, and what to do.  `made`: the file exists. */
-void pfw_trace_file_say_error(void (*say)(const char *line), const char *path, int error, int made);
+void pfw_output_say_error(void (*say)(const char *line), const char *path, int error, int made);
 
 #endif

@@ -100,7 +100,7 @@ int pfw_commit_remove_old(struct pfw_commit *commit, unsigned *kept)
 		if (lstat(old->path, &st) < 0 || st.st_ino != old->inode ||
 		    st.st_dev != old->device)
 			continue;
-		if (!is_same(&st, old) || pfw_writer_of(old->path) == PFW_WRITER_ACTIVE) {
+		if (!is_same(&st, old) || pfw_writing_of(old->path) == PFW_WRITING_ACTIVE) {
 			pfw_commit_fail(commit, 0, "%.300s has changed since it was read: kept",
 					old->path);
 			(*kept)++;

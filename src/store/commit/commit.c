@@ -312,7 +312,7 @@ static int write_journal(struct pfw_commit *commit, int fd)
 	if (!error && !text)
 		error = -ENOMEM;
 	if (!error)
-		error = pfw_write_whole(fd, text, bytes, &at);
+		error = pfw_full_write(fd, text, bytes, &at);
 	if (!error && fsync(fd) < 0)
 		error = -errno;
 	if (!error)

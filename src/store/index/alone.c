@@ -34,7 +34,7 @@ static int copy_of(sqlite3 *db, unsigned char **image, size_t *bytes)
 	return *image ? 0 : -ENOMEM;
 }
 
-/* It proves nothing of a trace: what compressing gives may differ, although the lines are the same. */
+/* Drop the proof of the trace: the same lines, compressed again, may give other bytes. */
 int pfw_index_alone(struct pfw_index *index, unsigned char **image, size_t *bytes)
 {
 	sqlite3 *db = NULL;
@@ -101,4 +101,37 @@ int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file, char
 	else
 		*out = index;
 	return error;
+}
+
+/* ---- many ---- */
+
+int pfw_indexes_get(struct pfw_indexes *indexes, size_t file, struct pfw_index **out)
+{
+	bool kept = file < PFW_INDEXES_OPEN;
+	struct pfw_index **slot = kept ? &indexes->open[file] : &indexes->other;
+	char why[256];
+	int error = 0;
+
+	if (!kept && *slot && indexes->number != file) {
+		pfw_index_close(*slot);
+		*slot = NULL;
+	}
+	if (!*slot)
+		error = pfw_index_of(slot, &indexes->file[file], why, sizeof(why));
+	if (error)
+		*slot = NULL;
+	else if (!kept)
+		indexes->number = file;
+	*out = *slot;
+	return error;
+}
+
+void pfw_indexes_close(struct pfw_indexes *indexes)
+{
+	for (size_t i = 0; i < PFW_INDEXES_OPEN; i++) {
+		if (indexes->open[i])
+			pfw_index_close(indexes->open[i]);
+	}
+	if (indexes->other)
+		pfw_index_close(indexes->other);
 }

@@ -44,7 +44,7 @@ static int check_totals(struct pfw_index *older, unsigned kinds)
 	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
 		const struct pfw_index_kind *kind = pfw_index_kind_table[i];
 
-		if (!(kinds >> i & 1))
+		if (!(kinds >> i & 1) || kind->resume)
 			continue;
 		if (!kind->untouched || !kind->untouched(&total) ||
 		    (kind->more && pfw_index_more(older, kind, NULL, take_nothing)))
@@ -132,6 +132,37 @@ static int copy_rows(struct pfw_index_writer *writer, struct pfw_index *older, s
 	return error ? error : result < 0 ? result : 0;
 }
 
+/* The file's struct of a kind, which is given its last row. */
+struct resuming {
+	const struct pfw_index_kind *kind;
+	void *file;
+};
+
+static int resume_kind(void *user, const uint8_t *data, size_t bytes, bool last)
+{
+	const struct resuming *resuming = user;
+
+	return last ? resuming->kind->resume(resuming->file, data, bytes) : 0;
+}
+
+static int resume_kinds(struct pfw_index_writer *writer, struct pfw_index *older)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
+		const struct pfw_index_kind *kind = pfw_index_kind_table[i];
+
+		if (!kind->resume)
+			continue;
+		writer->kind[i] = kind->file_create();
+		if (!writer->kind[i])
+			return -ENOMEM;
+		error = pfw_index_parts(older, kind, &(struct resuming){ kind, writer->kind[i] },
+					resume_kind);
+	}
+	return error;
+}
+
 int pfw_index_resume(struct pfw_index_writer *writer, struct pfw_index *older)
 {
 	struct pfw_blocks blocks = { 0 };
@@ -143,6 +174,7 @@ int pfw_index_resume(struct pfw_index_writer *writer, struct pfw_index *older)
 	error = error ? error
 		      : copy_rows(writer, older, &writer->holds,
 				  "SELECT * FROM block_holds ORDER BY block");
+	error = error ? error : resume_kinds(writer, older);
 	if (!error) {
 		writer->first = blocks.block[0];
 		writer->last = blocks.block[blocks.count - 1];
@@ -150,7 +182,7 @@ int pfw_index_resume(struct pfw_index_writer *writer, struct pfw_index *older)
 	writer->lines = older->meta.lines;
 	writer->grows = true;
 	writer->was_nested = older->meta.nested;
-	/* No index says when a thread's last call ended: not after its last line. */
+	/* An index does not keep when a thread's last call ended; it ended no later than the last line. */
 	for (uint32_t i = 1; i < writer->total.threads; i++)
 		writer->total.thread[i].calls_end_ns = writer->total.thread[i].last_ns;
 	pfw_blocks_free(&blocks);

@@ -16,7 +16,7 @@
 #include "store/read/blocks.h"
 #include "store/summary/summary.h"
 
-#define PFW_INDEX_FORMAT 7
+#define PFW_INDEX_FORMAT 8
 #define PFW_INDEX_SUFFIX ".idx"
 
 /* ---- reading ---- */
@@ -40,6 +40,8 @@ struct pfw_index_meta {
  * -errno; each error with one line in `why` (at least 128 bytes).
  */
 int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t size);
+/* Whether a trace has an index of its present state; not whether its rows are right. */
+bool pfw_index_exists(const char *trace);
 /* The same for a trace that was opened, or the index that a partial has of it: then -EBADMSG if that is
  * damaged. */
 struct pfw_trace_file;
@@ -104,13 +106,29 @@ struct pfw_index_top {
 	uint64_t bytes, ns, calls; /* out: sums of all calls, also those on no file */
 };
 
+/* The indexes of many traces, of which only some are open at a time: one takes two descriptors, or
+ * tens of KiB out of a partial. */
+#define PFW_INDEXES_OPEN 64u
+struct pfw_indexes {
+	const struct pfw_trace_file *file;
+	size_t count;
+	struct pfw_index *open[PFW_INDEXES_OPEN]; /* the first ones */
+	struct pfw_index *other; /* the last one of the others that was asked for */
+	size_t number;		 /* of `other` */
+};
+
+/* The index of a file, until that of another file is asked for.  0, or as pfw_index_of().  Thread:
+ * one at a time. */
+int pfw_indexes_get(struct pfw_indexes *indexes, size_t file, struct pfw_index **out);
+void pfw_indexes_close(struct pfw_indexes *indexes);
+
 /*
  * Find the `limit` files with the most bytes, time or calls in all these indexes together: rows 1
  * to files - 1 of *into (empty at first), the greatest first, equal ones by name.  Row 0 has the
  * calls on no file, and if its `lines` are not 0, those on files without a row.  0 or -errno;
  * -E2BIG if there are too many files.
  */
-int pfw_index_top_files(struct pfw_index *const *index, size_t count, struct pfw_index_top *top,
+int pfw_index_top_files(struct pfw_indexes *indexes, struct pfw_index_top *top,
 			struct pfw_summary *into);
 
 /* ---- writing ---- */

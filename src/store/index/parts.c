@@ -40,9 +40,10 @@ int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
 {
 	int error = 0;
 
-	for (unsigned i = 0, left = gather->kinds; left && !error; i++, left >>= 1) {
-		if (left & 1)
-			error = pfw_index_kind_table[i]->add(gather->block[i], entry, summary);
+	for (unsigned left = gather->kinds; left && !error; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left);
+
+		error = pfw_index_kind_table[i]->add(gather->block[i], entry, summary);
 	}
 	return error;
 }

@@ -1,7 +1,7 @@
 /* store/index/parts.h - the parts of an index besides summaries, by kind: overlaps, patterns.
  *
  * To add a kind, define a struct pfw_index_kind, and list it in store/kinds.c.  An index of a trace
- * that has grown is made anew unless all its kinds are `untouched`.  While an index is
+ * that has grown is made anew unless all its kinds are `untouched` or can `resume`.  While an index is
  * made (by `pfw index`, or in compact's pass), each block has a struct of the kind; the thread of
  * the block adds its lines.  Then the file's struct takes the blocks, in order and one at a time;
  * each may become a row of the table `part`, and the end another one.  `pfw index --check` and `pfw
@@ -44,6 +44,9 @@ struct pfw_index_kind {
 	/* Whether a file's struct that took lines of no other names is as file_create() made it, so
 	 * that an index can be added to.  NULL: never, then it is made anew. */
 	bool (*untouched)(const struct pfw_summary *names);
+	/* Instead of `untouched`: make a file's struct, as file_create() made it, into what it was before
+	 * end() appended this last row.  0 or -errno. */
+	int (*resume)(void *file, const uint8_t *data, size_t bytes);
 };
 
 #define PFW_INDEX_KINDS_MAX 8

@@ -20,7 +20,7 @@
 #define CACHE_BYTES_MAX (1ull << 30)
 #define HASH_DIGITS 16
 #define LINK_SUFFIX ".trace"
-/* What a killed pfw has left: nobody makes one index for a day. */
+/* Unfinished files older than this are left-overs of a killed pfw: no index takes a day to make. */
 #define LEFT_SECONDS 86400
 
 /* ---- the cache ---- */
@@ -74,7 +74,7 @@ char *pfw_index_in_cache(const char *trace, bool make)
 	if (!find_cache(directory, make))
 		return NULL;
 	real = realpath(trace, NULL);
-	/* A seed of no secret: two paths of one hash only replace each other's index. */
+	/* The seed is no secret: if two paths had one hash, they would only replace each other's index. */
 	if (real && asprintf(&stem, "%s/%016llx", directory,
 			     (unsigned long long)pfw_hash_text(0, real, strlen(real))) < 0)
 		stem = NULL;
@@ -225,7 +225,7 @@ bool pfw_index_may_be_beside(const char *trace)
 	bool may = path && stat(trace, &st) == 0 && st.st_uid == geteuid() &&
 		   (geteuid() != 0 || is_safe_for_root(trace));
 
-	/* An older pfw must not take turns with a newer one in making it. */
+	/* An older pfw leaves the index of a newer one alone; else the two would replace it in turn. */
 	if (may && (lstat(path, &st) == 0 || errno != ENOENT))
 		may = pfw_index_format_of(path, &format, &st) == 0 && st.st_uid == geteuid() &&
 		      format <= PFW_INDEX_FORMAT;

@@ -426,7 +426,7 @@ static int open_any(struct pfw_index **out, const char *trace, bool shorter, cha
 	char *stem = error && error != -ENOMEM ? pfw_index_in_cache(trace, false) : NULL;
 	char not_there[128];
 
-	/* What the user put beside it is what messages are about. */
+	/* A message is about the index beside the trace, which the user can see. */
 	if (stem && open_at(out, stem, trace, shorter, not_there, sizeof(not_there)) == 0)
 		error = *why = 0;
 	free(stem);
@@ -436,6 +436,17 @@ static int open_any(struct pfw_index **out, const char *trace, bool shorter, cha
 int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t size)
 {
 	return open_any(out, trace, false, why, size);
+}
+
+bool pfw_index_exists(const char *trace)
+{
+	struct pfw_index *index;
+	char why[128];
+
+	if (pfw_index_open(&index, trace, why, sizeof(why)))
+		return false;
+	pfw_index_close(index);
+	return true;
 }
 
 int pfw_index_open_shorter(struct pfw_index **out, const char *trace)

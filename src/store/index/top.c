@@ -38,13 +38,11 @@ struct best {
 struct rows {
 	uint32_t *of; /* rows of `found`, parallel to best.sum[]; 0: not seen */
 	struct pfw_summary found;
-	struct pfw_index *index; /* that `row` reads */
-	struct pfw_index_row row;
+	struct pfw_index_row row; /* of the index that each_sum() reads; no statement: none */
 };
 
 struct search {
-	struct pfw_index *const *index;
-	size_t count;
+	struct pfw_indexes *indexes;
 	enum pfw_index_order order;
 	size_t limit;
 	uint64_t files;		   /* in all indexes; a name counts once per index */
@@ -118,6 +116,13 @@ static int each_of_blob(struct search *search, struct pfw_blob_reader reader, ui
 	return error ? error : result;
 }
 
+/* Its index may be closed from here on. */
+static void forget_row(struct rows *rows)
+{
+	sqlite3_finalize(rows->row.statement);
+	rows->row.statement = NULL;
+}
+
 /* The same for each file of all indexes. */
 static int each_sum(struct search *search,
 		    int (*take)(struct search *search, const struct pfw_blob_sums *sums,
@@ -125,13 +130,14 @@ static int each_sum(struct search *search,
 {
 	int result = 0, error = 0;
 
-	for (size_t i = 0; !error && i < search->count; i++) {
-		struct pfw_index_row row;
+	for (size_t i = 0; !error && i < search->indexes->count; i++) {
+		struct pfw_index_row row = { .statement = NULL };
 		uint32_t next = 0;
 
-		search->reading = search->index[i];
-		error = pfw_index_query(search->reading, &row,
-					"SELECT * FROM file_sums ORDER BY first");
+		error = pfw_indexes_get(search->indexes, i, &search->reading);
+		if (!error)
+			error = pfw_index_query(search->reading, &row,
+						"SELECT * FROM file_sums ORDER BY first");
 		while (!error && (result = pfw_index_next(&row)) > 0) {
 			uint64_t first = pfw_index_u64(&row);
 			size_t bytes;
@@ -145,29 +151,46 @@ static int each_sum(struct search *search,
 				error = -EBADMSG;
 		}
 		sqlite3_finalize(row.statement);
+		forget_row(&search->rows);
 		error = error ? error : result;
 	}
 	return error;
 }
 
-/* Count the files of all indexes. */
-static int count_files(struct search *search)
+/* Count the files of an index, and add its row 0: lines without a file. */
+static int count_files(struct search *search, struct pfw_index *index, struct pfw_summary *into)
+{
+	struct pfw_index_row row;
+	uint64_t files = 0;
+	size_t bytes;
+	int error = pfw_index_query(index, &row,
+				    "SELECT " PFW_INDEX_FILE_COLUMNS ", (SELECT max(id) FROM file)"
+				    " FROM file WHERE id = 0");
+
+	error = error ? error : pfw_index_next(&row) == 1 ? 0 : -EBADMSG;
+	if (!error) {
+		pfw_index_text(&row, &bytes);
+		error = pfw_index_take_file(&into->file[0], &row);
+	}
+	if (!error)
+		files = pfw_index_u64(&row);
+	/* No writer stores more, and memory is allocated by this number. */
+	if (!error && (row.bad || files > PFW_SUMMARY_FILES_MAX))
+		error = -EBADMSG;
+	search->files += files;
+	sqlite3_finalize(row.statement);
+	return error;
+}
+
+static int count_all(struct search *search, struct pfw_summary *into)
 {
 	int error = 0;
 
-	for (size_t i = 0; !error && i < search->count; i++) {
-		struct pfw_index_row row;
-		uint64_t files = 0;
+	for (size_t i = 0; !error && i < search->indexes->count; i++) {
+		struct pfw_index *index;
 
-		error = pfw_index_query(search->index[i], &row, "SELECT max(id) FROM file");
-		error = error ? error : pfw_index_next(&row) == 1 ? 0 : -EBADMSG;
-		if (!error)
-			files = pfw_index_u64(&row);
-		/* No writer stores more, and memory is allocated by this number. */
-		if (!error && (row.bad || files > PFW_SUMMARY_FILES_MAX))
-			error = -EBADMSG;
-		search->files += files;
-		sqlite3_finalize(row.statement);
+		error = pfw_indexes_get(search->indexes, i, &index);
+		error = error ? error : count_files(search, index, into);
 	}
 	return error;
 }
@@ -265,12 +288,12 @@ static int find_best(struct search *search)
 {
 	struct table *table = &search->table;
 	struct best *best = &search->best;
-	int error = count_files(search);
+	int error = 0;
 
 	if (search->limit > search->files)
 		search->limit = search->files;
-	if (error || !search->files)
-		return error;
+	if (!search->files)
+		return 0;
 	best->kept = search->limit + TIES_MAX;
 	while (search->files >> table->part_bits > PART_FILES)
 		table->part_bits++;
@@ -296,12 +319,9 @@ static int find_row(struct search *search, uint32_t id)
 {
 	int error = 0;
 
-	if (search->rows.index != search->reading) {
-		sqlite3_finalize(search->rows.row.statement);
-		search->rows.index = search->reading;
+	if (!search->rows.row.statement)
 		error = pfw_index_query(search->reading, &search->rows.row,
 					"SELECT " PFW_INDEX_FILE_COLUMNS " FROM file WHERE id = ?");
-	}
 	if (error)
 		return error;
 	sqlite3_reset(search->rows.row.statement);
@@ -378,25 +398,6 @@ static int put_best(struct pfw_summary *from, enum pfw_index_order order, size_t
 	return 0;
 }
 
-/* Add row 0 of all indexes: lines without a file. */
-static int add_others(struct pfw_index *const *index, size_t count, struct pfw_summary *into)
-{
-	struct pfw_index_row row;
-	size_t bytes;
-	int error = 0;
-
-	for (size_t i = 0; !error && i < count; i++) {
-		error = pfw_index_query(index[i], &row,
-					"SELECT " PFW_INDEX_FILE_COLUMNS " FROM file WHERE id = 0");
-		if (!error && pfw_index_next(&row) == 1) {
-			pfw_index_text(&row, &bytes);
-			error = pfw_index_take_file(&into->file[0], &row);
-		}
-		sqlite3_finalize(row.statement);
-	}
-	return error;
-}
-
 /* Find the greatest by sums. 0 or -errno; -E2BIG: use top_of_all(). */
 static int top_by_sums(struct search *search, struct pfw_summary *into)
 {
@@ -409,7 +410,6 @@ static int top_by_sums(struct search *search, struct pfw_summary *into)
 		error = search->rows.of ? each_sum(search, add_row) : -ENOMEM;
 	}
 	error = error ? error : put_best(&search->rows.found, search->order, search->limit, into);
-	sqlite3_finalize(search->rows.row.statement);
 	free(search->table.slot);
 	free(search->best.sum);
 	free(search->rows.of);
@@ -433,8 +433,12 @@ static int top_of_all(const struct search *search, struct pfw_index_top *top,
 
 	top->bytes = top->ns = top->calls = 0;
 
-	for (size_t i = 0; !error && i < search->count; i++)
-		error = pfw_index_totals(search->index[i], PFW_INDEX_FILES, &all);
+	for (size_t i = 0; !error && i < search->indexes->count; i++) {
+		struct pfw_index *index;
+
+		error = pfw_indexes_get(search->indexes, i, &index);
+		error = error ? error : pfw_index_totals(index, PFW_INDEX_FILES, &all);
+	}
 	/* Too many for a summary: some were added to row 0. */
 	if (!error && all.file[0].lines)
 		error = -E2BIG;
@@ -445,19 +449,19 @@ static int top_of_all(const struct search *search, struct pfw_index_top *top,
 	return error;
 }
 
-int pfw_index_top_files(struct pfw_index *const *index, size_t count, struct pfw_index_top *top,
+int pfw_index_top_files(struct pfw_indexes *indexes, struct pfw_index_top *top,
 			struct pfw_summary *into)
 {
 	struct search search = {
-		.index = index, .count = count, .order = top->order, .limit = top->limit, .top = top
+		.indexes = indexes, .order = top->order, .limit = top->limit, .top = top
 	};
-	int error;
+	int error = count_all(&search, into);
 
 	top->bytes = top->ns = top->calls = 0;
-	error = top_by_sums(&search, into);
+	if (!error)
+		error = top_by_sums(&search, into);
 	if (error == -E2BIG)
 		error = top_of_all(&search, top, into);
-	error = error ? error : add_others(index, count, into);
 	if (!error)
 		add_file(top, &into->file[0]);
 	return error;

@@ -1,6 +1,5 @@
 /* store/index/totals.c - writes the tables of an index except those of blocks; see internal.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -101,11 +101,12 @@ static bool slice_u64(const struct pfw_slice *text, uint64_t *number)
 	if (!text->bytes || (text->bytes > 1 && *text->at == '0'))
 		return false;
 	for (size_t i = 0; i < text->bytes; i++) {
-		char c = text->at[i];
+		unsigned digit = (unsigned char)text->at[i] - '0';
 
-		if (c < '0' || c > '9' || __builtin_mul_overflow(sum, 10u, &sum) ||
-		    __builtin_add_overflow(sum, (uint64_t)(c - '0'), &sum))
+		/* 19 digits always fit. */
+		if (digit > 9 || (i >= 19 && sum > (UINT64_MAX - digit) / 10))
 			return false;
+		sum = sum * 10 + digit;
 	}
 	*number = sum;
 	return true;

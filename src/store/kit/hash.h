@@ -63,7 +63,7 @@ static inline uint64_t pfw_hash_pair(uint64_t seed, const char *a, size_t a_byte
 	return pfw_hash_text(seed ^ first ^ (uint64_t)a_bytes << 56, b, b_bytes);
 }
 
-/* memcmp() of short texts, inlined. */
+/* Whether two texts are equal, inlined for short ones. */
 static inline bool pfw_hash_same(const char *a, const char *b, size_t bytes)
 {
 	uint64_t differ = 0;
@@ -71,6 +71,8 @@ static inline bool pfw_hash_same(const char *a, const char *b, size_t bytes)
 
 	if (bytes < 8)
 		return pfw_hash_load(a, bytes) == pfw_hash_load(b, bytes);
+	if (bytes > 40)
+		return memcmp(a, b, bytes) == 0;
 	for (; at + 8 < bytes; at += 8)
 		differ |= pfw_hash_load(a + at, 8) ^ pfw_hash_load(b + at, 8);
 	return !(differ | (pfw_hash_load(a + bytes - 8, 8) ^ pfw_hash_load(b + bytes - 8, 8)));

@@ -2,9 +2,11 @@
 #ifndef PFW_STORE_KIT_VARINT_H
 #define PFW_STORE_KIT_VARINT_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define PFW_VARINT_MAX 10u /* bytes of the longest one */
 
@@ -17,10 +19,42 @@ static inline uint8_t *pfw_varint_put(uint8_t *out, uint64_t value)
 	return out;
 }
 
+/* Read one where ten bytes can be read, and advance *at; false: it has more than 64 bits. */
+static inline bool pfw_varint_get_wide(const uint8_t **at, uint64_t *value)
+{
+	const uint8_t *from = *at;
+	uint64_t bytes, stops;
+
+	memcpy(&bytes, from, 8);
+	bytes = le64toh(bytes);
+	stops = ~bytes & 0x8080808080808080u;
+	/* What comes after the first stop is of the next one.  Without a stop all bits are wanted. */
+	bytes &= stops ^ (stops - 1);
+	*at += stops ? __builtin_ctzll(stops) / 8 + 1 : from[8] < 128 ? 9 : 10;
+	/* Join pairs of 7, 14 and 28 bits. */
+	bytes = (bytes & 0x007f007f007f007fu) | (bytes & 0x7f007f007f007f00u) >> 1;
+	bytes = (bytes & 0x00003fff00003fffu) | (bytes & 0x3fff00003fff0000u) >> 2;
+	*value = (bytes & 0x0fffffffu) | (bytes & 0x0fffffff00000000u) >> 4;
+	if (stops)
+		return true;
+	*value |= (uint64_t)(from[8] & 127) << 56;
+	if (from[8] < 128)
+		return true;
+	*value |= (uint64_t)from[9] << 63;
+	return from[9] < 2;
+}
+
 /* Read one and advance *at; false: it is truncated, or has more than 64 bits. */
 static inline bool pfw_varint_get(const uint8_t **at, const uint8_t *end, uint64_t *value)
 {
 	*value = 0;
+	/* Most have one byte. */
+	if (*at < end && **at < 128) {
+		*value = *(*at)++;
+		return true;
+	}
+	if (end - *at >= (ptrdiff_t)PFW_VARINT_MAX)
+		return pfw_varint_get_wide(at, value);
 	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
 		uint8_t byte = *(*at)++;
 
@@ -50,6 +84,7 @@ static inline uint64_t pfw_varints_next(struct pfw_varints *varints)
 	uint64_t value = 0;
 
 	if (!pfw_varint_get(&varints->at, varints->end, &value)) {
+		varints->at = varints->end;
 		varints->bad = true;
 		return 0;
 	}

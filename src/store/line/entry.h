@@ -47,6 +47,9 @@ struct pfw_entry_pair {
 	bool escaped; /* the value has backslashes */
 };
 
+/* Numbers of `named` and `form` that are used at one time mostly differ modulo this. */
+#define PFW_ENTRY_NUMBERS 256u
+
 /* More than any line of the recorder has. */
 #define PFW_ENTRY_ARGS_MAX 40
 
@@ -71,11 +74,16 @@ struct pfw_entry {
 	struct pfw_slice args; /* with its braces */
 	const char *why;       /* BAD: what is wrong, a constant */
 	size_t why_at;	       /* BAD: byte of the line */
+	/* Lines with the same number here have the same name and cat.  Lines of one form have the same
+	 * args in the same order, with the same values but for those in `varies` (bits of arg[]).  0: not
+	 * known.  Other numbers are not used again; caches have PFW_ENTRY_NUMBERS cells for them. */
+	uint64_t named, form;
+	uint32_t varies;
 	/* For pfw_entry_arg(). */
 	const char *line;
 	bool args_more; /* arg[] is incomplete, or has a key with escapes: use args */
 	uint16_t arg_count;
-	uint32_t arg_sizes; /* bit n: some key has n bytes, modulo 32 */
+	uint64_t arg_keys;				   /* pfw_entry_key_bit() of all keys */
 	struct pfw_entry_pair arg[PFW_ENTRY_ARGS_MAX + 1]; /* the last one is a scratch cell */
 };
 
@@ -135,12 +143,21 @@ static inline void pfw_entry_pair(const struct pfw_entry *entry, unsigned i, str
 					  .escaped = arg->escaped };
 }
 
+/* One of 64 bits, so that few of the recorder's keys share one; of a constant key a constant. */
+static inline uint64_t pfw_entry_key_bit(const char *key, size_t bytes)
+{
+	return bytes ? 1ull << ((bytes + (unsigned char)key[0] * 8u +
+				 (unsigned char)key[bytes - 1] * 11u) %
+				64)
+		     : 1;
+}
+
 static inline bool pfw_entry_arg(const struct pfw_entry *entry, const char *key,
 				 struct pfw_value *value)
 {
 	size_t bytes = __builtin_strlen(key);
 
-	if (!entry->args_more && !(entry->arg_sizes >> bytes % 32 & 1))
+	if (!entry->args_more && !(entry->arg_keys & pfw_entry_key_bit(key, bytes)))
 		return false;
 	return pfw_entry_find(entry, key, bytes, value);
 }

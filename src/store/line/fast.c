@@ -5,6 +5,7 @@
  */
 #include "store/line/entry.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "store/json/swar.h"
@@ -30,22 +31,27 @@ struct form {
 	uint8_t constants; /* 0: nothing is known */
 	uint8_t pairs;
 	uint8_t eager, patience;
-	uint32_t sizes;	 /* as entry->arg_sizes */
+	uint64_t keys;	 /* as entry->arg_keys */
 	uint32_t varies; /* bits of pairs */
+	uint64_t number; /* see entry->form */
 	struct constant constant[FORM_PAIRS + 1];
 	struct pfw_entry_pair pair[FORM_PAIRS]; /* offsets from the begin of args */
 	char text[FORM_TEXT + 16];		/* the args of the line that was learned last */
 };
 
-/* The text between name and tid, usually equal in all lines of one name in a process. */
+/* A name, and the text between it and tid, usually equal in all lines of one name in a process. */
 #define BETWEEN_TEXT 64u
+#define NAME_TEXT 192u
 
 struct between {
-	uint8_t bytes; /* 0: nothing is known */
+	uint8_t bytes;	    /* 0: nothing is known */
+	uint8_t name_bytes; /* 0: any name */
 	bool cat_escaped;
 	uint32_t cat_bytes;
+	uint64_t number; /* see entry->named */
 	uint64_t pid;
 	char text[BETWEEN_TEXT + 16];
+	char name[NAME_TEXT + 16];
 };
 
 /* ---- guesses ---- */
@@ -55,7 +61,7 @@ struct between {
  * a guessed length the processor predicts that the guess is right, and parses several tokens in
  * parallel.  A wrong guess costs only time.
  */
-#define GUESS_ROWS 256u /* lines of one name have equal keys; some names share a row */
+#define GUESS_ROWS PFW_ENTRY_NUMBERS /* lines of one name have equal keys; some names share a row */
 #define GUESS_PAIRS 16u
 
 struct guess {
@@ -66,6 +72,14 @@ struct guess {
 	struct form form[GUESS_ROWS];
 };
 static _Thread_local struct guess guesses;
+
+/* Threads have guesses of their own, but readers keep what they know of a number for other threads. */
+static uint64_t new_number(unsigned row)
+{
+	static _Atomic uint64_t last;
+
+	return (atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1) * GUESS_ROWS + row;
+}
 
 /* By the first and last eight bytes of the name; padded text.  For a shorter name they include the
  * text around it, which is the same for all names. */
@@ -123,7 +137,7 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 			     uint8_t guess[2 * GUESS_PAIRS], bool padded)
 {
 	unsigned count = 0;
-	uint32_t sizes = 0;
+	uint64_t keys = 0;
 	bool odd;
 
 	entry->args.at = at;
@@ -134,7 +148,7 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 	at++;
 	if (at_char(at, end, '}', padded)) {
 		entry->arg_count = 0;
-		entry->arg_sizes = 0;
+		entry->arg_keys = 0;
 		entry->args.bytes = 2;
 		return at + 1;
 	}
@@ -143,7 +157,8 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 			      &guess[count % GUESS_PAIRS * 2], &odd, padded);
 		if (UNLIKELY(!at))
 			return NULL;
-		sizes |= 1u << entry->arg[count].key_bytes % 32;
+		keys |= pfw_entry_key_bit(entry->line + entry->arg[count].key,
+					  entry->arg[count].key_bytes);
 		if (LIKELY(count < PFW_ENTRY_ARGS_MAX))
 			count++;
 		if (UNLIKELY(count == PFW_ENTRY_ARGS_MAX || odd))
@@ -153,7 +168,7 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 		at++;
 	}
 	entry->arg_count = (uint16_t)count;
-	entry->arg_sizes = sizes;
+	entry->arg_keys = keys;
 	if (UNLIKELY(!at_char(at, end, '}', padded)))
 		return NULL;
 	at++;
@@ -202,9 +217,10 @@ static void set_constants(struct form *form, size_t bytes)
 }
 
 /* Learn the form of the parsed args. */
-static void learn_form(struct form *form, const struct pfw_entry *entry)
+static void learn_form(struct form *form, const struct pfw_entry *entry, unsigned row)
 {
-	uint32_t begin = (uint32_t)(entry->args.at - entry->line);
+	uint32_t begin = (uint32_t)(entry->args.at - entry->line), varied;
+	bool same;
 
 	if (form->patience) {
 		form->patience--;
@@ -216,11 +232,15 @@ static void learn_form(struct form *form, const struct pfw_entry *entry)
 		form->patience = FORM_PATIENCE;
 	if (entry->args_more || entry->arg_count > FORM_PAIRS || entry->args.bytes > FORM_TEXT)
 		return;
-	if (!compare_form(form, entry))
+	varied = form->varies;
+	same = compare_form(form, entry);
+	if (!same)
 		form->varies = 0;
+	if (!same || form->varies != varied)
+		form->number = new_number(row);
 	memcpy(form->text, entry->args.at, entry->args.bytes);
 	form->pairs = (uint8_t)entry->arg_count;
-	form->sizes = entry->arg_sizes;
+	form->keys = entry->arg_keys;
 	for (unsigned i = 0; i < form->pairs; i++) {
 		form->pair[i] = entry->arg[i];
 		form->pair[i].key -= begin;
@@ -234,7 +254,7 @@ static __attribute__((noinline)) const char *take_new_args(const char *at, const
 {
 	at = take_args(at, end, entry, guesses.pair[row], true);
 	if (at)
-		learn_form(&guesses.form[row], entry);
+		learn_form(&guesses.form[row], entry, row);
 	return at;
 }
 
@@ -285,7 +305,9 @@ INLINE const char *take_known_args(const char *at, const char *end, struct pfw_e
 	entry->args.bytes = (size_t)(at - entry->args.at);
 	entry->args.escaped = entry->args_more = false;
 	entry->arg_count = form->pairs;
-	entry->arg_sizes = form->sizes;
+	entry->arg_keys = form->keys;
+	entry->form = form->number;
+	entry->varies = form->varies;
 	return at;
 }
 
@@ -321,10 +343,19 @@ static __attribute__((noinline)) const char *take_new_between(const char *at, co
 {
 	struct between *between = &guesses.between[row];
 	const char *begin = at;
+	size_t bytes = entry->name.bytes;
 
 	at = take_between(at, end, entry, row, true);
 	if (!at || at - begin > (ptrdiff_t)BETWEEN_TEXT)
 		return at;
+	bytes = bytes <= NAME_TEXT ? bytes : 0;
+	if (!between->number || between->name_bytes != bytes ||
+	    memcmp(between->name, entry->name.at, bytes) != 0 ||
+	    between->cat_bytes != entry->cat.bytes ||
+	    memcmp(between->text + strlen(BEHIND_NAME), entry->cat.at, entry->cat.bytes) != 0)
+		between->number = bytes ? new_number(row) : 0;
+	between->name_bytes = (uint8_t)bytes;
+	memcpy(between->name, entry->name.at, bytes);
 	memcpy(between->text, begin, (size_t)(at - begin));
 	between->bytes = (uint8_t)(at - begin);
 	between->cat_bytes = (uint32_t)entry->cat.bytes;
@@ -333,14 +364,22 @@ static __attribute__((noinline)) const char *take_new_between(const char *at, co
 	return at;
 }
 
+INLINE bool is_named(const struct between *between, const struct pfw_slice *name)
+{
+	return !between->name_bytes || (between->name_bytes == name->bytes &&
+					is_constant(name->at, between->name, between->name_bytes));
+}
+
 /* The same of padded text, by comparison with the line of such a name before. */
 INLINE const char *take_known_between(const char *at, const char *end, struct pfw_entry *entry,
 				      unsigned row)
 {
 	const struct between *between = &guesses.between[row];
 
-	if (UNLIKELY(!between->bytes || !is_constant(at, between->text, between->bytes)))
+	if (UNLIKELY(!between->bytes || !is_constant(at, between->text, between->bytes) ||
+		     !is_named(between, &entry->name)))
 		return take_new_between(at, end, entry, row);
+	entry->named = between->number;
 	entry->cat = (struct pfw_slice){ .at = at + strlen(BEHIND_NAME),
 					 .bytes = between->cat_bytes,
 					 .escaped = between->cat_escaped };
@@ -387,6 +426,7 @@ INLINE const char *take_line(struct pfw_entry *entry, const char *line, const ch
 	entry->wrong = entry->repeated = 0;
 	entry->comma = entry->integer_ph = entry->disordered = false;
 	entry->fast = true;
+	entry->named = entry->form = 0;
 	entry->line = line;
 	AND(take_head(at, end, entry, &row, padded));
 	if (padded) {

@@ -101,3 +101,16 @@ bool pfw_memory_moved(const struct pfw_entry *entry, uint64_t *bytes)
 		return false;
 	return pfw_entry_arg(entry, "bytes", &value) && pfw_value_u64(&value, bytes);
 }
+
+bool pfw_io_summed(const struct pfw_entry *entry, struct pfw_io_sums *sums)
+{
+	int64_t bytes = pfw_arg_i64(entry, "bytes", 0);
+	struct pfw_value value;
+
+	if (!pfw_entry_arg(entry, "count", &value) || !pfw_value_u64(&value, &sums->calls) ||
+	    !pfw_entry_arg(entry, "dur", &value) || !pfw_value_ns(&value, &sums->ns))
+		return false;
+	sums->ns = sums->ns > 0 ? sums->ns : 0;
+	sums->bytes = bytes > 0 ? bytes : 0;
+	return true;
+}

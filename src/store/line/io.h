@@ -26,6 +26,15 @@ struct pfw_io_call pfw_io_call_find(const char *cat, size_t cat_bytes, const cha
  * any. */
 const char *pfw_io_call_cat(const char *name, size_t bytes);
 
+/* The calls that a `summed` line adds up. */
+struct pfw_io_sums {
+	uint64_t calls;
+	int64_t ns, bytes; /* not below 0 */
+};
+
+/* False: the line says no number of calls, or no time.  Thread: any. */
+bool pfw_io_summed(const struct pfw_entry *entry, struct pfw_io_sums *sums);
+
 /* A power of two. */
 #define PFW_IO_CALLS 128u
 

@@ -89,11 +89,6 @@ struct pfw_manifest_file *pfw_manifest_add(struct pfw_manifest *manifest, const 
 	return manifest->file[manifest->files++] = file;
 }
 
-size_t pfw_manifest_count(const struct pfw_manifest *manifest)
-{
-	return manifest->files;
-}
-
 void pfw_manifest_drop(struct pfw_manifest *manifest)
 {
 	struct pfw_manifest_file *gone = manifest->file[--manifest->files];
@@ -121,6 +116,7 @@ static int take_process(struct pfw_manifest_file *file, const struct pfw_entry *
 
 	if (!process)
 		return -ENOMEM;
+	file->processes++;
 	process->pid = entry->pid;
 	process->ts_ns = entry->ts_ns;
 	process->args = strndup(entry->args.at, entry->args.bytes);

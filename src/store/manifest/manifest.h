@@ -25,6 +25,7 @@ struct pfw_manifest_file {
 	char *name; /* relative to the manifest's directory */
 	int64_t rank;
 	struct pfw_pack_sum sum;
+	size_t processes; /* its `process` lines; set by pfw_manifest_line() */
 	/* Private to manifest.c. */
 	size_t number;
 	struct pfw_manifest *manifest;
@@ -48,9 +49,6 @@ int pfw_manifest_line(struct pfw_manifest_file *file, const char *line, size_t b
 /* Whether one file has two processes with the same pid, of two ranks on two hosts, whose lines
  * cannot be told apart. 0; 1 with *pid; -ENOMEM. */
 int pfw_manifest_mixed(const struct pfw_manifest *manifest, uint64_t *pid);
-
-/* The number of files. */
-size_t pfw_manifest_count(const struct pfw_manifest *manifest);
 
 /*
  * Take over from the manifest at `path`, if it is of the same run, the files for which keep(user,

@@ -1,6 +1,5 @@
 /* store/manifest/text.c - reads the text of a manifest; see internal.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -57,8 +57,11 @@ int pfw_sketch_add_outside(struct pfw_sketch *sketch, int64_t ns);
 /* Add one duration.  Return 0, or -ENOMEM with nothing added. */
 static inline int pfw_sketch_add(struct pfw_sketch *sketch, int64_t ns)
 {
-	uint32_t bucket = pfw_sketch_bucket(ns);
+	uint32_t bucket;
 
+	if (!sketch->room) /* a few durations have no buckets yet */
+		return pfw_sketch_add_outside(sketch, ns);
+	bucket = pfw_sketch_bucket(ns);
 	if (__builtin_expect(bucket - sketch->first >= sketch->room, 0))
 		return pfw_sketch_add_outside(sketch, ns);
 	sketch->count[bucket - sketch->first]++;

@@ -183,11 +183,3 @@ double pfw_trimmed_mean(double *value, size_t count)
 		sum += value[i];
 	return sum / (double)(count - 2 * drop);
 }
-
-double pfw_chi_squared(double freedom, double z)
-{
-	/* Wilson and Hilferty 1931: the cube root of chi-squared is nearly normal. */
-	double variance = 2 / (9 * freedom), root = 1 - variance + z * sqrt(variance);
-
-	return freedom * root * root * root;
-}

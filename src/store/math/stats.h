@@ -36,8 +36,4 @@ double pfw_median(double *value, size_t count);
 /* The mean without the greatest and the least fifth; as above. */
 double pfw_trimmed_mean(double *value, size_t count);
 
-/* The chi-squared quantile at the probability of the normal quantile `z`, to a few percent; freedom
- * >= 1. */
-double pfw_chi_squared(double freedom, double z);
-
 #endif

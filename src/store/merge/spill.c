@@ -58,10 +58,10 @@ int pfw_merge_unspill(struct merge_run *run, struct merge_load *load, unsigned w
 		fetch->unzip = pfw_unzip_new();
 	if (error || !fetch->unzip || !rows->row)
 		return -ENOMEM;
-	error = pfw_read_whole(run->spill.fd, rows->row, row_bytes, block->at);
+	error = pfw_full_read_all(run->spill.fd, rows->row, row_bytes, block->at);
 	if (!error)
-		error = pfw_read_whole(run->spill.fd, fetch->packed.data, block->packed_bytes,
-				       block->at + row_bytes);
+		error = pfw_full_read_all(run->spill.fd, fetch->packed.data, block->packed_bytes,
+					  block->at + row_bytes);
 	if (!error)
 		error = pfw_unzip_member(fetch->unzip, fetch->packed.data, block->packed_bytes,
 					 rows->text.data, block->text_bytes);
@@ -119,11 +119,11 @@ static int write_oldest(struct spiller *spiller)
 	unit->number = (uint32_t)spill->count++;
 	unit->summed = true;
 	pfw_merge_set_key(unit, &piece->rows.row[0]);
-	error = pfw_write_whole(run->spill.fd, piece->rows.row,
-				piece->rows.count * sizeof(*piece->rows.row), &run->spill.bytes);
+	error = pfw_full_write(run->spill.fd, piece->rows.row,
+			       piece->rows.count * sizeof(*piece->rows.row), &run->spill.bytes);
 	if (!error)
-		error = pfw_write_whole(run->spill.fd, piece->packed, (size_t)piece->result,
-					&run->spill.bytes);
+		error = pfw_full_write(run->spill.fd, piece->packed, (size_t)piece->result,
+				       &run->spill.bytes);
 	run->merge->spilled = run->spill.bytes;
 	piece->rows.count = piece->rows.text.bytes = 0;
 	return error ? error : pfw_merge_heap_push(&run->pending, unit);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
@@ -53,6 +54,11 @@ void pfw_tally_nested(struct pfw_tally *sums, const struct pfw_nested *nested)
 	pfw_tally_begin(sums, span->start_ns, span->dur_ns, nested->inside);
 	pfw_tally_time(sums, span->dur_ns);
 	pfw_saturate_sum(&sums->self_ns, nested->self_ns);
+	/* Most spans have nothing but times of the CPU. */
+	if (!(nested->device_ns | nested->self_device_ns | nested->extra.cpu_memory |
+	      nested->extra.device_memory | nested->self_cpu_memory | nested->self_device_memory |
+	      (int64_t)nested->extra.flops))
+		return;
 	pfw_saturate_sum(&sums->device_ns, nested->device_ns);
 	pfw_saturate_sum(&sums->self_device_ns, nested->self_device_ns);
 	pfw_saturate_sum(&sums->cpu_memory, nested->extra.cpu_memory);
@@ -88,22 +94,41 @@ void pfw_averages_release(struct pfw_averages *averages)
 	*averages = (struct pfw_averages){ .row = NULL };
 }
 
+static bool is_next(const struct pfw_averages *averages, const char *key, size_t bytes)
+{
+	const struct pfw_average *row;
+
+	if (averages->next >= averages->count)
+		return false;
+	row = &averages->row[averages->next];
+	return row->key_bytes == bytes && memcmp(row->key, key, bytes) == 0;
+}
+
 int64_t pfw_averages_row(struct pfw_averages *averages, const char *key, size_t bytes)
 {
 	int64_t number = PFW_ROOM(averages->row, averages->count, averages->room);
 
+	if (!number && is_next(averages, key, bytes))
+		return averages->next++;
 	if (!number)
 		number = pfw_text_ids_of(&averages->keys, 0, key, bytes);
 	if (number == averages->count)
 		averages->row[averages->count++] =
 			(struct pfw_average){ .key = averages->keys.name[number].text,
 					      .key_bytes = (uint32_t)bytes };
+	averages->next = (uint32_t)(number + 1);
 	return number;
 }
 
-int64_t pfw_averages_find(const struct pfw_averages *averages, const char *key, size_t bytes)
+int64_t pfw_averages_find(struct pfw_averages *averages, const char *key, size_t bytes)
 {
-	return pfw_text_ids_find(&averages->keys, 0, key, bytes);
+	int64_t number;
+
+	if (is_next(averages, key, bytes))
+		return averages->next++;
+	number = pfw_text_ids_find(&averages->keys, 0, key, bytes);
+	averages->next = (uint32_t)(number + 1);
+	return number;
 }
 
 int pfw_averages_merge(struct pfw_averages *into, struct pfw_averages *from)

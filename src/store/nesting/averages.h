@@ -55,6 +55,7 @@ struct pfw_averages {
 	/* Private to averages.c. */
 	size_t room;
 	struct pfw_text_ids keys; /* numbers of the rows */
+	uint32_t next; /* the row after the last one found: many are looked for in one order */
 };
 
 /* Note the begin of an event of the row, for `first_ns`.  Thread: one at a time, as all here. */
@@ -78,7 +79,7 @@ void pfw_averages_release(struct pfw_averages *averages);
 int64_t pfw_averages_row(struct pfw_averages *averages, const char *key, size_t bytes);
 
 /* The number of the row with that key, or -ENOENT. */
-int64_t pfw_averages_find(const struct pfw_averages *averages, const char *key, size_t bytes);
+int64_t pfw_averages_find(struct pfw_averages *averages, const char *key, size_t bytes);
 
 /* Add all rows of `from`, and set their `merged`.  Return 0 or -ENOMEM. */
 int pfw_averages_merge(struct pfw_averages *into, struct pfw_averages *from);

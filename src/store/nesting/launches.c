@@ -39,6 +39,8 @@ int pfw_launches_add(struct pfw_launches *launches, const struct pfw_launch *lau
 	size_t count = count_of(launches);
 	struct pfw_launch *at = launches->launch.at;
 
+	launches->otherwise |= launch->otherwise != 0;
+	launches->kinds[pfw_launcher_kind(launch->launcher)] = true;
 	/* Several kernels of one operator come in sequence. */
 	if (count && compare(&at[count - 1], launch) == 0) {
 		join(&at[count - 1], launch);
@@ -76,7 +78,7 @@ static struct pfw_launch *find(const struct pfw_launches *launches, uint32_t pro
 	size_t count = count_of(launches), low, high, step = 1;
 	struct pfw_launch *at = launches->launch.at;
 
-	if (!count)
+	if (!launches->kinds[pfw_launcher_kind(launcher)])
 		return NULL;
 	low = *hint < count ? *hint : count - 1;
 	high = low + 1;

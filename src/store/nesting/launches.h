@@ -41,6 +41,8 @@ struct pfw_launch {
 struct pfw_launches {
 	struct pfw_spill launch; /* struct pfw_launch each */
 	bool sorted;
+	bool otherwise; /* some work may have another launcher */
+	bool kinds[4];	/* which kinds of launchers have work */
 };
 
 #define PFW_LAUNCHES_EMPTY                                \

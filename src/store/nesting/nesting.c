@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "store/kit/grow.h"
 #include "store/kit/nearly_sorted.h"
@@ -89,13 +90,9 @@ static bool starts_later(const struct pfw_span *a, const struct pfw_span *b)
 	return a->dur_ns != b->dur_ns ? a->dur_ns < b->dur_ns : a->outer < b->outer;
 }
 
-static void note_order(struct thread *thread, const struct pfw_span *span)
+static void note_order(struct thread *thread, const struct pfw_span *last,
+		       const struct pfw_span *span)
 {
-	const struct pfw_span *last;
-
-	if (!thread->spans.bytes)
-		return;
-	last = (const struct pfw_span *)((char *)thread->spans.at + thread->spans.bytes) - 1;
 	if (starts_later(last, span))
 		thread->unsorted = true;
 	if (end_of(span) < end_of(last) ||
@@ -108,25 +105,26 @@ static void note_order(struct thread *thread, const struct pfw_span *span)
 	thread->parents |= span->parent || last->parent;
 }
 
-int pfw_nesting_add(struct pfw_nesting *nesting, uint32_t number, const struct pfw_span *span)
+int pfw_nesting_add(struct pfw_nesting *nesting, uint32_t number, const struct pfw_span *span,
+		    size_t count)
 {
 	struct thread *thread = &nesting->thread[number];
 	struct pfw_spill *spans = &thread->spans;
 	struct pfw_span *added;
+	int error = pfw_spill_reserve(spans, count * sizeof(*added), &nesting->budget);
 
-	if (spans->room - spans->bytes < sizeof(*added)) {
-		int error = pfw_spill_reserve(spans, sizeof(*added), &nesting->budget);
-
-		if (error)
-			return error;
-	}
+	if (error)
+		return error;
 	added = (struct pfw_span *)((char *)spans->at + spans->bytes);
-	*added = *span;
-	thread->arrived++;
-	if (!added->outer)
-		added->outer = thread->arrived;
-	note_order(thread, added);
-	spans->bytes += sizeof(*added);
+	memcpy(added, span, count * sizeof(*added));
+	for (size_t i = 0; i < count; i++, added++) {
+		thread->arrived++;
+		if (!added->outer)
+			added->outer = thread->arrived;
+		if (i || spans->bytes)
+			note_order(thread, added - 1, added);
+	}
+	spans->bytes += count * sizeof(*added);
 	return 0;
 }
 
@@ -229,7 +227,7 @@ static void work(void *user, unsigned worker)
 static int settle(struct pfw_nesting *nesting)
 {
 	pfw_launches_sort(&nesting->launches);
-	for (uint32_t i = 0; nesting->launches.launch.bytes && i < nesting->threads; i++) {
+	for (uint32_t i = 0; nesting->launches.otherwise && i < nesting->threads; i++) {
 		const struct thread *thread = &nesting->thread[i];
 		const struct pfw_span *spans = thread->spans.at;
 		size_t count = thread->spans.bytes / sizeof(*spans);

@@ -63,9 +63,10 @@ int64_t pfw_nesting_process(struct pfw_nesting *nesting, uint64_t process);
 int64_t pfw_nesting_thread(struct pfw_nesting *nesting, uint32_t process, uint64_t tid);
 
 /*
- * Add a span of a thread, its extra figures, or a piece of GPU work.  Errors: as pfw_spill_add().
+ * Add spans of a thread, the extra figures of one, or a piece of GPU work.  Errors: as pfw_spill_add().
  */
-int pfw_nesting_add(struct pfw_nesting *nesting, uint32_t thread, const struct pfw_span *span);
+int pfw_nesting_add(struct pfw_nesting *nesting, uint32_t thread, const struct pfw_span *span,
+		    size_t count);
 int pfw_nesting_extra(struct pfw_nesting *nesting, const struct pfw_span_extra *extra,
 		      uint32_t *number);
 int pfw_nesting_launch(struct pfw_nesting *nesting, const struct pfw_launch *launch);

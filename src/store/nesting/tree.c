@@ -20,7 +20,7 @@ struct pfw_tree_frame {
 	int64_t covered;    /* where its last child ends: children may overlap in part */
 	struct pfw_nested nested;
 	struct sums sums;
-	/* Its only child so far: the span may replace it. */
+	/* Its only child so far, of the same name: the span may replace it. */
 	bool held;
 	struct pfw_nested child;
 	struct sums child_sums;
@@ -51,14 +51,15 @@ static void join_parent(const struct pfw_tree *tree, struct pfw_tree_frame *pare
 {
 	const struct pfw_nested *nested = &closed->nested;
 
-	if (!parent->sums.children) {
-		parent->held = true;
+	if (parent->held)
+		emit(tree, &parent->child);
+	parent->held =
+		!parent->sums.children &&
+		tree->user->same(tree->user->user, parent->nested.span.group, nested->span.group);
+	if (parent->held) {
 		parent->child = *nested;
 		parent->child_sums = closed->sums;
 	} else {
-		if (parent->held)
-			emit(tree, &parent->child);
-		parent->held = false;
 		emit(tree, nested);
 	}
 	pfw_saturate_sum(&parent->sums.ns, uncovered(parent, closed));
@@ -77,7 +78,7 @@ static void take_launched(struct pfw_tree *tree, struct pfw_tree_frame *frame,
 {
 	uint64_t launcher = frame->nested.span.launcher;
 
-	if (launcher)
+	if (tree->launches->kinds[pfw_launcher_kind(launcher)])
 		pfw_saturate_sum(&frame->sums.launched_ns,
 				 pfw_launches_take(tree->launches, tree->process, launcher,
 						   &tree->hint));
@@ -95,11 +96,8 @@ static void close_span(struct pfw_tree *tree)
 	struct pfw_nested *nested = &frame->nested;
 
 	take_launched(tree, frame, parent);
-	if (frame->held && frame->sums.children == 1 &&
-	    tree->user->same(tree->user->user, nested->span.group, frame->child.span.group))
+	if (frame->held)
 		frame->sums = frame->child_sums;
-	else if (frame->held)
-		emit(tree, &frame->child);
 	nested->self_ns = pfw_saturate_sub(nested->span.dur_ns, frame->sums.ns);
 	nested->self_device_ns = frame->sums.launched_ns;
 	nested->device_ns = pfw_saturate_add(frame->sums.launched_ns, frame->sums.device_ns);
@@ -195,10 +193,12 @@ bool pfw_tree_mirrors(struct pfw_tree *tree, const struct pfw_span *spans, size_
 		}
 		if (tree->depth && end > tree->frame[tree->depth - 1].end)
 			mirrors = false;
-		if (tree->depth == PFW_NESTING_DEPTH || !(top = push(tree)))
+		if (tree->depth == PFW_NESTING_DEPTH || !(top = push(tree))) {
 			mirrors = false;
-		else
-			*top = (struct pfw_tree_frame){ .start = start, .end = end };
+		} else {
+			top->start = start;
+			top->end = end;
+		}
 	}
 	tree->depth = 0;
 	return mirrors;

@@ -232,6 +232,8 @@ static int find_activity(struct pfw_overlap_block *block, const struct pfw_entry
 /* The tracer's own lines: the owner of the trace, and calls too short for a line each. */
 static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry *entry)
 {
+	struct pfw_io_sums sums;
+
 	if (!pfw_slice_is(&entry->cat, "pfw"))
 		return;
 	if (pfw_slice_is(&entry->name, "process") || pfw_slice_is(&entry->name, "rank")) {
@@ -241,10 +243,10 @@ static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry
 		if (owner.rank >= 0)
 			pfw_overlap_add_owner(&block->owner, &owner);
 	}
-	if (!pfw_slice_is(&entry->name, "summed"))
+	if (!pfw_slice_is(&entry->name, "summed") || !pfw_io_summed(entry, &sums))
 		return;
-	pfw_saturate_u64(&block->sums.summed_calls, (uint64_t)pfw_arg_i64(entry, "count", 0));
-	pfw_saturate_sum(&block->sums.summed_ns, pfw_arg_ns(entry, "dur", 0));
+	pfw_saturate_u64(&block->sums.summed_calls, sums.calls);
+	pfw_saturate_sum(&block->sums.summed_ns, sums.ns);
 }
 
 static void note_times(struct pfw_overlap_block *block, int64_t begin, int64_t end)

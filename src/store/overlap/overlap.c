@@ -12,6 +12,27 @@
 /* A cell holds 56 bits of ns, some two years: bit 63 stays 0. */
 #define CELL_NS_MAX (INT64_MAX >> PFW_ACTIVITIES)
 
+/* What only the sweep needs: a run of 100,000 ranks has as many overlaps out of indexes. */
+struct pfw_overlap_sweep {
+	struct pfw_union active[PFW_ACTIVITIES];
+	int64_t now_ns[PFW_OVERLAP_SETS]; /* of the current step */
+};
+
+static void release_sweep(struct pfw_overlap *overlap)
+{
+	for (unsigned i = 0; i < PFW_ACTIVITIES && overlap->sweep; i++)
+		pfw_union_release(&overlap->sweep->active[i]);
+	free(overlap->sweep);
+	overlap->sweep = NULL;
+}
+
+static int make_sweep(struct pfw_overlap *overlap)
+{
+	if (!overlap->sweep)
+		overlap->sweep = calloc(1, sizeof(*overlap->sweep));
+	return overlap->sweep ? 0 : -ENOMEM;
+}
+
 void pfw_overlap_init(struct pfw_overlap *overlap)
 {
 	*overlap = (struct pfw_overlap){ .least_ns = INT64_MAX,
@@ -21,8 +42,7 @@ void pfw_overlap_init(struct pfw_overlap *overlap)
 
 void pfw_overlap_release(struct pfw_overlap *overlap)
 {
-	for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
-		pfw_union_release(&overlap->active[i]);
+	release_sweep(overlap);
 	pfw_intervals_release(&overlap->queued);
 	pfw_launch_gaps_release(&overlap->gaps);
 	free(overlap->spans.at);
@@ -47,17 +67,18 @@ static int end_step(struct pfw_overlap *overlap)
 	now->cells = 0;
 	if (overlap->steps == STEPS_MAX || overlap->cells > UINT32_MAX - PFW_OVERLAP_SETS) {
 		overlap->steps_left_out++;
-		memset(overlap->now_ns, 0, sizeof(overlap->now_ns));
+		memset(overlap->sweep->now_ns, 0, sizeof(overlap->sweep->now_ns));
 		return 0;
 	}
 	for (unsigned i = 0; i < PFW_OVERLAP_SETS; i++) {
-		if (!overlap->now_ns[i])
+		if (!overlap->sweep->now_ns[i])
 			continue;
-		ns = overlap->now_ns[i] < CELL_NS_MAX ? overlap->now_ns[i] : CELL_NS_MAX;
+		ns = overlap->sweep->now_ns[i] < CELL_NS_MAX ? overlap->sweep->now_ns[i]
+							     : CELL_NS_MAX;
 		if (PFW_PUSH(overlap->cell, overlap->cells, overlap->cell_room,
 			     (uint64_t)ns << PFW_ACTIVITIES | i))
 			return -ENOMEM;
-		overlap->now_ns[i] = 0;
+		overlap->sweep->now_ns[i] = 0;
 		now->cells++;
 	}
 	return PFW_PUSH(overlap->step, overlap->steps, overlap->step_room, *now);
@@ -160,7 +181,9 @@ int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *bloc
 		overlap->least_ns = block->least_ns;
 	if (block->greatest_ns > overlap->greatest_ns)
 		overlap->greatest_ns = block->greatest_ns;
-	error = take_launches(overlap, block);
+	error = make_sweep(overlap);
+	if (!error)
+		error = take_launches(overlap, block);
 	if (!error)
 		error = take_steps(overlap, &block->steps);
 	for (unsigned i = 0; i < PFW_ACTIVITIES && !error; i++) {
@@ -168,7 +191,7 @@ int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *bloc
 								      : &block->active[i];
 
 		pfw_intervals_settle(from);
-		error = pfw_union_add(&overlap->active[i], from);
+		error = pfw_union_add(&overlap->sweep->active[i], from);
 	}
 	return error;
 }
@@ -190,7 +213,7 @@ static int begin_edges(struct pfw_overlap *overlap, struct edges *edges)
 	for (unsigned i = 0; i < PFW_ACTIVITIES; i++) {
 		size_t count;
 
-		if (pfw_union_settle(&overlap->active[i], &edges->at[i], &count))
+		if (pfw_union_settle(&overlap->sweep->active[i], &edges->at[i], &count))
 			return -ENOMEM;
 		edges->end[i] = edges->at[i] + count;
 		while (edges->at[i] < edges->end[i] && edges->at[i]->end <= now)
@@ -222,7 +245,7 @@ static void account(struct pfw_overlap *overlap, unsigned set, int64_t until_ns)
 
 	pfw_saturate_sum(&overlap->set_ns[set], ns);
 	if (overlap->stepping)
-		pfw_saturate_sum(&overlap->now_ns[set], ns);
+		pfw_saturate_sum(&overlap->sweep->now_ns[set], ns);
 	if (overlap->tell)
 		overlap->tell(overlap->user, overlap->at_ns, until_ns, set);
 	overlap->at_ns = until_ns;
@@ -269,23 +292,25 @@ int pfw_overlap_advance(struct pfw_overlap *overlap, int64_t until_ns)
 	overlap->spans_loose = false;
 	error = sweep(overlap, until_ns);
 	for (unsigned i = 0; i < PFW_ACTIVITIES && !error; i++)
-		pfw_union_drop(&overlap->active[i], overlap->at_ns);
+		pfw_union_drop(&overlap->sweep->active[i], overlap->at_ns);
 	return error;
 }
 
 int pfw_overlap_end(struct pfw_overlap *overlap)
 {
-	int error;
+	int error = make_sweep(overlap);
 
+	if (error)
+		return error;
 	pfw_intervals_clear(&overlap->queued);
 	error = pfw_launch_gaps_end(&overlap->gaps, &overlap->queued);
 	pfw_intervals_settle(&overlap->queued);
 	if (!error)
-		error = pfw_union_add(&overlap->active[PFW_ACTIVITY_QUEUED], &overlap->queued);
+		error = pfw_union_add(&overlap->sweep->active[PFW_ACTIVITY_QUEUED],
+				      &overlap->queued);
 	error = error ? error : pfw_overlap_advance(overlap, overlap->greatest_ns);
 	error = error ? error : end_step(overlap);
 	overlap->inexact |= overlap->gaps.inexact;
-	for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
-		pfw_union_release(&overlap->active[i]);
+	release_sweep(overlap);
 	return error;
 }

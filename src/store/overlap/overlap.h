@@ -139,13 +139,12 @@ struct pfw_overlap {
 	 * QUEUED is not known. */
 	bool inexact;
 	/* Private to overlap.c. */
-	struct pfw_union active[PFW_ACTIVITIES];
+	struct pfw_overlap_sweep *sweep; /* NULL: no block was taken */
 	struct pfw_overlap_spans spans;
 	size_t span; /* the next span to begin */
 	bool spans_loose, swept, stepping;
 	int64_t at_ns, step_end_ns;
 	struct pfw_overlap_step now;
-	int64_t now_ns[PFW_OVERLAP_SETS];
 	struct pfw_intervals queued;
 	size_t step_room, cell_room;
 };

@@ -204,8 +204,8 @@ static int write_oldest(struct pfw_pack *pack)
 	packed.bytes = (uint32_t)parcel->result;
 	packed.lines = parcel->summary.lines;
 	packed.header = pfw_linehash(parcel->packed.data, PFW_MEMBER_HEADER_BYTES);
-	error = pfw_write_whole(pack->fd, parcel->packed.data, (size_t)parcel->result,
-				&pack->sum.bytes);
+	error = pfw_full_write(pack->fd, parcel->packed.data, (size_t)parcel->result,
+			       &pack->sum.bytes);
 	if (error)
 		return error;
 	pack->sum.text_bytes += parcel->text.bytes;
@@ -430,11 +430,11 @@ static void copy(struct pfw_task *task, unsigned worker)
 
 	(void)worker;
 	if (!error)
-		error = pfw_read_whole(parcel->source->fd, parcel->packed.data, packed.bytes,
-				       parcel->from);
+		error = pfw_full_read_all(parcel->source->fd, parcel->packed.data, packed.bytes,
+					  parcel->from);
 	if (!error) {
 		parcel->mark.checksum = pfw_linehash(parcel->packed.data, packed.bytes);
-		error = pfw_write_whole(parcel->pack->fd, parcel->packed.data, packed.bytes, &to);
+		error = pfw_full_write(parcel->pack->fd, parcel->packed.data, packed.bytes, &to);
 	}
 	parcel->result = error;
 }

@@ -33,8 +33,8 @@ static int check_member(struct reader *reader, const struct pfw_packed *member)
 	int error = pfw_buffer_room(&reader->packed, member->bytes);
 
 	if (!error)
-		error = pfw_read_whole(reader->verify->fd, reader->packed.data, member->bytes,
-				       member->at);
+		error = pfw_full_read_all(reader->verify->fd, reader->packed.data, member->bytes,
+					  member->at);
 	if (error)
 		return error;
 	if (member->copied)

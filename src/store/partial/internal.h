@@ -2,27 +2,10 @@
 #ifndef PFW_STORE_PARTIAL_INTERNAL_H
 #define PFW_STORE_PARTIAL_INTERNAL_H
 
-#include <stdint.h>
-
 /* Documented in docs/index_format.rst; all numbers with the lowest byte first. */
 #define PFW_PARTIAL_MAGIC "PFWPART1"
 #define PFW_PARTIAL_MAGIC_BYTES 8u
 #define PFW_PARTIAL_HEADER 24u /* magic, units, bytes of the file */
 #define PFW_PARTIAL_UNIT 24u   /* the members of struct pfw_partial_unit after `at` */
-
-static inline void pfw_partial_put(unsigned char *at, uint64_t value, unsigned bytes)
-{
-	for (unsigned i = 0; i < bytes; i++)
-		at[i] = (unsigned char)(value >> 8 * i);
-}
-
-static inline uint64_t pfw_partial_get(const unsigned char *at, unsigned bytes)
-{
-	uint64_t value = 0;
-
-	while (bytes--)
-		value = value << 8 | at[bytes];
-	return value;
-}
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Room store/partial: the container that `pfw index --partial` writes (docs/index_format.rst): of
  * each trace its facts (text: store/traces/partials.h) and its index (store/index/alone.h), both
- * deflated.  What is in them is not known here.  It may use store/{kit,sys}.  Start here.
+ * deflated.  This room does not interpret them.  It may use store/{kit,sys}.  Start here.
  */
 #ifndef PFW_STORE_PARTIAL_PARTIAL_H
 #define PFW_STORE_PARTIAL_PARTIAL_H
@@ -14,7 +14,7 @@
 
 #define PFW_PARTIAL_SUFFIX ".partial"
 
-/* The most that the facts, and the index, of one trace inflate to. */
+/* Limits of the inflated facts and the inflated index of one trace. */
 #define PFW_PARTIAL_FACTS_MAX (64u << 20)
 #define PFW_PARTIAL_INDEX_MAX (256u << 20)
 

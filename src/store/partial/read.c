@@ -5,13 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/le.h"
+#include "common/format/gzip_header.h"
 #include "store/partial/internal.h"
 #include "store/partial/partial.h"
 #include "store/sys/full_io.h"
 #include "store/sys/open.h"
-
-/* Deflate makes nothing smaller than by this. */
-#define DEFLATE_MOST 1032u
 
 bool pfw_partial_is_name(const char *path)
 {
@@ -31,9 +30,9 @@ int pfw_partial_open(struct pfw_partial *partial, const char *path, const char *
 		*why = strerror(-partial->fd);
 		return partial->fd;
 	}
-	error = pfw_read_whole(partial->fd, header, sizeof(header), 0);
-	partial->units = error ? 0 : pfw_partial_get(header + PFW_PARTIAL_MAGIC_BYTES, 8);
-	partial->bytes = error ? 0 : pfw_partial_get(header + PFW_PARTIAL_MAGIC_BYTES + 8, 8);
+	error = pfw_full_read_all(partial->fd, header, sizeof(header), 0);
+	partial->units = error ? 0 : pfw_le_get(header + PFW_PARTIAL_MAGIC_BYTES, 8);
+	partial->bytes = error ? 0 : pfw_le_get(header + PFW_PARTIAL_MAGIC_BYTES + 8, 8);
 	*why = "not a partial of this pfw's format";
 	if (error || memcmp(header, PFW_PARTIAL_MAGIC, PFW_PARTIAL_MAGIC_BYTES) != 0) {
 		error = -EBADMSG;
@@ -51,10 +50,10 @@ void pfw_partial_close(struct pfw_partial *partial)
 	close(partial->fd);
 }
 
-/* Whether these many bytes can inflate to those. */
+/* Whether `packed` bytes of deflate can give `bytes` bytes, of which `most` are allowed. */
 static bool may_be(uint32_t packed, uint32_t bytes, uint32_t most)
 {
-	return bytes <= most && bytes / DEFLATE_MOST <= packed;
+	return bytes <= most && bytes / PFW_DEFLATE_MOST <= packed;
 }
 
 int pfw_partial_next(struct pfw_partial *partial, struct pfw_partial_unit *unit)
@@ -64,15 +63,15 @@ int pfw_partial_next(struct pfw_partial *partial, struct pfw_partial_unit *unit)
 
 	if (partial->unit == partial->units)
 		return left ? -EBADMSG : 0;
-	if (left < sizeof(head) || pfw_read_whole(partial->fd, head, sizeof(head), partial->at))
+	if (left < sizeof(head) || pfw_full_read_all(partial->fd, head, sizeof(head), partial->at))
 		return -EBADMSG;
 	*unit = (struct pfw_partial_unit){ .at = partial->at + sizeof(head),
-					   .facts_packed = (uint32_t)pfw_partial_get(head, 4),
-					   .facts_bytes = (uint32_t)pfw_partial_get(head + 4, 4),
-					   .index_packed = (uint32_t)pfw_partial_get(head + 8, 4),
-					   .index_bytes = (uint32_t)pfw_partial_get(head + 12, 4),
-					   .facts_crc = (uint32_t)pfw_partial_get(head + 16, 4),
-					   .index_crc = (uint32_t)pfw_partial_get(head + 20, 4) };
+					   .facts_packed = (uint32_t)pfw_le_get(head, 4),
+					   .facts_bytes = (uint32_t)pfw_le_get(head + 4, 4),
+					   .index_packed = (uint32_t)pfw_le_get(head + 8, 4),
+					   .index_bytes = (uint32_t)pfw_le_get(head + 12, 4),
+					   .facts_crc = (uint32_t)pfw_le_get(head + 16, 4),
+					   .index_crc = (uint32_t)pfw_le_get(head + 20, 4) };
 	left -= sizeof(head);
 	if ((uint64_t)unit->facts_packed + unit->index_packed > left ||
 	    !may_be(unit->facts_packed, unit->facts_bytes, PFW_PARTIAL_FACTS_MAX) ||
@@ -98,10 +97,10 @@ static int inflate(int fd, const struct packed *from, size_t padding, unsigned c
 	int error = inflate && in && made ? 0 : -ENOMEM;
 
 	if (!error)
-		error = pfw_read_whole(fd, in, from->packed, from->at);
+		error = pfw_full_read_all(fd, in, from->packed, from->at);
 	if (!error && libdeflate_crc32(0, in, from->packed) != from->crc)
 		error = -EBADMSG;
-	/* It must give exactly so many bytes. */
+	/* The stream must give exactly from->bytes bytes. */
 	if (!error &&
 	    libdeflate_deflate_decompress(inflate, in, from->packed, made, from->bytes, NULL))
 		error = -EBADMSG;

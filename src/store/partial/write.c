@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/le.h"
 #include "store/partial/internal.h"
 #include "store/partial/partial.h"
 #include "store/sys/full_io.h"
@@ -22,7 +23,7 @@ struct pfw_partial_writer {
 	struct libdeflate_compressor *deflate;
 };
 
-/* Whether that name is free, or that of a partial, which is replaced. */
+/* 0 if the name is free or that of a partial, which will be replaced; or -errno. */
 static int check_name(const char *path)
 {
 	struct pfw_partial old;
@@ -49,7 +50,7 @@ int pfw_partial_begin(struct pfw_partial_writer **out, const char *path)
 	writer->at = PFW_PARTIAL_HEADER;
 	writer->path = strdup(path);
 	writer->deflate = libdeflate_alloc_compressor(LEVEL);
-	/* Its own name: two that write the same partial do not disturb each other. */
+	/* The pid is in the name: two processes may write the same partial. */
 	if (!writer->path || !writer->deflate ||
 	    asprintf(&writer->unfinished, "%s.%ld.tmp", path, (long)getpid()) < 0) {
 		writer->unfinished = NULL;
@@ -72,17 +73,17 @@ static int put_unit(struct pfw_partial_writer *writer, const struct pfw_partial_
 	unsigned char head[PFW_PARTIAL_UNIT];
 	int error;
 
-	pfw_partial_put(head, unit->facts_packed, 4);
-	pfw_partial_put(head + 4, unit->facts_bytes, 4);
-	pfw_partial_put(head + 8, unit->index_packed, 4);
-	pfw_partial_put(head + 12, unit->index_bytes, 4);
-	pfw_partial_put(head + 16, unit->facts_crc, 4);
-	pfw_partial_put(head + 20, unit->index_crc, 4);
-	error = pfw_write_whole(writer->fd, head, sizeof(head), &writer->at);
+	pfw_le_put(head, unit->facts_packed, 4);
+	pfw_le_put(head + 4, unit->facts_bytes, 4);
+	pfw_le_put(head + 8, unit->index_packed, 4);
+	pfw_le_put(head + 12, unit->index_bytes, 4);
+	pfw_le_put(head + 16, unit->facts_crc, 4);
+	pfw_le_put(head + 20, unit->index_crc, 4);
+	error = pfw_full_write(writer->fd, head, sizeof(head), &writer->at);
 	if (!error)
-		error = pfw_write_whole(writer->fd, packed,
-					(size_t)unit->facts_packed + unit->index_packed,
-					&writer->at);
+		error = pfw_full_write(writer->fd, packed,
+				       (size_t)unit->facts_packed + unit->index_packed,
+				       &writer->at);
 	writer->units += !error;
 	return error;
 }
@@ -121,7 +122,7 @@ int pfw_partial_copy(struct pfw_partial_writer *writer, const char *path,
 	unsigned char *packed = malloc(bytes + 1);
 	int error, fd = pfw_open_file(path, PFW_OPEN_LINK, NULL);
 
-	error = fd < 0 ? fd : packed ? pfw_read_whole(fd, packed, bytes, unit->at) : -ENOMEM;
+	error = fd < 0 ? fd : packed ? pfw_full_read_all(fd, packed, bytes, unit->at) : -ENOMEM;
 	if (!error && (libdeflate_crc32(0, packed, unit->facts_packed) != unit->facts_crc ||
 		       libdeflate_crc32(0, packed + unit->facts_packed, unit->index_packed) !=
 			       unit->index_crc))
@@ -144,9 +145,9 @@ int pfw_partial_commit(struct pfw_partial_writer *writer)
 	uint64_t at = 0;
 	int error;
 
-	pfw_partial_put(header + PFW_PARTIAL_MAGIC_BYTES, writer->units, 8);
-	pfw_partial_put(header + PFW_PARTIAL_MAGIC_BYTES + 8, writer->at, 8);
-	error = pfw_write_whole(writer->fd, header, sizeof(header), &at);
+	pfw_le_put(header + PFW_PARTIAL_MAGIC_BYTES, writer->units, 8);
+	pfw_le_put(header + PFW_PARTIAL_MAGIC_BYTES + 8, writer->at, 8);
+	error = pfw_full_write(writer->fd, header, sizeof(header), &at);
 	if (error)
 		return error;
 	if (fchmod(writer->fd, writer->mode & 0666) < 0 || fsync(writer->fd) < 0 ||

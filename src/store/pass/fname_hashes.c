@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "store/kit/grow.h"
 #include "store/kit/text_ids.h"
@@ -116,10 +115,8 @@ static int pick(struct pfw_traces *some, const struct pfw_traces *traces)
 		return -ENOMEM;
 	for (size_t i = 0; i < traces->count; i++) {
 		const struct pfw_trace_file *file = &traces->file[i];
-		struct stat st;
 
-		if (!file->head.ours && strcmp(file->path, "-") != 0 &&
-		    stat(file->path, &st) == 0 && S_ISREG(st.st_mode))
+		if (!file->head.ours && !file->once)
 			some->file[some->count++] = *file;
 	}
 	return 0;

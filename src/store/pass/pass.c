@@ -29,7 +29,8 @@ unsigned pfw_pass_jobs(unsigned jobs)
 
 /* ---- working on a slot; without the mutex ---- */
 
-/* Compare a member's header with its lines.  Times in the text may be cut to whole µs. */
+/* Compare a member's header with its lines.  Times in the text may be cut to whole µs, and a header
+ * leaves out those before 1970. */
 static void check_summary(struct pass_slot *slot)
 {
 	const struct pfw_block *place = slot->block.block;
@@ -42,7 +43,7 @@ static void check_summary(struct pass_slot *slot)
 				 "the header of this gzip member says %" PRIu32
 				 " lines, and there are %" PRIu64,
 				 place->lines, block->lines);
-	else if (block->least_ns <= block->greatest_ns &&
+	else if (block->least_ns <= block->greatest_ns && block->least_ns >= 0 &&
 		 (block->least_ns < place->least_ns - 1000 ||
 		  block->greatest_ns > place->greatest_ns))
 		pfw_problems_add(&slot->behind, 0, place->at,

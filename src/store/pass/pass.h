@@ -112,7 +112,7 @@ struct pfw_pass_lines {
 	size_t bytes;
 	const char *next, *end; /* end: of the current piece */
 	size_t piece;
-	struct pfw_process_recent recent;
+	struct pfw_processes_recent recent;
 };
 
 /* Thread: the worker that has the block, as all here. */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
@@ -48,7 +47,7 @@ static int take(struct list *list, const struct pfw_pass_block *block, const cha
 		size_t bytes)
 {
 	struct pfw_step step = { .file = block->file };
-	struct pfw_process_recent recent = { .known = false };
+	struct pfw_processes_recent recent = { .pid = 0 };
 	struct pfw_entry entry;
 
 	pfw_entry_parse(&entry, line, bytes);
@@ -185,20 +184,6 @@ static void find_leaders(struct pfw_steps *steps)
 
 /* ---- all ---- */
 
-/* Whether every trace can be read twice. */
-static bool rereads(const struct pfw_traces *traces)
-{
-	struct stat st;
-
-	for (size_t i = 0; i < traces->count; i++) {
-		const char *path = traces->file[i].path;
-
-		if (strcmp(path, "-") == 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
-			return false;
-	}
-	return true;
-}
-
 static bool want(void *user, size_t file, const struct pfw_block *block)
 {
 	const struct pfw_extent_options *options = ((struct pfw_steps *)user)->options;
@@ -225,7 +210,7 @@ int pfw_steps_read(struct pfw_steps **out, const struct pfw_traces *traces,
 	if (steps)
 		steps->options = options;
 	*out = NULL;
-	if (!error && rereads(traces))
+	if (!error && !pfw_traces_once(traces))
 		error = pfw_pass_run(&pass);
 	if (error == -EIO) /* a damaged file has steps, too */
 		error = 0;

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/base/units.h"
 #include "store/kit/grow.h"
@@ -142,7 +141,6 @@ static int sum_up(struct pfw_extent *extent, const struct pfw_traces *traces, bo
 		const struct pfw_trace_file *file = &traces->file[f];
 		/* A stream has blocks only from an index. */
 		bool unknown = file->blocks.layout == PFW_LAYOUT_STREAM && !file->blocks.count;
-		struct stat st;
 
 		for (size_t i = 0; i < file->blocks.count; i++) {
 			const struct pfw_block *block = &file->blocks.block[i];
@@ -151,8 +149,7 @@ static int sum_up(struct pfw_extent *extent, const struct pfw_traces *traces, bo
 			if (block->summed && block->least_ns <= block->greatest_ns)
 				widen(extent, block->least_ns, block->greatest_ns);
 		}
-		if (unknown && (strcmp(file->path, "-") == 0 ||
-				(stat(file->path, &st) == 0 && !S_ISREG(st.st_mode))))
+		if (unknown && file->once)
 			return -ESPIPE;
 		*missing |= unknown;
 	}

@@ -179,6 +179,7 @@ static void add_counters(struct pfw_pattern_counters *counters, const struct pfw
 static int add_summed(struct pfw_patterns_block *block, const struct pfw_entry *entry, bool wanted)
 {
 	struct pfw_slice name, fname;
+	struct pfw_io_sums sums;
 	struct pfw_pattern_op op = { .process = entry->process,
 				     .ts_ns = entry->ts_ns,
 				     .fd = -1,
@@ -186,12 +187,13 @@ static int add_summed(struct pfw_patterns_block *block, const struct pfw_entry *
 				     .summed = true,
 				     .wanted = wanted };
 
-	if (!pfw_arg_text(entry, "name", &name) || !pfw_arg_text(entry, "fname", &fname))
+	if (!pfw_arg_text(entry, "name", &name) || !pfw_arg_text(entry, "fname", &fname) ||
+	    !pfw_io_summed(entry, &sums))
 		return 0;
 	op.role = pfw_io_calls_find(&block->io, &name).role;
-	op.calls = (uint64_t)pfw_arg_i64(entry, "count", 0);
-	op.bytes = (uint64_t)pfw_arg_i64(entry, "bytes", 0);
-	op.ns = pfw_arg_ns(entry, "dur", 0);
+	op.calls = sums.calls;
+	op.bytes = (uint64_t)sums.bytes;
+	op.ns = sums.ns;
 	return add_op(block, &op, &fname);
 }
 

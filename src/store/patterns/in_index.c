@@ -31,43 +31,79 @@ struct file {
 
 /* ---- writing ---- */
 
-/* Append each figure that is not 0, after the number of zeros before it.  PFW_PATTERN_FIGURES ends
- * the list. */
+/* Append bytes after their number. */
+static int put_bytes(struct pfw_blob *blob, const void *data, size_t bytes)
+{
+	if (pfw_blob_put(blob, &(uint64_t){ bytes }, 1) || pfw_blob_reserve(blob, bytes))
+		return -ENOMEM;
+	memcpy(blob->data + blob->bytes, data, bytes);
+	blob->bytes += bytes;
+	return 0;
+}
+
+/* Append what orders files; then each other figure that is not 0, after the number of zeros before
+ * it, so that a reader can pass them by. */
 static int put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern)
 {
-	uint64_t value[2 * PFW_PATTERN_FIGURES + 1], passed = 0;
-	size_t count = 0;
+	const uint64_t first[] = { pattern->side[0].bytes, pattern->side[1].bytes,
+				   pattern->mapped };
+	uint8_t list[2 * PFW_PATTERN_FIGURES * PFW_VARINT_MAX], *end = list;
+	struct pfw_pattern rest = *pattern;
+	uint64_t passed = 0;
 
+	rest.side[0].bytes = rest.side[1].bytes = rest.mapped = 0;
 	for (unsigned i = 0; i < PFW_PATTERN_FIGURES; i++) {
-		if (!pattern->figure[i]) {
+		if (!rest.figure[i]) {
 			passed++;
 			continue;
 		}
-		value[count++] = passed;
-		value[count++] = pattern->figure[i];
+		end = pfw_varint_put(pfw_varint_put(end, passed), rest.figure[i]);
 		passed = 0;
 	}
-	value[count++] = PFW_PATTERN_FIGURES;
-	return pfw_blob_put(blob, value, count);
+	return pfw_blob_put(blob, first, 3) ? -ENOMEM : put_bytes(blob, list, (size_t)(end - list));
 }
 
 /* Files of one directory follow each other, and their names are most of the row. */
-static int put_name(struct pfw_blob *blob, const struct pfw_patterns *patterns, size_t number)
+static int put_name(struct pfw_blob *blob, const struct pfw_text_id *name,
+		    const struct pfw_text_id *before)
 {
-	size_t bytes, before_bytes = 0, shared = 0;
-	const char *name = pfw_patterns_name(patterns, number, &bytes), *before = "";
+	uint32_t shared = 0;
 
-	if (number)
-		before = pfw_patterns_name(patterns, number - 1, &before_bytes);
-	while (shared < SHARED_MAX && shared < bytes && shared < before_bytes &&
-	       name[shared] == before[shared])
+	while (shared < SHARED_MAX && shared < name->bytes && shared < before->bytes &&
+	       name->text[shared] == before->text[shared])
 		shared++;
-	bytes -= shared;
-	if (pfw_blob_put(blob, (uint64_t[]){ shared, bytes }, 2) || pfw_blob_reserve(blob, bytes))
-		return -ENOMEM;
-	memcpy(blob->data + blob->bytes, name + shared, bytes);
-	blob->bytes += bytes;
-	return 0;
+	return pfw_blob_put(blob, &(uint64_t){ shared }, 1)
+		       ? -ENOMEM
+		       : put_bytes(blob, name->text + shared, name->bytes - shared);
+}
+
+static int put_files(struct pfw_blob *blob, const struct pfw_patterns *patterns)
+{
+	static const struct pfw_text_id none = { .text = "" };
+	const struct pfw_text_id *before = &none;
+	int error = 0;
+
+	for (size_t i = 0; i < patterns->rows && !error; i++) {
+		const struct pfw_text_id *name = &patterns->keys.name[i];
+
+		if (!pfw_pattern_counted(&patterns->row[i]))
+			continue;
+		error = put_name(blob, name, before);
+		error = error ? error : put_figures(blob, &patterns->row[i]);
+		before = name;
+	}
+	return error;
+}
+
+static int put_sums(struct pfw_blob *blob, const struct pfw_patterns *patterns)
+{
+	struct pfw_pattern sum = { .figure = { 0 } };
+
+	for (size_t i = 0; i < patterns->rows; i++) {
+		if (pfw_pattern_counted(&patterns->row[i]))
+			pfw_pattern_add(&sum, &patterns->row[i]);
+	}
+	return put_figures(blob, &sum);
 }
 
 static int put_counters(struct pfw_blob *blob, const struct pfw_pattern_counters *counters)
@@ -133,17 +169,14 @@ static int end(void *user, struct pfw_blob *data)
 		return 0;
 	error = pfw_patterns_end(&file->patterns);
 	error = error ? error : put_counters(data, &file->counters);
-	for (size_t i = 0; i < file->patterns.rows && !error; i++) {
-		error = put_name(data, &file->patterns, i);
-		error = error ? error : put_figures(data, &file->patterns.row[i]);
-	}
-	return error;
+	error = error ? error : put_sums(data, &file->patterns);
+	return error ? error : put_files(data, &file->patterns);
 }
 
 const struct pfw_index_kind pfw_patterns_kind = {
 	.name = "patterns",
 	.number = 2,
-	.version = 6,
+	.version = 7,
 	.sorted = true,
 	.block_create = pfw_patterns_block_create,
 	.block_clear = pfw_patterns_block_clear,
@@ -157,95 +190,118 @@ const struct pfw_index_kind pfw_patterns_kind = {
 
 /* ---- reading ---- */
 
-static bool read_figures(struct pfw_varints *reader, struct pfw_pattern *pattern)
+/* The bytes after their number; *bytes gets it. */
+static const uint8_t *read_bytes(struct pfw_varints *reader, size_t *bytes)
 {
-	uint64_t at = pfw_varints_next(reader);
+	const uint8_t *data;
 
-	*pattern = (struct pfw_pattern){ .figure = { 0 } };
-	while (!reader->bad && at < PFW_PATTERN_FIGURES) {
-		uint64_t passed;
-
-		pattern->figure[at] = pfw_varints_next(reader);
-		passed = pfw_varints_next(reader);
-		at = passed >= PFW_PATTERN_FIGURES ? PFW_PATTERN_FIGURES : at + 1 + passed;
-		if (at >= PFW_PATTERN_FIGURES && passed < PFW_PATTERN_FIGURES)
-			return false;
+	*bytes = pfw_varints_next(reader);
+	data = reader->at;
+	if (*bytes > (size_t)(reader->end - reader->at)) {
+		reader->bad = true;
+		*bytes = 0;
 	}
-	return !reader->bad && pattern->metadata_ns >= 0 && pattern->side[0].ns >= 0 &&
-	       pattern->side[1].ns >= 0;
+	reader->at += *bytes;
+	return data;
 }
 
-/* Rows of one name come from several traces, with different processes: these add up. */
-static int add_pattern(struct pfw_patterns *patterns, int64_t rank, const char *name, size_t bytes,
-		       const struct pfw_pattern *pattern)
+static void read_figures(struct pfw_varints *reader, struct pfw_pattern_file *file)
 {
-	int64_t number = pfw_patterns_row(patterns, rank, name, bytes);
-	uint64_t processes;
+	file->bytes[0] = pfw_varints_next(reader);
+	file->bytes[1] = pfw_varints_next(reader);
+	file->mapped = pfw_varints_next(reader);
+	file->figures = read_bytes(reader, &file->figures_bytes);
+}
 
-	if (number < 0)
-		return (int)number;
-	processes = patterns->row[number].processes + pattern->processes;
-	pfw_pattern_merge(&patterns->row[number], pattern);
-	patterns->row[number].processes = processes;
-	return 0;
+int pfw_pattern_figures(const struct pfw_pattern_file *file, struct pfw_pattern *pattern)
+{
+	struct pfw_varints reader = pfw_varints(file->figures, file->figures_bytes);
+	uint64_t at = 0;
+
+	*pattern = (struct pfw_pattern){ .figure = { 0 } };
+	while (!reader.bad && reader.at < reader.end) {
+		uint64_t passed = pfw_varints_next(&reader);
+
+		if (passed >= PFW_PATTERN_FIGURES - at)
+			return -EBADMSG;
+		at += passed;
+		pattern->figure[at++] = pfw_varints_next(&reader);
+	}
+	pattern->side[0].bytes = file->bytes[0];
+	pattern->side[1].bytes = file->bytes[1];
+	pattern->mapped = file->mapped;
+	return reader.bad || pattern->metadata_ns < 0 || pattern->side[0].ns < 0 ||
+			       pattern->side[1].ns < 0
+		       ? -EBADMSG
+		       : 0;
 }
 
 /* What is read, file by file. */
 struct reading {
 	pfw_pattern_take *take;
 	void *user;
-	struct pfw_pattern_counters counters;
+	struct pfw_pattern_totals totals;
 	char *name; /* of the file read last */
 	size_t name_bytes, name_room;
 };
 
 static int read_name(struct reading *reading, struct pfw_varints *reader)
 {
-	uint64_t shared = pfw_varints_next(reader), bytes = pfw_varints_next(reader);
+	uint64_t shared = pfw_varints_next(reader);
+	size_t bytes;
+	const uint8_t *rest = read_bytes(reader, &bytes);
 
-	if (reader->bad || shared > SHARED_MAX || shared > reading->name_bytes ||
-	    bytes > (uint64_t)(reader->end - reader->at))
+	if (reader->bad || shared > SHARED_MAX || shared > reading->name_bytes)
 		return -EBADMSG;
-	reading->name_bytes = (size_t)(shared + bytes);
+	reading->name_bytes = (size_t)shared + bytes;
 	if (PFW_REACH(reading->name, reading->name_bytes, reading->name_room))
 		return -ENOMEM;
-	memcpy(reading->name + shared, reader->at, bytes);
-	reader->at += bytes;
+	memcpy(reading->name + shared, rest, bytes);
 	return 0;
 }
 
 static int read_file(struct reading *reading, struct pfw_varints *reader)
 {
-	struct pfw_pattern pattern;
+	struct pfw_pattern_file file;
 	int error = read_name(reading, reader);
 
 	if (error)
 		return error;
-	if (!read_figures(reader, &pattern))
-		return -EBADMSG;
-	return reading->take(reading->user, reading->name, reading->name_bytes, &pattern);
+	file.name = reading->name;
+	file.name_bytes = reading->name_bytes;
+	read_figures(reader, &file);
+	return reader->bad ? -EBADMSG : reading->take(reading->user, &file);
+}
+
+static int read_totals(struct pfw_pattern_totals *totals, struct pfw_varints *reader)
+{
+	struct pfw_pattern_file sums = { .name = NULL };
+
+	totals->counters.any = pfw_varints_next(reader) != 0;
+	for (unsigned i = 0; i < 2; i++) {
+		totals->counters.io[i] = pfw_varints_next(reader);
+		totals->counters.storage[i] = pfw_varints_next(reader);
+	}
+	read_figures(reader, &sums);
+	return reader->bad ? -EBADMSG : pfw_pattern_figures(&sums, &totals->sum);
 }
 
 static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
 {
 	struct pfw_varints reader = pfw_varints(data, bytes);
 	struct reading *reading = user;
-	int error = 0;
+	int error;
 
 	(void)last;
 	if (!bytes)
 		return -ENOENT;
-	reading->counters.any |= pfw_varints_next(&reader) != 0;
-	for (unsigned i = 0; i < 2; i++) {
-		reading->counters.io[i] += pfw_varints_next(&reader);
-		reading->counters.storage[i] += pfw_varints_next(&reader);
-	}
-	while (!reader.bad && !error && reader.at < reader.end)
+	error = read_totals(&reading->totals, &reader);
+	while (!error && reader.at < reader.end)
 		error = read_file(reading, &reader);
 	free(reading->name);
 	reading->name = NULL;
 	reading->name_bytes = reading->name_room = 0;
-	return error ? error : reader.bad ? -EBADMSG : 0;
+	return error;
 }
 
 /* Rows that get the files. */
@@ -254,11 +310,24 @@ struct adding {
 	int64_t rank;
 };
 
-static int add_file(void *user, const char *name, size_t bytes, const struct pfw_pattern *pattern)
+static int add_pattern(const struct adding *adding, const char *name, size_t bytes,
+		       const struct pfw_pattern *pattern)
 {
-	const struct adding *adding = user;
+	int64_t number = pfw_patterns_row(adding->patterns, adding->rank, name, bytes);
 
-	return add_pattern(adding->patterns, adding->rank, name, bytes, pattern);
+	if (number < 0)
+		return (int)number;
+	/* Rows of one name come from several traces. */
+	pfw_pattern_add(&adding->patterns->row[number], pattern);
+	return 0;
+}
+
+static int add_file(void *user, const struct pfw_pattern_file *file)
+{
+	struct pfw_pattern pattern;
+	int error = pfw_pattern_figures(file, &pattern);
+
+	return error ? error : add_pattern(user, file->name, file->name_bytes, &pattern);
 }
 
 int pfw_patterns_read_row(struct pfw_patterns *patterns, int64_t rank,
@@ -268,18 +337,17 @@ int pfw_patterns_read_row(struct pfw_patterns *patterns, int64_t rank,
 	struct reading reading = { .take = add_file, .user = &adding };
 	int error = read_row(&reading, data, bytes, true);
 
-	pfw_pattern_add_counters(counters, &reading.counters);
+	pfw_pattern_add_counters(counters, &reading.totals.counters);
 	return error;
 }
 
-int pfw_patterns_walk_index(struct pfw_index *index, struct pfw_pattern_counters *counters,
+int pfw_patterns_walk_index(struct pfw_index *index, struct pfw_pattern_totals *totals,
 			    pfw_pattern_take *take, void *user)
 {
 	struct reading reading = { .take = take, .user = user };
 	int error = pfw_index_parts(index, &pfw_patterns_kind, &reading, read_row);
 
-	if (!error)
-		pfw_pattern_add_counters(counters, &reading.counters);
+	*totals = reading.totals;
 	return error;
 }
 
@@ -294,22 +362,23 @@ bool pfw_patterns_indexable(const struct pfw_patterns *patterns)
 int pfw_patterns_from_index(struct pfw_patterns *patterns, int64_t rank,
 			    struct pfw_pattern_counters *counters, struct pfw_index *index)
 {
-	struct pfw_pattern_counters sums = { .any = false };
+	struct pfw_pattern_totals totals;
 	struct pfw_patterns found;
 	struct adding adding = { .patterns = &found, .rank = rank };
 	int error = -ENOENT;
 
 	pfw_patterns_init(&found);
 	if (pfw_patterns_indexable(patterns))
-		error = pfw_patterns_walk_index(index, &sums, add_file, &adding);
+		error = pfw_patterns_walk_index(index, &totals, add_file, &adding);
+	adding.patterns = patterns;
 	for (size_t i = 0; i < found.rows && !error; i++) {
 		size_t bytes;
 		const char *name = pfw_patterns_name(&found, i, &bytes);
 
-		error = add_pattern(patterns, rank, name, bytes, &found.row[i]);
+		error = add_pattern(&adding, name, bytes, &found.row[i]);
 	}
 	if (!error)
-		pfw_pattern_add_counters(counters, &sums);
+		pfw_pattern_add_counters(counters, &totals.counters);
 	pfw_patterns_release(&found);
 	return error;
 }

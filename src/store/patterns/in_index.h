@@ -3,10 +3,7 @@
 #define PFW_STORE_PATTERNS_IN_INDEX_H
 
 #include "store/index/parts.h"
-
-struct pfw_pattern;
-struct pfw_patterns;
-struct pfw_pattern_counters;
+#include "store/patterns/patterns.h"
 
 extern const struct pfw_index_kind pfw_patterns_kind;
 
@@ -15,13 +12,31 @@ extern const struct pfw_index_kind pfw_patterns_kind;
 int pfw_patterns_read_row(struct pfw_patterns *patterns, int64_t rank,
 			  struct pfw_pattern_counters *counters, const uint8_t *data, size_t bytes);
 
-/* Takes the figures of a file.  0 or -errno. */
-typedef int pfw_pattern_take(void *user, const char *name, size_t bytes,
-			     const struct pfw_pattern *pattern);
+/* A file of an index.  Name and figures are those of the walk. */
+struct pfw_pattern_file {
+	const char *name;
+	size_t name_bytes;
+	uint64_t bytes[2], mapped; /* read and written; mapped */
+	/* The other figures. */
+	const uint8_t *figures;
+	size_t figures_bytes;
+};
 
-/* Call take() for each file of an index, once each, and add to *counters.  0 or -errno as
+/* All figures of a file.  0 or -EBADMSG. */
+int pfw_pattern_figures(const struct pfw_pattern_file *file, struct pfw_pattern *pattern);
+
+/* Takes a file.  0 or -errno. */
+typedef int pfw_pattern_take(void *user, const struct pfw_pattern_file *file);
+
+/* What an index has of all its files together. */
+struct pfw_pattern_totals {
+	struct pfw_pattern sum;
+	struct pfw_pattern_counters counters;
+};
+
+/* Call take() for each file of an index, once each; *totals gets their sums.  0 or -errno as
  * pfw_index_parts(), or the first of take(); before it, files may have been taken. */
-int pfw_patterns_walk_index(struct pfw_index *index, struct pfw_pattern_counters *counters,
+int pfw_patterns_walk_index(struct pfw_index *index, struct pfw_pattern_totals *totals,
 			    pfw_pattern_take *take, void *user);
 
 /* Whether `alignment` and `small` are those of indexes.  Thread: any. */

@@ -108,6 +108,20 @@ void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from)
 	*into = sum;
 }
 
+void pfw_pattern_add(struct pfw_pattern *into, const struct pfw_pattern *from)
+{
+	uint64_t processes = into->processes + from->processes;
+
+	pfw_pattern_merge(into, from);
+	into->processes = processes;
+}
+
+bool pfw_pattern_counted(const struct pfw_pattern *pattern)
+{
+	return pattern->opens || pattern->others || pattern->side[0].calls ||
+	       pattern->side[1].calls;
+}
+
 void pfw_pattern_add_counters(struct pfw_pattern_counters *into,
 			      const struct pfw_pattern_counters *from)
 {

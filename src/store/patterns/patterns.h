@@ -146,6 +146,10 @@ const char *pfw_patterns_name(const struct pfw_patterns *patterns, size_t row, s
 
 /* Add figures.  `processes` becomes the greater one, since both may have the same processes. */
 void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from);
+/* Add figures of other processes: of another rank or trace. */
+void pfw_pattern_add(struct pfw_pattern *into, const struct pfw_pattern *from);
+/* Whether a call of the file was counted. */
+bool pfw_pattern_counted(const struct pfw_pattern *pattern);
 void pfw_pattern_add_counters(struct pfw_pattern_counters *into,
 			      const struct pfw_pattern_counters *from);
 

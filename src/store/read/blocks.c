@@ -13,9 +13,6 @@
 #include "store/read/input.h"
 #include "store/read/scan.h"
 
-/* The greatest ratio of deflate: 258 bytes from two bits. */
-#define DEFLATE_MOST 1032u
-
 /*
  * Make room for one more block.  A file that has only headers must not take more memory than its
  * size: after the first ones, members must have 4 KiB on average, or the file is read in order
@@ -67,7 +64,7 @@ static void set_summary(struct pfw_block *block, const struct pfw_gzip_summary *
 static bool is_sane(uint64_t member_bytes, uint32_t text_bytes)
 {
 	return text_bytes <= PFW_GZIP_TEXT_MAX + PFW_SCAN_LINE_MAX &&
-	       text_bytes <= member_bytes * DEFLATE_MOST;
+	       text_bytes <= member_bytes * PFW_DEFLATE_MOST;
 }
 
 /* Follow the chain.  Return 0, -ENOENT if it does not reach the end of the file or a header is
@@ -136,7 +133,7 @@ int pfw_blocks_find(struct pfw_blocks *blocks, const char *path)
 	error = fstat(fd, &st) < 0 ? -errno : 0;
 	if (!error && S_ISREG(st.st_mode)) {
 		blocks->file_bytes = (uint64_t)st.st_size;
-		gzip = pfw_fd_is_gzip(fd);
+		gzip = pfw_is_gzip_fd(fd);
 		error = gzip < 0 ? gzip : gzip ? find_members(blocks, fd) : find_text(blocks);
 	}
 	close(fd);

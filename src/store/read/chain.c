@@ -33,7 +33,7 @@ int pfw_chain_look(struct pfw_link *link, int fd, uint64_t at)
 	return !error && link->summary.member_bytes < MEMBER_LEAST ? -ENOENT : error;
 }
 
-int pfw_fd_is_gzip(int fd)
+int pfw_is_gzip_fd(int fd)
 {
 	unsigned char magic[2];
 	ssize_t got = pread(fd, magic, sizeof(magic), 0);

@@ -28,6 +28,6 @@ struct pfw_link {
 int pfw_chain_look(struct pfw_link *link, int fd, uint64_t at);
 
 /* Whether a regular file begins with gzip's magic number: 1 or 0, or -errno. */
-int pfw_fd_is_gzip(int fd);
+int pfw_is_gzip_fd(int fd);
 
 #endif

@@ -26,7 +26,7 @@ void pfw_fetch_free(struct pfw_fetch *fetch)
  * which is reported as a problem. */
 static ssize_t read_at(int fd, void *buf, size_t bytes, uint64_t at, struct pfw_problems *problems)
 {
-	ssize_t got = pfw_read_some(fd, buf, bytes, at);
+	ssize_t got = pfw_full_read(fd, buf, bytes, at);
 
 	if (got < 0)
 		pfw_problems_add(problems, 0, at, "cannot be read: %s", strerror((int)-got));

@@ -73,7 +73,7 @@ static ssize_t read_at(struct pfw_places_reader *reader, const struct pfw_place 
 
 	if (*fd < 0)
 		*fd = pfw_input_open_fd(place->path);
-	return *fd < 0 ? *fd : pfw_read_some(*fd, to, bytes, at);
+	return *fd < 0 ? *fd : pfw_full_read(*fd, to, bytes, at);
 }
 
 /* Get the chunk that holds that byte into *index; read it if it is not there. */

@@ -19,7 +19,7 @@
 
 int pfw_spool_read(int fd, void *to, size_t bytes, uint64_t at)
 {
-	ssize_t got = pfw_read_some(fd, to, bytes, at);
+	ssize_t got = pfw_full_read(fd, to, bytes, at);
 
 	return got < 0 ? (int)got : (size_t)got < bytes ? -ENODATA : 0;
 }

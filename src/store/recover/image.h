@@ -18,7 +18,7 @@
 
 #define PFW_SPOOL_WHY_BYTES 256
 #define PFW_SPOOL_COPIES 16u
-#define PFW_SPOOL_COPIED_LEAST (64u << 20) /* some file systems tell the bytes later */
+#define PFW_SPOOL_COPIED_LEAST (64u << 20) /* some file systems count a file's blocks late */
 
 /* A chunk of a ring with records that are not in the trace yet: positions tail to head. */
 struct pfw_spool_stretch {

@@ -27,7 +27,7 @@ static void take_text(const struct pfw_entry *entry, const char *key, char *out,
 		*out = '\0';
 }
 
-static void take_claim(struct pfw_trace_claim *claim, const struct pfw_entry *entry)
+static void take_claim(struct pfw_claim *claim, const struct pfw_entry *entry)
 {
 	struct pfw_value value;
 
@@ -43,7 +43,7 @@ static void take_claim(struct pfw_trace_claim *claim, const struct pfw_entry *en
 		*claim->spool = '\0';
 }
 
-int pfw_trace_claim_read(struct pfw_trace_claim *claim, const char *path)
+int pfw_claim_read(struct pfw_claim *claim, const char *path)
 {
 	struct pfw_scan scan;
 	int error = pfw_scan_open(&scan, path);
@@ -63,8 +63,7 @@ int pfw_trace_claim_read(struct pfw_trace_claim *claim, const char *path)
 /* ---- the spool ---- */
 
 /* Ask the spool that the trace names, if it is still there and of this process. */
-static bool ask_spool(const struct pfw_trace_claim *claim, enum pfw_life *life, char *why,
-		      size_t size)
+static bool ask_spool(const struct pfw_claim *claim, enum pfw_life *life, char *why, size_t size)
 {
 	char reason[PFW_SPOOL_WHY_BYTES];
 	struct pfw_spool_image image;
@@ -110,7 +109,7 @@ static bool began_before(const struct pfw_process *process, int64_t start_ns)
 }
 
 /* Without a spool only host, boot and pid are left. */
-static enum pfw_life ask_pid(const struct pfw_trace_claim *claim, char *why, size_t size)
+static enum pfw_life ask_pid(const struct pfw_claim *claim, char *why, size_t size)
 {
 	struct pfw_process process;
 	char here[72], boot[40];
@@ -161,18 +160,18 @@ static bool is_compacted(const char *path)
 	return marks.marked;
 }
 
-enum pfw_life pfw_trace_life(const char *path, char *why, size_t size)
+enum pfw_life pfw_life_of(const char *path, char *why, size_t size)
 {
-	struct pfw_trace_claim claim;
+	struct pfw_claim claim;
 	struct pfw_trace trace;
 	enum pfw_life life;
 
 	*why = '\0';
-	if (pfw_writer_of(path) == PFW_WRITER_ACTIVE) {
+	if (pfw_writing_of(path) == PFW_WRITING_ACTIVE) {
 		snprintf(why, size, "a process has it open");
 		return PFW_LIFE_ALIVE;
 	}
-	if (pfw_trace_claim_read(&claim, path) || !claim.ours || is_compacted(path))
+	if (pfw_claim_read(&claim, path) || !claim.ours || is_compacted(path))
 		return PFW_LIFE_DEAD;
 	if (ask_spool(&claim, &life, why, size))
 		return life;

@@ -98,8 +98,7 @@ static bool names_spool(const struct pfw_entry *entry, const struct stat *spool)
 	       lstat(path, &st) == 0 && st.st_dev == spool->st_dev && st.st_ino == spool->st_ino;
 }
 
-enum pfw_trace_owner pfw_trace_owner(int fd, const struct pfw_spool_header *header,
-				     const struct stat *spool)
+enum pfw_owner pfw_owner_of(int fd, const struct pfw_spool_header *header, const struct stat *spool)
 {
 	unsigned char file[FIRST_LINE_MAX];
 	char inflated[FIRST_LINE_MAX];

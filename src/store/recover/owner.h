@@ -14,7 +14,7 @@ bool pfw_spool_is_of_here(const struct pfw_spool_header *header, char *why, size
 /* Whether the process runs, in any pid namespace; true in doubt.  `fd` is the spool. */
 bool pfw_spool_process_lives(int fd, const struct pfw_spool_header *header);
 
-enum pfw_trace_owner {
+enum pfw_owner {
 	PFW_TRACE_OURS,	   /* its first line names this process */
 	PFW_TRACE_OTHER,   /* its first line is another's */
 	PFW_TRACE_UNKNOWN, /* it has no complete first line */
@@ -23,11 +23,11 @@ enum pfw_trace_owner {
 /* Check the first line of the trace `fd`, whose file offset stays.  With `spool`, of the process's
  * spool, the line must name that file, too. */
 struct stat;
-enum pfw_trace_owner pfw_trace_owner(int fd, const struct pfw_spool_header *header,
-				     const struct stat *spool);
+enum pfw_owner pfw_owner_of(int fd, const struct pfw_spool_header *header,
+			    const struct stat *spool);
 
 /* What the first line of a trace says of its process. */
-struct pfw_trace_claim {
+struct pfw_claim {
 	bool any;	  /* there is a complete line */
 	bool ours;	  /* and it is a `process` line */
 	bool no_spool;	  /* which says that there is none */
@@ -39,7 +39,7 @@ struct pfw_trace_claim {
 };
 
 /* Read the first line.  Return 0, also if it is no `process` line, or why it cannot be read. */
-int pfw_trace_claim_read(struct pfw_trace_claim *claim, const char *path);
+int pfw_claim_read(struct pfw_claim *claim, const char *path);
 
 enum pfw_life {
 	PFW_LIFE_DEAD,
@@ -52,6 +52,6 @@ enum pfw_life {
  * for writing; whether it is finished; the spool that its first line names; host, boot and pid of
  * that line.  `why` explains ALIVE and UNKNOWN.
  */
-enum pfw_life pfw_trace_life(const char *path, char *why, size_t size);
+enum pfw_life pfw_life_of(const char *path, char *why, size_t size);
 
 #endif

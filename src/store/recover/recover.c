@@ -140,12 +140,12 @@ static int put_text(struct adoption *adoption, const char *text, size_t bytes,
 	int64_t member;
 
 	if (!adoption->gzip)
-		return pfw_write_whole(adoption->trace_fd, text, bytes, &adoption->at);
+		return pfw_full_write(adoption->trace_fd, text, bytes, &adoption->at);
 	member = pfw_gzip_member(adoption->gzip, adoption->member,
 				 pfw_gzip_bound(PFW_GZIP_TEXT_MAX), text, bytes, &summary);
 	return member < 0 ? (int)member
-			  : pfw_write_whole(adoption->trace_fd, adoption->member, (size_t)member,
-					    &adoption->at);
+			  : pfw_full_write(adoption->trace_fd, adoption->member, (size_t)member,
+					   &adoption->at);
 }
 
 static int open_gzip(struct adoption *adoption)
@@ -311,7 +311,7 @@ static bool published_before(struct adoption *adoption)
 	if (adoption->state != PFW_SPOOL_ADOPTED)
 		return false;
 	for (unsigned n = first_number(adoption); n < NUMBERS_MAX; n++) {
-		enum pfw_trace_owner owner;
+		enum pfw_owner owner;
 		int fd;
 
 		if (numbered(name, adoption, n))
@@ -319,7 +319,7 @@ static bool published_before(struct adoption *adoption)
 		fd = pfw_open_file(name, 0, NULL);
 		if (fd < 0)
 			return false;
-		owner = pfw_trace_owner(fd, adoption->image.header, NULL);
+		owner = pfw_owner_of(fd, adoption->image.header, NULL);
 		close(fd);
 		if (owner == PFW_TRACE_OURS) {
 			strcpy(adoption->result->trace, name);
@@ -362,7 +362,7 @@ static int make_anew(struct adoption *adoption, const char *why)
 static int open_trace(struct adoption *adoption)
 {
 	const char *path = adoption->result->trace;
-	enum pfw_trace_owner owner;
+	enum pfw_owner owner;
 	struct stat st, spool;
 	int error;
 
@@ -385,8 +385,8 @@ static int open_trace(struct adoption *adoption)
 					   "new one");
 	if (adoption->bound && fstat(adoption->image.fd, &spool) < 0)
 		return fail(adoption, -errno, "cannot look at", adoption->spool_path);
-	owner = pfw_trace_owner(adoption->trace_fd, adoption->image.header,
-				adoption->bound ? &spool : NULL);
+	owner = pfw_owner_of(adoption->trace_fd, adoption->image.header,
+			     adoption->bound ? &spool : NULL);
 	if (adoption->bound && owner == PFW_TRACE_UNKNOWN)
 		owner = PFW_TRACE_OTHER;
 	if (owner == PFW_TRACE_OTHER)

@@ -41,10 +41,10 @@ struct pfw_unwritten {
  * says that there is none, or the trace is not the recorder's. */
 static int named_spool(const char *trace, char *out)
 {
-	struct pfw_trace_claim claim;
+	struct pfw_claim claim;
 
 	/* Not there yet, or reading it will report the error. */
-	if (pfw_trace_claim_read(&claim, trace) || (!claim.ours && !claim.any))
+	if (pfw_claim_read(&claim, trace) || (!claim.ours && !claim.any))
 		return 0;
 	if (!claim.ours || claim.no_spool)
 		return -ENOENT;
@@ -85,7 +85,7 @@ static int match(struct pfw_unwritten *live)
 	if (!st.st_size) /* just created: it contains nothing of another process */
 		return 0;
 	if (!atomic_load_explicit(&header->file_made, memory_order_relaxed) ||
-	    pfw_trace_owner(live->fd, header, NULL) == PFW_TRACE_OTHER)
+	    pfw_owner_of(live->fd, header, NULL) == PFW_TRACE_OTHER)
 		return -ENOENT; /* its own trace will get another name */
 	/* The trace was moved across file systems and continues in another file.  (If the path does
 	 * not exist here, the process sees other mounts.) */
@@ -224,11 +224,6 @@ void pfw_unwritten_close(struct pfw_unwritten *live)
 uint64_t pfw_unwritten_offset(const struct pfw_unwritten *live)
 {
 	return live->offset;
-}
-
-int pfw_unwritten_fd(const struct pfw_unwritten *live)
-{
-	return live->fd;
 }
 
 bool pfw_unwritten_runs(const struct pfw_unwritten *live)

@@ -46,9 +46,6 @@ void pfw_unwritten_close(struct pfw_unwritten *live);
  * among the lines. */
 uint64_t pfw_unwritten_offset(const struct pfw_unwritten *live);
 
-/* The file itself, which may have another name by now. -1: not created yet. */
-int pfw_unwritten_fd(const struct pfw_unwritten *live);
-
 /* Whether the process lives; a dead process's lines include its `end`. */
 bool pfw_unwritten_runs(const struct pfw_unwritten *live);
 pid_t pfw_unwritten_pid(const struct pfw_unwritten *live); /* in its own pid namespace */

@@ -86,7 +86,7 @@ static struct pfw_index_filter filter_of(struct asking *asking)
 /* Whether an index can exclude more than the members' headers can. */
 static bool is_of_use(const struct pfw_select *select, const struct pfw_trace_file *file)
 {
-	if (strcmp(file->path, "-") == 0)
+	if (file->once)
 		return false;
 	if (select->cat.count || select->name.count || select->fname.count || select->pid.count ||
 	    select->tid.count || select->where_count || select->has_min_dur)
@@ -168,8 +168,8 @@ static bool pid_may(void *user, uint64_t pid, uint64_t tid)
 	const struct asking *asking = user;
 	const struct pfw_ranks *ranks = asking->ranks;
 	const struct pfw_processes *processes = ranks->processes;
-	const struct pfw_process *process = pfw_processes_find(processes, pid, INT64_MIN);
-	const struct pfw_process *end = processes->process + processes->count;
+	const struct pfw_traced_process *process = pfw_processes_find(processes, pid, INT64_MIN);
+	const struct pfw_traced_process *end = processes->process + processes->count;
 
 	(void)tid;
 	if (!process)

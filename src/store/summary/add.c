@@ -39,17 +39,33 @@ static inline bool is_step(const struct pfw_entry *entry)
 	       pfw_slice_is(&entry->cat, "PP");
 }
 
-static inline int64_t name_row(struct pfw_summary *summary, const struct pfw_entry *entry)
+static int64_t find_name_row(struct pfw_summary *summary, const struct pfw_entry *entry)
 {
 	static const char steps[] = PFW_SUMMARY_STEPS;
 
-	if (__builtin_expect(is_step(entry), 0))
+	if (is_step(entry))
 		return pfw_summary_name_row(summary, entry->cat.at, entry->cat.bytes, steps,
 					    sizeof(steps) - 1, entry->ph);
-	if (__builtin_expect(entry->name.escaped || entry->cat.escaped, 0))
+	if (entry->name.escaped || entry->cat.escaped)
 		return escaped_name_row(summary, entry);
 	return pfw_summary_name_row(summary, entry->cat.at, entry->cat.bytes, entry->name.at,
 				    entry->name.bytes, entry->ph);
+}
+
+/* The same by a cache: lines of few names follow each other. */
+static inline int64_t name_row(struct pfw_summary *summary, const struct pfw_entry *entry)
+{
+	struct pfw_summary_recent *recent = &summary->recent[entry->named % PFW_ENTRY_NUMBERS];
+	int64_t row;
+
+	if (entry->named && recent->named == entry->named &&
+	    summary->name[recent->row].ph == entry->ph)
+		return recent->row;
+	row = find_name_row(summary, entry);
+	if (row > 0)
+		*recent =
+			(struct pfw_summary_recent){ .named = entry->named, .row = (uint32_t)row };
+	return row;
 }
 
 static int64_t file_row(struct pfw_summary *summary, const struct pfw_slice *fname)

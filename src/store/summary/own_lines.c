@@ -138,12 +138,16 @@ static int add_reasons(struct pfw_summary *summary, const struct pfw_entry *entr
 
 static int add_summed(struct pfw_summary *summary, const struct pfw_entry *entry)
 {
-	char *name = arg_text(entry, "name"), *fname = arg_text(entry, "fname");
-	uint64_t count = pfw_arg_u64(entry, "count", 0), bytes = pfw_arg_u64(entry, "bytes", 0);
-	int64_t ns = pfw_arg_ns(entry, "dur", 0), row = -ENOMEM, file = -ENOMEM;
+	int64_t row = -ENOMEM, file = -ENOMEM;
+	char *name, *fname;
 	const char *cat;
 	struct pfw_io_call call;
+	struct pfw_io_sums sums;
 
+	if (!pfw_io_summed(entry, &sums))
+		return 0;
+	name = arg_text(entry, "name");
+	fname = arg_text(entry, "fname");
 	if (name && fname) {
 		cat = pfw_io_call_cat(name, strlen(name));
 		row = pfw_summary_name_row(summary, cat, strlen(cat), name, strlen(name), 's');
@@ -151,16 +155,16 @@ static int add_summed(struct pfw_summary *summary, const struct pfw_entry *entry
 		file = pfw_summary_file_row(summary, fname, strlen(fname));
 	}
 	if (row >= 0) {
-		pfw_saturate_u64(&summary->name[row].count, count);
-		summary->name[row].sum_ns += ns;
+		pfw_saturate_u64(&summary->name[row].count, sums.calls);
+		summary->name[row].sum_ns += sums.ns;
 		if (call.moves != PFW_MOVES_NOTHING)
-			pfw_summary_add_transfers(&summary->name[row], count,
-						  ns > 0 ? (uint64_t)ns : 0, bytes);
+			pfw_summary_add_transfers(&summary->name[row], sums.calls,
+						  (uint64_t)sums.ns, (uint64_t)sums.bytes);
 	}
 	if (file >= 0) {
 		summary->file[file].lines += *fname != '\0';
-		pfw_summary_add_calls(&summary->file[file], call, count, ns > 0 ? (uint64_t)ns : 0,
-				      bytes);
+		pfw_summary_add_calls(&summary->file[file], call, sums.calls, (uint64_t)sums.ns,
+				      (uint64_t)sums.bytes);
 	}
 	free(name);
 	free(fname);

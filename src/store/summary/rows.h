@@ -44,9 +44,6 @@ int pfw_summary_add_loss(struct pfw_summary *summary, const struct pfw_summary_l
 
 /* ---- lines; private to the room ---- */
 
-/* The role (see store/line/io.h) of PFW_SUMMARY_STEPS, the row of all steps of cat "PP". */
-#define PFW_SUMMARY_STEP 100u
-
 /* Add the args of a line of cat "pfw" and ph M; `thread`: its row.  Return 0 or -ENOMEM.  Thread:
  * as pfw_summary_add(). */
 int pfw_summary_own_line(struct pfw_summary *summary, const struct pfw_entry *entry,

@@ -78,40 +78,19 @@ int64_t pfw_summary_find_name(struct pfw_summary *summary, const struct pfw_summ
 	return add_name(summary, key);
 }
 
-/* The cache slot of a name: names of one trace rarely share a slot. */
-static inline uint32_t *recent_name(struct pfw_summary *summary, const struct pfw_summary_key *key)
-{
-	uint32_t bytes = key->name_bytes;
-
-	if (!bytes)
-		return &summary->recent[0];
-	return &summary->recent[(bytes * 5 + (uint8_t)key->name[0] +
-				 (uint8_t)key->name[bytes / 2] * 3u +
-				 (uint8_t)key->name[bytes - 1] * 7u) %
-				PFW_SUMMARY_RECENT];
-}
-
 int64_t pfw_summary_name_row(struct pfw_summary *summary, const char *cat, size_t cat_bytes,
 			     const char *name, size_t name_bytes, char ph)
 {
 	struct pfw_summary_key key = { .cat = cat, .name = name, .ph = ph };
-	uint32_t *recent;
 	uint64_t hash;
-	int64_t row;
 
 	if (cat_bytes + name_bytes > PFW_SUMMARY_TEXT_MAX)
 		return 0;
 	key.cat_bytes = (uint32_t)cat_bytes;
 	key.name_bytes = (uint32_t)name_bytes;
-	recent = recent_name(summary, &key);
-	if (*recent && is_name(&summary->name[*recent], &key))
-		return *recent;
 	hash = pfw_hash_pair(summary->seed + (uint8_t)ph, cat, cat_bytes, name, name_bytes);
 	key.hash = (uint32_t)(hash ^ hash >> 32);
-	row = pfw_summary_find_name(summary, &key);
-	if (row > 0)
-		*recent = (uint32_t)row;
-	return row;
+	return pfw_summary_find_name(summary, &key);
 }
 
 /* ---- files ---- */
@@ -152,22 +131,34 @@ int64_t pfw_summary_find_file(struct pfw_summary *summary, const char *text, siz
 	return add_file(summary, text, bytes, hash);
 }
 
+/* The cache slot of a file: names of files mostly differ near their ends.  `bytes` is not 0. */
+static inline uint32_t *recent_file(struct pfw_summary *summary, const char *name, size_t bytes)
+{
+	size_t few = bytes < 8 ? bytes : 8;
+
+	return &summary->recent_file[pfw_hash_load(name + bytes - few, few) * 0x9e3779b97f4a7c15u >>
+					     32 &
+				     (PFW_SUMMARY_RECENT - 1)];
+}
+
 int64_t pfw_summary_file_row(struct pfw_summary *summary, const char *name, size_t bytes)
 {
-	const struct pfw_summary_file *last = &summary->file[summary->last_file];
+	const struct pfw_summary_file *file;
+	uint32_t *recent;
 	uint64_t hash;
 	int64_t row;
 
-	/* Calls on one file mostly come in sequence. */
-	if (summary->last_file && last->name_bytes == bytes &&
-	    pfw_hash_same(last->name, name, bytes))
-		return summary->last_file;
 	if (!bytes || bytes > PFW_SUMMARY_TEXT_MAX)
 		return 0;
+	/* Calls on one file mostly come in sequence. */
+	recent = recent_file(summary, name, bytes);
+	file = &summary->file[*recent];
+	if (*recent && file->name_bytes == bytes && pfw_hash_same(file->name, name, bytes))
+		return *recent;
 	hash = pfw_hash_text(summary->seed, name, bytes);
 	row = pfw_summary_find_file(summary, name, bytes, (uint32_t)(hash ^ hash >> 32));
 	if (row > 0)
-		summary->last_file = (uint32_t)row;
+		*recent = (uint32_t)row;
 	return row;
 }
 
@@ -382,8 +373,9 @@ static void reset(struct pfw_summary *summary)
 	summary->last_ns = INT64_MIN;
 	summary->names = summary->files = summary->threads = 0;
 	summary->processes = summary->steps = summary->losses = 0;
-	summary->last_thread = summary->last_file = 0;
+	summary->last_thread = 0;
 	memset(summary->recent, 0, sizeof(summary->recent));
+	memset(summary->recent_file, 0, sizeof(summary->recent_file));
 }
 
 int pfw_summary_init(struct pfw_summary *summary)

@@ -39,6 +39,8 @@ struct pfw_fname_hashes;
  * PFW_SUMMARY_STEPS; each is a struct pfw_summary_step.
  */
 #define PFW_SUMMARY_STEPS "ProfilerStep#*"
+/* The role (see store/line/io.h) of that row. */
+#define PFW_SUMMARY_STEP 100u
 
 /* A power of two. */
 #define PFW_SUMMARY_RECENT 128u
@@ -163,9 +165,14 @@ struct pfw_summary {
 	uint64_t left_out; /* processes, steps and losses beyond the limits */
 	/* Private to the room. */
 	size_t name_room, file_room, thread_room, process_room, step_room, loss_room;
-	uint32_t last_thread, last_file;
-	uint32_t recent[PFW_SUMMARY_RECENT]; /* a cache of rows: see recent_name() */
-	uint32_t cells;			     /* of all merged sketches */
+	uint32_t last_thread;
+	/* Caches of rows: of names by entry->named, of files by recent_file(). */
+	struct pfw_summary_recent {
+		uint64_t named;
+		uint32_t row;
+	} recent[PFW_ENTRY_NUMBERS];
+	uint32_t recent_file[PFW_SUMMARY_RECENT];
+	uint32_t cells; /* of all merged sketches */
 	uint64_t seed;
 	struct pfw_hash_slots by_name, by_file, by_thread;
 	struct pfw_arena texts;

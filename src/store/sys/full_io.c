@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-ssize_t pfw_read_some(int fd, void *out, size_t bytes, uint64_t at)
+ssize_t pfw_full_read(int fd, void *out, size_t bytes, uint64_t at)
 {
 	size_t got = 0;
 
@@ -22,14 +22,14 @@ ssize_t pfw_read_some(int fd, void *out, size_t bytes, uint64_t at)
 	return (ssize_t)got;
 }
 
-int pfw_read_whole(int fd, void *out, size_t bytes, uint64_t at)
+int pfw_full_read_all(int fd, void *out, size_t bytes, uint64_t at)
 {
-	ssize_t got = pfw_read_some(fd, out, bytes, at);
+	ssize_t got = pfw_full_read(fd, out, bytes, at);
 
 	return got < 0 ? (int)got : (size_t)got < bytes ? -EIO : 0;
 }
 
-int pfw_write_whole(int fd, const void *text, size_t bytes, uint64_t *at)
+int pfw_full_write(int fd, const void *text, size_t bytes, uint64_t *at)
 {
 	const char *next = text;
 

@@ -8,12 +8,12 @@
 
 /* Read up to `bytes` bytes at offset `at`.  Return their number, fewer only at the end of the file,
  * or -errno.  Thread: any, as below. */
-ssize_t pfw_read_some(int fd, void *out, size_t bytes, uint64_t at);
+ssize_t pfw_full_read(int fd, void *out, size_t bytes, uint64_t at);
 
 /* Read exactly `bytes` bytes. 0, -EIO at the end of the file, or -errno. */
-int pfw_read_whole(int fd, void *out, size_t bytes, uint64_t at);
+int pfw_full_read_all(int fd, void *out, size_t bytes, uint64_t at);
 
 /* Write all bytes at offset *at, and advance *at. 0 or -errno. */
-int pfw_write_whole(int fd, const void *text, size_t bytes, uint64_t *at);
+int pfw_full_write(int fd, const void *text, size_t bytes, uint64_t *at);
 
 #endif

@@ -110,27 +110,27 @@ bool pfw_is_open_elsewhere(int fd)
 /* A writer's lock is exclusive, so it refuses a shared one.  NFS gives that to a descriptor that may
  * only read, which it would refuse an exclusive one (EBADF, which says nothing of a writer); and
  * two that ask do not see each other. */
-static enum pfw_writer try_lock(int fd)
+static enum pfw_writing try_lock(int fd)
 {
 	int error = flock(fd, LOCK_SH | LOCK_NB) < 0 ? errno : 0;
 
 	if (!error)
 		flock(fd, LOCK_UN);
-	return !error		      ? PFW_WRITER_NONE
-	       : error == EWOULDBLOCK ? PFW_WRITER_ACTIVE
-				      : PFW_WRITER_UNKNOWN;
+	return !error		      ? PFW_WRITING_NONE
+	       : error == EWOULDBLOCK ? PFW_WRITING_ACTIVE
+				      : PFW_WRITING_UNKNOWN;
 }
 
-enum pfw_writer pfw_writer_of(const char *path)
+enum pfw_writing pfw_writing_of(const char *path)
 {
 	int fd = pfw_open_file(path, PFW_OPEN_LINK, NULL);
-	enum pfw_writer writer;
+	enum pfw_writing writer;
 
 	if (fd < 0)
-		return PFW_WRITER_UNKNOWN;
+		return PFW_WRITING_UNKNOWN;
 	writer = try_lock(fd);
 	if (pfw_is_open_for_writing(fd))
-		writer = PFW_WRITER_ACTIVE;
+		writer = PFW_WRITING_ACTIVE;
 	close(fd);
 	return writer;
 }

@@ -37,13 +37,13 @@ int pfw_open_directory(const char *path);
 bool pfw_is_trusted(const struct stat *st, uid_t owner);
 
 /* What a file's locks and openers say of its writer. */
-enum pfw_writer {
-	PFW_WRITER_NONE,
-	PFW_WRITER_ACTIVE,  /* locked, or open for writing in another process of this host */
-	PFW_WRITER_UNKNOWN, /* the file system has no locks, or it cannot be opened */
+enum pfw_writing {
+	PFW_WRITING_NONE,
+	PFW_WRITING_ACTIVE,  /* locked, or open for writing in another process of this host */
+	PFW_WRITING_UNKNOWN, /* the file system has no locks, or it cannot be opened */
 };
 
-enum pfw_writer pfw_writer_of(const char *path);
+enum pfw_writing pfw_writing_of(const char *path);
 
 /* Whether another process of this host, in any namespace, has the file open: for writing (false in
  * doubt), or at all (true in doubt). */

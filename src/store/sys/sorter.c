@@ -30,7 +30,7 @@ static int refill(struct pfw_sorter *sorter, struct pfw_sorter_run *run)
 
 	if (count > run->left)
 		count = (size_t)run->left;
-	error = pfw_read_whole(sorter->fd, run->record, count * sorter->size, run->at);
+	error = pfw_full_read_all(sorter->fd, run->record, count * sorter->size, run->at);
 	if (error)
 		return error;
 	run->at += count * sorter->size;
@@ -56,8 +56,8 @@ static int write_run(struct pfw_sorter *sorter)
 		return -ENOMEM;
 	qsort(sorter->record, sorter->count, sorter->size, sorter->compare);
 	sorter->count = 0;
-	return pfw_write_whole(sorter->fd, sorter->record, (size_t)run.left * sorter->size,
-			       &sorter->bytes);
+	return pfw_full_write(sorter->fd, sorter->record, (size_t)run.left * sorter->size,
+			      &sorter->bytes);
 }
 
 /* ---- the merge ---- */

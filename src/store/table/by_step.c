@@ -10,14 +10,15 @@
 #include "store/line/step_name.h"
 #include "store/table/code.h"
 
-/* With more rows an index has none. */
+/* The most rows that an index keeps; a trace with more has no rows of steps. */
 #define ROWS_MAX 65536u
 /* Events that take more go to temporary files. */
 #define MEMORY (8u << 20)
 #define NO_STEP UINT64_MAX
 
-/* Rows that were used for a step: of calls, of the CPU's spans, of the first device's work. */
-enum { OF_CALLS, OF_CPU, OF_DEVICE, SLOTS };
+/* The rows of a step that are cached: of calls, of CPU spans, of the first device's work.  Other rows
+ * are not. */
+enum { OF_CALLS, OF_CPU, OF_DEVICE, OF_OTHERS, SLOTS };
 
 #define CELLS 64u
 
@@ -29,16 +30,17 @@ struct pfw_table_by_step {
 	size_t sums, steps, sum_room, step_room;
 	struct pfw_steps *found;
 	struct pfw_averages rows;
-	bool followers; /* some event has its step from another process, or could */
+	bool followers; /* some event takes its step from another process, or would if that had one */
 	bool any;	/* there are steps, or lines that say one */
 	bool none;
-	/* Caches: of times by process, of rows by step (plus 1; 0: not known). */
-	struct {
+	/* Caches of rows (plus 1; 0: not known): by process and time, and by step. */
+	struct at {
 		bool known;
 		uint64_t process;
 		struct pfw_in_step in;
+		uint32_t row[SLOTS];
 	} at[CELLS];
-	struct {
+	struct of {
 		uint64_t step;
 		uint32_t row[SLOTS];
 	} of[CELLS];
@@ -46,28 +48,10 @@ struct pfw_table_by_step {
 
 /* ---- a block ---- */
 
-uint32_t pfw_table_said(const struct pfw_entry *entry)
+int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_table_event *event)
 {
-	uint64_t number;
-
-	if (!pfw_says_step(entry, &number))
-		return 0;
-	return number < UINT32_MAX - 1 ? (uint32_t)number + 1 : UINT32_MAX;
-}
-
-int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_entry *entry,
-			 const struct pfw_table_event *event)
-{
-	struct pfw_table_event *added;
-
-	if (PFW_ROOM(events->event, events->events, events->event_room))
-		return -ENOMEM;
-	added = &events->event[events->events++];
-	*added = *event;
-	added->process = entry->process;
-	added->said = pfw_table_said(entry);
-	events->said |= added->said != 0;
-	return 0;
+	events->said |= event->said != 0;
+	return PFW_PUSH(events->event, events->events, events->event_room, *event);
 }
 
 int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,
@@ -173,66 +157,87 @@ int pfw_table_by_step_take(struct pfw_table_by_step *by_step, const struct pfw_t
 
 /* ---- rows ---- */
 
-static uint64_t step_of(struct pfw_table_by_step *by_step, uint64_t process, int64_t ts_ns,
-			uint32_t said)
-{
-	size_t cell = process % CELLS;
-	const struct pfw_in_step *in = &by_step->at[cell].in;
-
-	if (said)
-		return said - 1;
-	if (!by_step->at[cell].known || by_step->at[cell].process != process ||
-	    ts_ns < in->begin_ns || ts_ns >= in->end_ns) {
-		by_step->at[cell].known = true;
-		by_step->at[cell].process = process;
-		by_step->at[cell].in = pfw_steps_at(by_step->found, 0, process, ts_ns);
-		by_step->followers |= !in->own;
-	}
-	return in->in ? in->number : NO_STEP;
-}
-
 /* A key is section, device and step. */
 #define KEY_BYTES (2 + sizeof(uint64_t))
 
-static int64_t find_row(struct pfw_table_by_step *by_step, unsigned section, unsigned device,
+/* An event of which the row is wanted. */
+struct wanted {
+	unsigned slot, device;
+	uint64_t process;
+	int64_t ts_ns;
+	uint32_t said;
+};
+
+static int64_t find_row(struct pfw_table_by_step *by_step, const struct wanted *wanted,
 			uint64_t step)
 {
-	char key[KEY_BYTES] = { (char)section, (char)device };
+	unsigned section = wanted->slot == OF_CALLS ? PFW_TABLE_IO : PFW_TABLE_COMPUTE;
+	char key[KEY_BYTES] = { (char)section, (char)wanted->device };
+	struct of *of = &by_step->of[step % CELLS];
+	int64_t row;
 
+	if (of->step != step)
+		*of = (struct of){ .step = step };
+	if (of->row[wanted->slot])
+		return of->row[wanted->slot] - 1;
 	memcpy(key + 2, &step, sizeof(step));
-	return pfw_averages_row(&by_step->rows, key, sizeof(key));
+	row = pfw_averages_row(&by_step->rows, key, sizeof(key));
+	if (row >= 0 && wanted->slot != OF_OTHERS)
+		of->row[wanted->slot] = (uint32_t)row + 1;
+	return row;
+}
+
+static bool is_at(const struct at *at, const struct wanted *wanted)
+{
+	return at->known && at->process == wanted->process && wanted->ts_ns >= at->in.begin_ns &&
+	       wanted->ts_ns < at->in.end_ns;
+}
+
+/* The same by time, if the line does not say its step. */
+static __attribute__((noinline)) int64_t find_row_at(struct pfw_table_by_step *by_step,
+						     const struct wanted *wanted)
+{
+	struct at *at = &by_step->at[wanted->process % CELLS];
+	int64_t row;
+
+	if (wanted->said)
+		return find_row(by_step, wanted, wanted->said - 1);
+	if (!is_at(at, wanted)) {
+		*at = (struct at){ .known = true,
+				   .process = wanted->process,
+				   .in = pfw_steps_at(by_step->found, 0, wanted->process,
+						      wanted->ts_ns) };
+		by_step->followers |= !at->in.own;
+	}
+	row = find_row(by_step, wanted, at->in.in ? at->in.number : NO_STEP);
+	if (row >= 0 && wanted->slot != OF_OTHERS)
+		at->row[wanted->slot] = (uint32_t)row + 1;
+	return row;
 }
 
 /* The row; NULL: no memory. */
-static struct pfw_average *row_of(struct pfw_table_by_step *by_step, unsigned section,
-				  unsigned device, uint64_t step)
+static inline struct pfw_average *row_of(struct pfw_table_by_step *by_step, struct wanted wanted)
 {
-	unsigned slot = section == PFW_TABLE_IO ? OF_CALLS : device ? OF_DEVICE : OF_CPU;
-	size_t cell = step % CELLS;
-	int64_t row;
+	const struct at *at = &by_step->at[wanted.process % CELLS];
+	int64_t row = -1;
 
-	if (by_step->of[cell].step != step) {
-		by_step->of[cell].step = step;
-		memset(by_step->of[cell].row, 0, sizeof(by_step->of[cell].row));
-	}
-	if (device <= 1 && by_step->of[cell].row[slot])
-		return &by_step->rows.row[by_step->of[cell].row[slot] - 1];
-	row = find_row(by_step, section, device, step);
+	if (!wanted.said && is_at(at, &wanted))
+		row = (int64_t)at->row[wanted.slot] - 1;
 	if (row < 0)
-		return NULL;
-	if (device <= 1)
-		by_step->of[cell].row[slot] = (uint32_t)row + 1;
-	return &by_step->rows.row[row];
+		row = find_row_at(by_step, &wanted);
+	return row < 0 ? NULL : &by_step->rows.row[row];
 }
 
 static int add_call(struct pfw_table_by_step *by_step, const struct pfw_table_call *call,
 		    uint64_t process, uint32_t said)
 {
-	uint64_t step = step_of(by_step, process, call->start_ns, said);
-	struct pfw_average *row = row_of(by_step, PFW_TABLE_IO, 0, step);
+	struct pfw_average *row = row_of(by_step, (struct wanted){ .slot = OF_CALLS,
+								   .process = process,
+								   .ts_ns = call->start_ns,
+								   .said = said });
 
 	by_step->none |= said == UINT32_MAX;
-	return row ? pfw_table_add_call(row, *call, true, true) : -ENOMEM;
+	return row ? pfw_table_add_call(row, call, true, true) : -ENOMEM;
 }
 
 static int add_event(struct pfw_table_by_step *by_step, const struct pfw_table_event *event)
@@ -247,8 +252,11 @@ static int add_event(struct pfw_table_by_step *by_step, const struct pfw_table_e
 	if (event->section == PFW_TABLE_IO)
 		return add_call(by_step, &call, event->process, event->said);
 	by_step->none |= event->said == UINT32_MAX;
-	row = row_of(by_step, event->section, event->device,
-		     step_of(by_step, event->process, event->start_ns, event->said));
+	row = row_of(by_step, (struct wanted){ .slot = event->device == 1 ? OF_DEVICE : OF_OTHERS,
+					       .device = event->device,
+					       .process = event->process,
+					       .ts_ns = event->start_ns,
+					       .said = event->said });
 	if (row)
 		pfw_tally_device(&row->sums, event->start_ns, event->dur_ns);
 	return row ? 0 : -ENOMEM;
@@ -277,39 +285,85 @@ void pfw_table_by_step_span(struct pfw_table_by_step *by_step, const struct pfw_
 {
 	const struct pfw_span *span = &nested->span;
 	struct pfw_average *row = NULL;
-	uint64_t step;
 
 	if (by_step->none)
 		return;
-	step = step_of(by_step, nested->process, span->start_ns, span->note);
 	if (span->note != UINT32_MAX && by_step->rows.count <= ROWS_MAX)
-		row = row_of(by_step, PFW_TABLE_COMPUTE, 0, step);
+		row = row_of(by_step, (struct wanted){ .slot = OF_CPU,
+						       .process = nested->process,
+						       .ts_ns = span->start_ns,
+						       .said = span->note });
 	if (row)
 		pfw_tally_nested(&row->sums, nested);
 	else
 		by_step->none = true;
 }
 
+/* ---- the index's row ---- */
+
+/* Section, device and step; 0: no step. */
+struct place {
+	uint64_t value[3];
+	const struct pfw_average *row;
+};
+
+static struct place place_of(const struct pfw_average *row)
+{
+	struct place place = { .value = { (uint8_t)row->key[0], (uint8_t)row->key[1] },
+			       .row = row };
+
+	memcpy(&place.value[2], row->key + 2, sizeof(place.value[2]));
+	place.value[2]++;
+	return place;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const uint64_t *x = ((const struct place *)a)->value;
+	const uint64_t *y = ((const struct place *)b)->value;
+	unsigned i = 0;
+
+	while (i < 2 && x[i] == y[i])
+		i++;
+	return (x[i] > y[i]) - (x[i] < y[i]);
+}
+
+/* The sums come after their length, so that a reader can pass them by. */
+static int put_place(struct pfw_blob *data, const struct place *place, struct pfw_blob *sums)
+{
+	int error = pfw_blob_put(data, place->value, 3);
+
+	sums->bytes = 0;
+	error = error ? error : pfw_table_put_tally(sums, &place->row->sums);
+	error = error ? error : pfw_table_put_text(data, (const char *)sums->data, sums->bytes);
+	if (!error && place->value[0] == PFW_TABLE_IO)
+		error = pfw_table_put_sketch(data, &place->row->durations);
+	return error;
+}
+
 int pfw_table_by_step_put(const struct pfw_table_by_step *by_step, unsigned says,
 			  struct pfw_blob *data)
 {
 	uint64_t head[3] = { says, by_step->followers };
+	uint32_t count = by_step->rows.count;
+	struct pfw_blob sums = { 0 };
+	struct place *place;
 	int error;
 
-	if (by_step->none || by_step->rows.count > ROWS_MAX)
+	if (by_step->none || count > ROWS_MAX)
 		return 0;
+	place = calloc((size_t)count + 1, sizeof(*place));
+	if (!place)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		place[i] = place_of(&by_step->rows.row[i]);
+	/* In one order in all files, so that a reader finds most rows of a step at once. */
+	qsort(place, count, sizeof(*place), compare_places);
 	head[2] = pfw_steps_leaders(by_step->found, 0);
 	error = pfw_blob_put(data, head, 3);
-	for (uint32_t i = 0; i < by_step->rows.count && !error; i++) {
-		const struct pfw_average *row = &by_step->rows.row[i];
-		uint64_t value[3] = { (uint8_t)row->key[0], (uint8_t)row->key[1] };
-
-		memcpy(&value[2], row->key + 2, sizeof(value[2]));
-		value[2]++; /* 0: no step */
-		error = pfw_blob_put(data, value, 3);
-		error = error ? error : pfw_table_put_tally(data, &row->sums);
-		if (!error && row->key[0] == PFW_TABLE_IO)
-			error = pfw_table_put_sketch(data, &row->durations);
-	}
+	for (uint32_t i = 0; i < count && !error; i++)
+		error = put_place(data, &place[i], &sums);
+	free(place);
+	pfw_blob_free(&sums);
 	return error;
 }

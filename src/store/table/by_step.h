@@ -1,7 +1,7 @@
 /* store/table/by_step.h - the rows of steps of a trace that is indexed.
  *
- * The step of an event follows from the spans of all steps, of which the last one may stand at the
- * trace's end.  So calls and GPU work are kept until then, as the spans are.
+ * The step of an event is known only when the spans of all steps are, and the last of these may be at
+ * the end of the trace.  So calls and GPU work are kept until then, like spans.
  */
 #ifndef PFW_STORE_TABLE_BY_STEP_H
 #define PFW_STORE_TABLE_BY_STEP_H
@@ -37,19 +37,13 @@ struct pfw_table_events {
 	size_t event_room, sum_room, step_room; /* private */
 };
 
-/* Add an event, with the process and what it says of its step set from its line.  0 or -ENOMEM, as the
- * next. */
-int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_entry *entry,
-			 const struct pfw_table_event *event);
+/* Add an event, or the calls of a `summed` line.  0 or -ENOMEM, as the next. */
+int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_table_event *event);
 int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,
 			 const struct pfw_table_line *line);
 /* Note the span of a step; of other lines nothing. */
 int pfw_table_events_step(struct pfw_table_events *events, const struct pfw_entry *entry);
 void pfw_table_events_release(struct pfw_table_events *events);
-
-/* What span->note of a line is: the step that it says, plus 1; 0: none.  UINT32_MAX: it is too great, so
- * there will be no rows. */
-uint32_t pfw_table_said(const struct pfw_entry *entry);
 
 struct pfw_table_by_step;
 

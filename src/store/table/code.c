@@ -13,7 +13,7 @@ int pfw_table_put_text(struct pfw_blob *blob, const char *text, size_t bytes)
 	return 0;
 }
 
-/* The sums that are not 0 are told by the bits of the first number. */
+/* The bits of the first number say which sums follow: those that are not 0. */
 int pfw_table_put_tally(struct pfw_blob *blob, const struct pfw_tally *sums)
 {
 	uint64_t value[8 + PFW_TALLY_SUMS] = { 0, sums->count, sums->transfers, sums->timed };

@@ -26,17 +26,19 @@
 /* The fields of a key. */
 enum { NAME, CAT, SHAPE, FIELDS };
 
-/* What is known of a name of the block's summary. */
+/* A name of the block's summary. */
 struct named {
 	bool known;
 	bool counts; /* has rows */
+	/* The row of its lines without shapes, plus 1 (0: none), and the kind of these lines. */
+	uint32_t row, kind;
 };
 
-/* The row of a name with shapes, so that its key need not be made. */
+/* A cached row, by name and shapes: most lines need no key. */
 struct cached {
 	uint32_t row; /* plus 1; 0: none */
 	uint32_t kind, name;
-	uint32_t shapes_bytes; /* plus 1; 0: no shapes */
+	uint32_t shapes_bytes;
 	char shapes[112];
 };
 
@@ -96,7 +98,7 @@ static void clear_block(void *user)
 	memset(block->cached, 0, sizeof(block->cached));
 	if (block->named)
 		memset(block->named, 0, block->named_room * sizeof(*block->named));
-	block->spans.spans = block->spans.launches = 0;
+	pfw_table_spans_clear(&block->spans);
 	block->events.events = block->events.sums = block->events.steps = 0;
 	block->events.said = false;
 	block->says = 0;
@@ -127,36 +129,39 @@ static struct cached *cached_of(struct block *block, const struct pfw_table_line
 
 	if (shapes->bytes > sizeof(block->cached[0].shapes))
 		return NULL;
-	if (shapes->bytes)
-		hash += (uint32_t)pfw_hash_text(0, shapes->at, shapes->bytes);
+	hash += (uint32_t)pfw_hash_text(0, shapes->at, shapes->bytes);
 	return &block->cached[hash % CELLS];
 }
 
 static bool is_cached(const struct cached *cached, const struct pfw_table_line *line, uint32_t name)
 {
-	uint32_t bytes = line->shapes.at ? (uint32_t)line->shapes.bytes + 1 : 0;
-
 	return cached->row && cached->name == name && cached->kind == kind_of(line) &&
-	       cached->shapes_bytes == bytes &&
-	       (!bytes || memcmp(cached->shapes, line->shapes.at, bytes - 1) == 0);
+	       cached->shapes_bytes == line->shapes.bytes &&
+	       memcmp(cached->shapes, line->shapes.at, line->shapes.bytes) == 0;
 }
 
 /* The row of a line, or -ENOMEM; name: its row in the summary, which has 0 for several names. */
 static int64_t row_of(struct block *block, const struct pfw_table_line *line, uint32_t name)
 {
-	struct cached *cached = name ? cached_of(block, line, name) : NULL;
+	struct named *named = name && !line->shapes.at ? &block->named[name] : NULL;
+	struct cached *cached = name && !named ? cached_of(block, line, name) : NULL;
 	int64_t row;
 
+	if (named && named->row && named->kind == kind_of(line))
+		return named->row - 1;
 	if (cached && is_cached(cached, line, name))
 		return cached->row - 1;
 	if (make_key(&block->key, line))
 		return -ENOMEM;
 	row = pfw_averages_row(&block->rows, block->key.text, block->key.bytes);
-	if (row < 0 || !cached)
-		return row;
-	*cached = (struct cached){ .row = (uint32_t)row + 1, .kind = kind_of(line), .name = name };
-	if (line->shapes.at) {
-		cached->shapes_bytes = (uint32_t)line->shapes.bytes + 1;
+	if (row >= 0 && named) {
+		named->row = (uint32_t)row + 1;
+		named->kind = kind_of(line);
+	} else if (row >= 0 && cached) {
+		*cached = (struct cached){ .row = (uint32_t)row + 1,
+					   .kind = kind_of(line),
+					   .name = name,
+					   .shapes_bytes = (uint32_t)line->shapes.bytes };
 		memcpy(cached->shapes, line->shapes.at, line->shapes.bytes);
 	}
 	return row;
@@ -167,20 +172,21 @@ static int add_compute(struct block *block, const struct pfw_entry *entry,
 		       const struct pfw_table_line *line, uint32_t name)
 {
 	int64_t row = row_of(block, line, name);
-	uint32_t said = pfw_table_said(entry);
 	int error = 0;
 
 	if (row < 0)
 		return (int)row;
-	block->events.said |= said != 0;
+	block->events.said |= line->said != 0;
 	if (!line->device)
-		return pfw_table_spans_add(&block->spans, entry, line, (uint32_t)row, said);
+		return pfw_table_spans_add(&block->spans, entry, line, (uint32_t)row, line->said);
 	if (line->section == PFW_TABLE_COMPUTE) {
 		pfw_tally_device(&block->rows.row[row].sums, line->start_ns, line->dur_ns);
 		error = pfw_table_events_add(
-			&block->events, entry,
+			&block->events,
 			&(struct pfw_table_event){ .start_ns = line->start_ns,
 						   .dur_ns = line->dur_ns,
+						   .process = entry->process,
+						   .said = line->said,
 						   .section = PFW_TABLE_COMPUTE,
 						   .device = (uint8_t)line->device });
 	}
@@ -220,7 +226,7 @@ static int add_span(struct block *block, const struct pfw_entry *entry, uint32_t
 	return add_compute(block, entry, &line, name);
 }
 
-/* The rows of I/O by name are the index's own; so only steps need calls. */
+/* The index has rows of I/O by name anyway; only the rows of steps need single calls. */
 static int add_call(struct block *block, const struct pfw_entry *entry,
 		    const struct pfw_summary *summary)
 {
@@ -228,13 +234,22 @@ static int add_call(struct block *block, const struct pfw_entry *entry,
 
 	if (!pfw_table_line_times(&line, entry))
 		return 0;
-	return pfw_table_events_add(&block->events, entry,
-				    &(struct pfw_table_event){ .start_ns = line.start_ns,
-							       .dur_ns = line.dur_ns,
-							       .bytes =
-								       (int64_t)summary->last.bytes,
-							       .transfer = summary->last.moves,
-							       .section = PFW_TABLE_IO });
+	return pfw_table_events_add(
+		&block->events, &(struct pfw_table_event){ .start_ns = line.start_ns,
+							   .dur_ns = line.dur_ns,
+							   .process = entry->process,
+							   .said = pfw_table_said(entry),
+							   .bytes = (int64_t)summary->last.bytes,
+							   .transfer = summary->last.moves,
+							   .section = PFW_TABLE_IO });
+}
+
+/* Of the line that was added last: all steps have one name there. */
+static bool may_be_step(const struct pfw_summary *summary)
+{
+	uint32_t name = summary->last.name;
+
+	return !name || summary->name[name].role == PFW_SUMMARY_STEP;
 }
 
 static int add(void *user, const struct pfw_entry *entry, const struct pfw_summary *summary)
@@ -250,7 +265,7 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 			       : 0;
 	if (entry->ph != 'X')
 		return 0;
-	if (pfw_table_events_step(&block->events, entry))
+	if (may_be_step(summary) && pfw_table_events_step(&block->events, entry))
 		return -ENOMEM;
 	return add_span(block, entry, summary->last.name);
 }
@@ -307,10 +322,11 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 	error = pfw_averages_merge(&file->rows, &block->rows);
 	if (error)
 		return error;
-	for (size_t i = 0; i < block->spans.spans; i++) {
-		struct pfw_span *span = &block->spans.span[i].span;
+	for (size_t i = 0; i < block->spans.threads; i++) {
+		const struct pfw_table_thread *thread = &block->spans.thread[i];
 
-		span->group = block->rows.row[span->group].merged;
+		for (size_t j = 0; j < thread->spans; j++)
+			thread->span[j].group = block->rows.row[thread->span[j].group].merged;
 	}
 	error = pfw_table_spans_keep(&block->spans, file->nesting);
 	if (!error)
@@ -393,7 +409,7 @@ static int end(void *user, struct pfw_blob *data)
 	return error;
 }
 
-/* I/O calls leave nothing here, nor do lines of metadata, unless there are steps. */
+/* Whether a block has neither spans nor GPU work: calls and metadata lines leave nothing here. */
 static bool untouched(const struct pfw_summary *names)
 {
 	for (uint32_t i = 1; i < names->names; i++) {
@@ -416,7 +432,7 @@ static int more(void *user, struct pfw_blob *data)
 const struct pfw_index_kind pfw_table_kind = {
 	.name = "table",
 	.number = 3,
-	.version = 1,
+	.version = 2,
 	.block_create = create_block,
 	.block_clear = clear_block,
 	.block_free = free_block,

@@ -34,11 +34,14 @@ int pfw_table_read_rows(struct pfw_table_rows *rows, const uint8_t *data, size_t
 struct pfw_table_step_row {
 	enum pfw_table_section section;
 	int device;
-	int64_t step; /* -1: none */
-	struct pfw_tally sums;
+	int64_t step;		  /* -1: none */
+	struct pfw_slice sums;	  /* for pfw_table_step_sums() */
 	const uint8_t *durations; /* of calls: for pfw_sketch_decode() */
 	size_t durations_bytes;
 };
+
+/* 0 or -EBADMSG. */
+int pfw_table_step_sums(const struct pfw_table_step_row *row, struct pfw_tally *sums);
 
 struct pfw_table_step_rows {
 	void *user;

@@ -2,11 +2,10 @@
 #include "store/table/key.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/encode/text.h"
 #include "store/line/step_name.h"
 
 int pfw_table_key_init(struct pfw_table_key *key)
@@ -62,9 +61,9 @@ int pfw_table_key_slice(struct pfw_table_key *key, const struct pfw_slice *text)
 
 int pfw_table_key_number(struct pfw_table_key *key, int64_t number)
 {
-	char text[24];
+	char text[64]; /* pfw_append_i64() writes beyond the end */
 
-	return pfw_table_key_text(key, text, (size_t)sprintf(text, "%" PRId64, number));
+	return pfw_table_key_text(key, text, (size_t)(pfw_append_i64(text, number) - text));
 }
 
 int pfw_table_key_name(struct pfw_table_key *key, const struct pfw_table_line *line)

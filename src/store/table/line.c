@@ -12,11 +12,27 @@
 
 /* ---- the line ---- */
 
-/* args that link a line of cat PP to other lines. */
-struct links {
-	struct pfw_slice kind;
-	uint64_t correlation, external_id, span, span_id, parent;
+/* What args.kind says, as bits. */
+enum {
+	KIND_DEVICE = 1 << 0, /* of lines that mostly do not say their device */
+	KIND_CALL = 1 << 1,   /* of the runtime or the driver */
+	KIND_ANNOTATION = 1 << 2,
+	KIND_SYNC = 1 << 3,
+	KIND_PYTHON = 1 << 4,
 };
+
+/* args of a line of cat PP besides its texts. */
+struct said {
+	unsigned kind;
+	int device; /* -1: none */
+	bool has_memory;
+	struct pfw_span_extra extra;
+	uint64_t correlation, external_id, span, span_id, parent; /* link it to other lines */
+};
+#define SAID_NOTHING         \
+	{                    \
+		.device = -1 \
+	}
 
 static int device_of(const struct pfw_value *value)
 {
@@ -27,79 +43,199 @@ static int device_of(const struct pfw_value *value)
 	return number < 100 ? (int)number : 99;
 }
 
-/* The device of a kind, for a line without one. */
-static int usual_device(const struct pfw_slice *kind)
+static unsigned kind_of(const struct pfw_slice *kind)
 {
-	return pfw_slice_is(kind, "kernel") || pfw_slice_is(kind, "memcpy") ||
-	       pfw_slice_is(kind, "memset") || pfw_slice_is(kind, "sync") ||
-	       pfw_slice_is(kind, "memory");
+	static const struct {
+		const char *name;
+		unsigned kind;
+	} kinds[] = { { "kernel", KIND_DEVICE },
+		      { "memcpy", KIND_DEVICE },
+		      { "memset", KIND_DEVICE },
+		      { "memory", KIND_DEVICE },
+		      { "sync", KIND_DEVICE | KIND_SYNC },
+		      { "runtime", KIND_CALL },
+		      { "driver", KIND_CALL },
+		      { "annotation", KIND_ANNOTATION },
+		      { "step", KIND_ANNOTATION },
+		      { "python_function", KIND_PYTHON } };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (pfw_slice_is(kind, kinds[i].name))
+			return kinds[i].kind;
+	}
+	return 0;
 }
 
-/* By the length of its key first: most args are none of these. */
-static void take_arg(const struct pfw_slice *key, const struct pfw_value *value,
-		     struct pfw_table_line *line, struct links *links)
+/* The member that a key sets to its number; NULL: none. */
+static uint64_t *number_of(const struct pfw_slice *key, struct said *said)
 {
 	switch (key->bytes) {
 	case 4:
-		if (pfw_member_is(key, "kind"))
-			links->kind = value->text;
-		else if (pfw_member_is(key, "span"))
-			pfw_value_u64(value, &links->span);
-		break;
+		return pfw_member_is(key, "span") ? &said->span : NULL;
 	case 5:
-		if (pfw_member_is(key, "flops"))
-			pfw_value_u64(value, &line->extra.flops);
-		else if (pfw_member_is(key, "stack"))
-			line->stack = value->text;
-		else if (pfw_member_is(key, "fname") && value->type == PFW_VALUE_STRING)
-			line->fname = value->text;
-		break;
+		return pfw_member_is(key, "flops") ? &said->extra.flops : NULL;
 	case 6:
-		if (pfw_member_is(key, "device"))
-			line->device = device_of(value);
-		else if (pfw_member_is(key, "parent"))
-			pfw_value_u64(value, &links->parent);
-		break;
+		return pfw_member_is(key, "parent") ? &said->parent : NULL;
 	case 7:
-		if (pfw_member_is(key, "span_id"))
-			pfw_value_u64(value, &links->span_id);
-		break;
-	case 10:
-		if (pfw_member_is(key, "cpu_memory"))
-			line->has_memory = pfw_value_i64(value, &line->extra.cpu_memory);
-		break;
+		return pfw_member_is(key, "span_id") ? &said->span_id : NULL;
 	case 11:
 		if (pfw_member_is(key, "correlation"))
-			pfw_value_u64(value, &links->correlation);
-		else if (pfw_member_is(key, "external_id"))
-			pfw_value_u64(value, &links->external_id);
-		break;
-	case 12:
-		if (pfw_member_is(key, "input_shapes")) {
-			line->shapes = value->text;
-			line->shapes_text = value->type == PFW_VALUE_STRING;
-		}
-		break;
-	case 19:
-		if (pfw_member_is(key, "device_memory_usage"))
-			line->has_memory |= pfw_value_i64(value, &line->extra.device_memory);
-		break;
+			return &said->correlation;
+		return pfw_member_is(key, "external_id") ? &said->external_id : NULL;
+	default:
+		return NULL;
 	}
 }
 
-static void read_args(const struct pfw_entry *entry, struct pfw_table_line *line,
-		      struct links *links)
+/* What take_arg() did with an arg: nothing, or it set a member of `said`, or a text of the line. */
+enum took { TOOK_NOTHING, TOOK_VALUE, TOOK_TEXT };
+
+static enum took take_text(const struct pfw_slice *key, const struct pfw_value *value,
+			   struct pfw_table_line *line)
 {
+	if (pfw_member_is(key, "stack")) {
+		line->stack = value->text;
+	} else if (pfw_member_is(key, "fname") && value->type == PFW_VALUE_STRING) {
+		line->fname = value->text;
+	} else if (pfw_member_is(key, "input_shapes")) {
+		line->shapes = value->text;
+		line->shapes_text = value->type == PFW_VALUE_STRING;
+	} else {
+		return TOOK_NOTHING;
+	}
+	return TOOK_TEXT;
+}
+
+/* By the length of its key first: most args are none of these. */
+static enum took take_arg(const struct pfw_slice *key, const struct pfw_value *value,
+			  struct pfw_table_line *line, struct said *said)
+{
+	uint64_t *number = number_of(key, said);
+
+	if (number)
+		pfw_value_u64(value, number);
+	else if (key->bytes == 4 && pfw_member_is(key, "kind"))
+		said->kind = kind_of(&value->text);
+	else if (key->bytes == 6 && pfw_member_is(key, "device"))
+		said->device = device_of(value);
+	else if (key->bytes == 10 && pfw_member_is(key, "cpu_memory"))
+		said->has_memory |= pfw_value_i64(value, &said->extra.cpu_memory);
+	else if (key->bytes == 19 && pfw_member_is(key, "device_memory_usage"))
+		said->has_memory |= pfw_value_i64(value, &said->extra.device_memory);
+	else if (key->bytes == 5 || key->bytes == 12)
+		return take_text(key, value, line);
+	else
+		return TOOK_NOTHING;
+	return TOOK_VALUE;
+}
+
+/* ---- args of a form ---- */
+
+/* What all lines of a form say, and which args the others are: most are the same in all. */
+struct known {
+	uint64_t form; /* entry->form; 0: none */
+	uint32_t take; /* bits of args */
+	unsigned step; /* the arg that says the step, plus 1; 0: none */
+	/* Of args in `take`: where in `said` its number belongs; 0: see take_arg(). */
+	uint8_t number[PFW_ENTRY_ARGS_MAX];
+	struct said said;
+};
+_Static_assert(sizeof(struct said) < 256, "known->number");
+
+static _Thread_local struct known knowns[PFW_ENTRY_NUMBERS];
+
+/* Set known->form, unless a key repeats: then the last one counts. */
+static void learn(struct known *known, const struct pfw_entry *entry)
+{
+	struct said varying = SAID_NOTHING;
+	struct pfw_table_line unused;
+	struct pfw_slice key, other;
+	struct pfw_value value;
+
+	*known = (struct known){ .said = SAID_NOTHING };
+	for (unsigned i = 0; i < entry->arg_count; i++) {
+		bool varies = entry->varies >> i & 1;
+		enum took took;
+
+		pfw_entry_pair(entry, i, &key, &value);
+		took = take_arg(&key, &value, &unused, varies ? &varying : &known->said);
+		if (took == TOOK_TEXT || (took == TOOK_VALUE && varies))
+			known->take |= 1u << i;
+		if (pfw_member_is(&key, "step"))
+			known->step = i + 1;
+		if (number_of(&key, &varying))
+			known->number[i] =
+				(uint8_t)((char *)number_of(&key, &varying) - (char *)&varying);
+		for (unsigned j = 0; j < i; j++) {
+			pfw_entry_pair(entry, j, &other, &value);
+			if (other.bytes == key.bytes && !memcmp(other.at, key.at, key.bytes))
+				return;
+		}
+	}
+	known->form = entry->form;
+}
+
+/* NULL: the line has no known form. */
+static const struct known *find_known(const struct pfw_entry *entry)
+{
+	struct known *known = &knowns[entry->form % PFW_ENTRY_NUMBERS];
+
+	if (!entry->form)
+		return NULL;
+	if (known->form != entry->form)
+		learn(known, entry);
+	return known->form ? known : NULL;
+}
+
+static uint32_t said_step(const struct pfw_entry *entry, const struct known *known)
+{
+	struct pfw_slice key;
+	struct pfw_value value;
+	uint64_t number;
+
+	if (known && !known->step)
+		return 0;
+	if (known)
+		pfw_entry_pair(entry, known->step - 1, &key, &value);
+	if (known ? !pfw_value_u64(&value, &number) : !pfw_says_step(entry, &number))
+		return 0;
+	return number < UINT32_MAX - 1 ? (uint32_t)number + 1 : UINT32_MAX;
+}
+
+uint32_t pfw_table_said(const struct pfw_entry *entry)
+{
+	return said_step(entry, find_known(entry));
+}
+
+static void read_args(const struct pfw_entry *entry, struct pfw_table_line *line, struct said *said)
+{
+	const struct known *known = find_known(entry);
 	struct pfw_slice key;
 	struct pfw_value value;
 	struct pfw_args args;
 
-	line->device = -1;
-	pfw_args_init(&args, entry);
-	while (pfw_args_next(&args, &key, &value))
-		take_arg(&key, &value, line, links);
-	if (line->device < 0)
-		line->device = usual_device(&links->kind);
+	if (known) {
+		*said = known->said;
+		for (uint32_t left = known->take; left; left &= left - 1) {
+			unsigned i = (unsigned)__builtin_ctz(left);
+
+			pfw_entry_pair(entry, i, &key, &value);
+			if (known->number[i])
+				pfw_value_u64(&value,
+					      (uint64_t *)((char *)said + known->number[i]));
+			else
+				take_arg(&key, &value, line, said);
+		}
+	} else {
+		*said = (struct said)SAID_NOTHING;
+		pfw_args_init(&args, entry);
+		while (pfw_args_next(&args, &key, &value))
+			take_arg(&key, &value, line, said);
+	}
+	line->said = said_step(entry, known);
+	line->device = said->device >= 0 ? said->device : (said->kind & KIND_DEVICE) != 0;
+	line->extra = said->extra;
+	line->has_memory = said->has_memory;
 	line->has_extra = line->extra.flops || line->extra.cpu_memory || line->extra.device_memory;
 }
 
@@ -122,31 +258,29 @@ static bool is_bookkeeping(const struct pfw_slice *name)
 	return false;
 }
 
-static void link_work(struct pfw_table_line *line, const struct links *links)
+static void link_work(struct pfw_table_line *line, const struct said *said)
 {
-	uint64_t span = links->span ? pfw_launcher(PFW_LAUNCHER_SPAN, links->span) : 0;
-	bool call = pfw_slice_is(&links->kind, "runtime") || pfw_slice_is(&links->kind, "driver");
+	uint64_t span = said->span ? pfw_launcher(PFW_LAUNCHER_SPAN, said->span) : 0;
 
-	line->annotation = pfw_slice_is(&links->kind, "annotation") ||
-			   pfw_slice_is(&links->kind, "step");
+	line->annotation = (said->kind & KIND_ANNOTATION) != 0;
 	/* The work in an annotation has lines of its own; a wait is no work. */
-	if (line->device && (line->annotation || pfw_slice_is(&links->kind, "sync")))
+	if (line->device && said->kind & (KIND_ANNOTATION | KIND_SYNC))
 		return;
 	if (!line->device) {
-		if (call)
-			line->launcher = pfw_launcher(PFW_LAUNCHER_CALL, links->correlation);
-		else if (links->external_id)
-			line->launcher = pfw_launcher(PFW_LAUNCHER_OPERATOR, links->external_id);
-		else if (links->span_id)
-			line->launcher = pfw_launcher(PFW_LAUNCHER_SPAN, links->span_id);
-		if (links->span_id)
-			line->parent = links->parent;
+		if (said->kind & KIND_CALL)
+			line->launcher = pfw_launcher(PFW_LAUNCHER_CALL, said->correlation);
+		else if (said->external_id)
+			line->launcher = pfw_launcher(PFW_LAUNCHER_OPERATOR, said->external_id);
+		else if (said->span_id)
+			line->launcher = pfw_launcher(PFW_LAUNCHER_SPAN, said->span_id);
+		if (said->span_id)
+			line->parent = said->parent;
 		return;
 	}
-	if (links->external_id)
-		line->launched_by = pfw_launcher(PFW_LAUNCHER_OPERATOR, links->external_id);
-	else if (links->correlation)
-		line->launched_by = pfw_launcher(PFW_LAUNCHER_CALL, links->correlation);
+	if (said->external_id)
+		line->launched_by = pfw_launcher(PFW_LAUNCHER_OPERATOR, said->external_id);
+	else if (said->correlation)
+		line->launched_by = pfw_launcher(PFW_LAUNCHER_CALL, said->correlation);
 	else
 		line->launched_by = span;
 	if (line->launched_by != span)
@@ -210,20 +344,19 @@ static void read_call(struct pfw_table_line *line, const struct pfw_entry *entry
 /* A `summed` line, which stands for many short calls. */
 static bool read_summed(struct pfw_table_line *line, const struct pfw_entry *entry)
 {
-	struct pfw_value value;
+	struct pfw_io_sums sums;
 
 	if (!pfw_slice_is(&entry->cat, "pfw") || !pfw_slice_is(&entry->name, "summed") ||
-	    !pfw_arg_text(entry, "name", &line->name))
+	    !pfw_arg_text(entry, "name", &line->name) || !pfw_io_summed(entry, &sums))
 		return false;
 	line->section = PFW_TABLE_IO;
 	line->summed = true;
 	line->cat.at = pfw_io_call_cat(line->name.at, line->name.bytes);
 	line->cat.bytes = strlen(line->cat.at);
 	pfw_arg_text(entry, "fname", &line->fname);
-	if (!pfw_entry_arg(entry, "count", &value) || !pfw_value_u64(&value, &line->calls) ||
-	    !pfw_entry_arg(entry, "dur", &value) || !pfw_value_ns(&value, &line->dur_ns))
-		return false;
-	line->bytes = pfw_arg_i64(entry, "bytes", 0);
+	line->calls = sums.calls;
+	line->dur_ns = sums.ns;
+	line->bytes = sums.bytes;
 	line->transfers =
 		pfw_io_call_find(line->cat.at, line->cat.bytes, line->name.at, line->name.bytes)
 					.moves != PFW_MOVES_NOTHING
@@ -252,12 +385,12 @@ bool pfw_table_line_name(struct pfw_table_line *line, const struct pfw_entry *en
 /* An event that is no I/O call, with --plain: copies and sets of memory have bytes. */
 static void read_plain(struct pfw_table_line *line, const struct pfw_entry *entry, bool args)
 {
-	struct links links = { .kind = { .at = "" } };
+	struct said said;
 	uint64_t bytes;
 
 	line->calls = 1;
 	if (args)
-		read_args(entry, line, &links);
+		read_args(entry, line, &said);
 	line->device = 0;
 	if (!pfw_slice_is(&entry->cat, "PP") || !pfw_memory_moved(entry, &bytes))
 		return;
@@ -267,23 +400,13 @@ static void read_plain(struct pfw_table_line *line, const struct pfw_entry *entr
 
 void pfw_table_line_args(struct pfw_table_line *line, const struct pfw_entry *entry)
 {
-	struct links links = { .kind = { .at = "" } };
+	struct said said;
 
-	read_args(entry, line, &links);
-	link_work(line, &links);
+	read_args(entry, line, &said);
+	link_work(line, &said);
 	/* As in torch's tables: a Python function's time is no self time of its caller. */
-	if (pfw_slice_is(&links.kind, "python_function"))
+	if (said.kind & KIND_PYTHON)
 		line->section = PFW_TABLE_HIDDEN;
-}
-
-bool pfw_table_line_times(struct pfw_table_line *line, const struct pfw_entry *entry)
-{
-	int64_t end;
-
-	line->start_ns = entry->ts_ns;
-	line->dur_ns = entry->dur_ns > 0 ? entry->dur_ns : 0;
-	return !__builtin_add_overflow(line->start_ns, line->dur_ns, &end) &&
-	       line->start_ns != INT64_MIN;
 }
 
 bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *entry,
@@ -305,25 +428,26 @@ bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *en
 	return true;
 }
 
-int pfw_table_add_call(struct pfw_average *row, struct pfw_table_call call, bool self, bool sketch)
+int pfw_table_add_call(struct pfw_average *row, const struct pfw_table_call *call, bool self,
+		       bool sketch)
 {
 	struct pfw_tally *sums = &row->sums;
 
-	if (call.summed) {
-		pfw_saturate_u64(&sums->count, call.calls);
-		pfw_saturate_sum(&sums->total_ns, call.dur_ns);
+	if (call->summed) {
+		pfw_saturate_u64(&sums->count, call->calls);
+		pfw_saturate_sum(&sums->total_ns, call->dur_ns);
 	} else {
-		pfw_tally_begin(sums, call.start_ns, call.dur_ns, false);
-		pfw_tally_time(sums, call.dur_ns);
-		if (sketch && pfw_sketch_add(&row->durations, call.dur_ns))
+		pfw_tally_begin(sums, call->start_ns, call->dur_ns, false);
+		pfw_tally_time(sums, call->dur_ns);
+		if (sketch && pfw_sketch_add(&row->durations, call->dur_ns))
 			return -ENOMEM;
 	}
-	if (self || call.summed)
-		pfw_saturate_sum(&sums->self_ns, call.dur_ns);
-	if (call.transfers) {
-		pfw_saturate_u64(&sums->transfers, call.transfers);
-		pfw_saturate_sum(&sums->bytes, call.bytes);
-		pfw_saturate_sum(&sums->transfer_ns, call.dur_ns);
+	if (self || call->summed)
+		pfw_saturate_sum(&sums->self_ns, call->dur_ns);
+	if (call->transfers) {
+		pfw_saturate_u64(&sums->transfers, call->transfers);
+		pfw_saturate_sum(&sums->bytes, call->bytes);
+		pfw_saturate_sum(&sums->transfer_ns, call->dur_ns);
 	}
 	return 0;
 }

@@ -43,6 +43,7 @@ struct pfw_table_line {
 	struct pfw_slice shapes, stack, fname; /* at NULL: the line has none */
 	struct pfw_slice target;	       /* the file that a copy wrote */
 	bool shapes_text;		       /* `shapes` is a string, not an array */
+	uint32_t said;			       /* pfw_table_said() of a line that is no call */
 	int64_t step; /* -1: none, or not asked for; set by pfw_table_line_step() */
 };
 
@@ -65,7 +66,8 @@ static inline struct pfw_table_call pfw_table_call_of(const struct pfw_table_lin
 
 /* Add a call to a row; `self`: no call lies in it; `sketch`: with its duration, for percentiles.  0 or
  * -ENOMEM.  Thread: one at a time for one row. */
-int pfw_table_add_call(struct pfw_average *row, struct pfw_table_call call, bool self, bool sketch);
+int pfw_table_add_call(struct pfw_average *row, const struct pfw_table_call *call, bool self,
+		       bool sketch);
 
 /* What a line says that a trace may lack altogether, as bits. */
 enum pfw_table_says {
@@ -93,6 +95,10 @@ struct pfw_table_how {
 bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *entry,
 			 struct pfw_io_calls *calls, struct pfw_table_how how);
 
+/* What span->note of a line is: the step that it says, plus 1; 0: none.  UINT32_MAX: it is too great, so
+ * there will be no rows. */
+uint32_t pfw_table_said(const struct pfw_entry *entry);
+
 struct pfw_steps;
 
 /* Read only the args of an event that is no call, into an empty line with its name: what
@@ -100,7 +106,15 @@ struct pfw_steps;
 void pfw_table_line_args(struct pfw_table_line *line, const struct pfw_entry *entry);
 
 /* Whether an event has the times that a table needs; *line gets them. */
-bool pfw_table_line_times(struct pfw_table_line *line, const struct pfw_entry *entry);
+static inline bool pfw_table_line_times(struct pfw_table_line *line, const struct pfw_entry *entry)
+{
+	int64_t end;
+
+	line->start_ns = entry->ts_ns;
+	line->dur_ns = entry->dur_ns > 0 ? entry->dur_ns : 0;
+	return !__builtin_add_overflow(line->start_ns, line->dur_ns, &end) &&
+	       line->start_ns != INT64_MIN;
+}
 
 /* Set the step of an event that pfw_table_line_read() has read; `steps` may be NULL. */
 void pfw_table_line_step(struct pfw_table_line *line, const struct pfw_steps *steps, size_t file,

@@ -37,6 +37,14 @@ int pfw_table_from_index(struct pfw_index *index, struct pfw_table_rows *rows)
 
 /* ---- steps ---- */
 
+int pfw_table_step_sums(const struct pfw_table_step_row *row, struct pfw_tally *sums)
+{
+	struct pfw_varints reader = pfw_varints((const uint8_t *)row->sums.at, row->sums.bytes);
+
+	pfw_table_get_tally(&reader, sums);
+	return reader.bad ? -EBADMSG : 0;
+}
+
 static int read_step(struct pfw_table_step_rows *rows, struct pfw_varints *reader)
 {
 	uint64_t section = pfw_varints_next(reader);
@@ -45,7 +53,7 @@ static int read_step(struct pfw_table_step_rows *rows, struct pfw_varints *reade
 	struct pfw_slice durations;
 
 	row.step = (int64_t)(pfw_varints_next(reader) - 1);
-	pfw_table_get_tally(reader, &row.sums);
+	row.sums = pfw_table_get_text(reader);
 	if (reader->bad || section >= PFW_TABLE_SECTIONS)
 		return -EBADMSG;
 	if (section == PFW_TABLE_IO) {

@@ -8,26 +8,57 @@
 /* I/O calls nest only in each other, not in spans. */
 #define IO_THREAD (1ull << 63)
 
+static struct pfw_table_thread *thread_of(struct pfw_table_spans *spans, uint64_t process,
+					  uint64_t tid)
+{
+	struct pfw_table_thread *last = spans->threads ? &spans->thread[spans->last] : NULL;
+	int64_t number;
+
+	if (last && last->process == process && last->tid == tid)
+		return last;
+	number = pfw_pair_ids_of(&spans->numbers, process, tid);
+	if (number < 0 || PFW_REACH(spans->thread, (size_t)number, spans->thread_room))
+		return NULL;
+	spans->last = (size_t)number;
+	last = &spans->thread[number];
+	if (spans->last == spans->threads) {
+		spans->threads++;
+		last->process = process;
+		last->tid = tid;
+		last->spans = 0;
+	}
+	return last;
+}
+
 int pfw_table_spans_add(struct pfw_table_spans *spans, const struct pfw_entry *entry,
 			const struct pfw_table_line *line, uint32_t group, uint32_t note)
 {
 	bool call = line->section == PFW_TABLE_IO || line->section == PFW_TABLE_HIDDEN_IO;
 	/* A compute event without memory has none; a span of the program's own cannot say. */
 	bool says = line->has_memory || pfw_slice_is(&entry->cat, "PP");
-	uint32_t otherwise = says ? 0 : PFW_EXTRA_UNKNOWN;
-	const struct pfw_table_span span = { .process = entry->process,
-					     .tid = entry->tid ^ (call ? IO_THREAD : 0),
-					     .span = { .start_ns = line->start_ns,
-						       .dur_ns = line->dur_ns,
-						       .launcher = line->launcher,
-						       .outer = (uint32_t)pfw_entry_outer(entry),
-						       .parent = (uint32_t)line->parent,
-						       .group = group,
-						       .note = note,
-						       .extra = line->has_extra ? 1 : otherwise },
-					     .extra = line->extra };
+	uint32_t extra = says ? 0 : PFW_EXTRA_UNKNOWN;
+	struct pfw_table_thread *thread =
+		thread_of(spans, entry->process, entry->tid ^ (call ? IO_THREAD : 0));
 
-	return PFW_PUSH(spans->span, spans->spans, spans->span_room, span);
+	if (!thread)
+		return -ENOMEM;
+	if (line->has_extra) {
+		if (PFW_PUSH(spans->extra, spans->extras, spans->extra_room, line->extra))
+			return -ENOMEM;
+		extra = (uint32_t)spans->extras;
+	}
+	if (PFW_ROOM(thread->span, thread->spans, thread->room))
+		return -ENOMEM;
+	thread->span[thread->spans++] =
+		(struct pfw_span){ .start_ns = line->start_ns,
+				   .dur_ns = line->dur_ns,
+				   .launcher = line->launcher,
+				   .outer = (uint32_t)pfw_entry_outer(entry),
+				   .parent = (uint32_t)line->parent,
+				   .group = group,
+				   .note = note,
+				   .extra = extra };
+	return 0;
 }
 
 int pfw_table_spans_launch(struct pfw_table_spans *spans, const struct pfw_entry *entry,
@@ -41,32 +72,43 @@ int pfw_table_spans_launch(struct pfw_table_spans *spans, const struct pfw_entry
 	return PFW_PUSH(spans->launch, spans->launches, spans->launch_room, launch);
 }
 
+/* Their extra figures get other numbers. */
+static int keep_extras(const struct pfw_table_spans *spans, struct pfw_nesting *nesting)
+{
+	uint32_t number = 0;
+	int error = 0;
+
+	for (size_t i = 0; i < spans->extras && !error; i++)
+		error = pfw_nesting_extra(nesting, &spans->extra[i], &number);
+	for (size_t i = 0; spans->extras && i < spans->threads; i++) {
+		const struct pfw_table_thread *thread = &spans->thread[i];
+
+		for (size_t j = 0; j < thread->spans; j++) {
+			uint32_t *extra = &thread->span[j].extra;
+
+			if (*extra && *extra != PFW_EXTRA_UNKNOWN)
+				*extra += number - (uint32_t)spans->extras;
+		}
+	}
+	return error;
+}
+
 static int keep_spans(const struct pfw_table_spans *spans, struct pfw_nesting *nesting)
 {
-	int64_t process = -1, thread = -1;
+	int error = keep_extras(spans, nesting);
 
-	for (size_t i = 0; i < spans->spans; i++) {
-		const struct pfw_table_span *at = &spans->span[i];
-		bool same_process = i && at->process == at[-1].process;
-		struct pfw_span span = at->span;
-		int error = 0;
+	for (size_t i = 0; i < spans->threads && !error; i++) {
+		const struct pfw_table_thread *thread = &spans->thread[i];
+		int64_t process = pfw_nesting_process(nesting, thread->process), number;
 
-		if (!same_process)
-			process = pfw_nesting_process(nesting, at->process);
 		if (process < 0)
 			return (int)process;
-		if (!same_process || at->tid != at[-1].tid)
-			thread = pfw_nesting_thread(nesting, (uint32_t)process, at->tid);
-		if (thread < 0)
-			return (int)thread;
-		if (span.extra && span.extra != PFW_EXTRA_UNKNOWN)
-			error = pfw_nesting_extra(nesting, &at->extra, &span.extra);
-		if (!error)
-			error = pfw_nesting_add(nesting, (uint32_t)thread, &span);
-		if (error)
-			return error;
+		number = pfw_nesting_thread(nesting, (uint32_t)process, thread->tid);
+		error = number < 0 ? (int)number
+				   : pfw_nesting_add(nesting, (uint32_t)number, thread->span,
+						     thread->spans);
 	}
-	return 0;
+	return error;
 }
 
 static int keep_launches(const struct pfw_table_spans *spans, struct pfw_nesting *nesting)
@@ -93,9 +135,19 @@ int pfw_table_spans_keep(const struct pfw_table_spans *spans, struct pfw_nesting
 	return error ? error : keep_launches(spans, nesting);
 }
 
+void pfw_table_spans_clear(struct pfw_table_spans *spans)
+{
+	pfw_pair_ids_release(&spans->numbers);
+	spans->threads = spans->launches = spans->extras = spans->last = 0;
+}
+
 void pfw_table_spans_release(struct pfw_table_spans *spans)
 {
-	free(spans->span);
+	for (size_t i = 0; i < spans->thread_room; i++)
+		free(spans->thread[i].span);
+	free(spans->thread);
 	free(spans->launch);
+	free(spans->extra);
+	pfw_pair_ids_release(&spans->numbers);
 	*spans = (struct pfw_table_spans){ 0 };
 }

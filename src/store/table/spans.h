@@ -4,12 +4,13 @@
 
 #include <stddef.h>
 
+#include "store/kit/pair_ids.h"
 #include "store/table/line.h"
 
-struct pfw_table_span {
+struct pfw_table_thread {
 	uint64_t process, tid;
-	struct pfw_span span;
-	struct pfw_span_extra extra;
+	struct pfw_span *span; /* span->extra: the number of its extra figures here, plus 1 */
+	size_t spans, room;
 };
 
 struct pfw_table_launch {
@@ -19,10 +20,13 @@ struct pfw_table_launch {
 
 /* All zero: none.  Thread: one at a time. */
 struct pfw_table_spans {
-	struct pfw_table_span *span;
+	struct pfw_table_thread *thread;
 	struct pfw_table_launch *launch;
-	size_t spans, launches;
-	size_t span_room, launch_room; /* private */
+	size_t threads, launches;
+	/* Private to spans.c. */
+	struct pfw_pair_ids numbers; /* of the threads */
+	struct pfw_span_extra *extra;
+	size_t last, extras, thread_room, launch_room, extra_room;
 };
 
 /* Add a line of the CPU as a span with these numbers; or a line of a device whose launcher is known.  0 or
@@ -34,6 +38,9 @@ int pfw_table_spans_launch(struct pfw_table_spans *spans, const struct pfw_entry
 
 /* Give all to a nesting.  Errors: as pfw_nesting_add(). */
 int pfw_table_spans_keep(const struct pfw_table_spans *spans, struct pfw_nesting *nesting);
+
+/* Make it empty; its memory is kept. */
+void pfw_table_spans_clear(struct pfw_table_spans *spans);
 
 /* Free them; *spans is empty then. */
 void pfw_table_spans_release(struct pfw_table_spans *spans);

@@ -100,7 +100,7 @@ static uint64_t tail_begin(const char *path, uint64_t bytes)
 
 	if (fd < 0)
 		return 0;
-	if (pfw_fd_is_gzip(fd) == 1)
+	if (pfw_is_gzip_fd(fd) == 1)
 		begin = last_member(fd);
 	close(fd);
 	return begin;

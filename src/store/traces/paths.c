@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "store/kit/grow.h"
+#include "store/partial/partial.h"
 #include "store/traces/ends.h"
 
 static bool ends_with(const char *name, const char *end)
@@ -79,9 +80,15 @@ bool pfw_paths_of_base(const char *name, const char *base)
 	       (bytes && strncmp(name + 1 + bytes, ".pfw", 4) == 0);
 }
 
-/* Add the regular files of `directory` that are traces of `base`; paths begin with `prefix`. */
-static int add_directory(struct pfw_paths *paths, const char *directory, const char *prefix,
-			 const char *base)
+static bool is_partial(const char *name, const char *base)
+{
+	(void)base;
+	return pfw_partial_is_name(name);
+}
+
+/* Add the regular files of `directory` that are, by is(), of `base`; paths begin with `prefix`. */
+static int add_those(struct pfw_paths *paths, const char *directory, const char *prefix,
+		     const char *base, bool (*is)(const char *name, const char *base))
 {
 	DIR *dir = opendir(directory);
 	size_t first = paths->count;
@@ -94,7 +101,7 @@ static int add_directory(struct pfw_paths *paths, const char *directory, const c
 		char path[4096];
 		struct stat st;
 
-		if (!pfw_paths_of_base(entry->d_name, base) ||
+		if (!is(entry->d_name, base) ||
 		    (size_t)snprintf(path, sizeof(path), "%s%s", prefix, entry->d_name) >=
 			    sizeof(path) ||
 		    stat(path, &st) < 0 || !S_ISREG(st.st_mode))
@@ -104,6 +111,12 @@ static int add_directory(struct pfw_paths *paths, const char *directory, const c
 	closedir(dir);
 	sort_from(paths, first);
 	return error;
+}
+
+static int add_directory(struct pfw_paths *paths, const char *directory, const char *prefix,
+			 const char *base)
+{
+	return add_those(paths, directory, prefix, base, pfw_paths_of_base);
 }
 
 int pfw_paths_add_base(struct pfw_paths *paths, const char *base)
@@ -157,6 +170,9 @@ int pfw_paths_add(struct pfw_paths *paths, const char *argument, const char **wh
 		snprintf(prefix, sizeof(prefix), "%s%s", argument,
 			 ends_with(argument, "/") || strcmp(argument, "/") == 0 ? "" : "/");
 		error = add_directory(paths, argument, prefix, NULL);
+		/* Partials are for where the traces are not. */
+		if (!error && paths->count == before)
+			error = add_those(paths, argument, prefix, NULL, is_partial);
 	} else if (lstat(argument, &st) == 0) {
 		return pfw_paths_add_path(paths, argument); /* whoever opens it reports the error */
 	} else if (strpbrk(argument, "*?[")) {

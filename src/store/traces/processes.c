@@ -101,8 +101,12 @@ static int by_pid(const void *a, const void *b)
 static struct pfw_processes *make(struct found *found)
 {
 	struct pfw_processes *processes = calloc(1, sizeof(*processes));
-	struct pfw_process *process = calloc(found->count + 1, sizeof(*process));
+	struct pfw_traced_process *process = calloc(found->count + 1, sizeof(*process));
+	struct pfw_trace *head =
+		realloc(found->head, (found->count ? found->count : 1) * sizeof(*head));
 
+	if (head) /* most files have one process, and a run 100,000 of them */
+		found->head = head;
 	if (!processes || !process) {
 		free(processes);
 		free(process);
@@ -112,9 +116,9 @@ static struct pfw_processes *make(struct found *found)
 	if (found->count)
 		qsort(found->head, found->count, sizeof(*found->head), by_pid);
 	for (size_t i = 0; i < found->count; i++)
-		process[i] = (struct pfw_process){ .pid = found->head[i].pid,
-						   .start_ns = found->head[i].start_ns,
-						   .number = i };
+		process[i] = (struct pfw_traced_process){ .pid = found->head[i].pid,
+							  .start_ns = found->head[i].start_ns,
+							  .number = i };
 	*processes = (struct pfw_processes){
 		.process = process, .head = found->head, .count = found->count, .users = 1
 	};
@@ -175,14 +179,14 @@ struct pfw_processes *pfw_processes_join(const struct pfw_trace_file *const *fil
 
 /* ---- the process of a line ---- */
 
-const struct pfw_process *pfw_processes_find(const struct pfw_processes *processes, uint64_t pid,
-					     int64_t ts_ns)
+const struct pfw_traced_process *pfw_processes_find(const struct pfw_processes *processes,
+						    uint64_t pid, int64_t ts_ns)
 {
 	size_t low = 0, high = processes->count;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		const struct pfw_process *at = &processes->process[middle];
+		const struct pfw_traced_process *at = &processes->process[middle];
 
 		if (at->pid < pid || (at->pid == pid && at->start_ns <= ts_ns))
 			low = middle + 1;
@@ -197,11 +201,12 @@ const struct pfw_process *pfw_processes_find(const struct pfw_processes *process
 }
 
 /* Remember the process, and the time in which its pid is its own. */
-static void note(struct pfw_process_recent *recent, const struct pfw_processes *processes,
-		 const struct pfw_process *process)
+static void note(struct pfw_processes_recent *recent, const struct pfw_processes *processes,
+		 const struct pfw_traced_process *process)
 {
-	const struct pfw_process *first = processes->process, *end = first + processes->count;
-	const struct pfw_process *next = process + 1;
+	const struct pfw_traced_process *first = processes->process,
+					*end = first + processes->count;
+	const struct pfw_traced_process *next = process + 1;
 
 	recent->process = process->number;
 	recent->imported = processes->head[process - first].imported;
@@ -210,36 +215,28 @@ static void note(struct pfw_process_recent *recent, const struct pfw_processes *
 	recent->until_ns = next < end && next->pid == process->pid ? next->start_ns : INT64_MAX;
 }
 
-void pfw_processes_set(const struct pfw_processes *processes, size_t file, struct pfw_entry *entry,
-		       struct pfw_process_recent *recent)
+void pfw_processes_look(const struct pfw_processes *processes, size_t file,
+			const struct pfw_entry *entry, struct pfw_processes_recent *recent)
 {
-	int64_t ts_ns = entry->ts_ns;
-	const struct pfw_process *process;
+	const struct pfw_traced_process *process =
+		processes ? pfw_processes_find(processes, entry->pid, entry->ts_ns) : NULL;
 
-	entry->process = recent->process;
-	entry->at_begin = recent->imported;
-	if (recent->known && recent->pid == entry->pid && ts_ns >= recent->since_ns &&
-	    ts_ns < recent->until_ns)
-		return;
-	process = processes ? pfw_processes_find(processes, entry->pid, ts_ns) : NULL;
-	*recent = (struct pfw_process_recent){
-		.known = true, .pid = entry->pid, .since_ns = INT64_MIN, .until_ns = INT64_MAX
-	};
+	*recent = (struct pfw_processes_recent){ .pid = entry->pid,
+						 .since_ns = INT64_MIN,
+						 .until_ns = INT64_MAX };
 	if (process)
 		note(recent, processes, process);
 	else
 		recent->process =
 			pfw_hash_mix(entry->pid ^ 0x9e3779b97f4a7c15u, file + 0xd6e8feb86659fd93u) |
 			NO_LINE;
-	entry->process = recent->process;
-	entry->at_begin = recent->imported;
 }
 
 /* ---- the processes of all files ---- */
 
 /* A process of one of the files. */
 struct entry {
-	struct pfw_process *process;
+	struct pfw_traced_process *process;
 	const struct pfw_trace *head;
 	size_t file, of; /* the file, and how many processes it has */
 	bool compacted;

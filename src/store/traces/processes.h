@@ -17,7 +17,7 @@ struct pfw_trace_file;
 struct pfw_traces;
 
 /* A process of a file. */
-struct pfw_process {
+struct pfw_traced_process {
 	uint64_t pid;
 	int64_t start_ns;
 	uint64_t number; /* the same in all traces that were opened together, by start, rank, pid */
@@ -26,8 +26,8 @@ struct pfw_process {
 
 /* Shared by the parts of one file. */
 struct pfw_processes {
-	struct pfw_process *process; /* by pid, then start */
-	struct pfw_trace *head;	     /* the `process` line of each */
+	struct pfw_traced_process *process; /* by pid, then start */
+	struct pfw_trace *head;		    /* the `process` line of each */
 	size_t count;
 	bool compacted; /* its lines are sorted, after all `process` lines */
 	bool too_many;	/* the file claims to have more, which are not known */
@@ -54,8 +54,8 @@ int pfw_processes_number(struct pfw_traces *traces);
 int pfw_processes_drop_doubles(struct pfw_traces *traces);
 
 /* The process of that pid that began last before ts_ns, else the first; NULL: there is none. */
-const struct pfw_process *pfw_processes_find(const struct pfw_processes *processes, uint64_t pid,
-					     int64_t ts_ns);
+const struct pfw_traced_process *pfw_processes_find(const struct pfw_processes *processes,
+						    uint64_t pid, int64_t ts_ns);
 
 /* The head of the process of those files, and of their rank, that began first, and its number; NULL: no
  * file has a `process` line. */
@@ -63,21 +63,32 @@ const struct pfw_trace *pfw_processes_first(const struct pfw_traces *traces, con
 					    size_t count, uint64_t *number);
 
 /* The last one found, since lines of one process mostly come in sequence.  All zero: none. */
-struct pfw_process_recent {
-	bool known, imported;
+struct pfw_processes_recent {
 	uint64_t pid, process;
-	int64_t since_ns, until_ns;
+	int64_t since_ns, until_ns; /* the pid is its own in this time */
+	bool imported;
 };
 
-/* Set entry->process and at_begin.  The first identifies the process of a line of `file` among the processes of all
- * traces: its number, or a number made of file and pid if there is no `process` line.  `processes`
- * may be NULL. */
-void pfw_processes_set(const struct pfw_processes *processes, size_t file, struct pfw_entry *entry,
-		       struct pfw_process_recent *recent);
+/* Make the process of a line the recent one. */
+void pfw_processes_look(const struct pfw_processes *processes, size_t file,
+			const struct pfw_entry *entry, struct pfw_processes_recent *recent);
+
+/* Set entry->process and at_begin.  The first identifies the process of a line of `file` among the
+ * processes of all traces: its number, or a number made of file and pid if there is no `process`
+ * line.  `processes` may be NULL.  Inline: this runs for every line. */
+static inline void pfw_processes_set(const struct pfw_processes *processes, size_t file,
+				     struct pfw_entry *entry, struct pfw_processes_recent *recent)
+{
+	if (recent->pid != entry->pid || entry->ts_ns < recent->since_ns ||
+	    entry->ts_ns >= recent->until_ns)
+		pfw_processes_look(processes, file, entry, recent);
+	entry->process = recent->process;
+	entry->at_begin = recent->imported;
+}
 
 /* Orders lines of equal times in all traces that are opened together: their process, or the pid of
  * those without one. */
-static inline uint64_t pfw_process_order(const struct pfw_entry *entry)
+static inline uint64_t pfw_processes_order(const struct pfw_entry *entry)
 {
 	return entry->process >> 63 ? entry->pid : entry->process;
 }

@@ -22,7 +22,7 @@ void pfw_ranks_free(struct pfw_ranks *ranks)
 
 size_t pfw_ranks_of(const struct pfw_ranks *ranks, const struct pfw_entry *entry)
 {
-	const struct pfw_process *process =
+	const struct pfw_traced_process *process =
 		pfw_processes_find(ranks->processes, entry->pid, entry->ts_ns);
 
 	return process ? process->part : 0;

@@ -55,6 +55,15 @@ mode_t pfw_traces_mode(const struct pfw_traces *traces)
 	return mode;
 }
 
+bool pfw_traces_once(const struct pfw_traces *traces)
+{
+	bool once = false;
+
+	for (size_t i = 0; i < traces->count; i++)
+		once |= traces->file[i].once;
+	return once;
+}
+
 void pfw_traces_drop(struct pfw_traces *traces, size_t number)
 {
 	pfw_trace_file_free(&traces->file[number]);
@@ -87,8 +96,9 @@ static const char *why_not(int error)
 /* Add the traces in a partial.  0 or -ENOMEM. */
 static int add_partial(struct opening *opening, const char *path)
 {
-	const char *why = "a partial: only table, overlap, patterns and index --partial read it, "
-			  "others need the traces themselves";
+	const char *why =
+		"a partial: only table, overlap, patterns, compare and index --partial read it, "
+		"others need the traces themselves";
 	int error = -EINVAL;
 
 	if (opening->flags & PFW_TRACES_PARTIALS)
@@ -102,7 +112,7 @@ static int add_partial(struct opening *opening, const char *path)
 static int add_file(struct opening *opening, const char *path)
 {
 	struct pfw_traces *traces = opening->traces;
-	struct pfw_trace_file file = { .head = { .rank = -1 }, .mode = 0666 };
+	struct pfw_trace_file file = { .head = { .rank = -1 }, .mode = 0666, .once = true };
 	struct stat st = { 0 };
 	int error = 0;
 
@@ -111,19 +121,19 @@ static int add_file(struct opening *opening, const char *path)
 	if (PFW_ROOM(traces->file, traces->count, opening->room))
 		return -ENOMEM;
 	if (strcmp(path, "-") != 0 && stat(path, &st) == 0) {
-		error = S_ISREG(st.st_mode) ? note_seen(&opening->seen, &st) : 0;
+		file.once = !S_ISREG(st.st_mode);
+		error = file.once ? 0 : note_seen(&opening->seen, &st);
 		if (error)
 			return error < 0 ? error : 0;
-		if (S_ISREG(st.st_mode))
+		if (!file.once)
 			file.mode = st.st_mode & 0666;
 		file.device = st.st_dev;
 		file.inode = st.st_ino;
 		file.changed_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
 	}
-	if (!opening->heads || !S_ISREG(st.st_mode))
+	if (!opening->heads || file.once)
 		error = pfw_blocks_find(&file.blocks, path);
-	/* Other types can be read only once. */
-	if (!error && S_ISREG(st.st_mode))
+	if (!error && !file.once)
 		error = pfw_trace_head(&file.head, path);
 	file.path = strdup(path);
 	if (!file.path)
@@ -343,5 +353,6 @@ int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *use
 			return error;
 		}
 	}
-	return 0;
+	/* Those of one file alone have no numbers yet. */
+	return pfw_processes_number(traces);
 }

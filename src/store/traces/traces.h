@@ -23,6 +23,7 @@ struct pfw_trace_file {
 	uint64_t device, inode;
 	int64_t changed_ns;
 	mode_t mode; /* 0666 for standard input and pipes */
+	bool once;   /* it can be read only once: standard input, or a pipe */
 	/* For one rank of a file that holds several (see ranks.h), else NULL. */
 	struct pfw_ranks *ranks;
 	struct pfw_processes *processes; /* NULL: none, or not read yet */
@@ -34,15 +35,14 @@ struct pfw_trace_file {
 
 /* What may be opened, besides the traces of the newest run. */
 enum pfw_traces_flags {
-	PFW_TRACES_ALL_RUNS =
-		1 << 0, /* files of a directory or base name that belong to older runs */
-	PFW_TRACES_PARTIALS =
-		1 << 1, /* partials, as the traces in them; else they are left out, with
-				       * a message */
+	/* Files of a directory or base name that belong to older runs. */
+	PFW_TRACES_ALL_RUNS = 1 << 0,
+	/* Partials, as the traces in them; else they are left out, with a message. */
+	PFW_TRACES_PARTIALS = 1 << 1,
 };
 
-/* Files of a run that are left out because each of their processes is in another file, too; or one
- * of which only some are. */
+/* Files of one run that are left out, since all their processes are in other files, too.  If only some
+ * of their processes are, `partly` is set. */
 struct pfw_traces_double {
 	char run[128];
 	size_t count;
@@ -93,6 +93,9 @@ void pfw_traces_sort(struct pfw_traces *traces);
 
 /* The permissions that each of them has: what is made from them may have no others. */
 mode_t pfw_traces_mode(const struct pfw_traces *traces);
+
+/* Whether one of them can be read only once. */
+bool pfw_traces_once(const struct pfw_traces *traces);
 
 /* Take one out. */
 void pfw_traces_drop(struct pfw_traces *traces, size_t number);

@@ -15,6 +15,7 @@
 
 #include "common/format/spool.h"
 #include "common/settings/config.h"
+#include "remove_tree.h"
 
 static _Atomic uint64_t counters[PFW_EXCLUDED_REASONS];
 
@@ -166,8 +167,7 @@ static void an_environment_need_not_be_activated(void **state)
 	assert_traced(path);
 	assert_int_equal(chdir(home), 0);
 	unlink(path);
-	snprintf(path, sizeof(path), "rm -r %s", dir);
-	assert_int_equal(system(path), 0);
+	assert_int_equal(remove_tree(dir), 0);
 }
 
 static void looks_at_the_first_directory_are_pythons(void **state)

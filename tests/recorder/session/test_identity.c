@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "common/settings/config.h"
+#include "remove_tree.h"
 
 static char dir[32], cwd[4096];
 static struct pfw_config config;
@@ -37,11 +38,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	char command[64];
-
 	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	return chdir(cwd) || system(command);
+	return chdir(cwd) || remove_tree(dir);
 }
 
 static void assert_trace(const char *name)

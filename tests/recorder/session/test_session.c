@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "remove_tree.h"
+
 #define THREADS 8
 #define SPANS 5000
 #define FORKS 100
@@ -70,11 +72,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	char command[64];
-
 	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	return system(command);
+	return remove_tree(dir);
 }
 
 /* For a child: a false condition ends it with the line's number, which the test prints. */

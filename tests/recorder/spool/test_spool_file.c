@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "remove_tree.h"
+
 #define PID 4711
 #define START 12345678u
 
@@ -39,11 +41,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	char command[64];
-
 	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	return system(command);
+	return remove_tree(dir);
 }
 
 static void make(void)

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "common/settings/naming.h"
+#include "remove_tree.h"
 
 static char dir[32], path[PFW_PATH_MAX], said[8192];
 static struct pfw_file_id id;
@@ -30,11 +31,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	char command[64];
-
 	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	return system(command);
+	return remove_tree(dir);
 }
 
 static const char *in_dir(const char *name)
@@ -48,7 +46,7 @@ static const char *in_dir(const char *name)
 static int create(const char *name)
 {
 	strcpy(path, in_dir(name));
-	return pfw_trace_file_create(path, &id);
+	return pfw_output_create(path, &id);
 }
 
 static void assert_created(const char *wanted, const char *got)
@@ -94,7 +92,7 @@ static void a_symbolic_link_is_not_followed(void **state)
 	assert_created("t.pfw", "t.2.pfw");
 	assert_int_equal(stat(in_dir("victim"), &st), -1);
 	strcpy(path, in_dir("t.pfw"));
-	assert_int_equal(pfw_trace_file_reopen(path, &id, false), -ESTALE); /* a dangling link */
+	assert_int_equal(pfw_output_reopen(path, &id, false), -ESTALE); /* a dangling link */
 }
 
 static void it_is_locked_while_open(void **state)
@@ -105,15 +103,15 @@ static void it_is_locked_while_open(void **state)
 	assert_true(fd >= 0);
 	other = open(path, O_RDONLY);
 	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);
-	assert_int_equal(pfw_trace_file_reopen(path, &id, false), -EBUSY);
+	assert_int_equal(pfw_output_reopen(path, &id, false), -EBUSY);
 	close(fd);
 	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
-	assert_int_equal(pfw_trace_file_reopen(path, &id, false), -EBUSY);
-	fd = pfw_trace_file_reopen(path, &id, true);
+	assert_int_equal(pfw_output_reopen(path, &id, false), -EBUSY);
+	fd = pfw_output_reopen(path, &id, true);
 	assert_true(fd >= 0);
 	close(fd);
 	close(other);
-	fd = pfw_trace_file_reopen(path, &id, false);
+	fd = pfw_output_reopen(path, &id, false);
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -125,11 +123,11 @@ static void another_file_is_stale(void **state)
 	(void)state;
 	close(fd);
 	assert_int_equal(rename(path, in_dir("moved")), 0);
-	assert_int_equal(pfw_trace_file_reopen(path, &id, false), -ESTALE);
+	assert_int_equal(pfw_output_reopen(path, &id, false), -ESTALE);
 	fd = open(path, O_CREAT | O_WRONLY, 0600);
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(pfw_trace_file_reopen(path, &id, false), -ESTALE);
+	assert_int_equal(pfw_output_reopen(path, &id, false), -ESTALE);
 }
 
 static void a_move_replaces_nothing(void **state)
@@ -139,15 +137,15 @@ static void a_move_replaces_nothing(void **state)
 
 	(void)state;
 	close(fd);
-	assert_int_equal(pfw_trace_file_move(path, in_dir("new/u.pfw")), 0);
+	assert_int_equal(pfw_output_move(path, in_dir("new/u.pfw")), 0);
 	assert_string_equal(path, in_dir("new/u.pfw"));
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_ino, id.ino);
 	close(create("t.pfw"));
-	assert_int_equal(pfw_trace_file_move(path, in_dir("new/u.pfw")), 0);
+	assert_int_equal(pfw_output_move(path, in_dir("new/u.pfw")), 0);
 	assert_string_equal(path, in_dir("new/u.2.pfw"));
 	strcpy(path, in_dir("nothing"));
-	assert_int_equal(pfw_trace_file_move(path, in_dir("v.pfw")), -ENOENT);
+	assert_int_equal(pfw_output_move(path, in_dir("v.pfw")), -ENOENT);
 	assert_string_equal(path, in_dir("nothing"));
 }
 
@@ -158,21 +156,21 @@ static void writes_go_where_they_should(void **state)
 	int fd = create("t.pfw");
 
 	(void)state;
-	assert_int_equal(pfw_trace_file_write(fd, "world", 5, 6), 0);
-	assert_int_equal(pfw_trace_file_write(fd, "hello ", 6, 0), 0);
-	assert_int_equal(pfw_trace_file_write(fd, "", 0, 0), 0);
+	assert_int_equal(pfw_output_write(fd, "world", 5, 6), 0);
+	assert_int_equal(pfw_output_write(fd, "hello ", 6, 0), 0);
+	assert_int_equal(pfw_output_write(fd, "", 0, 0), 0);
 	getrlimit(RLIMIT_FSIZE, &limit);
 	low = limit;
 	low.rlim_cur = 12;
 	setrlimit(RLIMIT_FSIZE, &low);
-	assert_int_equal(pfw_trace_file_write(fd, "!!", 2, 11), -EFBIG); /* and no SIGXFSZ */
-	assert_int_equal(pfw_trace_file_write(fd, "!", 1, 11), 0);
+	assert_int_equal(pfw_output_write(fd, "!!", 2, 11), -EFBIG); /* and no SIGXFSZ */
+	assert_int_equal(pfw_output_write(fd, "!", 1, 11), 0);
 	setrlimit(RLIMIT_FSIZE, &limit);
 	close(fd);
 	fd = open(path, O_RDONLY);
 	assert_int_equal(read(fd, text, sizeof(text)), 12);
 	assert_string_equal(text, "hello world!");
-	assert_int_equal(pfw_trace_file_write(fd, "x", 1, 0), -EBADF);
+	assert_int_equal(pfw_output_write(fd, "x", 1, 0), -EBADF);
 	close(fd);
 }
 
@@ -184,15 +182,15 @@ static void keep(const char *line)
 static void errors_name_file_cause_and_cure(void **state)
 {
 	(void)state;
-	pfw_trace_file_say_error(keep, "/data/t.pfw", -ENOSPC, 1);
+	pfw_output_say_error(keep, "/data/t.pfw", -ENOSPC, 1);
 	assert_string_equal(said, "cannot write the trace /data/t.pfw: ENOSPC; events wait in "
 				  "memory until there is room, then are counted as lost");
-	pfw_trace_file_say_error(keep, "/data/t.pfw", -EACCES, 0);
+	pfw_output_say_error(keep, "/data/t.pfw", -EACCES, 0);
 	assert_non_null(strstr(said, "cannot create the trace /data/t.pfw: EACCES;"));
 	assert_non_null(strstr(said, "DFTRACER_LOG_FILE"));
-	pfw_trace_file_say_error(keep, "/data/t.pfw", -ESTALE, 1);
+	pfw_output_say_error(keep, "/data/t.pfw", -ESTALE, 1);
 	assert_non_null(strstr(said, "recording stops"));
-	pfw_trace_file_say_error(keep, "/data/t.pfw", -9999, 1);
+	pfw_output_say_error(keep, "/data/t.pfw", -9999, 1);
 	assert_non_null(strstr(said, "unknown error"));
 	assert_null(strchr(said, '\n'));
 }

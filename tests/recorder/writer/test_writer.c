@@ -23,6 +23,7 @@
 #include "recorder/spool/ring.h"
 #include "recorder/spool/strings.h"
 #include "recorder/spool/templates.h"
+#include "remove_tree.h"
 
 #define FLUSH_TIMEOUT_NS 60000000000ull
 #define TEXT_MAX (64u << 20)
@@ -128,14 +129,11 @@ static int teardown(void **state)
 
 static void end(void)
 {
-	char command[128];
-
 	pfw_writer_pause(&writer, true);
 	pfw_ring_forget_all();
 	pfw_ring_host = (struct pfw_ring_host){ 0 };
 	free(world.text);
-	snprintf(command, sizeof(command), "rm -r %s", world.dir);
-	assert_int_equal(system(command), 0);
+	assert_int_equal(remove_tree(world.dir), 0);
 }
 
 /* Record an event "evNUMBER"; false if it is lost. */

@@ -16,6 +16,8 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "random.h"
+#include "remove_tree.h"
 #include "store/index/build.h"
 #include "store/pass/pass.h"
 
@@ -24,15 +26,6 @@
 
 static char directory[] = "/tmp/test_index-XXXXXX";
 static char trace[64], other[64], idx[80];
-static uint64_t state = 0x2545f4914f6cdd1d;
-
-static uint64_t any(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
-}
 
 /* ---- a trace of several blocks ---- */
 
@@ -124,17 +117,14 @@ static int begin(void **unused)
 
 static int end(void **unused)
 {
-	char command[80];
-
 	(void)unused;
-	snprintf(command, sizeof(command), "rm -r %s", directory);
-	return system(command);
+	return remove_tree(directory);
 }
 
 static int fresh(void **unused)
 {
 	(void)unused;
-	state = 0x2545f4914f6cdd1d;
+	random_state = 0x2545f4914f6cdd1d;
 	unlink(idx);
 	write_trace(trace, LINES);
 	return build(trace, false).error;
@@ -467,12 +457,13 @@ static void expect_top(struct pfw_index *const *index, const struct pfw_summary 
 		       enum pfw_index_order order, size_t limit)
 {
 	struct pfw_index_top top = { .order = order, .limit = limit };
+	struct pfw_indexes two = { .count = 2, .open = { index[0], index[1] } };
 	uint32_t count = limit < all->files - 1 ? (uint32_t)limit : all->files - 1;
 	uint64_t bytes = 0, ns = 0, calls = 0;
 	struct pfw_summary found;
 
 	assert_int_equal(pfw_summary_init(&found), 0);
-	assert_int_equal(pfw_index_top_files(index, 2, &top, &found), 0);
+	assert_int_equal(pfw_index_top_files(&two, &top, &found), 0);
 	assert_int_equal(found.files - 1, count);
 	for (uint32_t i = 1; i < found.files; i++) {
 		assert_int_equal(found.file[i].name_bytes, all->file[i].name_bytes);
@@ -647,7 +638,8 @@ static int read_all(void)
 	pfw_summary_init(&into);
 	error |= pfw_index_blocks(index, &blocks);
 	error |= pfw_index_totals(index, PFW_INDEX_ALL, &into);
-	error |= pfw_index_top_files(&index, 1, &top, &into);
+	error |= pfw_index_top_files(&(struct pfw_indexes){ .count = 1, .open = { index } }, &top,
+				     &into);
 	if (may)
 		error |= pfw_index_match(index, &filter, may);
 	if (may)

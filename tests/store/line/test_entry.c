@@ -219,6 +219,40 @@ static void test_similar_lines(void **state)
 	}
 }
 
+/* Parse a line of a name with three args. */
+static void parse_call(struct pfw_entry *entry, const char *name, const char *mode, unsigned ret)
+{
+	static char line[256 + PFW_ENTRY_PADDING];
+	const char *end;
+
+	memset(line, 0, sizeof(line));
+	end = line +
+	      sprintf(line,
+		      "{\"id\":1,\"name\":\"%s\",\"cat\":\"POSIX\",\"pid\":1,\"tid\":1,"
+		      "\"ts\":1.000,\"ph\":\"i\",\"args\":{\"fd\":3,\"mode\":\"%s\",\"ret\":%u}}",
+		      name, mode, ret);
+	assert_ptr_equal(pfw_entry_parse_next(entry, line, end), end);
+	assert_true(entry->fast);
+}
+
+static void test_lines_of_one_form(void **state)
+{
+	struct pfw_entry entry, other;
+
+	(void)state;
+	for (unsigned ret = 0; ret < 100; ret++) /* learned at times only */
+		parse_call(&entry, "same_form", "r", ret);
+	assert_true(entry.named && entry.form);
+	assert_int_equal(entry.varies, 1 << 2);
+	parse_call(&other, "same_form", "r", 12345);
+	assert_true(other.named == entry.named && other.form == entry.form);
+	/* Another value where there was always one. */
+	parse_call(&other, "same_form", "w", 1);
+	assert_true(other.named == entry.named && other.form != entry.form);
+	parse_call(&other, "other_name", "r", 1);
+	assert_true(other.named != entry.named && other.form != entry.form);
+}
+
 static void test_last_of_two_args_counts(void **state)
 {
 	static const char line[] =
@@ -246,6 +280,7 @@ int main(void)
 		cmocka_unit_test(test_made_up_lines),
 		cmocka_unit_test(test_broken_lines),
 		cmocka_unit_test(test_similar_lines),
+		cmocka_unit_test(test_lines_of_one_form),
 		cmocka_unit_test(test_last_of_two_args_counts),
 	};
 

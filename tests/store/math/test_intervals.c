@@ -9,17 +9,9 @@
 
 #include <cmocka.h>
 
+#include "random.h"
+
 #define ROOM 2000
-
-static uint64_t state = 0x2545f4914f6cdd1d;
-
-static uint64_t any(uint64_t below)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % below;
-}
 
 static void mark(bool *instant, int64_t begin, int64_t end)
 {
@@ -43,15 +35,15 @@ static void judge(const struct pfw_interval *at, size_t count, const bool *insta
 /* In about the order of time, or in none. */
 static void fill(struct pfw_intervals *intervals, bool *instant, unsigned count, bool wild)
 {
-	int64_t now = (int64_t)any(ROOM / 2);
+	int64_t now = (int64_t)any_below(ROOM / 2);
 
 	for (unsigned i = 0; i < count; i++) {
-		int64_t begin = wild ? (int64_t)any(ROOM) : now - (int64_t)any(10), end;
+		int64_t begin = wild ? (int64_t)any_below(ROOM) : now - (int64_t)any_below(10), end;
 
 		begin = begin < 0 ? 0 : begin;
-		end = begin + (int64_t)any(any(4) ? 6 : 60);
+		end = begin + (int64_t)any_below(any_below(4) ? 6 : 60);
 		end = end > ROOM ? ROOM : end;
-		now += (int64_t)any(9);
+		now += (int64_t)any_below(9);
 		now = now < ROOM ? now : ROOM - 1;
 		mark(instant, begin, end);
 		assert_int_equal(pfw_intervals_add(intervals, begin, end), 0);
@@ -66,7 +58,7 @@ static void lists_are_unions(void **unused)
 	for (unsigned i = 0; i < 3000; i++) {
 		bool instant[ROOM] = { false };
 
-		fill(&intervals, instant, (unsigned)any(200), i % 2);
+		fill(&intervals, instant, (unsigned)any_below(200), i % 2);
 		pfw_intervals_settle(&intervals);
 		judge(intervals.at, intervals.count, instant);
 		pfw_intervals_clear(&intervals);
@@ -85,9 +77,9 @@ static void unions_of_many_lists(void **unused)
 		const struct pfw_interval *at;
 		size_t count;
 
-		for (uint64_t left = any(60); left; left--) {
+		for (uint64_t left = any_below(60); left; left--) {
 			pfw_intervals_clear(&list);
-			fill(&list, instant, (unsigned)any(40), any(2));
+			fill(&list, instant, (unsigned)any_below(40), any_below(2));
 			pfw_intervals_settle(&list);
 			assert_int_equal(pfw_union_add(&set, &list), 0);
 		}
@@ -111,13 +103,13 @@ static void dropping(void **unused)
 		int64_t gone = 0;
 		size_t count;
 
-		for (uint64_t left = any(30); left; left--) {
+		for (uint64_t left = any_below(30); left; left--) {
 			pfw_intervals_clear(&list);
-			fill(&list, instant, (unsigned)any(40), any(2));
+			fill(&list, instant, (unsigned)any_below(40), any_below(2));
 			pfw_intervals_settle(&list);
 			assert_int_equal(pfw_union_add(&set, &list), 0);
 			assert_int_equal(pfw_union_settle(&set, &at, &count), 0);
-			gone += (int64_t)any(ROOM / 30);
+			gone += (int64_t)any_below(ROOM / 30);
 			pfw_union_drop(&set, gone);
 		}
 		assert_int_equal(pfw_union_settle(&set, &at, &count), 0);

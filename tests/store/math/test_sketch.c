@@ -12,18 +12,9 @@
 
 #include <cmocka.h>
 
+#include "random.h"
+
 #define MOST 20000
-
-static uint64_t state = 0x2545f4914f6cdd1d;
-
-/* xorshift64: the same numbers in each run. */
-static uint64_t any(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
-}
 
 /* Durations of very different kinds. */
 static int64_t duration(unsigned kind)

@@ -1,4 +1,4 @@
-/* test_stats.c - Student's t, Holm's correction, Welch's difference and batch means, against figures
+/* test_stats.c - Student's t, Holm's correction, Welch's difference, samples and logarithms, against figures
  * from tables and by hand. */
 #include "store/math/stats.h"
 
@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
-#include "store/math/batches.h"
+#include "random.h"
+#include "store/math/log.h"
+#include "store/math/sampled.h"
 
 static void assert_near(double found, double expected, double error)
 {
@@ -85,54 +87,142 @@ static void test_median(void **state)
 
 	(void)state;
 	assert_true(pfw_median(odd, 3) == 3 && pfw_median(even, 4) == 2.5);
-	/* 13.36 and 18.15 by tables. */
-	assert_near(pfw_chi_squared(8, 1.2815515655), 13.3616, 0.01);
-	assert_near(pfw_chi_squared(1, 0), 0.4549, 0.05);
-	assert_near(pfw_chi_squared(20, 0), 19.337, 0.001);
 }
 
-/* Of values that grow evenly the parts do, too, whatever their number, and the mean is exact. */
-static void test_batches(void **state)
+static struct pfw_sample sample_of(uint64_t i, int64_t dur_ns)
 {
-	(void)state;
-	for (size_t count = 32; count < 200000; count = count * 5 / 3) {
-		struct pfw_batches batches = { 0 };
-		double mean[32];
+	return (struct pfw_sample){ .ts_ns = 1000 * (int64_t)i,
+				    .level = pfw_sample_level(i, 7),
+				    .dur_ns = (uint64_t)dur_ns };
+}
 
-		for (size_t i = 0; i < count; i++)
-			assert_int_equal(pfw_batches_add(&batches, (double)i), 0);
-		assert_near(pfw_batches_mean(&batches), ((double)count - 1) / 2, 1e-9);
-		assert_true(batches.used < PFW_BATCHES_MAX && batches.used >= 32);
-		assert_true(batches.count == count);
-		pfw_batches_parts(&batches, 32, mean);
-		for (size_t i = 0; i < 32; i++)
-			assert_true(fabs(mean[i] - ((double)i + 0.5) / 32 * (double)count) <=
-				    (double)batches.size * 2.5 + 1);
-		pfw_batches_release(&batches);
+static void assert_same(const struct pfw_sampled *a, const struct pfw_sampled *b)
+{
+	assert_int_equal(a->count, b->count);
+	assert_int_equal(a->level, b->level);
+	for (uint32_t i = 0; i < a->count; i++)
+		assert_true(a->sample[i].ts_ns == b->sample[i].ts_ns &&
+			    a->sample[i].level == b->sample[i].level &&
+			    a->sample[i].dur_ns == b->sample[i].dur_ns);
+}
+
+/* Any split of the calls, merged by any tree, gives the same sample; also if the pieces had more room. */
+static void test_sample_of_random_splits(void **state)
+{
+	enum { PIECES = 9 };
+
+	(void)state;
+	for (uint64_t round = 0; round < 60; round++) {
+		uint64_t count = 1 + any() % 20000;
+		uint32_t most = 128u << any() % 4;
+		struct pfw_sampled all = { 0 }, piece[PIECES] = { 0 };
+
+		for (uint64_t i = 0; i < count; i++) {
+			struct pfw_sample sample = sample_of(i, (int64_t)(i % 97));
+
+			assert_int_equal(pfw_sampled_add(&all, &sample, most), 0);
+			assert_int_equal(pfw_sampled_add(&piece[any_below(PIECES)], &sample,
+							 PFW_SAMPLED_MAX),
+					 0);
+		}
+		for (unsigned left = PIECES; left > 1; left--) {
+			unsigned into = (unsigned)any_below(left - 1);
+
+			pfw_sampled_limit(&piece[into], most);
+			assert_int_equal(pfw_sampled_merge(&piece[into], &piece[left - 1], most),
+					 0);
+			pfw_sampled_release(&piece[left - 1]);
+		}
+		pfw_sampled_limit(&piece[0], most);
+		assert_true(all.count <= most);
+		assert_true(count <= most ? all.count == count : all.count >= most / 4);
+		pfw_sampled_sort(&all);
+		pfw_sampled_sort(&piece[0]);
+		assert_same(&all, &piece[0]);
+		pfw_sampled_release(&all);
+		pfw_sampled_release(&piece[0]);
 	}
 }
 
-/* One value in a thousand that is immense leaves the parts as they are. */
+/* Calls that cannot be told apart are all in the sample or none is: memory is bounded in any case. */
+static void test_sample_of_equal_calls(void **state)
+{
+	struct pfw_sampled sampled = { 0 };
+	struct pfw_sample sample = sample_of(1, 5);
+
+	(void)state;
+	for (unsigned level = 0; level < PFW_SAMPLE_LEVELS; level++) {
+		sample.level = level & 63;
+		for (unsigned i = 0; i < 5000; i++)
+			assert_int_equal(pfw_sampled_add(&sampled, &sample, PFW_SAMPLED_MAX), 0);
+		assert_int_equal(sampled.count, 0);
+		assert_int_equal(sampled.level, level + 1);
+	}
+	pfw_sampled_release(&sampled);
+}
+
+/* Of durations that grow by a factor the logarithms grow evenly, and so do the parts. */
+static void test_parts(void **state)
+{
+	(void)state;
+	for (uint64_t count = 32; count < 200000; count = count * 5 / 3) {
+		struct pfw_sampled sampled = { 0 };
+		double mean[32];
+
+		for (uint64_t i = 0; i < count; i++) {
+			struct pfw_sample sample =
+				sample_of(i, llround(1e6 * exp(10 * (double)i / (double)count)));
+
+			assert_int_equal(pfw_sampled_add(&sampled, &sample, PFW_SAMPLED_MAX), 0);
+		}
+		pfw_sampled_sort(&sampled);
+		pfw_sampled_parts(&sampled, 32, mean);
+		for (size_t i = 0; i < 32; i++)
+			assert_true(fabs(mean[i] - log(1e6) - 10 * ((double)i + 0.5) / 32) < 0.7);
+		pfw_sampled_release(&sampled);
+	}
+}
+
+/* One value in a hundred that is immense leaves the parts as they are. */
 static void test_outliers(void **state)
 {
-	struct pfw_batches batches = { 0 };
+	struct pfw_sampled sampled = { 0 };
 	double mean[32];
 
 	(void)state;
-	for (size_t i = 0; i < 1000; i++)
-		assert_int_equal(pfw_batches_add(&batches, i % 101 == 50 ? 1e9 : 7), 0);
-	pfw_batches_parts(&batches, 32, mean);
+	for (uint64_t i = 0; i < 1000; i++) {
+		struct pfw_sample sample = sample_of(i, i % 101 == 50 ? 1000000000 : 7);
+
+		assert_int_equal(pfw_sampled_add(&sampled, &sample, PFW_SAMPLED_MAX), 0);
+	}
+	pfw_sampled_sort(&sampled);
+	pfw_sampled_parts(&sampled, 32, mean);
 	for (size_t i = 0; i < 32; i++)
-		assert_true(mean[i] == 7);
-	pfw_batches_release(&batches);
+		assert_near(mean[i], log(7), 1e-8);
+	pfw_sampled_release(&sampled);
+}
+
+static void test_log(void **state)
+{
+	(void)state;
+	assert_true(pfw_log_ns(INT64_MIN) == 0 && pfw_log_ns(0) == 0 && pfw_log_ns(1) == 0);
+	for (int64_t ns = 2; ns < INT64_MAX / 3 * 2; ns += 1 + ns / 777)
+		assert_near((double)pfw_log_ns(ns) / PFW_LOG_UNIT, log((double)ns), 3e-9);
+	assert_near((double)pfw_log_ns(INT64_MAX) / PFW_LOG_UNIT, log(0x1p63), 3e-9);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_student),	   cmocka_unit_test(test_holm),
-		cmocka_unit_test(test_difference), cmocka_unit_test(test_median),
-		cmocka_unit_test(test_batches),	   cmocka_unit_test(test_outliers),
+		cmocka_unit_test(test_student),
+		cmocka_unit_test(test_holm),
+		cmocka_unit_test(test_difference),
+		cmocka_unit_test(test_median),
+		cmocka_unit_test(test_sample_of_random_splits),
+		cmocka_unit_test(test_sample_of_equal_calls),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_outliers),
+		cmocka_unit_test(test_log),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,20 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random.h"
 #include "store/nesting/nesting.h"
 
 #define MOST 40
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
-
-static uint64_t state;
-
-static uint64_t any(uint64_t below)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % below;
-}
 
 /* ---- the slow way ---- */
 
@@ -225,7 +216,7 @@ static uint64_t any_launcher(unsigned number)
 {
 	static const enum pfw_launcher kinds[] = { PFW_LAUNCHER_NONE, PFW_LAUNCHER_OPERATOR,
 						   PFW_LAUNCHER_CALL, PFW_LAUNCHER_SPAN };
-	enum pfw_launcher kind = kinds[any(ARRAY_LEN(kinds))];
+	enum pfw_launcher kind = kinds[any_below(ARRAY_LEN(kinds))];
 
 	return kind ? pfw_launcher(kind, number + 1) : 0;
 }
@@ -233,13 +224,14 @@ static uint64_t any_launcher(unsigned number)
 /* Few places, so that borders meet; `laminar`: none lies across another's border. */
 static void make_forest(struct forest *forest, bool laminar)
 {
-	unsigned wanted = 1 + (unsigned)any(MOST);
+	unsigned wanted = 1 + (unsigned)any_below(MOST);
 
 	*forest = (struct forest){ .count = 0 };
 	for (unsigned tries = 0; forest->count < wanted && tries < 400; tries++) {
-		struct slow node = { .span = { .start_ns = (int64_t)any(60),
-					       .dur_ns = (int64_t)any(any(2) ? 60 : 12) },
-				     .name = (unsigned)any(2) };
+		struct slow node = { .span = { .start_ns = (int64_t)any_below(60),
+					       .dur_ns =
+						       (int64_t)any_below(any_below(2) ? 60 : 12) },
+				     .name = (unsigned)any_below(2) };
 		bool across = false;
 
 		for (unsigned i = 0; i < forest->count; i++) {
@@ -254,20 +246,23 @@ static void make_forest(struct forest *forest, bool laminar)
 		if ((laminar && across) || !is_new(forest, &node))
 			continue;
 		node.span.launcher = any_launcher(forest->count);
-		if (any(3) == 0)
-			node.extra = (struct pfw_span_extra){ .cpu_memory = (int64_t)any(100) - 50,
-							      .device_memory = (int64_t)any(9),
-							      .flops = any(5) };
+		if (any_below(3) == 0)
+			node.extra =
+				(struct pfw_span_extra){ .cpu_memory = (int64_t)any_below(100) - 50,
+							 .device_memory = (int64_t)any_below(9),
+							 .flops = any_below(5) };
 		forest->node[forest->count++] = node;
 	}
-	for (forest->launches = 0; forest->launches < any(MOST); forest->launches++) {
-		unsigned number = 1 + (unsigned)any(MOST);
+	for (forest->launches = 0; forest->launches < any_below(MOST); forest->launches++) {
+		unsigned number = 1 + (unsigned)any_below(MOST);
 
 		forest->launch[forest->launches] = (struct pfw_launch){
-			.launcher = pfw_launcher(any(2) ? PFW_LAUNCHER_OPERATOR : PFW_LAUNCHER_CALL,
-						 number),
-			.otherwise = any(2) ? pfw_launcher(PFW_LAUNCHER_SPAN, 1 + any(MOST)) : 0,
-			.ns = (int64_t)any(1000)
+			.launcher = pfw_launcher(
+				any_below(2) ? PFW_LAUNCHER_OPERATOR : PFW_LAUNCHER_CALL, number),
+			.otherwise = any_below(2)
+					     ? pfw_launcher(PFW_LAUNCHER_SPAN, 1 + any_below(MOST))
+					     : 0,
+			.ns = (int64_t)any_below(1000)
 		};
 		/* One launcher, one other: it stands for all work of that launcher. */
 		for (unsigned i = 0; i < forest->launches; i++) {
@@ -326,7 +321,7 @@ static void put_in_order(struct slow *node, unsigned count, enum order order)
 	if (order == BY_END)
 		qsort(node, count, sizeof(*node), by_end);
 	for (unsigned i = count; i > 1 && (order == SHUFFLED || order == BACKWARDS); i--) {
-		unsigned j = order == SHUFFLED ? (unsigned)any(i) : count - i;
+		unsigned j = order == SHUFFLED ? (unsigned)any_below(i) : count - i;
 		struct slow swap = node[i - 1];
 
 		if (order == BACKWARDS && j >= i - 1)
@@ -356,7 +351,7 @@ static void check_forest(struct forest *forest, enum order order)
 		if (node[i].extra.cpu_memory || node[i].extra.device_memory || node[i].extra.flops)
 			assert_int_equal(pfw_nesting_extra(nesting, &node[i].extra, &span.extra),
 					 0);
-		assert_int_equal(pfw_nesting_add(nesting, (uint32_t)thread, &span), 0);
+		assert_int_equal(pfw_nesting_add(nesting, (uint32_t)thread, &span, 1), 0);
 	}
 	for (unsigned i = 0; i < forest->launches; i++)
 		assert_int_equal(pfw_nesting_launch(nesting, &forest->launch[i]), 0);
@@ -373,7 +368,7 @@ static void nests_as_the_slow_way_does(void **unused)
 
 	(void)unused;
 	for (unsigned seed = 1; seed <= 4000; seed++) {
-		state = seed * 0x9e3779b97f4a7c15u;
+		random_state = seed * 0x9e3779b97f4a7c15u;
 		make_forest(&forest, seed % 2);
 		nest_slowly(&forest);
 		for (int order = 0; order < ORDERS; order++)
@@ -420,7 +415,7 @@ static void equal_spans_nest_by_their_lines(void **unused)
 	pfw_nesting_process(nesting, 1);
 	pfw_nesting_thread(nesting, 0, 1);
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(pfw_nesting_add(nesting, 0, &span), 0);
+		assert_int_equal(pfw_nesting_add(nesting, 0, &span, 1), 0);
 	assert_int_equal(pfw_nesting_run(nesting, &user, 1, &too_deep), 0);
 	assert_int_equal(sum.self_ns, 10);
 	assert_int_equal(sum.inside, 3);
@@ -450,7 +445,7 @@ static void work_of_a_call_counts_once(void **unused)
 	pfw_nesting_process(nesting, 2); /* has the same numbers, and nothing to do with it */
 	pfw_nesting_thread(nesting, 0, 1);
 	for (size_t i = 0; i < ARRAY_LEN(spans); i++)
-		assert_int_equal(pfw_nesting_add(nesting, 0, &spans[i]), 0);
+		assert_int_equal(pfw_nesting_add(nesting, 0, &spans[i], 1), 0);
 	assert_int_equal(pfw_nesting_launch(nesting, &other), 0);
 	assert_int_equal(pfw_nesting_launch(nesting, &launch), 0);
 	assert_int_equal(pfw_nesting_run(nesting, &user, 1, &too_deep), 0);
@@ -471,24 +466,25 @@ static void large_ones_go_to_files(void **unused)
 		struct pfw_nesting *nesting = pfw_nesting_create(way ? 4096 : 1u << 30);
 		uint64_t too_deep;
 
-		state = 99;
+		random_state = 99;
 		for (unsigned thread = 0; thread < 4; thread++) {
 			int64_t process = pfw_nesting_process(nesting, thread / 2);
 			int64_t number = pfw_nesting_thread(nesting, (uint32_t)process, thread);
 
 			for (unsigned i = 0; i < 60000; i++) {
-				struct pfw_span span = { .start_ns = (int64_t)any(1u << 24),
-							 .dur_ns = (int64_t)any(1u << any(20)),
-							 .launcher = pfw_launcher(
-								 PFW_LAUNCHER_OPERATOR, i + 1) };
-				struct pfw_launch launch = {
-					.launcher = pfw_launcher(PFW_LAUNCHER_OPERATOR, any(90000)),
-					.ns = 1,
-					.process = (uint32_t)process
+				struct pfw_span span = {
+					.start_ns = (int64_t)any_below(1u << 24),
+					.dur_ns = (int64_t)any_below(1u << any_below(20)),
+					.launcher = pfw_launcher(PFW_LAUNCHER_OPERATOR, i + 1)
 				};
+				struct pfw_launch launch = { .launcher = pfw_launcher(
+								     PFW_LAUNCHER_OPERATOR,
+								     any_below(90000)),
+							     .ns = 1,
+							     .process = (uint32_t)process };
 
-				assert_int_equal(pfw_nesting_add(nesting, (uint32_t)number, &span),
-						 0);
+				assert_int_equal(
+					pfw_nesting_add(nesting, (uint32_t)number, &span, 1), 0);
 				assert_int_equal(pfw_nesting_launch(nesting, &launch), 0);
 			}
 		}
@@ -518,7 +514,7 @@ static void depth_is_bounded(void **unused)
 	for (int64_t i = 0; i < PFW_NESTING_DEPTH + 10; i++) {
 		struct pfw_span span = { .start_ns = i, .dur_ns = (1 << 20) - 2 * i };
 
-		assert_int_equal(pfw_nesting_add(nesting, 0, &span), 0);
+		assert_int_equal(pfw_nesting_add(nesting, 0, &span, 1), 0);
 	}
 	assert_int_equal(pfw_nesting_run(nesting, &user, 1, &too_deep), 0);
 	assert_int_equal(too_deep, 10);

@@ -11,22 +11,13 @@
 
 #include <cmocka.h>
 
+#include "random.h"
 #include "store/index/db.h"
 #include "store/kit/grow.h"
 #include "store/overlap/in_index.h"
 
 #define ROOM 600
 #define STEPS 8
-
-static uint64_t state = 0x2545f4914f6cdd1d;
-
-static uint64_t any(uint64_t below)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % below;
-}
 
 /* ---- lines ---- */
 
@@ -87,11 +78,11 @@ static const struct {
 /* Some events of a stretch of time, in any order. */
 static void fill(struct world *world, struct pfw_overlap_block *block, int64_t from, int64_t to)
 {
-	for (uint64_t left = any(30); left; left--) {
-		unsigned what = (unsigned)any(PFW_ACTIVITY_LOAD + 1);
-		int64_t begin = from + (int64_t)any((uint64_t)(to - from));
-		int64_t end =
-			begin + (int64_t)any((uint64_t)(ROOM - begin)) / (1 + (int64_t)any(20));
+	for (uint64_t left = any_below(30); left; left--) {
+		unsigned what = (unsigned)any_below(PFW_ACTIVITY_LOAD + 1);
+		int64_t begin = from + (int64_t)any_below((uint64_t)(to - from));
+		int64_t end = begin + (int64_t)any_below((uint64_t)(ROOM - begin)) /
+					      (1 + (int64_t)any_below(20));
 
 		span(block, lines[what].name, lines[what].cat, begin, end, lines[what].args);
 		for (int64_t i = begin; i < end; i++)
@@ -103,10 +94,10 @@ static void fill(struct world *world, struct pfw_overlap_block *block, int64_t f
 
 static void fill_steps(struct world *world, struct pfw_overlap_block *block)
 {
-	int64_t begin = (int64_t)any(50);
+	int64_t begin = (int64_t)any_below(50);
 
 	for (unsigned i = 0; i < STEPS && begin < ROOM - 10; i++) {
-		int64_t end = begin + 1 + (int64_t)any((uint64_t)(ROOM - begin) / 2);
+		int64_t end = begin + 1 + (int64_t)any_below((uint64_t)(ROOM - begin) / 2);
 		char name[32];
 
 		sprintf(name, "ProfilerStep#%u", i);
@@ -115,7 +106,7 @@ static void fill_steps(struct world *world, struct pfw_overlap_block *block)
 			world->step[j] = j < end ? (int)i : -1;
 		world->least = begin < world->least ? begin : world->least;
 		world->greatest = end > world->greatest ? end : world->greatest;
-		begin += 1 + (int64_t)any((uint64_t)(end - begin) * 2);
+		begin += 1 + (int64_t)any_below((uint64_t)(end - begin) * 2);
 	}
 }
 
@@ -154,7 +145,7 @@ static void the_sweep_sees_each_instant(void **unused)
 	for (unsigned i = 0; i < 2000; i++) {
 		begin_world(&world);
 		pfw_overlap_init(&overlap);
-		for (uint64_t left = any(6); left; left--) {
+		for (uint64_t left = any_below(6); left; left--) {
 			pfw_overlap_block_clear(block);
 			fill(&world, block, 0, ROOM);
 			assert_int_equal(pfw_overlap_take(&overlap, block), 0);
@@ -185,12 +176,12 @@ static void read_back(const struct pfw_blob *rows, size_t count, const struct wo
 	/* Cut, or changed: refused, or read as something else, and no more. */
 	for (size_t i = 0; i < 20 && rows[count - 1].bytes; i++) {
 		const struct pfw_blob *row = &rows[count - 1];
-		size_t bytes = any(2) ? row->bytes : any(row->bytes);
+		size_t bytes = any_below(2) ? row->bytes : any_below(row->bytes);
 		uint8_t *copy = malloc(bytes + 1);
 
 		memcpy(copy, row->data, bytes);
-		for (uint64_t left = any(4); bytes && left; left--)
-			copy[any(bytes)] = (uint8_t)any(256);
+		for (uint64_t left = any_below(4); bytes && left; left--)
+			copy[any_below(bytes)] = (uint8_t)any_below(256);
 		pfw_overlap_init(&overlap);
 		pfw_overlap_read_row(&overlap, copy, bytes, true);
 		pfw_overlap_release(&overlap);

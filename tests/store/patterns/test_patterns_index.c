@@ -11,21 +11,12 @@
 
 #include <cmocka.h>
 
+#include "random.h"
 #include "store/index/db.h"
 #include "store/patterns/patterns.h"
 #include "store/summary/summary.h"
 
 #define FILES 50
-
-static uint64_t state = 0x9e3779b97f4a7c15;
-
-static uint64_t any(uint64_t below)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % below;
-}
 
 /* A pread or pwrite of /fNAME, by the kind's own way. */
 static void add(void *block, uint64_t name)
@@ -38,8 +29,8 @@ static void add(void *block, uint64_t name)
 		 "{\"id\":2,\"name\":\"%s\",\"cat\":\"POSIX\",\"pid\":1,\"tid\":1,\"ts\":"
 		 "1795230878000000.%03u,\"dur\":1.000,\"ph\":\"X\",\"args\":{\"fname\":\"/f%" PRIu64
 		 "\",\"fd\":3,\"ret\":%u,\"offset\":%u}}",
-		 any(2) ? "pread" : "pwrite", (unsigned)any(1000), name, (unsigned)any(1 << 22),
-		 (unsigned)any(1 << 30));
+		 any_below(2) ? "pread" : "pwrite", (unsigned)any_below(1000), name,
+		 (unsigned)any_below(1 << 22), (unsigned)any_below(1 << 30));
 	pfw_entry_parse(&entry, line, strlen(line));
 	assert_int_equal(entry.kind, PFW_ENTRY_EVENT);
 	entry.process = entry.pid;
@@ -50,13 +41,13 @@ static void fill(void *file, uint64_t files, struct pfw_patterns *same, struct p
 {
 	for (unsigned i = 0; i < 5; i++) {
 		void *block = pfw_patterns_kind.block_create();
-		uint64_t kept = state;
+		uint64_t kept = random_state;
 
 		for (uint64_t j = 0; j < files; j++)
 			add(block, (i * 7 + j) % files);
 		assert_int_equal(pfw_patterns_kind.take(file, block, row), 0);
 		pfw_patterns_kind.block_clear(block);
-		state = kept;
+		random_state = kept;
 		for (uint64_t j = 0; j < files && same; j++)
 			add(block, (i * 7 + j) % files);
 		if (same)
@@ -85,13 +76,13 @@ static void a_row_has_all(void **unused)
 	assert_memory_equal(read.row, same.row, FILES * sizeof(*read.row));
 	/* Cut, or changed: refused, or read as something else, and no more. */
 	for (unsigned i = 0; i < 500; i++) {
-		size_t bytes = any(2) ? row.bytes : any(row.bytes);
+		size_t bytes = any_below(2) ? row.bytes : any_below(row.bytes);
 		uint8_t *copy = malloc(bytes + 1);
 		struct pfw_patterns damaged;
 
 		memcpy(copy, row.data, bytes);
-		for (uint64_t left = any(4); bytes && left; left--)
-			copy[any(bytes)] = (uint8_t)any(256);
+		for (uint64_t left = any_below(4); bytes && left; left--)
+			copy[any_below(bytes)] = (uint8_t)any_below(256);
 		pfw_patterns_init(&damaged);
 		pfw_patterns_read_row(&damaged, 0, &counters, copy, bytes);
 		pfw_patterns_release(&damaged);

@@ -95,7 +95,7 @@ static void test_one_look_at_a_member(void **state)
 
 	write_file(fixture->path, bytes, used);
 	fd = open(fixture->path, O_RDONLY);
-	assert_int_equal(pfw_fd_is_gzip(fd), 1);
+	assert_int_equal(pfw_is_gzip_fd(fd), 1);
 	assert_int_equal(pfw_chain_look(&link, fd, 0), 0);
 	assert_int_equal(link.summary.member_bytes, at[1]);
 	assert_int_equal(link.text_before, 0);
@@ -112,7 +112,7 @@ static void test_one_look_at_a_member(void **state)
 	close(fd);
 	write_file(fixture->path, "\x1f", 1);
 	fd = open(fixture->path, O_RDONLY);
-	assert_int_equal(pfw_fd_is_gzip(fd), 0);
+	assert_int_equal(pfw_is_gzip_fd(fd), 0);
 	close(fd);
 }
 

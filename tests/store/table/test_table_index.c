@@ -11,18 +11,9 @@
 
 #include <cmocka.h>
 
+#include "random.h"
 #include "store/index/db.h"
 #include "store/summary/summary.h"
-
-static uint64_t state = 0x9e3779b97f4a7c15;
-
-static uint64_t any(uint64_t below)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % below;
-}
 
 /* A file whose blocks are filled by the kind's own way. */
 struct made {
@@ -143,9 +134,12 @@ static int take_step(void *user, const struct pfw_table_step_row *row)
 {
 	struct pfw_sketch durations = { 0 };
 	struct sums *sums = user;
-	int error = 0;
+	struct pfw_tally tally = { 0 };
+	int error = pfw_table_step_sums(row, &tally);
 
-	add_sums(sums, &row->sums);
+	if (error)
+		return error;
+	add_sums(sums, &tally);
 	if (row->section == PFW_TABLE_IO)
 		error = pfw_sketch_decode(&durations, row->durations, row->durations_bytes);
 	sums->durations += durations.total;
@@ -223,13 +217,13 @@ static void damage_is_harmless(void **unused)
 		const struct pfw_blob *row = i % 2 ? &made.steps : &made.rows;
 		struct pfw_table_rows rows = { .user = &sums, .row = take_row };
 		struct pfw_table_step_rows by_step = { .user = &sums, .row = take_step };
-		size_t bytes = any(2) ? row->bytes : any(row->bytes);
+		size_t bytes = any_below(2) ? row->bytes : any_below(row->bytes);
 		uint8_t *copy = malloc(bytes + 1);
 
 		sums = (struct sums){ 0 };
 		memcpy(copy, row->data, bytes);
-		for (uint64_t left = any(4); bytes && left; left--)
-			copy[any(bytes)] = (uint8_t)any(256);
+		for (uint64_t left = any_below(4); bytes && left; left--)
+			copy[any_below(bytes)] = (uint8_t)any_below(256);
 		if (i % 2)
 			pfw_table_read_steps(&by_step, copy, bytes);
 		else

@@ -10,15 +10,7 @@
 
 #include <cmocka.h>
 
-static uint64_t state = 0x9e3779b97f4a7c15;
-
-static uint64_t any(uint64_t below)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state % below;
-}
+#include "random.h"
 
 static void expect(int64_t ns)
 {
@@ -43,7 +35,7 @@ static void times_are_those_of_printf(void **unused)
 	for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
 		expect(some[i]);
 	for (unsigned i = 0; i < 200000; i++) {
-		int64_t ns = (int64_t)any(1ull << (1 + any(62)));
+		int64_t ns = (int64_t)any_below(1ull << (1 + any_below(62)));
 
 		/* Every other one is a tie. */
 		if (i % 2)

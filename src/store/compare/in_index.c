@@ -1,0 +1,436 @@
+/* store/compare/in_index.c - stores the rows of a comparison in an index; see in_index.h. */
+#include "store/compare/in_index.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/kit/grow.h"
+#include "store/kit/varint.h"
+#include "store/summary/summary.h"
+#include "store/table/code.h"
+#include "store/table/key.h"
+
+/* The fields of a key. */
+enum { CAT, NAME };
+
+/* What is known of a name of the block's summary. */
+struct named {
+	bool known;
+	bool counts; /* has a row: the number `row` */
+	bool says;   /* its events may say their kind; `kind` is that of those that say `said` */
+	uint8_t said_bytes;
+	char said[16];
+	enum pfw_compare_kind kind;
+	int64_t row;
+};
+
+struct block {
+	struct pfw_compare_rows rows;
+	struct pfw_table_key key;
+	struct named *named; /* of the names of the block's summary */
+	size_t named_room;
+	bool memory;
+};
+
+struct file {
+	struct pfw_compare_rows rows;
+	struct pfw_table_key key;
+	bool memory;
+	bool none; /* too many rows */
+};
+
+/* ---- lines of a block ---- */
+
+static void free_block(void *user)
+{
+	struct block *block = user;
+
+	if (!block)
+		return;
+	pfw_compare_rows_release(&block->rows);
+	pfw_table_key_release(&block->key);
+	free(block->named);
+	free(block);
+}
+
+static void *create_block(void)
+{
+	struct block *block = calloc(1, sizeof(*block));
+
+	if (!block || pfw_table_key_init(&block->key) == 0)
+		return block;
+	free(block);
+	return NULL;
+}
+
+static void clear_block(void *user)
+{
+	struct block *block = user;
+
+	pfw_compare_rows_clear(&block->rows);
+	if (block->named)
+		memset(block->named, 0, block->named_room * sizeof(*block->named));
+	block->memory = false;
+}
+
+static int64_t find_row(struct block *block, const struct pfw_table_line *line)
+{
+	int error;
+
+	pfw_table_key_begin(&block->key, &(struct pfw_table_line){ .section = PFW_TABLE_IO });
+	error = pfw_table_key_slice(&block->key, &line->cat);
+	error = error ? error : pfw_table_key_name(&block->key, line);
+	return error ? error : pfw_compare_row_of(&block->rows, block->key.text, block->key.bytes);
+}
+
+static int add_summed(struct block *block, const struct pfw_entry *entry)
+{
+	struct pfw_table_line line;
+	int64_t row;
+
+	if (!pfw_table_line_read(&line, entry, NULL, (struct pfw_table_how){ .plain = true }))
+		return 0;
+	row = find_row(block, &line);
+	if (row < 0)
+		return (int)row;
+	pfw_compare_add_summed(&block->rows, row, &line);
+	return 0;
+}
+
+/* Find what all events of a name of the summary have in common.  0 or -ENOMEM. */
+static int find_name(struct block *block, const struct pfw_entry *entry, struct named *named)
+{
+	const struct pfw_table_line line = { .name = entry->name, .cat = entry->cat };
+
+	*named = (struct named){ .known = true };
+	named->counts = entry->ph == 'X' && !pfw_slice_is(&entry->cat, "pfw");
+	named->kind = PFW_COMPARE_OTHER;
+	named->says = pfw_slice_is(&entry->cat, "PP");
+	if (pfw_is_io(&entry->cat))
+		named->kind = PFW_COMPARE_IO;
+	if (named->counts)
+		named->row = find_row(block, &line);
+	return named->row < 0 ? (int)named->row : 0;
+}
+
+/* The kind that an event says; mostly all of a name say the same. */
+static enum pfw_compare_kind find_kind(const struct pfw_entry *entry, struct named *named)
+{
+	struct pfw_value kind;
+
+	if (!named->says)
+		return named->kind;
+	if (!pfw_entry_arg(entry, "kind", &kind))
+		return PFW_COMPARE_OTHER;
+	if (kind.text.bytes == named->said_bytes &&
+	    memcmp(kind.text.at, named->said, kind.text.bytes) == 0)
+		return named->kind;
+	named->kind = pfw_compare_kind_of(entry, &entry->cat);
+	named->said_bytes = 0;
+	if (kind.text.bytes <= sizeof(named->said) && !kind.text.escaped) {
+		named->said_bytes = (uint8_t)kind.text.bytes;
+		memcpy(named->said, kind.text.at, kind.text.bytes);
+	}
+	return named->kind;
+}
+
+/* A call, a span or another event. */
+static int add_event(struct block *block, const struct pfw_entry *entry, uint32_t name)
+{
+	enum pfw_compare_kind kind;
+	struct named *named;
+	int64_t dur_ns = entry->dur_ns > 0 ? entry->dur_ns : 0, end;
+	int error = 0;
+
+	if (PFW_REACH(block->named, name, block->named_room))
+		return -ENOMEM;
+	named = &block->named[name];
+	/* The first row of a summary has several names. */
+	if (!named->known || !name)
+		error = find_name(block, entry, named);
+	if (error)
+		return error;
+	kind = find_kind(entry, named);
+	block->memory |= kind == PFW_COMPARE_MEMORY;
+	if (!named->counts || entry->ts_ns == INT64_MIN ||
+	    __builtin_add_overflow(entry->ts_ns, dur_ns, &end))
+		return 0;
+	return pfw_compare_add(&block->rows, named->row, entry, dur_ns, kind);
+}
+
+static int add(void *user, const struct pfw_entry *entry, const struct pfw_summary *summary)
+{
+	if (entry->ph == 'X' || entry->ph == 'i')
+		return add_event(user, entry, summary->last.name);
+	return entry->ph == 'M' ? add_summed(user, entry) : 0;
+}
+
+/* ---- blocks of a file ---- */
+
+static void free_file(void *user)
+{
+	struct file *file = user;
+
+	if (!file)
+		return;
+	pfw_compare_rows_release(&file->rows);
+	pfw_table_key_release(&file->key);
+	free(file);
+}
+
+static void *create_file(void)
+{
+	struct file *file = calloc(1, sizeof(*file));
+
+	if (!file || pfw_table_key_init(&file->key) == 0)
+		return file;
+	free(file);
+	return NULL;
+}
+
+/* Add a row that was found; `from` is its sample unless that is in `found`. */
+static int add_row(struct file *file, int64_t number, const struct pfw_compare_found *found,
+		   const struct pfw_sampled *from)
+{
+	uint32_t most = pfw_compare_most(file->rows.keys.count);
+	struct pfw_compare_row *row;
+
+	file->none |= !most;
+	if (number < 0 || file->none)
+		return number < 0 ? (int)number : 0;
+	row = &file->rows.row[number];
+	pfw_compare_add_sums(&row->sums, &found->sums);
+	return from ? pfw_sampled_merge(&row->sampled, from, most)
+		    : pfw_compare_read_sample(&row->sampled, found, most);
+}
+
+static int take(void *user, void *taken, struct pfw_blob *data)
+{
+	const struct block *block = taken;
+	struct file *file = user;
+	int error = 0;
+
+	(void)data;
+	file->memory |= block->memory;
+	for (uint32_t i = 0; i < block->rows.keys.count && !error && !file->none; i++) {
+		const struct pfw_text_id *key = &block->rows.keys.name[i];
+		const struct pfw_compare_found found = { .sums = block->rows.row[i].sums };
+
+		error = add_row(file, pfw_compare_row_of(&file->rows, key->text, key->bytes),
+				&found, &block->rows.row[i].sampled);
+	}
+	return error;
+}
+
+/* ---- rows as bytes ---- */
+
+static int put_sums(struct pfw_blob *data, const struct pfw_compare_sums *sums)
+{
+	const uint64_t value[] = { sums->count,
+				   (uint64_t)sums->total_ns,
+				   sums->kinds,
+				   sums->samples,
+				   (uint64_t)sums->log_sum,
+				   (uint64_t)(sums->log_sum >> 64),
+				   pfw_varint_fold(sums->first_ns),
+				   (uint64_t)sums->last_ns - (uint64_t)sums->first_ns };
+
+	/* Without calls of a known duration the rest is 0. */
+	return pfw_blob_put(data, value, sums->samples ? 8 : 4);
+}
+
+static void get_sums(struct pfw_varints *reader, struct pfw_compare_sums *sums)
+{
+	uint64_t low;
+
+	sums->count = pfw_varints_next(reader);
+	sums->total_ns = (int64_t)pfw_varints_next(reader);
+	sums->kinds = (unsigned)pfw_varints_next(reader);
+	sums->samples = pfw_varints_next(reader);
+	reader->bad |= sums->total_ns < 0 || sums->count > INT64_MAX ||
+		       sums->kinds >> PFW_COMPARE_KINDS;
+	if (!sums->samples)
+		return;
+	low = pfw_varints_next(reader);
+	sums->log_sum = (__int128)((unsigned __int128)pfw_varints_next(reader) << 64 | low);
+	sums->first_ns = pfw_varint_unfold(pfw_varints_next(reader));
+	sums->last_ns = (int64_t)((uint64_t)sums->first_ns + pfw_varints_next(reader));
+	reader->bad |= sums->last_ns < sums->first_ns;
+}
+
+/* By level, the greatest first: whoever needs only the upper levels need not read the others. */
+static int by_level(const void *a, const void *b)
+{
+	const struct pfw_sample *x = a, *y = b;
+
+	if (x->level != y->level)
+		return x->level > y->level ? -1 : 1;
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	return (x->dur_ns > y->dur_ns) - (x->dur_ns < y->dur_ns);
+}
+
+static int put_sample(struct pfw_blob *data, const struct pfw_compare_row *row)
+{
+	const struct pfw_sampled *sampled = &row->sampled;
+	struct pfw_blob bytes = { 0 };
+	uint32_t end;
+	int error = pfw_blob_put(&bytes, &(uint64_t){ sampled->level }, 1);
+
+	if (sampled->count)
+		qsort(sampled->sample, sampled->count, sizeof(*sampled->sample), by_level);
+	for (uint32_t i = 0; i < sampled->count && !error; i = end) {
+		uint64_t before = (uint64_t)row->sums.first_ns, level = sampled->sample[i].level;
+
+		end = i + 1;
+		while (end < sampled->count && sampled->sample[end].level == level)
+			end++;
+		error = pfw_blob_put(&bytes, (uint64_t[]){ level, end - i }, 2);
+		for (uint32_t j = i; j < end && !error; j++) {
+			const struct pfw_sample *sample = &sampled->sample[j];
+
+			error = pfw_blob_put(&bytes,
+					     (uint64_t[]){ (uint64_t)sample->ts_ns - before,
+							   sample->dur_ns },
+					     2);
+			before = (uint64_t)sample->ts_ns;
+		}
+	}
+	error = error ? error : pfw_table_put_text(data, (const char *)bytes.data, bytes.bytes);
+	pfw_blob_free(&bytes);
+	return error;
+}
+
+int pfw_compare_read_sample(struct pfw_sampled *into, const struct pfw_compare_found *row,
+			    uint32_t most)
+{
+	struct pfw_varints reader = pfw_varints(row->sample, row->sample_bytes);
+	const struct pfw_sampled none = { .level = (uint32_t)pfw_varints_next(&reader) };
+	int error = none.level > PFW_SAMPLE_LEVELS ? -EBADMSG
+						   : pfw_sampled_merge(into, &none, most);
+
+	while (!error && !reader.bad && reader.at < reader.end) {
+		struct pfw_sample sample = { .ts_ns = row->sums.first_ns };
+		uint64_t level = pfw_varints_next(&reader), count = pfw_varints_next(&reader);
+
+		if (level < into->level)
+			break;
+		reader.bad |= level >= PFW_SAMPLE_LEVELS || count > PFW_SAMPLED_MAX;
+		sample.level = level & (PFW_SAMPLE_LEVELS - 1);
+		for (; count && !reader.bad && !error; count--) {
+			uint64_t more = pfw_varints_next(&reader);
+			uint64_t dur_ns = pfw_varints_next(&reader);
+
+			sample.ts_ns = (int64_t)((uint64_t)sample.ts_ns + more);
+			sample.dur_ns = dur_ns & PFW_SAMPLE_NS_MAX;
+			reader.bad |= dur_ns > PFW_SAMPLE_NS_MAX;
+			error = pfw_sampled_add(into, &sample, most);
+		}
+	}
+	return reader.bad ? -EBADMSG : error;
+}
+
+static int put_row(struct pfw_blob *data, const struct pfw_compare_rows *rows, uint32_t number)
+{
+	const char *key = rows->keys.name[number].text, *text;
+	int error = 0;
+
+	for (unsigned field = CAT; field <= NAME && !error; field++) {
+		size_t bytes;
+
+		text = pfw_table_key_field(key, field, &bytes);
+		error = pfw_table_put_text(data, text, bytes);
+	}
+	error = error ? error : put_sums(data, &rows->row[number].sums);
+	return error ? error : put_sample(data, &rows->row[number]);
+}
+
+/* An empty row: no answer. */
+static int end(void *user, struct pfw_blob *data)
+{
+	struct file *file = user;
+	int error = 0;
+
+	if (file->none)
+		return 0;
+	error = pfw_blob_put(data, (uint64_t[]){ file->memory, file->rows.keys.count }, 2);
+	for (uint32_t i = 0; i < file->rows.keys.count && !error; i++)
+		error = put_row(data, &file->rows, i);
+	return error;
+}
+
+static int read_rows(struct pfw_compare_reader *into, const uint8_t *data, size_t bytes)
+{
+	struct pfw_varints reader = pfw_varints(data, bytes);
+	int error = 0;
+
+	if (!bytes)
+		return -ENOENT;
+	into->memory |= pfw_varints_next(&reader) != 0;
+	into->rows = pfw_varints_next(&reader);
+	while (into->row && !error && !reader.bad && reader.at < reader.end) {
+		struct pfw_compare_found found = { .cat = pfw_table_get_text(&reader) };
+		struct pfw_slice sample;
+
+		found.name = pfw_table_get_text(&reader);
+		get_sums(&reader, &found.sums);
+		sample = pfw_table_get_text(&reader);
+		found.sample = (const uint8_t *)sample.at;
+		found.sample_bytes = sample.bytes;
+		error = reader.bad ? -EBADMSG : into->row(into->user, &found);
+	}
+	return reader.bad ? -EBADMSG : error;
+}
+
+static int read_last(void *user, const uint8_t *data, size_t bytes, bool last)
+{
+	return last ? read_rows(user, data, bytes) : 0;
+}
+
+int pfw_compare_from_index(struct pfw_index *index, struct pfw_compare_reader *reader)
+{
+	return pfw_index_parts(index, &pfw_compare_kind, reader, read_last);
+}
+
+/* ---- an index that is added to ---- */
+
+static int resume_row(void *user, const struct pfw_compare_found *found)
+{
+	struct file *file = user;
+	int error;
+
+	pfw_table_key_begin(&file->key, &(struct pfw_table_line){ .section = PFW_TABLE_IO });
+	error = pfw_table_key_slice(&file->key, &found->cat);
+	error = error ? error : pfw_table_key_slice(&file->key, &found->name);
+	return error ? error
+		     : add_row(file,
+			       pfw_compare_row_of(&file->rows, file->key.text, file->key.bytes),
+			       found, NULL);
+}
+
+static int resume(void *user, const uint8_t *data, size_t bytes)
+{
+	struct file *file = user;
+	struct pfw_compare_reader reader = { .user = file, .row = resume_row };
+	int error = read_rows(&reader, data, bytes);
+
+	file->memory |= reader.memory;
+	file->none |= error == -ENOENT;
+	return error == -ENOENT ? 0 : error;
+}
+
+const struct pfw_index_kind pfw_compare_kind = {
+	.name = "compare",
+	.number = 4,
+	.version = 1,
+	.block_create = create_block,
+	.block_clear = clear_block,
+	.block_free = free_block,
+	.add = add,
+	.file_create = create_file,
+	.file_free = free_file,
+	.take = take,
+	.end = end,
+	.resume = resume,
+};

@@ -1,0 +1,281 @@
+"""`pfw report`: every figure of the page is one of the commands, and the page stands for itself."""
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from harness import PFW, clean_environment, run
+from test_export import Trace
+
+SHEETS = {"overlap": ["overlap", "--steps", "--bins=120"], "names": ["table", "--row-limit=500"],
+          "files": ["table", "--group-by=fname", "--row-limit=500"], "patterns": ["patterns", "--row-limit=500"],
+          "memory": ["memory", "--bins=120"]}
+EVIL = "</script><script>document.title='evil'</script><b>&"
+
+
+def training(directory, ranks=1, steps=4, end=True):
+    """Ranks that read, compute on a GPU, and step; the last one is slow."""
+    directory.mkdir(exist_ok=True)
+    for rank in range(ranks):
+        chance, trace, at = random.Random(rank), Trace(100 + rank, rank if ranks > 1 else None, ranks), 1000
+        for step in range(steps):
+            begin = at
+            for number in range(3):
+                long = chance.randrange(10_000, 20_000) * (1 + (rank == ranks - 1))
+                trace.add("pread", "POSIX", at, long, {"fname": f"/data/{number}{EVIL}", "fd": 3, "ret": 4096,
+                                                       "count": 4096, "offset": 4096 * step})
+                trace.add("aten::mm", "PP", at + long, 9000, {"kind": "cpu_op", "device": 0, "device_index": -1})
+                trace.gpu("gemm", at + long + 3000, 8000, correlation=step * 3 + number + 1)
+                at += long + 10_000
+            trace.add(f"ProfilerStep#{step}", "PP", begin, at - begin, {"kind": "step", "step": step})
+            at += 100
+        trace.add(EVIL, "app", at, 50)
+        if end:
+            trace.add("end", "pfw", at + 100, None, {"events": len(trace.lines) - 1, "lost": 3, "reason": "exit"}, ph="M")
+        trace.write(directory / (f"t-rank{rank:04}.pfw" if ranks > 1 else "t.pfw"))
+    return directory
+
+
+def rows(words, *path):
+    found = [json.loads(line) for line in run([PFW, *words, "--quiet", "--format=ndjson", *path]).stdout.splitlines()]
+    for row in found:
+        if row.get("rank") == "all":  # a type of its own for programs in this process
+            row["type"] = "all"
+    return found
+
+
+def report(*words, **options):
+    return json.loads(run([PFW, "report", "--format=json", *words], **options).stdout)
+
+
+def data_of(page):
+    text = re.search(r'<script type="application/json" id="data">\n(.*?)</script>', page, re.S)[1]
+    return json.loads(text)
+
+
+# ---- what is in it ----
+
+@pytest.mark.parametrize("words", [[], ["--since=50%"], ["--rank=1"], ["--no-index", "-j1", "-q"], ["--pid", "100"]])
+def test_rows_are_those_of_the_commands(tmp_path, words):
+    path = training(tmp_path / "t", ranks=3)
+    found = report(path, *words)
+    assert list(found["sheets"]) == list(SHEETS)
+    for name, command in SHEETS.items():
+        sheet = found["sheets"][name]
+        assert sheet["rows"] == rows(command, *words, path) and sheet["left_out"] == 0, name
+        assert set().union(*sheet["rows"]) - set(sheet["kinds"]) <= {"type", "section"}
+    assert {"rank", "all", "step", "bin"} == {row["type"] for row in found["sheets"]["overlap"]["rows"]}
+
+
+def test_what_ran(tmp_path):
+    ran = report(training(tmp_path / "t", ranks=3))["run"]
+    assert (ran["files"], ran["ranks"], ran["processes"], ran["hosts"]) == (3, 3, 3, ["here"])
+    assert (ran["ended"], ran["unfinished"], ran["lost"]) == (3, 0, 9)
+    killed = report(training(tmp_path / "k", end=False))["run"]
+    assert (killed["ended"], killed["unfinished"], killed["ranks"]) == (0, 1, 0)
+
+
+def test_notes_say_what_is_missing(tmp_path):
+    path = Trace().add("read", "POSIX", 0, 5, {"fname": "/a", "ret": 1}).write(tmp_path / "t.pfw")
+    notes = report(path)["notes"]
+    assert any("have no steps" in note for note in notes) and any("no allocations" in note for note in notes)
+    assert len(notes) == len(set(notes))
+
+
+def test_many_ranks_have_the_steps_of_the_slowest(tmp_path):
+    """Of more than 16 ranks ten, as in `pfw overlap`; the ranks themselves are all there."""
+    path = training(tmp_path / "t", ranks=20, steps=3)
+    found, wanted = report(path)["sheets"]["overlap"]["rows"], rows(SHEETS["overlap"], path)
+    slow = {row["rank"] for row in found if row["type"] == "step"}
+    own = {row["rank"]: row["steps_own"] for row in wanted if row["type"] == "rank"}
+    assert len(slow) == 10 and 19 in slow
+    assert min(own[rank] for rank in slow) >= max(own[rank] for rank in own if rank not in slow)
+    assert found == [row for row in wanted if row["type"] != "step" or row["rank"] in slow]
+
+
+def test_rows_that_are_left_out_are_counted(tmp_path):
+    trace = Trace()
+    for step in range(10_300):
+        trace.add(f"ProfilerStep#{step}", "PP", 100 * step, 90, {"kind": "step", "step": step})
+    sheet = report(trace.write(tmp_path / "t.pfw"))["sheets"]["overlap"]
+    assert len(sheet["rows"]) == 10_000 and sheet["left_out"] == 1 + 1 + 120 + 10_300 - 10_000
+
+
+# ---- findings: one problem planted in a loop that has none ----
+
+MS = 1_000_000
+LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+def loop(directory, problem=None, steps=12, ranks=4):
+    """Steps of 100 ms: an operator runs all the time, the GPU nine tenths of it, and a worker reads meanwhile."""
+    directory.mkdir(exist_ok=True)
+    for rank in range(ranks):
+        trace, at = Trace(100 + rank, rank, ranks), MS
+        for step in range(steps):
+            begin = at
+            for name, cat, long, args in planted(problem, rank, step):
+                trace.add(name, cat, at, long, args)
+                at += long
+            long = 100 * MS
+            if problem == "slow_rank" and rank == 2:
+                long = 150 * MS
+            if problem == "slow_steps" and step in (4, 9):
+                long = 400 * MS
+            trace.add("forward", "PP", at, long, {"kind": "cpu_op", "device": 0, "device_index": -1})
+            kernels, copies = {"launch_bound": (0.3, 0), "copies": (0.6, 0.3)}.get(problem, (0.95, 0))
+            for part in range(10):
+                call = at + part * long // 10
+                number = step * 10 + part + 1
+                trace.add("cudaLaunchKernel", "PP", call, 100_000,
+                          {"kind": "runtime", "device": 0, "device_index": -1, "correlation": number, "cbid": 211})
+                trace.gpu("gemm", call + 100_000, int(kernels * long / 10), correlation=number)
+                if copies:
+                    trace.gpu("Memcpy HtoD", call + 100_000 + int(kernels * long / 10), int(copies * long / 10), kind="memcpy",
+                              correlation=10_000 + number, bytes=4096, copy_kind="HtoD")
+            trace.add("pread", "POSIX", at, 50 * MS, {"fname": "/data/all", "fd": 3, "ret": 1 << 20, "count": 1 << 20,
+                                                      "offset": step << 20}, tid=7)
+            at += long
+            trace.add(f"ProfilerStep#{step}", "PP", begin, at - begin, {"kind": "step", "step": step})
+        trace.add("end", "pfw", at, None, {"events": len(trace.lines) - 1, "lost": 0, "reason": "exit"}, ph="M")
+        trace.write(directory / f"t-rank{rank:04}.pfw")
+    return directory
+
+
+def planted(problem, rank, step):
+    """What a rank does before the operator of a step begins."""
+    chance = random.Random(rank * 100 + step)
+    read = {"fname": "/data/slow", "fd": 4, "ret": 65536, "count": 65536}
+    if problem == "io_alone":
+        return [("pread", "POSIX", 30 * MS, {**read, "offset": step * 65536})]
+    if problem == "io_alone by writes" and step % 3 == 2:
+        return [("write", "POSIX", 80 * MS, {"fname": "/ckpt/model.pt", "fd": 9, "ret": 8 << 20, "count": 8 << 20})]
+    if problem == "loader":
+        return [(LOADER, "PP", 40 * MS, {"kind": "annotation", "device": 0, "device_index": -1})]
+    if problem == "small_calls":
+        return [("read", "POSIX", MS // 4, {**read, "ret": 100, "count": 100})] * 200
+    if problem == "random_reads":
+        return [("pread", "POSIX", MS, {**read, "offset": chance.randrange(1 << 30)}) for _ in range(50)]
+    if problem == "opened_again":
+        return [("open", "POSIX", MS, {"fname": "/data/index", "ret": 5}),
+                ("close", "POSIX", MS // 10, {"fname": "/data/index", "fd": 5, "ret": 0})] * 40
+    if problem == "metadata":
+        return [("stat", "POSIX", MS // 3, {"fname": f"/data/{number}", "ret": 0}) for number in range(200)]
+    return []
+
+
+def test_nothing_is_found_in_a_healthy_run(tmp_path):
+    assert report(loop(tmp_path / "t"))["findings"] == []
+
+
+@pytest.mark.parametrize("problem", ["io_alone", "io_alone by writes", "loader", "slow_rank", "slow_steps", "launch_bound",
+                                     "copies", "small_calls", "random_reads", "opened_again", "metadata"])
+def test_the_planted_problem_is_the_first_finding(tmp_path, problem):
+    """Its cost is what was planted, and its query a command that runs."""
+    path = loop(tmp_path / "t", problem)
+    found = report(path)
+    assert [one["rule"] for one in found["findings"]][:1] == [problem.split()[0]]
+    first = found["findings"][0]
+    costs = [one["cost_ns"] for one in found["findings"]]
+    assert costs == sorted(costs, reverse=True)
+    wall = sum(row["wall"] for row in found["sheets"]["overlap"]["rows"] if row["type"] == "step")
+    assert 0.1 <= first["cost_ns"] / 1000 / wall <= 0.6
+    alone = {"io_alone": 12 * 4 * 30, "io_alone by writes": 4 * 4 * 80, "loader": 12 * 4 * 40, "slow_rank": 12 * 4 * 50,
+             "slow_steps": 2 * 4 * 300, "small_calls": 12 * 4 * 50, "random_reads": 12 * 4 * 50,
+             "opened_again": 12 * 4 * 44, "metadata": 12 * 4 * 200 // 3}
+    if problem in alone:
+        assert first["cost_ns"] == pytest.approx(alone[problem] * MS, rel=0.02)
+    assert re.search(r": [\d.]+(ms|s|m .*), [\d.]+ % of the time of all steps$", first["text"])
+    run([PFW, *first["query"].split()[1:], "-q", path])
+
+
+# ---- the page ----
+
+def test_page_needs_nothing_else(tmp_path):
+    path = training(tmp_path / "t")
+    run([PFW, "report", "-q", path, "-o", tmp_path / "r.html"])
+    page = (tmp_path / "r.html").read_text()
+    assert data_of(page) == report(path)
+    assert page.count("<script") == 2 and page.count("</script>") == 2 and "default-src 'none'" in page
+    assert not re.search(r'(src|href)=|@import|url\(', page)
+
+
+def test_markdown_has_the_findings_and_the_commands_tables(tmp_path):
+    path = loop(tmp_path / "t", "loader")
+    text = run([PFW, "report", "--format", "md", path]).stdout
+    assert text.startswith("# made\n") and "1. **The steps wait for the DataLoader: 1.92s" in text
+    for words in (["overlap"], ["table", "--row-limit=15"], ["table", "-g", "fname", "--row-limit=10"],
+                  ["patterns", "--row-limit=10"]):
+        assert run([PFW, *words, "--format", "md", "-q", path]).stdout in text, words
+    for _ in range(2):
+        run([PFW, "report", "--format", "md", "-q", "--force", path, "-o", tmp_path / "r.md"])
+        assert (tmp_path / "r.md").read_text() == text
+    run([PFW, "report", "--format", "md", path, "-o", "/dev/full"], status=2)
+    assert "No rule found" in run([PFW, "report", "--format", "md", loop(tmp_path / "h")]).stdout
+
+
+def test_its_own_page_is_replaced_and_nothing_else(tmp_path):
+    training(tmp_path / "t")
+    for _ in range(2):
+        done = run([PFW, "report", "t"], cwd=tmp_path)
+        assert done.stderr.splitlines()[-1] == "pfw report: report.html" and done.stdout == ""
+        assert data_of((tmp_path / "report.html").read_text())
+    (tmp_path / "report.html").write_text("mine")
+    assert "exists already" in run([PFW, "report", "t"], cwd=tmp_path, status=2).stderr
+    assert (tmp_path / "report.html").read_text() == "mine"
+    run([PFW, "report", "-q", "--force", "-o", "report.html", "t"], cwd=tmp_path)
+    assert "exists already" in run([PFW, "report", "-o", "report.html", "t"], cwd=tmp_path, status=2).stderr
+    trace = (tmp_path / "t/t.pfw").read_text()
+    run([PFW, "report", "--force", "-o", "t/t.pfw", "t"], cwd=tmp_path, status=2)
+    assert (tmp_path / "t/t.pfw").read_text() == trace
+
+
+def test_permissions_are_those_of_the_trace(tmp_path):
+    path = training(tmp_path / "t")
+    (path / "t.pfw").chmod(0o600)
+    run([PFW, "report", "-q", path, "-o", tmp_path / "r.html"])
+    assert (tmp_path / "r.html").stat().st_mode & 0o777 == 0o600
+
+
+def test_wrong_words(tmp_path):
+    training(tmp_path / "t")
+    assert "want html, md or json" in run([PFW, "report", "--format", "pdf", "t"], cwd=tmp_path, status=2).stderr
+    assert "no-such" in run([PFW, "report", "no-such"], cwd=tmp_path, status=2).stderr
+    assert "--since" in run([PFW, "report", "--since", "soon", "t"], cwd=tmp_path, status=2).stderr
+    assert os.listdir(tmp_path) == ["t"]
+
+
+def test_damage_is_told_and_the_page_is_made(tmp_path):
+    path = training(tmp_path / "t", end=False)
+    with (path / "t.pfw").open("a") as file:
+        file.write("no line\n{\n")
+    done = run([PFW, "report", path, "-o", tmp_path / "r.html"], status=1)
+    assert "t.pfw:" in done.stderr
+    assert any("t.pfw:" in note for note in data_of((tmp_path / "r.html").read_text())["notes"])
+
+
+def test_leaves_an_index_of_a_large_trace(tmp_path):
+    path = training(tmp_path / "t")
+    run([PFW, "report", "-q", path, "-o", tmp_path / "r.html"], environment={**clean_environment(), "PFW_INDEX_EVENTS": "10"})
+    assert [name for name in os.listdir(path) if name != "t.pfw"]
+    assert report(path) == report(path, "--no-index")
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium")
+def test_a_browser_draws_the_page(tmp_path):
+    """All figures of a small table, and no element that the trace's names have made."""
+    path = training(tmp_path / "t", ranks=2)
+    run([PFW, "report", "-q", path, "-o", tmp_path / "r.html"])
+    page = subprocess.run(["env", "-u", "LD_PRELOAD", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                           f"--user-data-dir={tmp_path}/profile", (tmp_path / "r.html").as_uri()],
+                          capture_output=True, text=True, timeout=120, check=True).stdout
+    assert 'data-ready="yes"' in page and "<title>pfw report</title>" in page
+    steps = [row for row in report(path)["sheets"]["overlap"]["rows"] if row["type"] == "step"]
+    shown = re.search(r'aria-labelledby="steps".*?<tbody>(.*?)</tbody>', page, re.S)[1]
+    assert shown.count("<tr>") == len(steps)
+    for row in steps:
+        assert f"<td>{row['wall']:.3f} µs</td>" in shown

@@ -1,0 +1,23 @@
+/* random.h - numbers that are the same in each run (xorshift64). */
+#ifndef PFW_TESTS_RANDOM_H
+#define PFW_TESTS_RANDOM_H
+
+#include <stdint.h>
+
+/* A test that wants a case of its own sets the state to any number but 0. */
+static uint64_t random_state = 0x2545f4914f6cdd1d;
+
+static inline uint64_t any(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+static inline uint64_t any_below(uint64_t below)
+{
+	return any() % below;
+}
+
+#endif

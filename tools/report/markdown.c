@@ -1,0 +1,76 @@
+/* tools/report/markdown.c - a report to paste: the findings, and the tables of the commands as they print them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report/report.h"
+#include "ui/cells.h"
+
+static const struct {
+	const char *title;
+	const struct cli_command *command;
+	const char *word[3];
+} parts[] = {
+	{ "Overlap", &cli_overlap, { NULL } },
+	{ "Names", &cli_table, { "--row-limit=15" } },
+	{ "Files", &cli_table, { "--group-by=fname", "--row-limit=10" } },
+	{ "How files are used", &cli_patterns, { "--row-limit=10" } },
+};
+
+static void put_findings(struct report *report)
+{
+	struct finding found[ADVICE_RULES];
+	size_t count = advice_find(&report->advice, found);
+
+	puts("## What to look at first\n");
+	if (!count)
+		puts("No rule found a cost of a tenth of the time.");
+	for (size_t i = 0; i < count; i++) {
+		printf("%zu. **", i + 1);
+		cell_put_md(stdout, found[i].text, strlen(found[i].text));
+		printf(".** %s `%s`\n", found[i].remedy, found[i].query);
+	}
+}
+
+/* What the commands say of the traces is said already, by the sheets. */
+static int print_part(const struct report *report, size_t number)
+{
+	const char **argv = calloc(report->words + 8, sizeof(*argv));
+	int argc = 0, status = CLI_USAGE;
+
+	if (!argv)
+		return status;
+	argv[argc++] = "--format=md";
+	argv[argc++] = "--quiet";
+	for (const char *const *word = parts[number].word; *word; word++)
+		argv[argc++] = *word;
+	for (size_t i = 0; i < report->words; i++)
+		argv[argc++] = report->word[i];
+	printf("\n## %s\n\n", parts[number].title);
+	status = parts[number].command->main(parts[number].command, argc, (char **)(uintptr_t)argv);
+	free(argv);
+	return status;
+}
+
+int report_markdown(struct report *report, FILE *out, const char *title)
+{
+	/* The commands print to standard output. */
+	int before = out == stdout ? -1 : dup(STDOUT_FILENO), status = CLI_OK;
+
+	if (out != stdout && (before < 0 || fflush(stdout) || dup2(fileno(out), STDOUT_FILENO) < 0))
+		return CLI_USAGE;
+	fputs("# ", stdout);
+	cell_put_md(stdout, title, strlen(title));
+	puts("\n");
+	put_findings(report);
+	for (size_t i = 0; i < CLI_ARRAY_LEN(parts) && status <= CLI_PROBLEMS; i++)
+		status = print_part(report, i);
+	if (fflush(stdout))
+		status = CLI_USAGE;
+	if (before >= 0) {
+		dup2(before, STDOUT_FILENO);
+		close(before);
+	}
+	return status;
+}

@@ -1,0 +1,419 @@
+/* Draws a report: the JSON in #data, which `pfw report --format json` prints, as tables and charts.  Every
+ * figure is one of a command; the page only adds up what it draws. */
+(function () {
+	"use strict";
+	const data = JSON.parse(document.getElementById("data").textContent);
+	const page = document.getElementById("page");
+	const sheet = name => data.sheets[name];
+	const ROWS_AT_FIRST = 30;
+
+	/* ---- elements and figures ---- */
+
+	function make(tag, attributes, ...children) {
+		const element = document.createElement(tag);
+
+		for (const [name, value] of Object.entries(attributes || {})) {
+			if (name.startsWith("on"))
+				element.addEventListener(name.slice(2), value);
+			else if (value !== null && value !== undefined)
+				element.setAttribute(name, value);
+		}
+		element.append(...children);
+		return element;
+	}
+
+	function draw(tag, attributes, ...children) {
+		const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+
+		for (const [name, value] of Object.entries(attributes))
+			element.setAttribute(name, value);
+		element.append(...children);
+		return element;
+	}
+
+	const count = number => Math.round(number).toLocaleString("en-US");
+
+	function scaled(number, units, step) {
+		let at = 0, size = Math.abs(number);
+
+		while (size >= step && at + 1 < units.length) {
+			size /= step;
+			at++;
+		}
+		return `${(Math.sign(number) * size).toFixed(at || size % 1 ? size < 10 ? 2 : 1 : 0)} ${units[at]}`;
+	}
+
+	/* Times come in µs. */
+	function time(us) {
+		return us === 0 ? "0" : Math.abs(us) >= 1e6 ? `${(us / 1e6).toFixed(3)} s` : Math.abs(us) >= 1e3 ? `${(us / 1e3).toFixed(3)} ms`
+			: `${us.toFixed(3)} µs`;
+	}
+	const bytes = number => scaled(number, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"], 1024);
+	const percent = number => `${number.toFixed(1)} %`;
+
+	/* What the numbers of pfw table are; its columns are PyTorch's, and have no unit of their own. */
+	const KINDS = { total: "time", self: "time", avg: "time", min: "time", p50: "time", p95: "time", p99: "time", max: "time",
+			bytes: "bytes", mean_size: "bytes", bandwidth: "rate" };
+
+	function kindOf(kinds, key) {
+		if (kinds[key] !== "number" && kinds[key] !== "count")
+			return kinds[key];
+		return KINDS[key] || (/_time(_total)?$/.test(key) ? "time" : /percent$/.test(key) ? "percent" : kinds[key]);
+	}
+
+	function figure(kind, value) {
+		if (value === null || value === undefined)
+			return "-";
+		if (typeof value !== "number")
+			return value === "" ? "(none)" : String(value);
+		switch (kind) {
+		case "time": return time(value);
+		case "bytes": return bytes(value);
+		case "rate": return `${bytes(value)}/s`;
+		case "percent": return percent(value);
+		case "count": return count(value);
+		case "number": return Number(value.toPrecision(5)).toLocaleString("en-US", { maximumFractionDigits: 3 });
+		default: return String(value);
+		}
+	}
+
+	function section(title, text, ...children) {
+		const id = title.toLowerCase().replace(/[^a-z]+/g, "-");
+
+		page.append(make("section", { "aria-labelledby": id }, make("h2", { id }, title),
+				 make("p", {}, ...text), ...children));
+	}
+	const command = words => make("code", {}, `pfw ${words}`);
+
+	/* ---- tables ---- */
+
+	const TITLES = {
+		rank: "Rank", wall: "Wall", io: "I/O", compute: "Compute", gpu: "GPU", comm: "Comm", copy: "Copies", load: "Loading",
+		io_unoverlapped: "I/O alone", comm_unoverlapped: "Comm alone", idle: "GPU idle", io_calls: "I/O calls",
+		io_bytes: "I/O bytes", steps_own: "Own time a step", steps_slowest: "Steps slowest", name: "Name", count: "Calls",
+		total: "Total", total_percent: "% of I/O", avg: "Mean", p50: "Median", p95: "p95", max: "Max", bytes: "Bytes",
+		mean_size: "Mean size", bandwidth: "Bandwidth", fname: "File", self_cpu_time_total: "Self CPU", cpu_time_total: "CPU total",
+		cpu_time: "CPU mean", self_device_time_total: "Self device", device_time_total: "Device total",
+		self_cpu_percent: "Self CPU %", opens: "Opens", reads: "Reads", writes: "Writes", read_bytes: "Bytes read",
+		written_bytes: "Bytes written", consecutive: "Consecutive %", sequential: "Sequential %", random: "Random %", small: "Small %",
+		unaligned: "Unaligned %", metadata_calls: "Metadata calls", metadata_us: "Metadata time", data_us: "Data time",
+		step: "Step",
+	};
+
+	function compare(a, b) {
+		if (a === b)
+			return 0;
+		if (a === null || a === undefined || b === null || b === undefined)
+			return a === null || a === undefined ? -1 : 1;
+		return typeof a === "number" && typeof b === "number" ? a - b : String(a) < String(b) ? -1 : 1;
+	}
+
+	/* A table that sorts by a column's head and filters by its first text. */
+	function table(kinds, rows, keys, sortedBy) {
+		const shown = keys.filter(key => rows.some(row => row[key] !== null && row[key] !== undefined));
+		const text = shown.find(key => kinds[key] === "text");
+		const head = make("tr", {}), body = make("tbody", {}), say = make("span", { role: "status" });
+		let key = sortedBy, down = true, wanted = "", limit = ROWS_AT_FIRST;
+
+		function fill() {
+			const all = rows.filter(row => !wanted || String(row[text]).toLowerCase().includes(wanted));
+
+			if (key)
+				all.sort((a, b) => (down ? -1 : 1) * compare(a[key], b[key]));
+			body.replaceChildren(...all.slice(0, limit).map(row => make("tr", {}, ...shown.map(one =>
+				make("td", { class: kinds[one] === "text" ? "text" : null, title: kinds[one] === "text" ? row[one] : null },
+				     figure(kindOf(kinds, one), row[one]))))));
+			for (const cell of head.children)
+				cell.setAttribute("aria-sort", cell.dataset.key !== key ? "none" : down ? "descending" : "ascending");
+			say.textContent = `${count(Math.min(limit, all.length))} of ${count(all.length)} rows`;
+			more.hidden = all.length <= limit;
+		}
+		function sort(by) {
+			down = key === by ? !down : true;
+			key = by;
+			fill();
+		}
+		const more = make("button", { type: "button", onclick: () => { limit = Infinity; fill(); } }, "Show all");
+		const filter = make("input", { type: "search", placeholder: "Filter", "aria-label": "Filter rows",
+					       oninput: event => { wanted = event.target.value.toLowerCase(); fill(); } });
+
+		head.append(...shown.map(one => make("th", { class: kinds[one] === "text" ? "text" : null, "data-key": one,
+							     scope: "col" },
+			make("button", { type: "button", onclick: () => sort(one) }, TITLES[one] || one))));
+		fill();
+		return [make("div", { class: "tools" }, ...(text ? [filter] : []), say, more),
+			make("div", { class: "scroll", tabindex: "0" }, make("table", {}, make("thead", {}, head), body))];
+	}
+
+	/* ---- charts ---- */
+
+	const PARTS = [["compute", "Compute", "--compute"], ["io_alone", "I/O alone", "--io"],
+		       ["comm_alone", "Communication alone", "--comm"], ["rest", "Neither", "--rest"]];
+
+	/* What a time consists of, without overlap: compute, what it does not hide, and the rest. */
+	function parts(row) {
+		const compute = row.compute || 0, io = row.io_unoverlapped || 0;
+		const comm = row.compute === null ? row.comm || 0 : 0;
+
+		return { compute, io_alone: io, comm_alone: comm, rest: Math.max(0, row.wall - compute - io - comm) };
+	}
+
+	function legend(entries) {
+		return make("div", { class: "legend" }, ...entries.map(([, title, colour]) =>
+			make("span", {}, make("i", { style: `background:var(${colour})` }), title)));
+	}
+
+	function median(values) {
+		const sorted = values.slice().sort((a, b) => a - b);
+
+		return sorted.length ? sorted[(sorted.length - 1) >> 1] : 0;
+	}
+
+	/* A column each step: of the rank in whose time it is the median one. */
+	function stepChart(steps) {
+		const numbers = [...new Set(steps.map(row => row.step))].sort((a, b) => a - b);
+		const chosen = numbers.map(number => {
+			const of = steps.filter(row => row.step === number).sort((a, b) => a.wall - b.wall);
+
+			return of[(of.length - 1) >> 1];
+		});
+		const most = Math.max(...chosen.map(row => row.wall)), width = 1200 / chosen.length;
+		const svg = draw("svg", { viewBox: "0 0 1200 200", role: "img", preserveAspectRatio: "none", height: 200,
+					  "aria-label": `The time of ${chosen.length} steps, the longest ${time(most)}` });
+
+		chosen.forEach((row, place) => {
+			const of = parts(row);
+			let y = 200;
+
+			for (const [key, title, colour] of PARTS) {
+				const height = 190 * of[key] / most;
+
+				y -= height;
+				if (height > 0)
+					svg.append(draw("rect", { x: (place * width).toFixed(2), y: y.toFixed(2), height: height.toFixed(2),
+								  width: Math.max(width - (width > 4 ? 1 : 0), 0.5).toFixed(2),
+								  fill: `var(${colour})` },
+						draw("title", {}, `step ${row.step}, ${title}: ${time(of[key])} of ${time(row.wall)}`)));
+			}
+		});
+		return svg;
+	}
+
+	function stepsByRank(steps) {
+		const of = new Map();
+
+		for (const row of steps) {
+			if (!of.has(row.rank))
+				of.set(row.rank, new Map());
+			of.get(row.rank).set(row.step, row.wall);
+		}
+		return of;
+	}
+
+	/* Ranks by steps: red is slower than the median of the step, by up to a half. */
+	function heatMap(steps) {
+		const of = stepsByRank(steps), numbers = [...new Set(steps.map(row => row.step))].sort((a, b) => a - b);
+		const step = Math.ceil(numbers.length / 300), columns = numbers.filter((_, place) => place % step === 0);
+		const width = 1140 / columns.length, height = 16, ranks = [...of.keys()].sort((a, b) => a - b);
+		const svg = draw("svg", { viewBox: `0 0 1200 ${ranks.length * height + 4}`, role: "img",
+					  "aria-label": "Time of each rank in each step, against the median of the step" });
+
+		columns.forEach((number, place) => {
+			const middle = median(ranks.map(rank => of.get(rank).get(number)).filter(wall => wall !== undefined));
+
+			ranks.forEach((rank, row) => {
+				const wall = of.get(rank).get(number), slow = wall / middle - 1;
+
+				if (wall === undefined || !middle)
+					return;
+				svg.append(draw("rect", { x: (58 + place * width).toFixed(2), y: row * height + 2,
+							  width: Math.max(width - 0.3, 0.4).toFixed(2), height: height - 1,
+							  fill: slow > 0 ? "var(--bad)" : "var(--io)",
+							  opacity: (0.08 + 0.92 * Math.min(Math.abs(slow) * 2, 1)).toFixed(2) },
+					draw("title", {}, `rank ${rank}, step ${number}: ${time(wall)}, ` +
+					     `${slow >= 0 ? "+" : ""}${percent(100 * slow)} against the median`)));
+			});
+		});
+		ranks.forEach((rank, row) => svg.append(draw("text", { x: 50, y: row * height + 14, "text-anchor": "end" },
+							     String(rank))));
+		return svg;
+	}
+
+	const SERIES = [["io", "I/O busy", "--io"], ["cpu", "Operators", "--compute"], ["kernels", "Kernels", "--kernels"],
+			["copy", "Copies", "--copy"]];
+
+	function line(points, value, most, colour) {
+		const d = points.map((row, place) => `${place ? "L" : "M"}${(1200 * (place + 0.5) / points.length).toFixed(1)},` +
+				     `${(150 - 140 * Math.min(value(row) / most, 1)).toFixed(1)}`).join("");
+
+		return draw("path", { d, fill: "none", stroke: `var(${colour})`, "stroke-width": 2,
+				      "vector-effect": "non-scaling-stroke" });
+	}
+
+	/* Lines over time; a title on each slice of time says the figures. */
+	function seriesChart(points, lines, text, label) {
+		const svg = draw("svg", { viewBox: "0 0 1200 155", role: "img", preserveAspectRatio: "none", height: 155,
+					  "aria-label": label });
+
+		for (const [value, most, colour] of lines)
+			svg.append(line(points, value, most, colour));
+		points.forEach((row, place) => svg.append(draw("rect", { x: (1200 * place / points.length).toFixed(1), y: 0, height: 155,
+			width: (1200 / points.length).toFixed(1), fill: "transparent" }, draw("title", {}, text(row, place)))));
+		return svg;
+	}
+
+	/* The bins of all ranks together: their sums, at the times of the first rank's. */
+	function binsOfAll(bins) {
+		const at = new Map(), sum = ["io_bytes", "io_calls", "io", "cpu", "kernels", "copy"];
+
+		for (const row of bins) {
+			const one = at.get(row.ts) || { ts: row.ts, dur: row.dur, ranks: 0 };
+
+			one.ranks++;
+			for (const key of sum) {
+				if (row[key] !== null && row[key] !== undefined)
+					one[key] = (one[key] || 0) + row[key];
+			}
+			at.set(row.ts, one);
+		}
+		return [...at.values()].sort((a, b) => a.ts - b.ts);
+	}
+
+	/* ---- the page ---- */
+
+	const overlap = sheet("overlap").rows, ofType = type => overlap.filter(row => row.type === type);
+	const all = ofType("all")[0] || ofType("rank")[0], ranks = ofType("rank"), steps = ofType("step");
+
+	function card(title, value, bad) {
+		return make("div", { class: bad ? "card bad" : "card" }, make("b", {}, value), make("span", {}, title));
+	}
+
+	function drawHead() {
+		const run = data.run, cards = [];
+
+		page.append(make("h1", {}, run.run || run.first || "pfw report"));
+		if (all) {
+			cards.push(card(run.ranks > 1 ? "of all ranks, added up" : "from begin to end", time(all.wall)), card("events", count(all.events)));
+			if (all.io !== null)
+				cards.push(card("I/O", time(all.io)), card("I/O alone", time(all.io_unoverlapped)),
+					   card("moved by I/O", bytes(all.io_bytes)));
+			if (all.gpu !== null)
+				cards.push(card("GPU busy", time(all.gpu)), card("GPU idle", figure("time", all.idle)));
+		}
+		if (run.ranks)
+			cards.push(card("ranks", count(run.ranks)));
+		cards.push(card("processes", count(run.processes)));
+		cards.push(card("events lost", run.ended ? count(run.lost) : "-", run.lost > 0));
+		if (run.unfinished)
+			cards.push(card("traces without an end", count(run.unfinished), true));
+		if (run.untraced)
+			cards.push(card("processes not traced", count(run.untraced), true));
+		page.append(make("div", { class: "cards" }, ...cards));
+		page.append(make("p", {}, `pfw ${run.version}. ${run.hosts.length ? `Host ${run.hosts.join(", ")}. ` : ""}` +
+				 `${count(run.files)} trace file${run.files === 1 ? "" : "s"}.`));
+		if (data.notes.length)
+			page.append(make("div", { class: "notes" }, ...data.notes.map(note => make("p", {}, note))));
+	}
+
+	function drawFindings() {
+		const found = data.findings, list = make("ol", { class: "findings" });
+
+		for (const one of found)
+			list.append(make("li", {}, make("b", {}, `${one.text}.`), make("br"), `${one.remedy} `, make("code", {}, one.query)));
+		section("What to look at first", [found.length ? "By what each costs at most; one may be the cause of another."
+			: "No rule found a cost of a tenth of the time."], ...(found.length ? [list] : []));
+	}
+
+	function drawSteps() {
+		if (!steps.length)
+			return;
+		const shownRanks = new Set(steps.map(row => row.rank)).size, text = ["Each column is a step, of the rank with the median time. "];
+
+		if (shownRanks < ranks.length)
+			text.push(`Steps of the ${shownRanks} slowest of ${count(ranks.length)} ranks are here. `);
+		if (sheet("overlap").left_out)
+			text.push(`${count(sheet("overlap").left_out)} rows are left out. `);
+		section("Steps", [...text, command("overlap --steps")], legend(PARTS), stepChart(steps),
+			...table(sheet("overlap").kinds, steps,
+				 ["step", "rank", "wall", "compute", "io", "io_unoverlapped", "gpu", "comm", "copy", "load", "idle"], "wall"));
+		if (shownRanks > 1)
+			section("Ranks by steps", ["Red: slower than the median of the ranks in that step; blue: faster."], heatMap(steps));
+	}
+
+	function drawSeries() {
+		const bins = binsOfAll(ofType("bin")), known = SERIES.filter(([key]) => bins.some(row => row[key] !== undefined));
+
+		if (!bins.length || !known.length)
+			return;
+		const first = bins[0].ts, most = Math.max(...bins.map(row => (row.io_bytes || 0) / row.dur)) || 1;
+		const when = row => `at ${time(row.ts - first)}: `;
+
+		section("Course over time", ["The share of the time in which something ran, on average of the ranks: the top is 100 %. ",
+			command("overlap --bins 120")], legend(known),
+			seriesChart(bins, known.map(([key, , colour]) => [row => (row[key] || 0) / row.dur / row.ranks, 1, colour]),
+				    row => when(row) + known.map(([key, title]) =>
+					    `${title} ${percent(100 * (row[key] || 0) / row.dur / row.ranks)}`).join(", "),
+				    "Busy shares over time"));
+		if (most > 1)
+			page.lastChild.append(make("p", {}, `I/O bandwidth of all ranks; the top is ${bytes(most * 1e6)}/s.`),
+				seriesChart(bins, [[row => (row.io_bytes || 0) / row.dur, most, "--io"]],
+					    row => `${when(row)}${bytes((row.io_bytes || 0) / row.dur * 1e6)}/s`, "I/O bandwidth over time"));
+	}
+
+	function drawRanks() {
+		section(ranks.length > 1 ? "Ranks" : "Where the time went",
+			["What ran in the time of each rank. Columns overlap. \"Alone\" is what no compute hides. ", command("overlap")],
+			...table(sheet("overlap").kinds, ranks,
+				 ["rank", "wall", "compute", "io", "io_unoverlapped", "gpu", "comm", "comm_unoverlapped", "copy", "load", "idle",
+				  "steps_own", "steps_slowest", "io_calls", "io_bytes"],
+				 ranks.some(row => row.steps_own !== null) ? "steps_own" : "wall"));
+	}
+
+	function drawNames() {
+		const names = sheet("names"), compute = names.rows.filter(row => row.section !== "io");
+		const io = names.rows.filter(row => row.section === "io");
+
+		if (compute.length)
+			section("Operators, spans and kernels", ["Self time is without what ran inside. ", command("table")],
+				...table(names.kinds, compute,
+					 ["name", "self_cpu_time_total", "self_cpu_percent", "cpu_time_total", "cpu_time", "self_device_time_total",
+					  "device_time_total", "count"],
+					 compute.some(row => row.self_device_time_total) ? "self_device_time_total" : "self_cpu_time_total"));
+		if (io.length)
+			section("I/O calls", [command("table")], ...table(names.kinds, io,
+				["name", "total", "total_percent", "count", "avg", "p50", "p95", "max", "bytes", "mean_size", "bandwidth"], "total"));
+	}
+
+	function drawFiles() {
+		const files = sheet("files"), rows = files.rows.filter(row => row.section === "io");
+		const patterns = sheet("patterns"), each = patterns.rows.filter(row => row.section === "file");
+
+		if (rows.length)
+			section("Files", [command("table --group-by fname")], ...table(files.kinds, rows,
+				["fname", "total", "total_percent", "count", "avg", "max", "bytes", "mean_size", "bandwidth"], "total"));
+		if (each.length)
+			section("How files are used", ["Shares are of the reads and writes of the file. ", command("patterns")],
+				...table(patterns.kinds, each,
+					 ["fname", "opens", "reads", "read_bytes", "writes", "written_bytes", "consecutive", "random", "small",
+					  "unaligned", "metadata_calls", "metadata_us", "data_us"], "data_us"));
+	}
+
+	function drawMemory() {
+		const memory = sheet("memory");
+
+		if (memory.rows.length)
+			section("Memory", [command("memory")], ...table(memory.kinds, memory.rows, Object.keys(memory.kinds), null));
+	}
+
+	page.replaceChildren();
+	drawHead();
+	drawFindings();
+	drawSteps();
+	drawSeries();
+	drawRanks();
+	drawNames();
+	drawFiles();
+	drawMemory();
+	page.append(make("p", {}, "All figures are those of the commands that are named with them."));
+	page.dataset.ready = "yes";
+})();

@@ -1,0 +1,399 @@
+/* tools/report/report.c - `pfw report`: one page with what took the time, made by the other commands. */
+#include "report/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pfw/pfw.h"
+#include "share/unasked.h"
+#include "store/json/print.h"
+#include "store/kit/grow.h"
+#include "store/sys/open.h"
+#include "ui/embed.h"
+#include "ui/output.h"
+#include "ui/progress.h"
+
+PFW_EMBED(report_style, "report/page.css");
+PFW_EMBED(report_script, "report/page.js");
+
+#define DEFAULT_NAME "report.html"
+/* The first line of a page, by which an older one is known. */
+#define FIRST_LINE "<!DOCTYPE html><!-- pfw report -->\n"
+
+void report_note(struct report *report, const char *text)
+{
+	char *copy;
+
+	for (size_t i = 0; i < report->notes; i++) {
+		if (strcmp(report->note[i], text) == 0)
+			return;
+	}
+	copy = strdup(text);
+	if (copy && PFW_APPEND(report->note, report->notes, copy))
+		free(copy);
+}
+
+/* ---- what ran ---- */
+
+/* The sum of what the ends of finished traces say; unfinished ones, and those without an end, are counted. */
+struct ends {
+	uint64_t lost, untraced, known, unfinished;
+};
+
+static void add_end(struct ends *ends, const struct pfw_trace_file *file)
+{
+	struct pfw_trace trace;
+
+	if (file->once || file->partial || (file->processes && file->processes->compacted) ||
+	    pfw_trace_read(&trace, file->path) || !trace.ours)
+		return;
+	if (!trace.ended) {
+		ends->unfinished++;
+		return;
+	}
+	ends->known++;
+	ends->lost += trace.lost;
+	ends->untraced += trace.untraced;
+}
+
+static size_t count_ranks(const struct pfw_traces *traces)
+{
+	size_t ranks = 0;
+
+	/* They are in order of rank. */
+	for (size_t i = 0; i < traces->count; i++)
+		ranks += traces->file[i].head.rank >= 0 &&
+			 (!i || traces->file[i].head.rank != traces->file[i - 1].head.rank);
+	return ranks;
+}
+
+static uint64_t count_processes(const struct pfw_traces *traces)
+{
+	uint64_t most = 0, unknown = 0;
+
+	for (size_t i = 0; i < traces->count; i++) {
+		const struct pfw_processes *processes = traces->file[i].processes;
+
+		for (size_t j = 0; processes && j < processes->count; j++) {
+			if (processes->process[j].number >= most)
+				most = processes->process[j].number + 1;
+		}
+		unknown += !processes;
+	}
+	return most + unknown;
+}
+
+static bool has_host(const struct pfw_traces *traces, size_t number)
+{
+	for (size_t i = 0; i < number; i++) {
+		if (strcmp(traces->file[i].head.host, traces->file[number].head.host) == 0)
+			return true;
+	}
+	return !*traces->file[number].head.host;
+}
+
+#define HOSTS_SHOWN 20u
+
+static void put_run(struct report *report, const struct survey_input *input)
+{
+	const struct pfw_traces *traces = &input->traces;
+	struct pfw_printer json = { .out = report->json };
+	struct ends ends = { 0 };
+	size_t hosts = 0;
+
+	for (size_t i = 0; i < traces->count; i++)
+		add_end(&ends, &traces->file[i]);
+	pfw_print(&json, "{'version':%s,'files':%zu,'ranks':%zu,'processes':%" PRIu64 ",'run':%s",
+		  PFW_VERSION, traces->count, count_ranks(traces), count_processes(traces),
+		  traces->count ? traces->file[0].head.run : "");
+	pfw_print(&json,
+		  "'ended':%" PRIu64 ",'unfinished':%" PRIu64 ",'lost':%" PRIu64
+		  ",'untraced':%" PRIu64,
+		  ends.known, ends.unfinished, ends.lost, ends.untraced);
+	pfw_print(&json, "'first':%s,'hosts':[", traces->count ? traces->file[0].path : "");
+	for (size_t i = 0; i < traces->count && hosts < HOSTS_SHOWN; i++) {
+		if (has_host(traces, i))
+			continue;
+		pfw_print(&json, "%s", traces->file[i].head.host);
+		hosts++;
+	}
+	pfw_print(&json, "]}");
+}
+
+static void put_findings(struct report *report)
+{
+	struct pfw_printer json = { .out = report->json };
+	struct finding found[ADVICE_RULES];
+	size_t count = advice_find(&report->advice, found);
+
+	fputs("\n\"findings\":[", report->json);
+	for (size_t i = 0; i < count; i++)
+		pfw_print(&json,
+			  "\n{'rule':%s,'text':%s,'cost_ns':%" PRId64 ",'remedy':%s,'query':%s}",
+			  found[i].rule, found[i].text, found[i].cost_ns, found[i].remedy,
+			  found[i].query);
+	fputs("],", report->json);
+}
+
+/* {"run":{...},"sheets":{...},"findings":[...],"notes":[...]} */
+static int put_data(struct report *report, struct survey_input *input)
+{
+	struct pfw_printer json = { .out = report->json };
+	int status;
+
+	fputs("{\"run\":", report->json);
+	put_run(report, input);
+	fputs(",\n\"sheets\":{", report->json);
+	status = report_sheets(report);
+	fputs("},", report->json);
+	put_findings(report);
+	fputs("\n\"notes\":[", report->json);
+	for (size_t i = 0; i < report->notes; i++)
+		pfw_print(&json, "%s", report->note[i]);
+	fputs("]}\n", report->json);
+	return status;
+}
+
+/* ---- the page ---- */
+
+/* JSON inside of a script element: "<" is in its strings only, and could end the element. */
+static void put_json_in_html(FILE *out, const char *text)
+{
+	for (const char *at; (at = strchr(text, '<')); text = at + 1)
+		fprintf(out, "%.*s\\u003c", (int)(at - text), text);
+	fputs(text, out);
+}
+
+static void put_page(FILE *out, const char *data)
+{
+	fputs(FIRST_LINE
+	      "<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+	      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+	      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
+	      "<title>pfw report</title>\n<style>\n",
+	      out);
+	fputs(report_style, out);
+	fputs("</style></head>\n<body><main id=\"page\"><noscript>This page draws its tables by a script: "
+	      "allow it, or use pfw report --format json.</noscript></main>\n"
+	      "<script type=\"application/json\" id=\"data\">\n",
+	      out);
+	put_json_in_html(out, data);
+	fputs("</script>\n<script>\n", out);
+	fputs(report_script, out);
+	fputs("</script></body></html>\n", out);
+}
+
+static bool is_page(const char *path)
+{
+	char text[sizeof(FIRST_LINE) - 1];
+	int fd = pfw_open_file(path, PFW_OPEN_MINE, NULL);
+	bool is = fd >= 0 && read(fd, text, sizeof(text)) == (ssize_t)sizeof(text) &&
+		  memcmp(text, FIRST_LINE, sizeof(text)) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
+/* Where there is a desktop, show the page. */
+static void open_browser(const char *path)
+{
+	char *const argv[] = { (char[]){ "xdg-open" }, (char *)(uintptr_t)path, NULL };
+	posix_spawn_file_actions_t actions;
+	pid_t pid;
+
+	if ((!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY")) || !isatty(STDERR_FILENO) ||
+	    posix_spawn_file_actions_init(&actions))
+		return;
+	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+}
+
+static int write_result(struct report *report, struct survey_input *input, const char *data,
+			int status)
+{
+	bool page = strcmp(report->format, "html") == 0;
+	/* Its own page is replaced without being asked. */
+	const char *path = report->out_path ? report->out_path : page ? DEFAULT_NAME : NULL;
+	bool force = report->force || (!report->out_path && page && is_page(DEFAULT_NAME));
+	struct output output;
+	int written = CLI_OK, opened = survey_check_output(&report->survey, input, path);
+
+	if (opened == CLI_OK)
+		opened = output_open(&output, report->survey.command, path, force);
+	if (opened != CLI_OK)
+		return opened;
+	output_set_mode(&output, pfw_traces_mode(&input->traces));
+	if (page)
+		put_page(output.file, data);
+	else if (strcmp(report->format, "md") == 0)
+		written = report_markdown(report, output.file,
+					  *input->traces.file->head.run
+						  ? input->traces.file->head.run
+						  : input->traces.file->path);
+	else
+		fputs(data, output.file);
+	status = written > status ? written : status;
+	if (written > CLI_PROBLEMS || output_flush(&output)) {
+		output_abandon(&output);
+		return CLI_USAGE;
+	}
+	status = output_finish(&output, status);
+	if (page && path && strcmp(path, "-") != 0 && status <= CLI_PROBLEMS) {
+		for (size_t i = 0; i < report->notes && !report->survey.quiet; i++)
+			fprintf(stderr, "%s\n", report->note[i]);
+		if (!report->survey.quiet)
+			fprintf(stderr, "pfw report: %s\n", cli_name(path));
+		open_browser(path);
+	}
+	return status;
+}
+
+/* ---- the command ---- */
+
+static int body(void *user, struct survey_input *input)
+{
+	struct report *report = user;
+	char *data = NULL;
+	size_t bytes;
+	int status;
+
+	unasked_of_survey(&report->survey, &input->traces, false);
+	report->json = open_memstream(&data, &bytes);
+	if (!report->json) {
+		cli_error(report->survey.command->name, "%s", strerror(ENOMEM));
+		return CLI_USAGE;
+	}
+	progress_begin("report", report->survey.quiet, false);
+	status = put_data(report, input);
+	progress_hide();
+	if (fclose(report->json) == 0 && status <= CLI_PROBLEMS) {
+		status = write_result(report, input, data, status);
+	} else {
+		for (size_t i = 0; i < report->notes; i++)
+			fprintf(stderr, "%s\n", report->note[i]);
+		status = CLI_USAGE;
+	}
+	free(data);
+	return status;
+}
+
+enum { OUTPUT = 'o', FORMAT = SURVEY_ALL_RANKS + 1, FORCE };
+
+static const struct cli_option options[] = {
+	{ "output", 'o', "FILE",
+	  "write FILE (default: " DEFAULT_NAME "; md, json: standard output)", OUTPUT },
+	{ "format", 0, "html|md|json",
+	  "default: html, one page that needs nothing else; md: to paste", FORMAT },
+	SELECT_ARGS_TIMES,
+	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
+	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
+	SURVEY_OPTION_ALL_RUNS,
+	{ "force", 0, NULL, "replace FILE", FORCE },
+	SURVEY_OPTIONS,
+	{ 0 },
+};
+
+/* Let the commands have this option, too. */
+static int pass_on(struct report *report, int option, const char *value)
+{
+	const struct cli_option *row = options;
+	char *word;
+
+	while (row->id != option)
+		row++;
+	value = row->argument ? value : NULL;
+	if (asprintf(&word, "--%s%s%s", row->name, value ? "=" : "", value ? value : "") < 0)
+		return -1;
+	if (PFW_PUSH(report->word, report->words, report->word_room, word)) {
+		free(word);
+		return -1;
+	}
+	return 0;
+}
+
+static int take(void *user, const struct cli_args *args, int option)
+{
+	struct report *report = user;
+
+	if (option == OUTPUT) {
+		report->out_path = args->value;
+	} else if (option == FORCE) {
+		report->force = true;
+	} else if (option == FORMAT) {
+		if (strcmp(args->value, "html") != 0 && strcmp(args->value, "md") != 0 &&
+		    strcmp(args->value, "json") != 0) {
+			cli_error(args->command->name, "--format %s: want html, md or json",
+				  cli_name(args->value));
+			return -1;
+		}
+		report->format = args->value;
+	} else if (survey_take(&report->survey, &report->select, args, option)) {
+		return -1;
+	} else if (option != 'q') { /* what they say is for the page */
+		return pass_on(report, option, args->value);
+	}
+	return 0;
+}
+
+/* Operands come after the options; one may begin with "-" behind "--". */
+static int begin(void *user, struct cli_args *args)
+{
+	struct report *report = user;
+
+	for (int i = 0; i < args->operands; i++) {
+		char *word = NULL;
+
+		if (asprintf(&word, "%s%s", *args->argv[i] == '-' && args->argv[i][1] ? "./" : "",
+			     args->argv[i]) < 0 ||
+		    PFW_PUSH(report->word, report->words, report->word_room, word)) {
+			cli_error(args->command->name, "%s", strerror(ENOMEM));
+			return CLI_USAGE;
+		}
+	}
+	return -1;
+}
+
+static int report_main(const struct cli_command *command, int argc, char **argv)
+{
+	struct report report = { .survey = { .command = command,
+					     .jobs_most = 1024,
+					     .user = &report,
+					     .take = take,
+					     .begin = begin,
+					     .body = body,
+					     .formats = SURVEY_FORMATS },
+				 .format = "html" };
+	int status = survey_main(&report.survey, argc, argv);
+
+	pfw_select_release(&report.select);
+	for (size_t i = 0; i < report.words; i++)
+		free((char *)(uintptr_t)report.word[i]);
+	free(report.word);
+	for (size_t i = 0; i < report.notes; i++)
+		free(report.note[i]);
+	free(report.note);
+	advice_release(&report.advice);
+	return status;
+}
+
+const struct cli_command cli_report = {
+	.name = "report",
+	.operands = "[PATH...]",
+	.summary = "Make one page of a run: steps, ranks, files, operators, I/O",
+	.options = options,
+	.details = "PATH: traces, directories, globs or base names; default: the newest run here.\n"
+		   "The page is one file, works without a network, and shows what pfw overlap,\n"
+		   "table, patterns and memory say; json is the same for programs.  On a desktop\n"
+		   "the browser opens it.  docs/analysis.rst describes it.\n",
+	.main = report_main,
+};

@@ -1,0 +1,45 @@
+/* tools/report/report.h - `pfw report`: the answers of other commands on one page.
+ *
+ * Room tools/report: runs commands in this process (tools/ui/host.h), keeps their rows as JSON, and puts
+ * them into a page that draws them.  It may use tools/ui, tools/share and the store, and knows commands by
+ * their entries in cli.h.  Start with report.c; sheets.c runs commands, advice.c
+ * has the rules, page.* is the page, markdown.c prints one to paste.
+ */
+#ifndef PFW_TOOLS_REPORT_REPORT_H
+#define PFW_TOOLS_REPORT_REPORT_H
+
+#include <stdio.h>
+
+#include "report/advice.h"
+#include "share/survey.h"
+
+/* Rows of one sheet that are kept; the page says how many are left out. */
+#define REPORT_ROWS 10000u
+
+struct report {
+	struct survey survey;
+	struct pfw_select select; /* refuses wrong conditions at once; the commands read them, too */
+	const char *format;	  /* html, md or json */
+	const char *out_path;
+	bool force;
+	/* For each command: conditions, then operands. */
+	const char **word;
+	size_t words, word_room;
+	FILE *json;  /* what the page shows */
+	char **note; /* what the commands say, each once */
+	size_t notes;
+	struct advice advice;
+};
+
+/* Run each command and write its rows: "overlap":{...},"names":{...} and so on.  The worst exit status; above
+ * CLI_PROBLEMS after a message. */
+int report_sheets(struct report *report);
+
+/* Print the findings, and what the commands print in Markdown, to `out`.  An exit status; above CLI_PROBLEMS
+ * after a message, or `out` has failed. */
+int report_markdown(struct report *report, FILE *out, const char *title);
+
+/* Keep a message of a command for the page. */
+void report_note(struct report *report, const char *text);
+
+#endif

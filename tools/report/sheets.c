@@ -1,0 +1,293 @@
+/* tools/report/sheets.c - runs commands and keeps their rows: lines of ndjson, as the commands print them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/report.h"
+#include "share/slowest.h"
+#include "store/kit/grow.h"
+#include "store/kit/text_ids.h"
+#include "ui/grid.h"
+#include "ui/host.h"
+
+/* What is asked of which command. */
+struct sheet {
+	const char *name;
+	const struct cli_command *command;
+	const char *word[3];
+};
+
+static const struct sheet sheets[] = {
+	{ "overlap", &cli_overlap, { "--steps", "--bins=120" } },
+	{ "names", &cli_table, { "--row-limit=500" } },
+	{ "files", &cli_table, { "--group-by=fname", "--row-limit=500" } },
+	{ "patterns", &cli_patterns, { "--row-limit=500" } },
+	{ "memory", &cli_memory, { "--bins=120" } },
+};
+
+/* Of one command while it runs. */
+struct running {
+	struct report *report;
+	const struct sheet *sheet;
+	struct text {
+		char *at;
+		size_t bytes;
+		FILE *out;
+	} kinds, rows;		  /* of the columns: "key":"kind",...; lines of ndjson */
+	struct pfw_text_ids keys; /* that are in `kinds` */
+	/* How slow each rank is, and, of many, which are shown. */
+	int64_t *rank, *score;
+	bool *shown;
+	size_t ranks, rank_room, score_room;
+	size_t recent; /* the rank of the last step */
+	int error;
+};
+
+/* ---- rows ---- */
+
+static const char *kind_name(enum grid_kind kind)
+{
+	switch (kind) {
+	case GRID_NS:
+		return "time";
+	case GRID_TS:
+		return "moment";
+	case GRID_BYTES:
+		return "bytes";
+	case GRID_PERCENT:
+		return "percent";
+	case GRID_COUNT:
+		return "count";
+	case GRID_ID:
+	case GRID_DIGITS:
+		return "id";
+	case GRID_NONE:
+	case GRID_TEXT:
+		return "text";
+	default:
+		return "number";
+	}
+}
+
+/* Say of each column once what its values are. */
+static int put_kinds(struct running *running, const struct grid *grid)
+{
+	for (size_t i = 0; i < grid->columns; i++) {
+		const char *key = grid->column[i].key;
+		uint32_t known = running->keys.count;
+		int64_t number = pfw_text_ids_of(&running->keys, 0, key, strlen(key));
+
+		if (number < 0)
+			return (int)number;
+		if (number == known)
+			fprintf(running->kinds.out, "%s\"%s\":\"%s\"", known ? "," : "", key,
+				kind_name(grid->column[i].kind));
+	}
+	return 0;
+}
+
+/* How slow a rank is: by the time of its steps without waiting for others, else by its time. */
+static int note_rank(struct running *running, const struct grid *grid, const struct grid_cell *row)
+{
+	int64_t rank = -1, wall = 0, own = 0;
+
+	for (size_t i = 0; i < grid->columns; i++) {
+		const char *key = grid->column[i].key;
+
+		if (row[i].kind == GRID_NONE || row[i].kind == GRID_TEXT)
+			continue;
+		if (strcmp(key, "rank") == 0)
+			rank = row[i].whole;
+		else if (strcmp(key, "wall") == 0)
+			wall = row[i].whole;
+		else if (strcmp(key, "steps_own") == 0)
+			own = row[i].whole;
+	}
+	if (rank < 0)
+		return 0;
+	if (PFW_ROOM(running->score, running->ranks, running->score_room) ||
+	    PFW_ROOM(running->rank, running->ranks, running->rank_room))
+		return -ENOMEM;
+	running->rank[running->ranks] = rank;
+	running->score[running->ranks++] = own ? own : wall;
+	return 0;
+}
+
+static int note_ranks(struct running *running, const struct grid *grid)
+{
+	const struct survey people = { .format = CLI_TEXT };
+	int error = 0;
+
+	for (size_t i = 0; i < grid->cells && !error; i += grid->columns)
+		error = note_rank(running, grid, &grid->cell[i]);
+	if (!error && slowest_only(&people, running->ranks)) {
+		free(running->shown);
+		running->shown = slowest_ranks(&people, running->score, running->ranks);
+		error = running->shown ? 0 : -ENOMEM;
+	}
+	return error;
+}
+
+static bool is_shown(struct running *running, const struct grid *grid, const struct grid_cell *row)
+{
+	size_t place = 0, rank = running->recent;
+
+	while (place < grid->columns && strcmp(grid->column[place].key, "rank") != 0)
+		place++;
+	if (place == grid->columns || row[place].kind == GRID_NONE)
+		return true;
+	/* The next row is mostly of the same rank or of the next one. */
+	for (size_t i = 0; i < running->ranks; i++, rank = (rank + 1) % running->ranks) {
+		if (running->rank[rank] == row[place].whole) {
+			running->recent = rank;
+			return running->shown[rank];
+		}
+	}
+	return true;
+}
+
+/* The rows of steps of the slowest ranks; *grid gets cells of its own. */
+static int keep_slow(struct running *running, struct grid *grid)
+{
+	struct grid_cell *cell = malloc((grid->cells + 1) * sizeof(*cell));
+	size_t kept = 0;
+
+	if (!cell)
+		return -ENOMEM;
+	for (size_t i = 0; i < grid->cells; i += grid->columns) {
+		if (!is_shown(running, grid, &grid->cell[i]))
+			continue;
+		memcpy(cell + kept, grid->cell + i, grid->columns * sizeof(*cell));
+		kept += grid->columns;
+	}
+	grid->cell = cell;
+	grid->cells = kept;
+	return 0;
+}
+
+static void take_rows(void *user, const struct grid *grid, const char *section)
+{
+	struct running *running = user;
+	const struct host *host = cli_host;
+	struct grid copy = *grid; /* grid_print() forgets its cells */
+
+	if (!running->error)
+		running->error = put_kinds(running, grid);
+	if (!running->error)
+		running->error = advice_take(&running->report->advice,
+					     running->sheet->command->name, grid, section);
+	if (!running->error && section && strcmp(section, "rank") == 0)
+		running->error = note_ranks(running, grid);
+	if (!running->error && running->shown && section && strcmp(section, "step") == 0)
+		running->error = keep_slow(running, &copy);
+	if (running->error)
+		return;
+	cli_host = NULL;
+	grid_print(&copy, running->rows.out, CLI_NDJSON, section);
+	cli_host = host;
+	if (copy.cell != grid->cell)
+		free(copy.cell);
+}
+
+static void take_message(void *user, const char *text)
+{
+	report_note(((struct running *)user)->report, text);
+}
+
+/* ---- a command ---- */
+
+static int run_command(struct running *running)
+{
+	struct report *report = running->report;
+	const struct host host = {
+		.user = running, .say = take_message, .stop = report->survey.stop, .rows = take_rows
+	};
+	const char *const *word = running->sheet->word;
+	const char **argv = calloc(report->words + 8, sizeof(*argv));
+	int argc = 0, status;
+
+	if (!argv)
+		return CLI_USAGE;
+	argv[argc++] = "--format=ndjson";
+	while (*word)
+		argv[argc++] = *word++;
+	for (size_t i = 0; i < report->words; i++)
+		argv[argc++] = report->word[i];
+	report->advice.columns = NULL;
+	cli_host = &host;
+	status = running->sheet->command->main(running->sheet->command, argc,
+					       (char **)(uintptr_t)argv);
+	cli_host = NULL;
+	free(argv);
+	return status;
+}
+
+/* The rows as an array: at most REPORT_ROWS of them. */
+static void put_rows(struct running *running)
+{
+	struct report *report = running->report;
+	size_t rows = 0, left_out = 0;
+
+	fprintf(report->json, "%s\n\"%s\":{\"command\":\"%s\",\"kinds\":{%s},\"rows\":[",
+		running->sheet == sheets ? "" : ",", running->sheet->name,
+		running->sheet->command->name, running->kinds.at);
+	for (char *at = running->rows.at, *end; (end = strchr(at, '\n')); at = end + 1) {
+		if (rows == REPORT_ROWS) {
+			left_out++;
+			continue;
+		}
+		fprintf(report->json, "%s\n%.*s", rows ? "," : "", (int)(end - at), at);
+		rows++;
+	}
+	fprintf(report->json, "],\"left_out\":%zu}", left_out);
+}
+
+static int open_text(struct text *text)
+{
+	text->out = open_memstream(&text->at, &text->bytes);
+	return text->out ? 0 : -ENOMEM;
+}
+
+static int close_text(struct text *text)
+{
+	return !text->out || fclose(text->out) ? -ENOMEM : 0;
+}
+
+static int make_sheet(struct report *report, const struct sheet *sheet)
+{
+	struct running running = { .report = report, .sheet = sheet };
+	int status = CLI_USAGE;
+
+	running.error = open_text(&running.kinds);
+	if (open_text(&running.rows) == 0 && !running.error)
+		status = run_command(&running);
+	if (close_text(&running.kinds) | close_text(&running.rows))
+		running.error = -ENOMEM;
+	if (running.error && status <= CLI_PROBLEMS) {
+		report_note(report, strerror(-running.error));
+		status = CLI_USAGE;
+	}
+	if (status <= CLI_PROBLEMS)
+		put_rows(&running);
+	free(running.kinds.at);
+	free(running.rows.at);
+	free(running.rank);
+	free(running.score);
+	free(running.shown);
+	pfw_text_ids_release(&running.keys);
+	return status;
+}
+
+int report_sheets(struct report *report)
+{
+	int worst = CLI_OK;
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(sheets); i++) {
+		int status = make_sheet(report, &sheets[i]);
+
+		if (status > CLI_PROBLEMS)
+			return status;
+		worst = status > worst ? status : worst;
+	}
+	return worst;
+}

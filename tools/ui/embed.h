@@ -1,0 +1,12 @@
+/* tools/ui/embed.h - puts a file of this tree into the program, as a text that ends in a zero byte. */
+#ifndef PFW_TOOLS_UI_EMBED_H
+#define PFW_TOOLS_UI_EMBED_H
+
+/* `path` is from tools/, which is on the include path; the assembler reads it.  CMakeLists.txt makes the
+ * object depend on the file. */
+#define PFW_EMBED(name, path)                                                       \
+	__asm__(".pushsection .rodata\n" #name ":\n.incbin \"" path "\"\n.byte 0\n" \
+		".popsection\n");                                                   \
+	extern const char name[]
+
+#endif
