@@ -59,6 +59,17 @@ bool pfw_spool_process_lives(int fd, const struct pfw_spool_header *header)
 	return here != PFW_PROC_NAMESPACE_ALL && pfw_is_open_elsewhere(fd);
 }
 
+void pfw_spool_program(const struct pfw_spool_header *header, char *out, size_t size)
+{
+	size_t bytes = strnlen(header->cmd, sizeof(header->cmd)), end = 0, at;
+
+	while (end < bytes && header->cmd[end] != ' ')
+		end++;
+	for (at = end; at && header->cmd[at - 1] != '/';)
+		at--;
+	snprintf(out, size, "%.*s", (int)(end - at), header->cmd + at);
+}
+
 /* ---- the trace ---- */
 
 #define FIRST_LINE_MAX 65536u /* room for the `process` line: a path and a command line, escaped */

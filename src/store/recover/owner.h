@@ -14,6 +14,9 @@ bool pfw_spool_is_of_here(const struct pfw_spool_header *header, char *why, size
 /* Whether the process runs, in any pid namespace; true in doubt.  `fd` is the spool. */
 bool pfw_spool_process_lives(int fd, const struct pfw_spool_header *header);
 
+/* The name of its program, without directories; "" if unknown. */
+void pfw_spool_program(const struct pfw_spool_header *header, char *out, size_t size);
+
 enum pfw_owner {
 	PFW_TRACE_OURS,	   /* its first line names this process */
 	PFW_TRACE_OTHER,   /* its first line is another's */

@@ -73,14 +73,8 @@ static int fail(struct adoption *adoption, int error, const char *what, const ch
 static void describe(struct pfw_recovery *result, const struct pfw_spool_image *image)
 {
 	const struct pfw_spool_header *header = image->header;
-	size_t bytes = strnlen(header->cmd, sizeof(header->cmd)), end = 0, at;
 
-	while (end < bytes && header->cmd[end] != ' ')
-		end++;
-	for (at = end; at && header->cmd[at - 1] != '/';)
-		at--;
-	snprintf(result->program, sizeof(result->program), "%.*s", (int)(end - at),
-		 header->cmd + at);
+	pfw_spool_program(header, result->program, sizeof(result->program));
 	snprintf(result->run, sizeof(result->run), "%.*s", (int)sizeof(header->run) - 1,
 		 header->run);
 	strcpy(result->trace, pfw_spool_image_trace(image));

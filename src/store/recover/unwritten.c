@@ -241,6 +241,11 @@ const char *pfw_unwritten_spool(const struct pfw_unwritten *live)
 	return live->spool;
 }
 
+const struct pfw_spool_header *pfw_unwritten_header(const struct pfw_unwritten *live)
+{
+	return live->image.header;
+}
+
 /* ---- reading ---- */
 
 size_t pfw_unwritten_next(struct pfw_unwritten *live, const char **text)

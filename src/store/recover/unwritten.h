@@ -51,6 +51,10 @@ bool pfw_unwritten_runs(const struct pfw_unwritten *live);
 pid_t pfw_unwritten_pid(const struct pfw_unwritten *live); /* in its own pid namespace */
 const char *pfw_unwritten_spool(const struct pfw_unwritten *live);
 
+/* A copy of the spool's header, of the moment to which the offset belongs. */
+struct pfw_spool_header;
+const struct pfw_spool_header *pfw_unwritten_header(const struct pfw_unwritten *live);
+
 /* The next bytes of the lines after the file, as plain text, beginning with `process` if there is
  * no file.  Return their number, 0 at the end.  Thread: one at a time. */
 ssize_t pfw_unwritten_read(struct pfw_unwritten *live, void *buf, size_t size);

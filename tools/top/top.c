@@ -1,0 +1,218 @@
+/* tools/top/top.c - `pfw top`: what traced processes do now. */
+#include "top/top.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/gzip/unzip.h"
+#include "ui/fit.h"
+#include "ui/interrupt.h"
+#include "ui/progress.h"
+
+#define INTERVAL_LEAST 0.1
+#define INTERVAL_MOST 3600.0
+
+enum { OPTION_ONCE = 256, OPTION_ROW_LIMIT };
+
+static const struct cli_option options[] = {
+	{ "interval", 'i', "SECONDS", "time between two looks, 0.1 to 3600 (default: 1)", 'i' },
+	{ "once", 0, NULL, "print one interval and end", OPTION_ONCE },
+	{ "all", 'a', NULL,
+	  "count totals from the begin of the traces, which are read, and not only from now on",
+	  'a' },
+	{ "sort-by", 's', "calls|bytes|time|name", "order of rows (default: calls)", 's' },
+	{ "row-limit", 0, "N", "rows of a table that is not drawn: 20; -1: all", OPTION_ROW_LIMIT },
+	{ "format", 0, "text|ndjson", "output; ndjson prints a row per line, all with `type`",
+	  'f' },
+	{ 0 },
+};
+
+static const char *const sorts[] = { "calls", "bytes", "time", "name" };
+
+/* ---- options ---- */
+
+static int take_interval(struct top *top, const char *text)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (!*text || *end || !(seconds >= INTERVAL_LEAST && seconds <= INTERVAL_MOST)) {
+		cli_error(top->command->name,
+			  "--interval takes seconds from 0.1 to 3600, not \"%s\"", cli_name(text));
+		return -1;
+	}
+	top->interval_ns = llround(seconds * 1e9);
+	return 0;
+}
+
+static int take_sort(struct top *top, const char *text)
+{
+	for (size_t i = 0; i < CLI_ARRAY_LEN(sorts); i++) {
+		if (!strcmp(text, sorts[i])) {
+			top->sort = (enum top_sort)i;
+			return 0;
+		}
+	}
+	cli_error(top->command->name, "--sort-by takes calls, bytes, time or name, not \"%s\"",
+		  cli_name(text));
+	return -1;
+}
+
+static int take(void *user, const struct cli_args *args, int option)
+{
+	struct top *top = user;
+
+	switch (option) {
+	case 'i':
+		return take_interval(top, args->value);
+	case 's':
+		return take_sort(top, args->value);
+	default:
+		return cli_whole(top->command, "row-limit", args->value, -1, INT32_MAX,
+				 &top->row_limit);
+	}
+}
+
+/* ---- looking ---- */
+
+int top_wait(struct top *top, int64_t until_ns, int fd)
+{
+	struct pollfd input = { .fd = fd, .events = POLLIN };
+	int64_t left = until_ns - progress_now_ns();
+
+	if (left < 0)
+		left = 0;
+	/* The signals that end the command interrupt it. */
+	if (!*top->stop && poll(&input, 1, (int)((left + 999999) / 1000000)) > 0)
+		return 1;
+	return *top->stop ? -EINTR : 0;
+}
+
+static int print(struct top *top)
+{
+	int error = top_print(top, stdout, top->format, fit_width(stdout), 0);
+
+	if (!error && (fflush(stdout) || ferror(stdout)))
+		error = -EPIPE;
+	return error;
+}
+
+int top_next(struct top *top)
+{
+	int error;
+
+	top_drop_ended(top);
+	error = top_find(top);
+	return error ? error : top_look(top);
+}
+
+/* Whether there is nothing more to watch.  What has ended was shown. */
+static bool is_over(struct top *top, int *error)
+{
+	if (top_running(top))
+		return false;
+	top_drop_ended(top);
+	*error = top_find(top);
+	return !top->processes;
+}
+
+/* Print tables each interval, or once: its shares need an interval to end, and the next one. */
+static int print_all(struct top *top)
+{
+	int64_t next = progress_now_ns();
+	int error = top_look(top);
+
+	while (!error) {
+		next += top->interval_ns;
+		error = top_wait(top, next, -1);
+		if (!error)
+			error = top_next(top);
+		if (error || (top->once && top->looks < 3 && top_running(top)))
+			continue;
+		error = print(top);
+		if (error || top->once || is_over(top, &error))
+			break;
+		if (cli_for_people(top->format))
+			fputc('\n', stdout);
+	}
+	return error;
+}
+
+static int run(struct top *top)
+{
+	int error = top_find(top);
+
+	if (error > 0)
+		return error;
+	if (!error)
+		error = print_all(top);
+	if (error == -ENOMEM)
+		cli_error(top->command->name, "%s", strerror(ENOMEM));
+	return error == -ENOMEM ? CLI_USAGE : CLI_OK;
+}
+
+static void release(struct top *top)
+{
+	struct top_tallies *tallies[] = { &top->now, &top->total, &top->rings };
+
+	top_processes_release(top);
+	top_ranks_release(top);
+	for (size_t i = 0; i < CLI_ARRAY_LEN(tallies); i++) {
+		top_tally_release(&tallies[i]->calls);
+		top_tally_release(&tallies[i]->files);
+	}
+	pfw_text_ids_release(&top->cats);
+	pfw_buffer_free(&top->text);
+	pfw_buffer_free(&top->member);
+	pfw_unzip_free(top->unzip);
+	free(top->want.pid);
+}
+
+static int run_top(const struct cli_command *command, int argc, char **argv)
+{
+	struct top top = {
+		.command = command, .format = CLI_TEXT, .interval_ns = 1000000000, .row_limit = 20
+	};
+	struct cli_args args;
+	const struct cli_target targets[] = {
+		{ OPTION_ONCE, .flag = &top.once },
+		{ 'a', .flag = &top.all },
+		{ 'f', .format = &top.format, .formats = 2 },
+		{ 0 },
+	};
+	int status = cli_read(&args, command, argc, argv, targets, &top, take);
+
+	if (status >= 0)
+		return status;
+	top.want.word = argv;
+	top.want.words = (size_t)args.operands;
+	adopt_dirs_find(&top.dirs, args.operands ? argv[0] : NULL);
+	top.stop = stop_watch();
+	top.unzip = pfw_unzip_new();
+	if (top.unzip) {
+		status = run(&top);
+	} else {
+		cli_error(command->name, "%s", strerror(ENOMEM));
+		status = CLI_USAGE;
+	}
+	release(&top);
+	stop_end();
+	return cli_finish(stdout, command, status);
+}
+
+const struct cli_command cli_top = {
+	.name = "top",
+	.operands = "[PID | PATH | RUN]...",
+	.summary = "Show what traced processes do now: calls, files, steps, losses",
+	.details =
+		"Without operands: all traced processes of this user.  A PID is shown with its\n"
+		"children.  Each interval prints tables; with --once, only one does.  The\n"
+		"processes are neither stopped nor asked, and pay nothing.\n"
+		"Shares of ranks are those of the interval before the last: a call is known\n"
+		"when it has returned.\n",
+	.options = options,
+	.main = run_top,
+};
