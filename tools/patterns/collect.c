@@ -193,6 +193,7 @@ int patterns_collect(struct patterns *patterns, struct survey_input *input)
 		error = survey_read(&patterns->survey, input, &fold, SURVEY_ALL);
 	if (!error)
 		error = pfw_patterns_end(&patterns->found);
+	pfw_patterns_close(&patterns->found);
 	free(collect.indexed);
 	return error;
 }

@@ -13,21 +13,30 @@
 
 /* ---- rows ---- */
 
-static uint64_t moved(const struct patterns_row *row)
+/* A file of all ranks: its figures are in the row of the first of them. */
+struct joined {
+	uint32_t row, ranks;
+};
+
+static uint64_t moved(const struct pfw_pattern *pattern)
 {
-	return row->sum.side[0].bytes + row->sum.side[1].bytes;
+	return pattern->side[0].bytes + pattern->side[1].bytes;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int by_bytes(const void *a, const void *b, void *user)
 {
-	const struct patterns_row *x = a, *y = b;
-	size_t least = x->bytes < y->bytes ? x->bytes : y->bytes;
+	const struct pfw_patterns *found = user;
+	uint32_t x = ((const struct joined *)a)->row, y = ((const struct joined *)b)->row;
+	uint64_t of_x = moved(&found->row[x]), of_y = moved(&found->row[y]);
+	size_t bytes, other_bytes;
+	const char *name = pfw_patterns_name(found, x, &bytes);
+	const char *other = pfw_patterns_name(found, y, &other_bytes);
 	int order;
 
-	if (moved(x) != moved(y))
-		return moved(x) < moved(y) ? 1 : -1;
-	order = memcmp(x->name, y->name, least);
-	return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+	if (of_x != of_y)
+		return of_x < of_y ? 1 : -1;
+	order = memcmp(name, other, bytes < other_bytes ? bytes : other_bytes);
+	return order ? order : (bytes > other_bytes) - (bytes < other_bytes);
 }
 
 void patterns_add(struct patterns_row *row, const struct pfw_pattern *pattern)
@@ -49,14 +58,15 @@ static bool is_counted(const struct patterns *patterns, size_t number)
 	return pfw_pattern_counted(row) && (!fname->count || pfw_select_globs_match(fname, name));
 }
 
-/* Merge the files of all ranks by name.  Return their number, or -ENOMEM. */
-static ssize_t join_files(const struct patterns *patterns, struct patterns_row *row)
+/* Merge the files of all ranks by name, each into its first row: a copy of all rows would double the memory.
+ * Return their number, or -ENOMEM. */
+static ssize_t join_files(struct patterns *patterns, struct joined *file)
 {
-	const struct pfw_patterns *found = &patterns->found;
+	struct pfw_patterns *found = &patterns->found;
 	struct pfw_text_ids names = { 0 };
 	ssize_t result = 0;
 
-	for (size_t i = 0; i < found->rows && result >= 0; i++) {
+	for (uint32_t i = 0; i < found->rows && result >= 0; i++) {
 		size_t bytes;
 		const char *name = pfw_patterns_name(found, i, &bytes);
 		int64_t number;
@@ -68,16 +78,28 @@ static ssize_t join_files(const struct patterns *patterns, struct patterns_row *
 			result = -ENOMEM;
 			break;
 		}
-		row[number].section = "file";
-		row[number].name = name;
-		row[number].bytes = bytes;
-		row[number].rank = row[number].ranks ? -1 : pfw_patterns_rank(found, i);
-		patterns_add(&row[number], &found->row[i]);
-		row[number].files = 1;
+		if (file[number].ranks++)
+			pfw_pattern_add(&found->row[file[number].row], &found->row[i]);
+		else
+			file[number].row = i;
 		result = names.count;
 	}
 	pfw_text_ids_release(&names);
 	return result;
+}
+
+static struct patterns_row row_of(const struct pfw_patterns *found, const struct joined *file)
+{
+	struct patterns_row row = { .section = "file",
+				    .rank = -1,
+				    .files = 1,
+				    .ranks = file->ranks,
+				    .sum = found->row[file->row] };
+
+	row.name = pfw_patterns_name(found, file->row, &row.bytes);
+	if (file->ranks == 1)
+		row.rank = pfw_patterns_rank(found, file->row);
+	return row;
 }
 
 static int by_rank(const void *key, const void *row)
@@ -298,14 +320,15 @@ static void print_counters(const struct patterns_row *all)
 
 /* ---- mapped files, for people ---- */
 
-static int by_mapped(const void *a, const void *b)
+static int by_mapped(const void *a, const void *b, void *user)
 {
-	const struct patterns_row *x = *(const struct patterns_row *const *)a,
-				  *y = *(const struct patterns_row *const *)b;
+	const struct pfw_patterns *found = user;
+	uint64_t x = found->row[((const struct joined *)a)->row].mapped;
+	uint64_t y = found->row[((const struct joined *)b)->row].mapped;
 
-	if (x->sum.mapped != y->sum.mapped)
-		return x->sum.mapped < y->sum.mapped ? 1 : -1;
-	return by_bytes(x, y);
+	if (x != y)
+		return x < y ? 1 : -1;
+	return by_bytes(a, b, user);
 }
 
 /* "16.1 MiB of 2 files mapped, not counted: /a (16.0 MiB), /b (100.0 KiB)". */
@@ -332,29 +355,25 @@ static void print_mapped(const struct patterns_few *few)
 	}
 }
 
-/* The files with most bytes mapped; their names belong to others.  0 or -ENOMEM. */
-static int find_mapped(struct patterns_few *few)
+/* The files with most bytes mapped; file[] gets another order.  0 or -ENOMEM. */
+static int find_mapped(struct pfw_patterns *found, struct joined *file, struct patterns_few *few)
 {
-	const struct patterns_row **mapped = calloc(few->shown + 1, sizeof(*mapped));
 	size_t count = 0;
 
 	few->mapped = calloc(PATTERNS_MAPPED_SHOWN, sizeof(*few->mapped));
-	if (!mapped || !few->mapped) {
-		free(mapped);
+	if (!few->mapped)
 		return -ENOMEM;
-	}
-	for (size_t i = 0; i < few->shown; i++) {
-		if (few->file[i].sum.mapped)
-			mapped[count++] = &few->file[i];
-		few->mapped_bytes += few->file[i].sum.mapped;
+	for (size_t i = 0; i < few->files; i++) {
+		few->mapped_bytes += found->row[file[i].row].mapped;
+		if (found->row[file[i].row].mapped)
+			file[count++] = file[i];
 	}
 	if (count)
-		qsort(mapped, count, sizeof(*mapped), by_mapped);
+		qsort_r(file, count, sizeof(*file), by_mapped, found);
 	few->mapped_files = count;
 	for (; few->mapped_shown < count && few->mapped_shown < PATTERNS_MAPPED_SHOWN;
 	     few->mapped_shown++)
-		few->mapped[few->mapped_shown] = *mapped[few->mapped_shown];
-	free(mapped);
+		few->mapped[few->mapped_shown] = row_of(found, &file[few->mapped_shown]);
 	return 0;
 }
 
@@ -385,29 +404,43 @@ static void put_rows(const struct patterns *patterns, const struct patterns_few 
 	put_row(grid, all);
 	if (patterns->ranks > 1 && put_ranks(patterns, grid, few->rank))
 		grid->failed = true;
-	for (size_t i = 0; i < few->shown; i++) {
-		if (patterns->survey.row_limit >= 0 && i >= (size_t)patterns->survey.row_limit)
-			break;
+	for (size_t i = 0; i < few->shown; i++)
 		put_row(grid, &few->file[i]);
-	}
 }
 
-/* Join what was found to all files and all ranks.  0 or -ENOMEM. */
-static int join(const struct patterns *patterns, struct patterns_few *few)
+/* The rows of the files that are shown.  0 or -ENOMEM. */
+static int show_files(struct patterns *patterns, struct joined *file, struct patterns_few *few)
 {
-	ssize_t files;
+	int64_t limit = patterns->survey.row_limit;
+	ssize_t files = join_files(patterns, file);
 
-	few->file = calloc(patterns->found.rows + 1, sizeof(*few->file));
-	few->rank = calloc(patterns->ranks + 1, sizeof(*few->rank));
-	if (!few->file || !few->rank)
-		return -ENOMEM;
-	files = join_files(patterns, few->file);
 	if (files < 0)
 		return -ENOMEM;
 	few->files = few->shown = (size_t)files;
-	qsort(few->file, few->shown, sizeof(*few->file), by_bytes);
-	join_ranks(patterns, few->rank);
-	return find_mapped(few);
+	if (limit >= 0 && (uint64_t)limit < few->files)
+		few->shown = (size_t)limit;
+	few->file = calloc(few->shown + 1, sizeof(*few->file));
+	if (!few->file)
+		return -ENOMEM;
+	qsort_r(file, few->files, sizeof(*file), by_bytes, &patterns->found);
+	for (size_t i = 0; i < few->shown; i++)
+		few->file[i] = row_of(&patterns->found, &file[i]);
+	return find_mapped(&patterns->found, file, few);
+}
+
+/* Join what was found to all files and all ranks.  0 or -ENOMEM. */
+static int join(struct patterns *patterns, struct patterns_few *few)
+{
+	struct joined *file = calloc(patterns->found.rows + 1, sizeof(*file));
+	int error = -ENOMEM;
+
+	few->rank = calloc(patterns->ranks + 1, sizeof(*few->rank));
+	if (file && few->rank) {
+		join_ranks(patterns, few->rank);
+		error = show_files(patterns, file, few);
+	}
+	free(file);
+	return error;
 }
 
 /* The row of all files, from those of ranks. */

@@ -346,16 +346,17 @@
 		if (!bins.length || !known.length)
 			return;
 		const first = bins[0].ts, most = Math.max(...bins.map(row => (row.io_bytes || 0) / row.dur)) || 1;
-		const when = row => `at ${time(row.ts - first)}: `;
+		const when = row => `at ${time(row.ts - first)}: `, of = Math.max(...bins.map(row => row.ranks));
+		const which = of < ranks.length ? `the ${of} slowest of ${count(ranks.length)} ranks` : "the ranks";
 
-		section("Course over time", ["The share of the time in which something ran, on average of the ranks: the top is 100 %. ",
+		section("Course over time", [`The share of the time in which something ran, on average of ${which}: the top is 100 %. `,
 			command("overlap --bins 120")], legend(known),
 			seriesChart(bins, known.map(([key, , colour]) => [row => (row[key] || 0) / row.dur / row.ranks, 1, colour]),
 				    row => when(row) + known.map(([key, title]) =>
 					    `${title} ${percent(100 * (row[key] || 0) / row.dur / row.ranks)}`).join(", "),
 				    "Busy shares over time"));
 		if (most > 1)
-			page.lastChild.append(make("p", {}, `I/O bandwidth of all ranks; the top is ${bytes(most * 1e6)}/s.`),
+			page.lastChild.append(make("p", {}, `I/O bandwidth of ${which}, added up; the top is ${bytes(most * 1e6)}/s.`),
 				seriesChart(bins, [[row => (row.io_bytes || 0) / row.dur, most, "--io"]],
 					    row => `${when(row)}${bytes((row.io_bytes || 0) / row.dur * 1e6)}/s`, "I/O bandwidth over time"));
 	}

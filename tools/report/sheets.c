@@ -146,7 +146,7 @@ static bool is_shown(struct running *running, const struct grid *grid, const str
 	return true;
 }
 
-/* The rows of steps of the slowest ranks; *grid gets cells of its own. */
+/* The rows of steps and bins of the slowest ranks; *grid gets cells of its own. */
 static int keep_slow(struct running *running, struct grid *grid)
 {
 	struct grid_cell *cell = malloc((grid->cells + 1) * sizeof(*cell));
@@ -178,7 +178,8 @@ static void take_rows(void *user, const struct grid *grid, const char *section)
 					     running->sheet->command->name, grid, section);
 	if (!running->error && section && strcmp(section, "rank") == 0)
 		running->error = note_ranks(running, grid);
-	if (!running->error && running->shown && section && strcmp(section, "step") == 0)
+	if (!running->error && running->shown && section &&
+	    (strcmp(section, "step") == 0 || strcmp(section, "bin") == 0))
 		running->error = keep_slow(running, &copy);
 	if (running->error)
 		return;

@@ -65,9 +65,11 @@ void table_limit_sketches(struct table *table, const struct table_options *optio
 		pfw_sketch_release(&table->rows.row[i].durations);
 }
 
-/* All is read: the rows of all workers become those of the table. */
+/* All is read: the rows of all workers become those of the table.  The first ones are moved, not copied: there
+ * may be a million. */
 static int finish(struct table_pass *collect)
 {
+	struct pfw_averages *rows = &collect->table->rows;
 	int error = 0;
 
 	for (unsigned i = 0; i < collect->jobs && !error; i++) {
@@ -75,7 +77,13 @@ static int finish(struct table_pass *collect)
 
 		collect->table->mapped += worker->mapped;
 		collect->table->says |= worker->says;
-		error = pfw_averages_merge(&collect->table->rows, &worker->rows);
+		if (rows->count) {
+			error = pfw_averages_merge(rows, &worker->rows);
+			continue;
+		}
+		pfw_averages_release(rows);
+		*rows = worker->rows;
+		worker->rows = (struct pfw_averages){ .row = NULL };
 	}
 	table_limit_sketches(collect->table, collect->options);
 	return error ? error : table_nest(collect);

@@ -17,8 +17,10 @@ struct nest {
 static uint32_t row_of(const struct nest *nest, uint32_t group)
 {
 	const struct pfw_averages *rows = &nest->of->worker[group >> TABLE_ROW_BITS].rows;
+	uint32_t number = group & ((1u << TABLE_ROW_BITS) - 1);
 
-	return rows->row[group & ((1u << TABLE_ROW_BITS) - 1)].merged;
+	/* Rows that were moved have kept their numbers. */
+	return rows->count ? rows->row[number].merged : number;
 }
 
 static void add_nested(void *user, unsigned worker, const struct pfw_nested *nested)

@@ -35,19 +35,31 @@ void pfw_patterns_init(struct pfw_patterns *patterns)
 	*patterns = (struct pfw_patterns){ .alignment = 4096, .small = 1u << 20 };
 }
 
-void pfw_patterns_release(struct pfw_patterns *patterns)
+void pfw_patterns_close(struct pfw_patterns *patterns)
 {
-	pfw_text_ids_release(&patterns->keys);
 	pfw_pair_ids_release(&patterns->processes);
 	pfw_pair_ids_release(&patterns->descriptors);
 	pfw_pair_ids_release(&patterns->uses);
 	for (size_t i = 0; i < patterns->runs; i++)
 		free(patterns->run[i].op);
 	free(patterns->run);
-	free(patterns->row);
 	free(patterns->descriptor);
 	free(patterns->open);
 	free(patterns->use);
+	patterns->run = NULL;
+	patterns->descriptor = NULL;
+	patterns->open = NULL;
+	patterns->use = NULL;
+	patterns->descriptor_room = patterns->open_room = patterns->use_room = patterns->opens = 0;
+	patterns->runs = patterns->run_room = 0;
+	patterns->free_open = 0;
+}
+
+void pfw_patterns_release(struct pfw_patterns *patterns)
+{
+	pfw_patterns_close(patterns);
+	pfw_text_ids_release(&patterns->keys);
+	free(patterns->row);
 }
 
 /* ---- rows ---- */

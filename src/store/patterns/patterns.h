@@ -129,6 +129,8 @@ struct pfw_patterns {
 
 void pfw_patterns_init(struct pfw_patterns *patterns);
 void pfw_patterns_release(struct pfw_patterns *patterns);
+/* Nothing more is taken: free all but the rows. */
+void pfw_patterns_close(struct pfw_patterns *patterns);
 
 /* Take the next block of a trace of that rank; after the last block of all, take all operations
  * that wait.  0 or -ENOMEM.  Thread: one at a time. */
