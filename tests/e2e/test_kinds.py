@@ -243,6 +243,13 @@ def check_report(paths, facts, _):
     assert sum(row["count"] for row in sheets["files"]["rows"] if row["section"] == "io") == facts["posix"]
 
 
+def check_advise(paths, facts, _):
+    """The findings are those of the report, whatever they are."""
+    found = [json.loads(line) for line in pfw("advise", "--format", "ndjson", *paths).splitlines()]
+    wanted = json.loads(pfw("report", "--format", "json", *paths))["findings"]
+    assert facts["events"] and [one["finding"] for one in found] == [one["text"] for one in wanted]
+
+
 def check_repair(paths, facts, _):
     """What is whole is left as it is; what is not ours is refused."""
     before = [path.read_bytes() for path in paths]
@@ -252,7 +259,8 @@ def check_repair(paths, facts, _):
 
 
 COMMANDS = [check_query, check_table, check_index, check_validate, check_compact, check_export,
-            check_overlap, check_patterns, check_memory, check_counters, check_report, check_repair]
+            check_overlap, check_patterns, check_memory, check_counters, check_report, check_advise,
+            check_repair]
 
 
 @pytest.mark.parametrize("check", COMMANDS, ids=lambda check: check.__name__.split("_")[1])

@@ -26,7 +26,7 @@ store/kit store/sys store/math store/json store/line store/gzip store/read store
 store/regex store/expr store/summary store/index store/select store/nesting store/table store/compare store/overlap
 store/patterns store/merge store/pack store/commit store/manifest store/recover store
 tools/ui tools/share tools/run tools/doctor tools/query tools/table tools/overlap tools/patterns
-tools/memory tools/compare tools/report
+tools/memory tools/compare tools/advice tools/report
 read
 tools/export tools/chrome tools/perfetto tools/import tools/compact
 tools/validate tools/top tools

@@ -36,7 +36,7 @@ static void put_findings(struct report *report)
 /* What the commands say of the traces is said already, by the sheets. */
 static int print_part(const struct report *report, size_t number)
 {
-	const char **argv = calloc(report->words + 8, sizeof(*argv));
+	const char **argv = calloc(report->words.count + 8, sizeof(*argv));
 	int argc = 0, status = CLI_USAGE;
 
 	if (!argv)
@@ -45,8 +45,8 @@ static int print_part(const struct report *report, size_t number)
 	argv[argc++] = "--quiet";
 	for (const char *const *word = parts[number].word; *word; word++)
 		argv[argc++] = *word;
-	for (size_t i = 0; i < report->words; i++)
-		argv[argc++] = report->word[i];
+	for (size_t i = 0; i < report->words.count; i++)
+		argv[argc++] = report->words.word[i];
 	printf("\n## %s\n\n", parts[number].title);
 	status = parts[number].command->main(parts[number].command, argc, (char **)(uintptr_t)argv);
 	free(argv);

@@ -126,38 +126,54 @@ static void put_run(struct report *report, const struct survey_input *input)
 	pfw_print(&json, "]}");
 }
 
-static void put_findings(struct report *report)
+static void note_message(void *report, const char *text)
 {
+	report_note(report, text);
+}
+
+/* Ask what no sheet has, and write the findings. */
+static int put_findings(struct report *report)
+{
+	const struct advice_asking asking = { .advice = &report->advice,
+					      .words = &report->words,
+					      .stop = report->survey.stop,
+					      .user = report,
+					      .say = note_message };
 	struct pfw_printer json = { .out = report->json };
 	struct finding found[ADVICE_RULES];
+	int status = advice_ask_more(&asking);
 	size_t count = advice_find(&report->advice, found);
 
 	fputs("\n\"findings\":[", report->json);
-	for (size_t i = 0; i < count; i++)
-		pfw_print(&json,
-			  "\n{'rule':%s,'text':%s,'cost_ns':%" PRId64 ",'remedy':%s,'query':%s}",
-			  found[i].rule, found[i].text, found[i].cost_ns, found[i].remedy,
-			  found[i].query);
+	for (size_t i = 0; i < count; i++) {
+		pfw_print(&json, "\n{'rule':%s,'text':%s", found[i].rule, found[i].text);
+		if (found[i].cost_ns == ADVICE_NO_COST)
+			pfw_print(&json, "'cost_ns':null");
+		else
+			pfw_print(&json, "'cost_ns':%" PRId64, found[i].cost_ns);
+		pfw_print(&json, "'remedy':%s,'query':%s}", found[i].remedy, found[i].query);
+	}
 	fputs("],", report->json);
+	return status;
 }
 
 /* {"run":{...},"sheets":{...},"findings":[...],"notes":[...]} */
 static int put_data(struct report *report, struct survey_input *input)
 {
 	struct pfw_printer json = { .out = report->json };
-	int status;
+	int status, more;
 
 	fputs("{\"run\":", report->json);
 	put_run(report, input);
 	fputs(",\n\"sheets\":{", report->json);
 	status = report_sheets(report);
 	fputs("},", report->json);
-	put_findings(report);
+	more = status > CLI_PROBLEMS ? status : put_findings(report);
 	fputs("\n\"notes\":[", report->json);
 	for (size_t i = 0; i < report->notes; i++)
 		pfw_print(&json, "%s", report->note[i]);
 	fputs("]}\n", report->json);
-	return status;
+	return more > status ? more : status;
 }
 
 /* ---- the page ---- */
@@ -303,24 +319,6 @@ static const struct cli_option options[] = {
 	{ 0 },
 };
 
-/* Let the commands have this option, too. */
-static int pass_on(struct report *report, int option, const char *value)
-{
-	const struct cli_option *row = options;
-	char *word;
-
-	while (row->id != option)
-		row++;
-	value = row->argument ? value : NULL;
-	if (asprintf(&word, "--%s%s%s", row->name, value ? "=" : "", value ? value : "") < 0)
-		return -1;
-	if (PFW_PUSH(report->word, report->words, report->word_room, word)) {
-		free(word);
-		return -1;
-	}
-	return 0;
-}
-
 static int take(void *user, const struct cli_args *args, int option)
 {
 	struct report *report = user;
@@ -340,27 +338,14 @@ static int take(void *user, const struct cli_args *args, int option)
 	} else if (survey_take(&report->survey, &report->select, args, option)) {
 		return -1;
 	} else if (option != 'q') { /* what they say is for the page */
-		return pass_on(report, option, args->value);
+		return advice_pass_option(&report->words, options, option, args->value);
 	}
 	return 0;
 }
 
-/* Operands come after the options; one may begin with "-" behind "--". */
 static int begin(void *user, struct cli_args *args)
 {
-	struct report *report = user;
-
-	for (int i = 0; i < args->operands; i++) {
-		char *word = NULL;
-
-		if (asprintf(&word, "%s%s", *args->argv[i] == '-' && args->argv[i][1] ? "./" : "",
-			     args->argv[i]) < 0 ||
-		    PFW_PUSH(report->word, report->words, report->word_room, word)) {
-			cli_error(args->command->name, "%s", strerror(ENOMEM));
-			return CLI_USAGE;
-		}
-	}
-	return -1;
+	return advice_pass_operands(&((struct report *)user)->words, args);
 }
 
 static int report_main(const struct cli_command *command, int argc, char **argv)
@@ -376,9 +361,7 @@ static int report_main(const struct cli_command *command, int argc, char **argv)
 	int status = survey_main(&report.survey, argc, argv);
 
 	pfw_select_release(&report.select);
-	for (size_t i = 0; i < report.words; i++)
-		free((char *)(uintptr_t)report.word[i]);
-	free(report.word);
+	advice_words_release(&report.words);
 	for (size_t i = 0; i < report.notes; i++)
 		free(report.note[i]);
 	free(report.note);

@@ -1,16 +1,16 @@
 /* tools/report/report.h - `pfw report`: the answers of other commands on one page.
  *
  * Room tools/report: runs commands in this process (tools/ui/host.h), keeps their rows as JSON, and puts
- * them into a page that draws them.  It may use tools/ui, tools/share and the store, and knows commands by
- * their entries in cli.h.  Start with report.c; sheets.c runs commands, advice.c
- * has the rules, page.* is the page, markdown.c prints one to paste.
+ * them into a page that draws them.  It may use tools/ui, tools/share, tools/advice and the store, and
+ * knows commands by their entries in cli.h.  Start with report.c; sheets.c runs commands, page.* is the page,
+ * markdown.c prints one to paste.
  */
 #ifndef PFW_TOOLS_REPORT_REPORT_H
 #define PFW_TOOLS_REPORT_REPORT_H
 
 #include <stdio.h>
 
-#include "report/advice.h"
+#include "advice/advice.h"
 #include "share/survey.h"
 
 /* Rows of one sheet that are kept; the page says how many are left out. */
@@ -22,11 +22,9 @@ struct report {
 	const char *format;	  /* html, md or json */
 	const char *out_path;
 	bool force;
-	/* For each command: conditions, then operands. */
-	const char **word;
-	size_t words, word_room;
-	FILE *json;  /* what the page shows */
-	char **note; /* what the commands say, each once */
+	struct advice_words words; /* for each command: conditions, then operands */
+	FILE *json;		   /* what the page shows */
+	char **note;		   /* what the commands say, each once */
 	size_t notes;
 	struct advice advice;
 };

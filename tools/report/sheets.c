@@ -204,7 +204,7 @@ static int run_command(struct running *running)
 		.user = running, .say = take_message, .stop = report->survey.stop, .rows = take_rows
 	};
 	const char *const *word = running->sheet->word;
-	const char **argv = calloc(report->words + 8, sizeof(*argv));
+	const char **argv = calloc(report->words.count + 8, sizeof(*argv));
 	int argc = 0, status;
 
 	if (!argv)
@@ -212,8 +212,8 @@ static int run_command(struct running *running)
 	argv[argc++] = "--format=ndjson";
 	while (*word)
 		argv[argc++] = *word++;
-	for (size_t i = 0; i < report->words; i++)
-		argv[argc++] = report->word[i];
+	for (size_t i = 0; i < report->words.count; i++)
+		argv[argc++] = report->words.word[i];
 	report->advice.columns = NULL;
 	cli_host = &host;
 	status = running->sheet->command->main(running->sheet->command, argc,

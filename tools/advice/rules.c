@@ -1,204 +1,12 @@
-/* tools/report/advice.c - the rules; see advice.h. */
-#include "report/advice.h"
-
-#include <errno.h>
+/* tools/advice/rules.c - the rules; see advice.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/kit/grow.h"
-#include "store/kit/saturate.h"
-#include "ui/cli.h"
+#include "advice/advice.h"
 
 /* ---- figures ---- */
-
-/* X(key): of all ranks, by `pfw overlap` */
-#define OVERLAP_FIGURES(X)   \
-	X(wall)              \
-	X(io)                \
-	X(compute)           \
-	X(load)              \
-	X(io_unoverlapped)   \
-	X(comm_unoverlapped) \
-	X(idle)              \
-	X(idle_copy)         \
-	X(idle_load)         \
-	X(idle_io)           \
-	X(idle_launch)       \
-	X(launches)
-
-/* X(key): of all files, by `pfw patterns` */
-#define PATTERNS_FIGURES(X) \
-	X(opens)            \
-	X(opens_again)      \
-	X(metadata_calls)   \
-	X(metadata_us)      \
-	X(data_us)          \
-	X(reads)            \
-	X(writes)           \
-	X(read_us)          \
-	X(write_us)         \
-	X(read_random)      \
-	X(size_read_0_100)  \
-	X(size_read_100_1k) \
-	X(size_write_0_100) \
-	X(size_write_100_1k)
-
-enum figure {
-#define X(key) F_##key,
-	OVERLAP_FIGURES(X) PATTERNS_FIGURES(X)
-	/* What else a row says. */
-	X(rank) X(step) X(steps_own) X(fname) X(section)
-#undef X
-		COLUMNS,
-	F_PATTERNS = F_opens, /* the first one of patterns */
-	FIGURES = F_rank
-};
-
-static const char *const keys[COLUMNS] = {
-#define X(key) [F_##key] = #key,
-	OVERLAP_FIGURES(X) PATTERNS_FIGURES(X) X(rank) X(step) X(steps_own) X(fname) X(section)
-#undef X
-};
-
-_Static_assert(COLUMNS == ADVICE_COLUMNS && FIGURES == ADVICE_FIGURES, "as in advice.h");
-
-#define UNKNOWN INT64_MIN
-
-/* Find the columns of a grid, unless it is of the same section as the one before: a command may print each
- * row by itself. */
-static void find_columns(struct advice *advice, const struct grid *grid, const char *section)
-{
-	const char *name = section ? section : "";
-
-	if (advice->columns == grid->column && strcmp(advice->section, name) == 0)
-		return;
-	advice->columns = grid->column;
-	snprintf(advice->section, sizeof(advice->section), "%s", name);
-	for (unsigned i = 0; i < COLUMNS; i++) {
-		advice->place[i] = SIZE_MAX;
-		for (size_t j = 0; j < grid->columns; j++) {
-			if (strcmp(grid->column[j].key, keys[i]) == 0)
-				advice->place[i] = j;
-		}
-	}
-}
-
-/* A cell, or NULL: there is no such column, or it has no value. */
-static const struct grid_cell *cell_of(const struct advice *advice, const struct grid_cell *row,
-				       enum figure which)
-{
-	size_t place = advice->place[which];
-
-	return place == SIZE_MAX || row[place].kind == GRID_NONE ? NULL : &row[place];
-}
-
-static void take_figures(const struct advice *advice, int64_t figure[FIGURES],
-			 const struct grid_cell *row, unsigned from, unsigned to)
-{
-	for (unsigned i = from; i < to; i++) {
-		const struct grid_cell *cell = cell_of(advice, row, i);
-
-		figure[i] = cell ? cell->whole : UNKNOWN;
-	}
-}
-
-static int add_time(struct advice_time **time, size_t *count, size_t *room, int64_t rank,
-		    int64_t step, const struct grid_cell *cell)
-{
-	const struct advice_time one = { rank, step, cell ? cell->whole : 0 };
-
-	return cell ? PFW_PUSH(*time, *count, *room, one) : 0;
-}
-
-/* Note how long a step of a rank took, and add what was in it. */
-static int take_step(struct advice *advice, const struct grid_cell *row, int64_t rank)
-{
-	const struct grid_cell *step = cell_of(advice, row, F_step);
-
-	if (!step)
-		return 0;
-	for (unsigned i = 0; i < F_PATTERNS; i++) {
-		const struct grid_cell *cell = cell_of(advice, row, i);
-
-		if (cell)
-			pfw_saturate_sum(&advice->in_steps[i], cell->whole);
-	}
-	return add_time(&advice->step, &advice->steps, &advice->step_room, rank, step->whole,
-			cell_of(advice, row, F_wall));
-}
-
-/* The file with the most time in its calls. */
-static void take_file(struct advice *advice, const struct grid *grid, const struct grid_cell *row)
-{
-	const struct grid_cell *name = cell_of(advice, row, F_fname);
-	const struct grid_cell *data = cell_of(advice, row, F_data_us);
-	const struct grid_cell *metadata = cell_of(advice, row, F_metadata_us);
-	int64_t ns = (data ? data->whole : 0) + (metadata ? metadata->whole : 0);
-
-	if (!name || !name->bytes || ns <= advice->top_ns)
-		return;
-	advice->top_ns = ns;
-	snprintf(advice->top_file, sizeof(advice->top_file), "%.*s", (int)name->bytes,
-		 grid->text.data + name->text);
-}
-
-static bool is_of(const struct advice *advice, const struct grid *grid, const struct grid_cell *row,
-		  const char *section, const char *wanted)
-{
-	const struct grid_cell *cell = section ? NULL : cell_of(advice, row, F_section);
-
-	if (!cell)
-		return section && strcmp(section, wanted) == 0;
-	return cell->bytes == strlen(wanted) &&
-	       memcmp(grid->text.data + cell->text, wanted, cell->bytes) == 0;
-}
-
-static void take_patterns(struct advice *advice, const struct grid *grid,
-			  const struct grid_cell *row, const char *section)
-{
-	if (is_of(advice, grid, row, section, "all"))
-		take_figures(advice, advice->figure, row, F_PATTERNS, FIGURES);
-	else if (is_of(advice, grid, row, section, "file"))
-		take_file(advice, grid, row);
-}
-
-static int take_overlap(struct advice *advice, const struct grid *grid, const struct grid_cell *row,
-			const char *section)
-{
-	const struct grid_cell *rank = cell_of(advice, row, F_rank);
-	int64_t number = rank && rank->kind != GRID_TEXT ? rank->whole : -1;
-
-	if (is_of(advice, grid, row, section, "all")) {
-		take_figures(advice, advice->figure, row, 0, F_PATTERNS);
-		advice->any = true;
-	} else if (is_of(advice, grid, row, section, "rank")) {
-		return add_time(&advice->rank, &advice->ranks, &advice->rank_room, number, -1,
-				cell_of(advice, row, F_steps_own));
-	} else if (is_of(advice, grid, row, section, "step")) {
-		return take_step(advice, row, number);
-	}
-	return 0;
-}
-
-int advice_take(struct advice *advice, const char *command, const struct grid *grid,
-		const char *section)
-{
-	bool overlap = strcmp(command, "overlap") == 0, patterns = strcmp(command, "patterns") == 0;
-	int error = 0;
-
-	if (!overlap && !patterns)
-		return 0;
-	find_columns(advice, grid, section);
-	for (size_t i = 0; i < grid->cells && !error; i += grid->columns) {
-		if (overlap)
-			error = take_overlap(advice, grid, &grid->cell[i], section);
-		else
-			take_patterns(advice, grid, &grid->cell[i], section);
-	}
-	return error;
-}
 
 /* Where there are steps, what counts is what happens in them, not how long the program took to start. */
 static void use_steps(struct advice *advice)
@@ -216,6 +24,7 @@ struct search {
 	struct finding *found;
 	size_t count;
 	int64_t explained_ns; /* of I/O that no compute hides: by a finding that says why */
+	int64_t stalls_ns;    /* by a finding that says which steps are long */
 };
 
 static int64_t figure(const struct search *search, enum figure which)
@@ -244,7 +53,7 @@ static int64_t gain(const struct search *search, int64_t ns)
 /* Less is gone in the noise of a run. */
 #define LEAST_NS INT64_C(10000000)
 
-/* Add a finding that costs `ns`. */
+/* Add a finding that costs `ns`; a cost that is not measured is not said. */
 __attribute__((format(printf, 6, 7))) static void add(struct search *search, const char *rule,
 						      int64_t ns, const char *remedy,
 						      const char *query, const char *format, ...)
@@ -253,14 +62,18 @@ __attribute__((format(printf, 6, 7))) static void add(struct search *search, con
 	va_list values;
 	int bytes;
 
-	if (ns < LEAST_NS)
+	if (ns != ADVICE_NO_COST && ns < LEAST_NS)
 		return;
 	search->count++;
-	*one = (struct finding){ .rule = rule, .cost_ns = ns, .remedy = remedy, .query = query };
+	*one = (struct finding){ .rule = rule,
+				 .cost_ns = ns,
+				 .share = ns == ADVICE_NO_COST ? 0 : share(search, ns),
+				 .remedy = remedy,
+				 .query = query };
 	va_start(values, format);
 	bytes = vsnprintf(one->text, sizeof(one->text), format, values);
 	va_end(values);
-	if (bytes >= 0 && (size_t)bytes < sizeof(one->text))
+	if (ns != ADVICE_NO_COST && bytes >= 0 && (size_t)bytes < sizeof(one->text))
 		snprintf(one->text + bytes, sizeof(one->text) - (size_t)bytes,
 			 ": %s, %.1f %% of the time of all %s", cli_seconds(ns),
 			 100 * share(search, ns), search->advice->steps ? "steps" : "ranks");
@@ -269,6 +82,13 @@ __attribute__((format(printf, 6, 7))) static void add(struct search *search, con
 
 /* A tenth of the time is worth a look; below, what is gained is mostly noise. */
 #define WORTH 0.1
+
+/* What a finding says of I/O that no compute hides. */
+static void explain(struct search *search, int64_t ns)
+{
+	if (ns > search->explained_ns)
+		search->explained_ns = ns;
+}
 
 static void find_io(struct search *search)
 {
@@ -287,14 +107,50 @@ static void find_io(struct search *search)
 	    *search->advice->top_file ? search->advice->top_file : "files without a name");
 }
 
+static int by_ns(const void *a, const void *b)
+{
+	const struct advice_time *x = a, *y = b;
+
+	return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+/* Of three workers or more, one whose I/O takes twice the median's: its batches come last. */
+static bool find_slow_worker(struct search *search, int64_t load)
+{
+	struct advice *advice = search->advice;
+	int64_t slowest, middle;
+
+	if (advice->workers < 3)
+		return false;
+	qsort(advice->worker, advice->workers, sizeof(*advice->worker), by_ns);
+	slowest = advice->worker[advice->workers - 1].ns;
+	middle = advice->worker[(advice->workers - 1) / 2].ns;
+	if (slowest / 2 < middle || slowest - middle < load / 2)
+		return false;
+	add(search, "slow_worker", slowest - middle < load ? slowest - middle : load,
+	    "Look at which samples that worker reads, and where from; shuffle large samples among workers.",
+	    "pfw table --group-by=process",
+	    "The steps wait for one worker: the I/O of process %s takes %s, of the median worker %s",
+	    advice->top_worker, cli_seconds(slowest), cli_seconds(middle));
+	return true;
+}
+
 static void find_loading(struct search *search)
 {
 	int64_t load = figure(search, F_load);
+	size_t workers = search->advice->workers;
 
-	if (share(search, load) >= WORTH)
-		add(search, "loader", load,
-		    "Give the DataLoader more workers (num_workers), or less to do for each batch.",
-		    "pfw overlap --steps", "The steps wait for the DataLoader");
+	if (share(search, load) < WORTH)
+		return;
+	explain(search, figure(search, F_io_load)); /* it is how they wait */
+	if (find_slow_worker(search, load))
+		return;
+	add(search, "loader", load,
+	    "Give the DataLoader more workers (num_workers), or less to do for each batch.",
+	    "pfw overlap --steps",
+	    "The steps wait for the DataLoader, of which %s process%s %s forked",
+	    workers ? cli_count(workers) : "no", workers > 1 ? "es" : "",
+	    workers > 1 ? "were" : "was");
 }
 
 static void find_communication(struct search *search)
@@ -322,13 +178,6 @@ static void find_idle(struct search *search)
 		add(search, "launch_bound", launch,
 		    "Launch less: larger batches, torch.compile, CUDA graphs, fused optimizers.",
 		    "pfw overlap", "The GPU waits for the host to launch its next kernel");
-}
-
-static int by_ns(const void *a, const void *b)
-{
-	const struct advice_time *x = a, *y = b;
-
-	return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
 /* A rank that takes a tenth longer than the median of three or more. */
@@ -387,7 +236,7 @@ static void find_slow_steps(struct search *search)
 				longest = &advice->step[j - 1];
 		}
 	}
-	if (longest && share(search, cost) >= WORTH)
+	if (longest && share(search, cost) >= WORTH && search->stalls_ns < cost / 2)
 		add(search, "slow_steps", cost,
 		    "Compare such a step with another one: pfw table --step N, and pfw view --since step:N.",
 		    "pfw overlap --steps",
@@ -406,7 +255,7 @@ static void find_small(struct search *search)
 
 	if (calls < 1000 || small < calls / 2 || share(search, ns) < WORTH / 2)
 		return;
-	search->explained_ns = ns;
+	explain(search, ns);
 	add(search, "small_calls", ns,
 	    "Read and write more at a time: buffered I/O, one file of many samples, larger chunks.",
 	    "pfw patterns", "%s of %s reads and writes move less than 1 KB",
@@ -420,23 +269,98 @@ static void find_random(struct search *search)
 	if (reads < 1000 || figure(search, F_read_random) < reads / 4 ||
 	    share(search, ns) < WORTH / 2)
 		return;
-	search->explained_ns = ns;
+	explain(search, ns);
 	add(search, "random_reads", ns,
 	    "Read in order of the file, or shuffle samples by blocks that are read whole.",
 	    "pfw patterns", "%s of %s reads go back in their file",
 	    cli_count((uint64_t)figure(search, F_read_random)), cli_count((uint64_t)reads));
 }
 
+/* Reads and writes at odd places, which file systems and direct I/O round up; in a row they are in the page
+ * cache already. */
+static void find_unaligned(struct search *search)
+{
+	int64_t calls = figure(search, F_reads) + figure(search, F_writes);
+	int64_t odd = figure(search, F_read_unaligned) + figure(search, F_write_unaligned);
+	int64_t in_a_row = figure(search, F_read_consecutive) + figure(search, F_write_consecutive);
+	int64_t placed = calls - figure(search, F_read_unplaced) - figure(search, F_write_unplaced);
+	int64_t ns = gain(search, figure(search, F_data_us));
+
+	if (placed < 1000 || odd < placed / 2 || in_a_row >= placed / 2 ||
+	    search->explained_ns >= ns / 2 || share(search, ns) < WORTH)
+		return;
+	explain(search, ns);
+	add(search, "unaligned", ns,
+	    "Begin records at multiples of 4 KiB, or read and write whole blocks of the file.",
+	    "pfw patterns", "%s of %s reads and writes do not begin at a multiple of 4 KiB",
+	    cli_count((uint64_t)odd), cli_count((uint64_t)placed));
+}
+
+/* Bytes that had to come from storage, while nothing was computed. */
+static void find_page_cache(struct search *search)
+{
+	int64_t storage = figure(search, F_storage_read_bytes);
+	int64_t calls = figure(search, F_calls_read_bytes),
+		ns = gain(search, figure(search, F_read_us));
+
+	if (storage < INT64_C(16) << 20 || storage < calls / 2 || share(search, ns) < WORTH ||
+	    search->explained_ns >= ns / 2)
+		return;
+	explain(search, ns);
+	add(search, "page_cache", ns,
+	    "Keep the data on a faster disk or in memory, read ahead, or read each file once.",
+	    "pfw patterns", "The page cache misses: of %s that calls read, %s came from storage",
+	    cli_bytes((uint64_t)calls), cli_bytes((uint64_t)storage));
+}
+
+static void find_locks(struct search *search)
+{
+	int64_t ns = gain(search, figure(search, F_lock_ns));
+
+	if (share(search, ns) < WORTH)
+		return;
+	explain(search, ns);
+	add(search, "lock_wait", ns, "Hold locks shorter, or give each process a file of its own.",
+	    "pfw query --where 'name =~ \"^(flock|lockf|fcntl)$\"' --sort-by=-dur --limit=20",
+	    "%s calls of flock, lockf and fcntl wait for locks, on average %s",
+	    cli_count((uint64_t)figure(search, F_lock_calls)),
+	    cli_time(figure(search, F_lock_ns) / figure(search, F_lock_calls)));
+}
+
+/* Large writes, and waiting until they are on storage. */
+static void find_checkpoints(struct search *search)
+{
+	int64_t writes = figure(search, F_writes), sync = figure(search, F_sync_ns);
+	int64_t all = figure(search, F_write_us) + sync, ns = gain(search, all);
+
+	if ((!search->advice->steps && search->advice->figure[F_compute] == UNKNOWN) ||
+	    share(search, ns) < WORTH || ns < gain(search, INT64_MAX) / 2 || !writes ||
+	    figure(search, F_written_bytes) / writes < 64 << 10)
+		return;
+	explain(search, ns);
+	search->stalls_ns = ns;
+	add(search, "checkpoint", ns,
+	    "Write checkpoints in the background (torch.distributed.checkpoint.async_save), less often, or to a faster disk.",
+	    "pfw table --group-by=fname --sort-by=total",
+	    "The program waits for its checkpoints: %s writes of %s take %s, %s syncs %s",
+	    cli_count((uint64_t)writes), cli_bytes((uint64_t)figure(search, F_written_bytes)),
+	    cli_seconds(figure(search, F_write_us)),
+	    cli_count((uint64_t)figure(search, F_sync_calls)), cli_seconds(sync));
+}
+
 static void find_metadata(struct search *search)
 {
-	int64_t ns = gain(search, figure(search, F_metadata_us));
+	/* Locks and syncs have rules of their own. */
+	int64_t all = figure(search, F_metadata_us) - figure(search, F_lock_ns) -
+		      figure(search, F_sync_ns);
+	int64_t ns = gain(search, all);
 	int64_t again = figure(search, F_opens_again), opens = figure(search, F_opens);
 	bool repeated = again >= 100 && again > opens / 2;
 
 	if (share(search, ns) < WORTH || figure(search, F_metadata_calls) < 1000 ||
-	    (!repeated && figure(search, F_metadata_us) <= figure(search, F_data_us)))
+	    (!repeated && all <= figure(search, F_data_us)))
 		return;
-	search->explained_ns = ns;
+	explain(search, ns);
 	if (repeated)
 		add(search, "opened_again", ns, "Keep files open, or what was read from them.",
 		    "pfw patterns",
@@ -448,6 +372,49 @@ static void find_metadata(struct search *search)
 		    "pfw patterns",
 		    "%s calls that move no data (opens, stats, listings) take longer than reads and writes",
 		    cli_count((uint64_t)figure(search, F_metadata_calls)));
+}
+
+/* Mapped input makes no calls; that it is waited for shows in page faults only. */
+static void find_faults(struct search *search)
+{
+	int64_t faults = figure(search, F_major_faults), wall = figure(search, F_wall);
+	const struct advice *advice = search->advice;
+	bool many = faults >= 1000 && faults / 10 >= wall / INT64_C(1000000000);
+
+	if (advice->mapped >= INT64_C(64) << 20 && advice->mapped > figure(search, F_read_bytes))
+		add(search, "mapped_input", ADVICE_NO_COST,
+		    "Read large files by calls, which can be timed and made ahead (readahead, madvise help mapped ones).",
+		    "pfw patterns",
+		    "%s of files are mapped, more than calls read, most of it of %s; of %s major page faults "
+		    "no time is known",
+		    cli_bytes((uint64_t)advice->mapped), advice->mapped_file,
+		    many ? cli_count((uint64_t)faults) : "their");
+	else if (many)
+		add(search, "page_faults", ADVICE_NO_COST,
+		    "Give the program more memory, or let it need less: it swaps, or its mapped files leave memory.",
+		    "pfw counters --name 'page faults'",
+		    "The program waited for storage in %s major page faults",
+		    cli_count((uint64_t)faults));
+}
+
+/* A leak: in nearly each step, or in all the second half of the run. */
+static void find_growth(struct search *search)
+{
+	int64_t seen = figure(search, F_steps_seen), grown = figure(search, F_steps_grown);
+	int64_t bytes = figure(search, F_grown_bytes), rss = figure(search, F_rss_grown);
+	const char *remedy =
+		"Look for what keeps results: lists of losses with their graphs (use loss.item()), caches.";
+
+	if (seen >= 8 && grown >= seen / 10 * 9 && bytes >= 64 << 20)
+		add(search, "memory_growth", ADVICE_NO_COST, remedy, "pfw memory",
+		    "Memory grows in %s of %s steps, by %s a step", cli_count((uint64_t)grown),
+		    cli_count((uint64_t)seen), cli_bytes((uint64_t)(bytes / seen)));
+	else if (rss >= 64 << 20 && rss >= figure(search, F_rss_last) / 10)
+		add(search, "memory_growth", ADVICE_NO_COST, remedy, "pfw counters --name memory",
+		    "The memory of process %" PRId64
+		    " grows in all of the second half of the time, by %s to %s",
+		    figure(search, F_rss_pid), cli_bytes((uint64_t)rss),
+		    cli_bytes((uint64_t)figure(search, F_rss_last)));
 }
 
 static int by_cost(const void *a, const void *b)
@@ -462,8 +429,10 @@ static int by_cost(const void *a, const void *b)
 size_t advice_find(struct advice *advice, struct finding found[ADVICE_RULES])
 {
 	static void (*const rules[])(struct search *) = {
-		find_loading, find_communication, find_idle,	 find_slow_rank, find_slow_steps,
-		find_small,   find_random,	  find_metadata, find_io, /* the last: it has no cause */
+		find_loading,	find_communication, find_idle,	 find_slow_rank,   find_small,
+		find_random,	find_metadata,	    find_locks,	 find_checkpoints, find_page_cache,
+		find_unaligned, find_faults,	    find_growth, find_slow_steps, /* unless they are explained */
+		find_io,
 	};
 	struct search search = { .advice = advice, .found = found };
 
@@ -473,11 +442,4 @@ size_t advice_find(struct advice *advice, struct finding found[ADVICE_RULES])
 	if (search.count)
 		qsort(found, search.count, sizeof(*found), by_cost);
 	return search.count;
-}
-
-void advice_release(struct advice *advice)
-{
-	free(advice->rank);
-	free(advice->step);
-	*advice = (struct advice){ .any = false };
 }

@@ -1,0 +1,177 @@
+/* tools/advice/ask.c - runs the commands that have the figures, in this process. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "advice/advice.h"
+#include "store/kit/grow.h"
+#include "ui/host.h"
+
+/* ---- what each is given ---- */
+
+static int add_word(struct advice_words *words, char *word)
+{
+	if (word && PFW_PUSH(words->word, words->count, words->room, word) == 0)
+		return 0;
+	free(word);
+	return -ENOMEM;
+}
+
+int advice_pass_option(struct advice_words *words, const struct cli_option *options, int option,
+		       const char *value)
+{
+	const struct cli_option *row = options;
+	char *word;
+
+	while (row->id != option)
+		row++;
+	value = row->argument ? value : NULL;
+	if (asprintf(&word, "--%s%s%s", row->name, value ? "=" : "", value ? value : "") < 0)
+		word = NULL;
+	return add_word(words, word);
+}
+
+/* Operands come after the options; one may begin with "-" behind "--". */
+int advice_pass_operands(struct advice_words *words, const struct cli_args *args)
+{
+	for (int i = 0; i < args->operands; i++) {
+		char *word;
+
+		if (asprintf(&word, "%s%s", *args->argv[i] == '-' && args->argv[i][1] ? "./" : "",
+			     args->argv[i]) < 0)
+			word = NULL;
+		if (add_word(words, word)) {
+			cli_error(args->command->name, "%s", strerror(ENOMEM));
+			return CLI_USAGE;
+		}
+	}
+	return -1;
+}
+
+void advice_words_release(struct advice_words *words)
+{
+	for (size_t i = 0; i < words->count; i++)
+		free((char *)(uintptr_t)words->word[i]);
+	free(words->word);
+	*words = (struct advice_words){ .count = 0 };
+}
+
+/* ---- the commands ---- */
+
+struct question {
+	const struct cli_command *command;
+	const char *word[3];
+	bool (*wanted)(const struct advice *advice); /* NULL: always */
+};
+
+/* Processes are in no index: their lines are read only where the steps wait for workers. */
+static bool loads(const struct advice *advice)
+{
+	const int64_t *figure = advice->steps ? advice->in_steps : advice->figure;
+
+	return advice->figure[F_load] != UNKNOWN && figure[F_load] >= figure[F_wall] / 20;
+}
+
+/* So are the samples of PFW_COUNTERS. */
+static bool has_counters(const struct advice *advice)
+{
+	return advice->figure[F_calls_read_bytes] != UNKNOWN;
+}
+
+static const struct question first[] = {
+	{ &cli_overlap, { "--steps" }, NULL },
+	{ &cli_patterns, { "--row-limit=500" }, NULL },
+	{ &cli_table, { NULL }, NULL },
+	{ &cli_memory, { NULL }, NULL },
+};
+
+static const struct question more[] = {
+	{ &cli_table, { "--group-by=process" }, loads },
+	{ &cli_counters, { "--cat=COUNTER", "--name=page faults" }, has_counters },
+	{ &cli_counters, { "--cat=COUNTER", "--name=memory", "--since=50%" }, has_counters },
+	{ &cli_counters, { "--cat=COUNTER", "--name=memory", "--since=75%" }, has_counters },
+};
+
+/* Of one command while it runs. */
+struct running {
+	const struct advice_asking *asking;
+	const struct question *question;
+	int error;
+};
+
+static void take_rows(void *user, const struct grid *grid, const char *section)
+{
+	struct running *running = user;
+
+	if (!running->error)
+		running->error = advice_take(running->asking->advice,
+					     running->question->command->name, grid, section);
+}
+
+static void take_message(void *user, const char *text)
+{
+	const struct running *running = user;
+
+	running->asking->say(running->asking->user, text);
+}
+
+static int run(const struct advice_asking *asking, const struct question *question)
+{
+	struct running running = { .asking = asking, .question = question };
+	const struct host host = { .user = &running,
+				   .say = take_message,
+				   .stop = asking->stop,
+				   .rows = take_rows },
+			  *before = cli_host;
+	const char **argv = calloc(asking->words->count + 8, sizeof(*argv));
+	int argc = 0, status;
+
+	if (!argv)
+		return CLI_USAGE;
+	argv[argc++] = "--format=ndjson";
+	argv[argc++] = "--quiet";
+	for (size_t i = 0; i < CLI_ARRAY_LEN(question->word) && question->word[i]; i++)
+		argv[argc++] = question->word[i];
+	for (size_t i = 0; i < asking->words->count; i++)
+		argv[argc++] = asking->words->word[i];
+	asking->advice->columns = NULL;
+	cli_host = &host;
+	status = question->command->main(question->command, argc, (char **)(uintptr_t)argv);
+	cli_host = before;
+	free(argv);
+	if (running.error && status <= CLI_PROBLEMS) {
+		asking->say(asking->user, strerror(-running.error));
+		status = CLI_USAGE;
+	}
+	return status;
+}
+
+static int run_all(const struct advice_asking *asking, const struct question *question,
+		   size_t count)
+{
+	int worst = CLI_OK;
+
+	for (size_t i = 0; i < count && worst <= CLI_PROBLEMS; i++) {
+		int status = CLI_OK;
+
+		if (!question[i].wanted || question[i].wanted(asking->advice))
+			status = run(asking, &question[i]);
+		worst = status > worst ? status : worst;
+	}
+	return worst;
+}
+
+int advice_ask_more(const struct advice_asking *asking)
+{
+	return asking->advice->any ? run_all(asking, more, CLI_ARRAY_LEN(more)) : CLI_OK;
+}
+
+int advice_ask(const struct advice_asking *asking)
+{
+	int status = run_all(asking, first, CLI_ARRAY_LEN(first)), then;
+
+	if (status > CLI_PROBLEMS)
+		return status;
+	then = advice_ask_more(asking);
+	return then > status ? then : status;
+}
