@@ -1,4 +1,5 @@
 """What Sphinx makes of these pages: sphinx-build docs build-docs (PFW_PYTHON=where the package is)."""
+import importlib.util
 import os
 import sys
 
@@ -12,5 +13,8 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 exclude_patterns = ["_build"]
-html_theme = "alabaster"
+# furo has a search and a dark mode; Debian's package has it as well as the package index.
+html_theme = "furo" if importlib.util.find_spec("furo") else "alabaster"
+html_title = "pfw"
+pygments_dark_style = "monokai"
 html_copy_source = False

@@ -210,13 +210,18 @@ SLOW = """
     """
 
 
+# 4711 stands for the slow worker's pid.
+WORKER = """pfw run --torch -o t -- python train.py
+pfw table -g process --cat POSIX -s total t
+pfw table -g name --pid 4711 t
+pfw table -g fname --pid 4711 t
+pfw query --pid 4711 --cat POSIX --sort -dur --limit 5 --fields dur,name,pid,args.fname t"""
+
+
 @torch
-def test_the_cookbook_finds_a_slow_worker(run):
-    """Its commands, in their order: the worker that reads byte by byte is named by its number."""
-    text = (pathlib.Path(__file__).parents[3] / "docs/cookbook.rst").read_text()
-    section = text.split("*Which DataLoader worker is slow?*")[1].split("::\n\n", 1)[1].split("\n\n")[0]
-    commands = [shlex.split(line, comments=True) for line in section.splitlines()]
-    assert len(commands) == 5 and all(words[0] == "pfw" for words in commands)
+def test_a_slow_worker_is_found(run):
+    """The worker that reads byte by byte is named by its number."""
+    commands = [shlex.split(line) for line in WORKER.splitlines()]
     (run.directory / "data").mkdir()
     for i in range(32):
         (run.directory / f"data/{i}").write_bytes(bytes(4096))
