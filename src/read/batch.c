@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/kit/grow.h"
+
 /* Arrow asks for 8, and recommends 64. */
 #define ALIGNMENT 64u
 
@@ -79,18 +81,20 @@ bool pfw_read_cells_begin(struct pfw_read_batch *batch, struct pfw_read_cells *c
 
 /* ---- rows and cells ---- */
 
+static bool grow(struct pfw_read_batch *batch, size_t room)
+{
+	for (unsigned i = 0; i < batch->columns; i++) {
+		if (batch->cells[i].value && !grow_cells(batch, &batch->cells[i], room))
+			return false;
+	}
+	batch->room = room;
+	return true;
+}
+
 void pfw_read_batch_row(struct pfw_read_batch *batch)
 {
-	size_t room = 2 * batch->room;
-
-	if (batch->rows == batch->room) {
-		for (unsigned i = 0; i < batch->columns; i++) {
-			if (batch->cells[i].value && !grow_cells(batch, &batch->cells[i], room))
-				return;
-		}
-		batch->room = room;
-	}
-	batch->rows++;
+	if (batch->rows < batch->room || grow(batch, 2 * batch->room))
+		batch->rows++;
 }
 
 void pfw_read_batch_unset(struct pfw_read_batch *batch, unsigned place)
@@ -160,6 +164,103 @@ void pfw_read_batch_rest(struct pfw_read_batch *batch, unsigned place, const cha
 	memcpy(cells->text + cells->text_bytes, text, bytes);
 	cells->text_bytes += bytes;
 	*end = (int32_t)cells->text_bytes;
+}
+
+/* ---- the rows of another batch ---- */
+
+/* Both have no bit set beyond their rows. */
+static void append_bits(uint8_t *to, size_t at, const uint8_t *from, size_t bits)
+{
+	unsigned shift = at % 8;
+
+	to += at / 8;
+	for (size_t i = 0; i < (bits + 7) / 8; i++) {
+		to[i] |= (uint8_t)(from[i] << shift);
+		if (from[i] >> (8 - shift))
+			to[i + 1] |= (uint8_t)(from[i] >> (8 - shift));
+	}
+}
+
+/* Numbers of texts of `from` as those of the batch. */
+static bool map_texts(struct pfw_read_batch *batch, struct pfw_text_ids *ids,
+		      const struct pfw_read_cells *from, struct pfw_read_numbers *numbers)
+{
+	if (PFW_REACH(numbers->number, from->texts, numbers->room))
+		return fail(batch, -ENOMEM);
+	for (uint32_t i = 0; i < from->texts; i++) {
+		int64_t id = pfw_text_ids_of(ids, 0, from->text + from->offset[i],
+					     (size_t)(from->offset[i + 1] - from->offset[i]));
+
+		if (id < 0)
+			return fail(batch, (int)id);
+		numbers->number[i] = (int32_t)id;
+	}
+	return true;
+}
+
+static bool append_texts(struct pfw_read_batch *batch, struct pfw_text_ids *ids,
+			 struct pfw_read_cells *cells, const struct pfw_read_cells *from,
+			 size_t rows, struct pfw_read_numbers *numbers)
+{
+	int32_t *to = (int32_t *)cells->value + batch->rows;
+	const int32_t *value = from->value;
+
+	if (!map_texts(batch, ids, from, numbers))
+		return false;
+	/* A null's number is 0, and any text may have that one. */
+	for (size_t i = 0; i < rows; i++)
+		to[i] = numbers->number[value[i]];
+	return true;
+}
+
+/* Where texts of args_json end; 0: there is none. */
+static bool append_rest(struct pfw_read_batch *batch, struct pfw_read_cells *cells,
+			const struct pfw_read_cells *from, size_t rows)
+{
+	int32_t *to = (int32_t *)cells->value + batch->rows;
+	const int32_t *end = from->value;
+	int32_t begin = (int32_t)cells->text_bytes;
+
+	if (from->text_bytes > cells->text_room - cells->text_bytes &&
+	    !grow_text(batch, cells, from->text_bytes))
+		return false;
+	memcpy(cells->text + cells->text_bytes, from->text, from->text_bytes);
+	cells->text_bytes += from->text_bytes;
+	for (size_t i = 0; i < rows; i++)
+		to[i] = end[i] ? begin + end[i] : 0;
+	return true;
+}
+
+bool pfw_read_batch_append(struct pfw_read_batch *batch, struct pfw_read_texts *texts,
+			   const struct pfw_read_batch *from,
+			   const struct pfw_read_columns *columns, struct pfw_read_numbers *numbers)
+{
+	size_t room = batch->room, rows = from->rows;
+
+	while (room < batch->rows + rows)
+		room *= 2;
+	if (room > batch->room && !grow(batch, room))
+		return false;
+	for (unsigned i = 0; i < batch->columns; i++) {
+		struct pfw_read_cells *cells = &batch->cells[i];
+		const struct pfw_read_cells *more = &from->cells[i];
+		enum pfw_read_kind kind = columns->known[columns->column[i]].kind;
+
+		if (!more->value)
+			continue;
+		if (!cells->value && !pfw_read_cells_begin(batch, cells, more->size))
+			return false;
+		append_bits(cells->valid, batch->rows, more->valid, rows);
+		if (pfw_read_has_texts(kind)
+			    ? !append_texts(batch, &texts->ids[i], cells, more, rows, numbers)
+			    : kind == PFW_READ_REST && !append_rest(batch, cells, more, rows))
+			return false;
+		if (!pfw_read_has_texts(kind) && kind != PFW_READ_REST)
+			memcpy((char *)cells->value + batch->rows * cells->size, more->value,
+			       rows * more->size);
+	}
+	batch->rows += rows;
+	return true;
 }
 
 /* ---- the end of a batch ---- */

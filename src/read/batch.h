@@ -111,6 +111,19 @@ void pfw_read_batch_rest(struct pfw_read_batch *batch, unsigned place, const cha
 /* Make the cell null again. */
 void pfw_read_batch_unset(struct pfw_read_batch *batch, unsigned place);
 
+/*
+ * Append the rows of `from`, which has ended, to a batch that has not, with the same columns; `texts` are the
+ * latter's.  `number` is memory for the numbers of texts, kept from call to call.  False: batch->error.
+ */
+struct pfw_read_numbers {
+	int32_t *number;
+	size_t room;
+};
+bool pfw_read_batch_append(struct pfw_read_batch *batch, struct pfw_read_texts *texts,
+			   const struct pfw_read_batch *from,
+			   const struct pfw_read_columns *columns,
+			   struct pfw_read_numbers *numbers);
+
 /* After the last row: move the dictionaries from `texts` into the batch. */
 void pfw_read_batch_end(struct pfw_read_batch *batch, const struct pfw_read_columns *columns,
 			struct pfw_read_texts *texts);

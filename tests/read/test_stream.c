@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 
 #include "pfw/read.h"
 
-#define LINES 60000
+#define LINES 200000
+#define HAS_ARGS(i) ((i) % 5 != 2)
 
 static char path[] = "/tmp/pfw-test-stream-XXXXXX";
 
@@ -24,12 +26,18 @@ static int set_up(void **state)
 
 	(void)state;
 	assert_non_null(file);
-	for (int i = 0; i < LINES; i++)
+	for (int i = 0; i < LINES; i++) {
 		fprintf(file,
 			"{\"id\":%d,\"name\":\"n%d\",\"cat\":\"c\",\"pid\":1,\"tid\":1,\"ts\":%d.000,"
-			"\"dur\":1.000,\"ph\":\"X\",\"args\":{\"fname\":\"/f%d\",\"ret\":%d,"
-			"\"grid\":[%d],\"occupancy\":0.5,\"own\":{\"a\":\"%064d\"}}}\n",
-			i, i % 7, i, i, i, i, i);
+			"\"dur\":1.000,\"ph\":\"X\",\"args\":{",
+			i, i % 7, i);
+		if (HAS_ARGS(i))
+			fprintf(file,
+				"\"fname\":\"/f%d\",\"ret\":%d,\"grid\":[%d],\"occupancy\":0.5,"
+				"\"own\":{\"a\":\"%064d\"}",
+				i, i, i, i);
+		fputs("}}\n", file);
+	}
 	return fclose(file);
 }
 
@@ -68,7 +76,7 @@ static void test_batches_outlive_all(void **state)
 		rows += batch[count].length;
 	}
 	assert_int_equal(rows, LINES);
-	assert_true(count > 5 && count < 64);
+	assert_true(count > 3 && count < 64);
 	/* After the end there is nothing more. */
 	assert_int_equal(stream.get_next(&stream, &batch[63]), 0);
 	assert_null(batch[63].release);
@@ -83,6 +91,69 @@ static void test_batches_outlive_all(void **state)
 		batch[count].release(&batch[count]);
 		assert_null(batch[count].release);
 	}
+}
+
+static bool is_set(const struct ArrowArray *column, int64_t row)
+{
+	const uint8_t *valid = column->buffers[0];
+
+	return !valid || (valid[row / 8] >> row % 8 & 1);
+}
+
+static void check_text(const struct ArrowArray *texts, int64_t number, const char *wanted)
+{
+	const int32_t *offset = texts->buffers[1];
+
+	assert_int_equal(offset[number + 1] - offset[number], strlen(wanted));
+	assert_memory_equal((const char *)texts->buffers[2] + offset[number], wanted,
+			    strlen(wanted));
+}
+
+/* Of "name,args.fname,args.ret,args.grid,args.occupancy,args_json", what line i has. */
+static void check_row(const struct ArrowArray *batch, int64_t row, int i)
+{
+	struct ArrowArray **column = batch->children;
+	char text[128];
+
+	snprintf(text, sizeof(text), "n%d", i % 7);
+	check_text(column[0]->dictionary, ((const int32_t *)column[0]->buffers[1])[row], text);
+	for (int j = 1; j < 6; j++)
+		assert_int_equal(is_set(column[j], row), HAS_ARGS(i));
+	snprintf(text, sizeof(text), "{\"own\":{\"a\":\"%064d\"}}", i);
+	check_text(column[5], row, HAS_ARGS(i) ? text : "");
+	if (!HAS_ARGS(i))
+		return;
+	snprintf(text, sizeof(text), "/f%d", i);
+	check_text(column[1]->dictionary, ((const int32_t *)column[1]->buffers[1])[row], text);
+	assert_int_equal(((const int64_t *)column[2]->buffers[1])[row], i);
+	assert_int_equal(((const int32_t *)column[3]->children[0]->buffers[1])[3 * row], i);
+	assert_true(((const double *)column[4]->buffers[1])[row] == 0.5);
+}
+
+/* Rows of many blocks are in one batch. */
+static void test_rows_of_joined_blocks(void **state)
+{
+	struct ArrowArrayStream stream;
+	struct pfw_read *read =
+		open_stream(&stream, "name,args.fname,args.ret,args.grid,args.occupancy,args_json");
+	struct ArrowArray batch;
+	int64_t nulls = 0, most = 0;
+	int line = 0;
+
+	(void)state;
+	while (stream.get_next(&stream, &batch) == 0 && batch.release) {
+		for (int64_t row = 0; row < batch.length; row++)
+			check_row(&batch, row, line++);
+		for (int j = 1; j < 6; j++)
+			nulls += batch.children[j]->null_count;
+		most = batch.length > most ? batch.length : most;
+		batch.release(&batch);
+	}
+	assert_int_equal(line, LINES);
+	assert_int_equal(nulls, 5 * LINES / 5);
+	assert_in_range(most, 40000, 65536);
+	stream.release(&stream);
+	pfw_read_free(read);
 }
 
 /* A consumer may move children, and what is inside, and release all in any order. */
@@ -269,6 +340,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_batches_outlive_all),
+		cmocka_unit_test(test_rows_of_joined_blocks),
 		cmocka_unit_test(test_children_that_are_moved),
 		cmocka_unit_test(test_stream_that_is_left),
 		cmocka_unit_test(test_parts),
