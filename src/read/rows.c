@@ -136,9 +136,17 @@ static void put_rest(const struct row *row, const struct pfw_slice *key,
 	*begun = true;
 }
 
-static int column_of(const struct row *row, const struct pfw_slice *key)
+/* `before`: the column of the arg before.  Args come in the same order, mostly. */
+static int column_of(const struct row *row, int before, const struct pfw_slice *key)
 {
+	uint8_t *after = &row->texts->after[before + 1];
+	const struct pfw_read_known *guess = &pfw_read_known[*after];
 	char plain[32];
+	int column;
+
+	if (guess->key && guess->key_bytes == key->bytes &&
+	    pfw_hash_same(guess->key, key->at, key->bytes))
+		return *after;
 
 	if (row->entry->args_more && memchr(key->at, '\\', key->bytes)) {
 		const struct pfw_slice escaped = { key->at, key->bytes, true };
@@ -147,7 +155,10 @@ static int column_of(const struct row *row, const struct pfw_slice *key)
 		return pfw_read_columns_find(row->rows->columns, plain,
 					     pfw_slice_decode(&escaped, plain, sizeof(plain)));
 	}
-	return pfw_read_columns_find(row->rows->columns, key->at, key->bytes);
+	column = pfw_read_columns_find(row->rows->columns, key->at, key->bytes);
+	if (column >= 0)
+		*after = (uint8_t)column;
+	return column;
 }
 
 static void put_args(const struct row *row)
@@ -156,12 +167,14 @@ static void put_args(const struct row *row)
 	struct pfw_slice key;
 	struct pfw_args args;
 	bool begun = false;
+	int column = -1;
 
 	pfw_args_init(&args, row->entry);
 	while (pfw_args_next(&args, &key, &value)) {
-		int column = column_of(row, &key);
-		int place = column < 0 ? -1 : row->rows->columns->place[column];
+		int place;
 
+		column = column_of(row, column, &key);
+		place = column < 0 ? -1 : row->rows->columns->place[column];
 		if (column >= 0 && value.type == PFW_VALUE_NULL) {
 			if (place >= 0) /* if a key is there twice, the last value counts */
 				pfw_read_batch_unset(row->batch, (unsigned)place);

@@ -22,9 +22,9 @@
 #define QUEUE_BATCHES 16u /* for each thread */
 #define QUEUE_BYTES (48u << 20)
 
-/* A batch is as large as it may be. */
+/* A batch ends before it has more rows, or rows of more text; one block is never divided. */
 #define BATCH_ROWS 65536u
-#define BATCH_BYTES (16u << 20)
+#define BATCH_BYTES (32u << 20)
 
 /* Of one thread. */
 struct worker {
@@ -48,7 +48,8 @@ struct stream {
 	struct pfw_pass_run *run; /* NULL: the files are read */
 	struct {
 		struct pfw_read_batch *batch; /* NULL: none */
-		size_t bytes;		      /* of those that were joined */
+		size_t bytes;		      /* of the text of its blocks */
+		size_t rows;		      /* of the one before */
 		struct pfw_read_texts texts;
 		struct pfw_read_numbers numbers;
 	} open; /* the batch that is joined */
@@ -79,31 +80,6 @@ static size_t rows_of(const struct stream *stream, const struct pfw_pass_block *
 	return block->block->summed && block->block->lines <= most ? block->block->lines : usual;
 }
 
-static int work(void *user, unsigned number, struct pfw_pass_block *block)
-{
-	struct stream *stream = user;
-	struct worker *worker = &stream->worker[number];
-	struct pfw_read_batch *batch = pfw_read_batch_new(&stream->columns, rows_of(stream, block));
-	struct pfw_pass_lines line;
-
-	block->result = batch;
-	if (!batch)
-		return -ENOMEM;
-	pfw_pass_lines_init(&line, block);
-	while (!batch->error && pfw_pass_lines_next(&line))
-		if (pfw_select_entry(&stream->select, worker->state, line.file, &line.entry))
-			pfw_read_rows_add(&stream->rows, batch, &worker->texts, &line.entry,
-					  stream->select.window[line.file].rank);
-	pfw_read_batch_end(batch, &stream->columns, &worker->texts);
-	return batch->error;
-}
-
-static void drop(void *user, void *result)
-{
-	(void)user;
-	pfw_read_batch_free(result);
-}
-
 static void give(struct stream *stream, struct pfw_read_batch *batch)
 {
 	*stream->last = batch;
@@ -118,10 +94,11 @@ static int give_open(struct stream *stream)
 	struct pfw_read_batch *batch = stream->open.batch;
 	int error;
 
-	if (!batch)
+	if (!batch || !batch->rows)
 		return 0;
 	stream->open.batch = NULL;
 	stream->open.bytes = 0;
+	stream->open.rows = batch->rows;
 	pfw_read_batch_end(batch, &stream->columns, &stream->open.texts);
 	error = batch->error;
 	if (error)
@@ -131,43 +108,117 @@ static int give_open(struct stream *stream)
 	return error;
 }
 
-/* Take rows of a block, which go behind those before them. */
-static int join(struct stream *stream, const struct pfw_read_batch *batch)
+/* Have a batch to add to: with room for `rows`, or as many as the one before had. */
+static int open_batch(struct stream *stream, size_t rows)
 {
-	struct pfw_read_batch **open = &stream->open.batch;
+	if (!stream->open.batch)
+		stream->open.batch = pfw_read_batch_new(
+			&stream->columns, stream->open.rows > rows ? stream->open.rows : rows);
+	return stream->open.batch ? 0 : -ENOMEM;
+}
 
-	if (!*open)
-		*open = pfw_read_batch_new(&stream->columns, 4 * batch->rows);
-	if (!*open)
+/* Whether `rows` more, of so many bytes of text, have no room in the batch that is open. */
+static bool is_full(const struct stream *stream, size_t rows, size_t bytes)
+{
+	return stream->open.batch && (stream->open.batch->rows + rows > BATCH_ROWS ||
+				      stream->open.bytes + bytes > BATCH_BYTES);
+}
+
+static int add_rows(struct stream *stream, unsigned number, struct pfw_pass_block *block,
+		    struct pfw_read_batch *batch, struct pfw_read_texts *texts)
+{
+	struct worker *worker = &stream->worker[number];
+	struct pfw_pass_lines line;
+
+	pfw_pass_lines_init(&line, block);
+	while (!batch->error && pfw_pass_lines_next(&line))
+		if (pfw_select_entry(&stream->select, worker->state, line.file, &line.entry))
+			pfw_read_rows_add(&stream->rows, batch, texts, &line.entry,
+					  stream->select.window[line.file].rank);
+	return batch->error;
+}
+
+/* Several threads make a batch of each block, which done() joins in order. */
+static int work(void *user, unsigned number, struct pfw_pass_block *block)
+{
+	struct stream *stream = user;
+	struct pfw_read_texts *texts = &stream->worker[number].texts;
+	struct pfw_read_batch *batch = pfw_read_batch_new(&stream->columns, rows_of(stream, block));
+	int error;
+
+	block->result = batch;
+	if (!batch)
 		return -ENOMEM;
-	stream->open.bytes += batch->bytes;
-	pfw_read_batch_append(*open, &stream->open.texts, batch, &stream->columns,
+	error = add_rows(stream, number, block, batch, texts);
+	pfw_read_batch_end(batch, &stream->columns, texts);
+	return error ? error : batch->error;
+}
+
+/* One thread adds to the batch itself, which saves a copy. */
+static int work_alone(void *user, unsigned number, struct pfw_pass_block *block)
+{
+	struct stream *stream = user;
+	size_t rows = rows_of(stream, block);
+	int error = is_full(stream, rows, block->bytes) ? give_open(stream) : 0;
+
+	if (!error)
+		error = open_batch(stream, rows);
+	stream->open.bytes += block->bytes;
+	return error ? error
+		     : add_rows(stream, number, block, stream->open.batch, &stream->open.texts);
+}
+
+static void drop(void *user, void *result)
+{
+	(void)user;
+	pfw_read_batch_free(result);
+}
+
+/* Take the rows of a block, which go behind those before them. */
+static int join(struct stream *stream, const struct pfw_pass_block *block,
+		const struct pfw_read_batch *batch)
+{
+	int error = is_full(stream, batch->rows, block->bytes) ? give_open(stream) : 0;
+
+	if (!error)
+		error = open_batch(stream, 4 * batch->rows);
+	if (error)
+		return error;
+	stream->open.bytes += block->bytes;
+	pfw_read_batch_append(stream->open.batch, &stream->open.texts, batch, &stream->columns,
 			      &stream->open.numbers);
-	return (*open)->error;
+	return stream->open.batch->error;
+}
+
+static int pause_if_full(const struct stream *stream)
+{
+	return stream->batches >= QUEUE_BATCHES * stream->pass.jobs || stream->bytes >= QUEUE_BYTES
+		       ? PFW_PASS_PAUSE
+		       : 0;
 }
 
 static int done(void *user, struct pfw_pass_block *block)
 {
 	struct stream *stream = user;
-	struct pfw_read_batch *batch = block->result, *open = stream->open.batch;
-	bool large = batch->rows > BATCH_ROWS / 2 || batch->bytes > BATCH_BYTES / 2;
+	struct pfw_read_batch *batch = block->result;
 	int error = 0;
 
 	block->result = NULL;
-	if (large || (open && (open->rows + batch->rows > BATCH_ROWS ||
-			       stream->open.bytes + batch->bytes > BATCH_BYTES)))
+	if (batch->rows > BATCH_ROWS / 2) {
 		error = give_open(stream);
-	if (large && !error)
 		give(stream, batch);
-	else if (batch->rows && !error)
-		error = join(stream, batch);
-	if (!large || error)
+	} else {
+		if (batch->rows)
+			error = join(stream, block, batch);
 		pfw_read_batch_free(batch);
-	if (error)
-		return error;
-	return stream->batches >= QUEUE_BATCHES * stream->pass.jobs || stream->bytes >= QUEUE_BYTES
-		       ? PFW_PASS_PAUSE
-		       : 0;
+	}
+	return error ? error : pause_if_full(stream);
+}
+
+static int done_alone(void *user, struct pfw_pass_block *block)
+{
+	(void)block;
+	return pause_if_full(user);
 }
 
 static void problem(void *user, size_t file, const struct pfw_scan_problem *what)
@@ -417,6 +468,7 @@ static int open_traces(struct stream *stream)
 static int open_stream(struct stream *stream, struct pfw_read *read)
 {
 	char why[256] = "";
+	unsigned jobs = pfw_pass_jobs(pfw_read_jobs(read));
 	int error;
 
 	atomic_fetch_add(&read->users, 1);
@@ -424,12 +476,12 @@ static int open_stream(struct stream *stream, struct pfw_read *read)
 	stream->last = &stream->first;
 	stream->live = (struct pfw_live_lines){ .say = say, .user = read };
 	stream->pass = (struct pfw_pass){ .traces = &stream->traces,
-					  .jobs = pfw_read_jobs(read),
+					  .jobs = jobs,
 					  .whole = true,
 					  .user = stream,
 					  .want = want,
-					  .work = work,
-					  .done = done,
+					  .work = jobs > 1 ? work : work_alone,
+					  .done = jobs > 1 ? done : done_alone,
 					  .drop = drop,
 					  .problem = problem };
 	pfw_read_columns_parse(&stream->columns, read->columns, why, sizeof(why));
