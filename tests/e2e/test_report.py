@@ -200,8 +200,22 @@ def test_page_needs_nothing_else(tmp_path):
     run([PFW, "report", "-q", path, "-o", tmp_path / "r.html"])
     page = (tmp_path / "r.html").read_text()
     assert data_of(page) == report(path)
-    assert page.count("<script") == 2 and page.count("</script>") == 2 and "default-src 'none'" in page
+    assert page.count("<script") == 3 and page.count("</script>") == 3 and "default-src 'none'" in page
     assert not re.search(r'(src|href)=|@import|url\(', page)
+
+
+def test_the_flame_graph_is_the_exports(tmp_path):
+    """With the conditions of the report; of a large run it is left out, and json has none."""
+    path = training(tmp_path / "t", ranks=2)
+    for words in ([], ["--rank=1", "--no-index"]):
+        done = run([PFW, "report", "-q", "-o", "-", *words, path]).stdout
+        picture = run([PFW, "export", "-q", "--format=svg", "--merge", *words[:1], path]).stdout
+        assert f'<div id="flame" hidden>{picture}</div>' in done
+    many = tmp_path / "many"
+    many.mkdir()
+    for rank in range(65):
+        Trace(100 + rank, rank, 65).add("f", "app", 0, 5, {}).write(many / f"t-rank{rank:04}.pfw")
+    assert '<div id="flame" hidden></div>' in run([PFW, "report", "-q", "-o", "-", many]).stdout
 
 
 def test_markdown_has_the_findings_and_the_commands_tables(tmp_path):
@@ -275,6 +289,7 @@ def test_a_browser_draws_the_page(tmp_path):
                           capture_output=True, text=True, timeout=120, check=True).stdout
     assert 'data-ready="yes"' in page and "<title>pfw report</title>" in page
     steps = [row for row in report(path)["sheets"]["overlap"]["rows"] if row["type"] == "step"]
+    assert re.search(r'aria-labelledby="flame-graph".*<g data-x="0.0000000000" data-w="1.0000000000"', page, re.S)
     shown = re.search(r'aria-labelledby="steps".*?<tbody>(.*?)</tbody>', page, re.S)[1]
     assert shown.count("<tr>") == len(steps)
     for row in steps:

@@ -23,15 +23,16 @@
 PFW_EMBED(export_flame_script, "export/flame.js");
 
 static const char style[] =
-	"svg{--back:#fff;--text:#1b1b1f;--frame:#111;background:var(--back)}"
-	"text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:var(--text)}"
-	"g[data-w] text{fill:var(--frame);pointer-events:none}.title{font-size:16px;font-weight:bold}"
-	"g[data-w]{cursor:pointer}g[data-w]:hover rect,g:focus rect{stroke:#000;stroke-width:1}"
+	".pfw-flame{--back:#fff;--text:#1b1b1f;--frame:#111;background:var(--back)}"
+	".pfw-flame text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
+	"fill:var(--text)}.pfw-flame g[data-w] text{fill:var(--frame);pointer-events:none}"
+	".pfw-flame .title{font-size:16px;font-weight:bold}g[data-w]{cursor:pointer}"
+	"g[data-w]:hover rect,g:focus rect{stroke:#000;stroke-width:1}"
 	"g:focus{outline:none}.caller{opacity:.55}.matched rect{fill:#d96bff}.search{cursor:pointer;"
 	"text-decoration:underline}"
 	".p0{fill:#f6a55f}.p1{fill:#f2b366}.p2{fill:#f4c07a}.p3{fill:#eda06b}"
-	".io{fill:#6fb1f0}.device{fill:#7fc97f}.all{fill:#c9c9cf}"
-	"@media(prefers-color-scheme:dark){svg{--back:#17171b;--text:#e6e6ea}"
+	".pfw-flame .io{fill:#6fb1f0}.device{fill:#7fc97f}.pfw-flame .all{fill:#c9c9cf}"
+	"@media(prefers-color-scheme:dark){.pfw-flame{--back:#17171b;--text:#e6e6ea}"
 	"g[data-w]:hover rect,g:focus rect{stroke:#fff}}";
 
 /* A stack in the picture.  Number 0 is the whole. */

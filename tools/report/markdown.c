@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "report/report.h"
 #include "ui/cells.h"
@@ -56,9 +55,9 @@ static int print_part(const struct report *report, size_t number)
 int report_markdown(struct report *report, FILE *out, const char *title)
 {
 	/* The commands print to standard output. */
-	int before = out == stdout ? -1 : dup(STDOUT_FILENO), status = CLI_OK;
+	int before = out == stdout ? -1 : report_standard_output(fileno(out)), status = CLI_OK;
 
-	if (out != stdout && (before < 0 || fflush(stdout) || dup2(fileno(out), STDOUT_FILENO) < 0))
+	if (out != stdout && before < 0)
 		return CLI_USAGE;
 	fputs("# ", stdout);
 	cell_put_md(stdout, title, strlen(title));
@@ -66,11 +65,7 @@ int report_markdown(struct report *report, FILE *out, const char *title)
 	put_findings(report);
 	for (size_t i = 0; i < CLI_ARRAY_LEN(parts) && status <= CLI_PROBLEMS; i++)
 		status = print_part(report, i);
-	if (fflush(stdout))
+	if (before >= 0 ? report_standard_output_again(before) : fflush(stdout))
 		status = CLI_USAGE;
-	if (before >= 0) {
-		dup2(before, STDOUT_FILENO);
-		close(before);
-	}
 	return status;
 }

@@ -97,7 +97,10 @@
 		self_cpu_percent: "Self CPU %", opens: "Opens", reads: "Reads", writes: "Writes", read_bytes: "Bytes read",
 		written_bytes: "Bytes written", consecutive: "Consecutive %", sequential: "Sequential %", random: "Random %", small: "Small %",
 		unaligned: "Unaligned %", metadata_calls: "Metadata calls", metadata_us: "Metadata time", data_us: "Data time",
-		step: "Step",
+		step: "Step", pid: "Pid", device: "Device", allocations: "Allocations", allocated_bytes: "Allocated", frees: "Frees",
+		freed_bytes: "Freed", peak_bytes: "Peak", peak_allocated_bytes: "Peak as told", peak_reserved_bytes: "Reserved",
+		end_bytes: "At the end", unfreed: "Not freed", unfreed_bytes: "Bytes not freed", growth_bytes: "Growth",
+		greatest_bytes: "Greatest", addr: "Address",
 	};
 
 	function compare(a, b) {
@@ -399,11 +402,58 @@
 					  "unaligned", "metadata_calls", "metadata_us", "data_us"], "data_us"));
 	}
 
-	function drawMemory() {
-		const memory = sheet("memory");
+	/* The allocator's course in time of a process on a device. */
+	function memoryChart(of) {
+		const keys = [["peak_bytes", "Allocated", "--io"], ["reserved_bytes", "Reserved", "--rest"]]
+			.filter(([key]) => of.some(row => row[key] !== null));
+		const most = Math.max(...of.flatMap(row => keys.map(([key]) => row[key] || 0))) || 1, first = of[0].ts;
 
-		if (memory.rows.length)
-			section("Memory", [command("memory")], ...table(memory.kinds, memory.rows, Object.keys(memory.kinds), null));
+		return [make("p", {}, `${of[0].device}${of[0].rank === null ? "" : `, rank ${of[0].rank}`}, pid ${of[0].pid}; ` +
+			     `the top is ${bytes(most)}.`),
+			legend(keys),
+			seriesChart(of, keys.map(([key, , colour]) => [row => row[key] || 0, most, colour]),
+				    row => `at ${time(row.ts - first)}: ` +
+					   keys.map(([key, title]) => `${title} ${figure("bytes", row[key])}`).join(", "),
+				    "Memory over time")];
+	}
+
+	const POOLS_SHOWN = 4;
+
+	function drawMemory() {
+		const memory = sheet("memory"), of = name => memory.rows.filter(row => row.section === name);
+		const pools = of("device").sort((a, b) => b.peak_bytes - a.peak_bytes), course = of("time");
+		const pool = row => ["rank", "pid", "device"].map(key => row[key]).join(" ");
+		const columns = (title, rows, keys, by) => rows.length
+			? [make("h3", {}, title), ...table(memory.kinds, rows, keys, by)] : [];
+
+		if (!pools.length)
+			return;
+		section("Memory", ["Allocated: the greatest sum of the allocations of each slice of time; reserved: what the allocator holds. ",
+				   command("memory --bins 120")],
+			...pools.slice(0, POOLS_SHOWN).map(one => course.filter(row => pool(row) === pool(one)))
+				.filter(rows => rows.length).flatMap(memoryChart),
+			...columns("Devices", pools, ["rank", "pid", "device", "allocations", "allocated_bytes", "frees", "freed_bytes",
+						      "peak_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "end_bytes", "unfreed",
+						      "unfreed_bytes"], "peak_bytes"),
+			...columns("Who allocates", of("owner"), ["name", "allocations", "allocated_bytes", "greatest_bytes", "unfreed",
+								  "unfreed_bytes"], "allocated_bytes"),
+			...columns("Steps", of("step"), ["step", "rank", "pid", "device", "allocations", "growth_bytes", "peak_bytes",
+							 "end_bytes"], "growth_bytes"),
+			...columns("Not freed", of("unfreed"), ["name", "rank", "pid", "device", "addr", "bytes", "step"], "bytes"));
+	}
+
+	/* The picture is in the page already, with its script; it fits its width when the window changes. */
+	function drawFlame() {
+		const flame = document.getElementById("flame");
+
+		if (!flame.firstElementChild) {
+			section("Flame graph", ["Stacks are in no index, and this run is too large to read it whole each time: ",
+						command("export --format svg -o flame.svg"), " draws it."]);
+			return;
+		}
+		section("Flame graph", ["A click or Enter zooms. ", command("export --format svg --merge")], flame);
+		flame.hidden = false;
+		window.dispatchEvent(new Event("resize"));
 	}
 
 	page.replaceChildren();
@@ -415,6 +465,7 @@
 	drawNames();
 	drawFiles();
 	drawMemory();
+	drawFlame();
 	page.append(make("p", {}, "All figures are those of the commands that are named with them."));
 	page.dataset.ready = "yes";
 })();

@@ -168,6 +168,8 @@ static int put_data(struct report *report, struct survey_input *input)
 	fputs(",\n\"sheets\":{", report->json);
 	status = report_sheets(report);
 	fputs("},", report->json);
+	if (status <= CLI_PROBLEMS && strcmp(report->format, "html") == 0)
+		report_flame(report, input->traces.count);
 	more = status > CLI_PROBLEMS ? status : put_findings(report);
 	fputs("\n\"notes\":[", report->json);
 	for (size_t i = 0; i < report->notes; i++)
@@ -186,7 +188,7 @@ static void put_json_in_html(FILE *out, const char *text)
 	fputs(text, out);
 }
 
-static void put_page(FILE *out, const char *data)
+static void put_page(FILE *out, const char *data, const char *flame)
 {
 	fputs(FIRST_LINE
 	      "<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -201,7 +203,8 @@ static void put_page(FILE *out, const char *data)
 	      "<script type=\"application/json\" id=\"data\">\n",
 	      out);
 	put_json_in_html(out, data);
-	fputs("</script>\n<script>\n", out);
+	fprintf(out, "</script>\n<div id=\"flame\" hidden>%s</div>\n<script>\n",
+		flame ? flame : "");
 	fputs(report_script, out);
 	fputs("</script></body></html>\n", out);
 }
@@ -250,7 +253,7 @@ static int write_result(struct report *report, struct survey_input *input, const
 		return opened;
 	output_set_mode(&output, pfw_traces_mode(&input->traces));
 	if (page)
-		put_page(output.file, data);
+		put_page(output.file, data, report->flame);
 	else if (strcmp(report->format, "md") == 0)
 		written = report_markdown(report, output.file,
 					  *input->traces.file->head.run
@@ -365,6 +368,7 @@ static int report_main(const struct cli_command *command, int argc, char **argv)
 	for (size_t i = 0; i < report.notes; i++)
 		free(report.note[i]);
 	free(report.note);
+	free(report.flame);
 	advice_release(&report.advice);
 	return status;
 }

@@ -2,8 +2,8 @@
  *
  * Room tools/report: runs commands in this process (tools/ui/host.h), keeps their rows as JSON, and puts
  * them into a page that draws them.  It may use tools/ui, tools/share, tools/advice and the store, and
- * knows commands by their entries in cli.h.  Start with report.c; sheets.c runs commands, page.* is the page,
- * markdown.c prints one to paste.
+ * knows commands by their entries in cli.h.  Start with report.c; sheets.c runs commands, flame.c draws
+ * stacks, page.* is the page, markdown.c prints one to paste.
  */
 #ifndef PFW_TOOLS_REPORT_REPORT_H
 #define PFW_TOOLS_REPORT_REPORT_H
@@ -27,6 +27,8 @@ struct report {
 	char **note;		   /* what the commands say, each once */
 	size_t notes;
 	struct advice advice;
+	int64_t events; /* of all ranks */
+	char *flame;	/* the flame graph; NULL: none */
 };
 
 /* Run each command and write its rows: "overlap":{...},"names":{...} and so on.  The worst exit status; above
@@ -36,6 +38,14 @@ int report_sheets(struct report *report);
 /* Print the findings, and what the commands print in Markdown, to `out`.  An exit status; above CLI_PROBLEMS
  * after a message, or `out` has failed. */
 int report_markdown(struct report *report, FILE *out, const char *title);
+
+/* Make the flame graph, unless so many events and files take too long. */
+void report_flame(struct report *report, size_t files);
+
+/* Let what commands print go to `fd`: the former standard output, or -1.  Then give it back: 0, or EOF if
+ * something could not be written. */
+int report_standard_output(int fd);
+int report_standard_output_again(int before);
 
 /* Keep a message of a command for the page. */
 void report_note(struct report *report, const char *text);

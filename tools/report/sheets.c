@@ -165,6 +165,15 @@ static int keep_slow(struct running *running, struct grid *grid)
 	return 0;
 }
 
+/* How many events there are, by the row of all ranks. */
+static void note_events(struct report *report, const struct grid *grid)
+{
+	for (size_t i = 0; i < grid->columns && i < grid->cells; i++) {
+		if (strcmp(grid->column[i].key, "events") == 0)
+			report->events = grid->cell[i].whole;
+	}
+}
+
 static void take_rows(void *user, const struct grid *grid, const char *section)
 {
 	struct running *running = user;
@@ -178,6 +187,8 @@ static void take_rows(void *user, const struct grid *grid, const char *section)
 					     running->sheet->command->name, grid, section);
 	if (!running->error && section && strcmp(section, "rank") == 0)
 		running->error = note_ranks(running, grid);
+	if (section && strcmp(section, "all") == 0 && running->sheet->command == &cli_overlap)
+		note_events(running->report, grid);
 	if (!running->error && running->shown && section &&
 	    (strcmp(section, "step") == 0 || strcmp(section, "bin") == 0))
 		running->error = keep_slow(running, &copy);

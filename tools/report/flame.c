@@ -1,0 +1,103 @@
+/* tools/report/flame.c - the flame graph of a page: what `pfw export --format svg` prints. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "report/report.h"
+#include "ui/host.h"
+
+/* Stacks are in no index, so all lines are read, in order of time: of larger runs that takes too long. */
+#define EVENTS_MOST 1000000
+#define FILES_MOST 64u
+
+static void say(void *user, const char *text)
+{
+	report_note(user, text);
+}
+
+static void no_rows(void *user, const struct grid *grid, const char *section)
+{
+	(void)user;
+	(void)grid;
+	(void)section;
+}
+
+static int run_export(struct report *report)
+{
+	const struct host host = {
+		.user = report, .say = say, .stop = report->survey.stop, .rows = no_rows
+	};
+	const char **argv = calloc(report->words.count + 4, sizeof(*argv));
+	int argc = 0, status;
+
+	if (!argv)
+		return CLI_USAGE;
+	argv[argc++] = "--format=svg";
+	argv[argc++] = "--merge";
+	for (size_t i = 0; i < report->words.count; i++) {
+		if (strcmp(report->words.word[i], "--no-index") != 0) /* it needs none */
+			argv[argc++] = report->words.word[i];
+	}
+	cli_host = &host;
+	status = cli_export.main(&cli_export, argc, (char **)(uintptr_t)argv);
+	cli_host = NULL;
+	free(argv);
+	return status;
+}
+
+/* All of a file, as a text; NULL: no memory. */
+static char *read_all(int fd)
+{
+	off_t bytes = lseek(fd, 0, SEEK_END);
+	char *text = bytes < 0 ? NULL : malloc((size_t)bytes + 1);
+	ssize_t got = text ? pread(fd, text, (size_t)bytes, 0) : -1;
+
+	if (got != bytes) {
+		free(text);
+		return NULL;
+	}
+	text[got] = '\0';
+	return text;
+}
+
+int report_standard_output(int fd)
+{
+	int before = fflush(stdout) ? -1 : dup(STDOUT_FILENO);
+
+	if (before >= 0 && dup2(fd, STDOUT_FILENO) < 0) {
+		close(before);
+		before = -1;
+	}
+	return before;
+}
+
+int report_standard_output_again(int before)
+{
+	int error = fflush(stdout);
+
+	dup2(before, STDOUT_FILENO);
+	close(before);
+	return error;
+}
+
+void report_flame(struct report *report, size_t files)
+{
+	int fd, before, status;
+
+	if (report->events > EVENTS_MOST || files > FILES_MOST)
+		return;
+	fd = memfd_create("flame graph", MFD_CLOEXEC);
+	before = fd < 0 ? -1 : report_standard_output(fd);
+	if (before >= 0) {
+		status = run_export(report);
+		if (report_standard_output_again(before) == 0 && status <= CLI_PROBLEMS)
+			report->flame = read_all(fd);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!report->flame)
+		report_note(report,
+			    "the flame graph cannot be made: pfw export --format svg says why");
+}
