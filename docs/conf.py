@@ -1,7 +1,13 @@
-"""What Sphinx makes of these pages: sphinx-build docs build-docs (PFW_PYTHON=where the package is)."""
+"""What Sphinx makes of these pages: sphinx-build docs build-docs (PFW_PYTHON=where the package is, PFW_BIN=the program)."""
 import importlib.util
 import os
+import re
+import shutil
+import subprocess
 import sys
+
+from docutils import nodes
+from docutils.parsers import rst
 
 sys.path.insert(0, os.environ.get("PFW_PYTHON", os.path.abspath("../bindings/python")))
 os.environ["DFTRACER_ENABLE"] = "0"
@@ -18,3 +24,29 @@ html_theme = "furo" if importlib.util.find_spec("furo") else "alabaster"
 html_title = "pfw"
 pygments_dark_style = "monokai"
 html_copy_source = False
+
+
+# ---- the options of all commands, from the program ----
+
+class CommandHelp(rst.Directive):
+    """`.. pfw-help::` is a section for each command, with what `pfw COMMAND --help` prints."""
+
+    def run(self):
+        program = os.environ.get("PFW_BIN") or shutil.which("pfw") or os.path.abspath("../build/bin/pfw")
+        if not os.path.exists(program):
+            return [self.state.document.reporter.warning("no pfw for the options: set PFW_BIN, or build it", line=self.lineno)]
+
+        def asked(*words):
+            return subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout
+
+        sections = []
+        for command in re.findall(r"^  ([a-z]+) +\S", asked("--help"), re.M):
+            section = nodes.section(ids=[f"pfw-{command}"], names=[f"pfw {command}"])
+            section += nodes.title("", f"pfw {command}")
+            section += nodes.literal_block("", asked(command, "--help").rstrip(), language="none")
+            sections.append(section)
+        return sections
+
+
+def setup(app):
+    app.add_directive("pfw-help", CommandHelp)
