@@ -71,6 +71,9 @@ function light([r, g, b]) {
 	return 0.2126 * x + 0.7152 * y + 0.0722 * z;
 }
 function behind(element) {
+	const frame = element.closest("g[data-w]"); /* of a flame graph: its text stands on its own rectangle */
+	if (frame)
+		return parts(getComputedStyle(frame.querySelector("rect")).fill);
 	for (; element; element = element.parentElement) {
 		const colour = parts(getComputedStyle(element).backgroundColor);
 		if (colour.length < 4 || colour[3] === 1)

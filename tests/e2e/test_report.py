@@ -11,7 +11,13 @@ import pytest
 from harness import PFW, clean_environment, run
 from test_export import Trace
 
-SHEETS = {"overlap": ["overlap", "--steps", "--bins=120"], "names": ["table", "--row-limit=500"],
+SHEETS = {"overlap": ["overlap", "--steps", "--bins=120"],
+          "names": ["table", "--row-limit=500", "--columns=count,self_cpu_time_total,self_cpu_percent,cpu_time_total,total_percent,"
+                    "cpu_time,min,p50,p95,p99,max,self_device_time_total,total_device_percent,device_time_total,device_time,flops,"
+                    "bytes,mean_size,bandwidth"],
+          "shapes": ["table", "--group-by=shape", "--columns=count,self_device_time_total,device_time_total,self_cpu_time_total,"
+                     "cpu_time_total", "--row-limit=500"],
+          "flops": ["table", "--group-by=step", "--columns=self_flops,flops_per_second,peak_percent", "--row-limit=500"],
           "files": ["table", "--group-by=fname", "--row-limit=500"], "patterns": ["patterns", "--row-limit=500"],
           "memory": ["memory", "--bins=120"]}
 EVIL = "</script><script>document.title='evil'</script><b>&"
@@ -69,6 +75,23 @@ def test_rows_are_those_of_the_commands(tmp_path, words):
         assert sheet["rows"] == rows(command, *words, path) and sheet["left_out"] == 0, name
         assert set().union(*sheet["rows"]) - set(sheet["kinds"]) <= {"type", "section"}
     assert {"rank", "all", "step", "bin"} == {row["type"] for row in found["sheets"]["overlap"]["rows"]}
+
+
+def test_flops_of_steps_against_the_peak(tmp_path):
+    """What pfw table says of them; without FLOPs they are not measured, and not 0."""
+    trace = Trace()
+    for step in range(3):
+        trace.add(f"ProfilerStep#{step}", "PP", 1_000_000 * step, 900_000, {"kind": "step", "step": step})
+        trace.add("aten::mm", "PP", 1_000_000 * step + 10, 500_000,
+                  {"kind": "cpu_op", "device": 0, "device_index": -1, "flops": 900_000_000 * (step + 1)})
+    found = report(trace.write(tmp_path / "t.pfw"), "--peak-tflops=10")["sheets"]["flops"]["rows"]
+    assert found == rows([*SHEETS["flops"], "--peak-tflops=10"], tmp_path / "t.pfw")
+    assert [(row["flops_per_second"], row["peak_percent"]) for row in found] == [
+        (pytest.approx(1e12 * n), pytest.approx(10 * n)) for n in (1, 2, 3)]
+    assert {row["peak_percent"] for row in report(tmp_path / "t.pfw")["sheets"]["flops"]["rows"]} == {None}
+    none = report(training(tmp_path / "n"), "--peak-tflops", "10")["sheets"]["flops"]["rows"]
+    assert none and all(row.get("flops_per_second") is None for row in none)
+    assert "--peak-tflops x" in run([PFW, "report", "--peak-tflops", "x", tmp_path / "t.pfw"], status=2).stderr
 
 
 def test_what_ran(tmp_path):

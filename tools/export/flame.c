@@ -28,7 +28,7 @@ static const char style[] =
 	"fill:var(--text)}.pfw-flame g[data-w] text{fill:var(--frame);pointer-events:none}"
 	".pfw-flame .title{font-size:16px;font-weight:bold}g[data-w]{cursor:pointer}"
 	"g[data-w]:hover rect,g:focus rect{stroke:#000;stroke-width:1}"
-	"g:focus{outline:none}.caller{opacity:.55}.matched rect{fill:#d96bff}.search{cursor:pointer;"
+	".caller{opacity:.55}.matched rect{fill:#d96bff}.search{cursor:pointer;"
 	"text-decoration:underline}"
 	".p0{fill:#f6a55f}.p1{fill:#f2b366}.p2{fill:#f4c07a}.p3{fill:#eda06b}"
 	".pfw-flame .io{fill:#6fb1f0}.device{fill:#7fc97f}.pfw-flame .all{fill:#c9c9cf}"

@@ -109,6 +109,7 @@
 	}
 
 	for (const frame of frames) {
+		frame.setAttribute("tabindex", "-1"); /* arrows go from frame to frame; Tab reaches one of them */
 		frame.addEventListener("click", () => { focus(frame); zoom(frame); });
 		frame.addEventListener("mouseover", () => say(frame));
 		frame.addEventListener("focus", () => say(frame));

@@ -9,7 +9,6 @@
 #include "ui/host.h"
 
 /* Stacks are in no index, so all lines are read, in order of time: of larger runs that takes too long. */
-#define EVENTS_MOST 1000000
 #define FILES_MOST 64u
 
 static void say(void *user, const char *text)
@@ -86,7 +85,7 @@ void report_flame(struct report *report, size_t files)
 {
 	int fd, before, status;
 
-	if (report->events > EVENTS_MOST || files > FILES_MOST)
+	if (report->events > REPORT_LINES || files > FILES_MOST)
 		return;
 	fd = memfd_create("flame graph", MFD_CLOEXEC);
 	before = fd < 0 ? -1 : report_standard_output(fd);

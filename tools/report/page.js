@@ -53,7 +53,8 @@
 
 	/* What the numbers of pfw table are; its columns are PyTorch's, and have no unit of their own. */
 	const KINDS = { total: "time", self: "time", avg: "time", min: "time", p50: "time", p95: "time", p99: "time", max: "time",
-			bytes: "bytes", mean_size: "bytes", bandwidth: "rate" };
+			bytes: "bytes", mean_size: "bytes", bandwidth: "rate", flops: "flops", self_flops: "flops",
+			flops_per_second: "speed" };
 
 	function kindOf(kinds, key) {
 		if (kinds[key] !== "number" && kinds[key] !== "count")
@@ -71,6 +72,8 @@
 		case "bytes": return bytes(value);
 		case "rate": return `${bytes(value)}/s`;
 		case "percent": return percent(value);
+		case "flops": return value ? scaled(value, ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"], 1000) : "-";
+		case "speed": return value ? `${figure("flops", value)}/s` : "-";
 		case "count": return count(value);
 		case "number": return Number(value.toPrecision(5)).toLocaleString("en-US", { maximumFractionDigits: 3 });
 		default: return String(value);
@@ -97,6 +100,8 @@
 		self_cpu_percent: "Self CPU %", opens: "Opens", reads: "Reads", writes: "Writes", read_bytes: "Bytes read",
 		written_bytes: "Bytes written", consecutive: "Consecutive %", sequential: "Sequential %", random: "Random %", small: "Small %",
 		unaligned: "Unaligned %", metadata_calls: "Metadata calls", metadata_us: "Metadata time", data_us: "Data time",
+		device_time: "Mean", min: "Min", total_device_percent: "% of device", shape: "Input shapes", flops: "FLOPs",
+		self_flops: "FLOPs", flops_per_second: "FLOP/s", peak_percent: "% of peak", cpu: "Operators",
 		step: "Step", pid: "Pid", device: "Device", allocations: "Allocations", allocated_bytes: "Allocated", frees: "Frees",
 		freed_bytes: "Freed", peak_bytes: "Peak", peak_allocated_bytes: "Peak as told", peak_reserved_bytes: "Reserved",
 		end_bytes: "At the end", unfreed: "Not freed", unfreed_bytes: "Bytes not freed", growth_bytes: "Growth",
@@ -287,6 +292,8 @@
 	const overlap = sheet("overlap").rows, ofType = type => overlap.filter(row => row.type === type);
 	const all = ofType("all")[0] || ofType("rank")[0], ranks = ofType("rank"), steps = ofType("step");
 
+	const compute = steps.some(row => row.cpu || row.gpu);
+
 	function card(title, value, bad) {
 		return make("div", { class: bad ? "card bad" : "card" }, make("b", {}, value), make("span", {}, title));
 	}
@@ -336,9 +343,12 @@
 			text.push(`Steps of the ${shownRanks} slowest of ${count(ranks.length)} ranks are here. `);
 		if (sheet("overlap").left_out)
 			text.push(`${count(sheet("overlap").left_out)} rows are left out. `);
+		text.push(`On average a step of these takes ${time(steps.reduce((sum, row) => sum + row.wall, 0) / steps.length)}. `);
+		if (steps.some(row => row.step === 0))
+			text.push("Step 0 is among them, so no warm-up is left out: --since step:N does it. ");
 		section("Steps", [...text, command("overlap --steps")], legend(PARTS), stepChart(steps),
 			...table(sheet("overlap").kinds, steps,
-				 ["step", "rank", "wall", "compute", "io", "io_unoverlapped", "gpu", "comm", "copy", "load", "idle"], "wall"));
+				 ["step", "rank", "wall", "compute", "gpu", "copy", "comm", "load", "cpu", "io", "io_unoverlapped", "idle"], "wall"));
 		if (shownRanks > 1)
 			section("Ranks by steps", ["Red: slower than the median of the ranks in that step; blue: faster."], heatMap(steps));
 	}
@@ -375,17 +385,41 @@
 
 	function drawNames() {
 		const names = sheet("names"), compute = names.rows.filter(row => row.section !== "io");
-		const io = names.rows.filter(row => row.section === "io");
+		const io = names.rows.filter(row => row.section === "io"), host = compute.filter(row => !row.device);
+		const kernels = compute.filter(row => row.device);
+		const shapes = sheet("shapes"), shaped = shapes.rows.filter(row => row.shape && row.shape !== "[]");
 
-		if (compute.length)
-			section("Operators, spans and kernels", ["Self time is without what ran inside. ", command("table")],
-				...table(names.kinds, compute,
-					 ["name", "self_cpu_time_total", "self_cpu_percent", "cpu_time_total", "cpu_time", "self_device_time_total",
-					  "device_time_total", "count"],
-					 compute.some(row => row.self_device_time_total) ? "self_device_time_total" : "self_cpu_time_total"));
+		if (host.length)
+			section("Operators and spans", ["Self time is without what ran inside. ", command("table")],
+				...table(names.kinds, host,
+					 ["name", "count", "self_cpu_time_total", "self_cpu_percent", "cpu_time_total", "cpu_time", "min", "max",
+					  "self_device_time_total", "device_time_total", "flops"],
+					 host.some(row => row.self_device_time_total) ? "self_device_time_total" : "self_cpu_time_total"));
+		if (shaped.length)
+			section("Operators by input shapes", [command("table --group-by shape")], ...table(shapes.kinds, shaped,
+				["name", "shape", "count", "self_device_time_total", "device_time_total", "self_cpu_time_total", "cpu_time_total"],
+				shaped.some(row => row.self_device_time_total) ? "self_device_time_total" : "self_cpu_time_total"));
+		if (kernels.length)
+			section("GPU kernels and copies", [command("table")], ...table(names.kinds, kernels,
+				["name", "count", "device_time_total", "total_device_percent", "device_time", "max", "min"], "device_time_total"));
 		if (io.length)
 			section("I/O calls", [command("table")], ...table(names.kinds, io,
 				["name", "total", "total_percent", "count", "avg", "p50", "p95", "max", "bytes", "mean_size", "bandwidth"], "total"));
+	}
+
+	/* Work that no operator reported is not 0. */
+	function drawFlops() {
+		const flops = sheet("flops"), rows = flops.rows.filter(row => typeof row.flops_per_second === "number");
+
+		if (!rows.length) {
+			if (compute)
+				section("FLOP/s", ["-: no operator of a step says its FLOPs; torch.profiler's with_flops=True records them."]);
+			return;
+		}
+		section("FLOP/s", ["Of each step, the FLOPs of its operators by its time on all ranks. ",
+				   rows.some(row => typeof row.peak_percent === "number") ? "" : "The peak is not known: --peak-tflops says it. ",
+				   command("table --group-by step --columns flops --peak-tflops N")],
+			...table(flops.kinds, rows, ["step", "self_flops", "flops_per_second", "peak_percent"], "step"));
 	}
 
 	function drawFiles() {
@@ -462,6 +496,7 @@
 	drawSteps();
 	drawSeries();
 	drawRanks();
+	drawFlops();
 	drawNames();
 	drawFiles();
 	drawMemory();

@@ -306,7 +306,7 @@ static int body(void *user, struct survey_input *input)
 	return status;
 }
 
-enum { OUTPUT = 'o', FORMAT = SURVEY_ALL_RANKS + 1, FORCE };
+enum { OUTPUT = 'o', FORMAT = SURVEY_ALL_RANKS + 1, FORCE, PEAK };
 
 static const struct cli_option options[] = {
 	{ "output", 'o', "FILE",
@@ -317,6 +317,8 @@ static const struct cli_option options[] = {
 	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
 	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
 	SURVEY_OPTION_ALL_RUNS,
+	{ "peak-tflops", 0, "N", "show FLOP/s as a share of N * 10^12, the peak of one device",
+	  PEAK },
 	{ "force", 0, NULL, "replace FILE", FORCE },
 	SURVEY_OPTIONS,
 	{ 0 },
@@ -330,6 +332,11 @@ static int take(void *user, const struct cli_args *args, int option)
 		report->out_path = args->value;
 	} else if (option == FORCE) {
 		report->force = true;
+	} else if (option == PEAK) {
+		free(report->peak);
+		if (asprintf(&report->peak, "--peak-tflops=%s", args->value) < 0)
+			report->peak = NULL;
+		return report->peak ? 0 : -1;
 	} else if (option == FORMAT) {
 		if (strcmp(args->value, "html") != 0 && strcmp(args->value, "md") != 0 &&
 		    strcmp(args->value, "json") != 0) {
@@ -369,6 +376,7 @@ static int report_main(const struct cli_command *command, int argc, char **argv)
 		free(report.note[i]);
 	free(report.note);
 	free(report.flame);
+	free(report.peak);
 	advice_release(&report.advice);
 	return status;
 }

@@ -16,12 +16,16 @@
 /* Rows of one sheet that are kept; the page says how many are left out. */
 #define REPORT_ROWS 10000u
 
+/* What no index has is left out of runs with more events. */
+#define REPORT_LINES 1000000
+
 struct report {
 	struct survey survey;
 	struct pfw_select select; /* refuses wrong conditions at once; the commands read them, too */
 	const char *format;	  /* html, md or json */
 	const char *out_path;
 	bool force;
+	char *peak;		   /* --peak-tflops=N; NULL: not given */
 	struct advice_words words; /* for each command: conditions, then operands */
 	FILE *json;		   /* what the page shows */
 	char **note;		   /* what the commands say, each once */

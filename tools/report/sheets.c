@@ -14,15 +14,36 @@
 struct sheet {
 	const char *name;
 	const struct cli_command *command;
-	const char *word[3];
+	const char *word[4];
+	bool rules; /* the rules of tools/advice look at it */
+	bool lines; /* no index has it: only of a run of few lines */
+	bool peak;  /* --peak-tflops is for it */
 };
 
+/* As TensorBoard's views of operators and kernels, and, of I/O, all columns. */
+#define NAMES_COLUMNS                                                                                 \
+	"--columns=count,self_cpu_time_total,self_cpu_percent,cpu_time_total,total_percent,cpu_time," \
+	"min,p50,p95,p99,max,self_device_time_total,total_device_percent,device_time_total,"          \
+	"device_time,flops,bytes,mean_size,bandwidth"
+#define SHAPES_COLUMNS                                                                  \
+	"--columns=count,self_device_time_total,device_time_total,self_cpu_time_total," \
+	"cpu_time_total"
+
 static const struct sheet sheets[] = {
-	{ "overlap", &cli_overlap, { "--steps", "--bins=120" } },
-	{ "names", &cli_table, { "--row-limit=500" } },
-	{ "files", &cli_table, { "--group-by=fname", "--row-limit=500" } },
-	{ "patterns", &cli_patterns, { "--row-limit=500" } },
-	{ "memory", &cli_memory, { "--bins=120" } },
+	{ "overlap", &cli_overlap, { "--steps", "--bins=120" }, .rules = true },
+	{ "names", &cli_table, { "--row-limit=500", NAMES_COLUMNS }, .rules = true },
+	{ "shapes",
+	  &cli_table,
+	  { "--group-by=shape", SHAPES_COLUMNS, "--row-limit=500" },
+	  .lines = true },
+	{ "flops",
+	  &cli_table,
+	  { "--group-by=step", "--columns=self_flops,flops_per_second,peak_percent",
+	    "--row-limit=500" },
+	  .peak = true },
+	{ "files", &cli_table, { "--group-by=fname", "--row-limit=500" }, .rules = true },
+	{ "patterns", &cli_patterns, { "--row-limit=500" }, .rules = true },
+	{ "memory", &cli_memory, { "--bins=120" }, .rules = true },
 };
 
 /* Of one command while it runs. */
@@ -182,7 +203,7 @@ static void take_rows(void *user, const struct grid *grid, const char *section)
 
 	if (!running->error)
 		running->error = put_kinds(running, grid);
-	if (!running->error)
+	if (!running->error && running->sheet->rules)
 		running->error = advice_take(&running->report->advice,
 					     running->sheet->command->name, grid, section);
 	if (!running->error && section && strcmp(section, "rank") == 0)
@@ -223,6 +244,8 @@ static int run_command(struct running *running)
 	argv[argc++] = "--format=ndjson";
 	while (*word)
 		argv[argc++] = *word++;
+	if (running->sheet->peak && report->peak)
+		argv[argc++] = report->peak;
 	for (size_t i = 0; i < report->words.count; i++)
 		argv[argc++] = report->words.word[i];
 	report->advice.columns = NULL;
@@ -265,6 +288,18 @@ static int close_text(struct text *text)
 	return !text->out || fclose(text->out) ? -ENOMEM : 0;
 }
 
+static int leave_out(const struct running *running)
+{
+	char text[200];
+
+	snprintf(
+		text, sizeof(text),
+		"no index has what pfw %s %s shows, and this run is too large to read it whole each time",
+		running->sheet->command->name, running->sheet->word[0]);
+	report_note(running->report, text);
+	return CLI_OK;
+}
+
 static int make_sheet(struct report *report, const struct sheet *sheet)
 {
 	struct running running = { .report = report, .sheet = sheet };
@@ -272,7 +307,8 @@ static int make_sheet(struct report *report, const struct sheet *sheet)
 
 	running.error = open_text(&running.kinds);
 	if (open_text(&running.rows) == 0 && !running.error)
-		status = run_command(&running);
+		status = sheet->lines && report->events > REPORT_LINES ? leave_out(&running)
+								       : run_command(&running);
 	if (close_text(&running.kinds) | close_text(&running.rows))
 		running.error = -ENOMEM;
 	if (running.error && status <= CLI_PROBLEMS) {
