@@ -23,7 +23,8 @@
 #include "store/table/line.h"
 #include "top/top.h"
 
-#define READ_BYTES (1u << 20)
+#define READ_BYTES (256u << 10) /* stays in the cache */
+#define RINGS_TRIES 16
 
 /* ---- lines ---- */
 
@@ -290,15 +291,26 @@ static int take_rings(struct top *top, struct top_process *process, struct pfw_u
 	return error;
 }
 
+/* Sums of short calls may change faster than they can be copied. */
+static int open_rings(const struct top *top, const struct top_process *process,
+		      struct pfw_unwritten **live)
+{
+	const struct pfw_spool_places places = { .dir = top->dirs.dir };
+	char why[PFW_LIVE_WHY_BYTES];
+	int error = -EBUSY;
+
+	for (int tries = 0; error == -EBUSY && tries < RINGS_TRIES && !*top->stop; tries++)
+		error = pfw_unwritten_open(live, process->path, &places, why);
+	return error;
+}
+
 /* Read the file and the rings as of one moment. */
 static int take_both(struct top *top, struct top_process *process,
 		     const struct pfw_spool_header *header)
 {
-	const struct pfw_spool_places places = { .dir = top->dirs.dir };
 	struct pfw_unwritten *live = NULL;
-	char why[PFW_LIVE_WHY_BYTES];
 	uint64_t until = newest(header)->offset;
-	int error = pfw_unwritten_open(&live, process->path, &places, why);
+	int error = open_rings(top, process, &live);
 
 	if (error == -ENOMEM)
 		return error;

@@ -217,7 +217,7 @@ static int print_ranks(struct page *page)
 		{ "steps_per_s", "Steps/s", GRID_NUMBER },
 		{ "io_percent", "I/O", GRID_PERCENT },
 		{ "unhidden_io_percent", "Unhidden I/O", GRID_PERCENT },
-		{ "unhidden_io_per_step", "per step", GRID_NS },
+		{ "unhidden_io_per_step", "Unhidden/step", GRID_NS },
 		{ "loader_wait_percent", "Loader wait", GRID_PERCENT },
 		{ "gpu_busy_percent", "GPU busy", GRID_PERCENT },
 		{ "run", "Run", GRID_TEXT },
@@ -424,6 +424,9 @@ static void print_head(struct page *page)
 	if (lost(top))
 		fprintf(page->out, ", %s%s lost%s", cli_style(coloured, CLI_RED),
 			cli_count(lost(top)), cli_style(coloured, CLI_PLAIN));
+	if (page->limited)
+		fprintf(page->out, "; by %s, every %s", top_sorts[top->sort],
+			cli_seconds(top->interval_ns));
 	fputc('\n', page->out);
 }
 

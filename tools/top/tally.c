@@ -6,11 +6,23 @@
 #include "store/kit/grow.h"
 #include "top/top.h"
 
+static bool is_last(const struct top_tally *tally, int64_t of, const char *text, size_t bytes)
+{
+	const struct pfw_text_id *last = &tally->names.name[tally->last];
+
+	return tally->last < tally->names.count && last->of == of && last->bytes == bytes &&
+	       !memcmp(last->text, text, bytes);
+}
+
 int top_tally_add(struct top_tally *tally, int64_t of, const char *text, size_t bytes,
 		  const struct top_sums *sums, int sign)
 {
 	int64_t number;
 
+	if (is_last(tally, of, text, bytes)) {
+		top_sums_add(&tally->sums[tally->last], sums, sign);
+		return 0;
+	}
 	if (tally->names.count < TOP_NAMES_MAX) {
 		number = pfw_text_ids_of(&tally->names, of, text, bytes);
 		if (number < 0 || PFW_REACH(tally->sums, (size_t)number, tally->room))
@@ -18,6 +30,8 @@ int top_tally_add(struct top_tally *tally, int64_t of, const char *text, size_t 
 	} else {
 		number = pfw_text_ids_find(&tally->names, of, text, bytes);
 	}
+	if (number >= 0)
+		tally->last = (uint32_t)number;
 	top_sums_add(number < 0 ? &tally->others : &tally->sums[number], sums, sign);
 	return 0;
 }

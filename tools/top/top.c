@@ -30,7 +30,7 @@ static const struct cli_option options[] = {
 	{ 0 },
 };
 
-static const char *const sorts[] = { "calls", "bytes", "time", "name" };
+const char *const top_sorts[] = { "calls", "bytes", "time", "name" };
 
 /* ---- options ---- */
 
@@ -50,8 +50,8 @@ static int take_interval(struct top *top, const char *text)
 
 static int take_sort(struct top *top, const char *text)
 {
-	for (size_t i = 0; i < CLI_ARRAY_LEN(sorts); i++) {
-		if (!strcmp(text, sorts[i])) {
+	for (size_t i = 0; i < CLI_ARRAY_LEN(top_sorts); i++) {
+		if (!strcmp(text, top_sorts[i])) {
 			top->sort = (enum top_sort)i;
 			return 0;
 		}
@@ -86,7 +86,7 @@ int top_wait(struct top *top, int64_t until_ns, int fd)
 	if (left < 0)
 		left = 0;
 	/* The signals that end the command interrupt it. */
-	if (!*top->stop && poll(&input, 1, (int)((left + 999999) / 1000000)) > 0)
+	if (!*top->stop && poll(&input, 1, (int)((left + 999999) / 1000000)) != 0 && !*top->stop)
 		return 1;
 	return *top->stop ? -EINTR : 0;
 }
@@ -109,8 +109,7 @@ int top_next(struct top *top)
 	return error ? error : top_look(top);
 }
 
-/* Whether there is nothing more to watch.  What has ended was shown. */
-static bool is_over(struct top *top, int *error)
+bool top_is_over(struct top *top, int *error)
 {
 	if (top_running(top))
 		return false;
@@ -133,7 +132,7 @@ static int print_all(struct top *top)
 		if (error || (top->once && top->looks < 3 && top_running(top)))
 			continue;
 		error = print(top);
-		if (error || top->once || is_over(top, &error))
+		if (error || top->once || top_is_over(top, &error))
 			break;
 		if (cli_for_people(top->format))
 			fputc('\n', stdout);
@@ -148,7 +147,8 @@ static int run(struct top *top)
 	if (error > 0)
 		return error;
 	if (!error)
-		error = print_all(top);
+		error = !top->once && top->format == CLI_TEXT && top_screen_can() ? top_screen(top)
+										  : print_all(top);
 	if (error == -ENOMEM)
 		cli_error(top->command->name, "%s", strerror(ENOMEM));
 	return error == -ENOMEM ? CLI_USAGE : CLI_OK;
@@ -209,8 +209,9 @@ const struct cli_command cli_top = {
 	.summary = "Show what traced processes do now: calls, files, steps, losses",
 	.details =
 		"Without operands: all traced processes of this user.  A PID is shown with its\n"
-		"children.  Each interval prints tables; with --once, only one does.  The\n"
-		"processes are neither stopped nor asked, and pay nothing.\n"
+		"children.  A terminal is drawn anew each interval: q ends, c b t n sort, + - set\n"
+		"the interval, space pauses.  Other outputs get tables, one after the other.\n"
+		"The processes are neither stopped nor asked, and pay nothing.\n"
 		"Shares of ranks are those of the interval before the last: a call is known\n"
 		"when it has returned.\n",
 	.options = options,

@@ -44,6 +44,7 @@ struct top_tally {
 	struct pfw_text_ids names;
 	struct top_sums *sums;
 	size_t room;
+	uint32_t last; /* the name that was added to last, which mostly comes again; valid below count */
 	struct top_sums others;
 };
 
@@ -130,6 +131,7 @@ struct top_want {
 };
 
 enum top_sort { TOP_CALLS, TOP_BYTES, TOP_TIME, TOP_NAME };
+extern const char *const top_sorts[]; /* their names */
 
 struct top {
 	const struct cli_command *command;
@@ -180,13 +182,17 @@ int top_print(const struct top *top, FILE *out, int format, size_t width, size_t
 /* Whether standard output is a terminal that can be drawn on. */
 bool top_screen_can(void);
 
-/* Draw until the user or the last process ends.  The exit status. */
+/* Draw until the user or the last process ends it.  0 or -errno. */
 int top_screen(struct top *top);
 
-/* Wait until then.  0; 1: `fd` (-1: none) has input before; -EINTR: a signal ends the command. */
+/* Wait until then.  0; 1: before, `fd` (-1: none) has input, or the terminal has a new size; -EINTR: a
+ * signal ends the command. */
 int top_wait(struct top *top, int64_t until_ns, int fd);
 
 /* Find what is new, and look.  0; CLI_PROBLEMS; -ENOMEM. */
 int top_next(struct top *top);
+
+/* Whether nothing is left to watch.  What has ended was shown, and is forgotten. */
+bool top_is_over(struct top *top, int *error);
 
 #endif
