@@ -1,7 +1,10 @@
 """`pfw advise`: what the report finds, in a terminal and for programs."""
 import json
+import os
 
-from harness import PFW, run
+import pytest
+
+from harness import BUILD, PFW, clean_environment, run
 from test_export import Trace
 from test_report import MS, loop, report
 
@@ -141,3 +144,58 @@ def test_slow_worker(tmp_path):
     assert found["rule"] == "slow_worker" and "502 worker 2 of 100" in found["finding"]
     found = working(9)
     assert found["rule"] == "loader" and "4 processes were forked" in found["finding"]
+
+
+# ---- problems planted in a program that runs ----
+
+def train(directory, problem, scale, ranks=1):
+    """The findings of a run of advice_target.c."""
+    directory.mkdir()
+    for name in ("data", "locked"):
+        (directory / name).write_bytes(b"x" * (1 << 20))
+    if problem == "page_cache":
+        with (directory / "cold").open("wb") as file:
+            file.write(os.urandom(32 << 20))
+            os.fsync(file.fileno())
+    traces = directory / "traces"
+    traces.mkdir()
+    for rank in range(ranks):
+        environment = clean_environment(PFW_COUNTERS="20ms", PFW_SPOOL_DIR=str(directory))
+        environment |= {"RANK": str(rank), "WORLD_SIZE": str(ranks)} if ranks > 1 else {}
+        run([PFW, "run", "-q", "--all", "-o", traces / "t", "--", BUILD / "tests/advice_target", problem, directory, str(scale)],
+            environment)
+    return rows("--all-runs", traces)
+
+
+PLANTED = ["slow_rank", "small_calls", "loader", "page_cache", "launch_bound", "copies", "opened_again", "lock_wait",
+           "checkpoint", "memory_growth"]
+
+
+def planted(tmp_path, problem):
+    """On a loaded machine steps differ by more than what is planted: then with longer ones."""
+    for scale in (1, 4, 16):
+        found = train(tmp_path / str(scale), problem, scale, 4 if problem == "slow_rank" else 1)
+        if [one["rule"] for one in found][:1] == ([problem] if problem != "none" else []):
+            break
+    return found
+
+
+@pytest.mark.parametrize("problem", PLANTED)
+def test_the_planted_problem_is_the_first_finding(tmp_path, problem):
+    found = planted(tmp_path, problem)
+    if problem == "page_cache" and not storage_reads(tmp_path / "16/traces"):
+        pytest.skip("no storage is behind the page cache of this directory, or it is as fast as memory")
+    assert [one["rule"] for one in found][:1] == [problem], found
+    assert found[0]["cost"] is None if problem == "memory_growth" else found[0]["cost"] > 10_000
+
+
+def storage_reads(traces):
+    """Whether the system counted any where the finding was not made."""
+    if not traces.exists():
+        return True
+    row = json.loads(run([PFW, "patterns", "-q", "--format=ndjson", traces]).stdout.splitlines()[0])
+    return row["storage_read_bytes"] > row["calls_read_bytes"] / 2 and row["read_us"] > 1e6
+
+
+def test_a_healthy_program(tmp_path):
+    assert planted(tmp_path, "none") == []
