@@ -267,7 +267,8 @@ def test_the_end_message(tmp_path):
     for command in lines[5].removeprefix("pfw: next: ").split("   or: "):
         done = subprocess.run(re.sub("^pfw", PFW, command), shell=True, cwd=tmp_path,
                               capture_output=True, text=True)
-        assert done.returncode == 0 and ("read" in done.stdout.lower() or "events of" in done.stdout), command
+        said = done.stderr if command.startswith("pfw report") else done.stdout
+        assert done.returncode == 0 and re.search("read|report.html", said.lower()), command
 
 
 def test_five_lines_where_all_went_well(tmp_path):
@@ -282,10 +283,11 @@ def test_the_next_command_works_as_it_is_printed(tmp_path):
     (tmp_path / "it's a file").write_text("x")
     for more in ([], ["-z"]):
         done = pfw("run", *more, "-o", "my trace", "cat", "it's a file", cwd=tmp_path)
-        table, jq = (subprocess.run(re.sub("^pfw", PFW, command), shell=True, cwd=tmp_path,
+        report, table, jq = (subprocess.run(re.sub("^pfw", PFW, command), shell=True, cwd=tmp_path,
                                     capture_output=True, text=True).stdout
                      for command in done.stderr.splitlines()[-1].removeprefix("pfw: next: ")
                      .split("   or: "))
+        assert report == "" and (tmp_path / "report.html").stat().st_size > 10_000
         assert re.search(r"^ *open\S* +1 ", table, re.M), table
         assert re.search(rf"^open\S*\t{tmp_path}/it's a file\t\d+$", jq, re.M)
 

@@ -211,7 +211,17 @@ static int by_rank(const void *a, const void *b)
 	return by_ns(a, b);
 }
 
-/* Steps of more than twice the median of their rank, of ten or more; the first one warms up. */
+/* The number of the first of these steps, which warms up. */
+static int64_t warm_up(const struct advice_time *step, size_t count)
+{
+	int64_t first = step->step;
+
+	for (size_t i = 1; i < count; i++)
+		first = step[i].step < first ? step[i].step : first;
+	return first;
+}
+
+/* Steps of more than twice the median of their rank, of ten or more. */
 static void find_slow_steps(struct search *search)
 {
 	struct advice *advice = search->advice;
@@ -222,14 +232,17 @@ static void find_slow_steps(struct search *search)
 	if (advice->steps)
 		qsort(advice->step, advice->steps, sizeof(*advice->step), by_rank);
 	for (size_t i = 0, end; i < advice->steps; i = end) {
-		int64_t middle;
+		int64_t middle, first;
 
 		for (end = i;
 		     end < advice->steps && advice->step[end].rank == advice->step[i].rank;)
 			end++;
 		middle = advice->step[i + (end - i - 1) / 2].ns;
+		first = warm_up(&advice->step[i], end - i);
 		for (size_t j = end; end - i >= 10 && j > i && advice->step[j - 1].ns / 2 > middle;
 		     j--) {
+			if (advice->step[j - 1].step == first)
+				continue;
 			cost += advice->step[j - 1].ns - middle;
 			slow++;
 			if (!longest || advice->step[j - 1].ns > longest->ns)

@@ -300,21 +300,23 @@ static void say_where(const struct sums *sums)
 		     cli_name(sums->run->words[0]), WEXITSTATUS(sums->status));
 }
 
-/* Suggest two commands: one that shows what took the time, or what was lost, and another. */
+/* Suggest commands: a page, or what was lost; a table; and another. */
 static void say_next(const struct sums *sums)
 {
-	char name[8192], quoted[8400];
-	const char *next = sums->lost ? "validate" : "table", *word;
+	char name[8192], quoted[8400], first[17000];
+	const char *word;
+	bool one = sums->paths.count == 1;
 
 	shown_name(sums, name, sizeof(name));
 	word = shell_word(quoted, sizeof(quoted), name);
-	if (sums->paths.count > 1)
-		line(sums, CLI_PLAIN, "next: pfw %s %s   or: pfw patterns %s", next, word, word);
+	snprintf(first, sizeof(first), "next: pfw %s %s   or: pfw table %s",
+		 sums->lost ? "validate" : "report", word, word);
+	if (!one)
+		line(sums, CLI_PLAIN, "%s   or: pfw patterns %s", first, word);
 	else if (strlen(name) > 3 && strcmp(name + strlen(name) - 3, ".gz") == 0)
-		line(sums, CLI_PLAIN, "next: pfw %s %s   or: zcat %s | jq -r " JQ, next, word,
-		     word);
+		line(sums, CLI_PLAIN, "%s   or: zcat %s | jq -r " JQ, first, word);
 	else
-		line(sums, CLI_PLAIN, "next: pfw %s %s   or: jq -r " JQ " %s", next, word, word);
+		line(sums, CLI_PLAIN, "%s   or: jq -r " JQ " %s", first, word);
 }
 
 /* A program that names its trace itself (pfw_start(), initialize_log()) usually puts it into the

@@ -8,6 +8,7 @@ import pytest
 from conftest import PFW
 
 EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
+FIRST = pathlib.Path(__file__).parents[3] / "examples/train.py"
 
 
 def posix(lines, name, end):
@@ -32,6 +33,19 @@ def test_train(run):
     rows = {words[0]: words for words in map(str.split, run.command(
         PFW, "overlap", "trace.pfw").splitlines()) if words}
     assert {"2", "3"} <= rows.keys(), run.output
+
+
+def test_from_nothing(run):
+    """The first commands of a new user: a program, with torch or without, and its page."""
+    run.command(PFW, "run", "--", sys.executable, FIRST)
+    assert "step 29: loss " in run.output and "pfw: next: pfw report train.pfw " in run.errors
+    run.command(PFW, "report")
+    assert (run.directory / "report.html").stat().st_size > 10_000
+    found = json.loads(run.command(PFW, "report", "--format=json"))
+    steps = [row for row in found["sheets"]["overlap"]["rows"] if row["type"] == "step"]
+    assert len(steps) >= 30 and all(row["load"] > 0 and row["compute"] > 0 for row in steps[:30])
+    advice = [json.loads(line) for line in run.command(PFW, "advise", "--format=ndjson").splitlines()]
+    assert [one["finding"] for one in advice] == [one["text"] for one in found["findings"]]
 
 
 def test_combined(run):
