@@ -154,7 +154,8 @@ PFW_READ_API int pfw_read_divide(struct pfw_read *read, uint64_t blocks, pfw_rea
 PFW_READ_API int pfw_read_table(struct pfw_read *read, const char *command,
 				const char *const *options, struct ArrowArrayStream *stream);
 
-/* End the pfw_read_table() of `read` that runs, and any that follows.  Thread: any.  Signal: yes. */
+/* End what `read` does, and all that follows: pfw_read_table() returns -EINTR, get_next() of its streams EINTR.
+ * Thread: any.  Signal: yes. */
 PFW_READ_API void pfw_read_stop(struct pfw_read *read);
 
 /* How much of the traces could not be read so far, by all streams of `read`: lines, members of gzip,

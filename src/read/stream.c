@@ -297,7 +297,7 @@ static int get_next(struct ArrowArrayStream *arrow, struct ArrowArray *out)
 
 	out->release = NULL;
 	if (!stream->error)
-		stream->error = fill(stream);
+		stream->error = stream->read->stop ? -EINTR : fill(stream);
 	if (!stream->error && stream->first)
 		stream->error =
 			pfw_read_arrow_batch(out, &stream->columns, take(stream), &stream->zeros);
@@ -483,7 +483,8 @@ static int open_stream(struct stream *stream, struct pfw_read *read)
 					  .work = jobs > 1 ? work : work_alone,
 					  .done = jobs > 1 ? done : done_alone,
 					  .drop = drop,
-					  .problem = problem };
+					  .problem = problem,
+					  .stop = &read->stop };
 	pfw_read_columns_parse(&stream->columns, read->columns, why, sizeof(why));
 	error = open_traces(stream);
 	if (!error)

@@ -319,6 +319,30 @@ static void test_table_that_is_stopped(void **state)
 	pfw_read_free(read);
 }
 
+/* Before its first batch, and between two: nothing more comes, with the reason. */
+static void test_stream_that_is_stopped(void **state)
+{
+	(void)state;
+	for (int batches = 0; batches < 2; batches++) {
+		struct ArrowArrayStream stream;
+		struct pfw_read *read = open_stream(&stream, "args_json");
+		struct ArrowArray batch;
+
+		for (int i = 0; i < batches; i++) {
+			assert_int_equal(stream.get_next(&stream, &batch), 0);
+			batch.release(&batch);
+		}
+		pfw_read_stop(read);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(stream.get_next(&stream, &batch), EINTR);
+			assert_null(batch.release);
+		}
+		assert_non_null(strstr(stream.get_last_error(&stream), strerror(EINTR)));
+		stream.release(&stream);
+		pfw_read_free(read);
+	}
+}
+
 static void test_errors(void **state)
 {
 	struct pfw_read *read = pfw_read_new();
@@ -346,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_table_that_is_stopped),
+		cmocka_unit_test(test_stream_that_is_stopped),
 		cmocka_unit_test(test_errors),
 	};
 

@@ -5,8 +5,9 @@ import concurrent.futures
 import json
 import os
 import subprocess
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _command
@@ -72,6 +73,30 @@ def query(paths: Any = (), **conditions: Any) -> Iterator[dict[str, Any]]:
         raise ValueError(f"pfw query: {paths!r} cannot be read as asked; standard error has why")
 
 
+def _interruptible(make: Callable[[], Any], stop: Callable[[], None]) -> Any:
+    """make(), in a thread of its own, because Python handles Ctrl-C in the main thread only, between its own steps."""
+    if threading.current_thread() is not threading.main_thread():
+        return make()
+    made: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:
+            made.set_exception(error)
+
+    thread = threading.Thread(target=run, name="pfw read")
+    try:
+        thread.start()
+        return made.result()
+    except KeyboardInterrupt:
+        stop()
+        raise
+    finally:
+        if thread.ident is not None:
+            thread.join()
+
+
 class Lines:
     """Lines of traces as Arrow data: :func:`read`.
 
@@ -83,6 +108,7 @@ class Lines:
     def __init__(self, paths: list[bytes], options: list[tuple[str, str]]) -> None:
         self._paths, self._options = paths, options
         self._readers: list[Any] = []
+        self._stopped = False  # before its reader was there
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """A new stream of record batches, in a capsule."""
@@ -90,6 +116,8 @@ class Lines:
 
         reader, stream = _reader.stream(self._paths, self._options)
         self._readers = [reader]
+        if self._stopped:
+            _reader.stop(reader)
         return stream
 
     def _parts(self) -> list[Lines]:
@@ -107,17 +135,34 @@ class Lines:
         return [Lines(self._paths, [*self._options, ("part", part), ("jobs", "1")])
                 for part, _, _ in _reader.divide(self._paths, self._options, blocks)]
 
-    def _each(self, make: Any) -> list[Any]:
+    def _each(self, make: Callable[[Lines], Any]) -> list[Any]:
         """What ``make`` makes of each part, in order: libraries take a stream with one thread only."""
+        reading: list[Lines] = []
+        self._stopped = False
+
+        def stop() -> None:
+            from . import _reader
+
+            for lines in reading:
+                lines._stopped = True
+                for reader in lines._readers:
+                    _reader.stop(reader)
+
+        return _interruptible(lambda: self._each_of(make, reading), stop)
+
+    def _each_of(self, make: Callable[[Lines], Any], reading: list[Lines]) -> list[Any]:
+        """The same, with those that are read in ``reading``."""
         try:
             parts = self._parts()
             if len(parts) > 1:
+                reading += parts
                 with concurrent.futures.ThreadPoolExecutor(len(parts)) as pool:
                     made = list(pool.map(make, parts))
                 self._readers = [reader for part in parts for reader in part._readers]
                 return made
         except ValueError:  # they have grown meanwhile; any other error comes again
             pass
+        reading.append(self)
         return [make(self)]
 
     @property

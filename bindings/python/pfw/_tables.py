@@ -1,47 +1,21 @@
 """Tables of traces: ``pfw.table``, ``overlap``, ``patterns``, ``memory``, ``compare``; ``pfw.summary`` of a run."""
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import html
 import json
 import os
-import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from ._read import Lines, _given, _ranks, _texts
+from ._read import Lines, _given, _interruptible, _ranks, _texts
 
 # What of pfw_read_set() selects lines; all else is an option of the command.
 _CONDITIONS = {"since", "until", "min-dur", "cat", "name", "fname", "rank", "pid", "tid", "step", "where", "all-runs",
                "jobs"}
 _SHOWN = 60  # rows of a table in a notebook
 _NAMES = {"rank", "pid", "tid", "step", "ts", "device"}  # numbers that are no amounts
-
-
-def _interruptible(make: Callable[[], Any], stop: Callable[[], None]) -> Any:
-    """make(), in a thread of its own, because Python handles Ctrl-C in the main thread only, between its own steps."""
-    if threading.current_thread() is not threading.main_thread():
-        return make()
-    made: concurrent.futures.Future[Any] = concurrent.futures.Future()
-
-    def run() -> None:
-        try:
-            made.set_result(make())
-        except BaseException as error:
-            made.set_exception(error)
-
-    thread = threading.Thread(target=run, name="pfw table")
-    try:
-        thread.start()
-        return made.result()
-    except KeyboardInterrupt:
-        stop()
-        raise
-    finally:
-        if thread.ident is not None:
-            thread.join()
 
 
 class Table(Lines):

@@ -1,7 +1,9 @@
 """pfw.query, pfw.read, python -m pfw and the notebook's magic."""
 import json
 import os
+import signal
 import sys
+import threading
 
 import pytest
 
@@ -179,3 +181,22 @@ def test_notebook(run):
     assert "notebook.pfw" in run.output and "write" in run.output
     table = run.output[run.output.index("I/O\n"):run.output.index("I/O time total")].splitlines()
     assert len(table) > 4 and max(map(len, table)) <= 100
+
+
+def test_an_interrupt_ends_all_parts(trace):
+    """Ctrl-C while libraries take streams, which do not look for it; and they can be read again."""
+    pyarrow = pytest.importorskip("pyarrow")
+    lines = pfw.read(trace)
+
+    def make(part):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        while True:
+            pyarrow.table(part)
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # polars may have set its own
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lines._each(make)
+    finally:
+        signal.signal(signal.SIGINT, handler or signal.default_int_handler)
+    assert lines.arrow().num_rows > 20
