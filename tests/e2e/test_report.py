@@ -94,6 +94,19 @@ def test_flops_of_steps_against_the_peak(tmp_path):
     assert "--peak-tflops x" in run([PFW, "report", "--peak-tflops", "x", tmp_path / "t.pfw"], status=2).stderr
 
 
+@pytest.mark.parametrize("words", [[], ["--rank=0"], ["--since=step:1", "--no-index"]])
+def test_against_another_run(tmp_path, words):
+    old, new = training(tmp_path / "old", ranks=2), training(tmp_path / "new", ranks=2, steps=6)
+    found = report("--against", old, *words, new)
+    assert list(found["sheets"]) == [*SHEETS, "compare", "before"] and found["run"]["against"] == str(old)
+    for name, command in SHEETS.items():
+        assert found["sheets"][name]["rows"] == rows(command, *words, new), name
+    assert found["sheets"]["compare"]["rows"] == rows(["compare", "--row-limit=500", *words], old, new) != []
+    assert found["sheets"]["before"]["rows"] == rows(["overlap", "--steps", *words], old)
+    assert "name the other run" in run([PFW, "report", "--against", old], status=2).stderr
+    assert "no-such" in run([PFW, "report", "--against", "no-such", new], status=2).stderr
+
+
 def test_what_ran(tmp_path):
     ran = report(training(tmp_path / "t", ranks=3))["run"]
     assert (ran["files"], ran["ranks"], ran["processes"], ran["hosts"]) == (3, 3, 3, ["here"])

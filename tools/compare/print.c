@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "compare/compare.h"
-#include "store/json/print.h"
 #include "ui/fit.h"
 #include "ui/grid.h"
 
@@ -247,35 +246,43 @@ static void print_wall(const struct compare *compare, FILE *out)
 
 /* ---- summary ---- */
 
-/* A mean in µs, or null. */
-static void print_us(struct pfw_printer *json, const char *key, double ns)
+static void put_mean(struct grid *grid, double ns)
 {
-	if (isnan(ns))
-		pfw_print(json, "'%s':null", key);
-	else
-		pfw_print(json, "'%s':%.3f", key, ns / 1000);
+	grid_maybe(grid, GRID_NS, !isnan(ns), isnan(ns) ? 0 : llround(ns));
+}
+
+/* A row for programs. */
+static void print_all(const struct compare *compare, FILE *out, size_t significant)
+{
+	static const struct grid_column columns[] = {
+		{ "runs_a", NULL, GRID_COUNT },	     { "runs_b", NULL, GRID_COUNT },
+		{ "rows", NULL, GRID_COUNT },	     { "tested", NULL, GRID_COUNT },
+		{ "significant", NULL, GRID_COUNT }, { "wall_a", NULL, GRID_NS },
+		{ "wall_b", NULL, GRID_NS },	     { "together", NULL, GRID_SIX },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+
+	grid_u64(&grid, GRID_COUNT, compare->side[0].runs);
+	grid_u64(&grid, GRID_COUNT, compare->side[1].runs);
+	grid_u64(&grid, GRID_COUNT, compare->rows);
+	grid_u64(&grid, GRID_COUNT, compare->tested);
+	grid_u64(&grid, GRID_COUNT, significant);
+	put_mean(&grid, wall_ns(&compare->side[0]));
+	put_mean(&grid, wall_ns(&compare->side[1]));
+	grid_number(&grid, GRID_SIX, compare->has_together ? percent(compare->together) : NAN);
+	grid_print(&grid, out, CLI_NDJSON, "all");
+	grid_release(&grid);
 }
 
 static void print_summary(const struct compare *compare, FILE *out)
 {
 	size_t significant = 0;
 	const char *lines = compare->survey.format == CLI_MD ? "\n" : "";
-	struct pfw_printer json = { .out = out };
 
 	for (size_t i = 0; i < compare->rows; i++)
 		significant += compare->row[i].significant;
 	if (compare->survey.format == CLI_NDJSON) {
-		pfw_print(&json,
-			  "{'section':'all','runs_a':%zu,'runs_b':%zu,'rows':%zu,'tested':%zu,"
-			  "'significant':%zu",
-			  compare->side[0].runs, compare->side[1].runs, compare->rows,
-			  compare->tested, significant);
-		print_us(&json, "wall_a", wall_ns(&compare->side[0]));
-		print_us(&json, "wall_b", wall_ns(&compare->side[1]));
-		if (compare->has_together)
-			pfw_print(&json, "'together':%.6g}\n", percent(compare->together));
-		else
-			pfw_print(&json, "'together':null}\n");
+		print_all(compare, out, significant);
 		return;
 	}
 	fprintf(out, "\n%s of %s rows tested differ (5 %%, Holm); %s run%s against %s.\n",

@@ -54,7 +54,7 @@
 	/* What the numbers of pfw table are; its columns are PyTorch's, and have no unit of their own. */
 	const KINDS = { total: "time", self: "time", avg: "time", min: "time", p50: "time", p95: "time", p99: "time", max: "time",
 			bytes: "bytes", mean_size: "bytes", bandwidth: "rate", flops: "flops", self_flops: "flops",
-			flops_per_second: "speed" };
+			flops_per_second: "speed", change: "change", beside: "change" };
 
 	function kindOf(kinds, key) {
 		if (kinds[key] !== "number" && kinds[key] !== "count")
@@ -63,6 +63,8 @@
 	}
 
 	function figure(kind, value) {
+		if (typeof value === "boolean")
+			return value ? "yes" : "no";
 		if (value === null || value === undefined)
 			return "-";
 		if (typeof value !== "number")
@@ -73,6 +75,7 @@
 		case "rate": return `${bytes(value)}/s`;
 		case "percent": return percent(value);
 		case "flops": return value ? scaled(value, ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"], 1000) : "-";
+		case "change": return `${value > 0 ? "+" : ""}${percent(value)}`;
 		case "speed": return value ? `${figure("flops", value)}/s` : "-";
 		case "count": return count(value);
 		case "number": return Number(value.toPrecision(5)).toLocaleString("en-US", { maximumFractionDigits: 3 });
@@ -102,6 +105,9 @@
 		unaligned: "Unaligned %", metadata_calls: "Metadata calls", metadata_us: "Metadata time", data_us: "Data time",
 		device_time: "Mean", min: "Min", total_device_percent: "% of device", shape: "Input shapes", flops: "FLOPs",
 		self_flops: "FLOPs", flops_per_second: "FLOP/s", peak_percent: "% of peak", cpu: "Operators",
+		cat: "Category", count_a: "Calls A", count_b: "Calls B", total_a: "Total A", total_b: "Total B", difference: "Difference",
+		typical_a: "Typical A", typical_b: "Typical B", change: "Change", beside: "Beside the rest", p: "p",
+		significant: "Significant",
 		step: "Step", pid: "Pid", device: "Device", allocations: "Allocations", allocated_bytes: "Allocated", frees: "Frees",
 		freed_bytes: "Freed", peak_bytes: "Peak", peak_allocated_bytes: "Peak as told", peak_reserved_bytes: "Reserved",
 		end_bytes: "At the end", unfreed: "Not freed", unfreed_bytes: "Bytes not freed", growth_bytes: "Growth",
@@ -178,14 +184,19 @@
 	}
 
 	/* A column each step: of the rank in whose time it is the median one. */
-	function stepChart(steps) {
+	function medianSteps(steps) {
 		const numbers = [...new Set(steps.map(row => row.step))].sort((a, b) => a - b);
-		const chosen = numbers.map(number => {
+
+		return numbers.map(number => {
 			const of = steps.filter(row => row.step === number).sort((a, b) => a.wall - b.wall);
 
 			return of[(of.length - 1) >> 1];
 		});
-		const most = Math.max(...chosen.map(row => row.wall)), width = 1200 / chosen.length;
+	}
+	const longest = chosen => Math.max(...chosen.map(row => row.wall));
+
+	function stepChart(chosen, most) {
+		const width = 1200 / chosen.length;
 		const svg = draw("svg", { viewBox: "0 0 1200 200", role: "img", preserveAspectRatio: "none", height: 200,
 					  "aria-label": `The time of ${chosen.length} steps, the longest ${time(most)}` });
 
@@ -337,7 +348,7 @@
 	function drawSteps() {
 		if (!steps.length)
 			return;
-		const shownRanks = new Set(steps.map(row => row.rank)).size, text = ["Each column is a step, of the rank with the median time. "];
+		const shownRanks = new Set(steps.map(row => row.rank)).size, chosen = medianSteps(steps), text = ["Each column is a step, of the rank with the median time. "];
 
 		if (shownRanks < ranks.length)
 			text.push(`Steps of the ${shownRanks} slowest of ${count(ranks.length)} ranks are here. `);
@@ -346,11 +357,29 @@
 		text.push(`On average a step of these takes ${time(steps.reduce((sum, row) => sum + row.wall, 0) / steps.length)}. `);
 		if (steps.some(row => row.step === 0))
 			text.push("Step 0 is among them, so no warm-up is left out: --since step:N does it. ");
-		section("Steps", [...text, command("overlap --steps")], legend(PARTS), stepChart(steps),
+		section("Steps", [...text, command("overlap --steps")], legend(PARTS), stepChart(chosen, longest(chosen)),
 			...table(sheet("overlap").kinds, steps,
 				 ["step", "rank", "wall", "compute", "gpu", "copy", "comm", "load", "cpu", "io", "io_unoverlapped", "idle"], "wall"));
 		if (shownRanks > 1)
 			section("Ranks by steps", ["Red: slower than the median of the ranks in that step; blue: faster."], heatMap(steps));
+	}
+
+	/* Both runs' steps at one scale, and what pfw compare says of them. */
+	function drawCompared() {
+		const compared = sheet("compare"), old = compared && sheet("before").rows.filter(row => row.type === "step");
+
+		if (!compared)
+			return;
+		const runs = [["A, before", old], ["B, this run", steps]].filter(([, of]) => of.length);
+		const most = Math.max(...runs.map(([, of]) => longest(medianSteps(of))));
+
+		section("Compared with the run before", [`A is ${data.run.against}, B is this run. `, command("compare A B")],
+			...(runs.length ? [legend(PARTS)] : []),
+			...runs.flatMap(([title, of]) => [make("p", {}, `Steps of ${title}; the top is ${time(most)}. On average ` +
+				`${time(of.reduce((sum, row) => sum + row.wall, 0) / of.length)}.`), stepChart(medianSteps(of), most)]),
+			...table(compared.kinds, compared.rows.filter(row => row.section === "row"),
+				 ["cat", "name", "count_a", "count_b", "total_a", "total_b", "difference", "typical_a", "typical_b", "change",
+				  "beside", "p", "significant"], null));
 	}
 
 	function drawSeries() {
@@ -494,6 +523,7 @@
 	drawHead();
 	drawFindings();
 	drawSteps();
+	drawCompared();
 	drawSeries();
 	drawRanks();
 	drawFlops();

@@ -116,6 +116,8 @@ static void put_run(struct report *report, const struct survey_input *input)
 		  "'ended':%" PRIu64 ",'unfinished':%" PRIu64 ",'lost':%" PRIu64
 		  ",'untraced':%" PRIu64,
 		  ends.known, ends.unfinished, ends.lost, ends.untraced);
+	if (report->against)
+		pfw_print(&json, "'against':%s", report->against);
 	pfw_print(&json, "'first':%s,'hosts':[", traces->count ? traces->file[0].path : "");
 	for (size_t i = 0; i < traces->count && hosts < HOSTS_SHOWN; i++) {
 		if (has_host(traces, i))
@@ -306,7 +308,7 @@ static int body(void *user, struct survey_input *input)
 	return status;
 }
 
-enum { OUTPUT = 'o', FORMAT = SURVEY_ALL_RANKS + 1, FORCE, PEAK };
+enum { OUTPUT = 'o', FORMAT = SURVEY_ALL_RANKS + 1, FORCE, PEAK, AGAINST };
 
 static const struct cli_option options[] = {
 	{ "output", 'o', "FILE",
@@ -317,6 +319,7 @@ static const struct cli_option options[] = {
 	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
 	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
 	SURVEY_OPTION_ALL_RUNS,
+	{ "against", 0, "OLD", "compare PATH with the run OLD", AGAINST },
 	{ "peak-tflops", 0, "N", "show FLOP/s as a share of N * 10^12, the peak of one device",
 	  PEAK },
 	{ "force", 0, NULL, "replace FILE", FORCE },
@@ -332,6 +335,8 @@ static int take(void *user, const struct cli_args *args, int option)
 		report->out_path = args->value;
 	} else if (option == FORCE) {
 		report->force = true;
+	} else if (option == AGAINST) {
+		report->against = args->value;
 	} else if (option == PEAK) {
 		free(report->peak);
 		if (asprintf(&report->peak, "--peak-tflops=%s", args->value) < 0)
@@ -355,7 +360,16 @@ static int take(void *user, const struct cli_args *args, int option)
 
 static int begin(void *user, struct cli_args *args)
 {
-	return advice_pass_operands(&((struct report *)user)->words, args);
+	struct report *report = user;
+
+	report->options = report->words.count;
+	if (report->against && !args->operands) {
+		cli_error(args->command->name,
+			  "--against %s: name the other run, too: pfw report --against OLD NEW",
+			  cli_name(report->against));
+		return CLI_USAGE;
+	}
+	return advice_pass_operands(&report->words, args);
 }
 
 static int report_main(const struct cli_command *command, int argc, char **argv)

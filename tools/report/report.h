@@ -26,7 +26,9 @@ struct report {
 	const char *out_path;
 	bool force;
 	char *peak;		   /* --peak-tflops=N; NULL: not given */
+	const char *against;	   /* the run before; NULL: none */
 	struct advice_words words; /* for each command: conditions, then operands */
+	size_t options;		   /* the words that are conditions */
 	FILE *json;		   /* what the page shows */
 	char **note;		   /* what the commands say, each once */
 	size_t notes;

@@ -18,6 +18,8 @@ struct sheet {
 	bool rules; /* the rules of tools/advice look at it */
 	bool lines; /* no index has it: only of a run of few lines */
 	bool peak;  /* --peak-tflops is for it */
+	/* Only with --against: of both runs, or of the one before. */
+	enum { OF_RUN, OF_BOTH, OF_BEFORE } of;
 };
 
 /* As TensorBoard's views of operators and kernels, and, of I/O, all columns. */
@@ -44,6 +46,8 @@ static const struct sheet sheets[] = {
 	{ "files", &cli_table, { "--group-by=fname", "--row-limit=500" }, .rules = true },
 	{ "patterns", &cli_patterns, { "--row-limit=500" }, .rules = true },
 	{ "memory", &cli_memory, { "--bins=120" }, .rules = true },
+	{ "compare", &cli_compare, { "--row-limit=500" }, .of = OF_BOTH },
+	{ "before", &cli_overlap, { "--steps" }, .of = OF_BEFORE },
 };
 
 /* Of one command while it runs. */
@@ -208,7 +212,7 @@ static void take_rows(void *user, const struct grid *grid, const char *section)
 					     running->sheet->command->name, grid, section);
 	if (!running->error && section && strcmp(section, "rank") == 0)
 		running->error = note_ranks(running, grid);
-	if (section && strcmp(section, "all") == 0 && running->sheet->command == &cli_overlap)
+	if (section && strcmp(section, "all") == 0 && running->sheet == sheets)
 		note_events(running->report, grid);
 	if (!running->error && running->shown && section &&
 	    (strcmp(section, "step") == 0 || strcmp(section, "bin") == 0))
@@ -229,25 +233,45 @@ static void take_message(void *user, const char *text)
 
 /* ---- a command ---- */
 
+/* The words of a command: its own, and of the report's the options and, unless it is about the run before,
+ * the operands.  argv[] has room. */
+static int put_words(const struct running *running, const char **argv)
+{
+	const struct report *report = running->report;
+	const struct sheet *sheet = running->sheet;
+	int argc = 0;
+
+	argv[argc++] = "--format=ndjson";
+	for (size_t i = 0; i < CLI_ARRAY_LEN(sheet->word) && sheet->word[i]; i++)
+		argv[argc++] = sheet->word[i];
+	if (sheet->peak && report->peak)
+		argv[argc++] = report->peak;
+	for (size_t i = 0; i < report->options; i++) {
+		/* It takes all runs in any case. */
+		if (sheet->of != OF_BOTH || strcmp(report->words.word[i], "--all-runs") != 0)
+			argv[argc++] = report->words.word[i];
+	}
+	if (sheet->of != OF_RUN)
+		argv[argc++] = report->against;
+	if (sheet->of == OF_BOTH)
+		argv[argc++] = "--";
+	for (size_t i = report->options; i < report->words.count && sheet->of != OF_BEFORE; i++)
+		argv[argc++] = report->words.word[i];
+	return argc;
+}
+
 static int run_command(struct running *running)
 {
 	struct report *report = running->report;
 	const struct host host = {
 		.user = running, .say = take_message, .stop = report->survey.stop, .rows = take_rows
 	};
-	const char *const *word = running->sheet->word;
-	const char **argv = calloc(report->words.count + 8, sizeof(*argv));
-	int argc = 0, status;
+	const char **argv = calloc(report->words.count + 12, sizeof(*argv));
+	int argc, status;
 
 	if (!argv)
 		return CLI_USAGE;
-	argv[argc++] = "--format=ndjson";
-	while (*word)
-		argv[argc++] = *word++;
-	if (running->sheet->peak && report->peak)
-		argv[argc++] = report->peak;
-	for (size_t i = 0; i < report->words.count; i++)
-		argv[argc++] = report->words.word[i];
+	argc = put_words(running, argv);
 	report->advice.columns = NULL;
 	cli_host = &host;
 	status = running->sheet->command->main(running->sheet->command, argc,
@@ -331,7 +355,10 @@ int report_sheets(struct report *report)
 	int worst = CLI_OK;
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(sheets); i++) {
-		int status = make_sheet(report, &sheets[i]);
+		int status = CLI_OK;
+
+		if (sheets[i].of == OF_RUN || report->against)
+			status = make_sheet(report, &sheets[i]);
 
 		if (status > CLI_PROBLEMS)
 			return status;
