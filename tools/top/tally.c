@@ -8,10 +8,12 @@
 
 static bool is_last(const struct top_tally *tally, int64_t of, const char *text, size_t bytes)
 {
-	const struct pfw_text_id *last = &tally->names.name[tally->last];
+	const struct pfw_text_id *last;
 
-	return tally->last < tally->names.count && last->of == of && last->bytes == bytes &&
-	       !memcmp(last->text, text, bytes);
+	if (tally->last >= tally->names.count)
+		return false;
+	last = &tally->names.name[tally->last];
+	return last->of == of && last->bytes == bytes && !memcmp(last->text, text, bytes);
 }
 
 int top_tally_add(struct top_tally *tally, int64_t of, const char *text, size_t bytes,
