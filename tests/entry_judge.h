@@ -245,7 +245,7 @@ static inline void check_text(const uint8_t *data, size_t size)
 	while (at < end) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at));
 		const char *stop = newline ? newline : end;
-		struct pfw_entry next, any;
+		struct pfw_entry next = { .numbered = true }, any;
 
 		assert(pfw_entry_parse_next(&next, at, end) == stop);
 		pfw_entry_parse_any(&any, at, (size_t)(stop - at));

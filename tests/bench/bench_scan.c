@@ -47,7 +47,7 @@ static uint64_t find_lines(const struct text *text)
 static uint64_t take_apart(const struct text *text)
 {
 	const char *at = text->data, *end = at + text->bytes;
-	struct pfw_entry entry;
+	struct pfw_entry entry = { .numbered = false };
 	uint64_t sum = 0;
 
 	while (at < end) {
@@ -60,7 +60,7 @@ static uint64_t take_apart(const struct text *text)
 static uint64_t look_for_args(const struct text *text)
 {
 	const char *at = text->data, *end = at + text->bytes;
-	struct pfw_entry entry;
+	struct pfw_entry entry = { .numbered = false };
 	uint64_t sum = 0;
 
 	while (at < end) {

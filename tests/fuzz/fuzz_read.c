@@ -66,7 +66,7 @@ static void make(struct ArrowArray *out, const struct pfw_read_columns *columns,
 	struct pfw_read_batch *batch = pfw_read_batch_new(columns, 1);
 	const char *end = text + bytes, *at = text;
 	struct pfw_read_zeros *zeros = NULL;
-	struct pfw_entry entry;
+	struct pfw_entry entry = { .numbered = false };
 
 	assert(batch);
 	while (at < end) {

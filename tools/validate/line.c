@@ -111,24 +111,23 @@ static void check_process(struct validate *check)
 static void check_owner(struct validate *check)
 {
 	const struct pfw_entry *entry = &check->scan.entry;
-	bool own = pfw_slice_is(&entry->cat, "pfw");
 
 	if (check->scan.line == 1) {
-		check->began = own && pfw_slice_is(&entry->name, "process");
+		check->began = pfw_scan_is(&check->scan, "process");
 		check->pid = entry->pid;
 		check->start_ns = entry->ts_ns;
 		return;
 	}
-	check->stepped |= own && (pfw_slice_is(&entry->name, "clock_step") ||
-				  pfw_slice_is(&entry->name, "imported"));
+	check->stepped |= entry->ph == 'M' && (pfw_scan_is(&check->scan, "clock_step") ||
+					       pfw_scan_is(&check->scan, "imported"));
 	if (!check->began)
 		return;
 	if (entry->pid != check->pid && !check->stepped)
 		validate_say_line(check, "`pid` %" PRIu64 ", and the file is of process %" PRIu64,
 				  entry->pid, check->pid);
 	/* Of spans and events the program itself may say any time. */
-	if ((own || pfw_is_io(&entry->cat)) && entry->has & PFW_ENTRY_TS &&
-	    entry->ts_ns < check->start_ns - EARLY_NS && !check->early++)
+	if (entry->ts_ns < check->start_ns - EARLY_NS && entry->has & PFW_ENTRY_TS &&
+	    (pfw_slice_is(&entry->cat, "pfw") || pfw_is_io(&entry->cat)) && !check->early++)
 		check->early_at = check->scan.line;
 }
 

@@ -163,6 +163,7 @@ static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 		return -ENOMEM;
 	error = begin_block(building, block->file, held);
 	pfw_pass_lines_init(&lines, block);
+	lines.entry.numbered = true;
 	while (!error && pfw_pass_lines_next(&lines)) {
 		error = pfw_summary_add(&held->summary, &lines.entry);
 		if (!error && held->gather.kinds)

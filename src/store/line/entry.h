@@ -83,8 +83,10 @@ struct pfw_entry {
 	const char *line;
 	bool args_more; /* arg[] is incomplete, or has a key with escapes: use args */
 	uint16_t arg_count;
-	uint64_t arg_keys;				   /* pfw_entry_key_bit() of all keys */
+	uint64_t arg_keys; /* pfw_entry_key_bit() of all keys, or more */
 	struct pfw_entry_pair arg[PFW_ENTRY_ARGS_MAX + 1]; /* the last one is a scratch cell */
+	/* Set by the caller of pfw_entry_parse_next(), once: whether it finds `named`. */
+	bool numbered;
 };
 
 /*

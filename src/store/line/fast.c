@@ -157,8 +157,9 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 			      &guess[count % GUESS_PAIRS * 2], &odd, padded);
 		if (UNLIKELY(!at))
 			return NULL;
-		keys |= pfw_entry_key_bit(entry->line + entry->arg[count].key,
-					  entry->arg[count].key_bytes);
+		if (padded)
+			keys |= pfw_entry_key_bit(entry->line + entry->arg[count].key,
+						  entry->arg[count].key_bytes);
 		if (LIKELY(count < PFW_ENTRY_ARGS_MAX))
 			count++;
 		if (UNLIKELY(count == PFW_ENTRY_ARGS_MAX || odd))
@@ -168,7 +169,8 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 		at++;
 	}
 	entry->arg_count = (uint16_t)count;
-	entry->arg_keys = keys;
+	entry->arg_keys = padded ? keys
+				 : UINT64_MAX; /* whoever parses one line asks for few args */
 	if (UNLIKELY(!at_char(at, end, '}', padded)))
 		return NULL;
 	at++;
@@ -377,9 +379,9 @@ INLINE const char *take_known_between(const char *at, const char *end, struct pf
 	const struct between *between = &guesses.between[row];
 
 	if (UNLIKELY(!between->bytes || !is_constant(at, between->text, between->bytes) ||
-		     !is_named(between, &entry->name)))
+		     (entry->numbered && !is_named(between, &entry->name))))
 		return take_new_between(at, end, entry, row);
-	entry->named = between->number;
+	entry->named = entry->numbered ? between->number : 0;
 	entry->cat = (struct pfw_slice){ .at = at + strlen(BEHIND_NAME),
 					 .bytes = between->cat_bytes,
 					 .escaped = between->cat_escaped };

@@ -104,7 +104,8 @@ static bool communicates(struct pfw_overlap_block *block, const struct pfw_slice
 
 	if (!name->bytes || name->bytes > sizeof(known->text))
 		return find_communication(name);
-	known = &block->kernel[((unsigned char)name->at[name->bytes / 2] + name->bytes) %
+	known = &block->kernel[((unsigned char)name->at[name->bytes / 2] +
+				(unsigned char)name->at[name->bytes / 4] * 3u + name->bytes) %
 			       PFW_OVERLAP_KERNELS];
 	if (known->bytes != name->bytes || memcmp(known->text, name->at, name->bytes) != 0) {
 		memcpy(known->text, name->at, name->bytes);
@@ -117,7 +118,16 @@ static bool communicates(struct pfw_overlap_block *block, const struct pfw_slice
 /* Whether a call of the CUDA or HIP runtime or driver launches a kernel. */
 static bool launches(const struct pfw_slice *name)
 {
-	return memmem(name->at, name->bytes, "Launch", strlen("Launch")) != NULL;
+	static const char launch[] = "Launch";
+	const size_t bytes = sizeof(launch) - 1;
+	const char *at = name->at, *end = at + name->bytes;
+
+	/* Mostly the first L is its begin; memmem() takes several times as long. */
+	for (; (at = memchr(at, *launch, (size_t)(end - at))); at++) {
+		if ((size_t)(end - at) >= bytes && memcmp(at, launch, bytes) == 0)
+			return true;
+	}
+	return false;
 }
 
 static int add_gap_end(struct pfw_gap_ends *ends, const struct pfw_entry *entry)

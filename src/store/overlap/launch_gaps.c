@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "store/kit/grow.h"
+#include "store/kit/nearly_sorted.h"
 #include "store/kit/saturate.h"
 
 /* After so many calls the ones before them are forgotten. */
@@ -148,6 +149,25 @@ static int compare(const void *a, const void *b)
 	return (x->end.ns > y->end.ns) - (x->end.ns < y->end.ns);
 }
 
+static bool is_after(const struct item *a, const struct item *b)
+{
+	return compare(a, b) > 0;
+}
+
+PFW_NEARLY_SORTED(items, struct item, is_after)
+
+/* Each block has calls and kernels mostly in order. */
+static void sort_items(void *record, size_t count)
+{
+	struct item *spare = malloc((count / 2 + 1) * sizeof(*spare));
+
+	if (spare)
+		items_merge(record, count, spare);
+	else
+		qsort(record, count, sizeof(struct item), compare);
+	free(spare);
+}
+
 static int keep_all(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *ends, bool kernel)
 {
 	int error = 0;
@@ -166,6 +186,7 @@ int pfw_launch_gaps_keep(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends
 	gaps->all.size = sizeof(struct item);
 	gaps->all.budget = BUDGET_BYTES;
 	gaps->all.compare = compare;
+	gaps->all.sort = sort_items;
 	error = keep_all(gaps, calls, false);
 	return error ? error : keep_all(gaps, kernels, true);
 }

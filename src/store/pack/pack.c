@@ -238,6 +238,7 @@ static int summarise(struct parcel *parcel)
 	memset(parcel->text.data + block.bytes, 0, PFW_ENTRY_PADDING);
 	block.text = parcel->text.data;
 	pfw_pass_lines_init(&lines, &block);
+	lines.entry.numbered = true;
 	while (!error && pfw_pass_lines_next(&lines)) {
 		error = pfw_summary_add(&parcel->indexed, &lines.entry);
 		if (!error)

@@ -13,6 +13,7 @@ void pfw_pass_lines_init(struct pfw_pass_lines *lines, struct pfw_pass_block *bl
 	lines->file = block->file;
 	lines->next = lines->end = block->text;
 	lines->piece = 0;
+	lines->entry.numbered = false;
 	lines->recent = (struct pfw_processes_recent){ .pid = 0 };
 	if (!block->piece)
 		lines->end += block->bytes;

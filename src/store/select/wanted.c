@@ -194,8 +194,8 @@ bool pfw_select_entry(const struct pfw_select *select, struct pfw_select_state *
 	if (!window->wanted || (entry->ph == 'M' && !select->meta) ||
 	    !times_wanted(select, window, entry))
 		return false;
-	if (!pfw_select_in_ranges(&select->pid, entry->pid) ||
-	    !pfw_select_in_ranges(&select->tid, entry->tid))
+	if ((select->pid.count && !pfw_select_in_ranges(&select->pid, entry->pid)) ||
+	    (select->tid.count && !pfw_select_in_ranges(&select->tid, entry->tid)))
 		return false;
 	if (!match_globs(&select->cat, state, entry->cat) ||
 	    !match_globs(&select->name, state, entry->name))

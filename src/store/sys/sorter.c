@@ -40,6 +40,14 @@ static int refill(struct pfw_sorter *sorter, struct pfw_sorter_run *run)
 	return 0;
 }
 
+static void sort_records(struct pfw_sorter *sorter)
+{
+	if (sorter->sort)
+		sorter->sort(sorter->record, sorter->count);
+	else if (sorter->count)
+		qsort(sorter->record, sorter->count, sorter->size, sorter->compare);
+}
+
 /* Sort the records in memory and write them as a run. */
 static int write_run(struct pfw_sorter *sorter)
 {
@@ -54,7 +62,7 @@ static int write_run(struct pfw_sorter *sorter)
 		return -EFBIG;
 	if (PFW_APPEND(sorter->run, sorter->runs, run))
 		return -ENOMEM;
-	qsort(sorter->record, sorter->count, sorter->size, sorter->compare);
+	sort_records(sorter);
 	sorter->count = 0;
 	return pfw_full_write(sorter->fd, sorter->record, (size_t)run.left * sorter->size,
 			      &sorter->bytes);
@@ -158,8 +166,7 @@ int pfw_sorter_begin(struct pfw_sorter *sorter)
 	int error = 0;
 
 	if (!sorter->runs) {
-		if (sorter->count)
-			qsort(sorter->record, sorter->count, sorter->size, sorter->compare);
+		sort_records(sorter);
 		return 0;
 	}
 	if (sorter->count)

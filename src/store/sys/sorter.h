@@ -13,6 +13,8 @@ struct pfw_sorter {
 	size_t size;				      /* of a record */
 	size_t budget;				      /* bytes of memory, approximately */
 	int (*compare)(const void *a, const void *b); /* as for qsort(); not stable */
+	/* Sorts records in memory, if qsort() is not the fastest way; NULL: qsort(). */
+	void (*sort)(void *record, size_t count);
 	/* Private to sorter.c.  Empty: all zero except fd. */
 	char *record;
 	size_t count, room;

@@ -53,7 +53,7 @@ static int take_processes(struct adding *adding, struct pfw_trace_file *file, co
 {
 	struct pfw_trace *head = NULL;
 	size_t count = 0, room = 0;
-	struct pfw_entry entry;
+	struct pfw_entry entry = { .numbered = false };
 
 	for (bool first = true; at < end; first = false) {
 		struct pfw_trace one = { .rank = -1 };
@@ -85,7 +85,7 @@ static int take_processes(struct adding *adding, struct pfw_trace_file *file, co
 static int take_facts(struct adding *adding, struct pfw_trace_file *file)
 {
 	const char *at, *end;
-	struct pfw_entry entry;
+	struct pfw_entry entry = { .numbered = false };
 	char *facts;
 	int error = pfw_partial_facts(&adding->partial, &file->unit, PFW_ENTRY_PADDING, &facts);
 

@@ -231,6 +231,7 @@ static void parse_call(struct pfw_entry *entry, const char *name, const char *mo
 		      "{\"id\":1,\"name\":\"%s\",\"cat\":\"POSIX\",\"pid\":1,\"tid\":1,"
 		      "\"ts\":1.000,\"ph\":\"i\",\"args\":{\"fd\":3,\"mode\":\"%s\",\"ret\":%u}}",
 		      name, mode, ret);
+	entry->numbered = true;
 	assert_ptr_equal(pfw_entry_parse_next(entry, line, end), end);
 	assert_true(entry->fast);
 }
