@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "store/kit/grow.h"
+#include "store/kit/nearly_sorted.h"
 #include "store/kit/varint.h"
 #include "store/summary/summary.h"
 #include "store/table/code.h"
@@ -22,6 +23,7 @@ struct named {
 	uint8_t said_bytes;
 	char said[16];
 	enum pfw_compare_kind kind;
+	uint64_t form; /* all lines of this entry->form have `kind`; 0: none */
 	int64_t row;
 };
 
@@ -119,19 +121,22 @@ static enum pfw_compare_kind find_kind(const struct pfw_entry *entry, struct nam
 {
 	struct pfw_value kind;
 
-	if (!named->says)
+	if (!named->says || (entry->form && entry->form == named->form))
 		return named->kind;
+	named->form = 0;
 	if (!pfw_entry_arg(entry, "kind", &kind))
 		return PFW_COMPARE_OTHER;
-	if (kind.text.bytes == named->said_bytes &&
-	    memcmp(kind.text.at, named->said, kind.text.bytes) == 0)
-		return named->kind;
-	named->kind = pfw_compare_kind_of(entry, &entry->cat);
-	named->said_bytes = 0;
+	if (kind.text.bytes != named->said_bytes ||
+	    memcmp(kind.text.at, named->said, kind.text.bytes) != 0) {
+		named->kind = pfw_compare_kind_of(entry, &entry->cat);
+		named->said_bytes = 0;
+	}
 	if (kind.text.bytes <= sizeof(named->said) && !kind.text.escaped) {
 		named->said_bytes = (uint8_t)kind.text.bytes;
 		memcpy(named->said, kind.text.at, kind.text.bytes);
 	}
+	if (!pfw_entry_varies(entry, "kind"))
+		named->form = entry->form;
 	return named->kind;
 }
 
@@ -260,26 +265,24 @@ static void get_sums(struct pfw_varints *reader, struct pfw_compare_sums *sums)
 }
 
 /* By level, the greatest first: whoever needs only the upper levels need not read the others. */
-static int by_level(const void *a, const void *b)
+static bool is_after(const struct pfw_sample *a, const struct pfw_sample *b)
 {
-	const struct pfw_sample *x = a, *y = b;
-
-	if (x->level != y->level)
-		return x->level > y->level ? -1 : 1;
-	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	return (x->dur_ns > y->dur_ns) - (x->dur_ns < y->dur_ns);
+	if (a->level != b->level)
+		return a->level < b->level;
+	return a->ts_ns != b->ts_ns ? a->ts_ns > b->ts_ns : a->dur_ns > b->dur_ns;
 }
+
+PFW_NEARLY_SORTED(samples, struct pfw_sample, is_after)
 
 static int put_sample(struct pfw_blob *data, const struct pfw_compare_row *row)
 {
 	const struct pfw_sampled *sampled = &row->sampled;
+	struct pfw_sample spare[PFW_SAMPLED_MAX / 2];
 	struct pfw_blob bytes = { 0 };
 	uint32_t end;
 	int error = pfw_blob_put(&bytes, &(uint64_t){ sampled->level }, 1);
 
-	if (sampled->count)
-		qsort(sampled->sample, sampled->count, sizeof(*sampled->sample), by_level);
+	samples_merge(sampled->sample, sampled->count, spare);
 	for (uint32_t i = 0; i < sampled->count && !error; i = end) {
 		uint64_t before = (uint64_t)row->sums.first_ns, level = sampled->sample[i].level;
 

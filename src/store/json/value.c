@@ -96,15 +96,23 @@ bool pfw_slice_us(const struct pfw_slice *text, int64_t *ns)
 /* A whole number without sign, fraction, exponent or leading zero. */
 static bool slice_u64(const struct pfw_slice *text, uint64_t *number)
 {
+	const char *at = text->at, *end = at + text->bytes;
+	const char *fits = text->bytes > 19 ? at + 19 : end; /* 19 digits always fit */
 	uint64_t sum = 0;
 
-	if (!text->bytes || (text->bytes > 1 && *text->at == '0'))
+	if (!text->bytes || (text->bytes > 1 && *at == '0'))
 		return false;
-	for (size_t i = 0; i < text->bytes; i++) {
-		unsigned digit = (unsigned char)text->at[i] - '0';
+	for (; at < fits; at++) {
+		unsigned digit = (unsigned char)*at - '0';
 
-		/* 19 digits always fit. */
-		if (digit > 9 || (i >= 19 && sum > (UINT64_MAX - digit) / 10))
+		if (digit > 9)
+			return false;
+		sum = sum * 10 + digit;
+	}
+	for (; at < end; at++) {
+		unsigned digit = (unsigned char)*at - '0';
+
+		if (digit > 9 || sum > (UINT64_MAX - digit) / 10)
 			return false;
 		sum = sum * 10 + digit;
 	}

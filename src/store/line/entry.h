@@ -154,6 +154,19 @@ static inline uint64_t pfw_entry_key_bit(const char *key, size_t bytes)
 		     : 1;
 }
 
+/* Whether lines of the same entry->form may have another value of a key; true if there is no form. */
+static inline bool pfw_entry_varies(const struct pfw_entry *entry, const char *key)
+{
+	size_t bytes = __builtin_strlen(key);
+
+	for (unsigned i = 0; entry->form && i < entry->arg_count; i++) {
+		if (entry->varies >> i & 1 && entry->arg[i].key_bytes == bytes &&
+		    __builtin_memcmp(entry->line + entry->arg[i].key, key, bytes) == 0)
+			return true;
+	}
+	return !entry->form;
+}
+
 static inline bool pfw_entry_arg(const struct pfw_entry *entry, const char *key,
 				 struct pfw_value *value)
 {
