@@ -452,6 +452,7 @@ bool pfw_entry_parse_head(struct pfw_entry *entry, const char *line, const char 
 {
 	unsigned row;
 
+	entry->numbered = false;
 	return take_head(line, end, entry, &row, true) != NULL;
 }
 
