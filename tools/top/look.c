@@ -88,7 +88,7 @@ static int take_lines(struct top *top, struct top_process *process, const char *
 		      bool ring)
 {
 	const char *at = text, *end = text + bytes;
-	struct pfw_entry entry;
+	struct pfw_entry entry = { .numbered = false };
 	int error = 0;
 
 	while (at < end && !error) {
