@@ -17,6 +17,8 @@ SHEETS = {"overlap": ["overlap", "--steps", "--bins=120"],
                     "bytes,mean_size,bandwidth"],
           "shapes": ["table", "--group-by=shape", "--columns=count,self_device_time_total,device_time_total,self_cpu_time_total,"
                      "cpu_time_total", "--row-limit=500"],
+          "launches": ["table", "--group-by=name,args.grid,args.block,args.registers,args.static_smem,args.dynamic_smem,args.occupancy",
+                       "--columns=count,device_time_total,device_time,max,min", "--where=args.kind == 'kernel'", "--row-limit=500"],
           "flops": ["table", "--group-by=step", "--columns=self_flops,flops_per_second,peak_percent", "--row-limit=500"],
           "files": ["table", "--group-by=fname", "--row-limit=500"], "patterns": ["patterns", "--row-limit=500"],
           "memory": ["memory", "--bins=120"]}

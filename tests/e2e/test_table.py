@@ -749,6 +749,26 @@ def test_groups_by_rank_step_and_category(ranks):
                                                                                ("POSIX", 6)}
 
 
+def test_groups_by_args(tmp_path):
+    """Any arg: as the line has it, of a string its text; lines without it have a row of their own."""
+    trace = Trace()
+    for number in range(12):
+        trace.add("read", "POSIX", 1000 * number, 100, {"fname": "/a", "fd": number % 3, "ret": 10})
+        trace.add("gemm", "PP", 1000 * number, 50, {"kind": "kernel", "device": 1, "device_index": 0, "stream": 7,
+                                                    "correlation": number + 1, "grid": [number % 2 + 1, 1, 1], "own": 'a"é' if number else ""})
+    path = trace.write(tmp_path / "t.pfw")
+    found = rows(path, "-g", "args.fd")
+    assert {row["args.fd"]: row["count"] for row in found if row["section"] == "io"} == {"0": 4, "1": 4, "2": 4}
+    found = rows(path, "-g", "name,args.grid,args.own", "--where", "args.kind == 'kernel'")
+    assert {(row["name"], row["args.grid"], row["args.own"]): (row["count"], row["device_time_total"]) for row in found} == {
+        ("gemm", "[1,1,1]", ""): (1, 0.05), ("gemm", "[1,1,1]", 'a"é'): (5, 0.25), ("gemm", "[2,1,1]", 'a"é'): (6, 0.3)}
+    assert {row["args.no"] for row in rows(path, "-g", "args.no,cat")} == {""}
+    text = table(path, "-g", "name,args.grid").stdout
+    assert re.search(r"^ *Name +args\.grid ", text, re.M) and re.search(r"^ *gemm +\[2,1,1\] ", text, re.M)
+    for wrong in ("args.", "args." + "k" * 60, ",".join(f"args.{key}" for key in "abcdefghi")):
+        assert "--group-by" in table(path, "-g", wrong, status=2).stderr
+
+
 def test_conditions_choose_rows_and_keep_self_times(ranks):
     """--name, --where: of the whole; times, ranks: of what they leave."""
     found = rows(ranks, "--name", "ProfilerStep*")

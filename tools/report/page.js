@@ -94,6 +94,8 @@
 	/* ---- tables ---- */
 
 	const TITLES = {
+		"args.grid": "Grid", "args.block": "Block", "args.registers": "Registers", "args.static_smem": "Static shared",
+		"args.dynamic_smem": "Dynamic shared", "args.occupancy": "Occupancy",
 		rank: "Rank", wall: "Wall", io: "I/O", compute: "Compute", gpu: "GPU", comm: "Comm", copy: "Copies", load: "Loading",
 		io_unoverlapped: "I/O alone", comm_unoverlapped: "Comm alone", idle: "GPU idle", io_calls: "I/O calls",
 		io_bytes: "I/O bytes", steps_own: "Own time a step", steps_slowest: "Steps slowest", name: "Name", count: "Calls",
@@ -431,6 +433,12 @@
 		if (kernels.length)
 			section("GPU kernels and copies", [command("table")], ...table(names.kinds, kernels,
 				["name", "count", "device_time_total", "total_device_percent", "device_time", "max", "min"], "device_time_total"));
+		if (sheet("launches").rows.length)
+			section("GPU kernels by launch",
+				["Registers are those of a thread, bytes of shared memory those of a block. ",
+				 command("table --group-by name,args.grid,args.block")], ...table(sheet("launches").kinds, sheet("launches").rows,
+				["name", "args.grid", "args.block", "args.registers", "args.static_smem", "args.dynamic_smem", "args.occupancy", "count",
+				 "device_time_total", "device_time", "max", "min"], "device_time_total"));
 		if (io.length)
 			section("I/O calls", [command("table")], ...table(names.kinds, io,
 				["name", "total", "total_percent", "count", "avg", "p50", "p95", "max", "bytes", "mean_size", "bandwidth"], "total"));

@@ -38,6 +38,13 @@ static const struct sheet sheets[] = {
 	  &cli_table,
 	  { "--group-by=shape", SHAPES_COLUMNS, "--row-limit=500" },
 	  .lines = true },
+	{ "launches",
+	  &cli_table,
+	  { "--group-by=name,args.grid,args.block,args.registers,args.static_smem,args.dynamic_smem,"
+	    "args.occupancy",
+	    "--columns=count,device_time_total,device_time,max,min",
+	    "--where=args.kind == 'kernel'", "--row-limit=500" },
+	  .lines = true },
 	{ "flops",
 	  &cli_table,
 	  { "--group-by=step", "--columns=self_flops,flops_per_second,peak_percent",

@@ -24,7 +24,8 @@ static void begin(struct sheet *sheet, const struct table_options *options, bool
 	*sheet = (struct sheet){ .options = options, .device = device };
 	sheet->grid.column = sheet->column;
 	for (unsigned i = 0; i < options->fields; i++)
-		sheet->column[sheet->grid.columns++] = table_fields[options->field[i]];
+		sheet->column[sheet->grid.columns++] =
+			table_field_column(options, options->field[i]);
 	if (device)
 		add_column(sheet, "device", GRID_COUNT);
 }

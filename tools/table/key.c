@@ -27,6 +27,16 @@ static int add_stack(struct pfw_table_key *key, const struct pfw_table_line *lin
 	return pfw_table_key_text(key, key->field, used);
 }
 
+/* A string as it is, other values as JSON has them; "": the line has no such arg. */
+static int add_arg(struct pfw_table_key *key, const char *name, const struct pfw_entry *entry)
+{
+	struct pfw_value value;
+
+	if (!pfw_entry_find(entry, name, strlen(name), &value))
+		return pfw_table_key_text(key, "", 0);
+	return pfw_table_key_slice(key, &value.text);
+}
+
 static int add(struct pfw_table_key *key, enum table_field field,
 	       const struct table_options *options, const struct pfw_table_line *line,
 	       const struct pfw_entry *entry, int64_t rank)
@@ -57,8 +67,10 @@ static int add(struct pfw_table_key *key, enum table_field field,
 				      : pfw_table_key_number(key, line->step);
 	case TABLE_PID:
 		return pfw_table_key_number(key, (int64_t)entry->pid);
-	default:
+	case TABLE_TID:
 		return pfw_table_key_number(key, (int64_t)entry->tid);
+	default:
+		return add_arg(key, options->arg[field - TABLE_ARG] + strlen("args."), entry);
 	}
 }
 

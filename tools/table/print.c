@@ -178,6 +178,7 @@ static void add_field(struct sheet *sheet, unsigned field)
 	const struct table_options *options = sheet->options;
 	enum table_field what = options->field[field];
 	size_t width = longest(sheet, field, what == TABLE_STACK);
+	const char *title = table_field_column(options, what).title;
 	struct cell_column *column;
 
 	/* torch omits these columns if they are empty. */
@@ -193,9 +194,9 @@ static void add_field(struct sheet *sheet, unsigned field)
 		width = at_most(width + 4, options->name_width);
 	else
 		width = at_most(width > 10 ? width + 2 : width, options->name_width);
-	if (what != TABLE_NAME && width < strlen(table_fields[what].title))
-		width = strlen(table_fields[what].title);
-	column = add_column(sheet, table_fields[what].title, width);
+	if (what != TABLE_NAME && width < strlen(title))
+		width = strlen(title);
+	column = add_column(sheet, title, width);
 	column->field = field;
 	column->what = what;
 	column->left = what == TABLE_STACK;

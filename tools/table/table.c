@@ -29,15 +29,34 @@ const struct grid_column table_fields[TABLE_FIELDS] = {
 
 /* ---- options ---- */
 
+/* Add the arg of a word "args.KEY".  False: the key is empty or too long, or there are too many. */
+static bool add_arg(struct table_options *options, const char *word)
+{
+	size_t bytes = strlen(word);
+
+	for (unsigned i = 0; i < options->args; i++) {
+		if (strcmp(options->arg[i], word) == 0)
+			return true;
+	}
+	if (bytes == strlen("args.") || bytes >= TABLE_ARG_BYTES ||
+	    options->args > TABLE_ARG_LAST - TABLE_ARG)
+		return false;
+	memcpy(options->arg[options->args], word, bytes + 1);
+	options->field[options->fields++] = (enum table_field)(TABLE_ARG + options->args++);
+	return true;
+}
+
 /* Add the field of that name.  False: it is none of `fields`. */
 static bool add_field(struct table_options *options, const char *word, unsigned fields)
 {
 	size_t bytes = strcspn(word, ":");
 	unsigned field = 0;
 
-	while (field < TABLE_FIELDS &&
-	       (!(fields & 1u << field) || strlen(table_fields[field].key) != bytes ||
-		strncmp(word, table_fields[field].key, bytes) != 0))
+	if (fields & 1u << TABLE_ARG && strncmp(word, "args.", strlen("args.")) == 0)
+		return add_arg(options, word);
+	while (field < TABLE_FIELDS && (!(fields & 1u << field) || !table_fields[field].key ||
+					strlen(table_fields[field].key) != bytes ||
+					strncmp(word, table_fields[field].key, bytes) != 0))
 		field++;
 	if (field == TABLE_FIELDS)
 		return false;
@@ -64,7 +83,7 @@ int table_fields_parse(struct table_options *options, const char *list, unsigned
 	char *copy = strdup(list), *rest = copy, *word;
 	int error = copy ? 0 : -1;
 
-	options->fields = 0;
+	options->fields = options->args = 0;
 	options->by_name = false;
 	while (!error && (word = strsep(&rest, ","))) {
 		if (add_field(options, word, fields))
@@ -132,7 +151,7 @@ static int take(void *user, const struct cli_args *args, int option)
 	case GROUP_BY:
 		return table_fields_parse(
 			options, args->value, ~0u,
-			"name, cat, shape, stack:N, fname, process, cmd, rank, step, pid and tid");
+			"name, cat, shape, stack:N, fname, process, cmd, rank, step, pid, tid and args.KEY (up to 8)");
 	case COLUMNS:
 		return table_columns_parse(options, args->value);
 	case PEAK:
@@ -318,7 +337,7 @@ static const struct cli_option table_options[] = {
 	  SORT_BY },
 	{ "row-limit", 0, "N", "rows shown (default: 100); -1: all", SURVEY_ROW_LIMIT },
 	{ "group-by", 'g', "LIST",
-	  "one row per: name, cat, shape, stack:N, fname, process, cmd, rank, step, pid, tid; several separated "
+	  "one row per: name, cat, shape, stack:N, fname, process, cmd, rank, step, pid, tid, args.KEY; several separated "
 	  "by commas",
 	  GROUP_BY },
 	{ "columns", 0, "LIST", "columns by their keys, or a set: flops, speed, files, io",
@@ -354,9 +373,11 @@ bool table_values(const char *option, char out[CLI_VALUES_BYTES])
 		}
 		out[used] = '\0';
 	} else if (strcmp(option, "group-by") == 0) {
-		for (unsigned i = 0; i < TABLE_FIELDS; i++)
-			used += (size_t)sprintf(out + used, "%s%s", i ? "|" : "",
-						table_fields[i].key);
+		for (unsigned i = 0; i < TABLE_FIELDS; i++) {
+			if (table_fields[i].key)
+				used += (size_t)sprintf(out + used, "%s%s", i ? "|" : "",
+							table_fields[i].key);
+		}
 	}
 	return used != 0;
 }

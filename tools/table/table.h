@@ -22,6 +22,8 @@ enum table_field {
 	TABLE_FNAME,
 	TABLE_PROCESS,
 	TABLE_CMD,
+	TABLE_ARG, /* and the next ones, in order of --group-by */
+	TABLE_ARG_LAST = TABLE_ARG + 7,
 	TABLE_RANK,
 	TABLE_STEP,
 	TABLE_PID,
@@ -29,8 +31,9 @@ enum table_field {
 	TABLE_FIELDS
 };
 
-/* Their keys and titles. */
+/* Their keys and titles, but for args; see table_field_column(). */
 extern const struct grid_column table_fields[TABLE_FIELDS];
+#define TABLE_ARG_BYTES 64 /* of the key of an arg, with "args." */
 
 struct table_column; /* opaque: see columns.h */
 
@@ -56,6 +59,8 @@ struct table_options {
 	struct table_processes *processes; /* rows are by process or command; else NULL */
 	enum table_field field[TABLE_FIELDS];
 	unsigned fields;
+	char arg[TABLE_ARG_LAST - TABLE_ARG + 1][TABLE_ARG_BYTES]; /* "args.KEY" */
+	unsigned args;
 	bool by_name;	 /* one of them is the name */
 	bool by_file;	 /* the file is the only one: rows of I/O */
 	bool by_step;	 /* one of them is the step */
@@ -74,6 +79,18 @@ struct table_options {
 	struct pfw_select wanted; /* those of them that are shown */
 	bool limited, filtered;	  /* `reach` or `wanted` has a condition */
 };
+
+/* The key and title of a field. */
+static inline struct grid_column table_field_column(const struct table_options *options,
+						    enum table_field field)
+{
+	const char *arg;
+
+	if (field < TABLE_ARG || field > TABLE_ARG_LAST)
+		return table_fields[field];
+	arg = options->arg[field - TABLE_ARG];
+	return (struct grid_column){ arg, arg, GRID_TEXT };
+}
 
 /* Take --group-by: a comma-separated list of the fields whose bits are in `fields`, which a message
  * calls `names`.  0, or -1 after saying what is wrong. */
