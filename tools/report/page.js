@@ -137,8 +137,9 @@
 			if (key)
 				all.sort((a, b) => (down ? -1 : 1) * compare(a[key], b[key]));
 			body.replaceChildren(...all.slice(0, limit).map(row => make("tr", {}, ...shown.map(one =>
-				make("td", { class: kinds[one] === "text" ? "text" : null, title: kinds[one] === "text" ? row[one] : null },
-				     figure(kindOf(kinds, one), row[one]))))));
+				make("td", { class: one === "fname" ? "text path" : kinds[one] === "text" ? "text" : null,
+					     title: kinds[one] === "text" ? row[one] : null },
+				     one === "fname" ? make("bdi", {}, figure("text", row[one])) : figure(kindOf(kinds, one), row[one]))))));
 			for (const cell of head.children)
 				cell.setAttribute("aria-sort", cell.dataset.key !== key ? "none" : down ? "descending" : "ascending");
 			say.textContent = `${count(Math.min(limit, all.length))} of ${count(all.length)} rows`;
