@@ -406,7 +406,8 @@ static int export_main(const struct cli_command *command, int argc, char **argv)
 
 	if (!words)
 		return refuse(&export, strerror(ENOMEM));
-	memcpy(words, argv - 1, ((size_t)argc + 1) * sizeof(*words));
+	words[0] = (char *)(uintptr_t)command->name;
+	memcpy(words + 1, argv, (size_t)argc * sizeof(*words));
 	status = cli_read(&args, command, argc, argv, targets, &export, take_option);
 	if (status < 0 && export.parquet)
 		status = run_parquet(&export, words);
