@@ -245,8 +245,8 @@ static int take_memory(const struct row *row)
 	return 0;
 }
 
-/* The process that grows most, if it grows all the time: on the way half of it is reached in the mean, below
- * which the last quarter never is. */
+/* The process that grows most, if it grows all the time: half of the growth is reached in the mean, and the last
+ * quarter is never far below that mean.  Steps of a loaded machine do not take the same time. */
 static int take_rss(const struct row *row)
 {
 	struct advice *advice = row->advice;
@@ -265,7 +265,7 @@ static int take_rss(const struct row *row)
 		return PFW_PUSH(advice->half, advice->halves, advice->half_room, now);
 	grown = half->last - half->least;
 	if (half->mean - half->least >= grown / 4 && half->mean - half->least <= grown / 4 * 3 &&
-	    now.least >= half->mean - grown / 20 && grown > advice->figure[F_rss_grown]) {
+	    now.least >= half->mean - grown / 4 && grown > advice->figure[F_rss_grown]) {
 		advice->figure[F_rss_grown] = grown;
 		advice->figure[F_rss_last] = half->last;
 		advice->figure[F_rss_pid] = half->pid;
