@@ -1,4 +1,4 @@
-"""What Sphinx makes of these pages: sphinx-build docs build-docs (PFW_PYTHON=where the package is, PFW_BIN=the program)."""
+"""What Sphinx makes of these pages: sphinx-build docs build-docs (PFW_PYTHON=the directory of the package, PFW_BIN=the program, with their whole paths)."""
 import importlib.util
 import os
 import re

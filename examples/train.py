@@ -77,15 +77,19 @@ class Torch:
         self.model = torch.nn.Sequential(torch.nn.Linear(WIDTH, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
 
+    @pfw.trace("forward", category="compute")
+    def forward(self, data: torch.Tensor) -> torch.Tensor:
+        return ((self.model(data[:, :-1]).squeeze(1) - data[:, -1]) ** 2).mean()
+
+    @pfw.trace("backward", category="compute")
+    def backward(self, loss: torch.Tensor) -> None:
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
     def train(self, batch: list[tuple[float, ...]]) -> float:
-        data = torch.tensor(batch)
-        with pfw.span("forward", category="compute"):
-            loss = ((self.model(data[:, :-1]).squeeze(1) - data[:, -1]) ** 2).mean()
-        with pfw.span("backward", category="compute"):
-            self.optimizer.zero_grad()
-            loss.backward()
-        with pfw.span("optimizer", category="compute"):
-            self.optimizer.step()
+        loss = self.forward(torch.tensor(batch))
+        self.backward(loss)
         return loss.item()
 
     def save(self, path: str) -> None:

@@ -211,7 +211,7 @@ SLOW = """
 
 
 # 4711 stands for the slow worker's pid.
-WORKER = """pfw run --torch -o t -- python train.py
+FINDING = """pfw run --torch -o t -- python train.py
 pfw table -g process --cat POSIX -s total t
 pfw table -g name --pid 4711 t
 pfw table -g fname --pid 4711 t
@@ -221,7 +221,7 @@ pfw query --pid 4711 --cat POSIX --sort -dur --limit 5 --fields dur,name,pid,arg
 @torch
 def test_a_slow_worker_is_found(run):
     """The worker that reads byte by byte is named by its number."""
-    commands = [shlex.split(line) for line in WORKER.splitlines()]
+    commands = [shlex.split(line) for line in FINDING.splitlines()]
     (run.directory / "data").mkdir()
     for i in range(32):
         (run.directory / f"data/{i}").write_bytes(bytes(4096))
