@@ -15,7 +15,7 @@ import pytest
 
 from conftest import CLEAN, PFW
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests/e2e"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tests/e2e"))  # behind our own conftest
 from browser import browser, requests  # noqa: E402
 
 PROGRAM = """
