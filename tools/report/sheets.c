@@ -16,8 +16,8 @@ struct sheet {
 	const struct cli_command *command;
 	const char *word[4];
 	bool rules; /* the rules of tools/advice look at it */
-	bool lines; /* no index has it: only of a run of few lines */
-	bool peak;  /* --peak-tflops is for it */
+	bool lines; /* no index has it: only of a run of few lines, or if it is asked for */
+	bool peak;  /* --peak-tflops is for it, and asks for it */
 	/* Only with --against: of both runs, or of the one before. */
 	enum { OF_RUN, OF_BOTH, OF_BEFORE } of;
 };
@@ -49,6 +49,7 @@ static const struct sheet sheets[] = {
 	  &cli_table,
 	  { "--group-by=step", "--columns=self_flops,flops_per_second,peak_percent",
 	    "--row-limit=500" },
+	  .lines = true,
 	  .peak = true },
 	{ "files", &cli_table, { "--group-by=fname", "--row-limit=500" }, .rules = true },
 	{ "patterns", &cli_patterns, { "--row-limit=500" }, .rules = true },
@@ -338,8 +339,10 @@ static int make_sheet(struct report *report, const struct sheet *sheet)
 
 	running.error = open_text(&running.kinds);
 	if (open_text(&running.rows) == 0 && !running.error)
-		status = sheet->lines && report->events > REPORT_LINES ? leave_out(&running)
-								       : run_command(&running);
+		status = sheet->lines && report->events > REPORT_LINES &&
+					 !(sheet->peak && report->peak)
+				 ? leave_out(&running)
+				 : run_command(&running);
 	if (close_text(&running.kinds) | close_text(&running.rows))
 		running.error = -ENOMEM;
 	if (running.error && status <= CLI_PROBLEMS) {
