@@ -468,7 +468,7 @@ static int open_traces(struct stream *stream)
 static int open_stream(struct stream *stream, struct pfw_read *read)
 {
 	char why[256] = "";
-	unsigned jobs = pfw_pass_jobs(pfw_read_jobs(read));
+	unsigned jobs = pfw_read_jobs(read);
 	int error;
 
 	atomic_fetch_add(&read->users, 1);

@@ -332,6 +332,12 @@ static int leave_out(const struct running *running)
 	return CLI_OK;
 }
 
+/* Whether it takes all lines, and nobody asked for it. */
+static bool may_be_left_out(const struct report *report, const struct sheet *sheet)
+{
+	return sheet->lines && !(sheet->peak && report->peak);
+}
+
 static int make_sheet(struct report *report, const struct sheet *sheet)
 {
 	struct running running = { .report = report, .sheet = sheet };
@@ -339,8 +345,7 @@ static int make_sheet(struct report *report, const struct sheet *sheet)
 
 	running.error = open_text(&running.kinds);
 	if (open_text(&running.rows) == 0 && !running.error)
-		status = sheet->lines && report->events > REPORT_LINES &&
-					 !(sheet->peak && report->peak)
+		status = may_be_left_out(report, sheet) && report->events > REPORT_LINES
 				 ? leave_out(&running)
 				 : run_command(&running);
 	if (close_text(&running.kinds) | close_text(&running.rows))
@@ -362,11 +367,14 @@ static int make_sheet(struct report *report, const struct sheet *sheet)
 
 int report_sheets(struct report *report)
 {
+	bool md = strcmp(report->format, "md") == 0;
 	int worst = CLI_OK;
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(sheets); i++) {
 		int status = CLI_OK;
 
+		if (md && may_be_left_out(report, &sheets[i]))
+			continue; /* Markdown has no such table */
 		if (sheets[i].of == OF_RUN || report->against)
 			status = make_sheet(report, &sheets[i]);
 
