@@ -274,18 +274,12 @@ static int run(struct table *table)
 	const struct host host = {
 		.user = table, .say = say, .stop = &table->read->stop, .rows = rows
 	};
-	const struct host *before = cli_host;
-	/* The command moves its words about. */
-	char **argv = malloc((table->words + 1) * sizeof(*argv));
+	struct host_words words = { .count = 0 };
 	int status;
 
-	if (!argv)
-		return pfw_read_fail(table->read, -ENOMEM, NULL);
-	memcpy(argv, table->word, table->words * sizeof(*argv));
-	cli_host = &host;
-	status = table->command->main(table->command, (int)table->words, argv);
-	cli_host = before;
-	free(argv);
+	/* The command moves its words about. */
+	host_list(&words, (const char *const *)table->word, table->words);
+	status = host_run(&host, table->command, &words);
 	if (table->batch) {
 		pfw_read_batch_end(table->batch, &table->columns, &table->texts);
 		table->error = table->error ? table->error : table->batch->error;

@@ -3,11 +3,10 @@ import json
 import os
 import random
 import re
-import shutil
-import subprocess
 
 import pytest
 
+from browser import browser, complaints
 from harness import PFW, clean_environment, run
 from test_export import Trace
 
@@ -317,14 +316,14 @@ def test_leaves_an_index_of_a_large_trace(tmp_path):
     assert report(path) == report(path, "--no-index")
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium")
 def test_a_browser_draws_the_page(tmp_path):
     """All figures of a small table, and no element that the trace's names have made."""
     path = training(tmp_path / "t", ranks=2)
     run([PFW, "report", "-q", path, "-o", tmp_path / "r.html"])
-    page = subprocess.run(["env", "-u", "LD_PRELOAD", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                           f"--user-data-dir={tmp_path}/profile", (tmp_path / "r.html").as_uri()],
-                          capture_output=True, text=True, timeout=120, check=True).stdout
+    with browser() as driver:
+        driver.get((tmp_path / "r.html").as_uri())
+        page = driver.page_source
+        assert complaints(driver) == []
     assert 'data-ready="yes"' in page and "<title>pfw report</title>" in page
     steps = [row for row in report(path)["sheets"]["overlap"]["rows"] if row["type"] == "step"]
     assert re.search(r'aria-labelledby="flame-graph".*<g data-x="0.0000000000" data-w="1.0000000000"', page, re.S)

@@ -11,6 +11,7 @@
 #define PFW_TOOLS_ADVICE_ADVICE_H
 
 #include "advice/figures.h"
+#include "ui/host.h"
 
 #define ADVICE_RULES 24u
 #define ADVICE_TEXT 600u
@@ -30,24 +31,20 @@ size_t advice_find(struct advice *advice, struct finding found[ADVICE_RULES]);
 
 /* ---- asking ---- */
 
-/* What each command is given after its own words: options, then operands. */
-struct advice_words {
-	const char **word;
-	size_t count, room;
-};
+/* What each command is given after its own words: options, then operands, each an allocation of its own. */
 
 /* Let the commands have an option of the table `options`, too.  0 or -ENOMEM. */
-int advice_pass_option(struct advice_words *words, const struct cli_option *options, int option,
+int advice_pass_option(struct host_words *words, const struct cli_option *options, int option,
 		       const char *value);
 
 /* The same for operands: -1 to go on, or an exit status after a message; for survey's begin(). */
-int advice_pass_operands(struct advice_words *words, const struct cli_args *args);
+int advice_pass_operands(struct host_words *words, const struct cli_args *args);
 
-void advice_words_release(struct advice_words *words);
+void advice_words_release(struct host_words *words);
 
 struct advice_asking {
 	struct advice *advice;
-	const struct advice_words *words;
+	const struct host_words *words;
 	const _Atomic bool *stop;
 	void *user;
 	void (*say)(void *user, const char *text); /* a message of a command */

@@ -11,7 +11,7 @@
 struct advise {
 	struct survey survey;
 	struct pfw_select select; /* refuses wrong conditions at once; the commands read them, too */
-	struct advice_words words;
+	struct host_words words;
 	size_t conditions; /* of the words; then come operands */
 	struct advice advice;
 	char **say; /* what was said */

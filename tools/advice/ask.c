@@ -4,20 +4,20 @@
 #include <string.h>
 
 #include "advice/advice.h"
-#include "store/kit/grow.h"
-#include "ui/host.h"
 
 /* ---- what each is given ---- */
 
-static int add_word(struct advice_words *words, char *word)
+static int add_word(struct host_words *words, char *word)
 {
-	if (word && PFW_PUSH(words->word, words->count, words->room, word) == 0)
+	if (word)
+		host_word(words, word);
+	if (word && !words->failed)
 		return 0;
 	free(word);
 	return -ENOMEM;
 }
 
-int advice_pass_option(struct advice_words *words, const struct cli_option *options, int option,
+int advice_pass_option(struct host_words *words, const struct cli_option *options, int option,
 		       const char *value)
 {
 	const struct cli_option *row = options;
@@ -32,7 +32,7 @@ int advice_pass_option(struct advice_words *words, const struct cli_option *opti
 }
 
 /* Operands come after the options; one may begin with "-" behind "--". */
-int advice_pass_operands(struct advice_words *words, const struct cli_args *args)
+int advice_pass_operands(struct host_words *words, const struct cli_args *args)
 {
 	for (int i = 0; i < args->operands; i++) {
 		char *word;
@@ -48,12 +48,12 @@ int advice_pass_operands(struct advice_words *words, const struct cli_args *args
 	return -1;
 }
 
-void advice_words_release(struct advice_words *words)
+void advice_words_release(struct host_words *words)
 {
 	for (size_t i = 0; i < words->count; i++)
 		free((char *)(uintptr_t)words->word[i]);
 	free(words->word);
-	*words = (struct advice_words){ .count = 0 };
+	*words = (struct host_words){ .count = 0 };
 }
 
 /* ---- the commands ---- */
@@ -118,27 +118,18 @@ static void take_message(void *user, const char *text)
 static int run(const struct advice_asking *asking, const struct question *question)
 {
 	struct running running = { .asking = asking, .question = question };
-	const struct host host = { .user = &running,
-				   .say = take_message,
-				   .stop = asking->stop,
-				   .rows = take_rows },
-			  *before = cli_host;
-	const char **argv = calloc(asking->words->count + 8, sizeof(*argv));
-	int argc = 0, status;
+	const struct host host = {
+		.user = &running, .say = take_message, .stop = asking->stop, .rows = take_rows
+	};
+	struct host_words words = { .count = 0 };
+	int status;
 
-	if (!argv)
-		return CLI_USAGE;
-	argv[argc++] = "--format=ndjson";
-	argv[argc++] = "--quiet";
-	for (size_t i = 0; i < CLI_ARRAY_LEN(question->word) && question->word[i]; i++)
-		argv[argc++] = question->word[i];
-	for (size_t i = 0; i < asking->words->count; i++)
-		argv[argc++] = asking->words->word[i];
+	host_word(&words, "--format=ndjson");
+	host_word(&words, "--quiet");
+	host_list(&words, question->word, CLI_ARRAY_LEN(question->word));
+	host_list(&words, asking->words->word, asking->words->count);
 	asking->advice->columns = NULL;
-	cli_host = &host;
-	status = question->command->main(question->command, argc, (char **)(uintptr_t)argv);
-	cli_host = before;
-	free(argv);
+	status = host_run(&host, question->command, &words);
 	if (running.error && status <= CLI_PROBLEMS) {
 		asking->say(asking->user, strerror(-running.error));
 		status = CLI_USAGE;

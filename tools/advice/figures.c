@@ -27,13 +27,8 @@ static void find_columns(struct advice *advice, const struct grid *grid, const c
 		return;
 	advice->columns = grid->column;
 	snprintf(advice->section, sizeof(advice->section), "%s", name);
-	for (unsigned i = 0; i < COLUMNS; i++) {
-		advice->place[i] = SIZE_MAX;
-		for (size_t j = 0; j < grid->columns; j++) {
-			if (strcmp(grid->column[j].key, keys[i]) == 0)
-				advice->place[i] = j;
-		}
-	}
+	for (unsigned i = 0; i < COLUMNS; i++)
+		advice->place[i] = grid_place(grid, keys[i]);
 }
 
 /* A row, and where its texts are. */
@@ -44,27 +39,16 @@ struct row {
 	const char *section; /* NULL: a column says it */
 };
 
-/* A cell, or NULL: there is no such column, or it has no value. */
-static const struct grid_cell *cell_of(const struct row *row, unsigned which)
-{
-	size_t place = row->advice->place[which];
-
-	return place == SIZE_MAX || row->cell[place].kind == GRID_NONE ? NULL : &row->cell[place];
-}
-
 static int64_t whole_of(const struct row *row, unsigned which, int64_t otherwise)
 {
-	const struct grid_cell *cell = cell_of(row, which);
-
-	if (!cell || cell->kind == GRID_TEXT || cell->kind == GRID_DIGITS)
-		return otherwise;
-	return cell->kind == GRID_NUMBER ? (int64_t)cell->number : cell->whole;
+	return grid_number_at(row->grid, row->cell, row->advice->place[which], otherwise);
 }
 
 /* The text of a cell, cut; "" where there is none. */
 static void text_of(const struct row *row, unsigned which, char *out, size_t size)
 {
-	const struct grid_cell *cell = cell_of(row, which);
+	size_t place = row->advice->place[which];
+	const struct grid_cell *cell = place < row->grid->columns ? &row->cell[place] : NULL;
 	bool text = cell && (cell->kind == GRID_TEXT || cell->kind == GRID_DIGITS);
 
 	snprintf(out, size, "%.*s", text ? (int)cell->bytes : 0,
@@ -110,10 +94,8 @@ static int take_step(const struct row *row, int64_t rank)
 
 	if (step == UNKNOWN)
 		return 0;
-	for (unsigned i = 0; i < F_PATTERNS; i++) {
-		if (cell_of(row, i))
-			pfw_saturate_sum(&advice->in_steps[i], whole_of(row, i, 0));
-	}
+	for (unsigned i = 0; i < F_PATTERNS; i++)
+		pfw_saturate_sum(&advice->in_steps[i], whole_of(row, i, 0));
 	return add_time(&advice->step, &advice->steps, &advice->step_room, rank, step,
 			whole_of(row, C_wall, UNKNOWN));
 }

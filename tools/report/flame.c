@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "report/report.h"
-#include "ui/host.h"
 
 /* Stacks are in no index, so all lines are read, in order of time: of larger runs that takes too long. */
 #define FILES_MOST 64u
@@ -16,34 +15,19 @@ static void say(void *user, const char *text)
 	report_note(user, text);
 }
 
-static void no_rows(void *user, const struct grid *grid, const char *section)
-{
-	(void)user;
-	(void)grid;
-	(void)section;
-}
-
 static int run_export(struct report *report)
 {
-	const struct host host = {
-		.user = report, .say = say, .stop = report->survey.stop, .rows = no_rows
-	};
-	const char **argv = calloc(report->words.count + 4, sizeof(*argv));
-	int argc = 0, status;
+	/* It prints no table. */
+	const struct host host = { .user = report, .say = say, .stop = report->survey.stop };
+	struct host_words words = { .count = 0 };
 
-	if (!argv)
-		return CLI_USAGE;
-	argv[argc++] = "--format=svg";
-	argv[argc++] = "--merge";
+	host_word(&words, "--format=svg");
+	host_word(&words, "--merge");
 	for (size_t i = 0; i < report->words.count; i++) {
 		if (strcmp(report->words.word[i], "--no-index") != 0) /* it needs none */
-			argv[argc++] = report->words.word[i];
+			host_word(&words, report->words.word[i]);
 	}
-	cli_host = &host;
-	status = cli_export.main(&cli_export, argc, (char **)(uintptr_t)argv);
-	cli_host = NULL;
-	free(argv);
-	return status;
+	return host_run(&host, &cli_export, &words);
 }
 
 /* All of a file, as a text; NULL: no memory. */

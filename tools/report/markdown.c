@@ -35,21 +35,14 @@ static void put_findings(struct report *report)
 /* What the commands say of the traces is said already, by the sheets. */
 static int print_part(const struct report *report, size_t number)
 {
-	const char **argv = calloc(report->words.count + 8, sizeof(*argv));
-	int argc = 0, status = CLI_USAGE;
+	struct host_words words = { .count = 0 };
 
-	if (!argv)
-		return status;
-	argv[argc++] = "--format=md";
-	argv[argc++] = "--quiet";
-	for (const char *const *word = parts[number].word; *word; word++)
-		argv[argc++] = *word;
-	for (size_t i = 0; i < report->words.count; i++)
-		argv[argc++] = report->words.word[i];
+	host_word(&words, "--format=md");
+	host_word(&words, "--quiet");
+	host_list(&words, parts[number].word, CLI_ARRAY_LEN(parts[number].word));
+	host_list(&words, report->words.word, report->words.count);
 	printf("\n## %s\n\n", parts[number].title);
-	status = parts[number].command->main(parts[number].command, argc, (char **)(uintptr_t)argv);
-	free(argv);
-	return status;
+	return host_run(NULL, parts[number].command, &words);
 }
 
 int report_markdown(struct report *report, FILE *out, const char *title)

@@ -25,17 +25,23 @@ struct report {
 	const char *format;	  /* html, md or json */
 	const char *out_path;
 	bool force;
-	char *peak;		   /* --peak-tflops=N; NULL: not given */
-	const char *against;	   /* the run before; NULL: none */
-	struct advice_words words; /* for each command: conditions, then operands */
-	size_t options;		   /* the words that are conditions */
-	FILE *json;		   /* what the page shows */
-	char **note;		   /* what the commands say, each once */
+	char *peak;		 /* --peak-tflops=N; NULL: not given */
+	const char *against;	 /* the run before; NULL: none */
+	struct host_words words; /* for each command: conditions, then operands */
+	size_t options;		 /* the words that are conditions */
+	FILE *json;		 /* what the page shows */
+	char **note;		 /* what the commands say, each once */
 	size_t notes;
 	struct advice advice;
 	int64_t events; /* of all ranks */
 	char *flame;	/* the flame graph; NULL: none */
 };
+
+/* What a command is about; only with --against: both runs, or the one before. */
+enum report_of { OF_RUN, OF_BOTH, OF_BEFORE };
+
+/* Give a command the report's conditions, then the paths of what it is about. */
+void report_put_words(const struct report *report, enum report_of of, struct host_words *words);
 
 /* Run each command and write its rows: "overlap":{...},"names":{...} and so on.  The worst exit status; above
  * CLI_PROBLEMS after a message. */

@@ -7,8 +7,6 @@
 #include "share/slowest.h"
 #include "store/kit/grow.h"
 #include "store/kit/text_ids.h"
-#include "ui/grid.h"
-#include "ui/host.h"
 
 /* What is asked of which command. */
 struct sheet {
@@ -18,8 +16,7 @@ struct sheet {
 	bool rules; /* the rules of tools/advice look at it */
 	bool lines; /* no index has it: only of a run of few lines, or if it is asked for */
 	bool peak;  /* --peak-tflops is for it, and asks for it */
-	/* Only with --against: of both runs, or of the one before. */
-	enum { OF_RUN, OF_BOTH, OF_BEFORE } of;
+	enum report_of of;
 };
 
 /* As TensorBoard's views of operators and kernels, and, of I/O, all columns. */
@@ -119,30 +116,23 @@ static int put_kinds(struct running *running, const struct grid *grid)
 	return 0;
 }
 
+static int64_t number_of(const struct grid *grid, const struct grid_cell *row, const char *key)
+{
+	return grid_number_at(grid, row, grid_place(grid, key), -1);
+}
+
 /* How slow a rank is: by the time of its steps without waiting for others, else by its time. */
 static int note_rank(struct running *running, const struct grid *grid, const struct grid_cell *row)
 {
-	int64_t rank = -1, wall = 0, own = 0;
+	int64_t rank = number_of(grid, row, "rank"), own = number_of(grid, row, "steps_own");
 
-	for (size_t i = 0; i < grid->columns; i++) {
-		const char *key = grid->column[i].key;
-
-		if (row[i].kind == GRID_NONE || row[i].kind == GRID_TEXT)
-			continue;
-		if (strcmp(key, "rank") == 0)
-			rank = row[i].whole;
-		else if (strcmp(key, "wall") == 0)
-			wall = row[i].whole;
-		else if (strcmp(key, "steps_own") == 0)
-			own = row[i].whole;
-	}
 	if (rank < 0)
 		return 0;
 	if (PFW_ROOM(running->score, running->ranks, running->score_room) ||
 	    PFW_ROOM(running->rank, running->ranks, running->rank_room))
 		return -ENOMEM;
 	running->rank[running->ranks] = rank;
-	running->score[running->ranks++] = own ? own : wall;
+	running->score[running->ranks++] = own > 0 ? own : number_of(grid, row, "wall");
 	return 0;
 }
 
@@ -163,17 +153,14 @@ static int note_ranks(struct running *running, const struct grid *grid)
 
 static bool is_shown(struct running *running, const struct grid *grid, const struct grid_cell *row)
 {
-	size_t place = 0, rank = running->recent;
+	size_t place = running->recent;
+	int64_t rank = number_of(grid, row, "rank");
 
-	while (place < grid->columns && strcmp(grid->column[place].key, "rank") != 0)
-		place++;
-	if (place == grid->columns || row[place].kind == GRID_NONE)
-		return true;
 	/* The next row is mostly of the same rank or of the next one. */
-	for (size_t i = 0; i < running->ranks; i++, rank = (rank + 1) % running->ranks) {
-		if (running->rank[rank] == row[place].whole) {
-			running->recent = rank;
-			return running->shown[rank];
+	for (size_t i = 0; i < running->ranks; i++, place = (place + 1) % running->ranks) {
+		if (running->rank[place] == rank) {
+			running->recent = place;
+			return running->shown[place];
 		}
 	}
 	return true;
@@ -198,20 +185,10 @@ static int keep_slow(struct running *running, struct grid *grid)
 	return 0;
 }
 
-/* How many events there are, by the row of all ranks. */
-static void note_events(struct report *report, const struct grid *grid)
-{
-	for (size_t i = 0; i < grid->columns && i < grid->cells; i++) {
-		if (strcmp(grid->column[i].key, "events") == 0)
-			report->events = grid->cell[i].whole;
-	}
-}
-
 static void take_rows(void *user, const struct grid *grid, const char *section)
 {
 	struct running *running = user;
-	const struct host *host = cli_host;
-	struct grid copy = *grid; /* grid_print() forgets its cells */
+	struct grid copy = *grid; /* grid_write() forgets its cells */
 
 	if (!running->error)
 		running->error = put_kinds(running, grid);
@@ -220,16 +197,14 @@ static void take_rows(void *user, const struct grid *grid, const char *section)
 					     running->sheet->command->name, grid, section);
 	if (!running->error && section && strcmp(section, "rank") == 0)
 		running->error = note_ranks(running, grid);
-	if (section && strcmp(section, "all") == 0 && running->sheet == sheets)
-		note_events(running->report, grid);
+	if (section && strcmp(section, "all") == 0 && running->sheet == sheets && grid->cells)
+		running->report->events = number_of(grid, grid->cell, "events");
 	if (!running->error && running->shown && section &&
 	    (strcmp(section, "step") == 0 || strcmp(section, "bin") == 0))
 		running->error = keep_slow(running, &copy);
 	if (running->error)
 		return;
-	cli_host = NULL;
-	grid_print(&copy, running->rows.out, CLI_NDJSON, section);
-	cli_host = host;
+	grid_write(&copy, running->rows.out, CLI_NDJSON, section);
 	if (copy.cell != grid->cell)
 		free(copy.cell);
 }
@@ -241,52 +216,38 @@ static void take_message(void *user, const char *text)
 
 /* ---- a command ---- */
 
-/* The words of a command: its own, and of the report's the options and, unless it is about the run before,
- * the operands.  argv[] has room. */
-static int put_words(const struct running *running, const char **argv)
+void report_put_words(const struct report *report, enum report_of of, struct host_words *words)
 {
-	const struct report *report = running->report;
-	const struct sheet *sheet = running->sheet;
-	int argc = 0;
-
-	argv[argc++] = "--format=ndjson";
-	for (size_t i = 0; i < CLI_ARRAY_LEN(sheet->word) && sheet->word[i]; i++)
-		argv[argc++] = sheet->word[i];
-	if (sheet->peak && report->peak)
-		argv[argc++] = report->peak;
 	for (size_t i = 0; i < report->options; i++) {
 		/* It takes all runs in any case. */
-		if (sheet->of != OF_BOTH || strcmp(report->words.word[i], "--all-runs") != 0)
-			argv[argc++] = report->words.word[i];
+		if (of != OF_BOTH || strcmp(report->words.word[i], "--all-runs") != 0)
+			host_word(words, report->words.word[i]);
 	}
-	if (sheet->of != OF_RUN)
-		argv[argc++] = report->against;
-	if (sheet->of == OF_BOTH)
-		argv[argc++] = "--";
-	for (size_t i = report->options; i < report->words.count && sheet->of != OF_BEFORE; i++)
-		argv[argc++] = report->words.word[i];
-	return argc;
+	if (of != OF_RUN)
+		host_word(words, report->against);
+	if (of == OF_BOTH)
+		host_word(words, "--");
+	if (of != OF_BEFORE)
+		host_list(words, report->words.word + report->options,
+			  report->words.count - report->options);
 }
 
 static int run_command(struct running *running)
 {
 	struct report *report = running->report;
+	const struct sheet *sheet = running->sheet;
 	const struct host host = {
 		.user = running, .say = take_message, .stop = report->survey.stop, .rows = take_rows
 	};
-	const char **argv = calloc(report->words.count + 12, sizeof(*argv));
-	int argc, status;
+	struct host_words words = { .count = 0 };
 
-	if (!argv)
-		return CLI_USAGE;
-	argc = put_words(running, argv);
+	host_word(&words, "--format=ndjson");
+	host_list(&words, sheet->word, CLI_ARRAY_LEN(sheet->word));
+	if (sheet->peak && report->peak)
+		host_word(&words, report->peak);
+	report_put_words(report, sheet->of, &words);
 	report->advice.columns = NULL;
-	cli_host = &host;
-	status = running->sheet->command->main(running->sheet->command, argc,
-					       (char **)(uintptr_t)argv);
-	cli_host = NULL;
-	free(argv);
-	return status;
+	return host_run(&host, sheet->command, &words);
 }
 
 /* The rows as an array: at most REPORT_ROWS of them. */

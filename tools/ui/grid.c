@@ -426,8 +426,13 @@ void grid_print(struct grid *grid, FILE *out, int format, const char *section)
 	if (cli_host) {
 		cli_host->rows(cli_host->user, grid, section);
 		clear(grid);
-		return;
+	} else {
+		grid_write(grid, out, format, section);
 	}
+}
+
+void grid_write(struct grid *grid, FILE *out, int format, const char *section)
+{
 	switch (format) {
 	case CLI_NDJSON:
 		print_ndjson(grid, out, section);
@@ -444,4 +449,25 @@ void grid_print(struct grid *grid, FILE *out, int format, const char *section)
 		break;
 	}
 	clear(grid);
+}
+
+/* ---- reading ---- */
+
+size_t grid_place(const struct grid *grid, const char *key)
+{
+	size_t place = 0;
+
+	while (place < grid->columns && strcmp(grid->column[place].key, key) != 0)
+		place++;
+	return place;
+}
+
+int64_t grid_number_at(const struct grid *grid, const struct grid_cell *row, size_t place,
+		       int64_t otherwise)
+{
+	const struct grid_cell *cell = place < grid->columns ? &row[place] : NULL;
+
+	if (!cell || cell->kind == GRID_NONE || has_text(cell))
+		return otherwise;
+	return cell->kind == GRID_NUMBER ? (int64_t)cell->number : cell->whole;
 }

@@ -96,6 +96,16 @@ void grid_title(FILE *out, int format, const char *title);
  * one output apart. */
 void grid_print(struct grid *grid, FILE *out, int format, const char *section);
 
+/* The same for who has the rows as a host: they are not given to it again. */
+void grid_write(struct grid *grid, FILE *out, int format, const char *section);
+
+/* The place of a column; `columns` of the grid: it has none of that key. */
+size_t grid_place(const struct grid *grid, const char *key);
+
+/* The number in a cell of a row, or `otherwise`: there is no such place, or no number. */
+int64_t grid_number_at(const struct grid *grid, const struct grid_cell *row, size_t place,
+		       int64_t otherwise);
+
 void grid_release(struct grid *grid);
 
 #endif

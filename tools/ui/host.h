@@ -6,6 +6,7 @@
 #ifndef PFW_TOOLS_UI_HOST_H
 #define PFW_TOOLS_UI_HOST_H
 
+#include "ui/cli.h"
 #include "ui/grid.h"
 
 struct host {
@@ -20,5 +21,21 @@ struct host {
 
 /* The host of the command that this thread works for; NULL: the process is the command's. */
 extern _Thread_local const struct host *cli_host;
+
+/* The words of a command, which are not copied; all zero: none. */
+struct host_words {
+	const char **word;
+	size_t count, room;
+	bool failed; /* no memory for some word */
+};
+
+void host_word(struct host_words *words, const char *word);
+
+/* The first `count` words of a list, or those before NULL. */
+void host_list(struct host_words *words, const char *const *word, size_t count);
+
+/* Run a command with a host; NULL: it prints as if the process were its own.  Its exit status, or CLI_USAGE
+ * after a message.  The list of words is freed. */
+int host_run(const struct host *host, const struct cli_command *command, struct host_words *words);
 
 #endif
