@@ -104,6 +104,9 @@ def test_against_another_run(tmp_path, words):
         assert found["sheets"][name]["rows"] == rows(command, *words, new), name
     assert found["sheets"]["compare"]["rows"] == rows(["compare", "--row-limit=500", *words], old, new) != []
     assert found["sheets"]["before"]["rows"] == rows(["overlap", "--steps", *words], old)
+    text = run([PFW, "report", "--format=md", "--against", old, *words, new]).stdout
+    for command in (["overlap", *words, old], ["overlap", *words, new], ["compare", "--row-limit=15", *words, old, new]):
+        assert run([PFW, *command, "--format=md", "-q"]).stdout in text, command
     assert "name the other run" in run([PFW, "report", "--against", old], status=2).stderr
     assert "no-such" in run([PFW, "report", "--against", "no-such", new], status=2).stderr
 

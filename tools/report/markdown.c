@@ -9,12 +9,18 @@
 static const struct {
 	const char *title;
 	const struct cli_command *command;
-	const char *word[3];
+	enum report_of of;
+	const char *word[2];
 } parts[] = {
-	{ "Overlap", &cli_overlap, { NULL } },
-	{ "Names", &cli_table, { "--row-limit=15" } },
-	{ "Files", &cli_table, { "--group-by=fname", "--row-limit=10" } },
-	{ "How files are used", &cli_patterns, { "--row-limit=10" } },
+	{ "Overlap", &cli_overlap, OF_RUN, { NULL } },
+	{ "Overlap of the run before", &cli_overlap, OF_BEFORE, { NULL } },
+	{ "Compared: A is the run before, B is this one",
+	  &cli_compare,
+	  OF_BOTH,
+	  { "--row-limit=15" } },
+	{ "Names", &cli_table, OF_RUN, { "--row-limit=15" } },
+	{ "Files", &cli_table, OF_RUN, { "--group-by=fname", "--row-limit=10" } },
+	{ "How files are used", &cli_patterns, OF_RUN, { "--row-limit=10" } },
 };
 
 static void put_findings(struct report *report)
@@ -40,7 +46,7 @@ static int print_part(const struct report *report, size_t number)
 	host_word(&words, "--format=md");
 	host_word(&words, "--quiet");
 	host_list(&words, parts[number].word, CLI_ARRAY_LEN(parts[number].word));
-	host_list(&words, report->words.word, report->words.count);
+	report_put_words(report, parts[number].of, &words);
 	printf("\n## %s\n\n", parts[number].title);
 	return host_run(NULL, parts[number].command, &words);
 }
@@ -56,8 +62,10 @@ int report_markdown(struct report *report, FILE *out, const char *title)
 	cell_put_md(stdout, title, strlen(title));
 	puts("\n");
 	put_findings(report);
-	for (size_t i = 0; i < CLI_ARRAY_LEN(parts) && status <= CLI_PROBLEMS; i++)
-		status = print_part(report, i);
+	for (size_t i = 0; i < CLI_ARRAY_LEN(parts) && status <= CLI_PROBLEMS; i++) {
+		if (parts[i].of == OF_RUN || report->against)
+			status = print_part(report, i);
+	}
 	if (before >= 0 ? report_standard_output_again(before) : fflush(stdout))
 		status = CLI_USAGE;
 	return status;

@@ -334,8 +334,9 @@ int report_sheets(struct report *report)
 	for (size_t i = 0; i < CLI_ARRAY_LEN(sheets); i++) {
 		int status = CLI_OK;
 
-		if (md && may_be_left_out(report, &sheets[i]))
-			continue; /* Markdown has no such table */
+		/* Markdown has no such table, or the command prints it. */
+		if (md && (sheets[i].of != OF_RUN || may_be_left_out(report, &sheets[i])))
+			continue;
 		if (sheets[i].of == OF_RUN || report->against)
 			status = make_sheet(report, &sheets[i]);
 
