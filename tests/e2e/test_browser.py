@@ -59,6 +59,11 @@ def test_shows_what_the_commands_print(tmp_path, name):
         assert {row[0]: row[3] for row in cells} == {row["name"]: f"{row['count']:,}" for row in calls}
         if name not in PROGRAMS:
             assert len(shown(driver, "ranks")) == int(name)
+            kernels = {str(row["step"]): row["self_device_time_total"] for row in rows_of("table", tmp_path / "t", "-g", "step,args.kind")
+                       if row.get("args.kind") == "kernel"}
+            unit = "µs" if int(name) < 100 else "ms"
+            assert {row[0]: row[1] for row in shown(driver, "kinds-of-work-in-steps")} == {
+                step: f"{us / (1 if unit == 'µs' else 1000):.3f} {unit}" for step, us in kernels.items()} != {}
         assert complaints(driver) == []
         assert [address for address, _ in requests(driver) if not address.startswith(("file:", "data:"))] == []
 

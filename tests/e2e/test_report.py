@@ -13,11 +13,14 @@ from test_export import Trace
 SHEETS = {"overlap": ["overlap", "--steps", "--bins=120"],
           "names": ["table", "--row-limit=500", "--columns=count,self_cpu_time_total,self_cpu_percent,cpu_time_total,total_percent,"
                     "cpu_time,min,p50,p95,p99,max,self_device_time_total,total_device_percent,device_time_total,device_time,flops,"
-                    "bytes,mean_size,bandwidth"],
+                    "tensor_cores,bytes,mean_size,bandwidth"],
           "shapes": ["table", "--group-by=shape", "--columns=count,self_device_time_total,device_time_total,self_cpu_time_total,"
                      "cpu_time_total", "--row-limit=500"],
-          "launches": ["table", "--group-by=name,args.grid,args.block,args.registers,args.static_smem,args.dynamic_smem,args.occupancy",
-                       "--columns=count,device_time_total,device_time,max,min", "--where=args.kind == 'kernel'", "--row-limit=500"],
+          "launches": ["table", "--group-by=name,args.grid,args.block,args.registers,args.static_smem,args.dynamic_smem,args.occupancy,"
+                       "args.blocks per SM", "--columns=tensor_cores,count,device_time_total,device_time,max,min",
+                       "--where=args.kind == 'kernel'", "--row-limit=500"],
+          "kinds": ["table", "--group-by=step,args.kind", "--columns=count,self_cpu_time_total,self_device_time_total",
+                    "--row-limit=-1"],
           "flops": ["table", "--group-by=step", "--columns=self_flops,flops_per_second,peak_percent", "--row-limit=500"],
           "files": ["table", "--group-by=fname", "--row-limit=500"], "patterns": ["patterns", "--row-limit=500"],
           "memory": ["memory", "--bins=120"]}

@@ -855,6 +855,23 @@ def test_b18_flops_a_second_of_steps(tmp_path):
     assert "peak" not in table(tmp_path, "-g", "step").stdout
 
 
+def test_c22_tensor_cores_where_the_name_of_a_kernel_says_it(tmp_path):
+    """NVIDIA's names tell the instruction; of all others nothing is known, which is not no."""
+    says = ["volta_fp16_s884gemm_fp16_128x64", "sm80_xmma_gemm_f16f16_f16f32_tn", "ampere_bf16_s16816gemm_bf16_128x64",
+            "cutlass_80_tensorop_s1688gemm_128x128", "turing_h1688gemm_128x64_tn"]
+    silent = ["void gemm<float>(int)", "sm80_xmma_gemm_f32f32_f32_tn_simt", "ampere_sgemm_128x64", "Memset (Device)"]
+    trace = Trace()
+    for number, name in enumerate(says + silent):
+        trace.add(name, "PP", 1000 * number, 500, {"kind": "kernel", "device": 1, "correlation": number})
+    trace.add("sm80_xmma_gemm", "PP", 0, 100, {"kind": "cpu_op"})
+    path = trace.write(tmp_path / "t.pfw")
+    found = {row["name"]: row["tensor_cores"] for row in rows(path, "--columns", "tensor_cores")}
+    assert found == {**dict.fromkeys(says, True), **dict.fromkeys([*silent, "sm80_xmma_gemm"])}
+    text = table(path, "--columns", "tensor_cores", "--wide").stdout
+    assert re.search(r"turing_h1688gemm_128x64_tn +yes$", text, re.M) and re.search(r"ampere_sgemm_128x64 +-$", text, re.M)
+    assert all(row["tensor_cores"] is None for row in rows(path, "-g", "cat", "--columns", "tensor_cores"))
+
+
 def test_b18_flops_a_second_of_operators(tmp_path):
     """By the time of the device that worked for them, else by their own."""
     trace = Trace()

@@ -95,7 +95,10 @@
 
 	const TITLES = {
 		"args.grid": "Grid", "args.block": "Block", "args.registers": "Registers", "args.static_smem": "Static shared",
-		"args.dynamic_smem": "Dynamic shared", "args.occupancy": "Occupancy",
+		"args.dynamic_smem": "Dynamic shared", "args.occupancy": "Occupancy", "args.blocks per SM": "Blocks per SM",
+		tensor_cores: "Tensor cores", of_kernel: "Kernel", of_memcpy: "Memcpy", of_memset: "Memset", of_runtime: "Runtime",
+		of_driver: "Driver", of_sync: "Waiting for GPU", of_cpu_op: "CPU operators", of_annotation: "Annotations", of_step: "Other",
+		of_span: "Spans",
 		rank: "Rank", wall: "Wall", io: "I/O", compute: "Compute", gpu: "GPU", comm: "Comm", copy: "Copies", load: "Loading",
 		io_unoverlapped: "I/O alone", comm_unoverlapped: "Comm alone", idle: "GPU idle", io_calls: "I/O calls",
 		io_bytes: "I/O bytes", steps_own: "Own time a step", steps_slowest: "Steps slowest", name: "Name", count: "Calls",
@@ -139,7 +142,8 @@
 			body.replaceChildren(...all.slice(0, limit).map(row => make("tr", {}, ...shown.map(one =>
 				make("td", { class: one === "fname" ? "text path" : kinds[one] === "text" ? "text" : null,
 					     title: kinds[one] === "text" ? row[one] : null },
-				     one === "fname" ? make("bdi", {}, figure("text", row[one])) : figure(kindOf(kinds, one), row[one]))))));
+				     one === "fname" ? make("bdi", {}, figure("text", row[one]))
+					     : one.startsWith("args.") && row[one] === "" ? "-" : figure(kindOf(kinds, one), row[one]))))));
 			for (const cell of head.children)
 				cell.setAttribute("aria-sort", cell.dataset.key !== key ? "none" : down ? "descending" : "ascending");
 			say.textContent = `${count(Math.min(limit, all.length))} of ${count(all.length)} rows`;
@@ -367,6 +371,30 @@
 			section("Ranks by steps", ["Red: slower than the median of the ranks in that step; blue: faster."], heatMap(steps));
 	}
 
+	const WORK = ["kernel", "memcpy", "memset", "runtime", "driver", "sync", "cpu_op", "annotation", "step"];
+
+	/* A row for each step, with a column for each kind of work: its self time, on the device or on the CPU. */
+	function drawKinds() {
+		const of = new Map(), found = new Set(), kinds = { step: "id" };
+
+		for (const row of sheet("kinds").rows.filter(row => row.section === "compute" && row.step !== "")) {
+			const key = `of_${row["args.kind"] || "span"}`, one = of.get(row.step) || { step: row.step };
+
+			one[key] = (one[key] || 0) + (row.device ? row.self_device_time_total : row.self_cpu_time_total);
+			of.set(row.step, one);
+			found.add(key);
+			kinds[key] = "time";
+		}
+		const first = WORK.map(kind => `of_${kind}`).filter(key => found.has(key));
+
+		if (sheet("kinds").left_out)
+			section("Kinds of work in steps", ["Too many steps for this page: ", command("table --group-by step,args.kind")]);
+		else if (first.length > 1)
+			section("Kinds of work in steps", ["Self times of all ranks and threads, added up: what ran inside of another is not in both. ",
+							   command("table --group-by step,args.kind")],
+				...table(kinds, [...of.values()], ["step", ...first, ...[...found].filter(key => !first.includes(key))], "step"));
+	}
+
 	/* Both runs' steps at one scale, and what pfw compare says of them. */
 	function drawCompared() {
 		const compared = sheet("compare"), old = compared && sheet("before").rows.filter(row => row.type === "step");
@@ -433,12 +461,14 @@
 				shaped.some(row => row.self_device_time_total) ? "self_device_time_total" : "self_cpu_time_total"));
 		if (kernels.length)
 			section("GPU kernels and copies", [command("table")], ...table(names.kinds, kernels,
-				["name", "count", "device_time_total", "total_device_percent", "device_time", "max", "min"], "device_time_total"));
+				["name", "tensor_cores", "count", "device_time_total", "total_device_percent", "device_time", "max", "min"],
+				"device_time_total"));
 		if (sheet("launches").rows.length)
 			section("GPU kernels by launch",
-				["Registers are those of a thread, bytes of shared memory those of a block. ",
+				["Registers are those of a thread, bytes of shared memory those of a block. Tensor cores: by the kernel's name. ",
 				 command("table --group-by name,args.grid,args.block")], ...table(sheet("launches").kinds, sheet("launches").rows,
-				["name", "args.grid", "args.block", "args.registers", "args.static_smem", "args.dynamic_smem", "args.occupancy", "count",
+				["name", "args.grid", "args.block", "args.registers", "args.static_smem", "args.dynamic_smem", "args.occupancy",
+				 "args.blocks per SM", "tensor_cores", "count",
 				 "device_time_total", "device_time", "max", "min"], "device_time_total"));
 		if (io.length)
 			section("I/O calls", [command("table")], ...table(names.kinds, io,
@@ -532,6 +562,7 @@
 	drawHead();
 	drawFindings();
 	drawSteps();
+	drawKinds();
 	drawCompared();
 	drawSeries();
 	drawRanks();

@@ -23,7 +23,7 @@ struct sheet {
 #define NAMES_COLUMNS                                                                                 \
 	"--columns=count,self_cpu_time_total,self_cpu_percent,cpu_time_total,total_percent,cpu_time," \
 	"min,p50,p95,p99,max,self_device_time_total,total_device_percent,device_time_total,"          \
-	"device_time,flops,bytes,mean_size,bandwidth"
+	"device_time,flops,tensor_cores,bytes,mean_size,bandwidth"
 #define SHAPES_COLUMNS                                                                  \
 	"--columns=count,self_device_time_total,device_time_total,self_cpu_time_total," \
 	"cpu_time_total"
@@ -38,9 +38,14 @@ static const struct sheet sheets[] = {
 	{ "launches",
 	  &cli_table,
 	  { "--group-by=name,args.grid,args.block,args.registers,args.static_smem,args.dynamic_smem,"
-	    "args.occupancy",
-	    "--columns=count,device_time_total,device_time,max,min",
+	    "args.occupancy,args.blocks per SM",
+	    "--columns=tensor_cores,count,device_time_total,device_time,max,min",
 	    "--where=args.kind == 'kernel'", "--row-limit=500" },
+	  .lines = true },
+	{ "kinds",
+	  &cli_table,
+	  { "--group-by=step,args.kind",
+	    "--columns=count,self_cpu_time_total,self_device_time_total", "--row-limit=-1" },
 	  .lines = true },
 	{ "flops",
 	  &cli_table,

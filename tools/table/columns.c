@@ -72,20 +72,25 @@ VALUE(timed)
 	return row->sums.timed ? us(member(column, row)) : NAN;
 }
 
-/* A field of the row's key as a number, or -1. */
+/* A field of the row's key; NULL: it has none. */
+static const char *key_text(const struct pfw_average *row, const struct table_options *options,
+			    enum table_field field, size_t *bytes)
+{
+	for (unsigned i = 0; i < options->fields; i++) {
+		if (options->field[i] == field)
+			return table_text(row, i, bytes);
+	}
+	return NULL;
+}
+
+/* The same as a number, or -1. */
 static int64_t key_number(const struct pfw_average *row, const struct table_options *options,
 			  enum table_field field)
 {
-	for (unsigned i = 0; i < options->fields; i++) {
-		size_t bytes;
-		const char *text;
+	size_t bytes = 0;
+	const char *text = key_text(row, options, field, &bytes);
 
-		if (options->field[i] != field)
-			continue;
-		text = table_text(row, i, &bytes);
-		return bytes ? strtoll(text, NULL, 10) : -1; /* what follows is no digit */
-	}
-	return -1;
+	return bytes ? strtoll(text, NULL, 10) : -1; /* what follows is no digit */
 }
 
 /* The ns that the row's FLOPs took, and on how many devices.  For a step that is its duration, else
@@ -167,6 +172,25 @@ VALUE(bandwidth)
 	return (double)row->sums.bytes * 1e9 / (double)row->sums.transfer_ns;
 }
 
+/* A kernel's record does not say whether it uses tensor cores.  NVIDIA's libraries name their kernels by the
+ * instruction: its shape, or what it is called.  Of other kernels nothing is known. */
+VALUE(tensor_cores)
+{
+	static const char *const words[] = { "h884",  "s884",	  "h1688",	"s1688",
+					     "c1688", "i8816",	  "16816",	"hmma",
+					     "gmma",  "tensorop", "tensor16x8", "xmma_" };
+	size_t bytes = 0;
+	const char *name = key_text(row, view->options, TABLE_NAME, &bytes);
+
+	if (!table_device(row) || !bytes || memmem(name, bytes, "simt", 4))
+		return NAN;
+	for (size_t i = 0; i < CLI_ARRAY_LEN(words); i++) {
+		if (memmem(name, bytes, words[i], strlen(words[i])))
+			return 1;
+	}
+	return NAN;
+}
+
 /* ---- the table of columns ---- */
 
 /* Conditions under which a compute table shows a column by default: torch's rules. */
@@ -218,6 +242,7 @@ static const struct table_column columns[] = {
 	{ "self_flops", "", "Self FLOPS", "", TABLE_SELF_FLOPS, 0, plain, SUM(flops) },
 	{ "flops_per_second", "", "FLOP/s", "", TABLE_SPEED, SPEED, speed, 0 },
 	{ "peak_percent", "", "Of peak", "", TABLE_SHARE, SPEED, peak_percent, 0 },
+	{ "tensor_cores", "", "Tensor cores", "", TABLE_YES, 0, tensor_cores, 0 },
 	{ "", "bytes", "", "Bytes", TABLE_BYTES, OF_FILES, bytes, 0 },
 	{ "", "mean_size", "", "Mean size", TABLE_BYTES, OF_FILES, mean_size, 0 },
 	{ "", "bandwidth", "", "Bandwidth", TABLE_RATE, OF_FILES, bandwidth, 0 },
@@ -468,6 +493,8 @@ enum grid_kind table_column_kind(const struct table_column *column)
 {
 	if (column->kind == TABLE_SHARE)
 		return GRID_SIX;
+	if (column->kind == TABLE_YES)
+		return GRID_YES;
 	if (column->kind == TABLE_TIME || column->kind == TABLE_PERCENT ||
 	    column->kind == TABLE_SPEED || column->value == mean_size || column->kind == TABLE_RATE)
 		return GRID_FIXED;

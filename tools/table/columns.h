@@ -19,6 +19,7 @@ enum table_kind {
 	TABLE_SELF_FLOPS, /* with their unit */
 	TABLE_SPEED,	  /* FLOPs a second */
 	TABLE_SHARE,	  /* a percentage, shown even if it is small */
+	TABLE_YES,	  /* 1, or not known */
 };
 
 /* A section: its rows and the figures that all rows share. */

@@ -79,7 +79,9 @@ static void put_value(struct sheet *sheet, const struct table_view *view,
 	double value = table_column_value(column, row, view);
 	int64_t sum;
 
-	if (value == value && table_column_sum(column, row, &sum))
+	if (column->kind == TABLE_YES)
+		grid_maybe(&sheet->grid, GRID_YES, value == value, 1);
+	else if (value == value && table_column_sum(column, row, &sum))
 		grid_whole(&sheet->grid, column->kind == TABLE_TIME ? GRID_NS : GRID_ID, sum);
 	else
 		grid_number(&sheet->grid, table_column_kind(column), value);

@@ -99,9 +99,11 @@ void table_column_text(const struct table_column *column, const struct pfw_avera
 
 	if (isnan(value)) {
 		snprintf(out, size, "%s",
-			 table_column_lacks(column, view) != UNRECORDED_KINDS ? "-"
-			 : column->kind == TABLE_PERCENT		      ? "NaN"
-									      : "");
+			 column->kind == TABLE_YES ||
+					 table_column_lacks(column, view) != UNRECORDED_KINDS
+				 ? "-"
+			 : column->kind == TABLE_PERCENT ? "NaN"
+							 : "");
 		return;
 	}
 	switch (column->kind) {
@@ -128,6 +130,9 @@ void table_column_text(const struct table_column *column, const struct pfw_avera
 		break;
 	case TABLE_SHARE:
 		snprintf(out, size, "%.3g%%", value);
+		break;
+	case TABLE_YES:
+		snprintf(out, size, "yes");
 		break;
 	default:
 		flops_text(column, value, view, out, size);
