@@ -29,7 +29,7 @@ tools/ui tools/share tools/run tools/doctor tools/query tools/table tools/overla
 tools/memory tools/compare tools/advice tools/report
 read
 tools/export tools/chrome tools/perfetto tools/import tools/compact
-tools/validate tools/top tools
+tools/anonymise tools/validate tools/top tools
 """.split()
 ORDER = {room: place for place, room in enumerate(ROOMS)}
 

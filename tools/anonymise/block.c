@@ -1,0 +1,140 @@
+/* tools/anonymise/block.c - what becomes of the lines of one block; see anonymise.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "anonymise/anonymise.h"
+#include "store/line/hash.h"
+
+/* The lines of a member that is not made yet. */
+struct part {
+	const struct anonymise_rules *rules;
+	struct anonymise_worker *worker;
+	enum anonymise_form form;
+	struct pfw_gzip_summary summary;
+	struct pfw_sorted_mark mark;
+	bool leads; /* so far all lines are `process` lines that precede all others */
+	struct pfw_buffer *out;
+};
+
+static void begin(struct part *part, const struct pfw_sorted_mark *mark)
+{
+	part->summary = (struct pfw_gzip_summary){ .least_ns = UINT64_MAX };
+	part->mark = (struct pfw_sorted_mark){ .cut = mark->cut,
+					       .first = mark->first,
+					       .least_ns = INT64_MAX,
+					       .greatest_ns = INT64_MIN };
+	part->leads = mark->first;
+	part->worker->text.bytes = 0;
+}
+
+/* Add a line to the figures of the headers, as store/pack does. */
+static void count(struct part *part, const struct pfw_entry *entry, const char *line, size_t bytes)
+{
+	struct pfw_gzip_summary *summary = &part->summary;
+	struct pfw_sorted_mark *mark = &part->mark;
+	int64_t ts_ns = entry->ts_ns, end_ns;
+
+	part->leads = part->leads && entry->ph == 'M' && pfw_slice_is(&entry->cat, "pfw") &&
+		      pfw_slice_is(&entry->name, "process");
+	mark->checksum += pfw_linehash(line, bytes);
+	mark->metadata += entry->ph == 'M';
+	mark->pid = !summary->lines || mark->pid == entry->pid ? entry->pid : 0;
+	summary->lines++;
+	if (!(entry->has & ~entry->wrong & PFW_ENTRY_TS))
+		return;
+	if (!part->leads) {
+		mark->least_ns = ts_ns < mark->least_ns ? ts_ns : mark->least_ns;
+		mark->greatest_ns = ts_ns > mark->greatest_ns ? ts_ns : mark->greatest_ns;
+	}
+	if (entry->dur_ns < 0 || __builtin_add_overflow(ts_ns, entry->dur_ns, &end_ns))
+		end_ns = ts_ns;
+	if (ts_ns < 0)
+		return;
+	if ((uint64_t)ts_ns < summary->least_ns)
+		summary->least_ns = (uint64_t)ts_ns;
+	if ((uint64_t)end_ns > summary->greatest_ns)
+		summary->greatest_ns = (uint64_t)end_ns;
+}
+
+static int open_compressor(struct part *part)
+{
+	if (part->form == ANONYMISE_SORTED && !part->worker->member)
+		return pfw_member_open(&part->worker->member, PFW_LEVEL_FAST);
+	if (part->form == ANONYMISE_GZIP && !part->worker->gzip)
+		return pfw_gzip_open(&part->worker->gzip);
+	return 0;
+}
+
+/* Make a member of the first `bytes` of the text, or pass the text on. */
+static int end(struct part *part, size_t bytes)
+{
+	struct anonymise_worker *worker = part->worker;
+	size_t room = part->form == ANONYMISE_SORTED ? pfw_member_bound(bytes)
+						     : pfw_gzip_bound(bytes);
+	int error = open_compressor(part);
+	int64_t made;
+
+	if (!bytes || error)
+		return error;
+	if (part->form == ANONYMISE_PLAIN)
+		return anonymise_append(part->out, worker->text.data, bytes);
+	if (pfw_buffer_room(part->out, part->out->bytes + room))
+		return -ENOMEM;
+	made = part->form == ANONYMISE_SORTED
+		       ? pfw_member_make(worker->member, part->out->data + part->out->bytes, room,
+					 worker->text.data, bytes, &part->summary, &part->mark, 0)
+		       : pfw_gzip_member(worker->gzip, part->out->data + part->out->bytes, room,
+					 worker->text.data, bytes, &part->summary);
+	if (made < 0)
+		return (int)made;
+	part->out->bytes += (size_t)made;
+	return 0;
+}
+
+/* Add a line; a member that has no room for it is made first. */
+static int add(struct part *part, const struct pfw_pass_lines *lines)
+{
+	struct pfw_buffer *text = &part->worker->text;
+	size_t begins = text->bytes, bytes;
+	int error = anonymise_line(part->rules, text, &part->worker->scratch, &lines->entry,
+				   lines->text, lines->bytes);
+
+	error = error ? error : anonymise_append(text, "\n", 1);
+	if (error)
+		return error;
+	bytes = text->bytes - begins;
+	if (begins && text->bytes > PFW_GZIP_TEXT_MAX) {
+		const struct pfw_sorted_mark rest = { .cut = part->mark.cut, .first = part->leads };
+
+		error = end(part, begins);
+		memmove(text->data, text->data + begins, bytes);
+		begin(part, &rest);
+		text->bytes = bytes;
+		begins = 0;
+	}
+	count(part, &lines->entry, text->data + begins, bytes - 1);
+	return error;
+}
+
+int anonymise_block(const struct anonymise_rules *rules, struct anonymise_worker *worker,
+		    enum anonymise_form form, const struct pfw_sorted_mark *mark,
+		    struct pfw_pass_block *block, struct pfw_buffer *out)
+{
+	struct part part = { .rules = rules, .worker = worker, .form = form, .out = out };
+	struct pfw_pass_lines lines;
+	int error = 0;
+
+	begin(&part, mark);
+	pfw_pass_lines_init(&lines, block);
+	while (!error && pfw_pass_lines_next(&lines))
+		error = add(&part, &lines);
+	return error ? error : end(&part, worker->text.bytes);
+}
+
+void anonymise_worker_free(struct anonymise_worker *worker)
+{
+	pfw_gzip_close(worker->gzip);
+	pfw_member_close(worker->member);
+	pfw_buffer_free(&worker->text);
+	pfw_buffer_free(&worker->scratch);
+}
