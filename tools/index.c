@@ -268,7 +268,7 @@ static const struct cli_option options[] = {
 	  "take it in their place; PATH may be partials, too",
 	  PARTIAL },
 	{ "output", 'o', "FILE", "--partial: the file, whose name ends in .partial", 'o' },
-	{ "as", 0, "DIR", "--partial: keep the traces' names as those of files in DIR", AS },
+	{ "as", 0, "DIR", "--partial: record the traces' names as if they were in DIR", AS },
 	{ "all-runs", 0, NULL, "all runs of a directory, not only the newest", ALL_RUNS },
 	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' },
 	{ "quiet", 'q', NULL, "print problems only", 'q' },
@@ -332,9 +332,9 @@ const struct cli_command cli_index = {
 		"PATH is a file (.pfw or .pfw.gz, ours or DFTracer's), a directory, a glob, or\n"
 		"the base name of a run; without one, the newest run here.  The index of FILE is\n"
 		"FILE.idx, a SQLite database (docs/index_format.rst), or in ~/.cache/pfw if its\n"
-		"directory is not writable.  It is added to if FILE has grown, and made again if\n"
-		"FILE has changed otherwise, or if a row of it is not what FILE says, which is\n"
-		"read for that.\n"
+		"directory is not writable.  If FILE has grown, its index is extended.  If FILE\n"
+		"has changed otherwise, or an index does not agree with FILE, the index is made\n"
+		"again.\n"
 		"exit status: 0 ok, 1 damage was skipped, the index is wrong (--check), or the\n"
 		"trace is still being written; 2 usage error, or a file that cannot be read or\n"
 		"indexed\n",

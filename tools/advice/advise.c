@@ -220,12 +220,13 @@ static int advise_main(const struct cli_command *command, int argc, char **argv)
 const struct cli_command cli_advise = {
 	.name = "advise",
 	.operands = "[PATH...]",
-	.summary = "Say what of a run is worth a look, what it costs, and what to do",
+	.summary = "List what slows a run down, what each cause costs, and what to do",
 	.options = options,
 	.details =
 		"PATH: traces, directories, globs or base names; default: the newest run here.\n"
-		"Rules over what pfw overlap, patterns, table, memory and counters answer, by\n"
-		"what would be gained at most.  docs/analysis.rst lists them with their\n"
-		"thresholds.  The exit status is 0 with findings, too; 1 if traces are damaged.\n",
+		"Rules test the figures of pfw overlap, patterns, table, memory and counters.\n"
+		"Findings are sorted by the most time that a change could gain.\n"
+		"docs/analysis.rst lists the rules with their thresholds.  The exit status does\n"
+		"not depend on findings: it is 0, or 1 if traces are damaged.\n",
 	.main = advise_main,
 };

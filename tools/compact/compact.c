@@ -523,9 +523,9 @@ const struct cli_command cli_compact = {
 	.details =
 		"PATH is a trace, a directory, a glob or the base name of a run; none: the\n"
 		"newest run here.  Lines stay as they are.  The result, BASE-rankNNNN.pfw.gz or\n"
-		"BASE.pfw.gz, is written beside the traces, read back and compared; then they\n"
-		"are REMOVED, unless -o or --keep is given.  Killed at any moment, either they\n"
-		"are there or the result is; run it again to finish.  Symbolic links are never\n"
-		"removed, nor what they lead to.\n"
+		"BASE.pfw.gz, is written beside the traces, read back and compared.  Then they\n"
+		"are REMOVED, unless -o or --keep is given.  If the command is killed, either\n"
+		"the traces or the result are complete: run it again to finish.  Symbolic links\n"
+		"are never removed, nor the files that they lead to.\n"
 		"exit status: 0 ok, 1 something could not be read, 2 nothing was done\n",
 };

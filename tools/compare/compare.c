@@ -344,17 +344,17 @@ const struct cli_command cli_compare = {
 	.values = table_values,
 	.name = "compare",
 	.operands = "A B | A... -- B...",
-	.summary = "Show what changed between two runs, or between several and others",
+	.summary = "Show what changed between two runs, or two groups of runs",
 	.options = compare_options,
 	.details =
 		"A and B: traces, directories, globs or base names; several with `--` between\n"
 		"the sides, or with commas.  The first line of a trace names its run.  If a side\n"
 		"has several runs, each is one value, and the variation between runs is known.\n"
-		"With one run a side it is not: the course of the two runs and their other rows\n"
-		"then separate chance from change, and a change that all rows share looks like a\n"
-		"slow machine.  docs/analysis.rst has the method.  Rows are sorted by their\n"
-		"share of the difference of the totals.  Traces of 1,000,000 events\n"
-		"(PFW_INDEX_EVENTS) get an index, from which the next answer comes at once.\n"
+		"With one run a side it is not known: it is estimated from how calls vary within\n"
+		"each run, and a change that all rows share is taken for a slow machine.\n"
+		"docs/analysis.rst has the method.  Rows are sorted by their share of the\n"
+		"difference of the totals.  Traces of 1,000,000 events (PFW_INDEX_EVENTS) get an\n"
+		"index, from which the next answer comes at once.\n"
 		"A and B may be partials (pfw index --partial).\n",
 	.main = compare_main,
 };

@@ -327,10 +327,9 @@ const struct cli_command cli_doctor = {
 	.options = options,
 	.stops = true,
 	.main = doctor_main,
-	.details =
-		"With PROGRAM: also whether that program can be traced.  It cannot if it is\n"
-		"linked statically, set-user-ID, or built for another kind of machine.\n"
-		"`schedule` judges $PFW_SCHEDULE, `backends` what Python's profilers need: that\n"
-		"of the pfw command, else python3.\n"
-		"exit status: 0 fine, 1 something is wrong\n",
+	.details = "With PROGRAM: also whether that program can be traced.  It cannot if it is\n"
+		   "linked statically, set-user-ID, or built for another kind of machine.\n"
+		   "The line `schedule` checks $PFW_SCHEDULE.  The line `backends` checks what\n"
+		   "profilers of Python need, in the Python of the pfw command, else in python3.\n"
+		   "exit status: 0 fine, 1 something is wrong\n",
 };

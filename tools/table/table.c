@@ -330,10 +330,9 @@ static int table_main(const struct cli_command *command, int argc, char **argv)
 
 static const struct cli_option table_options[] = {
 	{ "sort-by", 's', "KEY",
-	  "order of the rows, largest first: a column's key, or one of torch's older keys "
-	  "(cuda_time_total); name; none (compute: in order of their begins; I/O: total); "
-	  "default: self time, of the devices where there are any; total where rows have no self "
-	  "time",
+	  "sort rows by this column, largest first; also torch's older keys (cuda_time_total); "
+	  "name: by name; none: by the first event (I/O: by total). Default: by self time, of the "
+	  "devices if there are any; by total if rows have no self time",
 	  SORT_BY },
 	{ "row-limit", 0, "N", "rows shown (default: 100); -1: all", SURVEY_ROW_LIMIT },
 	{ "group-by", 'g', "LIST",

@@ -21,7 +21,7 @@ static const struct cli_option options[] = {
 	{ "interval", 'i', "SECONDS", "time between two looks, 0.1 to 3600 (default: 1)", 'i' },
 	{ "once", 0, NULL, "print one interval and end", OPTION_ONCE },
 	{ "all", 'a', NULL,
-	  "count totals from the begin of the traces, which are read, and not only from now on",
+	  "count totals from the begin of the traces, which are read for that; default: from now on",
 	  'a' },
 	{ "sort-by", 's', "calls|bytes|time|name", "order of rows (default: calls)", 's' },
 	{ "row-limit", 0, "N", "rows of a table that is not drawn: 20; -1: all", OPTION_ROW_LIMIT },
