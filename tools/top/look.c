@@ -28,10 +28,25 @@
 
 /* ---- lines ---- */
 
+/* The number of a category: mostly that of the line before. */
+static int64_t cat_of(struct top *top, const struct pfw_slice *cat)
+{
+	const struct pfw_text_id *last = top->cats.count ? &top->cats.name[top->cat] : NULL;
+
+	if (!last || last->bytes != cat->bytes || memcmp(last->text, cat->at, cat->bytes) != 0) {
+		int64_t number = pfw_text_ids_of(&top->cats, 0, cat->at, cat->bytes);
+
+		if (number < 0)
+			return number;
+		top->cat = (uint32_t)number;
+	}
+	return top->cat;
+}
+
 static int add_names(struct top *top, const struct pfw_table_line *line,
 		     const struct top_sums *sums, bool ring)
 {
-	int64_t cat = pfw_text_ids_of(&top->cats, 0, line->cat.at, line->cat.bytes);
+	int64_t cat = cat_of(top, &line->cat);
 	int error = cat < 0 ? -ENOMEM : 0;
 
 	for (int i = 0; i < 1 + ring && !error; i++) {
@@ -70,7 +85,7 @@ static int take_line(struct top *top, struct top_process *process, const struct 
 		top->events++;
 		top->ring_events += ring;
 	}
-	if (top_rank_add(top, &top->rank[process->rank], entry, ring))
+	if (top_rank_add(&top->rank[process->rank], entry, ring))
 		return -ENOMEM;
 	if (!pfw_table_line_read(&line, entry, &top->io, how))
 		return 0;

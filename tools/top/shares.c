@@ -60,11 +60,10 @@ int top_ranks_begin(struct top *top)
 	return 0;
 }
 
-int top_rank_add(struct top *top, struct top_rank *rank, const struct pfw_entry *entry, bool ring)
+int top_rank_add(struct top_rank *rank, const struct pfw_entry *entry, bool ring)
 {
 	uint64_t number;
 
-	(void)top;
 	if (pfw_is_step(entry, &number)) {
 		rank->steps++;
 		rank->steps_in_rings += ring;
@@ -72,7 +71,8 @@ int top_rank_add(struct top *top, struct top_rank *rank, const struct pfw_entry 
 	}
 	if (rank->added_before < LINES_MAX && pfw_overlap_block_add(rank->older, entry))
 		return -ENOMEM;
-	if (rank->added++ < LINES_MAX && pfw_overlap_block_add(rank->newer, entry))
+	/* What is in the rings comes again before the interval that ends now is evaluated. */
+	if (!ring && rank->added++ < LINES_MAX && pfw_overlap_block_add(rank->newer, entry))
 		return -ENOMEM;
 	return 0;
 }

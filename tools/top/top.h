@@ -90,7 +90,7 @@ struct top;
 struct top_rank *top_rank_of(struct top *top, const char *run, int64_t rank);
 /* Begin an interval that ends now; add a line; evaluate the interval before.  0 or -ENOMEM. */
 int top_ranks_begin(struct top *top);
-int top_rank_add(struct top *top, struct top_rank *rank, const struct pfw_entry *entry, bool ring);
+int top_rank_add(struct top_rank *rank, const struct pfw_entry *entry, bool ring);
 int top_ranks_end(struct top *top);
 void top_ranks_release(struct top *top);
 
@@ -151,6 +151,7 @@ struct top {
 	int64_t looked_ns[3], mono_ns, length_ns;
 	uint64_t looks;
 	struct pfw_text_ids cats;
+	uint32_t cat; /* of the last line */
 	struct top_tallies now, total, rings;
 	struct top_sums sums; /* of I/O calls of all processes, now */
 	int64_t events;	      /* of all kinds, now */
