@@ -132,7 +132,7 @@
 		const shown = keys.filter(key => rows.some(row => row[key] !== null && row[key] !== undefined));
 		const text = shown.find(key => kinds[key] === "text");
 		const head = make("tr", {}), body = make("tbody", {}), say = make("span", { role: "status" });
-		let key = sortedBy, down = true, wanted = "", limit = ROWS_AT_FIRST;
+		let key = sortedBy, down = sortedBy !== "step", wanted = "", limit = ROWS_AT_FIRST;
 
 		function fill() {
 			const all = rows.filter(row => !wanted || String(row[text]).toLowerCase().includes(wanted));
@@ -201,11 +201,13 @@
 		});
 	}
 	const longest = chosen => Math.max(...chosen.map(row => row.wall));
+	/* A first step may take a hundred times as long as the others, which are what people want to see. */
+	const scaleOf = chosen => Math.min(longest(chosen), 4 * median(chosen.map(row => row.wall)) || Infinity);
 
 	function stepChart(chosen, most) {
 		const width = 1200 / chosen.length;
 		const svg = draw("svg", { viewBox: "0 0 1200 200", role: "img", preserveAspectRatio: "none", height: 200,
-					  "aria-label": `The time of ${chosen.length} steps, the longest ${time(most)}` });
+					  "aria-label": `The time of ${chosen.length} steps, the longest ${time(longest(chosen))}` });
 
 		chosen.forEach((row, place) => {
 			const of = parts(row);
@@ -357,6 +359,8 @@
 			return;
 		const shownRanks = new Set(steps.map(row => row.rank)).size, chosen = medianSteps(steps), text = ["Each column is a step, of the rank with the median time. "];
 
+		if (scaleOf(chosen) < longest(chosen))
+			text.push(`Columns end at ${time(scaleOf(chosen))}, four times the median; longer ones are cut. `);
 		if (shownRanks < ranks.length)
 			text.push(`Steps of the ${shownRanks} slowest of ${count(ranks.length)} ranks are here. `);
 		if (sheet("overlap").left_out)
@@ -364,11 +368,12 @@
 		text.push(`On average a step of these takes ${time(steps.reduce((sum, row) => sum + row.wall, 0) / steps.length)}. `);
 		if (steps.some(row => row.step === 0))
 			text.push("Step 0 is among them, so no warm-up is left out: --since step:N does it. ");
-		section("Steps", [...text, command("overlap --steps")], legend(PARTS), stepChart(chosen, longest(chosen)),
+		section("Steps", [...text, command("overlap --steps")], legend(PARTS), stepChart(chosen, scaleOf(chosen)),
 			...table(sheet("overlap").kinds, steps,
 				 ["step", "rank", "wall", "compute", "gpu", "copy", "comm", "load", "cpu", "io", "io_unoverlapped", "idle"], "wall"));
 		if (shownRanks > 1)
-			section("Ranks by steps", ["Red: slower than the median of the ranks in that step; blue: faster."], heatMap(steps));
+			section("Ranks by steps", ["Red: slower than the median of the ranks in that step; blue: faster."],
+				make("div", { class: "scroll wide", tabindex: "0" }, heatMap(steps)));
 	}
 
 	const WORK = ["kernel", "memcpy", "memset", "runtime", "driver", "sync", "cpu_op", "annotation", "step"];
@@ -402,7 +407,7 @@
 		if (!compared)
 			return;
 		const runs = [["A, before", old], ["B, this run", steps]].filter(([, of]) => of.length);
-		const most = Math.max(...runs.map(([, of]) => longest(medianSteps(of))));
+		const most = Math.max(...runs.map(([, of]) => scaleOf(medianSteps(of))));
 
 		section("Compared with the run before", [`A is ${data.run.against}, B is this run. `, command("compare A B")],
 			...(runs.length ? [legend(PARTS)] : []),
