@@ -32,7 +32,8 @@ ANSWERED = [
     ["table"], ["table", "-g", "fname"], ["table", "-s", "none"],
     ["overlap"], ["overlap", "--steps", "--format", "ndjson"],
     ["patterns"], ["patterns", "--format", "ndjson"],
-    ["compare"], ["compare", "-g", "rank,cat", "--format", "ndjson"], ["compare", "--cat", "POSIX"]]
+    ["compare"], ["compare", "-g", "rank,cat", "--format", "ndjson"], ["compare", "--cat", "POSIX"],
+    ["table", "-g", "fname", "--rank", "0"], ["compare", "--rank", "0"]]
 
 
 def many_ranks(directory, seed, count):
@@ -180,6 +181,20 @@ def test_files_of_a_rank_that_were_reduced_apart(tmp_path):
             assert done.stdout == expected[" ".join(words)]
 
 
+@pytest.mark.parametrize("words", [
+    ["table", "-g", "step"], ["table", "-g", "step,rank"], ["table", "-g", "step", "--columns", "count,p99"],
+    ["table", "-g", "fname"], ["table"], ["compare"], ["overlap", "--steps"]])
+@pytest.mark.parametrize("rank", ["1", "0,2", "7"])
+def test_some_ranks(tmp_path, words, rank):
+    """A partial has no lines: only indexes can answer."""
+    many_ranks(tmp_path / "made", 5, 3)
+    out = reduce(tmp_path / "a.partial", tmp_path / "made")
+    asked = [PFW, *words, "--rank", rank]
+    lines = run([*asked, "--no-index", *sides(words, [tmp_path / "made"])], status=None)
+    done = run([*asked, *sides(words, [out])], status=None)
+    assert (done.returncode, done.stdout) == (lines.returncode, lines.stdout), (done, lines)
+
+
 @pytest.mark.parametrize("words", [["query"], ["memory"], ["export"], ["compact"], ["index"]])
 def test_other_commands_need_the_traces(tmp_path, words):
     many_ranks(tmp_path / "made", 5, 1)
@@ -305,6 +320,9 @@ def test_what_the_indexes_of_traces_cannot_answer(tmp_path):
     for name, operand, words, said in (
             ("n", "nested", ["table"], "self times of calls inside calls"),
             ("r", "made", ["table", "-g", "rank"], "what one rank in a file of several does"),
+            ("r", "made", ["table", "-g", "fname", "--rank", "1"], "what one rank in a file of several does"),
+            ("r", "made", ["table", "-g", "step", "--rank", "1"], "what one rank in a file of several does"),
+            ("r", "made", ["compare", "--rank", "1", tmp_path / "r.partial"], "what one rank in a file of several does"),
             ("r", "made", ["overlap"], "several ranks in one file"),
             ("r", "made", ["patterns"], "a file of several ranks")):
         out = reduce(tmp_path / f"{name}.partial", tmp_path / operand)

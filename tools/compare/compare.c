@@ -118,11 +118,12 @@ static bool between(const struct cli_args *args)
 	return args->literal && args->before > 0 && args->before < args->operands;
 }
 
-/* Ranks of one file matter only to rows by rank if an index answers: it has the whole file. */
+/* Ranks of one file matter only to --rank and to rows by rank if an index answers: it has the whole
+ * file. */
 static int open_side(struct compare *compare, struct compare_side *side, const struct words *words)
 {
 	struct survey *survey = &compare->survey;
-	bool by_rank = false;
+	bool by_rank = side->select.rank.count;
 	int error = survey_open(survey, &side->input, words->word, words->count);
 
 	for (unsigned i = 0; i < compare->table.fields; i++)

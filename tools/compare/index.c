@@ -27,7 +27,7 @@ const char *compare_needs_lines(const struct compare *compare)
 		if (field != TABLE_NAME && field != TABLE_CAT && field != TABLE_RANK)
 			return "--group-by fname, step or tid";
 	}
-	return select->rank.count ? "--rank" : select_args_need_lines(select);
+	return select_args_need_lines(select);
 }
 
 static int64_t row_of(struct answer *answer, const struct pfw_compare_found *found)
@@ -108,6 +108,8 @@ static int add_file(struct answer *answer)
 	char why[PATH_MAX];
 	int answered;
 
+	if (!pfw_select_rank(&answer->side->select, file->head.rank))
+		return 1;
 	answer->compare->lacks = "what one rank in a file of several does";
 	if (file->ranks)
 		return 0;

@@ -35,15 +35,15 @@ struct answer {
 	const uint8_t *needs; /* rows whose durations are read; NULL: the rows are made */
 };
 
-/* What no index knows of rows of steps, which have no conditions. */
+/* What no index knows of rows of steps, which have no conditions but ranks. */
 static const char *needed_by_steps(const struct table_options *options)
 {
 	for (unsigned i = 0; i < options->fields; i++) {
 		if (options->field[i] != TABLE_STEP && options->field[i] != TABLE_RANK)
 			return "--group-by step with another field";
 	}
-	if (options->plain || options->limited || options->filtered)
-		return "--group-by step with a condition, or with --plain,";
+	if (options->plain || options->filtered || select_args_but_rank(&options->reach))
+		return "--group-by step with a condition other than --rank, or with --plain,";
 	return table_columns_ask_steps(options) ? "--group-by step with FLOP/s" : NULL;
 }
 
@@ -65,8 +65,8 @@ const char *table_needs_lines(const struct table_options *options)
 	if (options->survey->no_index)
 		return "--no-index";
 	if (options->by_file) {
-		if (options->limited || options->filtered)
-			return "--group-by fname with a condition";
+		if (options->filtered || select_args_but_rank(&options->reach))
+			return "--group-by fname with a condition other than --rank";
 		if (options->survey->row_limit <= 0)
 			return "--group-by fname with all rows";
 		return table_columns_of_files(options, &order)
@@ -88,6 +88,12 @@ static int lacks(struct answer *answer, const char *what)
 {
 	answer->table->lacks = what;
 	return 0;
+}
+
+/* Whether a file takes part.  Of all conditions on what takes part, indexes know ranks only. */
+static bool takes_part(const struct table_options *options, const struct pfw_trace_file *file)
+{
+	return pfw_select_rank(&options->reach, file->head.rank);
 }
 
 static int64_t narrowed(__int128 sum)
@@ -463,27 +469,43 @@ static int add_mapped_of(struct answer *answer, struct pfw_index *index)
 	return answered;
 }
 
-static int answer_files(struct answer *answer, const struct pfw_traces *traces)
+/* Add the files of all indexes.  Returns as add_tops(). */
+static int add_files(struct answer *answer, struct pfw_indexes *indexes)
 {
-	struct pfw_indexes indexes = { .file = traces->file, .count = traces->count };
 	int answered = 1;
 
 	lacks(answer, "what its damaged index had, or a table of so many files");
-	for (size_t i = 0; answered > 0 && i < traces->count; i++) {
+	for (size_t i = 0; answered > 0 && i < indexes->count; i++) {
 		struct pfw_index *index;
-		int error = pfw_indexes_get(&indexes, i, &index);
+		int error;
 
-		if (error) {
-			answered = lacks(answer, error == -EBADMSG ? answer->table->lacks : NULL);
-			break;
-		}
+		if (indexes->file[i].ranks)
+			return lacks(answer, "what one rank in a file of several does");
+		error = pfw_indexes_get(indexes, i, &index);
+		if (error)
+			return lacks(answer, error == -EBADMSG ? answer->table->lacks : NULL);
 		answered = is_enough(answer, index);
 		if (answered > 0)
 			answered = add_mapped_of(answer, index);
 	}
-	if (answered > 0)
-		answered = add_tops(answer, &indexes);
+	return answered > 0 ? add_tops(answer, indexes) : answered;
+}
+
+static int answer_files(struct answer *answer, const struct pfw_traces *traces)
+{
+	struct pfw_trace_file *file = calloc(traces->count + 1, sizeof(*file));
+	struct pfw_indexes indexes = { .file = file };
+	int answered;
+
+	if (!file)
+		return -ENOMEM;
+	for (size_t i = 0; i < traces->count; i++) {
+		if (takes_part(answer->options, &traces->file[i]))
+			file[indexes.count++] = traces->file[i];
+	}
+	answered = add_files(answer, &indexes);
 	pfw_indexes_close(&indexes);
+	free(file);
 	return answered;
 }
 
@@ -522,6 +544,8 @@ static int read_durations(struct answer *answer)
 		struct pfw_index *index;
 		char why[PATH_MAX];
 
+		if (!takes_part(answer->options, &traces->file[i]))
+			continue;
 		error = pfw_index_of(&index, &traces->file[i], why, sizeof(why));
 		if (error)
 			break;
@@ -566,7 +590,7 @@ int table_from_index(struct table *table, const struct table_options *options,
 	if (options->by_file)
 		answered = answer_files(&answer, traces);
 	for (size_t i = 0; !options->by_file && i < traces->count && answered > 0; i++) {
-		if (!options->limited || pfw_select_file(&options->reach, i))
+		if (takes_part(options, &traces->file[i]))
 			answered = add_file(&answer, &traces->file[i]);
 		if (table->rows.count > answer.rows_most) {
 			table_limit_sketches(table, options);
