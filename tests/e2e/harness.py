@@ -35,6 +35,7 @@ NOT_SANITIZED = {
     "test_api.py::test_reading_from_rust": "such a build is not installed",
     "test_attach.py::test_old_version_of_a_call_is_left_alone": "the runtime has it without version",
     "test_attach.py::test_static_program_is_told": "a static program has no runtime",
+    "test_attach_running.py::test_children_are_recorded": "words of a signal's frame stay in the runtime's frames",
     "test_browser.py": "the browser has an allocator of its own",
     "test_cli.py::test_variables": "LD_PRELOAD has the runtime, too",
     "test_counters.py::test_memory": "the runtime's memory is counted, too",

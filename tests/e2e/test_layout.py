@@ -29,7 +29,7 @@ tools/ui tools/share tools/run tools/doctor tools/query tools/table tools/overla
 tools/memory tools/compare tools/advice tools/report
 read
 tools/export tools/chrome tools/perfetto tools/import tools/compact
-tools/anonymise tools/validate tools/top tools
+tools/anonymise tools/validate tools/top tools/attach tools
 """.split()
 ORDER = {room: place for place, room in enumerate(ROOMS)}
 
@@ -62,7 +62,7 @@ LINES_OF_A_FILE = 700
 # Files that define the names which os.h forbids, or (config.c) may read the environment.
 MAY_UNPOISON = {
     "common/settings/config.c", "preload/preload.c", "recorder/wrap/aio.c",
-    "recorder/attach/attach.c", "recorder/attach/preload.c", "recorder/guest/seccomp.c", "recorder/wrap/calls.c",
+    "recorder/attach/attach.c", "recorder/attach/preload.c", "common/base/seccomp.c", "recorder/wrap/calls.c",
     "recorder/wrap/descriptors.c", "recorder/wrap/exec.c", "recorder/wrap/mmap.c",
     "recorder/wrap/namespaces.c", "recorder/wrap/open.c", "recorder/wrap/posix.c",
     "recorder/wrap/process.c", "recorder/wrap/rights.c", "recorder/wrap/unnamed_files.c",

@@ -2,6 +2,7 @@
 #include "recorder/guest/say.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "common/base/os.h"
@@ -10,9 +11,20 @@
 
 static bool is_quiet;
 
+/* Whose lines go into `said`; 0 = nobody's. */
+static _Atomic int32_t sayer;
+static struct pfw_text said;
+
 void pfw_say_quiet(bool quiet)
 {
 	is_quiet = quiet;
+}
+
+void pfw_say_into(char *out, size_t size)
+{
+	if (out)
+		pfw_text_init(&said, out, size);
+	atomic_store(&sayer, out ? pfw_os_gettid() : 0);
 }
 
 /*
@@ -45,6 +57,10 @@ void pfw_say(const char *line)
 
 	if (is_quiet)
 		return;
+	if (atomic_load(&sayer) == tid) {
+		PFW_TEXT_ADD(&said, line, after);
+		return;
+	}
 	/* In our own descriptor table, 2 is another file. */
 	if (pfw_os_own_table != tid && pfw_os_own_table_guest != tid &&
 	    pfw_os_say(2, parts, PFW_ARRAY_LEN(parts)) != -EBADF)

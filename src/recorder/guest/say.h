@@ -7,10 +7,15 @@
 #define PFW_RECORDER_GUEST_SAY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* PFW_QUIET. */
 void pfw_say_quiet(bool quiet);
+
+/* Until pfw_say_into(NULL, 0): lines that the calling thread says go into `out` instead, each with
+ * its '\n'.  Thread: one at a time. */
+void pfw_say_into(char *out, size_t size);
 
 /* Print "pfw: LINE" by one write; works in a thread with its own descriptor table, too.
  * Thread: any.  Signal: safe. */

@@ -4,11 +4,11 @@
 #include <sys/prctl.h>
 
 #include "common/base/os.h"
+#include "common/base/seccomp.h"
 #include "common/base/text.h"
 #include "common/settings/process.h"
 #include "recorder/gpu/cupti.h"
 #include "recorder/guest/say.h"
-#include "recorder/guest/seccomp.h"
 #include "recorder/session/internal.h"
 #include "recorder/session/stepper.h"
 

@@ -58,6 +58,7 @@ extern struct pfw_session {
 	bool hooks;		      /* atfork, at_quick_exit, thread key: once a process image */
 	bool keyed;		      /* thread_key exists */
 	pthread_key_t thread_key;
+	char *const *variables; /* those to read; NULL = the program's environment */
 	struct pfw_config config;
 	struct pfw_identity identity;
 	struct pfw_spool spool;

@@ -24,6 +24,11 @@
 
 extern char **environ;
 
+static char *const *variables(void)
+{
+	return pfw_session.variables ? pfw_session.variables : environ;
+}
+
 /* Once each, though the constructor, the preload object and pfw_start() all try to start. */
 static void say_config(void *user, const char *line)
 {
@@ -242,21 +247,21 @@ static bool begin(bool asked)
 	uint64_t children;
 	bool filtered;
 
-	pfw_config_read(&pfw_session.config, environ, NULL, NULL);
+	pfw_config_read(&pfw_session.config, variables(), NULL, NULL);
 	if (!pfw_session.config.enable && asked && !pfw_session.config.enable_set)
-		pfw_config_read_enabled(&pfw_session.config, environ, NULL, NULL);
+		pfw_config_read_enabled(&pfw_session.config, variables(), NULL, NULL);
 	pfw_say_quiet(pfw_session.config.quiet);
 	if (!pfw_session.config.enable) {
-		pfw_config_read(&pfw_session.config, environ, say_config, NULL);
+		pfw_config_read(&pfw_session.config, variables(), say_config, NULL);
 		return false;
 	}
 	if (!may_have_threads())
 		return false;
 	pfw_clock_init();
-	pfw_identity_find(&pfw_session.identity, &pfw_session.config, environ);
+	pfw_identity_find(&pfw_session.identity, &pfw_session.config, variables());
 	/* Once a run: its other processes have the same variables. */
 	if (!pfw_session.identity.descendant && pfw_session.identity.rank.rank <= 0)
-		pfw_config_read_enabled(&pfw_session.config, environ, say_config, NULL);
+		pfw_config_read_enabled(&pfw_session.config, variables(), say_config, NULL);
 	if (!pfw_session.identity.descendant && pfw_session.identity.rank.rank <= 0)
 		say_unmatched_calls();
 	pfw_session.children = is_wanted_child(&children);

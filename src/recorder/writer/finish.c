@@ -109,8 +109,8 @@ int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char 
 	return error == -EMFILE ? pfw_writer_run_in_new_thread(writer, &job) : error;
 }
 
-/* The old file has its `end`; the next write creates the new file. */
-static void begin_anew(struct pfw_writer *writer, const char *path)
+/* The next write creates the new file. */
+void pfw_writer_begin_file(struct pfw_writer *writer, const char *path)
 {
 	struct pfw_spool_header *header = writer->spool->header;
 	struct pfw_writer_files files = PFW_NO_FILES;
@@ -146,6 +146,6 @@ int pfw_writer_rename(struct pfw_writer *writer, const char *path)
 		return error;
 	error = pfw_writer_finish(writer, "renamed", NULL);
 	if (!error)
-		begin_anew(writer, path);
+		pfw_writer_begin_file(writer, path);
 	return error;
 }

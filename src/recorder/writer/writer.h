@@ -225,6 +225,10 @@ bool pfw_writer_compress(struct pfw_writer *writer, struct pfw_gzip *gzip);
  * file gets an `end` of reason `renamed`, and a new file starts.  0 or -errno. */
 int pfw_writer_rename(struct pfw_writer *writer, const char *path);
 
+/* The trace has its `end`, or no line yet: what comes next goes into the file of this name.  The
+ * writer is paused. */
+void pfw_writer_begin_file(struct pfw_writer *writer, const char *path);
+
 /* Reset everything but the settings, releasing nothing.  Thread: a forked child's only one. */
 void pfw_writer_forget(struct pfw_writer *writer);
 

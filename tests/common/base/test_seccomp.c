@@ -1,5 +1,5 @@
 /* test_seccomp.c - what a filter does with a call is known beforehand, at least its worst. */
-#include "recorder/guest/seccomp.h"
+#include "common/base/seccomp.h"
 
 #include <linux/audit.h>
 #include <linux/seccomp.h>

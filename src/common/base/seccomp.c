@@ -1,10 +1,10 @@
-/* recorder/guest/seccomp.c - runs a filter with a number, and with arguments that may be anything.
+/* common/base/seccomp.c - runs a filter with a number, and with arguments that may be anything.
  *
  * Jumps only lead forward, so one look at each instruction in order is enough: where two ways meet,
  * a value is known if both have the same.
  */
 #define PFW_OS_NO_POISON
-#include "recorder/guest/seccomp.h"
+#include "common/base/seccomp.h"
 
 #include <linux/audit.h>
 #include <linux/seccomp.h>

@@ -1,6 +1,6 @@
-/* recorder/guest/seccomp.h - what a seccomp filter of the program would do with our system calls. */
-#ifndef PFW_RECORDER_GUEST_SECCOMP_H
-#define PFW_RECORDER_GUEST_SECCOMP_H
+/* common/base/seccomp.h - what a seccomp filter of the program would do with our system calls. */
+#ifndef PFW_COMMON_BASE_SECCOMP_H
+#define PFW_COMMON_BASE_SECCOMP_H
 
 #include <linux/filter.h>
 #include <stdbool.h>

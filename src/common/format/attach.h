@@ -1,0 +1,54 @@
+/* common/format/attach.h - what `pfw attach` and the recorder in the attached process say to each other.
+ *
+ * One mapping of the attached process, which the command reads and writes through /proc/PID/mem.
+ * tools/attach/stub.c, which is no C, knows the offsets of the first members.
+ */
+#ifndef PFW_COMMON_FORMAT_ATTACH_H
+#define PFW_COMMON_FORMAT_ATTACH_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PFW_ATTACH_VERSION 1u
+#define PFW_ATTACH_BYTES (256u * 1024u)
+#define PFW_ATTACH_ENTRY "pfw_attached"
+
+/* In this order.  Each side leaves a state only by setting the next one. */
+enum pfw_attach_state {
+	PFW_ATTACH_NEW,
+	PFW_ATTACH_WAITING,    /* our thread runs; the command may fill in what it wants */
+	PFW_ATTACH_FILLED,     /* by the command */
+	PFW_ATTACH_NOT_LOADED, /* `message` is at the address `dlerror` */
+	PFW_ATTACH_NO_ENTRY,   /* the library has no pfw_attached() */
+	PFW_ATTACH_DONE,       /* `error` and `text` are set */
+	PFW_ATTACH_SEEN,       /* by the command: the mapping may go */
+};
+
+enum pfw_attach_wish { PFW_ATTACH_BEGIN, PFW_ATTACH_END };
+
+struct pfw_attach_block {
+	_Atomic uint32_t state;
+	int32_t tid;	    /* of our thread, once WAITING */
+	uint64_t thread;    /* its pthread_t */
+	uint64_t dlerror;   /* address of a text */
+	uint64_t values;    /* address of what stub.c was given */
+	char entry[32];	    /* PFW_ATTACH_ENTRY */
+	char library[4096]; /* path of the recorder, as the process sees it */
+	/* What follows only C reads. */
+	uint32_t version;
+	uint32_t wish;
+	int32_t error;	  /* 0 or -errno */
+	char said[4096];  /* the recorder's messages, a line each */
+	char trace[4096]; /* path of the trace as the process sees it */
+	/* NAME=VALUE, each ended by a NUL, and an empty one: our variables, in place of the process's. */
+	char variables[128 * 1024];
+};
+_Static_assert(offsetof(struct pfw_attach_block, tid) == 4, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_block, thread) == 8, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_block, dlerror) == 16, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_block, entry) == 32, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_block, library) == 64, "stub.c");
+_Static_assert(sizeof(struct pfw_attach_block) <= PFW_ATTACH_BYTES, "fits");
+
+#endif

@@ -1,0 +1,150 @@
+/* recorder/session/attached.c - what `pfw attach` and `pfw detach` call in a running program.
+ *
+ * It runs in a thread of our own, which has all signals blocked and ends afterwards.  The program's
+ * other threads run meanwhile.
+ */
+#define PFW_BUILDING
+#include <pfw/pfw.h>
+
+#include <string.h>
+
+#include "common/base/os.h"
+#include "common/base/text.h"
+#include "common/format/attach.h"
+#include "recorder/guest/say.h"
+#include "recorder/probe/path_filter.h"
+#include "recorder/session/internal.h"
+
+#define LOG_FILE "DFTRACER_LOG_FILE="
+
+PFW_API void pfw_attached(struct pfw_attach_block *block);
+
+/* The variables of the first attachment, which hold until the process ends. */
+static const char *settings;
+static size_t settings_bytes;
+
+static size_t list_bytes(const char *list)
+{
+	const char *at = list;
+
+	while (*at)
+		at += strlen(at) + 1;
+	return (size_t)(at - list) + 1;
+}
+
+/* Keep a copy of the variables as an environment; NULL: no memory. */
+static char *const *keep(const char *variables)
+{
+	size_t bytes = list_bytes(variables), count = 0;
+	char **environment, *text;
+
+	for (const char *at = variables; *at; at += strlen(at) + 1)
+		count++;
+	environment = pfw_os_map((count + 1) * sizeof(*environment) + bytes);
+	if (!environment)
+		return NULL;
+	text = memcpy(environment + count + 1, variables, bytes);
+	settings = text;
+	settings_bytes = bytes;
+	for (count = 0; *text; text += strlen(text) + 1)
+		environment[count++] = text;
+	return environment;
+}
+
+/* Whether all but the trace's name is as at the first attachment. */
+static bool same_settings(const char *variables)
+{
+	const char *old = settings;
+
+	for (; *old && *variables; old += strlen(old) + 1, variables += strlen(variables) + 1)
+		if (strcmp(old, variables) != 0 &&
+		    (strncmp(old, LOG_FILE, strlen(LOG_FILE)) != 0 ||
+		     strncmp(variables, LOG_FILE, strlen(LOG_FILE)) != 0))
+			return false;
+	return !*old && !*variables;
+}
+
+static const char *base_of(const char *variables)
+{
+	for (; *variables; variables += strlen(variables) + 1)
+		if (!strncmp(variables, LOG_FILE, strlen(LOG_FILE)))
+			return variables + strlen(LOG_FILE);
+	return "";
+}
+
+/* The trace of an earlier attachment is complete: the next one gets a file of its own. */
+static void begin_file(void *result)
+{
+	char path[PFW_PATH_MAX];
+	bool compressed;
+
+	if (!pfw_session.writer.ready)
+		return; /* no event came: pfw_session_resume() makes the spool anew, with the name */
+	*(int *)result = pfw_session_find_name(path, &compressed);
+	if (*(int *)result)
+		return;
+	pfw_session.spool.header->compressed = compressed;
+	pfw_identity_header(&pfw_session.identity, pfw_session.spool.header);
+	pfw_writer_begin_file(&pfw_session.writer, path);
+	pfw_path_filter_set_trace(pfw_spool_trace_path(pfw_session.spool.header));
+}
+
+static int begin_again(const char *variables)
+{
+	int error = 0;
+
+	if (!settings || !same_settings(variables)) {
+		pfw_say("it was recorded before with other variables, which hold until it ends: only "
+			"the trace's name can change");
+		return -EINVAL;
+	}
+	pfw_identity_set_base(&pfw_session.identity, base_of(variables));
+	return pfw_session_do(begin_file, &error) ? error : -EBUSY;
+}
+
+static int begin(const struct pfw_attach_block *block)
+{
+	uint32_t state = atomic_load(&pfw_session.state);
+	int error = 0;
+
+	if (state == ON)
+		return -EALREADY;
+	if (state == OFF) {
+		pfw_say("its variables, or PFW_RANKS or PFW_CHILDREN, say that it is not recorded");
+		return -EINVAL;
+	}
+	if (state == FRESH) {
+		pfw_session.variables = keep(block->variables);
+		error = pfw_session.variables ? 0 : -ENOMEM;
+	} else {
+		error = begin_again(block->variables);
+	}
+	if (!error)
+		error = pfw_start(NULL);
+	if (!error && atomic_load(&pfw_session.state) != ON)
+		error = -ECANCELED;
+	return error;
+}
+
+static int end(void)
+{
+	if (atomic_load(&pfw_session.state) != ON)
+		return -ESRCH;
+	return pfw_stop();
+}
+
+void pfw_attached(struct pfw_attach_block *block)
+{
+	struct pfw_spool_header *header;
+
+	if (block->version != PFW_ATTACH_VERSION) {
+		block->error = -EPROTO;
+		return;
+	}
+	pfw_say_into(block->said, sizeof(block->said));
+	block->error = block->wish == PFW_ATTACH_BEGIN ? begin(block) : end();
+	pfw_say_into(NULL, 0);
+	header = pfw_session.spool.header;
+	if (header)
+		memcpy(block->trace, pfw_spool_trace_path(header), sizeof(block->trace) - 1);
+}

@@ -1,0 +1,283 @@
+"""`pfw attach` and `pfw detach`: a process that runs already is recorded, and notices nothing of it."""
+import os
+import platform
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import harness
+
+PFW = harness.PFW
+TARGET = harness.BUILD / "tests/running_target"
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="attach is for x86-64")
+
+
+class Running:
+    """A program that runs until SIGTERM, and ends with `ok` if all went as it should."""
+
+    def __init__(self, words, top, **variables):
+        self.environment = harness.clean_environment(**variables)
+        if harness.RUNTIME:
+            self.environment["LD_PRELOAD"] = harness.RUNTIME
+        self.top = top
+        self.process = subprocess.Popen([str(word) for word in words], cwd=top, env=self.environment,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+
+    def pfw(self, *words, **more):
+        return subprocess.run([PFW, *map(str, words)], cwd=self.top, text=True, capture_output=True,
+                              timeout=120, env={**self.environment, "LD_PRELOAD": ""}, **more)
+
+    def attach(self, *options):
+        done = self.pfw("attach", self.pid, *options)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def detach(self):
+        done = self.pfw("detach", self.pid)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def held(self):
+        """Threads and descriptors."""
+        return [len(os.listdir(f"/proc/{self.pid}/{what}")) for what in ("task", "fd")]
+
+    def end(self, expected="ok\n", status=0):
+        self.process.send_signal(signal.SIGTERM)
+        out, error = self.process.communicate(timeout=60)
+        assert (self.process.returncode, out, error) == (status, expected, "")
+
+
+def until(condition, what, seconds=60):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, what
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def running(tmp_path):
+    started = []
+
+    def start(*words, **variables):
+        started.append(Running(words, tmp_path, **variables))
+        until(lambda: os.path.realpath(f"/proc/{started[-1].pid}/exe") == os.path.realpath(words[0]),
+              "the program has not started")
+        return started[-1]
+
+    data = tmp_path / "data"
+    data.write_bytes(random.Random(1).randbytes(4096))
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.communicate()
+
+
+def test_it_records_from_then_to_then(running, tmp_path):
+    one = running(TARGET, "count", "out")
+    until(lambda: os.path.exists(tmp_path / "out") and os.path.getsize(tmp_path / "out") > 20, "it does nothing")
+    said = one.attach("-o", "t").stdout
+    assert f"{one.pid}: recording into {tmp_path}/t.pfw; `pfw detach {one.pid}` ends it\n" == said
+    first = os.path.getsize(tmp_path / "out")
+    until(lambda: os.path.getsize(tmp_path / "out") > first + 100, "it does nothing")
+    assert one.detach().stdout == f"{one.pid}: detached; the trace is {tmp_path}/t.pfw\n"
+    last = os.path.getsize(tmp_path / "out")
+    one.end()
+    writes = harness.events(harness.check_trace(tmp_path / "t.pfw"), "pwrite")
+    offsets = [event["args"]["offset"] for event in writes]
+    # Each exactly once, without a hole, under the name of a descriptor that was open before.
+    assert offsets == list(range(offsets[0], offsets[-1] + 1))
+    assert offsets[0] <= first and offsets[-1] >= first + 100 and offsets[-1] <= last
+    assert {event["args"]["fname"] for event in writes} == {str(tmp_path / "out")}
+
+
+def test_for_a_time_and_until_its_end(running, tmp_path):
+    one = running(TARGET, "count", "out")
+    done = one.attach("--for", "200ms", "-z", "-o", "t")
+    assert "detached" in done.stdout
+    assert harness.events(harness.check_trace(tmp_path / "t.pfw.gz"), "pwrite")
+    one.attach("-o", "u", "-z", "-q")
+    one.end()
+    assert harness.events(harness.check_trace(tmp_path / "u.pfw.gz"), "pwrite")
+
+
+def test_again_and_again(running, tmp_path):
+    """Each time a trace of its own, and nothing is left: no thread, no descriptor."""
+    one = running(TARGET, "tight", "data")
+    until(lambda: one.held()[1] > 3, "it has not opened its file")
+    held = one.held()
+    one.attach("-o", "t")
+    one.detach()
+    for _ in range(5):
+        one.attach("-o", "t")
+        again = one.pfw("attach", one.pid, "-o", "t")
+        assert again.returncode == 1 and "it is recorded already" in again.stderr
+        one.detach()
+        until(lambda: one.held() == held, f"{one.held()} are left of {held}")
+    other = one.pfw("attach", one.pid, "-o", "t", "--all")
+    assert other.returncode == 1 and "with other variables" in other.stderr
+    nothing = one.pfw("detach", one.pid)
+    assert nothing.returncode == 1 and "it is not recorded" in nothing.stderr
+    one.end()
+    traces = sorted(tmp_path.glob("t*.pfw"))
+    assert len(traces) == 6
+    for trace in traces:
+        harness.check_trace(trace)
+
+
+def test_a_process_that_does_nothing(running, tmp_path):
+    """No event, no file; then it does something, and there is one."""
+    source = "import signal, time; signal.signal(signal.SIGUSR1, lambda *_: open('x').close())\n" \
+             "open('x', 'w').close()\nwhile True: time.sleep(1000)"
+    one = running("/usr/bin/python3", "-c", source)
+    until(lambda: (tmp_path / "x").exists(), "it does nothing at all")
+    for _ in range(2):
+        one.attach("-o", "t")
+        one.detach()
+    assert not list(tmp_path.glob("t*"))
+    one.attach("-o", "t")
+    one.process.send_signal(signal.SIGUSR1)
+    until(lambda: (tmp_path / "t.pfw").exists(), "no trace")
+    one.detach()
+    assert harness.events(harness.check_trace(tmp_path / "t.pfw"), "open", "openat", "open64")
+
+
+PYTHON = """
+import hashlib, signal, threading, time
+over = False
+def stop(*_):
+    global over
+    over = True
+signal.signal(signal.SIGTERM, stop)
+def digest():
+    with open("data", "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+want, wrong = digest(), []
+def work():
+    while not over:
+        if digest() != want:
+            wrong.append(1)
+        time.sleep(0.001)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("wrong" if wrong else "ok")
+"""
+NODE = """
+const fs = require('fs'), want = fs.readFileSync('data'); let wrong = 0, done = 0;
+const next = () => fs.readFile('data', (error, now) => {
+    wrong += !!error || !now.equals(want); done++; setTimeout(next, 1); });
+next(); next();
+process.on('SIGTERM', () => { console.log(wrong || !done ? 'wrong' : 'ok'); process.exit(0); });
+"""
+PROGRAMS = {
+    "tight": lambda: [TARGET, "tight", "data"],
+    "threads": lambda: [TARGET, "threads", "data"],
+    "waits": lambda: [TARGET, "waits", "data"],
+    "python": lambda: ["/usr/bin/python3", "-c", PYTHON],
+    "node": lambda: [shutil.which("node"), "-e", NODE],
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_do_the_same(running, program):
+    words = PROGRAMS[program]()
+    if not words[0] or (program == "node" and harness.RUNTIME):
+        pytest.skip("not on this machine, or with an allocator of its own")
+    one = running(*words)
+    time.sleep(0.3)
+    for _ in range(4):
+        one.attach("-o", "t")
+        time.sleep(random.random() * 0.05)
+        one.detach()
+    one.end()
+
+
+@pytest.mark.parametrize("program", ["tight", "threads", "waits"])
+def test_a_kill_of_the_command_harms_nothing(running, program):
+    """At random moments, so that each part of its work is hit."""
+    one = running(*PROGRAMS[program]())
+    for i in range(12):
+        command = subprocess.Popen([PFW, "detach" if i % 3 == 2 else "attach", str(one.pid), "-q"], cwd=one.top,
+                                   env={**one.environment, "LD_PRELOAD": ""},
+                                   stderr=subprocess.DEVNULL)
+        time.sleep(random.random() * 0.08)
+        command.kill()
+        command.wait()
+        with open(f"/proc/{one.pid}/status") as status:
+            text = status.read()
+        assert re.search(r"^TracerPid:\t0$", text, re.M) and not re.search(r"^State:\t[tT]", text, re.M)
+    one.end()
+
+
+def test_children_are_recorded_when_asked(running, tmp_path):
+    loop = "trap 'echo ok; exit' TERM; while :; do cat data >copy; done"
+    one = running("/bin/bash", "-c", loop)
+    one.attach("-o", "t", "--children")
+    until(lambda: len(list(tmp_path.glob("t*.pfw"))) > 3, "no trace of a child")
+    one.end()
+    names = {event["args"].get("fname") for path in tmp_path.glob("t*.pfw")
+             for event in harness.events(harness.check_trace(path))}
+    assert str(tmp_path / "data") in names
+
+
+# ---- refusals ----
+
+def refused(one, *words):
+    done = one.pfw("attach", *words)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_refusals_name_the_reason(running, tmp_path):
+    source = tmp_path / "static.c"
+    source.write_text("#include <unistd.h>\nint main(void) { for (;;) pause(); }\n")
+    subprocess.run(["gcc", "-static", "-o", tmp_path / "static", source], check=True)
+    assert "it is statically linked" in refused(one := running(tmp_path / "static"), one.pid)
+    assert "it is a thread of the kernel" in refused(one, 2) or not os.path.exists("/proc/2/exe")
+    assert "there is no such process" in refused(one, 2 ** 22 - 1)
+    assert one.pfw("attach", "abc").returncode == 2 and one.pfw("attach").returncode == 2
+    stopped = running(TARGET, "count", "out")
+    stopped.process.send_signal(signal.SIGSTOP)
+    until(lambda: "it is stopped" in refused(stopped, stopped.pid), "it is not stopped")
+    stopped.process.send_signal(signal.SIGCONT)
+    stopped.attach("-o", "t")
+    stopped.detach()
+    stopped.end()
+
+
+def test_another_tracer_is_left_alone(running):
+    one = running(TARGET, "tight", "data")
+    tracer = subprocess.Popen(["strace", "-o", "/dev/null", "-p", str(one.pid)], stderr=subprocess.DEVNULL)
+    with open(f"/proc/{one.pid}/status") as status:
+        until(lambda: status.seek(0) or not re.search(r"TracerPid:\t0\n", status.read()), "strace is not there")
+    assert f"process {tracer.pid} (a debugger, strace) is attached to it" in refused(one, one.pid)
+    tracer.terminate()
+    tracer.wait()
+    one.end()
+
+
+def test_a_filter_that_would_kill_it(running):
+    one = running(TARGET, "filtered", "data")
+    until(lambda: "Seccomp:\t2" in open(f"/proc/{one.pid}/status").read(), "no filter")
+    assert "a seccomp filter may kill it" in refused(one, one.pid)
+    one.end()
+
+
+def test_a_program_under_pfw_run_is_recorded_already(running, tmp_path):
+    one = running(PFW, "run", "-q", "-o", "t", TARGET, "count", "out")
+    until(lambda: (tmp_path / "t.pfw").exists(), "no trace")
+    child = int(open(f"/proc/{one.pid}/task/{one.pid}/children").read().split()[0])
+    assert "it is recorded already" in refused(one, child)
+    os.kill(child, signal.SIGTERM)
+    one.process.communicate(timeout=60)

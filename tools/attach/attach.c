@@ -1,0 +1,391 @@
+/* tools/attach/attach.c - `pfw attach` and `pfw detach`: record a process that is running already. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attach/inject.h"
+#include "attach/tracee.h"
+#include "common/base/units.h"
+#include "ui/cli.h"
+#include "ui/interrupt.h"
+
+extern char **environ;
+
+enum { OPTION_FOR = 256, OPTION_ALL, OPTION_CHILDREN };
+
+static const struct cli_option attach_options[] = {
+	{ "output", 'o', "BASE",
+	  "name of the trace, without .pfw; default: the program's name here", 'o' },
+	{ "gzip", 'z', NULL, "write .pfw.gz", 'z' },
+	{ "for", 0, "TIME", "record for that long, then detach; Ctrl-C ends it earlier",
+	  OPTION_FOR },
+	{ "all", 0, NULL, "trace I/O on every file", OPTION_ALL },
+	{ "children", 0, NULL, "also record the processes that it starts from now on",
+	  OPTION_CHILDREN },
+	{ "quiet", 'q', NULL, "print problems only", 'q' },
+	{ 0 },
+};
+
+static const struct cli_option detach_options[] = {
+	{ "quiet", 'q', NULL, "print problems only", 'q' },
+	{ 0 },
+};
+
+/* What the user wants. */
+struct wish {
+	const struct cli_command *command;
+	pid_t pid;
+	const char *output;
+	uint64_t for_ns;
+	bool gzip, all, children, quiet;
+};
+
+/* ---- the variables of the process ---- */
+
+struct list {
+	char *text;
+	size_t used, size;
+	bool cut;
+};
+
+/* Whether the list has an entry of the same name. */
+static bool has(const struct list *list, const char *entry)
+{
+	size_t name = strcspn(entry, "=") + 1;
+
+	for (const char *at = list->text; at < list->text + list->used; at += strlen(at) + 1)
+		if (!strncmp(at, entry, name))
+			return true;
+	return false;
+}
+
+/* Of entries with one name the first one stays. */
+static void add(struct list *list, const char *entry)
+{
+	size_t bytes = strlen(entry) + 1;
+
+	if (has(list, entry))
+		return;
+	/* The last byte is the empty entry at the end. */
+	if (list->used + bytes + 1 > list->size) {
+		list->cut = true;
+		return;
+	}
+	memcpy(list->text + list->used, entry, bytes);
+	list->used += bytes;
+}
+
+__attribute__((format(printf, 2, 3))) static void add_set(struct list *list, const char *format,
+							  ...)
+{
+	char entry[2 * PATH_MAX];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(entry, sizeof(entry), format, arguments);
+	va_end(arguments);
+	add(list, entry);
+}
+
+static bool is_ours(const char *entry)
+{
+	return !strncmp(entry, "DFTRACER_", 9) || !strncmp(entry, "PFW_", 4);
+}
+
+/* The process's own variables, which name its rank, but none of ours: those come from here. */
+static void add_environment(struct list *list, const struct tracee *tracee)
+{
+	char *text = tracee_environment(tracee, list->size);
+
+	for (const char *at = text; at && *at; at += strlen(at) + 1)
+		if (strchr(at, '=') && !is_ours(at))
+			add(list, at);
+	free(text);
+	for (char **at = environ; *at; at++)
+		if (is_ours(*at))
+			add(list, *at);
+}
+
+/* The trace's name: as the user gave it, else the program's, here. */
+static void add_name(struct list *list, const struct wish *wish)
+{
+	char here[PATH_MAX] = "", name[64] = "program";
+
+	if (!getcwd(here, sizeof(here)))
+		here[0] = '\0';
+	tracee_status(wish->pid, wish->pid, "Name", name, sizeof(name));
+	for (char *at = name; *at; at++)
+		*at = *at == '/' || *at == '%' || *at == ' ' || *at == ':' ? '_' : *at;
+	if (wish->output && wish->output[0] == '/')
+		add_set(list, "DFTRACER_LOG_FILE=%s", wish->output);
+	else
+		add_set(list, "DFTRACER_LOG_FILE=%s/%s", here, wish->output ? wish->output : name);
+}
+
+static bool set_variables(struct pfw_attach_block *block, const struct wish *wish,
+			  const struct tracee *tracee, const char *preload)
+{
+	struct list list = { block->variables, 0, sizeof(block->variables), false };
+
+	add_name(&list, wish);
+	add(&list, "DFTRACER_ENABLE=1");
+	add(&list, "DFTRACER_INIT=PRELOAD"); /* for programs that it starts */
+	if (wish->output)
+		add(&list, "PFW_KEEP_NAME=1");
+	if (wish->gzip)
+		add(&list, "DFTRACER_TRACE_COMPRESSION=1");
+	if (wish->all)
+		add(&list, "DFTRACER_DATA_DIR=all");
+	if (wish->children) {
+		add_set(&list, "LD_PRELOAD=%s", preload);
+		add(&list, "PFW_FOLLOW=1");
+	} else {
+		add(&list, "PFW_CHILDREN=none");
+	}
+	add_environment(&list, tracee);
+	return !list.cut;
+}
+
+/* ---- attaching ---- */
+
+static int refuse(const struct wish *wish, const char *why)
+{
+	cli_error(wish->command->name, "%d: %s", (int)wish->pid, why);
+	return CLI_PROBLEMS;
+}
+
+/* The recorder beside the preload object, if the process sees the same file under that name. */
+static const char *find_recorder(const struct wish *wish, char *preload, char *recorder)
+{
+	char there[PATH_MAX + 64];
+	struct stat here, seen;
+
+	if (!cli_find_preload(preload, PATH_MAX))
+		return "libpfw_preload.so and libpfw.so.1 are neither in ../lib beside pfw nor in "
+		       "/usr/lib or /usr/local/lib: install them there, or build them";
+	snprintf(recorder, PATH_MAX, "%.*s/libpfw.so.1", (int)(strrchr(preload, '/') - preload),
+		 preload);
+	snprintf(there, sizeof(there), "/proc/%d/root%s", (int)wish->pid, recorder);
+	if (stat(recorder, &here) < 0)
+		return "libpfw.so.1 is not beside libpfw_preload.so: install both";
+	if (stat(there, &seen) < 0 || here.st_dev != seen.st_dev || here.st_ino != seen.st_ino)
+		return "it does not see the files of this host (a container, a chroot): install pfw "
+		       "in there, and run this command there";
+	return NULL;
+}
+
+/* One line for each that the recorder said. */
+static void print_said(const struct wish *wish, struct pfw_attach_block *block)
+{
+	char *rest = block->said;
+
+	block->said[sizeof(block->said) - 1] = '\0';
+	for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))
+		if (*line)
+			cli_error(wish->command->name, "%d: %s", (int)wish->pid, line);
+}
+
+static int ask(const struct wish *wish, struct tracee *tracee, struct pfw_attach_block *block)
+{
+	char preload[PATH_MAX], recorder[PATH_MAX];
+	const char *why = find_recorder(wish, preload, recorder);
+
+	if (why)
+		return refuse(wish, why);
+	snprintf(block->library, sizeof(block->library), "%s", recorder);
+	if (!set_variables(block, wish, tracee, preload))
+		return refuse(wish, "its environment is larger than 128 KiB");
+	if (inject(tracee, block))
+		return refuse(wish, tracee->why);
+	print_said(wish, block);
+	block->trace[sizeof(block->trace) - 1] = '\0';
+	return CLI_OK;
+}
+
+static int say_error(const struct wish *wish, const struct pfw_attach_block *block)
+{
+	switch (-block->error) {
+	case EALREADY:
+		cli_error(wish->command->name,
+			  "%d: it is recorded already, in %s: `pfw ctl %d` steers it",
+			  (int)wish->pid, cli_name(block->trace), (int)wish->pid);
+		return CLI_PROBLEMS;
+	case ESRCH:
+		return refuse(wish, "it is not recorded");
+	case EPROTO:
+		return refuse(wish, "its recorder is of another version than this command");
+	default:
+		if (!block->said[0])
+			return refuse(wish, strerror(-block->error));
+		return CLI_PROBLEMS;
+	}
+}
+
+/* Begin or end the recording of the process. */
+static int change(const struct wish *wish, enum pfw_attach_wish what, char trace[PATH_MAX])
+{
+	struct pfw_attach_block *block = calloc(1, sizeof(*block));
+	struct tracee tracee;
+	int status;
+
+	if (!block)
+		return refuse(wish, strerror(ENOMEM));
+	block->wish = what;
+	if (tracee_open(&tracee, wish->pid))
+		status = refuse(wish, tracee.why);
+	else
+		status = ask(wish, &tracee, block);
+	if (status == CLI_OK && block->error)
+		status = say_error(wish, block);
+	snprintf(trace, PATH_MAX, "%.*s", PATH_MAX - 1, block->trace);
+	tracee_close(&tracee);
+	free(block);
+	return status;
+}
+
+static int detach(const struct wish *wish)
+{
+	char trace[PATH_MAX];
+	int status = change(wish, PFW_ATTACH_END, trace);
+
+	if (status == CLI_OK && !wish->quiet)
+		printf("%d: detached; the trace is %s\n", (int)wish->pid, cli_name(trace));
+	return status;
+}
+
+/* Until the time is over, a signal comes, or the process ends.  False: it has ended. */
+static bool wait_for(const struct wish *wish)
+{
+	const _Atomic bool *stopped = stop_watch();
+	const struct timespec pause = { .tv_nsec = 20000000 };
+	struct timespec now;
+	uint64_t begin = 0, at;
+
+	do {
+		nanosleep(&pause, NULL);
+		if (kill(wish->pid, 0) < 0 && errno == ESRCH)
+			return false;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		at = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+		begin = begin ? begin : at;
+	} while (!*stopped && at - begin < wish->for_ns);
+	return true;
+}
+
+static int attach(const struct wish *wish)
+{
+	char trace[PATH_MAX];
+	int status = change(wish, PFW_ATTACH_BEGIN, trace);
+
+	if (status != CLI_OK)
+		return status;
+	if (!wish->for_ns) {
+		if (!wish->quiet)
+			printf("%d: recording into %s; `pfw detach %d` ends it\n", (int)wish->pid,
+			       cli_name(trace), (int)wish->pid);
+		return CLI_OK;
+	}
+	fflush(stdout);
+	if (wait_for(wish))
+		return detach(wish);
+	if (!wish->quiet)
+		printf("%d: has ended; the trace is %s\n", (int)wish->pid, cli_name(trace));
+	return CLI_OK;
+}
+
+/* ---- the commands ---- */
+
+static bool take_pid(struct wish *wish, const struct cli_args *args, char **argv)
+{
+	int64_t pid;
+
+	if (args->operands != 1) {
+		cli_error(wish->command->name, "give one process id: pfw %s PID",
+			  wish->command->name);
+		return false;
+	}
+	if (cli_whole(wish->command, "PID", argv[0], 1, INT32_MAX, &pid) < 0)
+		return false;
+	wish->pid = (pid_t)pid;
+	return true;
+}
+
+static int take_option(void *user, const struct cli_args *args, int option)
+{
+	struct wish *wish = user;
+
+	if (option == OPTION_FOR &&
+	    (!pfw_units_ns(args->value, strlen(args->value), &wish->for_ns) || !wish->for_ns)) {
+		cli_error(args->command->name,
+			  "--for %s: wants a time, as 30s (" PFW_UNITS_OF_TIME ")",
+			  cli_name(args->value));
+		return -1;
+	}
+	return 0;
+}
+
+static int run_attach(const struct cli_command *command, int argc, char **argv)
+{
+	struct wish wish = { .command = command };
+	struct cli_args args;
+	int status;
+	const struct cli_target targets[] = {
+		{ 'o', .text = &wish.output },	   { 'z', .flag = &wish.gzip },
+		{ OPTION_ALL, .flag = &wish.all }, { OPTION_CHILDREN, .flag = &wish.children },
+		{ 'q', .flag = &wish.quiet },	   { 0 },
+	};
+
+	status = cli_read(&args, command, argc, argv, targets, &wish, take_option);
+	if (status >= 0)
+		return status;
+	if (!take_pid(&wish, &args, argv))
+		return CLI_USAGE;
+	return cli_finish(stdout, command, attach(&wish));
+}
+
+static int run_detach(const struct cli_command *command, int argc, char **argv)
+{
+	struct wish wish = { .command = command };
+	struct cli_args args;
+	int status;
+	const struct cli_target targets[] = {
+		{ 'q', .flag = &wish.quiet },
+		{ 0 },
+	};
+
+	status = cli_read(&args, command, argc, argv, targets, &wish, NULL);
+	if (status >= 0)
+		return status;
+	if (!take_pid(&wish, &args, argv))
+		return CLI_USAGE;
+	return cli_finish(stdout, command, detach(&wish));
+}
+
+const struct cli_command cli_attach = {
+	.name = "attach",
+	.operands = "PID",
+	.summary = "Record a process that is running already",
+	.details = "The recorder is loaded into the process, which goes on meanwhile.\n"
+		   "Other variables of pfw (PFW_CALLS and so on) are taken from here.\n"
+		   "See also: pfw detach, pfw ctl, pfw top.\n",
+	.options = attach_options,
+	.main = run_attach,
+};
+
+const struct cli_command cli_detach = {
+	.name = "detach",
+	.operands = "PID",
+	.summary = "End the recording that `pfw attach` began",
+	.details = "The trace is complete then.  The recorder stays loaded in the process, but\n"
+		   "none of its calls goes through it.\n",
+	.options = detach_options,
+	.main = run_detach,
+};

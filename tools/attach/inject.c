@@ -1,0 +1,356 @@
+/* tools/attach/inject.c - stops one thread of a process and leads it through stub.c: see inject.h.
+ *
+ * The thread is one that the stub may start a thread in: it stands at a system call that libc made,
+ * of those during which no thread holds a lock of the allocator or of the dynamic linker, and no
+ * signal handler is on its stack.  One change of its registers leads it into the stub, and at the
+ * same moment this command lets go of it.
+ */
+#include "attach/inject.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attach/stub.h"
+#include "attach/thread.h"
+
+#define TRY_NS 10000000000ll	/* to find a thread at a safe point */
+#define REFUSED_NS 1000000000ll /* for how long ptrace() may refuse each thread */
+#define ANSWER_NS 20000000000ll /* to load the recorder and to begin */
+#define BEGIN_NS 1000000000ll	/* for our thread to begin */
+#define LEAVE_NS 3000000000ll	/* for our thread to end */
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static void nap(void)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	nanosleep(&pause, NULL);
+}
+
+#define SAY(tracee, ...) (snprintf((tracee)->why, sizeof((tracee)->why), __VA_ARGS__), -1)
+
+/* ---- the code ---- */
+
+#define SLOTS_MAX 32u /* values of that many attachments are kept apart */
+#define PLACE_NS 10000000000ll
+
+struct code {
+	const char *text;
+	size_t bytes;
+	uint64_t place; /* of the code; behind it come the slots of values */
+	uint64_t slot;	/* of the values for this attachment */
+	bool there;	/* an earlier command has laid the code */
+	struct stub_values values;
+};
+
+/* Find the code of an earlier command, else room for it.  False: there is neither. */
+static bool find_place(const struct tracee *tracee, struct code *code)
+{
+	size_t from = 0, bytes = (code->bytes + 15) / 16 * 16;
+	char *there = malloc(code->bytes);
+	uint64_t place;
+
+	while (there && !code->there &&
+	       (place = tracee_spare_code(tracee, bytes + sizeof(struct stub_values), &from))) {
+		code->there = tracee_read(tracee, place, there, code->bytes) &&
+			      !memcmp(there, code->text, code->bytes);
+		if (code->there || !code->place)
+			code->place = place;
+	}
+	free(there);
+	return code->place != 0;
+}
+
+/* The slot that was used longest ago, or never.  False: its attachment is still going on. */
+static bool find_slot(const struct tracee *tracee, struct code *code)
+{
+	const struct tracee_map *map = tracee_map_of(tracee, code->place);
+	uint64_t at = code->place + (code->bytes + 15) / 16 * 16, newest = 0;
+	struct stub_values values, oldest = { .number = UINT64_MAX };
+
+	for (unsigned i = 0; i < SLOTS_MAX && at + sizeof(values) <= map->end;
+	     i++, at += sizeof(values)) {
+		if (!code->there || !tracee_read(tracee, at, &values, sizeof(values)))
+			values = (struct stub_values){ .number = 0 };
+		if (values.number < oldest.number) {
+			oldest = values;
+			code->slot = at;
+		}
+		newest = values.number > newest ? values.number : newest;
+	}
+	code->values.number = newest + 1;
+	return !oldest.number || !tracee_map_of(tracee, oldest.block);
+}
+
+/* Attachments whose command was killed give up after some seconds. */
+static int await_slot(struct tracee *tracee, struct code *code)
+{
+	int64_t until = now_ns() + PLACE_NS;
+
+	while (!find_slot(tracee, code)) {
+		if (now_ns() > until || tracee_read_maps(tracee))
+			return SAY(tracee, "another pfw is attaching to it or detaching from it");
+		nap();
+	}
+	return 0;
+}
+
+static int prepare(struct tracee *tracee, struct code *code)
+{
+	struct stub_values *values = &code->values;
+
+	code->text = stub_text(&code->bytes);
+	if (!code->text)
+		return SAY(tracee, "there is no code for this processor: start the program with "
+				   "`pfw run`");
+	*values = (struct stub_values){
+		.block = tracee_free_place(tracee, PFW_ATTACH_BYTES),
+		.block_bytes = PFW_ATTACH_BYTES,
+		.save_bytes = thread_save_bytes(),
+		.pthread_create = tracee_function(tracee, "pthread_create"),
+		.pthread_detach = tracee_function(tracee, "pthread_detach"),
+		.dlopen = tracee_function(tracee, "dlopen"),
+		.dlsym = tracee_function(tracee, "dlsym"),
+		.dlerror = tracee_function(tracee, "dlerror"),
+	};
+	if (!values->pthread_create || !values->pthread_detach || !values->dlopen ||
+	    !values->dlsym || !values->dlerror)
+		return SAY(tracee, "its libc (before 2.34) is loaded without threads or dlopen(): "
+				   "start the program with `pfw run`");
+	if (!values->save_bytes)
+		return SAY(tracee, "this processor has no XSAVE: start the program with `pfw run`");
+	if (!find_place(tracee, code) || !values->block)
+		return SAY(tracee, "it has no room for %zu bytes of code", code->bytes);
+	return await_slot(tracee, code);
+}
+
+/* ---- one thread ---- */
+
+struct search {
+	struct tracee *tracee;
+	struct code *code;
+	bool blocked; /* look only at threads that wait in a system call */
+	int64_t until;
+	int error;     /* of the last PTRACE_SEIZE that failed */
+	bool filtered; /* a thread's seccomp filters forbid it */
+};
+
+/* Lead the thread into the code.  It has not been resumed since it was found to be safe. */
+static bool lead(struct search *search, struct thread *thread)
+{
+	struct code *code = search->code;
+	const struct tracee *tracee = search->tracee;
+
+	thread_resumes_at(thread, &code->values.pc, &code->values.rax);
+	return (code->there || tracee_write(tracee, code->place, code->text, code->bytes)) &&
+	       tracee_write(tracee, code->slot, &code->values, sizeof(code->values)) &&
+	       thread_lead(thread, code->place, code->slot);
+}
+
+/* 1: the thread goes through the code; 0: not this thread, or not now. */
+static int try_thread(void *user, pid_t tid)
+{
+	struct search *search = user;
+	struct thread thread;
+	int led = 0;
+
+	if (now_ns() > search->until)
+		return -1;
+	if (search->blocked && !thread_waits(search->tracee, tid))
+		return 0;
+	if (thread_stop(&thread, search->tracee, tid)) {
+		search->error = errno;
+		return 0;
+	}
+	search->error = 0;
+	if (thread_to_safe_point(&thread)) {
+		search->filtered = !thread_may(&thread);
+		led = search->filtered ? -1 : lead(search, &thread);
+	}
+	thread_release(&thread);
+	return led;
+}
+
+/* Threads that wait in a call first: they are there already. */
+static int find_thread(struct tracee *tracee, struct code *code)
+{
+	struct search search = { .tracee = tracee, .code = code };
+	int led = 0;
+
+	search.until = now_ns() + TRY_NS;
+	while (!led) {
+		search.blocked = !search.blocked;
+		led = tracee_threads(tracee->pid, try_thread, &search);
+		if (kill(tracee->pid, 0) < 0 && errno == ESRCH)
+			return SAY(tracee, "it has ended");
+		if (search.filtered)
+			return SAY(tracee, "a seccomp filter may kill it for what the recorder "
+					   "does, or cannot be read: run it as root, or start the "
+					   "program with `pfw run`");
+		/* A thread that ends is refused, too. */
+		if (search.error == EPERM && search.until - now_ns() < TRY_NS - REFUSED_NS)
+			return SAY(tracee, "ptrace() is not allowed: run it as root (in a "
+					   "container: with CAP_SYS_PTRACE)");
+		if (!led)
+			nap();
+	}
+	if (led < 0)
+		return SAY(tracee,
+			   "none of its threads came to a safe point (a system call of libc's) "
+			   "within %lld seconds: try again, or start the program with `pfw run`",
+			   TRY_NS / 1000000000);
+	return 0;
+}
+
+/* ---- the conversation ---- */
+
+/* What our thread says.  The program may have taken the block's place for itself: its memory says
+ * nothing, and must not be written to. */
+static uint32_t state_of(const struct tracee *tracee, const struct code *code)
+{
+	struct {
+		uint32_t state;
+		int32_t tid;
+		uint64_t thread, dlerror, values;
+	} head;
+
+	if (!tracee_read(tracee, code->values.block, &head, sizeof(head)) ||
+	    head.values != code->slot)
+		return PFW_ATTACH_NEW;
+	return head.state;
+}
+
+static bool await(const struct tracee *tracee, const struct code *code, uint32_t least, int64_t ns)
+{
+	int64_t until = now_ns() + ns;
+
+	while (state_of(tracee, code) < least) {
+		if (now_ns() > until || (kill(tracee->pid, 0) < 0 && errno == ESRCH))
+			return false;
+		nap();
+	}
+	return true;
+}
+
+static void set_state(const struct tracee *tracee, const struct code *code, uint32_t state)
+{
+	tracee_write(tracee, code->values.block, &state, sizeof(state));
+}
+
+/* Everything but the members that the thread has set. */
+static bool fill(const struct tracee *tracee, const struct code *code,
+		 const struct pfw_attach_block *block)
+{
+	size_t from = offsetof(struct pfw_attach_block, entry);
+
+	if (!tracee_write(tracee, code->values.block + from, (const char *)block + from,
+			  sizeof(*block) - from))
+		return false;
+	set_state(tracee, code, PFW_ATTACH_FILLED);
+	return true;
+}
+
+static int read_answer(struct tracee *tracee, const struct code *code,
+		       struct pfw_attach_block *block)
+{
+	char text[384] = "";
+
+	if (!tracee_read(tracee, code->values.block, block, sizeof(*block)))
+		return SAY(tracee, "it has ended");
+	switch (atomic_load(&block->state)) {
+	case PFW_ATTACH_NOT_LOADED:
+		tracee_read(tracee, block->dlerror, text, sizeof(text) - 1);
+		return SAY(tracee, "the recorder cannot be loaded into it: %s", text);
+	case PFW_ATTACH_NO_ENTRY:
+		return SAY(tracee, "%.200s is of another version than this command",
+			   block->library);
+	default:
+		return 0;
+	}
+}
+
+/* Our thread ends; `pfw detach` and `pfw attach` shall find none of it. */
+static void await_end(const struct tracee *tracee, pid_t tid)
+{
+	int64_t until = now_ns() + LEAVE_NS;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)tracee->pid, (int)tid);
+	while (access(path, F_OK) == 0 && now_ns() < until)
+		nap();
+}
+
+static int talk(struct tracee *tracee, const struct code *code, struct pfw_attach_block *block)
+{
+	int error;
+
+	if (!fill(tracee, code, block) || !await(tracee, code, PFW_ATTACH_NOT_LOADED, ANSWER_NS))
+		return SAY(tracee,
+			   "the recorder did not answer; look whether it records with "
+			   "`pfw ctl %d status`",
+			   (int)tracee->pid);
+	error = read_answer(tracee, code, block);
+	set_state(tracee, code, PFW_ATTACH_SEEN);
+	await_end(tracee, block->tid);
+	return error;
+}
+
+/* One command at a time works on a process.  The name is given back with the descriptor. */
+static int lock(struct tracee *tracee)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "pfw-attach-%d", (int)tracee->pid);
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0 &&
+	    errno == EADDRINUSE) {
+		close(fd);
+		return SAY(tracee, "another pfw is attaching to it or detaching from it");
+	}
+	return fd;
+}
+
+/* Start our thread.  The program may take the block's place meanwhile: then once more. */
+static int begin(struct tracee *tracee, struct code *code)
+{
+	for (int tries = 0; tries < 5; tries++) {
+		*code = (struct code){ .there = false };
+		if (tracee_read_maps(tracee) || prepare(tracee, code) || find_thread(tracee, code))
+			return -1;
+		if (await(tracee, code, PFW_ATTACH_WAITING, BEGIN_NS))
+			return 0;
+	}
+	return SAY(tracee, "it could not start a thread (seccomp, RLIMIT_AS, RLIMIT_NPROC)");
+}
+
+int inject(struct tracee *tracee, struct pfw_attach_block *block)
+{
+	struct code code;
+	int fd = lock(tracee), error = -1;
+
+	memcpy(block->entry, PFW_ATTACH_ENTRY, sizeof(PFW_ATTACH_ENTRY));
+	block->version = PFW_ATTACH_VERSION;
+	if (fd >= 0 && !thread_watch_begin(tracee)) {
+		error = begin(tracee, &code);
+		thread_watch_end(tracee);
+		if (!error)
+			error = talk(tracee, &code, block);
+	}
+	if (fd >= 0)
+		close(fd);
+	return error;
+}

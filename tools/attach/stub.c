@@ -1,0 +1,163 @@
+/* tools/attach/stub.c - machine code that `pfw attach` lays into a process; see stub.h.
+ *
+ * The code is never changed once it is in a process: a thread may be in it at any time later.  What
+ * differs from one attachment to the next are the values, to which a register points.  It needs no
+ * help of the command once it runs: the command may be killed at any moment.  Its first
+ * part runs in a thread of the program, which was stopped at a system call, so that r11 and rcx
+ * hold nothing.  It leaves the red zone
+ * alone, saves all registers on that thread's stack, blocks signals, and starts a thread by
+ * pthread_create() on a stack of its own; then it restores everything and goes on where the thread
+ * was.  The second part is that new thread, in which dlopen() may take as long as it likes.
+ */
+#include "attach/stub.h"
+
+#if defined(__x86_64__)
+
+/* Offsets in struct pfw_attach_block; common/format/attach.h holds it to these. */
+#define STATE "0"
+#define TID "4"
+#define THREAD "8"
+#define MESSAGE "16"
+#define VALUES "24"
+#define ENTRY "32"
+#define LIBRARY "64"
+
+/* Offsets in struct stub_values. */
+#define PC "0"
+#define RAX "8"
+#define BLOCK "16"
+#define BLOCK_BYTES "24"
+#define SAVE_BYTES "32"
+#define CREATE "40"
+#define DETACH "48"
+#define DLOPEN "56"
+#define DLSYM "64"
+#define DLERROR "72"
+_Static_assert(offsetof(struct stub_values, dlerror) == 72, "the last of them");
+
+#define WAIT_LOOPS "5000" /* of a millisecond */
+
+__asm__(".pushsection .rodata\n"
+	".balign 16\n"
+	".globl pfw_stub_begin\n"
+	".hidden pfw_stub_begin\n"
+	"pfw_stub_begin:\n"
+	/* ---- in the program's thread: r11 = values ---- */
+	"	leaq -128(%rsp), %rsp\n" /* the red zone */
+	"	pushq " PC "(%r11)\n"	 /* for the last ret */
+	"	pushfq\n"
+	"	pushq " RAX "(%r11)\n"
+	"	pushq %rcx\n	pushq %rdx\n	pushq %rbx\n	pushq %rbp\n"
+	"	pushq %rsi\n	pushq %rdi\n	pushq %r8\n	pushq %r9\n"
+	"	pushq %r10\n	pushq %r11\n	pushq %r12\n	pushq %r13\n"
+	"	pushq %r14\n	pushq %r15\n"
+	"	cld\n"
+	"	movq %rsp, %rbp\n"
+	"	movq %r11, %r15\n"
+	"	subq $32, %rsp\n"
+	/* rt_sigprocmask(SIG_SETMASK, all, old, 8): the new thread inherits it, too */
+	"	movq $-1, (%rsp)\n"
+	"	movl $14, %eax\n	movl $2, %edi\n	movq %rsp, %rsi\n"
+	"	leaq 8(%rsp), %rdx\n	movl $8, %r10d\n	syscall\n"
+	/* a stack: mmap(0, 256 KiB, READ | WRITE, PRIVATE | ANONYMOUS, -1, 0) */
+	"	movl $9, %eax\n	xorl %edi, %edi\n	movl $0x40000, %esi\n	movl $3, %edx\n"
+	"	movl $0x22, %r10d\n	movq $-1, %r8\n	xorl %r9d, %r9d\n	syscall\n"
+	"	cmpq $-4096, %rax\n	ja 25f\n"
+	"	movq %rax, %rbx\n"
+	/* the block: the same with FIXED_NOREPLACE, which kernels before 4.17 take for a hint */
+	"	movl $9, %eax\n	movq " BLOCK "(%r15), %rdi\n	movq " BLOCK_BYTES
+	"(%r15), %rsi\n	movl $3, %edx\n"
+	"	movl $0x100022, %r10d\n	movq $-1, %r8\n	xorl %r9d, %r9d\n	syscall\n"
+	"	cmpq $-4096, %rax\n	ja 24f\n"
+	"	movq %rax, %r12\n"
+	"	cmpq " BLOCK "(%r15), %rax\n	jne 23f\n"
+	"	movq %r15, " VALUES "(%r12)\n"
+	"	leaq 0x40000(%rbx), %rsp\n"
+	"	subq " SAVE_BYTES "(%r15), %rsp\n"
+	"	movq %rsp, %r13\n"
+	"	movl $-1, %eax\n	movl $-1, %edx\n"
+	"	xsave64 (%r13)\n" /* whose header is zero, as all of the mapping */
+	"	leaq " THREAD "(%r12), %rdi\n"
+	"	xorl %esi, %esi\n"
+	"	leaq 30f(%rip), %rdx\n"
+	"	movq %r12, %rcx\n"
+	"	call *" CREATE "(%r15)\n"
+	"	movl %eax, %r14d\n"
+	"	movl $-1, %eax\n	movl $-1, %edx\n"
+	"	xrstor64 (%r13)\n"
+	"	testl %r14d, %r14d\n	jz 24f\n"
+	"23:	movl $11, %eax\n	movq %r12, %rdi\n	movq " BLOCK_BYTES
+	"(%r15), %rsi\n	syscall\n" /* munmap */
+	"24:	leaq -32(%rbp), %rsp\n"
+	"	movl $11, %eax\n	movq %rbx, %rdi\n	movl $0x40000, %esi\n	syscall\n"
+	"25:	movl $14, %eax\n	movl $2, %edi\n	leaq 8(%rsp), %rsi\n	xorl %edx, %edx\n"
+	"	movl $8, %r10d\n	syscall\n"
+	"	movq %rbp, %rsp\n"
+	"	popq %r15\n	popq %r14\n	popq %r13\n	popq %r12\n"
+	"	popq %r11\n	popq %r10\n	popq %r9\n	popq %r8\n"
+	"	popq %rdi\n	popq %rsi\n	popq %rbp\n	popq %rbx\n"
+	"	popq %rdx\n	popq %rcx\n	popq %rax\n"
+	"	popfq\n"
+	"	ret $128\n"
+
+	/* ---- the new thread: rdi = block ---- */
+	"30:	pushq %rbx\n	pushq %r12\n	pushq %r13\n	pushq %r14\n	pushq %r15\n"
+	"	movq %rdi, %rbx\n"
+	"	movq " VALUES "(%rbx), %r15\n"
+	"	movq " THREAD "(%rbx), %rdi\n	call *" DETACH "(%r15)\n"
+	"	movl $186, %eax\n	syscall\n" /* gettid */
+	"	movl %eax, " TID "(%rbx)\n"
+	"	movl $1, %eax\n"
+	"	xchgl %eax, " STATE "(%rbx)\n"	    /* WAITING */
+	"	movl $2, %r12d\n	call 40f\n" /* until FILLED */
+	"	testl %eax, %eax\n	jz 33f\n"
+	"	leaq " LIBRARY "(%rbx), %rdi\n	movl $2, %esi\n" /* RTLD_NOW */
+	"	call *" DLOPEN "(%r15)\n"
+	"	testq %rax, %rax\n	jz 31f\n"
+	"	movq %rax, %rdi\n	leaq " ENTRY "(%rbx), %rsi\n	call *" DLSYM "(%r15)\n"
+	"	movl $4, %ecx\n" /* NO_ENTRY */
+	"	testq %rax, %rax\n	jz 32f\n"
+	"	movq %rbx, %rdi\n	call *%rax\n"
+	"	movl $5, %ecx\n	jmp 32f\n" /* DONE */
+	"31:	call *" DLERROR "(%r15)\n"
+	"	movq %rax, " MESSAGE "(%rbx)\n"
+	"	movl $3, %ecx\n" /* NOT_LOADED */
+	"32:	xchgl %ecx, " STATE "(%rbx)\n"
+	"	movl $6, %r12d\n	call 40f\n" /* until SEEN */
+	"33:	movl $11, %eax\n	movq %rbx, %rdi\n	movq " BLOCK_BYTES
+	"(%r15), %rsi\n	syscall\n"
+	"	popq %r15\n	popq %r14\n	popq %r13\n	popq %r12\n	popq %rbx\n"
+	"	xorl %eax, %eax\n"
+	"	ret\n"
+	/* Wait some seconds until the state is r12d; eax: whether it is. */
+	"40:	movl $" WAIT_LOOPS ", %r13d\n"
+	"41:	movl $1, %eax\n"
+	"	cmpl " STATE "(%rbx), %r12d\n	je 42f\n"
+	"	pushq $1000000\n	pushq $0\n" /* struct timespec of a millisecond */
+	"	movl $35, %eax\n	movq %rsp, %rdi\n	xorl %esi, %esi\n	syscall\n"
+	"	addq $16, %rsp\n"
+	"	xorl %eax, %eax\n"
+	"	decl %r13d\n	jnz 41b\n"
+	"42:	ret\n"
+	".globl pfw_stub_end\n"
+	".hidden pfw_stub_end\n"
+	"pfw_stub_end:\n"
+	".popsection\n");
+
+extern const char pfw_stub_begin[], pfw_stub_end[];
+
+const char *stub_text(size_t *bytes)
+{
+	*bytes = (size_t)(pfw_stub_end - pfw_stub_begin);
+	return pfw_stub_begin;
+}
+
+#else
+
+const char *stub_text(size_t *bytes)
+{
+	*bytes = 0;
+	return NULL;
+}
+
+#endif

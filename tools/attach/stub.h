@@ -1,0 +1,22 @@
+/* attach/stub.h - the machine code that `pfw attach` lays into a process. */
+#ifndef PFW_TOOLS_ATTACH_STUB_H
+#define PFW_TOOLS_ATTACH_STUB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the code reads; it lies beside the code, once for each attachment. */
+struct stub_values {
+	uint64_t pc, rax;	     /* where the stopped thread goes on, and with what */
+	uint64_t block, block_bytes; /* a free place for struct pfw_attach_block */
+	uint64_t save_bytes;	     /* of XSAVE's area, a multiple of 64 */
+	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror;
+	uint64_t number; /* of the attachment, from 1; 0 = never used */
+};
+
+/* The code, which is position-independent and begins with its first instruction.  NULL: there is
+ * none for this processor. */
+const char *stub_text(size_t *bytes);
+
+#endif

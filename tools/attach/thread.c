@@ -1,0 +1,519 @@
+/* tools/attach/thread.c - stops a thread at a safe point, and resumes it elsewhere: see thread.h. */
+#include "attach/thread.h"
+
+#include "attach/tracee.h"
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <elf.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/seccomp.h"
+#include "store/sys/open.h"
+
+#define STOP_NS 100000000ll /* for a stop to be reported */
+#define RUN_NS 20000000ll   /* for a running thread to come to a system call */
+#define STEPS 64	    /* system calls that are looked at until the thread is let go */
+#define WATCH_MS 500
+#define STACK_BYTES (256u * 1024u) /* looked at, above the stack pointer */
+
+/* Values of the result register that the kernel, not libc, sees. */
+enum { RESTARTSYS = -512, RESTARTNOINTR = -513, RESTARTNOHAND = -514, RESTART_BLOCK = -516 };
+
+static struct user_regs_struct *registers_of(struct thread *thread)
+{
+	return (struct user_regs_struct *)thread->registers.word;
+}
+
+_Static_assert(sizeof(struct user_regs_struct) <= sizeof(((struct thread *)0)->registers), "room");
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+uint64_t thread_save_bytes(void)
+{
+	unsigned a, b = 0, c, d;
+
+	/* OSXSAVE: the kernel has switched it on.  EBX of leaf 13: bytes for what is on now. */
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) ||
+	    !__get_cpuid_count(13, 0, &a, &b, &c, &d))
+		return 0;
+	return (b + 63) & ~UINT64_C(63);
+}
+
+/* ---- the watch ---- */
+
+/* The other process: 'b' begins a stop, 'e' ends it. */
+static void watch(pid_t command, int from)
+{
+	struct pollfd in = { .fd = from, .events = POLLIN };
+	bool stopped = false;
+	char word;
+
+	for (;;) {
+		if (poll(&in, 1, stopped ? WATCH_MS : -1) == 0) {
+			/* Its tracees go on by themselves. */
+			kill(command, SIGKILL);
+			_exit(0);
+		}
+		if (read(in.fd, &word, 1) <= 0)
+			_exit(0);
+		stopped = word == 'b';
+	}
+}
+
+int thread_watch_begin(struct tracee *tracee)
+{
+	pid_t command = getpid();
+	int ends[2] = { -1, -1 };
+
+	tracee->watcher = pipe(ends) == 0 ? fork() : -1;
+	if (tracee->watcher == 0) {
+		close(ends[1]);
+		signal(SIGINT, SIG_IGN);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		watch(command, ends[0]);
+	}
+	if (ends[0] >= 0)
+		close(ends[0]);
+	tracee->watch = ends[1];
+	if (tracee->watcher > 0)
+		return 0;
+	snprintf(tracee->why, sizeof(tracee->why), "no process to watch over this one: %s",
+		 strerror(errno));
+	return -1;
+}
+
+void thread_watch_end(struct tracee *tracee)
+{
+	close(tracee->watch);
+	while (waitpid(tracee->watcher, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void tell_watch(const struct thread *thread, char word)
+{
+	while (write(thread->tracee->watch, &word, 1) < 0 && errno == EINTR)
+		;
+}
+
+/* ---- what is safe ---- */
+
+/*
+ * Calls that programs make and that neither an allocator nor the dynamic linker makes.  futex: only
+ * FUTEX_WAIT_BITSET, in which conditions, semaphores and joins wait; libc's own locks do not use it.
+ */
+static bool is_safe_call(uint64_t number, uint64_t futex_operation)
+{
+	static const uint16_t calls[] = {
+		SYS_read,
+		SYS_write,
+		SYS_pread64,
+		SYS_pwrite64,
+		SYS_readv,
+		SYS_writev,
+		SYS_preadv,
+		SYS_pwritev,
+		SYS_preadv2,
+		SYS_pwritev2,
+		SYS_poll,
+		SYS_ppoll,
+		SYS_select,
+		SYS_pselect6,
+		SYS_epoll_wait,
+		SYS_epoll_pwait,
+		SYS_nanosleep,
+		SYS_clock_nanosleep,
+		SYS_accept,
+		SYS_accept4,
+		SYS_connect,
+		SYS_recvfrom,
+		SYS_recvmsg,
+		SYS_recvmmsg,
+		SYS_sendto,
+		SYS_sendmsg,
+		SYS_sendmmsg,
+		SYS_sendfile,
+		SYS_wait4,
+		SYS_waitid,
+		SYS_pause,
+		SYS_fsync,
+		SYS_fdatasync,
+		SYS_sched_yield,
+		SYS_rt_sigtimedwait,
+		SYS_lseek,
+		SYS_getpid,
+		SYS_getppid,
+		SYS_ioctl,
+	};
+
+	if (number == SYS_futex)
+		return (futex_operation & 0x7f) == 9 /* FUTEX_WAIT_BITSET */;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (calls[i] == number)
+			return true;
+	return false;
+}
+
+/* Calls that the kernel does not make again by itself after a stop. */
+static bool ends_by_stop(uint64_t number)
+{
+	return number == SYS_epoll_wait || number == SYS_epoll_pwait ||
+	       number == SYS_rt_sigtimedwait;
+}
+
+bool thread_waits(const struct tracee *tracee, pid_t tid)
+{
+	unsigned long long number, argument[6], stack, pc;
+	char path[64], line[256] = "";
+	int fd, read_now;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)tracee->pid, (int)tid);
+	fd = pfw_open_file(path, 0, NULL);
+	if (fd < 0)
+		return false;
+	read_now = (int)read(fd, line, sizeof(line) - 1);
+	close(fd);
+	return read_now > 0 &&
+	       sscanf(line, "%llu %llx %llx %llx %llx %llx %llx %llx %llx", &number, &argument[0],
+		      &argument[1], &argument[2], &argument[3], &argument[4], &argument[5], &stack,
+		      &pc) == 9 &&
+	       is_safe_call(number, argument[1]) && tracee_is_libc(tracee, pc);
+}
+
+/* A signal that a handler of the program is going to take. */
+static bool has_signal(const struct thread *thread)
+{
+	static const char *const pending[] = { "SigPnd", "ShdPnd" };
+	char text[32];
+	uint64_t caught, blocked;
+
+	if (!tracee_status(thread->tracee->pid, thread->tid, "SigCgt", text, sizeof(text)))
+		return true;
+	caught = strtoull(text, NULL, 16);
+	if (!tracee_status(thread->tracee->pid, thread->tid, "SigBlk", text, sizeof(text)))
+		return true;
+	blocked = strtoull(text, NULL, 16);
+	for (size_t i = 0; i < 2; i++)
+		if (!tracee_status(thread->tracee->pid, thread->tid, pending[i], text,
+				   sizeof(text)) ||
+		    strtoull(text, NULL, 16) & caught & ~blocked)
+			return true;
+	return false;
+}
+
+/* Whether the stack holds the return address of a signal handler: libc's mov $15, %rax; syscall. */
+static bool in_handler(const struct thread *thread, uint64_t stack)
+{
+	static const unsigned char restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	const struct tracee_map *map = tracee_map_of(thread->tracee, stack);
+	uint64_t bytes = map ? map->end - stack : 0;
+	unsigned char code[sizeof(restorer)];
+	uint64_t *words;
+	bool found = false;
+
+	bytes = (bytes < STACK_BYTES ? bytes : STACK_BYTES) & ~UINT64_C(7);
+	words = malloc(bytes + 8);
+	if (!bytes || !words || !tracee_read(thread->tracee, stack, words, bytes)) {
+		free(words);
+		return true;
+	}
+	for (size_t i = 0; i < bytes / 8 && !found; i++)
+		found = tracee_is_libc(thread->tracee, words[i]) &&
+			tracee_read(thread->tracee, words[i], code, sizeof(code)) &&
+			!memcmp(code, restorer, sizeof(code));
+	free(words);
+	return found;
+}
+
+static bool is_safe(struct thread *thread)
+{
+	const struct user_regs_struct *regs = registers_of(thread);
+	unsigned char code[2];
+
+	return (int64_t)regs->orig_rax >= 0 && is_safe_call(regs->orig_rax, regs->rsi) &&
+	       tracee_is_libc(thread->tracee, regs->rip) &&
+	       tracee_read(thread->tracee, regs->rip - 2, code, 2) && code[0] == 0x0f &&
+	       code[1] == 0x05 && !has_signal(thread) && !in_handler(thread, regs->rsp);
+}
+
+/* ---- stopping ---- */
+
+static bool read_registers(struct thread *thread)
+{
+	struct iovec part = { registers_of(thread), sizeof(struct user_regs_struct) };
+
+	return ptrace(PTRACE_GETREGSET, thread->tid, NT_PRSTATUS, &part) == 0;
+}
+
+static bool write_registers(const struct thread *thread, struct user_regs_struct *regs)
+{
+	struct iovec part = { regs, sizeof(*regs) };
+
+	return ptrace(PTRACE_SETREGSET, thread->tid, NT_PRSTATUS, &part) == 0;
+}
+
+/* Wait for a stop.  False: none came, or the thread is gone. */
+static bool await_stop(struct thread *thread, int64_t ns)
+{
+	const struct timespec pause = { .tv_nsec = 20000 };
+	int64_t until = now_ns() + ns;
+	int status;
+	pid_t found;
+
+	while ((found = waitpid(thread->tid, &status, __WALL | WNOHANG)) == 0 && now_ns() < until)
+		nanosleep(&pause, NULL);
+	if (found != thread->tid || !WIFSTOPPED(status))
+		return false;
+	thread->stopped = true;
+	thread->signal = status >> 8 == SIGTRAP || status >> 8 == (SIGTRAP | 0x80) ||
+					 status >> 16 == PTRACE_EVENT_STOP
+				 ? 0
+				 : WSTOPSIG(status);
+	return true;
+}
+
+static bool resume(struct thread *thread, enum __ptrace_request how)
+{
+	thread->stopped = false;
+	tell_watch(thread, 'e');
+	return ptrace(how, thread->tid, 0, thread->signal) == 0;
+}
+
+/* The next stop that is none before a signal: those are passed on. */
+static bool next_stop(struct thread *thread, int64_t ns)
+{
+	while (await_stop(thread, ns)) {
+		tell_watch(thread, 'b');
+		if (!thread->signal)
+			return read_registers(thread);
+		if (!resume(thread, PTRACE_SYSCALL))
+			return false;
+	}
+	return false;
+}
+
+int thread_stop(struct thread *thread, const struct tracee *tracee, pid_t tid)
+{
+	*thread = (struct thread){ .tracee = tracee, .tid = tid };
+	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD) < 0)
+		return -1;
+	tell_watch(thread, 'b');
+	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+	return 0;
+}
+
+bool thread_to_safe_point(struct thread *thread)
+{
+	bool there = next_stop(thread, STOP_NS);
+	int64_t until = now_ns() + RUN_NS;
+
+	for (int i = 0; there && !is_safe(thread); i++) {
+		/* A waiting thread that is not safe shall not be woken for more. */
+		if (i == STEPS || now_ns() > until || !resume(thread, PTRACE_SYSCALL))
+			return false;
+		there = next_stop(thread, RUN_NS);
+	}
+	return there;
+}
+
+/* ---- seccomp ---- */
+
+/* Calls that the stub and the new thread make, besides the recorder's own. */
+static const long calls[] = { SYS_clone3, SYS_clone, SYS_set_robust_list, SYS_rseq, SYS_nanosleep,
+			      SYS_fstat,  SYS_exit,  SYS_rt_sigprocmask };
+
+/* How many filters a thread has; -1: the strict mode, which allows nothing. */
+static int filters_of(pid_t pid, pid_t tid)
+{
+	char text[32] = "0";
+
+	if (!tracee_status(pid, tid, "Seccomp", text, sizeof(text)) || text[0] == '0')
+		return 0;
+	if (text[0] == '1' || !tracee_status(pid, tid, "Seccomp_filters", text, sizeof(text)))
+		return -1;
+	return atoi(text);
+}
+
+/* Whether one filter lets all calls through, or refuses them with an error. */
+static bool filter_allows(const struct sock_filter *filter, unsigned count,
+			  struct pfw_seccomp_state *state)
+{
+	const char *name;
+	bool writer;
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (pfw_seccomp_ask(filter, count, calls[i], state) == PFW_SECCOMP_KILLS)
+			return false;
+	return pfw_seccomp_ask_all(filter, count, state, &name, &writer) != PFW_SECCOMP_KILLS;
+}
+
+/*
+ * Whether the thread's filters leave it alive.  Filters as many as this command's are taken for the
+ * same: those of a container.  Others can be read with CAP_SYS_ADMIN.
+ */
+bool thread_may(const struct thread *thread)
+{
+	int filters = filters_of(thread->tracee->pid, thread->tid);
+	struct sock_filter *filter = malloc(BPF_MAXINSNS * sizeof(*filter));
+	struct pfw_seccomp_state *state = malloc(BPF_MAXINSNS * sizeof(*state));
+	bool may = filter && state && filters >= 0;
+
+	if (filters != filters_of(getpid(), getpid())) {
+		for (long i = 0; may && i < filters; i++) {
+			long count = ptrace(PTRACE_SECCOMP_GET_FILTER, thread->tid, i, filter);
+
+			may = count > 0 && filter_allows(filter, (unsigned)count, state);
+		}
+	}
+	free(filter);
+	free(state);
+	return may;
+}
+
+/* ---- going on ---- */
+
+void thread_resumes_at(const struct thread *thread, uint64_t *pc, uint64_t *result)
+{
+	const struct user_regs_struct *regs =
+		(const struct user_regs_struct *)thread->registers.word;
+	int64_t value = (int64_t)regs->rax;
+
+	*pc = regs->rip;
+	*result = regs->rax;
+	/* ENOSYS: it is about to make the call. */
+	if (value == RESTARTSYS || value == RESTARTNOINTR || value == RESTARTNOHAND ||
+	    value == -ENOSYS || (value == -EINTR && ends_by_stop(regs->orig_rax)))
+		*result = regs->orig_rax;
+	else if (value == RESTART_BLOCK)
+		*result = SYS_restart_syscall;
+	else
+		return;
+	*pc -= 2;
+}
+
+bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values)
+{
+	struct user_regs_struct regs = *registers_of(thread);
+
+	regs.rip = pc;
+	regs.r11 = values;	    /* which a system call leaves undefined */
+	regs.orig_rax = UINT64_MAX; /* the kernel makes no call again */
+	return write_registers(thread, &regs);
+}
+
+/* The wait that our stop has ended goes on, since no signal has come. */
+static void mend_wait(struct thread *thread)
+{
+	struct user_regs_struct regs;
+
+	if (!read_registers(thread))
+		return;
+	regs = *registers_of(thread);
+	if ((int64_t)regs.rax != -EINTR || !ends_by_stop(regs.orig_rax) || thread->signal ||
+	    has_signal(thread))
+		return;
+	thread_resumes_at(thread, (uint64_t *)&regs.rip, (uint64_t *)&regs.rax);
+	regs.orig_rax = UINT64_MAX;
+	write_registers(thread, &regs);
+}
+
+void thread_release(struct thread *thread)
+{
+	/* It runs on behind PTRACE_SYSCALL: only a stopped thread can be let go. */
+	if (!thread->stopped) {
+		ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
+		if (await_stop(thread, STOP_NS))
+			tell_watch(thread, 'b');
+	}
+	if (thread->stopped) {
+		mend_wait(thread);
+		ptrace(PTRACE_DETACH, thread->tid, 0, thread->signal);
+	}
+	tell_watch(thread, 'e');
+}
+
+#else
+
+uint64_t thread_save_bytes(void)
+{
+	return 0;
+}
+
+int thread_watch_begin(struct tracee *tracee)
+{
+	(void)tracee;
+	return -1;
+}
+
+void thread_watch_end(struct tracee *tracee)
+{
+	(void)tracee;
+}
+
+bool thread_waits(const struct tracee *tracee, pid_t tid)
+{
+	(void)tracee;
+	(void)tid;
+	return false;
+}
+
+int thread_stop(struct thread *thread, const struct tracee *tracee, pid_t tid)
+{
+	(void)thread;
+	(void)tracee;
+	(void)tid;
+	return -1;
+}
+
+bool thread_to_safe_point(struct thread *thread)
+{
+	(void)thread;
+	return false;
+}
+
+bool thread_may(const struct thread *thread)
+{
+	(void)thread;
+	return false;
+}
+
+void thread_resumes_at(const struct thread *thread, uint64_t *pc, uint64_t *result)
+{
+	(void)thread;
+	*pc = *result = 0;
+}
+
+bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values)
+{
+	(void)thread;
+	(void)pc;
+	(void)values;
+	return false;
+}
+
+void thread_release(struct thread *thread)
+{
+	(void)thread;
+}
+
+#endif

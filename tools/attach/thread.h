@@ -1,0 +1,53 @@
+/* attach/thread.h - one thread of another process, stopped by ptrace(2). */
+#ifndef PFW_TOOLS_ATTACH_THREAD_H
+#define PFW_TOOLS_ATTACH_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tracee;
+
+/* The general registers, by the kernel's names. */
+struct thread {
+	const struct tracee *tracee;
+	pid_t tid;
+	bool stopped; /* at a stop that ptrace() reported */
+	int signal;   /* the one that it was about to take; 0 = none */
+	union {
+		uint64_t word[64];
+		char bytes[512];
+	} registers;
+};
+
+/* Bytes of the area that XSAVE fills on this machine; 0 = it has no XSAVE. */
+uint64_t thread_save_bytes(void);
+
+/* Around all that follows: a second process ends this one if it leaves a thread stopped for longer
+ * than half a second.  0, or -1 and tracee->why. */
+int thread_watch_begin(struct tracee *tracee);
+void thread_watch_end(struct tracee *tracee);
+
+/* Whether the thread waits in a call of libc's that is safe.  It is not stopped for this. */
+bool thread_waits(const struct tracee *tracee, pid_t tid);
+
+/* Stop the thread.  0, or -1 and errno. */
+int thread_stop(struct thread *thread, const struct tracee *tracee, pid_t tid);
+
+/* Let it run up to a system call, for some milliseconds at most.  False: it is not at a safe one. */
+bool thread_to_safe_point(struct thread *thread);
+
+/* Whether the stopped thread's seccomp filters allow what it would have to do. */
+bool thread_may(const struct thread *thread);
+
+/* Where the program goes on, and with what in its result register, if the registers are changed
+ * now: it makes an interrupted call again. */
+void thread_resumes_at(const struct thread *thread, uint64_t *pc, uint64_t *result);
+
+/* Let the stopped thread go on at `pc`, with r11 = values and its other registers as they are. */
+bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values);
+
+/* Let go of the thread, wherever it is. */
+void thread_release(struct thread *thread);
+
+#endif

@@ -1,0 +1,72 @@
+/* attach/tracee.h - a running process as `pfw attach` sees it: its files in /proc, memory, functions.
+ *
+ * Room tools/attach: `pfw attach` and `pfw detach`, which load the recorder into a running process.
+ * It may use tools/ui, tools/share, the store and common.  Start with attach.c; then inject.c, which stops a thread, and
+ * stub.c, the code that this thread then runs.
+ */
+#ifndef PFW_TOOLS_ATTACH_TRACEE_H
+#define PFW_TOOLS_ATTACH_TRACEE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tracee_map {
+	uint64_t start, end, offset;
+	bool readable, writable, executable;
+	char *path; /* "" = no file */
+};
+
+struct tracee {
+	pid_t pid;
+	int mem; /* /proc/PID/mem */
+	struct tracee_map *map;
+	size_t maps;
+	int watch;     /* a pipe to the process that thread_watch_begin() starts */
+	pid_t watcher; /* that process */
+	char why[512]; /* after a failure: what it is about and what to do */
+};
+
+/* Open it.  0, or -1 and tracee->why: it cannot be attached to, and why.  Nothing is changed. */
+int tracee_open(struct tracee *tracee, pid_t pid);
+void tracee_close(struct tracee *tracee);
+
+/* Read /proc/PID/maps again.  0 or -errno. */
+int tracee_read_maps(struct tracee *tracee);
+
+/* The map that holds an address, or NULL. */
+const struct tracee_map *tracee_map_of(const struct tracee *tracee, uint64_t address);
+
+/* Whether the address is in code of a file whose name begins with one of libc's names. */
+bool tracee_is_libc(const struct tracee *tracee, uint64_t address);
+
+/* The address of a function that libc, or what belongs to it, exports; 0 = none. */
+uint64_t tracee_function(const struct tracee *tracee, const char *name);
+
+/* Read or write its memory. False: not all of it. */
+bool tracee_read(const struct tracee *tracee, uint64_t address, void *out, size_t bytes);
+bool tracee_write(const struct tracee *tracee, uint64_t address, const void *data, size_t bytes);
+
+/* The next place behind the end of a library's code which nothing uses, in a page that can be run;
+ * *from counts on from 0.  0 = there is no other that large. */
+uint64_t tracee_spare_code(const struct tracee *tracee, size_t bytes, size_t *from);
+
+/* A free place for a mapping; 0 = none. */
+uint64_t tracee_free_place(const struct tracee *tracee, size_t bytes);
+
+/* Whether a file of that name (its last part) is loaded. */
+bool tracee_has(const struct tracee *tracee, const char *name);
+
+/* A value of /proc/PID/status, or of a thread's, in a buffer of the caller; false: no such line. */
+bool tracee_status(pid_t pid, pid_t tid, const char *name, char *out, size_t size);
+
+/* The variables that the process was started with (at most `limit` bytes), each with its NUL, then an
+ * empty one; for free().  NULL = they cannot be read. */
+char *tracee_environment(const struct tracee *tracee, size_t limit);
+
+/* Call take() for each thread until it returns not 0; that is returned, too. */
+int tracee_threads(pid_t pid, int (*take)(void *user, pid_t tid), void *user);
+
+#endif
