@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "store/kit/grow.h"
+#include "store/kit/saturate.h"
 #include "table/pass.h"
 
 /* ---- blocks, in order ---- */
@@ -76,6 +77,7 @@ static int finish(struct table_pass *collect)
 		struct table_worker *worker = &collect->worker[i];
 
 		collect->table->mapped += worker->mapped;
+		pfw_saturate_sum(&collect->table->net_ns, worker->net_ns);
 		collect->table->says |= worker->says;
 		if (rows->count) {
 			error = pfw_averages_merge(rows, &worker->rows);

@@ -123,9 +123,14 @@ static struct pfw_entry as_entry(const struct pfw_summary_name *name)
 				   .args = { .at = "{}", .bytes = 2 } };
 }
 
-static uint64_t mapped_of(const struct pfw_summary_name *name)
+/* What the calls of a name mapped, and their time if they are on no files. */
+static void add_apart(struct table *table, const struct pfw_summary_name *name)
 {
-	return name->transfers ? 0 : name->bytes;
+	const struct pfw_slice cat = { .at = name->cat, .bytes = name->cat_bytes };
+
+	table->mapped += name->transfers ? 0 : name->bytes;
+	if (pfw_slice_is(&cat, "NET"))
+		pfw_saturate_sum(&table->net_ns, narrowed(name->sum_ns));
 }
 
 static int add_name(const struct answer *answer, struct pfw_average *row,
@@ -190,21 +195,21 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary)
 		row = row_of(answer, &line, &entry);
 		if (row == -ENOENT)
 			continue;
-		answer->table->mapped += mapped_of(name);
+		add_apart(answer->table, name);
 		if (row < 0 || add_name(answer, &answer->table->rows.row[row], name))
 			return -ENOMEM;
 	}
 	return 1;
 }
 
-/* Add only what the calls of a trace mapped.  Returns as add_names(). */
-static int add_mapped(struct answer *answer, const struct pfw_summary *summary)
+/* Add only what is told apart.  Returns as add_names(). */
+static int add_all_apart(struct answer *answer, const struct pfw_summary *summary)
 {
 	for (uint32_t i = 1; i < summary->names; i++) {
 		struct pfw_entry entry = as_entry(&summary->name[i]);
 
 		if (pfw_is_io(&entry.cat))
-			answer->table->mapped += mapped_of(&summary->name[i]);
+			add_apart(answer->table, &summary->name[i]);
 	}
 	return !summary->name[0].count;
 }
@@ -360,7 +365,7 @@ static int add_totals(struct answer *answer, struct pfw_index *index)
 		return answered;
 	answered = !pfw_index_totals(index, PFW_INDEX_NAMES | PFW_INDEX_PROCESSES, &summary);
 	if (answered > 0)
-		answered = answer->options->by_step ? add_mapped(answer, &summary)
+		answered = answer->options->by_step ? add_all_apart(answer, &summary)
 						    : add_names(answer, &summary);
 	if (answered > 0)
 		answered = add_processes(answer, &summary);
@@ -455,7 +460,7 @@ static int add_tops(struct answer *answer, struct pfw_indexes *indexes)
 	return error ? error : 1;
 }
 
-static int add_mapped_of(struct answer *answer, struct pfw_index *index)
+static int add_apart_of(struct answer *answer, struct pfw_index *index)
 {
 	struct pfw_summary summary;
 	int answered = -ENOMEM;
@@ -464,7 +469,7 @@ static int add_mapped_of(struct answer *answer, struct pfw_index *index)
 		return answered;
 	answered = !pfw_index_totals(index, PFW_INDEX_NAMES, &summary);
 	if (answered)
-		answered = add_mapped(answer, &summary);
+		answered = add_all_apart(answer, &summary);
 	pfw_summary_release(&summary);
 	return answered;
 }
@@ -486,7 +491,7 @@ static int add_files(struct answer *answer, struct pfw_indexes *indexes)
 			return lacks(answer, error == -EBADMSG ? answer->table->lacks : NULL);
 		answered = is_enough(answer, index);
 		if (answered > 0)
-			answered = add_mapped_of(answer, index);
+			answered = add_apart_of(answer, index);
 	}
 	return answered > 0 ? add_tops(answer, indexes) : answered;
 }
@@ -613,6 +618,7 @@ int table_from_index(struct table *table, const struct table_options *options,
 		table->late = table->too_many = false;
 		table->rest = (struct pfw_tally){ 0 };
 		table->mapped = 0;
+		table->net_ns = 0;
 		table->extent = TABLE_EXTENT_NONE;
 		pfw_averages_release(&table->rows);
 	}

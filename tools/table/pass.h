@@ -51,6 +51,7 @@ struct table_worker {
 	struct pfw_io_calls calls;
 	struct pfw_select_state *wanted;
 	uint64_t mapped;     /* as struct pfw_table_line's */
+	int64_t net_ns;	     /* as struct table's */
 	uint32_t calls_rows; /* rows of calls */
 	unsigned says;	     /* enum pfw_table_says */
 };

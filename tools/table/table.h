@@ -143,6 +143,7 @@ struct table {
 	bool late;	       /* rows of calls have no durations yet: table_read_durations() */
 	struct pfw_tally rest; /* I/O of files that have no row */
 	uint64_t mapped;       /* bytes that mmap() mapped, which no row counts */
+	int64_t net_ns; /* of the rows' time, that on sockets and of waiting: no I/O of files */
 	struct table_extent extent;
 	const char *lacks; /* what the last index that could not answer does not know */
 	unsigned says;	   /* enum pfw_table_says: of all lines, also those that are not shown */

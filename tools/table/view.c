@@ -1,5 +1,6 @@
 /* tools/table/view.c - the rows of a section in the order in which they are shown. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,10 +234,14 @@ static void print_head(const struct table *table, const struct table_options *op
 	printf("Wall %s", cli_time(pfw_saturate_whole(wall)));
 	for (size_t i = 0; i < views; i++) {
 		bool io = view[i].section == PFW_TABLE_IO;
+		double net_ns = io ? (double)table->net_ns : 0;
+		double self_ns = fmax(view[i].self_us * 1000 - net_ns, 0);
 
 		printf("%s%s took %s (%.1f%%)", before, io ? "I/O" : "compute",
-		       cli_time(pfw_saturate_whole(view[i].self_us * 1000)),
-		       view[i].self_us * 1e5 / wall);
+		       cli_time(pfw_saturate_whole(self_ns)), self_ns * 100 / wall);
+		if (net_ns > 0)
+			printf(", sockets and waiting %s (%.1f%%)", cli_time(table->net_ns),
+			       net_ns * 100 / wall);
 		before = ", ";
 		more |= view[i].self_us * 1e3 > wall || view[i].self_device_us * 1e3 > wall;
 		if (view[i].has_device)

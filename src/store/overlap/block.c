@@ -243,6 +243,7 @@ static int find_activity(struct pfw_overlap_block *block, const struct pfw_entry
 static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry *entry)
 {
 	struct pfw_io_sums sums;
+	struct pfw_slice name;
 
 	if (!pfw_slice_is(&entry->cat, "pfw"))
 		return;
@@ -253,7 +254,9 @@ static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry
 		if (owner.rank >= 0)
 			pfw_overlap_add_owner(&block->owner, &owner);
 	}
-	if (!pfw_slice_is(&entry->name, "summed") || !pfw_io_summed(entry, &sums))
+	if (!pfw_slice_is(&entry->name, "summed") || !pfw_io_summed(entry, &sums) ||
+	    (pfw_arg_text(entry, "name", &name) &&
+	     !strcmp(pfw_io_call_cat(name.at, name.bytes), "NET")))
 		return;
 	pfw_saturate_u64(&block->sums.summed_calls, sums.calls);
 	pfw_saturate_sum(&block->sums.summed_ns, sums.ns);
@@ -289,8 +292,8 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 	note_times(block, begin, end);
 	if (entry->ph != 'X')
 		return 0;
-	if (pfw_is_io(&entry->cat))
-		return add_io(block, entry, begin, end);
+	if (pfw_is_io(&entry->cat)) /* a thread that waits for its peer is no file access */
+		return pfw_is_file_io(&entry->cat) ? add_io(block, entry, begin, end) : 0;
 	activity = find_activity(block, entry, begin, end);
 	if (activity == NONE)
 		return 0;

@@ -142,7 +142,8 @@ static int64_t find_name(struct pfw_patterns_block *block, int64_t fd,
 static bool is_file(const struct pfw_slice *fname)
 {
 	return !pfw_slice_begins(fname, "pipe:[") && !pfw_slice_begins(fname, "socket:[") &&
-	       !pfw_slice_begins(fname, "anon_inode:");
+	       !pfw_slice_begins(fname, "anon_inode:") && !pfw_slice_begins(fname, "fds:[") &&
+	       !pfw_slice_begins(fname, "dns:[");
 }
 
 static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
@@ -256,7 +257,7 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 			       : 0;
 	if (entry->ph != 'X')
 		return 0;
-	if (!pfw_is_io(&entry->cat))
+	if (!pfw_is_file_io(&entry->cat))
 		return 0;
 	call = pfw_io_calls_find(&block->io, &entry->name);
 	named = pfw_fname_hashes_find(fnames, entry, &fname) && fname.type == PFW_VALUE_STRING &&

@@ -16,7 +16,7 @@
 /* Rows of a section have the same columns and are shown in one table. */
 enum pfw_table_section {
 	PFW_TABLE_COMPUTE, /* cat PP and the program's own spans */
-	PFW_TABLE_IO,	   /* POSIX and STDIO */
+	PFW_TABLE_IO,	   /* POSIX, STDIO and NET */
 	PFW_TABLE_SECTIONS,
 	/* Nested with the others, but not shown. */
 	PFW_TABLE_HIDDEN = PFW_TABLE_SECTIONS,
