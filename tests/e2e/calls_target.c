@@ -15,6 +15,7 @@
 #include "calls_chars.h"
 #include "calls_aio.h"
 #include "calls_process.h"
+#include "calls_net.h"
 /* clang-format on */
 
 static const struct test_case cases[] = {
@@ -437,6 +438,38 @@ static const struct test_case cases[] = {
 	{ "lio_listio", "lio_listio", "POSIX", case_lio_listio },
 	{ "lio_listio64", "lio_listio", "POSIX", case_lio_listio },
 	{ "syscall", "syscall", "POSIX", case_syscall },
+	{ "connect", "connect", "NET", case_connect },
+	{ "__connect", "connect", "NET", case_connect },
+	{ "bind", "bind", "NET", case_bind },
+	{ "listen", "listen", "NET", case_listen },
+	{ "accept", "accept", "NET", case_accept },
+	{ "accept4", "accept4", "NET", case_accept },
+	{ "shutdown", "shutdown", "NET", case_shutdown },
+	{ "send", "send", "NET", case_send },
+	{ "__send", "send", "NET", case_send },
+	{ "sendto", "sendto", "NET", case_sendto },
+	{ "sendmsg", "sendmsg", "NET", case_sendmsg },
+	{ "sendmmsg", "sendmmsg", "NET", case_mmsg },
+	{ "recv", "recv", "NET", case_recv },
+	{ "__recv_chk", "recv", "NET", case_recv_chk },
+	{ "recvfrom", "recvfrom", "NET", case_recvfrom },
+	{ "__recvfrom_chk", "recvfrom", "NET", case_recvfrom_chk },
+	{ "recvmsg", "recvmsg", "NET", case_recvmsg },
+	{ "recvmmsg", "recvmmsg", "NET", case_mmsg },
+	{ "getaddrinfo", "getaddrinfo", "NET", case_getaddrinfo },
+	{ "poll", "poll", "NET", case_poll },
+	{ "__poll", "poll", "NET", case_poll },
+	{ "__poll_chk", "poll", "NET", case_poll_chk },
+	{ "ppoll", "ppoll", "NET", case_ppoll },
+	{ "__ppoll_chk", "ppoll", "NET", case_ppoll_chk },
+	{ "select", "select", "NET", case_select },
+	{ "__select", "select", "NET", case_select },
+	{ "pselect", "pselect", "NET", case_select },
+	{ "epoll_wait", "epoll_wait", "NET", case_epoll_wait },
+	{ "epoll_pwait", "epoll_pwait", "NET", case_epoll_wait },
+	{ "epoll_pwait2", "epoll_pwait2", "NET", case_epoll_wait },
+	{ "eventfd_read", "eventfd_read", "NET", case_eventfd },
+	{ "eventfd_write", "eventfd_write", "NET", case_eventfd },
 };
 
 static const char *const rows[] = {

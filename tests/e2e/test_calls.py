@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import termios
 
@@ -49,7 +50,7 @@ def events_of(path):
     """The intercepted calls of one trace, in its order."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines[-1]["name"] == "end" and lines[-1]["args"]["lost"] == 0, lines[-1]
-    return [line for line in lines if line["cat"] in ("POSIX", "STDIO")], lines[-1]["args"]
+    return [line for line in lines if line["cat"] in ("POSIX", "STDIO", "NET")], lines[-1]["args"]
 
 
 def split_at_marks(events):
@@ -101,7 +102,7 @@ def told(event):
 
 def number_of(name):
     """The number of a flag or a command; hexadecimal digits are what has no name."""
-    for module in (os, fcntl, mmap, termios, signal):
+    for module in (os, fcntl, mmap, termios, signal, socket):
         if name not in NUMBERS and hasattr(module, name):
             return getattr(module, name) & 0xffffffff
     return NUMBERS[name] if name in NUMBERS else int(name, 16)

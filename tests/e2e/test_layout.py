@@ -65,7 +65,7 @@ MAY_UNPOISON = {
     "recorder/attach/attach.c", "recorder/attach/preload.c", "common/base/seccomp.c", "recorder/wrap/calls.c",
     "recorder/wrap/descriptors.c", "recorder/wrap/exec.c", "recorder/wrap/mmap.c",
     "recorder/wrap/namespaces.c", "recorder/wrap/open.c", "recorder/wrap/posix.c",
-    "recorder/wrap/process.c", "recorder/wrap/rights.c", "recorder/wrap/unnamed_files.c",
+    "recorder/wrap/net.c", "recorder/wrap/process.c", "recorder/wrap/rights.c",
     "recorder/wrap/stdio.c", "recorder/wrap/directories.c"}
 
 # Calls that have no place in somebody else's program.

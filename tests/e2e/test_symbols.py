@@ -68,6 +68,12 @@ def wrapped():
     return {line.split()[-1].partition("@")[0] for line in lines} - {"pfw_version"}
 
 
+def on_sockets():
+    """Rows of calls that need touch no file."""
+    text = (SOURCE / "src/common/calls/calls.def").read_text()
+    return set(re.findall(r"^CALL_\w+\(NET, [^,]+, (\w+),", text, re.M))
+
+
 class Libc:
     def __init__(self):
         self.library = reach.Library(directory() / "libc.so.6")
@@ -129,7 +135,7 @@ def test_every_symbol_that_touches_a_file_is_wrapped_or_listed(touching):
 
 def test_no_row_could_go_unseen(touching, libc):
     """Each row of calls.def, taken out, would be missed by the test above."""
-    rows = wrapped() & libc.library.public
+    rows = (wrapped() - on_sockets()) & libc.library.public
     assert len(rows) > 350
     assert rows - touching.keys() - set(exceptions(r"UNWRAPPED\w*")) == NOT_FOUND & rows
 

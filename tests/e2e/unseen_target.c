@@ -498,6 +498,7 @@ static void mode_pids(void)
 /* ---- filter: a mode under a filter that answers some system calls with an error ---- */
 
 /* What the tracer calls for itself. */
+/* clang-format off */
 static const struct {
 	const char *name;
 	unsigned number;
@@ -520,9 +521,12 @@ static const struct {
 	CALL(futex),
 	CALL(getcwd),
 	CALL(geteuid),
+	CALL(getpeername),
 	CALL(getpid),
 	CALL(getppid),
 	CALL(getsid),
+	CALL(getsockname),
+	CALL(getsockopt),
 	CALL(gettid),
 	CALL(linkat),
 	CALL(madvise),
@@ -549,6 +553,7 @@ static const struct {
 	CALL(write),
 #undef CALL
 };
+/* clang-format on */
 
 static unsigned number_of(const char *name)
 {

@@ -78,6 +78,8 @@ ERRORS = {
     "unshare": ("EINVAL", "ENOMEM") + DENIED,
     "prctl": ("EINVAL", "EPERM"),
     "uname": DENIED,
+    "getpeername": ("ENOBUFS", "ENOTCONN") + DENIED, "getsockname": ("ENOBUFS",) + DENIED,
+    "getsockopt": ("ENOPROTOOPT",) + DENIED,
     "pidfd_open": ("EMFILE", "ENFILE", "ENOMEM", "ESRCH") + DENIED,
     "pidfd_getfd": ("EMFILE", "ESRCH") + DENIED,
     "process_vm_readv": ("ENOMEM", "ESRCH") + DENIED,

@@ -22,7 +22,7 @@ def calls(run, pattern="t.pfw"):
 def made(run, pattern="t.pfw"):
     """The program's own events, in the order of their ends."""
     return [line for line in run.lines(pattern)
-            if line["cat"] not in ("POSIX", "STDIO", "pfw", "PP")]
+            if line["cat"] not in ("POSIX", "STDIO", "NET", "pfw", "PP")]
 
 
 def figures(lines):

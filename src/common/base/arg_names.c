@@ -20,6 +20,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -144,6 +145,12 @@ static const struct row clone_names[] = {
 	BITS(CLONE_NEWUSER) BITS(CLONE_NEWPID) BITS(CLONE_NEWNET) BITS(CLONE_IO)
 };
 static const struct row aio_fsync_names[] = { ALL(O_SYNC) ALL(O_DSYNC) };
+static const struct row sockets_names[] = { BITS(SOCK_NONBLOCK) BITS(SOCK_CLOEXEC) };
+static const struct row messages_names[] = {
+	BITS(MSG_OOB) BITS(MSG_PEEK) BITS(MSG_DONTROUTE) BITS(MSG_TRUNC) BITS(MSG_DONTWAIT) BITS(MSG_EOR)
+	BITS(MSG_WAITALL) BITS(MSG_CONFIRM) BITS(MSG_ERRQUEUE) BITS(MSG_NOSIGNAL) BITS(MSG_MORE)
+	BITS(MSG_WAITFORONE) BITS(MSG_ZEROCOPY) BITS(MSG_FASTOPEN) BITS(MSG_CMSG_CLOEXEC)
+};
 
 static const struct {
 	const struct row *row;

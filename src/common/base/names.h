@@ -20,7 +20,7 @@ const char *pfw_kind_name(uint64_t kind);
 	X(none) X(opens) X(opens_more) X(memfd) X(close_range) X(rwf) X(whence) X(sync_range) \
 	X(splice) X(at) X(at_access) X(at_unlink) X(xattr) X(rename) X(ftw) X(glob) X(fts) \
 	X(fcntl) X(lockf) X(flock) X(ioctl) X(prot) X(map) X(mremap) X(msync) X(fadvise) \
-	X(madvise) X(posix_madvise) X(clone) X(aio_fsync)
+	X(madvise) X(posix_madvise) X(clone) X(aio_fsync) X(sockets) X(messages)
 /* clang-format on */
 
 enum pfw_names {

@@ -139,7 +139,8 @@ static const struct {
 	WRITER(gettid) WRITER(exit) WRITER(clock_gettime) WRITER(clock_nanosleep)
 	{ "futex_waitv", 449, true },
 	CALL(clone) CALL(close) CALL(close_range) CALL(fcntl) CALL(flock) CALL(ftruncate) CALL(getcwd)
-	CALL(getdents64) CALL(geteuid) CALL(getpid) CALL(getppid) CALL(linkat) CALL(madvise)
+	CALL(getdents64) CALL(geteuid) CALL(getpeername) CALL(getpid) CALL(getppid) CALL(getsockname)
+	CALL(getsockopt) CALL(linkat) CALL(madvise)
 	CALL(mkdirat) CALL(mprotect) CALL(munlock) CALL(newfstatat) CALL(openat) CALL(pidfd_getfd)
 	CALL(pidfd_open) CALL(ppoll) CALL(prctl) CALL(pread64) CALL(prlimit64) CALL(process_vm_readv) CALL(read)
 	CALL(readlinkat) CALL(renameat2) CALL(rt_sigpending) CALL(rt_sigprocmask)

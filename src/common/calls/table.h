@@ -14,7 +14,7 @@
 
 /* What a call does with a file, as the tools count it. */
 enum pfw_call_role {
-	PFW_ROLE_NONE, /* no I/O call: cat is neither POSIX nor STDIO */
+	PFW_ROLE_NONE, /* no call: cat is not POSIX, STDIO or NET */
 	PFW_ROLE_OPEN,
 	PFW_ROLE_READ,
 	PFW_ROLE_WRITE,
@@ -40,7 +40,7 @@ struct pfw_call_field {
 struct pfw_call_info {
 	const char *name;      /* the libc symbol */
 	const char *canonical; /* what the trace calls it */
-	const char *category;  /* POSIX | STDIO */
+	const char *category;  /* POSIX | STDIO | NET */
 	uint8_t has_fd;	       /* args has fd, the first field */
 	uint8_t keeps;	       /* the wrapper is needed even if the call is not recorded */
 	uint8_t role;	       /* enum pfw_call_role */

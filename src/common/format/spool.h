@@ -30,7 +30,7 @@
 #include "common/format/record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 10u		      /* increased by any change of a struct below */
+#define PFW_SPOOL_VERSION 11u		      /* increased by any change of a struct below */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
@@ -198,7 +198,7 @@ struct pfw_key {
 
 struct pfw_template {
 	char name[24];	  /* the line's name (canonical: open64 is "open"); "" for API and PP */
-	char category[8]; /* POSIX | STDIO | PP | "" */
+	char category[8]; /* POSIX | STDIO | NET | PP | "" */
 	uint8_t shape;	  /* enum pfw_shape */
 	uint8_t field_count;
 	/* Indices into keys[].  CALL: the fields after ret, in order. */

@@ -55,6 +55,7 @@ struct pfw_config {
 	bool disable_io;
 	bool disable_posix;
 	bool disable_stdio;
+	bool net;
 	bool disable_tids;
 	const char *calls;     /* PFW_CALLS, or NULL: all */
 	const char *exclude;   /* PFW_EXCLUDE, or NULL */

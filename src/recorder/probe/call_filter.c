@@ -21,7 +21,8 @@ static struct {
 static bool is_selected(const struct pfw_config *config, const struct pfw_call_info *call)
 {
 	if (config->disable_io ||
-	    (strcmp(call->category, "POSIX") ? config->disable_stdio : config->disable_posix))
+	    (strcmp(call->category, "STDIO") ? config->disable_posix : config->disable_stdio) ||
+	    (!strcmp(call->category, "NET") && !config->net))
 		return false;
 	return !config->calls || pfw_glob_list(config->calls, ',', call->canonical) ||
 	       pfw_glob_list(config->calls, ',', call->name);

@@ -7,6 +7,7 @@
 #include "recorder/guest/locked.h"
 #include "recorder/probe/path_filter.h"
 #include "recorder/probe/probe.h"
+#include "recorder/probe/socket_name.h"
 #include "recorder/spool/strings.h"
 
 #define PAGE_BYTES (PFW_FD_PAGE * sizeof(uint64_t))
@@ -192,6 +193,12 @@ static uint64_t describe(int fd)
 	if (pfw_os_fstat(fd, &st) < 0)
 		return 0;
 	n = pfw_fd_read_link(fd, path, sizeof(path));
+	if (S_ISSOCK(st.st_mode) && pfw_path_filter_nameless()) {
+		size_t bytes = pfw_socket_name(fd, path);
+
+		/* Of an unknown kind: the link is still in path. */
+		n = bytes ? (ssize_t)bytes : n;
+	}
 	if (n > 0 && (size_t)n < sizeof(path))
 		return describe_path(path, (size_t)n, st.st_nlink == 0);
 	/* The name is too long for a probe's stack, or there is no /proc. */

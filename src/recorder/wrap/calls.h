@@ -19,17 +19,22 @@
 #include <glob.h>
 #include <linux/capability.h>
 #include <mntent.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/select.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
@@ -106,6 +111,15 @@ int __fxstat64(int, int, struct stat64 *);
 int __fxstatat64(int, int, const char *, struct stat64 *, int);
 int __xmknod(int, const char *, mode_t, dev_t *);
 int __xmknodat(int, int, const char *, mode_t, dev_t *);
+
+ssize_t __recv_chk(int, void *, size_t, size_t, int);
+ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, __SOCKADDR_ARG, socklen_t *);
+int __poll_chk(struct pollfd *, nfds_t, int, size_t);
+int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
+int __poll(struct pollfd *, nfds_t, int);
+int __select(int, fd_set *, fd_set *, fd_set *, struct timeval *);
+int __connect(int, __CONST_SOCKADDR_ARG, socklen_t);
+ssize_t __send(int, const void *, size_t, int);
 
 int __open(const char *, int, ...);
 int __open64(const char *, int, ...);
