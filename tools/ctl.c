@@ -20,6 +20,7 @@
 #include "ui/cli.h"
 
 #define ANSWER_NS 1000000000ull
+#define DUMP_NS 60000000000ull
 
 static const struct cli_option options[] = {
 	{ "format", 0, "text|ndjson", "output of `status`", 'f' },
@@ -35,6 +36,7 @@ static const struct {
 	{ "stop", "has stopped recording", PFW_WISH_STOP },
 	{ "step", "has made a step", PFW_WISH_STEP },
 	{ "flush", "has put into the trace what it has recorded", PFW_WISH_FLUSH },
+	{ "dump", "has dumped what it kept", PFW_WISH_DUMP },
 	{ "status", NULL, PFW_WISH_NONE },
 };
 
@@ -145,7 +147,9 @@ static void print_status(struct pfw_spool_header *header, int format)
 static int ask(const struct cli_command *command, struct pfw_spool_header *header, size_t verb,
 	       bool quiet)
 {
-	int error = pfw_control_ask(&header->control, verbs[verb].wish, ANSWER_NS);
+	bool dump = verbs[verb].wish == PFW_WISH_DUMP;
+	int error = pfw_control_ask(&header->control, verbs[verb].wish,
+				    dump ? DUMP_NS : ANSWER_NS);
 
 	if (!error && !quiet)
 		printf("%d %s\n", header->pid, verbs[verb].done);
@@ -154,9 +158,13 @@ static int ask(const struct cli_command *command, struct pfw_spool_header *heade
 	if (error == -ETIMEDOUT)
 		cli_error(
 			command->name,
-			"%d: no answer within a second: it is stopped, or has been idle and will %s "
+			"%d: no answer within %s: it is stopped, or has been idle and will %s "
 			"with its next event",
-			header->pid, verbs[verb].name);
+			header->pid, dump ? "a minute" : "a second", verbs[verb].name);
+	else if (error == -ENODATA)
+		cli_error(command->name,
+			  "%d: nothing to dump: it has recorded no event, or runs without PFW_KEEP",
+			  header->pid);
 	else
 		cli_error(command->name, "%d: cannot %s: %s", header->pid, verbs[verb].name,
 			  strerror(-error));
@@ -169,7 +177,7 @@ static int find_verb(const struct cli_command *command, const char *word)
 	for (size_t i = 0; i < CLI_ARRAY_LEN(verbs); i++)
 		if (!strcmp(verbs[i].name, word))
 			return (int)i;
-	cli_error(command->name, "%s: it is start, stop, step, flush or status", cli_name(word));
+	cli_error(command->name, "%s: it is start, stop, step, flush, dump or status", cli_name(word));
 	return -1;
 }
 
@@ -224,7 +232,7 @@ static int run_ctl(const struct cli_command *command, int argc, char **argv)
 		return status;
 	if (args.operands != 2) {
 		cli_error(command->name, "give a process id and what it is to do: pfw ctl PID "
-					 "start|stop|step|flush|status");
+					 "start|stop|step|flush|dump|status");
 		return CLI_USAGE;
 	}
 	return cli_finish(stdout, command, steer(command, argv, format, quiet));
@@ -232,12 +240,13 @@ static int run_ctl(const struct cli_command *command, int argc, char **argv)
 
 const struct cli_command cli_ctl = {
 	.name = "ctl",
-	.operands = "PID start|stop|step|flush|status",
+	.operands = "PID start|stop|step|flush|dump|status",
 	.summary = "Steer a process that is being traced",
 	.details = "start, stop: switch recording; child processes that\n"
 		   "count no steps of their own follow.  A schedule stays in force.\n"
 		   "step: as pfw_step() in the program, but no hook is called.\n"
-		   "flush: write all recorded events to the trace.\n",
+		   "flush: write all recorded events to the trace.\n"
+		   "dump: with PFW_KEEP, write the events that are kept to a trace.\n",
 	.options = options,
 	.main = run_ctl,
 };

@@ -64,6 +64,14 @@ PFW_API int pfw_stop(void);
 PFW_API int pfw_flush(void);
 
 /*
+ * With PFW_KEEP, write the events that are kept to a trace of their own, and wait until that is
+ * done; its line `dump` has `why`, cut to 199 bytes (NULL: "pfw_dump()").  Without PFW_KEEP nothing
+ * is done, as every event is in the trace.  Return 0, or -ETIMEDOUT after 60 s, or the error that
+ * writing had.  Signal: unsafe.
+ */
+PFW_API int pfw_dump(const char *why);
+
+/*
  * Say which rank of how many this process is, when the environment could not.  The file is renamed
  * to carry it.  0 <= rank < world_size; -EINVAL otherwise.  Signal: unsafe.
  */
@@ -364,6 +372,7 @@ static inline int pfw_stats_absent(struct pfw_stats *stats)
 #define pfw_start(...) (pfw_start ? pfw_start(__VA_ARGS__) : 0)
 #define pfw_stop() (pfw_stop ? pfw_stop() : 0)
 #define pfw_flush() (pfw_flush ? pfw_flush() : 0)
+#define pfw_dump(...) (pfw_dump ? pfw_dump(__VA_ARGS__) : 0)
 #define pfw_set_rank(...) (pfw_set_rank ? pfw_set_rank(__VA_ARGS__) : 0)
 #define pfw_span_begin(...) (pfw_span_begin ? pfw_span_begin(__VA_ARGS__) : 0)
 #define pfw_span_end(...) (pfw_span_end ? pfw_span_end(__VA_ARGS__) : 0)

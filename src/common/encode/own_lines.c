@@ -165,6 +165,19 @@ char *pfw_line_segment(struct pfw_json *json, char *out, uint64_t cycle, uint64_
 	return pfw_json_end(json, out);
 }
 
+char *pfw_line_dump(struct pfw_json *json, char *out, const struct pfw_dump_facts *facts,
+		    uint64_t ts_ns)
+{
+	out = begin(json, out, "dump", ts_ns);
+	out = key_text(out, "why", facts->why, PFW_DUMP_WHY_MAX);
+	out = pfw_json_key_u64(out, "number", facts->number);
+	out = pfw_json_key_us(out, "from_ts", facts->from_ns);
+	out = pfw_json_key_u64(out, "overwritten", facts->overwritten);
+	if (facts->refused)
+		out = pfw_json_key_u64(out, "refused", facts->refused);
+	return pfw_json_end(json, out);
+}
+
 void pfw_spool_profiled_lost(struct pfw_spool_header *header)
 {
 	struct pfw_loss *from = &header->profiled, *to = &header->lost[PFW_LOST_PROFILE];

@@ -64,9 +64,22 @@ char *pfw_line_clock_step(struct pfw_json *json, char *out, uint64_t from_ns, ui
 char *pfw_line_segment(struct pfw_json *json, char *out, uint64_t cycle, uint64_t first_step,
 		       uint64_t steps, uint64_t first_id, uint64_t ts_ns);
 
+/* `dump`: why a flight recorder wrote this file; it has every event that ended since from_ns, and
+ * `overwritten` older ones are gone since the dump before. */
+#define PFW_DUMP_WHY_MAX 200
+struct pfw_dump_facts {
+	const char *why;
+	uint64_t number;
+	uint64_t from_ns;
+	uint64_t overwritten;
+	uint64_t refused; /* conditions that found a dump under way, or no further one allowed */
+};
+char *pfw_line_dump(struct pfw_json *json, char *out, const struct pfw_dump_facts *facts,
+		    uint64_t ts_ns);
+
 /*
  * `end`: events = json->events, lost = the sum of header->lost, reason = "exit", "exec", "renamed",
- * "limit", "seccomp" or "recovered"; `exec` = exec_path unless it is NULL.
+ * "limit", "seccomp", "dump" or "recovered"; `exec` = exec_path unless it is NULL.
  */
 char *pfw_line_end(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
 		   const char *reason, const char *exec_path, uint64_t ts_ns);

@@ -16,6 +16,7 @@ enum pfw_request {
 	PFW_WISH_STOP,	/* record nothing until START */
 	PFW_WISH_STEP,	/* as pfw_step(), without the hook */
 	PFW_WISH_FLUSH, /* write all recorded events to the trace */
+	PFW_WISH_DUMP,	/* of a flight recorder */
 	PFW_WISHES
 };
 

@@ -18,6 +18,9 @@
  *   3. write the losses counted in the header, then `end` with reason `recovered`.
  * A process has one writer at a time.  It writes the file, then the other slot, then frees the
  * records: so each record is either in the good part of the file or in its ring, never in both.
+ *
+ * A flight recorder's rings keep many stretches, of which its writer frees the oldest unwritten.
+ * It is recovered in the same way.
  */
 #ifndef PFW_COMMON_FORMAT_SPOOL_H
 #define PFW_COMMON_FORMAT_SPOOL_H
@@ -160,6 +163,12 @@ struct pfw_spool_header {
 	uint64_t root_start;
 	int32_t root_pid;
 	_Atomic uint64_t matched[PFW_GLOB_LISTS];
+	/* A flight recorder (PFW_KEEP): the rings hold the newest events, of so many bytes and so
+	 * much time; its next trace is a dump of them.  keep_bytes 0: an ordinary trace. */
+	uint64_t keep_bytes, keep_ns;
+	_Atomic uint64_t overwritten; /* events, since the dump before */
+	_Atomic uint64_t whole_ticks; /* what ended since is all there; 0 = from the beginning */
+	_Atomic uint32_t dumps;	      /* finished so far */
 };
 _Static_assert(sizeof(struct pfw_spool_header) <= PFW_PAGE_BYTES, "one control page");
 
@@ -289,6 +298,8 @@ struct pfw_ring_chunk {
 	char comm[16];			    /* the thread's name when it got the ring */
 	uint64_t saved_tail[2];		    /* freed up to here, for the slot of the same parity */
 	_Atomic uint32_t in_use;	    /* 0: the stretch is on the free list */
+	struct pfw_ring_chunk *next;	    /* writer only: what its ring fills after it */
+	uint64_t made_ticks, closed_ticks;  /* writer only: laid ready; seen to be full */
 	alignas(128) _Atomic uint64_t head; /* reserved up to here; producer only */
 	uint64_t tail_seen;		    /* tail as the producer last read it */
 	alignas(128) _Atomic uint64_t tail; /* free up to here; writer only */

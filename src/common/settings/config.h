@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/settings/keep.h"
 #include "common/settings/schedule.h"
 
 enum pfw_init { PFW_INIT_FUNCTION, PFW_INIT_PRELOAD };
@@ -72,6 +73,8 @@ struct pfw_config {
 	uint64_t write_buffer_bytes; /* most text of one write or member; up to 1 MiB */
 	uint64_t max_bytes;	     /* largest trace; 0 = no limit */
 	struct pfw_plan plan;	     /* PFW_SCHEDULE */
+	struct pfw_keep keep;	     /* PFW_KEEP */
+	struct pfw_dump_on dump_on;  /* PFW_DUMP_ON */
 	bool torch_ops;		     /* PFW_TORCH_OPS */
 	const char *step;	     /* PFW_STEP, or NULL */
 	const char *spool_dir;	     /* NULL = choose */

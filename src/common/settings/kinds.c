@@ -218,6 +218,16 @@ enum pfw_parsed pfw_parse_schedule(const char *text, void *out)
 	return PFW_PARSED;
 }
 
+enum pfw_parsed pfw_parse_keep(const char *text, void *out)
+{
+	return pfw_keep_parse(out, text) ? PFW_PARSED : PFW_PARSED_BAD;
+}
+
+enum pfw_parsed pfw_parse_dump_on(const char *text, void *out)
+{
+	return pfw_dump_on_parse(out, text) ? PFW_PARSED : PFW_PARSED_BAD;
+}
+
 int pfw_config_ranks_hold(const char *ranks, uint64_t rank)
 {
 	bool held = false;

@@ -275,7 +275,7 @@ int pfw_name_build(char *out, const struct pfw_name *name, bool *compressed)
 	return check_length(&text);
 }
 
-int pfw_name_numbered(char *out, const char *path, unsigned n)
+static int insert_number(char *out, const char *path, const char *before, unsigned n)
 {
 	size_t bytes = strlen(path);
 	size_t stem = bytes - suffix_bytes(path, bytes);
@@ -283,8 +283,18 @@ int pfw_name_numbered(char *out, const char *path, unsigned n)
 
 	pfw_text_init(&text, out, PFW_PATH_MAX);
 	pfw_text_add_bytes(&text, path, stem);
-	pfw_text_add(&text, ".");
+	pfw_text_add(&text, before);
 	pfw_text_add_u64(&text, n, 1);
 	pfw_text_add(&text, path + stem);
 	return check_length(&text);
+}
+
+int pfw_name_numbered(char *out, const char *path, unsigned n)
+{
+	return insert_number(out, path, ".", n);
+}
+
+int pfw_name_dump(char *out, const char *path, unsigned n)
+{
+	return insert_number(out, path, "-dump", n);
 }

@@ -53,4 +53,8 @@ int pfw_name_build(char *out, const struct pfw_name *name, bool *compressed);
  */
 int pfw_name_numbered(char *out, const char *path, unsigned n);
 
+/* The n-th dump of a flight recorder, n >= 1: "t-rank0003.pfw.gz" -> "t-rank0003-dump1.pfw.gz".
+ * As above. */
+int pfw_name_dump(char *out, const char *path, unsigned n);
+
 #endif

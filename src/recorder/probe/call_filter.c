@@ -10,7 +10,7 @@
 #include "recorder/spool/short_sums.h"
 
 uint16_t pfw_call_filter[PFW_CALLS_MAX];
-uint64_t pfw_short_ticks;
+uint64_t pfw_short_ticks, pfw_slow_ticks;
 
 /* By call: the first row with the same name in the trace, and the bytes that it moves. */
 static struct {
@@ -33,6 +33,8 @@ static void set_up_short(const struct pfw_config *config)
 	size_t count, first;
 	const struct pfw_call_info *call = pfw_calls_info(&count);
 
+	if (config->keep.bytes && config->dump_on.call_ns)
+		pfw_slow_ticks = pfw_clock_ticks_of(config->dump_on.call_ns);
 	pfw_short_ticks = config->min_dur_ns ? pfw_clock_ticks_of(config->min_dur_ns) : 0;
 	for (size_t i = 0; pfw_short_ticks && i < count; i++) {
 		for (first = 0; strcmp(call[first].canonical, call[i].canonical); first++)

@@ -30,6 +30,9 @@ bool pfw_call_filter_wraps(unsigned call);
 /* A call of fewer ticks is short; 0 = none.  Set by pfw_call_filter_init(). */
 extern uint64_t pfw_short_ticks;
 
+/* A call of more ticks is slow, and asks for a dump; 0 = none.  Set as above. */
+extern uint64_t pfw_slow_ticks;
+
 /*
  * Sum a short call on a descriptor, or any short call, with the arguments of pfw_probe_end() and
  * pfw_probe_end_full().  False: record it, since it has not returned or there is no room.  This

@@ -242,6 +242,23 @@ static void end_by_link(const struct pfw_probe *probe, bool failed, const uint64
 	pfw_probe_end_full(&nameless, &ending);
 }
 
+/* The rest of an end where short calls are summed or slow ones cause a dump.  True: nothing is left
+ * to do. */
+static bool end_by_duration(const struct pfw_probe *probe, uint64_t t1, bool failed,
+			    const uint64_t *value, unsigned value_count)
+{
+	struct pfw_ending ending = { .value = value, .value_count = value_count, .t1 = t1 };
+	uint64_t ticks = t1 - probe->t0;
+
+	if (ticks < pfw_short_ticks)
+		return pfw_short_fd(probe, ticks, failed, value);
+	if (!pfw_slow_ticks || ticks <= pfw_slow_ticks || probe->name == PFW_NAME_BY_LINK)
+		return false;
+	ending.error = failed ? errno : 0;
+	pfw_probe_end_full(probe, &ending);
+	return true;
+}
+
 void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *value,
 		   unsigned value_count)
 {
@@ -251,13 +268,12 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 
 	if (PFW_UNLIKELY(probe->call == PFW_CALL_NONE))
 		return;
-	/* A handler may have forked and returned in the child, the session may have changed, or
-	 * short calls are summed. */
+	/* A handler may have forked and returned in the child, the session may have changed, or the
+	 * duration matters. */
 	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_switches->end, memory_order_relaxed) !=
 			 pfw_thread.live) &&
 	    (!pfw_probe_ready(&pfw_switches->io) ||
-	     (t1 - probe->t0 < pfw_short_ticks &&
-	      pfw_short_fd(probe, t1 - probe->t0, failed, value))))
+	     end_by_duration(probe, t1, failed, value, value_count)))
 		return;
 	if (PFW_UNLIKELY(probe->name == PFW_NAME_BY_LINK)) {
 		end_by_link(probe, failed, value, value_count);
@@ -392,6 +408,8 @@ void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *
 	for (unsigned i = 0; i < ending->text_count; i++)
 		out = put_text(out, &ending->text[i]);
 	pfw_probe_commit(record, position);
+	if (pfw_slow_ticks && t1 - probe->t0 > pfw_slow_ticks && pfw_probe_host.slow)
+		pfw_probe_host.slow(probe->call, t1 - probe->t0);
 }
 
 /* ---- paths ---- */

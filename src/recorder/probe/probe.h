@@ -29,8 +29,8 @@
 struct pfw_switches {
 	_Atomic uint64_t io;  /* generation of the I/O probes, 0 = off */
 	_Atomic uint64_t api; /* generation of the API, 0 = off */
-	/* io's word; or a word that no thread has if the end has more to do (PFW_MIN_DUR), so the
-	 * check costs other programs nothing. */
+	/* io's word; or a word that no thread has if the end has more to do (PFW_MIN_DUR, PFW_DUMP_ON),
+	 * so the check costs other programs nothing. */
 	_Atomic uint64_t end;
 	_Atomic uint64_t born;
 	_Atomic uint32_t claimed; /* a thread of the forked child is setting the child up */
@@ -112,6 +112,8 @@ struct pfw_probe_host {
 	void (*step)(bool automatic);
 	/* The step that an automatic one has just begun is none: there is no batch for it. */
 	void (*no_step)(void);
+	/* This call, which is recorded, took longer than pfw_slow_ticks.  Signal: safe. */
+	void (*slow)(uint16_t call, uint64_t ticks);
 	/* The program enters or leaves a range of cudaProfilerStart() and -Stop(). */
 	void (*range)(bool inside);
 	/* The program is about to reuse the number of a descriptor of ours. */

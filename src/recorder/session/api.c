@@ -246,6 +246,19 @@ int pfw_flush(void)
 	return error;
 }
 
+int pfw_dump(const char *why)
+{
+	int keep = errno, error = 0;
+
+	if (pfw_session.config.keep.bytes && pfw_session_recorded() && !pfw_session.stopped) {
+		pfw_session_end_direct();
+		pfw_cupti_flush(false);
+		error = pfw_session_dump(why && *why ? why : "pfw_dump()", 60000000000ull);
+	}
+	errno = keep;
+	return error;
+}
+
 int pfw_set_rank(int rank, int world_size)
 {
 	int keep = errno, error;

@@ -110,6 +110,7 @@ static void set_up_child(void *unused)
 		atomic_store(&pfw_session.state, OFF);
 	pfw_stepper_forked(parent);
 	pfw_counters_forked();
+	pfw_session_dumps_forked();
 	pfw_session_begin_direct();
 	pfw_session_switch();
 }

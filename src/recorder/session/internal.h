@@ -146,6 +146,19 @@ void pfw_session_mark_step(uint64_t ticks, uint64_t step);
 void pfw_session_put(const struct pfw_compute *event);
 int pfw_session_segment(struct pfw_segment *segment);
 
+/* ---- dump.c ---- */
+
+/* A flight recorder writes a dump: wait for it.  0; -ENODATA: nothing is recorded yet, or this is no
+ * flight recorder; -ETIMEDOUT; or the error of writing. */
+int pfw_session_dump(const char *why, uint64_t timeout_ns);
+
+/* Conditions of PFW_DUMP_ON; without them these calls do nothing.  Signal: the first one is safe. */
+void pfw_session_slow_call(uint16_t call, uint64_t ticks);
+void pfw_session_step_took(uint64_t step, uint64_t ns);
+
+/* In a forked child. */
+void pfw_session_dumps_forked(void);
+
 /* ---- fork.c ---- */
 
 void pfw_session_fork_prepare(void);

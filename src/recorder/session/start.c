@@ -102,8 +102,11 @@ static void fill_header(struct pfw_spool_header *header, void *user)
 	strcpy(header->clock, pfw_clock_name());
 	memcpy(header->version_text, PFW_VERSION, sizeof(PFW_VERSION));
 	header->compressed = name->compressed;
+	header->keep_bytes = pfw_session.config.keep.bytes;
+	header->keep_ns = pfw_session.config.keep.ns;
 	atomic_store(&header->control.paused, pfw_session.paused);
-	memcpy(pfw_spool_trace_path(header), name->path, strlen(name->path) + 1);
+	if (!header->keep_bytes || pfw_name_dump(pfw_spool_trace_path(header), name->path, 1))
+		memcpy(pfw_spool_trace_path(header), name->path, strlen(name->path) + 1);
 }
 
 static bool say_no_memory(void)
@@ -111,6 +114,10 @@ static bool say_no_memory(void)
 	say_config(NULL, "no memory (RLIMIT_AS, vm.max_map_count?): this process is not recorded");
 	return false;
 }
+
+#define SPOOL_REST_BYTES (4u << 20) /* names, sums, templates */
+
+static char keep_name[PFW_PATH_MAX]; /* struct pfw_writer's */
 
 bool pfw_session_make_process(const struct pfw_spool_header *parent)
 {
@@ -128,6 +135,10 @@ bool pfw_session_make_process(const struct pfw_spool_header *parent)
 		return false;
 	if (pfw_session.writer.first_slots) /* the child's first event is waiting */
 		pfw_writer_first_bytes(&pfw_session.writer, &owner.made_bytes, &owner.mapped_bytes);
+	if (pfw_session.config.keep.bytes) {
+		owner.asked_bytes = pfw_session.config.keep.bytes + SPOOL_REST_BYTES;
+		memcpy(keep_name, name.path, strlen(name.path) + 1);
+	}
 	/* A process in a pid namespace of its own sees no parent pid. */
 	if (parent && id->process.ppid == parent->pid)
 		owner.pid_namespace = parent->pid_namespace;
@@ -237,6 +248,9 @@ static void set_up_writer(void)
 			       (config->gpu && config->plan.kind == PFW_PLAN_RANGE) ||
 			       (config->gpu && config->counters_ns && pfw_nvml_driver());
 	writer->max_bytes = config->max_bytes;
+	writer->keep_bytes = config->keep.bytes;
+	writer->keep_ticks = config->keep.ns ? pfw_clock_ticks_of(config->keep.ns) : 0;
+	writer->keep_name = keep_name;
 	pfw_session_wire_writer();
 }
 

@@ -15,6 +15,7 @@
 #include "recorder/marks/span.h"
 #include "recorder/session/internal.h"
 
+#define DUMP_NS 60000000000ull /* `pfw ctl` waits as long for a dump */
 #define TRY_AGAIN_NS 10000000ull
 #define TOGETHER_TICKS 2000	/* about 0.7 µs; two readings take about 0.05 */
 #define LEADER_NS 1000000000ull /* how often to check that the leader is alive */
@@ -207,6 +208,7 @@ static void close_step(uint64_t now_ns)
 		pfw_session_put(&event);
 	else
 		pfw_compute_event(&event);
+	pfw_session_step_took(stepper.step, event.dur_ns);
 }
 
 static struct pfw_segment segment_of(uint64_t steps)
@@ -455,6 +457,8 @@ static int carry_out(enum pfw_request wish)
 		return 0;
 	case PFW_WISH_FLUSH:
 		return pfw_session_drain() ? 0 : -EIO;
+	case PFW_WISH_DUMP:
+		return pfw_session_dump("ctl", DUMP_NS);
 	default:
 		return -EINVAL;
 	}

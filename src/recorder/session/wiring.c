@@ -12,6 +12,7 @@
  *                                 recorded, thread_born
  *                                 end, resume, join                    end.c
  *                                 step, no_step, range                 stepper.c
+ *                                 slow                                 dump.c
  *   spool    pfw_ring_host        wake                                 direct.c
  *   writer   struct pfw_writer    say                                  guest/say.c
  *                                 idle                                 switches.c
@@ -89,6 +90,7 @@ void pfw_session_wire_probes(void)
 		.step = pfw_stepper_named,
 		.no_step = pfw_stepper_none,
 		.range = pfw_stepper_range,
+		.slow = pfw_session_slow_call,
 	};
 	if (pfw_session.hooks)
 		return;

@@ -57,8 +57,9 @@ int pfw_spool_path(char *out, size_t size, const char *dir, uint32_t uid, int32_
 	return text.cut ? -ENAMETOOLONG : 0;
 }
 
-/* How large a spool on the file system of fd may become; 0 = too little space. */
-static uint64_t limit_for(int fd, const char *dir)
+/* How large a spool on the file system of fd may become; 0 = too little space.  `asked`: bytes that
+ * the user has asked for, which may be up to half of what is free. */
+static uint64_t limit_for(int fd, const char *dir, uint64_t asked)
 {
 	struct statfs fs;
 	uint64_t free_bytes;
@@ -66,8 +67,13 @@ static uint64_t limit_for(int fd, const char *dir)
 	if (pfw_syscall6(SYS_fstatfs, fd, (long)&fs, 0, 0, 0, 0) < 0)
 		return 0;
 	free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
-	if (!strcmp(dir, SHM_DIR))
-		free_bytes /= SHM_SHARE;
+	if (strcmp(dir, SHM_DIR) != 0)
+		return free_bytes < LEAST_BYTES ? 0 : free_bytes;
+	if (asked > free_bytes / 2)
+		asked = free_bytes / 2;
+	free_bytes /= SHM_SHARE;
+	if (free_bytes < asked)
+		free_bytes = asked;
 	return free_bytes < LEAST_BYTES ? 0 : free_bytes;
 }
 
@@ -276,7 +282,7 @@ static int make_in(struct pfw_spool *spool, const char *dir, const struct pfw_sp
 	fd = unnamed ? pfw_os_open(dir, O_RDWR | O_TMPFILE, 0600) : take_name(-1, spool->path);
 	if (fd < 0)
 		return fd;
-	spool->limit = limit_for(fd, dir);
+	spool->limit = limit_for(fd, dir, owner->asked_bytes);
 	error = map_header(spool, fd, owner);
 	if (!error && unnamed)
 		error = take_name(fd, spool->path);

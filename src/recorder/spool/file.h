@@ -47,6 +47,7 @@ struct pfw_spool_owner {
 	void *user;
 	/* For the first chunks: bytes to allocate and to map together with the header. */
 	uint64_t made_bytes, mapped_bytes;
+	uint64_t asked_bytes; /* of memory, by the user; 0 = a small share */
 };
 
 /*

@@ -125,7 +125,8 @@ void pfw_ring_name_thread(int32_t tid, const char *name)
 		if (atomic_load(&ring->tid) != tid)
 			continue;
 		memcpy(atomic_load(&ring->stretch)->comm, comm, sizeof(comm));
-		memcpy(ring->drain->comm, comm, sizeof(comm));
+		if (atomic_load(&ring->drain->tid) == tid) /* else an ended thread's, which is kept */
+			memcpy(ring->drain->comm, comm, sizeof(comm));
 		atomic_store(&ring->named_tid, 0);
 	}
 }
@@ -267,6 +268,9 @@ void pfw_ring_prepare(struct pfw_ring *ring, struct pfw_ring_chunk *stretch)
 	stretch->order = ring->orders++;
 	stretch->saved_tail[0] = stretch->saved_tail[1] = start;
 	stretch->tail_seen = start;
+	stretch->next = NULL;
+	stretch->made_ticks = pfw_clock_ticks();
+	stretch->closed_ticks = 0;
 	atomic_store(&stretch->full_at, 0);
 	atomic_store(&stretch->tail, start);
 	atomic_store(&stretch->head, start);
@@ -278,7 +282,7 @@ void pfw_ring_publish(struct pfw_ring *ring, struct pfw_ring_chunk *stretch, uin
 {
 	ring->index = index;
 	pfw_ring_prepare(ring, stretch);
-	ring->drain = stretch;
+	ring->drain = ring->last = stretch;
 	ring->drained = atomic_load(&stretch->tail);
 	atomic_store(&ring->stretch, stretch);
 	ring->next = atomic_load(&registry);
@@ -288,8 +292,67 @@ void pfw_ring_publish(struct pfw_ring *ring, struct pfw_ring_chunk *stretch, uin
 void pfw_ring_offer(struct pfw_ring *ring, struct pfw_ring_chunk *stretch)
 {
 	pfw_ring_prepare(ring, stretch);
-	ring->upcoming = stretch;
+	ring->last->next = stretch;
+	ring->last = stretch;
+	if (!ring->upcoming)
+		ring->upcoming = stretch;
 	atomic_store_explicit(&ring->spare, stretch, memory_order_release);
+}
+
+bool pfw_ring_wants_more(const struct pfw_ring *ring)
+{
+	const struct pfw_ring_chunk *stretch = ring->last;
+	uint64_t word = atomic_load_explicit(&stretch->head, memory_order_relaxed);
+
+	if (atomic_load(&ring->stretch) != stretch)
+		return false;
+	return word - atomic_load_explicit(&stretch->tail, memory_order_relaxed) >=
+		       stretch->capacity / 2 ||
+	       atomic_load_explicit(&ring->woke_at, memory_order_relaxed) == word + 1 ||
+	       atomic_load_explicit(&stretch->full_at, memory_order_relaxed) == word + 1;
+}
+
+void pfw_ring_renew(struct pfw_ring *ring, struct pfw_ring_chunk *stretch)
+{
+	atomic_fetch_or(&atomic_load(&ring->stretch)->head, PFW_RING_CLOSED);
+	if (stretch)
+		pfw_ring_offer(ring, stretch);
+	atomic_store(&ring->stretch, ring->last);
+	atomic_store(&ring->spare, NULL);
+	atomic_store(&ring->state, PFW_RING_FREE);
+}
+
+bool pfw_ring_put(struct pfw_ring *ring, const struct pfw_record *record, unsigned slots)
+{
+	for (;;) {
+		struct pfw_ring_chunk *stretch = atomic_load(&ring->stretch);
+		uint64_t head = atomic_load_explicit(&stretch->head, memory_order_relaxed);
+		uint64_t offset = head & (stretch->capacity - 1);
+		uint64_t padding = offset + slots > stretch->capacity ? stretch->capacity - offset
+								      : 0;
+		struct pfw_record *copy = pfw_ring_slot(stretch, head + padding);
+
+		if (head + padding + slots - atomic_load(&stretch->tail) > stretch->capacity) {
+			if (!move_on(ring, stretch))
+				return false;
+			continue;
+		}
+		atomic_store(&stretch->head, head + padding + slots);
+		if (padding)
+			fill_padding(stretch, head, padding);
+		memcpy((char *)copy + sizeof(copy->committed),
+		       (const char *)record + sizeof(record->committed),
+		       slots * PFW_SLOT_BYTES - sizeof(record->committed));
+		pfw_ring_commit(copy, head + padding);
+		return true;
+	}
+}
+
+bool pfw_ring_is_blocked(const struct pfw_ring *ring)
+{
+	uint64_t word = atomic_load_explicit(&ring->drain->head, memory_order_acquire);
+
+	return ring->drained != (word & ~PFW_RING_CLOSED);
 }
 
 uint32_t pfw_ring_wanted(void)
@@ -352,7 +415,7 @@ static bool next_stretch(struct pfw_ring *ring)
 		return false;
 	ring->retired = ring->drain;
 	ring->drain = ring->upcoming;
-	ring->upcoming = NULL;
+	ring->upcoming = ring->drain->next;
 	ring->drained = atomic_load(&ring->drain->tail);
 	ring->torn_upto = 0;
 	return true;

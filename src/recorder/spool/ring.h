@@ -45,7 +45,9 @@ struct pfw_ring {
 	/* Only the writer's. */
 	struct pfw_ring_chunk *drain;	 /* the stretch being drained */
 	struct pfw_ring_chunk *upcoming; /* offered as spare, not drained yet */
+	struct pfw_ring_chunk *last;	 /* of the list from `upcoming` on */
 	struct pfw_ring_chunk *retired;	 /* drained, free after the next commit */
+	uint64_t cut_ticks;		 /* of a flight recorder: no record that ended before is left */
 	uint64_t orders;		 /* `order` of the next stretch */
 	uint64_t drained;		 /* position in `drain` up to which it is read */
 	uint64_t torn_upto;		 /* slots below were reserved when the first was seen */
@@ -154,9 +156,22 @@ void pfw_ring_prepare(struct pfw_ring *ring, struct pfw_ring_chunk *stretch);
  * Thread: drain. */
 void pfw_ring_publish(struct pfw_ring *ring, struct pfw_ring_chunk *stretch, uint32_t index);
 
-/* Lay a longer stretch ready for the producer.  No other may be ready, and the producer's is the
- * one being drained.  Thread: drain. */
+/* Lay another stretch ready for the producer, who is in the last one.  Thread: drain. */
 void pfw_ring_offer(struct pfw_ring *ring, struct pfw_ring_chunk *stretch);
+
+/* Whether the producer is in the last stretch, and fills its second half.  Thread: drain. */
+bool pfw_ring_wants_more(const struct pfw_ring *ring);
+
+/* Free a DEAD ring for another thread, which will fill this stretch, or the spare if NULL; the ring
+ * keeps its records.  Thread: drain. */
+void pfw_ring_renew(struct pfw_ring *ring, struct pfw_ring_chunk *stretch);
+
+/* Copy a record into a ring whose producer is the writer.  False: there is no room.
+ * Thread: drain. */
+bool pfw_ring_put(struct pfw_ring *ring, const struct pfw_record *record, unsigned slots);
+
+/* Whether peek finds no record because one is not committed yet.  Thread: drain. */
+bool pfw_ring_is_blocked(const struct pfw_ring *ring);
 
 /* The number of threads that wait for a ring.  Thread: drain. */
 uint32_t pfw_ring_wanted(void);

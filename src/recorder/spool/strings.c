@@ -17,6 +17,8 @@ static const uint16_t class_granules[] = { 2, 4, 6, 8, 12, 16, 32, 64, 258 };
 #define NAMES 4096u
 #define NAMES_MAX (NAMES / 4 * 3)
 
+#define HELD_MAX 64u
+
 static struct strings {
 	struct pfw_string_view inherited; /* the parent's segments, after a fork */
 	struct pfw_string_view view;
@@ -28,6 +30,13 @@ static struct strings {
 	/* List of dropped cells (granule, 0 = none); the writer takes all at once. */
 	_Atomic uint32_t dropped;
 	uint32_t waiting, ripe; /* dropped one and two passes ago; only the writer's */
+	/* A flight recorder's, instead of these two: lists, and until when they were dropped. */
+	struct {
+		uint32_t granule;
+		uint64_t ticks;
+	} held[HELD_MAX];
+	uint32_t held_count;
+	_Atomic uint32_t refused; /* a text found no room */
 	_Atomic uint32_t names; /* in the table below, or being inserted */
 	_Atomic uint32_t name[NAMES];
 } strings;
@@ -187,8 +196,10 @@ uint32_t pfw_string_create(const char *directory, size_t directory_bytes, const 
 	cell = pop_free(class, &granule);
 	if (!cell)
 		cell = carve(class, &granule);
-	if (!cell)
+	if (!cell) {
+		atomic_store_explicit(&strings.refused, 1, memory_order_relaxed);
 		return 0;
+	}
 	out = cell->text;
 	if (directory_bytes) {
 		memcpy(out, directory, directory_bytes);
@@ -249,10 +260,8 @@ void pfw_string_drop(uint32_t ref)
 		release(cell, ref & 0xffffu);
 }
 
-void pfw_strings_reclaim(void)
+static void free_list(uint32_t granule)
 {
-	uint32_t granule = strings.ripe;
-
 	while (granule) {
 		struct pfw_string *cell = cell_at(granule);
 		uint32_t next = __atomic_load_n(&cell->next, __ATOMIC_RELAXED);
@@ -262,8 +271,39 @@ void pfw_strings_reclaim(void)
 		push_free(class_for(cell->granules), cell, granule);
 		granule = next;
 	}
+}
+
+void pfw_strings_reclaim(void)
+{
+	free_list(strings.ripe);
 	strings.ripe = strings.waiting;
 	strings.waiting = atomic_exchange_explicit(&strings.dropped, 0, memory_order_acquire);
+}
+
+/* While all lists are held, what is dropped waits for the next one. */
+void pfw_strings_reclaim_before(uint64_t now_ticks, uint64_t oldest_ticks)
+{
+	uint32_t count = 0, granule;
+
+	while (count < strings.held_count && strings.held[count].ticks < oldest_ticks)
+		free_list(strings.held[count++].granule);
+	strings.held_count -= count;
+	memmove(strings.held, strings.held + count, strings.held_count * sizeof(*strings.held));
+	if (strings.held_count == HELD_MAX)
+		return;
+	granule = atomic_exchange_explicit(&strings.dropped, 0, memory_order_acquire);
+	if (!granule)
+		return;
+	strings.held[strings.held_count].granule = granule;
+	strings.held[strings.held_count++].ticks = now_ticks;
+}
+
+uint64_t pfw_strings_scarce(void)
+{
+	if (!atomic_exchange_explicit(&strings.refused, 0, memory_order_relaxed) ||
+	    !strings.held_count)
+		return 0;
+	return strings.held[strings.held_count / 2].ticks;
 }
 
 /* Like FNV-1a, 8 bytes at a time: names are short and few, so spread matters more than strength. */

@@ -59,4 +59,14 @@ uint32_t pfw_string_intern(const char *text, size_t bytes);
  * dropped two passes ago.  Thread: drain. */
 void pfw_strings_reclaim(void);
 
+/*
+ * The same for a flight recorder, whose records stay: frees the cells that were dropped before
+ * `oldest_ticks`, the end of the oldest record.  Thread: drain.
+ */
+void pfw_strings_reclaim_before(uint64_t now_ticks, uint64_t oldest_ticks);
+
+/* Whether a text has found no room since the last call.  If so, and if names wait for their records
+ * to go: when the older half of them was dropped, else 0.  Thread: drain. */
+uint64_t pfw_strings_scarce(void);
+
 #endif

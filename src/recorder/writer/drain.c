@@ -24,7 +24,7 @@ static void add_clock_jump(struct pfw_writer *writer)
 	writer->clock_jump.from_ns = 0;
 }
 
-static void note_clock(struct pfw_writer *writer)
+void pfw_writer_note_clock(struct pfw_writer *writer)
 {
 	uint64_t from_ns, to_ns;
 
@@ -121,14 +121,16 @@ int pfw_writer_make_room(struct pfw_writer *writer)
 	if (error || writer->at_limit || writer->offset < most)
 		return error;
 	writer->at_limit = true;
-	writer->limited();
+	if (!keeps(writer)) /* the next dump has another file */
+		writer->limited();
 	return 0;
 }
 
-static void add_ring_record(struct pfw_writer *writer, struct pfw_ring *ring,
-			    const struct pfw_record *record, unsigned slots, uint64_t now_ns)
+/* The stretch knows the thread: a flight recorder's ring may have records of several. */
+void pfw_writer_add_ring_record(struct pfw_writer *writer, struct pfw_ring *ring,
+				const struct pfw_record *record, unsigned slots, uint64_t now_ns)
 {
-	uint64_t tid = (uint64_t)atomic_load_explicit(&ring->tid, memory_order_relaxed);
+	uint64_t tid = (uint64_t)atomic_load_explicit(&ring->drain->tid, memory_order_relaxed);
 	char *end;
 
 	if (PFW_UNLIKELY(ring->named_tid != (int32_t)tid)) {
@@ -158,7 +160,7 @@ static int drain_ring(struct pfw_writer *writer, struct pfw_ring *ring, uint64_t
 		if (writer->at_limit)
 			pfw_ring_count_lost(PFW_LOST_LIMIT, 1);
 		else
-			add_ring_record(writer, ring, record, slots, now_ns);
+			pfw_writer_add_ring_record(writer, ring, record, slots, now_ns);
 		pfw_ring_advance(ring, slots);
 		writer->drained++;
 	}
@@ -202,7 +204,7 @@ static int drain_source(struct pfw_writer *writer)
 }
 
 /* One `summed` line for each name and file of each thread that has new calls. */
-static int add_sums(struct pfw_writer *writer, uint64_t now_ns)
+int pfw_writer_add_sums(struct pfw_writer *writer, uint64_t now_ns)
 {
 	struct pfw_sum_news news;
 	int error = 0;
@@ -277,12 +279,12 @@ static int drain_all(struct pfw_writer *writer, bool put)
 
 	if (error)
 		return error;
-	note_clock(writer);
+	pfw_writer_note_clock(writer);
 	error = drain_rings(writer, now_ns, &passed);
 	if (!error)
 		error = drain_source(writer);
 	if (!error && sums_due(writer))
-		error = add_sums(writer, now_ns);
+		error = pfw_writer_add_sums(writer, now_ns);
 	if (error)
 		return error;
 	ends = add_due_lines(writer, now_ns);
@@ -303,10 +305,10 @@ int pfw_writer_pass(struct pfw_writer *writer, bool put)
 	pfw_writer_supply_rings(writer, PFW_WRITER_DEAD_RINGS_MAX);
 	if (pfw_strings_low())
 		pfw_writer_add_strings(writer);
-	error = drain_all(writer, put);
+	error = keeps(writer) ? pfw_writer_keep_pass(writer) : drain_all(writer, put);
 	/* Once a pass, not once a write: other rings may still name a string when one ring has
 	 * filled the text twice. */
-	if (!error)
+	if (!error && !keeps(writer))
 		pfw_strings_reclaim();
 	/* Every event that began before the newest of `steps` is in the file or still running. */
 	if (!error && steps)

@@ -190,9 +190,14 @@ int pfw_writer_trace(struct pfw_writer *writer)
 	return fd < 0 ? fd : files->trace.fd;
 }
 
-void pfw_writer_close_files(struct pfw_writer *writer)
+void pfw_writer_close_trace(struct pfw_writer *writer)
 {
 	check_files(writer);
 	put_away(&writer->files->trace);
+}
+
+void pfw_writer_close_files(struct pfw_writer *writer)
+{
+	pfw_writer_close_trace(writer);
 	put_away(&writer->files->spool);
 }

@@ -34,7 +34,7 @@ static int end_segment_now(struct pfw_writer *writer, void *arg)
 {
 	struct pfw_spool_header *header = writer->spool->header;
 	struct pfw_segment *segment = arg;
-	int error = pfw_writer_pass_now(writer, NULL);
+	int error = keeps(writer) ? -ENODATA : pfw_writer_pass_now(writer, NULL);
 
 	if (!error && writer->ready) {
 		pfw_writer_add_process_line(writer);
@@ -80,11 +80,17 @@ static int finish_now(struct pfw_writer *writer, void *arg)
 	for (int looks = 0; writer->ready && looks < LAST_LOOKS && !error; looks++) {
 		if (looks && !wait_for_marks())
 			break;
+		if (keeps(writer)) {
+			error = pfw_writer_keep_end(writer);
+			continue;
+		}
 		writer->reported.sums_ns = 0; /* the last chance for sums */
 		/* Without a write: lines after an `end` need another `end` in the same write, as no
 		 * spool recovers them. */
 		error = pfw_writer_pass(writer, false);
 	}
+	if (keeps(writer))
+		return error;
 	/* Lines since the last `end`, also those encoded while the disk was full. */
 	if (writer->ready && !error &&
 	    (writer->text.bytes || writer->offset != writer->ended_at ||
@@ -109,13 +115,11 @@ int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char 
 	return error == -EMFILE ? pfw_writer_run_in_new_thread(writer, &job) : error;
 }
 
-/* The next write creates the new file. */
-void pfw_writer_begin_file(struct pfw_writer *writer, const char *path)
+void pfw_writer_begin_anew(struct pfw_writer *writer, const char *path)
 {
 	struct pfw_spool_header *header = writer->spool->header;
-	struct pfw_writer_files files = PFW_NO_FILES;
 
-	pfw_writer_lock(writer, &files);
+	pfw_writer_close_trace(writer);
 	memcpy(pfw_spool_trace_path(header), path, strlen(path) + 1);
 	atomic_store(&header->file_made, 0);
 	writer->offset = 0;
@@ -125,6 +129,14 @@ void pfw_writer_begin_file(struct pfw_writer *writer, const char *path)
 	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
 		ring->named_tid = 0;
 	pfw_writer_commit(writer); /* the header slots must not promise bytes of the new file */
+}
+
+void pfw_writer_begin_file(struct pfw_writer *writer, const char *path)
+{
+	struct pfw_writer_files files = PFW_NO_FILES;
+
+	pfw_writer_lock(writer, &files);
+	pfw_writer_begin_anew(writer, path);
 	pfw_writer_unlock(writer);
 }
 
@@ -133,9 +145,15 @@ int pfw_writer_rename(struct pfw_writer *writer, const char *path)
 	struct pfw_spool_header *header = writer->spool->header;
 	char *old = pfw_spool_trace_path(header);
 	struct pfw_writer_files files = PFW_NO_FILES;
+	char dump[PFW_PATH_MAX];
 	int error = 0;
 
 	pfw_writer_lock(writer, &files);
+	if (keeps(writer)) {
+		error = pfw_name_dump(dump, path, atomic_load(&header->dumps) + 1);
+		memcpy(writer->keep_name, path, strlen(path) + 1);
+		path = error ? old : dump;
+	}
 	writer->json.whole_us = header->whole_us; /* may change together with the name */
 	if (!atomic_load(&header->file_made))
 		memcpy(old, path, strlen(path) + 1);

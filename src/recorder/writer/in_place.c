@@ -205,6 +205,8 @@ static int put_record_now(struct pfw_writer *writer, void *arg)
 
 	if (!writer->ready && pfw_writer_make_ready(writer))
 		return -ENOSPC;
+	if (keeps(writer))
+		return pfw_writer_keep_record(writer, single->record, single->slots) ? 0 : -ENOSPC;
 	if (writer->at_limit || pfw_writer_make_room(writer))
 		return -ENOSPC;
 	pfw_writer_add_record(writer, single->record, single->slots);

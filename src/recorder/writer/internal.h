@@ -58,6 +58,7 @@ int pfw_writer_open_spool(struct pfw_writer *writer);
 int pfw_writer_trace(struct pfw_writer *writer);
 
 void pfw_writer_close_files(struct pfw_writer *writer);
+void pfw_writer_close_trace(struct pfw_writer *writer);
 
 /* ---- memory.c ---- */
 
@@ -78,6 +79,12 @@ int pfw_writer_open_for_ring(struct pfw_writer *writer);
  * rings of ended threads only need draining.  False: no ring is free. */
 bool pfw_writer_supply_rings(struct pfw_writer *writer, uint32_t dead_max);
 
+/* A stretch of `capacity` slots from the pool, or a new one, or NULL. */
+struct pfw_ring_chunk *pfw_writer_get_stretch(struct pfw_writer *writer, uint32_t capacity);
+
+/* A ring for the writer's own records, or NULL. */
+struct pfw_ring *pfw_writer_make_own_ring(struct pfw_writer *writer);
+
 /* Offer a ring a stretch twice as long; put a stretch into the pool. */
 void pfw_writer_grow_ring(struct pfw_writer *writer, struct pfw_ring *ring);
 void pfw_writer_return_stretch(struct pfw_writer *writer, struct pfw_ring_chunk *stretch);
@@ -86,6 +93,16 @@ void pfw_writer_return_stretch(struct pfw_writer *writer, struct pfw_ring_chunk 
 
 /* Drain everything once.  Without `put` the last lines stay in writer->text.  0 or -errno. */
 int pfw_writer_pass(struct pfw_writer *writer, bool put);
+
+/* Add the line of a ring's record, and its thread's name if need be; room must have been made. */
+void pfw_writer_add_ring_record(struct pfw_writer *writer, struct pfw_ring *ring,
+				const struct pfw_record *record, unsigned slots, uint64_t now_ns);
+
+/* Add the sums of short calls that are not in the trace.  0 or -errno. */
+int pfw_writer_add_sums(struct pfw_writer *writer, uint64_t now_ns);
+
+/* Take the pair of clocks of this pass. */
+void pfw_writer_note_clock(struct pfw_writer *writer);
 
 /* Write if another line might be too much for a member, or for PFW_MAX_BYTES.  0 or -errno. */
 int pfw_writer_make_room(struct pfw_writer *writer);
@@ -100,6 +117,39 @@ void pfw_writer_add_end(struct pfw_writer *writer, const char *reason, const cha
 
 /* Whether a `lost` line is due. */
 bool pfw_writer_losses_unreported(const struct pfw_writer *writer);
+
+/* ---- keep.c ---- */
+
+/* Whether the writer is a flight recorder's. */
+static inline bool keeps(const struct pfw_writer *writer)
+{
+	return writer->keep_bytes != 0;
+}
+
+/* The same, and no dump is under way. */
+static inline bool only_keeps(struct pfw_writer *writer)
+{
+	return keeps(writer) && atomic_load(&writer->dump_state) != PFW_DUMP_RUNS;
+}
+
+/* A flight recorder's pass: give the rings room, forget what is too old, go on with a dump.  0, or
+ * the error of the dump, which stays under way. */
+int pfw_writer_keep_pass(struct pfw_writer *writer);
+
+/* Keep a record that is in no ring.  False: there is no room. */
+bool pfw_writer_keep_record(struct pfw_writer *writer, const struct pfw_record *record,
+			    unsigned slots);
+
+/* Forget the oldest records.  False: there are none, or one may yet be committed. */
+bool pfw_writer_keep_less(struct pfw_writer *writer);
+
+/* The end: finish a dump that was asked for, then forget everything. */
+int pfw_writer_keep_end(struct pfw_writer *writer);
+
+/* ---- finish.c ---- */
+
+/* The trace has its `end`; the next write creates one of this name. */
+void pfw_writer_begin_anew(struct pfw_writer *writer, const char *path);
 
 /* ---- put.c ---- */
 

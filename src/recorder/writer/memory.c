@@ -77,8 +77,7 @@ static uint32_t first_capacity(const struct pfw_writer *writer)
 							  : FIRST_STRETCH_SLOTS;
 }
 
-/* A stretch of `capacity` slots from the pool, or a new one. */
-static struct pfw_ring_chunk *get_stretch(struct pfw_writer *writer, uint32_t capacity)
+struct pfw_ring_chunk *pfw_writer_get_stretch(struct pfw_writer *writer, uint32_t capacity)
 {
 	struct pfw_ring_chunk **pool = &writer->made.pool[__builtin_ctz(capacity)];
 	struct pfw_ring_chunk *stretch = *pool;
@@ -89,8 +88,10 @@ static struct pfw_ring_chunk *get_stretch(struct pfw_writer *writer, uint32_t ca
 	}
 	stretch = pfw_writer_append(writer, PFW_CHUNK_RING, 0,
 				    PFW_PAGE_BYTES + (uint64_t)capacity * PFW_SLOT_BYTES);
-	if (stretch)
+	if (stretch) {
 		stretch->capacity = capacity;
+		writer->made.ring_bytes += stretch->chunk.bytes;
+	}
 	return stretch;
 }
 
@@ -111,6 +112,17 @@ int pfw_writer_open_for_ring(struct pfw_writer *writer)
 		       : 0;
 }
 
+/* A stretch for the next ring.  Beyond what a flight recorder may keep: the oldest one, if it fits. */
+static struct pfw_ring_chunk *first_stretch(struct pfw_writer *writer)
+{
+	uint32_t capacity = first_capacity(writer);
+
+	while (keeps(writer) && writer->made.ring_bytes >= writer->keep_bytes &&
+	       !writer->made.pool[__builtin_ctz(capacity)] && pfw_writer_keep_less(writer))
+		;
+	return pfw_writer_get_stretch(writer, capacity);
+}
+
 static bool make_ring(struct pfw_writer *writer)
 {
 	struct pfw_ring_chunk *stretch;
@@ -123,7 +135,7 @@ static bool make_ring(struct pfw_writer *writer)
 		writer->made.ring_memory = page;
 		writer->made.ring_memory_left = PFW_PAGE_BYTES / sizeof(struct pfw_ring);
 	}
-	stretch = get_stretch(writer, first_capacity(writer));
+	stretch = first_stretch(writer);
 	if (!stretch)
 		return false;
 	writer->made.ring_memory_left--;
@@ -134,6 +146,38 @@ static bool make_ring(struct pfw_writer *writer)
 	return true;
 }
 
+/* A flight recorder gives the ring of an ended thread to the next one, and keeps its records.
+ * False: there is none. */
+static bool renew_ring(struct pfw_writer *writer)
+{
+	struct pfw_ring *ring = keeps(writer) ? pfw_ring_first() : NULL;
+	struct pfw_ring_chunk *stretch = NULL;
+	bool spare;
+
+	while (ring && atomic_load(&ring->state) != PFW_RING_DEAD)
+		ring = ring->next;
+	if (!ring)
+		return false;
+	spare = atomic_load(&ring->stretch) != ring->last;
+	if (!spare)
+		stretch = first_stretch(writer);
+	/* Making room may have freed the ring. */
+	if (atomic_load(&ring->state) == PFW_RING_DEAD && (spare || stretch))
+		pfw_ring_renew(ring, stretch);
+	else if (stretch)
+		pfw_writer_return_stretch(writer, stretch);
+	return atomic_load(&ring->state) != PFW_RING_DEAD;
+}
+
+struct pfw_ring *pfw_writer_make_own_ring(struct pfw_writer *writer)
+{
+	struct pfw_ring *ring = make_ring(writer) ? pfw_ring_first() : NULL;
+	uint32_t free = PFW_RING_FREE;
+
+	return ring && atomic_compare_exchange_strong(&ring->state, &free, PFW_RING_OWNED) ? ring
+											   : NULL;
+}
+
 bool pfw_writer_supply_rings(struct pfw_writer *writer, uint32_t dead_max)
 {
 	uint32_t want = pfw_ring_wanted() + (writer->made.rings >= 2), have = 0, dead = 0;
@@ -142,7 +186,8 @@ bool pfw_writer_supply_rings(struct pfw_writer *writer, uint32_t dead_max)
 		have += atomic_load(&ring->state) == PFW_RING_FREE;
 		dead += atomic_load(&ring->state) == PFW_RING_DEAD;
 	}
-	while (have < want && dead < dead_max && make_ring(writer))
+	while (have < want && (keeps(writer) || dead < dead_max) &&
+	       (renew_ring(writer) || make_ring(writer)))
 		have++;
 	return have || !want;
 }
@@ -156,7 +201,7 @@ void pfw_writer_grow_ring(struct pfw_writer *writer, struct pfw_ring *ring)
 	if (ring->upcoming || ring->retired || ring->drain != atomic_load(&ring->stretch) ||
 	    (uint64_t)capacity * PFW_SLOT_BYTES > writer->ring_max_bytes)
 		return;
-	stretch = get_stretch(writer, capacity);
+	stretch = pfw_writer_get_stretch(writer, capacity);
 	if (stretch)
 		pfw_ring_offer(ring, stretch);
 }

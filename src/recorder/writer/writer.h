@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "common/encode/encode.h"
+#include "common/encode/own_lines.h"
 #include "common/format/clock.h"
 #include "common/format/gzip.h"
 #include "common/format/source.h"
@@ -51,6 +52,9 @@ struct pfw_writer_buffer {
 	size_t bytes, room;
 };
 
+/* Asking for a dump, which a signal handler may do. */
+enum pfw_dump_state { PFW_DUMP_NONE, PFW_DUMP_ASKING, PFW_DUMP_ASKED, PFW_DUMP_RUNS };
+
 struct pfw_writer {
 	/* Settings: set by session before the first start, kept by pfw_writer_forget().
 	 * Alignment: thread.c puts the epoch into the low bits of the writer's address. */
@@ -64,6 +68,10 @@ struct pfw_writer {
 	bool sums;			 /* each ring has a table of short calls */
 	const struct pfw_source *source; /* of records without a ring; NULL = none */
 	struct pfw_gzip *gzip;		 /* NULL = the trace is not compressed */
+	/* A flight recorder: bytes and age of what it keeps (0 = an ordinary trace; any age), and the
+	 * trace's name without the dump's number, PFW_PATH_MAX bytes that change under `work`. */
+	uint64_t keep_bytes, keep_ticks;
+	char *keep_name;
 	void (*say)(const char *line);
 	void (*idle)(void);    /* make every thread call session at its next event */
 	bool (*tick)(void);    /* session's work between two passes; true: the thread is not idle */
@@ -93,6 +101,9 @@ struct pfw_writer {
 	_Atomic uint32_t jobs_done;	/* futex */
 	_Atomic uint64_t trace_bytes;
 	_Atomic uint64_t events;
+	_Atomic uint32_t dump_state;  /* enum pfw_dump_state */
+	_Atomic uint32_t dumps_done;  /* futex: finished or failed */
+	_Atomic uint32_t dumps_short; /* conditions that asked during a dump, or after the last one */
 
 	/* Under life. */
 	struct pfw_own_thread worker;
@@ -135,7 +146,16 @@ struct pfw_writer {
 		struct pfw_ring *ring_memory;
 		uint32_t ring_memory_left;
 		struct pfw_ring_chunk *pool[32]; /* free stretches, by log2 of capacity */
+		uint64_t ring_bytes;		 /* of all stretches */
 	} made;
+	/* The dump that is asked for or under way: why, the ticks when it was asked for and where its
+	 * window begins, and since when a record that is not committed holds it up (MONOTONIC). */
+	struct {
+		char why[PFW_DUMP_WHY_MAX];
+		uint64_t until, from, stuck;
+		bool ended; /* its `end` is in the text */
+	} dump;
+	struct pfw_ring *own_ring; /* a flight recorder's, for records of the writer's */
 	struct pfw_clock_map clock;
 	struct pfw_json json;
 };
@@ -216,6 +236,10 @@ int pfw_writer_segment(struct pfw_writer *writer, struct pfw_segment *segment);
  * or -errno: the records stay in the spool for `pfw repair`.
  */
 int pfw_writer_finish(struct pfw_writer *writer, const char *reason, const char *exec_path);
+
+/* Of a flight recorder: let the next pass begin a dump of what ended until now.  False: one is
+ * under way.  Thread: any.  Signal: safe. */
+bool pfw_writer_ask_dump(struct pfw_writer *writer, const char *why);
 
 /* Set whether to compress (gzip NULL: no) unless a line exists already.  Return whether the trace
  * is compressed.  The writer is ready.  Thread: app. */

@@ -24,6 +24,8 @@ struct pfw_spool_reading {
 	void *cache;	  /* the encoder's */
 	uint64_t beyond;  /* short calls that found no room to be summed */
 	uint64_t last_ns; /* the greatest end so far: the time of the last lines */
+	uint64_t from_ns; /* a flight recorder's: what ended before is no longer wanted */
+	uint64_t overwritten;
 	const struct pfw_template_chunk *templates; /* the image's, or an empty chunk */
 	char *text; /* PFW_GZIP_TEXT_MAX and room for one more line */
 	size_t used;
@@ -106,7 +108,22 @@ static int start(struct pfw_spool_lines *lines)
 	};
 	pfw_json_init(&lines->json, reading->cache);
 	reading->last_ns = last_sign_of_life_ns(reading->image);
+	if (header->keep_bytes && header->keep_ns && header->keep_ns < reading->last_ns &&
+	    reading->image->slot.last.mult)
+		reading->from_ns = reading->last_ns - header->keep_ns;
 	return 0;
+}
+
+/* A flight recorder keeps whole stretches, which may be older than what was asked for.  The time is
+ * counted from its last sign of life, so that rather too much is in the dump. */
+static bool is_unwanted(const struct pfw_spool_reading *reading, const struct pfw_record *record)
+{
+	uint64_t end = record->t0 + record->dur;
+
+	return reading->from_ns && (record->flags & PFW_RECORD_EPOCH_NS
+					    ? end
+					    : pfw_clock_map_epoch_ns(&reading->clock, end)) <
+					   reading->from_ns;
 }
 
 /* The record at a position if it is complete: committed and within the reserved slots. */
@@ -212,7 +229,9 @@ static void put_event(struct pfw_spool_lines *lines)
 		return;
 	}
 	record = record_at(stretch, reading->slots, reading->position, &count);
-	if (record && record->template != PFW_TEMPLATE_PADDING) {
+	if (record && record->template != PFW_TEMPLATE_PADDING && is_unwanted(reading, record)) {
+		reading->overwritten++;
+	} else if (record && record->template != PFW_TEMPLATE_PADDING) {
 		if (!reading->named) {
 			put_name(lines, stretch, record);
 			return; /* the record is written next time */
@@ -285,6 +304,25 @@ static void count_torn(struct pfw_spool_lines *lines)
 	atomic_fetch_add_explicit(&torn->count, lines->torn, memory_order_relaxed);
 }
 
+static char *put_dump(struct pfw_spool_lines *lines, char *out, uint64_t now)
+{
+	struct pfw_spool_reading *reading = lines->reading;
+	const struct pfw_spool_header *header = reading->image->header;
+	uint64_t whole = atomic_load_explicit(&header->whole_ticks, memory_order_relaxed);
+	struct pfw_dump_facts facts = {
+		.why = "killed",
+		.number = atomic_load_explicit(&header->dumps, memory_order_relaxed) + 1ull,
+		.from_ns = reading->from_ns > header->start_ns ? reading->from_ns
+							       : header->start_ns,
+		.overwritten = reading->overwritten +
+			       atomic_load_explicit(&header->overwritten, memory_order_relaxed),
+	};
+
+	if (whole && pfw_clock_map_epoch_ns(&reading->clock, whole) > facts.from_ns)
+		facts.from_ns = pfw_clock_map_epoch_ns(&reading->clock, whole);
+	return pfw_line_dump(&lines->json, out, &facts, now);
+}
+
 /* Write the lines at the end of a trace; all are short. */
 static void put_summary(struct pfw_spool_lines *lines)
 {
@@ -307,6 +345,8 @@ static void put_summary(struct pfw_spool_lines *lines)
 	out = pfw_line_sums_full(json, out, reading->beyond, now);
 	out = pfw_line_excluded(json, out, header->excluded, now);
 	out = pfw_line_unrecorded(json, out, header->unrecorded, now);
+	if (!lines->live && header->keep_bytes)
+		out = put_dump(lines, out, now);
 	if (!lines->live)
 		out = pfw_line_end(json, out, header, "recovered", NULL, now);
 	take_line(reading, out);

@@ -108,6 +108,8 @@ static int read_spool(struct pfw_unwritten *live, const char *trace, char *why)
 	if (!pfw_spool_is_of_here(header, why, PFW_LIVE_WHY_BYTES))
 		return -EREMOTE;
 	live->runs = pfw_spool_process_lives(live->spool_fd, header);
+	if (live->runs && header->keep_bytes) /* what it keeps is in no trace unless it is dumped */
+		return -ENOENT;
 	error = pfw_spool_image_live(&live->image, why);
 	/*
 	 * The header is now of the slot's moment: a process that stopped earlier has written `end`.
@@ -293,7 +295,9 @@ static int add_unbegun(const char *spool, void *user)
 
 	if (fd < 0)
 		return 0;
-	if (!pfw_spool_image_header(&image, fd, why) && !pfw_spool_image_live(&image, why) &&
+	if (!pfw_spool_image_header(&image, fd, why) &&
+	    !(image.header->keep_bytes && pfw_spool_process_lives(fd, image.header)) &&
+	    !pfw_spool_image_live(&image, why) &&
 	    pfw_spool_has_lines(&image) && access(pfw_spool_image_trace(&image), F_OK) &&
 	    atomic_load_explicit(&image.header->state, memory_order_relaxed) != PFW_SPOOL_DONE)
 		error = pfw_paths_add_path(paths, pfw_spool_image_trace(&image));
