@@ -148,19 +148,17 @@ static int ask(const struct cli_command *command, struct pfw_spool_header *heade
 	       bool quiet)
 {
 	bool dump = verbs[verb].wish == PFW_WISH_DUMP;
-	int error = pfw_control_ask(&header->control, verbs[verb].wish,
-				    dump ? DUMP_NS : ANSWER_NS);
+	int error = pfw_control_ask(&header->control, verbs[verb].wish, dump ? DUMP_NS : ANSWER_NS);
 
 	if (!error && !quiet)
 		printf("%d %s\n", header->pid, verbs[verb].done);
 	if (!error)
 		return CLI_OK;
 	if (error == -ETIMEDOUT)
-		cli_error(
-			command->name,
-			"%d: no answer within %s: it is stopped, or has been idle and will %s "
-			"with its next event",
-			header->pid, dump ? "a minute" : "a second", verbs[verb].name);
+		cli_error(command->name,
+			  "%d: no answer within %s: it is stopped, or has been idle and will %s "
+			  "with its next event",
+			  header->pid, dump ? "a minute" : "a second", verbs[verb].name);
 	else if (error == -ENODATA)
 		cli_error(command->name,
 			  "%d: nothing to dump: it has recorded no event, or runs without PFW_KEEP",
@@ -177,7 +175,8 @@ static int find_verb(const struct cli_command *command, const char *word)
 	for (size_t i = 0; i < CLI_ARRAY_LEN(verbs); i++)
 		if (!strcmp(verbs[i].name, word))
 			return (int)i;
-	cli_error(command->name, "%s: it is start, stop, step, flush, dump or status", cli_name(word));
+	cli_error(command->name, "%s: it is start, stop, step, flush, dump or status",
+		  cli_name(word));
 	return -1;
 }
 

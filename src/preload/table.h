@@ -41,7 +41,8 @@
 	X(pfw_on_trace_ready, nothing)   \
 	X(pfw_torch_profile, nothing)    \
 	X(pfw_stats, stats)              \
-	X(pfw_version, nothing)
+	X(pfw_version, nothing)          \
+	X(pfw_dump, nothing)
 
 enum pfw_api_slot {
 #define X(name, absent) PFW_SLOT_##name,

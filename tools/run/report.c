@@ -180,6 +180,10 @@ static void say_nothing_recorded(const struct sums *sums)
 	target_look(&target, sums->run->words[0]);
 	if (target.state > TARGET_NOT_EXECUTABLE)
 		line(sums, CLI_YELLOW, "nothing was recorded: %s", target.why);
+	else if (getenv("PFW_KEEP"))
+		line(sums, CLI_PLAIN,
+		     "no dump: nothing asked for one, and no process was killed (PFW_KEEP=%s)",
+		     cli_name(getenv("PFW_KEEP")));
 	else if (schedule && strcmp(schedule, "range") == 0)
 		line(sums, CLI_YELLOW,
 		     "nothing was recorded: the program made no cudaProfilerStart() that could be "

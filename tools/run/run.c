@@ -1,5 +1,6 @@
 /* tools/run/run.c - `pfw run`: runs a program traced, returns its status, prints a summary. */
 #include "run/run.h"
+#include "common/settings/keep.h"
 #include "common/settings/schedule.h"
 
 #include <errno.h>
@@ -61,7 +62,9 @@ enum {
 	OPTION_NO_GPU,
 	OPTION_DATA_DIR,
 	OPTION_ALL,
-	OPTION_PY_CALLS
+	OPTION_PY_CALLS,
+	OPTION_KEEP,
+	OPTION_DUMP_ON
 };
 
 static const struct cli_option options[] = {
@@ -83,6 +86,11 @@ static const struct cli_option options[] = {
 	{ "steps", 0, "A-B", "record only steps A to B; the first one is 0", OPTION_STEPS },
 	{ "schedule", 0, "S", "record only some steps, or part of the time; see PFW_SCHEDULE",
 	  OPTION_SCHEDULE },
+	{ "keep", 0, "K",
+	  "keep only the newest events, in memory, for dumps: 30s, 64MiB; see PFW_KEEP",
+	  OPTION_KEEP },
+	{ "dump-on", 0, "WHAT", "dump after a slow step or call: step>2x,call>1s; see PFW_DUMP_ON",
+	  OPTION_DUMP_ON },
 	{ "compat", 0, "M", "replace another tracer's Python package: dftracer", OPTION_COMPAT },
 	{ "quiet", 'q', NULL, "print problems only", 'q' },
 	{ 0 },
@@ -104,6 +112,30 @@ static int take_schedule(const char *text)
 	}
 	setenv("PFW_SCHEDULE", text, 1);
 	return 0;
+}
+
+static int take_keep(const char *text)
+{
+	struct pfw_keep keep;
+
+	if (pfw_keep_parse(&keep, text))
+		return setenv("PFW_KEEP", text, 1);
+	cli_error("run",
+		  "--keep %s: wants a time of 100ms or more, or a size of 1MiB or more, or both: "
+		  "30s,64MiB",
+		  cli_name(text));
+	return -1;
+}
+
+static int take_dump_on(const char *text)
+{
+	struct pfw_dump_on on;
+
+	if (pfw_dump_on_parse(&on, text))
+		return setenv("PFW_DUMP_ON", text, 1);
+	cli_error("run", "--dump-on %s: wants step>Kx or call>TIME, with max=N: step>2x,call>1s",
+		  cli_name(text));
+	return -1;
 }
 
 /* One step of warm-up before the first one, which is not recorded. */
@@ -148,6 +180,10 @@ static int take_option(void *user, const struct cli_args *args, int option)
 
 	if (option == OPTION_SCHEDULE)
 		return take_schedule(args->value);
+	if (option == OPTION_KEEP)
+		return take_keep(args->value);
+	if (option == OPTION_DUMP_ON)
+		return take_dump_on(args->value);
 	if (option == OPTION_STEPS)
 		return take_steps(args->value);
 	if (option == OPTION_STEP)

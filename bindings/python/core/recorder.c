@@ -55,6 +55,16 @@ static PyObject *flush(PyObject *self, PyObject *unused)
 	return PyLong_FromLong(WITHOUT_GIL(pfw_flush()));
 }
 
+static PyObject *dump(PyObject *self, PyObject *args)
+{
+	const char *why = NULL;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "z", &why))
+		return NULL;
+	return PyLong_FromLong(WITHOUT_GIL(pfw_dump(why)));
+}
+
 static PyObject *step(PyObject *self, PyObject *unused)
 {
 	int error = WITHOUT_GIL(pfw_step());
@@ -184,6 +194,7 @@ static PyMethodDef methods[] = {
 	  "start(log_file=None, data_dir=None, compression=None, whole_us=False)" },
 	{ "stop", stop, METH_NOARGS, NULL },
 	{ "flush", flush, METH_NOARGS, NULL },
+	{ "dump", dump, METH_VARARGS, "dump(why)" },
 	{ "step", step, METH_NOARGS, NULL },
 	{ "set_rank", set_rank, METH_VARARGS, "set_rank(rank, world_size)" },
 	{ "set_schedule", set_schedule, METH_VARARGS,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._api import (Segment, Stats, compute_event, counter, current, enabled, event, flush, instant,
+from ._api import (Segment, Stats, compute_event, counter, current, dump, enabled, event, flush, instant,
                    on_trace_ready, schedule, set_rank, span, start, stats, step, stop, version)
 from ._calls import trace_calls
 from ._dask import to_dask
@@ -21,8 +21,8 @@ from ._read import Lines, query, read, scan
 from ._tables import Run, Table, compare, memory, overlap, patterns, summary, table
 from ._trace import record_function, trace
 
-__all__ = ["Lines", "Run", "Segment", "Stats", "Table", "compare", "compute_event", "counter", "current", "enabled",
-           "event", "flush", "instant", "memory", "on_trace_ready", "overlap", "patterns", "query", "read",
+__all__ = ["Lines", "Run", "Segment", "Stats", "Table", "compare", "compute_event", "counter", "current", "dump",
+           "enabled", "event", "flush", "instant", "memory", "on_trace_ready", "overlap", "patterns", "query", "read",
            "record_function", "scan", "schedule", "set_rank", "span", "start", "stats", "step", "stop", "summary",
            "table", "to_dask", "trace", "trace_calls", "version"]
 __version__ = version()

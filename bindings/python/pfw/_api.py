@@ -88,6 +88,14 @@ def flush() -> bool:
     return _core.flush() == 0
 
 
+def dump(why: str | None = None) -> bool:
+    """With PFW_KEEP, write the events that are kept to a trace of their own, with the reason `why`.
+
+    Returns when that is done, or does nothing without PFW_KEEP; false where it failed (60 s).
+    """
+    return _core.dump(why) == 0
+
+
 def step() -> None:
     """Say that a step (a batch, an iteration) of this process has ended and the next begins."""
     _core.step()

@@ -171,8 +171,7 @@ bool pfw_session_needs_writer(void)
 {
 	return pfw_session.paused || pfw_session.config.plan.kind != PFW_PLAN_ALWAYS ||
 	       pfw_session.config.counters_ns || pfw_session.config.torch_ops ||
-	       pfw_session.config.keep.bytes ||
-	       pfw_torch_steps(&pfw_session.config);
+	       pfw_session.config.keep.bytes || pfw_torch_steps(&pfw_session.config);
 }
 
 static void start_writer(void *unused)

@@ -108,7 +108,8 @@ void pfw_session_switch(void)
 		word = 0;
 	io = pfw_session.io ? word | (flags & rows[row].io_flags) : 0;
 	atomic_store(&pfw_switches->io, io);
-	atomic_store(&pfw_switches->end, io && !pfw_short_ticks && !pfw_slow_ticks ? io : PFW_SWITCH_NOBODY);
+	atomic_store(&pfw_switches->end,
+		     io && !pfw_short_ticks && !pfw_slow_ticks ? io : PFW_SWITCH_NOBODY);
 	atomic_store(&pfw_switches->api, word | (flags & rows[row].api_flags));
 	atomic_store(&pfw_session.switching, 0);
 	pfw_os_restore_signals(old);

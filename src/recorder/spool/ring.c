@@ -125,7 +125,8 @@ void pfw_ring_name_thread(int32_t tid, const char *name)
 		if (atomic_load(&ring->tid) != tid)
 			continue;
 		memcpy(atomic_load(&ring->stretch)->comm, comm, sizeof(comm));
-		if (atomic_load(&ring->drain->tid) == tid) /* else an ended thread's, which is kept */
+		if (atomic_load(&ring->drain->tid) ==
+		    tid) /* else an ended thread's, which is kept */
 			memcpy(ring->drain->comm, comm, sizeof(comm));
 		atomic_store(&ring->named_tid, 0);
 	}

@@ -47,16 +47,16 @@ struct pfw_ring {
 	struct pfw_ring_chunk *upcoming; /* offered as spare, not drained yet */
 	struct pfw_ring_chunk *last;	 /* of the list from `upcoming` on */
 	struct pfw_ring_chunk *retired;	 /* drained, free after the next commit */
-	uint64_t cut_ticks;		 /* of a flight recorder: no record that ended before is left */
-	uint64_t orders;		 /* `order` of the next stretch */
-	uint64_t drained;		 /* position in `drain` up to which it is read */
-	uint64_t torn_upto;		 /* slots below were reserved when the first was seen */
-	uint64_t torn_look_ns;		 /* time of the last look at that first slot */
-	uint64_t torn_ns;		 /* for how long it has been uncommitted */
-	uint32_t torn_run;		 /* uncommitted slots skipped just before `drained` */
-	bool tails;			 /* a record of several slots was drained: clear_tails() */
-	struct pfw_sums_chunk *sums;	 /* the owner's short calls; NULL = none */
-	_Atomic int32_t named_tid;	 /* the tid whose thread_name line is written */
+	uint64_t cut_ticks;	     /* of a flight recorder: no record that ended before is left */
+	uint64_t orders;	     /* `order` of the next stretch */
+	uint64_t drained;	     /* position in `drain` up to which it is read */
+	uint64_t torn_upto;	     /* slots below were reserved when the first was seen */
+	uint64_t torn_look_ns;	     /* time of the last look at that first slot */
+	uint64_t torn_ns;	     /* for how long it has been uncommitted */
+	uint32_t torn_run;	     /* uncommitted slots skipped just before `drained` */
+	bool tails;		     /* a record of several slots was drained: clear_tails() */
+	struct pfw_sums_chunk *sums; /* the owner's short calls; NULL = none */
+	_Atomic int32_t named_tid;   /* the tid whose thread_name line is written */
 };
 
 /* Set once by session. */

@@ -37,7 +37,7 @@ static struct strings {
 	} held[HELD_MAX];
 	uint32_t held_count;
 	_Atomic uint32_t refused; /* a text found no room */
-	_Atomic uint32_t names; /* in the table below, or being inserted */
+	_Atomic uint32_t names;	  /* in the table below, or being inserted */
 	_Atomic uint32_t name[NAMES];
 } strings;
 

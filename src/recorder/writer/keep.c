@@ -125,7 +125,8 @@ bool pfw_writer_keep_less(struct pfw_writer *writer)
 		uint64_t closed = stretch->closed_ticks;
 
 		if (forget_upto(writer, ring, UINT64_MAX, closed)) {
-			if (ring->drain == stretch) /* an ended thread's last one: the ring is free */
+			if (ring->drain ==
+			    stretch) /* an ended thread's last one: the ring is free */
 				stretch->closed_ticks = 0;
 			return true;
 		}
@@ -297,7 +298,8 @@ static bool is_later(const struct pfw_record *record, const struct cut *until)
 }
 
 /* The lines of a ring's records, until it has drained a stretch.  *blocked: one is not committed. */
-static int dump_ring(struct pfw_writer *writer, struct pfw_ring *ring, uint64_t now_ns, bool *blocked)
+static int dump_ring(struct pfw_writer *writer, struct pfw_ring *ring, uint64_t now_ns,
+		     bool *blocked)
 {
 	struct cut from = cut_at(writer, writer->dump.from);
 	struct cut until = cut_at(writer, writer->dump.until);

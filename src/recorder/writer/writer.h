@@ -101,9 +101,10 @@ struct pfw_writer {
 	_Atomic uint32_t jobs_done;	/* futex */
 	_Atomic uint64_t trace_bytes;
 	_Atomic uint64_t events;
-	_Atomic uint32_t dump_state;  /* enum pfw_dump_state */
-	_Atomic uint32_t dumps_done;  /* futex: finished or failed */
-	_Atomic uint32_t dumps_short; /* conditions that asked during a dump, or after the last one */
+	_Atomic uint32_t dump_state; /* enum pfw_dump_state */
+	_Atomic uint32_t dumps_done; /* futex: finished or failed */
+	_Atomic uint32_t
+		dumps_short; /* conditions that asked during a dump, or after the last one */
 
 	/* Under life. */
 	struct pfw_own_thread worker;

@@ -120,10 +120,10 @@ static bool is_unwanted(const struct pfw_spool_reading *reading, const struct pf
 {
 	uint64_t end = record->t0 + record->dur;
 
-	return reading->from_ns && (record->flags & PFW_RECORD_EPOCH_NS
-					    ? end
-					    : pfw_clock_map_epoch_ns(&reading->clock, end)) <
-					   reading->from_ns;
+	return reading->from_ns &&
+	       (record->flags & PFW_RECORD_EPOCH_NS
+			? end
+			: pfw_clock_map_epoch_ns(&reading->clock, end)) < reading->from_ns;
 }
 
 /* The record at a position if it is complete: committed and within the reserved slots. */

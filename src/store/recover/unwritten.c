@@ -297,8 +297,8 @@ static int add_unbegun(const char *spool, void *user)
 		return 0;
 	if (!pfw_spool_image_header(&image, fd, why) &&
 	    !(image.header->keep_bytes && pfw_spool_process_lives(fd, image.header)) &&
-	    !pfw_spool_image_live(&image, why) &&
-	    pfw_spool_has_lines(&image) && access(pfw_spool_image_trace(&image), F_OK) &&
+	    !pfw_spool_image_live(&image, why) && pfw_spool_has_lines(&image) &&
+	    access(pfw_spool_image_trace(&image), F_OK) &&
 	    atomic_load_explicit(&image.header->state, memory_order_relaxed) != PFW_SPOOL_DONE)
 		error = pfw_paths_add_path(paths, pfw_spool_image_trace(&image));
 	pfw_spool_image_release(&image);
