@@ -131,12 +131,27 @@ void pfw_writer_begin_anew(struct pfw_writer *writer, const char *path)
 	pfw_writer_commit(writer); /* the header slots must not promise bytes of the new file */
 }
 
+/* With PFW_KEEP a trace's name is that of its dumps: the next one's in `dump`.  *error: it is too long,
+ * and the name stays. */
+static const char *name_of(struct pfw_writer *writer, const char *path, char *dump, int *error)
+{
+	struct pfw_spool_header *header = writer->spool->header;
+
+	if (!keeps(writer))
+		return path;
+	*error = pfw_name_dump(dump, path, atomic_load(&header->dumps) + 1);
+	memcpy(writer->keep_name, path, strlen(path) + 1);
+	return *error ? pfw_spool_trace_path(header) : dump;
+}
+
 void pfw_writer_begin_file(struct pfw_writer *writer, const char *path)
 {
 	struct pfw_writer_files files = PFW_NO_FILES;
+	char dump[PFW_PATH_MAX];
+	int error = 0;
 
 	pfw_writer_lock(writer, &files);
-	pfw_writer_begin_anew(writer, path);
+	pfw_writer_begin_anew(writer, name_of(writer, path, dump, &error));
 	pfw_writer_unlock(writer);
 }
 
@@ -149,11 +164,7 @@ int pfw_writer_rename(struct pfw_writer *writer, const char *path)
 	int error = 0;
 
 	pfw_writer_lock(writer, &files);
-	if (keeps(writer)) {
-		error = pfw_name_dump(dump, path, atomic_load(&header->dumps) + 1);
-		memcpy(writer->keep_name, path, strlen(path) + 1);
-		path = error ? old : dump;
-	}
+	path = name_of(writer, path, dump, &error);
 	writer->json.whole_us = header->whole_us; /* may change together with the name */
 	if (!atomic_load(&header->file_made))
 		memcpy(old, path, strlen(path) + 1);
