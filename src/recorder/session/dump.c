@@ -110,7 +110,7 @@ void pfw_session_step_took(uint64_t step, uint64_t ns)
 	if (!median || (unsigned __int128)ns * 1000 <= (unsigned __int128)median * factor)
 		return;
 	pfw_text_init(&text, line, sizeof(line));
-	pfw_text_add(&text, "step: ");
+	PFW_TEXT_ADD(&text, "step: ");
 	pfw_text_add_u64(&text, step, 1);
 	pfw_text_add(&text, " took ");
 	add_ms(&text, ns);
