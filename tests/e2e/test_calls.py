@@ -145,6 +145,8 @@ def absent(runs):
 
 def test_absent_rows_are_not_in_libc(runs):
     missing = set(rows()) - libc_symbols().keys()
+    if "PFW_LAUNCHER" in os.environ:  # emulated: aarch64's libc keeps it for old programs only
+        missing.add("__send")
     assert absent(runs) == missing
     assert len(missing) < len(rows()) / 10
     assert not [event for row in missing for event in runs["parts"][row]]
