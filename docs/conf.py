@@ -1,6 +1,7 @@
 """What Sphinx makes of these pages: sphinx-build docs build-docs (PFW_PYTHON=the directory of the package, PFW_BIN=the program, with their whole paths)."""
 import importlib.util
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -48,5 +49,20 @@ class CommandHelp(rst.Directive):
         return sections
 
 
+NORMALIZE = "/javascript/normalize.css/normalize.css"
+
+
+def bring_style(app, error):
+    """Debian's furo has a part of its style on Debian's web server: put it into the site."""
+    styles = pathlib.Path(app.outdir, "_static/styles")
+    if error or not (styles / "furo.css").exists():
+        return
+    text = (styles / "furo.css").read_text()
+    if f"url({NORMALIZE})" in text:
+        shutil.copy("/usr/share" + NORMALIZE, styles)
+        (styles / "furo.css").write_text(text.replace(f"url({NORMALIZE})", "url(normalize.css)"))
+
+
 def setup(app):
     app.add_directive("pfw-help", CommandHelp)
+    app.connect("build-finished", bring_style)

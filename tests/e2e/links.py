@@ -14,7 +14,7 @@ LOADED = {"script": "src", "img": "src", "source": "src", "iframe": "src", "embe
           "audio": "src", "video": "src", "track": "src", "input": "src", "image": "href", "use": "href"}
 # Of <link>: these are only said.
 SAID = {"canonical", "next", "prev", "search", "index", "alternate", "author", "license", "help", "genindex", "top", "up"}
-IN_STYLE = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s;]+)""")
+IN_STYLE = re.compile(r"""(?:@import\s+url\(|url\(|@import)\s*["']?([^"')\s;]+)""")
 IN_SCRIPT = re.compile(r"""(?:\bfetch|\bimport|importScripts|\bimport)\s*\(\s*["'`]((?:https?:)?//[^"'`]*)|"""
                        r"""\.(?:src|href)\s*=\s*["'`]((?:https?:)?//[^"'`]*)""")
 HOST = re.compile(r"localhost|127\.0\.0\.1|[a-z0-9-]+(\.[a-z0-9-]+)+", re.I)
