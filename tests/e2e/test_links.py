@@ -45,6 +45,7 @@ def test_a_site_in_order(site):
     ("index.html", "_static/p.png 2x", "https://example.org/p.png 2x", "from the network"),
     ("_static/a.css", "'p.png'", "'https://example.org/p.woff'", "from the network"),
     ("_static/a.css", "a {", "@import 'https://example.org/b.css'; a {", "from the network"),
+    ("_static/a.css", "a {", "@import url(b.css); a {", "no such file"),
     ("_static/a.js", "'searchindex.js'", "'https://example.org/x.js'", "from the network")])
 def test_what_is_wrong_is_said(site, file, old, new, said):
     text = (site / file).read_text()
