@@ -20,7 +20,6 @@
 #include "ui/cli.h"
 
 #define ANSWER_NS 1000000000ull
-#define DUMP_NS 60000000000ull
 
 static const struct cli_option options[] = {
 	{ "format", 0, "text|ndjson", "output of `status`", 'f' },
@@ -148,7 +147,8 @@ static int ask(const struct cli_command *command, struct pfw_spool_header *heade
 	       bool quiet)
 {
 	bool dump = verbs[verb].wish == PFW_WISH_DUMP;
-	int error = pfw_control_ask(&header->control, verbs[verb].wish, dump ? DUMP_NS : ANSWER_NS);
+	int error = pfw_control_ask(&header->control, verbs[verb].wish,
+				    dump ? PFW_CONTROL_DUMP_NS : ANSWER_NS);
 
 	if (!error && !quiet)
 		printf("%d %s\n", header->pid, verbs[verb].done);

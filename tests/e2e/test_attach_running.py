@@ -23,7 +23,9 @@ class Running:
     """A program that runs until SIGTERM, and ends with `ok` if all went as it should."""
 
     def __init__(self, words, top, **variables):
-        self.environment = harness.clean_environment(**variables)
+        # Of its own: other tests look for what killed processes leave in the usual directories.
+        (top / "spools").mkdir(exist_ok=True)
+        self.environment = harness.clean_environment(PFW_SPOOL_DIR=str(top / "spools"), **variables)
         if harness.RUNTIME:
             self.environment["LD_PRELOAD"] = harness.RUNTIME
         self.top = top
@@ -48,6 +50,12 @@ class Running:
     def held(self):
         """Threads and descriptors."""
         return [len(os.listdir(f"/proc/{self.pid}/{what}")) for what in ("task", "fd")]
+
+    def is_ready(self):
+        """Whether it catches SIGTERM."""
+        with open(f"/proc/{self.pid}/status") as status:
+            caught = re.search(r"^SigCgt:\t(\w+)", status.read(), re.M)[1]
+        return int(caught, 16) >> (signal.SIGTERM - 1) & 1
 
     def end(self, expected="ok\n", status=0):
         self.process.send_signal(signal.SIGTERM)
@@ -195,7 +203,7 @@ def test_programs_do_the_same(running, program):
     if not words[0] or (program == "node" and harness.RUNTIME):
         pytest.skip("not on this machine, or with an allocator of its own")
     one = running(*words)
-    time.sleep(0.3)
+    until(one.is_ready, "it does not wait for SIGTERM")
     for _ in range(4):
         one.attach("-o", "t")
         time.sleep(random.random() * 0.05)
@@ -207,6 +215,7 @@ def test_programs_do_the_same(running, program):
 def test_a_kill_of_the_command_harms_nothing(running, program):
     """At random moments, so that each part of its work is hit."""
     one = running(*PROGRAMS[program]())
+    until(one.is_ready, "it does not wait for SIGTERM")
     for i in range(12):
         command = subprocess.Popen([PFW, "detach" if i % 3 == 2 else "attach", str(one.pid), "-q"], cwd=one.top,
                                    env={**one.environment, "LD_PRELOAD": ""},

@@ -14,6 +14,7 @@
 #include "attach/inject.h"
 #include "attach/tracee.h"
 #include "common/base/units.h"
+#include "common/format/clock.h"
 #include "ui/cli.h"
 #include "ui/interrupt.h"
 
@@ -266,17 +267,13 @@ static bool wait_for(const struct wish *wish)
 {
 	const _Atomic bool *stopped = stop_watch();
 	const struct timespec pause = { .tv_nsec = 20000000 };
-	struct timespec now;
-	uint64_t begin = 0, at;
+	uint64_t begin = pfw_clock_ns(CLOCK_MONOTONIC);
 
 	do {
 		nanosleep(&pause, NULL);
 		if (kill(wish->pid, 0) < 0 && errno == ESRCH)
 			return false;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		at = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-		begin = begin ? begin : at;
-	} while (!*stopped && at - begin < wish->for_ns);
+	} while (!*stopped && pfw_clock_ns(CLOCK_MONOTONIC) - begin < wish->for_ns);
 	return true;
 }
 

@@ -19,20 +19,13 @@
 
 #include "attach/stub.h"
 #include "attach/thread.h"
+#include "common/format/clock.h"
 
-#define TRY_NS 10000000000ll	/* to find a thread at a safe point */
-#define REFUSED_NS 1000000000ll /* for how long ptrace() may refuse each thread */
-#define ANSWER_NS 20000000000ll /* to load the recorder and to begin */
-#define BEGIN_NS 1000000000ll	/* for our thread to begin */
-#define LEAVE_NS 3000000000ll	/* for our thread to end */
-
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
+#define TRY_NS 10000000000ull	 /* to find a thread at a safe point */
+#define REFUSED_NS 1000000000ull /* for how long ptrace() may refuse each thread */
+#define ANSWER_NS 20000000000ull /* to load the recorder and to begin */
+#define BEGIN_NS 1000000000ull	 /* for our thread to begin */
+#define LEAVE_NS 3000000000ull	 /* for our thread to end */
 
 static void nap(void)
 {
@@ -41,17 +34,15 @@ static void nap(void)
 	nanosleep(&pause, NULL);
 }
 
-#define SAY(tracee, ...) (snprintf((tracee)->why, sizeof((tracee)->why), __VA_ARGS__), -1)
-
 /* ---- the code ---- */
 
 #define SLOTS_MAX 32u /* values of that many attachments are kept apart */
-#define PLACE_NS 10000000000ll
+#define PLACE_NS 10000000000ull
 
 struct code {
 	const char *text;
-	size_t bytes;
-	uint64_t place; /* of the code; behind it come the slots of values */
+	size_t bytes;	/* a multiple of 16: behind the code come the slots of values */
+	uint64_t place; /* of the code */
 	uint64_t slot;	/* of the values for this attachment */
 	bool there;	/* an earlier command has laid the code */
 	struct stub_values values;
@@ -60,12 +51,13 @@ struct code {
 /* Find the code of an earlier command, else room for it.  False: there is neither. */
 static bool find_place(const struct tracee *tracee, struct code *code)
 {
-	size_t from = 0, bytes = (code->bytes + 15) / 16 * 16;
+	size_t from = 0;
 	char *there = malloc(code->bytes);
 	uint64_t place;
 
 	while (there && !code->there &&
-	       (place = tracee_spare_code(tracee, bytes + sizeof(struct stub_values), &from))) {
+	       (place = tracee_spare_code(tracee, code->bytes + sizeof(struct stub_values),
+					  &from))) {
 		code->there = tracee_read(tracee, place, there, code->bytes) &&
 			      !memcmp(there, code->text, code->bytes);
 		if (code->there || !code->place)
@@ -79,7 +71,7 @@ static bool find_place(const struct tracee *tracee, struct code *code)
 static bool find_slot(const struct tracee *tracee, struct code *code)
 {
 	const struct tracee_map *map = tracee_map_of(tracee, code->place);
-	uint64_t at = code->place + (code->bytes + 15) / 16 * 16, newest = 0;
+	uint64_t at = code->place + code->bytes, newest = 0;
 	struct stub_values values, oldest = { .number = UINT64_MAX };
 
 	for (unsigned i = 0; i < SLOTS_MAX && at + sizeof(values) <= map->end;
@@ -99,11 +91,12 @@ static bool find_slot(const struct tracee *tracee, struct code *code)
 /* Attachments whose command was killed give up after some seconds. */
 static int await_slot(struct tracee *tracee, struct code *code)
 {
-	int64_t until = now_ns() + PLACE_NS;
+	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + PLACE_NS;
 
 	while (!find_slot(tracee, code)) {
-		if (now_ns() > until || tracee_read_maps(tracee))
-			return SAY(tracee, "another pfw is attaching to it or detaching from it");
+		if (pfw_clock_ns(CLOCK_MONOTONIC) > until || tracee_read_maps(tracee))
+			return tracee_refuse(tracee,
+					     "another pfw is attaching to it or detaching from it");
 		nap();
 	}
 	return 0;
@@ -115,8 +108,9 @@ static int prepare(struct tracee *tracee, struct code *code)
 
 	code->text = stub_text(&code->bytes);
 	if (!code->text)
-		return SAY(tracee, "there is no code for this processor: start the program with "
-				   "`pfw run`");
+		return tracee_refuse(tracee,
+				     "there is no code for this processor: start the program with "
+				     "`pfw run`");
 	*values = (struct stub_values){
 		.block = tracee_free_place(tracee, PFW_ATTACH_BYTES),
 		.block_bytes = PFW_ATTACH_BYTES,
@@ -129,12 +123,14 @@ static int prepare(struct tracee *tracee, struct code *code)
 	};
 	if (!values->pthread_create || !values->pthread_detach || !values->dlopen ||
 	    !values->dlsym || !values->dlerror)
-		return SAY(tracee, "its libc (before 2.34) is loaded without threads or dlopen(): "
-				   "start the program with `pfw run`");
+		return tracee_refuse(
+			tracee, "its libc (before 2.34) is loaded without threads or dlopen(): "
+				"start the program with `pfw run`");
 	if (!values->save_bytes)
-		return SAY(tracee, "this processor has no XSAVE: start the program with `pfw run`");
+		return tracee_refuse(
+			tracee, "this processor has no XSAVE: start the program with `pfw run`");
 	if (!find_place(tracee, code) || !values->block)
-		return SAY(tracee, "it has no room for %zu bytes of code", code->bytes);
+		return tracee_refuse(tracee, "it has no room for %zu bytes of code", code->bytes);
 	return await_slot(tracee, code);
 }
 
@@ -144,7 +140,7 @@ struct search {
 	struct tracee *tracee;
 	struct code *code;
 	bool blocked; /* look only at threads that wait in a system call */
-	int64_t until;
+	uint64_t until;
 	int error;     /* of the last PTRACE_SEIZE that failed */
 	bool filtered; /* a thread's seccomp filters forbid it */
 };
@@ -168,7 +164,7 @@ static int try_thread(void *user, pid_t tid)
 	struct thread thread;
 	int led = 0;
 
-	if (now_ns() > search->until)
+	if (pfw_clock_ns(CLOCK_MONOTONIC) > search->until)
 		return -1;
 	if (search->blocked && !thread_waits(search->tracee, tid))
 		return 0;
@@ -191,28 +187,32 @@ static int find_thread(struct tracee *tracee, struct code *code)
 	struct search search = { .tracee = tracee, .code = code };
 	int led = 0;
 
-	search.until = now_ns() + TRY_NS;
+	search.until = pfw_clock_ns(CLOCK_MONOTONIC) + TRY_NS;
 	while (!led) {
 		search.blocked = !search.blocked;
 		led = tracee_threads(tracee->pid, try_thread, &search);
 		if (kill(tracee->pid, 0) < 0 && errno == ESRCH)
-			return SAY(tracee, "it has ended");
+			return tracee_refuse(tracee, "it has ended");
 		if (search.filtered)
-			return SAY(tracee, "a seccomp filter may kill it for what the recorder "
-					   "does, or cannot be read: run it as root, or start the "
-					   "program with `pfw run`");
+			return tracee_refuse(
+				tracee, "a seccomp filter may kill it for what the recorder "
+					"does, or cannot be read: run it as root, or start the "
+					"program with `pfw run`");
 		/* A thread that ends is refused, too. */
-		if (search.error == EPERM && search.until - now_ns() < TRY_NS - REFUSED_NS)
-			return SAY(tracee, "ptrace() is not allowed: run it as root (in a "
-					   "container: with CAP_SYS_PTRACE)");
+		if (search.error == EPERM &&
+		    search.until - pfw_clock_ns(CLOCK_MONOTONIC) < TRY_NS - REFUSED_NS)
+			return tracee_refuse(tracee,
+					     "ptrace() is not allowed: run it as root (in a "
+					     "container: with CAP_SYS_PTRACE)");
 		if (!led)
 			nap();
 	}
 	if (led < 0)
-		return SAY(tracee,
-			   "none of its threads came to a safe point (a system call of libc's) "
-			   "within %lld seconds: try again, or start the program with `pfw run`",
-			   TRY_NS / 1000000000);
+		return tracee_refuse(
+			tracee,
+			"none of its threads came to a safe point (a system call of libc's) "
+			"within %llu seconds: try again, or start the program with `pfw run`",
+			TRY_NS / 1000000000);
 	return 0;
 }
 
@@ -222,24 +222,21 @@ static int find_thread(struct tracee *tracee, struct code *code)
  * nothing, and must not be written to. */
 static uint32_t state_of(const struct tracee *tracee, const struct code *code)
 {
-	struct {
-		uint32_t state;
-		int32_t tid;
-		uint64_t thread, dlerror, values;
-	} head;
+	struct pfw_attach_head head;
 
-	if (!tracee_read(tracee, code->values.block, &head, sizeof(head)) ||
-	    head.values != code->slot)
-		return PFW_ATTACH_NEW;
-	return head.state;
+	return tracee_read(tracee, code->values.block, &head, sizeof(head)) &&
+			       head.values == code->slot
+		       ? head.state
+		       : PFW_ATTACH_NEW;
 }
 
-static bool await(const struct tracee *tracee, const struct code *code, uint32_t least, int64_t ns)
+static bool await(const struct tracee *tracee, const struct code *code, uint32_t least, uint64_t ns)
 {
-	int64_t until = now_ns() + ns;
+	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + ns;
 
 	while (state_of(tracee, code) < least) {
-		if (now_ns() > until || (kill(tracee->pid, 0) < 0 && errno == ESRCH))
+		if (pfw_clock_ns(CLOCK_MONOTONIC) > until ||
+		    (kill(tracee->pid, 0) < 0 && errno == ESRCH))
 			return false;
 		nap();
 	}
@@ -255,7 +252,7 @@ static void set_state(const struct tracee *tracee, const struct code *code, uint
 static bool fill(const struct tracee *tracee, const struct code *code,
 		 const struct pfw_attach_block *block)
 {
-	size_t from = offsetof(struct pfw_attach_block, entry);
+	size_t from = sizeof(block->head);
 
 	if (!tracee_write(tracee, code->values.block + from, (const char *)block + from,
 			  sizeof(*block) - from))
@@ -270,14 +267,14 @@ static int read_answer(struct tracee *tracee, const struct code *code,
 	char text[384] = "";
 
 	if (!tracee_read(tracee, code->values.block, block, sizeof(*block)))
-		return SAY(tracee, "it has ended");
-	switch (atomic_load(&block->state)) {
+		return tracee_refuse(tracee, "it has ended");
+	switch (block->head.state) {
 	case PFW_ATTACH_NOT_LOADED:
-		tracee_read(tracee, block->dlerror, text, sizeof(text) - 1);
-		return SAY(tracee, "the recorder cannot be loaded into it: %s", text);
+		tracee_read(tracee, block->head.dlerror, text, sizeof(text) - 1);
+		return tracee_refuse(tracee, "the recorder cannot be loaded into it: %s", text);
 	case PFW_ATTACH_NO_ENTRY:
-		return SAY(tracee, "%.200s is of another version than this command",
-			   block->library);
+		return tracee_refuse(tracee, "%.200s is of another version than this command",
+				     block->library);
 	default:
 		return 0;
 	}
@@ -286,11 +283,11 @@ static int read_answer(struct tracee *tracee, const struct code *code,
 /* Our thread ends; `pfw detach` and `pfw attach` shall find none of it. */
 static void await_end(const struct tracee *tracee, pid_t tid)
 {
-	int64_t until = now_ns() + LEAVE_NS;
+	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + LEAVE_NS;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)tracee->pid, (int)tid);
-	while (access(path, F_OK) == 0 && now_ns() < until)
+	while (access(path, F_OK) == 0 && pfw_clock_ns(CLOCK_MONOTONIC) < until)
 		nap();
 }
 
@@ -299,13 +296,13 @@ static int talk(struct tracee *tracee, const struct code *code, struct pfw_attac
 	int error;
 
 	if (!fill(tracee, code, block) || !await(tracee, code, PFW_ATTACH_NOT_LOADED, ANSWER_NS))
-		return SAY(tracee,
-			   "the recorder did not answer; look whether it records with "
-			   "`pfw ctl %d status`",
-			   (int)tracee->pid);
+		return tracee_refuse(tracee,
+				     "the recorder did not answer; look whether it records with "
+				     "`pfw ctl %d status`",
+				     (int)tracee->pid);
 	error = read_answer(tracee, code, block);
 	set_state(tracee, code, PFW_ATTACH_SEEN);
-	await_end(tracee, block->tid);
+	await_end(tracee, block->head.tid);
 	return error;
 }
 
@@ -319,7 +316,7 @@ static int lock(struct tracee *tracee)
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0 &&
 	    errno == EADDRINUSE) {
 		close(fd);
-		return SAY(tracee, "another pfw is attaching to it or detaching from it");
+		return tracee_refuse(tracee, "another pfw is attaching to it or detaching from it");
 	}
 	return fd;
 }
@@ -334,7 +331,8 @@ static int begin(struct tracee *tracee, struct code *code)
 		if (await(tracee, code, PFW_ATTACH_WAITING, BEGIN_NS))
 			return 0;
 	}
-	return SAY(tracee, "it could not start a thread (seccomp, RLIMIT_AS, RLIMIT_NPROC)");
+	return tracee_refuse(tracee,
+			     "it could not start a thread (seccomp, RLIMIT_AS, RLIMIT_NPROC)");
 }
 
 int inject(struct tracee *tracee, struct pfw_attach_block *block)

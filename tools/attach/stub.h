@@ -15,8 +15,8 @@ struct stub_values {
 	uint64_t number; /* of the attachment, from 1; 0 = never used */
 };
 
-/* The code, which is position-independent and begins with its first instruction.  NULL: there is
- * none for this processor. */
+/* The code, which is position-independent and begins with its first instruction; *bytes is a multiple
+ * of 16.  NULL: there is none for this processor. */
 const char *stub_text(size_t *bytes);
 
 #endif

@@ -23,11 +23,13 @@
 #include <unistd.h>
 
 #include "common/base/seccomp.h"
+#include "common/format/clock.h"
 #include "store/sys/open.h"
+#include "ui/cli.h"
 
-#define STOP_NS 100000000ll /* for a stop to be reported */
-#define RUN_NS 20000000ll   /* for a running thread to come to a system call */
-#define STEPS 64	    /* system calls that are looked at until the thread is let go */
+#define STOP_NS 100000000ull /* for a stop to be reported */
+#define RUN_NS 20000000ull   /* for a running thread to come to a system call */
+#define STEPS 64	     /* system calls that are looked at until the thread is let go */
 #define WATCH_MS 500
 #define STACK_BYTES (256u * 1024u) /* looked at, above the stack pointer */
 
@@ -36,18 +38,10 @@ enum { RESTARTSYS = -512, RESTARTNOINTR = -513, RESTARTNOHAND = -514, RESTART_BL
 
 static struct user_regs_struct *registers_of(struct thread *thread)
 {
-	return (struct user_regs_struct *)thread->registers.word;
+	return (struct user_regs_struct *)thread->registers;
 }
 
 _Static_assert(sizeof(struct user_regs_struct) <= sizeof(((struct thread *)0)->registers), "room");
-
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
 
 uint64_t thread_save_bytes(void)
 {
@@ -98,9 +92,7 @@ int thread_watch_begin(struct tracee *tracee)
 	tracee->watch = ends[1];
 	if (tracee->watcher > 0)
 		return 0;
-	snprintf(tracee->why, sizeof(tracee->why), "no process to watch over this one: %s",
-		 strerror(errno));
-	return -1;
+	return tracee_refuse(tracee, "no process to watch over this one: %s", strerror(errno));
 }
 
 void thread_watch_end(struct tracee *tracee)
@@ -168,7 +160,7 @@ static bool is_safe_call(uint64_t number, uint64_t futex_operation)
 
 	if (number == SYS_futex)
 		return (futex_operation & 0x7f) == 9 /* FUTEX_WAIT_BITSET */;
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (size_t i = 0; i < CLI_ARRAY_LEN(calls); i++)
 		if (calls[i] == number)
 			return true;
 	return false;
@@ -198,27 +190,6 @@ bool thread_waits(const struct tracee *tracee, pid_t tid)
 		      &argument[1], &argument[2], &argument[3], &argument[4], &argument[5], &stack,
 		      &pc) == 9 &&
 	       is_safe_call(number, argument[1]) && tracee_is_libc(tracee, pc);
-}
-
-/* A signal that a handler of the program is going to take. */
-static bool has_signal(const struct thread *thread)
-{
-	static const char *const pending[] = { "SigPnd", "ShdPnd" };
-	char text[32];
-	uint64_t caught, blocked;
-
-	if (!tracee_status(thread->tracee->pid, thread->tid, "SigCgt", text, sizeof(text)))
-		return true;
-	caught = strtoull(text, NULL, 16);
-	if (!tracee_status(thread->tracee->pid, thread->tid, "SigBlk", text, sizeof(text)))
-		return true;
-	blocked = strtoull(text, NULL, 16);
-	for (size_t i = 0; i < 2; i++)
-		if (!tracee_status(thread->tracee->pid, thread->tid, pending[i], text,
-				   sizeof(text)) ||
-		    strtoull(text, NULL, 16) & caught & ~blocked)
-			return true;
-	return false;
 }
 
 /* Whether the stack holds the return address of a signal handler: libc's mov $15, %rax; syscall. */
@@ -253,7 +224,8 @@ static bool is_safe(struct thread *thread)
 	return (int64_t)regs->orig_rax >= 0 && is_safe_call(regs->orig_rax, regs->rsi) &&
 	       tracee_is_libc(thread->tracee, regs->rip) &&
 	       tracee_read(thread->tracee, regs->rip - 2, code, 2) && code[0] == 0x0f &&
-	       code[1] == 0x05 && !has_signal(thread) && !in_handler(thread, regs->rsp);
+	       code[1] == 0x05 && !tracee_has_signal(thread->tracee->pid, thread->tid) &&
+	       !in_handler(thread, regs->rsp);
 }
 
 /* ---- stopping ---- */
@@ -273,14 +245,15 @@ static bool write_registers(const struct thread *thread, struct user_regs_struct
 }
 
 /* Wait for a stop.  False: none came, or the thread is gone. */
-static bool await_stop(struct thread *thread, int64_t ns)
+static bool await_stop(struct thread *thread, uint64_t ns)
 {
 	const struct timespec pause = { .tv_nsec = 20000 };
-	int64_t until = now_ns() + ns;
+	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + ns;
 	int status;
 	pid_t found;
 
-	while ((found = waitpid(thread->tid, &status, __WALL | WNOHANG)) == 0 && now_ns() < until)
+	while ((found = waitpid(thread->tid, &status, __WALL | WNOHANG)) == 0 &&
+	       pfw_clock_ns(CLOCK_MONOTONIC) < until)
 		nanosleep(&pause, NULL);
 	if (found != thread->tid || !WIFSTOPPED(status))
 		return false;
@@ -300,7 +273,7 @@ static bool resume(struct thread *thread, enum __ptrace_request how)
 }
 
 /* The next stop that is none before a signal: those are passed on. */
-static bool next_stop(struct thread *thread, int64_t ns)
+static bool next_stop(struct thread *thread, uint64_t ns)
 {
 	while (await_stop(thread, ns)) {
 		tell_watch(thread, 'b');
@@ -325,11 +298,12 @@ int thread_stop(struct thread *thread, const struct tracee *tracee, pid_t tid)
 bool thread_to_safe_point(struct thread *thread)
 {
 	bool there = next_stop(thread, STOP_NS);
-	int64_t until = now_ns() + RUN_NS;
+	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + RUN_NS;
 
 	for (int i = 0; there && !is_safe(thread); i++) {
 		/* A waiting thread that is not safe shall not be woken for more. */
-		if (i == STEPS || now_ns() > until || !resume(thread, PTRACE_SYSCALL))
+		if (i == STEPS || pfw_clock_ns(CLOCK_MONOTONIC) > until ||
+		    !resume(thread, PTRACE_SYSCALL))
 			return false;
 		there = next_stop(thread, RUN_NS);
 	}
@@ -339,8 +313,9 @@ bool thread_to_safe_point(struct thread *thread)
 /* ---- seccomp ---- */
 
 /* Calls that the stub and the new thread make, besides the recorder's own. */
-static const long calls[] = { SYS_clone3, SYS_clone, SYS_set_robust_list, SYS_rseq, SYS_nanosleep,
-			      SYS_fstat,  SYS_exit,  SYS_rt_sigprocmask };
+static const long own_calls[] = { SYS_clone3, SYS_clone,	 SYS_set_robust_list,
+				  SYS_rseq,   SYS_nanosleep,	 SYS_fstat,
+				  SYS_exit,   SYS_rt_sigprocmask };
 
 /* How many filters a thread has; -1: the strict mode, which allows nothing. */
 static int filters_of(pid_t pid, pid_t tid)
@@ -361,8 +336,8 @@ static bool filter_allows(const struct sock_filter *filter, unsigned count,
 	const char *name;
 	bool writer;
 
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-		if (pfw_seccomp_ask(filter, count, calls[i], state) == PFW_SECCOMP_KILLS)
+	for (size_t i = 0; i < CLI_ARRAY_LEN(own_calls); i++)
+		if (pfw_seccomp_ask(filter, count, own_calls[i], state) == PFW_SECCOMP_KILLS)
 			return false;
 	return pfw_seccomp_ask_all(filter, count, state, &name, &writer) != PFW_SECCOMP_KILLS;
 }
@@ -394,8 +369,7 @@ bool thread_may(const struct thread *thread)
 
 void thread_resumes_at(const struct thread *thread, uint64_t *pc, uint64_t *result)
 {
-	const struct user_regs_struct *regs =
-		(const struct user_regs_struct *)thread->registers.word;
+	const struct user_regs_struct *regs = (const struct user_regs_struct *)thread->registers;
 	int64_t value = (int64_t)regs->rax;
 
 	*pc = regs->rip;
@@ -425,14 +399,17 @@ bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values)
 static void mend_wait(struct thread *thread)
 {
 	struct user_regs_struct regs;
+	uint64_t pc, result;
 
 	if (!read_registers(thread))
 		return;
 	regs = *registers_of(thread);
 	if ((int64_t)regs.rax != -EINTR || !ends_by_stop(regs.orig_rax) || thread->signal ||
-	    has_signal(thread))
+	    tracee_has_signal(thread->tracee->pid, thread->tid))
 		return;
-	thread_resumes_at(thread, (uint64_t *)&regs.rip, (uint64_t *)&regs.rax);
+	thread_resumes_at(thread, &pc, &result);
+	regs.rip = pc;
+	regs.rax = result;
 	regs.orig_rax = UINT64_MAX;
 	write_registers(thread, &regs);
 }
@@ -461,8 +438,8 @@ uint64_t thread_save_bytes(void)
 
 int thread_watch_begin(struct tracee *tracee)
 {
-	(void)tracee;
-	return -1;
+	(void)tracee; /* stub_text() says that there is no code */
+	return 0;
 }
 
 void thread_watch_end(struct tracee *tracee)

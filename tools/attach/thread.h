@@ -14,10 +14,7 @@ struct thread {
 	pid_t tid;
 	bool stopped; /* at a stop that ptrace() reported */
 	int signal;   /* the one that it was about to take; 0 = none */
-	union {
-		uint64_t word[64];
-		char bytes[512];
-	} registers;
+	uint64_t registers[64];
 };
 
 /* Bytes of the area that XSAVE fills on this machine; 0 = it has no XSAVE. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,13 @@
 
 #include "store/sys/full_io.h"
 #include "store/sys/open.h"
+#include "ui/cli.h"
 
 #define STATUS_MAX 8192u
 #define MAPS_MAX (16u << 20)
 #define LOWEST_PLACE 0x10000000u
-#define GAP \
-	(1u << 20) /* left free around a place of ours, so that no stack or heap grows into it */
+/* Left free around a place of ours, so that no stack or heap grows into it. */
+#define GAP (1u << 20)
 
 /* ---- files of /proc ---- */
 
@@ -29,7 +31,7 @@ static char *read_file(const char *path, size_t limit)
 	char *text = malloc(limit + 2);
 	int fd = pfw_open_file(path, PFW_OPEN_LINK, NULL);
 	size_t used = 0;
-	ssize_t n = 1;
+	ssize_t n;
 
 	if (fd < 0 || !text) {
 		free(text);
@@ -38,8 +40,8 @@ static char *read_file(const char *path, size_t limit)
 		errno = fd < 0 ? -fd : ENOMEM;
 		return NULL;
 	}
-	for (; n > 0 && used<limit; used += n> 0 ? (size_t)n : 0)
-		n = read(fd, text + used, limit - used);
+	while (used < limit && (n = read(fd, text + used, limit - used)) > 0)
+		used += (size_t)n;
 	close(fd);
 	text[used] = text[used + 1] = '\0';
 	return text;
@@ -53,25 +55,53 @@ static char *read_proc(pid_t pid, const char *name, size_t limit)
 	return read_file(path, limit);
 }
 
-bool tracee_status(pid_t pid, pid_t tid, const char *name, char *out, size_t size)
+/* The value of a line of /proc/PID/status; NULL: no such line. */
+static const char *status_value(const char *text, const char *name)
 {
-	char file[48], *text, *line;
 	size_t length = strlen(name);
-	bool found = false;
+
+	for (; text; text = strchr(text, '\n')) {
+		text += *text == '\n';
+		if (!strncmp(text, name, length) && text[length] == ':')
+			return text + length + 1 + strspn(text + length + 1, " \t");
+	}
+	return NULL;
+}
+
+static char *read_status(pid_t pid, pid_t tid)
+{
+	char file[48];
 
 	snprintf(file, sizeof(file), "task/%d/status", (int)tid);
-	text = read_proc(pid, file, STATUS_MAX);
-	for (line = text; line && !found; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, name, length) || line[length] != ':')
-			continue;
-		line += length + 1;
-		line += strspn(line, " \t");
-		snprintf(out, size, "%.*s", (int)strcspn(line, "\n"), line);
-		found = true;
+	return read_proc(pid, file, STATUS_MAX);
+}
+
+bool tracee_status(pid_t pid, pid_t tid, const char *name, char *out, size_t size)
+{
+	char *text = read_status(pid, tid);
+	const char *value = status_value(text, name);
+
+	if (value)
+		snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
+	free(text);
+	return value;
+}
+
+bool tracee_has_signal(pid_t pid, pid_t tid)
+{
+	static const char *const names[] = { "SigPnd", "ShdPnd", "SigCgt", "SigBlk" };
+	uint64_t set[CLI_ARRAY_LEN(names)];
+	char *text = read_status(pid, tid);
+	bool known = true;
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+		const char *value = status_value(text, names[i]);
+
+		known &= value != NULL;
+		set[i] = value ? strtoull(value, NULL, 16) : 0;
 	}
 	free(text);
-	return found;
+	return !known || (set[0] | set[1]) & set[2] & ~set[3];
 }
 
 char *tracee_environment(const struct tracee *tracee, size_t limit)
@@ -114,11 +144,48 @@ static bool take_map(struct tracee_map *map, const char *line)
 	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*u %n", &map->start,
 		   &map->end, mode, &map->offset, &path) != 4)
 		return false;
-	map->readable = mode[0] == 'r';
-	map->writable = mode[1] == 'w';
 	map->executable = mode[2] == 'x';
 	map->path = strndup(line + path, strcspn(line + path, "\n"));
 	return map->path;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* libc.so.6, libc-2.31.so and the libraries that were apart from it before 2.34. */
+static bool is_libc_name(const char *path)
+{
+	static const char *const names[] = { "libc", "libpthread", "libdl" };
+
+	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
+		const char *rest = base_name(path);
+
+		if (strncmp(rest, names[i], strlen(names[i])))
+			continue;
+		rest += strlen(names[i]);
+		if (!strncmp(rest, ".so.", 4) || (rest[0] == '-' && rest[1] == '2'))
+			return true;
+	}
+	return false;
+}
+
+/* Between the first and the last code of libc's: few words of a stack lead there. */
+static void note_libc(struct tracee *tracee)
+{
+	tracee->libc_start = tracee->libc_end = 0;
+	for (size_t i = 0; i < tracee->maps; i++) {
+		const struct tracee_map *map = &tracee->map[i];
+
+		if (!map->executable || !is_libc_name(map->path))
+			continue;
+		if (!tracee->libc_end)
+			tracee->libc_start = map->start;
+		tracee->libc_end = map->end;
+	}
 }
 
 int tracee_read_maps(struct tracee *tracee)
@@ -136,6 +203,7 @@ int tracee_read_maps(struct tracee *tracee)
 	     line += strcspn(line, "\n"), line += *line == '\n')
 		tracee->maps += take_map(&tracee->map[tracee->maps], line);
 	free(text);
+	note_libc(tracee);
 	return tracee->map ? 0 : -ENOMEM;
 }
 
@@ -147,34 +215,13 @@ const struct tracee_map *tracee_map_of(const struct tracee *tracee, uint64_t add
 	return NULL;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* libc.so.6, libc-2.31.so and the libraries that were apart from it before 2.34. */
-static bool is_libc_name(const char *path)
-{
-	static const char *const names[] = { "libc", "libpthread", "libdl" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const char *rest = base_name(path);
-
-		if (strncmp(rest, names[i], strlen(names[i])))
-			continue;
-		rest += strlen(names[i]);
-		if (!strncmp(rest, ".so.", 4) || (rest[0] == '-' && rest[1] == '2'))
-			return true;
-	}
-	return false;
-}
-
 bool tracee_is_libc(const struct tracee *tracee, uint64_t address)
 {
-	const struct tracee_map *map = tracee_map_of(tracee, address);
+	const struct tracee_map *map;
 
+	if (address < tracee->libc_start || address >= tracee->libc_end)
+		return false;
+	map = tracee_map_of(tracee, address);
 	return map && map->executable && is_libc_name(map->path);
 }
 
@@ -355,7 +402,15 @@ uint64_t tracee_spare_code(const struct tracee *tracee, size_t bytes, size_t *fr
 
 /* ---- refusals ---- */
 
-#define SAY(tracee, ...) (snprintf((tracee)->why, sizeof((tracee)->why), __VA_ARGS__), -1)
+int tracee_refuse(struct tracee *tracee, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(tracee->why, sizeof(tracee->why), format, arguments);
+	va_end(arguments);
+	return -1;
+}
 
 static int say_not_allowed(struct tracee *tracee, int error)
 {
@@ -363,19 +418,20 @@ static int say_not_allowed(struct tracee *tracee, int error)
 	int level = 0;
 
 	if (error == ENOENT || error == ESRCH)
-		return SAY(tracee, "there is no such process");
+		return tracee_refuse(tracee, "there is no such process");
 	if (error != EACCES && error != EPERM)
-		return SAY(tracee, "%s", strerror(error));
+		return tracee_refuse(tracee, "%s", strerror(error));
 	scope = read_file("/proc/sys/kernel/yama/ptrace_scope", 16);
 	level = scope ? atoi(scope) : 0;
 	free(scope);
 	if (level > 0 && geteuid() != 0)
-		return SAY(tracee,
-			   "this system lets a process look only into its own children "
-			   "(kernel.yama.ptrace_scope is %d): run it as root",
-			   level);
-	return SAY(tracee, "it belongs to another user, or has more rights than you: run it as "
-			   "root, on the host");
+		return tracee_refuse(tracee,
+				     "this system lets a process look only into its own children "
+				     "(kernel.yama.ptrace_scope is %d): run it as root",
+				     level);
+	return tracee_refuse(tracee,
+			     "it belongs to another user, or has more rights than you: run it as "
+			     "root, on the host");
 }
 
 /* Whether glibc is there.  The dynamic linker of a program that has just begun needs a moment. */
@@ -400,17 +456,20 @@ static int check_program(struct tracee *tracee)
 	bool known;
 
 	if (!head)
-		return errno == ENOENT ? SAY(tracee, "it is a thread of the kernel, or has ended")
-				       : say_not_allowed(tracee, errno);
+		return errno == ENOENT
+			       ? tracee_refuse(tracee, "it is a thread of the kernel, or has ended")
+			       : say_not_allowed(tracee, errno);
 	known = header->e_ident[EI_CLASS] == ELFCLASS64;
 	free(head);
 	if (!known)
-		return SAY(tracee, "it is a 32-bit program, for which there is no recorder");
+		return tracee_refuse(tracee,
+				     "it is a 32-bit program, for which there is no recorder");
 	if (tracee_has(tracee, "ld-musl") || tracee_has(tracee, "libc.musl"))
-		return SAY(tracee, "it runs on musl; the recorder needs glibc");
+		return tracee_refuse(tracee, "it runs on musl; the recorder needs glibc");
 	if (!await_libc(tracee))
-		return SAY(tracee, "it is statically linked, or has a libc that is not glibc: its "
-				   "calls cannot be redirected");
+		return tracee_refuse(
+			tracee, "it is statically linked, or has a libc that is not glibc: its "
+				"calls cannot be redirected");
 	return 0;
 }
 
@@ -421,17 +480,18 @@ static int check_state(struct tracee *tracee)
 	if (!tracee_status(tracee->pid, tracee->pid, "State", value, sizeof(value)))
 		return say_not_allowed(tracee, ENOENT);
 	if (value[0] == 'Z' || value[0] == 'X')
-		return SAY(tracee, "it has ended");
+		return tracee_refuse(tracee, "it has ended");
 	if (tracee_status(tracee->pid, tracee->pid, "TracerPid", tracer, sizeof(tracer)) &&
 	    atoi(tracer))
-		return SAY(tracee, "process %d (a debugger, strace) is attached to it",
-			   atoi(tracer));
+		return tracee_refuse(tracee, "process %d (a debugger, strace) is attached to it",
+				     atoi(tracer));
 	if (value[0] == 'T')
-		return SAY(tracee, "it is stopped: let it go on (kill -CONT %d) first",
-			   (int)tracee->pid);
+		return tracee_refuse(tracee, "it is stopped: let it go on (kill -CONT %d) first",
+				     (int)tracee->pid);
 	if (tracee_status(tracee->pid, tracee->pid, "x86_Thread_features", value, sizeof(value)) &&
 	    strstr(value, "shstk"))
-		return SAY(tracee, "it runs with a shadow stack, which does not allow this");
+		return tracee_refuse(tracee,
+				     "it runs with a shadow stack, which does not allow this");
 	return 0;
 }
 

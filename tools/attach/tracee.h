@@ -15,7 +15,7 @@
 
 struct tracee_map {
 	uint64_t start, end, offset;
-	bool readable, writable, executable;
+	bool executable;
 	char *path; /* "" = no file */
 };
 
@@ -24,9 +24,10 @@ struct tracee {
 	int mem; /* /proc/PID/mem */
 	struct tracee_map *map;
 	size_t maps;
-	int watch;     /* a pipe to the process that thread_watch_begin() starts */
-	pid_t watcher; /* that process */
-	char why[512]; /* after a failure: what it is about and what to do */
+	uint64_t libc_start, libc_end; /* all code of libc's lies between */
+	int watch;		       /* a pipe to the process that thread_watch_begin() starts */
+	pid_t watcher;		       /* that process */
+	char why[512];		       /* after a failure: what it is about and what to do */
 };
 
 /* Open it.  0, or -1 and tracee->why: it cannot be attached to, and why.  Nothing is changed. */
@@ -58,6 +59,13 @@ uint64_t tracee_free_place(const struct tracee *tracee, size_t bytes);
 
 /* Whether a file of that name (its last part) is loaded. */
 bool tracee_has(const struct tracee *tracee, const char *name);
+
+/* Note in `why` what stands against it.  Returns -1. */
+__attribute__((format(printf, 2, 3))) int tracee_refuse(struct tracee *tracee, const char *format,
+							...);
+
+/* Whether a handler of the program is about to take a signal in this thread; true in doubt. */
+bool tracee_has_signal(pid_t pid, pid_t tid);
 
 /* A value of /proc/PID/status, or of a thread's, in a buffer of the caller; false: no such line. */
 bool tracee_status(pid_t pid, pid_t tid, const char *name, char *out, size_t size);

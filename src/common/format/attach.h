@@ -6,7 +6,6 @@
 #ifndef PFW_COMMON_FORMAT_ATTACH_H
 #define PFW_COMMON_FORMAT_ATTACH_H
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,20 +18,25 @@ enum pfw_attach_state {
 	PFW_ATTACH_NEW,
 	PFW_ATTACH_WAITING,    /* our thread runs; the command may fill in what it wants */
 	PFW_ATTACH_FILLED,     /* by the command */
-	PFW_ATTACH_NOT_LOADED, /* `message` is at the address `dlerror` */
+	PFW_ATTACH_NOT_LOADED, /* `dlerror` is the address of the reason */
 	PFW_ATTACH_NO_ENTRY,   /* the library has no pfw_attached() */
-	PFW_ATTACH_DONE,       /* `error` and `text` are set */
+	PFW_ATTACH_DONE,       /* `error`, `said` and `trace` are set */
 	PFW_ATTACH_SEEN,       /* by the command: the mapping may go */
 };
 
 enum pfw_attach_wish { PFW_ATTACH_BEGIN, PFW_ATTACH_END };
 
+/* What stub.c sets. */
+struct pfw_attach_head {
+	uint32_t state;
+	int32_t tid;	  /* of our thread, once WAITING */
+	uint64_t thread;  /* its pthread_t */
+	uint64_t dlerror; /* address of a text */
+	uint64_t values;  /* address of what stub.c was given */
+};
+
 struct pfw_attach_block {
-	_Atomic uint32_t state;
-	int32_t tid;	    /* of our thread, once WAITING */
-	uint64_t thread;    /* its pthread_t */
-	uint64_t dlerror;   /* address of a text */
-	uint64_t values;    /* address of what stub.c was given */
+	struct pfw_attach_head head;
 	char entry[32];	    /* PFW_ATTACH_ENTRY */
 	char library[4096]; /* path of the recorder, as the process sees it */
 	/* What follows only C reads. */
@@ -44,9 +48,10 @@ struct pfw_attach_block {
 	/* NAME=VALUE, each ended by a NUL, and an empty one: our variables, in place of the process's. */
 	char variables[128 * 1024];
 };
-_Static_assert(offsetof(struct pfw_attach_block, tid) == 4, "stub.c");
-_Static_assert(offsetof(struct pfw_attach_block, thread) == 8, "stub.c");
-_Static_assert(offsetof(struct pfw_attach_block, dlerror) == 16, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_head, tid) == 4, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_head, thread) == 8, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_head, dlerror) == 16, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_head, values) == 24, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, entry) == 32, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, library) == 64, "stub.c");
 _Static_assert(sizeof(struct pfw_attach_block) <= PFW_ATTACH_BYTES, "fits");

@@ -40,6 +40,9 @@ struct pfw_watch {
 	uint32_t seen;
 };
 
+/* How long a dump may take: the writer carries it out, and `pfw ctl` waits, for that long. */
+#define PFW_CONTROL_DUMP_NS 60000000000ull
+
 /* Wake the writer thread of the process.  Thread: any.  Signal: safe. */
 void pfw_control_wake(struct pfw_control *control);
 

@@ -98,37 +98,43 @@ int InitializeInjectionNvtx2(pfw_nvtx_export *export)
 
 /* ---- pfw.h ---- */
 
-static void rename_now(void *result)
+struct renaming {
+	bool anew; /* the trace is complete: the next file gets the name */
+	int error;
+};
+
+static void rename_now(void *arg)
 {
+	struct renaming *renaming = arg;
 	char path[PFW_PATH_MAX];
 	bool compressed;
-	int error;
 
 	pfw_writer_pause(&pfw_session.writer, false);
-	error = pfw_session_find_name(path, &compressed);
-	if (error) {
+	renaming->error = pfw_session_find_name(path, &compressed);
+	if (renaming->error) {
 		pfw_session_switch();
-		*(int *)result = error;
 		return;
 	}
 	pfw_session.writer.gzip = compressed ? pfw_session.gzip : NULL;
 	pfw_session.spool.header->compressed = compressed;
 	pfw_session.spool.header->whole_us = pfw_session.config.whole_us;
 	pfw_identity_header(&pfw_session.identity, pfw_session.spool.header);
-	*(int *)result = pfw_writer_rename(&pfw_session.writer, path);
+	if (renaming->anew)
+		pfw_writer_begin_file(&pfw_session.writer, path);
+	else
+		renaming->error = pfw_writer_rename(&pfw_session.writer, path);
 	pfw_path_filter_set_trace(pfw_spool_trace_path(pfw_session.spool.header));
 	pfw_session_switch();
 }
 
-/* Move the trace to the name that the identity gives now. */
-static int rename_trace(void)
+int pfw_session_rename(bool anew)
 {
-	int error = 0;
+	struct renaming renaming = { .anew = anew };
 
-	if (!pfw_session_do(rename_now, &error))
+	if (!pfw_session_do(rename_now, &renaming))
 		return -EBUSY;
 	pfw_session_keep_writer();
-	return error;
+	return renaming.error;
 }
 
 /* Each question of another thread is answered by the old or the new filter. */
@@ -180,12 +186,12 @@ static int take_options(const struct pfw_options *options)
 		return -EINVAL;
 	}
 	if (!options->log_file || pfw_session.config.keep_name)
-		return options->compression || options->whole_us ? rename_trace() : 0;
+		return options->compression || options->whole_us ? pfw_session_rename(false) : 0;
 	memcpy(base, pfw_session.identity.base, sizeof(base));
 	pfw_identity_set_base(&pfw_session.identity, options->log_file);
 	/* Programs that this one starts only know the variable; its hash marks them as children. */
 	pfw_session.identity.base_hash = hash;
-	error = rename_trace();
+	error = pfw_session_rename(false);
 	if (error)
 		memcpy(pfw_session.identity.base, base, sizeof(base));
 	return error;
@@ -269,7 +275,7 @@ int pfw_set_rank(int rank, int world_size)
 		return 0;
 	pfw_identity_set_rank(&pfw_session.identity, &pfw_session.config, rank, world_size);
 	pfw_session.writer.rank_late = true;
-	error = rename_trace();
+	error = pfw_session_rename(false);
 	if (!pfw_session.identity.rank.recorded)
 		pfw_stop(); /* PFW_RANKS excludes this rank, which was not known before */
 	errno = keep;

@@ -12,7 +12,6 @@
 #include "common/base/text.h"
 #include "common/format/attach.h"
 #include "recorder/guest/say.h"
-#include "recorder/probe/path_filter.h"
 #include "recorder/session/internal.h"
 
 #define LOG_FILE "DFTRACER_LOG_FILE="
@@ -72,34 +71,17 @@ static const char *base_of(const char *variables)
 	return "";
 }
 
-/* The trace of an earlier attachment is complete: the next one gets a file of its own. */
-static void begin_file(void *result)
-{
-	char path[PFW_PATH_MAX];
-	bool compressed;
-
-	if (!pfw_session.writer.ready)
-		return; /* no event came: pfw_session_resume() makes the spool anew, with the name */
-	*(int *)result = pfw_session_find_name(path, &compressed);
-	if (*(int *)result)
-		return;
-	pfw_session.spool.header->compressed = compressed;
-	pfw_identity_header(&pfw_session.identity, pfw_session.spool.header);
-	pfw_writer_begin_file(&pfw_session.writer, path);
-	pfw_path_filter_set_trace(pfw_spool_trace_path(pfw_session.spool.header));
-}
-
+/* The trace of an earlier attachment is complete: this one gets a file of its own. */
 static int begin_again(const char *variables)
 {
-	int error = 0;
-
 	if (!settings || !same_settings(variables)) {
 		pfw_say("it was recorded before with other variables, which hold until it ends: only "
 			"the trace's name can change");
 		return -EINVAL;
 	}
 	pfw_identity_set_base(&pfw_session.identity, base_of(variables));
-	return pfw_session_do(begin_file, &error) ? error : -EBUSY;
+	/* If no event came, pfw_session_resume() makes the spool anew, with the name. */
+	return pfw_session.writer.ready ? pfw_session_rename(true) : 0;
 }
 
 static int begin(const struct pfw_attach_block *block)

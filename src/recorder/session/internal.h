@@ -97,6 +97,12 @@ void pfw_session_record(bool on);
 uint64_t pfw_session_born(void);
 bool pfw_session_make_switches(void);
 
+/* ---- api.c ---- */
+
+/* Move the trace to the name that the identity gives now; `anew`: or, since it is complete, go on in a
+ * new file of that name.  0 or -errno. */
+int pfw_session_rename(bool anew);
+
 /* ---- start.c ---- */
 
 /* Read the variables and start, unless done already.  `asked`: by pfw_start(), so record even if

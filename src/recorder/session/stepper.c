@@ -15,7 +15,6 @@
 #include "recorder/marks/span.h"
 #include "recorder/session/internal.h"
 
-#define DUMP_NS 60000000000ull /* `pfw ctl` waits as long for a dump */
 #define TRY_AGAIN_NS 10000000ull
 #define TOGETHER_TICKS 2000	/* about 0.7 µs; two readings take about 0.05 */
 #define LEADER_NS 1000000000ull /* how often to check that the leader is alive */
@@ -458,7 +457,7 @@ static int carry_out(enum pfw_request wish)
 	case PFW_WISH_FLUSH:
 		return pfw_session_drain() ? 0 : -EIO;
 	case PFW_WISH_DUMP:
-		return pfw_session_dump("ctl", DUMP_NS);
+		return pfw_session_dump("ctl", PFW_CONTROL_DUMP_NS);
 	default:
 		return -EINVAL;
 	}

@@ -68,43 +68,49 @@ CONNECT(connect)
 CONNECT(__connect)
 #undef CONNECT
 
+/* A call on fd, and what the table of descriptors has to learn afterwards. */
+#define ON_SOCKET(name, call, params, args, learn, ...)                                           \
+	int pfw_wrap_##name params                                                                \
+	{                                                                                         \
+		struct pfw_probe probe;                                                           \
+		bool traced = pfw_probe_fd(&probe, call, fd);                                     \
+		int ret = pfw_real.name args;                                                     \
+                                                                                                  \
+		if (traced)                                                                       \
+			pfw_end_fd(&probe, PFW_VALUES((uint64_t)ret, (uint64_t)fd, __VA_ARGS__)); \
+		learn(traced, fd, ret);                                                           \
+		return ret;                                                                       \
+	}
+
 /* The name has the socket's own address, while the socket is not connected. */
-#define RENAMES(name, params, args, ...)                                                          \
-	int pfw_wrap_##name params                                                                \
-	{                                                                                         \
-		struct pfw_probe probe;                                                           \
-		bool traced = pfw_probe_fd(&probe, pfw_call_filter[PFW_CALL_##name], fd);         \
-		int ret = pfw_real.name args;                                                     \
-                                                                                                  \
-		if (traced)                                                                       \
-			pfw_end_fd(&probe, PFW_VALUES((uint64_t)ret, (uint64_t)fd, __VA_ARGS__)); \
-		if (traced && !ret)                                                               \
-			pfw_fd_store(fd, PFW_FD_UNKNOWN, 0);                                      \
-		return ret;                                                                       \
-	}
+static void learn_name(bool traced, int fd, int ret)
+{
+	if (traced && !ret)
+		pfw_fd_store(fd, PFW_FD_UNKNOWN, 0);
+}
 
-RENAMES(bind, (int fd, __CONST_SOCKADDR_ARG at, socklen_t bytes), (fd, at, bytes))
-RENAMES(listen, (int fd, int backlog), (fd, backlog), (uint64_t)backlog)
-#undef RENAMES
+static void learn_accepted(bool traced, int fd, int ret)
+{
+	(void)fd;
+	if (ret >= 0 && (traced || pfw_probe_on()))
+		pfw_fd_store(ret, PFW_FD_UNKNOWN, 0);
+}
 
-#define ACCEPT(name, params, args, ...)                                                           \
-	int pfw_wrap_##name params                                                                \
-	{                                                                                         \
-		struct pfw_probe probe;                                                           \
-		bool traced = pfw_probe_fd(&probe, PFW_CALL_##name, fd);                          \
-		int ret = pfw_real.name args;                                                     \
-                                                                                                  \
-		if (traced)                                                                       \
-			pfw_end_fd(&probe, PFW_VALUES((uint64_t)ret, (uint64_t)fd, __VA_ARGS__)); \
-		if (ret >= 0 && (traced || pfw_probe_on()))                                       \
-			pfw_fd_store(ret, PFW_FD_UNKNOWN, 0);                                     \
-		return ret;                                                                       \
-	}
+static void learn_nothing(bool traced, int fd, int ret)
+{
+	(void)traced;
+	(void)fd;
+	(void)ret;
+}
 
-ACCEPT(accept, (int fd, __SOCKADDR_ARG from, socklen_t *bytes), (fd, from, bytes))
-ACCEPT(accept4, (int fd, __SOCKADDR_ARG from, socklen_t *bytes, int flags),
-       (fd, from, bytes, flags), (uint64_t)flags)
-#undef ACCEPT
+ON_SOCKET(bind, pfw_call_filter[PFW_CALL_bind], (int fd, __CONST_SOCKADDR_ARG at, socklen_t bytes),
+	  (fd, at, bytes), learn_name)
+ON_SOCKET(listen, pfw_call_filter[PFW_CALL_listen], (int fd, int backlog), (fd, backlog),
+	  learn_name, (uint64_t)backlog)
+ON_SOCKET(accept, PFW_CALL_accept, (int fd, __SOCKADDR_ARG from, socklen_t *bytes),
+	  (fd, from, bytes), learn_accepted)
+ON_SOCKET(accept4, PFW_CALL_accept4, (int fd, __SOCKADDR_ARG from, socklen_t *bytes, int flags),
+	  (fd, from, bytes, flags), learn_accepted, (uint64_t)flags)
 
 /* ---- several messages ---- */
 
@@ -117,25 +123,13 @@ static uint64_t bytes_of(const struct mmsghdr *message, int count)
 	return bytes;
 }
 
-#define MESSAGES(name, params, args)                                                             \
-	int pfw_wrap_##name params                                                               \
-	{                                                                                        \
-		struct pfw_probe probe;                                                          \
-		bool traced = pfw_probe_fd(&probe, PFW_CALL_##name, fd);                         \
-		int ret = pfw_real.name args;                                                    \
-                                                                                                 \
-		if (traced)                                                                      \
-			pfw_end_fd(&probe, PFW_VALUES((uint64_t)ret, (uint64_t)fd,               \
-						      bytes_of(message, ret), (uint64_t)flags)); \
-		return ret;                                                                      \
-	}
-
-MESSAGES(sendmmsg, (int fd, struct mmsghdr *message, unsigned count, int flags),
-	 (fd, message, count, flags))
-MESSAGES(recvmmsg,
-	 (int fd, struct mmsghdr *message, unsigned count, int flags, struct timespec *limit),
-	 (fd, message, count, flags, limit))
-#undef MESSAGES
+ON_SOCKET(sendmmsg, PFW_CALL_sendmmsg, (int fd, struct mmsghdr *message, unsigned count, int flags),
+	  (fd, message, count, flags), learn_nothing, bytes_of(message, ret), (uint64_t)flags)
+ON_SOCKET(recvmmsg, PFW_CALL_recvmmsg,
+	  (int fd, struct mmsghdr *message, unsigned count, int flags, struct timespec *limit),
+	  (fd, message, count, flags, limit), learn_nothing, bytes_of(message, ret),
+	  (uint64_t)flags)
+#undef ON_SOCKET
 
 /* ---- waiting ---- */
 

@@ -127,8 +127,8 @@ int pfw_writer_make_room(struct pfw_writer *writer)
 }
 
 /* The stretch knows the thread: a flight recorder's ring may have records of several. */
-void pfw_writer_add_ring_record(struct pfw_writer *writer, struct pfw_ring *ring,
-				const struct pfw_record *record, unsigned slots, uint64_t now_ns)
+static void add_ring_record(struct pfw_writer *writer, struct pfw_ring *ring,
+			    const struct pfw_record *record, unsigned slots, uint64_t now_ns)
 {
 	uint64_t tid = (uint64_t)atomic_load_explicit(&ring->drain->tid, memory_order_relaxed);
 	char *end;
@@ -147,24 +147,31 @@ void pfw_writer_add_ring_record(struct pfw_writer *writer, struct pfw_ring *ring
 		pfw_ring_count_lost(PFW_LOST_TORN, 1);
 }
 
+int pfw_writer_drain_record(struct pfw_writer *writer, struct pfw_ring *ring,
+			    const struct pfw_record *record, unsigned slots, uint64_t now_ns)
+{
+	int error = writer->at_limit ? 0 : pfw_writer_make_room(writer);
+
+	if (error)
+		return error;
+	if (writer->at_limit)
+		pfw_ring_count_lost(PFW_LOST_LIMIT, 1);
+	else
+		add_ring_record(writer, ring, record, slots, now_ns);
+	pfw_ring_advance(ring, slots);
+	writer->drained++;
+	return 0;
+}
+
 static int drain_ring(struct pfw_writer *writer, struct pfw_ring *ring, uint64_t now_ns)
 {
 	const struct pfw_record *record;
 	unsigned slots;
+	int error = 0;
 
-	while ((record = pfw_ring_peek(ring, now_ns, &slots))) {
-		int error = writer->at_limit ? 0 : pfw_writer_make_room(writer);
-
-		if (error)
-			return error;
-		if (writer->at_limit)
-			pfw_ring_count_lost(PFW_LOST_LIMIT, 1);
-		else
-			pfw_writer_add_ring_record(writer, ring, record, slots, now_ns);
-		pfw_ring_advance(ring, slots);
-		writer->drained++;
-	}
-	return 0;
+	while (!error && (record = pfw_ring_peek(ring, now_ns, &slots)))
+		error = pfw_writer_drain_record(writer, ring, record, slots, now_ns);
+	return error;
 }
 
 void pfw_writer_add_record(struct pfw_writer *writer, const struct pfw_record *record,

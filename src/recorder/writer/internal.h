@@ -94,9 +94,10 @@ void pfw_writer_return_stretch(struct pfw_writer *writer, struct pfw_ring_chunk 
 /* Drain everything once.  Without `put` the last lines stay in writer->text.  0 or -errno. */
 int pfw_writer_pass(struct pfw_writer *writer, bool put);
 
-/* Add the line of a ring's record, and its thread's name if need be; room must have been made. */
-void pfw_writer_add_ring_record(struct pfw_writer *writer, struct pfw_ring *ring,
-				const struct pfw_record *record, unsigned slots, uint64_t now_ns);
+/* Add the line of a ring's next record, and its thread's name if need be, and go past it; at the
+ * limit it is counted instead.  0, or the error of making room. */
+int pfw_writer_drain_record(struct pfw_writer *writer, struct pfw_ring *ring,
+			    const struct pfw_record *record, unsigned slots, uint64_t now_ns);
 
 /* Add the sums of short calls that are not in the trace.  0 or -errno. */
 int pfw_writer_add_sums(struct pfw_writer *writer, uint64_t now_ns);

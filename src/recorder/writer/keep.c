@@ -307,16 +307,15 @@ static int dump_ring(struct pfw_writer *writer, struct pfw_ring *ring, uint64_t 
 	unsigned slots;
 
 	while ((record = pfw_ring_peek(ring, now_ns, &slots)) && !is_later(record, &until)) {
-		int error = writer->at_limit ? 0 : pfw_writer_make_room(writer);
+		int error;
 
-		if (error)
-			return error;
-		if (ended_before(record, &from))
-			note_forgotten(writer, 1, from.ticks);
-		else if (writer->at_limit)
-			pfw_ring_count_lost(PFW_LOST_LIMIT, 1);
-		else
-			pfw_writer_add_ring_record(writer, ring, record, slots, now_ns);
+		if (!ended_before(record, &from)) {
+			error = pfw_writer_drain_record(writer, ring, record, slots, now_ns);
+			if (error)
+				return error;
+			continue;
+		}
+		note_forgotten(writer, 1, from.ticks);
 		pfw_ring_advance(ring, slots);
 		writer->drained++;
 	}
