@@ -31,11 +31,13 @@ static const struct cli_option attach_options[] = {
 	{ "all", 0, NULL, "trace I/O on every file", OPTION_ALL },
 	{ "children", 0, NULL, "also record the processes that it starts from now on",
 	  OPTION_CHILDREN },
+	{ "verbose", 'v', NULL, "say for how long a thread of the process stood still", 'v' },
 	{ "quiet", 'q', NULL, "print problems only", 'q' },
 	{ 0 },
 };
 
 static const struct cli_option detach_options[] = {
+	{ "verbose", 'v', NULL, "say for how long a thread of the process stood still", 'v' },
 	{ "quiet", 'q', NULL, "print problems only", 'q' },
 	{ 0 },
 };
@@ -46,7 +48,7 @@ struct wish {
 	pid_t pid;
 	const char *output;
 	uint64_t for_ns;
-	bool gzip, all, children, quiet;
+	bool gzip, all, children, verbose, quiet;
 };
 
 /* ---- the variables of the process ---- */
@@ -230,6 +232,12 @@ static int say_error(const struct wish *wish, const struct pfw_attach_block *blo
 	}
 }
 
+static void print_stops(const struct wish *wish, const struct tracee *tracee)
+{
+	printf("%d: %u stops of a thread, the longest of %.3f ms\n", (int)wish->pid, tracee->stops,
+	       (double)tracee->longest_stop_ns / 1e6);
+}
+
 /* Begin or end the recording of the process. */
 static int change(const struct wish *wish, enum pfw_attach_wish what, char trace[PATH_MAX])
 {
@@ -244,6 +252,8 @@ static int change(const struct wish *wish, enum pfw_attach_wish what, char trace
 		status = refuse(wish, tracee.why);
 	else
 		status = ask(wish, &tracee, block);
+	if (wish->verbose && tracee.stops)
+		print_stops(wish, &tracee);
 	if (status == CLI_OK && block->error)
 		status = say_error(wish, block);
 	snprintf(trace, PATH_MAX, "%.*s", PATH_MAX - 1, block->trace);
@@ -335,9 +345,13 @@ static int run_attach(const struct cli_command *command, int argc, char **argv)
 	struct cli_args args;
 	int status;
 	const struct cli_target targets[] = {
-		{ 'o', .text = &wish.output },	   { 'z', .flag = &wish.gzip },
-		{ OPTION_ALL, .flag = &wish.all }, { OPTION_CHILDREN, .flag = &wish.children },
-		{ 'q', .flag = &wish.quiet },	   { 0 },
+		{ 'o', .text = &wish.output },
+		{ 'z', .flag = &wish.gzip },
+		{ OPTION_ALL, .flag = &wish.all },
+		{ OPTION_CHILDREN, .flag = &wish.children },
+		{ 'v', .flag = &wish.verbose },
+		{ 'q', .flag = &wish.quiet },
+		{ 0 },
 	};
 
 	status = cli_read(&args, command, argc, argv, targets, &wish, take_option);
@@ -354,6 +368,7 @@ static int run_detach(const struct cli_command *command, int argc, char **argv)
 	struct cli_args args;
 	int status;
 	const struct cli_target targets[] = {
+		{ 'v', .flag = &wish.verbose },
 		{ 'q', .flag = &wish.quiet },
 		{ 0 },
 	};

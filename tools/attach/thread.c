@@ -248,13 +248,15 @@ static bool write_registers(const struct thread *thread, struct user_regs_struct
 static bool await_stop(struct thread *thread, uint64_t ns)
 {
 	const struct timespec pause = { .tv_nsec = 20000 };
-	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + ns;
+	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + ns, now;
 	int status;
 	pid_t found;
 
-	while ((found = waitpid(thread->tid, &status, __WALL | WNOHANG)) == 0 &&
-	       pfw_clock_ns(CLOCK_MONOTONIC) < until)
+	while (now = pfw_clock_ns(CLOCK_MONOTONIC),
+	       (found = waitpid(thread->tid, &status, __WALL | WNOHANG)) == 0 && now < until) {
+		thread->ran_ns = now;
 		nanosleep(&pause, NULL);
+	}
 	if (found != thread->tid || !WIFSTOPPED(status))
 		return false;
 	thread->stopped = true;
@@ -265,11 +267,21 @@ static bool await_stop(struct thread *thread, uint64_t ns)
 	return true;
 }
 
+/* Let the stopped thread run on.  How long it stood still: from when it was last seen to run. */
 static bool resume(struct thread *thread, enum __ptrace_request how)
 {
+	struct tracee *tracee = thread->tracee;
+	uint64_t begun = thread->ran_ns;
+	bool resumed;
+
 	thread->stopped = false;
 	tell_watch(thread, 'e');
-	return ptrace(how, thread->tid, 0, thread->signal) == 0;
+	resumed = ptrace(how, thread->tid, 0, thread->signal) == 0;
+	thread->ran_ns = pfw_clock_ns(CLOCK_MONOTONIC);
+	tracee->stops++;
+	if (thread->ran_ns - begun > tracee->longest_stop_ns)
+		tracee->longest_stop_ns = thread->ran_ns - begun;
+	return resumed;
 }
 
 /* The next stop that is none before a signal: those are passed on. */
@@ -285,12 +297,13 @@ static bool next_stop(struct thread *thread, uint64_t ns)
 	return false;
 }
 
-int thread_stop(struct thread *thread, const struct tracee *tracee, pid_t tid)
+int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid)
 {
 	*thread = (struct thread){ .tracee = tracee, .tid = tid };
 	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD) < 0)
 		return -1;
 	tell_watch(thread, 'b');
+	thread->ran_ns = pfw_clock_ns(CLOCK_MONOTONIC);
 	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	return 0;
 }
@@ -424,9 +437,10 @@ void thread_release(struct thread *thread)
 	}
 	if (thread->stopped) {
 		mend_wait(thread);
-		ptrace(PTRACE_DETACH, thread->tid, 0, thread->signal);
+		resume(thread, PTRACE_DETACH);
+	} else {
+		tell_watch(thread, 'e');
 	}
-	tell_watch(thread, 'e');
 }
 
 #else
@@ -454,7 +468,7 @@ bool thread_waits(const struct tracee *tracee, pid_t tid)
 	return false;
 }
 
-int thread_stop(struct thread *thread, const struct tracee *tracee, pid_t tid)
+int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid)
 {
 	(void)thread;
 	(void)tracee;

@@ -10,10 +10,11 @@ struct tracee;
 
 /* The general registers, by the kernel's names. */
 struct thread {
-	const struct tracee *tracee;
+	struct tracee *tracee;
 	pid_t tid;
-	bool stopped; /* at a stop that ptrace() reported */
-	int signal;   /* the one that it was about to take; 0 = none */
+	bool stopped;	 /* at a stop that ptrace() reported */
+	int signal;	 /* the one that it was about to take; 0 = none */
+	uint64_t ran_ns; /* MONOTONIC, when it was last seen to run */
 	uint64_t registers[64];
 };
 
@@ -28,8 +29,8 @@ void thread_watch_end(struct tracee *tracee);
 /* Whether the thread waits in a call of libc's that is safe.  It is not stopped for this. */
 bool thread_waits(const struct tracee *tracee, pid_t tid);
 
-/* Stop the thread.  0, or -1 and errno. */
-int thread_stop(struct thread *thread, const struct tracee *tracee, pid_t tid);
+/* Stop the thread.  0, or -1 and errno.  The tracee counts its stops, and how long they are. */
+int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid);
 
 /* Let it run up to a system call, for some milliseconds at most.  False: it is not at a safe one. */
 bool thread_to_safe_point(struct thread *thread);

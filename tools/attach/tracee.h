@@ -27,7 +27,9 @@ struct tracee {
 	uint64_t libc_start, libc_end; /* all code of libc's lies between */
 	int watch;		       /* a pipe to the process that thread_watch_begin() starts */
 	pid_t watcher;		       /* that process */
-	char why[512];		       /* after a failure: what it is about and what to do */
+	uint64_t longest_stop_ns;      /* of a thread that was stopped */
+	unsigned stops;
+	char why[512]; /* after a failure: what it is about and what to do */
 };
 
 /* Open it.  0, or -1 and tracee->why: it cannot be attached to, and why.  Nothing is changed. */
