@@ -939,6 +939,25 @@ def test_stacks_and_odd_names_in_markdown(tmp_path):
     assert "| a\\|b\\*\\<c>\\\\? |" in page
 
 
+def test_lines_of_code(tmp_path):
+    """-g line: the innermost frame of the user's code, of operators and calls; -g stack:N of calls."""
+    libc, mine = "/usr/lib/x86_64-linux-gnu/libc.so.6+0xf8", "/home/me/solve.c(7): \"load\""
+    trace = Trace()
+    for number, stack in enumerate([[libc, mine, "/home/me/solve.c(20): main"], [7, mine, "..."], [libc, "..."], [],
+                                    "text", {"a": mine}]):
+        trace.add("read", "POSIX", 1000 * number, 100, {"fname": "/a", "fd": 3, "ret": 10, "count": 10, "stack": stack})
+    trace.add("read", "POSIX", 7000, 100, {"fname": "/a", "fd": 3, "ret": 10, "count": 10})
+    trace.add("mm", "PP", 8000, 100, {"kind": "cpu_op", "stack": ["torch/nn.py(3): f", "train.py(4): step"]})
+    path = trace.write(tmp_path / "t.pfw")
+    found = rows(path, "-g", "line")
+    assert {(row["section"], row["line"]): row["count"] for row in found} == {
+        ("io", mine): 2, ("io", libc): 1, ("io", ""): 4, ("compute", "train.py(4): step"): 1}
+    assert "(no stack)" in table(path, "-g", "line").stdout
+    found = by("stack", [row for row in rows(path, "-g", "stack:2") if row["section"] == "io"])
+    assert found[f"{libc}\n{mine}"]["count"] == found[f"{libc}\n..."]["count"] == 1
+    assert {row["line"] for row in rows(path, "-g", "name,line,fname", "--cat", "POSIX")} == {mine, libc, ""}
+
+
 def test_names_that_csv_and_terminals_mind(tmp_path):
     trace = Trace()
     names = ['a,"b"', "über\x1b[31m", "tab\there", "two\nlines"]

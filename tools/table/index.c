@@ -52,6 +52,7 @@ const char *table_needs_lines(const struct table_options *options)
 	static const char *const by[TABLE_FIELDS] = {
 		[TABLE_SHAPE] = "--group-by shape with --plain",
 		[TABLE_STACK] = "--group-by stack",
+		[TABLE_LINE] = "--group-by line",
 		[TABLE_FNAME] = "--group-by fname with another field, or with --plain,",
 		[TABLE_PROCESS] = "--group-by process",
 		[TABLE_CMD] = "--group-by cmd",

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "store/json/walk.h"
+#include "store/line/frame.h"
 #include "table/table.h"
 
 /* The innermost frames, one per line. */
@@ -25,6 +26,29 @@ static int add_stack(struct pfw_table_key *key, const struct pfw_table_line *lin
 		return pfw_table_key_slice(key, &line->stack);
 	}
 	return pfw_table_key_text(key, key->field, used);
+}
+
+/* The innermost frame of the user's code; of a stack without one, the innermost of all. */
+static int add_code_line(struct pfw_table_key *key, const struct pfw_table_line *line)
+{
+	struct pfw_slice innermost = { .at = NULL };
+	struct pfw_walk frames;
+	struct pfw_value frame;
+
+	if (!line->stack.at || *line->stack.at != '[')
+		return pfw_table_key_text(key, "", 0);
+	pfw_walk_init(&frames, &line->stack);
+	while (pfw_elements_next(&frames, &frame)) {
+		size_t bytes;
+
+		if (frame.type != PFW_VALUE_STRING)
+			continue;
+		bytes = pfw_slice_decode(&frame.text, key->field, PFW_TABLE_TEXT_MAX);
+		if (pfw_frame_users(key->field, bytes))
+			return pfw_table_key_text(key, key->field, bytes);
+		innermost = innermost.at ? innermost : frame.text;
+	}
+	return pfw_table_key_slice(key, &innermost);
 }
 
 /* A string as it is, other values as JSON has them; "": the line has no such arg. */
@@ -50,6 +74,8 @@ static int add(struct pfw_table_key *key, enum table_field field,
 		return pfw_table_key_shapes(key, line);
 	case TABLE_STACK:
 		return add_stack(key, line, options->frames);
+	case TABLE_LINE:
+		return add_code_line(key, line);
 	case TABLE_FNAME:
 		return pfw_table_key_slice(key, &line->fname);
 	case TABLE_PROCESS:

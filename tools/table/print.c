@@ -123,7 +123,8 @@ static struct cell_column *add_column(struct sheet *sheet, const char *header, s
 static const char *field_text(const struct sheet *sheet, const struct pfw_average *row,
 			      unsigned field, size_t *bytes)
 {
-	static const char *const none[] = { [TABLE_FNAME] = "(no file)",
+	static const char *const none[] = { [TABLE_LINE] = "(no stack)",
+					    [TABLE_FNAME] = "(no file)",
 					    [TABLE_RANK] = "(no rank)",
 					    [TABLE_STEP] = "(no step)",
 					    [TABLE_FIELDS] = NULL };
@@ -344,7 +345,7 @@ static void put_field(struct sheet *sheet, const struct cell_column *column,
 	const char *end = memchr(text, '\n', bytes);
 	if (column->what == TABLE_STACK)
 		put_tail(sheet, column, text, end ? (size_t)(end - text) : bytes);
-	else if (column->what == TABLE_FNAME)
+	else if (column->what == TABLE_FNAME || column->what == TABLE_LINE)
 		put_tail(sheet, column, text, bytes);
 	else if (column->what == TABLE_PROCESS || column->what == TABLE_CMD)
 		put_command(sheet, column, text, bytes);

@@ -18,6 +18,7 @@ const struct grid_column table_fields[TABLE_FIELDS] = {
 	[TABLE_CAT] = { "cat", "Category", GRID_TEXT },
 	[TABLE_SHAPE] = { "shape", "Input Shapes", GRID_TEXT },
 	[TABLE_STACK] = { "stack", "Source Location", GRID_TEXT },
+	[TABLE_LINE] = { "line", "Line of Code", GRID_TEXT },
 	[TABLE_FNAME] = { "fname", "File", GRID_TEXT },
 	[TABLE_PROCESS] = { "process", "Process", GRID_TEXT },
 	[TABLE_CMD] = { "cmd", "Command", GRID_TEXT },
@@ -151,7 +152,7 @@ static int take(void *user, const struct cli_args *args, int option)
 	case GROUP_BY:
 		return table_fields_parse(
 			options, args->value, ~0u,
-			"name, cat, shape, stack:N, fname, process, cmd, rank, step, pid, tid and args.KEY (up to 8)");
+			"name, cat, shape, stack:N, line, fname, process, cmd, rank, step, pid, tid and args.KEY (up to 8)");
 	case COLUMNS:
 		return table_columns_parse(options, args->value);
 	case PEAK:
@@ -336,7 +337,7 @@ static const struct cli_option table_options[] = {
 	  SORT_BY },
 	{ "row-limit", 0, "N", "rows shown (default: 100); -1: all", SURVEY_ROW_LIMIT },
 	{ "group-by", 'g', "LIST",
-	  "one row per: name, cat, shape, stack:N, fname, process, cmd, rank, step, pid, tid, args.KEY; several separated "
+	  "one row per: name, cat, shape, stack:N, line, fname, process, cmd, rank, step, pid, tid, args.KEY; several separated "
 	  "by commas",
 	  GROUP_BY },
 	{ "columns", 0, "LIST", "columns by their keys, or a set: flops, speed, files, io",

@@ -311,6 +311,8 @@ static void read_call_args(const struct pfw_entry *entry, struct pfw_table_line 
 			pfw_value_i64(&value, &amounts->count);
 		else if (pfw_member_is(&key, "fname") && value.type == PFW_VALUE_STRING)
 			line->fname = value.text;
+		else if (pfw_member_is(&key, "stack"))
+			line->stack = value.text;
 	}
 }
 
