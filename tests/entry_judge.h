@@ -1,8 +1,7 @@
 /* entry_judge.h - whether lines are taken apart rightly: the paths of entry.h against each other, and
  * against jansson, which shares nothing with us.  What is wrong fails an assert().
  */
-#ifndef PFW_ENTRY_JUDGE_H
-#define PFW_ENTRY_JUDGE_H
+#pragma once
 
 #include <assert.h>
 #include <math.h>
@@ -259,5 +258,3 @@ static inline void check_text(const uint8_t *data, size_t size)
 	}
 	free(text);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* json_world.h - a small spool in memory for what tests, fuzzes and times the encoder. */
-#ifndef PFW_TESTS_JSON_WORLD_H
-#define PFW_TESTS_JSON_WORLD_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,5 +166,3 @@ static inline struct pfw_record world_pread(uint32_t file, uint64_t n)
 		.value = { 4096, 3, 4096, (n * 4096) & 0x3ffffff },
 	};
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* random.h - numbers that are the same in each run (xorshift64). */
-#ifndef PFW_TESTS_RANDOM_H
-#define PFW_TESTS_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ static inline uint64_t any_below(uint64_t below)
 {
 	return any() % below;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* recover_world.h - a directory with a killed process's spool and trace, and the model that the
  * recovered trace is compared with: each event exactly once.
  */
-#ifndef PFW_RECOVER_WORLD_H
-#define PFW_RECOVER_WORLD_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -231,5 +230,3 @@ static inline void start(struct world *world, bool compressed)
 }
 
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, make_world, free_world)
-
-#endif

@@ -1,6 +1,5 @@
 /* remove_tree.h - removes a test's directory. */
-#ifndef PFW_TESTS_REMOVE_TREE_H
-#define PFW_TESTS_REMOVE_TREE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,5 +12,3 @@ static inline int remove_tree(const char *dir)
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	return system(command);
 }
-
-#endif

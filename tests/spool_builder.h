@@ -3,8 +3,7 @@
  * A spool is laid out in memory, member by member as src/spool.h says, and then written to a file:
  * each test can bend what it is about.
  */
-#ifndef PFW_SPOOL_BUILDER_H
-#define PFW_SPOOL_BUILDER_H
+#pragma once
 
 #include <fcntl.h>
 #include <signal.h>
@@ -292,5 +291,3 @@ static inline void builder_release(struct builder *builder)
 	free(builder->bytes);
 	builder->bytes = NULL;
 }
-
-#endif

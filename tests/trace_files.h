@@ -1,6 +1,5 @@
 /* trace_files.h - files for tests of what reads traces: a directory of their own, members. */
-#ifndef PFW_TRACE_FILES_H
-#define PFW_TRACE_FILES_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,5 +98,3 @@ static inline size_t member(unsigned char *out, size_t room, const char *text, s
 	}
 	return made;
 }
-
-#endif

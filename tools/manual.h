@@ -1,6 +1,5 @@
 /* tools/manual.h - `pfw help`: prints help, manual pages and docs/commands.rst. */
-#ifndef PFW_TOOLS_MANUAL_H
-#define PFW_TOOLS_MANUAL_H
+#pragma once
 
 #include "ui/cli.h"
 
@@ -13,5 +12,3 @@ int manual_main(int argc, char **argv, int *word);
 
 /* Print the text of `pfw --help`. */
 void manual_print(FILE *out);
-
-#endif

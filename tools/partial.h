@@ -1,6 +1,5 @@
 /* tools/partial.h - `pfw index --partial`: one file that answers for many traces without them. */
-#ifndef PFW_TOOLS_PARTIAL_H
-#define PFW_TOOLS_PARTIAL_H
+#pragma once
 
 #include "ui/cli.h"
 
@@ -15,5 +14,3 @@ struct partial_options {
 
 /* Reduce these traces and partials to one partial.  The exit status.  Thread: main. */
 int partial_make(const struct partial_options *options, char **operand, int count);
-
-#endif

@@ -1,6 +1,5 @@
 /* preload/abi.h - identifies a build: preload object and recorder must have the same text. */
-#ifndef PFW_PRELOAD_ABI_H
-#define PFW_PRELOAD_ABI_H
+#pragma once
 
 /* The version and the names of all rows. */
 #define PFW_ABI_VERSION "pfw 0.1.0 table 2:"
@@ -8,5 +7,3 @@ static const char pfw_abi[] = PFW_ABI_VERSION
 #define CALL_ANY(category, ret, name, ...) #name " "
 #include "common/calls/calls.def"
 	;
-
-#endif

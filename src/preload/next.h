@@ -1,6 +1,5 @@
 /* preload/next.h - the next definition of a name, as dlsym(RTLD_NEXT), but without a lock. */
-#ifndef PFW_PRELOAD_NEXT_H
-#define PFW_PRELOAD_NEXT_H
+#pragma once
 
 /*
  * Note the objects from this one to libc; they are never unloaded.  Before the first call, or if
@@ -11,5 +10,3 @@ __attribute__((visibility("hidden"))) void pfw_preload_next_init(void);
 /* The function of that name; NULL: use dlsym().  Takes no lock and allocates nothing: the first
  * call of a name may be in a signal handler or a forked child.  Thread: any.  Signal: safe. */
 __attribute__((visibility("hidden"))) void *pfw_preload_next(const char *name);
-
-#endif

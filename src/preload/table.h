@@ -8,8 +8,7 @@
  * the name, until the recorder replaces it by a wrapper.  Both objects must be of one build: they
  * compare `abi` as text.
  */
-#ifndef PFW_PRELOAD_TABLE_H
-#define PFW_PRELOAD_TABLE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -74,5 +73,3 @@ __attribute__((visibility("default"))) int pfw_preload_attach(const struct pfw_p
  * whether that succeeded.  Thread: app. */
 typedef bool pfw_preload_take_fn(void);
 __attribute__((visibility("default"))) bool pfw_preload_take(void);
-
-#endif

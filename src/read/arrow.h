@@ -1,6 +1,5 @@
 /* read/arrow.h - schemas and finished batches as structs of Arrow's C data interface. */
-#ifndef PFW_READ_ARROW_H
-#define PFW_READ_ARROW_H
+#pragma once
 
 #include "pfw/read.h"
 #include "read/batch.h"
@@ -21,5 +20,3 @@ int pfw_read_arrow_batch(struct ArrowArray *out, const struct pfw_read_columns *
 
 /* After the last batch of a stream; NULL: nothing. */
 void pfw_read_zeros_drop(struct pfw_read_zeros *zeros);
-
-#endif

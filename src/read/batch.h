@@ -1,6 +1,5 @@
 /* read/batch.h - the columns of a batch while its rows are added. */
-#ifndef PFW_READ_BATCH_H
-#define PFW_READ_BATCH_H
+#pragma once
 
 #include <string.h>
 
@@ -129,5 +128,3 @@ bool pfw_read_batch_append(struct pfw_read_batch *batch, struct pfw_read_texts *
 /* After the last row: move the dictionaries from `texts` into the batch. */
 void pfw_read_batch_end(struct pfw_read_batch *batch, const struct pfw_read_columns *columns,
 			struct pfw_read_texts *texts);
-
-#endif

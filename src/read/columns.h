@@ -5,8 +5,7 @@
  * calls, stream.c opens traces and gives batches, rows.c makes rows of lines, batch.c holds them, arrow.c
  * hands them over.
  */
-#ifndef PFW_READ_COLUMNS_H
-#define PFW_READ_COLUMNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ int pfw_read_columns_parse(struct pfw_read_columns *columns, const char *list, c
 
 /* The column of an arg, by its key without escapes, or -1. */
 int pfw_read_columns_find(const struct pfw_read_columns *columns, const char *key, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* read/internal.h - shared by read.c (what a program calls), stream.c and tables.c (a stream). */
-#ifndef PFW_READ_INTERNAL_H
-#define PFW_READ_INTERNAL_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -50,5 +49,3 @@ pfw_read_add_problem(struct pfw_read *read, uint64_t more, const char *format, .
 /* Store the message of an error and return `error`.  format NULL: the message is strerror()'s. */
 __attribute__((format(printf, 3, 4))) int pfw_read_fail(struct pfw_read *read, int error,
 							const char *format, ...);
-
-#endif

@@ -1,6 +1,5 @@
 /* read/parts.h - parts of traces: ranges of their blocks, each for another process to read. */
-#ifndef PFW_READ_PARTS_H
-#define PFW_READ_PARTS_H
+#pragma once
 
 #include "pfw/read.h"
 #include "store/select/select.h"
@@ -38,5 +37,3 @@ bool pfw_read_places_last(const struct pfw_read_places *places, const struct pfw
 void pfw_read_places_divide(const struct pfw_read_places *places, const struct pfw_traces *traces,
 			    const struct pfw_select *select, bool timed, uint64_t most,
 			    pfw_read_each *each, void *user);
-
-#endif

@@ -1,6 +1,5 @@
 /* read/rows.h - a line of a trace becomes a row of a batch. */
-#ifndef PFW_READ_ROWS_H
-#define PFW_READ_ROWS_H
+#pragma once
 
 #include "read/batch.h"
 #include "store/line/entry.h"
@@ -16,5 +15,3 @@ struct pfw_read_rows {
 /* Add a line; errors are in the batch.  Thread: that of `batch` and `texts`. */
 void pfw_read_rows_add(const struct pfw_read_rows *rows, struct pfw_read_batch *batch,
 		       struct pfw_read_texts *texts, const struct pfw_entry *entry, int64_t rank);
-
-#endif

@@ -1,6 +1,5 @@
 /* calls_aio.h - the cases of calls_target.c on work that goes on after the call. */
-#ifndef CALLS_AIO_H
-#define CALLS_AIO_H
+#pragma once
 
 #include <linux/io_uring.h>
 #include <linux/openat2.h>
@@ -188,5 +187,3 @@ static void case_syscall(void)
 	CALL(THIS(syscall)(SYS_io_getevents, 0ul, 1l, 5l, NULL, NULL));
 	EXPECT(NULL, NO_FD, "'call':'io_getevents','count':5");
 }
-
-#endif

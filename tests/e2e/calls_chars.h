@@ -1,6 +1,5 @@
 /* calls_chars.h - the cases of calls_target.c on characters, wide streams, scanning and buffers. */
-#ifndef CALLS_CHARS_H
-#define CALLS_CHARS_H
+#pragma once
 
 #include <stdio_ext.h>
 
@@ -443,5 +442,3 @@ static void case_endmntent(void)
 	EXPECT(in("data"), fd, "%s", "");
 	CALL(THIS(endmntent)(NULL)); /* nothing to close: not recorded */
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* calls_files.h - the cases of calls_target.c on what a file is, has and may, and on whole trees. */
-#ifndef CALLS_FILES_H
-#define CALLS_FILES_H
+#pragma once
 
 #include <linux/falloc.h>
 #include <sys/sysmacros.h>
@@ -1029,5 +1028,3 @@ static void case_mremap(void)
 	CALL_POINTER(to, THIS(mremap)(memory, 4096, 8192, MREMAP_MAYMOVE));
 	CALL(FN(munmap)(to, 8192));
 }
-
-#endif

@@ -5,8 +5,7 @@
  * and `expected`, one JSON line for each event, in order.  In JSON formats ' stands for ".  A third,
  * `stacks`, has the bytes of stack that each call took.
  */
-#ifndef CALLS_HARNESS_H
-#define CALLS_HARNESS_H
+#pragma once
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -314,5 +313,3 @@ static void done(int fd, const char *name)
 	expect_args(in(name), fd, 0, false);
 	expect_fields("%s", "");
 }
-
-#endif

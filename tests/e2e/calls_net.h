@@ -1,6 +1,5 @@
 /* calls_net.h - the cases of calls_target.c on sockets and on waiting. */
-#ifndef CALLS_NET_H
-#define CALLS_NET_H
+#pragma once
 
 #include "calls_files.h"
 
@@ -347,5 +346,3 @@ static void case_eventfd(void)
 	say("%d\n", (int)value);
 	closed(fd, "anon_inode:[eventfd]");
 }
-
-#endif

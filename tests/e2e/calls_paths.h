@@ -1,6 +1,5 @@
 /* calls_paths.h - the cases of calls_target.c on names and directories. */
-#ifndef CALLS_PATHS_H
-#define CALLS_PATHS_H
+#pragma once
 
 #include "calls_harness.h"
 
@@ -391,5 +390,3 @@ static void case_closedir(void)
 	syscall(SYS_unlinkat, AT_FDCWD, in("sub/data"), 0);
 	syscall(SYS_unlinkat, AT_FDCWD, in("sub"), AT_REMOVEDIR);
 }
-
-#endif

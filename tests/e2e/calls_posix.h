@@ -1,6 +1,5 @@
 /* calls_posix.h - the cases of calls_target.c on descriptors and paths. */
-#ifndef CALLS_POSIX_H
-#define CALLS_POSIX_H
+#pragma once
 
 #include "calls_harness.h"
 
@@ -726,5 +725,3 @@ static void case_msync(void)
 	expect_fields("'addr':%lu,'length':%d", (unsigned long)at, 2 * 4096);
 	CALL(THIS(msync)(at, 4096, MS_SYNC)); /* nothing is there any more: not recorded */
 }
-
-#endif

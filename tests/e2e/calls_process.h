@@ -3,8 +3,7 @@
  * What a child records is in a trace of its own, which test_calls.py looks at apart: the lines that
  * begin with 'child' say what is there.
  */
-#ifndef CALLS_PROCESS_H
-#define CALLS_PROCESS_H
+#pragma once
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -428,5 +427,3 @@ static void case_munlockall(void)
 	CALL(THIS(munlockall)());
 	EXPECT(NULL, NO_FD, NULL);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* calls_stdio.h - the cases of calls_target.c on streams. */
-#ifndef CALLS_STDIO_H
-#define CALLS_STDIO_H
+#pragma once
 
 #include <wchar.h>
 
@@ -419,5 +418,3 @@ static void case_fflush(void)
 	expect_args(in("data"), fd, result, result == -1);
 	expect_fields("%s", "");
 }
-
-#endif

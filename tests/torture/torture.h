@@ -5,8 +5,7 @@
  * to the process, the file says afterwards which calls returned: each of them has to be in the
  * trace exactly once, by its offset.
  */
-#ifndef TORTURE_H
-#define TORTURE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ struct mode {
 };
 extern const struct mode fork_modes[], end_modes[], thread_modes[], signal_modes[], limit_modes[],
 	file_modes[];
-
-#endif

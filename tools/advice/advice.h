@@ -7,8 +7,7 @@
  * Each rule compares one figure with a share of the time of all ranks and says what would be gained at
  * most.  A figure that was not recorded raises no rule.
  */
-#ifndef PFW_TOOLS_ADVICE_ADVICE_H
-#define PFW_TOOLS_ADVICE_ADVICE_H
+#pragma once
 
 #include "advice/figures.h"
 #include "ui/host.h"
@@ -54,5 +53,3 @@ struct advice_asking {
  * answered decides which.  The worst exit status; above CLI_PROBLEMS after a message. */
 int advice_ask(const struct advice_asking *asking);
 int advice_ask_more(const struct advice_asking *asking);
-
-#endif

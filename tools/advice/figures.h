@@ -1,6 +1,5 @@
 /* tools/advice/figures.h - the figures that the rules look at, taken from rows of commands. */
-#ifndef PFW_TOOLS_ADVICE_FIGURES_H
-#define PFW_TOOLS_ADVICE_FIGURES_H
+#pragma once
 
 #include "ui/cli.h"
 #include "ui/grid.h"
@@ -80,5 +79,3 @@ int advice_take(struct advice *advice, const char *command, const struct grid *g
 		const char *section);
 
 void advice_release(struct advice *advice);
-
-#endif

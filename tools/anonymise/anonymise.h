@@ -4,8 +4,7 @@
  * tools/share and the store.  Start with line.c, which says what is replaced; names.c makes the
  * pseudonyms, block.c the text or the gzip members of a file, anonymise.c the files.
  */
-#ifndef PFW_TOOLS_ANONYMISE_ANONYMISE_H
-#define PFW_TOOLS_ANONYMISE_ANONYMISE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ int anonymise_block(const struct anonymise_rules *rules, struct anonymise_worker
 		    struct pfw_pass_block *block, struct pfw_buffer *out);
 
 void anonymise_worker_free(struct anonymise_worker *worker);
-
-#endif

@@ -1,6 +1,5 @@
 /* attach/inject.h - runs the recorder's entry in a thread of its own inside another process. */
-#ifndef PFW_TOOLS_ATTACH_INJECT_H
-#define PFW_TOOLS_ATTACH_INJECT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@
  * that it may be killed at any time.  0, or -1 and tracee->why.
  */
 int inject(struct tracee *tracee, struct pfw_attach_block *block);
-
-#endif

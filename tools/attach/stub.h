@@ -1,6 +1,5 @@
 /* attach/stub.h - the machine code that `pfw attach` lays into a process. */
-#ifndef PFW_TOOLS_ATTACH_STUB_H
-#define PFW_TOOLS_ATTACH_STUB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ struct stub_values {
 /* The code, which is position-independent and begins with its first instruction; *bytes is a multiple
  * of 16.  NULL: there is none for this processor. */
 const char *stub_text(size_t *bytes);
-
-#endif

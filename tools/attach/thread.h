@@ -1,6 +1,5 @@
 /* attach/thread.h - one thread of another process, stopped by ptrace(2). */
-#ifndef PFW_TOOLS_ATTACH_THREAD_H
-#define PFW_TOOLS_ATTACH_THREAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values);
 
 /* Let go of the thread, wherever it is. */
 void thread_release(struct thread *thread);
-
-#endif

@@ -4,8 +4,7 @@
  * It may use tools/ui, tools/share, the store and common.  Start with attach.c; then inject.c, which stops a thread, and
  * stub.c, the code that this thread then runs.
  */
-#ifndef PFW_TOOLS_ATTACH_TRACEE_H
-#define PFW_TOOLS_ATTACH_TRACEE_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -78,5 +77,3 @@ char *tracee_environment(const struct tracee *tracee, size_t limit);
 
 /* Call take() for each thread until it returns not 0; that is returned, too. */
 int tracee_threads(pid_t pid, int (*take)(void *user, pid_t tid), void *user);
-
-#endif

@@ -3,8 +3,7 @@
  * Room tools/chrome: timelines in Kineto's form, and the placing of events on rows that
  * tools/perfetto uses, too.  It may use tools/export and the rooms before it.  Start with chrome.c.
  */
-#ifndef PFW_TOOLS_CHROME_CHROME_H
-#define PFW_TOOLS_CHROME_CHROME_H
+#pragma once
 
 #include "export/export.h"
 #include "export/kineto.h"
@@ -158,5 +157,3 @@ int chrome_flows_begin(struct chrome_flows *flows, uint32_t process, uint64_t nu
 struct chrome_begin *chrome_flows_find(struct chrome_flows *flows, uint32_t process,
 				       uint64_t number);
 void chrome_flows_free(struct chrome_flows *flows);
-
-#endif

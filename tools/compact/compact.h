@@ -4,8 +4,7 @@
  * (merge, pack, commit, manifest).  Start with compact.c; then groups.c (which files become which),
  * recover.c (spools of killed processes), originals.c (which are removed), write.c (one result), manifest.c.
  */
-#ifndef PFW_TOOLS_COMPACT_COMPACT_H
-#define PFW_TOOLS_COMPACT_COMPACT_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -119,5 +118,3 @@ int compact_check(struct compact_writing *writing);
  * Return 0, or -errno after a message. */
 int compact_manifest(struct compact *compact, struct pfw_commit *commit, const char *base,
 		     struct pfw_manifest *manifest);
-
-#endif

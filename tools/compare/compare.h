@@ -4,8 +4,7 @@
  * and fields), tools/share, tools/ui and the store.  Start with compare.c; collect.c reads lines and
  * index.c indexes, judge.c and two.c test for significance (docs/analysis.rst has the method), print.c prints.
  */
-#ifndef PFW_TOOLS_COMPARE_COMPARE_H
-#define PFW_TOOLS_COMPARE_COMPARE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -111,5 +110,3 @@ struct compare_change compare_change_of(struct pfw_estimate estimate);
 bool compare_fails(const struct compare *compare, const struct compare_row *row);
 
 int compare_print(const struct compare *compare);
-
-#endif

@@ -3,8 +3,7 @@
  * Room tools/doctor: checks the environment for tracing, and names cures.  It may use tools/ui,
  * tools/share and src/common.  Start with doctor_main() in doctor.c, a list of the checks.
  */
-#ifndef PFW_TOOLS_DOCTOR_DOCTOR_H
-#define PFW_TOOLS_DOCTOR_DOCTOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ void doctor_recording(struct doctor *doctor);
 
 /* Check what Python's profilers need: GPU metrics, torch, viztracer. */
 void doctor_backends(struct doctor *doctor);
-
-#endif

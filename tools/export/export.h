@@ -4,8 +4,7 @@
  * tools/ui, tools/share and the store.  tools/chrome and tools/perfetto are further formats on top
  * of it.  Start with export.c, then ordered.c and a format.
  */
-#ifndef PFW_TOOLS_EXPORT_EXPORT_H
-#define PFW_TOOLS_EXPORT_EXPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -150,5 +149,3 @@ static inline char *export_key(char *at, const char *name)
 /* Append a value as it stands in the line; append `"key":` and the value. */
 char *export_value(char *at, const struct pfw_value *value);
 char *export_arg_as_is(char *at, const struct export_arg *arg);
-
-#endif

@@ -3,8 +3,7 @@
  * Our compute events (cat PP) have their kind in args; in Kineto's traces it is the category.  Keys
  * of args without another name stay as they are, in both directions.
  */
-#ifndef PFW_TOOLS_EXPORT_KINETO_H
-#define PFW_TOOLS_EXPORT_KINETO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -112,5 +111,3 @@ const char *pfw_kineto_key_ours(const struct pfw_slice *theirs);
 
 /* Whether a call of that name launches device work, so that an arrow starts at it. */
 bool pfw_kineto_launches(const struct pfw_slice *name);
-
-#endif

@@ -3,8 +3,7 @@
  * Of lines with the same ts the longest span comes first, so that a span precedes the spans in it;
  * of spans with identical times the outer one.
  */
-#ifndef PFW_TOOLS_EXPORT_ORDERED_H
-#define PFW_TOOLS_EXPORT_ORDERED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ struct pfw_ordered {
  * error of the file *where.  Thread: any; starts jobs - 1 threads and joins them.
  */
 int pfw_ordered_run(const struct pfw_ordered *ordered, const char **where);
-
-#endif

@@ -1,7 +1,6 @@
 /* tools/export/stacks.h - spans added up by their stacks: the lines of folded stacks and the frames of a
  * flame graph. */
-#ifndef PFW_TOOLS_EXPORT_STACKS_H
-#define PFW_TOOLS_EXPORT_STACKS_H
+#pragma once
 
 #include "export/export.h"
 #include "store/kit/arena.h"
@@ -52,5 +51,3 @@ uint64_t export_stacks_weight(const struct export_stacks *stacks, const struct e
 /* The numbers of a stack's frames, the innermost one first.  Return how many. */
 size_t export_stacks_frames(const struct export_stacks *stacks, size_t number,
 			    uint32_t frame[EXPORT_STACK_DEPTH]);
-
-#endif

@@ -4,8 +4,7 @@
  * tools/export (Kineto's names, the sink) and the rooms before it.  Start with import.c, then
  * event.c.
  */
-#ifndef PFW_TOOLS_IMPORT_IMPORT_H
-#define PFW_TOOLS_IMPORT_IMPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -151,5 +150,3 @@ static inline int64_t import_ts(const struct import_trace *trace, int64_t ts_ns)
 		return ts_ns < 0 ? INT64_MIN : INT64_MAX;
 	return sum;
 }
-
-#endif

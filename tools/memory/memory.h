@@ -4,8 +4,7 @@
  * tools/share, tools/ui and the store.  Start with memory.c; collect.c reads, count.c adds up,
  * print.c prints; snapshot.c and pickle.c read snapshots of PyTorch's allocator.
  */
-#ifndef PFW_TOOLS_MEMORY_MEMORY_H
-#define PFW_TOOLS_MEMORY_MEMORY_H
+#pragma once
 
 #include <stdio.h>
 
@@ -137,5 +136,3 @@ int memory_print(const struct memory *memory);
  * most 256 bytes of trace, and 100 of memory, for each of its bytes.  -EINTR if *stop is set.
  */
 int snapshot_open(FILE **trace, const char *path, const _Atomic bool *stop, char *why, size_t size);
-
-#endif

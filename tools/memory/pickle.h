@@ -1,6 +1,5 @@
 /* tools/memory/pickle.h - reads Python's pickles of plain data and runs no code. */
-#ifndef PFW_TOOLS_MEMORY_PICKLE_H
-#define PFW_TOOLS_MEMORY_PICKLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ void pfw_pickle_release(struct pfw_pickle *pickle);
 const struct pfw_pickle_value *pfw_pickle_get(const struct pfw_pickle_value *dict, const char *key);
 
 bool pfw_pickle_text_is(const struct pfw_pickle_value *value, const char *text);
-
-#endif

@@ -4,8 +4,7 @@
  * idles.  It may use tools/share, tools/ui and the store, whose store/overlap does the sweep.
  * Start with overlap.c; collect.c reads, figures.c computes, print.c and data.c print.
  */
-#ifndef PFW_TOOLS_OVERLAP_OVERLAP_H
-#define PFW_TOOLS_OVERLAP_OVERLAP_H
+#pragma once
 
 #include "share/survey.h"
 #include "store/overlap/overlap.h"
@@ -190,5 +189,3 @@ int overlap_print_data(const struct overlap *overlap, const struct overlap_optio
 
 /* Print the result.  0 or -ENOMEM.  Thread: main. */
 int overlap_print(const struct overlap *overlap, const struct overlap_options *options);
-
-#endif

@@ -4,8 +4,7 @@
  * and the store, whose store/patterns does the counting.  Start with patterns.c; collect.c reads,
  * few.c keeps only the files that are shown, print.c prints.
  */
-#ifndef PFW_TOOLS_PATTERNS_PATTERNS_H
-#define PFW_TOOLS_PATTERNS_PATTERNS_H
+#pragma once
 
 #include "share/survey.h"
 #include "store/patterns/patterns.h"
@@ -64,5 +63,3 @@ int patterns_collect(struct patterns *patterns, struct survey_input *input);
 
 /* 0 or -ENOMEM. */
 int patterns_print(struct patterns *patterns);
-
-#endif

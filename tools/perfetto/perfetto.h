@@ -3,8 +3,7 @@
  * Room tools/perfetto: timelines in Perfetto's protobuf form.  It may use tools/chrome (placing of
  * events), tools/export and the rooms before them.  Start with perfetto.c, then wire.h.
  */
-#ifndef PFW_TOOLS_PERFETTO_PERFETTO_H
-#define PFW_TOOLS_PERFETTO_PERFETTO_H
+#pragma once
 
 #include "chrome/chrome.h"
 #include "store/kit/text_ids.h"
@@ -76,5 +75,3 @@ uint64_t perfetto_counter(struct perfetto *perfetto, size_t file, uint32_t proce
 
 /* Write the names that became known later. 0 or -errno. */
 int perfetto_tracks_end(struct perfetto *perfetto);
-
-#endif

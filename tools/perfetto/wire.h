@@ -5,8 +5,7 @@
  * room.  A nested message is opened with one byte for its length; if the length needs more, the
  * content is moved when the message is closed, which is rare.
  */
-#ifndef PFW_TOOLS_PERFETTO_WIRE_H
-#define PFW_TOOLS_PERFETTO_WIRE_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -137,5 +136,3 @@ static inline char *wire_close(char *content, char *end)
 	memcpy(content - 1, length, more + 1);
 	return end + more;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * tools/share, tools/ui and the store, whose store/select and store/expr decide.  Start with
  * query.c; lines.c formats, top.c sorts, follow.c waits for more.
  */
-#ifndef PFW_TOOLS_QUERY_QUERY_H
-#define PFW_TOOLS_QUERY_QUERY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -141,5 +140,3 @@ int query_refuse(const struct query *query, const char *why);
 
 /* Print why a trace cannot be used. */
 void query_say(struct query *query, const char *path, const char *why);
-
-#endif

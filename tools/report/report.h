@@ -5,8 +5,7 @@
  * knows commands by their entries in cli.h.  Start with report.c; sheets.c runs commands, flame.c draws
  * stacks, page.* is the page, markdown.c prints one to paste.
  */
-#ifndef PFW_TOOLS_REPORT_REPORT_H
-#define PFW_TOOLS_REPORT_REPORT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -61,5 +60,3 @@ int report_standard_output_again(int before);
 
 /* Keep a message of a command for the page. */
 void report_note(struct report *report, const char *text);
-
-#endif

@@ -3,8 +3,7 @@
  * Room tools/run: `pfw run`.  It may use tools/ui, tools/share and the store.  Start with run.c,
  * then name.c, env.c, launch.c, report.c, repair.c.
  */
-#ifndef PFW_TOOLS_RUN_RUN_H
-#define PFW_TOOLS_RUN_RUN_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -78,5 +77,3 @@ static inline const char *run_base_name(const char *path)
 
 	return slash ? slash + 1 : path;
 }
-
-#endif

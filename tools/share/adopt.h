@@ -1,6 +1,5 @@
 /* tools/share/adopt.h - directories that may hold spools of killed processes. */
-#ifndef PFW_TOOLS_SHARE_ADOPT_H
-#define PFW_TOOLS_SHARE_ADOPT_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -23,5 +22,3 @@ void adopt_dirs_find(struct adopt_dirs *dirs, const char *trace);
 
 /* Add all spools in these directories.  0 or -ENOMEM. */
 int adopt_spools_find(struct pfw_paths *spools, const struct adopt_dirs *dirs);
-
-#endif

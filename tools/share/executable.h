@@ -1,6 +1,5 @@
 /* tools/share/executable.h - whether a program on disk can be traced, and why not. */
-#ifndef PFW_TOOLS_SHARE_EXECUTABLE_H
-#define PFW_TOOLS_SHARE_EXECUTABLE_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ void target_look(struct target *target, const char *program);
 
 /* The path that execvp() would run.  False: there is none. */
 bool target_find(char path[PATH_MAX], const char *program);
-
-#endif

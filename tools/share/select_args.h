@@ -1,6 +1,5 @@
 /* tools/share/select_args.h - the options that select lines, for all commands that take them. */
-#ifndef PFW_TOOLS_SHARE_SELECT_ARGS_H
-#define PFW_TOOLS_SHARE_SELECT_ARGS_H
+#pragma once
 
 #include "store/select/select.h"
 #include "ui/cli.h"
@@ -55,5 +54,3 @@ int select_args_use_indexes(struct pfw_select *select, const struct cli_command 
 /* pfw_select_resolve().  CLI_OK; CLI_USAGE after an error message; 130 if it was interrupted. */
 int select_args_resolve(struct pfw_select *select, const struct cli_command *command,
 			const struct pfw_traces *traces, const struct pfw_extent_options *options);
-
-#endif

@@ -1,6 +1,5 @@
 /* tools/share/slowest.h - which of many ranks people see: the slowest. */
-#ifndef PFW_TOOLS_SHARE_SLOWEST_H
-#define PFW_TOOLS_SHARE_SLOWEST_H
+#pragma once
 
 #include "share/survey.h"
 
@@ -14,5 +13,3 @@ bool slowest_only(const struct survey *survey, size_t count);
 /* Which of `count` ranks are shown: all, or those with the greatest score[], of equal ones the
  * first.  An array of `count` to be freed; NULL: no memory.  Thread: any. */
 bool *slowest_ranks(const struct survey *survey, const int64_t *score, size_t count);
-
-#endif

@@ -4,8 +4,7 @@
  * tools/ui and the store.  Start here: a command fills a struct survey and calls survey_main(); its
  * body() reads blocks with survey_read() into a fold, prints, and ends with survey_end().
  */
-#ifndef PFW_TOOLS_SHARE_SURVEY_H
-#define PFW_TOOLS_SHARE_SURVEY_H
+#pragma once
 
 #include "share/select_args.h"
 #include "store/pass/pass.h"
@@ -185,5 +184,3 @@ int survey_read(struct survey *survey, struct survey_input *input, const struct 
 bool survey_wants(const struct pfw_select *select, struct pfw_select_state *state, size_t file,
 		  const struct pfw_entry *entry, bool summed, struct pfw_slice name,
 		  struct pfw_slice cat);
-
-#endif

@@ -3,8 +3,7 @@
  * A command that answers from indexes calls this when it cannot yet, and asks again.  Nothing of it
  * is an error: without an index the lines are read.  docs/index_format.rst says when and where.
  */
-#ifndef PFW_TOOLS_SHARE_UNASKED_H
-#define PFW_TOOLS_SHARE_UNASKED_H
+#pragma once
 
 #include "share/survey.h"
 
@@ -23,5 +22,3 @@ size_t unasked_indexes(const struct unasked *how, char *const *path, size_t coun
 
 /* The same for the traces of a survey, unless --no-index was given. */
 size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces, bool compacted);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A figure of such a kind is not known: it is "-" for people and null for programs, never 0.
  */
-#ifndef PFW_TOOLS_SHARE_UNRECORDED_H
-#define PFW_TOOLS_SHARE_UNRECORDED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ enum unrecorded {
 /* Print under a table why the figures are not known: one item of a list, whose first one follows an
  * empty line; *any says whether there was one.  Thread: main. */
 void unrecorded_say(const char *figures, enum unrecorded kind, bool *any);
-
-#endif

@@ -1,7 +1,6 @@
 /* tools/table/columns.h - the columns of `pfw table`: their keys, headers and values.
  */
-#ifndef PFW_TOOLS_TABLE_COLUMNS_H
-#define PFW_TOOLS_TABLE_COLUMNS_H
+#pragma once
 
 #include "share/unrecorded.h"
 #include "store/index/index.h"
@@ -100,5 +99,3 @@ const char *table_column_key(const struct table_column *column, enum pfw_table_s
  * How a column's values are written for programs: µs with three decimals, bytes, counts, percents.
  */
 enum grid_kind table_column_kind(const struct table_column *column);
-
-#endif

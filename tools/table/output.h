@@ -1,6 +1,5 @@
 /* tools/table/output.h - writes the sections of `pfw table` for people or for programs. */
-#ifndef PFW_TOOLS_TABLE_OUTPUT_H
-#define PFW_TOOLS_TABLE_OUTPUT_H
+#pragma once
 
 #include "table/columns.h"
 
@@ -35,5 +34,3 @@ void table_column_text(const struct table_column *column, const struct pfw_avera
 
 /* 12.345us, 12.345ms, 12.345s */
 void table_time_text(double us, char *out, size_t size);
-
-#endif

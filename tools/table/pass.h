@@ -1,8 +1,7 @@
 /* tools/table/pass.h - what lines.c (a block, in any thread), collect.c (block results, in
  * order) and nest.c (after the pass) share.
  */
-#ifndef PFW_TOOLS_TABLE_PASS_H
-#define PFW_TOOLS_TABLE_PASS_H
+#pragma once
 
 #include "store/kit/pair_ids.h"
 #include "store/line/io.h"
@@ -90,5 +89,3 @@ void table_pass_drop(void *user, void *result);
 /* Nest all spans: add self times to the rows and assign GPU work to its launchers.  All workers'
  * rows are merged into the table's. 0, or as pfw_nesting_run().  Thread: main. */
 int table_nest(const struct table_pass *pass);
-
-#endif

@@ -5,8 +5,7 @@
  * collect.c and lines.c read, index.c asks indexes, columns.c has the columns, print.c, text.c and
  * data.c print.
  */
-#ifndef PFW_TOOLS_TABLE_TABLE_H
-#define PFW_TOOLS_TABLE_TABLE_H
+#pragma once
 
 #include "share/survey.h"
 #include "store/nesting/averages.h"
@@ -181,5 +180,3 @@ void table_print(struct table *table, const struct table_options *options);
 
 /* For completion: the values of --group-by, --sort-by and --columns; see struct cli_command. */
 bool table_values(const char *option, char out[CLI_VALUES_BYTES]);
-
-#endif

@@ -9,8 +9,7 @@
  * at the look before is in the file at this one, or still in the ring.  So the sums of an interval
  * are those of the new lines of files, plus those of the rings now, minus those of the rings before.
  */
-#ifndef PFW_TOOLS_TOP_TOP_H
-#define PFW_TOOLS_TOP_TOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -195,5 +194,3 @@ int top_next(struct top *top);
 
 /* Whether nothing is left to watch.  What has ended was shown, and is forgotten. */
 bool top_is_over(struct top *top, int *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* tools/ui/cells.h - the text of one cell of a table: width, padding, quoting. */
-#ifndef PFW_TOOLS_UI_CELLS_H
-#define PFW_TOOLS_UI_CELLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ char *cell_csv(char *at, const char *text, size_t bytes);
 
 /* Append a TSV value: tab, line breaks, backslash become \t \n \r \\.  At most 2 * bytes bytes. */
 char *cell_tsv(char *at, const char *text, size_t bytes);
-
-#endif

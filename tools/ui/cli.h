@@ -4,8 +4,7 @@
  * use src/common and src/store.  Start here: a command is one struct cli_command, from which help,
  * manual page, completion and the message for a bad option are made.  Then grid.h for tables.
  */
-#ifndef PFW_TOOLS_UI_CLI_H
-#define PFW_TOOLS_UI_CLI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -176,5 +175,3 @@ int cli_finish(FILE *out, const struct cli_command *command, int status);
 
 /* The path of libpfw_preload.so that belongs to this binary, or false. */
 bool cli_find_preload(char *path, size_t size);
-
-#endif

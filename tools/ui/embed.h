@@ -1,6 +1,5 @@
 /* tools/ui/embed.h - puts a file of this tree into the program, as a text that ends in a zero byte. */
-#ifndef PFW_TOOLS_UI_EMBED_H
-#define PFW_TOOLS_UI_EMBED_H
+#pragma once
 
 /* `path` is from tools/, which is on the include path; the assembler reads it.  CMakeLists.txt makes the
  * object depend on the file. */
@@ -8,5 +7,3 @@
 	__asm__(".pushsection .rodata\n" #name ":\n.incbin \"" path "\"\n.byte 0\n" \
 		".popsection\n");                                                   \
 	extern const char name[]
-
-#endif

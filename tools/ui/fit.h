@@ -1,6 +1,5 @@
 /* tools/ui/fit.h - which columns of a table fit the terminal. */
-#ifndef PFW_TOOLS_UI_FIT_H
-#define PFW_TOOLS_UI_FIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ __attribute__((format(printf, 4, 5))) void fit_words(FILE *out, int column, int 
 
 /* Say which columns are hidden, if any are. */
 void fit_say(FILE *out, const struct fit_column *column, size_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* tools/ui/grid.h - a table of cells, for people (text, md) or for programs (ndjson, csv, tsv). */
-#ifndef PFW_TOOLS_UI_GRID_H
-#define PFW_TOOLS_UI_GRID_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,5 +106,3 @@ int64_t grid_number_at(const struct grid *grid, const struct grid_cell *row, siz
 		       int64_t otherwise);
 
 void grid_release(struct grid *grid);
-
-#endif

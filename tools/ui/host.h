@@ -3,8 +3,7 @@
  * libpfwread.so.1 does (src/read/tables.c), and so does `pfw report`.  The command then writes to no stream,
  * draws no progress bar, catches no signal and leaves no index.
  */
-#ifndef PFW_TOOLS_UI_HOST_H
-#define PFW_TOOLS_UI_HOST_H
+#pragma once
 
 #include "ui/cli.h"
 #include "ui/grid.h"
@@ -37,5 +36,3 @@ void host_list(struct host_words *words, const char *const *word, size_t count);
 /* Run a command with a host; NULL: it prints as if the process were its own.  Its exit status, or CLI_USAGE
  * after a message.  The list of words is freed. */
 int host_run(const struct host *host, const struct cli_command *command, struct host_words *words);
-
-#endif

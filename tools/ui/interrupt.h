@@ -1,6 +1,5 @@
 /* tools/ui/interrupt.h - Ctrl-C for commands that must clean up before they end. */
-#ifndef PFW_TOOLS_UI_INTERRUPT_H
-#define PFW_TOOLS_UI_INTERRUPT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@ const _Atomic bool *stop_watch(void);
 
 /* If a signal was caught, end by it, as the shell expects. */
 void stop_end(void);
-
-#endif

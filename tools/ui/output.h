@@ -1,6 +1,5 @@
 /* tools/ui/output.h - where results go: standard output, or a file that appears complete. */
-#ifndef PFW_TOOLS_UI_OUTPUT_H
-#define PFW_TOOLS_UI_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ int output_finish(struct output *output, int status);
 
 /* Close without a result and remove the temporary file. */
 void output_abandon(struct output *output);
-
-#endif

@@ -1,6 +1,5 @@
 /* tools/ui/progress.h - the progress bar of a command on standard error, if that is a terminal. */
-#ifndef PFW_TOOLS_UI_PROGRESS_H
-#define PFW_TOOLS_UI_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ void progress_of_pass(void *user, uint64_t done, uint64_t all);
 /* Erase the bar before other text is written to the terminal, and at the end: cli_error(),
  * cli_finish() and stop_end() call this.  The next progress_show() draws it again. */
 void progress_hide(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* tools/validate/merged.h - checks of the lines of many processes in one compacted file. */
-#ifndef PFW_TOOLS_VALIDATE_MERGED_H
-#define PFW_TOOLS_VALIDATE_MERGED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ const char *merged_line(struct merged *merged, const char *line, size_t bytes,
 /* After the last line: the problem of process `number` or, if `number` is merged->count, of the
  * whole file; NULL: none.  The result may be in `text`. */
 const char *merged_problem(struct merged *merged, size_t number, char *text, size_t size);
-
-#endif

@@ -4,8 +4,7 @@
  * tools/ui, tools/share and the store.  Start with validate.c, then line.c (checks) and print.c
  * (output).
  */
-#ifndef PFW_TOOLS_VALIDATE_VALIDATE_H
-#define PFW_TOOLS_VALIDATE_VALIDATE_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -107,5 +106,3 @@ void validate_end(struct validate *check);
 
 /* Compare the header of each gzip member with its lines. */
 void validate_members(struct validate *check, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* core.h - what the parts of the extension module pfw._core share. */
-#ifndef PFW_PYTHON_CORE_H
-#define PFW_PYTHON_CORE_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -125,5 +124,3 @@ int core_add_marks(PyObject *module);
 int core_add_kineto(PyObject *module);
 int core_add_gpus(PyObject *module);
 int core_add_switch(PyObject *module);
-
-#endif

@@ -1,6 +1,5 @@
 /* kineto.h - what torch.profiler has recorded, as its own C++ objects tell it. */
-#ifndef PFW_PYTHON_KINETO_H
-#define PFW_PYTHON_KINETO_H
+#pragma once
 
 #include "core.h"
 
@@ -102,5 +101,3 @@ struct kineto_memory kineto_memory_in(const struct kineto *kineto, int64_t start
 
 /* Write all of them; *written says how many.  0, or -1 with an exception. */
 int kineto_write(const struct kineto *kineto, size_t *written);
-
-#endif

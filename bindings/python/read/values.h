@@ -1,6 +1,5 @@
 /* values.h - the values of a record batch as Python objects, for programs without an Arrow library. */
-#ifndef PFW_PYTHON_VALUES_H
-#define PFW_PYTHON_VALUES_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,5 +9,3 @@
 /* The next batch of a stream as {name: [int, float, str or None]}; {} after the last one; NULL: an
  * exception, also for a column of three numbers. */
 PyObject *pfw_values_next(struct ArrowArrayStream *stream);
-
-#endif

@@ -3,8 +3,7 @@
  * fnmatch() would depend on the locale.  Time is at most the product of both lengths.
  * Thread: any.  Signal: safe, all of them.
  */
-#ifndef PFW_COMMON_BASE_GLOBS_H
-#define PFW_COMMON_BASE_GLOBS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ uint64_t pfw_glob_names(const char *list, char separator, const char *name);
  * '/' matches a single component: "*.tmp", "cache", "data/[0-9]*", "/scratch".
  */
 uint64_t pfw_glob_path(const char *list, const char *path, size_t bytes);
-
-#endif

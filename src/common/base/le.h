@@ -1,6 +1,5 @@
 /* common/base/le.h - integers as little-endian bytes, for file formats on any machine. */
-#ifndef PFW_COMMON_BASE_LE_H
-#define PFW_COMMON_BASE_LE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ static inline uint64_t pfw_le_get(const unsigned char *in, int bytes)
 		value = value << 8 | in[--bytes];
 	return value;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Thread: any.  Signal: safe, all of them.
  */
-#ifndef PFW_COMMON_BASE_NAMES_H
-#define PFW_COMMON_BASE_NAMES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ enum pfw_names {
  */
 #define PFW_ARG_NAMES_MAX 512
 char *pfw_arg_names(char *out, unsigned set, uint64_t value);
-
-#endif

@@ -8,8 +8,7 @@
  * directly, never touch errno and return -errno on failure.
  * Thread: any.  Signal: safe, all of them.  Fork: no state.
  */
-#ifndef PFW_COMMON_BASE_OS_H
-#define PFW_COMMON_BASE_OS_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -376,6 +375,4 @@ static inline int pfw_os_read_lines(const char *path, char *buf, size_t size,
 /* After this line a call of an interposed function does not compile. */
 #ifndef PFW_OS_NO_POISON
 #pragma GCC poison open openat read write pread pwrite close fopen fwrite fread fclose getenv setenv
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* common/base/seccomp.h - what a seccomp filter of the program would do with our system calls. */
-#ifndef PFW_COMMON_BASE_SECCOMP_H
-#define PFW_COMMON_BASE_SECCOMP_H
+#pragma once
 
 #include <linux/filter.h>
 #include <stdbool.h>
@@ -24,5 +23,3 @@ enum pfw_seccomp pfw_seccomp_ask(const struct sock_filter *filter, unsigned coun
 enum pfw_seccomp pfw_seccomp_ask_all(const struct sock_filter *filter, unsigned count,
 				     struct pfw_seccomp_state *state, const char **name,
 				     bool *writer);
-
-#endif

@@ -4,8 +4,7 @@
  * allocate, which would show in the traced program.
  * Thread: any.  Signal: safe, all of them.
  */
-#ifndef PFW_COMMON_BASE_TEXT_H
-#define PFW_COMMON_BASE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -120,5 +119,3 @@ static inline bool pfw_text_same(const char *a, const char *b)
 	}
 	return *a == *b;
 }
-
-#endif

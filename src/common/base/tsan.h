@@ -3,8 +3,7 @@
  * It does not see what assembly does in memory: each place that uses assembly for an atomic operation
  * needs this header, or a race is reported that is none.
  */
-#ifndef PFW_COMMON_BASE_TSAN_H
-#define PFW_COMMON_BASE_TSAN_H
+#pragma once
 
 #if defined(__SANITIZE_THREAD__)
 #define PFW_TSAN 1
@@ -12,6 +11,4 @@
 #define PFW_TSAN __has_feature(thread_sanitizer)
 #else
 #define PFW_TSAN 0
-#endif
-
 #endif

@@ -4,8 +4,7 @@
  * and TiB; m is a minute.  So m and M differ only where both kinds of units are accepted.
  * Thread: any.  Signal: safe, all of them.
  */
-#ifndef PFW_COMMON_BASE_UNITS_H
-#define PFW_COMMON_BASE_UNITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ bool pfw_units_ns(const char *text, size_t bytes, uint64_t *ns);
 
 /* Read a text that is a whole number of bytes; the unit is optional. */
 bool pfw_units_size(const char *text, size_t bytes, uint64_t *size);
-
-#endif

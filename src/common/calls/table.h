@@ -3,8 +3,7 @@
  * Room common/calls: the wrapped calls as data (calls.def), and the calls that are not wrapped
  * (unwrapped.def).  It uses common/format.  Start with the head of calls.def.
  */
-#ifndef PFW_COMMON_CALLS_TABLE_H
-#define PFW_COMMON_CALLS_TABLE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ struct pfw_call_info {
 
 /* All rows in the order of enum pfw_call, and their number.  Thread: any.  Signal: safe. */
 const struct pfw_call_info *pfw_calls_info(size_t *count);
-
-#endif

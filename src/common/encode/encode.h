@@ -5,8 +5,7 @@
  *
  * The keys of a line are id name cat pid tid ts dur ph args, in this order (docs/format.rst).
  */
-#ifndef PFW_COMMON_ENCODE_ENCODE_H
-#define PFW_COMMON_ENCODE_ENCODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -91,5 +90,3 @@ char *pfw_json_string(char *out, const char *text, size_t bytes, bool *valid);
 /* Whether text is exactly one JSON value (RFC 8259) with a depth of at most 64.  False for values
  * that make readers refuse the whole file: lone surrogates, and numbers beyond a double. */
 bool pfw_json_valid(const char *text, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* common/encode/frame.h - the frame of a line: id, tid, ts, dur, ph and the end. */
-#ifndef PFW_COMMON_ENCODE_FRAME_H
-#define PFW_COMMON_ENCODE_FRAME_H
+#pragma once
 
 #include "common/encode/internal.h"
 
@@ -154,5 +153,3 @@ static inline char *pfw_json_finish(struct pfw_json *json, char *out,
 	pfw_json_count_times(json, times);
 	return out;
 }
-
-#endif

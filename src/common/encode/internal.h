@@ -4,8 +4,7 @@
  * and of compute events.  Both put a line together from its frame (frame.h) and from the texts that
  * its template has made (shapes.h).
  */
-#ifndef PFW_COMMON_ENCODE_INTERNAL_H
-#define PFW_COMMON_ENCODE_INTERNAL_H
+#pragma once
 
 #include <string.h>
 
@@ -224,5 +223,3 @@ static inline char *pfw_json_put_comma(char *out)
 		*out++ = ',';
 	return out;
 }
-
-#endif

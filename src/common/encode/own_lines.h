@@ -7,8 +7,7 @@
  * Thread: drain, all of them.  Signal: safe.  Strings need not be UTF-8; fixed-size members of the
  * header need not be NUL-terminated.
  */
-#ifndef PFW_COMMON_ENCODE_OWN_LINES_H
-#define PFW_COMMON_ENCODE_OWN_LINES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -89,5 +88,3 @@ void pfw_spool_profiled_lost(struct pfw_spool_header *header);
 
 /* The sum of header->lost. */
 uint64_t pfw_spool_lost(const struct pfw_spool_header *header);
-
-#endif

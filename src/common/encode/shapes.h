@@ -1,6 +1,5 @@
 /* common/encode/shapes.h - ready text that the lines of a template share. */
-#ifndef PFW_COMMON_ENCODE_SHAPES_H
-#define PFW_COMMON_ENCODE_SHAPES_H
+#pragma once
 
 #include "common/encode/internal.h"
 
@@ -39,5 +38,3 @@ static inline char *pfw_json_put_prefix(char *out, const struct pfw_json_shape *
 		memcpy(out + 64, shape->prefix + 64, sizeof(shape->prefix) - 64);
 	return out + shape->prefix_bytes;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * recorder/spool/short_sums.h fills the entries; recovery reads those of a dead process.
  */
-#ifndef PFW_COMMON_ENCODE_SUMMED_H
-#define PFW_COMMON_ENCODE_SUMMED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ bool pfw_summed_left(const struct pfw_sum *sum, unsigned parity, struct pfw_sum_
  * add up.  Thread: drain. */
 char *pfw_summed_line(struct pfw_json *json, char *out, const struct pfw_sum_news *news,
 		      uint64_t ts_ns);
-
-#endif

@@ -3,8 +3,7 @@
  * Functions write up to PFW_JSON_SLACK bytes past the end that they return: a copy of fixed size is
  * a few stores, a copy of exact size is a call.
  */
-#ifndef PFW_COMMON_ENCODE_TEXT_H
-#define PFW_COMMON_ENCODE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -130,5 +129,3 @@ char *pfw_append_base64(char *out, const char *text, size_t bytes);
  * longest valid prefix (at least 1), which one U+FFFD replaces.
  */
 int pfw_append_utf8(const char *text, size_t bytes);
-
-#endif

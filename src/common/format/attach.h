@@ -3,8 +3,7 @@
  * One mapping of the attached process, which the command reads and writes through /proc/PID/mem.
  * tools/attach/stub.c, which is no C, knows the offsets of the first members.
  */
-#ifndef PFW_COMMON_FORMAT_ATTACH_H
-#define PFW_COMMON_FORMAT_ATTACH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ _Static_assert(offsetof(struct pfw_attach_head, values) == 24, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, entry) == 32, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, library) == 64, "stub.c");
 _Static_assert(sizeof(struct pfw_attach_block) <= PFW_ATTACH_BYTES, "fits");
-
-#endif

@@ -5,8 +5,7 @@
  * a pair at each drain and interpolates between pairs, so the error of an event's time is the noise
  * of a pair (tens of ns), however long the run.
  */
-#ifndef PFW_COMMON_FORMAT_CLOCK_H
-#define PFW_COMMON_FORMAT_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -121,5 +120,3 @@ uint64_t pfw_clock_map_ns(const struct pfw_clock_map *map, uint64_t ticks);
 
 /* Ticks to ns since the epoch; never decreases with ticks between two updates.  Thread: drain. */
 uint64_t pfw_clock_map_epoch_ns(const struct pfw_clock_map *map, uint64_t ticks);
-
-#endif

@@ -4,8 +4,7 @@
  * thread sleeps on the bell, executes the request and answers.  A recording process that has been
  * idle for a while has no writer thread: it sees the request with its next event.
  */
-#ifndef PFW_COMMON_FORMAT_CONTROL_H
-#define PFW_COMMON_FORMAT_CONTROL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ void pfw_control_pause(struct pfw_control *control, int paused);
  * replaces it.  Thread: any, of another process.
  */
 int pfw_control_ask(struct pfw_control *control, enum pfw_request wish, uint64_t timeout_ns);
-
-#endif

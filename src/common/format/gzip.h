@@ -3,8 +3,7 @@
  * The libraries are dlopened (RTLD_LOCAL) only for compression, so the traced program never sees
  * them.  gzip_header.h describes the header of a member.
  */
-#ifndef PFW_COMMON_FORMAT_GZIP_H
-#define PFW_COMMON_FORMAT_GZIP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ void pfw_gzip_pad(void *out, size_t bytes);
 /* Make the last member of pfw_gzip_member() `by` bytes longer, by a comment of blanks in its
  * header, which readers skip.  The caller has room.  Return the new length.  Thread: the owner. */
 size_t pfw_gzip_lengthen(void *member, size_t bytes, size_t by);
-
-#endif

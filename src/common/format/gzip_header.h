@@ -6,8 +6,7 @@
  * are read as well.  It is the first subfield; others may follow it.  gzip and zlib skip them (RFC
  * 1952, 2.3.1.1).
  */
-#ifndef PFW_COMMON_FORMAT_GZIP_HEADER_H
-#define PFW_COMMON_FORMAT_GZIP_HEADER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ size_t pfw_gzip_more(const unsigned char *member, size_t *bytes);
 /* Read the summary out of a member's header.  Return 0, -EAGAIN if `bytes` is too short to tell, or
  * -ENOENT if the header has no subfield of ours. */
 int pfw_gzip_read_summary(const void *member, size_t bytes, struct pfw_gzip_summary *summary);
-
-#endif

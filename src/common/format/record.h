@@ -12,8 +12,7 @@
  * program bytes where a first slot holds `committed`: clear_tails() in recorder/spool/ring.c wipes
  * them before reuse.
  */
-#ifndef PFW_COMMON_FORMAT_RECORD_H
-#define PFW_COMMON_FORMAT_RECORD_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -169,5 +168,3 @@ enum pfw_pp_bit {
 		PFW_PP_BITS
 };
 _Static_assert(PFW_PP_BITS <= 64, "the mask is one word");
-
-#endif

@@ -3,8 +3,7 @@
  * CUPTI's buffers are a source.  The writer takes records from a source as from a ring and does not
  * know what it is.  Recovery finds nothing of a source: it is gone with its process.
  */
-#ifndef PFW_COMMON_FORMAT_SOURCE_H
-#define PFW_COMMON_FORMAT_SOURCE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ struct pfw_source {
 	/* Fill at most `room` figures and return their number.  Thread: drain. */
 	unsigned (*figures)(struct pfw_source_figure *figure, unsigned room);
 };
-
-#endif

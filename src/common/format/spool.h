@@ -22,8 +22,7 @@
  * A flight recorder's rings keep many stretches, of which its writer frees the oldest unwritten.
  * It is recovered in the same way.
  */
-#ifndef PFW_COMMON_FORMAT_SPOOL_H
-#define PFW_COMMON_FORMAT_SPOOL_H
+#pragma once
 
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -362,5 +361,3 @@ static inline struct pfw_record *pfw_ring_slot(struct pfw_ring_chunk *stretch, u
 
 	return (struct pfw_record *)(slots + (position & (stretch->capacity - 1)) * PFW_SLOT_BYTES);
 }
-
-#endif

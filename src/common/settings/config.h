@@ -6,8 +6,7 @@
  * config.def is the only list of variables: the parser, `pfw config`, the table in
  * docs/variables.rst and the "did you mean" are made from it.
  */
-#ifndef PFW_COMMON_SETTINGS_CONFIG_H
-#define PFW_COMMON_SETTINGS_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -139,5 +138,3 @@ const char *pfw_config_lookup(char *const *environ, const char *name);
 
 /* The number from 0 to INT32_MAX that NAME is set to, or -1.  name NULL: -1. */
 int32_t pfw_config_number(char *const *environ, const char *name);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * PFW_KEEP and PFW_DUMP_ON as pure functions, and the median that step>Kx is about.
  */
-#ifndef PFW_COMMON_SETTINGS_KEEP_H
-#define PFW_COMMON_SETTINGS_KEEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ struct pfw_step_times {
 
 /* Add a step.  Return the median of those before it, 0 if they are fewer than PFW_STEPS_LEAST. */
 uint64_t pfw_step_times_add(struct pfw_step_times *times, uint64_t ns);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Pure: it opens no file.
  */
-#ifndef PFW_COMMON_SETTINGS_NAMING_H
-#define PFW_COMMON_SETTINGS_NAMING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ int pfw_name_numbered(char *out, const char *path, unsigned n);
 /* The n-th dump of a flight recorder, n >= 1: "t-rank0003.pfw.gz" -> "t-rank0003-dump1.pfw.gz".
  * As above. */
 int pfw_name_dump(char *out, const char *path, unsigned n);
-
-#endif

@@ -1,6 +1,5 @@
 /* common/settings/process.h - identity of processes: pid and start time. */
-#ifndef PFW_COMMON_SETTINGS_PROCESS_H
-#define PFW_COMMON_SETTINGS_PROCESS_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -30,5 +29,3 @@ uint64_t pfw_process_now(void);
 /* Update *process, copied from the parent, in a forked child that started between after_ns and
  * before_ns.  If both are in one clock tick, that is the start time; else /proc is read. */
 void pfw_process_forked(struct pfw_process *process, uint64_t after_ns, uint64_t before_ns);
-
-#endif

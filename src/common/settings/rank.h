@@ -1,6 +1,5 @@
 /* common/settings/rank.h - the rank of a process, from the variables of its launcher. */
-#ifndef PFW_COMMON_SETTINGS_RANK_H
-#define PFW_COMMON_SETTINGS_RANK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ struct pfw_rank {
  */
 void pfw_rank_find(struct pfw_rank *rank, const struct pfw_config *config, char *const *environ,
 		   int argc, char *const *argv);
-
-#endif

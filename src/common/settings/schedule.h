@@ -2,8 +2,7 @@
  *
  * Rules and words are those of torch.profiler.schedule() of PyTorch 2.15.
  */
-#ifndef PFW_COMMON_SETTINGS_SCHEDULE_H
-#define PFW_COMMON_SETTINGS_SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ bool pfw_plan_records_at(const struct pfw_plan *plan, uint64_t elapsed_ns, uint6
 /* Torch's messages for a wrong or doubtful schedule. */
 #define PFW_SCHEDULE_INVALID "Invalid profiler schedule arguments"
 #define PFW_SCHEDULE_NO_WARMUP "Profiler won't be using warmup, this can skew profiler results"
-
-#endif

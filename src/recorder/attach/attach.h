@@ -9,8 +9,7 @@
  * redirected to the wrappers, and back on detach.  Nothing is remembered about an object: each look
  * reads it anew inside dl_iterate_phdr(), so that an object removed by dlclose() is never touched.
  */
-#ifndef PFW_RECORDER_ATTACH_ATTACH_H
-#define PFW_RECORDER_ATTACH_ATTACH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ void pfw_attach_look(void);
  * whatever call made it.  Thread: app. */
 void pfw_attach_hold(void);
 void pfw_attach_release(bool child);
-
-#endif

@@ -4,8 +4,7 @@
  * own memory: no file is opened, nothing is allocated, the dynamic linker is not called.  Use it
  * inside dl_iterate_phdr(), which keeps the object mapped.
  */
-#ifndef PFW_RECORDER_ATTACH_OBJECT_H
-#define PFW_RECORDER_ATTACH_OBJECT_H
+#pragma once
 
 #include <link.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ uint32_t pfw_object_symbols(const struct pfw_object *object);
 
 /* The ELF hash of the version that a symbol requires or has; 0 = none. */
 uint32_t pfw_object_version(const struct pfw_object *object, uint32_t symbol);
-
-#endif

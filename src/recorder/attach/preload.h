@@ -1,6 +1,5 @@
 /* recorder/attach/preload.h - the recorder's side of the preload object. */
-#ifndef PFW_RECORDER_ATTACH_PRELOAD_H
-#define PFW_RECORDER_ATTACH_PRELOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ void pfw_attach_wrappers(const struct pfw_preload *preload);
 /* How many calls that would have been recorded came before the preload object's constructor, and
  * have not been counted yet.  Thread: init. */
 uint64_t pfw_attach_early_calls(const struct pfw_preload *preload);
-
-#endif

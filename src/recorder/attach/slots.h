@@ -1,6 +1,5 @@
 /* recorder/attach/slots.h - redirects a few calls of other libraries. */
-#ifndef PFW_RECORDER_ATTACH_SLOTS_H
-#define PFW_RECORDER_ATTACH_SLOTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ struct pfw_slots {
  * any, one at a time.  Signal: unsafe (dl_iterate_phdr).
  */
 void pfw_slots_look(struct pfw_slots *slots);
-
-#endif

@@ -3,8 +3,7 @@
  * cupti.c decides when.  The functions may be called only between a successful pfw_cupti_load() and
  * the end of the program, by one thread at a time.  Signal: unsafe, all of them.
  */
-#ifndef PFW_RECORDER_GPU_CLIENT_H
-#define PFW_RECORDER_GPU_CLIENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ bool pfw_cupti_client_own_clock(void);
 /* Push to or pop from the calling thread's stack of external ids.  Return 0 or CUPTI's error. */
 uint32_t pfw_cupti_client_push(uint64_t id);
 uint32_t pfw_cupti_client_pop(uint64_t *id);
-
-#endif

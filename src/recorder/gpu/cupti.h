@@ -4,8 +4,7 @@
  * recorder/gpu_records (the library and its records), recorder/attach (to redirect calls) and the
  * rooms before them.  Start with cupti.c, then client.c and yield.h.
  */
-#ifndef PFW_RECORDER_GPU_CUPTI_H
-#define PFW_RECORDER_GPU_CUPTI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,5 +72,3 @@ uint64_t pfw_cupti_shares_since(void);
 
 /* The number of the probe's threads in this process.  Thread: any. */
 unsigned pfw_cupti_threads(void);
-
-#endif

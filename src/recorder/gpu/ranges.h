@@ -5,8 +5,7 @@
  * program has initialised CUDA, which that very call may do, and it is never begun while another
  * profiler holds it.  So calls that go through the dynamic linker are redirected to us.
  */
-#ifndef PFW_RECORDER_GPU_RANGES_H
-#define PFW_RECORDER_GPU_RANGES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ extern void (*pfw_cupti_ranged)(bool begins);
 /* Redirect the calls of objects that were loaded since the last look.  Thread: any, one at a time.
  * Signal: unsafe (dl_iterate_phdr). */
 void pfw_cupti_ranges_look(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* recorder/gpu/refusal.h - messages that say why GPU work is not recorded, one line each. */
-#ifndef PFW_RECORDER_GPU_REFUSAL_H
-#define PFW_RECORDER_GPU_REFUSAL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ void pfw_cupti_refuse_library(int error, const char *chosen);
  * may never return.  Thread: any.
  */
 void pfw_cupti_refuse_call(const char *call, uint32_t result, const char *holder);
-
-#endif

@@ -1,6 +1,5 @@
 /* recorder/gpu/spans.h - tells CUPTI each thread's innermost span, so that launches carry it. */
-#ifndef PFW_RECORDER_GPU_SPANS_H
-#define PFW_RECORDER_GPU_SPANS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -30,5 +29,3 @@ void pfw_cupti_spans_end(void);
 /* Whether spans were ever begun, in this process or in the one that it was forked from.  Thread:
  * any. */
 bool pfw_cupti_spans_begun(void);
-
-#endif

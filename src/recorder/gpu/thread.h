@@ -1,8 +1,7 @@
 /* recorder/gpu/thread.h - our thread in processes that use a GPU: it flushes CUPTI and does
  * deferred work.
  */
-#ifndef PFW_RECORDER_GPU_THREAD_H
-#define PFW_RECORDER_GPU_THREAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ bool pfw_cupti_thread_is_there(void);
 
 /* Fork: the child has no such thread. */
 void pfw_cupti_thread_forget(void);
-
-#endif

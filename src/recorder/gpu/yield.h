@@ -8,8 +8,7 @@
  * other client records, we record nothing, so that its profile is whole.  We resume when it has
  * disabled what it enabled.
  */
-#ifndef PFW_RECORDER_GPU_YIELD_H
-#define PFW_RECORDER_GPU_YIELD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ bool pfw_cupti_yield_clock(void);
 /* Hand a finished buffer that is not ours to the other client.  Thread: cupti. */
 void pfw_cupti_yield_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
 			       size_t valid_bytes);
-
-#endif

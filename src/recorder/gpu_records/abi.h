@@ -8,8 +8,7 @@
  * tests/gpu/conformance.c compares every number, offset and prototype here with NVIDIA's headers
  * where the headers are installed.
  */
-#ifndef PFW_RECORDER_GPU_RECORDS_ABI_H
-#define PFW_RECORDER_GPU_RECORDS_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -348,5 +347,3 @@ enum {
 	X(MAX_REGISTERS_PER_MULTIPROCESSOR, registers, 82) \
 	X(MAX_BLOCKS_PER_MULTIPROCESSOR, blocks, 106)      \
 	X(RESERVED_SHARED_MEMORY_PER_BLOCK, reserved_smem, 111)
-
-#endif

@@ -14,8 +14,7 @@
  * the span of a launch may be in a later buffer than its kernel.  The second reading is the
  * writer's: it makes lines of the records and calls nothing of CUPTI.
  */
-#ifndef PFW_RECORDER_GPU_RECORDS_BUFFERS_H
-#define PFW_RECORDER_GPU_RECORDS_BUFFERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -110,5 +109,3 @@ static inline uint32_t pfw_cupti_noted_call(const struct pfw_cupti_api *api)
 {
 	return api->process;
 }
-
-#endif

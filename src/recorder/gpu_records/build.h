@@ -1,6 +1,5 @@
 /* recorder/gpu_records/build.h - puts together a PP record from the values of one CUPTI record. */
-#ifndef PFW_RECORDER_GPU_RECORDS_BUILD_H
-#define PFW_RECORDER_GPU_RECORDS_BUILD_H
+#pragma once
 
 #include <pfw/pfw.h>
 #include <string.h>
@@ -74,5 +73,3 @@ void pfw_build_instant(uint64_t ns);
 
 /* The finished record, *slots long; valid until the next pfw_build_begin(). */
 const struct pfw_record *pfw_build_finish(const struct pfw_build *build, unsigned *slots);
-
-#endif

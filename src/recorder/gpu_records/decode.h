@@ -1,6 +1,5 @@
 /* recorder/gpu_records/decode.h - converts one of CUPTI's records to one of ours. */
-#ifndef PFW_RECORDER_GPU_RECORDS_DECODE_H
-#define PFW_RECORDER_GPU_RECORDS_DECODE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ extern struct pfw_cupti_decoding pfw_cupti_decoding;
  * no line, because the first reading has kept its content or because it is noise.  Thread: drain.
  */
 const struct pfw_record *pfw_cupti_decode(const void *record, unsigned *slots);
-
-#endif

@@ -3,8 +3,7 @@
  * CUPTI without a driver returns errors or (13.2) crashes.  So CUPTI is neither loaded nor called
  * before the program itself has initialised the driver and the driver has found a device.
  */
-#ifndef PFW_RECORDER_GPU_RECORDS_LIB_H
-#define PFW_RECORDER_GPU_RECORDS_LIB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ int pfw_cupti_load(const char *chosen);
  */
 bool pfw_cupti_lib_lock(void);
 void pfw_cupti_lib_unlock(void);
-
-#endif

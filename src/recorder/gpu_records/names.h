@@ -1,6 +1,5 @@
 /* recorder/gpu_records/names.h - readable names of kernels and calls, each kept once. */
-#ifndef PFW_RECORDER_GPU_RECORDS_NAMES_H
-#define PFW_RECORDER_GPU_RECORDS_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ void pfw_cupti_find_demangler(void);
 
 /* Fork: forget all references, since a child's arena is empty. */
 void pfw_cupti_names_forget(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* recorder/gpu_records/occupancy.h - the share of a GPU's threads that a kernel can keep busy. */
-#ifndef PFW_RECORDER_GPU_RECORDS_OCCUPANCY_H
-#define PFW_RECORDER_GPU_RECORDS_OCCUPANCY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -9,5 +8,3 @@
 /* The threads of the blocks that one multiprocessor holds (fewer if the grid is small) divided by
  * the threads that it can hold: 0..1, four decimals.  False: not known.  Thread: drain. */
 bool pfw_cupti_occupancy(const struct pfw_cupti_kernel *kernel, double *occupancy);
-
-#endif

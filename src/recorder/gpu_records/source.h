@@ -1,6 +1,5 @@
 /* recorder/gpu_records/source.h - gives the writer the records of finished buffers. */
-#ifndef PFW_RECORDER_GPU_RECORDS_SOURCE_H
-#define PFW_RECORDER_GPU_RECORDS_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ void pfw_cupti_source_last(bool last);
 
 /* Fork: forget the buffer that is being read.  Thread: the child's first. */
 void pfw_cupti_source_forget(void);
-
-#endif

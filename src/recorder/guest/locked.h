@@ -2,8 +2,7 @@
  *
  * After mlockall(MCL_FUTURE) the kernel locks each new mapping, ours too, and counts it.
  */
-#ifndef PFW_RECORDER_GUEST_LOCKED_H
-#define PFW_RECORDER_GUEST_LOCKED_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,5 +18,3 @@ static inline void *pfw_unlock(void *memory, size_t bytes)
 		pfw_syscall6(SYS_munlock, (long)memory, (long)bytes, 0, 0, 0, 0);
 	return memory;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * its own.  Ours are open while a thread of the program does the writer's work; if the kernel gives
  * the writer no table of its own, the trace is open as long as the writer runs.
  */
-#ifndef PFW_RECORDER_GUEST_OWN_FDS_H
-#define PFW_RECORDER_GUEST_OWN_FDS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -84,5 +83,3 @@ int pfw_own_fds_borrow(int fd);
 
 /* Close the copies of the parent's files.  Thread: a forked child's only one. */
 void pfw_own_fds_close(void);
-
-#endif

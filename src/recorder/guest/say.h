@@ -3,8 +3,7 @@
  * Room recorder/guest: how the recorder lives in somebody else's process without being noticed: its
  * messages, its file descriptors (own_fds.h) and its threads (thread.h).  It may use common only.
  */
-#ifndef PFW_RECORDER_GUEST_SAY_H
-#define PFW_RECORDER_GUEST_SAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ void pfw_say(const char *line);
 
 /* Print before, number and after as one line.  Thread: any.  Signal: safe. */
 void pfw_say_number(const char *before, uint64_t number, const char *after);
-
-#endif

@@ -6,8 +6,7 @@
  * that depends on threads: malloc, stdio, errno, dlopen, thread-local variables.  It may call the
  * system through common/base/os.h.
  */
-#ifndef PFW_RECORDER_GUEST_THREAD_H
-#define PFW_RECORDER_GUEST_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,5 +36,3 @@ int pfw_own_thread_start(struct pfw_own_thread *worker, void (*work)(void *arg),
 /* Wait until the thread is gone and the process no longer counts it.  Thread: app, one at a time.
  * Signal: safe. */
 void pfw_own_thread_join(struct pfw_own_thread *worker);
-
-#endif

@@ -4,8 +4,7 @@
  * PyTorch's operators.  It may use recorder/gpu (spans of launches), recorder/probe and the rooms
  * before them.  Start with span.h, then api.c and compute.c.
  */
-#ifndef PFW_RECORDER_MARKS_API_H
-#define PFW_RECORDER_MARKS_API_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ int32_t pfw_api_tid(void);
 /* Name the lanes of a device, context or stream: place->name; only the fields that are set count.
  * Thread: app.  Signal: safe. */
 void pfw_api_name_place(const struct pfw_compute *place);
-
-#endif

@@ -1,6 +1,5 @@
 /* recorder/marks/nvtx.h - NVTX ranges and marks of the program, as spans of cat PP. */
-#ifndef PFW_RECORDER_MARKS_NVTX_H
-#define PFW_RECORDER_MARKS_NVTX_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ bool pfw_nvtx_attach(pfw_nvtx_export *export);
 
 /* Free the stack of a thread that has ended.  Thread: app, the one that ends. */
 void pfw_nvtx_thread_died(void);
-
-#endif

@@ -3,8 +3,7 @@
  * Written from the interface's documentation, so that the build needs no header of NVIDIA's.
  * tests/gpu/nvtx_target.c compares it with NVIDIA's header.
  */
-#ifndef PFW_RECORDER_MARKS_NVTX_ABI_H
-#define PFW_RECORDER_MARKS_NVTX_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -111,5 +110,3 @@ enum {
 	PFW_NVTX_DomainCreateA,
 	PFW_NVTX_DomainCreateW,
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* recorder/marks/nvtx_names.h - NVTX's registered strings, domains and categories. */
-#ifndef PFW_RECORDER_MARKS_NVTX_NAMES_H
-#define PFW_RECORDER_MARKS_NVTX_NAMES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ const char *pfw_nvtx_category(const void *domain, uint32_t number);
 
 /* A wide text as UTF-8 in buf; returns buf.  Thread: any.  Signal: safe. */
 const char *pfw_nvtx_narrow(char buf[PFW_NVTX_TEXT_BYTES], const wchar_t *wide);
-
-#endif

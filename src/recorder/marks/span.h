@@ -4,8 +4,7 @@
  * instructions as possible: a name that this thread has used before, no arguments, room in the
  * ring.  All other cases are out of line in api.c.
  */
-#ifndef PFW_RECORDER_MARKS_SPAN_H
-#define PFW_RECORDER_MARKS_SPAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -170,5 +169,3 @@ PFW_SPAN_INLINE void pfw_span_close(struct pfw_span *span, uint8_t flags)
 	else
 		pfw_span_end_slow(span, live, t1, flags);
 }
-
-#endif

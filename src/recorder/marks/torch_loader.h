@@ -3,8 +3,7 @@
  * at::RecordFunction reports only that some iterator is asked for a batch, not which one, nor that it
  * has none left.  Python knows both: torch_loader.c looks at the frame of __next__().
  */
-#ifndef PFW_RECORDER_MARKS_TORCH_LOADER_H
-#define PFW_RECORDER_MARKS_TORCH_LOADER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ bool pfw_torch_loader_exhausted(void);
  */
 typedef void pfw_loader_worker(int64_t pid, uint64_t number);
 void pfw_torch_loader_workers(pfw_loader_worker *tell);
-
-#endif

@@ -5,8 +5,7 @@
  * PyTorch has it "for fleet-wide monitoring".  Its types are C++'s, so torch_ops.c declares each as
  * the compiler lays it out, and leaves PyTorch versions alone that were not tested.
  */
-#ifndef PFW_RECORDER_MARKS_TORCH_OPS_H
-#define PFW_RECORDER_MARKS_TORCH_OPS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -28,5 +27,3 @@ void pfw_torch_ops_forked(void);
 /* Recording was switched: register or remove callbacks, effective from the next operator on.
  * Thread: app.  Signal: unsafe. */
 void pfw_torch_ops_listen(void);
-
-#endif

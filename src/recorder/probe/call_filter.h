@@ -1,8 +1,7 @@
 /* recorder/probe/call_filter.h - which calls are recorded (PFW_CALLS, DFTRACER_DISABLE_*), and
  * which are summed instead (PFW_MIN_DUR).
  */
-#ifndef PFW_RECORDER_PROBE_CALL_FILTER_H
-#define PFW_RECORDER_PROBE_CALL_FILTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ extern uint64_t pfw_slow_ticks;
 bool pfw_short_fd(const struct pfw_probe *probe, uint64_t ticks, bool failed,
 		  const uint64_t *value);
 bool pfw_short_call(const struct pfw_probe *probe, uint64_t ticks, const struct pfw_ending *ending);
-
-#endif

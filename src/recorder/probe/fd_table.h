@@ -6,8 +6,7 @@
  * child, so a name that may have changed unseen is never used; a forked child still uses what its
  * parent knew at the fork.
  */
-#ifndef PFW_RECORDER_PROBE_FD_TABLE_H
-#define PFW_RECORDER_PROBE_FD_TABLE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -84,5 +83,3 @@ ssize_t pfw_fd_read_link(int fd, char *path, size_t size);
  * errno.  Thread: app.  Signal: safe.
  */
 uint64_t pfw_fd_resolve(int fd);
-
-#endif

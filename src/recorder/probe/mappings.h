@@ -4,8 +4,7 @@
  * files; a range that does not fit is not recorded.  No lock: an entry is taken by
  * compare-and-swap, and skipped while another thread has it.
  */
-#ifndef PFW_RECORDER_PROBE_MAPPINGS_H
-#define PFW_RECORDER_PROBE_MAPPINGS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ bool pfw_mappings_find(uintptr_t start, size_t bytes, uint32_t *name);
 /* As find, and remove the range.  Call it before munmap(): afterwards the addresses may be another
  * thread's new mapping.  Thread: app.  Signal: safe. */
 bool pfw_mappings_cut(uintptr_t start, size_t bytes, uint32_t *name);
-
-#endif

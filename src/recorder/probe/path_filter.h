@@ -1,6 +1,5 @@
 /* recorder/probe/path_filter.h - which paths are traced: DFTRACER_DATA_DIR, PFW_EXCLUDE. */
-#ifndef PFW_RECORDER_PROBE_PATH_FILTER_H
-#define PFW_RECORDER_PROBE_PATH_FILTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ void pfw_path_filter_mark_into(_Atomic uint64_t *marks);
 
 /* Set the trace's own path, which is never traced.  Thread: any. */
 void pfw_path_filter_set_trace(const char *path);
-
-#endif

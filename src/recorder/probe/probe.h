@@ -9,8 +9,7 @@
  * between them, so the call may block, be interrupted by a handler that does I/O, be cancelled, or
  * be left by longjmp().
  */
-#ifndef PFW_RECORDER_PROBE_PROBE_H
-#define PFW_RECORDER_PROBE_PROBE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -299,5 +298,3 @@ bool pfw_probe_text_traced(const struct pfw_tail *name);
 
 /* Copy from a program's pointer; false: unreadable.  Thread: any.  Signal: safe. */
 bool pfw_probe_peek(void *to, const void *from, size_t bytes);
-
-#endif

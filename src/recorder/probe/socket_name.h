@@ -5,8 +5,7 @@
  *	socket:[udp 10.0.0.7:53 bound]		not connected; its own address
  *	socket:[unix /run/x.sock], socket:[unix @x], socket:[unix]
  */
-#ifndef PFW_RECORDER_PROBE_SOCKET_NAME_H
-#define PFW_RECORDER_PROBE_SOCKET_NAME_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/socket.h>
@@ -22,5 +21,3 @@ size_t pfw_socket_name(int fd, char name[PFW_SOCKET_NAME_BYTES]);
  * 0 as above.  Thread: app.  Signal: safe. */
 size_t pfw_socket_name_to(int fd, const struct sockaddr_storage *address, socklen_t bytes,
 			  char name[PFW_SOCKET_NAME_BYTES]);
-
-#endif

@@ -6,8 +6,7 @@
  * The writer's thread samples between two passes over the rings.  Its own usage is subtracted.
  * Cumulative figures are written as the growth since the sample before, so they may be added up.
  */
-#ifndef PFW_RECORDER_SAMPLE_COUNTERS_H
-#define PFW_RECORDER_SAMPLE_COUNTERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ uint64_t pfw_counters_tick(bool on);
 
 /* A forked child starts from zero.  Thread: the child's first. */
 void pfw_counters_forked(void);
-
-#endif

@@ -4,8 +4,7 @@
  * initializations.  So we load a copy of our own (dlmopen), which the program's use of the library
  * cannot affect.
  */
-#ifndef PFW_RECORDER_SAMPLE_NVML_H
-#define PFW_RECORDER_SAMPLE_NVML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ void pfw_nvml_leave(void);
 
 /* A forked child cannot use its parent's GPU.  Thread: the child's first. */
 void pfw_nvml_forked(void);
-
-#endif

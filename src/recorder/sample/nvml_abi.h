@@ -3,8 +3,7 @@
  * Written from its documentation, so that building needs no NVIDIA header.  The tests' stand-in
  * checks it against the real header.
  */
-#ifndef PFW_RECORDER_SAMPLE_NVML_ABI_H
-#define PFW_RECORDER_SAMPLE_NVML_ABI_H
+#pragma once
 
 struct pfw_nvml_utilization {
 	unsigned gpu, memory; /* percent of the time with a running kernel, with memory access */
@@ -50,5 +49,3 @@ enum {
 	X(nvmlDeviceGetPowerUsage, (void *device, unsigned *milliwatts))                           \
 	X(nvmlDeviceGetClockInfo, (void *device, int clock, unsigned *mhz))                        \
 	X(nvmlDeviceGetFieldValues, (void *device, int count, struct pfw_nvml_field *field))
-
-#endif

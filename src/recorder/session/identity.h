@@ -1,6 +1,5 @@
 /* recorder/session/identity.h - who this process is (pid, host, rank, run) and its trace's name. */
-#ifndef PFW_RECORDER_SESSION_IDENTITY_H
-#define PFW_RECORDER_SESSION_IDENTITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ int pfw_identity_trace(const struct pfw_identity *identity, const struct pfw_con
 
 /* Fill the fields of a spool's header that describe the process. */
 void pfw_identity_header(const struct pfw_identity *identity, struct pfw_spool_header *header);
-
-#endif

@@ -12,8 +12,7 @@
  * Stack: what a thread of the program does under `life` runs on our own stack
  * (recorder/guest/stack.h), so that no call takes more than 2 KiB of the program's.
  */
-#ifndef PFW_RECORDER_SESSION_INTERNAL_H
-#define PFW_RECORDER_SESSION_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -201,5 +200,3 @@ void pfw_session_end_now(const char *reason, const char *exec_path, bool followe
 void pfw_session_resume(void);
 void pfw_session_join(void);
 void pfw_session_at_exit(void);
-
-#endif

@@ -5,8 +5,7 @@
  * of its own, by the ancestor that it follows (the leader): it copies the state on the leader's
  * control page.
  */
-#ifndef PFW_RECORDER_SESSION_STEPPER_H
-#define PFW_RECORDER_SESSION_STEPPER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ void pfw_stepper_exec(void);
 /* A forked child follows its parent (`leader`; NULL = they share no memory) until it makes a step,
  * which then is step 0.  Thread: the child's first. */
 void pfw_stepper_forked(const struct pfw_spool_header *leader);
-
-#endif

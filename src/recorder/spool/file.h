@@ -1,6 +1,5 @@
 /* recorder/spool/file.h - make the spool of a process, append chunks to it, and find others. */
-#ifndef PFW_RECORDER_SPOOL_FILE_H
-#define PFW_RECORDER_SPOOL_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,5 +100,3 @@ bool pfw_spool_owners_hold(const struct pfw_spool_owners *owners, int32_t pid);
  * NULL = no spool.  Thread: init. */
 struct pfw_spool_header *pfw_spool_watch(const struct pfw_spool_dirs *dirs, uint32_t uid,
 					 int32_t pid, uint64_t start_time, bool writes);
-
-#endif

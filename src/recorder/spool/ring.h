@@ -11,8 +11,7 @@
  *
  * The registry of all rings of the process is here, too: probes and writer meet in it.
  */
-#ifndef PFW_RECORDER_SPOOL_RING_H
-#define PFW_RECORDER_SPOOL_RING_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -213,5 +212,3 @@ void pfw_ring_space_made(void);
 /* Empty the registry without touching the rings, which are the parent's.
  * Thread: a forked child's only one. */
 void pfw_ring_forget_all(void);
-
-#endif

@@ -3,8 +3,7 @@
  * Each thread adds to the table of its ring, without a locked instruction: no other thread writes
  * there.  The writer turns new sums into `summed` lines; recovery does so after a kill.
  */
-#ifndef PFW_RECORDER_SPOOL_SHORT_SUMS_H
-#define PFW_RECORDER_SPOOL_SHORT_SUMS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ bool pfw_sums_next(struct pfw_sums_chunk *sums, uint32_t *at, struct pfw_sum_new
 
 /* Before the header slot of this parity is written: note what is reported.  Thread: drain. */
 void pfw_sums_save(struct pfw_sums_chunk *sums, unsigned parity);
-
-#endif

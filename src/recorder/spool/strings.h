@@ -4,8 +4,7 @@
  * holds it; names of spans, categories and kernels are interned by content and stay.  Everything is
  * lock-free, since an open() in a signal handler may interrupt an open().
  */
-#ifndef PFW_RECORDER_SPOOL_STRINGS_H
-#define PFW_RECORDER_SPOOL_STRINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ void pfw_strings_reclaim_before(uint64_t now_ticks, uint64_t oldest_ticks);
 /* Whether a text has found no room since the last call.  If so, and if names wait for their records
  * to go: when the older half of them was dropped, else 0.  Thread: drain. */
 uint64_t pfw_strings_scarce(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* recorder/spool/templates.h - templates in the spool that describe the records of each call. */
-#ifndef PFW_RECORDER_SPOOL_TEMPLATES_H
-#define PFW_RECORDER_SPOOL_TEMPLATES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ struct pfw_template_ids {
 };
 
 struct pfw_template_ids pfw_templates_ids(void);
-
-#endif

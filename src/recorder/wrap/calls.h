@@ -8,8 +8,7 @@
  * calls.c, exported names in preload/preload.c.  Each row marked BY_HAND has its wrapper in another
  * file of this room; a missing wrapper does not link.
  */
-#ifndef PFW_RECORDER_WRAP_CALLS_H
-#define PFW_RECORDER_WRAP_CALLS_H
+#pragma once
 
 #include <aio.h>
 #include <dirent.h>
@@ -202,5 +201,3 @@ static inline int pfw_stdio_fd(FILE *stream)
 #define PFW_VALUES(...)                    \
 	(const uint64_t[]){ __VA_ARGS__ }, \
 		sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t)
-
-#endif

@@ -2,8 +2,7 @@
  *
  * If they are missing, they are added (PFW_FOLLOW) or the program is recorded as untraced.
  */
-#ifndef PFW_RECORDER_WRAP_EXEC_ENV_H
-#define PFW_RECORDER_WRAP_EXEC_ENV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ void pfw_exec_env_take_back(void);
 
 /* In the parent: the vfork child, if there was one, has run its program or has ended. */
 void pfw_exec_env_vforked(int32_t pid);
-
-#endif

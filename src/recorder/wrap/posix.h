@@ -1,6 +1,5 @@
 /* recorder/wrap/posix.h - the ends of calls that several wrappers share. */
-#ifndef PFW_RECORDER_WRAP_POSIX_H
-#define PFW_RECORDER_WRAP_POSIX_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -65,5 +64,3 @@ void pfw_record_path(struct pfw_probe *probe, const char *path, const uint64_t *
 
 /* Tell AddressSanitizer that this thread leaves its frames without returning.  Thread: app. */
 void pfw_leave_frames(void);
-
-#endif

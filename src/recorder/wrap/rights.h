@@ -2,8 +2,7 @@
  *
  * They act on the calling thread alone, and a program without threads knows of no other.
  */
-#ifndef PFW_RECORDER_WRAP_RIGHTS_H
-#define PFW_RECORDER_WRAP_RIGHTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ void pfw_rights_end(long number, const long *arg, long ret);
 
 /* Put the filter on the writer's thread, too.  False: the kernel cannot, make the call itself. */
 bool pfw_rights_sync(long number, const long *arg, long *ret);
-
-#endif

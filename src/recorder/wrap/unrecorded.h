@@ -4,8 +4,7 @@
  * memory that they share with the kernel is visible in /proc, and a ring of io_uring counts the
  * operations consumed from it.  A ring that exists only between two looks is not found.
  */
-#ifndef PFW_RECORDER_WRAP_UNRECORDED_H
-#define PFW_RECORDER_WRAP_UNRECORDED_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ void pfw_unrecorded_submitted(uint64_t context);
 
 /* Fork: the rings and contexts found so far are the parent's. */
 void pfw_unrecorded_forked(void);
-
-#endif

@@ -8,8 +8,7 @@
  * in_place.c runs the same pass as a job for a thread of the program; finish.c runs the last ones.
  * Lock: all functions here need `work`, unless they say otherwise.
  */
-#ifndef PFW_RECORDER_WRITER_INTERNAL_H
-#define PFW_RECORDER_WRITER_INTERNAL_H
+#pragma once
 
 #include "recorder/writer/writer.h"
 
@@ -184,5 +183,3 @@ void pfw_writer_run_job(struct pfw_writer *writer);
 
 /* A job: a full pass that writes the sums, too. */
 int pfw_writer_pass_now(struct pfw_writer *writer, void *unused);
-
-#endif

@@ -1,6 +1,5 @@
 /* recorder/writer/trace_file.h - the output file: created once, locked, never overwritten. */
-#ifndef PFW_RECORDER_WRITER_TRACE_FILE_H
-#define PFW_RECORDER_WRITER_TRACE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ bool pfw_output_lacks_room(int error);
 
 /* Print what failed, which file, why, and what to do.  `made`: the file exists. */
 void pfw_output_say_error(void (*say)(const char *line), const char *path, int error, int made);
-
-#endif

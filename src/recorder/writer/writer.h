@@ -12,8 +12,7 @@
  * Lock: session's `life` is held around start, pause, finish, make_rings and rename.  `work` comes
  * below it and is held while draining and writing.
  */
-#ifndef PFW_RECORDER_WRITER_WRITER_H
-#define PFW_RECORDER_WRITER_WRITER_H
+#pragma once
 
 #include <stdalign.h>
 #include <stdbool.h>
@@ -256,5 +255,3 @@ void pfw_writer_begin_file(struct pfw_writer *writer, const char *path);
 
 /* Reset everything but the settings, releasing nothing.  Thread: a forked child's only one. */
 void pfw_writer_forget(struct pfw_writer *writer);
-
-#endif

@@ -9,8 +9,7 @@
  * If the process is killed, the next one carries it out.  Unlocked temporary files without a
  * complete journal are leftovers, which are removed.
  */
-#ifndef PFW_STORE_COMMIT_COMMIT_H
-#define PFW_STORE_COMMIT_COMMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ int pfw_commit_run(struct pfw_commit *commit, unsigned *kept);
 
 /* Free it, and remove what was not committed. */
 void pfw_commit_end(struct pfw_commit *commit);
-
-#endif

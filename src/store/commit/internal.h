@@ -1,6 +1,5 @@
 /* store/commit/internal.h - shared by commit.c, journal.c and carry.c. */
-#ifndef PFW_STORE_COMMIT_INTERNAL_H
-#define PFW_STORE_COMMIT_INTERNAL_H
+#pragma once
 
 #include "store/commit/commit.h"
 
@@ -52,5 +51,3 @@ bool pfw_journal_is_whole(const struct pfw_journal *journal);
 
 /* Put a journal's content into *commit. */
 int pfw_journal_parse(struct pfw_commit *commit, struct pfw_journal *journal);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/compare/in_index.h - the rows of a comparison in an index: docs/index_format.rst. */
-#ifndef PFW_STORE_COMPARE_IN_INDEX_H
-#define PFW_STORE_COMPARE_IN_INDEX_H
+#pragma once
 
 #include "store/compare/rows.h"
 #include "store/index/parts.h"
@@ -31,5 +30,3 @@ int pfw_compare_from_index(struct pfw_index *index, struct pfw_compare_reader *r
 /* Add the sample of a row to one of at most `most` calls.  0, -ENOMEM or -EBADMSG. */
 int pfw_compare_read_sample(struct pfw_sampled *into, const struct pfw_compare_found *row,
 			    uint32_t most);
-
-#endif

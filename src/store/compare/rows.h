@@ -4,8 +4,7 @@
  * not depend on order, so the rows of blocks, files and ranks add up to those of a run, however its
  * lines are split.  It may use store/{table,index,line,math,kit}.  Start here.
  */
-#ifndef PFW_STORE_COMPARE_ROWS_H
-#define PFW_STORE_COMPARE_ROWS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -94,5 +93,3 @@ void pfw_compare_add_sums(struct pfw_compare_sums *into, const struct pfw_compar
 /* Empty them and keep the memory; or free the memory, too. */
 void pfw_compare_rows_clear(struct pfw_compare_rows *rows);
 void pfw_compare_rows_release(struct pfw_compare_rows *rows);
-
-#endif

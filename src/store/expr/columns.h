@@ -1,6 +1,5 @@
 /* store/expr/columns.h - fields of a line as table cells: `--fields ts,dur,name,args.fname`. */
-#ifndef PFW_STORE_EXPR_COLUMNS_H
-#define PFW_STORE_EXPR_COLUMNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ void pfw_columns_free(struct pfw_columns *columns);
  * decimals.  Thread: any. */
 void pfw_columns_cell(const struct pfw_columns *columns, size_t i, const struct pfw_entry *entry,
 		      int64_t rank, struct pfw_cell *cell);
-
-#endif

@@ -20,8 +20,7 @@
  * Room store/expr: the expression language: parse.c and leaf.c compile, eval.c tests lines, may.c
  * tests whole blocks and index rows.  Uses store/regex, store/line and store/pass.  Start here.
  */
-#ifndef PFW_STORE_EXPR_EXPR_H
-#define PFW_STORE_EXPR_EXPR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ bool pfw_expr_may(const struct pfw_expr *expr, const struct pfw_expr_facts *fact
 
 /* A lower bound of dur for lines that match; 0: none is known.  Thread: any. */
 int64_t pfw_expr_least_dur(const struct pfw_expr *expr);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/expr/internal.h - the compiled form of an expression, and its parser. */
-#ifndef PFW_STORE_EXPR_INTERNAL_H
-#define PFW_STORE_EXPR_INTERNAL_H
+#pragma once
 
 #include "store/expr/expr.h"
 #include "store/pass/fname_hashes.h"
@@ -228,5 +227,3 @@ static inline bool pfw_parser_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * It uses ISA-L if that is found, which takes less than half of zlib's time, else zlib.
  */
-#ifndef PFW_STORE_GZIP_INFLATE_H
-#define PFW_STORE_GZIP_INFLATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ bool pfw_inflate_begun(const struct pfw_inflate *inflate);
 /* After PFW_INFLATE_END of a resumed member: how many bytes of its CRC and length are still to be
  * skipped. */
 unsigned pfw_inflate_trailer(const struct pfw_inflate *inflate);
-
-#endif

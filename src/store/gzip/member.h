@@ -13,8 +13,7 @@
  * file is in order if its members are.  So a member can be copied, cut out and checked without the
  * others.
  */
-#ifndef PFW_STORE_GZIP_MEMBER_H
-#define PFW_STORE_GZIP_MEMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ size_t pfw_member_bound(size_t text_bytes);
 int64_t pfw_member_make(struct pfw_member *member, void *out, size_t room, const char *text,
 			size_t text_bytes, struct pfw_gzip_summary *summary,
 			const struct pfw_sorted_mark *mark, size_t number);
-
-#endif

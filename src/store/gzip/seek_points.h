@@ -3,8 +3,7 @@
  * A seek point is a border between two deflate blocks, with the 32 KiB of text before it, to which
  * matches may refer.
  */
-#ifndef PFW_STORE_GZIP_SEEK_POINTS_H
-#define PFW_STORE_GZIP_SEEK_POINTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ static inline bool pfw_points_due(const struct pfw_points_maker *maker)
 
 /* Make a point at this bit of the file. 0 or -ENOMEM. */
 int pfw_points_make(struct pfw_points_maker *maker, uint64_t file_bits);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/gzip/unzip.h - inflates a whole gzip member in memory. */
-#ifndef PFW_STORE_GZIP_UNZIP_H
-#define PFW_STORE_GZIP_UNZIP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ size_t pfw_unzip_bytes(const void *member, size_t member_bytes);
  * and the CRC are checked.  Return 0, or -EBADMSG if it is not such a member. */
 int pfw_unzip_member(struct pfw_unzip *unzip, const void *member, size_t member_bytes, void *text,
 		     size_t text_bytes);
-
-#endif

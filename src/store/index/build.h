@@ -1,6 +1,5 @@
 /* store/index/build.h - makes or checks the indexes of traces in one pass over their lines. */
-#ifndef PFW_STORE_INDEX_BUILD_H
-#define PFW_STORE_INDEX_BUILD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ int pfw_index_build(const struct pfw_index_build *build);
  * the error of reading the trace.  Thread: any.
  */
 int pfw_index_check(const char *path, bool *differs, char *how, size_t size);
-
-#endif

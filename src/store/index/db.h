@@ -1,7 +1,6 @@
 /* store/index/db.h - shared by reading and writing an index: schema, blobs, SQLite's errors.
  */
-#ifndef PFW_STORE_INDEX_DB_H
-#define PFW_STORE_INDEX_DB_H
+#pragma once
 
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -99,5 +98,3 @@ struct pfw_blob_sums {
 
 /* The sums of the next file; returns as pfw_blob_next_row(). */
 int pfw_blob_next_sums(struct pfw_blob_reader *reader, struct pfw_blob_sums *sums);
-
-#endif

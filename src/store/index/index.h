@@ -6,8 +6,7 @@
  * store/{summary,traces,partial,read,pass,line,math,sys,kit}.  Start with pfw_index_open() and
  * pfw_index_begin().
  */
-#ifndef PFW_STORE_INDEX_INDEX_H
-#define PFW_STORE_INDEX_INDEX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -200,5 +199,3 @@ int pfw_index_compare(struct pfw_index_writer *writer, const struct pfw_index_tr
 
 /* Free the writer, and remove an unfinished index. */
 void pfw_index_end(struct pfw_index_writer *writer);
-
-#endif

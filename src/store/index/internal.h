@@ -1,6 +1,5 @@
 /* store/index/internal.h - rows of an index that is read or written; private to the room. */
-#ifndef PFW_STORE_INDEX_INTERNAL_H
-#define PFW_STORE_INDEX_INTERNAL_H
+#pragma once
 
 #include <sys/stat.h>
 
@@ -120,5 +119,3 @@ void pfw_index_free_parts(struct pfw_index_writer *writer);
 
 /* Write all tables except those of blocks, and commit.  0 or -errno. */
 int pfw_index_put_totals(struct pfw_index_writer *writer, const struct pfw_index_trace *trace);
-
-#endif

@@ -7,8 +7,7 @@
  * each may become a row of the table `part`, and the end another one.  `pfw index --check` and `pfw
  * validate` make the rows again and compare, so they must be deterministic.
  */
-#ifndef PFW_STORE_INDEX_PARTS_H
-#define PFW_STORE_INDEX_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,5 +80,3 @@ int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, 
 /* The same for the row of more(), which is the last one of its own. */
 int pfw_index_more(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
 		   int (*take)(void *user, const uint8_t *data, size_t bytes, bool last));
-
-#endif

@@ -4,8 +4,7 @@
  * whose path has this hash, and HASH.trace, a link to the trace.  It counts only if it and the
  * directory that it is in belong to this user, and nobody else writes in it.
  */
-#ifndef PFW_STORE_INDEX_PLACE_H
-#define PFW_STORE_INDEX_PLACE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ void pfw_index_cache_trim(const char *stem);
  * directory of root's where nobody else can replace files.
  */
 bool pfw_index_may_be_beside(const char *trace);
-
-#endif

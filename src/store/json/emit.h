@@ -2,8 +2,7 @@
  *
  * Numbers: pfw_append_u64() and pfw_append_i64() of common/encode/text.h.
  */
-#ifndef PFW_STORE_JSON_EMIT_H
-#define PFW_STORE_JSON_EMIT_H
+#pragma once
 
 #include <string.h>
 
@@ -39,5 +38,3 @@ static inline char *pfw_emit_us(char *at, int64_t ns)
 	*at++ = '-';
 	return pfw_append_us(at, -(uint64_t)ns);
 }
-
-#endif

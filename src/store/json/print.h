@@ -1,6 +1,5 @@
 /* store/json/print.h - writes JSON to a stream by templates and adds commas, quotes and escapes. */
-#ifndef PFW_STORE_JSON_PRINT_H
-#define PFW_STORE_JSON_PRINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ __attribute__((format(printf, 2, 3))) void pfw_print(struct pfw_printer *printer
 /* Write a key, which must need no escapes, and a value: JSON, or a text. */
 void pfw_print_json(struct pfw_printer *printer, const char *key, const char *json, size_t bytes);
 void pfw_print_text(struct pfw_printer *printer, const char *key, const char *text, size_t bytes);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * RFC 8259 with valid UTF-8, whole surrogate pairs and at most PFW_JSON_DEPTH levels.
  */
-#ifndef PFW_STORE_JSON_READER_H
-#define PFW_STORE_JSON_READER_H
+#pragma once
 
 #include "store/json/value.h"
 
@@ -62,5 +61,3 @@ static inline bool pfw_reader_at_digit(const struct pfw_reader *reader)
 {
 	return reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9';
 }
-
-#endif

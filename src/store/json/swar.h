@@ -2,8 +2,7 @@
  *
  * 64-bit arithmetic (SWAR), or SSE2 or NEON where every processor of the architecture has it.
  */
-#ifndef PFW_STORE_JSON_SWAR_H
-#define PFW_STORE_JSON_SWAR_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -109,5 +108,3 @@ static inline uint64_t pfw_bytes_number(uint64_t word, unsigned count)
 		((word >> 16 & 0x000000ff000000ffull) * 0x0000271000000001ull)) >>
 	       32;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * Start here, then reader.h (strict, for untrusted text), walk.h (fast, for text that a reader has
  * accepted) and print.h (output).
  */
-#ifndef PFW_VALUE_H
-#define PFW_VALUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,5 +101,3 @@ static inline bool pfw_slice_begins(const struct pfw_slice *slice, const char *t
 
 	return slice->bytes >= bytes && __builtin_memcmp(slice->at, text, bytes) == 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* store/json/walk.h - one pass over the members of an object that a reader has accepted. */
-#ifndef PFW_STORE_JSON_WALK_H
-#define PFW_STORE_JSON_WALK_H
+#pragma once
 
 #include "store/json/value.h"
 
@@ -29,5 +28,3 @@ __attribute__((always_inline)) static inline bool pfw_member_is(const struct pfw
 
 	return key->bytes == bytes && __builtin_memcmp(key->at, word, bytes) == 0;
 }
-
-#endif

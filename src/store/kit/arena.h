@@ -4,8 +4,7 @@
  * heaps, sorts.  Pure memory: a file here includes libc and files of this room only.  Start with
  * grow.h and text_ids.h.
  */
-#ifndef PFW_STORE_KIT_ARENA_H
-#define PFW_STORE_KIT_ARENA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ char *pfw_arena_copy(struct pfw_arena *arena, const char *text, size_t bytes);
 /* Free all texts; pfw_arena_clear() keeps one chunk for reuse. */
 void pfw_arena_clear(struct pfw_arena *arena);
 void pfw_arena_release(struct pfw_arena *arena);
-
-#endif

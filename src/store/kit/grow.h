@@ -1,6 +1,5 @@
 /* store/kit/grow.h - growable arrays: reserve room for an item, append an item. */
-#ifndef PFW_STORE_KIT_GROW_H
-#define PFW_STORE_KIT_GROW_H
+#pragma once
 
 #include <errno.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ void *pfw_grow_list(void *list, size_t count, size_t size);
 #define PFW_LIST_ROOM(list, count) PFW_GROWN(list, pfw_grow_list(list, count, sizeof(*(list))))
 #define PFW_APPEND(list, count, ...) \
 	(PFW_LIST_ROOM(list, count) ? -ENOMEM : ((list)[(count)++] = __VA_ARGS__, 0))
-
-#endif

@@ -1,6 +1,5 @@
 /* store/kit/hash.h - seeded hashes, so that no trace can force collisions, and a hash table. */
-#ifndef PFW_STORE_KIT_HASH_H
-#define PFW_STORE_KIT_HASH_H
+#pragma once
 
 #include <endian.h>
 #include <stdbool.h>
@@ -112,5 +111,3 @@ static inline uint32_t pfw_hash_slots_next(const struct pfw_hash_slots *slots, u
 		}
 	}
 }
-
-#endif

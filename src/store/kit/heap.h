@@ -1,6 +1,5 @@
 /* store/kit/heap.h - binary heap of any type: item 0 comes out first. */
-#ifndef PFW_STORE_KIT_HEAP_H
-#define PFW_STORE_KIT_HEAP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -30,5 +29,3 @@
 		}                                                                                \
 		heap[at] = item;                                                                 \
 	}
-
-#endif

@@ -1,6 +1,5 @@
 /* store/kit/nearly_sorted.h - stable sorts of any type for arrays that are nearly in order. */
-#ifndef PFW_STORE_KIT_NEARLY_SORTED_H
-#define PFW_STORE_KIT_NEARLY_SORTED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@
 				item[to++] = spare[left++];                                     \
 		}                                                                               \
 	}
-
-#endif

@@ -1,6 +1,5 @@
 /* store/kit/pair_ids.h - numbers pairs of integers (pid and tid) in order of first use, from 0. */
-#ifndef PFW_STORE_KIT_PAIR_IDS_H
-#define PFW_STORE_KIT_PAIR_IDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ int64_t pfw_pair_ids_find(const struct pfw_pair_ids *numbers, uint64_t a, uint64
 /* Prefetch the slot of this pair. */
 void pfw_pair_ids_fetch(const struct pfw_pair_ids *numbers, uint64_t a, uint64_t b);
 void pfw_pair_ids_release(struct pfw_pair_ids *numbers);
-
-#endif

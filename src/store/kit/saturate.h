@@ -1,6 +1,5 @@
 /* store/kit/saturate.h - saturating sums, for numbers out of untrusted files. */
-#ifndef PFW_STORE_KIT_SATURATE_H
-#define PFW_STORE_KIT_SATURATE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ static inline int64_t pfw_saturate_whole(double figure)
 	       : figure >= -0x1p63 ? (int64_t)figure
 				   : INT64_MIN; /* also what is no number */
 }
-
-#endif

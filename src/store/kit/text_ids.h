@@ -1,6 +1,5 @@
 /* store/kit/text_ids.h - numbers texts (file names of a block or a rank) in order of first use. */
-#ifndef PFW_STORE_KIT_TEXT_IDS_H
-#define PFW_STORE_KIT_TEXT_IDS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ int pfw_text_ids_map(struct pfw_text_ids *names, int64_t of, const struct pfw_te
 /* Empty it; the memory is kept for reuse. */
 void pfw_text_ids_clear(struct pfw_text_ids *names);
 void pfw_text_ids_release(struct pfw_text_ids *names);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/kit/varint.h - LEB128 integers of the index's blobs: 7 bits a byte, lowest first. */
-#ifndef PFW_STORE_KIT_VARINT_H
-#define PFW_STORE_KIT_VARINT_H
+#pragma once
 
 #include <endian.h>
 #include <stdbool.h>
@@ -101,5 +100,3 @@ static inline int64_t pfw_varint_unfold(uint64_t value)
 {
 	return (int64_t)(value >> 1 ^ -(value & 1));
 }
-
-#endif

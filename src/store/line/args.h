@@ -2,8 +2,7 @@
  *
  * Inlined, so that the length of a constant key is a constant.  Thread: any.
  */
-#ifndef PFW_STORE_LINE_ARGS_H
-#define PFW_STORE_LINE_ARGS_H
+#pragma once
 
 #include "store/json/walk.h"
 #include "store/line/entry.h"
@@ -80,5 +79,3 @@ static inline bool pfw_args_next(struct pfw_args *args, struct pfw_slice *key,
 	pfw_entry_pair(entry, args->next++, key, value);
 	return true;
 }
-
-#endif

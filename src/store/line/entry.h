@@ -8,8 +8,7 @@
  * which copies nothing: slices point into the line.  If both paths accept a line, the results are
  * equal.
  */
-#ifndef PFW_STORE_LINE_ENTRY_H
-#define PFW_STORE_LINE_ENTRY_H
+#pragma once
 
 #include "store/json/value.h"
 
@@ -176,5 +175,3 @@ static inline bool pfw_entry_arg(const struct pfw_entry *entry, const char *key,
 		return false;
 	return pfw_entry_find(entry, key, bytes, value);
 }
-
-#endif

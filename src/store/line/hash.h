@@ -2,8 +2,7 @@
  *
  * Manifests and headers of members store it: the function is part of the format.
  */
-#ifndef PFW_STORE_LINE_HASH_H
-#define PFW_STORE_LINE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,5 +12,3 @@ uint64_t pfw_linehash(const char *line, size_t bytes);
 
 /* The sum of the hashes of all lines of a text, and their number.  Thread: any. */
 uint64_t pfw_linehash_text(const char *text, size_t bytes, uint64_t *lines);
-
-#endif

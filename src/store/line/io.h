@@ -1,6 +1,5 @@
 /* store/line/io.h - I/O calls of a trace: their roles (cached), and bytes moved. */
-#ifndef PFW_STORE_LINE_IO_H
-#define PFW_STORE_LINE_IO_H
+#pragma once
 
 #include "common/calls/table.h"
 #include "store/kit/hash.h"
@@ -129,5 +128,3 @@ static inline bool pfw_io_moved(struct pfw_io_call call, int64_t ret, int64_t fa
 	*bytes = (uint64_t)moved;
 	return true;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* store/line/step_name.h - training steps in a trace: spans of cat PP named ProfilerStep#N. */
-#ifndef PFW_STORE_LINE_STEP_NAME_H
-#define PFW_STORE_LINE_STEP_NAME_H
+#pragma once
 
 #include <string.h>
 
@@ -39,5 +38,3 @@ static inline bool pfw_says_step(const struct pfw_entry *entry, uint64_t *number
 
 	return pfw_entry_arg(entry, "step", &value) && pfw_value_u64(&value, number);
 }
-
-#endif

@@ -6,8 +6,7 @@
  * needs to be compared with it.  No token contains a zero byte or '\n', so nothing runs past them.
  * For fast.c alone.
  */
-#ifndef PFW_STORE_LINE_TAKE_H
-#define PFW_STORE_LINE_TAKE_H
+#pragma once
 
 #include <string.h>
 
@@ -302,5 +301,3 @@ static __attribute__((noinline)) const char *take_nested_bare(const char *at, co
 {
 	return take_nested(at, end, false);
 }
-
-#endif

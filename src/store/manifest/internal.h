@@ -1,6 +1,5 @@
 /* store/manifest/internal.h - what the files of this room share. */
-#ifndef PFW_STORE_MANIFEST_INTERNAL_H
-#define PFW_STORE_MANIFEST_INTERNAL_H
+#pragma once
 
 #include "store/json/walk.h"
 #include "store/manifest/manifest.h"
@@ -81,5 +80,3 @@ bool pfw_manifest_text_string(const struct pfw_slice *object, const char *key, c
 /* Whether a file's name leads out of the manifest's directory: a hostile manifest must not make us
  * read other files. */
 bool pfw_manifest_text_leads_out(const char *name);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * One JSON object, with a line for each file and each process.
  */
-#ifndef PFW_STORE_MANIFEST_MANIFEST_H
-#define PFW_STORE_MANIFEST_MANIFEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ int pfw_manifest_write(struct pfw_manifest *manifest, FILE *out);
  * Thread: any.
  */
 int pfw_manifest_check(const char *path, void (*tell)(void *user, const char *text), void *user);
-
-#endif

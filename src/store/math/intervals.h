@@ -1,6 +1,5 @@
 /* store/math/intervals.h - exact unions of time intervals, in nanoseconds and little memory. */
-#ifndef PFW_STORE_MATH_INTERVALS_H
-#define PFW_STORE_MATH_INTERVALS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ int pfw_union_settle(struct pfw_union *set, const struct pfw_interval **at, size
 /* Drop intervals that end at or before `before`; the union must be settled. */
 void pfw_union_drop(struct pfw_union *set, int64_t before);
 void pfw_union_release(struct pfw_union *set);
-
-#endif

@@ -1,7 +1,6 @@
 /* store/math/log.h - natural logarithms of durations as integers: their sums do not depend on order,
  * and are the same on every machine, as an index needs. */
-#ifndef PFW_STORE_MATH_LOG_H
-#define PFW_STORE_MATH_LOG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -35,5 +34,3 @@ static inline int64_t pfw_log_ns(int64_t ns)
 	more = z * more >> 31;
 	return (exponent * ln2 >> 16) + 4 * s + 4 * s * more / (INT64_C(1) << 31);
 }
-
-#endif

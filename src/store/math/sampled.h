@@ -7,8 +7,7 @@
  * least level, and of those above, that leaves at most so many (adaptive sampling: Wegman; Flajolet 1990).  So
  * the sample of a union is made from the samples of its parts, whatever the parts are, in any order.
  */
-#ifndef PFW_STORE_MATH_SAMPLED_H
-#define PFW_STORE_MATH_SAMPLED_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -75,5 +74,3 @@ void pfw_sampled_sort(struct pfw_sampled *sampled);
 void pfw_sampled_parts(const struct pfw_sampled *sampled, size_t parts, double *mean);
 
 void pfw_sampled_release(struct pfw_sampled *sampled);
-
-#endif

@@ -8,8 +8,7 @@
  * Room store/math: statistics: sketches, batch means, intervals, tests.  Uses store/kit.  Pure
  * functions of their arguments.  Start here or with stats.h.
  */
-#ifndef PFW_STORE_MATH_SKETCH_H
-#define PFW_STORE_MATH_SKETCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,5 +91,3 @@ int pfw_sketch_decode(struct pfw_sketch *sketch, const uint8_t *data, size_t byt
 /* Empty it and keep the memory; or free the memory, too. */
 void pfw_sketch_clear(struct pfw_sketch *sketch);
 void pfw_sketch_release(struct pfw_sketch *sketch);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/math/stats.h - Student's t, and Holm's correction for multiple tests.  Thread: any. */
-#ifndef PFW_STORE_MATH_STATS_H
-#define PFW_STORE_MATH_STATS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -35,5 +34,3 @@ double pfw_median(double *value, size_t count);
 
 /* The mean without the greatest and the least fifth; as above. */
 double pfw_trimmed_mean(double *value, size_t count);
-
-#endif

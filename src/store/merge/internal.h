@@ -1,6 +1,5 @@
 /* store/merge/internal.h - what the parts of a merge share. */
-#ifndef PFW_STORE_MERGE_INTERNAL_H
-#define PFW_STORE_MERGE_INTERNAL_H
+#pragma once
 
 #include "store/merge/merge.h"
 #include "store/read/fetch.h"
@@ -159,5 +158,3 @@ int pfw_merge_spill(struct merge_run *run);
 /* Read such a unit, in a worker. */
 int pfw_merge_unspill(struct merge_run *run, struct merge_load *load, unsigned worker);
 void pfw_merge_spill_free(struct merge_run *run);
-
-#endif

@@ -9,8 +9,7 @@
  * Room store/merge: the external merge of traces by time, for pfw compact.  Uses store/read,
  * store/gzip, store/line and store/sys.  Start here, then internal.h.
  */
-#ifndef PFW_STORE_MERGE_MERGE_H
-#define PFW_STORE_MERGE_MERGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ struct pfw_merge {
  * temporary file (*where is its path).  Thread: the pool's owner.
  */
 int pfw_merge_run(struct pfw_merge *merge, const char **where);
-
-#endif

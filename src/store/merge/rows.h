@@ -3,8 +3,7 @@
  * Lines are passed on verbatim.  For the order only their head is parsed, up to the time; a line in
  * an unusual form is parsed in full.
  */
-#ifndef PFW_STORE_MERGE_ROWS_H
-#define PFW_STORE_MERGE_ROWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ int pfw_rows_scan(struct pfw_rows *rows, size_t begin, const struct pfw_rows_wan
 		  struct pfw_problems *problems);
 
 void pfw_rows_free(struct pfw_rows *rows);
-
-#endif

@@ -3,8 +3,7 @@
  * A row's key is any bytes; the caller defines their meaning.  Each thread adds to rows of its own,
  * which are merged at the end.  Rows are numbered in order of their first use.
  */
-#ifndef PFW_STORE_NESTING_AVERAGES_H
-#define PFW_STORE_NESTING_AVERAGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,5 +82,3 @@ int64_t pfw_averages_find(struct pfw_averages *averages, const char *key, size_t
 
 /* Add all rows of `from`, and set their `merged`.  Return 0 or -ENOMEM. */
 int pfw_averages_merge(struct pfw_averages *into, struct pfw_averages *from);
-
-#endif

@@ -3,8 +3,7 @@
  * Thread: one at a time for one struct, except pfw_launches_take(), which may run at once for
  * different processes.
  */
-#ifndef PFW_STORE_NESTING_LAUNCHES_H
-#define PFW_STORE_NESTING_LAUNCHES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,5 +72,3 @@ int pfw_launches_settle(struct pfw_launches *launches, struct pfw_spill_budget *
  * same correlation. */
 int64_t pfw_launches_take(struct pfw_launches *launches, uint32_t process, uint64_t launcher,
 			  struct pfw_launches_hint *hint);
-
-#endif

@@ -6,8 +6,7 @@
  * other which says so, else the one that pfw_entry_outer() says.  Spans may come in any order; mixed
  * orders are slower.  It may use store/{sys,math,kit}.  Start with pfw_nesting_run(), then tree.c.
  */
-#ifndef PFW_STORE_NESTING_NESTING_H
-#define PFW_STORE_NESTING_NESTING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,5 +82,3 @@ struct pfw_nesting_user {
  * number of spans deeper than PFW_NESTING_DEPTH. */
 int pfw_nesting_run(struct pfw_nesting *nesting, const struct pfw_nesting_user *user, unsigned jobs,
 		    uint64_t *too_deep);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/nesting/ties.h - which of several spans with identical times lies in which. */
-#ifndef PFW_STORE_NESTING_TIES_H
-#define PFW_STORE_NESTING_TIES_H
+#pragma once
 
 #include "store/nesting/nesting.h"
 
@@ -19,5 +18,3 @@ static inline bool pfw_ties_says(const struct pfw_span *span, const struct pfw_s
 /* Order the spans with identical times, the outermost first.  The spans of a thread come sorted by
  * start, the longer first, then the greater `outer` first. */
 void pfw_ties_settle(struct pfw_span *span, size_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/nesting/tree.h - the tree of one thread's spans, built during one walk; see nesting.h. */
-#ifndef PFW_STORE_NESTING_TREE_H
-#define PFW_STORE_NESTING_TREE_H
+#pragma once
 
 #include "store/nesting/nesting.h"
 
@@ -30,5 +29,3 @@ int pfw_tree_walk(struct pfw_tree *tree, const struct pfw_span *spans, size_t co
 bool pfw_tree_mirrors(struct pfw_tree *tree, const struct pfw_span *spans, size_t count);
 
 void pfw_tree_release(struct pfw_tree *tree);
-
-#endif

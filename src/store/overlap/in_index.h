@@ -1,6 +1,5 @@
 /* store/overlap/in_index.h - reads the overlaps of a compacted trace from its index. */
-#ifndef PFW_STORE_OVERLAP_IN_INDEX_H
-#define PFW_STORE_OVERLAP_IN_INDEX_H
+#pragma once
 
 #include "store/index/parts.h"
 
@@ -15,5 +14,3 @@ int pfw_overlap_read_row(struct pfw_overlap *overlap, const uint8_t *data, size_
 /* Fill *overlap, which must be empty, as pfw_overlap_end() leaves it.  0 or -errno as
  * pfw_index_parts().  Thread: as for the index. */
 int pfw_overlap_from_index(struct pfw_overlap *overlap, struct pfw_index *index);
-
-#endif

@@ -4,8 +4,7 @@
  * time, calls are forgotten: the last 131,072 are known, and no device queues more kernels unless
  * the program has stopped.  Otherwise all calls and kernels are sorted at the end.
  */
-#ifndef PFW_STORE_OVERLAP_LAUNCH_GAPS_H
-#define PFW_STORE_OVERLAP_LAUNCH_GAPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ int pfw_launch_gaps_keep(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends
  * still have no call as unmatched.  0, or as pfw_sorter_add(). */
 int pfw_launch_gaps_end(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued);
 void pfw_launch_gaps_release(struct pfw_launch_gaps *gaps);
-
-#endif

@@ -5,8 +5,7 @@
  * the nanosecond.  It may use store/{index,select,line,math,kit}.  Start with pfw_overlap_take()
  * and sweep() in overlap.c.  Definitions: docs/analysis.rst.
  */
-#ifndef PFW_STORE_OVERLAP_OVERLAP_H
-#define PFW_STORE_OVERLAP_OVERLAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -162,5 +161,3 @@ int pfw_overlap_advance(struct pfw_overlap *overlap, int64_t until_ns);
 
 /* Sweep over the rest; then all sums are complete.  0, or as pfw_sorter_add(). */
 int pfw_overlap_end(struct pfw_overlap *overlap);
-
-#endif

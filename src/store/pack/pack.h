@@ -3,8 +3,7 @@
  * Room store/pack: writes a compacted file and verifies it.  It may use store/{gzip,merge,index}
  * and the rooms before them.  Start here.
  */
-#ifndef PFW_STORE_PACK_PACK_H
-#define PFW_STORE_PACK_PACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ const struct pfw_pack_sum *pfw_pack_sum(const struct pfw_pack *pack);
 int pfw_pack_verify(struct pfw_pack *pack, const _Atomic bool *stop);
 
 void pfw_pack_close(struct pfw_pack *pack);
-
-#endif

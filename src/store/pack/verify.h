@@ -1,6 +1,5 @@
 /* store/pack/verify.h - checks written members by reading them back, by several threads. */
-#ifndef PFW_STORE_PACK_VERIFY_H
-#define PFW_STORE_PACK_VERIFY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ struct pfw_packed {
  * not what was written, -EINTR, -ENOMEM, or why it cannot be read.  Thread: the pool's owner. */
 int pfw_verify_run(const struct pfw_packed *packed, size_t members, int fd, struct pfw_pool *pool,
 		   const _Atomic bool *stop);
-
-#endif

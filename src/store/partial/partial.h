@@ -4,8 +4,7 @@
  * each trace its facts (text: store/traces/partials.h) and its index (store/index/alone.h), both
  * deflated.  This room does not interpret them.  It may use store/{kit,sys}.  Start here.
  */
-#ifndef PFW_STORE_PARTIAL_PARTIAL_H
-#define PFW_STORE_PARTIAL_PARTIAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ int pfw_partial_commit(struct pfw_partial_writer *writer);
 
 /* Free the writer, and remove an unfinished file. */
 void pfw_partial_end(struct pfw_partial_writer *writer);
-
-#endif

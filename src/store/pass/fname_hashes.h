@@ -4,8 +4,7 @@
  * An `FH` line gives the name of a hash once, perhaps after lines, blocks or files that use it.  So
  * the names are read first, if they are needed at all.
  */
-#ifndef PFW_STORE_PASS_FNAME_HASHES_H
-#define PFW_STORE_PASS_FNAME_HASHES_H
+#pragma once
 
 #include "store/line/entry.h"
 #include "store/pass/times.h"
@@ -26,5 +25,3 @@ void pfw_fname_hashes_free(struct pfw_fname_hashes *fnames);
  * Thread: any. */
 bool pfw_fname_hashes_find(const struct pfw_fname_hashes *fnames, const struct pfw_entry *entry,
 			   struct pfw_value *value);
-
-#endif

@@ -1,8 +1,7 @@
 /* store/pass/internal.h - shared by take.c (the next block), pass.c (work and order), parts.c
  * (ranks).
  */
-#ifndef PFW_STORE_PASS_INTERNAL_H
-#define PFW_STORE_PASS_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 
@@ -105,5 +104,3 @@ void pfw_pass_give_text(struct pfw_pass_run *run, struct pass_slot *slot);
 
 /* Close the file if the cursor is after it and no thread reads it. */
 void pfw_pass_close_unused(struct pass_opened *opened);
-
-#endif

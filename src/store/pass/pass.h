@@ -8,8 +8,7 @@
  * called for each of these blocks in order (by file, then block), one at a time, so that output
  * streams in order.  The number of blocks in memory is bounded.
  */
-#ifndef PFW_STORE_PASS_PASS_H
-#define PFW_STORE_PASS_PASS_H
+#pragma once
 
 #include "store/line/entry.h"
 #include "store/read/problems.h"
@@ -125,5 +124,3 @@ bool pfw_pass_lines_next(struct pfw_pass_lines *lines);
 /* Report a problem of the current line, with its place. */
 __attribute__((format(printf, 2, 3))) void pfw_pass_lines_problem(struct pfw_pass_lines *lines,
 								  const char *format, ...);
-
-#endif

@@ -4,8 +4,7 @@
  * that its process was in when it began; a process without steps, such as a worker of a DataLoader,
  * follows the one process of its rank that has steps.
  */
-#ifndef PFW_STORE_PASS_STEPS_H
-#define PFW_STORE_PASS_STEPS_H
+#pragma once
 
 #include "store/line/entry.h"
 #include "store/pass/times.h"
@@ -51,5 +50,3 @@ bool pfw_steps_find(const struct pfw_steps *steps, size_t file, const struct pfw
  * any).  *processes: how many processes have the step. 0: none. */
 int64_t pfw_steps_ns(const struct pfw_steps *steps, const struct pfw_traces *traces,
 		     uint64_t number, int64_t rank, int64_t pid, uint64_t *processes);
-
-#endif

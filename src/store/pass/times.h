@@ -7,8 +7,7 @@
  *
  * Units: ns us µs ms s m h.  All is exact: int64 nanoseconds.
  */
-#ifndef PFW_STORE_PASS_TIMES_H
-#define PFW_STORE_PASS_TIMES_H
+#pragma once
 
 #include "store/traces/traces.h"
 
@@ -78,5 +77,3 @@ void pfw_extent_free(struct pfw_extent *extent);
  */
 int pfw_time_resolve(const struct pfw_time *time, const struct pfw_extent *extent, int64_t rank,
 		     int64_t *ns, int64_t *has);
-
-#endif

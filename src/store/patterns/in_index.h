@@ -1,6 +1,5 @@
 /* store/patterns/in_index.h - reads the patterns of a compacted trace from its index. */
-#ifndef PFW_STORE_PATTERNS_IN_INDEX_H
-#define PFW_STORE_PATTERNS_IN_INDEX_H
+#pragma once
 
 #include "store/index/parts.h"
 #include "store/patterns/patterns.h"
@@ -49,5 +48,3 @@ bool pfw_patterns_indexable(const struct pfw_patterns *patterns);
  */
 int pfw_patterns_from_index(struct pfw_patterns *patterns, int64_t rank,
 			    struct pfw_pattern_counters *counters, struct pfw_index *index);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/patterns/op.h - an operation on a file; private to the room. */
-#ifndef PFW_STORE_PATTERNS_OP_H
-#define PFW_STORE_PATTERNS_OP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, uint64_t process,
  * Thread: one at a time. */
 int pfw_pattern_op_take(struct pfw_patterns *patterns, uint64_t process,
 			const struct pfw_pattern_op *op);
-
-#endif

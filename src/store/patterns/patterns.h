@@ -5,8 +5,7 @@
  * follows from the accesses before it.  It may use store/{index,pass,line,kit}.  Start with
  * pfw_patterns_take().
  */
-#ifndef PFW_STORE_PATTERNS_PATTERNS_H
-#define PFW_STORE_PATTERNS_PATTERNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -154,5 +153,3 @@ void pfw_pattern_add(struct pfw_pattern *into, const struct pfw_pattern *from);
 bool pfw_pattern_counted(const struct pfw_pattern *pattern);
 void pfw_pattern_add_counters(struct pfw_pattern_counters *into,
 			      const struct pfw_pattern_counters *from);
-
-#endif

@@ -8,8 +8,7 @@
  * that begin in that MiB), or the next lines of a stream (a foreign gzip file, a pipe, a file with
  * damage between its members), whose places are unknown before it is read.
  */
-#ifndef PFW_STORE_READ_BLOCKS_H
-#define PFW_STORE_READ_BLOCKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ struct pfw_marks {
 
 /* Read the headers of all members.  Return 0, or why the file cannot be read.  Thread: any. */
 int pfw_marks_read(struct pfw_marks *marks, const char *path, const struct pfw_blocks *blocks);
-
-#endif

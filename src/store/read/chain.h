@@ -1,6 +1,5 @@
 /* store/read/chain.h - the chain of our gzip members: each header gives the next one's place. */
-#ifndef PFW_STORE_READ_CHAIN_H
-#define PFW_STORE_READ_CHAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ int pfw_chain_look(struct pfw_link *link, int fd, uint64_t at);
 
 /* Whether a regular file begins with gzip's magic number: 1 or 0, or -errno. */
 int pfw_is_gzip_fd(int fd);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/read/fetch.h - reads the text of one block of a file. */
-#ifndef PFW_STORE_READ_FETCH_H
-#define PFW_STORE_READ_FETCH_H
+#pragma once
 
 #include "store/read/blocks.h"
 #include "store/read/problems.h"
@@ -42,5 +41,3 @@ int pfw_fetch_streamed(struct pfw_fetch *fetch, const char *path, const struct p
 		       struct pfw_problems *problems);
 
 void pfw_fetch_free(struct pfw_fetch *fetch);
-
-#endif

@@ -3,8 +3,7 @@
  * Reads members in order in bounded memory, from a file or a pipe.  After damage, reading continues
  * at the next whole member of ours.
  */
-#ifndef PFW_STORE_READ_INPUT_H
-#define PFW_STORE_READ_INPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ ssize_t pfw_input_read(struct pfw_input *input, void *buf, size_t size);
  * garbage begins. */
 const char *pfw_input_problem(const struct pfw_input *input);
 uint64_t pfw_input_problem_at(const struct pfw_input *input);
-
-#endif

@@ -4,8 +4,7 @@
  * it belongs.  Most lines are near the one before them, so they are read by chunks that stay in the
  * processor's cache.
  */
-#ifndef PFW_STORE_READ_PLACES_H
-#define PFW_STORE_READ_PLACES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ void pfw_places_reader_free(struct pfw_places_reader *reader);
 
 /* Read the lines into `text`.  0, -ESTALE if a line no longer ends with '\n', or -errno. */
 int pfw_places_read(struct pfw_places_reader *reader, const struct pfw_places *places, char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/read/problems.h - the problems of a block, kept until they are reported in order. */
-#ifndef PFW_STORE_READ_PROBLEMS_H
-#define PFW_STORE_READ_PROBLEMS_H
+#pragma once
 
 #include <stdarg.h>
 
@@ -30,5 +29,3 @@ void pfw_problems_add_long(struct pfw_problems *problems, uint64_t line, uint64_
 			   uint64_t bytes);
 
 void pfw_problems_free(struct pfw_problems *problems);
-
-#endif

@@ -3,8 +3,7 @@
  * Memory is bounded: the buffer grows to PFW_SCAN_LINE_MAX, and a longer line is a problem with its
  * place.  Damage is reported, and reading goes on after it.
  */
-#ifndef PFW_STORE_READ_SCAN_H
-#define PFW_STORE_READ_SCAN_H
+#pragma once
 
 #include "store/line/entry.h"
 
@@ -92,5 +91,3 @@ void pfw_scratch_free(char *scratch);
 /* The text of a string without escapes: the slice itself if it has none, else decoded into
  * `scratch`. */
 struct pfw_slice pfw_scratch_plain(struct pfw_slice text, char *scratch);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/read/stream.h - the text of an input as whole lines, in order. */
-#ifndef PFW_STORE_READ_STREAM_H
-#define PFW_STORE_READ_STREAM_H
+#pragma once
 
 #include "store/read/input.h"
 #include "store/read/problems.h"
@@ -35,5 +34,3 @@ int pfw_stream_read(struct pfw_stream *stream, struct pfw_buffer *text, size_t w
 
 /* Free the memory and close the input. */
 void pfw_stream_close(struct pfw_stream *stream);
-
-#endif

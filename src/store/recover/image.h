@@ -6,8 +6,7 @@
  * those of all.  A sparse file claims records that it does not hold: all copies together have at
  * most PFW_SPOOL_COPIES times the bytes that it takes on its disk, or PFW_SPOOL_COPIED_LEAST.
  */
-#ifndef PFW_STORE_RECOVER_IMAGE_H
-#define PFW_STORE_RECOVER_IMAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -125,5 +124,3 @@ const char *pfw_spool_image_trace(const struct pfw_spool_image *image);
 
 /* Free everything but the descriptor. */
 void pfw_spool_image_release(struct pfw_spool_image *image);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Events, losses and, for a dead process, `end` with reason "recovered".
  */
-#ifndef PFW_STORE_RECOVER_LINES_H
-#define PFW_STORE_RECOVER_LINES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ int pfw_spool_lines_begin(struct pfw_spool_lines *lines, struct pfw_spool_image 
 size_t pfw_spool_lines_next(struct pfw_spool_lines *lines, const char **text);
 
 void pfw_spool_lines_end(struct pfw_spool_lines *lines);
-
-#endif

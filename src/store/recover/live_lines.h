@@ -1,6 +1,5 @@
 /* store/recover/live_lines.h - lines that traced processes have not written to their files yet. */
-#ifndef PFW_STORE_RECOVER_LIVE_LINES_H
-#define PFW_STORE_RECOVER_LIVE_LINES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ int pfw_live_lines_more(void *lines,
 			void *search);
 
 void pfw_live_lines_close(struct pfw_live_lines *lines);
-
-#endif

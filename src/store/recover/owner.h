@@ -1,6 +1,5 @@
 /* store/recover/owner.h - the process that a spool names: host, boot, life, and its trace. */
-#ifndef PFW_STORE_RECOVER_OWNER_H
-#define PFW_STORE_RECOVER_OWNER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ enum pfw_life {
  * that line.  `why` explains ALIVE and UNKNOWN.
  */
 enum pfw_life pfw_life_of(const char *path, char *why, size_t size);
-
-#endif

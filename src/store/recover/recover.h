@@ -7,8 +7,7 @@
  * common/format/spool.h describes a spool and why no event is lost or doubled.  A spool is not
  * trusted: it may be cut, damaged or hostile.
  */
-#ifndef PFW_STORE_RECOVER_RECOVER_H
-#define PFW_STORE_RECOVER_RECOVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -116,5 +115,3 @@ int pfw_recover_find_in(const struct pfw_spool_places *dirs, const char *trace_o
 			const char *run_or_null, int (*each)(const char *spool_path, void *user),
 			void *user);
 void pfw_spool_listings_free(struct pfw_spool_listings *listings);
-
-#endif

@@ -14,8 +14,7 @@
  *	pfw_scan_close(&scan);
  *	if (live) pfw_unwritten_close(live);
  */
-#ifndef PFW_STORE_RECOVER_UNWRITTEN_H
-#define PFW_STORE_RECOVER_UNWRITTEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ int pfw_unwritten_scan(struct pfw_scan *scan, const char *path, struct pfw_unwri
 /* Add the traces that `argument` (a trace, base name or directory) means and that are not on disk
  * yet; `dirs` is NULL-terminated. 0 or -ENOMEM. */
 int pfw_unwritten_paths(struct pfw_paths *paths, const char *argument, const char *const *dirs);
-
-#endif

@@ -6,8 +6,7 @@
  * Room store/regex: POSIX extended regular expressions in linear time.  Uses only libc.  Callers
  * need pfw_regex_init() and pfw_regex_find() only; the program is shared by parse.c and match.c.
  */
-#ifndef PFW_STORE_REGEX_REGEX_H
-#define PFW_STORE_REGEX_REGEX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -106,5 +105,3 @@ struct pfw_regex_match *pfw_regex_match_create(const struct pfw_regex_code *code
 
 /* Search the text.  Thread: one at a time. */
 bool pfw_regex_match_find(struct pfw_regex_match *match, const char *text, size_t bytes);
-
-#endif

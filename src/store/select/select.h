@@ -6,8 +6,7 @@
  * Room store/select: the selection options that all commands share.  Uses store/expr, store/index
  * and store/pass.  Start here: options.c, select.c and wanted.c are the three steps.
  */
-#ifndef PFW_STORE_SELECT_SELECT_H
-#define PFW_STORE_SELECT_SELECT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -163,5 +162,3 @@ void pfw_select_state_free(struct pfw_select_state *state);
 /* Whether this line is selected.  Thread: the one that owns `state`. */
 bool pfw_select_entry(const struct pfw_select *select, struct pfw_select_state *state, size_t file,
 		      const struct pfw_entry *entry);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/summary/rows.h - the rows of a summary, for the room and the index. */
-#ifndef PFW_STORE_SUMMARY_ROWS_H
-#define PFW_STORE_SUMMARY_ROWS_H
+#pragma once
 
 #include "store/line/io.h"
 #include "store/summary/summary.h"
@@ -59,5 +58,3 @@ void pfw_summary_add_calls(struct pfw_summary_file *file, struct pfw_io_call cal
 /* The role of lines of that cat and name.  Thread: any. */
 struct pfw_io_call pfw_summary_call(const char *cat, size_t cat_bytes, const char *name,
 				    size_t name_bytes);
-
-#endif

@@ -5,8 +5,7 @@
  * in row 0 of their table, so no count is lost.  Texts are unescaped.  It may use
  * store/{pass,line,math,kit}.  Start with pfw_summary_add().
  */
-#ifndef PFW_STORE_SUMMARY_SUMMARY_H
-#define PFW_STORE_SUMMARY_SUMMARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -198,5 +197,3 @@ int64_t pfw_summary_name_row(struct pfw_summary *summary, const char *cat, size_
 			     const char *name, size_t name_bytes, char ph);
 int64_t pfw_summary_file_row(struct pfw_summary *summary, const char *name, size_t bytes);
 int64_t pfw_summary_thread_row(struct pfw_summary *summary, uint64_t pid, uint64_t tid);
-
-#endif

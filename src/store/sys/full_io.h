@@ -1,6 +1,5 @@
 /* store/sys/full_io.h - read and write without short counts. */
-#ifndef PFW_STORE_SYS_FULL_IO_H
-#define PFW_STORE_SYS_FULL_IO_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ int pfw_full_read_all(int fd, void *out, size_t bytes, uint64_t at);
 
 /* Write all bytes at offset *at, and advance *at. 0 or -errno. */
 int pfw_full_write(int fd, const void *text, size_t bytes, uint64_t *at);
-
-#endif

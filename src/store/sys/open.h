@@ -5,8 +5,7 @@
  * link is followed only where the user named it, and a new file replaces nothing.  docs/security.rst
  * says what each rule is for; tests/security holds the tree to opening files here only.
  */
-#ifndef PFW_STORE_SYS_OPEN_H
-#define PFW_STORE_SYS_OPEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ enum pfw_writing pfw_writing_of(const char *path);
  * doubt), or at all (true in doubt). */
 bool pfw_is_open_for_writing(int fd);
 bool pfw_is_open_elsewhere(int fd);
-
-#endif

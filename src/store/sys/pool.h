@@ -3,8 +3,7 @@
  * Room store/sys: the operating system: threads, /proc, CPUs, temporary files, external sorting.
  * Uses store/kit and common.  Start with pool.h (threads) and spill.h (memory that goes to files).
  */
-#ifndef PFW_STORE_SYS_POOL_H
-#define PFW_STORE_SYS_POOL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ void pfw_pool_each(unsigned jobs, void (*run)(void *user, unsigned worker), void
 /* Start a thread with all signals blocked: signals must interrupt the waits of the main thread. 0
  * or -errno.  Thread: any. */
 int pfw_pool_thread(pthread_t *thread, void *(*run)(void *user), void *user);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/sys/proc.h - identity of this host, its live processes, and CPUs for this one. */
-#ifndef PFW_STORE_SYS_PROC_H
-#define PFW_STORE_SYS_PROC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ uint64_t pfw_proc_namespace(void);
 
 /* The CPUs that this process may use, by affinity and cgroup quota; at least 1.  Thread: any. */
 unsigned pfw_cpus(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/sys/sorter.h - external merge sort of fixed-size records in bounded memory. */
-#ifndef PFW_STORE_SYS_SORTER_H
-#define PFW_STORE_SYS_SORTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ int pfw_sorter_begin(struct pfw_sorter *sorter);
 const void *pfw_sorter_next(struct pfw_sorter *sorter);
 
 void pfw_sorter_release(struct pfw_sorter *sorter);
-
-#endif

@@ -3,8 +3,7 @@
  * Files are mapped, so the kernel may write pages out and drop them: a trace larger than the
  * machine's memory slows a command down, but never ends it.
  */
-#ifndef PFW_STORE_SYS_SPILL_H
-#define PFW_STORE_SYS_SPILL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -43,5 +42,3 @@ int pfw_spill_open(void);
 int pfw_spill_open_in(const char *directory);
 
 void pfw_spill_free(struct pfw_spill *spill, struct pfw_spill_budget *budget);
-
-#endif

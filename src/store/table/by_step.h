@@ -3,8 +3,7 @@
  * The step of an event is known only when the spans of all steps are, and the last of these may be at
  * the end of the trace.  So calls and GPU work are kept until then, like spans.
  */
-#ifndef PFW_STORE_TABLE_BY_STEP_H
-#define PFW_STORE_TABLE_BY_STEP_H
+#pragma once
 
 #include "store/index/db.h"
 #include "store/pass/steps.h"
@@ -64,5 +63,3 @@ void pfw_table_by_step_span(struct pfw_table_by_step *by_step, const struct pfw_
  * -ENOMEM. */
 int pfw_table_by_step_put(const struct pfw_table_by_step *by_step, unsigned says,
 			  struct pfw_blob *data);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/table/code.h - sums and texts of rows as bytes of an index: docs/index_format.rst. */
-#ifndef PFW_STORE_TABLE_CODE_H
-#define PFW_STORE_TABLE_CODE_H
+#pragma once
 
 #include "store/index/db.h"
 #include "store/kit/varint.h"
@@ -14,5 +13,3 @@ int pfw_table_put_sketch(struct pfw_blob *blob, const struct pfw_sketch *sketch)
 /* Read the next; reader->bad is set if it cannot be read. */
 struct pfw_slice pfw_table_get_text(struct pfw_varints *reader);
 void pfw_table_get_tally(struct pfw_varints *reader, struct pfw_tally *sums);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/table/in_index.h - the compute rows of a trace in its index: spans nested, GPU work joined. */
-#ifndef PFW_STORE_TABLE_IN_INDEX_H
-#define PFW_STORE_TABLE_IN_INDEX_H
+#pragma once
 
 #include "store/index/parts.h"
 #include "store/nesting/averages.h"
@@ -56,5 +55,3 @@ struct pfw_table_step_rows {
 /* Read the rows of steps.  Returns as above. */
 int pfw_table_steps_from_index(struct pfw_index *index, struct pfw_table_step_rows *rows);
 int pfw_table_read_steps(struct pfw_table_step_rows *rows, const uint8_t *data, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/table/key.h - the key of a row of averages: a head, then length and text of each field. */
-#ifndef PFW_STORE_TABLE_KEY_H
-#define PFW_STORE_TABLE_KEY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -33,5 +32,3 @@ int pfw_table_key_shapes(struct pfw_table_key *key, const struct pfw_table_line 
 
 /* The text of the n-th field of a key.  Thread: any. */
 const char *pfw_table_key_field(const char *key, unsigned n, size_t *bytes);
-
-#endif

@@ -4,8 +4,7 @@
  * of them.  It may use store/{nesting,index,pass,line,math,sys,kit}.  Start here; in_index.c is the
  * analysis that an index keeps.
  */
-#ifndef PFW_STORE_TABLE_LINE_H
-#define PFW_STORE_TABLE_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -122,5 +121,3 @@ void pfw_table_line_step(struct pfw_table_line *line, const struct pfw_steps *st
 
 /* The same as pfw_table_line_read() for an event with only a name and a category. */
 bool pfw_table_line_name(struct pfw_table_line *line, const struct pfw_entry *entry, bool plain);
-
-#endif

@@ -1,6 +1,5 @@
 /* store/table/spans.h - the spans and the GPU work of a block, until they are nested. */
-#ifndef PFW_STORE_TABLE_SPANS_H
-#define PFW_STORE_TABLE_SPANS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -44,5 +43,3 @@ void pfw_table_spans_clear(struct pfw_table_spans *spans);
 
 /* Free them; *spans is empty then. */
 void pfw_table_spans_release(struct pfw_table_spans *spans);
-
-#endif

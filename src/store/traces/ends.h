@@ -1,6 +1,5 @@
 /* store/traces/ends.h - facts about a trace from its first and last line only. */
-#ifndef PFW_STORE_TRACES_ENDS_H
-#define PFW_STORE_TRACES_ENDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ int pfw_trace_read(struct pfw_trace *trace, const char *path);
  * Thread: any.
  */
 bool pfw_trace_remove_empty(const char *path);
-
-#endif

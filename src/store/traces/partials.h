@@ -1,6 +1,5 @@
 /* store/traces/partials.h - the traces in a partial, by facts that are text: their `process` lines. */
-#ifndef PFW_STORE_TRACES_PARTIALS_H
-#define PFW_STORE_TRACES_PARTIALS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ void pfw_partials_drop_doubles(struct pfw_traces *traces);
 
 /* The facts of a trace whose processes are read, under another name; to be freed.  NULL: no memory. */
 char *pfw_partials_facts(const struct pfw_trace_file *file, const char *name, size_t *bytes);
-
-#endif

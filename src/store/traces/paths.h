@@ -1,6 +1,5 @@
 /* store/traces/paths.h - the files that PATH arguments name (files, directories, globs, bases). */
-#ifndef PFW_STORE_TRACES_PATHS_H
-#define PFW_STORE_TRACES_PATHS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ bool pfw_paths_is_trace(const char *name);
 /* Whether a name is a trace of base name `base`: base.pfw, base-….pfw, base.2.pfw; NULL = any
  * trace. */
 bool pfw_paths_of_base(const char *name, const char *base);
-
-#endif

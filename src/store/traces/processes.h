@@ -3,8 +3,7 @@
  * A process is (host, boot, pid, start), never a pid: a program that execs keeps its pid, and the
  * kernel gives a pid again after its process has ended.
  */
-#ifndef PFW_STORE_TRACES_PROCESSES_H
-#define PFW_STORE_TRACES_PROCESSES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,5 +91,3 @@ static inline uint64_t pfw_processes_order(const struct pfw_entry *entry)
 {
 	return entry->process >> 63 ? entry->pid : entry->process;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * these entries, the whole, has the blocks.  A line belongs to the rank of its process, which is
  * the last `process` line of its pid before it.
  */
-#ifndef PFW_STORE_TRACES_RANKS_H
-#define PFW_STORE_TRACES_RANKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ size_t pfw_ranks_file(const struct pfw_traces *traces, size_t file, const struct
 
 /* The index of the whole that `file` is a part of, or `file`. */
 size_t pfw_ranks_whole(const struct pfw_traces *traces, size_t file);
-
-#endif

@@ -4,8 +4,7 @@
  * It may use store/{read,partial,line,json,kit}.  Start here; paths.h finds files, ends.h reads their
  * first and last lines, ranks.h splits files of several ranks, partials.h reads what stands for them.
  */
-#ifndef PFW_STORE_TRACES_TRACES_H
-#define PFW_STORE_TRACES_TRACES_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -104,5 +103,3 @@ void pfw_traces_close(struct pfw_traces *traces);
 
 /* Free what one file has. */
 void pfw_trace_file_free(struct pfw_trace_file *file);
-
-#endif

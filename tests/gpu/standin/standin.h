@@ -22,8 +22,7 @@
  *   slow_ns=N      what a launch takes at least               late_ready  the driver counts as
  *                  initialised only after its injection
  */
-#ifndef STANDIN_H
-#define STANDIN_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -73,5 +72,3 @@ STANDIN_EXPORT uint64_t standin_now(void);
 STANDIN_EXPORT extern uint64_t (*_Atomic standin_clock)(void);
 /* The number behind "KEY=" in STANDIN, 1 for a bare KEY, else `otherwise`. */
 STANDIN_EXPORT long standin_knob(const char *key, long otherwise);
-
-#endif
