@@ -3,19 +3,22 @@
  * usage: keep_target STATE MODE [N]; a call is a pread() of "data" at its number, plus 10^12 for each
  * thread before it.  STATE, a mapped file, has the number of finished calls of thread n at n * 8.
  *
- *	run N     N threads, until killed
- *	steps     N steps of 10 calls and 2 ms; step N - 3 takes 900 ms more
+ *	run N     N threads, until killed; pace N: with pauses of 20 us
+ *	steps     N steps of 10 calls and 20 ms; step N - 3 takes 60 ms
  *	slow      N calls; one before the last three reads from a pipe that is filled after 30 ms
  *	ask       N calls, pfw_dump("first"), N calls, pfw_dump(NULL), N calls
  *	threads   N threads, one after the other, of 10 calls each
  *	fork      N calls, then a child with N calls; each dumps
  *	files     opens N files of different names, reads each once
+ *	chroot    N calls, chroot("spools"), a dump; setuid: setuid(65534) in place of chroot()
  *	wait      N calls, writes "x" to 1, and waits for its input to end
  */
+#define _GNU_SOURCE
 #include <pfw/pfw.h>
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +31,7 @@
 
 static volatile unsigned long *done;
 static int data;
+static bool paced;
 
 static void call(unsigned long thread)
 {
@@ -46,8 +50,11 @@ static void calls(unsigned long count)
 
 static void *call_on(void *thread)
 {
-	for (;;)
+	for (;;) {
 		call((unsigned long)thread);
+		if (paced)
+			nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+	}
 	return NULL;
 }
 
@@ -96,7 +103,7 @@ static void make_steps(unsigned long count)
 {
 	for (unsigned long i = 0; i < count; i++) {
 		calls(10);
-		pause_ms(i + 3 == count ? 902 : 2);
+		pause_ms(i + 3 == count ? 60 : 20);
 		pfw_step();
 	}
 }
@@ -151,6 +158,15 @@ static int ask(unsigned long count)
 	return error;
 }
 
+static int give_up(const char *mode, unsigned long count)
+{
+	calls(count);
+	if (mode[0] == 'c' ? chroot("spools") || chdir("/") : setuid(65534))
+		exit(3);
+	calls(count);
+	return pfw_dump(mode);
+}
+
 int main(int argc, char **argv)
 {
 	int state = open(argv[1], O_RDWR | O_CREAT, 0600);
@@ -163,7 +179,8 @@ int main(int argc, char **argv)
 	done = mmap(NULL, THREADS_MAX * sizeof(*done), PROT_READ | PROT_WRITE, MAP_SHARED, state,
 		    0);
 	data = open("data", O_RDONLY);
-	if (!strcmp(mode, "run"))
+	paced = !strcmp(mode, "pace");
+	if (!strcmp(mode, "run") || paced)
 		start_threads(count);
 	else if (!strcmp(mode, "steps"))
 		make_steps(count);
@@ -174,7 +191,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(mode, "files"))
 		open_files(count);
 	else
-		calls(mode[0] == 'a' ? 0 : count);
+		calls(strchr("acs", mode[0]) && strcmp(mode, "slow") ? 0 : count);
+	if (!strcmp(mode, "chroot") || !strcmp(mode, "setuid"))
+		return give_up(mode, count) ? 4 : 0;
 	if (!strcmp(mode, "ask"))
 		return ask(count) ? 4 : 0;
 	if (!strcmp(mode, "slow")) {

@@ -353,6 +353,13 @@ static void do_step(long count)
 		pfw_step();
 }
 
+static void do_dump(long count)
+{
+	(void)count;
+	if (pfw_dump("asked"))
+		die("pfw_dump");
+}
+
 static void do_flush(long count)
 {
 	(void)count;
@@ -466,6 +473,7 @@ static const struct {
 	{ "profile", do_profile },
 #endif
 	{ "flush", do_flush },
+	{ "dump", do_dump },
 	{ "sleep", do_sleep },
 	{ "exec", do_exec },
 	{ "_exit", do_underscore_exit },
