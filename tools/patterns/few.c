@@ -44,7 +44,7 @@ struct walk {
 	const struct pfw_traces *traces;
 	/* In the order in which the walks meet the names, so that most are in a cache. */
 	struct sum *sum;
-	size_t files, room;
+	size_t files, room, next;    /* the one after the last one that was found */
 	struct pfw_hash_slots slots; /* their numbers + 1 by hash */
 	struct best moved, mapped;
 	size_t rank; /* number of the current one */
@@ -54,15 +54,19 @@ struct walk {
 /* ---- sums by name ---- */
 
 /* NULL: none yet. */
-static struct sum *find_sum(const struct walk *walk, uint64_t hash)
+static struct sum *find_sum(struct walk *walk, uint64_t hash)
 {
-	uint32_t at = (uint32_t)hash, number;
+	uint32_t at = (uint32_t)hash, number = (uint32_t)walk->next + 1;
 
-	while ((number = pfw_hash_slots_next(&walk->slots, (uint32_t)hash, &at))) {
-		if (walk->sum[number - 1].hash == hash)
-			return &walk->sum[number - 1];
+	/* The names of an index come in one order, so that mostly the next one is it. */
+	if (walk->next >= walk->files || walk->sum[walk->next].hash != hash) {
+		while ((number = pfw_hash_slots_next(&walk->slots, (uint32_t)hash, &at))) {
+			if (walk->sum[number - 1].hash == hash)
+				break;
+		}
 	}
-	return NULL;
+	walk->next = number;
+	return number ? &walk->sum[number - 1] : NULL;
 }
 
 /* NULL: no memory. */

@@ -32,8 +32,12 @@ struct answer {
 	size_t leaders_room;
 	bool strays;	    /* events whose steps are in another file */
 	uint32_t rows_most; /* before it is looked again whether they are too many for percentiles */
-	const uint8_t *needs; /* rows whose durations are read; NULL: the rows are made */
+	/* Rows whose durations are read, and the lower bits of their steps; NULL: the rows are made. */
+	const uint8_t *needs;
+	uint8_t *steps;
 };
+
+#define STEP_BITS 65536u
 
 /* What no index knows of rows of steps, which have no conditions but ranks. */
 static const char *needed_by_steps(const struct table_options *options)
@@ -527,9 +531,11 @@ static bool is_late(const struct table_options *options)
 static int add_durations(void *user, const struct pfw_table_step_row *row)
 {
 	struct answer *answer = user;
+	uint64_t bit = (uint64_t)row->step % STEP_BITS;
 	int64_t number;
 
-	if (row->section != PFW_TABLE_IO)
+	/* Most steps have no row that is shown. */
+	if (row->section != PFW_TABLE_IO || !(answer->steps[bit / 8] >> bit % 8 & 1))
 		return 0;
 	if (make_step_key(answer, row))
 		return -ENOMEM;
@@ -562,16 +568,37 @@ static int read_durations(struct answer *answer)
 	return error;
 }
 
+/* Note the steps of rows whose durations are read. */
+static void note_steps(struct answer *answer, const struct pfw_average *const *row, size_t rows)
+{
+	unsigned field = 0;
+
+	while (answer->options->field[field] != TABLE_STEP)
+		field++;
+	for (size_t i = 0; i < rows; i++) {
+		size_t bytes;
+		const char *text = table_text(row[i], field, &bytes);
+		uint64_t step = bytes ? 0 : UINT64_MAX; /* none is -1 */
+
+		for (size_t at = 0; at < bytes; at++)
+			step = step * 10 + (uint64_t)(text[at] - '0');
+		answer->steps[step % STEP_BITS / 8] |= (uint8_t)(1u << step % 8);
+	}
+}
+
 int table_read_durations(struct table *table, const struct table_options *options,
 			 const struct pfw_average *const *row, size_t rows)
 {
-	uint8_t *needs = calloc(1, (size_t)table->rows.count + 1);
-	struct answer answer = { .options = options, .table = table, .needs = needs };
+	uint8_t *needs = calloc(1, (size_t)table->rows.count + 1), steps[STEP_BITS / 8] = { 0 };
+	struct answer answer = {
+		.options = options, .table = table, .needs = needs, .steps = steps
+	};
 	int error = needs ? pfw_table_key_init(&answer.key) : -ENOMEM;
 
 	for (size_t i = 0; i < rows && needs; i++)
 		needs[row[i] - table->rows.row] = 1;
 	if (!error) {
+		note_steps(&answer, row, rows);
 		error = read_durations(&answer);
 		pfw_table_key_release(&answer.key);
 	}

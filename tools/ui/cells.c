@@ -58,17 +58,24 @@ void cell_blanks(struct cell_line *line, size_t count)
 	line->blanks += count;
 }
 
+void cell_flush(struct cell_line *line)
+{
+	fwrite_unlocked(line->text, 1, line->bytes, line->out);
+	line->bytes = 0;
+}
+
 /* Write text that ends with no blank, after the blanks that wait for it. */
 static void put_word(struct cell_line *line, const char *text, size_t bytes)
 {
-	char both[96];
 	size_t blanks = line->blanks;
 
 	line->blanks = 0;
-	if (blanks + bytes <= sizeof(both)) {
-		memset(both, ' ', blanks);
-		memcpy(both + blanks, text, bytes);
-		fwrite_unlocked(both, 1, blanks + bytes, line->out);
+	if (blanks + bytes > sizeof(line->text) - line->bytes)
+		cell_flush(line);
+	if (blanks + bytes <= sizeof(line->text)) {
+		memset(line->text + line->bytes, ' ', blanks);
+		memcpy(line->text + line->bytes + blanks, text, bytes);
+		line->bytes += blanks + bytes;
 		return;
 	}
 	for (; blanks; blanks--)
@@ -116,8 +123,9 @@ void cell_put(struct cell_line *line, const struct cell *cell, size_t width, enu
 
 void cell_end(struct cell_line *line)
 {
-	putc_unlocked('\n', line->out);
 	line->blanks = 0;
+	put_word(line, "\n", 1);
+	cell_flush(line);
 }
 
 void cell_put_md(FILE *out, const char *text, size_t bytes)

@@ -30,6 +30,8 @@ enum cell_side { CELL_RIGHT, CELL_LEFT };
 struct cell_line {
 	FILE *out;
 	size_t blanks;
+	size_t bytes; /* of `text`, which is not written yet */
+	char text[512];
 };
 
 void cell_blanks(struct cell_line *line, size_t count);
@@ -37,6 +39,9 @@ void cell_blanks(struct cell_line *line, size_t count);
 /* Write a cell, padded to `width`.  Control bytes become question marks: a trace must not steer a
  * terminal or break a line. */
 void cell_put(struct cell_line *line, const struct cell *cell, size_t width, enum cell_side side);
+
+/* Write what waits, before something else is written to the same file. */
+void cell_flush(struct cell_line *line);
 
 /* End the line; the next one can begin. */
 void cell_end(struct cell_line *line);

@@ -138,8 +138,8 @@ static const char *show_number(const struct grid_cell *cell, char *out)
 }
 
 /* The cell for people; width 0: no limit. */
-static struct cell show(const struct grid *grid, const struct grid_cell *cell, size_t width,
-			char *out)
+static inline struct cell show(const struct grid *grid, const struct grid_cell *cell, size_t width,
+			       char *out)
 {
 	const char *text = grid->none ? grid->none : "";
 
@@ -182,19 +182,21 @@ static bool is_text(const struct grid *grid, size_t column)
 	return !grid->none;
 }
 
-/* Measure a column: the width of its widest cell, and whether it has a value. */
-static void measure(const struct grid *grid, size_t column, struct fit_column *fit)
+/* Measure the columns: the width of the widest cell of each, and whether it has a value.  Row by row,
+ * as the cells lie in memory. */
+static void measure(const struct grid *grid, struct fit_column *column)
 {
 	char number[NUMBER_BYTES];
 
-	fit->empty = true;
-	fit->width = cell_width(fit->title, strlen(fit->title));
-	fit->left = is_text(grid, column);
-	fit->least = fit->left ? TEXT_LEAST : 0;
-	for (size_t i = column; i < grid->cells; i += grid->columns) {
-		struct cell cell = show(grid, &grid->cell[i], TEXT_WIDTH, number);
-		size_t width = cell_columns(&cell);
+	for (size_t i = 0, at = 0; i < grid->cells; i++, at = at + 1 < grid->columns ? at + 1 : 0) {
+		struct fit_column *fit = &column[at];
+		struct cell cell;
+		size_t width;
 
+		if (fit->hidden)
+			continue;
+		cell = show(grid, &grid->cell[i], TEXT_WIDTH, number);
+		width = cell.number ? cell.bytes : cell_columns(&cell);
 		fit->width = width > fit->width ? width : fit->width;
 		fit->empty &= grid->cell[i].kind == GRID_NONE;
 	}
@@ -223,34 +225,52 @@ static struct fit_column *make_columns(const struct grid *grid)
 		if (column[i].hidden)
 			continue;
 		column[i].drop = drop_of(grid, column[i].title);
-		measure(grid, i, &column[i]);
+		column[i].empty = true;
+		column[i].width = cell_width(column[i].title, strlen(column[i].title));
+		column[i].left = is_text(grid, i);
+		column[i].least = column[i].left ? TEXT_LEAST : 0;
 	}
+	if (column)
+		measure(grid, column);
 	return column;
 }
 
-/* A row, or the titles: NULL. */
-static void put_line(const struct grid *grid, FILE *out, const struct grid_cell *row,
-		     const struct fit_column *column)
+static void put_titles(const struct grid *grid, struct cell_line *line,
+		       const struct fit_column *column)
 {
-	struct cell_line line = { .out = out };
+	bool colours = cli_colours(line->out);
+
+	fputs(cli_style(colours, CLI_BOLD), line->out);
+	for (size_t i = 0, shown = 0; i < grid->columns; i++) {
+		if (column[i].hidden)
+			continue;
+		cell_blanks(line, shown++ ? GAP : 0);
+		cell_put(line,
+			 &(struct cell){ .text = column[i].title,
+					 .bytes = strlen(column[i].title) },
+			 column[i].width, column[i].left ? CELL_LEFT : CELL_RIGHT);
+	}
+	cell_flush(line);
+	fputs(cli_style(colours, CLI_PLAIN), line->out);
+	cell_end(line);
+}
+
+static void put_row(const struct grid *grid, struct cell_line *line, const struct grid_cell *row,
+		    const struct fit_column *column)
+{
 	char number[NUMBER_BYTES];
 
-	fputs(row ? "" : cli_style(cli_colours(out), CLI_BOLD), out);
 	for (size_t i = 0, shown = 0; i < grid->columns; i++) {
-		struct cell cell = { .text = column[i].title };
+		size_t width = column[i].width;
+		struct cell cell;
 
 		if (column[i].hidden)
 			continue;
-		cell.bytes = strlen(cell.text);
-		if (row)
-			cell = show(grid, &row[i],
-				    column[i].width < TEXT_WIDTH ? column[i].width : TEXT_WIDTH,
-				    number);
-		cell_blanks(&line, shown++ ? GAP : 0);
-		cell_put(&line, &cell, column[i].width, column[i].left ? CELL_LEFT : CELL_RIGHT);
+		cell = show(grid, &row[i], width < TEXT_WIDTH ? width : TEXT_WIDTH, number);
+		cell_blanks(line, shown++ ? GAP : 0);
+		cell_put(line, &cell, width, column[i].left ? CELL_LEFT : CELL_RIGHT);
 	}
-	fputs(row ? "" : cli_style(cli_colours(out), CLI_PLAIN), out);
-	cell_end(&line);
+	cell_end(line);
 }
 
 static void put_md_line(const struct grid *grid, FILE *out, const struct grid_cell *row)
@@ -286,6 +306,7 @@ static void print_md(const struct grid *grid, FILE *out)
 
 static void print_text(struct grid *grid, FILE *out)
 {
+	struct cell_line line = { .out = out };
 	struct fit_column *column;
 
 	format_numbers(grid);
@@ -293,9 +314,9 @@ static void print_text(struct grid *grid, FILE *out)
 	if (!column)
 		return;
 	fit(column, grid->columns, GAP, grid->width);
-	put_line(grid, out, NULL, column);
+	put_titles(grid, &line, column);
 	for (size_t i = 0; i < grid->cells; i += grid->columns)
-		put_line(grid, out, &grid->cell[i], column);
+		put_row(grid, &line, &grid->cell[i], column);
 	fit_say(out, column, grid->columns);
 	free(column);
 }

@@ -169,20 +169,15 @@ const char *cli_seconds(int64_t ns)
 /* Write thousandths of a unit, as "%.3f" would. */
 static void put_thousandths(char *out, bool negative, uint64_t thousandths, const char *unit)
 {
-	char digits[24], *at = digits + sizeof(digits);
-	size_t bytes;
+	unsigned rest = (unsigned)(thousandths % 1000);
 
-	for (unsigned i = 0; i < 3 || thousandths || i == 3; i++) {
-		if (i == 3)
-			*--at = '.';
-		*--at = (char)('0' + thousandths % 10);
-		thousandths /= 10;
-	}
-	if (negative)
-		*--at = '-';
-	bytes = (size_t)(digits + sizeof(digits) - at);
-	memcpy(out, at, bytes);
-	strcpy(out + bytes, unit);
+	*out = '-';
+	out = pfw_append_u64(out + negative, thousandths / 1000);
+	*out++ = '.';
+	*out++ = (char)('0' + rest / 100);
+	*out++ = (char)('0' + rest / 10 % 10);
+	*out++ = (char)('0' + rest % 10);
+	strcpy(out, unit);
 }
 
 const char *cli_time(int64_t ns)

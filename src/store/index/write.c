@@ -13,6 +13,7 @@
 #include "store/sys/open.h"
 
 #define SMALL_TRACE (1 << 20)
+#define LARGE_TRACE (32 << 20)
 
 /* ---- the file ---- */
 
@@ -53,8 +54,12 @@ static int make_tables(struct pfw_index_writer *writer, uint64_t trace_bytes)
 	char sql[128];
 	int error;
 
-	/* Each table takes at least a page, and there may be thousands of small traces. */
-	snprintf(sql, sizeof(sql), "PRAGMA page_size=%u", trace_bytes < SMALL_TRACE ? 1024 : 4096);
+	/* Each table takes at least a page, and there may be thousands of small traces.  Reading takes a
+	 * system call a page. */
+	snprintf(sql, sizeof(sql), "PRAGMA page_size=%u",
+		 trace_bytes < SMALL_TRACE   ? 1024
+		 : trace_bytes < LARGE_TRACE ? 4096
+					     : 16384);
 	error = pfw_index_run(writer, sql);
 	if (!error)
 		error = pfw_index_run(writer,

@@ -67,6 +67,17 @@ static bool is_sane(uint64_t member_bytes, uint32_t text_bytes)
 	       text_bytes <= member_bytes * PFW_DEFLATE_MOST;
 }
 
+static enum pfw_block_mark mark_of(const struct pfw_link *link)
+{
+	struct pfw_sorted_mark mark;
+
+	if (link->damaged)
+		return PFW_BLOCK_HEADS;
+	if (pfw_sorted_mark_read(link->header, link->header_bytes, &mark))
+		return PFW_BLOCK_UNMARKED;
+	return mark.first ? PFW_BLOCK_HEADS : PFW_BLOCK_MARKED;
+}
+
 /* Follow the chain.  Return 0, -ENOENT if it does not reach the end of the file or a header is
  * impossible, or -errno. */
 static int follow_members(struct pfw_blocks *blocks, int fd)
@@ -94,6 +105,7 @@ static int follow_members(struct pfw_blocks *blocks, int fd)
 			if (!link.damaged)
 				set_summary(&block, &link.summary);
 		}
+		block.mark = (uint8_t)(error ? PFW_BLOCK_UNMARKED : mark_of(&link));
 		error = make_room(blocks, &room);
 		if (error)
 			return error;

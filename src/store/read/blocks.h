@@ -25,11 +25,20 @@ enum pfw_layout {
 	PFW_LAYOUT_STREAM, /* any other: blocks in order only, found while they are read */
 };
 
+/* What the header of a member says of `process` lines. */
+enum pfw_block_mark {
+	PFW_BLOCK_UNKNOWN,  /* it was not looked at */
+	PFW_BLOCK_UNMARKED, /* nothing */
+	PFW_BLOCK_MARKED,   /* it has none that precede all lines of the file */
+	PFW_BLOCK_HEADS,    /* it begins with such lines, or its header is damaged */
+};
+
 struct pfw_block {
 	uint64_t at;	/* first byte in the file; in STREAM in the text */
 	uint64_t bytes; /* in the file; in STREAM of the text */
 	/* From the header of the member, unless that is damaged, or from the index; else all 0. */
 	bool summed;
+	uint8_t mark; /* enum pfw_block_mark */
 	uint32_t lines;
 	int64_t least_ns,
 		greatest_ns; /* least ts, greatest ts + dur; least > greatest: no events */

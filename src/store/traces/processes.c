@@ -66,6 +66,22 @@ static int read_member(struct found *found, const char *path, uint64_t at, uint6
 	return error;
 }
 
+/* The same as read_members() below, if it is known what the headers say. */
+static int read_known(struct found *found, const char *path, const struct pfw_blocks *blocks)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < blocks->count && !error; i++) {
+		const struct pfw_block *block = &blocks->block[i];
+
+		if (block->mark == PFW_BLOCK_UNMARKED)
+			break;
+		if (block->mark == PFW_BLOCK_HEADS)
+			error = read_member(found, path, block->at, block->bytes);
+	}
+	return error;
+}
+
 /* Marked members have them at their begin.  A member without a mark ends the search. */
 static int read_members(struct found *found, const char *path)
 {
@@ -141,7 +157,9 @@ int pfw_processes_read(struct pfw_trace_file *file)
 	/* Nothing may be read from a pipe. */
 	if (file->processes || !file->head.ours)
 		return 0;
-	error = read_members(&found, file->path);
+	error = file->blocks.block && file->blocks.block->mark != PFW_BLOCK_UNKNOWN
+			? read_known(&found, file->path, &file->blocks)
+			: read_members(&found, file->path);
 	compacted = found.count != 0;
 	too_many = error == -E2BIG;
 	if (too_many)
