@@ -180,7 +180,7 @@ enum pfw_phase { PFW_PHASE_NONE, PFW_PHASE_WARMUP, PFW_PHASE_ACTIVE };
 	X(wait_on_stream) X(wait_on_event) X(cpu_memory) X(device_memory_usage) X(is_remote)      \
 	X(input_size) X(input_shapes) X(dtypes) X(strides) X(flops) X(sequence) X(fwd_tid)        \
 	X(module) X(python_id) X(parent) X(total_cpu_percent) X(total_device_percent) X(stack)    \
-	X(addr) X(total_allocated) X(total_reserved)
+	X(addr) X(total_allocated) X(total_reserved) X(blocks_per_sm)
 /* clang-format on */
 
 enum pfw_compute_bit {
@@ -242,6 +242,7 @@ struct pfw_compute {
 	const char *stack; /* JSON: an array of frames, innermost first */
 	uint64_t addr;
 	int64_t total_allocated, total_reserved; /* bytes */
+	double blocks_per_sm;			 /* the grid by the device's multiprocessors */
 };
 
 /*

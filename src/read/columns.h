@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* In the metadata of each schema; see columns.def. */
-#define PFW_READ_SCHEMA "1"
+#define PFW_READ_SCHEMA "2"
 
 enum pfw_read_kind {
 	PFW_READ_INT,

@@ -231,6 +231,7 @@ static void compute(void)
 		.addr = 0x7f0000001000ull,
 		.total_allocated = 30,
 		.total_reserved = 31,
+		.blocks_per_sm = 0.5,
 	};
 	struct pfw_compute some = { .struct_bytes = sizeof(some), .name = "aten::linear" };
 	int refused = 0;

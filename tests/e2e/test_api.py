@@ -206,7 +206,7 @@ EVERY = {
     "fwd_tid": 25, "module": "net.layer \"1\"", "python_id": 26, "parent": 27,
     "total_cpu_percent": 28.5, "total_device_percent": 29.5,
     "stack": ["f (a.py:1)", "g (b.py:2)"], "addr": 0x7f0000001000, "total_allocated": 30,
-    "total_reserved": 31, "phase": "active",
+    "total_reserved": 31, "blocks_per_sm": 0.5, "phase": "active",
 }
 KINDS = ["cpu_op", "kernel", "memcpy", "memset", "runtime", "driver", "sync", "annotation", "step",
          "overhead", "memory", "python_function"]

@@ -95,7 +95,7 @@ def test_kernels_copies_and_calls_of_every_version(tmp_path, major, version):
         "correlation": args["correlation"], "grid": [128, 2, 1], "block": [256, 1, 1], "registers": 32,
         "static_smem": 1024, "dynamic_smem": 0, "local_mem": 0,
         # 256 blocks of 256 threads on 132 multiprocessors of 2048: the grid is what limits it
-        "occupancy": 0.2424, "channel": 3, "graph": 0, "graph_node": 0,
+        "occupancy": 0.2424, "blocks_per_sm": 1.9394, "channel": 3, "graph": 0, "graph_node": 0,
         **({"priority": -5} if version >= 130100 else {})}
     for kernel in kernels[1:3]:
         assert kernel["args"] == args | {"correlation": kernel["args"]["correlation"]}
@@ -150,7 +150,7 @@ def test_members_of_a_kernels_line(tmp_path):
     run = Run(tmp_path, "launch=3 step=2 spans threads=20000", "version=130001", PFW_SCHEDULE="active=10")
     members = {"kind", "device", "device_index", "context", "stream", "correlation", "grid", "block",
                "registers", "static_smem", "dynamic_smem", "local_mem", "occupancy", "channel", "graph",
-               "graph_node", "step", "phase"}
+               "graph_node", "blocks_per_sm", "step", "phase"}
     assert {frozenset(kernel["args"]) for kernel in run.pp("kernel")} == {
         frozenset(members), frozenset(members | {"span"})}
     assert {frozenset(call["args"]) - {"span"} for call in run.pp("runtime")} == {

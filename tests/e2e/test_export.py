@@ -78,7 +78,7 @@ def work():
               {"kind": "runtime", "device": 0, "device_index": -1, "correlation": 55, "cbid": 211})
     trace.gpu("void gemm<float>(int)", 4000, 3000, correlation=55, external_id=12,
               grid=[3, 1, 1], block=[128, 1, 1], registers=86, static_smem=12288, dynamic_smem=512,
-              occupancy=0.254, priority=0, queued=0, graph=3, graph_node=4)
+              occupancy=0.254, priority=0, queued=0, graph=3, graph_node=4, blocks_per_sm=0.02)
     trace.gpu("Memcpy HtoD (Pageable -> Device)", 8000, 1000, kind="memcpy", correlation=56,
               bytes=4096, copy_kind="HtoD", gbps=4.096)
     trace.gpu("Memset (Device)", 9000, 100, kind="memset", correlation=57, bytes=64)
@@ -119,7 +119,7 @@ def test_kinetos_words_C13(tmp_path):
         "device": 0, "context": 1, "stream": 7, "correlation": 55, "External id": 12,
         "grid": [3, 1, 1], "block": [128, 1, 1], "registers per thread": 86,
         "shared memory": 12800, "dynamic_smem": 512, "est. achieved occupancy %": 25, "priority": 0,
-        "queued": 0, "graph id": 3, "graph node id": 4}
+        "queued": 0, "graph id": 3, "graph node id": 4, "blocks per SM": D("0.02")}
     assert (found["kernel"]["pid"], found["kernel"]["tid"]) == (0, 7)
     assert found["gpu_memcpy"]["args"]["memory bandwidth (GB/s)"] == D("4.096")
     assert found["gpu_memcpy"]["args"]["bytes"] == 4096

@@ -16,8 +16,8 @@ SHEETS = {"overlap": ["overlap", "--steps", "--bins=120"],
                     "tensor_cores,bytes,mean_size,bandwidth"],
           "shapes": ["table", "--group-by=shape", "--columns=count,self_device_time_total,device_time_total,self_cpu_time_total,"
                      "cpu_time_total", "--row-limit=500"],
-          "launches": ["table", "--group-by=name,args.grid,args.block,args.registers,args.static_smem,args.dynamic_smem,args.occupancy,"
-                       "args.blocks per SM", "--columns=tensor_cores,count,device_time_total,device_time,max,min",
+          "launches": ["table", "--group-by=name,operator,args.grid,args.block,args.registers,args.static_smem,args.dynamic_smem,args.occupancy,"
+                       "args.blocks_per_sm", "--columns=tensor_cores,count,device_time_total,device_time,max,min",
                        "--where=args.kind == 'kernel'", "--row-limit=500"],
           "kinds": ["table", "--group-by=step,args.kind", "--columns=count,self_cpu_time_total,self_device_time_total",
                     "--row-limit=-1"],

@@ -769,6 +769,41 @@ def test_groups_by_args(tmp_path):
         assert "--group-by" in table(path, "-g", wrong, status=2).stderr
 
 
+def test_groups_by_operator(tmp_path):
+    """GPU work is with the operator whose device time it is: by external_id, by the caller of its runtime call, by
+    its API span; or with none.  The sums are those of the operators."""
+    trace = Trace()
+    def kernel(name, start, dur, **args):
+        trace.add(name, "PP", 1000 * start, 1000 * dur, {"kind": "kernel", "device": 1, "device_index": 0, "stream": 7, "grid": [dur, 1, 1], **args})
+    trace.add("aten::linear", "PP", 0, 100000, {"kind": "cpu_op", "external_id": 1})
+    trace.add("aten::linear", "PP", 5000, 60000, {"kind": "cpu_op", "external_id": 2})
+    trace.add("aten::mm", "PP", 10000, 40000, {"kind": "cpu_op", "external_id": 3})
+    trace.add("cudaLaunchKernel", "PP", 20000, 9000, {"kind": "runtime", "correlation": 11})
+    trace.add("cuLaunchKernel", "PP", 22000, 5000, {"kind": "driver", "correlation": 11})
+    trace.add("aten::add", "PP", 110000, 10000, {"kind": "cpu_op", "external_id": 4})
+    trace.add("mine", "app", 130000, 20000, {"span_id": 5})
+    kernel("gemm", 200, 30, external_id=3, correlation=11)
+    kernel("gemm", 240, 7, correlation=11)               # no operator is named: the runtime call's caller
+    kernel("gemm", 250, 5, external_id=4)
+    kernel("gemm", 260, 3, external_id=99, correlation=98, span=5)
+    kernel("gemm", 270, 2, correlation=97)
+    path = trace.write(tmp_path / "t.pfw")
+    rows_of = lambda *more: {(row["name"], row["operator"]): (row["count"], row["device_time_total"])
+                             for row in rows(path, "-g", "name,operator", *more)}
+    work = {("gemm", "aten::mm"): (2, 37), ("gemm", "aten::add"): (1, 5), ("gemm", "mine"): (1, 3), ("gemm", ""): (1, 2)}
+    found = rows_of()
+    assert {key: found[key] for key in found if key[0] == "gemm"} == work
+    assert rows_of("--where", "args.kind == 'kernel'", "-j", "2") == work
+    operators = by("name", rows(path))
+    for name in ("aten::mm", "aten::add", "mine"):
+        assert operators[name]["self_device_time_total"] == work["gemm", name][1]
+    assert {(row["operator"], row["count"]) for row in rows(path, "-g", "operator") if row["device"]} == {
+        ("aten::mm", 2), ("aten::add", 1), ("mine", 1), ("", 1)}
+    assert {(row["operator"], row["args.grid"]): row["count"] for row in rows(path, "-g", "operator,args.grid") if row["device"]}[
+        "aten::mm", "[7,1,1]"] == 1
+    assert re.search(r"^ *gemm +aten::mm ", table(path, "-g", "name,operator").stdout, re.M)
+
+
 def test_conditions_choose_rows_and_keep_self_times(ranks):
     """--name, --where: of the whole; times, ranks: of what they leave."""
     found = rows(ranks, "--name", "ProfilerStep*")

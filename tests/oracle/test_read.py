@@ -151,7 +151,7 @@ def test_types_are_those_of_the_page(tmp_path):
     reader = Reader(tmp_path / "t.pfw")
     (schema, _), = reader.batches()
     assert schema == {name: FORMATS[kind] for name, kind in COLUMNS.items()}
-    assert metadata(reader) == {"pfw.schema": "1"}
+    assert metadata(reader) == {"pfw.schema": "2"}
 
 
 def line(name="x", cat="POSIX", ph="X", **args):

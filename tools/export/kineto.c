@@ -75,7 +75,7 @@ enum pfw_kineto_key pfw_kineto_key(const struct pfw_slice *key)
 	case 12:
 		return KEY(device_index) KEY(dynamic_smem) KEY(input_shapes) PFW_KINETO_KEY_OTHER;
 	case 13:
-		return KEY(wait_on_event) PFW_KINETO_KEY_OTHER;
+		return KEY(wait_on_event) KEY(blocks_per_sm) PFW_KINETO_KEY_OTHER;
 	case 14:
 		return KEY(total_reserved) PFW_KINETO_KEY_OTHER;
 	case 15:

@@ -37,6 +37,7 @@ enum pfw_kineto_kind {
 #define PFW_KINETO_KEYS(X)                        \
 	X(external_id, "External id")             \
 	X(registers, "registers per thread")      \
+	X(blocks_per_sm, "blocks per SM")         \
 	X(gbps, "memory bandwidth (GB/s)")        \
 	X(graph, "graph id")                      \
 	X(graph_node, "graph node id")            \

@@ -95,11 +95,11 @@
 
 	const TITLES = {
 		"args.grid": "Grid", "args.block": "Block", "args.registers": "Registers", "args.static_smem": "Static shared",
-		"args.dynamic_smem": "Dynamic shared", "args.occupancy": "Occupancy", "args.blocks per SM": "Blocks per SM",
+		"args.dynamic_smem": "Dynamic shared", "args.occupancy": "Occupancy", "args.blocks_per_sm": "Blocks per SM",
 		tensor_cores: "Tensor cores", of_kernel: "Kernel", of_memcpy: "Memcpy", of_memset: "Memset", of_runtime: "Runtime",
 		of_driver: "Driver", of_sync: "Waiting for GPU", of_cpu_op: "CPU operators", of_annotation: "Annotations", of_step: "Other",
 		of_span: "Spans",
-		rank: "Rank", wall: "Wall", io: "I/O", compute: "Compute", gpu: "GPU", comm: "Comm", copy: "Copies", load: "Loading",
+		operator: "Operator", rank: "Rank", wall: "Wall", io: "I/O", compute: "Compute", gpu: "GPU", comm: "Comm", copy: "Copies", load: "Loading",
 		io_unoverlapped: "I/O alone", comm_unoverlapped: "Comm alone", idle: "GPU idle", io_calls: "I/O calls",
 		io_bytes: "I/O bytes", steps_own: "Own time a step", steps_slowest: "Steps slowest", name: "Name", count: "Calls",
 		total: "Total", total_percent: "% of I/O", avg: "Mean", p50: "Median", p95: "p95", max: "Max", bytes: "Bytes",
@@ -471,9 +471,9 @@
 		if (sheet("launches").rows.length)
 			section("GPU kernels by launch",
 				["Registers are those of a thread, bytes of shared memory those of a block. Tensor cores: by the kernel's name. ",
-				 command("table --group-by name,args.grid,args.block")], ...table(sheet("launches").kinds, sheet("launches").rows,
-				["name", "args.grid", "args.block", "args.registers", "args.static_smem", "args.dynamic_smem", "args.occupancy",
-				 "args.blocks per SM", "tensor_cores", "count",
+				 command("table --group-by name,operator,args.grid,args.block")], ...table(sheet("launches").kinds, sheet("launches").rows,
+				["name", "operator", "args.grid", "args.block", "args.registers", "args.static_smem", "args.dynamic_smem", "args.occupancy",
+				 "args.blocks_per_sm", "tensor_cores", "count",
 				 "device_time_total", "device_time", "max", "min"], "device_time_total"));
 		if (io.length)
 			section("I/O calls", [command("table")], ...table(names.kinds, io,

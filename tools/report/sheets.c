@@ -37,8 +37,8 @@ static const struct sheet sheets[] = {
 	  .lines = true },
 	{ "launches",
 	  &cli_table,
-	  { "--group-by=name,args.grid,args.block,args.registers,args.static_smem,args.dynamic_smem,"
-	    "args.occupancy,args.blocks per SM",
+	  { "--group-by=name,operator,args.grid,args.block,args.registers,args.static_smem,args.dynamic_smem,"
+	    "args.occupancy,args.blocks_per_sm",
 	    "--columns=tensor_cores,count,device_time_total,device_time,max,min",
 	    "--where=args.kind == 'kernel'", "--row-limit=500" },
 	  .lines = true },

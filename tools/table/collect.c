@@ -36,6 +36,10 @@ static int done(void *user, struct pfw_pass_block *block)
 	struct table_block_result *result = block->result;
 	int error = pfw_table_spans_keep(&result->spans, collect->nesting);
 
+	for (size_t i = 0; collect->options->by_operator && i < result->spans.launches && !error;
+	     i++)
+		error = table_works_add(&collect->works, &result->spans.launch[i],
+					collect->nesting);
 	if (!error)
 		error = join_threads(collect, result);
 	table_extent_add(&collect->table->extent, result->extent.least_ns,
@@ -104,6 +108,7 @@ static void release(struct table_pass *collect)
 	}
 	free(collect->worker);
 	pfw_nesting_free(collect->nesting);
+	table_works_release(&collect->works);
 	pfw_pair_ids_release(&collect->io_threads);
 	free(collect->io_end);
 }
@@ -142,6 +147,7 @@ static int run(struct table_pass *collect, const struct table_options *options, 
 					.traces = &input->traces,
 					.plan = *plan,
 					.table = table,
+					.works = TABLE_WORKS_EMPTY,
 					.jobs = survey_jobs(options->survey) };
 	error = init(collect);
 	return error ? error : survey_read(options->survey, input, &fold, SURVEY_ALL);

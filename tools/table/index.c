@@ -60,6 +60,7 @@ const char *table_needs_lines(const struct table_options *options)
 		[TABLE_FNAME] = "--group-by fname with another field, or with --plain,",
 		[TABLE_PROCESS] = "--group-by process",
 		[TABLE_CMD] = "--group-by cmd",
+		[TABLE_OPERATOR] = "--group-by operator",
 		[TABLE_ARG... TABLE_ARG_LAST] = "--group-by args.KEY",
 		[TABLE_PID] = "--group-by pid",
 		[TABLE_TID] = "--group-by tid",

@@ -170,9 +170,11 @@ static int add_line(const struct table_pass *collect, unsigned number, struct pf
 	}
 	if (!line->device)
 		return pfw_table_spans_add(&result->spans, entry, line, group, 0);
-	if (line->section != PFW_TABLE_HIDDEN)
+	/* By operator, its row is known when its launcher is. */
+	if (line->section != PFW_TABLE_HIDDEN &&
+	    !(collect->options->by_operator && line->launched_by))
 		pfw_tally_device(&worker->rows.row[row].sums, line->start_ns, line->dur_ns);
-	return line->launched_by ? pfw_table_spans_launch(&result->spans, entry, line) : 0;
+	return line->launched_by ? pfw_table_spans_launch(&result->spans, entry, line, group) : 0;
 }
 
 /* With rows by file, a copy is in the rows of both of its files; --fname may want one of them. */

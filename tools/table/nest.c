@@ -9,7 +9,7 @@
 
 /* Each worker adds to its own sums. */
 struct nest {
-	const struct table_pass *of;
+	struct table_pass *of;
 	uint32_t rows;
 	struct pfw_tally *sums; /* jobs times rows */
 };
@@ -64,10 +64,68 @@ static bool same_name(void *user, uint32_t a, uint32_t b)
 	return bytes == other_bytes && memcmp(name, other_name, bytes) == 0;
 }
 
-static int nest_spans(const struct table_pass *of)
+static void add_launcher(void *user, uint32_t process, uint64_t launcher, uint32_t group)
+{
+	const struct nest *nest = user;
+
+	table_works_launcher(&nest->of->works, process, launcher, group);
+}
+
+/* The row of a piece of GPU work: that of its group, with the name of the operator.  Or -ENOMEM. */
+static int64_t row_of_work(const struct nest *nest, struct pfw_table_key *key,
+			   const struct table_work *work)
+{
+	const struct table_options *options = nest->of->options;
+	struct pfw_averages *rows = &nest->of->table->rows;
+	const struct pfw_average *row = &rows->row[row_of(nest, work->group)];
+	unsigned fields = options->fields + !options->by_name;
+	int error = 0;
+
+	memcpy(key->text, row->key, PFW_TABLE_KEY_HEAD);
+	key->bytes = PFW_TABLE_KEY_HEAD;
+	for (unsigned i = 0; i < fields && !error; i++) {
+		const struct pfw_average *from = row;
+		size_t bytes;
+		const char *text = table_text(row, i, &bytes);
+
+		if (i < options->fields && options->field[i] == TABLE_OPERATOR &&
+		    work->launcher != PFW_NO_GROUP) {
+			from = &rows->row[row_of(nest, work->launcher)];
+			text = name_of(options, from, &bytes);
+		}
+		error = pfw_table_key_text(key, text, bytes);
+	}
+	return error ? error : pfw_averages_row(rows, key->text, key->bytes);
+}
+
+/* Add GPU work to the rows of its operators. */
+static int add_works(const struct nest *nest)
+{
+	const struct table_work *work = nest->of->works.work.at;
+	size_t count = nest->of->works.work.bytes / sizeof(*work);
+	struct pfw_averages *rows = &nest->of->table->rows;
+	struct pfw_table_key key;
+	int64_t number = pfw_table_key_init(&key);
+
+	for (size_t i = 0; i < count && number >= 0; i++) {
+		if (table_section(&rows->row[row_of(nest, work[i].group)]) == PFW_TABLE_HIDDEN)
+			continue;
+		number = row_of_work(nest, &key, &work[i]);
+		if (number >= 0)
+			pfw_tally_device(&rows->row[number].sums, work[i].start_ns, work[i].dur_ns);
+	}
+	pfw_table_key_release(&key);
+	return number < 0 ? (int)number : 0;
+}
+
+static int nest_spans(struct table_pass *of)
 {
 	struct nest nest = { .of = of, .rows = of->table->rows.count };
-	struct pfw_nesting_user user = { .user = &nest, .span = add_nested, .same = same_name };
+	struct pfw_nesting_user user = { .user = &nest,
+					 .span = add_nested,
+					 .same = same_name,
+					 .launcher = of->options->by_operator ? add_launcher
+									      : NULL };
 	unsigned jobs = of->jobs;
 	uint64_t too_deep = 0;
 	int error;
@@ -78,10 +136,13 @@ static int nest_spans(const struct table_pass *of)
 	nest.sums = calloc((size_t)jobs * nest.rows + 1, sizeof(*nest.sums));
 	if (!nest.sums)
 		return -ENOMEM;
+	table_works_sort(&of->works);
 	error = pfw_nesting_run(of->nesting, &user, jobs, &too_deep);
 	for (size_t i = 0; i < (size_t)jobs * nest.rows; i++)
 		pfw_tally_merge(&of->table->rows.row[i % nest.rows].sums, &nest.sums[i]);
 	free(nest.sums);
+	if (!error)
+		error = add_works(&nest);
 	if (too_deep) {
 		cli_error(of->options->survey->command->name,
 			  "%s spans lie more than %u deep in others: they are counted as if they "
@@ -118,7 +179,7 @@ int table_drop_names(struct table *table, const struct table_options *options)
 	return 0;
 }
 
-int table_nest(const struct table_pass *of)
+int table_nest(struct table_pass *of)
 {
 	int error = nest_spans(of);
 

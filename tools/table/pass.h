@@ -64,6 +64,37 @@ struct table_plan {
 	bool again;    /* the lines were read before */
 };
 
+/* GPU work whose row has the operator that launched it: kept until all operators are known. */
+struct table_work {
+	int64_t start_ns, dur_ns;
+	uint32_t group;	   /* of its row without the operator */
+	uint32_t launcher; /* the group of the operator, or PFW_NO_GROUP */
+	uint8_t named;	   /* 0: none found yet; 1: found; 2: the launcher of last resort */
+};
+
+struct table_works {
+	struct pfw_spill work,
+		names; /* struct table_work each; the ids of launchers that they name */
+	struct pfw_spill_budget budget;
+};
+
+#define TABLE_WORKS_EMPTY                                                      \
+	(struct table_works)                                                   \
+	{                                                                      \
+		.work = PFW_SPILL_EMPTY, .names = PFW_SPILL_EMPTY, .budget = { \
+			.bytes = TABLE_MEMORY                                  \
+		}                                                              \
+	}
+
+/* Keep one; then sort them, before launchers come; then take a launcher: see struct pfw_nesting_user.
+ * Errors: as pfw_spill_add(). */
+int table_works_add(struct table_works *works, const struct pfw_table_launch *launch,
+		    struct pfw_nesting *nesting);
+void table_works_sort(struct table_works *works);
+void table_works_launcher(struct table_works *works, uint32_t process, uint64_t launcher,
+			  uint32_t group);
+void table_works_release(struct table_works *works);
+
 struct table_pass {
 	const struct table_options *options;
 	const struct pfw_traces *traces;
@@ -72,6 +103,7 @@ struct table_pass {
 	struct pfw_nesting *nesting;
 	struct table_worker *worker;
 	unsigned jobs;
+	struct table_works works;
 	bool io_nested; /* some I/O call lies in another, which the plan does not expect */
 	/* The threads of all files that do I/O, and when their last call ends. */
 	struct pfw_pair_ids io_threads;
@@ -88,4 +120,4 @@ void table_pass_drop(void *user, void *result);
 
 /* Nest all spans: add self times to the rows and assign GPU work to its launchers.  All workers'
  * rows are merged into the table's. 0, or as pfw_nesting_run().  Thread: main. */
-int table_nest(const struct table_pass *pass);
+int table_nest(struct table_pass *pass);

@@ -123,11 +123,10 @@ static struct cell_column *add_column(struct sheet *sheet, const char *header, s
 static const char *field_text(const struct sheet *sheet, const struct pfw_average *row,
 			      unsigned field, size_t *bytes)
 {
-	static const char *const none[] = { [TABLE_LINE] = "(no stack)",
-					    [TABLE_FNAME] = "(no file)",
-					    [TABLE_RANK] = "(no rank)",
-					    [TABLE_STEP] = "(no step)",
-					    [TABLE_FIELDS] = NULL };
+	static const char *const none[] = {
+		[TABLE_LINE] = "(no stack)", [TABLE_FNAME] = "(no file)", [TABLE_OPERATOR] = "-",
+		[TABLE_RANK] = "(no rank)",  [TABLE_STEP] = "(no step)",  [TABLE_FIELDS] = NULL
+	};
 	const char *text = table_text(row, field, bytes);
 	enum table_field what = sheet->options->field[field];
 

@@ -22,6 +22,7 @@ const struct grid_column table_fields[TABLE_FIELDS] = {
 	[TABLE_FNAME] = { "fname", "File", GRID_TEXT },
 	[TABLE_PROCESS] = { "process", "Process", GRID_TEXT },
 	[TABLE_CMD] = { "cmd", "Command", GRID_TEXT },
+	[TABLE_OPERATOR] = { "operator", "Operator", GRID_TEXT },
 	[TABLE_RANK] = { "rank", "Rank", GRID_DIGITS },
 	[TABLE_STEP] = { "step", "Step", GRID_DIGITS },
 	[TABLE_PID] = { "pid", "Pid", GRID_DIGITS },
@@ -152,7 +153,7 @@ static int take(void *user, const struct cli_args *args, int option)
 	case GROUP_BY:
 		return table_fields_parse(
 			options, args->value, ~0u,
-			"name, cat, shape, stack:N, line, fname, process, cmd, rank, step, pid, tid and args.KEY (up to 8)");
+			"name, cat, shape, stack:N, line, fname, process, cmd, operator, rank, step, pid, tid and args.KEY (up to 8)");
 	case COLUMNS:
 		return table_columns_parse(options, args->value);
 	case PEAK:
@@ -265,6 +266,7 @@ static int settle(void *user, struct cli_args *args)
 	for (unsigned i = 0; i < options->fields; i++) {
 		options->reach.ask_fnames |= options->field[i] == TABLE_FNAME;
 		options->by_step |= options->field[i] == TABLE_STEP;
+		options->by_operator |= options->field[i] == TABLE_OPERATOR && !options->plain;
 	}
 	options->wanted.ask_steps |= options->by_step;
 	options->by_file = options->fields == 1 && options->field[0] == TABLE_FNAME &&
@@ -337,8 +339,8 @@ static const struct cli_option table_options[] = {
 	  SORT_BY },
 	{ "row-limit", 0, "N", "rows shown (default: 100); -1: all", SURVEY_ROW_LIMIT },
 	{ "group-by", 'g', "LIST",
-	  "one row per: name, cat, shape, stack:N, line, fname, process, cmd, rank, step, pid, tid, args.KEY; several separated "
-	  "by commas",
+	  "one row per: name, cat, shape, stack:N, line, fname, process, cmd, operator, rank, step, pid, tid, args.KEY; several "
+	  "separated by commas",
 	  GROUP_BY },
 	{ "columns", 0, "LIST", "columns by their keys, or a set: flops, speed, files, io",
 	  COLUMNS },

@@ -2,7 +2,7 @@
  *
  * Room tools/table: `pfw table` shows what took the time, as PyTorch's key averages do.  It may use
  * tools/share, tools/ui and the store, whose store/nesting finds self times.  Start with table.c;
- * collect.c and lines.c read, index.c asks indexes, columns.c has the columns, print.c, text.c and
+ * collect.c and lines.c read, nest.c and works.c join, index.c asks indexes, columns.c has the columns, print.c, text.c and
  * data.c print.
  */
 #pragma once
@@ -22,6 +22,7 @@ enum table_field {
 	TABLE_FNAME,
 	TABLE_PROCESS,
 	TABLE_CMD,
+	TABLE_OPERATOR,
 	TABLE_ARG, /* and the next ones, in order of --group-by */
 	TABLE_ARG_LAST = TABLE_ARG + 7,
 	TABLE_RANK,
@@ -61,8 +62,9 @@ struct table_options {
 	unsigned fields;
 	char arg[TABLE_ARG_LAST - TABLE_ARG + 1][TABLE_ARG_BYTES]; /* "args.KEY" */
 	unsigned args;
-	bool by_name;	 /* one of them is the name */
-	bool by_file;	 /* the file is the only one: rows of I/O */
+	bool by_name; /* one of them is the name */
+	bool by_file; /* the file is the only one: rows of I/O */
+	bool by_operator;
 	bool by_step;	 /* one of them is the step */
 	unsigned frames; /* of a stack */
 	const char *sort_by;

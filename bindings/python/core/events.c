@@ -143,6 +143,7 @@ static const struct field fields[] = {
 	FIELD(addr, U64),
 	FIELD(total_allocated, I64),
 	FIELD(total_reserved, I64),
+	FIELD(blocks_per_sm, F64),
 	{ "tid", U64, offsetof(struct pfw_compute, tid), 0 },
 };
 #undef FIELD

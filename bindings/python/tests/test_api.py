@@ -85,10 +85,10 @@ def test_compute_events_have_all_fields(run):
             dtypes='["float"]', strides="[[1]]", flops=10**15, sequence=11, fwd_tid=12,
             module="m", python_id=13, parent=14, total_cpu_percent=1.5, total_device_percent=2.5,
             stack='["f"]', addr=2**63, total_allocated=1, total_reserved=2, phase="warmup",
-            tid=None)
+            blocks_per_sm=0.25, tid=None)
         """)
     args = run.spans(cat="PP")["k"]["args"]
-    assert len(args) == 51
+    assert len(args) == 52
     assert (args["grid"], args["addr"], args["cpu_memory"]) == ([1, 2, 3], 2 ** 63, -1)
     assert args["input_shapes"] == [[8, 16], []] and args["phase"] == "warmup"
 

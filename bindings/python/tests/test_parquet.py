@@ -80,7 +80,7 @@ def test_pyarrow_has_the_same(exported):
     at, out = exported
     wanted = pfw.read(at).arrow()
     got = pyarrow.parquet.read_table(out, partitioning="hive")
-    assert got.schema.metadata[b"pfw.schema"] == b"1"
+    assert got.schema.metadata[b"pfw.schema"] == b"2"
     for field in wanted.schema:
         if field.name != "rank" or wanted["rank"].null_count:
             assert got.schema.field(field.name).type == field.type

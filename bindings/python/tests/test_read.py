@@ -87,7 +87,7 @@ def test_batches(trace):
     table = pfw.read(trace, columns="name,args.fname", cat=["app", "POSIX"]).arrow()
     wanted = list(pfw.query(trace, cat=["app", "POSIX"]))
     assert sum(batch.num_rows for batch in batches) == table.num_rows == len(wanted) > 20
-    assert table.schema.metadata == {b"pfw.schema": b"1"}
+    assert table.schema.metadata == {b"pfw.schema": b"2"}
 
 
 def test_ranks_and_flags(run):

@@ -159,7 +159,8 @@ struct pfw_arg {
 	X(stack, JSON)               \
 	X(addr, U64)                 \
 	X(total_allocated, I64)      \
-	X(total_reserved, I64)
+	X(total_reserved, I64)       \
+	X(blocks_per_sm, F64)
 
 enum pfw_pp_bit {
 #define X(name, type) PFW_PP_BIT_##name,

@@ -46,7 +46,7 @@ static const struct pfw_record *decode_kernel(const struct pfw_cupti_kernel *ker
 {
 	struct pfw_build build = pfw_build_begin(PFW_KIND_KERNEL, pfw_cupti_noted_name(kernel));
 	struct pfw_cupti_launch launch;
-	double occupancy;
+	double occupancy, blocks;
 	int32_t priority;
 
 	launch = pfw_build_place(&build, &kernel->at, kernel->correlation);
@@ -70,6 +70,8 @@ static const struct pfw_record *decode_kernel(const struct pfw_cupti_kernel *ker
 		pfw_build_put(&build, PFW_PP_BIT_channel, kernel->channel);
 	pfw_build_put(&build, PFW_PP_BIT_graph, kernel->graph);
 	pfw_build_put(&build, PFW_PP_BIT_graph_node, kernel->graph_node);
+	if (pfw_cupti_blocks_per_sm(kernel, &blocks))
+		pfw_build_f64(&build, PFW_PP_BIT_blocks_per_sm, blocks);
 	pfw_build_times(kernel->start, kernel->end, &launch);
 	return pfw_build_finish(&build, slots);
 }

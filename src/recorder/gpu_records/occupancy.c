@@ -40,6 +40,24 @@ static uint64_t blocks_by_memory(const struct pfw_cuda_device *device, uint64_t 
 	return bytes ? (uint64_t)device->smem / bytes : UINT64_MAX;
 }
 
+static uint64_t blocks_of(const struct pfw_cupti_kernel *kernel)
+{
+	return (uint64_t)kernel->grid[0] * (uint64_t)kernel->grid[1] * (uint64_t)kernel->grid[2];
+}
+
+bool pfw_cupti_blocks_per_sm(const struct pfw_cupti_kernel *kernel, double *blocks)
+{
+	uint64_t grid = blocks_of(kernel), sms;
+
+	if (kernel->at.device >= pfw_cupti_lib.device_count ||
+	    pfw_cupti_lib.device[kernel->at.device].sms < 1)
+		return false;
+	sms = (uint64_t)pfw_cupti_lib.device[kernel->at.device].sms;
+	*blocks = grid < UINT64_MAX / 20000 ? (double)((grid * 20000 / sms + 1) / 2) / 10000
+					    : (double)grid / (double)sms;
+	return true;
+}
+
 static double compute(const struct pfw_cuda_device *device, const struct pfw_cupti_kernel *kernel,
 		      uint64_t threads)
 {
@@ -50,7 +68,7 @@ static double compute(const struct pfw_cuda_device *device, const struct pfw_cup
 	blocks = least(blocks, blocks_by_memory(device, (uint64_t)(uint32_t)kernel->static_smem +
 								(uint32_t)kernel->dynamic_smem));
 	/* In ten thousandths: a grid too small for the GPU occupies only a part of it. */
-	grid = (uint64_t)kernel->grid[0] * (uint64_t)kernel->grid[1] * (uint64_t)kernel->grid[2];
+	grid = blocks_of(kernel);
 	share = blocks * threads * 10000 / (uint64_t)device->threads;
 	share = least(share,
 		      grid * threads * 10000 / (uint64_t)device->sms / (uint64_t)device->threads);
@@ -69,8 +87,7 @@ bool pfw_cupti_occupancy(const struct pfw_cupti_kernel *kernel, double *occupanc
 	uint64_t threads = (uint64_t)kernel->block[0] * (uint64_t)kernel->block[1] *
 			   (uint64_t)kernel->block[2];
 	uint64_t bytes = (uint64_t)(uint32_t)kernel->static_smem + (uint32_t)kernel->dynamic_smem;
-	uint64_t grid =
-		(uint64_t)kernel->grid[0] * (uint64_t)kernel->grid[1] * (uint64_t)kernel->grid[2];
+	uint64_t grid = blocks_of(kernel);
 	uint64_t shape = (uint64_t)kernel->at.device << 56 ^ bytes << 27 ^
 			 (uint64_t)kernel->registers << 11 ^ (threads & 2047);
 	struct known *known = &table[(shape ^ grid * 7) * 0x9e3779b97f4a7c15u >> 56];

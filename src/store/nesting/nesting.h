@@ -76,7 +76,12 @@ struct pfw_nesting_user {
 	void (*span)(void *user, unsigned worker, const struct pfw_nested *nested);
 	/* Whether the spans of two groups have the same name. */
 	bool (*same)(void *user, uint32_t a, uint32_t b);
+	/* NULL, or each span that has a launcher, with the group of the span whose GPU work its work is: itself,
+	 * of a call the span around it, or PFW_NO_GROUP.  All of a process come from one thread. */
+	void (*launcher)(void *user, uint32_t process, uint64_t launcher, uint32_t group);
 };
+
+#define PFW_NO_GROUP UINT32_MAX
 
 /* Nest all spans with `jobs` threads, once.  Return 0, or as pfw_spill_add().  *too_deep: the
  * number of spans deeper than PFW_NESTING_DEPTH. */

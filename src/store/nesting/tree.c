@@ -89,6 +89,16 @@ static void take_launched(struct pfw_tree *tree, struct pfw_tree_frame *frame,
 	frame->sums.launched_ns = 0;
 }
 
+/* The group of the innermost open span that is no call, of `frame` and those around it. */
+static uint32_t worker_of(const struct pfw_tree *tree, const struct pfw_tree_frame *frame)
+{
+	for (; frame >= tree->frame; frame--) {
+		if (pfw_launcher_kind(frame->nested.span.launcher) != PFW_LAUNCHER_CALL)
+			return frame->nested.span.group;
+	}
+	return PFW_NO_GROUP;
+}
+
 static void close_span(struct pfw_tree *tree)
 {
 	struct pfw_tree_frame *frame = &tree->frame[--tree->depth];
@@ -96,6 +106,9 @@ static void close_span(struct pfw_tree *tree)
 	struct pfw_nested *nested = &frame->nested;
 
 	take_launched(tree, frame, parent);
+	if (tree->user->launcher && nested->span.launcher)
+		tree->user->launcher(tree->user->user, tree->process, nested->span.launcher,
+				     worker_of(tree, frame));
 	if (frame->held)
 		frame->sums = frame->child_sums;
 	nested->self_ns = pfw_saturate_sub(nested->span.dur_ns, frame->sums.ns);

@@ -190,8 +190,9 @@ static int add_compute(struct block *block, const struct pfw_entry *entry,
 						   .section = PFW_TABLE_COMPUTE,
 						   .device = (uint8_t)line->device });
 	}
-	return error || !line->launched_by ? error
-					   : pfw_table_spans_launch(&block->spans, entry, line);
+	return error || !line->launched_by
+		       ? error
+		       : pfw_table_spans_launch(&block->spans, entry, line, (uint32_t)row);
 }
 
 /* Whether lines of a name of the summary have rows; *line gets the name.  -ENOMEM. */

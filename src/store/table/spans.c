@@ -62,9 +62,11 @@ int pfw_table_spans_add(struct pfw_table_spans *spans, const struct pfw_entry *e
 }
 
 int pfw_table_spans_launch(struct pfw_table_spans *spans, const struct pfw_entry *entry,
-			   const struct pfw_table_line *line)
+			   const struct pfw_table_line *line, uint32_t group)
 {
 	const struct pfw_table_launch launch = { .process = entry->process,
+						 .start_ns = line->start_ns,
+						 .group = group,
 						 .launch = { .launcher = line->launched_by,
 							     .otherwise = line->otherwise,
 							     .ns = line->dur_ns } };

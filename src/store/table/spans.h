@@ -14,7 +14,9 @@ struct pfw_table_thread {
 
 struct pfw_table_launch {
 	uint64_t process;
+	int64_t start_ns;
 	struct pfw_launch launch;
+	uint32_t group;
 };
 
 /* All zero: none.  Thread: one at a time. */
@@ -33,7 +35,7 @@ struct pfw_table_spans {
 int pfw_table_spans_add(struct pfw_table_spans *spans, const struct pfw_entry *entry,
 			const struct pfw_table_line *line, uint32_t group, uint32_t note);
 int pfw_table_spans_launch(struct pfw_table_spans *spans, const struct pfw_entry *entry,
-			   const struct pfw_table_line *line);
+			   const struct pfw_table_line *line, uint32_t group);
 
 /* Give all to a nesting.  Errors: as pfw_nesting_add(). */
 int pfw_table_spans_keep(const struct pfw_table_spans *spans, struct pfw_nesting *nesting);
