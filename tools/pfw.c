@@ -20,11 +20,11 @@ static const struct {
 };
 
 const struct cli_command *const cli_commands[] = {
-	&cli_run,    &cli_compact,    &cli_index,    &cli_query,    &cli_table,	 &cli_overlap,
-	&cli_report, &cli_advise,     &cli_compare,  &cli_patterns, &cli_memory, &cli_counters,
-	&cli_export, &cli_anonymise,  &cli_import,   &cli_validate, &cli_repair, &cli_doctor,
-	&cli_config, &cli_calls,      &cli_schedule, &cli_ctl,	    &cli_attach, &cli_detach,
-	&cli_top,    &cli_completion, NULL
+	&cli_run,    &cli_compact,   &cli_index,      &cli_query,    &cli_table,    &cli_overlap,
+	&cli_report, &cli_advise,    &cli_compare,    &cli_patterns, &cli_memory,   &cli_counters,
+	&cli_export, &cli_anonymise, &cli_symbolize,  &cli_import,   &cli_validate, &cli_repair,
+	&cli_doctor, &cli_config,    &cli_calls,      &cli_schedule, &cli_ctl,	    &cli_attach,
+	&cli_detach, &cli_top,	     &cli_completion, NULL
 };
 
 /* Commands that are programs of the Python package. */

@@ -250,12 +250,17 @@ def check_advise(paths, facts, _):
     assert facts["events"] and [one["finding"] for one in found] == [one["text"] for one in wanted]
 
 
-def check_anonymise(paths, facts, top):
+def check_anonymise(paths, facts, top, command="anonymise"):
     """The copies have the same lines but for names."""
-    run([PFW, "anonymise", "--all-runs", "-o", top / "o", *paths])
+    run([PFW, command, "--all-runs", "-o", top / "o", *paths])
     made = sorted((top / "o").iterdir())
     assert len(made) == len(paths) and facts_of(made) == facts
     run([PFW, "validate", *made])
+
+
+def check_symbolize(paths, facts, top):
+    """The copies have the same lines but for stacks, of which there are none."""
+    check_anonymise(paths, facts, top, "symbolize")
 
 
 def check_repair(paths, facts, _):
@@ -268,7 +273,7 @@ def check_repair(paths, facts, _):
 
 COMMANDS = [check_query, check_table, check_index, check_validate, check_compact, check_export,
             check_overlap, check_patterns, check_memory, check_counters, check_report, check_advise,
-            check_repair, check_anonymise]
+            check_repair, check_anonymise, check_symbolize]
 
 
 @pytest.mark.parametrize("check", COMMANDS, ids=lambda check: check.__name__.split("_")[1])

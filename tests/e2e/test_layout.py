@@ -29,7 +29,7 @@ tools/ui tools/share tools/run tools/doctor tools/query tools/table tools/overla
 tools/memory tools/compare tools/advice tools/report
 read
 tools/export tools/chrome tools/perfetto tools/import tools/compact
-tools/anonymise tools/validate tools/top tools/attach tools
+tools/copies tools/anonymise tools/symbolize tools/validate tools/top tools/attach tools
 """.split()
 ORDER = {room: place for place, room in enumerate(ROOMS)}
 
@@ -334,6 +334,7 @@ SHARED = {
     "tools/run/launch.c": {"child": "of a signal handler; `pfw run` has one thread",
                            "before": "as child", "before_chld": "as child"},
     "tools/run/name.c": {"path": "`pfw run` has one thread"},
+    "tools/symbolize/elfutils.c": {"elfutils": "filled before there are threads", "demangle": "as elfutils"},
     "tools/ui/interrupt.c": {"stopped": "atomic", "by": "written by the signal handler only"},
     "tools/ui/progress.c": {"bar": "the main thread draws"},
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "anonymise/anonymise.h"
+#include "copies/copies.h"
 
 /* 60 bits: two of a million names share one with a probability of 1 in two million. */
 #define PSEUDONYM_BYTES 12u
@@ -64,15 +65,6 @@ uint64_t anonymise_hash(const uint64_t key[2], const char *text, size_t bytes)
 
 /* ---- texts ---- */
 
-int anonymise_append(struct pfw_buffer *text, const char *more, size_t bytes)
-{
-	if (pfw_buffer_room(text, text->bytes + bytes))
-		return -ENOMEM;
-	memcpy(text->data + text->bytes, more, bytes);
-	text->bytes += bytes;
-	return 0;
-}
-
 int anonymise_text(const struct anonymise_rules *rules, struct pfw_buffer *out, const char *text,
 		   size_t bytes)
 {
@@ -84,7 +76,7 @@ int anonymise_text(const struct anonymise_rules *rules, struct pfw_buffer *out, 
 		return 0;
 	for (unsigned i = 0; i < PSEUDONYM_BYTES; i++, hash >>= 5)
 		pseudonym[i] = digits[hash & 31];
-	return anonymise_append(out, pseudonym, sizeof(pseudonym));
+	return copies_append(out, pseudonym, sizeof(pseudonym));
 }
 
 /* ---- paths ---- */
@@ -134,9 +126,9 @@ static int put_name(const struct anonymise_rules *rules, struct pfw_buffer *out,
 	int error;
 
 	if (bytes <= 2 && memcmp(name, "..", bytes) == 0)
-		return anonymise_append(out, name, bytes);
+		return copies_append(out, name, bytes);
 	error = anonymise_text(rules, out, name, bytes);
-	return error ? error : anonymise_append(out, name + bytes - extension, extension);
+	return error ? error : copies_append(out, name + bytes - extension, extension);
 }
 
 /* pipe:[123], socket:[123] and anon_inode:[eventpoll] are the kernel's words. */
@@ -156,7 +148,7 @@ int anonymise_path(const struct anonymise_rules *rules, struct pfw_buffer *out, 
 {
 	const char *at = path, *end = path + bytes;
 	size_t kept = is_kernels(path, bytes) ? bytes : rules->roots ? root_of(path, bytes) : 0;
-	int error = anonymise_append(out, path, kept);
+	int error = copies_append(out, path, kept);
 
 	at += kept;
 	while (!error && at < end) {
@@ -165,7 +157,7 @@ int anonymise_path(const struct anonymise_rules *rules, struct pfw_buffer *out, 
 		slash = slash ? slash : end;
 		error = put_name(rules, out, at, (size_t)(slash - at));
 		if (!error && slash < end)
-			error = anonymise_append(out, slash++, 1);
+			error = copies_append(out, slash++, 1);
 		at = slash;
 	}
 	return error;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "share/unasked.h"
+#include "store/line/frame.h"
 #include "store/traces/ranks.h"
 #include "table/columns.h"
 #include "table/pass.h"
@@ -281,6 +282,28 @@ static int settle(void *user, struct cli_args *args)
 	return -1;
 }
 
+/* Whether some frame of the rows is an address. */
+static bool has_addresses(const struct table *table, const struct table_options *options)
+{
+	for (unsigned i = 0; i < options->fields; i++) {
+		if (options->field[i] != TABLE_STACK && options->field[i] != TABLE_LINE)
+			continue;
+		for (uint32_t row = 0; row < table->rows.count; row++) {
+			size_t bytes;
+			const char *text = table_text(&table->rows.row[row], i, &bytes);
+			const char *end = text + bytes, *frame;
+
+			for (frame = text; frame < end; frame = text + 1) {
+				text = memchr(frame, '\n', (size_t)(end - frame));
+				text = text ? text : end;
+				if (pfw_frame_address(frame, (size_t)(text - frame), NULL, NULL))
+					return true;
+			}
+		}
+	}
+	return false;
+}
+
 static int fill_and_print(void *user, struct survey_input *input)
 {
 	struct table_options *options = user;
@@ -299,6 +322,11 @@ static int fill_and_print(void *user, struct survey_input *input)
 				survey->command->name,
 				"more than 16,384 rows of I/O: their percentiles are left out; fewer "
 				"rows (--fname, --cat, --group-by) have them");
+		if (!survey->quiet && has_addresses(&table, options))
+			cli_error(
+				survey->command->name,
+				"some native frames are addresses: pfw symbolize makes copies of the "
+				"traces with functions and lines");
 		status = survey_end(survey, 0);
 	}
 	pfw_averages_release(&table.rows);

@@ -48,7 +48,8 @@ struct cli_command {
 extern const struct cli_command cli_run, cli_validate, cli_repair, cli_doctor, cli_config,
 	cli_calls, cli_schedule, cli_ctl, cli_query, cli_index, cli_table, cli_completion,
 	cli_compact, cli_export, cli_import, cli_overlap, cli_compare, cli_patterns, cli_memory,
-	cli_counters, cli_report, cli_advise, cli_top, cli_anonymise, cli_attach, cli_detach;
+	cli_counters, cli_report, cli_advise, cli_top, cli_anonymise, cli_attach, cli_detach,
+	cli_symbolize;
 
 /* All of them in the order of their help, then NULL. */
 extern const struct cli_command *const cli_commands[];

@@ -1,15 +1,16 @@
-/* tools/anonymise/block.c - what becomes of the lines of one block; see anonymise.h. */
+/* tools/copies/block.c - what becomes of the lines of one block; see copies.h. */
 #include <errno.h>
 #include <string.h>
 
-#include "anonymise/anonymise.h"
+#include "copies/copies.h"
 #include "store/line/hash.h"
 
 /* The lines of a member that is not made yet. */
 struct part {
-	const struct anonymise_rules *rules;
-	struct anonymise_worker *worker;
-	enum anonymise_form form;
+	const struct copies *copies;
+	unsigned number; /* of the worker */
+	struct copies_worker *worker;
+	enum copies_form form;
 	struct pfw_gzip_summary summary;
 	struct pfw_sorted_mark mark;
 	bool leads; /* so far all lines are `process` lines that precede all others */
@@ -58,9 +59,9 @@ static void count(struct part *part, const struct pfw_entry *entry, const char *
 
 static int open_compressor(struct part *part)
 {
-	if (part->form == ANONYMISE_SORTED && !part->worker->member)
+	if (part->form == COPIES_SORTED && !part->worker->member)
 		return pfw_member_open(&part->worker->member, PFW_LEVEL_FAST);
-	if (part->form == ANONYMISE_GZIP && !part->worker->gzip)
+	if (part->form == COPIES_GZIP && !part->worker->gzip)
 		return pfw_gzip_open(&part->worker->gzip);
 	return 0;
 }
@@ -68,19 +69,18 @@ static int open_compressor(struct part *part)
 /* Make a member of the first `bytes` of the text, or pass the text on. */
 static int end(struct part *part, size_t bytes)
 {
-	struct anonymise_worker *worker = part->worker;
-	size_t room = part->form == ANONYMISE_SORTED ? pfw_member_bound(bytes)
-						     : pfw_gzip_bound(bytes);
+	struct copies_worker *worker = part->worker;
+	size_t room = part->form == COPIES_SORTED ? pfw_member_bound(bytes) : pfw_gzip_bound(bytes);
 	int error = open_compressor(part);
 	int64_t made;
 
 	if (!bytes || error)
 		return error;
-	if (part->form == ANONYMISE_PLAIN)
-		return anonymise_append(part->out, worker->text.data, bytes);
+	if (part->form == COPIES_PLAIN)
+		return copies_append(part->out, worker->text.data, bytes);
 	if (pfw_buffer_room(part->out, part->out->bytes + room))
 		return -ENOMEM;
-	made = part->form == ANONYMISE_SORTED
+	made = part->form == COPIES_SORTED
 		       ? pfw_member_make(worker->member, part->out->data + part->out->bytes, room,
 					 worker->text.data, bytes, &part->summary, &part->mark, 0)
 		       : pfw_gzip_member(worker->gzip, part->out->data + part->out->bytes, room,
@@ -96,10 +96,9 @@ static int add(struct part *part, const struct pfw_pass_lines *lines)
 {
 	struct pfw_buffer *text = &part->worker->text;
 	size_t begins = text->bytes, bytes;
-	int error = anonymise_line(part->rules, text, &part->worker->scratch, &lines->entry,
-				   lines->text, lines->bytes);
+	int error = part->copies->line(part->copies->user, part->number, text, lines);
 
-	error = error ? error : anonymise_append(text, "\n", 1);
+	error = error ? error : copies_append(text, "\n", 1);
 	if (error)
 		return error;
 	bytes = text->bytes - begins;
@@ -116,11 +115,15 @@ static int add(struct part *part, const struct pfw_pass_lines *lines)
 	return error;
 }
 
-int anonymise_block(const struct anonymise_rules *rules, struct anonymise_worker *worker,
-		    enum anonymise_form form, const struct pfw_sorted_mark *mark,
-		    struct pfw_pass_block *block, struct pfw_buffer *out)
+int copies_block(const struct copies *copies, unsigned worker, enum copies_form form,
+		 const struct pfw_sorted_mark *mark, struct pfw_pass_block *block,
+		 struct pfw_buffer *out)
 {
-	struct part part = { .rules = rules, .worker = worker, .form = form, .out = out };
+	struct part part = { .copies = copies,
+			     .number = worker,
+			     .worker = &copies->worker[worker],
+			     .form = form,
+			     .out = out };
 	struct pfw_pass_lines lines;
 	int error = 0;
 
@@ -128,13 +131,5 @@ int anonymise_block(const struct anonymise_rules *rules, struct anonymise_worker
 	pfw_pass_lines_init(&lines, block);
 	while (!error && pfw_pass_lines_next(&lines))
 		error = add(&part, &lines);
-	return error ? error : end(&part, worker->text.bytes);
-}
-
-void anonymise_worker_free(struct anonymise_worker *worker)
-{
-	pfw_gzip_close(worker->gzip);
-	pfw_member_close(worker->member);
-	pfw_buffer_free(&worker->text);
-	pfw_buffer_free(&worker->scratch);
+	return error ? error : end(&part, part.worker->text.bytes);
 }
