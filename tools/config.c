@@ -238,45 +238,34 @@ static const struct cli_option options[] = {
 	{ 0 },
 };
 
-/* Find the directory of lib/ and include/, two levels above the preload object. */
-static bool find_prefix(const struct cli_command *command, char *preload, char *prefix)
-{
-	if (!cli_find_preload(preload, PATH_MAX)) {
-		cli_error(command->name, "libpfw_preload.so is neither in ../lib beside pfw nor in "
-					 "/usr/lib or /usr/local/lib");
-		return false;
-	}
-	strcpy(prefix, preload);
-	*strrchr(prefix, '/') = '\0';
-	*strrchr(prefix, '/') = '\0';
-	return true;
-}
-
 /* --as-needed would drop libpfw for weak references, or if it is named before the sources. */
 #define LINK_LIBPFW "-Wl,--push-state,--no-as-needed -lpfw -Wl,--pop-state"
 
-static void print_place(int option, const char *preload, const char *prefix)
+static void print_place(int option, const char *libraries, const char *prefix)
 {
 	if (option == OPTION_PRELOAD)
-		puts(preload);
+		printf("%s/libpfw_preload.so\n", libraries);
 	else if (option == OPTION_CFLAGS)
 		printf("-I%s/include\n", prefix);
 	else if (option == OPTION_CMAKE)
-		printf("%s/lib/cmake/pfw\n", prefix);
+		printf("%s/cmake/pfw\n", libraries);
 	else
-		printf("-L%s/lib -Wl,-rpath,%s/lib " LINK_LIBPFW "\n", prefix, prefix);
+		printf("-L%s -Wl,-rpath,%s " LINK_LIBPFW "\n", libraries, libraries);
 }
 
 /* Print a line for each given option, in the order of the table. */
 static int print_places(const struct cli_command *command, unsigned wanted)
 {
-	char preload[PATH_MAX], prefix[PATH_MAX];
+	char libraries[PATH_MAX], prefix[PATH_MAX];
 
-	if (!find_prefix(command, preload, prefix))
+	if (!cli_find_libraries(libraries, prefix)) {
+		cli_error(command->name, "libpfw_preload.so is neither in ../lib beside pfw nor in "
+					 "/usr/lib or /usr/local/lib");
 		return CLI_PROBLEMS;
+	}
 	for (int option = OPTION_CFLAGS; option < OPTION_END; option++) {
 		if (wanted & 1u << (option - OPTION_CFLAGS))
-			print_place(option, preload, prefix);
+			print_place(option, libraries, prefix);
 	}
 	return CLI_OK;
 }

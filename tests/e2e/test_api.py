@@ -332,11 +332,13 @@ NATURAL = ["gcc a.c -lpfw -o a", "gcc -lpfw a.c -o a", "gcc -O2 -o a -lpfw a.c -
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Where `cmake --install` has put all of it, as a directory that compilers look into."""
+    """Where `cmake --install` has put all of it, moved later, as a directory that compilers look into."""
     if harness.CROSS_CC:
         pytest.skip("the compiler's own search path is meant")
-    top = tmp_path_factory.mktemp("installed")
-    harness.run(["cmake", "--install", harness.BUILD, "--prefix", top])
+    first = tmp_path_factory.mktemp("at first")
+    harness.run(["cmake", "--install", harness.BUILD, "--prefix", first])
+    top = first.rename(first.with_name("moved"))
+    assert harness.run([top / "bin/pfw", "config", "--preload"]).stdout == f"{top}/lib/libpfw_preload.so\n"
     return {"C_INCLUDE_PATH": str(top / "include"), "LIBRARY_PATH": str(top / "lib"),
             "LD_LIBRARY_PATH": str(top / "lib"), "PKG_CONFIG_PATH": str(top / "lib/pkgconfig"),
             "CMAKE_PREFIX_PATH": str(top)}

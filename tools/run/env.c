@@ -158,21 +158,23 @@ static int set_data_dir(struct run *run)
 	return setenv("DFTRACER_DATA_DIR", list, 1) < 0 ? -errno : 0;
 }
 
-/* Make each Python run the package's _site, beside the libraries. */
+/* Make each Python run the package's _site. */
 static int set_python(void)
 {
-	char preload[PATH_MAX], site[PATH_MAX + 16];
+	char site[PATH_MAX];
 
-	if (!cli_find_preload(preload, sizeof(preload)))
-		return -ENOENT;
-	*strrchr(preload, '/') = '\0';
-	snprintf(site, sizeof(site), "%.*s_site", (int)(run_base_name(preload) - preload), preload);
-	if (access(site, R_OK) < 0 || strchr(site, ':')) {
+	if (!cli_find_site(site, sizeof(site))) {
 		cli_error(
 			"run",
-			"--py-calls and --compat: %s %s: install the Python package (pip install pfwtrace) and run "
-			"the pfw that comes with it",
-			cli_name(site), strchr(site, ':') ? "has a colon" : "is not there");
+			"--py-calls and --compat: there is no _site of the Python package: install it "
+			"(pip install pfwtrace, Debian: python3-pfw) and run the pfw that comes with it");
+		return -ENOENT;
+	}
+	if (strchr(site, ':')) {
+		cli_error(
+			"run",
+			"--py-calls and --compat: %s has a colon: install the Python package elsewhere",
+			cli_name(site));
 		return -ENOENT;
 	}
 	return prepend("PYTHONPATH", site);

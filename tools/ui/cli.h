@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -176,3 +177,9 @@ int cli_finish(FILE *out, const struct cli_command *command, int status);
 
 /* The path of libpfw_preload.so that belongs to this binary, or false. */
 bool cli_find_preload(char *path, size_t size);
+
+/* The directory of the libraries, and the one that has include/ and bin/, or false. */
+bool cli_find_libraries(char libraries[PATH_MAX], char prefix[PATH_MAX]);
+
+/* The directory that `pfw run` puts into PYTHONPATH, of the Python package of this installation, or false. */
+bool cli_find_site(char *path, size_t size);

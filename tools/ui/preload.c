@@ -9,7 +9,13 @@
 
 #include "ui/cli.h"
 
-#define PRELOAD "lib/libpfw_preload.so"
+/* Where this installation has its libraries; the build tree and a wheel have them in lib/. */
+#ifndef PFW_LIB
+#define PFW_LIB "lib"
+#endif
+
+#define PRELOAD "libpfw_preload.so"
+#define PACKAGE "python3*/*-packages/pfw/"
 
 /* Find the newest file that matches a pattern below `prefix`: several Pythons may share it. */
 static bool find_newest(const char *prefix, const char *pattern, char *path, size_t size)
@@ -37,36 +43,71 @@ static bool find_newest(const char *prefix, const char *pattern, char *path, siz
 	return newest != 0;
 }
 
-/* Look in PREFIX/lib. */
-static bool find_in_lib(const char *prefix, char *path, size_t size)
+static bool find_in(const char *prefix, const char *lib, char *path, size_t size)
 {
-	return (size_t)snprintf(path, size, "%s/" PRELOAD, prefix) < size &&
+	return (size_t)snprintf(path, size, "%s/%s/" PRELOAD, prefix, lib) < size &&
 	       access(path, R_OK) == 0;
 }
 
-/* Look below the parent of the binary's directory: in lib/, or in a Python package if the binary is
- * bin/pfw of a Python environment. */
-static bool find_below(const char *prefix, char *path, size_t size)
+static bool find_in_lib(const char *prefix, char *path, size_t size)
 {
-	return find_in_lib(prefix, path, size) ||
-	       find_newest(prefix, "lib/python3*/*-packages/pfw/" PRELOAD, path, size) ||
-	       find_newest(prefix, "lib64/python3*/*-packages/pfw/" PRELOAD, path, size) ||
-	       find_newest(prefix, "pfw/" PRELOAD, path, size);
+	return find_in(prefix, PFW_LIB, path, size) || find_in(prefix, "lib", path, size);
+}
+
+/* The parent of the binary's directory. */
+static bool find_prefix(char self[PATH_MAX])
+{
+	ssize_t bytes = readlink("/proc/self/exe", self, PATH_MAX - 1);
+	char *slash;
+
+	if (bytes <= 0)
+		return false;
+	self[bytes] = '\0';
+	*strrchr(self, '/') = '\0'; /* the directory of the binary */
+	slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	return slash;
 }
 
 bool cli_find_preload(char *path, size_t size)
 {
-	char self[PATH_MAX];
-	ssize_t bytes = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char prefix[PATH_MAX];
 
-	if (bytes > 0) {
-		self[bytes] = '\0';
-		*strrchr(self, '/') = '\0'; /* the directory of the binary */
-		if (strchr(self, '/')) {
-			*strrchr(self, '/') = '\0';
-			if (find_below(self, path, size))
-				return true;
-		}
-	}
+	/* The last three: bin/pfw of a Python environment. */
+	if (find_prefix(prefix) &&
+	    (find_in_lib(prefix, path, size) ||
+	     find_newest(prefix, "lib/" PACKAGE "lib/" PRELOAD, path, size) ||
+	     find_newest(prefix, "lib64/" PACKAGE "lib/" PRELOAD, path, size) ||
+	     find_newest(prefix, "pfw/lib/" PRELOAD, path, size)))
+		return true;
 	return find_in_lib("/usr", path, size) || find_in_lib("/usr/local", path, size);
+}
+
+bool cli_find_libraries(char libraries[PATH_MAX], char prefix[PATH_MAX])
+{
+	size_t bytes, tail = strlen("/" PFW_LIB);
+
+	if (!cli_find_preload(libraries, PATH_MAX))
+		return false;
+	*strrchr(libraries, '/') = '\0';
+	strcpy(prefix, libraries);
+	bytes = strlen(prefix);
+	if (bytes > tail && strcmp(prefix + bytes - tail, "/" PFW_LIB) == 0)
+		prefix[bytes - tail] = '\0';
+	else
+		*strrchr(prefix, '/') = '\0';
+	return true;
+}
+
+bool cli_find_site(char *path, size_t size)
+{
+	char libraries[PATH_MAX], prefix[PATH_MAX];
+
+	if (!cli_find_libraries(libraries, prefix))
+		return false;
+	return ((size_t)snprintf(path, size, "%s/_site", prefix) < size &&
+		access(path, R_OK) == 0) ||
+	       find_newest(prefix, "lib/" PACKAGE "_site", path, size) ||
+	       find_newest(prefix, "lib64/" PACKAGE "_site", path, size);
 }
