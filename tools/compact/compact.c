@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/order.h"
 #include "share/select_args.h"
 #include "share/unasked.h"
 #include "store/index/index.h"
@@ -34,8 +35,7 @@ void compact_say(struct compact *compact, int status, const char *path, const ch
 	vsnprintf(text, sizeof(text), format, values);
 	va_end(values);
 	cli_error(compact->command->name, "%s: %s", cli_name(path), text);
-	if (compact->status < status)
-		compact->status = status;
+	PFW_RAISE(compact->status, status);
 }
 
 /* Make a full disk or a file size limit an error of write() instead of a signal. */
@@ -95,9 +95,7 @@ static int by_bytes(const void *a, const void *b)
 	const struct compact_group *x = *(const struct compact_group *const *)a;
 	const struct compact_group *y = *(const struct compact_group *const *)b;
 
-	if (x->sum.bytes != y->sum.bytes)
-		return x->sum.bytes > y->sum.bytes ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return PFW_ORDER(y->sum.bytes, x->sum.bytes) ?: strcmp(x->name, y->name);
 }
 
 /* One line for all, as print_group() has one for each. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "compare/compare.h"
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
@@ -35,10 +36,8 @@ void compare_widen(struct compare_side *side, size_t file, int64_t least_ns, int
 	if (least_ns > greatest_ns)
 		return;
 	pthread_mutex_lock(&side->mutex);
-	if (least_ns < side->least_ns[run])
-		side->least_ns[run] = least_ns;
-	if (greatest_ns > side->greatest_ns[run])
-		side->greatest_ns[run] = greatest_ns;
+	PFW_LOWER(side->least_ns[run], least_ns);
+	PFW_RAISE(side->greatest_ns[run], greatest_ns);
 	pthread_mutex_unlock(&side->mutex);
 }
 
@@ -63,10 +62,8 @@ static void note_line(struct block_result *result, const struct pfw_entry *entry
 
 	if (!(entry->has & ~entry->wrong & PFW_ENTRY_TS))
 		return;
-	if (entry->ts_ns < result->least_ns)
-		result->least_ns = entry->ts_ns;
-	if (end > result->greatest_ns)
-		result->greatest_ns = end;
+	PFW_LOWER(result->least_ns, entry->ts_ns);
+	PFW_RAISE(result->greatest_ns, end);
 }
 
 /* ---- lines ---- */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/base/order.h"
 #include "compare/compare.h"
 #include "ui/fit.h"
 #include "ui/grid.h"
@@ -31,9 +32,7 @@ static int by_size(const void *a, const void *b)
 {
 	const struct sorted *x = a, *y = b;
 
-	if (x->size != y->size)
-		return x->size < y->size ? 1 : -1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return PFW_ORDER(y->size, x->size) ?: PFW_ORDER(x->row, y->row);
 }
 
 /* ---- columns ---- */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "export/export.h"
 #include "export/stacks.h"
 #include "store/kit/hash.h"
@@ -60,20 +61,15 @@ static int by_caller(const void *a, const void *b, void *user)
 	const struct export_stack *of_x = &picture->stacks->stack[x->stack];
 	const struct export_stack *of_y = &picture->stacks->stack[y->stack];
 
-	if (of_x->parent != of_y->parent)
-		return of_x->parent < of_y->parent ? -1 : 1;
-	if (x->weight != y->weight)
-		return x->weight > y->weight ? -1 : 1;
-	return strcmp(picture->stacks->name[of_x->name], picture->stacks->name[of_y->name]);
+	return PFW_ORDER(of_x->parent, of_y->parent) ?: PFW_ORDER(y->weight, x->weight) ?:
+	       strcmp(picture->stacks->name[of_x->name], picture->stacks->name[of_y->name]);
 }
 
 static int by_place(const void *a, const void *b)
 {
 	const struct frame *x = a, *y = b;
 
-	if (x->row != y->row)
-		return x->row < y->row ? -1 : 1;
-	return x->x < y->x ? -1 : x->x > y->x;
+	return PFW_ORDER(x->row, y->row) ?: PFW_ORDER(x->x, y->x);
 }
 
 /* A stack's number is larger than its caller's, so that one way back adds up all. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/merge/merge.h"
 #include "store/pass/pass.h"
@@ -120,13 +121,8 @@ static int by_end(const void *a, const void *b)
 {
 	const struct held *x = a, *y = b;
 
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	if (x->id != y->id)
-		return x->id > y->id ? -1 : 1;
-	return x->number > y->number ? -1 : 1;
+	return PFW_ORDER(y->end_ns, x->end_ns) ?: PFW_ORDER(x->process, y->process) ?:
+	       PFW_ORDER(y->id, x->id) ?: PFW_ORDER(y->number, x->number);
 }
 
 static int give_held(struct run *run)
@@ -229,10 +225,8 @@ static void widen(struct run *run, size_t input)
 
 		if (!run->read[ranks->file[i]])
 			continue;
-		if (window->since_ns < run->input[input].since_ns)
-			run->input[input].since_ns = window->since_ns;
-		if (window->until_ns > run->input[input].until_ns)
-			run->input[input].until_ns = window->until_ns;
+		PFW_LOWER(run->input[input].since_ns, window->since_ns);
+		PFW_RAISE(run->input[input].until_ns, window->until_ns);
 	}
 }
 

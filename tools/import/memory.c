@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "common/base/order.h"
 #include "import/import.h"
 
 #define MEMORY (64u << 20) /* then a temporary file is used */
@@ -58,17 +59,8 @@ int import_memory_sort(struct import_memory *memory)
 static size_t first_at(const struct import_memory *memory, int64_t ts_ns)
 {
 	const struct import_allocation *record = memory->record.at;
-	size_t low = 0, high = memory->count;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (record[middle].ts_ns < ts_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return PFW_BISECT(at, memory->count, record[at].ts_ns < ts_ns);
 }
 
 void import_memory_sum(struct import_memory *memory, int64_t start_ns, int64_t end_ns, int64_t *cpu,

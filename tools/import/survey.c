@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "import/import.h"
 #include "store/json/walk.h"
 #include "store/kit/grow.h"
@@ -148,8 +149,7 @@ int import_survey_event(struct import_trace *trace, const struct pfw_entry *entr
 		return 0;
 	}
 	ts_ns = entry->ts_ns;
-	if (ts_ns < trace->least_ns)
-		trace->least_ns = ts_ns;
+	PFW_LOWER(trace->least_ns, ts_ns);
 	if (!pfw_member_is(&entry->cat, "cpu_instant_event") ||
 	    !pfw_slice_is(&entry->name, "[memory]"))
 		return 0;
@@ -172,9 +172,7 @@ static int by_pid(const void *a, const void *b)
 		return x->device ? -1 : 1;
 	if (x->thread != y->thread)
 		return x->thread ? 1 : -1;
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return (x->ts_ns > y->ts_ns) - (x->ts_ns < y->ts_ns);
+	return PFW_ORDER(x->tid, y->tid) ?: PFW_ORDER(x->ts_ns, y->ts_ns);
 }
 
 /* The lane number of "reader (lane 2)", an exported name: 2.  Otherwise 0. */
@@ -213,20 +211,14 @@ static int take_lanes(struct import_trace *trace)
 
 uint64_t import_tid(const struct import_trace *trace, uint64_t pid, uint64_t tid)
 {
-	size_t low = 0, high = tid < EXPORT_LANE ? 0 : trace->lanes;
+	size_t lanes = tid < EXPORT_LANE ? 0 : trace->lanes;
+	const struct import_name *lane = trace->lane;
+	size_t found = PFW_BISECT(
+		at, lanes, lane[at].pid < pid || (lane[at].pid == pid && lane[at].tid < tid));
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct import_name *lane = &trace->lane[middle];
-
-		if (lane->pid == pid && lane->tid == tid)
-			return tid - (lane_of(lane) - 1) * EXPORT_LANE;
-		if (lane->pid < pid || (lane->pid == pid && lane->tid < tid))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return tid;
+	if (found == lanes || lane[found].pid != pid || lane[found].tid != tid)
+		return tid;
+	return tid - (lane_of(&lane[found]) - 1) * EXPORT_LANE;
 }
 
 /* Keep only names of processes and threads, each once. */

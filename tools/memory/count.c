@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/order.h"
 #include "memory/memory.h"
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
@@ -102,10 +103,8 @@ static void add_to_pool(struct memory_pool *pool, const struct memory_item *even
 		pool->peak = pool->live;
 		pool->peak_ts_ns = event->ts_ns;
 	}
-	if (event->allocated > pool->most_allocated)
-		pool->most_allocated = event->allocated;
-	if (event->reserved > pool->most_reserved)
-		pool->most_reserved = event->reserved;
+	PFW_RAISE(pool->most_allocated, event->allocated);
+	PFW_RAISE(pool->most_reserved, event->reserved);
 }
 
 int64_t memory_bin_ns(const struct memory *memory)
@@ -160,8 +159,7 @@ static int use_address(struct counting *counting, const struct memory_item *even
 	owner = &memory->owner[name];
 	owner->allocations++;
 	owner->bytes = pfw_saturate_add(owner->bytes, event->bytes);
-	if (event->bytes > owner->greatest)
-		owner->greatest = event->bytes;
+	PFW_RAISE(owner->greatest, event->bytes);
 	return memory_blocks_put(&memory->blocks, &(struct memory_block){ .addr = event->addr,
 									  .step = event->step,
 									  .bytes = event->bytes,
@@ -187,8 +185,7 @@ static int add_event(struct counting *counting, const struct memory_item *event)
 		step->allocations += event->bytes > 0;
 		step->growth = pfw_saturate_add(step->growth, event->bytes);
 		step->live = pool->live;
-		if (step->live > step->peak)
-			step->peak = step->live;
+		PFW_RAISE(step->peak, step->live);
 	}
 	if (memory->bins && add_to_bin(memory, pool, event, before))
 		return -ENOMEM;
@@ -202,13 +199,8 @@ static int by_size(const void *a, const void *b)
 {
 	const struct memory_block *x = a, *y = b;
 
-	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? 1 : -1;
-	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	if (x->pool != y->pool)
-		return x->pool < y->pool ? -1 : 1;
-	return x->addr < y->addr ? -1 : x->addr > y->addr;
+	return PFW_ORDER(y->bytes, x->bytes) ?: PFW_ORDER(x->ts_ns, y->ts_ns) ?:
+	       PFW_ORDER(x->pool, y->pool) ?: PFW_ORDER(x->addr, y->addr);
 }
 
 static void count_unfreed(struct memory *memory)

@@ -1,4 +1,5 @@
 /* tools/memory/snapshot.c - converts a snapshot of PyTorch's allocator to the lines of a trace. */
+#include "common/base/order.h"
 #include "memory/memory.h"
 
 #include <errno.h>
@@ -192,10 +193,8 @@ static void write_span(struct snapshot *snapshot, const char *name, int64_t tid,
 static void write_allocation(struct snapshot *snapshot, const struct pfw_pickle_value *event,
 			     int64_t time_us, size_t device, int64_t owner)
 {
-	if (snapshot->least_us > time_us)
-		snapshot->least_us = time_us;
-	if (snapshot->greatest_us < time_us)
-		snapshot->greatest_us = time_us;
+	PFW_LOWER(snapshot->least_us, time_us);
+	PFW_RAISE(snapshot->greatest_us, time_us);
 	begin_line(snapshot, "[memory]", "PP", owner);
 	pfw_print(&snapshot->json,
 		  "'ts':%" PRId64 ".000,'ph':'i','args':{'kind':'memory','device':1,"

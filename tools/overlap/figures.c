@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "overlap/overlap.h"
 #include "store/kit/saturate.h"
 
@@ -147,11 +148,8 @@ static int compare_parts(const void *a, const void *b)
 {
 	const struct part *left = a, *right = b;
 
-	if (left->number != right->number)
-		return left->number < right->number ? -1 : 1;
-	if (left->rank != right->rank)
-		return left->rank < right->rank ? -1 : 1;
-	return left->at < right->at ? -1 : left->at > right->at;
+	return PFW_ORDER(left->number, right->number) ?: PFW_ORDER(left->rank, right->rank) ?:
+	       PFW_ORDER(left->at, right->at);
 }
 
 static size_t gather_parts(struct part *part, const struct overlap *overlap)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "patterns/patterns.h"
 #include "store/index/index.h"
 #include "store/kit/grow.h"
@@ -59,17 +60,9 @@ static void drop(void *user, void *result)
 
 struct patterns_rank *patterns_find_rank(struct patterns *patterns, int64_t rank)
 {
-	size_t low = 0, high = patterns->ranks;
+	size_t low = PFW_BISECT(i, patterns->ranks, patterns->rank[i].rank < rank);
 	struct patterns_rank *at;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (patterns->rank[middle].rank < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low < patterns->ranks && patterns->rank[low].rank == rank)
 		return &patterns->rank[low];
 	if (PFW_APPEND(patterns->rank, patterns->ranks, (struct patterns_rank){ .rank = rank }))

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "patterns/patterns.h"
 #include "share/slowest.h"
 #include "ui/cli.h"
@@ -326,9 +327,7 @@ static int by_mapped(const void *a, const void *b, void *user)
 	uint64_t x = found->row[((const struct joined *)a)->row].mapped;
 	uint64_t y = found->row[((const struct joined *)b)->row].mapped;
 
-	if (x != y)
-		return x < y ? 1 : -1;
-	return by_bytes(a, b, user);
+	return PFW_ORDER(y, x) ?: by_bytes(a, b, user);
 }
 
 /* "16.1 MiB of 2 files mapped, not counted: /a (16.0 MiB), /b (100.0 KiB)". */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "query/query.h"
 #include "store/kit/grow.h"
 #include "store/kit/heap.h"
@@ -28,13 +29,8 @@ bool query_top_wants(const struct query_top *top, int64_t key)
 
 static int compare_places(const struct query_place *a, const struct query_place *b)
 {
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	if (a->ts_ns != b->ts_ns)
-		return a->ts_ns < b->ts_ns ? -1 : 1;
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	return (a->id > b->id) - (a->id < b->id);
+	return PFW_ORDER(a->rank, b->rank) ?: PFW_ORDER(a->ts_ns, b->ts_ns) ?:
+	       PFW_ORDER(a->process, b->process) ?: PFW_ORDER(a->id, b->id);
 }
 
 static bool before(const struct query_top_item *a, const struct query_top_item *b)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "share/select_args.h"
 #include "store/kit/grow.h"
 #include "store/line/args.h"
@@ -39,11 +40,8 @@ static int by_begin(const void *a, const void *b)
 {
 	const struct process *x = a, *y = b;
 
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+	return PFW_ORDER(x->rank, y->rank) ?: PFW_ORDER(x->pid, y->pid) ?:
+	       PFW_ORDER(x->start_ns, y->start_ns);
 }
 
 /* The last one of that pid that has begun by then: an exec, or the pid's next use, begins another.
@@ -52,16 +50,8 @@ static const struct process *find(const struct table_processes *all, int64_t ran
 				  int64_t at_ns)
 {
 	const struct process wanted = { .rank = rank, .pid = pid, .start_ns = at_ns };
-	uint32_t low = 0, high = all->count;
+	size_t low = PFW_BISECT(at, all->count, by_begin(&all->process[at], &wanted) <= 0);
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (by_begin(&all->process[middle], &wanted) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low && all->process[low - 1].pid == pid && all->process[low - 1].rank == rank)
 		return &all->process[low - 1];
 	if (low < all->count && all->process[low].pid == pid && all->process[low].rank == rank)
@@ -183,13 +173,8 @@ static int by_parent(const void *a, const void *b)
 {
 	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
 
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	if (x->ppid != y->ppid)
-		return x->ppid < y->ppid ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return (x->pid > y->pid) - (x->pid < y->pid);
+	return PFW_ORDER(x->rank, y->rank) ?: PFW_ORDER(x->ppid, y->ppid) ?:
+	       PFW_ORDER(x->start_ns, y->start_ns) ?: PFW_ORDER(x->pid, y->pid);
 }
 
 static int number_workers(struct table_processes *all)

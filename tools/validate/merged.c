@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/line/args.h"
 #include "store/line/hash.h"
@@ -32,20 +33,12 @@ void merged_release(struct merged *merged)
 /* Find or make the process of a pid; NULL: no memory. */
 static struct merged_process *find(struct merged *merged, uint64_t pid)
 {
-	size_t low = 0, high = merged->count;
+	size_t low;
 	struct merged_process *more;
 
 	if (merged->last < merged->count && merged->process[merged->last].pid == pid)
 		return &merged->process[merged->last];
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (merged->process[middle].pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	merged->last = low;
+	low = merged->last = PFW_BISECT(at, merged->count, merged->process[at].pid < pid);
 	if (low < merged->count && merged->process[low].pid == pid)
 		return &merged->process[low];
 	if (PFW_ROOM(merged->process, merged->count, merged->room))

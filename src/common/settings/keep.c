@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/base/order.h"
 #include "common/base/text.h"
 #include "common/base/units.h"
 
@@ -97,17 +98,7 @@ bool pfw_dump_on_parse(struct pfw_dump_on *out, const char *text)
 /* The place of the first step that is not shorter. */
 static unsigned place_of(const struct pfw_step_times *times, unsigned count, uint64_t ns)
 {
-	unsigned low = 0, high = count;
-
-	while (low < high) {
-		unsigned middle = (low + high) / 2;
-
-		if (times->sorted[middle] < ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return (unsigned)PFW_BISECT(at, count, times->sorted[at] < ns);
 }
 
 uint64_t pfw_step_times_add(struct pfw_step_times *times, uint64_t ns)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 
 int pfw_points_add(struct pfw_points *points, const struct pfw_point *point)
@@ -28,17 +29,9 @@ void pfw_points_free(struct pfw_points *points)
 
 const struct pfw_point *pfw_points_find(const struct pfw_points *points, uint64_t text_at)
 {
-	size_t low = 0, high = points->count;
+	size_t behind = PFW_BISECT(at, points->count, points->point[at].text_at <= text_at);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (points->point[middle].text_at <= text_at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? &points->point[low - 1] : NULL;
+	return behind ? &points->point[behind - 1] : NULL;
 }
 
 int pfw_point_window(const struct pfw_point *point, unsigned char *window)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/line/args.h"
 #include "store/manifest/internal.h"
@@ -165,9 +166,7 @@ static int by_file_and_pid(const void *a, const void *b)
 
 	if (x->file != y->file)
 		return x->file->number < y->file->number ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return (x->ts_ns > y->ts_ns) - (x->ts_ns < y->ts_ns);
+	return PFW_ORDER(x->pid, y->pid) ?: PFW_ORDER(x->ts_ns, y->ts_ns);
 }
 
 int pfw_manifest_mixed(const struct pfw_manifest *manifest, uint64_t *pid)

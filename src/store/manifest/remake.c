@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/order.h"
 #include "store/manifest/internal.h"
 #include "store/pass/pass.h"
 #include "store/read/chain.h"
@@ -91,10 +92,8 @@ static void sum_up(struct pfw_pack_sum *sum, const struct pfw_blocks *blocks,
 
 		if (block->least_ns > block->greatest_ns)
 			continue;
-		if (block->least_ns < sum->least_ns)
-			sum->least_ns = block->least_ns;
-		if (block->greatest_ns > sum->greatest_ns)
-			sum->greatest_ns = block->greatest_ns;
+		PFW_LOWER(sum->least_ns, block->least_ns);
+		PFW_RAISE(sum->greatest_ns, block->greatest_ns);
 	}
 }
 

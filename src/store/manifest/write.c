@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "pfw/pfw.h"
 #include "store/json/emit.h"
 #include "store/json/print.h"
@@ -236,9 +237,7 @@ static int compare_processes(const void *a, const void *b)
 
 	if (x->file != y->file)
 		return x->file->number < y->file->number ? -1 : 1;
-	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
+	return PFW_ORDER(x->ts_ns, y->ts_ns) ?: PFW_ORDER(x->pid, y->pid);
 }
 
 static int compare_files(const void *a, const void *b)
@@ -246,9 +245,7 @@ static int compare_files(const void *a, const void *b)
 	const struct pfw_manifest_file *x = *(struct pfw_manifest_file *const *)a;
 	const struct pfw_manifest_file *y = *(struct pfw_manifest_file *const *)b;
 
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return PFW_ORDER(x->rank, y->rank) ?: strcmp(x->name, y->name);
 }
 
 static void put_in_order(struct pfw_manifest *manifest)

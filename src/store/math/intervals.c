@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/kit/nearly_sorted.h"
 
 /* ---- lists ---- */
@@ -128,15 +129,7 @@ static int merge(struct pfw_intervals *into, const struct pfw_interval *a, size_
 /* The first interval that ends at or after `time`. */
 static size_t find(const struct pfw_interval *at, size_t first, size_t count, int64_t time)
 {
-	while (first < count) {
-		size_t middle = first + (count - first) / 2;
-
-		if (at[middle].end < time)
-			first = middle + 1;
-		else
-			count = middle;
-	}
-	return first;
+	return first + PFW_BISECT(i, count - first, at[first + i].end < time);
 }
 
 /* Merge a list into the tail of a run, from interval `first` on. */

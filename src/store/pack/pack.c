@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/order.h"
 #include "store/index/index.h"
 #include "store/index/parts.h"
 #include "store/kit/grow.h"
@@ -157,10 +158,8 @@ static void add_times(struct pfw_pack *pack, int64_t least_ns, int64_t greatest_
 {
 	if (least_ns > greatest_ns)
 		return;
-	if (least_ns < pack->sum.least_ns)
-		pack->sum.least_ns = least_ns;
-	if (greatest_ns > pack->sum.greatest_ns)
-		pack->sum.greatest_ns = greatest_ns;
+	PFW_LOWER(pack->sum.least_ns, least_ns);
+	PFW_RAISE(pack->sum.greatest_ns, greatest_ns);
 }
 
 static int index_parcel(struct pfw_pack *pack, struct parcel *parcel,
@@ -339,10 +338,8 @@ static void add_to_header(struct parcel *parcel, const struct pfw_row *row, size
 		ts_ns = row->ts_ns == PFW_ROW_FIRST ? row->end_ns : row->ts_ns;
 		if (ts_ns < 0)
 			continue;
-		if ((uint64_t)ts_ns < summary->least_ns)
-			summary->least_ns = (uint64_t)ts_ns;
-		if ((uint64_t)row->end_ns > summary->greatest_ns)
-			summary->greatest_ns = (uint64_t)row->end_ns;
+		PFW_LOWER(summary->least_ns, (uint64_t)ts_ns);
+		PFW_RAISE(summary->greatest_ns, (uint64_t)row->end_ns);
 	}
 }
 

@@ -1,5 +1,6 @@
 /* store/pass/lines.c - the lines of a block, inside a pass's work(); see pass.h. */
 
+#include "common/base/order.h"
 #include "store/pass/pass.h"
 #include "store/traces/ranks.h"
 
@@ -73,10 +74,8 @@ static void note_times(struct pfw_pass_block *block, const struct pfw_entry *ent
 
 	if (__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end))
 		end = INT64_MAX;
-	if (entry->ts_ns < block->least_ns)
-		block->least_ns = entry->ts_ns;
-	if (end > block->greatest_ns)
-		block->greatest_ns = end;
+	PFW_LOWER(block->least_ns, entry->ts_ns);
+	PFW_RAISE(block->greatest_ns, end);
 }
 
 /* Go on at the next piece. */

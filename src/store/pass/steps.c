@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
 #include "store/line/step_name.h"
@@ -131,11 +132,8 @@ static int by_process(const void *a, const void *b)
 {
 	const struct pfw_step *x = a, *y = b;
 
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return PFW_ORDER(x->process, y->process) ?: PFW_ORDER(x->start_ns, y->start_ns) ?:
+	       PFW_ORDER(x->number, y->number);
 }
 
 static bool same_rank(const struct pfw_trace_file *a, const struct pfw_trace_file *b)
@@ -265,16 +263,8 @@ static struct pfw_in_step find(const struct pfw_steps *steps, uint64_t process, 
 					 .start_ns = ts_ns };
 	const struct pfw_step *step = steps->list.step, *last;
 	struct pfw_in_step found = { .begin_ns = INT64_MIN, .end_ns = INT64_MAX };
-	size_t low = 0, high = steps->list.count;
+	size_t low = PFW_BISECT(at, steps->list.count, by_process(&step[at], &wanted) <= 0);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (by_process(&step[middle], &wanted) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low < steps->list.count && step[low].process == process) {
 		found.own = true;
 		found.end_ns = step[low].start_ns;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "common/base/units.h"
 #include "store/kit/grow.h"
 #include "store/line/step_name.h"
@@ -160,11 +161,8 @@ static int by_rank_and_step(const void *left, const void *right)
 {
 	const struct pfw_step_span *a = left, *b = right;
 
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	if (a->step != b->step)
-		return a->step < b->step ? -1 : 1;
-	return a->begin_ns < b->begin_ns ? -1 : a->begin_ns > b->begin_ns;
+	return PFW_ORDER(a->rank, b->rank) ?: PFW_ORDER(a->step, b->step) ?:
+	       PFW_ORDER(a->begin_ns, b->begin_ns);
 }
 
 /* Look at lines that are in no file. */
@@ -258,18 +256,10 @@ void pfw_extent_free(struct pfw_extent *extent)
 /* The first step that is not before that step of that rank. */
 static size_t first_step(const struct pfw_extent *extent, int64_t rank, int64_t step)
 {
-	size_t low = 0, high = extent->step_count;
+	const struct pfw_step_span *span = extent->step;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct pfw_step_span *at = &extent->step[middle];
-
-		if (at->rank < rank || (at->rank == rank && at->step < step))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return PFW_BISECT(at, extent->step_count,
+			  span[at].rank < rank || (span[at].rank == rank && span[at].step < step));
 }
 
 /* The begin of a step of one rank; for the step after the last one, the end of the last. */
@@ -285,8 +275,7 @@ static bool step_of_rank(const struct pfw_extent *extent, int64_t rank, int64_t 
 	}
 	if (!last || last->rank != rank)
 		return false;
-	if (*has < last->step)
-		*has = last->step;
+	PFW_RAISE(*has, last->step);
 	*ns = last->end_ns;
 	return step == last->step + 1;
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/sys/full_io.h"
 #include "store/sys/open.h"
@@ -108,8 +109,7 @@ int pfw_spool_image_header(struct pfw_spool_image *image, int fd, char *why)
 		return -errno;
 	image->bytes = (uint64_t)st.st_size;
 	image->budget = (uint64_t)st.st_blocks * 512 * PFW_SPOOL_COPIES;
-	if (image->budget < PFW_SPOOL_COPIED_LEAST)
-		image->budget = PFW_SPOOL_COPIED_LEAST;
+	PFW_RAISE(image->budget, PFW_SPOOL_COPIED_LEAST);
 	image->header = calloc(1, PFW_SPOOL_HEADER_BYTES);
 	return image->header ? pfw_spool_image_reread(image, why) : -ENOMEM;
 }
@@ -304,11 +304,8 @@ static int by_ring_then_order(const void *left, const void *right)
 {
 	const struct pfw_spool_stretch *a = left, *b = right;
 
-	if (a->ring != b->ring)
-		return a->ring < b->ring ? -1 : 1;
-	if (a->order != b->order)
-		return a->order < b->order ? -1 : 1;
-	return a->at < b->at ? -1 : 1;
+	return PFW_ORDER(a->ring, b->ring) ?: PFW_ORDER(a->order, b->order) ?:
+	       PFW_ORDER(a->at, b->at);
 }
 
 bool pfw_spool_image_chunk(const struct pfw_spool_image *image, uint64_t at,

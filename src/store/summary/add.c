@@ -6,6 +6,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "common/base/order.h"
 #include "store/line/io.h"
 #include "store/line/step_name.h"
 #include "store/pass/fname_hashes.h"
@@ -245,10 +246,8 @@ static void add_memory(struct pfw_summary_name *name, const struct pfw_entry *en
 
 static void add_times(struct pfw_summary *summary, const struct pfw_entry *entry, int64_t end_ns)
 {
-	if (entry->ts_ns < summary->least_ns)
-		summary->least_ns = entry->ts_ns;
-	if (end_ns > summary->greatest_ns)
-		summary->greatest_ns = end_ns;
+	PFW_LOWER(summary->least_ns, entry->ts_ns);
+	PFW_RAISE(summary->greatest_ns, end_ns);
 	if (entry->ph == 'M')
 		return;
 	if (summary->first_ns == INT64_MAX)
@@ -269,10 +268,8 @@ static int add_thread(struct pfw_summary *summary, const struct pfw_entry *entry
 	thread = &summary->thread[row];
 	thread->lines++;
 	if (entry->has & ~entry->wrong & PFW_ENTRY_TS) {
-		if (entry->ts_ns < thread->first_ns)
-			thread->first_ns = entry->ts_ns;
-		if (end_ns > thread->last_ns)
-			thread->last_ns = end_ns;
+		PFW_LOWER(thread->first_ns, entry->ts_ns);
+		PFW_RAISE(thread->last_ns, end_ns);
 		if (call)
 			pfw_summary_join_calls(summary, (uint32_t)row, entry->ts_ns, end_ns);
 		add_times(summary, entry, end_ns);
@@ -285,10 +282,8 @@ static int add_thread(struct pfw_summary *summary, const struct pfw_entry *entry
 static int add_duration(struct pfw_summary_name *name, int64_t ns)
 {
 	name->sum_ns += ns;
-	if (ns < name->min_ns)
-		name->min_ns = ns;
-	if (ns > name->max_ns)
-		name->max_ns = ns;
+	PFW_LOWER(name->min_ns, ns);
+	PFW_RAISE(name->max_ns, ns);
 	return pfw_sketch_add(&name->durations, ns);
 }
 

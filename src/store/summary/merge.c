@@ -1,6 +1,7 @@
 /* store/summary/merge.c - merges two summaries; see summary.h. */
 #include <errno.h>
 
+#include "common/base/order.h"
 #include "store/summary/rows.h"
 #include "store/summary/summary.h"
 
@@ -22,10 +23,8 @@ void pfw_summary_merge_name(struct pfw_summary_name *into, const struct pfw_summ
 	pfw_saturate_u64(&into->count, from->count);
 	into->sum_ns += from->sum_ns;
 	pfw_summary_add_transfers(into, from->transfers, from->transfer_ns, from->bytes);
-	if (from->min_ns < into->min_ns)
-		into->min_ns = from->min_ns;
-	if (from->max_ns > into->max_ns)
-		into->max_ns = from->max_ns;
+	PFW_LOWER(into->min_ns, from->min_ns);
+	PFW_RAISE(into->max_ns, from->max_ns);
 }
 
 static int merge_names(struct pfw_summary *into, struct pfw_summary *from)
@@ -103,10 +102,8 @@ static int merge_threads(struct pfw_summary *into, struct pfw_summary *from)
 		to = &into->thread[row];
 		thread->merged = (uint32_t)row;
 		to->lines += thread->lines;
-		if (thread->first_ns < to->first_ns)
-			to->first_ns = thread->first_ns;
-		if (thread->last_ns > to->last_ns)
-			to->last_ns = thread->last_ns;
+		PFW_LOWER(to->first_ns, thread->first_ns);
+		PFW_RAISE(to->last_ns, thread->last_ns);
 		pfw_summary_join_calls(into, (uint32_t)row, thread->call_ns, thread->calls_end_ns);
 		if (thread->name_bytes &&
 		    pfw_summary_name_thread(into, (uint32_t)row, thread->name, thread->name_bytes))
@@ -138,10 +135,8 @@ void pfw_summary_merge_times(struct pfw_summary *into, const struct pfw_summary 
 {
 	into->lines += from->lines;
 	into->events += from->events;
-	if (from->least_ns < into->least_ns)
-		into->least_ns = from->least_ns;
-	if (from->greatest_ns > into->greatest_ns)
-		into->greatest_ns = from->greatest_ns;
+	PFW_LOWER(into->least_ns, from->least_ns);
+	PFW_RAISE(into->greatest_ns, from->greatest_ns);
 	into->sorted = into->sorted && from->sorted;
 	into->nested = into->nested || from->nested;
 	if (from->first_ns == INT64_MAX)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/kit/hash.h"
 #include "store/line/entry.h"
@@ -106,11 +107,8 @@ static int by_pid(const void *a, const void *b)
 {
 	const struct pfw_trace *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return (x->first_id > y->first_id) - (x->first_id < y->first_id);
+	return PFW_ORDER(x->pid, y->pid) ?: PFW_ORDER(x->start_ns, y->start_ns) ?:
+	       PFW_ORDER(x->first_id, y->first_id);
 }
 
 /* Own found->head, which is freed if there is no memory. */
@@ -200,22 +198,14 @@ struct pfw_processes *pfw_processes_join(const struct pfw_trace_file *const *fil
 const struct pfw_traced_process *pfw_processes_find(const struct pfw_processes *processes,
 						    uint64_t pid, int64_t ts_ns)
 {
-	size_t low = 0, high = processes->count;
+	const struct pfw_traced_process *process = processes->process;
+	size_t next = PFW_BISECT(at, processes->count,
+				 process[at].pid < pid ||
+					 (process[at].pid == pid && process[at].start_ns <= ts_ns));
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		const struct pfw_traced_process *at = &processes->process[middle];
-
-		if (at->pid < pid || (at->pid == pid && at->start_ns <= ts_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low && processes->process[low - 1].pid == pid)
-		return &processes->process[low - 1];
-	return low < processes->count && processes->process[low].pid == pid
-		       ? &processes->process[low]
-		       : NULL;
+	if (next && process[next - 1].pid == pid)
+		return &process[next - 1];
+	return next < processes->count && process[next].pid == pid ? &process[next] : NULL;
 }
 
 /* Remember the process, and the time in which its pid is its own. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/line/entry.h"
 #include "store/traces/traces.h"
 
@@ -62,9 +63,7 @@ static int by_rank_and_place(const void *a, const void *b)
 	const struct pfw_trace *x = *(const struct pfw_trace *const *)a;
 	const struct pfw_trace *y = *(const struct pfw_trace *const *)b;
 
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	return (x > y) - (x < y);
+	return PFW_ORDER(x->rank, y->rank) ?: PFW_ORDER(x, y);
 }
 
 static int by_rank(const void *a, const void *b)

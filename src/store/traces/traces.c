@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/kit/pair_ids.h"
 #include "store/traces/partials.h"
@@ -231,9 +232,7 @@ static int compare(const void *a, const void *b)
 {
 	const struct pfw_trace_file *x = a, *y = b;
 
-	if (x->head.rank != y->head.rank)
-		return x->head.rank < y->head.rank ? -1 : 1;
-	return strcmp(x->path, y->path);
+	return PFW_ORDER(x->head.rank, y->head.rank) ?: strcmp(x->path, y->path);
 }
 
 void pfw_traces_sort(struct pfw_traces *traces)

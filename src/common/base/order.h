@@ -1,0 +1,38 @@
+/* common/base/order.h - comparing numbers: orders of several keys, bisection, least and greatest. */
+#pragma once
+
+#include <stddef.h>
+
+/* -1, 0 or 1.  Further keys follow after `?:`. */
+#define PFW_ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* The first of `count` numbers for which `before`, an expression of `at`, does not hold.  It holds
+ * for all numbers before that one. */
+#define PFW_BISECT(at, count, before)                                   \
+	({                                                              \
+		size_t pfw_low = 0, pfw_high = (count);                 \
+                                                                        \
+		while (pfw_low < pfw_high) {                            \
+			size_t at = pfw_low + (pfw_high - pfw_low) / 2; \
+                                                                        \
+			if (before)                                     \
+				pfw_low = at + 1;                       \
+			else                                            \
+				pfw_high = at;                          \
+		}                                                       \
+		pfw_low;                                                \
+	})
+
+/* Keep the least or the greatest of a number and those that are compared with it. */
+#define PFW_LOWER(kept, value)                         \
+	do {                                           \
+		__typeof__(value) pfw_value = (value); \
+		if (pfw_value < (kept))                \
+			(kept) = pfw_value;            \
+	} while (0)
+#define PFW_RAISE(kept, value)                         \
+	do {                                           \
+		__typeof__(value) pfw_value = (value); \
+		if (pfw_value > (kept))                \
+			(kept) = pfw_value;            \
+	} while (0)
