@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/settings/config.h"
 #include "store/json/print.h"

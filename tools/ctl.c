@@ -1,7 +1,6 @@
 /* tools/ctl.c - `pfw ctl`: steers a running process through its control page. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>

@@ -3,7 +3,6 @@
  * What is not known to be harmless is replaced: every text in args, except for the values of the
  * keys below.  Numbers, times and keys stay.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "compact/compact.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
@@ -11,12 +10,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/base/order.h"
 #include "share/select_args.h"
 #include "share/unasked.h"
-#include "store/index/index.h"
 #include "store/json/print.h"
 #include "store/sys/proc.h"
 #include "ui/interrupt.h"

@@ -1,8 +1,6 @@
 /* tools/export/kineto.c - translates names between Kineto's traces and ours; see kineto.h. */
 #include "export/kineto.h"
 
-#include <string.h>
-
 #include "store/json/walk.h"
 
 struct kind {

@@ -4,7 +4,6 @@
  * up to twice, and a thread's ring has up to 1 MiB (PFW_RING_MAX).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -4,7 +4,6 @@
  * ends.  So polling the size is enough, and it works on file systems without notification.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

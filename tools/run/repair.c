@@ -4,7 +4,6 @@
  * that neither a damaged spool nor a file system that hangs keeps us from returning the program's
  * status.  The child may be killed at any point: the next run begins again.
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -2,8 +2,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "run/run.h"
 #include "share/adopt.h"

@@ -2,8 +2,6 @@
 #include "share/executable.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* store/commit/carry.c - carries a journal out: renames new files, then removes originals. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -9,7 +9,6 @@
 #include "store/expr/internal.h"
 #include "store/json/reader.h"
 #include "store/kit/grow.h"
-#include "store/pass/times.h"
 
 /* ---- errors ---- */
 

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 #if PFW_HAVE_ISAL
 #include <isa-l/igzip_lib.h>

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/json/swar.h"
 #include "store/kit/grow.h"
 #include "store/kit/nearly_sorted.h"
 #include "store/line/entry.h"

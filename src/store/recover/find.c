@@ -1,7 +1,6 @@
 /* store/recover/find.c - finds the spools of a trace or run in some directories. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* store/traces/ends.c - the first and the last line of a trace; see ends.h. */
 #include "store/traces/ends.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
