@@ -1,10 +1,10 @@
 /* tools/ui/options.c - options and help of all commands; see cli.h. */
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/settings/config.h"
 #include "ui/cli.h"
 
 void cli_args_init(struct cli_args *args, const struct cli_command *command, int argc, char **argv)
@@ -288,43 +288,13 @@ void cli_help(FILE *out, const struct cli_command *command)
 
 /* ---- the nearest word ---- */
 
-#define WORD_MAX 40
-
-/* Damerau-Levenshtein distance: a swap of neighbours is one edit. */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned rows[3][WORD_MAX + 1];
-	size_t m = strlen(a), n = strlen(b);
-
-	if (m > WORD_MAX || n > WORD_MAX)
-		return UINT_MAX;
-	for (size_t j = 0; j <= n; j++)
-		rows[0][j] = (unsigned)j;
-	for (size_t i = 1; i <= m; i++) {
-		unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *two = rows[(i + 1) % 3];
-
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= n; j++) {
-			unsigned best = above[j - 1] + (a[i - 1] != b[j - 1]);
-
-			best = above[j] + 1 < best ? above[j] + 1 : best;
-			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    two[j - 2] + 1 < best)
-				best = two[j - 2] + 1;
-			row[j] = best;
-		}
-	}
-	return rows[m % 3][n];
-}
-
 const char *cli_nearest(const char *word, const char *const *names)
 {
 	const char *nearest = NULL;
-	unsigned least = UINT_MAX;
+	size_t least = SIZE_MAX;
 
 	for (; *names; names++) {
-		unsigned edits = distance(word, *names);
+		size_t edits = pfw_edit_distance(word, *names);
 		size_t longer = strlen(*names) > strlen(word) ? strlen(*names) : strlen(word);
 
 		/* More edits make another word. */

@@ -120,13 +120,14 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Damerau-Levenshtein distance of two names of at most NAME_MAX_BYTES. */
-static size_t edit_distance(const char *a, const char *b)
+size_t pfw_edit_distance(const char *a, const char *b)
 {
 	uint8_t line[3][NAME_MAX_BYTES + 1];
 	size_t a_bytes = strlen(a);
 	size_t b_bytes = strlen(b);
 
+	if (a_bytes > NAME_MAX_BYTES || b_bytes > NAME_MAX_BYTES)
+		return SIZE_MAX;
 	for (size_t j = 0; j <= b_bytes; j++)
 		line[0][j] = (uint8_t)j;
 	for (size_t i = 1; i <= a_bytes; i++) {
@@ -152,7 +153,7 @@ static size_t name_distance(const char *a, const char *b)
 {
 	if (strcmp(a, b) != 0 && strlen(a) >= 4 && (strstr(a, b) || strstr(b, a)))
 		return 1;
-	return edit_distance(a, b);
+	return pfw_edit_distance(a, b);
 }
 
 /* Length of the prefix PFW_ or DFTRACER_; 0 = none. */
