@@ -20,7 +20,7 @@ TLS_BYTES_MAX = 256  # more than about 1,024 and a late dlopen finds no room
 ROOMS = """
 common/base common/format common/encode common/settings common/calls
 preload
-recorder/guest recorder/spool recorder/writer recorder/sample recorder/probe recorder/wrap
+recorder/guest recorder/spool recorder/writer recorder/sample recorder/stack recorder/probe recorder/wrap
 recorder/attach recorder/gpu_records recorder/gpu recorder/marks recorder/session
 store/kit store/sys store/math store/json store/line store/gzip store/read store/partial store/traces store/pass
 store/regex store/expr store/summary store/index store/select store/nesting store/table store/compare store/overlap

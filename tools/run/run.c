@@ -2,6 +2,7 @@
 #include "run/run.h"
 #include "common/settings/keep.h"
 #include "common/settings/schedule.h"
+#include "common/settings/stack_when.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -63,6 +64,7 @@ enum {
 	OPTION_ALL,
 	OPTION_PY_CALLS,
 	OPTION_KEEP,
+	OPTION_STACK,
 	OPTION_DUMP_ON
 };
 
@@ -90,6 +92,9 @@ static const struct cli_option options[] = {
 	  OPTION_KEEP },
 	{ "dump-on", 0, "WHAT", "dump after a slow step or call: step>2x,call>1s; see PFW_DUMP_ON",
 	  OPTION_DUMP_ON },
+	{ "stack", 0, "WHAT",
+	  "take the call stacks of slow calls, or of each Nth: min:1ms, every:1000; see PFW_STACK",
+	  OPTION_STACK },
 	{ "compat", 0, "M", "replace another tracer's Python package: dftracer", OPTION_COMPAT },
 	{ "quiet", 'q', NULL, "print problems only", 'q' },
 	{ 0 },
@@ -133,6 +138,17 @@ static int take_dump_on(const char *text)
 	if (pfw_dump_on_parse(&on, text))
 		return setenv("PFW_DUMP_ON", text, 1);
 	cli_error("run", "--dump-on %s: wants step>Kx or call>TIME, with max=N: step>2x,call>1s",
+		  cli_name(text));
+	return -1;
+}
+
+static int take_stack(const char *text)
+{
+	struct pfw_stack_when when;
+
+	if (pfw_stack_when_parse(&when, text))
+		return setenv("PFW_STACK", text, 1);
+	cli_error("run", "--stack %s: wants min:TIME or every:N: min:1ms, every:1000",
 		  cli_name(text));
 	return -1;
 }
@@ -183,6 +199,8 @@ static int take_option(void *user, const struct cli_args *args, int option)
 		return take_keep(args->value);
 	if (option == OPTION_DUMP_ON)
 		return take_dump_on(args->value);
+	if (option == OPTION_STACK)
+		return take_stack(args->value);
 	if (option == OPTION_STEPS)
 		return take_steps(args->value);
 	if (option == OPTION_STEP)

@@ -69,6 +69,24 @@ static inline char *put_fname(struct pfw_json_source *source, char *out, size_t 
 	return pfw_json_put_name_ref(source, out, ref);
 }
 
+/* The number of a call's stack, which is behind all else of its tail; 0 = the tail is too short. */
+static __attribute__((noinline)) uint32_t stack_of(const struct pfw_json_source *source,
+						   const struct pfw_json_shape *shape)
+{
+	size_t at = pfw_json_values_end(1u + shape->field_count);
+	uint32_t stack = 0;
+
+	if (source->record->flags & PFW_RECORD_NAME_INLINE)
+		at += source->record->file;
+	for (unsigned i = 1; i <= shape->field_count; i++)
+		if (pfw_json_is_text(source->json->cache->key[shape->piece[i].key].type) &&
+		    at <= source->tail_bytes)
+			at += pfw_json_value(source, i);
+	if (at <= source->tail_bytes && source->tail_bytes - at >= sizeof(stack))
+		memcpy(&stack, source->tail + at, sizeof(stack));
+	return stack;
+}
+
 static inline char *put_call_args(struct pfw_json_source *source, char *out,
 				  struct pfw_json_shape *shape)
 {
@@ -106,16 +124,23 @@ static inline char *call_line(struct pfw_json_source *source, char *out,
 {
 	struct pfw_json *json = source->json;
 	struct pfw_json_times times;
+	uint32_t stack = 0;
 
 	if (PFW_UNLIKELY(pfw_json_values_end(1u + shape->field_count) > source->tail_bytes))
 		return NULL;
 	times = pfw_json_times_of(json, source->record);
+	if (PFW_UNLIKELY(source->record->flags & PFW_RECORD_STACK) && json->metadata) {
+		stack = stack_of(source, shape);
+		out = pfw_json_put_modules(source, out, stack, times.start_ns);
+	}
 	out = pfw_json_put_prefix(pfw_json_put_id(json, out), shape);
 	out = pfw_json_put_when(source, out, source->tid, &times);
 	if (PFW_LIKELY(json->metadata))
 		out = put_call_args(source, out, shape);
+	if (PFW_UNLIKELY(source->record->flags & PFW_RECORD_STACK) && json->metadata && out)
+		out = pfw_json_put_stack(source, out, stack);
 	if (PFW_UNLIKELY(json->steps != NULL) && json->metadata && out)
-		out = pfw_json_put_step(json, out, source->record, false);
+		out = pfw_json_put_step(json, out, source->record, false, false);
 	return PFW_LIKELY(out != NULL) ? pfw_json_finish(json, out, &times) : NULL;
 }
 

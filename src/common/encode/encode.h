@@ -13,6 +13,7 @@
 
 #include "common/format/clock.h"
 #include "common/format/spool.h"
+#include "common/format/stacks.h"
 
 /* The longest line of a record: 255 slots of control bytes with six characters each, a name that is
  * not UTF-8 twice (escaped and as base64), and the fixed part.  Buffers need PFW_JSON_SLACK more,
@@ -29,6 +30,7 @@ struct pfw_json {
 	const struct pfw_string_view *strings;
 	const struct pfw_clock_map *clock;
 	const struct pfw_steps_chunk *steps; /* NULL = no schedule */
+	struct pfw_stacks_chunk *stacks;     /* NULL = none; gets the ids of its modules' lines */
 	uint64_t step_hint;		     /* the mark that find() found last */
 	uint64_t pid;
 	uint64_t next_id;

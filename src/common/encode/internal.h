@@ -175,7 +175,16 @@ char *pfw_json_put_tail(struct pfw_json_source *source, char *out, unsigned int 
 
 /* Append the step that the record began in and its phase, unless the record has its own. */
 char *pfw_json_put_step(struct pfw_json *json, char *out, const struct pfw_record *record,
-			bool has_step);
+			bool has_step, bool has_phase);
+
+/* ---- stack.c ---- */
+
+/* Append lines for the modules of a stack that have none yet. */
+char *pfw_json_put_modules(struct pfw_json_source *source, char *out, uint32_t stack,
+			   uint64_t ts_ns);
+
+/* Append the key `stack`; frames that do not fit are left out, and "..." says so. */
+char *pfw_json_put_stack(struct pfw_json_source *source, char *out, uint32_t stack);
 
 /* ---- small things ---- */
 

@@ -123,6 +123,14 @@ char *pfw_line_unrecorded(struct pfw_json *json, char *out,
 	return counts_line(json, out, "unrecorded", unrecorded, names, PFW_UNRECORDED_KINDS, ts_ns);
 }
 
+char *pfw_line_stacks_lost(struct pfw_json *json, char *out,
+			   const _Atomic uint64_t lost[PFW_STACKS_LOST_REASONS], uint64_t ts_ns)
+{
+	static const char *const names[PFW_STACKS_LOST_REASONS] = PFW_STACKS_LOST_NAMES;
+
+	return counts_line(json, out, "stacks_lost", lost, names, PFW_STACKS_LOST_REASONS, ts_ns);
+}
+
 char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint64_t ts_ns)
 {
 	if (!count)

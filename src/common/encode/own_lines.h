@@ -40,6 +40,7 @@ char *pfw_line_lost(struct pfw_json *json, char *out, unsigned reason, const str
  * Totals as in `lost`; nothing is appended if all are 0.
  * `waited`: how often threads waited for room, and the time in µs.
  * `excluded`, `unrecorded`: a key for each reason or kind with a count other than 0.
+ * `stacks_lost`: calls that were to have their stacks, by why they have none.
  * `sums_full`: short calls that became lines because the table of sums was full.
  */
 char *pfw_line_waited(struct pfw_json *json, char *out, const struct pfw_loss *waited,
@@ -48,6 +49,8 @@ char *pfw_line_excluded(struct pfw_json *json, char *out,
 			const _Atomic uint64_t excluded[PFW_EXCLUDED_REASONS], uint64_t ts_ns);
 char *pfw_line_unrecorded(struct pfw_json *json, char *out,
 			  const _Atomic uint64_t unrecorded[PFW_UNRECORDED_KINDS], uint64_t ts_ns);
+char *pfw_line_stacks_lost(struct pfw_json *json, char *out,
+			   const _Atomic uint64_t lost[PFW_STACKS_LOST_REASONS], uint64_t ts_ns);
 char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint64_t ts_ns);
 
 /* The figures of a source (common/format/source.h): a line with its name, a key for each figure;

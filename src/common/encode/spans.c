@@ -112,7 +112,7 @@ char *pfw_json_api_line(struct pfw_json_source *source, char *out, struct pfw_js
 			out = pfw_json_put_piece(out, &shape->piece[1], record->value[2]);
 	}
 	if (json->steps && json->metadata)
-		out = pfw_json_put_step(json, out, record, false);
+		out = pfw_json_put_step(json, out, record, false, false);
 	return pfw_json_finish(json, out, &times);
 }
 
@@ -216,6 +216,7 @@ char *pfw_json_pp_line(struct pfw_json_source *source, char *out,
 	if (json->metadata)
 		out = put_pp_args(source, &pp, out, pp.bytes_at + bytes);
 	if (out && json->steps && json->metadata)
-		out = pfw_json_put_step(json, out, record, pp.mask & 1ull << PFW_PP_BIT_step);
+		out = pfw_json_put_step(json, out, record, pp.mask & 1ull << PFW_PP_BIT_step,
+					record->flags & (PFW_RECORD_WARMUP | PFW_RECORD_ACTIVE));
 	return out ? pfw_json_finish(json, out, &times) : NULL;
 }

@@ -40,7 +40,7 @@ static uint64_t find(struct pfw_json *json, const struct pfw_record *record)
 }
 
 char *pfw_json_put_step(struct pfw_json *json, char *out, const struct pfw_record *record,
-			bool has_step)
+			bool has_step, bool has_phase)
 {
 	uint64_t word = find(json, record);
 
@@ -48,7 +48,7 @@ char *pfw_json_put_step(struct pfw_json *json, char *out, const struct pfw_recor
 		return out;
 	if (!has_step)
 		out = pfw_append_u64(pfw_append(pfw_json_put_comma(out), "\"step\":"), word >> 2);
-	if (record->flags & (PFW_RECORD_WARMUP | PFW_RECORD_ACTIVE))
+	if (has_phase)
 		return out;
 	return pfw_append(pfw_json_put_comma(out),
 			  (word & 3) == 1 ? "\"phase\":\"warmup\"" : "\"phase\":\"active\"");

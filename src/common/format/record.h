@@ -8,7 +8,8 @@
  *   1. the values beyond the first four, 8 bytes each, in the order of the template's fields;
  *   2. the file name, if PFW_RECORD_NAME_INLINE is set: `file` bytes;
  *   3. the bytes of each STRING or JSON value, in field order (the value is their length).
- * 2 and 3 are packed without padding.  Nothing in the tail is NUL-terminated.  Tail slots hold
+ *   4. the number of its stack (stacks.h), 4 bytes, if PFW_RECORD_STACK is set.
+ * 2 to 4 are packed without padding.  Nothing in the tail is NUL-terminated.  Tail slots hold
  * program bytes where a first slot holds `committed`: clear_tails() in recorder/spool/ring.c wipes
  * them before reuse.
  */
@@ -66,6 +67,7 @@ enum pfw_record_flags {
 	PFW_RECORD_INSTANT = 8,	    /* ph "i", no dur */
 	PFW_RECORD_COUNTER = 16,    /* ph "C", no dur */
 	PFW_RECORD_WARMUP = 32,	    /* phase "warmup" */
+	PFW_RECORD_STACK = 64,	    /* CALL: its stack is in the tail */
 	PFW_RECORD_ACTIVE = 64,	    /* phase "active"; neither: no phase key */
 	PFW_RECORD_NO_FD = 128,	    /* CALL: the template has an fd field, this call has none */
 	PFW_RECORD_LANE_NAME = 1,   /* PP: no event; names its stream, context or device */

@@ -32,7 +32,7 @@
 #include "common/format/record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 11u		      /* increased by any change of a struct below */
+#define PFW_SPOOL_VERSION 12u		      /* increased by any change of a struct below */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
@@ -103,6 +103,16 @@ enum pfw_unrecorded_kind {
 #define PFW_UNRECORDED_NAMES { "io_uring_operations", "io_uring_rings", "aio_contexts", "early_calls" }
 /* clang-format on */
 
+/* Why a call that was to have its stack has none: an index of pfw_spool_header.stacks_lost. */
+enum pfw_stacks_lost_reason {
+	PFW_STACKS_LOST_FULL,	/* no room for another distinct stack */
+	PFW_STACKS_LOST_FAILED, /* no frame of it could be told */
+	PFW_STACKS_LOST_REASONS
+};
+/* clang-format off */
+#define PFW_STACKS_LOST_NAMES { "full", "failed" }
+/* clang-format on */
+
 /* Variables that are lists of globs: an index of pfw_spool_header.matched. */
 enum pfw_glob_list_of { PFW_GLOBS_EXCLUDE, PFW_GLOBS_CHILDREN, PFW_GLOB_LISTS };
 
@@ -168,6 +178,7 @@ struct pfw_spool_header {
 	_Atomic uint64_t overwritten; /* events, since the dump before */
 	_Atomic uint64_t whole_ticks; /* what ended since is all there; 0 = from the beginning */
 	_Atomic uint32_t dumps;	      /* finished so far */
+	_Atomic uint64_t stacks_lost[PFW_STACKS_LOST_REASONS];
 };
 _Static_assert(sizeof(struct pfw_spool_header) <= PFW_PAGE_BYTES, "one control page");
 
@@ -181,8 +192,9 @@ enum pfw_chunk_kind {
 	PFW_CHUNK_TEMPLATES = 1, /* exactly one, the first chunk */
 	PFW_CHUNK_STRINGS,	 /* at most PFW_STRING_SEGMENTS */
 	PFW_CHUNK_RING,
-	PFW_CHUNK_SUMS,	 /* for the ring with the same number */
-	PFW_CHUNK_STEPS, /* at most one: the steps of a schedule */
+	PFW_CHUNK_SUMS,	  /* for the ring with the same number */
+	PFW_CHUNK_STEPS,  /* at most one: the steps of a schedule */
+	PFW_CHUNK_STACKS, /* at most one: stacks.h */
 };
 
 /* The head of every chunk. */

@@ -14,6 +14,7 @@
 
 #include "common/settings/keep.h"
 #include "common/settings/schedule.h"
+#include "common/settings/stack_when.h"
 
 enum pfw_init { PFW_INIT_FUNCTION, PFW_INIT_PRELOAD };
 
@@ -57,14 +58,15 @@ struct pfw_config {
 	bool disable_stdio;
 	bool net;
 	bool disable_tids;
-	const char *calls;     /* PFW_CALLS, or NULL: all */
-	const char *exclude;   /* PFW_EXCLUDE, or NULL */
-	uint64_t min_dur_ns;   /* sum shorter calls; 0 = none */
-	uint32_t gpu;	       /* enum pfw_gpu */
-	const char *cupti_lib; /* PFW_CUPTI_LIB, or NULL */
-	uint64_t counters_ns;  /* interval of counter samples; 0 = never */
-	bool nvtx;	       /* record NVTX's ranges */
-	bool whole_us;	       /* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
+	const char *calls;	     /* PFW_CALLS, or NULL: all */
+	const char *exclude;	     /* PFW_EXCLUDE, or NULL */
+	uint64_t min_dur_ns;	     /* sum shorter calls; 0 = none */
+	struct pfw_stack_when stack; /* PFW_STACK */
+	uint32_t gpu;		     /* enum pfw_gpu */
+	const char *cupti_lib;	     /* PFW_CUPTI_LIB, or NULL */
+	uint64_t counters_ns;	     /* interval of counter samples; 0 = never */
+	bool nvtx;		     /* record NVTX's ranges */
+	bool whole_us;		     /* DFTRACER_TIME_METRIC=US was set: ts and dur in whole µs */
 	bool quiet;
 	enum pfw_on_full on_full;
 	uint64_t ring_max_bytes;     /* largest ring of a thread; power of two, 32 KiB..64 MiB */

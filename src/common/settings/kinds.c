@@ -228,6 +228,11 @@ enum pfw_parsed pfw_parse_dump_on(const char *text, void *out)
 	return pfw_dump_on_parse(out, text) ? PFW_PARSED : PFW_PARSED_BAD;
 }
 
+enum pfw_parsed pfw_parse_stack(const char *text, void *out)
+{
+	return pfw_stack_when_parse(out, text) ? PFW_PARSED : PFW_PARSED_BAD;
+}
+
 int pfw_config_ranks_hold(const char *ranks, uint64_t rank)
 {
 	bool held = false;

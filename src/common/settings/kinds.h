@@ -14,4 +14,5 @@ typedef enum pfw_parsed pfw_parse(const char *text, void *out);
 pfw_parse pfw_parse_flag, pfw_parse_text, pfw_parse_init, pfw_parse_on_full, pfw_parse_time_metric,
 	pfw_parse_log_level, pfw_parse_ring_bytes, pfw_parse_buffer_bytes, pfw_parse_max_bytes,
 	pfw_parse_flush_ms, pfw_parse_duration, pfw_parse_interval, pfw_parse_rank, pfw_parse_ranks,
-	pfw_parse_name, pfw_parse_gpu, pfw_parse_schedule, pfw_parse_keep, pfw_parse_dump_on;
+	pfw_parse_name, pfw_parse_gpu, pfw_parse_schedule, pfw_parse_keep, pfw_parse_dump_on,
+	pfw_parse_stack;

@@ -3,9 +3,9 @@
 
 #include <signal.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "common/calls/table.h"
+#include "recorder/guest/peek.h"
 #include "recorder/probe/call_filter.h"
 #include "recorder/probe/path_filter.h"
 #include "recorder/spool/short_sums.h"
@@ -259,6 +259,21 @@ static bool end_by_duration(const struct pfw_probe *probe, uint64_t t1, bool fai
 	return true;
 }
 
+/* The end of a call that may have its stack taken: pfw_probe_end_full() decides. */
+static __attribute__((noinline)) void end_with_stack(const struct pfw_probe *probe, uint64_t t1,
+						     bool failed, const uint64_t *value,
+						     unsigned value_count)
+{
+	struct pfw_ending ending = { .value = value, .value_count = value_count, .t1 = t1 };
+
+	if (PFW_UNLIKELY(probe->name == PFW_NAME_BY_LINK)) {
+		end_by_link(probe, failed, value, value_count);
+		return;
+	}
+	ending.error = failed ? errno : 0;
+	pfw_probe_end_full(probe, &ending);
+}
+
 void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *value,
 		   unsigned value_count)
 {
@@ -268,6 +283,10 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 
 	if (PFW_UNLIKELY(probe->call == PFW_CALL_NONE))
 		return;
+	if (PFW_UNLIKELY(t1 - probe->t0 >= pfw_stack_ticks)) {
+		end_with_stack(probe, t1, failed, value, value_count);
+		return;
+	}
 	/* A handler may have forked and returned in the child, the session may have changed, or the
 	 * duration matters. */
 	if (PFW_UNLIKELY(atomic_load_explicit(&pfw_switches->end, memory_order_relaxed) !=
@@ -338,12 +357,12 @@ bool pfw_probe_text_traced(const struct pfw_tail *name)
 }
 
 /* Bytes of the record after its first slot. */
-static size_t tail_bytes(const struct pfw_ending *ending)
+static size_t tail_bytes(const struct pfw_ending *ending, uint32_t stack)
 {
-	size_t bytes = 0;
+	size_t bytes = stack ? sizeof(stack) : 0;
 
 	if (ending->value_count > PFW_RECORD_VALUES)
-		bytes = (ending->value_count - PFW_RECORD_VALUES) * sizeof(uint64_t);
+		bytes += (ending->value_count - PFW_RECORD_VALUES) * sizeof(uint64_t);
 	if (ending->name)
 		bytes += text_bytes(ending->name);
 	for (unsigned i = 0; i < ending->text_count; i++)
@@ -371,20 +390,28 @@ static void put_values(struct pfw_record *record, uint16_t call, const struct pf
 	}
 }
 
-void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *ending)
+/* What is behind the first slot, and behind the values. */
+static void put_tail(struct pfw_record *record, const struct pfw_ending *ending, uint32_t stack)
 {
-	uint64_t t1 = ending->t1 ? ending->t1 : pfw_clock_ticks(), position;
-	size_t tail = tail_bytes(ending), values = 0;
-	size_t slots = 1 + (tail + PFW_SLOT_BYTES - 1) / PFW_SLOT_BYTES;
-	struct pfw_record *record;
-	char *out;
+	char *out = (char *)(record + 1);
 
-	if (probe->call == PFW_CALL_NONE ||
-	    (ending->name && !ending->any_name && !filter_text(ending->name)) ||
-	    !pfw_probe_ready(&pfw_switches->io))
-		return;
-	if (t1 - probe->t0 < pfw_short_ticks && pfw_short_call(probe, t1 - probe->t0, ending))
-		return;
+	if (ending->value_count > PFW_RECORD_VALUES)
+		out += (ending->value_count - PFW_RECORD_VALUES) * sizeof(uint64_t);
+	if (ending->name)
+		out = put_text(out, ending->name);
+	for (unsigned i = 0; i < ending->text_count; i++)
+		out = put_text(out, &ending->text[i]);
+	if (stack)
+		memcpy(out, &stack, sizeof(stack));
+}
+
+static void end_with(const struct pfw_probe *probe, const struct pfw_ending *ending, uint64_t ticks,
+		     uint32_t stack)
+{
+	size_t slots = 1 + (tail_bytes(ending, stack) + PFW_SLOT_BYTES - 1) / PFW_SLOT_BYTES;
+	struct pfw_record *record;
+	uint64_t position;
+
 	if (slots > PFW_RECORD_SLOTS_MAX) {
 		pfw_ring_count_lost(PFW_LOST_TOO_LONG, 1);
 		return;
@@ -394,52 +421,34 @@ void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *
 		return;
 	record->template = probe->call;
 	record->slots = (uint8_t)slots;
-	record->flags = ending->flags | (ending->name ? PFW_RECORD_NAME_INLINE : 0);
+	record->flags = ending->flags | (ending->name ? PFW_RECORD_NAME_INLINE : 0) |
+			(stack ? PFW_RECORD_STACK : 0);
 	record->t0 = probe->t0;
-	record->dur = t1 - probe->t0;
+	record->dur = ticks;
 	record->file = ending->name ? (uint32_t)text_bytes(ending->name) : probe->name;
 	record->error = ending->error;
 	put_values(record, probe->call, ending);
-	if (ending->value_count > PFW_RECORD_VALUES)
-		values = (ending->value_count - PFW_RECORD_VALUES) * sizeof(uint64_t);
-	out = (char *)(record + 1) + values;
-	if (ending->name)
-		out = put_text(out, ending->name);
-	for (unsigned i = 0; i < ending->text_count; i++)
-		out = put_text(out, &ending->text[i]);
+	put_tail(record, ending, stack);
 	pfw_probe_commit(record, position);
-	if (pfw_slow_ticks && t1 - probe->t0 > pfw_slow_ticks && pfw_probe_host.slow)
-		pfw_probe_host.slow(probe->call, t1 - probe->t0);
+}
+
+void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *ending)
+{
+	uint64_t ticks = (ending->t1 ? ending->t1 : pfw_clock_ticks()) - probe->t0;
+
+	if (probe->call == PFW_CALL_NONE ||
+	    (ending->name && !ending->any_name && !filter_text(ending->name)) ||
+	    !pfw_probe_ready(&pfw_switches->io))
+		return;
+	if (ticks < pfw_short_ticks && pfw_short_call(probe, ticks, ending))
+		return;
+	end_with(probe, ending, ticks,
+		 pfw_stack_due(&pfw_thread.stack, ticks) ? pfw_stack_take(&pfw_thread.stack) : 0);
+	if (pfw_slow_ticks && ticks > pfw_slow_ticks && pfw_probe_host.slow)
+		pfw_probe_host.slow(probe->call, ticks);
 }
 
 /* ---- paths ---- */
-
-/* Whether the word at an address can be read: the kernel reads it as a signal set before it rejects
- * the first argument.  No seccomp filter can forbid this call. */
-static bool word_readable(uintptr_t address)
-{
-	return pfw_syscall6(SYS_rt_sigprocmask, ~0, (long)address, 0, 8, 0, 0) == -EINVAL;
-}
-
-bool pfw_probe_peek(void *to, const void *from, size_t bytes)
-{
-	struct iovec here = { to, bytes }, there = { (void *)(uintptr_t)from, bytes };
-	long n = pfw_syscall6(SYS_process_vm_readv, pfw_os_getpid(), (long)&here, 1, (long)&there,
-			      1, 0);
-
-	if (n == (long)bytes)
-		return true;
-	if (n == -EFAULT || n >= 0)
-		return false;
-	/* The call is forbidden or missing: test each page first. */
-	for (uintptr_t at = (uintptr_t)from & ~7ul; at < (uintptr_t)from + bytes;
-	     at = (at | 4095) + 1) {
-		if (!word_readable(at))
-			return false;
-	}
-	memcpy(to, from, bytes);
-	return true;
-}
 
 /*
  * The length of the caller's path; -1: unreadable.  If the call worked, or failed with one of the
@@ -460,7 +469,7 @@ static ssize_t path_length(const char *path, int error)
 		/* Up to the next multiple of buf: never across a page. */
 		size_t step = sizeof(buf) - ((uintptr_t)path + bytes) % sizeof(buf), n;
 
-		if (!pfw_probe_peek(buf, path + bytes, step))
+		if (!pfw_peek(buf, path + bytes, step))
 			return -1;
 		n = strnlen(buf, step);
 		bytes += n;

@@ -19,6 +19,7 @@
 #include "common/format/clock.h"
 #include "recorder/probe/fd_table.h"
 #include "recorder/spool/ring.h"
+#include "recorder/stack/stack.h"
 
 /*
  * The words that the hot path reads first, in a private MADV_WIPEONFORK page: a fork wipes them.
@@ -69,6 +70,7 @@ struct pfw_thread {
 	struct pfw_nvtx_stack *nvtx;
 	struct pfw_known_name known[PFW_KNOWN_NAMES];
 	struct pfw_known_name known_category;
+	struct pfw_stack_thread stack;
 };
 /* glibc keeps 1,664 bytes for objects loaded late, which other tools need, too. */
 _Static_assert(sizeof(struct pfw_thread) <= 256, "TLS block");
@@ -295,6 +297,3 @@ uint32_t pfw_probe_opened(struct pfw_path_probe *probe, int fd, int dirfd, const
 /* Whether the filter takes the name from pfw_probe_path_text(); it takes NULL, an unreadable name.
  * Counts exclusions.  Thread: app.  Signal: safe. */
 bool pfw_probe_text_traced(const struct pfw_tail *name);
-
-/* Copy from a program's pointer; false: unreadable.  Thread: any.  Signal: safe. */
-bool pfw_probe_peek(void *to, const void *from, size_t bytes);

@@ -8,6 +8,7 @@
 #include "common/base/text.h"
 #include "common/settings/process.h"
 #include "recorder/gpu/cupti.h"
+#include "recorder/guest/peek.h"
 #include "recorder/guest/say.h"
 #include "recorder/session/internal.h"
 #include "recorder/session/stepper.h"
@@ -28,8 +29,8 @@ static unsigned copy_filter(const void *program, struct sock_filter *filter)
 {
 	struct sock_fprog head;
 
-	if (!pfw_probe_peek(&head, program, sizeof(head)) || !head.len || head.len > BPF_MAXINSNS ||
-	    !pfw_probe_peek(filter, head.filter, head.len * sizeof(*filter)))
+	if (!pfw_peek(&head, program, sizeof(head)) || !head.len || head.len > BPF_MAXINSNS ||
+	    !pfw_peek(filter, head.filter, head.len * sizeof(*filter)))
 		return 0;
 	return head.len;
 }

@@ -9,6 +9,7 @@
 #include "recorder/session/internal.h"
 #include "recorder/session/stepper.h"
 #include "recorder/spool/ring.h"
+#include "recorder/spool/stacks.h"
 #include "recorder/spool/strings.h"
 #include "recorder/wrap/unrecorded.h"
 
@@ -93,6 +94,7 @@ static void set_up_child(void *unused)
 	pfw_torch_ops_forked();
 	pfw_ring_forget_all();
 	pfw_strings_forked();
+	pfw_stacks_use(NULL);
 	pfw_fd_table_forked();
 	pfw_own_fds_close();
 	pfw_unrecorded_forked();

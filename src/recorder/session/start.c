@@ -20,6 +20,7 @@
 #include "recorder/session/internal.h"
 #include "recorder/session/stepper.h"
 #include "recorder/spool/templates.h"
+#include "recorder/stack/stack.h"
 #include "recorder/wrap/exec_env.h"
 
 extern char **environ;
@@ -242,6 +243,7 @@ static void set_up_writer(void)
 	writer->text_limit = config->write_buffer_bytes;
 	writer->ring_max_bytes = config->ring_max_bytes;
 	writer->sums = config->min_dur_ns != 0;
+	writer->stacks = config->stack.min_ns || config->stack.every;
 	/* These call dlopen, so libc must know the thread; the user has asked for them. */
 	writer->worker.known = config->torch_ops || pfw_torch_steps(config) ||
 			       (config->gpu & PFW_GPU_ASKED) ||
@@ -283,6 +285,7 @@ static bool begin(bool asked)
 		return false;
 	filtered = pfw_session_set_up_filter();
 	set_up_calls();
+	pfw_stack_init(&pfw_session.config);
 	set_up_writer();
 	if (!filtered || !pfw_session.writer.templates || !pfw_session_make_switches())
 		return say_no_memory();

@@ -3,6 +3,7 @@
 #include <alloca.h>
 #include <string.h>
 
+#include "recorder/guest/peek.h"
 #include "recorder/probe/call_filter.h"
 #include "recorder/wrap/calls.h"
 #include "recorder/wrap/exec_env.h"
@@ -19,7 +20,7 @@ static int count_args(char *const argv[])
 		size_t count = PFW_ARRAY_LEN(part) -
 			       (uintptr_t)(argv + argc) / sizeof(*part) % PFW_ARRAY_LEN(part);
 
-		if (!pfw_probe_peek(part, argv + argc, count * sizeof(*part)))
+		if (!pfw_peek(part, argv + argc, count * sizeof(*part)))
 			return argc;
 		for (size_t i = 0; i < count; i++, argc++)
 			if (!part[i])
@@ -76,7 +77,7 @@ static void exec_begin(struct exec *exec, uint16_t call, char *const envp[])
 			pfw_record_path(&exec->probe, path, PFW_VALUES(0, (uint64_t)exec->argc), 0,
 					PFW_RECORD_NO_RET);
 		pfw_exec_env_started(&exec->follow, pfw_os_getpid());
-		pfw_probe_host.end("exec", path && pfw_probe_peek(&first, path, 1) ? path : NULL,
+		pfw_probe_host.end("exec", path && pfw_peek(&first, path, 1) ? path : NULL,
 				   !exec->follow.why);
 	} else {
 		pfw_exec_env_leave(&exec->follow);

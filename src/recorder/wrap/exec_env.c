@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/settings/config.h"
+#include "recorder/guest/peek.h"
 #include "recorder/probe/probe.h"
 
 #define PRELOAD "LD_PRELOAD="
@@ -71,7 +72,7 @@ static bool is_readable(const char *text, bool *wanted)
 	do {
 		/* Up to the next multiple of buf, so that no read crosses a page. */
 		step = sizeof(buf) - ((uintptr_t)text + bytes) % sizeof(buf);
-		if (!pfw_probe_peek(buf, text + bytes, step))
+		if (!pfw_peek(buf, text + bytes, step))
 			return false;
 		if (!bytes)
 			*wanted = ours.follow || may_begin(buf, step, ENABLE) ||
@@ -106,7 +107,7 @@ static size_t get_part(char *part[PART], char *const *place)
 {
 	size_t count = PART - (uintptr_t)place / sizeof(*place) % PART;
 
-	return pfw_probe_peek(part, place, count * sizeof(*part)) ? count : 0;
+	return pfw_peek(part, place, count * sizeof(*part)) ? count : 0;
 }
 
 /* False: the list cannot be read.  The program's own `environ` needs no check, since libc reads it,

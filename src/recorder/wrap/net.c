@@ -1,6 +1,7 @@
 /* recorder/wrap/net.c - wrappers of calls on sockets, and of those that wait for descriptors. */
 #define PFW_OS_NO_POISON
 #include "common/base/text.h"
+#include "recorder/guest/peek.h"
 #include "recorder/probe/call_filter.h"
 #include "recorder/probe/fd_table.h"
 #include "recorder/probe/path_filter.h"
@@ -19,7 +20,7 @@ static size_t name_to(int fd, const struct sockaddr *to, socklen_t bytes, int er
 	struct sockaddr_storage address = { 0 };
 
 	if (error == EBADF || error == ENOTSOCK || error == EFAULT || error == EINVAL ||
-	    bytes > sizeof(address) || !pfw_probe_peek(&address, to, bytes))
+	    bytes > sizeof(address) || !pfw_peek(&address, to, bytes))
 		return 0;
 	return pfw_socket_name_to(fd, &address, bytes, name);
 }

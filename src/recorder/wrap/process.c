@@ -2,6 +2,7 @@
 #define PFW_OS_NO_POISON
 #include <string.h>
 
+#include "recorder/guest/peek.h"
 #include "recorder/probe/call_filter.h"
 #include "recorder/probe/probe.h"
 #include "recorder/wrap/calls.h"
@@ -275,7 +276,7 @@ static struct pfw_tail command_text(const char *command, char *text, uint32_t si
 		uint32_t step = 64 - (uint32_t)(((uintptr_t)command + tail.text_bytes) % 64), n;
 
 		step = step < size - tail.text_bytes ? step : size - tail.text_bytes;
-		if (!pfw_probe_peek(text + tail.text_bytes, command + tail.text_bytes, step))
+		if (!pfw_peek(text + tail.text_bytes, command + tail.text_bytes, step))
 			break;
 		n = (uint32_t)strnlen(text + tail.text_bytes, step);
 		tail.text_bytes += n;

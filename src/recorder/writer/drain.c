@@ -103,6 +103,7 @@ void pfw_writer_add_end(struct pfw_writer *writer, const char *reason, const cha
 				       writer->source->figures(figure, SOURCE_FIGURES), now_ns);
 	out = pfw_line_excluded(json, out, header->excluded, now_ns);
 	out = pfw_line_unrecorded(json, out, header->unrecorded, now_ns);
+	out = pfw_line_stacks_lost(json, out, header->stacks_lost, now_ns);
 	set_text_end(writer, pfw_line_end(json, out, header, reason, exec_path, now_ns));
 }
 
@@ -139,6 +140,8 @@ static void add_ring_record(struct pfw_writer *writer, struct pfw_ring *ring,
 		set_text_end(writer, pfw_line_thread_name(&writer->json, text_end(writer), tid,
 							  ring->drain->comm, now_ns));
 	}
+	if (PFW_UNLIKELY(record->flags & PFW_RECORD_STACK))
+		pfw_writer_name_modules(writer);
 	end = pfw_json_record(&writer->json, text_end(writer), record, record + 1,
 			      (slots - 1) * PFW_SLOT_BYTES, tid);
 	if (end)

@@ -125,6 +125,7 @@ void pfw_writer_begin_anew(struct pfw_writer *writer, const char *path)
 	writer->offset = 0;
 	writer->json.events = 0; /* `end` counts the events of its own file */
 	writer->reported.process = false;
+	pfw_writer_forget_modules(writer);
 	writer->ended_at = 0;
 	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
 		ring->named_tid = 0;

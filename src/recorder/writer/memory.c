@@ -273,6 +273,7 @@ int pfw_writer_make_ready(struct pfw_writer *writer)
 	if (pfw_spool_has_place(writer->spool, PFW_CHUNK_RING, 1))
 		make_ring(writer);
 	pfw_writer_add_strings(writer);
+	pfw_writer_add_stacks(writer);
 	writer->ready = true;
 	return 0;
 }

@@ -65,6 +65,7 @@ struct pfw_writer {
 	uint64_t ring_max_bytes;
 	uint64_t max_bytes;		 /* 0 = no limit */
 	bool sums;			 /* each ring has a table of short calls */
+	bool stacks;			 /* PFW_STACK: there are stacks */
 	const struct pfw_source *source; /* of records without a ring; NULL = none */
 	struct pfw_gzip *gzip;		 /* NULL = the trace is not compressed */
 	/* A flight recorder: bytes and age of what it keeps (0 = an ordinary trace; any age), and the
@@ -155,6 +156,7 @@ struct pfw_writer {
 		uint64_t until, from, stuck;
 		bool ended; /* its `end` is in the text */
 	} dump;
+	uint32_t modules_named;	   /* of pfw_stacks_modules */
 	struct pfw_ring *own_ring; /* a flight recorder's, for records of the writer's */
 	struct pfw_clock_map clock;
 	struct pfw_json json;

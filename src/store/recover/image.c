@@ -227,6 +227,21 @@ static int take_steps(struct pfw_spool_image *image, const struct pfw_chunk *chu
 	return error;
 }
 
+static int take_stacks(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
+{
+	void *stacks;
+	int error;
+
+	if (image->stacks || chunk->bytes < sizeof(*image->stacks)) {
+		image->damaged++;
+		return 0;
+	}
+	error = read_copy(image, sizeof(*image->stacks), at, &stacks);
+	if (!error)
+		image->stacks = stacks;
+	return error;
+}
+
 static int take_strings(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
 {
 	void *segment;
@@ -330,6 +345,8 @@ int pfw_spool_image_take(struct pfw_spool_image *image, const struct pfw_chunk *
 		return take_sums(image, chunk, at);
 	case PFW_CHUNK_STEPS:
 		return take_steps(image, chunk, at);
+	case PFW_CHUNK_STACKS:
+		return take_stacks(image, chunk, at);
 	default:
 		image->damaged++;
 		return 0;
@@ -425,6 +442,7 @@ void pfw_spool_image_release(struct pfw_spool_image *image)
 		free(image->sums[i].copy);
 	free(image->templates);
 	free(image->steps);
+	free(image->stacks);
 	free(image->stretch);
 	free(image->sums);
 	free(image->header);

@@ -14,6 +14,7 @@
 
 #include "common/encode/encode.h"
 #include "common/format/spool.h"
+#include "common/format/stacks.h"
 
 #define PFW_SPOOL_WHY_BYTES 256
 #define PFW_SPOOL_COPIES 16u
@@ -48,6 +49,7 @@ struct pfw_spool_image {
 	struct pfw_template_chunk *templates;
 	struct pfw_steps_chunk *steps; /* NULL = none */
 	struct pfw_string_view strings;
+	struct pfw_stacks_chunk *stacks;   /* NULL = none */
 	struct pfw_spool_stretch *stretch; /* by ring, then in order of filling */
 	size_t stretch_count;
 	struct pfw_spool_sums *sums;

@@ -83,6 +83,17 @@ static uint64_t last_sign_of_life_ns(const struct pfw_spool_image *image)
 			  : image->header->start_ns;
 }
 
+/* Lines of modules that are behind the good part of the trace are written again. */
+static void forget_later_modules(struct pfw_json *json)
+{
+	for (unsigned i = 0; json->stacks && i < PFW_STACK_MODULES; i++) {
+		_Atomic uint64_t *line = &json->stacks->module[i].line;
+
+		if (atomic_load_explicit(line, memory_order_relaxed) >= json->next_id)
+			atomic_store_explicit(line, 0, memory_order_relaxed);
+	}
+}
+
 static int start(struct pfw_spool_lines *lines)
 {
 	struct pfw_spool_reading *reading = lines->reading;
@@ -99,6 +110,7 @@ static int start(struct pfw_spool_lines *lines)
 		.strings = &reading->image->strings,
 		.clock = &reading->clock,
 		.steps = reading->image->steps,
+		.stacks = reading->image->stacks,
 		.pid = (uint64_t)header->pid,
 		.next_id = reading->image->slot.next_id,
 		.events = reading->image->slot.events,
@@ -107,6 +119,7 @@ static int start(struct pfw_spool_lines *lines)
 		.disable_tids = header->disable_tids,
 	};
 	pfw_json_init(&lines->json, reading->cache);
+	forget_later_modules(&lines->json);
 	reading->last_ns = last_sign_of_life_ns(reading->image);
 	if (header->keep_bytes && header->keep_ns && header->keep_ns < reading->last_ns &&
 	    reading->image->slot.last.mult)
@@ -345,6 +358,7 @@ static void put_summary(struct pfw_spool_lines *lines)
 	out = pfw_line_sums_full(json, out, reading->beyond, now);
 	out = pfw_line_excluded(json, out, header->excluded, now);
 	out = pfw_line_unrecorded(json, out, header->unrecorded, now);
+	out = pfw_line_stacks_lost(json, out, header->stacks_lost, now);
 	if (!lines->live && header->keep_bytes)
 		out = put_dump(lines, out, now);
 	if (!lines->live)
