@@ -221,25 +221,37 @@ void pfw_probe_write_direct(void)
 }
 
 /* The string arena is full: put the descriptor's name into the record itself. */
-static void end_by_link(const struct pfw_probe *probe, bool failed, const uint64_t *value,
-			unsigned value_count)
+static __attribute__((noinline)) void end_by_link(const struct pfw_probe *probe,
+						  struct pfw_ending *ending)
 {
 	struct pfw_probe nameless = *probe;
-	struct pfw_ending ending = { .value = value, .value_count = value_count };
 	char path[512];
 	struct pfw_tail name = { .text = path };
 	ssize_t n;
 
-	ending.t1 = pfw_clock_ticks();
-	ending.error = failed ? errno : 0;
 	nameless.name = 0;
-	n = pfw_fd_read_link((int)value[1], path, sizeof(path));
+	n = pfw_fd_read_link((int)ending->value[1], path, sizeof(path));
 	if (n > 0 && (size_t)n < sizeof(path)) {
 		name.text_bytes = (uint32_t)n;
-		ending.name = &name;
-		ending.any_name = path[0] != '/';
+		ending->name = &name;
+		ending->any_name = path[0] != '/';
 	}
-	pfw_probe_end_full(&nameless, &ending);
+	pfw_probe_end_full(&nameless, ending);
+}
+
+/* The end of a call whose stack is due, or that has no name yet. */
+static __attribute__((noinline)) void end_longer(const struct pfw_probe *probe, uint64_t t1,
+						 const uint64_t *value, unsigned value_count,
+						 int error, enum pfw_ending_stack stack)
+{
+	struct pfw_ending ending = {
+		.value = value, .value_count = value_count, .error = error, .t1 = t1, .stack = stack
+	};
+
+	if (PFW_UNLIKELY(probe->name == PFW_NAME_BY_LINK))
+		end_by_link(probe, &ending);
+	else
+		pfw_probe_end_full(probe, &ending);
 }
 
 /* The rest of an end where short calls are summed or slow ones cause a dump.  True: nothing is left
@@ -247,7 +259,9 @@ static void end_by_link(const struct pfw_probe *probe, bool failed, const uint64
 static bool end_by_duration(const struct pfw_probe *probe, uint64_t t1, bool failed,
 			    const uint64_t *value, unsigned value_count)
 {
-	struct pfw_ending ending = { .value = value, .value_count = value_count, .t1 = t1 };
+	struct pfw_ending ending = {
+		.value = value, .value_count = value_count, .t1 = t1, .stack = PFW_STACK_IS_NOT
+	};
 	uint64_t ticks = t1 - probe->t0;
 
 	if (ticks < pfw_short_ticks)
@@ -259,21 +273,6 @@ static bool end_by_duration(const struct pfw_probe *probe, uint64_t t1, bool fai
 	return true;
 }
 
-/* The end of a call that may have its stack taken: pfw_probe_end_full() decides. */
-static __attribute__((noinline)) void end_with_stack(const struct pfw_probe *probe, uint64_t t1,
-						     bool failed, const uint64_t *value,
-						     unsigned value_count)
-{
-	struct pfw_ending ending = { .value = value, .value_count = value_count, .t1 = t1 };
-
-	if (PFW_UNLIKELY(probe->name == PFW_NAME_BY_LINK)) {
-		end_by_link(probe, failed, value, value_count);
-		return;
-	}
-	ending.error = failed ? errno : 0;
-	pfw_probe_end_full(probe, &ending);
-}
-
 void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *value,
 		   unsigned value_count)
 {
@@ -283,8 +282,8 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 
 	if (PFW_UNLIKELY(probe->call == PFW_CALL_NONE))
 		return;
-	if (PFW_UNLIKELY(t1 - probe->t0 >= pfw_stack_ticks)) {
-		end_with_stack(probe, t1, failed, value, value_count);
+	if (pfw_stack_due(&pfw_thread.stack, t1 - probe->t0)) {
+		end_longer(probe, t1, value, value_count, failed ? errno : 0, PFW_STACK_IS_DUE);
 		return;
 	}
 	/* A handler may have forked and returned in the child, the session may have changed, or the
@@ -295,7 +294,7 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 	     end_by_duration(probe, t1, failed, value, value_count)))
 		return;
 	if (PFW_UNLIKELY(probe->name == PFW_NAME_BY_LINK)) {
-		end_by_link(probe, failed, value, value_count);
+		end_longer(probe, t1, value, value_count, failed ? errno : 0, PFW_STACK_IS_NOT);
 		return;
 	}
 	record = pfw_ring_reserve(pfw_thread.ring, slots, &position);
@@ -435,6 +434,7 @@ static void end_with(const struct pfw_probe *probe, const struct pfw_ending *end
 void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *ending)
 {
 	uint64_t ticks = (ending->t1 ? ending->t1 : pfw_clock_ticks()) - probe->t0;
+	bool due;
 
 	if (probe->call == PFW_CALL_NONE ||
 	    (ending->name && !ending->any_name && !filter_text(ending->name)) ||
@@ -442,8 +442,9 @@ void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *
 		return;
 	if (ticks < pfw_short_ticks && pfw_short_call(probe, ticks, ending))
 		return;
-	end_with(probe, ending, ticks,
-		 pfw_stack_due(&pfw_thread.stack, ticks) ? pfw_stack_take(&pfw_thread.stack) : 0);
+	due = ending->stack == PFW_STACK_ASK ? pfw_stack_due(&pfw_thread.stack, ticks)
+					     : ending->stack == PFW_STACK_IS_DUE;
+	end_with(probe, ending, ticks, due ? pfw_stack_take(&pfw_thread.stack) : 0);
 	if (pfw_slow_ticks && ticks > pfw_slow_ticks && pfw_probe_host.slow)
 		pfw_probe_host.slow(probe->call, ticks);
 }

@@ -263,6 +263,7 @@ void pfw_probe_end(const struct pfw_probe *probe, bool failed, const uint64_t *v
 
 /* End any call: as above, with a name (NULL = probe->name) and the texts of the row's STRING fields
  * in order, whose places in value[] are ignored. */
+enum pfw_ending_stack { PFW_STACK_ASK, PFW_STACK_IS_DUE, PFW_STACK_IS_NOT };
 struct pfw_ending {
 	const uint64_t *value;
 	unsigned value_count;
@@ -273,6 +274,7 @@ struct pfw_ending {
 	uint64_t t1;   /* ticks when the call returned; 0 = now */
 	uint8_t flags; /* enum pfw_record_flags to add */
 	bool any_name; /* do not ask the filter */
+	uint8_t stack; /* enum pfw_ending_stack */
 };
 void pfw_probe_end_full(const struct pfw_probe *probe, const struct pfw_ending *ending);
 

@@ -10,27 +10,21 @@
 #include "recorder/stack/unwind.h"
 
 uint64_t pfw_stack_ticks = UINT64_MAX;
-uint32_t pfw_stack_every;
+uint32_t pfw_stack_every = 1;
 
 void pfw_stack_init(const struct pfw_config *config)
 {
 	const struct pfw_stack_when *when = &config->stack;
 
 	pfw_stack_ticks = UINT64_MAX;
-	pfw_stack_every = (uint32_t)when->every;
+	pfw_stack_every = when->every ? (uint32_t)when->every : 1;
 	if (!when->min_ns && !when->every)
 		return;
 	pfw_unwind_init();
 	pfw_modules_init();
 	pfw_python_init();
-	pfw_stack_ticks = when->every ? 0 : pfw_clock_ticks_of(when->min_ns);
-}
-
-bool pfw_stack_turn(struct pfw_stack_thread *thread)
-{
-	if (!thread->left)
-		thread->left = pfw_stack_every;
-	return !--thread->left;
+	/* Calls that are only summed are not counted. */
+	pfw_stack_ticks = pfw_clock_ticks_of(when->every ? config->min_dur_ns : when->min_ns);
 }
 
 /* Frames of the program's code, up to the interpreter's; and Python's. */

@@ -394,6 +394,7 @@ static void each_nth_call_of_a_thread_is_due(void **state)
 
 	(void)state;
 	pfw_stack_every = 3;
+	pfw_stack_ticks = 0;
 	for (int i = 1; i <= 9; i++) {
 		assert_int_equal(pfw_stack_due(&one, 0), i % 3 == 0);
 		if (i % 2)
