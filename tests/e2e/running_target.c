@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -143,6 +144,50 @@ static void count(const char *path)
 	close(fd);
 }
 
+static const char *handled;
+
+static void handle(int number)
+{
+	(void)number;
+	wait_in_calls(handled);
+}
+
+/* All in a signal handler, which came when signals were unblocked, as in processes of postgres. */
+static void wait_in_handler(const char *path)
+{
+	const struct sigaction action = { .sa_handler = handle };
+	sigset_t one;
+
+	handled = path;
+	sigemptyset(&one);
+	sigaddset(&one, SIGALRM);
+	sigaction(SIGALRM, &action, NULL);
+	sigprocmask(SIG_BLOCK, &one, NULL);
+	raise(SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &one, NULL);
+}
+
+/* vfork() waits as for a disk: nothing interrupts it. */
+static void wait_for_children(const char *path)
+{
+	char byte;
+	int fd = open(path, O_RDONLY);
+
+	while (!over) {
+		pid_t child = vfork();
+
+		if (!child) {
+			usleep(150000);
+			_exit(0);
+		}
+		while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+			;
+		for (int i = 0; i < 3000 && !over; i++)
+			check(pread(fd, &byte, 1, 0) == 1);
+	}
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -151,6 +196,8 @@ int main(int argc, char **argv)
 	} modes[] = { { "tight", read_tight },
 		      { "threads", read_in_threads },
 		      { "waits", wait_in_calls },
+		      { "handler", wait_in_handler },
+		      { "children", wait_for_children },
 		      { "filtered", read_filtered },
 		      { "count", count } };
 	const struct sigaction action = { .sa_handler = stop };

@@ -194,6 +194,8 @@ PROGRAMS = {
     "tight": lambda: [TARGET, "tight", "data"],
     "threads": lambda: [TARGET, "threads", "data"],
     "waits": lambda: [TARGET, "waits", "data"],
+    "handler": lambda: [TARGET, "handler", "data"],
+    "children": lambda: [TARGET, "children", "data"],
     "python": lambda: ["/usr/bin/python3", "-c", PYTHON],
     "node": lambda: [shutil.which("node"), "-e", NODE],
 }

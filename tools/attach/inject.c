@@ -1,13 +1,13 @@
 /* tools/attach/inject.c - stops one thread of a process and leads it through stub.c: see inject.h.
  *
- * The thread is one that the stub may start a thread in: it stands at a system call that libc made,
- * of those during which no thread holds a lock of the allocator or of the dynamic linker, and no
- * signal handler is on its stack.  One change of its registers leads it into the stub, and at the
- * same moment this command lets go of it.
+ * The thread is one that the stub may start a thread in: see safe.h.  One change of its registers
+ * leads it into the stub, and at the same moment this command lets go of it.
  */
 #include "attach/inject.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/safe.h"
 #include "attach/stub.h"
 #include "attach/thread.h"
 #include "common/format/clock.h"
@@ -26,13 +27,6 @@
 #define ANSWER_NS 20000000000ull /* to load the recorder and to begin */
 #define BEGIN_NS 1000000000ull	 /* for our thread to begin */
 #define LEAVE_NS 3000000000ull	 /* for our thread to end */
-
-static void nap(void)
-{
-	const struct timespec pause = { .tv_nsec = 1000000 };
-
-	nanosleep(&pause, NULL);
-}
 
 /* ---- the code ---- */
 
@@ -97,7 +91,7 @@ static int await_slot(struct tracee *tracee, struct code *code)
 		if (pfw_clock_ns(CLOCK_MONOTONIC) > until || tracee_read_maps(tracee))
 			return tracee_refuse(tracee,
 					     "another pfw is attaching to it or detaching from it");
-		nap();
+		thread_nap(tracee, NULL);
 	}
 	return 0;
 }
@@ -157,34 +151,42 @@ static bool lead(struct search *search, struct thread *thread)
 	       thread_lead(thread, code->place, code->slot);
 }
 
-/* 1: the thread goes through the code; 0: not this thread, or not now. */
+/* 1: the stopped thread goes through the code; 0: not this one, or not now. */
+static int use_thread(struct search *search, struct thread *thread)
+{
+	int led = 0;
+
+	if (thread_to_safe_point(thread)) {
+		search->filtered = !thread_may(thread);
+		led = search->filtered ? -1 : lead(search, thread);
+	}
+	thread_release(thread);
+	return led;
+}
+
 static int try_thread(void *user, pid_t tid)
 {
 	struct search *search = user;
 	struct thread thread;
-	int led = 0;
 
 	if (pfw_clock_ns(CLOCK_MONOTONIC) > search->until)
 		return -1;
 	if (search->blocked && !thread_waits(search->tracee, tid))
 		return 0;
 	if (thread_stop(&thread, search->tracee, tid)) {
-		search->error = errno;
+		/* Those that are late are still ours. */
+		search->error = search->tracee->late ? 0 : errno;
 		return 0;
 	}
 	search->error = 0;
-	if (thread_to_safe_point(&thread)) {
-		search->filtered = !thread_may(&thread);
-		led = search->filtered ? -1 : lead(search, &thread);
-	}
-	thread_release(&thread);
-	return led;
+	return use_thread(search, &thread);
 }
 
 /* Threads that wait in a call first: they are there already. */
 static int find_thread(struct tracee *tracee, struct code *code)
 {
 	struct search search = { .tracee = tracee, .code = code };
+	struct thread late;
 	int led = 0;
 
 	search.until = pfw_clock_ns(CLOCK_MONOTONIC) + TRY_NS;
@@ -204,8 +206,8 @@ static int find_thread(struct tracee *tracee, struct code *code)
 			return tracee_refuse(tracee,
 					     "ptrace() is not allowed: run it as root (in a "
 					     "container: with CAP_SYS_PTRACE)");
-		if (!led)
-			nap();
+		if (!led && thread_nap(tracee, &late))
+			led = use_thread(&search, &late);
 	}
 	if (led < 0)
 		return tracee_refuse(
@@ -230,7 +232,7 @@ static uint32_t state_of(const struct tracee *tracee, const struct code *code)
 		       : PFW_ATTACH_NEW;
 }
 
-static bool await(const struct tracee *tracee, const struct code *code, uint32_t least, uint64_t ns)
+static bool await(struct tracee *tracee, const struct code *code, uint32_t least, uint64_t ns)
 {
 	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + ns;
 
@@ -238,7 +240,7 @@ static bool await(const struct tracee *tracee, const struct code *code, uint32_t
 		if (pfw_clock_ns(CLOCK_MONOTONIC) > until ||
 		    (kill(tracee->pid, 0) < 0 && errno == ESRCH))
 			return false;
-		nap();
+		thread_nap(tracee, NULL);
 	}
 	return true;
 }
@@ -281,14 +283,14 @@ static int read_answer(struct tracee *tracee, const struct code *code,
 }
 
 /* Our thread ends; `pfw detach` and `pfw attach` shall find none of it. */
-static void await_end(const struct tracee *tracee, pid_t tid)
+static void await_end(struct tracee *tracee, pid_t tid)
 {
 	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + LEAVE_NS;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)tracee->pid, (int)tid);
 	while (access(path, F_OK) == 0 && pfw_clock_ns(CLOCK_MONOTONIC) < until)
-		nap();
+		thread_nap(tracee, NULL);
 }
 
 static int talk(struct tracee *tracee, const struct code *code, struct pfw_attach_block *block)
@@ -335,6 +337,36 @@ static int begin(struct tracee *tracee, struct code *code)
 			     "it could not start a thread (seccomp, RLIMIT_AS, RLIMIT_NPROC)");
 }
 
+struct beginning {
+	struct tracee *tracee;
+	struct code *code;
+	int error;
+};
+
+/* While a thread stands still this one runs before others, if the system allows. */
+static void *begin_alone(void *arg)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+	struct beginning *beginning = arg;
+
+	sched_setscheduler(0, SCHED_FIFO, &first);
+	beginning->error = begin(beginning->tracee, beginning->code);
+	return NULL;
+}
+
+/* begin() in a thread of its own: when that ends, the kernel lets go of what has not stopped yet. */
+static int begin_in_thread(struct tracee *tracee, struct code *code)
+{
+	struct beginning beginning = { tracee, code, -1 };
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, begin_alone, &beginning))
+		return tracee_refuse(tracee, "no thread to look at it: %s", strerror(EAGAIN));
+	pthread_join(thread, NULL);
+	tracee->late = 0;
+	return beginning.error;
+}
+
 int inject(struct tracee *tracee, struct pfw_attach_block *block)
 {
 	struct code code;
@@ -343,7 +375,7 @@ int inject(struct tracee *tracee, struct pfw_attach_block *block)
 	memcpy(block->entry, PFW_ATTACH_ENTRY, sizeof(PFW_ATTACH_ENTRY));
 	block->version = PFW_ATTACH_VERSION;
 	if (fd >= 0 && !thread_watch_begin(tracee)) {
-		error = begin(tracee, &code);
+		error = begin_in_thread(tracee, &code);
 		thread_watch_end(tracee);
 		if (!error)
 			error = talk(tracee, &code, block);

@@ -1,6 +1,7 @@
 /* tools/attach/thread.c - stops a thread at a safe point, and resumes it elsewhere: see thread.h. */
 #include "attach/thread.h"
 
+#include "attach/safe.h"
 #include "attach/tracee.h"
 
 #if defined(__x86_64__)
@@ -24,14 +25,12 @@
 
 #include "common/base/seccomp.h"
 #include "common/format/clock.h"
-#include "store/sys/open.h"
 #include "ui/cli.h"
 
 #define STOP_NS 100000000ull /* for a stop to be reported */
 #define RUN_NS 20000000ull   /* for a running thread to come to a system call */
 #define STEPS 64	     /* system calls that are looked at until the thread is let go */
 #define WATCH_MS 500
-#define STACK_BYTES (256u * 1024u) /* looked at, above the stack pointer */
 
 /* Values of the result register that the kernel, not libc, sees. */
 enum { RESTARTSYS = -512, RESTARTNOINTR = -513, RESTARTNOHAND = -514, RESTART_BLOCK = -516 };
@@ -108,124 +107,11 @@ static void tell_watch(const struct thread *thread, char word)
 		;
 }
 
-/* ---- what is safe ---- */
-
-/*
- * Calls that programs make and that neither an allocator nor the dynamic linker makes.  futex: only
- * FUTEX_WAIT_BITSET, in which conditions, semaphores and joins wait; libc's own locks do not use it.
- */
-static bool is_safe_call(uint64_t number, uint64_t futex_operation)
-{
-	static const uint16_t calls[] = {
-		SYS_read,
-		SYS_write,
-		SYS_pread64,
-		SYS_pwrite64,
-		SYS_readv,
-		SYS_writev,
-		SYS_preadv,
-		SYS_pwritev,
-		SYS_preadv2,
-		SYS_pwritev2,
-		SYS_poll,
-		SYS_ppoll,
-		SYS_select,
-		SYS_pselect6,
-		SYS_epoll_wait,
-		SYS_epoll_pwait,
-		SYS_nanosleep,
-		SYS_clock_nanosleep,
-		SYS_accept,
-		SYS_accept4,
-		SYS_connect,
-		SYS_recvfrom,
-		SYS_recvmsg,
-		SYS_recvmmsg,
-		SYS_sendto,
-		SYS_sendmsg,
-		SYS_sendmmsg,
-		SYS_sendfile,
-		SYS_wait4,
-		SYS_waitid,
-		SYS_pause,
-		SYS_fsync,
-		SYS_fdatasync,
-		SYS_sched_yield,
-		SYS_rt_sigtimedwait,
-		SYS_lseek,
-		SYS_getpid,
-		SYS_getppid,
-		SYS_ioctl,
-	};
-
-	if (number == SYS_futex)
-		return (futex_operation & 0x7f) == 9 /* FUTEX_WAIT_BITSET */;
-	for (size_t i = 0; i < CLI_ARRAY_LEN(calls); i++)
-		if (calls[i] == number)
-			return true;
-	return false;
-}
-
 /* Calls that the kernel does not make again by itself after a stop. */
 static bool ends_by_stop(uint64_t number)
 {
 	return number == SYS_epoll_wait || number == SYS_epoll_pwait ||
 	       number == SYS_rt_sigtimedwait;
-}
-
-bool thread_waits(const struct tracee *tracee, pid_t tid)
-{
-	unsigned long long number, argument[6], stack, pc;
-	char path[64], line[256] = "";
-	int fd, read_now;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)tracee->pid, (int)tid);
-	fd = pfw_open_file(path, 0, NULL);
-	if (fd < 0)
-		return false;
-	read_now = (int)read(fd, line, sizeof(line) - 1);
-	close(fd);
-	return read_now > 0 &&
-	       sscanf(line, "%llu %llx %llx %llx %llx %llx %llx %llx %llx", &number, &argument[0],
-		      &argument[1], &argument[2], &argument[3], &argument[4], &argument[5], &stack,
-		      &pc) == 9 &&
-	       is_safe_call(number, argument[1]) && tracee_is_libc(tracee, pc);
-}
-
-/* Whether the stack holds the return address of a signal handler: libc's mov $15, %rax; syscall. */
-static bool in_handler(const struct thread *thread, uint64_t stack)
-{
-	static const unsigned char restorer[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-	const struct tracee_map *map = tracee_map_of(thread->tracee, stack);
-	uint64_t bytes = map ? map->end - stack : 0;
-	unsigned char code[sizeof(restorer)];
-	uint64_t *words;
-	bool found = false;
-
-	bytes = (bytes < STACK_BYTES ? bytes : STACK_BYTES) & ~UINT64_C(7);
-	words = malloc(bytes + 8);
-	if (!bytes || !words || !tracee_read(thread->tracee, stack, words, bytes)) {
-		free(words);
-		return true;
-	}
-	for (size_t i = 0; i < bytes / 8 && !found; i++)
-		found = tracee_is_libc(thread->tracee, words[i]) &&
-			tracee_read(thread->tracee, words[i], code, sizeof(code)) &&
-			!memcmp(code, restorer, sizeof(code));
-	free(words);
-	return found;
-}
-
-static bool is_safe(struct thread *thread)
-{
-	const struct user_regs_struct *regs = registers_of(thread);
-	unsigned char code[2];
-
-	return (int64_t)regs->orig_rax >= 0 && is_safe_call(regs->orig_rax, regs->rsi) &&
-	       tracee_is_libc(thread->tracee, regs->rip) &&
-	       tracee_read(thread->tracee, regs->rip - 2, code, 2) && code[0] == 0x0f &&
-	       code[1] == 0x05 && !tracee_has_signal(thread->tracee->pid, thread->tid) &&
-	       !in_handler(thread, regs->rsp);
 }
 
 /* ---- stopping ---- */
@@ -244,29 +130,6 @@ static bool write_registers(const struct thread *thread, struct user_regs_struct
 	return ptrace(PTRACE_SETREGSET, thread->tid, NT_PRSTATUS, &part) == 0;
 }
 
-/* Wait for a stop.  False: none came, or the thread is gone. */
-static bool await_stop(struct thread *thread, uint64_t ns)
-{
-	const struct timespec pause = { .tv_nsec = 20000 };
-	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + ns, now;
-	int status;
-	pid_t found;
-
-	while (now = pfw_clock_ns(CLOCK_MONOTONIC),
-	       (found = waitpid(thread->tid, &status, __WALL | WNOHANG)) == 0 && now < until) {
-		thread->ran_ns = now;
-		nanosleep(&pause, NULL);
-	}
-	if (found != thread->tid || !WIFSTOPPED(status))
-		return false;
-	thread->stopped = true;
-	thread->signal = status >> 8 == SIGTRAP || status >> 8 == (SIGTRAP | 0x80) ||
-					 status >> 16 == PTRACE_EVENT_STOP
-				 ? 0
-				 : WSTOPSIG(status);
-	return true;
-}
-
 /* Let the stopped thread run on.  How long it stood still: from when it was last seen to run. */
 static bool resume(struct thread *thread, enum __ptrace_request how)
 {
@@ -282,6 +145,101 @@ static bool resume(struct thread *thread, enum __ptrace_request how)
 	if (thread->ran_ns - begun > tracee->longest_stop_ns)
 		tracee->longest_stop_ns = thread->ran_ns - begun;
 	return resumed;
+}
+
+static void note_stop(struct thread *thread, int status)
+{
+	thread->stopped = true;
+	thread->signal = status >> 8 == SIGTRAP || status >> 8 == (SIGTRAP | 0x80) ||
+					 status >> 16 == PTRACE_EVENT_STOP
+				 ? 0
+				 : WSTOPSIG(status);
+}
+
+/* The wait that our stop has ended goes on, since no signal has come. */
+static void mend_wait(struct thread *thread)
+{
+	struct user_regs_struct regs;
+	uint64_t pc, result;
+
+	if (!read_registers(thread))
+		return;
+	regs = *registers_of(thread);
+	if ((int64_t)regs.rax != -EINTR || !ends_by_stop(regs.orig_rax) || thread->signal ||
+	    tracee_has_signal(thread->tracee->pid, thread->tid))
+		return;
+	thread_resumes_at(thread, &pc, &result);
+	regs.rip = pc;
+	regs.rax = result;
+	regs.orig_rax = UINT64_MAX;
+	write_registers(thread, &regs);
+}
+
+/* A thread that was waiting for a disk did not stop in time, and was left to itself. */
+static void let_go(struct tracee *tracee, pid_t tid, int status, uint64_t ran_ns)
+{
+	struct thread thread = { .tracee = tracee, .tid = tid, .ran_ns = ran_ns };
+
+	tracee->late--;
+	if (!WIFSTOPPED(status))
+		return;
+	note_stop(&thread, status);
+	mend_wait(&thread);
+	resume(&thread, PTRACE_DETACH);
+}
+
+/* waitpid() for a stop of this thread; all others that have stopped are let go. */
+static pid_t look_for_stop(struct tracee *tracee, pid_t tid, int *status, uint64_t ran_ns)
+{
+	pid_t found;
+
+	while ((found = waitpid(-1, status, __WALL | __WNOTHREAD | WNOHANG)) > 0 && found != tid)
+		let_go(tracee, found, *status, ran_ns);
+	return found;
+}
+
+bool thread_nap(struct tracee *tracee, struct thread *late)
+{
+	const struct timespec pause = { .tv_nsec = 100000 };
+	int status;
+
+	for (int i = 0; i < 10; i++) {
+		uint64_t now = pfw_clock_ns(CLOCK_MONOTONIC);
+		pid_t found;
+
+		nanosleep(&pause, NULL);
+		found = tracee->late ? waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG) : 0;
+		if (found > 0 && late && WIFSTOPPED(status)) {
+			tracee->late--;
+			*late = (struct thread){ .tracee = tracee, .tid = found, .ran_ns = now };
+			note_stop(late, status);
+			tell_watch(late, 'b');
+			return true;
+		}
+		if (found > 0)
+			let_go(tracee, found, status, now);
+	}
+	return false;
+}
+
+/* Wait for a stop.  False: none came, or the thread is gone. */
+static bool await_stop(struct thread *thread, uint64_t ns)
+{
+	const struct timespec pause = { .tv_nsec = 20000 };
+	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + ns, now;
+	int status;
+	pid_t found;
+
+	while (now = pfw_clock_ns(CLOCK_MONOTONIC),
+	       (found = look_for_stop(thread->tracee, thread->tid, &status, thread->ran_ns)) == 0 &&
+		       now < until) {
+		thread->ran_ns = now;
+		nanosleep(&pause, NULL);
+	}
+	if (found != thread->tid || !WIFSTOPPED(status))
+		return false;
+	note_stop(thread, status);
+	return true;
 }
 
 /* The next stop that is none before a signal: those are passed on. */
@@ -308,12 +266,22 @@ int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid)
 	return 0;
 }
 
+/* thread_nap() may have found it stopped. */
+static bool first_stop(struct thread *thread)
+{
+	if (!thread->stopped)
+		return next_stop(thread, STOP_NS);
+	if (!thread->signal)
+		return read_registers(thread);
+	return resume(thread, PTRACE_SYSCALL) && next_stop(thread, RUN_NS);
+}
+
 bool thread_to_safe_point(struct thread *thread)
 {
-	bool there = next_stop(thread, STOP_NS);
+	bool there = first_stop(thread);
 	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + RUN_NS;
 
-	for (int i = 0; there && !is_safe(thread); i++) {
+	for (int i = 0; there && !thread_is_safe(thread); i++) {
 		/* A waiting thread that is not safe shall not be woken for more. */
 		if (i == STEPS || pfw_clock_ns(CLOCK_MONOTONIC) > until ||
 		    !resume(thread, PTRACE_SYSCALL))
@@ -408,25 +376,6 @@ bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values)
 	return write_registers(thread, &regs);
 }
 
-/* The wait that our stop has ended goes on, since no signal has come. */
-static void mend_wait(struct thread *thread)
-{
-	struct user_regs_struct regs;
-	uint64_t pc, result;
-
-	if (!read_registers(thread))
-		return;
-	regs = *registers_of(thread);
-	if ((int64_t)regs.rax != -EINTR || !ends_by_stop(regs.orig_rax) || thread->signal ||
-	    tracee_has_signal(thread->tracee->pid, thread->tid))
-		return;
-	thread_resumes_at(thread, &pc, &result);
-	regs.rip = pc;
-	regs.rax = result;
-	regs.orig_rax = UINT64_MAX;
-	write_registers(thread, &regs);
-}
-
 void thread_release(struct thread *thread)
 {
 	/* It runs on behind PTRACE_SYSCALL: only a stopped thread can be let go. */
@@ -439,6 +388,7 @@ void thread_release(struct thread *thread)
 		mend_wait(thread);
 		resume(thread, PTRACE_DETACH);
 	} else {
+		thread->tracee->late++;
 		tell_watch(thread, 'e');
 	}
 }
@@ -461,10 +411,10 @@ void thread_watch_end(struct tracee *tracee)
 	(void)tracee;
 }
 
-bool thread_waits(const struct tracee *tracee, pid_t tid)
+bool thread_nap(struct tracee *tracee, struct thread *late)
 {
 	(void)tracee;
-	(void)tid;
+	(void)late;
 	return false;
 }
 

@@ -25,9 +25,6 @@ uint64_t thread_save_bytes(void);
 int thread_watch_begin(struct tracee *tracee);
 void thread_watch_end(struct tracee *tracee);
 
-/* Whether the thread waits in a call of libc's that is safe.  It is not stopped for this. */
-bool thread_waits(const struct tracee *tracee, pid_t tid);
-
 /* Stop the thread.  0, or -1 and errno.  The tracee counts its stops, and how long they are. */
 int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid);
 
@@ -44,5 +41,11 @@ void thread_resumes_at(const struct thread *thread, uint64_t *pc, uint64_t *resu
 /* Let the stopped thread go on at `pc`, with r11 = values and its other registers as they are. */
 bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values);
 
-/* Let go of the thread, wherever it is. */
+/* Let go of the thread, wherever it is.  One that waits for a disk cannot stop before that has ended:
+ * it is late.  Late threads are let go as soon as they stop, in any call here, or when the calling
+ * thread ends. */
 void thread_release(struct thread *thread);
+
+/* A millisecond.  True: a late thread has stopped, which is *late as after thread_stop().  With NULL
+ * they are let go. */
+bool thread_nap(struct tracee *tracee, struct thread *late);

@@ -28,6 +28,7 @@ struct tracee {
 	pid_t watcher;		       /* that process */
 	uint64_t longest_stop_ns;      /* of a thread that was stopped */
 	unsigned stops;
+	unsigned late; /* threads that did not stop in time, and have not yet been let go */
 	char why[512]; /* after a failure: what it is about and what to do */
 };
 

@@ -21,6 +21,8 @@
 #include "recorder/spool/ring.h"
 #include "recorder/stack/stack.h"
 
+#define PFW_BORN_BITS 22 /* the kernel's greatest pid */
+
 /*
  * The words that the hot path reads first, in a private MADV_WIPEONFORK page: a fork wipes them.
  * `born` is never 0 in a process that has been set up.  So io == 0 means "a forked child, however
@@ -32,7 +34,7 @@ struct pfw_switches {
 	/* io's word; or a word that no thread has if the end has more to do (PFW_MIN_DUR, PFW_DUMP_ON),
 	 * so the check costs other programs nothing. */
 	_Atomic uint64_t end;
-	_Atomic uint64_t born;
+	_Atomic uint64_t born;	  /* start time << PFW_BORN_BITS | pid */
 	_Atomic uint32_t claimed; /* a thread of the forked child is setting the child up */
 };
 extern struct pfw_switches *pfw_switches;
@@ -255,6 +257,10 @@ bool pfw_probe_bare(struct pfw_probe *probe, uint16_t call);
 /* Whether calls that change the tables (close, dup) must do so: probes on, no vfork child.  Cheap.
  * Thread: app.  Signal: safe. */
 bool pfw_probe_on(void);
+
+/* Whether this is a vfork child, also one that was there before we were loaded: it must not end its
+ * parent's trace.  Thread: app.  Signal: safe. */
+bool pfw_probe_in_vfork(void);
 
 /* End a call on a descriptor: value[0] is ret, value[1] the fd, then the row's fields in order.
  * `failed`: errno goes into the record.  Keeps errno.  Thread: app.  Signal: safe. */

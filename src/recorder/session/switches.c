@@ -131,7 +131,7 @@ void pfw_session_record(bool on)
 
 uint64_t pfw_session_born(void)
 {
-	return pfw_session.identity.process.start_time << 22 |
+	return pfw_session.identity.process.start_time << PFW_BORN_BITS |
 	       (uint64_t)pfw_session.identity.process.pid;
 }
 

@@ -66,7 +66,7 @@ static void exec_begin(struct exec *exec, uint16_t call, char *const envp[])
 	int error = errno;
 	char first;
 
-	exec->begun = pfw_probe_host.end && !pfw_thread.vfork_child;
+	exec->begun = pfw_probe_host.end && !pfw_probe_in_vfork();
 	exec->probe.call = PFW_CALL_NONE;
 	pfw_exec_env_begin(&exec->follow, envp, false);
 	if (exec->follow.why && !may_run(path))

@@ -372,7 +372,7 @@ static bool record_exit(uint16_t call, int status)
 {
 	struct pfw_probe probe;
 
-	if (!pfw_probe_host.end || pfw_thread.vfork_child)
+	if (!pfw_probe_host.end || pfw_probe_in_vfork())
 		return false;
 	if (pfw_probe_host.recorded() && pfw_probe_bare(&probe, call))
 		pfw_end_void(&probe, PFW_VALUES(0, (uint64_t)status));
@@ -420,7 +420,7 @@ int pfw_wrap_daemon(int nochdir, int noclose)
 	struct pfw_probe probe;
 	pid_t parent = pfw_os_getpid();
 	uint64_t t0 = pfw_clock_ticks();
-	bool begun = pfw_probe_host.end && !pfw_thread.vfork_child;
+	bool begun = pfw_probe_host.end && !pfw_probe_in_vfork();
 	int ret;
 
 	if (begun)

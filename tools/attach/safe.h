@@ -1,0 +1,18 @@
+/* attach/safe.h - where a thread of another process may be led away from what it does.
+ *
+ * At a system call that libc made, of those during which no thread holds a lock of the allocator or
+ * of the dynamic linker.  The code that it interrupted as a signal handler must be at such a call, too.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct thread;
+struct tracee;
+
+/* Whether the thread waits in a safe call.  It is not stopped for this. */
+bool thread_waits(const struct tracee *tracee, pid_t tid);
+
+/* Whether the stopped thread, whose registers are read, is at a safe point. */
+bool thread_is_safe(const struct thread *thread);
