@@ -1,4 +1,5 @@
 """`pfw attach` and `pfw detach`: a process that runs already is recorded, and notices nothing of it."""
+import contextlib
 import os
 import platform
 import random
@@ -121,13 +122,15 @@ def test_for_a_time_and_until_its_end(running, tmp_path):
 
 def test_again_and_again(running, tmp_path):
     """Each time a trace of its own, and nothing is left: no thread, no descriptor."""
-    one = running(TARGET, "tight", "data")
+    one = running(TARGET, "count", "out")
     until(lambda: one.held()[1] > 3, "it has not opened its file")
     held = one.held()
     one.attach("-o", "t")
+    time.sleep(0.05)
     one.detach()
     for _ in range(5):
         one.attach("-o", "t")
+        time.sleep(0.05)
         again = one.pfw("attach", one.pid, "-o", "t")
         assert again.returncode == 1 and "it is recorded already" in again.stderr
         one.detach()
@@ -242,6 +245,70 @@ def test_children_are_recorded_when_asked(running, tmp_path):
     names = {event["args"].get("fname") for path in tmp_path.glob("t*.pfw")
              for event in harness.events(harness.check_trace(path))}
     assert str(tmp_path / "data") in names
+
+
+containers = pytest.mark.skipif(
+    os.geteuid() != 0 or bool(harness.RUNTIME) or
+    subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], check=False).returncode != 0,
+    reason="needs root, namespaces, and no sanitizer")
+
+
+@pytest.fixture
+def contained(running, tmp_path):
+    """A process of another user, with a root, mounts and pids of its own, where no pfw is."""
+    root = tmp_path / "root"
+    for directory in "tmp", "proc", "dev/shm", "work", "bin":
+        (root / directory).mkdir(parents=True)
+        (root / directory).chmod(0o777)
+    libraries = subprocess.run(["ldd", TARGET], capture_output=True, text=True, check=True).stdout
+    for library in [str(TARGET), *re.findall(r"(/\S+) \(", libraries)]:
+        path = root / ("bin/target" if library == str(TARGET) else library[1:])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, path)
+    inner = f"mount --bind {root} {root} && mount -t proc proc {root}/proc && " \
+            f"mount -t tmpfs -o noexec tmpfs {root}/dev/shm && " \
+            f"exec chroot --userspec=1234:1234 {root} /bin/target count /work/out"
+    outer = running("/usr/bin/unshare", "--mount", "--pid", "--fork", "sh", "-c", inner)
+    pids = []
+    until(lambda: pids.extend(open(f"/proc/{outer.pid}/task/{outer.pid}/children").read().split()) or
+          (pids and os.path.realpath(f"/proc/{pids[0]}/exe").endswith("bin/target")), "it has not started")
+    outer.pid = int(pids[0])
+    until(outer.is_ready, "it does not wait for SIGTERM")
+    yield root, outer
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(outer.pid, signal.SIGKILL)
+
+
+@containers
+def test_a_container_without_pfw(contained, tmp_path):
+    root, one = contained
+    assert "install pfw in there" in refused(one, one.pid, "--children")
+    for name in "t", "u":
+        said = one.attach("-o", f"/work/{name}").stdout
+        assert f"recording into /proc/{one.pid}/root/work/{name}.pfw" in said
+        time.sleep(0.05)
+        one.detach()
+    for name in "t", "u":
+        events = harness.events(harness.check_trace(root / f"work/{name}.pfw"), "pwrite")
+        assert {event["args"]["fname"] for event in events} == {"/work/out"}
+    assert "it is not recorded" in one.pfw("detach", one.pid).stderr
+    assert not list((root / "tmp").iterdir())
+    os.kill(one.pid, signal.SIGTERM)
+    assert one.process.communicate(timeout=60) == ("ok\n", "")
+
+
+@containers
+def test_a_link_of_a_container_leads_nowhere_else(contained, tmp_path):
+    root, one = contained
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (root / "tmp").rmdir()
+    (root / "tmp").symlink_to(outside)
+    assert "none of /dev/shm, /tmp" in refused(one, one.pid)
+    (root / "tmp").unlink()
+    (root / "tmp").symlink_to("work")  # within it: that is what the process sees
+    one.attach("-o", "/work/t")
+    assert not list(outside.iterdir())
 
 
 # ---- refusals ----

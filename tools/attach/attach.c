@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/carry.h"
 #include "attach/inject.h"
 #include "attach/tracee.h"
 #include "common/base/units.h"
@@ -19,6 +20,9 @@
 #include "ui/interrupt.h"
 
 extern char **environ;
+
+#define RECORDER "libpfw.so.1"
+#define TRACE_MAX (PATH_MAX + 32) /* with the name of its process's root before it */
 
 enum { OPTION_FOR = 256, OPTION_ALL, OPTION_CHILDREN };
 
@@ -117,8 +121,9 @@ static void add_environment(struct list *list, const struct tracee *tracee)
 			add(list, *at);
 }
 
-/* The trace's name: as the user gave it, else the program's, here. */
-static void add_name(struct list *list, const struct wish *wish)
+/* The trace's name: as the user gave it, else the program's; here, or where a process that does not see
+ * our files is. */
+static void add_name(struct list *list, const struct wish *wish, const struct tracee *tracee)
 {
 	char here[PATH_MAX] = "", name[64] = "program";
 
@@ -127,8 +132,8 @@ static void add_name(struct list *list, const struct wish *wish)
 	tracee_status(wish->pid, wish->pid, "Name", name, sizeof(name));
 	for (char *at = name; *at; at++)
 		*at = *at == '/' || *at == '%' || *at == ' ' || *at == ':' ? '_' : *at;
-	if (wish->output && wish->output[0] == '/')
-		add_set(list, "DFTRACER_LOG_FILE=%s", wish->output);
+	if (tracee->apart || (wish->output && wish->output[0] == '/'))
+		add_set(list, "DFTRACER_LOG_FILE=%s", wish->output ? wish->output : name);
 	else
 		add_set(list, "DFTRACER_LOG_FILE=%s/%s", here, wish->output ? wish->output : name);
 }
@@ -138,7 +143,7 @@ static bool set_variables(struct pfw_attach_block *block, const struct wish *wis
 {
 	struct list list = { block->variables, 0, sizeof(block->variables), false };
 
-	add_name(&list, wish);
+	add_name(&list, wish, tracee);
 	add(&list, "DFTRACER_ENABLE=1");
 	add(&list, "DFTRACER_INIT=PRELOAD"); /* for programs that it starts */
 	if (wish->output)
@@ -165,24 +170,28 @@ static int refuse(const struct wish *wish, const char *why)
 	return CLI_PROBLEMS;
 }
 
-/* The recorder beside the preload object, if the process sees the same file under that name. */
-static const char *find_recorder(const struct wish *wish, char *preload, char *recorder)
+/* The recorder beside the preload object. */
+static const char *find_recorder(char *preload, char *recorder)
+{
+	if (!cli_find_preload(preload, PATH_MAX))
+		return "libpfw_preload.so and libpfw.so.1 are neither in ../lib beside pfw nor in "
+		       "/usr/lib or /usr/local/lib: install them there, or build them";
+	snprintf(recorder, PATH_MAX, "%.*s/" RECORDER, (int)(strrchr(preload, '/') - preload),
+		 preload);
+	if (access(recorder, R_OK) < 0)
+		return "libpfw.so.1 is not beside libpfw_preload.so: install both";
+	return NULL;
+}
+
+/* Whether the process sees another file, or none, under this name. */
+static bool is_apart(const struct wish *wish, const char *recorder)
 {
 	char there[PATH_MAX + 64];
 	struct stat here, seen;
 
-	if (!cli_find_preload(preload, PATH_MAX))
-		return "libpfw_preload.so and libpfw.so.1 are neither in ../lib beside pfw nor in "
-		       "/usr/lib or /usr/local/lib: install them there, or build them";
-	snprintf(recorder, PATH_MAX, "%.*s/libpfw.so.1", (int)(strrchr(preload, '/') - preload),
-		 preload);
 	snprintf(there, sizeof(there), "/proc/%d/root%s", (int)wish->pid, recorder);
-	if (stat(recorder, &here) < 0)
-		return "libpfw.so.1 is not beside libpfw_preload.so: install both";
-	if (stat(there, &seen) < 0 || here.st_dev != seen.st_dev || here.st_ino != seen.st_ino)
-		return "it does not see the files of this host (a container, a chroot): install pfw "
-		       "in there, and run this command there";
-	return NULL;
+	return stat(recorder, &here) < 0 || stat(there, &seen) < 0 || here.st_dev != seen.st_dev ||
+	       here.st_ino != seen.st_ino;
 }
 
 /* One line for each that the recorder said. */
@@ -196,17 +205,45 @@ static void print_said(const struct wish *wish, struct pfw_attach_block *block)
 			cli_error(wish->command->name, "%d: %s", (int)wish->pid, line);
 }
 
+/* Name the recorder as the process sees it.  Once loaded it is found by its own name, so that there is
+ * never a second one. */
+static int place_recorder(const struct wish *wish, struct tracee *tracee,
+			  struct pfw_attach_block *block, const char *recorder,
+			  struct carried *carried)
+{
+	bool loaded = tracee_has(tracee, RECORDER);
+
+	snprintf(block->library, sizeof(block->library), "%s", loaded ? RECORDER : recorder);
+	if (wish->children && tracee->apart)
+		return tracee_refuse(tracee,
+				     "--children: it does not see the files of this host (a "
+				     "container, a chroot): install pfw in there, and run "
+				     "this command there");
+	if (!loaded && block->wish == PFW_ATTACH_END)
+		return tracee_refuse(tracee, "it is not recorded");
+	if (loaded || !tracee->apart)
+		return 0;
+	if (carry_in(carried, tracee, recorder))
+		return -1;
+	snprintf(block->library, sizeof(block->library), "%s", carried->inside);
+	return 0;
+}
+
 static int ask(const struct wish *wish, struct tracee *tracee, struct pfw_attach_block *block)
 {
+	struct carried carried = { .directory = -1 };
 	char preload[PATH_MAX], recorder[PATH_MAX];
-	const char *why = find_recorder(wish, preload, recorder);
+	const char *why = find_recorder(preload, recorder);
+	int error;
 
 	if (why)
 		return refuse(wish, why);
-	snprintf(block->library, sizeof(block->library), "%s", recorder);
+	tracee->apart = is_apart(wish, recorder);
 	if (!set_variables(block, wish, tracee, preload))
 		return refuse(wish, "its environment is larger than 128 KiB");
-	if (inject(tracee, block))
+	error = place_recorder(wish, tracee, block, recorder, &carried) || inject(tracee, block);
+	carry_out(&carried);
+	if (error)
 		return refuse(wish, tracee->why);
 	print_said(wish, block);
 	block->trace[sizeof(block->trace) - 1] = '\0';
@@ -223,6 +260,11 @@ static int say_error(const struct wish *wish, const struct pfw_attach_block *blo
 		return CLI_PROBLEMS;
 	case ESRCH:
 		return refuse(wish, "it is not recorded");
+	case ECANCELED:
+		return refuse(
+			wish,
+			"it cannot be recorded; it has said why on its standard error (may it "
+			"make files where -o leads?)");
 	case EPROTO:
 		return refuse(wish, "its recorder is of another version than this command");
 	default:
@@ -239,10 +281,11 @@ static void print_stops(const struct wish *wish, const struct tracee *tracee)
 }
 
 /* Begin or end the recording of the process. */
-static int change(const struct wish *wish, enum pfw_attach_wish what, char trace[PATH_MAX])
+static int change(const struct wish *wish, enum pfw_attach_wish what, char trace[TRACE_MAX])
 {
 	struct pfw_attach_block *block = calloc(1, sizeof(*block));
 	struct tracee tracee;
+	char root[32];
 	int status;
 
 	if (!block)
@@ -256,7 +299,10 @@ static int change(const struct wish *wish, enum pfw_attach_wish what, char trace
 		print_stops(wish, &tracee);
 	if (status == CLI_OK && block->error)
 		status = say_error(wish, block);
-	snprintf(trace, PATH_MAX, "%.*s", PATH_MAX - 1, block->trace);
+	root[0] = '\0';
+	if (tracee.apart)
+		snprintf(root, sizeof(root), "/proc/%d/root", (int)wish->pid);
+	snprintf(trace, TRACE_MAX, "%s%s", root, block->trace);
 	tracee_close(&tracee);
 	free(block);
 	return status;
@@ -264,7 +310,7 @@ static int change(const struct wish *wish, enum pfw_attach_wish what, char trace
 
 static int detach(const struct wish *wish)
 {
-	char trace[PATH_MAX];
+	char trace[TRACE_MAX];
 	int status = change(wish, PFW_ATTACH_END, trace);
 
 	if (status == CLI_OK && !wish->quiet)
@@ -289,7 +335,7 @@ static bool wait_for(const struct wish *wish)
 
 static int attach(const struct wish *wish)
 {
-	char trace[PATH_MAX];
+	char trace[TRACE_MAX];
 	int status = change(wish, PFW_ATTACH_BEGIN, trace);
 
 	if (status != CLI_OK)

@@ -26,6 +26,7 @@ struct tracee {
 	uint64_t libc_start, libc_end; /* all code of libc's lies between */
 	int watch;		       /* a pipe to the process that thread_watch_begin() starts */
 	pid_t watcher;		       /* that process */
+	bool apart;		       /* it has another root: a container, a chroot */
 	uint64_t longest_stop_ns;      /* of a thread that was stopped */
 	unsigned stops;
 	unsigned late; /* threads that did not stop in time, and have not yet been let go */
@@ -59,7 +60,7 @@ uint64_t tracee_spare_code(const struct tracee *tracee, size_t bytes, size_t *fr
 /* A free place for a mapping; 0 = none. */
 uint64_t tracee_free_place(const struct tracee *tracee, size_t bytes);
 
-/* Whether a file of that name (its last part) is loaded. */
+/* Whether a file is loaded whose name (its last part) begins so. */
 bool tracee_has(const struct tracee *tracee, const char *name);
 
 /* Note in `why` what stands against it.  Returns -1. */

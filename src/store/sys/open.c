@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- opening ---- */
@@ -75,6 +77,20 @@ int pfw_open_directory(const char *path)
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
+}
+
+int pfw_open_inside(const char *root, const char *path)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	int top = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), fd, error;
+
+	if (top < 0)
+		return -errno;
+	fd = (int)syscall(SYS_openat2, top, path, &how, sizeof(how));
+	error = -errno;
+	close(top);
+	return fd < 0 ? error : fd;
 }
 
 bool pfw_is_trusted(const struct stat *st, uid_t owner)

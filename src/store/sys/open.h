@@ -32,6 +32,9 @@ int pfw_open_new(const char *path, mode_t mode);
 /* Open a directory, to sync it. */
 int pfw_open_directory(const char *path);
 
+/* Open a directory below `root`, another process's root: no link of that process leads out of it. */
+int pfw_open_inside(const char *root, const char *path);
+
 /* Whether a file's content may be believed: it belongs to this user, to root, or to `owner`. */
 bool pfw_is_trusted(const struct stat *st, uid_t owner);
 
