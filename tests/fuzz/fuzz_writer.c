@@ -195,7 +195,6 @@ static void begin(struct input *input, unsigned settings)
 	run.api = pfw_templates_ids().api;
 	run.pp = pfw_templates_ids().pp;
 	writer.spool = &run.spool;
-	writer.templates = pfw_templates_make(&writer.templates_bytes);
 	writer.flush_ns = 1000000;
 	writer.text_limit = 4096u << (sizes & 7);
 	writer.ring_max_bytes = 32768u << (sizes >> 3 & 3);
@@ -243,12 +242,12 @@ static void unmap_all(void)
 	for (unsigned i = 0; i < PFW_STRING_SEGMENTS && strings->segment[i]; i++)
 		munmap((void *)(uintptr_t)strings->segment[i], PFW_STRING_SEGMENT_BYTES);
 	if (writer.ready) {
-		munmap((void *)(uintptr_t)writer.json.templates,
-		       ((const struct pfw_chunk *)writer.json.templates)->bytes);
 		munmap(writer.text.start,
 		       writer.text_limit + PFW_JSON_LINE_MAX * 2 + PFW_JSON_SLACK +
 			       writer.member.room +
-			       pfw_json_cache_bytes(writer.templates->template_count));
+			       pfw_json_cache_bytes(writer.json.templates->template_count));
+		munmap((void *)(uintptr_t)writer.json.templates,
+		       ((const struct pfw_chunk *)writer.json.templates)->bytes);
 	}
 	munmap(run.spool.header, PFW_SPOOL_HEADER_BYTES);
 }

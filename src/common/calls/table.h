@@ -30,21 +30,23 @@ enum pfw_call_moves {
 	PFW_MOVES_BYTES, /* `bytes`: copies, sets and use of memory; no call of calls.def */
 };
 
+/* As struct pfw_key of the spool. */
 struct pfw_call_field {
-	const char *key;
+	char key[23];
 	uint8_t type; /* enum pfw_type */
 };
 
-/* One wrapped call. */
+/* One wrapped call.  Texts, not pointers to them: pointers would be relocated in each traced process, and
+ * each page of them copied. */
 struct pfw_call_info {
-	const char *name;      /* the libc symbol */
-	const char *canonical; /* what the trace calls it */
-	const char *category;  /* POSIX | STDIO | NET */
-	uint8_t has_fd;	       /* args has fd, the first field */
-	uint8_t keeps;	       /* the wrapper is needed even if the call is not recorded */
-	uint8_t role;	       /* enum pfw_call_role */
-	uint8_t moves;	       /* enum pfw_call_moves */
-	uint8_t field_count;   /* without fd */
+	char name[32];	     /* the libc symbol */
+	char canonical[24];  /* what the trace calls it */
+	char category[8];    /* POSIX | STDIO | NET */
+	uint8_t has_fd;	     /* args has fd, the first field */
+	uint8_t keeps;	     /* the wrapper is needed even if the call is not recorded */
+	uint8_t role;	     /* enum pfw_call_role */
+	uint8_t moves;	     /* enum pfw_call_moves */
+	uint8_t field_count; /* without fd */
 	struct pfw_call_field field[PFW_CALL_FIELDS_MAX];
 };
 

@@ -238,7 +238,6 @@ static void set_up_writer(void)
 	struct pfw_writer *writer = &pfw_session.writer;
 
 	writer->spool = &pfw_session.spool;
-	writer->templates = pfw_templates_make(&writer->templates_bytes);
 	writer->flush_ns = config->flush_ns;
 	writer->text_limit = config->write_buffer_bytes;
 	writer->ring_max_bytes = config->ring_max_bytes;
@@ -287,7 +286,7 @@ static bool begin(bool asked)
 	set_up_calls();
 	pfw_stack_init(&pfw_session.config);
 	set_up_writer();
-	if (!filtered || !pfw_session.writer.templates || !pfw_session_make_switches())
+	if (!filtered || !pfw_session_make_switches())
 		return say_no_memory();
 	if (!pfw_session_make_process(NULL))
 		return false;

@@ -7,8 +7,12 @@
 struct pfw_template_chunk;
 
 /* The templates of this build: wrapped calls in the order of enum pfw_call, then API, PP, UNTRACED.
- * *bytes gets the length.  NULL = no memory.  Thread: init. */
-const struct pfw_template_chunk *pfw_templates_make(size_t *bytes);
+ * Made at the first call: most short processes record nothing.  NULL = no memory.
+ * Thread: one at a time, as a trace begins. */
+const struct pfw_template_chunk *pfw_templates_make(void);
+
+/* The length of what it makes.  Thread: any.  Signal: safe. */
+size_t pfw_templates_bytes(void);
 
 /* Numbers of the templates after the wrapped calls. */
 struct pfw_template_ids {

@@ -5,6 +5,7 @@
 #include "recorder/guest/locked.h"
 #include "recorder/spool/ring.h"
 #include "recorder/spool/strings.h"
+#include "recorder/spool/templates.h"
 #include "recorder/writer/internal.h"
 
 #define FIRST_STRETCH_SLOTS 512u /* 32 KiB */
@@ -30,7 +31,7 @@ static int map_buffers(struct pfw_writer *writer)
 	/* The cache behind it has members of 8 bytes. */
 	writer->member.room = writer->gzip ? (pfw_gzip_bound(room) + 15) & ~(size_t)15 : 0;
 	memory = map_private(room + writer->member.room +
-			     pfw_json_cache_bytes(writer->templates->template_count));
+			     pfw_json_cache_bytes(writer->json.templates->template_count));
 	if (!memory)
 		return -ENOMEM;
 	writer->text.start = memory;
@@ -232,7 +233,7 @@ void pfw_writer_first_bytes(const struct pfw_writer *writer, uint64_t *made, uin
 {
 	uint64_t page = pfw_os_page_bytes();
 	uint64_t slots = writer->first_slots ? writer->first_slots : FIRST_STRETCH_SLOTS;
-	uint64_t bytes = pfw_os_whole_pages(writer->templates_bytes) +
+	uint64_t bytes = pfw_os_whole_pages(pfw_templates_bytes()) +
 			 pfw_os_whole_pages(PFW_PAGE_BYTES + slots * PFW_SLOT_BYTES);
 
 	*made = bytes + page;
@@ -243,15 +244,18 @@ void pfw_writer_first_bytes(const struct pfw_writer *writer, uint64_t *made, uin
 int pfw_writer_make_ready(struct pfw_writer *writer)
 {
 	struct pfw_spool_header *header = writer->spool->header;
+	const struct pfw_template_chunk *made = pfw_templates_make();
 	struct pfw_template_chunk *templates;
 	struct pfw_chunk head;
 	int error;
 
-	templates = pfw_writer_append(writer, PFW_CHUNK_TEMPLATES, 0, writer->templates_bytes);
+	if (!made)
+		return -ENOMEM;
+	templates = pfw_writer_append(writer, PFW_CHUNK_TEMPLATES, 0, pfw_templates_bytes());
 	if (!templates)
 		return -ENOSPC;
 	head = templates->chunk;
-	memcpy(templates, writer->templates, writer->templates_bytes);
+	memcpy(templates, made, pfw_templates_bytes());
 	templates->chunk = head;
 	pfw_clock_map_init(&writer->clock);
 	writer->json = (struct pfw_json){

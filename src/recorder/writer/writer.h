@@ -58,8 +58,6 @@ struct pfw_writer {
 	/* Settings: set by session before the first start, kept by pfw_writer_forget().
 	 * Alignment: thread.c puts the epoch into the low bits of the writer's address. */
 	alignas(64) struct pfw_spool *spool;
-	const struct pfw_template_chunk *templates;
-	size_t templates_bytes;
 	uint64_t flush_ns;
 	uint64_t text_limit; /* write when the text is this long */
 	uint64_t ring_max_bytes;

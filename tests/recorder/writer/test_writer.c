@@ -95,7 +95,6 @@ static void begin_with(struct pfw_gzip *gzip, uint64_t text_limit, bool drop)
 	world.api = pfw_templates_ids().api;
 	writer.spool = &world.spool;
 	writer.gzip = gzip;
-	writer.templates = pfw_templates_make(&writer.templates_bytes);
 	writer.flush_ns = 20000000;
 	writer.text_limit = text_limit;
 	writer.ring_max_bytes = 128 * 1024;
