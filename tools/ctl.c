@@ -240,8 +240,8 @@ const struct cli_command cli_ctl = {
 	.name = "ctl",
 	.operands = "PID start|stop|step|flush|dump|status",
 	.summary = "Steer a process that is being traced",
-	.details = "start, stop: switch recording; child processes that\n"
-		   "count no steps of their own follow.  A schedule stays in force.\n"
+	.details = "start, stop: switch recording, also in child processes that count no steps of\n"
+		   "their own.  A schedule stays in force.\n"
 		   "step: as pfw_step() in the program, but no hook is called.\n"
 		   "flush: write all recorded events to the trace.\n"
 		   "dump: with PFW_KEEP, write the events that are kept to a trace.\n",

@@ -24,12 +24,12 @@ enum {
 };
 
 static const struct cli_option options[] = {
-	{ "skip-first", 0, "N", "steps to skip at the start (0)", OPTION_SKIP_FIRST },
+	{ "skip-first", 0, "N", "steps to skip at the start (default: 0)", OPTION_SKIP_FIRST },
 	{ "skip-first-wait", 0, NULL, "skip the first cycle's wait", OPTION_SKIP_FIRST_WAIT },
-	{ "wait", 0, "N", "steps of each cycle that are not recorded (0)", OPTION_WAIT },
-	{ "warmup", 0, "N", "steps that are recorded as warm-up (0)", OPTION_WARMUP },
+	{ "wait", 0, "N", "steps of each cycle that are not recorded (default: 0)", OPTION_WAIT },
+	{ "warmup", 0, "N", "steps that are recorded as warm-up (default: 0)", OPTION_WARMUP },
 	{ "active", 0, "N", "steps that are recorded", OPTION_ACTIVE },
-	{ "repeat", 0, "N", "number of cycles, 0 = for ever (0)", OPTION_REPEAT },
+	{ "repeat", 0, "N", "number of cycles (default: 0, without end)", OPTION_REPEAT },
 	{ "steps", 0, "N",
 	  "how many steps to print (default: two cycles and the steps before them)", OPTION_STEPS },
 	{ "format", 0, "text|ndjson", "a picture, or one JSON object per step", OPTION_FORMAT },

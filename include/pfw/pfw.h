@@ -1,18 +1,17 @@
 /*
  * pfw.h - the C API of pfw: spans, compute events and counters in the trace of this process.
  *
- * Include it, build, and run: with `pfw run`, or with libpfw_preload.so in LD_PRELOAD, or linked
- * with -lpfw.  A program links with -lpfw.  One that must also run where libpfw is not, or that only
- * `pfw run` shall trace, defines PFW_OPTIONAL before this line: then every function is a weak symbol,
- * nothing is linked, and each call below is one test of an address.  (A program built with -fno-pic
- * -no-pie cannot bind weakly: it must link.)
+ * A program links with -lpfw.  `pfw run` or libpfw_preload.so in LD_PRELOAD record its children,
+ * too.  A program that must also run where libpfw is absent defines PFW_OPTIONAL before it includes
+ * this file.  Then every function is a weak symbol, nothing is linked, and each call tests an
+ * address.  A program built with -fno-pic -no-pie cannot use weak symbols: it must link.
  *
- * All functions return 0 or a negative errno value, never exit, abort or print more than one line
- * (to standard error, when tracing cannot do what was asked), keep errno, and may be called from
- * any thread at any time, also before main and after exit has begun.  Disabled, they do nothing and
- * return 0.  Times are nanoseconds since the epoch (CLOCK_REALTIME); names and keys are UTF-8, at
- * most PFW_NAME_BYTES; anything else is written with U+FFFD in place of bad bytes.
- * "Signal: safe" marks what a signal handler may call.
+ * Functions return 0 or a negative errno value, and keep errno.  They never exit or abort.  They
+ * print at most one line, to standard error, if pfw cannot do what the caller asked for.  Any
+ * thread may call them at any time, also before main() and during exit().  If recording is off,
+ * they do nothing and return 0.  Times are nanoseconds since the epoch (CLOCK_REALTIME).  Names and
+ * keys are UTF-8 of at most PFW_NAME_BYTES; U+FFFD replaces bytes that are not.  "Signal: safe": a
+ * signal handler may call the function.
  */
 #ifndef PFW_PFW_H
 #define PFW_PFW_H
@@ -35,7 +34,7 @@ extern "C" {
 #define PFW_API /* strong: a weak reference alone would let --as-needed drop the library */
 #endif
 
-/* What pfw_start() may be told; zero means "as the variable says". */
+/* Options of pfw_start().  A member that is 0 means: as the variable says. */
 struct pfw_options {
 	size_t bytes;	      /* sizeof(struct pfw_options): lets later versions add members */
 	const char *log_file; /* base name of the trace, as DFTRACER_LOG_FILE */
@@ -45,43 +44,43 @@ struct pfw_options {
 };
 
 /*
- * Start recording, unless DFTRACER_ENABLE is 0.  options may be NULL.  I/O calls too: without the
- * preload object those of all loaded objects, and of what they dlopen, are redirected from now on
- * (not addresses that the program has taken before, and not programs that it runs).  When a trace
- * has begun already under another name, it is renamed; one that `pfw run -o` has named keeps its
- * name.  Return 0; -EINVAL for a bad option (said on standard error); -EALREADY is never returned:
- * starting twice is harmless.  Signal: unsafe.
+ * Start recording, unless DFTRACER_ENABLE is 0.  options may be NULL.  I/O calls are recorded, too.
+ * Without the preload object this call redirects the I/O calls of all loaded objects, and of those
+ * that dlopen() loads later.  It does not reach function addresses that the program took before,
+ * nor programs that it runs.  A trace that has begun under another name is renamed, unless `pfw run
+ * -o` named it.  A second start changes nothing.  Return 0, or -EINVAL for a bad option, after a
+ * message.  Signal: unsafe.
  */
 PFW_API int pfw_start(const struct pfw_options *options);
 
-/* Stop recording: what was recorded is written and the trace gets its end.  pfw_start() continues
- * in the same file, which then gets another end.  What was redirected is put back.
+/* Stop recording.  The recorded events and the line `end` are written to the trace.  pfw_start()
+ * continues in the same file, which then gets another `end`.  Redirected calls are put back.
  * Signal: unsafe. */
 PFW_API int pfw_stop(void);
 
-/* Write everything recorded so far by any thread to the file.  Return 0, or -ETIMEDOUT after 10 s,
- * or the error that writing had.  Signal: unsafe. */
+/* Write the events that all threads have recorded so far to the trace.  Return 0, -ETIMEDOUT after
+ * 10 s, or the error of a write.  Signal: unsafe. */
 PFW_API int pfw_flush(void);
 
 /*
- * With PFW_KEEP, write the events that are kept to a trace of their own, and wait until that is
- * done; its line `dump` has `why`, cut to 199 bytes (NULL: "pfw_dump()").  Without PFW_KEEP nothing
- * is done, as every event is in the trace.  Return 0, or -ETIMEDOUT after 60 s, or the error that
- * writing had.  Signal: unsafe.
+ * With PFW_KEEP, write the kept events to a trace of their own, and return when it is complete.
+ * Its line `dump` has `why`, cut to 199 bytes (NULL: "pfw_dump()").  Without PFW_KEEP do nothing:
+ * every event is in the trace.  Return 0, -ETIMEDOUT after 60 s, or the error of a write.  Signal:
+ * unsafe.
  */
 PFW_API int pfw_dump(const char *why);
 
 /*
- * Say which rank of how many this process is, when the environment could not.  The file is renamed
- * to carry it.  0 <= rank < world_size; -EINVAL otherwise.  Signal: unsafe.
+ * Set this process's rank and the number of ranks, if the environment does not have them.  The
+ * trace gets a name with the rank.  Return 0, or -EINVAL unless 0 <= rank < world_size.  Signal:
+ * unsafe.
  */
 PFW_API int pfw_set_rank(int rank, int world_size);
 
 /* ---- spans ---- */
 
 /*
- * One span in progress, on the caller's stack or in its object.  Opaque: nobody but these functions
- * reads it.  Not copyable while open.
+ * An open span, in memory of the caller.  Opaque.  It must not be copied or moved while it is open.
  */
 struct pfw_span {
 	uint64_t state[6];
@@ -89,44 +88,44 @@ struct pfw_span {
 };
 
 /*
- * Begin and end a span.  category may be NULL ("app").  Begun while disabled, a span stays a no-op.
- * Spans of one thread nest: the line carries args.span_id and, inside another, args.parent.  A span
- * may be ended by another thread than began it; to the thread that began it, it stays the parent of
- * new spans until that thread ends one around it.  The cost is two clock readings and a 64-byte
- * record.  name and category are copied.  Signal: safe (both), unless GPU work is recorded and
- * the handler may interrupt a call of CUDA: CUPTI is told which span a launch is made in.
+ * Begin and end a span.  name and category are copied; category NULL is "app".  A span that begins
+ * while recording is off is not recorded.  Spans of one thread nest: their lines have args.span_id,
+ * and args.parent if they are inside another span.  Another thread may end a span.  For the thread
+ * that began it, the span then stays the parent of new spans until an enclosing span ends.  A span
+ * costs two clock readings and a record of 64 bytes.  Signal: safe (both), except in a handler that
+ * may interrupt a CUDA call while GPU work is recorded: CUPTI gets the span of each launch.
  */
 PFW_API int pfw_span_begin(struct pfw_span *span, const char *name, const char *category);
 PFW_API int pfw_span_end(struct pfw_span *span);
 
 /*
- * End a span as one that began at ts_ns and took dur_ns; PFW_INSTANT in place of dur_ns: as a
- * moment.  For what is over when it is told, and has arguments.  Signal: as pfw_span_end().
+ * End a span, but record it as one that began at ts_ns and took dur_ns; PFW_INSTANT as dur_ns: as
+ * an instant.  This is pfw_event() with arguments.  Signal: as pfw_span_end().
  */
 #define PFW_INSTANT UINT64_MAX
 PFW_API int pfw_span_end_as(struct pfw_span *span, uint64_t ts_ns, uint64_t dur_ns);
 
-/* End a span without a line; what lies within it, or was launched in it, still names it.  Signal:
- * as pfw_span_end(). */
+/* End a span without recording it.  Events inside it, and GPU work launched in it, still have its
+ * span_id.  Signal: as pfw_span_end(). */
 PFW_API int pfw_span_drop(struct pfw_span *span);
 
 /*
- * Give an open span an argument; a key given twice appears twice.  Arguments that do not fit into
- * the span itself go to the heap, at most 12 KiB a span: then -E2BIG, and the line has
- * args.args_cut, the number left out.  Return -EINVAL where key is NULL.
- * Signal: unsafe (may allocate).
+ * Add an argument to an open span.  A key that is added twice is written twice.  Arguments that do
+ * not fit into struct pfw_span are kept in the heap.  Return 0; -EINVAL if key is NULL; -E2BIG if
+ * the span has 12 KiB of arguments: args.args_cut is then the number of those left out.  Signal:
+ * unsafe (may allocate).
  */
 PFW_API int pfw_span_arg_int(struct pfw_span *span, const char *key, int64_t value);
 PFW_API int pfw_span_arg_double(struct pfw_span *span, const char *key, double value);
 PFW_API int pfw_span_arg_str(struct pfw_span *span, const char *key, const char *value);
 
-/* The span_id of the innermost open span of the calling thread, or 0.  Signal: safe. */
+/* Return the span_id of the calling thread's innermost open span, or 0.  Signal: safe. */
 PFW_API uint64_t pfw_span_current(void);
 
 /*
- * Say that the calling thread goes on inside the open span of that span_id, 0: inside none.  For
- * who runs several tasks in one thread, whose spans do not nest in each other.  Return what
- * pfw_span_current() was.  Signal: as pfw_span_begin().
+ * Make an open span the current one of the calling thread; 0: none.  An event loop uses this when
+ * it switches tasks, whose spans do not nest in each other.  Return the span_id that was current.
+ * Signal: as pfw_span_begin().
  */
 PFW_API uint64_t pfw_span_set_current(uint64_t span_id);
 
@@ -134,15 +133,16 @@ PFW_API uint64_t pfw_span_set_current(uint64_t span_id);
 PFW_API int pfw_enabled(void);
 
 /*
- * A finished span: it began at ts_ns and took dur_ns.  Written with the calling thread's tid.
- * Return 0, or -EINVAL where name is NULL.  Signal: safe.
+ * Record a span of the calling thread that began at ts_ns and took dur_ns.  Return 0, or -EINVAL if
+ * name is NULL.  Signal: safe.
  */
 PFW_API int pfw_event(const char *name, const char *category, uint64_t ts_ns, uint64_t dur_ns);
 
-/* A moment without duration (ph "i"), now.  Signal: safe. */
+/* Record an instant (ph "i") at the present time.  Signal: safe. */
 PFW_API int pfw_instant(const char *name, const char *category);
 
-/* One sample of a counter (ph "C", cat COUNTER): args is {series: value}.  Signal: safe. */
+/* Record a sample of a counter (ph "C", cat COUNTER); its args are {series: value}.  Signal:
+ * safe. */
 PFW_API int pfw_counter(const char *name, const char *series, double value);
 
 /* ---- compute events ---- */
@@ -191,15 +191,15 @@ enum pfw_compute_bit {
 };
 #define PFW_HAS(member) (1ull << PFW_COMPUTE_BIT_##member)
 
-/* A compute event, cat PP.  Members without their bit in `fields` are not read and not written. */
+/* A compute event, cat PP.  A member whose bit is not in `fields` is neither read nor written. */
 struct pfw_compute {
 	size_t struct_bytes; /* sizeof(struct pfw_compute) */
 	uint64_t fields;     /* PFW_HAS(stream) | PFW_HAS(grid) | … */
 	const char *name;    /* required: "aten::linear", a kernel's demangled name */
 	uint64_t ts_ns;	     /* start, ns since the epoch */
 	uint64_t dur_ns;
-	uint64_t tid; /* 0: the lane of (device_index, context, stream) where those are
-				 * there, else the calling thread */
+	uint64_t tid; /* 0: the lane of (device_index, context, stream), or without these the
+		       * calling thread */
 	enum pfw_phase phase;
 	enum pfw_kind kind;
 	int32_t device;	      /* torch's DeviceType: 0 CPU, 1 CUDA */
@@ -246,19 +246,20 @@ struct pfw_compute {
 };
 
 /*
- * Write a compute event.  Return 0; -EINVAL where event, its name or struct_bytes is not usable;
- * -E2BIG where its texts together are more than 12,000 bytes (counted as lost).  Strings are copied;
- * text that is not JSON is written as a string.  Signal: safe.
+ * Record a compute event.  Strings are copied.  A member for JSON whose text is no JSON is written
+ * as a string.  Return 0; -EINVAL if event, its name or its struct_bytes is not usable; -E2BIG if
+ * its texts have more than 12,000 bytes together: the event counts as lost.  Signal: safe.
  */
 PFW_API int pfw_compute_event(const struct pfw_compute *event);
 
 /* ---- the schedule ---- */
 
 /*
- * Which steps to record: torch.profiler.schedule()'s arguments and meaning.  Of the steps from
- * `skip_first` on, `wait` are not recorded, `warmup` are marked phase "warmup" (or, with
- * discard_warmup, not recorded), `active` are recorded, and so on `repeat` times, 0 = for ever.
- * skip_first_wait leaves out the first cycle's wait.  Each figure is at most 2^31 - 1; active > 0.
+ * Which steps to record, as in torch.profiler.schedule().  The first `skip_first` steps are not
+ * recorded.  Then come `repeat` cycles (0: without end).  In each cycle `wait` steps are not
+ * recorded, `warmup` steps are recorded with phase "warmup" (with discard_warmup: not recorded),
+ * and `active` steps are recorded.  skip_first_wait leaves out the wait of the first cycle.  Each
+ * number is at most 2^31 - 1, and active is at least 1.
  */
 struct pfw_schedule {
 	uint32_t skip_first, wait, warmup, active, repeat;
@@ -266,7 +267,7 @@ struct pfw_schedule {
 	int discard_warmup;
 };
 
-/* What is done in a step; torch.profiler.ProfilerAction's values. */
+/* What happens in a step; the values are those of torch.profiler.ProfilerAction. */
 enum pfw_action {
 	PFW_ACTION_NONE,
 	PFW_ACTION_WARMUP,
@@ -274,26 +275,26 @@ enum pfw_action {
 	PFW_ACTION_RECORD_AND_SAVE, /* the last active step of a cycle */
 };
 
-/* What a schedule does in a step, counted from 0; NONE where the schedule is not valid.  A pure
- * function.  Signal: safe. */
+/* Return what a schedule does in a step, counted from 0; NONE if the schedule is not valid.  The
+ * function has no side effect.  Signal: safe. */
 PFW_API enum pfw_action pfw_schedule_action(const struct pfw_schedule *schedule, uint64_t step);
 
 /*
- * Put a schedule in force; NULL: record every step.  Step 0 begins now.  PFW_SCHEDULE does the same
- * when the program starts.  Return 0; -EINVAL where it is not valid (said on standard error);
- * -EDEADLK from inside the hook.  Signal: unsafe.
+ * Set the schedule; NULL: record every step.  Step 0 begins now.  PFW_SCHEDULE does the same when
+ * the program starts.  Return 0; -EINVAL if the schedule is not valid, after a message; -EDEADLK if
+ * the hook calls it.  Signal: unsafe.
  */
 PFW_API int pfw_set_schedule(const struct pfw_schedule *schedule);
 
 /*
- * A step of the program (a batch, an iteration) has ended and the next one begins.  A recorded step
- * is a compute event "ProfilerStep#N" of kind step; what begins in it carries args.step.  Without a
- * schedule every step is recorded, and step 0 is what happened before the first call.  Any thread
- * may call it; steps are the process's.  Return 0; -EDEADLK from inside the hook.  Signal: unsafe.
+ * End a step of the process (a batch, an iteration) and begin the next one.  A recorded step is a
+ * compute event "ProfilerStep#N" of kind step; events that begin in it have args.step.  Without a
+ * schedule every step is recorded, and step 0 lasts until the first call.  Return 0, or -EDEADLK if
+ * the hook calls it.  Signal: unsafe.
  */
 PFW_API int pfw_step(void);
 
-/* A finished cycle of the schedule, as the hook is told. */
+/* A finished cycle of the schedule, for the hook. */
 struct pfw_segment {
 	size_t struct_bytes;
 	const char *path;    /* the trace; valid during the call */
@@ -309,11 +310,11 @@ struct pfw_segment {
 typedef void pfw_trace_ready(const struct pfw_segment *segment, void *user);
 
 /*
- * Have `hook` called each time that a cycle has been written to the trace: inside the pfw_step()
- * behind the cycle's last active step, in its thread, or inside pfw_stop() for a cycle that is cut
- * short; and with PFW_SCHEDULE=range inside each cudaProfilerStop() that ends one, where the hook
- * must not call CUDA.  NULL: no hook.  Not called when the program exits without pfw_stop().
- * Return 0; -EDEADLK from inside the hook.  Signal: unsafe.
+ * Call `hook` after each cycle, when its events are in the trace; NULL: no hook.  The call comes
+ * from the pfw_step() that ends the cycle's last active step, in its thread, or from pfw_stop() if
+ * that ends the cycle early.  With PFW_SCHEDULE=range it comes from cudaProfilerStop(), and the
+ * hook must not call CUDA.  A program that exits without pfw_stop() gets no call for its last
+ * cycle.  Return 0, or -EDEADLK if the hook calls it.  Signal: unsafe.
  */
 PFW_API int pfw_on_trace_ready(pfw_trace_ready *hook, void *user);
 
@@ -321,7 +322,7 @@ PFW_API int pfw_on_trace_ready(pfw_trace_ready *hook, void *user);
 
 enum pfw_profile {
 	PFW_PROFILE_ENDS,
-	PFW_PROFILE_BEGINS,	       /* in threads that torch's profilerEnabled() tells of */
+	PFW_PROFILE_BEGINS,	       /* in threads for which torch's profilerEnabled() is true */
 	PFW_PROFILE_BEGINS_EVERYWHERE, /* in all threads */
 	PFW_PROFILE_WRITTEN,
 	PFW_PROFILE_ASKS,
@@ -329,13 +330,13 @@ enum pfw_profile {
 };
 
 /*
- * For who writes what torch.profiler has recorded (pfw.torch does).  From BEGINS to ENDS, PFW_TORCH_OPS
- * leaves operators that torch.profiler sees to it, so that none is in the trace twice.  ENDS returns
- * how many those were, WRITTEN says that `count` of such are in the trace now, and ASKS returns 1
- * where PFW_TORCH_OPS records operators now; otherwise `count` is 0 and so is the result.  What the
- * trace ends without is lost, reason "profile".  GPU_SINCE returns the time, in ns since the epoch,
- * from which on GPU work is recorded beside torch.profiler; 0: it is not, or not meanwhile.
- * Thread: any, one at a time.  Signal: unsafe.
+ * For a library that writes the events of torch.profiler to the trace, as pfw.torch does.  Between
+ * BEGINS and ENDS, PFW_TORCH_OPS does not record operators that torch.profiler records, so that
+ * none is in the trace twice.  ENDS returns the number of these operators.  WRITTEN says that
+ * `count` of them are in the trace now; those that are not there at its end count as lost, reason
+ * "profile".  ASKS returns 1 if PFW_TORCH_OPS records operators now.  GPU_SINCE returns since when
+ * GPU work is recorded beside torch.profiler, in ns since the epoch; 0: it is not recorded now.
+ * Otherwise `count` and the result are 0.  Thread: any, one at a time.  Signal: unsafe.
  */
 PFW_API uint64_t pfw_torch_profile(enum pfw_profile what, uint64_t count);
 
@@ -344,7 +345,7 @@ PFW_API uint64_t pfw_torch_profile(enum pfw_profile what, uint64_t count);
 struct pfw_stats {
 	size_t struct_bytes; /* sizeof(struct pfw_stats), set by the caller */
 	uint64_t events;     /* lines in the trace that are not metadata */
-	uint64_t lost;	     /* events that could not be kept, all reasons */
+	uint64_t lost;	     /* events that are in no trace, for any reason */
 	uint64_t waits;	     /* times a thread waited for room */
 	uint64_t waited_ns;
 	uint64_t trace_bytes; /* length of the trace */
@@ -352,10 +353,10 @@ struct pfw_stats {
 	char path[4096];      /* the trace, or "" while there is none */
 };
 
-/* Fill *stats; figures lag the threads by at most PFW_FLUSH_MS.  Return 0 or -EINVAL. */
+/* Fill *stats.  The numbers are at most PFW_FLUSH_MS old.  Return 0 or -EINVAL. */
 PFW_API int pfw_stats(struct pfw_stats *stats);
 
-/* The version of the library that answers, "0.1.0"; NULL where there is none. */
+/* The version of the library, "0.1.0"; NULL if there is none (PFW_OPTIONAL). */
 PFW_API const char *pfw_version(void);
 
 #if !defined(PFW_BUILDING)
@@ -369,7 +370,7 @@ static inline int pfw_stats_absent(struct pfw_stats *stats)
 #endif
 
 #if !defined(PFW_BUILDING) && defined(PFW_OPTIONAL)
-/* Absent library: each call tests the weak symbol's address. */
+/* The library may be absent: each call tests the address of the weak symbol. */
 #define pfw_start(...) (pfw_start ? pfw_start(__VA_ARGS__) : 0)
 #define pfw_stop() (pfw_stop ? pfw_stop() : 0)
 #define pfw_flush() (pfw_flush ? pfw_flush() : 0)

@@ -1,8 +1,8 @@
 /* pfw/read.h - traces as Arrow data: libpfwread.so.1.
  *
- * Gives the lines of traces that fulfil conditions as record batches, through Arrow's C stream
- * interface, which pyarrow, polars, duckdb, R, Julia, Rust and Arrow's own C++ and Go libraries take
- * as it is.  docs/read.rst has the columns, the options and a program.
+ * The library gives the lines of traces that meet conditions as record batches, through Arrow's C
+ * stream interface.  pyarrow, polars, duckdb, R, Julia, Rust and Arrow's own C++ and Go libraries
+ * read such a stream.  docs/read.rst has the columns, the options and a program.
  *
  *	struct pfw_read *read = pfw_read_new();
  *	struct ArrowArrayStream stream;
@@ -12,14 +12,14 @@
  *	if (pfw_read_stream(read, &stream))
  *		fprintf(stderr, "%s\n", pfw_read_error(read));
  *
- * The library needs libpfw.so.1 neither to build nor to run, records nothing and prints nothing.  It
- * reads with several threads, which have ended when a call returns.  Memory does not grow with the
- * traces.  Functions return 0 or -errno, with the text of the error in pfw_read_error().
+ * The library does not need libpfw.so.1.  It records nothing and prints nothing.  It reads with
+ * several threads, which end before a call returns.  Its memory does not grow with the traces.
+ * Functions return 0 or -errno; pfw_read_error() then has the text of the error.
  *
- * Threads: one at a time for one struct pfw_read and its streams; different ones may be used at the
- * same time.  A child made by fork() may not use what its parent has opened.
+ * Threads: one at a time for one struct pfw_read and its streams.  Several may be in use at a time.
+ * After fork() the child may not use those of its parent.
  *
- * What is here stays: functions are only added, and never change (symbols of version PFW_READ_1).
+ * Functions are only added: none is removed or changed (symbols of version PFW_READ_1).
  */
 #ifndef PFW_READ_H
 #define PFW_READ_H
@@ -87,24 +87,24 @@ struct ArrowArrayStream {
 
 struct pfw_read; /* opaque */
 
-/* Everything of the newest run in the working directory, until the functions below say otherwise.  NULL:
- * no memory. */
+/* Make a reader of all lines of the newest run in the working directory.  The functions below
+ * change what it reads.  NULL: no memory. */
 PFW_READ_API struct pfw_read *pfw_read_new(void);
 
-/* Free it; NULL: nothing.  Its streams stay, and are released by themselves. */
+/* Free it; NULL is allowed.  Its streams stay valid: each has a release() of its own. */
 PFW_READ_API void pfw_read_free(struct pfw_read *read);
 
-/* Add what PATH means to the commands: a file (.pfw, .pfw.gz, ours or DFTracer's), a directory, a
- * glob, the base name of a run, or "-".  -ENOMEM. */
+/* Add a PATH, as the commands take it: a file (.pfw, .pfw.gz, ours or DFTracer's), a directory, a
+ * glob, the base name of a run, or "-".  0 or -ENOMEM. */
 PFW_READ_API int pfw_read_path(struct pfw_read *read, const char *path);
 
 /*
- * Set an option; the value of a condition is a text as for the option of `pfw query` with that name:
+ * Set an option.  Conditions have the names and values of the options of `pfw query`:
  *
- *	since, until, min-dur           "50%", "+12s", "5ms"; the last one given counts
- *	cat, name, fname                globs; of several of one kind, one has to match
+ *	since, until, min-dur           "50%", "+12s", "5ms"; the last value counts
+ *	cat, name, fname                globs; of several of one option, one must match
  *	rank, pid, tid, step            "0,8-15"; the same
- *	where                           an expression; of several, all have to be true
+ *	where                           an expression; of several, all must be true
  *	meta, all-runs                  "1": also the tracer's own lines; also older runs
  *	columns                         "ts,dur,name,args.fname", in that order; "": all
  *	jobs                            how many threads read; "0": one for each CPU, at most 8
@@ -117,21 +117,21 @@ PFW_READ_API int pfw_read_set(struct pfw_read *read, const char *option, const c
 /* ---- reading ---- */
 
 /*
- * Open the traces and give a stream of record batches, in the order of `pfw query`; each call gives a
- * stream from the begin.  *stream is the caller's, to be ended by stream->release().  Its get_next()
- * returns an errno, ENOMEM, only if no further batch can be given; what is damaged is left out and
- * counted: pfw_read_problems().  -ENOENT: no trace, or no such step; -ERANGE: a relative time, and no
- * line has one; -ENOMEM; after any error there is nothing to release.
+ * Open the traces and make a stream of record batches, in the order of `pfw query`.  Each call
+ * makes a stream from the first line on.  The caller ends it by stream->release().  Damaged lines
+ * are left out and counted: see pfw_read_problems().  get_next() returns an errno, ENOMEM, only if
+ * there can be no further batch.  -ENOENT: there is no trace, or no such step; -ERANGE: a time is
+ * relative, and no line has a time; -ENOMEM.  After an error there is nothing to release.
  */
 PFW_READ_API int pfw_read_stream(struct pfw_read *read, struct ArrowArrayStream *stream);
 
 /*
- * Divide what is asked for, so that several processes, also of several machines, can read it.  each() is
- * called for each part, in order, with its name and with bounds of the ts of its lines (INT64_MIN,
- * INT64_MAX: unknown); it returns before the next call.  A part is up to `blocks` blocks, of about 1 MiB
- * of text each; a compressed file that is not of pfw is one part.  A reader with the same paths and
- * conditions and with the option "part" reads that part only, and the parts' lines, in order, are all
- * lines.  Its pfw_read_stream() returns -ESTALE if the traces have changed meanwhile.  Errors: as of
+ * Divide the lines into parts, which several processes, also on several machines, can read.  each()
+ * is called for one part after the other, in order, with its name and with bounds of the ts of its
+ * lines (INT64_MIN, INT64_MAX: unknown).  A part has up to `blocks` blocks of about 1 MiB of text;
+ * a compressed file of another program is one part.  A reader with the same paths and conditions,
+ * and with the option "part", reads that part only.  All parts, in order, have all lines.
+ * pfw_read_stream() of a part returns -ESTALE if the traces have changed.  Errors: as for
  * pfw_read_stream().
  */
 typedef void pfw_read_each(void *user, const char *part, int64_t least_ns, int64_t greatest_ns);
@@ -139,32 +139,33 @@ PFW_READ_API int pfw_read_divide(struct pfw_read *read, uint64_t blocks, pfw_rea
 				 void *user);
 
 /*
- * Make the table of a command, "table", "overlap", "patterns", "memory" or "compare", and give it as a stream
- * of one record batch: the columns of `pfw COMMAND --format csv`, with durations as float64 in µs, moments (`ts`) as int64
- * in ns, counts and sizes as int64, texts as dictionaries.  `options` are those of the command that are no
- * conditions, name and value in turn, then NULL: { "group-by", "fname", "row-limit", "20", NULL }; of one
- * without a value "1".  NULL: none.  Without row-limit, all rows.  Conditions, all-runs and jobs are those of
- * pfw_read_set(), as far as the command has them.  "memory" has the option "rows", too: "device" (the
- * default), "step", "owner", "unfreed" or "time"; the sides of "compare" are two paths, or several with the path
- * "--" between them.  Nothing is written, and no index left behind.
+ * Make the table of a command as a stream of one record batch.  The commands are "table",
+ * "overlap", "patterns", "memory" and "compare".  The columns are those of `pfw COMMAND --format
+ * csv`: durations are float64 in µs, moments (`ts`) int64 in ns, counts and sizes int64, texts
+ * dictionaries.  `options` has names and values of the command's options in turn, then NULL:
+ * { "group-by", "fname", "row-limit", "20", NULL }; an option without a value has "1".  NULL: none.
+ * Without row-limit there are all rows.  Conditions, all-runs and jobs are set by pfw_read_set(),
+ * as far as the command has them.  "memory" also has the option "rows": "device" (the default),
+ * "step", "owner", "unfreed" or "time".  The sides of "compare" are two paths, or several with the
+ * path "--" between them.  The call writes no file, and no index.
  *
- * -EINVAL: there is no such command, option or value, or no trace; -EINTR: after pfw_read_stop(); else as
- * pfw_read_stream().
+ * -EINVAL: there is no such command, option or value, or no trace; -EINTR: pfw_read_stop() was
+ * called; other errors as for pfw_read_stream().
  */
 PFW_READ_API int pfw_read_table(struct pfw_read *read, const char *command,
 				const char *const *options, struct ArrowArrayStream *stream);
 
-/* End what `read` does, and all that follows: pfw_read_table() returns -EINTR, get_next() of its streams EINTR.
- * Thread: any.  Signal: yes. */
+/* End all reading of `read`, now and later: pfw_read_table() returns -EINTR, and get_next() of its
+ * streams EINTR.  Thread: any.  Signal: safe. */
 PFW_READ_API void pfw_read_stop(struct pfw_read *read);
 
-/* How much of the traces could not be read so far, by all streams of `read`: lines, members of gzip,
- * files.  Each of the first has a text, "FILE:LINE: what and why"; NULL: there is none of that number.
- * What a table leaves out has a text, too. */
+/* The number of lines, gzip members and files that the streams of `read` could not read so far.
+ * Each of the first ones has a text, "FILE:LINE: what and why"; so has what a table leaves out.
+ * pfw_read_problem() returns NULL if there is no text of that number. */
 PFW_READ_API uint64_t pfw_read_problems(const struct pfw_read *read);
 PFW_READ_API const char *pfw_read_problem(const struct pfw_read *read, uint64_t number);
 
-/* What went wrong in the last call that returned an error, valid until the next call. */
+/* The text of the last error, valid until the next call. */
 PFW_READ_API const char *pfw_read_error(const struct pfw_read *read);
 
 /* The version of the library, as pfw_version(): "0.1.0". */

@@ -50,7 +50,7 @@ static const struct cli_option *find_letter(const struct cli_args *args, char le
 static int next_word(struct cli_args *args, const struct cli_option *row)
 {
 	if (args->next >= args->argc) {
-		cli_error(args->command->name, "--%s wants %s behind it", row->name, row->argument);
+		cli_error(args->command->name, "--%s needs %s after it", row->name, row->argument);
 		return CLI_BAD;
 	}
 	args->value = args->argv[args->next++];
@@ -78,7 +78,7 @@ static int long_option(struct cli_args *args, const char *word)
 		return row->id;
 	}
 	if (row)
-		return bad(args, "no argument belongs to option", word - 2);
+		return bad(args, "this option takes no argument:", word - 2);
 	snprintf(name, sizeof(name), "%.*s", (int)(bytes < 60 ? bytes : 60), word);
 	for (row = args->command->options; row->name && count < CLI_ARRAY_LEN(names) - 1; row++)
 		names[count++] = row->name;
@@ -189,7 +189,7 @@ int cli_read(struct cli_args *args, const struct cli_command *command, int argc,
 	status = read_options(args, targets, user, take);
 	if (status >= 0 || !args->operands || *command->operands)
 		return status;
-	cli_error(command->name, "%s: no operand is wanted", cli_name(argv[0]));
+	cli_error(command->name, "%s: the command takes no operand", cli_name(argv[0]));
 	return CLI_USAGE;
 }
 
@@ -277,8 +277,8 @@ void cli_help(FILE *out, const struct cli_command *command)
 {
 	static const struct cli_option help = { "help", 'h', NULL, "print this help", 'h' };
 
-	fprintf(out, "usage: pfw %s [options] %s\n\n%s.\n\noptions:\n", command->name,
-		command->operands, command->summary);
+	fprintf(out, "usage: pfw %s [options]%s%s\n\n%s.\n\noptions:\n", command->name,
+		*command->operands ? " " : "", command->operands, command->summary);
 	for (const struct cli_option *row = command->options; row->name; row++)
 		print_option(out, row);
 	print_option(out, &help);

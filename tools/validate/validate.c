@@ -144,7 +144,7 @@ static void check_file(struct validate *check, const char *path)
 
 static const struct cli_option options[] = {
 	{ "quiet", 'q', NULL, "print problems only, no summary", 'q' },
-	{ "all", 'a', NULL, "a line of each file, also of more than 16 files", 'a' },
+	{ "all", 'a', NULL, "a line for each file, also if there are more than 16", 'a' },
 	{ "format", 0, "text|ndjson", "text, or one JSON object per problem and per file", 256 },
 	{ 0 },
 };
@@ -327,8 +327,8 @@ const struct cli_command cli_validate = {
 		"base name of a run, or - for standard input; none: the newest run here.  A\n"
 		"problem is one line, FILE:LINE: or FILE: byte N:, at most 10 per file; the rest\n"
 		"are counted.  Lost events are no problem of the file: the summary counts them.\n"
-		"Of more than 16 files, those in order are only counted; --all and --format\n"
-		"ndjson have a line of each.\n"
+		"If there are more than 16 files, those without problems are only counted;\n"
+		"--all and --format ndjson print a line for each.\n"
 		"Events that a process has recorded but not written yet are read with its file.\n"
 		"An index is compared with its file, row by row.  Compacted files: also order\n"
 		"and checksums.  Manifests (NAME.manifest.json, and those of a directory): also\n"
