@@ -17,7 +17,7 @@
 #define RA 30u
 #endif
 
-#define REMEMBERED 4
+#define REMEMBERED 3
 #define STEPS_MAX 4096u /* instructions of one program: a damaged one must end */
 
 /* ---- bytes of the module ---- */
@@ -26,7 +26,7 @@ struct reader {
 	const struct pfw_cfi *cfi;
 	uint64_t at, end; /* what may be read */
 	uint64_t from;	  /* of the bytes below */
-	uint8_t bytes[64];
+	uint8_t bytes[32];
 	uint8_t have;
 	bool bad; /* something was beyond the end: what was read is 0 */
 };
@@ -127,9 +127,18 @@ static uint64_t pointer(struct reader *reader, uint8_t encoding, uint64_t data)
 	return value;
 }
 
-static struct reader reader_at(const struct pfw_cfi *cfi, uint64_t at, uint64_t end)
+static void read_at(struct reader *reader, uint64_t at, uint64_t end)
 {
-	return (struct reader){ .cfi = cfi, .at = at, .end = end };
+	reader->at = reader->from = at;
+	reader->end = end;
+	reader->have = 0;
+}
+
+static void read_from(struct reader *reader, const struct pfw_cfi *cfi, uint64_t at)
+{
+	reader->cfi = cfi;
+	reader->bad = false;
+	read_at(reader, at, cfi->end);
 }
 
 /* ---- the table ---- */
@@ -150,13 +159,17 @@ static bool entry_of(const struct pfw_cfi *cfi, uint64_t table, uint64_t n, uint
 }
 
 /* The description (FDE) of the code at pc; 0 = none. */
-static uint64_t find(const struct pfw_cfi *cfi, uint64_t pc)
+static __attribute__((noinline)) uint64_t find(const struct pfw_cfi *cfi, uint64_t pc)
 {
-	struct reader reader = reader_at(cfi, cfi->header, cfi->end);
-	uint8_t version = byte(&reader), frame = byte(&reader), count = byte(&reader);
-	uint8_t table = byte(&reader);
+	struct reader reader;
+	uint8_t version, frame, count, table;
 	uint64_t low = 0, high, at, first, found = 0;
 
+	read_from(&reader, cfi, cfi->header);
+	version = byte(&reader);
+	frame = byte(&reader);
+	count = byte(&reader);
+	table = byte(&reader);
 	if (version != 1 || table != SORTED_TABLE)
 		return 0;
 	pointer(&reader, frame, cfi->header);
@@ -185,7 +198,7 @@ enum cfa_kind { CFA_UNKNOWN, CFA_SP, CFA_FP, CFA_FP_AT };
 enum ra_kind { RA_SAME, RA_SAVED, RA_UNDEFINED };
 
 struct row {
-	int64_t cfa_offset;
+	int32_t cfa_offset;
 	int32_t fp, ra;	 /* offsets from the CFA, in bytes; fp 0 = unchanged */
 	uint8_t cfa;	 /* enum cfa_kind */
 	uint8_t returns; /* enum ra_kind */
@@ -205,7 +218,7 @@ struct program {
 static void set_cfa(struct row *row, uint64_t reg, int64_t offset)
 {
 	row->cfa = reg == SP ? CFA_SP : reg == FP ? CFA_FP : CFA_UNKNOWN;
-	row->cfa_offset = offset;
+	row->cfa_offset = (int32_t)offset;
 }
 
 static void save(struct row *row, uint64_t reg, int64_t offset)
@@ -250,10 +263,11 @@ static bool by_expression(struct reader *reader, int64_t *offset, bool *followed
 
 static void cfa_by_expression(struct reader *reader, struct row *row)
 {
+	int64_t offset;
 	bool followed;
 
-	row->cfa = by_expression(reader, &row->cfa_offset, &followed) && followed ? CFA_FP_AT
-										  : CFA_UNKNOWN;
+	row->cfa = by_expression(reader, &offset, &followed) && followed ? CFA_FP_AT : CFA_UNKNOWN;
+	row->cfa_offset = (int32_t)offset;
 }
 
 /* Of other registers than FP and RA nothing is kept; those of a signal's frame are known.  `saved`: the
@@ -329,7 +343,7 @@ static bool run_address(struct reader *reader, struct program *program, uint8_t 
 		set_cfa(row, uleb(reader), row->cfa_offset);
 		return true;
 	case 0x0e:
-		row->cfa_offset = (int64_t)uleb(reader);
+		row->cfa_offset = (int32_t)uleb(reader);
 		return true;
 	case 0x0f:
 		cfa_by_expression(reader, row);
@@ -339,7 +353,7 @@ static bool run_address(struct reader *reader, struct program *program, uint8_t 
 		set_cfa(row, reg, sleb(reader) * program->data_align);
 		return true;
 	case 0x13:
-		row->cfa_offset = sleb(reader) * program->data_align;
+		row->cfa_offset = (int32_t)(sleb(reader) * program->data_align);
 		return true;
 	default:
 		return false;
@@ -407,60 +421,64 @@ static bool run(struct reader *reader, struct program *program)
 }
 
 /* Read the head that descriptions share (CIE), and run its instructions. */
-static bool begin(struct program *program, const struct pfw_cfi *cfi, uint64_t at)
+static bool begin(struct program *program, struct reader *reader)
 {
-	struct reader reader = reader_at(cfi, at, cfi->end);
-	uint64_t bytes = fixed(&reader, 4);
+	uint64_t bytes = fixed(reader, 4);
 	uint8_t augmentation[8], version;
 	unsigned letters = 0;
 
-	reader.end = reader.at + bytes;
-	if (fixed(&reader, 4) || bytes > 0xffff)
+	reader->end = reader->at + bytes;
+	if (fixed(reader, 4) || bytes > 0xffff)
 		return false;
-	version = byte(&reader);
-	while ((augmentation[letters] = byte(&reader)) && ++letters < sizeof(augmentation))
+	version = byte(reader);
+	while ((augmentation[letters] = byte(reader)) && ++letters < sizeof(augmentation))
 		;
-	program->code_align = uleb(&reader);
-	program->data_align = sleb(&reader);
+	program->code_align = uleb(reader);
+	program->data_align = sleb(reader);
 	if (version == 1)
-		byte(&reader);
+		byte(reader);
 	else
-		uleb(&reader);
+		uleb(reader);
 	if ((version != 1 && version != 3) || letters == sizeof(augmentation) ||
 	    (letters && augmentation[0] != 'z'))
 		return false;
 	if (letters)
-		uleb(&reader);
+		uleb(reader);
 	for (unsigned i = 1; i < letters; i++) {
 		if (augmentation[i] == 'R')
-			program->encoding = byte(&reader);
+			program->encoding = byte(reader);
 		else if (augmentation[i] == 'P')
-			pointer(&reader, byte(&reader), 0);
+			pointer(reader, byte(reader), 0);
 		else if (augmentation[i] == 'L')
-			byte(&reader);
+			byte(reader);
 		else if (augmentation[i] == 'S')
 			program->signal = true;
 		else if (augmentation[i] != 'B')
 			return false;
 	}
 	program->location = 0;
-	return run(&reader, program);
+	return run(reader, program);
 }
 
 /* Run the description at `at`, which must be of code with pc in it. */
-static bool describe(struct program *program, const struct pfw_cfi *cfi, uint64_t at)
+static __attribute__((noinline)) bool describe(struct program *program, const struct pfw_cfi *cfi,
+					       uint64_t at)
 {
-	struct reader reader = reader_at(cfi, at, cfi->end);
-	uint64_t bytes = fixed(&reader, 4), back, first, length, pc = program->pc;
+	uint64_t bytes, end, first, length, pc = program->pc;
+	struct reader reader;
 
-	reader.end = reader.at + bytes;
-	back = reader.at;
-	back -= fixed(&reader, 4);
+	read_from(&reader, cfi, at);
+	bytes = fixed(&reader, 4);
+	at = reader.at;
+	end = at + bytes;
+	at -= fixed(&reader, 4);
 	if (reader.bad || bytes == UINT32_MAX)
 		return false;
 	program->pc = UINT64_MAX; /* all of the head's instructions */
-	if (!begin(program, cfi, back))
+	read_at(&reader, at, cfi->end);
+	if (!begin(program, &reader))
 		return false;
+	read_at(&reader, end - bytes + 4, end);
 	program->pc = pc;
 	program->first = program->row;
 	first = pointer(&reader, program->encoding, 0);
@@ -468,8 +486,7 @@ static bool describe(struct program *program, const struct pfw_cfi *cfi, uint64_
 	if (reader.bad || pc < first || pc - first >= length)
 		return false;
 	bytes = uleb(&reader); /* the augmentation's, skipped */
-	reader.at += bytes;
-	reader.have = 0;
+	read_at(&reader, reader.at + bytes, end);
 	program->location = first;
 	return run(&reader, program);
 }
@@ -482,7 +499,7 @@ static struct pfw_rule rule_of(const struct program *program)
 		[CFA_SP] = PFW_RULE_SP, [CFA_FP] = PFW_RULE_FP, [CFA_FP_AT] = PFW_RULE_FP_AT
 	};
 	const struct row *row = &program->row;
-	struct pfw_rule rule = { .offset = (int32_t)row->cfa_offset, .kind = kinds[row->cfa] };
+	struct pfw_rule rule = { .offset = row->cfa_offset, .kind = kinds[row->cfa] };
 	int32_t ra = (row->fp_by_fp ? row->ra : row->ra - row->fp) / 8;
 
 	if (program->signal)
@@ -490,8 +507,7 @@ static struct pfw_rule rule_of(const struct program *program)
 	if (row->returns == RA_UNDEFINED)
 		return (struct pfw_rule){ .kind = PFW_RULE_END };
 	if (row->returns != RA_SAVED || row->fp_by_fp != (row->cfa == CFA_FP_AT) || row->fp % 8 ||
-	    row->ra % 8 || row->fp / 8 != (int16_t)(row->fp / 8) ||
-	    row->cfa_offset != rule.offset || ra != (int8_t)ra)
+	    row->ra % 8 || row->fp / 8 != (int16_t)(row->fp / 8) || ra != (int8_t)ra)
 		return (struct pfw_rule){ .kind = PFW_RULE_NONE };
 	rule.fp_words = (int16_t)(row->fp / 8);
 	rule.ra_words = (int8_t)ra;

@@ -187,7 +187,7 @@ static void put_build_id(struct pfw_stack_module *entry, uint64_t at, uint64_t b
 }
 
 /* The module's own headers are at the begin of its first segment. */
-static void read_notes(struct pfw_stack_module *entry)
+static __attribute__((noinline)) void read_notes(struct pfw_stack_module *entry)
 {
 	ElfW(Ehdr) head;
 	ElfW(Phdr) segment;
@@ -215,33 +215,33 @@ static bool is_ours(const struct pfw_stack_module *entry)
 	       (!memcmp(name, "/libpfw.so", 10) || !memcmp(name, "/libpfw_pr", 10));
 }
 
-int pfw_module_number(const struct pfw_module *module, bool *ours)
+void pfw_module_enter(struct pfw_module *module)
 {
 	struct pfw_stack_module *entry;
 	uint64_t head[2] = { 0 };
 	bool fresh;
-	int number =
-		pfw_stacks_module(module->cfi.start, module->cfi.end, module->link_map, &fresh);
 
-	*ours = false;
-	if (number < 0)
-		return number;
+	module->ours = false;
+	module->number =
+		pfw_stacks_module(module->cfi.start, module->cfi.end, module->link_map, &fresh);
+	if (module->number < 0)
+		return;
 	if (fresh) {
-		entry = &pfw_stacks->module[number];
+		entry = &pfw_stacks->module[module->number];
 		pfw_peek(head, (const void *)(uintptr_t)module->link_map, sizeof(head));
 		entry->bias = head[0];
 		put_path(entry, module, head[1]);
 		read_notes(entry);
-		modules.ours[number] = is_ours(entry);
-		pfw_stacks_module_done(number);
+		modules.ours[module->number] = is_ours(entry);
+		pfw_stacks_module_done(module->number);
 	}
-	*ours = modules.ours[number];
-	return number;
+	module->ours = modules.ours[module->number];
 }
 
-uint64_t pfw_module_frame(int number, uint64_t address)
+uint64_t pfw_module_frame(const struct pfw_module *module, uint64_t address)
 {
-	return pfw_frame(PFW_FRAME_NATIVE, (uint64_t)number << PFW_FRAME_MODULE_SHIFT |
-						   ((address - pfw_stacks->module[number].bias) &
-						    PFW_FRAME_ADDRESS_MASK));
+	return pfw_frame(PFW_FRAME_NATIVE,
+			 (uint64_t)(unsigned)module->number << PFW_FRAME_MODULE_SHIFT |
+				 ((address - pfw_stacks->module[module->number].bias) &
+				  PFW_FRAME_ADDRESS_MASK));
 }

@@ -41,8 +41,15 @@ static const struct layout layouts[] = {
 	{ 0x30d, 72, NONE, 0, 8, 56, 70, 3, 112, 128, 68, 136, 200, 40, 56 },
 };
 
+/* Words of the table that 3.14 has of its own layout (_Py_DebugOffsets, at the begin of _PyRuntime), by
+ * the members above.  A later version has other ones. */
+enum { OWN_FREE_THREADED = 2, OWN_UNICODE_SIZE = 77, OWN_ASCII_SIZE = 80 };
+static const struct layout own_314 = { 0x30e, 26, NONE, 33, 32, 34,   36,  3,
+				       40,    42, 44,	43, 48, NONE, NONE };
+
 static struct {
 	const struct layout *layout; /* NULL: no interpreter */
+	struct layout own;	     /* of 3.14 */
 	uint64_t (*thread_state)(void);
 	uint64_t code_type;
 	uint64_t start, end;	/* where it is mapped */
@@ -68,7 +75,7 @@ static bool get_word(uint64_t at, uint64_t *word, bool careful)
 /* Bytes of an object, one after the other. */
 struct bytes {
 	uint64_t at, end;
-	uint8_t buf[64];
+	uint8_t buf[32];
 	unsigned next, have;
 	bool careful;
 };
@@ -280,7 +287,7 @@ static struct {
 	_Atomic uint64_t check, frame;
 } kept[KEPT];
 
-static uint64_t make_frame(const struct code *code, uint64_t instruction)
+static __attribute__((noinline)) uint64_t make_frame(const struct code *code, uint64_t instruction)
 {
 	int entry = entry_of(code);
 	uint32_t line = python.layout->units == NONE ? line_of_310(code, instruction)
@@ -415,19 +422,41 @@ static unsigned version_of(const char *text)
 	return minor < 256 ? 3 * 256 + minor : 0;
 }
 
-/* From 3.13 on the interpreter says whether it runs without its lock, with other objects. */
-static bool has_other_objects(unsigned version)
+/* The layout that the interpreter itself tells; NULL: it runs without its lock, and has other objects. */
+static const struct layout *read_own(const uint64_t *own)
 {
-	const uint64_t *said = dlsym(RTLD_DEFAULT, "_PyRuntime");
+	struct layout *layout = &python.own;
+	uint16_t *member[] = { &layout->thread, &layout->code, &layout->back, &layout->at,
+			       &layout->owner,	&layout->file, &layout->name, &layout->first,
+			       &layout->lines,	&layout->units };
 
-	return version >= 0x30d && (!said || memcmp(said, "xdebugpy", 8) || said[2]);
+	*layout = own_314;
+	for (size_t i = 0; i < PFW_ARRAY_LEN(member); i++)
+		*member[i] = (uint16_t)own[*member[i]];
+	layout->ascii = (uint16_t)own[OWN_ASCII_SIZE];
+	layout->compact = (uint16_t)(own[OWN_UNICODE_SIZE] - sizeof(void *));
+	return layout;
+}
+
+/* NULL: frames of this version cannot be read. */
+static const struct layout *layout_of(unsigned version)
+{
+	const uint64_t *own = version >= 0x30d ? dlsym(RTLD_DEFAULT, "_PyRuntime") : NULL;
+
+	if (version >= 0x30d && (!own || memcmp(own, "xdebugpy", 8) || own[OWN_FREE_THREADED]))
+		return NULL;
+	if (version == own_314.version)
+		return read_own(own);
+	for (size_t i = 0; i < PFW_ARRAY_LEN(layouts); i++)
+		if (layouts[i].version == version)
+			return &layouts[i];
+	return NULL;
 }
 
 void pfw_python_init(void)
 {
 	const char *(*get_version)(void);
 	struct pfw_module module;
-	unsigned version;
 
 	*(void **)&get_version = dlsym(RTLD_DEFAULT, "Py_GetVersion");
 	*(void **)&python.thread_state = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
@@ -435,12 +464,7 @@ void pfw_python_init(void)
 	if (!get_version || !python.thread_state || !python.code_type ||
 	    !pfw_module_find(&module, (uint64_t)(uintptr_t)get_version))
 		return;
-	version = version_of(get_version());
-	if (has_other_objects(version))
-		return;
 	python.start = module.cfi.start;
 	python.end = module.cfi.end;
-	for (size_t i = 0; i < PFW_ARRAY_LEN(layouts); i++)
-		if (layouts[i].version == version)
-			python.layout = &layouts[i];
+	python.layout = layout_of(version_of(get_version()));
 }

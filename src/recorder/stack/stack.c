@@ -32,24 +32,22 @@ static unsigned take_frames(struct pfw_unwind *walk, uint64_t *frame)
 {
 	enum pfw_unwind_end end = PFW_UNWIND_ON;
 	unsigned count = 0, python;
-	bool ours = true, was_ours;
+	bool ours = true;
 
 	for (unsigned steps = 0; end == PFW_UNWIND_ON && steps < 2 * PFW_STACK_FRAMES; steps++) {
 		const struct pfw_module *module = pfw_unwind_module(walk);
-		int number;
 
-		number = module ? pfw_module_number(module, &was_ours) : -1;
-		ours = ours && number >= 0 && was_ours;
+		ours = ours && module && module->ours;
 		if (!ours && count < PFW_STACK_FRAMES && pfw_python_has(walk->pc)) {
 			python = pfw_python_frames(frame + count, PFW_STACK_FRAMES - count,
 						   walk->signal);
 			if (python)
 				return count + python;
 		}
-		if (number < 0 || count == PFW_STACK_FRAMES)
+		if (!module || module->number < 0 || count == PFW_STACK_FRAMES)
 			end = PFW_UNWIND_CUT;
 		else if (!ours)
-			frame[count++] = pfw_module_frame(number, walk->pc);
+			frame[count++] = pfw_module_frame(module, walk->pc);
 		if (end == PFW_UNWIND_ON)
 			end = pfw_unwind_up(walk, module);
 	}

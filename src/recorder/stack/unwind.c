@@ -153,6 +153,7 @@ const struct pfw_module *pfw_unwind_module(struct pfw_unwind *walk)
 		module->cfi = (struct pfw_cfi){ 0, 0, 0 };
 		return NULL;
 	}
+	pfw_module_enter(module);
 	walk->newest = (walk->newest + 1) % PFW_UNWIND_MODULES;
 	if (walk->modules < PFW_UNWIND_MODULES)
 		walk->modules++;

@@ -4,7 +4,7 @@
 #include "recorder/stack/modules.h"
 #include "recorder/stack/stack.h"
 
-#define PFW_UNWIND_MODULES 4
+#define PFW_UNWIND_MODULES 2
 
 struct pfw_unwind {
 	uint64_t pc, sp, fp;
@@ -26,7 +26,7 @@ void pfw_unwind_init(void);
 /* Begin at the registers of a frame that has not returned.  Thread: app.  Signal: safe, as all. */
 void pfw_unwind_begin(struct pfw_unwind *walk, struct pfw_stack_thread *thread);
 
-/* The module of walk->pc; NULL: none is known there. */
+/* The module of walk->pc, entered; NULL: none is known there. */
 const struct pfw_module *pfw_unwind_module(struct pfw_unwind *walk);
 
 /* Go to the caller.  DONE: there is none.  CUT: it cannot be told. */
