@@ -23,8 +23,6 @@
 
 #define PFW_BORN_BITS 22 /* the kernel's greatest pid */
 
-#define PFW_BORN_BITS 22 /* the kernel's greatest pid */
-
 /*
  * The words that the hot path reads first, in a private MADV_WIPEONFORK page: a fork wipes them.
  * `born` is never 0 in a process that has been set up.  So io == 0 means "a forked child, however
