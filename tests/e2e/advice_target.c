@@ -1,10 +1,12 @@
 /* advice_target.c - a small training loop with one problem, for test_advise.py.
  *
- * advice_target PROBLEM DIRECTORY SCALE: twelve steps of 20 ms times SCALE, in which nothing but the problem takes
- * long; "none" has none.
+ * advice_target PROBLEM DIRECTORY SCALE [CUDART]: twelve steps of 20 ms times SCALE, in which nothing but the problem
+ * takes long; "none" has none.  With CUDART, a libcudart of tests/gpu/standin, GPU work is launched there, and takes
+ * what STANDIN says; else the program itself says what a GPU would have done.
  */
 #include <pfw/pfw.h>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -126,7 +128,36 @@ static void cache_misses(int step)
 	close(fd);
 }
 
-/* Work of a GPU, as if there were one: a kernel of `kernel` ms after a call, then a copy of `copy` ms. */
+/* CUDA's functions, by its own prototypes: its headers may be absent here. */
+struct dim3 {
+	unsigned x, y, z;
+};
+static int (*cuda_launch)(const void *, struct dim3, struct dim3, void **, size_t, void *);
+static int (*cuda_copy)(void *, const void *, size_t, int, void *);
+
+static void open_cuda(const char *path)
+{
+	void *library = dlopen(path, RTLD_NOW);
+
+	check(!library, path);
+	*(void **)&cuda_launch = dlsym(library, "cudaLaunchKernel");
+	*(void **)&cuda_copy = dlsym(library, "cudaMemcpyAsync");
+	check(!cuda_launch || !cuda_copy, path);
+}
+
+/* A kernel, then a copy, which begins when the kernel ends. */
+static void launch_work(double kernel, double copy)
+{
+	const struct dim3 one = { 1, 1, 1 };
+
+	check(cuda_launch("gemm", one, one, NULL, 0, NULL), "cudaLaunchKernel");
+	wait_ms(kernel * (double)scale);
+	if (copy > 0)
+		check(cuda_copy(block, block + 4096, 4096, 1, NULL), "cudaMemcpyAsync");
+	wait_ms((2 - kernel) * (double)scale);
+}
+
+/* Work of a GPU, 2 ms apart: a kernel of `kernel` ms after a call, then a copy of `copy` ms. */
 static void gpu_work(double kernel, double copy)
 {
 	static uint64_t number;
@@ -141,6 +172,10 @@ static void gpu_work(double kernel, double copy)
 				     .device_index = -1,
 				     .correlation = ++number };
 
+	if (cuda_launch) {
+		launch_work(kernel, copy);
+		return;
+	}
 	wait_ms(2 * (double)scale);
 	pfw_compute_event(&event);
 	event.name = "gemm";
@@ -173,7 +208,7 @@ static void copies(int step)
 {
 	(void)step;
 	for (int i = 0; i < 10; i++)
-		gpu_work(0.9, 1);
+		gpu_work(0.9, 0.9);
 }
 
 static void opened_again(int step)
@@ -281,14 +316,17 @@ int main(int argc, char **argv)
 {
 	size_t which = 0;
 
-	if (argc != 4 || (scale = atol(argv[3])) < 1)
-		return fprintf(stderr, "usage: advice_target PROBLEM DIRECTORY SCALE\n"), 2;
+	if (argc < 4 || (scale = atol(argv[3])) < 1)
+		return fprintf(stderr, "usage: advice_target PROBLEM DIRECTORY SCALE [CUDART]\n"),
+		       2;
 	while (which < sizeof(problems) / sizeof(*problems) &&
 	       strcmp(problems[which].name, argv[1]) != 0)
 		which++;
 	if (which == sizeof(problems) / sizeof(*problems))
 		return fprintf(stderr, "advice_target: no problem %s\n", argv[1]), 2;
 	prepare(argv[2]);
+	if (argc > 4)
+		open_cuda(argv[4]);
 	for (int step = 0; step < STEPS; step++) {
 		pfw_step();
 		problems[which].problem(step);
