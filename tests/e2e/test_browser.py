@@ -62,9 +62,14 @@ def test_shows_what_the_commands_print(tmp_path, name):
             kernels = {str(row["step"]): row["self_device_time_total"] for row in rows_of("table", tmp_path / "t", "-g", "step,args.kind")
                        if row.get("args.kind") == "kernel"}
             unit = "µs" if int(name) < 100 else "ms"
+            assert {row[:2] for row in map(tuple, shown(driver, "gpu-kernels-by-launch"))} == {("gemm", "aten::mm")}
+            assert f"Most behind the median rank: rank {int(name) - 1} (" in driver.find_element("id", "page").text
             assert {row[0]: row[1] for row in shown(driver, "kinds-of-work-in-steps")} == {
                 step: f"{us / (1 if unit == 'µs' else 1000):.3f} {unit}" for step, us in kernels.items()} != {}
         assert complaints(driver) == []
+        if name == "3":
+            slices = driver.execute_script("return [...document.querySelectorAll('.pie title')].map(one => one.textContent)")
+            assert "gemm: 288.000 µs, 100.0 %" in slices and len(slices) > 3
         assert [address for address, _ in requests(driver) if not address.startswith(("file:", "data:"))] == []
 
 
@@ -188,6 +193,21 @@ def test_sorts_filters_and_zooms(tmp_path):
         section.find_element("css selector", "input").clear()
         section.find_element("css selector", "input").send_keys(" \b")
         section.find_element("xpath", ".//th/button[text()='File']").click()
+        course = driver.find_element("css selector", '[aria-labelledby="course-over-time"]')
+        charts = course.find_elements("tag name", "svg")
+        assert len(charts) == 3  # busy shares, calls, bandwidth
+        zoom = lambda: {tuple(map(float, chart.get_dom_attribute("viewBox").split())) for chart in charts}
+        course.find_element("css selector", "[aria-label='Zoom in']").click()
+        assert zoom() == {(300, 0, 600, 155)}
+        course.find_element("css selector", "[aria-label='Later']").click()
+        assert zoom() == {(600, 0, 600, 155)}
+        chains = pytest.importorskip("selenium.webdriver.common.action_chains").ActionChains
+        wide = charts[1].size["width"]
+        chains(driver).move_to_element(charts[1]).click_and_hold().move_by_offset(int(wide / 4), 0).release().perform()
+        (left, _, width, _), = zoom()
+        assert abs(left - 900) < 5 and abs(width - 150) < 5
+        course.find_element("css selector", "[aria-label='Show all of the time']").click()
+        assert zoom() == {(0, 0, 1200, 155)}
         names = [row[0] for row in shown(driver, "files")]
         assert len(names) == len(whole) and names == sorted(names, reverse=True)
         assert re.search("(ascending|descending)", section.find_element("xpath", ".//th[button[text()='File']]").get_attribute("aria-sort"))

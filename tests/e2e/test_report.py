@@ -38,8 +38,9 @@ def training(directory, ranks=1, steps=4, end=True):
                 long = chance.randrange(10_000, 20_000) * (1 + (rank == ranks - 1))
                 trace.add("pread", "POSIX", at, long, {"fname": f"/data/{number}{EVIL}", "fd": 3, "ret": 4096,
                                                        "count": 4096, "offset": 4096 * step})
-                trace.add("aten::mm", "PP", at + long, 9000, {"kind": "cpu_op", "device": 0, "device_index": -1})
-                trace.gpu("gemm", at + long + 3000, 8000, correlation=step * 3 + number + 1)
+                trace.add("aten::mm", "PP", at + long, 9000, {"kind": "cpu_op", "device": 0, "device_index": -1,
+                                                                   "external_id": step * 3 + number + 1})
+                trace.gpu("gemm", at + long + 3000, 8000, correlation=step * 3 + number + 1, external_id=step * 3 + number + 1)
                 at += long + 10_000
             trace.add(f"ProfilerStep#{step}", "PP", begin, at - begin, {"kind": "step", "step": step})
             at += 100

@@ -6,6 +6,7 @@
 	const page = document.getElementById("page");
 	const sheet = name => data.sheets[name];
 	const ROWS_AT_FIRST = 30;
+	const ROWS_ASKED = 500; /* of each table: sheets.c */
 
 	/* ---- elements and figures ---- */
 
@@ -96,7 +97,7 @@
 	const TITLES = {
 		"args.grid": "Grid", "args.block": "Block", "args.registers": "Registers", "args.static_smem": "Static shared",
 		"args.dynamic_smem": "Dynamic shared", "args.occupancy": "Occupancy", "args.blocks_per_sm": "Blocks per SM",
-		tensor_cores: "Tensor cores", of_kernel: "Kernel", of_memcpy: "Memcpy", of_memset: "Memset", of_runtime: "Runtime",
+		tensor_cores: "Tensor cores", tensor_percent: "Tensor cores", of_kernel: "Kernel", of_memcpy: "Memcpy", of_memset: "Memset", of_runtime: "Runtime",
 		of_driver: "Driver", of_sync: "Waiting for GPU", of_cpu_op: "CPU operators", of_annotation: "Annotations", of_step: "Other",
 		of_span: "Spans",
 		operator: "Operator", rank: "Rank", wall: "Wall", io: "I/O", compute: "Compute", gpu: "GPU", comm: "Comm", copy: "Copies", load: "Loading",
@@ -143,7 +144,7 @@
 				make("td", { class: one === "fname" ? "text path" : kinds[one] === "text" ? "text" : null,
 					     title: kinds[one] === "text" ? row[one] : null },
 				     one === "fname" ? make("bdi", {}, figure("text", row[one]))
-					     : one.startsWith("args.") && row[one] === "" ? "-" : figure(kindOf(kinds, one), row[one]))))));
+					     : (one.startsWith("args.") || one === "operator") && row[one] === "" ? "-" : figure(kindOf(kinds, one), row[one]))))));
 			for (const cell of head.children)
 				cell.setAttribute("aria-sort", cell.dataset.key !== key ? "none" : down ? "descending" : "ascending");
 			say.textContent = `${count(Math.min(limit, all.length))} of ${count(all.length)} rows`;
@@ -278,6 +279,82 @@
 				      "vector-effect": "non-scaling-stroke" });
 	}
 
+	/* The part of the time that a group of charts shows: by dragging over one, by buttons, by the keys + and -. */
+	function zoomed(charts, first, last) {
+		let from = 0, to = 1200, drag = null;
+		const say = make("span", { role: "status" }), at = x => time((last - first) * x / 1200);
+
+		function show(begin, end) {
+			const width = Math.min(Math.max(end - begin, 10), 1200);
+
+			from = Math.min(Math.max(begin, 0), 1200 - width);
+			to = from + width;
+			for (const chart of charts)
+				chart.setAttribute("viewBox", `${from} 0 ${to - from} 155`);
+			say.textContent = `${at(from)} to ${at(to)}`;
+			buttons[1].disabled = to - from >= 1200;
+		}
+		const scale = by => show((from + to) / 2 - (to - from) * by / 2, (from + to) / 2 + (to - from) * by / 2);
+		const move = by => show(from + (to - from) * by, to + (to - from) * by);
+		const button = (text, label, act) => make("button", { type: "button", "aria-label": label, onclick: act }, text);
+		const buttons = [button("+", "Zoom in", () => scale(0.5)), button("\u2212", "Zoom out", () => scale(2)),
+				 button("\u25c2", "Earlier", () => move(-0.5)), button("\u25b8", "Later", () => move(0.5)),
+				 button("All", "Show all of the time", () => show(0, 1200))];
+		const place = (chart, event) => {
+			const box = chart.getBoundingClientRect();
+
+			return from + (to - from) * (event.clientX - box.left) / box.width;
+		};
+
+		for (const chart of charts) {
+			chart.addEventListener("pointerdown", event => { drag = place(chart, event); });
+			chart.addEventListener("pointerup", event => {
+				const end = place(chart, event);
+
+				if (drag !== null && Math.abs(end - drag) > (to - from) / 100)
+					show(Math.min(drag, end), Math.max(drag, end));
+				drag = null;
+			});
+			chart.addEventListener("dblclick", () => show(0, 1200));
+		}
+		show(0, 1200);
+		return make("div", { class: "tools zoom" }, ...buttons, say);
+	}
+
+	/* The largest shares of a whole; what is left is one more. */
+	const PIE = ["--io", "--compute", "--kernels", "--comm", "--copy", "--bad", "--soft"], SHARES = PIE.length;
+
+	function pie(title, rows, key) {
+		const sorted = rows.filter(row => row[key] > 0).sort((a, b) => b[key] - a[key]);
+		const whole = sorted.reduce((sum, row) => sum + row[key], 0), few = sorted.slice(0, SHARES);
+		const shares = few.map((row, place) => [row.name, row[key], PIE[place]]);
+		const point = part => `${(60 + 58 * Math.sin(2 * Math.PI * part)).toFixed(2)},${(60 - 58 * Math.cos(2 * Math.PI * part)).toFixed(2)}`;
+		let done = 0;
+
+		if (!sorted.length)
+			return null;
+		if (sorted.length > few.length)
+			shares.push([`${count(sorted.length - few.length)} others`, whole - few.reduce((sum, row) => sum + row[key], 0), "--rest"]);
+		const slices = shares.map(([name, value, colour]) => {
+			const begin = done, share = value / whole, text = draw("title", {}, `${name}: ${time(value)}, ${percent(100 * share)}`);
+
+			done += share;
+			return share > 0.9999 ? draw("circle", { cx: 60, cy: 60, r: 58, fill: `var(${colour})` }, text)
+				: draw("path", { d: `M60,60L${point(begin)}A58,58 0 ${share > 0.5 ? 1 : 0} 1 ${point(done)}Z`, fill: `var(${colour})` }, text);
+		});
+
+		return make("figure", { class: "pie" }, make("figcaption", {}, title),
+			draw("svg", { viewBox: "0 0 120 120", role: "img", "aria-label": title }, ...slices),
+			make("div", { class: "legend" }, ...shares.map(([name, value, colour]) =>
+				make("span", { title: name }, make("i", { style: `background:var(${colour})` }), `${percent(100 * value / whole)} ${name}`))));
+	}
+
+	function pies(rows, ...shown) {
+		const drawn = shown.map(([title, key]) => pie(title, rows, key)).filter(one => one);
+
+		return drawn.length ? [make("div", { class: "pies" }, ...drawn)] : [];
+	}
+
 	/* Lines over time; a title on each slice of time says the figures. */
 	function seriesChart(points, lines, text, label) {
 		const svg = draw("svg", { viewBox: "0 0 1200 155", role: "img", preserveAspectRatio: "none", height: 155,
@@ -350,8 +427,12 @@
 
 		for (const one of found)
 			list.append(make("li", {}, make("b", {}, `${one.text}.`), make("br"), `${one.remedy} `, make("code", {}, one.query)));
+		const others = make("ol", { class: "findings", start: 4 });
+
+		others.append(...[...list.children].slice(3));
 		section("What to look at first", [found.length ? "By what each costs at most; one may be the cause of another."
-			: "No rule found a cost of a tenth of the time."], ...(found.length ? [list] : []));
+			: "No rule found a cost of a tenth of the time."], ...(found.length ? [list] : []),
+			...(others.children.length ? [make("details", {}, make("summary", {}, `${found.length - 3} more`), others)] : []));
 	}
 
 	function drawSteps() {
@@ -372,8 +453,16 @@
 			...table(sheet("overlap").kinds, steps,
 				 ["step", "rank", "wall", "compute", "gpu", "copy", "comm", "load", "cpu", "io", "io_unoverlapped", "idle"], "wall"));
 		if (shownRanks > 1)
-			section("Ranks by steps", ["Red: slower than the median of the ranks in that step; blue: faster."],
+			section("Ranks by steps", ["Red: slower than the median of the ranks in that step; blue: faster. ", stragglers()],
 				make("div", { class: "scroll wide", tabindex: "0" }, heatMap(steps)));
+	}
+
+	/* Who was the slowest of its step most often, and what that cost. */
+	function stragglers() {
+		const slow = ranks.filter(row => row.steps_slowest > 0).sort((a, b) => b.steps_behind - a.steps_behind).slice(0, 3);
+
+		return slow.length ? `Most behind the median rank: ${slow.map(row => `rank ${row.rank} (${time(row.steps_behind)}, slowest of ` +
+			`${count(row.steps_slowest)} step${row.steps_slowest === 1 ? "" : "s"})`).join(", ")}.` : "";
 	}
 
 	const WORK = ["kernel", "memcpy", "memset", "runtime", "driver", "sync", "cpu_op", "annotation", "step"];
@@ -427,16 +516,28 @@
 		const when = row => `at ${time(row.ts - first)}: `, of = Math.max(...bins.map(row => row.ranks));
 		const which = of < ranks.length ? `the ${of} slowest of ${count(ranks.length)} ranks` : "the ranks";
 
+		const charts = [], chart = (...drawn) => {
+			charts.push(seriesChart(bins, ...drawn));
+			return charts.at(-1);
+		};
+		const calls = Math.max(...bins.map(row => (row.io_calls || 0) / row.dur));
+
 		section("Course over time", [`The share of the time in which something ran, on average of ${which}: the top is 100 %. `,
 			command("overlap --bins 120")], legend(known),
-			seriesChart(bins, known.map(([key, , colour]) => [row => (row[key] || 0) / row.dur / row.ranks, 1, colour]),
+			chart(known.map(([key, , colour]) => [row => (row[key] || 0) / row.dur / row.ranks, 1, colour]),
 				    row => when(row) + known.map(([key, title]) =>
 					    `${title} ${percent(100 * (row[key] || 0) / row.dur / row.ranks)}`).join(", "),
 				    "Busy shares over time"));
+		/* Columns of bins are in µs. */
+		if (calls > 0)
+			page.lastChild.append(make("p", {}, `I/O calls of ${which} by their begins; the top is ${count(calls * 1e6)} a second.`),
+				chart([[row => (row.io_calls || 0) / row.dur, calls, "--io"]],
+				      row => `${when(row)}${count((row.io_calls || 0) / row.dur * 1e6)} calls a second`, "I/O calls a second over time"));
 		if (most > 1)
 			page.lastChild.append(make("p", {}, `I/O bandwidth of ${which}, added up; the top is ${bytes(most * 1e6)}/s.`),
-				seriesChart(bins, [[row => (row.io_bytes || 0) / row.dur, most, "--io"]],
-					    row => `${when(row)}${bytes((row.io_bytes || 0) / row.dur * 1e6)}/s`, "I/O bandwidth over time"));
+				chart([[row => (row.io_bytes || 0) / row.dur, most, "--io"]],
+				      row => `${when(row)}${bytes((row.io_bytes || 0) / row.dur * 1e6)}/s`, "I/O bandwidth over time"));
+		page.lastChild.insertBefore(zoomed(charts, first, bins.at(-1).ts + bins.at(-1).dur), charts[0]);
 	}
 
 	function drawRanks() {
@@ -448,24 +549,43 @@
 				 ranks.some(row => row.steps_own !== null) ? "steps_own" : "wall"));
 	}
 
+	/* Of each operator, the share of its kernels' time in those that use tensor cores: from the rows of launches, if
+	 * they are all here. */
+	function tensorShares(launches) {
+		const of = new Map();
+
+		for (const row of launches.length < ROWS_ASKED ? launches.filter(row => row.operator) : []) {
+			const [all, used] = of.get(row.operator) || [0, 0];
+
+			of.set(row.operator, [all + row.device_time_total, used + (row.tensor_cores ? row.device_time_total : 0)]);
+		}
+		return new Map([...of].map(([name, [all, used]]) => [name, all ? 100 * used / all : 0]));
+	}
+
 	function drawNames() {
 		const names = sheet("names"), compute = names.rows.filter(row => row.section !== "io");
 		const io = names.rows.filter(row => row.section === "io"), host = compute.filter(row => !row.device);
 		const kernels = compute.filter(row => row.device);
+		const launches = sheet("launches").rows, tensor = tensorShares(launches);
 		const shapes = sheet("shapes"), shaped = shapes.rows.filter(row => row.shape && row.shape !== "[]");
 
 		if (host.length)
-			section("Operators and spans", ["Self time is without what ran inside. ", command("table")],
-				...table(names.kinds, host,
+			section("Operators and spans", ["Self time is without what ran inside. ",
+							tensor.size ? "Tensor cores: the share of its kernels' time in those that use them by their names. " : "",
+							command("table")],
+				...pies(host, ["Self CPU time", "self_cpu_time_total"], ["Self device time", "self_device_time_total"]),
+				...table({ ...names.kinds, tensor_percent: "percent" },
+					 host.map(row => ({ ...row, tensor_percent: tensor.get(row.name) })),
 					 ["name", "count", "self_cpu_time_total", "self_cpu_percent", "cpu_time_total", "cpu_time", "min", "max",
-					  "self_device_time_total", "device_time_total", "flops"],
+					  "self_device_time_total", "device_time_total", "tensor_percent", "flops"],
 					 host.some(row => row.self_device_time_total) ? "self_device_time_total" : "self_cpu_time_total"));
 		if (shaped.length)
 			section("Operators by input shapes", [command("table --group-by shape")], ...table(shapes.kinds, shaped,
 				["name", "shape", "count", "self_device_time_total", "device_time_total", "self_cpu_time_total", "cpu_time_total"],
 				shaped.some(row => row.self_device_time_total) ? "self_device_time_total" : "self_cpu_time_total"));
 		if (kernels.length)
-			section("GPU kernels and copies", [command("table")], ...table(names.kinds, kernels,
+			section("GPU kernels and copies", [command("table")],
+				...pies(kernels, ["Device time", "device_time_total"]), ...table(names.kinds, kernels,
 				["name", "tensor_cores", "count", "device_time_total", "total_device_percent", "device_time", "max", "min"],
 				"device_time_total"));
 		if (sheet("launches").rows.length)
