@@ -10,10 +10,7 @@
 #include "store/table/in_index.h"
 
 const struct pfw_index_kind *const pfw_index_kind_table[] = {
-	&pfw_overlap_kind,
-	&pfw_patterns_kind,
-	&pfw_table_kind,
-	&pfw_compare_kind,
+	&pfw_overlap_kind, &pfw_patterns_kind, &pfw_table_kind, &pfw_compare_kind, &pfw_calls_kind,
 };
 #define KINDS (sizeof(pfw_index_kind_table) / sizeof(pfw_index_kind_table[0]))
 _Static_assert(KINDS <= PFW_INDEX_KINDS_MAX, "room in struct pfw_gather");

@@ -148,7 +148,7 @@ def test_a_signal_leaves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("words, what", [
-    (["table", "-g", "tid"], "--group-by tid"),
+    (["table", "-g", "process"], "--group-by process or cmd"),
     (["table", "-g", "fname,pid"], "--group-by fname with another field"),
     (["table", "--where", "dur > 5"], "--where"),
     (["table", "--since", "40%"], "--since"),

@@ -158,7 +158,7 @@ def test_no_index_of_raw_text_has_overlaps(tmp_path):
 def test_small_ones_get_none(tmp_path):
     trace = tmp_path / "t.pfw"
     write_plain(trace, io_lines(5000))  # about 3000 of them are I/O calls
-    for words in (["--no-index"], ["-g", "tid"], ["--since", "+1ms"]):
+    for words in (["--no-index"], ["-g", "stack"], ["--since", "+1ms"]):
         ask(tmp_path, "table", *words, trace)
     for events in (0, 4000, 10 ** 6):
         assert ask(tmp_path, "table", trace, events=events).stderr == ""

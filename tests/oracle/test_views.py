@@ -21,8 +21,9 @@ JOBS = int(os.environ.get("PFW_VIEWS_JOBS", "2"))
 TABLES = [["table"], *(["table", "-g", by] for by in ("fname", "rank", "step", "shape", "cat", "name"))]
 OVERLAPS = [["overlap"], ["overlap", "--steps"]]
 OF_ONE = [["table", "-g", by, "--rank", "0"] for by in ("fname", "step")] + [["compare", "--rank", "0"]]
-VIEWS = [*TABLES, ["table", "-g", "process"], *OF_ONE, *OVERLAPS, ["patterns"], ["memory"], ["compare"]]
-OF_PARTIALS = [*TABLES, *OF_ONE, *OVERLAPS, ["patterns"], ["compare"]]
+THREADS = [["table", "-g", "tid"], ["table", "-g", "shape,pid"], ["table", "--pid", "100"], ["table", "--tid", "100"]]
+VIEWS = [*TABLES, *THREADS, ["table", "-g", "process"], *OF_ONE, *OVERLAPS, ["patterns"], ["memory"], ["compare"]]
+OF_PARTIALS = [*TABLES, *THREADS, *OF_ONE, *OVERLAPS, ["patterns"], ["compare"]]
 ANSWERED = []  # by partials, which have no lines to fall back on
 STATES = ["raw", "gz", "one gz", "grown", "compacted", "one file", "partial"]
 

@@ -6,36 +6,10 @@
 
 #include "store/index/index.h"
 #include "store/kit/grow.h"
-#include "store/kit/pair_ids.h"
 #include "store/kit/saturate.h"
 #include "store/line/io.h"
-#include "store/table/in_index.h"
+#include "table/answer.h"
 #include "table/columns.h"
-
-struct answer {
-	const struct table_options *options;
-	struct table *table;
-	struct pfw_select_state *wanted;
-	struct pfw_table_key key;
-	struct pfw_table_line step; /* stands for the events of a step */
-	int64_t rank;		    /* of the file whose rows are added */
-	/* Of the files so far: their processes, by pid and start, and these by host. */
-	struct pfw_pair_ids processes, hosted;
-	struct pfw_text_ids hosts;
-	bool nests; /* some row has self times that were found file by file */
-	/* Of each rank of a run: what its files so far say of steps. */
-	struct pfw_text_ids ranks;
-	struct {
-		unsigned steps; /* processes that have some */
-		bool followers;
-	} * leaders;
-	size_t leaders_room;
-	bool strays;	    /* events whose steps are in another file */
-	uint32_t rows_most; /* before it is looked again whether they are too many for percentiles */
-	/* Rows whose durations are read, and the lower bits of their steps; NULL: the rows are made. */
-	const uint8_t *needs;
-	uint8_t *steps;
-};
 
 #define STEP_BITS 65536u
 
@@ -58,13 +32,10 @@ const char *table_needs_lines(const struct table_options *options)
 		[TABLE_STACK] = "--group-by stack",
 		[TABLE_LINE] = "--group-by line",
 		[TABLE_FNAME] = "--group-by fname with another field, or with --plain,",
-		[TABLE_PROCESS] = "--group-by process",
-		[TABLE_CMD] = "--group-by cmd",
 		[TABLE_OPERATOR] = "--group-by operator",
 		[TABLE_ARG... TABLE_ARG_LAST] = "--group-by args.KEY",
-		[TABLE_PID] = "--group-by pid",
-		[TABLE_TID] = "--group-by tid",
 	};
+	struct pfw_select reach = options->reach;
 	enum pfw_index_order order;
 	const char *lacks;
 
@@ -85,15 +56,11 @@ const char *table_needs_lines(const struct table_options *options)
 		if (by[options->field[i]] && (options->field[i] != TABLE_SHAPE || options->plain))
 			return by[options->field[i]];
 	}
-	lacks = select_args_need_lines(&options->reach);
+	if (options->plain && table_asks_threads(options))
+		return "--plain of processes or threads";
+	reach.pid.count = reach.tid.count = 0;
+	lacks = select_args_need_lines(&reach);
 	return lacks ? lacks : select_args_need_lines(&options->wanted);
-}
-
-/* Note what an index does not know.  0 */
-static int lacks(struct answer *answer, const char *what)
-{
-	answer->table->lacks = what;
-	return 0;
 }
 
 /* Whether a file takes part.  Of all conditions on what takes part, indexes know ranks only. */
@@ -163,9 +130,8 @@ static int add_name(const struct answer *answer, struct pfw_average *row,
 				       : pfw_sketch_merge(&row->durations, &name->durations, true);
 }
 
-/* The row of a line of the current file: its number, -ENOENT if it is not wanted, or -ENOMEM. */
-static int64_t row_of(struct answer *answer, const struct pfw_table_line *line,
-		      const struct pfw_entry *entry)
+int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *line,
+			 const struct pfw_entry *entry)
 {
 	if (answer->options->filtered &&
 	    !pfw_select_entry(&answer->options->wanted, answer->wanted, 0, entry))
@@ -180,7 +146,7 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary)
 {
 	/* The summary had no room for all names. */
 	if (summary->name[0].count)
-		return lacks(answer, "a table of more names than fit in a summary");
+		return table_lacks(answer, "a table of more names than fit in a summary");
 	for (uint32_t i = 1; i < summary->names; i++) {
 		const struct pfw_summary_name *name = &summary->name[i];
 		struct pfw_entry entry = as_entry(name);
@@ -191,14 +157,14 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary)
 			continue;
 		/* Their lines know which of the steps have a name that is asked for. */
 		if (is_steps(name) && answer->options->wanted.name.count)
-			return lacks(answer, "--name, where there are steps,");
+			return table_lacks(answer, "--name, where there are steps,");
 		if (!pfw_table_line_name(&line, &entry, answer->options->plain))
 			continue;
 		if (line.section != PFW_TABLE_IO) {
 			answer->nests = true;
 			continue;
 		}
-		row = row_of(answer, &line, &entry);
+		row = table_answer_row(answer, &line, &entry);
 		if (row == -ENOENT)
 			continue;
 		add_apart(answer->table, name);
@@ -237,7 +203,7 @@ static int add_row(void *user, const struct pfw_table_row *row)
 					 .name = row->name,
 					 .cat = row->cat,
 					 .args = { .at = "{}", .bytes = 2 } };
-	int64_t number = row_of(answer, &line, &entry);
+	int64_t number = table_answer_row(answer, &line, &entry);
 
 	if (number >= 0)
 		pfw_tally_merge(&answer->table->rows.row[number].sums, &row->sums);
@@ -253,7 +219,7 @@ static int add_nested(struct answer *answer, struct pfw_index *index)
 	answer->table->says |= rows.says;
 	return error == -ENOMEM ? error
 	       : !error		? 1
-				: lacks(answer, "a table of so many names and shapes");
+				: table_lacks(answer, "a table of so many names and shapes");
 }
 
 /* The number of a process, or -ENOMEM.  Of 100,000 hosts with a container each, several have a process of
@@ -280,8 +246,9 @@ static int add_processes(struct answer *answer, const struct pfw_summary *summar
 		if (number < known)
 			return number < 0
 				       ? -ENOMEM
-				       : lacks(answer,
-					       "the nesting of a process whose files were reduced apart");
+				       : table_lacks(
+						 answer,
+						 "the nesting of a process whose files were reduced apart");
 	}
 	return 1;
 }
@@ -291,11 +258,12 @@ static bool is_enough(struct answer *answer, const struct pfw_index *index)
 {
 	const struct pfw_index_meta *meta = pfw_index_meta(index);
 
-	table_extent_add(&answer->table->extent, meta->least_ns, meta->greatest_ns);
+	if (!table_limits_threads(answer->options))
+		table_extent_add(&answer->table->extent, meta->least_ns, meta->greatest_ns);
 	if (meta->problems)
-		return lacks(answer, "what its damaged lines say");
+		return table_lacks(answer, "what its damaged lines say");
 	return answer->options->plain || !meta->nested ||
-	       lacks(answer, "self times of calls inside calls");
+	       table_lacks(answer, "self times of calls inside calls");
 }
 
 static int make_step_key(struct answer *answer, const struct pfw_table_step_row *row)
@@ -345,7 +313,7 @@ static int add_leaders(struct answer *answer, const struct pfw_trace_file *file,
 	answer->strays |= rows->leaders && answer->leaders[rank].followers;
 	answer->leaders[rank].steps += rows->leaders;
 	answer->leaders[rank].followers |= rows->followers;
-	return !answer->strays || lacks(answer, "steps of a process in another file");
+	return !answer->strays || table_lacks(answer, "steps of a process in another file");
 }
 
 /* Add the rows of the steps of a file.  Returns as add_names(). */
@@ -358,19 +326,23 @@ static int add_steps(struct answer *answer, struct pfw_index *index,
 	answer->table->says |= rows.says;
 	if (error)
 		return error == -ENOMEM ? error
-					: lacks(answer, "a table of no step, or of so many");
+					: table_lacks(answer, "a table of no step, or of so many");
 	return add_leaders(answer, file, &rows);
 }
 
 static int add_totals(struct answer *answer, struct pfw_index *index)
 {
 	struct pfw_summary summary;
+	unsigned parts = PFW_INDEX_PROCESSES |
+			 (answer->by_thread ? PFW_INDEX_THREADS : PFW_INDEX_NAMES);
 	int answered = -ENOMEM;
 
 	if (pfw_summary_init(&summary))
 		return answered;
-	answered = !pfw_index_totals(index, PFW_INDEX_NAMES | PFW_INDEX_PROCESSES, &summary);
-	if (answered > 0)
+	answered = !pfw_index_totals(index, parts, &summary);
+	if (answered > 0 && answer->by_thread)
+		answered = table_add_extent(answer, &summary);
+	else if (answered > 0)
 		answered = answer->options->by_step ? add_all_apart(answer, &summary)
 						    : add_names(answer, &summary);
 	if (answered > 0)
@@ -387,15 +359,17 @@ static int add_file(struct answer *answer, const struct pfw_trace_file *file)
 
 	/* An index has sums of the whole file only, not of one rank. */
 	if (file->ranks)
-		return lacks(answer, "what one rank in a file of several does");
+		return table_lacks(answer, "what one rank in a file of several does");
 	error = pfw_index_of(&index, file, why, sizeof(why));
 	if (error)
-		return lacks(answer, error == -EBADMSG ? "what its damaged index had" : NULL);
+		return table_lacks(answer, error == -EBADMSG ? "what its damaged index had" : NULL);
 	answer->rank = file->head.rank;
 	answer->nests = false;
 	if (is_enough(answer, index))
 		answered = add_totals(answer, index);
-	if (answered > 0 && answer->options->by_step)
+	if (answered > 0 && answer->by_thread)
+		answered = table_add_threads(answer, index);
+	else if (answered > 0 && answer->options->by_step)
 		answered = add_steps(answer, index, file);
 	else if (answered > 0 && answer->nests)
 		answered = add_nested(answer, index);
@@ -485,16 +459,16 @@ static int add_files(struct answer *answer, struct pfw_indexes *indexes)
 {
 	int answered = 1;
 
-	lacks(answer, "what its damaged index had, or a table of so many files");
+	table_lacks(answer, "what its damaged index had, or a table of so many files");
 	for (size_t i = 0; answered > 0 && i < indexes->count; i++) {
 		struct pfw_index *index;
 		int error;
 
 		if (indexes->file[i].ranks)
-			return lacks(answer, "what one rank in a file of several does");
+			return table_lacks(answer, "what one rank in a file of several does");
 		error = pfw_indexes_get(indexes, i, &index);
 		if (error)
-			return lacks(answer, error == -EBADMSG ? answer->table->lacks : NULL);
+			return table_lacks(answer, error == -EBADMSG ? answer->table->lacks : NULL);
 		answered = is_enough(answer, index);
 		if (answered > 0)
 			answered = add_apart_of(answer, index);
@@ -612,6 +586,7 @@ int table_from_index(struct table *table, const struct table_options *options,
 {
 	struct answer answer = { .options = options,
 				 .table = table,
+				 .by_thread = table_asks_threads(options),
 				 .rows_most = TABLE_SKETCHES_MAX };
 	int answered = 1;
 

@@ -235,6 +235,16 @@ int table_processes_read(struct table_processes **out, struct survey *survey,
 	return error;
 }
 
+bool table_processes_unique(const struct table_processes *all)
+{
+	for (uint32_t i = 1; i < all->count; i++) {
+		if (all->process[i].pid == all->process[i - 1].pid &&
+		    all->process[i].rank == all->process[i - 1].rank)
+			return false;
+	}
+	return true;
+}
+
 void table_processes_free(struct table_processes *all)
 {
 	if (all) {

@@ -206,20 +206,43 @@ static int open_lines(struct table_options *options, struct survey_input *input,
 	return survey_attach(survey, input, lay_out ? NULL : &options->reach);
 }
 
+/* Whether rows have names of processes, which their lines say. */
+static bool asks_processes(const struct table_options *options)
+{
+	bool asks = false;
+
+	for (unsigned i = 0; i < options->fields; i++)
+		asks |= options->field[i] == TABLE_PROCESS || options->field[i] == TABLE_CMD;
+	return asks;
+}
+
 /* Fill the table; CLI_OK, or the exit status after an error message. */
 static int fill(struct table *table, struct table_options *options, struct survey_input *input)
 {
 	const char *lacks = table_needs_lines(options);
 	bool ask = !lacks, resolved = ask && !options->by_file && !options->by_step;
+	bool of_processes = asks_processes(options), known;
 	int error = 0;
 
 	/* A trace with an index has no lines in rings: looking for them takes longer than the
 	 * answer. */
 	if (resolved && resolve(options, input))
 		return CLI_USAGE;
-	if (ask)
+	if (ask && of_processes) {
+		if (survey_lacks(options->survey, input, "--group-by process or cmd"))
+			return CLI_USAGE;
+		unasked_of_survey(options->survey, &input->traces, false);
+		error = table_processes_read(&options->processes, options->survey, input,
+					     &options->reach);
+		if (error)
+			return survey_end(options->survey, error);
+	}
+	known = !options->processes || table_processes_unique(options->processes);
+	if (!known)
+		table->lacks = "a pid that several processes had";
+	if (ask && known)
 		error = table_from_index(table, options, &input->traces);
-	if (ask && !error && unasked_of_survey(options->survey, &input->traces, false))
+	if (ask && known && !error && unasked_of_survey(options->survey, &input->traces, false))
 		error = table_from_index(table, options, &input->traces);
 	if (error > 0)
 		return CLI_OK;
@@ -231,14 +254,13 @@ static int fill(struct table *table, struct table_options *options, struct surve
 		return CLI_USAGE;
 	options->survey->lacks = options->survey->no_index ? NULL : lacks;
 	/* Before the indexes are asked for other lines: each time the blocks are found anew. */
-	for (unsigned i = 0; i < options->fields && !options->processes && !error; i++) {
-		if (options->field[i] == TABLE_PROCESS || options->field[i] == TABLE_CMD)
-			error = table_processes_read(&options->processes, options->survey, input,
-						     &options->reach);
-	}
+	if (of_processes && !options->processes)
+		error = table_processes_read(&options->processes, options->survey, input,
+					     &options->reach);
 	if (error)
 		return survey_end(options->survey, error);
-	if (open_lines(options, input, ask) || (!resolved && resolve(options, input)))
+	if (open_lines(options, input, ask && !of_processes) ||
+	    (!resolved && resolve(options, input)))
 		return CLI_USAGE;
 	error = table_collect(table, options, input);
 	return error ? survey_end(options->survey, error) : CLI_OK;
@@ -277,8 +299,9 @@ static int settle(void *user, struct cli_args *args)
 	if (options->peak_flops && options->columns)
 		table_columns_parse(options, "speed");
 	options->percentiles = table_columns_percentiles(options);
-	options->survey->open = table_needs_lines(options) ? pfw_traces_open
-							   : pfw_traces_open_heads;
+	options->survey->open = table_needs_lines(options) || asks_processes(options)
+					? pfw_traces_open
+					: pfw_traces_open_heads;
 	return -1;
 }
 

@@ -2,8 +2,8 @@
  *
  * Room tools/table: `pfw table` shows what took the time, as PyTorch's key averages do.  It may use
  * tools/share, tools/ui and the store, whose store/nesting finds self times.  Start with table.c;
- * collect.c and lines.c read, nest.c and works.c join, index.c asks indexes, columns.c has the columns, print.c, text.c and
- * data.c print.
+ * collect.c and lines.c read, nest.c and works.c join, index.c and by_thread.c ask indexes, columns.c has the
+ * columns, print.c, text.c and data.c print.
  */
 #pragma once
 
@@ -47,6 +47,8 @@ struct pfw_entry;
 int table_processes_read(struct table_processes **out, struct survey *survey,
 			 struct survey_input *input, const struct pfw_select *reach);
 void table_processes_free(struct table_processes *all);
+/* Whether no two processes of a rank have one pid. */
+bool table_processes_unique(const struct table_processes *all);
 
 /* "PID COMMAND", of one that was forked "PID worker N of PARENT: COMMAND", of a DataLoader's "PID DataLoader worker N ..."; or its command.  The bytes
  * written, below `size`: 256 is enough.  Thread: any. */

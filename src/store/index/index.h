@@ -15,7 +15,7 @@
 #include "store/read/blocks.h"
 #include "store/summary/summary.h"
 
-#define PFW_INDEX_FORMAT 8
+#define PFW_INDEX_FORMAT 9
 #define PFW_INDEX_SUFFIX ".idx"
 
 /* ---- reading ---- */

@@ -191,6 +191,7 @@ static int nest_thread(struct run *run, struct pfw_tree *tree, struct thread *th
 	if (!mirrored && (thread->unsorted || thread->ties))
 		pfw_ties_settle(thread->spans.at, count);
 	tree->process = thread->process;
+	tree->tid = thread->tid;
 	tree->hint = (struct pfw_launches_hint){ { 0 } };
 	return pfw_tree_walk(tree, thread->spans.at, count, mirrored);
 }

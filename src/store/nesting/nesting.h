@@ -43,6 +43,7 @@ struct pfw_nested {
 	struct pfw_span span;
 	struct pfw_span_extra extra;
 	uint32_t process; /* its number */
+	uint64_t tid;	  /* its thread's */
 	bool inside;	  /* has a parent */
 	int64_t self_ns;
 	int64_t device_ns, self_device_ns;

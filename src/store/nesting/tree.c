@@ -132,8 +132,9 @@ static void set_frame(const struct pfw_tree *tree, struct pfw_tree_frame *frame,
 		      const struct pfw_span *span, bool inside)
 {
 	/* Member by member: what the child holds has 200 bytes, and is set before it is read. */
-	frame->nested =
-		(struct pfw_nested){ .span = *span, .process = tree->process, .inside = inside };
+	frame->nested = (struct pfw_nested){
+		.span = *span, .process = tree->process, .tid = tree->tid, .inside = inside
+	};
 	frame->sums = (struct sums){ 0 };
 	frame->held = false;
 	if (span->extra && span->extra != PFW_EXTRA_UNKNOWN)

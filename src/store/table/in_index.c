@@ -14,6 +14,7 @@
 #include "store/line/io.h"
 #include "store/summary/summary.h"
 #include "store/table/by_step.h"
+#include "store/table/by_thread.h"
 #include "store/table/code.h"
 #include "store/table/key.h"
 #include "store/table/spans.h"
@@ -52,6 +53,7 @@ struct block {
 	struct pfw_table_key key;
 	struct pfw_table_spans spans;
 	struct pfw_table_events events;
+	struct pfw_table_by_thread by_thread; /* of GPU work */
 	unsigned says;
 };
 
@@ -59,6 +61,14 @@ struct file {
 	struct pfw_averages rows;
 	struct pfw_nesting *nesting;
 	struct pfw_table_by_step *by_step;
+	struct pfw_table_by_thread by_thread;
+	/* Of each thread of the nesting, by process and tid: its lane. */
+	struct pfw_pair_ids threads;
+	uint32_t *lane;
+	size_t lane_room;
+	uint32_t last_process, last_lane; /* of the span before */
+	uint64_t last_tid;
+	bool any_last;
 	unsigned says;
 	bool none; /* too many rows, or no room for the spans */
 };
@@ -76,6 +86,7 @@ static void free_block(void *user)
 	pfw_table_key_release(&block->key);
 	pfw_table_spans_release(&block->spans);
 	pfw_table_events_release(&block->events);
+	pfw_table_by_thread_release(&block->by_thread);
 	free(block);
 }
 
@@ -99,6 +110,7 @@ static void clear_block(void *user)
 	if (block->named)
 		memset(block->named, 0, block->named_room * sizeof(*block->named));
 	pfw_table_spans_clear(&block->spans);
+	pfw_table_by_thread_clear(&block->by_thread);
 	block->events.events = block->events.sums = block->events.steps = 0;
 	block->events.said = false;
 	block->says = 0;
@@ -167,29 +179,44 @@ static int64_t row_of(struct block *block, const struct pfw_table_line *line, ui
 	return row;
 }
 
+/* GPU work: its row, and that of its thread. */
+static int add_work(struct block *block, const struct pfw_entry *entry,
+		    const struct pfw_table_line *line, uint32_t row, uint32_t lane)
+{
+	struct pfw_tally *sums = pfw_table_lane_sums(&block->by_thread, row, lane);
+
+	if (!sums && !block->by_thread.none)
+		return -ENOMEM;
+	pfw_tally_device(sums ? sums : &block->rows.row[row].sums, line->start_ns, line->dur_ns);
+	return pfw_table_events_add(&block->events,
+				    &(struct pfw_table_event){ .start_ns = line->start_ns,
+							       .dur_ns = line->dur_ns,
+							       .process = entry->process,
+							       .said = line->said,
+							       .section = PFW_TABLE_COMPUTE,
+							       .device = (uint8_t)line->device });
+}
+
 /* An operator, a span or GPU work. */
 static int add_compute(struct block *block, const struct pfw_entry *entry,
 		       const struct pfw_table_line *line, uint32_t name)
 {
 	int64_t row = row_of(block, line, name);
+	int64_t lane = pfw_table_lane_of(&block->by_thread, entry->pid, entry->tid);
 	int error = 0;
 
-	if (row < 0)
-		return (int)row;
+	if (row < 0 || lane < 0)
+		return -ENOMEM;
 	block->events.said |= line->said != 0;
-	if (!line->device)
-		return pfw_table_spans_add(&block->spans, entry, line, (uint32_t)row, line->said);
-	if (line->section == PFW_TABLE_COMPUTE) {
-		pfw_tally_device(&block->rows.row[row].sums, line->start_ns, line->dur_ns);
-		error = pfw_table_events_add(
-			&block->events,
-			&(struct pfw_table_event){ .start_ns = line->start_ns,
-						   .dur_ns = line->dur_ns,
-						   .process = entry->process,
-						   .said = line->said,
-						   .section = PFW_TABLE_COMPUTE,
-						   .device = (uint8_t)line->device });
+	block->by_thread.lane[lane].says |= pfw_table_says(line);
+	if (!line->device) {
+		error = pfw_table_spans_add(&block->spans, entry, line, (uint32_t)row, line->said);
+		if (!error)
+			block->spans.thread[block->spans.last].lane = (uint32_t)lane;
+		return error;
 	}
+	if (line->section == PFW_TABLE_COMPUTE)
+		error = add_work(block, entry, line, (uint32_t)row, (uint32_t)lane);
 	return error || !line->launched_by
 		       ? error
 		       : pfw_table_spans_launch(&block->spans, entry, line, (uint32_t)row);
@@ -282,6 +309,9 @@ static void free_file(void *user)
 	pfw_averages_release(&file->rows);
 	pfw_nesting_free(file->nesting);
 	pfw_table_by_step_free(file->by_step);
+	pfw_table_by_thread_release(&file->by_thread);
+	pfw_pair_ids_release(&file->threads);
+	free(file->lane);
 	free(file);
 }
 
@@ -310,6 +340,23 @@ static int give_up(struct file *file)
 	return 0;
 }
 
+/* Note the lanes of the threads whose spans are kept. */
+static int note_lanes(struct file *file, const struct block *block)
+{
+	for (size_t i = 0; i < block->spans.threads; i++) {
+		const struct pfw_table_thread *thread = &block->spans.thread[i];
+		int64_t process = pfw_nesting_process(file->nesting, thread->process), number;
+
+		if (process < 0)
+			return -ENOMEM;
+		number = pfw_pair_ids_of(&file->threads, (uint64_t)process, thread->tid);
+		if (number < 0 || PFW_REACH(file->lane, (size_t)number, file->lane_room))
+			return -ENOMEM;
+		file->lane[number] = block->by_thread.lane[thread->lane].merged;
+	}
+	return 0;
+}
+
 static int take(void *user, void *taken, struct pfw_blob *data)
 {
 	struct block *block = taken;
@@ -321,6 +368,10 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 		return 0;
 	file->says |= block->says;
 	error = pfw_averages_merge(&file->rows, &block->rows);
+	if (!error)
+		error = pfw_table_by_thread_merge(&file->by_thread, &block->by_thread, &file->rows,
+						  &block->rows);
+	error = error ? error : note_lanes(file, block);
 	if (error)
 		return error;
 	for (size_t i = 0; i < block->spans.threads; i++) {
@@ -343,15 +394,33 @@ static bool is_shown(const struct pfw_average *row)
 	return row->key[0] == PFW_TABLE_COMPUTE && row->sums.count;
 }
 
+/* The lane of a span's thread: spans come thread by thread. */
+static uint32_t lane_of(struct file *file, const struct pfw_nested *nested)
+{
+	if (!file->any_last || nested->process != file->last_process ||
+	    nested->tid != file->last_tid) {
+		file->any_last = true;
+		file->last_process = nested->process;
+		file->last_tid = nested->tid;
+		file->last_lane =
+			file->lane[pfw_pair_ids_find(&file->threads, nested->process, nested->tid)];
+	}
+	return file->last_lane;
+}
+
 static void add_nested(void *user, unsigned worker, const struct pfw_nested *nested)
 {
-	const struct file *file = user;
+	struct file *file = user;
 	struct pfw_average *row = &file->rows.row[nested->span.group];
+	struct pfw_tally *sums;
 
 	(void)worker;
-	pfw_tally_nested(&row->sums, nested);
-	if (row->key[0] == PFW_TABLE_COMPUTE)
-		pfw_table_by_step_span(file->by_step, nested);
+	if (row->key[0] != PFW_TABLE_COMPUTE)
+		return;
+	pfw_table_by_step_span(file->by_step, nested);
+	sums = pfw_table_lane_sums(&file->by_thread, nested->span.group, lane_of(file, nested));
+	file->by_thread.none |= !sums;
+	pfw_tally_nested(sums ? sums : &row->sums, nested);
 }
 
 static bool same_name(void *user, uint32_t a, uint32_t b)
@@ -394,6 +463,26 @@ static int nest(struct file *file)
 	return give_up(file);
 }
 
+/* The rows after their length, then what threads add to them. */
+static int put_rows(const struct file *file, struct pfw_blob *data)
+{
+	uint32_t *number = calloc((size_t)file->rows.count + 1, sizeof(*number)), count = 0;
+	struct pfw_blob rows = { 0 };
+	int error = number ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < file->rows.count && !error; i++) {
+		if (!is_shown(&file->rows.row[i]))
+			continue;
+		number[i] = ++count;
+		error = put_row(&rows, &file->rows.row[i]);
+	}
+	error = error ? error : pfw_table_put_text(data, (const char *)rows.data, rows.bytes);
+	error = error ? error : pfw_table_by_thread_put(&file->by_thread, number, data);
+	pfw_blob_free(&rows);
+	free(number);
+	return error;
+}
+
 /* An empty row: no answer. */
 static int end(void *user, struct pfw_blob *data)
 {
@@ -402,12 +491,9 @@ static int end(void *user, struct pfw_blob *data)
 
 	if (file->none || error)
 		return error;
+	pfw_table_by_thread_fold(&file->by_thread, &file->rows);
 	error = pfw_blob_put(data, &(uint64_t){ file->says }, 1);
-	for (uint32_t i = 0; i < file->rows.count && !error; i++) {
-		if (is_shown(&file->rows.row[i]))
-			error = put_row(data, &file->rows.row[i]);
-	}
-	return error;
+	return error ? error : put_rows(file, data);
 }
 
 /* Whether a block has neither spans nor GPU work: calls and metadata lines leave nothing here. */
@@ -433,7 +519,7 @@ static int more(void *user, struct pfw_blob *data)
 const struct pfw_index_kind pfw_table_kind = {
 	.name = "table",
 	.number = 3,
-	.version = 2,
+	.version = 3,
 	.block_create = create_block,
 	.block_clear = clear_block,
 	.block_free = free_block,

@@ -5,7 +5,7 @@
 #include "store/nesting/averages.h"
 #include "store/table/line.h"
 
-extern const struct pfw_index_kind pfw_table_kind;
+extern const struct pfw_index_kind pfw_table_kind, pfw_calls_kind;
 
 /* A row: all spans, or all GPU work, of a name, category and shapes. */
 struct pfw_table_row {
@@ -28,6 +28,27 @@ int pfw_table_from_index(struct pfw_index *index, struct pfw_table_rows *rows);
 
 /* The same of the row of an index. */
 int pfw_table_read_rows(struct pfw_table_rows *rows, const uint8_t *data, size_t bytes);
+
+/* What a thread adds to a row: its calls, its spans, or its work of a device. */
+struct pfw_table_thread_row {
+	enum pfw_table_section section;
+	uint64_t pid, tid;
+	struct pfw_table_row row; /* of calls without transfers, the bytes are those mapped */
+	const uint8_t *durations; /* of calls: for pfw_sketch_decode() */
+	size_t durations_bytes;
+};
+
+struct pfw_table_thread_rows {
+	void *user;
+	int (*row)(void *user, const struct pfw_table_thread_row *row);
+	/* Of spans and GPU work, before their rows: what the lines of a thread say. */
+	int (*thread)(void *user, uint64_t pid, uint64_t tid, unsigned says);
+};
+
+/* Read the rows of all threads: of calls; of spans and GPU work.  Returns as above. */
+int pfw_table_calls_from_index(struct pfw_index *index, struct pfw_table_thread_rows *rows);
+int pfw_table_threads_from_index(struct pfw_index *index, struct pfw_table_thread_rows *rows);
+int pfw_table_read_threads(struct pfw_table_thread_rows *rows, const uint8_t *data, size_t bytes);
 
 /* A row of a step: its calls, its spans, or its work of a device. */
 struct pfw_table_step_row {

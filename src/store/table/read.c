@@ -1,28 +1,46 @@
 /* store/table/read.c - reads the rows that an index keeps; see in_index.h. */
 #include <errno.h>
+#include <stdlib.h>
 
+#include "store/kit/grow.h"
 #include "store/table/code.h"
 #include "store/table/in_index.h"
 
+static void read_one(struct pfw_table_row *row, struct pfw_varints *reader)
+{
+	*row = (struct pfw_table_row){ .device = (signed char)pfw_varints_next(reader) };
+	row->annotation = pfw_varints_next(reader) != 0;
+	row->name = pfw_table_get_text(reader);
+	row->cat = pfw_table_get_text(reader);
+	row->shape = pfw_table_get_text(reader);
+	pfw_table_get_tally(reader, &row->sums);
+}
+
+/* What the lines say, and the rows, which *rows gets. */
+static unsigned read_head(struct pfw_varints *reader, struct pfw_varints *rows)
+{
+	unsigned says = (unsigned)pfw_varints_next(reader);
+	struct pfw_slice text = pfw_table_get_text(reader);
+
+	*rows = pfw_varints((const uint8_t *)text.at, text.bytes);
+	return says;
+}
+
 int pfw_table_read_rows(struct pfw_table_rows *rows, const uint8_t *data, size_t bytes)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes);
+	struct pfw_varints reader = pfw_varints(data, bytes), of;
 	int error = 0;
 
 	if (!bytes)
 		return -ENOENT;
-	rows->says |= (unsigned)pfw_varints_next(&reader);
-	while (!error && !reader.bad && reader.at < reader.end) {
-		struct pfw_table_row row = { .device = (signed char)pfw_varints_next(&reader) };
+	rows->says |= read_head(&reader, &of);
+	while (!error && !of.bad && of.at < of.end) {
+		struct pfw_table_row row;
 
-		row.annotation = pfw_varints_next(&reader) != 0;
-		row.name = pfw_table_get_text(&reader);
-		row.cat = pfw_table_get_text(&reader);
-		row.shape = pfw_table_get_text(&reader);
-		pfw_table_get_tally(&reader, &row.sums);
-		error = reader.bad ? -EBADMSG : rows->row(rows->user, &row);
+		read_one(&row, &of);
+		error = of.bad ? -EBADMSG : rows->row(rows->user, &row);
 	}
-	return reader.bad ? -EBADMSG : error;
+	return reader.bad || of.bad ? -EBADMSG : error;
 }
 
 static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
@@ -33,6 +51,97 @@ static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
 int pfw_table_from_index(struct pfw_index *index, struct pfw_table_rows *rows)
 {
 	return pfw_index_parts(index, &pfw_table_kind, rows, read_row);
+}
+
+/* ---- threads ---- */
+
+/* What rows by thread refer to. */
+struct lanes {
+	struct pfw_table_row *row;
+	struct {
+		uint64_t pid, tid;
+	} * lane;
+	size_t rows, row_room;
+	uint64_t count;
+};
+
+static int read_lanes(struct lanes *lanes, struct pfw_table_thread_rows *rows,
+		      struct pfw_varints *reader)
+{
+	int error = 0;
+
+	lanes->count = pfw_varints_next(reader);
+	if (reader->bad || lanes->count > (size_t)(reader->end - reader->at))
+		return -EBADMSG;
+	lanes->lane = calloc(lanes->count + 1, sizeof(*lanes->lane));
+	if (!lanes->lane)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < lanes->count && !error; i++) {
+		unsigned says;
+
+		lanes->lane[i].pid = pfw_varints_next(reader);
+		lanes->lane[i].tid = pfw_varints_next(reader);
+		says = (unsigned)pfw_varints_next(reader);
+		error = reader->bad ? -EBADMSG
+				    : rows->thread(rows->user, lanes->lane[i].pid,
+						   lanes->lane[i].tid, says);
+	}
+	return error;
+}
+
+static int read_thread_rows(struct lanes *lanes, struct pfw_table_thread_rows *rows,
+			    struct pfw_varints *reader, struct pfw_varints of)
+{
+	int error = 0;
+
+	while (!error && of.at < of.end) {
+		struct pfw_table_row row;
+
+		read_one(&row, &of);
+		error = of.bad ? -EBADMSG : PFW_PUSH(lanes->row, lanes->rows, lanes->row_room, row);
+	}
+	error = error ? error : read_lanes(lanes, rows, reader);
+	while (!error && reader->at < reader->end) {
+		struct pfw_table_thread_row row = { .section = PFW_TABLE_COMPUTE };
+		uint64_t number = pfw_varints_next(reader), lane = pfw_varints_next(reader);
+
+		if (reader->bad || number >= lanes->rows || lane >= lanes->count)
+			return -EBADMSG;
+		row.row = lanes->row[number];
+		row.row.sums = (struct pfw_tally){ 0 };
+		row.pid = lanes->lane[lane].pid;
+		row.tid = lanes->lane[lane].tid;
+		pfw_table_get_tally(reader, &row.row.sums);
+		error = reader->bad ? -EBADMSG : rows->row(rows->user, &row);
+	}
+	return error;
+}
+
+int pfw_table_read_threads(struct pfw_table_thread_rows *rows, const uint8_t *data, size_t bytes)
+{
+	struct pfw_varints reader = pfw_varints(data, bytes), of;
+	struct lanes lanes = { .rows = 0 };
+	int error;
+
+	if (!bytes)
+		return -ENOENT;
+	read_head(&reader, &of);
+	if (!reader.bad && pfw_varints_next(&reader) == 0)
+		return -ENOENT;
+	error = reader.bad ? -EBADMSG : read_thread_rows(&lanes, rows, &reader, of);
+	free(lanes.row);
+	free(lanes.lane);
+	return error;
+}
+
+static int read_threads(void *user, const uint8_t *data, size_t bytes, bool last)
+{
+	return last ? pfw_table_read_threads(user, data, bytes) : 0;
+}
+
+int pfw_table_threads_from_index(struct pfw_index *index, struct pfw_table_thread_rows *rows)
+{
+	return pfw_index_parts(index, &pfw_table_kind, rows, read_threads);
 }
 
 /* ---- steps ---- */

@@ -8,6 +8,7 @@
 
 struct pfw_table_thread {
 	uint64_t process, tid;
+	uint32_t lane;	       /* of the caller */
 	struct pfw_span *span; /* span->extra: the number of its extra figures here, plus 1 */
 	size_t spans, room;
 };

@@ -147,10 +147,25 @@ static int take_step(void *user, const struct pfw_table_step_row *row)
 	return error;
 }
 
+static int take_thread_row(void *user, const struct pfw_table_thread_row *row)
+{
+	add_sums(user, &row->row.sums);
+	return row->pid != 7;
+}
+
+static int take_thread(void *user, uint64_t pid, uint64_t tid, unsigned says)
+{
+	(void)user;
+	return pid != 7 || (says == PFW_TABLE_SAYS_DEVICE) != (tid == 10001000);
+}
+
 static void rows_have_all(void **unused)
 {
 	struct made made;
-	struct sums names = { 0 }, steps = { 0 };
+	struct sums names = { 0 }, steps = { 0 }, threads = { 0 };
+	struct pfw_table_thread_rows by_thread = { .user = &threads,
+						   .row = take_thread_row,
+						   .thread = take_thread };
 	struct pfw_table_rows rows = { .user = &names, .row = take_row };
 	struct pfw_table_step_rows by_step = { .user = &steps, .row = take_step };
 
@@ -170,6 +185,8 @@ static void rows_have_all(void **unused)
 	/* Each kernel's own row, and that of the operator which launched it. */
 	assert_int_equal(names.self_device_ns, 300 * 2 * 7000ll);
 	assert_int_equal(rows.says, PFW_TABLE_SAYS_DEVICE);
+	assert_int_equal(pfw_table_read_threads(&by_thread, made.rows.data, made.rows.bytes), 0);
+	assert_memory_equal(&threads, &names, sizeof(names));
 	assert_int_equal(pfw_table_read_steps(&by_step, made.steps.data, made.steps.bytes), 0);
 	assert_int_equal(steps.rows, 30 * 3);
 	assert_int_equal(steps.count, names.count + 300);
@@ -217,6 +234,9 @@ static void damage_is_harmless(void **unused)
 		const struct pfw_blob *row = i % 2 ? &made.steps : &made.rows;
 		struct pfw_table_rows rows = { .user = &sums, .row = take_row };
 		struct pfw_table_step_rows by_step = { .user = &sums, .row = take_step };
+		struct pfw_table_thread_rows by_thread = { .user = &sums,
+							   .row = take_thread_row,
+							   .thread = take_thread };
 		size_t bytes = any_below(2) ? row->bytes : any_below(row->bytes);
 		uint8_t *copy = malloc(bytes + 1);
 
@@ -226,8 +246,10 @@ static void damage_is_harmless(void **unused)
 			copy[any_below(bytes)] = (uint8_t)any_below(256);
 		if (i % 2)
 			pfw_table_read_steps(&by_step, copy, bytes);
-		else
+		else if (i % 4)
 			pfw_table_read_rows(&rows, copy, bytes);
+		else
+			pfw_table_read_threads(&by_thread, copy, bytes);
 		free(copy);
 	}
 	release(&made);
@@ -256,6 +278,31 @@ static void too_many_rows_are_not_kept(void **unused)
 	release(&made);
 }
 
+static void too_many_threads_are_not_kept(void **unused)
+{
+	struct pfw_table_thread_rows by_thread = { .row = take_thread_row, .thread = take_thread };
+	struct sums sums = { 0 };
+	struct pfw_table_rows rows = { .user = &sums, .row = take_row };
+	struct made made;
+
+	(void)unused;
+	begin(&made);
+	for (unsigned i = 0; i < 20000; i++) {
+		add(&made,
+		    "{\"id\":1,\"name\":\"n\",\"cat\":\"app\",\"pid\":1,\"tid\":%u,\"ts\":%u.000,"
+		    "\"dur\":1.000,\"ph\":\"X\",\"args\":{}}",
+		    i, 1000 + i);
+		if (i % 4096 == 0)
+			next_block(&made);
+	}
+	end(&made);
+	assert_int_equal(pfw_table_read_rows(&rows, made.rows.data, made.rows.bytes), 0);
+	assert_int_equal(sums.count, 20000);
+	assert_int_equal(pfw_table_read_threads(&by_thread, made.rows.data, made.rows.bytes),
+			 -ENOENT);
+	release(&made);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +310,7 @@ int main(void)
 		cmocka_unit_test(shapes_as_text_are_others),
 		cmocka_unit_test(damage_is_harmless),
 		cmocka_unit_test(too_many_rows_are_not_kept),
+		cmocka_unit_test(too_many_threads_are_not_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,57 @@
+/* tools/table/answer.h - the answer of indexes to `pfw table` while it is made; private to index.c and
+ * by_thread.c.
+ */
+#pragma once
+
+#include "store/index/index.h"
+#include "store/kit/pair_ids.h"
+#include "store/kit/text_ids.h"
+#include "store/table/in_index.h"
+#include "table/table.h"
+
+struct answer {
+	const struct table_options *options;
+	struct table *table;
+	struct pfw_select_state *wanted;
+	struct pfw_table_key key;
+	struct pfw_table_line step; /* stands for the events of a step */
+	int64_t rank;		    /* of the file whose rows are added */
+	/* Of the files so far: their processes, by pid and start, and these by host. */
+	struct pfw_pair_ids processes, hosted;
+	struct pfw_text_ids hosts;
+	bool by_thread; /* rows of threads are asked for */
+	bool nests;	/* some row has self times that were found file by file */
+	/* Of each rank of a run: what its files so far say of steps. */
+	struct pfw_text_ids ranks;
+	struct {
+		unsigned steps; /* processes that have some */
+		bool followers;
+	} * leaders;
+	size_t leaders_room;
+	bool strays;	    /* events whose steps are in another file */
+	uint32_t rows_most; /* before it is looked again whether they are too many for percentiles */
+	/* Rows whose durations are read, and the lower bits of their steps; NULL: the rows are made. */
+	const uint8_t *needs;
+	uint8_t *steps;
+};
+
+/* Note what an index does not know.  0 */
+static inline int table_lacks(struct answer *answer, const char *what)
+{
+	answer->table->lacks = what;
+	return 0;
+}
+
+/* The row of a line of the current file: its number, -ENOENT if it is not wanted, or -ENOMEM.  Thread:
+ * main, as all here. */
+int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *line,
+			 const struct pfw_entry *entry);
+
+/* Whether processes or threads are chosen; whether that is asked for, or rows by process or thread. */
+bool table_limits_threads(const struct table_options *options);
+bool table_asks_threads(const struct table_options *options);
+
+/* Add the time of the chosen threads of a file; the rows of its threads.  1; 0: its index is not enough;
+ * -ENOMEM. */
+int table_add_extent(struct answer *answer, const struct pfw_summary *summary);
+int table_add_threads(struct answer *answer, struct pfw_index *index);
