@@ -41,10 +41,48 @@ static char *module_line(struct pfw_json *json, char *out, struct pfw_stack_modu
 	return pfw_json_end(json, out);
 }
 
+/* A module that was unloaded and loaded again has another entry, and needs no other line. */
+static uint64_t line_of_same(const struct pfw_stacks_chunk *stacks,
+			     const struct pfw_stack_module *module)
+{
+	struct pfw_stack_text path = pfw_stack_path(module);
+	const char *text = pfw_stack_text(stacks, path);
+
+	for (unsigned i = 0; i < PFW_STACK_MODULES; i++) {
+		const struct pfw_stack_module *other = &stacks->module[i];
+		struct pfw_stack_text its = pfw_stack_path(other);
+		const char *name = pfw_stack_text(stacks, its);
+		uint64_t line = atomic_load_explicit(&other->line, memory_order_relaxed);
+
+		if (line && its.bytes == path.bytes && name && !memcmp(name, text, path.bytes) &&
+		    !memcmp(other->build_id, module->build_id, PFW_BUILD_ID_MAX))
+			return line;
+	}
+	return 0;
+}
+
+/* Give a module its line, if there is one of the same file, or room for one.  The other half of the
+ * room is the event's. */
+static char *put_module(struct pfw_json_source *source, char *out, struct pfw_stack_module *module,
+			uint64_t ts_ns)
+{
+	const char *limit = source->limit - PFW_JSON_LINE_MAX / 2;
+	struct pfw_stacks_chunk *stacks = source->json->stacks;
+	struct pfw_stack_text path = pfw_stack_path(module);
+	const char *text = pfw_stack_text(stacks, path);
+	uint64_t line = text ? line_of_same(stacks, module) : 0;
+
+	if (line)
+		atomic_store_explicit(&module->line, line, memory_order_relaxed);
+	else if (text && PFW_JSON_STRING_ROOM(path.bytes) * 2 + PFW_JSON_FIXED_ROOM <
+				 (size_t)(limit > out ? limit - out : 0))
+		out = module_line(source->json, out, module, text, path.bytes, ts_ns);
+	return out;
+}
+
 char *pfw_json_put_modules(struct pfw_json_source *source, char *out, uint32_t stack,
 			   uint64_t ts_ns)
 {
-	const char *limit = source->limit - PFW_JSON_LINE_MAX / 2;
 	struct pfw_json *json = source->json;
 	const _Atomic uint64_t *frame = NULL;
 	unsigned count = pfw_stack_frames(json->stacks, stack, &frame);
@@ -52,18 +90,10 @@ char *pfw_json_put_modules(struct pfw_json_source *source, char *out, uint32_t s
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t word = atomic_load_explicit(&frame[i], memory_order_relaxed);
 		struct pfw_stack_module *module = module_of(json, word);
-		struct pfw_stack_text path;
-		const char *text;
 
-		if (word >> PFW_FRAME_KIND_SHIFT != PFW_FRAME_NATIVE || !module ||
-		    atomic_load_explicit(&module->line, memory_order_relaxed))
-			continue;
-		path = pfw_stack_path(module);
-		text = pfw_stack_text(json->stacks, path);
-		/* The other half is the event's. */
-		if (text && PFW_JSON_STRING_ROOM(path.bytes) * 2 + PFW_JSON_FIXED_ROOM <
-				    (size_t)(limit > out ? limit - out : 0))
-			out = module_line(json, out, module, text, path.bytes, ts_ns);
+		if (word >> PFW_FRAME_KIND_SHIFT == PFW_FRAME_NATIVE && module &&
+		    !atomic_load_explicit(&module->line, memory_order_relaxed))
+			out = put_module(source, out, module, ts_ns);
 	}
 	return out;
 }

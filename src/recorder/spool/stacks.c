@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/os.h"
+#include "recorder/guest/peek.h"
 
 /* Buckets of stacks: open addressing, insert only, at most three quarters full. */
 #define STACKS 8192u
@@ -112,6 +113,15 @@ uint32_t pfw_stacks_add(const uint64_t *frame, unsigned count)
 
 /* ---- modules ---- */
 
+bool pfw_stacks_module_is_there(const struct pfw_stack_module *module)
+{
+	uint64_t now[2];
+
+	return !module->mark_at ||
+	       (pfw_peek(now, (const void *)(uintptr_t)module->mark_at, sizeof(now)) &&
+		!memcmp(now, module->mark, sizeof(now)));
+}
+
 int pfw_stacks_module(uint64_t start, uint64_t end, uint64_t link_map, bool *fresh)
 {
 	uint32_t at = (uint32_t)(pfw_stacks_mix(start, link_map) >> 32);
@@ -132,7 +142,8 @@ int pfw_stacks_module(uint64_t start, uint64_t end, uint64_t link_map, bool *fre
 		}
 		if (state != THERE)
 			return -1;
-		if (module->start == start && module->end == end && module->link_map == link_map)
+		if (module->start == start && module->end == end && module->link_map == link_map &&
+		    pfw_stacks_module_is_there(module))
 			return (int)number;
 	}
 	return -1;

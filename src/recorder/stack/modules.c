@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -34,6 +35,7 @@ static struct {
 	struct early early[EARLY];
 	unsigned early_count;
 	uint64_t vdso;
+	uint64_t lasting[6]; /* starts of modules that are never unloaded */
 	bool ours[PFW_STACK_MODULES];
 } modules;
 
@@ -65,13 +67,27 @@ static int note_early(struct dl_phdr_info *info, size_t bytes, void *unused)
 	return 0;
 }
 
+/* The program, libc and what it begins with, the kernel's, the recorder, and an interpreter. */
 void pfw_modules_init(void)
 {
+	const uint64_t address[] = {
+		getauxval(AT_PHDR),
+		getauxval(AT_BASE),
+		(uint64_t)(uintptr_t)qsort,
+		getauxval(AT_SYSINFO_EHDR),
+		(uint64_t)(uintptr_t)pfw_modules_init,
+		(uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "Py_GetVersion"),
+	};
+	struct pfw_module module;
+
+	_Static_assert(PFW_ARRAY_LEN(address) == PFW_ARRAY_LEN(modules.lasting), "each has one");
 	modules.vdso = getauxval(AT_SYSINFO_EHDR);
 	*(void **)&modules.find = dlsym(RTLD_DEFAULT, "_dl_find_object");
 	modules.early_count = 0;
 	if (!modules.find)
 		dl_iterate_phdr(note_early, NULL);
+	for (size_t i = 0; i < PFW_ARRAY_LEN(address); i++)
+		modules.lasting[i] = pfw_module_find(&module, address[i]) ? module.cfi.start : 0;
 }
 
 static bool find_early(struct pfw_module *module, uint64_t address)
@@ -129,6 +145,14 @@ static uint32_t copy_text(char *to, uint64_t from, uint32_t room)
 	return bytes;
 }
 
+/* Whether a name begins with "./", which the kernel does not show. */
+static bool is_here(uint64_t name)
+{
+	char begin[2] = { 0 };
+
+	return pfw_peek(begin, (const void *)(uintptr_t)name, 2) && begin[1] == '/';
+}
+
 /* The path as libc knows it; the writer finds out the file's own. */
 static uint32_t read_path(char *to, const struct pfw_module *module, uint64_t name)
 {
@@ -141,8 +165,16 @@ static uint32_t read_path(char *to, const struct pfw_module *module, uint64_t na
 	}
 	if (name)
 		pfw_peek(&first, (const void *)(uintptr_t)name, 1);
-	if (first)
+	if (first == '/')
 		return copy_text(to, name, PATH_BYTES);
+	if (first) { /* opened by a relative name, from where the program is, or was */
+		n = pfw_os_getcwd(to, PATH_BYTES / 2);
+		if (n <= 0)
+			return copy_text(to, name, PATH_BYTES);
+		to[n] = '/';
+		name += first == '.' && is_here(name) ? 2 : 0;
+		return (uint32_t)n + 1 + copy_text(to + n + 1, name, PATH_BYTES / 2 - 1);
+	}
 	n = pfw_syscall6(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)to, PATH_BYTES, 0,
 			 0);
 	return n > 0 ? (uint32_t)n : 0;
@@ -170,20 +202,34 @@ static bool is_build_id(const ElfW(Nhdr) * note, uint64_t at)
 	       !memcmp(name, "GNU", 4);
 }
 
-static void put_build_id(struct pfw_stack_module *entry, uint64_t at, uint64_t bytes)
+/* Where it is; 0: it is not there. */
+static uint64_t put_build_id(struct pfw_stack_module *entry, uint64_t at, uint64_t bytes)
 {
-	uint64_t end = at + (bytes < NOTES_BYTES ? bytes : NOTES_BYTES);
+	uint64_t found = 0, end = at + (bytes < NOTES_BYTES ? bytes : NOTES_BYTES);
 	ElfW(Nhdr) note;
 
-	while (!entry->build_id_bytes && at + sizeof(note) < end &&
+	while (!found && at + sizeof(note) < end &&
 	       pfw_peek(&note, (const void *)(uintptr_t)at, sizeof(note))) {
 		uint64_t text = at + sizeof(note) + ((note.n_namesz + 3ull) & ~3ull);
 
 		if (is_build_id(&note, at) &&
-		    pfw_peek(entry->build_id, (const void *)(uintptr_t)text, note.n_descsz))
+		    pfw_peek(entry->build_id, (const void *)(uintptr_t)text, note.n_descsz)) {
 			entry->build_id_bytes = note.n_descsz;
+			found = text;
+		}
 		at = text + ((note.n_descsz + 3ull) & ~3ull);
 	}
+	return found;
+}
+
+/* Bytes that tell this file from others: of its build id, else the sizes of a segment. */
+static void mark(struct pfw_stack_module *entry, uint64_t at)
+{
+	if (pfw_peek(entry->mark, (const void *)(uintptr_t)at, sizeof(entry->mark)))
+		entry->mark_at = at;
+	for (size_t i = 0; i < PFW_ARRAY_LEN(modules.lasting); i++)
+		if (entry->start == modules.lasting[i])
+			entry->mark_at = 0;
 }
 
 /* The module's own headers are at the begin of its first segment. */
@@ -191,6 +237,7 @@ static __attribute__((noinline)) void read_notes(struct pfw_stack_module *entry)
 {
 	ElfW(Ehdr) head;
 	ElfW(Phdr) segment;
+	uint64_t marked = 0;
 
 	if (!pfw_peek(&head, (const void *)(uintptr_t)entry->start, sizeof(head)) ||
 	    memcmp(head.e_ident, ELFMAG, SELFMAG) || head.e_phentsize != sizeof(segment))
@@ -199,10 +246,16 @@ static __attribute__((noinline)) void read_notes(struct pfw_stack_module *entry)
 		uint64_t at = entry->start + head.e_phoff + i * sizeof(segment);
 
 		if (!pfw_peek(&segment, (const void *)(uintptr_t)at, sizeof(segment)))
-			return;
-		if (segment.p_type == PT_NOTE)
-			put_build_id(entry, entry->bias + segment.p_vaddr, segment.p_memsz);
+			break;
+		if (segment.p_type == PT_NOTE && !entry->build_id_bytes) {
+			at = put_build_id(entry, entry->bias + segment.p_vaddr, segment.p_memsz);
+			marked = at ? at : marked;
+		} else if (segment.p_type == PT_LOAD && segment.p_flags & PF_X && !marked) {
+			marked = at + offsetof(ElfW(Phdr), p_filesz);
+		}
 	}
+	if (marked)
+		mark(entry, marked);
 }
 
 static bool is_ours(const struct pfw_stack_module *entry)
@@ -236,6 +289,8 @@ void pfw_module_enter(struct pfw_module *module)
 		pfw_stacks_module_done(module->number);
 	}
 	module->ours = modules.ours[module->number];
+	/* Rules that were kept for another file at this place are none. */
+	module->stamp = pfw_stacks_mix(module->stamp, (uint64_t)(unsigned)module->number);
 }
 
 uint64_t pfw_module_frame(const struct pfw_module *module, uint64_t address)

@@ -56,7 +56,7 @@ static void take_mapping(void *unused, const char *line, const char *end)
 		struct pfw_stack_module *module = &pfw_stacks->module[i];
 
 		if (atomic_load_explicit(&module->state, memory_order_acquire) == 2 &&
-		    module->start == start)
+		    module->start == start && pfw_stacks_module_is_there(module))
 			set_path(module, path, (uint32_t)(end - path));
 	}
 }
