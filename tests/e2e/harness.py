@@ -109,6 +109,11 @@ def run(command, environment=None, cwd=None, status=0, **options):
     return result
 
 
+def pfw(*words, **options):
+    """Run the command; the result of run()."""
+    return run([PFW, *words], **options)
+
+
 # In a table for people; in rows of NDJSON: memory may be freed, time is never given back.
 BELOW_ZERO = re.compile(r'(?<![\w.#+-])-[0-9.]*[1-9][0-9.]* ?(?:ns|us|µs|ms|s|%)(?![\w%])'
                         r'|"self_[a-z_]*time[a-z_]*":-')

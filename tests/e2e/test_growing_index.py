@@ -9,16 +9,13 @@ import re
 import pytest
 
 import harness
+from harness import pfw
 from test_compact import member
 from test_index import PROGRAMS, index_of, lines_of, rows, write_plain
 from test_unasked_index import ask, io_lines
 
 PFW = os.environ["PFW_BIN"]
 TOTALS = ("name", "file", "file_sums", "thread", "process", "step", "loss", "part")
-
-
-def pfw(*arguments, status=0):
-    return harness.run([PFW, *arguments], harness.clean_environment(), status=status)
 
 
 def state(trace, *options, status=0):

@@ -19,6 +19,7 @@ import pandas
 import pytest
 
 import harness
+from harness import pfw
 
 PFW = os.environ["PFW_BIN"]
 PYTHON = "/usr/bin/python3"
@@ -38,10 +39,6 @@ for i in range(300):
     except OSError:
         pass
 """
-
-
-def pfw(*arguments, status=0, **options):
-    return harness.run([PFW, *arguments], harness.clean_environment(), status=status, **options)
 
 
 def index_of(trace):

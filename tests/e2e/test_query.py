@@ -19,6 +19,7 @@ import pandas
 import pytest
 
 import harness
+from harness import pfw
 
 PFW = os.environ["PFW_BIN"]
 PYTHON = "/usr/bin/python3"
@@ -50,10 +51,6 @@ DFTRACER_2 = """\
 {"id":9,"name":"open","cat":"POSIX","type":3,"pid":1,"tid":1,"ts":1795231645699165,"dur":14,"ph":1,"args":{"fhash":"68"}}
 {"id":2,"name":"read","cat":"POSIX","type":3,"pid":1,"tid":1,"ts":1795231645699175,"dur":0,"ph":1,"args":{"ret":-1}}
 """
-
-
-def pfw(*words, status=0, **options):
-    return harness.run([PFW, *words], status=status, **options)
 
 
 def query(*words, **options):

@@ -14,14 +14,11 @@ import time
 import pytest
 
 import harness
+from harness import pfw
 from test_index import KINDS, PROGRAMS, index_of, lines_of, write_foreign, write_plain
 from test_progress import GONE, LINE, read_rest
 
 PFW = os.environ["PFW_BIN"]
-
-
-def pfw(*arguments, status=0, **options):
-    return harness.run([PFW, *arguments], harness.clean_environment(), status=status, **options)
 
 
 # ---- --no-index ----

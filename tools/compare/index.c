@@ -35,12 +35,7 @@ static int64_t row_of(struct answer *answer, const struct pfw_compare_found *fou
 	const struct pfw_table_line line = {
 		.section = PFW_TABLE_IO, .name = found->name, .cat = found->cat, .step = -1
 	};
-	const struct pfw_entry entry = { .kind = PFW_ENTRY_EVENT,
-					 .has = PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PH,
-					 .ph = 'X',
-					 .name = found->name,
-					 .cat = found->cat,
-					 .args = { .at = "{}", .bytes = 2 } };
+	const struct pfw_entry entry = table_event_named(found->name, found->cat);
 
 	if (!pfw_select_entry(&answer->side->select, answer->wanted, answer->file, &entry))
 		return -ENOENT;

@@ -242,13 +242,6 @@ static int64_t own_time(const struct overlap_steps *steps, const struct overlap_
 	return figure[OVERLAP_WALL] - (waited != OVERLAP_UNKNOWN ? waited : 0);
 }
 
-static int compare_times(const void *a, const void *b)
-{
-	int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-
-	return left < right ? -1 : left > right;
-}
-
 /* The ranks of one step, step[0..count), with their own times in own[] and room for as many after
  * them. */
 static void compare_ranks(struct overlap_straggler *straggler, const struct overlap *overlap,
@@ -258,7 +251,7 @@ static void compare_ranks(struct overlap_straggler *straggler, const struct over
 	size_t slowest = 0;
 
 	memcpy(sorted, own, count * sizeof(*own));
-	qsort(sorted, count, sizeof(*own), compare_times);
+	qsort(sorted, count, sizeof(*own), pfw_order_i64);
 	/* The lower one of an even number, so that two ranks are compared with each other. */
 	median = sorted[(count - 1) / 2];
 	for (size_t i = 0; i < count; i++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "overlap/overlap.h"
 #include "share/slowest.h"
 #include "share/unrecorded.h"
@@ -76,13 +77,6 @@ static void put_figures(struct grid *grid, const unsigned *figures, const int64_
 	}
 }
 
-static int by_ns(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Rows that say how a figure differs between the ranks that have it, by nearest rank. */
 static void put_spread(struct sheet *sheet, size_t ranks, const unsigned *figures)
 {
@@ -102,7 +96,7 @@ static void put_spread(struct sheet *sheet, size_t ranks, const unsigned *figure
 			if (sheet->figure[i][number] != OVERLAP_UNKNOWN)
 				value[count++] = sheet->figure[i][number];
 		}
-		qsort(value, count, sizeof(*value), by_ns);
+		qsort(value, count, sizeof(*value), pfw_order_i64);
 		for (size_t i = 0; i < CLI_ARRAY_LEN(rows); i++) {
 			size_t place = (count * rows[i].percent + 99) / 100;
 

@@ -69,11 +69,6 @@ static bool takes_part(const struct table_options *options, const struct pfw_tra
 	return pfw_select_rank(&options->reach, file->head.rank);
 }
 
-static int64_t narrowed(__int128 sum)
-{
-	return sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
-}
-
 /* Whether a row has all steps of a trace. */
 static bool is_steps(const struct pfw_summary_name *name)
 {
@@ -84,16 +79,11 @@ static bool is_steps(const struct pfw_summary_name *name)
 /* An event with this name; of steps, with that of any of them. */
 static struct pfw_entry as_entry(const struct pfw_summary_name *name)
 {
-	static const char step[] = "ProfilerStep#0";
-	bool steps = is_steps(name);
+	static const struct pfw_slice step = { .at = "ProfilerStep#0", .bytes = 14 };
+	const struct pfw_slice its = { .at = name->name, .bytes = name->name_bytes };
+	const struct pfw_slice cat = { .at = name->cat, .bytes = name->cat_bytes };
 
-	return (struct pfw_entry){ .kind = PFW_ENTRY_EVENT,
-				   .has = PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PH,
-				   .ph = 'X',
-				   .name = { .at = steps ? step : name->name,
-					     .bytes = steps ? sizeof(step) - 1 : name->name_bytes },
-				   .cat = { .at = name->cat, .bytes = name->cat_bytes },
-				   .args = { .at = "{}", .bytes = 2 } };
+	return table_event_named(is_steps(name) ? step : its, cat);
 }
 
 /* What the calls of a name mapped, and their time if they are on no files. */
@@ -103,7 +93,7 @@ static void add_apart(struct table *table, const struct pfw_summary_name *name)
 
 	table->mapped += name->transfers ? 0 : name->bytes;
 	if (pfw_slice_is(&cat, "NET"))
-		pfw_saturate_sum(&table->net_ns, narrowed(name->sum_ns));
+		pfw_saturate_sum(&table->net_ns, pfw_saturate_i128(name->sum_ns));
 }
 
 static int add_name(const struct answer *answer, struct pfw_average *row,
@@ -111,8 +101,8 @@ static int add_name(const struct answer *answer, struct pfw_average *row,
 {
 	struct pfw_tally *sums = &row->sums;
 	const struct pfw_tally more = { .count = name->count,
-					.total_ns = narrowed(name->sum_ns),
-					.self_ns = narrowed(name->sum_ns),
+					.total_ns = pfw_saturate_i128(name->sum_ns),
+					.self_ns = pfw_saturate_i128(name->sum_ns),
 					.timed = name->durations.total,
 					.min_ns = name->min_ns,
 					.max_ns = name->max_ns };
@@ -121,10 +111,9 @@ static int add_name(const struct answer *answer, struct pfw_average *row,
 	pfw_tally_merge(sums, &more);
 	if (name->transfers) {
 		sums->transfers += name->transfers;
-		sums->bytes = pfw_saturate_add(
-			sums->bytes, name->bytes > INT64_MAX ? INT64_MAX : (int64_t)name->bytes);
+		sums->bytes = pfw_saturate_add(sums->bytes, pfw_saturate_i128(name->bytes));
 		sums->transfer_ns =
-			pfw_saturate_add(sums->transfer_ns, narrowed(name->transfer_ns));
+			pfw_saturate_add(sums->transfer_ns, pfw_saturate_i128(name->transfer_ns));
 	}
 	return answer->table->too_many ? 0
 				       : pfw_sketch_merge(&row->durations, &name->durations, true);
@@ -197,12 +186,7 @@ static int add_row(void *user, const struct pfw_table_row *row)
 					     .shapes = row->shape,
 					     .shapes_text = true,
 					     .step = -1 };
-	const struct pfw_entry entry = { .kind = PFW_ENTRY_EVENT,
-					 .has = PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PH,
-					 .ph = 'X',
-					 .name = row->name,
-					 .cat = row->cat,
-					 .args = { .at = "{}", .bytes = 2 } };
+	const struct pfw_entry entry = table_event_named(row->name, row->cat);
 	int64_t number = table_answer_row(answer, &line, &entry);
 
 	if (number >= 0)
@@ -379,11 +363,6 @@ static int add_file(struct answer *answer, const struct pfw_trace_file *file)
 
 /* ---- files ---- */
 
-static int64_t at_most(uint64_t sum)
-{
-	return sum < INT64_MAX ? (int64_t)sum : INT64_MAX;
-}
-
 /* Make a row of a file, and subtract it from the rest. */
 static int add_top(struct answer *answer, const struct pfw_summary_file *file)
 {
@@ -392,14 +371,16 @@ static int add_top(struct answer *answer, const struct pfw_summary_file *file)
 					     .step = -1,
 					     .fname = { .at = file->name,
 							.bytes = file->name_bytes } };
-	int64_t ns = at_most(file->open_ns + file->read_ns + file->write_ns + file->other_ns);
-	const struct pfw_tally sums = { .count = file->opens + file->reads + file->writes +
-						 file->others,
-					.total_ns = ns,
-					.self_ns = ns,
-					.transfers = file->transfers,
-					.transfer_ns = at_most(file->transfer_ns),
-					.bytes = at_most(file->read_bytes + file->written_bytes) };
+	int64_t ns =
+		pfw_saturate_i128(file->open_ns + file->read_ns + file->write_ns + file->other_ns);
+	const struct pfw_tally sums = {
+		.count = file->opens + file->reads + file->writes + file->others,
+		.total_ns = ns,
+		.self_ns = ns,
+		.transfers = file->transfers,
+		.transfer_ns = pfw_saturate_i128(file->transfer_ns),
+		.bytes = pfw_saturate_i128(file->read_bytes + file->written_bytes)
+	};
 	struct pfw_tally *rest = &answer->table->rest;
 	int64_t row;
 

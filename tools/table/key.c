@@ -123,3 +123,13 @@ const char *table_text(const struct pfw_average *row, unsigned n, size_t *bytes)
 {
 	return pfw_table_key_field(row->key, n, bytes);
 }
+
+struct pfw_entry table_event_named(struct pfw_slice name, struct pfw_slice cat)
+{
+	return (struct pfw_entry){ .kind = PFW_ENTRY_EVENT,
+				   .has = PFW_ENTRY_NAME | PFW_ENTRY_CAT | PFW_ENTRY_PH,
+				   .ph = 'X',
+				   .name = name,
+				   .cat = cat,
+				   .args = { .at = "{}", .bytes = 2 } };
+}

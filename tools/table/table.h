@@ -124,6 +124,9 @@ static inline bool table_annotation(const struct pfw_average *row)
 int table_key_make(struct pfw_table_key *key, const struct table_options *options,
 		   const struct pfw_table_line *line, const struct pfw_entry *entry, int64_t rank);
 
+/* An event without args, which stands for all of a name and category in an index.  Thread: any. */
+struct pfw_entry table_event_named(struct pfw_slice name, struct pfw_slice cat);
+
 /* The text of a row's n-th field.  Thread: any. */
 const char *table_text(const struct pfw_average *row, unsigned n, size_t *bytes);
 

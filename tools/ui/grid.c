@@ -8,6 +8,7 @@
 #include "store/json/emit.h"
 #include "store/json/print.h"
 #include "store/kit/grow.h"
+#include "store/kit/saturate.h"
 #include "ui/cells.h"
 #include "ui/cli.h"
 #include "ui/fit.h"
@@ -78,7 +79,7 @@ void grid_maybe(struct grid *grid, enum grid_kind kind, bool known, int64_t numb
 
 void grid_u64(struct grid *grid, enum grid_kind kind, uint64_t number)
 {
-	grid_whole(grid, kind, number > INT64_MAX ? INT64_MAX : (int64_t)number);
+	grid_whole(grid, kind, pfw_saturate_i128(number));
 }
 
 void grid_number(struct grid *grid, enum grid_kind kind, double number)

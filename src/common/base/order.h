@@ -2,9 +2,16 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* -1, 0 or 1.  Further keys follow after `?:`. */
 #define PFW_ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* The same of two int64_t, for qsort(). */
+static inline int pfw_order_i64(const void *a, const void *b)
+{
+	return PFW_ORDER(*(const int64_t *)a, *(const int64_t *)b);
+}
 
 /* The first of `count` numbers for which `before`, an expression of `at`, does not hold.  It holds
  * for all numbers before that one. */

@@ -26,6 +26,12 @@ static inline void pfw_saturate_sum(int64_t *sum, int64_t more)
 	*sum = pfw_saturate_add(*sum, more);
 }
 
+/* The nearest int64_t. */
+static inline int64_t pfw_saturate_i128(__int128 sum)
+{
+	return sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
+}
+
 /* The same of counts and sizes, which SQLite and int64_t must have, too: at most INT64_MAX. */
 static inline void pfw_saturate_u64(uint64_t *sum, uint64_t more)
 {

@@ -203,13 +203,6 @@ static void put_hosts(const struct pfw_manifest *manifest, struct pfw_printer *j
 	free(host);
 }
 
-static int compare_ranks(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void put_ranks(const struct pfw_manifest *manifest, struct pfw_printer *json)
 {
 	const struct manifest_process *process = manifest->process;
@@ -221,7 +214,7 @@ static void put_ranks(const struct pfw_manifest *manifest, struct pfw_printer *j
 			rank[count++] = process[i].rank;
 	}
 	if (count)
-		qsort(rank, count, sizeof(*rank), compare_ranks);
+		qsort(rank, count, sizeof(*rank), pfw_order_i64);
 	pfw_print(json, "\n'ranks':[");
 	for (size_t i = 0; i < count; i++) {
 		if (!i || rank[i] != rank[i - 1])

@@ -8,6 +8,7 @@
 #include "common/base/order.h"
 #include "common/base/units.h"
 #include "store/kit/grow.h"
+#include "store/kit/saturate.h"
 #include "store/line/step_name.h"
 #include "store/pass/pass.h"
 
@@ -304,11 +305,6 @@ static int resolve_step(const struct pfw_extent *extent, int64_t rank, int64_t s
 	return found ? 0 : -ENOENT;
 }
 
-static int64_t clamp(__int128 ns)
-{
-	return ns > INT64_MAX ? INT64_MAX : ns < INT64_MIN ? INT64_MIN : (int64_t)ns;
-}
-
 int pfw_time_resolve(const struct pfw_time *time, const struct pfw_extent *extent, int64_t rank,
 		     int64_t *ns, int64_t *has)
 {
@@ -324,11 +320,11 @@ int pfw_time_resolve(const struct pfw_time *time, const struct pfw_extent *exten
 		return resolve_step(extent, rank, time->value, ns, has);
 	/* 100% is after all events, also those without a duration */
 	if (time->kind == PFW_TIME_PERCENT)
-		*ns = clamp(extent->least_ns + length * time->value / 100000 +
-			    (time->value == 100000));
+		*ns = pfw_saturate_i128(extent->least_ns + length * time->value / 100000 +
+					(time->value == 100000));
 	else if (time->kind == PFW_TIME_BEGIN)
-		*ns = clamp((__int128)extent->least_ns + time->value);
+		*ns = pfw_saturate_i128((__int128)extent->least_ns + time->value);
 	else
-		*ns = clamp((__int128)extent->greatest_ns - time->value);
+		*ns = pfw_saturate_i128((__int128)extent->greatest_ns - time->value);
 	return 0;
 }
