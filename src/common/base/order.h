@@ -1,4 +1,4 @@
-/* common/base/order.h - comparing numbers: orders of several keys, bisection, least and greatest. */
+/* common/base/order.h - numbers in order: several keys, bisection, least and greatest. */
 #pragma once
 
 #include <stddef.h>

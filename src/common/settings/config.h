@@ -141,6 +141,6 @@ const char *pfw_config_lookup(char *const *environ, const char *name);
 /* The number from 0 to INT32_MAX that NAME is set to, or -1.  name NULL: -1. */
 int32_t pfw_config_number(char *const *environ, const char *name);
 
-/* Damerau-Levenshtein distance: a swap of neighbours is one edit.  SIZE_MAX: a word has more than 48
- * bytes.  Thread: any.  Signal: safe. */
+/* Damerau-Levenshtein distance: a swap of neighbours is one edit.  SIZE_MAX: a word has more than
+ * 48 bytes.  Thread: any.  Signal: safe. */
 size_t pfw_edit_distance(const char *a, const char *b);
