@@ -18,12 +18,15 @@
 #include "store/recover/live_lines.h"
 #include "store/recover/unwritten.h"
 
-/* The size of a full queue: large enough that threads are not started and joined for each batch. */
+/* The size of a full queue: large enough that threads are not started and joined for each small batch.  A batch of
+ * all columns is larger, and starting threads takes a thousandth of its time. */
 #define QUEUE_BATCHES 16u /* for each thread */
-#define QUEUE_BYTES (48u << 20)
+#define QUEUE_BYTES (8u << 20)
 
-/* A batch ends before it has more rows, or rows of more text; one block is never divided. */
+/* A batch ends before it has more rows, more values, or rows of more text; one block is never divided.  A program and
+ * the queue hold some five of them. */
 #define BATCH_ROWS 65536u
+#define BATCH_VALUES (3u << 20)
 #define BATCH_BYTES (32u << 20)
 
 /* Of one thread. */
@@ -120,8 +123,11 @@ static int open_batch(struct stream *stream, size_t rows)
 /* Whether `rows` more, of so many bytes of text, have no room in the batch that is open. */
 static bool is_full(const struct stream *stream, size_t rows, size_t bytes)
 {
-	return stream->open.batch && (stream->open.batch->rows + rows > BATCH_ROWS ||
-				      stream->open.bytes + bytes > BATCH_BYTES);
+	size_t all = stream->open.batch ? stream->open.batch->rows + rows : 0;
+
+	return stream->open.batch &&
+	       (all > BATCH_ROWS || all * stream->columns.count > BATCH_VALUES ||
+		stream->open.bytes + bytes > BATCH_BYTES);
 }
 
 static int add_rows(struct stream *stream, unsigned number, struct pfw_pass_block *block,
