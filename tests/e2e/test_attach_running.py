@@ -121,7 +121,7 @@ def test_for_a_time_and_until_its_end(running, tmp_path):
 
 
 def test_again_and_again(running, tmp_path):
-    """Each time a trace of its own, and nothing is left: no thread, no descriptor."""
+    """Each time a trace of its own, and nothing is left: no thread, no descriptor, no spool."""
     one = running(TARGET, "count", "out")
     until(lambda: one.held()[1] > 3, "it has not opened its file")
     held = one.held()
@@ -133,8 +133,10 @@ def test_again_and_again(running, tmp_path):
         time.sleep(0.05)
         again = one.pfw("attach", one.pid, "-o", "t")
         assert again.returncode == 1 and "it is recorded already" in again.stderr
+        assert one.pfw("ctl", one.pid, "status").returncode == 0
         one.detach()
         until(lambda: one.held() == held, f"{one.held()} are left of {held}")
+        assert not os.listdir(tmp_path / "spools") and ".spool" not in open(f"/proc/{one.pid}/maps").read()
     other = one.pfw("attach", one.pid, "-o", "t", "--all")
     assert other.returncode == 1 and "with other variables" in other.stderr
     nothing = one.pfw("detach", one.pid)
@@ -144,6 +146,24 @@ def test_again_and_again(running, tmp_path):
     assert len(traces) == 6
     for trace in traces:
         harness.check_trace(trace)
+
+
+def test_a_kill_after_a_second_attach(running, tmp_path):
+    """Its spool is a new one, which repairs the trace as any other."""
+    one = running(TARGET, "count", "out")
+    for name in "t", "u":
+        one.attach("-o", name)
+        until(lambda: os.path.exists(tmp_path / f"{name}.pfw"), "no trace")
+        if name == "t":
+            one.detach()
+    time.sleep(0.05)
+    one.process.kill()
+    one.process.communicate()
+    harness.run([PFW, "repair", tmp_path], one.environment)
+    events = harness.events(harness.check_trace(tmp_path / "u.pfw", reasons=("recovered",)), "pwrite")
+    offsets = [event["args"]["offset"] for event in events]
+    assert offsets == list(range(offsets[0], offsets[-1] + 1))
+    assert offsets[-1] + 1 in (size := os.path.getsize(tmp_path / "out"), size - 1)
 
 
 def test_a_process_that_does_nothing(running, tmp_path):

@@ -13,6 +13,8 @@
 #include "common/format/attach.h"
 #include "recorder/guest/say.h"
 #include "recorder/session/internal.h"
+#include "recorder/spool/leave.h"
+#include "recorder/spool/ring.h"
 
 #define LOG_FILE "DFTRACER_LOG_FILE="
 
@@ -71,6 +73,24 @@ static const char *base_of(const char *variables)
 	return "";
 }
 
+/* A program that has changed its root has a thread of ours that stays, and so does the spool. */
+static void leave_spool(void *unused)
+{
+	(void)unused;
+	if (atomic_load(&pfw_session.writer.anchored) || !pfw_session.writer.ready)
+		return;
+	pfw_writer_pause(&pfw_session.writer, true);
+	pfw_spool_leave(&pfw_session.spool);
+}
+
+/* Without a file the events are recorded all the same. */
+static void return_to_spool(void *unused)
+{
+	(void)unused;
+	pfw_spool_return(&pfw_session.spool);
+	pfw_ring_skip_all();
+}
+
 /* The trace of an earlier attachment is complete: this one gets a file of its own. */
 static int begin_again(const char *variables)
 {
@@ -79,6 +99,8 @@ static int begin_again(const char *variables)
 			"the trace's name can change");
 		return -EINVAL;
 	}
+	if (pfw_session.writer.ready)
+		pfw_session_do(return_to_spool, NULL);
 	pfw_identity_set_base(&pfw_session.identity, base_of(variables));
 	/* If no event came, pfw_session_resume() makes the spool anew, with the name. */
 	return pfw_session.writer.ready ? pfw_session_rename(true) : 0;
@@ -110,9 +132,16 @@ static int begin(const struct pfw_attach_block *block)
 
 static int end(void)
 {
+	int error;
+
 	if (atomic_load(&pfw_session.state) != ON)
 		return -ESRCH;
-	return pfw_stop();
+	error = pfw_stop();
+	/* An unfinished trace needs it: `pfw repair` completes that. */
+	if (pfw_session.spool.header &&
+	    atomic_load(&pfw_session.spool.header->state) == PFW_SPOOL_DONE)
+		pfw_session_do(leave_spool, NULL);
+	return error;
 }
 
 void pfw_attached(struct pfw_attach_block *block)

@@ -129,6 +129,7 @@ bool pfw_session_make_process(const struct pfw_spool_header *parent)
 		.pid = id->process.pid,
 		.start_time = id->process.start_time,
 		.fill = fill_header,
+		.leaves = pfw_session.variables != NULL,
 		.user = &name,
 	};
 

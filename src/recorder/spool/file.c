@@ -9,6 +9,7 @@
 #include "common/base/text.h"
 #include "common/format/clock.h"
 #include "recorder/guest/locked.h"
+#include "recorder/spool/leave.h"
 
 #define SHM_DIR "/dev/shm"
 /* A process takes at most this share of what is free: torch's workers die of SIGBUS once 60 of a
@@ -263,6 +264,8 @@ static int map_header(struct pfw_spool *spool, int fd, const struct pfw_spool_ow
 			23 /* MADV_POPULATE_WRITE; older kernels fault at the first touch */);
 	fill_header(owner, mapped);
 	spool->header = mapped;
+	if (spool->leaves)
+		pfw_spool_note(spool, mapped, 0, spool->mapped + pfw_os_page_bytes());
 	return 0;
 }
 
@@ -292,6 +295,7 @@ static int make_in(struct pfw_spool *spool, const char *dir, const struct pfw_sp
 	if (error && spool->header) {
 		pfw_os_munmap(spool->header, spool->mapped + pfw_os_page_bytes());
 		spool->header = NULL;
+		spool->parts = 0;
 	}
 	return error;
 }
@@ -300,6 +304,7 @@ int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs,
 		     const struct pfw_spool_owner *owner)
 {
 	memset(spool, 0, sizeof(*spool));
+	spool->leaves = owner->leaves;
 	for (unsigned i = 0; i < PFW_ARRAY_LEN(dirs->dir) && dirs->dir[i]; i++)
 		if (!make_in(spool, dirs->dir[i], owner, true) ||
 		    !make_in(spool, dirs->dir[i], owner, false))
@@ -313,6 +318,29 @@ int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs,
 		return -ENOMEM;
 	fill_header(owner, spool->header);
 	return 0;
+}
+
+int pfw_spool_remake(struct pfw_spool *spool, uint64_t bytes)
+{
+	char *slash = strrchr(spool->path, '/');
+	int fd, error;
+
+	*slash = '\0';
+	fd = pfw_os_open(spool->path, O_RDWR | O_TMPFILE, 0600);
+	*slash = '/';
+	if (fd < 0)
+		fd = take_name(-1, spool->path);
+	error = fd < 0 ? fd : pfw_os_fallocate(fd, 0, bytes);
+	if (error && fd >= 0)
+		pfw_os_close(fd);
+	return error ? error : fd;
+}
+
+int pfw_spool_name(struct pfw_spool *spool, int fd)
+{
+	struct stat st;
+
+	return pfw_os_fstat(fd, &st) || st.st_nlink ? 0 : take_name(fd, spool->path);
 }
 
 int pfw_spool_open(const struct pfw_spool *spool)
@@ -404,6 +432,8 @@ void *pfw_spool_append(struct pfw_spool *spool, int fd, enum pfw_chunk_kind kind
 		chunk = is_full(spool, bytes) ? NULL : map_chunk(spool, fd, kind, bytes);
 	if (!chunk)
 		return NULL;
+	if (spool->leaves && at >= spool->mapped)
+		pfw_spool_note(spool, chunk, at, bytes);
 	chunk->kind = (uint32_t)kind;
 	chunk->index = index;
 	chunk->bytes = bytes;

@@ -9,6 +9,13 @@
 
 #define PFW_SPOOL_PATH_MAX 512
 
+/* A part of the file, and where it is mapped. */
+#define PFW_SPOOL_PARTS 128u
+struct pfw_spool_part {
+	char *at;
+	uint64_t offset, bytes;
+};
+
 struct pfw_spool {
 	struct pfw_spool_header *header; /* mapped; NULL = no spool */
 	uint64_t limit;			 /* bytes it may grow to */
@@ -19,7 +26,12 @@ struct pfw_spool {
 	/* A chunk of `full_bytes` or more found no space: none is tried before `full_until_ns`
 	 * (MONOTONIC), as every one of thousands of threads may want a ring. */
 	uint64_t full_bytes, full_until_ns;
-	char path[PFW_SPOOL_PATH_MAX]; /* "" while heap */
+	char path[PFW_SPOOL_PATH_MAX]; /* "" if it never had a file */
+	/* Of a spool that may leave its file (leave.h), all parts; more than PFW_SPOOL_PARTS: they
+	 * are not all here, and it stays. */
+	bool leaves;
+	unsigned parts;
+	struct pfw_spool_part part[PFW_SPOOL_PARTS];
 };
 
 /* Directories for spools, in order of preference, ended by NULL: only PFW_SPOOL_DIR if it is set,
@@ -47,6 +59,7 @@ struct pfw_spool_owner {
 	/* For the first chunks: bytes to allocate and to map together with the header. */
 	uint64_t made_bytes, mapped_bytes;
 	uint64_t asked_bytes; /* of memory, by the user; 0 = a small share */
+	bool leaves;	      /* struct pfw_spool's */
 };
 
 /*
@@ -56,6 +69,11 @@ struct pfw_spool_owner {
  */
 int pfw_spool_create(struct pfw_spool *spool, const struct pfw_spool_dirs *dirs,
 		     const struct pfw_spool_owner *owner);
+
+/* For leave.h: a new file of `bytes` bytes where the spool's was, without a name if possible: its
+ * descriptor or -errno.  Then give it the name: 0 or -errno. */
+int pfw_spool_remake(struct pfw_spool *spool, uint64_t bytes);
+int pfw_spool_name(struct pfw_spool *spool, int fd);
 
 /* Open the spool for pfw_spool_append(): a descriptor of the calling thread's table, -1 if it is in
  * anonymous memory, or -errno. */

@@ -522,6 +522,26 @@ void pfw_ring_space_made(void)
 	pfw_os_futex_wake((const uint32_t *)&space_made, INT32_MAX);
 }
 
+static void skip(struct pfw_ring *ring)
+{
+	struct pfw_ring_chunk *stretch = atomic_load(&ring->stretch);
+	uint64_t head = atomic_load(&stretch->head), next = head + stretch->capacity;
+
+	if (ring->drain != stretch || head & PFW_RING_CLOSED)
+		return;
+	ring->drained = next;
+	stretch->saved_tail[0] = stretch->saved_tail[1] = next;
+	stretch->tail_seen = next;
+	atomic_store(&stretch->tail, next);
+	atomic_store(&stretch->head, next);
+}
+
+void pfw_ring_skip_all(void)
+{
+	for (struct pfw_ring *ring = pfw_ring_first(); ring; ring = ring->next)
+		skip(ring);
+}
+
 void pfw_ring_forget_all(void)
 {
 	atomic_store(&registry, NULL);

@@ -209,6 +209,10 @@ bool pfw_ring_half_full(const struct pfw_ring *ring);
 /* Wake all producers that wait for room or for a ring.  Thread: drain. */
 void pfw_ring_space_made(void);
 
+/* Empty all rings, whose records came after the trace was complete, and give them positions that no
+ * thread knows which was interrupted then (leave.h).  Nothing may be recorded meanwhile. */
+void pfw_ring_skip_all(void);
+
 /* Empty the registry without touching the rings, which are the parent's.
  * Thread: a forked child's only one. */
 void pfw_ring_forget_all(void);
