@@ -26,6 +26,29 @@ def test_findings_are_those_of_the_report(tmp_path):
     assert found == rows("--no-index", "-j1", path)
 
 
+def test_the_line_of_code_is_named(tmp_path):
+    """Where calls have stacks, a finding about I/O says which line spent most time in such calls."""
+    path = loop(tmp_path / "t", "small_calls")
+    plain = rows(path)
+    number = 0
+    for file in path.glob("*.pfw"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        for line in lines:
+            number += line["cat"] == "POSIX"
+            if line["cat"] == "POSIX" and number % 3:  # as the slow ones of many
+                line["args"]["stack"] = ["/lib/libc.so.6+0x1", f"/home/me/train.py({number % 3}): load", "train.py(9): main"]
+            if line["name"] == "process":
+                line["args"]["stacks"] = True
+        file.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    found = {one["rule"]: one for one in rows(path)}
+    assert list(found) == [one["rule"] for one in plain] and "small_calls" in found
+    spent = {one["line"]: one["total"] for one in map(json.loads, run(
+        [PFW, "table", "-g", "line", "--format=ndjson", path]).stdout.splitlines()) if one["section"] == "io" and one["line"]}
+    most = max(spent, key=spent.get)
+    assert len(spent) == 2 and f", most of those with a stack in {most}: " in found["small_calls"]["finding"]
+    assert "with a stack" not in "".join(one["finding"] for one in plain)
+
+
 def test_for_people(tmp_path):
     loop(tmp_path / "t", "loader")
     text = advise("t", cwd=tmp_path).stdout

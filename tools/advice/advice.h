@@ -13,7 +13,7 @@
 #include "ui/host.h"
 
 #define ADVICE_RULES 24u
-#define ADVICE_TEXT 600u
+#define ADVICE_TEXT 900u
 #define ADVICE_NO_COST (-1)
 
 struct finding {

@@ -152,6 +152,7 @@ static int body(void *user, struct survey_input *input)
 	int status, printed = CLI_OK;
 
 	unasked_of_survey(&advise->survey, &input->traces, false);
+	advice_see(&advise->advice, &input->traces);
 	progress_begin("advise", advise->survey.quiet, false);
 	status = advice_ask(&asking);
 	progress_hide();

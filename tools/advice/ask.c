@@ -78,6 +78,14 @@ static bool has_counters(const struct advice *advice)
 	return advice->figure[F_calls_read_bytes] != UNKNOWN;
 }
 
+/* Stacks are in no index either: lines are read only where I/O may be a finding. */
+static bool has_lines(const struct advice *advice)
+{
+	const int64_t *figure = advice->steps ? advice->in_steps : advice->figure;
+
+	return advice->stacks && figure[F_io] != UNKNOWN && figure[F_io] >= figure[F_wall] / 20;
+}
+
 static const struct question first[] = {
 	{ &cli_overlap, { "--steps" }, NULL },
 	{ &cli_patterns, { "--row-limit=500" }, NULL },
@@ -87,6 +95,7 @@ static const struct question first[] = {
 
 static const struct question more[] = {
 	{ &cli_table, { "--group-by=process" }, loads },
+	{ &cli_table, { "--group-by=name,line", "--fname=/*", "--row-limit=500" }, has_lines },
 	{ &cli_counters, { "--cat=COUNTER", "--name=page faults" }, has_counters },
 	{ &cli_counters, { "--cat=COUNTER", "--name=memory", "--since=50%" }, has_counters },
 	{ &cli_counters, { "--cat=COUNTER", "--name=memory", "--since=75%" }, has_counters },

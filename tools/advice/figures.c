@@ -7,6 +7,8 @@
 
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
+#include "store/line/io.h"
+#include "store/traces/traces.h"
 
 static const char *const keys[COLUMNS] = {
 #define X(key) [C_##key] = #key,
@@ -162,11 +164,13 @@ static bool is_one(const char *name, const char *const *names)
 	return *names;
 }
 
+static const char *const locks[] = { "flock", "lockf", "fcntl", NULL };
+static const char *const syncs[] = {
+	"fsync", "fdatasync", "sync_file_range", "syncfs", "sync", NULL
+};
+
 static void take_call(const struct row *row, const char *name)
 {
-	static const char *const locks[] = { "flock", "lockf", "fcntl", NULL };
-	static const char *const syncs[] = { "fsync",  "fdatasync", "sync_file_range",
-					     "syncfs", "sync",	    NULL };
 	int64_t count = whole_of(row, C_count, 0), ns = whole_of(row, C_total, 0);
 
 	if (is_one(name, locks)) {
@@ -176,6 +180,42 @@ static void take_call(const struct row *row, const char *name)
 		add_figure(row->advice, F_sync_calls, count);
 		add_figure(row->advice, F_sync_ns, ns);
 	}
+}
+
+/* What a call does: the place of its bit in enum advice_calls. */
+static unsigned calls_of(const char *name)
+{
+	const struct pfw_slice text = { .at = name, .bytes = strlen(name) };
+	static const unsigned char bits[] = { [PFW_ROLE_OPEN] = ADVICE_OPENS,
+					      [PFW_ROLE_READ] = ADVICE_READS,
+					      [PFW_ROLE_WRITE] = ADVICE_WRITES,
+					      [PFW_ROLE_COPY] = ADVICE_READS,
+					      [PFW_ROLE_OTHER] = ADVICE_OTHERS };
+	enum pfw_call_role role = pfw_io_call_named(&text).role;
+
+	if (is_one(name, locks))
+		return (unsigned)__builtin_ctz(ADVICE_LOCKS);
+	if (is_one(name, syncs))
+		return (unsigned)__builtin_ctz(ADVICE_WRITES);
+	return (unsigned)__builtin_ctz(bits[role] ? bits[role] : ADVICE_OTHERS);
+}
+
+/* Add the time of calls to their line of code. */
+static int take_line(const struct row *row, const char *name)
+{
+	struct advice *advice = row->advice;
+	struct advice_line found = { .ns = { 0 } };
+	size_t i = 0;
+
+	text_of(row, C_line, found.text, sizeof(found.text));
+	if (!*found.text)
+		return 0;
+	while (i < advice->lines && strcmp(advice->line[i].text, found.text) != 0)
+		i++;
+	if (i == advice->lines && PFW_PUSH(advice->line, advice->lines, advice->line_room, found))
+		return -ENOMEM;
+	pfw_saturate_sum(&advice->line[i].ns[calls_of(name)], whole_of(row, C_total, 0));
+	return 0;
 }
 
 /* A worker: a process that its parent forked. */
@@ -200,6 +240,8 @@ static int take_table(const struct row *row)
 	if (!is_of(row, "io"))
 		return 0;
 	text_of(row, C_name, name, sizeof(name));
+	if (row->advice->place[C_line] < row->grid->columns)
+		return take_line(row, name);
 	if (*name)
 		take_call(row, name);
 	text_of(row, C_process, name, sizeof(name));
@@ -268,6 +310,12 @@ static int take_counters(const struct row *row)
 	return 0;
 }
 
+void advice_see(struct advice *advice, const struct pfw_traces *traces)
+{
+	for (size_t i = 0; i < traces->count; i++)
+		advice->stacks |= traces->file[i].head.stacks;
+}
+
 int advice_take(struct advice *advice, const char *command, const struct grid *grid,
 		const char *section)
 {
@@ -301,5 +349,6 @@ void advice_release(struct advice *advice)
 	free(advice->step);
 	free(advice->worker);
 	free(advice->half);
+	free(advice->line);
 	*advice = (struct advice){ .any = false };
 }

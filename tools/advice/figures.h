@@ -26,7 +26,7 @@
 /* X(key): what else a row says */
 #define OTHER_COLUMNS(X) \
 	X(rank) X(step) X(steps_own) X(fname) X(section) X(name) X(key) X(count) X(total) X(process) X(mapped_bytes) \
-	X(growth_bytes) X(pid) X(min) X(mean) X(max) X(last)
+	X(growth_bytes) X(line) X(pid) X(min) X(mean) X(max) X(last)
 /* clang-format on */
 
 enum figure {
@@ -45,9 +45,22 @@ enum column {
 
 #define UNKNOWN INT64_MIN
 
+/* What calls do, as bits: which lines of code a finding asks for. */
+enum advice_calls {
+	ADVICE_READS = 1 << 0,
+	ADVICE_WRITES = 1 << 1, /* syncs, too */
+	ADVICE_OPENS = 1 << 2,
+	ADVICE_OTHERS = 1 << 3,
+	ADVICE_LOCKS = 1 << 4,
+	ADVICE_CALLS = 5, /* how many */
+};
+
+#define ADVICE_LINE 256u
+
 /* What the rules look at; all zero: nothing yet. */
 struct advice {
 	bool any;		 /* there is a row of all ranks */
+	bool stacks;		 /* calls have them */
 	int64_t figure[FIGURES]; /* of all ranks, of all files */
 	int64_t in_steps[FIGURES];
 	const struct grid_column *columns; /* of the last rows, and where they have what is wanted */
@@ -58,6 +71,12 @@ struct advice {
 	struct advice_time {
 		int64_t rank, step, ns;
 	} * rank, *step, *worker;
+	/* Of each line of code, the time of its calls that have stacks. */
+	struct advice_line {
+		char text[ADVICE_LINE]; /* its begin, if it is longer */
+		int64_t ns[ADVICE_CALLS];
+	} * line;
+	size_t lines, line_room;
 	size_t ranks, rank_room, steps, step_room, workers, worker_room;
 	/* Memory of a process in the second half of the time; its last quarter says whether that grew. */
 	struct advice_growth {
@@ -73,6 +92,10 @@ struct advice {
 		[256]; /* the file with most bytes mapped that is no library, and the sum of such */
 	int64_t mapped_top, mapped;
 };
+
+/* Note what the traces say of themselves. */
+struct pfw_traces;
+void advice_see(struct advice *advice, const struct pfw_traces *traces);
 
 /* Take the rows of a command that a host got.  0 or -ENOMEM. */
 int advice_take(struct advice *advice, const char *command, const struct grid *grid,

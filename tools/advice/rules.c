@@ -25,6 +25,7 @@ struct search {
 	size_t count;
 	int64_t explained_ns; /* of I/O that no compute hides: by a finding that says why */
 	int64_t stalls_ns;    /* by a finding that says which steps are long */
+	char line[ADVICE_LINE + 64];
 };
 
 static int64_t figure(const struct search *search, enum figure which)
@@ -48,6 +49,31 @@ static int64_t gain(const struct search *search, int64_t ns)
 		search, search->advice->figure[F_compute] == UNKNOWN ? F_io : F_io_unoverlapped);
 
 	return ns < most ? ns : most;
+}
+
+/* ", most of those with a stack in FILE(LINE): FUNCTION": the line of code that spent most time in such calls;
+ * "": none has a stack.  `calls`: bits of enum advice_calls.  The text lasts until the next one. */
+static const char *in_line(struct search *search, unsigned calls)
+{
+	const struct advice_line *most = NULL;
+	int64_t most_ns = 0;
+
+	for (size_t i = 0; i < search->advice->lines; i++) {
+		const struct advice_line *line = &search->advice->line[i];
+		int64_t ns = 0;
+
+		for (unsigned j = 0; j < ADVICE_CALLS; j++)
+			ns += calls >> j & 1 ? line->ns[j] / ADVICE_CALLS : 0;
+		if (ns > most_ns) {
+			most_ns = ns;
+			most = line;
+		}
+	}
+	if (!most)
+		return "";
+	snprintf(search->line, sizeof(search->line), ", most of those with a stack in %s",
+		 most->text);
+	return search->line;
 }
 
 /* Less is gone in the noise of a run. */
@@ -102,9 +128,10 @@ static void find_io(struct search *search)
 	add(search, "io_alone", alone,
 	    "Read ahead (more DataLoader workers, prefetch_factor), write checkpoints in the background.",
 	    "pfw overlap --steps",
-	    "No compute hides I/O; of reads (%s) and writes (%s), %s takes the most",
+	    "No compute hides I/O; of reads (%s) and writes (%s), %s takes the most%s",
 	    cli_seconds(reads), cli_seconds(writes),
-	    *search->advice->top_file ? search->advice->top_file : "files without a name");
+	    *search->advice->top_file ? search->advice->top_file : "files without a name",
+	    in_line(search, ~0u));
 }
 
 static int by_ns(const void *a, const void *b)
@@ -271,8 +298,9 @@ static void find_small(struct search *search)
 	explain(search, ns);
 	add(search, "small_calls", ns,
 	    "Read and write more at a time: buffered I/O, one file of many samples, larger chunks.",
-	    "pfw patterns", "%s of %s reads and writes move less than 1 KB",
-	    cli_count((uint64_t)small), cli_count((uint64_t)calls));
+	    "pfw patterns", "%s of %s reads and writes move less than 1 KB%s",
+	    cli_count((uint64_t)small), cli_count((uint64_t)calls),
+	    in_line(search, ADVICE_READS | ADVICE_WRITES));
 }
 
 static void find_random(struct search *search)
@@ -285,8 +313,9 @@ static void find_random(struct search *search)
 	explain(search, ns);
 	add(search, "random_reads", ns,
 	    "Read in order of the file, or shuffle samples by blocks that are read whole.",
-	    "pfw patterns", "%s of %s reads go back in their file",
-	    cli_count((uint64_t)figure(search, F_read_random)), cli_count((uint64_t)reads));
+	    "pfw patterns", "%s of %s reads go back in their file%s",
+	    cli_count((uint64_t)figure(search, F_read_random)), cli_count((uint64_t)reads),
+	    in_line(search, ADVICE_READS));
 }
 
 /* Reads and writes at odd places, which file systems and direct I/O round up; in a row they are in the page
@@ -305,8 +334,9 @@ static void find_unaligned(struct search *search)
 	explain(search, ns);
 	add(search, "unaligned", ns,
 	    "Begin records at multiples of 4 KiB, or read and write whole blocks of the file.",
-	    "pfw patterns", "%s of %s reads and writes do not begin at a multiple of 4 KiB",
-	    cli_count((uint64_t)odd), cli_count((uint64_t)placed));
+	    "pfw patterns", "%s of %s reads and writes do not begin at a multiple of 4 KiB%s",
+	    cli_count((uint64_t)odd), cli_count((uint64_t)placed),
+	    in_line(search, ADVICE_READS | ADVICE_WRITES));
 }
 
 /* Bytes that had to come from storage, while nothing was computed. */
@@ -322,8 +352,9 @@ static void find_page_cache(struct search *search)
 	explain(search, ns);
 	add(search, "page_cache", ns,
 	    "Keep the data on a faster disk or in memory, read ahead, or read each file once.",
-	    "pfw patterns", "The page cache misses: of %s that calls read, %s came from storage",
-	    cli_bytes((uint64_t)calls), cli_bytes((uint64_t)storage));
+	    "pfw patterns", "The page cache misses: of %s that calls read, %s came from storage%s",
+	    cli_bytes((uint64_t)calls), cli_bytes((uint64_t)storage),
+	    in_line(search, ADVICE_READS));
 }
 
 static void find_locks(struct search *search)
@@ -335,9 +366,10 @@ static void find_locks(struct search *search)
 	explain(search, ns);
 	add(search, "lock_wait", ns, "Hold locks shorter, or give each process a file of its own.",
 	    "pfw query --where 'name =~ \"^(flock|lockf|fcntl)$\"' --sort-by=-dur --limit=20",
-	    "%s calls of flock, lockf and fcntl wait for locks, on average %s",
+	    "%s calls of flock, lockf and fcntl wait for locks, on average %s%s",
 	    cli_count((uint64_t)figure(search, F_lock_calls)),
-	    cli_time(figure(search, F_lock_ns) / figure(search, F_lock_calls)));
+	    cli_time(figure(search, F_lock_ns) / figure(search, F_lock_calls)),
+	    in_line(search, ADVICE_LOCKS));
 }
 
 /* Large writes, and waiting until they are on storage. */
@@ -355,10 +387,11 @@ static void find_checkpoints(struct search *search)
 	add(search, "checkpoint", ns,
 	    "Write checkpoints in the background (torch.distributed.checkpoint.async_save), less often, or to a faster disk.",
 	    "pfw table --group-by=fname --sort-by=total",
-	    "The program waits for its checkpoints: %s writes of %s take %s, %s syncs %s",
+	    "The program waits for its checkpoints: %s writes of %s take %s, %s syncs %s%s",
 	    cli_count((uint64_t)writes), cli_bytes((uint64_t)figure(search, F_written_bytes)),
 	    cli_seconds(figure(search, F_write_us)),
-	    cli_count((uint64_t)figure(search, F_sync_calls)), cli_seconds(sync));
+	    cli_count((uint64_t)figure(search, F_sync_calls)), cli_seconds(sync),
+	    in_line(search, ADVICE_WRITES));
 }
 
 static void find_metadata(struct search *search)
@@ -377,14 +410,16 @@ static void find_metadata(struct search *search)
 	if (repeated)
 		add(search, "opened_again", ns, "Keep files open, or what was read from them.",
 		    "pfw patterns",
-		    "%s of %s opens are of a file that the process had opened before",
-		    cli_count((uint64_t)again), cli_count((uint64_t)opens));
+		    "%s of %s opens are of a file that the process had opened before%s",
+		    cli_count((uint64_t)again), cli_count((uint64_t)opens),
+		    in_line(search, ADVICE_OPENS));
 	else
 		add(search, "metadata", ns,
 		    "Put many small files into one, keep directory listings, stat less.",
 		    "pfw patterns",
-		    "%s calls that move no data (opens, stats, listings) take longer than reads and writes",
-		    cli_count((uint64_t)figure(search, F_metadata_calls)));
+		    "%s calls that move no data (opens, stats, listings) take longer than reads and writes%s",
+		    cli_count((uint64_t)figure(search, F_metadata_calls)),
+		    in_line(search, ADVICE_OPENS | ADVICE_OTHERS));
 }
 
 /* Mapped input makes no calls; that it is waited for shows in page faults only. */

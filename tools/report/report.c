@@ -172,6 +172,7 @@ static int put_data(struct report *report, struct survey_input *input)
 	fputs("},", report->json);
 	if (status <= CLI_PROBLEMS && strcmp(report->format, "html") == 0)
 		report_flame(report, input->traces.count);
+	advice_see(&report->advice, &input->traces);
 	more = status > CLI_PROBLEMS ? status : put_findings(report);
 	fputs("\n\"notes\":[", report->json);
 	for (size_t i = 0; i < report->notes; i++)

@@ -3,8 +3,7 @@
  * A Python frame is `FILE(LINE): FUNCTION`.  A native one is `PATH+0xOFFSET` as recorded; `pfw symbolize`
  * makes it one of the former kind, or `PATH: FUNCTION`.
  */
-#ifndef PFW_STORE_LINE_FRAME_H
-#define PFW_STORE_LINE_FRAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ bool pfw_frame_users_file(const char *path, size_t bytes);
 
 /* The same of a frame.  One of a module that is not the user's ends with ` [PATH]` of the module. */
 bool pfw_frame_users(const char *frame, size_t bytes);
-
-#endif

@@ -26,6 +26,7 @@ static void read_text(const struct pfw_entry *entry, const char *key, char *out,
 
 void pfw_trace_take_process(struct pfw_trace *trace, const struct pfw_entry *entry)
 {
+	struct pfw_value stacks;
 	struct pfw_slice clock;
 
 	trace->ours = true;
@@ -37,6 +38,8 @@ void pfw_trace_take_process(struct pfw_trace *trace, const struct pfw_entry *ent
 	read_text(entry, "run", trace->run, sizeof(trace->run));
 	read_text(entry, "host", trace->host, sizeof(trace->host));
 	read_text(entry, "boot", trace->boot, sizeof(trace->boot));
+	trace->stacks = pfw_entry_arg(entry, "stacks", &stacks) &&
+			pfw_slice_is(&stacks.text, "true");
 	trace->imported = pfw_arg_text(entry, "clock", &clock) && pfw_slice_is(&clock, "imported");
 }
 

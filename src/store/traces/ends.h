@@ -11,6 +11,7 @@ struct pfw_trace {
 	char host[72];
 	char boot[40]; /* the kernel's boot id */
 	bool imported; /* by `pfw import`: its lines stand in the order in which spans begin */
+	bool stacks;   /* calls have args.stack: PFW_STACK was set */
 	uint64_t pid;
 	int64_t rank; /* -1: none */
 	uint64_t world_size;
