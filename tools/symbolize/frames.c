@@ -217,11 +217,11 @@ static Dwarf_Die *unit_of(const struct module *module, Dwarf_Addr address, Dwarf
 {
 	Dwarf_Die *unit = elfutils.dwfl_module_addrdie(module->elf, address, bias);
 
-	while (!unit || elfutils.dwarf_haspc(unit, address - *bias) <= 0) {
+	if (unit)
+		return unit;
+	do
 		unit = elfutils.dwfl_module_nextcu(module->elf, unit, bias);
-		if (!unit)
-			break;
-	}
+	while (unit && elfutils.dwarf_haspc(unit, address - *bias) <= 0);
 	return unit;
 }
 
