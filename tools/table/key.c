@@ -39,13 +39,17 @@ static int add_code_line(struct pfw_table_key *key, const struct pfw_table_line 
 		return pfw_table_key_text(key, "", 0);
 	pfw_walk_init(&frames, &line->stack);
 	while (pfw_elements_next(&frames, &frame)) {
-		size_t bytes;
+		size_t bytes = frame.text.bytes;
+		const char *text = frame.text.at;
 
 		if (frame.type != PFW_VALUE_STRING)
 			continue;
-		bytes = pfw_slice_decode(&frame.text, key->field, PFW_TABLE_TEXT_MAX);
-		if (pfw_frame_users(key->field, bytes))
-			return pfw_table_key_text(key, key->field, bytes);
+		if (frame.text.escaped) {
+			text = key->field;
+			bytes = pfw_slice_decode(&frame.text, key->field, PFW_TABLE_TEXT_MAX);
+		}
+		if (pfw_frame_users(text, bytes))
+			return pfw_table_key_text(key, text, bytes);
 		innermost = innermost.at ? innermost : frame.text;
 	}
 	return pfw_table_key_slice(key, &innermost);

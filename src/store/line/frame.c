@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "store/kit/hash.h"
+
 static bool begins(const char *text, size_t bytes, const char *word)
 {
 	size_t length = strlen(word);
@@ -169,14 +171,32 @@ static size_t file_of(const char *frame, size_t bytes)
 	return at ? (size_t)(at - frame) : 0;
 }
 
-bool pfw_frame_users(const char *frame, size_t bytes)
+static bool is_users(const char *frame, size_t bytes)
 {
 	size_t file;
 	const char *module = module_of(frame, bytes, &file);
 
 	if (module)
 		return pfw_frame_users_file(module, file);
-	return (pfw_frame_address(frame, bytes, &file, NULL) ||
-		(file = bytes ? file_of(frame, bytes) : 0)) &&
-	       pfw_frame_users_file(frame, file);
+	if (!pfw_frame_address(frame, bytes, &file, NULL))
+		file = bytes ? file_of(frame, bytes) : 0;
+	return file && pfw_frame_users_file(frame, file);
+}
+
+/* Frames that were asked for lately, by their hashes: a trace has few, each of them often. */
+#define RECENT 1024u
+
+static _Thread_local struct recent {
+	uint64_t hash; /* 0: none */
+	bool users;
+} recents[RECENT];
+
+bool pfw_frame_users(const char *frame, size_t bytes)
+{
+	uint64_t hash = pfw_hash_text(pfw_hash_seed(), frame, bytes);
+	struct recent *recent = &recents[hash % RECENT];
+
+	if (recent->hash != hash || !hash)
+		*recent = (struct recent){ hash, is_users(frame, bytes) };
+	return recent->users;
 }
