@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "common/encode/text.h"
+
 /* The header may be of a damaged spool: a member without a NUL ends with its array. */
 static char *key_text(char *out, const char *key, const char *text, size_t size)
 {
@@ -45,6 +47,8 @@ char *pfw_line_process(struct pfw_json *json, char *out, const struct pfw_spool_
 	out = key_text(out, "clock", header->clock, sizeof(header->clock));
 	if (spool)
 		out = key_text(out, "spool", spool, PFW_PAGE_BYTES);
+	if (header->stacks)
+		out = pfw_append(out, ",\"stacks\":true");
 	return pfw_json_end(json, out);
 }
 

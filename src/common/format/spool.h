@@ -32,7 +32,7 @@
 #include "common/format/record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 12u		      /* increased by any change of a struct below */
+#define PFW_SPOOL_VERSION 13u		      /* increased by any change of a struct below */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
@@ -145,6 +145,7 @@ struct pfw_spool_header {
 	uint32_t whole_us;	     /* ts and dur in whole µs */
 	uint32_t metadata;	     /* args are written */
 	uint32_t disable_tids;	     /* tid = pid in every line */
+	uint32_t stacks;	     /* PFW_STACK is set */
 	uint32_t child; /* its trace is named -pidNNN: a traced ancestor has the same rank */
 	uint32_t launcher;
 	_Atomic uint32_t file_made; /* the trace exists under the path in the second page */

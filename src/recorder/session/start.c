@@ -99,6 +99,7 @@ static void fill_header(struct pfw_spool_header *header, void *user)
 	header->whole_us = pfw_session.config.whole_us;
 	header->metadata = pfw_session.config.metadata;
 	header->disable_tids = pfw_session.config.disable_tids;
+	header->stacks = pfw_session.config.stack.min_ns || pfw_session.config.stack.every;
 	pfw_identity_header(id, header);
 	strcpy(header->clock, pfw_clock_name());
 	memcpy(header->version_text, PFW_VERSION, sizeof(PFW_VERSION));
