@@ -38,16 +38,16 @@ static unsigned read_id(uint8_t id[MODULE_ID_MAX], const char *text, size_t byte
 	return (unsigned)bytes / 2;
 }
 
+/* ---- files ---- */
+
+#ifdef PFW_HAVE_DW
+
 static const char *id_text(char out[2 * MODULE_ID_MAX + 1], const uint8_t *id, unsigned bytes)
 {
 	for (unsigned i = 0; i < bytes && i < MODULE_ID_MAX; i++)
 		sprintf(out + 2 * i, "%02x", id[i]);
 	return bytes ? out : "none";
 }
-
-/* ---- files ---- */
-
-#ifdef PFW_HAVE_DW
 
 /* The build id of what is open; 0 bytes: none. */
 static unsigned id_of(const struct module *module, const uint8_t **id)
