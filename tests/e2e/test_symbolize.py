@@ -1,11 +1,12 @@
 """`pfw symbolize`: addresses in stacks become the functions and lines of the program that ran."""
+import ctypes.util
 import gzip
 import json
 import re
 import shutil
 
 import pytest
-from harness import PFW, SOURCE, compile_c, run
+from harness import PFW, SOURCE, clean_environment, compile_c, run
 
 TARGET = SOURCE / "tests/e2e/symbolize_target.c"
 LINES = {match[1]: number for number, text in enumerate(TARGET.read_text().splitlines(), 1)
@@ -124,6 +125,20 @@ def test_without_debug_information(tmp_path):
         shutil.move(program if program.exists() else moved, there)
         (slow, sort), _ = symbolize(path, "--root", tmp_path / "root", out=f"{there.name}-lines.pfw")
         assert slow[:3] == SLOW and sort[:2] == SORT
+
+
+@pytest.mark.skipif(not ctypes.util.find_library("debuginfod"), reason="libdebuginfod is not installed")
+def test_debuginfod(tmp_path):
+    """A program that is not here comes from a server, by its build id."""
+    program = build(tmp_path)
+    own = [[frame for frame in stack if frame.startswith(str(program))] for stack in stacks_of(program)]
+    path, server = trace(tmp_path / "t.pfw", own, ids(own)), tmp_path / "server/buildid" / build_id(program)
+    server.mkdir(parents=True)
+    shutil.copy(program, server / "executable")
+    shutil.move(program, server / "debuginfo")
+    run([PFW, "symbolize", path, "-o", tmp_path / "o.pfw"], clean_environment(
+        DEBUGINFOD_URLS=f"file://{tmp_path}/server/", DEBUGINFOD_CACHE_PATH=str(tmp_path / "cache")))
+    assert [stack[:2] for stack in read(tmp_path / "o.pfw")] == [SLOW[:2], SORT]
 
 
 def test_another_build(tmp_path):
