@@ -11,15 +11,18 @@ All functions may be called from any thread.
 """
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from ._api import (Segment, Stats, compute_event, counter, current, dump, enabled, event, flush, instant,
                    on_trace_ready, schedule, set_rank, span, start, stats, step, stop, version)
-from ._calls import trace_calls
-from ._dask import to_dask
-from ._read import Lines, query, read, scan
-from ._tables import Run, Table, compare, memory, overlap, patterns, summary, table
 from ._trace import record_function, trace
+
+if TYPE_CHECKING:
+    from ._calls import trace_calls
+    from ._dask import to_dask
+    from ._read import Lines, query, read, scan
+    from ._tables import Run, Table, compare, memory, overlap, patterns, summary, table
 
 __all__ = ["Lines", "Run", "Segment", "Stats", "Table", "compare", "compute_event", "counter", "current", "dump",
            "enabled", "event", "flush", "instant", "memory", "on_trace_ready", "overlap", "patterns", "query", "read",
@@ -28,15 +31,26 @@ __all__ = ["Lines", "Run", "Segment", "Stats", "Table", "compare", "compute_even
 __version__ = version()
 
 
+# What reads traces, what traces calls, and pfw.torch's, for short: loaded when they are asked for, as programs that only
+# record should not wait for them.
+_LATER = {**dict.fromkeys(("Lines", "query", "read", "scan"), "_read"),
+          **dict.fromkeys(("Run", "Table", "compare", "memory", "overlap", "patterns", "summary", "table"), "_tables"),
+          **dict.fromkeys(("compare_impls", "memory_profile"), "torch"), "to_dask": "_dask",
+          "trace_calls": "_calls"}
+
+
 def __getattr__(name: str) -> Any:
-    """pfw.torch's, for short; what they need is loaded when they are asked for."""
-    if name in ("compare_impls", "memory_profile"):
-        from . import torch
-        return getattr(torch, name)
     if name == "plot":
-        import importlib
         return importlib.import_module("pfw.plot")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"pfw.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def load_ipython_extension(shell: Any) -> None:

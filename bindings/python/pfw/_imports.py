@@ -1,7 +1,6 @@
 """Has a function called with a module as soon as that has been imported."""
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
@@ -12,8 +11,11 @@ from typing import Any
 _wanted: dict[str, list[Callable[[ModuleType], None]]] = {}
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds nothing itself: it has those modules looked at when they have been imported."""
+class _Finder:
+    """Finds nothing itself: it has those modules looked at when they have been imported.
+
+    No importlib.abc.MetaPathFinder: that would import importlib.resources, which takes longer than all of pfw.
+    """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None
                   ) -> importlib.machinery.ModuleSpec | None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import collections
 import functools
-import inspect
 import os
 import sys
 import time
+import types
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -63,6 +63,8 @@ def _async_generator(function: Function, name: str, category: str | None) -> Fun
 
 
 def _function(function: Function, name: str | None, category: str | None) -> Function:
+    import inspect  # here: it takes as long as the rest of pfw
+
     name = name or getattr(function, "__qualname__", None) or repr(function)
     if inspect.isasyncgenfunction(function):
         return _async_generator(function, name, category)
@@ -83,7 +85,7 @@ def _attribute(value: Any, name: str | None, category: str | None) -> Any:
 
 def _class(cls: type, name: str | None, category: str | None) -> type:
     for key, value in list(vars(cls).items()):
-        own = inspect.isfunction(value) or isinstance(value, (staticmethod, classmethod))
+        own = isinstance(value, (types.FunctionType, staticmethod, classmethod))
         hidden = key.startswith("__") and key not in ("__init__", "__call__", "__iter__", "__next__",
                                                       "__getitem__", "__enter__", "__exit__")
         if own and not hidden:
@@ -171,6 +173,8 @@ class record_function:
             _annotated.append((self.name, since, time.time_ns()))
 
     def __call__(self, function: Wrapped) -> Wrapped:
+        import inspect
+
         @functools.wraps(function)
         def recorded(*args: Any, **keywords: Any) -> Any:
             with record_function(self.name, self.args):
