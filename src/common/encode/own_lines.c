@@ -35,7 +35,7 @@ char *pfw_line_process(struct pfw_json *json, char *out, const struct pfw_spool_
 		       const char *spool, uint64_t tid)
 {
 	out = pfw_json_begin(json, out, "process", "M", tid, header->start_ns);
-	out = pfw_json_key_u64(out, "format", 1);
+	out = pfw_json_key_u64(out, "format", PFW_TRACE_FORMAT);
 	out = key_text(out, "version", header->version_text, sizeof(header->version_text));
 	out = key_text(out, "run", header->run, sizeof(header->run));
 	out = key_text(out, "host", header->host, sizeof(header->host));

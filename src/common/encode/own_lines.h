@@ -15,6 +15,9 @@
 #include "common/format/source.h"
 #include "common/format/spool.h"
 
+/* Of the lines of a trace, in its first one.  docs/format.rst describes each, and trace.schema.json. */
+#define PFW_TRACE_FORMAT 1
+
 /* `process`, the first line of a file, at header->start_ns.  `spool`: path of the spool, or NULL if
  * it is on the heap. */
 char *pfw_line_process(struct pfw_json *json, char *out, const struct pfw_spool_header *header,
