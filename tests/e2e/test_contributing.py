@@ -22,7 +22,7 @@ import harness
 Edit = collections.namedtuple("Edit", "file how text block")
 EXAMPLE = re.compile(r'^\.\. example: (?:(new) (\S+)|(\S+) (after|before|without) "(.*)")$')
 TREE = ["CHANGELOG.rst", "CMakeLists.txt", "CONTRIBUTING.rst", "LICENSE", "README.rst", "bindings",
-        "cmake", "docs", "include", "src", "tests", "tools"]
+        "cmake", "docs", "include", "packaging", "src", "tests", "tools"]
 TARGETS = ["pfw", "pfw_shared", "pfw_preload", "calls_target", "linked_calls_target"]
 
 

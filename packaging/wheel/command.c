@@ -1,0 +1,30 @@
+/* command.c - the command of a wheel: all of it is in libpfwread.so.1, which has most of that code anyway.
+ *
+ * Else a wheel would have SQLite and the commands twice, and be over 3 MB.  The library lies in the package,
+ * which no search path of the dynamic linker knows: the version of Python is in its name.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "ui/cli.h"
+
+int main(int argc, char **argv)
+{
+	char libraries[PATH_MAX], prefix[PATH_MAX], path[PATH_MAX + 32];
+	int (*command)(int, char **) = NULL;
+	void *library = NULL;
+
+	if (cli_find_libraries(libraries, prefix)) {
+		snprintf(path, sizeof(path), "%s/libpfwread.so.1", libraries);
+		library = dlopen(path, RTLD_NOW);
+	} else {
+		snprintf(path, sizeof(path), "the package of libpfwread.so.1 is nowhere");
+	}
+	if (library)
+		*(void **)&command = dlsym(library, "pfw_read_command");
+	if (!command) {
+		fprintf(stderr, "pfw: %s: install pfwtrace again\n", library ? dlerror() : path);
+		return CLI_USAGE;
+	}
+	return command(argc, argv);
+}
