@@ -121,6 +121,12 @@ void cell_put(struct cell_line *line, const struct cell *cell, size_t width, enu
 	cell_blanks(line, side == CELL_LEFT ? blanks : 0);
 }
 
+void cell_put_number(struct cell_line *line, const char *text, size_t bytes, size_t width)
+{
+	line->blanks += bytes < width ? width - bytes : 0;
+	put_word(line, text, bytes);
+}
+
 void cell_end(struct cell_line *line)
 {
 	line->blanks = 0;

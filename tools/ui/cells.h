@@ -40,6 +40,9 @@ void cell_blanks(struct cell_line *line, size_t count);
  * terminal or break a line. */
 void cell_put(struct cell_line *line, const struct cell *cell, size_t width, enum cell_side side);
 
+/* The same for a number, right-aligned: its text ends with no blank, and has no control bytes. */
+void cell_put_number(struct cell_line *line, const char *text, size_t bytes, size_t width);
+
 /* Write what waits, before something else is written to the same file. */
 void cell_flush(struct cell_line *line);
 

@@ -267,8 +267,12 @@ static void put_row(const struct grid *grid, struct cell_line *line, const struc
 
 		if (column[i].hidden)
 			continue;
-		cell = show(grid, &row[i], width < TEXT_WIDTH ? width : TEXT_WIDTH, number);
 		cell_blanks(line, shown++ ? GAP : 0);
+		if (row[i].shown && row[i].bytes && !column[i].left) {
+			cell_put_number(line, grid->text.data + row[i].text, row[i].bytes, width);
+			continue;
+		}
+		cell = show(grid, &row[i], width < TEXT_WIDTH ? width : TEXT_WIDTH, number);
 		cell_put(line, &cell, width, column[i].left ? CELL_LEFT : CELL_RIGHT);
 	}
 	cell_end(line);
