@@ -6,9 +6,9 @@
 
 #include "common/base/os.h"
 
-/* The kernel reads the word as a signal set before it rejects the first argument.  No seccomp filter
- * can forbid this call. */
-bool pfw_peek_word(uintptr_t address)
+/* Whether the word at an address can be read: the kernel reads it as a signal set before it rejects
+ * the first argument.  No seccomp filter can forbid this call. */
+static bool word_readable(uintptr_t address)
 {
 	return pfw_syscall6(SYS_rt_sigprocmask, ~0, (long)address, 0, 8, 0, 0) == -EINVAL;
 }
@@ -26,7 +26,7 @@ bool pfw_peek(void *to, const void *from, size_t bytes)
 	/* The call is forbidden or missing: test each page first. */
 	for (uintptr_t at = (uintptr_t)from & ~7ul; at < (uintptr_t)from + bytes;
 	     at = (at | 4095) + 1) {
-		if (!pfw_peek_word(at))
+		if (!word_readable(at))
 			return false;
 	}
 	memcpy(to, from, bytes);

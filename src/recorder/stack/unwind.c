@@ -45,6 +45,14 @@ static uint64_t own_top(uint64_t sp)
 	return sp < main_top && main_top - sp < FAR ? main_top : 0;
 }
 
+/* Whether the page of an aligned word is there.  (valgrind would answer anything that is not copied.) */
+static bool is_there(uint64_t at)
+{
+	uint64_t word;
+
+	return pfw_peek(&word, (const void *)(uintptr_t)at, sizeof(word));
+}
+
 /* Whether everything from sp to the top is there.  Between another stack (of a coroutine, or of a
  * signal handler) and the thread's own lies a page that is not. */
 static bool look(struct pfw_stack_thread *thread, uint64_t sp)
@@ -55,7 +63,7 @@ static bool look(struct pfw_stack_thread *thread, uint64_t sp)
 	    end - sp > (uint64_t)LOOK_PAGES * PAGE)
 		return false;
 	for (uint64_t at = sp & ~(PAGE - 1ull); at < end; at += PAGE) {
-		if (!pfw_peek_word(at)) {
+		if (!is_there(at)) {
 			thread->looks++;
 			return false;
 		}
@@ -81,7 +89,7 @@ static bool extend(struct pfw_unwind *walk, uint64_t at)
 	if (at < walk->low || at - walk->high >= EXTEND_MAX)
 		return false;
 	while (at >= walk->high) {
-		if (walk->high == walk->thread->top || !pfw_peek_word(walk->high))
+		if (walk->high == walk->thread->top || !is_there(walk->high))
 			return false;
 		walk->high += PAGE;
 	}

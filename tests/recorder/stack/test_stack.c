@@ -343,7 +343,7 @@ static void a_wrong_frame_pointer_leads_nowhere(void **state)
 /* The tables of this program, copied, and damaged. */
 static void damaged_tables_are_no_rule(void **state)
 {
-	uint64_t pc = (uint64_t)(uintptr_t)compare + 4, from, bytes = 0, delta;
+	uint64_t pc = (uint64_t)(uintptr_t)compare + 4, from, bytes = 0, delta, word;
 	struct pfw_rule rule, other;
 	struct pfw_module module;
 	char *copy;
@@ -353,7 +353,8 @@ static void damaged_tables_are_no_rule(void **state)
 	rule = pfw_cfi_rule(&module.cfi, pc);
 	assert_int_not_equal(rule.kind, PFW_RULE_NONE);
 	from = module.cfi.header;
-	while (from + bytes < module.cfi.end && pfw_peek_word((from + bytes) & ~7ull))
+	while (from + bytes < module.cfi.end &&
+	       pfw_peek(&word, (const void *)((from + bytes) & ~7ull), sizeof(word)))
 		bytes = ((from + bytes) | 4095) + 1 - from;
 	copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(pfw_peek(copy, (void *)(uintptr_t)from, bytes));
