@@ -420,6 +420,7 @@ def test_a_share_above_100_percent_is_explained(tmp_path):
         for thread in range(threads):
             trace.add("read", "POSIX", 0, 9_000, {"fname": "/d/x", "ret": 1}, tid=100 + thread)
         assert table(trace.write(tmp_path / "t.pfw")).stdout.splitlines()[0] == head
+    assert " ".join(terminal(50, "table", tmp_path / "t.pfw")[:2]) == head  # in as many lines as it takes
 
 
 def test_text_of_io(tmp_path):

@@ -219,8 +219,8 @@ static int make_view(struct table_view *view, struct table *table,
 }
 
 /* The wall time, and how much of it the rows took: threads work side by side, so it may be more. */
-static void print_head(const struct table *table, const struct table_options *options,
-		       const struct table_view *view, size_t views)
+static void put_head(FILE *out, const struct table *table, const struct table_view *view,
+		     size_t views)
 {
 	/* Not a difference of doubles, which hold the time of day to 256 ns only. */
 	double wall =
@@ -228,28 +228,50 @@ static void print_head(const struct table *table, const struct table_options *op
 	const char *before = "; ";
 	bool more = false;
 
-	/* --plain reads only the blocks that its conditions may want. */
-	if (options->plain || table->extent.greatest_ns <= table->extent.least_ns)
-		return;
-	printf("Wall %s", cli_time(pfw_saturate_whole(wall)));
+	fprintf(out, "Wall %s", cli_time(pfw_saturate_whole(wall)));
 	for (size_t i = 0; i < views; i++) {
 		bool io = view[i].section == PFW_TABLE_IO;
 		double net_ns = io ? (double)table->net_ns : 0;
 		double self_ns = fmax(view[i].self_us * 1000 - net_ns, 0);
 
-		printf("%s%s took %s (%.1f%%)", before, io ? "I/O" : "compute",
-		       cli_time(pfw_saturate_whole(self_ns)), self_ns * 100 / wall);
+		fprintf(out, "%s%s took %s (%.1f%%)", before, io ? "I/O" : "compute",
+			cli_time(pfw_saturate_whole(self_ns)), self_ns * 100 / wall);
 		if (net_ns > 0)
-			printf(", sockets and waiting %s (%.1f%%)", cli_time(table->net_ns),
-			       net_ns * 100 / wall);
+			fprintf(out, ", sockets and waiting %s (%.1f%%)", cli_time(table->net_ns),
+				net_ns * 100 / wall);
 		before = ", ";
 		more |= view[i].self_us * 1e3 > wall || view[i].self_device_us * 1e3 > wall;
 		if (view[i].has_device)
-			printf(", %s %s (%.1f%%)", view[i].device,
-			       cli_time(pfw_saturate_whole(view[i].self_device_us * 1000)),
-			       view[i].self_device_us * 1e5 / wall);
+			fprintf(out, ", %s %s (%.1f%%)", view[i].device,
+				cli_time(pfw_saturate_whole(view[i].self_device_us * 1000)),
+				view[i].self_device_us * 1e5 / wall);
 	}
-	printf("%s\n\n", more ? ", added up over threads" : "");
+	fprintf(out, "%s", more ? ", added up over threads" : "");
+}
+
+/* In lines as wide as the table may be. */
+static void print_head(const struct table *table, const struct table_options *options,
+		       const struct table_view *view, size_t views)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *out;
+
+	/* --plain reads only the blocks that its conditions may want. */
+	if (options->plain || table->extent.greatest_ns <= table->extent.least_ns)
+		return;
+	out = open_memstream(&text, &bytes);
+	if (!out)
+		return;
+	put_head(out, table, view, views);
+	if (fclose(out) == 0) {
+		if (options->survey->width)
+			cli_wrapped(stdout, text, 0, 0, (int)options->survey->width);
+		else
+			puts(text);
+		putchar('\n');
+	}
+	free(text);
 }
 
 void table_print(struct table *table, const struct table_options *options)
