@@ -1,5 +1,8 @@
 /* preload/preload.c - libpfw_preload.so: exports libc's names and pfw.h's as jumps; see table.h.
  *
+ * With PFW_PRELOAD_SYNC it becomes libpfw_preload_sync.so, which also has the names of locks and
+ * sleeps (PFW_CALLS=+sync): in the other object they would cost every program a jump for each lock.
+ *
  * It needs nothing but libc: a preloaded object with a missing library would keep every program
  * from starting.  Each exported name is one indirect jump through a slot, so any arguments, and
  * vfork's return address, pass unchanged.  A slot first leads to a resolver; after the constructor,
@@ -62,6 +65,16 @@ extern char **environ;
 	".globl " #name "\n" \
 	".type " #name ", %function\n" #name ":\n" JUMP(name) ".size " #name ", . - " #name "\n"
 
+/* The first argument for the rows that this object exports, the second for others. */
+#define EXPORTED_POSIX(yes, no) yes
+#define EXPORTED_STDIO EXPORTED_POSIX
+#define EXPORTED_NET EXPORTED_POSIX
+#ifdef PFW_PRELOAD_SYNC
+#define EXPORTED_SYNC EXPORTED_POSIX
+#else
+#define EXPORTED_SYNC(yes, no) no
+#endif
+
 #define CALL_ROW(name)                                                                       \
 	extern char resolve_##name[] __asm__("pfw_resolve_" #name)                           \
 		__attribute__((visibility("hidden")));                                       \
@@ -75,7 +88,7 @@ extern char **environ;
 extern char resolvers_begin[] __asm__("pfw_resolvers_begin") __attribute__((visibility("hidden")));
 extern char resolvers_end[] __asm__("pfw_resolvers_end") __attribute__((visibility("hidden")));
 __asm__(".pushsection pfw_resolvers, \"ax\"\npfw_resolvers_begin:\n.popsection\n");
-#define CALL_ANY(category, ret, name, ...) CALL_ROW(name)
+#define CALL_ANY(category, ret, name, ...) EXPORTED_##category(CALL_ROW(name), )
 #include "common/calls/calls.def"
 __asm__(".pushsection pfw_resolvers, \"ax\"\npfw_resolvers_end:\n.popsection\n");
 
@@ -144,8 +157,9 @@ static const char *const call_name[] = {
 };
 #define CALLS (sizeof(call_name) / sizeof(call_name[0]))
 
+/* NULL: not exported. */
 static void *_Atomic *const call_slot[CALLS] = {
-#define CALL_ANY(category, ret, name, ...) &slot_##name,
+#define CALL_ANY(category, ret, name, ...) EXPORTED_##category(&slot_##name, NULL),
 #include "common/calls/calls.def"
 };
 
@@ -219,13 +233,14 @@ void *resolve_slot(void *_Atomic *slot)
 static void resolve_all(void)
 {
 	for (size_t i = 0; i < CALLS; i++)
-		real[i] = next_definition(i);
+		real[i] = call_slot[i] ? next_definition(i) : NULL;
 }
 
 static void settle_all(void)
 {
 	for (size_t i = 0; i < CALLS; i++)
-		settle(call_slot[i], real[i] ? real[i] : (void *)no_such_call);
+		if (call_slot[i])
+			settle(call_slot[i], real[i] ? real[i] : (void *)no_such_call);
 }
 
 /* ---- the recorder ---- */

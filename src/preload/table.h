@@ -53,10 +53,11 @@ enum pfw_api_slot {
 /* What the preload object passes to the recorder. */
 struct pfw_preload {
 	const char *abi;
-	void *const *real;	    /* the next definition of each call, NULL = none */
-	void *_Atomic *const *slot; /* slots of the exported names, in the same order */
-	void *_Atomic *const *api;  /* slots of pfw.h's functions, PFW_API_SLOTS */
-	_Atomic uint32_t *early;    /* how often each call was made before the constructor */
+	void *const *real; /* the next definition of each call, NULL = none */
+	void *_Atomic *const
+		*slot; /* slots of the exported names, in the same order; NULL = not exported */
+	void *_Atomic *const *api; /* slots of pfw.h's functions, PFW_API_SLOTS */
+	_Atomic uint32_t *early;   /* how often each call was made before the constructor */
 	uint32_t call_count;
 	bool asked; /* by pfw_start(): record even without DFTRACER_ENABLE */
 };

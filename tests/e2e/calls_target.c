@@ -16,6 +16,7 @@
 #include "calls_aio.h"
 #include "calls_process.h"
 #include "calls_net.h"
+#include "calls_sync.h"
 /* clang-format on */
 
 static const struct test_case cases[] = {
@@ -470,6 +471,35 @@ static const struct test_case cases[] = {
 	{ "epoll_pwait2", "epoll_pwait2", "NET", case_epoll_wait },
 	{ "eventfd_read", "eventfd_read", "NET", case_eventfd },
 	{ "eventfd_write", "eventfd_write", "NET", case_eventfd },
+	{ "pthread_mutex_lock", "pthread_mutex_lock", "SYNC", case_robust },
+	{ "pthread_mutex_timedlock", "pthread_mutex_timedlock", "SYNC", case_robust },
+	{ "pthread_mutex_clocklock", "pthread_mutex_clocklock", "SYNC", case_robust },
+	{ "pthread_rwlock_rdlock", "pthread_rwlock_rdlock", "SYNC", case_rwlock },
+	{ "pthread_rwlock_wrlock", "pthread_rwlock_wrlock", "SYNC", case_rwlock },
+	{ "pthread_rwlock_timedrdlock", "pthread_rwlock_timedrdlock", "SYNC", case_rwlock },
+	{ "pthread_rwlock_timedwrlock", "pthread_rwlock_timedwrlock", "SYNC", case_rwlock },
+	{ "pthread_rwlock_clockrdlock", "pthread_rwlock_clockrdlock", "SYNC", case_rwlock },
+	{ "pthread_rwlock_clockwrlock", "pthread_rwlock_clockwrlock", "SYNC", case_rwlock },
+	{ "pthread_cond_wait", "pthread_cond_wait", "SYNC", case_cond },
+	{ "pthread_cond_timedwait", "pthread_cond_timedwait", "SYNC", case_cond },
+	{ "pthread_cond_clockwait", "pthread_cond_clockwait", "SYNC", case_cond },
+	{ "pthread_barrier_wait", "pthread_barrier_wait", "SYNC", case_barrier },
+	{ "pthread_join", "pthread_join", "SYNC", case_join },
+	{ "pthread_timedjoin_np", "pthread_timedjoin_np", "SYNC", case_join },
+	{ "pthread_clockjoin_np", "pthread_clockjoin_np", "SYNC", case_join },
+	{ "sem_wait", "sem_wait", "SYNC", case_semaphore },
+	{ "sem_timedwait", "sem_timedwait", "SYNC", case_semaphore },
+	{ "sem_clockwait", "sem_clockwait", "SYNC", case_semaphore },
+	{ "mtx_lock", "mtx_lock", "SYNC", case_mutex },
+	{ "mtx_timedlock", "mtx_timedlock", "SYNC", case_mutex },
+	{ "cnd_wait", "cnd_wait", "SYNC", case_cond },
+	{ "cnd_timedwait", "cnd_timedwait", "SYNC", case_cond },
+	{ "thrd_join", "thrd_join", "SYNC", case_join },
+	{ "thrd_sleep", "thrd_sleep", "SYNC", case_nanosleep },
+	{ "nanosleep", "nanosleep", "SYNC", case_nanosleep },
+	{ "clock_nanosleep", "clock_nanosleep", "SYNC", case_clock_nanosleep },
+	{ "usleep", "usleep", "SYNC", case_usleep },
+	{ "sleep", "sleep", "SYNC", case_sleep },
 };
 
 static const char *const rows[] = {

@@ -203,7 +203,7 @@ def check_trace(path, reasons=("exit", "exec"), lost=0):
         if line["name"] == "thread_name" and line["cat"] == "pfw":
             named.add(line["tid"])
         assert line["cat"] in ("pfw", "PP", "COUNTER") or line["tid"] in named, f"{path}: {line} before its thread"
-    if any(line["cat"] not in ("POSIX", "STDIO", "NET", "COUNTER", "pfw") for line in lines):
+    if any(line["cat"] not in ("POSIX", "STDIO", "NET", "SYNC", "COUNTER", "pfw") for line in lines):
         run([PFW, "table", "--row-limit", "-1", "--format", "ndjson", "-q", path], status=None)
     return lines
 

@@ -39,7 +39,7 @@ class Run:
     def made(self, name="t.pfw", *names):
         """The program's own events; I/O, where it is traced, left out."""
         return [line for line in harness.events(self.lines(name), *names)
-                if line["cat"] not in ("POSIX", "STDIO", "NET")]
+                if line["cat"] not in ("POSIX", "STDIO", "NET", "SYNC")]
 
 
 @pytest.fixture(params=WAYS)

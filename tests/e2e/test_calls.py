@@ -26,7 +26,7 @@ TESTS = pathlib.Path(os.environ["PFW_BUILD_DIR"]) / "tests"
 # links it, which rewrites the addresses that the program calls.
 WAYS = {
     "preload": (TESTS / "calls_target",
-                {"DFTRACER_INIT": "PRELOAD", "LD_PRELOAD": os.environ["PFW_PRELOAD"]}),
+                {"DFTRACER_INIT": "PRELOAD", "LD_PRELOAD": os.environ["PFW_PRELOAD"].replace(".so", "_sync.so")}),
     "attach": (TESTS / "linked_calls_target", {}),
 }
 MARK = "/row/"
@@ -50,7 +50,7 @@ def events_of(path):
     """The intercepted calls of one trace, in its order."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines[-1]["name"] == "end" and lines[-1]["args"]["lost"] == 0, lines[-1]
-    return [line for line in lines if line["cat"] in ("POSIX", "STDIO", "NET")], lines[-1]["args"]
+    return [line for line in lines if line["cat"] in ("POSIX", "STDIO", "NET", "SYNC")], lines[-1]["args"]
 
 
 def split_at_marks(events):
@@ -92,6 +92,8 @@ def told(event):
         del args["fname"]
     for key in {"fname", "target"} & set(args):
         args[key] = re.sub(r"^pipe:\[\d+\]$", "pipe:[]", args[key]) if args[key] is not None else None
+    if event["cat"] == "SYNC" and not args["fname"].startswith("clock"):
+        args["fname"] = re.sub(r"^(\w+):\[(?:[^+]+\+)?(?:0x)?[0-9a-f]+\]$", r"\1:[]", args["fname"])
     if "errno" in args:
         args["errno"] = getattr(errno, args["errno"], args["errno"])
     for key in NAMED & set(args):
@@ -120,7 +122,8 @@ def runs(request, tmp_path_factory):
     # The names of files take part in what the calls return: as long in both.
     plain_work = run_target(program, plain, clean | {"DFTRACER_ENABLE": "0"})
     traced_work = run_target(program, traced, clean | variables | {
-        "DFTRACER_ENABLE": "1", "DFTRACER_DATA_DIR": "all", "DFTRACER_LOG_FILE": str(top / "t")})
+        "DFTRACER_ENABLE": "1", "DFTRACER_DATA_DIR": "all", "DFTRACER_LOG_FILE": str(top / "t"),
+        "PFW_CALLS": "+sync", "PFW_SYNC_MIN": "1ns"})
     expected = [json.loads(line) for line in (traced / "expected").read_text().splitlines()]
     events, end = events_of(top / "t.pfw")
     return {

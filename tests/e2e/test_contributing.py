@@ -23,7 +23,7 @@ Edit = collections.namedtuple("Edit", "file how text block")
 EXAMPLE = re.compile(r'^\.\. example: (?:(new) (\S+)|(\S+) (after|before|without) "(.*)")$')
 TREE = ["CHANGELOG.rst", "CMakeLists.txt", "CONTRIBUTING.rst", "LICENSE", "README.rst", "bindings",
         "cmake", "docs", "include", "packaging", "src", "tests", "tools"]
-TARGETS = ["pfw", "pfw_shared", "pfw_preload", "calls_target", "linked_calls_target"]
+TARGETS = ["pfw", "pfw_shared", "pfw_preload", "pfw_preload_sync", "calls_target", "linked_calls_target"]
 
 
 def code_block(lines, number):

@@ -27,7 +27,7 @@ def expected(row):
             "OTHER": {fname: (0, 0, 0, 1, 0, 0)}}[role]
 
 
-FILE_ROWS = [row for row in ROWS if row[0] != "NET"]
+FILE_ROWS = [row for row in ROWS if row[0] not in ("NET", "SYNC")]
 EXPECTED = {fname: counts for row in ROWS for fname, counts in expected(row).items()}
 OF_FILES = {fname: counts for row in FILE_ROWS for fname, counts in expected(row).items()}
 
@@ -111,12 +111,12 @@ def test_index(trace):
     files = select("fname, opens, reads, writes, others, read_bytes, written_bytes FROM file "
                    "WHERE fname != ''")
     assert {fname: tuple(map(int, counts)) for fname, *counts in files} == EXPECTED
-    names = select("name, bytes FROM name WHERE cat IN ('POSIX', 'STDIO', 'NET')")
+    names = select("name, bytes FROM name WHERE cat IN ('POSIX', 'STDIO', 'NET', 'SYNC')")
     assert {name: int(moved) for name, moved in names} == {
         name: MOVED[moves] for _, name, _, _, moves in ROWS}
 
 
 def test_query(trace):
-    for category in ("POSIX", "STDIO", "NET"):
+    for category in ("POSIX", "STDIO", "NET", "SYNC"):
         found = run([PFW, "query", "--cat", category, "--count", trace]).stdout
         assert int(found) == sum(row[0] == category for row in ROWS)

@@ -8,6 +8,9 @@
 #include "run/run.h"
 #include "ui/cli.h"
 
+#define PRELOAD "libpfw_preload.so"
+#define PRELOAD_SYNC "libpfw_preload_sync.so"
+
 static int link_into(const char *directory, const char *target)
 {
 	char path[PATH_MAX + 64];
@@ -30,7 +33,7 @@ static void recorder_beside(char recorder[PATH_MAX + 16], const char *preload)
 static int link_preload(struct run *run, char *path, size_t size)
 {
 	const char *tmp = getenv("TMPDIR");
-	char recorder[PATH_MAX + 16];
+	char recorder[PATH_MAX + 16], *name;
 	int error;
 
 	if (!tmp || !*tmp || strpbrk(tmp, " :") || strlen(tmp) > PATH_MAX / 2 ||
@@ -45,14 +48,16 @@ static int link_preload(struct run *run, char *path, size_t size)
 	error = link_into(run->links, path);
 	if (!error)
 		error = link_into(run->links, recorder);
-	if ((size_t)snprintf(path, size, "%s/libpfw_preload.so", run->links) >= size)
+	name = strdup(run_base_name(path));
+	if (!name || (size_t)snprintf(path, size, "%s/%s", run->links, name) >= size)
 		error = -ENAMETOOLONG;
+	free(name);
 	return error;
 }
 
 void run_remove_links(const struct run *run)
 {
-	static const char *const names[] = { "libpfw_preload.so", "libpfw.so.1" };
+	static const char *const names[] = { PRELOAD, PRELOAD_SYNC, "libpfw.so.1" };
 	char path[PATH_MAX + 64];
 
 	if (!run->links[0])
@@ -78,6 +83,17 @@ static int prepend(const char *variable, const char *entry)
 	return 0;
 }
 
+/* The object that also has the names of locks and sleeps, which would cost others a jump for each lock. */
+static int take_sync(char path[PATH_MAX])
+{
+	size_t used = (size_t)(run_base_name(path) - path);
+
+	if (used + sizeof(PRELOAD_SYNC) > PATH_MAX)
+		return -ENAMETOOLONG;
+	strcpy(path + used, PRELOAD_SYNC);
+	return access(path, R_OK) < 0 ? -errno : 0;
+}
+
 /* Put the preload object in front of LD_PRELOAD, once. */
 static int set_preload(struct run *run)
 {
@@ -90,6 +106,13 @@ static int set_preload(struct run *run)
 		cli_error("run",
 			  "libpfw_preload.so is neither in ../lib beside pfw nor in /usr/lib or "
 			  "/usr/local/lib: install it there, or build it");
+		return -ENOENT;
+	}
+	if (pfw_calls_adds(getenv("PFW_CALLS")) && take_sync(path)) {
+		cli_error("run",
+			  "PFW_CALLS=%s needs " PRELOAD_SYNC ", which is not beside " PRELOAD
+			  ": install both of one build",
+			  getenv("PFW_CALLS"));
 		return -ENOENT;
 	}
 	if (strpbrk(path, " :"))

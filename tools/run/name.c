@@ -119,7 +119,7 @@ static bool is_preloaded(void)
 {
 	const char *preload = getenv("LD_PRELOAD");
 
-	return preload && strstr(preload, "libpfw_preload.so");
+	return preload && strstr(preload, "/libpfw_preload");
 }
 
 /* An id that no other process has had: host, pid and start time. */

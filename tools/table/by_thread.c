@@ -59,8 +59,7 @@ static int add_says(void *user, uint64_t pid, uint64_t tid, unsigned says)
 static void add_apart(struct table *table, const struct pfw_table_row *row)
 {
 	table->mapped += row->sums.transfers ? 0 : (uint64_t)row->sums.bytes;
-	if (pfw_slice_is(&row->cat, "NET"))
-		pfw_saturate_sum(&table->net_ns, row->sums.total_ns);
+	table_add_apart(table->apart_ns, &row->cat, row->sums.total_ns);
 }
 
 static int add_row(void *user, const struct pfw_table_thread_row *found)

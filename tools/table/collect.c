@@ -81,7 +81,8 @@ static int finish(struct table_pass *collect)
 		struct table_worker *worker = &collect->worker[i];
 
 		collect->table->mapped += worker->mapped;
-		pfw_saturate_sum(&collect->table->net_ns, worker->net_ns);
+		for (unsigned k = 0; k < TABLE_APART; k++)
+			pfw_saturate_sum(&collect->table->apart_ns[k], worker->apart_ns[k]);
 		collect->table->says |= worker->says;
 		if (rows->count) {
 			error = pfw_averages_merge(rows, &worker->rows);

@@ -92,8 +92,7 @@ static void add_apart(struct table *table, const struct pfw_summary_name *name)
 	const struct pfw_slice cat = { .at = name->cat, .bytes = name->cat_bytes };
 
 	table->mapped += name->transfers ? 0 : name->bytes;
-	if (pfw_slice_is(&cat, "NET"))
-		pfw_saturate_sum(&table->net_ns, pfw_saturate_i128(name->sum_ns));
+	table_add_apart(table->apart_ns, &cat, pfw_saturate_i128(name->sum_ns));
 }
 
 static int add_name(const struct answer *answer, struct pfw_average *row,
@@ -603,7 +602,7 @@ int table_from_index(struct table *table, const struct table_options *options,
 		table->late = table->too_many = false;
 		table->rest = (struct pfw_tally){ 0 };
 		table->mapped = 0;
-		table->net_ns = 0;
+		memset(table->apart_ns, 0, sizeof(table->apart_ns));
 		table->extent = TABLE_EXTENT_NONE;
 		pfw_averages_release(&table->rows);
 	}

@@ -156,8 +156,7 @@ static int add_line(const struct table_pass *collect, unsigned number, struct pf
 		const struct pfw_table_call call = pfw_table_call_of(line);
 
 		worker->mapped += line->mapped;
-		if (pfw_slice_is(&line->cat, "NET"))
-			pfw_saturate_sum(&worker->net_ns, line->dur_ns);
+		table_add_apart(worker->apart_ns, &line->cat, line->dur_ns);
 		worker->calls_rows += !worker->rows.row[row].sums.count;
 		error = pfw_table_add_call(&worker->rows.row[row], &call, !collect->plan.nest_io,
 					   collect->options->percentiles &&

@@ -497,10 +497,13 @@ static void put_totals(const struct table_view *view, const struct table_options
 		       text, cli_count(view->all.count), options->plain ? "event" : "call",
 		       cli_plural(view->all.count),
 		       cli_bytes(view->all.bytes > 0 ? (uint64_t)view->all.bytes : 0));
-		if (view->table->net_ns)
-			printf("%s%s of it on sockets and waiting: no I/O of files\n",
-			       options->survey->format == CLI_MD ? "\n" : "",
-			       cli_time(view->table->net_ns));
+		for (unsigned i = 0; i < TABLE_APART; i++)
+			if (view->table->apart_ns[i])
+				printf("%s%s of it %s: no I/O of files\n",
+				       options->survey->format == CLI_MD ? "\n" : "",
+				       cli_time(view->table->apart_ns[i]),
+				       i == TABLE_NET ? "on sockets and waiting"
+						      : "in locks and sleeps");
 		if (view->table->mapped)
 			printf("%s%s mapped, not counted: pfw patterns says of which files\n",
 			       options->survey->format == CLI_MD ? "\n" : "",

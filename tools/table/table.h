@@ -143,6 +143,12 @@ static inline void table_extent_add(struct table_extent *extent, int64_t begin, 
 	extent->greatest_ns = end > extent->greatest_ns ? end : extent->greatest_ns;
 }
 
+/* Calls whose time is told apart: on sockets and waiting for descriptors; in locks and sleeps. */
+enum { TABLE_NET, TABLE_SYNC, TABLE_APART };
+
+/* Add the time of calls of a category if it is told apart.  Thread: any. */
+void table_add_apart(int64_t apart_ns[TABLE_APART], const struct pfw_slice *cat, int64_t ns);
+
 struct table {
 	struct pfw_averages rows;
 	const struct pfw_traces *traces;
@@ -150,7 +156,7 @@ struct table {
 	bool late;	       /* rows of calls have no durations yet: table_read_durations() */
 	struct pfw_tally rest; /* I/O of files that have no row */
 	uint64_t mapped;       /* bytes that mmap() mapped, which no row counts */
-	int64_t net_ns; /* of the rows' time, that on sockets and of waiting: no I/O of files */
+	int64_t apart_ns[TABLE_APART]; /* of the rows' time, what is no I/O of files */
 	struct table_extent extent;
 	const char *lacks; /* what the last index that could not answer does not know */
 	unsigned says;	   /* enum pfw_table_says: of all lines, also those that are not shown */

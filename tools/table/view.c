@@ -8,6 +8,14 @@
 #include "table/columns.h"
 #include "table/output.h"
 
+void table_add_apart(int64_t apart_ns[TABLE_APART], const struct pfw_slice *cat, int64_t ns)
+{
+	if (pfw_slice_is(cat, "NET"))
+		pfw_saturate_sum(&apart_ns[TABLE_NET], ns);
+	else if (pfw_slice_is(cat, "SYNC"))
+		pfw_saturate_sum(&apart_ns[TABLE_SYNC], ns);
+}
+
 /* ---- order ---- */
 
 struct order {
@@ -231,14 +239,19 @@ static void put_head(FILE *out, const struct table *table, const struct table_vi
 	fprintf(out, "Wall %s", cli_time(pfw_saturate_whole(wall)));
 	for (size_t i = 0; i < views; i++) {
 		bool io = view[i].section == PFW_TABLE_IO;
-		double net_ns = io ? (double)table->net_ns : 0;
-		double self_ns = fmax(view[i].self_us * 1000 - net_ns, 0);
+		double self_ns = view[i].self_us * 1000;
 
+		for (unsigned k = 0; io && k < TABLE_APART; k++)
+			self_ns -= (double)table->apart_ns[k];
+		self_ns = fmax(self_ns, 0);
 		fprintf(out, "%s%s took %s (%.1f%%)", before, io ? "I/O" : "compute",
 			cli_time(pfw_saturate_whole(self_ns)), self_ns * 100 / wall);
-		if (net_ns > 0)
-			fprintf(out, ", sockets and waiting %s (%.1f%%)", cli_time(table->net_ns),
-				net_ns * 100 / wall);
+		for (unsigned k = 0; io && k < TABLE_APART; k++)
+			if (table->apart_ns[k])
+				fprintf(out, ", %s %s (%.1f%%)",
+					k == TABLE_NET ? "sockets and waiting" : "locks and sleeps",
+					cli_time(table->apart_ns[k]),
+					(double)table->apart_ns[k] * 100 / wall);
 		before = ", ";
 		more |= view[i].self_us * 1e3 > wall || view[i].self_device_us * 1e3 > wall;
 		if (view[i].has_device)

@@ -13,7 +13,7 @@
 
 /* What a call does with a file, as the tools count it. */
 enum pfw_call_role {
-	PFW_ROLE_NONE, /* no call: cat is not POSIX, STDIO or NET */
+	PFW_ROLE_NONE, /* no call: cat is none of POSIX, STDIO, NET and SYNC */
 	PFW_ROLE_OPEN,
 	PFW_ROLE_READ,
 	PFW_ROLE_WRITE,
@@ -40,8 +40,8 @@ struct pfw_call_field {
  * each page of them copied. */
 struct pfw_call_info {
 	char name[32];	     /* the libc symbol */
-	char canonical[24];  /* what the trace calls it */
-	char category[8];    /* POSIX | STDIO | NET */
+	char canonical[28];  /* what the trace calls it */
+	char category[8];    /* POSIX | STDIO | NET | SYNC */
 	uint8_t has_fd;	     /* args has fd, the first field */
 	uint8_t keeps;	     /* the wrapper is needed even if the call is not recorded */
 	uint8_t role;	     /* enum pfw_call_role */

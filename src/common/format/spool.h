@@ -218,8 +218,8 @@ struct pfw_key {
 };
 
 struct pfw_template {
-	char name[24];	  /* the line's name (canonical: open64 is "open"); "" for API and PP */
-	char category[8]; /* POSIX | STDIO | NET | PP | "" */
+	char name[28];	  /* the line's name (canonical: open64 is "open"); "" for API and PP */
+	char category[8]; /* POSIX | STDIO | NET | SYNC | PP | "" */
 	uint8_t shape;	  /* enum pfw_shape */
 	uint8_t field_count;
 	/* Indices into keys[].  CALL: the fields after ret, in order. */

@@ -61,6 +61,7 @@ struct pfw_config {
 	const char *calls;	     /* PFW_CALLS, or NULL: all */
 	const char *exclude;	     /* PFW_EXCLUDE, or NULL */
 	uint64_t min_dur_ns;	     /* sum shorter calls; 0 = none */
+	uint64_t sync_min_ns;	     /* the same for calls that wait in locks */
 	struct pfw_stack_when stack; /* PFW_STACK */
 	uint32_t gpu;		     /* enum pfw_gpu */
 	const char *cupti_lib;	     /* PFW_CUPTI_LIB, or NULL */
@@ -124,6 +125,9 @@ void pfw_config_read_enabled(struct pfw_config *config, char *const *environ, pf
 /* Whether `ranks` ("0,8-15", as PFW_RANKS) contains rank: 1 or 0, or -EINVAL if it is no such list.
  * Thread: any.  Signal: safe. */
 int pfw_config_ranks_hold(const char *ranks, uint64_t rank);
+
+/* Whether an item of PFW_CALLS (NULL: unset) begins with a +.  Thread: any.  Signal: safe. */
+bool pfw_calls_adds(const char *calls);
 
 /* The rows, in the order of config.def; *count gets their number.  Thread: any.  Signal: safe. */
 const struct pfw_config_row *pfw_config_rows(size_t *count);

@@ -233,6 +233,11 @@ enum pfw_parsed pfw_parse_stack(const char *text, void *out)
 	return pfw_stack_when_parse(out, text) ? PFW_PARSED : PFW_PARSED_BAD;
 }
 
+bool pfw_calls_adds(const char *calls)
+{
+	return calls && (*calls == '+' || strstr(calls, ",+"));
+}
+
 int pfw_config_ranks_hold(const char *ranks, uint64_t rank)
 {
 	bool held = false;

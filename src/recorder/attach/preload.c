@@ -53,11 +53,18 @@ bool pfw_attach_preload_ask(void)
 	return take && take();
 }
 
-void pfw_attach_wrappers(const struct pfw_preload *preload)
+bool pfw_attach_wrappers(const struct pfw_preload *preload)
 {
-	for (unsigned i = 0; i < PFW_CALL_COUNT; i++)
-		if (preload->real[i] && pfw_call_filter_wraps(i))
+	bool all = true;
+
+	for (unsigned i = 0; i < PFW_CALL_COUNT; i++) {
+		if (!pfw_call_filter_wraps(i))
+			continue;
+		all &= preload->slot[i] != NULL;
+		if (preload->real[i])
 			atomic_store(preload->slot[i], pfw_wrappers[i]);
+	}
+	return all;
 }
 
 uint64_t pfw_attach_early_calls(const struct pfw_preload *preload)
@@ -65,7 +72,7 @@ uint64_t pfw_attach_early_calls(const struct pfw_preload *preload)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < PFW_CALL_COUNT; i++)
-		if (pfw_call_filter[i] != PFW_CALL_NONE)
+		if (pfw_call_filter[i] != PFW_CALL_NONE && !pfw_call_waits(i))
 			sum += atomic_exchange(&preload->early[i], 0);
 	return sum;
 }

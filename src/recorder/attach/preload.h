@@ -18,8 +18,9 @@ bool pfw_attach_preload_there(void);
  * there is none, or it does not fit.  Thread: app.  Signal: unsafe. */
 bool pfw_attach_preload_ask(void);
 
-/* Redirect the exported names of the calls that need it to the wrappers.  Thread: init. */
-void pfw_attach_wrappers(const struct pfw_preload *preload);
+/* Redirect the exported names of the calls that need it to the wrappers.  False: the object does not
+ * export all of them.  Thread: init. */
+bool pfw_attach_wrappers(const struct pfw_preload *preload);
 
 /* How many calls that would have been recorded came before the preload object's constructor, and
  * have not been counted yet.  Thread: init. */

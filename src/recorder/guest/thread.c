@@ -32,6 +32,13 @@ static void *run(void *arg)
 	return NULL;
 }
 
+static _Atomic pthread_t last_known; /* 0 = none */
+
+bool pfw_own_thread_is(pthread_t thread)
+{
+	return thread == atomic_load_explicit(&last_known, memory_order_relaxed);
+}
+
 static int start_known(struct pfw_own_thread *worker)
 {
 	pthread_attr_t attr;
@@ -48,6 +55,8 @@ static int start_known(struct pfw_own_thread *worker)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	worker->joinable = !error;
+	if (!error)
+		atomic_store(&last_known, worker->thread);
 	return -error;
 }
 
@@ -185,6 +194,8 @@ void pfw_own_thread_join(struct pfw_own_thread *worker)
 
 	if (worker->joinable)
 		pthread_join(worker->thread, NULL);
+	if (worker->joinable)
+		atomic_store(&last_known, 0); /* the program's next thread may have its number */
 	worker->joinable = false;
 	/* Not a private futex: the kernel wakes it. */
 	while ((tid = atomic_load(&worker->here)))

@@ -36,3 +36,6 @@ int pfw_own_thread_start(struct pfw_own_thread *worker, void (*work)(void *arg),
 /* Wait until the thread is gone and the process no longer counts it.  Thread: app, one at a time.
  * Signal: safe. */
 void pfw_own_thread_join(struct pfw_own_thread *worker);
+
+/* Whether a thread that libc knows is one of these.  Thread: any.  Signal: safe. */
+bool pfw_own_thread_is(pthread_t thread);

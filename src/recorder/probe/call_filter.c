@@ -10,7 +10,7 @@
 #include "recorder/spool/short_sums.h"
 
 uint16_t pfw_call_filter[PFW_CALLS_MAX];
-uint64_t pfw_short_ticks, pfw_slow_ticks;
+uint64_t pfw_short_ticks, pfw_wait_ticks, pfw_slow_ticks;
 
 /* By call: the first row with the same name in the trace, and the bytes that it moves. */
 static struct {
@@ -18,17 +18,66 @@ static struct {
 	uint8_t moves; /* enum pfw_call_moves */
 } as[PFW_CALLS_MAX];
 
-static bool is_selected(const struct pfw_config *config, const struct pfw_call_info *call)
+static bool is_sync(const struct pfw_call_info *call)
 {
-	if (config->disable_io ||
-	    (strcmp(call->category, "STDIO") ? config->disable_posix : config->disable_stdio) ||
-	    (!strcmp(call->category, "NET") && !config->net))
-		return false;
-	return !config->calls || pfw_glob_list(config->calls, ',', call->canonical) ||
-	       pfw_glob_list(config->calls, ',', call->name);
+	return !memcmp(call->category, "SYNC", sizeof("SYNC"));
 }
 
-/* As in most programs: spares a thousand comparisons of names at each start. */
+/* Whether the text is the name of the category in small letters. */
+static bool is_group(const char *text, size_t bytes, const char *category)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (i >= strlen(category) || text[i] != (category[i] | 32))
+			return false;
+	return bytes == strlen(category);
+}
+
+/* Whether an item of PFW_CALLS names the call: a glob, or +GLOB or +CATEGORY. */
+static bool names(const char *item, size_t bytes, const struct pfw_call_info *call)
+{
+	bool adds = *item == '+';
+
+	item += adds;
+	bytes -= adds;
+	return pfw_glob_match(item, bytes, call->canonical, strlen(call->canonical)) ||
+	       pfw_glob_match(item, bytes, call->name, strlen(call->name)) ||
+	       (adds && is_group(item, bytes, call->category));
+}
+
+/* Whether PFW_CALLS selects the call.  Items with a + add to what the others select, or if there are
+ * no others, to all calls but those that wait, which only a + selects. */
+static bool is_listed(const char *list, const struct pfw_call_info *call)
+{
+	bool all = true, listed = false;
+	size_t bytes;
+
+	for (; list && *list; list += bytes + (list[bytes] == ',')) {
+		bytes = strcspn(list, ",");
+		if (*list == '+' && names(list, bytes, call))
+			return true;
+		all &= *list == '+' || !bytes;
+		listed |= *list != '+' && names(list, bytes, call);
+	}
+	return (all || listed) && !is_sync(call);
+}
+
+static bool is_selected(const struct pfw_config *config, const struct pfw_call_info *call)
+{
+	const char *category = call->category;
+
+	if (config->disable_io || (!strcmp(category, "POSIX") && config->disable_posix) ||
+	    (!strcmp(category, "STDIO") && config->disable_stdio) ||
+	    (!strcmp(category, "NET") && (config->disable_posix || !config->net)))
+		return false;
+	return is_listed(config->calls, call);
+}
+
+bool pfw_call_filter_sums(const struct pfw_config *config)
+{
+	return config->min_dur_ns || (config->sync_min_ns && pfw_calls_adds(config->calls));
+}
+
+/* All calls that do not wait, as in most programs: spares a thousand comparisons of names at each start. */
 static bool all_are_selected(const struct pfw_config *config)
 {
 	return !config->disable_io && !config->disable_posix && !config->disable_stdio &&
@@ -43,7 +92,8 @@ static void set_up_short(const struct pfw_config *config)
 	if (config->keep.bytes && config->dump_on.call_ns)
 		pfw_slow_ticks = pfw_clock_ticks_of(config->dump_on.call_ns);
 	pfw_short_ticks = config->min_dur_ns ? pfw_clock_ticks_of(config->min_dur_ns) : 0;
-	for (size_t i = 0; pfw_short_ticks && i < count; i++) {
+	pfw_wait_ticks = config->sync_min_ns ? pfw_clock_ticks_of(config->sync_min_ns) : 0;
+	for (size_t i = 0; pfw_call_filter_sums(config) && i < count; i++) {
 		for (first = 0; strcmp(call[first].canonical, call[i].canonical); first++)
 			;
 		as[i].first = (uint16_t)first;
@@ -59,8 +109,9 @@ bool pfw_call_filter_init(const struct pfw_config *config)
 
 	set_up_short(config);
 	for (size_t i = 0; i < count; i++) {
-		pfw_call_filter[i] = all || is_selected(config, &call[i]) ? (uint16_t)i
-									  : PFW_CALL_NONE;
+		bool selected = all ? !is_sync(&call[i]) : is_selected(config, &call[i]);
+
+		pfw_call_filter[i] = selected ? (uint16_t)i : PFW_CALL_NONE;
 		any |= pfw_call_filter[i] != PFW_CALL_NONE;
 	}
 	return any;
@@ -71,13 +122,9 @@ static bool matches_any(const char *glob, size_t bytes)
 	size_t count;
 	const struct pfw_call_info *call = pfw_calls_info(&count);
 
-	for (size_t i = 0; i < count; i++) {
-		const char *names[] = { call[i].canonical, call[i].name };
-
-		for (unsigned j = 0; j < 2; j++)
-			if (pfw_glob_match(glob, bytes, names[j], strlen(names[j])))
-				return true;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (names(glob, bytes, &call[i]))
+			return true;
 	return false;
 }
 
@@ -89,6 +136,13 @@ const char *pfw_call_filter_unmatched(const char *globs, size_t *bytes)
 			return globs;
 	}
 	return NULL;
+}
+
+bool pfw_call_waits(unsigned call)
+{
+	size_t count;
+
+	return is_sync(&pfw_calls_info(&count)[call]);
 }
 
 bool pfw_call_filter_wraps(unsigned call)

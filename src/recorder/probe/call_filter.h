@@ -23,11 +23,20 @@ bool pfw_call_filter_init(const struct pfw_config *config);
  * Thread: init. */
 const char *pfw_call_filter_unmatched(const char *globs, size_t *bytes);
 
+/* Whether a call waits in a lock or sleeps (cat SYNC).  Thread: init. */
+bool pfw_call_waits(unsigned call);
+
 /* Whether a call needs its wrapper.  Thread: init. */
 bool pfw_call_filter_wraps(unsigned call);
 
 /* A call of fewer ticks is short; 0 = none.  Set by pfw_call_filter_init(). */
 extern uint64_t pfw_short_ticks;
+
+/* The same for a call that waits (PFW_SYNC_MIN).  Set as above. */
+extern uint64_t pfw_wait_ticks;
+
+/* Whether short calls are summed, which takes a table for each thread.  Thread: init. */
+bool pfw_call_filter_sums(const struct pfw_config *config);
 
 /* A call of more ticks is slow, and asks for a dump; 0 = none.  Set as above. */
 extern uint64_t pfw_slow_ticks;

@@ -13,6 +13,7 @@
 #include "recorder/probe/path_filter.h"
 #include "recorder/session/internal.h"
 #include "recorder/session/stepper.h"
+#include "recorder/waits/waits.h"
 
 /* Route the program's calls to the wrappers: through the preload object, or by patching. */
 static void probe_io(void)
@@ -25,6 +26,7 @@ static void probe_io(void)
 		pfw_writer_pause(&pfw_session.writer, true);
 		pfw_session.writer.worker.known = true;
 		pfw_session.attached = true;
+		pfw_waits_init(pfw_session.identity.exe);
 		pfw_session_switch();
 		pfw_session_unlock(old);
 	}
@@ -61,7 +63,10 @@ int pfw_preload_attach(const struct pfw_preload *preload)
 		return error;
 	if (!pfw_session_start(preload->asked))
 		return 0;
-	pfw_attach_wrappers(preload);
+	if (!pfw_attach_wrappers(preload))
+		pfw_say("PFW_CALLS: LD_PRELOAD names libpfw_preload.so, by which no locks and sleeps are "
+			"recorded; use `pfw run`, or name libpfw_preload_sync.so of the same directory");
+	pfw_waits_init(pfw_session.identity.exe);
 	pfw_session.preloaded = true;
 	pfw_session.io = !pfw_session.config.disable_io &&
 			 (preload->asked || pfw_session.config.init == PFW_INIT_PRELOAD);

@@ -243,7 +243,7 @@ static void set_up_writer(void)
 	writer->flush_ns = config->flush_ns;
 	writer->text_limit = config->write_buffer_bytes;
 	writer->ring_max_bytes = config->ring_max_bytes;
-	writer->sums = config->min_dur_ns != 0;
+	writer->sums = pfw_call_filter_sums(config);
 	writer->stacks = config->stack.min_ns || config->stack.every;
 	/* These call dlopen, so libc must know the thread; the user has asked for them. */
 	writer->worker.known = config->torch_ops || pfw_torch_steps(config) ||

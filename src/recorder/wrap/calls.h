@@ -20,7 +20,9 @@
 #include <mntent.h>
 #include <netdb.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,6 +43,8 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
+#include <threads.h>
+#include <time.h>
 #include <unistd.h>
 #include <utime.h>
 #include <utmp.h>

@@ -13,9 +13,9 @@
 
 #define PRELOAD "LD_PRELOAD="
 #define ENABLE "DFTRACER_ENABLE="
-#define OBJECT "libpfw_preload.so"
-#define COUNT_MAX 65536u	/* more variables are not read */
-#define TEXT_MAX (128u * 1024u) /* per variable, the kernel's limit */
+#define OBJECT "/libpfw_preload" /* .so, or _sync.so */
+#define COUNT_MAX 65536u	 /* more variables are not read */
+#define TEXT_MAX (128u * 1024u)	 /* per variable, the kernel's limit */
 
 static struct {
 	bool on;	    /* a program with both variables is traced */
@@ -36,7 +36,7 @@ static const char *find_object(const char *list, size_t *bytes)
 {
 	for (const char *at = list; *at; at += *bytes + (at[*bytes] != '\0')) {
 		*bytes = strcspn(at, ": ");
-		if (*bytes >= strlen(OBJECT) && begins(at + *bytes - strlen(OBJECT), OBJECT))
+		if (memmem(at, *bytes, OBJECT, strlen(OBJECT)))
 			return at;
 	}
 	return NULL;

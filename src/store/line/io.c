@@ -54,7 +54,7 @@ struct pfw_io_call pfw_io_call_find(const char *cat, size_t cat_bytes, const cha
 	if (is(cat, cat_bytes, "PP"))
 		call.moves = PFW_MOVES_BYTES;
 	if (!is(cat, cat_bytes, "POSIX") && !is(cat, cat_bytes, "STDIO") &&
-	    !is(cat, cat_bytes, "NET"))
+	    !is(cat, cat_bytes, "NET") && !is(cat, cat_bytes, "SYNC"))
 		return call;
 	info = find(name, name_bytes);
 	if (!info)

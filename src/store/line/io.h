@@ -19,7 +19,7 @@ static inline bool pfw_is_file_io(const struct pfw_slice *cat)
 /* Whether lines of this category are calls of libc: on files, on sockets, or that wait.  Thread: any. */
 static inline bool pfw_is_io(const struct pfw_slice *cat)
 {
-	return pfw_is_file_io(cat) || pfw_slice_is(cat, "NET");
+	return pfw_is_file_io(cat) || pfw_slice_is(cat, "NET") || pfw_slice_is(cat, "SYNC");
 }
 
 /* The call of a category and a name; the name is canonical or libc's (as in DFTracer's traces).
@@ -27,7 +27,7 @@ static inline bool pfw_is_io(const struct pfw_slice *cat)
 struct pfw_io_call pfw_io_call_find(const char *cat, size_t cat_bytes, const char *name,
 				    size_t name_bytes);
 
-/* The category of an I/O call, "STDIO", "POSIX" or "NET", for `summed` lines, which have none.  Thread:
+/* The category of an I/O call, "STDIO", "POSIX", "NET" or "SYNC", for `summed` lines, which have none.  Thread:
  * any. */
 const char *pfw_io_call_cat(const char *name, size_t bytes);
 

@@ -239,6 +239,15 @@ static int find_activity(struct pfw_overlap_block *block, const struct pfw_entry
 
 /* ---- lines ---- */
 
+/* Whether a call of that name is one on files. */
+static bool is_on_files(const struct pfw_slice *name)
+{
+	const char *text = pfw_io_call_cat(name->at, name->bytes);
+	const struct pfw_slice cat = { .at = text, .bytes = (uint32_t)strlen(text) };
+
+	return pfw_is_file_io(&cat);
+}
+
 /* The tracer's own lines: the owner of the trace, and calls too short for a line each. */
 static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry *entry)
 {
@@ -255,8 +264,7 @@ static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry
 			pfw_overlap_add_owner(&block->owner, &owner);
 	}
 	if (!pfw_slice_is(&entry->name, "summed") || !pfw_io_summed(entry, &sums) ||
-	    (pfw_arg_text(entry, "name", &name) &&
-	     !strcmp(pfw_io_call_cat(name.at, name.bytes), "NET")))
+	    (pfw_arg_text(entry, "name", &name) && !is_on_files(&name)))
 		return;
 	pfw_saturate_u64(&block->sums.summed_calls, sums.calls);
 	pfw_saturate_sum(&block->sums.summed_ns, sums.ns);

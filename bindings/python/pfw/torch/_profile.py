@@ -26,7 +26,7 @@ from ._schedule import ProfilerAction
 
 _NONE, _WARMUP, _RECORD, _SAVE = ProfilerAction
 _ACTIVE = (_RECORD, _SAVE)
-_NO_IO = 'cat != "POSIX" && cat != "STDIO" && cat != "NET"'
+_NO_IO = 'cat != "POSIX" && cat != "STDIO" && cat != "NET" && cat != "SYNC"'
 STEPS_IN_MEMORY = 50
 """torch keeps what it records in memory; a longer cycle is written in parts of so many active steps."""
 _warned: set[str] = set()
