@@ -61,6 +61,36 @@ static const char *called(const char *protocol, struct sockaddr_in at, const cha
 	return name;
 }
 
+static void case_socket(void)
+{
+	CALL(FN(socket)(AF_INET, SOCK_STREAM, 0));
+	EXPECT("socket:[tcp]", (int)result, "%s", "");
+	closed((int)result, "socket:[tcp]");
+	CALL(FN(socket)(-1, SOCK_STREAM, 0));
+	EXPECT(NULL, NO_FD, "%s", "");
+}
+
+static void case_socketpair(void)
+{
+	int pair[2];
+
+	CALL(FN(socketpair)(AF_UNIX, SOCK_STREAM, 0, pair));
+	EXPECT(UNIX, pair[0], "'fd_out':%d", pair[1]);
+	closed(pair[0], UNIX);
+	closed(pair[1], UNIX);
+	CALL(FN(socketpair)(-1, SOCK_STREAM, 0, pair));
+	EXPECT(NULL, NO_FD, "'fd_out':-1");
+}
+
+static void case_make_eventfd(void)
+{
+	CALL(FN(eventfd)(1, EFD_NONBLOCK));
+	EXPECT("anon_inode:[eventfd]", (int)result, "%s", "");
+	closed((int)result, "anon_inode:[eventfd]");
+	CALL(FN(eventfd)(1, -1));
+	EXPECT(NULL, NO_FD, "%s", "");
+}
+
 static void case_connect(void)
 {
 	int server = raw_bound(SOCK_STREAM, true), fd = raw_socket(SOCK_STREAM);

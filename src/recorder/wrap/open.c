@@ -231,7 +231,7 @@ FREOPEN(freopen)
 FREOPEN(freopen64)
 #undef FREOPEN
 
-/* ---- without a full name: pipes, memory files, nameless temporary files ---- */
+/* ---- without a full name: pipes, sockets, memory files, nameless temporary files ---- */
 
 void pfw_made_end(struct pfw_path_probe *probe, bool traced, int fd, struct pfw_ending *ending)
 {
@@ -274,6 +274,8 @@ MADE(int, open_by_handle_at, (int mount, struct file_handle *handle, int flags),
 MADE(int, memfd_create, (const char *name, unsigned flags), (name, flags), ret, flags)
 MADE(int, shm_open, (const char *name, int flags, mode_t mode), (name, flags, mode), ret,
      (uint64_t)flags, mode)
+MADE(int, socket, (int domain, int type, int protocol), (domain, type, protocol), ret)
+MADE(int, eventfd, (unsigned count, int flags), (count, flags), ret)
 MADE(FILE *, tmpfile, (void), (), pfw_stdio_fd(ret))
 MADE(FILE *, tmpfile64, (void), (), pfw_stdio_fd(ret))
 #undef MADE
@@ -300,6 +302,7 @@ MADE(FILE *, tmpfile64, (void), (), pfw_stdio_fd(ret))
 PIPE(pipe, (int fds[2]), (fds))
 PIPE(__pipe, (int fds[2]), (fds))
 PIPE(pipe2, (int fds[2], int flags), (fds, flags), (uint64_t)flags)
+PIPE(socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds))
 #undef PIPE
 
 /* libc makes the terminal descriptors 0, 1 and 2 and closes its own number. */
