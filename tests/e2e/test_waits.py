@@ -34,8 +34,7 @@ def test_waits_that_do_not_end_as_usual(tmp_path):
     result, lines = traced(tmp_path, TARGET, PFW_SYNC_MIN="1ms")
     assert (result.returncode, result.stdout, result.stderr) == (0, plain.stdout, plain.stderr)
     found = waits(lines)
-    # joins of two cancelled threads and others; those that were cancelled or left by a jump have not returned
-    assert found["pthread_join", "thread:"] >= 1 and ("sleep", "clock:") not in found
+    assert ("sleep", "clock:") not in found, "it was left by a jump, and has not returned"
     assert found["sem_wait", "sem:"] >= 1 and found["usleep", "clock:"] == 1
     assert found["pthread_mutex_lock", "mutex:"] == 2, "the fork's handler, and the child"
     assert len({line["pid"] for line in lines if line["cat"] == "SYNC"}) == 2
@@ -107,6 +106,7 @@ def test_thread_sanitizer_still_sees_locks(tmp_path):
                                                   capture_output=True)
     if not made or made.returncode or run(["./a"], cwd=tmp_path, status=None).returncode not in (0, 66):
         pytest.skip("gcc has no ThreadSanitizer, or it does not work here")
-    result, lines = traced(tmp_path, "./a")
+    # Without it one start in three crashes: docs/reliability.rst, "What is not recorded".
+    result, lines = traced(tmp_path, "setarch", "-R", "./a")
     assert "lock-order-inversion" in result.stderr and "data race" not in result.stderr
     assert waits(lines)["pthread_join", "thread:"] == 1 and waits(lines)["usleep", "clock:"] == 1
