@@ -1,6 +1,7 @@
 /* recorder/guest/thread.c - a thread that libc does not know. */
 #include "recorder/guest/thread.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -10,11 +11,36 @@
 
 _Atomic bool pfw_locked;
 
-#define GUARD_BYTES 4096u
+#define PAGE 4096u
+#define GUARD_BYTES PAGE
 #define STACK_BYTES (256u * 1024u)
 /* Compiled code and string functions read around the thread pointer (stack protector). */
-#define TLS_BYTES 16384u
-#define MEMORY_BYTES (GUARD_BYTES + STACK_BYTES + TLS_BYTES)
+#define TLS_BYTES 8192u
+
+/*
+ * Zeroes on each side of the thread pointer.  A sanitizer's runtime replaces functions of libc, and those
+ * first look at its own thread-local variables (ThreadSanitizer's lie 0.8 MiB below the thread pointer):
+ * zeroes tell it that it does not know this thread.
+ */
+static size_t tls_bytes = TLS_BYTES;
+
+/* What libc reserves for a thread's data and its least stack; C libraries without it have no such data. */
+void pfw_own_thread_init(void)
+{
+	size_t (*least)(const pthread_attr_t *);
+	pthread_attr_t attr;
+
+	*(void **)&least = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+	if (!least || pthread_attr_init(&attr))
+		return;
+	tls_bytes = TLS_BYTES + (least(&attr) + PAGE - 1) / PAGE * PAGE;
+	pthread_attr_destroy(&attr);
+}
+
+static size_t memory_bytes(void)
+{
+	return GUARD_BYTES + STACK_BYTES + 2 * tls_bytes;
+}
 
 static void run_work(void *arg)
 {
@@ -126,9 +152,9 @@ static bool map_memory(struct pfw_own_thread *worker)
 {
 	if (worker->memory)
 		return true;
-	worker->memory = pfw_unlock(pfw_os_mmap(MEMORY_BYTES, PROT_READ | PROT_WRITE,
+	worker->memory = pfw_unlock(pfw_os_mmap(memory_bytes(), PROT_READ | PROT_WRITE,
 						MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
-				    MEMORY_BYTES);
+				    memory_bytes());
 	if (worker->memory)
 		pfw_syscall6(SYS_mprotect, (long)worker->memory, GUARD_BYTES, PROT_NONE, 0, 0, 0);
 	return worker->memory != NULL;
@@ -137,7 +163,7 @@ static bool map_memory(struct pfw_own_thread *worker)
 /* A thread pointer with zeroes around it and the words that compiled code reads. */
 static void *make_tls(char *memory)
 {
-	char *tls = memory + GUARD_BYTES + STACK_BYTES + TLS_BYTES / 2;
+	char *tls = memory + GUARD_BYTES + STACK_BYTES + tls_bytes;
 
 #if defined(__x86_64__)
 	memcpy(tls, __builtin_thread_pointer(), 64); /* stack guard and pointer guard */

@@ -25,6 +25,9 @@ struct pfw_own_thread {
 	void *arg;
 };
 
+/* Find out how much room the thread-local data of this program's libraries takes.  Thread: init. */
+void pfw_own_thread_init(void);
+
 /*
  * Wait until the previous thread is gone, then run work(arg) in a new one: signals blocked, the
  * descriptor table shared.  0 or -errno.  Thread: app, one at a time.  Signal: safe, unless known

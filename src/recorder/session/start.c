@@ -12,6 +12,7 @@
 #include "common/format/gzip.h"
 #include "recorder/gpu/cupti.h"
 #include "recorder/guest/say.h"
+#include "recorder/guest/thread.h"
 #include "recorder/marks/api.h"
 #include "recorder/marks/torch_ops.h"
 #include "recorder/probe/call_filter.h"
@@ -275,6 +276,7 @@ static bool begin(bool asked)
 	if (!may_have_threads())
 		return false;
 	pfw_clock_init();
+	pfw_own_thread_init();
 	pfw_identity_find(&pfw_session.identity, &pfw_session.config, variables());
 	/* Once a run: its other processes have the same variables. */
 	if (!pfw_session.identity.descendant && pfw_session.identity.rank.rank <= 0)
