@@ -147,6 +147,9 @@ static void case_robust(void)
 	pthread_t thread;
 
 	case_mutex();
+	/* An emulator marks no lock of a thread that has ended: it would be waited for without an end. */
+	if (syscall(SYS_set_robust_list, NULL, 0) && errno == ENOSYS)
+		return;
 	pthread_mutexattr_init(&robust);
 	pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
 	pthread_mutex_init(&mutex, &robust);
