@@ -22,7 +22,11 @@
 #include "recorder/stack/cfi.h"
 #include "recorder/stack/modules.h"
 
+#ifdef __clang__
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone, noipa))
+#endif
 
 static struct pfw_spool_header header;
 static struct pfw_stack_thread thread;
