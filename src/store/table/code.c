@@ -8,7 +8,8 @@ int pfw_table_put_text(struct pfw_blob *blob, const char *text, size_t bytes)
 {
 	if (pfw_blob_put(blob, &(uint64_t){ bytes }, 1) || pfw_blob_reserve(blob, bytes))
 		return -ENOMEM;
-	memcpy(blob->data + blob->bytes, text, bytes);
+	if (bytes) /* a text of none may be NULL */
+		memcpy(blob->data + blob->bytes, text, bytes);
 	blob->bytes += bytes;
 	return 0;
 }
