@@ -212,12 +212,15 @@ bool pfw_probe_on(void)
 	return word && !pfw_thread.vfork_child;
 }
 
+bool pfw_probe_attached;
+
 bool pfw_probe_in_vfork(void)
 {
 	uint64_t born = atomic_load(&pfw_switches->born);
 
 	return pfw_thread.vfork_child ||
-	       (born && (born & ((1u << PFW_BORN_BITS) - 1)) != (uint64_t)pfw_os_getpid());
+	       (pfw_probe_attached && born &&
+		(born & ((1u << PFW_BORN_BITS) - 1)) != (uint64_t)pfw_os_getpid());
 }
 
 /* ---- records ---- */

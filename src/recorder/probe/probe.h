@@ -258,6 +258,10 @@ bool pfw_probe_bare(struct pfw_probe *probe, uint16_t call);
  * Thread: app.  Signal: safe. */
 bool pfw_probe_on(void);
 
+/* We were loaded into a process that had been running: it may have had a vfork child.  In others no
+ * question is asked of the kernel, for which a seccomp filter may kill. */
+extern bool pfw_probe_attached;
+
 /* Whether this is a vfork child, also one that was there before we were loaded: it must not end its
  * parent's trace.  Thread: app.  Signal: safe. */
 bool pfw_probe_in_vfork(void);

@@ -12,6 +12,7 @@
 #include "common/base/text.h"
 #include "common/format/attach.h"
 #include "recorder/guest/say.h"
+#include "recorder/probe/probe.h"
 #include "recorder/session/internal.h"
 #include "recorder/spool/leave.h"
 #include "recorder/spool/ring.h"
@@ -123,6 +124,7 @@ static int begin(const struct pfw_attach_block *block)
 	} else {
 		error = begin_again(block->variables);
 	}
+	pfw_probe_attached = true;
 	if (!error)
 		error = pfw_start(NULL);
 	if (!error && atomic_load(&pfw_session.state) != ON)

@@ -60,8 +60,8 @@ static uint64_t fixed(struct reader *reader, unsigned bytes)
 	return value;
 }
 
-/* Seven bits a byte, the lowest first; the highest one may be the sign. */
-static uint64_t leb(struct reader *reader, bool is_signed)
+/* Two functions: joined, they take 24 bytes more of the program's stack. */
+static uint64_t uleb(struct reader *reader)
 {
 	uint64_t value = 0;
 	uint8_t next;
@@ -72,19 +72,23 @@ static uint64_t leb(struct reader *reader, bool is_signed)
 		value |= shift < 64 ? (uint64_t)(next & 0x7f) << shift : 0;
 		shift += 7;
 	} while (next & 0x80 && !reader->bad);
-	if (is_signed && next & 0x40 && shift < 64)
-		value |= ~0ull << shift;
 	return value;
-}
-
-static uint64_t uleb(struct reader *reader)
-{
-	return leb(reader, false);
 }
 
 static int64_t sleb(struct reader *reader)
 {
-	return (int64_t)leb(reader, true);
+	uint64_t value = 0;
+	uint8_t next;
+	unsigned shift = 0;
+
+	do {
+		next = byte(reader);
+		value |= shift < 64 ? (uint64_t)(next & 0x7f) << shift : 0;
+		shift += 7;
+	} while (next & 0x80 && !reader->bad);
+	if (next & 0x40 && shift < 64)
+		value |= ~0ull << shift;
+	return (int64_t)value;
 }
 
 /* A pointer in one of the encodings that linkers write (DW_EH_PE_...). */
