@@ -88,6 +88,8 @@ if "PFW_LAUNCHER" in os.environ:  # emulated: aarch64's own
 def told(event):
     """What the trace says, in the shape of an expected line: no name is null, errno a number."""
     args = dict(event["args"])
+    if event["name"] == "munmap":
+        assert args.pop("touched", 0) % mmap.PAGESIZE == 0
     if args.get("fname", "") is None:
         del args["fname"]
     for key in {"fname", "target"} & set(args):

@@ -17,6 +17,13 @@ def summed(event):
     return dataclasses.replace(event, name=event.args["name"], cat=cat)
 
 
+def left(event):
+    """The munmap that a `mapping` line at the end of a process stands for; None for any other line."""
+    if (event.cat, event.name) != ("pfw", "mapping"):
+        return None
+    return dataclasses.replace(event, name="munmap", cat="POSIX")
+
+
 def failed(event):
     return event.args.get("ret", 0) < 0
 

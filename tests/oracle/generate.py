@@ -283,7 +283,8 @@ class Maker:
 
     def meta(self):
         fd, fname = self.files.any()
-        name = self.chance.choice(["close", "fstat", "stat", "unlink", "fsync", "sync", "ftruncate", "dup", "mmap"])
+        name = self.chance.choice(["close", "fstat", "stat", "unlink", "fsync", "sync", "ftruncate", "dup", "mmap",
+                                   "munmap"])
         if name == "sync":
             return "POSIX", name, {"ret": 0}
         if name == "close":
@@ -294,7 +295,13 @@ class Maker:
         if name == "mmap":
             return "POSIX", name, {"fname": fname, "fd": fd, "ret": self.chance.choice([-1, 1 << 46, 4096]),
                                    "length": self.chance.randrange(1, 9999), "prot": "PROT_READ"}
+        if name == "munmap":
+            return "POSIX", name, {"fname": fname, "ret": 0, "length": 4096} | self.touched()
         return "POSIX", name, {"fname": fname, "ret": 0} | ({} if name in ("stat", "unlink") else {"fd": fd})
+
+    def touched(self):
+        """Where the kernel said it."""
+        return {"touched": 4096 * self.chance.randrange(9)} if self.chance.random() < 0.7 else {}
 
     # ---- all else ----
 
@@ -332,6 +339,8 @@ class Maker:
                         "dur": Time(self.chance.randrange(10**6)),
                         "bytes": self.chance.randrange(9999) if name != "close" else 0}
                 yield Event("summed", "pfw", pid, self.moment(), None, args, "M")
+                args = {"fname": self.chance.choice(FILES), "size": 1 << 20} | self.touched()
+                yield Event("mapping", "pfw", pid, self.moment(), None, args, "M")
         if "memory" in self.habits:
             yield from self.allocations()
 

@@ -1,7 +1,7 @@
 """`pfw patterns`, by docs/analysis.rst: the places of reads and writes, as Darshan counts them."""
 import collections
 
-from calls import COPIES, OPENS, READS, WRITES, failed, moved, summed
+from calls import COPIES, OPENS, READS, WRITES, failed, left, moved, summed
 from conditions import Steps
 
 BOUNDS = {"0_100": 100, "100_1k": 1 << 10, "1k_10k": 10 << 10, "10k_100k": 100 << 10, "100k_1m": 1 << 20,
@@ -118,6 +118,10 @@ class Row(collections.Counter):
         for key, value in figures.items():
             self[key] = max(self[key], value) if key.endswith("_end") else self[key] + value
 
+    def touch(self, event):
+        self["looked"] += 1
+        self["touched"] += event.args["touched"]
+
 
 class Usage:
     """Follows all calls in order of time, and counts those that are shown."""
@@ -133,6 +137,9 @@ class Usage:
         for call in filter(None, (summed(event) for process in processes for event in process.events)):
             if self.counts(call):
                 self.add_summed(call)
+        for call in filter(None, (left(event) for process in processes for event in process.events)):
+            if self.counts(call) and "touched" in call.args and is_file(call.args["fname"]):
+                self.row(call, call.args["fname"]).touch(call)
 
     def counts(self, event):
         return self.conditions.reached(event) and self.conditions.shown(event, self.steps)
@@ -180,6 +187,8 @@ class Usage:
         else:
             row["metadata_calls"] += 1
             row["mapped_bytes"] += event.args["length"] if event.name == "mmap" and not failed(event) else 0
+            if event.name == "munmap" and "touched" in event.args:
+                row.touch(event)
 
     def transfer(self, event, counted):
         size = accessed(event)
@@ -254,6 +263,7 @@ def shown(row):
     keys = ["opens", "opens_again", "metadata_calls", "reads", "read_bytes", "writes", "written_bytes", "switches",
             "mapped_bytes"]
     found = {key: str(row[key]) for key in keys}
+    found["touched_bytes"] = str(row["touched"]) if row["looked"] else None
     found |= {key: f"{row[key] / 1000:.3f}" for key in ("metadata_us", "data_us", "read_us", "write_us")}
     for side in ("read", "write"):
         found |= {f"{side}_{kind}": str(row[f"{side}_{kind}"]) for kind in (*CLASSES, "behind", "small", "unaligned")}

@@ -18,19 +18,33 @@ struct collect {
 	bool *indexed; /* files that their index has answered */
 };
 
+/* The call that a line `summed` adds up, or that a line `mapping` stands for at the process's end. */
+static bool call_of(const struct pfw_entry *entry, struct pfw_slice *name)
+{
+	struct pfw_value value;
+
+	if (pfw_slice_is(&entry->name, "mapping")) {
+		*name = (struct pfw_slice){ .at = "munmap", .bytes = strlen("munmap") };
+		return true;
+	}
+	if (!pfw_entry_arg(entry, "name", &value) || value.type != PFW_VALUE_STRING)
+		return false;
+	*name = value.text;
+	return true;
+}
+
 static bool wanted(const struct pfw_select *select, struct pfw_select_state *state, size_t file,
 		   const struct pfw_entry *entry)
 {
-	struct pfw_slice cat = { .escaped = false };
-	struct pfw_value name;
+	struct pfw_slice cat = { .escaped = false }, name;
 
 	if (entry->ph != 'M')
 		return pfw_select_entry(select, state, file, entry);
-	if (!pfw_entry_arg(entry, "name", &name) || name.type != PFW_VALUE_STRING)
+	if (!call_of(entry, &name))
 		return false;
-	cat.at = pfw_io_call_cat(name.text.at, name.text.bytes);
+	cat.at = pfw_io_call_cat(name.at, name.bytes);
 	cat.bytes = strlen(cat.at);
-	return survey_wants(select, state, file, entry, true, name.text, cat);
+	return survey_wants(select, state, file, entry, true, name, cat);
 }
 
 static int work(void *user, const struct survey_worker *worker, struct pfw_pass_block *block)

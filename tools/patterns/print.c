@@ -158,6 +158,7 @@ static const struct grid_column columns[] = {
 	{ "unaligned", "Unaligned", GRID_PERCENT },
 	{ "switches", NULL, GRID_COUNT },
 	{ "mapped_bytes", NULL, GRID_BYTES },
+	{ "touched_bytes", NULL, GRID_BYTES },
 #define SIDE(side)                                                                               \
 	{ side "_first", NULL, GRID_COUNT }, { side "_consecutive", NULL, GRID_COUNT },          \
 		{ side "_strided", NULL, GRID_COUNT }, { side "_sequential", NULL, GRID_COUNT }, \
@@ -264,6 +265,7 @@ static void put_row(struct grid *grid, const struct patterns_row *row)
 	put_shares(grid, sum);
 	grid_u64(grid, GRID_COUNT, sum->switches);
 	grid_u64(grid, GRID_BYTES, sum->mapped);
+	grid_maybe(grid, GRID_BYTES, sum->looked != 0, (int64_t)sum->touched);
 	put_side(grid, &sum->side[0]);
 	put_side(grid, &sum->side[1]);
 	for (unsigned i = 0; i < 4; i++) {
@@ -330,9 +332,19 @@ static int by_mapped(const void *a, const void *b, void *user)
 	return PFW_ORDER(y, x) ?: by_bytes(a, b, user);
 }
 
-/* "16.1 MiB of 2 files mapped, not counted: /a (16.0 MiB), /b (100.0 KiB)". */
-static void print_mapped(const struct patterns_few *few)
+/* ", 2.0 MiB touched", or nothing where no mapping was looked at. */
+static const char *touched_of(const struct pfw_pattern *sum, char text[static 48])
 {
+	text[0] = '\0';
+	if (sum->looked)
+		snprintf(text, 48, ", %s touched", cli_bytes(sum->touched));
+	return text;
+}
+
+/* "16.1 MiB of 2 files mapped, 2.0 MiB touched, not counted: /a (16.0 MiB, 2.0 MiB touched), /b (100.0 KiB)". */
+static void print_mapped(const struct patterns_few *few, const struct pfw_pattern *all)
+{
+	char touched[48];
 	char names[PATTERNS_MAPPED_SHOWN * 2112] = "";
 	size_t used = 0;
 
@@ -341,15 +353,16 @@ static void print_mapped(const struct patterns_few *few)
 		char name[512];
 
 		snprintf(name, sizeof(name), "%.*s", (int)mapped->bytes, mapped->name);
-		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s %s (%s)",
+		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s %s (%s%s)",
 					 i ? "," : "", cli_name(name),
-					 cli_bytes(mapped->sum.mapped));
+					 cli_bytes(mapped->sum.mapped),
+					 touched_of(&mapped->sum, touched));
 	}
 	if (few->mapped_files) {
 		putchar('\n');
-		fit_words(stdout, 0, 0, "%s of %s file%s mapped, not counted:%s%s",
+		fit_words(stdout, 0, 0, "%s of %s file%s mapped%s, not counted:%s%s",
 			  cli_bytes(few->mapped_bytes), cli_count(few->mapped_files),
-			  cli_plural(few->mapped_files), names,
+			  cli_plural(few->mapped_files), touched_of(all, touched), names,
 			  few->mapped_files > PATTERNS_MAPPED_SHOWN ? ", ..." : "");
 	}
 }
@@ -491,7 +504,7 @@ static int print(const struct patterns *patterns, struct patterns_few *few)
 	if (!error && people && few->files) {
 		print_sizes(&all, &patterns->survey);
 		print_counters(&all);
-		print_mapped(few);
+		print_mapped(few, &all.sum);
 	}
 	grid_release(&grid);
 	return error;

@@ -7,6 +7,7 @@
 #define I64(key, ...) { #key, PFW_TYPE_I64 }
 #define U64(key, ...) { #key, PFW_TYPE_U64 }
 #define NAMES(set, key, ...) { #key, PFW_TYPE_NAMES + PFW_NAMES_##set }
+#define SOME(key) { #key, PFW_TYPE_SOME }
 #define STR(key) { #key, PFW_TYPE_STRING }
 #define REF(key) { #key, PFW_TYPE_REF }
 /* clang-format on */

@@ -28,13 +28,15 @@ static __attribute__((noinline)) char *put_errno(char *out, int error)
 	return out;
 }
 
-/* Append a field that is not one word, or whose key is too long for a piece. */
+/* Append a field that is not one word, that may be left out, or whose key is too long for a piece. */
 static __attribute__((noinline)) char *put_field(struct pfw_json_source *source, char *out,
 						 const struct pfw_json_piece *piece, uint64_t value,
 						 size_t *bytes_at)
 {
 	const struct pfw_json_key *key = &source->json->cache->key[piece->key];
 
+	if (key->type == PFW_TYPE_SOME && !value)
+		return out;
 	memcpy(out, key->text, key->bytes);
 	out += key->bytes;
 	if (pfw_json_is_text(key->type))

@@ -144,6 +144,19 @@ char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint6
 	return pfw_json_end(json, out);
 }
 
+char *pfw_line_mapping(struct pfw_json *json, char *out, uint32_t name, uint64_t size,
+		       uint64_t touched, uint64_t ts_ns)
+{
+	uint32_t bytes = 0;
+	const char *fname = pfw_string_text(json->strings, name, &bytes);
+
+	out = pfw_json_key_fname(begin(json, out, "mapping", ts_ns), fname, bytes);
+	out = pfw_json_key_u64(out, "size", size);
+	if (touched)
+		out = pfw_json_key_u64(out, "touched", touched - 1);
+	return pfw_json_end(json, out);
+}
+
 char *pfw_line_figures(struct pfw_json *json, char *out, const char *name,
 		       const struct pfw_source_figure *figure, unsigned count, uint64_t ts_ns)
 {

@@ -56,6 +56,11 @@ char *pfw_line_stacks_lost(struct pfw_json *json, char *out,
 			   const _Atomic uint64_t lost[PFW_STACKS_LOST_REASONS], uint64_t ts_ns);
 char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint64_t ts_ns);
 
+/* `mapping`: the file `name` (a string of the spool) is still mapped, `size` bytes of it.  touched: as
+ * PFW_TYPE_SOME. */
+char *pfw_line_mapping(struct pfw_json *json, char *out, uint32_t name, uint64_t size,
+		       uint64_t touched, uint64_t ts_ns);
+
 /* The figures of a source (common/format/source.h): a line with its name, a key for each figure;
  * none if count is 0. */
 char *pfw_line_figures(struct pfw_json *json, char *out, const char *name,

@@ -24,7 +24,8 @@ void pfw_json_make_piece(struct pfw_json_piece *piece, const char *key, size_t k
 {
 	char text[64]; /* of 0, which is short */
 
-	if (key_bytes > 32 || pfw_json_is_text(type) || type == PFW_TYPE_REF)
+	if (key_bytes > 32 || pfw_json_is_text(type) || type == PFW_TYPE_REF ||
+	    type == PFW_TYPE_SOME)
 		return;
 	memcpy(piece->text, key, key_bytes);
 	piece->key_bytes = (uint8_t)key_bytes;

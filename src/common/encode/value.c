@@ -154,6 +154,8 @@ char *pfw_json_put_word(char *out, unsigned int type, uint64_t value)
 		return pfw_append_u64(out, value);
 	case PFW_TYPE_I64:
 		return pfw_append_i64(out, (int64_t)value);
+	case PFW_TYPE_SOME:
+		return pfw_append_u64(out, value - 1);
 	case PFW_TYPE_F64:
 		return pfw_append_f64(out, value);
 	case PFW_TYPE_BOOL:

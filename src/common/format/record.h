@@ -38,6 +38,7 @@ enum pfw_type {
 	PFW_TYPE_REF,	 /* value = a string of the spool (spool.h) */
 	PFW_TYPE_DIM3,	 /* x in the low 31 bits, then y in 16, then z in 16: [x,y,z] */
 	PFW_TYPE_KIND,	 /* enum pfw_kind: written as its name, see PFW_KINDS */
+	PFW_TYPE_SOME,	 /* value = a number + 1; 0: not known, the member is left out */
 	PFW_TYPE_NAMES,	 /* and following: a number written as names of enum pfw_names */
 	PFW_TYPE_COUNT = PFW_TYPE_NAMES + PFW_NAMES_SETS
 };

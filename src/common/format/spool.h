@@ -32,7 +32,7 @@
 #include "common/format/record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 13u		      /* increased by any change of a struct below */
+#define PFW_SPOOL_VERSION 14u		      /* increased by any change of a struct below */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */

@@ -2,6 +2,7 @@
 #include "recorder/probe/mappings.h"
 
 #include "recorder/probe/fd_table.h"
+#include "recorder/probe/touched.h"
 #include "recorder/spool/strings.h"
 
 /* Values of start that are no address. */
@@ -124,6 +125,58 @@ bool pfw_mappings_find(uintptr_t start, size_t bytes, uint32_t *name)
 		*name = atomic_load_explicit(&mappings[i].name, memory_order_acquire);
 		if (is_still(&mappings[i], at))
 			return true;
+	}
+	return false;
+}
+
+uint64_t pfw_mappings_touched(uintptr_t start, size_t bytes)
+{
+	uintptr_t end = range_end(start, bytes), at;
+	uint32_t count = atomic_load_explicit(&used, memory_order_acquire), first = 0;
+	uint64_t sum = 0, touched;
+
+	follow_generation();
+	for (uint32_t i = 0; i < count; i++) {
+		uintptr_t last = atomic_load_explicit(&mappings[i].end, memory_order_acquire);
+		uint32_t name = atomic_load_explicit(&mappings[i].name, memory_order_acquire);
+
+		if (!overlaps(&mappings[i], start, end, &at) || (sum && name != first))
+			continue;
+		at = at > start ? at : start;
+		if (last <= at)
+			continue; /* another thread changes it */
+		first = name;
+		touched = pfw_touched(at, (last < end ? last : end) - at, PFW_TOUCHED_PAGES);
+		if (!touched)
+			return 0;
+		sum += touched - !!sum;
+	}
+	return sum;
+}
+
+/* All of them together are looked at as long as a few large ones. */
+static unsigned pages_of_each(void)
+{
+	uint32_t live = atomic_load_explicit(&pfw_mappings_live, memory_order_relaxed);
+
+	return live <= 4 ? PFW_TOUCHED_PAGES : 4 * PFW_TOUCHED_PAGES / live;
+}
+
+bool pfw_mappings_next(uint32_t *at, uint32_t *name, uint64_t *bytes, uint64_t *touched)
+{
+	uint32_t count = atomic_load_explicit(&used, memory_order_acquire);
+
+	follow_generation();
+	while (*at < count) {
+		struct mapping *mapping = &mappings[(*at)++];
+		uintptr_t end = atomic_load_explicit(&mapping->end, memory_order_acquire), start;
+
+		*name = atomic_load_explicit(&mapping->name, memory_order_acquire);
+		if (!overlaps(mapping, 0, UINTPTR_MAX, &start) || end <= start)
+			continue;
+		*bytes = end - start;
+		*touched = pfw_touched(start, end - start, pages_of_each());
+		return true;
 	}
 	return false;
 }

@@ -30,6 +30,19 @@ void pfw_mappings_add(uintptr_t start, size_t bytes, uint32_t name);
 /* Whether a traced mapping overlaps the range; *name gets its file.  Thread: app.  Signal: safe. */
 bool pfw_mappings_find(uintptr_t start, size_t bytes, uint32_t *name);
 
+/*
+ * The bytes of the range that this process has touched, of the file that find() names, + 1; 0: not
+ * known.  Call it before munmap().  Thread: app.  Signal: safe.
+ */
+uint64_t pfw_mappings_touched(uintptr_t start, size_t bytes);
+
+/*
+ * The first mapping from entry *at on, for the end of the process; *at becomes the next entry.  *name gets
+ * its file, which may be gone already; *touched is as above.  False: there is no further one.
+ * Thread: any.
+ */
+bool pfw_mappings_next(uint32_t *at, uint32_t *name, uint64_t *bytes, uint64_t *touched);
+
 /* As find, and remove the range.  Call it before munmap(): afterwards the addresses may be another
  * thread's new mapping.  Thread: app.  Signal: safe. */
 bool pfw_mappings_cut(uintptr_t start, size_t bytes, uint32_t *name);

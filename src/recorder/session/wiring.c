@@ -34,6 +34,7 @@
 #include "recorder/guest/say.h"
 #include "recorder/marks/nvtx.h"
 #include "recorder/marks/torch_ops.h"
+#include "recorder/probe/mappings.h"
 #include "recorder/sample/counters.h"
 #include "recorder/sample/nvml.h"
 #include "recorder/session/internal.h"
@@ -199,6 +200,7 @@ void pfw_session_wire_writer(void)
 	writer->leave = pfw_nvml_leave;
 	writer->failed = pfw_session_writer_failed;
 	writer->limited = limit_reached;
+	writer->mapping = pfw_mappings_next;
 	writer->source = &pfw_cupti_source;
 }
 

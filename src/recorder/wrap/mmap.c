@@ -44,20 +44,25 @@ int pfw_wrap_munmap(void *addr, size_t length)
 {
 	struct pfw_probe probe;
 	uint32_t name = 0;
-	bool traced = false;
+	uint64_t touched = 0;
+	bool traced = false, refused;
 	int ret;
 
 	/* A call that the kernel will refuse unmaps nothing. */
-	if (pfw_mappings_any() && pfw_probe_on())
-		traced = length && !((uintptr_t)addr & (pfw_os_page_bytes() - 1))
-				 ? pfw_mappings_cut((uintptr_t)addr, length, &name)
-				 : pfw_mappings_find((uintptr_t)addr, length, &name);
+	if (pfw_mappings_any() && pfw_probe_on()) {
+		refused = !length || (uintptr_t)addr & (pfw_os_page_bytes() - 1);
+		if (!refused && pfw_call_filter[PFW_CALL_munmap] != PFW_CALL_NONE)
+			touched = pfw_mappings_touched((uintptr_t)addr, length);
+		traced = refused ? pfw_mappings_find((uintptr_t)addr, length, &name)
+				 : pfw_mappings_cut((uintptr_t)addr, length, &name);
+	}
 	traced = traced && pfw_probe_bare(&probe, PFW_CALL_munmap);
 	ret = pfw_real.munmap(addr, length);
 	if (!traced)
 		return ret;
 	probe.name = name;
-	pfw_end_fd(&probe, PFW_VALUES((uint64_t)ret, (uintptr_t)addr, length));
+	pfw_end_fd(&probe,
+		   PFW_VALUES((uint64_t)ret, (uintptr_t)addr, length, ret < 0 ? 0 : touched));
 	return ret;
 }
 

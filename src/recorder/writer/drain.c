@@ -85,6 +85,24 @@ static uint64_t count_beyond(void)
 	return beyond;
 }
 
+/* Files that stay mapped to the end, once: not in a dump or a file that another one follows. */
+static void add_mappings(struct pfw_writer *writer, const char *reason, uint64_t now_ns)
+{
+	uint64_t bytes, touched;
+	uint32_t at = 0, name;
+
+	if (writer->reported.mappings || keeps(writer) || !writer->mapping ||
+	    !strcmp(reason, "renamed"))
+		return;
+	writer->reported.mappings = true;
+	while (!writer->at_limit && writer->mapping(&at, &name, &bytes, &touched)) {
+		set_text_end(writer, pfw_line_mapping(&writer->json, text_end(writer), name, bytes,
+						      touched, now_ns));
+		if (pfw_writer_make_room(writer))
+			return;
+	}
+}
+
 void pfw_writer_add_end(struct pfw_writer *writer, const char *reason, const char *exec_path)
 {
 	struct pfw_spool_header *header = writer->spool->header;
@@ -96,6 +114,7 @@ void pfw_writer_add_end(struct pfw_writer *writer, const char *reason, const cha
 	add_losses(writer, now_ns);
 	if (!writer->reported.process)
 		return;
+	add_mappings(writer, reason, now_ns);
 	out = pfw_line_waited(json, text_end(writer), &header->waited, now_ns);
 	out = pfw_line_sums_full(json, out, count_beyond(), now_ns);
 	if (writer->source)

@@ -71,9 +71,11 @@ struct pfw_writer {
 	uint64_t keep_bytes, keep_ticks;
 	char *keep_name;
 	void (*say)(const char *line);
-	void (*idle)(void);    /* make every thread call session at its next event */
-	bool (*tick)(void);    /* session's work between two passes; true: the thread is not idle */
-	void (*leave)(void);   /* the thread ends, and with it its descriptor table */
+	void (*idle)(void);  /* make every thread call session at its next event */
+	bool (*tick)(void);  /* session's work between two passes; true: the thread is not idle */
+	void (*leave)(void); /* the thread ends, and with it its descriptor table */
+	/* pfw_mappings_next(); NULL = nothing is known of mappings */
+	bool (*mapping)(uint32_t *at, uint32_t *name, uint64_t *bytes, uint64_t *touched);
 	void (*limited)(void); /* the trace has max_bytes: stop recording */
 	void (*failed)(void);  /* no trace can be written: switch the probes off */
 
@@ -131,6 +133,7 @@ struct pfw_writer {
 	/* What lines in the trace or in text already report. */
 	struct {
 		bool process;
+		bool mappings;
 		uint64_t lost[PFW_LOST_REASONS];
 		uint64_t sums_ns; /* CLOCK_MONOTONIC */
 	} reported;

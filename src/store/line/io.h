@@ -97,6 +97,15 @@ static inline uint64_t pfw_io_mapped(const struct pfw_entry *entry)
 	return length > 0 && pfw_arg_i64(entry, "ret", 0) >= 0 ? (uint64_t)length : 0;
 }
 
+/* The bytes of a mapping that the process touched, + 1, in a line of munmap() or of the mapping at the
+ * end; 0: the line says none.  Thread: any. */
+static inline uint64_t pfw_io_touched(const struct pfw_entry *entry)
+{
+	int64_t touched = pfw_arg_i64(entry, "touched", -1);
+
+	return touched < 0 ? 0 : (uint64_t)touched + 1;
+}
+
 /* The arg that pfw_io_moved() needs besides `ret`; negative: there is none. */
 static inline int64_t pfw_io_factor(struct pfw_io_call call, const struct pfw_entry *entry)
 {

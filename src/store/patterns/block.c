@@ -198,6 +198,21 @@ static int add_summed(struct pfw_patterns_block *block, const struct pfw_entry *
 	return add_op(block, &op, &fname);
 }
 
+/* A file that stayed mapped to the end of its process. */
+static int add_mapping(struct pfw_patterns_block *block, const struct pfw_entry *entry, bool wanted)
+{
+	struct pfw_slice fname;
+	struct pfw_pattern_op op = { .process = entry->process,
+				     .ts_ns = entry->ts_ns,
+				     .fd = -1,
+				     .dup = -1,
+				     .role = PFW_ROLE_OTHER,
+				     .wanted = wanted,
+				     .touched = pfw_io_touched(entry) };
+
+	return op.touched && pfw_arg_text(entry, "fname", &fname) ? add_op(block, &op, &fname) : 0;
+}
+
 /* `fname` NULL: the descriptor has no name. */
 static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *entry,
 		    const struct pfw_slice *fname, struct pfw_io_call call, bool wanted)
@@ -221,6 +236,7 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 	} else if (call.role == PFW_ROLE_OTHER) {
 		find_seek(&op, entry, ret);
 		op.bytes = pfw_io_mapped(entry);
+		op.touched = pfw_slice_is(&entry->name, "munmap") ? pfw_io_touched(entry) : 0;
 	} else {
 		op.moved = pfw_io_moved(call, ret, pfw_io_factor(call, entry), &op.bytes);
 		op.offset = pfw_arg_i64(entry, "offset", -1);
@@ -251,10 +267,12 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 			add_counters(&block->counters, entry);
 		return 0;
 	}
+	if (entry->ph == 'M' && !pfw_slice_is(&entry->cat, "pfw"))
+		return 0;
 	if (entry->ph == 'M')
-		return pfw_slice_is(&entry->cat, "pfw") && pfw_slice_is(&entry->name, "summed")
-			       ? add_summed(block, entry, wanted)
-			       : 0;
+		return pfw_slice_is(&entry->name, "summed")    ? add_summed(block, entry, wanted)
+		       : pfw_slice_is(&entry->name, "mapping") ? add_mapping(block, entry, wanted)
+							       : 0;
 	if (entry->ph != 'X')
 		return 0;
 	if (!pfw_is_file_io(&entry->cat))

@@ -176,7 +176,7 @@ static int end(void *user, struct pfw_blob *data)
 const struct pfw_index_kind pfw_patterns_kind = {
 	.name = "patterns",
 	.number = 2,
-	.version = 7,
+	.version = 8,
 	.sorted = true,
 	.block_create = pfw_patterns_block_create,
 	.block_clear = pfw_patterns_block_clear,

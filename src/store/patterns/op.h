@@ -16,6 +16,7 @@ enum pfw_seek {
 
 struct pfw_pattern_op {
 	uint64_t process, calls, bytes;
+	uint64_t touched; /* + 1; 0: not known */
 	int64_t ts_ns, ns;
 	int64_t fd, dup; /* -1: none; `fd` of an open: its result */
 	int64_t offset;	 /* if `placed`, or of a seek */

@@ -130,7 +130,7 @@ void pfw_pattern_add(struct pfw_pattern *into, const struct pfw_pattern *from)
 
 bool pfw_pattern_counted(const struct pfw_pattern *pattern)
 {
-	return pattern->opens || pattern->others || pattern->side[0].calls ||
+	return pattern->opens || pattern->others || pattern->looked || pattern->side[0].calls ||
 	       pattern->side[1].calls;
 }
 
@@ -379,6 +379,8 @@ static void add_other(const struct place *place, const struct pfw_pattern_op *op
 		pfw_saturate_u64(&place->row->again, opened && place->use->opened ? op->calls : 0);
 		pfw_saturate_u64(&place->row->others, opened ? 0 : op->calls);
 		pfw_saturate_u64(&place->row->mapped, op->summed ? 0 : op->bytes);
+		place->row->looked += op->touched != 0;
+		pfw_saturate_u64(&place->row->touched, op->touched ? op->touched - 1 : 0);
 	}
 	if (!opened)
 		return;

@@ -48,7 +48,7 @@ struct pfw_pattern_side {
 	uint64_t access[PFW_ACCESSES];
 };
 
-#define PFW_PATTERN_FIGURES (7 + 2 * sizeof(struct pfw_pattern_side) / sizeof(uint64_t))
+#define PFW_PATTERN_FIGURES (9 + 2 * sizeof(struct pfw_pattern_side) / sizeof(uint64_t))
 
 /* How a file is used.  A row of an index has all members, 64 bits each, in this order: a change
  * needs a new version of pfw_patterns_kind. */
@@ -63,6 +63,8 @@ struct pfw_pattern {
 			uint64_t processes;  /* that read, wrote or opened it */
 			uint64_t switches;   /* a process reads after it wrote, or vice versa */
 			uint64_t mapped;     /* bytes that mmap() mapped */
+			uint64_t looked;     /* mappings whose touched bytes are known */
+			uint64_t touched;    /* the bytes of these that the process touched */
 			struct pfw_pattern_side side[2];
 		};
 	};

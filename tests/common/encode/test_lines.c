@@ -177,6 +177,21 @@ static void test_waited(void **state)
 	      "\"total\":1234.567}}\n");
 }
 
+static void test_mapping(void **state)
+{
+	struct world *world = *state;
+
+	check(world, pfw_line_mapping(&world->json, world->text, 0, 8192, 4097, NOW_NS),
+	      "{\"id\":3,\"name\":\"mapping\",\"cat\":\"pfw\",\"pid\":8978,\"tid\":8978,"
+	      "\"ts\":1795230879000000.456,\"ph\":\"M\",\"args\":{\"fname\":null,\"size\":8192,"
+	      "\"touched\":4096}}\n");
+	world->json.next_id = 3;
+	world->json.lines = 0;
+	check(world, pfw_line_mapping(&world->json, world->text, 0, 8192, 0, NOW_NS),
+	      "{\"id\":3,\"name\":\"mapping\",\"cat\":\"pfw\",\"pid\":8978,\"tid\":8978,"
+	      "\"ts\":1795230879000000.456,\"ph\":\"M\",\"args\":{\"fname\":null,\"size\":8192}}\n");
+}
+
 static void test_excluded(void **state)
 {
 	struct world *world = *state;
@@ -250,6 +265,7 @@ int main(void)
 		WORLD_TEST(test_lost),
 		WORLD_TEST(test_lost_names),
 		WORLD_TEST(test_waited),
+		WORLD_TEST(test_mapping),
 		WORLD_TEST(test_excluded),
 		WORLD_TEST(test_unrecorded),
 		WORLD_TEST(test_clock_step),

@@ -9,7 +9,12 @@
 /* This test needs the four above to have run. */
 #include <cmocka.h>
 
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
 #include "recorder/probe/fd_table.h"
+#include "recorder/probe/touched.h"
 
 #define PAGE ((unsigned)getpagesize())
 #define BASE 0x7f0000000000ull
@@ -118,6 +123,70 @@ static void another_generation_forgets_all(void **state)
 	assert_true(is_there(11));
 }
 
+/* A file of `pages` pages, mapped; every `step`th one before `until` is written. */
+static uintptr_t map_file(unsigned pages, unsigned step, unsigned until)
+{
+	int fd = memfd_create("mappings", 0);
+	char *memory;
+
+	assert_int_equal(pfw_os_ftruncate(fd, (uint64_t)pages * PAGE), 0);
+	memory = mmap(NULL, (size_t)pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	pfw_os_close(fd);
+	for (unsigned page = 0; page < until; page += step)
+		memory[(size_t)page * PAGE] = 1;
+	return (uintptr_t)memory;
+}
+
+/* An emulator does not say, and under a filter of whoever runs this nothing is asked. */
+static void skip_where_nothing_is_said(void)
+{
+	if (pfw_syscall6(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0))
+		skip();
+}
+
+static void counts_touched_pages_of_traced_parts(void **state)
+{
+	uintptr_t start = map_file(200, 2, 200);
+	uint64_t bytes, touched;
+	uint32_t name, at = 0;
+
+	(void)state;
+	skip_where_nothing_is_said();
+	errno = 77;
+	assert_int_equal(pfw_mappings_touched(start, 200 * PAGE), 0);
+	pfw_mappings_add(start + 10 * PAGE, 20 * PAGE, 0);
+	pfw_mappings_add(start + 40 * PAGE, 3 * PAGE, 0);
+	assert_int_equal(pfw_mappings_touched(start, 200 * PAGE), 12 * PAGE + 1);
+	assert_int_equal(pfw_mappings_touched(start + 13 * PAGE, 28 * PAGE), 9 * PAGE + 1);
+	assert_true(pfw_mappings_next(&at, &name, &bytes, &touched));
+	assert_int_equal(bytes, 20 * PAGE);
+	assert_int_equal(touched, 10 * PAGE + 1);
+	assert_true(pfw_mappings_next(&at, &name, &bytes, &touched));
+	assert_int_equal(touched, 2 * PAGE + 1);
+	assert_false(pfw_mappings_next(&at, &name, &bytes, &touched));
+	assert_int_equal(errno, 77);
+	munmap((void *)start, 200 * PAGE);
+	/* Nothing is there: nothing is present. */
+	assert_int_equal(pfw_mappings_touched(start, 200 * PAGE), 1);
+	pfw_mappings_cut(start, 200 * PAGE, &name);
+}
+
+/* Each part of a large mapping has one page that is looked at, wherever the touched ones are. */
+static void estimates_large_mappings(void **state)
+{
+	uintptr_t start = map_file(5000, 2, 2500);
+	uint64_t bytes = 5000 * (uint64_t)PAGE;
+
+	(void)state;
+	skip_where_nothing_is_said();
+	assert_int_equal(pfw_touched(start, bytes, 5000), 1250 * PAGE + 1);
+	assert_in_range(pfw_touched(start, bytes, 4999), 1240 * PAGE, 1260 * PAGE);
+	assert_in_range(pfw_touched(start, bytes, 1000), 1130 * PAGE, 1370 * PAGE);
+	assert_int_equal(pfw_touched(start, 0, 1000), 0);
+	munmap((void *)start, bytes);
+}
+
 #define THREADS 4
 #define ROUNDS 20000
 
@@ -164,6 +233,8 @@ int main(void)
 		cmocka_unit_test_setup(length_to_the_end_of_memory, setup),
 		cmocka_unit_test_setup(what_does_not_fit_is_not_there, setup),
 		cmocka_unit_test_setup(another_generation_forgets_all, setup),
+		cmocka_unit_test_setup(counts_touched_pages_of_traced_parts, setup),
+		cmocka_unit_test_setup(estimates_large_mappings, setup),
 		cmocka_unit_test_setup(threads_do_not_disturb_each_other, setup),
 	};
 
