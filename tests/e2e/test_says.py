@@ -168,7 +168,7 @@ def slowly(words, text):
 
 
 @pytest.mark.parametrize("words, lacks", [
-    (["table", "--group-by", "tid"], "--group-by tid"),
+    (["table", "--group-by", "line"], "--group-by line"),
     (["table", "--where", "dur > 1"], "--where"),
     (["overlap", "--compute", "r*"], "--compute"),
     (["overlap", "--pid", "0-4000000"], "--pid"),
