@@ -73,6 +73,7 @@ static const struct syscall_name {
 	NAME(close),
 	NAME(read),
 	NAME(write),
+	NAME(writev),
 	NAME(pwrite64),
 	NAME(newfstatat),
 	NAME(getdents64),

@@ -23,6 +23,7 @@
 #include "common/format/clock.h"
 
 #define TRY_NS 10000000000ull	 /* to find a thread at a safe point */
+#define NAPS 200		 /* of a millisecond, for a thread that stops late */
 #define REFUSED_NS 1000000000ull /* for how long ptrace() may refuse each thread */
 #define ANSWER_NS 20000000000ull /* to load the recorder and to begin */
 #define BEGIN_NS 1000000000ull	 /* for our thread to begin */
@@ -206,8 +207,10 @@ static int find_thread(struct tracee *tracee, struct code *code)
 			return tracee_refuse(tracee,
 					     "ptrace() is not allowed: run it as root (in a "
 					     "container: with CAP_SYS_PTRACE)");
-		if (!led && thread_nap(tracee, &late))
-			led = use_thread(&search, &late);
+		/* One that is late would be let go if it stopped during another's turn. */
+		for (int i = 0; !led && i < NAPS && (!i || tracee->late); i++)
+			if (thread_nap(tracee, &late))
+				led = use_thread(&search, &late);
 	}
 	if (led < 0)
 		return tracee_refuse(

@@ -149,7 +149,7 @@ static bool resume(struct thread *thread, enum __ptrace_request how)
 
 static void note_stop(struct thread *thread, int status)
 {
-	thread->stopped = true;
+	thread->stopped = thread->seen = true;
 	thread->signal = status >> 8 == SIGTRAP || status >> 8 == (SIGTRAP | 0x80) ||
 					 status >> 16 == PTRACE_EVENT_STOP
 				 ? 0
@@ -378,8 +378,9 @@ bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values)
 
 void thread_release(struct thread *thread)
 {
-	/* It runs on behind PTRACE_SYSCALL: only a stopped thread can be let go. */
-	if (!thread->stopped) {
+	/* It runs on behind PTRACE_SYSCALL: only a stopped thread can be let go.  The first stop of one that
+	 * waits in vfork() or for a disk is a chance, for thread_nap() to see. */
+	if (!thread->stopped && thread->seen) {
 		ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
 		if (await_stop(thread, STOP_NS))
 			tell_watch(thread, 'b');

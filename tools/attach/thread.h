@@ -12,6 +12,7 @@ struct thread {
 	struct tracee *tracee;
 	pid_t tid;
 	bool stopped;	 /* at a stop that ptrace() reported */
+	bool seen;	 /* has been at one */
 	int signal;	 /* the one that it was about to take; 0 = none */
 	uint64_t ran_ns; /* MONOTONIC, when it was last seen to run */
 	uint64_t registers[64];
