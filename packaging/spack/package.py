@@ -6,8 +6,6 @@ class Pfw(CMakePackage):
     """Records the I/O, spans and GPU work of a program as JSON lines: the pfw command, its libraries and, with
     +python, its Python package."""
 
-    homepage = "https://pypi.org/project/pfwtrace/"
-
     license("Apache-2.0", checked_by="pfw")
 
     # Without a server of releases: the tarball of tools/release, whose SHA256SUMS has the digest, or

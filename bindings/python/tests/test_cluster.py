@@ -117,7 +117,7 @@ def test_a_frame(traces, client):
 
 
 def test_what_cannot_be_answered(traces, client, tmp_path):
-    for words, said in ((["table", traces, "-g", "process"], "--group-by process is in no partial"),
+    for words, said in ((["table", traces, "-g", "process"], "--group-by process or cmd is in no partial"),
                         (["query", traces], "query is none of table"),
                         (["table", tmp_path], "no worker has a trace"), (["table", tmp_path / "x"], "no worker")):
         with pytest.raises(ValueError, match=said):
