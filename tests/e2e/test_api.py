@@ -327,7 +327,9 @@ def test_cplusplus(tmp_path, link):
 NATURAL = ["gcc a.c -lpfw -o a", "gcc -lpfw a.c -o a", "gcc -O2 -o a -lpfw a.c -lm", "gcc -c a.c && gcc -lpfw a.o -o a",
            "gcc -no-pie -fno-pic a.c -lpfw -o a", "gcc -Wl,--as-needed a.c -lpfw -o a",
            "gcc a.c $(pkg-config --cflags --libs pfw) -o a", "gcc $(pkg-config --cflags --libs pfw) a.c -o a",
-           "gcc -DPFW_OPTIONAL a.c -o a"]
+           "gcc -DPFW_OPTIONAL a.c -o a", "g++ -lpfw a.c -o a", "clang -lpfw a.c -o a", "clang a.c -lpfw -o a",
+           "gcc -Wl,--as-needed -Wl,--gc-sections -flto -O2 -lpfw a.c -o a", "gcc -fuse-ld=gold -lpfw a.c -o a",
+           "gcc -fuse-ld=lld -lpfw a.c -o a", "clang -fuse-ld=lld -Wl,--gc-sections -lpfw a.c -o a"]
 
 
 @pytest.fixture(scope="module")
@@ -339,7 +341,8 @@ def installed(tmp_path_factory):
     harness.run(["cmake", "--install", harness.BUILD, "--prefix", first])
     top = first.rename(first.with_name("moved"))
     assert harness.run([top / "bin/pfw", "config", "--preload"]).stdout == f"{top}/lib/libpfw_preload.so\n"
-    return {"C_INCLUDE_PATH": str(top / "include"), "LIBRARY_PATH": str(top / "lib"),
+    return {"C_INCLUDE_PATH": str(top / "include"), "CPLUS_INCLUDE_PATH": str(top / "include"),
+            "LIBRARY_PATH": str(top / "lib"),
             "LD_LIBRARY_PATH": str(top / "lib"), "PKG_CONFIG_PATH": str(top / "lib/pkgconfig"),
             "CMAKE_PREFIX_PATH": str(top)}
 
@@ -362,11 +365,23 @@ SMALL = '#include <pfw/pfw.h>\nint main(void) { PFW_SPAN("work"); return 0; }\n'
 @pytest.mark.parametrize("line", NATURAL)
 def test_natural_command_lines(tmp_path, installed, line):
     """With libpfw in the compiler's search path, as after an installation: no options to know."""
-    if "pkg-config" in line and not shutil.which("pkg-config"):
-        pytest.skip("no pkg-config here")
+    for tool in re.findall("pkg-config|clang|g[+][+]", line) + [f"ld.{name}" for name in re.findall("fuse-ld=([a-z]+)", line)]:
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool} here")
     (tmp_path / "a.c").write_text(SMALL)
     harness.run(["sh", "-c", line], harness.clean_environment(**installed), tmp_path)
     check_it_records(tmp_path, installed, "OPTIONAL" not in line)
+
+
+@pytest.mark.parametrize("how", ["-static", "-static-pie"])
+def test_static_programs(tmp_path, installed, how):
+    """They cannot have the recorder, which is a shared library: -lpfw does not link, PFW_OPTIONAL makes calls of nothing."""
+    (tmp_path / "a.c").write_text(SMALL)
+    env = harness.clean_environment(**installed)
+    assert "lpfw" in harness.run(["gcc", how, "a.c", "-lpfw"], env, tmp_path, status=1).stderr
+    harness.run(["gcc", how, "-DPFW_OPTIONAL", "a.c", "-o", "a"], env, tmp_path)
+    done = harness.run([harness.PFW, "run", "-o", "t", "./a"], env, tmp_path)
+    assert "linked statically" in done.stderr
 
 
 def test_natural_cmake(tmp_path, installed):
@@ -395,18 +410,16 @@ def test_natural_reading(tmp_path, installed, line):
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.16)\nproject(a C)\nfind_package(pfw REQUIRED)\n"
         "add_executable(a longest.c)\ntarget_link_libraries(a pfw::read)\n")
-    # C++ finds the headers by another variable.
-    places = {**installed, "CPLUS_INCLUDE_PATH": installed["C_INCLUDE_PATH"]}
-    harness.run(["sh", "-c", line], harness.clean_environment(**places), tmp_path)
+    harness.run(["sh", "-c", line], harness.clean_environment(**installed), tmp_path)
     event = '{"id":%d,"name":"%s","cat":"c","pid":1,"tid":1,"ts":1.000,"dur":%s,"ph":"X","args":{}}\n'
     (tmp_path / "t.pfw").write_text(event % (1, "b", "2.000") + event % (2, "a\\u00e9", "12.345") + "bad\n")
-    done = harness.run([tmp_path / "a", "t.pfw"], harness.clean_environment(**places), tmp_path)
+    done = harness.run([tmp_path / "a", "t.pfw"], harness.clean_environment(**installed), tmp_path)
     assert done.stdout == "a\u00e9: 12.345 us\n" and done.stderr.startswith("t.pfw:3: not a JSON object")
-    done = harness.run([tmp_path / "a", "t.pfw", "dur < 5us"], harness.clean_environment(**places), tmp_path)
+    done = harness.run([tmp_path / "a", "t.pfw", "dur < 5us"], harness.clean_environment(**installed), tmp_path)
     assert done.stdout == "b: 2.000 us\n"
-    failed = harness.run([tmp_path / "a", "t.pfw", "dur <"], harness.clean_environment(**places), tmp_path, status=2)
+    failed = harness.run([tmp_path / "a", "t.pfw", "dur <"], harness.clean_environment(**installed), tmp_path, status=2)
     assert "where" in failed.stderr
-    assert "libpfw.so" not in harness.run(["ldd", tmp_path / "a"], harness.clean_environment(**places)).stdout
+    assert "libpfw.so" not in harness.run(["ldd", tmp_path / "a"], harness.clean_environment(**installed)).stdout
 
 
 def test_reading_from_rust(tmp_path, installed):
