@@ -84,66 +84,6 @@ def test_manual_page_of_all():
     assert is_made("pfw.1", page)
 
 
-def complete(*words):
-    """What bash offers for the last of these words."""
-    line = " ".join(f"'{word}'" for word in words)
-    done = harness.run(["bash", "-c", f"source <('{PFW}' completion bash); COMP_WORDS=({line}); "
-                        f"COMP_CWORD={len(words) - 1}; _pfw; printf '%s\\n' \"${{COMPREPLY[@]}}\""])
-    return sorted(done.stdout.split())
-
-
-def test_bash_completes_commands():
-    assert complete("pfw", "") == sorted(COMMANDS + ["help"])
-    assert complete("pfw", "va") == ["validate"]
-    assert complete("pfw", "--v") == ["--version"]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_bash_completes_options(command):
-    options = options_of(command)
-    assert complete("pfw", command, "--") == sorted(f"--{name}" for _, name, _ in options)
-    for letter, name, argument in options:
-        if "|" in argument:
-            words = sorted(argument.split("|"))
-            assert complete("pfw", command, f"--{name}", "") == words
-            assert not letter or complete("pfw", command, f"-{letter}", "") == words
-
-
-def test_bash_completes_traces_and_words(tmp_path):
-    for name in ("t.pfw", "u.pfw.gz", "u.pfw.gz.idx", "notes.txt"):
-        (tmp_path / name).write_text("")
-    (tmp_path / "dir").mkdir()
-    assert complete("pfw", "query", f"{tmp_path}/") == \
-        sorted(f"{tmp_path}/{name}" for name in ("t.pfw", "u.pfw.gz", "dir"))
-    assert complete("pfw", "ctl", "1", "st") == ["start", "status", "step", "stop"]
-    assert complete("pfw", "completion", "") == ["bash", "fish", "zsh"]
-
-
-def test_values_are_completed():
-    """Of formats and keys, in every shell; each of them is one that the command takes."""
-    assert complete("pfw", "overlap", "--format", "") == ["csv", "md", "ndjson", "text"]
-    assert {"name", "fname", "rank", "step"} <= set(complete("pfw", "table", "-g", ""))
-    keys = complete("pfw", "table", "--sort-by", "")
-    assert len(keys) > 20
-    for key in keys:
-        done = harness.run([PFW, "table", "--sort-by", key, "/nonexistent"], status=None)
-        assert "no such key" not in done.stderr
-    assert complete("pfw", "export", "--format", "c") == ["chrome", "csv"]
-    assert "(text md ndjson csv)" in pfw("completion", "zsh")
-    assert "-a 'text md ndjson csv'" in pfw("completion", "fish")
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_can_read_theirs(shell, tmp_path):
-    script = pfw("completion", shell)
-    for command in COMMANDS:
-        for _, name, _ in options_of(command):
-            assert name == "help" or re.search(rf"(--|-l ){name}\b", script), (command, name)
-    if shutil.which(shell):
-        (tmp_path / "script").write_text(script)
-        harness.run([shell, "-n", tmp_path / "script"])
-
-
 @pytest.mark.parametrize("words, status, said", [
     (["help", "nonsense"], 2, "there is no command nonsense"),
     (["help", "--format"], 2, "none of text, man, rst"),

@@ -342,7 +342,6 @@ static const struct cli_option compare_options[] = {
 };
 
 const struct cli_command cli_compare = {
-	.values = table_values,
 	.name = "compare",
 	.operands = "A B | A... -- B...",
 	.summary = "Show what changed between two runs, or two groups of runs",

@@ -73,7 +73,7 @@ static const struct cli_option options[] = {
 	  "name of the trace, without .pfw; default: the program's name here", 'o' },
 	{ "gzip", 'z', NULL, "write .pfw.gz", 'z' },
 	{ "all", 0, NULL, "trace I/O on every file", OPTION_ALL },
-	{ "data-dir", 0, "LIST", "trace I/O only below these directories, separated by ':'",
+	{ "data-dir", 0, "DIRS", "trace I/O only below these directories, separated by ':'",
 	  OPTION_DATA_DIR },
 	{ "no-io", 0, NULL, "record no I/O, only spans and GPU work", OPTION_NO_IO },
 	{ "no-gpu", 0, NULL, "record no GPU work", OPTION_NO_GPU },

@@ -414,17 +414,20 @@ static const struct cli_option table_options[] = {
 	{ 0 },
 };
 
-bool table_values(const char *option, char out[CLI_VALUES_BYTES])
+static bool table_values(const char *option, char out[CLI_VALUES_BYTES])
 {
 	size_t used = 0;
 
-	_Static_assert(TABLE_KEYS_BYTES <= CLI_VALUES_BYTES, "table_column_keys() writes there");
+	_Static_assert(TABLE_KEYS_BYTES + 64 <= CLI_VALUES_BYTES,
+		       "table_column_keys() writes there");
 	if (strcmp(option, "sort-by") == 0 || strcmp(option, "columns") == 0) {
 		for (const char *at = table_column_keys(out); *at; at++) {
 			if (*at != ' ')
 				out[used++] = *at == ',' ? '|' : *at;
 		}
 		out[used] = '\0';
+		if (option[0] == 'c')
+			strcpy(out + used, "|flops|speed|files|io");
 	} else if (strcmp(option, "group-by") == 0) {
 		for (unsigned i = 0; i < TABLE_FIELDS; i++) {
 			if (table_fields[i].key)

@@ -190,6 +190,3 @@ int table_read_durations(struct table *table, const struct table_options *option
 
 /* Print the rows in the format of the options.  Thread: main. */
 void table_print(struct table *table, const struct table_options *options);
-
-/* For completion: the values of --group-by, --sort-by and --columns; see struct cli_command. */
-bool table_values(const char *option, char out[CLI_VALUES_BYTES]);

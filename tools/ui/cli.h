@@ -20,7 +20,7 @@ enum cli_exit {
 };
 
 #define CLI_WIDTH 80
-#define CLI_VALUES_BYTES 1024
+#define CLI_VALUES_BYTES 2048
 #define CLI_ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* An option: a row of a table that ends with a row of zeroes. */
