@@ -1,4 +1,5 @@
-# Manual pages and completions, written by the `pfw` that was built: -DPFW=its path -DOUT=directory
+# Manual pages and completions, written by the `pfw` that was built: -DPFW=its path, behind the
+# emulator that it needs -DOUT=directory
 execute_process(COMMAND ${PFW} help --format rst OUTPUT_VARIABLE list COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "pfw [a-z]+" commands "${list}")
 
