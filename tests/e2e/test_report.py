@@ -286,7 +286,13 @@ def test_its_own_page_is_replaced_and_nothing_else(tmp_path):
     assert "exists already" in run([PFW, "report", "t"], cwd=tmp_path, status=2).stderr
     assert (tmp_path / "report.html").read_text() == "mine"
     run([PFW, "report", "-q", "--force", "-o", "report.html", "t"], cwd=tmp_path)
-    assert "exists already" in run([PFW, "report", "-o", "report.html", "t"], cwd=tmp_path, status=2).stderr
+    # Refused before all the work, and so before the traces are looked for.
+    for command in ("report", "export", "query"):
+        said = run([PFW, command, "-o", "report.html", "none"], cwd=tmp_path, status=2).stderr
+        assert "exists already" in said, command
+    (tmp_path / "j.json").write_text("{")
+    said = run([PFW, "import", "j.json", "-o", "report.html"], cwd=tmp_path, status=2).stderr
+    assert "exists already" in said and "j.json" not in said
     trace = (tmp_path / "t/t.pfw").read_text()
     run([PFW, "report", "--force", "-o", "t/t.pfw", "t"], cwd=tmp_path, status=2)
     assert (tmp_path / "t/t.pfw").read_text() == trace

@@ -414,6 +414,9 @@ static int export_main(const struct cli_command *command, int argc, char **argv)
 	free(words);
 	if (export.out_path && strcmp(export.out_path, "-") == 0)
 		export.out_path = NULL;
+	if (status < 0 && !export.format->directory &&
+	    output_check(command, export.out_path, export.force) != CLI_OK)
+		status = CLI_USAGE;
 	if (status < 0)
 		status = survey_run(&export.survey, &args, &export, run_export);
 	pfw_select_release(&export.select);

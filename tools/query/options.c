@@ -133,5 +133,6 @@ int query_check_options(void *user, struct cli_args *args)
 	if (query->follow && (query->sorted || query->count))
 		return query_refuse(query,
 				    "--follow gives lines as they come: no --sort, no --count");
-	return -1;
+	return output_check(args->command, query->out_path, query->force) == CLI_OK ? -1
+										    : CLI_USAGE;
 }

@@ -159,6 +159,11 @@ static int put_findings(struct report *report)
 	return status;
 }
 
+static bool is_html(const struct report *report)
+{
+	return strcmp(report->format, "html") == 0;
+}
+
 /* {"run":{...},"sheets":{...},"findings":[...],"notes":[...]} */
 static int put_data(struct report *report, struct survey_input *input)
 {
@@ -170,7 +175,7 @@ static int put_data(struct report *report, struct survey_input *input)
 	fputs(",\n\"sheets\":{", report->json);
 	status = report_sheets(report);
 	fputs("},", report->json);
-	if (status <= CLI_PROBLEMS && strcmp(report->format, "html") == 0)
+	if (status <= CLI_PROBLEMS && is_html(report))
 		report_flame(report, input->traces.count);
 	advice_see(&report->advice, &input->traces);
 	more = status > CLI_PROBLEMS ? status : put_findings(report);
@@ -240,18 +245,27 @@ static void open_browser(const char *path)
 	posix_spawn_file_actions_destroy(&actions);
 }
 
+static const char *path_of(const struct report *report)
+{
+	return report->out_path ? report->out_path : is_html(report) ? DEFAULT_NAME : NULL;
+}
+
+/* Its own page is replaced without being asked. */
+static bool may_replace(const struct report *report)
+{
+	return report->force || (!report->out_path && is_html(report) && is_page(DEFAULT_NAME));
+}
+
 static int write_result(struct report *report, struct survey_input *input, const char *data,
 			int status)
 {
-	bool page = strcmp(report->format, "html") == 0;
-	/* Its own page is replaced without being asked. */
-	const char *path = report->out_path ? report->out_path : page ? DEFAULT_NAME : NULL;
-	bool force = report->force || (!report->out_path && page && is_page(DEFAULT_NAME));
+	bool page = is_html(report);
+	const char *path = path_of(report);
 	struct output output;
 	int written = CLI_OK, opened = survey_check_output(&report->survey, input, path);
 
 	if (opened == CLI_OK)
-		opened = output_open(&output, report->survey.command, path, force);
+		opened = output_open(&output, report->survey.command, path, may_replace(report));
 	if (opened != CLI_OK)
 		return opened;
 	output_set_mode(&output, pfw_traces_mode(&input->traces));
@@ -370,6 +384,8 @@ static int begin(void *user, struct cli_args *args)
 			  cli_name(report->against));
 		return CLI_USAGE;
 	}
+	if (output_check(args->command, path_of(report), may_replace(report)) != CLI_OK)
+		return CLI_USAGE;
 	return advice_pass_operands(&report->words, args);
 }
 

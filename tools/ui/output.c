@@ -12,10 +12,30 @@
 
 #define BUFFER_BYTES (256u << 10)
 
-static int refuse(struct output *output, const char *why)
+static int refuse(const struct output *output, const char *why)
 {
 	cli_error(output->command->name, "%s %s", cli_name(output->path), why);
 	return CLI_USAGE;
+}
+
+static bool is_standard(const char *path)
+{
+	return !path || strcmp(path, "-") == 0;
+}
+
+int output_check(const struct cli_command *command, const char *path, bool force)
+{
+	const struct output output = { .command = command, .path = path };
+	struct stat st;
+
+	if (is_standard(path) || lstat(path, &st) < 0)
+		return CLI_OK;
+	/* Behind a link may be a directory, a device or a pipe. */
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return refuse(&output, "is a directory: name a file");
+	if (force || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+		return CLI_OK;
+	return refuse(&output, "exists already: --force replaces it");
 }
 
 static int open_temporary(struct output *output)
@@ -42,20 +62,18 @@ int output_open(struct output *output, const struct cli_command *command, const 
 		bool force)
 {
 	struct stat st;
-	int status = CLI_OK;
+	int status = output_check(command, path, force);
 
 	*output = (struct output){ .command = command, .path = path, .force = force };
-	if (!path || strcmp(path, "-") == 0) {
+	if (status != CLI_OK)
+		return status;
+	if (is_standard(path)) {
 		output->path = NULL;
 		output->file = stdout;
-	} else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-		return refuse(output, "is a directory: name a file");
 	} else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
 		output->file = fopen(path, "we");
 		if (!output->file)
 			return refuse(output, strerror(errno));
-	} else if (lstat(path, &st) == 0 && !force) {
-		return refuse(output, "exists already: --force replaces it");
 	} else {
 		status = open_temporary(output);
 	}
