@@ -3,6 +3,19 @@
 (function () {
 	"use strict";
 	const data = JSON.parse(document.getElementById("data").textContent);
+
+	/* Rows are arrays of values, after an object with their keys. */
+	for (const one of Object.values(data.sheets)) {
+		let keys;
+
+		one.rows = one.rows.flatMap(row => {
+			if (!Array.isArray(row)) {
+				({ keys } = row);
+				return [];
+			}
+			return [Object.fromEntries(row.map((value, place) => [keys[place], value]))];
+		});
+	}
 	const page = document.getElementById("page");
 	const sheet = name => data.sheets[name];
 	const ROWS_AT_FIRST = 30;
@@ -91,6 +104,7 @@
 				 make("p", {}, ...text), ...children));
 	}
 	const command = words => make("code", {}, `pfw ${words}`);
+	const cut = rows => rows.length < ROWS_ASKED ? "" : `The first ${count(rows.length)} are here; --row-limit -1 shows all. `;
 
 	/* ---- tables ---- */
 
@@ -444,9 +458,10 @@
 			text.push(`Columns end at ${time(scaleOf(chosen))}, four times the median; longer ones are cut. `);
 		if (shownRanks < ranks.length)
 			text.push(`Steps of the ${shownRanks} slowest of ${count(ranks.length)} ranks are here. `);
-		if (sheet("overlap").left_out)
-			text.push(`${count(sheet("overlap").left_out)} rows are left out. `);
-		text.push(`On average a step of these takes ${time(steps.reduce((sum, row) => sum + row.wall, 0) / steps.length)}. `);
+		if (data.steps.every > 1)
+			text.push(`Of ${count(data.steps.rows)} steps of ranks, ${count(steps.length)} are here: those of one step in ${data.steps.every}, ` +
+				  `and of the ${count(data.steps.slowest)} slowest; the command shows all. `);
+		text.push(`On average a step takes ${time(data.steps.wall_us / data.steps.rows)}. `);
 		if (steps.some(row => row.step === 0))
 			text.push("Step 0 is among them, so no warm-up is left out: --since step:N does it. ");
 		section("Steps", [...text, command("overlap --steps")], legend(PARTS), stepChart(chosen, scaleOf(chosen)),
@@ -481,10 +496,9 @@
 		}
 		const first = WORK.map(kind => `of_${kind}`).filter(key => found.has(key));
 
-		if (sheet("kinds").left_out)
-			section("Kinds of work in steps", ["Too many steps for this page: ", command("table --group-by step,args.kind")]);
-		else if (first.length > 1)
+		if (first.length > 1)
 			section("Kinds of work in steps", ["Self times of all ranks and threads, added up: what ran inside of another is not in both. ",
+							   data.steps.every > 1 ? "Of the steps above; the command shows all. " : "",
 							   command("table --group-by step,args.kind")],
 				...table(kinds, [...of.values()], ["step", ...first, ...[...found].filter(key => !first.includes(key))], "step"));
 	}
@@ -498,7 +512,8 @@
 		const runs = [["A, before", old], ["B, this run", steps]].filter(([, of]) => of.length);
 		const most = Math.max(...runs.map(([, of]) => scaleOf(medianSteps(of))));
 
-		section("Compared with the run before", [`A is ${data.run.against}, B is this run. `, command("compare A B")],
+		section("Compared with the run before", [`A is ${data.run.against}, B is this run. `, cut(compared.rows.filter(row => row.section === "row")),
+			command("compare A B")],
 			...(runs.length ? [legend(PARTS)] : []),
 			...runs.flatMap(([title, of]) => [make("p", {}, `Steps of ${title}; the top is ${time(most)}. On average ` +
 				`${time(of.reduce((sum, row) => sum + row.wall, 0) / of.length)}.`), stepChart(medianSteps(of), most)]),
@@ -580,7 +595,7 @@
 					  "self_device_time_total", "device_time_total", "tensor_percent", "flops"],
 					 host.some(row => row.self_device_time_total) ? "self_device_time_total" : "self_cpu_time_total"));
 		if (shaped.length)
-			section("Operators by input shapes", [command("table --group-by shape")], ...table(shapes.kinds, shaped,
+			section("Operators by input shapes", [cut(shapes.rows), command("table --group-by shape")], ...table(shapes.kinds, shaped,
 				["name", "shape", "count", "self_device_time_total", "device_time_total", "self_cpu_time_total", "cpu_time_total"],
 				shaped.some(row => row.self_device_time_total) ? "self_device_time_total" : "self_cpu_time_total"));
 		if (kernels.length)
@@ -591,7 +606,7 @@
 		if (sheet("launches").rows.length)
 			section("GPU kernels by launch",
 				["Registers are those of a thread, bytes of shared memory those of a block. Tensor cores: by the kernel's name. ",
-				 command("table --group-by name,operator,args.grid,args.block")], ...table(sheet("launches").kinds, sheet("launches").rows,
+				 cut(launches), command("table --group-by name,operator,args.grid,args.block")], ...table(sheet("launches").kinds, sheet("launches").rows,
 				["name", "operator", "args.grid", "args.block", "args.registers", "args.static_smem", "args.dynamic_smem", "args.occupancy",
 				 "args.blocks_per_sm", "tensor_cores", "count",
 				 "device_time_total", "device_time", "max", "min"], "device_time_total"));
@@ -620,10 +635,10 @@
 		const patterns = sheet("patterns"), each = patterns.rows.filter(row => row.section === "file");
 
 		if (rows.length)
-			section("Files", [command("table --group-by fname")], ...table(files.kinds, rows,
+			section("Files", [cut(rows), command("table --group-by fname")], ...table(files.kinds, rows,
 				["fname", "total", "total_percent", "count", "avg", "max", "bytes", "mean_size", "bandwidth"], "total"));
 		if (each.length)
-			section("How files are used", ["Shares are of the reads and writes of the file. ", command("patterns")],
+			section("How files are used", ["Shares are of the reads and writes of the file. ", cut(each), command("patterns")],
 				...table(patterns.kinds, each,
 					 ["fname", "opens", "reads", "read_bytes", "writes", "written_bytes", "consecutive", "random", "small",
 					  "unaligned", "metadata_calls", "metadata_us", "data_us"], "data_us"));

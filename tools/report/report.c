@@ -164,17 +164,30 @@ static bool is_html(const struct report *report)
 	return strcmp(report->format, "html") == 0;
 }
 
+/* What the page needs to know of the steps of which it has only some. */
+static void put_steps(struct report *report)
+{
+	const struct report_steps *steps = &report->steps;
+	struct pfw_printer json = { .out = report->json };
+
+	fputs("\n\"steps\":", report->json);
+	pfw_print(&json, "{'rows':%" PRIu64 ",'wall_us':%.15g", steps->rows, steps->wall_ns / 1e3);
+	pfw_print(&json, "'every':%" PRIu64 ",'slowest':%zu},", steps->every, steps->slowest);
+}
+
 /* {"run":{...},"sheets":{...},"findings":[...],"notes":[...]} */
 static int put_data(struct report *report, struct survey_input *input)
 {
 	struct pfw_printer json = { .out = report->json };
 	int status, more;
 
+	report->packed = is_html(report);
 	fputs("{\"run\":", report->json);
 	put_run(report, input);
 	fputs(",\n\"sheets\":{", report->json);
 	status = report_sheets(report);
 	fputs("},", report->json);
+	put_steps(report);
 	if (status <= CLI_PROBLEMS && is_html(report))
 		report_flame(report, input->traces.count);
 	advice_see(&report->advice, &input->traces);
@@ -402,6 +415,7 @@ static int report_main(const struct cli_command *command, int argc, char **argv)
 	int status = survey_main(&report.survey, argc, argv);
 
 	pfw_select_release(&report.select);
+	report_steps_release(&report.steps);
 	advice_words_release(&report.words);
 	for (size_t i = 0; i < report.notes; i++)
 		free(report.note[i]);

@@ -2,18 +2,20 @@
  *
  * Room tools/report: runs commands in this process (tools/ui/host.h), keeps their rows as JSON, and puts
  * them into a page that draws them.  It may use tools/ui, tools/share, tools/advice and the store, and
- * knows commands by their entries in cli.h.  Start with report.c; sheets.c runs commands, flame.c draws
- * stacks, page.* is the page, markdown.c prints one to paste.
+ * knows commands by their entries in cli.h.  Start with report.c; sheets.c runs commands, steps.c chooses
+ * steps, pack.c writes rows, flame.c draws stacks, page.* is the page, markdown.c prints one to paste.
  */
 #pragma once
 
 #include <stdio.h>
 
 #include "advice/advice.h"
+#include "report/steps.h"
 #include "share/survey.h"
 
-/* Rows of one sheet that are kept; the page says how many are left out. */
+/* Rows of one sheet that are kept, and of steps; the page says how many are left out. */
 #define REPORT_ROWS 10000u
+#define REPORT_STEP_ROWS 2000u
 
 /* What no index has is left out of runs with more events. */
 #define REPORT_LINES 1000000
@@ -23,7 +25,7 @@ struct report {
 	struct pfw_select select; /* refuses wrong conditions at once; the commands read them, too */
 	const char *format;	  /* html, md or json */
 	const char *out_path;
-	bool force;
+	bool force, packed;	 /* rows as tools/report/pack.h has them */
 	char *peak;		 /* --peak-tflops=N; NULL: not given */
 	const char *against;	 /* the run before; NULL: none */
 	struct host_words words; /* for each command: conditions, then operands */
@@ -33,7 +35,8 @@ struct report {
 	size_t notes;
 	struct advice advice;
 	int64_t events; /* of all ranks */
-	char *flame;	/* the flame graph; NULL: none */
+	struct report_steps steps;
+	char *flame; /* the flame graph; NULL: none */
 };
 
 /* What a command is about; only with --against: both runs, or the one before. */

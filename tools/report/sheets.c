@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/pack.h"
 #include "report/report.h"
 #include "share/slowest.h"
 #include "store/kit/grow.h"
@@ -15,6 +16,7 @@ struct sheet {
 	const char *word[4];
 	bool rules; /* the rules of tools/advice look at it */
 	bool lines; /* no index has it: only of a run of few lines, or if it is asked for */
+	bool steps; /* its rows are of steps */
 	bool peak;  /* --peak-tflops is for it, and asks for it */
 	enum report_of of;
 };
@@ -29,12 +31,12 @@ struct sheet {
 	"cpu_time_total"
 
 static const struct sheet sheets[] = {
-	{ "overlap", &cli_overlap, { "--steps", "--bins=120" }, .rules = true },
+	{ "overlap", &cli_overlap, { "--steps", "--bins=120" }, .rules = true, .steps = true },
 	{ "names", &cli_table, { "--row-limit=500", NAMES_COLUMNS }, .rules = true },
 	{ "shapes",
 	  &cli_table,
 	  { "--group-by=shape", SHAPES_COLUMNS, "--row-limit=500" },
-	  .lines = true },
+	  .rules = false },
 	{ "launches",
 	  &cli_table,
 	  { "--group-by=name,operator,args.grid,args.block,args.registers,args.static_smem,args.dynamic_smem,"
@@ -46,7 +48,8 @@ static const struct sheet sheets[] = {
 	  &cli_table,
 	  { "--group-by=step,args.kind",
 	    "--columns=count,self_cpu_time_total,self_device_time_total", "--row-limit=-1" },
-	  .lines = true },
+	  .lines = true,
+	  .steps = true },
 	{ "flops",
 	  &cli_table,
 	  { "--group-by=step", "--columns=self_flops,flops_per_second,peak_percent",
@@ -59,6 +62,8 @@ static const struct sheet sheets[] = {
 	{ "compare", &cli_compare, { "--row-limit=500" }, .of = OF_BOTH },
 	{ "before", &cli_overlap, { "--steps" }, .of = OF_BEFORE },
 };
+
+#define NO_STEP INT64_MIN
 
 /* Of one command while it runs. */
 struct running {
@@ -75,6 +80,8 @@ struct running {
 	bool *shown;
 	size_t ranks, rank_room, score_room;
 	size_t recent; /* the rank of the last step */
+	int64_t *step; /* of each row; NO_STEP: it is of none */
+	size_t lines, step_room;
 	int error;
 };
 
@@ -190,6 +197,40 @@ static int keep_slow(struct running *running, struct grid *grid)
 	return 0;
 }
 
+/* A step is a number in rows of pfw overlap, and digits, or nothing, in those of pfw table. */
+static int64_t step_at(const struct grid *grid, const struct grid_cell *row, size_t place)
+{
+	char digits[24];
+
+	if (place == grid->columns || row[place].kind != GRID_DIGITS)
+		return grid_number_at(grid, row, place, NO_STEP);
+	if (!row[place].bytes || row[place].bytes >= sizeof(digits))
+		return NO_STEP;
+	memcpy(digits, grid->text.data + row[place].text, row[place].bytes);
+	digits[row[place].bytes] = '\0';
+	return strtoll(digits, NULL, 10);
+}
+
+/* Note the steps of rows, of which the page may have only some. */
+static int note_steps(struct running *running, const struct grid *grid, const char *section)
+{
+	bool overlap = running->sheet == sheets;
+	size_t place = overlap && strcmp(section, "step") != 0 ? grid->columns
+							       : grid_place(grid, "step");
+	int error = 0;
+
+	for (size_t i = 0; i < grid->cells && !error; i += grid->columns) {
+		const struct grid_cell *row = &grid->cell[i];
+		int64_t step = running->sheet->steps ? step_at(grid, row, place) : NO_STEP;
+
+		error = PFW_PUSH(running->step, running->lines, running->step_room, step);
+		if (!error && overlap && step != NO_STEP)
+			error = report_steps_add(&running->report->steps, step,
+						 number_of(grid, row, "wall"));
+	}
+	return error;
+}
+
 static void take_rows(void *user, const struct grid *grid, const char *section)
 {
 	struct running *running = user;
@@ -207,6 +248,8 @@ static void take_rows(void *user, const struct grid *grid, const char *section)
 	if (!running->error && running->shown && section &&
 	    (strcmp(section, "step") == 0 || strcmp(section, "bin") == 0))
 		running->error = keep_slow(running, &copy);
+	if (!running->error)
+		running->error = note_steps(running, &copy, section ? section : "");
 	if (running->error)
 		return;
 	grid_write(&copy, running->rows.out, CLI_NDJSON, section);
@@ -255,21 +298,28 @@ static int run_command(struct running *running)
 	return host_run(&host, sheet->command, &words);
 }
 
-/* The rows as an array: at most REPORT_ROWS of them. */
+/* The rows as an array: at most REPORT_ROWS of them, of the chosen steps. */
 static void put_rows(struct running *running)
 {
 	struct report *report = running->report;
-	size_t rows = 0, left_out = 0;
+	struct report_pack pack = { .out = report->json };
+	size_t rows = 0, left_out = 0, line = 0;
 
 	fprintf(report->json, "%s\n\"%s\":{\"command\":\"%s\",\"kinds\":{%s},\"rows\":[",
 		running->sheet == sheets ? "" : ",", running->sheet->name,
 		running->sheet->command->name, running->kinds.at);
 	for (char *at = running->rows.at, *end; (end = strchr(at, '\n')); at = end + 1) {
-		if (rows == REPORT_ROWS) {
+		int64_t step = running->step[line++];
+
+		if (rows == REPORT_ROWS ||
+		    (step != NO_STEP && !report_steps_has(&report->steps, step))) {
 			left_out++;
 			continue;
 		}
-		fprintf(report->json, "%s\n%.*s", rows ? "," : "", (int)(end - at), at);
+		if (report->packed)
+			report_pack_row(&pack, at, (size_t)(end - at));
+		else
+			fprintf(report->json, "%s\n%.*s", rows ? "," : "", (int)(end - at), at);
 		rows++;
 	}
 	fprintf(report->json, "],\"left_out\":%zu}", left_out);
@@ -320,8 +370,14 @@ static int make_sheet(struct report *report, const struct sheet *sheet)
 		report_note(report, strerror(-running.error));
 		status = CLI_USAGE;
 	}
+	if (status <= CLI_PROBLEMS && sheet == sheets &&
+	    report_steps_choose(&report->steps, REPORT_STEP_ROWS)) {
+		report_note(report, strerror(ENOMEM));
+		status = CLI_USAGE;
+	}
 	if (status <= CLI_PROBLEMS)
 		put_rows(&running);
+	free(running.step);
 	free(running.kinds.at);
 	free(running.rows.at);
 	free(running.rank);
