@@ -427,6 +427,26 @@ def test_damage_is_told_and_the_rest_is_indexed(tmp_path):
         f"{packed}: its index is right")
 
 
+@pytest.mark.parametrize("name", ["t.pfw", "t.pfw.gz", "cut.pfw.gz"])
+def test_damage_needs_no_lines(tmp_path, name):
+    """What an index answers, it also answers of a damaged trace, with the same problems."""
+    trace = tmp_path / name
+    lines = list(lines_of(20000))
+    lines[100:6000:500] = ["rubbish\n"] * 12  # more than are printed
+    write_plain(trace, lines) if name == "t.pfw" else write_many(trace, lines)
+    if name == "cut.pfw.gz":
+        os.truncate(trace, trace.stat().st_size - 3000)
+    commands = [["table"], ["table", "-p"], ["table", "-g", "step"], ["table", "-g", "fname"], ["memory"],
+                ["patterns", trace], ["compare", trace]]
+    ask = [[*command, trace] for command in commands]
+    lines = [pfw(*words, "--no-index", status=None) for words in ask]
+    assert pfw("index", trace, status=1)
+    for words, expected in zip(ask, lines):
+        done = pfw(*words, status=expected.returncode)
+        assert (done.stdout, done.stderr) == (expected.stdout, expected.stderr)
+    assert not rows(trace, "SELECT 1 FROM meta WHERE problems != (SELECT sum(1 + more) FROM problem)")
+
+
 def gzip_lines(path):
     """Whole lines that gzip itself can read."""
     done = subprocess.run(["gzip", "-cd", path], capture_output=True, check=False)

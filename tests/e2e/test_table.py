@@ -508,6 +508,12 @@ def test_indexes_answer_without_the_lines(tmp_path):
     path.write_text(text[:3 << 20] + text[3 << 20:].replace('"read"', '"ader"', 1))
     assert [row["name"] for row in rows(path)] == ["read"]
     assert len(rows(path, "--min-dur", "0")) == 2
+    damaged = text + text[:text.index("\n") // 2]
+    path.write_text(damaged)
+    run([PFW, "index", "-q", path], status=1)
+    path.write_text(damaged[:3 << 20] + damaged[3 << 20:].replace('"read"', '"ader"', 1))
+    result = table(path, status=1)
+    assert "ader" not in result.stdout and result.stderr.count("the last line is cut") == 1
     # Calls inside calls: only the lines know whose time it is.
     trace.add("write", "POSIX", 39_999_100, 100, {"fname": "/x", "ret": 10})
     trace.write(path)

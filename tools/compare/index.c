@@ -86,7 +86,8 @@ static int add_index(struct answer *answer, struct pfw_index *index)
 	int error;
 
 	answer->compare->lacks = "what its damaged lines say";
-	if (meta->problems)
+	if (survey_keep_problems(&answer->compare->survey,
+				 answer->side->input.traces.file[answer->file].path, index))
 		return 0;
 	answer->compare->lacks = "a comparison of so many names, or by the names of steps,";
 	compare_widen(answer->side, answer->file, meta->least_ns, meta->greatest_ns);
@@ -142,7 +143,11 @@ int compare_from_index(struct compare *compare)
 	int answered = add_side(compare, 0);
 
 	answered = answered > 0 ? add_side(compare, 1) : answered;
-	if (answered <= 0)
+	if (answered > 0) {
+		survey_tell_problems(&compare->survey);
+	} else {
+		survey_forget_problems(&compare->survey);
 		compare_clear(compare);
+	}
 	return answered;
 }

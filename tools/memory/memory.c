@@ -33,7 +33,7 @@ static int take(void *user, const struct cli_args *args, int option)
 /* ---- the index ---- */
 
 /* Whether a trace has no allocation: its index knows. */
-static bool lacks_events(const struct pfw_trace_file *file)
+static bool lacks_events(struct survey *survey, const struct pfw_trace_file *file)
 {
 	struct pfw_compare_reader reader = { .row = NULL };
 	struct pfw_index *index;
@@ -42,26 +42,31 @@ static bool lacks_events(const struct pfw_trace_file *file)
 
 	if (pfw_index_of(&index, file, why, sizeof(why)))
 		return false;
-	lacks = !pfw_index_meta(index)->problems && !pfw_compare_from_index(index, &reader) &&
-		!reader.memory;
+	lacks = !survey_keep_problems(survey, file->path, index) &&
+		!pfw_compare_from_index(index, &reader) && !reader.memory;
 	pfw_index_close(index);
 	return lacks;
 }
 
-static bool all_lack_events(const struct pfw_traces *traces)
+static bool all_lack_events(struct survey *survey, const struct pfw_traces *traces)
 {
-	for (size_t i = 0; i < traces->count; i++) {
-		if (!lacks_events(&traces->file[i]))
-			return false;
-	}
-	return true;
+	size_t file = 0;
+
+	while (file < traces->count && lacks_events(survey, &traces->file[file]))
+		file++;
+	if (file == traces->count)
+		survey_tell_problems(survey);
+	else
+		survey_forget_problems(survey);
+	return file == traces->count;
 }
 
 /* Whether indexes say that there is nothing to read; those that are missing are made. */
 static bool is_empty(struct memory *memory, const struct pfw_traces *traces)
 {
-	return all_lack_events(traces) ||
-	       (unasked_of_survey(&memory->survey, traces, false) && all_lack_events(traces));
+	return all_lack_events(&memory->survey, traces) ||
+	       (unasked_of_survey(&memory->survey, traces, false) &&
+		all_lack_events(&memory->survey, traces));
 }
 
 /* ---- the command ---- */

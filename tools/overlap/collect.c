@@ -83,7 +83,8 @@ void overlap_release(struct overlap *overlap)
 /* ---- from indexes ---- */
 
 /* 1; 0 if the lines must be read; -ENOMEM. */
-static int ask_index(struct overlap_rank *rank, const struct pfw_trace_file *file)
+static int ask_index(struct overlap_rank *rank, const struct pfw_trace_file *file,
+		     struct survey *survey)
 {
 	struct pfw_index *index;
 	char why[PATH_MAX];
@@ -91,12 +92,14 @@ static int ask_index(struct overlap_rank *rank, const struct pfw_trace_file *fil
 
 	if (pfw_index_of(&index, file, why, sizeof(why)))
 		return 0;
-	/* Reading the lines reports their problems. */
-	error = pfw_index_meta(index)->problems ? -ENOENT
-						: pfw_overlap_from_index(&rank->overlap, index);
+	error = pfw_overlap_from_index(&rank->overlap, index);
+	error = error ? error : survey_keep_problems(survey, file->path, index);
 	pfw_index_close(index);
-	if (!error)
+	if (!error) {
+		survey_tell_problems(survey);
 		return 1;
+	}
+	survey_forget_problems(survey);
 	pfw_overlap_release(&rank->overlap);
 	return error == -ENOMEM ? error : 0;
 }
@@ -110,7 +113,7 @@ static bool can_ask(const struct overlap_options *options)
 
 /* Ask the index of each rank that is one file.  *all gets whether no line must be read. */
 static int ask_indexes(struct overlap *overlap, const struct pfw_traces *traces,
-		       const struct overlap_options *options, bool *all)
+		       struct overlap_options *options, bool *all)
 {
 	*all = true;
 	for (size_t i = 0; i < overlap->ranks; i++) {
@@ -120,7 +123,7 @@ static int ask_indexes(struct overlap *overlap, const struct pfw_traces *traces,
 		if (rank->indexed)
 			continue;
 		if (rank->files == 1 && can_ask(options))
-			asked = ask_index(rank, &traces->file[rank->last]);
+			asked = ask_index(rank, &traces->file[rank->last], &options->survey);
 		if (asked < 0)
 			return asked;
 		rank->indexed = asked;

@@ -132,6 +132,7 @@ static const char *needs_lines(const struct patterns *patterns)
 static int ask_index(struct collect *collect, size_t file)
 {
 	const struct pfw_trace_file *trace = &collect->traces->file[file];
+	struct survey *survey = &collect->patterns->survey;
 	struct pfw_pattern_counters counters = { 0 };
 	struct patterns_rank *rank;
 	struct pfw_index *index;
@@ -141,14 +142,16 @@ static int ask_index(struct collect *collect, size_t file)
 	/* An index covers its whole file. */
 	if (trace->ranks || pfw_index_of(&index, trace, why, sizeof(why)))
 		return 0;
-	/* Reading the lines reports their problems. */
-	error = pfw_index_meta(index)->problems
-			? -ENOENT
-			: pfw_patterns_from_index(&collect->patterns->found, trace->head.rank,
-						  &counters, index);
+	error = survey_keep_problems(survey, trace->path, index);
+	error = error ? error
+		      : pfw_patterns_from_index(&collect->patterns->found, trace->head.rank,
+						&counters, index);
 	pfw_index_close(index);
-	if (error)
+	if (error) {
+		survey_forget_problems(survey);
 		return error == -ENOMEM ? error : 0;
+	}
+	survey_tell_problems(survey);
 	rank = patterns_find_rank(collect->patterns, trace->head.rank);
 	if (!rank)
 		return -ENOMEM;

@@ -229,10 +229,8 @@ static int walk_file(struct walk *walk, const struct pfw_trace_file *file)
 	if (error)
 		return error;
 	walk->rank = (size_t)(rank - walk->patterns->rank);
-	/* Reading the lines reports their problems. */
-	error = pfw_index_meta(index)->problems
-			? -ENOENT
-			: pfw_patterns_walk_index(index, &totals, take, walk);
+	error = walk->again ? 0 : survey_keep_problems(&walk->patterns->survey, file->path, index);
+	error = error ? error : pfw_patterns_walk_index(index, &totals, take, walk);
 	pfw_index_close(index);
 	if (!error)
 		add_totals(walk, rank, &totals);
@@ -340,7 +338,10 @@ int patterns_find_few(struct patterns *patterns, const struct pfw_traces *traces
 	if (!error)
 		error = give(&walk);
 	free_walk(&walk);
+	if (!error)
+		survey_tell_problems(&patterns->survey);
 	if (error) {
+		survey_forget_problems(&patterns->survey);
 		/* Some index is missing: begin again, with the lines. */
 		patterns_free_few(&patterns->few);
 		patterns->ranks = 0;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "store/index/index.h"
+#include "store/kit/grow.h"
 #include "ui/fit.h"
 #include "ui/host.h"
 #include "ui/interrupt.h"
@@ -321,15 +323,65 @@ static void drop(void *user, void *result)
 	fold->drop(fold->user, result);
 }
 
+/* Print a problem, unless many are printed already: who runs the command prints what it likes. */
+static void tell_problem(struct survey *survey, const char *path,
+			 const struct pfw_scan_problem *problem)
+{
+	if (survey->problems++ < PROBLEMS_SHOWN || cli_host)
+		cli_problem(survey->command->name, path, problem);
+}
+
 static void say_problem(void *user, size_t file, const struct pfw_scan_problem *problem)
 {
 	struct reading *reading = user;
 
 	cli_host = reading->host;
-	if (!reading->fold->again && (reading->survey->problems++ < PROBLEMS_SHOWN || cli_host))
-		cli_problem(reading->survey->command->name, reading->input->traces.file[file].path,
-			    problem);
+	if (!reading->fold->again)
+		tell_problem(reading->survey, reading->input->traces.file[file].path, problem);
 }
+
+/* ---- problems that indexes know ---- */
+
+struct survey_kept {
+	const char *path;
+	struct pfw_scan_problem problem;
+};
+
+struct keeping {
+	struct survey *survey;
+	const char *path;
+};
+
+static int keep_problem(void *user, const struct pfw_scan_problem *problem)
+{
+	const struct keeping *keeping = user;
+	const struct survey_kept kept = { .path = keeping->path, .problem = *problem };
+
+	return PFW_APPEND(keeping->survey->kept, keeping->survey->kept_count, kept);
+}
+
+int survey_keep_problems(struct survey *survey, const char *path, struct pfw_index *index)
+{
+	struct keeping keeping = { .survey = survey, .path = path };
+
+	return pfw_index_problems(index, &keeping, keep_problem);
+}
+
+void survey_tell_problems(struct survey *survey)
+{
+	for (size_t i = 0; i < survey->kept_count; i++)
+		tell_problem(survey, survey->kept[i].path, &survey->kept[i].problem);
+	survey_forget_problems(survey);
+}
+
+void survey_forget_problems(struct survey *survey)
+{
+	free(survey->kept);
+	survey->kept = NULL;
+	survey->kept_count = 0;
+}
+
+/* ---- passes ---- */
 
 static int make_workers(struct reading *reading)
 {

@@ -40,6 +40,8 @@ struct survey {
 		    void (*say)(void *user, const char *path, const char *why), void *user);
 	const _Atomic bool *stop; /* a signal ends the command */
 	uint64_t problems;	  /* found in traces; only the first few are printed */
+	struct survey_kept *kept; /* problems of files whose indexes are asked */
+	size_t kept_count;
 };
 
 /* Traces that are read together. */
@@ -142,6 +144,16 @@ int survey_resolve(struct survey *survey, struct survey_input *input, struct pfw
 
 /* pfw_extent_find() for the same. */
 int survey_extent(struct survey *survey, struct survey_input *input, struct pfw_extent *extent);
+
+/*
+ * Keep what an index says of the problems of its file, which is not read, until survey_tell_problems()
+ * prints and counts them as survey_read() does, or survey_forget_problems(), since lines are read after all.
+ * 0; -ENOENT: the index does not know them all; or -errno.
+ */
+struct pfw_index;
+int survey_keep_problems(struct survey *survey, const char *path, struct pfw_index *index);
+void survey_tell_problems(struct survey *survey);
+void survey_forget_problems(struct survey *survey);
 
 /* The exit status after the layout, or for the first error (0: none), which is printed unless it is
  * -EINTR. */

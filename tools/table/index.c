@@ -236,14 +236,16 @@ static int add_processes(struct answer *answer, const struct pfw_summary *summar
 	return 1;
 }
 
-/* Whether an index, whose times are noted, has all.  Problems to print, and nested calls, whose self time is not their duration, need the lines. */
-static bool is_enough(struct answer *answer, const struct pfw_index *index)
+/* Whether an index, whose times are noted, has all.  Nested calls, whose self time is not their duration,
+ * need the lines. */
+static bool is_enough(struct answer *answer, const struct pfw_trace_file *file,
+		      struct pfw_index *index)
 {
 	const struct pfw_index_meta *meta = pfw_index_meta(index);
 
 	if (!table_limits_threads(answer->options))
 		table_extent_add(&answer->table->extent, meta->least_ns, meta->greatest_ns);
-	if (meta->problems)
+	if (survey_keep_problems(answer->options->survey, file->path, index))
 		return table_lacks(answer, "what its damaged lines say");
 	return answer->options->plain || !meta->nested ||
 	       table_lacks(answer, "self times of calls inside calls");
@@ -348,7 +350,7 @@ static int add_file(struct answer *answer, const struct pfw_trace_file *file)
 		return table_lacks(answer, error == -EBADMSG ? "what its damaged index had" : NULL);
 	answer->rank = file->head.rank;
 	answer->nests = false;
-	if (is_enough(answer, index))
+	if (is_enough(answer, file, index))
 		answered = add_totals(answer, index);
 	if (answered > 0 && answer->by_thread)
 		answered = table_add_threads(answer, index);
@@ -449,7 +451,7 @@ static int add_files(struct answer *answer, struct pfw_indexes *indexes)
 		error = pfw_indexes_get(indexes, i, &index);
 		if (error)
 			return table_lacks(answer, error == -EBADMSG ? answer->table->lacks : NULL);
-		answered = is_enough(answer, index);
+		answered = is_enough(answer, &indexes->file[i], index);
 		if (answered > 0)
 			answered = add_apart_of(answer, index);
 	}
@@ -597,7 +599,10 @@ int table_from_index(struct table *table, const struct table_options *options,
 	pfw_text_ids_release(&answer.hosts);
 	pfw_text_ids_release(&answer.ranks);
 	free(answer.leaders);
+	if (answered > 0)
+		survey_tell_problems(options->survey);
 	if (answered <= 0) {
+		survey_forget_problems(options->survey);
 		table->says = 0;
 		table->late = table->too_many = false;
 		table->rest = (struct pfw_tally){ 0 };

@@ -389,6 +389,8 @@ static void problem(void *user, size_t file, const struct pfw_scan_problem *prob
 	go_to(building, file);
 	settle(building); /* reports of a file come before those of the next */
 	building->now.built.problems += 1 + problem->more;
+	if (!building->now.built.error)
+		building->now.built.error = pfw_index_add_problem(building->now.writer, problem);
 	if (building->build->problem)
 		building->build->problem(building->build->user, file, problem);
 }

@@ -44,6 +44,7 @@ const struct pfw_index_table pfw_index_tables[] = {
 		    " begin_ns INTEGER, end_ns INTEGER"),
 	TABLE(loss, "id INTEGER PRIMARY KEY, pid INTEGER, kind TEXT, reason TEXT, count INTEGER,"
 		    " total_ns INTEGER, last_ns INTEGER"),
+	TABLE(problem, "id INTEGER PRIMARY KEY, line INTEGER, at INTEGER, more INTEGER, text TEXT"),
 };
 const size_t pfw_index_table_count = sizeof(pfw_index_tables) / sizeof(pfw_index_tables[0]);
 

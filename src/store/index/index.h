@@ -13,9 +13,10 @@
 #include <stdint.h>
 
 #include "store/read/blocks.h"
+#include "store/read/problems.h"
 #include "store/summary/summary.h"
 
-#define PFW_INDEX_FORMAT 9
+#define PFW_INDEX_FORMAT 10
 #define PFW_INDEX_SUFFIX ".idx"
 
 /* ---- reading ---- */
@@ -97,6 +98,11 @@ struct pfw_index_filter {
 /* Set may[i] to 1 if block i (of meta->blocks) can have a wanted line, else to 0. */
 int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filter, uint8_t *may);
 
+/* Call take() with the problems of the trace, as its builder found them.  0 or -errno; -ENOENT: not all of
+ * them are kept, so the lines must be read. */
+int pfw_index_problems(struct pfw_index *index, void *user,
+		       int (*take)(void *user, const struct pfw_scan_problem *problem));
+
 enum pfw_index_order { PFW_INDEX_BY_BYTES, PFW_INDEX_BY_NS, PFW_INDEX_BY_CALLS };
 
 struct pfw_index_top {
@@ -161,6 +167,9 @@ int pfw_index_add(struct pfw_index_writer *writer, const struct pfw_block *block
 
 /* Add the next seek point of a gzip stream, before the block that has it.  0 or -errno. */
 int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point *point);
+
+/* Keep a problem of the trace, unless there are many, or it is one of this moment.  0 or -errno. */
+int pfw_index_add_problem(struct pfw_index_writer *writer, const struct pfw_scan_problem *problem);
 
 /* The summary of all blocks so far. */
 const struct pfw_summary *pfw_index_so_far(const struct pfw_index_writer *writer);

@@ -79,12 +79,12 @@ struct pfw_index_writer {
 	int fd; /* of `path`, locked so that others see that it is in use; -1: in memory */
 	bool published;
 	sqlite3 *db;
-	struct pfw_put block, holds, point, part;
+	struct pfw_put block, holds, point, part, problem;
 	struct pfw_summary total;
 	struct pfw_blob threads, files, names;
 	void *kind[PFW_INDEX_KINDS_MAX]; /* the file's struct of each kind, or NULL */
 	struct pfw_blob data;
-	uint32_t blocks, points;
+	uint32_t blocks, points, problems;
 	uint64_t lines;	       /* of all blocks, including bad lines */
 	struct pfw_block last; /* the first and last block are proven */
 	struct pfw_block first;

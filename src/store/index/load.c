@@ -1,5 +1,6 @@
 /* store/index/load.c - reads the tables of an index into blocks and summaries; see index.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,39 @@ int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *out)
 				    .count = blocks.count,
 				    .points = points };
 	return 0;
+}
+
+/* ---- problems ---- */
+
+struct problems {
+	void *user;
+	int (*take)(void *user, const struct pfw_scan_problem *problem);
+	uint64_t count;
+};
+
+static int take_problem(void *user, struct pfw_index_row *row)
+{
+	struct problems *problems = user;
+	struct pfw_scan_problem problem;
+
+	problem.line = pfw_index_u64(row);
+	problem.at = pfw_index_u64(row);
+	problem.more = pfw_index_u64(row);
+	snprintf(problem.text, sizeof(problem.text), "%s", pfw_index_string(row, ""));
+	problems->count += 1 + problem.more;
+	return row->bad ? -EBADMSG : problems->take(problems->user, &problem);
+}
+
+int pfw_index_problems(struct pfw_index *index, void *user,
+		       int (*take)(void *user, const struct pfw_scan_problem *problem))
+{
+	struct problems problems = { .user = user, .take = take };
+	int error = 0;
+
+	if (index->meta.problems)
+		error = pfw_index_rows(index, "SELECT * FROM problem ORDER BY id", &problems,
+				       take_problem);
+	return error ? error : problems.count == index->meta.problems ? 0 : -ENOENT;
 }
 
 /* ---- totals ---- */

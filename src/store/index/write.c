@@ -123,6 +123,7 @@ static int open_database(struct pfw_index_writer *writer, const char *stem, uint
 	error = error ? error : pfw_put_begin(&writer->block, writer->db, "block", 7);
 	error = error ? error : pfw_put_begin(&writer->point, writer->db, "point", 5);
 	error = error ? error : pfw_put_begin(&writer->part, writer->db, "part", 5);
+	error = error ? error : pfw_put_begin(&writer->problem, writer->db, "problem", 5);
 	return error ? error : pfw_put_begin(&writer->holds, writer->db, "block_holds", 4);
 }
 
@@ -251,6 +252,22 @@ int pfw_index_add_point(struct pfw_index_writer *writer, const struct pfw_point 
 	pfw_put_u64(put, point->file_at);
 	pfw_put_u64(put, point->bits);
 	pfw_put_blob(put, point->window, point->window_bytes);
+	return pfw_put_row(put);
+}
+
+int pfw_index_add_problem(struct pfw_index_writer *writer, const struct pfw_scan_problem *problem)
+{
+	struct pfw_put *put = &writer->problem;
+
+	/* Another time the file may be read to its end. */
+	if (writer->problems == PFW_PROBLEMS_MAX ||
+	    strncmp(problem->text, PFW_PROBLEM_CANNOT, strlen(PFW_PROBLEM_CANNOT)) == 0)
+		return 0;
+	pfw_put_i64(put, writer->problems++);
+	pfw_put_u64(put, problem->line);
+	pfw_put_u64(put, problem->at);
+	pfw_put_u64(put, problem->more);
+	pfw_put_string(put, problem->text);
 	return pfw_put_row(put);
 }
 

@@ -71,7 +71,7 @@ static struct pass_slot *unreadable(struct pfw_pass_run *run, int error)
 {
 	struct pass_slot *slot = new_slot(run);
 
-	pfw_problems_add(&slot->behind, 0, 0, "cannot be opened: %s", strerror(-error));
+	pfw_problems_add(&slot->behind, 0, 0, PFW_PROBLEM_CANNOT "opened: %s", strerror(-error));
 	slot->unreadable = true;
 	next_file(run);
 	return slot;

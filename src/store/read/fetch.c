@@ -29,7 +29,8 @@ static ssize_t read_at(int fd, void *buf, size_t bytes, uint64_t at, struct pfw_
 	ssize_t got = pfw_full_read(fd, buf, bytes, at);
 
 	if (got < 0)
-		pfw_problems_add(problems, 0, at, "cannot be read: %s", strerror((int)-got));
+		pfw_problems_add(problems, 0, at, PFW_PROBLEM_CANNOT "read: %s",
+				 strerror((int)-got));
 	return got;
 }
 
@@ -263,7 +264,7 @@ int pfw_fetch_streamed(struct pfw_fetch *fetch, const char *path, const struct p
 	else if (error == -ENODATA)
 		tell_cut(problems, pfw_input_at(fetch->input));
 	else if (error != -ENOMEM)
-		pfw_problems_add(problems, 0, 0, "cannot be read: %s", strerror(-error));
+		pfw_problems_add(problems, 0, 0, PFW_PROBLEM_CANNOT "read: %s", strerror(-error));
 	pfw_input_close(fetch->input);
 	fetch->input = NULL;
 	return error == -EBADMSG || error == -ENODATA ? 0 : error;

@@ -10,6 +10,9 @@
  */
 #define PFW_PROBLEMS_MAX 32u
 
+/* How a problem begins that is of the machine, not of the file. */
+#define PFW_PROBLEM_CANNOT "cannot be "
+
 struct pfw_problems {
 	struct pfw_scan_problem *problem;
 	size_t count;

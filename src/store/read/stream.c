@@ -41,8 +41,8 @@ static int tell_input(struct pfw_stream *stream, int error, bool cut, struct pfw
 		return 0;
 	}
 	if (error != -ENOMEM)
-		pfw_problems_add(problems, 0, pfw_input_at(stream->input), "cannot be read: %s",
-				 strerror(-error));
+		pfw_problems_add(problems, 0, pfw_input_at(stream->input),
+				 PFW_PROBLEM_CANNOT "read: %s", strerror(-error));
 	return error;
 }
 
