@@ -144,6 +144,38 @@ static void count(const char *path)
 	close(fd);
 }
 
+/* At SIGUSR1 it takes the address of pread() anew, as its slot has it then, and calls that from then on.
+ * At SIGUSR2 it waits in a read() until it gets a signal more. */
+static volatile sig_atomic_t take, rest;
+
+static void note(int number)
+{
+	*(number == SIGUSR1 ? &take : &rest) = 1;
+}
+
+static void keep_addresses(const char *path)
+{
+	ssize_t (*volatile kept)(int, void *, size_t, off_t) = pread;
+	const struct sigaction noted = { .sa_handler = note };
+	char first[4096], now[4096];
+	int fd = open(path, O_RDONLY), ends[2];
+	ssize_t bytes = kept(fd, first, sizeof(first), 0);
+
+	sigaction(SIGUSR1, &noted, NULL);
+	sigaction(SIGUSR2, &noted, NULL);
+	check(pipe(ends) == 0);
+	while (!over) {
+		check(kept(fd, now, sizeof(now), 0) == bytes && !memcmp(first, now, (size_t)bytes));
+		if (take)
+			kept = pread;
+		take = 0;
+		if (rest)
+			check(read(ends[0], now, 1) < 0 && errno == EINTR);
+		rest = 0;
+	}
+	close(fd);
+}
+
 static const char *handled;
 
 static void handle(int number)
@@ -193,13 +225,10 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(const char *path);
-	} modes[] = { { "tight", read_tight },
-		      { "threads", read_in_threads },
-		      { "waits", wait_in_calls },
-		      { "handler", wait_in_handler },
-		      { "children", wait_for_children },
-		      { "filtered", read_filtered },
-		      { "count", count } };
+	} modes[] = { { "tight", read_tight },		 { "threads", read_in_threads },
+		      { "waits", wait_in_calls },	 { "handler", wait_in_handler },
+		      { "children", wait_for_children }, { "keeps", keep_addresses },
+		      { "filtered", read_filtered },	 { "count", count } };
 	const struct sigaction action = { .sa_handler = stop };
 
 	sigaction(SIGTERM, &action, NULL);

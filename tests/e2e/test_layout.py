@@ -65,7 +65,8 @@ LINES_OF_A_FILE = 700
 # Files that define the names which os.h forbids, or (config.c) may read the environment.
 MAY_UNPOISON = {
     "common/settings/config.c", "preload/preload.c", "recorder/wrap/aio.c",
-    "recorder/attach/attach.c", "recorder/attach/preload.c", "common/base/seccomp.c", "recorder/wrap/calls.c",
+    "recorder/attach/attach.c", "recorder/attach/preload.c", "recorder/attach/thunks.c",
+    "common/base/seccomp.c", "recorder/wrap/calls.c",
     "recorder/wrap/descriptors.c", "recorder/wrap/exec.c", "recorder/wrap/mmap.c",
     "recorder/wrap/namespaces.c", "recorder/wrap/open.c", "recorder/wrap/posix.c",
     "recorder/wrap/net.c", "recorder/wrap/process.c", "recorder/wrap/rights.c",

@@ -23,6 +23,7 @@ extern char **environ;
 
 #define RECORDER "libpfw.so.1"
 #define TRACE_MAX (PATH_MAX + 32) /* with the name of its process's root before it */
+#define STAYS_MAX sizeof(((struct pfw_attach_block *)0)->stays)
 
 enum { OPTION_FOR = 256, OPTION_ALL, OPTION_CHILDREN };
 
@@ -281,7 +282,8 @@ static void print_stops(const struct wish *wish, const struct tracee *tracee)
 }
 
 /* Begin or end the recording of the process. */
-static int change(const struct wish *wish, enum pfw_attach_wish what, char trace[TRACE_MAX])
+static int change(const struct wish *wish, enum pfw_attach_wish what, char trace[TRACE_MAX],
+		  char stays[STAYS_MAX])
 {
 	struct pfw_attach_block *block = calloc(1, sizeof(*block));
 	struct tracee tracee;
@@ -303,6 +305,7 @@ static int change(const struct wish *wish, enum pfw_attach_wish what, char trace
 	if (tracee.apart)
 		snprintf(root, sizeof(root), "/proc/%d/root", (int)wish->pid);
 	snprintf(trace, TRACE_MAX, "%s%s", root, block->trace);
+	snprintf(stays, STAYS_MAX, "%s", block->stays);
 	tracee_close(&tracee);
 	free(block);
 	return status;
@@ -310,11 +313,13 @@ static int change(const struct wish *wish, enum pfw_attach_wish what, char trace
 
 static int detach(const struct wish *wish)
 {
-	char trace[TRACE_MAX];
-	int status = change(wish, PFW_ATTACH_END, trace);
+	char trace[TRACE_MAX], stays[STAYS_MAX] = "";
+	int status = change(wish, PFW_ATTACH_END, trace, stays);
 
 	if (status == CLI_OK && !wish->quiet)
 		printf("%d: detached; the trace is %s\n", (int)wish->pid, cli_name(trace));
+	if (status == CLI_OK && !wish->quiet && stays[0])
+		printf("%d: the recorder stays loaded, unused: %s\n", (int)wish->pid, stays);
 	return status;
 }
 
@@ -335,8 +340,8 @@ static bool wait_for(const struct wish *wish)
 
 static int attach(const struct wish *wish)
 {
-	char trace[TRACE_MAX];
-	int status = change(wish, PFW_ATTACH_BEGIN, trace);
+	char trace[TRACE_MAX], stays[STAYS_MAX];
+	int status = change(wish, PFW_ATTACH_BEGIN, trace, stays);
 
 	if (status != CLI_OK)
 		return status;
@@ -442,8 +447,8 @@ const struct cli_command cli_detach = {
 	.name = "detach",
 	.operands = "PID",
 	.summary = "End the recording that `pfw attach` began",
-	.details = "The trace is complete then.  The recorder stays loaded in the process, but\n"
-		   "none of its calls goes through it.\n",
+	.details = "The trace is complete then, and the recorder is unloaded, or a line says\n"
+		   "why it stays loaded, unused.\n",
 	.options = detach_options,
 	.main = run_detach,
 };

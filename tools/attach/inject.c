@@ -77,6 +77,8 @@ static bool find_slot(const struct tracee *tracee, struct code *code)
 			oldest = values;
 			code->slot = at;
 		}
+		if (values.number > newest)
+			code->values.thunks = values.thunks;
 		newest = values.number > newest ? values.number : newest;
 	}
 	code->values.number = newest + 1;
@@ -115,9 +117,11 @@ static int prepare(struct tracee *tracee, struct code *code)
 		.dlopen = tracee_function(tracee, "dlopen"),
 		.dlsym = tracee_function(tracee, "dlsym"),
 		.dlerror = tracee_function(tracee, "dlerror"),
+		.dlclose = tracee_function(tracee, "dlclose"),
+		.dladdr = tracee_function(tracee, "dladdr"),
 	};
 	if (!values->pthread_create || !values->pthread_detach || !values->dlopen ||
-	    !values->dlsym || !values->dlerror)
+	    !values->dlsym || !values->dlerror || !values->dlclose || !values->dladdr)
 		return tracee_refuse(
 			tracee, "its libc (before 2.34) is loaded without threads or dlopen(): "
 				"start the program with `pfw run`");
@@ -296,21 +300,6 @@ static void await_end(struct tracee *tracee, pid_t tid)
 		thread_nap(tracee, NULL);
 }
 
-static int talk(struct tracee *tracee, const struct code *code, struct pfw_attach_block *block)
-{
-	int error;
-
-	if (!fill(tracee, code, block) || !await(tracee, code, PFW_ATTACH_NOT_LOADED, ANSWER_NS))
-		return tracee_refuse(tracee,
-				     "the recorder did not answer; look whether it records with "
-				     "`pfw ctl %d status`",
-				     (int)tracee->pid);
-	error = read_answer(tracee, code, block);
-	set_state(tracee, code, PFW_ATTACH_SEEN);
-	await_end(tracee, block->head.tid);
-	return error;
-}
-
 /* One command at a time works on a process.  The name is given back with the descriptor. */
 static int lock(struct tracee *tracee)
 {
@@ -327,8 +316,10 @@ static int lock(struct tracee *tracee)
 }
 
 /* Start our thread.  The program may take the block's place meanwhile: then once more. */
-static int begin(struct tracee *tracee, struct code *code)
+static int begin(struct tracee *tracee, void *arg)
 {
+	struct code *code = arg;
+
 	for (int tries = 0; tries < 5; tries++) {
 		*code = (struct code){ .there = false };
 		if (tracee_read_maps(tracee) || prepare(tracee, code) || find_thread(tracee, code))
@@ -340,34 +331,160 @@ static int begin(struct tracee *tracee, struct code *code)
 			     "it could not start a thread (seccomp, RLIMIT_AS, RLIMIT_NPROC)");
 }
 
-struct beginning {
+/* ---- a thread of this command for what stops threads ---- */
+
+struct task {
+	int (*run)(struct tracee *tracee, void *arg);
 	struct tracee *tracee;
-	struct code *code;
+	void *arg;
 	int error;
 };
 
 /* While a thread stands still this one runs before others, if the system allows. */
-static void *begin_alone(void *arg)
+static void *run_first(void *arg)
 {
 	const struct sched_param first = { .sched_priority = 1 };
-	struct beginning *beginning = arg;
+	struct task *task = arg;
 
 	sched_setscheduler(0, SCHED_FIFO, &first);
-	beginning->error = begin(beginning->tracee, beginning->code);
+	task->error = task->run(task->tracee, task->arg);
 	return NULL;
 }
 
-/* begin() in a thread of its own: when that ends, the kernel lets go of what has not stopped yet. */
-static int begin_in_thread(struct tracee *tracee, struct code *code)
+/* run() in a thread of its own: when that ends, the kernel lets go of what has not stopped yet. */
+static int run_watched(struct tracee *tracee, int (*run)(struct tracee *tracee, void *arg),
+		       void *arg)
 {
-	struct beginning beginning = { tracee, code, -1 };
+	struct task task = { run, tracee, arg, -1 };
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, begin_alone, &beginning))
-		return tracee_refuse(tracee, "no thread to look at it: %s", strerror(EAGAIN));
-	pthread_join(thread, NULL);
+	if (thread_watch_begin(tracee))
+		return -1;
+	if (!pthread_create(&thread, NULL, run_first, &task))
+		pthread_join(thread, NULL);
+	else
+		tracee_refuse(tracee, "no thread to look at it: %s", strerror(EAGAIN));
+	thread_watch_end(tracee);
 	tracee->late = 0;
-	return beginning.error;
+	return task.error;
+}
+
+/* ---- unloading ---- */
+
+#define OUTSIDE_NS \
+	2000000000ull  /* for all threads to be seen outside: less than our thread waits */
+#define OUTSIDE_NAP 5u /* milliseconds between two looks at a thread */
+
+struct inside {
+	struct tracee *tracee;
+	const struct pfw_attach_block *block;
+	pid_t *seen; /* threads that were outside once: they are for good */
+	size_t seen_count, seen_room;
+	bool all;
+	pid_t last; /* one that was not */
+};
+
+static bool was_outside(const struct inside *inside, pid_t tid)
+{
+	for (size_t i = 0; i < inside->seen_count; i++)
+		if (inside->seen[i] == tid)
+			return true;
+	return false;
+}
+
+static void note_outside(struct inside *inside, pid_t tid)
+{
+	pid_t *more = inside->seen;
+
+	if (inside->seen_count == inside->seen_room) {
+		inside->seen_room = 2 * inside->seen_room + 64;
+		more = realloc(more, inside->seen_room * sizeof(*more));
+	}
+	if (!more)
+		return;
+	inside->seen = more;
+	inside->seen[inside->seen_count++] = tid;
+}
+
+/* The ends of threads are no reason to stay: the next list has not got them. */
+static int look_outside(void *user, pid_t tid)
+{
+	struct inside *inside = user;
+	struct thread thread;
+
+	if (tid == inside->block->head.tid || was_outside(inside, tid))
+		return 0;
+	inside->all = false;
+	inside->last = tid;
+	if (thread_stop(&thread, inside->tracee, tid))
+		return 0;
+	if (thread_stand(&thread) &&
+	    thread_is_outside(&thread, inside->block->code, inside->block->code_end))
+		note_outside(inside, tid);
+	thread_release(&thread);
+	return 0;
+}
+
+/* 0: no thread is in the recorder or will return into it. */
+static int find_all_outside(struct tracee *tracee, void *arg)
+{
+	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + OUTSIDE_NS;
+	struct inside inside = { .tracee = tracee, .block = arg };
+
+	while (!inside.all && pfw_clock_ns(CLOCK_MONOTONIC) < until) {
+		inside.all = !tracee_read_maps(tracee);
+		tracee_threads(tracee->pid, look_outside, &inside);
+		for (unsigned i = 0; !inside.all && i < OUTSIDE_NAP; i++)
+			thread_nap(tracee, NULL);
+	}
+	free(inside.seen);
+	if (inside.all)
+		return 0;
+	return tracee_refuse(tracee, "thread %d waits in a call that began before",
+			     (int)inside.last);
+}
+
+/* The recorder goes, or block->stays says why not. */
+static void unload(struct tracee *tracee, const struct code *code, struct pfw_attach_block *block)
+{
+	const char *why = tracee->why;
+	uint32_t wish = PFW_ATTACH_LIST;
+
+	if (block->stays[0])
+		return;
+	if (!run_watched(tracee, find_all_outside, block)) {
+		tracee_write(tracee, code->values.block + offsetof(struct pfw_attach_block, wish),
+			     &wish, sizeof(wish));
+		set_state(tracee, code, PFW_ATTACH_CLOSE);
+		why = "its thread did not answer";
+		if (await(tracee, code, PFW_ATTACH_UNLOADED, ANSWER_NS))
+			why = state_of(tracee, code) == PFW_ATTACH_UNLOADED
+				      ? ""
+				      : "a library that was loaded meanwhile leads to it";
+	}
+	snprintf(block->stays, sizeof(block->stays), "%.200s", why);
+}
+
+static int talk(struct tracee *tracee, struct code *code, struct pfw_attach_block *block)
+{
+	int error;
+
+	block->thunks = code->values.thunks;
+	if (!fill(tracee, code, block) || !await(tracee, code, PFW_ATTACH_NOT_LOADED, ANSWER_NS))
+		return tracee_refuse(tracee,
+				     "the recorder did not answer; look whether it records with "
+				     "`pfw ctl %d status`",
+				     (int)tracee->pid);
+	error = read_answer(tracee, code, block);
+	if (!error) {
+		code->values.thunks = block->thunks;
+		tracee_write(tracee, code->slot, &code->values, sizeof(code->values));
+	}
+	if (!error && block->wish == PFW_ATTACH_END && !block->error)
+		unload(tracee, code, block);
+	set_state(tracee, code, PFW_ATTACH_SEEN);
+	await_end(tracee, block->head.tid);
+	return error;
 }
 
 int inject(struct tracee *tracee, struct pfw_attach_block *block)
@@ -377,12 +494,8 @@ int inject(struct tracee *tracee, struct pfw_attach_block *block)
 
 	memcpy(block->entry, PFW_ATTACH_ENTRY, sizeof(PFW_ATTACH_ENTRY));
 	block->version = PFW_ATTACH_VERSION;
-	if (fd >= 0 && !thread_watch_begin(tracee)) {
-		error = begin_in_thread(tracee, &code);
-		thread_watch_end(tracee);
-		if (!error)
-			error = talk(tracee, &code, block);
-	}
+	if (fd >= 0)
+		error = run_watched(tracee, begin, &code) || talk(tracee, &code, block) ? -1 : 0;
 	if (fd >= 0)
 		close(fd);
 	return error;

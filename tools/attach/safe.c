@@ -17,6 +17,7 @@
 #include "ui/cli.h"
 
 #define STACK_BYTES (256u * 1024u) /* looked at, above the stack pointer */
+#define DEEP_BYTES (64u << 20)	   /* the same, to find all return addresses */
 #define STACKS_MAX 2u		   /* others, below that of a handler */
 #define MASK_BYTES 128u		   /* the call is among these of pthread_sigmask()'s code */
 
@@ -125,13 +126,14 @@ static bool interrupted_safely(const struct tracee *tracee, uint64_t pc)
 }
 
 /* The words of a stack, from its pointer on; NULL: they cannot be read. */
-static uint64_t *read_stack(const struct tracee *tracee, uint64_t stack, size_t *count)
+static uint64_t *read_stack(const struct tracee *tracee, uint64_t stack, uint64_t most,
+			    size_t *count)
 {
 	const struct tracee_map *map = tracee_map_of(tracee, stack);
 	uint64_t bytes = map ? map->end - stack : 0;
 	uint64_t *words;
 
-	*count = (bytes < STACK_BYTES ? bytes : STACK_BYTES) / 8;
+	*count = (bytes < most ? bytes : most) / 8;
 	words = malloc(*count * 8 + 8);
 	if (!*count || !words || !tracee_read(tracee, stack, words, *count * 8)) {
 		free(words);
@@ -166,7 +168,7 @@ static bool is_safe_frame(const struct tracee *tracee, const uint64_t *frame, bo
 static bool is_safe_stack(const struct tracee *tracee, uint64_t stack, unsigned stacks)
 {
 	size_t count, at = 0;
-	uint64_t *words = read_stack(tracee, stack, &count);
+	uint64_t *words = read_stack(tracee, stack, STACK_BYTES, &count);
 	bool safe = words != NULL, live;
 
 	for (; safe && (at = find_frame(tracee, words, at, count)) < count; at++) {
@@ -198,7 +200,63 @@ bool thread_is_safe(const struct thread *thread)
 	       is_safe_stack(thread->tracee, regs->rsp, STACKS_MAX);
 }
 
+/* ---- outside ---- */
+
+struct range {
+	uint64_t start, end;
+};
+
+static bool leads_out(const struct range *code, const uint64_t *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (words[i] >= code->start && words[i] < code->end)
+			return false;
+	return true;
+}
+
+/* What lies below the pointer is no return address. */
+static bool is_outside_stack(const struct tracee *tracee, uint64_t stack, const struct range *code,
+			     unsigned stacks)
+{
+	uint64_t from = stack & ~UINT64_C(7);
+	const struct tracee_map *map = tracee_map_of(tracee, from);
+	size_t count, at = 0;
+	uint64_t *words = read_stack(tracee, from, DEEP_BYTES, &count);
+	bool outside = words && map->end - from <= DEEP_BYTES && leads_out(code, words, count),
+	     live;
+
+	for (; outside && (at = find_frame(tracee, words, at, count)) < count; at++) {
+		uint64_t before;
+
+		if (at + FRAME_WORDS > count)
+			break;
+		is_safe_frame(tracee, words + at, &live);
+		before = words[at + FRAME_SP];
+		if (live && (before < from || before - from >= count * 8))
+			outside = stacks && is_outside_stack(tracee, before, code, stacks - 1);
+	}
+	free(words);
+	return outside;
+}
+
+bool thread_is_outside(const struct thread *thread, uint64_t start, uint64_t end)
+{
+	const struct user_regs_struct *regs = (const struct user_regs_struct *)thread->registers;
+	const struct range code = { start, end };
+
+	return leads_out(&code, thread->registers, sizeof(*regs) / 8) &&
+	       is_outside_stack(thread->tracee, regs->rsp, &code, STACKS_MAX);
+}
+
 #else
+
+bool thread_is_outside(const struct thread *thread, uint64_t start, uint64_t end)
+{
+	(void)thread;
+	(void)start;
+	(void)end;
+	return false;
+}
 
 bool thread_waits(const struct tracee *tracee, pid_t tid)
 {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct thread;
@@ -16,3 +17,7 @@ bool thread_waits(const struct tracee *tracee, pid_t tid);
 
 /* Whether the stopped thread, whose registers are read, is at a safe point. */
 bool thread_is_safe(const struct thread *thread);
+
+/* Whether a stopped thread neither is in this code, nor will return into it or call it: no register
+ * and no word of its stacks leads there.  False in doubt: an ended call leaves words behind, too. */
+bool thread_is_outside(const struct thread *thread, uint64_t start, uint64_t end);

@@ -21,6 +21,7 @@
 #define VALUES "24"
 #define ENTRY "32"
 #define LIBRARY "64"
+#define LEFT "4160"
 
 /* Offsets in struct stub_values. */
 #define PC "0"
@@ -33,7 +34,11 @@
 #define DLOPEN "56"
 #define DLSYM "64"
 #define DLERROR "72"
-_Static_assert(offsetof(struct stub_values, dlerror) == 72, "the last of them");
+#define DLCLOSE "80"
+#define DLADDR "88"
+_Static_assert(offsetof(struct stub_values, dladdr) == 88, "the last of them");
+
+#define CLOSES "1000" /* dlclose() at most: there were as many attachments that were not undone */
 
 #define WAIT_LOOPS "5000" /* of a millisecond */
 
@@ -114,25 +119,51 @@ __asm__(".pushsection .rodata\n"
 	"	leaq " LIBRARY "(%rbx), %rdi\n	movl $2, %esi\n" /* RTLD_NOW */
 	"	call *" DLOPEN "(%r15)\n"
 	"	testq %rax, %rax\n	jz 31f\n"
+	"	movq %rax, %r14\n"
 	"	movq %rax, %rdi\n	leaq " ENTRY "(%rbx), %rsi\n	call *" DLSYM "(%r15)\n"
 	"	movl $4, %ecx\n" /* NO_ENTRY */
 	"	testq %rax, %rax\n	jz 32f\n"
+	"	movq %rax, %r12\n"
 	"	movq %rbx, %rdi\n	call *%rax\n"
 	"	movl $5, %ecx\n	jmp 32f\n" /* DONE */
 	"31:	call *" DLERROR "(%r15)\n"
 	"	movq %rax, " MESSAGE "(%rbx)\n"
 	"	movl $3, %ecx\n" /* NOT_LOADED */
-	"32:	xchgl %ecx, " STATE "(%rbx)\n"
-	"	movl $6, %r12d\n	call 40f\n" /* until SEEN */
+	"32:	pushq %r12\n	pushq %r12\n"
+	"	xchgl %ecx, " STATE "(%rbx)\n"
+	"	movl $6, %r12d\n	call 40f\n" /* until CLOSE or SEEN */
+	"	popq %r12\n	popq %r12\n"
+	"	cmpl $6, " STATE "(%rbx)\n	jne 33f\n"
+	/* CLOSE: the entry lists what it leaves; once for each dlopen(), until dladdr() does not know it */
+	"	movq %rbx, %rdi\n	call *%r12\n"
+	"	subq $32, %rsp\n"
+	"	movl $" CLOSES ", %r13d\n"
+	"34:	movq %r14, %rdi\n	call *" DLCLOSE "(%r15)\n"
+	"	pushq %rax\n	pushq %rax\n"
+	"	movq %r12, %rdi\n	leaq 16(%rsp), %rsi\n	call *" DLADDR "(%r15)\n"
+	"	popq %rdx\n	popq %rdx\n"
+	"	testl %eax, %eax\n	jz 35f\n"
+	"	testl %edx, %edx\n	jnz 37f\n"
+	"	decl %r13d\n	jnz 34b\n"
+	"37:	movl $8, %ecx\n	jmp 38f\n" /* KEPT */
+	"35:	leaq " LEFT "(%rbx), %r14\n"
+	"36:	movl $7, %ecx\n" /* UNLOADED */
+	"	movq (%r14), %rdi\n	movq 8(%r14), %rsi\n"
+	"	testq %rdi, %rdi\n	jz 38f\n"
+	"	movl $11, %eax\n	syscall\n" /* munmap */
+	"	addq $16, %r14\n	jmp 36b\n"
+	"38:	addq $32, %rsp\n"
+	"	xchgl %ecx, " STATE "(%rbx)\n"
+	"	movl $9, %r12d\n	call 40f\n" /* until SEEN */
 	"33:	movl $11, %eax\n	movq %rbx, %rdi\n	movq " BLOCK_BYTES
 	"(%r15), %rsi\n	syscall\n"
 	"	popq %r15\n	popq %r14\n	popq %r13\n	popq %r12\n	popq %rbx\n"
 	"	xorl %eax, %eax\n"
 	"	ret\n"
-	/* Wait some seconds until the state is r12d; eax: whether it is. */
+	/* Wait some seconds until the state is r12d or a later one; eax: whether it is. */
 	"40:	movl $" WAIT_LOOPS ", %r13d\n"
 	"41:	movl $1, %eax\n"
-	"	cmpl " STATE "(%rbx), %r12d\n	je 42f\n"
+	"	cmpl %r12d, " STATE "(%rbx)\n	jae 42f\n"
 	"	pushq $1000000\n	pushq $0\n" /* struct timespec of a millisecond */
 	"	movl $35, %eax\n	movq %rsp, %rdi\n	xorl %esi, %esi\n	syscall\n"
 	"	addq $16, %rsp\n"

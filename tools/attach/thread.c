@@ -267,7 +267,7 @@ int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid)
 }
 
 /* thread_nap() may have found it stopped. */
-static bool first_stop(struct thread *thread)
+bool thread_stand(struct thread *thread)
 {
 	if (!thread->stopped)
 		return next_stop(thread, STOP_NS);
@@ -278,7 +278,7 @@ static bool first_stop(struct thread *thread)
 
 bool thread_to_safe_point(struct thread *thread)
 {
-	bool there = first_stop(thread);
+	bool there = thread_stand(thread);
 	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + RUN_NS;
 
 	for (int i = 0; there && !thread_is_safe(thread); i++) {
@@ -425,6 +425,12 @@ int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid)
 	(void)tracee;
 	(void)tid;
 	return -1;
+}
+
+bool thread_stand(struct thread *thread)
+{
+	(void)thread;
+	return false;
 }
 
 bool thread_to_safe_point(struct thread *thread)

@@ -29,6 +29,9 @@ void thread_watch_end(struct tracee *tracee);
 /* Stop the thread.  0, or -1 and errno.  The tracee counts its stops, and how long they are. */
 int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid);
 
+/* Wait until it stands still, wherever that is.  False: it did not in time, or is gone. */
+bool thread_stand(struct thread *thread);
+
 /* Let it run up to a system call, for some milliseconds at most.  False: it is not at a safe one. */
 bool thread_to_safe_point(struct thread *thread);
 

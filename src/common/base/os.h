@@ -28,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/maps.h"
 #include "common/base/tsan.h"
 
 #define PFW_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -159,7 +160,10 @@ static inline void *pfw_os_mmap(size_t bytes, int prot, int flags, int fd, uint6
 {
 	long p = pfw_syscall6(SYS_mmap, 0, (long)bytes, prot, flags, fd, (long)offset);
 
-	return p < 0 && p > -4096 ? NULL : (void *)p;
+	if (p < 0 && p > -4096)
+		return NULL;
+	pfw_maps_add((void *)p, bytes);
+	return (void *)p;
 }
 
 /* Zeroed memory of this process. */
@@ -170,6 +174,7 @@ static inline void *pfw_os_map(size_t bytes)
 
 static inline int pfw_os_munmap(void *p, size_t bytes)
 {
+	pfw_maps_remove(p); /* before another thread's mapping can be there */
 	return (int)pfw_syscall6(SYS_munmap, (long)p, (long)bytes, 0, 0, 0, 0);
 }
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PFW_ATTACH_VERSION 1u
+#define PFW_ATTACH_VERSION 2u
 #define PFW_ATTACH_BYTES (256u * 1024u)
 #define PFW_ATTACH_ENTRY "pfw_attached"
 
@@ -20,10 +20,17 @@ enum pfw_attach_state {
 	PFW_ATTACH_NOT_LOADED, /* `dlerror` is the address of the reason */
 	PFW_ATTACH_NO_ENTRY,   /* the library has no pfw_attached() */
 	PFW_ATTACH_DONE,       /* `error`, `said` and `trace` are set */
-	PFW_ATTACH_SEEN,       /* by the command: the mapping may go */
+	PFW_ATTACH_CLOSE,      /* by the command: no thread is in the recorder, unload it */
+	PFW_ATTACH_UNLOADED,
+	PFW_ATTACH_KEPT, /* the dynamic linker needs it: a library that was loaded later leads to it */
+	PFW_ATTACH_SEEN, /* by the command: the mapping may go */
 };
 
-enum pfw_attach_wish { PFW_ATTACH_BEGIN, PFW_ATTACH_END };
+enum pfw_attach_wish {
+	PFW_ATTACH_BEGIN,
+	PFW_ATTACH_END,
+	PFW_ATTACH_LIST /* `left`, before CLOSE */
+};
 
 /* What stub.c sets. */
 struct pfw_attach_head {
@@ -34,15 +41,24 @@ struct pfw_attach_head {
 	uint64_t values;  /* address of what stub.c was given */
 };
 
+struct pfw_attach_memory {
+	uint64_t at, bytes;
+};
+
 struct pfw_attach_block {
 	struct pfw_attach_head head;
 	char entry[32];	    /* PFW_ATTACH_ENTRY */
 	char library[4096]; /* path of the recorder, as the process sees it */
+	/* What the recorder leaves when it is unloaded, up to the first that is 0: stub.c unmaps it. */
+	struct pfw_attach_memory left[1024];
 	/* What follows only C reads. */
 	uint32_t version;
 	uint32_t wish;
-	int32_t error;	  /* 0 or -errno */
-	char said[4096];  /* the recorder's messages, a line each */
+	int32_t error;	 /* 0 or -errno */
+	char stays[256]; /* END: why the recorder cannot be unloaded; "" = if no thread is in it */
+	uint64_t code, code_end; /* of the recorder */
+	uint64_t thunks; /* what stays of it (recorder/attach/thunks.h); BEGIN: of an earlier one */
+	char said[4096]; /* the recorder's messages, a line each */
 	char trace[4096]; /* path of the trace as the process sees it */
 	/* NAME=VALUE, each ended by a NUL, and an empty one: our variables, in place of the process's. */
 	char variables[128 * 1024];
@@ -53,4 +69,5 @@ _Static_assert(offsetof(struct pfw_attach_head, dlerror) == 16, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_head, values) == 24, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, entry) == 32, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, library) == 64, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_block, left) == 4160, "stub.c");
 _Static_assert(sizeof(struct pfw_attach_block) <= PFW_ATTACH_BYTES, "fits");

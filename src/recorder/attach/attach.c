@@ -15,6 +15,7 @@
 #include "common/calls/table.h"
 #include "common/format/clock.h"
 #include "recorder/attach/object.h"
+#include "recorder/attach/thunks.h"
 #include "recorder/guest/say.h"
 #include "recorder/probe/call_filter.h"
 #include "recorder/wrap/calls.h"
@@ -350,7 +351,7 @@ static void lead(struct look *look, const struct pfw_object *object,
 		 const struct pfw_object_slot *slot, unsigned row)
 {
 	void *now = atomic_load_explicit(slot->word, memory_order_relaxed);
-	void *real = real_calls()[row], *wrapper = pfw_wrappers[row], *to = wrapper;
+	void *real = real_calls()[row], *wrapper = pfw_thunks_of(row), *to = wrapper;
 
 	if (!atomic_load(&attach.on)) {
 		if (now != wrapper)
@@ -566,6 +567,7 @@ int pfw_attach(void)
 	dl_iterate_phdr(find_others, NULL);
 	be_seen();
 	dlerror(); /* clear the error: this libc may lack a name */
+	pfw_thunks_lead(true);
 	atomic_store(&attach.on, true);
 	atomic_store(&attach.again, LOOKS_AGAIN);
 	error = take_look(true, false);
@@ -579,8 +581,64 @@ int pfw_attach(void)
 
 void pfw_detach(void)
 {
-	if (atomic_exchange(&attach.on, false))
-		take_look(true, false);
+	if (!atomic_exchange(&attach.on, false))
+		return;
+	take_look(true, false);
+	pfw_thunks_lead(false);
+}
+
+/* ---- what stands against being unloaded ---- */
+
+/* Code that leaves a call of libc's suspended, on a stack that no thread has, and goes on later on. */
+static bool suspends(const struct pfw_object *object)
+{
+	struct pfw_object_slot slot;
+
+	for (int i = 0; i < 2; i++)
+		for (size_t k = 0; k < object->relocation_count[i]; k++)
+			if (pfw_object_slot(object, &object->relocations[i][k], &slot) &&
+			    !strcmp(object->strings + object->symbols[slot.symbol].st_name,
+				    "swapcontext"))
+				return true;
+	return false;
+}
+
+static int visit_to_leave(struct dl_phdr_info *info, size_t size, void *user)
+{
+	struct pfw_object object;
+	const char **why = user;
+
+	(void)size;
+	if (!pfw_object_read(&object, info))
+		return 0;
+	if (holds(&object, (void *)gnu_get_libc_version)) {
+		for (unsigned row = 0; row < PFW_CALL_COUNT && !*why; row++)
+			if (real_calls()[row] && !holds(&object, real_calls()[row]))
+				*why = "another library stands before libc, and may keep our calls "
+				       "waiting in it";
+	} else if (suspends(&object)) {
+		*why = "it uses swapcontext(), by which a call of ours may wait where nobody sees it";
+	}
+	return *why != NULL;
+}
+
+/* Since 2.34 dlclose() is safe beside threads that begin. */
+static bool old_libc(void)
+{
+	const char *minor = strchr(gnu_get_libc_version(), '.');
+
+	return !minor || minor[1] < '3' || (minor[1] == '3' && minor[2] < '4');
+}
+
+const char *pfw_attach_stays(void)
+{
+	const char *why = pfw_thunks_place() ? NULL : "no memory can be made executable in it";
+
+	if (old_libc())
+		return "its libc is older than 2.34, whose dlclose() is not safe beside threads";
+	if (!why)
+		dl_iterate_phdr(visit_to_leave, &why);
+	return why;
 }
 
 void pfw_attach_hold(void)

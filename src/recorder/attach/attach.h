@@ -23,6 +23,9 @@ int pfw_attach(void);
 /* Undo all redirections.  Thread: app.  Signal: unsafe. */
 void pfw_detach(void);
 
+/* After pfw_detach(): why the recorder must stay loaded; NULL = its threads decide.  Thread: app. */
+const char *pfw_attach_stays(void);
+
 /* Look for objects that were loaded since and whose start-up code did not report.  Cheap if there
  * are none.  Thread: drain.  Signal: unsafe. */
 void pfw_attach_look(void);

@@ -55,12 +55,16 @@ static int is_driver(struct dl_phdr_info *info, size_t size, void *user)
 	return !strncmp(pfw_text_base(info->dlpi_name), stem, sizeof(stem) - 1);
 }
 
+bool pfw_cuda_loaded(void)
+{
+	return dl_iterate_phdr(is_driver, NULL);
+}
+
 /* The library that the program has loaded; we never load a driver.  Where there is none, which is
  * asked for again and again, dlopen() would take 3 KiB of stack. */
 static void *find_driver(void)
 {
-	return dl_iterate_phdr(is_driver, NULL) ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)
-						: NULL;
+	return pfw_cuda_loaded() ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
 enum pfw_cuda_state pfw_cuda_look(int *error)

@@ -38,6 +38,9 @@ enum pfw_cuda_state {
 	PFW_CUDA_USELESS, /* no device, or no kernel driver for the library */
 };
 
+/* Whether the program has loaded the driver. */
+bool pfw_cuda_loaded(void);
+
 /* Look at the driver without initialising anything.  *error gets the driver's result if the state
  * is USELESS.  Thread: any.  Signal: unsafe (uses the dynamic linker). */
 enum pfw_cuda_state pfw_cuda_look(int *error);

@@ -11,6 +11,7 @@
 #include "common/base/os.h"
 #include "common/base/text.h"
 #include "common/format/attach.h"
+#include "recorder/attach/thunks.h"
 #include "recorder/guest/say.h"
 #include "recorder/probe/probe.h"
 #include "recorder/session/internal.h"
@@ -102,6 +103,7 @@ static int begin_again(const char *variables)
 	}
 	if (pfw_session.writer.ready)
 		pfw_session_do(return_to_spool, NULL);
+	pfw_session_hook();
 	pfw_identity_set_base(&pfw_session.identity, base_of(variables));
 	/* If no event came, pfw_session_resume() makes the spool anew, with the name. */
 	return pfw_session.writer.ready ? pfw_session_rename(true) : 0;
@@ -109,6 +111,7 @@ static int begin_again(const char *variables)
 
 static int begin(const struct pfw_attach_block *block)
 {
+	bool used = pfw_session.api_used;
 	uint32_t state = atomic_load(&pfw_session.state);
 	int error = 0;
 
@@ -125,8 +128,11 @@ static int begin(const struct pfw_attach_block *block)
 		error = begin_again(block->variables);
 	}
 	pfw_probe_attached = true;
+	if (!error && !pfw_session.preloaded)
+		pfw_thunks_begin((void *)(uintptr_t)block->thunks);
 	if (!error)
 		error = pfw_start(NULL);
+	pfw_session.api_used = used;
 	if (!error && atomic_load(&pfw_session.state) != ON)
 		error = -ECANCELED;
 	return error;
@@ -154,10 +160,17 @@ void pfw_attached(struct pfw_attach_block *block)
 		block->error = -EPROTO;
 		return;
 	}
+	if (block->wish == PFW_ATTACH_LIST) {
+		pfw_session_leave(block);
+		return;
+	}
 	pfw_say_into(block->said, sizeof(block->said));
 	block->error = block->wish == PFW_ATTACH_BEGIN ? begin(block) : end();
 	pfw_say_into(NULL, 0);
+	block->thunks = (uintptr_t)pfw_thunks_place();
 	header = pfw_session.spool.header;
 	if (header)
 		memcpy(block->trace, pfw_spool_trace_path(header), sizeof(block->trace) - 1);
+	if (block->wish == PFW_ATTACH_END && !block->error)
+		pfw_session_prepare_to_leave(block);
 }

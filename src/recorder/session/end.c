@@ -192,5 +192,6 @@ void pfw_session_at_exit(void)
 
 __attribute__((destructor)) static void library_unloaded(void)
 {
-	pfw_session_at_exit();
+	if (pfw_session.hooks) /* else `pfw detach` has ended all */
+		pfw_session_at_exit();
 }

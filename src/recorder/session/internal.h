@@ -56,6 +56,7 @@ extern struct pfw_session {
 	struct pfw_gzip *gzip;	      /* kept while an uncompressed trace is written */
 	bool hooks;		      /* atfork, at_quick_exit, thread key: once a process image */
 	bool keyed;		      /* thread_key exists */
+	bool pinned;		      /* the library stays loaded for good */
 	pthread_key_t thread_key;
 	char *const *variables; /* those to read; NULL = the program's environment */
 	struct pfw_config config;
@@ -124,6 +125,8 @@ void pfw_session_wire_writer(void);
 void pfw_session_wire_ring(void);
 void pfw_session_wire_counters(uint16_t template);
 void pfw_session_wire_probes(void);
+void pfw_session_hook(void);
+void pfw_session_unhook(void);
 void pfw_session_writer_failed(void);
 bool pfw_session_recorded(void);
 
@@ -185,6 +188,14 @@ void pfw_session_mark_globs(uint64_t children);
 
 /* In the root of a run: name the globs that matched nothing.  Thread: any. */
 void pfw_session_say_unmatched(void);
+
+/* ---- leaving.c ---- */
+
+/* After `pfw detach`: make ready to be unloaded.  The block gets what the command must know.  Once no
+ * thread is in our code: list the memory that is left. */
+struct pfw_attach_block;
+void pfw_session_prepare_to_leave(struct pfw_attach_block *block);
+void pfw_session_leave(struct pfw_attach_block *block);
 
 /* ---- confine.c ---- */
 

@@ -24,6 +24,7 @@
  *            pthread_atfork       fork_prepare, _parent, _child        fork.c
  *            at_quick_exit        at_exit                              end.c
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -93,13 +94,46 @@ void pfw_session_wire_probes(void)
 		.range = pfw_stepper_range,
 		.slow = pfw_session_slow_call,
 	};
+	pfw_session_hook();
+}
+
+/* The program's threads hold addresses of ours from now on: dlclose() shall not unload us, unless
+ * `pfw detach` does, which knows when that may be. */
+static void pin(void)
+{
+	Dl_info here;
+
+	pfw_session.pinned = dladdr((void *)pin, &here) && here.dli_fname;
+	if (pfw_session.pinned)
+		dlopen(here.dli_fname, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
+}
+
+void pfw_session_hook(void)
+{
 	if (pfw_session.hooks)
 		return;
 	pfw_session.hooks = true;
+	if (!pfw_session.variables)
+		pin();
 	/* The program may have taken all keys; then rings of ended threads are not used again. */
 	pfw_session.keyed = !pthread_key_create(&pfw_session.thread_key, thread_died);
 	pthread_atfork(pfw_session_fork_prepare, pfw_session_fork_parent, pfw_session_fork_child);
 	at_quick_exit(pfw_session_at_exit);
+}
+
+/* libc's calls for the start-up code of a library that ends: it forgets the hooks of this one. */
+extern void *__dso_handle __attribute__((visibility("hidden")));
+void __cxa_finalize(void *);
+
+void pfw_session_unhook(void)
+{
+	if (!pfw_session.hooks)
+		return;
+	pfw_session.hooks = false;
+	if (pfw_session.keyed)
+		pthread_key_delete(pfw_session.thread_key);
+	pfw_session.keyed = false;
+	__cxa_finalize(&__dso_handle);
 }
 
 /* ---- the counters ---- */

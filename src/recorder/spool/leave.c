@@ -86,6 +86,7 @@ static int leave_part(const struct pfw_spool *spool, const struct pfw_spool_part
 		pfw_os_munmap(copy, part->bytes);
 		return -ENOMEM;
 	}
+	pfw_maps_remove(copy); /* its place is another's as soon as it has moved */
 	moved = pfw_syscall6(SYS_mremap, (long)copy, (long)part->bytes, (long)part->bytes,
 			     3 /* MREMAP_MAYMOVE | MREMAP_FIXED */, (long)part->at, 0);
 	if (moved == (long)part->at)

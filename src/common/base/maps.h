@@ -1,0 +1,13 @@
+/* common/base/maps.h - the memory that pfw_os_mmap() has mapped, for what gives all of it back. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Note a mapping, or that it is gone or another's.  os.h calls these.  Thread: any.  Signal: safe. */
+void pfw_maps_add(void *at, size_t bytes);
+void pfw_maps_remove(void *at);
+
+/* All mappings, until take() returns false.  Those beyond the first 1024 are not known. */
+void pfw_maps_all(bool (*take)(void *user, void *at, size_t bytes), void *user);
