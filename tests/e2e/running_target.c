@@ -153,9 +153,17 @@ static void note(int number)
 	*(number == SIGUSR1 ? &take : &rest) = 1;
 }
 
+typedef ssize_t call(int, void *, size_t, off_t);
+
+/* A function, so that the compiler does not read the slot once and for all. */
+__attribute__((noipa)) static call *address_now(void)
+{
+	return pread;
+}
+
 static void keep_addresses(const char *path)
 {
-	ssize_t (*volatile kept)(int, void *, size_t, off_t) = pread;
+	call *volatile kept = address_now();
 	const struct sigaction noted = { .sa_handler = note };
 	char first[4096], now[4096];
 	int fd = open(path, O_RDONLY), ends[2];
@@ -167,7 +175,7 @@ static void keep_addresses(const char *path)
 	while (!over) {
 		check(kept(fd, now, sizeof(now), 0) == bytes && !memcmp(first, now, (size_t)bytes));
 		if (take)
-			kept = pread;
+			kept = address_now();
 		take = 0;
 		if (rest)
 			check(read(ends[0], now, 1) < 0 && errno == EINTR);
