@@ -90,6 +90,9 @@ left = touched("left", 100 << 10, 1 << 16)
         for more in ([], ["--no-index"]):
             answers.append([harness.run([PFW, "patterns", *how, *more, world / "t"]).stdout
                          for how in ([], ["--format", "ndjson"])])
+            for how in ([], ["-g", "tid"], ["-g", "fname"], ["--cat", "POSIX"]):
+                table = harness.run([PFW, "table", *how, *more, world / "t"]).stdout
+                assert "\n16.1 MiB mapped, 2.0 MiB touched, not counted: pfw patterns" in table
     assert answers[1:] == answers[:-1]
     text, rows = answers[0]
     assert text.splitlines()[-1] == (

@@ -42,6 +42,9 @@ static inline int table_lacks(struct answer *answer, const char *what)
 	return 0;
 }
 
+/* Whether an event of this name and category is asked for. */
+bool table_answer_wants(struct answer *answer, const struct pfw_entry *entry);
+
 /* The row of a line of the current file: its number, -ENOENT if it is not wanted, or -ENOMEM.  Thread:
  * main, as all here. */
 int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *line,

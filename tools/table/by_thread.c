@@ -55,10 +55,11 @@ static int add_says(void *user, uint64_t pid, uint64_t tid, unsigned says)
 	return 0;
 }
 
-/* What the calls of a row mapped, and their time if they are on no files. */
+/* What the calls of a row mapped or touched, and their time if they are on no files. */
 static void add_apart(struct table *table, const struct pfw_table_row *row)
 {
-	table->mapped += row->sums.transfers ? 0 : (uint64_t)row->sums.bytes;
+	table_add_memory(table->memory, &row->name,
+			 row->sums.transfers ? 0 : (uint64_t)row->sums.bytes);
 	table_add_apart(table->apart_ns, &row->cat, row->sums.total_ns);
 }
 
@@ -94,6 +95,11 @@ static int add_row(void *user, const struct pfw_table_thread_row *found)
 	    pfw_slice_is(&row->name, "ProfilerStep*")) {
 		table_lacks(answer, "--name, where there are steps,");
 		return -ENOENT;
+	}
+	if (call && pfw_slice_is(&row->cat, "pfw")) { /* mappings at the end: no row */
+		if (table_answer_wants(answer, &entry))
+			add_apart(answer->table, row);
+		return 0;
 	}
 	number = table_answer_row(answer, &line, &entry);
 	if (number < 0)

@@ -80,7 +80,8 @@ static int finish(struct table_pass *collect)
 	for (unsigned i = 0; i < collect->jobs && !error; i++) {
 		struct table_worker *worker = &collect->worker[i];
 
-		collect->table->mapped += worker->mapped;
+		for (unsigned k = 0; k < TABLE_UNMOVED; k++)
+			collect->table->memory[k] += worker->memory[k];
 		for (unsigned k = 0; k < TABLE_APART; k++)
 			pfw_saturate_sum(&collect->table->apart_ns[k], worker->apart_ns[k]);
 		collect->table->says |= worker->says;

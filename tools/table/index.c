@@ -83,15 +83,19 @@ static struct pfw_entry as_entry(const struct pfw_summary_name *name)
 	const struct pfw_slice its = { .at = name->name, .bytes = name->name_bytes };
 	const struct pfw_slice cat = { .at = name->cat, .bytes = name->cat_bytes };
 
-	return table_event_named(is_steps(name) ? step : its, cat);
+	struct pfw_entry entry = table_event_named(is_steps(name) ? step : its, cat);
+
+	entry.ph = name->ph == 'M' ? 'M' : 'X';
+	return entry;
 }
 
-/* What the calls of a name mapped, and their time if they are on no files. */
+/* What the calls of a name mapped or touched, and their time if they are on no files. */
 static void add_apart(struct table *table, const struct pfw_summary_name *name)
 {
 	const struct pfw_slice cat = { .at = name->cat, .bytes = name->cat_bytes };
+	const struct pfw_slice its = { .at = name->name, .bytes = name->name_bytes };
 
-	table->mapped += name->transfers ? 0 : name->bytes;
+	table_add_memory(table->memory, &its, name->transfers ? 0 : name->bytes);
 	table_add_apart(table->apart_ns, &cat, pfw_saturate_i128(name->sum_ns));
 }
 
@@ -118,11 +122,16 @@ static int add_name(const struct answer *answer, struct pfw_average *row,
 				       : pfw_sketch_merge(&row->durations, &name->durations, true);
 }
 
+bool table_answer_wants(struct answer *answer, const struct pfw_entry *entry)
+{
+	return !answer->options->filtered ||
+	       pfw_select_entry(&answer->options->wanted, answer->wanted, 0, entry);
+}
+
 int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *line,
 			 const struct pfw_entry *entry)
 {
-	if (answer->options->filtered &&
-	    !pfw_select_entry(&answer->options->wanted, answer->wanted, 0, entry))
+	if (!table_answer_wants(answer, entry))
 		return -ENOENT;
 	if (table_key_make(&answer->key, answer->options, line, entry, answer->rank))
 		return -ENOMEM;
@@ -141,6 +150,8 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary)
 		struct pfw_table_line line;
 		int64_t row;
 
+		if (pfw_io_is_mapping(&entry) && table_answer_wants(answer, &entry))
+			add_apart(answer->table, name);
 		if (name->ph != 'X' && name->ph != 's')
 			continue;
 		/* Their lines know which of the steps have a name that is asked for. */
@@ -168,7 +179,7 @@ static int add_all_apart(struct answer *answer, const struct pfw_summary *summar
 	for (uint32_t i = 1; i < summary->names; i++) {
 		struct pfw_entry entry = as_entry(&summary->name[i]);
 
-		if (pfw_is_io(&entry.cat))
+		if (pfw_is_io(&entry.cat) || pfw_io_is_mapping(&entry))
 			add_apart(answer->table, &summary->name[i]);
 	}
 	return !summary->name[0].count;
@@ -606,7 +617,7 @@ int table_from_index(struct table *table, const struct table_options *options,
 		table->says = 0;
 		table->late = table->too_many = false;
 		table->rest = (struct pfw_tally){ 0 };
-		table->mapped = 0;
+		memset(table->memory, 0, sizeof(table->memory));
 		memset(table->apart_ns, 0, sizeof(table->apart_ns));
 		table->extent = TABLE_EXTENT_NONE;
 		pfw_averages_release(&table->rows);

@@ -155,7 +155,7 @@ static int add_line(const struct table_pass *collect, unsigned number, struct pf
 	if (line->section == PFW_TABLE_IO) {
 		const struct pfw_table_call call = pfw_table_call_of(line);
 
-		worker->mapped += line->mapped;
+		table_add_memory(worker->memory, &line->name, line->unmoved);
 		table_add_apart(worker->apart_ns, &line->cat, line->dur_ns);
 		worker->calls_rows += !worker->rows.row[row].sums.count;
 		error = pfw_table_add_call(&worker->rows.row[row], &call, !collect->plan.nest_io,
@@ -218,6 +218,16 @@ static bool hide(const struct table_pass *collect, struct pfw_table_line *line)
 	return true;
 }
 
+/* No row has the line of a mapping at the end. */
+static void add_mapping(const struct table_pass *collect, struct table_worker *worker, size_t file,
+			const struct pfw_entry *entry)
+{
+	const struct pfw_table_line line = { .name = entry->name, .cat = entry->cat };
+
+	if (wanted(collect, worker, file, entry, &line))
+		table_add_memory(worker->memory, &line.name, pfw_io_unmoved(entry));
+}
+
 int table_pass_block(void *user, const struct survey_worker *reader, struct pfw_pass_block *block)
 {
 	const struct table_pass *collect = user;
@@ -236,6 +246,8 @@ int table_pass_block(void *user, const struct survey_worker *reader, struct pfw_
 		if (lines.entry.has & ~lines.entry.wrong & PFW_ENTRY_TS)
 			table_extent_add(&result->extent, lines.entry.ts_ns,
 					 pfw_saturate_add(lines.entry.ts_ns, lines.entry.dur_ns));
+		if (pfw_io_is_mapping(&lines.entry))
+			add_mapping(collect, worker, block->file, &lines.entry);
 		if (!pfw_table_line_read(&line, &lines.entry, &worker->calls, collect->plan.how) ||
 		    (collect->options->by_file && line.section != PFW_TABLE_IO))
 			continue;

@@ -49,10 +49,10 @@ struct table_worker {
 	struct pfw_table_key key;
 	struct pfw_io_calls calls;
 	struct pfw_select_state *wanted;
-	uint64_t mapped;	       /* as struct pfw_table_line's */
-	int64_t apart_ns[TABLE_APART]; /* as struct table's */
-	uint32_t calls_rows;	       /* rows of calls */
-	unsigned says;		       /* enum pfw_table_says */
+	uint64_t memory[TABLE_UNMOVED]; /* as struct table's */
+	int64_t apart_ns[TABLE_APART];	/* as struct table's */
+	uint32_t calls_rows;		/* rows of calls */
+	unsigned says;			/* enum pfw_table_says */
 };
 
 /* What a pass does, decided before it. */

@@ -487,6 +487,15 @@ static void put_head(struct sheet *sheet, const char *title)
 	put_rule(sheet);
 }
 
+static void put_memory(const uint64_t memory[TABLE_UNMOVED], const struct table_options *options)
+{
+	printf("%s%s mapped", options->survey->format == CLI_MD ? "\n" : "",
+	       cli_bytes(memory[TABLE_MAPPED]));
+	if (memory[TABLE_TOUCHED])
+		printf(", %s touched", cli_bytes(memory[TABLE_TOUCHED]));
+	printf(", not counted: pfw patterns says of which files\n");
+}
+
 static void put_totals(const struct table_view *view, const struct table_options *options)
 {
 	char text[64];
@@ -504,10 +513,8 @@ static void put_totals(const struct table_view *view, const struct table_options
 				       cli_time(view->table->apart_ns[i]),
 				       i == TABLE_NET ? "on sockets and waiting"
 						      : "in locks and sleeps");
-		if (view->table->mapped)
-			printf("%s%s mapped, not counted: pfw patterns says of which files\n",
-			       options->survey->format == CLI_MD ? "\n" : "",
-			       cli_bytes(view->table->mapped));
+		if (view->table->memory[TABLE_MAPPED])
+			put_memory(view->table->memory, options);
 		return;
 	}
 	printf("Self CPU time total: %s\n", text);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "share/survey.h"
+#include "store/line/io.h"
 #include "store/nesting/averages.h"
 #include "store/table/key.h"
 #include "ui/grid.h"
@@ -149,14 +150,24 @@ enum { TABLE_NET, TABLE_SYNC, TABLE_APART };
 /* Add the time of calls of a category if it is told apart.  Thread: any. */
 void table_add_apart(int64_t apart_ns[TABLE_APART], const struct pfw_slice *cat, int64_t ns);
 
+/* Bytes of files that were mapped, and those of them that were touched, where that is known. */
+enum { TABLE_MAPPED, TABLE_TOUCHED, TABLE_UNMOVED };
+
+/* Add pfw_io_unmoved() of lines of this name.  Thread: any. */
+static inline void table_add_memory(uint64_t memory[TABLE_UNMOVED], const struct pfw_slice *name,
+				    uint64_t bytes)
+{
+	memory[pfw_io_tells_touched(name) ? TABLE_TOUCHED : TABLE_MAPPED] += bytes;
+}
+
 struct table {
 	struct pfw_averages rows;
 	const struct pfw_traces *traces;
 	bool too_many;	       /* too many rows of calls for percentiles */
 	bool late;	       /* rows of calls have no durations yet: table_read_durations() */
 	struct pfw_tally rest; /* I/O of files that have no row */
-	uint64_t mapped;       /* bytes that mmap() mapped, which no row counts */
-	int64_t apart_ns[TABLE_APART]; /* of the rows' time, what is no I/O of files */
+	uint64_t memory[TABLE_UNMOVED]; /* bytes of mappings, which no row counts */
+	int64_t apart_ns[TABLE_APART];	/* of the rows' time, what is no I/O of files */
 	struct table_extent extent;
 	const char *lacks; /* what the last index that could not answer does not know */
 	unsigned says;	   /* enum pfw_table_says: of all lines, also those that are not shown */

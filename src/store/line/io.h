@@ -106,6 +106,30 @@ static inline uint64_t pfw_io_touched(const struct pfw_entry *entry)
 	return touched < 0 ? 0 : (uint64_t)touched + 1;
 }
 
+/* The line of a mapping that there was at the end of its process.  Thread: any. */
+static inline bool pfw_io_is_mapping(const struct pfw_entry *entry)
+{
+	return entry->ph == 'M' && pfw_slice_is(&entry->name, "mapping") &&
+	       pfw_slice_is(&entry->cat, "pfw");
+}
+
+/* Whether pfw_io_unmoved() of a line of this name is what was touched, not what was mapped. */
+static inline bool pfw_io_tells_touched(const struct pfw_slice *name)
+{
+	return pfw_slice_is(name, "munmap") || pfw_slice_is(name, "mapping");
+}
+
+/* Bytes of a mapping, which are no bytes moved, in a line of a call or of a mapping.  Thread: any. */
+static inline uint64_t pfw_io_unmoved(const struct pfw_entry *entry)
+{
+	uint64_t touched;
+
+	if (!pfw_io_tells_touched(&entry->name))
+		return pfw_io_mapped(entry);
+	touched = pfw_io_touched(entry);
+	return touched ? touched - 1 : 0;
+}
+
 /* The arg that pfw_io_moved() needs besides `ret`; negative: there is none. */
 static inline int64_t pfw_io_factor(struct pfw_io_call call, const struct pfw_entry *entry)
 {

@@ -184,7 +184,7 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 	if (call.moves != PFW_MOVES_NOTHING)
 		pfw_summary_add_transfers(&summary->name[name], 1, ns, bytes);
 	else
-		summary->name[name].bytes += pfw_io_mapped(entry);
+		pfw_saturate_u64(&summary->name[name].bytes, pfw_io_unmoved(entry));
 	if (fname.at) {
 		row = file_row(summary, &fname);
 		if (row < 0)
@@ -310,6 +310,8 @@ static int add_args(struct pfw_summary *summary, const struct pfw_entry *entry, 
 
 	if (is_io(call) && entry->ph == 'X')
 		return add_io(summary, entry, name, call);
+	if (pfw_io_is_mapping(entry))
+		pfw_saturate_u64(&summary->name[name].bytes, pfw_io_unmoved(entry));
 	if (call.moves == PFW_MOVES_BYTES)
 		add_memory(&summary->name[name], entry);
 	if (call.role == PFW_SUMMARY_STEP)

@@ -54,7 +54,7 @@ struct pfw_summary_name {
 	__int128 sum_ns;
 	int64_t min_ns, max_ns; /* min > max: no duration */
 	/* The lines that say how many bytes they moved: reads, writes, copies, fills.  Without
-	 * transfers, the bytes that mmap() mapped. */
+	 * transfers, pfw_io_unmoved() of them. */
 	uint64_t bytes, transfers, transfer_ns;
 	struct pfw_sketch durations;
 	uint32_t merged; /* its row in the summary that it was last merged into */

@@ -120,6 +120,17 @@ static int add_summed(struct calls *calls, const struct pfw_entry *entry)
 	return row < 0 ? (int)row : pfw_table_add_call(&calls->rows.row[row], &call, true, true);
 }
 
+/* Its row has no calls. */
+static int add_mapping(struct calls *calls, const struct pfw_entry *entry)
+{
+	int64_t row = row_of(calls, &entry->cat, &entry->name, entry->pid, entry->tid);
+
+	if (row < 0)
+		return (int)row;
+	pfw_saturate_sum(&calls->rows.row[row].sums.bytes, (int64_t)pfw_io_unmoved(entry));
+	return 0;
+}
+
 static int add(void *user, const struct pfw_entry *entry, const struct pfw_summary *summary)
 {
 	struct calls *calls = user;
@@ -129,6 +140,8 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 	struct pfw_table_line line;
 	int64_t row;
 
+	if (pfw_io_is_mapping(entry))
+		return add_mapping(calls, entry);
 	if (entry->ph == 'M')
 		return add_summed(calls, entry);
 	if (entry->ph != 'X' || !pfw_is_io(&entry->cat) || !pfw_table_line_times(&line, entry))
@@ -138,9 +151,8 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 		return (int)row;
 	call.start_ns = line.start_ns;
 	call.dur_ns = line.dur_ns;
-	/* Without transfers they are what mmap() mapped. */
 	if (!call.transfers)
-		pfw_saturate_sum(&calls->rows.row[row].sums.bytes, (int64_t)pfw_io_mapped(entry));
+		pfw_saturate_sum(&calls->rows.row[row].sums.bytes, (int64_t)pfw_io_unmoved(entry));
 	pfw_table_add_call(&calls->rows.row[row], &call, true, false);
 	return PFW_PUSH(calls->timed, calls->timeds, calls->timed_room,
 			(struct timed){ .ns = call.dur_ns, .row = (uint32_t)row });

@@ -33,7 +33,7 @@ int pfw_table_read_rows(struct pfw_table_rows *rows, const uint8_t *data, size_t
 struct pfw_table_thread_row {
 	enum pfw_table_section section;
 	uint64_t pid, tid;
-	struct pfw_table_row row; /* of calls without transfers, the bytes are those mapped */
+	struct pfw_table_row row; /* of calls without transfers, the bytes are pfw_io_unmoved() */
 	const uint8_t *durations; /* of calls: for pfw_sketch_decode() */
 	size_t durations_bytes;
 };

@@ -340,7 +340,7 @@ static void read_call(struct pfw_table_line *line, const struct pfw_entry *entry
 		     &bytes);
 	line->bytes = (int64_t)bytes;
 	if (!line->transfers)
-		line->mapped = pfw_io_mapped(entry);
+		line->unmoved = pfw_io_unmoved(entry);
 }
 
 /* A `summed` line, which stands for many short calls. */

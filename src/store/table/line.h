@@ -37,8 +37,8 @@ struct pfw_table_line {
 	/* I/O calls: how many, how many of them move bytes, and the bytes. */
 	uint64_t calls, transfers;
 	int64_t bytes;
-	uint64_t mapped; /* bytes of a file that mmap() mapped, which are no bytes moved */
-	bool summed;	 /* of many calls: their durations are unknown */
+	uint64_t unmoved;		       /* pfw_io_unmoved() */
+	bool summed;			       /* of many calls: their durations are unknown */
 	struct pfw_slice shapes, stack, fname; /* at NULL: the line has none */
 	struct pfw_slice target;	       /* the file that a copy wrote */
 	bool shapes_text;		       /* `shapes` is a string, not an array */
