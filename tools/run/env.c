@@ -225,7 +225,5 @@ int run_environment(struct run *run)
 		setenv("DFTRACER_TRACE_COMPRESSION", "1", 1);
 	if (run->no_io)
 		setenv("DFTRACER_DISABLE_IO", "1", 1);
-	if (run->quiet)
-		setenv("PFW_QUIET", "1", 1);
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "recorder/gpu/client.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 
 #include "common/base/os.h"
 #include "common/format/clock.h"
@@ -93,10 +94,12 @@ static void listen(bool ranges)
 }
 
 /* Subscribe alone if the library, the driver or another client allows nothing else.  `holder` gets
- * the name of the client that holds CUPTI, if it has one. */
+ * the name of the client that holds CUPTI, if it has one.  A library below 13.3 refuses a structure
+ * that is longer than the one it knows. */
 static uint32_t subscribe(char *holder)
 {
-	struct pfw_cupti_subscriber how = { .struct_bytes = sizeof(how),
+	struct pfw_cupti_subscriber how = { .struct_bytes =
+						    offsetof(struct pfw_cupti_subscriber, several),
 					    .name = "pfw",
 					    .old_name = holder,
 					    .old_name_bytes = PFW_CUPTI_OLD_NAME_BYTES };
@@ -105,10 +108,11 @@ static uint32_t subscribe(char *holder)
 	if (pfw_cupti_lib.shares && pfw_cupti_lib.version >= PFW_CUPTI_13_3 &&
 	    !pfw_cupti_yield_expected()) {
 		how.several = 1;
+		how.struct_bytes = sizeof(how);
 		client.shared = !CALLS.Subscribe_v2(&client.subscriber, called, NULL, &how);
 		if (client.shared)
 			return PFW_CUPTI_OK;
-		how.several = 0;
+		how.struct_bytes = offsetof(struct pfw_cupti_subscriber, several);
 	}
 	if (CALLS.Subscribe_v2)
 		return CALLS.Subscribe_v2(&client.subscriber, called, NULL, &how);

@@ -638,10 +638,15 @@ CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *handle, CUpti_CallbackFunc
 			      void *user, CUpti_SubscriberParams *how)
 {
 	CUptiResult result = enter("Subscribe");
+	size_t least = offsetof(CUpti_SubscriberParams, allowMultipleSubscribers);
 
+	/* 13.0 takes its own size only, 13.3 a longer one, too */
+	if (!result && (how->structSize < least ||
+			(version_now() < SHARED_VERSION && how->structSize != least)))
+		result = CUPTI_ERROR_INVALID_PARAMETER;
 	if (!result)
 		result = subscribe(handle, callback, user, how->subscriberName,
-				   how->allowMultipleSubscribers);
+				   how->structSize > least && how->allowMultipleSubscribers);
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED && how->oldSubscriberName)
 		snprintf(how->oldSubscriberName, how->oldSubscriberSize, "%s",
 			 subscribers[0].used ? subscribers[0].name : "CUPTI for nsys");
