@@ -3,6 +3,7 @@
 Without NVIDIA's headers (tests/gpu/fetch) there are no stand-ins: then only what needs none runs.
 """
 import collections
+import gzip
 import json
 import os
 import pathlib
@@ -764,17 +765,22 @@ def test_no_dance_where_there_may_be_several(tmp_path):
 
 
 def test_buffers_stepped_by_our_own_rule(tmp_path):
-    assert harness.run([harness.BUILD / "tests/gpu_iterate"]).stdout.startswith("ok: ")
+    assert iterate().startswith("ok: ")
+
+
+def iterate(*words, version=None):
+    """What gpu_iterate prints, with NVIDIA's library of that version to step over records, or without one."""
+    found = pathlib.Path(os.environ.get("PFW_CUDA_DIR") or "/nowhere").glob(f"{version}/lib/libcupti.so.1?")
+    library = list(found)[:1] if version else []
+    if version and not library:
+        pytest.skip("no libcupti: run tests/gpu/fetch, set PFW_CUDA_DIR, build again")
+    return harness.run([harness.BUILD / "tests/gpu_iterate", *words, *library]).stdout
 
 
 @pytest.mark.parametrize("version,stride", [("12", 208), ("13.0", 216)])
 def test_buffers_stepped_by_the_real_library(version, stride):
     """The last libcupti that iterates without a driver is 13.1's; 13.2's crashes, 13.3's refuses."""
-    found = list(pathlib.Path(os.environ.get("PFW_CUDA_DIR") or "/nowhere").glob(
-        f"{version}/lib/libcupti.so.1?"))
-    if not found:
-        pytest.skip("no libcupti: run tests/gpu/fetch, set PFW_CUDA_DIR, build again")
-    out = harness.run([harness.BUILD / "tests/gpu_iterate", found[0]]).stdout
+    out = iterate(version=version)
     assert re.fullmatch(rf"ok: \d+ records, stride of a kernel {stride}\n", out), out
 
 
@@ -794,14 +800,32 @@ def recorded(path, version, stride, names):
 @pytest.mark.parametrize("version,stride,library", [(130401, 248, None), (130001, 216, "13.0")])
 def test_replay_of_recorded_buffers(tmp_path, version, stride, library):
     recorded(tmp_path / "r", version, stride, ["first", "second<int>"])
-    words = [harness.BUILD / "tests/gpu_iterate", "--replay", tmp_path / "r"]
-    if library:
-        words += list(pathlib.Path(os.environ.get("PFW_CUDA_DIR") or "/nowhere").glob(
-            f"{library}/lib/libcupti.so.1?"))
-    lines = [json.loads(line) for line in harness.run(words).stdout.splitlines()]
+    lines = [json.loads(line) for line in iterate("--replay", tmp_path / "r", version=library).splitlines()]
     kernels = [line for line in lines if line["args"].get("kind") == "kernel"]
     assert [k["name"] for k in kernels] == ["first", "second<int>"]
     assert [k["dur"] for k in kernels] == [2.5, 2.5] and kernels[0]["args"]["registers"] == 40
+
+
+@pytest.mark.parametrize("library", [None, "13.0"])
+def test_replay_of_buffers_of_an_h100(tmp_path, library):
+    """Recorded by tests/gpu/run on an H100 with CUPTI 13.0: vectors=3, tiny=200, graph=3, streams=40."""
+    path = tmp_path / "recorded"
+    path.write_bytes(gzip.decompress((harness.SOURCE / "tests/gpu/h100-cupti-13.0.gpu.gz").read_bytes()))
+    lines = [json.loads(line) for line in iterate("--replay", path, version=library).splitlines()]
+    calls = {line["args"]["correlation"]: line for line in lines if line["args"].get("kind") == "runtime"}
+    kernels = [line for line in lines if line["args"].get("kind") == "kernel"]
+    assert collections.Counter(k["name"] for k in kernels) == {
+        "_Z11add_vectorsPKfS0_Pfi": 3, "_Z11tiny_kernelPi": 200 + 3 * 10 + 40}
+    assert all(k["ts"] > calls[k["args"]["correlation"]]["ts"] and 0 < k["dur"] < 100 for k in kernels)
+    assert {(*k["args"]["grid"], *k["args"]["block"]) for k in kernels} == {
+        (4096, 1, 1, 256, 1, 1), (1, 1, 1, 32, 1, 1)}
+    assert collections.Counter(bool(k["args"]["graph"]) for k in kernels) == {True: 30, False: 243}
+    assert len({k["tid"] for k in kernels}) == 6
+    copies = collections.Counter((line["name"], line["args"]["bytes"]) for line in lines
+                                 if line["args"].get("kind") in ("memcpy", "memset"))
+    assert copies == {("Memcpy HtoD (Pageable -> Device)", 1 << 22): 3,
+                      ("Memcpy DtoH (Device -> Pageable)", 1 << 22): 3,
+                      ("Memset (Device)", 1 << 22): 3, ("Memset (Device)", 4): 1}
 
 
 # ---- pfw run ----
