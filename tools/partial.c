@@ -1,7 +1,7 @@
 /* tools/partial.c - `pfw index --partial`: reduces traces and partials to one; see partial.h.
  *
  * A partial has the indexes of compacted files.  Other traces are compacted first, into a directory
- * beside the partial that is removed: only sorted lines give overlaps and patterns.
+ * beside the partial that is removed: that makes one file of a rank.
  */
 #include "partial.h"
 

@@ -95,21 +95,21 @@ def test_of_real_programs(tmp_path, program, packed):
 def test_only_the_new_part_is_read(tmp_path):
     """The old part may be another one of the same length: who reads it would see that."""
     trace = tmp_path / "t.pfw"
-    lines = [line.replace('"name":"read"', '"name":"open"') if number > 9000 else line
+    lines = [line.replace('"name":"read"', '"name":"pread"') if number > 9000 else line
              for number, line in enumerate(io_lines(60000))]
     append(trace, lines[:-100], False)
     pfw("index", trace)
     text = trace.read_bytes()
     assert len(text) > 3 << 20
     middle = text[1 << 20:-1 << 20]
-    trace.write_bytes(text[:1 << 20] + middle.replace(b'"name":"open"', b'"name":"opem"') + text[-1 << 20:])
+    trace.write_bytes(text[:1 << 20] + middle.replace(b'"name":"pread"', b'"name":"preaf"') + text[-1 << 20:])
     append(trace, lines[-100:], False)
     assert state(trace) == "grown"
     names = {name for name, in rows(trace, "SELECT name FROM name")}
-    assert "opem" not in names
+    assert "preaf" not in names
     assert state(trace, "--check", status=1) == "differs"
     assert state(trace) == "built"  # it was compared, and made anew
-    assert "opem" in {name for name, in rows(trace, "SELECT name FROM name")}
+    assert "preaf" in {name for name, in rows(trace, "SELECT name FROM name")}
 
 
 def whole(lines):
@@ -161,7 +161,7 @@ def test_commands_read_grown_ones(tmp_path):
     assert "made" in ask(tmp_path, "table", trace).stderr
     append(trace, lines[5000:], False)
     middle = json.loads(lines[6000])["ts"]
-    for command in (["table"], ["table", "-g", "fname"], ["patterns"], ["query", "--count", "-n", "write"],
+    for command in (["table"], ["table", "-g", "fname"], ["patterns"], ["overlap"], ["query", "--count", "-n", "write"],
                     ["query", "--since", str(middle), "--limit", "50"],
                     ["query", "-f", "/data/7", "--min-dur", "80us"]):
         true = ask(tmp_path, *command, "--no-index", trace).stdout

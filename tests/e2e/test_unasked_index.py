@@ -145,11 +145,26 @@ def test_compacted_ones_answer_overlap_at_once(tmp_path):
         assert not (tmp_path / f"o{events}" / "t.pfw.gz.idx").exists()
 
 
-def test_no_index_of_raw_text_has_overlaps(tmp_path):
-    trace = tmp_path / "t.pfw"
-    write_plain(trace, io_lines(5000))
-    ask(tmp_path, "overlap", trace)
-    assert not index_of(trace).exists()
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("command", [["overlap", "--steps"], ["patterns"]], ids=" ".join)
+def test_what_is_not_compacted_answers_at_once(tmp_path, name, command):
+    """Lines of several threads, in no order."""
+    trace, lines = tmp_path / name, list(lines_of(9000))
+    middle = lines[1:]
+    random.Random(3).shuffle(middle)
+    KINDS[name](trace, [*lines[:1], *middle, END % (9000, 8999)])
+    true = ask(tmp_path, *command, "--no-index", trace).stdout
+    assert ask(tmp_path, *command, trace).stdout == true and index_of(trace).exists()
+    assert checked(trace) == "checked"
+    other = tmp_path / "other" / name
+    other.parent.mkdir()
+    KINDS[name](other, [*lines[:1], *middle[:3000]])
+    pfw("index", other)
+    with sqlite3.connect(index_of(trace)) as database:
+        database.execute("ATTACH ? AS other", [str(index_of(other))])
+        database.execute("UPDATE part SET data = (SELECT data FROM other.part AS it WHERE it.kind = part.kind)")
+    database.close()
+    assert ask(tmp_path, *command, trace).stdout == ask(tmp_path, *command, "--no-index", other).stdout != true
 
 
 def test_small_ones_get_none(tmp_path):

@@ -151,7 +151,7 @@ static int body(void *user, struct survey_input *input)
 	size_t count;
 	int status, printed = CLI_OK;
 
-	unasked_of_survey(&advise->survey, &input->traces, false);
+	unasked_of_survey(&advise->survey, &input->traces);
 	advice_see(&advise->advice, &input->traces);
 	progress_begin("advise", advise->survey.quiet, false);
 	status = advice_ask(&asking);

@@ -175,7 +175,7 @@ static int ask_indexes(struct compare *compare)
 	size_t made = 0;
 
 	for (unsigned i = 0; i < 2 && !answered; i++)
-		made += unasked_of_survey(&compare->survey, &compare->side[i].input.traces, false);
+		made += unasked_of_survey(&compare->survey, &compare->side[i].input.traces);
 	return made ? compare_from_index(compare) : answered;
 }
 

@@ -65,7 +65,7 @@ static bool all_lack_events(struct survey *survey, const struct pfw_traces *trac
 static bool is_empty(struct memory *memory, const struct pfw_traces *traces)
 {
 	return all_lack_events(&memory->survey, traces) ||
-	       (unasked_of_survey(&memory->survey, traces, false) &&
+	       (unasked_of_survey(&memory->survey, traces) &&
 		all_lack_events(&memory->survey, traces));
 }
 

@@ -83,14 +83,16 @@ void overlap_release(struct overlap *overlap)
 /* ---- from indexes ---- */
 
 /* 1; 0 if the lines must be read; -ENOMEM. */
-static int ask_index(struct overlap_rank *rank, const struct pfw_trace_file *file,
+static int ask_index(struct overlap_rank *rank, const struct survey_input *input,
 		     struct survey *survey)
 {
+	const struct pfw_trace_file *file = &input->traces.file[rank->last];
 	struct pfw_index *index;
 	char why[PATH_MAX];
 	int error;
 
-	if (pfw_index_of(&index, file, why, sizeof(why)))
+	/* An index has no lines in rings. */
+	if (input->live.live[rank->last] || pfw_index_of(&index, file, why, sizeof(why)))
 		return 0;
 	error = pfw_overlap_from_index(&rank->overlap, index);
 	error = error ? error : survey_keep_problems(survey, file->path, index);
@@ -112,7 +114,7 @@ static bool can_ask(const struct overlap_options *options)
 }
 
 /* Ask the index of each rank that is one file.  *all gets whether no line must be read. */
-static int ask_indexes(struct overlap *overlap, const struct pfw_traces *traces,
+static int ask_indexes(struct overlap *overlap, const struct survey_input *input,
 		       struct overlap_options *options, bool *all)
 {
 	*all = true;
@@ -123,7 +125,7 @@ static int ask_indexes(struct overlap *overlap, const struct pfw_traces *traces,
 		if (rank->indexed)
 			continue;
 		if (rank->files == 1 && can_ask(options))
-			asked = ask_index(rank, &traces->file[rank->last], &options->survey);
+			asked = ask_index(rank, input, &options->survey);
 		if (asked < 0)
 			return asked;
 		rank->indexed = asked;
@@ -376,10 +378,14 @@ static int collect_lines(struct overlap *overlap, struct overlap_options *option
 			 struct survey_input *input)
 {
 	struct survey *survey = &options->survey;
-	int status = survey_attach(survey, input, &options->reach), error = 0;
+	int status, error = survey->no_index
+				    ? 0
+				    : select_args_use_indexes(&options->reach, survey->command,
+							      &input->traces, survey->quiet);
 
-	if (status == CLI_OK)
-		status = survey_resolve(survey, input, &options->reach);
+	if (error)
+		return survey_end(survey, error);
+	status = survey_resolve(survey, input, &options->reach);
 	if (status != CLI_OK)
 		return status;
 	if (options->bins || options->bin_ns)
@@ -431,9 +437,10 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 	bool all = true;
 	int error = find_ranks(overlap, options, &input->traces), status;
 
-	error = error ? error : ask_indexes(overlap, &input->traces, options, &all);
-	if (!error && !all && can_ask(options) && unasked_of_survey(survey, &input->traces, true))
-		error = ask_indexes(overlap, &input->traces, options, &all);
+	error = error ? error : pfw_live_lines_open(&input->live);
+	error = error ? error : ask_indexes(overlap, input, options, &all);
+	if (!error && !all && can_ask(options) && unasked_of_survey(survey, &input->traces))
+		error = ask_indexes(overlap, input, options, &all);
 	if (!error && !all && survey_lacks(survey, input, needs_lines(options)))
 		return CLI_USAGE;
 	if (!survey->no_index && !can_ask(options))

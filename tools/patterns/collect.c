@@ -6,6 +6,7 @@
 
 #include "common/base/order.h"
 #include "patterns/patterns.h"
+#include "share/unasked.h"
 #include "store/index/index.h"
 #include "store/kit/grow.h"
 #include "store/pass/pass.h"
@@ -139,8 +140,9 @@ static int ask_index(struct collect *collect, size_t file)
 	char why[PATH_MAX];
 	int error;
 
-	/* An index covers its whole file. */
-	if (trace->ranks || pfw_index_of(&index, trace, why, sizeof(why)))
+	/* An index covers its whole file, but no lines in rings. */
+	if (trace->ranks || collect->input->live.live[file] ||
+	    pfw_index_of(&index, trace, why, sizeof(why)))
 		return 0;
 	error = survey_keep_problems(survey, trace->path, index);
 	error = error ? error
@@ -192,8 +194,12 @@ int patterns_collect(struct patterns *patterns, struct survey_input *input)
 					  .done = done,
 					  .drop = drop };
 	const char *lacks = needs_lines(patterns);
-	int error = !lacks && !input->live.any ? patterns_find_few(patterns, &input->traces) : 0;
+	bool few = !lacks && !input->live.any;
+	int error = few ? patterns_find_few(patterns, &input->traces) : 0;
 
+	if (few && !error && !patterns->few.known &&
+	    unasked_of_survey(&patterns->survey, &input->traces))
+		error = patterns_find_few(patterns, &input->traces);
 	if (error || patterns->few.known)
 		return error;
 	if (!patterns->survey.no_index)

@@ -316,7 +316,7 @@ static int body(void *user, struct survey_input *input)
 	size_t bytes;
 	int status;
 
-	unasked_of_survey(&report->survey, &input->traces, false);
+	unasked_of_survey(&report->survey, &input->traces);
 	report->json = open_memstream(&data, &bytes);
 	if (!report->json) {
 		cli_error(report->survey.command->name, "%s", strerror(ENOMEM));

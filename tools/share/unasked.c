@@ -111,14 +111,6 @@ static bool is_whole(const char *path)
 	return !*why;
 }
 
-static bool is_sorted(const struct pfw_trace_file *file)
-{
-	struct pfw_marks marks = { 0 };
-
-	return file->blocks.layout == PFW_LAYOUT_MEMBERS &&
-	       pfw_marks_read(&marks, file->path, &file->blocks) == 0 && marks.sorted;
-}
-
 static void keep_quiet(void *user, const char *path, const char *why)
 {
 	(void)user;
@@ -127,8 +119,7 @@ static void keep_quiet(void *user, const char *path, const char *why)
 }
 
 /* Open the files that lack an index and may have one.  0, or -errno: there are none. */
-static int open_lacking(struct pfw_traces *traces, const struct unasked *how, char *const *path,
-			size_t count)
+static int open_lacking(struct pfw_traces *traces, char *const *path, size_t count)
 {
 	char **lacking = calloc(count + 1, sizeof(*lacking));
 	size_t found = 0;
@@ -141,10 +132,6 @@ static int open_lacking(struct pfw_traces *traces, const struct unasked *how, ch
 	if (found)
 		error = pfw_traces_open_each(traces, lacking, found, true, keep_quiet, NULL);
 	free(lacking);
-	for (size_t i = traces->count; i-- > 0 && !error && how->compacted;) {
-		if (!is_sorted(&traces->file[i]))
-			pfw_traces_drop(traces, i);
-	}
 	return error;
 }
 
@@ -208,7 +195,7 @@ size_t unasked_indexes(const struct unasked *how, char *const *path, size_t coun
 
 	if (!are_large(path, count))
 		return 0;
-	if (open_lacking(&traces, how, path, count) == 0 && traces.count)
+	if (open_lacking(&traces, path, count) == 0 && traces.count)
 		build(how, &traces, &made);
 	pfw_traces_close(&traces);
 	if (made.count && !how->quiet)
@@ -216,13 +203,12 @@ size_t unasked_indexes(const struct unasked *how, char *const *path, size_t coun
 	return made.count;
 }
 
-size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces, bool compacted)
+size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces)
 {
 	const struct unasked how = { .command = survey->command,
 				     .jobs = survey->jobs,
 				     .quiet = survey->quiet,
-				     .stop = survey->stop,
-				     .compacted = compacted };
+				     .stop = survey->stop };
 	char **path = calloc(traces->count + 1, sizeof(*path));
 	size_t count = 0, made = 0;
 

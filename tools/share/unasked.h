@@ -12,7 +12,6 @@ struct unasked {
 	unsigned jobs; /* as in struct pfw_pass */
 	bool quiet;
 	const _Atomic bool *stop;
-	bool compacted; /* only of compacted files: of others no index has the answer */
 };
 
 /* Make the indexes that these files lack, if all together have PFW_INDEX_EVENTS events or more, and
@@ -21,4 +20,4 @@ struct unasked {
 size_t unasked_indexes(const struct unasked *how, char *const *path, size_t count);
 
 /* The same for the traces of a survey, unless --no-index was given. */
-size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces, bool compacted);
+size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces);

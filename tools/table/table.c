@@ -231,7 +231,7 @@ static int fill(struct table *table, struct table_options *options, struct surve
 	if (ask && of_processes) {
 		if (survey_lacks(options->survey, input, "--group-by process or cmd"))
 			return CLI_USAGE;
-		unasked_of_survey(options->survey, &input->traces, false);
+		unasked_of_survey(options->survey, &input->traces);
 		error = table_processes_read(&options->processes, options->survey, input,
 					     &options->reach);
 		if (error)
@@ -242,7 +242,7 @@ static int fill(struct table *table, struct table_options *options, struct surve
 		table->lacks = "a pid that several processes had";
 	if (ask && known)
 		error = table_from_index(table, options, &input->traces);
-	if (ask && known && !error && unasked_of_survey(options->survey, &input->traces, false))
+	if (ask && known && !error && unasked_of_survey(options->survey, &input->traces))
 		error = table_from_index(table, options, &input->traces);
 	if (error > 0)
 		return CLI_OK;

@@ -30,7 +30,7 @@ struct held {
 struct named {
 	bool known;
 	struct pfw_fname_hashes *fnames; /* the names in a DFTracer file */
-	unsigned kinds;			 /* bits of the kinds of parts, see parts.h */
+	bool sorted;			 /* its blocks are in order of time */
 	uint64_t from;			 /* the first byte that is in no index yet */
 	bool again;			 /* its index cannot be added to after all */
 };
@@ -123,18 +123,16 @@ static int find_names(struct building *building, size_t file, struct pfw_fname_h
 	return traces.file->head.ours ? 0 : pfw_fname_hashes_read(fnames, &traces, &options);
 }
 
-/* The kinds that are kept of a file: those that need order only of sorted, compacted files. */
-static unsigned find_kinds(const struct pfw_trace_file *file)
+/* Whether a file is a compacted one that says to be sorted. */
+static bool is_sorted(const struct pfw_trace_file *file)
 {
 	struct pfw_marks marks = { 0 };
 
-	if (file->blocks.layout == PFW_LAYOUT_MEMBERS &&
-	    pfw_marks_read(&marks, file->path, &file->blocks))
-		marks.sorted = false;
-	return pfw_index_kinds(marks.sorted);
+	return file->blocks.layout == PFW_LAYOUT_MEMBERS &&
+	       pfw_marks_read(&marks, file->path, &file->blocks) == 0 && marks.sorted;
 }
 
-/* Before the first block of a file, find its names and kinds. */
+/* Before the first block of a file, find its names and whether it is sorted. */
 static int begin_block(struct building *building, size_t file, struct held *held)
 {
 	struct named *named = &building->named[file];
@@ -143,12 +141,12 @@ static int begin_block(struct building *building, size_t file, struct held *held
 	pthread_mutex_lock(&building->naming);
 	if (!named->known) {
 		error = find_names(building, file, &named->fnames);
-		named->kinds = find_kinds(&building->build->traces->file[file]);
+		named->sorted = is_sorted(&building->build->traces->file[file]);
 	}
 	named->known = !error;
 	pthread_mutex_unlock(&building->naming);
 	held->summary.fnames = named->fnames;
-	return error ? error : pfw_gather_begin(&held->gather, named->kinds);
+	return error ? error : pfw_gather_begin(&held->gather, named->sorted);
 }
 
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)
@@ -166,7 +164,7 @@ static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 	lines.entry.numbered = true;
 	while (!error && pfw_pass_lines_next(&lines)) {
 		error = pfw_summary_add(&held->summary, &lines.entry);
-		if (!error && held->gather.kinds)
+		if (!error)
 			error = pfw_gather_add(&held->gather, &lines.entry, &held->summary);
 	}
 	held->lines = block->lines;
@@ -202,9 +200,10 @@ static void leave_out(struct building *building, size_t number)
 	struct pfw_trace_file *file = &building->traces.file[number];
 	struct pfw_index *older;
 
-	if (building->build->anew || !file->head.ours || pfw_index_open_shorter(&older, file->path))
+	if (building->build->anew || !file->head.ours || is_sorted(file) ||
+	    pfw_index_open_shorter(&older, file->path))
 		return;
-	if (pfw_index_extend(older, file->path, find_kinds(file), &file->blocks) == 0)
+	if (pfw_index_extend(older, file->path, &file->blocks) == 0)
 		building->named[number].from = pfw_index_meta(older)->trace_bytes;
 	pfw_index_close(older);
 }

@@ -29,8 +29,22 @@ static int take_nothing(void *user, const uint8_t *data, size_t bytes, bool last
 	return bytes ? -ENOTSUP : 0;
 }
 
+static int take_any(void *user, const uint8_t *data, size_t bytes, bool last)
+{
+	(void)user;
+	(void)data;
+	(void)bytes;
+	(void)last;
+	return 0;
+}
+
+static bool can_resume(struct pfw_index *older, const struct pfw_index_kind *kind)
+{
+	return kind->resume && (!kind->state || pfw_index_state(older, kind, NULL, take_any) == 0);
+}
+
 /* Whether no table had more than it keeps, and the kinds can go on from nothing. */
-static int check_totals(struct pfw_index *older, unsigned kinds)
+static int check_totals(struct pfw_index *older)
 {
 	struct pfw_summary total;
 	struct pfw_index_row row;
@@ -44,7 +58,7 @@ static int check_totals(struct pfw_index *older, unsigned kinds)
 	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
 		const struct pfw_index_kind *kind = pfw_index_kind_table[i];
 
-		if (!(kinds >> i & 1) || kind->resume)
+		if (can_resume(older, kind))
 			continue;
 		if (!kind->untouched || !kind->untouched(&total) ||
 		    (kind->more && pfw_index_more(older, kind, NULL, take_nothing)))
@@ -87,8 +101,7 @@ static int lay_out_text(struct pfw_index *older, struct pfw_blocks *blocks)
 	return 0;
 }
 
-int pfw_index_extend(struct pfw_index *older, const char *trace, unsigned kinds,
-		     struct pfw_blocks *blocks)
+int pfw_index_extend(struct pfw_index *older, const char *trace, struct pfw_blocks *blocks)
 {
 	const struct pfw_index_meta *meta = &older->meta;
 	int error;
@@ -96,7 +109,7 @@ int pfw_index_extend(struct pfw_index *older, const char *trace, unsigned kinds,
 	if (meta->problems || !meta->blocks || meta->layout != blocks->layout ||
 	    meta->trace_bytes >= blocks->file_bytes)
 		return -ENOTSUP;
-	error = check_totals(older, kinds);
+	error = check_totals(older);
 	if (error)
 		return error;
 	if (meta->layout == PFW_LAYOUT_TEXT)
@@ -132,7 +145,7 @@ static int copy_rows(struct pfw_index_writer *writer, struct pfw_index *older, s
 	return error ? error : result < 0 ? result : 0;
 }
 
-/* The file's struct of a kind, which is given its last row. */
+/* A file's struct of a kind, which is given its last row, or the state before that. */
 struct resuming {
 	const struct pfw_index_kind *kind;
 	void *file;
@@ -143,6 +156,14 @@ static int resume_kind(void *user, const uint8_t *data, size_t bytes, bool last)
 	const struct resuming *resuming = user;
 
 	return last ? resuming->kind->resume(resuming->file, data, bytes) : 0;
+}
+
+static int resume_more(void *user, const uint8_t *data, size_t bytes, bool last)
+{
+	const struct resuming *resuming = user;
+
+	(void)last;
+	return resuming->kind->resume_more(resuming->file, data, bytes);
 }
 
 static int resume_kinds(struct pfw_index_writer *writer, struct pfw_index *older)
@@ -159,6 +180,10 @@ static int resume_kinds(struct pfw_index_writer *writer, struct pfw_index *older
 			return -ENOMEM;
 		error = pfw_index_parts(older, kind, &(struct resuming){ kind, writer->kind[i] },
 					resume_kind);
+		if (!error && kind->state)
+			error = pfw_index_state(older, kind,
+						&(struct resuming){ kind, writer->kind[i] },
+						resume_more);
 	}
 	return error;
 }

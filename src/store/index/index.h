@@ -182,11 +182,10 @@ int pfw_index_open_shorter(struct pfw_index **out, const char *trace);
 /*
  * Put the blocks of such an index before those that the trace has had since: *blocks, a copy of
  * what pfw_blocks_find() found; blocks->block may become another one, to be freed.  0; -ENOTSUP: it
- * cannot be added to: bits of `kinds` that have no state to go on from, or a limit that was
- * reached; or -errno.
+ * cannot be added to: a kind of parts has no state to go on from, or a limit was reached; or
+ * -errno.
  */
-int pfw_index_extend(struct pfw_index *older, const char *trace, unsigned kinds,
-		     struct pfw_blocks *blocks);
+int pfw_index_extend(struct pfw_index *older, const char *trace, struct pfw_blocks *blocks);
 
 /* Take over the rows of its blocks and its totals, before the first pfw_index_add().  0 or -errno;
  * then pfw_index_commit() may return -EAGAIN: the index must be made anew. */

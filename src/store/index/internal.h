@@ -114,7 +114,7 @@ int pfw_index_run(struct pfw_index_writer *writer, const char *sql);
 /* Write the parts of the current block (NULL: none), then those after the last block; free all.  0
  * or -errno. */
 int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gather);
-int pfw_index_end_parts(struct pfw_index_writer *writer);
+int pfw_index_end_parts(struct pfw_index_writer *writer, const struct pfw_index_trace *trace);
 void pfw_index_free_parts(struct pfw_index_writer *writer);
 
 /* Write all tables except those of blocks, and commit.  0 or -errno. */

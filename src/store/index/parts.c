@@ -8,23 +8,18 @@
 /* The id of a row: its kind's number in the upper bits, then its block. */
 #define BLOCK_BITS 32
 
-unsigned pfw_index_kinds(bool sorted)
-{
-	unsigned bits = 0;
-
-	for (size_t i = 0; i < pfw_index_kind_count; i++)
-		bits |= (unsigned)(sorted || !pfw_index_kind_table[i]->sorted) << i;
-	return bits;
-}
+/* Rows after the last one of a kind: of more() and of state(). */
+#define MORE 1
+#define STATE 2
+/* The most bytes of a row of state(), besides one for each line. */
+#define STATE_BYTES (256u << 10)
 
 /* ---- blocks ---- */
 
-int pfw_gather_begin(struct pfw_gather *gather, unsigned wanted)
+int pfw_gather_begin(struct pfw_gather *gather, bool sorted)
 {
-	gather->kinds = wanted;
+	gather->sorted = sorted;
 	for (size_t i = 0; i < pfw_index_kind_count; i++) {
-		if (!(wanted >> i & 1))
-			continue;
 		if (gather->block[i])
 			pfw_index_kind_table[i]->block_clear(gather->block[i]);
 		else
@@ -40,11 +35,8 @@ int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
 {
 	int error = 0;
 
-	for (unsigned left = gather->kinds; left && !error; left &= left - 1) {
-		unsigned i = (unsigned)__builtin_ctz(left);
-
+	for (size_t i = 0; i < pfw_index_kind_count && !error; i++)
 		error = pfw_index_kind_table[i]->add(gather->block[i], entry, summary);
-	}
 	return error;
 }
 
@@ -72,15 +64,22 @@ static int put_part(struct pfw_index_writer *writer, size_t kind, int64_t block,
 	return pfw_put_row(put);
 }
 
+static void *create_file(const struct pfw_index_kind *kind, bool sorted)
+{
+	void *file = kind->file_create();
+
+	if (file && sorted && kind->sorted)
+		kind->sorted(file);
+	return file;
+}
+
 int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gather)
 {
 	int error = 0;
 
 	for (size_t i = 0; gather && i < pfw_index_kind_count && !error; i++) {
-		if (!(gather->kinds >> i & 1))
-			continue;
 		if (!writer->kind[i])
-			writer->kind[i] = pfw_index_kind_table[i]->file_create();
+			writer->kind[i] = create_file(pfw_index_kind_table[i], gather->sorted);
 		if (!writer->kind[i])
 			return -ENOMEM;
 		writer->data.bytes = 0;
@@ -92,11 +91,38 @@ int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gat
 	return error;
 }
 
-static int end_kind(struct pfw_index_writer *writer, size_t number)
+/* Whether the trace may grow, and its index be added to then. */
+static bool may_grow(const struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
+{
+	bool may = trace->layout != PFW_LAYOUT_STREAM && !trace->problems;
+
+	for (size_t i = 0; i < pfw_index_kind_count && may; i++) {
+		const struct pfw_index_kind *kind = pfw_index_kind_table[i];
+
+		may = kind->resume || (kind->untouched && kind->untouched(&writer->total));
+	}
+	return may;
+}
+
+static int put_state(struct pfw_index_writer *writer, size_t number)
 {
 	const struct pfw_index_kind *kind = pfw_index_kind_table[number];
 	int error;
 
+	writer->data.bytes = 0;
+	error = kind->state(writer->kind[number], &writer->data, STATE_BYTES + writer->lines);
+	return error || !writer->data.bytes
+		       ? error
+		       : put_part(writer, number, writer->blocks + STATE, &writer->data);
+}
+
+static int end_kind(struct pfw_index_writer *writer, size_t number, bool grows)
+{
+	const struct pfw_index_kind *kind = pfw_index_kind_table[number];
+	int error = kind->state && grows ? put_state(writer, number) : 0;
+
+	if (error)
+		return error;
 	writer->data.bytes = 0;
 	error = kind->end(writer->kind[number], &writer->data);
 	error = error ? error : put_part(writer, number, writer->blocks, &writer->data);
@@ -106,16 +132,17 @@ static int end_kind(struct pfw_index_writer *writer, size_t number)
 	error = kind->more(writer->kind[number], &writer->data);
 	if (!error && writer->grows && writer->data.bytes)
 		return -EAGAIN;
-	return error ? error : put_part(writer, number, writer->blocks + 1, &writer->data);
+	return error ? error : put_part(writer, number, writer->blocks + MORE, &writer->data);
 }
 
-int pfw_index_end_parts(struct pfw_index_writer *writer)
+int pfw_index_end_parts(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
 {
+	bool grows = may_grow(writer, trace);
 	int error = 0;
 
 	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
 		if (writer->kind[i])
-			error = end_kind(writer, i);
+			error = end_kind(writer, i, grows);
 	}
 	return error;
 }
@@ -193,7 +220,16 @@ int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, 
 int pfw_index_more(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
 		   int (*take)(void *user, const uint8_t *data, size_t bytes, bool last))
 {
-	int64_t id = last_row(index, kind) + 1;
+	int64_t id = last_row(index, kind) + MORE;
+	const struct rows rows = { .first = id, .last = id, .user = user, .take = take };
+
+	return read_rows(index, kind, &rows);
+}
+
+int pfw_index_state(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
+		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last))
+{
+	int64_t id = last_row(index, kind) + STATE;
 	const struct rows rows = { .first = id, .last = id, .user = user, .take = take };
 
 	return read_rows(index, kind, &rows);

@@ -23,7 +23,6 @@ struct pfw_index_kind {
 	const char *name;
 	unsigned number;  /* in the ids of rows in `part`; unique forever */
 	unsigned version; /* of its rows; readers ignore rows of other versions */
-	bool sorted;	  /* needs compacted files, whose lines are sorted by ts */
 	/* NULL: no memory. */
 	void *(*block_create)(void);
 	void (*block_clear)(void *block);
@@ -32,6 +31,8 @@ struct pfw_index_kind {
 	 * thread. */
 	int (*add)(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary);
 	void *(*file_create)(void);
+	/* After file_create(), of a compacted file: its blocks are in order of time.  NULL: no matter. */
+	void (*sorted)(void *file);
 	void (*file_free)(void *file);
 	/* Take the next block, and append its row to *data (empty at first).  0 or -errno. */
 	int (*take)(void *file, void *block, struct pfw_blob *data);
@@ -44,8 +45,14 @@ struct pfw_index_kind {
 	 * that an index can be added to.  NULL: never, then it is made anew. */
 	bool (*untouched)(const struct pfw_summary *names);
 	/* Instead of `untouched`: make a file's struct, as file_create() made it, into what it was before
-	 * end() appended this last row.  0 or -errno. */
+	 * end() appended this last row.  0 or -errno.  Then take() or end() may return -EAGAIN: the index
+	 * must be made anew. */
 	int (*resume)(void *file, const uint8_t *data, size_t bytes);
+	/* Before end(), if the last row is not enough: append, in at most so many bytes, what
+	 * resume_more() needs after resume().  Nothing: the index cannot be added to.  NULL: the last row
+	 * is enough. */
+	int (*state)(void *file, struct pfw_blob *data, size_t most);
+	int (*resume_more)(void *file, const uint8_t *data, size_t bytes);
 };
 
 #define PFW_INDEX_KINDS_MAX 8
@@ -54,17 +61,14 @@ struct pfw_index_kind {
 extern const struct pfw_index_kind *const pfw_index_kind_table[];
 extern const size_t pfw_index_kind_count;
 
-/* Bits of the kinds that are kept of a file.  Thread: any. */
-unsigned pfw_index_kinds(bool sorted);
-
 /* The parts of one block.  All zero: none yet. */
 struct pfw_gather {
-	unsigned kinds;
+	bool sorted; /* see struct pfw_index_kind */
 	void *block[PFW_INDEX_KINDS_MAX];
 };
 
 /* Begin a block.  0 or -ENOMEM.  Thread: that of the block, as the next. */
-int pfw_gather_begin(struct pfw_gather *gather, unsigned kinds);
+int pfw_gather_begin(struct pfw_gather *gather, bool sorted);
 int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
 		   const struct pfw_summary *summary);
 void pfw_gather_release(struct pfw_gather *gather);
@@ -77,6 +81,8 @@ void pfw_gather_release(struct pfw_gather *gather);
 int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
 		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last));
 
-/* The same for the row of more(), which is the last one of its own. */
+/* The same for the row of more(), and for that of state(), which are the last ones of their own. */
 int pfw_index_more(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
 		   int (*take)(void *user, const uint8_t *data, size_t bytes, bool last));
+int pfw_index_state(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
+		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last));

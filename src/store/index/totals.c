@@ -279,7 +279,7 @@ static int put_meta(struct pfw_index_writer *writer, const struct pfw_index_trac
 
 int pfw_index_put_totals(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
 {
-	int error = pfw_index_end_parts(writer);
+	int error = pfw_index_end_parts(writer, trace);
 
 	error = error ? error : put_totals(writer);
 	error = error ? error : put_meta(writer, trace);

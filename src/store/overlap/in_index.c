@@ -1,5 +1,7 @@
-/* store/overlap/in_index.c - stores a compacted trace's overlaps in its index:
- * docs/index_format.rst.
+/* store/overlap/in_index.c - stores a trace's overlaps in its index: docs/index_format.rst.
+ *
+ * The blocks of a compacted file are swept as they come.  Lines of other files may be late by as
+ * long as their span takes, so all intervals are kept until the end.
  */
 #include "store/overlap/in_index.h"
 
@@ -12,9 +14,12 @@
 #include "store/kit/varint.h"
 #include "store/overlap/overlap.h"
 
-/* The sweep stays this long behind the lines.  A kernel that waits for longer comes too late: then the
+/* The sweep stays this long behind sorted lines.  A kernel that waits for longer comes too late: then the
  * last row is empty, and the lines must be read. */
 #define LAG_NS 10000000000ll
+/* The writer drains the ring of each thread twice a second, so that lines which a trace gets later
+ * mostly begin at most this long before its end.  Otherwise its index is made anew. */
+#define LATE_NS 2000000000ll
 /* The most cells of steps that are kept in memory before they become a row. */
 #define CELLS_A_ROW 8192u
 
@@ -65,12 +70,13 @@ static int put_gaps(struct pfw_blob *blob, const struct pfw_launch_gaps *gaps)
 	return error;
 }
 
-static int put_head(struct pfw_blob *blob, const struct pfw_overlap *overlap)
+/* The sums, of the times up to `until_ns`. */
+static int put_head(struct pfw_blob *blob, const struct pfw_overlap *overlap, int64_t until_ns)
 {
 	bool empty = overlap->least_ns > overlap->greatest_ns;
 	uint64_t head[4 + PFW_OVERLAP_SUMS] = {
 		empty ? 0 : pfw_varint_fold(overlap->least_ns),
-		empty ? 0 : (uint64_t)overlap->greatest_ns - (uint64_t)overlap->least_ns,
+		empty ? 0 : (uint64_t)until_ns - (uint64_t)overlap->least_ns,
 		[2 + PFW_OVERLAP_SUMS] = overlap->steps_left_out,
 		[3 + PFW_OVERLAP_SUMS] = overlap->owner.several,
 	};
@@ -80,6 +86,52 @@ static int put_head(struct pfw_blob *blob, const struct pfw_overlap *overlap)
 	error = pfw_blob_put(blob, head, 4 + PFW_OVERLAP_SUMS);
 	error = error ? error : put_sets(blob, overlap->set_ns);
 	return error ? error : put_gaps(blob, &overlap->gaps);
+}
+
+/* ---- an index that is added to ---- */
+
+static int put_intervals(struct pfw_blob *blob, const struct pfw_interval *at, size_t count,
+			 int64_t since_ns)
+{
+	int error = pfw_blob_put(blob, &(uint64_t){ count }, 1);
+
+	for (size_t i = 0; i < count && !error; i++) {
+		const uint64_t one[] = { pfw_varint_fold(at[i].begin - since_ns),
+					 (uint64_t)(at[i].end - at[i].begin) };
+
+		error = pfw_blob_put(blob, one, 2);
+		since_ns = at[i].end;
+	}
+	return error;
+}
+
+/* Sweep almost to the end, and keep the intervals after that. */
+static int state(void *file, struct pfw_blob *data, size_t most)
+{
+	struct pfw_overlap *overlap = file;
+	struct pfw_union *calls = pfw_overlap_calls(overlap);
+	const struct pfw_interval *at;
+	size_t count;
+	int error;
+
+	if (!calls || !overlap->sums.events || overlap->greatest_ns < INT64_MIN + LATE_NS)
+		return 0;
+	error = pfw_overlap_advance(overlap, overlap->greatest_ns - LATE_NS);
+	error = error ? error : pfw_union_settle(calls, &at, &count);
+	if (error || count > most / 2)
+		return error;
+	error = put_head(data, overlap, overlap->at_ns);
+	error = error ? error
+		      : pfw_blob_put(data,
+				     (uint64_t[]){ overlap->owner.known,
+						   pfw_varint_fold(overlap->owner.rank),
+						   (uint64_t)overlap->greatest_ns -
+							   (uint64_t)overlap->at_ns },
+				     3);
+	error = error ? error : put_intervals(data, at, count, overlap->at_ns);
+	if (data->bytes > most)
+		data->bytes = 0;
+	return error;
 }
 
 /* ---- the kind ---- */
@@ -97,8 +149,12 @@ static void *create_file(void)
 	if (!overlap)
 		return NULL;
 	pfw_overlap_init(overlap);
-	overlap->sorted = true;
 	return overlap;
+}
+
+static void set_sorted(void *file)
+{
+	((struct pfw_overlap *)file)->sorted = true;
 }
 
 static void free_file(void *file)
@@ -111,8 +167,18 @@ static int take(void *file, void *taken, struct pfw_blob *data)
 {
 	const struct pfw_overlap_block *block = taken;
 	struct pfw_overlap *overlap = file;
-	int error = pfw_overlap_take(overlap, taken);
+	int error;
 
+	/* Without room for its launches the trace gets the rest of its index. */
+	if (overlap->inexact)
+		return 0;
+	if (!overlap->sorted && overlap->swept && block->least_ns < overlap->at_ns)
+		return -EAGAIN;
+	error = pfw_overlap_take(overlap, taken);
+	if (!overlap->sorted) {
+		overlap->inexact = error && error != -ENOMEM;
+		return overlap->inexact ? 0 : error;
+	}
 	if (!error && block->last_ns > INT64_MIN + LAG_NS)
 		error = pfw_overlap_advance(overlap, block->last_ns - LAG_NS);
 	if (!error && overlap->cells > CELLS_A_ROW)
@@ -123,29 +189,14 @@ static int take(void *file, void *taken, struct pfw_blob *data)
 static int end(void *file, struct pfw_blob *data)
 {
 	struct pfw_overlap *overlap = file;
-	int error = pfw_overlap_end(overlap);
+	int error = overlap->inexact ? 0 : pfw_overlap_end(overlap);
 
 	/* An empty last row: no answer. */
-	if (!error && overlap->inexact)
+	if (overlap->inexact || (error && error != -ENOMEM))
 		return 0;
-	error = error ? error : put_head(data, overlap);
+	error = error ? error : put_head(data, overlap, overlap->greatest_ns);
 	return error ? error : put_steps(data, overlap);
 }
-
-const struct pfw_index_kind pfw_overlap_kind = {
-	.name = "overlap",
-	.number = 1,
-	.version = 2,
-	.sorted = true,
-	.block_create = pfw_overlap_block_create,
-	.block_clear = pfw_overlap_block_clear,
-	.block_free = pfw_overlap_block_free,
-	.add = add,
-	.file_create = create_file,
-	.file_free = free_file,
-	.take = take,
-	.end = end,
-};
 
 /* ---- reading ---- */
 
@@ -254,6 +305,79 @@ static int read_row(void *overlap, const uint8_t *data, size_t bytes, bool last)
 {
 	return pfw_overlap_read_row(overlap, data, bytes, last);
 }
+
+/* ---- an index that is added to ---- */
+
+/* The state has all. */
+static int resume(void *file, const uint8_t *data, size_t bytes)
+{
+	(void)file;
+	(void)data;
+	(void)bytes;
+	return 0;
+}
+
+static int read_intervals(struct pfw_overlap *overlap, struct pfw_varints *reader)
+{
+	struct pfw_intervals found = { .at = NULL };
+	uint64_t count = pfw_varints_next(reader);
+	int64_t at = overlap->at_ns;
+	int error = 0;
+
+	while (count-- && !reader->bad && !error) {
+		int64_t begin, end;
+
+		if (__builtin_add_overflow(at, pfw_varint_unfold(pfw_varints_next(reader)),
+					   &begin) ||
+		    __builtin_add_overflow(begin, get_ns(reader), &end))
+			reader->bad = true;
+		else
+			error = pfw_intervals_add(&found, begin, end);
+		at = end;
+	}
+	pfw_intervals_settle(&found);
+	error = error	      ? error
+		: reader->bad ? -EBADMSG
+			      : pfw_union_add(pfw_overlap_calls(overlap), &found);
+	pfw_intervals_release(&found);
+	return error;
+}
+
+static int resume_more(void *file, const uint8_t *data, size_t bytes)
+{
+	struct pfw_varints reader = pfw_varints(data, bytes);
+	struct pfw_overlap *overlap = file;
+	int error = read_head(overlap, &reader);
+
+	error = error ? error : pfw_overlap_begin(overlap, overlap->greatest_ns);
+	if (error)
+		return error;
+	overlap->owner.known = pfw_varints_next(&reader) != 0;
+	overlap->owner.rank = pfw_varint_unfold(pfw_varints_next(&reader));
+	if (__builtin_add_overflow(overlap->at_ns, get_ns(&reader), &overlap->greatest_ns))
+		return -EBADMSG;
+	return read_intervals(overlap, &reader);
+}
+
+const struct pfw_index_kind pfw_overlap_kind = {
+	.name = "overlap",
+	.number = 1,
+	.version = 2,
+	.block_create = pfw_overlap_block_create,
+	.block_clear = pfw_overlap_block_clear,
+	.block_free = pfw_overlap_block_free,
+	.add = add,
+	.file_create = create_file,
+	.sorted = set_sorted,
+	.file_free = free_file,
+	.take = take,
+	.end = end,
+	.state = state,
+	.resume = resume,
+	.resume_more = resume_more,
+};
+
+/* ---- a reader ---- */
 
 int pfw_overlap_from_index(struct pfw_overlap *overlap, struct pfw_index *index)
 {

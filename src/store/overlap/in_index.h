@@ -1,4 +1,4 @@
-/* store/overlap/in_index.h - reads the overlaps of a compacted trace from its index. */
+/* store/overlap/in_index.h - reads the overlaps of a trace from its index. */
 #pragma once
 
 #include "store/index/parts.h"

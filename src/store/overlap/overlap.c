@@ -273,6 +273,23 @@ static int sweep(struct pfw_overlap *overlap, int64_t until_ns)
 	return error;
 }
 
+int pfw_overlap_begin(struct pfw_overlap *overlap, int64_t at_ns)
+{
+	overlap->swept = true;
+	overlap->at_ns = at_ns;
+	return make_sweep(overlap);
+}
+
+struct pfw_union *pfw_overlap_calls(const struct pfw_overlap *overlap)
+{
+	bool only = overlap->sweep && !overlap->sorted && !overlap->spans.count &&
+		    !overlap->gaps.all.bytes && !overlap->gaps.all.count;
+
+	for (unsigned i = 0; i < PFW_ACTIVITIES && only; i++)
+		only = i == PFW_ACTIVITY_IO || !overlap->sweep->active[i].runs;
+	return only ? &overlap->sweep->active[PFW_ACTIVITY_IO] : NULL;
+}
+
 int pfw_overlap_advance(struct pfw_overlap *overlap, int64_t until_ns)
 {
 	int error;

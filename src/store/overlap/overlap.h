@@ -154,6 +154,13 @@ void pfw_overlap_release(struct pfw_overlap *overlap);
 /* Add a block, and sort its intervals.  0, or as pfw_sorter_add(). */
 int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *block);
 
+/* As after the blocks before that time, whose sums are already in it.  0 or -ENOMEM. */
+int pfw_overlap_begin(struct pfw_overlap *overlap, int64_t at_ns);
+
+/* The calls that are kept, if the lines so far are I/O calls, or have no activity, and are not sorted; else
+ * NULL. */
+struct pfw_union *pfw_overlap_calls(const struct pfw_overlap *overlap);
+
 /* If sorted: sweep up to that time, and free the memory of all earlier intervals.  Later blocks must
  * not have anything before it; a kernel that waits since then makes the sums `inexact`.  0 or
  * -ENOMEM. */

@@ -231,7 +231,7 @@ static int summarise(struct parcel *parcel)
 	if (!error)
 		error = pfw_buffer_room(&parcel->text, block.bytes + PFW_ENTRY_PADDING);
 	if (!error)
-		error = pfw_gather_begin(&parcel->gather, pfw_index_kinds(parcel->pack->sorted));
+		error = pfw_gather_begin(&parcel->gather, parcel->pack->sorted);
 	if (error)
 		return error;
 	memset(parcel->text.data + block.bytes, 0, PFW_ENTRY_PADDING);

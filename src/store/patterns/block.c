@@ -28,7 +28,7 @@ void pfw_patterns_block_clear(void *patterns_block)
 	pfw_text_ids_clear(&block->names);
 	memset(block->last, 0, sizeof(block->last));
 	block->ops = 0;
-	block->threads = false;
+	block->threads = block->pids = block->begins = false;
 	block->counters = (struct pfw_pattern_counters){ 0 };
 }
 
@@ -157,7 +157,6 @@ static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
 	if (name < 0)
 		return -ENOMEM;
 	op->name = (uint32_t)name;
-	op->order = (uint32_t)block->ops;
 	return PFW_PUSH(block->op, block->ops, block->room, *op);
 }
 
@@ -176,6 +175,13 @@ static void add_counters(struct pfw_pattern_counters *counters, const struct pfw
 	counters->any = true;
 }
 
+static void note_pid(struct pfw_patterns_block *block, const struct pfw_entry *entry)
+{
+	if (!block->ops)
+		block->pid = entry->pid;
+	block->pids |= entry->pid != block->pid;
+}
+
 /* The sums of calls shorter than PFW_MIN_DUR. */
 static int add_summed(struct pfw_patterns_block *block, const struct pfw_entry *entry, bool wanted)
 {
@@ -191,6 +197,7 @@ static int add_summed(struct pfw_patterns_block *block, const struct pfw_entry *
 	if (!pfw_arg_text(entry, "name", &name) || !pfw_arg_text(entry, "fname", &fname) ||
 	    !pfw_io_summed(entry, &sums))
 		return 0;
+	note_pid(block, entry);
 	op.role = pfw_io_calls_find(&block->io, &name).role;
 	op.calls = sums.calls;
 	op.bytes = (uint64_t)sums.bytes;
@@ -210,7 +217,10 @@ static int add_mapping(struct pfw_patterns_block *block, const struct pfw_entry 
 				     .wanted = wanted,
 				     .touched = pfw_io_touched(entry) };
 
-	return op.touched && pfw_arg_text(entry, "fname", &fname) ? add_op(block, &op, &fname) : 0;
+	if (!op.touched || !pfw_arg_text(entry, "fname", &fname))
+		return 0;
+	note_pid(block, entry);
+	return add_op(block, &op, &fname);
 }
 
 /* `fname` NULL: the descriptor has no name. */
@@ -255,6 +265,15 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 	return add_op(block, &op, &target);
 }
 
+/* A line of the tracer's own. */
+static int add_own(struct pfw_patterns_block *block, const struct pfw_entry *entry, bool wanted)
+{
+	block->begins |= pfw_slice_is(&entry->name, "process");
+	return pfw_slice_is(&entry->name, "summed")    ? add_summed(block, entry, wanted)
+	       : pfw_slice_is(&entry->name, "mapping") ? add_mapping(block, entry, wanted)
+						       : 0;
+}
+
 int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_entry *entry,
 			   const struct pfw_fname_hashes *fnames, bool wanted)
 {
@@ -270,9 +289,7 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 	if (entry->ph == 'M' && !pfw_slice_is(&entry->cat, "pfw"))
 		return 0;
 	if (entry->ph == 'M')
-		return pfw_slice_is(&entry->name, "summed")    ? add_summed(block, entry, wanted)
-		       : pfw_slice_is(&entry->name, "mapping") ? add_mapping(block, entry, wanted)
-							       : 0;
+		return add_own(block, entry, wanted);
 	if (entry->ph != 'X')
 		return 0;
 	if (!pfw_is_file_io(&entry->cat))
@@ -282,6 +299,7 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 		fname.text.bytes <= NAME_MAX_BYTES;
 	if (!named && call.role != PFW_ROLE_COPY)
 		return 0;
+	note_pid(block, entry);
 	if (!block->ops)
 		block->tid = entry->tid;
 	block->threads |= entry->tid != block->tid;

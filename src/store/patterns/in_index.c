@@ -1,5 +1,4 @@
-/* store/patterns/in_index.c - stores a compacted trace's patterns in its index:
- * docs/index_format.rst.
+/* store/patterns/in_index.c - stores a trace's patterns in its index: docs/index_format.rst.
  *
  * There is one row for all blocks: the offsets of a block's descriptors follow from the blocks
  * before.
@@ -27,6 +26,11 @@ struct file {
 	struct pfw_patterns patterns;
 	struct pfw_pattern_counters counters;
 	bool too_many;
+	uint64_t pid; /* of the first call */
+	bool any;     /* call */
+	bool several; /* pids, or processes */
+	bool begun;   /* its process */
+	bool resumed;
 };
 
 /* ---- writing ---- */
@@ -75,6 +79,11 @@ static int put_name(struct pfw_blob *blob, const struct pfw_text_id *name,
 	return pfw_blob_put(blob, &(uint64_t){ shared }, 1)
 		       ? -ENOMEM
 		       : put_bytes(blob, name->text + shared, name->bytes - shared);
+}
+
+int pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern)
+{
+	return put_figures(blob, pattern);
 }
 
 static int put_files(struct pfw_blob *blob, const struct pfw_patterns *patterns)
@@ -128,8 +137,12 @@ static void *create_file(void)
 	if (!file)
 		return NULL;
 	pfw_patterns_init(&file->patterns);
-	file->patterns.sorted = true;
 	return file;
+}
+
+static void set_sorted(void *user)
+{
+	((struct file *)user)->patterns.sorted = true;
 }
 
 static void free_file(void *user)
@@ -138,6 +151,23 @@ static void free_file(void *user)
 
 	pfw_patterns_release(&file->patterns);
 	free(file);
+}
+
+/* Note whether all calls are of one process.  -EAGAIN: they are not, in an index that is added to. */
+static int note_process(struct file *file, const struct pfw_patterns_block *block)
+{
+	if (!file->any && block->ops) {
+		file->any = true;
+		file->pid = block->pid;
+	}
+	file->several |= (block->begins && file->begun) || block->pids ||
+			 (block->ops && block->pid != file->pid);
+	file->begun |= block->begins;
+	if (!file->resumed)
+		return 0;
+	if (block->ops)
+		pfw_patterns_own(&file->patterns, block->op[0].process);
+	return file->several ? -EAGAIN : 0;
 }
 
 static int take(void *user, void *taken, struct pfw_blob *data)
@@ -149,6 +179,8 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 	(void)data;
 	if (file->too_many)
 		return 0;
+	if (note_process(file, block))
+		return -EAGAIN;
 	pfw_pattern_add_counters(&file->counters, &block->counters);
 	error = pfw_patterns_take(&file->patterns, 0, 0, block);
 	if (!error && file->patterns.rows > FILES_MAX) {
@@ -168,25 +200,12 @@ static int end(void *user, struct pfw_blob *data)
 	if (file->too_many)
 		return 0;
 	error = pfw_patterns_end(&file->patterns);
+	if (!error && file->resumed && file->patterns.late)
+		return -EAGAIN;
 	error = error ? error : put_counters(data, &file->counters);
 	error = error ? error : put_sums(data, &file->patterns);
 	return error ? error : put_files(data, &file->patterns);
 }
-
-const struct pfw_index_kind pfw_patterns_kind = {
-	.name = "patterns",
-	.number = 2,
-	.version = 8,
-	.sorted = true,
-	.block_create = pfw_patterns_block_create,
-	.block_clear = pfw_patterns_block_clear,
-	.block_free = pfw_patterns_block_free,
-	.add = add,
-	.file_create = create_file,
-	.file_free = free_file,
-	.take = take,
-	.end = end,
-};
 
 /* ---- reading ---- */
 
@@ -211,6 +230,14 @@ static void read_figures(struct pfw_varints *reader, struct pfw_pattern_file *fi
 	file->bytes[1] = pfw_varints_next(reader);
 	file->mapped = pfw_varints_next(reader);
 	file->figures = read_bytes(reader, &file->figures_bytes);
+}
+
+int pfw_pattern_get_figures(struct pfw_varints *reader, struct pfw_pattern *pattern)
+{
+	struct pfw_pattern_file file = { .name = NULL };
+
+	read_figures(reader, &file);
+	return reader->bad ? -EBADMSG : pfw_pattern_figures(&file, pattern);
 }
 
 int pfw_pattern_figures(const struct pfw_pattern_file *file, struct pfw_pattern *pattern)
@@ -340,6 +367,60 @@ int pfw_patterns_read_row(struct pfw_patterns *patterns, int64_t rank,
 	pfw_pattern_add_counters(counters, &reading.totals.counters);
 	return error;
 }
+
+/* ---- an index that is added to ---- */
+
+static int state(void *user, struct pfw_blob *data, size_t most)
+{
+	struct file *file = user;
+	int error;
+
+	if (file->too_many || file->several || file->patterns.sorted)
+		return 0;
+	error = pfw_blob_put(data, (uint64_t[]){ file->begun, file->any, file->pid }, 3);
+	return error ? error : pfw_patterns_put_state(&file->patterns, data, most);
+}
+
+static int resume(void *user, const uint8_t *data, size_t bytes)
+{
+	struct file *file = user;
+
+	return pfw_patterns_read_row(&file->patterns, 0, &file->counters, data, bytes);
+}
+
+static int resume_more(void *user, const uint8_t *data, size_t bytes)
+{
+	struct pfw_varints reader = pfw_varints(data, bytes);
+	struct file *file = user;
+
+	file->resumed = true;
+	file->begun = pfw_varints_next(&reader) != 0;
+	file->any = pfw_varints_next(&reader) != 0;
+	file->pid = pfw_varints_next(&reader);
+	return reader.bad ? -EBADMSG
+			  : pfw_patterns_get_state(&file->patterns, reader.at,
+						   (size_t)(reader.end - reader.at));
+}
+
+const struct pfw_index_kind pfw_patterns_kind = {
+	.name = "patterns",
+	.number = 2,
+	.version = 8,
+	.block_create = pfw_patterns_block_create,
+	.block_clear = pfw_patterns_block_clear,
+	.block_free = pfw_patterns_block_free,
+	.add = add,
+	.file_create = create_file,
+	.sorted = set_sorted,
+	.file_free = free_file,
+	.take = take,
+	.end = end,
+	.state = state,
+	.resume = resume,
+	.resume_more = resume_more,
+};
+
+/* ---- a reader ---- */
 
 int pfw_patterns_walk_index(struct pfw_index *index, struct pfw_pattern_totals *totals,
 			    pfw_pattern_take *take, void *user)

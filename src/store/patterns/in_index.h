@@ -1,4 +1,4 @@
-/* store/patterns/in_index.h - reads the patterns of a compacted trace from its index. */
+/* store/patterns/in_index.h - reads the patterns of a trace from its index. */
 #pragma once
 
 #include "store/index/parts.h"

@@ -21,7 +21,6 @@ struct pfw_pattern_op {
 	int64_t fd, dup; /* -1: none; `fd` of an open: its result */
 	int64_t offset;	 /* if `placed`, or of a seek */
 	uint32_t name;	 /* number of the block's name; later the row */
-	uint32_t order;	 /* among the lines of the block */
 	uint8_t role, seek;
 	bool wanted, summed, failed, placed, append;
 	bool moved; /* `bytes` are known */
@@ -34,8 +33,31 @@ struct pfw_pattern_run {
 	size_t ops, next;
 };
 
-struct pfw_text_ids;
+/* An open file description: a descriptor and its duplicates share it. */
+struct pfw_pattern_open {
+	bool known;  /* `offset` is known */
+	bool append; /* O_APPEND: each write goes to the end of the file */
+	int64_t offset;
+	uint32_t descriptors;
+	uint32_t next_free; /* number + 1 of the next in the free list */
+};
+
+/* What a process did with a file. */
+struct pfw_pattern_use {
+	bool used, opened;
+	bool moved; /* data; last on side `side` */
+	uint8_t side;
+	struct pfw_pattern_last {
+		bool any, stepped;
+		int64_t begin, end, step; /* of the last access; distance between the last two */
+	} last[2];
+};
+
+struct pfw_blob;
+struct pfw_pattern;
 struct pfw_patterns;
+struct pfw_text_ids;
+struct pfw_varints;
 
 /* Write the rows of all these names, as pfw_patterns_row(), to row[].  0 or -ENOMEM. */
 int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct pfw_text_ids *names,
@@ -45,6 +67,16 @@ int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct p
  * cache. */
 void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, uint64_t process,
 			  const struct pfw_pattern_op *op);
+
+/* Append all figures, or read what was appended.  0, -ENOMEM or -EBADMSG. */
+int pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern);
+int pfw_pattern_get_figures(struct pfw_varints *reader, struct pfw_pattern *pattern);
+
+/* Count operations early until at most so many wait.  0 or -ENOMEM. */
+int pfw_patterns_keep(struct pfw_patterns *patterns, size_t most);
+
+/* A copy of the operations that wait, in order of time, to be freed; NULL: no memory. */
+struct pfw_pattern_op *pfw_patterns_waiting(const struct pfw_patterns *patterns);
 
 /* Count an operation, whose `name` is a row, after all operations counted so far.  0 or -ENOMEM.
  * Thread: one at a time. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "store/kit/grow.h"
+#include "store/kit/nearly_sorted.h"
 #include "store/patterns/op.h"
 #include "store/patterns/patterns.h"
 
@@ -17,29 +18,35 @@
 /* Figures are prefetched this many operations ahead. */
 #define FETCH_AHEAD 6u
 
-static int by_time(const void *a, const void *b)
+static bool is_after(const struct pfw_pattern_op *a, const struct pfw_pattern_op *b)
 {
-	const struct pfw_pattern_op *x = a, *y = b;
-
-	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return a->ts_ns > b->ts_ns;
 }
 
-static void sort(struct pfw_patterns_block *block)
+PFW_NEARLY_SORTED(ops, struct pfw_pattern_op, is_after)
+
+/* Operations of one time stay in the order of their lines.  0 or -ENOMEM. */
+static int sort(struct pfw_pattern_op *op, size_t count)
 {
-	for (size_t i = 1; i < block->ops; i++) {
-		if (by_time(&block->op[i - 1], &block->op[i]) > 0) {
-			qsort(block->op, block->ops, sizeof(*block->op), by_time);
-			return;
-		}
-	}
+	struct pfw_pattern_op *spare;
+
+	/* Mostly the lines of one thread follow each other, in order. */
+	if (ops_insert(op, count, count / 4))
+		return 0;
+	spare = malloc((count / 2 + 1) * sizeof(*spare));
+	if (!spare)
+		return -ENOMEM;
+	ops_merge(op, count, spare);
+	free(spare);
+	return 0;
 }
 
 static int take_op(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
 {
 	int64_t process = pfw_pair_ids_of(&patterns->processes, 0, op->process);
 
+	patterns->late |= op->ts_ns < patterns->taken_ns;
+	patterns->taken_ns = op->ts_ns;
 	return process < 0 ? (int)process : pfw_pattern_op_take(patterns, (uint64_t)process, op);
 }
 
@@ -150,7 +157,8 @@ int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank
 	error = error ? error : find_rows(patterns, rank, block);
 	if (error || !block->ops)
 		return error;
-	sort(block);
+	if (sort(block->op, block->ops))
+		return -ENOMEM;
 	if (may_come_late(patterns, block)) {
 		int64_t last_ns = block->op[block->ops - 1].ts_ns;
 
@@ -166,6 +174,29 @@ int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank
 		error = take_op(patterns, &block->op[i]);
 	}
 	return error;
+}
+
+int pfw_patterns_keep(struct pfw_patterns *patterns, size_t most)
+{
+	return take_until(patterns, INT64_MIN, most);
+}
+
+struct pfw_pattern_op *pfw_patterns_waiting(const struct pfw_patterns *patterns)
+{
+	struct pfw_pattern_op *op = malloc((patterns->waiting + 1) * sizeof(*op));
+	size_t count = 0;
+
+	for (size_t i = 0; i < patterns->runs && op; i++) {
+		const struct pfw_pattern_run *run = &patterns->run[i];
+
+		for (size_t j = run->next; j < run->ops; j++)
+			op[count++] = run->op[j];
+	}
+	if (op && sort(op, count)) {
+		free(op);
+		op = NULL;
+	}
+	return op;
 }
 
 int pfw_patterns_end(struct pfw_patterns *patterns)

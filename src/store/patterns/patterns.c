@@ -10,29 +10,11 @@
 
 #define CACHE_LINE 64u
 
-/* An open file description: a descriptor and its duplicates share it. */
-struct pfw_pattern_open {
-	bool known;  /* `offset` is known */
-	bool append; /* O_APPEND: each write goes to the end of the file */
-	int64_t offset;
-	uint32_t descriptors;
-	uint32_t next_free; /* number + 1 of the next in the free list */
-};
-
-/* What a process did with a file. */
-struct pfw_pattern_use {
-	bool used, opened;
-	bool moved; /* data; last on side `side` */
-	uint8_t side;
-	struct pfw_pattern_last {
-		bool any, stepped;
-		int64_t begin, end, step; /* of the last access; distance between the last two */
-	} last[2];
-};
-
 void pfw_patterns_init(struct pfw_patterns *patterns)
 {
-	*patterns = (struct pfw_patterns){ .alignment = 4096, .small = 1u << 20 };
+	*patterns = (struct pfw_patterns){ .alignment = 4096,
+					   .small = 1u << 20,
+					   .taken_ns = INT64_MIN };
 }
 
 void pfw_patterns_close(struct pfw_patterns *patterns)

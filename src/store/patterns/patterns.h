@@ -15,6 +15,7 @@
 #include "store/kit/text_ids.h"
 #include "store/line/io.h"
 
+struct pfw_blob;
 struct pfw_fname_hashes;
 
 #define PFW_PATTERN_SIZES \
@@ -86,8 +87,10 @@ struct pfw_patterns_block {
 	struct pfw_text_ids names; /* of files */
 	struct pfw_pattern_op *op;
 	size_t ops, room;
-	uint64_t tid; /* of the first operation */
-	bool threads; /* of more than one thread */
+	uint64_t pid, tid; /* of the first operation */
+	bool threads;	   /* of more than one thread */
+	bool pids;	   /* of more than one pid */
+	bool begins;	   /* a process: a line says so */
 	struct pfw_pattern_counters counters;
 	uint32_t *row; /* rows of the names, found when the block is taken */
 	size_t row_room;
@@ -124,6 +127,8 @@ struct pfw_patterns {
 	struct pfw_pattern_run *run;
 	size_t runs, run_room, waiting;
 	int64_t last_ns;    /* the greatest time so far */
+	int64_t taken_ns;   /* of what was counted */
+	bool late;	    /* something began before that */
 	uint64_t file, tid; /* the current file; its first thread */
 	bool begun, threads;
 };
@@ -138,6 +143,16 @@ void pfw_patterns_close(struct pfw_patterns *patterns);
 int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank,
 		      struct pfw_patterns_block *block);
 int pfw_patterns_end(struct pfw_patterns *patterns);
+
+/*
+ * What operations that come later depend on, of a trace of one process whose rows and figures are
+ * kept otherwise.  Write it before pfw_patterns_end(): *blob becomes empty if it is not known, or
+ * would take more than `most` bytes.  Read it after the rows; -EAGAIN: they are not all.  Then pfw_patterns_own()
+ * says which process it was.  0 or -errno.
+ */
+int pfw_patterns_put_state(struct pfw_patterns *patterns, struct pfw_blob *blob, size_t most);
+int pfw_patterns_get_state(struct pfw_patterns *patterns, const uint8_t *data, size_t bytes);
+void pfw_patterns_own(struct pfw_patterns *patterns, uint64_t process);
 
 /* The row of that rank and name, which is added if it does not exist, or -ENOMEM. */
 int64_t pfw_patterns_row(struct pfw_patterns *patterns, int64_t rank, const char *name,

@@ -189,13 +189,21 @@ static void read_back(const struct pfw_blob *rows, size_t count, const struct wo
 	}
 }
 
+static void *sorted_file(void)
+{
+	void *file = pfw_overlap_kind.file_create();
+
+	pfw_overlap_kind.sorted(file);
+	return file;
+}
+
 static void sorted_blocks_can_be_swept_as_they_come(void **unused)
 {
 	struct pfw_overlap_block *block = pfw_overlap_block_create();
 
 	(void)unused;
 	for (unsigned i = 0; i < 1000; i++) {
-		void *file = pfw_overlap_kind.file_create();
+		void *file = sorted_file();
 		struct pfw_blob rows[8] = { { 0 } };
 		size_t count = 0;
 		struct world world;
@@ -223,7 +231,7 @@ static void sorted_blocks_can_be_swept_as_they_come(void **unused)
 static void many_steps_become_rows_as_they_come(void **unused)
 {
 	struct pfw_overlap_block *block = pfw_overlap_block_create();
-	void *file = pfw_overlap_kind.file_create();
+	void *file = sorted_file();
 	struct pfw_overlap overlap;
 	struct pfw_blob row = { 0 };
 	size_t rows = 0, steps = 0;

@@ -1,0 +1,305 @@
+/* store/patterns/resume.c - what the operations that come later depend on, as bytes of an index: the
+ * use of each file, open files, and operations that wait for earlier ones of other threads.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "store/index/db.h"
+#include "store/kit/grow.h"
+#include "store/kit/varint.h"
+#include "store/patterns/op.h"
+#include "store/patterns/patterns.h"
+
+/* The most operations that are kept, of some 15 bytes.  Lines that a trace gets later mostly begin after
+ * these; otherwise its index is made anew. */
+#define WAITING_MOST 8192u
+
+/* ---- writing ---- */
+
+/* The second numbers of all pairs, in order; NULL: no memory. */
+static uint64_t *in_order(const struct pfw_pair_ids *ids)
+{
+	uint64_t *second = calloc(ids->count + 1, sizeof(*second));
+
+	for (uint32_t i = 0; i < ids->slots && second; i++) {
+		if (ids->slot[i].number)
+			second[ids->slot[i].number - 1] = ids->slot[i].b;
+	}
+	return second;
+}
+
+static int put_use(struct pfw_blob *blob, uint64_t row, const struct pfw_pattern_use *use)
+{
+	uint64_t value[2 + 2 * 3] = { row, use->used | use->opened << 1 | use->moved << 2 |
+						   use->side << 3 };
+	size_t count = 2;
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct pfw_pattern_last *last = &use->last[i];
+
+		value[1] |= (uint64_t)last->any << (4 + i) | (uint64_t)last->stepped << (6 + i);
+		if (!last->any)
+			continue;
+		value[count++] = (uint64_t)last->begin;
+		value[count++] = (uint64_t)last->end;
+		if (last->stepped)
+			value[count++] = pfw_varint_fold(last->step);
+	}
+	return pfw_blob_put(blob, value, count);
+}
+
+static int put_uses(struct pfw_blob *blob, const struct pfw_patterns *patterns)
+{
+	uint64_t *row = in_order(&patterns->uses);
+	int error = row ? pfw_blob_put(blob, &(uint64_t){ patterns->uses.count }, 1) : -ENOMEM;
+
+	for (uint32_t i = 0; i < patterns->uses.count && !error; i++)
+		error = put_use(blob, row[i], &patterns->use[i]);
+	free(row);
+	return error;
+}
+
+/* Descriptors, each with its open file, which those before it may share. */
+static int put_descriptors(struct pfw_blob *blob, const struct pfw_patterns *patterns)
+{
+	uint64_t *fd = in_order(&patterns->descriptors), next = 0;
+	uint64_t *number = calloc(patterns->opens + 1, sizeof(*number));
+	int error = fd && number ? pfw_blob_put(blob, &(uint64_t){ patterns->descriptors.count }, 1)
+				 : -ENOMEM;
+
+	for (uint32_t i = 0; i < patterns->descriptors.count && !error; i++) {
+		uint32_t at = patterns->descriptor[i];
+		const struct pfw_pattern_open *open = at ? &patterns->open[at - 1] : NULL;
+		uint64_t value[4] = { pfw_varint_fold((int64_t)fd[i]) };
+		bool fresh = open && !number[at];
+
+		if (fresh)
+			number[at] = ++next;
+		value[1] = open ? number[at] : 0;
+		if (fresh) {
+			value[2] = open->known | open->append << 1;
+			value[3] = open->known ? pfw_varint_fold(open->offset) : 0;
+		}
+		error = pfw_blob_put(blob, value, fresh ? 4 : 2);
+	}
+	free(fd);
+	free(number);
+	return error;
+}
+
+static int put_op(struct pfw_blob *blob, const struct pfw_pattern_op *op, int64_t since_ns)
+{
+	const uint64_t value[] = {
+		pfw_varint_fold(op->ts_ns - since_ns),
+		op->name,
+		op->role | op->seek << 4 | op->summed << 8 | op->failed << 9 | op->placed << 10 |
+			op->append << 11 | op->moved << 12 | op->target_of_copy << 13,
+		op->calls,
+		op->bytes,
+		op->touched,
+		(uint64_t)op->ns,
+		pfw_varint_fold(op->fd),
+		pfw_varint_fold(op->dup),
+		pfw_varint_fold(op->offset),
+	};
+
+	return pfw_blob_put(blob, value, sizeof(value) / sizeof(value[0]));
+}
+
+/* The operations that wait, in order; then the figures of their files so far. */
+static int put_waiting(struct pfw_blob *blob, const struct pfw_patterns *patterns)
+{
+	struct pfw_pattern_op *op = pfw_patterns_waiting(patterns);
+	uint8_t *has = calloc(patterns->rows + 1, sizeof(*has));
+	int64_t since_ns = 0;
+	int error = op && has ? pfw_blob_put(blob, &(uint64_t){ patterns->waiting }, 1) : -ENOMEM;
+
+	for (size_t i = 0; i < patterns->waiting && !error; i++) {
+		error = put_op(blob, &op[i], since_ns);
+		has[op[i].name] = 1;
+		since_ns = op[i].ts_ns;
+	}
+	for (size_t i = 0; i < patterns->rows && !error; i++) {
+		if (!has[i])
+			continue;
+		error = pfw_blob_put(blob, &(uint64_t){ i }, 1);
+		error = error ? error : pfw_pattern_put_figures(blob, &patterns->row[i]);
+	}
+	free(op);
+	free(has);
+	return error;
+}
+
+int pfw_patterns_put_state(struct pfw_patterns *patterns, struct pfw_blob *blob, size_t most)
+{
+	int error = pfw_patterns_keep(patterns, WAITING_MOST);
+	const uint64_t head[] = { patterns->rows,
+				  patterns->begun,
+				  patterns->threads,
+				  patterns->tid,
+				  (uint64_t)patterns->last_ns,
+				  pfw_varint_fold(patterns->taken_ns) };
+
+	error = error ? error : pfw_blob_put(blob, head, sizeof(head) / sizeof(head[0]));
+	error = error ? error : put_uses(blob, patterns);
+	error = error ? error : put_descriptors(blob, patterns);
+	error = error ? error : put_waiting(blob, patterns);
+	/* What came late would come in another order if it came later. */
+	if (patterns->late || blob->bytes > most)
+		blob->bytes = 0;
+	return error;
+}
+
+/* ---- reading ---- */
+
+static void get_last(struct pfw_varints *reader, struct pfw_pattern_last *last, bool stepped)
+{
+	last->any = true;
+	last->stepped = stepped;
+	last->begin = (int64_t)pfw_varints_next(reader);
+	last->end = (int64_t)pfw_varints_next(reader);
+	if (stepped)
+		last->step = pfw_varint_unfold(pfw_varints_next(reader));
+	reader->bad |= last->begin < 0 || last->end < last->begin;
+}
+
+static int get_uses(struct pfw_patterns *patterns, struct pfw_varints *reader)
+{
+	uint64_t count = pfw_varints_next(reader);
+
+	for (uint64_t i = 0; i < count && !reader->bad; i++) {
+		uint64_t row = pfw_varints_next(reader), flags = pfw_varints_next(reader);
+		struct pfw_pattern_use *use;
+
+		if (row >= patterns->rows || flags >> 8)
+			return -EBADMSG;
+		if (pfw_pair_ids_of(&patterns->uses, 0, row) != (int64_t)i)
+			return -EBADMSG;
+		if (PFW_REACH(patterns->use, i, patterns->use_room))
+			return -ENOMEM;
+		use = &patterns->use[i];
+		*use = (struct pfw_pattern_use){ .used = flags & 1,
+						 .opened = flags >> 1 & 1,
+						 .moved = flags >> 2 & 1,
+						 .side = flags >> 3 & 1 };
+		for (unsigned j = 0; j < 2; j++) {
+			if (flags >> (4 + j) & 1)
+				get_last(reader, &use->last[j], flags >> (6 + j) & 1);
+		}
+	}
+	return reader->bad ? -EBADMSG : 0;
+}
+
+static int get_descriptors(struct pfw_patterns *patterns, struct pfw_varints *reader)
+{
+	uint64_t count = pfw_varints_next(reader);
+
+	for (uint64_t i = 0; i < count && !reader->bad; i++) {
+		int64_t fd = pfw_varint_unfold(pfw_varints_next(reader));
+		uint64_t number = pfw_varints_next(reader), flags;
+
+		if (number > patterns->opens + 1 || number > UINT32_MAX ||
+		    pfw_pair_ids_of(&patterns->descriptors, 0, (uint64_t)fd) != (int64_t)i)
+			return -EBADMSG;
+		if (PFW_REACH(patterns->descriptor, i, patterns->descriptor_room))
+			return -ENOMEM;
+		patterns->descriptor[i] = (uint32_t)number;
+		if (number == patterns->opens + 1) {
+			struct pfw_pattern_open open = { .descriptors = 0 };
+
+			flags = pfw_varints_next(reader);
+			open.known = flags & 1;
+			open.append = flags >> 1 & 1;
+			open.offset = pfw_varint_unfold(pfw_varints_next(reader));
+			if (PFW_PUSH(patterns->open, patterns->opens, patterns->open_room, open))
+				return -ENOMEM;
+		}
+		if (number)
+			patterns->open[number - 1].descriptors++;
+	}
+	return reader->bad ? -EBADMSG : 0;
+}
+
+static void get_op(const struct pfw_patterns *patterns, struct pfw_varints *reader,
+		   struct pfw_pattern_op *op)
+{
+	uint64_t name, flags;
+
+	op->ts_ns = (int64_t)((uint64_t)op->ts_ns +
+			      (uint64_t)pfw_varint_unfold(pfw_varints_next(reader)));
+	name = pfw_varints_next(reader);
+	flags = pfw_varints_next(reader);
+	op->name = (uint32_t)name;
+	op->role = flags & 15;
+	op->seek = flags >> 4 & 15;
+	op->wanted = true;
+	op->summed = flags >> 8 & 1;
+	op->failed = flags >> 9 & 1;
+	op->placed = flags >> 10 & 1;
+	op->append = flags >> 11 & 1;
+	op->moved = flags >> 12 & 1;
+	op->target_of_copy = flags >> 13 & 1;
+	op->calls = pfw_varints_next(reader);
+	op->bytes = pfw_varints_next(reader);
+	op->touched = pfw_varints_next(reader);
+	op->ns = (int64_t)pfw_varints_next(reader);
+	op->fd = pfw_varint_unfold(pfw_varints_next(reader));
+	op->dup = pfw_varint_unfold(pfw_varints_next(reader));
+	op->offset = pfw_varint_unfold(pfw_varints_next(reader));
+	reader->bad |= name >= patterns->rows || op->ns < 0 || (op->placed && op->offset < 0);
+}
+
+static int get_waiting(struct pfw_patterns *patterns, struct pfw_varints *reader)
+{
+	uint64_t count = pfw_varints_next(reader);
+	struct pfw_pattern_run run = { .op = NULL };
+	struct pfw_pattern_op op = { .ts_ns = 0 };
+	size_t room = 0;
+	int error = 0;
+
+	for (uint64_t i = 0; i < count && !error; i++) {
+		get_op(patterns, reader, &op);
+		error = reader->bad ? -EBADMSG : PFW_PUSH(run.op, run.ops, room, op);
+	}
+	if (!error && run.ops && PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
+		error = -ENOMEM;
+	if (error || !run.ops)
+		free(run.op);
+	else
+		patterns->waiting = run.ops;
+	while (!error && !reader->bad && reader->at < reader->end) {
+		uint64_t row = pfw_varints_next(reader);
+
+		if (row >= patterns->rows)
+			return -EBADMSG;
+		error = pfw_pattern_get_figures(reader, &patterns->row[row]);
+	}
+	return error;
+}
+
+int pfw_patterns_get_state(struct pfw_patterns *patterns, const uint8_t *data, size_t bytes)
+{
+	struct pfw_varints reader = pfw_varints(data, bytes);
+	uint64_t rows = pfw_varints_next(&reader);
+	int error;
+
+	patterns->begun = pfw_varints_next(&reader) != 0;
+	patterns->threads = pfw_varints_next(&reader) != 0;
+	patterns->tid = pfw_varints_next(&reader);
+	patterns->last_ns = (int64_t)pfw_varints_next(&reader);
+	patterns->taken_ns = pfw_varint_unfold(pfw_varints_next(&reader));
+	/* Files whose calls counted nothing are in no row. */
+	if (reader.bad || rows != patterns->rows)
+		return reader.bad ? -EBADMSG : -EAGAIN;
+	error = get_uses(patterns, &reader);
+	error = error ? error : get_descriptors(patterns, &reader);
+	return error ? error : get_waiting(patterns, &reader);
+}
+
+void pfw_patterns_own(struct pfw_patterns *patterns, uint64_t process)
+{
+	for (size_t i = 0; i < patterns->runs; i++) {
+		for (size_t j = 0; j < patterns->run[i].ops; j++)
+			patterns->run[i].op[j].process = process;
+	}
+}
