@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness import PFW, run
+from harness import BUILD, PFW, run
 
 EPOCH = 1_795_230_878_000_000_000
 BASE = EPOCH - EPOCH % (7889238 * 10**9)
@@ -405,7 +405,7 @@ def test_nobody_reads_on(tmp_path):
 def test_no_such_format(tmp_path):
     trace = work().write(tmp_path / "t.pfw")
     assert "chrome" in export(trace, "--format", "x", status=2).stderr
-    if not shutil.which("pfw-parquet"):
+    if not shutil.which("pfw-parquet") and not (BUILD / "bin/pfw-parquet").exists():
         assert "is of the Python package" in export(trace, "--format", "parquet", "-o", "x", status=2).stderr
 
 

@@ -25,7 +25,7 @@ struct export
 	struct export_options options;
 	const char *out_path;
 	bool force;
-	bool parquet; /* by pfw-parquet, of the Python package */
+	bool parquet; /* by pfw-parquet: tools/parquet, or of the Python package */
 	struct pfw_select select;
 	struct survey_input *input;
 	struct export_live live;
@@ -386,7 +386,7 @@ static int run_parquet(const struct export *export, char **words)
 {
 	external_run("parquet", words);
 	return refuse(export, "--format parquet is of the Python package: pip install "
-			      "'pfwtrace[arrow]'");
+			      "'pfwtrace[arrow]'; or build with -DPFW_PARQUET=ON");
 }
 
 static int export_main(const struct cli_command *command, int argc, char **argv)
@@ -442,7 +442,7 @@ const struct cli_command cli_export = {
 		"folded: for flamegraph.pl.\n"
 		"csv: one row per line, times in ns.  dftracer: DFTracer 2.x's own format.\n"
 		"parquet: a new directory (-o DIR) with the columns of docs/read.rst, by rank.\n"
-		"The Python package makes it: pip install 'pfwtrace[arrow]'.\n"
+		"The Python package makes it: pip install 'pfwtrace[arrow]'; or -DPFW_PARQUET=ON.\n"
 		"\n"
 		"  pfw export t -o t.json.gz\n"
 		"  pfw export --merge --since 50% t -o t.json.gz\n"

@@ -18,6 +18,20 @@ import pfw
 import pfw.parquet
 
 RANKS = 5
+# The command whose neighbour is pfw-parquet in C++, where one was built (PFW_PARQUET=ON).
+NATIVE = os.environ.get("PFW_NATIVE_PARQUET")
+command = PFW
+
+
+@pytest.fixture(scope="module", autouse=True, params=["python", "native"])
+def way(request):
+    """Both programs do the same."""
+    global command
+    if request.param == "native" and not NATIVE:
+        pytest.skip("no pfw-parquet in C++ here")
+    command = NATIVE if request.param == "native" else PFW
+    yield request.param
+    command = PFW
 
 
 def write_hard(path, events):
@@ -46,7 +60,7 @@ def long(tmp_path_factory):
 
 
 def export(where, *words, status=0, **env):
-    done = subprocess.run([PFW, "export", "--format", "parquet", *words], cwd=where, capture_output=True, text=True,
+    done = subprocess.run([command, "export", "--format", "parquet", *words], cwd=where, capture_output=True, text=True,
                           env={**CLEAN, **env}, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stderr
@@ -119,10 +133,24 @@ def test_dask_has_the_same(exported):
     assert sums(dd.read_parquet(out)) == sums(pfw.to_dask(at, blocks=2))
 
 
+def test_spark_has_the_same(exported):
+    """Where it was installed by hand: it needs Java, and minutes."""
+    sql = pytest.importorskip("pyspark.sql")
+    at, out = exported
+    spark = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    got = spark.read.parquet(str(out)).selectExpr("count(*)", "sum(dur)", "sum(rank)", "sum(`args.ret`)", "count(`args.fname`)",
+                                                  "min(ts)", "max(name)", "count(DISTINCT cat)").first()
+    one = pfw.read(at).duckdb()
+    wanted = one.aggregate('count(*), sum(dur), sum(rank), sum("args.ret"), count("args.fname"), min(ts), max(name::VARCHAR), '
+                           'count(DISTINCT cat)').fetchone()
+    spark.stop()
+    assert tuple(got) == wanted
+
+
 def test_row_groups_statistics_and_memory(long, tmp_path):
     done = subprocess.run([sys.executable, "-c", "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
                            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)",
-                           PFW, "export", "--format", "parquet", "-o", "out", long], cwd=tmp_path, env=CLEAN,
+                           command, "export", "--format", "parquet", "-o", "out", long], cwd=tmp_path, env=CLEAN,
                           capture_output=True, text=True, check=True)
     assert int(done.stdout) < 400 << 10
     assert tree(tmp_path / "out") == ["part-0.parquet"]
@@ -135,6 +163,26 @@ def test_row_groups_statistics_and_memory(long, tmp_path):
     assert all(one[1] < other[0] for one, other in zip(bounds, bounds[1:]))
     name = groups[0].column(file.schema_arrow.names.index("name"))
     assert "RLE_DICTIONARY" in name.encodings
+    assert name.compression == "ZSTD"
+
+
+def test_both_ways_make_the_same(way, traces, long, tmp_path):
+    """The same files with the same rows in the same order, types, metadata and row groups."""
+    if way == "python":
+        pytest.skip("compared below")
+    global command
+    for at in (traces, long):
+        trees = []
+        for command, name in ((PFW, f"{at.name}-python"), (NATIVE, f"{at.name}-native")):
+            export(tmp_path, "-o", name, at)
+            trees.append(tmp_path / name)
+        assert tree(trees[0]) == tree(trees[1])
+        for name in tree(trees[0]):
+            one, other = (pyarrow.parquet.ParquetFile(top / name) for top in trees)
+            assert one.schema_arrow.equals(other.schema_arrow, check_metadata=True) and one.schema.equals(other.schema)
+            assert one.read().equals(other.read())
+            sizes = [[file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)] for file in (one, other)]
+            assert sizes[0] == sizes[1]
 
 
 def test_conditions_are_those_of_export(traces, tmp_path):
@@ -185,7 +233,7 @@ def test_a_full_disk_leaves_nothing(long, tmp_path):
     """What was there before is there afterwards."""
     export(tmp_path, "-o", "out", "-n", "n1", long)
     before = (tmp_path / "out" / tree(tmp_path / "out")[0]).read_bytes()
-    done = subprocess.run(["bash", "-c", 'ulimit -f 200; exec "$@"', "-", PFW, "export", "--format", "parquet", "--force",
+    done = subprocess.run(["bash", "-c", 'ulimit -f 200; exec "$@"', "-", command, "export", "--format", "parquet", "--force",
                            "-o", "out", long], cwd=tmp_path, capture_output=True, text=True, env=CLEAN, check=False)
     assert done.returncode == 2 and "File too large" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
     assert os.listdir(tmp_path) == ["out"]
@@ -194,7 +242,7 @@ def test_a_full_disk_leaves_nothing(long, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_kill_leaves_no_half(long, tmp_path, number):
-    with subprocess.Popen([PFW, "export", "--format", "parquet", "-o", "out", long], cwd=tmp_path, env=CLEAN,
+    with subprocess.Popen([command, "export", "--format", "parquet", "-o", "out", long], cwd=tmp_path, env=CLEAN,
                           stderr=subprocess.DEVNULL) as process:
         until = time.monotonic() + 60
         while not list(tmp_path.glob(".out.*.tmp/*.parquet")):
@@ -206,8 +254,10 @@ def test_a_kill_leaves_no_half(long, tmp_path, number):
     assert left == [] or number == signal.SIGKILL and left[0].startswith(".out.")
 
 
-def test_many_ranks_have_few_open_files(tmp_path, monkeypatch):
+def test_many_ranks_have_few_open_files(way, tmp_path, monkeypatch):
     """Ranks whose lines take turns: more than may be open, with less memory than a row group each."""
+    if way == "native":
+        pytest.skip("its limits are constants")
     monkeypatch.setattr(pfw.parquet, "_OPEN_MOST", 3)
     monkeypatch.setattr(pfw.parquet, "_ROWS", 64)
     monkeypatch.setattr(pfw.parquet, "_ROWS_WAITING", 256)
@@ -227,7 +277,10 @@ def test_many_ranks_have_few_open_files(tmp_path, monkeypatch):
     assert rows(pyarrow.parquet.read_table(tmp_path / "out", partitioning="hive")) == rows(wanted)
 
 
-def test_without_pyarrow(traces, tmp_path):
+def test_without_pyarrow(way, traces, tmp_path):
+    if way == "native":
+        assert export(tmp_path, "-o", "out", traces, PYTHONPATH="/nowhere") == ""
+        return
     (tmp_path / "pyarrow.py").write_text("raise ImportError('no pyarrow')")
     assert export(tmp_path, "-o", "out", traces, status=2, PYTHONPATH=str(tmp_path)) == \
         "pfw export: --format parquet needs pyarrow: pip install 'pfwtrace[arrow]'\n"
