@@ -13,6 +13,7 @@
 #include "store/read/chain.h"
 #include "store/read/input.h"
 #include "store/read/scan.h"
+#include "store/traces/ranks.h"
 #include "store/traces/traces.h"
 
 /* Set in numbers that are made of a file and a pid. */
@@ -293,6 +294,9 @@ static int64_t list(const struct pfw_traces *traces, struct entry **out)
 	for (size_t i = 0; i < traces->count; i++) {
 		const struct pfw_processes *from = traces->file[i].processes;
 
+		/* The parts of a file of several ranks share its processes. */
+		if (pfw_ranks_whole(traces, i) != i)
+			continue;
 		for (size_t j = 0; from && j < from->count; j++) {
 			const struct entry entry = { .process = &from->process[j],
 						     .head = &from->head[j],
