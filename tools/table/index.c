@@ -347,16 +347,16 @@ static int add_totals(struct answer *answer, struct pfw_index *index)
 	return answered;
 }
 
-static int add_file(struct answer *answer, const struct pfw_trace_file *file)
+static int add_file(struct answer *answer, struct pfw_indexes_ahead *ahead, size_t number)
 {
+	const struct pfw_trace_file *file = &answer->table->traces->file[number];
 	struct pfw_index *index;
-	char why[PATH_MAX];
 	int answered = 0, error;
 
 	/* An index has sums of the whole file only, not of one rank. */
 	if (file->ranks)
 		return table_lacks(answer, "what one rank in a file of several does");
-	error = pfw_index_of(&index, file, why, sizeof(why));
+	error = pfw_index_ahead(ahead, number, &index);
 	if (error)
 		return table_lacks(answer, error == -EBADMSG ? "what its damaged index had" : NULL);
 	answer->rank = file->head.rank;
@@ -574,6 +574,36 @@ int table_read_durations(struct table *table, const struct table_options *option
 	return error;
 }
 
+static bool wants_file(void *user, size_t file)
+{
+	const struct answer *answer = user;
+
+	return takes_part(answer->options, &answer->table->traces->file[file]);
+}
+
+/* Add all files.  Returns as add_names(). */
+static int add_all(struct answer *answer)
+{
+	const struct table_options *options = answer->options;
+	struct table *table = answer->table;
+	struct pfw_indexes_ahead *ahead;
+	int answered = 1;
+
+	if (pfw_indexes_ahead_open(&ahead, table->traces, survey_jobs(options->survey), answer,
+				   wants_file))
+		return -ENOMEM;
+	for (size_t i = 0; i < table->traces->count && answered > 0; i++) {
+		if (wants_file(answer, i))
+			answered = add_file(answer, ahead, i);
+		if (table->rows.count > answer->rows_most) {
+			table_limit_sketches(table, options);
+			answer->rows_most = 2 * table->rows.count;
+		}
+	}
+	pfw_indexes_ahead_close(ahead);
+	return answered;
+}
+
 int table_from_index(struct table *table, const struct table_options *options,
 		     const struct pfw_traces *traces)
 {
@@ -581,7 +611,7 @@ int table_from_index(struct table *table, const struct table_options *options,
 				 .table = table,
 				 .by_thread = table_asks_threads(options),
 				 .rows_most = TABLE_SKETCHES_MAX };
-	int answered = 1;
+	int answered;
 
 	table->late = is_late(options);
 	answer.wanted = pfw_select_state_create(&options->wanted);
@@ -589,16 +619,7 @@ int table_from_index(struct table *table, const struct table_options *options,
 		pfw_select_state_free(answer.wanted);
 		return -ENOMEM;
 	}
-	if (options->by_file)
-		answered = answer_files(&answer, traces);
-	for (size_t i = 0; !options->by_file && i < traces->count && answered > 0; i++) {
-		if (takes_part(options, &traces->file[i]))
-			answered = add_file(&answer, &traces->file[i]);
-		if (table->rows.count > answer.rows_most) {
-			table_limit_sketches(table, options);
-			answer.rows_most = 2 * table->rows.count;
-		}
-	}
+	answered = options->by_file ? answer_files(&answer, traces) : add_all(&answer);
 	if (answered > 0)
 		table_limit_sketches(table, options);
 	if (answered > 0 && !options->by_name && table_drop_names(table, options))

@@ -1,11 +1,13 @@
 /* store/index/alone.c - indexes without their traces, in partials; see index.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/index/index.h"
 #include "store/index/internal.h"
+#include "store/sys/pool.h"
 #include "store/traces/traces.h"
 
 /* ---- writing ---- */
@@ -135,4 +137,104 @@ void pfw_indexes_close(struct pfw_indexes *indexes)
 	}
 	if (indexes->other)
 		pfw_index_close(indexes->other);
+}
+
+/* ---- ahead ---- */
+
+/* Open at a time: each takes two descriptors. */
+#define AHEAD 32u
+
+struct opening {
+	struct pfw_task task;
+	const struct pfw_trace_file *file;
+	struct pfw_index *index;
+	int error;
+};
+
+struct pfw_indexes_ahead {
+	const struct pfw_traces *traces;
+	struct pfw_pool *pool;
+	void *user;
+	bool (*want)(void *user, size_t file);
+	struct opening opening[AHEAD]; /* a ring */
+	size_t first, opened;	       /* the oldest of the ring, and the one after the newest */
+	size_t next;		       /* file that is looked at next */
+};
+
+static void open_one(struct pfw_task *task, unsigned worker)
+{
+	struct opening *opening = (struct opening *)task;
+	char why[PATH_MAX];
+
+	(void)worker;
+	opening->error = pfw_index_of(&opening->index, opening->file, why, sizeof(why));
+}
+
+/* Fill the ring. */
+static void open_more(struct pfw_indexes_ahead *ahead)
+{
+	for (; ahead->next < ahead->traces->count && ahead->opened - ahead->first < AHEAD;
+	     ahead->next++) {
+		struct opening *opening = &ahead->opening[ahead->opened % AHEAD];
+
+		if (!ahead->want(ahead->user, ahead->next))
+			continue;
+		*opening = (struct opening){ .task.run = open_one,
+					     .file = &ahead->traces->file[ahead->next] };
+		pfw_pool_start(ahead->pool, &opening->task);
+		ahead->opened++;
+	}
+}
+
+/* Take the oldest of the ring, which is not empty. */
+static struct opening *take_oldest(struct pfw_indexes_ahead *ahead)
+{
+	struct opening *opening = &ahead->opening[ahead->first++ % AHEAD];
+
+	pfw_pool_wait(ahead->pool, &opening->task);
+	return opening;
+}
+
+int pfw_indexes_ahead_open(struct pfw_indexes_ahead **out, const struct pfw_traces *traces,
+			   unsigned jobs, void *user, bool (*want)(void *user, size_t file))
+{
+	struct pfw_indexes_ahead *ahead = calloc(1, sizeof(*ahead));
+
+	if (!ahead)
+		return -ENOMEM;
+	*ahead = (struct pfw_indexes_ahead){ .traces = traces, .user = user, .want = want };
+	if (pfw_pool_open(&ahead->pool, jobs < traces->count ? jobs : 1)) {
+		free(ahead);
+		return -ENOMEM;
+	}
+	*out = ahead;
+	return 0;
+}
+
+int pfw_index_ahead(struct pfw_indexes_ahead *ahead, size_t file, struct pfw_index **out)
+{
+	struct opening *opening;
+
+	do {
+		open_more(ahead);
+		opening = take_oldest(ahead);
+		if (opening->file != &ahead->traces->file[file] && !opening->error)
+			pfw_index_close(opening->index);
+	} while (opening->file != &ahead->traces->file[file]);
+	*out = opening->index;
+	return opening->error;
+}
+
+void pfw_indexes_ahead_close(struct pfw_indexes_ahead *ahead)
+{
+	if (!ahead)
+		return;
+	while (ahead->first < ahead->opened) {
+		struct opening *opening = take_oldest(ahead);
+
+		if (!opening->error)
+			pfw_index_close(opening->index);
+	}
+	pfw_pool_close(ahead->pool);
+	free(ahead);
 }

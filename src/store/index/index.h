@@ -45,7 +45,19 @@ bool pfw_index_exists(const char *trace);
 /* The same for a trace that was opened, or the index that a partial has of it: then -EBADMSG if that is
  * damaged. */
 struct pfw_trace_file;
+struct pfw_traces;
 int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file, char *why, size_t size);
+
+/*
+ * The indexes of many files, which threads open ahead of their reader: of thousands of small traces that is
+ * most of the work.  pfw_index_ahead() is pfw_index_of() for a file of those for which want() is true, each
+ * number greater than the one before.
+ */
+struct pfw_indexes_ahead; /* opaque: see alone.c */
+int pfw_indexes_ahead_open(struct pfw_indexes_ahead **out, const struct pfw_traces *traces,
+			   unsigned jobs, void *user, bool (*want)(void *user, size_t file));
+int pfw_index_ahead(struct pfw_indexes_ahead *ahead, size_t file, struct pfw_index **out);
+void pfw_indexes_ahead_close(struct pfw_indexes_ahead *ahead);
 
 /*
  * An index without its trace, as partials have it: all but the tables that serve to find lines.
