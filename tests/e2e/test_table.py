@@ -21,6 +21,7 @@ import pytest
 
 from harness import (PFW, SOURCE, clean_environment, read_lines, run, torchs_table, traced_environment,
                      without_ends)
+from test_export import Trace as Made
 
 KEPT = SOURCE / "tests/torch/key_averages"
 TORCH_PYTHON = os.environ.get("PFW_TORCH_PYTHON")
@@ -519,6 +520,68 @@ def test_indexes_answer_without_the_lines(tmp_path):
     trace.write(path)
     run([PFW, "index", path])
     assert by("name", rows(path))["read"]["self"] == 40_000 / 2 - 0.1
+
+
+KINDS = "--columns=count,self_cpu_time_total,self_device_time_total"
+
+
+def by_args(ranks, path, odd, count=900):
+    """Kernels launched by operators, by spans and by nobody, in steps."""
+    path.mkdir()
+    for rank in range(ranks):
+        chance, trace = random.Random(rank), Made(100 + rank, rank, ranks)
+        for i in range(count):
+            at, kind = i * 1_000, chance.choice(["kernel", "kernel", "memcpy", odd])
+            trace.add(chance.choice(["aten::mm", "aten::add"]), "PP", at, 500, {"kind": "cpu_op", "external_id": i + 1})
+            trace.add("cudaLaunchKernel", "PP", at + 100, 200, {"kind": "runtime", "correlation": i + 1})
+            trace.add("forward", "app", at + 600, 50, {"span_id": 5000 + i})
+            trace.gpu(chance.choice("xyz"), at + 700, chance.randrange(1, 90), kind=kind, correlation=i + 1, **chance.choice(
+                [{"external_id": i + 1}, {}, {"span": 5000 + i, "external_id": 77_777}, {"external_id": 88_888}]),
+                **({"grid": [chance.randrange(4), 1, 1], "block": [128, 1, 1], "occupancy": 0.25} if kind == "kernel" else {}))
+            trace.add("read", "POSIX", at + 800, 20, {"fname": "/x", "ret": 10})
+        for i in range(9):
+            trace.add(f"ProfilerStep#{i}", "PP", i * 100_000, 99_000, {"kind": "step"}, tid=1)
+        trace.write(path / f"t-rank{rank:04}.pfw")
+    return path
+
+
+BY_ARGS = [
+    ["-g", "operator"], ["-g", "name,operator,args.grid,args.block,args.occupancy", "--where", "args.kind == 'kernel'"],
+    ["-g", "args.kind"], ["-g", "args.kind,rank", "--rank=1"], ["--where", "args.kind in ('cpu_op', 'memcpy') || cat == 'POSIX'"],
+    ["-g", "args.grid,operator", "--cat", "PP"], ["-g", "step,args.kind", KINDS], ["-g", "rank,args.kind,step", KINDS],
+    ["-g", "step", "--columns=self_flops,flops_per_second"]]
+
+
+@pytest.mark.parametrize("odd", ['a " b', "a b"])
+def test_indexes_answer_by_args_and_operator(tmp_path, odd):
+    path = by_args(2, tmp_path / "t", odd)
+    run([PFW, "index", "-q", path])
+    for words in BY_ARGS:
+        answer = rows(*words, "--row-limit=-1", path)
+        assert answer and answer == rows(*words, "--row-limit=-1", path, "--no-index"), words
+
+
+def test_indexes_answer_by_args_without_the_lines(tmp_path):
+    path = by_args(2, tmp_path / "t", "a b", 4000)
+    run([PFW, "index", "-q", path])
+    answers = [rows(*words, path) for words in BY_ARGS]
+    for file in path.glob("*.pfw"):  # no index looks there
+        text = file.read_text()
+        file.write_text(text[:2 << 20] + "x" * 9 + text[(2 << 20) + 9:])
+    assert answers == [rows(*words, path) for words in BY_ARGS]
+    run([PFW, "table", path, "--min-dur", "0"], status=1)
+
+
+@pytest.mark.parametrize("name,cat,args", [("f", "app", {"grid": 3}), ("read", "POSIX", {"kind": "kernel", "fname": "/x", "ret": 1})])
+def test_args_of_gpu_work_elsewhere_need_the_lines(tmp_path, name, cat, args):
+    trace = Made().add(name, cat, 0, 50, args)
+    trace.gpu("k", 100, 10, grid=[1, 1, 1])
+    for i in range(20):  # the form of such lines is known
+        trace.add(name, cat, 1000 + 100 * i, 50, args)
+    path = trace.write(tmp_path / "t.pfw")
+    run([PFW, "index", "-q", path])
+    for words in (["-g", "args.grid"], ["-g", "args.kind"], ["-g", "name", "--where", "args.kind == 'kernel'"]):
+        assert rows(*words, path) == rows(*words, path, "--no-index")
 
 
 @pytest.mark.parametrize("group", ["name", "cat", "shape", "rank", "step", "step,rank", "tid,name"])

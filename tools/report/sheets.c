@@ -280,13 +280,33 @@ void report_put_words(const struct report *report, enum report_of of, struct hos
 			  report->words.count - report->options);
 }
 
+/* Whether it may read all lines of a large run: only if it was asked for. */
+static bool may_read(void *user, const char *lacks)
+{
+	const struct running *running = user;
+	const struct report *report = running->report;
+	const char *group = running->sheet->word[0];
+	char text[300];
+
+	if (report->events <= REPORT_LINES || (running->sheet->peak && report->peak))
+		return true;
+	snprintf(
+		text, sizeof(text),
+		"%s is in no index, and this run is too large to read it whole each time: pfw table %s shows it",
+		lacks ? lacks : "a trace without an index", group);
+	report_note(running->report, text);
+	return false;
+}
+
 static int run_command(struct running *running)
 {
 	struct report *report = running->report;
 	const struct sheet *sheet = running->sheet;
-	const struct host host = {
-		.user = running, .say = take_message, .stop = report->survey.stop, .rows = take_rows
-	};
+	const struct host host = { .user = running,
+				   .say = take_message,
+				   .stop = report->survey.stop,
+				   .rows = take_rows,
+				   .lines = sheet->lines ? may_read : NULL };
 	struct host_words words = { .count = 0 };
 
 	host_word(&words, "--format=ndjson");
@@ -336,24 +356,6 @@ static int close_text(struct text *text)
 	return !text->out || fclose(text->out) ? -ENOMEM : 0;
 }
 
-static int leave_out(const struct running *running)
-{
-	char text[200];
-
-	snprintf(
-		text, sizeof(text),
-		"no index has what pfw %s %s shows, and this run is too large to read it whole each time",
-		running->sheet->command->name, running->sheet->word[0]);
-	report_note(running->report, text);
-	return CLI_OK;
-}
-
-/* Whether it takes all lines, and nobody asked for it. */
-static bool may_be_left_out(const struct report *report, const struct sheet *sheet)
-{
-	return sheet->lines && !(sheet->peak && report->peak);
-}
-
 static int make_sheet(struct report *report, const struct sheet *sheet)
 {
 	struct running running = { .report = report, .sheet = sheet };
@@ -361,9 +363,7 @@ static int make_sheet(struct report *report, const struct sheet *sheet)
 
 	running.error = open_text(&running.kinds);
 	if (open_text(&running.rows) == 0 && !running.error)
-		status = may_be_left_out(report, sheet) && report->events > REPORT_LINES
-				 ? leave_out(&running)
-				 : run_command(&running);
+		status = run_command(&running);
 	if (close_text(&running.kinds) | close_text(&running.rows))
 		running.error = -ENOMEM;
 	if (running.error && status <= CLI_PROBLEMS) {
@@ -396,7 +396,8 @@ int report_sheets(struct report *report)
 		int status = CLI_OK;
 
 		/* Markdown has no such table, or the command prints it. */
-		if (md && (sheets[i].of != OF_RUN || may_be_left_out(report, &sheets[i])))
+		if (md && (sheets[i].of != OF_RUN ||
+			   (sheets[i].lines && !(sheets[i].peak && report->peak))))
 			continue;
 		if (sheets[i].of == OF_RUN || report->against)
 			status = make_sheet(report, &sheets[i]);

@@ -54,6 +54,17 @@ int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *lin
 bool table_limits_threads(const struct table_options *options);
 bool table_asks_threads(const struct table_options *options);
 
+/* Whether rows or conditions by operator or args are asked for; what of these no index knows; whether only the
+ * kinds of work in steps are, with columns that they have. */
+bool table_asks_args(const struct table_options *options);
+const char *table_args_need_lines(const struct table_options *options);
+bool table_asks_step_kinds(const struct table_options *options);
+
+/* Add the rows of spans and of GPU work of a file by their args; 1, 0 or -ENOMEM, as the next.  Add a kind of
+ * work in a step: for struct pfw_table_step_rows. */
+int table_add_works(struct answer *answer, struct pfw_index *index);
+int table_add_kind(void *user, const struct pfw_table_kind_row *row);
+
 /* Add the time of the chosen threads of a file; the rows of its threads.  1; 0: its index is not enough;
  * -ENOMEM. */
 int table_add_extent(struct answer *answer, const struct pfw_summary *summary);

@@ -102,13 +102,15 @@ static double flops_ns(const struct pfw_average *row, const struct table_view *v
 	int64_t step = key_number(row, options, TABLE_STEP), ns = 0;
 
 	*devices = 1;
+	if (row->sums.flops <= 0)
+		return NAN;
 	if (step >= 0 && !options->by_name)
 		ns = pfw_steps_ns(options->wanted.steps, view->table->traces, (uint64_t)step,
 				  key_number(row, options, TABLE_RANK),
 				  key_number(row, options, TABLE_PID), devices);
 	else
 		ns = row->sums.device_ns ? row->sums.device_ns : row->sums.total_ns;
-	return row->sums.flops > 0 && ns > 0 ? (double)ns : NAN;
+	return ns > 0 ? (double)ns : NAN;
 }
 
 VALUE(speed)

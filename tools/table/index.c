@@ -17,12 +17,13 @@
 static const char *needed_by_steps(const struct table_options *options)
 {
 	for (unsigned i = 0; i < options->fields; i++) {
-		if (options->field[i] != TABLE_STEP && options->field[i] != TABLE_RANK)
+		if (options->field[i] != TABLE_STEP && options->field[i] != TABLE_RANK &&
+		    !table_asks_step_kinds(options))
 			return "--group-by step with another field";
 	}
 	if (options->plain || options->filtered || select_args_but_rank(&options->reach))
 		return "--group-by step with a condition other than --rank, or with --plain,";
-	return table_columns_ask_steps(options) ? "--group-by step with FLOP/s" : NULL;
+	return NULL;
 }
 
 const char *table_needs_lines(const struct table_options *options)
@@ -32,10 +33,11 @@ const char *table_needs_lines(const struct table_options *options)
 		[TABLE_STACK] = "--group-by stack",
 		[TABLE_LINE] = "--group-by line",
 		[TABLE_FNAME] = "--group-by fname with another field, or with --plain,",
-		[TABLE_OPERATOR] = "--group-by operator",
-		[TABLE_ARG... TABLE_ARG_LAST] = "--group-by args.KEY",
+		[TABLE_OPERATOR] = "--group-by operator with --plain",
+		[TABLE_ARG... TABLE_ARG_LAST] = "--group-by args.KEY with --plain",
 	};
-	struct pfw_select reach = options->reach;
+	bool args = table_asks_args(options);
+	struct pfw_select reach = options->reach, wanted = options->wanted;
 	enum pfw_index_order order;
 	const char *lacks;
 
@@ -53,14 +55,20 @@ const char *table_needs_lines(const struct table_options *options)
 	if (options->by_step)
 		return needed_by_steps(options);
 	for (unsigned i = 0; i < options->fields; i++) {
-		if (by[options->field[i]] && (options->field[i] != TABLE_SHAPE || options->plain))
+		bool shape = options->field[i] == TABLE_SHAPE && !options->plain;
+
+		if (by[options->field[i]] && !shape &&
+		    !(args && options->field[i] >= TABLE_OPERATOR))
 			return by[options->field[i]];
 	}
-	if (options->plain && table_asks_threads(options))
-		return "--plain of processes or threads";
+	if ((options->plain || args) && table_asks_threads(options))
+		return args ? "rows by args or operator of processes or threads"
+			    : "--plain of processes or threads";
+	lacks = args ? table_args_need_lines(options) : NULL;
 	reach.pid.count = reach.tid.count = 0;
-	lacks = select_args_need_lines(&reach);
-	return lacks ? lacks : select_args_need_lines(&options->wanted);
+	wanted.where_count = args ? 0 : wanted.where_count;
+	lacks = lacks ? lacks : select_args_need_lines(&reach);
+	return lacks ? lacks : select_args_need_lines(&wanted);
 }
 
 /* Whether a file takes part.  Of all conditions on what takes part, indexes know ranks only. */
@@ -280,6 +288,8 @@ static int add_step(void *user, const struct pfw_table_step_row *row)
 	struct pfw_tally sums = { 0 };
 	int64_t number;
 
+	if (row->section != PFW_TABLE_IO && table_asks_step_kinds(answer->options))
+		return 0; /* table_add_kind() adds them */
 	if (pfw_table_step_sums(row, &sums))
 		return -EBADMSG;
 	if (make_step_key(answer, row))
@@ -316,13 +326,21 @@ static int add_leaders(struct answer *answer, const struct pfw_trace_file *file,
 static int add_steps(struct answer *answer, struct pfw_index *index,
 		     const struct pfw_trace_file *file)
 {
-	struct pfw_table_step_rows rows = { .user = answer, .row = add_step };
+	bool kinds = table_asks_step_kinds(answer->options);
+	struct pfw_table_step_rows rows = { .user = answer,
+					    .row = add_step,
+					    .kind = kinds ? table_add_kind : NULL };
 	int error = pfw_table_steps_from_index(index, &rows);
 
 	answer->table->says |= rows.says;
 	if (error)
 		return error == -ENOMEM ? error
 					: table_lacks(answer, "a table of no step, or of so many");
+	if (kinds && rows.says & PFW_TABLE_SAYS_ARGS)
+		return table_lacks(answer, "args.kind of calls");
+	/* Without FLOPs nobody asks how long the steps took. */
+	if (rows.says & PFW_TABLE_SAYS_FLOPS && table_columns_ask_steps(answer->options))
+		return table_lacks(answer, "--group-by step with FLOP/s");
 	return add_leaders(answer, file, &rows);
 }
 
@@ -368,7 +386,8 @@ static int add_file(struct answer *answer, struct pfw_indexes_ahead *ahead, size
 	else if (answered > 0 && answer->options->by_step)
 		answered = add_steps(answer, index, file);
 	else if (answered > 0 && answer->nests)
-		answered = add_nested(answer, index);
+		answered = table_asks_args(answer->options) ? table_add_works(answer, index)
+							    : add_nested(answer, index);
 	pfw_index_close(index);
 	return answered;
 }

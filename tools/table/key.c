@@ -90,8 +90,8 @@ static int add(struct pfw_table_key *key, enum table_field field,
 		return pfw_table_key_text(key, key->field,
 					  table_process_command(options->processes, rank, entry,
 								key->field, PFW_TABLE_TEXT_MAX));
-	case TABLE_OPERATOR: /* of GPU work it is known later */
-		return pfw_table_key_text(key, "", 0);
+	case TABLE_OPERATOR: /* of GPU work in a line it is known later */
+		return pfw_table_key_slice(key, &line->owner);
 	case TABLE_RANK:
 		return rank < 0 ? pfw_table_key_text(key, "", 0) : pfw_table_key_number(key, rank);
 	case TABLE_STEP:

@@ -64,16 +64,9 @@ static bool same_name(void *user, uint32_t a, uint32_t b)
 	return bytes == other_bytes && memcmp(name, other_name, bytes) == 0;
 }
 
-static void add_launcher(void *user, uint32_t process, uint64_t launcher, uint32_t group)
-{
-	const struct nest *nest = user;
-
-	table_works_launcher(&nest->of->works, process, launcher, group);
-}
-
 /* The row of a piece of GPU work: that of its group, with the name of the operator.  Or -ENOMEM. */
 static int64_t row_of_work(const struct nest *nest, struct pfw_table_key *key,
-			   const struct table_work *work)
+			   const struct table_work *work, uint32_t owner)
 {
 	const struct table_options *options = nest->of->options;
 	struct pfw_averages *rows = &nest->of->table->rows;
@@ -89,8 +82,8 @@ static int64_t row_of_work(const struct nest *nest, struct pfw_table_key *key,
 		const char *text = table_text(row, i, &bytes);
 
 		if (i < options->fields && options->field[i] == TABLE_OPERATOR &&
-		    work->launcher != PFW_NO_GROUP) {
-			from = &rows->row[row_of(nest, work->launcher)];
+		    owner != PFW_NO_GROUP) {
+			from = &rows->row[row_of(nest, owner)];
 			text = name_of(options, from, &bytes);
 		}
 		error = pfw_table_key_text(key, text, bytes);
@@ -104,13 +97,19 @@ static int add_works(const struct nest *nest)
 	const struct table_work *work = nest->of->works.work.at;
 	size_t count = nest->of->works.work.bytes / sizeof(*work);
 	struct pfw_averages *rows = &nest->of->table->rows;
+	struct pfw_launches_hint hint = { { 0 } };
 	struct pfw_table_key key;
 	int64_t number = pfw_table_key_init(&key);
 
 	for (size_t i = 0; i < count && number >= 0; i++) {
+		const struct pfw_launch launch = { .launcher = work[i].launcher,
+						   .otherwise = work[i].otherwise,
+						   .process = work[i].process };
+
 		if (table_section(&rows->row[row_of(nest, work[i].group)]) == PFW_TABLE_HIDDEN)
 			continue;
-		number = row_of_work(nest, &key, &work[i]);
+		number = row_of_work(nest, &key, &work[i],
+				     pfw_nesting_taker(nest->of->nesting, &launch, &hint));
 		if (number >= 0)
 			pfw_tally_device(&rows->row[number].sums, work[i].start_ns, work[i].dur_ns);
 	}
@@ -121,11 +120,7 @@ static int add_works(const struct nest *nest)
 static int nest_spans(struct table_pass *of)
 {
 	struct nest nest = { .of = of, .rows = of->table->rows.count };
-	struct pfw_nesting_user user = { .user = &nest,
-					 .span = add_nested,
-					 .same = same_name,
-					 .launcher = of->options->by_operator ? add_launcher
-									      : NULL };
+	struct pfw_nesting_user user = { .user = &nest, .span = add_nested, .same = same_name };
 	unsigned jobs = of->jobs;
 	uint64_t too_deep = 0;
 	int error;
@@ -136,7 +131,6 @@ static int nest_spans(struct table_pass *of)
 	nest.sums = calloc((size_t)jobs * nest.rows + 1, sizeof(*nest.sums));
 	if (!nest.sums)
 		return -ENOMEM;
-	table_works_sort(&of->works);
 	error = pfw_nesting_run(of->nesting, &user, jobs, &too_deep);
 	for (size_t i = 0; i < (size_t)jobs * nest.rows; i++)
 		pfw_tally_merge(&of->table->rows.row[i % nest.rows].sums, &nest.sums[i]);

@@ -67,32 +67,25 @@ struct table_plan {
 /* GPU work whose row has the operator that launched it: kept until all operators are known. */
 struct table_work {
 	int64_t start_ns, dur_ns;
-	uint32_t group;	   /* of its row without the operator */
-	uint32_t launcher; /* the group of the operator, or PFW_NO_GROUP */
-	uint8_t named;	   /* 0: none found yet; 1: found; 2: the launcher of last resort */
+	uint64_t launcher, otherwise;
+	uint32_t process;
+	uint32_t group; /* of its row without the operator */
 };
 
 struct table_works {
-	struct pfw_spill work,
-		names; /* struct table_work each; the ids of launchers that they name */
+	struct pfw_spill work; /* struct table_work each */
 	struct pfw_spill_budget budget;
 };
 
-#define TABLE_WORKS_EMPTY                                                      \
-	(struct table_works)                                                   \
-	{                                                                      \
-		.work = PFW_SPILL_EMPTY, .names = PFW_SPILL_EMPTY, .budget = { \
-			.bytes = TABLE_MEMORY                                  \
-		}                                                              \
+#define TABLE_WORKS_EMPTY                                                   \
+	(struct table_works)                                                \
+	{                                                                   \
+		.work = PFW_SPILL_EMPTY, .budget = {.bytes = TABLE_MEMORY } \
 	}
 
-/* Keep one; then sort them, before launchers come; then take a launcher: see struct pfw_nesting_user.
- * Errors: as pfw_spill_add(). */
+/* Keep one.  Errors: as pfw_spill_add(). */
 int table_works_add(struct table_works *works, const struct pfw_table_launch *launch,
 		    struct pfw_nesting *nesting);
-void table_works_sort(struct table_works *works);
-void table_works_launcher(struct table_works *works, uint32_t process, uint64_t launcher,
-			  uint32_t group);
 void table_works_release(struct table_works *works);
 
 struct table_pass {

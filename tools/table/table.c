@@ -11,6 +11,7 @@
 #include "store/traces/ranks.h"
 #include "table/columns.h"
 #include "table/pass.h"
+#include "ui/host.h"
 
 enum { SORT_BY = 256, GROUP_BY, COLUMNS, PEAK, TOP_LEVEL, NAME_WIDTH, NO_HEAD };
 
@@ -252,6 +253,8 @@ static int fill(struct table *table, struct table_options *options, struct surve
 		lacks = table->lacks;
 	if (survey_lacks(options->survey, input, lacks ? lacks : "a trace without an index"))
 		return CLI_USAGE;
+	if (cli_host && cli_host->lines && !cli_host->lines(cli_host->user, lacks))
+		return CLI_OK;
 	options->survey->lacks = options->survey->no_index ? NULL : lacks;
 	/* Before the indexes are asked for other lines: each time the blocks are found anew. */
 	if (of_processes && !options->processes)

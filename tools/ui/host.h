@@ -16,6 +16,9 @@ struct host {
 	const _Atomic bool *stop;
 	/* The rows of grid_print(), instead of standard output. */
 	void (*rows)(void *user, const struct grid *grid, const char *section);
+	/* Whether `pfw table` may read all lines for something that is in no index, or else has no rows; NULL: it
+	 * may. */
+	bool (*lines)(void *user, const char *lacks);
 };
 
 /* The host of the command that this thread works for; NULL: the process is the command's. */

@@ -46,6 +46,10 @@ bool pfw_expr_wants_meta(const struct pfw_expr *expr);
 /* Whether it mentions args.fname. */
 bool pfw_expr_asks_fname(const struct pfw_expr *expr);
 
+/* Whether it mentions no field but cat, and only args whose keys are `known`. */
+struct pfw_slice;
+bool pfw_expr_asks_only(const struct pfw_expr *expr, bool (*known)(const struct pfw_slice *key));
+
 /* The state of one thread (regular expressions, text buffers); NULL: no memory.  `expr` and
  * `fnames` (may be NULL) must outlive it. */
 struct pfw_expr_state;

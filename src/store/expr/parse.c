@@ -437,6 +437,26 @@ bool pfw_expr_wants_meta(const struct pfw_expr *expr)
 	return expr->meta;
 }
 
+bool pfw_expr_asks_only(const struct pfw_expr *expr, bool (*known)(const struct pfw_slice *key))
+{
+	for (uint32_t i = 0; i < expr->count; i++) {
+		const struct pfw_node *node = &expr->node[i];
+
+		if (node->kind == PFW_NODE_NS ||
+		    (node->kind == PFW_NODE_FIELD && node->field != PFW_FIELD_CAT))
+			return false;
+	}
+	for (uint32_t i = 0; i < expr->path_count; i++) {
+		const struct pfw_expr_path *path = &expr->path[i];
+		const struct pfw_slice key = { .at = path->keys, .bytes = strlen(path->keys) };
+
+		/* One of several keys is in an object inside. */
+		if (path->keys[key.bytes + 1] || !known(&key))
+			return false;
+	}
+	return true;
+}
+
 bool pfw_expr_asks_fname(const struct pfw_expr *expr)
 {
 	for (uint32_t i = 0; i < expr->path_count; i++) {

@@ -132,14 +132,26 @@ int pfw_launches_settle(struct pfw_launches *launches, struct pfw_spill_budget *
 }
 
 int64_t pfw_launches_take(struct pfw_launches *launches, uint32_t process, uint64_t launcher,
-			  struct pfw_launches_hint *hint)
+			  uint32_t group, struct pfw_launches_hint *hint)
 {
 	struct pfw_launch *found = find(launches, process, launcher, hint);
 	int64_t ns;
 
-	if (!found)
+	if (!found || found->taken)
 		return 0;
 	ns = found->ns;
 	found->ns = 0;
+	found->taken = true;
+	found->group = group;
 	return ns;
+}
+
+uint32_t pfw_launches_taker(const struct pfw_launches *launches, const struct pfw_launch *launch,
+			    uint32_t none, struct pfw_launches_hint *hint)
+{
+	const struct pfw_launch *found = find(launches, launch->process, launch->launcher, hint);
+
+	if ((!found || !found->taken) && launch->otherwise)
+		found = find(launches, launch->process, launch->otherwise, hint);
+	return found && found->taken ? found->group : none;
 }

@@ -34,7 +34,8 @@ struct pfw_launch {
 	uint64_t otherwise; /* the launcher if `launcher` is not in the trace; 0: none */
 	int64_t ns;	    /* time on the device */
 	uint32_t process;
-	uint32_t seen;
+	uint32_t group; /* of the span whose work it is, once that is known */
+	bool seen, taken;
 };
 
 struct pfw_launches {
@@ -69,6 +70,11 @@ void pfw_launches_see(struct pfw_launches *launches, uint32_t process, uint64_t 
 int pfw_launches_settle(struct pfw_launches *launches, struct pfw_spill_budget *budget);
 
 /* The device time of a launcher, only once: a runtime call and the driver call inside it have the
- * same correlation. */
+ * same correlation.  The work is that of a span of this group. */
 int64_t pfw_launches_take(struct pfw_launches *launches, uint32_t process, uint64_t launcher,
-			  struct pfw_launches_hint *hint);
+			  uint32_t group, struct pfw_launches_hint *hint);
+
+/* The group of the span whose work it is, or `none`: of the work of a launcher, or, if no span has that one,
+ * of `otherwise`. */
+uint32_t pfw_launches_taker(const struct pfw_launches *launches, const struct pfw_launch *launch,
+			    uint32_t none, struct pfw_launches_hint *hint);

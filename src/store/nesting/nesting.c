@@ -271,3 +271,9 @@ int pfw_nesting_run(struct pfw_nesting *nesting, const struct pfw_nesting_user *
 	*too_deep = run.too_deep;
 	return run.error;
 }
+
+uint32_t pfw_nesting_taker(const struct pfw_nesting *nesting, const struct pfw_launch *launch,
+			   struct pfw_launches_hint *hint)
+{
+	return pfw_launches_taker(&nesting->launches, launch, PFW_NO_GROUP, hint);
+}

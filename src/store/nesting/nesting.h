@@ -77,9 +77,6 @@ struct pfw_nesting_user {
 	void (*span)(void *user, unsigned worker, const struct pfw_nested *nested);
 	/* Whether the spans of two groups have the same name. */
 	bool (*same)(void *user, uint32_t a, uint32_t b);
-	/* NULL, or each span that has a launcher, with the group of the span whose GPU work its work is: itself,
-	 * of a call the span around it, or PFW_NO_GROUP.  All of a process come from one thread. */
-	void (*launcher)(void *user, uint32_t process, uint64_t launcher, uint32_t group);
 };
 
 #define PFW_NO_GROUP UINT32_MAX
@@ -88,3 +85,8 @@ struct pfw_nesting_user {
  * number of spans deeper than PFW_NESTING_DEPTH. */
 int pfw_nesting_run(struct pfw_nesting *nesting, const struct pfw_nesting_user *user, unsigned jobs,
 		    uint64_t *too_deep);
+
+/* After that: the group of the span whose work a piece of GPU work is, by its process and its launchers: the
+ * launcher itself, of a call the span around it, or PFW_NO_GROUP.  Work comes best in order. */
+uint32_t pfw_nesting_taker(const struct pfw_nesting *nesting, const struct pfw_launch *launch,
+			   struct pfw_launches_hint *hint);

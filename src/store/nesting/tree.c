@@ -70,6 +70,16 @@ static void join_parent(const struct pfw_tree *tree, struct pfw_tree_frame *pare
 	pfw_saturate_sum(&parent->sums.device_memory, nested->extra.device_memory);
 }
 
+/* The group of the innermost open span that is no call, of `frame` and those around it. */
+static uint32_t worker_of(const struct pfw_tree *tree, const struct pfw_tree_frame *frame)
+{
+	for (; frame >= tree->frame; frame--) {
+		if (pfw_launcher_kind(frame->nested.span.launcher) != PFW_LAUNCHER_CALL)
+			return frame->nested.span.group;
+	}
+	return PFW_NO_GROUP;
+}
+
 /*
  * Take the GPU work that the span itself launched.  The work of a runtime call goes to its caller.
  */
@@ -81,22 +91,12 @@ static void take_launched(struct pfw_tree *tree, struct pfw_tree_frame *frame,
 	if (tree->launches->kinds[pfw_launcher_kind(launcher)])
 		pfw_saturate_sum(&frame->sums.launched_ns,
 				 pfw_launches_take(tree->launches, tree->process, launcher,
-						   &tree->hint));
+						   worker_of(tree, frame), &tree->hint));
 	if (pfw_launcher_kind(launcher) != PFW_LAUNCHER_CALL)
 		return;
 	if (parent)
 		pfw_saturate_sum(&parent->sums.launched_ns, frame->sums.launched_ns);
 	frame->sums.launched_ns = 0;
-}
-
-/* The group of the innermost open span that is no call, of `frame` and those around it. */
-static uint32_t worker_of(const struct pfw_tree *tree, const struct pfw_tree_frame *frame)
-{
-	for (; frame >= tree->frame; frame--) {
-		if (pfw_launcher_kind(frame->nested.span.launcher) != PFW_LAUNCHER_CALL)
-			return frame->nested.span.group;
-	}
-	return PFW_NO_GROUP;
 }
 
 static void close_span(struct pfw_tree *tree)
@@ -106,9 +106,6 @@ static void close_span(struct pfw_tree *tree)
 	struct pfw_nested *nested = &frame->nested;
 
 	take_launched(tree, frame, parent);
-	if (tree->user->launcher && nested->span.launcher)
-		tree->user->launcher(tree->user->user, tree->process, nested->span.launcher,
-				     worker_of(tree, frame));
 	if (frame->held)
 		frame->sums = frame->child_sums;
 	nested->self_ns = pfw_saturate_sub(nested->span.dur_ns, frame->sums.ns);

@@ -30,6 +30,8 @@ struct pfw_table_by_step {
 	size_t sums, steps, sum_room, step_room;
 	struct pfw_steps *found;
 	struct pfw_averages rows;
+	struct pfw_table_by_arg *by_arg;
+	const struct pfw_averages *all; /* rows of events, for their kinds */
 	bool followers; /* some event takes its step from another process, or would if that had one */
 	bool any;	/* there are steps, or lines that say one */
 	bool none;
@@ -109,7 +111,7 @@ void pfw_table_by_step_free(struct pfw_table_by_step *by_step)
 }
 
 static int take_events(struct pfw_table_by_step *by_step, const struct pfw_table_events *events,
-		       struct pfw_nesting *nesting)
+		       const struct pfw_averages *rows, struct pfw_nesting *nesting)
 {
 	size_t bytes = events->events * sizeof(struct pfw_table_event);
 	int error = pfw_spill_reserve(&by_step->event, bytes, &by_step->budget);
@@ -124,15 +126,17 @@ static int take_events(struct pfw_table_by_step *by_step, const struct pfw_table
 		if (!i || events->event[i].process != events->event[i - 1].process)
 			process = pfw_nesting_process(nesting, event[i].process);
 		event[i].process = (uint64_t)process;
+		if (event[i].section == PFW_TABLE_COMPUTE)
+			event[i].bytes = rows->row[event[i].bytes].merged;
 	}
 	by_step->event.bytes += bytes;
 	return process < 0 ? (int)process : 0;
 }
 
 int pfw_table_by_step_take(struct pfw_table_by_step *by_step, const struct pfw_table_events *events,
-			   struct pfw_nesting *nesting)
+			   const struct pfw_averages *rows, struct pfw_nesting *nesting)
 {
-	int error = take_events(by_step, events, nesting);
+	int error = take_events(by_step, events, rows, nesting);
 
 	by_step->any |= events->said || events->steps;
 	for (size_t i = 0; i < events->sums && !error; i++) {
@@ -240,6 +244,16 @@ static int add_call(struct pfw_table_by_step *by_step, const struct pfw_table_ca
 	return row ? pfw_table_add_call(row, call, true, true) : -ENOMEM;
 }
 
+/* The sums of the kind of an event in the step of a row, or NULL. */
+static struct pfw_tally *kind_of(struct pfw_table_by_step *by_step, const struct pfw_average *of,
+				 uint32_t row)
+{
+	uint64_t step;
+
+	memcpy(&step, of->key + 2, sizeof(step));
+	return pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, step + 1);
+}
+
 static int add_event(struct pfw_table_by_step *by_step, const struct pfw_table_event *event)
 {
 	const struct pfw_table_call call = { .start_ns = event->start_ns,
@@ -248,6 +262,7 @@ static int add_event(struct pfw_table_by_step *by_step, const struct pfw_table_e
 					     .calls = 1,
 					     .transfers = event->transfer };
 	struct pfw_average *row;
+	struct pfw_tally *kind;
 
 	if (event->section == PFW_TABLE_IO)
 		return add_call(by_step, &call, event->process, event->said);
@@ -257,9 +272,20 @@ static int add_event(struct pfw_table_by_step *by_step, const struct pfw_table_e
 					       .process = event->process,
 					       .ts_ns = event->start_ns,
 					       .said = event->said });
-	if (row)
-		pfw_tally_device(&row->sums, event->start_ns, event->dur_ns);
-	return row ? 0 : -ENOMEM;
+	if (!row)
+		return -ENOMEM;
+	pfw_tally_device(&row->sums, event->start_ns, event->dur_ns);
+	kind = kind_of(by_step, row, (uint32_t)event->bytes);
+	if (kind)
+		pfw_tally_device(kind, event->start_ns, event->dur_ns);
+	return 0;
+}
+
+void pfw_table_by_step_kinds(struct pfw_table_by_step *by_step, struct pfw_table_by_arg *by_arg,
+			     const struct pfw_averages *rows)
+{
+	by_step->by_arg = by_arg;
+	by_step->all = rows;
 }
 
 int pfw_table_by_step_begin(struct pfw_table_by_step *by_step)
@@ -285,6 +311,7 @@ void pfw_table_by_step_span(struct pfw_table_by_step *by_step, const struct pfw_
 {
 	const struct pfw_span *span = &nested->span;
 	struct pfw_average *row = NULL;
+	struct pfw_tally *kind;
 
 	if (by_step->none)
 		return;
@@ -293,10 +320,13 @@ void pfw_table_by_step_span(struct pfw_table_by_step *by_step, const struct pfw_
 						       .process = nested->process,
 						       .ts_ns = span->start_ns,
 						       .said = span->note });
-	if (row)
-		pfw_tally_nested(&row->sums, nested);
-	else
-		by_step->none = true;
+	by_step->none |= !row;
+	if (!row)
+		return;
+	pfw_tally_nested(&row->sums, nested);
+	kind = kind_of(by_step, row, span->group);
+	if (kind)
+		pfw_tally_nested(kind, nested);
 }
 
 /* ---- the index's row ---- */
@@ -346,7 +376,7 @@ int pfw_table_by_step_put(const struct pfw_table_by_step *by_step, unsigned says
 {
 	uint64_t head[3] = { says, by_step->followers };
 	uint32_t count = by_step->rows.count;
-	struct pfw_blob sums = { 0 };
+	struct pfw_blob sums = { 0 }, kinds = { 0 };
 	struct place *place;
 	int error;
 
@@ -361,6 +391,9 @@ int pfw_table_by_step_put(const struct pfw_table_by_step *by_step, unsigned says
 	qsort(place, count, sizeof(*place), compare_places);
 	head[2] = pfw_steps_leaders(by_step->found, 0);
 	error = pfw_blob_put(data, head, 3);
+	error = error ? error : pfw_table_by_arg_put_kinds(by_step->by_arg, &kinds);
+	error = error ? error : pfw_table_put_text(data, (const char *)kinds.data, kinds.bytes);
+	pfw_blob_free(&kinds);
 	for (uint32_t i = 0; i < count && !error; i++)
 		error = put_place(data, &place[i], &sums);
 	free(place);

@@ -8,11 +8,13 @@
 #include "store/index/db.h"
 #include "store/pass/steps.h"
 #include "store/sys/spill.h"
+#include "store/table/by_arg.h"
 #include "store/table/line.h"
 
 /* A call, or GPU work: one of millions, so it is small. */
 struct pfw_table_event {
-	int64_t start_ns, dur_ns, bytes;
+	int64_t start_ns, dur_ns;
+	int64_t bytes;	  /* of GPU work: its row */
 	uint64_t process; /* of its entry; of a file, its number */
 	uint32_t said;	  /* as span->note */
 	uint8_t section, device;
@@ -50,10 +52,14 @@ struct pfw_table_by_step;
 struct pfw_table_by_step *pfw_table_by_step_create(void);
 void pfw_table_by_step_free(struct pfw_table_by_step *by_step);
 
-/* Keep the events and steps of the next block; `nesting` numbers the processes.  0, or as
- * pfw_spill_add(). */
+/* Keep the events and steps of the next block, whose rows were merged; `nesting` numbers the processes.  0,
+ * or as pfw_spill_add(). */
 int pfw_table_by_step_take(struct pfw_table_by_step *by_step, const struct pfw_table_events *events,
-			   struct pfw_nesting *nesting);
+			   const struct pfw_averages *rows, struct pfw_nesting *nesting);
+
+/* Before the next: where kinds are added up, of events of these rows. */
+void pfw_table_by_step_kinds(struct pfw_table_by_step *by_step, struct pfw_table_by_arg *by_arg,
+			     const struct pfw_averages *rows);
 
 /* After the last block: add all events to the rows of their steps; then each span that counts. */
 int pfw_table_by_step_begin(struct pfw_table_by_step *by_step);

@@ -13,6 +13,7 @@
 #include "store/kit/hash.h"
 #include "store/line/io.h"
 #include "store/summary/summary.h"
+#include "store/table/by_arg.h"
 #include "store/table/by_step.h"
 #include "store/table/by_thread.h"
 #include "store/table/code.h"
@@ -23,9 +24,6 @@
 #define ROWS_MAX 65536u
 /* Spans that take more go to temporary files. */
 #define MEMORY (16u << 20)
-
-/* The fields of a key. */
-enum { NAME, CAT, SHAPE, FIELDS };
 
 /* A name of the block's summary. */
 struct named {
@@ -54,6 +52,9 @@ struct block {
 	struct pfw_table_spans spans;
 	struct pfw_table_events events;
 	struct pfw_table_by_thread by_thread; /* of GPU work */
+	struct pfw_table_works works;
+	struct pfw_text_ids kinds; /* what args.kind says */
+	uint32_t recent_kind[8];   /* some of these, plus 1 */
 	unsigned says;
 };
 
@@ -62,6 +63,7 @@ struct file {
 	struct pfw_nesting *nesting;
 	struct pfw_table_by_step *by_step;
 	struct pfw_table_by_thread by_thread;
+	struct pfw_table_by_arg *by_arg;
 	/* Of each thread of the nesting, by process and tid: its lane. */
 	struct pfw_pair_ids threads;
 	uint32_t *lane;
@@ -87,6 +89,8 @@ static void free_block(void *user)
 	pfw_table_spans_release(&block->spans);
 	pfw_table_events_release(&block->events);
 	pfw_table_by_thread_release(&block->by_thread);
+	pfw_table_works_release(&block->works);
+	pfw_text_ids_release(&block->kinds);
 	free(block);
 }
 
@@ -111,6 +115,9 @@ static void clear_block(void *user)
 		memset(block->named, 0, block->named_room * sizeof(*block->named));
 	pfw_table_spans_clear(&block->spans);
 	pfw_table_by_thread_clear(&block->by_thread);
+	pfw_table_works_clear(&block->works);
+	pfw_text_ids_clear(&block->kinds);
+	memset(block->recent_kind, 0, sizeof(block->recent_kind));
 	block->events.events = block->events.sums = block->events.steps = 0;
 	block->events.said = false;
 	block->says = 0;
@@ -123,21 +130,34 @@ static int make_key(struct pfw_table_key *key, const struct pfw_table_line *line
 	pfw_table_key_begin(key, line);
 	error = pfw_table_key_name(key, line);
 	error = error ? error : pfw_table_key_slice(key, &line->cat);
-	return error ? error : pfw_table_key_shapes(key, line);
+	error = error ? error : pfw_table_key_shapes(key, line);
+	return error ? error : pfw_table_key_slice(key, &line->kind);
 }
 
-static uint32_t kind_of(const struct pfw_table_line *line)
+/* What kinds of rows have in common; 0: no number is left for the text of the kind, or no memory. */
+static uint32_t kind_of(struct block *block, const struct pfw_table_line *line)
 {
-	return (uint32_t)line->section << 16 | (uint32_t)(line->device & 255) << 8 |
+	const struct pfw_slice *kind = &line->kind;
+	uint32_t *recent = &block->recent_kind[kind->bytes % 8];
+	const struct pfw_text_id *last = *recent ? &block->kinds.name[*recent - 1] : NULL;
+	int64_t number;
+
+	if (!last || last->bytes != kind->bytes || memcmp(last->text, kind->at, kind->bytes) != 0) {
+		number = pfw_text_ids_of(&block->kinds, 0, kind->at ? kind->at : "", kind->bytes);
+		if (number < 0 || number >= UINT16_MAX)
+			return 0;
+		*recent = (uint32_t)number + 1;
+	}
+	return *recent << 16 | (uint32_t)line->section << 12 | (uint32_t)(line->device & 255) << 4 |
 	       (uint32_t)line->shapes_text << 1 | line->annotation;
 }
 
 /* The cell of a line.  NULL: its shapes are too long. */
 static struct cached *cached_of(struct block *block, const struct pfw_table_line *line,
-				uint32_t name)
+				uint32_t name, uint32_t kind)
 {
 	const struct pfw_slice *shapes = &line->shapes;
-	uint32_t hash = name * 31 + kind_of(line) * 7;
+	uint32_t hash = name * 31 + (kind ^ kind >> 16) * 7;
 
 	if (shapes->bytes > sizeof(block->cached[0].shapes))
 		return NULL;
@@ -145,9 +165,10 @@ static struct cached *cached_of(struct block *block, const struct pfw_table_line
 	return &block->cached[hash % CELLS];
 }
 
-static bool is_cached(const struct cached *cached, const struct pfw_table_line *line, uint32_t name)
+static bool is_cached(const struct cached *cached, const struct pfw_table_line *line, uint32_t name,
+		      uint32_t kind)
 {
-	return cached->row && cached->name == name && cached->kind == kind_of(line) &&
+	return cached->row && cached->name == name && cached->kind == kind &&
 	       cached->shapes_bytes == line->shapes.bytes &&
 	       memcmp(cached->shapes, line->shapes.at, line->shapes.bytes) == 0;
 }
@@ -155,23 +176,24 @@ static bool is_cached(const struct cached *cached, const struct pfw_table_line *
 /* The row of a line, or -ENOMEM; name: its row in the summary, which has 0 for several names. */
 static int64_t row_of(struct block *block, const struct pfw_table_line *line, uint32_t name)
 {
-	struct named *named = name && !line->shapes.at ? &block->named[name] : NULL;
-	struct cached *cached = name && !named ? cached_of(block, line, name) : NULL;
+	uint32_t kind = name ? kind_of(block, line) : 0;
+	struct named *named = kind && !line->shapes.at ? &block->named[name] : NULL;
+	struct cached *cached = kind && !named ? cached_of(block, line, name, kind) : NULL;
 	int64_t row;
 
-	if (named && named->row && named->kind == kind_of(line))
+	if (named && named->row && named->kind == kind)
 		return named->row - 1;
-	if (cached && is_cached(cached, line, name))
+	if (cached && is_cached(cached, line, name, kind))
 		return cached->row - 1;
 	if (make_key(&block->key, line))
 		return -ENOMEM;
 	row = pfw_averages_row(&block->rows, block->key.text, block->key.bytes);
 	if (row >= 0 && named) {
 		named->row = (uint32_t)row + 1;
-		named->kind = kind_of(line);
+		named->kind = kind;
 	} else if (row >= 0 && cached) {
 		*cached = (struct cached){ .row = (uint32_t)row + 1,
-					   .kind = kind_of(line),
+					   .kind = kind,
 					   .name = name,
 					   .shapes_bytes = (uint32_t)line->shapes.bytes };
 		memcpy(cached->shapes, line->shapes.at, line->shapes.bytes);
@@ -191,6 +213,7 @@ static int add_work(struct block *block, const struct pfw_entry *entry,
 	return pfw_table_events_add(&block->events,
 				    &(struct pfw_table_event){ .start_ns = line->start_ns,
 							       .dur_ns = line->dur_ns,
+							       .bytes = row,
 							       .process = entry->process,
 							       .said = line->said,
 							       .section = PFW_TABLE_COMPUTE,
@@ -215,8 +238,11 @@ static int add_compute(struct block *block, const struct pfw_entry *entry,
 			block->spans.thread[block->spans.last].lane = (uint32_t)lane;
 		return error;
 	}
-	if (line->section == PFW_TABLE_COMPUTE)
+	if (line->section == PFW_TABLE_COMPUTE) {
 		error = add_work(block, entry, line, (uint32_t)row, (uint32_t)lane);
+		error = error ? error
+			      : pfw_table_works_add(&block->works, entry, line, (uint32_t)row);
+	}
 	return error || !line->launched_by
 		       ? error
 		       : pfw_table_spans_launch(&block->spans, entry, line, (uint32_t)row);
@@ -262,6 +288,7 @@ static int add_call(struct block *block, const struct pfw_entry *entry,
 
 	if (!pfw_table_line_times(&line, entry))
 		return 0;
+	block->says |= pfw_table_call_says_args(entry) ? PFW_TABLE_SAYS_ARGS : 0u;
 	return pfw_table_events_add(
 		&block->events, &(struct pfw_table_event){ .start_ns = line.start_ns,
 							   .dur_ns = line.dur_ns,
@@ -310,6 +337,7 @@ static void free_file(void *user)
 	pfw_nesting_free(file->nesting);
 	pfw_table_by_step_free(file->by_step);
 	pfw_table_by_thread_release(&file->by_thread);
+	pfw_table_by_arg_free(file->by_arg);
 	pfw_pair_ids_release(&file->threads);
 	free(file->lane);
 	free(file);
@@ -322,8 +350,9 @@ static void *create_file(void)
 	if (file) {
 		file->nesting = pfw_nesting_create(MEMORY);
 		file->by_step = pfw_table_by_step_create();
+		file->by_arg = pfw_table_by_arg_create();
 	}
-	if (file && file->nesting && file->by_step)
+	if (file && file->nesting && file->by_step && file->by_arg)
 		return file;
 	free_file(file);
 	return NULL;
@@ -334,8 +363,10 @@ static int give_up(struct file *file)
 	pfw_averages_release(&file->rows);
 	pfw_nesting_free(file->nesting);
 	pfw_table_by_step_free(file->by_step);
+	pfw_table_by_arg_free(file->by_arg);
 	file->nesting = NULL;
 	file->by_step = NULL;
+	file->by_arg = NULL;
 	file->none = true;
 	return 0;
 }
@@ -382,7 +413,11 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 	}
 	error = pfw_table_spans_keep(&block->spans, file->nesting);
 	if (!error)
-		error = pfw_table_by_step_take(file->by_step, &block->events, file->nesting);
+		error = pfw_table_by_step_take(file->by_step, &block->events, &block->rows,
+					       file->nesting);
+	if (!error)
+		error = pfw_table_by_arg_take(file->by_arg, &block->works, &block->rows,
+					      file->nesting);
 	/* Without room for the spans the trace gets the rest of its index. */
 	return file->rows.count > ROWS_MAX || (error && error != -ENOMEM) ? give_up(file) : error;
 }
@@ -427,8 +462,9 @@ static bool same_name(void *user, uint32_t a, uint32_t b)
 {
 	const struct pfw_averages *rows = &((const struct file *)user)->rows;
 	size_t bytes, other_bytes;
-	const char *name = pfw_table_key_field(rows->row[a].key, NAME, &bytes);
-	const char *other = pfw_table_key_field(rows->row[b].key, NAME, &other_bytes);
+	const char *name = pfw_table_key_field(rows->row[a].key, PFW_TABLE_INDEX_NAME, &bytes);
+	const char *other =
+		pfw_table_key_field(rows->row[b].key, PFW_TABLE_INDEX_NAME, &other_bytes);
 
 	return bytes == other_bytes && memcmp(name, other, bytes) == 0;
 }
@@ -438,7 +474,7 @@ static int put_row(struct pfw_blob *blob, const struct pfw_average *row)
 	const uint64_t head[] = { (uint8_t)row->key[1], (uint8_t)row->key[2] };
 	int error = pfw_blob_put(blob, head, 2);
 
-	for (unsigned i = 0; i < FIELDS && !error; i++) {
+	for (unsigned i = 0; i < PFW_TABLE_INDEX_FIELDS && !error; i++) {
 		size_t bytes;
 		const char *text = pfw_table_key_field(row->key, i, &bytes);
 
@@ -454,8 +490,10 @@ static int nest(struct file *file)
 					       .span = add_nested,
 					       .same = same_name };
 	uint64_t too_deep = 0;
-	int error = pfw_table_by_step_begin(file->by_step);
+	int error;
 
+	pfw_table_by_step_kinds(file->by_step, file->by_arg, &file->rows);
+	error = pfw_table_by_step_begin(file->by_step);
 	error = error ? error : pfw_nesting_run(file->nesting, &user, 1, &too_deep);
 	/* Spans that lie too deep are reported by whoever reads the lines. */
 	if (!too_deep && (!error || error == -ENOMEM))
@@ -463,11 +501,11 @@ static int nest(struct file *file)
 	return give_up(file);
 }
 
-/* The rows after their length, then what threads add to them. */
+/* The rows after their length, GPU work by its args after its length, then what threads add to the rows. */
 static int put_rows(const struct file *file, struct pfw_blob *data)
 {
 	uint32_t *number = calloc((size_t)file->rows.count + 1, sizeof(*number)), count = 0;
-	struct pfw_blob rows = { 0 };
+	struct pfw_blob rows = { 0 }, works = { 0 };
 	int error = number ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < file->rows.count && !error; i++) {
@@ -477,7 +515,12 @@ static int put_rows(const struct file *file, struct pfw_blob *data)
 		error = put_row(&rows, &file->rows.row[i]);
 	}
 	error = error ? error : pfw_table_put_text(data, (const char *)rows.data, rows.bytes);
+	if (!error)
+		error = pfw_table_by_arg_put(file->by_arg, file->nesting, &file->rows, number,
+					     &works);
+	error = error ? error : pfw_table_put_text(data, (const char *)works.data, works.bytes);
 	error = error ? error : pfw_table_by_thread_put(&file->by_thread, number, data);
+	pfw_blob_free(&works);
 	pfw_blob_free(&rows);
 	free(number);
 	return error;
@@ -519,7 +562,7 @@ static int more(void *user, struct pfw_blob *data)
 const struct pfw_index_kind pfw_table_kind = {
 	.name = "table",
 	.number = 3,
-	.version = 3,
+	.version = 4,
 	.block_create = create_block,
 	.block_clear = clear_block,
 	.block_free = free_block,

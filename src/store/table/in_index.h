@@ -3,6 +3,7 @@
 
 #include "store/index/parts.h"
 #include "store/nesting/averages.h"
+#include "store/table/by_arg.h"
 #include "store/table/line.h"
 
 extern const struct pfw_index_kind pfw_table_kind, pfw_calls_kind;
@@ -12,6 +13,7 @@ struct pfw_table_row {
 	int device;
 	bool annotation;
 	struct pfw_slice name, cat, shape; /* without escapes; all steps are ProfilerStep* */
+	struct pfw_slice kind;		   /* args.kind; empty: none */
 	struct pfw_tally sums;
 };
 
@@ -28,6 +30,23 @@ int pfw_table_from_index(struct pfw_index *index, struct pfw_table_rows *rows);
 
 /* The same of the row of an index. */
 int pfw_table_read_rows(struct pfw_table_rows *rows, const uint8_t *data, size_t bytes);
+
+/* GPU work by its args and its operator (owner); or, with neither, a row of spans. */
+struct pfw_table_work_row {
+	struct pfw_table_row row;
+	struct pfw_slice args; /* an object with those by which there are rows; at NULL: of spans */
+	struct pfw_slice owner; /* the name; at NULL: none */
+};
+
+struct pfw_table_work_rows {
+	void *user;
+	int (*row)(void *user, const struct pfw_table_work_row *row);
+	unsigned says; /* as above */
+};
+
+/* Read these.  Returns as above. */
+int pfw_table_works_from_index(struct pfw_index *index, struct pfw_table_work_rows *rows);
+int pfw_table_read_works(struct pfw_table_work_rows *rows, const uint8_t *data, size_t bytes);
 
 /* What a thread adds to a row: its calls, its spans, or its work of a device. */
 struct pfw_table_thread_row {
@@ -63,9 +82,18 @@ struct pfw_table_step_row {
 /* 0 or -EBADMSG. */
 int pfw_table_step_sums(const struct pfw_table_step_row *row, struct pfw_tally *sums);
 
+/* What spans, or GPU work, of an args.kind add to a step. */
+struct pfw_table_kind_row {
+	int device;
+	int64_t step;	       /* -1: none */
+	struct pfw_slice kind; /* without escapes */
+	struct pfw_tally sums; /* as pfw_table_by_arg_kind() says */
+};
+
 struct pfw_table_step_rows {
 	void *user;
 	int (*row)(void *user, const struct pfw_table_step_row *row);
+	int (*kind)(void *user, const struct pfw_table_kind_row *row); /* NULL: not asked for */
 	/* Out: */
 	unsigned says;	  /* as above */
 	unsigned leaders; /* how many processes have steps; 2: several */

@@ -9,6 +9,15 @@
 #define PFW_TABLE_KEY_HEAD 3u
 #define PFW_TABLE_TEXT_MAX 65536u /* of a field */
 
+/* The fields of the keys of an index: in_index.c. */
+enum {
+	PFW_TABLE_INDEX_NAME,
+	PFW_TABLE_INDEX_CAT,
+	PFW_TABLE_INDEX_SHAPE,
+	PFW_TABLE_INDEX_KIND, /* args.kind, as it is written */
+	PFW_TABLE_INDEX_FIELDS
+};
+
 /* Thread: one at a time for one key, as all here. */
 struct pfw_table_key {
 	char *text;

@@ -87,6 +87,26 @@ static uint64_t *number_of(const struct pfw_slice *key, struct said *said)
 	}
 }
 
+bool pfw_table_launch_key(const struct pfw_slice *key)
+{
+	switch (key->bytes) {
+	case 4:
+		return pfw_member_is(key, "grid");
+	case 5:
+		return pfw_member_is(key, "block");
+	case 9:
+		return pfw_member_is(key, "registers") || pfw_member_is(key, "occupancy");
+	case 11:
+		return pfw_member_is(key, "static_smem");
+	case 12:
+		return pfw_member_is(key, "dynamic_smem");
+	case 13:
+		return pfw_member_is(key, "blocks_per_sm");
+	default:
+		return false;
+	}
+}
+
 /* What take_arg() did with an arg: nothing, or it set a member of `said`, or a text of the line. */
 enum took { TOOK_NOTHING, TOOK_VALUE, TOOK_TEXT };
 
@@ -106,6 +126,12 @@ static enum took take_text(const struct pfw_slice *key, const struct pfw_value *
 	return TOOK_TEXT;
 }
 
+static unsigned take_kind(struct pfw_table_line *line, const struct pfw_value *value)
+{
+	line->kind = value->text;
+	return kind_of(&line->kind);
+}
+
 /* By the length of its key first: most args are none of these. */
 static enum took take_arg(const struct pfw_slice *key, const struct pfw_value *value,
 			  struct pfw_table_line *line, struct said *said)
@@ -115,7 +141,7 @@ static enum took take_arg(const struct pfw_slice *key, const struct pfw_value *v
 	if (number)
 		pfw_value_u64(value, number);
 	else if (key->bytes == 4 && pfw_member_is(key, "kind"))
-		said->kind = kind_of(&value->text);
+		said->kind = take_kind(line, value);
 	else if (key->bytes == 6 && pfw_member_is(key, "device"))
 		said->device = device_of(value);
 	else if (key->bytes == 10 && pfw_member_is(key, "cpu_memory"))
@@ -136,6 +162,8 @@ struct known {
 	uint64_t form; /* entry->form; 0: none */
 	uint32_t take; /* bits of args */
 	unsigned step; /* the arg that says the step, plus 1; 0: none */
+	unsigned kind; /* the same of the kind */
+	bool launch;   /* some arg says how a kernel was launched */
 	/* Of args in `take`: where in `said` its number belongs; 0: see take_arg(). */
 	uint8_t number[PFW_ENTRY_ARGS_MAX];
 	struct said said;
@@ -163,6 +191,9 @@ static void learn(struct known *known, const struct pfw_entry *entry)
 			known->take |= 1u << i;
 		if (pfw_member_is(&key, "step"))
 			known->step = i + 1;
+		if (pfw_member_is(&key, "kind"))
+			known->kind = i + 1;
+		known->launch |= pfw_table_launch_key(&key);
 		if (number_of(&key, &varying))
 			known->number[i] =
 				(uint8_t)((char *)number_of(&key, &varying) - (char *)&varying);
@@ -207,6 +238,13 @@ uint32_t pfw_table_said(const struct pfw_entry *entry)
 	return said_step(entry, find_known(entry));
 }
 
+bool pfw_table_call_says_args(const struct pfw_entry *entry)
+{
+	const struct known *known = find_known(entry);
+
+	return known && (known->kind || known->launch);
+}
+
 static void read_args(const struct pfw_entry *entry, struct pfw_table_line *line, struct said *said)
 {
 	const struct known *known = find_known(entry);
@@ -226,11 +264,18 @@ static void read_args(const struct pfw_entry *entry, struct pfw_table_line *line
 			else
 				take_arg(&key, &value, line, said);
 		}
+		if (known->kind) {
+			pfw_entry_pair(entry, known->kind - 1, &key, &value);
+			line->kind = value.text;
+		}
+		line->has_launch = known->launch;
 	} else {
 		*said = (struct said)SAID_NOTHING;
 		pfw_args_init(&args, entry);
-		while (pfw_args_next(&args, &key, &value))
+		while (pfw_args_next(&args, &key, &value)) {
 			take_arg(&key, &value, line, said);
+			line->has_launch |= pfw_table_launch_key(&key);
+		}
 	}
 	line->said = said_step(entry, known);
 	line->device = said->device >= 0 ? said->device : (said->kind & KIND_DEVICE) != 0;

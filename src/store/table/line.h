@@ -41,6 +41,9 @@ struct pfw_table_line {
 	bool summed;			       /* of many calls: their durations are unknown */
 	struct pfw_slice shapes, stack, fname; /* at NULL: the line has none */
 	struct pfw_slice target;	       /* the file that a copy wrote */
+	struct pfw_slice owner;		       /* the operator, in a row of an index */
+	struct pfw_slice kind;		       /* args.kind of a line that is no call */
+	bool has_launch;		       /* it has args that say how a kernel was launched */
 	bool shapes_text;		       /* `shapes` is a string, not an array */
 	uint32_t said;			       /* pfw_table_said() of a line that is no call */
 	int64_t step; /* -1: none, or not asked for; set by pfw_table_line_step() */
@@ -73,14 +76,19 @@ enum pfw_table_says {
 	PFW_TABLE_SAYS_DEVICE = 1 << 0,
 	PFW_TABLE_SAYS_MEMORY = 1 << 1,
 	PFW_TABLE_SAYS_FLOPS = 1 << 2,
+	PFW_TABLE_SAYS_ARGS = 1 << 3, /* args of GPU work, in a line that is none */
 };
 
 static inline unsigned pfw_table_says(const struct pfw_table_line *line)
 {
 	return (line->device > 0 ? PFW_TABLE_SAYS_DEVICE : 0u) |
 	       (line->has_memory ? PFW_TABLE_SAYS_MEMORY : 0u) |
-	       (line->extra.flops ? PFW_TABLE_SAYS_FLOPS : 0u);
+	       (line->extra.flops ? PFW_TABLE_SAYS_FLOPS : 0u) |
+	       (line->has_launch && line->device <= 0 ? PFW_TABLE_SAYS_ARGS : 0u);
 }
+
+/* Whether an arg says how a kernel was launched: an index has rows by these and by args.kind. */
+bool pfw_table_launch_key(const struct pfw_slice *key);
 
 struct pfw_fname_hashes;
 
@@ -97,6 +105,9 @@ bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *en
 /* What span->note of a line is: the step that it says, plus 1; 0: none.  UINT32_MAX: it is too great, so
  * there will be no rows. */
 uint32_t pfw_table_said(const struct pfw_entry *entry);
+
+/* Whether a call has such args: none that we know has. */
+bool pfw_table_call_says_args(const struct pfw_entry *entry);
 
 struct pfw_steps;
 

@@ -13,27 +13,34 @@ static void read_one(struct pfw_table_row *row, struct pfw_varints *reader)
 	row->name = pfw_table_get_text(reader);
 	row->cat = pfw_table_get_text(reader);
 	row->shape = pfw_table_get_text(reader);
+	row->kind = pfw_table_get_text(reader);
 	pfw_table_get_tally(reader, &row->sums);
 }
 
-/* What the lines say, and the rows, which *rows gets. */
-static unsigned read_head(struct pfw_varints *reader, struct pfw_varints *rows)
+static struct pfw_varints reader_of(struct pfw_slice text)
+{
+	return pfw_varints((const uint8_t *)text.at, text.bytes);
+}
+
+/* What the lines say, the rows, which *rows gets, and GPU work by its args. */
+static unsigned read_head(struct pfw_varints *reader, struct pfw_varints *rows,
+			  struct pfw_varints *works)
 {
 	unsigned says = (unsigned)pfw_varints_next(reader);
-	struct pfw_slice text = pfw_table_get_text(reader);
 
-	*rows = pfw_varints((const uint8_t *)text.at, text.bytes);
+	*rows = reader_of(pfw_table_get_text(reader));
+	*works = reader_of(pfw_table_get_text(reader));
 	return says;
 }
 
 int pfw_table_read_rows(struct pfw_table_rows *rows, const uint8_t *data, size_t bytes)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes), of;
+	struct pfw_varints reader = pfw_varints(data, bytes), of, works;
 	int error = 0;
 
 	if (!bytes)
 		return -ENOENT;
-	rows->says |= read_head(&reader, &of);
+	rows->says |= read_head(&reader, &of, &works);
 	while (!error && !of.bad && of.at < of.end) {
 		struct pfw_table_row row;
 
@@ -51,6 +58,99 @@ static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
 int pfw_table_from_index(struct pfw_index *index, struct pfw_table_rows *rows)
 {
 	return pfw_index_parts(index, &pfw_table_kind, rows, read_row);
+}
+
+/* ---- GPU work by its args ---- */
+
+/* Texts after their number.  0, -ENOMEM or -EBADMSG; free *out in any case. */
+static int get_texts(struct pfw_varints *reader, struct pfw_slice **out, uint64_t *count)
+{
+	*count = pfw_varints_next(reader);
+	*out = NULL;
+	if (reader->bad || *count > (size_t)(reader->end - reader->at))
+		return -EBADMSG;
+	*out = calloc(*count + 1, sizeof(**out));
+	for (uint64_t i = 0; *out && i < *count; i++)
+		(*out)[i] = pfw_table_get_text(reader);
+	return !*out ? -ENOMEM : reader->bad ? -EBADMSG : 0;
+}
+
+/* What rows of GPU work refer to. */
+struct refers {
+	struct pfw_table_row *row;
+	size_t rows, row_room;
+	struct pfw_slice *args, *owner;
+	uint64_t argss, operators;
+};
+
+static int read_work(struct pfw_table_work_rows *rows, const struct refers *refers,
+		     struct pfw_varints *reader)
+{
+	uint64_t number = pfw_varints_next(reader), args = pfw_varints_next(reader);
+	uint64_t owner = pfw_varints_next(reader);
+	struct pfw_table_work_row row;
+
+	if (reader->bad || number >= refers->rows || args >= refers->argss ||
+	    owner > refers->operators)
+		return -EBADMSG;
+	row = (struct pfw_table_work_row){ .row = refers->row[number], .args = refers->args[args] };
+	if (owner)
+		row.owner = refers->owner[owner - 1];
+	row.row.sums = (struct pfw_tally){ 0 };
+	pfw_table_get_tally(reader, &row.row.sums);
+	return reader->bad ? -EBADMSG : rows->row(rows->user, &row);
+}
+
+static int read_works(struct pfw_table_work_rows *rows, struct refers *refers,
+		      struct pfw_varints *of, struct pfw_varints *reader)
+{
+	int error = 0;
+
+	if (pfw_varints_next(reader) != 1)
+		return reader->bad ? -EBADMSG : -ENOENT;
+	while (!error && of->at < of->end) {
+		struct pfw_table_row row;
+
+		read_one(&row, of);
+		error = of->bad ? -EBADMSG
+				: PFW_PUSH(refers->row, refers->rows, refers->row_room, row);
+	}
+	error = error ? error : get_texts(reader, &refers->args, &refers->argss);
+	error = error ? error : get_texts(reader, &refers->owner, &refers->operators);
+	for (size_t i = 0; i < refers->rows && !error; i++) {
+		if (refers->row[i].device <= 0)
+			error = rows->row(rows->user,
+					  &(struct pfw_table_work_row){ .row = refers->row[i] });
+	}
+	while (!error && reader->at < reader->end)
+		error = read_work(rows, refers, reader);
+	return error;
+}
+
+int pfw_table_read_works(struct pfw_table_work_rows *rows, const uint8_t *data, size_t bytes)
+{
+	struct pfw_varints reader = pfw_varints(data, bytes), of, works;
+	struct refers refers = { .rows = 0 };
+	int error;
+
+	if (!bytes)
+		return -ENOENT;
+	rows->says |= read_head(&reader, &of, &works);
+	error = reader.bad ? -EBADMSG : read_works(rows, &refers, &of, &works);
+	free(refers.row);
+	free(refers.args);
+	free(refers.owner);
+	return error;
+}
+
+static int read_work_row(void *user, const uint8_t *data, size_t bytes, bool last)
+{
+	return last ? pfw_table_read_works(user, data, bytes) : 0;
+}
+
+int pfw_table_works_from_index(struct pfw_index *index, struct pfw_table_work_rows *rows)
+{
+	return pfw_index_parts(index, &pfw_table_kind, rows, read_work_row);
 }
 
 /* ---- threads ---- */
@@ -119,13 +219,13 @@ static int read_thread_rows(struct lanes *lanes, struct pfw_table_thread_rows *r
 
 int pfw_table_read_threads(struct pfw_table_thread_rows *rows, const uint8_t *data, size_t bytes)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes), of;
+	struct pfw_varints reader = pfw_varints(data, bytes), of, works;
 	struct lanes lanes = { .rows = 0 };
 	int error;
 
 	if (!bytes)
 		return -ENOENT;
-	read_head(&reader, &of);
+	read_head(&reader, &of, &works);
 	if (!reader.bad && pfw_varints_next(&reader) == 0)
 		return -ENOENT;
 	error = reader.bad ? -EBADMSG : read_thread_rows(&lanes, rows, &reader, of);
@@ -173,9 +273,46 @@ static int read_step(struct pfw_table_step_rows *rows, struct pfw_varints *reade
 	return reader->bad ? -EBADMSG : rows->row(rows->user, &row);
 }
 
+/* -ENOENT: they were too many. */
+static int read_kinds(struct pfw_table_step_rows *rows, struct pfw_varints *reader)
+{
+	struct pfw_slice *text = NULL;
+	uint64_t texts = 0, step = 0;
+	int64_t begin = 0;
+	int error;
+
+	if (pfw_varints_next(reader) != 1)
+		return reader->bad ? -EBADMSG : -ENOENT;
+	error = get_texts(reader, &text, &texts);
+	while (!error && reader->at < reader->end) {
+		struct pfw_table_kind_row row;
+		uint64_t kind;
+
+		step += pfw_varints_next(reader);
+		kind = pfw_varints_next(reader);
+		row = (struct pfw_table_kind_row){ .step = (int64_t)step - 1 };
+		row.device = (signed char)pfw_varints_next(reader);
+		row.sums.count = pfw_varints_next(reader);
+		row.sums.self_ns = pfw_varint_unfold(pfw_varints_next(reader));
+		row.sums.self_device_ns = pfw_varint_unfold(pfw_varints_next(reader));
+		begin = (int64_t)((uint64_t)begin +
+				  (uint64_t)pfw_varint_unfold(pfw_varints_next(reader)));
+		row.sums.first_ns = begin;
+		row.sums.first_dur_ns = (int64_t)pfw_varints_next(reader);
+		if (reader->bad || kind >= texts) {
+			error = -EBADMSG;
+			break;
+		}
+		row.kind = text[kind];
+		error = rows->kind(rows->user, &row);
+	}
+	free(text);
+	return error;
+}
+
 int pfw_table_read_steps(struct pfw_table_step_rows *rows, const uint8_t *data, size_t bytes)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes);
+	struct pfw_varints reader = pfw_varints(data, bytes), kinds;
 	int error = 0;
 
 	if (!bytes)
@@ -183,6 +320,9 @@ int pfw_table_read_steps(struct pfw_table_step_rows *rows, const uint8_t *data, 
 	rows->says = (unsigned)pfw_varints_next(&reader);
 	rows->followers = pfw_varints_next(&reader) != 0;
 	rows->leaders = (unsigned)pfw_varints_next(&reader);
+	kinds = reader_of(pfw_table_get_text(&reader));
+	if (rows->kind)
+		error = read_kinds(rows, &kinds);
 	while (!error && reader.at < reader.end)
 		error = read_step(rows, &reader);
 	return reader.bad ? -EBADMSG : error;

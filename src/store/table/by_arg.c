@@ -1,0 +1,370 @@
+/* store/table/by_arg.c - adds up by args; see by_arg.h. */
+#include "store/table/by_arg.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/kit/grow.h"
+#include "store/kit/saturate.h"
+#include "store/line/args.h"
+#include "store/table/code.h"
+#include "store/table/key.h"
+
+/* GPU work that takes more goes to temporary files. */
+#define MEMORY (8u << 20)
+#define RECENT 64u
+
+/* Sums of a kind in a step. */
+struct kind_row {
+	uint64_t step;
+	uint32_t kind, device;
+	struct pfw_tally sums;
+};
+
+/* GPU work of a row with the same args and the same operator. */
+struct work_row {
+	uint32_t row, args, owner; /* its number in `operators`, plus 1; 0: none */
+	struct pfw_tally sums;
+};
+
+struct pfw_table_by_arg {
+	struct pfw_spill work; /* struct pfw_table_work each */
+	struct pfw_spill_budget budget;
+	struct pfw_text_ids args, operators, kinds;
+	uint32_t *kind_of; /* of each row: its number in `kinds`, plus 1; 0: not known yet */
+	size_t kind_room;
+	struct kind_row *kind;
+	struct work_row *row;
+	struct pfw_pair_ids kind_ids, pairs, row_ids;
+	size_t kind_rows, kind_row_room, row_room;
+	bool no_kinds;
+	uint32_t recent[RECENT]; /* the row of a kind in the last step, plus 1 */
+};
+
+/* ---- GPU work of a block ---- */
+
+/* The args by which rows are made: the kind, and of kernels how they were launched. */
+static bool makes_rows(const struct pfw_slice *key)
+{
+	switch (key->bytes) {
+	case 4:
+		return pfw_member_is(key, "kind") || pfw_table_launch_key(key);
+	default:
+		return pfw_table_launch_key(key);
+	}
+}
+
+#define ARGS_BYTES 512u
+
+/* Append to the text; args that are too long make it -1, and so the rows incomplete. */
+static int append(char text[ARGS_BYTES], int used, const char *more, size_t bytes)
+{
+	if (used < 0 || (size_t)used + bytes > ARGS_BYTES)
+		return -1;
+	memcpy(text + used, more, bytes);
+	return used + (int)bytes;
+}
+
+/* The bytes of an object with these args, or -1. */
+static int write_args(char text[ARGS_BYTES], const struct pfw_entry *entry)
+{
+	struct pfw_slice key;
+	struct pfw_value value;
+	struct pfw_args args;
+	int used = append(text, 0, "{", 1);
+
+	pfw_args_init(&args, entry);
+	while (pfw_args_next(&args, &key, &value)) {
+		bool quoted = value.type == PFW_VALUE_STRING;
+
+		if (!makes_rows(&key))
+			continue;
+		used = append(text, used, ",\"", used > 1 ? 2 : 0);
+		used = used == 1 ? append(text, used, "\"", 1) : used;
+		used = append(text, used, key.at, key.bytes);
+		used = append(text, used, "\":\"", quoted ? 3 : 2);
+		used = append(text, used, value.text.at, value.text.bytes);
+		used = append(text, used, "\"", quoted);
+	}
+	return append(text, used, "}", 1);
+}
+
+int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *entry,
+			const struct pfw_table_line *line, uint32_t row)
+{
+	char text[ARGS_BYTES];
+	int bytes = write_args(text, entry);
+	/* An empty text: the args are too long to be kept. */
+	int64_t args = pfw_text_ids_of(&works->args, 0, text, bytes < 0 ? 0 : (size_t)bytes);
+
+	if (args < 0)
+		return -ENOMEM;
+	return PFW_PUSH(works->work, works->works, works->room,
+			(struct pfw_table_work){ .start_ns = line->start_ns,
+						 .dur_ns = line->dur_ns,
+						 .launcher = line->launched_by,
+						 .otherwise = line->otherwise,
+						 .process = entry->process,
+						 .row = row,
+						 .args = (uint32_t)args });
+}
+
+void pfw_table_works_clear(struct pfw_table_works *works)
+{
+	pfw_text_ids_clear(&works->args);
+	works->works = 0;
+}
+
+void pfw_table_works_release(struct pfw_table_works *works)
+{
+	pfw_text_ids_release(&works->args);
+	free(works->work);
+	*works = (struct pfw_table_works){ .works = 0 };
+}
+
+/* ---- of a file ---- */
+
+struct pfw_table_by_arg *pfw_table_by_arg_create(void)
+{
+	struct pfw_table_by_arg *by_arg = calloc(1, sizeof(*by_arg));
+
+	if (by_arg) {
+		by_arg->work = (struct pfw_spill)PFW_SPILL_EMPTY;
+		by_arg->budget.bytes = MEMORY;
+	}
+	return by_arg;
+}
+
+void pfw_table_by_arg_free(struct pfw_table_by_arg *by_arg)
+{
+	if (!by_arg)
+		return;
+	pfw_spill_free(&by_arg->work, &by_arg->budget);
+	pfw_text_ids_release(&by_arg->args);
+	pfw_text_ids_release(&by_arg->operators);
+	pfw_text_ids_release(&by_arg->kinds);
+	pfw_pair_ids_release(&by_arg->kind_ids);
+	pfw_pair_ids_release(&by_arg->pairs);
+	pfw_pair_ids_release(&by_arg->row_ids);
+	free(by_arg->kind_of);
+	free(by_arg->kind);
+	free(by_arg->row);
+	free(by_arg);
+}
+
+int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, const struct pfw_table_works *works,
+			  const struct pfw_averages *rows, struct pfw_nesting *nesting)
+{
+	uint32_t *args = malloc((works->args.count + 1) * sizeof(*args));
+	int64_t process = 0;
+	int error = args ? pfw_text_ids_map(&by_arg->args, 0, &works->args, args) : -ENOMEM;
+
+	for (size_t i = 0; i < works->works && !error; i++) {
+		struct pfw_table_work work = works->work[i];
+
+		if (!i || work.process != works->work[i - 1].process)
+			process = pfw_nesting_process(nesting, work.process);
+		work.process = (uint64_t)process;
+		work.row = rows->row[work.row].merged;
+		work.args = args[work.args];
+		error = process < 0 ? (int)process
+				    : pfw_spill_add(&by_arg->work, &work, sizeof(work),
+						    &by_arg->budget);
+	}
+	free(args);
+	return error;
+}
+
+/* ---- kinds by step ---- */
+
+static int64_t kind_of(struct pfw_table_by_arg *by_arg, const struct pfw_average *rows,
+		       uint32_t row)
+{
+	size_t bytes;
+	const char *text;
+	int64_t kind;
+
+	if (PFW_REACH(by_arg->kind_of, row, by_arg->kind_room))
+		return -ENOMEM;
+	if (by_arg->kind_of[row])
+		return by_arg->kind_of[row] - 1;
+	text = pfw_table_key_field(rows[row].key, PFW_TABLE_INDEX_KIND, &bytes);
+	kind = pfw_text_ids_of(&by_arg->kinds, 0, text, bytes);
+	if (kind >= 0)
+		by_arg->kind_of[row] = (uint32_t)kind + 1;
+	return kind;
+}
+
+static struct kind_row *kind_row_of(struct pfw_table_by_arg *by_arg, uint32_t kind, uint32_t device,
+				    uint64_t step)
+{
+	uint32_t *recent = &by_arg->recent[(kind * 4 + device) % RECENT];
+	struct kind_row *row = *recent ? &by_arg->kind[*recent - 1] : NULL;
+	int64_t number;
+
+	if (row && row->step == step && row->kind == kind && row->device == device)
+		return row;
+	number = pfw_pair_ids_of(&by_arg->kind_ids, step, (uint64_t)kind << 8 | device);
+	if (number < 0 || number >= PFW_TABLE_ARG_ROWS ||
+	    PFW_REACH(by_arg->kind, (size_t)number, by_arg->kind_row_room))
+		return NULL;
+	row = &by_arg->kind[number];
+	row->step = step;
+	row->kind = kind;
+	row->device = device;
+	*recent = (uint32_t)number + 1;
+	return row;
+}
+
+struct pfw_tally *pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg,
+					const struct pfw_average *rows, uint32_t row, uint64_t step)
+{
+	int64_t kind = by_arg->no_kinds ? -1 : kind_of(by_arg, rows, row);
+	struct kind_row *into =
+		kind < 0 ? NULL
+			 : kind_row_of(by_arg, (uint32_t)kind, (uint8_t)rows[row].key[1], step);
+
+	by_arg->no_kinds |= !into;
+	return into ? &into->sums : NULL;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct kind_row *x = a, *y = b;
+
+	if (x->step != y->step)
+		return x->step < y->step ? -1 : 1;
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return (x->device > y->device) - (x->device < y->device);
+}
+
+static int put_texts(struct pfw_blob *data, const struct pfw_text_ids *texts)
+{
+	int error = pfw_blob_put(data, &(uint64_t){ texts->count }, 1);
+
+	for (uint32_t i = 0; i < texts->count && !error; i++)
+		error = pfw_table_put_text(data, texts->name[i].text, texts->name[i].bytes);
+	return error;
+}
+
+int pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pfw_blob *data)
+{
+	uint32_t count = by_arg->kind_ids.count;
+	int error = pfw_blob_put(data, &(uint64_t){ !by_arg->no_kinds }, 1);
+	uint64_t step = 0;
+	int64_t begin = 0;
+
+	if (by_arg->no_kinds || error)
+		return error;
+	if (count)
+		qsort(by_arg->kind, count, sizeof(*by_arg->kind), by_place);
+	error = put_texts(data, &by_arg->kinds);
+	for (uint32_t i = 0; i < count && !error; i++) {
+		const struct kind_row *row = &by_arg->kind[i];
+		const uint64_t value[] = { row->step - step,
+					   row->kind,
+					   row->device,
+					   row->sums.count,
+					   pfw_varint_fold(row->sums.self_ns),
+					   pfw_varint_fold(row->sums.self_device_ns),
+					   pfw_varint_fold((int64_t)((uint64_t)row->sums.first_ns -
+								     (uint64_t)begin)),
+					   (uint64_t)row->sums.first_dur_ns };
+
+		error = pfw_blob_put(data, value, sizeof(value) / sizeof(value[0]));
+		step = row->step;
+		begin = row->sums.first_ns;
+	}
+	return error;
+}
+
+/* ---- GPU work by launch ---- */
+
+/* The number of an operator's name, plus 1, or -ENOMEM; 0: there is none. */
+static int64_t operator_of(struct pfw_table_by_arg *by_arg, const struct pfw_averages *rows,
+			   uint32_t group)
+{
+	size_t bytes;
+	const char *name;
+	int64_t number;
+
+	if (group == PFW_NO_GROUP)
+		return 0;
+	name = pfw_table_key_field(rows->row[group].key, PFW_TABLE_INDEX_NAME, &bytes);
+	number = pfw_text_ids_of(&by_arg->operators, 0, name, bytes);
+	return number < 0 ? number : number + 1;
+}
+
+static struct work_row *work_row_of(struct pfw_table_by_arg *by_arg,
+				    const struct pfw_table_work *work, uint32_t owner)
+{
+	int64_t pair = pfw_pair_ids_of(&by_arg->pairs, work->row, work->args), number;
+	struct work_row *row;
+
+	if (pair < 0)
+		return NULL;
+	number = pfw_pair_ids_of(&by_arg->row_ids, (uint64_t)pair, owner);
+	if (number < 0 || PFW_REACH(by_arg->row, (size_t)number, by_arg->row_room))
+		return NULL;
+	row = &by_arg->row[number];
+	row->row = work->row;
+	row->args = work->args;
+	row->owner = owner;
+	return row;
+}
+
+/* 0, or -ENOMEM. */
+static int add_works(struct pfw_table_by_arg *by_arg, const struct pfw_nesting *nesting,
+		     const struct pfw_averages *rows)
+{
+	const struct pfw_table_work *work = by_arg->work.at;
+	size_t count = by_arg->work.bytes / sizeof(*work);
+	struct pfw_launches_hint hint = { { 0 } };
+
+	for (size_t i = 0; i < count && by_arg->row_ids.count <= PFW_TABLE_ARG_ROWS; i++) {
+		const struct pfw_launch launch = { .launcher = work[i].launcher,
+						   .otherwise = work[i].otherwise,
+						   .process = (uint32_t)work[i].process };
+		int64_t owner =
+			operator_of(by_arg, rows, pfw_nesting_taker(nesting, &launch, &hint));
+		struct work_row *row = owner < 0 ? NULL
+						 : work_row_of(by_arg, &work[i], (uint32_t)owner);
+
+		if (!row)
+			return -ENOMEM;
+		pfw_tally_device(&row->sums, work[i].start_ns, work[i].dur_ns);
+	}
+	return 0;
+}
+
+/* Whether all args could be kept. */
+static bool has_all(const struct pfw_table_by_arg *by_arg)
+{
+	return by_arg->row_ids.count <= PFW_TABLE_ARG_ROWS &&
+	       pfw_text_ids_find(&by_arg->args, 0, "", 0) < 0;
+}
+
+int pfw_table_by_arg_put(struct pfw_table_by_arg *by_arg, const struct pfw_nesting *nesting,
+			 const struct pfw_averages *rows, const uint32_t *number,
+			 struct pfw_blob *data)
+{
+	int error = add_works(by_arg, nesting, rows);
+
+	error = error ? error : pfw_blob_put(data, &(uint64_t){ has_all(by_arg) }, 1);
+	if (error || !has_all(by_arg))
+		return error;
+	error = put_texts(data, &by_arg->args);
+	error = error ? error : put_texts(data, &by_arg->operators);
+	for (uint32_t i = 0; i < by_arg->row_ids.count && !error; i++) {
+		const struct work_row *row = &by_arg->row[i];
+		const uint64_t value[] = { number[row->row] - 1, row->args, row->owner };
+
+		if (!number[row->row])
+			continue;
+		error = pfw_blob_put(data, value, 3);
+		error = error ? error : pfw_table_put_tally(data, &row->sums);
+	}
+	return error;
+}

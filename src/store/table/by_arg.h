@@ -1,0 +1,64 @@
+/* store/table/by_arg.h - sums by args of a trace that is indexed: the time of each step by args.kind, and
+ * GPU work by how it was launched and by which operator.
+ */
+#pragma once
+
+#include "store/index/db.h"
+#include "store/kit/pair_ids.h"
+#include "store/kit/text_ids.h"
+#include "store/nesting/averages.h"
+#include "store/sys/spill.h"
+#include "store/table/line.h"
+
+/* An index with more rows of one of the two has none of it. */
+#define PFW_TABLE_ARG_ROWS 262144u
+
+/* ---- GPU work of a block ---- */
+
+struct pfw_table_work {
+	int64_t start_ns, dur_ns;
+	uint64_t launcher, otherwise;
+	uint64_t process; /* of its entry; of a file, its number */
+	uint32_t row, args;
+};
+
+/* All zero: none.  Thread: one at a time, as all here. */
+struct pfw_table_works {
+	struct pfw_text_ids args; /* objects with those args of a line by which rows are made */
+	struct pfw_table_work *work;
+	size_t works, room;
+};
+
+/* Add a line of GPU work and its row.  0 or -ENOMEM. */
+int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *entry,
+			const struct pfw_table_line *line, uint32_t row);
+void pfw_table_works_clear(struct pfw_table_works *works);
+void pfw_table_works_release(struct pfw_table_works *works);
+
+/* ---- of a file ---- */
+
+struct pfw_table_by_arg;
+
+/* NULL: no memory. */
+struct pfw_table_by_arg *pfw_table_by_arg_create(void);
+void pfw_table_by_arg_free(struct pfw_table_by_arg *by_arg);
+
+/* Keep the GPU work of the next block, whose rows were merged; `nesting` numbers the processes.  0, or as
+ * pfw_spill_add(). */
+int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, const struct pfw_table_works *works,
+			  const struct pfw_averages *rows, struct pfw_nesting *nesting);
+
+/* Where to add an event of a row: the sums of its kind in a step (0: none).  Only its begin, count and self
+ * times are kept.  NULL: there are too many, or no memory, so that none will be kept. */
+struct pfw_tally *pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg,
+					const struct pfw_average *rows, uint32_t row,
+					uint64_t step);
+
+/* After all spans are nested: append the GPU work by row, args and name of the operator; number[] as for
+ * pfw_table_by_thread_put().  0 or -ENOMEM. */
+int pfw_table_by_arg_put(struct pfw_table_by_arg *by_arg, const struct pfw_nesting *nesting,
+			 const struct pfw_averages *rows, const uint32_t *number,
+			 struct pfw_blob *data);
+
+/* Append the kinds by step.  0 or -ENOMEM. */
+int pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pfw_blob *data);
