@@ -249,6 +249,15 @@ def test_span_open_when_cuda_is_initialised(tmp_path):
 
 
 @standin
+def test_span_open_when_the_driver_is_ready_after_its_injection(tmp_path):
+    """CUPTI begins in a thread of ours then: the program's thread catches up when its context is there."""
+    def start(top, ms):
+        return Run(top, "span_first=3", f"late_ready context_ms={ms}")
+    run = given_time(tmp_path, 4, start)
+    check_spans(run, {"in_first": "first", "outside": None})
+
+
+@standin
 def test_spans_after_stop_and_start(tmp_path):
     run = Run(tmp_path, "span_first=1 stop spans=2 start spans=2 stop start spans=1",
               traced=False)
@@ -752,6 +761,26 @@ def test_another_client_gets_all_and_then_we_do(tmp_path, major, version, flags)
                       "in_inner": "inner"})
     assert run.figures()["yielded"] == 2 and run.figures()["yielded_us"] > 0
     assert run.said.count("\n") == 1 and run.said.startswith("pfw: another profiler of this process")
+
+
+@standin
+@pytest.mark.parametrize("major,version", [(12, 18), (13, 130001), (13, 130202)])
+def test_another_client_shares_our_subscription(tmp_path, major, version):
+    """CUPTI refuses a second one; the client is told what it has enabled, and no more."""
+    run = Run(tmp_path, "launch=2 driver=1 told=0 subscribe driver=1 told=1 profile=50 driver=1 told=2 mute driver=1 "
+              "told=2 launch=3 range_ends unsubscribe driver=1 told=2 subscribe driver=1 told=3 launch=1",
+              f"version={version}", major, program=harness.BUILD / f"tests/gpu_client{major}")
+    names = collections.Counter(k["name"] for k in run.pp("kernel"))
+    assert names == {"plain_kernel": 6, "module_kernel": 6} and run.figures()["yielded"] == 1, names
+    assert run.said.startswith("pfw: another profiler of this process") and run.said.count("\n") == 1
+
+
+@standin
+def test_another_client_keeps_the_subscription_when_we_leave(tmp_path):
+    run = Run(tmp_path, "launch=2 subscribe stop driver=1 told=1 start launch=2 stop unsubscribe driver=1 told=1 "
+              "subscribe driver=1 told=2", "version=130001", program=harness.BUILD / "tests/gpu_client13", traced=False)
+    run.lines = harness.read_lines(run.paths[0])
+    assert len(run.pp("kernel")) == 4
 
 
 @standin

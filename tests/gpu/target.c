@@ -10,6 +10,8 @@
 #include <cupti_version.h>
 
 #include <cupti_activity.h>
+#include <cupti_callbacks.h>
+#include <cupti_driver_cbid.h>
 #endif
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
@@ -419,6 +421,50 @@ static void client_completed(CUcontext context, uint32_t stream, uint8_t *buffer
 	free(buffer);
 }
 
+/* Its subscription, as torch.profiler below 2.15 has one from its first profile on. */
+static CUpti_SubscriberHandle subscription;
+static long unloads;
+
+static void client_called(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+			  const void *data)
+{
+	if (user != &unloads || domain != CUPTI_CB_DOMAIN_DRIVER_API ||
+	    cbid != CUPTI_DRIVER_TRACE_CBID_cuModuleUnload)
+		die("a callback that it has not enabled");
+	unloads += ((const CUpti_CallbackData *)data)->callbackSite == CUPTI_API_ENTER;
+}
+
+static void do_subscribe(long count)
+{
+	(void)count;
+	if (cuptiSubscribe(&subscription, client_called, &unloads) ||
+	    cuptiEnableCallback(1, subscription, CUPTI_CB_DOMAIN_DRIVER_API,
+				CUPTI_DRIVER_TRACE_CBID_cuModuleUnload))
+		die("subscribing");
+}
+
+static void do_mute(long count)
+{
+	(void)count;
+	if (cuptiEnableCallback(0, subscription, CUPTI_CB_DOMAIN_DRIVER_API,
+				CUPTI_DRIVER_TRACE_CBID_cuModuleUnload))
+		die("muting");
+}
+
+static void do_unsubscribe(long count)
+{
+	(void)count;
+	if (cuptiUnsubscribe(subscription))
+		die("unsubscribing");
+}
+
+/* So many unloads were reported. */
+static void do_told(long count)
+{
+	if (unloads != count)
+		die("the callbacks");
+}
+
 /* N launches in a profile of its own; its buffers come only after it has disabled its kinds. */
 static void do_profile(long count)
 {
@@ -442,6 +488,12 @@ static const struct {
 	void (*action)(long count);
 } actions[] = {
 	{ "init", do_init },
+#ifdef PFW_TARGET_IS_CLIENT
+	{ "subscribe", do_subscribe },
+	{ "mute", do_mute },
+	{ "unsubscribe", do_unsubscribe },
+	{ "told", do_told },
+#endif
 	{ "init_fails", do_init_fails },
 	{ "launch", do_launch },
 	{ "mangled", do_mangled },

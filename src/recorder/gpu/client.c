@@ -2,12 +2,12 @@
 #include "recorder/gpu/client.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 
 #include "common/base/os.h"
 #include "common/format/clock.h"
 #include "common/settings/config.h"
 #include "recorder/gpu/refusal.h"
+#include "recorder/gpu/subscription.h"
 #include "recorder/gpu/yield.h"
 #include "recorder/gpu_records/buffers.h"
 #include "recorder/gpu_records/lib.h"
@@ -18,12 +18,9 @@
 #define FLUSHING_STEP_NS 20000u
 #define FLUSH_WAIT_NS 1000000000ull
 
-struct pfw_cupti_client_host pfw_cupti_client_host;
-
 static struct {
 	uint32_t wanted; /* enum pfw_gpu */
-	void *subscriber;
-	bool shared; /* we are one of several subscribers */
+	bool shared;	 /* we are one of several subscribers */
 	/* we have enabled kinds; if not, disabling would switch off another tool's */
 	_Atomic bool enabled;
 	_Atomic uint64_t since_ns; /* time of enabling; 0 = not enabled */
@@ -34,8 +31,9 @@ static struct {
 #define CALLS pfw_cupti_lib.calls
 
 /* A call of CUPTI: of one of several subscribers, or of a single one. */
-#define CALL(name, ...) \
-	(client.shared ? CALLS.name##_v2(client.subscriber, __VA_ARGS__) : CALLS.name(__VA_ARGS__))
+#define CALL(name, ...)                                                       \
+	(client.shared ? CALLS.name##_v2(pfw_cupti_subscriber(), __VA_ARGS__) \
+		       : CALLS.name(__VA_ARGS__))
 
 bool pfw_cupti_client_shared(void)
 {
@@ -55,75 +53,6 @@ uint64_t pfw_cupti_client_since(void)
 static uint64_t realtime(void)
 {
 	return pfw_clock_ns(CLOCK_REALTIME);
-}
-
-/* ---- subscribing ---- */
-
-enum {
-#define X(name, cbid) CBID_##name = cbid,
-	PFW_CUPTI_DRIVER_RANGES(X)
-#undef X
-};
-
-/* CUPTI calls this around the driver calls that we listen to.  The function may switch kinds and
- * flush whole buffers.  A range begins after its first call and ends before its last. */
-static void called(void *user, uint32_t domain, uint32_t cbid, const void *data)
-{
-	const struct pfw_cupti_call *call = data;
-	bool enters = call->site == PFW_CUPTI_SITE_ENTER;
-
-	(void)user;
-	if (domain != PFW_CUPTI_DOMAIN_DRIVER)
-		return;
-	if (cbid == CBID_cuProfilerStart || cbid == CBID_cuProfilerStop) {
-		if (enters == (cbid == CBID_cuProfilerStop))
-			pfw_cupti_client_host.ranged(!enters);
-	} else if (enters) {
-		pfw_cupti_client_host.unloading();
-	}
-}
-
-static void listen(bool ranges)
-{
-#define X(name, cbid) CALLS.EnableCallback(1, client.subscriber, PFW_CUPTI_DOMAIN_DRIVER, cbid);
-	PFW_CUPTI_DRIVER_UNLOADS(X)
-	if (ranges) {
-		PFW_CUPTI_DRIVER_RANGES(X)
-	}
-#undef X
-}
-
-/* Subscribe alone if the library, the driver or another client allows nothing else.  `holder` gets
- * the name of the client that holds CUPTI, if it has one.  A library below 13.3 refuses a structure
- * that is longer than the one it knows. */
-static uint32_t subscribe(char *holder)
-{
-	struct pfw_cupti_subscriber how = { .struct_bytes =
-						    offsetof(struct pfw_cupti_subscriber, several),
-					    .name = "pfw",
-					    .old_name = holder,
-					    .old_name_bytes = PFW_CUPTI_OLD_NAME_BYTES };
-
-	client.shared = false;
-	if (pfw_cupti_lib.shares && pfw_cupti_lib.version >= PFW_CUPTI_13_3 &&
-	    !pfw_cupti_yield_expected()) {
-		how.several = 1;
-		how.struct_bytes = sizeof(how);
-		client.shared = !CALLS.Subscribe_v2(&client.subscriber, called, NULL, &how);
-		if (client.shared)
-			return PFW_CUPTI_OK;
-		how.struct_bytes = offsetof(struct pfw_cupti_subscriber, several);
-	}
-	if (CALLS.Subscribe_v2)
-		return CALLS.Subscribe_v2(&client.subscriber, called, NULL, &how);
-	return CALLS.Subscribe(&client.subscriber, called, NULL);
-}
-
-void pfw_cupti_client_end(void)
-{
-	if (client.subscriber)
-		CALLS.Unsubscribe(client.subscriber);
-	client.subscriber = NULL;
 }
 
 /* ---- buffers ---- */
@@ -157,7 +86,7 @@ uint32_t pfw_cupti_client_register(void)
 	/* One buffer per launching thread would take memory without a bound. */
 	CALL(ActivitySetAttribute, PFW_CUPTI_ATTR_PER_THREAD_BUFFER, &bytes, &no);
 	if (client.shared)
-		return CALLS.ActivityRegisterCallbacks_v2(client.subscriber, requested_shared,
+		return CALLS.ActivityRegisterCallbacks_v2(pfw_cupti_subscriber(), requested_shared,
 							  completed_shared);
 	return CALLS.ActivityRegisterCallbacks(pfw_cupti_requested_buffer, completed);
 }
@@ -233,7 +162,7 @@ bool pfw_cupti_client_wants(uint32_t kind)
 
 static uint32_t enable_kind(uint32_t kind)
 {
-	return client.shared ? CALLS.ActivityEnable_v2(client.subscriber, kind, NULL)
+	return client.shared ? CALLS.ActivityEnable_v2(pfw_cupti_subscriber(), kind, NULL)
 			     : CALLS.ActivityEnable(kind);
 }
 
@@ -293,7 +222,7 @@ void pfw_cupti_client_disable(void)
 		if (!(client.wanted & kinds[i].wanted) || pfw_cupti_yield_theirs(kinds[i].kind))
 			continue;
 		if (client.shared)
-			CALLS.ActivityDisable_v2(client.subscriber, kinds[i].kind, NULL);
+			CALLS.ActivityDisable_v2(pfw_cupti_subscriber(), kinds[i].kind, NULL);
 		else
 			CALLS.ActivityDisable(kinds[i].kind);
 	}
@@ -310,10 +239,10 @@ static bool begin(const struct pfw_config *config, bool on)
 
 	if (!result) {
 		call = "Subscribe";
-		result = subscribe(holder);
+		result = pfw_cupti_subscribe(holder, &client.shared);
 	}
 	if (!result) {
-		pfw_cupti_lib.subscriber = client.shared ? client.subscriber : NULL;
+		pfw_cupti_lib.subscriber = client.shared ? pfw_cupti_subscriber() : NULL;
 		CALLS.SetThreadIdType(PFW_CUPTI_THREAD_ID_SYSTEM);
 		call = "ActivityRegisterCallbacks";
 		result = pfw_cupti_client_register();
@@ -322,7 +251,7 @@ static bool begin(const struct pfw_config *config, bool on)
 		pfw_cupti_refuse_call(call, result, holder);
 		return false;
 	}
-	listen(config->plan.kind == PFW_PLAN_RANGE);
+	pfw_cupti_listen(config->plan.kind == PFW_PLAN_RANGE);
 	return !on || pfw_cupti_client_enable();
 }
 
@@ -332,7 +261,7 @@ bool pfw_cupti_client_begin(const struct pfw_config *config, bool on)
 	if (begin(config, on))
 		return true;
 	pfw_cupti_client_disable();
-	pfw_cupti_client_end();
+	pfw_cupti_unsubscribe();
 	return false;
 }
 

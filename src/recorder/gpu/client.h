@@ -10,24 +10,15 @@
 
 struct pfw_config;
 
-/* Reactions to the driver calls that we listen to; set before pfw_cupti_client_begin(). */
-struct pfw_cupti_client_host {
-	void (*unloading)(void);     /* the driver is about to free names of kernels */
-	void (*ranged)(bool begins); /* the program has begun a range or is about to end one */
-};
-extern struct pfw_cupti_client_host pfw_cupti_client_host;
-
 /*
  * Subscribe and, if `on`, enable what config->gpu wants.  Otherwise CUPTI reports only the calls
- * above, which costs other clients nothing.  False: subscribing failed; a message says why, and
+ * of subscription.h, which costs other clients nothing.  False: subscribing failed; a message says why, and
  * nothing is left behind.
  */
 bool pfw_cupti_client_begin(const struct pfw_config *config, bool on);
 
 /* Whether other clients can get records at the same time. */
 bool pfw_cupti_client_shared(void);
-
-void pfw_cupti_client_end(void);
 
 /* Make CUPTI ask us for buffers (again, after another client took them over).  0 or its error. */
 uint32_t pfw_cupti_client_register(void);

@@ -10,6 +10,7 @@
 #include "recorder/gpu/ranges.h"
 #include "recorder/gpu/refusal.h"
 #include "recorder/gpu/spans.h"
+#include "recorder/gpu/subscription.h"
 #include "recorder/gpu/thread.h"
 #include "recorder/gpu/yield.h"
 #include "recorder/gpu_records/buffers.h"
@@ -113,7 +114,8 @@ static bool begin(void)
 		pfw_say("GPU work is not recorded: no memory for buffers (RLIMIT_AS?)");
 		return false;
 	}
-	pfw_cupti_client_host = (struct pfw_cupti_client_host){ unloading, ranged };
+	pfw_cupti_subscription_host =
+		(struct pfw_cupti_subscription_host){ unloading, ranged, pfw_cupti_spans_catch_up };
 	return pfw_cupti_client_begin(gpu.config, pfw_switches_records());
 }
 
@@ -457,7 +459,7 @@ void pfw_cupti_end(bool good)
 		pfw_os_sleep_ns(100000);
 	if (!atomic_compare_exchange_strong(&gpu.state, &on, BEGINNING)) {
 		if (on == YIELDED)
-			pfw_cupti_client_end();
+			pfw_cupti_unsubscribe();
 		if (on != FORKED && (good || on == YIELDED))
 			atomic_store(&gpu.state, good ? OVER : LEFT);
 		pfw_cupti_source_last(true);
@@ -471,7 +473,7 @@ void pfw_cupti_end(bool good)
 	if (flush)
 		pfw_cupti_client_flush(true);
 	pfw_cupti_client_count_dropped();
-	pfw_cupti_client_end();
+	pfw_cupti_unsubscribe();
 	pfw_cupti_source_last(true);
 	atomic_store(&gpu.state, good ? OVER : LEFT);
 }

@@ -48,8 +48,10 @@ void pfw_cupti_refuse_call(const char *call, uint32_t result, const char *holder
 	pfw_text_add(&text, "GPU work is not recorded: ");
 	switch (result) {
 	case PFW_CUPTI_MULTIPLE_SUBSCRIBERS:
-		PFW_TEXT_ADD(&text,
-			     *holder ? holder : "another tool (nsys, ncu, cuda-gdb, a profiler)",
+		PFW_TEXT_ADD(&text, /* compute-sanitizer is "<not provided>" */
+			     *holder && *holder != '<'
+				     ? holder
+				     : "another tool (nsys, ncu, cuda-gdb, a profiler)",
 			     " holds CUPTI, which takes one tool at a time below CUDA 13.3; run "
 			     "without it, or set PFW_CUPTI=0");
 		break;

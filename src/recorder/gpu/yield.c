@@ -5,6 +5,7 @@
 
 #include "common/base/os.h"
 #include "recorder/attach/slots.h"
+#include "recorder/gpu/subscription.h"
 #include "recorder/gpu_records/lib.h"
 
 struct pfw_cupti_yield_host pfw_cupti_yield_host;
@@ -80,21 +81,32 @@ static uint32_t disable(uint32_t kind)
 
 /* ---- redirecting ---- */
 
-#define CLOCK 3
+/* The calls of another client, and what each is redirected to; the clock's is the first. */
+#define LED(X)                                               \
+	X(ActivityRegisterTimestampCallback, register_clock) \
+	X(ActivityRegisterCallbacks, register_callbacks)     \
+	X(ActivityEnable, enable)                            \
+	X(ActivityDisable, disable)                          \
+	X(Subscribe, pfw_cupti_other_subscribe)              \
+	X(Subscribe_v2, pfw_cupti_other_subscribe_v2)        \
+	X(Unsubscribe, pfw_cupti_other_unsubscribe)          \
+	X(EnableCallback, pfw_cupti_other_enable_callback)   \
+	X(EnableDomain, pfw_cupti_other_enable_domain)       \
+	X(EnableAllDomains, pfw_cupti_other_enable_all_domains)
 
 static const struct pfw_slots_call led[] = {
-	{ "cuptiActivityRegisterCallbacks", (void *)register_callbacks },
-	{ "cuptiActivityEnable", (void *)enable },
-	{ "cuptiActivityDisable", (void *)disable },
-	[CLOCK] = { "cuptiActivityRegisterTimestampCallback", (void *)register_clock },
+#define X(name, wrapper) { "cupti" #name, (void *)(wrapper) },
+	LED(X)
+#undef X
 };
 
 static void *real_of(unsigned which)
 {
-	const struct pfw_cupti_calls *calls = &pfw_cupti_lib.calls;
-	void *const real[] = { (void *)calls->ActivityRegisterCallbacks,
-			       (void *)calls->ActivityEnable, (void *)calls->ActivityDisable,
-			       (void *)calls->ActivityRegisterTimestampCallback };
+	void *const real[] = {
+#define X(name, wrapper) (void *)pfw_cupti_lib.calls.name,
+		LED(X)
+#undef X
+	};
 
 	return real[which];
 }
@@ -106,7 +118,7 @@ bool pfw_cupti_yield_expected(void)
 	};
 
 	pfw_slots_look(&slots);
-	return slots.found & 1u << CLOCK;
+	return slots.found & 1u;
 }
 
 void pfw_cupti_yield_look(void)

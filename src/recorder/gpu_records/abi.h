@@ -56,12 +56,14 @@ enum {
 enum {
 	PFW_CUPTI_DOMAIN_DRIVER = 1,
 	PFW_CUPTI_DOMAIN_RUNTIME = 2,
-	PFW_CUPTI_SITE_ENTER = 0,	      /* CUpti_ApiCallbackSite */
-	PFW_CUPTI_EXTERNAL_CUSTOM2 = 5,	      /* CUpti_ExternalCorrelationKind */
-	PFW_CUPTI_THREAD_ID_SYSTEM = 1,	      /* CUpti_ActivityThreadIdType */
-	PFW_CUPTI_ATTR_PER_THREAD_BUFFER = 9, /* CUpti_ActivityAttribute */
-	PFW_CUPTI_FLUSH_FORCED = 1,	      /* CUpti_ActivityFlag */
-	PFW_CUPTI_OBJECT_DEVICE = 3,	      /* CUpti_ActivityObjectKind */
+	PFW_CUPTI_DOMAIN_RESOURCE = 3,
+	PFW_CUPTI_RESOURCE_CONTEXT_CREATED = 1, /* CUpti_CallbackIdResource */
+	PFW_CUPTI_SITE_ENTER = 0,		/* CUpti_ApiCallbackSite */
+	PFW_CUPTI_EXTERNAL_CUSTOM2 = 5,		/* CUpti_ExternalCorrelationKind */
+	PFW_CUPTI_THREAD_ID_SYSTEM = 1,		/* CUpti_ActivityThreadIdType */
+	PFW_CUPTI_ATTR_PER_THREAD_BUFFER = 9,	/* CUpti_ActivityAttribute */
+	PFW_CUPTI_FLUSH_FORCED = 1,		/* CUpti_ActivityFlag */
+	PFW_CUPTI_OBJECT_DEVICE = 3,		/* CUpti_ActivityObjectKind */
 	PFW_CUPTI_OBJECT_CONTEXT = 4,
 	PFW_CUPTI_OBJECT_STREAM = 5,
 	PFW_CUPTI_ALLOCATION = 1,      /* CUpti_ActivityMemoryOperationType */
@@ -280,6 +282,8 @@ struct pfw_cupti_subscriber { /* CUpti_SubscriberParams */
 	X(Subscribe, (void **subscriber, pfw_cupti_callback *callback, void *user))            \
 	X(Unsubscribe, (void *subscriber))                                                     \
 	X(EnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid)) \
+	X(EnableDomain, (uint32_t enable, void *subscriber, uint32_t domain))                  \
+	X(EnableAllDomains, (uint32_t enable, void *subscriber))                               \
 	X(SetThreadIdType, (uint32_t type))                                                    \
 	X(ActivityRegisterCallbacks,                                                           \
 	  (pfw_cupti_requested * requested, pfw_cupti_completed * completed))                  \
@@ -334,6 +338,7 @@ struct pfw_cupti_calls {
 enum {
 	PFW_CUDA_OK = 0,
 	PFW_CUDA_NOT_INITIALIZED = 3,
+	PFW_CUDA_DEINITIALIZED = 4, /* the program ends */
 	PFW_CUDA_STUB_LIBRARY = 34,
 	PFW_CUDA_NO_DEVICE = 100,
 };

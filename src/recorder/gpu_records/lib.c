@@ -81,7 +81,7 @@ enum pfw_cuda_state pfw_cuda_look(int *error)
 	*(void **)&get = dlsym(cuda, "cuDeviceGetAttribute");
 	*error = count_devices && driver_version && get ? count_devices(&count)
 							: PFW_CUDA_STUB_LIBRARY;
-	if (*error == PFW_CUDA_NOT_INITIALIZED)
+	if (*error == PFW_CUDA_NOT_INITIALIZED || *error == PFW_CUDA_DEINITIALIZED)
 		return PFW_CUDA_WAITING;
 	if (!*error && count < 1)
 		*error = PFW_CUDA_NO_DEVICE;

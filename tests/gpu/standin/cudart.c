@@ -5,6 +5,7 @@
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
 #include <cupti_runtime_cbid.h>
+#include <unistd.h>
 
 #include "standin.h"
 
@@ -17,11 +18,18 @@ static uint32_t stream_of(cudaStream_t stream)
 	return (uint32_t)(uintptr_t)stream + 7;
 }
 
-/* The runtime initialises the driver with its first call. */
+/* The runtime initialises the driver with its first call, and makes a context. */
 static void initialize(void)
 {
+	static atomic_bool context;
+
 	if (!standin_initialized)
 		cuInit(0);
+	if (atomic_exchange(&context, true))
+		return;
+	usleep((useconds_t)standin_knob("context_ms", 0) * 1000);
+	if (standin_tracer)
+		standin_tracer->context();
 }
 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t smem,

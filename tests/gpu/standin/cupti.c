@@ -111,6 +111,7 @@ struct CUpti_Subscriber_st {
 	void *user;
 	char name[64];
 	uint8_t enabled[API_CALLS]; /* of the driver's calls */
+	bool context;
 	struct client *client;
 };
 
@@ -331,6 +332,16 @@ static void tell(const struct standin_call *call, CUpti_ApiCallbackSite site)
 		    subscribers[i].enabled[call->cbid])
 			subscribers[i].callback(subscribers[i].user, CUPTI_CB_DOMAIN_DRIVER_API,
 						call->cbid, &data);
+}
+
+static void on_context(void)
+{
+	CUpti_ResourceData data = { 0 };
+
+	for (int i = 0; i < CLIENTS; i++)
+		if (subscribers[i].used && subscribers[i].context)
+			subscribers[i].callback(subscribers[i].user, CUPTI_CB_DOMAIN_RESOURCE,
+						CUPTI_CBID_RESOURCE_CONTEXT_CREATED, &data);
 }
 
 static void on_enter(const struct standin_call *call)
@@ -592,7 +603,7 @@ static void on_work(const struct standin_work *work)
 	pthread_mutex_unlock(&lock);
 }
 
-static const struct standin_tracer tracer = { on_enter, on_work, on_leave };
+static const struct standin_tracer tracer = { on_enter, on_work, on_leave, on_context };
 
 static void attach(void)
 {
@@ -667,7 +678,26 @@ CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle handle,
 	ENTER("EnableCallback");
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		handle->enabled[cbid] = (uint8_t)enable;
+	if (domain == CUPTI_CB_DOMAIN_RESOURCE && cbid == CUPTI_CBID_RESOURCE_CONTEXT_CREATED)
+		handle->context = enable;
 	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
+			      CUpti_CallbackDomain domain)
+{
+	ENTER("EnableDomain");
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
+		memset(handle->enabled, (int)enable, sizeof(handle->enabled));
+	if (domain == CUPTI_CB_DOMAIN_RESOURCE)
+		handle->context = enable;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiEnableAllDomains(uint32_t enable, CUpti_SubscriberHandle handle)
+{
+	cuptiEnableDomain(enable, handle, CUPTI_CB_DOMAIN_RESOURCE);
+	return cuptiEnableDomain(enable, handle, CUPTI_CB_DOMAIN_DRIVER_API);
 }
 
 /* ---- activities ---- */
@@ -1036,14 +1066,6 @@ CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc c
 }
 
 /* ---- what only torch.profiler asks for ---- */
-
-CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle handle,
-			      CUpti_CallbackDomain domain)
-{
-	(void)enable, (void)handle, (void)domain;
-	ENTER("EnableDomain");
-	return CUPTI_SUCCESS;
-}
 
 CUptiResult cuptiFinalize(void)
 {

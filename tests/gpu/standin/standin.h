@@ -20,7 +20,7 @@
  *   alone          no second subscriber                       clock=N     CUPTI's clock is N ns ahead
  *   kernel_ns=N    what a kernel takes (4000)
  *   slow_ns=N      what a launch takes at least               late_ready  the driver counts as
- *                  initialised only after its injection
+ *                  initialised only after its injection       context_ms=N  what creating one takes
  */
 #pragma once
 
@@ -55,6 +55,7 @@ struct standin_tracer {
 	void (*enter)(const struct standin_call *call);
 	void (*work)(const struct standin_work *work);
 	void (*leave)(const struct standin_call *call);
+	void (*context)(void); /* one was created, in this thread */
 };
 
 #define STANDIN_EXPORT __attribute__((visibility("default")))
