@@ -165,20 +165,42 @@ def test_keyboard_goes_from_the_top_to_the_bottom(tmp_path):
         assert driver.execute_script("return reached.size") >= wanted > 10
 
 
+def cpu(driver):
+    """Seconds of the page's own thread, since the page was asked for."""
+    return {one["name"]: one["value"] for one in driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]}["TaskDuration"]
+
+
+def grown(page, size):
+    """The page with its rows several times."""
+    begin, text, end = re.fullmatch(r'(.*id="data">\n)(.*?)(</script>.*)', page.read_text(), re.S).groups()
+    data, times = json.loads(text), size // len(text) + 2
+    for sheet in data["sheets"].values():
+        sheet["rows"] *= times
+    page.write_text(begin + json.dumps(data, separators=(",", ":")).replace("<", "\\u003c") + end)
+    return page
+
+
 def test_nothing_moves_and_the_first_paint_is_soon(tmp_path):
-    """The page of 1,000 ranks: no layout shift; what is asked is the page's own time, on whatever machine."""
-    page = made(tmp_path, "1000")
+    """The page of 1,000 ranks, made into one of 5 MB: no layout shift, and less than a second of the page's own CPU
+    time until it is drawn, whatever else the machine does."""
+    page = grown(made(tmp_path, "1000"), 5_000_000)
+    assert page.stat().st_size > 5e6
     with browser() as driver:
         driver.get("about:blank")
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": """
             window.shifts = 0;
             new PerformanceObserver(list => { for (const one of list.getEntries()) window.shifts += one.value; })
                 .observe({ type: "layout-shift", buffered: true });"""})
-        driver.get(page.as_uri())
-        driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[0], 300)))")
-        assert driver.execute_script("return shifts") < 0.01
-        paint = driver.execute_script("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        print(f"first paint after {paint:.0f} ms, {page.stat().st_size} bytes")
+        driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+        seconds = []
+        for _ in range(5):
+            driver.get(page.as_uri())
+            driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[0], 300)))")
+            assert driver.execute_script("return shifts") < 0.01
+            seconds.append(cpu(driver))
+            paint = driver.execute_script("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
+            print(f"first paint after {paint:.0f} ms, {seconds[-1]:.3f} s of CPU, {page.stat().st_size} bytes")
+        assert 0 < sorted(seconds)[2] < 1
 
 
 def test_sorts_filters_and_zooms(tmp_path):

@@ -81,6 +81,12 @@ def test_by_hand(tmp_path):
         ("0x1", 100, None, 0), ("0x3", 50, "outer", 1), ("0x2", 7, "outer", None)]
     assert [(t["device"], t["peak_bytes"], t["end_bytes"]) for t in found["time"]] == [
         ("cuda:0", 1150, 150), ("cuda:0", 150, 139), ("cpu", 7, 7)]
+    assert not found["block"]
+    lives = [(b["addr"], b["bytes"], b["ts"] - START, b["freed_ts"] and b["freed_ts"] - START, b["dur"], b["name"], b["step"])
+             for b in memory("--blocks", 9, tmp_path / "t.pfw")["block"]]
+    assert lives == [("0x2", 1000, 20, 40, 20, "inner", 0), ("0x1", 100, 10, None, None, None, 0),
+                     ("0x3", 50, 30, None, None, "outer", 1), ("0x2", 7, 50, None, None, "outer", None)]
+    assert [b["bytes"] for b in memory("--blocks", 2, tmp_path / "t.pfw")["block"]] == [1000, 100]
 
 
 def test_ranks_and_conditions(tmp_path):
@@ -98,7 +104,7 @@ def test_ranks_and_conditions(tmp_path):
 def test_random(tmp_path, seed):
     """Allocations and frees of some addresses, in spans; the same sums here."""
     chance, lines, live, ts = random.Random(seed), [], {}, 0
-    peak = total = 0
+    peak, total, sizes = 0, 0, []
     owners, growth = collections.Counter(), collections.Counter()
     for i in range(chance.choice([20, 400, 3000])):
         ts += 10
@@ -110,6 +116,7 @@ def test_random(tmp_path, seed):
             addr = max(live, default=0) + chance.randrange(1, 5)
             size = chance.randrange(1, 1 << 30)
             live[addr] = size
+            sizes.append(size)
             owners[owner] += size
         total += size
         peak = max(peak, total)
@@ -117,7 +124,8 @@ def test_random(tmp_path, seed):
         lines.append((owner, ts - 3, 6.0, {"kind": "cpu_op", "device": 0}))
         lines.append(event(ts, addr, size, step=step))
     chance.shuffle(lines)
-    found = memory(write(tmp_path / "t.pfw", lines))
+    found = memory("--blocks", 30, write(tmp_path / "t.pfw", lines))
+    assert [row["bytes"] for row in found["block"]] == sorted(sizes, reverse=True)[:30]
     device = found["device"][0]
     assert (device["peak_bytes"], device["end_bytes"]) == (peak, total)
     assert device["unfreed"] == len(live) and device["unfreed_bytes"] == sum(live.values())

@@ -23,7 +23,7 @@ SHEETS = {"overlap": ["overlap", "--steps", "--bins=120"],
                     "--row-limit=-1"],
           "flops": ["table", "--group-by=step", "--columns=self_flops,flops_per_second,peak_percent", "--row-limit=500"],
           "files": ["table", "--group-by=fname", "--row-limit=500"], "patterns": ["patterns", "--row-limit=500"],
-          "memory": ["memory", "--bins=120"]}
+          "memory": ["memory", "--bins=120", "--blocks=500"]}
 EVIL = "</script><script>document.title='evil'</script><b>&"
 
 

@@ -55,7 +55,8 @@ int memory_blocks_put(struct memory_blocks *blocks, const struct memory_block *b
 	return 0;
 }
 
-bool memory_blocks_take(struct memory_blocks *blocks, uint32_t pool, uint64_t addr)
+bool memory_blocks_take(struct memory_blocks *blocks, uint32_t pool, uint64_t addr,
+			struct memory_block *block)
 {
 	size_t mask = blocks->slots - 1, hole, at;
 
@@ -64,6 +65,7 @@ bool memory_blocks_take(struct memory_blocks *blocks, uint32_t pool, uint64_t ad
 	hole = find(blocks, pool, addr);
 	if (!blocks->slot[hole].bytes)
 		return false;
+	*block = blocks->slot[hole];
 	blocks->count--;
 	/* Blocks that a collision put after the hole move up. */
 	for (at = (hole + 1) & mask; blocks->slot[at].bytes; at = (at + 1) & mask) {

@@ -139,6 +139,46 @@ static int add_to_bin(struct memory *memory, struct memory_pool *pool,
 	return 0;
 }
 
+/* ---- blocks ---- */
+
+/* Free slots have 0 bytes, so they come last. */
+static int by_size(const void *a, const void *b)
+{
+	const struct memory_block *x = a, *y = b;
+
+	return PFW_ORDER(y->bytes, x->bytes) ?: PFW_ORDER(x->ts_ns, y->ts_ns) ?:
+	       PFW_ORDER(x->pool, y->pool) ?: PFW_ORDER(x->addr, y->addr);
+}
+
+/* The first member is the block. */
+static void sort_lives(struct memory *memory)
+{
+	if (memory->lives)
+		qsort(memory->life, memory->lives, sizeof(*memory->life), by_size);
+	if (memory->lives > memory->lives_most)
+		memory->lives = memory->lives_most;
+}
+
+/* Keep a block if it may be one of the greatest. */
+static int keep_life(struct memory *memory, const struct memory_life *life)
+{
+	if (!memory->lives_most)
+		return 0;
+	if (memory->lives == 2 * memory->lives_most)
+		sort_lives(memory);
+	return PFW_PUSH(memory->life, memory->lives, memory->life_room, *life);
+}
+
+static int free_address(struct memory *memory, const struct memory_item *event)
+{
+	struct memory_life life = { .freed = true, .freed_ns = event->ts_ns };
+
+	if (memory_blocks_take(&memory->blocks, event->pool, event->addr, &life.block))
+		return keep_life(memory, &life);
+	memory->pool[event->pool].unknown++;
+	return 0;
+}
+
 static int use_address(struct counting *counting, const struct memory_item *event)
 {
 	struct memory *memory = counting->memory;
@@ -146,11 +186,8 @@ static int use_address(struct counting *counting, const struct memory_item *even
 	struct memory_owner *owner;
 	uint32_t name;
 
-	if (event->bytes <= 0) {
-		memory->pool[event->pool].unknown +=
-			!memory_blocks_take(&memory->blocks, event->pool, event->addr);
-		return 0;
-	}
+	if (event->bytes <= 0)
+		return free_address(memory, event);
 	open = find_thread(counting, event);
 	if (!open)
 		return -ENOMEM;
@@ -194,23 +231,17 @@ static int add_event(struct counting *counting, const struct memory_item *event)
 
 /* ---- blocks not freed ---- */
 
-/* Free slots have 0 bytes, so they come last. */
-static int by_size(const void *a, const void *b)
+static int count_unfreed(struct memory *memory)
 {
-	const struct memory_block *x = a, *y = b;
+	int error = 0;
 
-	return PFW_ORDER(y->bytes, x->bytes) ?: PFW_ORDER(x->ts_ns, y->ts_ns) ?:
-	       PFW_ORDER(x->pool, y->pool) ?: PFW_ORDER(x->addr, y->addr);
-}
-
-static void count_unfreed(struct memory *memory)
-{
 	if (memory->blocks.slots)
 		qsort(memory->blocks.slot, memory->blocks.slots, sizeof(*memory->blocks.slot),
 		      by_size);
-	for (size_t i = 0; i < memory->blocks.count; i++) {
+	for (size_t i = 0; i < memory->blocks.count && !error; i++) {
 		const struct memory_block *block = &memory->blocks.slot[i];
 
+		error = keep_life(memory, &(struct memory_life){ .block = *block });
 		memory->pool[block->pool].unfreed++;
 		memory->pool[block->pool].unfreed_bytes =
 			pfw_saturate_add(memory->pool[block->pool].unfreed_bytes, block->bytes);
@@ -218,6 +249,8 @@ static void count_unfreed(struct memory *memory)
 		memory->owner[block->owner].unfreed_bytes =
 			pfw_saturate_add(memory->owner[block->owner].unfreed_bytes, block->bytes);
 	}
+	sort_lives(memory);
+	return error;
 }
 
 /* ---- pools ---- */
@@ -274,8 +307,7 @@ int memory_count(struct memory *memory)
 	while (!error && (item = pfw_sorter_next(&memory->items)))
 		error = count_item(&counting, item, place);
 	error = error ? error : memory->items.error;
-	if (!error)
-		count_unfreed(memory);
+	error = error ? error : count_unfreed(memory);
 	pfw_pair_ids_release(&counting.steps);
 	pfw_pair_ids_release(&counting.threads);
 	for (size_t i = 0; i < counting.opens; i++)

@@ -15,6 +15,9 @@
 #include "ui/interrupt.h"
 
 #define BINS_MAX 100000
+#define BLOCKS_MAX 1000000
+
+enum { BLOCKS = SURVEY_ALL_RANKS + 1 };
 
 static int take(void *user, const struct cli_args *args, int option)
 {
@@ -22,11 +25,12 @@ static int take(void *user, const struct cli_args *args, int option)
 	int64_t number;
 
 	memory->limited |= select_args_is(option);
-	if (option != 'b')
+	if (option != 'b' && option != BLOCKS)
 		return survey_take(&memory->survey, &memory->select, args, option);
-	if (cli_whole(args->command, "bins", args->value, 1, BINS_MAX, &number))
+	if (option == 'b' ? cli_whole(args->command, "bins", args->value, 1, BINS_MAX, &number)
+			  : cli_whole(args->command, "blocks", args->value, 1, BLOCKS_MAX, &number))
 		return -1;
-	memory->bins = (uint64_t)number;
+	*(option == 'b' ? &memory->bins : &memory->lives_most) = (uint64_t)number;
 	return 0;
 }
 
@@ -183,6 +187,7 @@ static void release(struct memory *memory)
 	free(memory->step);
 	free(memory->owner);
 	free(memory->blocks.slot);
+	free(memory->life);
 	close_snapshots(memory);
 }
 
@@ -207,6 +212,8 @@ static int memory_main(const struct cli_command *command, int argc, char **argv)
 
 static const struct cli_option memory_options[] = {
 	{ "bins", 'b', "N", "also the course over time, in N intervals", 'b' },
+	{ "blocks", 0, "N", "also the N greatest blocks: when each was allocated and freed",
+	  BLOCKS },
 	{ "row-limit", 0, "N",
 	  "rows of allocators and of unfreed blocks (default in text and md: 20); -1: all",
 	  SURVEY_ROW_LIMIT },

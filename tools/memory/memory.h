@@ -75,6 +75,13 @@ struct memory_block {
 	uint32_t pool, owner; /* owner: a name; 0: none */
 };
 
+/* The same, freed or not. */
+struct memory_life {
+	struct memory_block block;
+	int64_t freed_ns;
+	bool freed;
+};
+
 /* A hash table by address; all zero: empty. */
 struct memory_blocks {
 	struct memory_block *slot;
@@ -91,8 +98,9 @@ struct memory {
 	struct survey survey;
 	/* Options. */
 	struct pfw_select select;
-	uint64_t bins; /* of the timeline; 0: none */
-	bool limited;  /* `select` has a condition */
+	uint64_t bins;	     /* of the timeline; 0: none */
+	uint64_t lives_most; /* the greatest blocks that are shown; 0: none */
+	bool limited;	     /* `select` has a condition */
 	struct memory_snapshot *snapshot;
 	size_t snapshots;
 	/* Results. */
@@ -107,6 +115,8 @@ struct memory {
 	size_t steps, step_room;
 	struct memory_owner *owner; /* of each name */
 	struct memory_blocks blocks;
+	struct memory_life *life; /* the greatest blocks, after memory_count() the greatest first */
+	size_t lives, life_room;
 };
 
 /* Read the traces.  0 or -errno.  Thread: main, as all here. */
@@ -119,8 +129,9 @@ int memory_count(struct memory *memory);
 /* Store the block at its address.  0 or -ENOMEM. */
 int memory_blocks_put(struct memory_blocks *blocks, const struct memory_block *block);
 
-/* Remove the block at an address.  False: there was none. */
-bool memory_blocks_take(struct memory_blocks *blocks, uint32_t pool, uint64_t addr);
+/* Remove the block at an address, which *block gets.  False: there was none. */
+bool memory_blocks_take(struct memory_blocks *blocks, uint32_t pool, uint64_t addr,
+			struct memory_block *block);
 
 /* The length of a bin of the timeline. */
 int64_t memory_bin_ns(const struct memory *memory);

@@ -6,6 +6,7 @@
 
 #include "memory/memory.h"
 #include "share/unrecorded.h"
+#include "store/kit/saturate.h"
 #include "ui/cli.h"
 #include "ui/grid.h"
 #include "ui/host.h"
@@ -176,6 +177,40 @@ static int print_owners(const struct memory *memory)
 	return print(memory, &grid, "owner", "Who allocates");
 }
 
+/* As TensorBoard's table of memory events. */
+static int print_lives(const struct memory *memory)
+{
+	static const struct grid_column columns[] = {
+		POOL_COLUMNS,
+		{ "addr", "Address", GRID_TEXT },
+		{ "bytes", "Bytes", GRID_BYTES },
+		{ "ts", "Allocated", GRID_TS },
+		{ "freed_ts", "Freed", GRID_TS },
+		{ "dur", "Duration", GRID_NS },
+		{ "step", "Step", GRID_ID },
+		{ "name", "Allocated by", GRID_TEXT },
+	};
+	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
+	char text[32];
+
+	for (size_t i = 0; i < memory->lives; i++) {
+		const struct memory_life *life = &memory->life[i];
+		const struct memory_block *block = &life->block;
+
+		put_pool(memory, &grid, block->pool);
+		snprintf(text, sizeof(text), "0x%" PRIx64, block->addr);
+		grid_text(&grid, text, strlen(text));
+		grid_whole(&grid, GRID_BYTES, block->bytes);
+		grid_whole(&grid, GRID_NS, block->ts_ns);
+		grid_maybe(&grid, GRID_NS, life->freed, life->freed_ns);
+		grid_maybe(&grid, GRID_NS, life->freed,
+			   pfw_saturate_sub(life->freed_ns, block->ts_ns));
+		grid_maybe(&grid, GRID_ID, block->step != MEMORY_NO_STEP, (int64_t)block->step);
+		put_owner(memory, &grid, block->owner);
+	}
+	return print(memory, &grid, "block", "Blocks, the greatest first");
+}
+
 static int print_unfreed(const struct memory *memory)
 {
 	static const struct grid_column columns[] = {
@@ -260,6 +295,7 @@ int memory_print(const struct memory *memory)
 	error = error ? error : print_steps(memory);
 	error = error ? error : print_owners(memory);
 	error = error ? error : print_unfreed(memory);
+	error = error || !memory->lives_most ? error : print_lives(memory);
 	error = error ? error : print_course(memory);
 	if (!error)
 		print_unrecorded(memory);

@@ -131,7 +131,7 @@
 		step: "Step", pid: "Pid", device: "Device", allocations: "Allocations", allocated_bytes: "Allocated", frees: "Frees",
 		freed_bytes: "Freed", peak_bytes: "Peak", peak_allocated_bytes: "Peak as told", peak_reserved_bytes: "Reserved",
 		end_bytes: "At the end", unfreed: "Not freed", unfreed_bytes: "Bytes not freed", growth_bytes: "Growth",
-		greatest_bytes: "Greatest", addr: "Address",
+		greatest_bytes: "Greatest", addr: "Address", since: "Allocated at", freed: "Freed at", dur: "Duration",
 	};
 
 	function compare(a, b) {
@@ -665,13 +665,15 @@
 		const memory = sheet("memory"), of = name => memory.rows.filter(row => row.section === name);
 		const pools = of("device").sort((a, b) => b.peak_bytes - a.peak_bytes), course = of("time");
 		const pool = row => ["rank", "pid", "device"].map(key => row[key]).join(" ");
-		const columns = (title, rows, keys, by) => rows.length
-			? [make("h3", {}, title), ...table(memory.kinds, rows, keys, by)] : [];
+		const columns = (title, rows, keys, by, kinds) => rows.length
+			? [make("h3", {}, title), ...table({ ...memory.kinds, ...kinds }, rows, keys, by)] : [];
+		const start = Math.min(...course.map(row => row.ts));
 
 		if (!pools.length)
 			return;
 		section("Memory", ["Allocated: the greatest sum of the allocations of each slice of time; reserved: what the allocator holds. ",
-				   command("memory --bins 120")],
+				   of("block").length < ROWS_ASKED ? "" : `Of the blocks the ${count(ROWS_ASKED)} greatest are here. `,
+				   "Times are from the first event of memory. ", command(`memory --bins 120 --blocks ${ROWS_ASKED}`)],
 			...pools.slice(0, POOLS_SHOWN).map(one => course.filter(row => pool(row) === pool(one)))
 				.filter(rows => rows.length).flatMap(memoryChart),
 			...columns("Devices", pools, ["rank", "pid", "device", "allocations", "allocated_bytes", "frees", "freed_bytes",
@@ -681,6 +683,8 @@
 								  "unfreed_bytes"], "allocated_bytes"),
 			...columns("Steps", of("step"), ["step", "rank", "pid", "device", "allocations", "growth_bytes", "peak_bytes",
 							 "end_bytes"], "growth_bytes"),
+			...columns("Blocks", of("block").map(row => ({ ...row, since: row.ts - start, freed: row.freed_ts === null ? null : row.freed_ts - start })),
+				   ["name", "rank", "pid", "device", "addr", "bytes", "since", "freed", "dur", "step"], "bytes", { since: "time", freed: "time" }),
 			...columns("Not freed", of("unfreed"), ["name", "rank", "pid", "device", "addr", "bytes", "step"], "bytes"));
 	}
 

@@ -58,7 +58,7 @@ static const struct sheet sheets[] = {
 	  .peak = true },
 	{ "files", &cli_table, { "--group-by=fname", "--row-limit=500" }, .rules = true },
 	{ "patterns", &cli_patterns, { "--row-limit=500" }, .rules = true },
-	{ "memory", &cli_memory, { "--bins=120" }, .rules = true },
+	{ "memory", &cli_memory, { "--bins=120", "--blocks=500" }, .rules = true },
 	{ "compare", &cli_compare, { "--row-limit=500" }, .of = OF_BOTH },
 	{ "before", &cli_overlap, { "--steps" }, .of = OF_BEFORE },
 };
