@@ -8,6 +8,8 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,6 +247,33 @@ static void lock_wait(int step)
 	close(ready[1]);
 }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool holds;
+
+static void *hold(void *unused)
+{
+	pthread_mutex_lock(&mutex);
+	holds = true;
+	wait_ms(20 * (double)scale);
+	pthread_mutex_unlock(&mutex);
+	return unused;
+}
+
+/* Another thread holds the lock most of the time. */
+static void thread_lock_wait(int step)
+{
+	pthread_t thread;
+
+	(void)step;
+	holds = false;
+	check(pthread_create(&thread, NULL, hold, NULL), "pthread_create");
+	while (!holds)
+		sched_yield();
+	pthread_mutex_lock(&mutex);
+	pthread_mutex_unlock(&mutex);
+	pthread_join(thread, NULL);
+}
+
 static void checkpoint_stall(int step)
 {
 	uint64_t begin = now_ns();
@@ -291,6 +320,7 @@ static const struct {
 	{ "copies", copies },
 	{ "opened_again", opened_again },
 	{ "lock_wait", lock_wait },
+	{ "thread_lock_wait", thread_lock_wait },
 	{ "checkpoint", checkpoint_stall },
 	{ "memory_growth", memory_growth },
 };

@@ -192,6 +192,7 @@ def train(directory, problem, scale, ranks=1):
         standin = {"LD_LIBRARY_PATH": str(STANDIN), "STANDIN": f"kernel_ns={round(KERNEL_MS[problem] * scale * 1e6)}"}
     for rank in range(ranks):
         environment = clean_environment(PFW_COUNTERS="20ms", PFW_SPOOL_DIR=str(directory), **standin)
+        environment |= {"PFW_CALLS": "+sync"} if problem == "thread_lock_wait" else {}
         environment |= {"RANK": str(rank), "WORLD_SIZE": str(ranks)} if ranks > 1 else {}
         run([PFW, "run", "-q", "--all", "-o", traces / "t", "--", *command], environment)
     if standin:  # CUPTI's records, not the program's
@@ -201,7 +202,7 @@ def train(directory, problem, scale, ranks=1):
 
 
 PLANTED = ["slow_rank", "small_calls", "loader", "page_cache", "launch_bound", "copies", "opened_again", "lock_wait",
-           "checkpoint", "memory_growth"]
+           "thread_lock_wait", "checkpoint", "memory_growth"]
 
 
 def planted(tmp_path, problem):

@@ -16,6 +16,8 @@ COUNTS = {"events", "io_calls", "io_bytes", "copy_count", "copy_bytes", "kernel_
 def set_of(event):
     if event.ph != "X":
         return None
+    if event.cat == "SYNC":
+        return "wait"
     if event.io:
         return "io"
     if event.kind == "kernel":
@@ -91,7 +93,8 @@ class Rank:
                  "io_unoverlapped": ns(lambda s: "io" in s and not s & {"cpu", "gpu"}),
                  "comm_unoverlapped": ns(lambda s: "comm" in s and "gpu" not in s),
                  "idle": ns(lambda s: not s & {"gpu", "comm"})}
-        found |= {each: ns(lambda s, each=each: each in s) for each in SETS}
+        found |= {each: ns(lambda s, each=each: each in s) for each in [*SETS, "wait"]}
+        found["wait_unoverlapped"] = ns(lambda s: "wait" in s and not s & set(SETS))
         found |= {f"{one}_{other}": ns(lambda s, one=one, other=other: one in s and other in s)
                   for one, other in itertools.combinations(SETS, 2)}
         parts = ["copy", "queued", "load", "io"]
@@ -109,7 +112,7 @@ class Rank:
         return ({"io"} if any(event.io for event in self.events) else set()) | \
             ({"gpu", "comm", "copy"} if self.kernels else set()) | \
             ({"copy"} if any(set_of(event) == "copy" for event in self.events) else set()) | \
-            ({"cpu", "load"} if ran("cpu") else set()) | ({"load"} if ran("load") else set())
+            ({"cpu", "load"} if ran("cpu") else set()) | {each for each in ("load", "wait") if ran(each)}
 
     @staticmethod
     def is_known(key, known):
@@ -119,7 +122,7 @@ class Rank:
             return False
         if "compute" in parts and not known & {"cpu", "gpu"}:
             return False
-        return parts & set(SETS) <= known
+        return parts & {*SETS, "wait"} <= known
 
     def total(self):
         io = [event for event in self.events if event.io]

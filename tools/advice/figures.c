@@ -169,6 +169,12 @@ static const char *const syncs[] = {
 	"fsync", "fdatasync", "sync_file_range", "syncfs", "sync", NULL
 };
 
+/* Locks among the threads of a process. */
+static bool is_mutex(const char *name)
+{
+	return !strncmp(name, "pthread_mutex_", 14) || !strncmp(name, "pthread_rwlock_", 15);
+}
+
 static void take_call(const struct row *row, const char *name)
 {
 	int64_t count = whole_of(row, C_count, 0), ns = whole_of(row, C_total, 0);
@@ -176,6 +182,9 @@ static void take_call(const struct row *row, const char *name)
 	if (is_one(name, locks)) {
 		add_figure(row->advice, F_lock_calls, count);
 		add_figure(row->advice, F_lock_ns, ns);
+	} else if (is_mutex(name)) {
+		add_figure(row->advice, F_mutex_calls, count);
+		add_figure(row->advice, F_mutex_ns, ns);
 	} else if (is_one(name, syncs)) {
 		add_figure(row->advice, F_sync_calls, count);
 		add_figure(row->advice, F_sync_ns, ns);
@@ -195,6 +204,8 @@ static unsigned calls_of(const char *name)
 
 	if (is_one(name, locks))
 		return (unsigned)__builtin_ctz(ADVICE_LOCKS);
+	if (is_mutex(name))
+		return (unsigned)__builtin_ctz(ADVICE_MUTEXES);
 	if (is_one(name, syncs))
 		return (unsigned)__builtin_ctz(ADVICE_WRITES);
 	return (unsigned)__builtin_ctz(bits[role] ? bits[role] : ADVICE_OTHERS);

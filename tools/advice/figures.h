@@ -8,7 +8,7 @@
 /* X(key): of all ranks, by `pfw overlap` */
 #define OVERLAP_FIGURES(X) \
 	X(wall) X(io) X(compute) X(load) X(io_load) X(io_unoverlapped) X(comm_unoverlapped) X(idle) X(idle_copy) \
-	X(idle_load) X(idle_io) X(idle_launch) X(launches)
+	X(idle_load) X(idle_io) X(idle_launch) X(wait) X(launches)
 
 /* X(key): of all files, by `pfw patterns`; shares in thousandths */
 #define PATTERNS_FIGURES(X) \
@@ -20,7 +20,7 @@
 
 /* X(key): added up here, of several rows */
 #define OTHER_FIGURES(X) \
-	X(lock_calls) X(lock_ns) X(sync_calls) X(sync_ns) X(major_faults) X(steps_grown) X(steps_seen) X(grown_bytes) \
+	X(lock_calls) X(lock_ns) X(mutex_calls) X(mutex_ns) X(sync_calls) X(sync_ns) X(major_faults) X(steps_grown) X(steps_seen) X(grown_bytes) \
 	X(rss_grown) X(rss_last) X(rss_pid)
 
 /* X(key): what else a row says */
@@ -52,7 +52,8 @@ enum advice_calls {
 	ADVICE_OPENS = 1 << 2,
 	ADVICE_OTHERS = 1 << 3,
 	ADVICE_LOCKS = 1 << 4,
-	ADVICE_CALLS = 5, /* how many */
+	ADVICE_MUTEXES = 1 << 5,
+	ADVICE_CALLS = 6, /* how many */
 };
 
 #define ADVICE_LINE 256u

@@ -372,6 +372,23 @@ static void find_locks(struct search *search)
 	    in_line(search, ADVICE_LOCKS));
 }
 
+/* Several threads may wait at one time, which is gained once. */
+static void find_mutexes(struct search *search)
+{
+	int64_t ns = figure(search, F_mutex_ns), any = figure(search, F_wait);
+
+	ns = ns < any ? ns : any;
+	if (share(search, ns) < WORTH)
+		return;
+	add(search, "thread_lock_wait", ns,
+	    "Hold the lock shorter, give each thread data of its own, or use more than one lock.",
+	    "pfw table --cat SYNC --group-by=fname,name",
+	    "%s calls wait for locks that other threads of the process hold, on average %s%s",
+	    cli_count((uint64_t)figure(search, F_mutex_calls)),
+	    cli_time(figure(search, F_mutex_ns) / figure(search, F_mutex_calls)),
+	    in_line(search, ADVICE_MUTEXES));
+}
+
 /* Large writes, and waiting until they are on storage. */
 static void find_checkpoints(struct search *search)
 {
@@ -477,9 +494,10 @@ static int by_cost(const void *a, const void *b)
 size_t advice_find(struct advice *advice, struct finding found[ADVICE_RULES])
 {
 	static void (*const rules[])(struct search *) = {
-		find_loading,	find_communication, find_idle,	 find_slow_rank,   find_small,
-		find_random,	find_metadata,	    find_locks,	 find_checkpoints, find_page_cache,
-		find_unaligned, find_faults,	    find_growth, find_slow_steps, /* unless they are explained */
+		find_loading,	  find_communication, find_idle,       find_slow_rank,
+		find_small,	  find_random,	      find_metadata,   find_locks,
+		find_checkpoints, find_page_cache,    find_unaligned,  find_mutexes,
+		find_faults,	  find_growth,	      find_slow_steps, /* unless they are explained */
 		find_io,
 	};
 	struct search search = { .advice = advice, .found = found };

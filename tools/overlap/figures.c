@@ -17,6 +17,7 @@
 #define COPY (1u << PFW_ACTIVITY_COPY)
 #define LOAD (1u << PFW_ACTIVITY_LOAD)
 #define QUEUED (1u << PFW_ACTIVITY_QUEUED)
+#define WAIT (1u << PFW_ACTIVITY_WAIT)
 #define COMPUTE (CPU | GPU)
 #define KERNELS (GPU | COMM)
 
@@ -49,6 +50,9 @@ const struct overlap_figure overlap_figures[OVERLAP_FIGURES] = {
 	[OVERLAP_COPY_LOAD] = { "copy_load", "Copies+loading", 0, COPY | LOAD, 0, false },
 	[OVERLAP_IO_UNOVERLAPPED] = { "io_unoverlapped", "I/O alone", 0, IO, COMPUTE, false },
 	[OVERLAP_COMM_UNOVERLAPPED] = { "comm_unoverlapped", "Comm alone", 0, COMM, GPU, true },
+	[OVERLAP_WAIT] = { "wait", "Waits", 0, WAIT, 0, false },
+	[OVERLAP_WAIT_UNOVERLAPPED] = { "wait_unoverlapped", "Waits alone", 0, WAIT,
+					IO | COMPUTE | COMM | COPY | LOAD, false },
 	[OVERLAP_IDLE] = { "idle", "GPU idle", 0, 0, KERNELS, true },
 	[OVERLAP_IDLE_COPY] = { "idle_copy", "Copy", 0, COPY, KERNELS, true },
 	[OVERLAP_IDLE_QUEUED] = { "idle_queued", "Start", 0, QUEUED, KERNELS | COPY, true },
@@ -105,7 +109,7 @@ unsigned overlap_known(const struct pfw_overlap *overlap)
 	known |= sums->kernels ? KERNELS | COPY | QUEUED : 0;
 	known |= sums->copies ? COPY : 0;
 	/* Who records operators records the loader, too. */
-	return known | (ran & LOAD) | (ran & CPU ? CPU | LOAD : 0);
+	return known | (ran & (LOAD | WAIT)) | (ran & CPU ? CPU | LOAD : 0);
 }
 
 /* A figure is known if all of its activities are, and of alternatives one.  I/O that no recorded

@@ -41,8 +41,8 @@ static void add_figures(struct sheet *sheet, const unsigned *figures)
 
 static void begin(struct sheet *sheet, const char *const *titles)
 {
-	static const char *const few[] = { "Comm alone", "CPU ops", "Comm", "I/O+compute",
-					   "Loading",	 "Copies",  NULL };
+	static const char *const few[] = { "Comm alone", "CPU ops", "Comm",  "I/O+compute",
+					   "Loading",	 "Copies",  "Waits", NULL };
 
 	sheet->grid = (struct grid){
 		.column = sheet->column, .none = "-", .width = sheet->width, .few = few
@@ -316,18 +316,14 @@ static void print_unknown(const struct sheet *sheet, const struct overlap_totals
 static void print_tables(struct sheet *sheet, const struct overlap *overlap,
 			 const struct overlap_options *options, const struct overlap_answer *answer)
 {
-	static const unsigned times[] = { OVERLAP_WALL,
-					  OVERLAP_IO,
-					  OVERLAP_COMPUTE,
-					  OVERLAP_CPU,
-					  OVERLAP_GPU,
-					  OVERLAP_COMM,
-					  OVERLAP_COPY,
-					  OVERLAP_LOAD,
-					  OVERLAP_IO_COMPUTE,
-					  OVERLAP_IO_UNOVERLAPPED,
-					  OVERLAP_COMM_UNOVERLAPPED,
-					  OVERLAP_FIGURES };
+	const bool waits = answer->totals.figure[OVERLAP_WAIT] != OVERLAP_UNKNOWN;
+	const unsigned times[] = { OVERLAP_WALL, OVERLAP_IO, OVERLAP_COMPUTE, OVERLAP_CPU,
+				   OVERLAP_GPU, OVERLAP_COMM, OVERLAP_COPY, OVERLAP_LOAD,
+				   OVERLAP_IO_COMPUTE, OVERLAP_IO_UNOVERLAPPED,
+				   OVERLAP_COMM_UNOVERLAPPED,
+				   /* Only who asks for them records them (PFW_CALLS=+sync). */
+				   waits ? OVERLAP_WAIT : OVERLAP_FIGURES,
+				   OVERLAP_WAIT_UNOVERLAPPED, OVERLAP_FIGURES };
 	static const unsigned idle[] = { OVERLAP_WALL,	      OVERLAP_IDLE,
 					 OVERLAP_IDLE_LAUNCH, OVERLAP_IDLE_QUEUED,
 					 OVERLAP_IDLE_COPY,   OVERLAP_IDLE_LOAD,

@@ -230,6 +230,8 @@ static int find_activity(struct pfw_overlap_block *block, const struct pfw_entry
 {
 	if (pfw_slice_is(&entry->cat, "PP"))
 		return find_compute(block, entry, begin, end);
+	if (pfw_is_io(&entry->cat)) /* a thread that waits for its peer is no file access */
+		return pfw_slice_is(&entry->cat, "SYNC") ? PFW_ACTIVITY_WAIT : NONE;
 	/* DFTracer's categories for AI programs. */
 	if (pfw_slice_is(&entry->cat, "dataloader") || pfw_slice_begins(&entry->name, LOADER))
 		return PFW_ACTIVITY_LOAD;
@@ -300,8 +302,8 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 	note_times(block, begin, end);
 	if (entry->ph != 'X')
 		return 0;
-	if (pfw_is_io(&entry->cat)) /* a thread that waits for its peer is no file access */
-		return pfw_is_file_io(&entry->cat) ? add_io(block, entry, begin, end) : 0;
+	if (pfw_is_file_io(&entry->cat))
+		return add_io(block, entry, begin, end);
 	activity = find_activity(block, entry, begin, end);
 	if (activity == NONE)
 		return 0;

@@ -362,7 +362,7 @@ static int resume_more(void *file, const uint8_t *data, size_t bytes)
 const struct pfw_index_kind pfw_overlap_kind = {
 	.name = "overlap",
 	.number = 1,
-	.version = 2,
+	.version = 3,
 	.block_create = pfw_overlap_block_create,
 	.block_clear = pfw_overlap_block_clear,
 	.block_free = pfw_overlap_block_free,

@@ -25,6 +25,7 @@ enum pfw_activity {
 	PFW_ACTIVITY_COPY,   /* copies and fills of device memory */
 	PFW_ACTIVITY_LOAD,   /* waiting for the data loader */
 	PFW_ACTIVITY_QUEUED, /* kernels that are launched and have not begun */
+	PFW_ACTIVITY_WAIT, /* calls of cat SYNC: a thread waits for a lock, another thread, a time */
 	PFW_ACTIVITIES
 };
 /* A set of activities is a bit mask: 1 << enum pfw_activity. */

@@ -73,17 +73,20 @@ static const struct {
 	[PFW_ACTIVITY_COMM] = { "ncclDevKernel", "PP", "\"kind\":\"kernel\",\"device\":1" },
 	[PFW_ACTIVITY_COPY] = { "Memset", "PP", "\"kind\":\"memset\",\"bytes\":5" },
 	[PFW_ACTIVITY_LOAD] = { "fetch", "dataloader", "" },
+	[PFW_ACTIVITY_WAIT] = { "pthread_mutex_lock", "SYNC", "\"ret\":0" },
 };
 
 /* Some events of a stretch of time, in any order. */
 static void fill(struct world *world, struct pfw_overlap_block *block, int64_t from, int64_t to)
 {
 	for (uint64_t left = any_below(30); left; left--) {
-		unsigned what = (unsigned)any_below(PFW_ACTIVITY_LOAD + 1);
+		unsigned what = (unsigned)any_below(PFW_ACTIVITY_LOAD + 2);
 		int64_t begin = from + (int64_t)any_below((uint64_t)(to - from));
 		int64_t end = begin + (int64_t)any_below((uint64_t)(ROOM - begin)) /
 					      (1 + (int64_t)any_below(20));
 
+		if (what == PFW_ACTIVITY_QUEUED) /* from launches and kernels, below */
+			what = PFW_ACTIVITY_WAIT;
 		span(block, lines[what].name, lines[what].cat, begin, end, lines[what].args);
 		for (int64_t i = begin; i < end; i++)
 			world->set[i] |= 1u << what;
