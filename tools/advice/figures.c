@@ -88,6 +88,18 @@ static int add_time(struct advice_time **time, size_t *count, size_t *room, int6
 
 /* ---- pfw overlap ---- */
 
+/* Add what was in a step to that of the edge, if it is that edge. */
+static void add_edge(const struct row *row, struct advice_edge *edge, int64_t step, bool farther)
+{
+	if (!edge->ranks || farther)
+		*edge = (struct advice_edge){ .step = step };
+	if (step != edge->step)
+		return;
+	edge->ranks++;
+	for (unsigned i = 0; i < F_PATTERNS; i++)
+		pfw_saturate_sum(&edge->in[i], whole_of(row, i, 0));
+}
+
 /* Note how long a step of a rank took, and add what was in it. */
 static int take_step(const struct row *row, int64_t rank)
 {
@@ -96,6 +108,8 @@ static int take_step(const struct row *row, int64_t rank)
 
 	if (step == UNKNOWN)
 		return 0;
+	add_edge(row, &advice->first, step, step < advice->first.step);
+	add_edge(row, &advice->last, step, step > advice->last.step);
 	for (unsigned i = 0; i < F_PATTERNS; i++)
 		pfw_saturate_sum(&advice->in_steps[i], whole_of(row, i, 0));
 	return add_time(&advice->step, &advice->steps, &advice->step_room, rank, step,

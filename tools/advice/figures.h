@@ -64,6 +64,12 @@ struct advice {
 	bool stacks;		 /* calls have them */
 	int64_t figure[FIGURES]; /* of all ranks, of all files */
 	int64_t in_steps[FIGURES];
+	/* Of these, what is in the first step, which warms up and may begin with the program, and in the
+	 * last one, which may end with the program. */
+	struct advice_edge {
+		int64_t step, in[FIGURES];
+		size_t ranks; /* that have it; 0 = there is no step yet */
+	} first, last;
 	const struct grid_column *columns; /* of the last rows, and where they have what is wanted */
 	char section[16];
 	size_t place[COLUMNS];

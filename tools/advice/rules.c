@@ -8,12 +8,18 @@
 
 /* ---- figures ---- */
 
-/* Where there are steps, what counts is what happens in them, not how long the program took to start. */
+/* Where there are steps, what counts is what happens in them, not how long the program took to start or to end:
+ * so of four steps or more the first and the last do not count either. */
 static void use_steps(struct advice *advice)
 {
+	size_t edges = advice->first.ranks + advice->last.ranks;
+
 	for (unsigned i = 0; i < F_launches && advice->steps; i++) {
-		if (advice->figure[i] != UNKNOWN)
-			advice->figure[i] = advice->in_steps[i];
+		if (advice->figure[i] == UNKNOWN)
+			continue;
+		advice->figure[i] = advice->in_steps[i];
+		if (advice->steps >= 2 * edges)
+			advice->figure[i] -= advice->first.in[i] + advice->last.in[i];
 	}
 }
 
@@ -238,14 +244,16 @@ static int by_rank(const void *a, const void *b)
 	return by_ns(a, b);
 }
 
-/* The number of the first of these steps, which warms up. */
-static int64_t warm_up(const struct advice_time *step, size_t count)
+/* Whether a step is the first of these, which warms up, or the last, which may end with the program. */
+static bool is_edge(int64_t number, const struct advice_time *step, size_t count)
 {
-	int64_t first = step->step;
+	bool first = true, last = true;
 
-	for (size_t i = 1; i < count; i++)
-		first = step[i].step < first ? step[i].step : first;
-	return first;
+	for (size_t i = 0; i < count; i++) {
+		first &= step[i].step >= number;
+		last &= step[i].step <= number;
+	}
+	return first || last;
 }
 
 /* Steps of more than twice the median of their rank, of ten or more. */
@@ -259,16 +267,15 @@ static void find_slow_steps(struct search *search)
 	if (advice->steps)
 		qsort(advice->step, advice->steps, sizeof(*advice->step), by_rank);
 	for (size_t i = 0, end; i < advice->steps; i = end) {
-		int64_t middle, first;
+		int64_t middle;
 
 		for (end = i;
 		     end < advice->steps && advice->step[end].rank == advice->step[i].rank;)
 			end++;
 		middle = advice->step[i + (end - i - 1) / 2].ns;
-		first = warm_up(&advice->step[i], end - i);
 		for (size_t j = end; end - i >= 10 && j > i && advice->step[j - 1].ns / 2 > middle;
 		     j--) {
-			if (advice->step[j - 1].step == first)
+			if (is_edge(advice->step[j - 1].step, &advice->step[i], end - i))
 				continue;
 			cost += advice->step[j - 1].ns - middle;
 			slow++;
