@@ -52,7 +52,7 @@ def test_the_line_of_code_is_named(tmp_path):
 def test_for_people(tmp_path):
     loop(tmp_path / "t", "loader")
     text = advise("t", cwd=tmp_path).stdout
-    assert text.startswith("1. loader  (1.60s at most, ") and "\n   Do:  Give the DataLoader" in text
+    assert text.startswith("1. loader  (1.92s at most, ") and "\n   Do:  Give the DataLoader" in text
     assert "\n   See: pfw overlap --steps t\n" in text
     assert max(map(len, text.splitlines())) <= 80
     assert "Not recorded, so not judged: what the system counts (PFW_COUNTERS=500ms)." in text

@@ -8,19 +8,36 @@
 
 /* ---- figures ---- */
 
-/* Where there are steps, what counts is what happens in them, not how long the program took to start or to end:
- * so of four steps or more the first and the last do not count either. */
+static int by_ns(const void *a, const void *b)
+{
+	const struct advice_time *x = a, *y = b;
+
+	return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+/* Whether the step of an edge is the program's start or end as well: it takes over twice as long as the median. */
+static bool stands_out(const struct advice_edge *edge, int64_t median)
+{
+	return edge->ranks && edge->in[F_wall] / (int64_t)edge->ranks / 2 > median;
+}
+
+/* Where there are steps, what counts is what happens in them, not how long the program took to start or to end. */
 static void use_steps(struct advice *advice)
 {
-	size_t edges = advice->first.ranks + advice->last.ranks;
+	bool first, last;
+	int64_t median;
 
-	for (unsigned i = 0; i < F_launches && advice->steps; i++) {
-		if (advice->figure[i] == UNKNOWN)
-			continue;
-		advice->figure[i] = advice->in_steps[i];
-		if (advice->steps >= 2 * edges)
-			advice->figure[i] -= advice->first.in[i] + advice->last.in[i];
-	}
+	if (!advice->steps)
+		return;
+	qsort(advice->step, advice->steps, sizeof(*advice->step), by_ns);
+	median = advice->step[(advice->steps - 1) / 2].ns;
+	first = stands_out(&advice->first, median);
+	last = stands_out(&advice->last, median);
+	for (unsigned i = 0; i < F_launches; i++)
+		if (advice->figure[i] != UNKNOWN)
+			advice->figure[i] = advice->in_steps[i] -
+					    (first ? advice->first.in[i] : 0) -
+					    (last ? advice->last.in[i] : 0);
 }
 
 /* ---- rules ---- */
@@ -138,13 +155,6 @@ static void find_io(struct search *search)
 	    cli_seconds(reads), cli_seconds(writes),
 	    *search->advice->top_file ? search->advice->top_file : "files without a name",
 	    in_line(search, ~0u));
-}
-
-static int by_ns(const void *a, const void *b)
-{
-	const struct advice_time *x = a, *y = b;
-
-	return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
 /* Of three workers or more, one whose I/O takes twice the median's: its batches come last. */
