@@ -30,6 +30,7 @@ struct top_rank *top_rank_of(struct top *top, const char *run, int64_t rank)
 	if (new.newer &&new.older && !PFW_APPEND(top->rank, top->ranks, new)) {
 		/* Until the next look nothing is in its intervals. */
 		new.newer->until_ns = new.older->until_ns = INT64_MIN;
+		new.newer->no_bytes = new.older->no_bytes = true;
 		return &top->rank[top->ranks - 1];
 	}
 	if (new.newer)
@@ -69,7 +70,9 @@ int top_rank_add(struct top_rank *rank, const struct pfw_entry *entry, bool ring
 		rank->steps_in_rings += ring;
 		rank->step = (int64_t)number;
 	}
-	if (rank->added_before < LINES_MAX && pfw_overlap_block_add(rank->older, entry))
+	/* Most lines begin after the interval before: they are not even looked at for it. */
+	if (entry->ts_ns < rank->older->until_ns && rank->added_before < LINES_MAX &&
+	    pfw_overlap_block_add(rank->older, entry))
 		return -ENOMEM;
 	/* What is in the rings comes again before the interval that ends now is evaluated. */
 	if (!ring && rank->added++ < LINES_MAX && pfw_overlap_block_add(rank->newer, entry))

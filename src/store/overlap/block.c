@@ -73,7 +73,7 @@ static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry
 {
 	const struct pfw_overlap_call call = { .begin = begin,
 					       .end = end,
-					       .bytes = moved(block, entry) };
+					       .bytes = block->no_bytes ? 0 : moved(block, entry) };
 
 	block->sums.io_calls++;
 	pfw_saturate_u64(&block->sums.io_bytes, call.bytes);

@@ -202,14 +202,16 @@ int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *bloc
 struct edges {
 	const struct pfw_interval *at[PFW_ACTIVITIES], *end[PFW_ACTIVITIES];
 	int64_t next[PFW_ACTIVITIES];
-	unsigned set;
+	/* Those that have intervals: mostly few. */
+	uint8_t live[PFW_ACTIVITIES];
+	unsigned lives, set;
 };
 
 static int begin_edges(struct pfw_overlap *overlap, struct edges *edges)
 {
 	int64_t now = overlap->at_ns;
 
-	edges->set = 0;
+	edges->set = edges->lives = 0;
 	for (unsigned i = 0; i < PFW_ACTIVITIES; i++) {
 		size_t count;
 
@@ -218,9 +220,10 @@ static int begin_edges(struct pfw_overlap *overlap, struct edges *edges)
 		edges->end[i] = edges->at[i] + count;
 		while (edges->at[i] < edges->end[i] && edges->at[i]->end <= now)
 			edges->at[i]++;
-		if (edges->at[i] == edges->end[i]) {
-			edges->next[i] = INT64_MAX;
-		} else if (edges->at[i]->begin <= now) {
+		if (edges->at[i] == edges->end[i])
+			continue;
+		edges->live[edges->lives++] = (uint8_t)i;
+		if (edges->at[i]->begin <= now) {
 			edges->set |= 1u << i;
 			edges->next[i] = edges->at[i]->end;
 		} else {
@@ -260,12 +263,12 @@ static int sweep(struct pfw_overlap *overlap, int64_t until_ns)
 	error = error ? error : turn_steps(overlap, &turn);
 	while (!error && overlap->at_ns < until_ns) {
 		next = turn < until_ns ? turn : until_ns;
-		for (unsigned i = 0; i < PFW_ACTIVITIES; i++)
-			next = edges.next[i] < next ? edges.next[i] : next;
+		for (unsigned i = 0; i < edges.lives; i++)
+			next = edges.next[edges.live[i]] < next ? edges.next[edges.live[i]] : next;
 		account(overlap, edges.set, next);
-		for (unsigned i = 0; i < PFW_ACTIVITIES; i++) {
-			if (edges.next[i] == next)
-				turn_edge(&edges, i);
+		for (unsigned i = 0; i < edges.lives; i++) {
+			if (edges.next[edges.live[i]] == next)
+				turn_edge(&edges, edges.live[i]);
 		}
 		if (turn == next)
 			error = turn_steps(overlap, &turn);

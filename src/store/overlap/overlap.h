@@ -79,7 +79,7 @@ void pfw_overlap_add_owner(struct pfw_overlap_owner *into, const struct pfw_over
 
 struct pfw_overlap_block {
 	int64_t since_ns, until_ns; /* events are cut to this range; set by the caller */
-	bool keep_calls;	    /* set by the caller */
+	bool keep_calls, no_bytes;  /* set by the caller; no_bytes: nobody asks for sums of bytes */
 	const struct pfw_select_globs
 		*compute; /* set by the caller: names or cats of spans that count as compute */
 	struct pfw_intervals active[PFW_ACTIVITIES];

@@ -339,13 +339,93 @@ struct amounts {
 	int64_t ret, size, count;
 };
 
+/* Where lines of a form have these args, plus 1; 0: nowhere.  Of a key that repeats the last one counts. */
+struct call_form {
+	uint64_t form; /* 0: none */
+	uint8_t ret, size, count, fname, stack;
+};
+
+static _Thread_local struct call_form call_forms[PFW_ENTRY_NUMBERS];
+
+static uint8_t *call_arg(struct call_form *form, const struct pfw_slice *key)
+{
+	switch (key->bytes) {
+	case 3:
+		return pfw_member_is(key, "ret") ? &form->ret : NULL;
+	case 4:
+		return pfw_member_is(key, "size") ? &form->size : NULL;
+	case 5:
+		return pfw_member_is(key, "count")   ? &form->count
+		       : pfw_member_is(key, "fname") ? &form->fname
+		       : pfw_member_is(key, "stack") ? &form->stack
+						     : NULL;
+	default:
+		return NULL;
+	}
+}
+
+static const struct call_form *call_form_of(const struct pfw_entry *entry)
+{
+	struct call_form *form = &call_forms[entry->form % PFW_ENTRY_NUMBERS];
+	struct pfw_slice key;
+	struct pfw_value value;
+
+	if (form->form == entry->form)
+		return form;
+	*form = (struct call_form){ .form = entry->form };
+	for (unsigned i = 0; i < entry->arg_count; i++) {
+		uint8_t *place;
+
+		pfw_entry_pair(entry, i, &key, &value);
+		place = call_arg(form, &key);
+		if (place)
+			*place = (uint8_t)(i + 1);
+	}
+	return form;
+}
+
+static void read_form_args(const struct pfw_entry *entry, struct pfw_table_line *line,
+			   struct pfw_io_call call, struct amounts *amounts)
+{
+	const struct call_form *form = call_form_of(entry);
+	struct pfw_slice key;
+	struct pfw_value value;
+
+	if (form->ret) {
+		pfw_entry_pair(entry, form->ret - 1u, &key, &value);
+		pfw_value_i64(&value, &amounts->ret);
+	}
+	/* Only some calls need these. */
+	if (form->size && call.moves == PFW_MOVES_ITEMS) {
+		pfw_entry_pair(entry, form->size - 1u, &key, &value);
+		pfw_value_i64(&value, &amounts->size);
+	}
+	if (form->count && call.moves == PFW_MOVES_COUNT) {
+		pfw_entry_pair(entry, form->count - 1u, &key, &value);
+		pfw_value_i64(&value, &amounts->count);
+	}
+	if (form->fname) {
+		pfw_entry_pair(entry, form->fname - 1u, &key, &value);
+		if (value.type == PFW_VALUE_STRING)
+			line->fname = value.text;
+	}
+	if (form->stack) {
+		pfw_entry_pair(entry, form->stack - 1u, &key, &value);
+		line->stack = value.text;
+	}
+}
+
 static void read_call_args(const struct pfw_entry *entry, struct pfw_table_line *line,
-			   struct amounts *amounts)
+			   struct pfw_io_call call, struct amounts *amounts)
 {
 	struct pfw_slice key;
 	struct pfw_value value;
 	struct pfw_args args;
 
+	if (entry->form) {
+		read_form_args(entry, line, call, amounts);
+		return;
+	}
 	pfw_args_init(&args, entry);
 	while (pfw_args_next(&args, &key, &value)) {
 		if (pfw_member_is(&key, "ret"))
@@ -372,7 +452,7 @@ static void read_call(struct pfw_table_line *line, const struct pfw_entry *entry
 	line->calls = 1;
 	line->transfers = call.moves != PFW_MOVES_NOTHING;
 	if (how.args || line->transfers)
-		read_call_args(entry, line, &amounts);
+		read_call_args(entry, line, call, &amounts);
 	if (how.args && call.role == PFW_ROLE_COPY)
 		pfw_arg_text(entry, "target", &line->target);
 	if (how.fnames && !line->fname.at && pfw_fname_hashes_find(how.fnames, entry, &value) &&
