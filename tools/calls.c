@@ -98,32 +98,33 @@ static void print_unwrapped(int format)
 	}
 }
 
+struct listing {
+	int format;
+	bool others;
+};
+
 static const struct cli_option options[] = {
 	{ "unwrapped", 'u', NULL,
-	  "list calls that touch files and are not recorded, with the reason", 'u' },
+	  "list calls that touch files and are not recorded, with the reason",
+	  CLI_INTO(struct listing, others) },
 	{ "format", 0, "text|ndjson|rst", "a table, one JSON object per call, or reStructuredText",
-	  256 },
+	  CLI_INTO(struct listing, format) },
 	{ 0 },
 };
 
 static int calls(const struct cli_command *command, int argc, char **argv)
 {
 	const struct pfw_call_info *call;
-	int format = CLI_TEXT, name_width = 12, status;
-	bool others = false;
-	const struct cli_target targets[] = {
-		{ 'u', .flag = &others },
-		{ 256, .format = &format, .formats = 3 },
-		{ 0 },
-	};
+	struct listing listing = { .format = CLI_TEXT };
+	int name_width = 12, status;
 	struct cli_args args;
 	size_t count;
 
-	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
+	status = cli_read(&args, command, argc, argv, &listing, NULL);
 	if (status >= 0)
 		return status;
-	if (others) {
-		print_unwrapped(format);
+	if (listing.others) {
+		print_unwrapped(listing.format);
 		return cli_finish(stdout, command, CLI_OK);
 	}
 	call = pfw_calls_info(&count);
@@ -132,9 +133,9 @@ static int calls(const struct cli_command *command, int argc, char **argv)
 
 		name_width = width > name_width ? width : name_width;
 	}
-	print_head(format, name_width);
+	print_head(listing.format, name_width);
 	for (size_t i = 0; i < count; i++)
-		print_row(&call[i], format, name_width);
+		print_row(&call[i], listing.format, name_width);
 	return cli_finish(stdout, command, CLI_OK);
 }
 

@@ -414,12 +414,10 @@ static int completion(const struct cli_command *command, int argc, char **argv)
 		void (*put)(FILE *out);
 	} shells[] = { { "bash", put_bash }, { "zsh", put_zsh }, { "fish", put_fish } };
 	struct cli_args args;
-	int option;
+	int status = cli_read(&args, command, argc, argv, NULL, NULL);
 
-	cli_args_init(&args, command, argc, argv);
-	option = cli_next(&args);
-	if (option != CLI_DONE)
-		return cli_ended(&args, option);
+	if (status >= 0)
+		return status;
 	for (size_t i = 0; i < CLI_ARRAY_LEN(shells) && args.operands == 1; i++) {
 		if (strcmp(argv[0], shells[i].shell) == 0) {
 			shells[i].put(stdout);

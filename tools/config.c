@@ -222,18 +222,23 @@ static int print_rst_table(void)
 
 /* ---- for compilers ---- */
 
-enum { OPTION_FORMAT = 256, OPTION_CFLAGS, OPTION_LIBS, OPTION_PRELOAD, OPTION_CMAKE, OPTION_END };
+struct config {
+	int format;
+	unsigned wanted; /* places, as bits */
+};
+
+enum { OPTION_CFLAGS, OPTION_LIBS, OPTION_PRELOAD, OPTION_CMAKE, OPTION_END };
 
 static const struct cli_option options[] = {
 	{ "format", 0, "text|ndjson|rst",
 	  "a table, one JSON object per variable, or the table of docs/variables.rst",
-	  OPTION_FORMAT },
-	{ "cflags", 0, NULL, "print the compiler options for pfw/pfw.h", OPTION_CFLAGS },
-	{ "libs", 0, NULL, "print the linker options for libpfw", OPTION_LIBS },
+	  CLI_INTO(struct config, format) },
+	{ "cflags", 0, NULL, "print the compiler options for pfw/pfw.h", .id = OPTION_CFLAGS },
+	{ "libs", 0, NULL, "print the linker options for libpfw", .id = OPTION_LIBS },
 	{ "preload", 0, NULL, "print the path of libpfw_preload.so, for LD_PRELOAD",
-	  OPTION_PRELOAD },
+	  .id = OPTION_PRELOAD },
 	{ "cmake-dir", 0, NULL,
-	  "print the directory for CMake's find_package(pfw): -Dpfw_DIR=", OPTION_CMAKE },
+	  "print the directory for CMake's find_package(pfw): -Dpfw_DIR=", .id = OPTION_CMAKE },
 	{ 0 },
 };
 
@@ -263,37 +268,37 @@ static int print_places(const struct cli_command *command, unsigned wanted)
 		return CLI_PROBLEMS;
 	}
 	for (int option = OPTION_CFLAGS; option < OPTION_END; option++) {
-		if (wanted & 1u << (option - OPTION_CFLAGS))
+		if (wanted & 1u << option)
 			print_place(option, libraries, prefix);
 	}
 	return CLI_OK;
 }
 
 /* Take an option that asks for a place. */
-static int take_place(void *wanted, const struct cli_args *args, int option)
+static int take_place(void *user, const struct cli_args *args, int option)
 {
+	struct config *config = user;
+
 	(void)args;
-	*(unsigned *)wanted |= 1u << (option - OPTION_CFLAGS);
+	config->wanted |= 1u << option;
 	return 0;
 }
 
-static int config(const struct cli_command *command, int argc, char **argv)
+static int config_main(const struct cli_command *command, int argc, char **argv)
 {
-	unsigned wanted = 0;
-	int format = CLI_TEXT, status;
-	const struct cli_target targets[] = { { OPTION_FORMAT, .format = &format, .formats = 3 },
-					      { 0 } };
+	struct config config = { .format = CLI_TEXT };
+	int status;
 	struct cli_args args;
 
-	status = cli_read(&args, command, argc, argv, targets, &wanted, take_place);
+	status = cli_read(&args, command, argc, argv, &config, take_place);
 	if (status >= 0)
 		return status;
-	if (wanted)
-		status = print_places(command, wanted);
+	if (config.wanted)
+		status = print_places(command, config.wanted);
 	else
-		status = (format == CLI_TEXT	 ? print_text
-			  : format == CLI_NDJSON ? print_ndjson
-						 : print_rst_table)();
+		status = (config.format == CLI_TEXT	? print_text
+			  : config.format == CLI_NDJSON ? print_ndjson
+							: print_rst_table)();
 	return cli_finish(stdout, command, status);
 }
 
@@ -302,6 +307,6 @@ const struct cli_command cli_config = {
 	.operands = "",
 	.summary = "List the variables, their meaning and their present values",
 	.options = options,
-	.main = config,
+	.main = config_main,
 	.details = "exit status: 0 ok, 1 a variable has a bad value or an unknown name\n",
 };

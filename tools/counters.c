@@ -267,13 +267,6 @@ static int print(struct counters *counters)
 
 /* ---- the command ---- */
 
-static int take(void *user, const struct cli_args *args, int option)
-{
-	struct counters *counters = user;
-
-	return survey_take(&counters->survey, &counters->select, args, option);
-}
-
 static int read_and_print(void *user, struct survey_input *input)
 {
 	struct counters *counters = user;
@@ -300,9 +293,8 @@ static int counters_main(const struct cli_command *command, int argc, char **arg
 	struct counters counters = { .survey = { .command = command,
 						 .jobs_most = 1024,
 						 .user = &counters,
-						 .take = take,
-						 .body = read_and_print,
-						 .formats = SURVEY_FORMATS } };
+						 .select = &counters.select,
+						 .body = read_and_print } };
 	int status = survey_main(&counters.survey, argc, argv);
 
 	pfw_select_release(&counters.select);
@@ -313,18 +305,17 @@ static int counters_main(const struct cli_command *command, int argc, char **arg
 static const struct cli_option counters_options[] = {
 	SELECT_ARGS_TIMES,
 	{ "cat", 'c', "GLOB", "categories: COUNTER for PFW_COUNTERS; others are the program's",
-	  SELECT_ARGS + PFW_SELECT_CAT },
-	{ "name", 'n', "GLOB", "names of counters", SELECT_ARGS + PFW_SELECT_NAME },
-	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
-	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
-	{ "step", 0, "LIST", "samples of these steps", SELECT_ARGS + PFW_SELECT_STEP },
+	  .id = SELECT_ARGS + PFW_SELECT_CAT },
+	{ "name", 'n', "GLOB", "names of counters", .id = SELECT_ARGS + PFW_SELECT_NAME },
+	SELECT_ARGS_PROCESSES,
+	{ "step", 0, "LIST", "samples of these steps", .id = SELECT_ARGS + PFW_SELECT_STEP },
 	{ "where", 'w', "EXPR", "an expression over any field: args.rss > 1GiB",
-	  SELECT_ARGS + PFW_SELECT_WHERE },
+	  .id = SELECT_ARGS + PFW_SELECT_WHERE },
 	SURVEY_OPTION_ALL_RUNS,
 	SURVEY_OPTION_WIDE,
 	SURVEY_OPTIONS,
 	{ "format", 0, SURVEY_FORMAT_NAMES,
-	  "md: to paste; for programs sizes in bytes, shares in percent", SURVEY_FORMAT },
+	  "md: to paste; for programs sizes in bytes, shares in percent", SURVEY_INTO(format) },
 	{ 0 },
 };
 

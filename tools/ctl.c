@@ -20,9 +20,14 @@
 
 #define ANSWER_NS 1000000000ull
 
+struct ctl {
+	int format;
+	bool quiet;
+};
+
 static const struct cli_option options[] = {
-	{ "format", 0, "text|ndjson", "output of `status`", 'f' },
-	{ "quiet", 'q', NULL, "print only failures", 'q' },
+	{ "format", 0, "text|ndjson", "output of `status`", CLI_INTO(struct ctl, format) },
+	{ "quiet", 'q', NULL, "print only failures", CLI_INTO(struct ctl, quiet) },
 	{ 0 },
 };
 
@@ -216,16 +221,11 @@ static int steer(const struct cli_command *command, char **operand, int format, 
 
 static int run_ctl(const struct cli_command *command, int argc, char **argv)
 {
-	int format = CLI_TEXT, status;
+	struct ctl ctl = { .format = CLI_TEXT };
 	struct cli_args args;
-	bool quiet = false;
-	const struct cli_target targets[] = {
-		{ 'q', .flag = &quiet },
-		{ 'f', .format = &format, .formats = 2 },
-		{ 0 },
-	};
+	int status;
 
-	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
+	status = cli_read(&args, command, argc, argv, &ctl, NULL);
 	if (status >= 0)
 		return status;
 	if (args.operands != 2) {
@@ -233,7 +233,7 @@ static int run_ctl(const struct cli_command *command, int argc, char **argv)
 					 "start|stop|step|flush|dump|status");
 		return CLI_USAGE;
 	}
-	return cli_finish(stdout, command, steer(command, argv, format, quiet));
+	return cli_finish(stdout, command, steer(command, argv, ctl.format, ctl.quiet));
 }
 
 const struct cli_command cli_ctl = {

@@ -34,7 +34,10 @@ static const struct {
 struct indexing {
 	const struct cli_command *command;
 	int format;
-	bool quiet, force, check, colours;
+	unsigned jobs;
+	bool quiet, force, check, colours, all_runs;
+	bool partial; /* make one: `out` as if the traces were in the directory `as` */
+	const char *out, *as;
 	int status;
 	struct pfw_traces traces; /* all named traces */
 	struct pfw_traces todo;	  /* those to index or check; the files belong to `traces` */
@@ -217,11 +220,11 @@ static void say(void *user, const char *path, const char *why)
 	indexing->status = CLI_USAGE;
 }
 
-static void run(struct indexing *indexing, unsigned jobs)
+static void run(struct indexing *indexing)
 {
 	const struct pfw_index_build build = {
 		.traces = &indexing->todo,
-		.jobs = jobs,
+		.jobs = indexing->jobs,
 		.check = indexing->check,
 		.anew = indexing->force,
 		.user = indexing,
@@ -257,66 +260,54 @@ static void run(struct indexing *indexing, unsigned jobs)
 
 /* ---- the command ---- */
 
-enum { FORCE = 256, CHECK, ALL_RUNS, FORMAT, PARTIAL, AS };
-
 static const struct cli_option options[] = {
-	{ "force", 0, NULL, "make it again even if it is up to date", FORCE },
+	{ "force", 0, NULL, "make it again even if it is up to date",
+	  CLI_INTO(struct indexing, force) },
 	{ "check", 0, NULL, "write nothing; check whether the index is up to date and correct",
-	  CHECK },
+	  CLI_INTO(struct indexing, check) },
 	{ "partial", 0, NULL,
 	  "write one file that answers for all of PATH without them: table, overlap and patterns "
 	  "take it in their place; PATH may be partials, too",
-	  PARTIAL },
-	{ "output", 'o', "FILE", "--partial: the file, whose name ends in .partial", 'o' },
-	{ "as", 0, "DIR", "--partial: record the traces' names as if they were in DIR", AS },
-	{ "all-runs", 0, NULL, "all runs of a directory, not only the newest", ALL_RUNS },
-	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' },
-	{ "quiet", 'q', NULL, "print problems only", 'q' },
-	{ "format", 0, "text|ndjson", "text, or one JSON object per file", FORMAT },
+	  CLI_INTO(struct indexing, partial) },
+	{ "output", 'o', "FILE", "--partial: the file, whose name ends in .partial",
+	  CLI_INTO(struct indexing, out) },
+	{ "as", 0, "DIR", "--partial: record the traces' names as if they were in DIR",
+	  CLI_INTO(struct indexing, as) },
+	{ "all-runs", 0, NULL, "all runs of a directory, not only the newest",
+	  CLI_INTO(struct indexing, all_runs) },
+	{ "jobs", 'j', "N", "threads (default: one per CPU)", CLI_INTO(struct indexing, jobs) },
+	{ "quiet", 'q', NULL, "print problems only", CLI_INTO(struct indexing, quiet) },
+	{ "format", 0, "text|ndjson", "text, or one JSON object per file",
+	  CLI_INTO(struct indexing, format) },
 	{ 0 },
 };
 
 static int index_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct indexing indexing = { .command = command, .colours = cli_colours(stdout) };
-	bool all_runs = false, partial = false;
-	const char *out = NULL, *as = NULL;
-	unsigned jobs = 0;
-	const struct cli_target targets[] = {
-		{ FORCE, .flag = &indexing.force },
-		{ CHECK, .flag = &indexing.check },
-		{ ALL_RUNS, .flag = &all_runs },
-		{ PARTIAL, .flag = &partial },
-		{ 'o', .text = &out },
-		{ AS, .text = &as },
-		{ 'q', .flag = &indexing.quiet },
-		{ 'j', .jobs = &jobs },
-		{ FORMAT, .format = &indexing.format, .formats = 2 },
-		{ 0 },
-	};
 	struct cli_args args;
 	int status;
 
-	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
+	status = cli_read(&args, command, argc, argv, &indexing, NULL);
 	if (status >= 0)
 		return status;
-	if (!partial && (out || as)) {
+	if (!indexing.partial && (indexing.out || indexing.as)) {
 		cli_error(command->name,
 			  "--output and --as are of --partial: an index stands beside its trace");
 		return CLI_USAGE;
 	}
-	if (partial)
+	if (indexing.partial)
 		return partial_make(&(struct partial_options){ .command = command,
-							       .out = out,
-							       .as = as,
+							       .out = indexing.out,
+							       .as = indexing.as,
 							       .quiet = indexing.quiet,
-							       .all_runs = all_runs,
-							       .jobs = jobs,
+							       .all_runs = indexing.all_runs,
+							       .jobs = indexing.jobs,
 							       .format = indexing.format },
 				    argv, args.operands);
-	if (pfw_traces_open_each(&indexing.traces, argv, (size_t)args.operands, all_runs, say,
-				 &indexing) == 0)
-		run(&indexing, jobs);
+	if (pfw_traces_open_each(&indexing.traces, argv, (size_t)args.operands, indexing.all_runs,
+				 say, &indexing) == 0)
+		run(&indexing);
 	pfw_traces_close(&indexing.traces);
 	stop_end();
 	return cli_finish(stdout, command, indexing.status);

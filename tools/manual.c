@@ -74,7 +74,7 @@ static void man_option(FILE *out, const struct cli_option *row)
 
 static void man_command(FILE *out, const struct cli_command *command)
 {
-	static const struct cli_option help = { "help", 'h', NULL, "print this help", 'h' };
+	static const struct cli_option help = { "help", 'h', NULL, "print this help", .id = 'h' };
 	char name[64];
 
 	snprintf(name, sizeof(name), "pfw-%s", command->name);

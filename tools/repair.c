@@ -243,8 +243,9 @@ static void repair_argument(struct repair *repair, const char *argument)
 }
 
 static const struct cli_option options[] = {
-	{ "all", 'a', NULL, "adopt every spool of yours on this machine", 'a' },
-	{ "quiet", 'q', NULL, "print only what could not be done", 'q' },
+	{ "all", 'a', NULL, "adopt every spool of yours on this machine",
+	  CLI_INTO(struct repair, every) },
+	{ "quiet", 'q', NULL, "print only what could not be done", CLI_INTO(struct repair, quiet) },
 	{ 0 },
 };
 
@@ -252,13 +253,10 @@ static int repair_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct repair repair = { .command = command };
 	struct adopt_dirs dirs;
-	const struct cli_target targets[] = { { 'a', .flag = &repair.every },
-					      { 'q', .flag = &repair.quiet },
-					      { 0 } };
 	struct cli_args args;
 	int status;
 
-	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
+	status = cli_read(&args, command, argc, argv, &repair, NULL);
 	if (status >= 0)
 		return status;
 	if (!args.operands && !repair.every) {

@@ -12,27 +12,28 @@
 #define STEPS_MAX 1000000u
 #define BAR 80u /* steps per line of the picture */
 
-enum {
-	OPTION_SKIP_FIRST = 256,
-	OPTION_SKIP_FIRST_WAIT,
-	OPTION_WAIT,
-	OPTION_WARMUP,
-	OPTION_ACTIVE,
-	OPTION_REPEAT,
-	OPTION_STEPS,
-	OPTION_FORMAT,
+struct asked {
+	struct pfw_plan plan;
+	uint64_t steps;
+	int format;
 };
 
+/* The end of a row for a number of steps. */
+#define INTO_STEPS(member) CLI_INTO(struct asked, plan.steps.member), .most = PFW_SCHEDULE_MAX
+
 static const struct cli_option options[] = {
-	{ "skip-first", 0, "N", "steps to skip at the start (default: 0)", OPTION_SKIP_FIRST },
-	{ "skip-first-wait", 0, NULL, "skip the first cycle's wait", OPTION_SKIP_FIRST_WAIT },
-	{ "wait", 0, "N", "steps of each cycle that are not recorded (default: 0)", OPTION_WAIT },
-	{ "warmup", 0, "N", "steps that are recorded as warm-up (default: 0)", OPTION_WARMUP },
-	{ "active", 0, "N", "steps that are recorded", OPTION_ACTIVE },
-	{ "repeat", 0, "N", "number of cycles (default: 0, without end)", OPTION_REPEAT },
+	{ "skip-first", 0, "N", "steps to skip at the start (default: 0)", INTO_STEPS(skip_first) },
+	{ "skip-first-wait", 0, NULL, "skip the first cycle's wait", .id = 256 },
+	{ "wait", 0, "N", "steps of each cycle that are not recorded (default: 0)",
+	  INTO_STEPS(wait) },
+	{ "warmup", 0, "N", "steps that are recorded as warm-up (default: 0)", INTO_STEPS(warmup) },
+	{ "active", 0, "N", "steps that are recorded", INTO_STEPS(active) },
+	{ "repeat", 0, "N", "number of cycles (default: 0, without end)", INTO_STEPS(repeat) },
 	{ "steps", 0, "N",
-	  "how many steps to print (default: two cycles and the steps before them)", OPTION_STEPS },
-	{ "format", 0, "text|ndjson", "a picture, or one JSON object per step", OPTION_FORMAT },
+	  "how many steps to print (default: two cycles and the steps before them)",
+	  CLI_INTO(struct asked, steps), .most = STEPS_MAX },
+	{ "format", 0, "text|ndjson", "a picture, or one JSON object per step",
+	  CLI_INTO(struct asked, format) },
 	{ 0 },
 };
 
@@ -82,40 +83,14 @@ static void print_picture(const struct pfw_schedule *schedule, uint64_t steps)
 		printf("no cycle ends in %s step%s\n", cli_count(steps), cli_plural(steps));
 }
 
-static int read_options(struct cli_args *args, struct pfw_schedule *schedule, uint64_t *steps,
-			int *format)
+static int take_skip_first_wait(void *user, const struct cli_args *args, int option)
 {
-	uint32_t *const field[] = {
-		[OPTION_SKIP_FIRST - 256] = &schedule->skip_first,
-		[OPTION_WAIT - 256] = &schedule->wait,
-		[OPTION_WARMUP - 256] = &schedule->warmup,
-		[OPTION_ACTIVE - 256] = &schedule->active,
-		[OPTION_REPEAT - 256] = &schedule->repeat,
-	};
-	int64_t value;
-	int option;
+	struct asked *asked = user;
 
-	while ((option = cli_next(args)) >= 0) {
-		const char *name = options[option - 256].name;
-
-		if (option == OPTION_SKIP_FIRST_WAIT) {
-			schedule->skip_first_wait = 1;
-		} else if (option == OPTION_FORMAT) {
-			if ((*format = cli_format(args->command, args->value, 2)) < 0)
-				return CLI_BAD;
-		} else {
-			bool all = option == OPTION_STEPS;
-
-			if (cli_whole(args->command, name, args->value, 0,
-				      all ? STEPS_MAX : PFW_SCHEDULE_MAX, &value))
-				return CLI_BAD;
-			if (all)
-				*steps = (uint64_t)value;
-			else
-				*field[option - 256] = (uint32_t)value;
-		}
-	}
-	return option;
+	(void)args;
+	(void)option;
+	asked->plan.steps.skip_first_wait = 1;
+	return 0;
 }
 
 /* Two cycles and the steps before them, at most a million. */
@@ -169,21 +144,18 @@ static bool read_plan(const struct cli_args *args, const char *text, struct pfw_
 
 static int run_schedule(const struct cli_command *command, int argc, char **argv)
 {
-	struct pfw_plan plan = { .kind = PFW_PLAN_STEPS };
-	const struct pfw_schedule *schedule = &plan.steps;
+	struct asked asked = { .plan = { .kind = PFW_PLAN_STEPS }, .steps = UINT64_MAX };
+	const struct pfw_schedule *schedule = &asked.plan.steps;
 	struct pfw_printer json = { .out = stdout };
-	uint64_t steps = UINT64_MAX;
-	int format = CLI_TEXT, end;
 	struct cli_args args;
+	int status = cli_read(&args, command, argc, argv, &asked, take_skip_first_wait);
 
-	cli_args_init(&args, command, argc, argv);
-	end = read_options(&args, &plan.steps, &steps, &format);
-	if (end != CLI_DONE)
-		return cli_ended(&args, end);
-	if (args.operands && !read_plan(&args, argv[0], &plan))
+	if (status >= 0)
+		return status;
+	if (args.operands && !read_plan(&args, argv[0], &asked.plan))
 		return CLI_USAGE;
-	if (plan.kind != PFW_PLAN_STEPS)
-		return explain(command, &plan);
+	if (asked.plan.kind != PFW_PLAN_STEPS)
+		return explain(command, &asked.plan);
 	if (!pfw_schedule_valid(schedule)) {
 		cli_error(command->name,
 			  PFW_SCHEDULE_INVALID ": --active is %u and must be 1 or more",
@@ -192,13 +164,13 @@ static int run_schedule(const struct cli_command *command, int argc, char **argv
 	}
 	if (!schedule->warmup)
 		cli_error(command->name, PFW_SCHEDULE_NO_WARMUP);
-	if (steps == UINT64_MAX)
-		steps = enough_steps(schedule);
-	for (uint64_t step = 0; format == CLI_NDJSON && step < steps; step++)
+	if (asked.steps == UINT64_MAX)
+		asked.steps = enough_steps(schedule);
+	for (uint64_t step = 0; asked.format == CLI_NDJSON && step < asked.steps; step++)
 		pfw_print(&json, "{'step':%" PRIu64 ",'action':%s}\n", step,
 			  action_name[pfw_schedule_action(schedule, step)]);
-	if (format == CLI_TEXT)
-		print_picture(schedule, steps);
+	if (asked.format == CLI_TEXT)
+		print_picture(schedule, asked.steps);
 	return cli_finish(stdout, command, CLI_OK);
 }
 

@@ -331,7 +331,7 @@ def test_permissions_are_those_of_the_trace(tmp_path):
 
 def test_wrong_words(tmp_path):
     training(tmp_path / "t")
-    assert "want html, md or json" in run([PFW, "report", "--format", "pdf", "t"], cwd=tmp_path, status=2).stderr
+    assert "none of html, md, json" in run([PFW, "report", "--format", "pdf", "t"], cwd=tmp_path, status=2).stderr
     assert "no-such" in run([PFW, "report", "no-such"], cwd=tmp_path, status=2).stderr
     assert "--since" in run([PFW, "report", "--since", "soon", "t"], cwd=tmp_path, status=2).stderr
     assert os.listdir(tmp_path) == ["t"]

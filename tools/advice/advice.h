@@ -10,6 +10,7 @@
 #pragma once
 
 #include "advice/figures.h"
+#include "share/survey.h"
 #include "ui/host.h"
 
 #define ADVICE_RULES 24u
@@ -32,9 +33,9 @@ size_t advice_find(struct advice *advice, struct finding found[ADVICE_RULES]);
 
 /* What each command is given after its own words: options, then operands, each an allocation of its own. */
 
-/* Let the commands have an option of the table `options`, too.  0 or -ENOMEM. */
-int advice_pass_option(struct host_words *words, const struct cli_option *options, int option,
-		       const char *value);
+/* Let the commands have an option with an argument, too; those of the survey.  0 or -ENOMEM. */
+int advice_pass_option(struct host_words *words, const struct cli_args *args);
+int advice_pass_survey(struct host_words *words, const struct survey *survey);
 
 /* The same for operands: -1 to go on, or an exit status after a message; for survey's begin(). */
 int advice_pass_operands(struct host_words *words, const struct cli_args *args);

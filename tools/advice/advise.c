@@ -1,4 +1,5 @@
 /* tools/advice/advise.c - `pfw advise`: what of a run is worth a look, by cost. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,12 +171,11 @@ static int body(void *user, struct survey_input *input)
 
 static const struct cli_option options[] = {
 	SELECT_ARGS_TIMES,
-	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
-	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
+	SELECT_ARGS_PROCESSES,
 	SURVEY_OPTION_ALL_RUNS,
 	SURVEY_OPTIONS,
 	{ "format", 0, SURVEY_FORMAT_NAMES,
-	  "md: to paste; for programs costs in µs, shares in percent", SURVEY_FORMAT },
+	  "md: to paste; for programs costs in µs, shares in percent", SURVEY_INTO(format) },
 	{ 0 },
 };
 
@@ -183,17 +183,18 @@ static int take(void *user, const struct cli_args *args, int option)
 {
 	struct advise *advise = user;
 
-	if (survey_take(&advise->survey, &advise->select, args, option))
-		return -1;
-	if (option == 'q' || option == SURVEY_FORMAT)
-		return 0;
-	return advice_pass_option(&advise->words, options, option, args->value);
+	return select_args_take(&advise->select, args, option) ||
+			       advice_pass_option(&advise->words, args)
+		       ? -1
+		       : 0;
 }
 
 static int begin(void *user, struct cli_args *args)
 {
 	struct advise *advise = user;
 
+	if (advice_pass_survey(&advise->words, &advise->survey))
+		return survey_end(&advise->survey, -ENOMEM);
 	advise->conditions = advise->words.count;
 	return advice_pass_operands(&advise->words, args);
 }
@@ -205,8 +206,7 @@ static int advise_main(const struct cli_command *command, int argc, char **argv)
 					     .user = &advise,
 					     .take = take,
 					     .begin = begin,
-					     .body = body,
-					     .formats = SURVEY_FORMATS } };
+					     .body = body } };
 	int status = survey_main(&advise.survey, argc, argv);
 
 	pfw_select_release(&advise.select);

@@ -17,18 +17,24 @@ static int add_word(struct host_words *words, char *word)
 	return -ENOMEM;
 }
 
-int advice_pass_option(struct host_words *words, const struct cli_option *options, int option,
-		       const char *value)
+int advice_pass_option(struct host_words *words, const struct cli_args *args)
 {
-	const struct cli_option *row = options;
 	char *word;
 
-	while (row->id != option)
-		row++;
-	value = row->argument ? value : NULL;
-	if (asprintf(&word, "--%s%s%s", row->name, value ? "=" : "", value ? value : "") < 0)
+	if (asprintf(&word, "--%s=%s", args->row->name, args->value) < 0)
 		word = NULL;
 	return add_word(words, word);
+}
+
+int advice_pass_survey(struct host_words *words, const struct survey *survey)
+{
+	char jobs[24];
+	int error = survey->all_runs ? add_word(words, strdup("--all-runs")) : 0;
+
+	if (survey->no_index)
+		error |= add_word(words, strdup("--no-index"));
+	snprintf(jobs, sizeof(jobs), "--jobs=%u", survey->jobs);
+	return error | (survey->jobs ? add_word(words, strdup(jobs)) : 0);
 }
 
 /* Operands come after the options; one may begin with "-" behind "--". */

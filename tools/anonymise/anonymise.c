@@ -130,17 +130,20 @@ static int begin(void *user, struct cli_args *args)
 	return CLI_USAGE;
 }
 
-enum { KEY = SURVEY_ALL_RANKS + 1, NAMES, KEEP };
-
-static int take_keep(struct anonymise *anonymise, const char *words)
+/* Take --keep. */
+static int take(void *user, const struct cli_args *args, int option)
 {
+	struct anonymise *anonymise = user;
+	const char *words = args->value;
+
+	(void)option;
 	while (*words) {
 		size_t bytes = strcspn(words, ",");
 		bool roots = bytes == 5 && memcmp(words, "roots", 5) == 0;
 		bool extensions = bytes == 10 && memcmp(words, "extensions", 10) == 0;
 
 		if (!roots && !extensions) {
-			cli_error(anonymise->survey.command->name,
+			cli_error(args->command->name,
 				  "--keep takes roots, extensions or both with a comma, not '%s'",
 				  words);
 			return -1;
@@ -152,27 +155,6 @@ static int take_keep(struct anonymise *anonymise, const char *words)
 	return 0;
 }
 
-static int take(void *user, const struct cli_args *args, int option)
-{
-	struct anonymise *anonymise = user;
-
-	switch (option) {
-	case 'o':
-		anonymise->copies.path = args->value;
-		return 0;
-	case KEY:
-		anonymise->key_path = args->value;
-		return 0;
-	case NAMES:
-		anonymise->rules.names = true;
-		return 0;
-	case KEEP:
-		return take_keep(anonymise, args->value);
-	default:
-		return survey_take(&anonymise->survey, &anonymise->select, args, option);
-	}
-}
-
 static int anonymise_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct anonymise anonymise = { .survey = { .command = command,
@@ -180,6 +162,7 @@ static int anonymise_main(const struct cli_command *command, int argc, char **ar
 						   .no_index = true,
 						   .user = &anonymise,
 						   .take = take,
+						   .select = &anonymise.select,
 						   .begin = begin,
 						   .open = pfw_traces_open,
 						   .body = run },
@@ -195,18 +178,20 @@ static int anonymise_main(const struct cli_command *command, int argc, char **ar
 }
 
 static const struct cli_option options[] = {
-	{ "output", 'o', "DIR", "a new directory for the copies", 'o' },
+	{ "output", 'o', "DIR", "a new directory for the copies",
+	  CLI_INTO(struct anonymise, copies.path) },
 	{ "key", 0, "FILE",
 	  "the key of the pseudonyms, to have the same ones in another copy; made if FILE "
 	  "does not exist. Whoever has the key can test guessed names",
-	  KEY },
+	  CLI_INTO(struct anonymise, key_path) },
 	{ "keep", 0, "roots,extensions",
-	  "do not replace well-known directories (/usr/lib), or ends of names (.parquet)", KEEP },
+	  "do not replace well-known directories (/usr/lib), or ends of names (.parquet)",
+	  .id = 256 },
 	{ "names", 0, NULL, "also replace names of the program's own spans and annotations",
-	  NAMES },
+	  CLI_INTO(struct anonymise, rules.names) },
 	SURVEY_OPTION_ALL_RUNS,
-	{ "quiet", 'q', NULL, "print only problems on standard error", 'q' },
-	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' },
+	SURVEY_OPTION_QUIET,
+	SURVEY_OPTION_JOBS,
 	{ 0 },
 };
 

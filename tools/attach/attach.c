@@ -25,28 +25,6 @@ extern char **environ;
 #define TRACE_MAX (PATH_MAX + 32) /* with the name of its process's root before it */
 #define STAYS_MAX sizeof(((struct pfw_attach_block *)0)->stays)
 
-enum { OPTION_FOR = 256, OPTION_ALL, OPTION_CHILDREN };
-
-static const struct cli_option attach_options[] = {
-	{ "output", 'o', "BASE",
-	  "name of the trace, without .pfw; default: the program's name here", 'o' },
-	{ "gzip", 'z', NULL, "write .pfw.gz", 'z' },
-	{ "for", 0, "TIME", "record for that long, then detach; Ctrl-C ends it earlier",
-	  OPTION_FOR },
-	{ "all", 0, NULL, "trace I/O on every file", OPTION_ALL },
-	{ "children", 0, NULL, "also record the processes that it starts from now on",
-	  OPTION_CHILDREN },
-	{ "verbose", 'v', NULL, "say for how long a thread of the process stood still", 'v' },
-	{ "quiet", 'q', NULL, "print problems only", 'q' },
-	{ 0 },
-};
-
-static const struct cli_option detach_options[] = {
-	{ "verbose", 'v', NULL, "say for how long a thread of the process stood still", 'v' },
-	{ "quiet", 'q', NULL, "print problems only", 'q' },
-	{ 0 },
-};
-
 /* What the user wants. */
 struct wish {
 	const struct cli_command *command;
@@ -54,6 +32,29 @@ struct wish {
 	const char *output;
 	uint64_t for_ns;
 	bool gzip, all, children, verbose, quiet;
+};
+
+static const struct cli_option attach_options[] = {
+	{ "output", 'o', "BASE",
+	  "name of the trace, without .pfw; default: the program's name here",
+	  CLI_INTO(struct wish, output) },
+	{ "gzip", 'z', NULL, "write .pfw.gz", CLI_INTO(struct wish, gzip) },
+	{ "for", 0, "TIME", "record for that long, then detach; Ctrl-C ends it earlier",
+	  .id = 256 },
+	{ "all", 0, NULL, "trace I/O on every file", CLI_INTO(struct wish, all) },
+	{ "children", 0, NULL, "also record the processes that it starts from now on",
+	  CLI_INTO(struct wish, children) },
+	{ "verbose", 'v', NULL, "say for how long a thread of the process stood still",
+	  CLI_INTO(struct wish, verbose) },
+	{ "quiet", 'q', NULL, "print problems only", CLI_INTO(struct wish, quiet) },
+	{ 0 },
+};
+
+static const struct cli_option detach_options[] = {
+	{ "verbose", 'v', NULL, "say for how long a thread of the process stood still",
+	  CLI_INTO(struct wish, verbose) },
+	{ "quiet", 'q', NULL, "print problems only", CLI_INTO(struct wish, quiet) },
+	{ 0 },
 };
 
 /* ---- the variables of the process ---- */
@@ -376,18 +377,16 @@ static bool take_pid(struct wish *wish, const struct cli_args *args, char **argv
 	return true;
 }
 
-static int take_option(void *user, const struct cli_args *args, int option)
+static int take_for(void *user, const struct cli_args *args, int option)
 {
 	struct wish *wish = user;
 
-	if (option == OPTION_FOR &&
-	    (!pfw_units_ns(args->value, strlen(args->value), &wish->for_ns) || !wish->for_ns)) {
-		cli_error(args->command->name,
-			  "--for %s: wants a time, as 30s (" PFW_UNITS_OF_TIME ")",
-			  cli_name(args->value));
-		return -1;
-	}
-	return 0;
+	(void)option;
+	if (pfw_units_ns(args->value, strlen(args->value), &wish->for_ns) && wish->for_ns)
+		return 0;
+	cli_error(args->command->name, "--for %s: wants a time, as 30s (" PFW_UNITS_OF_TIME ")",
+		  cli_name(args->value));
+	return -1;
 }
 
 static int run_attach(const struct cli_command *command, int argc, char **argv)
@@ -395,17 +394,8 @@ static int run_attach(const struct cli_command *command, int argc, char **argv)
 	struct wish wish = { .command = command };
 	struct cli_args args;
 	int status;
-	const struct cli_target targets[] = {
-		{ 'o', .text = &wish.output },
-		{ 'z', .flag = &wish.gzip },
-		{ OPTION_ALL, .flag = &wish.all },
-		{ OPTION_CHILDREN, .flag = &wish.children },
-		{ 'v', .flag = &wish.verbose },
-		{ 'q', .flag = &wish.quiet },
-		{ 0 },
-	};
 
-	status = cli_read(&args, command, argc, argv, targets, &wish, take_option);
+	status = cli_read(&args, command, argc, argv, &wish, take_for);
 	if (status >= 0)
 		return status;
 	if (!take_pid(&wish, &args, argv))
@@ -418,13 +408,8 @@ static int run_detach(const struct cli_command *command, int argc, char **argv)
 	struct wish wish = { .command = command };
 	struct cli_args args;
 	int status;
-	const struct cli_target targets[] = {
-		{ 'v', .flag = &wish.verbose },
-		{ 'q', .flag = &wish.quiet },
-		{ 0 },
-	};
 
-	status = cli_read(&args, command, argc, argv, targets, &wish, NULL);
+	status = cli_read(&args, command, argc, argv, &wish, NULL);
 	if (status >= 0)
 		return status;
 	if (!take_pid(&wish, &args, argv))

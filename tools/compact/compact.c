@@ -145,7 +145,7 @@ static int print_groups(const struct compact *compact, size_t first, size_t end)
 /* Check that the groups of a split file hold all of its lines. */
 static int check_split(struct compact *compact, size_t first, size_t end)
 {
-	for (size_t i = first; i < end && !compact->cut; i++) {
+	for (size_t i = first; i < end && !select_args_any(&compact->select); i++) {
 		const struct compact_group *group = &compact->group[i];
 		uint64_t lines = 0;
 
@@ -297,71 +297,40 @@ static void leave_indexes(struct compact *compact)
 
 /* ---- the command ---- */
 
-enum {
-	OPTION_LEVEL = 256,
-	OPTION_KEEP,
-	OPTION_FORCE,
-	OPTION_SPLIT,
-	OPTION_ALL_RUNS,
-	OPTION_NO_INDEX,
-	OPTION_ALL_RANKS,
-	OPTION_FORMAT
-};
-
 static const struct cli_option options[] = {
-	{ "output", 'o', "DIR", "write into DIR; the originals stay", 'o' },
+	{ "output", 'o', "DIR", "write into DIR; the originals stay",
+	  CLI_INTO(struct compact, out) },
 	{ "level", 0, "1-9", "compress harder: 9 is smaller than gzip -9 in half its time",
-	  OPTION_LEVEL },
-	{ "keep", 0, NULL, "keep the originals: without it or -o they are removed", OPTION_KEEP },
+	  CLI_INTO(struct compact, level), .least = 1, .most = PFW_LEVEL_MOST },
+	{ "keep", 0, NULL, "keep the originals: without it or -o they are removed",
+	  CLI_INTO(struct compact, keep) },
 	{ "force", 0, NULL,
 	  "replace existing results; continue although a process of another host "
 	  "may have left unwritten events",
-	  OPTION_FORCE },
+	  CLI_INTO(struct compact, force) },
 	{ "split-by", 0, "rank|process|none",
-	  "one file per rank (default), per process, or for all", OPTION_SPLIT },
+	  "one file per rank (default), per process, or for all", CLI_INTO(struct compact, split) },
 	SELECT_ARGS_TIMES,
 	{ "all-runs", 0, NULL,
-	  "compact all runs of a directory, each by itself, not only the newest", OPTION_ALL_RUNS },
+	  "compact all runs of a directory, each by itself, not only the newest",
+	  CLI_INTO(struct compact, all_runs) },
 	{ "all-ranks", 0, NULL,
 	  "a line for each result, not only for the ten largest of more than 16",
-	  OPTION_ALL_RANKS },
-	{ "no-index", 0, NULL, "make no index of the results", OPTION_NO_INDEX },
-	{ "jobs", 'j', "N", "threads (default: one per CPU, at most 16)", 'j' },
-	{ "quiet", 'q', NULL, "print problems only", 'q' },
-	{ "format", 0, "text|ndjson", "text, or one JSON object per result", OPTION_FORMAT },
+	  CLI_INTO(struct compact, all_ranks) },
+	{ "no-index", 0, NULL, "make no index of the results", CLI_INTO(struct compact, no_index) },
+	{ "jobs", 'j', "N", "threads (default: one per CPU, at most 16)",
+	  CLI_INTO(struct compact, jobs) },
+	{ "quiet", 'q', NULL, "print problems only", CLI_INTO(struct compact, quiet) },
+	{ "format", 0, "text|ndjson", "text, or one JSON object per result",
+	  CLI_INTO(struct compact, format) },
 	{ 0 },
 };
 
-static int take_split(struct compact *compact, const char *text)
-{
-	static const char *const names[] = { "rank", "process", "none" };
-
-	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
-		if (strcmp(text, names[i]) == 0) {
-			compact->split = (enum compact_split)i;
-			return 0;
-		}
-	}
-	cli_error(compact->command->name, "--split-by %s is none of rank, process, none",
-		  cli_name(text));
-	return -1;
-}
-
-static int take_option(void *user, const struct cli_args *args, int option)
+static int take_time(void *user, const struct cli_args *args, int option)
 {
 	struct compact *compact = user;
-	int64_t number;
-	int taken = select_args_take(&compact->select, args, option);
 
-	compact->cut |= taken > 0;
-	if (taken)
-		return taken > 0 ? 0 : -1;
-	if (option == OPTION_SPLIT)
-		return take_split(compact, args->value);
-	if (cli_whole(args->command, "level", args->value, 1, PFW_LEVEL_MOST, &number))
-		return -1;
-	compact->level = (int)number;
-	return 0;
+	return select_args_take(&compact->select, args, option);
 }
 
 static void say_open(void *user, const char *path, const char *why)
@@ -441,7 +410,7 @@ static bool resolve_times(struct compact *compact)
 	/*
 	 * The originals hold more than the result, so they stay and the result needs another place.
 	 */
-	if (compact->cut && !compact->out) {
+	if (select_args_any(&compact->select) && !compact->out) {
 		cli_error(compact->command->name, "--since and --until leave the originals as they "
 						  "are: say with -o DIR where the part is to go");
 		compact->status = CLI_USAGE;
@@ -480,20 +449,8 @@ static void run(struct compact *compact, char **argv, int count)
 static int compact_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct compact compact = { .command = command, .level = PFW_LEVEL_FAST };
-	const struct cli_target targets[] = {
-		{ 'o', .text = &compact.out },
-		{ 'q', .flag = &compact.quiet },
-		{ 'j', .jobs = &compact.jobs },
-		{ OPTION_KEEP, .flag = &compact.keep },
-		{ OPTION_FORCE, .flag = &compact.force },
-		{ OPTION_ALL_RUNS, .flag = &compact.all_runs },
-		{ OPTION_ALL_RANKS, .flag = &compact.all_ranks },
-		{ OPTION_NO_INDEX, .flag = &compact.no_index },
-		{ OPTION_FORMAT, .format = &compact.format, .formats = 2 },
-		{ 0 },
-	};
 	struct cli_args args;
-	int status = cli_read(&args, command, argc, argv, targets, &compact, take_option);
+	int status = cli_read(&args, command, argc, argv, &compact, take_time);
 
 	if (status >= 0)
 		return status;

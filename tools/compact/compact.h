@@ -19,6 +19,7 @@
 #include "store/traces/traces.h"
 #include "ui/cli.h"
 
+/* As --split-by lists them. */
 enum compact_split { COMPACT_BY_RANK, COMPACT_BY_PROCESS, COMPACT_INTO_ONE };
 
 /* The files that become one result. */
@@ -45,14 +46,13 @@ struct compact_group {
 struct compact {
 	const struct cli_command *command;
 	const char *out; /* -o; NULL: write beside the originals */
-	int level;
+	int64_t level;
 	unsigned jobs;
 	int format;
 	bool all_ranks; /* a line for each of very many results, too */
 	bool keep, force, quiet, all_runs, no_index;
 	enum compact_split split;
 	struct pfw_select select; /* --since, --until */
-	bool cut;
 	int status;
 	bool interrupted;
 	struct pfw_traces traces;

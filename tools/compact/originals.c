@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "compact/compact.h"
+#include "share/select_args.h"
 #include "store/index/index.h"
 #include "store/read/scan.h"
 
@@ -19,7 +20,7 @@
 
 bool compact_removes(const struct compact *compact)
 {
-	return !compact->keep && !compact->cut && !compact->out;
+	return !compact->keep && !select_args_any(&compact->select) && !compact->out;
 }
 
 static bool removes(const struct compact *compact, const struct compact_group *group)

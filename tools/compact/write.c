@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "compact/compact.h"
+#include "share/select_args.h"
 #include "store/index/index.h"
 #include "store/merge/merge.h"
 #include "store/read/places.h"
@@ -159,14 +160,14 @@ static int begin(struct compact_writing *writing, const struct pfw_commit_new *m
 	int error = ftruncate(made->fd, 0) < 0 ? -errno : 0;
 
 	if (!error)
-		error = pfw_pack_open(&writing->pack, made->fd, compact->level, compact->pool);
+		error = pfw_pack_open(&writing->pack, made->fd, (int)compact->level, compact->pool);
 	if (error) {
 		compact_say(compact, CLI_USAGE, writing->group->name, "%s",
 			    error == -ENOENT ? "neither libisal.so.2 nor libz.so.1 is there"
 					     : strerror(-error));
 		return error;
 	}
-	if (compact->cut)
+	if (select_args_any(&compact->select))
 		pfw_pack_cut(writing->pack);
 	if (compact->no_index)
 		return 0;

@@ -45,9 +45,10 @@ static int take(void *user, const struct cli_args *args, int option)
 		break;
 	}
 	/* Each side resolves times and ranks for its own traces. */
-	if (survey_take(&compare->survey, &compare->side[0].select, args, option))
-		return -1;
-	return select_args_take(&compare->side[1].select, args, option) < 0 ? -1 : 0;
+	return select_args_take(&compare->side[0].select, args, option) ||
+			       select_args_take(&compare->side[1].select, args, option)
+		       ? -1
+		       : 0;
 }
 
 /* ---- sides ---- */
@@ -308,7 +309,6 @@ static int compare_main(const struct cli_command *command, int argc, char **argv
 			    .begin = run,
 			    .all_runs = true,
 			    .partials = true,
-			    .formats = SURVEY_FORMATS,
 			    .row_limit = SURVEY_FEW_ROWS,
 			    .few_rows = 50 },
 		.table = { .survey = &compare.survey,
@@ -327,9 +327,10 @@ static int compare_main(const struct cli_command *command, int argc, char **argv
 
 static const struct cli_option compare_options[] = {
 	{ "group-by", 'g', "LIST",
-	  "one row per: name, cat, fname, rank, step, tid (default: cat,name)", GROUP_BY },
+	  "one row per: name, cat, fname, rank, step, tid (default: cat,name)", .id = GROUP_BY },
 	{ "fail-above", 0, "PERCENT",
-	  "exit with status 1 if a row got significantly slower by more than this", FAIL_ABOVE },
+	  "exit with status 1 if a row got significantly slower by more than this",
+	  .id = FAIL_ABOVE },
 	{ "row-limit", 0, "N", "rows shown (default in text and md: 50); -1: all",
 	  SURVEY_ROW_LIMIT },
 	SELECT_ARGS_TIMES,
@@ -337,7 +338,7 @@ static const struct cli_option compare_options[] = {
 	SURVEY_OPTION_WIDE,
 	SURVEY_OPTIONS,
 	{ "format", 0, SURVEY_FORMAT_NAMES, "md: to paste; for programs times in µs",
-	  SURVEY_FORMAT },
+	  SURVEY_INTO(format) },
 	{ 0 },
 };
 

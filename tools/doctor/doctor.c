@@ -300,12 +300,10 @@ static int doctor_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct doctor doctor = { .colours = cli_colours(stdout) };
 	struct cli_args args;
-	int option;
+	int status = cli_read(&args, command, argc, argv, NULL, NULL);
 
-	cli_args_init(&args, command, argc, argv);
-	option = cli_next(&args);
-	if (option != CLI_DONE)
-		return cli_ended(&args, option);
+	if (status >= 0)
+		return status;
 	check_preload(&doctor);
 	check_gzip(&doctor);
 	check_clock(&doctor);

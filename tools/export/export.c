@@ -24,6 +24,7 @@ struct export
 	const struct export_format *format;
 	struct export_options options;
 	const char *out_path;
+	char **words; /* of the command line */
 	bool force;
 	bool parquet; /* by pfw-parquet: tools/parquet, or of the Python package */
 	struct pfw_select select;
@@ -322,29 +323,34 @@ static int run_export(void *user, struct survey_input *input)
 
 /* ---- the command ---- */
 
-enum { FORMAT = 256, MERGE, ABSOLUTE, WEIGHT, FORCE };
-
 static const struct cli_option options[] = {
 	{ "format", 0, "chrome|perfetto|tensorboard|folded|svg|speedscope|csv|dftracer",
-	  "default: chrome; or parquet, see below", FORMAT },
+	  "default: chrome; or parquet, see below", .id = 256 },
 	{ "output", 'o', "FILE", "write FILE (.gz: compressed); it appears when it is complete",
-	  'o' },
-	{ "merge", 0, NULL, "put several ranks on one timeline", MERGE },
+	  CLI_INTO(struct export, out_path) },
+	{ "merge", 0, NULL, "put several ranks on one timeline",
+	  CLI_INTO(struct export, options.merge) },
 	{ "absolute", 0, NULL, "times since the epoch, which a double stores only to 0.25 µs",
-	  ABSOLUTE },
+	  CLI_INTO(struct export, options.absolute) },
 	{ "weight", 0, "host|device|count",
-	  "folded, svg, speedscope: host time (ns), device time, or number of events", WEIGHT },
+	  "folded, svg, speedscope: host time (ns), device time, or number of events",
+	  CLI_INTO(struct export, options.weight) },
 	SELECT_ARGS_TIMES,
 	SELECT_ARGS_FILTERS,
-	{ "all-runs", 0, NULL, "not only the newest run", SURVEY_ALL_RUNS },
-	{ "force", 0, NULL, "replace FILE", FORCE },
-	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' },
-	{ "quiet", 'q', NULL, "print only problems on standard error", 'q' },
+	{ "all-runs", 0, NULL, "not only the newest run", SURVEY_INTO(all_runs) },
+	{ "force", 0, NULL, "replace FILE", CLI_INTO(struct export, force) },
+	SURVEY_OPTION_JOBS,
+	SURVEY_OPTION_QUIET,
 	{ 0 },
 };
 
-static int take_format(struct export *export, const char *name)
+/* Take --format. */
+static int take(void *user, const struct cli_args *args, int option)
 {
+	struct export *export = user;
+	const char *name = args->value;
+
+	(void)option;
 	export->parquet = strcmp(name, "parquet") == 0;
 	if (export->parquet)
 		return CLI_OK;
@@ -358,67 +364,44 @@ static int take_format(struct export *export, const char *name)
 	return CLI_USAGE;
 }
 
-static int take_weight(struct export *export, const char *name)
-{
-	if (strcmp(name, "host") != 0 && strcmp(name, "device") != 0 &&
-	    strcmp(name, "count") != 0) {
-		cli_error(export->survey.command->name, "--weight %s: want host, device or count",
-			  cli_name(name));
-		return CLI_USAGE;
-	}
-	export->options.weight = name;
-	return CLI_OK;
-}
-
-static int take_option(void *user, const struct cli_args *args, int option)
+/* Let pfw-parquet write parquet, with the same words. */
+static int begin_export(void *user, struct cli_args *args)
 {
 	struct export *export = user;
 
-	if (option == FORMAT)
-		return take_format(export, args->value);
-	if (option == WEIGHT)
-		return take_weight(export, args->value);
-	return survey_take(&export->survey, &export->select, args, option);
-}
-
-/* Let pfw-parquet do it, with the same words.  Returns only if it is not there. */
-static int run_parquet(const struct export *export, char **words)
-{
-	external_run("parquet", words);
-	return refuse(export, "--format parquet is of the Python package: pip install "
-			      "'pfwtrace[arrow]'; or build with -DPFW_PARQUET=ON");
+	if (export->parquet) {
+		external_run("parquet", export->words); /* returns only if it is not there */
+		return refuse(export, "--format parquet is of the Python package: pip install "
+				      "'pfwtrace[arrow]'; or build with -DPFW_PARQUET=ON");
+	}
+	if (export->out_path && strcmp(export->out_path, "-") == 0)
+		export->out_path = NULL;
+	if (!export->format->directory &&
+	    output_check(args->command, export->out_path, export->force) != CLI_OK)
+		return CLI_USAGE;
+	return -1;
 }
 
 static int export_main(const struct cli_command *command, int argc, char **argv)
 {
-	struct export export = { .survey = { .command = command, .jobs_most = 64 },
+	struct export export = { .survey = { .command = command,
+					     .jobs_most = 64,
+					     .user = &export,
+					     .take = take,
+					     .select = &export.select,
+					     .begin = begin_export,
+					     .body = run_export },
 				 .format = &export_chrome,
-				 .options = { .weight = "host" } };
-	const struct cli_target targets[] = { { MERGE, .flag = &export.options.merge },
-					      { ABSOLUTE, .flag = &export.options.absolute },
-					      { FORCE, .flag = &export.force },
-					      { 'o', .text = &export.out_path },
-					      { 0 } };
-	struct cli_args args;
-	/* Its own first word, the command's name, and NULL; reading options moves operands. */
-	char **words = calloc((size_t)argc + 2, sizeof(*words));
+				 .options = { .weight = "host" },
+				 .words = calloc((size_t)argc + 2, sizeof(*export.words)) };
 	int status;
 
-	if (!words)
+	if (!export.words)
 		return refuse(&export, strerror(ENOMEM));
-	words[0] = (char *)(uintptr_t)command->name;
-	memcpy(words + 1, argv, (size_t)argc * sizeof(*words));
-	status = cli_read(&args, command, argc, argv, targets, &export, take_option);
-	if (status < 0 && export.parquet)
-		status = run_parquet(&export, words);
-	free(words);
-	if (export.out_path && strcmp(export.out_path, "-") == 0)
-		export.out_path = NULL;
-	if (status < 0 && !export.format->directory &&
-	    output_check(command, export.out_path, export.force) != CLI_OK)
-		status = CLI_USAGE;
-	if (status < 0)
-		status = survey_run(&export.survey, &args, &export, run_export);
+	export.words[0] = (char *)(uintptr_t)command->name;
+	memcpy(export.words + 1, argv, (size_t)argc * sizeof(*export.words));
+	status = survey_main(&export.survey, argc, argv);
+	free(export.words);
 	pfw_select_release(&export.select);
 	return status;
 }

@@ -255,13 +255,13 @@ static int run(struct import *import)
 	return finish(import, convert(import));
 }
 
-enum { FORCE = 256 };
-
 static const struct cli_option options[] = {
 	{ "output", 'o', "FILE",
-	  "the trace, NAME.pfw or NAME.pfw.gz; it appears when it is complete", 'o' },
-	{ "force", 0, NULL, "replace FILE", FORCE },
-	{ "quiet", 'q', NULL, "print only problems on standard error", 'q' },
+	  "the trace, NAME.pfw or NAME.pfw.gz; it appears when it is complete",
+	  CLI_INTO(struct import, out_path) },
+	{ "force", 0, NULL, "replace FILE", CLI_INTO(struct import, force) },
+	{ "quiet", 'q', NULL, "print only problems on standard error",
+	  CLI_INTO(struct import, quiet) },
 	{ 0 },
 };
 
@@ -270,18 +270,13 @@ static int import_main(const struct cli_command *command, int argc, char **argv)
 	struct import import = { .command = command,
 				 .trace = { .rank = -1, .least_ns = INT64_MAX } };
 	struct cli_args args;
-	int option, status;
+	int status = cli_read(&args, command, argc, argv, &import, NULL);
 
+	if (status >= 0)
+		return status;
+	if (import.out_path && strcmp(import.out_path, "-") == 0)
+		import.out_path = NULL;
 	import.events.trace = &import.trace;
-	cli_args_init(&args, command, argc, argv);
-	while ((option = cli_next(&args)) >= 0) {
-		if (option == 'o')
-			import.out_path = strcmp(args.value, "-") == 0 ? NULL : args.value;
-		import.force |= option == FORCE;
-		import.quiet |= option == 'q';
-	}
-	if (option != CLI_DONE)
-		return cli_ended(&args, option);
 	if (args.operands != 1)
 		return refuse(&import, "want one chrome trace: a .json or .json.gz file");
 	import.path = args.argv[0];

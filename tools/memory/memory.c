@@ -17,23 +17,6 @@
 #define BINS_MAX 100000
 #define BLOCKS_MAX 1000000
 
-enum { BLOCKS = SURVEY_ALL_RANKS + 1 };
-
-static int take(void *user, const struct cli_args *args, int option)
-{
-	struct memory *memory = user;
-	int64_t number;
-
-	memory->limited |= select_args_is(option);
-	if (option != 'b' && option != BLOCKS)
-		return survey_take(&memory->survey, &memory->select, args, option);
-	if (option == 'b' ? cli_whole(args->command, "bins", args->value, 1, BINS_MAX, &number)
-			  : cli_whole(args->command, "blocks", args->value, 1, BLOCKS_MAX, &number))
-		return -1;
-	*(option == 'b' ? &memory->bins : &memory->lives_most) = (uint64_t)number;
-	return 0;
-}
-
 /* ---- the index ---- */
 
 /* Whether a trace has no allocation: its index knows. */
@@ -78,7 +61,7 @@ static bool is_empty(struct memory *memory, const struct pfw_traces *traces)
 /* Conditions may need lines: those on steps, to say that there is no such step. */
 static bool asks_indexes(const struct memory *memory)
 {
-	return !memory->limited && !memory->snapshots && !memory->survey.no_index;
+	return !select_args_any(&memory->select) && !memory->snapshots && !memory->survey.no_index;
 }
 
 /* What pfw_traces_open_ranks() does after the files are opened. */
@@ -196,10 +179,9 @@ static int memory_main(const struct cli_command *command, int argc, char **argv)
 	struct memory memory = { .survey = { .command = command,
 					     .jobs_most = 1024,
 					     .user = &memory,
-					     .take = take,
+					     .select = &memory.select,
 					     .begin = open_snapshots,
 					     .body = read_and_print,
-					     .formats = SURVEY_FORMATS,
 					     .row_limit = SURVEY_FEW_ROWS,
 					     .few_rows = 20 },
 				 .items = PFW_SORTER_EMPTY };
@@ -211,24 +193,24 @@ static int memory_main(const struct cli_command *command, int argc, char **argv)
 }
 
 static const struct cli_option memory_options[] = {
-	{ "bins", 'b', "N", "also the course over time, in N intervals", 'b' },
+	{ "bins", 'b', "N", "also the course over time, in N intervals",
+	  CLI_INTO(struct memory, bins), .least = 1, .most = BINS_MAX },
 	{ "blocks", 0, "N", "also the N greatest blocks: when each was allocated and freed",
-	  BLOCKS },
+	  CLI_INTO(struct memory, lives_most), .least = 1, .most = BLOCKS_MAX },
 	{ "row-limit", 0, "N",
 	  "rows of allocators and of unfreed blocks (default in text and md: 20); -1: all",
 	  SURVEY_ROW_LIMIT },
 	SELECT_ARGS_TIMES,
-	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
-	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
-	{ "step", 0, "LIST", "events of these steps", SELECT_ARGS + PFW_SELECT_STEP },
+	SELECT_ARGS_PROCESSES,
+	{ "step", 0, "LIST", "events of these steps", .id = SELECT_ARGS + PFW_SELECT_STEP },
 	{ "where", 'w', "EXPR", "an expression over any field: args.bytes > 1048576",
-	  SELECT_ARGS + PFW_SELECT_WHERE },
+	  .id = SELECT_ARGS + PFW_SELECT_WHERE },
 	SURVEY_OPTION_ALL_RUNS,
 	SURVEY_OPTION_WIDE,
 	SURVEY_OPTIONS,
 	{ "format", 0, SURVEY_FORMAT_NAMES,
 	  "md: to paste; for programs times in µs, sizes in bytes; csv and tsv have the devices only",
-	  SURVEY_FORMAT },
+	  SURVEY_INTO(format) },
 	{ 0 },
 };
 

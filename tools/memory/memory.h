@@ -100,7 +100,6 @@ struct memory {
 	struct pfw_select select;
 	uint64_t bins;	     /* of the timeline; 0: none */
 	uint64_t lives_most; /* the greatest blocks that are shown; 0: none */
-	bool limited;	     /* `select` has a condition */
 	struct memory_snapshot *snapshot;
 	size_t snapshots;
 	/* Results. */

@@ -109,8 +109,8 @@ static int ask_index(struct overlap_rank *rank, const struct survey_input *input
 /* Whether indexes have what is asked for. */
 static bool can_ask(const struct overlap_options *options)
 {
-	return !options->survey.no_index && !options->limited && !options->compute.name.count &&
-	       !options->bins && !options->bin_ns;
+	return !options->survey.no_index && !select_args_but_rank(&options->reach) &&
+	       !options->compute.name.count && !options->bins && !options->bin_ns;
 }
 
 /* Ask the index of each rank that is one file.  *all gets whether no line must be read. */
@@ -195,7 +195,7 @@ static int work(void *user, const struct survey_worker *worker, struct pfw_pass_
 	held->block->compute = &collect->options->compute.name;
 	pfw_pass_lines_init(&lines, block);
 	while (!error && pfw_pass_lines_next(&lines)) {
-		if (!collect->options->limited ||
+		if (!select_args_but_rank(&collect->options->reach) ||
 		    pfw_select_entry(reach, worker->state, block->file, &lines.entry))
 			error = pfw_overlap_block_add(held->block, &lines.entry);
 	}
@@ -420,7 +420,7 @@ static const char *needs_lines(const struct overlap_options *options)
 {
 	if (options->survey.no_index)
 		return "--no-index";
-	if (options->limited)
+	if (select_args_but_rank(&options->reach))
 		return select_args_but_rank(&options->reach);
 	if (options->compute.name.count)
 		return "--compute";

@@ -44,25 +44,14 @@ static int add_compute(struct overlap_options *options, const char *glob)
 	return -1;
 }
 
-enum { STEPS = SURVEY_ALL_RANKS + 1, COMPUTE };
+enum { COMPUTE = 256 };
 
 static int take(void *user, const struct cli_args *args, int option)
 {
 	struct overlap_options *options = user;
 
-	switch (option) {
-	case STEPS:
-		options->steps = true;
-		return 0;
-	case 'b':
-		return parse_bins(options, args->value);
-	case COMPUTE:
-		return add_compute(options, args->value);
-	default:
-		options->limited |= select_args_is(option) &&
-				    option != SELECT_ARGS + PFW_SELECT_RANK;
-		return survey_take(&options->survey, &options->reach, args, option);
-	}
+	return option == COMPUTE ? add_compute(options, args->value)
+				 : parse_bins(options, args->value);
 }
 
 /* ---- the command ---- */
@@ -86,9 +75,9 @@ static int overlap_main(const struct cli_command *command, int argc, char **argv
 			    .jobs_most = 64,
 			    .user = &options,
 			    .take = take,
+			    .select = &options.reach,
 			    .body = read_and_print,
-			    .partials = true,
-			    .formats = SURVEY_FORMATS & ~(1u << CLI_TSV) },
+			    .partials = true },
 	};
 	int status = survey_main(&options.survey, argc, argv);
 
@@ -99,23 +88,22 @@ static int overlap_main(const struct cli_command *command, int argc, char **argv
 
 static const struct cli_option overlap_options[] = {
 	{ "steps", 0, NULL, "show each step, however many; csv and md: steps instead of ranks",
-	  STEPS },
+	  CLI_INTO(struct overlap_options, steps) },
 	{ "bins", 'b', "BINS",
 	  "a time series: a number of bins or their length (50ms), with bandwidth, calls per second, "
 	  "and the time of I/O, operators, kernels and copies",
-	  'b' },
+	  .id = 'b' },
 	{ "compute", 0, "GLOB",
 	  "count spans, NVTX ranges and torch annotations with this name or category as compute, too",
-	  COMPUTE },
+	  .id = COMPUTE },
 	SELECT_ARGS_TIMES,
-	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
-	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
+	SELECT_ARGS_PROCESSES,
 	SURVEY_OPTION_ALL_RUNS,
 	SURVEY_OPTION_ALL_RANKS,
 	SURVEY_OPTION_WIDE,
 	SURVEY_OPTIONS,
 	{ "format", 0, "text|md|ndjson|csv",
-	  "md: to paste; for programs times in µs, sizes in bytes", SURVEY_FORMAT },
+	  "md: to paste; for programs times in µs, sizes in bytes", SURVEY_INTO(format) },
 	{ 0 },
 };
 

@@ -32,7 +32,6 @@ struct overlap_rank {
 struct overlap_options {
 	struct survey survey;
 	struct pfw_select reach;
-	bool limited;		   /* it has a condition besides ranks */
 	struct pfw_select compute; /* names of spans that count as compute */
 	bool steps;
 	/* Series: a number of bins, or their length. */

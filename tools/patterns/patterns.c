@@ -6,31 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ALIGNMENT = 256, SMALL };
-
-/* ---- options ---- */
-
-static int take(void *user, const struct cli_args *args, int option)
-{
-	struct patterns *patterns = user;
-	int64_t number;
-
-	switch (option) {
-	case ALIGNMENT:
-		if (cli_whole(args->command, "alignment", args->value, 1, INT64_MAX, &number))
-			return -1;
-		patterns->found.alignment = (uint64_t)number;
-		return 0;
-	case SMALL:
-		if (cli_whole(args->command, "small", args->value, 1, INT64_MAX, &number))
-			return -1;
-		patterns->found.small = (uint64_t)number;
-		return 0;
-	default:
-		return survey_take(&patterns->survey, &patterns->select, args, option);
-	}
-}
-
 /* ---- the command ---- */
 
 static int read_and_print(void *user, struct survey_input *input)
@@ -55,10 +30,9 @@ static int patterns_main(const struct cli_command *command, int argc, char **arg
 	struct patterns patterns = { .survey = { .command = command,
 						 .jobs_most = 1024,
 						 .user = &patterns,
-						 .take = take,
+						 .select = &patterns.select,
 						 .body = read_and_print,
 						 .partials = true,
-						 .formats = SURVEY_FORMATS,
 						 .row_limit = SURVEY_FEW_ROWS,
 						 .few_rows = 50 } };
 	int status;
@@ -74,8 +48,10 @@ static int patterns_main(const struct cli_command *command, int argc, char **arg
 
 static const struct cli_option patterns_options[] = {
 	{ "alignment", 0, "BYTES",
-	  "alignment that reads and writes are checked for (default: 4096)", ALIGNMENT },
-	{ "small", 0, "BYTES", "calls below BYTES are small (default: 1048576)", SMALL },
+	  "alignment that reads and writes are checked for (default: 4096)",
+	  CLI_INTO(struct patterns, found.alignment), .least = 1, .most = INT64_MAX },
+	{ "small", 0, "BYTES", "calls below BYTES are small (default: 1048576)",
+	  CLI_INTO(struct patterns, found.small), .least = 1, .most = INT64_MAX },
 	{ "row-limit", 0, "N", "files shown (default in text and md: 50); -1: all",
 	  SURVEY_ROW_LIMIT },
 	SELECT_ARGS_TIMES,
@@ -85,7 +61,7 @@ static const struct cli_option patterns_options[] = {
 	SURVEY_OPTION_WIDE,
 	SURVEY_OPTIONS,
 	{ "format", 0, SURVEY_FORMAT_NAMES,
-	  "md: to paste; for programs times in µs, sizes in bytes", SURVEY_FORMAT },
+	  "md: to paste; for programs times in µs, sizes in bytes", SURVEY_INTO(format) },
 	{ 0 },
 };
 

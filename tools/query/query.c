@@ -324,10 +324,13 @@ static int query_main(const struct cli_command *command, int argc, char **argv)
 	struct query query = { .survey = { .command = command,
 					   .jobs_most = 64,
 					   .user = &query,
-					   .take = query_take_option,
+					   .take = query_take_fields,
+					   .select = &query.select,
 					   .begin = query_check_options,
 					   .body = run },
-			       .limit = QUERY_NO_LIMIT };
+			       .limit = QUERY_NO_LIMIT,
+			       .sort = QUERY_UNSORTED,
+			       .lines = { .format = QUERY_FORMATS } };
 	int status = survey_main(&query.survey, argc, argv);
 
 	pfw_columns_free(&query.lines.columns);

@@ -16,7 +16,8 @@
 
 /* ---- output of a wanted line (lines.c) ---- */
 
-enum query_format { QUERY_NDJSON, QUERY_TSV, QUERY_CSV };
+/* As --format lists them. */
+enum query_format { QUERY_NDJSON, QUERY_TSV, QUERY_CSV, QUERY_FORMATS };
 
 struct query_lines {
 	enum query_format format;
@@ -91,8 +92,8 @@ void query_top_free(struct query_top *top);
 
 extern const struct cli_option query_options[];
 
-/* take() and begin() of the survey; `user` is a struct query. */
-int query_take_option(void *user, const struct cli_args *args, int option);
+/* take() of --fields and begin() of the survey; `user` is a struct query. */
+int query_take_fields(void *user, const struct cli_args *args, int option);
 int query_check_options(void *user, struct cli_args *args);
 
 /* ---- the command (query.c) ---- */
@@ -103,7 +104,10 @@ struct query {
 	struct survey survey;
 	char **paths;
 	size_t path_count;
-	bool count, follow, force, sorted, formatted;
+	bool count, follow, force;
+	/* As --sort-by lists them; each descending one follows. */
+	enum { QUERY_BY_TS, QUERY_BY_DUR = 2, QUERY_UNSORTED = 4 } sort;
+	bool sorted;
 	const char *out_path;
 	uint64_t limit;
 	struct query_key key;

@@ -336,21 +336,22 @@ static int body(void *user, struct survey_input *input)
 	return status;
 }
 
-enum { OUTPUT = 'o', FORMAT = SURVEY_ALL_RANKS + 1, FORCE, PEAK, AGAINST };
+enum { PEAK = 256 };
 
 static const struct cli_option options[] = {
 	{ "output", 'o', "FILE",
-	  "write FILE (default: " DEFAULT_NAME "; md, json: standard output)", OUTPUT },
+	  "write FILE (default: " DEFAULT_NAME "; md, json: standard output)",
+	  CLI_INTO(struct report, out_path) },
 	{ "format", 0, "html|md|json",
-	  "default: html, one page that needs nothing else; md: to paste", FORMAT },
+	  "default: html, one page that needs nothing else; md: to paste",
+	  CLI_INTO(struct report, format) },
 	SELECT_ARGS_TIMES,
-	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },
-	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },
+	SELECT_ARGS_PROCESSES,
 	SURVEY_OPTION_ALL_RUNS,
-	{ "against", 0, "OLD", "compare PATH with the run OLD", AGAINST },
+	{ "against", 0, "OLD", "compare PATH with the run OLD", CLI_INTO(struct report, against) },
 	{ "peak-tflops", 0, "N", "show FLOP/s as a share of N * 10^12, the peak of one device",
-	  PEAK },
-	{ "force", 0, NULL, "replace FILE", FORCE },
+	  .id = PEAK },
+	{ "force", 0, NULL, "replace FILE", CLI_INTO(struct report, force) },
 	SURVEY_OPTIONS,
 	{ 0 },
 };
@@ -359,37 +360,23 @@ static int take(void *user, const struct cli_args *args, int option)
 {
 	struct report *report = user;
 
-	if (option == OUTPUT) {
-		report->out_path = args->value;
-	} else if (option == FORCE) {
-		report->force = true;
-	} else if (option == AGAINST) {
-		report->against = args->value;
-	} else if (option == PEAK) {
-		free(report->peak);
-		if (asprintf(&report->peak, "--peak-tflops=%s", args->value) < 0)
-			report->peak = NULL;
-		return report->peak ? 0 : -1;
-	} else if (option == FORMAT) {
-		if (strcmp(args->value, "html") != 0 && strcmp(args->value, "md") != 0 &&
-		    strcmp(args->value, "json") != 0) {
-			cli_error(args->command->name, "--format %s: want html, md or json",
-				  cli_name(args->value));
-			return -1;
-		}
-		report->format = args->value;
-	} else if (survey_take(&report->survey, &report->select, args, option)) {
-		return -1;
-	} else if (option != 'q') { /* what they say is for the page */
-		return advice_pass_option(&report->words, options, option, args->value);
-	}
-	return 0;
+	if (option != PEAK)
+		return select_args_take(&report->select, args, option) ||
+				       advice_pass_option(&report->words, args)
+			       ? -1
+			       : 0;
+	free(report->peak);
+	if (asprintf(&report->peak, "--peak-tflops=%s", args->value) < 0)
+		report->peak = NULL;
+	return report->peak ? 0 : -1;
 }
 
 static int begin(void *user, struct cli_args *args)
 {
 	struct report *report = user;
 
+	if (advice_pass_survey(&report->words, &report->survey))
+		return survey_end(&report->survey, -ENOMEM);
 	report->options = report->words.count;
 	if (report->against && !args->operands) {
 		cli_error(args->command->name,
@@ -409,8 +396,7 @@ static int report_main(const struct cli_command *command, int argc, char **argv)
 					     .user = &report,
 					     .take = take,
 					     .begin = begin,
-					     .body = body,
-					     .formats = SURVEY_FORMATS },
+					     .body = body },
 				 .format = "html" };
 	int status = survey_main(&report.survey, argc, argv);
 

@@ -58,10 +58,6 @@ enum {
 	OPTION_STEPS,
 	OPTION_TORCH,
 	OPTION_SCHEDULE,
-	OPTION_NO_IO,
-	OPTION_NO_GPU,
-	OPTION_DATA_DIR,
-	OPTION_ALL,
 	OPTION_PY_CALLS,
 	OPTION_KEEP,
 	OPTION_STACK,
@@ -70,33 +66,35 @@ enum {
 
 static const struct cli_option options[] = {
 	{ "output", 'o', "BASE",
-	  "name of the trace, without .pfw; default: the program's name here", 'o' },
-	{ "gzip", 'z', NULL, "write .pfw.gz", 'z' },
-	{ "all", 0, NULL, "trace I/O on every file", OPTION_ALL },
+	  "name of the trace, without .pfw; default: the program's name here",
+	  CLI_INTO(struct run, output) },
+	{ "gzip", 'z', NULL, "write .pfw.gz", CLI_INTO(struct run, gzip) },
+	{ "all", 0, NULL, "trace I/O on every file", CLI_INTO(struct run, all) },
 	{ "data-dir", 0, "DIRS", "trace I/O only below these directories, separated by ':'",
-	  OPTION_DATA_DIR },
-	{ "no-io", 0, NULL, "record no I/O, only spans and GPU work", OPTION_NO_IO },
-	{ "no-gpu", 0, NULL, "record no GPU work", OPTION_NO_GPU },
+	  CLI_INTO(struct run, data_dir) },
+	{ "no-io", 0, NULL, "record no I/O, only spans and GPU work", CLI_INTO(struct run, no_io) },
+	{ "no-gpu", 0, NULL, "record no GPU work", CLI_INTO(struct run, no_gpu) },
 	{ "py-calls", 0, NULL, "also record calls of Python functions, as PFW_PY_CALLS selects",
-	  OPTION_PY_CALLS },
+	  .id = OPTION_PY_CALLS },
 	{ "torch", 0, NULL, "record PyTorch's operators; each batch of a DataLoader is a step",
-	  OPTION_TORCH },
+	  .id = OPTION_TORCH },
 	{ "step", 0, "NAME",
 	  "spans or NVTX ranges with this name begin the steps; auto: PyTorch's batches",
-	  OPTION_STEP },
-	{ "steps", 0, "A-B", "record only steps A to B; the first one is 0", OPTION_STEPS },
+	  .id = OPTION_STEP },
+	{ "steps", 0, "A-B", "record only steps A to B; the first one is 0", .id = OPTION_STEPS },
 	{ "schedule", 0, "S", "record only some steps, or part of the time; see PFW_SCHEDULE",
-	  OPTION_SCHEDULE },
+	  .id = OPTION_SCHEDULE },
 	{ "keep", 0, "K",
 	  "keep only the newest events, in memory, for dumps: 30s, 64MiB; see PFW_KEEP",
-	  OPTION_KEEP },
+	  .id = OPTION_KEEP },
 	{ "dump-on", 0, "WHAT", "dump after a slow step or call: step>2x,call>1s; see PFW_DUMP_ON",
-	  OPTION_DUMP_ON },
+	  .id = OPTION_DUMP_ON },
 	{ "stack", 0, "WHAT",
 	  "take the call stacks of slow calls, or of each Nth: min:1ms, every:1000; see PFW_STACK",
-	  OPTION_STACK },
-	{ "compat", 0, "M", "replace another tracer's Python package: dftracer", OPTION_COMPAT },
-	{ "quiet", 'q', NULL, "print problems only", 'q' },
+	  .id = OPTION_STACK },
+	{ "compat", 0, "M", "replace another tracer's Python package: dftracer",
+	  .id = OPTION_COMPAT },
+	{ "quiet", 'q', NULL, "print problems only", CLI_INTO(struct run, quiet) },
 	{ 0 },
 };
 
@@ -214,18 +212,8 @@ static int take_option(void *user, const struct cli_args *args, int option)
 static int run_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct run run = { 0 };
-	const struct cli_target targets[] = {
-		{ 'o', .text = &run.output },
-		{ 'z', .flag = &run.gzip },
-		{ 'q', .flag = &run.quiet },
-		{ OPTION_ALL, .flag = &run.all },
-		{ OPTION_DATA_DIR, .text = &run.data_dir },
-		{ OPTION_NO_IO, .flag = &run.no_io },
-		{ OPTION_NO_GPU, .flag = &run.no_gpu },
-		{ 0 },
-	};
 	struct cli_args args;
-	int status = cli_read(&args, command, argc, argv, targets, &run, take_option);
+	int status = cli_read(&args, command, argc, argv, &run, take_option);
 
 	if (status >= 0)
 		return status;

@@ -7,25 +7,16 @@
 
 int select_args_take(struct pfw_select *select, const struct cli_args *args, int option)
 {
-	const struct cli_option *row = args->command->options;
+	const char *name = args->row->name;
 	char why[1024] = "";
 
-	if (option == SELECT_ARGS_META) {
-		select->meta = true;
-		return 1;
-	}
-	if (!select_args_is(option))
-		return 0;
 	if (pfw_select_add(select, (enum pfw_select_option)(option - SELECT_ARGS), args->value, why,
 			   sizeof(why)) == 0)
-		return 1;
-	while (row->id != option)
-		row++;
+		return 0;
 	if (option == SELECT_ARGS + PFW_SELECT_WHERE) /* `why` shows the place in the value */
-		cli_error(args->command->name, "--%s: %s", row->name, why);
+		cli_error(args->command->name, "--%s: %s", name, why);
 	else
-		cli_error(args->command->name, "--%s %s: %s", row->name, cli_name(args->value),
-			  why);
+		cli_error(args->command->name, "--%s %s: %s", name, cli_name(args->value), why);
 	return -1;
 }
 
@@ -56,6 +47,11 @@ const char *select_args_but_rank(const struct pfw_select *select)
 	return select->cat.count    ? "--cat"
 	       : select->name.count ? "--name"
 				    : select_args_need_lines(select);
+}
+
+const char *select_args_any(const struct pfw_select *select)
+{
+	return select->rank.count ? "--rank" : select_args_but_rank(select);
 }
 
 /* How many indexes were passed over, and the first one, which is named in the message. */

@@ -4,47 +4,49 @@
 #include "store/select/select.h"
 #include "ui/cli.h"
 
-/* cli_next() returns SELECT_ARGS + enum pfw_select_option, or SELECT_ARGS_META for --meta. */
+/* The id of a row is SELECT_ARGS + enum pfw_select_option. */
 #define SELECT_ARGS 1024
-#define SELECT_ARGS_META 1100
 
 /* Rows for a command's table of options. */
 /* clang-format off */
 #define SELECT_ARGS_TIMES                                                                          \
 	{ "since", 0, "TIME", "events that overlap [since, until): +12s (after the start), -5s (before the "  \
-	  "end), 50%, step:100, or µs since the epoch", SELECT_ARGS + PFW_SELECT_SINCE },          \
-	{ "until", 0, "TIME", "end of the interval, in the same forms", SELECT_ARGS + PFW_SELECT_UNTIL }
+	  "end), 50%, step:100, or µs since the epoch", .id = SELECT_ARGS + PFW_SELECT_SINCE },          \
+	{ "until", 0, "TIME", "end of the interval, in the same forms", .id = SELECT_ARGS + PFW_SELECT_UNTIL }
+
+#define SELECT_ARGS_PROCESSES                                                                      \
+	{ "rank", 'r', "LIST", "ranks: 0,8-15", .id = SELECT_ARGS + PFW_SELECT_RANK },             \
+	{ "pid", 0, "LIST", "processes", .id = SELECT_ARGS + PFW_SELECT_PID }
 
 #define SELECT_ARGS_FILTERS                                                                        \
-	{ "cat", 'c', "GLOB", "categories: POSIX, STDIO, PP, ...", SELECT_ARGS + PFW_SELECT_CAT }, \
-	{ "name", 'n', "GLOB", "names of calls, spans, kernels", SELECT_ARGS + PFW_SELECT_NAME },  \
-	{ "fname", 'f', "GLOB", "files; * matches '/', too", SELECT_ARGS + PFW_SELECT_FNAME },     \
-	{ "rank", 'r', "LIST", "ranks: 0,8-15", SELECT_ARGS + PFW_SELECT_RANK },                   \
-	{ "pid", 0, "LIST", "processes", SELECT_ARGS + PFW_SELECT_PID },                           \
-	{ "tid", 0, "LIST", "threads", SELECT_ARGS + PFW_SELECT_TID },                             \
-	{ "step", 0, "LIST", "events of these steps", SELECT_ARGS + PFW_SELECT_STEP },       \
+	{ "cat", 'c', "GLOB", "categories: POSIX, STDIO, PP, ...", .id = SELECT_ARGS + PFW_SELECT_CAT }, \
+	{ "name", 'n', "GLOB", "names of calls, spans, kernels", .id = SELECT_ARGS + PFW_SELECT_NAME },  \
+	{ "fname", 'f', "GLOB", "files; * matches '/', too", .id = SELECT_ARGS + PFW_SELECT_FNAME },     \
+	SELECT_ARGS_PROCESSES,                                                                     \
+	{ "tid", 0, "LIST", "threads", .id = SELECT_ARGS + PFW_SELECT_TID },                             \
+	{ "step", 0, "LIST", "events of these steps", .id = SELECT_ARGS + PFW_SELECT_STEP },       \
 	{ "min-dur", 0, "TIME", "spans at least this long: 5ms",                               \
-	  SELECT_ARGS + PFW_SELECT_MIN_DUR },                                                      \
+	  .id = SELECT_ARGS + PFW_SELECT_MIN_DUR },                                                      \
 	{ "where", 'w', "EXPR", "an expression over any field: dur>1ms && args.fname=~\"\\.npz$\"",  \
-	  SELECT_ARGS + PFW_SELECT_WHERE }
+	  .id = SELECT_ARGS + PFW_SELECT_WHERE }
 /* clang-format on */
 
-/* Whether an option that cli_next() has returned is in one of the two lists above. */
+/* Whether the option of that id is in one of these lists. */
 static inline bool select_args_is(int option)
 {
 	return option >= SELECT_ARGS && option <= SELECT_ARGS + PFW_SELECT_WHERE;
 }
 
-/* Take the option that cli_next() has returned.  1; 0: it selects nothing; -1 after an error
- * message. */
+/* Take such an option.  0, or -1 after an error message. */
 int select_args_take(struct pfw_select *select, const struct cli_args *args, int option);
 
 /* The first condition that no index knows the answer to, for a message: all but those on cat, name and
  * rank; NULL: there is none. */
 const char *select_args_need_lines(const struct pfw_select *select);
 
-/* The first condition of all but those on rank, alike. */
+/* The first condition of all but those on rank; of all, alike. */
 const char *select_args_but_rank(const struct pfw_select *select);
+const char *select_args_any(const struct pfw_select *select);
 
 /* pfw_select_use_indexes().  Unless `quiet`, it prints in one line which indexes were passed over;
  * they are no problem of the traces.  0 or -ENOMEM. */

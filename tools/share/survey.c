@@ -16,40 +16,6 @@
 
 #define PROBLEMS_SHOWN 10
 
-/* ---- options ---- */
-
-int survey_take(struct survey *survey, struct pfw_select *select, const struct cli_args *args,
-		int option)
-{
-	switch (option) {
-	case SURVEY_ALL_RUNS:
-		survey->all_runs = true;
-		return 0;
-	case SURVEY_ROW_LIMIT:
-		return cli_whole(survey->command, "row-limit", args->value, -1, INT32_MAX,
-				 &survey->row_limit);
-	case SURVEY_FORMAT:
-		survey->format = cli_format_of(survey->command, args->value, survey->formats);
-		return survey->format < 0 ? -1 : 0;
-	case SURVEY_WIDE:
-		survey->wide = true;
-		return 0;
-	case SURVEY_ALL_RANKS:
-		survey->all_ranks = true;
-		return 0;
-	case SURVEY_NO_INDEX:
-		survey->no_index = true;
-		return 0;
-	case 'q':
-		survey->quiet = true;
-		return 0;
-	case 'j':
-		return cli_jobs(survey->command, args->value, survey->jobs_most, &survey->jobs);
-	default:
-		return select_args_take(select, args, option) > 0 ? 0 : -1;
-	}
-}
-
 /* ---- the command ---- */
 
 void survey_say(void *user, const char *path, const char *why)
@@ -134,13 +100,25 @@ int survey_run(struct survey *survey, const struct cli_args *args, void *user,
 	return status;
 }
 
+static int take(void *user, const struct cli_args *args, int option)
+{
+	const struct survey *survey = args->shared;
+
+	return survey->select && option >= SELECT_ARGS
+		       ? select_args_take(survey->select, args, option)
+		       : survey->take(user, args, option);
+}
+
 int survey_main(struct survey *survey, int argc, char **argv)
 {
 	struct cli_args args;
 	int status;
 
 	cli_args_init(&args, survey->command, argc, argv);
-	status = cli_take_options(&args, survey->user, survey->take);
+	args.shared = survey;
+	status = cli_take_options(&args, survey->user, take);
+	if (survey->jobs > survey->jobs_most)
+		survey->jobs = survey->jobs_most;
 	if (survey->row_limit == SURVEY_FEW_ROWS)
 		survey->row_limit = cli_for_people(survey->format) ? survey->few_rows : -1;
 	survey->width = survey->wide ? 0 : fit_width(stdout);

@@ -16,19 +16,19 @@ struct survey {
 	const struct cli_command *command;
 	unsigned jobs_most;
 	/*
-	 * Callbacks of survey_main() with `user`: take() as for cli_take_options(); begin() (or
-	 * NULL) before the operands are opened returns -1 to go on or the exit status; body() as
-	 * for survey_run().
+	 * Callbacks of survey_main() with `user`, the struct of the command's options: take() as for
+	 * cli_take_options(); begin() (or NULL) before the operands are opened returns -1 to go on
+	 * or the exit status; body() as for survey_run().
 	 */
 	void *user;
 	int (*take)(void *user, const struct cli_args *args, int option);
+	struct pfw_select *select; /* gets the options of select_args.h; NULL: take() does */
 	int (*begin)(void *user, struct cli_args *args);
 	int (*body)(void *user, struct survey_input *input);
 	/* Options, with their defaults. */
 	bool all_runs, all_ranks, quiet, wide, no_index;
 	bool partials;	   /* indexes may be enough: operands may be partials */
 	unsigned jobs;	   /* 0: as many as survey_jobs() says */
-	unsigned formats;  /* accepted by --format: 1 << CLI_TEXT and so on */
 	int format;	   /* of enum cli_format */
 	size_t width;	   /* of tables of text: the terminal's; 0: no limit */
 	int64_t row_limit; /* -1: none; SURVEY_FEW_ROWS: few_rows for people, else none */
@@ -52,46 +52,40 @@ struct survey_input {
 
 /* ---- options ---- */
 
-enum {
-	SURVEY_ALL_RUNS = SELECT_ARGS_META + 1,
-	SURVEY_ROW_LIMIT,
-	SURVEY_FORMAT,
-	SURVEY_WIDE,
-	SURVEY_NO_INDEX,
-	SURVEY_ALL_RANKS /* the last: a command's own options may follow it */
-};
+/* The end of a row for an option of the survey. */
+#define SURVEY_INTO(member) CLI_INTO(struct survey, member), .shared = true
+#define SURVEY_ROW_LIMIT SURVEY_INTO(row_limit), .least = -1, .most = INT32_MAX
 
 #define SURVEY_FEW_ROWS (-2)
 #define SURVEY_FORMAT_NAMES "text|md|ndjson|csv|tsv"
-#define SURVEY_FORMATS \
-	(1u << CLI_TEXT | 1u << CLI_NDJSON | 1u << CLI_CSV | 1u << CLI_TSV | 1u << CLI_MD)
 
 /* Rows for a command's table of options. */
 /* clang-format off */
 #define SURVEY_OPTION_ALL_RUNS                                                                     \
-	{ "all-runs", 0, NULL, "all runs of a directory, not only the newest", SURVEY_ALL_RUNS }
+	{ "all-runs", 0, NULL, "all runs of a directory, not only the newest",                           \
+	  SURVEY_INTO(all_runs) }
 
 #define SURVEY_OPTION_WIDE                                                                         \
-	{ "wide", 0, NULL, "all columns, also those that a terminal has no room for", SURVEY_WIDE }
+	{ "wide", 0, NULL, "all columns, also those that a terminal has no room for",                      \
+	  SURVEY_INTO(wide) }
 
 #define SURVEY_OPTION_ALL_RANKS                                                                    \
 	{ "all-ranks", 0, NULL,                                                                    \
 	  "text and md: a row for each rank, not only for the ten slowest of more than 16",        \
-	  SURVEY_ALL_RANKS }
+	  SURVEY_INTO(all_ranks) }
 
 #define SURVEY_OPTION_NO_INDEX                                                                     \
-	{ "no-index", 0, NULL, "read every line: neither use nor make an index", SURVEY_NO_INDEX }
+	{ "no-index", 0, NULL, "read every line: neither use nor make an index",                    \
+	  SURVEY_INTO(no_index) }
 
-#define SURVEY_OPTIONS                                                                             \
-	SURVEY_OPTION_NO_INDEX,                                                                    \
-	{ "quiet", 'q', NULL, "print only problems on standard error", 'q' },                            \
-	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' }
+#define SURVEY_OPTION_QUIET                                                                        \
+	{ "quiet", 'q', NULL, "print only problems on standard error", SURVEY_INTO(quiet) }
+
+#define SURVEY_OPTION_JOBS                                                                         \
+	{ "jobs", 'j', "N", "threads (default: one per CPU)", SURVEY_INTO(jobs) }
+
+#define SURVEY_OPTIONS SURVEY_OPTION_NO_INDEX, SURVEY_OPTION_QUIET, SURVEY_OPTION_JOBS
 /* clang-format on */
-
-/* Take one of these options, or one of select_args.h for `select`.  0, or -1 after an error
- * message. */
-int survey_take(struct survey *survey, struct pfw_select *select, const struct cli_args *args,
-		int option);
 
 /* ---- the command ---- */
 
@@ -132,11 +126,9 @@ int survey_check_output(const struct survey *survey, const struct survey_input *
 /* How many threads read. */
 unsigned survey_jobs(struct survey *survey);
 
-/*
- * Attach the lines that are still in rings of traced processes: they are read after those of the
- * files.  Use indexes for `select`, unless it is NULL
- * or --no-index was given.  CLI_OK, or the exit status after a message.
- */
+/* Attach the lines that are still in rings of traced processes: they are read after those of the
+ * files.  Use indexes for `select`, unless it is NULL or --no-index was given.  CLI_OK, or the exit
+ * status after a message. */
 int survey_attach(struct survey *survey, struct survey_input *input, struct pfw_select *select);
 
 /* select_args_resolve() for these traces and the lines in rings. */

@@ -445,31 +445,13 @@ static int begin(void *user, struct cli_args *args)
 	return copies_check(copies) == CLI_OK ? -1 : CLI_USAGE;
 }
 
-enum { ROOT = SURVEY_ALL_RANKS + 1 };
-
-static int take(void *user, const struct cli_args *args, int option)
-{
-	struct symbolize *symbolize = user;
-
-	switch (option) {
-	case 'o':
-		symbolize->copies.path = args->value;
-		return 0;
-	case ROOT:
-		symbolize->modules.root = args->value;
-		return 0;
-	default:
-		return survey_take(&symbolize->survey, &symbolize->select, args, option);
-	}
-}
-
 static int symbolize_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct symbolize symbolize = { .survey = { .command = command,
 						   .jobs_most = 1024,
 						   .no_index = true,
 						   .user = &symbolize,
-						   .take = take,
+						   .select = &symbolize.select,
 						   .begin = begin,
 						   .open = pfw_traces_open,
 						   .body = run },
@@ -496,13 +478,13 @@ static const struct cli_option options[] = {
 	{ "output", 'o', "DIR|FILE",
 	  "a new directory for the copies, or for one trace a new file .pfw or .pfw.gz "
 	  "(default: PATH.symbolized)",
-	  'o' },
+	  CLI_INTO(struct symbolize, copies.path) },
 	{ "root", 0, "DIR",
 	  "where the programs, libraries and /usr/lib/debug of the machine that recorded are",
-	  ROOT },
+	  CLI_INTO(struct symbolize, modules.root) },
 	SURVEY_OPTION_ALL_RUNS,
-	{ "quiet", 'q', NULL, "print only problems on standard error", 'q' },
-	{ "jobs", 'j', "N", "threads (default: one per CPU)", 'j' },
+	SURVEY_OPTION_QUIET,
+	SURVEY_OPTION_JOBS,
 	{ 0 },
 };
 

@@ -13,7 +13,7 @@
 #include "table/pass.h"
 #include "ui/host.h"
 
-enum { SORT_BY = 256, GROUP_BY, COLUMNS, PEAK, TOP_LEVEL, NAME_WIDTH, NO_HEAD };
+enum { SORT_BY = 256, GROUP_BY, COLUMNS, PEAK };
 
 const struct grid_column table_fields[TABLE_FIELDS] = {
 	[TABLE_NAME] = { "name", "Name", GRID_TEXT },
@@ -146,7 +146,6 @@ static int parse_peak(struct table_options *options, const char *text)
 static int take(void *user, const struct cli_args *args, int option)
 {
 	struct table_options *options = user;
-	int64_t number;
 	bool reach;
 
 	switch (option) {
@@ -160,20 +159,6 @@ static int take(void *user, const struct cli_args *args, int option)
 		return table_columns_parse(options, args->value);
 	case PEAK:
 		return parse_peak(options, args->value);
-	case NAME_WIDTH:
-		if (cli_whole(args->command, "max-name-width", args->value, 0, INT32_MAX, &number))
-			return -1;
-		options->name_width = (unsigned)number;
-		return 0;
-	case 'p':
-		options->plain = true;
-		return 0;
-	case NO_HEAD:
-		options->no_head = true;
-		return 0;
-	case TOP_LEVEL:
-		options->top_level_only = true;
-		return 0;
 	default:
 		break;
 	}
@@ -181,10 +166,9 @@ static int take(void *user, const struct cli_args *args, int option)
 	 * those that are shown. */
 	reach = option <= SELECT_ARGS + PFW_SELECT_UNTIL ||
 		(option >= SELECT_ARGS + PFW_SELECT_RANK && option <= SELECT_ARGS + PFW_SELECT_TID);
-	options->limited |= select_args_is(option) && reach;
-	options->filtered |= select_args_is(option) && !reach;
-	return survey_take(options->survey, reach ? &options->reach : &options->wanted, args,
-			   option);
+	options->limited |= reach;
+	options->filtered |= !reach;
+	return select_args_take(reach ? &options->reach : &options->wanted, args, option);
 }
 
 /* ---- the command ---- */
@@ -373,7 +357,6 @@ static int table_main(const struct cli_command *command, int argc, char **argv)
 				 .begin = settle,
 				 .body = fill_and_print,
 				 .partials = true,
-				 .formats = SURVEY_FORMATS,
 				 .row_limit = 100 };
 	int status;
 
@@ -390,30 +373,33 @@ static const struct cli_option table_options[] = {
 	  "sort rows by this column, largest first; also torch's older keys (cuda_time_total); "
 	  "name: by name; none: by the first event (I/O: by total). Default: by self time, of the "
 	  "devices if there are any; by total if rows have no self time",
-	  SORT_BY },
+	  .id = SORT_BY },
 	{ "row-limit", 0, "N", "rows shown (default: 100); -1: all", SURVEY_ROW_LIMIT },
 	{ "group-by", 'g', "LIST",
 	  "one row per: name, cat, shape, stack:N, line, fname, process, cmd, operator, rank, step, pid, tid, args.KEY; several "
 	  "separated by commas",
-	  GROUP_BY },
+	  .id = GROUP_BY },
 	{ "columns", 0, "LIST", "columns by their keys, or a set: flops, speed, files, io",
-	  COLUMNS },
+	  .id = COLUMNS },
 	{ "peak-tflops", 0, "N",
-	  "peak speed of one device: adds FLOP/s, and percent of the peak, to each row", PEAK },
-	{ "top-level-only", 0, NULL, "leave out operators inside other operators", TOP_LEVEL },
+	  "peak speed of one device: adds FLOP/s, and percent of the peak, to each row",
+	  .id = PEAK },
+	{ "top-level-only", 0, NULL, "leave out operators inside other operators",
+	  CLI_INTO(struct table_options, top_level_only) },
 	{ "plain", 'p', NULL,
-	  "all events in one table, without self times and without joining GPU work", 'p' },
+	  "all events in one table, without self times and without joining GPU work",
+	  CLI_INTO(struct table_options, plain) },
 	{ "max-name-width", 0, "N", "cut names at N characters (default: 55); 0: never",
-	  NAME_WIDTH },
+	  CLI_INTO(struct table_options, name_width), .most = INT32_MAX },
 	SELECT_ARGS_TIMES,
 	SELECT_ARGS_FILTERS,
 	SURVEY_OPTION_ALL_RUNS,
 	SURVEY_OPTION_WIDE,
 	{ "no-head", 0, NULL, "leave out the first line, which PyTorch's tables do not have",
-	  NO_HEAD },
+	  CLI_INTO(struct table_options, no_head) },
 	SURVEY_OPTIONS,
 	{ "format", 0, SURVEY_FORMAT_NAMES,
-	  "md: to paste; for programs times in µs, sizes in bytes", SURVEY_FORMAT },
+	  "md: to paste; for programs times in µs, sizes in bytes", SURVEY_INTO(format) },
 	{ 0 },
 };
 

@@ -15,18 +15,19 @@
 #define INTERVAL_LEAST 0.1
 #define INTERVAL_MOST 3600.0
 
-enum { OPTION_ONCE = 256, OPTION_ROW_LIMIT };
-
 static const struct cli_option options[] = {
-	{ "interval", 'i', "SECONDS", "time between two looks, 0.1 to 3600 (default: 1)", 'i' },
-	{ "once", 0, NULL, "print one interval and end", OPTION_ONCE },
+	{ "interval", 'i', "SECONDS", "time between two looks, 0.1 to 3600 (default: 1)",
+	  .id = 'i' },
+	{ "once", 0, NULL, "print one interval and end", CLI_INTO(struct top, once) },
 	{ "all", 'a', NULL,
 	  "count totals from the begin of the traces, which are read for that; default: from now on",
-	  'a' },
-	{ "sort-by", 's', "calls|bytes|time|name", "order of rows (default: calls)", 's' },
-	{ "row-limit", 0, "N", "rows of a table that is not drawn: 20; -1: all", OPTION_ROW_LIMIT },
+	  CLI_INTO(struct top, all) },
+	{ "sort-by", 's', "calls|bytes|time|name", "order of rows (default: calls)",
+	  CLI_INTO(struct top, sort) },
+	{ "row-limit", 0, "N", "rows of a table that is not drawn: 20; -1: all",
+	  CLI_INTO(struct top, row_limit), .least = -1, .most = INT32_MAX },
 	{ "format", 0, "text|ndjson", "output; ndjson prints a row per line, all with `type`",
-	  'f' },
+	  CLI_INTO(struct top, format) },
 	{ 0 },
 };
 
@@ -34,11 +35,14 @@ const char *const top_sorts[] = { "calls", "bytes", "time", "name" };
 
 /* ---- options ---- */
 
-static int take_interval(struct top *top, const char *text)
+static int take_interval(void *user, const struct cli_args *args, int option)
 {
+	const char *text = args->value;
+	struct top *top = user;
 	char *end;
 	double seconds = strtod(text, &end);
 
+	(void)option;
 	if (!*text || *end || !(seconds >= INTERVAL_LEAST && seconds <= INTERVAL_MOST)) {
 		cli_error(top->command->name,
 			  "--interval takes seconds from 0.1 to 3600, not \"%s\"", cli_name(text));
@@ -46,34 +50,6 @@ static int take_interval(struct top *top, const char *text)
 	}
 	top->interval_ns = llround(seconds * 1e9);
 	return 0;
-}
-
-static int take_sort(struct top *top, const char *text)
-{
-	for (size_t i = 0; i < CLI_ARRAY_LEN(top_sorts); i++) {
-		if (!strcmp(text, top_sorts[i])) {
-			top->sort = (enum top_sort)i;
-			return 0;
-		}
-	}
-	cli_error(top->command->name, "--sort-by takes calls, bytes, time or name, not \"%s\"",
-		  cli_name(text));
-	return -1;
-}
-
-static int take(void *user, const struct cli_args *args, int option)
-{
-	struct top *top = user;
-
-	switch (option) {
-	case 'i':
-		return take_interval(top, args->value);
-	case 's':
-		return take_sort(top, args->value);
-	default:
-		return cli_whole(top->command, "row-limit", args->value, -1, INT32_MAX,
-				 &top->row_limit);
-	}
 }
 
 /* ---- looking ---- */
@@ -177,13 +153,7 @@ static int run_top(const struct cli_command *command, int argc, char **argv)
 		.command = command, .format = CLI_TEXT, .interval_ns = 1000000000, .row_limit = 20
 	};
 	struct cli_args args;
-	const struct cli_target targets[] = {
-		{ OPTION_ONCE, .flag = &top.once },
-		{ 'a', .flag = &top.all },
-		{ 'f', .format = &top.format, .formats = 2 },
-		{ 0 },
-	};
-	int status = cli_read(&args, command, argc, argv, targets, &top, take);
+	int status = cli_read(&args, command, argc, argv, &top, take_interval);
 
 	if (status >= 0)
 		return status;

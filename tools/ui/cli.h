@@ -23,14 +23,40 @@ enum cli_exit {
 #define CLI_VALUES_BYTES 2048
 #define CLI_ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
+/* What becomes of an option, by the type of the member that it sets. */
+enum cli_kind {
+	CLI_TAKEN,    /* none: take() gets it */
+	CLI_FLAG,     /* bool: becomes true */
+	CLI_WORD,     /* const char *: the argument, one of those that row->argument lists */
+	CLI_WHOLE,    /* int64_t, uint64_t: a number from row->least to row->most */
+	CLI_UNSIGNED, /* unsigned, an enum: the same; without limits the place in row->argument, or
+		       * threads as cli_jobs() takes them, at most 1024 */
+	CLI_FORMAT,   /* int: enum cli_format, one of those that row->argument lists */
+};
+
 /* An option: a row of a table that ends with a row of zeroes. */
 struct cli_option {
 	const char *name;     /* long, without its dashes */
 	char letter;	      /* short, or 0 */
-	const char *argument; /* its name for help, or NULL: takes none */
+	const char *argument; /* its name for help, or a|b|c for words; NULL: takes none */
 	const char *help;
-	int id; /* what cli_next() returns: letter, or a number from 256 for an option without */
+	int id; /* for take() */
+	enum cli_kind kind;
+	size_t at; /* of the member */
+	int64_t least, most;
+	bool shared; /* the member is one of args->shared, not of the command's struct */
 };
+
+/* The end of a row whose value goes into a member of the command's struct. */
+#define CLI_INTO(type, member) \
+	.kind = _Generic(((type *)0)->member,     \
+			 bool: CLI_FLAG,          \
+			 const char *: CLI_WORD,  \
+			 int64_t: CLI_WHOLE,      \
+			 uint64_t: CLI_WHOLE,     \
+			 unsigned: CLI_UNSIGNED,  \
+			 int: CLI_FORMAT),        \
+	.at = offsetof(type, member)
 
 struct cli_command {
 	const char *name;
@@ -58,6 +84,8 @@ extern const struct cli_command *const cli_commands[];
 /* The arguments of a command during parsing. */
 struct cli_args {
 	const struct cli_command *command;
+	const struct cli_option *row; /* of the option that cli_next() returned */
+	void *shared;
 	int argc;
 	char **argv;
 	int next;	   /* index of the next word */
@@ -74,33 +102,21 @@ enum { CLI_DONE = -1, CLI_BAD = -2, CLI_HELP = -3 };
  * command->stops, operands are argv[args->next..argc). */
 void cli_args_init(struct cli_args *args, const struct cli_command *command, int argc, char **argv);
 
-/* Return the next option's id; CLI_DONE at the end; CLI_HELP after printing help; CLI_BAD after an
+/* Return the next option's row->id; CLI_DONE at the end; CLI_HELP after printing help; CLI_BAD after an
  * error message. */
 int cli_next(struct cli_args *args);
 
-/* Call take() for each option: it returns 0, or -1 after an error message.  Return -1 if the
- * command shall go on with the operands, else its exit status. */
+/*
+ * Read all options into *user, the command's struct, and args->shared.  take() gets those of no
+ * member: it returns 0, or -1 after an error message; it may be NULL if there are none.  Return -1
+ * if the command shall go on with the operands, else its exit status.
+ */
 int cli_take_options(struct cli_args *args, void *user,
 		     int (*take)(void *user, const struct cli_args *args, int option));
 
-/* Where the value of an option goes: the one pointer that is set. */
-struct cli_target {
-	int option;
-	bool *flag;	   /* becomes true */
-	const char **text; /* the argument */
-	unsigned *jobs;	   /* as cli_jobs(), at most 1024 */
-	int *format;	   /* as cli_format(), among the first `formats` */
-	int formats;
-};
-
-/*
- * Read the options of a command into targets, which end with option 0; take() takes the others, and
- * may be NULL if there are none.  Operands are refused if the command has none.  Return as
- * cli_take_options().
- */
+/* cli_args_init() and cli_take_options().  Operands are refused if the command has none. */
 int cli_read(struct cli_args *args, const struct cli_command *command, int argc, char **argv,
-	     const struct cli_target *targets, void *user,
-	     int (*take)(void *user, const struct cli_args *args, int option));
+	     void *user, int (*take)(void *user, const struct cli_args *args, int option));
 
 /* The value of --NAME as a whole number from `least` to `most`.  Return 0, or -1 after saying what
  * it takes. */
@@ -158,11 +174,6 @@ const char *cli_plural(uint64_t number);
 const char *cli_nearest(const char *word, const char *const *names);
 
 enum cli_format { CLI_TEXT, CLI_NDJSON, CLI_RST, CLI_CSV, CLI_TSV, CLI_MD };
-/* The format of that name among the first `count`, or -1 after an error message. */
-int cli_format(const struct cli_command *command, const char *name, int count);
-
-/* The same among the formats of a mask of 1 << CLI_CSV and so on. */
-int cli_format_of(const struct cli_command *command, const char *name, unsigned formats);
 
 /* Whether people read the format, not programs. */
 static inline bool cli_for_people(int format)

@@ -1,4 +1,5 @@
 /* tools/ui/options.c - options and help of all commands; see cli.h. */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static int long_option(struct cli_args *args, const char *word)
 		cli_help(stdout, args->command);
 		return CLI_HELP;
 	}
-	row = find_long(args, word, bytes);
+	args->row = row = find_long(args, word, bytes);
 	if (row && !equals)
 		return row->argument ? next_word(args, row) : row->id;
 	if (row && row->argument) {
@@ -103,6 +104,7 @@ static int short_option(struct cli_args *args)
 	}
 	if (!row)
 		return bad(args, "there is no option", word);
+	args->row = row;
 	args->rest = at[1] ? at + 1 : NULL;
 	if (!row->argument)
 		return row->id;
@@ -144,49 +146,84 @@ int cli_next(struct cli_args *args)
 	return CLI_DONE;
 }
 
-/* 0, or -1 after saying what the option takes. */
-static int store(const struct cli_target *target, const struct cli_args *args)
+/* ---- values ---- */
+
+/* The place of a word in "a|b|c"; -1: it is none of them. */
+static int place_in(const char *list, const char *word)
 {
-	if (target->flag)
-		*target->flag = true;
-	else if (target->text)
-		*target->text = args->value;
-	else if (target->jobs)
-		return cli_jobs(args->command, args->value, 1024, target->jobs);
-	else
-		*target->format = cli_format(args->command, args->value, target->formats);
-	return target->format && *target->format < 0 ? -1 : 0;
+	for (int place = 0; *list; place++) {
+		size_t bytes = strcspn(list, "|");
+
+		if (strncmp(list, word, bytes) == 0 && !word[bytes])
+			return place;
+		list += bytes + (list[bytes] == '|');
+	}
+	return -1;
 }
 
-static int read_options(struct cli_args *args, const struct cli_target *targets, void *user,
-			int (*take)(void *user, const struct cli_args *args, int option))
+/* The same for the argument of the option, after an error message. */
+static int choose(const struct cli_args *args)
 {
-	const struct cli_target *target;
-	int option;
+	const char *list = args->row->argument;
+	int place = place_in(list, args->value);
+	char words[CLI_VALUES_BYTES], *out = words;
 
-	while ((option = cli_next(args)) >= 0) {
-		for (target = targets; target->option && target->option != option;)
-			target++;
-		if (target->option ? store(target, args) : take(user, args, option))
-			return cli_ended(args, CLI_BAD);
-	}
-	return option == CLI_DONE ? -1 : cli_ended(args, option);
+	for (const char *at = list; *at; at++)
+		out = stpcpy(out, (const char[3]){ *at == '|' ? ',' : *at, *at == '|' ? ' ' : 0 });
+	if (place < 0)
+		cli_error(args->command->name, "--%s %s is none of %s", args->row->name,
+			  cli_name(args->value), words);
+	return place;
+}
+
+/* 0, or -1 after saying what the option takes. */
+static int store(const struct cli_args *args, void *user)
+{
+	static const char formats[] = "text|ndjson|rst|csv|tsv|md"; /* as enum cli_format */
+	const struct cli_option *row = args->row;
+	void *into = (char *)(row->shared ? args->shared : user) + row->at;
+	bool listed = row->argument && strchr(row->argument, '|') && !isupper(*row->argument);
+	int64_t number = listed ? choose(args) : 0;
+
+	if (number < 0)
+		return -1;
+	if (row->kind == CLI_FLAG)
+		*(bool *)into = true;
+	else if (row->kind == CLI_WORD)
+		*(const char **)into = args->value;
+	else if (row->kind == CLI_FORMAT)
+		*(int *)into = place_in(formats, args->value);
+	else if (row->kind == CLI_UNSIGNED && !row->most && !listed)
+		return cli_jobs(args->command, args->value, 1024, into);
+	else if (!listed &&
+		 cli_whole(args->command, row->name, args->value, row->least, row->most, &number))
+		return -1;
+	else if (row->kind == CLI_WHOLE)
+		*(int64_t *)into = number;
+	else
+		*(unsigned *)into = (unsigned)number;
+	return 0;
 }
 
 int cli_take_options(struct cli_args *args, void *user,
 		     int (*take)(void *user, const struct cli_args *args, int option))
 {
-	return read_options(args, &(struct cli_target){ 0 }, user, take);
+	int option;
+
+	while ((option = cli_next(args)) >= 0) {
+		if (args->row->kind ? store(args, user) : take(user, args, option))
+			return cli_ended(args, CLI_BAD);
+	}
+	return option == CLI_DONE ? -1 : cli_ended(args, option);
 }
 
 int cli_read(struct cli_args *args, const struct cli_command *command, int argc, char **argv,
-	     const struct cli_target *targets, void *user,
-	     int (*take)(void *user, const struct cli_args *args, int option))
+	     void *user, int (*take)(void *user, const struct cli_args *args, int option))
 {
 	int status;
 
 	cli_args_init(args, command, argc, argv);
-	status = read_options(args, targets, user, take);
+	status = cli_take_options(args, user, take);
 	if (status >= 0 || !args->operands || *command->operands)
 		return status;
 	cli_error(command->name, "%s: the command takes no operand", cli_name(argv[0]));
@@ -275,7 +312,7 @@ static void print_option(FILE *out, const struct cli_option *row)
 
 void cli_help(FILE *out, const struct cli_command *command)
 {
-	static const struct cli_option help = { "help", 'h', NULL, "print this help", 'h' };
+	static const struct cli_option help = { "help", 'h', NULL, "print this help", .id = 'h' };
 
 	fprintf(out, "usage: pfw %s [options]%s%s\n\n%s.\n\noptions:\n", command->name,
 		*command->operands ? " " : "", command->operands, command->summary);
@@ -304,27 +341,4 @@ const char *cli_nearest(const char *word, const char *const *names)
 		}
 	}
 	return nearest;
-}
-
-/* ---- formats ---- */
-
-int cli_format(const struct cli_command *command, const char *name, int count)
-{
-	return cli_format_of(command, name, (1u << count) - 1);
-}
-
-int cli_format_of(const struct cli_command *command, const char *name, unsigned formats)
-{
-	static const char *const names[] = { "text", "ndjson", "rst", "csv", "tsv", "md" };
-	char accepted[64] = "";
-
-	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
-		if (!(formats & 1u << i))
-			continue;
-		if (strcmp(name, names[i]) == 0)
-			return (int)i;
-		strcat(strcat(accepted, *accepted ? ", " : ""), names[i]);
-	}
-	cli_error(command->name, "--format %s is none of %s", cli_name(name), accepted);
-	return -1;
 }

@@ -143,9 +143,11 @@ static void check_file(struct validate *check, const char *path)
 /* ---- the command ---- */
 
 static const struct cli_option options[] = {
-	{ "quiet", 'q', NULL, "print problems only, no summary", 'q' },
-	{ "all", 'a', NULL, "a line for each file, also if there are more than 16", 'a' },
-	{ "format", 0, "text|ndjson", "text, or one JSON object per problem and per file", 256 },
+	{ "quiet", 'q', NULL, "print problems only, no summary", CLI_INTO(struct validate, quiet) },
+	{ "all", 'a', NULL, "a line for each file, also if there are more than 16",
+	  CLI_INTO(struct validate, every) },
+	{ "format", 0, "text|ndjson", "text, or one JSON object per problem and per file",
+	  CLI_INTO(struct validate, format) },
 	{ 0 },
 };
 
@@ -275,18 +277,12 @@ static void say_doubles(struct validate *check, const struct pfw_paths *paths)
 static int validate_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct validate check = { .command = command, .colours = cli_colours(stdout) };
-	const struct cli_target targets[] = {
-		{ 'q', .flag = &check.quiet },
-		{ 'a', .flag = &check.every },
-		{ 256, .format = &check.format, .formats = 2 },
-		{ 0 },
-	};
 	struct pfw_paths paths = { 0 };
 	size_t left_out = 0;
 	struct cli_args args;
 	int status;
 
-	status = cli_read(&args, command, argc, argv, targets, NULL, NULL);
+	status = cli_read(&args, command, argc, argv, &check, NULL);
 	if (status >= 0)
 		return status;
 	for (int i = 0; i < args.operands; i++)
