@@ -50,9 +50,9 @@ int pfw_manifest_line(struct pfw_manifest_file *file, const char *line, size_t b
 int pfw_manifest_mixed(const struct pfw_manifest *manifest, uint64_t *pid);
 
 /*
- * Take over from the manifest at `path`, if it is of the same run, the files for which keep(user,
- * name, bytes) is true, with their processes and losses.  Return 0, also if there is no manifest,
- * or -ENOMEM.
+ * Add the files of the manifest at `path`, if it is of the same run, for which keep(user, name,
+ * bytes) is true, with what they say themselves.  Return 0, also if there is no manifest, or
+ * -ENOMEM.
  */
 int pfw_manifest_keep(struct pfw_manifest *manifest, const char *path,
 		      bool (*keep)(void *user, const char *name, uint64_t bytes), void *user);

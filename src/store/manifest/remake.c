@@ -1,5 +1,8 @@
-/* store/manifest/remake.c - the manifest that files should have, from the files; see internal.h. */
+/* store/manifest/remake.c - the manifest that files should have, from the files; see internal.h and
+ * manifest.h. */
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +10,7 @@
 #include "common/base/order.h"
 #include "store/manifest/internal.h"
 #include "store/pass/pass.h"
+#include "store/read/blocks.h"
 #include "store/read/chain.h"
 #include "store/read/input.h"
 
@@ -120,6 +124,68 @@ int pfw_manifest_remake(struct pfw_manifest *manifest, const char *name, int64_t
 	if (remaking.fd >= 0)
 		close(remaking.fd);
 	return error;
+}
+
+/* ---- an older manifest ---- */
+
+struct keeping {
+	struct pfw_manifest *manifest;
+	const char *directory; /* "", or with its '/' */
+	bool (*keep)(void *user, const char *name, uint64_t bytes);
+	void *user;
+};
+
+/* Take over a file that the older manifest names, as the file is.  0 or -ENOMEM. */
+static int keep_file(const struct keeping *keeping, const struct pfw_slice *object)
+{
+	char name[256], path[PATH_MAX];
+	struct pfw_blocks blocks;
+	struct pfw_marks marks;
+	struct pfw_value rank;
+	uint64_t bytes = 0;
+	int64_t number;
+	int error = 0;
+
+	pfw_manifest_text_u64(object, "bytes", &bytes);
+	if (!pfw_manifest_text_string(object, "file", name, sizeof(name)) ||
+	    pfw_manifest_text_leads_out(name) || !keeping->keep(keeping->user, name, bytes) ||
+	    !pfw_slice_find(object, "rank", &rank) || !pfw_value_i64(&rank, &number) ||
+	    snprintf(path, sizeof(path), "%s%s", keeping->directory, name) >= PATH_MAX ||
+	    pfw_blocks_find(&blocks, path))
+		return 0;
+	if (pfw_marks_read(&marks, path, &blocks) == 0 && marks.marked) {
+		error = pfw_manifest_remake(keeping->manifest, name, number, path, &blocks, &marks);
+		if (error && error != -ENOMEM)
+			pfw_manifest_drop(keeping->manifest);
+	}
+	pfw_blocks_free(&blocks);
+	return error == -ENOMEM ? error : 0;
+}
+
+int pfw_manifest_keep(struct pfw_manifest *manifest, const char *path,
+		      bool (*keep)(void *user, const char *name, uint64_t bytes), void *user)
+{
+	const char *slash = strrchr(path, '/');
+	char *directory = strndup(path, slash ? (size_t)(slash - path) + 1 : 0), why[256];
+	const struct keeping keeping = {
+		.manifest = manifest, .directory = directory, .keep = keep, .user = user
+	};
+	struct pfw_manifest_text text;
+	struct pfw_value item;
+	struct pfw_walk list;
+	int error = directory ? pfw_manifest_text_read(&text, path, why, sizeof(why)) : -ENOMEM;
+	bool found = !error;
+
+	if (found && pfw_slice_find(&text.whole, "run", &item) && item.type == PFW_VALUE_STRING &&
+	    pfw_slice_is(&item.text, manifest->run) &&
+	    pfw_manifest_text_list(&text, "files", &list))
+		while (!error && pfw_elements_next(&list, &item))
+			error = item.type == PFW_VALUE_OBJECT ? keep_file(&keeping, &item.text) : 0;
+	if (found)
+		pfw_manifest_text_free(&text);
+	free(directory);
+	/* Without a readable one there is nothing to keep. */
+	return found || error == -ENOMEM ? error : 0;
 }
 
 /* ---- ranks ---- */
