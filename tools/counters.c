@@ -173,9 +173,8 @@ static void release(struct found *found)
 	free(found->row);
 }
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
-	(void)user;
 	release(result);
 	free(result);
 }

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "store/gzip/member.h"
 #include "store/kit/hash.h"
-#include "store/read/chain.h"
 #include "store/read/input.h"
 
 bool pfw_read_range_parse(struct pfw_read_range *range, const char *text)

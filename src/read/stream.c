@@ -174,9 +174,8 @@ static int work_alone(void *user, unsigned number, struct pfw_pass_block *block)
 		     : add_rows(stream, number, block, stream->open.batch, &stream->open.texts);
 }
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
-	(void)user;
 	pfw_read_batch_free(result);
 }
 

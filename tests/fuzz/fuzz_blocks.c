@@ -72,7 +72,6 @@ static int done(void *user, struct pfw_pass_block *block)
 
 	seen->lines += part->lines;
 	seen->checksum += part->checksum;
-	free(block->result);
 	return 0;
 }
 

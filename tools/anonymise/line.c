@@ -36,8 +36,8 @@ static bool is_one_of(const struct pfw_slice *word, const char *const *words)
 static void skip_to(struct change *change, const struct pfw_slice *text)
 {
 	if (!change->error)
-		change->error =
-			copies_append(change->out, change->from, (size_t)(text->at - change->from));
+		change->error = pfw_buffer_add(change->out, change->from,
+					       (size_t)(text->at - change->from));
 	change->from = text->at + text->bytes;
 }
 
@@ -68,7 +68,7 @@ static void replace_number(struct change *change, const struct pfw_slice *text)
 	skip_to(change, text);
 	snprintf(number, sizeof(number), "%" PRIu64, hash >> 11);
 	if (!change->error)
-		change->error = copies_append(change->out, number, strlen(number));
+		change->error = pfw_buffer_add(change->out, number, strlen(number));
 }
 
 /* Remove a member that is not the first of its object. */
@@ -257,6 +257,6 @@ int anonymise_line(const struct anonymise_rules *rules, struct pfw_buffer *out,
 	}
 	if (!change.error)
 		change.error =
-			copies_append(out, change.from, (size_t)(line + bytes - change.from));
+			pfw_buffer_add(out, change.from, (size_t)(line + bytes - change.from));
 	return change.error;
 }

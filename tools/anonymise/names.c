@@ -76,7 +76,7 @@ int anonymise_text(const struct anonymise_rules *rules, struct pfw_buffer *out, 
 		return 0;
 	for (unsigned i = 0; i < PSEUDONYM_BYTES; i++, hash >>= 5)
 		pseudonym[i] = digits[hash & 31];
-	return copies_append(out, pseudonym, sizeof(pseudonym));
+	return pfw_buffer_add(out, pseudonym, sizeof(pseudonym));
 }
 
 /* ---- paths ---- */
@@ -126,9 +126,9 @@ static int put_name(const struct anonymise_rules *rules, struct pfw_buffer *out,
 	int error;
 
 	if (bytes <= 2 && memcmp(name, "..", bytes) == 0)
-		return copies_append(out, name, bytes);
+		return pfw_buffer_add(out, name, bytes);
 	error = anonymise_text(rules, out, name, bytes);
-	return error ? error : copies_append(out, name + bytes - extension, extension);
+	return error ? error : pfw_buffer_add(out, name + bytes - extension, extension);
 }
 
 /* pipe:[123], socket:[123] and anon_inode:[eventpoll] are the kernel's words. */
@@ -148,7 +148,7 @@ int anonymise_path(const struct anonymise_rules *rules, struct pfw_buffer *out, 
 {
 	const char *at = path, *end = path + bytes;
 	size_t kept = is_kernels(path, bytes) ? bytes : rules->roots ? root_of(path, bytes) : 0;
-	int error = copies_append(out, path, kept);
+	int error = pfw_buffer_add(out, path, kept);
 
 	at += kept;
 	while (!error && at < end) {
@@ -157,7 +157,7 @@ int anonymise_path(const struct anonymise_rules *rules, struct pfw_buffer *out, 
 		slash = slash ? slash : end;
 		error = put_name(rules, out, at, (size_t)(slash - at));
 		if (!error && slash < end)
-			error = copies_append(out, slash++, 1);
+			error = pfw_buffer_add(out, slash++, 1);
 		at = slash;
 	}
 	return error;

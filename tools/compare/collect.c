@@ -123,11 +123,10 @@ static int work(void *user, const struct survey_worker *reader, struct pfw_pass_
 
 /* ---- rows ---- */
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
 	struct block_result *dropped = result;
 
-	(void)user;
 	pfw_compare_rows_release(&dropped->rows);
 	free(dropped);
 }

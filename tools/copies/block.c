@@ -77,7 +77,7 @@ static int end(struct part *part, size_t bytes)
 	if (!bytes || error)
 		return error;
 	if (part->form == COPIES_PLAIN)
-		return copies_append(part->out, worker->text.data, bytes);
+		return pfw_buffer_add(part->out, worker->text.data, bytes);
 	if (pfw_buffer_room(part->out, part->out->bytes + room))
 		return -ENOMEM;
 	made = part->form == COPIES_SORTED
@@ -98,7 +98,7 @@ static int add(struct part *part, const struct pfw_pass_lines *lines)
 	size_t begins = text->bytes, bytes;
 	int error = part->copies->line(part->copies->user, part->number, text, lines);
 
-	error = error ? error : copies_append(text, "\n", 1);
+	error = error ? error : pfw_buffer_add(text, "\n", 1);
 	if (error)
 		return error;
 	bytes = text->bytes - begins;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/read/chain.h"
+#include "store/gzip/member.h"
 #include "store/sys/full_io.h"
 #include "store/sys/open.h"
 
@@ -24,15 +24,6 @@ static int fail(const struct copies *copies, const char *path, int error)
 {
 	cli_error(copies->survey->command->name, "%s: %s", cli_name(path), strerror(error));
 	return CLI_USAGE;
-}
-
-int copies_append(struct pfw_buffer *text, const char *more, size_t bytes)
-{
-	if (pfw_buffer_room(text, text->bytes + bytes))
-		return -ENOMEM;
-	memcpy(text->data + text->bytes, more, bytes);
-	text->bytes += bytes;
-	return 0;
 }
 
 /* ---- the files ---- */
@@ -178,9 +169,8 @@ static int done(void *user, struct pfw_pass_block *block)
 	return pfw_full_write(copies->fd, text->data, text->bytes, &copy->bytes);
 }
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
-	(void)user;
 	pfw_buffer_free(result);
 	free(result);
 }

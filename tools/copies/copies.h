@@ -49,9 +49,6 @@ int copies_check(const struct copies *copies);
  * at most CLI_PROBLEMS, else there is nothing. */
 int copies_write(struct copies *copies, struct survey_input *input);
 
-/* Append to a growing text.  0 or -ENOMEM.  Thread: any. */
-int copies_append(struct pfw_buffer *text, const char *more, size_t bytes);
-
 /*
  * block.c: append what becomes of a block of a file.  `mark` is that of a SORTED block.  0, -ENOMEM,
  * -ENOENT without a library to compress with, or another -errno.  Thread: that of `worker`.

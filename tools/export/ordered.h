@@ -11,7 +11,7 @@
 
 #include "store/line/entry.h"
 #include "store/read/blocks.h"
-#include "store/read/problems.h"
+#include "store/read/scan.h"
 #include "store/select/select.h"
 #include "store/traces/traces.h"
 

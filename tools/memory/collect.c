@@ -237,11 +237,10 @@ static int add_line(struct collect *collect, size_t file, const struct block_res
 
 /* ---- the pass ---- */
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
 	struct block_result *dropped = result;
 
-	(void)user;
 	pfw_averages_release(&dropped->names);
 	free(dropped->line);
 	free(dropped);

@@ -164,11 +164,10 @@ static void give_spare(struct collect *collect, struct held *held)
 	pthread_mutex_unlock(&collect->mutex);
 }
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
 	struct held *held = result;
 
-	(void)user;
 	pfw_overlap_block_free(held->block);
 	free(held);
 }
@@ -350,7 +349,7 @@ static void release_spare(struct collect *collect)
 		struct held *held = collect->spare;
 
 		collect->spare = held->next;
-		drop(NULL, held);
+		drop(held);
 	}
 }
 

@@ -67,12 +67,6 @@ static int work(void *user, const struct survey_worker *worker, struct pfw_pass_
 	return error;
 }
 
-static void drop(void *user, void *result)
-{
-	(void)user;
-	pfw_patterns_block_free(result);
-}
-
 struct patterns_rank *patterns_find_rank(struct patterns *patterns, int64_t rank)
 {
 	size_t low = PFW_BISECT(i, patterns->ranks, patterns->rank[i].rank < rank);
@@ -192,7 +186,7 @@ int patterns_collect(struct patterns *patterns, struct survey_input *input)
 					  .want = want,
 					  .work = work,
 					  .done = done,
-					  .drop = drop };
+					  .drop = pfw_patterns_block_free };
 	const char *lacks = needs_lines(patterns);
 	bool few = !lacks && !input->live.any;
 	int error = few ? patterns_find_few(patterns, &input->traces) : 0;

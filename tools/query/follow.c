@@ -13,9 +13,8 @@
 #include <unistd.h>
 
 #include "query/query.h"
-#include "store/gzip/unzip.h"
+#include "store/gzip/member.h"
 #include "store/kit/grow.h"
-#include "store/read/chain.h"
 #include "store/read/scan.h"
 #include "store/sys/full_io.h"
 #include "store/sys/open.h"

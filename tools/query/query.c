@@ -20,13 +20,10 @@ struct hits {
 	size_t room;
 };
 
-static void free_hits(void *user, void *result)
+static void free_hits(void *result)
 {
 	struct hits *hits = result;
 
-	(void)user;
-	if (!hits)
-		return;
 	pfw_buffer_free(&hits->text);
 	free(hits->mark);
 	free(hits);
@@ -76,11 +73,10 @@ static int work(void *user, unsigned number, struct pfw_pass_block *block)
 {
 	struct query *query = user;
 	struct query_worker *worker = &query->worker[number];
-	struct hits *hits = calloc(1, sizeof(*hits));
+	struct hits *hits = block->result;
 	struct pfw_pass_lines line;
-	int error = hits ? 0 : -ENOMEM;
+	int error = 0;
 
-	block->result = hits;
 	pfw_pass_lines_init(&line, block);
 	while (!error && pfw_pass_lines_next(&line)) {
 		if (pfw_select_entry(&query->select, worker->state, line.file, &line.entry))
@@ -127,8 +123,6 @@ static int done(void *user, struct pfw_pass_block *block)
 		if (!error && query->given >= query->limit)
 			error = -ECANCELED; /* the output is complete: stop reading */
 	}
-	free_hits(NULL, hits);
-	block->result = NULL;
 	return error;
 }
 
@@ -223,6 +217,7 @@ static int run_pass(struct query *query)
 		.jobs = survey_jobs(&query->survey),
 		.whole = true,
 		.user = query,
+		.result_bytes = sizeof(struct hits),
 		.want = want,
 		.work = work,
 		.done = done,

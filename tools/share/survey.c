@@ -272,33 +272,15 @@ static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 	const struct survey_fold *fold = reading->fold;
 
 	cli_host = reading->host;
-	if (fold->result_bytes) {
-		block->result = calloc(1, fold->result_bytes);
-		if (!block->result)
-			return -ENOMEM;
-	}
 	return fold->work(fold->user, &reading->worker[worker], block);
 }
 
 static int done(void *user, struct pfw_pass_block *block)
 {
 	const struct reading *reading = user;
-	const struct survey_fold *fold = reading->fold;
-	int error;
 
 	cli_host = reading->host;
-	error = block->result ? fold->done(fold->user, block) : 0;
-	if (block->result)
-		fold->drop(fold->user, block->result);
-	block->result = NULL;
-	return error;
-}
-
-static void drop(void *user, void *result)
-{
-	const struct survey_fold *fold = ((const struct reading *)user)->fold;
-
-	fold->drop(fold->user, result);
+	return block->result ? reading->fold->done(reading->fold->user, block) : 0;
 }
 
 /* Print a problem, unless many are printed already: who runs the command prints what it likes. */
@@ -408,7 +390,8 @@ int survey_read(struct survey *survey, struct survey_input *input, const struct 
 				       .want = want,
 				       .work = work,
 				       .done = done,
-				       .drop = drop,
+				       .drop = fold->drop,
+				       .result_bytes = fold->result_bytes,
 				       .problem = say_problem,
 				       .progress = show_progress,
 				       .stop = survey->stop };

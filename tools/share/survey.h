@@ -163,13 +163,12 @@ struct survey_fold {
 	const struct pfw_select *select; /* resolved */
 	/* Whether to read a block; NULL: pfw_select_block().  Thread: any. */
 	bool (*want)(void *user, size_t file, const struct pfw_block *block);
-	/* As pfw_pass's work(), done() and drop().  Lines in rings come as blocks for which want()
-	 * is not called.  If result_bytes is not 0, work() finds a block->result of that many zero
-	 * bytes, from calloc().  done() is called if there is a result; then drop() frees it. */
+	/* As pfw_pass's.  Lines in rings come as blocks for which want() is not called.  done() is
+	 * called if there is a result. */
 	size_t result_bytes;
 	int (*work)(void *user, const struct survey_worker *worker, struct pfw_pass_block *block);
 	int (*done)(void *user, struct pfw_pass_block *block);
-	void (*drop)(void *user, void *result);
+	void (*drop)(void *result);
 	bool again; /* the lines were read before: their problems are counted already */
 };
 

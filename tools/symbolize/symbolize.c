@@ -175,7 +175,7 @@ static int resolve(struct symbolize *symbolize, uint64_t process, const char *fr
 	answer = recall(&symbolize->known, number, (char *)&offset, sizeof(offset));
 	if (answer) {
 		*found = answer->found;
-		return copies_append(out, answer->text, answer->bytes);
+		return pfw_buffer_add(out, answer->text, answer->bytes);
 	}
 	module = symbolize->modules.module[number];
 	modules_open(&symbolize->modules, module);
@@ -253,8 +253,8 @@ static int change_stack(struct symbolize *symbolize, struct worker *worker, stru
 		found[answer->found]++;
 		if (answer->found == FRAMES_NONE)
 			continue;
-		error = copies_append(out, from, (size_t)(value.text.at - 1 - from));
-		error = error ? error : copies_append(out, answer->text, answer->bytes);
+		error = pfw_buffer_add(out, from, (size_t)(value.text.at - 1 - from));
+		error = error ? error : pfw_buffer_add(out, answer->text, answer->bytes);
 		from = value.text.at + value.text.bytes + 1;
 	}
 	/* A line that would be too long to read stays as it is. */
@@ -266,7 +266,7 @@ static int change_stack(struct symbolize *symbolize, struct worker *worker, stru
 	}
 	for (unsigned i = 0; i < CLI_ARRAY_LEN(found); i++)
 		worker->found[i] += found[i];
-	return error ? error : copies_append(out, from, (size_t)(end - from));
+	return error ? error : pfw_buffer_add(out, from, (size_t)(end - from));
 }
 
 static int change(void *user, unsigned number, struct pfw_buffer *out,
@@ -281,7 +281,7 @@ static int change(void *user, unsigned number, struct pfw_buffer *out,
 		return change_stack(symbolize, &symbolize->worker[number], out, line, &value.text);
 	/* Lines in rings come only once. */
 	error = note_module(symbolize, &line->entry);
-	return error ? error : copies_append(out, line->text, line->bytes);
+	return error ? error : pfw_buffer_add(out, line->text, line->bytes);
 }
 
 /* ---- the modules of the files, before the stacks ---- */

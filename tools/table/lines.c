@@ -265,11 +265,10 @@ int table_pass_block(void *user, const struct survey_worker *reader, struct pfw_
 	return 0;
 }
 
-void table_pass_drop(void *user, void *result)
+void table_pass_drop(void *result)
 {
 	struct table_block_result *dropped = result;
 
-	(void)user;
 	pfw_table_spans_release(&dropped->spans);
 	free(dropped->thread);
 	free(dropped);

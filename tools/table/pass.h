@@ -109,7 +109,7 @@ struct table_pass {
 int table_pass_block(void *user, const struct survey_worker *reader, struct pfw_pass_block *block);
 
 /* Free such a result. */
-void table_pass_drop(void *user, void *result);
+void table_pass_drop(void *result);
 
 /* Nest all spans: add self times to the rows and assign GPU work to its launchers.  All workers'
  * rows are merged into the table's. 0, or as pfw_nesting_run().  Thread: main. */

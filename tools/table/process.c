@@ -133,9 +133,8 @@ static int done(void *user, struct pfw_pass_block *block)
 	return error;
 }
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
-	(void)user;
 	table_processes_free(result);
 }
 

@@ -12,8 +12,7 @@
 
 #include "common/encode/own_lines.h"
 #include "common/format/spool.h"
-#include "store/gzip/unzip.h"
-#include "store/read/chain.h"
+#include "store/gzip/member.h"
 #include "store/read/scan.h"
 #include "store/recover/image.h"
 #include "store/recover/owner.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/gzip/unzip.h"
+#include "store/gzip/member.h"
 #include "ui/fit.h"
 #include "ui/interrupt.h"
 #include "ui/progress.h"

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "store/gzip/member.h"
 #include "store/line/hash.h"
 #include "store/pass/pass.h"
-#include "store/read/chain.h"
 #include "store/read/input.h"
 #include "validate/validate.h"
 
@@ -157,7 +157,6 @@ static int done(void *user, struct pfw_pass_block *block)
 			 wrong->text);
 		validate_say_place(members->check, wrong->at, text);
 	}
-	free(block->result);
 	return 0;
 }
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/settings/rank.h"
+struct pfw_config;
 
 #define PFW_NAME_MAX 256  /* one path component with its NUL */
 #define PFW_PATH_MAX 4096 /* a whole path with its NUL */
@@ -55,3 +55,23 @@ int pfw_name_numbered(char *out, const char *path, unsigned n);
 /* The n-th dump of a flight recorder, n >= 1: "t-rank0003.pfw.gz" -> "t-rank0003-dump1.pfw.gz".
  * As above. */
 int pfw_name_dump(char *out, const char *path, unsigned n);
+
+/* The place of a process in its world. */
+struct pfw_rank {
+	int32_t rank;	    /* -1: no world */
+	int32_t world_size; /* 1: no world; 0: unknown size */
+	int32_t local_rank; /* -1: unknown */
+	bool launcher;	    /* torchrun, mpirun, srun, ...: has a trace name of its own */
+	bool recorded;	    /* false: PFW_RANKS excludes this rank */
+	char source[32];    /* the variable that gave the rank, "pfw_set_rank", or "none" */
+};
+
+/*
+ * Find the rank: PFW_RANK, else the variable PFW_RANK_VAR (both in config), else the variables of
+ * launchers in the order of naming.c.  argc/argv of the process (from /proc/self/cmdline) distinguish
+ * launchers from ranks: a torchrun agent under srun has SLURM_PROCID but is no rank.  Without a
+ * rank the result is rank -1, world_size 1.
+ * Thread: init.  Signal: safe (no malloc, no stdio).
+ */
+void pfw_rank_find(struct pfw_rank *rank, const struct pfw_config *config, char *const *environ,
+		   int argc, char *const *argv);

@@ -5,8 +5,10 @@
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/le.h"
+#include "store/gzip/inflate.h"
 
 #define MARK_VERSION 1
 #define MARK_SORTED 1
@@ -198,4 +200,98 @@ int64_t pfw_member_make(struct pfw_member *member, void *out, size_t room, const
 	summary->member_bytes = (uint32_t)bytes;
 	put_header(begin, summary, mark, member->level);
 	return bytes;
+}
+
+struct pfw_unzip {
+	struct pfw_inflate *inflate;
+	struct libdeflate_decompressor *whole; /* NULL: use inflate */
+};
+
+struct pfw_unzip *pfw_unzip_new(void)
+{
+	struct pfw_unzip *unzip = calloc(1, sizeof(*unzip));
+
+	if (!unzip)
+		return NULL;
+	unzip->inflate = pfw_inflate_new();
+	if (!unzip->inflate) {
+		free(unzip);
+		return NULL;
+	}
+	if (!pfw_inflate_is_isal(unzip->inflate))
+		unzip->whole = libdeflate_alloc_decompressor();
+	return unzip;
+}
+
+void pfw_unzip_free(struct pfw_unzip *unzip)
+{
+	if (!unzip)
+		return;
+	pfw_inflate_free(unzip->inflate);
+	libdeflate_free_decompressor(unzip->whole);
+	free(unzip);
+}
+
+size_t pfw_unzip_bytes(const void *member, size_t member_bytes)
+{
+	const unsigned char *end = (const unsigned char *)member + member_bytes;
+
+	return (size_t)pfw_le_get(end - 4, 4);
+}
+
+int pfw_unzip_member(struct pfw_unzip *unzip, const void *member, size_t member_bytes, void *text,
+		     size_t text_bytes)
+{
+	unsigned char nothing; /* output for an empty text, since a library may refuse NULL */
+	struct pfw_inflate_io io = { .in = member,
+				     .in_bytes = member_bytes,
+				     .out = text_bytes ? text : &nothing,
+				     .out_bytes = text_bytes ? text_bytes : 1 };
+	size_t used = 0;
+
+	if (unzip->whole)
+		return libdeflate_gzip_decompress_ex(unzip->whole, member, member_bytes, text,
+						     text_bytes, &used,
+						     NULL) == LIBDEFLATE_SUCCESS &&
+				       used == member_bytes
+			       ? 0
+			       : -EBADMSG;
+	pfw_inflate_member(unzip->inflate);
+	if (pfw_inflate_step(unzip->inflate, &io) != PFW_INFLATE_END || io.in_bytes)
+		return -EBADMSG;
+	return io.out_bytes == (text_bytes ? 0 : 1) ? 0 : -EBADMSG;
+}
+
+/* The deflate stream of an empty member has two bytes. */
+#define MEMBER_LEAST (PFW_GZIP_HEADER_LEAST + 2 + PFW_GZIP_TRAILER_BYTES)
+
+int pfw_chain_look(struct pfw_link *link, int fd, uint64_t at)
+{
+	unsigned char look[PFW_GZIP_TRAILER_BYTES + PFW_MEMBER_HEADER_BYTES];
+	size_t before = at ? PFW_GZIP_TRAILER_BYTES : 0;
+	ssize_t got = pread(fd, look, before + PFW_MEMBER_HEADER_BYTES, (off_t)(at - before));
+	int error;
+
+	*link = (struct pfw_link){ .at = at };
+	if (got < 0)
+		return -errno;
+	if ((size_t)got < before)
+		return -EAGAIN;
+	if (before)
+		link->text_before = (uint32_t)pfw_le_get(look + 4, 4);
+	link->header_bytes = (size_t)got - before;
+	memcpy(link->header, look + before, link->header_bytes);
+	error = pfw_gzip_read_summary(link->header, link->header_bytes, &link->summary);
+	if (error == -EAGAIN && link->header_bytes == PFW_MEMBER_HEADER_BYTES)
+		return -ENOENT;
+	link->damaged = !error && pfw_header_is_damaged(link->header, link->header_bytes);
+	return !error && link->summary.member_bytes < MEMBER_LEAST ? -ENOENT : error;
+}
+
+int pfw_is_gzip_fd(int fd)
+{
+	unsigned char magic[2];
+	ssize_t got = pread(fd, magic, sizeof(magic), 0);
+
+	return got < 0 ? -errno : pfw_is_gzip(magic, (size_t)got);
 }

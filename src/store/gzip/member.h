@@ -1,7 +1,7 @@
 /* store/gzip/member.h - makes one gzip member of sorted lines, with a mark in its header.
  *
  * Room store/gzip: gzip members and deflate streams, in both directions, and seek points.  It may
- * use common/format and store/kit.  Start here for writing, with unzip.h for reading.
+ * use common/format and store/kit.  Start here.
  *
  * A mark is a second FEXTRA subfield after that of common/format/gzip.h.  Its ids are 'P' 'S';
  * PFW_MARK_BYTES of little-endian numbers follow: version and flags (u8, u8; flag 1: sorted; 2: its
@@ -60,3 +60,43 @@ size_t pfw_member_bound(size_t text_bytes);
 int64_t pfw_member_make(struct pfw_member *member, void *out, size_t room, const char *text,
 			size_t text_bytes, struct pfw_gzip_summary *summary,
 			const struct pfw_sorted_mark *mark, size_t number);
+
+/* ---- inflating a whole member in memory ---- */
+
+struct pfw_unzip; /* opaque: see member.c */
+
+/* Make one for pfw_unzip_free(), or NULL without memory.  Thread: one at a time. */
+struct pfw_unzip *pfw_unzip_new(void);
+void pfw_unzip_free(struct pfw_unzip *unzip);
+
+/* Length of a whole member's text, from its last four bytes.  Thread: any. */
+size_t pfw_unzip_bytes(const void *member, size_t member_bytes);
+
+/* Inflate a member that takes exactly `member` and whose text takes exactly `text`; both lengths
+ * and the CRC are checked.  Return 0, or -EBADMSG if it is not such a member. */
+int pfw_unzip_member(struct pfw_unzip *unzip, const void *member, size_t member_bytes, void *text,
+		     size_t text_bytes);
+
+/* ---- the chain of our members: each header gives the place of the next one ---- */
+
+/* The header of one member; the next member is at `at` + summary.member_bytes. */
+struct pfw_link {
+	uint64_t at;
+	struct pfw_gzip_summary summary;
+	/* from the trailer before `at`: text bytes of the member that ends there */
+	uint32_t text_before;
+	unsigned char header[PFW_MEMBER_HEADER_BYTES];
+	size_t header_bytes; /* fewer at the end of the file */
+	bool damaged; /* the header is not the one that was written: believe only its length */
+};
+
+/*
+ * Read the header of the member at that byte of a regular file, with one read.  Return 0; -EAGAIN
+ * if the file ends in or before the header; -ENOENT if it is no member of ours or has an impossible
+ * length; or -errno.  If its length leads beyond the end of the file, the member is cut.  Thread:
+ * any, as all here.
+ */
+int pfw_chain_look(struct pfw_link *link, int fd, uint64_t at);
+
+/* Whether a regular file begins with gzip's magic number: 1 or 0, or -errno. */
+int pfw_is_gzip_fd(int fd);

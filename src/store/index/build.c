@@ -103,11 +103,10 @@ static void give_spare(struct building *building, struct held *held)
 	pthread_mutex_unlock(&building->mutex);
 }
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
 	struct held *held = result;
 
-	(void)user;
 	pfw_summary_release(&held->summary);
 	pfw_gather_release(&held->gather);
 	free(held);
@@ -365,6 +364,7 @@ static int done(void *user, struct pfw_pass_block *block)
 	built->blocks++;
 	built->lines += held->lines;
 	give_spare(building, held);
+	block->result = NULL;
 	if (building->build->unasked && built->error && built->error != -EAGAIN)
 		return -ECANCELED;
 	return built->error == -ENOMEM ? -ENOMEM : 0;
@@ -458,7 +458,7 @@ static void end(struct building *building)
 		struct held *held = building->spare;
 
 		building->spare = held->next;
-		drop(building, held);
+		drop(held);
 	}
 	for (size_t i = 0; i < traces->count && building->named; i++)
 		pfw_fname_hashes_free(building->named[i].fnames);

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "common/base/order.h"
+#include "store/gzip/member.h"
 #include "store/manifest/internal.h"
 #include "store/pass/pass.h"
 #include "store/read/blocks.h"
-#include "store/read/chain.h"
 #include "store/read/input.h"
 
 struct remaking {
@@ -34,35 +34,25 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 /* Collect the metadata lines of a block, each with its '\n'. */
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 {
+	struct pfw_buffer *kept = block->result;
 	struct pfw_pass_lines lines;
-	struct pfw_buffer *kept = calloc(1, sizeof(*kept));
-	int error = kept ? 0 : -ENOMEM;
+	int error = 0;
 
 	(void)user;
 	(void)worker;
 	pfw_pass_lines_init(&lines, block);
 	while (!error && pfw_pass_lines_next(&lines)) {
-		if (lines.entry.ph != 'M')
-			continue;
-		error = pfw_buffer_room(kept, 2 * (kept->bytes + lines.bytes + 1));
-		if (error)
-			continue;
-		memcpy(kept->data + kept->bytes, lines.text, lines.bytes);
-		kept->bytes += lines.bytes;
-		kept->data[kept->bytes++] = '\n';
+		if (lines.entry.ph == 'M')
+			error = pfw_buffer_add(kept, lines.text, lines.bytes)
+					?: pfw_buffer_add(kept, "\n", 1);
 	}
-	block->result = kept;
 	return error;
 }
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
-	struct pfw_buffer *kept = result;
-
-	(void)user;
-	if (kept)
-		pfw_buffer_free(kept);
-	free(kept);
+	pfw_buffer_free(result);
+	free(result);
 }
 
 static int done(void *user, struct pfw_pass_block *block)
@@ -77,7 +67,6 @@ static int done(void *user, struct pfw_pass_block *block)
 			1;
 		error = pfw_manifest_line(remaking->file, kept->data + at, bytes);
 	}
-	drop(NULL, block->result);
 	return error;
 }
 
@@ -111,6 +100,7 @@ int pfw_manifest_remake(struct pfw_manifest *manifest, const char *name, int64_t
 	const struct pfw_traces traces = { .file = &trace, .count = 1 };
 	const struct pfw_pass pass = { .traces = &traces,
 				       .user = &remaking,
+				       .result_bytes = sizeof(struct pfw_buffer),
 				       .want = want,
 				       .work = work,
 				       .done = done,

@@ -18,7 +18,7 @@
 #include "store/gzip/member.h"
 #include "store/merge/rows.h"
 #include "store/read/blocks.h"
-#include "store/read/problems.h"
+#include "store/read/scan.h"
 #include "store/sys/pool.h"
 
 /* Counts of the lines of a file. */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/read/problems.h"
+#include "store/read/scan.h"
 #include "store/read/stream.h"
 
 #define PFW_ROW_FIRST INT64_MIN /* ts of a line that precedes all others */

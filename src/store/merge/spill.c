@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store/gzip/unzip.h"
+#include "store/gzip/member.h"
 #include "store/kit/grow.h"
 #include "store/merge/internal.h"
 #include "store/sys/full_io.h"

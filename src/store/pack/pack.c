@@ -2,22 +2,126 @@
 #include "store/pack/pack.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/order.h"
+#include "store/gzip/member.h"
 #include "store/index/index.h"
 #include "store/index/parts.h"
 #include "store/kit/grow.h"
 #include "store/line/hash.h"
-#include "store/pack/verify.h"
 #include "store/pass/pass.h"
 #include "store/read/input.h"
 #include "store/read/places.h"
 #include "store/read/stream.h"
 #include "store/summary/summary.h"
 #include "store/sys/full_io.h"
+#include "store/sys/pool.h"
+
+/* A member that was written. */
+struct pfw_packed {
+	uint64_t at;
+	uint32_t bytes, lines;
+	uint64_t checksum; /* sum over its lines, or hash of its bytes if it was copied */
+	uint64_t header;   /* hash of the bytes that no CRC covers; 0 if it was copied */
+	bool copied;
+};
+
+struct verify {
+	int fd;
+	const struct pfw_packed *packed;
+	size_t members;
+	const _Atomic bool *stop;
+	_Atomic size_t next;
+	_Atomic int error;
+};
+
+struct reader {
+	struct pfw_task task;
+	struct verify *verify;
+	struct pfw_unzip *unzip;
+	struct pfw_buffer packed, text;
+};
+
+static int check_member(struct reader *reader, const struct pfw_packed *member)
+{
+	uint64_t lines, sum;
+	size_t bytes;
+	int error = pfw_buffer_room(&reader->packed, member->bytes);
+
+	if (!error)
+		error = pfw_full_read_all(reader->verify->fd, reader->packed.data, member->bytes,
+					  member->at);
+	if (error)
+		return error;
+	if (member->copied)
+		return pfw_linehash(reader->packed.data, member->bytes) == member->checksum
+			       ? 0
+			       : -EBADMSG;
+	bytes = pfw_unzip_bytes(reader->packed.data, member->bytes);
+	if (bytes > PFW_GZIP_TEXT_MAX + PFW_SCAN_LINE_MAX ||
+	    pfw_linehash(reader->packed.data, PFW_MEMBER_HEADER_BYTES) != member->header)
+		return -EBADMSG;
+	error = pfw_buffer_room(&reader->text, bytes + 1);
+	if (!error && !reader->unzip && !(reader->unzip = pfw_unzip_new()))
+		error = -ENOMEM;
+	if (!error)
+		error = pfw_unzip_member(reader->unzip, reader->packed.data, member->bytes,
+					 reader->text.data, bytes);
+	if (error)
+		return error;
+	sum = pfw_linehash_text(reader->text.data, bytes, &lines);
+	return sum == member->checksum && lines == member->lines ? 0 : -EBADMSG;
+}
+
+/* Check one member after the other until none is left. */
+static void check_some(struct pfw_task *task, unsigned worker)
+{
+	struct reader *reader = (struct reader *)task;
+	struct verify *verify = reader->verify;
+	size_t i;
+
+	(void)worker;
+	while (!verify->error && (i = verify->next++) < verify->members) {
+		int error = verify->stop && *verify->stop
+				    ? -EINTR
+				    : check_member(reader, &verify->packed[i]);
+
+		if (error)
+			verify->error = error;
+	}
+}
+
+/* Check members of the file `fd` until *stop; stop may be NULL.  Return 0, -EBADMSG if a member is
+ * not what was written, -EINTR, -ENOMEM, or why it cannot be read.  Thread: the pool's owner. */
+static int pfw_verify_run(const struct pfw_packed *packed, size_t members, int fd,
+			  struct pfw_pool *pool, const _Atomic bool *stop)
+{
+	struct verify verify = { .fd = fd, .packed = packed, .members = members, .stop = stop };
+	unsigned jobs = pfw_pool_jobs(pool);
+	struct reader *reader = calloc(jobs, sizeof(*reader));
+
+	if (!reader)
+		return -ENOMEM;
+	for (unsigned i = 0; i < jobs; i++) {
+		reader[i].verify = &verify;
+		reader[i].task.run = check_some;
+		pfw_pool_start(pool, &reader[i].task);
+	}
+	for (unsigned i = 0; i < jobs; i++) {
+		pfw_pool_wait(pool, &reader[i].task);
+		pfw_unzip_free(reader[i].unzip);
+		pfw_buffer_free(&reader[i].packed);
+		pfw_buffer_free(&reader[i].text);
+	}
+	free(reader);
+	return verify.error;
+}
 
 /* A source of copied members.  Members of several ranks alternate, so files stay open. */
 #define SOURCES 32u

@@ -63,38 +63,31 @@ static bool take_pair(const char *line, size_t bytes, struct pair *pair)
 	return true;
 }
 
-/* Few lines are `FH` lines: search the text instead of parsing each line. */
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 {
-	const char *at = block->text, *end = at + block->bytes, *hit;
-	struct pfw_fname_hashes *found = calloc(1, sizeof(*found));
-	int error = found ? 0 : -ENOMEM;
+	const char *at = block->text, *line;
 	struct pair pair;
+	size_t bytes;
+	int error = 0;
 
 	(void)user;
 	(void)worker;
-	block->result = found;
-	while (!error && (hit = memmem(at, (size_t)(end - at), "\"FH\"", 4))) {
-		const char *newline = memchr(hit, '\n', (size_t)(end - hit));
-		const char *line = memrchr(at, '\n', (size_t)(hit - at));
-
-		line = line ? line + 1 : at;
-		at = newline ? newline + 1 : end;
-		if (take_pair(line, (size_t)((newline ? newline : end) - line), &pair))
-			error = add(found, &pair);
+	while (!error && (line = pfw_pass_search(block, "\"FH\"", &at, &bytes))) {
+		if (take_pair(line, bytes, &pair))
+			error = add(block->result, &pair);
 	}
 	return error;
 }
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
-	(void)user;
 	pfw_fname_hashes_free(result);
 }
 
 static int done(void *user, struct pfw_pass_block *block)
 {
-	struct pfw_fname_hashes *fnames = user, *found = block->result;
+	const struct pfw_fname_hashes *found = block->result;
+	struct pfw_fname_hashes *fnames = user;
 	int error = 0;
 
 	for (uint32_t i = 0; i < found->hashes.count && !error; i++) {
@@ -102,8 +95,6 @@ static int done(void *user, struct pfw_pass_block *block)
 
 		error = add(fnames, &(struct pair){ hash->text, found->name[i], hash->bytes });
 	}
-	pfw_fname_hashes_free(found);
-	block->result = NULL;
 	return error;
 }
 
@@ -131,6 +122,7 @@ int pfw_fname_hashes_read(struct pfw_fname_hashes **out, const struct pfw_traces
 		.traces = &some,
 		.jobs = options->jobs,
 		.user = fnames,
+		.result_bytes = sizeof(*fnames),
 		.work = work,
 		.done = done,
 		.drop = drop,

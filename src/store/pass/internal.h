@@ -80,6 +80,8 @@ struct pfw_pass_run {
 
 /* ---- pass.c, parts.c ---- */
 
+/* Call work(), with a result of zeroes if one is asked for. */
+int pfw_pass_work(const struct pfw_pass *pass, unsigned worker, struct pfw_pass_block *block);
 void pfw_pass_drop_result(const struct pfw_pass *pass, struct pfw_pass_block *block);
 
 /* Whether a block is wanted, by any rank of its file. */

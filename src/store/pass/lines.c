@@ -1,4 +1,5 @@
 /* store/pass/lines.c - the lines of a block, inside a pass's work(); see pass.h. */
+#include <string.h>
 
 #include "common/base/order.h"
 #include "store/pass/pass.h"
@@ -120,4 +121,20 @@ bool pfw_pass_lines_next(struct pfw_pass_lines *lines)
 	}
 	block->walked = true;
 	return false;
+}
+
+const char *pfw_pass_search(const struct pfw_pass_block *block, const char *text, const char **at,
+			    size_t *bytes)
+{
+	const char *end = block->text + block->bytes, *line, *newline;
+	const char *hit = memmem(*at, (size_t)(end - *at), text, strlen(text));
+
+	if (!hit)
+		return NULL;
+	line = memrchr(*at, '\n', (size_t)(hit - *at));
+	line = line ? line + 1 : *at;
+	newline = memchr(hit, '\n', (size_t)(end - hit));
+	*at = newline ? newline + 1 : end;
+	*bytes = (size_t)((newline ? newline : end) - line);
+	return line;
 }

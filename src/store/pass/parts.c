@@ -71,7 +71,7 @@ int pfw_pass_work_parts(const struct pfw_pass *pass, unsigned worker, struct pas
 		part->block.piece = part->piece;
 		part->block.pieces = part->pieces;
 		part->worked = true;
-		error = pass->work(pass->user, worker, &part->block);
+		error = pfw_pass_work(pass, worker, &part->block);
 	}
 	return error;
 }
@@ -84,7 +84,6 @@ int pfw_pass_finish_parts(const struct pfw_pass *pass, struct pass_slot *slot)
 		if (!slot->part[i].worked)
 			continue;
 		error = pass->done(pass->user, &slot->part[i].block);
-		slot->part[i].block.result = NULL; /* done() has freed it */
 		pause |= error == PFW_PASS_PAUSE;
 	}
 	return error < 0 ? error : pause;

@@ -51,6 +51,13 @@ static void check_summary(struct pass_slot *slot)
 				 "its lines");
 }
 
+int pfw_pass_work(const struct pfw_pass *pass, unsigned worker, struct pfw_pass_block *block)
+{
+	if (pass->result_bytes && !(block->result = calloc(1, pass->result_bytes)))
+		return -ENOMEM;
+	return pass->work(pass->user, worker, block);
+}
+
 /* The line parser reads beyond the end of the text. */
 static int end_text(struct pfw_buffer *text)
 {
@@ -100,7 +107,7 @@ static void work_on(struct pfw_pass_run *run, unsigned worker, struct pfw_fetch 
 		block->processes = file->processes;
 		slot->worked = true;
 		error = file->ranks && !pass->whole ? pfw_pass_work_parts(pass, worker, slot)
-						    : pass->work(pass->user, worker, block);
+						    : pfw_pass_work(pass, worker, block);
 		if (file->blocks.layout == PFW_LAYOUT_MEMBERS)
 			check_summary(slot);
 	}
@@ -152,7 +159,7 @@ static void tell(struct pfw_pass_run *run, struct pass_slot *slot)
 void pfw_pass_drop_result(const struct pfw_pass *pass, struct pfw_pass_block *block)
 {
 	if (block->result && pass->drop)
-		pass->drop(pass->user, block->result);
+		pass->drop(block->result);
 	else
 		free(block->result);
 	block->result = NULL;
@@ -175,8 +182,6 @@ static int finish(struct pfw_pass_run *run, struct pass_slot *slot)
 		error = pfw_pass_finish_parts(pass, slot);
 	else if (slot->worked && pass->done)
 		error = pass->done(pass->user, &slot->block);
-	if (pass->done)
-		slot->block.result = NULL; /* done() has freed it */
 	pfw_pass_drop_result(pass, &slot->block);
 	pfw_pass_free_parts(pass, slot);
 	run->told += slot->progress;
@@ -370,13 +375,13 @@ int pfw_pass_text(const struct pfw_pass *pass, size_t file, const char *text, si
 		.problems = &problems,
 		.processes = pass->traces->file[file].processes,
 	};
-	int error = pass->work(pass->user, 0, &block);
+	int error = pfw_pass_work(pass, 0, &block);
 
 	for (size_t i = 0; pass->problem && i < problems.count; i++)
 		pass->problem(pass->user, file, &problems.problem[i]);
 	pfw_problems_free(&problems);
 	if (!error)
-		return pass->done(pass->user, &block);
+		error = pass->done(pass->user, &block);
 	pfw_pass_drop_result(pass, &block);
 	return error;
 }

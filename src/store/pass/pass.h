@@ -11,7 +11,7 @@
 #pragma once
 
 #include "store/line/entry.h"
-#include "store/read/problems.h"
+#include "store/read/scan.h"
 #include "store/traces/traces.h"
 
 /* Adjacent lines of one rank. */
@@ -52,13 +52,15 @@ struct pfw_pass {
 	void *user;
 	/* Whether to read a block; NULL: all.  Called by any thread. */
 	bool (*want)(void *user, size_t file, const struct pfw_block *block);
-	/* Return 0, or -errno to end the pass.  `worker` < jobs selects memory of the thread. */
+	/* Return 0, or -errno to end the pass.  `worker` < jobs selects memory of the thread.  If
+	 * result_bytes is not 0, it finds a block->result of that many zero bytes, from calloc(). */
+	size_t result_bytes;
 	int (*work)(void *user, unsigned worker, struct pfw_pass_block *block);
-	/* The same, in order; frees block->result; may be NULL.  In pieces (see pfw_pass_go()) it may
-	 * return PFW_PASS_PAUSE, too. */
+	/* The same, in order; may be NULL.  It keeps block->result by setting it to NULL.  In pieces
+	 * (see pfw_pass_go()) it may return PFW_PASS_PAUSE, too. */
 	int (*done)(void *user, struct pfw_pass_block *block);
-	/* Free a result without done(), when the pass ends early; NULL: free(). */
-	void (*drop)(void *user, void *result);
+	/* Free a result after done(), or when the pass ends early; NULL: free(). */
+	void (*drop)(void *result);
 	/* A bad line or a damaged member, in order, between calls of done().  Its line number is
 	 * that in the file if all blocks before were read, else 0 with the place.  May be NULL. */
 	void (*problem)(void *user, size_t file, const struct pfw_scan_problem *problem);
@@ -100,6 +102,11 @@ int pfw_pass_text(const struct pfw_pass *pass, size_t file, const char *text, si
 /* The number of threads for `jobs`: itself, or, if it is 0, the CPUs of this process's affinity and
  * cgroup, at most 64.  Thread: any. */
 unsigned pfw_pass_jobs(unsigned jobs);
+
+/* The next line with that text of a block at or after *at (block->text at first), which moves on: few
+ * lines have it, and searching is faster than parsing.  NULL: none.  Thread: any. */
+const char *pfw_pass_search(const struct pfw_pass_block *block, const char *text, const char **at,
+			    size_t *bytes);
 
 /* ---- the lines of a block, inside work() ---- */
 

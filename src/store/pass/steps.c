@@ -28,7 +28,7 @@ struct pfw_steps {
 	struct list list;      /* by process, begin */
 	struct leader *leader; /* of each file */
 	size_t files;
-	const struct pfw_traces *traces; /* while they are read, as the next */
+	const struct pfw_pass *pass; /* while they are read, as the next */
 	const struct pfw_extent_options *options;
 };
 
@@ -63,37 +63,25 @@ static int take(struct list *list, const struct pfw_pass_block *block, const cha
 	return PFW_PUSH(list->step, list->count, list->room, step);
 }
 
-/* Few lines are steps: search the text instead of parsing each line. */
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 {
-	static const char name[] = "\"ProfilerStep#";
-	const char *at = block->text, *end = at + block->bytes, *hit;
-	struct list *found = calloc(1, sizeof(*found));
-	int error = found ? 0 : -ENOMEM;
+	const char *at = block->text, *line;
+	size_t bytes;
+	int error = 0;
 
 	(void)user;
 	(void)worker;
-	block->result = found;
-	while (!error && (hit = memmem(at, (size_t)(end - at), name, strlen(name)))) {
-		const char *newline = memchr(hit, '\n', (size_t)(end - hit));
-		const char *line = memrchr(at, '\n', (size_t)(hit - at));
-
-		line = line ? line + 1 : at;
-		at = newline ? newline + 1 : end;
+	while (!error && (line = pfw_pass_search(block, "\"ProfilerStep#", &at, &bytes))) {
 		if (is_ours(block, (size_t)(line - block->text)))
-			error = take(found, block, line,
-				     (size_t)((newline ? newline : end) - line));
+			error = take(block->result, block, line, bytes);
 	}
 	return error;
 }
 
-static void drop(void *user, void *result)
+static void drop(void *result)
 {
-	struct list *list = result;
-
-	(void)user;
-	free(list->step);
-	free(list);
+	free(((struct list *)result)->step);
+	free(result);
 }
 
 static int done(void *user, struct pfw_pass_block *block)
@@ -104,8 +92,6 @@ static int done(void *user, struct pfw_pass_block *block)
 
 	for (size_t i = 0; i < found->count && !error; i++)
 		error = PFW_PUSH(list->step, list->count, list->room, found->step[i]);
-	drop(NULL, found);
-	block->result = NULL;
 	return error;
 }
 
@@ -113,17 +99,8 @@ static int done(void *user, struct pfw_pass_block *block)
 static int take_text(void *user, size_t file, const char *text, size_t bytes)
 {
 	const struct pfw_steps *steps = user;
-	struct pfw_pass_block block = { .file = file,
-					.text = text,
-					.bytes = bytes,
-					.processes = steps->traces->file[file].processes };
-	int error = work(user, 0, &block);
 
-	if (!error)
-		return done(user, &block);
-	if (block.result)
-		drop(user, block.result);
-	return error;
+	return pfw_pass_text(steps->pass, file, text, bytes);
 }
 
 /* ---- order ---- */
@@ -145,7 +122,6 @@ static bool same_rank(const struct pfw_trace_file *a, const struct pfw_trace_fil
 static int find_ranks(struct pfw_steps *steps, const struct pfw_traces *traces)
 {
 	steps->files = traces->count;
-	steps->traces = traces;
 	steps->leader = calloc(traces->count + 1, sizeof(*steps->leader));
 	for (size_t i = 0; steps->leader && i < traces->count; i++) {
 		const struct pfw_trace_file *file = &traces->file[i];
@@ -197,6 +173,7 @@ int pfw_steps_read(struct pfw_steps **out, const struct pfw_traces *traces,
 		.traces = traces,
 		.jobs = options->jobs,
 		.user = steps,
+		.result_bytes = sizeof(struct list),
 		.want = options->want ? want : NULL,
 		.work = work,
 		.done = done,
@@ -205,8 +182,10 @@ int pfw_steps_read(struct pfw_steps **out, const struct pfw_traces *traces,
 	};
 	int error = steps ? find_ranks(steps, traces) : -ENOMEM;
 
-	if (steps)
+	if (steps) {
 		steps->options = options;
+		steps->pass = &pass;
+	}
 	*out = NULL;
 	if (!error && !pfw_traces_once(traces))
 		error = pfw_pass_run(&pass);

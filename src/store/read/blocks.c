@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "common/format/gzip.h"
+#include "store/gzip/member.h"
 #include "store/kit/grow.h"
-#include "store/read/chain.h"
 #include "store/read/input.h"
 #include "store/read/scan.h"
 

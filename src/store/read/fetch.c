@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/format/gzip.h"
-#include "store/gzip/unzip.h"
+#include "store/gzip/member.h"
 #include "store/read/input.h"
 #include "store/sys/full_io.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "store/read/blocks.h"
-#include "store/read/problems.h"
+#include "store/read/scan.h"
 #include "store/read/stream.h"
 
 /* The memory and open files of one thread; begin with zeroes. */

@@ -34,8 +34,8 @@
 
 #include "common/format/gzip.h"
 #include "store/gzip/inflate.h"
+#include "store/gzip/member.h"
 #include "store/gzip/seek_points.h"
-#include "store/read/chain.h"
 #include "store/sys/open.h"
 
 #define ROOM (256u * 1024u)

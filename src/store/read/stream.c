@@ -25,6 +25,16 @@ int pfw_buffer_room(struct pfw_buffer *text, size_t room)
 	return 0;
 }
 
+int pfw_buffer_add(struct pfw_buffer *text, const char *more, size_t bytes)
+{
+	if (pfw_buffer_room(text, text->bytes + bytes))
+		return -ENOMEM;
+	if (bytes)
+		memcpy(text->data + text->bytes, more, bytes);
+	text->bytes += bytes;
+	return 0;
+}
+
 void pfw_buffer_free(struct pfw_buffer *text)
 {
 	free(text->data);
@@ -50,15 +60,9 @@ static int tell_input(struct pfw_stream *stream, int error, bool cut, struct pfw
 static int put_back(struct pfw_stream *stream, struct pfw_buffer *text, size_t begin)
 {
 	size_t bytes = text->bytes - begin;
-	int error = pfw_buffer_room(&stream->rest, bytes);
-
-	if (error)
-		return error;
-	if (bytes)
-		memcpy(stream->rest.data, text->data + begin, bytes);
-	stream->rest.bytes = bytes;
+	stream->rest.bytes = 0;
 	text->bytes = begin;
-	return 0;
+	return pfw_buffer_add(&stream->rest, text->data + begin, bytes);
 }
 
 /* Return text[begin..end) to the caller and keep what is after it. */
@@ -139,9 +143,7 @@ static int begin_text(struct pfw_stream *stream, struct pfw_buffer *text, size_t
 
 	if (error)
 		return error;
-	if (stream->rest.bytes)
-		memcpy(text->data + text->bytes, stream->rest.data, stream->rest.bytes);
-	text->bytes += stream->rest.bytes;
+	pfw_buffer_add(text, stream->rest.data, stream->rest.bytes); /* has the room */
 	stream->rest.bytes = 0;
 	return 0;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "store/read/input.h"
-#include "store/read/problems.h"
+#include "store/read/scan.h"
 
 /* A growing buffer of text. */
 struct pfw_buffer {
@@ -12,6 +12,8 @@ struct pfw_buffer {
 
 /* Have room for that many bytes.  0 or -ENOMEM.  Thread: one at a time. */
 int pfw_buffer_room(struct pfw_buffer *text, size_t room);
+/* Append. */
+int pfw_buffer_add(struct pfw_buffer *text, const char *more, size_t bytes);
 void pfw_buffer_free(struct pfw_buffer *text);
 
 struct pfw_stream {

@@ -12,8 +12,8 @@
 #include <zlib.h>
 
 #include "common/format/spool.h"
+#include "store/gzip/member.h"
 #include "store/line/args.h"
-#include "store/read/chain.h"
 #include "store/sys/open.h"
 #include "store/sys/proc.h"
 

@@ -8,8 +8,8 @@
 
 #include "common/encode/encode.h"
 #include "common/format/spool.h"
+#include "store/gzip/member.h"
 #include "store/line/args.h"
-#include "store/read/chain.h"
 #include "store/read/scan.h"
 #include "store/sys/open.h"
 

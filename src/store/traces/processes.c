@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "common/base/order.h"
+#include "store/gzip/member.h"
 #include "store/kit/grow.h"
 #include "store/kit/hash.h"
 #include "store/line/entry.h"
-#include "store/read/chain.h"
 #include "store/read/input.h"
 #include "store/read/scan.h"
 #include "store/traces/ranks.h"

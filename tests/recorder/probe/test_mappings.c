@@ -14,7 +14,6 @@
 #include <sys/prctl.h>
 
 #include "recorder/probe/fd_table.h"
-#include "recorder/probe/touched.h"
 
 #define PAGE ((unsigned)getpagesize())
 #define BASE 0x7f0000000000ull

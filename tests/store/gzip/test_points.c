@@ -102,7 +102,6 @@ static int done(void *user, struct pfw_pass_block *block)
 		seen->block[seen->blocks] = *block->block;
 	seen->first[seen->blocks++] = counts[0];
 	seen->lines += counts[1];
-	free(counts);
 	return 0;
 }
 

@@ -75,7 +75,6 @@ static int done(void *user, struct pfw_pass_block *block)
 	assert_true(given->count + ids->count <= IDS_MAX);
 	memcpy(given->id + given->count, ids->id, ids->count * sizeof(ids->id[0]));
 	given->count += ids->count;
-	free(ids);
 	if (given->stop_soon)
 		given->stop = true;
 	return given->pause_each && given->blocks % given->pause_each == 0 ? PFW_PASS_PAUSE : 0;

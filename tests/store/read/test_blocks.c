@@ -1,11 +1,11 @@
 /* test_blocks.c - where the blocks of a trace are: text, members, streams; which files, whose. */
+#include "store/gzip/member.h"
 #include "store/read/blocks.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "store/read/chain.h"
 #include "store/traces/traces.h"
 #include "trace_files.h"
 
