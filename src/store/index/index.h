@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "store/read/blocks.h"
-#include "store/read/problems.h"
+#include "store/read/scan.h"
 #include "store/summary/summary.h"
 
 #define PFW_INDEX_FORMAT 10
