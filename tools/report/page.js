@@ -113,7 +113,7 @@
 		"args.dynamic_smem": "Dynamic shared", "args.occupancy": "Occupancy", "args.blocks_per_sm": "Blocks per SM",
 		tensor_cores: "Tensor cores", tensor_percent: "Tensor cores", of_kernel: "Kernel", of_memcpy: "Memcpy", of_memset: "Memset", of_runtime: "Runtime",
 		of_driver: "Driver", of_sync: "Waiting for GPU", of_cpu_op: "CPU operators", of_annotation: "Annotations", of_step: "Other",
-		of_span: "Spans",
+		of_span: "Spans", of_overhead: "CUPTI's overhead", of_memory: "Memory", of_event: "Events", of_jit: "JIT", of_graph: "Graphs",
 		operator: "Operator", rank: "Rank", wall: "Wall", io: "I/O", compute: "Compute", gpu: "GPU", comm: "Comm", copy: "Copies", load: "Loading",
 		io_unoverlapped: "I/O alone", comm_unoverlapped: "Comm alone", idle: "GPU idle", io_calls: "I/O calls",
 		io_bytes: "I/O bytes", steps_own: "Own time a step", steps_slowest: "Steps slowest", name: "Name", count: "Calls",
