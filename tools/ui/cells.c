@@ -16,7 +16,7 @@ size_t cell_columns(const struct cell *cell)
 {
 	return (cell->number ? cell->bytes : cell_width(cell->text, cell->bytes)) +
 	       (cell->before ? strlen(cell->before) : 0) +
-	       (cell->behind ? strlen(cell->behind) : 0);
+	       (cell->behind ? strlen(cell->behind) : 0) + cell_width(cell->rest, cell->rest_bytes);
 }
 
 size_t cell_first(const char *text, size_t bytes, size_t count)
@@ -40,6 +40,20 @@ struct cell cell_tail(const char *text, size_t bytes, size_t width)
 	return (struct cell){ .text = text + skip,
 			      .bytes = bytes - skip,
 			      .before = dots ? "..." : NULL };
+}
+
+struct cell cell_cut(const char *text, size_t bytes, size_t width)
+{
+	size_t count = cell_width(text, bytes), tail = width / 3, rest;
+
+	if (count <= width || width < 12 || (memchr(text, '/', bytes) && !memchr(text, '(', bytes)))
+		return cell_tail(text, bytes, width);
+	rest = cell_first(text, bytes, count - tail);
+	return (struct cell){ .text = text,
+			      .bytes = cell_first(text, bytes, width - 3 - tail),
+			      .behind = "...",
+			      .rest = text + rest,
+			      .rest_bytes = bytes - rest };
 }
 
 /* Whether byte `i` is of a control character; U+0080 to U+009F has two bytes. */
@@ -118,6 +132,7 @@ void cell_put(struct cell_line *line, const struct cell *cell, size_t width, enu
 		put_text(line, cell->text, cell->bytes);
 	if (cell->behind)
 		put_text(line, cell->behind, strlen(cell->behind));
+	put_text(line, cell->rest, cell->rest_bytes);
 	cell_blanks(line, side == CELL_LEFT ? blanks : 0);
 }
 

@@ -15,7 +15,9 @@ struct cell {
 	const char *text;
 	size_t bytes;
 	const char *before, *behind; /* dots where the text was cut; NULL: none */
-	bool number;		     /* ASCII without control bytes, and no blank at an end */
+	const char *rest;	     /* what follows the dots behind */
+	size_t rest_bytes;
+	bool number; /* ASCII without control bytes, and no blank at an end */
 };
 
 /* The width of a cell with its dots. */
@@ -23,6 +25,10 @@ size_t cell_columns(const struct cell *cell);
 
 /* Cut the begin of a text that is wider than `width`: paths differ at their ends. */
 struct cell cell_tail(const char *text, size_t bytes, size_t width);
+
+/* Cut a path so, and any other text in its middle: names of kernels begin with what they do, those of operators
+ * end with it. */
+struct cell cell_cut(const char *text, size_t bytes, size_t width);
 
 enum cell_side { CELL_RIGHT, CELL_LEFT };
 

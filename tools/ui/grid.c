@@ -149,8 +149,8 @@ static inline struct cell show(const struct grid *grid, const struct grid_cell *
 				      .bytes = cell->bytes,
 				      .number = true };
 	if (has_text(cell))
-		return cell_tail(grid->text.data + cell->text, cell->bytes,
-				 width ? width : cell->bytes);
+		return cell_cut(grid->text.data + cell->text, cell->bytes,
+				width ? width : cell->bytes);
 	if (cell->kind != GRID_NONE)
 		text = show_number(cell, out);
 	return (struct cell){ .text = text, .bytes = strlen(text) };
