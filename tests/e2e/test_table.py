@@ -584,6 +584,49 @@ def test_args_of_gpu_work_elsewhere_need_the_lines(tmp_path, name, cat, args):
         assert rows(*words, path) == rows(*words, path, "--no-index")
 
 
+@pytest.mark.parametrize("kind", ["io", "spans", "nested", "untimed", "cut"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_windows_cut_few_blocks(tmp_path, kind, packed):
+    """Blocks inside of a window come from the index, and the rows are those of the lines to the byte."""
+    chance, traces = random.Random(f"{kind} {packed}"), []
+    for rank in range(2):
+        trace, at = Trace(100 + rank, rank), 0
+        for i in range(25_000):
+            at += chance.choice([0, 1, 999, 5_000])
+            name = chance.choice(["read"] * 90 + ["write"] * 9 + ["mmap", "fsync", f"call{i // 3000}"])
+            args = {"fname": f"/f{i % 9}", "ret": chance.choice([-1, 0, chance.randrange(9000)])}
+            if name == "mmap":
+                args["count"] = 4096
+            if kind == "spans" and i % 7 == 0:
+                trace.add("step", chance.choice(["app", "PP"]), at, chance.randrange(90_000))
+            if kind == "untimed" and i == 12_000:
+                trace.add("read", "POSIX", at, None, args)
+                trace.lines[-1] = re.sub('"ts":[0-9.]*,', "", trace.lines[-1])
+            trace.add(name, chance.choice(["POSIX", "STDIO"]), at, 0 if i % 50 == 0 else chance.randrange(900), args)
+            at += 0 if kind == "nested" and i % 1000 == 0 else 1_000
+        if kind == "cut":
+            trace.lines[-1] = trace.lines[-1][:50]
+        traces.append(trace.write(tmp_path / f"t-rank{rank}.pfw"))
+        if packed and kind != "cut":
+            run([PFW, "compact", "-q", "--force", traces[-1]], status=None)
+            traces[-1] = tmp_path / f"t-rank{rank}.pfw.gz"
+    for path in traces:
+        run([PFW, "index", "-q", path], status=None)
+    for _ in range(12):
+        since = chance.randrange(90)
+        ask = ["--since", f"{since}%", "--until", f"{chance.randrange(since + 1, 101)}%", "--format", "ndjson",
+               "-g", chance.choice(["name", "cat", "name,rank"]), *chance.choice([[], ["-p"], ["-p", "--name", "*e*"]]),
+               *chance.choice([[], ["--cat", "POSIX"], ["--rank", "1"]])]
+        assert (table(*ask, tmp_path, status=None).stdout ==
+                table(*ask, "--no-index", tmp_path, status=None).stdout), ask
+    if not packed and kind in ("io", "spans"):
+        text = traces[0].read_text()
+        traces[0].write_text(text[:2 << 20] + text[2 << 20:].replace('"read"', '"ader"', 1))
+        window = ["-p", "--since", "2%", "--until", "98%", "--columns", "count,total"]  # percentiles of few need lines
+        assert "ader" not in table(*window, tmp_path).stdout
+        assert "ader" in table(*window, "--no-index", tmp_path).stdout
+
+
 @pytest.mark.parametrize("group", ["name", "cat", "shape", "rank", "step", "step,rank", "tid,name"])
 def test_indexes_answer_self_times_and_kernels_without_the_lines(tmp_path, group):
     trace = Trace()

@@ -50,6 +50,9 @@ bool table_answer_wants(struct answer *answer, const struct pfw_entry *entry);
 int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *line,
 			 const struct pfw_entry *entry);
 
+/* Add the names of a summary that need no nesting.  1; 0: it is not enough; -ENOMEM. */
+int table_add_names(struct answer *answer, const struct pfw_summary *summary);
+
 /* Whether processes or threads are chosen; whether that is asked for, or rows by process or thread. */
 bool table_limits_threads(const struct table_options *options);
 bool table_asks_threads(const struct table_options *options);

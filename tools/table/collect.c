@@ -50,7 +50,10 @@ static int done(void *user, struct pfw_pass_block *block)
 static bool want(void *user, size_t file, const struct pfw_block *block)
 {
 	const struct table_pass *collect = user;
+	const uint8_t *whole = collect->table->whole ? collect->table->whole[file] : NULL;
 
+	if (whole && whole[block - collect->traces->file[file].blocks.block])
+		return false;
 	return pfw_select_block(&collect->options->reach, file, block) &&
 	       (!collect->plan.how.plain ||
 		pfw_select_block(&collect->options->wanted, file, block));

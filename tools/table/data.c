@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "table/output.h"
+#include "table/columns.h"
 
 /* The columns of one or all sections, each key once. */
 struct sheet {

@@ -146,8 +146,7 @@ int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *lin
 	return pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
 }
 
-/* Add the names of a file that need no nesting.  1; 0: its index is not enough; -ENOMEM. */
-static int add_names(struct answer *answer, const struct pfw_summary *summary)
+int table_add_names(struct answer *answer, const struct pfw_summary *summary)
 {
 	/* The summary had no room for all names. */
 	if (summary->name[0].count)
@@ -181,7 +180,7 @@ static int add_names(struct answer *answer, const struct pfw_summary *summary)
 	return 1;
 }
 
-/* Add only what is told apart.  Returns as add_names(). */
+/* Add only what is told apart.  Returns as table_add_names(). */
 static int add_all_apart(struct answer *answer, const struct pfw_summary *summary)
 {
 	for (uint32_t i = 1; i < summary->names; i++) {
@@ -212,7 +211,7 @@ static int add_row(void *user, const struct pfw_table_row *row)
 	return number == -ENOMEM ? -ENOMEM : 0;
 }
 
-/* Add the rows of spans and GPU work of a file.  Returns as add_names(). */
+/* Add the rows of spans and GPU work of a file.  Returns as table_add_names(). */
 static int add_nested(struct answer *answer, struct pfw_index *index)
 {
 	struct pfw_table_rows rows = { .user = answer, .row = add_row };
@@ -304,7 +303,7 @@ static int add_step(void *user, const struct pfw_table_step_row *row)
 	return pfw_sketch_decode(&into->durations, row->durations, row->durations_bytes);
 }
 
-/* Note whose steps the events of a file may be in.  Returns as add_names(). */
+/* Note whose steps the events of a file may be in.  Returns as table_add_names(). */
 static int add_leaders(struct answer *answer, const struct pfw_trace_file *file,
 		       const struct pfw_table_step_rows *rows)
 {
@@ -322,7 +321,7 @@ static int add_leaders(struct answer *answer, const struct pfw_trace_file *file,
 	return !answer->strays || table_lacks(answer, "steps of a process in another file");
 }
 
-/* Add the rows of the steps of a file.  Returns as add_names(). */
+/* Add the rows of the steps of a file.  Returns as table_add_names(). */
 static int add_steps(struct answer *answer, struct pfw_index *index,
 		     const struct pfw_trace_file *file)
 {
@@ -358,7 +357,7 @@ static int add_totals(struct answer *answer, struct pfw_index *index)
 		answered = table_add_extent(answer, &summary);
 	else if (answered > 0)
 		answered = answer->options->by_step ? add_all_apart(answer, &summary)
-						    : add_names(answer, &summary);
+						    : table_add_names(answer, &summary);
 	if (answered > 0)
 		answered = add_processes(answer, &summary);
 	pfw_summary_release(&summary);
@@ -600,7 +599,7 @@ static bool wants_file(void *user, size_t file)
 	return takes_part(answer->options, &answer->table->traces->file[file]);
 }
 
-/* Add all files.  Returns as add_names(). */
+/* Add all files.  Returns as table_add_names(). */
 static int add_all(struct answer *answer)
 {
 	const struct table_options *options = answer->options;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "table/output.h"
+#include "table/columns.h"
 #include "ui/cells.h"
 #include "ui/fit.h"
 

@@ -2,7 +2,7 @@
  *
  * Room tools/table: `pfw table` shows what took the time, as PyTorch's key averages do.  It may use
  * tools/share, tools/ui and the store, whose store/nesting finds self times.  Start with table.c;
- * collect.c and lines.c read, nest.c and works.c join, index.c and by_thread.c ask indexes, columns.c has the
+ * collect.c and lines.c read, nest.c and works.c join, index.c, whole.c and by_thread.c ask indexes, columns.c has the
  * columns, print.c, text.c and data.c print.
  */
 #pragma once
@@ -171,6 +171,7 @@ struct table {
 	struct table_extent extent;
 	const char *lacks; /* what the last index that could not answer does not know */
 	unsigned says;	   /* enum pfw_table_says: of all lines, also those that are not shown */
+	uint8_t **whole; /* of each file: which blocks are in the rows; NULL: see table_add_whole() */
 };
 
 /* Read the traces, and the lines in rings, into rows.  0 or -errno.  Thread: main. */
@@ -193,6 +194,11 @@ const char *table_needs_lines(const struct table_options *options);
  * Thread: main. */
 int table_from_index(struct table *table, const struct table_options *options,
 		     const struct pfw_traces *traces);
+
+/* Add the blocks that lie in the window, where indexes have all that is asked for of them.  table->whole, also if
+ * it is NULL, is to be freed with table_free_whole().  0 or -ENOMEM.  Thread: main. */
+int table_add_whole(struct table *table, const struct table_options *options);
+void table_free_whole(struct table *table);
 
 /* Read the durations of the rows of calls in row[], from the indexes that made them.  0 or -errno.
  * Thread: main. */

@@ -1,5 +1,5 @@
-/* tools/table/text.c - headers and cells of `pfw table`, for people; see output.h. */
-#include "table/output.h"
+/* tools/table/text.c - headers and cells of `pfw table`, for people; see columns.h. */
+#include "table/columns.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 
 #include "store/kit/saturate.h"
 #include "table/columns.h"
-#include "table/output.h"
 
 void table_add_apart(int64_t apart_ns[TABLE_APART], const struct pfw_slice *cat, int64_t ns)
 {

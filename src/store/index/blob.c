@@ -8,8 +8,8 @@
 #include "store/kit/varint.h"
 #include "store/summary/rows.h"
 
-/* The numbers of a name besides its sketch: 9 varints and both halves of a sum. */
-#define NAME_BYTES_MAX (11u * PFW_VARINT_MAX)
+/* The numbers of a name besides its sketch: 11 varints and both halves of a sum. */
+#define NAME_BYTES_MAX (13u * PFW_VARINT_MAX)
 
 int pfw_blob_reserve(struct pfw_blob *blob, size_t more)
 {
@@ -77,7 +77,7 @@ static int by_merged(const void *a, const void *b)
 static int put_name(struct pfw_blob *blob, const struct pfw_summary_name *name, uint32_t next)
 {
 	uint8_t *at, sketch[PFW_SKETCH_BYTES_MAX];
-	size_t sketch_bytes = pfw_sketch_encode_buckets(&name->durations, sketch);
+	size_t sketch_bytes = pfw_sketch_encode_block(&name->durations, sketch);
 
 	if (pfw_blob_reserve(blob, NAME_BYTES_MAX + sketch_bytes))
 		return -ENOMEM;
@@ -85,6 +85,10 @@ static int put_name(struct pfw_blob *blob, const struct pfw_summary_name *name, 
 	at = pfw_varint_put(at, name->merged - next);
 	at = pfw_varint_put(at, name->count);
 	at = pfw_varint_put(at, name->bytes);
+	at = pfw_varint_put(at, name->transfers);
+	if (name->transfers)
+		at = pfw_varint_put(
+			at, pfw_varint_fold((int64_t)((uint64_t)name->sum_ns - name->transfer_ns)));
 	at = pfw_varint_put(at, name->durations.total);
 	at = pfw_varint_put(at, (uint64_t)name->sum_ns);
 	at = pfw_varint_put(at, pfw_varint_fold((int64_t)(name->sum_ns >> 64)));
@@ -229,16 +233,17 @@ int pfw_blob_next_sums(struct pfw_blob_reader *reader, struct pfw_blob_sums *sum
 
 int pfw_blob_next_name(struct pfw_blob_reader *reader, uint32_t rows, struct pfw_blob_name *name)
 {
-	uint64_t low, high, min, range, bytes;
+	uint64_t low, high, min, range, bytes, folded = 0;
 	int result = pfw_blob_next_row(reader, rows, &name->row);
 
 	if (result <= 0)
 		return result;
 	if (!get(reader, &name->count) || !get(reader, &name->bytes) ||
+	    !get(reader, &name->transfers) || (name->transfers && !get(reader, &folded)) ||
 	    !get(reader, &name->timed) || !get(reader, &low) || !get(reader, &high))
 		return -EBADMSG;
 	name->sum_ns = (__int128)((unsigned __int128)(uint64_t)pfw_varint_unfold(high) << 64 | low);
-	name->transfers = name->transfer_ns = 0;
+	name->transfer_ns = name->transfers ? low - (uint64_t)pfw_varint_unfold(folded) : 0;
 	name->min_ns = INT64_MAX;
 	name->max_ns = INT64_MIN;
 	name->sketch = reader->at;

@@ -18,7 +18,7 @@ const struct pfw_index_table pfw_index_tables[] = {
 		    " last_bytes INTEGER, last_crc INTEGER, layout TEXT, blocks INTEGER,"
 		    " lines INTEGER, events INTEGER, problems INTEGER, least_ns INTEGER,"
 		    " greatest_ns INTEGER, first_ns INTEGER, last_ns INTEGER, sorted INTEGER,"
-		    " left_out INTEGER, nested INTEGER"),
+		    " left_out INTEGER, nested INTEGER, untimed INTEGER"),
 	TABLE(block, "id INTEGER PRIMARY KEY, at INTEGER, bytes INTEGER, lines INTEGER,"
 		     " events INTEGER, least_ns INTEGER, greatest_ns INTEGER"),
 	TABLE(block_holds, "block INTEGER PRIMARY KEY, threads BLOB, files BLOB, names BLOB"),

@@ -79,7 +79,7 @@ struct pfw_blob_reader {
 struct pfw_blob_name {
 	uint32_t row;
 	uint64_t count, timed, bytes;
-	uint64_t transfers, transfer_ns; /* 0 in a block's blob */
+	uint64_t transfers, transfer_ns;
 	__int128 sum_ns;
 	int64_t min_ns, max_ns;
 	const uint8_t *sketch;

@@ -31,7 +31,7 @@ struct pfw_index_meta {
 	uint64_t problems;	       /* reported by its builder: bad lines, damaged members */
 	int64_t least_ns, greatest_ns; /* as in struct pfw_summary */
 	int64_t first_ns, last_ns;
-	bool sorted, nested;
+	bool sorted, nested, untimed;
 };
 
 /*

@@ -271,6 +271,7 @@ static void add_meta(const struct pfw_index *index, struct pfw_summary *into)
 		.greatest_ns = meta->greatest_ns,
 		.sorted = meta->sorted,
 		.nested = meta->nested,
+		.untimed = meta->untimed,
 		.first_ns = meta->first_ns,
 		.last_ns = meta->last_ns,
 	};

@@ -326,6 +326,7 @@ static int take_meta(struct pfw_index *index, struct pfw_index_row *row,
 	meta->sorted = pfw_index_i64(row) == 1;
 	index->left_out = pfw_index_u64(row);
 	meta->nested = pfw_index_i64(row) != 0;
+	meta->untimed = pfw_index_i64(row) != 0;
 	/* Every block has at least a byte of the file, or of a stream's inflated text. */
 	if (meta->blocks > (meta->layout == PFW_LAYOUT_STREAM ? UINT32_MAX : meta->trace_bytes) ||
 	    proof->first_bytes > PFW_BLOCK_TEXT || proof->last_bytes > PFW_BLOCK_TEXT)

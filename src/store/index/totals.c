@@ -254,7 +254,7 @@ static int put_meta(struct pfw_index_writer *writer, const struct pfw_index_trac
 	struct pfw_put put = { 0 };
 	int error = prove(writer, trace, &proof);
 
-	error = error ? error : pfw_put_begin(&put, writer->db, "meta", 17);
+	error = error ? error : pfw_put_begin(&put, writer->db, "meta", 18);
 	if (error)
 		return error;
 	pfw_put_u64(&put, proof.trace_bytes);
@@ -274,6 +274,7 @@ static int put_meta(struct pfw_index_writer *writer, const struct pfw_index_trac
 	pfw_put_i64(&put, total->sorted);
 	pfw_put_u64(&put, total->left_out);
 	pfw_put_i64(&put, total->nested);
+	pfw_put_i64(&put, total->untimed);
 	return pfw_put_row(&put);
 }
 

@@ -264,9 +264,12 @@ static uint8_t *put_few(uint8_t *at, const struct pfw_sketch *sketch)
 	return at;
 }
 
+/* Of a block: names that are rare stay exact when the blocks of an interval are added up. */
+#define FEW_OF_BLOCK 8u
+
 /* 0, then for each bucket that is not empty: 2 * (buckets skipped since the previous one), plus 1 if
  * its count is 1; otherwise its count follows. */
-size_t pfw_sketch_encode_buckets(const struct pfw_sketch *sketch, uint8_t *out)
+static size_t encode_buckets(const struct pfw_sketch *sketch, uint8_t *out)
 {
 	uint8_t *at = out;
 	uint32_t next = 0;
@@ -290,12 +293,18 @@ size_t pfw_sketch_encode(const struct pfw_sketch *sketch, uint8_t *out)
 	uint8_t *at = out;
 
 	if (!sketch->total || !is_few(sketch))
-		return pfw_sketch_encode_buckets(sketch, out);
+		return encode_buckets(sketch, out);
 	sort_few(sketch);
 	at = pfw_varint_put(at, sketch->total);
 	for (uint64_t i = 0; i < sketch->total; i++)
 		at = pfw_varint_put(at, sketch->count[i] - (i ? sketch->count[i - 1] : 0));
 	return (size_t)(at - out);
+}
+
+size_t pfw_sketch_encode_block(const struct pfw_sketch *sketch, uint8_t *out)
+{
+	return sketch->total <= FEW_OF_BLOCK ? pfw_sketch_encode(sketch, out)
+					     : encode_buckets(sketch, out);
 }
 
 /* Read the next bucket and its count; false: invalid. */

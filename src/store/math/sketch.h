@@ -72,6 +72,12 @@ static inline int pfw_sketch_add(struct pfw_sketch *sketch, int64_t ns)
  * unless `into` is empty.  Return 0, or -ENOMEM with nothing added. */
 int pfw_sketch_merge(struct pfw_sketch *into, const struct pfw_sketch *from, bool widen);
 
+/* Whether its quantiles are those of the durations themselves, or of so many that they need not be. */
+static inline bool pfw_sketch_is_exact(const struct pfw_sketch *sketch)
+{
+	return !sketch->room || sketch->total > PFW_SKETCH_FEW;
+}
+
 /* The duration of the nearest rank: of the least rank that is not below quantile * total, where
  * ranks begin with 1; quantile is 0 to 1.  It is exact up to PFW_SKETCH_FEW durations, beyond the
  * error is at most 1 % and half a nanosecond. 0 if the sketch is empty. */
@@ -81,8 +87,8 @@ int64_t pfw_sketch_quantile(const struct pfw_sketch *sketch, double quantile);
  * docs/index_format.rst. */
 size_t pfw_sketch_encode(const struct pfw_sketch *sketch, uint8_t *out);
 
-/* The same, without exact durations: of blocks, where they would take most of an index. */
-size_t pfw_sketch_encode_buckets(const struct pfw_sketch *sketch, uint8_t *out);
+/* The same, with the exact durations of very few only: of blocks, where they would take most of an index. */
+size_t pfw_sketch_encode_block(const struct pfw_sketch *sketch, uint8_t *out);
 
 /* Add what pfw_sketch_encode() wrote.  Return 0; -EBADMSG if the data is invalid, or -ENOMEM, both
  * with nothing added. */

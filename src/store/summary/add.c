@@ -273,6 +273,8 @@ static int add_thread(struct pfw_summary *summary, const struct pfw_entry *entry
 		if (call)
 			pfw_summary_join_calls(summary, (uint32_t)row, entry->ts_ns, end_ns);
 		add_times(summary, entry, end_ns);
+	} else {
+		summary->untimed = true;
 	}
 	return entry->ph == 'M' && pfw_slice_is(&entry->cat, "pfw")
 		       ? pfw_summary_own_line(summary, entry, (uint32_t)row)

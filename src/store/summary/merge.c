@@ -139,6 +139,7 @@ void pfw_summary_merge_times(struct pfw_summary *into, const struct pfw_summary 
 	PFW_RAISE(into->greatest_ns, from->greatest_ns);
 	into->sorted = into->sorted && from->sorted;
 	into->nested = into->nested || from->nested;
+	into->untimed = into->untimed || from->untimed;
 	if (from->first_ns == INT64_MAX)
 		return;
 	if (into->first_ns == INT64_MAX)

@@ -368,7 +368,7 @@ static void reset(struct pfw_summary *summary)
 	summary->least_ns = INT64_MAX;
 	summary->greatest_ns = INT64_MIN;
 	summary->sorted = true;
-	summary->nested = false;
+	summary->nested = summary->untimed = false;
 	summary->first_ns = INT64_MAX;
 	summary->last_ns = INT64_MIN;
 	summary->names = summary->files = summary->threads = 0;

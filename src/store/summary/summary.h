@@ -142,6 +142,7 @@ struct pfw_summary {
 	/* An I/O call begins before the last call of its thread ended.  Without such calls, the
 	 * durations of all calls do not overlap. */
 	bool nested;
+	bool untimed; /* some line has no ts */
 	/* DFTracer's hashes of names; borrowed, kept by pfw_summary_clear(); NULL: lines have
 	 * names. */
 	const struct pfw_fname_hashes *fnames;
