@@ -67,6 +67,8 @@ enum {
 	PFW_CUPTI_OBJECT_CONTEXT = 4,
 	PFW_CUPTI_OBJECT_STREAM = 5,
 	PFW_CUPTI_ALLOCATION = 1,      /* CUpti_ActivityMemoryOperationType */
+	PFW_CUPTI_MEMORY_PAGEABLE = 1, /* CUpti_ActivityMemoryKind: of the host, as is the next */
+	PFW_CUPTI_MEMORY_PINNED = 2,
 	PFW_CUPTI_POOL_CREATED = 1,    /* CUpti_ActivityMemoryPoolOperationType */
 	PFW_CUPTI_OLD_NAME_BYTES = 64, /* CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN */
 };

@@ -321,10 +321,13 @@ static const struct pfw_record *decode_memory(const struct pfw_cupti_memory *mem
 	struct pfw_build build =
 		pfw_build_begin(PFW_KIND_MEMORY, intern(taken ? "Memory Alloc" : "Memory Free"));
 	struct pfw_cupti_launch launch = pfw_cupti_launch_of(memory->correlation);
+	/* CUPTI names a device for the host's memory, too. */
+	bool host = memory->memory_kind == PFW_CUPTI_MEMORY_PAGEABLE ||
+		    memory->memory_kind == PFW_CUPTI_MEMORY_PINNED;
 
 	pfw_build_thread(launch.thread);
-	pfw_build_put(&build, PFW_PP_BIT_device, PFW_BUILD_CUDA);
-	pfw_build_put(&build, PFW_PP_BIT_device_index, memory->device);
+	pfw_build_put(&build, PFW_PP_BIT_device, host ? 0 : PFW_BUILD_CUDA);
+	pfw_build_put(&build, PFW_PP_BIT_device_index, host ? (uint64_t)-1 : memory->device);
 	pfw_build_put(&build, PFW_PP_BIT_context, memory->context);
 	if (memory->is_async)
 		pfw_build_put(&build, PFW_PP_BIT_stream, memory->stream);

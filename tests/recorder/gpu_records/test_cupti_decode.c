@@ -132,6 +132,23 @@ static void test_jit_overhead_and_pools(void **state)
 	assert_has("\"ph\":\"i\"");
 }
 
+/* CUPTI names a device for pinned memory, too, which is the host's. */
+static void test_memory_of_the_host(void **state)
+{
+	struct pfw_cupti_memory memory = { .kind = PFW_CUPTI_KIND_MEMORY,
+					   .operation = PFW_CUPTI_ALLOCATION,
+					   .memory_kind = 3,
+					   .device = 1,
+					   .bytes = 4096,
+					   .timestamp = START };
+
+	(void)state;
+	assert_non_null(strstr(args_of(&memory), "\"device\":1,\"device_index\":1,"));
+	memory.memory_kind = PFW_CUPTI_MEMORY_PINNED;
+	assert_non_null(strstr(args_of(&memory), "\"device\":0,\"device_index\":-1,"));
+	assert_has("\"dst_kind\":\"pinned\"");
+}
+
 static void test_numbers_of_a_later_version(void **state)
 {
 	const uint32_t unknown[16] = { 200 };
@@ -197,6 +214,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_graph, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_jit_overhead_and_pools, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_memory_of_the_host, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_numbers_of_a_later_version, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_occupancy, set_up, tear_down),
 	};
