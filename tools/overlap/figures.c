@@ -8,6 +8,7 @@
 
 #include "common/base/order.h"
 #include "overlap/overlap.h"
+#include "store/kit/nearly_sorted.h"
 #include "store/kit/saturate.h"
 
 #define IO (1u << PFW_ACTIVITY_IO)
@@ -20,6 +21,7 @@
 #define WAIT (1u << PFW_ACTIVITY_WAIT)
 #define COMPUTE (CPU | GPU)
 #define KERNELS (GPU | COMM)
+#define EVERY (PFW_OVERLAP_SETS - 1)
 
 /* key, header, sets: any, all, none; only with kernels */
 const struct overlap_figure overlap_figures[OVERLAP_FIGURES] = {
@@ -116,7 +118,7 @@ unsigned overlap_known(const struct pfw_overlap *overlap)
  * compute hides is known without compute. */
 static void forget_unknown(unsigned known, uint64_t wanted, int64_t figure[OVERLAP_FIGURES])
 {
-	for (; wanted; wanted &= wanted - 1) {
+	for (; wanted && known != EVERY; wanted &= wanted - 1) {
 		unsigned i = (unsigned)__builtin_ctzll(wanted);
 		const struct overlap_figure *of = &overlap_figures[i];
 
@@ -148,15 +150,21 @@ struct part {
 	uint32_t at;
 };
 
-static int compare_parts(const void *a, const void *b)
+static int compare_parts(const struct part *left, const struct part *right)
 {
-	const struct part *left = a, *right = b;
-
 	return PFW_ORDER(left->number, right->number) ?: PFW_ORDER(left->rank, right->rank) ?:
 	       PFW_ORDER(left->at, right->at);
 }
 
-static size_t gather_parts(struct part *part, const struct overlap *overlap)
+static bool is_after(const struct part *a, const struct part *b)
+{
+	return compare_parts(a, b) > 0;
+}
+
+PFW_NEARLY_SORTED(parts, struct part, is_after)
+
+/* Sort the parts of all ranks, whose own are mostly in order; `spare` has room for half of them. */
+static size_t gather_parts(struct part *part, struct part *spare, const struct overlap *overlap)
 {
 	size_t count = 0;
 
@@ -167,7 +175,7 @@ static size_t gather_parts(struct part *part, const struct overlap *overlap)
 			part[count++] =
 				(struct part){ rank, rank->overlap.step[j].number, (uint32_t)j };
 	}
-	qsort(part, count, sizeof(*part), compare_parts);
+	parts_merge(part, count, spare);
 	return count;
 }
 
@@ -179,7 +187,7 @@ int overlap_steps_find(struct overlap_steps *steps, const struct overlap *overla
 	*steps = (struct overlap_steps){ 0 };
 	for (size_t i = 0; i < overlap->ranks; i++)
 		count += overlap->rank[i].overlap.steps;
-	part = calloc(count + 1, sizeof(*part));
+	part = malloc((count + count / 2 + 1) * sizeof(*part));
 	steps->step = calloc(count + 1, sizeof(*steps->step));
 	steps->part = calloc(count + 1, sizeof(*steps->part));
 	if (!part || !steps->step || !steps->part) {
@@ -187,7 +195,7 @@ int overlap_steps_find(struct overlap_steps *steps, const struct overlap *overla
 		overlap_steps_release(steps);
 		return -ENOMEM;
 	}
-	gather_parts(part, overlap);
+	gather_parts(part, part + count, overlap);
 	for (size_t i = 0; i < count; i++) {
 		const struct pfw_overlap_step *from = &part[i].rank->overlap.step[part[i].at];
 		struct overlap_step *last = steps->count ? &steps->step[steps->count - 1] : NULL;
@@ -237,13 +245,20 @@ void overlap_measure_step(const struct overlap_steps *steps, const struct overla
 /* A rank's own time: without the time in which only communication ran, since it may have waited. */
 static int64_t own_time(const struct overlap_steps *steps, const struct overlap_step *step)
 {
-	int64_t figure[OVERLAP_FIGURES], waited;
+	const struct pfw_overlap *overlap = &step->rank->overlap;
+	int64_t own_ns = 0;
 
-	overlap_measure_step(steps, step,
-			     OVERLAP_BIT(OVERLAP_WALL) | OVERLAP_BIT(OVERLAP_COMM_UNOVERLAPPED),
-			     figure);
-	waited = figure[OVERLAP_COMM_UNOVERLAPPED];
-	return figure[OVERLAP_WALL] - (waited != OVERLAP_UNKNOWN ? waited : 0);
+	for (uint32_t i = 0; i < step->count; i++) {
+		const struct pfw_overlap_step *part = &overlap->step[steps->part[step->first + i]];
+		const uint64_t *cell = overlap->cell + part->first, *end = cell + part->cells;
+
+		for (; cell < end; cell++) {
+			if ((*cell & KERNELS) != COMM)
+				own_ns = pfw_saturate_add(own_ns,
+							  (int64_t)(*cell >> PFW_ACTIVITIES));
+		}
+	}
+	return own_ns;
 }
 
 /* The ranks of one step, step[0..count), with their own times in own[] and room for as many after

@@ -164,6 +164,9 @@ const char *cli_style(bool coloured, enum cli_style style);
 const char *cli_count(uint64_t number);
 const char *cli_bytes(uint64_t bytes);
 const char *cli_time(int64_t ns);
+/* The same as cli_time(), written to `out`; the bytes. */
+#define CLI_FIGURE_BYTES 40
+size_t cli_put_time(char out[CLI_FIGURE_BYTES], int64_t ns);
 const char *cli_seconds(int64_t ns);
 
 /* The plural s: "" for one. */

@@ -35,18 +35,37 @@ void grid_none(struct grid *grid)
 	add(grid, GRID_NONE);
 }
 
+static bool make_room(struct pfw_buffer *all, size_t bytes)
+{
+	size_t wanted = all->bytes + bytes;
+
+	return wanted < all->room || pfw_buffer_room(all, 2 * wanted + 1) == 0;
+}
+
 /* Keep the text of a cell.  False: no memory. */
 static bool keep(struct grid *grid, struct grid_cell *cell, const char *text, size_t bytes)
 {
 	struct pfw_buffer *all = &grid->text;
-	size_t wanted = all->bytes + bytes;
 
-	if (bytes > UINT32_MAX || (wanted >= all->room && pfw_buffer_room(all, 2 * wanted + 1)))
+	if (bytes > UINT32_MAX || !make_room(all, bytes))
 		return false;
 	memcpy(all->data + all->bytes, text, bytes);
 	cell->text = all->bytes;
 	cell->bytes = (uint32_t)bytes;
-	all->bytes = wanted;
+	all->bytes += bytes;
+	return true;
+}
+
+/* Most cells of large tables are times. */
+static bool keep_time(struct grid *grid, struct grid_cell *cell)
+{
+	struct pfw_buffer *all = &grid->text;
+
+	if (!make_room(all, CLI_FIGURE_BYTES))
+		return false;
+	cell->bytes = (uint32_t)cli_put_time(all->data + all->bytes, cell->whole);
+	cell->text = all->bytes;
+	all->bytes += cell->bytes;
 	return true;
 }
 
@@ -168,6 +187,10 @@ static void format_numbers(struct grid *grid)
 
 		if (has_text(cell) || cell->kind == GRID_NONE)
 			continue;
+		if (cell->kind == GRID_NS) {
+			cell->shown = keep_time(grid, cell);
+			continue;
+		}
 		text = show_number(cell, number);
 		cell->shown = keep(grid, cell, text, strlen(text));
 	}

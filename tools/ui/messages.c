@@ -111,12 +111,10 @@ int cli_finish(FILE *out, const struct cli_command *command, int status)
 
 /* ---- figures ---- */
 
-#define FIGURE_BYTES 40
-
 /* Four buffers in turn: one printf() can show four figures. */
 static char *turn_buffer(void)
 {
-	static _Thread_local char buffers[4][FIGURE_BYTES];
+	static _Thread_local char buffers[4][CLI_FIGURE_BYTES];
 	static _Thread_local unsigned turn;
 
 	return buffers[turn++ % 4];
@@ -166,34 +164,44 @@ const char *cli_seconds(int64_t ns)
 	return out;
 }
 
-/* Write thousandths of a unit, as "%.3f" would. */
-static void put_thousandths(char *out, bool negative, uint64_t thousandths, const char *unit)
+/* Write thousandths of a unit, as "%.3f" would; return the bytes. */
+static size_t put_thousandths(char *out, bool negative, uint64_t thousandths, const char *unit)
 {
 	unsigned rest = (unsigned)(thousandths % 1000);
+	char *at = out;
 
-	*out = '-';
-	out = pfw_append_u64(out + negative, thousandths / 1000);
-	*out++ = '.';
-	*out++ = (char)('0' + rest / 100);
-	*out++ = (char)('0' + rest / 10 % 10);
-	*out++ = (char)('0' + rest % 10);
-	strcpy(out, unit);
+	*at = '-';
+	at = pfw_append_u64(at + negative, thousandths / 1000);
+	*at++ = '.';
+	*at++ = (char)('0' + rest / 100);
+	*at++ = (char)('0' + rest / 10 % 10);
+	*at++ = (char)('0' + rest % 10);
+	while (*unit)
+		*at++ = *unit++;
+	*at = '\0';
+	return (size_t)(at - out);
 }
 
-const char *cli_time(int64_t ns)
+size_t cli_put_time(char out[CLI_FIGURE_BYTES], int64_t ns)
 {
 	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
 	uint64_t step = size >= 1000000000 ? 1000000 : size >= 1000000 ? 1000 : 1;
 	const char *unit = step == 1000000 ? "s" : step == 1000 ? "ms" : "us";
 	uint64_t rest = size % step;
-	char *out = turn_buffer();
 
 	/* Which way a double rounds a tie, its digits decide; all else is rounded alike, and printing
 	 * tables of many steps would mostly be printing doubles. */
 	if (2 * rest == step || size >> 53)
-		snprintf(out, FIGURE_BYTES, "%.3f%s", (double)ns / ((double)step * 1e3), unit);
-	else
-		put_thousandths(out, ns < 0, size / step + (2 * rest > step), unit);
+		return (size_t)snprintf(out, CLI_FIGURE_BYTES, "%.3f%s",
+					(double)ns / ((double)step * 1e3), unit);
+	return put_thousandths(out, ns < 0, size / step + (2 * rest > step), unit);
+}
+
+const char *cli_time(int64_t ns)
+{
+	char *out = turn_buffer();
+
+	cli_put_time(out, ns);
 	return out;
 }
 
