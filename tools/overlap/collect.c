@@ -196,7 +196,7 @@ static int work(void *user, const struct survey_worker *worker, struct pfw_pass_
 	while (!error && pfw_pass_lines_next(&lines)) {
 		if (!select_args_but_rank(&collect->options->reach) ||
 		    pfw_select_entry(reach, worker->state, block->file, &lines.entry))
-			error = pfw_overlap_block_add(held->block, &lines.entry);
+			error = pfw_overlap_block_add(held->block, &lines.entry, NULL);
 	}
 	return error;
 }

@@ -68,12 +68,14 @@ static uint64_t moved(struct pfw_overlap_block *block, const struct pfw_entry *e
 	return 0;
 }
 
-static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry, int64_t begin,
-		  int64_t end)
+static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+		  const uint64_t *bytes, int64_t begin, int64_t end)
 {
 	const struct pfw_overlap_call call = { .begin = begin,
 					       .end = end,
-					       .bytes = block->no_bytes ? 0 : moved(block, entry) };
+					       .bytes = block->no_bytes ? 0
+							: bytes		? *bytes
+									: moved(block, entry) };
 
 	block->sums.io_calls++;
 	pfw_saturate_u64(&block->sums.io_bytes, call.bytes);
@@ -283,7 +285,8 @@ static void note_times(struct pfw_overlap_block *block, int64_t begin, int64_t e
 		block->greatest_ns = end;
 }
 
-int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entry *entry)
+int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			  const uint64_t *bytes)
 {
 	int64_t begin = entry->ts_ns, end = pfw_saturate_add(entry->ts_ns, entry->dur_ns);
 	int activity;
@@ -303,7 +306,7 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 	if (entry->ph != 'X')
 		return 0;
 	if (pfw_is_file_io(&entry->cat))
-		return add_io(block, entry, begin, end);
+		return add_io(block, entry, bytes, begin, end);
 	activity = find_activity(block, entry, begin, end);
 	if (activity == NONE)
 		return 0;

@@ -13,6 +13,7 @@
 #include "store/kit/grow.h"
 #include "store/kit/varint.h"
 #include "store/overlap/overlap.h"
+#include "store/summary/summary.h"
 
 /* The sweep stays this long behind sorted lines.  A kernel that waits for longer comes too late: then the
  * last row is empty, and the lines must be read. */
@@ -138,8 +139,10 @@ static int state(void *file, struct pfw_blob *data, size_t most)
 
 static int add(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary)
 {
-	(void)summary;
-	return pfw_overlap_block_add(block, entry);
+	const struct pfw_summary_last *last = &summary->last;
+	const uint64_t bytes = last->moved ? last->bytes : 0;
+
+	return pfw_overlap_block_add(block, entry, last->call ? &bytes : NULL);
 }
 
 static void *create_file(void)

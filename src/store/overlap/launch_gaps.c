@@ -156,7 +156,7 @@ static bool is_after(const struct item *a, const struct item *b)
 
 PFW_NEARLY_SORTED(items, struct item, is_after)
 
-/* Each block has calls and kernels mostly in order. */
+/* Calls and kernels mostly come in order. */
 static void sort_items(void *record, size_t count)
 {
 	struct item *spare = malloc((count / 2 + 1) * sizeof(*spare));
@@ -168,27 +168,32 @@ static void sort_items(void *record, size_t count)
 	free(spare);
 }
 
-static int keep_all(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *ends, bool kernel)
+/* Keep the calls and kernels of a block, in order if each are, which saves most of the sorting. */
+static int keep_all(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *calls,
+		    const struct pfw_gap_ends *kernels)
 {
+	size_t call = 0, kernel = 0;
 	int error = 0;
 
-	for (size_t i = 0; i < ends->count && !error; i++)
-		error = pfw_sorter_add(&gaps->all,
-				       &(struct item){ .end = ends->at[i], .kernel = kernel });
+	while ((call < calls->count || kernel < kernels->count) && !error) {
+		struct item item = { .kernel = call == calls->count };
+
+		if (call < calls->count && kernel < kernels->count)
+			item.kernel = kernels->at[kernel].correlation < calls->at[call].correlation;
+		item.end = item.kernel ? kernels->at[kernel++] : calls->at[call++];
+		error = pfw_sorter_add(&gaps->all, &item);
+	}
 	return error;
 }
 
 int pfw_launch_gaps_keep(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *calls,
 			 const struct pfw_gap_ends *kernels)
 {
-	int error;
-
 	gaps->all.size = sizeof(struct item);
 	gaps->all.budget = BUDGET_BYTES;
 	gaps->all.compare = compare;
 	gaps->all.sort = sort_items;
-	error = keep_all(gaps, calls, false);
-	return error ? error : keep_all(gaps, kernels, true);
+	return keep_all(gaps, calls, kernels);
 }
 
 static int match_all(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued)

@@ -104,8 +104,10 @@ void *pfw_overlap_block_create(void);
 void pfw_overlap_block_clear(void *overlap_block);
 void pfw_overlap_block_free(void *overlap_block);
 
-/* Add a line of kind PFW_ENTRY_EVENT.  0 or -ENOMEM. */
-int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entry *entry);
+/* Add a line of kind PFW_ENTRY_EVENT.  bytes: those that it moved, if it is a call; NULL: not known yet.
+ * 0 or -ENOMEM. */
+int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			  const uint64_t *bytes);
 
 /* ---- a rank ---- */
 

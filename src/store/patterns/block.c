@@ -13,8 +13,11 @@
 #include "store/pass/fname_hashes.h"
 #include "store/patterns/op.h"
 #include "store/patterns/patterns.h"
+#include "store/summary/summary.h"
 
 #define NAME_MAX_BYTES 65536u
+/* In of_row[]: no file. */
+#define NO_FILE UINT32_MAX
 
 void *pfw_patterns_block_create(void)
 {
@@ -28,6 +31,8 @@ void pfw_patterns_block_clear(void *patterns_block)
 	pfw_text_ids_clear(&block->names);
 	memset(block->last, 0, sizeof(block->last));
 	block->ops = 0;
+	if (block->of_row)
+		memset(block->of_row, 0, block->of_row_room * sizeof(*block->of_row));
 	block->threads = block->pids = block->begins = false;
 	block->counters = (struct pfw_pattern_counters){ 0 };
 }
@@ -40,6 +45,7 @@ void pfw_patterns_block_free(void *patterns_block)
 		return;
 	pfw_text_ids_release(&block->names);
 	free(block->row);
+	free(block->of_row);
 	free(block->op);
 	free(block);
 }
@@ -146,18 +152,43 @@ static bool is_file(const struct pfw_slice *fname)
 	       !pfw_slice_begins(fname, "dns:[");
 }
 
-static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
-		  const struct pfw_slice *fname)
+static int push_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op, int64_t name)
 {
-	int64_t name;
-
-	if (!is_file(fname))
-		return 0;
-	name = find_name(block, op->fd, fname);
 	if (name < 0)
 		return -ENOMEM;
 	op->name = (uint32_t)name;
 	return PFW_PUSH(block->op, block->ops, block->room, *op);
+}
+
+static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
+		  const struct pfw_slice *fname)
+{
+	return is_file(fname) ? push_op(block, op, find_name(block, op->fd, fname)) : 0;
+}
+
+/* The same by the row that the file has in a summary of the block. */
+static int add_op_of_row(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
+			 const struct pfw_slice *fname, uint32_t row)
+{
+	uint32_t *known;
+	int64_t name;
+
+	if (!row || fname->escaped)
+		return add_op(block, op, fname);
+	if (PFW_REACH(block->of_row, row, block->of_row_room))
+		return -ENOMEM;
+	known = &block->of_row[row];
+	if (*known == NO_FILE)
+		return 0;
+	if (*known)
+		return push_op(block, op, *known - 1);
+	if (!is_file(fname)) {
+		*known = NO_FILE;
+		return 0;
+	}
+	name = pfw_text_ids_of(&block->names, 0, fname->at, fname->bytes);
+	*known = name < 0 ? 0 : (uint32_t)name + 1;
+	return push_op(block, op, name);
 }
 
 /* Counts of the whole process since the last such line. */
@@ -223,11 +254,20 @@ static int add_mapping(struct pfw_patterns_block *block, const struct pfw_entry 
 	return add_op(block, &op, &fname);
 }
 
-/* `fname` NULL: the descriptor has no name. */
+/* What is known of a call. */
+struct known {
+	struct pfw_io_call call;
+	int64_t ret;
+	const struct pfw_slice *fname; /* NULL: the descriptor has no name */
+	uint32_t row;		       /* of the file in a summary; 0: unknown */
+	bool wanted;
+};
+
 static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *entry,
-		    const struct pfw_slice *fname, struct pfw_io_call call, bool wanted)
+		    const struct known *known)
 {
-	int64_t ret = pfw_arg_i64(entry, "ret", call.role == PFW_ROLE_OPEN ? -1 : 0);
+	struct pfw_io_call call = known->call;
+	int64_t ret = known->ret;
 	struct pfw_pattern_op op = { .process = entry->process,
 				     .ts_ns = entry->ts_ns,
 				     .ns = entry->dur_ns,
@@ -235,10 +275,15 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 				     .fd = pfw_arg_i64(entry, "fd", -1),
 				     .dup = -1,
 				     .role = call.role,
-				     .wanted = wanted,
+				     .wanted = known->wanted,
 				     .failed = ret < 0 };
 	struct pfw_slice target;
-	int error;
+	int error = 0;
+
+	note_pid(block, entry);
+	if (!block->ops)
+		block->tid = entry->tid;
+	block->threads |= entry->tid != block->tid;
 
 	if (call.role == PFW_ROLE_OPEN) {
 		op.fd = ret;
@@ -254,7 +299,8 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 		op.append = pfw_slice_is(&entry->name, "pwritev2") &&
 			    HAS_FLAG(entry, "flags", RWF_APPEND);
 	}
-	error = fname ? add_op(block, &op, fname) : 0;
+	if (known->fname)
+		error = add_op_of_row(block, &op, known->fname, known->row);
 	if (error || call.role != PFW_ROLE_COPY || !pfw_arg_text(entry, "target", &target))
 		return error;
 	op.role = PFW_ROLE_WRITE;
@@ -274,34 +320,50 @@ static int add_own(struct pfw_patterns_block *block, const struct pfw_entry *ent
 						       : 0;
 }
 
-int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_entry *entry,
-			   const struct pfw_fname_hashes *fnames, bool wanted)
+static int add_other(struct pfw_patterns_block *block, const struct pfw_entry *entry, bool wanted)
 {
-	struct pfw_value fname;
-	struct pfw_io_call call;
-	bool named;
-
 	if (entry->ph == 'C') {
 		if (wanted && pfw_slice_is(&entry->cat, "COUNTER"))
 			add_counters(&block->counters, entry);
 		return 0;
 	}
-	if (entry->ph == 'M' && !pfw_slice_is(&entry->cat, "pfw"))
-		return 0;
-	if (entry->ph == 'M')
-		return add_own(block, entry, wanted);
+	return entry->ph == 'M' && pfw_slice_is(&entry->cat, "pfw") ? add_own(block, entry, wanted)
+								    : 0;
+}
+
+int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_entry *entry,
+			   const struct pfw_fname_hashes *fnames, bool wanted)
+{
+	struct known known = { .wanted = wanted };
+	struct pfw_value fname;
+
 	if (entry->ph != 'X')
-		return 0;
+		return add_other(block, entry, wanted);
 	if (!pfw_is_file_io(&entry->cat))
 		return 0;
-	call = pfw_io_calls_find(&block->io, &entry->name);
-	named = pfw_fname_hashes_find(fnames, entry, &fname) && fname.type == PFW_VALUE_STRING &&
-		fname.text.bytes <= NAME_MAX_BYTES;
-	if (!named && call.role != PFW_ROLE_COPY)
+	known.call = pfw_io_calls_find(&block->io, &entry->name);
+	if (pfw_fname_hashes_find(fnames, entry, &fname) && fname.type == PFW_VALUE_STRING &&
+	    fname.text.bytes <= NAME_MAX_BYTES)
+		known.fname = &fname.text;
+	if (!known.fname && known.call.role != PFW_ROLE_COPY)
 		return 0;
-	note_pid(block, entry);
-	if (!block->ops)
-		block->tid = entry->tid;
-	block->threads |= entry->tid != block->tid;
-	return add_call(block, entry, named ? &fname.text : NULL, call, wanted);
+	known.ret = pfw_arg_i64(entry, "ret", known.call.role == PFW_ROLE_OPEN ? -1 : 0);
+	return add_call(block, entry, &known);
+}
+
+int pfw_patterns_block_add_summed(struct pfw_patterns_block *block, const struct pfw_entry *entry,
+				  const struct pfw_summary *summary)
+{
+	const struct pfw_summary_last *last = &summary->last;
+	const struct pfw_summary_name *name = &summary->name[last->name];
+	struct known known = { .ret = last->ret, .row = last->file, .wanted = true };
+
+	if (!last->call || !last->name)
+		return pfw_patterns_block_add(block, entry, summary->fnames, true);
+	if (!pfw_is_file_io(&entry->cat))
+		return 0;
+	known.call = (struct pfw_io_call){ .role = name->role, .moves = name->moves };
+	if (last->fname.at && last->fname.bytes <= NAME_MAX_BYTES)
+		known.fname = &last->fname;
+	return known.fname || known.call.role == PFW_ROLE_COPY ? add_call(block, entry, &known) : 0;
 }

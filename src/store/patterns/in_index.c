@@ -127,7 +127,7 @@ static int put_counters(struct pfw_blob *blob, const struct pfw_pattern_counters
 
 static int add(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary)
 {
-	return pfw_patterns_block_add(block, entry, summary->fnames, true);
+	return pfw_patterns_block_add_summed(block, entry, summary);
 }
 
 static void *create_file(void)

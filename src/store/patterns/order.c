@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "store/kit/grow.h"
 #include "store/kit/nearly_sorted.h"
@@ -41,9 +42,22 @@ static int sort(struct pfw_pattern_op *op, size_t count)
 	return 0;
 }
 
+/* The number of a process, which mostly is that of the operation before. */
+static int64_t process_of(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
+{
+	int64_t number = patterns->recent - 1;
+
+	if (number >= 0 && patterns->recent_process == op->process)
+		return number;
+	number = pfw_pair_ids_of(&patterns->processes, 0, op->process);
+	patterns->recent = number < 0 ? 0 : number + 1;
+	patterns->recent_process = op->process;
+	return number;
+}
+
 static int take_op(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
 {
-	int64_t process = pfw_pair_ids_of(&patterns->processes, 0, op->process);
+	int64_t process = process_of(patterns, op);
 
 	patterns->late |= op->ts_ns < patterns->taken_ns;
 	patterns->taken_ns = op->ts_ns;
@@ -52,7 +66,7 @@ static int take_op(struct pfw_patterns *patterns, const struct pfw_pattern_op *o
 
 static void fetch_op(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
 {
-	int64_t process = pfw_pair_ids_of(&patterns->processes, 0, op->process);
+	int64_t process = process_of(patterns, op);
 
 	if (process >= 0)
 		pfw_pattern_op_fetch(patterns, (uint64_t)process, op);
@@ -101,6 +115,8 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 		if (run->op[run->next].ts_ns > until_ns && patterns->waiting <= wait)
 			break;
 		do {
+			if (run->next + FETCH_AHEAD < run->ops)
+				fetch_op(patterns, &run->op[run->next + FETCH_AHEAD]);
 			error = take_op(patterns, &run->op[run->next++]);
 			patterns->waiting--;
 		} while (!error && run->next < run->ops && run->op[run->next].ts_ns < others &&
@@ -111,15 +127,18 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 	return error;
 }
 
-static int add_run(struct pfw_patterns *patterns, struct pfw_patterns_block *block)
+/* The block keeps its memory for the next lines. */
+static int add_run(struct pfw_patterns *patterns, const struct pfw_patterns_block *block)
 {
-	const struct pfw_pattern_run run = { .op = block->op, .ops = block->ops };
+	struct pfw_pattern_run run = { .op = malloc(block->ops * sizeof(*run.op)),
+				       .ops = block->ops };
 
-	if (PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
+	if (!run.op || PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run)) {
+		free(run.op);
 		return -ENOMEM;
+	}
+	memcpy(run.op, block->op, block->ops * sizeof(*run.op));
 	patterns->waiting += block->ops;
-	block->op = NULL;
-	block->ops = block->room = 0;
 	return 0;
 }
 

@@ -35,6 +35,7 @@ void pfw_patterns_close(struct pfw_patterns *patterns)
 	patterns->descriptor_room = patterns->open_room = patterns->use_room = patterns->opens = 0;
 	patterns->runs = patterns->run_room = 0;
 	patterns->free_open = 0;
+	patterns->recent = 0;
 }
 
 void pfw_patterns_release(struct pfw_patterns *patterns)

@@ -94,6 +94,8 @@ struct pfw_patterns_block {
 	struct pfw_pattern_counters counters;
 	uint32_t *row; /* rows of the names, found when the block is taken */
 	size_t row_room;
+	uint32_t *of_row; /* number + 1 of the name of a summary's file */
+	size_t of_row_room;
 	uint32_t last[PFW_PATTERN_LAST]; /* by descriptor: number + 1 of its last name */
 	struct pfw_io_calls io;
 };
@@ -108,6 +110,11 @@ void pfw_patterns_block_free(void *patterns_block);
 int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_entry *entry,
 			   const struct pfw_fname_hashes *fnames, bool wanted);
 
+/* The same for a wanted line that was added to a summary of the block last, which knows most of it. */
+struct pfw_summary;
+int pfw_patterns_block_add_summed(struct pfw_patterns_block *block, const struct pfw_entry *entry,
+				  const struct pfw_summary *summary);
+
 /* ---- all files ---- */
 
 struct pfw_patterns {
@@ -118,6 +125,8 @@ struct pfw_patterns {
 	size_t rows, room;
 	/* Private to the room: open files, and the last access of each process. */
 	struct pfw_pair_ids processes, descriptors, uses;
+	uint64_t recent_process;
+	int64_t recent;	      /* its number + 1; 0: none */
 	uint32_t *descriptor; /* number + 1 of the open file of each */
 	struct pfw_pattern_open *open;
 	struct pfw_pattern_use *use;

@@ -167,6 +167,7 @@ static int add_target(struct pfw_summary *summary, const struct pfw_entry *entry
 static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, uint32_t name,
 		  struct pfw_io_call call)
 {
+	struct pfw_summary_last *last = &summary->last;
 	struct pfw_slice fname = { .at = NULL };
 	uint64_t bytes, ns = duration_of(entry);
 	int64_t row = 0, ret;
@@ -176,11 +177,15 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 	     (summary->fnames && pfw_fname_hashes_find(summary->fnames, entry, &value))) &&
 	    value.type == PFW_VALUE_STRING)
 		fname = value.text;
-	if (!arg_near(entry, 1, "ret", &value) || !pfw_value_i64(&value, &ret))
+	last->call = arg_near(entry, 1, "ret", &value) && pfw_value_i64(&value, &ret);
+	if (!last->call)
 		ret = -1;
-	pfw_io_moved(call, ret, pfw_io_factor(call, entry), &bytes);
-	summary->last.moves = call.moves != PFW_MOVES_NOTHING;
-	summary->last.bytes = bytes;
+	last->call &= !entry->name.escaped;
+	last->moved = pfw_io_moved(call, ret, pfw_io_factor(call, entry), &bytes);
+	last->moves = call.moves != PFW_MOVES_NOTHING;
+	last->bytes = bytes;
+	last->ret = ret;
+	last->fname = fname;
 	if (call.moves != PFW_MOVES_NOTHING)
 		pfw_summary_add_transfers(&summary->name[name], 1, ns, bytes);
 	else
@@ -191,6 +196,7 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 			return (int)row;
 		summary->file[row].lines++;
 	}
+	last->file = (uint32_t)row;
 	pfw_summary_add_calls(&summary->file[row], call, 1, ns, bytes);
 	return call.role == PFW_ROLE_COPY ? add_target(summary, entry, bytes) : 0;
 }
@@ -333,7 +339,7 @@ int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry)
 	summary->lines++;
 	summary->events += entry->ph != 'M';
 	summary->last.name = (uint32_t)row;
-	summary->last.moves = false;
+	summary->last.moves = summary->last.call = false;
 	summary->last.bytes = 0;
 	name = &summary->name[row];
 	name->count++;

@@ -157,10 +157,16 @@ struct pfw_summary {
 	struct pfw_summary_loss *loss;
 	uint32_t processes, steps, losses;
 	/* Of the line added last: its name, and of an I/O call whether it moves bytes, and those. */
-	struct {
+	struct pfw_summary_last {
 		uint32_t name;
 		bool moves;
+		/* It is a call whose name has no escapes, and says what it returned: that, whether the
+		 * bytes follow from it, its file (`at` NULL: none), and the row of that. */
+		bool call, moved;
+		int64_t ret;
 		uint64_t bytes;
+		struct pfw_slice fname;
+		uint32_t file;
 	} last;
 	uint64_t left_out; /* processes, steps and losses beyond the limits */
 	/* Private to the room. */

@@ -33,7 +33,7 @@ static void add(struct pfw_overlap_block *block, const char *format, ...)
 	pfw_entry_parse(&entry, line, strlen(line));
 	assert_int_equal(entry.kind, PFW_ENTRY_EVENT);
 	entry.process = entry.pid;
-	assert_int_equal(pfw_overlap_block_add(block, &entry), 0);
+	assert_int_equal(pfw_overlap_block_add(block, &entry, NULL), 0);
 }
 
 static void span(struct pfw_overlap_block *block, const char *name, const char *cat, int64_t begin,
