@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,55 @@ static void read_tight(const char *path)
 		check(before == (double)i * 1.5);
 	}
 	close(fd);
+}
+
+/* A leaf with values in its red zone, in all general registers, in flags and in vector registers. */
+__attribute__((noipa)) static uint64_t mix(uint64_t seed, double *sum)
+{
+	volatile uint64_t kept[8];
+	uint64_t a = seed, b = seed ^ 0x9e3779b97f4a7c15u, c = seed + 3, d = seed * 5, e = ~seed;
+
+	for (unsigned i = 0; i < 8; i++)
+		kept[i] = seed + i;
+	for (unsigned i = 0; i < 1000; i++) {
+		a = (a << 13 | a >> 51) + b;
+		b = (b ^ a) * 0xff51afd7ed558ccdu + kept[i % 8];
+		c += a < b ? d : e;
+		d = d * 3 + c;
+		e ^= c >> 7;
+		*sum = *sum * 0.999 + (double)(c & 1023);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		a += kept[i] - seed - i;
+	return a ^ b ^ c ^ d ^ e;
+}
+
+/* No system call at all. */
+static void compute(const char *path)
+{
+	double first = 0, sum;
+	uint64_t wanted = mix(1, &first);
+
+	(void)path;
+	while (!over) {
+		sum = 0;
+		check(mix(1, &sum) == wanted && sum == first);
+	}
+}
+
+static void *compute_on(void *path)
+{
+	compute(path);
+	return NULL;
+}
+
+static void compute_in_threads(const char *path)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, compute_on, NULL);
+	compute(path);
+	pthread_join(thread, NULL);
 }
 
 static void *read_whole(void *path)
@@ -236,6 +286,7 @@ int main(int argc, char **argv)
 	} modes[] = { { "tight", read_tight },		 { "threads", read_in_threads },
 		      { "waits", wait_in_calls },	 { "handler", wait_in_handler },
 		      { "children", wait_for_children }, { "keeps", keep_addresses },
+		      { "computes", compute },		 { "both", compute_in_threads },
 		      { "filtered", read_filtered },	 { "count", count } };
 	const struct sigaction action = { .sa_handler = stop };
 

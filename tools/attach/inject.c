@@ -17,12 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/frames.h"
 #include "attach/safe.h"
 #include "attach/stub.h"
 #include "attach/thread.h"
 #include "common/format/clock.h"
 
 #define TRY_NS 10000000000ull	 /* to find a thread at a safe point */
+#define CALLS_NS 500000000ull	 /* of that, until those are looked at that compute */
 #define NAPS 200		 /* of a millisecond, for a thread that stops late */
 #define REFUSED_NS 1000000000ull /* for how long ptrace() may refuse each thread */
 #define ANSWER_NS 20000000000ull /* to load the recorder and to begin */
@@ -138,7 +140,8 @@ static int prepare(struct tracee *tracee, struct code *code)
 struct search {
 	struct tracee *tracee;
 	struct code *code;
-	bool blocked; /* look only at threads that wait in a system call */
+	bool blocked;	       /* look only at threads that wait in a system call */
+	struct frames *frames; /* look at threads that compute, instead; NULL = do not */
 	uint64_t until;
 	int error;     /* of the last PTRACE_SEIZE that failed */
 	bool filtered; /* a thread's seccomp filters forbid it */
@@ -151,6 +154,7 @@ static bool lead(struct search *search, struct thread *thread)
 	const struct tracee *tracee = search->tracee;
 
 	thread_resumes_at(thread, &code->values.pc, &code->values.rax);
+	code->values.r11 = thread_r11(thread);
 	return (code->there || tracee_write(tracee, code->place, code->text, code->bytes)) &&
 	       tracee_write(tracee, code->slot, &code->values, sizeof(code->values)) &&
 	       thread_lead(thread, code->place, code->slot);
@@ -159,9 +163,12 @@ static bool lead(struct search *search, struct thread *thread)
 /* 1: the stopped thread goes through the code; 0: not this one, or not now. */
 static int use_thread(struct search *search, struct thread *thread)
 {
+	bool computes = search->frames && !search->blocked;
 	int led = 0;
 
-	if (thread_to_safe_point(thread)) {
+	if (computes ? thread_stand(thread) && thread_computes(thread) &&
+			       frames_are_free(search->frames, thread)
+		     : thread_to_safe_point(thread)) {
 		search->filtered = !thread_may(thread);
 		led = search->filtered ? -1 : lead(search, thread);
 	}
@@ -187,42 +194,57 @@ static int try_thread(void *user, pid_t tid)
 	return use_thread(search, &thread);
 }
 
-/* Threads that wait in a call first: they are there already. */
-static int find_thread(struct tracee *tracee, struct code *code)
+/* Threads that wait in a call first: they are there already.  Those that compute come last. */
+static int find_thread_by(struct search *search)
 {
-	struct search search = { .tracee = tracee, .code = code };
+	struct tracee *tracee = search->tracee;
 	struct thread late;
+	bool opened = false;
 	int led = 0;
 
-	search.until = pfw_clock_ns(CLOCK_MONOTONIC) + TRY_NS;
+	search->until = pfw_clock_ns(CLOCK_MONOTONIC) + TRY_NS;
 	while (!led) {
-		search.blocked = !search.blocked;
-		led = tracee_threads(tracee->pid, try_thread, &search);
+		search->blocked = !search->blocked;
+		if (!opened && search->until - pfw_clock_ns(CLOCK_MONOTONIC) < TRY_NS - CALLS_NS) {
+			search->frames = frames_open(tracee);
+			opened = true;
+		}
+		led = tracee_threads(tracee->pid, try_thread, search);
 		if (kill(tracee->pid, 0) < 0 && errno == ESRCH)
 			return tracee_refuse(tracee, "it has ended");
-		if (search.filtered)
+		if (search->filtered)
 			return tracee_refuse(
 				tracee, "a seccomp filter may kill it for what the recorder "
 					"does, or cannot be read: run it as root, or start the "
 					"program with `pfw run`");
 		/* A thread that ends is refused, too. */
-		if (search.error == EPERM &&
-		    search.until - pfw_clock_ns(CLOCK_MONOTONIC) < TRY_NS - REFUSED_NS)
+		if (search->error == EPERM &&
+		    search->until - pfw_clock_ns(CLOCK_MONOTONIC) < TRY_NS - REFUSED_NS)
 			return tracee_refuse(tracee,
 					     "ptrace() is not allowed: run it as root (in a "
 					     "container: with CAP_SYS_PTRACE)");
 		/* One that is late would be let go if it stopped during another's turn. */
 		for (int i = 0; !led && i < NAPS && (!i || tracee->late); i++)
 			if (thread_nap(tracee, &late))
-				led = use_thread(&search, &late);
+				led = use_thread(search, &late);
 	}
 	if (led < 0)
 		return tracee_refuse(
 			tracee,
-			"none of its threads came to a safe point (a system call of libc's) "
-			"within %llu seconds: try again, or start the program with `pfw run`",
+			"none of its threads came to a safe point within %llu seconds (a system call of "
+			"libc's, or code outside of libc whose stack libdw can follow): try again, or "
+			"start the program with `pfw run`",
 			TRY_NS / 1000000000);
 	return 0;
+}
+
+static int find_thread(struct tracee *tracee, struct code *code)
+{
+	struct search search = { .tracee = tracee, .code = code };
+	int error = find_thread_by(&search);
+
+	frames_close(search.frames);
+	return error;
 }
 
 /* ---- the conversation ---- */

@@ -3,8 +3,7 @@
  * The code is never changed once it is in a process: a thread may be in it at any time later.  What
  * differs from one attachment to the next are the values, to which a register points.  It needs no
  * help of the command once it runs: the command may be killed at any moment.  Its first
- * part runs in a thread of the program, which was stopped at a system call, so that r11 and rcx
- * hold nothing.  It leaves the red zone
+ * part runs in a thread of the program, with the address of the values in r11.  It leaves the red zone
  * alone, saves all registers on that thread's stack, blocks signals, and starts a thread by
  * pthread_create() on a stack of its own; then it restores everything and goes on where the thread
  * was.  The second part is that new thread, in which dlopen() may take as long as it likes.
@@ -36,7 +35,8 @@
 #define DLERROR "72"
 #define DLCLOSE "80"
 #define DLADDR "88"
-_Static_assert(offsetof(struct stub_values, dladdr) == 88, "the last of them");
+#define R11 "96"
+_Static_assert(offsetof(struct stub_values, r11) == 96, "the last of them");
 
 #define CLOSES "1000" /* dlclose() at most: there were as many attachments that were not undone */
 
@@ -54,7 +54,7 @@ __asm__(".pushsection .rodata\n"
 	"	pushq " RAX "(%r11)\n"
 	"	pushq %rcx\n	pushq %rdx\n	pushq %rbx\n	pushq %rbp\n"
 	"	pushq %rsi\n	pushq %rdi\n	pushq %r8\n	pushq %r9\n"
-	"	pushq %r10\n	pushq %r11\n	pushq %r12\n	pushq %r13\n"
+	"	pushq %r10\n	pushq " R11 "(%r11)\n	pushq %r12\n	pushq %r13\n"
 	"	pushq %r14\n	pushq %r15\n"
 	"	cld\n"
 	"	movq %rsp, %rbp\n"

@@ -11,6 +11,7 @@ struct stub_values {
 	uint64_t block, block_bytes; /* a free place for struct pfw_attach_block */
 	uint64_t save_bytes;	     /* of XSAVE's area, a multiple of 64 */
 	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror, dlclose, dladdr;
+	uint64_t r11;	 /* of the stopped thread */
 	uint64_t thunks; /* of the attachments up to this one (pfw_attach_block); 0 = none */
 	uint64_t number; /* of the attachment, from 1; 0 = never used */
 };

@@ -346,7 +346,53 @@ bool thread_may(const struct thread *thread)
 	return may;
 }
 
+/* ---- computing ---- */
+
+#define GET_RSEQ 0x420f /* PTRACE_GET_RSEQ_CONFIGURATION of Linux 5.13 */
+
+struct rseq_area {
+	uint64_t at;
+	uint32_t bytes, signature, flags, rest;
+};
+
+/* struct rseq_cs of the kernel */
+struct rseq_sequence {
+	uint32_t version, flags;
+	uint64_t start, bytes, abort;
+};
+
+/* Whether the kernel would move the thread when it goes on. */
+static bool is_in_sequence(const struct thread *thread, uint64_t pc)
+{
+	const struct tracee *tracee = thread->tracee;
+	struct rseq_area area;
+	struct rseq_sequence sequence;
+	uint64_t at;
+
+	if (ptrace((enum __ptrace_request)GET_RSEQ, thread->tid, sizeof(area), &area) < 0)
+		return true;
+	if (!area.at || (tracee_read(tracee, area.at + 8, &at, sizeof(at)) && !at))
+		return false;
+	return !tracee_read(tracee, area.at + 8, &at, sizeof(at)) ||
+	       !tracee_read(tracee, at, &sequence, sizeof(sequence)) ||
+	       pc - sequence.start < sequence.bytes;
+}
+
+bool thread_computes(const struct thread *thread)
+{
+	const struct user_regs_struct *regs = (const struct user_regs_struct *)thread->registers;
+
+	return (int64_t)regs->orig_rax < 0 &&
+	       !tracee_has_signal(thread->tracee->pid, thread->tid) &&
+	       !is_in_sequence(thread, regs->rip);
+}
+
 /* ---- going on ---- */
+
+uint64_t thread_r11(const struct thread *thread)
+{
+	return ((const struct user_regs_struct *)thread->registers)->r11;
+}
 
 void thread_resumes_at(const struct thread *thread, uint64_t *pc, uint64_t *result)
 {
@@ -355,6 +401,8 @@ void thread_resumes_at(const struct thread *thread, uint64_t *pc, uint64_t *resu
 
 	*pc = regs->rip;
 	*result = regs->rax;
+	if ((int64_t)regs->orig_rax < 0) /* it is in no call */
+		return;
 	/* ENOSYS: it is about to make the call. */
 	if (value == RESTARTSYS || value == RESTARTNOINTR || value == RESTARTNOHAND ||
 	    value == -ENOSYS || (value == -EINTR && ends_by_stop(regs->orig_rax)))
@@ -371,7 +419,7 @@ bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values)
 	struct user_regs_struct regs = *registers_of(thread);
 
 	regs.rip = pc;
-	regs.r11 = values;	    /* which a system call leaves undefined */
+	regs.r11 = values;	    /* the code puts thread_r11() back */
 	regs.orig_rax = UINT64_MAX; /* the kernel makes no call again */
 	return write_registers(thread, &regs);
 }
@@ -437,6 +485,18 @@ bool thread_to_safe_point(struct thread *thread)
 {
 	(void)thread;
 	return false;
+}
+
+bool thread_computes(const struct thread *thread)
+{
+	(void)thread;
+	return false;
+}
+
+uint64_t thread_r11(const struct thread *thread)
+{
+	(void)thread;
+	return 0;
 }
 
 bool thread_may(const struct thread *thread)

@@ -35,12 +35,19 @@ bool thread_stand(struct thread *thread);
 /* Let it run up to a system call, for some milliseconds at most.  False: it is not at a safe one. */
 bool thread_to_safe_point(struct thread *thread);
 
+/* Whether the stopped thread is in no system call, has no signal to take, and is in no sequence that the
+ * kernel begins again (rseq). */
+bool thread_computes(const struct thread *thread);
+
 /* Whether the stopped thread's seccomp filters allow what it would have to do. */
 bool thread_may(const struct thread *thread);
 
 /* Where the program goes on, and with what in its result register, if the registers are changed
  * now: it makes an interrupted call again. */
 void thread_resumes_at(const struct thread *thread, uint64_t *pc, uint64_t *result);
+
+/* Its r11, in whose place thread_lead() puts something else. */
+uint64_t thread_r11(const struct thread *thread);
 
 /* Let the stopped thread go on at `pc`, with r11 = values and its other registers as they are. */
 bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values);

@@ -379,6 +379,20 @@ uint64_t tracee_function(const struct tracee *tracee, const char *name)
 	return found;
 }
 
+bool tracee_has_allocator(const struct tracee *tracee)
+{
+	struct library library;
+
+	for (size_t i = 0; i < tracee->maps; i++)
+		if (!tracee->map[i].offset && tracee->map[i].path[0] == '/' &&
+		    !is_libc_name(tracee->map[i].path) &&
+		    strncmp(base_name(tracee->map[i].path), "ld-", 3) != 0 &&
+		    open_library(&library, tracee, tracee->map[i].start) &&
+		    look_up(&library, "malloc"))
+			return true;
+	return false;
+}
+
 uint64_t tracee_spare_code(const struct tracee *tracee, size_t bytes, size_t *from)
 {
 	Elf64_Phdr code;

@@ -49,6 +49,9 @@ bool tracee_is_libc(const struct tracee *tracee, uint64_t address);
 /* The address of a function that libc, or what belongs to it, exports; 0 = none. */
 uint64_t tracee_function(const struct tracee *tracee, const char *name);
 
+/* Whether malloc() is another one than libc's: its locks are in code that may be anywhere. */
+bool tracee_has_allocator(const struct tracee *tracee);
+
 /* Read or write its memory. False: not all of it. */
 bool tracee_read(const struct tracee *tracee, uint64_t address, void *out, size_t bytes);
 bool tracee_write(const struct tracee *tracee, uint64_t address, const void *data, size_t bytes);

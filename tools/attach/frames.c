@@ -1,0 +1,142 @@
+/* tools/attach/frames.c - follows the stack of a thread that computes: see frames.h.
+ *
+ * Such a thread may be led away if the function that it then calls, pthread_create(), finds no lock
+ * taken by the thread itself.  These locks are libc's and the dynamic linker's, which give them back
+ * before they return; only calls that they make themselves (dl_iterate_phdr(), constructors) hold some.
+ */
+#include "attach/frames.h"
+
+#include <stddef.h>
+
+#ifdef PFW_HAVE_DW
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/thread.h"
+#include "attach/tracee.h"
+#include "symbolize/elfutils.h"
+#include "ui/cli.h"
+
+struct frames {
+	const struct tracee *tracee;
+	Dwfl *dwfl;
+	uint64_t main, create; /* addresses of __libc_start_main() and pthread_create() */
+};
+
+static char *debug_path;
+static Dwfl_Callbacks callbacks = { .debuginfo_path = &debug_path };
+
+/* Now, not when a thread stands still. */
+static int load(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr start, void *user)
+{
+	Dwarf_Addr bias;
+
+	(void)data;
+	(void)name;
+	(void)start;
+	(void)user;
+	elfutils.dwfl_module_eh_cfi(module, &bias);
+	return DWARF_CB_OK;
+}
+
+struct frames *frames_open(const struct tracee *tracee)
+{
+	struct frames *frames = calloc(1, sizeof(*frames));
+	char why[256];
+	bool ready = frames && !tracee_has_allocator(tracee) && !elfutils_open(why, sizeof(why));
+
+	if (ready) {
+		callbacks.find_elf = elfutils.dwfl_linux_proc_find_elf;
+		callbacks.find_debuginfo = elfutils.dwfl_standard_find_debuginfo;
+		*frames = (struct frames){ .tracee = tracee,
+					   .dwfl = elfutils.dwfl_begin(&callbacks),
+					   .main = tracee_function(tracee, "__libc_start_main"),
+					   .create = tracee_function(tracee, "pthread_create") };
+		ready = frames->dwfl && frames->main && frames->create &&
+			!elfutils.dwfl_linux_proc_report(frames->dwfl, tracee->pid) &&
+			!elfutils.dwfl_report_end(frames->dwfl, NULL, NULL) &&
+			!elfutils.dwfl_linux_proc_attach(frames->dwfl, tracee->pid, true);
+	}
+	if (ready) {
+		elfutils.dwfl_getmodules(frames->dwfl, load, NULL, 0);
+		return frames;
+	}
+	frames_close(frames);
+	return NULL;
+}
+
+void frames_close(struct frames *frames)
+{
+	if (frames && frames->dwfl)
+		elfutils.dwfl_end(frames->dwfl);
+	free(frames);
+}
+
+/* The functions that call main() and a thread's first one have no names: they lie beside these. */
+#define BEFORE_MAIN 0x100u
+#define BEHIND_MAIN 0x200u
+#define BEFORE_CREATE 0x1000u
+
+static bool is_start(const struct frames *frames, uint64_t pc)
+{
+	return (pc >= frames->main - BEFORE_MAIN && pc < frames->main + BEHIND_MAIN) ||
+	       (pc >= frames->create - BEFORE_CREATE && pc < frames->create);
+}
+
+/* Whether this is code of the program, of its libraries or of a compiler at run time. */
+static bool is_free_code(const struct tracee *tracee, uint64_t pc)
+{
+	const struct tracee_map *map = tracee_map_of(tracee, pc);
+	const char *slash = map ? strrchr(map->path, '/') : NULL;
+
+	return map && map->executable && !tracee_is_libc(tracee, pc) &&
+	       !(slash && (!strncmp(slash, "/ld-", 4) || !strncmp(slash, "/libpfw", 7)));
+}
+
+struct walk {
+	const struct frames *frames;
+	bool free; /* it has come to the start */
+};
+
+static int look(Dwfl_Frame *frame, void *user)
+{
+	struct walk *walk = user;
+	Dwarf_Addr pc;
+	bool activation;
+
+	if (!elfutils.dwfl_frame_pc(frame, &pc, &activation))
+		return DWARF_CB_ABORT;
+	walk->free = is_start(walk->frames, pc);
+	return walk->free || !is_free_code(walk->frames->tracee, pc) ? DWARF_CB_ABORT : DWARF_CB_OK;
+}
+
+bool frames_are_free(struct frames *frames, const struct thread *thread)
+{
+	struct walk walk = { .frames = frames };
+
+	elfutils.dwfl_getthread_frames(frames->dwfl, thread->tid, look, &walk);
+	return walk.free;
+}
+
+#else
+
+struct frames *frames_open(const struct tracee *tracee)
+{
+	(void)tracee;
+	return NULL;
+}
+
+void frames_close(struct frames *frames)
+{
+	(void)frames;
+}
+
+bool frames_are_free(struct frames *frames, const struct thread *thread)
+{
+	(void)frames;
+	(void)thread;
+	return false;
+}
+
+#endif
