@@ -21,11 +21,10 @@
 struct frames {
 	const struct tracee *tracee;
 	Dwfl *dwfl;
+	Dwfl_Callbacks callbacks;
+	char *debug_path;
 	uint64_t main, create; /* addresses of __libc_start_main() and pthread_create() */
 };
-
-static char *debug_path;
-static Dwfl_Callbacks callbacks = { .debuginfo_path = &debug_path };
 
 /* Now, not when a thread stands still. */
 static int load(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr start, void *user)
@@ -47,12 +46,15 @@ struct frames *frames_open(const struct tracee *tracee)
 	bool ready = frames && !tracee_has_allocator(tracee) && !elfutils_open(why, sizeof(why));
 
 	if (ready) {
-		callbacks.find_elf = elfutils.dwfl_linux_proc_find_elf;
-		callbacks.find_debuginfo = elfutils.dwfl_standard_find_debuginfo;
-		*frames = (struct frames){ .tracee = tracee,
-					   .dwfl = elfutils.dwfl_begin(&callbacks),
-					   .main = tracee_function(tracee, "__libc_start_main"),
-					   .create = tracee_function(tracee, "pthread_create") };
+		frames->callbacks = (Dwfl_Callbacks){
+			.find_elf = elfutils.dwfl_linux_proc_find_elf,
+			.find_debuginfo = elfutils.dwfl_standard_find_debuginfo,
+			.debuginfo_path = &frames->debug_path,
+		};
+		frames->tracee = tracee;
+		frames->dwfl = elfutils.dwfl_begin(&frames->callbacks);
+		frames->main = tracee_function(tracee, "__libc_start_main");
+		frames->create = tracee_function(tracee, "pthread_create");
 		ready = frames->dwfl && frames->main && frames->create &&
 			!elfutils.dwfl_linux_proc_report(frames->dwfl, tracee->pid) &&
 			!elfutils.dwfl_report_end(frames->dwfl, NULL, NULL) &&
