@@ -14,8 +14,8 @@ FILES = ["tools/release", "packaging", "include", "CHANGELOG.rst", "pyproject.to
 LMOD = "/usr/share/lmod/lmod/libexec/lmod"
 
 
-def check(tree, status=0):
-    return harness.run([tree / "tools/release", "--check", "--candidate"],
+def check(tree, status=0, words=("--candidate",)):
+    return harness.run([tree / "tools/release", "--check", *words],
                        harness.clean_environment(BUILD=str(harness.BUILD)), status=status)
 
 
@@ -32,6 +32,8 @@ def fixture_tree(tmp_path):
 
 def test_this_tree(tree):
     assert "nothing is wrong" in check(tree).stdout
+    said = check(tree, 1, ()).stderr
+    assert "(unreleased): give it the day" in said and "@pfw.example> is a placeholder" in said and "no HOMEPAGE" in said
 
 
 def test_what_is_wrong_is_said(tree):
