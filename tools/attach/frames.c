@@ -10,6 +10,7 @@
 
 #ifdef PFW_HAVE_DW
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,31 @@ static int load(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr s
 	return DWARF_CB_OK;
 }
 
+/* The programs and libraries.  libdw takes no file that has two names, as what is made without one and
+ * named later: spools. */
+static int report(const struct frames *frames, pid_t pid)
+{
+	char path[40], *text = NULL, *line = NULL;
+	size_t bytes, room = 0;
+	FILE *from, *to = open_memstream(&text, &bytes);
+	int error = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	from = fopen(path, "re");
+	while (from && to && getline(&line, &room, from) > 0)
+		if (strchr(line, '/') && !strstr(line, " /dev/") && !strstr(line, " (deleted)"))
+			fputs(line, to);
+	if (from)
+		fclose(from);
+	if (to && !fclose(to) && bytes && (from = fmemopen(text, bytes, "r"))) {
+		error = elfutils.dwfl_linux_proc_maps_report(frames->dwfl, from);
+		fclose(from);
+	}
+	free(line);
+	free(text);
+	return error;
+}
+
 struct frames *frames_open(const struct tracee *tracee)
 {
 	struct frames *frames = calloc(1, sizeof(*frames));
@@ -56,7 +82,7 @@ struct frames *frames_open(const struct tracee *tracee)
 		frames->main = tracee_function(tracee, "__libc_start_main");
 		frames->create = tracee_function(tracee, "pthread_create");
 		ready = frames->dwfl && frames->main && frames->create &&
-			!elfutils.dwfl_linux_proc_report(frames->dwfl, tracee->pid) &&
+			!report(frames, tracee->pid) &&
 			!elfutils.dwfl_report_end(frames->dwfl, NULL, NULL) &&
 			!elfutils.dwfl_linux_proc_attach(frames->dwfl, tracee->pid, true);
 	}

@@ -23,7 +23,7 @@ char *elfutils_demangle(const char *symbol);
 	X(dwfl_report_module) X(dwfl_module_report_build_id) X(dwfl_module_build_id) X(dwfl_module_getelf) \
 	X(dwfl_module_addrinfo) X(dwfl_module_addrdie) X(dwfl_module_nextcu) \
 	X(dwfl_build_id_find_elf) X(dwfl_standard_find_debuginfo) \
-	X(dwfl_linux_proc_report) X(dwfl_linux_proc_find_elf) X(dwfl_linux_proc_attach) X(dwfl_getmodules) \
+	X(dwfl_linux_proc_maps_report) X(dwfl_linux_proc_find_elf) X(dwfl_linux_proc_attach) X(dwfl_getmodules) \
 	X(dwfl_module_eh_cfi) X(dwfl_getthread_frames) X(dwfl_frame_pc) \
 	X(dwarf_attr) X(dwarf_attr_integrate) X(dwarf_child) X(dwarf_cu_info) X(dwarf_diename) X(dwarf_filesrc) \
 	X(dwarf_formstring) X(dwarf_formudata) X(dwarf_getsrc_die) X(dwarf_getsrcfiles) X(dwarf_haspc) \
