@@ -5,7 +5,6 @@
  * with most.
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +18,8 @@
 
 /* Of more rows than that, all files are kept. */
 #define LIMIT_MOST 1000
+/* Opening the indexes of thousands of small traces again would take longer than all else. */
+#define ROWS_BYTES (48u << 20)
 
 /* The sums of a name.  Two names of one hash would be one file: of a million, at odds of 1 in 10^7. */
 struct sum {
@@ -49,6 +50,9 @@ struct walk {
 	struct best moved, mapped;
 	size_t rank; /* number of the current one */
 	bool again;  /* the second walk */
+	/* Of each file, its row of the first walk, up to ROWS_BYTES; no bytes: it is read again. */
+	struct pfw_pattern_row *rows;
+	size_t rows_bytes;
 };
 
 /* ---- sums by name ---- */
@@ -214,38 +218,75 @@ static void add_totals(struct walk *walk, struct patterns_rank *rank,
 	pfw_pattern_add_counters(&rank->counters, &totals->counters);
 }
 
-static int walk_file(struct walk *walk, const struct pfw_trace_file *file)
+static void drop_row(struct pfw_pattern_row *row)
 {
-	struct patterns_rank *rank = patterns_find_rank(walk->patterns, file->head.rank);
-	struct pfw_pattern_totals totals;
+	free(row->data);
+	*row = (struct pfw_pattern_row){ .data = NULL };
+}
+
+/* The row of a file, read from its index.  0 or -errno. */
+static int read_row(struct walk *walk, struct pfw_indexes_ahead *ahead, size_t number)
+{
+	const struct pfw_trace_file *file = &walk->traces->file[number];
 	struct pfw_index *index;
-	char why[PATH_MAX];
+	int error = file->ranks ? -ENOENT : 0; /* an index covers its whole file */
+
+	if (!error)
+		error = pfw_index_ahead(ahead, number, &index);
+	if (error)
+		return error;
+	if (!walk->again)
+		error = survey_keep_problems(&walk->patterns->survey, file->path, index);
+	error = error ? error : pfw_patterns_copy_row(index, &walk->rows[number]);
+	pfw_index_close(index);
+	return error;
+}
+
+static int walk_file(struct walk *walk, struct pfw_indexes_ahead *ahead, size_t number)
+{
+	struct pfw_pattern_row *row = &walk->rows[number];
+	struct patterns_rank *rank =
+		patterns_find_rank(walk->patterns, walk->traces->file[number].head.rank);
+	struct pfw_pattern_totals totals;
 	int error = rank ? 0 : -ENOMEM;
 
-	if (!error && file->ranks)
-		error = -ENOENT; /* an index covers its whole file */
-	if (!error)
-		error = pfw_index_of(&index, file, why, sizeof(why));
+	if (!error && !row->bytes)
+		error = read_row(walk, ahead, number);
 	if (error)
 		return error;
 	walk->rank = (size_t)(rank - walk->patterns->rank);
-	error = walk->again ? 0 : survey_keep_problems(&walk->patterns->survey, file->path, index);
-	error = error ? error : pfw_patterns_walk_index(index, &totals, take, walk);
-	pfw_index_close(index);
+	error = pfw_patterns_walk_row(row, &totals, take, walk);
+	if (!walk->again)
+		walk->rows_bytes += row->bytes;
+	if (walk->rows_bytes > ROWS_BYTES)
+		drop_row(row);
 	if (!error)
 		add_totals(walk, rank, &totals);
 	return error;
 }
 
+/* Whether the row of a file has to be read. */
+static bool wants(void *user, size_t file)
+{
+	const struct walk *walk = user;
+
+	return pfw_select_file(&walk->patterns->select, file) && !walk->rows[file].bytes;
+}
+
 /* Files come in order of rank, so that those of a rank follow each other. */
 static int walk_all(struct walk *walk)
 {
-	int error = 0;
+	struct pfw_indexes_ahead *ahead;
+	int error = pfw_indexes_ahead_open(&ahead, walk->traces,
+					   survey_jobs(&walk->patterns->survey), walk, wants);
 
+	if (error)
+		return error;
 	for (size_t i = 0; i < walk->traces->count && !error; i++) {
 		if (pfw_select_file(&walk->patterns->select, i))
-			error = walk_file(walk, &walk->traces->file[i]);
+			error = walk_file(walk, ahead, i);
 	}
+	pfw_indexes_ahead_close(ahead);
 	return error;
 }
 
@@ -303,8 +344,9 @@ static int make_room(struct walk *walk)
 	walk->moved.kept = calloc(walk->moved.limit + 1, sizeof(struct kept));
 	walk->mapped.kept = calloc(walk->mapped.limit + 1, sizeof(struct kept));
 	walk->patterns->few.rank = calloc(walk->traces->count + 1, sizeof(struct patterns_row));
+	walk->rows = calloc(walk->traces->count + 1, sizeof(*walk->rows));
 	return pfw_hash_slots_init(&walk->slots) || !walk->moved.kept || !walk->mapped.kept ||
-			       !walk->patterns->few.rank
+			       !walk->patterns->few.rank || !walk->rows
 		       ? -ENOMEM
 		       : 0;
 }
@@ -317,6 +359,9 @@ static void free_walk(struct walk *walk)
 		drop_last(&walk->mapped);
 	free(walk->moved.kept);
 	free(walk->mapped.kept);
+	for (size_t i = 0; walk->rows && i < walk->traces->count; i++)
+		drop_row(&walk->rows[i]);
+	free(walk->rows);
 	free(walk->sum);
 	pfw_hash_slots_release(&walk->slots);
 }

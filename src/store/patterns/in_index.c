@@ -432,6 +432,36 @@ int pfw_patterns_walk_index(struct pfw_index *index, struct pfw_pattern_totals *
 	return error;
 }
 
+static int copy_row(void *user, const uint8_t *data, size_t bytes, bool last)
+{
+	struct pfw_pattern_row *row = user;
+
+	(void)last;
+	if (row->data)
+		return -EBADMSG; /* the kind has one row */
+	row->data = malloc(bytes + 1);
+	if (!row->data)
+		return -ENOMEM;
+	memcpy(row->data, data, bytes);
+	row->bytes = bytes;
+	return 0;
+}
+
+int pfw_patterns_copy_row(struct pfw_index *index, struct pfw_pattern_row *row)
+{
+	return pfw_index_parts(index, &pfw_patterns_kind, row, copy_row);
+}
+
+int pfw_patterns_walk_row(const struct pfw_pattern_row *row, struct pfw_pattern_totals *totals,
+			  pfw_pattern_take *take, void *user)
+{
+	struct reading reading = { .take = take, .user = user };
+	int error = read_row(&reading, row->data, row->bytes, true);
+
+	*totals = reading.totals;
+	return error;
+}
+
 bool pfw_patterns_indexable(const struct pfw_patterns *patterns)
 {
 	struct pfw_patterns usual;

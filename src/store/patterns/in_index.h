@@ -38,6 +38,15 @@ struct pfw_pattern_totals {
 int pfw_patterns_walk_index(struct pfw_index *index, struct pfw_pattern_totals *totals,
 			    pfw_pattern_take *take, void *user);
 
+/* The same in two steps: a copy of the row, whose data are to be freed, can be walked again. */
+struct pfw_pattern_row {
+	uint8_t *data;
+	size_t bytes;
+};
+int pfw_patterns_copy_row(struct pfw_index *index, struct pfw_pattern_row *row);
+int pfw_patterns_walk_row(const struct pfw_pattern_row *row, struct pfw_pattern_totals *totals,
+			  pfw_pattern_take *take, void *user);
+
 /* Whether `alignment` and `small` are those of indexes.  Thread: any. */
 bool pfw_patterns_indexable(const struct pfw_patterns *patterns);
 
