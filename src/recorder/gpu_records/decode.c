@@ -129,43 +129,33 @@ static void put_rate(struct pfw_build *build, uint64_t bytes, uint64_t start, ui
 			      (double)(bytes * 1000 / (end - start)) / 1000);
 }
 
-static const struct pfw_record *decode_memcpy(const struct pfw_cupti_memcpy *memcpy_,
-					      unsigned *slots)
-{
-	unsigned copy = memcpy_->copy_kind < COPY_KINDS ? memcpy_->copy_kind : 0;
-	unsigned from = memory_kind(memcpy_->src_kind), to = memory_kind(memcpy_->dst_kind);
-	struct pfw_build build = pfw_build_begin(PFW_KIND_MEMCPY, copy_name(copy, from, to));
-	struct pfw_cupti_launch launch =
-		pfw_build_place(&build, &memcpy_->at, memcpy_->correlation);
+/* What the records of both kinds of copies begin with. */
+_Static_assert(offsetof(struct pfw_cupti_memcpy, correlation) ==
+		       offsetof(struct pfw_cupti_memcpy_p2p, src_device),
+	       "the same members before it");
 
-	note_context(&memcpy_->at);
-	pfw_build_put(&build, PFW_PP_BIT_graph, memcpy_->graph);
-	pfw_build_put(&build, PFW_PP_BIT_graph_node, memcpy_->graph_node);
-	pfw_build_put(&build, PFW_PP_BIT_bytes, memcpy_->bytes);
-	pfw_build_text(&build, PFW_PP_BIT_copy_kind, copy_kinds[copy]);
-	pfw_build_text(&build, PFW_PP_BIT_src_kind, memory_kinds[from]);
-	pfw_build_text(&build, PFW_PP_BIT_dst_kind, memory_kinds[to]);
-	put_rate(&build, memcpy_->bytes, memcpy_->start, memcpy_->end);
-	pfw_build_times(memcpy_->start, memcpy_->end, &launch);
-	return pfw_build_finish(&build, slots);
-}
-
-static const struct pfw_record *decode_memcpy_p2p(const struct pfw_cupti_memcpy_p2p *copy,
-						  unsigned *slots)
+static const struct pfw_record *decode_copy(const struct pfw_cupti_memcpy *copy,
+					    const struct pfw_cupti_memcpy_p2p *peers,
+					    unsigned *slots)
 {
-	unsigned from = memory_kind(copy->src_kind), to = memory_kind(copy->dst_kind);
 	unsigned kind = copy->copy_kind < COPY_KINDS ? copy->copy_kind : 0;
+	unsigned from = memory_kind(copy->src_kind), to = memory_kind(copy->dst_kind);
 	struct pfw_build build = pfw_build_begin(PFW_KIND_MEMCPY, copy_name(kind, from, to));
-	struct pfw_cupti_launch launch = pfw_build_place(&build, &copy->at, copy->correlation);
+	struct pfw_cupti_launch launch =
+		pfw_build_place(&build, &copy->at, peers ? peers->correlation : copy->correlation);
 
-	pfw_build_put(&build, PFW_PP_BIT_graph, copy->graph);
-	pfw_build_put(&build, PFW_PP_BIT_graph_node, copy->graph_node);
+	if (!peers)
+		note_context(&copy->at);
+	pfw_build_put(&build, PFW_PP_BIT_graph, peers ? peers->graph : copy->graph);
+	pfw_build_put(&build, PFW_PP_BIT_graph_node, peers ? peers->graph_node : copy->graph_node);
 	pfw_build_put(&build, PFW_PP_BIT_bytes, copy->bytes);
 	pfw_build_text(&build, PFW_PP_BIT_copy_kind, copy_kinds[kind]);
 	pfw_build_text(&build, PFW_PP_BIT_src_kind, memory_kinds[from]);
 	pfw_build_text(&build, PFW_PP_BIT_dst_kind, memory_kinds[to]);
-	pfw_build_put(&build, PFW_PP_BIT_src_device, copy->src_device);
-	pfw_build_put(&build, PFW_PP_BIT_dst_device, copy->dst_device);
+	if (peers) {
+		pfw_build_put(&build, PFW_PP_BIT_src_device, peers->src_device);
+		pfw_build_put(&build, PFW_PP_BIT_dst_device, peers->dst_device);
+	}
 	put_rate(&build, copy->bytes, copy->start, copy->end);
 	pfw_build_times(copy->start, copy->end, &launch);
 	return pfw_build_finish(&build, slots);
@@ -382,9 +372,9 @@ const struct pfw_record *pfw_cupti_decode(const void *record, unsigned *slots)
 	case PFW_CUPTI_KIND_DRIVER:
 		return decode_api(record, slots);
 	case PFW_CUPTI_KIND_MEMCPY:
-		return decode_memcpy(record, slots);
+		return decode_copy(record, NULL, slots);
 	case PFW_CUPTI_KIND_MEMCPY_P2P:
-		return decode_memcpy_p2p(record, slots);
+		return decode_copy(record, record, slots);
 	case PFW_CUPTI_KIND_MEMSET:
 		return decode_memset(record, slots);
 	case PFW_CUPTI_KIND_SYNC:

@@ -212,50 +212,30 @@ static int take_templates(struct pfw_spool_image *image, const struct pfw_chunk 
 	return 0;
 }
 
-static int take_steps(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
+/* Take a chunk that a spool has once: what `into`, its pointer, points to is the copy. */
+static int take_once(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at,
+		     void **into, size_t bytes)
 {
-	void *steps;
+	void *copy;
 	int error;
 
-	if (image->steps || chunk->bytes < sizeof(*image->steps)) {
+	if (*into || chunk->bytes < bytes) {
 		image->damaged++;
 		return 0;
 	}
-	error = read_copy(image, sizeof(*image->steps), at, &steps);
+	error = read_copy(image, bytes, at, &copy);
 	if (!error)
-		image->steps = steps;
-	return error;
-}
-
-static int take_stacks(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
-{
-	void *stacks;
-	int error;
-
-	if (image->stacks || chunk->bytes < sizeof(*image->stacks)) {
-		image->damaged++;
-		return 0;
-	}
-	error = read_copy(image, sizeof(*image->stacks), at, &stacks);
-	if (!error)
-		image->stacks = stacks;
+		*into = copy;
 	return error;
 }
 
 static int take_strings(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
 {
-	void *segment;
-	int error;
-
-	if (chunk->index >= PFW_STRING_SEGMENTS || chunk->bytes != PFW_STRING_SEGMENT_BYTES ||
-	    image->strings.segment[chunk->index]) {
-		image->damaged++;
-		return 0;
-	}
-	error = read_copy(image, PFW_STRING_SEGMENT_BYTES, at, &segment);
-	if (!error)
-		image->strings.segment[chunk->index] = segment;
-	return error;
+	if (chunk->index < PFW_STRING_SEGMENTS && chunk->bytes == PFW_STRING_SEGMENT_BYTES)
+		return take_once(image, chunk, at, (void **)&image->strings.segment[chunk->index],
+				 PFW_STRING_SEGMENT_BYTES);
+	image->damaged++;
+	return 0;
 }
 
 int pfw_spool_image_add(struct pfw_spool_image *image, const struct pfw_spool_stretch *stretch)
@@ -344,9 +324,9 @@ int pfw_spool_image_take(struct pfw_spool_image *image, const struct pfw_chunk *
 	case PFW_CHUNK_SUMS:
 		return take_sums(image, chunk, at);
 	case PFW_CHUNK_STEPS:
-		return take_steps(image, chunk, at);
+		return take_once(image, chunk, at, (void **)&image->steps, sizeof(*image->steps));
 	case PFW_CHUNK_STACKS:
-		return take_stacks(image, chunk, at);
+		return take_once(image, chunk, at, (void **)&image->stacks, sizeof(*image->stacks));
 	default:
 		image->damaged++;
 		return 0;
