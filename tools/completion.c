@@ -13,8 +13,8 @@ enum kind {
 	OTHER,
 };
 
-/* What an option takes, where neither its argument's name nor values() of its command says it; command NULL:
- * of all of them. */
+/* What an option takes, where neither its argument's name nor values() of its command says it;
+ * command NULL: of all of them. */
 static const struct {
 	const char *command, *option, *values;
 } known[] = {
@@ -47,7 +47,8 @@ static const char *values_of(const struct cli_command *command, const struct cli
 
 static enum kind kind_of(const char *argument, const char *values)
 {
-	/* OLD: a run; DIRS: with colons, where shells begin a new word; S: a schedule, or a file of one. */
+	/* OLD: a run; DIRS: with colons, where shells begin a new word; S: a schedule, or a file of
+	 * one. */
 	static const char *const files[] = { "FILE", "BASE", "DIR", "DIRS", "DIR|FILE", "OLD", "S" };
 
 	if (!argument)

@@ -61,7 +61,8 @@ static bool have_indexes(const struct pfw_traces *traces)
 	return all;
 }
 
-/* Whether the traces, in order of rank, are compacted files, one of each rank, with their indexes. */
+/* Whether the traces, in order of rank, are compacted files, one of each rank, with their
+ * indexes. */
 static bool are_ready(const struct pfw_traces *traces)
 {
 	const struct pfw_trace_file *last = NULL;

@@ -1,7 +1,7 @@
 /* read/arrow.c - hands columns over by Arrow's C data interface; see arrow.h.
  *
- * A consumer may move children and dictionaries out of their parent and release them later, in any thread:
- * each owns its own memory.
+ * A consumer may move children and dictionaries out of their parent and release them later, in any
+ * thread: each owns its own memory.
  */
 #include "read/arrow.h"
 
@@ -279,9 +279,9 @@ static bool hold_flags(struct holder *holder, const struct pfw_read_cells *cells
 	return holder->buffer[1];
 }
 
-/* The validity bits share the memory of the values.  They are copied into memory of their own if the
- * array does not keep that memory: of threes, which the child has, and of flags.  There are few such
- * columns. */
+/* The validity bits share the memory of the values.  They are copied into memory of their own if
+ * the array does not keep that memory: of threes, which the child has, and of flags.  There are few
+ * such columns. */
 static bool hold_valid(struct ArrowArray *array, struct holder *holder,
 		       const struct pfw_read_cells *cells, struct pfw_read_zeros *zeros, bool apart)
 {

@@ -9,8 +9,8 @@
 
 /* One column.  It gets memory with its first value: most columns have no value in most traces. */
 struct pfw_read_cells {
-	/* int64_t, double, three int32_t, a byte of a flag, int32_t of a dictionary, or where a row's args_json ends; NULL:
-	 * no value yet */
+	/* int64_t, double, three int32_t, a byte of a flag, int32_t of a dictionary, or where a
+	 * row's args_json ends; NULL: no value yet */
 	void *value;
 	uint8_t *valid; /* a bit each row; in the same memory */
 	uint8_t size;	/* of a value */
@@ -35,15 +35,17 @@ struct pfw_read_batch {
 /* What a thread needs to fill one batch after another: the dictionaries by text. */
 struct pfw_read_texts {
 	struct pfw_text_ids ids[PFW_READ_COLUMNS]; /* of the wanted column of this place */
-	/* A cache of the latest texts, by their last bytes: most texts are found here without a hash. */
+	/* A cache of the latest texts, by their last bytes: most texts are found here without a
+	 * hash. */
 	uint32_t recent[PFW_READ_COLUMNS][PFW_READ_RECENT];
-	/* The column of the arg that came after that of this column the last time; 0: after none. */
+	/* The column of the arg that came after that of this column the last time; 0: after
+	 * none. */
 	uint8_t after[PFW_READ_COLUMNS + 1];
 	char *scratch; /* store/read/scan.h */
 };
 
-/* An empty batch with room for `rows` rows at first; NULL: no memory.  Thread: any, as all here, one at a
- * time for one batch. */
+/* An empty batch with room for `rows` rows at first; NULL: no memory.  Thread: any, as all here,
+ * one at a time for one batch. */
 struct pfw_read_batch *pfw_read_batch_new(const struct pfw_read_columns *columns, size_t room);
 void pfw_read_batch_free(struct pfw_read_batch *batch);
 
@@ -53,8 +55,8 @@ void pfw_read_batch_row(struct pfw_read_batch *batch);
 /* Get memory for a column with values of that size; false: batch->error. */
 bool pfw_read_cells_begin(struct pfw_read_batch *batch, struct pfw_read_cells *cells, uint8_t size);
 
-/* The last row's cell in a column with values of that size, which is then not null and has to be set.
- * NULL: batch->error. */
+/* The last row's cell in a column with values of that size, which is then not null and has to be
+ * set.  NULL: batch->error. */
 static inline void *pfw_read_batch_cell(struct pfw_read_batch *batch, unsigned place, uint8_t size)
 {
 	struct pfw_read_cells *cells = &batch->cells[place];
@@ -112,10 +114,9 @@ void pfw_read_batch_rest(struct pfw_read_batch *batch, unsigned place, const cha
 /* Make the cell null again. */
 void pfw_read_batch_unset(struct pfw_read_batch *batch, unsigned place);
 
-/*
- * Append the rows of `from`, which has ended, to a batch that has not, with the same columns; `texts` are the
- * latter's.  `number` is memory for the numbers of texts, kept from call to call.  False: batch->error.
- */
+/* Append the rows of `from`, which has ended, to a batch that has not, with the same columns;
+ * `texts` are the latter's.  `number` is memory for the numbers of texts, kept from call to call.
+ * False: batch->error. */
 struct pfw_read_numbers {
 	int32_t *number;
 	size_t room;

@@ -1,9 +1,9 @@
 /* read/columns.h - the columns of a trace as Arrow data, and those that a reader has asked for.
  *
- * Room read: libpfwread.so.1, traces as Arrow record batches (include/pfw/read.h).  It may use the store
- * and src/common, and nothing of the recorder.  Start here and with columns.def; read.c is what a program
- * calls, stream.c opens traces and gives batches, rows.c makes rows of lines, batch.c holds them, arrow.c
- * hands them over.
+ * Room read: libpfwread.so.1, traces as Arrow record batches (include/pfw/read.h).  It may use the
+ * store and src/common, and nothing of the recorder.  Start here and with columns.def; read.c is
+ * what a program calls, stream.c opens traces and gives batches, rows.c makes rows of lines,
+ * batch.c holds them, arrow.c hands them over.
  */
 #pragma once
 
@@ -62,13 +62,13 @@ struct pfw_read_columns {
 	uint8_t count;
 	uint8_t args;			/* how many of them are of args */
 	int8_t place[PFW_READ_COLUMNS]; /* of each in column[]; -1: not wanted */
-	/* An open-addressed hash table from the key of an arg to its column plus 1.  It has all args with
-	 * a column, also unwanted ones: these are never in args_json. */
+	/* An open-addressed hash table from the key of an arg to its column plus 1.  It has all
+	 * args with a column, also unwanted ones: these are never in args_json. */
 	uint8_t cell[PFW_READ_CELLS];
 };
 
-/* Set from a list such as "ts,dur,args.fname"; NULL: all.  0, or -EINVAL with a message in why.  Thread:
- * any, as all here. */
+/* Set from a list such as "ts,dur,args.fname"; NULL: all.  0, or -EINVAL with a message in why.
+ * Thread: any, as all here. */
 int pfw_read_columns_parse(struct pfw_read_columns *columns, const char *list, char *why,
 			   size_t size);
 

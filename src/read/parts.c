@@ -1,7 +1,7 @@
 /* read/parts.c - parts of traces; see parts.h.
  *
- * A part is named by numbers of blocks, which hold for the same blocks only: the name has a hash of their
- * places, too, so that a trace that has grown is refused and not read twice or in part.
+ * A part is named by numbers of blocks, which hold for the same blocks only: the name has a hash of
+ * their places, too, so that a trace that has grown is refused and not read twice or in part.
  */
 #include "read/parts.h"
 
@@ -118,7 +118,8 @@ static bool is_wanted(const struct dividing *dividing, const struct pfw_trace_fi
 	return false;
 }
 
-/* The greatest ts of a block, if its member has a mark; else its greatest end, which is not less. */
+/* The greatest ts of a block, if its member has a mark; else its greatest end, which is not
+ * less. */
 static int64_t last_ns(const struct pfw_trace_file *file, int fd, const struct pfw_block *block)
 {
 	struct pfw_sorted_mark mark;

@@ -32,8 +32,8 @@ bool pfw_read_places_in(const struct pfw_read_places *places, const struct pfw_t
 /* Whether the last block is: lines that are in no block are read with it. */
 bool pfw_read_places_last(const struct pfw_read_places *places, const struct pfw_read_range *range);
 
-/* Give each part with a block that may have a selected line, or else one part.  `timed`: the times of
- * blocks are those of all selected lines. */
+/* Give each part with a block that may have a selected line, or else one part.  `timed`: the times
+ * of blocks are those of all selected lines. */
 void pfw_read_places_divide(const struct pfw_read_places *places, const struct pfw_traces *traces,
 			    const struct pfw_select *select, bool timed, uint64_t most,
 			    pfw_read_each *each, void *user);

@@ -1,9 +1,9 @@
 /* read/stream.c - one stream of record batches: a pass over the traces in pieces; see pfw/read.h.
  *
- * get_next() gives the next batch of a queue.  If that is empty, it lets the pass go on until the queue is
- * full again.  Its threads make rows of each block; batches of a few blocks are joined, in order, since
- * each column of each batch costs its reader some 0.1 ms.  After the files come the lines that are
- * still in rings of traced processes.
+ * get_next() gives the next batch of a queue.  If that is empty, it lets the pass go on until the
+ * queue is full again.  Its threads make rows of each block; batches of a few blocks are joined, in
+ * order, since each column of each batch costs its reader some 0.1 ms.  After the files come the
+ * lines that are still in rings of traced processes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,13 +18,13 @@
 #include "store/recover/live_lines.h"
 #include "store/recover/unwritten.h"
 
-/* The size of a full queue: large enough that threads are not started and joined for each small batch.  A batch of
- * all columns is larger, and starting threads takes a thousandth of its time. */
+/* The size of a full queue: large enough that threads are not started and joined for each small
+ * batch.  A batch of all columns is larger, and starting threads takes a thousandth of its time. */
 #define QUEUE_BATCHES 16u /* for each thread */
 #define QUEUE_BYTES (8u << 20)
 
-/* A batch ends before it has more rows, more values, or rows of more text; one block is never divided.  A program and
- * the queue hold some five of them. */
+/* A batch ends before it has more rows, more values, or rows of more text; one block is never
+ * divided.  A program and the queue hold some five of them. */
 #define BATCH_ROWS 65536u
 #define BATCH_VALUES (3u << 20)
 #define BATCH_BYTES (32u << 20)

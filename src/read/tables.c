@@ -1,7 +1,7 @@
 /* read/tables.c - the tables of commands as streams of one batch: pfw_read_table(); see pfw/read.h.
  *
- * A table is what the command computes, so the command computes it: it runs in the calling thread, with a
- * host (tools/ui/host.h) that takes its rows and its messages.
+ * A table is what the command computes, so the command computes it: it runs in the calling thread,
+ * with a host (tools/ui/host.h) that takes its rows and its messages.
  */
 #include <errno.h>
 #include <stdlib.h>

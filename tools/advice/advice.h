@@ -1,11 +1,12 @@
-/* tools/advice/advice.h - what of a run is worth a look: rules over the figures that other commands answer.
+/* tools/advice/advice.h - what of a run is worth a look: rules over the figures that other commands
+ * answer.
  *
- * Room tools/advice: `pfw advise`, and the findings of `pfw report`.  It may use tools/ui, tools/share and the
- * store, and knows commands by their entries in cli.h.  Start with rules.c, which has the rules; figures.c takes
- * figures from rows, ask.c runs the commands, advise.c prints.
+ * Room tools/advice: `pfw advise`, and the findings of `pfw report`.  It may use tools/ui,
+ * tools/share and the store, and knows commands by their entries in cli.h.  Start with rules.c,
+ * which has the rules; figures.c takes figures from rows, ask.c runs the commands, advise.c prints.
  *
- * Each rule compares one figure with a share of the time of all ranks and says what would be gained at
- * most.  A figure that was not recorded raises no rule.
+ * Each rule compares one figure with a share of the time of all ranks and says what would be gained
+ * at most.  A figure that was not recorded raises no rule.
  */
 #pragma once
 
@@ -31,7 +32,8 @@ size_t advice_find(struct advice *advice, struct finding found[ADVICE_RULES]);
 
 /* ---- asking ---- */
 
-/* What each command is given after its own words: options, then operands, each an allocation of its own. */
+/* What each command is given after its own words: options, then operands, each an allocation of its
+ * own. */
 
 /* Let the commands have an option with an argument, too; those of the survey.  0 or -ENOMEM. */
 int advice_pass_option(struct host_words *words, const struct cli_args *args);
@@ -50,7 +52,7 @@ struct advice_asking {
 	void (*say)(void *user, const char *text); /* a message of a command */
 };
 
-/* Run the commands that have the figures; of `pfw report` only those that its sheets do not have: what they
- * answered decides which.  The worst exit status; above CLI_PROBLEMS after a message. */
+/* Run the commands that have the figures; of `pfw report` only those that its sheets do not have:
+ * what they answered decides which.  The worst exit status; above CLI_PROBLEMS after a message. */
 int advice_ask(const struct advice_asking *asking);
 int advice_ask_more(const struct advice_asking *asking);

@@ -19,8 +19,8 @@ static const char *const keys[COLUMNS] = {
 /* The figures come first among the columns, in the same order. */
 _Static_assert((int)F_storage_read_bytes == (int)C_storage_read_bytes, "figures are columns");
 
-/* Find the columns of a grid, unless it is of the same section as the one before: a command may print each
- * row by itself. */
+/* Find the columns of a grid, unless it is of the same section as the one before: a command may
+ * print each row by itself. */
 static void find_columns(struct advice *advice, const struct grid *grid, const char *section)
 {
 	const char *name = section ? section : "";
@@ -294,8 +294,9 @@ static int take_memory(const struct row *row)
 	return 0;
 }
 
-/* The process that grows most, if it grows all the time: half of the growth is reached in the mean, and the last
- * quarter is never far below that mean.  Steps of a loaded machine do not take the same time. */
+/* The process that grows most, if it grows all the time: half of the growth is reached in the mean,
+ * and the last quarter is never far below that mean.  Steps of a loaded machine do not take the
+ * same time. */
 static int take_rss(const struct row *row)
 {
 	struct advice *advice = row->advice;

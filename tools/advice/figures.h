@@ -64,8 +64,8 @@ struct advice {
 	bool stacks;		 /* calls have them */
 	int64_t figure[FIGURES]; /* of all ranks, of all files */
 	int64_t in_steps[FIGURES];
-	/* Of these, what is in the first step, which warms up and may begin with the program, and in the
-	 * last one, which may end with the program. */
+	/* Of these, what is in the first step, which warms up and may begin with the program, and
+	 * in the last one, which may end with the program. */
 	struct advice_edge {
 		int64_t step, in[FIGURES];
 		size_t ranks; /* that have it; 0 = there is no step yet */
@@ -73,8 +73,8 @@ struct advice {
 	const struct grid_column *columns; /* of the last rows, and where they have what is wanted */
 	char section[16];
 	size_t place[COLUMNS];
-	/* Of each rank in the steps that all ranks have, without waiting; of each step of a rank; of the I/O
-	 * of each worker. */
+	/* Of each rank in the steps that all ranks have, without waiting; of each step of a rank;
+	 * of the I/O of each worker. */
 	struct advice_time {
 		int64_t rank, step, ns;
 	} * rank, *step, *worker;
@@ -85,7 +85,8 @@ struct advice {
 	} * line;
 	size_t lines, line_room;
 	size_t ranks, rank_room, steps, step_room, workers, worker_room;
-	/* Memory of a process in the second half of the time; its last quarter says whether that grew. */
+	/* Memory of a process in the second half of the time; its last quarter says whether that
+	 * grew. */
 	struct advice_growth {
 		int64_t rank, pid, least, mean, last;
 	} * half;

@@ -15,13 +15,15 @@ static int by_ns(const void *a, const void *b)
 	return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-/* Whether the step of an edge is the program's start or end as well: it takes over twice as long as the median. */
+/* Whether the step of an edge is the program's start or end as well: it takes over twice as long as
+ * the median. */
 static bool stands_out(const struct advice_edge *edge, int64_t median)
 {
 	return edge->ranks && edge->in[F_wall] / (int64_t)edge->ranks / 2 > median;
 }
 
-/* Where there are steps, what counts is what happens in them, not how long the program took to start or to end. */
+/* Where there are steps, what counts is what happens in them, not how long the program took to
+ * start or to end. */
 static void use_steps(struct advice *advice)
 {
 	bool first, last;
@@ -74,8 +76,9 @@ static int64_t gain(const struct search *search, int64_t ns)
 	return ns < most ? ns : most;
 }
 
-/* ", most of those with a stack in FILE(LINE): FUNCTION": the line of code that spent most time in such calls;
- * "": none has a stack.  `calls`: bits of enum advice_calls.  The text lasts until the next one. */
+/* ", most of those with a stack in FILE(LINE): FUNCTION": the line of code that spent most time in
+ * such calls; "": none has a stack.  `calls`: bits of enum advice_calls.  The text lasts until the
+ * next one. */
 static const char *in_line(struct search *search, unsigned calls)
 {
 	const struct advice_line *most = NULL;
@@ -254,7 +257,8 @@ static int by_rank(const void *a, const void *b)
 	return by_ns(a, b);
 }
 
-/* Whether a step is the first of these, which warms up, or the last, which may end with the program. */
+/* Whether a step is the first of these, which warms up, or the last, which may end with the
+ * program. */
 static bool is_edge(int64_t number, const struct advice_time *step, size_t count)
 {
 	bool first = true, last = true;
@@ -335,8 +339,8 @@ static void find_random(struct search *search)
 	    in_line(search, ADVICE_READS));
 }
 
-/* Reads and writes at odd places, which file systems and direct I/O round up; in a row they are in the page
- * cache already. */
+/* Reads and writes at odd places, which file systems and direct I/O round up; in a row they are in
+ * the page cache already. */
 static void find_unaligned(struct search *search)
 {
 	int64_t calls = figure(search, F_reads) + figure(search, F_writes);

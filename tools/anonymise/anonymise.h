@@ -1,8 +1,8 @@
 /* tools/anonymise/anonymise.h - the parts of `pfw anonymise`.
  *
  * Room tools/anonymise: copies of traces in which names are replaced.  It may use tools/copies,
- * tools/ui, tools/share and the store.  Start with line.c, which says what is replaced; names.c makes
- * the pseudonyms.
+ * tools/ui, tools/share and the store.  Start with line.c, which says what is replaced; names.c
+ * makes the pseudonyms.
  */
 #pragma once
 
@@ -25,7 +25,8 @@ struct anonymise_rules {
 
 /* ---- names.c ---- */
 
-/* SipHash-2-4: without the key nobody can compute it for a guessed name.  Thread: any, as all here. */
+/* SipHash-2-4: without the key nobody can compute it for a guessed name.  Thread: any, as all
+ * here. */
 uint64_t anonymise_hash(const uint64_t key[2], const char *text, size_t bytes);
 
 /* Append the pseudonym of a text, or of a path with its directories.  0 or -ENOMEM. */

@@ -2,7 +2,8 @@
  *
  * Room tools/compact: merges the traces of a run.  It may use tools/ui, tools/share and the store
  * (merge, pack, commit, manifest).  Start with compact.c; then groups.c (which files become which),
- * recover.c (spools of killed processes), originals.c (which are removed), write.c (one result), manifest.c.
+ * recover.c (spools of killed processes), originals.c (which are removed), write.c (one result),
+ * manifest.c.
  */
 #pragma once
 

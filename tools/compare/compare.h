@@ -1,8 +1,9 @@
 /* tools/compare/compare.h - the two sides of a comparison, their runs and rows.
  *
  * Room tools/compare: `pfw compare` shows what changed between runs.  It may use tools/table (rows
- * and fields), tools/share, tools/ui and the store.  Start with compare.c; collect.c reads lines and
- * index.c indexes, judge.c and two.c test for significance (docs/analysis.rst has the method), print.c prints.
+ * and fields), tools/share, tools/ui and the store.  Start with compare.c; collect.c reads lines
+ * and index.c indexes, judge.c and two.c test for significance (docs/analysis.rst has the method),
+ * print.c prints.
  */
 #pragma once
 
@@ -68,8 +69,8 @@ struct compare {
 	bool has_together;
 };
 
-/* What no index knows of these options, for a message; NULL: indexes may be able to answer.  Thread: main,
- * as all here. */
+/* What no index knows of these options, for a message; NULL: indexes may be able to answer.
+ * Thread: main, as all here. */
 const char *compare_needs_lines(const struct compare *compare);
 
 /* Fill the rows from indexes.  1; 0: they cannot answer, so the traces have to be read; -ENOMEM. */

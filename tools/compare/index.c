@@ -65,8 +65,8 @@ static int add_row(void *user, const struct pfw_compare_found *found)
 						 pfw_compare_most(compare->rows));
 }
 
-/* Whether the samples of an index are large enough: those of many names are small, also if few of these
- * are wanted. */
+/* Whether the samples of an index are large enough: those of many names are small, also if few of
+ * these are wanted. */
 static bool are_samples_enough(const struct answer *answer, const struct pfw_compare_reader *reader)
 {
 	const struct table_options *table = &answer->compare->table;

@@ -1,10 +1,11 @@
 /* tools/copies/copies.h - copies of traces in which lines have other texts.
  *
- * Room tools/copies: what `pfw anonymise` and `pfw symbolize` do alike.  It may use tools/share, tools/ui
- * and the store.  Start here; copies.c makes the files, block.c the text or the gzip members of a block.
+ * Room tools/copies: what `pfw anonymise` and `pfw symbolize` do alike.  It may use tools/share,
+ * tools/ui and the store.  Start here; copies.c makes the files, block.c the text or the gzip
+ * members of a block.
  *
- * A copy has the form of its trace: text, members as the recorder makes them, or the marked members of a
- * compacted trace with their headers.  Copies appear together when all are complete.
+ * A copy has the form of its trace: text, members as the recorder makes them, or the marked members
+ * of a compacted trace with their headers.  Copies appear together when all are complete.
  */
 #pragma once
 
@@ -42,11 +43,12 @@ struct copies {
 	int fd;
 };
 
-/* Whether the path is free: CLI_OK, or CLI_USAGE after a message.  Thread: main, as copies_write(). */
+/* Whether the path is free: CLI_OK, or CLI_USAGE after a message.  Thread: main, as
+ * copies_write(). */
 int copies_check(const struct copies *copies);
 
-/* Copy all traces, and the lines that are still in rings.  The exit status: the copies are there if it is
- * at most CLI_PROBLEMS, else there is nothing. */
+/* Copy all traces, and the lines that are still in rings.  The exit status: the copies are there if
+ * it is at most CLI_PROBLEMS, else there is nothing. */
 int copies_write(struct copies *copies, struct survey_input *input);
 
 /*

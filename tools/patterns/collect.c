@@ -19,7 +19,8 @@ struct collect {
 	bool *indexed; /* files that their index has answered */
 };
 
-/* The call that a line `summed` adds up, or that a line `mapping` stands for at the process's end. */
+/* The call that a line `summed` adds up, or that a line `mapping` stands for at the process's
+ * end. */
 static bool call_of(const struct pfw_entry *entry, struct pfw_slice *name)
 {
 	struct pfw_value value;
@@ -101,7 +102,8 @@ static int done(void *user, struct pfw_pass_block *block)
 	return error;
 }
 
-/* All blocks of a wanted rank before --until, since earlier ones give the offsets of descriptors. */
+/* All blocks of a wanted rank before --until, since earlier ones give the offsets of
+ * descriptors. */
 static bool want(void *user, size_t file, const struct pfw_block *block)
 {
 	const struct collect *collect = user;
@@ -123,7 +125,8 @@ static const char *needs_lines(const struct patterns *patterns)
 							: "--alignment or --small";
 }
 
-/* 1; 0 if the lines must be read; -ENOMEM.  Only a rank with lines is known, as where they are read. */
+/* 1; 0 if the lines must be read; -ENOMEM.  Only a rank with lines is known, as where they are
+ * read. */
 static int ask_index(struct collect *collect, size_t file)
 {
 	const struct pfw_trace_file *trace = &collect->traces->file[file];

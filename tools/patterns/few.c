@@ -21,7 +21,8 @@
 /* Opening the indexes of thousands of small traces again would take longer than all else. */
 #define ROWS_BYTES (48u << 20)
 
-/* The sums of a name.  Two names of one hash would be one file: of a million, at odds of 1 in 10^7. */
+/* The sums of a name.  Two names of one hash would be one file: of a million, at odds of 1 in
+ * 10^7. */
 struct sum {
 	uint64_t hash;
 	uint64_t moved, mapped;

@@ -45,7 +45,8 @@ struct patterns {
 
 #define PATTERNS_MAPPED_SHOWN 3u
 
-/* Add the figures of a file, or of a rank's share of it.  Different ranks have different processes. */
+/* Add the figures of a file, or of a rank's share of it.  Different ranks have different
+ * processes. */
 void patterns_add(struct patterns_row *row, const struct pfw_pattern *pattern);
 /* The rank in `patterns`, which is added if it is new; NULL: no memory. */
 struct patterns_rank *patterns_find_rank(struct patterns *patterns, int64_t rank);
@@ -57,8 +58,8 @@ struct patterns_rank *patterns_find_rank(struct patterns *patterns, int64_t rank
 int patterns_find_few(struct patterns *patterns, const struct pfw_traces *traces);
 void patterns_free_few(struct patterns_few *few);
 
-/* Read the traces.  0 or -errno; -ENOENT after a message: a partial has not what is asked for.  Thread:
- * main, as below. */
+/* Read the traces.  0 or -errno; -ENOENT after a message: a partial has not what is asked for.
+ * Thread: main, as below. */
 int patterns_collect(struct patterns *patterns, struct survey_input *input);
 
 /* 0 or -ENOMEM. */

@@ -59,8 +59,8 @@ static bool is_counted(const struct patterns *patterns, size_t number)
 	return pfw_pattern_counted(row) && (!fname->count || pfw_select_globs_match(fname, name));
 }
 
-/* Merge the files of all ranks by name, each into its first row: a copy of all rows would double the memory.
- * Return their number, or -ENOMEM. */
+/* Merge the files of all ranks by name, each into its first row: a copy of all rows would double
+ * the memory.  Return their number, or -ENOMEM. */
 static ssize_t join_files(struct patterns *patterns, struct joined *file)
 {
 	struct pfw_patterns *found = &patterns->found;
@@ -341,7 +341,8 @@ static const char *touched_of(const struct pfw_pattern *sum, char text[static 48
 	return text;
 }
 
-/* "16.1 MiB of 2 files mapped, 2.0 MiB touched, not counted: /a (16.0 MiB, 2.0 MiB touched), /b (100.0 KiB)". */
+/* "16.1 MiB of 2 files mapped, 2.0 MiB touched, not counted: /a (16.0 MiB, 2.0 MiB touched), /b
+ * (100.0 KiB)". */
 static void print_mapped(const struct patterns_few *few, const struct pfw_pattern *all)
 {
 	char touched[48];

@@ -83,7 +83,8 @@ static int prepend(const char *variable, const char *entry)
 	return 0;
 }
 
-/* The object that also has the names of locks and sleeps, which would cost others a jump for each lock. */
+/* The object that also has the names of locks and sleeps, which would cost others a jump for each
+ * lock. */
 static int take_sync(char path[PATH_MAX])
 {
 	size_t used = (size_t)(run_base_name(path) - path);

@@ -16,8 +16,9 @@ struct adopt_dirs {
 	char named[PATH_MAX];  /* that of the spool which its first line names, or "" */
 };
 
-/* $PFW_SPOOL_DIR, /dev/shm, $TMPDIR, /tmp, the directory of `trace` (NULL: none) and that of the spool
- * which it names, without duplicates: the variables may have been set for the traced program alone. */
+/* $PFW_SPOOL_DIR, /dev/shm, $TMPDIR, /tmp, the directory of `trace` (NULL: none) and that of the
+ * spool which it names, without duplicates: the variables may have been set for the traced program
+ * alone. */
 void adopt_dirs_find(struct adopt_dirs *dirs, const char *trace);
 
 /* Add all spools in these directories.  0 or -ENOMEM. */

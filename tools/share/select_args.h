@@ -40,8 +40,8 @@ static inline bool select_args_is(int option)
 /* Take such an option.  0, or -1 after an error message. */
 int select_args_take(struct pfw_select *select, const struct cli_args *args, int option);
 
-/* The first condition that no index knows the answer to, for a message: all but those on cat, name and
- * rank; NULL: there is none. */
+/* The first condition that no index knows the answer to, for a message: all but those on cat, name
+ * and rank; NULL: there is none. */
 const char *select_args_need_lines(const struct pfw_select *select);
 
 /* The first condition of all but those on rank; of all, alike. */

@@ -15,11 +15,9 @@ struct survey_input;
 struct survey {
 	const struct cli_command *command;
 	unsigned jobs_most;
-	/*
-	 * Callbacks of survey_main() with `user`, the struct of the command's options: take() as for
-	 * cli_take_options(); begin() (or NULL) before the operands are opened returns -1 to go on
-	 * or the exit status; body() as for survey_run().
-	 */
+	/* Callbacks of survey_main() with `user`, the struct of the command's options: take() as
+	 * for cli_take_options(); begin() (or NULL) before the operands are opened returns -1 to go
+	 * on or the exit status; body() as for survey_run(). */
 	void *user;
 	int (*take)(void *user, const struct cli_args *args, int option);
 	struct pfw_select *select; /* gets the options of select_args.h; NULL: take() does */
@@ -109,13 +107,13 @@ void survey_close(struct survey_input *input);
 /* Prints a problem with a trace as a whole; for pfw_traces_lay_out() and pfw_ranks_part(). */
 void survey_say(void *survey, const char *path, const char *why);
 
-/* Say which files have the same processes as others, a line for each run: FILE and N more `left_out`
- * (NULL: quiet); and by say() which share only some, a problem. */
+/* Say which files have the same processes as others, a line for each run: FILE and N more
+ * `left_out` (NULL: quiet); and by say() which share only some, a problem. */
 void survey_say_doubles(const struct cli_command *command, const struct pfw_traces *traces,
 			const char *left_out, pfw_traces_say *say, void *user);
 
-/* Whether some operand is a partial, of which `what` cannot be said, after that message: the lines must be
- * read. */
+/* Whether some operand is a partial, of which `what` cannot be said, after that message: the lines
+ * must be read. */
 bool survey_lacks(const struct survey *survey, const struct survey_input *input, const char *what);
 
 /* Whether a file to be written (NULL: standard output) is none of the traces, not even with
@@ -137,11 +135,9 @@ int survey_resolve(struct survey *survey, struct survey_input *input, struct pfw
 /* pfw_extent_find() for the same. */
 int survey_extent(struct survey *survey, struct survey_input *input, struct pfw_extent *extent);
 
-/*
- * Keep what an index says of the problems of its file, which is not read, until survey_tell_problems()
- * prints and counts them as survey_read() does, or survey_forget_problems(), since lines are read after all.
- * 0; -ENOENT: the index does not know them all; or -errno.
- */
+/* Keep what an index says of the problems of its file, which is not read, until
+ * survey_tell_problems() prints and counts them as survey_read() does, or survey_forget_problems(),
+ * since lines are read after all.  0; -ENOENT: the index does not know them all; or -errno. */
 struct pfw_index;
 int survey_keep_problems(struct survey *survey, const char *path, struct pfw_index *index);
 void survey_tell_problems(struct survey *survey);

@@ -1,4 +1,5 @@
-/* tools/symbolize/modules.c - finds the file of a module, and checks that it is the one that ran. */
+/* tools/symbolize/modules.c - finds the file of a module, and checks that it is the one that
+ * ran. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>

@@ -1,4 +1,5 @@
-/* tools/symbolize/symbolize.c - `pfw symbolize`: copies of traces whose stacks have functions and lines. */
+/* tools/symbolize/symbolize.c - `pfw symbolize`: copies of traces whose stacks have functions and
+ * lines. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,8 +20,8 @@
 #define ANSWERS_MOST (1u << 20) /* of a cache, then it is emptied */
 #define ANSWER_BYTES_MOST (64u << 20)
 
-/* What frames become, by group and text: in a thread the process and the frame, for all threads the module
- * and the offset. */
+/* What frames become, by group and text: in a thread the process and the frame, for all threads the
+ * module and the offset. */
 struct answers {
 	struct pfw_text_ids keys;
 	struct answer {
@@ -309,8 +310,8 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 	return true;
 }
 
-/* Lines `module` come before the stacks, but threads read blocks in any order.  Input that can be read only
- * once is read by one thread. */
+/* Lines `module` come before the stacks, but threads read blocks in any order.  Input that can be
+ * read only once is read by one thread. */
 static int read_modules(struct symbolize *symbolize, struct survey_input *input)
 {
 	const struct survey_fold fold = { .user = symbolize,

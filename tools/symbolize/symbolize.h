@@ -1,9 +1,10 @@
 /* tools/symbolize/symbolize.h - the parts of `pfw symbolize`.
  *
- * Room tools/symbolize: addresses in args.stack become functions and lines, by elfutils' libdw.  It may
- * use tools/copies, tools/ui, tools/share and the store.  Start with symbolize.c, which has the command
- * and what becomes of a line; modules.c finds the file of a module and checks that it is the one that ran,
- * frames.c finds the functions and lines of an address, elfutils.c opens the library.
+ * Room tools/symbolize: addresses in args.stack become functions and lines, by elfutils' libdw.  It
+ * may use tools/copies, tools/ui, tools/share and the store.  Start with symbolize.c, which has the
+ * command and what becomes of a line; modules.c finds the file of a module and checks that it is
+ * the one that ran, frames.c finds the functions and lines of an address, elfutils.c opens the
+ * library.
  */
 #pragma once
 
@@ -65,10 +66,8 @@ void modules_release(struct modules *modules);
 
 enum frames_found { FRAMES_NONE, FRAMES_FUNCTION, FRAMES_LINE };
 
-/*
- * Append the frames of the call that returns to `offset`, innermost first: more than one where functions
- * are inlined.  Each is a JSON string, with commas between them.  *found says what is known; NONE: nothing
- * is appended.  0 or -ENOMEM.  Thread: one at a time.
- */
+/* Append the frames of the call that returns to `offset`, innermost first: more than one where
+ * functions are inlined.  Each is a JSON string, with commas between them.  *found says what is
+ * known; NONE: nothing is appended.  0 or -ENOMEM.  Thread: one at a time. */
 int frames_of(const struct module *module, uint64_t offset, struct pfw_buffer *out,
 	      enum frames_found *found);

@@ -102,8 +102,8 @@ enum { CLI_DONE = -1, CLI_BAD = -2, CLI_HELP = -3 };
  * command->stops, operands are argv[args->next..argc). */
 void cli_args_init(struct cli_args *args, const struct cli_command *command, int argc, char **argv);
 
-/* Return the next option's row->id; CLI_DONE at the end; CLI_HELP after printing help; CLI_BAD after an
- * error message. */
+/* Return the next option's row->id; CLI_DONE at the end; CLI_HELP after printing help; CLI_BAD
+ * after an error message. */
 int cli_next(struct cli_args *args);
 
 /*
@@ -159,8 +159,8 @@ enum cli_style { CLI_PLAIN, CLI_BOLD, CLI_RED, CLI_GREEN, CLI_YELLOW, CLI_DIM };
 /* The escape sequence of a style where `coloured`, else "". */
 const char *cli_style(bool coloured, enum cli_style style);
 
-/* Figures for people: "12,345", "1.2 MiB"; a time in a table, "12.345us"; a time in a message, "3ms",
- * "2m 5s".  One of four buffers in turn. */
+/* Figures for people: "12,345", "1.2 MiB"; a time in a table, "12.345us"; a time in a message,
+ * "3ms", "2m 5s".  One of four buffers in turn. */
 const char *cli_count(uint64_t number);
 const char *cli_bytes(uint64_t bytes);
 const char *cli_time(int64_t ns);
@@ -195,5 +195,6 @@ bool cli_find_preload(char *path, size_t size);
 /* The directory of the libraries, and the one that has include/ and bin/, or false. */
 bool cli_find_libraries(char libraries[PATH_MAX], char prefix[PATH_MAX]);
 
-/* The directory that `pfw run` puts into PYTHONPATH, of the Python package of this installation, or false. */
+/* The directory that `pfw run` puts into PYTHONPATH, of the Python package of this installation, or
+ * false. */
 bool cli_find_site(char *path, size_t size);

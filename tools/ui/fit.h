@@ -19,8 +19,8 @@ struct fit_column {
  * `out` is none.  Thread: main, as below. */
 size_t fit_width(FILE *out);
 
-/* Cut texts, and hide columns other than the first, until all have room in `limit` characters (0: no
- * limit) with `gap` blanks between them. */
+/* Cut texts, and hide columns other than the first, until all have room in `limit` characters (0:
+ * no limit) with `gap` blanks between them. */
 void fit(struct fit_column *column, size_t count, size_t gap, size_t limit);
 
 /* Print words from that column on: in the terminal's lines, later ones `indent` in; in one line if

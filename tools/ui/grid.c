@@ -206,8 +206,8 @@ static bool is_text(const struct grid *grid, size_t column)
 	return !grid->none;
 }
 
-/* Measure the columns: the width of the widest cell of each, and whether it has a value.  Row by row,
- * as the cells lie in memory. */
+/* Measure the columns: the width of the widest cell of each, and whether it has a value.  Row by
+ * row, as the cells lie in memory. */
 static void measure(const struct grid *grid, struct fit_column *column)
 {
 	char number[NUMBER_BYTES];

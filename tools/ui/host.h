@@ -1,7 +1,8 @@
-/* ui/host.h - who gets what a command says and prints, if a program runs the command in its own process.
+/* ui/host.h - who gets what a command says and prints, if a program runs the command in its own
+ * process.
  *
- * libpfwread.so.1 does (src/read/tables.c), and so does `pfw report`.  The command then writes to no stream,
- * draws no progress bar, catches no signal and leaves no index.
+ * libpfwread.so.1 does (src/read/tables.c), and so does `pfw report`.  The command then writes to
+ * no stream, draws no progress bar, catches no signal and leaves no index.
  */
 #pragma once
 
@@ -16,8 +17,8 @@ struct host {
 	const _Atomic bool *stop;
 	/* The rows of grid_print(), instead of standard output. */
 	void (*rows)(void *user, const struct grid *grid, const char *section);
-	/* Whether `pfw table` may read all lines for something that is in no index, or else has no rows; NULL: it
-	 * may. */
+	/* Whether `pfw table` may read all lines for something that is in no index, or else has no
+	 * rows; NULL: it may. */
 	bool (*lines)(void *user, const char *lacks);
 };
 
@@ -36,6 +37,6 @@ void host_word(struct host_words *words, const char *word);
 /* The first `count` words of a list, or those before NULL. */
 void host_list(struct host_words *words, const char *const *word, size_t count);
 
-/* Run a command with a host; NULL: it prints as if the process were its own.  Its exit status, or CLI_USAGE
- * after a message.  The list of words is freed. */
+/* Run a command with a host; NULL: it prints as if the process were its own.  Its exit status, or
+ * CLI_USAGE after a message.  The list of words is freed. */
 int host_run(const struct host *host, const struct cli_command *command, struct host_words *words);

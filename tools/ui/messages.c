@@ -189,8 +189,8 @@ size_t cli_put_time(char out[CLI_FIGURE_BYTES], int64_t ns)
 	const char *unit = step == 1000000 ? "s" : step == 1000 ? "ms" : "us";
 	uint64_t rest = size % step;
 
-	/* Which way a double rounds a tie, its digits decide; all else is rounded alike, and printing
-	 * tables of many steps would mostly be printing doubles. */
+	/* Which way a double rounds a tie, its digits decide; all else is rounded alike, and
+	 * printing tables of many steps would mostly be printing doubles. */
 	if (2 * rest == step || size >> 53)
 		return (size_t)snprintf(out, CLI_FIGURE_BYTES, "%.3f%s",
 					(double)ns / ((double)step * 1e3), unit);

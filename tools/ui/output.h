@@ -21,8 +21,8 @@ struct output {
 /* Let the output have at most the permissions of the files that it is made from. */
 void output_set_mode(struct output *output, mode_t mode);
 
-/* Whether output_open() would refuse the name, before all the work whose result goes there.  CLI_OK, or
- * CLI_USAGE after a message. */
+/* Whether output_open() would refuse the name, before all the work whose result goes there.
+ * CLI_OK, or CLI_USAGE after a message. */
 int output_check(const struct cli_command *command, const char *path, bool force);
 
 /* Open it.  path NULL or "-" is standard output; devices and pipes are written in place; any other

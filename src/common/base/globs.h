@@ -18,9 +18,7 @@ bool pfw_glob_list(const char *list, char separator, const char *name);
 /* Which globs match the name: bit n for the nth; the last bit for the 64th and all after it. */
 uint64_t pfw_glob_names(const char *list, char separator, const char *name);
 
-/*
- * Which globs of a ':' list match an absolute path or a directory above it; bits as above.  A glob that
- * begins with '/' matches from the start of the path, any other from any component; a glob without
- * '/' matches a single component: "*.tmp", "cache", "data/[0-9]*", "/scratch".
- */
+/* Which globs of a ':' list match an absolute path or a directory above it; bits as above.  A glob
+ * that begins with '/' matches from the start of the path, any other from any component; a glob
+ * without '/' matches a single component: "*.tmp", "cache", "data/[0-9]*", "/scratch". */
 uint64_t pfw_glob_path(const char *list, const char *path, size_t bytes);

@@ -13,7 +13,8 @@ const char *pfw_errno_name(int error);
 const char *pfw_kind_name(uint64_t kind);
 
 /* Numbers that have names, by what takes them; `none`: flags of which none is defined yet.
- * opens_more: beside an access mode that the call chooses.  A new one increases PFW_SPOOL_VERSION. */
+ * opens_more: beside an access mode that the call chooses.  A new one increases
+ * PFW_SPOOL_VERSION. */
 /* clang-format off */
 #define PFW_NAMES(X) \
 	X(none) X(opens) X(opens_more) X(memfd) X(close_range) X(rwf) X(whence) X(sync_range) \

@@ -305,11 +305,9 @@ static inline void pfw_os_restore_signals(uint64_t mask)
 	pfw_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof(mask), 0, 0);
 }
 
-/*
- * Write one line to standard error (fd) without side effects on the program.  All signals are blocked, so it
- * gets no SIGPIPE from a pipe without a reader and no SIGTTOU from a terminal that stops background
- * writers.  If a full pipe is not emptied within a second, the line is dropped.
- */
+/* Write one line to standard error (fd) without side effects on the program.  All signals are
+ * blocked, so it gets no SIGPIPE from a pipe without a reader and no SIGTTOU from a terminal that
+ * stops background writers.  If a full pipe is not emptied within a second, the line is dropped. */
 static inline long pfw_os_say(int fd, const struct iovec *parts, int count)
 {
 	struct pollfd ready = { fd, POLLOUT, 0 };

@@ -5,11 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The worst that it does, whatever the arguments.  KILLS: or it asks somebody (SIGSYS, a supervisor);
- * also an answer that cannot be known beforehand. */
+/* The worst that it does, whatever the arguments.  KILLS: or it asks somebody (SIGSYS, a
+ * supervisor); also an answer that cannot be known beforehand. */
 enum pfw_seccomp { PFW_SECCOMP_ALLOWS, PFW_SECCOMP_REFUSES, PFW_SECCOMP_KILLS };
 
-/* What is known before an instruction: memory for as many as the filter has, at most BPF_MAXINSNS. */
+/* What is known before an instruction: memory for as many as the filter has, at most
+ * BPF_MAXINSNS. */
 struct pfw_seccomp_state {
 	uint32_t value; /* of the accumulator */
 	bool known, reached;

@@ -36,8 +36,8 @@ struct pfw_call_field {
 	uint8_t type; /* enum pfw_type */
 };
 
-/* One wrapped call.  Texts, not pointers to them: pointers would be relocated in each traced process, and
- * each page of them copied. */
+/* One wrapped call.  Texts, not pointers to them: pointers would be relocated in each traced
+ * process, and each page of them copied. */
 struct pfw_call_info {
 	char name[32];	     /* the libc symbol */
 	char canonical[28];  /* what the trace calls it */

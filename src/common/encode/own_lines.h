@@ -15,7 +15,8 @@
 #include "common/format/source.h"
 #include "common/format/spool.h"
 
-/* Of the lines of a trace, in its first one.  docs/format.rst describes each, and trace.schema.json. */
+/* Of the lines of a trace, in its first one.  docs/format.rst describes each, and
+ * trace.schema.json. */
 #define PFW_TRACE_FORMAT 1
 
 /* `process`, the first line of a file, at header->start_ns.  `spool`: path of the spool, or NULL if
@@ -56,8 +57,8 @@ char *pfw_line_stacks_lost(struct pfw_json *json, char *out,
 			   const _Atomic uint64_t lost[PFW_STACKS_LOST_REASONS], uint64_t ts_ns);
 char *pfw_line_sums_full(struct pfw_json *json, char *out, uint64_t count, uint64_t ts_ns);
 
-/* `mapping`: the file `name` (a string of the spool) is still mapped, `size` bytes of it.  touched: as
- * PFW_TYPE_SOME. */
+/* `mapping`: the file `name` (a string of the spool) is still mapped, `size` bytes of it.  touched:
+ * as PFW_TYPE_SOME. */
 char *pfw_line_mapping(struct pfw_json *json, char *out, uint32_t name, uint64_t size,
 		       uint64_t touched, uint64_t ts_ns);
 

@@ -1,4 +1,5 @@
-/* common/format/attach.h - what `pfw attach` and the recorder in the attached process say to each other.
+/* common/format/attach.h - what `pfw attach` and the recorder in the attached process say to each
+ * other.
  *
  * One mapping of the attached process, which the command reads and writes through /proc/PID/mem.
  * tools/attach/stub.c, which is no C, knows the offsets of the first members.
@@ -49,7 +50,8 @@ struct pfw_attach_block {
 	struct pfw_attach_head head;
 	char entry[32];	    /* PFW_ATTACH_ENTRY */
 	char library[4096]; /* path of the recorder, as the process sees it */
-	/* What the recorder leaves when it is unloaded, up to the first that is 0: stub.c unmaps it. */
+	/* What the recorder leaves when it is unloaded, up to the first that is 0: stub.c unmaps
+	 * it. */
 	struct pfw_attach_memory left[1024];
 	/* What follows only C reads. */
 	uint32_t version;
@@ -60,7 +62,8 @@ struct pfw_attach_block {
 	uint64_t thunks; /* what stays of it (recorder/attach/thunks.h); BEGIN: of an earlier one */
 	char said[4096]; /* the recorder's messages, a line each */
 	char trace[4096]; /* path of the trace as the process sees it */
-	/* NAME=VALUE, each ended by a NUL, and an empty one: our variables, in place of the process's. */
+	/* NAME=VALUE, each ended by a NUL, and an empty one: our variables, in place of the
+	 * process's. */
 	char variables[128 * 1024];
 };
 _Static_assert(offsetof(struct pfw_attach_head, tid) == 4, "stub.c");

@@ -39,8 +39,8 @@ struct pfw_stack_module {
 	uint64_t start, end; /* where it is mapped */
 	uint64_t link_map;   /* of libc: another module may come to the same place later */
 	uint64_t bias;	     /* address in memory - address in the file */
-	/* Bytes of the file, and where they are: of another one that comes to the same place they are
-	 * others.  mark_at 0: it is never unloaded. */
+	/* Bytes of the file, and where they are: of another one that comes to the same place they
+	 * are others.  mark_at 0: it is never unloaded. */
 	uint64_t mark_at, mark[2];
 	_Atomic uint64_t path; /* struct pfw_stack_text: at << 32 | bytes; the writer replaces it */
 	_Atomic uint64_t line; /* id of its line in the trace; 0 = none yet.  Writer only. */

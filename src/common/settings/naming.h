@@ -66,12 +66,10 @@ struct pfw_rank {
 	char source[32];    /* the variable that gave the rank, "pfw_set_rank", or "none" */
 };
 
-/*
- * Find the rank: PFW_RANK, else the variable PFW_RANK_VAR (both in config), else the variables of
- * launchers in the order of naming.c.  argc/argv of the process (from /proc/self/cmdline) distinguish
- * launchers from ranks: a torchrun agent under srun has SLURM_PROCID but is no rank.  Without a
- * rank the result is rank -1, world_size 1.
- * Thread: init.  Signal: safe (no malloc, no stdio).
- */
+/* Find the rank: PFW_RANK, else the variable PFW_RANK_VAR (both in config), else the variables of
+ * launchers in the order of naming.c.  argc/argv of the process (from /proc/self/cmdline)
+ * distinguish launchers from ranks: a torchrun agent under srun has SLURM_PROCID but is no rank.
+ * Without a rank the result is rank -1, world_size 1.  Thread: init.  Signal: safe (no malloc, no
+ * stdio). */
 void pfw_rank_find(struct pfw_rank *rank, const struct pfw_config *config, char *const *environ,
 		   int argc, char *const *argv);

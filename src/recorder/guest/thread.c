@@ -17,14 +17,13 @@ _Atomic bool pfw_locked;
 /* Compiled code and string functions read around the thread pointer (stack protector). */
 #define TLS_BYTES 8192u
 
-/*
- * Zeroes on each side of the thread pointer.  A sanitizer's runtime replaces functions of libc, and those
- * first look at its own thread-local variables (ThreadSanitizer's lie 0.8 MiB below the thread pointer):
- * zeroes tell it that it does not know this thread.
- */
+/* Zeroes on each side of the thread pointer.  A sanitizer's runtime replaces functions of libc, and
+ * those first look at its own thread-local variables (ThreadSanitizer's lie 0.8 MiB below the
+ * thread pointer): zeroes tell it that it does not know this thread. */
 static size_t tls_bytes = TLS_BYTES;
 
-/* What libc reserves for a thread's data and its least stack; C libraries without it have no such data. */
+/* What libc reserves for a thread's data and its least stack; C libraries without it have no such
+ * data. */
 void pfw_own_thread_init(void)
 {
 	size_t (*least)(const pthread_attr_t *);

@@ -1,7 +1,7 @@
 /* recorder/marks/torch_loader.h - which iterator of a DataLoader makes the steps, and when it ends.
  *
- * at::RecordFunction reports only that some iterator is asked for a batch, not which one, nor that it
- * has none left.  Python knows both: torch_loader.c looks at the frame of __next__().
+ * at::RecordFunction reports only that some iterator is asked for a batch, not which one, nor that
+ * it has none left.  Python knows both: torch_loader.c looks at the frame of __next__().
  */
 #pragma once
 

@@ -44,8 +44,8 @@ static bool names(const char *item, size_t bytes, const struct pfw_call_info *ca
 	       (adds && is_group(item, bytes, call->category));
 }
 
-/* Whether PFW_CALLS selects the call.  Items with a + add to what the others select, or if there are
- * no others, to all calls but those that wait, which only a + selects. */
+/* Whether PFW_CALLS selects the call.  Items with a + add to what the others select, or if there
+ * are no others, to all calls but those that wait, which only a + selects. */
 static bool is_listed(const char *list, const struct pfw_call_info *call)
 {
 	bool all = true, listed = false;
@@ -77,7 +77,8 @@ bool pfw_call_filter_sums(const struct pfw_config *config)
 	return config->min_dur_ns || (config->sync_min_ns && pfw_calls_adds(config->calls));
 }
 
-/* All calls that do not wait, as in most programs: spares a thousand comparisons of names at each start. */
+/* All calls that do not wait, as in most programs: spares a thousand comparisons of names at each
+ * start. */
 static bool all_are_selected(const struct pfw_config *config)
 {
 	return !config->disable_io && !config->disable_posix && !config->disable_stdio &&

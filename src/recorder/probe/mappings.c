@@ -225,8 +225,8 @@ bool pfw_mappings_cut(uintptr_t start, size_t bytes, uint32_t *name)
 /* Pages of one question: 768 bytes of the program's stack. */
 #define BATCH 64u
 
-/* The number of a page among `pages`, of which `looks` are looked at.  Each lies somewhere in a part of
- * its own, since a program may touch at equal distances, too. */
+/* The number of a page among `pages`, of which `looks` are looked at.  Each lies somewhere in a
+ * part of its own, since a program may touch at equal distances, too. */
 static uint64_t page_of(unsigned i, unsigned looks, uint64_t pages)
 {
 	uint64_t part = pages / looks;

@@ -36,11 +36,9 @@ bool pfw_mappings_find(uintptr_t start, size_t bytes, uint32_t *name);
  */
 uint64_t pfw_mappings_touched(uintptr_t start, size_t bytes);
 
-/*
- * The first mapping from entry *at on, for the end of the process; *at becomes the next entry.  *name gets
- * its file, which may be gone already; *touched is as above.  False: there is no further one.
- * Thread: any.
- */
+/* The first mapping from entry *at on, for the end of the process; *at becomes the next entry.
+ * *name gets its file, which may be gone already; *touched is as above.  False: there is no further
+ * one.  Thread: any. */
 bool pfw_mappings_next(uint32_t *at, uint32_t *name, uint64_t *bytes, uint64_t *touched);
 
 /* As find, and remove the range.  Call it before munmap(): afterwards the addresses may be another
@@ -50,10 +48,8 @@ bool pfw_mappings_cut(uintptr_t start, size_t bytes, uint32_t *name);
 /* The most pages that are looked at in one mapping: half a millisecond. */
 #define PFW_TOUCHED_PAGES 8192u
 
-/*
- * The bytes of [start, start + bytes), which begins at a page, whose pages are in this process's page
- * table, + 1.  Of more than `most` pages, that many are looked at, evenly spread, and the bytes are an
- * estimate.  0: the kernel does not say, or a seccomp filter might forbid the question.
- * Thread: any.  Signal: safe.  Keeps errno.
- */
+/* The bytes of [start, start + bytes), which begins at a page, whose pages are in this process's
+ * page table, + 1.  Of more than `most` pages, that many are looked at, evenly spread, and the
+ * bytes are an estimate.  0: the kernel does not say, or a seccomp filter might forbid the
+ * question.  Thread: any.  Signal: safe.  Keeps errno. */
 uint64_t pfw_touched(uintptr_t start, size_t bytes, unsigned most);

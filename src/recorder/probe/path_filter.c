@@ -266,8 +266,9 @@ static bool count(enum pfw_excluded_reason reason)
 	return false;
 }
 
-/* Whether PFW_EXCLUDE leaves the path out.  All of its globs are looked at, so that the end of the run
- * can name those that never matched; a bit is mostly set already, and the page other processes' too. */
+/* Whether PFW_EXCLUDE leaves the path out.  All of its globs are looked at, so that the end of the
+ * run can name those that never matched; a bit is mostly set already, and the page other processes'
+ * too. */
 static bool is_left_out(const struct filter *filter, const char *path, size_t bytes)
 {
 	_Atomic uint64_t *marks = atomic_load_explicit(&matched, memory_order_acquire);

@@ -31,8 +31,8 @@
 struct pfw_switches {
 	_Atomic uint64_t io;  /* generation of the I/O probes, 0 = off */
 	_Atomic uint64_t api; /* generation of the API, 0 = off */
-	/* io's word; or a word that no thread has if the end has more to do (PFW_MIN_DUR, PFW_DUMP_ON),
-	 * so the check costs other programs nothing. */
+	/* io's word; or a word that no thread has if the end has more to do (PFW_MIN_DUR,
+	 * PFW_DUMP_ON), so the check costs other programs nothing. */
 	_Atomic uint64_t end;
 	_Atomic uint64_t born;	  /* start time << PFW_BORN_BITS | pid */
 	_Atomic uint32_t claimed; /* a thread of the forked child is setting the child up */
@@ -106,8 +106,8 @@ struct pfw_probe_host {
 	void (*hold_files)(void);
 	/* It has given up rights by this system call: our thread makes the call, too. */
 	void (*rights_given_up)(long number, const long *arg);
-	/* A seccomp filter is about to be put on this thread (NULL: the strict mode).  True: put it on
-	 * all threads, which are this one and ours. */
+	/* A seccomp filter is about to be put on this thread (NULL: the strict mode).  True: put it
+	 * on all threads, which are this one and ours. */
 	bool (*confine)(const void *program, unsigned flags);
 	/* true: end our thread; false, by the same thread: it may run again. */
 	void (*be_gone)(bool gone);

@@ -99,8 +99,8 @@ bool pfw_session_make_switches(void);
 
 /* ---- api.c ---- */
 
-/* Move the trace to the name that the identity gives now; `anew`: or, since it is complete, go on in a
- * new file of that name.  0 or -errno. */
+/* Move the trace to the name that the identity gives now; `anew`: or, since it is complete, go on
+ * in a new file of that name.  0 or -errno. */
 int pfw_session_rename(bool anew);
 
 /* ---- start.c ---- */
@@ -156,11 +156,12 @@ int pfw_session_segment(struct pfw_segment *segment);
 
 /* ---- dump.c ---- */
 
-/* A flight recorder writes a dump: wait for it.  0; -ENODATA: nothing is recorded yet, or this is no
- * flight recorder; -ETIMEDOUT; or the error of writing. */
+/* A flight recorder writes a dump: wait for it.  0; -ENODATA: nothing is recorded yet, or this is
+ * no flight recorder; -ETIMEDOUT; or the error of writing. */
 int pfw_session_dump(const char *why, uint64_t timeout_ns);
 
-/* Conditions of PFW_DUMP_ON; without them these calls do nothing.  Signal: the first one is safe. */
+/* Conditions of PFW_DUMP_ON; without them these calls do nothing.  Signal: the first one is
+ * safe. */
 void pfw_session_slow_call(uint16_t call, uint64_t ticks);
 void pfw_session_step_took(uint64_t step, uint64_t ns);
 
@@ -182,8 +183,8 @@ void pfw_session_make_way(int fd);
 
 /* ---- unmatched.c ---- */
 
-/* Note that these globs of PFW_CHILDREN match this program, and where those of PFW_EXCLUDE that match
- * are noted.  Thread: init. */
+/* Note that these globs of PFW_CHILDREN match this program, and where those of PFW_EXCLUDE that
+ * match are noted.  Thread: init. */
 void pfw_session_mark_globs(uint64_t children);
 
 /* In the root of a run: name the globs that matched nothing.  Thread: any. */
@@ -191,8 +192,8 @@ void pfw_session_say_unmatched(void);
 
 /* ---- leaving.c ---- */
 
-/* After `pfw detach`: make ready to be unloaded.  The block gets what the command must know.  Once no
- * thread is in our code: list the memory that is left. */
+/* After `pfw detach`: make ready to be unloaded.  The block gets what the command must know.  Once
+ * no thread is in our code: list the memory that is left. */
 struct pfw_attach_block;
 void pfw_session_prepare_to_leave(struct pfw_attach_block *block);
 void pfw_session_leave(struct pfw_attach_block *block);

@@ -1,10 +1,10 @@
 /* recorder/session/leaving.c - makes the recorder ready to be unloaded, after `pfw detach`.
  *
- * No call leads to us any more, and libc forgets our hooks.  From then on threads may leave our code,
- * but none enters it, since what a program has copied are thunks, which stay (recorder/attach/thunks.h).
- * So a thread that the command has seen outside is outside for good, and once it has seen all of them
- * so, the code may go.  Until then, or if one is inside for long, everything stays as it is, and the
- * next attachment uses it.
+ * No call leads to us any more, and libc forgets our hooks.  From then on threads may leave our
+ * code, but none enters it, since what a program has copied are thunks, which stay
+ * (recorder/attach/thunks.h).  So a thread that the command has seen outside is outside for good,
+ * and once it has seen all of them so, the code may go.  Until then, or if one is inside for long,
+ * everything stays as it is, and the next attachment uses it.
  */
 #include <link.h>
 #include <string.h>

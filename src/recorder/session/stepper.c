@@ -178,8 +178,8 @@ static void open_step(void)
 	publish();
 }
 
-/* The line of the open step, which ends at now_ns, with torch.profiler's name and phase.  Static, as
- * the event has 500 bytes: the stepper's lock is held. */
+/* The line of the open step, which ends at now_ns, with torch.profiler's name and phase.  Static,
+ * as the event has 500 bytes: the stepper's lock is held. */
 static void close_step(uint64_t now_ns)
 {
 	static char name[40];

@@ -1,4 +1,5 @@
-/* recorder/session/unmatched.c - says at the end of a run which globs of a variable matched nothing.
+/* recorder/session/unmatched.c - says at the end of a run which globs of a variable matched
+ * nothing.
  *
  * A glob may match in any process of the run, so all mark the header of the root's spool, and the
  * root says it.

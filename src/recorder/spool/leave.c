@@ -1,4 +1,5 @@
-/* recorder/spool/leave.c - takes the memory of a spool out of its file, and into a new one: leave.h.
+/* recorder/spool/leave.c - takes the memory of a spool out of its file, and into a new one:
+ * leave.h.
  *
  * The kernel replaces a mapping at once.  What a thread stores into it between the copy and that
  * moment is lost: a record that comes after the trace is complete.  No pointer and no size that a

@@ -1,8 +1,9 @@
 /* recorder/spool/leave.h - takes the memory of a spool out of its file, and into a new one later.
  *
  * A process that was detached from shall leave nothing in /dev/shm.  Its memory stays where it is,
- * since a thread may still be in a wrapper, but as memory of the process: the heads of what rings and
- * names lie in, a few hundred KiB.  The records themselves are written, and their room is given back.
+ * since a thread may still be in a wrapper, but as memory of the process: the heads of what rings
+ * and names lie in, a few hundred KiB.  The records themselves are written, and their room is given
+ * back.
  */
 #pragma once
 

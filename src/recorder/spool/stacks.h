@@ -23,12 +23,10 @@ extern uint32_t pfw_stacks_epoch;
  * Signal: safe. */
 uint32_t pfw_stacks_add(const uint64_t *frame, unsigned count);
 
-/*
- * The entry of the module that is mapped at [start, end) and that libc knows as link_map.  Claims an
- * entry for a new one: *fresh is true then, and the caller fills in the rest, and calls
- * pfw_stacks_module_done().  -1: no room, or another thread is filling it in.
- * Thread: app.  Signal: safe.
- */
+/* The entry of the module that is mapped at [start, end) and that libc knows as link_map.  Claims
+ * an entry for a new one: *fresh is true then, and the caller fills in the rest, and calls
+ * pfw_stacks_module_done().  -1: no room, or another thread is filling it in.  Thread: app.
+ * Signal: safe. */
 int pfw_stacks_module(uint64_t start, uint64_t end, uint64_t link_map, bool *fresh);
 
 /* Whether this module is still loaded.  Thread: any.  Signal: safe. */

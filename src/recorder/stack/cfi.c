@@ -246,9 +246,9 @@ static void restore(struct program *program, uint64_t reg)
 	}
 }
 
-/* A rule that is a program of its own.  Functions that align their stack have two: the CFA is the word
- * at FP + n, and FP is saved at FP + n.  *offset gets this n; *followed, whether there is a word to be
- * read.  False: it is none of these. */
+/* A rule that is a program of its own.  Functions that align their stack have two: the CFA is the
+ * word at FP + n, and FP is saved at FP + n.  *offset gets this n; *followed, whether there is a
+ * word to be read.  False: it is none of these. */
 static bool by_expression(struct reader *reader, int64_t *offset, bool *followed)
 {
 	uint64_t bytes = uleb(reader), end = reader->at + bytes;
@@ -271,8 +271,8 @@ static void cfa_by_expression(struct reader *reader, struct row *row)
 	row->cfa_offset = (int32_t)offset;
 }
 
-/* Of other registers than FP and RA nothing is kept; those of a signal's frame are known.  `saved`: the
- * value is at the address. */
+/* Of other registers than FP and RA nothing is kept; those of a signal's frame are known.  `saved`:
+ * the value is at the address. */
 static void by_expression_of(struct reader *reader, struct program *program, uint64_t reg,
 			     bool saved)
 {

@@ -1,8 +1,8 @@
 /* recorder/stack/cfi.h - how to get from a frame to its caller's, by the tables of its module.
  *
  * Compilers keep no frame pointers, but write for each address where the caller's registers are
- * (.eh_frame; DWARF 5, section 6.4).  Only the stack pointer, the frame pointer and the return address
- * are followed, since the rules of all compiled code at calls need no others.
+ * (.eh_frame; DWARF 5, section 6.4).  Only the stack pointer, the frame pointer and the return
+ * address are followed, since the rules of all compiled code at calls need no others.
  */
 #pragma once
 

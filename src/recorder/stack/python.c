@@ -2,8 +2,8 @@
  *
  * Only the thread itself changes its frames, and they hold their code objects.  So a call that the
  * interpreter has made, even without Python's lock, finds them whole, and reads them as they are.
- * The names and the line of an instruction are worked out once.  What says that they still hold is in
- * the check of the kept entry: the code object and what it points to.
+ * The names and the line of an instruction are worked out once.  What says that they still hold is
+ * in the check of the kept entry: the code object and what it points to.
  */
 #include "recorder/stack/python.h"
 
@@ -41,8 +41,8 @@ static const struct layout layouts[] = {
 	{ 0x30d, 72, NONE, 0, 8, 56, 70, 3, 112, 128, 68, 136, 200, 40, 56 },
 };
 
-/* Words of the table that 3.14 has of its own layout (_Py_DebugOffsets, at the begin of _PyRuntime), by
- * the members above.  A later version has other ones. */
+/* Words of the table that 3.14 has of its own layout (_Py_DebugOffsets, at the begin of
+ * _PyRuntime), by the members above.  A later version has other ones. */
 enum { OWN_FREE_THREADED = 2, OWN_UNICODE_SIZE = 77, OWN_ASCII_SIZE = 80 };
 static const struct layout own_314 = { 0x30e, 26, NONE, 33, 32, 34,   36,  3,
 				       40,    42, 44,	43, 48, NONE, NONE };
@@ -422,7 +422,8 @@ static unsigned version_of(const char *text)
 	return minor < 256 ? 3 * 256 + minor : 0;
 }
 
-/* The layout that the interpreter itself tells; NULL: it runs without its lock, and has other objects. */
+/* The layout that the interpreter itself tells; NULL: it runs without its lock, and has other
+ * objects. */
 static const struct layout *read_own(const uint64_t *own)
 {
 	struct layout *layout = &python.own;

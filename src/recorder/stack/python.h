@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Find the interpreter, of one of the versions 3.10 to 3.14, if the process has one.  Thread: init. */
+/* Find the interpreter, of one of the versions 3.10 to 3.14, if the process has one.  Thread:
+ * init. */
 void pfw_python_init(void);
 
 /* Whether an address is the interpreter's. */

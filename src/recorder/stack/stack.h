@@ -29,7 +29,8 @@ extern uint32_t pfw_stack_every;
 /* Thread: init. */
 void pfw_stack_init(const struct pfw_config *config);
 
-/* Whether a call of so many ticks has its stack taken.  Ask once a call.  Thread: app.  Signal: safe. */
+/* Whether a call of so many ticks has its stack taken.  Ask once a call.  Thread: app.  Signal:
+ * safe. */
 static inline bool pfw_stack_due(struct pfw_stack_thread *thread, uint64_t ticks)
 {
 	if (__builtin_expect(ticks < pfw_stack_ticks, 1))

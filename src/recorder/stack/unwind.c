@@ -45,7 +45,8 @@ static uint64_t own_top(uint64_t sp)
 	return sp < main_top && main_top - sp < FAR ? main_top : 0;
 }
 
-/* Whether the page of an aligned word is there.  (valgrind would answer anything that is not copied.) */
+/* Whether the page of an aligned word is there.  (valgrind would answer anything that is not
+ * copied.) */
 static bool is_there(uint64_t at)
 {
 	uint64_t word;
@@ -188,8 +189,8 @@ static enum pfw_unwind_end step_signal(struct pfw_unwind *walk)
 	return PFW_UNWIND_ON;
 }
 
-/* Without a rule: code that was made at run time, or by hand, may keep a frame pointer.  A wrong one
- * leads out of the stack, or to no module's code. */
+/* Without a rule: code that was made at run time, or by hand, may keep a frame pointer.  A wrong
+ * one leads out of the stack, or to no module's code. */
 static enum pfw_unwind_end step_fp(struct pfw_unwind *walk)
 {
 	uint64_t fp = walk->fp, caller;
@@ -244,7 +245,8 @@ enum pfw_unwind_end pfw_unwind_up(struct pfw_unwind *walk, const struct pfw_modu
 	struct pfw_rule rule = { .kind = PFW_RULE_NONE };
 	uint64_t caller;
 
-	/* A call may be the last instruction of its function: the return address is the next one's. */
+	/* A call may be the last instruction of its function: the return address is the next
+	 * one's. */
 	if (module && !walk->by_fp)
 		rule = rule_of(module, walk->pc - !walk->exact);
 	walk->exact = false;

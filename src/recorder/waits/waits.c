@@ -29,7 +29,8 @@ void pfw_waits_init(const char *exe)
 
 static bool wait_begin(struct pfw_probe *probe, uint16_t call)
 {
-	/* Guarded: this thread gets its ring, for which another tool's allocator may take a lock. */
+	/* Guarded: this thread gets its ring, for which another tool's allocator may take a
+	 * lock. */
 	return !pfw_thread.guarded && pfw_probe_bare(probe, call);
 }
 
@@ -95,11 +96,9 @@ static void wait_end(const struct pfw_probe *probe, const struct waited *waited)
 		return wait_##name args;                                               \
 	}
 
-/*
- * Robust mutexes and those with priorities (bits 4 to 6 of the kind) are locked without a try, and so
- * counted even if they are free: glibc's try of a robust mutex that is not recoverable leaves it
- * locked, so that the next lock would wait for ever.
- */
+/* Robust mutexes and those with priorities (bits 4 to 6 of the kind) are locked without a try, and
+ * so counted even if they are free: glibc's try of a robust mutex that is not recoverable leaves it
+ * locked, so that the next lock would wait for ever. */
 static bool is_plain(const pthread_mutex_t *mutex)
 {
 	return !(mutex->__data.__kind & 0x70);
@@ -215,8 +214,8 @@ ALWAYS(int, thrd_sleep, (const struct timespec *time, struct timespec *left), (t
 
 /* ---- joins ---- */
 
-/* "thread:[4711]", while the thread is there: the clock of its processor time has its number, which no
- * other call of libc says.  False: it has ended, or is our own, which our call joins. */
+/* "thread:[4711]", while the thread is there: the clock of its processor time has its number, which
+ * no other call of libc says.  False: it has ended, or is our own, which our call joins. */
 static bool thread_name(pthread_t thread, char name[32])
 {
 	struct pfw_text text;

@@ -5,8 +5,8 @@
  * what was waited for.
  *
  * A lock that is free is taken by its try function and is no event.  What waited less than
- * PFW_SYNC_MIN is summed.  As in every wrapper nothing is held while the real call runs, so a thread
- * may be cancelled in it, or a handler may jump out of it.
+ * PFW_SYNC_MIN is summed.  As in every wrapper nothing is held while the real call runs, so a
+ * thread may be cancelled in it, or a handler may jump out of it.
  */
 #pragma once
 

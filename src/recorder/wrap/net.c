@@ -12,8 +12,8 @@
 
 /* ---- connections ---- */
 
-/* The name of fd's socket once it is connected to the program's address, if the kernel has read that;
- * 0: none. */
+/* The name of fd's socket once it is connected to the program's address, if the kernel has read
+ * that; 0: none. */
 static size_t name_to(int fd, const struct sockaddr *to, socklen_t bytes, int error,
 		      char name[PFW_SOCKET_NAME_BYTES])
 {

@@ -157,8 +157,8 @@ __asm__(".globl pfw_wrap___vfork\n"
 	".set pfw_wrap___vfork, pfw_wrap_vfork\n");
 
 /* The function of a child with its own memory.  libc ends such a child by a bare system call when
- * the function returns, so its trace is ended here; and our thread, which would outlive the child's and
- * give the process its own status. */
+ * the function returns, so its trace is ended here; and our thread, which would outlive the child's
+ * and give the process its own status. */
 struct child {
 	int (*function)(void *arg);
 	void *arg;

@@ -132,8 +132,8 @@ void pfw_writer_begin_anew(struct pfw_writer *writer, const char *path)
 	pfw_writer_commit(writer); /* the header slots must not promise bytes of the new file */
 }
 
-/* With PFW_KEEP a trace's name is that of its dumps: the next one's in `dump`.  *error: it is too long,
- * and the name stays. */
+/* With PFW_KEEP a trace's name is that of its dumps: the next one's in `dump`.  *error: it is too
+ * long, and the name stays. */
 static const char *name_of(struct pfw_writer *writer, const char *path, char *dump, int *error)
 {
 	struct pfw_spool_header *header = writer->spool->header;

@@ -1,4 +1,5 @@
-/* recorder/writer/keep.c - the flight recorder (PFW_KEEP): keeps the newest records, and dumps them.
+/* recorder/writer/keep.c - the flight recorder (PFW_KEEP): keeps the newest records, and dumps
+ * them.
  *
  * A ring's list of stretches is what it keeps.  A thread that fills its stretch finds another one
  * laid ready; the writer takes it from those that nobody needs, or makes one as long as there is
@@ -297,7 +298,8 @@ static bool is_later(const struct pfw_record *record, const struct cut *until)
 	return record->t0 > (record->flags & PFW_RECORD_EPOCH_NS ? until->ns : until->ticks);
 }
 
-/* The lines of a ring's records, until it has drained a stretch.  *blocked: one is not committed. */
+/* The lines of a ring's records, until it has drained a stretch.  *blocked: one is not
+ * committed. */
 static int dump_ring(struct pfw_writer *writer, struct pfw_ring *ring, uint64_t now_ns,
 		     bool *blocked)
 {

@@ -113,7 +113,8 @@ int pfw_writer_open_for_ring(struct pfw_writer *writer)
 		       : 0;
 }
 
-/* A stretch for the next ring.  Beyond what a flight recorder may keep: the oldest one, if it fits. */
+/* A stretch for the next ring.  Beyond what a flight recorder may keep: the oldest one, if it
+ * fits. */
 static struct pfw_ring_chunk *first_stretch(struct pfw_writer *writer)
 {
 	uint32_t capacity = first_capacity(writer);

@@ -1,7 +1,7 @@
 /* recorder/writer/modules.c - stacks in the spool, and the paths of their modules.
  *
- * A probe knows a module by the name that libc has, which may be a link's.  Here the kernel is asked
- * for the file's own, before the first line names it.
+ * A probe knows a module by the name that libc has, which may be a link's.  Here the kernel is
+ * asked for the file's own, before the first line names it.
  */
 #include <string.h>
 

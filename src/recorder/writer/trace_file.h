@@ -38,8 +38,8 @@ int pfw_output_write(int fd, const void *data, size_t bytes, uint64_t offset);
  * 0 or -errno, -EXDEV across file systems. */
 int pfw_output_move(char *from, const char *to);
 
-/* Whether an error (-errno) of a trace file is of a limit, of space, files or memory, that may be gone
- * later.  Thread: any. */
+/* Whether an error (-errno) of a trace file is of a limit, of space, files or memory, that may be
+ * gone later.  Thread: any. */
 bool pfw_output_lacks_room(int error);
 
 /* Print what failed, which file, why, and what to do.  `made`: the file exists. */

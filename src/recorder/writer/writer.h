@@ -66,8 +66,9 @@ struct pfw_writer {
 	bool stacks;			 /* PFW_STACK: there are stacks */
 	const struct pfw_source *source; /* of records without a ring; NULL = none */
 	struct pfw_gzip *gzip;		 /* NULL = the trace is not compressed */
-	/* A flight recorder: bytes and age of what it keeps (0 = an ordinary trace; any age), and the
-	 * trace's name without the dump's number, PFW_PATH_MAX bytes that change under `work`. */
+	/* A flight recorder: bytes and age of what it keeps (0 = an ordinary trace; any age), and
+	 * the trace's name without the dump's number, PFW_PATH_MAX bytes that change under
+	 * `work`. */
 	uint64_t keep_bytes, keep_ticks;
 	char *keep_name;
 	void (*say)(const char *line);
@@ -150,8 +151,9 @@ struct pfw_writer {
 		struct pfw_ring_chunk *pool[32]; /* free stretches, by log2 of capacity */
 		uint64_t ring_bytes;		 /* of all stretches */
 	} made;
-	/* The dump that is asked for or under way: why, the ticks when it was asked for and where its
-	 * window begins, and since when a record that is not committed holds it up (MONOTONIC). */
+	/* The dump that is asked for or under way: why, the ticks when it was asked for and where
+	 * its window begins, and since when a record that is not committed holds it up
+	 * (MONOTONIC). */
 	struct {
 		char why[PFW_DUMP_WHY_MAX];
 		uint64_t until, from, stuck;

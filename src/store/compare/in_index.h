@@ -23,8 +23,8 @@ struct pfw_compare_reader {
 	bool memory;
 };
 
-/* Read all rows.  0; -ENOENT if the lines must be read; or -errno as pfw_index_parts().  Thread: as for
- * the index. */
+/* Read all rows.  0; -ENOENT if the lines must be read; or -errno as pfw_index_parts().  Thread: as
+ * for the index. */
 int pfw_compare_from_index(struct pfw_index *index, struct pfw_compare_reader *reader);
 
 /* Add the sample of a row to one of at most `most` calls.  0, -ENOMEM or -EBADMSG. */

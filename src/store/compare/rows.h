@@ -1,8 +1,8 @@
 /* store/compare/rows.h - the calls of each name as `pfw compare` needs them: sums and a sample.
  *
- * Room store/compare: these rows, and how an index keeps them.  Sums are of integers, and samples do
- * not depend on order, so the rows of blocks, files and ranks add up to those of a run, however its
- * lines are split.  It may use store/{table,index,line,math,kit}.  Start here.
+ * Room store/compare: these rows, and how an index keeps them.  Sums are of integers, and samples
+ * do not depend on order, so the rows of blocks, files and ranks add up to those of a run, however
+ * its lines are split.  It may use store/{table,index,line,math,kit}.  Start here.
  */
 #pragma once
 
@@ -47,8 +47,8 @@ struct pfw_compare_rows {
 	size_t room;
 };
 
-/* How many calls the sample of a row may have if there are so many rows: their memory is bounded.  0:
- * too many rows. */
+/* How many calls the sample of a row may have if there are so many rows: their memory is bounded.
+ * 0: too many rows. */
 uint32_t pfw_compare_most(size_t rows);
 
 /* The number of the row with that key, which is added if it does not exist; or -ENOMEM. */

@@ -150,7 +150,8 @@ static void make_locale(void)
 	c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* strtod() where decimals may be after a comma: a program that uses this as a library has its locale. */
+/* strtod() where decimals may be after a comma: a program that uses this as a library has its
+ * locale. */
 static double long_f64(const struct pfw_slice *number)
 {
 	char few[64], *text = number->bytes < sizeof(few) ? few : malloc(number->bytes + 1);

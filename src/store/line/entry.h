@@ -66,16 +66,17 @@ struct pfw_entry {
 	/* Set by who knows the file: see store/traces/processes.h. */
 	uint64_t process;
 	bool at_begin; /* its process wrote lines as spans began, not as they ended */
-	/* Exact; digits below a nanosecond are cut, and a duration so that ts_ns + dur_ns is at most
-	 * PFW_ENTRY_TIME_MAX. */
+	/* Exact; digits below a nanosecond are cut, and a duration so that ts_ns + dur_ns is at
+	 * most PFW_ENTRY_TIME_MAX. */
 	int64_t ts_ns, dur_ns;
 	struct pfw_slice name, cat;
 	struct pfw_slice args; /* with its braces */
 	const char *why;       /* BAD: what is wrong, a constant */
 	size_t why_at;	       /* BAD: byte of the line */
-	/* Lines with the same number here have the same name and cat.  Lines of one form have the same
-	 * args in the same order, with the same values but for those in `varies` (bits of arg[]).  0: not
-	 * known.  Other numbers are not used again; caches have PFW_ENTRY_NUMBERS cells for them. */
+	/* Lines with the same number here have the same name and cat.  Lines of one form have the
+	 * same args in the same order, with the same values but for those in `varies` (bits of
+	 * arg[]).  0: not known.  Other numbers are not used again; caches have PFW_ENTRY_NUMBERS
+	 * cells for them. */
 	uint64_t named, form;
 	uint32_t varies;
 	/* For pfw_entry_arg(). */
@@ -153,7 +154,8 @@ static inline uint64_t pfw_entry_key_bit(const char *key, size_t bytes)
 		     : 1;
 }
 
-/* Whether lines of the same entry->form may have another value of a key; true if there is no form. */
+/* Whether lines of the same entry->form may have another value of a key; true if there is no
+ * form. */
 static inline bool pfw_entry_varies(const struct pfw_entry *entry, const char *key)
 {
 	size_t bytes = __builtin_strlen(key);

@@ -73,7 +73,8 @@ struct guess {
 };
 static _Thread_local struct guess guesses;
 
-/* Threads have guesses of their own, but readers keep what they know of a number for other threads. */
+/* Threads have guesses of their own, but readers keep what they know of a number for other
+ * threads. */
 static uint64_t new_number(unsigned row)
 {
 	static _Atomic uint64_t last;

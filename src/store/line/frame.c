@@ -49,7 +49,8 @@ bool pfw_frame_address(const char *frame, size_t bytes, size_t *path_bytes, uint
 
 /* ---- files ---- */
 
-/* `libc.so.6`, `libc-2.31.so`, `libstdc++.so.6.0.30`: the name of a library, then its end or its version. */
+/* `libc.so.6`, `libc-2.31.so`, `libstdc++.so.6.0.30`: the name of a library, then its end or its
+ * version. */
 static bool is_library(const char *name, size_t bytes, const char *library)
 {
 	size_t length = strlen(library);
@@ -129,7 +130,8 @@ bool pfw_frame_users_file(const char *path, size_t bytes)
 	const char *slash = memrchr(path, '/', bytes), *name = slash ? slash + 1 : path;
 	size_t name_bytes = (size_t)(path + bytes - name);
 
-	/* `[vdso]`, `<frozen importlib._bootstrap>`; but `<string>` and `<stdin>` are the user's. */
+	/* `[vdso]`, `<frozen importlib._bootstrap>`; but `<string>` and `<stdin>` are the
+	 * user's. */
 	if (!bytes || *path == '[' || begins(path, bytes, "<frozen ") ||
 	    begins(path, bytes, "torch/"))
 		return false;
@@ -155,7 +157,8 @@ static const char *module_of(const char *frame, size_t bytes, size_t *module_byt
 	return at;
 }
 
-/* The bytes of the file of a frame with a function; 0: it has no file, as `<built-in method read>`. */
+/* The bytes of the file of a frame with a function; 0: it has no file, as `<built-in method
+ * read>`. */
 static size_t file_of(const char *frame, size_t bytes)
 {
 	const char *at = frame, *end = frame + bytes, *open;

@@ -16,7 +16,8 @@ static inline bool pfw_is_file_io(const struct pfw_slice *cat)
 	return pfw_slice_is(cat, "POSIX") || pfw_slice_is(cat, "STDIO");
 }
 
-/* Whether lines of this category are calls of libc: on files, on sockets, or that wait.  Thread: any. */
+/* Whether lines of this category are calls of libc: on files, on sockets, or that wait.  Thread:
+ * any. */
 static inline bool pfw_is_io(const struct pfw_slice *cat)
 {
 	return pfw_is_file_io(cat) || pfw_slice_is(cat, "NET") || pfw_slice_is(cat, "SYNC");
@@ -27,8 +28,8 @@ static inline bool pfw_is_io(const struct pfw_slice *cat)
 struct pfw_io_call pfw_io_call_find(const char *cat, size_t cat_bytes, const char *name,
 				    size_t name_bytes);
 
-/* The category of an I/O call, "STDIO", "POSIX", "NET" or "SYNC", for `summed` lines, which have none.  Thread:
- * any. */
+/* The category of an I/O call, "STDIO", "POSIX", "NET" or "SYNC", for `summed` lines, which have
+ * none.  Thread: any. */
 const char *pfw_io_call_cat(const char *name, size_t bytes);
 
 /* The calls that a `summed` line adds up. */
@@ -77,16 +78,16 @@ static inline struct pfw_io_call pfw_io_calls_find(struct pfw_io_calls *calls,
 	return known->call;
 }
 
-/* The file that a copy writes; its `fname` is the one that it reads.  False: the line is no copy, or
- * says none.  Thread: any. */
+/* The file that a copy writes; its `fname` is the one that it reads.  False: the line is no copy,
+ * or says none.  Thread: any. */
 static inline bool pfw_io_target(const struct pfw_entry *entry, struct pfw_slice *target)
 {
 	return pfw_is_io(&entry->cat) && pfw_arg_text(entry, "target", target) &&
 	       pfw_io_call_named(&entry->name).role == PFW_ROLE_COPY;
 }
 
-/* The bytes of a file that a call mapped into memory; 0: it is no mmap(), or failed.  What the program
- * reads or writes of them makes no call, so they are no bytes moved.  Thread: any. */
+/* The bytes of a file that a call mapped into memory; 0: it is no mmap(), or failed.  What the
+ * program reads or writes of them makes no call, so they are no bytes moved.  Thread: any. */
 static inline uint64_t pfw_io_mapped(const struct pfw_entry *entry)
 {
 	int64_t length;
@@ -97,8 +98,8 @@ static inline uint64_t pfw_io_mapped(const struct pfw_entry *entry)
 	return length > 0 && pfw_arg_i64(entry, "ret", 0) >= 0 ? (uint64_t)length : 0;
 }
 
-/* The bytes of a mapping that the process touched, + 1, in a line of munmap() or of the mapping at the
- * end; 0: the line says none.  Thread: any. */
+/* The bytes of a mapping that the process touched, + 1, in a line of munmap() or of the mapping at
+ * the end; 0: the line says none.  Thread: any. */
 static inline uint64_t pfw_io_touched(const struct pfw_entry *entry)
 {
 	int64_t touched = pfw_arg_i64(entry, "touched", -1);
@@ -119,7 +120,8 @@ static inline bool pfw_io_tells_touched(const struct pfw_slice *name)
 	return pfw_slice_is(name, "munmap") || pfw_slice_is(name, "mapping");
 }
 
-/* Bytes of a mapping, which are no bytes moved, in a line of a call or of a mapping.  Thread: any. */
+/* Bytes of a mapping, which are no bytes moved, in a line of a call or of a mapping.  Thread:
+ * any. */
 static inline uint64_t pfw_io_unmoved(const struct pfw_entry *entry)
 {
 	uint64_t touched;
@@ -138,8 +140,8 @@ static inline int64_t pfw_io_factor(struct pfw_io_call call, const struct pfw_en
 	return call.moves == PFW_MOVES_COUNT ? pfw_arg_i64(entry, "count", -1) : 0;
 }
 
-/* The bytes of a copy, fill or use of memory, which is an event of cat PP.  False: the event is none,
- * or says no bytes.  Thread: any. */
+/* The bytes of a copy, fill or use of memory, which is an event of cat PP.  False: the event is
+ * none, or says no bytes.  Thread: any. */
 bool pfw_memory_moved(const struct pfw_entry *entry, uint64_t *bytes);
 
 /*

@@ -1,5 +1,5 @@
-/* store/math/log.h - natural logarithms of durations as integers: their sums do not depend on order,
- * and are the same on every machine, as an index needs. */
+/* store/math/log.h - natural logarithms of durations as integers: their sums do not depend on
+ * order, and are the same on every machine, as an index needs. */
 #pragma once
 
 #include <stdint.h>
@@ -24,7 +24,8 @@ static inline int64_t pfw_log_ns(int64_t ns)
 	part = (int64_t)((uint64_t)ns << (63 - exponent) >> 31);
 	unit = part < root ? one : 2 * one;
 	exponent += part >= root;
-	/* ln(x) = 2 atanh(s) = 2 (s + s^3/3 + s^5/5 + ...) with s = (x - 1) / (x + 1), |s| < 0.172. */
+	/* ln(x) = 2 atanh(s) = 2 (s + s^3/3 + s^5/5 + ...) with s = (x - 1) / (x + 1), |s| <
+	 * 0.172. */
 	s = (part - unit) * (INT64_C(1) << 31) / (part + unit);
 	z = s * s >> 31;
 	more = ninth + (z * eleventh >> 31);

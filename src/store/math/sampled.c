@@ -1,4 +1,5 @@
-/* store/math/sampled.c - a sample of calls that is the same however they were split; see sampled.h. */
+/* store/math/sampled.c - a sample of calls that is the same however they were split; see
+ * sampled.h. */
 #include "store/math/sampled.h"
 
 #include <stdlib.h>

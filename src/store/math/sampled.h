@@ -4,8 +4,9 @@
  * Means of long enough parts of the series are nearly independent (batch means; Law and Carson
  * 1979).  The parts are cut from a sample of the calls: a call has the level n with the probability
  * 2^-(n+1), by a hash of what identifies it, not of its duration; the sample is all calls of the
- * least level, and of those above, that leaves at most so many (adaptive sampling: Wegman; Flajolet 1990).  So
- * the sample of a union is made from the samples of its parts, whatever the parts are, in any order.
+ * least level, and of those above, that leaves at most so many (adaptive sampling: Wegman; Flajolet
+ * 1990).  So the sample of a union is made from the samples of its parts, whatever the parts are,
+ * in any order.
  */
 #pragma once
 
@@ -48,7 +49,8 @@ void pfw_sampled_limit(struct pfw_sampled *sampled, uint32_t most);
 int pfw_sampled_add_more(struct pfw_sampled *sampled, const struct pfw_sample *sample,
 			 uint32_t most);
 
-/* Add one call to a sample of at most `most` calls, which may become less, never more.  0 or -ENOMEM. */
+/* Add one call to a sample of at most `most` calls, which may become less, never more.  0 or
+ * -ENOMEM. */
 static inline int pfw_sampled_add(struct pfw_sampled *sampled, const struct pfw_sample *sample,
 				  uint32_t most)
 {

@@ -1,9 +1,10 @@
-/* store/math/sketch.h - quantile sketches of durations: bounded memory, exact merge; quantiles of few
- * durations are exact, of more they have an error of 1 %.
+/* store/math/sketch.h - quantile sketches of durations: bounded memory, exact merge; quantiles of
+ * few durations are exact, of more they have an error of 1 %.
  *
- * Up to PFW_SKETCH_FEW durations are kept as they are.  More become a DDSketch (Masson, Rim, Lee, VLDB 2019): counts in geometric buckets.  A cubic replaces the
- * logarithm: it is exact at powers of two and nowhere steeper than necessary, so 35 buckets an
- * octave are enough, and adding needs no log().
+ * Up to PFW_SKETCH_FEW durations are kept as they are.  More become a DDSketch (Masson, Rim, Lee,
+ * VLDB 2019): counts in geometric buckets.  A cubic replaces the logarithm: it is exact at powers
+ * of two and nowhere steeper than necessary, so 35 buckets an octave are enough, and adding needs
+ * no log().
  *
  * Room store/math: statistics: sketches, batch means, intervals, tests.  Uses store/kit.  Pure
  * functions of their arguments.  Start here or with stats.h.

@@ -1,4 +1,5 @@
-/* store/partial/write.c - writes a partial under a temporary name, which is renamed; see partial.h. */
+/* store/partial/write.c - writes a partial under a temporary name, which is renamed; see
+ * partial.h. */
 #include <errno.h>
 #include <libdeflate.h>
 #include <stdio.h>

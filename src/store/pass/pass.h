@@ -53,11 +53,12 @@ struct pfw_pass {
 	/* Whether to read a block; NULL: all.  Called by any thread. */
 	bool (*want)(void *user, size_t file, const struct pfw_block *block);
 	/* Return 0, or -errno to end the pass.  `worker` < jobs selects memory of the thread.  If
-	 * result_bytes is not 0, it finds a block->result of that many zero bytes, from calloc(). */
+	 * result_bytes is not 0, it finds a block->result of that many zero bytes, from
+	 * calloc(). */
 	size_t result_bytes;
 	int (*work)(void *user, unsigned worker, struct pfw_pass_block *block);
-	/* The same, in order; may be NULL.  It keeps block->result by setting it to NULL.  In pieces
-	 * (see pfw_pass_go()) it may return PFW_PASS_PAUSE, too. */
+	/* The same, in order; may be NULL.  It keeps block->result by setting it to NULL.  In
+	 * pieces (see pfw_pass_go()) it may return PFW_PASS_PAUSE, too. */
 	int (*done)(void *user, struct pfw_pass_block *block);
 	/* Free a result after done(), or when the pass ends early; NULL: free(). */
 	void (*drop)(void *result);
@@ -80,12 +81,10 @@ struct pfw_pass {
  */
 int pfw_pass_run(const struct pfw_pass *pass);
 
-/*
- * The same in pieces: pfw_pass_go() goes on until done() has returned PFW_PASS_PAUSE and done() was
- * called for all blocks that were begun; it then returns PFW_PASS_PAUSE, else as pfw_pass_run().  Between
- * calls there are no threads.  `pass` must last until pfw_pass_close(), which takes NULL, too.
- * pfw_pass_open(): 0 or -ENOMEM.  Thread: one at a time.
- */
+/* The same in pieces: pfw_pass_go() goes on until done() has returned PFW_PASS_PAUSE and done() was
+ * called for all blocks that were begun; it then returns PFW_PASS_PAUSE, else as pfw_pass_run().
+ * Between calls there are no threads.  `pass` must last until pfw_pass_close(), which takes NULL,
+ * too.  pfw_pass_open(): 0 or -ENOMEM.  Thread: one at a time. */
 #define PFW_PASS_PAUSE 1
 struct pfw_pass_run;
 int pfw_pass_open(struct pfw_pass_run **out, const struct pfw_pass *pass);
@@ -103,8 +102,8 @@ int pfw_pass_text(const struct pfw_pass *pass, size_t file, const char *text, si
  * cgroup, at most 64.  Thread: any. */
 unsigned pfw_pass_jobs(unsigned jobs);
 
-/* The next line with that text of a block at or after *at (block->text at first), which moves on: few
- * lines have it, and searching is faster than parsing.  NULL: none.  Thread: any. */
+/* The next line with that text of a block at or after *at (block->text at first), which moves on:
+ * few lines have it, and searching is faster than parsing.  NULL: none.  Thread: any. */
 const char *pfw_pass_search(const struct pfw_pass_block *block, const char *text, const char **at,
 			    size_t *bytes);
 

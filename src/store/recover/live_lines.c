@@ -55,7 +55,8 @@ int pfw_live_lines_open(struct pfw_live_lines *lines)
 		struct pfw_trace_file *file = &lines->traces->file[i];
 		char why[PFW_LIVE_WHY_BYTES], text[PFW_LIVE_WHY_BYTES + 64];
 
-		/* A compacted file has no writer, and the traces of a partial need not be on this host. */
+		/* A compacted file has no writer, and the traces of a partial need not be on this
+		 * host. */
 		if (file->partial || !file->head.ours || file->blocks.layout == PFW_LAYOUT_STREAM ||
 		    file->ranks)
 			continue;

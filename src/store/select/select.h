@@ -79,8 +79,8 @@ struct pfw_select_others {
 	bool shared; /* `at` belongs to another file */
 };
 
-/* All zero: every event.  Callers read it, and change it only by the calls below, except ask_fnames,
- * ask_steps and meta. */
+/* All zero: every event.  Callers read it, and change it only by the calls below, except
+ * ask_fnames, ask_steps and meta. */
 struct pfw_select {
 	struct pfw_select_globs cat, name, fname;
 	struct pfw_select_ranges rank, pid, tid, step;

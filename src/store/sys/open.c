@@ -123,9 +123,9 @@ bool pfw_is_open_elsewhere(int fd)
 	return refuses_lease(fd, F_WRLCK);
 }
 
-/* A writer's lock is exclusive, so it refuses a shared one.  NFS gives that to a descriptor that may
- * only read, which it would refuse an exclusive one (EBADF, which says nothing of a writer); and
- * two that ask do not see each other. */
+/* A writer's lock is exclusive, so it refuses a shared one.  NFS gives that to a descriptor that
+ * may only read, which it would refuse an exclusive one (EBADF, which says nothing of a writer);
+ * and two that ask do not see each other. */
 static enum pfw_writing try_lock(int fd)
 {
 	int error = flock(fd, LOCK_SH | LOCK_NB) < 0 ? errno : 0;

@@ -2,8 +2,9 @@
  *
  * A path may come from the user, from a trace or a spool, or from a directory where others write.
  * So a file's type is known before it is opened (opening a device may do something), a symbolic
- * link is followed only where the user named it, and a new file replaces nothing.  docs/security.rst
- * says what each rule is for; tests/security holds the tree to opening files here only.
+ * link is followed only where the user named it, and a new file replaces nothing.
+ * docs/security.rst says what each rule is for; tests/security holds the tree to opening files here
+ * only.
  */
 #pragma once
 
@@ -32,7 +33,8 @@ int pfw_open_new(const char *path, mode_t mode);
 /* Open a directory, to sync it. */
 int pfw_open_directory(const char *path);
 
-/* Open a directory below `root`, another process's root: no link of that process leads out of it. */
+/* Open a directory below `root`, another process's root: no link of that process leads out of
+ * it. */
 int pfw_open_inside(const char *root, const char *path);
 
 /* Whether a file's content may be believed: it belongs to this user, to root, or to `owner`. */

@@ -13,7 +13,8 @@
 #include "store/line/args.h"
 #include "store/traces/traces.h"
 
-/* A partial of so many bytes may have as many processes as a file of that length: see processes.c. */
+/* A partial of so many bytes may have as many processes as a file of that length: see
+ * processes.c. */
 #define PROCESS_BYTES 16u
 #define PROCESSES_LEAST 64u
 

@@ -41,8 +41,8 @@ size_t pfw_ranks_whole(const struct pfw_traces *traces, size_t file)
 	return traces->file[file].ranks ? traces->file[file].ranks->file[0] : file;
 }
 
-/* Two processes of one pid, but different ranks and hosts, or NULL.  One host never has the same pid
- * twice at a time. */
+/* Two processes of one pid, but different ranks and hosts, or NULL.  One host never has the same
+ * pid twice at a time. */
 static const struct pfw_trace *find_mixed(const struct pfw_processes *processes)
 {
 	for (size_t i = 1; i < processes->count; i++) {

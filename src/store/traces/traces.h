@@ -1,8 +1,9 @@
 /* store/traces/traces.h - the traces that a command reads: files, ranks, runs.
  *
  * Room store/traces: turns arguments into traces, and says which run, rank and process each is of.
- * It may use store/{read,partial,line,json,kit}.  Start here; paths.h finds files, ends.h reads their
- * first and last lines, ranks.h splits files of several ranks, partials.h reads what stands for them.
+ * It may use store/{read,partial,line,json,kit}.  Start here; paths.h finds files, ends.h reads
+ * their first and last lines, ranks.h splits files of several ranks, partials.h reads what stands
+ * for them.
  */
 #pragma once
 
@@ -40,8 +41,8 @@ enum pfw_traces_flags {
 	PFW_TRACES_PARTIALS = 1 << 1,
 };
 
-/* Files of one run that are left out, since all their processes are in other files, too.  If only some
- * of their processes are, `partly` is set. */
+/* Files of one run that are left out, since all their processes are in other files, too.  If only
+ * some of their processes are, `partly` is set. */
 struct pfw_traces_double {
 	char run[128];
 	size_t count;
@@ -59,18 +60,17 @@ struct pfw_traces {
 	size_t doubles;
 };
 
-/*
- * Open the traces that `arguments` name (see paths.h; none: the newest run in this directory), and
+/* Open the traces that `arguments` name (see paths.h; none: the newest run in this directory), and
  * find their blocks.  They are in order of rank (none first), then path, without duplicates.  Files
- * of a directory or base name that belong to older runs are left out unless a flag says so; files without
- * a run (of other tools) stay.  If two files hold the same process (as after `pfw compact --keep`),
- * one is used: see processes.h.  A file that cannot be opened is left out after say(user, path,
- * error).  Return 0; -ENOENT after a message if nothing is left; -ENOMEM.  Thread: any.
- */
+ * of a directory or base name that belong to older runs are left out unless a flag says so; files
+ * without a run (of other tools) stay.  If two files hold the same process (as after `pfw compact
+ * --keep`), one is used: see processes.h.  A file that cannot be opened is left out after say(user,
+ * path, error).  Return 0; -ENOENT after a message if nothing is left; -ENOMEM.  Thread: any. */
 int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, unsigned flags,
 		    pfw_traces_say *say, void *user);
 
-/* The same for a command that treats each file by itself: all files that are named.  Thread: any. */
+/* The same for a command that treats each file by itself: all files that are named.  Thread:
+ * any. */
 int pfw_traces_open_each(struct pfw_traces *traces, char *const *arguments, size_t count,
 			 unsigned flags, pfw_traces_say *say, void *user);
 
