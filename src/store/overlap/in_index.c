@@ -328,7 +328,7 @@ static int read_intervals(struct pfw_overlap *overlap, struct pfw_varints *reade
 	int error = 0;
 
 	while (count-- && !reader->bad && !error) {
-		int64_t begin, end;
+		int64_t begin, end = at;
 
 		if (__builtin_add_overflow(at, pfw_varint_unfold(pfw_varints_next(reader)),
 					   &begin) ||

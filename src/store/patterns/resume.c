@@ -246,7 +246,8 @@ static void get_op(const struct pfw_patterns *patterns, struct pfw_varints *read
 	op->fd = pfw_varint_unfold(pfw_varints_next(reader));
 	op->dup = pfw_varint_unfold(pfw_varints_next(reader));
 	op->offset = pfw_varint_unfold(pfw_varints_next(reader));
-	reader->bad |= name >= patterns->rows || op->ns < 0 || (op->placed && op->offset < 0);
+	reader->bad |= name >= patterns->rows || op->ns < 0 || op->bytes > INT64_MAX ||
+		       (op->placed && op->offset < 0);
 }
 
 static int get_waiting(struct pfw_patterns *patterns, struct pfw_varints *reader)
