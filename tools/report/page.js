@@ -461,7 +461,7 @@
 		if (data.steps.every > 1)
 			text.push(`Of ${count(data.steps.rows)} steps of ranks, ${count(steps.length)} are here: those of one step in ${data.steps.every}, ` +
 				  `and of the ${count(data.steps.slowest)} slowest; the command shows all. `);
-		text.push(`On average a step takes ${time(data.steps.wall_us / data.steps.rows)}. `);
+		text.push(`On average a step ${shownRanks < ranks.length ? "of these ranks " : ""}takes ${time(data.steps.wall_us / data.steps.rows)}. `);
 		if (steps.some(row => row.step === 0))
 			text.push("Step 0 is among them, so no warm-up is left out: --since step:N does it. ");
 		section("Steps", [...text, command("overlap --steps")], legend(PARTS), stepChart(chosen, scaleOf(chosen)),
