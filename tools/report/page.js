@@ -144,7 +144,8 @@
 
 	/* A table that sorts by a column's head and filters by its first text. */
 	function table(kinds, rows, keys, sortedBy) {
-		const shown = keys.filter(key => rows.some(row => row[key] !== null && row[key] !== undefined));
+		const known = (key, value) => value !== null && value !== undefined && !(key.startsWith("args.") && value === "");
+		const shown = keys.filter(key => rows.some(row => known(key, row[key])));
 		const text = shown.find(key => kinds[key] === "text");
 		const head = make("tr", {}), body = make("tbody", {}), say = make("span", { role: "status" });
 		let key = sortedBy, down = sortedBy !== "step", wanted = "", limit = ROWS_AT_FIRST;
