@@ -508,6 +508,8 @@ def test_indexes_answer_without_the_lines(tmp_path):
     text = path.read_text()
     path.write_text(text[:3 << 20] + text[3 << 20:].replace('"read"', '"ader"', 1))
     assert [row["name"] for row in rows(path)] == ["read"]
+    for words in ["-w", "name == 'read'"], ["-p", "--where", "name != 'write' && cat == 'POSIX'"]:
+        assert [row["name"] for row in rows(path, *words)] == ["read"]
     assert len(rows(path, "--min-dur", "0")) == 2
     damaged = text + text[:text.index("\n") // 2]
     path.write_text(damaged)
@@ -548,7 +550,7 @@ def by_args(ranks, path, odd, count=900):
 BY_ARGS = [
     ["-g", "operator"], ["-g", "name,operator,args.grid,args.block,args.occupancy", "--where", "args.kind == 'kernel'"],
     ["-g", "args.kind"], ["-g", "args.kind,rank", "--rank=1"], ["--where", "args.kind in ('cpu_op', 'memcpy') || cat == 'POSIX'"],
-    ["-g", "args.grid,operator", "--cat", "PP"], ["-g", "step,args.kind", KINDS], ["-g", "rank,args.kind,step", KINDS],
+    ["-g", "args.grid,operator", "--cat", "PP"], ["-p", "--where", "cat == 'PP'"], ["-g", "step,args.kind", KINDS], ["-g", "rank,args.kind,step", KINDS],
     ["-g", "step", "--columns=self_flops,flops_per_second"]]
 
 
@@ -556,7 +558,8 @@ BY_ARGS = [
 def test_indexes_answer_by_args_and_operator(tmp_path, odd):
     path = by_args(2, tmp_path / "t", odd)
     run([PFW, "index", "-q", path])
-    for words in BY_ARGS:
+    for words in [*BY_ARGS, ["--where", "name in ('x', 'read')"], ["-p", "--where", "name =~ 'aten::[am]' || !(cat == 'PP')"],
+                  ["-g", "operator", "--where", "name == 'y'"]]:
         answer = rows(*words, "--row-limit=-1", path)
         assert answer and answer == rows(*words, "--row-limit=-1", path, "--no-index"), words
 
@@ -616,7 +619,7 @@ def test_windows_cut_few_blocks(tmp_path, kind, packed):
         since = chance.randrange(90)
         ask = ["--since", f"{since}%", "--until", f"{chance.randrange(since + 1, 101)}%", "--format", "ndjson",
                "-g", chance.choice(["name", "cat", "name,rank"]), *chance.choice([[], ["-p"], ["-p", "--name", "*e*"]]),
-               *chance.choice([[], ["--cat", "POSIX"], ["--rank", "1"]])]
+               *chance.choice([[], ["--cat", "POSIX"], ["--rank", "1"], ["-w", "name =~ 'r' && cat != 'STDIO'"]])]
         assert (table(*ask, tmp_path, status=None).stdout ==
                 table(*ask, "--no-index", tmp_path, status=None).stdout), ask
     if not packed and kind in ("io", "spans"):

@@ -50,6 +50,12 @@ bool table_answer_wants(struct answer *answer, const struct pfw_entry *entry);
 int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *line,
 			 const struct pfw_entry *entry);
 
+/* Whether all --where say something of names and categories only. */
+bool table_where_of_names(const struct table_options *options);
+
+/* Whether rows are chosen by their names. */
+bool table_asks_names(const struct table_options *options);
+
 /* Add the names of a summary that need no nesting.  1; 0: it is not enough; -ENOMEM. */
 int table_add_names(struct answer *answer, const struct pfw_summary *summary);
 

@@ -20,6 +20,31 @@ static bool is_known(const struct pfw_slice *key)
 	return is_kind(key) || pfw_table_launch_key(key);
 }
 
+static bool is_none(const struct pfw_slice *key)
+{
+	(void)key;
+	return false;
+}
+
+bool table_asks_names(const struct table_options *options)
+{
+	bool asks = options->wanted.name.count;
+
+	for (size_t i = 0; i < options->wanted.where_count; i++)
+		asks |= pfw_expr_asks_name(options->wanted.where[i]);
+	return asks;
+}
+
+bool table_where_of_names(const struct table_options *options)
+{
+	size_t i = 0;
+
+	while (i < options->wanted.where_count &&
+	       pfw_expr_asks_only(options->wanted.where[i], is_none))
+		i++;
+	return i == options->wanted.where_count;
+}
+
 static struct pfw_slice key_of(const struct table_options *options, enum table_field field)
 {
 	const char *key = options->arg[field - TABLE_ARG] + strlen("args.");

@@ -66,7 +66,7 @@ const char *table_needs_lines(const struct table_options *options)
 			    : "--plain of processes or threads";
 	lacks = args ? table_args_need_lines(options) : NULL;
 	reach.pid.count = reach.tid.count = 0;
-	wanted.where_count = args ? 0 : wanted.where_count;
+	wanted.where_count = args || table_where_of_names(options) ? 0 : wanted.where_count;
 	lacks = lacks ? lacks : select_args_need_lines(&reach);
 	return lacks ? lacks : select_args_need_lines(&wanted);
 }
@@ -148,6 +148,8 @@ int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *lin
 
 int table_add_names(struct answer *answer, const struct pfw_summary *summary)
 {
+	bool names = table_asks_names(answer->options);
+
 	/* The summary had no room for all names. */
 	if (summary->name[0].count)
 		return table_lacks(answer, "a table of more names than fit in a summary");
@@ -162,8 +164,11 @@ int table_add_names(struct answer *answer, const struct pfw_summary *summary)
 		if (name->ph != 'X' && name->ph != 's')
 			continue;
 		/* Their lines know which of the steps have a name that is asked for. */
-		if (is_steps(name) && answer->options->wanted.name.count)
-			return table_lacks(answer, "--name, where there are steps,");
+		if (is_steps(name) && names)
+			return table_lacks(answer, "the name of a step");
+		/* The index has "" for no name, too. */
+		if (answer->options->wanted.where_count && (!name->name_bytes || !name->cat_bytes))
+			return table_lacks(answer, "--where, where lines have no name,");
 		if (!pfw_table_line_name(&line, &entry, answer->options->plain))
 			continue;
 		if (line.section != PFW_TABLE_IO) {

@@ -19,8 +19,9 @@ struct choosing {
 /* Whether sums by name are enough, in a window. */
 static bool asks_sums(const struct table_options *options)
 {
-	struct pfw_select reach = options->reach;
+	struct pfw_select reach = options->reach, wanted = options->wanted;
 
+	wanted.where_count = table_where_of_names(options) ? 0 : wanted.where_count;
 	reach.since.kind = reach.until.kind = PFW_TIME_NONE;
 	for (unsigned i = 0; i < options->fields; i++) {
 		if (options->field[i] != TABLE_NAME && options->field[i] != TABLE_CAT &&
@@ -29,7 +30,7 @@ static bool asks_sums(const struct table_options *options)
 	}
 	/* No sum has the begin of its first call. */
 	return options->reach.times && !options->survey->no_index &&
-	       !select_args_but_rank(&reach) && !select_args_need_lines(&options->wanted) &&
+	       !select_args_but_rank(&reach) && !select_args_need_lines(&wanted) &&
 	       !(options->sort_by && strcmp(options->sort_by, "none") == 0);
 }
 
@@ -75,7 +76,9 @@ static bool needs_lines(void *user, const char *cat, size_t cat_bytes, const cha
 
 	if (ph != 'X' && ph != 's')
 		return false;
-	if (options->wanted.name.count && pfw_slice_is(&its, PFW_SUMMARY_STEPS))
+	if (table_asks_names(options) && pfw_slice_is(&its, PFW_SUMMARY_STEPS))
+		return true;
+	if (options->wanted.where_count && (!cat_bytes || !name_bytes))
 		return true;
 	return pfw_table_line_name(&line, &entry, options->plain) && line.section != PFW_TABLE_IO;
 }

@@ -46,7 +46,10 @@ bool pfw_expr_wants_meta(const struct pfw_expr *expr);
 /* Whether it mentions args.fname. */
 bool pfw_expr_asks_fname(const struct pfw_expr *expr);
 
-/* Whether it mentions no field but cat, and only args whose keys are `known`. */
+/* Whether it mentions name. */
+bool pfw_expr_asks_name(const struct pfw_expr *expr);
+
+/* Whether it mentions no fields but cat and name, and only args whose keys are `known`. */
 struct pfw_slice;
 bool pfw_expr_asks_only(const struct pfw_expr *expr, bool (*known)(const struct pfw_slice *key));
 

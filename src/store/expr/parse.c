@@ -437,13 +437,23 @@ bool pfw_expr_wants_meta(const struct pfw_expr *expr)
 	return expr->meta;
 }
 
+bool pfw_expr_asks_name(const struct pfw_expr *expr)
+{
+	for (uint32_t i = 0; i < expr->count; i++) {
+		if (expr->node[i].kind == PFW_NODE_FIELD && expr->node[i].field == PFW_FIELD_NAME)
+			return true;
+	}
+	return false;
+}
+
 bool pfw_expr_asks_only(const struct pfw_expr *expr, bool (*known)(const struct pfw_slice *key))
 {
 	for (uint32_t i = 0; i < expr->count; i++) {
 		const struct pfw_node *node = &expr->node[i];
 
 		if (node->kind == PFW_NODE_NS ||
-		    (node->kind == PFW_NODE_FIELD && node->field != PFW_FIELD_CAT))
+		    (node->kind == PFW_NODE_FIELD && node->field != PFW_FIELD_CAT &&
+		     node->field != PFW_FIELD_NAME))
 			return false;
 	}
 	for (uint32_t i = 0; i < expr->path_count; i++) {
