@@ -47,12 +47,7 @@ struct pfw_table_by_arg {
 /* The args by which rows are made: the kind, and of kernels how they were launched. */
 static bool makes_rows(const struct pfw_slice *key)
 {
-	switch (key->bytes) {
-	case 4:
-		return pfw_member_is(key, "kind") || pfw_table_launch_key(key);
-	default:
-		return pfw_table_launch_key(key);
-	}
+	return (key->bytes == 4 && pfw_member_is(key, "kind")) || pfw_table_launch_key(key);
 }
 
 #define ARGS_BYTES 512u
@@ -66,6 +61,40 @@ static int append(char text[ARGS_BYTES], int used, const char *more, size_t byte
 	return used + (int)bytes;
 }
 
+static int append_arg(char text[ARGS_BYTES], int used, const struct pfw_slice *key,
+		      const struct pfw_value *value)
+{
+	bool quoted = value->type == PFW_VALUE_STRING;
+
+	used = used == 1 ? append(text, used, "\"", 1) : append(text, used, ",\"", 2);
+	used = append(text, used, key->at, key->bytes);
+	used = append(text, used, "\":\"", quoted ? 3 : 2);
+	used = append(text, used, value->text.at, value->text.bytes);
+	return append(text, used, "\"", quoted);
+}
+
+/* Which args of a form these are, as bits. */
+static uint64_t rows_of_form(const struct pfw_entry *entry)
+{
+	static _Thread_local struct {
+		uint64_t form, take;
+	} forms[PFW_ENTRY_NUMBERS];
+	struct pfw_slice key;
+	struct pfw_value value;
+	uint64_t *form = &forms[entry->form % PFW_ENTRY_NUMBERS].form;
+	uint64_t *take = &forms[entry->form % PFW_ENTRY_NUMBERS].take;
+
+	if (*form == entry->form)
+		return *take;
+	*form = entry->form;
+	*take = 0;
+	for (unsigned i = 0; i < entry->arg_count; i++) {
+		pfw_entry_pair(entry, i, &key, &value);
+		*take |= makes_rows(&key) ? 1ull << i : 0;
+	}
+	return *take;
+}
+
 /* The bytes of an object with these args, or -1. */
 static int write_args(char text[ARGS_BYTES], const struct pfw_entry *entry)
 {
@@ -74,21 +103,18 @@ static int write_args(char text[ARGS_BYTES], const struct pfw_entry *entry)
 	struct pfw_args args;
 	int used = append(text, 0, "{", 1);
 
+	for (uint64_t left = entry->form ? rows_of_form(entry) : 0; left; left &= left - 1) {
+		pfw_entry_pair(entry, (unsigned)__builtin_ctzll(left), &key, &value);
+		used = append_arg(text, used, &key, &value);
+	}
 	pfw_args_init(&args, entry);
-	while (pfw_args_next(&args, &key, &value)) {
-		bool quoted = value.type == PFW_VALUE_STRING;
-
-		if (!makes_rows(&key))
-			continue;
-		used = append(text, used, ",\"", used > 1 ? 2 : 0);
-		used = used == 1 ? append(text, used, "\"", 1) : used;
-		used = append(text, used, key.at, key.bytes);
-		used = append(text, used, "\":\"", quoted ? 3 : 2);
-		used = append(text, used, value.text.at, value.text.bytes);
-		used = append(text, used, "\"", quoted);
+	while (!entry->form && pfw_args_next(&args, &key, &value)) {
+		if (makes_rows(&key))
+			used = append_arg(text, used, &key, &value);
 	}
 	return append(text, used, "}", 1);
 }
+_Static_assert(PFW_ENTRY_ARGS_MAX <= 64, "rows_of_form() has a bit for each");
 
 int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *entry,
 			const struct pfw_table_line *line, uint32_t row)
