@@ -108,6 +108,7 @@ static int put_table(struct pfw_index_writer *writer, const char *table, int col
 static void put_name(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
 {
 	uint8_t sketch[PFW_SKETCH_BYTES_MAX];
+	size_t bytes;
 	const struct pfw_summary_name *name = &total->name[i];
 
 	pfw_put_text(put, name->cat, name->cat_bytes);
@@ -121,7 +122,9 @@ static void put_name(struct pfw_put *put, const struct pfw_summary *total, uint3
 	pfw_put_u64(put, name->bytes);
 	pfw_put_u64(put, name->transfers);
 	pfw_put_u64(put, name->transfer_ns);
-	pfw_put_blob(put, sketch, pfw_sketch_encode(&name->durations, sketch));
+	bytes = pfw_sketch_encode(&name->durations, sketch);
+	/* The row is written after this function has returned. */
+	sqlite3_bind_blob(put->statement, ++put->at, sketch, (int)bytes, SQLITE_TRANSIENT);
 }
 
 static void put_file(struct pfw_put *put, const struct pfw_summary *total, uint32_t i)
