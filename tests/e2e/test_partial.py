@@ -152,7 +152,7 @@ def test_a_signal_leaves_nothing(tmp_path):
     (["table", "-g", "fname,pid"], "--group-by fname with another field"),
     (["table", "--where", "dur > 5"], "--where"),
     (["table", "--since", "40%"], "--since"),
-    (["table", "--name", "read"], "--name, where there are steps,"),
+    (["table", "--name", "Prof*"], "the name of a step"),
     (["overlap", "--bins", "5"], "--bins"),
     (["overlap", "--since", "40%"], "--since or --until"),
     (["patterns", "--cat", "POSIX"], "--cat"),

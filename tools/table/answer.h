@@ -53,7 +53,7 @@ int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *lin
 /* Whether all --where say something of names and categories only. */
 bool table_where_of_names(const struct table_options *options);
 
-/* Whether rows are chosen by their names. */
+/* Whether the names of steps, which indexes have as one, may decide which rows are chosen. */
 bool table_asks_names(const struct table_options *options);
 
 /* Add the names of a summary that need no nesting.  1; 0: it is not enough; -ENOMEM. */

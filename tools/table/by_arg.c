@@ -26,10 +26,21 @@ static bool is_none(const struct pfw_slice *key)
 	return false;
 }
 
+/* Whether a glob may match the name of a step: by what it has before its first wildcard. */
+static bool may_be_step(const struct pfw_select_glob *glob)
+{
+	static const char step[] = "ProfilerStep#";
+	size_t bytes = strcspn(glob->text, "*?[\\");
+
+	return strncmp(glob->text, step, bytes < strlen(step) ? bytes : strlen(step)) == 0;
+}
+
 bool table_asks_names(const struct table_options *options)
 {
-	bool asks = options->wanted.name.count;
+	bool asks = false;
 
+	for (size_t i = 0; i < options->wanted.name.count; i++)
+		asks |= may_be_step(&options->wanted.name.glob[i]);
 	for (size_t i = 0; i < options->wanted.where_count; i++)
 		asks |= pfw_expr_asks_name(options->wanted.where[i]);
 	return asks;
