@@ -9,6 +9,7 @@
 #include "manual.h"
 #include "pfw/pfw.h"
 #include "share/external.h"
+#include "store/index/index.h"
 #include "ui/cli.h"
 
 /* Other tools' names for our commands. */
@@ -69,6 +70,7 @@ int main(int argc, char **argv)
 {
 	const struct cli_command *command;
 
+	pfw_indexes_alone();
 	if (argc < 2) {
 		manual_print(stderr);
 		return CLI_USAGE;

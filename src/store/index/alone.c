@@ -195,6 +195,11 @@ static struct opening *take_oldest(struct pfw_indexes_ahead *ahead)
 	return opening;
 }
 
+void pfw_indexes_alone(void)
+{
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 int pfw_indexes_ahead_open(struct pfw_indexes_ahead **out, const struct pfw_traces *traces,
 			   unsigned jobs, void *user, bool (*want)(void *user, size_t file))
 {

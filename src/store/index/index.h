@@ -53,6 +53,8 @@ int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file, char
  * most of the work.  pfw_index_ahead() is pfw_index_of() for a file of those for which want() is true, each
  * number greater than the one before.
  */
+/* In a process that is only ours: SQLite does not count its memory, under a lock that all threads share. */
+void pfw_indexes_alone(void);
 struct pfw_indexes_ahead; /* opaque: see alone.c */
 int pfw_indexes_ahead_open(struct pfw_indexes_ahead **out, const struct pfw_traces *traces,
 			   unsigned jobs, void *user, bool (*want)(void *user, size_t file));
