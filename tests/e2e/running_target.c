@@ -26,6 +26,12 @@
 #include <immintrin.h>
 #endif
 
+#ifdef __clang__
+#define OPAQUE __attribute__((noinline, optnone))
+#else
+#define OPAQUE __attribute__((noipa))
+#endif
+
 static volatile sig_atomic_t over;
 static _Atomic unsigned long done, wrong;
 
@@ -66,7 +72,7 @@ static void read_tight(const char *path)
 }
 
 /* A leaf with values in its red zone, in all general registers, in flags and in vector registers. */
-__attribute__((noipa)) static uint64_t mix(uint64_t seed, double *sum)
+OPAQUE static uint64_t mix(uint64_t seed, double *sum)
 {
 	volatile uint64_t kept[8];
 	uint64_t a = seed, b = seed ^ 0x9e3779b97f4a7c15u, c = seed + 3, d = seed * 5, e = ~seed;
@@ -206,7 +212,7 @@ static void note(int number)
 typedef ssize_t call(int, void *, size_t, off_t);
 
 /* A function, so that the compiler does not read the slot once and for all. */
-__attribute__((noipa)) static call *address_now(void)
+OPAQUE static call *address_now(void)
 {
 	return pread;
 }
