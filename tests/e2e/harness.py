@@ -33,6 +33,7 @@ NOT_SANITIZED = {
     "test_calls.py": "hands each call pointers to nowhere, and the runtime looks at what they point to",
     "test_api.py::test_natural": "such a build is not installed",
     "test_api.py::test_reading_from_rust": "such a build is not installed",
+    "test_api.py::test_static_programs": "such a build is not installed",
     "test_attach.py::test_old_version_of_a_call_is_left_alone": "the runtime has it without version",
     "test_attach.py::test_static_program_is_told": "a static program has no runtime",
     "test_attach_running.py::test_children_are_recorded": "words of a signal's frame stay in the runtime's frames",

@@ -7,6 +7,7 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 
 import pytest
 from harness import PFW, clean_environment, run
@@ -268,8 +269,9 @@ def test_lines_still_in_rings(tmp_path):
     with subprocess.Popen([PFW, "run", "-q", "-o", tmp_path / "t", "--", sys.executable, "-c",
                            f"open('{tmp_path}/ringsecret', 'w').write('x'); print('done', flush=True); input()"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                          env=clean_environment(PFW_FLUSH_MS="3600000", DFTRACER_DATA_DIR="all")) as process_:
+                          env=clean_environment(PFW_FLUSH_MS="60000", DFTRACER_DATA_DIR="all")) as process_:
         assert process_.stdout.readline() == "done\n"
+        time.sleep(.5)  # the call that wrote it has ended
         wanted = run([PFW, "query", "--count", "--name", "write", tmp_path / "t"]).stdout
         run([PFW, "anonymise", "-o", tmp_path / "o", tmp_path / "t"])
         process_.stdin.write("\n")

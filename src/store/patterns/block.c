@@ -355,11 +355,12 @@ int pfw_patterns_block_add_summed(struct pfw_patterns_block *block, const struct
 				  const struct pfw_summary *summary)
 {
 	const struct pfw_summary_last *last = &summary->last;
-	const struct pfw_summary_name *name = &summary->name[last->name];
+	const struct pfw_summary_name *name;
 	struct known known = { .ret = last->ret, .row = last->file, .wanted = true };
 
 	if (!last->call || !last->name)
 		return pfw_patterns_block_add(block, entry, summary->fnames, true);
+	name = &summary->name[last->name];
 	if (!pfw_is_file_io(&entry->cat))
 		return 0;
 	known.call = (struct pfw_io_call){ .role = name->role, .moves = name->moves };

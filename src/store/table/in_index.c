@@ -142,7 +142,8 @@ static uint32_t kind_of(struct block *block, const struct pfw_table_line *line)
 	const struct pfw_text_id *last = *recent ? &block->kinds.name[*recent - 1] : NULL;
 	int64_t number;
 
-	if (!last || last->bytes != kind->bytes || memcmp(last->text, kind->at, kind->bytes) != 0) {
+	if (!last || last->bytes != kind->bytes ||
+	    (kind->bytes && memcmp(last->text, kind->at, kind->bytes) != 0)) {
 		number = pfw_text_ids_of(&block->kinds, 0, kind->at ? kind->at : "", kind->bytes);
 		if (number < 0 || number >= UINT16_MAX)
 			return 0;
