@@ -42,25 +42,27 @@ static int load(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr s
 
 /* The programs and libraries.  libdw takes no file that has two names, as what is made without one and
  * named later: spools. */
-static int report(const struct frames *frames, pid_t pid)
+static int report(const struct frames *frames)
 {
-	char path[40], *text = NULL, *line = NULL;
-	size_t bytes, room = 0;
-	FILE *from, *to = open_memstream(&text, &bytes);
+	char *text = tracee_maps_text(frames->tracee), *end = text, *next;
+	FILE *from;
 	int error = -1;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	from = fopen(path, "re");
-	while (from && to && getline(&line, &room, from) > 0)
-		if (strchr(line, '/') && !strstr(line, " /dev/") && !strstr(line, " (deleted)"))
-			fputs(line, to);
-	if (from)
-		fclose(from);
-	if (to && !fclose(to) && bytes && (from = fmemopen(text, bytes, "r"))) {
+	for (char *line = text; line && *line; line = next) {
+		next = line + strcspn(line, "\n");
+		next += *next == '\n';
+		if (memchr(line, '/', (size_t)(next - line)) &&
+		    !memmem(line, (size_t)(next - line), " /dev/", 6) &&
+		    !memmem(line, (size_t)(next - line), " (deleted)", 10)) {
+			memmove(end, line, (size_t)(next - line));
+			end += next - line;
+		}
+	}
+	from = end > text ? fmemopen(text, (size_t)(end - text), "r") : NULL;
+	if (from) {
 		error = elfutils.dwfl_linux_proc_maps_report(frames->dwfl, from);
 		fclose(from);
 	}
-	free(line);
 	free(text);
 	return error;
 }
@@ -81,8 +83,7 @@ struct frames *frames_open(const struct tracee *tracee)
 		frames->dwfl = elfutils.dwfl_begin(&frames->callbacks);
 		frames->main = tracee_function(tracee, "__libc_start_main");
 		frames->create = tracee_function(tracee, "pthread_create");
-		ready = frames->dwfl && frames->main && frames->create &&
-			!report(frames, tracee->pid) &&
+		ready = frames->dwfl && frames->main && frames->create && !report(frames) &&
 			!elfutils.dwfl_report_end(frames->dwfl, NULL, NULL) &&
 			!elfutils.dwfl_linux_proc_attach(frames->dwfl, tracee->pid, true);
 	}

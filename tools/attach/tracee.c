@@ -188,9 +188,14 @@ static void note_libc(struct tracee *tracee)
 	}
 }
 
+char *tracee_maps_text(const struct tracee *tracee)
+{
+	return read_proc(tracee->pid, "maps", MAPS_MAX);
+}
+
 int tracee_read_maps(struct tracee *tracee)
 {
-	char *text = read_proc(tracee->pid, "maps", MAPS_MAX);
+	char *text = tracee_maps_text(tracee);
 	size_t lines = 0;
 
 	if (!text)

@@ -40,6 +40,9 @@ void tracee_close(struct tracee *tracee);
 /* Read /proc/PID/maps again.  0 or -errno. */
 int tracee_read_maps(struct tracee *tracee);
 
+/* The text of /proc/PID/maps, to be freed; NULL and errno. */
+char *tracee_maps_text(const struct tracee *tracee);
+
 /* The map that holds an address, or NULL. */
 const struct tracee_map *tracee_map_of(const struct tracee *tracee, uint64_t address);
 
