@@ -1,8 +1,9 @@
 # need.bash - install what is missing, and nothing else; sourced by quickstart and check.
 #
-# need WHAT=PACKAGE...   WHAT is a command, a header ("zlib.h"), py:MODULE of /usr/bin/python3, or
-#                        san:COMPILER (its sanitizer and fuzzer runtimes).  `?WHAT=PACKAGE` is
-#                        wanted, but done without where the distribution does not have it.
+# need WHAT=PACKAGE...   WHAT is a command, a header ("zlib.h"), py:MODULE of /usr/bin/python3,
+#                        san:COMPILER (its sanitizer and fuzzer runtimes), or a file's path.
+#                        `?WHAT=PACKAGE` is wanted, but done without where the distribution does
+#                        not have it.
 
 need_is_there()
 {
@@ -10,6 +11,7 @@ need_is_there()
 	py:*) /usr/bin/python3 -c "import ${1#py:}" ;;
 	san:*) echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
 		"${1#san:}" -fsanitize=fuzzer,address,undefined -x c - -o /dev/null ;;
+	/*) [ -e "$1" ] ;;
 	*.h) [ -e "/usr/include/$1" ] || echo "#include <$1>" | "${CC:-cc}" -E - ;;
 	*) command -v "$1" ;;
 	esac >/dev/null 2>&1
