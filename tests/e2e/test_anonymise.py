@@ -267,17 +267,18 @@ def test_members_stay_small(tmp_path):
 def test_lines_still_in_rings(tmp_path):
     """Of a process that runs, the copy has what it has done so far."""
     with subprocess.Popen([PFW, "run", "-q", "-o", tmp_path / "t", "--", sys.executable, "-c",
-                           f"open('{tmp_path}/ringsecret', 'w').write('x'); print('done', flush=True); input()"],
+                           f"import os; open('{tmp_path}/ringsecret', 'w').write('x'); os.write(1, b'done\\n'); input()"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           env=clean_environment(PFW_FLUSH_MS="60000", DFTRACER_DATA_DIR="all")) as process_:
         assert process_.stdout.readline() == "done\n"
-        time.sleep(.5)  # the call that wrote it has ended
-        wanted = run([PFW, "query", "--count", "--name", "write", tmp_path / "t"]).stdout
+        wanted, limit = "", time.monotonic() + 60
+        while wanted != "2\n" and time.monotonic() < limit:  # the call that wrote "done" may not have ended
+            wanted = run([PFW, "query", "--count", "--name", "write", tmp_path / "t"]).stdout
         run([PFW, "anonymise", "-o", tmp_path / "o", tmp_path / "t"])
         process_.stdin.write("\n")
         process_.stdin.close()
     made = run([PFW, "query", "--count", "--name", "write", tmp_path / "o"]).stdout
-    assert made == wanted != "0\n" and "ringsecret" not in "".join(map(text_of, (tmp_path / "o").iterdir()))
+    assert made == wanted == "2\n" and "ringsecret" not in "".join(map(text_of, (tmp_path / "o").iterdir()))
 
 
 @pytest.mark.parametrize("arguments, said", [

@@ -11,9 +11,9 @@
 struct pfw_config;
 
 /*
- * Subscribe and, if `on`, enable what config->gpu wants.  Otherwise CUPTI reports only the calls
- * of subscription.h, which costs other clients nothing.  False: subscribing failed; a message says why, and
- * nothing is left behind.
+ * Subscribe and, if `on`, enable what config->gpu wants.  Otherwise CUPTI reports only the calls of
+ * subscription.h, which costs other clients nothing.  False: subscribing failed; a message says why,
+ * and nothing is left behind.
  */
 bool pfw_cupti_client_begin(const struct pfw_config *config, bool on);
 
