@@ -51,7 +51,8 @@ static const struct cli_option attach_options[] = {
 };
 
 static const struct cli_option detach_options[] = {
-	{ "verbose", 'v', NULL, "say for how long a thread of the process stood still",
+	{ "verbose", 'v', NULL,
+	  "say for how long a thread of the process stood still, and what stays in it",
 	  CLI_INTO(struct wish, verbose) },
 	{ "quiet", 'q', NULL, "print problems only", CLI_INTO(struct wish, quiet) },
 	{ 0 },
@@ -282,6 +283,26 @@ static void print_stops(const struct wish *wish, const struct tracee *tracee)
 	       (double)tracee->longest_stop_ns / 1e6);
 }
 
+/* What stays in the process though the recorder has gone. */
+static void print_left(const struct wish *wish, const struct tracee *tracee,
+		       const struct pfw_attach_block *block)
+{
+	if (block->jumps)
+		printf("%d: %u jumps of 8 bytes stay %s, for addresses of calls that it may have "
+		       "copied\n",
+		       (int)wish->pid, block->jumps,
+		       block->jumps_mapped ? "in two pages of their own"
+					   : "in unused bytes of its libraries");
+	if (tracee_has_allocator(tracee))
+		printf("%d: its allocator is not libc's: what that has set up for one thread more "
+		       "stays\n",
+		       (int)wish->pid);
+	else if (!block->arena)
+		printf("%d: its libc is another than this command's: the arena of malloc() that "
+		       "that has set up for one thread more stays\n",
+		       (int)wish->pid);
+}
+
 /* Begin or end the recording of the process. */
 static int change(const struct wish *wish, enum pfw_attach_wish what, char trace[TRACE_MAX],
 		  char stays[STAYS_MAX])
@@ -300,6 +321,8 @@ static int change(const struct wish *wish, enum pfw_attach_wish what, char trace
 		status = ask(wish, &tracee, block);
 	if (wish->verbose && tracee.stops)
 		print_stops(wish, &tracee);
+	if (wish->verbose && status == CLI_OK && !block->error && what == PFW_ATTACH_END)
+		print_left(wish, &tracee, block);
 	if (status == CLI_OK && block->error)
 		status = say_error(wish, block);
 	root[0] = '\0';

@@ -17,7 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/arena.h"
 #include "attach/frames.h"
+#include "attach/padding.h"
 #include "attach/safe.h"
 #include "attach/stub.h"
 #include "attach/thread.h"
@@ -45,22 +47,27 @@ struct code {
 	struct stub_values values;
 };
 
-/* Find the code of an earlier command, else room for it.  False: there is neither. */
+/* Find the code of an earlier command, else room for it: rather where nothing is ever unloaded.  False:
+ * there is neither. */
 static bool find_place(const struct tracee *tracee, struct code *code)
 {
-	size_t from = 0;
+	struct padding *all = calloc(PADDINGS_MAX, sizeof(*all));
+	size_t count = all ? padding_list(tracee, all) : 0;
 	char *there = malloc(code->bytes);
-	uint64_t place;
+	bool stays = false;
 
-	while (there && !code->there &&
-	       (place = tracee_spare_code(tracee, code->bytes + sizeof(struct stub_values),
-					  &from))) {
-		code->there = tracee_read(tracee, place, there, code->bytes) &&
-			      !memcmp(there, code->text, code->bytes);
-		if (code->there || !code->place)
-			code->place = place;
+	for (size_t i = 0; there && i < count && !code->there; i++) {
+		if (all[i].code_bytes < code->bytes + sizeof(struct stub_values) ||
+		    !tracee_read(tracee, all[i].code, there, code->bytes))
+			continue;
+		code->there = !memcmp(there, code->text, code->bytes);
+		if (code->there || !code->place || (all[i].stays && !stays)) {
+			code->place = all[i].code;
+			stays = all[i].stays;
+		}
 	}
 	free(there);
+	free(all);
 	return code->place != 0;
 }
 
@@ -79,8 +86,6 @@ static bool find_slot(const struct tracee *tracee, struct code *code)
 			oldest = values;
 			code->slot = at;
 		}
-		if (values.number > newest)
-			code->values.thunks = values.thunks;
 		newest = values.number > newest ? values.number : newest;
 	}
 	code->values.number = newest + 1;
@@ -116,14 +121,17 @@ static int prepare(struct tracee *tracee, struct code *code)
 		.save_bytes = thread_save_bytes(),
 		.pthread_create = tracee_function(tracee, "pthread_create"),
 		.pthread_detach = tracee_function(tracee, "pthread_detach"),
+		.attr_init = tracee_function(tracee, "pthread_attr_init"),
+		.attr_setstack = tracee_function(tracee, "pthread_attr_setstack"),
 		.dlopen = tracee_function(tracee, "dlopen"),
 		.dlsym = tracee_function(tracee, "dlsym"),
 		.dlerror = tracee_function(tracee, "dlerror"),
 		.dlclose = tracee_function(tracee, "dlclose"),
 		.dladdr = tracee_function(tracee, "dladdr"),
 	};
-	if (!values->pthread_create || !values->pthread_detach || !values->dlopen ||
-	    !values->dlsym || !values->dlerror || !values->dlclose || !values->dladdr)
+	if (!values->pthread_create || !values->pthread_detach || !values->attr_init ||
+	    !values->attr_setstack || !values->dlopen || !values->dlsym || !values->dlerror ||
+	    !values->dlclose || !values->dladdr)
 		return tracee_refuse(
 			tracee, "its libc (before 2.34) is loaded without threads or dlopen(): "
 				"start the program with `pfw run`");
@@ -434,7 +442,8 @@ static int look_outside(void *user, pid_t tid)
 	struct inside *inside = user;
 	struct thread thread;
 
-	if (tid == inside->block->head.tid || was_outside(inside, tid))
+	if (tid == inside->block->head.tid || tid == inside->block->head.reaper ||
+	    was_outside(inside, tid))
 		return 0;
 	inside->all = false;
 	inside->last = tid;
@@ -491,21 +500,22 @@ static int talk(struct tracee *tracee, struct code *code, struct pfw_attach_bloc
 {
 	int error;
 
-	block->thunks = code->values.thunks;
+	if (!tracee_read(tracee, code->values.block, &block->head, sizeof(block->head)))
+		return tracee_refuse(tracee, "it has ended");
+	arena_choose(tracee, block);
+	if (block->wish == PFW_ATTACH_BEGIN)
+		padding_lay_thunks(tracee, block, code->place);
 	if (!fill(tracee, code, block) || !await(tracee, code, PFW_ATTACH_NOT_LOADED, ANSWER_NS))
 		return tracee_refuse(tracee,
 				     "the recorder did not answer; look whether it records with "
 				     "`pfw ctl %d status`",
 				     (int)tracee->pid);
 	error = read_answer(tracee, code, block);
-	if (!error) {
-		code->values.thunks = block->thunks;
-		tracee_write(tracee, code->slot, &code->values, sizeof(code->values));
-	}
 	if (!error && block->wish == PFW_ATTACH_END && !block->error)
 		unload(tracee, code, block);
 	set_state(tracee, code, PFW_ATTACH_SEEN);
 	await_end(tracee, block->head.tid);
+	await_end(tracee, block->head.reaper);
 	return error;
 }
 

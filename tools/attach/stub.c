@@ -4,9 +4,11 @@
  * differs from one attachment to the next are the values, to which a register points.  It needs no
  * help of the command once it runs: the command may be killed at any moment.  Its first
  * part runs in a thread of the program, with the address of the values in r11.  It leaves the red zone
- * alone, saves all registers on that thread's stack, blocks signals, and starts a thread by
- * pthread_create() on a stack of its own; then it restores everything and goes on where the thread
- * was.  The second part is that new thread, in which dlopen() may take as long as it likes.
+ * alone, saves all registers on that thread's stack, blocks signals, and starts two threads; then it
+ * restores everything and goes on where the thread was.  The second part is the one of
+ * pthread_create(), in which dlopen() may take as long as it likes.  libc would keep a stack of its own
+ * making for the program's next thread, so this one gets one.  The third part is a bare clone(), the
+ * reaper: it waits until the other thread is gone, and unmaps what is left.
  */
 #include "attach/stub.h"
 
@@ -18,9 +20,13 @@
 #define THREAD "8"
 #define MESSAGE "16"
 #define VALUES "24"
-#define ENTRY "32"
+#define STACK "32"
+#define REAPER "40"
+#define ENTRY "48"
 #define LIBRARY "64"
 #define LEFT "4160"
+#define ARENA_WORD "20544"
+#define ARENA "20552"
 
 /* Offsets in struct stub_values. */
 #define PC "0"
@@ -35,8 +41,13 @@
 #define DLERROR "72"
 #define DLCLOSE "80"
 #define DLADDR "88"
-#define R11 "96"
-_Static_assert(offsetof(struct stub_values, r11) == 96, "the last of them");
+#define ATTR_INIT "96"
+#define ATTR_SETSTACK "104"
+#define R11 "112"
+_Static_assert(offsetof(struct stub_values, r11) == 112, "the last of them");
+
+#define STACK_BYTES "0x400000"	  /* of our thread, with its thread-local data */
+#define REAPER_FLAGS "0x00150f00" /* VM FS FILES SIGHAND THREAD SYSVSEM PARENT_SETTID */
 
 #define CLOSES "1000" /* dlclose() at most: there were as many attachments that were not undone */
 
@@ -77,13 +88,29 @@ __asm__(".pushsection .rodata\n"
 	"	movq %rax, %r12\n"
 	"	cmpq " BLOCK "(%r15), %rax\n	jne 23f\n"
 	"	movq %r15, " VALUES "(%r12)\n"
+	/* the same for our thread's stack, without a reserve of memory */
+	"	movl $9, %eax\n	xorl %edi, %edi\n	movl $" STACK_BYTES ", %esi\n"
+	"	movl $3, %edx\n	movl $0x4022, %r10d\n	movq $-1, %r8\n	xorl %r9d, %r9d\n"
+	"	syscall\n"
+	"	cmpq $-4096, %rax\n	ja 23f\n"
+	"	movq %rax, " STACK "(%r12)\n"
+	"	movl $1, " TID "(%r12)\n"
+	/* the reaper: clone(), with the end of the block for a stack, which it does not use */
+	"	movl $56, %eax\n	movl $" REAPER_FLAGS ", %edi\n"
+	"	movq " BLOCK_BYTES "(%r15), %rsi\n	addq %r12, %rsi\n"
+	"	leaq " REAPER "(%r12), %rdx\n	xorl %r10d, %r10d\n	xorl %r8d, %r8d\n"
+	"	syscall\n"
+	"	testq %rax, %rax\n	jz 50f\n	js 22f\n"
 	"	leaq 0x40000(%rbx), %rsp\n"
 	"	subq " SAVE_BYTES "(%r15), %rsp\n"
 	"	movq %rsp, %r13\n"
 	"	movl $-1, %eax\n	movl $-1, %edx\n"
 	"	xsave64 (%r13)\n" /* whose header is zero, as all of the mapping */
+	"	movq %rbx, %rdi\n	call *" ATTR_INIT "(%r15)\n" /* at the stack's far end */
+	"	movq %rbx, %rdi\n	movq " STACK "(%r12), %rsi\n"
+	"	movl $" STACK_BYTES ", %edx\n	call *" ATTR_SETSTACK "(%r15)\n"
 	"	leaq " THREAD "(%r12), %rdi\n"
-	"	xorl %esi, %esi\n"
+	"	movq %rbx, %rsi\n"
 	"	leaq 30f(%rip), %rdx\n"
 	"	movq %r12, %rcx\n"
 	"	call *" CREATE "(%r15)\n"
@@ -91,6 +118,14 @@ __asm__(".pushsection .rodata\n"
 	"	movl $-1, %eax\n	movl $-1, %edx\n"
 	"	xrstor64 (%r13)\n"
 	"	testl %r14d, %r14d\n	jz 24f\n"
+	/* No thread: the reaper unmaps stack and block.  futex(TID, WAKE, 1) */
+	"	movl $0, " TID "(%r12)\n"
+	"	movl $202, %eax\n"
+	"	leaq " TID "(%r12), %rdi\n"
+	"	movl $1, %esi\n	movl $1, %edx\n	syscall\n"
+	"	jmp 24f\n"
+	"22:	movl $11, %eax\n	movq " STACK "(%r12), %rdi\n	movl $" STACK_BYTES
+	", %esi\n	syscall\n"
 	"23:	movl $11, %eax\n	movq %r12, %rdi\n	movq " BLOCK_BYTES
 	"(%r15), %rsi\n	syscall\n" /* munmap */
 	"24:	leaq -32(%rbp), %rsp\n"
@@ -110,13 +145,16 @@ __asm__(".pushsection .rodata\n"
 	"	movq %rdi, %rbx\n"
 	"	movq " VALUES "(%rbx), %r15\n"
 	"	movq " THREAD "(%rbx), %rdi\n	call *" DETACH "(%r15)\n"
-	"	movl $186, %eax\n	syscall\n" /* gettid */
+	/* set_tid_address(): the kernel sets it to 0, and wakes the reaper, when this thread is gone */
+	"	movl $218, %eax\n	leaq " TID "(%rbx), %rdi\n	syscall\n"
 	"	movl %eax, " TID "(%rbx)\n"
 	"	movl $1, %eax\n"
 	"	xchgl %eax, " STATE "(%rbx)\n"	    /* WAITING */
 	"	movl $2, %r12d\n	call 40f\n" /* until FILLED */
 	"	testl %eax, %eax\n	jz 33f\n"
-	"	leaq " LIBRARY "(%rbx), %rdi\n	movl $2, %esi\n" /* RTLD_NOW */
+	"	movq " ARENA_WORD "(%rbx), %rdi\n	testq %rdi, %rdi\n	jz 39f\n"
+	"	movq " ARENA "(%rbx), %rsi\n	movq %rsi, (%rdi)\n"
+	"39:	leaq " LIBRARY "(%rbx), %rdi\n	movl $2, %esi\n" /* RTLD_NOW */
 	"	call *" DLOPEN "(%r15)\n"
 	"	testq %rax, %rax\n	jz 31f\n"
 	"	movq %rax, %r14\n"
@@ -155,9 +193,11 @@ __asm__(".pushsection .rodata\n"
 	"38:	addq $32, %rsp\n"
 	"	xchgl %ecx, " STATE "(%rbx)\n"
 	"	movl $9, %r12d\n	call 40f\n" /* until SEEN */
-	"33:	movl $11, %eax\n	movq %rbx, %rdi\n	movq " BLOCK_BYTES
-	"(%r15), %rsi\n	syscall\n"
-	"	popq %r15\n	popq %r14\n	popq %r13\n	popq %r12\n	popq %rbx\n"
+	/* libc has not counted this thread among those of the arena, and shall not subtract it */
+	"33:	movq " ARENA_WORD "(%rbx), %rdi\n	testq %rdi, %rdi\n	jz 49f\n"
+	"	movq " ARENA "(%rbx), %rsi\n	cmpq %rsi, (%rdi)\n	jne 49f\n"
+	"	movq $0, (%rdi)\n"
+	"49:	popq %r15\n	popq %r14\n	popq %r13\n	popq %r12\n	popq %rbx\n"
 	"	xorl %eax, %eax\n"
 	"	ret\n"
 	/* Wait some seconds until the state is r12d or a later one; eax: whether it is. */
@@ -170,6 +210,18 @@ __asm__(".pushsection .rodata\n"
 	"	xorl %eax, %eax\n"
 	"	decl %r13d\n	jnz 41b\n"
 	"42:	ret\n"
+
+	/* ---- the reaper: r12 = block, r15 = values ---- */
+	/* futex(TID, WAIT, its value, for ever) until it is 0 */
+	"50:	movl " TID "(%r12), %edx\n	testl %edx, %edx\n	jz 51f\n"
+	"	movl $202, %eax\n	leaq " TID "(%r12), %rdi\n	xorl %esi, %esi\n"
+	"	xorl %r10d, %r10d\n	syscall\n"
+	"	jmp 50b\n"
+	"51:	movl $11, %eax\n	movq " STACK "(%r12), %rdi\n	movl $" STACK_BYTES
+	", %esi\n	syscall\n"
+	"	movl $11, %eax\n	movq %r12, %rdi\n	movq " BLOCK_BYTES "(%r15), %rsi\n"
+	"	syscall\n"
+	"	movl $60, %eax\n	xorl %edi, %edi\n	syscall\n" /* exit */
 	".balign 16\n"
 	".globl pfw_stub_end\n"
 	".hidden pfw_stub_end\n"

@@ -294,9 +294,10 @@ bool thread_to_safe_point(struct thread *thread)
 /* ---- seccomp ---- */
 
 /* Calls that the stub and the new thread make, besides the recorder's own. */
-static const long own_calls[] = { SYS_clone3, SYS_clone,	 SYS_set_robust_list,
-				  SYS_rseq,   SYS_nanosleep,	 SYS_fstat,
-				  SYS_exit,   SYS_rt_sigprocmask };
+static const long own_calls[] = { SYS_clone3, SYS_clone,	  SYS_set_robust_list,
+				  SYS_rseq,   SYS_nanosleep,	  SYS_fstat,
+				  SYS_exit,   SYS_rt_sigprocmask, SYS_set_tid_address,
+				  SYS_futex,  SYS_munmap };
 
 /* How many filters a thread has; -1: the strict mode, which allows nothing. */
 static int filters_of(pid_t pid, pid_t tid)

@@ -145,6 +145,7 @@ static bool take_map(struct tracee_map *map, const char *line)
 		   &map->end, mode, &map->offset, &path) != 4)
 		return false;
 	map->executable = mode[2] == 'x';
+	map->writable = mode[1] == 'w' && mode[3] == 'p';
 	map->path = strndup(line + path, strcspn(line + path, "\n"));
 	return map->path;
 }
@@ -283,20 +284,24 @@ static bool read_header(const struct tracee *tracee, uint64_t base, Elf64_Ehdr *
 	       header->e_phentsize == sizeof(Elf64_Phdr);
 }
 
-/* The header of a segment, the `which`th of this type; false: there is none. */
-static bool find_segment(const struct tracee *tracee, uint64_t base, uint32_t type, uint32_t flags,
-			 Elf64_Phdr *found)
+bool tracee_segment(const struct tracee *tracee, uint64_t base, uint32_t type, uint32_t flags,
+		    void *found)
 {
 	Elf64_Ehdr header;
+	Elf64_Phdr one;
+	bool any = false;
 
 	if (!read_header(tracee, base, &header))
 		return false;
-	for (unsigned i = 0; i < header.e_phnum; i++)
-		if (tracee_read(tracee, base + header.e_phoff + i * sizeof(*found), found,
-				sizeof(*found)) &&
-		    found->p_type == type && (found->p_flags & flags) == flags)
-			return true;
-	return false;
+	for (unsigned i = 0; i < header.e_phnum; i++) {
+		if (!tracee_read(tracee, base + header.e_phoff + i * sizeof(one), &one,
+				 sizeof(one)) ||
+		    one.p_type != type || (one.p_flags & flags) != flags)
+			continue;
+		memcpy(found, &one, sizeof(one));
+		any = true;
+	}
+	return any;
 }
 
 static bool open_library(struct library *library, const struct tracee *tracee, uint64_t base)
@@ -306,7 +311,7 @@ static bool open_library(struct library *library, const struct tracee *tracee, u
 	uint64_t at;
 
 	*library = (struct library){ .tracee = tracee, .base = base };
-	if (!find_segment(tracee, base, PT_DYNAMIC, 0, &dynamic))
+	if (!tracee_segment(tracee, base, PT_DYNAMIC, 0, &dynamic))
 		return false;
 	for (at = base + dynamic.p_vaddr;
 	     tracee_read(tracee, at, &entry, sizeof(entry)) && entry.d_tag != DT_NULL;
@@ -396,27 +401,6 @@ bool tracee_has_allocator(const struct tracee *tracee)
 		    look_up(&library, "malloc"))
 			return true;
 	return false;
-}
-
-uint64_t tracee_spare_code(const struct tracee *tracee, size_t bytes, size_t *from)
-{
-	Elf64_Phdr code;
-
-	for (; *from < tracee->maps; ++*from) {
-		const struct tracee_map *map = &tracee->map[*from];
-		uint64_t end;
-
-		if (map->offset || map->path[0] != '/' || !strstr(map->path, ".so") ||
-		    !find_segment(tracee, map->start, PT_LOAD, PF_X, &code))
-			continue;
-		end = (map->start + code.p_vaddr + code.p_memsz + 15) & ~UINT64_C(15);
-		map = tracee_map_of(tracee, end - 16);
-		if (!map || !map->executable || map->end < end + bytes)
-			continue;
-		++*from;
-		return end;
-	}
-	return 0;
 }
 
 /* ---- refusals ---- */

@@ -14,7 +14,7 @@
 
 struct tracee_map {
 	uint64_t start, end, offset;
-	bool executable;
+	bool executable, writable;
 	char *path; /* "" = no file */
 };
 
@@ -59,9 +59,10 @@ bool tracee_has_allocator(const struct tracee *tracee);
 bool tracee_read(const struct tracee *tracee, uint64_t address, void *out, size_t bytes);
 bool tracee_write(const struct tracee *tracee, uint64_t address, const void *data, size_t bytes);
 
-/* The next place behind the end of a library's code which nothing uses, in a page that can be run;
- * *from counts on from 0.  0 = there is no other that large. */
-uint64_t tracee_spare_code(const struct tracee *tracee, size_t bytes, size_t *from);
+/* The last segment of this type that has these flags, of the object that is mapped at `base`; a struct
+ * Elf64_Phdr.  False: there is none. */
+bool tracee_segment(const struct tracee *tracee, uint64_t base, uint32_t type, uint32_t flags,
+		    void *found);
 
 /* A free place for a mapping; 0 = none. */
 uint64_t tracee_free_place(const struct tracee *tracee, size_t bytes);

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PFW_ATTACH_VERSION 2u
+#define PFW_ATTACH_VERSION 3u
 #define PFW_ATTACH_BYTES (256u * 1024u)
 #define PFW_ATTACH_ENTRY "pfw_attached"
 
@@ -40,28 +40,40 @@ struct pfw_attach_head {
 	uint64_t thread;  /* its pthread_t */
 	uint64_t dlerror; /* address of a text */
 	uint64_t values;  /* address of what stub.c was given */
+	uint64_t stack;	  /* of our thread; the reaper unmaps it */
+	int32_t reaper;	  /* tid of the thread that unmaps all of this once ours has ended */
+	int32_t unused;
 };
 
 struct pfw_attach_memory {
 	uint64_t at, bytes;
 };
 
+/* Room for jumps (recorder/attach/thunks.h): jump i, of 8 bytes, leads to where word i says. */
+struct pfw_attach_thunks {
+	uint64_t code, words, count;
+};
+
 struct pfw_attach_block {
 	struct pfw_attach_head head;
-	char entry[32];	    /* PFW_ATTACH_ENTRY */
+	char entry[16];	    /* PFW_ATTACH_ENTRY */
 	char library[4096]; /* path of the recorder, as the process sees it */
 	/* What the recorder leaves when it is unloaded, up to the first that is 0: stub.c unmaps
 	 * it. */
 	struct pfw_attach_memory left[1024];
+	/* A word of our thread's libc that is to have this value while the thread runs; 0 = none */
+	uint64_t arena_word, arena;
 	/* What follows only C reads. */
 	uint32_t version;
 	uint32_t wish;
 	int32_t error;	 /* 0 or -errno */
 	char stays[256]; /* END: why the recorder cannot be unloaded; "" = if no thread is in it */
-	uint64_t code, code_end; /* of the recorder */
-	uint64_t thunks; /* what stays of it (recorder/attach/thunks.h); BEGIN: of an earlier one */
-	char said[4096]; /* the recorder's messages, a line each */
-	char trace[4096]; /* path of the trace as the process sees it */
+	uint64_t code, code_end;	     /* of the recorder */
+	struct pfw_attach_thunks thunks[16]; /* up to the first that has none */
+	uint32_t jumps;			     /* that stay in the program */
+	uint32_t jumps_mapped;		     /* some in a mapping of their own: 1 */
+	char said[4096];		     /* the recorder's messages, a line each */
+	char trace[4096];		     /* path of the trace as the process sees it */
 	/* NAME=VALUE, each ended by a NUL, and an empty one: our variables, in place of the
 	 * process's. */
 	char variables[128 * 1024];
@@ -70,7 +82,11 @@ _Static_assert(offsetof(struct pfw_attach_head, tid) == 4, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_head, thread) == 8, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_head, dlerror) == 16, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_head, values) == 24, "stub.c");
-_Static_assert(offsetof(struct pfw_attach_block, entry) == 32, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_head, stack) == 32, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_head, reaper) == 40, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_block, entry) == 48, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, library) == 64, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, left) == 4160, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_block, arena_word) == 20544, "stub.c");
+_Static_assert(offsetof(struct pfw_attach_block, arena) == 20552, "stub.c");
 _Static_assert(sizeof(struct pfw_attach_block) <= PFW_ATTACH_BYTES, "fits");

@@ -351,15 +351,12 @@ static void lead(struct look *look, const struct pfw_object *object,
 		 const struct pfw_object_slot *slot, unsigned row)
 {
 	void *now = atomic_load_explicit(slot->word, memory_order_relaxed);
-	void *real = real_calls()[row], *wrapper = pfw_thunks_of(row), *to = wrapper;
+	void *real = real_calls()[row], *to = real;
+	bool ours = now == pfw_wrappers[row] || pfw_thunks_is(row, now);
 
-	if (!atomic_load(&attach.on)) {
-		if (now != wrapper)
-			return;
-		to = real;
-	} else if (now == wrapper) {
+	if (ours == atomic_load(&attach.on))
 		return;
-	} else if (now != real) {
+	if (!ours && now != real) {
 		bool open = unresolved(object, slot, now);
 
 		if (!open)
@@ -367,9 +364,12 @@ static void lead(struct look *look, const struct pfw_object *object,
 		if (!open || !real || attach.own[row] || other_version(object, slot->symbol, row))
 			return;
 	}
-	if (open_page(look, object, (uintptr_t)slot->word))
-		/* Release: a thread that calls the wrapper must see pfw_real. */
-		atomic_store_explicit(slot->word, to, memory_order_release);
+	if (!open_page(look, object, (uintptr_t)slot->word))
+		return;
+	if (!ours)
+		to = slot->called ? pfw_wrappers[row] : pfw_thunks_of(row);
+	/* Release: a thread that calls the wrapper must see pfw_real. */
+	atomic_store_explicit(slot->word, to, memory_order_release);
 }
 
 static void rewrite(struct look *look, const struct pfw_object *object)
@@ -632,7 +632,7 @@ static bool old_libc(void)
 
 const char *pfw_attach_stays(void)
 {
-	const char *why = pfw_thunks_place() ? NULL : "no memory can be made executable in it";
+	const char *why = pfw_thunks_suffice() ? NULL : "no memory can be made executable in it";
 
 	if (old_libc())
 		return "its libc is older than 2.34, whose dlclose() is not safe beside threads";

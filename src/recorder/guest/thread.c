@@ -49,6 +49,18 @@ static void run_work(void *arg)
 	worker->work(worker->arg);
 }
 
+static bool map_memory(struct pfw_own_thread *worker)
+{
+	if (worker->memory)
+		return true;
+	worker->memory = pfw_unlock(pfw_os_mmap(memory_bytes(), PROT_READ | PROT_WRITE,
+						MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+				    memory_bytes());
+	if (worker->memory)
+		pfw_syscall6(SYS_mprotect, (long)worker->memory, GUARD_BYTES, PROT_NONE, 0, 0, 0);
+	return worker->memory != NULL;
+}
+
 /* ---- a thread that libc knows ---- */
 
 static void *run(void *arg)
@@ -71,7 +83,9 @@ static int start_known(struct pfw_own_thread *worker)
 	int error;
 
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	if (map_memory(worker)) /* libc would keep one of its own for the program's next thread */
+		pthread_attr_setstack(&attr, worker->memory + GUARD_BYTES,
+				      memory_bytes() - GUARD_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	error = pthread_create(&worker->thread, &attr, run, worker);
@@ -145,18 +159,6 @@ static long clone_thread(char *stack, void *tls, _Atomic uint32_t *here, void (*
 	result = x0;
 #endif
 	return result;
-}
-
-static bool map_memory(struct pfw_own_thread *worker)
-{
-	if (worker->memory)
-		return true;
-	worker->memory = pfw_unlock(pfw_os_mmap(memory_bytes(), PROT_READ | PROT_WRITE,
-						MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
-				    memory_bytes());
-	if (worker->memory)
-		pfw_syscall6(SYS_mprotect, (long)worker->memory, GUARD_BYTES, PROT_NONE, 0, 0, 0);
-	return worker->memory != NULL;
 }
 
 /* A thread pointer with zeroes around it and the words that compiled code reads. */

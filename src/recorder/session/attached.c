@@ -129,7 +129,7 @@ static int begin(const struct pfw_attach_block *block)
 	}
 	pfw_probe_attached = true;
 	if (!error && !pfw_session.preloaded)
-		pfw_thunks_begin((void *)(uintptr_t)block->thunks);
+		pfw_thunks_begin(block->thunks);
 	if (!error)
 		error = pfw_start(NULL);
 	pfw_session.api_used = used;
@@ -155,6 +155,7 @@ static int end(void)
 void pfw_attached(struct pfw_attach_block *block)
 {
 	struct pfw_spool_header *header;
+	bool mapped;
 
 	if (block->version != PFW_ATTACH_VERSION) {
 		block->error = -EPROTO;
@@ -167,7 +168,8 @@ void pfw_attached(struct pfw_attach_block *block)
 	pfw_say_into(block->said, sizeof(block->said));
 	block->error = block->wish == PFW_ATTACH_BEGIN ? begin(block) : end();
 	pfw_say_into(NULL, 0);
-	block->thunks = (uintptr_t)pfw_thunks_place();
+	block->jumps = pfw_thunks_used(&mapped);
+	block->jumps_mapped = mapped;
 	header = pfw_session.spool.header;
 	if (header)
 		memcpy(block->trace, pfw_spool_trace_path(header), sizeof(block->trace) - 1);

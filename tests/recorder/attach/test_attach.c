@@ -14,9 +14,11 @@
 
 #include <cmocka.h>
 
+#include "common/format/attach.h"
 #include "common/settings/config.h"
 #include "recorder/attach/attach.h"
 #include "recorder/attach/object.h"
+#include "recorder/attach/thunks.h"
 #include "recorder/probe/call_filter.h"
 #include "recorder/wrap/calls.h"
 
@@ -243,6 +245,49 @@ static void every_call_has_its_real_one(void **state)
 	dlclose(handle);
 }
 
+static unsigned row_of(const char *name)
+{
+	size_t count, row = 0;
+	const struct pfw_call_info *info = pfw_calls_info(&count);
+
+	while (row < count && strcmp(info[row].name, name) != 0)
+		row++;
+	assert_true(row < count);
+	return (unsigned)row;
+}
+
+/* Two in a place of which an earlier attachment has used the second; then one in a mapping. */
+static void jumps_lead_to_their_calls(void **state)
+{
+#if defined(__x86_64__)
+	unsigned access_row = row_of("access"), rename_row = row_of("rename"),
+		 unlink_row = row_of("unlink");
+	static void *words[2];
+	static char code[2][8];
+	const struct pfw_attach_thunks places[2] = { { (uintptr_t)code, (uintptr_t)words, 2 } };
+	int (*jump)(const char *, int);
+	bool mapped;
+
+	words[1] = ((void **)&pfw_real)[unlink_row];
+	pfw_thunks_begin(places);
+	pfw_thunks_lead(true);
+	assert_ptr_equal(pfw_thunks_of(unlink_row), code[1]);
+	assert_ptr_equal(words[1], pfw_wrappers[unlink_row]);
+	assert_ptr_equal(pfw_thunks_of(rename_row), code[0]);
+	*(void **)&jump = pfw_thunks_of(access_row);
+	assert_true(pfw_thunks_is(access_row, *(void **)&jump));
+	assert_false(pfw_thunks_is(rename_row, *(void **)&jump));
+	assert_int_equal(pfw_thunks_used(&mapped), 3);
+	assert_true(mapped && pfw_thunks_suffice());
+	pfw_thunks_lead(false);
+	assert_ptr_equal(words[0], ((void **)&pfw_real)[rename_row]);
+	assert_ptr_equal(words[1], ((void **)&pfw_real)[unlink_row]);
+	assert_int_equal(jump("/", F_OK), 0);
+	assert_int_equal(jump("/none", F_OK), -1);
+#endif
+	(void)state;
+}
+
 static int choose_all(void **state)
 {
 	static struct pfw_config config;
@@ -263,6 +308,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_read_without_a_dynamic_section),
 		cmocka_unit_test(slots_are_led_away_and_back),
 		cmocka_unit_test(every_call_has_its_real_one),
+		cmocka_unit_test(jumps_lead_to_their_calls),
 	};
 
 	return cmocka_run_group_tests(tests, choose_all, NULL);
