@@ -39,8 +39,10 @@
 #include "store/sys/open.h"
 
 #define ROOM (256u * 1024u)
-/* The first read is small, because many callers need only the first line of thousands of traces. */
-#define FIRST (16u * 1024u)
+/* The first reads are small, because many callers need only the first line of thousands of traces,
+ * and a library inflates all that it is given, up to 64 KiB of text. */
+#define FIRST 1024u
+#define GROWTH 16u
 
 enum state {
 	STATE_FIRST, /* nothing read: is it gzip? */
@@ -57,9 +59,9 @@ struct pfw_input {
 	bool seekable;
 	bool gzip;
 	bool at_end;	/* read() has returned 0 */
-	bool filled;	/* `room` has been, once the kind of file is known */
 	bool went_back; /* leave_cut() has rewound */
 	enum state state;
+	size_t most;	       /* bytes of `room` that the next read fills */
 	uint64_t position;     /* byte of the file after `room` */
 	uint64_t limit;	       /* reading ends here as if the file did */
 	uint64_t member_at;    /* begin of the current member */
@@ -108,6 +110,7 @@ static int open_fd(struct pfw_input **out, int fd)
 	input->seekable = at >= 0;
 	input->position = at > 0 ? (uint64_t)at : 0;
 	input->limit = UINT64_MAX;
+	input->most = FIRST;
 	*out = input;
 	return 0;
 }
@@ -209,7 +212,7 @@ static ssize_t read_file(struct pfw_input *input, void *buf, size_t size)
 /* Have at least `want` bytes unread, or all that are left.  Return 0 or -errno. */
 static int fill(struct pfw_input *input, size_t want)
 {
-	size_t room = input->filled || want > FIRST ? ROOM : FIRST;
+	size_t room = want > input->most ? ROOM : input->most;
 
 	if (unread(input) >= want || input->at_end)
 		return 0;
@@ -218,7 +221,8 @@ static int fill(struct pfw_input *input, size_t want)
 		input->end -= input->begin;
 		input->begin = 0;
 	}
-	input->filled = input->state != STATE_FIRST;
+	if (input->most < ROOM)
+		input->most *= GROWTH;
 	while (input->end < want) {
 		ssize_t got = read_file(input, input->room + input->end, room - input->end);
 
