@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "advice/advice.h"
+#include "common/base/order.h"
 
 /* ---- figures ---- */
 
@@ -12,7 +13,7 @@ static int by_ns(const void *a, const void *b)
 {
 	const struct advice_time *x = a, *y = b;
 
-	return (x->ns > y->ns) - (x->ns < y->ns);
+	return PFW_ORDER(x->ns, y->ns);
 }
 
 /* Whether the step of an edge is the program's start or end as well: it takes over twice as long as
@@ -252,9 +253,7 @@ static int by_rank(const void *a, const void *b)
 {
 	const struct advice_time *x = a, *y = b;
 
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	return by_ns(a, b);
+	return PFW_ORDER(x->rank, y->rank) ?: by_ns(a, b);
 }
 
 /* Whether a step is the first of these, which warms up, or the last, which may end with the
@@ -507,9 +506,7 @@ static int by_cost(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;
 
-	if (x->cost_ns != y->cost_ns)
-		return x->cost_ns > y->cost_ns ? -1 : 1;
-	return strcmp(x->rule, y->rule);
+	return PFW_ORDER(y->cost_ns, x->cost_ns) ?: strcmp(x->rule, y->rule);
 }
 
 size_t advice_find(struct advice *advice, struct finding found[ADVICE_RULES])

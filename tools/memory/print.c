@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "memory/memory.h"
 #include "share/unrecorded.h"
 #include "store/kit/saturate.h"
@@ -136,9 +137,8 @@ static int by_bytes(const void *a, const void *b, void *user)
 	const struct memory_owner *owner = memory->owner;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	if (owner[x].bytes != owner[y].bytes)
-		return owner[x].bytes < owner[y].bytes ? 1 : -1;
-	return strcmp(memory->names.row[x].key, memory->names.row[y].key);
+	return PFW_ORDER(owner[y].bytes, owner[x].bytes)
+		       ?: strcmp(memory->names.row[x].key, memory->names.row[y].key);
 }
 
 static int print_owners(const struct memory *memory)

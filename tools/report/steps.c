@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 
 /* Of the rows, these parts are of the slowest steps. */
@@ -27,16 +28,14 @@ static int by_number(const void *a, const void *b)
 {
 	const struct report_step *const *x = a, *const *y = b;
 
-	return ((*x)->number > (*y)->number) - ((*x)->number < (*y)->number);
+	return PFW_ORDER((*x)->number, (*y)->number);
 }
 
 static int by_wall(const void *a, const void *b)
 {
 	const struct report_step *const *x = a, *const *y = b;
 
-	if ((*x)->wall_ns != (*y)->wall_ns)
-		return (*x)->wall_ns < (*y)->wall_ns ? 1 : -1;
-	return by_number(a, b);
+	return PFW_ORDER((*y)->wall_ns, (*x)->wall_ns) ?: by_number(a, b);
 }
 
 int report_steps_choose(struct report_steps *steps, uint64_t most)

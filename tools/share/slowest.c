@@ -1,5 +1,6 @@
 /* tools/share/slowest.c - chooses the slowest of many ranks; see slowest.h. */
 #include "share/slowest.h"
+#include "common/base/order.h"
 
 #include <stdlib.h>
 
@@ -17,9 +18,7 @@ static int by_score(const void *a, const void *b)
 {
 	const struct scored *x = a, *y = b;
 
-	if (x->score != y->score)
-		return x->score < y->score ? 1 : -1;
-	return (x->number > y->number) - (x->number < y->number);
+	return PFW_ORDER(y->score, x->score) ?: PFW_ORDER(x->number, y->number);
 }
 
 bool *slowest_ranks(const struct survey *survey, const int64_t *score, size_t count)

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/order.h"
 #include "store/index/internal.h"
 #include "store/kit/grow.h"
 #include "store/kit/hash.h"
@@ -175,9 +176,7 @@ static int by_age(const void *a, const void *b)
 	const struct timespec *x = &((const struct cached *)a)->made;
 	const struct timespec *y = &((const struct cached *)b)->made;
 
-	if (x->tv_sec != y->tv_sec)
-		return x->tv_sec < y->tv_sec ? -1 : 1;
-	return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
+	return PFW_ORDER(x->tv_sec, y->tv_sec) ?: PFW_ORDER(x->tv_nsec, y->tv_nsec);
 }
 
 void pfw_index_cache_trim(const char *stem)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/index/index.h"
 #include "store/index/internal.h"
 
@@ -237,9 +238,7 @@ static int by_value(const void *a, const void *b)
 {
 	const struct sum *x = a, *y = b;
 
-	if (x->value != y->value)
-		return x->value > y->value ? -1 : 1;
-	return by_hash(a, b);
+	return PFW_ORDER(y->value, x->value) ?: by_hash(a, b);
 }
 
 /* Keep the greatest of `best` and of the table, sorted. */

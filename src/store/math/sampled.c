@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/math/log.h"
 #include "store/math/stats.h"
@@ -51,9 +52,7 @@ static int by_time(const void *a, const void *b)
 {
 	const struct pfw_sample *x = a, *y = b;
 
-	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	return (x->dur_ns > y->dur_ns) - (x->dur_ns < y->dur_ns);
+	return PFW_ORDER(x->ts_ns, y->ts_ns) ?: PFW_ORDER(x->dur_ns, y->dur_ns);
 }
 
 void pfw_sampled_sort(struct pfw_sampled *sampled)

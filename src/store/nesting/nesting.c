@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/kit/nearly_sorted.h"
 #include "store/kit/pair_ids.h"
@@ -303,9 +304,7 @@ static int by_tid(const void *a, const void *b)
 {
 	const struct thread *x = a, *y = b;
 
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	return (x->tid > y->tid) - (x->tid < y->tid);
+	return PFW_ORDER(x->process, y->process) ?: PFW_ORDER(x->tid, y->tid);
 }
 
 int pfw_nesting_run(struct pfw_nesting *nesting, const struct pfw_nesting_user *user, unsigned jobs,

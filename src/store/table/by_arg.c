@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
 #include "store/line/args.h"
@@ -259,11 +260,7 @@ static int by_place(const void *a, const void *b)
 {
 	const struct kind_row *x = a, *y = b;
 
-	if (x->step != y->step)
-		return x->step < y->step ? -1 : 1;
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	return (x->device > y->device) - (x->device < y->device);
+	return PFW_ORDER(x->step, y->step) ?: PFW_ORDER(x->kind, y->kind) ?: PFW_ORDER(x->device, y->device);
 }
 
 static int put_texts(struct pfw_blob *data, const struct pfw_text_ids *texts)
