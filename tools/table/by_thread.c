@@ -109,7 +109,7 @@ static int add_row(void *user, const struct pfw_table_thread_row *found)
 		add_apart(answer->table, row);
 		sums.bytes = sums.transfers ? sums.bytes : 0;
 		if (!answer->table->too_many &&
-		    pfw_sketch_decode(&into->durations, found->durations, found->durations_bytes))
+		    pfw_table_add_durations(&into->durations, found->durations))
 			return -ENOMEM;
 	}
 	pfw_tally_merge(&into->sums, &sums);

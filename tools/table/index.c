@@ -305,7 +305,7 @@ static int add_step(void *user, const struct pfw_table_step_row *row)
 	pfw_tally_merge(&into->sums, &sums);
 	if (row->section != PFW_TABLE_IO || answer->table->late || answer->table->too_many)
 		return 0;
-	return pfw_sketch_decode(&into->durations, row->durations, row->durations_bytes);
+	return pfw_table_add_durations(&into->durations, row->durations);
 }
 
 /* Note whose steps the events of a file may be in.  Returns as table_add_names(). */
@@ -532,8 +532,8 @@ static int add_durations(void *user, const struct pfw_table_step_row *row)
 		return -ENOMEM;
 	number = pfw_averages_find(&answer->table->rows, answer->key.text, answer->key.bytes);
 	return number >= 0 && answer->needs[number]
-		       ? pfw_sketch_decode(&answer->table->rows.row[number].durations,
-					   row->durations, row->durations_bytes)
+		       ? pfw_table_add_durations(&answer->table->rows.row[number].durations,
+						 row->durations)
 		       : 0;
 }
 

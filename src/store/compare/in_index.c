@@ -12,8 +12,8 @@
 #include "store/table/code.h"
 #include "store/table/key.h"
 
-/* The fields of a key. */
-enum { CAT, NAME };
+/* The fields of a key: category and name. */
+#define FIELDS 2u
 
 /* What is known of a name of the block's summary. */
 struct named {
@@ -230,7 +230,7 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 
 /* ---- rows as bytes ---- */
 
-static int put_sums(struct pfw_blob *data, const struct pfw_compare_sums *sums)
+static void put_sums(struct pfw_blob *data, const struct pfw_compare_sums *sums)
 {
 	const uint64_t value[] = { sums->count,
 				   (uint64_t)sums->total_ns,
@@ -242,7 +242,7 @@ static int put_sums(struct pfw_blob *data, const struct pfw_compare_sums *sums)
 				   (uint64_t)sums->last_ns - (uint64_t)sums->first_ns };
 
 	/* Without calls of a known duration the rest is 0. */
-	return pfw_blob_put(data, value, sums->samples ? 8 : 4);
+	pfw_blob_put(data, value, sums->samples ? 8 : 4);
 }
 
 static void get_sums(struct pfw_varints *reader, struct pfw_compare_sums *sums)
@@ -274,41 +274,36 @@ static bool is_after(const struct pfw_sample *a, const struct pfw_sample *b)
 
 PFW_NEARLY_SORTED(samples, struct pfw_sample, is_after)
 
-static int put_sample(struct pfw_blob *data, const struct pfw_compare_row *row)
+static void put_sample(struct pfw_blob *data, const struct pfw_compare_row *row)
 {
 	const struct pfw_sampled *sampled = &row->sampled;
 	struct pfw_sample spare[PFW_SAMPLED_MAX / 2];
 	struct pfw_blob bytes = { 0 };
 	uint32_t end;
-	int error = pfw_blob_put(&bytes, &(uint64_t){ sampled->level }, 1);
 
+	PFW_BLOB_PUT(&bytes, sampled->level);
 	samples_merge(sampled->sample, sampled->count, spare);
-	for (uint32_t i = 0; i < sampled->count && !error; i = end) {
+	for (uint32_t i = 0; i < sampled->count; i = end) {
 		uint64_t before = (uint64_t)row->sums.first_ns, level = sampled->sample[i].level;
 
 		end = i + 1;
 		while (end < sampled->count && sampled->sample[end].level == level)
 			end++;
-		error = pfw_blob_put(&bytes, (uint64_t[]){ level, end - i }, 2);
-		for (uint32_t j = i; j < end && !error; j++) {
+		PFW_BLOB_PUT(&bytes, level, end - i);
+		for (uint32_t j = i; j < end; j++) {
 			const struct pfw_sample *sample = &sampled->sample[j];
 
-			error = pfw_blob_put(&bytes,
-					     (uint64_t[]){ (uint64_t)sample->ts_ns - before,
-							   sample->dur_ns },
-					     2);
+			PFW_BLOB_PUT(&bytes, (uint64_t)sample->ts_ns - before, sample->dur_ns);
 			before = (uint64_t)sample->ts_ns;
 		}
 	}
-	error = error ? error : pfw_table_put_text(data, (const char *)bytes.data, bytes.bytes);
-	pfw_blob_free(&bytes);
-	return error;
+	pfw_blob_part(data, &bytes);
 }
 
 int pfw_compare_read_sample(struct pfw_sampled *into, const struct pfw_compare_found *row,
 			    uint32_t most)
 {
-	struct pfw_varints reader = pfw_varints(row->sample, row->sample_bytes);
+	struct pfw_varints reader = row->sample;
 	const struct pfw_sampled none = { .level = (uint32_t)pfw_varints_next(&reader) };
 	int error = none.level > PFW_SAMPLE_LEVELS ? -EBADMSG
 						   : pfw_sampled_merge(into, &none, most);
@@ -334,66 +329,46 @@ int pfw_compare_read_sample(struct pfw_sampled *into, const struct pfw_compare_f
 	return reader.bad ? -EBADMSG : error;
 }
 
-static int put_row(struct pfw_blob *data, const struct pfw_compare_rows *rows, uint32_t number)
-{
-	const char *key = rows->keys.name[number].text, *text;
-	int error = 0;
-
-	for (unsigned field = CAT; field <= NAME && !error; field++) {
-		size_t bytes;
-
-		text = pfw_table_key_field(key, field, &bytes);
-		error = pfw_table_put_text(data, text, bytes);
-	}
-	error = error ? error : put_sums(data, &rows->row[number].sums);
-	return error ? error : put_sample(data, &rows->row[number]);
-}
-
 /* An empty row: no answer. */
 static int end(void *user, struct pfw_blob *data)
 {
 	struct file *file = user;
-	int error = 0;
 
 	if (file->none)
 		return 0;
-	error = pfw_blob_put(data, (uint64_t[]){ file->memory, file->rows.keys.count }, 2);
-	for (uint32_t i = 0; i < file->rows.keys.count && !error; i++)
-		error = put_row(data, &file->rows, i);
-	return error;
+	PFW_BLOB_PUT(data, file->memory, file->rows.keys.count);
+	for (uint32_t i = 0; i < file->rows.keys.count; i++) {
+		pfw_table_put_key(data, file->rows.keys.name[i].text, FIELDS);
+		put_sums(data, &file->rows.row[i].sums);
+		put_sample(data, &file->rows.row[i]);
+	}
+	return 0;
 }
 
-static int read_rows(struct pfw_compare_reader *into, const uint8_t *data, size_t bytes)
+static int read_rows(void *user, struct pfw_varints *reader, bool last)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes);
+	struct pfw_compare_reader *into = user;
 	int error = 0;
 
-	if (!bytes)
+	(void)last;
+	if (reader->at == reader->end)
 		return -ENOENT;
-	into->memory |= pfw_varints_next(&reader) != 0;
-	into->rows = pfw_varints_next(&reader);
-	while (into->row && !error && !reader.bad && reader.at < reader.end) {
-		struct pfw_compare_found found = { .cat = pfw_table_get_text(&reader) };
-		struct pfw_slice sample;
+	into->memory |= pfw_varints_next(reader) != 0;
+	into->rows = pfw_varints_next(reader);
+	while (into->row && !error && reader->at < reader->end) {
+		struct pfw_compare_found found = { .cat = pfw_table_get_text(reader) };
 
-		found.name = pfw_table_get_text(&reader);
-		get_sums(&reader, &found.sums);
-		sample = pfw_table_get_text(&reader);
-		found.sample = (const uint8_t *)sample.at;
-		found.sample_bytes = sample.bytes;
-		error = reader.bad ? -EBADMSG : into->row(into->user, &found);
+		found.name = pfw_table_get_text(reader);
+		get_sums(reader, &found.sums);
+		found.sample = pfw_varints_part(reader);
+		error = reader->bad ? -EBADMSG : into->row(into->user, &found);
 	}
-	return reader.bad ? -EBADMSG : error;
-}
-
-static int read_last(void *user, const uint8_t *data, size_t bytes, bool last)
-{
-	return last ? read_rows(user, data, bytes) : 0;
+	return error;
 }
 
 int pfw_compare_from_index(struct pfw_index *index, struct pfw_compare_reader *reader)
 {
-	return pfw_index_parts(index, &pfw_compare_kind, reader, read_last);
+	return pfw_index_parts(index, &pfw_compare_kind, PFW_INDEX_END, reader, read_rows);
 }
 
 /* ---- an index that is added to ---- */
@@ -412,11 +387,11 @@ static int resume_row(void *user, const struct pfw_compare_found *found)
 			       found, NULL);
 }
 
-static int resume(void *user, const uint8_t *data, size_t bytes)
+static int resume(void *user, struct pfw_varints *row)
 {
 	struct file *file = user;
 	struct pfw_compare_reader reader = { .user = file, .row = resume_row };
-	int error = read_rows(&reader, data, bytes);
+	int error = read_rows(&reader, row, true);
 
 	file->memory |= reader.memory;
 	file->none |= error == -ENOENT;

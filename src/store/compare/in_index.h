@@ -10,8 +10,7 @@ extern const struct pfw_index_kind pfw_compare_kind;
 struct pfw_compare_found {
 	struct pfw_slice cat, name; /* without escapes */
 	struct pfw_compare_sums sums;
-	const uint8_t *sample; /* for pfw_compare_read_sample() */
-	size_t sample_bytes;
+	struct pfw_varints sample; /* for pfw_compare_read_sample() */
 };
 
 struct pfw_compare_reader {

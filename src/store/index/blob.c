@@ -21,6 +21,7 @@ int pfw_blob_reserve(struct pfw_blob *blob, size_t more)
 	while (room - blob->bytes < more)
 		room *= 2;
 	bigger = realloc(blob->data, room);
+	blob->failed |= !bigger;
 	if (!bigger)
 		return -ENOMEM;
 	blob->data = bigger;
@@ -28,17 +29,32 @@ int pfw_blob_reserve(struct pfw_blob *blob, size_t more)
 	return 0;
 }
 
-int pfw_blob_put(struct pfw_blob *blob, const uint64_t *value, size_t count)
+void pfw_blob_put(struct pfw_blob *blob, const uint64_t *value, size_t count)
 {
 	uint8_t *at;
 
 	if (pfw_blob_reserve(blob, count * PFW_VARINT_MAX))
-		return -ENOMEM;
+		return;
 	at = blob->data + blob->bytes;
 	for (size_t i = 0; i < count; i++)
 		at = pfw_varint_put(at, value[i]);
 	blob->bytes = (size_t)(at - blob->data);
-	return 0;
+}
+
+void pfw_blob_bytes(struct pfw_blob *blob, const void *data, size_t bytes)
+{
+	PFW_BLOB_PUT(blob, bytes);
+	if (!bytes || pfw_blob_reserve(blob, bytes))
+		return;
+	memcpy(blob->data + blob->bytes, data, bytes);
+	blob->bytes += bytes;
+}
+
+void pfw_blob_part(struct pfw_blob *blob, struct pfw_blob *part)
+{
+	pfw_blob_bytes(blob, part->data, part->bytes);
+	blob->failed |= part->failed;
+	pfw_blob_free(part);
 }
 
 void pfw_blob_free(struct pfw_blob *blob)

@@ -44,9 +44,11 @@ int pfw_index_prove(struct pfw_index_proof *proof, int fd);
 
 /* ---- blobs ---- */
 
+/* Without memory `failed` is set, and what is appended from then on is lost. */
 struct pfw_blob {
 	uint8_t *data;
 	size_t bytes, room;
+	bool failed;
 };
 
 /*
@@ -62,8 +64,15 @@ void pfw_blob_free(struct pfw_blob *blob);
 /* Make room for `more` bytes.  0 or -ENOMEM. */
 int pfw_blob_reserve(struct pfw_blob *blob, size_t more);
 
-/* Append numbers, each as a varint.  0 or -ENOMEM. */
-int pfw_blob_put(struct pfw_blob *blob, const uint64_t *value, size_t count);
+/* Append numbers, each as a varint. */
+void pfw_blob_put(struct pfw_blob *blob, const uint64_t *value, size_t count);
+#define PFW_BLOB_PUT(blob, ...)                               \
+	pfw_blob_put(blob, (const uint64_t[]){ __VA_ARGS__ }, \
+		     sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
+
+/* Append bytes after their number: of any kind, or those of a blob, which is freed. */
+void pfw_blob_bytes(struct pfw_blob *blob, const void *data, size_t bytes);
+void pfw_blob_part(struct pfw_blob *blob, struct pfw_blob *part);
 
 /* Write the sums of up to PFW_BLOB_FILES files of a summary, from row `first`: a row of
  * `file_sums`. */

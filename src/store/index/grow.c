@@ -21,26 +21,17 @@ static bool ends_with_line(const char *trace, uint64_t bytes)
 	return is;
 }
 
-static int take_nothing(void *user, const uint8_t *data, size_t bytes, bool last)
+/* `user`: NULL, if the row may have anything. */
+static int take_nothing(void *user, struct pfw_varints *row, bool last)
 {
-	(void)user;
-	(void)data;
 	(void)last;
-	return bytes ? -ENOTSUP : 0;
-}
-
-static int take_any(void *user, const uint8_t *data, size_t bytes, bool last)
-{
-	(void)user;
-	(void)data;
-	(void)bytes;
-	(void)last;
-	return 0;
+	return user && row->at < row->end ? -ENOTSUP : 0;
 }
 
 static bool can_resume(struct pfw_index *older, const struct pfw_index_kind *kind)
 {
-	return kind->resume && (!kind->state || pfw_index_state(older, kind, NULL, take_any) == 0);
+	return kind->resume && (!kind->state || pfw_index_parts(older, kind, PFW_INDEX_STATE, NULL,
+								take_nothing) == 0);
 }
 
 /* Whether no table had more than it keeps, and the kinds can go on from nothing. */
@@ -61,7 +52,8 @@ static int check_totals(struct pfw_index *older)
 		if (can_resume(older, kind))
 			continue;
 		if (!kind->untouched || !kind->untouched(&total) ||
-		    (kind->more && pfw_index_more(older, kind, NULL, take_nothing)))
+		    (kind->more &&
+		     pfw_index_parts(older, kind, PFW_INDEX_MORE, &total, take_nothing)))
 			error = -ENOTSUP;
 	}
 	pfw_summary_release(&total);
@@ -151,19 +143,19 @@ struct resuming {
 	void *file;
 };
 
-static int resume_kind(void *user, const uint8_t *data, size_t bytes, bool last)
+static int resume_kind(void *user, struct pfw_varints *row, bool last)
 {
 	const struct resuming *resuming = user;
 
-	return last ? resuming->kind->resume(resuming->file, data, bytes) : 0;
+	return last ? resuming->kind->resume(resuming->file, row) : 0;
 }
 
-static int resume_more(void *user, const uint8_t *data, size_t bytes, bool last)
+static int resume_more(void *user, struct pfw_varints *row, bool last)
 {
 	const struct resuming *resuming = user;
 
 	(void)last;
-	return resuming->kind->resume_more(resuming->file, data, bytes);
+	return resuming->kind->resume_more(resuming->file, row);
 }
 
 static int resume_kinds(struct pfw_index_writer *writer, struct pfw_index *older)
@@ -172,17 +164,16 @@ static int resume_kinds(struct pfw_index_writer *writer, struct pfw_index *older
 
 	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
 		const struct pfw_index_kind *kind = pfw_index_kind_table[i];
+		struct resuming resuming = { .kind = kind };
 
 		if (!kind->resume)
 			continue;
-		writer->kind[i] = kind->file_create();
-		if (!writer->kind[i])
+		resuming.file = writer->kind[i] = kind->file_create();
+		if (!resuming.file)
 			return -ENOMEM;
-		error = pfw_index_parts(older, kind, &(struct resuming){ kind, writer->kind[i] },
-					resume_kind);
+		error = pfw_index_parts(older, kind, PFW_INDEX_END, &resuming, resume_kind);
 		if (!error && kind->state)
-			error = pfw_index_state(older, kind,
-						&(struct resuming){ kind, writer->kind[i] },
+			error = pfw_index_parts(older, kind, PFW_INDEX_STATE, &resuming,
 						resume_more);
 	}
 	return error;

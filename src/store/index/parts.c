@@ -8,9 +8,6 @@
 /* The id of a row: its kind's number in the upper bits, then its block. */
 #define BLOCK_BITS 32
 
-/* Rows after the last one of a kind: of more() and of state(). */
-#define MORE 1
-#define STATE 2
 /* The most bytes of a row of state(), besides one for each line. */
 #define STATE_BYTES (256u << 10)
 
@@ -51,16 +48,19 @@ void pfw_gather_release(struct pfw_gather *gather)
 
 /* ---- writing; see internal.h ---- */
 
-static int put_part(struct pfw_index_writer *writer, size_t kind, int64_t block,
-		    const struct pfw_blob *data)
+/* Write what a kind has appended to writer->data. */
+static int put_part(struct pfw_index_writer *writer, size_t kind, int64_t block)
 {
 	struct pfw_put *put = &writer->part;
 
+	if (writer->data.failed)
+		return -ENOMEM;
 	pfw_put_i64(put, (int64_t)pfw_index_kind_table[kind]->number << BLOCK_BITS | block);
 	pfw_put_string(put, pfw_index_kind_table[kind]->name);
 	pfw_put_i64(put, pfw_index_kind_table[kind]->version);
 	pfw_put_i64(put, block);
-	pfw_put_blob(put, data->data, data->bytes);
+	pfw_put_blob(put, writer->data.data, writer->data.bytes);
+	writer->data.bytes = 0;
 	return pfw_put_row(put);
 }
 
@@ -82,11 +82,10 @@ int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gat
 			writer->kind[i] = create_file(pfw_index_kind_table[i], gather->sorted);
 		if (!writer->kind[i])
 			return -ENOMEM;
-		writer->data.bytes = 0;
 		error = pfw_index_kind_table[i]->take(writer->kind[i], gather->block[i],
 						      &writer->data);
-		if (!error && writer->data.bytes)
-			error = put_part(writer, i, writer->blocks, &writer->data);
+		if (!error && (writer->data.bytes || writer->data.failed))
+			error = put_part(writer, i, writer->blocks);
 	}
 	return error;
 }
@@ -104,35 +103,25 @@ static bool may_grow(const struct pfw_index_writer *writer, const struct pfw_ind
 	return may;
 }
 
-static int put_state(struct pfw_index_writer *writer, size_t number)
-{
-	const struct pfw_index_kind *kind = pfw_index_kind_table[number];
-	int error;
-
-	writer->data.bytes = 0;
-	error = kind->state(writer->kind[number], &writer->data, STATE_BYTES + writer->lines);
-	return error || !writer->data.bytes
-		       ? error
-		       : put_part(writer, number, writer->blocks + STATE, &writer->data);
-}
-
 static int end_kind(struct pfw_index_writer *writer, size_t number, bool grows)
 {
 	const struct pfw_index_kind *kind = pfw_index_kind_table[number];
-	int error = kind->state && grows ? put_state(writer, number) : 0;
+	struct pfw_blob *data = &writer->data;
+	void *file = writer->kind[number];
+	int error = 0;
 
-	if (error)
-		return error;
-	writer->data.bytes = 0;
-	error = kind->end(writer->kind[number], &writer->data);
-	error = error ? error : put_part(writer, number, writer->blocks, &writer->data);
+	if (kind->state && grows)
+		error = kind->state(file, data, STATE_BYTES + writer->lines);
+	if (!error && (data->bytes || data->failed))
+		error = put_part(writer, number, writer->blocks + PFW_INDEX_STATE);
+	error = error ? error : kind->end(file, data);
+	error = error ? error : put_part(writer, number, writer->blocks + PFW_INDEX_END);
 	if (error || !kind->more)
 		return error;
-	writer->data.bytes = 0;
-	error = kind->more(writer->kind[number], &writer->data);
-	if (!error && writer->grows && writer->data.bytes)
+	error = kind->more(file, data);
+	if (!error && writer->grows && data->bytes)
 		return -EAGAIN;
-	return error ? error : put_part(writer, number, writer->blocks + MORE, &writer->data);
+	return error ? error : put_part(writer, number, writer->blocks + PFW_INDEX_MORE);
 }
 
 int pfw_index_end_parts(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
@@ -158,79 +147,42 @@ void pfw_index_free_parts(struct pfw_index_writer *writer)
 
 /* ---- reading ---- */
 
-/* The rows from `first` to `last`, of which the last must be there. */
-struct rows {
-	int64_t first, last;
-	void *user;
-	int (*take)(void *user, const uint8_t *data, size_t bytes, bool last);
-};
-
-static int read_rows(struct pfw_index *index, const struct pfw_index_kind *kind,
-		     const struct rows *rows)
+int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind,
+		    enum pfw_index_which which, void *user, pfw_index_take *take)
 {
-	int64_t next = rows->first;
+	int64_t none = (int64_t)kind->number << BLOCK_BITS;
+	int64_t last = none + (int64_t)index->meta.blocks + which;
+	int64_t next = kind->many && which == PFW_INDEX_END ? none : last;
 	struct pfw_index_row row;
-	const uint8_t *data;
-	size_t bytes;
 	int result = 0, error = pfw_index_query(index, &row,
 						"SELECT id, version, data FROM part"
 						" WHERE id BETWEEN ? AND ? ORDER BY id");
 
 	if (!error) {
-		sqlite3_bind_int64(row.statement, 1, rows->first);
-		sqlite3_bind_int64(row.statement, 2, rows->last);
+		sqlite3_bind_int64(row.statement, 1, next);
+		sqlite3_bind_int64(row.statement, 2, last);
 	}
 	while (!error && (result = pfw_index_next(&row)) > 0) {
 		int64_t id = pfw_index_i64(&row);
+		struct pfw_varints data;
+		size_t bytes;
 
 		if (pfw_index_u64(&row) != kind->version) {
 			error = -ENOENT;
 			break;
 		}
-		data = pfw_index_blob(&row, &bytes);
+		data.at = pfw_index_blob(&row, &bytes);
+		data = pfw_varints(data.at, bytes);
 		/* Ids must rise: a damaged B-tree can have a cycle, and this ends it. */
-		if (row.bad || id < next || id > rows->last)
+		if (row.bad || id < next || id > last)
 			error = -EBADMSG;
 		else
-			error = rows->take(rows->user, data, bytes, id == rows->last);
+			error = take(user, &data, id == last);
+		error = data.bad ? -EBADMSG : error;
 		next = id + 1;
 	}
 	sqlite3_finalize(row.statement);
-	if (!error && !result && next != rows->last + 1)
+	if (!error && !result && next != last + 1)
 		error = -ENOENT;
 	return error ? error : result;
-}
-
-static int64_t last_row(const struct pfw_index *index, const struct pfw_index_kind *kind)
-{
-	return ((int64_t)kind->number << BLOCK_BITS) + (int64_t)index->meta.blocks;
-}
-
-int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
-		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last))
-{
-	const struct rows rows = { .first = (int64_t)kind->number << BLOCK_BITS,
-				   .last = last_row(index, kind),
-				   .user = user,
-				   .take = take };
-
-	return read_rows(index, kind, &rows);
-}
-
-int pfw_index_more(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
-		   int (*take)(void *user, const uint8_t *data, size_t bytes, bool last))
-{
-	int64_t id = last_row(index, kind) + MORE;
-	const struct rows rows = { .first = id, .last = id, .user = user, .take = take };
-
-	return read_rows(index, kind, &rows);
-}
-
-int pfw_index_state(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
-		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last))
-{
-	int64_t id = last_row(index, kind) + STATE;
-	const struct rows rows = { .first = id, .last = id, .user = user, .take = take };
-
-	return read_rows(index, kind, &rows);
 }

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/kit/varint.h"
 #include "store/line/entry.h"
 
 struct pfw_blob;
@@ -34,7 +35,8 @@ struct pfw_index_kind {
 	/* After file_create(), of a compacted file: its blocks are in order of time.  NULL: no matter. */
 	void (*sorted)(void *file);
 	void (*file_free)(void *file);
-	/* Take the next block, and append its row to *data (empty at first).  0 or -errno. */
+	/* Take the next block, and append its row, if there is one, to *data (empty at first).  0 or
+	 * -errno, as the next ones; pfw_blob_put() and the like need no check. */
 	int (*take)(void *file, void *block, struct pfw_blob *data);
 	/* After the last block: append the last row, whose block is the number of blocks. */
 	int (*end)(void *file, struct pfw_blob *data);
@@ -47,12 +49,13 @@ struct pfw_index_kind {
 	/* Instead of `untouched`: make a file's struct, as file_create() made it, into what it was before
 	 * end() appended this last row.  0 or -errno.  Then take() or end() may return -EAGAIN: the index
 	 * must be made anew. */
-	int (*resume)(void *file, const uint8_t *data, size_t bytes);
+	int (*resume)(void *file, struct pfw_varints *row);
 	/* Before end(), if the last row is not enough: append, in at most so many bytes, what
 	 * resume_more() needs after resume().  Nothing: the index cannot be added to.  NULL: the last row
 	 * is enough. */
 	int (*state)(void *file, struct pfw_blob *data, size_t most);
-	int (*resume_more)(void *file, const uint8_t *data, size_t bytes);
+	int (*resume_more)(void *file, struct pfw_varints *row);
+	bool many; /* take() makes rows, too: resume() and readers get all of them */
 };
 
 #define PFW_INDEX_KINDS_MAX 8
@@ -73,16 +76,16 @@ int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
 		   const struct pfw_summary *summary);
 void pfw_gather_release(struct pfw_gather *gather);
 
-/*
- * Call take(user, data, bytes, last) for all rows of a kind, in order of blocks, the last row
- * last.  Return 0; -ENOENT if the index has no rows of this kind and version, or not the last;
- * -EBADMSG, or the error of take().  Thread: as for the index.
- */
-int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
-		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last));
+/* A row, of which *row has the bytes.  0 or -errno; row->bad is -EBADMSG, too. */
+typedef int pfw_index_take(void *user, struct pfw_varints *row, bool last);
 
-/* The same for the row of more(), and for that of state(), which are the last ones of their own. */
-int pfw_index_more(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
-		   int (*take)(void *user, const uint8_t *data, size_t bytes, bool last));
-int pfw_index_state(struct pfw_index *index, const struct pfw_index_kind *kind, void *user,
-		    int (*take)(void *user, const uint8_t *data, size_t bytes, bool last));
+/* The rows of end(), and before it, if there are `many`, of take(); of more(); of state(). */
+enum pfw_index_which { PFW_INDEX_END, PFW_INDEX_MORE, PFW_INDEX_STATE };
+
+/*
+ * Call take() for the rows of a kind, in order of blocks, the last row last.  Return 0; -ENOENT if the
+ * index has no rows of this kind and version, or not the last; -EBADMSG, or the error of take().
+ * Thread: as for the index.
+ */
+int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind,
+		    enum pfw_index_which which, void *user, pfw_index_take *take);

@@ -91,6 +91,28 @@ static inline uint64_t pfw_varints_next(struct pfw_varints *varints)
 	return value;
 }
 
+/* The next one, which is a time or a sum that is never negative. */
+static inline int64_t pfw_varints_ns(struct pfw_varints *varints)
+{
+	uint64_t value = pfw_varints_next(varints);
+
+	varints->bad |= value > INT64_MAX;
+	return (int64_t)value;
+}
+
+/* The bytes after their number; none, and `bad` is set, if there are fewer. */
+static inline struct pfw_varints pfw_varints_part(struct pfw_varints *varints)
+{
+	uint64_t bytes = pfw_varints_next(varints);
+
+	if (bytes > (size_t)(varints->end - varints->at)) {
+		varints->bad = true;
+		bytes = 0;
+	}
+	varints->at += bytes;
+	return (struct pfw_varints){ .at = varints->at - bytes, .end = varints->at };
+}
+
 /* Zigzag coding: small integers of either sign are short. */
 static inline uint64_t pfw_varint_fold(int64_t value)
 {

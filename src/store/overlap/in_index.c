@@ -26,24 +26,19 @@
 
 /* ---- writing ---- */
 
-static int put_steps(struct pfw_blob *blob, struct pfw_overlap *overlap)
+static void put_steps(struct pfw_blob *blob, struct pfw_overlap *overlap)
 {
-	int error = 0;
-
-	for (size_t i = 0; i < overlap->steps && !error; i++) {
+	for (size_t i = 0; i < overlap->steps; i++) {
 		const struct pfw_overlap_step *step = &overlap->step[i];
-		const uint64_t head[] = { step->number, pfw_varint_fold(step->begin),
-					  (uint64_t)(step->end - step->begin), step->cells };
 
-		error = pfw_blob_put(blob, head, 4);
-		error = error ? error
-			      : pfw_blob_put(blob, overlap->cell + step->first, step->cells);
+		PFW_BLOB_PUT(blob, step->number, pfw_varint_fold(step->begin),
+			     (uint64_t)(step->end - step->begin), step->cells);
+		pfw_blob_put(blob, overlap->cell + step->first, step->cells);
 	}
 	overlap->steps = overlap->cells = 0;
-	return error;
 }
 
-static int put_sets(struct pfw_blob *blob, const int64_t set_ns[PFW_OVERLAP_SETS])
+static void put_sets(struct pfw_blob *blob, const int64_t set_ns[PFW_OVERLAP_SETS])
 {
 	uint64_t value[2 * PFW_OVERLAP_SETS + 1], count = 0;
 
@@ -54,25 +49,23 @@ static int put_sets(struct pfw_blob *blob, const int64_t set_ns[PFW_OVERLAP_SETS
 		value[++count] = (uint64_t)set_ns[i];
 	}
 	value[0] = count / 2;
-	return pfw_blob_put(blob, value, count + 1);
+	pfw_blob_put(blob, value, count + 1);
 }
 
-static int put_gaps(struct pfw_blob *blob, const struct pfw_launch_gaps *gaps)
+static void put_gaps(struct pfw_blob *blob, const struct pfw_launch_gaps *gaps)
 {
 	uint8_t sketch[PFW_SKETCH_BYTES_MAX];
 	uint64_t bytes = pfw_sketch_encode(&gaps->gap, sketch);
-	const uint64_t head[] = { gaps->count, gaps->unmatched, (uint64_t)gaps->sum_ns,
-				  (uint64_t)gaps->max_ns, bytes };
-	int error = pfw_blob_put(blob, head, 5);
 
+	PFW_BLOB_PUT(blob, gaps->count, gaps->unmatched, (uint64_t)gaps->sum_ns,
+		     (uint64_t)gaps->max_ns, bytes);
 	/* A byte of the sketch takes one or two bytes as a varint. */
-	for (uint64_t i = 0; i < bytes && !error; i++)
-		error = pfw_blob_put(blob, &(uint64_t){ sketch[i] }, 1);
-	return error;
+	for (uint64_t i = 0; i < bytes; i++)
+		PFW_BLOB_PUT(blob, sketch[i]);
 }
 
 /* The sums, of the times up to `until_ns`. */
-static int put_head(struct pfw_blob *blob, const struct pfw_overlap *overlap, int64_t until_ns)
+static void put_head(struct pfw_blob *blob, const struct pfw_overlap *overlap, int64_t until_ns)
 {
 	bool empty = overlap->least_ns > overlap->greatest_ns;
 	uint64_t head[4 + PFW_OVERLAP_SUMS] = {
@@ -81,29 +74,24 @@ static int put_head(struct pfw_blob *blob, const struct pfw_overlap *overlap, in
 		[2 + PFW_OVERLAP_SUMS] = overlap->steps_left_out,
 		[3 + PFW_OVERLAP_SUMS] = overlap->owner.several,
 	};
-	int error;
 
 	memcpy(head + 2, overlap->sums.sum, sizeof(overlap->sums.sum));
-	error = pfw_blob_put(blob, head, 4 + PFW_OVERLAP_SUMS);
-	error = error ? error : put_sets(blob, overlap->set_ns);
-	return error ? error : put_gaps(blob, &overlap->gaps);
+	pfw_blob_put(blob, head, 4 + PFW_OVERLAP_SUMS);
+	put_sets(blob, overlap->set_ns);
+	put_gaps(blob, &overlap->gaps);
 }
 
 /* ---- an index that is added to ---- */
 
-static int put_intervals(struct pfw_blob *blob, const struct pfw_interval *at, size_t count,
-			 int64_t since_ns)
+static void put_intervals(struct pfw_blob *blob, const struct pfw_interval *at, size_t count,
+			  int64_t since_ns)
 {
-	int error = pfw_blob_put(blob, &(uint64_t){ count }, 1);
-
-	for (size_t i = 0; i < count && !error; i++) {
-		const uint64_t one[] = { pfw_varint_fold(at[i].begin - since_ns),
-					 (uint64_t)(at[i].end - at[i].begin) };
-
-		error = pfw_blob_put(blob, one, 2);
+	PFW_BLOB_PUT(blob, count);
+	for (size_t i = 0; i < count; i++) {
+		PFW_BLOB_PUT(blob, pfw_varint_fold(at[i].begin - since_ns),
+			     (uint64_t)(at[i].end - at[i].begin));
 		since_ns = at[i].end;
 	}
-	return error;
 }
 
 /* Sweep almost to the end, and keep the intervals after that. */
@@ -121,18 +109,13 @@ static int state(void *file, struct pfw_blob *data, size_t most)
 	error = error ? error : pfw_union_settle(calls, &at, &count);
 	if (error || count > most / 2)
 		return error;
-	error = put_head(data, overlap, overlap->at_ns);
-	error = error ? error
-		      : pfw_blob_put(data,
-				     (uint64_t[]){ overlap->owner.known,
-						   pfw_varint_fold(overlap->owner.rank),
-						   (uint64_t)overlap->greatest_ns -
-							   (uint64_t)overlap->at_ns },
-				     3);
-	error = error ? error : put_intervals(data, at, count, overlap->at_ns);
+	put_head(data, overlap, overlap->at_ns);
+	PFW_BLOB_PUT(data, overlap->owner.known, pfw_varint_fold(overlap->owner.rank),
+		     (uint64_t)overlap->greatest_ns - (uint64_t)overlap->at_ns);
+	put_intervals(data, at, count, overlap->at_ns);
 	if (data->bytes > most)
 		data->bytes = 0;
-	return error;
+	return 0;
 }
 
 /* ---- the kind ---- */
@@ -185,7 +168,7 @@ static int take(void *file, void *taken, struct pfw_blob *data)
 	if (!error && block->last_ns > INT64_MIN + LAG_NS)
 		error = pfw_overlap_advance(overlap, block->last_ns - LAG_NS);
 	if (!error && overlap->cells > CELLS_A_ROW)
-		error = put_steps(data, overlap);
+		put_steps(data, overlap);
 	return error;
 }
 
@@ -195,23 +178,14 @@ static int end(void *file, struct pfw_blob *data)
 	int error = overlap->inexact ? 0 : pfw_overlap_end(overlap);
 
 	/* An empty last row: no answer. */
-	if (overlap->inexact || (error && error != -ENOMEM))
-		return 0;
-	error = error ? error : put_head(data, overlap, overlap->greatest_ns);
-	return error ? error : put_steps(data, overlap);
+	if (overlap->inexact || error)
+		return error == -ENOMEM ? error : 0;
+	put_head(data, overlap, overlap->greatest_ns);
+	put_steps(data, overlap);
+	return 0;
 }
 
 /* ---- reading ---- */
-
-/* A time or sum that is never negative. */
-static int64_t get_ns(struct pfw_varints *reader)
-{
-	uint64_t value = pfw_varints_next(reader);
-
-	if (value > INT64_MAX)
-		reader->bad = true;
-	return (int64_t)value;
-}
 
 static int read_step(struct pfw_overlap *overlap, struct pfw_varints *reader)
 {
@@ -221,7 +195,7 @@ static int read_step(struct pfw_overlap *overlap, struct pfw_varints *reader)
 
 	step.number = pfw_varints_next(reader);
 	step.begin = pfw_varint_unfold(pfw_varints_next(reader));
-	if (__builtin_add_overflow(step.begin, get_ns(reader), &step.end))
+	if (__builtin_add_overflow(step.begin, pfw_varints_ns(reader), &step.end))
 		reader->bad = true;
 	cells = pfw_varints_next(reader);
 	if (reader->bad || cells > PFW_OVERLAP_SETS || overlap->cells > UINT32_MAX - cells)
@@ -229,7 +203,7 @@ static int read_step(struct pfw_overlap *overlap, struct pfw_varints *reader)
 	step.cells = (uint32_t)cells;
 	while (cells-- && !error)
 		error = PFW_PUSH(overlap->cell, overlap->cells, overlap->cell_room,
-				 (uint64_t)get_ns(reader));
+				 (uint64_t)pfw_varints_ns(reader));
 	if (reader->bad)
 		return -EBADMSG;
 	return error ? error : PFW_PUSH(overlap->step, overlap->steps, overlap->step_room, step);
@@ -243,8 +217,8 @@ static int read_gaps(struct pfw_launch_gaps *gaps, struct pfw_varints *reader)
 
 	gaps->count = pfw_varints_next(reader);
 	gaps->unmatched = pfw_varints_next(reader);
-	gaps->sum_ns = get_ns(reader);
-	gaps->max_ns = get_ns(reader);
+	gaps->sum_ns = pfw_varints_ns(reader);
+	gaps->max_ns = pfw_varints_ns(reader);
 	bytes = pfw_varints_next(reader);
 	if (bytes > PFW_SKETCH_BYTES_MAX)
 		return -EBADMSG;
@@ -261,7 +235,7 @@ static int read_sets(struct pfw_overlap *overlap, struct pfw_varints *reader, ui
 
 	for (uint64_t i = 0; i < count && !reader->bad; i++) {
 		uint64_t set = pfw_varints_next(reader);
-		int64_t ns = get_ns(reader);
+		int64_t ns = pfw_varints_ns(reader);
 
 		if (set >= PFW_OVERLAP_SETS)
 			return -EBADMSG;
@@ -293,30 +267,25 @@ static int read_head(struct pfw_overlap *overlap, struct pfw_varints *reader)
 	return error ? error : read_gaps(&overlap->gaps, reader);
 }
 
-int pfw_overlap_read_row(struct pfw_overlap *overlap, const uint8_t *data, size_t bytes, bool last)
+int pfw_overlap_read_row(void *overlap, struct pfw_varints *row, bool last)
 {
+	int error = 0;
+
 	/* A row has no bytes if nothing was kept. */
-	struct pfw_varints reader = pfw_varints(data, bytes);
-	int error = last && !bytes ? -ENOENT : last ? read_head(overlap, &reader) : 0;
-
-	while (!error && reader.at < reader.end)
-		error = read_step(overlap, &reader);
+	if (last)
+		error = row->at == row->end ? -ENOENT : read_head(overlap, row);
+	while (!error && row->at < row->end)
+		error = read_step(overlap, row);
 	return error;
-}
-
-static int read_row(void *overlap, const uint8_t *data, size_t bytes, bool last)
-{
-	return pfw_overlap_read_row(overlap, data, bytes, last);
 }
 
 /* ---- an index that is added to ---- */
 
 /* The state has all. */
-static int resume(void *file, const uint8_t *data, size_t bytes)
+static int resume(void *file, struct pfw_varints *row)
 {
 	(void)file;
-	(void)data;
-	(void)bytes;
+	(void)row;
 	return 0;
 }
 
@@ -332,7 +301,7 @@ static int read_intervals(struct pfw_overlap *overlap, struct pfw_varints *reade
 
 		if (__builtin_add_overflow(at, pfw_varint_unfold(pfw_varints_next(reader)),
 					   &begin) ||
-		    __builtin_add_overflow(begin, get_ns(reader), &end))
+		    __builtin_add_overflow(begin, pfw_varints_ns(reader), &end))
 			reader->bad = true;
 		else
 			error = pfw_intervals_add(&found, begin, end);
@@ -346,20 +315,19 @@ static int read_intervals(struct pfw_overlap *overlap, struct pfw_varints *reade
 	return error;
 }
 
-static int resume_more(void *file, const uint8_t *data, size_t bytes)
+static int resume_more(void *file, struct pfw_varints *row)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes);
 	struct pfw_overlap *overlap = file;
-	int error = read_head(overlap, &reader);
+	int error = read_head(overlap, row);
 
 	error = error ? error : pfw_overlap_begin(overlap, overlap->greatest_ns);
 	if (error)
 		return error;
-	overlap->owner.known = pfw_varints_next(&reader) != 0;
-	overlap->owner.rank = pfw_varint_unfold(pfw_varints_next(&reader));
-	if (__builtin_add_overflow(overlap->at_ns, get_ns(&reader), &overlap->greatest_ns))
+	overlap->owner.known = pfw_varints_next(row) != 0;
+	overlap->owner.rank = pfw_varint_unfold(pfw_varints_next(row));
+	if (__builtin_add_overflow(overlap->at_ns, pfw_varints_ns(row), &overlap->greatest_ns))
 		return -EBADMSG;
-	return read_intervals(overlap, &reader);
+	return read_intervals(overlap, row);
 }
 
 const struct pfw_index_kind pfw_overlap_kind = {
@@ -378,11 +346,13 @@ const struct pfw_index_kind pfw_overlap_kind = {
 	.state = state,
 	.resume = resume,
 	.resume_more = resume_more,
+	.many = true,
 };
 
 /* ---- a reader ---- */
 
 int pfw_overlap_from_index(struct pfw_overlap *overlap, struct pfw_index *index)
 {
-	return pfw_index_parts(index, &pfw_overlap_kind, overlap, read_row);
+	return pfw_index_parts(index, &pfw_overlap_kind, PFW_INDEX_END, overlap,
+			       pfw_overlap_read_row);
 }

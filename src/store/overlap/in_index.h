@@ -7,9 +7,9 @@ struct pfw_overlap;
 
 extern const struct pfw_index_kind pfw_overlap_kind;
 
-/* Add a row to *overlap; `last`: the row after all blocks.  0, -ENOENT if it says that the lines must
+/* Add a row to a struct pfw_overlap; `last`: the row after all blocks.  0, -ENOENT if it says that the lines must
  * be read, -ENOMEM or -EBADMSG. */
-int pfw_overlap_read_row(struct pfw_overlap *overlap, const uint8_t *data, size_t bytes, bool last);
+pfw_index_take pfw_overlap_read_row;
 
 /* Fill *overlap, which must be empty, as pfw_overlap_end() leaves it.  0 or -errno as
  * pfw_index_parts().  Thread: as for the index. */

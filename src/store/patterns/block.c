@@ -351,9 +351,10 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 	return add_call(block, entry, &known);
 }
 
-int pfw_patterns_block_add_summed(struct pfw_patterns_block *block, const struct pfw_entry *entry,
+int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
 				  const struct pfw_summary *summary)
 {
+	struct pfw_patterns_block *block = user;
 	const struct pfw_summary_last *last = &summary->last;
 	const struct pfw_summary_name *name;
 	struct known known = { .ret = last->ret, .row = last->file, .wanted = true };

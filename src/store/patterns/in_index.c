@@ -35,22 +35,10 @@ struct file {
 
 /* ---- writing ---- */
 
-/* Append bytes after their number. */
-static int put_bytes(struct pfw_blob *blob, const void *data, size_t bytes)
-{
-	if (pfw_blob_put(blob, &(uint64_t){ bytes }, 1) || pfw_blob_reserve(blob, bytes))
-		return -ENOMEM;
-	memcpy(blob->data + blob->bytes, data, bytes);
-	blob->bytes += bytes;
-	return 0;
-}
-
 /* Append what orders files; then each other figure that is not 0, after the number of zeros before
  * it, so that a reader can pass them by. */
-static int put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern)
+void pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern)
 {
-	const uint64_t first[] = { pattern->side[0].bytes, pattern->side[1].bytes,
-				   pattern->mapped };
 	uint8_t list[2 * PFW_PATTERN_FIGURES * PFW_VARINT_MAX], *end = list;
 	struct pfw_pattern rest = *pattern;
 	uint64_t passed = 0;
@@ -64,47 +52,40 @@ static int put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern)
 		end = pfw_varint_put(pfw_varint_put(end, passed), rest.figure[i]);
 		passed = 0;
 	}
-	return pfw_blob_put(blob, first, 3) ? -ENOMEM : put_bytes(blob, list, (size_t)(end - list));
+	PFW_BLOB_PUT(blob, pattern->side[0].bytes, pattern->side[1].bytes, pattern->mapped);
+	pfw_blob_bytes(blob, list, (size_t)(end - list));
 }
 
 /* Files of one directory follow each other, and their names are most of the row. */
-static int put_name(struct pfw_blob *blob, const struct pfw_text_id *name,
-		    const struct pfw_text_id *before)
+static void put_name(struct pfw_blob *blob, const struct pfw_text_id *name,
+		     const struct pfw_text_id *before)
 {
 	uint32_t shared = 0;
 
 	while (shared < SHARED_MAX && shared < name->bytes && shared < before->bytes &&
 	       name->text[shared] == before->text[shared])
 		shared++;
-	return pfw_blob_put(blob, &(uint64_t){ shared }, 1)
-		       ? -ENOMEM
-		       : put_bytes(blob, name->text + shared, name->bytes - shared);
+	PFW_BLOB_PUT(blob, shared);
+	pfw_blob_bytes(blob, name->text + shared, name->bytes - shared);
 }
 
-int pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern)
-{
-	return put_figures(blob, pattern);
-}
-
-static int put_files(struct pfw_blob *blob, const struct pfw_patterns *patterns)
+static void put_files(struct pfw_blob *blob, const struct pfw_patterns *patterns)
 {
 	static const struct pfw_text_id none = { .text = "" };
 	const struct pfw_text_id *before = &none;
-	int error = 0;
 
-	for (size_t i = 0; i < patterns->rows && !error; i++) {
+	for (size_t i = 0; i < patterns->rows; i++) {
 		const struct pfw_text_id *name = &patterns->keys.name[i];
 
 		if (!pfw_pattern_counted(&patterns->row[i]))
 			continue;
-		error = put_name(blob, name, before);
-		error = error ? error : put_figures(blob, &patterns->row[i]);
+		put_name(blob, name, before);
+		pfw_pattern_put_figures(blob, &patterns->row[i]);
 		before = name;
 	}
-	return error;
 }
 
-static int put_sums(struct pfw_blob *blob, const struct pfw_patterns *patterns)
+static void put_sums(struct pfw_blob *blob, const struct pfw_patterns *patterns)
 {
 	struct pfw_pattern sum = { .figure = { 0 } };
 
@@ -112,23 +93,10 @@ static int put_sums(struct pfw_blob *blob, const struct pfw_patterns *patterns)
 		if (pfw_pattern_counted(&patterns->row[i]))
 			pfw_pattern_add(&sum, &patterns->row[i]);
 	}
-	return put_figures(blob, &sum);
-}
-
-static int put_counters(struct pfw_blob *blob, const struct pfw_pattern_counters *counters)
-{
-	const uint64_t value[] = { counters->any, counters->io[0], counters->storage[0],
-				   counters->io[1], counters->storage[1] };
-
-	return pfw_blob_put(blob, value, sizeof(value) / sizeof(value[0]));
+	pfw_pattern_put_figures(blob, &sum);
 }
 
 /* ---- the kind ---- */
-
-static int add(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary)
-{
-	return pfw_patterns_block_add_summed(block, entry, summary);
-}
 
 static void *create_file(void)
 {
@@ -195,41 +163,28 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 static int end(void *user, struct pfw_blob *data)
 {
 	struct file *file = user;
-	int error;
+	const struct pfw_pattern_counters *counters = &file->counters;
+	int error = file->too_many ? 0 : pfw_patterns_end(&file->patterns);
 
-	if (file->too_many)
-		return 0;
-	error = pfw_patterns_end(&file->patterns);
-	if (!error && file->resumed && file->patterns.late)
+	if (error || file->too_many)
+		return error;
+	if (file->resumed && file->patterns.late)
 		return -EAGAIN;
-	error = error ? error : put_counters(data, &file->counters);
-	error = error ? error : put_sums(data, &file->patterns);
-	return error ? error : put_files(data, &file->patterns);
+	PFW_BLOB_PUT(data, counters->any, counters->io[0], counters->storage[0], counters->io[1],
+		     counters->storage[1]);
+	put_sums(data, &file->patterns);
+	put_files(data, &file->patterns);
+	return 0;
 }
 
 /* ---- reading ---- */
-
-/* The bytes after their number; *bytes gets it. */
-static const uint8_t *read_bytes(struct pfw_varints *reader, size_t *bytes)
-{
-	const uint8_t *data;
-
-	*bytes = pfw_varints_next(reader);
-	data = reader->at;
-	if (*bytes > (size_t)(reader->end - reader->at)) {
-		reader->bad = true;
-		*bytes = 0;
-	}
-	reader->at += *bytes;
-	return data;
-}
 
 static void read_figures(struct pfw_varints *reader, struct pfw_pattern_file *file)
 {
 	file->bytes[0] = pfw_varints_next(reader);
 	file->bytes[1] = pfw_varints_next(reader);
 	file->mapped = pfw_varints_next(reader);
-	file->figures = read_bytes(reader, &file->figures_bytes);
+	file->figures = pfw_varints_part(reader);
 }
 
 int pfw_pattern_get_figures(struct pfw_varints *reader, struct pfw_pattern *pattern)
@@ -242,7 +197,7 @@ int pfw_pattern_get_figures(struct pfw_varints *reader, struct pfw_pattern *patt
 
 int pfw_pattern_figures(const struct pfw_pattern_file *file, struct pfw_pattern *pattern)
 {
-	struct pfw_varints reader = pfw_varints(file->figures, file->figures_bytes);
+	struct pfw_varints reader = file->figures;
 	uint64_t at = 0;
 
 	*pattern = (struct pfw_pattern){ .figure = { 0 } };
@@ -275,15 +230,15 @@ struct reading {
 static int read_name(struct reading *reading, struct pfw_varints *reader)
 {
 	uint64_t shared = pfw_varints_next(reader);
-	size_t bytes;
-	const uint8_t *rest = read_bytes(reader, &bytes);
+	const struct pfw_varints rest = pfw_varints_part(reader);
+	size_t bytes = (size_t)(rest.end - rest.at);
 
 	if (reader->bad || shared > SHARED_MAX || shared > reading->name_bytes)
 		return -EBADMSG;
 	reading->name_bytes = (size_t)shared + bytes;
 	if (PFW_REACH(reading->name, reading->name_bytes, reading->name_room))
 		return -ENOMEM;
-	memcpy(reading->name + shared, rest, bytes);
+	memcpy(reading->name + shared, rest.at, bytes);
 	return 0;
 }
 
@@ -313,18 +268,17 @@ static int read_totals(struct pfw_pattern_totals *totals, struct pfw_varints *re
 	return reader->bad ? -EBADMSG : pfw_pattern_figures(&sums, &totals->sum);
 }
 
-static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
+static int read_row(void *user, struct pfw_varints *reader, bool last)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes);
 	struct reading *reading = user;
 	int error;
 
 	(void)last;
-	if (!bytes)
+	if (reader->at == reader->end)
 		return -ENOENT;
-	error = read_totals(&reading->totals, &reader);
-	while (!error && reader.at < reader.end)
-		error = read_file(reading, &reader);
+	error = read_totals(&reading->totals, reader);
+	while (!error && reader->at < reader->end)
+		error = read_file(reading, reader);
 	free(reading->name);
 	reading->name = NULL;
 	reading->name_bytes = reading->name_room = 0;
@@ -358,11 +312,11 @@ static int add_file(void *user, const struct pfw_pattern_file *file)
 }
 
 int pfw_patterns_read_row(struct pfw_patterns *patterns, int64_t rank,
-			  struct pfw_pattern_counters *counters, const uint8_t *data, size_t bytes)
+			  struct pfw_pattern_counters *counters, struct pfw_varints *row)
 {
 	struct adding adding = { .patterns = patterns, .rank = rank };
 	struct reading reading = { .take = add_file, .user = &adding };
-	int error = read_row(&reading, data, bytes, true);
+	int error = read_row(&reading, row, true);
 
 	pfw_pattern_add_counters(counters, &reading.totals.counters);
 	return error;
@@ -373,33 +327,29 @@ int pfw_patterns_read_row(struct pfw_patterns *patterns, int64_t rank,
 static int state(void *user, struct pfw_blob *data, size_t most)
 {
 	struct file *file = user;
-	int error;
 
 	if (file->too_many || file->several || file->patterns.sorted)
 		return 0;
-	error = pfw_blob_put(data, (uint64_t[]){ file->begun, file->any, file->pid }, 3);
-	return error ? error : pfw_patterns_put_state(&file->patterns, data, most);
+	PFW_BLOB_PUT(data, file->begun, file->any, file->pid);
+	return pfw_patterns_put_state(&file->patterns, data, most);
 }
 
-static int resume(void *user, const uint8_t *data, size_t bytes)
+static int resume(void *user, struct pfw_varints *row)
 {
 	struct file *file = user;
 
-	return pfw_patterns_read_row(&file->patterns, 0, &file->counters, data, bytes);
+	return pfw_patterns_read_row(&file->patterns, 0, &file->counters, row);
 }
 
-static int resume_more(void *user, const uint8_t *data, size_t bytes)
+static int resume_more(void *user, struct pfw_varints *row)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes);
 	struct file *file = user;
 
 	file->resumed = true;
-	file->begun = pfw_varints_next(&reader) != 0;
-	file->any = pfw_varints_next(&reader) != 0;
-	file->pid = pfw_varints_next(&reader);
-	return reader.bad ? -EBADMSG
-			  : pfw_patterns_get_state(&file->patterns, reader.at,
-						   (size_t)(reader.end - reader.at));
+	file->begun = pfw_varints_next(row) != 0;
+	file->any = pfw_varints_next(row) != 0;
+	file->pid = pfw_varints_next(row);
+	return pfw_patterns_get_state(&file->patterns, row);
 }
 
 const struct pfw_index_kind pfw_patterns_kind = {
@@ -409,7 +359,7 @@ const struct pfw_index_kind pfw_patterns_kind = {
 	.block_create = pfw_patterns_block_create,
 	.block_clear = pfw_patterns_block_clear,
 	.block_free = pfw_patterns_block_free,
-	.add = add,
+	.add = pfw_patterns_block_add_summed,
 	.file_create = create_file,
 	.sorted = set_sorted,
 	.file_free = free_file,
@@ -426,37 +376,36 @@ int pfw_patterns_walk_index(struct pfw_index *index, struct pfw_pattern_totals *
 			    pfw_pattern_take *take, void *user)
 {
 	struct reading reading = { .take = take, .user = user };
-	int error = pfw_index_parts(index, &pfw_patterns_kind, &reading, read_row);
+	int error = pfw_index_parts(index, &pfw_patterns_kind, PFW_INDEX_END, &reading, read_row);
 
 	*totals = reading.totals;
 	return error;
 }
 
-static int copy_row(void *user, const uint8_t *data, size_t bytes, bool last)
+static int copy_row(void *user, struct pfw_varints *reader, bool last)
 {
 	struct pfw_pattern_row *row = user;
 
 	(void)last;
-	if (row->data)
-		return -EBADMSG; /* the kind has one row */
-	row->data = malloc(bytes + 1);
+	row->bytes = (size_t)(reader->end - reader->at);
+	row->data = malloc(row->bytes + 1);
 	if (!row->data)
 		return -ENOMEM;
-	memcpy(row->data, data, bytes);
-	row->bytes = bytes;
+	memcpy(row->data, reader->at, row->bytes);
 	return 0;
 }
 
 int pfw_patterns_copy_row(struct pfw_index *index, struct pfw_pattern_row *row)
 {
-	return pfw_index_parts(index, &pfw_patterns_kind, row, copy_row);
+	return pfw_index_parts(index, &pfw_patterns_kind, PFW_INDEX_END, row, copy_row);
 }
 
 int pfw_patterns_walk_row(const struct pfw_pattern_row *row, struct pfw_pattern_totals *totals,
 			  pfw_pattern_take *take, void *user)
 {
 	struct reading reading = { .take = take, .user = user };
-	int error = read_row(&reading, row->data, row->bytes, true);
+	struct pfw_varints reader = pfw_varints(row->data, row->bytes);
+	int error = read_row(&reading, &reader, true);
 
 	*totals = reading.totals;
 	return error;

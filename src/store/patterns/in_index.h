@@ -9,16 +9,14 @@ extern const struct pfw_index_kind pfw_patterns_kind;
 /* Add the row of an index to a rank's rows, and to *counters.  0, -ENOENT if the row is empty,
  * -ENOMEM or -EBADMSG. */
 int pfw_patterns_read_row(struct pfw_patterns *patterns, int64_t rank,
-			  struct pfw_pattern_counters *counters, const uint8_t *data, size_t bytes);
+			  struct pfw_pattern_counters *counters, struct pfw_varints *row);
 
 /* A file of an index.  Name and figures are those of the walk. */
 struct pfw_pattern_file {
 	const char *name;
 	size_t name_bytes;
-	uint64_t bytes[2], mapped; /* read and written; mapped */
-	/* The other figures. */
-	const uint8_t *figures;
-	size_t figures_bytes;
+	uint64_t bytes[2], mapped;  /* read and written; mapped */
+	struct pfw_varints figures; /* the other ones */
 };
 
 /* All figures of a file.  0 or -EBADMSG. */

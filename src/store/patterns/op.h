@@ -69,7 +69,7 @@ void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, uint64_t process,
 			  const struct pfw_pattern_op *op);
 
 /* Append all figures, or read what was appended.  0, -ENOMEM or -EBADMSG. */
-int pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern);
+void pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern);
 int pfw_pattern_get_figures(struct pfw_varints *reader, struct pfw_pattern *pattern);
 
 /* Count operations early until at most so many wait.  0 or -ENOMEM. */

@@ -16,6 +16,7 @@
 #include "store/line/io.h"
 
 struct pfw_blob;
+struct pfw_varints;
 struct pfw_fname_hashes;
 
 #define PFW_PATTERN_SIZES \
@@ -112,7 +113,7 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 
 /* The same for a wanted line that was added to a summary of the block last, which knows most of it. */
 struct pfw_summary;
-int pfw_patterns_block_add_summed(struct pfw_patterns_block *block, const struct pfw_entry *entry,
+int pfw_patterns_block_add_summed(void *block, const struct pfw_entry *entry,
 				  const struct pfw_summary *summary);
 
 /* ---- all files ---- */
@@ -160,7 +161,7 @@ int pfw_patterns_end(struct pfw_patterns *patterns);
  * says which process it was.  0 or -errno.
  */
 int pfw_patterns_put_state(struct pfw_patterns *patterns, struct pfw_blob *blob, size_t most);
-int pfw_patterns_get_state(struct pfw_patterns *patterns, const uint8_t *data, size_t bytes);
+int pfw_patterns_get_state(struct pfw_patterns *patterns, struct pfw_varints *reader);
 void pfw_patterns_own(struct pfw_patterns *patterns, uint64_t process);
 
 /* The row of that rank and name, which is added if it does not exist, or -ENOMEM. */

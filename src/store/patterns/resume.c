@@ -28,7 +28,7 @@ static uint64_t *in_order(const struct pfw_pair_ids *ids)
 	return second;
 }
 
-static int put_use(struct pfw_blob *blob, uint64_t row, const struct pfw_pattern_use *use)
+static void put_use(struct pfw_blob *blob, uint64_t row, const struct pfw_pattern_use *use)
 {
 	uint64_t value[2 + 2 * 3] = { row, use->used | use->opened << 1 | use->moved << 2 |
 						   use->side << 3 };
@@ -45,18 +45,17 @@ static int put_use(struct pfw_blob *blob, uint64_t row, const struct pfw_pattern
 		if (last->stepped)
 			value[count++] = pfw_varint_fold(last->step);
 	}
-	return pfw_blob_put(blob, value, count);
+	pfw_blob_put(blob, value, count);
 }
 
 static int put_uses(struct pfw_blob *blob, const struct pfw_patterns *patterns)
 {
 	uint64_t *row = in_order(&patterns->uses);
-	int error = row ? pfw_blob_put(blob, &(uint64_t){ patterns->uses.count }, 1) : -ENOMEM;
-
-	for (uint32_t i = 0; i < patterns->uses.count && !error; i++)
-		error = put_use(blob, row[i], &patterns->use[i]);
+	PFW_BLOB_PUT(blob, patterns->uses.count);
+	for (uint32_t i = 0; row && i < patterns->uses.count; i++)
+		put_use(blob, row[i], &patterns->use[i]);
 	free(row);
-	return error;
+	return row ? 0 : -ENOMEM;
 }
 
 /* Descriptors, each with its open file, which those before it may share. */
@@ -64,9 +63,9 @@ static int put_descriptors(struct pfw_blob *blob, const struct pfw_patterns *pat
 {
 	uint64_t *fd = in_order(&patterns->descriptors), next = 0;
 	uint64_t *number = calloc(patterns->opens + 1, sizeof(*number));
-	int error = fd && number ? pfw_blob_put(blob, &(uint64_t){ patterns->descriptors.count }, 1)
-				 : -ENOMEM;
+	int error = fd && number ? 0 : -ENOMEM;
 
+	PFW_BLOB_PUT(blob, patterns->descriptors.count);
 	for (uint32_t i = 0; i < patterns->descriptors.count && !error; i++) {
 		uint32_t at = patterns->descriptor[i];
 		const struct pfw_pattern_open *open = at ? &patterns->open[at - 1] : NULL;
@@ -80,30 +79,22 @@ static int put_descriptors(struct pfw_blob *blob, const struct pfw_patterns *pat
 			value[2] = open->known | open->append << 1;
 			value[3] = open->known ? pfw_varint_fold(open->offset) : 0;
 		}
-		error = pfw_blob_put(blob, value, fresh ? 4 : 2);
+		pfw_blob_put(blob, value, fresh ? 4 : 2);
 	}
 	free(fd);
 	free(number);
 	return error;
 }
 
-static int put_op(struct pfw_blob *blob, const struct pfw_pattern_op *op, int64_t since_ns)
+static void put_op(struct pfw_blob *blob, const struct pfw_pattern_op *op, int64_t since_ns)
 {
-	const uint64_t value[] = {
-		pfw_varint_fold(op->ts_ns - since_ns),
-		op->name,
-		op->role | op->seek << 4 | op->summed << 8 | op->failed << 9 | op->placed << 10 |
-			op->append << 11 | op->moved << 12 | op->target_of_copy << 13,
-		op->calls,
-		op->bytes,
-		op->touched,
-		(uint64_t)op->ns,
-		pfw_varint_fold(op->fd),
-		pfw_varint_fold(op->dup),
-		pfw_varint_fold(op->offset),
-	};
+	uint64_t flags = op->role | op->seek << 4 | op->summed << 8 | op->failed << 9 |
+			 op->placed << 10 | op->append << 11 | op->moved << 12 |
+			 op->target_of_copy << 13;
 
-	return pfw_blob_put(blob, value, sizeof(value) / sizeof(value[0]));
+	PFW_BLOB_PUT(blob, pfw_varint_fold(op->ts_ns - since_ns), op->name, flags, op->calls,
+		     op->bytes, op->touched, (uint64_t)op->ns, pfw_varint_fold(op->fd),
+		     pfw_varint_fold(op->dup), pfw_varint_fold(op->offset));
 }
 
 /* The operations that wait, in order; then the figures of their files so far. */
@@ -112,18 +103,19 @@ static int put_waiting(struct pfw_blob *blob, const struct pfw_patterns *pattern
 	struct pfw_pattern_op *op = pfw_patterns_waiting(patterns);
 	uint8_t *has = calloc(patterns->rows + 1, sizeof(*has));
 	int64_t since_ns = 0;
-	int error = op && has ? pfw_blob_put(blob, &(uint64_t){ patterns->waiting }, 1) : -ENOMEM;
+	int error = op && has ? 0 : -ENOMEM;
 
+	PFW_BLOB_PUT(blob, patterns->waiting);
 	for (size_t i = 0; i < patterns->waiting && !error; i++) {
-		error = put_op(blob, &op[i], since_ns);
+		put_op(blob, &op[i], since_ns);
 		has[op[i].name] = 1;
 		since_ns = op[i].ts_ns;
 	}
 	for (size_t i = 0; i < patterns->rows && !error; i++) {
 		if (!has[i])
 			continue;
-		error = pfw_blob_put(blob, &(uint64_t){ i }, 1);
-		error = error ? error : pfw_pattern_put_figures(blob, &patterns->row[i]);
+		PFW_BLOB_PUT(blob, i);
+		pfw_pattern_put_figures(blob, &patterns->row[i]);
 	}
 	free(op);
 	free(has);
@@ -133,14 +125,9 @@ static int put_waiting(struct pfw_blob *blob, const struct pfw_patterns *pattern
 int pfw_patterns_put_state(struct pfw_patterns *patterns, struct pfw_blob *blob, size_t most)
 {
 	int error = pfw_patterns_keep(patterns, WAITING_MOST);
-	const uint64_t head[] = { patterns->rows,
-				  patterns->begun,
-				  patterns->threads,
-				  patterns->tid,
-				  (uint64_t)patterns->last_ns,
-				  pfw_varint_fold(patterns->taken_ns) };
 
-	error = error ? error : pfw_blob_put(blob, head, sizeof(head) / sizeof(head[0]));
+	PFW_BLOB_PUT(blob, patterns->rows, patterns->begun, patterns->threads, patterns->tid,
+		     (uint64_t)patterns->last_ns, pfw_varint_fold(patterns->taken_ns));
 	error = error ? error : put_uses(blob, patterns);
 	error = error ? error : put_descriptors(blob, patterns);
 	error = error ? error : put_waiting(blob, patterns);
@@ -278,23 +265,22 @@ static int get_waiting(struct pfw_patterns *patterns, struct pfw_varints *reader
 	return error;
 }
 
-int pfw_patterns_get_state(struct pfw_patterns *patterns, const uint8_t *data, size_t bytes)
+int pfw_patterns_get_state(struct pfw_patterns *patterns, struct pfw_varints *reader)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes);
-	uint64_t rows = pfw_varints_next(&reader);
+	uint64_t rows = pfw_varints_next(reader);
 	int error;
 
-	patterns->begun = pfw_varints_next(&reader) != 0;
-	patterns->threads = pfw_varints_next(&reader) != 0;
-	patterns->tid = pfw_varints_next(&reader);
-	patterns->last_ns = (int64_t)pfw_varints_next(&reader);
-	patterns->taken_ns = pfw_varint_unfold(pfw_varints_next(&reader));
+	patterns->begun = pfw_varints_next(reader) != 0;
+	patterns->threads = pfw_varints_next(reader) != 0;
+	patterns->tid = pfw_varints_next(reader);
+	patterns->last_ns = (int64_t)pfw_varints_next(reader);
+	patterns->taken_ns = pfw_varint_unfold(pfw_varints_next(reader));
 	/* Files whose calls counted nothing are in no row. */
-	if (reader.bad || rows != patterns->rows)
-		return reader.bad ? -EBADMSG : -EAGAIN;
-	error = get_uses(patterns, &reader);
-	error = error ? error : get_descriptors(patterns, &reader);
-	return error ? error : get_waiting(patterns, &reader);
+	if (reader->bad || rows != patterns->rows)
+		return reader->bad ? -EBADMSG : -EAGAIN;
+	error = get_uses(patterns, reader);
+	error = error ? error : get_descriptors(patterns, reader);
+	return error ? error : get_waiting(patterns, reader);
 }
 
 void pfw_patterns_own(struct pfw_patterns *patterns, uint64_t process)

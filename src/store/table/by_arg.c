@@ -263,44 +263,35 @@ static int by_place(const void *a, const void *b)
 	return PFW_ORDER(x->step, y->step) ?: PFW_ORDER(x->kind, y->kind) ?: PFW_ORDER(x->device, y->device);
 }
 
-static int put_texts(struct pfw_blob *data, const struct pfw_text_ids *texts)
+static void put_texts(struct pfw_blob *data, const struct pfw_text_ids *texts)
 {
-	int error = pfw_blob_put(data, &(uint64_t){ texts->count }, 1);
-
-	for (uint32_t i = 0; i < texts->count && !error; i++)
-		error = pfw_table_put_text(data, texts->name[i].text, texts->name[i].bytes);
-	return error;
+	PFW_BLOB_PUT(data, texts->count);
+	for (uint32_t i = 0; i < texts->count; i++)
+		pfw_blob_bytes(data, texts->name[i].text, texts->name[i].bytes);
 }
 
-int pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pfw_blob *data)
+void pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pfw_blob *data)
 {
 	uint32_t count = by_arg->kind_ids.count;
-	int error = pfw_blob_put(data, &(uint64_t){ !by_arg->no_kinds }, 1);
-	uint64_t step = 0;
-	int64_t begin = 0;
+	uint64_t step = 0, begin = 0;
 
-	if (by_arg->no_kinds || error)
-		return error;
+	PFW_BLOB_PUT(data, !by_arg->no_kinds);
+	if (by_arg->no_kinds)
+		return;
 	if (count)
 		qsort(by_arg->kind, count, sizeof(*by_arg->kind), by_place);
-	error = put_texts(data, &by_arg->kinds);
-	for (uint32_t i = 0; i < count && !error; i++) {
+	put_texts(data, &by_arg->kinds);
+	for (uint32_t i = 0; i < count; i++) {
 		const struct kind_row *row = &by_arg->kind[i];
-		const uint64_t value[] = { row->step - step,
-					   row->kind,
-					   row->device,
-					   row->sums.count,
-					   pfw_varint_fold(row->sums.self_ns),
-					   pfw_varint_fold(row->sums.self_device_ns),
-					   pfw_varint_fold((int64_t)((uint64_t)row->sums.first_ns -
-								     (uint64_t)begin)),
-					   (uint64_t)row->sums.first_dur_ns };
+		const struct pfw_tally *sums = &row->sums;
 
-		error = pfw_blob_put(data, value, sizeof(value) / sizeof(value[0]));
+		PFW_BLOB_PUT(data, row->step - step, row->kind, row->device, sums->count,
+			     pfw_varint_fold(sums->self_ns), pfw_varint_fold(sums->self_device_ns),
+			     pfw_varint_fold((int64_t)((uint64_t)sums->first_ns - begin)),
+			     (uint64_t)sums->first_dur_ns);
 		step = row->step;
-		begin = row->sums.first_ns;
+		begin = (uint64_t)sums->first_ns;
 	}
-	return error;
 }
 
 /* ---- GPU work by launch ---- */
@@ -375,19 +366,18 @@ int pfw_table_by_arg_put(struct pfw_table_by_arg *by_arg, const struct pfw_nesti
 {
 	int error = add_works(by_arg, nesting, rows);
 
-	error = error ? error : pfw_blob_put(data, &(uint64_t){ has_all(by_arg) }, 1);
+	PFW_BLOB_PUT(data, has_all(by_arg));
 	if (error || !has_all(by_arg))
 		return error;
-	error = put_texts(data, &by_arg->args);
-	error = error ? error : put_texts(data, &by_arg->operators);
-	for (uint32_t i = 0; i < by_arg->row_ids.count && !error; i++) {
+	put_texts(data, &by_arg->args);
+	put_texts(data, &by_arg->operators);
+	for (uint32_t i = 0; i < by_arg->row_ids.count; i++) {
 		const struct work_row *row = &by_arg->row[i];
-		const uint64_t value[] = { number[row->row] - 1, row->args, row->owner };
 
 		if (!number[row->row])
 			continue;
-		error = pfw_blob_put(data, value, 3);
-		error = error ? error : pfw_table_put_tally(data, &row->sums);
+		PFW_BLOB_PUT(data, number[row->row] - 1, row->args, row->owner);
+		pfw_table_put_tally(data, &row->sums);
 	}
-	return error;
+	return 0;
 }

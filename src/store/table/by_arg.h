@@ -61,4 +61,4 @@ int pfw_table_by_arg_put(struct pfw_table_by_arg *by_arg, const struct pfw_nesti
 			 struct pfw_blob *data);
 
 /* Append the kinds by step.  0 or -ENOMEM. */
-int pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pfw_blob *data);
+void pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pfw_blob *data);

@@ -359,26 +359,23 @@ static int compare_places(const void *a, const void *b)
 }
 
 /* The sums come after their length, so that a reader can pass them by. */
-static int put_place(struct pfw_blob *data, const struct place *place, struct pfw_blob *sums)
+static void put_place(struct pfw_blob *data, const struct place *place)
 {
-	int error = pfw_blob_put(data, place->value, 3);
+	struct pfw_blob sums = { 0 };
 
-	sums->bytes = 0;
-	error = error ? error : pfw_table_put_tally(sums, &place->row->sums);
-	error = error ? error : pfw_table_put_text(data, (const char *)sums->data, sums->bytes);
-	if (!error && place->value[0] == PFW_TABLE_IO)
-		error = pfw_table_put_sketch(data, &place->row->durations);
-	return error;
+	pfw_blob_put(data, place->value, 3);
+	pfw_table_put_tally(&sums, &place->row->sums);
+	pfw_blob_part(data, &sums);
+	if (place->value[0] == PFW_TABLE_IO)
+		pfw_table_put_sketch(data, &place->row->durations);
 }
 
 int pfw_table_by_step_put(const struct pfw_table_by_step *by_step, unsigned says,
 			  struct pfw_blob *data)
 {
-	uint64_t head[3] = { says, by_step->followers };
 	uint32_t count = by_step->rows.count;
-	struct pfw_blob sums = { 0 }, kinds = { 0 };
+	struct pfw_blob kinds = { 0 };
 	struct place *place;
-	int error;
 
 	if (by_step->none || count > ROWS_MAX)
 		return 0;
@@ -389,14 +386,11 @@ int pfw_table_by_step_put(const struct pfw_table_by_step *by_step, unsigned says
 		place[i] = place_of(&by_step->rows.row[i]);
 	/* In one order in all files, so that a reader finds most rows of a step at once. */
 	qsort(place, count, sizeof(*place), compare_places);
-	head[2] = pfw_steps_leaders(by_step->found, 0);
-	error = pfw_blob_put(data, head, 3);
-	error = error ? error : pfw_table_by_arg_put_kinds(by_step->by_arg, &kinds);
-	error = error ? error : pfw_table_put_text(data, (const char *)kinds.data, kinds.bytes);
-	pfw_blob_free(&kinds);
-	for (uint32_t i = 0; i < count && !error; i++)
-		error = put_place(data, &place[i], &sums);
+	PFW_BLOB_PUT(data, says, by_step->followers, pfw_steps_leaders(by_step->found, 0));
+	pfw_table_by_arg_put_kinds(by_step->by_arg, &kinds);
+	pfw_blob_part(data, &kinds);
+	for (uint32_t i = 0; i < count; i++)
+		put_place(data, &place[i]);
 	free(place);
-	pfw_blob_free(&sums);
-	return error;
+	return 0;
 }

@@ -97,29 +97,26 @@ void pfw_table_by_thread_fold(const struct pfw_table_by_thread *by_thread,
 		pfw_tally_merge(&rows->row[by_thread->row[i].row].sums, &by_thread->row[i].sums);
 }
 
-int pfw_table_by_thread_put(const struct pfw_table_by_thread *by_thread, const uint32_t *number,
-			    struct pfw_blob *data)
+void pfw_table_by_thread_put(const struct pfw_table_by_thread *by_thread, const uint32_t *number,
+			     struct pfw_blob *data)
 {
-	const uint64_t head[] = { 1, by_thread->lanes.count };
-	int error = 0;
-
+	PFW_BLOB_PUT(data, !by_thread->none);
 	if (by_thread->none)
-		return pfw_blob_put(data, &(uint64_t){ 0 }, 1);
-	error = pfw_blob_put(data, head, 2);
-	for (uint32_t i = 0; i < by_thread->lanes.count && !error; i++) {
+		return;
+	PFW_BLOB_PUT(data, by_thread->lanes.count);
+	for (uint32_t i = 0; i < by_thread->lanes.count; i++) {
 		const struct pfw_table_lane *lane = &by_thread->lane[i];
 
-		error = pfw_blob_put(data, (uint64_t[]){ lane->pid, lane->tid, lane->says }, 3);
+		PFW_BLOB_PUT(data, lane->pid, lane->tid, lane->says);
 	}
-	for (uint32_t i = 0; i < by_thread->rows.count && !error; i++) {
+	for (uint32_t i = 0; i < by_thread->rows.count; i++) {
 		const struct pfw_table_lane_row *row = &by_thread->row[i];
 
 		if (!number[row->row])
 			continue;
-		error = pfw_blob_put(data, (uint64_t[]){ number[row->row] - 1, row->lane }, 2);
-		error = error ? error : pfw_table_put_tally(data, &row->sums);
+		PFW_BLOB_PUT(data, number[row->row] - 1, row->lane);
+		pfw_table_put_tally(data, &row->sums);
 	}
-	return error;
 }
 
 void pfw_table_by_thread_clear(struct pfw_table_by_thread *by_thread)

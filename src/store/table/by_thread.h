@@ -47,8 +47,8 @@ void pfw_table_by_thread_fold(const struct pfw_table_by_thread *by_thread,
 			      struct pfw_averages *rows);
 
 /* Append all; number[]: those of the rows that are kept, plus 1; 0: none of them.  0 or -ENOMEM. */
-int pfw_table_by_thread_put(const struct pfw_table_by_thread *by_thread, const uint32_t *number,
-			    struct pfw_blob *data);
+void pfw_table_by_thread_put(const struct pfw_table_by_thread *by_thread, const uint32_t *number,
+			     struct pfw_blob *data);
 
 /* Make it empty; some of its memory is kept. */
 void pfw_table_by_thread_clear(struct pfw_table_by_thread *by_thread);

@@ -16,7 +16,7 @@
 #include "store/table/key.h"
 
 /* The fields of a key. */
-enum { CAT, NAME, THREAD, FIELDS };
+enum { CAT, NAME, THREAD };
 
 /* A cached row, by its name in the block's summary and its thread. */
 struct cached {
@@ -183,67 +183,57 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 	return error ? error : limit(file);
 }
 
-static int put_row(struct pfw_blob *data, const struct pfw_average *row)
+static void put_row(struct pfw_blob *data, const struct pfw_average *row)
 {
 	size_t bytes;
 	uint64_t thread[2];
-	const char *text = pfw_table_key_field(row->key, CAT, &bytes);
-	int error = pfw_table_put_text(data, text, bytes);
 
-	text = pfw_table_key_field(row->key, NAME, &bytes);
-	error = error ? error : pfw_table_put_text(data, text, bytes);
+	pfw_table_put_key(data, row->key, THREAD);
 	memcpy(thread, pfw_table_key_field(row->key, THREAD, &bytes), sizeof(thread));
-	error = error ? error : pfw_blob_put(data, thread, 2);
-	error = error ? error : pfw_table_put_tally(data, &row->sums);
-	return error ? error : pfw_table_put_sketch(data, &row->durations);
+	pfw_blob_put(data, thread, 2);
+	pfw_table_put_tally(data, &row->sums);
+	pfw_table_put_sketch(data, &row->durations);
 }
 
 /* An empty row: no answer. */
 static int end(void *user, struct pfw_blob *data)
 {
 	const struct calls *file = user;
-	int error = file->none ? 0 : pfw_blob_put(data, &(uint64_t){ file->rows.count }, 1);
 
-	for (uint32_t i = 0; i < file->rows.count && !error; i++)
-		error = put_row(data, &file->rows.row[i]);
-	return error;
+	if (!file->none)
+		PFW_BLOB_PUT(data, file->rows.count);
+	for (uint32_t i = 0; i < file->rows.count; i++)
+		put_row(data, &file->rows.row[i]);
+	return 0;
 }
 
 /* ---- reading ---- */
 
-static int read_calls(struct pfw_table_thread_rows *rows, const uint8_t *data, size_t bytes)
+static int read_calls(void *user, struct pfw_varints *reader, bool last)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes);
-	uint64_t count = pfw_varints_next(&reader);
-	int error = 0;
+	const struct pfw_table_thread_rows *rows = user;
+	bool none = reader->at == reader->end;
+	uint64_t count = none ? 0 : pfw_varints_next(reader);
+	int error = none ? -ENOENT : 0;
 
-	if (!bytes)
-		return -ENOENT;
-	while (!error && !reader.bad && count--) {
-		struct pfw_table_thread_row row = { .row = { .cat = pfw_table_get_text(&reader) },
+	(void)last;
+	while (!error && !reader->bad && count--) {
+		struct pfw_table_thread_row row = { .row = { .cat = pfw_table_get_text(reader) },
 						    .section = PFW_TABLE_IO };
-		struct pfw_slice durations;
 
-		row.row.name = pfw_table_get_text(&reader);
-		row.pid = pfw_varints_next(&reader);
-		row.tid = pfw_varints_next(&reader);
-		pfw_table_get_tally(&reader, &row.row.sums);
-		durations = pfw_table_get_text(&reader);
-		row.durations = (const uint8_t *)durations.at;
-		row.durations_bytes = durations.bytes;
-		error = reader.bad ? -EBADMSG : rows->row(rows->user, &row);
+		row.row.name = pfw_table_get_text(reader);
+		row.pid = pfw_varints_next(reader);
+		row.tid = pfw_varints_next(reader);
+		pfw_table_get_tally(reader, &row.row.sums);
+		row.durations = pfw_varints_part(reader);
+		error = reader->bad ? -EBADMSG : rows->row(rows->user, &row);
 	}
-	return reader.bad || (!error && reader.at < reader.end) ? -EBADMSG : error;
-}
-
-static int read_last(void *user, const uint8_t *data, size_t bytes, bool last)
-{
-	return last ? read_calls(user, data, bytes) : 0;
+	return !error && reader->at < reader->end ? -EBADMSG : error;
 }
 
 int pfw_table_calls_from_index(struct pfw_index *index, struct pfw_table_thread_rows *rows)
 {
-	return pfw_index_parts(index, &pfw_calls_kind, rows, read_last);
+	return pfw_index_parts(index, &pfw_calls_kind, PFW_INDEX_END, rows, read_calls);
 }
 
 static int resume_row(void *user, const struct pfw_table_thread_row *found)
@@ -254,15 +244,14 @@ static int resume_row(void *user, const struct pfw_table_thread_row *found)
 	if (row < 0)
 		return (int)row;
 	pfw_tally_merge(&file->rows.row[row].sums, &found->row.sums);
-	return pfw_sketch_decode(&file->rows.row[row].durations, found->durations,
-				 found->durations_bytes);
+	return pfw_table_add_durations(&file->rows.row[row].durations, found->durations);
 }
 
-static int resume(void *user, const uint8_t *data, size_t bytes)
+static int resume(void *user, struct pfw_varints *row)
 {
 	struct calls *file = user;
 	struct pfw_table_thread_rows rows = { .user = file, .row = resume_row };
-	int error = read_calls(&rows, data, bytes);
+	int error = read_calls(&rows, row, true);
 
 	file->none |= error == -ENOENT;
 	return error == -ENOENT ? 0 : error;

@@ -1,21 +1,20 @@
 /* store/table/code.c - rows as bytes; see code.h. */
 #include "store/table/code.h"
 
-#include <errno.h>
-#include <string.h>
+#include "store/table/key.h"
 
-int pfw_table_put_text(struct pfw_blob *blob, const char *text, size_t bytes)
+void pfw_table_put_key(struct pfw_blob *blob, const char *key, unsigned fields)
 {
-	if (pfw_blob_put(blob, &(uint64_t){ bytes }, 1) || pfw_blob_reserve(blob, bytes))
-		return -ENOMEM;
-	if (bytes) /* a text of none may be NULL */
-		memcpy(blob->data + blob->bytes, text, bytes);
-	blob->bytes += bytes;
-	return 0;
+	for (unsigned i = 0; i < fields; i++) {
+		size_t bytes;
+		const char *text = pfw_table_key_field(key, i, &bytes);
+
+		pfw_blob_bytes(blob, text, bytes);
+	}
 }
 
 /* The bits of the first number say which sums follow: those that are not 0. */
-int pfw_table_put_tally(struct pfw_blob *blob, const struct pfw_tally *sums)
+void pfw_table_put_tally(struct pfw_blob *blob, const struct pfw_tally *sums)
 {
 	uint64_t value[8 + PFW_TALLY_SUMS] = { 0, sums->count, sums->transfers, sums->timed };
 	size_t count = 4;
@@ -32,35 +31,22 @@ int pfw_table_put_tally(struct pfw_blob *blob, const struct pfw_tally *sums)
 		value[0] |= 1u << i;
 		value[count++] = pfw_varint_fold(sums->sum[i]);
 	}
-	return pfw_blob_put(blob, value, count);
+	pfw_blob_put(blob, value, count);
 }
 
-int pfw_table_put_sketch(struct pfw_blob *blob, const struct pfw_sketch *sketch)
+void pfw_table_put_sketch(struct pfw_blob *blob, const struct pfw_sketch *sketch)
 {
 	uint8_t bytes[PFW_SKETCH_BYTES_MAX];
 
-	return pfw_table_put_text(blob, (const char *)bytes, pfw_sketch_encode(sketch, bytes));
-}
-
-static int64_t get_ns(struct pfw_varints *reader)
-{
-	uint64_t value = pfw_varints_next(reader);
-
-	reader->bad |= value > INT64_MAX;
-	return (int64_t)value;
+	pfw_blob_bytes(blob, bytes, pfw_sketch_encode(sketch, bytes));
 }
 
 struct pfw_slice pfw_table_get_text(struct pfw_varints *reader)
 {
-	uint64_t bytes = pfw_varints_next(reader);
-	struct pfw_slice text = { .at = (const char *)reader->at, .bytes = bytes };
+	const struct pfw_varints text = pfw_varints_part(reader);
 
-	if (bytes > (size_t)(reader->end - reader->at)) {
-		reader->bad = true;
-		return (struct pfw_slice){ .at = "" };
-	}
-	reader->at += bytes;
-	return text;
+	return (struct pfw_slice){ .at = (const char *)text.at,
+				   .bytes = (size_t)(text.end - text.at) };
 }
 
 void pfw_table_get_tally(struct pfw_varints *reader, struct pfw_tally *sums)
@@ -75,8 +61,9 @@ void pfw_table_get_tally(struct pfw_varints *reader, struct pfw_tally *sums)
 	sums->first_dur_ns = (int64_t)(first >> 1);
 	sums->first_inside = first & 1;
 	if (sums->timed) {
-		sums->min_ns = get_ns(reader);
-		reader->bad |= __builtin_add_overflow(sums->min_ns, get_ns(reader), &sums->max_ns);
+		sums->min_ns = pfw_varints_ns(reader);
+		reader->bad |=
+			__builtin_add_overflow(sums->min_ns, pfw_varints_ns(reader), &sums->max_ns);
 	}
 	for (unsigned i = 0; i < PFW_TALLY_SUMS; i++) {
 		if (some >> i & 1)

@@ -470,20 +470,6 @@ static bool same_name(void *user, uint32_t a, uint32_t b)
 	return bytes == other_bytes && memcmp(name, other, bytes) == 0;
 }
 
-static int put_row(struct pfw_blob *blob, const struct pfw_average *row)
-{
-	const uint64_t head[] = { (uint8_t)row->key[1], (uint8_t)row->key[2] };
-	int error = pfw_blob_put(blob, head, 2);
-
-	for (unsigned i = 0; i < PFW_TABLE_INDEX_FIELDS && !error; i++) {
-		size_t bytes;
-		const char *text = pfw_table_key_field(row->key, i, &bytes);
-
-		error = pfw_table_put_text(blob, text, bytes);
-	}
-	return error ? error : pfw_table_put_tally(blob, &row->sums);
-}
-
 /* 0, or -ENOMEM; without an answer file->none is set. */
 static int nest(struct file *file)
 {
@@ -510,19 +496,22 @@ static int put_rows(const struct file *file, struct pfw_blob *data)
 	int error = number ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < file->rows.count && !error; i++) {
-		if (!is_shown(&file->rows.row[i]))
+		const struct pfw_average *row = &file->rows.row[i];
+
+		if (!is_shown(row))
 			continue;
 		number[i] = ++count;
-		error = put_row(&rows, &file->rows.row[i]);
+		PFW_BLOB_PUT(&rows, (uint8_t)row->key[1], (uint8_t)row->key[2]);
+		pfw_table_put_key(&rows, row->key, PFW_TABLE_INDEX_FIELDS);
+		pfw_table_put_tally(&rows, &row->sums);
 	}
-	error = error ? error : pfw_table_put_text(data, (const char *)rows.data, rows.bytes);
+	pfw_blob_part(data, &rows);
 	if (!error)
 		error = pfw_table_by_arg_put(file->by_arg, file->nesting, &file->rows, number,
 					     &works);
-	error = error ? error : pfw_table_put_text(data, (const char *)works.data, works.bytes);
-	error = error ? error : pfw_table_by_thread_put(&file->by_thread, number, data);
-	pfw_blob_free(&works);
-	pfw_blob_free(&rows);
+	pfw_blob_part(data, &works);
+	if (!error)
+		pfw_table_by_thread_put(&file->by_thread, number, data);
 	free(number);
 	return error;
 }
@@ -536,8 +525,8 @@ static int end(void *user, struct pfw_blob *data)
 	if (file->none || error)
 		return error;
 	pfw_table_by_thread_fold(&file->by_thread, &file->rows);
-	error = pfw_blob_put(data, &(uint64_t){ file->says }, 1);
-	return error ? error : put_rows(file, data);
+	PFW_BLOB_PUT(data, file->says);
+	return put_rows(file, data);
 }
 
 /* Whether a block has neither spans nor GPU work: calls and metadata lines leave nothing here. */

@@ -8,6 +8,12 @@
 
 extern const struct pfw_index_kind pfw_table_kind, pfw_calls_kind;
 
+/* Add the durations of calls, as rows have them.  0, -EBADMSG or -ENOMEM. */
+static inline int pfw_table_add_durations(struct pfw_sketch *into, struct pfw_varints durations)
+{
+	return pfw_sketch_decode(into, durations.at, (size_t)(durations.end - durations.at));
+}
+
 /* A row: all spans, or all GPU work, of a name, category and shapes. */
 struct pfw_table_row {
 	int device;
@@ -28,8 +34,8 @@ struct pfw_table_rows {
  * the index. */
 int pfw_table_from_index(struct pfw_index *index, struct pfw_table_rows *rows);
 
-/* The same of the row of an index. */
-int pfw_table_read_rows(struct pfw_table_rows *rows, const uint8_t *data, size_t bytes);
+/* Read the row of an index, into a struct pfw_table_rows; below the same of other structs. */
+pfw_index_take pfw_table_read_rows;
 
 /* GPU work by its args and its operator (owner); or, with neither, a row of spans. */
 struct pfw_table_work_row {
@@ -46,15 +52,14 @@ struct pfw_table_work_rows {
 
 /* Read these.  Returns as above. */
 int pfw_table_works_from_index(struct pfw_index *index, struct pfw_table_work_rows *rows);
-int pfw_table_read_works(struct pfw_table_work_rows *rows, const uint8_t *data, size_t bytes);
+pfw_index_take pfw_table_read_works;
 
 /* What a thread adds to a row: its calls, its spans, or its work of a device. */
 struct pfw_table_thread_row {
 	enum pfw_table_section section;
 	uint64_t pid, tid;
 	struct pfw_table_row row; /* of calls without transfers, the bytes are pfw_io_unmoved() */
-	const uint8_t *durations; /* of calls: for pfw_sketch_decode() */
-	size_t durations_bytes;
+	struct pfw_varints durations; /* of calls: for pfw_table_add_durations() */
 };
 
 struct pfw_table_thread_rows {
@@ -67,16 +72,15 @@ struct pfw_table_thread_rows {
 /* Read the rows of all threads: of calls; of spans and GPU work.  Returns as above. */
 int pfw_table_calls_from_index(struct pfw_index *index, struct pfw_table_thread_rows *rows);
 int pfw_table_threads_from_index(struct pfw_index *index, struct pfw_table_thread_rows *rows);
-int pfw_table_read_threads(struct pfw_table_thread_rows *rows, const uint8_t *data, size_t bytes);
+pfw_index_take pfw_table_read_threads;
 
 /* A row of a step: its calls, its spans, or its work of a device. */
 struct pfw_table_step_row {
 	enum pfw_table_section section;
 	int device;
-	int64_t step;		  /* -1: none */
-	struct pfw_slice sums;	  /* for pfw_table_step_sums() */
-	const uint8_t *durations; /* of calls: for pfw_sketch_decode() */
-	size_t durations_bytes;
+	int64_t step;		      /* -1: none */
+	struct pfw_varints sums;      /* for pfw_table_step_sums() */
+	struct pfw_varints durations; /* of calls: for pfw_table_add_durations() */
 };
 
 /* 0 or -EBADMSG. */
@@ -103,4 +107,4 @@ struct pfw_table_step_rows {
 
 /* Read the rows of steps.  Returns as above. */
 int pfw_table_steps_from_index(struct pfw_index *index, struct pfw_table_step_rows *rows);
-int pfw_table_read_steps(struct pfw_table_step_rows *rows, const uint8_t *data, size_t bytes);
+pfw_index_take pfw_table_read_steps;

@@ -17,47 +17,37 @@ static void read_one(struct pfw_table_row *row, struct pfw_varints *reader)
 	pfw_table_get_tally(reader, &row->sums);
 }
 
-static struct pfw_varints reader_of(struct pfw_slice text)
+/* What the lines say, the rows, which *rows gets, and GPU work by its args.  0, -ENOENT or -EBADMSG. */
+static int read_head(struct pfw_varints *reader, unsigned *says, struct pfw_varints *rows,
+		     struct pfw_varints *works)
 {
-	return pfw_varints((const uint8_t *)text.at, text.bytes);
-}
-
-/* What the lines say, the rows, which *rows gets, and GPU work by its args. */
-static unsigned read_head(struct pfw_varints *reader, struct pfw_varints *rows,
-			  struct pfw_varints *works)
-{
-	unsigned says = (unsigned)pfw_varints_next(reader);
-
-	*rows = reader_of(pfw_table_get_text(reader));
-	*works = reader_of(pfw_table_get_text(reader));
-	return says;
-}
-
-int pfw_table_read_rows(struct pfw_table_rows *rows, const uint8_t *data, size_t bytes)
-{
-	struct pfw_varints reader = pfw_varints(data, bytes), of, works;
-	int error = 0;
-
-	if (!bytes)
+	if (reader->at == reader->end)
 		return -ENOENT;
-	rows->says |= read_head(&reader, &of, &works);
-	while (!error && !of.bad && of.at < of.end) {
+	*says |= (unsigned)pfw_varints_next(reader);
+	*rows = pfw_varints_part(reader);
+	*works = pfw_varints_part(reader);
+	return reader->bad ? -EBADMSG : 0;
+}
+
+int pfw_table_read_rows(void *user, struct pfw_varints *reader, bool last)
+{
+	struct pfw_table_rows *rows = user;
+	struct pfw_varints of, works;
+	int error = read_head(reader, &rows->says, &of, &works);
+
+	(void)last;
+	while (!error && of.at < of.end) {
 		struct pfw_table_row row;
 
 		read_one(&row, &of);
 		error = of.bad ? -EBADMSG : rows->row(rows->user, &row);
 	}
-	return reader.bad || of.bad ? -EBADMSG : error;
-}
-
-static int read_row(void *user, const uint8_t *data, size_t bytes, bool last)
-{
-	return last ? pfw_table_read_rows(user, data, bytes) : 0;
+	return error;
 }
 
 int pfw_table_from_index(struct pfw_index *index, struct pfw_table_rows *rows)
 {
-	return pfw_index_parts(index, &pfw_table_kind, rows, read_row);
+	return pfw_index_parts(index, &pfw_table_kind, PFW_INDEX_END, rows, pfw_table_read_rows);
 }
 
 /* ---- GPU work by its args ---- */
@@ -127,30 +117,24 @@ static int read_works(struct pfw_table_work_rows *rows, struct refers *refers,
 	return error;
 }
 
-int pfw_table_read_works(struct pfw_table_work_rows *rows, const uint8_t *data, size_t bytes)
+int pfw_table_read_works(void *user, struct pfw_varints *reader, bool last)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes), of, works;
+	struct pfw_table_work_rows *rows = user;
 	struct refers refers = { .rows = 0 };
-	int error;
+	struct pfw_varints of, works;
+	int error = read_head(reader, &rows->says, &of, &works);
 
-	if (!bytes)
-		return -ENOENT;
-	rows->says |= read_head(&reader, &of, &works);
-	error = reader.bad ? -EBADMSG : read_works(rows, &refers, &of, &works);
+	(void)last;
+	error = error ? error : read_works(rows, &refers, &of, &works);
 	free(refers.row);
 	free(refers.args);
 	free(refers.owner);
 	return error;
 }
 
-static int read_work_row(void *user, const uint8_t *data, size_t bytes, bool last)
-{
-	return last ? pfw_table_read_works(user, data, bytes) : 0;
-}
-
 int pfw_table_works_from_index(struct pfw_index *index, struct pfw_table_work_rows *rows)
 {
-	return pfw_index_parts(index, &pfw_table_kind, rows, read_work_row);
+	return pfw_index_parts(index, &pfw_table_kind, PFW_INDEX_END, rows, pfw_table_read_works);
 }
 
 /* ---- threads ---- */
@@ -217,38 +201,32 @@ static int read_thread_rows(struct lanes *lanes, struct pfw_table_thread_rows *r
 	return error;
 }
 
-int pfw_table_read_threads(struct pfw_table_thread_rows *rows, const uint8_t *data, size_t bytes)
+int pfw_table_read_threads(void *user, struct pfw_varints *reader, bool last)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes), of, works;
 	struct lanes lanes = { .rows = 0 };
-	int error;
+	struct pfw_varints of, works;
+	unsigned says;
+	int error = read_head(reader, &says, &of, &works);
 
-	if (!bytes)
+	(void)last;
+	if (!error && pfw_varints_next(reader) == 0)
 		return -ENOENT;
-	read_head(&reader, &of, &works);
-	if (!reader.bad && pfw_varints_next(&reader) == 0)
-		return -ENOENT;
-	error = reader.bad ? -EBADMSG : read_thread_rows(&lanes, rows, &reader, of);
+	error = error ? error : read_thread_rows(&lanes, user, reader, of);
 	free(lanes.row);
 	free(lanes.lane);
 	return error;
 }
 
-static int read_threads(void *user, const uint8_t *data, size_t bytes, bool last)
-{
-	return last ? pfw_table_read_threads(user, data, bytes) : 0;
-}
-
 int pfw_table_threads_from_index(struct pfw_index *index, struct pfw_table_thread_rows *rows)
 {
-	return pfw_index_parts(index, &pfw_table_kind, rows, read_threads);
+	return pfw_index_parts(index, &pfw_table_kind, PFW_INDEX_END, rows, pfw_table_read_threads);
 }
 
 /* ---- steps ---- */
 
 int pfw_table_step_sums(const struct pfw_table_step_row *row, struct pfw_tally *sums)
 {
-	struct pfw_varints reader = pfw_varints((const uint8_t *)row->sums.at, row->sums.bytes);
+	struct pfw_varints reader = row->sums;
 
 	pfw_table_get_tally(&reader, sums);
 	return reader.bad ? -EBADMSG : 0;
@@ -259,17 +237,13 @@ static int read_step(struct pfw_table_step_rows *rows, struct pfw_varints *reade
 	uint64_t section = pfw_varints_next(reader);
 	struct pfw_table_step_row row = { .section = (enum pfw_table_section)section,
 					  .device = (signed char)pfw_varints_next(reader) };
-	struct pfw_slice durations;
 
 	row.step = (int64_t)(pfw_varints_next(reader) - 1);
-	row.sums = pfw_table_get_text(reader);
+	row.sums = pfw_varints_part(reader);
 	if (reader->bad || section >= PFW_TABLE_SECTIONS)
 		return -EBADMSG;
-	if (section == PFW_TABLE_IO) {
-		durations = pfw_table_get_text(reader);
-		row.durations = (const uint8_t *)durations.at;
-		row.durations_bytes = durations.bytes;
-	}
+	if (section == PFW_TABLE_IO)
+		row.durations = pfw_varints_part(reader);
 	return reader->bad ? -EBADMSG : rows->row(rows->user, &row);
 }
 
@@ -310,31 +284,27 @@ static int read_kinds(struct pfw_table_step_rows *rows, struct pfw_varints *read
 	return error;
 }
 
-int pfw_table_read_steps(struct pfw_table_step_rows *rows, const uint8_t *data, size_t bytes)
+int pfw_table_read_steps(void *user, struct pfw_varints *reader, bool last)
 {
-	struct pfw_varints reader = pfw_varints(data, bytes), kinds;
+	struct pfw_table_step_rows *rows = user;
+	struct pfw_varints kinds;
 	int error = 0;
 
-	if (!bytes)
+	(void)last;
+	if (reader->at == reader->end)
 		return -ENOENT;
-	rows->says = (unsigned)pfw_varints_next(&reader);
-	rows->followers = pfw_varints_next(&reader) != 0;
-	rows->leaders = (unsigned)pfw_varints_next(&reader);
-	kinds = reader_of(pfw_table_get_text(&reader));
+	rows->says = (unsigned)pfw_varints_next(reader);
+	rows->followers = pfw_varints_next(reader) != 0;
+	rows->leaders = (unsigned)pfw_varints_next(reader);
+	kinds = pfw_varints_part(reader);
 	if (rows->kind)
 		error = read_kinds(rows, &kinds);
-	while (!error && reader.at < reader.end)
-		error = read_step(rows, &reader);
-	return reader.bad ? -EBADMSG : error;
-}
-
-static int read_steps(void *user, const uint8_t *data, size_t bytes, bool last)
-{
-	(void)last;
-	return pfw_table_read_steps(user, data, bytes);
+	while (!error && reader->at < reader->end)
+		error = read_step(rows, reader);
+	return error;
 }
 
 int pfw_table_steps_from_index(struct pfw_index *index, struct pfw_table_step_rows *rows)
 {
-	return pfw_index_more(index, &pfw_table_kind, rows, read_steps);
+	return pfw_index_parts(index, &pfw_table_kind, PFW_INDEX_MORE, rows, pfw_table_read_steps);
 }

@@ -16,6 +16,9 @@
 #include "store/kit/grow.h"
 #include "store/overlap/in_index.h"
 
+/* The bytes of a row, for a reader. */
+#define ROW(data, bytes) ((struct pfw_varints[]){ pfw_varints(data, bytes) })
+
 #define ROOM 600
 #define STEPS 8
 
@@ -171,7 +174,7 @@ static void read_back(const struct pfw_blob *rows, size_t count, const struct wo
 
 	pfw_overlap_init(&overlap);
 	for (size_t i = 0; i < count; i++)
-		assert_int_equal(pfw_overlap_read_row(&overlap, rows[i].data, rows[i].bytes,
+		assert_int_equal(pfw_overlap_read_row(&overlap, ROW(rows[i].data, rows[i].bytes),
 						      i + 1 == count),
 				 0);
 	judge(&overlap, world);
@@ -186,7 +189,7 @@ static void read_back(const struct pfw_blob *rows, size_t count, const struct wo
 		for (uint64_t left = any_below(4); bytes && left; left--)
 			copy[any_below(bytes)] = (uint8_t)any_below(256);
 		pfw_overlap_init(&overlap);
-		pfw_overlap_read_row(&overlap, copy, bytes, true);
+		pfw_overlap_read_row(&overlap, ROW(copy, bytes), true);
 		pfw_overlap_release(&overlap);
 		free(copy);
 	}
@@ -253,12 +256,13 @@ static void many_steps_become_rows_as_they_come(void **unused)
 		}
 		row.bytes = 0;
 		assert_int_equal(pfw_overlap_kind.take(file, block, &row), 0);
-		assert_int_equal(pfw_overlap_read_row(&overlap, row.data, row.bytes, false), 0);
+		assert_int_equal(pfw_overlap_read_row(&overlap, ROW(row.data, row.bytes), false),
+				 0);
 		rows += row.bytes != 0;
 	}
 	row.bytes = 0;
 	assert_int_equal(pfw_overlap_kind.end(file, &row), 0);
-	assert_int_equal(pfw_overlap_read_row(&overlap, row.data, row.bytes, true), 0);
+	assert_int_equal(pfw_overlap_read_row(&overlap, ROW(row.data, row.bytes), true), 0);
 	assert_true(rows > 5);
 	assert_int_equal(overlap.steps, steps);
 	for (size_t i = 0; i < steps; i++) {

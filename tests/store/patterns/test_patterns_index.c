@@ -16,6 +16,9 @@
 #include "store/patterns/patterns.h"
 #include "store/summary/summary.h"
 
+/* The bytes of a row, for a reader. */
+#define ROW(data, bytes) ((struct pfw_varints[]){ pfw_varints(data, bytes) })
+
 #define FILES 50
 
 /* A pread or pwrite of /fNAME, by the kind's own way. */
@@ -70,7 +73,7 @@ static void a_row_has_all(void **unused)
 	pfw_patterns_init(&read);
 	fill(file, FILES, &same, &row);
 	assert_int_equal(pfw_patterns_end(&same), 0);
-	assert_int_equal(pfw_patterns_read_row(&read, 3, &counters, row.data, row.bytes), 0);
+	assert_int_equal(pfw_patterns_read_row(&read, 3, &counters, ROW(row.data, row.bytes)), 0);
 	assert_int_equal(read.rows, FILES);
 	assert_int_equal(same.rows, FILES);
 	assert_memory_equal(read.row, same.row, FILES * sizeof(*read.row));
@@ -84,7 +87,7 @@ static void a_row_has_all(void **unused)
 		for (uint64_t left = any_below(4); bytes && left; left--)
 			copy[any_below(bytes)] = (uint8_t)any_below(256);
 		pfw_patterns_init(&damaged);
-		pfw_patterns_read_row(&damaged, 0, &counters, copy, bytes);
+		pfw_patterns_read_row(&damaged, 0, &counters, ROW(copy, bytes));
 		pfw_patterns_release(&damaged);
 		free(copy);
 	}
@@ -104,7 +107,8 @@ static void too_many_files_are_not_kept(void **unused)
 	(void)unused;
 	fill(file, 65537, NULL, &row);
 	pfw_patterns_init(&read);
-	assert_int_equal(pfw_patterns_read_row(&read, 0, &counters, row.data, row.bytes), -ENOENT);
+	assert_int_equal(pfw_patterns_read_row(&read, 0, &counters, ROW(row.data, row.bytes)),
+			 -ENOENT);
 	pfw_patterns_release(&read);
 	pfw_patterns_kind.file_free(file);
 	pfw_blob_free(&row);

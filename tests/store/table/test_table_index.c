@@ -15,6 +15,9 @@
 #include "store/index/db.h"
 #include "store/summary/summary.h"
 
+/* The bytes of a row, for a reader. */
+#define ROW(data, bytes) ((struct pfw_varints[]){ pfw_varints(data, bytes) })
+
 /* A file whose blocks are filled by the kind's own way. */
 struct made {
 	void *file, *block;
@@ -141,7 +144,7 @@ static int take_step(void *user, const struct pfw_table_step_row *row)
 		return error;
 	add_sums(sums, &tally);
 	if (row->section == PFW_TABLE_IO)
-		error = pfw_sketch_decode(&durations, row->durations, row->durations_bytes);
+		error = pfw_table_add_durations(&durations, row->durations);
 	sums->durations += durations.total;
 	pfw_sketch_release(&durations);
 	return error;
@@ -177,7 +180,7 @@ static void rows_have_all(void **unused)
 			next_block(&made);
 	}
 	end(&made);
-	assert_int_equal(pfw_table_read_rows(&rows, made.rows.data, made.rows.bytes), 0);
+	assert_int_equal(pfw_table_read_rows(&rows, ROW(made.rows.data, made.rows.bytes), true), 0);
 	/* 3 names of 5 shapes, the launch, the kernel, the step. */
 	assert_int_equal(names.rows, 18);
 	assert_int_equal(names.count, 300 * 3 + 30);
@@ -185,9 +188,11 @@ static void rows_have_all(void **unused)
 	/* Each kernel's own row, and that of the operator which launched it. */
 	assert_int_equal(names.self_device_ns, 300 * 2 * 7000ll);
 	assert_int_equal(rows.says, PFW_TABLE_SAYS_DEVICE);
-	assert_int_equal(pfw_table_read_threads(&by_thread, made.rows.data, made.rows.bytes), 0);
+	assert_int_equal(
+		pfw_table_read_threads(&by_thread, ROW(made.rows.data, made.rows.bytes), true), 0);
 	assert_memory_equal(&threads, &names, sizeof(names));
-	assert_int_equal(pfw_table_read_steps(&by_step, made.steps.data, made.steps.bytes), 0);
+	assert_int_equal(
+		pfw_table_read_steps(&by_step, ROW(made.steps.data, made.steps.bytes), true), 0);
 	assert_int_equal(steps.rows, 30 * 3);
 	assert_int_equal(steps.count, names.count + 300);
 	assert_int_equal(steps.self_device_ns, names.self_device_ns);
@@ -214,7 +219,7 @@ static void shapes_as_text_are_others(void **unused)
 		    "\"dur\":1.000,\"ph\":\"X\",\"args\":{\"kind\":\"cpu_op\",\"input_shapes\":%s}}",
 		    1000 + 10 * i, shapes[i]);
 	end(&made);
-	assert_int_equal(pfw_table_read_rows(&rows, made.rows.data, made.rows.bytes), 0);
+	assert_int_equal(pfw_table_read_rows(&rows, ROW(made.rows.data, made.rows.bytes), true), 0);
 	assert_int_equal(sums.rows, 2);
 	release(&made);
 }
@@ -245,11 +250,11 @@ static void damage_is_harmless(void **unused)
 		for (uint64_t left = any_below(4); bytes && left; left--)
 			copy[any_below(bytes)] = (uint8_t)any_below(256);
 		if (i % 2)
-			pfw_table_read_steps(&by_step, copy, bytes);
+			pfw_table_read_steps(&by_step, ROW(copy, bytes), true);
 		else if (i % 4)
-			pfw_table_read_rows(&rows, copy, bytes);
+			pfw_table_read_rows(&rows, ROW(copy, bytes), true);
 		else
-			pfw_table_read_threads(&by_thread, copy, bytes);
+			pfw_table_read_threads(&by_thread, ROW(copy, bytes), true);
 		free(copy);
 	}
 	release(&made);
@@ -272,8 +277,10 @@ static void too_many_rows_are_not_kept(void **unused)
 			next_block(&made);
 	}
 	end(&made);
-	assert_int_equal(pfw_table_read_rows(&rows, made.rows.data, made.rows.bytes), -ENOENT);
-	assert_int_equal(pfw_table_read_steps(&by_step, made.steps.data, made.steps.bytes),
+	assert_int_equal(pfw_table_read_rows(&rows, ROW(made.rows.data, made.rows.bytes), true),
+			 -ENOENT);
+	assert_int_equal(pfw_table_read_steps(&by_step, ROW(made.steps.data, made.steps.bytes),
+					      true),
 			 -ENOENT);
 	release(&made);
 }
@@ -296,9 +303,10 @@ static void too_many_threads_are_not_kept(void **unused)
 			next_block(&made);
 	}
 	end(&made);
-	assert_int_equal(pfw_table_read_rows(&rows, made.rows.data, made.rows.bytes), 0);
+	assert_int_equal(pfw_table_read_rows(&rows, ROW(made.rows.data, made.rows.bytes), true), 0);
 	assert_int_equal(sums.count, 20000);
-	assert_int_equal(pfw_table_read_threads(&by_thread, made.rows.data, made.rows.bytes),
+	assert_int_equal(pfw_table_read_threads(&by_thread, ROW(made.rows.data, made.rows.bytes),
+						true),
 			 -ENOENT);
 	release(&made);
 }
