@@ -405,6 +405,7 @@ const struct pfw_index_kind pfw_compare_kind = {
 	.block_create = create_block,
 	.block_clear = clear_block,
 	.block_free = free_block,
+	.wants = PFW_INDEX_LINES,
 	.add = add,
 	.file_create = create_file,
 	.file_free = free_file,

@@ -30,10 +30,18 @@ int pfw_gather_begin(struct pfw_gather *gather, bool sorted)
 int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
 		   const struct pfw_summary *summary)
 {
+	unsigned line = summary->last.io   ? PFW_INDEX_CALLS
+			: entry->ph == 'X' ? PFW_INDEX_SPANS
+			: entry->ph == 'M' ? PFW_INDEX_OWN
+					   : PFW_INDEX_OTHERS;
 	int error = 0;
 
-	for (size_t i = 0; i < pfw_index_kind_count && !error; i++)
-		error = pfw_index_kind_table[i]->add(gather->block[i], entry, summary);
+	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
+		const struct pfw_index_kind *kind = pfw_index_kind_table[i];
+
+		if (kind->wants & line)
+			error = kind->add(gather->block[i], entry, summary);
+	}
 	return error;
 }
 

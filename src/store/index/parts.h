@@ -20,6 +20,15 @@ struct pfw_blob;
 struct pfw_index;
 struct pfw_summary;
 
+/* Lines, as bits. */
+enum pfw_index_lines {
+	PFW_INDEX_CALLS = 1 << 0, /* of pfw_is_io() */
+	PFW_INDEX_SPANS = 1 << 1, /* other lines of ph X */
+	PFW_INDEX_OWN = 1 << 2,	  /* of ph M */
+	PFW_INDEX_OTHERS = 1 << 3,
+	PFW_INDEX_LINES = (1 << 4) - 1
+};
+
 struct pfw_index_kind {
 	const char *name;
 	unsigned number;  /* in the ids of rows in `part`; unique forever */
@@ -28,6 +37,7 @@ struct pfw_index_kind {
 	void *(*block_create)(void);
 	void (*block_clear)(void *block);
 	void (*block_free)(void *block);
+	unsigned wants; /* which lines add() gets: enum pfw_index_lines */
 	/* Add a line of kind PFW_ENTRY_EVENT, which was added to the summary last.  0 or -ENOMEM.  Any
 	 * thread. */
 	int (*add)(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary);

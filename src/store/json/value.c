@@ -1,6 +1,7 @@
 /* store/json/value.c - numbers and text from pieces of JSON; see value.h. */
 #include "store/json/value.h"
 
+#include <endian.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "store/json/reader.h"
+#include "store/json/swar.h"
 #include "store/json/walk.h"
 
 /* ---- numbers ---- */
@@ -93,6 +95,22 @@ bool pfw_slice_us(const struct pfw_slice *text, int64_t *ns)
 	return scale(&decimal, 3, ns);
 }
 
+/* At most eight bytes, the first in the lowest byte, the others 0. */
+static uint64_t load_few(const char *at, size_t bytes)
+{
+	uint32_t low, high;
+
+	if (bytes == 8)
+		return pfw_bytes_load(at);
+	if (bytes < 4)
+		return (uint64_t)(uint8_t)at[0] |
+		       (uint64_t)(uint8_t)at[bytes / 2] << 8 * (bytes / 2) |
+		       (uint64_t)(uint8_t)at[bytes - 1] << 8 * (bytes - 1);
+	memcpy(&low, at, 4);
+	memcpy(&high, at + bytes - 4, 4);
+	return le32toh(low) | (uint64_t)le32toh(high) << 8 * (bytes - 4);
+}
+
 /* A whole number without sign, fraction, exponent or leading zero. */
 static bool slice_u64(const struct pfw_slice *text, uint64_t *number)
 {
@@ -102,6 +120,13 @@ static bool slice_u64(const struct pfw_slice *text, uint64_t *number)
 
 	if (!text->bytes || (text->bytes > 1 && *at == '0'))
 		return false;
+	if (text->bytes <= 8) { /* nearly all */
+		sum = load_few(at, text->bytes);
+		if (pfw_bytes_digits(sum) != text->bytes)
+			return false;
+		*number = pfw_bytes_number(sum, (unsigned)text->bytes);
+		return true;
+	}
 	for (; at < fits; at++) {
 		unsigned digit = (unsigned char)*at - '0';
 

@@ -168,6 +168,18 @@ static inline bool pfw_entry_varies(const struct pfw_entry *entry, const char *k
 	return !entry->form;
 }
 
+/* Where a key's last value is in arg[], plus 1, in all lines of the same entry->form; 0: in none. */
+static inline uint8_t pfw_entry_place(const struct pfw_entry *entry, const char *key)
+{
+	size_t bytes = __builtin_strlen(key);
+	unsigned i = entry->arg_count;
+
+	while (i && (entry->arg[i - 1].key_bytes != bytes ||
+		     __builtin_memcmp(entry->line + entry->arg[i - 1].key, key, bytes) != 0))
+		i--;
+	return (uint8_t)i;
+}
+
 static inline bool pfw_entry_arg(const struct pfw_entry *entry, const char *key,
 				 struct pfw_value *value)
 {

@@ -155,7 +155,9 @@ int pfw_sketch_merge(struct pfw_sketch *into, const struct pfw_sketch *from, boo
 	uint32_t begin, end, last;
 
 	for (uint64_t i = 0; i < from->total && is_few(from); i++) {
-		if (add(into, (int64_t)from->count[i], widen))
+		int64_t ns = (int64_t)from->count[i];
+
+		if (widen ? pfw_sketch_add(into, ns) : add(into, ns, false))
 			return -ENOMEM;
 	}
 	used(from, &begin, &end);

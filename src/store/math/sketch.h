@@ -59,8 +59,15 @@ static inline int pfw_sketch_add(struct pfw_sketch *sketch, int64_t ns)
 {
 	uint32_t bucket;
 
-	if (!sketch->room) /* a few durations have no buckets yet */
-		return pfw_sketch_add_outside(sketch, ns);
+	if (!sketch->room) { /* a few durations have no buckets yet */
+		uint64_t few = sketch->total, duration = ns > 0 ? (uint64_t)ns : 0;
+
+		if (few >= PFW_SKETCH_FEW || few >= sketch->capacity)
+			return pfw_sketch_add_outside(sketch, ns);
+		sketch->unsorted |= few && duration < sketch->count[few - 1];
+		sketch->count[sketch->total++] = duration;
+		return 0;
+	}
 	bucket = pfw_sketch_bucket(ns);
 	if (__builtin_expect(bucket - sketch->first >= sketch->room, 0))
 		return pfw_sketch_add_outside(sketch, ns);

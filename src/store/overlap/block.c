@@ -132,49 +132,20 @@ static bool launches(const struct pfw_slice *name)
 	return false;
 }
 
-static int add_gap_end(struct pfw_gap_ends *ends, const struct pfw_entry *entry)
-{
-	const struct pfw_gap_end end = { .process = entry->process,
-					 .correlation =
-						 (uint64_t)pfw_arg_i64(entry, "correlation", 0),
-					 .ns = entry->ts_ns };
+/* ---- what a line is, by its name, cat, kind and device ---- */
 
-	return end.correlation ? PFW_PUSH(ends->at, ends->count, ends->room, end) : 0;
-}
-
-/* ---- the activity of a line: enum pfw_activity, NONE or -ENOMEM ---- */
-
-#define NONE PFW_ACTIVITIES
-
-static int find_kernel(struct pfw_overlap_block *block, const struct pfw_entry *entry)
-{
-	block->sums.kernels++;
-	if (add_gap_end(&block->kernels, entry))
-		return -ENOMEM;
-	return communicates(block, &entry->name) ? PFW_ACTIVITY_COMM : PFW_ACTIVITY_GPU;
-}
-
-static int find_copy(struct pfw_overlap_block *block, const struct pfw_entry *entry)
-{
-	int64_t bytes = pfw_arg_i64(entry, "bytes", 0);
-
-	block->sums.copies++;
-	pfw_saturate_u64(&block->sums.copy_bytes, bytes > 0 ? (uint64_t)bytes : 0);
-	return PFW_ACTIVITY_COPY;
-}
+enum what { IDLE, KERNEL, COMM, LAUNCH, COPY, STEP, CPU, LOAD, WAIT };
 
 /* Lines of DFTracer's handler for torch's profiler have no kind, only the device. */
-static int find_unkind(struct pfw_overlap_block *block, const struct pfw_entry *entry, bool device)
+static enum what find_unkind(struct pfw_overlap_block *block, const struct pfw_entry *entry)
 {
 	const struct pfw_slice *name = &entry->name;
 
-	if (!device)
-		return pfw_slice_begins(name, "cuda") || pfw_slice_begins(name, "hip")
-			       ? NONE
-			       : PFW_ACTIVITY_CPU;
+	if (pfw_arg_i64(entry, "device", 0) != 1)
+		return pfw_slice_begins(name, "cuda") || pfw_slice_begins(name, "hip") ? IDLE : CPU;
 	if (pfw_slice_begins(name, "Memcpy") || pfw_slice_begins(name, "Memset"))
-		return find_copy(block, entry);
-	return find_kernel(block, entry);
+		return COPY;
+	return communicates(block, name) ? COMM : KERNEL;
 }
 
 static bool matches(const struct pfw_select_globs *globs, const struct pfw_slice *text)
@@ -189,56 +160,144 @@ static bool matches(const struct pfw_select_globs *globs, const struct pfw_slice
 }
 
 /* Spans that the user declares to be compute: from the program, NVTX or torch. */
-static int find_declared(const struct pfw_overlap_block *block, const struct pfw_entry *entry)
+static enum what find_declared(const struct pfw_overlap_block *block, const struct pfw_entry *entry)
 {
 	if (!block->compute || !block->compute->count || pfw_arg_i64(entry, "device", 0) != 0)
-		return NONE;
-	return matches(block->compute, &entry->name) || matches(block->compute, &entry->cat)
-		       ? PFW_ACTIVITY_CPU
-		       : NONE;
+		return IDLE;
+	return matches(block->compute, &entry->name) || matches(block->compute, &entry->cat) ? CPU
+											     : IDLE;
 }
 
-static int find_compute(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-			int64_t begin, int64_t end)
+static enum what find_compute(struct pfw_overlap_block *block, const struct pfw_entry *entry)
 {
-	struct pfw_overlap_spans *steps = &block->steps;
-	struct pfw_overlap_span step = { .begin = begin, .end = end };
 	struct pfw_slice kind;
+	uint64_t number;
 	bool known = pfw_arg_text(entry, "kind", &kind);
 
 	if (known && pfw_slice_is(&kind, "kernel"))
-		return find_kernel(block, entry);
+		return communicates(block, &entry->name) ? COMM : KERNEL;
 	if (known && (pfw_slice_is(&kind, "runtime") || pfw_slice_is(&kind, "driver")))
-		return launches(&entry->name) && add_gap_end(&block->launches, entry) ? -ENOMEM
-										      : NONE;
+		return launches(&entry->name) ? LAUNCH : IDLE;
 	if (known && (pfw_slice_is(&kind, "memcpy") || pfw_slice_is(&kind, "memset")))
-		return find_copy(block, entry);
-	if (pfw_is_step_name(entry->name.at, entry->name.bytes, &step.number))
-		return pfw_is_step(entry, &step.number) &&
-				       PFW_PUSH(steps->at, steps->count, steps->room, step)
-			       ? -ENOMEM
-			       : NONE;
+		return COPY;
+	if (pfw_is_step_name(entry->name.at, entry->name.bytes, &number))
+		return STEP;
 	if (pfw_slice_begins(&entry->name, LOADER))
-		return PFW_ACTIVITY_LOAD;
+		return LOAD;
 	if (known && pfw_slice_is(&kind, "annotation"))
 		return find_declared(block, entry);
 	if (known)
-		return pfw_slice_is(&kind, "cpu_op") ? PFW_ACTIVITY_CPU : NONE;
-	return find_unkind(block, entry, pfw_arg_i64(entry, "device", 0) == 1);
+		return pfw_slice_is(&kind, "cpu_op") ? CPU : IDLE;
+	return find_unkind(block, entry);
 }
 
-static int find_activity(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-			 int64_t begin, int64_t end)
+static enum what find_what(struct pfw_overlap_block *block, const struct pfw_entry *entry)
 {
 	if (pfw_slice_is(&entry->cat, "PP"))
-		return find_compute(block, entry, begin, end);
+		return find_compute(block, entry);
 	if (pfw_is_io(&entry->cat)) /* a thread that waits for its peer is no file access */
-		return pfw_slice_is(&entry->cat, "SYNC") ? PFW_ACTIVITY_WAIT : NONE;
+		return pfw_slice_is(&entry->cat, "SYNC") ? WAIT : IDLE;
 	/* DFTracer's categories for AI programs. */
 	if (pfw_slice_is(&entry->cat, "dataloader") || pfw_slice_begins(&entry->name, LOADER))
+		return LOAD;
+	return pfw_slice_is(&entry->cat, "compute") ? CPU : find_declared(block, entry);
+}
+
+/* The same by a cache; *known is only of this line if its form is 0. */
+static const struct pfw_overlap_known *what_of(struct pfw_overlap_block *block,
+					       const struct pfw_entry *entry,
+					       struct pfw_overlap_known *known)
+{
+	struct pfw_overlap_known *cell = &block->known[entry->form % PFW_ENTRY_NUMBERS];
+
+	if (entry->form && cell->form == entry->form && cell->named == entry->named)
+		return cell;
+	*known = (struct pfw_overlap_known){ .what = find_what(block, entry) };
+	if (!entry->named || pfw_entry_varies(entry, "kind") || pfw_entry_varies(entry, "device"))
+		return known;
+	*cell = *known;
+	cell->named = entry->named;
+	cell->form = entry->form;
+	cell->correlation = pfw_entry_place(entry, "correlation");
+	return cell;
+}
+
+/* ---- the activity of a line: enum pfw_activity, NONE or -ENOMEM ---- */
+
+#define NONE PFW_ACTIVITIES
+
+static int add_gap_end(struct pfw_gap_ends *ends, const struct pfw_entry *entry,
+		       const struct pfw_overlap_known *known)
+{
+	struct pfw_gap_end end = { .process = entry->process, .ns = entry->ts_ns };
+	struct pfw_value value;
+	struct pfw_slice key;
+	int64_t number;
+
+	if (!known->form) {
+		end.correlation = (uint64_t)pfw_arg_i64(entry, "correlation", 0);
+	} else if (known->correlation) {
+		pfw_entry_pair(entry, known->correlation - 1u, &key, &value);
+		end.correlation = pfw_value_i64(&value, &number) ? (uint64_t)number : 0;
+	}
+	return end.correlation ? PFW_PUSH(ends->at, ends->count, ends->room, end) : 0;
+}
+
+static int add_kernel(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+		      const struct pfw_overlap_known *known)
+{
+	block->sums.kernels++;
+	if (add_gap_end(&block->kernels, entry, known))
+		return -ENOMEM;
+	return known->what == COMM ? PFW_ACTIVITY_COMM : PFW_ACTIVITY_GPU;
+}
+
+static int add_copy(struct pfw_overlap_block *block, const struct pfw_entry *entry)
+{
+	int64_t bytes = pfw_arg_i64(entry, "bytes", 0);
+
+	block->sums.copies++;
+	pfw_saturate_u64(&block->sums.copy_bytes, bytes > 0 ? (uint64_t)bytes : 0);
+	return PFW_ACTIVITY_COPY;
+}
+
+static int add_step(struct pfw_overlap_block *block, const struct pfw_entry *entry, int64_t begin,
+		    int64_t end)
+{
+	struct pfw_overlap_span step = { .begin = begin, .end = end };
+	struct pfw_overlap_spans *steps = &block->steps;
+
+	if (!pfw_is_step(entry, &step.number))
+		return NONE;
+	return PFW_PUSH(steps->at, steps->count, steps->room, step) ? -ENOMEM : NONE;
+}
+
+static int add_activity(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			int64_t begin, int64_t end)
+{
+	struct pfw_overlap_known alone;
+	const struct pfw_overlap_known *known = what_of(block, entry, &alone);
+
+	switch ((enum what)known->what) {
+	case KERNEL:
+	case COMM:
+		return add_kernel(block, entry, known);
+	case LAUNCH:
+		return add_gap_end(&block->launches, entry, known) ? -ENOMEM : NONE;
+	case COPY:
+		return add_copy(block, entry);
+	case STEP:
+		return add_step(block, entry, begin, end);
+	case CPU:
+		return PFW_ACTIVITY_CPU;
+	case LOAD:
 		return PFW_ACTIVITY_LOAD;
-	return pfw_slice_is(&entry->cat, "compute") ? PFW_ACTIVITY_CPU
-						    : find_declared(block, entry);
+	case WAIT:
+		return PFW_ACTIVITY_WAIT;
+	case IDLE:
+		break;
+	}
+	return NONE;
 }
 
 /* ---- lines ---- */
@@ -307,7 +366,7 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 		return 0;
 	if (pfw_is_file_io(&entry->cat))
 		return add_io(block, entry, bytes, begin, end);
-	activity = find_activity(block, entry, begin, end);
+	activity = add_activity(block, entry, begin, end);
 	if (activity == NONE)
 		return 0;
 	return activity < 0 ? activity : pfw_intervals_add(&block->active[activity], begin, end);

@@ -337,6 +337,7 @@ const struct pfw_index_kind pfw_overlap_kind = {
 	.block_create = pfw_overlap_block_create,
 	.block_clear = pfw_overlap_block_clear,
 	.block_free = pfw_overlap_block_free,
+	.wants = PFW_INDEX_LINES,
 	.add = add,
 	.file_create = create_file,
 	.sorted = set_sorted,

@@ -11,8 +11,8 @@
 /* After so many calls the ones before them are forgotten. */
 #define CALLS_MAX (1u << 17)
 #define EARLY_MAX 65536u
-/* Memory for calls and kernels in any order before the sorter uses a file. */
-#define BUDGET_BYTES (32u << 20)
+/* Memory for calls in any order, and for kernels, before the sorter uses a file. */
+#define BUDGET_BYTES (16u << 20)
 
 static int add_gap(struct pfw_launch_gaps *gaps, int64_t call_ns, int64_t kernel_ns,
 		   struct pfw_intervals *queued)
@@ -129,91 +129,79 @@ int pfw_launch_gaps_add(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends 
 
 /* ---- lines in any order ---- */
 
-/* A call or a kernel. */
-struct item {
-	struct pfw_gap_end end;
-	bool kernel;
-};
-
-/* A kernel follows the calls of its correlation, the earliest first. */
-static int compare(const void *a, const void *b)
+static int compare_launch(const struct pfw_gap_end *x, const struct pfw_gap_end *y)
 {
-	const struct item *x = a, *y = b;
-
-	if (x->end.process != y->end.process)
-		return x->end.process < y->end.process ? -1 : 1;
-	if (x->end.correlation != y->end.correlation)
-		return x->end.correlation < y->end.correlation ? -1 : 1;
-	if (x->kernel != y->kernel)
-		return x->kernel ? 1 : -1;
-	return (x->end.ns > y->end.ns) - (x->end.ns < y->end.ns);
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return x->correlation < y->correlation ? -1 : x->correlation > y->correlation;
 }
 
-static bool is_after(const struct item *a, const struct item *b)
+/* Of calls of one correlation the earliest comes first. */
+static int compare(const void *a, const void *b)
+{
+	const struct pfw_gap_end *x = a, *y = b;
+	int order = compare_launch(x, y);
+
+	return order ? order : (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+static bool is_after(const struct pfw_gap_end *a, const struct pfw_gap_end *b)
 {
 	return compare(a, b) > 0;
 }
 
-PFW_NEARLY_SORTED(items, struct item, is_after)
+PFW_NEARLY_SORTED(ends, struct pfw_gap_end, is_after)
 
-/* Calls and kernels mostly come in order. */
-static void sort_items(void *record, size_t count)
+/* Calls mostly come in order, and kernels. */
+static void sort_ends(void *record, size_t count)
 {
-	struct item *spare = malloc((count / 2 + 1) * sizeof(*spare));
+	struct pfw_gap_end *spare = malloc((count / 2 + 1) * sizeof(*spare));
 
 	if (spare)
-		items_merge(record, count, spare);
+		ends_merge(record, count, spare);
 	else
-		qsort(record, count, sizeof(struct item), compare);
+		qsort(record, count, sizeof(struct pfw_gap_end), compare);
 	free(spare);
 }
 
-/* Keep the calls and kernels of a block, in order if each are, which saves most of the sorting. */
-static int keep_all(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *calls,
-		    const struct pfw_gap_ends *kernels)
+static int keep(struct pfw_sorter *all, const struct pfw_gap_ends *ends)
 {
-	size_t call = 0, kernel = 0;
 	int error = 0;
 
-	while ((call < calls->count || kernel < kernels->count) && !error) {
-		struct item item = { .kernel = call == calls->count };
-
-		if (call < calls->count && kernel < kernels->count)
-			item.kernel = kernels->at[kernel].correlation < calls->at[call].correlation;
-		item.end = item.kernel ? kernels->at[kernel++] : calls->at[call++];
-		error = pfw_sorter_add(&gaps->all, &item);
-	}
+	all->size = sizeof(struct pfw_gap_end);
+	all->budget = BUDGET_BYTES;
+	all->compare = compare;
+	all->sort = sort_ends;
+	for (size_t i = 0; i < ends->count && !error; i++)
+		error = pfw_sorter_add(all, &ends->at[i]);
 	return error;
 }
 
 int pfw_launch_gaps_keep(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *calls,
 			 const struct pfw_gap_ends *kernels)
 {
-	gaps->all.size = sizeof(struct item);
-	gaps->all.budget = BUDGET_BYTES;
-	gaps->all.compare = compare;
-	gaps->all.sort = sort_items;
-	return keep_all(gaps, calls, kernels);
+	int error = keep(&gaps->calls, calls);
+
+	return error ? error : keep(&gaps->kernels, kernels);
 }
 
 static int match_all(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued)
 {
-	int error = pfw_sorter_begin(&gaps->all);
-	struct pfw_gap_end call = { .correlation = 0 }; /* no line has that one */
-	const struct item *item;
+	int error = pfw_sorter_begin(&gaps->calls);
+	const struct pfw_gap_end *call, *kernel;
 
-	while (!error && (item = pfw_sorter_next(&gaps->all))) {
-		bool same = call.correlation == item->end.correlation &&
-			    call.process == item->end.process;
-
-		if (item->kernel && same)
-			error = add_gap(gaps, call.ns, item->end.ns, queued);
-		else if (item->kernel)
+	error = error ? error : pfw_sorter_begin(&gaps->kernels);
+	call = error ? NULL : pfw_sorter_next(&gaps->calls);
+	while (!error && (kernel = pfw_sorter_next(&gaps->kernels))) {
+		while (call && compare_launch(call, kernel) < 0)
+			call = pfw_sorter_next(&gaps->calls);
+		if (call && compare_launch(call, kernel) == 0)
+			error = add_gap(gaps, call->ns, kernel->ns, queued);
+		else
 			gaps->unmatched++;
-		else if (!same)
-			call = item->end;
 	}
-	return error ? error : gaps->all.error;
+	error = error ? error : gaps->calls.error;
+	return error ? error : gaps->kernels.error;
 }
 
 int pfw_launch_gaps_end(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued)
@@ -221,7 +209,8 @@ int pfw_launch_gaps_end(struct pfw_launch_gaps *gaps, struct pfw_intervals *queu
 	bool calls = gaps->young.ids.count != 0;
 	int error = match_all(gaps, queued);
 
-	pfw_sorter_release(&gaps->all);
+	pfw_sorter_release(&gaps->calls);
+	pfw_sorter_release(&gaps->kernels);
 	gaps->unmatched += gaps->earlies;
 	gaps->earlies = 0;
 	gaps->inexact = gaps->unmatched && (gaps->forgot || (gaps->forgot_early && calls));
@@ -231,7 +220,8 @@ int pfw_launch_gaps_end(struct pfw_launch_gaps *gaps, struct pfw_intervals *queu
 void pfw_launch_gaps_release(struct pfw_launch_gaps *gaps)
 {
 	pfw_sketch_release(&gaps->gap);
-	pfw_sorter_release(&gaps->all);
+	pfw_sorter_release(&gaps->calls);
+	pfw_sorter_release(&gaps->kernels);
 	forget(&gaps->young);
 	forget(&gaps->older);
 	free(gaps->early);

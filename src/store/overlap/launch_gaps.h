@@ -41,16 +41,16 @@ struct pfw_launch_gaps {
 	/* A kernel may be among the unmatched ones because its call was forgotten. */
 	bool inexact;
 	/* Private to launch_gaps.c. */
-	struct pfw_sorter all;		   /* lines in any order */
+	struct pfw_sorter calls, kernels;  /* lines in any order */
 	struct pfw_gap_calls young, older; /* lines in order of time */
 	bool forgot, forgot_early;
 	struct pfw_gap_end *early; /* kernels that came before their call */
 	size_t earlies, early_room;
 };
 
-#define PFW_LAUNCH_GAPS_EMPTY           \
-	{                               \
-		.all = PFW_SORTER_EMPTY \
+#define PFW_LAUNCH_GAPS_EMPTY                                          \
+	{                                                              \
+		.calls = PFW_SORTER_EMPTY, .kernels = PFW_SORTER_EMPTY \
 	}
 
 /* Add the calls and the kernels of the next block of lines in order of time.  Append the gaps, from

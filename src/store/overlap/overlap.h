@@ -80,8 +80,8 @@ void pfw_overlap_add_owner(struct pfw_overlap_owner *into, const struct pfw_over
 struct pfw_overlap_block {
 	int64_t since_ns, until_ns; /* events are cut to this range; set by the caller */
 	bool keep_calls, no_bytes;  /* set by the caller; no_bytes: nobody asks for sums of bytes */
-	const struct pfw_select_globs
-		*compute; /* set by the caller: names or cats of spans that count as compute */
+	/* Set by the caller before the first line: names or cats of spans that count as compute. */
+	const struct pfw_select_globs *compute;
 	struct pfw_intervals active[PFW_ACTIVITIES];
 	struct pfw_overlap_spans steps;
 	struct pfw_gap_ends launches, kernels;
@@ -96,6 +96,11 @@ struct pfw_overlap_block {
 		uint8_t bytes;
 		bool communicates;
 	} kernel[PFW_OVERLAP_KERNELS];
+	struct pfw_overlap_known { /* a cache: what lines are, by entry->named and form */
+		uint64_t named, form;
+		uint8_t what;	     /* private to block.c */
+		uint8_t correlation; /* its pfw_entry_place() */
+	} known[PFW_ENTRY_NUMBERS];
 };
 
 /* A struct pfw_overlap_block; the types are those of struct pfw_index_kind.  NULL: no memory.

@@ -83,32 +83,106 @@ static bool says(const struct pfw_entry *entry, const char *key, const char *nam
 #define SAYS(entry, key, number) says(entry, key, #number, -1, number)
 #define HAS_FLAG(entry, key, flag) says(entry, key, #flag, flag, flag)
 
-/* Calls that move the offset of a descriptor, or duplicate it. */
-static void find_seek(struct pfw_pattern_op *op, const struct pfw_entry *entry, int64_t ret)
+/* Calls of PFW_ROLE_OTHER that do more than look at a file; pwritev2() may append. */
+enum what { LOOK, LSEEK, FSEEK, REWIND, FSETPOS, DUP, FCNTL, CLOSE, MMAP, MUNMAP, PWRITEV2 };
+
+static enum what find_what(const struct pfw_slice *name)
 {
-	if (pfw_slice_is(&entry->name, "lseek") || pfw_slice_is(&entry->name, "lseek64")) {
+	static const struct {
+		const char *name;
+		enum what what;
+	} calls[] = { { "lseek", LSEEK },      { "lseek64", LSEEK }, { "fseek", FSEEK },
+		      { "fseeko", FSEEK },     { "rewind", REWIND }, { "fsetpos", FSETPOS },
+		      { "dup", DUP },	       { "dup2", DUP },	     { "dup3", DUP },
+		      { "fcntl", FCNTL },      { "close", CLOSE },   { "fclose", CLOSE },
+		      { "mmap", MMAP },	       { "mmap64", MMAP },   { "munmap", MUNMAP },
+		      { "pwritev2", PWRITEV2 } };
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (pfw_slice_is(name, calls[i].name))
+			return calls[i].what;
+	}
+	return LOOK;
+}
+
+/* The same by a cache; *known is only of this line if its form is 0. */
+static const struct pfw_patterns_known *what_of(struct pfw_patterns_block *block,
+						const struct pfw_entry *entry,
+						struct pfw_patterns_known *known)
+{
+	struct pfw_patterns_known *cell = &block->known[entry->form % PFW_ENTRY_NUMBERS];
+
+	if (entry->form && cell->form == entry->form && cell->named == entry->named)
+		return cell;
+	*known = (struct pfw_patterns_known){ .what = find_what(&entry->name) };
+	if (!entry->named || !entry->form)
+		return known;
+	*cell = (struct pfw_patterns_known){ .named = entry->named,
+					     .form = entry->form,
+					     .what = known->what,
+					     .fd = pfw_entry_place(entry, "fd"),
+					     .offset = pfw_entry_place(entry, "offset") };
+	return cell;
+}
+
+/* An arg, by its place if lines have a form. */
+static int64_t number_at(const struct pfw_entry *entry, bool placed, uint8_t place, const char *key)
+{
+	struct pfw_value value;
+	struct pfw_slice unused;
+	int64_t number;
+
+	if (!placed)
+		return pfw_arg_i64(entry, key, -1);
+	if (!place)
+		return -1;
+	pfw_entry_pair(entry, place - 1u, &unused, &value);
+	return pfw_value_i64(&value, &number) ? number : -1;
+}
+
+/* Calls that move the offset of a descriptor, duplicate it, or map a file. */
+static void add_effect(struct pfw_pattern_op *op, const struct pfw_entry *entry, enum what what,
+		       int64_t ret)
+{
+	switch (what) {
+	case LSEEK:
 		op->seek = ret >= 0 ? PFW_SEEK_TO : PFW_SEEK_NONE;
 		op->offset = ret;
-	} else if (pfw_slice_is(&entry->name, "fseek") || pfw_slice_is(&entry->name, "fseeko")) {
+		break;
+	case FSEEK:
 		op->offset = pfw_arg_i64(entry, "offset", 0);
 		op->seek = SAYS(entry, "whence", SEEK_SET)   ? PFW_SEEK_TO
 			   : SAYS(entry, "whence", SEEK_CUR) ? PFW_SEEK_BY
 							     : PFW_SEEK_LOST;
-	} else if (pfw_slice_is(&entry->name, "rewind")) {
+		break;
+	case REWIND:
 		op->seek = PFW_SEEK_TO;
 		op->offset = 0;
-	} else if (pfw_slice_is(&entry->name, "fsetpos")) {
+		break;
+	case FSETPOS:
 		op->seek = PFW_SEEK_LOST;
-	} else if (pfw_slice_is(&entry->name, "dup") || pfw_slice_is(&entry->name, "dup2") ||
-		   pfw_slice_is(&entry->name, "dup3")) {
+		break;
+	case DUP:
 		op->dup = ret;
-	} else if (pfw_slice_is(&entry->name, "fcntl")) {
+		break;
+	case FCNTL:
 		if (SAYS(entry, "cmd", F_DUPFD) || SAYS(entry, "cmd", F_DUPFD_CLOEXEC))
 			op->dup = ret;
 		op->seek = SAYS(entry, "cmd", F_SETFL) ? PFW_SEEK_FLAGS : PFW_SEEK_NONE;
 		op->append = op->seek && HAS_FLAG(entry, "arg", O_APPEND);
-	} else if (pfw_slice_is(&entry->name, "close") || pfw_slice_is(&entry->name, "fclose")) {
+		break;
+	case CLOSE:
 		op->seek = PFW_SEEK_CLOSED;
+		break;
+	case MMAP:
+		op->bytes = pfw_io_mapped(entry);
+		break;
+	case MUNMAP:
+		op->touched = pfw_io_touched(entry);
+		break;
+	case PWRITEV2:
+	case LOOK:
+		break;
 	}
 }
 
@@ -258,26 +332,42 @@ static int add_mapping(struct pfw_patterns_block *block, const struct pfw_entry 
 struct known {
 	struct pfw_io_call call;
 	int64_t ret;
+	uint64_t bytes; /* if `moved` */
+	bool moved;
 	const struct pfw_slice *fname; /* NULL: the descriptor has no name */
 	uint32_t row;		       /* of the file in a summary; 0: unknown */
 	bool wanted;
 };
 
+static int add_target(struct pfw_patterns_block *block, const struct pfw_entry *entry,
+		      struct pfw_pattern_op *op)
+{
+	struct pfw_slice target;
+
+	if (!pfw_arg_text(entry, "target", &target))
+		return 0;
+	op->role = PFW_ROLE_WRITE;
+	op->target_of_copy = true;
+	op->fd = pfw_arg_i64(entry, "fd_out", -1);
+	op->offset = pfw_arg_i64(entry, "offset_out", -1);
+	op->placed = op->offset >= 0;
+	return add_op(block, op, &target);
+}
+
 static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *entry,
 		    const struct known *known)
 {
-	struct pfw_io_call call = known->call;
-	int64_t ret = known->ret;
+	struct pfw_patterns_known alone;
+	const struct pfw_patterns_known *what = what_of(block, entry, &alone);
+	bool placed = what->form != 0;
 	struct pfw_pattern_op op = { .process = entry->process,
 				     .ts_ns = entry->ts_ns,
 				     .ns = entry->dur_ns,
 				     .calls = 1,
-				     .fd = pfw_arg_i64(entry, "fd", -1),
 				     .dup = -1,
-				     .role = call.role,
+				     .role = known->call.role,
 				     .wanted = known->wanted,
-				     .failed = ret < 0 };
-	struct pfw_slice target;
+				     .failed = known->ret < 0 };
 	int error = 0;
 
 	note_pid(block, entry);
@@ -285,30 +375,21 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 		block->tid = entry->tid;
 	block->threads |= entry->tid != block->tid;
 
-	if (call.role == PFW_ROLE_OPEN) {
-		op.fd = ret;
+	op.fd = op.role == PFW_ROLE_OPEN ? known->ret : number_at(entry, placed, what->fd, "fd");
+	if (op.role == PFW_ROLE_OPEN) {
 		op.append = HAS_FLAG(entry, "flags", O_APPEND);
-	} else if (call.role == PFW_ROLE_OTHER) {
-		find_seek(&op, entry, ret);
-		op.bytes = pfw_io_mapped(entry);
-		op.touched = pfw_slice_is(&entry->name, "munmap") ? pfw_io_touched(entry) : 0;
+	} else if (op.role == PFW_ROLE_OTHER) {
+		add_effect(&op, entry, (enum what)what->what, known->ret);
 	} else {
-		op.moved = pfw_io_moved(call, ret, pfw_io_factor(call, entry), &op.bytes);
-		op.offset = pfw_arg_i64(entry, "offset", -1);
+		op.moved = known->moved;
+		op.bytes = known->moved ? known->bytes : 0;
+		op.offset = number_at(entry, placed, what->offset, "offset");
 		op.placed = op.offset >= 0;
-		op.append = pfw_slice_is(&entry->name, "pwritev2") &&
-			    HAS_FLAG(entry, "flags", RWF_APPEND);
+		op.append = what->what == PWRITEV2 && HAS_FLAG(entry, "flags", RWF_APPEND);
 	}
 	if (known->fname)
 		error = add_op_of_row(block, &op, known->fname, known->row);
-	if (error || call.role != PFW_ROLE_COPY || !pfw_arg_text(entry, "target", &target))
-		return error;
-	op.role = PFW_ROLE_WRITE;
-	op.target_of_copy = true;
-	op.fd = pfw_arg_i64(entry, "fd_out", -1);
-	op.offset = pfw_arg_i64(entry, "offset_out", -1);
-	op.placed = op.offset >= 0;
-	return add_op(block, &op, &target);
+	return error || op.role != PFW_ROLE_COPY ? error : add_target(block, entry, &op);
 }
 
 /* A line of the tracer's own. */
@@ -348,6 +429,8 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 	if (!known.fname && known.call.role != PFW_ROLE_COPY)
 		return 0;
 	known.ret = pfw_arg_i64(entry, "ret", known.call.role == PFW_ROLE_OPEN ? -1 : 0);
+	known.moved =
+		pfw_io_moved(known.call, known.ret, pfw_io_factor(known.call, entry), &known.bytes);
 	return add_call(block, entry, &known);
 }
 
@@ -357,7 +440,11 @@ int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
 	struct pfw_patterns_block *block = user;
 	const struct pfw_summary_last *last = &summary->last;
 	const struct pfw_summary_name *name;
-	struct known known = { .ret = last->ret, .row = last->file, .wanted = true };
+	struct known known = { .ret = last->ret,
+			       .moved = last->moved,
+			       .bytes = last->bytes,
+			       .row = last->file,
+			       .wanted = true };
 
 	if (!last->call || !last->name)
 		return pfw_patterns_block_add(block, entry, summary->fnames, true);

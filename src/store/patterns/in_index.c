@@ -359,6 +359,7 @@ const struct pfw_index_kind pfw_patterns_kind = {
 	.block_create = pfw_patterns_block_create,
 	.block_clear = pfw_patterns_block_clear,
 	.block_free = pfw_patterns_block_free,
+	.wants = PFW_INDEX_LINES & ~PFW_INDEX_SPANS,
 	.add = pfw_patterns_block_add_summed,
 	.file_create = create_file,
 	.sorted = set_sorted,

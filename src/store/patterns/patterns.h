@@ -99,6 +99,11 @@ struct pfw_patterns_block {
 	size_t of_row_room;
 	uint32_t last[PFW_PATTERN_LAST]; /* by descriptor: number + 1 of its last name */
 	struct pfw_io_calls io;
+	struct pfw_patterns_known { /* a cache: what lines are, by entry->named and form */
+		uint64_t named, form;
+		uint8_t what;	    /* private to block.c */
+		uint8_t fd, offset; /* their pfw_entry_place() */
+	} known[PFW_ENTRY_NUMBERS];
 };
 
 /* A struct pfw_patterns_block; the types are those of struct pfw_index_kind.  NULL: no memory. */

@@ -310,14 +310,30 @@ static bool is_io(struct pfw_io_call call)
 	return call.role != PFW_ROLE_NONE && call.role != PFW_SUMMARY_STEP;
 }
 
+/* Whether no line of the form names a file, or says that it moved memory. */
+static bool is_plain(const struct pfw_entry *entry)
+{
+	struct pfw_value value;
+	uint64_t bytes;
+
+	return entry->form && entry->named && !pfw_entry_varies(entry, "kind") &&
+	       !pfw_memory_moved(entry, &bytes) && !pfw_entry_arg(entry, "bytes", &value) &&
+	       !pfw_entry_arg(entry, "fname", &value) && entry->ph != 'M';
+}
+
 /* Add what lines of this name have besides count and time. */
 static int add_args(struct pfw_summary *summary, const struct pfw_entry *entry, uint32_t name,
 		    struct pfw_io_call call)
 {
+	struct pfw_summary_recent *recent = &summary->recent[entry->named % PFW_ENTRY_NUMBERS];
 	int error = 0;
 
-	if (is_io(call) && entry->ph == 'X')
+	if (summary->last.io)
 		return add_io(summary, entry, name, call);
+	if (entry->form && recent->plain == entry->form && recent->named == entry->named)
+		return 0;
+	if (call.role != PFW_SUMMARY_STEP && recent->named == entry->named && is_plain(entry))
+		recent->plain = entry->form;
 	if (pfw_io_is_mapping(entry))
 		pfw_saturate_u64(&summary->name[name].bytes, pfw_io_unmoved(entry));
 	if (call.moves == PFW_MOVES_BYTES)
@@ -348,6 +364,7 @@ int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry)
 	if (__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end_ns))
 		end_ns = INT64_MAX;
 	call = call_of(summary, entry, (uint32_t)row);
-	error = add_thread(summary, entry, end_ns, entry->ph == 'X' && is_io(call));
+	summary->last.io = entry->ph == 'X' && is_io(call);
+	error = add_thread(summary, entry, end_ns, summary->last.io);
 	return error ? error : add_args(summary, entry, (uint32_t)row, call);
 }

@@ -159,6 +159,7 @@ struct pfw_summary {
 	/* Of the line added last: its name, and of an I/O call whether it moves bytes, and those. */
 	struct pfw_summary_last {
 		uint32_t name;
+		bool io; /* a call of pfw_is_io() */
 		bool moves;
 		/* It is a call whose name has no escapes, and says what it returned: that, whether the
 		 * bytes follow from it, its file (`at` NULL: none), and the row of that. */
@@ -174,7 +175,8 @@ struct pfw_summary {
 	uint32_t last_thread;
 	/* Caches of rows: of names by entry->named, of files by recent_file(). */
 	struct pfw_summary_recent {
-		uint64_t named;
+		uint64_t named,
+			plain; /* lines of that entry->form name no file, nor moved memory */
 		uint32_t row;
 	} recent[PFW_ENTRY_NUMBERS];
 	uint32_t recent_file[PFW_SUMMARY_RECENT];

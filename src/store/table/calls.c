@@ -140,11 +140,10 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 	struct pfw_table_line line;
 	int64_t row;
 
-	if (pfw_io_is_mapping(entry))
-		return add_mapping(calls, entry);
 	if (entry->ph == 'M')
-		return add_summed(calls, entry);
-	if (entry->ph != 'X' || !pfw_is_io(&entry->cat) || !pfw_table_line_times(&line, entry))
+		return pfw_io_is_mapping(entry) ? add_mapping(calls, entry)
+						: add_summed(calls, entry);
+	if (!pfw_table_line_times(&line, entry))
 		return 0;
 	row = row_of_line(calls, entry, summary->last.name);
 	if (row < 0)
@@ -264,6 +263,7 @@ const struct pfw_index_kind pfw_calls_kind = {
 	.block_create = create,
 	.block_clear = clear_block,
 	.block_free = free_calls,
+	.wants = PFW_INDEX_CALLS | PFW_INDEX_OWN,
 	.add = add,
 	.file_create = create,
 	.file_free = free_calls,

@@ -313,14 +313,12 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 	struct block *block = user;
 	struct pfw_table_line line;
 
-	if (entry->ph == 'X' && pfw_is_io(&entry->cat))
+	if (summary->last.io)
 		return add_call(block, entry, summary);
 	if (entry->ph == 'M')
 		return pfw_table_line_read(&line, entry, NULL, (struct pfw_table_how){ 0 })
 			       ? pfw_table_events_sum(&block->events, entry, &line)
 			       : 0;
-	if (entry->ph != 'X')
-		return 0;
 	if (may_be_step(summary) && pfw_table_events_step(&block->events, entry))
 		return -ENOMEM;
 	return add_span(block, entry, summary->last.name);
@@ -556,6 +554,7 @@ const struct pfw_index_kind pfw_table_kind = {
 	.block_create = create_block,
 	.block_clear = clear_block,
 	.block_free = free_block,
+	.wants = PFW_INDEX_CALLS | PFW_INDEX_SPANS | PFW_INDEX_OWN,
 	.add = add,
 	.file_create = create_file,
 	.file_free = free_file,
