@@ -178,6 +178,31 @@ def test_nothing_stays_loaded(running, tmp_path):
 
 
 @unloads
+def test_what_cannot_be_recorded_can_be_later(running, tmp_path):
+    """The recorder goes at once, with the reason, or when the writer finds out; what comes then is as ever."""
+    one = running(TARGET, "count", "out")
+    until(one.is_ready, "it does not wait for SIGTERM")
+    (tmp_path / "file").touch()
+    for name, why in (tmp_path / "file/t", "ENOTDIR"), ("t%z", "has no word %z"):
+        assert why in refused(one, one.pid, "-o", name)
+        assert "libpfw" not in one.maps()
+    (tmp_path / "gone").mkdir()
+    one.attach("-o", tmp_path / "gone/t")
+    until(lambda: list((tmp_path / "gone").iterdir()), "no trace")
+    shutil.rmtree(tmp_path / "gone")
+    (tmp_path / "gone").touch()
+    time.sleep(0.7)  # PFW_FLUSH_MS
+    for _ in range(2):
+        one.pfw("detach", one.pid)
+        assert "libpfw" not in one.maps()
+        one.attach("-o", "u")
+    one.detach()
+    assert len([*map(harness.check_trace, tmp_path.glob("u*.pfw"))]) == 2
+    one.process.send_signal(signal.SIGTERM)
+    assert one.process.communicate(timeout=60)[0] == "ok\n"
+
+
+@unloads
 def test_it_stays_loaded_while_a_thread_is_in_a_call(running):
     one = running(TARGET, "keeps", "data")
     until(one.is_ready, "it does not wait for SIGTERM")

@@ -244,11 +244,19 @@ static int ask(const struct wish *wish, struct tracee *tracee, struct pfw_attach
 	tracee->apart = is_apart(wish, recorder);
 	if (!set_variables(block, wish, tracee, preload))
 		return refuse(wish, "its environment is larger than 128 KiB");
-	error = place_recorder(wish, tracee, block, recorder, &carried) || inject(tracee, block);
-	carry_out(&carried);
-	if (error)
-		return refuse(wish, tracee->why);
-	print_said(wish, block);
+	/* Once more if it is unloaded because it had failed before. */
+	for (int tries = 0; tries < 2; tries++) {
+		block->said[0] = block->stays[0] = '\0';
+		block->leaves = false;
+		error = place_recorder(wish, tracee, block, recorder, &carried) ||
+			inject(tracee, block);
+		carry_out(&carried);
+		if (error)
+			return refuse(wish, tracee->why);
+		print_said(wish, block);
+		if (block->error != -ESTALE || block->stays[0] || tracee_read_maps(tracee))
+			break;
+	}
 	block->trace[sizeof(block->trace) - 1] = '\0';
 	return CLI_OK;
 }
@@ -262,14 +270,27 @@ static int say_error(const struct wish *wish, const struct pfw_attach_block *blo
 			  (int)wish->pid, cli_name(block->trace), (int)wish->pid);
 		return CLI_PROBLEMS;
 	case ESRCH:
-		return refuse(wish, "it is not recorded");
+		return refuse(wish, !block->leaves    ? "it is not recorded"
+				    : block->stays[0] ? "it is not recorded any more; the recorder "
+							"still stays loaded, unused"
+						      : "it is not recorded any more; the recorder "
+							"is unloaded now");
 	case ECANCELED:
-		return refuse(
-			wish,
-			"it cannot be recorded; it has said why on its standard error (may it "
-			"make files where -o leads?)");
+		if (!block->said[0])
+			cli_error(
+				wish->command->name,
+				"%d: it is not recorded: its variables, PFW_RANKS or PFW_CHILDREN "
+				"say so, or it has said why on its standard error (may it make "
+				"files where -o leads?)",
+				(int)wish->pid);
+		return CLI_PROBLEMS;
 	case EPROTO:
 		return refuse(wish, "its recorder is of another version than this command");
+	case ESTALE:
+		cli_error(wish->command->name,
+			  "%d: its recorder has failed before, and cannot be unloaded: %s",
+			  (int)wish->pid, block->stays);
+		return CLI_PROBLEMS;
 	default:
 		if (!block->said[0])
 			return refuse(wish, strerror(-block->error));

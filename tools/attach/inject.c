@@ -511,7 +511,7 @@ static int talk(struct tracee *tracee, struct code *code, struct pfw_attach_bloc
 				     "`pfw ctl %d status`",
 				     (int)tracee->pid);
 	error = read_answer(tracee, code, block);
-	if (!error && block->wish == PFW_ATTACH_END && !block->error)
+	if (!error && block->leaves)
 		unload(tracee, code, block);
 	set_state(tracee, code, PFW_ATTACH_SEEN);
 	await_end(tracee, block->head.tid);

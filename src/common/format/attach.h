@@ -66,8 +66,10 @@ struct pfw_attach_block {
 	/* What follows only C reads. */
 	uint32_t version;
 	uint32_t wish;
-	int32_t error;	 /* 0 or -errno */
-	char stays[256]; /* END: why the recorder cannot be unloaded; "" = if no thread is in it */
+	/* 0 or -errno; ECANCELED: nothing can be recorded; ESTALE: that was so before, begin once more */
+	int32_t error;
+	uint32_t leaves;		     /* the recorder can be unloaded, unless: */
+	char stays[256];		     /* why not; "" = if no thread is in it */
 	uint64_t code, code_end;	     /* of the recorder */
 	struct pfw_attach_thunks thunks[16]; /* up to the first that has none */
 	uint32_t jumps;			     /* that stay in the program */

@@ -11,6 +11,7 @@
 #include "common/base/os.h"
 #include "common/base/text.h"
 #include "common/format/attach.h"
+#include "recorder/attach/attach.h"
 #include "recorder/attach/thunks.h"
 #include "recorder/guest/say.h"
 #include "recorder/probe/probe.h"
@@ -96,15 +97,20 @@ static void return_to_spool(void *unused)
 /* The trace of an earlier attachment is complete: this one gets a file of its own. */
 static int begin_again(const char *variables)
 {
+	static char path[PFW_PATH_MAX];
+	bool compressed;
+
 	if (!settings || !same_settings(variables)) {
 		pfw_say("it was recorded before with other variables, which hold until it ends: only "
 			"the trace's name can change");
 		return -EINVAL;
 	}
+	pfw_identity_set_base(&pfw_session.identity, base_of(variables));
+	if (pfw_session_find_name(path, &compressed) || !pfw_session_may_write(path))
+		return -ECANCELED;
 	if (pfw_session.writer.ready)
 		pfw_session_do(return_to_spool, NULL);
 	pfw_session_hook();
-	pfw_identity_set_base(&pfw_session.identity, base_of(variables));
 	/* If no event came, pfw_session_resume() makes the spool anew, with the name. */
 	return pfw_session.writer.ready ? pfw_session_rename(true) : 0;
 }
@@ -117,10 +123,10 @@ static int begin(const struct pfw_attach_block *block)
 
 	if (state == ON)
 		return -EALREADY;
-	if (state == OFF) {
-		pfw_say("its variables, or PFW_RANKS or PFW_CHILDREN, say that it is not recorded");
-		return -EINVAL;
-	}
+	if (state == OFF || atomic_load(&pfw_session.writer.dead))
+		return -ESTALE;
+	/* The process's own variables have been read, and answered for, when we were loaded. */
+	pfw_session.config_reported = false;
 	if (state == FRESH) {
 		pfw_session.variables = keep(block->variables);
 		error = pfw_session.variables ? 0 : -ENOMEM;
@@ -138,18 +144,46 @@ static int begin(const struct pfw_attach_block *block)
 	return error;
 }
 
+static void stop_writer(void *unused)
+{
+	(void)unused;
+	if (pfw_session.spool.header)
+		pfw_writer_pause(&pfw_session.writer, true);
+}
+
+/* Also after a writer has failed, when nothing is recorded any more. */
 static int end(void)
 {
-	int error;
+	int error = 0;
 
-	if (atomic_load(&pfw_session.state) != ON)
-		return -ESRCH;
-	error = pfw_stop();
+	switch (atomic_load(&pfw_session.state)) {
+	case ON:
+		error = pfw_stop();
+		break;
+	case ENDED:
+		error = -ESRCH;
+		break;
+	default:
+		error = -ECANCELED;
+	}
+	if (pfw_session.attached)
+		pfw_detach();
+	pfw_session.attached = false;
 	/* An unfinished trace needs it: `pfw repair` completes that. */
 	if (pfw_session.spool.header &&
 	    atomic_load(&pfw_session.spool.header->state) == PFW_SPOOL_DONE)
 		pfw_session_do(leave_spool, NULL);
+	else
+		pfw_session_do(stop_writer, NULL);
 	return error;
+}
+
+/* After a trace, an attempt to begin one, or when it could not leave before. */
+static bool leaves_after(const struct pfw_attach_block *block)
+{
+	if (block->wish == PFW_ATTACH_END)
+		return !block->error || atomic_load(&pfw_session.state) != ON;
+	return block->error == -ECANCELED || block->error == -ESTALE;
 }
 
 void pfw_attached(struct pfw_attach_block *block)
@@ -167,12 +201,15 @@ void pfw_attached(struct pfw_attach_block *block)
 	}
 	pfw_say_into(block->said, sizeof(block->said));
 	block->error = block->wish == PFW_ATTACH_BEGIN ? begin(block) : end();
+	if (block->wish == PFW_ATTACH_BEGIN && leaves_after(block))
+		end();
 	pfw_say_into(NULL, 0);
 	block->jumps = pfw_thunks_used(&mapped);
 	block->jumps_mapped = mapped;
 	header = pfw_session.spool.header;
 	if (header)
 		memcpy(block->trace, pfw_spool_trace_path(header), sizeof(block->trace) - 1);
-	if (block->wish == PFW_ATTACH_END && !block->error)
+	block->leaves = leaves_after(block);
+	if (block->leaves)
 		pfw_session_prepare_to_leave(block);
 }

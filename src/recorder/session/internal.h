@@ -116,6 +116,9 @@ bool pfw_session_set_up_filter(void);
  * encoded the suffix decides whether; from then on the content decides the suffix. */
 int pfw_session_find_name(char *path, bool *compressed);
 
+/* False: this user may not make the trace there, which has been printed. */
+bool pfw_session_may_write(const char *path);
+
 /* Give this process its spool, switches and trace name.  True: the probes may run. */
 bool pfw_session_make_process(const struct pfw_spool_header *parent);
 

@@ -20,7 +20,7 @@ static const char *stays(void)
 {
 	if (pfw_session.pinned || pfw_session.preloaded || pfw_session.api_used)
 		return "the program was started under pfw, or uses it itself";
-	if (pfw_session.confined || !pfw_session.spool.heap)
+	if (pfw_session.confined)
 		return "a file of ours could not be left";
 	if (pfw_session.config.torch_ops || pfw_cuda_loaded())
 		return "PyTorch's or NVIDIA's libraries hold functions of ours";

@@ -23,6 +23,7 @@
 #include "recorder/spool/templates.h"
 #include "recorder/stack/stack.h"
 #include "recorder/wrap/exec_env.h"
+#include "recorder/writer/trace_file.h"
 
 extern char **environ;
 
@@ -118,6 +119,15 @@ static bool say_no_memory(void)
 	return false;
 }
 
+bool pfw_session_may_write(const char *path)
+{
+	int error = pfw_output_may_create(path);
+
+	if (error)
+		pfw_output_say_error(pfw_say, path, error, false);
+	return !error;
+}
+
 #define SPOOL_REST_BYTES (4u << 20) /* names, sums, templates */
 
 static char keep_name[PFW_PATH_MAX]; /* struct pfw_writer's */
@@ -136,6 +146,9 @@ bool pfw_session_make_process(const struct pfw_spool_header *parent)
 	};
 
 	if (!id->rank.recorded || pfw_session_find_name(name.path, &name.compressed))
+		return false;
+	/* `pfw attach` wants to know; the writer would say so when there is an event. */
+	if (pfw_session.variables && !pfw_session_may_write(name.path))
 		return false;
 	if (pfw_session.writer.first_slots) /* the child's first event is waiting */
 		pfw_writer_first_bytes(&pfw_session.writer, &owner.made_bytes, &owner.mapped_bytes);

@@ -89,6 +89,23 @@ int pfw_output_create(char *path, struct pfw_file_id *id)
 	return fd;
 }
 
+int pfw_output_may_create(const char *path)
+{
+	char parent[PFW_PATH_MAX];
+	int error = -ENOENT;
+
+	memcpy(parent, path, strlen(path) + 1);
+	/* Parents that are missing are made in the next one. */
+	for (char *slash = strrchr(parent, '/'); slash && error == -ENOENT;
+	     slash = strrchr(parent, '/')) {
+		memcpy(slash + 1, ".", sizeof(".")); /* a directory's */
+		error = (int)pfw_syscall6(SYS_faccessat, AT_FDCWD, (long)parent, W_OK | X_OK, 0, 0,
+					  0);
+		*slash = '\0';
+	}
+	return error;
+}
+
 int pfw_output_reopen(const char *path, const struct pfw_file_id *id, bool ours)
 {
 	struct pfw_file_id now;
