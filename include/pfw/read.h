@@ -108,6 +108,7 @@ PFW_READ_API int pfw_read_path(struct pfw_read *read, const char *path);
  *	meta, all-runs                  "1": also the tracer's own lines; also older runs
  *	columns                         "ts,dur,name,args.fname", in that order; "": all
  *	jobs                            how many threads read; "0": one for each CPU, at most 8
+ *	batch-rows                      the least rows of each batch but the last; "0": any
  *	part                            one part of pfw_read_divide(); "": all
  *
  * -EINVAL: no such option, or no such value; -ENOMEM.

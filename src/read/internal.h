@@ -9,6 +9,7 @@
 
 #define PFW_READ_PROBLEMS_KEPT 100u
 #define PFW_READ_JOBS_MOST 64u
+#define PFW_READ_ROWS_MOST (1u << 20)
 
 /* A condition as it was given. */
 struct pfw_read_condition {
@@ -28,6 +29,7 @@ struct pfw_read {
 	char *columns; /* NULL: all */
 	bool meta, all_runs;
 	unsigned jobs;
+	unsigned batch_rows; /* of a batch at least */
 	struct pfw_read_range part;
 	uint64_t problems;
 	char *problem[PFW_READ_PROBLEMS_KEPT];

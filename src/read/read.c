@@ -1,5 +1,6 @@
 /* read/read.c - what a program calls to say what it reads; see pfw/read.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,15 +165,17 @@ static int set_flag(struct pfw_read *read, const char *option, const char *value
 	return 0;
 }
 
-static int set_jobs(struct pfw_read *read, const char *value)
+/* A number of things up to `most`. */
+static int set_number(struct pfw_read *read, const char *option, const char *value, unsigned most,
+		      const char *things, unsigned *number)
 {
 	size_t digits = strspn(value, "0123456789");
-	unsigned long jobs = digits && digits < 4 ? strtoul(value, NULL, 10) : 1000;
+	unsigned long given = digits && digits < 9 ? strtoul(value, NULL, 10) : ULONG_MAX;
 
-	if (value[digits] || jobs > PFW_READ_JOBS_MOST)
-		return pfw_read_fail(read, -EINVAL, "jobs %s: want a number of threads, at most %u",
-				     value, PFW_READ_JOBS_MOST);
-	read->jobs = (unsigned)jobs;
+	if (value[digits] || given > most)
+		return pfw_read_fail(read, -EINVAL, "%s %s: want a number of %s, at most %u",
+				     option, value, things, most);
+	*number = (unsigned)given;
 	return 0;
 }
 
@@ -203,7 +206,10 @@ int pfw_read_set(struct pfw_read *read, const char *option, const char *value)
 	if (strcmp(option, "columns") == 0)
 		return set_columns(read, value);
 	if (strcmp(option, "jobs") == 0)
-		return set_jobs(read, value);
+		return set_number(read, option, value, PFW_READ_JOBS_MOST, "threads", &read->jobs);
+	if (strcmp(option, "batch-rows") == 0)
+		return set_number(read, option, value, PFW_READ_ROWS_MOST, "rows",
+				  &read->batch_rows);
 	if (strcmp(option, "part") == 0)
 		return set_part(read, value);
 	if (strcmp(option, "meta") == 0)
@@ -212,6 +218,6 @@ int pfw_read_set(struct pfw_read *read, const char *option, const char *value)
 		return set_flag(read, option, value, &read->all_runs);
 	return pfw_read_fail(read, -EINVAL,
 			     "there is no option %s: since until min-dur cat name fname rank pid "
-			     "tid step where meta all-runs columns jobs part",
+			     "tid step where meta all-runs columns jobs batch-rows part",
 			     option);
 }

@@ -23,8 +23,8 @@
 #define QUEUE_BATCHES 16u /* for each thread */
 #define QUEUE_BYTES (8u << 20)
 
-/* A batch ends before it has more rows, more values, or rows of more text; one block is never
- * divided.  A program and the queue hold some five of them. */
+/* A batch ends before it has more rows, more values, or rows of more text, unless the program wants
+ * more rows; one block is never divided.  A program and the queue hold some five of them. */
 #define BATCH_ROWS 65536u
 #define BATCH_VALUES (3u << 20)
 #define BATCH_BYTES (32u << 20)
@@ -125,9 +125,18 @@ static bool is_full(const struct stream *stream, size_t rows, size_t bytes)
 {
 	size_t all = stream->open.batch ? stream->open.batch->rows + rows : 0;
 
-	return stream->open.batch &&
+	return stream->open.batch && stream->open.batch->rows >= stream->read->batch_rows &&
 	       (all > BATCH_ROWS || all * stream->columns.count > BATCH_VALUES ||
 		stream->open.bytes + bytes > BATCH_BYTES);
+}
+
+/* Whether a block's batch is large enough to be given by itself, behind the one that is open. */
+static bool is_large(const struct stream *stream, const struct pfw_read_batch *batch)
+{
+	size_t least = stream->read->batch_rows;
+
+	return batch->rows > BATCH_ROWS / 2 && batch->rows >= least &&
+	       (!stream->open.batch || stream->open.batch->rows >= least);
 }
 
 static int add_rows(struct stream *stream, unsigned number, struct pfw_pass_block *block,
@@ -209,7 +218,7 @@ static int done(void *user, struct pfw_pass_block *block)
 	int error = 0;
 
 	block->result = NULL;
-	if (batch->rows > BATCH_ROWS / 2) {
+	if (is_large(stream, batch)) {
 		error = give_open(stream);
 		give(stream, batch);
 	} else {

@@ -261,7 +261,8 @@ def test_damage_is_counted_and_described(tmp_path):
     ({"columns": "ts,ts"}, -22, "columns: column ts is in the list twice"),
     ({"where": "dur >"}, -22, "where"), ({"rank": "a"}, -22, "rank a: want numbers and ranges"),
     ({"colour": "red"}, -22, "there is no option colour: since until"), ({"meta": "yes"}, -22, "meta yes: want 0 or 1"),
-    ({"jobs": "1000"}, -22, "jobs 1000: want a number of threads"), ({"since": "step:9"}, -2, "step:9"),
+    ({"jobs": "1000"}, -22, "jobs 1000: want a number of threads, at most 64"),
+    ({"batch-rows": "-1"}, -22, "batch-rows -1: want a number of rows"), ({"since": "step:9"}, -2, "step:9"),
 ])
 def test_what_cannot_be_asked(tmp_path, options, error, said):
     (tmp_path / "t.pfw").write_text(HARD[0])

@@ -201,11 +201,25 @@ class Lines:
 
         return self._warned(polars.concat(self._each(polars.DataFrame), rechunk=False))
 
+    def dataset(self) -> Any:
+        """Them as a pyarrow.dataset.Dataset, which is read anew each time, as far as it is asked for.
+
+        Of it duckdb (``FROM name``) and polars (``scan_pyarrow_dataset(it)``) read only the columns of a query, and only the
+        lines that may fulfil its conditions: :func:`read`'s ``columns`` and ``where`` follow from the query.
+        """
+        from ._dataset import Dataset
+
+        return Dataset(self)
+
     def duckdb(self, connection: Any = None) -> Any:
-        """Them as a relation of duckdb, which reads them anew for each query; of ``connection``, or duckdb's own."""
+        """Them as a relation of duckdb, of ``connection`` or duckdb's own; it reads them anew for each query, as
+        :meth:`dataset` does (without pyarrow: all columns)."""
         import duckdb
 
-        lines = self  # noqa: F841  duckdb finds it by its name
+        try:
+            lines = self.dataset()
+        except ImportError:
+            lines = self  # noqa: F841  duckdb finds it by its name
         return (connection or duckdb).sql("FROM lines")
 
     def batches(self) -> Iterator[Any]:

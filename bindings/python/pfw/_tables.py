@@ -42,6 +42,12 @@ class Table(Lines):
     def _parts(self) -> list[Lines]:
         return [self]
 
+    def dataset(self) -> Any:
+        """It as a pyarrow.dataset.Dataset, made once."""
+        import pyarrow.dataset
+
+        return pyarrow.dataset.dataset(self.arrow())
+
     def _warned(self, whole: Any) -> Any:
         for text in self.problems:
             warnings.warn(text, stacklevel=3)

@@ -25,39 +25,6 @@ _FORMATS = ("text", "md", "ndjson", "csv", "tsv")
 _ROWS_MEASURED = 1000
 
 
-# ---- what is read ----
-
-def _projections(node: dict[str, Any]) -> Iterator[str]:
-    """The columns of streams that a plan reads."""
-    if "ARROW_SCAN" in node.get("name", ""):
-        names = node.get("extra_info", {}).get("Projections", [])
-        yield from [names] if isinstance(names, str) else names
-    for child in node.get("children", []):
-        yield from _projections(child)
-
-
-def _register(connection: Any, query: str, paths: list[str], conditions: dict[str, Any]) -> Lines:
-    """Make ``events`` of the columns that the query's plan reads: of a stream duckdb takes all that it has.
-
-    A query without a plan (several statements) gets all columns.
-    """
-    import duckdb
-
-    lines = read(paths, **conditions)
-    lines.__arrow_c_stream__()  # raises what is wrong with the paths and conditions
-    connection.register("events", lines)
-    try:
-        plans = json.loads(connection.execute(f"EXPLAIN (FORMAT json) {query}").fetchall()[0][1])
-        columns = list(dict.fromkeys(name for plan in plans for name in _projections(plan)))
-        narrow = read(paths, columns=columns, **conditions)
-        connection.register("events", narrow)
-        connection.execute(f"EXPLAIN {query}")
-        return narrow
-    except (duckdb.Error, ValueError, LookupError):
-        connection.register("events", lines)
-        return lines
-
-
 def _rows(cursor: Any) -> Iterator[tuple[Any, ...]]:
     while some := cursor.fetchmany(10000):
         yield from some
@@ -122,6 +89,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _events(lines: Lines) -> Any:
+    """As duckdb reads the fewest columns and lines of; without pyarrow, all columns."""
+    try:
+        return lines.dataset()
+    except ImportError:
+        lines.__arrow_c_stream__()  # raises what is wrong with the paths and conditions
+        return lines
+
+
 def _answer(query: str, paths: list[str], format_: str, conditions: dict[str, Any]) -> list[str]:
     import duckdb
 
@@ -129,11 +105,12 @@ def _answer(query: str, paths: list[str], format_: str, conditions: dict[str, An
         connection.execute("SET enable_progress_bar = false")
         if conditions.get("jobs", "0").isdigit() and int(conditions.get("jobs", "0")):
             connection.execute(f"SET threads = {conditions['jobs']}")
-        lines = _register(connection, query, paths, conditions)
+        events = _events(read(paths, **conditions))
+        connection.register("events", events)
         done = connection.execute(query)
         if done.description:
             _print(format_, [column[0] for column in done.description], _rows(done))
-        return lines.problems
+        return events.problems  # type: ignore[no-any-return]
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -56,4 +56,4 @@ def test_block(where, number):
 
 
 def test_the_page_has_blocks_of_each():
-    assert [kind for kind, _ in BLOCKS].count("python") == 6 and {"bash", "sql"} < {kind for kind, _ in BLOCKS}
+    assert [kind for kind, _ in BLOCKS].count("python") == 7 and {"bash", "sql"} < {kind for kind, _ in BLOCKS}

@@ -80,6 +80,28 @@ def test_a_relation_of_duckdb(trace):
         assert pfw.read(trace, name="exact").duckdb(other).fetchall()[0][4:6] == (1_700_000_000_123_456_789, 1_001)
 
 
+def test_a_dataset(trace):
+    """Of pyarrow and polars, which ask for columns and lines."""
+    compute, polars = pytest.importorskip("pyarrow.compute"), pytest.importorskip("polars")
+    events = pfw.read(trace, cat=["app", "POSIX"]).dataset()
+    whole = pfw.read(trace, cat=["app", "POSIX"]).arrow()
+    writes = (compute.field("name") == "write") & (compute.field("args.ret") > 1)
+    assert events.to_table().equals(whole) and events.schema == whole.schema and events.count_rows() == whole.num_rows
+    assert events.to_table(columns=["dur", "ts"], filter=writes).equals(whole.filter(writes).select(["dur", "ts"]))
+    assert events.to_table(columns={"us": compute.field("dur") / 1000}).column_names == ["us"]
+    lazy = polars.scan_pyarrow_dataset(events).filter((polars.col("name") == "write") & (polars.col("args.ret") > 1))
+    assert lazy.select(polars.col("args.ret").sum()).collect().item() == 9
+    assert dict(events._read[-1]._options)["columns"] in ("args.ret,name", "name,args.ret")
+    for refused in (events.get_fragments, lambda: events.filter(writes), lambda: events.partition_expression):
+        with pytest.raises(NotImplementedError, match="no fragments"):
+            refused()
+    with open(trace, "a", encoding="utf-8") as file:
+        file.write("broken\n")
+    assert pfw.read(trace).dataset().problems == [] and events.count_rows() == whole.num_rows and len(events.problems) == 1
+    with pytest.raises(ValueError, match="none"):
+        pfw.read(trace.parent / "none").dataset()
+
+
 def test_batches(trace):
     pyarrow = pytest.importorskip("pyarrow")
     batches = list(pfw.scan(trace, columns="name,args.fname", cat=["app", "POSIX"], jobs=2))
@@ -88,6 +110,18 @@ def test_batches(trace):
     wanted = list(pfw.query(trace, cat=["app", "POSIX"]))
     assert sum(batch.num_rows for batch in batches) == table.num_rows == len(wanted) > 20
     assert table.schema.metadata == {b"pfw.schema": b"2"}
+
+
+def test_the_least_rows_of_a_batch(tmp_path):
+    pytest.importorskip("pyarrow")
+    for name in "tu":
+        (tmp_path / f"{name}.pfw").write_text("".join(
+            '{"id":%d,"name":"n","cat":"c","pid":1,"tid":1,"ts":%d.000,"dur":1.000,"ph":"X","args":{}}\n' % (i, i)
+            for i in range(60000)))
+    for jobs in (1, 3):
+        sizes = lambda least: [batch.num_rows for batch in pfw.scan(tmp_path, columns="id", jobs=jobs, batch_rows=least)]
+        assert len(sizes(100000)) == 2 and sizes(100000)[0] >= 100000 and sum(sizes(100000)) == 120000
+        assert max(sizes(0)) < 100000 and sizes(200000) == [120000]
 
 
 def test_ranks_and_flags(run):
