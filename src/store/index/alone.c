@@ -7,44 +7,62 @@
 
 #include "store/index/index.h"
 #include "store/index/internal.h"
+#include "store/sys/full_io.h"
 #include "store/sys/pool.h"
 #include "store/traces/traces.h"
 
 /* ---- writing ---- */
 
-/* Open an image, which the database owns from here on. */
-static int open_image(sqlite3 **db, unsigned char *image, size_t bytes, unsigned flags)
-{
-	int result =
-		sqlite3_open_v2(":memory:", db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+/* Our longest text or blob: PFW_SUMMARY_TEXT_MAX, or all names of a block. */
+#define LENGTH_MAX (32 << 20)
 
-	if (result) {
-		sqlite3_free(image);
-		return pfw_index_error(result);
-	}
-	return pfw_index_error(sqlite3_deserialize(*db, "main", image, (sqlite3_int64)bytes,
-						   (sqlite3_int64)bytes,
-						   SQLITE_DESERIALIZE_FREEONCLOSE | flags));
+/* Restrict what an untrusted file can make SQLite do. */
+static int restrain(sqlite3 *db)
+{
+	int result = SQLITE_OK;
+
+	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
+	if (!result)
+		result = sqlite3_exec(db, "PRAGMA cell_size_check=1", NULL, NULL, NULL);
+	return result ? -EBADMSG : 0;
 }
 
-static int copy_of(sqlite3 *db, unsigned char **image, size_t *bytes)
+/* Open a copy of an index in memory, which can be changed. */
+static int open_copy(sqlite3 **db, const struct pfw_index *index)
 {
-	sqlite3_int64 size = 0;
+	uint64_t bytes = (uint64_t)index->db.pages * index->db.page_bytes;
+	unsigned char *image = sqlite3_malloc64(bytes);
+	int error = image ? 0 : -ENOMEM;
 
-	*image = sqlite3_serialize(db, "main", &size, 0);
-	*bytes = (size_t)size;
-	return *image ? 0 : -ENOMEM;
+	if (image && index->db.image)
+		memcpy(image, index->db.image, bytes);
+	else if (image)
+		error = pfw_full_read_all(index->db.fd, image, bytes, 0);
+	error = error ? error
+		      : pfw_index_error(sqlite3_open_v2(
+				":memory:", db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL));
+	if (error) {
+		sqlite3_free(image);
+		return error;
+	}
+	/* The database owns the image from here on. */
+	error = pfw_index_error(sqlite3_deserialize(
+		*db, "main", image, (sqlite3_int64)bytes, (sqlite3_int64)bytes,
+		SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE));
+	return error ? error : restrain(*db);
 }
 
 /* Drop the proof of the trace: the same lines, compressed again, may give other bytes. */
 int pfw_index_alone(struct pfw_index *index, unsigned char **image, size_t *bytes)
 {
+	sqlite3_int64 size = 0;
 	sqlite3 *db = NULL;
-	int error = copy_of(index->db, image, bytes);
+	int error = open_copy(&db, index);
 
-	if (error)
-		return error;
-	error = open_image(&db, *image, *bytes, SQLITE_DESERIALIZE_RESIZEABLE);
 	if (!error)
 		error = pfw_index_error(
 			sqlite3_exec(db,
@@ -54,7 +72,11 @@ int pfw_index_alone(struct pfw_index *index, unsigned char **image, size_t *byte
 				     "UPDATE meta SET trace_bytes = blocks, first_bytes = 0,"
 				     " first_crc = 0, last_bytes = 0, last_crc = 0; VACUUM",
 				     NULL, NULL, NULL));
-	error = error ? error : copy_of(db, image, bytes);
+	if (!error) {
+		*image = sqlite3_serialize(db, "main", &size, 0);
+		*bytes = (size_t)size;
+		error = *image ? 0 : -ENOMEM;
+	}
 	sqlite3_close(db);
 	return error;
 }
@@ -66,23 +88,18 @@ static int open_alone(struct pfw_index *index, const struct pfw_trace_file *file
 {
 	size_t bytes = file->unit.index_bytes;
 	struct pfw_index_proof proof;
-	unsigned char *packed, *image;
-	int error = pfw_partial_index(file->partial, &file->unit, &packed);
+	unsigned char *image;
+	int error = pfw_partial_index(file->partial, &file->unit, &image);
 
 	if (error)
 		return error;
-	image = bytes > PFW_INDEX_HEADER ? sqlite3_malloc64(bytes) : NULL;
-	if (image)
-		memcpy(image, packed, bytes);
-	free(packed);
-	if (!image)
-		return bytes > PFW_INDEX_HEADER ? -ENOMEM : -EBADMSG;
-	error = pfw_index_check_header(image, bytes, why, size);
-	if (error) {
-		sqlite3_free(image);
-		return error;
+	/* The index owns the image from here on. */
+	error = pfw_sqlite_open_image(&index->db, image, bytes);
+	if (bytes > PFW_SQLITE_HEADER) {
+		int differs = pfw_index_check_header(image, bytes, why, size);
+
+		error = differs ? differs : error;
 	}
-	error = open_image(&index->db, image, bytes, SQLITE_DESERIALIZE_READONLY);
 	return error ? error : pfw_index_look(index, &proof);
 }
 
@@ -94,6 +111,8 @@ int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file, char
 	if (!file->partial)
 		return pfw_index_open(out, file->path, why, size);
 	index = calloc(1, sizeof(*index));
+	if (index)
+		index->db.fd = -1;
 	*why = '\0';
 	error = index ? open_alone(index, file, why, size) : -ENOMEM;
 	if (error && !*why)

@@ -14,37 +14,50 @@
 /* clang-format on */
 
 const struct pfw_index_table pfw_index_tables[] = {
-	TABLE(meta, "trace_bytes INTEGER, first_bytes INTEGER, first_crc INTEGER,"
-		    " last_bytes INTEGER, last_crc INTEGER, layout TEXT, blocks INTEGER,"
-		    " lines INTEGER, events INTEGER, problems INTEGER, least_ns INTEGER,"
-		    " greatest_ns INTEGER, first_ns INTEGER, last_ns INTEGER, sorted INTEGER,"
-		    " left_out INTEGER, nested INTEGER, untimed INTEGER"),
-	TABLE(block, "id INTEGER PRIMARY KEY, at INTEGER, bytes INTEGER, lines INTEGER,"
-		     " events INTEGER, least_ns INTEGER, greatest_ns INTEGER"),
-	TABLE(block_holds, "block INTEGER PRIMARY KEY, threads BLOB, files BLOB, names BLOB"),
-	TABLE(point, "id INTEGER PRIMARY KEY, text_at INTEGER, file_at INTEGER, bits INTEGER,"
-		     " window BLOB"),
-	TABLE(part, "id INTEGER PRIMARY KEY, kind TEXT, version INTEGER, block INTEGER,"
-		    " data BLOB"),
-	TABLE(name, "id INTEGER PRIMARY KEY, cat TEXT, name TEXT, ph TEXT, count INTEGER,"
-		    " timed INTEGER, sum_ns ANY, min_ns INTEGER, max_ns INTEGER, bytes INTEGER,"
-		    " transfers INTEGER, transfer_ns INTEGER, durations BLOB"),
-	TABLE(file, "id INTEGER PRIMARY KEY, fname TEXT, lines INTEGER, opens INTEGER,"
-		    " reads INTEGER, writes INTEGER, others INTEGER, read_bytes INTEGER,"
-		    " written_bytes INTEGER, open_ns INTEGER, read_ns INTEGER, write_ns INTEGER,"
-		    " other_ns INTEGER, transfers INTEGER, transfer_ns INTEGER"),
-	TABLE(file_sums, "first INTEGER PRIMARY KEY, sums BLOB"),
-	TABLE(thread, "id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, name TEXT,"
-		      " lines INTEGER, first_ns INTEGER, last_ns INTEGER"),
-	TABLE(process, "id INTEGER PRIMARY KEY, pid INTEGER, ppid INTEGER, start_ns INTEGER,"
-		       " rank INTEGER, local_rank INTEGER, world_size INTEGER, run TEXT,"
-		       " host TEXT, cmd TEXT, reason TEXT, end_ns INTEGER, events INTEGER,"
-		       " lost INTEGER"),
-	TABLE(step, "id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, number INTEGER,"
-		    " begin_ns INTEGER, end_ns INTEGER"),
-	TABLE(loss, "id INTEGER PRIMARY KEY, pid INTEGER, kind TEXT, reason TEXT, count INTEGER,"
-		    " total_ns INTEGER, last_ns INTEGER"),
-	TABLE(problem, "id INTEGER PRIMARY KEY, line INTEGER, at INTEGER, more INTEGER, text TEXT"),
+	[PFW_TABLE_META] = TABLE(
+		meta, "trace_bytes INTEGER, first_bytes INTEGER, first_crc INTEGER,"
+		      " last_bytes INTEGER, last_crc INTEGER, layout TEXT, blocks INTEGER,"
+		      " lines INTEGER, events INTEGER, problems INTEGER, least_ns INTEGER,"
+		      " greatest_ns INTEGER, first_ns INTEGER, last_ns INTEGER, sorted INTEGER,"
+		      " left_out INTEGER, nested INTEGER, untimed INTEGER"),
+	[PFW_TABLE_BLOCK] =
+		TABLE(block, "id INTEGER PRIMARY KEY, at INTEGER, bytes INTEGER, lines INTEGER,"
+			     " events INTEGER, least_ns INTEGER, greatest_ns INTEGER"),
+	[PFW_TABLE_BLOCK_HOLDS] = TABLE(
+		block_holds, "block INTEGER PRIMARY KEY, threads BLOB, files BLOB, names BLOB"),
+	[PFW_TABLE_POINT] = TABLE(
+		point, "id INTEGER PRIMARY KEY, text_at INTEGER, file_at INTEGER, bits INTEGER,"
+		       " window BLOB"),
+	[PFW_TABLE_PART] =
+		TABLE(part, "id INTEGER PRIMARY KEY, kind TEXT, version INTEGER, block INTEGER,"
+			    " data BLOB"),
+	[PFW_TABLE_NAME] = TABLE(
+		name, "id INTEGER PRIMARY KEY, cat TEXT, name TEXT, ph TEXT, count INTEGER,"
+		      " timed INTEGER, sum_ns ANY, min_ns INTEGER, max_ns INTEGER, bytes INTEGER,"
+		      " transfers INTEGER, transfer_ns INTEGER, durations BLOB"),
+	[PFW_TABLE_FILE] = TABLE(
+		file, "id INTEGER PRIMARY KEY, fname TEXT, lines INTEGER, opens INTEGER,"
+		      " reads INTEGER, writes INTEGER, others INTEGER, read_bytes INTEGER,"
+		      " written_bytes INTEGER, open_ns INTEGER, read_ns INTEGER, write_ns INTEGER,"
+		      " other_ns INTEGER, transfers INTEGER, transfer_ns INTEGER"),
+	[PFW_TABLE_FILE_SUMS] = TABLE(file_sums, "first INTEGER PRIMARY KEY, sums BLOB"),
+	[PFW_TABLE_THREAD] = TABLE(thread,
+				   "id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, name TEXT,"
+				   " lines INTEGER, first_ns INTEGER, last_ns INTEGER"),
+	[PFW_TABLE_PROCESS] = TABLE(
+		process, "id INTEGER PRIMARY KEY, pid INTEGER, ppid INTEGER, start_ns INTEGER,"
+			 " rank INTEGER, local_rank INTEGER, world_size INTEGER, run TEXT,"
+			 " host TEXT, cmd TEXT, reason TEXT, end_ns INTEGER, events INTEGER,"
+			 " lost INTEGER"),
+	[PFW_TABLE_STEP] = TABLE(step,
+				 "id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, number INTEGER,"
+				 " begin_ns INTEGER, end_ns INTEGER"),
+	[PFW_TABLE_LOSS] = TABLE(
+		loss, "id INTEGER PRIMARY KEY, pid INTEGER, kind TEXT, reason TEXT, count INTEGER,"
+		      " total_ns INTEGER, last_ns INTEGER"),
+	[PFW_TABLE_PROBLEM] =
+		TABLE(problem,
+		      "id INTEGER PRIMARY KEY, line INTEGER, at INTEGER, more INTEGER, text TEXT"),
 };
 const size_t pfw_index_table_count = sizeof(pfw_index_tables) / sizeof(pfw_index_tables[0]);
 
@@ -139,6 +152,11 @@ int pfw_index_prove(struct pfw_index_proof *proof, int fd)
 	if (proof->first_bytes > proof->trace_bytes || proof->last_bytes > proof->trace_bytes)
 		return -ESTALE;
 	error = crc_of(&proof->first_crc, fd, 0, proof->first_bytes);
+	/* A small trace is one block. */
+	proof->last_crc = proof->first_crc;
+	if (!error && proof->first_bytes == proof->trace_bytes &&
+	    proof->last_bytes == proof->trace_bytes)
+		return 0;
 	return error ? error
 		     : crc_of(&proof->last_crc, fd, proof->trace_bytes - proof->last_bytes,
 			      proof->last_bytes);

@@ -13,7 +13,25 @@
 
 #define PFW_INDEX_APPLICATION 0x50465749 /* "PFWI", in the header of the file */
 
-/* The tables in the order of their creation; the texts are those of sqlite_schema. */
+/* The tables in the order of their creation. */
+enum pfw_index_tables {
+	PFW_TABLE_META,
+	PFW_TABLE_BLOCK,
+	PFW_TABLE_BLOCK_HOLDS,
+	PFW_TABLE_POINT,
+	PFW_TABLE_PART,
+	PFW_TABLE_NAME,
+	PFW_TABLE_FILE,
+	PFW_TABLE_FILE_SUMS,
+	PFW_TABLE_THREAD,
+	PFW_TABLE_PROCESS,
+	PFW_TABLE_STEP,
+	PFW_TABLE_LOSS,
+	PFW_TABLE_PROBLEM,
+	PFW_TABLES,
+};
+
+/* In the same order; the texts are those of sqlite_schema. */
 struct pfw_index_table {
 	const char *name, *sql;
 };

@@ -57,12 +57,14 @@ static int check_totals(struct pfw_index *older)
 			error = -ENOTSUP;
 	}
 	pfw_summary_release(&total);
-	error = error ? error : pfw_index_query(older, &row, "SELECT lines FROM file WHERE id = 0");
 	if (error)
 		return error;
-	if (pfw_index_next(&row) != 1 || pfw_index_u64(&row) || row.bad)
+	error = pfw_index_query(older, &row, PFW_TABLE_FILE, 0);
+	error = error ? error : pfw_index_find(&row, 0) == 1 ? 0 : -ENOTSUP;
+	pfw_index_skip(&row, 2); /* id, fname */
+	if (!error && (pfw_index_u64(&row) || row.bad))
 		error = -ENOTSUP;
-	sqlite3_finalize(row.statement);
+	pfw_index_done(&row);
 	return error;
 }
 
@@ -115,22 +117,37 @@ int pfw_index_extend(struct pfw_index *older, const char *trace, struct pfw_bloc
 
 /* ---- going on ---- */
 
+static int copy_row(struct pfw_put *put, struct pfw_index_row *row, int columns)
+{
+	struct pfw_sqlite_value value;
+
+	while (columns--) {
+		pfw_index_value(row, &value);
+		if (value.type == PFW_SQLITE_INTEGER)
+			pfw_put_i64(put, value.integer);
+		else if (value.type == PFW_SQLITE_BLOB)
+			pfw_put_blob(put, value.data, value.bytes);
+		else if (value.type == PFW_SQLITE_NULL)
+			pfw_put_string(put, NULL);
+		else
+			row->bad = true;
+	}
+	return row->bad ? -EBADMSG : pfw_put_row(put);
+}
+
 /* Copy all rows of a table of blocks. */
 static int copy_rows(struct pfw_index_writer *writer, struct pfw_index *older, struct pfw_put *put,
-		     const char *sql)
+		     enum pfw_index_tables table, int columns)
 {
 	struct pfw_index_row row;
 	uint64_t count = 0;
-	int result = 0, error = pfw_index_query(older, &row, sql);
+	int result = 0, error = pfw_index_query(older, &row, table, INT64_MIN);
 
 	while (!error && (result = pfw_index_next(&row)) > 0 && count <= older->meta.blocks) {
-		for (int i = 0; i < sqlite3_column_count(row.statement); i++)
-			sqlite3_bind_value(put->statement, i + 1,
-					   sqlite3_column_value(row.statement, i));
-		error = pfw_put_row(put);
+		error = copy_row(put, &row, columns);
 		count++;
 	}
-	sqlite3_finalize(row.statement);
+	pfw_index_done(&row);
 	if (!error && !result && count != older->meta.blocks)
 		error = -EBADMSG;
 	writer->blocks = (uint32_t)count;
@@ -185,11 +202,8 @@ int pfw_index_resume(struct pfw_index_writer *writer, struct pfw_index *older)
 	int error = pfw_index_totals(older, PFW_INDEX_ALL, &writer->total);
 
 	error = error ? error : pfw_index_blocks(older, &blocks);
-	error = error ? error
-		      : copy_rows(writer, older, &writer->block, "SELECT * FROM block ORDER BY id");
-	error = error ? error
-		      : copy_rows(writer, older, &writer->holds,
-				  "SELECT * FROM block_holds ORDER BY block");
+	error = error ? error : copy_rows(writer, older, &writer->block, PFW_TABLE_BLOCK, 7);
+	error = error ? error : copy_rows(writer, older, &writer->holds, PFW_TABLE_BLOCK_HOLDS, 4);
 	error = error ? error : resume_kinds(writer, older);
 	if (!error) {
 		writer->first = blocks.block[0];

@@ -3,7 +3,7 @@
  * Room store/index: writes, reads and checks indexes; its tables are public
  * (docs/index_format.rst).  An index is used only if its schema is exactly ours and its proof fits
  * the trace: size, CRCs of the first and last block.  It may use
- * store/{summary,traces,partial,read,pass,line,math,sys,kit}.  Start with pfw_index_open() and
+ * store/{summary,traces,partial,read,pass,line,math,sqlite,sys,kit}.  Start with pfw_index_open() and
  * pfw_index_begin().
  */
 #pragma once

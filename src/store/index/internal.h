@@ -5,11 +5,13 @@
 
 #include "store/index/db.h"
 #include "store/index/parts.h"
+#include "store/sqlite/rows.h"
 
 /* ---- reading ---- */
 
 struct pfw_index {
-	sqlite3 *db;
+	struct pfw_sqlite db;
+	uint32_t root[PFW_TABLES]; /* the first page of each table */
 	struct pfw_index_meta meta;
 	uint64_t left_out;
 };
@@ -18,30 +20,42 @@ struct pfw_index {
 int pfw_index_look(struct pfw_index *index, struct pfw_index_proof *proof);
 
 /* The first bytes of an index's file: 0; -EBADMSG with a line in `why`: it is of another format, or cut. */
-#define PFW_INDEX_HEADER 100
-int pfw_index_check_header(const unsigned char header[PFW_INDEX_HEADER], uint64_t bytes, char *why,
+int pfw_index_check_header(const unsigned char header[PFW_SQLITE_HEADER], uint64_t bytes, char *why,
 			   size_t size);
+
+/* No table has more columns. */
+#define PFW_INDEX_COLUMNS 32u
 
 /* A row whose columns are taken one by one.  A column of a wrong type sets `bad`. */
 struct pfw_index_row {
-	sqlite3_stmt *statement;
-	int at;
+	struct pfw_sqlite_rows rows;
+	bool keyed; /* its first column is its id */
+	unsigned at;
 	bool bad;
 	uint64_t number; /* in pfw_index_rows() */
+	char *text;	 /* copies of texts, of which `text_bytes` are of this row */
+	size_t text_bytes;
 };
 
-/* Prepare a query.  0 or -errno; pairs with sqlite3_finalize(row->statement).  Thread: as for the
- * index, as all here. */
-int pfw_index_query(struct pfw_index *index, struct pfw_index_row *row, const char *sql);
+/* Read a table from the first row on whose id is at least `first`.  0 or -errno; pairs with
+ * pfw_index_done(), also after an error.  Thread: as for the index, as all here. */
+int pfw_index_query(struct pfw_index *index, struct pfw_index_row *row, enum pfw_index_tables table,
+		    int64_t first);
 
 /* The next row: 1, 0 after the last, or -errno; -EBADMSG also if the last row was bad. */
 int pfw_index_next(struct pfw_index_row *row);
+/* The row of an id: 1, 0: there is none; or the same errors. */
+int pfw_index_find(struct pfw_index_row *row, int64_t id);
+void pfw_index_done(struct pfw_index_row *row);
 
-/* Call take() for all rows of a query, with `row` after the first column.  That column must count
- * up from 0: a damaged B-tree can have a cycle, and this ends it. */
-int pfw_index_rows(struct pfw_index *index, const char *sql, void *user,
+/* Call take() for all rows of a table, with `row` after the first column.  That column must count
+ * up from 0. */
+int pfw_index_rows(struct pfw_index *index, enum pfw_index_tables table, void *user,
 		   int (*take)(void *user, struct pfw_index_row *row));
 
+/* The next column of whatever type; the id is one, too. */
+void pfw_index_value(struct pfw_index_row *row, struct pfw_sqlite_value *value);
+void pfw_index_skip(struct pfw_index_row *row, unsigned columns);
 int64_t pfw_index_i64(struct pfw_index_row *row);
 uint64_t pfw_index_u64(struct pfw_index_row *row);
 int64_t pfw_index_time(struct pfw_index_row *row, int64_t none); /* NULL: `none` */
@@ -50,10 +64,6 @@ __int128 pfw_index_i128(struct pfw_index_row *row);
 const char *pfw_index_text(struct pfw_index_row *row, size_t *bytes);
 const char *pfw_index_string(struct pfw_index_row *row, const char *none); /* terminated */
 const uint8_t *pfw_index_blob(struct pfw_index_row *row, size_t *bytes);
-
-#define PFW_INDEX_FILE_COLUMNS                                                            \
-	"fname, lines, opens, reads, writes, others, read_bytes, written_bytes, open_ns," \
-	" read_ns, write_ns, other_ns, transfers, transfer_ns"
 
 /* Add the columns after fname of a row of `file`.  0 or -EBADMSG. */
 int pfw_index_take_file(struct pfw_summary_file *file, struct pfw_index_row *row);

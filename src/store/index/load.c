@@ -26,6 +26,7 @@ static int take_block(void *user, struct pfw_index_row *row)
 	block.at = pfw_index_u64(row);
 	block.bytes = pfw_index_u64(row);
 	lines = pfw_index_u64(row);
+	pfw_index_skip(row, 1); /* events */
 	block.least_ns = pfw_index_time(row, INT64_MAX);
 	block.greatest_ns = pfw_index_time(row, INT64_MIN);
 	block.lines = (uint32_t)lines;
@@ -69,17 +70,13 @@ int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *out)
 	struct pfw_points points = { 0 };
 	int error;
 
-	error = pfw_index_rows(
-		index, "SELECT id, at, bytes, lines, least_ns, greatest_ns FROM block ORDER BY id",
-		&blocks, take_block);
+	error = pfw_index_rows(index, PFW_TABLE_BLOCK, &blocks, take_block);
 	if (!error &&
 	    (blocks.count != index->meta.blocks ||
 	     (index->meta.layout != PFW_LAYOUT_STREAM && blocks.end != index->meta.trace_bytes)))
 		error = -EBADMSG;
 	if (!error)
-		error = pfw_index_rows(
-			index, "SELECT id, text_at, file_at, bits, window FROM point ORDER BY id",
-			&points, take_point);
+		error = pfw_index_rows(index, PFW_TABLE_POINT, &points, take_point);
 	if (error) {
 		free(blocks.block);
 		pfw_points_free(&points);
@@ -122,8 +119,7 @@ int pfw_index_problems(struct pfw_index *index, void *user,
 	int error = 0;
 
 	if (index->meta.problems)
-		error = pfw_index_rows(index, "SELECT * FROM problem ORDER BY id", &problems,
-				       take_problem);
+		error = pfw_index_rows(index, PFW_TABLE_PROBLEM, &problems, take_problem);
 	return error ? error : problems.count == index->meta.problems ? 0 : -ENOENT;
 }
 
@@ -284,22 +280,21 @@ int pfw_index_totals(struct pfw_index *index, unsigned parts, struct pfw_summary
 {
 	static const struct {
 		unsigned part;
-		const char *sql;
+		enum pfw_index_tables table;
 		int (*take)(void *, struct pfw_index_row *);
 	} tables[] = {
-		{ PFW_INDEX_NAMES, "SELECT * FROM name ORDER BY id", take_name },
-		{ PFW_INDEX_FILES, "SELECT id, " PFW_INDEX_FILE_COLUMNS " FROM file ORDER BY id",
-		  take_file },
-		{ PFW_INDEX_THREADS, "SELECT * FROM thread ORDER BY id", take_thread },
-		{ PFW_INDEX_PROCESSES, "SELECT * FROM process ORDER BY id", take_process },
-		{ PFW_INDEX_STEPS, "SELECT * FROM step ORDER BY id", take_step },
-		{ PFW_INDEX_LOSSES, "SELECT * FROM loss ORDER BY id", take_loss },
+		{ PFW_INDEX_NAMES, PFW_TABLE_NAME, take_name },
+		{ PFW_INDEX_FILES, PFW_TABLE_FILE, take_file },
+		{ PFW_INDEX_THREADS, PFW_TABLE_THREAD, take_thread },
+		{ PFW_INDEX_PROCESSES, PFW_TABLE_PROCESS, take_process },
+		{ PFW_INDEX_STEPS, PFW_TABLE_STEP, take_step },
+		{ PFW_INDEX_LOSSES, PFW_TABLE_LOSS, take_loss },
 	};
 	int error = 0;
 
 	for (size_t i = 0; !error && i < sizeof(tables) / sizeof(tables[0]); i++) {
 		if (parts & tables[i].part)
-			error = pfw_index_rows(index, tables[i].sql, into, tables[i].take);
+			error = pfw_index_rows(index, tables[i].table, into, tables[i].take);
 	}
 	add_meta(index, into);
 	return error;
@@ -342,17 +337,21 @@ static int take_block_names(struct block_totals *totals, const uint8_t *data, si
 	return error;
 }
 
-static int take_block_totals(struct block_totals *totals, struct pfw_index_row *row)
+/* Add a block, from its rows of both tables of blocks. */
+static int take_block_totals(struct block_totals *totals, struct pfw_index_row *block,
+			     struct pfw_index_row *holds)
 {
 	struct pfw_summary times = { .sorted = true, .first_ns = INT64_MAX };
 	const uint8_t *names;
 	size_t bytes;
 
-	times.events = pfw_index_u64(row);
-	times.least_ns = pfw_index_time(row, INT64_MAX);
-	times.greatest_ns = pfw_index_time(row, INT64_MIN);
-	names = pfw_index_blob(row, &bytes);
-	if (row->bad)
+	pfw_index_skip(block, 4); /* id, at, bytes, lines */
+	times.events = pfw_index_u64(block);
+	times.least_ns = pfw_index_time(block, INT64_MAX);
+	times.greatest_ns = pfw_index_time(block, INT64_MIN);
+	pfw_index_skip(holds, 3); /* block, threads, files */
+	names = pfw_index_blob(holds, &bytes);
+	if (block->bad || holds->bad)
 		return -EBADMSG;
 	pfw_summary_merge_times(totals->into, &times);
 	return take_block_names(totals, names, bytes);
@@ -361,22 +360,22 @@ static int take_block_totals(struct block_totals *totals, struct pfw_index_row *
 int pfw_index_block_totals(struct pfw_index *index, const uint8_t *wanted, struct pfw_summary *into)
 {
 	struct block_totals totals = { .into = into };
-	struct pfw_index_row row;
-	int error = pfw_index_query(index, &row,
-				    "SELECT events, least_ns, greatest_ns, names"
-				    " FROM block JOIN block_holds ON id = block WHERE id = ?");
+	struct pfw_index_row block, holds;
+	int error = pfw_index_query(index, &block, PFW_TABLE_BLOCK, 0);
+	int error_of_holds = pfw_index_query(index, &holds, PFW_TABLE_BLOCK_HOLDS, 0);
 
+	error = error ? error : error_of_holds;
 	if (!error)
-		error = pfw_index_rows(index, "SELECT id, cat, name, ph FROM name ORDER BY id",
-				       &totals, take_name_row);
+		error = pfw_index_rows(index, PFW_TABLE_NAME, &totals, take_name_row);
 	for (uint64_t i = 0; !error && i < index->meta.blocks; i++) {
-		if (!wanted[i])
-			continue;
-		sqlite3_bind_int64(row.statement, 1, (int64_t)i);
-		error = pfw_index_next(&row) == 1 ? take_block_totals(&totals, &row) : -EBADMSG;
-		sqlite3_reset(row.statement);
+		if (wanted[i])
+			error = pfw_index_find(&block, (int64_t)i) == 1 &&
+						pfw_index_find(&holds, (int64_t)i) == 1
+					? take_block_totals(&totals, &block, &holds)
+					: -EBADMSG;
 	}
-	sqlite3_finalize(row.statement);
+	pfw_index_done(&block);
+	pfw_index_done(&holds);
 	free(totals.row);
 	return error;
 }

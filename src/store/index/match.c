@@ -79,6 +79,7 @@ static int take_step(void *user, struct pfw_index_row *row)
 	uint8_t *any = &names->row[names->steps_row];
 	char name[40];
 
+	pfw_index_skip(row, 2); /* pid, tid */
 	if (!*any) {
 		int bytes =
 			snprintf(name, sizeof(name), "ProfilerStep#%" PRIu64, pfw_index_u64(row));
@@ -97,7 +98,7 @@ static int match_steps(struct pfw_index *index, struct match *match)
 	if (!names->filter->name || !row || names->row[row])
 		return 0;
 	names->row[row] = index->left_out != 0;
-	return pfw_index_rows(index, "SELECT id, number FROM step ORDER BY id", names, take_step);
+	return pfw_index_rows(index, PFW_TABLE_STEP, names, take_step);
 }
 
 /* Whether a blob has a wanted row: 1, 0 or -EBADMSG. */
@@ -168,18 +169,14 @@ int pfw_index_match(struct pfw_index *index, const struct pfw_index_filter *filt
 	int error = 0;
 
 	if (filter->name || filter->least_dur_ns > 0)
-		error = pfw_index_rows(index, "SELECT id, cat, name, ph FROM name ORDER BY id",
-				       &match.names, take_name);
+		error = pfw_index_rows(index, PFW_TABLE_NAME, &match.names, take_name);
 	error = error ? error : match_steps(index, &match);
 	if (!error && filter->thread)
-		error = pfw_index_rows(index, "SELECT id, pid, tid FROM thread ORDER BY id",
-				       &match.threads, take_thread);
+		error = pfw_index_rows(index, PFW_TABLE_THREAD, &match.threads, take_thread);
 	if (!error && filter->file)
-		error = pfw_index_rows(index, "SELECT id, fname FROM file ORDER BY id",
-				       &match.files, take_file);
+		error = pfw_index_rows(index, PFW_TABLE_FILE, &match.files, take_file);
 	if (!error)
-		error = pfw_index_rows(index, "SELECT * FROM block_holds ORDER BY block", &match,
-				       take_block);
+		error = pfw_index_rows(index, PFW_TABLE_BLOCK_HOLDS, &match, take_block);
 	if (!error && match.next != match.blocks)
 		error = -EBADMSG;
 	free(match.names.row);

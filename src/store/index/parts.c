@@ -162,35 +162,31 @@ int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind,
 	int64_t last = none + (int64_t)index->meta.blocks + which;
 	int64_t next = kind->many && which == PFW_INDEX_END ? none : last;
 	struct pfw_index_row row;
-	int result = 0, error = pfw_index_query(index, &row,
-						"SELECT id, version, data FROM part"
-						" WHERE id BETWEEN ? AND ? ORDER BY id");
+	int result = 0, error = pfw_index_query(index, &row, PFW_TABLE_PART, next);
 
-	if (!error) {
-		sqlite3_bind_int64(row.statement, 1, next);
-		sqlite3_bind_int64(row.statement, 2, last);
-	}
-	while (!error && (result = pfw_index_next(&row)) > 0) {
+	while (!error && next <= last && (result = pfw_index_next(&row)) > 0) {
 		int64_t id = pfw_index_i64(&row);
 		struct pfw_varints data;
 		size_t bytes;
 
+		if (id > last)
+			break;
+		pfw_index_skip(&row, 1); /* kind */
 		if (pfw_index_u64(&row) != kind->version) {
 			error = -ENOENT;
 			break;
 		}
+		pfw_index_skip(&row, 1); /* block */
 		data.at = pfw_index_blob(&row, &bytes);
 		data = pfw_varints(data.at, bytes);
-		/* Ids must rise: a damaged B-tree can have a cycle, and this ends it. */
-		if (row.bad || id < next || id > last)
+		if (row.bad || id < next)
 			error = -EBADMSG;
 		else
 			error = take(user, &data, id == last);
 		error = data.bad ? -EBADMSG : error;
 		next = id + 1;
 	}
-	sqlite3_finalize(row.statement);
-	if (!error && !result && next != last + 1)
-		error = -ENOENT;
-	return error ? error : result;
+	pfw_index_done(&row);
+	error = error ? error : result < 0 ? result : 0;
+	return error || next == last + 1 ? error : -ENOENT;
 }

@@ -1,6 +1,5 @@
 /* store/index/read.c - opens an index if it is ours and of this trace; see index.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,60 +16,88 @@
 #define PAGES_AT 28
 #define USER_VERSION_AT 60
 #define APPLICATION_AT 68
-/* Our longest text or blob: PFW_SUMMARY_TEXT_MAX, or all names of a block. */
-#define LENGTH_MAX (32 << 20)
 
 /* ---- columns ---- */
 
-int pfw_index_query(struct pfw_index *index, struct pfw_index_row *row, const char *sql)
+int pfw_index_query(struct pfw_index *index, struct pfw_index_row *row, enum pfw_index_tables table,
+		    int64_t first)
 {
-	*row = (struct pfw_index_row){ 0 };
-	return pfw_index_error(sqlite3_prepare_v2(index->db, sql, -1, &row->statement, NULL));
+	*row = (struct pfw_index_row){ .rows = { .db = &index->db, .root = index->root[table] },
+				       .keyed = table != PFW_TABLE_META };
+	return pfw_sqlite_seek(&row->rows, first);
 }
 
 int pfw_index_next(struct pfw_index_row *row)
 {
-	int result;
+	int result = row->bad ? -EBADMSG : pfw_sqlite_next(&row->rows);
 
-	if (row->bad)
-		return -EBADMSG;
 	row->at = 0;
-	result = sqlite3_step(row->statement);
-	if (result == SQLITE_ROW)
-		return 1;
-	return result == SQLITE_DONE ? 0 : pfw_index_error(result);
+	row->text_bytes = 0;
+	return result;
 }
 
-int pfw_index_rows(struct pfw_index *index, const char *sql, void *user,
+int pfw_index_find(struct pfw_index_row *row, int64_t id)
+{
+	int error = pfw_sqlite_seek(&row->rows, id);
+
+	error = error ? error : pfw_index_next(row);
+	return error == 1 && row->rows.id != id ? 0 : error;
+}
+
+void pfw_index_done(struct pfw_index_row *row)
+{
+	pfw_sqlite_end(&row->rows);
+	free(row->text);
+	row->text = NULL;
+}
+
+int pfw_index_rows(struct pfw_index *index, enum pfw_index_tables table, void *user,
 		   int (*take)(void *user, struct pfw_index_row *row))
 {
 	struct pfw_index_row row;
-	int result = 0, error = pfw_index_query(index, &row, sql);
+	int result = 0, error = pfw_index_query(index, &row, table, INT64_MIN);
 
 	while (!error && (result = pfw_index_next(&row)) > 0) {
 		error = pfw_index_u64(&row) == row.number && !row.bad ? take(user, &row) : -EBADMSG;
 		row.number++;
 	}
-	sqlite3_finalize(row.statement);
+	pfw_index_done(&row);
 	return error ? error : result;
 }
 
-/* The next column if it has that type; else -1, and the row is bad. */
-static int next_column(struct pfw_index_row *row, int type)
+void pfw_index_value(struct pfw_index_row *row, struct pfw_sqlite_value *value)
 {
-	int at = row->at++;
+	if (!pfw_sqlite_value(&row->rows, value))
+		row->bad = true;
+	/* The id is the row's own number, and its column is NULL. */
+	if (row->keyed && !row->at++)
+		*value = (struct pfw_sqlite_value){ .type = PFW_SQLITE_INTEGER,
+						    .integer = row->rows.id };
+}
 
-	if (sqlite3_column_type(row->statement, at) == type)
-		return at;
+void pfw_index_skip(struct pfw_index_row *row, unsigned columns)
+{
+	struct pfw_sqlite_value value;
+
+	while (columns--)
+		pfw_index_value(row, &value);
+}
+
+/* The next column, which has that type; else the row is bad. */
+static struct pfw_sqlite_value next_column(struct pfw_index_row *row, enum pfw_sqlite_type type)
+{
+	struct pfw_sqlite_value value;
+
+	pfw_index_value(row, &value);
+	if (value.type == type)
+		return value;
 	row->bad = true;
-	return -1;
+	return (struct pfw_sqlite_value){ .data = (const uint8_t *)"" };
 }
 
 int64_t pfw_index_i64(struct pfw_index_row *row)
 {
-	int at = next_column(row, SQLITE_INTEGER);
-
-	return at < 0 ? 0 : sqlite3_column_int64(row->statement, at);
+	return next_column(row, PFW_SQLITE_INTEGER).integer;
 }
 
 uint64_t pfw_index_u64(struct pfw_index_row *row)
@@ -80,67 +107,84 @@ uint64_t pfw_index_u64(struct pfw_index_row *row)
 
 int64_t pfw_index_time(struct pfw_index_row *row, int64_t none)
 {
-	if (sqlite3_column_type(row->statement, row->at) != SQLITE_NULL)
-		return pfw_index_i64(row);
-	row->at++;
-	return none;
+	struct pfw_sqlite_value value;
+
+	pfw_index_value(row, &value);
+	if (value.type != PFW_SQLITE_INTEGER && value.type != PFW_SQLITE_NULL)
+		row->bad = true;
+	return value.type == PFW_SQLITE_NULL ? none : value.integer;
 }
 
 const char *pfw_index_text(struct pfw_index_row *row, size_t *bytes)
 {
-	int at = next_column(row, SQLITE_TEXT);
-	const char *text = at < 0 ? NULL : (const char *)sqlite3_column_text(row->statement, at);
+	struct pfw_sqlite_value value = next_column(row, PFW_SQLITE_TEXT);
 
-	*bytes = text ? (size_t)sqlite3_column_bytes(row->statement, at) : 0;
-	if (!text)
-		row->bad = true; /* a wrong type, or no memory */
-	return text ? text : "";
+	*bytes = value.bytes;
+	return (const char *)value.data;
 }
 
-const char *pfw_index_string(struct pfw_index_row *row, const char *none)
+/* Copy a text of the row, with an end. */
+static const char *terminate(struct pfw_index_row *row, const struct pfw_sqlite_value *value)
 {
-	size_t bytes;
-	const char *text;
+	/* For all columns that may follow, too, whose copies must not move this one. */
+	size_t room = (size_t)(row->rows.end - row->rows.types_end) + PFW_INDEX_COLUMNS;
+	char *text;
 
-	if (sqlite3_column_type(row->statement, row->at) == SQLITE_NULL) {
-		row->at++;
-		return none;
+	if (!row->text_bytes) {
+		text = realloc(row->text, room);
+		if (!text) {
+			row->bad = true;
+			return "";
+		}
+		row->text = text;
 	}
-	text = pfw_index_text(row, &bytes);
-	if (strlen(text) != bytes)
+	text = row->text + row->text_bytes;
+	memcpy(text, value->data, value->bytes);
+	text[value->bytes] = '\0';
+	row->text_bytes += value->bytes + 1;
+	if (strlen(text) != value->bytes)
 		row->bad = true;
 	return text;
 }
 
+const char *pfw_index_string(struct pfw_index_row *row, const char *none)
+{
+	struct pfw_sqlite_value value;
+
+	pfw_index_value(row, &value);
+	if (value.type == PFW_SQLITE_TEXT)
+		return terminate(row, &value);
+	row->bad |= value.type != PFW_SQLITE_NULL;
+	return value.type == PFW_SQLITE_NULL ? none : "";
+}
+
 const uint8_t *pfw_index_blob(struct pfw_index_row *row, size_t *bytes)
 {
-	static const uint8_t nothing[1];
-	int at = next_column(row, SQLITE_BLOB);
-	const uint8_t *data = at < 0 ? NULL : sqlite3_column_blob(row->statement, at);
+	struct pfw_sqlite_value value = next_column(row, PFW_SQLITE_BLOB);
 
-	*bytes = data ? (size_t)sqlite3_column_bytes(row->statement, at) : 0;
-	return data ? data : nothing;
+	*bytes = value.bytes;
+	return value.data;
 }
 
 /* An integer, or its decimal text if it needs more than 64 bits. */
 __int128 pfw_index_i128(struct pfw_index_row *row)
 {
-	const char *text;
-	size_t bytes, at = 0;
+	struct pfw_sqlite_value value;
 	unsigned __int128 sum = 0;
+	size_t at;
 	bool negative;
 
-	if (sqlite3_column_type(row->statement, row->at) == SQLITE_INTEGER)
-		return pfw_index_i64(row);
-	text = pfw_index_text(row, &bytes);
-	negative = bytes && *text == '-';
+	pfw_index_value(row, &value);
+	if (value.type == PFW_SQLITE_INTEGER)
+		return value.integer;
+	negative = value.type == PFW_SQLITE_TEXT && value.bytes && *value.data == '-';
 	/* All numbers of 38 digits fit. */
-	if (bytes == negative || bytes - negative > 38)
+	if (value.type != PFW_SQLITE_TEXT || value.bytes == negative || value.bytes - negative > 38)
 		row->bad = true;
-	for (at = negative; !row->bad && at < bytes; at++) {
-		if (text[at] < '0' || text[at] > '9')
+	for (at = negative; !row->bad && at < value.bytes; at++) {
+		if (value.data[at] < '0' || value.data[at] > '9')
 			row->bad = true;
-		sum = sum * 10 + (unsigned)(text[at] - '0');
+		sum = sum * 10 + (unsigned)(value.data[at] - '0');
 	}
 	return negative ? -(__int128)sum : (__int128)sum;
 }
@@ -162,31 +206,35 @@ static bool is_cut(const unsigned char *header, uint64_t bytes)
 	return bytes != (uint64_t)(page == 1 ? 65536 : page) * get_u32(header + PAGES_AT);
 }
 
-/* Read the header of a file of ours.  0, -EBADMSG if it is none, or -errno. */
-static int read_header(const char *path, unsigned char header[PFW_INDEX_HEADER], struct stat *st)
+/* Open a file of ours and read its header.  The descriptor; -EBADMSG if it is none, or -errno. */
+static int open_header(const char *path, unsigned char header[PFW_SQLITE_HEADER], struct stat *st)
 {
 	int error = 0, fd = pfw_open_file(path, 0, st);
 	ssize_t got;
 
 	if (fd < 0)
 		return fd == -ENODEV || fd == -EISDIR || fd == -ELOOP ? -EBADMSG : fd;
-	got = pread(fd, header, PFW_INDEX_HEADER, 0);
+	got = pread(fd, header, PFW_SQLITE_HEADER, 0);
 	if (got < 0)
 		error = -errno;
-	else if (got != PFW_INDEX_HEADER || memcmp(header, "SQLite format 3", 16) != 0 ||
+	else if (got != PFW_SQLITE_HEADER || memcmp(header, "SQLite format 3", 16) != 0 ||
 		 get_u32(header + APPLICATION_AT) != PFW_INDEX_APPLICATION)
 		error = -EBADMSG;
-	close(fd);
-	return error;
+	if (error)
+		close(fd);
+	return error ? error : fd;
 }
 
 int pfw_index_format_of(const char *path, uint32_t *format, struct stat *st)
 {
-	unsigned char header[PFW_INDEX_HEADER];
-	int error = read_header(path, header, st);
+	unsigned char header[PFW_SQLITE_HEADER];
+	int fd = open_header(path, header, st);
 
-	*format = error ? 0 : get_u32(header + USER_VERSION_AT);
-	return error;
+	*format = fd < 0 ? 0 : get_u32(header + USER_VERSION_AT);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
 }
 
 bool pfw_index_is_one(const char *path)
@@ -197,7 +245,7 @@ bool pfw_index_is_one(const char *path)
 	return pfw_index_format_of(path, &format, &st) == 0;
 }
 
-int pfw_index_check_header(const unsigned char header[PFW_INDEX_HEADER], uint64_t bytes, char *why,
+int pfw_index_check_header(const unsigned char header[PFW_SQLITE_HEADER], uint64_t bytes, char *why,
 			   size_t size)
 {
 	if (get_u32(header + USER_VERSION_AT) != PFW_INDEX_FORMAT)
@@ -210,87 +258,80 @@ int pfw_index_check_header(const unsigned char header[PFW_INDEX_HEADER], uint64_
 	return -EBADMSG;
 }
 
-/* Check the file before SQLite opens it.  In a directory where others write, an index may be
- * anybody's: it is believed from whom the trace is believed, too. */
-static int look(const char *path, const char *trace, char *why, size_t size)
-{
-	unsigned char header[PFW_INDEX_HEADER];
-	struct stat st, of_trace;
-	int error = read_header(path, header, &st);
+/* A trace whose index is looked for. */
+struct looking {
+	int fd;	   /* or -errno */
+	uid_t uid; /* its owner */
+	uint64_t bytes;
+	bool shorter; /* the index is of the trace as it was when it was shorter */
+	char *why;
+	size_t size;
+};
 
-	if (error) {
-		snprintf(why, size, "%s",
-			 error == -ENOENT    ? "no index"
-			 : error == -EBADMSG ? "not an index of ours"
-					     : strerror(-error));
-	} else if (stat(trace, &of_trace) == 0 && !pfw_is_trusted(&st, of_trace.st_uid)) {
+/* Open an index and check its header.  In a directory where others write, an index may be anybody's:
+ * it is believed from whom the trace is believed, too. */
+static int open_file(struct pfw_index *index, const char *path, const struct looking *looking)
+{
+	unsigned char header[PFW_SQLITE_HEADER];
+	struct stat st;
+	int error = 0, fd = open_header(path, header, &st);
+
+	if (fd < 0) {
+		snprintf(looking->why, looking->size, "%s",
+			 fd == -ENOENT	  ? "no index"
+			 : fd == -EBADMSG ? "not an index of ours"
+					  : strerror(-fd));
+		return fd;
+	}
+	if (looking->fd >= 0 && !pfw_is_trusted(&st, looking->uid)) {
 		error = -EBADMSG;
-		snprintf(why, size, "user %u's, neither yours nor the trace's owner's",
-			 (unsigned)st.st_uid);
-	} else {
-		error = pfw_index_check_header(header, (uint64_t)st.st_size, why, size);
+		snprintf(looking->why, looking->size,
+			 "user %u's, neither yours nor the trace's owner's", (unsigned)st.st_uid);
 	}
-	return error;
-}
-
-/* "file:///PATH?mode=ro&immutable=1", to be freed. */
-static char *make_uri(const char *path)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789-_./";
-	static const char options[] = "?mode=ro&immutable=1";
-	char *uri = malloc(strlen(path) * 3 + sizeof("file://") + sizeof(options)), *out = uri;
-
-	if (!uri)
-		return NULL;
-	/* Two slashes before a path would begin a host name. */
-	out = stpcpy(out, *path == '/' ? "file://" : "file:");
-	while (path[0] == '/' && path[1] == '/')
-		path++;
-	for (; *path; path++) {
-		if (strchr(plain, *path))
-			*out++ = *path;
-		else
-			out += sprintf(out, "%%%02X", (unsigned char)*path);
+	if (!error)
+		error = pfw_index_check_header(header, (uint64_t)st.st_size, looking->why,
+					       looking->size);
+	if (error) {
+		close(fd);
+		return error;
 	}
-	strcpy(out, options);
-	return uri;
+	return pfw_sqlite_open(&index->db, fd, (uint64_t)st.st_size);
 }
 
-/* Restrict what an untrusted file can make SQLite do. */
-static int restrain(sqlite3 *db)
+/* Take a row of the schema, which must be exactly ours. */
+static bool take_table(struct pfw_index *index, struct pfw_index_row *row, size_t number)
 {
-	int result = SQLITE_OK;
+	const struct pfw_index_table *table = &pfw_index_tables[number];
+	const char *const texts[] = { "table", table->name, table->name, NULL, table->sql };
+	struct pfw_sqlite_value value;
 
-	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	result |= sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
-	sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
-	if (!result)
-		result = sqlite3_exec(db, "PRAGMA cell_size_check=1", NULL, NULL, NULL);
-	return result ? -EBADMSG : 0;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		pfw_index_value(row, &value);
+		if (!texts[i] && value.type == PFW_SQLITE_INTEGER && value.integer > 1 &&
+		    value.integer <= UINT32_MAX)
+			index->root[number] = (uint32_t)value.integer;
+		else if (!texts[i] || value.type != PFW_SQLITE_TEXT ||
+			 value.bytes != strlen(texts[i]) ||
+			 memcmp(value.data, texts[i], value.bytes) != 0)
+			return false;
+	}
+	return true;
 }
 
-/* Check that the schema is exactly ours. */
 static int check_schema(struct pfw_index *index)
 {
-	struct pfw_index_row row;
+	/* The schema is a table without a key, from the first page on. */
+	struct pfw_index_row row = { .rows = { .db = &index->db, .root = 1 } };
 	size_t count = 0;
-	int result,
-		error = pfw_index_query(index, &row, "SELECT type, name, sql FROM sqlite_schema");
+	int result = 0, error = pfw_sqlite_seek(&row.rows, INT64_MIN);
 
-	while (!error && (result = pfw_index_next(&row)) != 0) {
-		const struct pfw_index_table *table = &pfw_index_tables[count++];
-
-		if (result < 0 || count > pfw_index_table_count ||
-		    strcmp(pfw_index_string(&row, ""), "table") != 0 ||
-		    strcmp(pfw_index_string(&row, ""), table->name) != 0 ||
-		    strcmp(pfw_index_string(&row, ""), table->sql) != 0)
-			error = result < 0 ? result : -EBADMSG;
+	while (!error && (result = pfw_index_next(&row)) > 0) {
+		if (count == pfw_index_table_count || !take_table(index, &row, count))
+			error = -EBADMSG;
+		count++;
 	}
-	sqlite3_finalize(row.statement);
+	pfw_index_done(&row);
+	error = error ? error : result;
 	return error || count == pfw_index_table_count ? error : -EBADMSG;
 }
 
@@ -337,82 +378,75 @@ static int take_meta(struct pfw_index *index, struct pfw_index_row *row,
 static int read_meta(struct pfw_index *index, struct pfw_index_proof *proof)
 {
 	struct pfw_index_row row;
-	int error = pfw_index_query(index, &row, "SELECT * FROM meta");
+	int error = pfw_index_query(index, &row, PFW_TABLE_META, INT64_MIN);
 
 	error = error ? error : pfw_index_next(&row);
 	error = error == 1 ? take_meta(index, &row, proof) : error ? error : -EBADMSG;
 	if (!error && pfw_index_next(&row) != 0)
 		error = -EBADMSG;
-	sqlite3_finalize(row.statement);
+	pfw_index_done(&row);
 	return error;
 }
 
 int pfw_index_look(struct pfw_index *index, struct pfw_index_proof *proof)
 {
-	int error = restrain(index->db);
+	int error = check_schema(index);
 
-	error = error ? error : check_schema(index);
 	return error ? error : read_meta(index, proof);
 }
 
-/* Check that the trace is the one that was indexed; `shorter`: and has grown since. */
-static int check_trace(const char *trace, const struct pfw_index_proof *proof, bool shorter)
+/* Check that the trace is the one that was indexed, or has grown since. */
+static int check_trace(const struct looking *looking, const struct pfw_index_proof *proof)
 {
 	struct pfw_index_proof now = *proof;
-	struct stat st;
-	int error, fd = pfw_open_file(trace, PFW_OPEN_LINK, &st);
+	int error;
 
-	if (fd < 0)
-		return fd;
-	if (shorter)
-		error = (uint64_t)st.st_size > proof->trace_bytes ? 0 : -ESTALE;
-	else
-		error = (uint64_t)st.st_size != proof->trace_bytes ? -ESTALE : 0;
-	error = error ? error : pfw_index_prove(&now, fd);
-	close(fd);
+	if (looking->fd < 0)
+		return looking->fd;
+	if (looking->shorter ? looking->bytes <= proof->trace_bytes
+			     : looking->bytes != proof->trace_bytes)
+		return -ESTALE;
+	error = pfw_index_prove(&now, looking->fd);
 	if (!error && (now.first_crc != proof->first_crc || now.last_crc != proof->last_crc))
 		error = -ESTALE;
 	return error;
 }
 
-static int open_path(struct pfw_index *index, const char *path, const char *trace, bool shorter,
-		     char *why, size_t size)
+static int open_path(struct pfw_index *index, const char *path, const struct looking *looking)
 {
-	static const int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
 	struct pfw_index_proof proof;
-	int error = look(path, trace, why, size);
-	char *uri;
+	int error;
 
-	if (error)
+	*looking->why = '\0';
+	error = open_file(index, path, looking);
+	if (*looking->why)
 		return error;
-	uri = make_uri(path);
-	error = uri ? pfw_index_error(sqlite3_open_v2(uri, &index->db, flags, NULL)) : -ENOMEM;
-	free(uri);
 	error = error ? error : pfw_index_look(index, &proof);
 	if (error) {
-		snprintf(why, size, "%s",
+		snprintf(looking->why, looking->size, "%s",
 			 error == -EBADMSG ? "not an index of ours, or damaged" : strerror(-error));
 		return error;
 	}
-	error = check_trace(trace, &proof, shorter);
+	error = check_trace(looking, &proof);
 	if (error)
-		snprintf(why, size, "%s",
+		snprintf(looking->why, looking->size, "%s",
 			 error == -ESTALE ? "of another state of the trace" : strerror(-error));
 	return error;
 }
 
 /* Open STEM.idx. */
-static int open_at(struct pfw_index **out, const char *stem, const char *trace, bool shorter,
-		   char *why, size_t size)
+static int open_at(struct pfw_index **out, const char *stem, const struct looking *looking)
 {
 	struct pfw_index *index = calloc(1, sizeof(*index));
 	char *path = pfw_index_path(stem, PFW_INDEX_SUFFIX);
 	int error = -ENOMEM;
 
+	if (index)
+		index->db.fd = -1;
 	if (index && path)
-		error = open_path(index, path, trace, shorter, why, size);
+		error = open_path(index, path, looking);
 	else
-		snprintf(why, size, "%s", strerror(ENOMEM));
+		snprintf(looking->why, looking->size, "%s", strerror(ENOMEM));
 	free(path);
 	if (error && index)
 		pfw_index_close(index);
@@ -423,14 +457,24 @@ static int open_at(struct pfw_index **out, const char *stem, const char *trace, 
 
 static int open_any(struct pfw_index **out, const char *trace, bool shorter, char *why, size_t size)
 {
-	int error = open_at(out, trace, trace, shorter, why, size);
-	char *stem = error && error != -ENOMEM ? pfw_index_in_cache(trace, false) : NULL;
-	char not_there[128];
+	struct looking looking = { .shorter = shorter, .why = why, .size = size };
+	char *stem, not_there[128];
+	struct stat st = { 0 };
+	int error;
 
+	looking.fd = pfw_open_file(trace, PFW_OPEN_LINK, &st);
+	looking.uid = st.st_uid;
+	looking.bytes = (uint64_t)st.st_size;
+	error = open_at(out, trace, &looking);
+	stem = error && error != -ENOMEM ? pfw_index_in_cache(trace, false) : NULL;
 	/* A message is about the index beside the trace, which the user can see. */
-	if (stem && open_at(out, stem, trace, shorter, not_there, sizeof(not_there)) == 0)
+	looking.why = not_there;
+	looking.size = sizeof(not_there);
+	if (stem && open_at(out, stem, &looking) == 0)
 		error = *why = 0;
 	free(stem);
+	if (looking.fd >= 0)
+		close(looking.fd);
 	return error;
 }
 
@@ -459,7 +503,7 @@ int pfw_index_open_shorter(struct pfw_index **out, const char *trace)
 
 void pfw_index_close(struct pfw_index *index)
 {
-	sqlite3_close(index->db);
+	pfw_sqlite_close(&index->db);
 	free(index);
 }
 

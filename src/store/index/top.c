@@ -39,7 +39,8 @@ struct best {
 struct rows {
 	uint32_t *of; /* rows of `found`, parallel to best.sum[]; 0: not seen */
 	struct pfw_summary found;
-	struct pfw_index_row row; /* of the index that each_sum() reads; no statement: none */
+	struct pfw_index_row row; /* of the index that each_sum() reads */
+	bool reading;		  /* there is one */
 };
 
 struct search {
@@ -120,8 +121,9 @@ static int each_of_blob(struct search *search, struct pfw_blob_reader reader, ui
 /* Its index may be closed from here on. */
 static void forget_row(struct rows *rows)
 {
-	sqlite3_finalize(rows->row.statement);
-	rows->row.statement = NULL;
+	if (rows->reading)
+		pfw_index_done(&rows->row);
+	rows->reading = false;
 }
 
 /* The same for each file of all indexes. */
@@ -132,13 +134,13 @@ static int each_sum(struct search *search,
 	int result = 0, error = 0;
 
 	for (size_t i = 0; !error && i < search->indexes->count; i++) {
-		struct pfw_index_row row = { .statement = NULL };
+		struct pfw_index_row row;
 		uint32_t next = 0;
 
 		error = pfw_indexes_get(search->indexes, i, &search->reading);
-		if (!error)
-			error = pfw_index_query(search->reading, &row,
-						"SELECT * FROM file_sums ORDER BY first");
+		if (error)
+			break;
+		error = pfw_index_query(search->reading, &row, PFW_TABLE_FILE_SUMS, INT64_MIN);
 		while (!error && (result = pfw_index_next(&row)) > 0) {
 			uint64_t first = pfw_index_u64(&row);
 			size_t bytes;
@@ -151,7 +153,7 @@ static int each_sum(struct search *search,
 			if (!error && next > PFW_SUMMARY_FILES_MAX)
 				error = -EBADMSG;
 		}
-		sqlite3_finalize(row.statement);
+		pfw_index_done(&row);
 		forget_row(&search->rows);
 		error = error ? error : result;
 	}
@@ -162,24 +164,23 @@ static int each_sum(struct search *search,
 static int count_files(struct search *search, struct pfw_index *index, struct pfw_summary *into)
 {
 	struct pfw_index_row row;
-	uint64_t files = 0;
+	int64_t files = 0;
 	size_t bytes;
-	int error = pfw_index_query(index, &row,
-				    "SELECT " PFW_INDEX_FILE_COLUMNS ", (SELECT max(id) FROM file)"
-				    " FROM file WHERE id = 0");
+	int error = pfw_index_query(index, &row, PFW_TABLE_FILE, 0);
 
-	error = error ? error : pfw_index_next(&row) == 1 ? 0 : -EBADMSG;
+	error = error ? error : pfw_index_find(&row, 0) == 1 ? 0 : -EBADMSG;
 	if (!error) {
+		pfw_index_skip(&row, 1); /* id */
 		pfw_index_text(&row, &bytes);
 		error = pfw_index_take_file(&into->file[0], &row);
 	}
-	if (!error)
-		files = pfw_index_u64(&row);
-	/* No writer stores more, and memory is allocated by this number. */
-	if (!error && (row.bad || files > PFW_SUMMARY_FILES_MAX))
+	if (!error && pfw_sqlite_last(&row.rows, &files) != 1)
 		error = -EBADMSG;
-	search->files += files;
-	sqlite3_finalize(row.statement);
+	/* No writer stores more, and memory is allocated by this number. */
+	if (!error && (row.bad || files < 0 || files > PFW_SUMMARY_FILES_MAX))
+		error = -EBADMSG;
+	search->files += error ? 0 : (uint64_t)files;
+	pfw_index_done(&row);
 	return error;
 }
 
@@ -316,16 +317,17 @@ static int find_best(struct search *search)
 /* Read a file's row from the index that each_sum() reads. */
 static int find_row(struct search *search, uint32_t id)
 {
+	struct rows *rows = &search->rows;
 	int error = 0;
 
-	if (!search->rows.row.statement)
-		error = pfw_index_query(search->reading, &search->rows.row,
-					"SELECT " PFW_INDEX_FILE_COLUMNS " FROM file WHERE id = ?");
-	if (error)
-		return error;
-	sqlite3_reset(search->rows.row.statement);
-	sqlite3_bind_int64(search->rows.row.statement, 1, id);
-	return pfw_index_next(&search->rows.row) == 1 ? 0 : -EBADMSG;
+	if (!rows->reading)
+		error = pfw_index_query(search->reading, &rows->row, PFW_TABLE_FILE, id);
+	rows->reading = true;
+	if (!error && pfw_index_find(&rows->row, id) != 1)
+		error = -EBADMSG;
+	if (!error)
+		pfw_index_skip(&rows->row, 1); /* id */
+	return error;
 }
 
 /* If a file is one of the greatest, add its row to that of its name. */
