@@ -405,7 +405,7 @@ int overlap_print(const struct overlap *overlap, const struct overlap_options *o
 	if (!error &&
 	    (options->steps || overlap->ranks > 1 || cli_for_people(options->survey.format)))
 		error = overlap_steps_find(&answer.steps, overlap);
-	if (!error && options->steps && !answer.steps.count)
+	if (!error && options->steps && !answer.steps.count && !options->survey.quiet)
 		cli_error("overlap",
 			  "these traces have no steps: `pfw run --torch` makes one of each batch, "
 			  "`pfw run --step NAME` one of each span of that name, pfw_step() and "
