@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "partial.h"
+#include "share/survey.h"
 #include "store/index/build.h"
 #include "store/index/index.h"
 #include "store/json/print.h"
@@ -306,8 +307,11 @@ static int index_main(const struct cli_command *command, int argc, char **argv)
 							       .format = indexing.format },
 				    argv, args.operands);
 	if (pfw_traces_open_each(&indexing.traces, argv, (size_t)args.operands, indexing.all_runs,
-				 say, &indexing) == 0)
+				 say, &indexing) == 0) {
+		if (!indexing.quiet)
+			survey_say_left_out(command, &indexing.traces);
 		run(&indexing);
+	}
 	pfw_traces_close(&indexing.traces);
 	stop_end();
 	return cli_finish(stdout, command, indexing.status);

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "share/survey.h"
 #include "store/index/index.h"
 #include "store/json/print.h"
 #include "store/traces/partials.h"
@@ -370,9 +371,12 @@ int partial_make(const struct partial_options *options, char **operand, int coun
 		return CLI_USAGE;
 	if (pfw_traces_open(&making.traces, operand, (size_t)count, flags, say, &making)) {
 		making.status = CLI_USAGE;
-	} else if (making.status < CLI_USAGE && find_sources(&making) == 0 &&
-		   making.status < CLI_USAGE && write_partial(&making) == 0) {
-		print_result(&making);
+	} else {
+		if (!options->quiet)
+			survey_say_left_out(options->command, &making.traces);
+		if (making.status < CLI_USAGE && find_sources(&making) == 0 &&
+		    making.status < CLI_USAGE && write_partial(&making) == 0)
+			print_result(&making);
 	}
 	for (size_t i = 0; i < making.sources; i++)
 		free(making.source[i].name);

@@ -834,7 +834,7 @@ def test_what_cannot_be_used(tmp_path):
 
 
 def test_what_a_path_stands_for(tmp_path):
-    for name in ("t.pfw", "t.2.pfw", "t-rank0003.pfw", "u.pfw"):
+    for name in ("t.pfw", "t.2.pfw", "t.2-pid7.3.pfw", "t-rank0003.pfw", "t2.pfw", "u.pfw"):
         (tmp_path / name).write_text(GOOD)
     for name in ("t.pfw.idx", "t.manifest.json"):
         (tmp_path / name).write_text("no trace")
@@ -848,9 +848,10 @@ def test_what_a_path_stands_for(tmp_path):
              for name in ("t.pfw", "t.manifest.json")}, done.stdout
         return [each["file"] for each in said if each["file"] and "lines" in each]
 
-    assert files(".") == ["./t-rank0003.pfw", "./t.2.pfw", "./t.pfw", "./u.pfw"]
-    assert files("t") == ["t-rank0003.pfw", "t.2.pfw", "t.pfw"]
-    assert files("t.*") == ["t.2.pfw", "t.pfw"]
+    assert files(".") == ["./t-rank0003.pfw", "./t.2-pid7.3.pfw", "./t.2.pfw", "./t.pfw", "./t2.pfw", "./u.pfw"]
+    assert files("t") == ["t-rank0003.pfw", "t.2-pid7.3.pfw", "t.2.pfw", "t.pfw"]
+    assert files("t.2") == ["t.2-pid7.3.pfw", "t.2.pfw"]
+    assert files("t.*") == ["t.2-pid7.3.pfw", "t.2.pfw", "t.pfw"]
     assert files("t.pfw", "t.pfw.idx", "t.manifest.json") == ["t.pfw"]
 
 

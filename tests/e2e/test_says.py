@@ -123,10 +123,17 @@ def test_python_calls_without_the_option(tmp_path):
 def test_the_newest_run_of_several(tmp_path):
     for name in ("a", "b"):
         pfw(tmp_path, "run", "-o", name, "--all", "cat", "data")
-    for command in ("table", "overlap", "patterns", "query", "validate"):
+    for command in ("table", "overlap", "patterns", "query", "validate", "index", "compact"):
         said = pfw(tmp_path, command).stderr
         assert "the newest run is taken" in said and "1 file of older runs left out" in said, command
         assert "left out" not in pfw(tmp_path, command, "b").stderr, command
+
+
+def test_a_second_run_of_one_name_with_its_children(tmp_path):
+    for _ in range(2):
+        pfw(tmp_path, "run", "-o", "t", "--all", "sh", "-c", "cat data; cat data")
+    done = pfw(tmp_path, "query", "t", "--cat", "pfw", "--name", "process", "--fields", "args.cmd")
+    assert "3 files of older runs left out" in done.stderr and done.stdout.count("cat data\n") == 3, done
 
 
 def test_an_untraced_child_in_the_summary(tmp_path):

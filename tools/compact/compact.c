@@ -13,6 +13,7 @@
 
 #include "common/base/order.h"
 #include "share/select_args.h"
+#include "share/survey.h"
 #include "share/unasked.h"
 #include "store/json/print.h"
 #include "store/sys/proc.h"
@@ -397,6 +398,8 @@ static bool open_traces(struct compact *compact, char **argv, int count)
 		if (!changed && !compact_recover(compact, &changed))
 			return false;
 	}
+	if (!compact->quiet)
+		survey_say_left_out(compact->command, &compact->traces);
 	return true;
 }
 

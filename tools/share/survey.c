@@ -26,11 +26,11 @@ void survey_say(void *user, const char *path, const char *why)
 	survey->problems++;
 }
 
-static void say_left_out(const struct survey *survey, const struct pfw_traces *traces)
+void survey_say_left_out(const struct cli_command *command, const struct pfw_traces *traces)
 {
-	if (traces->left_out && !survey->quiet)
+	if (traces->left_out)
 		cli_error(
-			survey->command->name,
+			command->name,
 			"the newest run is taken, %s; %s file%s of older runs left out (--all-runs)",
 			traces->count ? cli_name(traces->file[0].path) : "which has no file",
 			cli_count(traces->left_out), cli_plural(traces->left_out));
@@ -72,7 +72,8 @@ int survey_open(struct survey *survey, struct survey_input *input, char *const *
 	input->live = (struct pfw_live_lines){ .traces = &input->traces,
 					       .say = survey_say,
 					       .user = survey };
-	say_left_out(survey, &input->traces);
+	if (!survey->quiet)
+		survey_say_left_out(survey->command, &input->traces);
 	survey_say_doubles(survey->command, &input->traces, survey->quiet ? NULL : "left out",
 			   survey_say, survey);
 	return 0;

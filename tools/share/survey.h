@@ -107,6 +107,9 @@ void survey_close(struct survey_input *input);
 /* Prints a problem with a trace as a whole; for pfw_traces_lay_out() and pfw_ranks_part(). */
 void survey_say(void *survey, const char *path, const char *why);
 
+/* Say in a line how many files of older runs are left out, if any. */
+void survey_say_left_out(const struct cli_command *command, const struct pfw_traces *traces);
+
 /* Say which files have the same processes as others, a line for each run: FILE and N more
  * `left_out` (NULL: quiet); and by say() which share only some, a problem. */
 void survey_say_doubles(const struct cli_command *command, const struct pfw_traces *traces,

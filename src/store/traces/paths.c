@@ -71,13 +71,9 @@ bool pfw_paths_of_base(const char *name, const char *base)
 	if (strncmp(name, base, bytes) != 0)
 		return false;
 	name += bytes;
-	if (*name == '-')
-		return true;
-	if (*name != '.')
-		return false;
-	bytes = strspn(name + 1, "0123456789");
-	return strcmp(name, ".pfw") == 0 || strcmp(name, ".pfw.gz") == 0 ||
-	       (bytes && strncmp(name + 1 + bytes, ".pfw", 4) == 0);
+	while (*name == '.' && (bytes = strspn(name + 1, "0123456789")))
+		name += 1 + bytes;
+	return *name == '-' || strcmp(name, ".pfw") == 0 || strcmp(name, ".pfw.gz") == 0;
 }
 
 static bool is_partial(const char *name, const char *base)

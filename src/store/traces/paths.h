@@ -34,6 +34,6 @@ void pfw_paths_free(struct pfw_paths *paths);
 /* Whether a name ends in .pfw or .pfw.gz. */
 bool pfw_paths_is_trace(const char *name);
 
-/* Whether a name is a trace of base name `base`: base.pfw, base-….pfw, base.2.pfw; NULL = any
- * trace. */
+/* Whether a name is a trace of base name `base`: base.pfw, base-….pfw, base.2.pfw, base.2-….pfw;
+ * NULL = any trace. */
 bool pfw_paths_of_base(const char *name, const char *base);
