@@ -11,6 +11,7 @@
 #include "share/unasked.h"
 #include "store/index/index.h"
 #include "store/overlap/in_index.h"
+#include "store/overlap/kept.h"
 #include "store/traces/ranks.h"
 
 /* The result of a block; done() keeps it for later blocks. */
@@ -58,6 +59,7 @@ static int find_ranks(struct overlap *overlap, const struct overlap_options *opt
 			overlap->rank[at - 1].rank = file->head.rank;
 			overlap->rank[at - 1].run = file->head.run;
 			overlap->rank[at - 1].options = options;
+			overlap->rank[at - 1].first = i;
 			pfw_overlap_init(&overlap->rank[at - 1].overlap);
 		}
 		overlap->rank_of[i] = (uint32_t)(at - 1);
@@ -75,6 +77,8 @@ void overlap_release(struct overlap *overlap)
 		pfw_overlap_release(&overlap->rank[i].overlap);
 		free(overlap->rank[i].bin);
 	}
+	pfw_overlaps_close(overlap->kept);
+	free(overlap->directory);
 	free(overlap->rank);
 	free(overlap->rank_of);
 	*overlap = (struct overlap){ 0 };
@@ -113,7 +117,7 @@ static bool can_ask(const struct overlap_options *options)
 	       !options->compute.name.count && !options->bins && !options->bin_ns;
 }
 
-/* Ask the index of each rank that is one file.  *all gets whether no line must be read. */
+/* Ask the index of each rank that is one file, and what is kept of the others.  *all gets whether no line must be read. */
 static int ask_indexes(struct overlap *overlap, const struct survey_input *input,
 		       struct overlap_options *options, bool *all)
 {
@@ -126,6 +130,8 @@ static int ask_indexes(struct overlap *overlap, const struct survey_input *input
 			continue;
 		if (rank->files == 1 && can_ask(options))
 			asked = ask_index(rank, input, &options->survey);
+		else if (can_ask(options))
+			asked = overlap_find_kept(overlap, i, &options->survey, input);
 		if (asked < 0)
 			return asked;
 		rank->indexed = asked;
@@ -454,6 +460,8 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 		overlap->rank[i].known = overlap_known(&overlap->rank[i].overlap);
 	if (error)
 		return survey_end(survey, error);
+	if (!all && can_ask(options))
+		overlap_keep(overlap, survey, input);
 	for (size_t i = 0; i < overlap->ranks && !survey->quiet; i++) {
 		if (overlap->rank[i].overlap.owner.several)
 			cli_error(survey->command->name,

@@ -21,9 +21,9 @@ struct overlap_bin {
 struct overlap_rank {
 	int64_t rank; /* -1: none */
 	const char *run;
-	size_t files, last; /* number and index of the last one */
-	bool indexed;	    /* from an index; nothing is read */
-	unsigned known;	    /* the set of activities that were recorded */
+	size_t files, first, last; /* number of files, and the first and the last one */
+	bool indexed;		   /* from an index; nothing is read */
+	unsigned known;		   /* the set of activities that were recorded */
 	struct pfw_overlap overlap;
 	struct overlap_bin *bin;
 	const struct overlap_options *options;
@@ -46,6 +46,9 @@ struct overlap {
 	struct overlap_rank *rank;
 	size_t ranks;
 	uint32_t *rank_of; /* of each file; OVERLAP_NO_RANK: not wanted */
+	/* What is kept of a directory; NULL: not asked yet. */
+	struct pfw_overlaps *kept;
+	char *directory;
 };
 
 /* The most bins of a series. */
@@ -55,6 +58,14 @@ struct overlap {
 int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 		    struct survey_input *input);
 void overlap_release(struct overlap *overlap);
+
+/* ---- ranks in several files ---- */
+
+/* Fill in the overlap of a rank in several files if it is kept.  1, 0 or -ENOMEM. */
+int overlap_find_kept(struct overlap *overlap, size_t number, struct survey *survey,
+		      const struct survey_input *input);
+/* Keep the overlaps that were computed from lines, if they are of many events. */
+void overlap_keep(struct overlap *overlap, struct survey *survey, const struct survey_input *input);
 
 /* ---- figures ---- */
 

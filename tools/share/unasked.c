@@ -78,6 +78,13 @@ static uint64_t estimate(const char *path)
 	return got > 0 ? lines_of_text(text, (size_t)got, (uint64_t)st.st_size) : 0;
 }
 
+bool unasked_wants(uint64_t events)
+{
+	uint64_t least = threshold();
+
+	return least && events >= least;
+}
+
 static bool are_large(char *const *path, size_t count)
 {
 	uint64_t least = threshold(), events = 0;
@@ -154,15 +161,15 @@ static void built(void *user, size_t file, const struct pfw_index_built *one)
 		 one->cached ? "" : PFW_INDEX_SUFFIX);
 }
 
-static void say(const struct unasked *how, const struct made *made)
+void unasked_say(const struct cli_command *command, const char *where, size_t others)
 {
 	char more[48] = "";
 
-	if (made->count > 1)
-		snprintf(more, sizeof(more), " and %s more", cli_count(made->count - 1));
-	cli_error(how->command->name,
+	if (others)
+		snprintf(more, sizeof(more), " and %s more", cli_count(others));
+	cli_error(command->name,
 		  "made %s%s: the next answers come at once (PFW_INDEX_EVENTS=0: make none)",
-		  cli_name(made->where), more);
+		  cli_name(where), more);
 }
 
 /* A file size limit is an error of write() here, as a full disk is: it must not end the command. */
@@ -199,7 +206,7 @@ size_t unasked_indexes(const struct unasked *how, char *const *path, size_t coun
 		build(how, &traces, &made);
 	pfw_traces_close(&traces);
 	if (made.count && !how->quiet)
-		say(how, &made);
+		unasked_say(how->command, made.where, made.count - 1);
 	return made.count;
 }
 

@@ -19,5 +19,10 @@ struct unasked {
  * Return how many were made.  Thread: main, as all here. */
 size_t unasked_indexes(const struct unasked *how, char *const *path, size_t count);
 
+/* Whether something may be kept that was computed from so many events. */
+bool unasked_wants(uint64_t events);
+/* Say that a file was made, and so many more. */
+void unasked_say(const struct cli_command *command, const char *where, size_t more);
+
 /* The same for the traces of a survey, unless --no-index was given. */
 size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces);

@@ -87,7 +87,6 @@ static int open_alone(struct pfw_index *index, const struct pfw_trace_file *file
 		      size_t size)
 {
 	size_t bytes = file->unit.index_bytes;
-	struct pfw_index_proof proof;
 	unsigned char *image;
 	int error = pfw_partial_index(file->partial, &file->unit, &image);
 
@@ -100,7 +99,7 @@ static int open_alone(struct pfw_index *index, const struct pfw_trace_file *file
 
 		error = differs ? differs : error;
 	}
-	return error ? error : pfw_index_look(index, &proof);
+	return error ? error : pfw_index_look(index);
 }
 
 int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file, char *why, size_t size)

@@ -57,6 +57,9 @@ struct pfw_index_proof {
 	uint32_t first_crc, last_crc;
 };
 
+/* The proof that an index has; of one in a partial all 0. */
+const struct pfw_index_proof *pfw_index_proof(const struct pfw_index *index);
+
 /* Compute the CRCs from fd.  0 or -errno; -ESTALE if the file is shorter than trace_bytes. */
 int pfw_index_prove(struct pfw_index_proof *proof, int fd);
 

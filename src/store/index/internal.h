@@ -13,11 +13,12 @@ struct pfw_index {
 	struct pfw_sqlite db;
 	uint32_t root[PFW_TABLES]; /* the first page of each table */
 	struct pfw_index_meta meta;
+	struct pfw_index_proof proof;
 	uint64_t left_out;
 };
 
 /* Check an index that was opened, and read its table `meta`.  0, -EBADMSG or -errno. */
-int pfw_index_look(struct pfw_index *index, struct pfw_index_proof *proof);
+int pfw_index_look(struct pfw_index *index);
 
 /* The first bytes of an index's file: 0; -EBADMSG with a line in `why`: it is of another format, or cut. */
 int pfw_index_check_header(const unsigned char header[PFW_SQLITE_HEADER], uint64_t bytes, char *why,

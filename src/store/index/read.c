@@ -344,9 +344,9 @@ static uint32_t read_u32(struct pfw_index_row *row)
 	return (uint32_t)value;
 }
 
-static int take_meta(struct pfw_index *index, struct pfw_index_row *row,
-		     struct pfw_index_proof *proof)
+static int take_meta(struct pfw_index *index, struct pfw_index_row *row)
 {
+	struct pfw_index_proof *proof = &index->proof;
 	struct pfw_index_meta *meta = &index->meta;
 
 	meta->trace_bytes = proof->trace_bytes = pfw_index_u64(row);
@@ -375,24 +375,24 @@ static int take_meta(struct pfw_index *index, struct pfw_index_row *row,
 	return row->bad ? -EBADMSG : 0;
 }
 
-static int read_meta(struct pfw_index *index, struct pfw_index_proof *proof)
+static int read_meta(struct pfw_index *index)
 {
 	struct pfw_index_row row;
 	int error = pfw_index_query(index, &row, PFW_TABLE_META, INT64_MIN);
 
 	error = error ? error : pfw_index_next(&row);
-	error = error == 1 ? take_meta(index, &row, proof) : error ? error : -EBADMSG;
+	error = error == 1 ? take_meta(index, &row) : error ? error : -EBADMSG;
 	if (!error && pfw_index_next(&row) != 0)
 		error = -EBADMSG;
 	pfw_index_done(&row);
 	return error;
 }
 
-int pfw_index_look(struct pfw_index *index, struct pfw_index_proof *proof)
+int pfw_index_look(struct pfw_index *index)
 {
 	int error = check_schema(index);
 
-	return error ? error : read_meta(index, proof);
+	return error ? error : read_meta(index);
 }
 
 /* Check that the trace is the one that was indexed, or has grown since. */
@@ -414,20 +414,19 @@ static int check_trace(const struct looking *looking, const struct pfw_index_pro
 
 static int open_path(struct pfw_index *index, const char *path, const struct looking *looking)
 {
-	struct pfw_index_proof proof;
 	int error;
 
 	*looking->why = '\0';
 	error = open_file(index, path, looking);
 	if (*looking->why)
 		return error;
-	error = error ? error : pfw_index_look(index, &proof);
+	error = error ? error : pfw_index_look(index);
 	if (error) {
 		snprintf(looking->why, looking->size, "%s",
 			 error == -EBADMSG ? "not an index of ours, or damaged" : strerror(-error));
 		return error;
 	}
-	error = check_trace(looking, &proof);
+	error = check_trace(looking, &index->proof);
 	if (error)
 		snprintf(looking->why, looking->size, "%s",
 			 error == -ESTALE ? "of another state of the trace" : strerror(-error));
@@ -505,6 +504,11 @@ void pfw_index_close(struct pfw_index *index)
 {
 	pfw_sqlite_close(&index->db);
 	free(index);
+}
+
+const struct pfw_index_proof *pfw_index_proof(const struct pfw_index *index)
+{
+	return &index->proof;
 }
 
 const struct pfw_index_meta *pfw_index_meta(const struct pfw_index *index)

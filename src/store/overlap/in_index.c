@@ -26,7 +26,7 @@
 
 /* ---- writing ---- */
 
-static void put_steps(struct pfw_blob *blob, struct pfw_overlap *overlap)
+static void put_steps(struct pfw_blob *blob, const struct pfw_overlap *overlap)
 {
 	for (size_t i = 0; i < overlap->steps; i++) {
 		const struct pfw_overlap_step *step = &overlap->step[i];
@@ -35,7 +35,6 @@ static void put_steps(struct pfw_blob *blob, struct pfw_overlap *overlap)
 			     (uint64_t)(step->end - step->begin), step->cells);
 		pfw_blob_put(blob, overlap->cell + step->first, step->cells);
 	}
-	overlap->steps = overlap->cells = 0;
 }
 
 static void put_sets(struct pfw_blob *blob, const int64_t set_ns[PFW_OVERLAP_SETS])
@@ -167,9 +166,17 @@ static int take(void *file, void *taken, struct pfw_blob *data)
 	}
 	if (!error && block->last_ns > INT64_MIN + LAG_NS)
 		error = pfw_overlap_advance(overlap, block->last_ns - LAG_NS);
-	if (!error && overlap->cells > CELLS_A_ROW)
+	if (!error && overlap->cells > CELLS_A_ROW) {
 		put_steps(data, overlap);
+		overlap->steps = overlap->cells = 0;
+	}
 	return error;
+}
+
+void pfw_overlap_put_row(const struct pfw_overlap *overlap, struct pfw_blob *row)
+{
+	put_head(row, overlap, overlap->greatest_ns);
+	put_steps(row, overlap);
 }
 
 static int end(void *file, struct pfw_blob *data)
@@ -180,8 +187,7 @@ static int end(void *file, struct pfw_blob *data)
 	/* An empty last row: no answer. */
 	if (overlap->inexact || error)
 		return error == -ENOMEM ? error : 0;
-	put_head(data, overlap, overlap->greatest_ns);
-	put_steps(data, overlap);
+	pfw_overlap_put_row(overlap, data);
 	return 0;
 }
 

@@ -11,6 +11,9 @@ extern const struct pfw_index_kind pfw_overlap_kind;
  * be read, -ENOMEM or -EBADMSG. */
 pfw_index_take pfw_overlap_read_row;
 
+/* Append that last row, of an overlap that has ended. */
+void pfw_overlap_put_row(const struct pfw_overlap *overlap, struct pfw_blob *row);
+
 /* Fill *overlap, which must be empty, as pfw_overlap_end() leaves it.  0 or -errno as
  * pfw_index_parts().  Thread: as for the index. */
 int pfw_overlap_from_index(struct pfw_overlap *overlap, struct pfw_index *index);

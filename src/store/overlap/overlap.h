@@ -2,7 +2,7 @@
  *
  * Room store/overlap: sweeps over the time of each rank and adds up the time of each set of
  * simultaneous activities.  Every union, overlap and difference is a sum of these times, exact to
- * the nanosecond.  It may use store/{index,select,line,math,kit}.  Start with pfw_overlap_take()
+ * the nanosecond.  It may use store/{partial,index,select,line,math,kit,sys}.  Start with pfw_overlap_take()
  * and sweep() in overlap.c.  Definitions: docs/analysis.rst.
  */
 #pragma once
