@@ -2,8 +2,10 @@
 
 And steps without variables: `pfw run --torch`, `--step`, `--steps`.
 """
+import csv
 import os
 import pty
+import re
 import subprocess
 import time
 
@@ -130,10 +132,16 @@ def test_the_newest_run_of_several(tmp_path):
 
 
 def test_a_second_run_of_one_name_with_its_children(tmp_path):
-    for _ in range(2):
-        pfw(tmp_path, "run", "-o", "t", "--all", "sh", "-c", "cat data; cat data")
+    for cats in (1, 3):
+        pfw(tmp_path, "run", "-o", "t", "--all", "sh", "-c", "cat data; " * cats + "true")
     done = pfw(tmp_path, "query", "t", "--cat", "pfw", "--name", "process", "--fields", "args.cmd")
-    assert "3 files of older runs left out" in done.stderr and done.stdout.count("cat data\n") == 3, done
+    assert "2 files of older runs left out" in done.stderr and done.stdout.count("cat data\n") == 3, done
+    # Named beside t.2, t is the first run alone.
+    rows = csv.DictReader(pfw(tmp_path, "compare", "t", "t.2", "--format", "csv").stdout.splitlines())
+    assert {(row["count_a"], row["count_b"]) for row in rows if row["name"] == "posix_fadvise"} == {("1", "3")}
+    counts = [pfw(tmp_path, "query", "--count", *words).stdout.strip() for words in (("t.pfw", "t-*"), ("t.2",))]
+    page = pfw(tmp_path, "report", "--against", "t", "t.2", "--format", "md").stdout
+    assert re.findall(r"1 rank, (\d+) events", page) == counts[::-1], page
 
 
 def test_an_untraced_child_in_the_summary(tmp_path):

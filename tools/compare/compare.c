@@ -121,15 +121,16 @@ static bool between(const struct cli_args *args)
 
 /* Ranks of one file matter only to --rank and to rows by rank if an index answers: it has the whole
  * file. */
-static int open_side(struct compare *compare, struct compare_side *side, const struct words *words)
+static int settle_side(struct compare *compare, struct compare_side *side,
+		       const struct words *words)
 {
 	struct survey *survey = &compare->survey;
 	bool by_rank = side->select.rank.count;
-	int error = survey_open(survey, &side->input, words->word, words->count);
+	int error = 0;
 
 	for (unsigned i = 0; i < compare->table.fields; i++)
 		by_rank |= compare->table.field[i] == TABLE_RANK;
-	if (!error && by_rank && survey->open)
+	if (by_rank && survey->open)
 		error = pfw_ranks_part(&side->input.traces, survey_say, survey);
 	return error ? error : number_runs(side, words);
 }
@@ -137,19 +138,28 @@ static int open_side(struct compare *compare, struct compare_side *side, const s
 /* The sides are A and B, split at commas, or the operands before and after `--`. */
 static int open_sides(struct compare *compare, const struct cli_args *args)
 {
+	struct compare_side *side = compare->side;
+	struct words words[2] = { { 0 } };
 	int error = 0;
 
 	for (unsigned i = 0; i < 2 && !error; i++) {
 		int first = i ? args->before : 0;
 		int end = i ? args->operands : args->before;
-		struct words words = { args->argv + first, (size_t)(end - first) };
 
-		if (!between(args))
-			error = split(&words, args->argv[i]);
-		error = error ? error : open_side(compare, &compare->side[i], &words);
-		if (!between(args))
-			free(words.word);
+		if (between(args))
+			words[i] = (struct words){ args->argv + first, (size_t)(end - first) };
+		else
+			error = split(&words[i], args->argv[i]);
+		if (!error)
+			error = survey_open(&compare->survey, &side[i].input, words[i].word,
+					    words[i].count);
 	}
+	if (!error && !pfw_traces_leave_to(&side[0].input.traces, &side[1].input.traces))
+		pfw_traces_leave_to(&side[1].input.traces, &side[0].input.traces);
+	for (unsigned i = 0; i < 2 && !error; i++)
+		error = settle_side(compare, &side[i], &words[i]);
+	for (unsigned i = 0; i < 2 && !between(args); i++)
+		free(words[i].word);
 	return error;
 }
 

@@ -309,6 +309,29 @@ static int write_result(struct report *report, struct survey_input *input, const
 
 /* ---- the command ---- */
 
+static void say_nothing(void *user, const char *path, const char *why)
+{
+	(void)user;
+	(void)path;
+	(void)why;
+}
+
+/* Find the files of `--against t t.2`: base name t stands for t.2, too.  0 or -ENOMEM. */
+static int find_before(struct report *report, const struct survey_input *input)
+{
+	char *against = (char *)(uintptr_t)report->against;
+	int error = pfw_traces_open_heads(&report->before, &against, 1, PFW_TRACES_ALL_RUNS,
+					  say_nothing, NULL);
+
+	if (error)
+		return error == -ENOMEM ? error : 0;
+	if (!pfw_traces_leave_to(&report->before, &input->traces))
+		pfw_traces_close(&report->before);
+	else if (!report->survey.all_runs)
+		pfw_traces_keep_newest(&report->before, 0);
+	return 0;
+}
+
 static int body(void *user, struct survey_input *input)
 {
 	struct report *report = user;
@@ -317,7 +340,8 @@ static int body(void *user, struct survey_input *input)
 	int status;
 
 	unasked_of_survey(&report->survey, &input->traces);
-	report->json = open_memstream(&data, &bytes);
+	if (!report->against || !find_before(report, input))
+		report->json = open_memstream(&data, &bytes);
 	if (!report->json) {
 		cli_error(report->survey.command->name, "%s", strerror(ENOMEM));
 		return CLI_USAGE;
@@ -403,6 +427,7 @@ static int report_main(const struct cli_command *command, int argc, char **argv)
 	pfw_select_release(&report.select);
 	report_steps_release(&report.steps);
 	advice_words_release(&report.words);
+	pfw_traces_close(&report.before);
 	for (size_t i = 0; i < report.notes; i++)
 		free(report.note[i]);
 	free(report.note);

@@ -25,13 +25,14 @@ struct report {
 	struct pfw_select select; /* refuses wrong conditions at once; the commands read them, too */
 	const char *format;	  /* html, md or json */
 	const char *out_path;
-	bool force, packed;	 /* rows as tools/report/pack.h has them */
-	char *peak;		 /* --peak-tflops=N; NULL: not given */
-	const char *against;	 /* the run before; NULL: none */
-	struct host_words words; /* for each command: conditions, then operands */
-	size_t options;		 /* the words that are conditions */
-	FILE *json;		 /* what the page shows */
-	char **note;		 /* what the commands say, each once */
+	bool force, packed;	  /* rows as tools/report/pack.h has them */
+	char *peak;		  /* --peak-tflops=N; NULL: not given */
+	const char *against;	  /* the run before; NULL: none */
+	struct pfw_traces before; /* its files, if `against` also names those of PATH */
+	struct host_words words;  /* for each command: conditions, then operands */
+	size_t options;		  /* the words that are conditions */
+	FILE *json;		  /* what the page shows */
+	char **note;		  /* what the commands say, each once */
 	size_t notes;
 	struct advice advice;
 	int64_t events; /* of all ranks */

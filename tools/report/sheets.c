@@ -271,7 +271,9 @@ void report_put_words(const struct report *report, enum report_of of, struct hos
 		if (of != OF_BOTH || strcmp(report->words.word[i], "--all-runs") != 0)
 			host_word(words, report->words.word[i]);
 	}
-	if (of != OF_RUN)
+	for (size_t i = 0; i < report->before.count && of != OF_RUN; i++)
+		host_word(words, report->before.file[i].path);
+	if (of != OF_RUN && !report->before.count)
 		host_word(words, report->against);
 	if (of == OF_BOTH)
 		host_word(words, "--");

@@ -187,8 +187,7 @@ static int add_file(struct opening *opening, const char *path, const struct pfw_
 	return error == -ENOMEM ? error : 0;
 }
 
-/* Of the files from `first` on, drop those of other runs than the file written last. */
-static void keep_newest_run(struct pfw_traces *traces, size_t first)
+void pfw_traces_keep_newest(struct pfw_traces *traces, size_t first)
 {
 	const struct pfw_trace_file *newest = NULL;
 	char run[sizeof(newest->head.run)];
@@ -269,7 +268,7 @@ static int add_argument(struct opening *opening, const char *argument)
 	}
 	error = add_files(opening, &paths, error);
 	if (!(opening->flags & PFW_TRACES_ALL_RUNS) && !is_one(argument))
-		keep_newest_run(opening->traces, first);
+		pfw_traces_keep_newest(opening->traces, first);
 	return error;
 }
 
@@ -385,6 +384,38 @@ int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, siz
 	return open_all(
 		traces, arguments, count,
 		&(struct opening){ .flags = flags, .heads = true, .say = say, .user = user });
+}
+
+static bool has_file(const struct pfw_traces *traces, const struct pfw_trace_file *file)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		if (file->inode && traces->file[i].inode == file->inode &&
+		    traces->file[i].device == file->device)
+			return true;
+	}
+	return false;
+}
+
+bool pfw_traces_leave_to(struct pfw_traces *traces, const struct pfw_traces *others)
+{
+	size_t common = 0, kept = 0;
+
+	for (size_t i = 0; i < others->count; i++) {
+		if (!has_file(traces, &others->file[i]))
+			return false;
+	}
+	for (size_t i = 0; i < traces->count; i++)
+		common += has_file(others, &traces->file[i]);
+	if (!common || common == traces->count)
+		return false;
+	for (size_t i = 0; i < traces->count; i++) {
+		if (has_file(others, &traces->file[i]))
+			pfw_trace_file_free(&traces->file[i]);
+		else
+			traces->file[kept++] = traces->file[i];
+	}
+	traces->count = kept;
+	return true;
 }
 
 const struct pfw_trace_file *pfw_traces_partial(const struct pfw_traces *traces)

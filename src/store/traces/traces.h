@@ -84,6 +84,13 @@ int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, siz
 			  unsigned flags, pfw_traces_say *say, void *user);
 int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *user);
 
+/* Of the files from `first` on, drop those of other runs than the file written last. */
+void pfw_traces_keep_newest(struct pfw_traces *traces, size_t first);
+
+/* If all files of `others` are among these and others are, too, drop them: base name `t` also stands for the
+ * later runs t.2 and t.3, which the user has named by themselves.  Whether files were dropped. */
+bool pfw_traces_leave_to(struct pfw_traces *traces, const struct pfw_traces *others);
+
 /* The first one that is in a partial; NULL: none. */
 const struct pfw_trace_file *pfw_traces_partial(const struct pfw_traces *traces);
 
