@@ -16,10 +16,9 @@
 #include "store/sys/open.h"
 #include "ui/cli.h"
 
-#define STACK_BYTES (256u * 1024u) /* looked at, above the stack pointer */
-#define DEEP_BYTES (64u << 20)	   /* the same, to find all return addresses */
-#define STACKS_MAX 2u		   /* others, below that of a handler */
-#define MASK_BYTES 128u		   /* the call is among these of pthread_sigmask()'s code */
+#define DEEP_BYTES (64u << 20)		/* looked at, to find all return addresses */
+#define STACKS_MAX (TRACEE_STACKS - 1u) /* others, below that of a handler */
+#define MASK_BYTES 128u			/* the call is among these of pthread_sigmask()'s code */
 
 /*
  * Calls that programs make and that neither an allocator nor the dynamic linker makes.  futex: only
@@ -125,21 +124,28 @@ static bool interrupted_safely(const struct tracee *tracee, uint64_t pc)
 	return false;
 }
 
-/* The words of a stack, from its pointer on; NULL: they cannot be read. */
+static void free_stack(const struct tracee *tracee, uint64_t *words, unsigned level)
+{
+	if (words != tracee->stack[level])
+		free(words);
+}
+
+/* The words of a stack, from its pointer on; `level` of such stacks at a time.  NULL: they cannot be
+ * read. */
 static uint64_t *read_stack(const struct tracee *tracee, uint64_t stack, uint64_t most,
-			    size_t *count)
+			    unsigned level, size_t *count)
 {
 	const struct tracee_map *map = tracee_map_of(tracee, stack);
 	uint64_t bytes = map ? map->end - stack : 0;
-	uint64_t *words;
+	uint64_t *words = tracee->stack[level];
 
 	*count = (bytes < most ? bytes : most) / 8;
-	words = malloc(*count * 8 + 8);
-	if (!*count || !words || !tracee_read(tracee, stack, words, *count * 8)) {
-		free(words);
-		return NULL;
-	}
-	return words;
+	if (*count * 8 > TRACEE_STACK_BYTES)
+		words = malloc(*count * 8);
+	if (*count && words && tracee_read(tracee, stack, words, *count * 8))
+		return words;
+	free_stack(tracee, words, level);
+	return NULL;
 }
 
 /* The first return address of a signal handler from words[at] on, libc's mov $15, %rax; syscall; or
@@ -168,7 +174,7 @@ static bool is_safe_frame(const struct tracee *tracee, const uint64_t *frame, bo
 static bool is_safe_stack(const struct tracee *tracee, uint64_t stack, unsigned stacks)
 {
 	size_t count, at = 0;
-	uint64_t *words = read_stack(tracee, stack, STACK_BYTES, &count);
+	uint64_t *words = read_stack(tracee, stack, TRACEE_STACK_BYTES, stacks, &count);
 	bool safe = words != NULL, live;
 
 	for (; safe && (at = find_frame(tracee, words, at, count)) < count; at++) {
@@ -184,7 +190,7 @@ static bool is_safe_stack(const struct tracee *tracee, uint64_t stack, unsigned 
 		if (safe && live && (before < stack || before - stack >= count * 8))
 			safe = stacks && is_safe_stack(tracee, before, stacks - 1);
 	}
-	free(words);
+	free_stack(tracee, words, stacks);
 	return safe;
 }
 
@@ -196,7 +202,8 @@ bool thread_is_safe(const struct thread *thread)
 	return (int64_t)regs->orig_rax >= 0 && is_safe_call(regs->orig_rax, regs->rsi) &&
 	       tracee_is_libc(thread->tracee, regs->rip) &&
 	       tracee_read(thread->tracee, regs->rip - 2, code, 2) && code[0] == 0x0f &&
-	       code[1] == 0x05 && !tracee_has_signal(thread->tracee->pid, thread->tid) &&
+	       code[1] == 0x05 &&
+	       !tracee_thread_state(thread->tracee, thread->tracee->pid, thread->tid).has_signal &&
 	       is_safe_stack(thread->tracee, regs->rsp, STACKS_MAX);
 }
 
@@ -221,7 +228,7 @@ static bool is_outside_stack(const struct tracee *tracee, uint64_t stack, const 
 	uint64_t from = stack & ~UINT64_C(7);
 	const struct tracee_map *map = tracee_map_of(tracee, from);
 	size_t count, at = 0;
-	uint64_t *words = read_stack(tracee, from, DEEP_BYTES, &count);
+	uint64_t *words = read_stack(tracee, from, DEEP_BYTES, stacks, &count);
 	bool outside = words && map->end - from <= DEEP_BYTES && leads_out(code, words, count),
 	     live;
 
@@ -235,7 +242,7 @@ static bool is_outside_stack(const struct tracee *tracee, uint64_t stack, const 
 		if (live && (before < from || before - from >= count * 8))
 			outside = stacks && is_outside_stack(tracee, before, code, stacks - 1);
 	}
-	free(words);
+	free_stack(tracee, words, stacks);
 	return outside;
 }
 

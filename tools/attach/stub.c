@@ -31,20 +31,20 @@
 /* Offsets in struct stub_values. */
 #define PC "0"
 #define RAX "8"
-#define BLOCK "16"
-#define BLOCK_BYTES "24"
-#define SAVE_BYTES "32"
-#define CREATE "40"
-#define DETACH "48"
-#define DLOPEN "56"
-#define DLSYM "64"
-#define DLERROR "72"
-#define DLCLOSE "80"
-#define DLADDR "88"
-#define ATTR_INIT "96"
-#define ATTR_SETSTACK "104"
-#define R11 "112"
-_Static_assert(offsetof(struct stub_values, r11) == 112, "the last of them");
+#define R11 "16"
+#define BLOCK "24"
+#define BLOCK_BYTES "32"
+#define SAVE_BYTES "40"
+#define CREATE "48"
+#define DETACH "56"
+#define DLOPEN "64"
+#define DLSYM "72"
+#define DLERROR "80"
+#define DLCLOSE "88"
+#define DLADDR "96"
+#define ATTR_INIT "104"
+#define ATTR_SETSTACK "112"
+_Static_assert(offsetof(struct stub_values, attr_setstack) == 112, "the last of them");
 
 #define STACK_BYTES "0x400000"	  /* of our thread, with its thread-local data */
 #define REAPER_FLAGS "0x00150f00" /* VM FS FILES SIGHAND THREAD SYSVSEM PARENT_SETTID */

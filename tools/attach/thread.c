@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -30,7 +31,12 @@
 #define STOP_NS 100000000ull /* for a stop to be reported */
 #define RUN_NS 20000000ull   /* for a running thread to come to a system call */
 #define STEPS 64	     /* system calls that are looked at until the thread is let go */
-#define WATCH_MS 500
+#define WATCH_NS 500000000ull
+#define SHORT_NS 100000ull /* a stop that needs no closer look */
+#define NAP_NS 200000
+#define PROMPT_NS 300000 /* so late after a nap is as good as at once */
+#define NAPS_MAX 50
+#define LOOK_MS 100 /* between two looks of the other process */
 
 /* Values of the result register that the kernel, not libc, sees. */
 enum { RESTARTSYS = -512, RESTARTNOINTR = -513, RESTARTNOHAND = -514, RESTART_BLOCK = -516 };
@@ -55,36 +61,42 @@ uint64_t thread_save_bytes(void)
 
 /* ---- the watch ---- */
 
-/* The other process: 'b' begins a stop, 'e' ends it. */
-static void watch(pid_t command, int from)
+/* The other process.  It is woken by time only: it would take the processor from this one. */
+static void watch(pid_t command, int from, const _Atomic uint64_t *stopped_ns)
 {
 	struct pollfd in = { .fd = from, .events = POLLIN };
-	bool stopped = false;
-	char word;
 
-	for (;;) {
-		if (poll(&in, 1, stopped ? WATCH_MS : -1) == 0) {
-			/* Its tracees go on by themselves. */
-			kill(command, SIGKILL);
-			_exit(0);
-		}
-		if (read(in.fd, &word, 1) <= 0)
-			_exit(0);
-		stopped = word == 'b';
+	while (poll(&in, 1, LOOK_MS) == 0) {
+		uint64_t since = *stopped_ns;
+
+		if (!since || pfw_clock_ns(CLOCK_MONOTONIC) - since < WATCH_NS)
+			continue;
+		kill(command, SIGKILL); /* its tracees go on by themselves */
+		break;
 	}
+	_exit(0);
 }
 
 int thread_watch_begin(struct tracee *tracee)
 {
 	pid_t command = getpid();
 	int ends[2] = { -1, -1 };
+	sigset_t child;
+	void *shared = mmap(NULL, sizeof(*tracee->stopped_ns), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	tracee->watcher = pipe(ends) == 0 ? fork() : -1;
+	/* For await_news(), in all threads.  Ignored, it would not come. */
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, NULL);
+	signal(SIGCHLD, SIG_DFL);
+	tracee->stopped_ns = shared == MAP_FAILED ? NULL : shared;
+	tracee->watcher = tracee->stopped_ns && pipe(ends) == 0 ? fork() : -1;
 	if (tracee->watcher == 0) {
 		close(ends[1]);
 		signal(SIGINT, SIG_IGN);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		watch(command, ends[0]);
+		watch(command, ends[0], tracee->stopped_ns);
 	}
 	if (ends[0] >= 0)
 		close(ends[0]);
@@ -99,12 +111,12 @@ void thread_watch_end(struct tracee *tracee)
 	close(tracee->watch);
 	while (waitpid(tracee->watcher, NULL, 0) < 0 && errno == EINTR)
 		;
+	munmap((void *)tracee->stopped_ns, sizeof(*tracee->stopped_ns));
 }
 
-static void tell_watch(const struct thread *thread, char word)
+static void tell_watch(const struct thread *thread, bool stands)
 {
-	while (write(thread->tracee->watch, &word, 1) < 0 && errno == EINTR)
-		;
+	*thread->tracee->stopped_ns = stands ? pfw_clock_ns(CLOCK_MONOTONIC) : 0;
 }
 
 /* Calls that the kernel does not make again by itself after a stop. */
@@ -130,20 +142,54 @@ static bool write_registers(const struct thread *thread, struct user_regs_struct
 	return ptrace(PTRACE_SETREGSET, thread->tid, NT_PRSTATUS, &part) == 0;
 }
 
-/* Let the stopped thread run on.  How long it stood still: from when it was last seen to run. */
+/* For how long the thread has run, or waited for a processor; 0 = unknown. */
+static uint64_t cpu_ns_of(const struct thread *thread)
+{
+	unsigned long long ran = 0, waited = 0;
+	char path[64], text[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)thread->tracee->pid,
+		 (int)thread->tid);
+	tracee_read_text(path, text, sizeof(text));
+	return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? ran + waited : 0;
+}
+
+/* It does not stand still at ran_ns. */
+static void note_runs(struct thread *thread, uint64_t ran_ns)
+{
+	thread->ran_ns = ran_ns;
+	thread->cpu_ns = cpu_ns_of(thread);
+}
+
+/* Since it was last seen to run, less what it has run since then.  On a busy machine a thread waits for a
+ * processor before it can stop, as it would without us. */
+static uint64_t stood_ns(const struct thread *thread, uint64_t now)
+{
+	uint64_t all = now - thread->ran_ns, cpu_ns;
+
+	if (all < SHORT_NS || !thread->cpu_ns)
+		return all;
+	cpu_ns = cpu_ns_of(thread) - thread->cpu_ns;
+	return cpu_ns < all ? all - cpu_ns : 0;
+}
+
+/* Let the stopped thread run on. */
 static bool resume(struct thread *thread, enum __ptrace_request how)
 {
 	struct tracee *tracee = thread->tracee;
-	uint64_t begun = thread->ran_ns;
+	uint64_t before = pfw_clock_ns(CLOCK_MONOTONIC), stood = stood_ns(thread, before), now;
 	bool resumed;
 
 	thread->stopped = false;
-	tell_watch(thread, 'e');
+	tell_watch(thread, false);
 	resumed = ptrace(how, thread->tid, 0, thread->signal) == 0;
-	thread->ran_ns = pfw_clock_ns(CLOCK_MONOTONIC);
+	now = pfw_clock_ns(CLOCK_MONOTONIC);
+	stood += now - before;
+	if (how != PTRACE_DETACH)
+		note_runs(thread, now);
 	tracee->stops++;
-	if (thread->ran_ns - begun > tracee->longest_stop_ns)
-		tracee->longest_stop_ns = thread->ran_ns - begun;
+	if (stood > tracee->longest_stop_ns)
+		tracee->longest_stop_ns = stood;
 	return resumed;
 }
 
@@ -166,7 +212,7 @@ static void mend_wait(struct thread *thread)
 		return;
 	regs = *registers_of(thread);
 	if ((int64_t)regs.rax != -EINTR || !ends_by_stop(regs.orig_rax) || thread->signal ||
-	    tracee_has_signal(thread->tracee->pid, thread->tid))
+	    tracee_thread_state(thread->tracee, thread->tracee->pid, thread->tid).has_signal)
 		return;
 	thread_resumes_at(thread, &pc, &result);
 	regs.rip = pc;
@@ -213,7 +259,7 @@ bool thread_nap(struct tracee *tracee, struct thread *late)
 			tracee->late--;
 			*late = (struct thread){ .tracee = tracee, .tid = found, .ran_ns = now };
 			note_stop(late, status);
-			tell_watch(late, 'b');
+			tell_watch(late, true);
 			return true;
 		}
 		if (found > 0)
@@ -222,19 +268,31 @@ bool thread_nap(struct tracee *tracee, struct thread *late)
 	return false;
 }
 
+/* Until the kernel says that some thread has stopped, or ended, or for a millisecond.  Not by looking
+ * again and again: who uses little of the processor gets it at once when a thread stops. */
+static void await_news(void)
+{
+	const struct timespec most = { .tv_nsec = 1000000 };
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigtimedwait(&child, NULL, &most);
+}
+
 /* Wait for a stop.  False: none came, or the thread is gone. */
 static bool await_stop(struct thread *thread, uint64_t ns)
 {
-	const struct timespec pause = { .tv_nsec = 20000 };
-	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + ns, now;
+	uint64_t now = pfw_clock_ns(CLOCK_MONOTONIC), until = now + ns;
 	int status;
 	pid_t found;
 
-	while (now = pfw_clock_ns(CLOCK_MONOTONIC),
-	       (found = look_for_stop(thread->tracee, thread->tid, &status, thread->ran_ns)) == 0 &&
-		       now < until) {
-		thread->ran_ns = now;
-		nanosleep(&pause, NULL);
+	while ((found = look_for_stop(thread->tracee, thread->tid, &status, thread->ran_ns)) == 0 &&
+	       now < until) {
+		if (now - thread->ran_ns > 10 * SHORT_NS)
+			note_runs(thread, now);
+		await_news();
+		now = pfw_clock_ns(CLOCK_MONOTONIC);
 	}
 	if (found != thread->tid || !WIFSTOPPED(status))
 		return false;
@@ -246,7 +304,7 @@ static bool await_stop(struct thread *thread, uint64_t ns)
 static bool next_stop(struct thread *thread, uint64_t ns)
 {
 	while (await_stop(thread, ns)) {
-		tell_watch(thread, 'b');
+		tell_watch(thread, true);
 		if (!thread->signal)
 			return read_registers(thread);
 		if (!resume(thread, PTRACE_SYSCALL))
@@ -255,13 +313,28 @@ static bool next_stop(struct thread *thread, uint64_t ns)
 	return false;
 }
 
+/* On a busy machine who has just used the processor waits for it next time.  Find out by short naps
+ * whether this thread would get it at once when the other one stops; each is a rest, too. */
+static void await_turn(const struct tracee *tracee)
+{
+	const struct timespec pause = { .tv_nsec = NAP_NS };
+	uint64_t before, late = PROMPT_NS;
+
+	for (int i = 0; !tracee->first && i < NAPS_MAX && late >= PROMPT_NS; i++) {
+		before = pfw_clock_ns(CLOCK_MONOTONIC);
+		nanosleep(&pause, NULL);
+		late = pfw_clock_ns(CLOCK_MONOTONIC) - before - NAP_NS;
+	}
+}
+
 int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid)
 {
+	await_turn(tracee);
 	*thread = (struct thread){ .tracee = tracee, .tid = tid };
 	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD) < 0)
 		return -1;
-	tell_watch(thread, 'b');
-	thread->ran_ns = pfw_clock_ns(CLOCK_MONOTONIC);
+	tell_watch(thread, true);
+	note_runs(thread, pfw_clock_ns(CLOCK_MONOTONIC));
 	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	return 0;
 }
@@ -299,18 +372,6 @@ static const long own_calls[] = { SYS_clone3, SYS_clone,	  SYS_set_robust_list,
 				  SYS_exit,   SYS_rt_sigprocmask, SYS_set_tid_address,
 				  SYS_futex,  SYS_munmap };
 
-/* How many filters a thread has; -1: the strict mode, which allows nothing. */
-static int filters_of(pid_t pid, pid_t tid)
-{
-	char text[32] = "0";
-
-	if (!tracee_status(pid, tid, "Seccomp", text, sizeof(text)) || text[0] == '0')
-		return 0;
-	if (text[0] == '1' || !tracee_status(pid, tid, "Seccomp_filters", text, sizeof(text)))
-		return -1;
-	return atoi(text);
-}
-
 /* Whether one filter lets all calls through, or refuses them with an error. */
 static bool filter_allows(const struct sock_filter *filter, unsigned count,
 			  struct pfw_seccomp_state *state)
@@ -330,17 +391,21 @@ static bool filter_allows(const struct sock_filter *filter, unsigned count,
  */
 bool thread_may(const struct thread *thread)
 {
-	int filters = filters_of(thread->tracee->pid, thread->tid);
-	struct sock_filter *filter = malloc(BPF_MAXINSNS * sizeof(*filter));
-	struct pfw_seccomp_state *state = malloc(BPF_MAXINSNS * sizeof(*state));
-	bool may = filter && state && filters >= 0;
+	struct tracee *tracee = thread->tracee;
+	int filters = tracee_thread_state(tracee, tracee->pid, thread->tid).filters;
+	struct sock_filter *filter;
+	struct pfw_seccomp_state *state;
+	bool may;
 
-	if (filters != filters_of(getpid(), getpid())) {
-		for (long i = 0; may && i < filters; i++) {
-			long count = ptrace(PTRACE_SECCOMP_GET_FILTER, thread->tid, i, filter);
+	if (filters >= 0 && filters == tracee->own_filters)
+		return true;
+	filter = malloc(BPF_MAXINSNS * sizeof(*filter));
+	state = malloc(BPF_MAXINSNS * sizeof(*state));
+	may = filter && state && filters >= 0;
+	for (long i = 0; may && i < filters; i++) {
+		long count = ptrace(PTRACE_SECCOMP_GET_FILTER, thread->tid, i, filter);
 
-			may = count > 0 && filter_allows(filter, (unsigned)count, state);
-		}
+		may = count > 0 && filter_allows(filter, (unsigned)count, state);
 	}
 	free(filter);
 	free(state);
@@ -384,7 +449,7 @@ bool thread_computes(const struct thread *thread)
 	const struct user_regs_struct *regs = (const struct user_regs_struct *)thread->registers;
 
 	return (int64_t)regs->orig_rax < 0 &&
-	       !tracee_has_signal(thread->tracee->pid, thread->tid) &&
+	       !tracee_thread_state(thread->tracee, thread->tracee->pid, thread->tid).has_signal &&
 	       !is_in_sequence(thread, regs->rip);
 }
 
@@ -432,14 +497,14 @@ void thread_release(struct thread *thread)
 	if (!thread->stopped && thread->seen) {
 		ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0);
 		if (await_stop(thread, STOP_NS))
-			tell_watch(thread, 'b');
+			tell_watch(thread, true);
 	}
 	if (thread->stopped) {
 		mend_wait(thread);
 		resume(thread, PTRACE_DETACH);
 	} else {
 		thread->tracee->late++;
-		tell_watch(thread, 'e');
+		tell_watch(thread, false);
 	}
 }
 
@@ -468,8 +533,23 @@ bool thread_nap(struct tracee *tracee, struct thread *late)
 	return false;
 }
 
+/* On a busy machine who has just used the processor waits for it next time.  Find out by short naps
+ * whether this thread would get it at once when the other one stops; each is a rest, too. */
+static void await_turn(const struct tracee *tracee)
+{
+	const struct timespec pause = { .tv_nsec = NAP_NS };
+	uint64_t before, late = PROMPT_NS;
+
+	for (int i = 0; !tracee->first && i < NAPS_MAX && late >= PROMPT_NS; i++) {
+		before = pfw_clock_ns(CLOCK_MONOTONIC);
+		nanosleep(&pause, NULL);
+		late = pfw_clock_ns(CLOCK_MONOTONIC) - before - NAP_NS;
+	}
+}
+
 int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid)
 {
+	await_turn(tracee);
 	(void)thread;
 	(void)tracee;
 	(void)tid;

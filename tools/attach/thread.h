@@ -14,7 +14,8 @@ struct thread {
 	bool stopped;	 /* at a stop that ptrace() reported */
 	bool seen;	 /* has been at one */
 	int signal;	 /* the one that it was about to take; 0 = none */
-	uint64_t ran_ns; /* MONOTONIC, when it was last seen to run */
+	uint64_t ran_ns; /* MONOTONIC, when it was last seen to run or to wait */
+	uint64_t cpu_ns; /* for how long it had run, or waited for a processor, then or later */
 	uint64_t registers[64];
 };
 

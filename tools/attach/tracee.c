@@ -68,40 +68,55 @@ static const char *status_value(const char *text, const char *name)
 	return NULL;
 }
 
-static char *read_status(pid_t pid, pid_t tid)
-{
-	char file[48];
-
-	snprintf(file, sizeof(file), "task/%d/status", (int)tid);
-	return read_proc(pid, file, STATUS_MAX);
-}
-
 bool tracee_status(pid_t pid, pid_t tid, const char *name, char *out, size_t size)
 {
-	char *text = read_status(pid, tid);
-	const char *value = status_value(text, name);
+	char file[48], *text;
+	const char *value;
 
+	snprintf(file, sizeof(file), "task/%d/status", (int)tid);
+	text = read_proc(pid, file, STATUS_MAX);
+	value = status_value(text, name);
 	if (value)
 		snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
 	free(text);
 	return value;
 }
 
-bool tracee_has_signal(pid_t pid, pid_t tid)
+void tracee_read_text(const char *path, char *text, size_t size)
 {
-	static const char *const names[] = { "SigPnd", "ShdPnd", "SigCgt", "SigBlk" };
-	uint64_t set[CLI_ARRAY_LEN(names)];
-	char *text = read_status(pid, tid);
-	bool known = true;
+	int fd = pfw_open_file(path, PFW_OPEN_LINK, NULL);
+	ssize_t bytes = fd < 0 ? 0 : read(fd, text, size - 1);
 
-	for (size_t i = 0; i < CLI_ARRAY_LEN(names); i++) {
-		const char *value = status_value(text, names[i]);
+	text[bytes > 0 ? bytes : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
 
-		known &= value != NULL;
-		set[i] = value ? strtoull(value, NULL, 16) : 0;
-	}
-	free(text);
-	return !known || (set[0] | set[1]) & set[2] & ~set[3];
+static bool take_number(const char *text, const char *name, int base, uint64_t *number)
+{
+	const char *value = status_value(text, name);
+
+	*number = value ? strtoull(value, NULL, base) : 0;
+	return value;
+}
+
+struct thread_state tracee_thread_state(struct tracee *tracee, pid_t pid, pid_t tid)
+{
+	const char *text = tracee->status;
+	uint64_t own, all, caught, blocked, mode, filters;
+	struct thread_state state = { true, -1 };
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)pid, (int)tid);
+	tracee_read_text(path, tracee->status, sizeof(tracee->status));
+	if (take_number(text, "SigPnd", 16, &own) && take_number(text, "ShdPnd", 16, &all) &&
+	    take_number(text, "SigCgt", 16, &caught) && take_number(text, "SigBlk", 16, &blocked))
+		state.has_signal = (own | all) & caught & ~blocked;
+	if (!take_number(text, "Seccomp", 10, &mode) || !mode)
+		state.filters = 0;
+	else if (mode != 1 && take_number(text, "Seccomp_filters", 10, &filters))
+		state.filters = (int)filters;
+	return state;
 }
 
 char *tracee_environment(const struct tracee *tracee, size_t limit)
@@ -513,7 +528,16 @@ int tracee_open(struct tracee *tracee, pid_t pid)
 	tracee->mem = pfw_open_file(path, PFW_OPEN_WRITE, NULL);
 	if (tracee->mem < 0)
 		return say_not_allowed(tracee, -tracee->mem);
-	return check_program(tracee);
+	if (check_program(tracee))
+		return -1;
+	for (unsigned i = 0; i < TRACEE_STACKS; i++) {
+		tracee->stack[i] = malloc(TRACEE_STACK_BYTES);
+		if (!tracee->stack[i])
+			return tracee_refuse(tracee, "%s", strerror(ENOMEM));
+		memset(tracee->stack[i], 1, TRACEE_STACK_BYTES); /* so that it is there */
+	}
+	tracee->own_filters = tracee_thread_state(tracee, getpid(), getpid()).filters;
+	return 0;
 }
 
 void tracee_close(struct tracee *tracee)
@@ -522,4 +546,6 @@ void tracee_close(struct tracee *tracee)
 	if (tracee->mem >= 0)
 		close(tracee->mem);
 	tracee->mem = -1;
+	for (unsigned i = 0; i < TRACEE_STACKS; i++)
+		free(tracee->stack[i]);
 }

@@ -18,19 +18,30 @@ struct tracee_map {
 	char *path; /* "" = no file */
 };
 
+#define TRACEE_STACKS 3u		  /* two handlers can have stacks of their own */
+#define TRACEE_STACK_BYTES (256u * 1024u) /* as much as most stacks have */
+
 struct tracee {
 	pid_t pid;
 	int mem; /* /proc/PID/mem */
 	struct tracee_map *map;
 	size_t maps;
 	uint64_t libc_start, libc_end; /* all code of libc's lies between */
-	int watch;		       /* a pipe to the process that thread_watch_begin() starts */
-	pid_t watcher;		       /* that process */
-	bool apart;		       /* it has another root: a container, a chroot */
-	uint64_t longest_stop_ns;      /* of a thread that was stopped */
+	/* To the process that thread_watch_begin() starts: a pipe that ends with this one, and since when
+	 * (MONOTONIC) a thread stands still, 0 = none. */
+	int watch;
+	_Atomic uint64_t *stopped_ns;
+	pid_t watcher;		  /* that process */
+	bool first;		  /* its thread that stops others runs before others */
+	bool apart;		  /* it has another root: a container, a chroot */
+	uint64_t longest_stop_ns; /* of a thread that was stopped */
 	unsigned stops;
-	unsigned late; /* threads that did not stop in time, and have not yet been let go */
-	char why[512]; /* after a failure: what it is about and what to do */
+	unsigned late;	 /* threads that did not stop in time, and have not yet been let go */
+	int own_filters; /* struct thread_state's, of this command */
+	/* Made in advance, since nothing shall be waited for while a thread stands still. */
+	char status[8192];
+	uint64_t *stack[TRACEE_STACKS]; /* TRACEE_STACK_BYTES each */
+	char why[512];			/* after a failure: what it is about and what to do */
 };
 
 /* Open it.  0, or -1 and tracee->why: it cannot be attached to, and why.  Nothing is changed. */
@@ -74,8 +85,17 @@ bool tracee_has(const struct tracee *tracee, const char *name);
 __attribute__((format(printf, 2, 3))) int tracee_refuse(struct tracee *tracee, const char *format,
 							...);
 
-/* Whether a handler of the program is about to take a signal in this thread; true in doubt. */
-bool tracee_has_signal(pid_t pid, pid_t tid);
+/* The beginning of a file of /proc, as a text; "" = it cannot be read.  No memory is taken for it. */
+void tracee_read_text(const char *path, char *text, size_t size);
+
+/* What one look at a thread's status says. */
+struct thread_state {
+	bool has_signal; /* a handler of the program is about to take one; true in doubt */
+	int filters;	 /* of seccomp; -1: the strict mode, which allows nothing, or in doubt */
+};
+
+/* No memory is taken for it. */
+struct thread_state tracee_thread_state(struct tracee *tracee, pid_t pid, pid_t tid);
 
 /* A value of /proc/PID/status, or of a thread's, in a buffer of the caller; false: no such line. */
 bool tracee_status(pid_t pid, pid_t tid, const char *name, char *out, size_t size);
