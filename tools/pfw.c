@@ -3,6 +3,7 @@
  * Room tools: the table of commands, and each command that fits into one file.  It may use every
  * room of tools/ and the store.  Start here, then ui/cli.h, then the file of a command.
  */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,10 @@ int main(int argc, char **argv)
 	const struct cli_command *command;
 
 	pfw_indexes_alone();
+	/* Large arrays grow without a copy, and return to the system at once; no arena per thread. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
+	mallopt(M_ARENA_MAX, 2);
+	mallopt(M_TRIM_THRESHOLD, 64 << 20); /* the next file's rows reuse this memory */
 	if (argc < 2) {
 		manual_print(stderr);
 		return CLI_USAGE;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -48,10 +47,6 @@ static void set_up_process(void)
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
-	/* Return freed blocks to the system instead of keeping one arena per thread. */
-	mallopt(M_MMAP_THRESHOLD, 512 * 1024);
-	mallopt(M_ARENA_MAX, 2);
-	mallopt(M_TRIM_THRESHOLD, 64 << 20); /* the next rank's rows reuse this memory */
 }
 
 /* ---- the result ---- */

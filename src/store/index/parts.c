@@ -138,8 +138,12 @@ int pfw_index_end_parts(struct pfw_index_writer *writer, const struct pfw_index_
 	int error = 0;
 
 	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
-		if (writer->kind[i])
-			error = end_kind(writer, i, grows);
+		if (!writer->kind[i])
+			continue;
+		error = end_kind(writer, i, grows);
+		/* The next one needs memory, too. */
+		pfw_index_kind_table[i]->file_free(writer->kind[i]);
+		writer->kind[i] = NULL;
 	}
 	return error;
 }

@@ -140,6 +140,18 @@ static int64_t number_at(const struct pfw_entry *entry, bool placed, uint8_t pla
 	return pfw_value_i64(&value, &number) ? number : -1;
 }
 
+static void set_dup(struct pfw_pattern_op *op, int64_t fd)
+{
+	op->dups = fd >= 0;
+	op->value = fd;
+}
+
+static void set_touched(struct pfw_pattern_op *op, const struct pfw_entry *entry)
+{
+	op->value = (int64_t)pfw_io_touched(entry);
+	op->touches = op->value != 0;
+}
+
 /* Calls that move the offset of a descriptor, duplicate it, or map a file. */
 static void add_effect(struct pfw_pattern_op *op, const struct pfw_entry *entry, enum what what,
 		       int64_t ret)
@@ -147,27 +159,26 @@ static void add_effect(struct pfw_pattern_op *op, const struct pfw_entry *entry,
 	switch (what) {
 	case LSEEK:
 		op->seek = ret >= 0 ? PFW_SEEK_TO : PFW_SEEK_NONE;
-		op->offset = ret;
+		op->value = ret;
 		break;
 	case FSEEK:
-		op->offset = pfw_arg_i64(entry, "offset", 0);
+		op->value = pfw_arg_i64(entry, "offset", 0);
 		op->seek = SAYS(entry, "whence", SEEK_SET)   ? PFW_SEEK_TO
 			   : SAYS(entry, "whence", SEEK_CUR) ? PFW_SEEK_BY
 							     : PFW_SEEK_LOST;
 		break;
 	case REWIND:
 		op->seek = PFW_SEEK_TO;
-		op->offset = 0;
 		break;
 	case FSETPOS:
 		op->seek = PFW_SEEK_LOST;
 		break;
 	case DUP:
-		op->dup = ret;
+		set_dup(op, ret);
 		break;
 	case FCNTL:
 		if (SAYS(entry, "cmd", F_DUPFD) || SAYS(entry, "cmd", F_DUPFD_CLOEXEC))
-			op->dup = ret;
+			set_dup(op, ret);
 		op->seek = SAYS(entry, "cmd", F_SETFL) ? PFW_SEEK_FLAGS : PFW_SEEK_NONE;
 		op->append = op->seek && HAS_FLAG(entry, "arg", O_APPEND);
 		break;
@@ -178,7 +189,7 @@ static void add_effect(struct pfw_pattern_op *op, const struct pfw_entry *entry,
 		op->bytes = pfw_io_mapped(entry);
 		break;
 	case MUNMAP:
-		op->touched = pfw_io_touched(entry);
+		set_touched(op, entry);
 		break;
 	case PWRITEV2:
 	case LOOK:
@@ -295,7 +306,6 @@ static int add_summed(struct pfw_patterns_block *block, const struct pfw_entry *
 	struct pfw_pattern_op op = { .process = entry->process,
 				     .ts_ns = entry->ts_ns,
 				     .fd = -1,
-				     .dup = -1,
 				     .summed = true,
 				     .wanted = wanted };
 
@@ -304,7 +314,7 @@ static int add_summed(struct pfw_patterns_block *block, const struct pfw_entry *
 		return 0;
 	note_pid(block, entry);
 	op.role = pfw_io_calls_find(&block->io, &name).role;
-	op.calls = sums.calls;
+	op.value = (int64_t)sums.calls;
 	op.bytes = (uint64_t)sums.bytes;
 	op.ns = sums.ns;
 	return add_op(block, &op, &fname);
@@ -317,12 +327,11 @@ static int add_mapping(struct pfw_patterns_block *block, const struct pfw_entry 
 	struct pfw_pattern_op op = { .process = entry->process,
 				     .ts_ns = entry->ts_ns,
 				     .fd = -1,
-				     .dup = -1,
 				     .role = PFW_ROLE_OTHER,
-				     .wanted = wanted,
-				     .touched = pfw_io_touched(entry) };
+				     .wanted = wanted };
 
-	if (!op.touched || !pfw_arg_text(entry, "fname", &fname))
+	set_touched(&op, entry);
+	if (!op.touches || !pfw_arg_text(entry, "fname", &fname))
 		return 0;
 	note_pid(block, entry);
 	return add_op(block, &op, &fname);
@@ -349,8 +358,8 @@ static int add_target(struct pfw_patterns_block *block, const struct pfw_entry *
 	op->role = PFW_ROLE_WRITE;
 	op->target_of_copy = true;
 	op->fd = pfw_arg_i64(entry, "fd_out", -1);
-	op->offset = pfw_arg_i64(entry, "offset_out", -1);
-	op->placed = op->offset >= 0;
+	op->value = pfw_arg_i64(entry, "offset_out", -1);
+	op->placed = op->value >= 0;
 	return add_op(block, op, &target);
 }
 
@@ -363,8 +372,7 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 	struct pfw_pattern_op op = { .process = entry->process,
 				     .ts_ns = entry->ts_ns,
 				     .ns = entry->dur_ns,
-				     .calls = 1,
-				     .dup = -1,
+				     .call = true,
 				     .role = known->call.role,
 				     .wanted = known->wanted,
 				     .failed = known->ret < 0 };
@@ -383,8 +391,8 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 	} else {
 		op.moved = known->moved;
 		op.bytes = known->moved ? known->bytes : 0;
-		op.offset = number_at(entry, placed, what->offset, "offset");
-		op.placed = op.offset >= 0;
+		op.value = number_at(entry, placed, what->offset, "offset");
+		op.placed = op.value >= 0;
 		op.append = what->what == PWRITEV2 && HAS_FLAG(entry, "flags", RWF_APPEND);
 	}
 	if (known->fname)

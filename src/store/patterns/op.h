@@ -15,17 +15,25 @@ enum pfw_seek {
 };
 
 struct pfw_pattern_op {
-	uint64_t process, calls, bytes;
-	uint64_t touched; /* + 1; 0: not known */
+	uint64_t process, bytes;
 	int64_t ts_ns, ns;
-	int64_t fd, dup; /* -1: none; `fd` of an open: its result */
-	int64_t offset;	 /* if `placed`, or of a seek */
-	uint32_t name;	 /* number of the block's name; later the row */
+	int64_t fd; /* -1: none; of an open: its result */
+	/* If `summed`: the number of calls; if it `touches`: the bytes + 1 that were touched; if it
+	 * `dups`: the new descriptor; else the offset, if `placed` or of a seek. */
+	int64_t value;
+	uint32_t name; /* number of the block's name; later the row */
 	uint8_t role, seek;
-	bool wanted, summed, failed, placed, append;
-	bool moved; /* `bytes` are known */
-	bool target_of_copy;
+	/* Bits: up to half a million wait for others. */
+	bool wanted : 1, summed : 1, touches : 1, dups : 1, failed : 1, placed : 1, append : 1;
+	bool moved : 1; /* `bytes` are known */
+	bool target_of_copy : 1;
+	bool call : 1; /* one */
 };
+
+static inline uint64_t pfw_pattern_op_calls(const struct pfw_pattern_op *op)
+{
+	return op->summed ? (uint64_t)op->value : op->call;
+}
 
 /* A block's operations sorted by time; those before `next` were taken. */
 struct pfw_pattern_run {

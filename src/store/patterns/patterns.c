@@ -305,7 +305,7 @@ static int64_t move(const struct place *place, enum pfw_side side, const struct 
 	int64_t offset;
 
 	if (op->placed)
-		return appends ? -1 : op->offset;
+		return appends ? -1 : op->value;
 	if (!open)
 		return -1;
 	open->known = open->known && !appends;
@@ -323,7 +323,7 @@ static void add_side(const struct pfw_patterns *patterns, const struct place *pl
 	struct pfw_pattern_side *side = &place->row->side[number];
 
 	if (op->wanted) {
-		pfw_saturate_u64(&side->calls, op->calls);
+		pfw_saturate_u64(&side->calls, pfw_pattern_op_calls(op));
 		side->ns = timed ? pfw_saturate_add(side->ns, op->ns) : side->ns;
 	}
 	if (op->summed)
@@ -345,25 +345,26 @@ static void seek(const struct place *place, const struct pfw_pattern_op *op)
 		return;
 	}
 	if (op->seek == PFW_SEEK_BY && open->known) {
-		open->offset = pfw_saturate_add(open->offset, op->offset);
+		open->offset = pfw_saturate_add(open->offset, op->value);
 		return;
 	}
 	open->known = op->seek == PFW_SEEK_TO;
-	open->offset = op->offset;
+	open->offset = op->value;
 }
 
 static void add_other(const struct place *place, const struct pfw_pattern_op *op)
 {
 	bool opened = op->role == PFW_ROLE_OPEN && !op->failed;
+	uint64_t calls = pfw_pattern_op_calls(op);
 
 	if (op->wanted) {
 		pfw_saturate_sum(&place->row->metadata_ns, op->ns);
-		pfw_saturate_u64(&place->row->opens, opened ? op->calls : 0);
-		pfw_saturate_u64(&place->row->again, opened && place->use->opened ? op->calls : 0);
-		pfw_saturate_u64(&place->row->others, opened ? 0 : op->calls);
+		pfw_saturate_u64(&place->row->opens, opened ? calls : 0);
+		pfw_saturate_u64(&place->row->again, opened && place->use->opened ? calls : 0);
+		pfw_saturate_u64(&place->row->others, opened ? 0 : calls);
 		pfw_saturate_u64(&place->row->mapped, op->summed ? 0 : op->bytes);
-		place->row->looked += op->touched != 0;
-		pfw_saturate_u64(&place->row->touched, op->touched ? op->touched - 1 : 0);
+		place->row->looked += op->touches;
+		pfw_saturate_u64(&place->row->touched, op->touches ? (uint64_t)op->value - 1 : 0);
 	}
 	if (!opened)
 		return;
@@ -408,8 +409,8 @@ int pfw_pattern_op_take(struct pfw_patterns *patterns, uint64_t process,
 		add_side(patterns, &place, PFW_SIDE_WRITE, op, !op->target_of_copy);
 	else
 		add_other(&place, op);
-	if (op->dup >= 0)
-		return copy_descriptor(patterns, process, op->fd, op->dup);
+	if (op->dups)
+		return copy_descriptor(patterns, process, op->fd, op->value);
 	return op->seek == PFW_SEEK_CLOSED && op->fd >= 0 ? set_open(patterns, process, op->fd, 0)
 							  : 0;
 }

@@ -92,9 +92,11 @@ static void put_op(struct pfw_blob *blob, const struct pfw_pattern_op *op, int64
 			 op->placed << 10 | op->append << 11 | op->moved << 12 |
 			 op->target_of_copy << 13;
 
-	PFW_BLOB_PUT(blob, pfw_varint_fold(op->ts_ns - since_ns), op->name, flags, op->calls,
-		     op->bytes, op->touched, (uint64_t)op->ns, pfw_varint_fold(op->fd),
-		     pfw_varint_fold(op->dup), pfw_varint_fold(op->offset));
+	PFW_BLOB_PUT(blob, pfw_varint_fold(op->ts_ns - since_ns), op->name, flags,
+		     pfw_pattern_op_calls(op), op->bytes, op->touches ? (uint64_t)op->value : 0,
+		     (uint64_t)op->ns, pfw_varint_fold(op->fd),
+		     pfw_varint_fold(op->dups ? op->value : -1),
+		     pfw_varint_fold(op->summed || op->touches || op->dups ? 0 : op->value));
 }
 
 /* The operations that wait, in order; then the figures of their files so far. */
@@ -210,7 +212,8 @@ static int get_descriptors(struct pfw_patterns *patterns, struct pfw_varints *re
 static void get_op(const struct pfw_patterns *patterns, struct pfw_varints *reader,
 		   struct pfw_pattern_op *op)
 {
-	uint64_t name, flags;
+	uint64_t name, flags, calls, touched;
+	int64_t dup, offset;
 
 	op->ts_ns = (int64_t)((uint64_t)op->ts_ns +
 			      (uint64_t)pfw_varint_unfold(pfw_varints_next(reader)));
@@ -226,15 +229,22 @@ static void get_op(const struct pfw_patterns *patterns, struct pfw_varints *read
 	op->append = flags >> 11 & 1;
 	op->moved = flags >> 12 & 1;
 	op->target_of_copy = flags >> 13 & 1;
-	op->calls = pfw_varints_next(reader);
+	calls = pfw_varints_next(reader);
 	op->bytes = pfw_varints_next(reader);
-	op->touched = pfw_varints_next(reader);
+	touched = pfw_varints_next(reader);
 	op->ns = (int64_t)pfw_varints_next(reader);
 	op->fd = pfw_varint_unfold(pfw_varints_next(reader));
-	op->dup = pfw_varint_unfold(pfw_varints_next(reader));
-	op->offset = pfw_varint_unfold(pfw_varints_next(reader));
+	dup = pfw_varint_unfold(pfw_varints_next(reader));
+	offset = pfw_varint_unfold(pfw_varints_next(reader));
+	op->call = !op->summed && calls;
+	op->touches = touched != 0;
+	op->dups = dup >= 0;
+	op->value = op->summed	  ? (int64_t)calls
+		    : op->touches ? (int64_t)touched
+		    : op->dups	  ? dup
+				  : offset;
 	reader->bad |= name >= patterns->rows || op->ns < 0 || op->bytes > INT64_MAX ||
-		       (op->placed && op->offset < 0);
+		       (op->placed && op->value < 0);
 }
 
 static int get_waiting(struct pfw_patterns *patterns, struct pfw_varints *reader)
