@@ -34,13 +34,14 @@ int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
 			: entry->ph == 'X' ? PFW_INDEX_SPANS
 			: entry->ph == 'M' ? PFW_INDEX_OWN
 					   : PFW_INDEX_OTHERS;
+	const struct pfw_index_kind *const *kind = pfw_index_kind_table;
+	const struct pfw_index_kind *const *end = kind + pfw_index_kind_count;
+	void *const *block = gather->block;
 	int error = 0;
 
-	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
-		const struct pfw_index_kind *kind = pfw_index_kind_table[i];
-
-		if (kind->wants & line)
-			error = kind->add(gather->block[i], entry, summary);
+	for (; kind < end && !error; kind++, block++) {
+		if ((*kind)->wants & line)
+			error = (*kind)->add(*block, entry, summary);
 	}
 	return error;
 }

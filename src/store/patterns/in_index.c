@@ -60,10 +60,12 @@ void pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pa
 static void put_name(struct pfw_blob *blob, const struct pfw_text_id *name,
 		     const struct pfw_text_id *before)
 {
-	uint32_t shared = 0;
+	uint32_t most = name->bytes < before->bytes ? name->bytes : before->bytes, shared = 0;
 
-	while (shared < SHARED_MAX && shared < name->bytes && shared < before->bytes &&
-	       name->text[shared] == before->text[shared])
+	most = most < SHARED_MAX ? most : SHARED_MAX;
+	while (shared + 8 <= most && !memcmp(name->text + shared, before->text + shared, 8))
+		shared += 8;
+	while (shared < most && name->text[shared] == before->text[shared])
 		shared++;
 	PFW_BLOB_PUT(blob, shared);
 	pfw_blob_bytes(blob, name->text + shared, name->bytes - shared);

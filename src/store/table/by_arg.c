@@ -33,8 +33,9 @@ struct pfw_table_by_arg {
 	struct pfw_spill work; /* struct pfw_table_work each */
 	struct pfw_spill_budget budget;
 	struct pfw_text_ids args, operators, kinds;
-	uint32_t *kind_of; /* of each row: its number in `kinds`, plus 1; 0: not known yet */
-	size_t kind_room;
+	/* Of each row: its number in `kinds`, and in `operators`, plus 1; 0: not known yet. */
+	uint32_t *kind_of, *operator_of;
+	size_t kind_room, operator_room;
 	struct kind_row *kind;
 	struct work_row *row;
 	struct pfw_pair_ids kind_ids, pairs, row_ids;
@@ -183,6 +184,7 @@ void pfw_table_by_arg_free(struct pfw_table_by_arg *by_arg)
 	pfw_pair_ids_release(&by_arg->pairs);
 	pfw_pair_ids_release(&by_arg->row_ids);
 	free(by_arg->kind_of);
+	free(by_arg->operator_of);
 	free(by_arg->kind);
 	free(by_arg->row);
 	free(by_arg);
@@ -192,21 +194,24 @@ int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, const struct pfw_tabl
 			  const struct pfw_averages *rows, struct pfw_nesting *nesting)
 {
 	uint32_t *args = malloc((works->args.count + 1) * sizeof(*args));
+	size_t bytes = works->works * sizeof(struct pfw_table_work);
+	struct pfw_table_work *work = NULL;
 	int64_t process = 0;
 	int error = args ? pfw_text_ids_map(&by_arg->args, 0, &works->args, args) : -ENOMEM;
 
-	for (size_t i = 0; i < works->works && !error; i++) {
-		struct pfw_table_work work = works->work[i];
-
-		if (!i || work.process != works->work[i - 1].process)
-			process = pfw_nesting_process(nesting, work.process);
-		work.process = (uint64_t)process;
-		work.row = rows->row[work.row].merged;
-		work.args = args[work.args];
-		error = process < 0 ? (int)process
-				    : pfw_spill_add(&by_arg->work, &work, sizeof(work),
-						    &by_arg->budget);
+	error = error ? error : pfw_spill_reserve(&by_arg->work, bytes, &by_arg->budget);
+	if (!error)
+		work = (struct pfw_table_work *)((char *)by_arg->work.at + by_arg->work.bytes);
+	for (size_t i = 0; i < works->works && !error; i++, work++) {
+		*work = works->work[i];
+		if (!i || work->process != works->work[i - 1].process)
+			process = pfw_nesting_process(nesting, work->process);
+		work->process = (uint64_t)process;
+		work->row = rows->row[work->row].merged;
+		work->args = args[work->args];
+		error = process < 0 ? (int)process : 0;
 	}
+	by_arg->work.bytes += error ? 0 : bytes;
 	free(args);
 	return error;
 }
@@ -314,8 +319,14 @@ static int64_t operator_of(struct pfw_table_by_arg *by_arg, const struct pfw_ave
 
 	if (group == PFW_NO_GROUP)
 		return 0;
+	if (PFW_REACH(by_arg->operator_of, group, by_arg->operator_room))
+		return -ENOMEM;
+	if (by_arg->operator_of[group])
+		return by_arg->operator_of[group];
 	name = pfw_table_key_field(rows->row[group].key, PFW_TABLE_INDEX_NAME, &bytes);
 	number = pfw_text_ids_of(&by_arg->operators, 0, name, bytes);
+	if (number >= 0)
+		by_arg->operator_of[group] = (uint32_t)number + 1;
 	return number < 0 ? number : number + 1;
 }
 

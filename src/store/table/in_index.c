@@ -286,15 +286,18 @@ static int add_call(struct block *block, const struct pfw_entry *entry,
 		    const struct pfw_summary *summary)
 {
 	struct pfw_table_line line;
+	uint32_t said;
+	bool args;
 
 	if (!pfw_table_line_times(&line, entry))
 		return 0;
-	block->says |= pfw_table_call_says_args(entry) ? PFW_TABLE_SAYS_ARGS : 0u;
+	said = pfw_table_call_said(entry, &args);
+	block->says |= args ? PFW_TABLE_SAYS_ARGS : 0u;
 	return pfw_table_events_add(
 		&block->events, &(struct pfw_table_event){ .start_ns = line.start_ns,
 							   .dur_ns = line.dur_ns,
 							   .process = entry->process,
-							   .said = pfw_table_said(entry),
+							   .said = said,
 							   .bytes = (int64_t)summary->last.bytes,
 							   .transfer = summary->last.moves,
 							   .section = PFW_TABLE_IO });

@@ -238,11 +238,12 @@ uint32_t pfw_table_said(const struct pfw_entry *entry)
 	return said_step(entry, find_known(entry));
 }
 
-bool pfw_table_call_says_args(const struct pfw_entry *entry)
+uint32_t pfw_table_call_said(const struct pfw_entry *entry, bool *args)
 {
 	const struct known *known = find_known(entry);
 
-	return known && (known->kind || known->launch);
+	*args = known && (known->kind || known->launch);
+	return said_step(entry, known);
 }
 
 static void read_args(const struct pfw_entry *entry, struct pfw_table_line *line, struct said *said)

@@ -106,8 +106,8 @@ bool pfw_table_line_read(struct pfw_table_line *line, const struct pfw_entry *en
  * there will be no rows. */
 uint32_t pfw_table_said(const struct pfw_entry *entry);
 
-/* Whether a call has such args: none that we know has. */
-bool pfw_table_call_says_args(const struct pfw_entry *entry);
+/* The same of a call; *args: whether it has args of GPU work: none that we know has. */
+uint32_t pfw_table_call_said(const struct pfw_entry *entry, bool *args);
 
 struct pfw_steps;
 
