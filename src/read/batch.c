@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "store/kit/grow.h"
+#include "store/read/scan.h"
 
 /* Arrow asks for 8, and recommends 64. */
 #define ALIGNMENT 64u
@@ -265,6 +266,14 @@ bool pfw_read_batch_append(struct pfw_read_batch *batch, struct pfw_read_texts *
 
 /* ---- the end of a batch ---- */
 
+void pfw_read_texts_release(struct pfw_read_texts *texts)
+{
+	for (unsigned i = 0; i < PFW_READ_COLUMNS; i++)
+		pfw_text_ids_release(&texts->ids[i]);
+	pfw_scratch_free(texts->scratch);
+	free(texts->form);
+}
+
 static bool get_offsets(struct pfw_read_batch *batch, struct pfw_read_cells *cells, size_t texts)
 {
 	cells->texts = (uint32_t)texts;
@@ -306,6 +315,7 @@ static void end_texts(struct pfw_read_batch *batch, struct pfw_read_cells *cells
 void pfw_read_batch_end(struct pfw_read_batch *batch, const struct pfw_read_columns *columns,
 			struct pfw_read_texts *texts)
 {
+	texts->batch++;
 	for (unsigned i = 0; i < batch->columns; i++) {
 		struct pfw_read_cells *cells = &batch->cells[i];
 		enum pfw_read_kind kind = columns->known[columns->column[i]].kind;

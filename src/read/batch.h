@@ -31,9 +31,43 @@ struct pfw_read_batch {
 };
 
 #define PFW_READ_RECENT 32u
+#define PFW_READ_NUMBERS 256u /* as PFW_ENTRY_NUMBERS */
+#define PFW_READ_PUTS 16u
+
+/* Where an arg of the lines of one form goes. */
+struct pfw_read_put {
+	uint8_t arg;	/* of entry->arg[] */
+	uint8_t size;	/* of the value that all of them have; 0: it differs, or has no column */
+	int8_t place;	/* of the column */
+	int16_t column; /* -1: none */
+	_Alignas(8) char value[12];
+};
+
+/* The args of lines with the same entry->form; values hold for one batch. */
+struct pfw_read_form {
+	uint64_t number; /* 0: none */
+	uint32_t batch;
+	unsigned puts;
+	struct pfw_read_put put[PFW_READ_PUTS];
+};
+
+/* Name and cat of lines with the same entry->named, in one batch. */
+struct pfw_read_named {
+	uint64_t number; /* 0: none */
+	uint32_t batch;
+	int32_t name, cat;
+};
 
 /* What a thread needs to fill one batch after another: the dictionaries by text. */
 struct pfw_read_texts {
+	uint32_t batch; /* changes with each batch */
+	struct pfw_read_named named[PFW_READ_NUMBERS];
+	/* Of each ph by its letter, which all differ modulo 32. */
+	struct {
+		uint32_t batch; /* plus 1; 0: none */
+		int32_t number;
+	} ph[32];
+	struct pfw_read_form *form;		   /* of PFW_READ_NUMBERS; NULL: not needed */
 	struct pfw_text_ids ids[PFW_READ_COLUMNS]; /* of the wanted column of this place */
 	/* A cache of the latest texts, by their last bytes: most texts are found here without a
 	 * hash. */
@@ -43,6 +77,8 @@ struct pfw_read_texts {
 	uint8_t after[PFW_READ_COLUMNS + 1];
 	char *scratch; /* store/read/scan.h */
 };
+
+void pfw_read_texts_release(struct pfw_read_texts *texts);
 
 /* An empty batch with room for `rows` rows at first; NULL: no memory.  Thread: any, as all here,
  * one at a time for one batch. */

@@ -51,10 +51,66 @@ static inline void put_known_text(const struct row *row, enum pfw_read_column co
 		put_text(row, (unsigned)place, text);
 }
 
+/* The last row's number of a text; 0: the column is not wanted. */
+static int32_t number_in(const struct row *row, enum pfw_read_column column)
+{
+	int place = row->rows->columns->place[column];
+	const int32_t *value = place < 0 ? NULL : row->batch->cells[place].value;
+
+	return value ? value[row->batch->rows - 1] : 0;
+}
+
+static inline void put_number(const struct row *row, enum pfw_read_column column, int32_t number)
+{
+	int place = row->rows->columns->place[column];
+	int32_t *value =
+		place < 0 ? NULL : pfw_read_batch_cell(row->batch, (unsigned)place, sizeof(*value));
+
+	if (value)
+		*value = number;
+}
+
+/* Most lines have the name and the cat of an earlier line. */
+static inline void put_name(const struct row *row, unsigned has)
+{
+	const struct pfw_entry *entry = row->entry;
+	struct pfw_read_named *known = &row->texts->named[entry->named % PFW_READ_NUMBERS];
+
+	if (entry->named && known->number == entry->named && known->batch == row->texts->batch) {
+		put_number(row, PFW_READ_COLUMN_cat, known->cat);
+		put_number(row, PFW_READ_COLUMN_name, known->name);
+		return;
+	}
+	put_known_text(row, PFW_READ_COLUMN_cat, has & PFW_ENTRY_CAT, &entry->cat);
+	put_known_text(row, PFW_READ_COLUMN_name, has & PFW_ENTRY_NAME, &entry->name);
+	if (entry->named && !row->batch->error)
+		*known = (struct pfw_read_named){ entry->named, row->texts->batch,
+						  number_in(row, PFW_READ_COLUMN_name),
+						  number_in(row, PFW_READ_COLUMN_cat) };
+}
+
+static inline void put_ph(const struct row *row, unsigned has)
+{
+	const struct pfw_slice ph = { .at = &row->entry->ph, .bytes = 1 };
+	struct pfw_read_texts *texts = row->texts;
+	unsigned letter = (unsigned char)*ph.at % 32;
+
+	if (!(has & PFW_ENTRY_PH))
+		return;
+	if (texts->ph[letter].batch == texts->batch + 1) {
+		put_number(row, PFW_READ_COLUMN_ph, texts->ph[letter].number);
+		return;
+	}
+	put_known_text(row, PFW_READ_COLUMN_ph, true, &ph);
+	if (row->batch->error)
+		return;
+	texts->ph[letter].batch = texts->batch + 1;
+	texts->ph[letter].number = number_in(row, PFW_READ_COLUMN_ph);
+}
+
 static void put_line(const struct row *row, int64_t rank)
 {
 	const struct pfw_entry *entry = row->entry;
-	const struct pfw_slice ph = { .at = &entry->ph, .bytes = 1 };
 	unsigned has = entry->has & ~(unsigned)entry->wrong;
 
 	put_int(row, PFW_READ_COLUMN_rank, rank >= 0, rank);
@@ -66,9 +122,8 @@ static void put_line(const struct row *row, int64_t rank)
 		(int64_t)entry->id);
 	put_int(row, PFW_READ_COLUMN_ts, has & PFW_ENTRY_TS, entry->ts_ns);
 	put_int(row, PFW_READ_COLUMN_dur, has & PFW_ENTRY_DUR, entry->dur_ns);
-	put_known_text(row, PFW_READ_COLUMN_ph, has & PFW_ENTRY_PH, &ph);
-	put_known_text(row, PFW_READ_COLUMN_cat, has & PFW_ENTRY_CAT, &entry->cat);
-	put_known_text(row, PFW_READ_COLUMN_name, has & PFW_ENTRY_NAME, &entry->name);
+	put_ph(row, has);
+	put_name(row, has);
 }
 
 /* ---- args ---- */
@@ -162,6 +217,31 @@ static int column_of(const struct row *row, int before, const struct pfw_slice *
 	return column;
 }
 
+/* Put an arg into its column, -1 for none, or into args_json.  True: it does not belong there. */
+static bool put_arg(const struct row *row, int column, const struct pfw_slice *key,
+		    const struct pfw_value *value, bool *begun)
+{
+	int place = column < 0 ? -1 : row->rows->columns->place[column];
+
+	if (column >= 0 && value->type != PFW_VALUE_NULL &&
+	    put_value(row, place, pfw_read_known[column].kind, value))
+		return true;
+	if (place >= 0) /* if a key is there twice, the last value counts */
+		pfw_read_batch_unset(row->batch, (unsigned)place);
+	if (column >= 0 && value->type == PFW_VALUE_NULL)
+		return true;
+	put_rest(row, key, value, begun);
+	return false;
+}
+
+static void end_rest(const struct row *row, bool begun)
+{
+	if (begun)
+		pfw_read_batch_rest(row->batch,
+				    (unsigned)row->rows->columns->place[PFW_READ_COLUMN_args_json],
+				    "}", 1);
+}
+
 static void put_args(const struct row *row)
 {
 	struct pfw_value value;
@@ -172,25 +252,94 @@ static void put_args(const struct row *row)
 
 	pfw_args_init(&args, row->entry);
 	while (pfw_args_next(&args, &key, &value)) {
-		int place;
-
 		column = column_of(row, column, &key);
-		place = column < 0 ? -1 : row->rows->columns->place[column];
-		if (column >= 0 && value.type == PFW_VALUE_NULL) {
-			if (place >= 0) /* if a key is there twice, the last value counts */
-				pfw_read_batch_unset(row->batch, (unsigned)place);
+		put_arg(row, column, &key, &value, &begun);
+	}
+	end_rest(row, begun);
+}
+
+/* ---- args of lines of one form ---- */
+
+/* Note where arg i went, which the last row has.  `fits`: its value belongs into a column.  False:
+ * its key is there twice. */
+static bool learn(const struct row *row, struct pfw_read_form *form, unsigned i, int column,
+		  bool fits)
+{
+	const struct pfw_read_columns *columns = row->rows->columns;
+	int place = column < 0 ? -1 : columns->place[column];
+	bool differs = row->entry->varies >> i & 1;
+	struct pfw_read_put *put = &form->put[form->puts];
+	const struct pfw_read_cells *cells;
+	size_t at = row->batch->rows - 1;
+
+	for (unsigned j = 0; place >= 0 && j < form->puts; j++) {
+		if (form->put[j].place == place)
+			return false;
+	}
+	if (place < 0 && (columns->place[PFW_READ_COLUMN_args_json] < 0 || (fits && !differs)))
+		return true;
+	*put = (struct pfw_read_put){ .arg = (uint8_t)i,
+				      .place = (int8_t)place,
+				      .column = (int16_t)column };
+	form->puts++;
+	cells = place < 0 ? NULL : &row->batch->cells[place];
+	if (differs || !fits || !cells || !cells->value || !(cells->valid[at / 8] >> at % 8 & 1))
+		return true;
+	put->size = cells->size;
+	memcpy(put->value, (const char *)cells->value + at * cells->size, cells->size);
+	return true;
+}
+
+static void put_new_form(const struct row *row, struct pfw_read_form *form)
+{
+	const struct pfw_entry *entry = row->entry;
+	bool begun = false, known = true;
+	int column = -1;
+
+	form->puts = 0;
+	for (unsigned i = 0; i < entry->arg_count; i++) {
+		struct pfw_value value;
+		struct pfw_slice key;
+		bool fits;
+
+		pfw_entry_pair(entry, i, &key, &value);
+		column = column_of(row, column, &key);
+		fits = put_arg(row, column, &key, &value, &begun);
+		known = known && learn(row, form, i, column, fits);
+	}
+	end_rest(row, begun);
+	form->number = known && !row->batch->error ? entry->form : 0;
+	form->batch = row->texts->batch;
+}
+
+/* Lines of one form differ in few values: the others are known. */
+static void put_form(const struct row *row)
+{
+	const struct pfw_entry *entry = row->entry;
+	struct pfw_read_form *form = &row->texts->form[entry->form % PFW_READ_NUMBERS];
+	bool begun = false;
+
+	if (form->number != entry->form || form->batch != row->texts->batch) {
+		put_new_form(row, form);
+		return;
+	}
+	for (const struct pfw_read_put *put = form->put; put < form->put + form->puts; put++) {
+		struct pfw_value value;
+		struct pfw_slice key;
+		char *cell;
+
+		if (!put->size) {
+			pfw_entry_pair(entry, put->arg, &key, &value);
+			put_arg(row, put->column, &key, &value, &begun);
 			continue;
 		}
-		if (column >= 0 && put_value(row, place, pfw_read_known[column].kind, &value))
-			continue;
-		if (place >= 0)
-			pfw_read_batch_unset(row->batch, (unsigned)place);
-		put_rest(row, &key, &value, &begun);
+		cell = pfw_read_batch_cell(row->batch, (unsigned)put->place, put->size);
+		if (cell && put->size == sizeof(int64_t))
+			memcpy(cell, put->value, sizeof(int64_t));
+		else if (cell)
+			memcpy(cell, put->value, put->size);
 	}
-	if (begun)
-		pfw_read_batch_rest(row->batch,
-				    (unsigned)row->rows->columns->place[PFW_READ_COLUMN_args_json],
-				    "}", 1);
+	end_rest(row, begun);
 }
 
 static void put_few_args(const struct row *row)
@@ -231,7 +380,11 @@ void pfw_read_rows_add(const struct pfw_read_rows *rows, struct pfw_read_batch *
 	if (batch->error)
 		return;
 	put_line(&row, rank);
-	if (rows->columns->place[PFW_READ_COLUMN_args_json] >= 0 || rows->columns->args > FEW_ARGS)
+	if (entry->form && entry->arg_count <= PFW_READ_PUTS &&
+	    (rows->columns->args || rows->columns->place[PFW_READ_COLUMN_args_json] >= 0))
+		put_form(&row);
+	else if (rows->columns->place[PFW_READ_COLUMN_args_json] >= 0 ||
+		 rows->columns->args > FEW_ARGS)
 		put_args(&row);
 	else if (rows->columns->args)
 		put_few_args(&row);

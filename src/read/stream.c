@@ -146,6 +146,7 @@ static int add_rows(struct stream *stream, unsigned number, struct pfw_pass_bloc
 	struct pfw_pass_lines line;
 
 	pfw_pass_lines_init(&line, block);
+	line.entry.numbered = true;
 	while (!batch->error && pfw_pass_lines_next(&line))
 		if (pfw_select_entry(&stream->select, worker->state, line.file, &line.entry))
 			pfw_read_rows_add(&stream->rows, batch, texts, &line.entry,
@@ -346,14 +347,11 @@ static void close_stream(struct stream *stream)
 		struct worker *worker = &stream->worker[i];
 
 		pfw_select_state_free(worker->state);
-		pfw_scratch_free(worker->texts.scratch);
-		for (unsigned j = 0; j < PFW_READ_COLUMNS; j++)
-			pfw_text_ids_release(&worker->texts.ids[j]);
+		pfw_read_texts_release(&worker->texts);
 	}
 	free(stream->worker);
 	pfw_read_batch_free(stream->open.batch);
-	for (unsigned i = 0; i < PFW_READ_COLUMNS; i++)
-		pfw_text_ids_release(&stream->open.texts.ids[i]);
+	pfw_read_texts_release(&stream->open.texts);
 	free(stream->open.numbers.number);
 	pfw_read_zeros_drop(stream->zeros);
 	if (stream->live.traces)
@@ -440,14 +438,23 @@ static int set_part(struct stream *stream)
 	return 0;
 }
 
+static bool get_texts(struct pfw_read_texts *texts)
+{
+	texts->scratch = pfw_scratch_new();
+	texts->form = calloc(PFW_READ_NUMBERS, sizeof(*texts->form));
+	return texts->scratch && texts->form;
+}
+
 static int set_workers(struct stream *stream)
 {
 	stream->worker = calloc(stream->pass.jobs, sizeof(*stream->worker));
+	if (!get_texts(&stream->open.texts))
+		return pfw_read_fail(stream->read, -ENOMEM, NULL);
 	for (unsigned i = 0; i < stream->pass.jobs; i++) {
 		struct worker *worker = stream->worker ? &stream->worker[i] : NULL;
 
 		if (!worker || !(worker->state = pfw_select_state_create(&stream->select)) ||
-		    !(worker->texts.scratch = pfw_scratch_new()))
+		    !get_texts(&worker->texts))
 			return pfw_read_fail(stream->read, -ENOMEM, NULL);
 	}
 	return pfw_pass_open(&stream->run, &stream->pass)

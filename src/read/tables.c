@@ -307,8 +307,7 @@ static void free_table(struct table *table)
 	for (size_t i = 0; i < table->messages; i++)
 		free(table->message[i]);
 	free(table->message);
-	for (unsigned i = 0; i < PFW_READ_COLUMNS; i++)
-		pfw_text_ids_release(&table->texts.ids[i]);
+	pfw_read_texts_release(&table->texts);
 	if (table->batch)
 		pfw_read_batch_free(table->batch);
 	pfw_read_drop(table->read);

@@ -114,10 +114,10 @@ def asked(directory, conditions):
                     (json.loads(text)["rank"] for text in ranks.stdout.splitlines())))
 
 
-def check(directory, conditions):
+def check(directory, conditions, jobs=3):
     lines = asked(directory, conditions)
     try:
-        reader = Reader(directory, **conditions)
+        reader = Reader(directory, jobs=jobs, **conditions)
         rows = reader.rows()
     except Failed as failed:
         assert isinstance(lines, str) and failed.args[1].splitlines()[0] in lines, (failed, lines)
@@ -139,7 +139,7 @@ def test_every_value_of_random_traces(tmp_path):
         at = states.write(tmp_path / str(seed), generate.world(seed), state)
         for conditions in [{"meta": "1"}, chance.choice(CONDITIONS)]:
             try:
-                count += len(check(at, conditions))
+                count += len(check(at, conditions, chance.choice((1, 3))))
             except AssertionError as error:
                 raise AssertionError(f"seed {seed}, {state}, {conditions}: {error}") from error
         states.remove(tmp_path / str(seed))
@@ -179,9 +179,10 @@ HARD = [
 ]
 
 
-def test_lines_that_are_hard(tmp_path):
+@pytest.mark.parametrize("jobs", (1, 3))
+def test_lines_that_are_hard(tmp_path, jobs):
     (tmp_path / "t.pfw").write_text("".join(HARD))
-    rows = Reader(tmp_path / "t.pfw").rows()
+    rows = Reader(tmp_path / "t.pfw", jobs=jobs).rows()
     assert len(rows) == len(HARD)
     for row, text in zip(rows, HARD):
         wanted, got = expected(parsed(text), None), given(row)
@@ -193,6 +194,29 @@ def test_lines_that_are_hard(tmp_path):
         if '"flags"' in text:
             wanted["args.flags"] = "\ufffd"
         assert got == wanted, text
+
+
+@pytest.mark.parametrize("jobs", (1, 3))
+def test_lines_of_one_form(tmp_path, jobs):
+    """What lines of a name have in common is read once in a while: the others have it, too."""
+    chance = random.Random(SEED + jobs)
+    values = [*range(40), *range(40), -1, 2**63, 1.5, "text", 'with "escapes"\n', None, [1, 2], [], {"a": 1}, True]
+    made = []
+    for i in range(30):
+        keys = chance.sample(["ret", "fname", "grid", "gbps", "input_shapes", "step", "own", "errno", "other"], chance.randrange(7))
+        same = {key: chance.choice(values) for key in keys}
+        for _ in range(chance.randrange(1, 60)):
+            varied = {key: chance.choice(values) if chance.random() < 0.1 or key == "ret" else value for key, value in same.items()}
+            made.append(line(f"name {i % 7}", chance.choice("ab"), chance.choice("XXXi"), **varied))
+    chance.shuffle(made)
+    made = sorted(made[:len(made) // 2]) + made[len(made) // 2:]
+    (tmp_path / "t.pfw").write_text("".join(made))
+    for columns in ({}, {"columns": "name,step,args.ret,cat"}, {"columns": "args.grid,ph"}):
+        rows = Reader(tmp_path / "t.pfw", jobs=jobs, **columns).rows()
+        assert len(rows) == len(made)
+        for row, text in zip(rows, made):
+            wanted = expected(parsed(text), None)
+            assert given(row) == {name: wanted[name] for name in row}, text
 
 
 def test_few_columns_are_the_same_columns(tmp_path):

@@ -71,7 +71,14 @@ struct guess {
 	struct between between[GUESS_ROWS];
 	struct form form[GUESS_ROWS];
 };
-static _Thread_local struct guess guesses;
+
+/* Looked up once for each line: in a shared library each access is a call. */
+static __attribute__((noinline)) struct guess *guess_of_thread(void)
+{
+	static _Thread_local struct guess guesses;
+
+	return &guesses;
+}
 
 /* Threads have guesses of their own, but readers keep what they know of a number for other
  * threads. */
@@ -253,11 +260,12 @@ static void learn_form(struct form *form, const struct pfw_entry *entry, unsigne
 }
 
 static __attribute__((noinline)) const char *take_new_args(const char *at, const char *end,
-							   struct pfw_entry *entry, unsigned row)
+							   struct pfw_entry *entry,
+							   struct guess *guess, unsigned row)
 {
-	at = take_args(at, end, entry, guesses.pair[row], true);
+	at = take_args(at, end, entry, guess->pair[row], true);
 	if (at)
-		learn_form(&guesses.form[row], entry, row);
+		learn_form(&guess->form[row], entry, row);
 	return at;
 }
 
@@ -332,23 +340,24 @@ INLINE const char *take_known_args(const char *at, const char *end, struct pfw_e
 
 /* Parse from the end of the name to the tid. */
 INLINE const char *take_between(const char *at, const char *end, struct pfw_entry *entry,
-				unsigned row, bool padded)
+				struct guess *guess, unsigned row, bool padded)
 {
 	AND(take(at, end, BEHIND_NAME, padded));
-	AND(take_text(at, end, &entry->cat, &guesses.cat[row], padded));
+	AND(take_text(at, end, &entry->cat, &guess->cat[row], padded));
 	AND(take(at, end, ",\"pid\":", padded));
-	AND(take_u64(at, end, &entry->pid, &guesses.pid, padded));
+	AND(take_u64(at, end, &entry->pid, &guess->pid, padded));
 	return take(at, end, ",\"tid\":", padded);
 }
 
 static __attribute__((noinline)) const char *take_new_between(const char *at, const char *end,
-							      struct pfw_entry *entry, unsigned row)
+							      struct pfw_entry *entry,
+							      struct guess *guess, unsigned row)
 {
-	struct between *between = &guesses.between[row];
+	struct between *between = &guess->between[row];
 	const char *begin = at;
 	size_t bytes = entry->name.bytes;
 
-	at = take_between(at, end, entry, row, true);
+	at = take_between(at, end, entry, guess, row, true);
 	if (!at || at - begin > (ptrdiff_t)BETWEEN_TEXT)
 		return at;
 	bytes = bytes <= NAME_TEXT ? bytes : 0;
@@ -375,13 +384,13 @@ INLINE bool is_named(const struct between *between, const struct pfw_slice *name
 
 /* The same of padded text, by comparison with the line of such a name before. */
 INLINE const char *take_known_between(const char *at, const char *end, struct pfw_entry *entry,
-				      unsigned row)
+				      struct guess *guess, unsigned row)
 {
-	const struct between *between = &guesses.between[row];
+	const struct between *between = &guess->between[row];
 
 	if (UNLIKELY(!between->bytes || !is_constant(at, between->text, between->bytes) ||
 		     (entry->numbered && !is_named(between, &entry->name))))
-		return take_new_between(at, end, entry, row);
+		return take_new_between(at, end, entry, guess, row);
 	entry->named = entry->numbered ? between->number : 0;
 	entry->cat = (struct pfw_slice){ .at = at + strlen(BEHIND_NAME),
 					 .bytes = between->cat_bytes,
@@ -392,16 +401,16 @@ INLINE const char *take_known_between(const char *at, const char *end, struct pf
 
 /* Parse up to the args. */
 INLINE const char *take_head(const char *at, const char *end, struct pfw_entry *entry,
-			     unsigned *row, bool padded)
+			     struct guess *guess, unsigned *row, bool padded)
 {
 	AND(take(at, end, "{\"id\":", padded));
-	AND(take_u64(at, end, &entry->id, &guesses.id, padded));
+	AND(take_u64(at, end, &entry->id, &guess->id, padded));
 	AND(take(at, end, ",\"name\":\"", padded));
 	AND(take_text(at, end, &entry->name, NULL, padded));
 	*row = padded ? guess_row(&entry->name) : 0;
-	AND(padded ? take_known_between(at, end, entry, *row)
-		   : take_between(at, end, entry, *row, false));
-	AND(take_u64(at, end, &entry->tid, &guesses.tid, padded));
+	AND(padded ? take_known_between(at, end, entry, guess, *row)
+		   : take_between(at, end, entry, guess, *row, false));
+	AND(take_u64(at, end, &entry->tid, &guess->tid, padded));
 	AND(take(at, end, ",\"ts\":", padded));
 	AND(take_us(at, end, &entry->ts_ns, padded));
 	entry->has = FAST_KEYS;
@@ -422,6 +431,7 @@ INLINE const char *take_head(const char *at, const char *end, struct pfw_entry *
 INLINE const char *take_line(struct pfw_entry *entry, const char *line, const char *end,
 			     bool padded)
 {
+	struct guess *guess = guess_of_thread();
 	const char *at = line;
 	unsigned row;
 
@@ -431,14 +441,14 @@ INLINE const char *take_line(struct pfw_entry *entry, const char *line, const ch
 	entry->fast = true;
 	entry->named = entry->form = 0;
 	entry->line = line;
-	AND(take_head(at, end, entry, &row, padded));
+	AND(take_head(at, end, entry, guess, &row, padded));
 	if (padded) {
 		const char *known =
-			take_known_args(at, end, entry, &guesses.form[row], guesses.pair[row]);
+			take_known_args(at, end, entry, &guess->form[row], guess->pair[row]);
 
-		at = LIKELY(known) ? known : take_new_args(at, end, entry, row);
+		at = LIKELY(known) ? known : take_new_args(at, end, entry, guess, row);
 	} else {
-		at = take_args(at, end, entry, guesses.pair[row], false);
+		at = take_args(at, end, entry, guess->pair[row], false);
 	}
 	return at ? take(at, end, "}", padded) : NULL;
 }
@@ -454,7 +464,7 @@ bool pfw_entry_parse_head(struct pfw_entry *entry, const char *line, const char 
 	unsigned row;
 
 	entry->numbered = false;
-	return take_head(line, end, entry, &row, true) != NULL;
+	return take_head(line, end, entry, guess_of_thread(), &row, true) != NULL;
 }
 
 const char *pfw_entry_parse_next(struct pfw_entry *entry, const char *line, const char *end)
