@@ -1,7 +1,7 @@
 /* make_traces.c - traces of a made-up training job, for measuring what reads traces.
  *
  * make_traces DIR [events=10000000] [ranks=8] [files=10000] [seed=1] [jobs=2] [level=6]
- *             [formats=raw,gz,one] [processes=1] [killed=0]
+ *             [formats=raw,gz,one] [processes=1] [killed=0] [memory=0]
  *
  * writes DIR/raw/t-rank0000.pfw and so on, the same as members of ours (DIR/gz/t-rank0000.pfw.gz) and
  * as one member, as gzip would make it (DIR/one/t-rank0000.pfw.gz).  A rank's file has events/ranks
@@ -12,6 +12,9 @@
  * With processes=4 a rank's events are those of four processes: itself and three that only load files
  * (t-rank0000-pid40020.pfw ...).  killed=5: of every hundred processes five end in the middle of a line,
  * as when a node dies with its spools (answers.tsv counts that line, too).
+ *
+ * memory=4: each operator allocates that many blocks, and frees as many of those before, as
+ * torch.profiler's profile_memory records it (with 4 half of the events).
  *
  * Each rank has a thread that trains (steps, spans, operators, launches, and the kernels that they
  * launch, which are told later, as CUPTI does) and four that load files.
@@ -33,7 +36,8 @@
 #define LOADERS 4
 #define TEXT_ROOM PFW_GZIP_TEXT_MAX
 #define LINE_ROOM 4096u
-#define KERNELS 64 /* that are told together */
+#define KERNELS 64   /* that are told together */
+#define BLOCKS 1000u /* of device memory, at most */
 #define START_NS 1795230878000000000ull
 
 /* ---- what is counted ---- */
@@ -75,7 +79,8 @@ static const char *const categories[] = { "POSIX", "STDIO", "app", "PP" };
 	  "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, "   \
 	  "3ul>)")                                                                                 \
 	X(CONVOLVE, PP, "cudnn::winograd_nonfused::winogradForwardData4x4<float, float>")          \
-	X(STEP, PP, "ProfilerStep#*")
+	X(STEP, PP, "ProfilerStep#*")                                                              \
+	X(MEMORY, PP, "[memory]")
 
 enum name {
 #define X(id, category, text) NAME_##id,
@@ -118,7 +123,8 @@ struct rank {
 	uint64_t span, correlation, step, gpu_ns;
 	struct thread trainer, loader[LOADERS];
 	struct kernel kernel[KERNELS + 8];
-	unsigned kernels;
+	unsigned kernels, memory;
+	uint64_t block[BLOCKS], allocated; /* bytes of each; 0: free */
 	struct tally tally[NAME_COUNT];
 	/* Output. */
 	char *text, *end;
@@ -185,7 +191,7 @@ static void flush(struct rank *rank)
 
 /* Up to "args":{, of an event or (ph M) metadata. */
 static char *begin(struct rank *rank, const char *name, const char *category, uint32_t tid,
-		   uint64_t ts_ns, uint64_t dur_ns, bool span)
+		   uint64_t ts_ns, uint64_t dur_ns, char ph)
 {
 	char *out = rank->end;
 
@@ -195,9 +201,11 @@ static char *begin(struct rank *rank, const char *name, const char *category, ui
 	out = pfw_append_u64(pfw_append(out, "\",\"pid\":"), rank->pid);
 	out = pfw_append_u64(pfw_append(out, ",\"tid\":"), tid);
 	out = pfw_append_us(pfw_append(out, ",\"ts\":"), ts_ns);
-	if (span)
+	if (ph == 'X')
 		out = pfw_append_us(pfw_append(out, ",\"dur\":"), dur_ns);
-	out = pfw_append(out, span ? ",\"ph\":\"X\",\"args\":{" : ",\"ph\":\"M\",\"args\":{");
+	out = pfw_append(out, ",\"ph\":\"");
+	*out++ = ph;
+	out = pfw_append(out, "\",\"args\":{");
 	if (ts_ns < rank->least_ns)
 		rank->least_ns = ts_ns;
 	if (ts_ns + dur_ns > rank->greatest_ns)
@@ -231,7 +239,8 @@ static char *event(struct rank *rank, enum name name, uint32_t tid, uint64_t ts_
 	if (name == NAME_STEP)
 		sprintf(step, "ProfilerStep#%" PRIu64, rank->step);
 	return begin(rank, name == NAME_STEP ? step : names[name].text,
-		     categories[names[name].category], tid, ts_ns, dur_ns, true);
+		     categories[names[name].category], tid, ts_ns, dur_ns,
+		     name == NAME_MEMORY ? 'i' : 'X');
 }
 
 static char *key(char *out, const char *text, uint64_t value)
@@ -441,6 +450,27 @@ static void operator_end(struct rank *rank, enum name name, uint64_t begun_ns)
 	end(rank, pfw_append(out, "],[512,512],[]]"));
 }
 
+/* Allocate a block where there was none, or free it. */
+static void allocate(struct rank *rank)
+{
+	uint64_t number = chance(rank) % BLOCKS, bytes = rank->block[number];
+	bool frees = bytes != 0;
+	char *out;
+
+	if (!frees)
+		bytes = 512 * (1 + chance(rank) % 8192);
+	rank->block[number] = frees ? 0 : bytes;
+	rank->allocated += frees ? -bytes : bytes;
+	out = compute(rank, NAME_MEMORY, rank->trainer.tid, rank->trainer.now_ns, 0, bytes,
+		      "memory");
+	out = key(out, ",\"device\":1,\"device_index\":", rank->number % 8);
+	out = key(out, ",\"addr\":", (140ull << 40) + (number << 22));
+	out = key(out, frees ? ",\"bytes\":-" : ",\"bytes\":", bytes);
+	out = key(out, ",\"total_allocated\":", rank->allocated);
+	end(rank, key(out, ",\"total_reserved\":", (uint64_t)BLOCKS << 22));
+	rank->trainer.now_ns += 300;
+}
+
 /* An operator with one inside, which launches. */
 static void operate(struct rank *rank)
 {
@@ -448,6 +478,8 @@ static void operate(struct rank *rank)
 	unsigned kind = chance(rank) % 4;
 
 	rank->trainer.now_ns += 1800;
+	for (unsigned i = 0; i < 2 * rank->memory; i++)
+		allocate(rank);
 	if (kind == 0) {
 		launch(rank, NAME_LAUNCH, NAME_CONVOLVE, 0);
 		rank->trainer.now_ns += 700;
@@ -518,14 +550,14 @@ static void train(struct rank *rank)
 
 static void name_thread(struct rank *rank, uint32_t tid, const char *name)
 {
-	char *out = begin(rank, "thread_name", "pfw", tid, START_NS, 0, false);
+	char *out = begin(rank, "thread_name", "pfw", tid, START_NS, 0, 'M');
 
 	end(rank, stpcpy(stpcpy(pfw_append(out, "\"name\":\""), name), "\""));
 }
 
 static void first_lines(struct rank *rank)
 {
-	char *out = begin(rank, "process", "pfw", rank->pid, START_NS, 0, false);
+	char *out = begin(rank, "process", "pfw", rank->pid, START_NS, 0, 'M');
 
 	out = pfw_append(out, "\"format\":1,\"version\":\"0.1.0\",\"run\":\"made-up-1\","
 			      "\"host\":\"node0\",\"boot\":"
@@ -550,7 +582,7 @@ static void last_lines(struct rank *rank)
 		return;
 	}
 	tell_kernels(rank);
-	out = begin(rank, "end", "pfw", rank->pid, rank->trainer.now_ns, 0, false);
+	out = begin(rank, "end", "pfw", rank->pid, rank->trainer.now_ns, 0, 'M');
 	out = key(out, "\"events\":", rank->events);
 	end(rank, pfw_append(out, ",\"lost\":0,\"reason\":\"exit\""));
 	flush(rank);
@@ -586,7 +618,7 @@ static void make(struct rank *rank)
 struct job {
 	const char *directory, *formats;
 	uint64_t events, seed;
-	uint32_t ranks, files, jobs, processes, killed;
+	uint32_t ranks, files, jobs, processes, killed, memory;
 	int level;
 };
 
@@ -632,6 +664,7 @@ static void make_process(const struct job *job, uint32_t process, int answers)
 	rank->ranks = job->ranks;
 	rank->pid = 40000 + rank->number * 100 + rank->child * 20;
 	rank->files = job->files;
+	rank->memory = job->memory;
 	rank->random = job->seed * 1000003 + process;
 	rank->most_events = job->events / job->ranks / job->processes;
 	rank->trainer = (struct thread){ .tid = rank->pid, .now_ns = START_NS + 1000000 };
@@ -722,6 +755,8 @@ static bool take(struct job *job, char *argument)
 		job->processes = (uint32_t)strtoul(value, NULL, 10);
 	else if (!strcmp(argument, "killed"))
 		job->killed = (uint32_t)strtoul(value, NULL, 10);
+	else if (!strcmp(argument, "memory"))
+		job->memory = (uint32_t)strtoul(value, NULL, 10);
 	else if (!strcmp(argument, "level"))
 		job->level = atoi(value);
 	else if (!strcmp(argument, "formats"))
@@ -752,7 +787,7 @@ int main(int argc, char **argv)
 	    job.killed > 100) {
 		fprintf(stderr, "usage: make_traces DIR [events=N] [ranks=N] [files=N] [seed=N] "
 				"[jobs=N] [level=1..9] [formats=raw,gz,one] [processes=1..4] "
-				"[killed=PERCENT]\n");
+				"[killed=PERCENT] [memory=BLOCKS]\n");
 		return 2;
 	}
 	job.directory = argv[1];

@@ -25,7 +25,7 @@ preload
 recorder/guest recorder/spool recorder/writer recorder/sample recorder/stack recorder/probe recorder/wrap
 recorder/waits recorder/attach recorder/gpu_records recorder/gpu recorder/marks recorder/session
 store/kit store/sys store/sqlite store/math store/json store/line store/gzip store/read store/partial store/traces store/pass
-store/regex store/expr store/summary store/index store/select store/nesting store/table store/compare store/overlap
+store/regex store/expr store/summary store/index store/select store/nesting store/table store/compare store/memory store/overlap
 store/patterns store/merge store/pack store/commit store/manifest store/recover store
 tools/ui tools/share tools/run tools/doctor tools/query tools/table tools/overlap tools/patterns
 tools/memory tools/compare tools/advice tools/report

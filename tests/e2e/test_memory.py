@@ -394,3 +394,98 @@ def test_the_first_answer_leaves_an_index(tmp_path):
     assert first.stdout == true.stdout and "the next answers come at once" in first.stderr
     assert (tmp_path / "t.pfw.idx").exists()
     assert harness.run([PFW, "memory", trace], environment).stderr == true.stderr
+
+
+QUESTIONS = [[], ["--format", "ndjson"], ["--format", "csv"], ["--row-limit", "3"], ["--blocks", "5"],
+             ["--blocks", "3", "--format", "ndjson"], ["--rank", "0"], ["--bins", "4"]]
+
+
+def nasty(chance, pid, ordered, number):
+    """Lines of a process: spans that overlap in any way, steps, allocations in and out of them, often at one
+    time; frees of what was never allocated; with and without ids, devices, steps and totals."""
+    times, lines, live = chance.choice([30, 3000, 10**6]), [], []
+    for i in range(chance.randrange(4)):
+        lines.append((f"ProfilerStep#{i}", i * times / 3, "X", {"kind": "step"}, times / chance.choice([3, 4])))
+    for i in range(chance.randrange(60)):
+        name = chance.choice(["mm", "a\"b", f"op{chance.randrange(5)}", "ProfilerStep#9", "\u00e9"])
+        args = chance.choice([{"kind": "cpu_op"}, {"kind": "annotation", "device": 0}, {},
+                              {"kind": "kernel", "device": 1}, {"kind": "cpu_op", "device": 1}])
+        lines.append((name, chance.randrange(times), "X", args, chance.choice([0, 3, times / 9, times])))
+    for i in range(chance.choice([0, 5, 300])):
+        args = {"kind": "memory", "addr": chance.randrange(40), "bytes": chance.choice([8, 100, 100, 1 << 40])}
+        if live and chance.random() < .4:
+            args |= {"addr": chance.choice(live), "bytes": -args["bytes"]}
+        live.append(args["addr"])
+        for key, value in {"device": chance.randrange(2), "device_index": chance.randrange(-1, 2), "step": 7,
+                           "total_allocated": i, "total_reserved": 10 * i}.items():
+            if chance.random() < .3:
+                args[key] = value
+        lines.append(("[memory]", chance.randrange(times), chance.choice("iX"), args, chance.choice([0, 5])))
+    chance.shuffle(lines)
+    if ordered:
+        lines.sort(key=lambda line: line[1])
+    out = []
+    for at, (name, ts, ph, args, dur) in enumerate(lines):
+        cat = chance.choice(["PP", "PP", "PP", "app"]) if ph == "X" and args.get("kind") != "step" else "PP"
+        out.append(line(number + at, name, cat, ph, ts, args, dur, pid, chance.choice([pid, pid + 1])))
+    return out
+
+
+def nasty_run(chance, folder, foreign=True):
+    """Files of ranks and of their children; of other tools (without `process` lines), too."""
+    for rank in range(chance.choice([1, 2, 3])):
+        for child in range(chance.choice([1, 1, 3])):
+            pid, ours = 100 * rank + child + 5, not foreign or chance.random() < .7
+            head = {"format": 1, "version": "1", "run": "r", "host": "h", "rank": rank, "world_size": 3,
+                    "start_ts": START + pid, "ppid": 100 * rank + 5 if child else 1}
+            text = line(1, "process", "pfw", "M", 0, head, pid=pid) if ours else ""
+            text += "".join(nasty(chance, pid, chance.random() < .3, 2 if chance.random() < .7 else 0))
+            if chance.random() < .5:
+                text += "".join(nasty(chance, pid + 50, False, 2))
+            if ours:
+                text += line(9**9, "end", "pfw", "M", 2e6, {"events": 0, "lost": 0, "reason": "exit"}, pid=pid)
+            (folder / f"t-rank000{rank}{f'-pid{pid}' if child else ''}.pfw").write_text(text)
+
+
+def same(folder, partials):
+    for words in QUESTIONS:
+        true = harness.run([PFW, "memory", "--no-index", *words, folder], status=None)
+        for path in [folder, *partials]:
+            done = harness.run([PFW, "memory", *words, path], status=None)
+            if path != folder and done.returncode == 2:
+                assert "is in no partial" in done.stderr and words[:1] not in ([], ["--format"]), done.stderr
+                continue
+            assert (done.stdout, done.returncode) == (true.stdout, true.returncode), (words, path)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_index_says_what_the_lines_say(tmp_path, seed):
+    chance = random.Random(seed)
+    for form in range(3):
+        folder = tmp_path / f"f{form}"
+        folder.mkdir()
+        nasty_run(chance, folder, form != 1)
+        split = chance.choice([[], ["--split-by", "none"]])
+        if form == 1:
+            harness.run([PFW, "compact", "-q", *split, folder])
+        else:
+            harness.run([PFW, "index", "-q", folder])
+        harness.run([PFW, "index", "-q", "--check", folder])
+        partials = [tmp_path / "p.partial"] if form == 1 and not split else []
+        for partial in partials:
+            harness.run([PFW, "index", "--partial", "-q", "-o", partial, folder])
+        same(folder, partials)
+
+
+@pytest.mark.parametrize("words", [[], ["--blocks", "4"], ["--rank", "1"], ["--format", "csv"], ["--row-limit", "-1"]])
+def test_the_index_is_enough(tmp_path, words):
+    """No line is read: one that is changed behind the index's back changes nothing."""
+    for rank in range(2):
+        write(tmp_path / f"t-rank000{rank}.pfw", [("mm", 3.0, 1.0, {"kind": "cpu_op"}), *LINES] * 3000, rank)
+    true = text_of("--no-index", *words, tmp_path)
+    harness.run([PFW, "index", "-q", tmp_path])
+    for path in tmp_path.glob("*.pfw"):
+        text = path.read_text()
+        middle = text.index("\n", len(text) // 2)
+        path.write_text(text[:middle] + text[middle:].replace('"bytes": 1000', '"bytes": 7000', 1))
+    assert text_of(*words, tmp_path) == true != text_of("--no-index", *words, tmp_path)

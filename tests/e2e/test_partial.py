@@ -31,7 +31,7 @@ ANSWERED = [
                     ["--plain"], ["--cat", "POSIX"], ["--cat", "PP"])),
     ["table"], ["table", "-g", "fname"], ["table", "-s", "none"],
     ["overlap"], ["overlap", "--steps", "--format", "ndjson"],
-    ["patterns"], ["patterns", "--format", "ndjson"],
+    ["patterns"], ["patterns", "--format", "ndjson"], ["memory"], ["memory", "--rank", "0", "--format", "csv"],
     ["compare"], ["compare", "-g", "rank,cat", "--format", "ndjson"], ["compare", "--cat", "POSIX"],
     ["table", "-g", "fname", "--rank", "0"], ["compare", "--rank", "0"]]
 
@@ -177,6 +177,8 @@ def test_files_of_a_rank_that_were_reduced_apart(tmp_path):
         done = run([PFW, *words, *sides(words, parts)], status=None)
         if words[0] == "overlap":
             assert done.returncode == 2 and "whose files were reduced apart" in done.stderr
+        elif words[0] == "memory": # the worker's steps are those of the other file
+            assert done.returncode == 2 and "in steps of a process in another file" in done.stderr
         else:
             assert done.stdout == expected[" ".join(words)]
 
@@ -195,13 +197,13 @@ def test_some_ranks(tmp_path, words, rank):
     assert (done.returncode, done.stdout) == (lines.returncode, lines.stdout), (done, lines)
 
 
-@pytest.mark.parametrize("words", [["query"], ["memory"], ["export"], ["compact"], ["index"]])
+@pytest.mark.parametrize("words", [["query"], ["export"], ["compact"], ["index"]])
 def test_other_commands_need_the_traces(tmp_path, words):
     many_ranks(tmp_path / "made", 5, 1)
     out = reduce(tmp_path / "a.partial", tmp_path / "made")
     done = run([PFW, *words, out], status=None)
     assert done.returncode == 2 and not done.stdout
-    assert "a.partial: a partial: only table, overlap, patterns, compare" in done.stderr
+    assert "a.partial: a partial: only table, overlap, patterns, memory, compare" in done.stderr
 
 
 def test_options_are_checked(tmp_path):

@@ -4,89 +4,53 @@
 #include "memory/memory.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "memory/pickle.h"
-#include "share/unasked.h"
-#include "store/compare/in_index.h"
-#include "store/index/index.h"
 #include "ui/interrupt.h"
 
 #define BINS_MAX 100000
 #define BLOCKS_MAX 1000000
-
-/* ---- the index ---- */
-
-/* Whether a trace has no allocation: its index knows. */
-static bool lacks_events(struct survey *survey, const struct pfw_trace_file *file)
-{
-	struct pfw_compare_reader reader = { .row = NULL };
-	struct pfw_index *index;
-	char why[PATH_MAX];
-	bool lacks;
-
-	if (pfw_index_of(&index, file, why, sizeof(why)))
-		return false;
-	lacks = !survey_keep_problems(survey, file->path, index) &&
-		!pfw_compare_from_index(index, &reader) && !reader.memory;
-	pfw_index_close(index);
-	return lacks;
-}
-
-static bool all_lack_events(struct survey *survey, const struct pfw_traces *traces)
-{
-	size_t file = 0;
-
-	while (file < traces->count && lacks_events(survey, &traces->file[file]))
-		file++;
-	if (file == traces->count)
-		survey_tell_problems(survey);
-	else
-		survey_forget_problems(survey);
-	return file == traces->count;
-}
-
-/* Whether indexes say that there is nothing to read; those that are missing are made. */
-static bool is_empty(struct memory *memory, const struct pfw_traces *traces)
-{
-	return all_lack_events(&memory->survey, traces) ||
-	       (unasked_of_survey(&memory->survey, traces) &&
-		all_lack_events(&memory->survey, traces));
-}
+/* Memory for items before the sorter uses a file. */
+#define BUDGET_BYTES (64u << 20)
 
 /* ---- the command ---- */
 
-/* Conditions may need lines: those on steps, to say that there is no such step. */
-static bool asks_indexes(const struct memory *memory)
+/* What no index or partial has. */
+static const char *needs_lines(const struct memory *memory)
 {
-	return !select_args_any(&memory->select) && !memory->snapshots && !memory->survey.no_index;
-}
+	const char *lacks = memory->survey.no_index ? "--no-index"
+						    : select_args_but_rank(&memory->select);
 
-/* What pfw_traces_open_ranks() does after the files are opened. */
-static int lay_out(struct survey *survey, struct pfw_traces *traces)
-{
-	if (pfw_traces_lay_out(traces, survey_say, survey))
-		return CLI_USAGE;
-	return pfw_ranks_part(traces, survey_say, survey) ? survey_end(survey, -ENOMEM) : CLI_OK;
+	lacks = lacks ? lacks : memory->lacks;
+	return lacks ? lacks : "a trace with its older index";
 }
 
 /* Read the lines and add them up.  CLI_OK, or the exit status. */
 static int read_lines(struct memory *memory, struct survey_input *input)
 {
 	struct survey *survey = &memory->survey;
-	int status = asks_indexes(memory) ? lay_out(survey, &input->traces) : CLI_OK, error;
+	bool ask = memory_asks_indexes(memory);
+	int status = CLI_OK, error = pfw_memory_init(&memory->sums, BUDGET_BYTES);
 
+	if (!error && survey_lacks(survey, input, needs_lines(memory)))
+		return CLI_USAGE;
+	if (!survey->no_index && !memory->snapshots)
+		survey->lacks = select_args_but_rank(&memory->select) ?: memory->lacks;
+	if (!error && ask && pfw_traces_lay_out(&input->traces, survey_say, survey))
+		return CLI_USAGE;
+	if (error)
+		return survey_end(survey, error);
 	memory->select.ask_steps = true;
-	if (status == CLI_OK)
-		status = survey_attach(survey, input, NULL);
+	status = survey_attach(survey, input, NULL);
 	if (status == CLI_OK)
 		status = survey_resolve(survey, input, &memory->select);
 	if (status != CLI_OK)
 		return status;
+	memory->sums.bins = memory->bins;
+	memory->sums.lives_most = memory->lives_most;
 	error = memory_collect(memory, input);
-	error = error ? error : memory_count(memory);
 	return error ? survey_end(survey, error) : CLI_OK;
 }
 
@@ -94,14 +58,16 @@ static int read_and_print(void *user, struct survey_input *input)
 {
 	struct memory *memory = user;
 	struct survey *survey = &memory->survey;
-	int status = CLI_OK, error;
+	int status = CLI_OK, error = 0, asked = 0;
 
-	if (!asks_indexes(memory) || !is_empty(memory, &input->traces))
+	if (memory_asks_indexes(memory))
+		asked = memory_ask_indexes(memory, input);
+	if (!asked)
 		status = read_lines(memory, input);
-	if (status != CLI_OK)
-		return status;
+	if (asked < 0 || status != CLI_OK)
+		return asked < 0 ? survey_end(survey, asked) : status;
 	error = memory_print(memory);
-	if (!error && !memory->events && !survey->quiet)
+	if (!error && !memory->sums.events && !survey->quiet)
 		cli_error(survey->command->name,
 			  "no allocations are in these traces: record them with PFW_CUPTI=memory, "
 			  "torch.profiler's profile_memory=True, or, for a snapshot, "
@@ -147,7 +113,7 @@ static int open_snapshots(void *user, struct cli_args *args)
 			 fileno(snapshot->trace));
 		args->argv[i] = snapshot->path;
 	}
-	memory->survey.open = asks_indexes(memory) ? pfw_traces_open_heads : NULL;
+	memory->survey.open = memory_asks_indexes(memory) ? pfw_traces_open_heads : NULL;
 	return memory->snapshot ? -1 : survey_end(&memory->survey, -ENOMEM);
 }
 
@@ -161,16 +127,7 @@ static void close_snapshots(struct memory *memory)
 static void release(struct memory *memory)
 {
 	pfw_select_release(&memory->select);
-	pfw_pair_ids_release(&memory->pool_numbers);
-	pfw_averages_release(&memory->names);
-	pfw_sorter_release(&memory->items);
-	for (size_t i = 0; i < memory->pools; i++)
-		free(memory->pool[i].bin);
-	free(memory->pool);
-	free(memory->step);
-	free(memory->owner);
-	free(memory->blocks.slot);
-	free(memory->life);
+	pfw_memory_release(&memory->sums);
 	close_snapshots(memory);
 }
 
@@ -183,8 +140,9 @@ static int memory_main(const struct cli_command *command, int argc, char **argv)
 					     .begin = open_snapshots,
 					     .body = read_and_print,
 					     .row_limit = SURVEY_FEW_ROWS,
-					     .few_rows = 20 },
-				 .items = PFW_SORTER_EMPTY };
+					     .few_rows = 20,
+					     .partials = true },
+				 .sums = { .items = PFW_SORTER_EMPTY } };
 	int status;
 
 	status = survey_main(&memory.survey, argc, argv);

@@ -37,7 +37,7 @@ static int print(const struct memory *memory, struct grid *grid, const char *sec
 
 static void put_pool(const struct memory *memory, struct grid *grid, uint32_t number)
 {
-	const struct memory_pool *pool = &memory->pool[number];
+	const struct pfw_memory_pool *pool = &memory->sums.pool[number];
 	char text[64];
 
 	grid_maybe(grid, GRID_ID, pool->rank >= 0, pool->rank);
@@ -60,9 +60,9 @@ static void put_pool(const struct memory *memory, struct grid *grid, uint32_t nu
 
 static void put_owner(const struct memory *memory, struct grid *grid, uint32_t number)
 {
-	const struct pfw_average *name = &memory->names.row[number];
+	const struct pfw_text_id *name = &memory->sums.names.name[number];
 
-	grid_text(grid, number ? name->key : NULL, name->key_bytes);
+	grid_text(grid, number ? name->text : NULL, name->bytes);
 }
 
 /* ---- sections ---- */
@@ -86,8 +86,8 @@ static int print_pools(const struct memory *memory)
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 
-	for (uint32_t i = 0; i < memory->pools; i++) {
-		const struct memory_pool *pool = &memory->pool[i];
+	for (uint32_t i = 0; i < memory->sums.pools; i++) {
+		const struct pfw_memory_pool *pool = &memory->sums.pool[i];
 
 		put_pool(memory, &grid, i);
 		grid_u64(&grid, GRID_COUNT, pool->allocations);
@@ -118,8 +118,8 @@ static int print_steps(const struct memory *memory)
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 
-	for (size_t i = 0; i < memory->steps; i++) {
-		const struct memory_step *step = &memory->step[i];
+	for (size_t i = 0; i < memory->sums.steps; i++) {
+		const struct pfw_memory_step *step = &memory->sums.step[i];
 
 		put_pool(memory, &grid, step->pool);
 		grid_u64(&grid, GRID_ID, step->step);
@@ -134,11 +134,11 @@ static int print_steps(const struct memory *memory)
 static int by_bytes(const void *a, const void *b, void *user)
 {
 	const struct memory *memory = user;
-	const struct memory_owner *owner = memory->owner;
+	const struct pfw_memory_owner *owner = memory->sums.owner;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
 	return PFW_ORDER(owner[y].bytes, owner[x].bytes)
-		       ?: strcmp(memory->names.row[x].key, memory->names.row[y].key);
+		       ?: strcmp(memory->sums.names.name[x].text, memory->sums.names.name[y].text);
 }
 
 static int print_owners(const struct memory *memory)
@@ -152,17 +152,17 @@ static int print_owners(const struct memory *memory)
 		{ "unfreed_bytes", "Bytes", GRID_BYTES },
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
-	uint32_t *order = calloc(memory->names.count + 1, sizeof(*order)), count = 0;
+	uint32_t *order = calloc(memory->sums.names.count + 1, sizeof(*order)), count = 0;
 
 	if (!order)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < memory->names.count; i++) {
-		if (memory->owner[i].allocations)
+	for (uint32_t i = 0; i < memory->sums.names.count; i++) {
+		if (memory->sums.owner[i].allocations)
 			order[count++] = i;
 	}
 	qsort_r(order, count, sizeof(*order), by_bytes, (void *)memory);
 	for (uint32_t i = 0; i < count; i++) {
-		const struct memory_owner *owner = &memory->owner[order[i]];
+		const struct pfw_memory_owner *owner = &memory->sums.owner[order[i]];
 
 		if (memory->survey.row_limit >= 0 && i >= memory->survey.row_limit)
 			break;
@@ -193,9 +193,9 @@ static int print_lives(const struct memory *memory)
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 	char text[32];
 
-	for (size_t i = 0; i < memory->lives; i++) {
-		const struct memory_life *life = &memory->life[i];
-		const struct memory_block *block = &life->block;
+	for (size_t i = 0; i < memory->sums.lives; i++) {
+		const struct pfw_memory_life *life = &memory->sums.life[i];
+		const struct pfw_memory_block *block = &life->block;
 
 		put_pool(memory, &grid, block->pool);
 		snprintf(text, sizeof(text), "0x%" PRIx64, block->addr);
@@ -205,7 +205,7 @@ static int print_lives(const struct memory *memory)
 		grid_maybe(&grid, GRID_NS, life->freed, life->freed_ns);
 		grid_maybe(&grid, GRID_NS, life->freed,
 			   pfw_saturate_sub(life->freed_ns, block->ts_ns));
-		grid_maybe(&grid, GRID_ID, block->step != MEMORY_NO_STEP, (int64_t)block->step);
+		grid_maybe(&grid, GRID_ID, block->step != PFW_MEMORY_NO_STEP, (int64_t)block->step);
 		put_owner(memory, &grid, block->owner);
 	}
 	return print(memory, &grid, "block", "Blocks, the greatest first");
@@ -224,8 +224,8 @@ static int print_unfreed(const struct memory *memory)
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 	char text[32];
 
-	for (size_t i = 0; i < memory->blocks.count; i++) {
-		const struct memory_block *block = &memory->blocks.slot[i];
+	for (size_t i = 0; i < memory->sums.unfreeds; i++) {
+		const struct pfw_memory_block *block = &memory->sums.unfreed[i];
 
 		if (memory->survey.row_limit >= 0 && i >= (size_t)memory->survey.row_limit)
 			break;
@@ -234,7 +234,7 @@ static int print_unfreed(const struct memory *memory)
 		grid_text(&grid, text, strlen(text));
 		grid_whole(&grid, GRID_BYTES, block->bytes);
 		grid_whole(&grid, GRID_NS, block->ts_ns);
-		grid_maybe(&grid, GRID_ID, block->step != MEMORY_NO_STEP, (int64_t)block->step);
+		grid_maybe(&grid, GRID_ID, block->step != PFW_MEMORY_NO_STEP, (int64_t)block->step);
 		put_owner(memory, &grid, block->owner);
 	}
 	return print(memory, &grid, "unfreed", "Not freed, the greatest first");
@@ -253,13 +253,14 @@ static int print_course(const struct memory *memory)
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 
-	for (uint32_t i = 0; i < memory->pools; i++) {
-		const struct memory_pool *pool = &memory->pool[i];
+	for (uint32_t i = 0; i < memory->sums.pools; i++) {
+		const struct pfw_memory_pool *pool = &memory->sums.pool[i];
 
 		for (uint64_t j = 0; j < pool->bins; j++) {
 			put_pool(memory, &grid, i);
 			grid_whole(&grid, GRID_NS,
-				   memory->least_ns + (int64_t)j * memory_bin_ns(memory));
+				   memory->sums.least_ns +
+					   (int64_t)j * pfw_memory_bin_ns(&memory->sums));
 			grid_whole(&grid, GRID_BYTES, pool->bin[j].peak);
 			grid_whole(&grid, GRID_BYTES, pool->bin[j].live);
 			grid_maybe(&grid, GRID_BYTES, pool->bin[j].reserved >= 0,
@@ -274,11 +275,12 @@ static void print_unrecorded(const struct memory *memory)
 {
 	bool allocated = false, reserved = false, any = false;
 
-	for (size_t i = 0; i < memory->pools; i++) {
-		allocated |= memory->pool[i].most_allocated >= 0;
-		reserved |= memory->pool[i].most_reserved >= 0;
+	for (size_t i = 0; i < memory->sums.pools; i++) {
+		allocated |= memory->sums.pool[i].most_allocated >= 0;
+		reserved |= memory->sums.pool[i].most_reserved >= 0;
 	}
-	if (!memory->pools || !cli_for_people(memory->survey.format) || (allocated && reserved))
+	if (!memory->sums.pools || !cli_for_people(memory->survey.format) ||
+	    (allocated && reserved))
 		return;
 	unrecorded_say(allocated  ? "Reserved"
 		       : reserved ? "Peak as told"

@@ -15,6 +15,7 @@
 #include "store/kit/grow.h"
 #include "store/kit/pair_ids.h"
 #include "store/kit/text_ids.h"
+#include "store/nesting/averages.h"
 #include "store/sys/spill.h"
 
 #define OWNER_BYTES 4096u

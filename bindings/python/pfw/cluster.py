@@ -29,7 +29,7 @@ from . import _command
 
 __all__ = ["answer", "frame", "main", "reduce"]
 
-COMMANDS = ("table", "overlap", "patterns", "compare")
+COMMANDS = ("table", "overlap", "patterns", "memory", "compare")
 
 # Ranks that one task reduces at most, and partials that one task merges.
 _RANKS_OF_A_TASK = 64
@@ -197,7 +197,7 @@ def _ask(client: Any, command: str, paths: Any, options: Sequence[str]) -> tuple
 def answer(client: Any, command: str, paths: Any, *options: str) -> str:
     """What ``pfw COMMAND OPTIONS`` prints for these traces in one place.
 
-    :param command: ``table``, ``overlap``, ``patterns`` or ``compare``.
+    :param command: ``table``, ``overlap``, ``patterns``, ``memory`` or ``compare``.
     :param paths: as of :func:`reduce`; of ``compare`` two such sides, A and B.
     :raises ValueError: it cannot be answered, or a trace cannot be read; the text is what ``pfw`` said.
     """

@@ -44,22 +44,28 @@ static bool is_ours(const struct pfw_pass_block *block, size_t at)
 	return !block->piece;
 }
 
+bool pfw_step_of(struct pfw_step *step, const struct pfw_entry *entry)
+{
+	*step = (struct pfw_step){ .process = entry->process,
+				   .pid = entry->pid,
+				   .start_ns = entry->ts_ns,
+				   .end_ns = pfw_saturate_add(entry->ts_ns, entry->dur_ns) };
+	return entry->has & ~entry->wrong & PFW_ENTRY_TS && pfw_is_step(entry, &step->number);
+}
+
 static int take(struct list *list, const struct pfw_pass_block *block, const char *line,
 		size_t bytes)
 {
-	struct pfw_step step = { .file = block->file };
 	struct pfw_processes_recent recent = { .pid = 0 };
 	struct pfw_entry entry;
+	struct pfw_step step;
 
 	pfw_entry_parse(&entry, line, bytes);
-	if (entry.kind != PFW_ENTRY_EVENT || !(entry.has & ~entry.wrong & PFW_ENTRY_TS) ||
-	    !pfw_is_step(&entry, &step.number))
+	if (entry.kind != PFW_ENTRY_EVENT || !pfw_step_of(&step, &entry))
 		return 0;
 	pfw_processes_set(block->processes, block->file, &entry, &recent);
+	step.file = block->file;
 	step.process = entry.process;
-	step.pid = entry.pid;
-	step.start_ns = entry.ts_ns;
-	step.end_ns = pfw_saturate_add(entry.ts_ns, entry.dur_ns);
 	return PFW_PUSH(list->step, list->count, list->room, step);
 }
 

@@ -25,6 +25,9 @@ struct pfw_step {
 	int64_t start_ns, end_ns;
 };
 
+/* Whether a line is the span of a step: then *step gets all but its file. */
+bool pfw_step_of(struct pfw_step *step, const struct pfw_entry *entry);
+
 /* Make the steps of one file, number 0, from these.  0 or -ENOMEM. */
 int pfw_steps_make(struct pfw_steps **out, const struct pfw_step *step, size_t count);
 

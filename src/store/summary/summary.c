@@ -418,3 +418,15 @@ void pfw_summary_release(struct pfw_summary *summary)
 	pfw_arena_release(&summary->texts);
 	*summary = (struct pfw_summary){ 0 };
 }
+
+bool pfw_summary_has_calls_only(const struct pfw_summary *summary)
+{
+	for (uint32_t i = 1; i < summary->names; i++) {
+		const struct pfw_summary_name *name = &summary->name[i];
+		const struct pfw_slice cat = { .at = name->cat, .bytes = name->cat_bytes };
+
+		if (name->ph != 'M' && name->ph != 's' && !pfw_is_io(&cat))
+			return false;
+	}
+	return true;
+}

@@ -201,6 +201,9 @@ int pfw_summary_add(struct pfw_summary *summary, const struct pfw_entry *entry);
  * -ENOMEM. */
 int pfw_summary_merge(struct pfw_summary *into, struct pfw_summary *from);
 
+/* Whether there are neither spans nor GPU work: only I/O calls and metadata. */
+bool pfw_summary_has_calls_only(const struct pfw_summary *summary);
+
 /* The row of that key, which is added if it does not exist; 0 beyond the limits; or -ENOMEM. */
 int64_t pfw_summary_name_row(struct pfw_summary *summary, const char *cat, size_t cat_bytes,
 			     const char *name, size_t name_bytes, char ph);

@@ -7,7 +7,6 @@
 
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
-#include "store/line/step_name.h"
 #include "store/table/code.h"
 
 /* The most rows that an index keeps; a trace with more has no rows of steps. */
@@ -67,14 +66,11 @@ int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry
 
 int pfw_table_events_step(struct pfw_table_events *events, const struct pfw_entry *entry)
 {
-	struct pfw_step step = { .process = entry->process,
-				 .pid = entry->pid,
-				 .start_ns = entry->ts_ns };
+	struct pfw_step step;
 
-	if (!(entry->has & ~entry->wrong & PFW_ENTRY_TS) || !pfw_is_step(entry, &step.number))
-		return 0;
-	step.end_ns = pfw_saturate_add(entry->ts_ns, entry->dur_ns);
-	return PFW_PUSH(events->step, events->steps, events->step_room, step);
+	return pfw_step_of(&step, entry)
+		       ? PFW_PUSH(events->step, events->steps, events->step_room, step)
+		       : 0;
 }
 
 void pfw_table_events_release(struct pfw_table_events *events)

@@ -530,19 +530,6 @@ static int end(void *user, struct pfw_blob *data)
 	return put_rows(file, data);
 }
 
-/* Whether a block has neither spans nor GPU work: calls and metadata lines leave nothing here. */
-static bool untouched(const struct pfw_summary *names)
-{
-	for (uint32_t i = 1; i < names->names; i++) {
-		const struct pfw_summary_name *name = &names->name[i];
-		const struct pfw_slice cat = { .at = name->cat, .bytes = name->cat_bytes };
-
-		if (name->ph != 'M' && name->ph != 's' && !pfw_is_io(&cat))
-			return false;
-	}
-	return true;
-}
-
 static int more(void *user, struct pfw_blob *data)
 {
 	const struct file *file = user;
@@ -564,5 +551,5 @@ const struct pfw_index_kind pfw_table_kind = {
 	.take = take,
 	.end = end,
 	.more = more,
-	.untouched = untouched,
+	.untouched = pfw_summary_has_calls_only,
 };

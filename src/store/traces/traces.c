@@ -101,7 +101,7 @@ static const char *why_not(int error)
 static int add_partial(struct opening *opening, const char *path)
 {
 	const char *why =
-		"a partial: only table, overlap, patterns, compare and index --partial read it, "
+		"a partial: only table, overlap, patterns, memory, compare and index --partial read it, "
 		"others need the traces themselves";
 	int error = -EINVAL;
 

@@ -1,12 +1,12 @@
-/* tools/memory/blocks.c - a hash table of the allocations that are live at a time, by address. */
+/* store/memory/blocks.c - a hash table of the allocations that are live at a time, by address. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "memory/memory.h"
+#include "store/memory/memory.h"
 
 #define FIRST_SLOTS 1024u
 
-static size_t home(const struct memory_blocks *blocks, uint32_t pool, uint64_t addr)
+static size_t home(const struct pfw_memory_blocks *blocks, uint32_t pool, uint64_t addr)
 {
 	uint64_t hash = (addr ^ (uint64_t)pool << 48) * 0x9e3779b97f4a7c15u;
 
@@ -14,7 +14,7 @@ static size_t home(const struct memory_blocks *blocks, uint32_t pool, uint64_t a
 }
 
 /* The slot of an address, or the free slot for it. */
-static size_t find(const struct memory_blocks *blocks, uint32_t pool, uint64_t addr)
+static size_t find(const struct pfw_memory_blocks *blocks, uint32_t pool, uint64_t addr)
 {
 	size_t at = home(blocks, pool, addr);
 
@@ -24,16 +24,16 @@ static size_t find(const struct memory_blocks *blocks, uint32_t pool, uint64_t a
 	return at;
 }
 
-static int grow(struct memory_blocks *blocks)
+static int grow(struct pfw_memory_blocks *blocks)
 {
-	struct memory_blocks more = { .slots = blocks->slots ? 2 * blocks->slots : FIRST_SLOTS,
-				      .count = blocks->count };
+	struct pfw_memory_blocks more = { .slots = blocks->slots ? 2 * blocks->slots : FIRST_SLOTS,
+					  .count = blocks->count };
 
 	more.slot = calloc(more.slots, sizeof(*more.slot));
 	if (!more.slot)
 		return -ENOMEM;
 	for (size_t i = 0; i < blocks->slots; i++) {
-		const struct memory_block *block = &blocks->slot[i];
+		const struct pfw_memory_block *block = &blocks->slot[i];
 
 		if (block->bytes)
 			more.slot[find(&more, block->pool, block->addr)] = *block;
@@ -43,7 +43,7 @@ static int grow(struct memory_blocks *blocks)
 	return 0;
 }
 
-int memory_blocks_put(struct memory_blocks *blocks, const struct memory_block *block)
+int pfw_memory_blocks_put(struct pfw_memory_blocks *blocks, const struct pfw_memory_block *block)
 {
 	size_t at;
 
@@ -55,8 +55,8 @@ int memory_blocks_put(struct memory_blocks *blocks, const struct memory_block *b
 	return 0;
 }
 
-bool memory_blocks_take(struct memory_blocks *blocks, uint32_t pool, uint64_t addr,
-			struct memory_block *block)
+bool pfw_memory_blocks_take(struct pfw_memory_blocks *blocks, uint32_t pool, uint64_t addr,
+			    struct pfw_memory_block *block)
 {
 	size_t mask = blocks->slots - 1, hole, at;
 

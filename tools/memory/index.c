@@ -1,0 +1,195 @@
+/* tools/memory/index.c - answers from the indexes of all files, or from none. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/memory.h"
+#include "share/unasked.h"
+#include "store/index/index.h"
+#include "store/memory/in_index.h"
+#include "ui/cli.h"
+
+struct asking {
+	struct memory *memory;
+	const struct pfw_traces *traces;
+	struct pfw_memory_from *from; /* of each file */
+};
+
+bool memory_asks_indexes(const struct memory *memory)
+{
+	return !select_args_but_rank(&memory->select) && !memory->snapshots &&
+	       !memory->survey.no_index;
+}
+
+static bool takes_part(void *user, size_t file)
+{
+	const struct asking *asking = user;
+
+	return pfw_select_rank(&asking->memory->select, asking->traces->file[file].head.rank);
+}
+
+/* What an index that has rows of the kind may not have. */
+static const char *lacks(const struct memory *memory, const struct pfw_trace_file *file)
+{
+	if (memory->bins)
+		return "--bins";
+	if (file->ranks)
+		return "what one rank in a file of several allocates";
+	return memory->lives_most ? "--blocks of so many" : "each of so many blocks not freed";
+}
+
+/* 1; 0 if the lines must be read; -ENOMEM. */
+static int ask_index(struct asking *asking, struct pfw_indexes_ahead *ahead, size_t number)
+{
+	const struct pfw_trace_file *file = &asking->traces->file[number];
+	struct memory *memory = asking->memory;
+	const struct survey *survey = &memory->survey;
+	bool one = survey->format == CLI_CSV || survey->format == CLI_TSV; /* the first table */
+	struct pfw_memory_from *from = &asking->from[number];
+	struct pfw_index *index;
+	int error;
+
+	*from = (struct pfw_memory_from){
+		.file = file,
+		.number = number,
+		/* An index has no course over time, and sums of a whole file only. */
+		.none = memory->bins || file->ranks,
+		.unfreed_most = one			? 0
+				: survey->row_limit < 0 ? UINT64_MAX
+							: (uint64_t)survey->row_limit,
+	};
+	error = pfw_index_ahead(ahead, number, &index);
+	if (error)
+		return error == -ENOMEM ? error : 0;
+	error = pfw_memory_from_index(&memory->sums, from, index);
+	if (error == -ENOENT)
+		memory->lacks = lacks(memory, file);
+	error = error ? error : survey_keep_problems(&memory->survey, file->path, index);
+	pfw_index_close(index);
+	return error == -ENOMEM ? error : !error;
+}
+
+static int ask_all(struct asking *asking)
+{
+	struct pfw_indexes_ahead *ahead;
+	int asked = 1;
+
+	if (pfw_indexes_ahead_open(&ahead, asking->traces, survey_jobs(&asking->memory->survey),
+				   asking, takes_part))
+		return -ENOMEM;
+	for (size_t i = 0; i < asking->traces->count && asked > 0; i++) {
+		if (takes_part(asking, i))
+			asked = ask_index(asking, ahead, i);
+	}
+	pfw_indexes_ahead_close(ahead);
+	return asked;
+}
+
+static bool same_rank(const struct asking *asking, size_t a, size_t b)
+{
+	const struct pfw_trace *x = &asking->traces->file[a].head;
+	const struct pfw_trace *y = &asking->traces->file[b].head;
+
+	return x->rank == y->rank && strcmp(x->run, y->run) == 0;
+}
+
+/* Whether the steps of some file are those of a process in another file of its rank.  Files come in order
+ * of rank. */
+static bool strays(const struct asking *asking)
+{
+	for (size_t i = 0; i < asking->traces->count; i++) {
+		for (size_t j = i; asking->from[i].followers && j-- > 0;) {
+			if (asking->traces->file[j].head.rank != asking->traces->file[i].head.rank)
+				break;
+			if (same_rank(asking, i, j) && asking->from[j].leaders)
+				return true;
+		}
+		for (size_t j = i + 1; asking->from[i].followers && j < asking->traces->count;
+		     j++) {
+			if (asking->traces->file[j].head.rank != asking->traces->file[i].head.rank)
+				break;
+			if (same_rank(asking, i, j) && asking->from[j].leaders)
+				return true;
+		}
+	}
+	return false;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* 1 if some process is in two files, whose blocks one of them may free in the other; 0; -ENOMEM. */
+static int share_processes(const struct pfw_traces *traces)
+{
+	size_t count = 0, all = 0;
+	uint64_t *number;
+	int shared = 0;
+
+	for (size_t i = 0; i < traces->count; i++)
+		all += traces->file[i].processes ? traces->file[i].processes->count : 0;
+	number = calloc(all + 1, sizeof(*number));
+	if (!number)
+		return -ENOMEM;
+	for (size_t i = 0; i < traces->count; i++) {
+		const struct pfw_processes *own = traces->file[i].processes;
+
+		for (size_t j = 0; own && !traces->file[i].ranks && j < own->count; j++)
+			number[count++] = own->process[j].number;
+	}
+	qsort(number, count, sizeof(*number), by_number);
+	for (size_t i = 1; i < count && !shared; i++)
+		shared = number[i] == number[i - 1];
+	free(number);
+	return shared;
+}
+
+/* Returns as memory_ask_indexes(). */
+static int ask(struct memory *memory, const struct pfw_traces *traces)
+{
+	struct asking asking = { .memory = memory, .traces = traces };
+	int asked;
+
+	asking.from = calloc(traces->count + 1, sizeof(*asking.from));
+	if (!asking.from)
+		return -ENOMEM;
+	memory->lacks = NULL;
+	asked = pfw_memory_init(&memory->sums, 0);
+	memory->sums.lives_most = memory->lives_most;
+	asked = asked ? asked : ask_all(&asking);
+	if (asked > 0 && memory->sums.events) {
+		int shared = share_processes(traces);
+
+		if (shared)
+			memory->lacks = "a process in two files";
+		else if (strays(&asking))
+			memory->lacks = "the memory in steps of a process in another file";
+		asked = shared < 0 ? shared : !memory->lacks;
+	}
+	free(asking.from);
+	if (asked > 0) {
+		survey_tell_problems(&memory->survey);
+		return pfw_memory_settle(&memory->sums) ? -ENOMEM : 1;
+	}
+	survey_forget_problems(&memory->survey);
+	pfw_memory_release(&memory->sums);
+	return asked;
+}
+
+int memory_ask_indexes(struct memory *memory, struct survey_input *input)
+{
+	struct pfw_traces *traces = &input->traces;
+	int asked = 0, error = 0;
+
+	for (size_t i = 0; i < traces->count && !error; i++)
+		error = pfw_processes_read(&traces->file[i]);
+	error = error ? error : pfw_processes_number(traces);
+	error = error ? error : pfw_ranks_part(traces, survey_say, &memory->survey);
+	asked = error ? error : ask(memory, traces);
+	if (!asked && unasked_of_survey(&memory->survey, traces))
+		asked = ask(memory, traces);
+	return asked;
+}
