@@ -856,9 +856,9 @@ def test_what_a_path_stands_for(tmp_path):
 
 
 def test_no_path_is_the_newest_run_here(tmp_path):
-    for name, run, age in (("old.pfw", "a", 60), ("new.pfw", "b", 20), ("new-pid3.pfw", "b", 30)):
-        (tmp_path / name).write_text(GOOD.replace('"run":"r"', f'"run":"{run}"'))
-        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    # The process that began last says which run is the newest: a copy of old.pfw has a new time.
+    for name, run, second in (("new-pid3.pfw", "b", "79"), ("new.pfw", "b", "77"), ("old.pfw", "a", "78")):
+        (tmp_path / name).write_text(GOOD.replace('"run":"r"', f'"run":"{run}"').replace("878627639", f"8{second}627639"))
     done = pfw("validate", cwd=tmp_path)
     assert "old.pfw" not in done.stdout and "new.pfw: ok" in done.stdout
     assert "new-pid3.pfw: ok" in done.stdout

@@ -631,7 +631,7 @@ def test_several_ranks_have_their_rank_in_each_line(tmp_path):
 
 
 def test_newest_run_and_all_runs(tmp_path):
-    for base, when in (("a", 1), ("b", 2)):
+    for base, when in (("a", 2), ("b", 1)):  # the file of the newer run is the older one
         harness.run([PYTHON, "-c", "open('/etc/hostname').read()"],
                     harness.traced_environment(tmp_path / base, tmp_path))
         os.utime(tmp_path / f"{base}.pfw", (when, when))

@@ -68,7 +68,6 @@ static int take_processes(struct adding *adding, struct pfw_trace_file *file, co
 		pfw_trace_take_process(&one, &entry);
 		if (first) {
 			file->head = one;
-			file->changed_ns = one.start_ns;
 		} else if (PFW_PUSH(head, count, room, one)) {
 			free(head);
 			return -ENOMEM;

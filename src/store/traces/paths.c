@@ -182,58 +182,49 @@ int pfw_paths_add(struct pfw_paths *paths, const char *argument, const char **wh
 	return error ? error : paths->count > before ? 0 : -ENOENT;
 }
 
-/* Drop the paths added since `first` that are not of the run `run`. */
-static void keep_run(struct pfw_paths *paths, size_t first, const char *run)
+/* The first line of a trace; its time is that of the file if the line has none. */
+static void read_head(struct pfw_trace *head, const char *path)
 {
-	size_t kept = first;
+	struct stat st;
 
-	for (size_t i = first; i < paths->count; i++) {
-		struct pfw_trace trace;
-
-		if (pfw_trace_head(&trace, paths->path[i]) == 0 && strcmp(trace.run, run) == 0)
-			paths->path[kept++] = paths->path[i];
-		else
-			free(paths->path[i]);
+	if (pfw_trace_head(head, path) || !head->run[0]) {
+		*head = (struct pfw_trace){ 0 };
+		if (stat(path, &st) == 0)
+			head->start_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
 	}
-	paths->count = kept;
 }
 
 int pfw_paths_add_newest(struct pfw_paths *paths, const char *directory, size_t *left_out)
 {
+	size_t first = paths->count, newest = first, kept = first, all;
 	bool here = strcmp(directory, ".") == 0;
-	size_t first = paths->count, newest = first, all;
-	struct timespec latest = { 0 };
-	struct pfw_trace trace;
+	struct pfw_trace *head;
 	char prefix[4096];
 	int error;
 
 	snprintf(prefix, sizeof(prefix), "%s/", directory);
 	*left_out = 0;
 	error = add_directory(paths, directory, here ? "" : prefix, NULL);
-	if (error || paths->count == first)
-		return error ? error : -ENOENT;
 	all = paths->count;
-	for (size_t i = first; i < paths->count; i++) {
-		struct stat st;
-
-		if (stat(paths->path[i], &st) == 0 &&
-		    (st.st_mtim.tv_sec > latest.tv_sec || (st.st_mtim.tv_sec == latest.tv_sec &&
-							   st.st_mtim.tv_nsec >= latest.tv_nsec))) {
-			latest = st.st_mtim;
+	if (error || all == first)
+		return error ? error : -ENOENT;
+	head = calloc(all, sizeof(*head));
+	if (!head)
+		return -ENOMEM;
+	for (size_t i = first; i < all; i++) {
+		read_head(&head[i], paths->path[i]);
+		if (head[i].start_ns >= head[newest].start_ns)
 			newest = i;
-		}
 	}
-	if (pfw_trace_head(&trace, paths->path[newest]) == 0 && trace.run[0]) {
-		keep_run(paths, first, trace.run);
-		*left_out = all - paths->count;
-		return 0;
-	}
-	for (size_t i = first; i < paths->count; i++) { /* without a run: that file alone */
-		if (i != newest)
+	for (size_t i = first; i < all; i++) {
+		/* One without a run is taken alone. */
+		if (i == newest || (head[i].run[0] && !strcmp(head[i].run, head[newest].run)))
+			paths->path[kept++] = paths->path[i];
+		else
 			free(paths->path[i]);
 	}
-	paths->path[first] = paths->path[newest];
-	paths->count = first + 1;
-	*left_out = all - paths->count;
+	free(head);
+	paths->count = kept;
+	*left_out = all - kept;
 	return 0;
 }

@@ -24,9 +24,9 @@ int pfw_paths_add_path(struct pfw_paths *paths, const char *path);
 /* Add the existing files of a base name; none is no error.  0 or -ENOMEM. */
 int pfw_paths_add_base(struct pfw_paths *paths, const char *base);
 
-/* Add the traces of the newest run in `directory`: of the file written last, and all others of its
- * run; *left_out is how many are not.  0, -ENOENT if there is no trace, -ENOMEM, or the error of
- * the directory. */
+/* Add the traces of the newest run in `directory`: of the process that began last, as the first
+ * lines say (a copy has a new time), and all others of its run; *left_out is how many are not.  0,
+ * -ENOENT if there is no trace, -ENOMEM, or the error of the directory. */
 int pfw_paths_add_newest(struct pfw_paths *paths, const char *directory, size_t *left_out);
 
 void pfw_paths_free(struct pfw_paths *paths);

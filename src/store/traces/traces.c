@@ -195,7 +195,7 @@ void pfw_traces_keep_newest(struct pfw_traces *traces, size_t first)
 
 	for (size_t i = first; i < traces->count; i++) {
 		if (traces->file[i].head.run[0] &&
-		    (!newest || traces->file[i].changed_ns >= newest->changed_ns))
+		    (!newest || traces->file[i].head.start_ns >= newest->head.start_ns))
 			newest = &traces->file[i];
 	}
 	if (!newest)

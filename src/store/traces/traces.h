@@ -84,7 +84,7 @@ int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, siz
 			  unsigned flags, pfw_traces_say *say, void *user);
 int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *user);
 
-/* Of the files from `first` on, drop those of other runs than the file written last. */
+/* Of the files from `first` on, drop those of other runs than the process that began last. */
 void pfw_traces_keep_newest(struct pfw_traces *traces, size_t first);
 
 /* If all files of `others` are among these and others are, too, drop them: base name `t` also stands for the
