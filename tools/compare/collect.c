@@ -79,10 +79,11 @@ static int add_line(const struct collect *collect, struct worker *worker,
 	line->section = PFW_TABLE_IO;
 	line->device = 0;
 	line->annotation = false;
-	if (table_key_make(&worker->key, &collect->compare->table, line, entry,
-			   collect->side->input.traces.file[block->file].head.rank))
-		return -ENOMEM;
-	row = pfw_compare_row_of(&result->rows, worker->key.text, worker->key.bytes);
+	table_key_make(&worker->key, &collect->compare->table, line, entry,
+		       collect->side->input.traces.file[block->file].head.rank);
+	row = worker->key.failed
+		      ? -ENOMEM
+		      : pfw_compare_row_of(&result->rows, worker->key.text, worker->key.bytes);
 	if (row < 0)
 		return (int)row;
 	if (!line->summed)
@@ -214,16 +215,6 @@ static int done(void *user, struct pfw_pass_block *block)
 
 /* ---- the pass ---- */
 
-static int make_workers(struct collect *collect, unsigned jobs)
-{
-	int error = 0;
-
-	collect->worker = calloc(jobs, sizeof(*collect->worker));
-	for (unsigned i = 0; collect->worker && i < jobs && !error; i++)
-		error = pfw_table_key_init(&collect->worker[i].key);
-	return collect->worker ? error : -ENOMEM;
-}
-
 int compare_collect(struct compare *compare, unsigned number)
 {
 	struct compare_side *side = &compare->side[number];
@@ -239,11 +230,12 @@ int compare_collect(struct compare *compare, unsigned number)
 					  .done = done,
 					  .drop = drop };
 	unsigned jobs = survey_jobs(&compare->survey);
-	int error = make_workers(&collect, jobs);
+	int error = -ENOMEM;
 
+	collect.worker = calloc(jobs, sizeof(*collect.worker));
 	for (unsigned i = 0; i < compare->table.fields; i++)
 		collect.how.args |= compare->table.field[i] == TABLE_FNAME;
-	if (!error)
+	if (collect.worker)
 		error = survey_read(&compare->survey, &side->input, &fold, SURVEY_ALL);
 	for (unsigned i = 0; collect.worker && i < jobs; i++)
 		pfw_table_key_release(&collect.worker[i].key);

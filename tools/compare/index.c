@@ -39,10 +39,11 @@ static int64_t row_of(struct answer *answer, const struct pfw_compare_found *fou
 
 	if (!pfw_select_entry(&answer->side->select, answer->wanted, answer->file, &entry))
 		return -ENOENT;
-	if (table_key_make(&answer->key, &answer->compare->table, &line, &entry,
-			   answer->side->input.traces.file[answer->file].head.rank))
-		return -ENOMEM;
-	return compare_row_of(answer->compare, answer->key.text, answer->key.bytes);
+	table_key_make(&answer->key, &answer->compare->table, &line, &entry,
+		       answer->side->input.traces.file[answer->file].head.rank);
+	return answer->key.failed
+		       ? -ENOMEM
+		       : compare_row_of(answer->compare, answer->key.text, answer->key.bytes);
 }
 
 static int add_row(void *user, const struct pfw_compare_found *found)
@@ -101,7 +102,6 @@ static int add_file(struct answer *answer)
 {
 	const struct pfw_trace_file *file = &answer->side->input.traces.file[answer->file];
 	struct pfw_index *index;
-	char why[PATH_MAX];
 	int answered;
 
 	if (!pfw_select_rank(&answer->side->select, file->head.rank))
@@ -110,7 +110,7 @@ static int add_file(struct answer *answer)
 	if (file->ranks)
 		return 0;
 	answer->compare->lacks = "what its damaged index had";
-	if (pfw_index_of(&index, file, why, sizeof(why)))
+	if (pfw_index_of(&index, file))
 		return 0;
 	answered = add_index(answer, index);
 	pfw_index_close(index);
@@ -127,10 +127,8 @@ static int add_side(struct compare *compare, unsigned number)
 	int answered = 1;
 
 	answer.wanted = pfw_select_state_create(&side->select);
-	if (!answer.wanted || pfw_table_key_init(&answer.key)) {
-		pfw_select_state_free(answer.wanted);
+	if (!answer.wanted)
 		return -ENOMEM;
-	}
 	for (; answer.file < side->input.traces.count && answered > 0; answer.file++)
 		answered = add_file(&answer);
 	pfw_table_key_release(&answer.key);

@@ -92,11 +92,10 @@ static int ask_index(struct overlap_rank *rank, const struct survey_input *input
 {
 	const struct pfw_trace_file *file = &input->traces.file[rank->last];
 	struct pfw_index *index;
-	char why[PATH_MAX];
 	int error;
 
 	/* An index has no lines in rings. */
-	if (input->live.live[rank->last] || pfw_index_of(&index, file, why, sizeof(why)))
+	if (input->live.live[rank->last] || pfw_index_of(&index, file))
 		return 0;
 	error = pfw_overlap_from_index(&rank->overlap, index);
 	error = error ? error : survey_keep_problems(survey, file->path, index);

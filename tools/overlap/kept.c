@@ -27,9 +27,8 @@ static int add_file(struct survey *survey, const struct pfw_trace_file *file,
 		    struct pfw_blob *files)
 {
 	struct pfw_index *index;
-	char why[PATH_MAX];
 	struct stat st;
-	int error = pfw_index_of(&index, file, why, sizeof(why));
+	int error = pfw_index_of(&index, file);
 
 	if (error)
 		return error;

@@ -1,6 +1,5 @@
 /* tools/patterns/collect.c - reads the I/O operations of traces in order, or asks their indexes. */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,12 +133,10 @@ static int ask_index(struct collect *collect, size_t file)
 	struct pfw_pattern_counters counters = { 0 };
 	struct patterns_rank *rank;
 	struct pfw_index *index;
-	char why[PATH_MAX];
 	int error;
 
 	/* An index covers its whole file, but no lines in rings. */
-	if (trace->ranks || collect->input->live.live[file] ||
-	    pfw_index_of(&index, trace, why, sizeof(why)))
+	if (trace->ranks || collect->input->live.live[file] || pfw_index_of(&index, trace))
 		return 0;
 	error = survey_keep_problems(survey, trace->path, index);
 	error = error ? error

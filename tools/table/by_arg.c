@@ -205,9 +205,8 @@ int table_add_kind(void *user, const struct pfw_table_kind_row *row)
 	answer->step.device = row->device;
 	answer->step.name.at = "";
 	answer->step.step = row->step;
-	if (table_key_make(&answer->key, answer->options, &answer->step, &entry, answer->rank))
-		return -ENOMEM;
-	number = pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
+	table_key_make(&answer->key, answer->options, &answer->step, &entry, answer->rank);
+	number = pfw_table_key_row(&answer->key, &answer->table->rows);
 	if (number < 0)
 		return -ENOMEM;
 	pfw_tally_merge(&answer->table->rows.row[number].sums, &row->sums);

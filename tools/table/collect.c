@@ -128,7 +128,7 @@ static int init(struct table_pass *collect)
 		struct table_worker *worker = &collect->worker[i];
 
 		worker->wanted = pfw_select_state_create(&collect->options->wanted);
-		if (pfw_table_key_init(&worker->key) || !worker->wanted)
+		if (!worker->wanted)
 			return -ENOMEM;
 	}
 	return 0;

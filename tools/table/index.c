@@ -141,9 +141,8 @@ int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *lin
 {
 	if (!table_answer_wants(answer, entry))
 		return -ENOENT;
-	if (table_key_make(&answer->key, answer->options, line, entry, answer->rank))
-		return -ENOMEM;
-	return pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
+	table_key_make(&answer->key, answer->options, line, entry, answer->rank);
+	return pfw_table_key_row(&answer->key, &answer->table->rows);
 }
 
 int table_add_names(struct answer *answer, const struct pfw_summary *summary)
@@ -274,7 +273,7 @@ static bool is_enough(struct answer *answer, const struct pfw_trace_file *file,
 	       table_lacks(answer, "self times of calls inside calls");
 }
 
-static int make_step_key(struct answer *answer, const struct pfw_table_step_row *row)
+static void make_step_key(struct answer *answer, const struct pfw_table_step_row *row)
 {
 	static const struct pfw_entry entry = { .kind = PFW_ENTRY_EVENT };
 
@@ -282,7 +281,7 @@ static int make_step_key(struct answer *answer, const struct pfw_table_step_row 
 	answer->step.device = row->device;
 	answer->step.name.at = "";
 	answer->step.step = row->step;
-	return table_key_make(&answer->key, answer->options, &answer->step, &entry, answer->rank);
+	table_key_make(&answer->key, answer->options, &answer->step, &entry, answer->rank);
 }
 
 static int add_step(void *user, const struct pfw_table_step_row *row)
@@ -296,9 +295,8 @@ static int add_step(void *user, const struct pfw_table_step_row *row)
 		return 0; /* table_add_kind() adds them */
 	if (pfw_table_step_sums(row, &sums))
 		return -EBADMSG;
-	if (make_step_key(answer, row))
-		return -ENOMEM;
-	number = pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
+	make_step_key(answer, row);
+	number = pfw_table_key_row(&answer->key, &answer->table->rows);
 	if (number < 0)
 		return -ENOMEM;
 	into = &answer->table->rows.row[number];
@@ -419,9 +417,8 @@ static int add_top(struct answer *answer, const struct pfw_summary_file *file)
 	struct pfw_tally *rest = &answer->table->rest;
 	int64_t row;
 
-	if (table_key_make(&answer->key, answer->options, &line, &entry, -1))
-		return -ENOMEM;
-	row = pfw_averages_row(&answer->table->rows, answer->key.text, answer->key.bytes);
+	table_key_make(&answer->key, answer->options, &line, &entry, -1);
+	row = pfw_table_key_row(&answer->key, &answer->table->rows);
 	if (row < 0)
 		return -ENOMEM;
 	answer->table->rows.row[row].sums = sums;
@@ -528,7 +525,8 @@ static int add_durations(void *user, const struct pfw_table_step_row *row)
 	/* Most steps have no row that is shown. */
 	if (row->section != PFW_TABLE_IO || !(answer->steps[bit / 8] >> bit % 8 & 1))
 		return 0;
-	if (make_step_key(answer, row))
+	make_step_key(answer, row);
+	if (answer->key.failed)
 		return -ENOMEM;
 	number = pfw_averages_find(&answer->table->rows, answer->key.text, answer->key.bytes);
 	return number >= 0 && answer->needs[number]
@@ -545,11 +543,10 @@ static int read_durations(struct answer *answer)
 	for (size_t i = 0; i < traces->count && !error; i++) {
 		struct pfw_table_step_rows rows = { .user = answer, .row = add_durations };
 		struct pfw_index *index;
-		char why[PATH_MAX];
 
 		if (!takes_part(answer->options, &traces->file[i]))
 			continue;
-		error = pfw_index_of(&index, &traces->file[i], why, sizeof(why));
+		error = pfw_index_of(&index, &traces->file[i]);
 		if (error)
 			break;
 		answer->rank = traces->file[i].head.rank;
@@ -584,15 +581,15 @@ int table_read_durations(struct table *table, const struct table_options *option
 	struct answer answer = {
 		.options = options, .table = table, .needs = needs, .steps = steps
 	};
-	int error = needs ? pfw_table_key_init(&answer.key) : -ENOMEM;
+	int error = -ENOMEM;
 
 	for (size_t i = 0; i < rows && needs; i++)
 		needs[row[i] - table->rows.row] = 1;
-	if (!error) {
+	if (needs) {
 		note_steps(&answer, row, rows);
 		error = read_durations(&answer);
-		pfw_table_key_release(&answer.key);
 	}
+	pfw_table_key_release(&answer.key);
 	free(needs);
 	return error;
 }
@@ -638,10 +635,8 @@ int table_from_index(struct table *table, const struct table_options *options,
 
 	table->late = is_late(options);
 	answer.wanted = pfw_select_state_create(&options->wanted);
-	if (!answer.wanted || pfw_table_key_init(&answer.key)) {
-		pfw_select_state_free(answer.wanted);
+	if (!answer.wanted)
 		return -ENOMEM;
-	}
 	answered = options->by_file ? answer_files(&answer, traces) : add_all(&answer);
 	if (answered > 0)
 		table_limit_sketches(table, options);

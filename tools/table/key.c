@@ -7,7 +7,7 @@
 #include "table/table.h"
 
 /* The innermost frames, one per line. */
-static int add_stack(struct pfw_table_key *key, const struct pfw_table_line *line, unsigned frames)
+static void add_stack(struct pfw_table_key *key, const struct pfw_table_line *line, unsigned frames)
 {
 	struct pfw_walk members;
 	struct pfw_value frame;
@@ -23,22 +23,21 @@ static int add_stack(struct pfw_table_key *key, const struct pfw_table_line *lin
 						 PFW_TABLE_TEXT_MAX - used);
 		}
 	} else if (line->stack.at) {
-		return pfw_table_key_slice(key, &line->stack);
+		pfw_table_key_slice(key, &line->stack);
+		return;
 	}
-	return pfw_table_key_text(key, key->field, used);
+	pfw_table_key_text(key, key->field, used);
 }
 
 /* The innermost frame of the user's code; of a stack without one, the innermost of all. */
-static int add_code_line(struct pfw_table_key *key, const struct pfw_table_line *line)
+static void add_code_line(struct pfw_table_key *key, const struct pfw_table_line *line)
 {
 	struct pfw_slice innermost = { .at = NULL };
 	struct pfw_walk frames;
 	struct pfw_value frame;
 
-	if (!line->stack.at || *line->stack.at != '[')
-		return pfw_table_key_text(key, "", 0);
 	pfw_walk_init(&frames, &line->stack);
-	while (pfw_elements_next(&frames, &frame)) {
+	while (line->stack.at && *line->stack.at == '[' && pfw_elements_next(&frames, &frame)) {
 		size_t bytes = frame.text.bytes;
 		const char *text = frame.text.at;
 
@@ -48,79 +47,95 @@ static int add_code_line(struct pfw_table_key *key, const struct pfw_table_line 
 			text = key->field;
 			bytes = pfw_slice_decode(&frame.text, key->field, PFW_TABLE_TEXT_MAX);
 		}
-		if (pfw_frame_users(text, bytes))
-			return pfw_table_key_text(key, text, bytes);
+		if (pfw_frame_users(text, bytes)) {
+			pfw_table_key_text(key, text, bytes);
+			return;
+		}
 		innermost = innermost.at ? innermost : frame.text;
 	}
-	return pfw_table_key_slice(key, &innermost);
+	pfw_table_key_slice(key, &innermost);
 }
 
 /* A string as it is, other values as JSON has them; "": the line has no such arg. */
-static int add_arg(struct pfw_table_key *key, const char *name, const struct pfw_entry *entry)
+static void add_arg(struct pfw_table_key *key, const char *name, const struct pfw_entry *entry)
 {
 	struct pfw_value value;
 
 	if (!pfw_entry_find(entry, name, strlen(name), &value))
-		return pfw_table_key_text(key, "", 0);
-	return pfw_table_key_slice(key, &value.text);
+		value.text = (struct pfw_slice){ .at = "" };
+	pfw_table_key_slice(key, &value.text);
 }
 
-static int add(struct pfw_table_key *key, enum table_field field,
-	       const struct table_options *options, const struct pfw_table_line *line,
-	       const struct pfw_entry *entry, int64_t rank)
+/* A number; negative: none. */
+static void add_number(struct pfw_table_key *key, int64_t number)
+{
+	if (number < 0)
+		pfw_table_key_text(key, "", 0);
+	else
+		pfw_table_key_number(key, number);
+}
+
+static void add(struct pfw_table_key *key, enum table_field field,
+		const struct table_options *options, const struct pfw_table_line *line,
+		const struct pfw_entry *entry, int64_t rank)
 {
 	switch (field) {
 	case TABLE_NAME:
-		return pfw_table_key_name(key, line);
+		pfw_table_key_name(key, line);
+		break;
 	case TABLE_CAT:
-		return pfw_table_key_slice(key, &line->cat);
+		pfw_table_key_slice(key, &line->cat);
+		break;
 	case TABLE_SHAPE:
-		return pfw_table_key_shapes(key, line);
+		pfw_table_key_shapes(key, line);
+		break;
 	case TABLE_STACK:
-		return add_stack(key, line, options->frames);
+		add_stack(key, line, options->frames);
+		break;
 	case TABLE_LINE:
-		return add_code_line(key, line);
+		add_code_line(key, line);
+		break;
 	case TABLE_FNAME:
-		return pfw_table_key_slice(key, &line->fname);
+		pfw_table_key_slice(key, &line->fname);
+		break;
 	case TABLE_PROCESS:
-		return pfw_table_key_text(key, key->field,
-					  table_process_name(options->processes, rank, entry,
-							     key->field, PFW_TABLE_TEXT_MAX));
 	case TABLE_CMD:
-		return pfw_table_key_text(key, key->field,
-					  table_process_command(options->processes, rank, entry,
-								key->field, PFW_TABLE_TEXT_MAX));
+		pfw_table_key_text(
+			key, key->field,
+			(field == TABLE_CMD ? table_process_command : table_process_name)(
+				options->processes, rank, entry, key->field, PFW_TABLE_TEXT_MAX));
+		break;
 	case TABLE_OPERATOR: /* of GPU work in a line it is known later */
-		return pfw_table_key_slice(key, &line->owner);
+		pfw_table_key_slice(key, &line->owner);
+		break;
 	case TABLE_RANK:
-		return rank < 0 ? pfw_table_key_text(key, "", 0) : pfw_table_key_number(key, rank);
+		add_number(key, rank);
+		break;
 	case TABLE_STEP:
-		return line->step < 0 ? pfw_table_key_text(key, "", 0)
-				      : pfw_table_key_number(key, line->step);
+		add_number(key, line->step);
+		break;
 	case TABLE_PID:
-		return pfw_table_key_number(key, (int64_t)entry->pid);
+		pfw_table_key_number(key, (int64_t)entry->pid);
+		break;
 	case TABLE_TID:
-		return pfw_table_key_number(key, (int64_t)entry->tid);
+		pfw_table_key_number(key, (int64_t)entry->tid);
+		break;
 	default:
-		return add_arg(key, options->arg[field - TABLE_ARG] + strlen("args."), entry);
+		add_arg(key, options->arg[field - TABLE_ARG] + strlen("args."), entry);
 	}
 }
 
-int table_key_make(struct pfw_table_key *key, const struct table_options *options,
-		   const struct pfw_table_line *line, const struct pfw_entry *entry, int64_t rank)
+void table_key_make(struct pfw_table_key *key, const struct table_options *options,
+		    const struct pfw_table_line *line, const struct pfw_entry *entry, int64_t rank)
 {
-	int error = 0;
-
-	pfw_table_key_begin(key, line);
-	key->text[2] &= options->by_name;
-	for (unsigned i = 0; i < options->fields && !error && line->section < PFW_TABLE_SECTIONS;
-	     i++)
-		error = add(key, options->field[i], options, line, entry, rank);
+	pfw_table_key_head(key, (const char[]){ (char)line->section, (char)line->device,
+						line->annotation && options->by_name });
+	for (unsigned i = 0; i < options->fields && line->section < PFW_TABLE_SECTIONS; i++)
+		add(key, options->field[i], options, line, entry, rank);
 	/* Nesting needs the names of spans, also if rows are not by name. */
-	if (!error && (line->section == PFW_TABLE_HIDDEN ||
-		       (line->section == PFW_TABLE_COMPUTE && !options->by_name)))
-		error = pfw_table_key_name(key, line);
-	return error;
+	if (line->section == PFW_TABLE_HIDDEN ||
+	    (line->section == PFW_TABLE_COMPUTE && !options->by_name))
+		pfw_table_key_name(key, line);
 }
 
 const char *table_text(const struct pfw_average *row, unsigned n, size_t *bytes)

@@ -86,10 +86,9 @@ static int64_t row_of(const struct table_pass *collect, struct table_worker *wor
 
 	if (recent && is_recent(recent, line, file))
 		return recent->row - 1;
-	if (table_key_make(&worker->key, collect->options, line, entry,
-			   collect->traces->file[file].head.rank))
-		return -ENOMEM;
-	row = pfw_averages_row(&worker->rows, worker->key.text, worker->key.bytes);
+	table_key_make(&worker->key, collect->options, line, entry,
+		       collect->traces->file[file].head.rank);
+	row = pfw_table_key_row(&worker->key, &worker->rows);
 	if (row < 0 || row >> TABLE_ROW_BITS)
 		return -ENOMEM;
 	if (recent)
@@ -126,10 +125,9 @@ static int add_target(const struct table_pass *collect, unsigned number,
 		return 0;
 	target.section = PFW_TABLE_IO;
 	target.fname = line->target;
-	if (table_key_make(&worker->key, collect->options, &target, entry,
-			   collect->traces->file[block->file].head.rank))
-		return -ENOMEM;
-	row = pfw_averages_row(&worker->rows, worker->key.text, worker->key.bytes);
+	table_key_make(&worker->key, collect->options, &target, entry,
+		       collect->traces->file[block->file].head.rank);
+	row = pfw_table_key_row(&worker->key, &worker->rows);
 	if (row < 0)
 		return -ENOMEM;
 	pfw_tally_merge(&worker->rows.row[row].sums, &call);

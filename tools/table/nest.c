@@ -65,18 +65,15 @@ static bool same_name(void *user, uint32_t a, uint32_t b)
 }
 
 /* The row of a piece of GPU work: that of its group, with the name of the operator.  Or -ENOMEM. */
-static int64_t row_of_work(const struct nest *nest, struct pfw_table_key *key,
-			   const struct table_work *work, uint32_t owner)
+static int64_t row_of_work(const struct nest *nest, const struct table_work *work, uint32_t owner)
 {
+	struct pfw_table_key *key = &nest->of->worker[0].key;
 	const struct table_options *options = nest->of->options;
 	struct pfw_averages *rows = &nest->of->table->rows;
 	const struct pfw_average *row = &rows->row[row_of(nest, work->group)];
-	unsigned fields = options->fields + !options->by_name;
-	int error = 0;
 
-	memcpy(key->text, row->key, PFW_TABLE_KEY_HEAD);
-	key->bytes = PFW_TABLE_KEY_HEAD;
-	for (unsigned i = 0; i < fields && !error; i++) {
+	pfw_table_key_head(key, row->key);
+	for (unsigned i = 0; i < options->fields + !options->by_name; i++) {
 		const struct pfw_average *from = row;
 		size_t bytes;
 		const char *text = table_text(row, i, &bytes);
@@ -86,9 +83,9 @@ static int64_t row_of_work(const struct nest *nest, struct pfw_table_key *key,
 			from = &rows->row[row_of(nest, owner)];
 			text = name_of(options, from, &bytes);
 		}
-		error = pfw_table_key_text(key, text, bytes);
+		pfw_table_key_text(key, text, bytes);
 	}
-	return error ? error : pfw_averages_row(rows, key->text, key->bytes);
+	return pfw_table_key_row(key, rows);
 }
 
 /* Add GPU work to the rows of its operators. */
@@ -98,8 +95,7 @@ static int add_works(const struct nest *nest)
 	size_t count = nest->of->works.work.bytes / sizeof(*work);
 	struct pfw_averages *rows = &nest->of->table->rows;
 	struct pfw_launches_hint hint = { { 0 } };
-	struct pfw_table_key key;
-	int64_t number = pfw_table_key_init(&key);
+	int64_t number = 0;
 
 	for (size_t i = 0; i < count && number >= 0; i++) {
 		const struct pfw_launch launch = { .launcher = work[i].launcher,
@@ -108,12 +104,11 @@ static int add_works(const struct nest *nest)
 
 		if (table_section(&rows->row[row_of(nest, work[i].group)]) == PFW_TABLE_HIDDEN)
 			continue;
-		number = row_of_work(nest, &key, &work[i],
+		number = row_of_work(nest, &work[i],
 				     pfw_nesting_taker(nest->of->nesting, &launch, &hint));
 		if (number >= 0)
 			pfw_tally_device(&rows->row[number].sums, work[i].start_ns, work[i].dur_ns);
 	}
-	pfw_table_key_release(&key);
 	return number < 0 ? (int)number : 0;
 }
 

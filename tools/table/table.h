@@ -120,10 +120,9 @@ static inline bool table_annotation(const struct pfw_average *row)
 	return row->key[2];
 }
 
-/* Make the key of the row that a line is added to.  0 or -ENOMEM.  Thread: one at a time for one
- * key. */
-int table_key_make(struct pfw_table_key *key, const struct table_options *options,
-		   const struct pfw_table_line *line, const struct pfw_entry *entry, int64_t rank);
+/* Make the key of the row that a line is added to.  Thread: one at a time for one key. */
+void table_key_make(struct pfw_table_key *key, const struct table_options *options,
+		    const struct pfw_table_line *line, const struct pfw_entry *entry, int64_t rank);
 
 /* An event without args, which stands for all of a name and category in an index.  Thread: any. */
 struct pfw_entry table_event_named(struct pfw_slice name, struct pfw_slice cat);

@@ -1,7 +1,6 @@
 /* tools/table/whole.c - blocks that a window does not cut, from the sums that indexes have of them; see
  * table.h. */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,11 +161,9 @@ static int add_file(struct answer *answer, size_t number)
 	struct table *table = answer->table;
 	struct choosing choosing = { .answer = answer, .file = &table->traces->file[number] };
 	size_t blocks = choosing.file->blocks.count;
-	char why[PATH_MAX];
 	int added = -ENOMEM;
 
-	if (choosing.file->ranks || !blocks ||
-	    pfw_index_of(&choosing.index, choosing.file, why, sizeof(why)))
+	if (choosing.file->ranks || !blocks || pfw_index_of(&choosing.index, choosing.file))
 		return 0;
 	choosing.whole = calloc(blocks, 1);
 	choosing.other = calloc(blocks, 1);
@@ -192,7 +189,7 @@ int table_add_whole(struct table *table, const struct table_options *options)
 		return 0;
 	table->whole = calloc(table->traces->count, sizeof(*table->whole));
 	answer.wanted = pfw_select_state_create(&options->wanted);
-	error = table->whole && answer.wanted ? pfw_table_key_init(&answer.key) : -ENOMEM;
+	error = table->whole && answer.wanted ? 0 : -ENOMEM;
 	for (size_t i = 0; i < table->traces->count && !error; i++)
 		error = add_file(&answer, i);
 	pfw_table_key_release(&answer.key);

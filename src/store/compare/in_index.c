@@ -58,12 +58,7 @@ static void free_block(void *user)
 
 static void *create_block(void)
 {
-	struct block *block = calloc(1, sizeof(*block));
-
-	if (!block || pfw_table_key_init(&block->key) == 0)
-		return block;
-	free(block);
-	return NULL;
+	return calloc(1, sizeof(struct block));
 }
 
 static void clear_block(void *user)
@@ -76,14 +71,13 @@ static void clear_block(void *user)
 	block->memory = false;
 }
 
-static int64_t find_row(struct block *block, const struct pfw_table_line *line)
+static int64_t find_row(struct pfw_table_key *key, struct pfw_compare_rows *rows,
+			const struct pfw_table_line *line)
 {
-	int error;
-
-	pfw_table_key_begin(&block->key, &(struct pfw_table_line){ .section = PFW_TABLE_IO });
-	error = pfw_table_key_slice(&block->key, &line->cat);
-	error = error ? error : pfw_table_key_name(&block->key, line);
-	return error ? error : pfw_compare_row_of(&block->rows, block->key.text, block->key.bytes);
+	pfw_table_key_begin(key, &(struct pfw_table_line){ .section = PFW_TABLE_IO });
+	pfw_table_key_slice(key, &line->cat);
+	pfw_table_key_name(key, line);
+	return key->failed ? -ENOMEM : pfw_compare_row_of(rows, key->text, key->bytes);
 }
 
 static int add_summed(struct block *block, const struct pfw_entry *entry)
@@ -93,7 +87,7 @@ static int add_summed(struct block *block, const struct pfw_entry *entry)
 
 	if (!pfw_table_line_read(&line, entry, NULL, (struct pfw_table_how){ .plain = true }))
 		return 0;
-	row = find_row(block, &line);
+	row = find_row(&block->key, &block->rows, &line);
 	if (row < 0)
 		return (int)row;
 	pfw_compare_add_summed(&block->rows, row, &line);
@@ -112,7 +106,7 @@ static int find_name(struct block *block, const struct pfw_entry *entry, struct 
 	if (pfw_is_io(&entry->cat))
 		named->kind = PFW_COMPARE_IO;
 	if (named->counts)
-		named->row = find_row(block, &line);
+		named->row = find_row(&block->key, &block->rows, &line);
 	return named->row < 0 ? (int)named->row : 0;
 }
 
@@ -186,12 +180,7 @@ static void free_file(void *user)
 
 static void *create_file(void)
 {
-	struct file *file = calloc(1, sizeof(*file));
-
-	if (!file || pfw_table_key_init(&file->key) == 0)
-		return file;
-	free(file);
-	return NULL;
+	return calloc(1, sizeof(struct file));
 }
 
 /* Add a row that was found; `from` is its sample unless that is in `found`. */
@@ -375,16 +364,10 @@ int pfw_compare_from_index(struct pfw_index *index, struct pfw_compare_reader *r
 
 static int resume_row(void *user, const struct pfw_compare_found *found)
 {
+	const struct pfw_table_line line = { .cat = found->cat, .name = found->name };
 	struct file *file = user;
-	int error;
 
-	pfw_table_key_begin(&file->key, &(struct pfw_table_line){ .section = PFW_TABLE_IO });
-	error = pfw_table_key_slice(&file->key, &found->cat);
-	error = error ? error : pfw_table_key_slice(&file->key, &found->name);
-	return error ? error
-		     : add_row(file,
-			       pfw_compare_row_of(&file->rows, file->key.text, file->key.bytes),
-			       found, NULL);
+	return add_row(file, find_row(&file->key, &file->rows, &line), found, NULL);
 }
 
 static int resume(void *user, struct pfw_varints *row)

@@ -1,7 +1,6 @@
 /* store/index/alone.c - indexes without their traces, in partials; see index.h. */
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,9 +82,9 @@ int pfw_index_alone(struct pfw_index *index, unsigned char **image, size_t *byte
 
 /* ---- reading ---- */
 
-static int open_alone(struct pfw_index *index, const struct pfw_trace_file *file, char *why,
-		      size_t size)
+static int open_alone(struct pfw_index *index, const struct pfw_trace_file *file)
 {
+	char why[128];
 	size_t bytes = file->unit.index_bytes;
 	unsigned char *image;
 	int error = pfw_partial_index(file->partial, &file->unit, &image);
@@ -95,28 +94,25 @@ static int open_alone(struct pfw_index *index, const struct pfw_trace_file *file
 	/* The index owns the image from here on. */
 	error = pfw_sqlite_open_image(&index->db, image, bytes);
 	if (bytes > PFW_SQLITE_HEADER) {
-		int differs = pfw_index_check_header(image, bytes, why, size);
+		int differs = pfw_index_check_header(image, bytes, why, sizeof(why));
 
 		error = differs ? differs : error;
 	}
 	return error ? error : pfw_index_look(index);
 }
 
-int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file, char *why, size_t size)
+int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file)
 {
 	struct pfw_index *index;
+	char why[PATH_MAX];
 	int error;
 
 	if (!file->partial)
-		return pfw_index_open(out, file->path, why, size);
+		return pfw_index_open(out, file->path, why, sizeof(why));
 	index = calloc(1, sizeof(*index));
 	if (index)
 		index->db.fd = -1;
-	*why = '\0';
-	error = index ? open_alone(index, file, why, size) : -ENOMEM;
-	if (error && !*why)
-		snprintf(why, size, "%s",
-			 error == -EBADMSG ? "a damaged partial" : strerror(-error));
+	error = index ? open_alone(index, file) : -ENOMEM;
 	if (error && index)
 		pfw_index_close(index);
 	else
@@ -130,7 +126,6 @@ int pfw_indexes_get(struct pfw_indexes *indexes, size_t file, struct pfw_index *
 {
 	bool kept = file < PFW_INDEXES_OPEN;
 	struct pfw_index **slot = kept ? &indexes->open[file] : &indexes->other;
-	char why[256];
 	int error = 0;
 
 	if (!kept && *slot && indexes->number != file) {
@@ -138,7 +133,7 @@ int pfw_indexes_get(struct pfw_indexes *indexes, size_t file, struct pfw_index *
 		*slot = NULL;
 	}
 	if (!*slot)
-		error = pfw_index_of(slot, &indexes->file[file], why, sizeof(why));
+		error = pfw_index_of(slot, &indexes->file[file]);
 	if (error)
 		*slot = NULL;
 	else if (!kept)
@@ -182,10 +177,9 @@ struct pfw_indexes_ahead {
 static void open_one(struct pfw_task *task, unsigned worker)
 {
 	struct opening *opening = (struct opening *)task;
-	char why[PATH_MAX];
 
 	(void)worker;
-	opening->error = pfw_index_of(&opening->index, opening->file, why, sizeof(why));
+	opening->error = pfw_index_of(&opening->index, opening->file);
 }
 
 /* Fill the ring. */

@@ -42,11 +42,11 @@ struct pfw_index_meta {
 int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t size);
 /* Whether a trace has an index of its present state; not whether its rows are right. */
 bool pfw_index_exists(const char *trace);
-/* The same for a trace that was opened, or the index that a partial has of it: then -EBADMSG if that is
- * damaged. */
+/* pfw_index_open() without the line, for a trace that was opened, or the index that a partial has of it:
+ * then -EBADMSG if that is damaged. */
 struct pfw_trace_file;
 struct pfw_traces;
-int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file, char *why, size_t size);
+int pfw_index_of(struct pfw_index **out, const struct pfw_trace_file *file);
 
 /*
  * The indexes of many files, which threads open ahead of their reader: of thousands of small traces that is

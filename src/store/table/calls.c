@@ -44,13 +44,7 @@ struct calls {
 
 static void *create(void)
 {
-	struct calls *calls = calloc(1, sizeof(*calls));
-
-	if (calls && pfw_table_key_init(&calls->key)) {
-		free(calls);
-		calls = NULL;
-	}
-	return calls;
+	return calloc(1, sizeof(struct calls));
 }
 
 static void clear_block(void *user)
@@ -80,14 +74,12 @@ static int64_t row_of(struct calls *calls, const struct pfw_slice *cat,
 		      const struct pfw_slice *name, uint64_t pid, uint64_t tid)
 {
 	const uint64_t thread[] = { pid, tid };
-	int error;
 
 	pfw_table_key_begin(&calls->key, &(struct pfw_table_line){ .section = PFW_TABLE_IO });
-	error = pfw_table_key_slice(&calls->key, cat);
-	error = error ? error : pfw_table_key_slice(&calls->key, name);
-	error = error ? error
-		      : pfw_table_key_text(&calls->key, (const char *)thread, sizeof(thread));
-	return error ? error : pfw_averages_row(&calls->rows, calls->key.text, calls->key.bytes);
+	pfw_table_key_slice(&calls->key, cat);
+	pfw_table_key_slice(&calls->key, name);
+	pfw_table_key_text(&calls->key, (const char *)thread, sizeof(thread));
+	return pfw_table_key_row(&calls->key, &calls->rows);
 }
 
 /* The same of a line, by its name in the summary, which has 0 for several names. */

@@ -96,13 +96,7 @@ static void free_block(void *user)
 
 static void *create_block(void)
 {
-	struct block *block = calloc(1, sizeof(*block));
-
-	if (block && pfw_table_key_init(&block->key)) {
-		free(block);
-		block = NULL;
-	}
-	return block;
+	return calloc(1, sizeof(struct block));
 }
 
 static void clear_block(void *user)
@@ -121,17 +115,6 @@ static void clear_block(void *user)
 	block->events.events = block->events.sums = block->events.steps = 0;
 	block->events.said = false;
 	block->says = 0;
-}
-
-static int make_key(struct pfw_table_key *key, const struct pfw_table_line *line)
-{
-	int error;
-
-	pfw_table_key_begin(key, line);
-	error = pfw_table_key_name(key, line);
-	error = error ? error : pfw_table_key_slice(key, &line->cat);
-	error = error ? error : pfw_table_key_shapes(key, line);
-	return error ? error : pfw_table_key_slice(key, &line->kind);
 }
 
 /* What kinds of rows have in common; 0: no number is left for the text of the kind, or no memory. */
@@ -186,9 +169,12 @@ static int64_t row_of(struct block *block, const struct pfw_table_line *line, ui
 		return named->row - 1;
 	if (cached && is_cached(cached, line, name, kind))
 		return cached->row - 1;
-	if (make_key(&block->key, line))
-		return -ENOMEM;
-	row = pfw_averages_row(&block->rows, block->key.text, block->key.bytes);
+	pfw_table_key_begin(&block->key, line);
+	pfw_table_key_name(&block->key, line);
+	pfw_table_key_slice(&block->key, &line->cat);
+	pfw_table_key_shapes(&block->key, line);
+	pfw_table_key_slice(&block->key, &line->kind);
+	row = pfw_table_key_row(&block->key, &block->rows);
 	if (row >= 0 && named) {
 		named->row = (uint32_t)row + 1;
 		named->kind = kind;
