@@ -1,7 +1,8 @@
 // longest.rs - prints the length of the longest event of a trace, by libpfwread, without a crate.
 //
 //	rustc --edition 2021 longest.rs -l pfwread && ./longest t
-use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::ffi::{c_void, CStr, CString};
+use std::os::raw::{c_char, c_int};
 
 #[repr(C)]
 struct ArrowArray {
@@ -32,12 +33,13 @@ extern "C" {
 }
 
 fn main() {
-    let path = CString::new(std::env::args().nth(1).expect("a trace")).unwrap();
+    let text = |text: &str| CString::new(text).unwrap();
+    let path = text(&std::env::args().nth(1).expect("a trace"));
     unsafe {
         let read = pfw_read_new();
         let mut stream: ArrowArrayStream = std::mem::zeroed();
         pfw_read_path(read, path.as_ptr());
-        pfw_read_set(read, c"columns".as_ptr(), c"dur".as_ptr());
+        pfw_read_set(read, text("columns").as_ptr(), text("dur").as_ptr());
         if pfw_read_stream(read, &mut stream) != 0 {
             eprintln!("{}", CStr::from_ptr(pfw_read_error(read)).to_string_lossy());
             std::process::exit(2);
@@ -46,7 +48,7 @@ fn main() {
         loop {
             let mut batch: ArrowArray = std::mem::zeroed();
             assert_eq!(stream.get_next.unwrap()(&mut stream, &mut batch), 0);
-            let Some(release) = batch.release else { break };
+            let release = match batch.release { Some(release) => release, None => break };
             let dur = &**batch.children;
             let valid = *dur.buffers as *const u8; // null: all are
             let ns = *dur.buffers.add(1) as *const i64;

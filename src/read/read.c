@@ -134,8 +134,9 @@ static int add_condition(struct pfw_read *read, enum pfw_select_option option, c
 
 	pfw_select_release(&tried);
 	if (error)
-		return pfw_read_fail(read, error, "%s %s: %s", conditions[option],
-				     option == PFW_SELECT_WHERE ? "" : value, why);
+		return option == PFW_SELECT_WHERE ? pfw_read_fail(read, error, "where: %s", why)
+						  : pfw_read_fail(read, error, "%s %s: %s",
+								  conditions[option], value, why);
 	condition.value = strdup(value);
 	if (condition.value && !PFW_APPEND(read->condition, read->conditions, condition))
 		return 0;

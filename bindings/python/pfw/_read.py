@@ -110,6 +110,10 @@ class Lines:
         self._readers: list[Any] = []
         self._stopped = False  # before its reader was there
 
+    def __repr__(self) -> str:
+        paths = ", ".join(os.fsdecode(path) for path in self._paths) or "the newest run"
+        return f"<pfw.Lines: {paths}{''.join(f', {name} {text}' for name, text in self._options)}>"
+
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """A new stream of record batches, in a capsule."""
         from . import _reader

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import argparse
 import csv
+import decimal
 import itertools
 import json
+import os
+import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,9 +35,20 @@ def _rows(cursor: Any) -> Iterator[tuple[Any, ...]]:
 
 # ---- what is printed ----
 
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=lambda one: float(one) if isinstance(one, decimal.Decimal) else str(one))
+
+
+def _text(value: Any) -> str:
+    """As of a shell, not as of Python."""
+    if value is None:
+        return ""
+    return _json(value) if isinstance(value, (bool, list, dict)) else str(value)
+
+
 def _shown(value: Any) -> str:
     """On one line of a terminal, whatever is in a name."""
-    text = "" if value is None else str(value)
+    text = _text(value)
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -62,11 +76,11 @@ def _print(format_: str, names: list[str], rows: Iterator[tuple[Any, ...]]) -> N
         _print_text(names, rows, format_ == "md")
     elif format_ == "ndjson":
         for row in rows:
-            print(json.dumps(dict(zip(names, row)), ensure_ascii=False, default=str))
+            print(_json(dict(zip(names, row))))
     else:
         writer = csv.writer(sys.stdout, delimiter="," if format_ == "csv" else "\t", lineterminator="\n")
         writer.writerow(names)
-        writer.writerows(rows)
+        writer.writerows(map(_text, row) for row in rows)
 
 
 # ---- pfw sql ----
@@ -98,18 +112,46 @@ def _events(lines: Lines) -> Any:
         return lines
 
 
+# What is not to be changed in SQL; or an arg.
+_ARG = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\bargs\.(\w+)""", re.DOTALL | re.IGNORECASE)
+_GIVES_ROWS = re.compile(r"\s*(select|with|from|values|show|describe|summarize|explain|pragma|call|\()", re.IGNORECASE)
+
+
+def _execute(connection: Any, statement: str) -> Any:
+    """Columns of args have a dot in their names, so SQL wants quotes: args.ret is taken for "args.ret", too."""
+    import duckdb
+
+    try:
+        return connection.execute(statement)
+    except duckdb.BinderException as error:
+        quoted = _ARG.sub(lambda match: f'"args.{match[1]}"' if match[1] else match[0], statement)
+        if quoted != statement and '"args"' in str(error):
+            return connection.execute(quoted)
+        missing = re.search(r'column (?:named )?"(\w+)"', str(error))
+        if missing and f"args.{missing[1]}" in (column[0] for column in connection.sql("FROM events").description):
+            raise ValueError(f"{error}\n\nThe column is args.{missing[1]}.") from None
+        raise
+
+
 def _answer(query: str, paths: list[str], format_: str, conditions: dict[str, Any]) -> list[str]:
     import duckdb
 
+    if os.path.exists(query):
+        raise ValueError(f"{query} is a path: the query comes first, as one argument")
     with duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
         if conditions.get("jobs", "0").isdigit() and int(conditions.get("jobs", "0")):
             connection.execute(f"SET threads = {conditions['jobs']}")
         events = _events(read(paths, **conditions))
         connection.register("events", events)
-        done = connection.execute(query)
-        if done.description:
-            _print(format_, [column[0] for column in done.description], _rows(done))
+        statements = [statement.query for statement in connection.extract_statements(query)]
+        if not statements:
+            raise ValueError("the query is empty: a SELECT of the table events, as one argument")
+        for number, statement in enumerate(statements, 1):
+            done = _execute(connection, statement)
+            # Of the others, duckdb answers with a count.
+            if done.description and (number == len(statements) or _GIVES_ROWS.match(statement)):
+                _print(format_, [column[0] for column in done.description], _rows(done))
         return events.problems  # type: ignore[no-any-return]
 
 

@@ -107,6 +107,20 @@ def test_only_what_a_query_needs(traces, query, columns, where):
     assert rows == duckdb.sql(query).fetchall() and rows
 
 
+def test_as_a_user_types_it(traces):
+    """Columns of args without quotes, several statements, values as of a shell."""
+    exact = sql('SELECT "args.fname", sum("args.ret") AS b FROM events GROUP BY 1 ORDER BY 1', traces, "--format=csv")
+    assert sql("SELECT args.fname, sum(e.args.ret) AS b FROM events e GROUP BY 1 ORDER BY 1", traces, "--format=csv") == exact
+    assert sql("CREATE TABLE x AS SELECT args.ret, 'args.ret' AS s FROM events; SELECT 7; SELECT DISTINCT s FROM x", traces,
+               "--format=csv").split() == ["7", "7", "s", "args.ret"]
+    query = "SELECT true AS b, [1, NULL] AS l, {'a': 1.5} AS s, NULL AS n"
+    assert sql(query, traces, "--format=csv").splitlines()[1] == 'true,"[1, null]","{""a"": 1.5}",'
+    assert json.loads(sql(query, traces, "--format=ndjson")) == {"b": True, "l": [1, None], "s": {"a": 1.5}, "n": None}
+    assert "The column is args.fname." in sql("SELECT fname FROM events", traces, status=2)
+    assert "query is empty" in sql(" -- nothing", traces, status=2)
+    assert "the query comes first" in sql(traces, "SELECT 1", status=2)
+
+
 def test_what_cannot_be_answered(traces, tmp_path):
     assert "Parser Error" in sql("SELEC", traces, status=2)
     assert '"nothing" not found' in sql("SELECT nothing FROM events", traces, status=2)
