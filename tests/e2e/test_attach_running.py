@@ -354,6 +354,27 @@ def test_children_are_recorded_when_asked(running, tmp_path):
     assert str(tmp_path / "data") in names
 
 
+def test_a_child_that_has_the_recorder_from_its_parent(running, tmp_path):
+    """Without --children it is let alone; its parent's recorder goes."""
+    source = "import os, signal, time\nsignal.signal(signal.SIGUSR1, lambda *_: None)\nopen('x', 'w').close()\n" \
+             "signal.pause()\nchild = os.fork()\n" \
+             "while not child: open('y', 'w').close(); time.sleep(0.01); os.path.exists('z') and os._exit(7)\n" \
+             "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    one = running("/usr/bin/python3", "-c", source)
+    until(lambda: (tmp_path / "x").exists(), "it does nothing")
+    one.attach("-o", "t")
+    one.process.send_signal(signal.SIGUSR1)
+    until(lambda: (tmp_path / "y").exists(), "no child")
+    child = open(f"/proc/{one.pid}/task/{one.pid}/children").read().strip()
+    for _ in range(2):
+        assert "it was forked from a process that was recorded" in one.pfw("detach", child).stderr
+        assert "it was forked from a process that was recorded" in refused(one, child)
+    said = one.detach().stdout
+    assert harness.RUNTIME or "stays loaded" not in said
+    (tmp_path / "z").touch()
+    assert one.process.communicate(timeout=60)[0] == "7\n"
+
+
 containers = pytest.mark.skipif(
     os.geteuid() != 0 or bool(harness.RUNTIME) or
     subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], check=False).returncode != 0,

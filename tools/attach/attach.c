@@ -264,6 +264,9 @@ static int ask(const struct wish *wish, struct tracee *tracee, struct pfw_attach
 static int say_error(const struct wish *wish, const struct pfw_attach_block *block)
 {
 	switch (-block->error) {
+	case ECHILD:
+		return refuse(wish, "it was forked from a process that was recorded, and is not "
+				    "recorded itself: that takes `pfw attach --children` there");
 	case EALREADY:
 		cli_error(wish->command->name,
 			  "%d: it is recorded already, in %s: `pfw ctl %d` steers it",

@@ -199,6 +199,12 @@ void pfw_attached(struct pfw_attach_block *block)
 		pfw_session_leave(block);
 		return;
 	}
+	/* A child that is not recorded shares the spool of its parent, and memory that only that one has. */
+	if (!pfw_session_is_set_up() ||
+	    (pfw_session.forked && atomic_load(&pfw_session.state) == OFF)) {
+		block->error = -ECHILD;
+		return;
+	}
 	pfw_say_into(block->said, sizeof(block->said));
 	block->error = block->wish == PFW_ATTACH_BEGIN ? begin(block) : end();
 	if (block->wish == PFW_ATTACH_BEGIN && leaves_after(block))

@@ -78,6 +78,7 @@ static void set_up_child(void *unused)
 								       : pfw_session.spool.header;
 
 	(void)unused;
+	pfw_session.forked = true;
 	/* This counts in the parent's spool: the mapping is shared. */
 	if (wanted && !pfw_session.children)
 		atomic_fetch_add(&pfw_session.spool.header->excluded[PFW_EXCLUDED_CHILDREN], 1);

@@ -58,6 +58,7 @@ extern struct pfw_session {
 	bool keyed;		      /* thread_key exists */
 	bool pinned;		      /* the library stays loaded for good */
 	pthread_key_t thread_key;
+	bool forked;		/* this process has it from its parent */
 	char *const *variables; /* those to read; NULL = the program's environment */
 	struct pfw_config config;
 	struct pfw_identity identity;

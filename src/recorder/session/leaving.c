@@ -20,6 +20,8 @@ static const char *stays(void)
 {
 	if (pfw_session.pinned || pfw_session.preloaded || pfw_session.api_used)
 		return "the program was started under pfw, or uses it itself";
+	if (pfw_session.forked)
+		return "it was forked from a process that was recorded";
 	if (pfw_session.confined)
 		return "a file of ours could not be left";
 	if (pfw_session.config.torch_ops || pfw_cuda_loaded())
