@@ -127,6 +127,13 @@ static bool slice_u64(const struct pfw_slice *text, uint64_t *number)
 		*number = pfw_bytes_number(sum, (unsigned)text->bytes);
 		return true;
 	}
+	for (; fits - at >= 8; at += 8) {
+		uint64_t eight = pfw_bytes_load(at);
+
+		if (pfw_bytes_digits(eight) != 8)
+			return false;
+		sum = sum * 100000000 + pfw_bytes_number(eight, 8);
+	}
 	for (; at < fits; at++) {
 		unsigned digit = (unsigned char)*at - '0';
 

@@ -198,8 +198,14 @@ static int keep_life(struct pfw_memory *memory, const struct pfw_memory_life *li
 {
 	if (!memory->lives_most)
 		return 0;
-	if (memory->lives == 2 * memory->lives_most)
+	/* Most are smaller than so many. */
+	if (memory->lives >= memory->lives_most && memory->lives_sorted &&
+	    life->block.bytes < memory->life[memory->lives_most - 1].block.bytes)
+		return 0;
+	if (memory->lives == 2 * memory->lives_most) {
 		sort_lives(memory);
+		memory->lives_sorted = true;
+	}
 	return PFW_PUSH(memory->life, memory->lives, memory->life_room, *life);
 }
 

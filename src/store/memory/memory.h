@@ -123,7 +123,8 @@ struct pfw_memory {
 	struct pfw_sorter items;
 	struct pfw_pair_ids pool_numbers; /* of (process, device) */
 	struct pfw_memory_blocks live;
-	uint64_t *filter; /* of threads and times that have allocations */
+	bool lives_sorted; /* the first lives_most of them */
+	uint64_t *filter;  /* of threads and times that have allocations */
 };
 
 /* `budget`: bytes of memory for items before they go to a temporary file.  0 or -ENOMEM. */
