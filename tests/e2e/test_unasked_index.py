@@ -167,6 +167,24 @@ def test_what_is_not_compacted_answers_at_once(tmp_path, name, command):
     assert ask(tmp_path, *command, trace).stdout == ask(tmp_path, *command, "--no-index", other).stdout != true
 
 
+@pytest.mark.parametrize("change", ["UPDATE part SET version = version - 1 WHERE kind = '{}'",
+                                    "DELETE FROM part WHERE kind = '{}'",
+                                    "UPDATE part SET version = version + 1 WHERE kind = '{}'"])
+@pytest.mark.parametrize("kind", ["overlap", "memory"])
+def test_one_of_an_older_version_is_made_anew(tmp_path, change, kind):
+    """One of a newer pfw stays."""
+    trace = tmp_path / "t.pfw"
+    write_plain(trace, [*lines_of(2000), END % (2000, 1999)])
+    pfw("index", trace)
+    with sqlite3.connect(index_of(trace)) as database:
+        database.execute(change.format(kind))
+    database.close()
+    made = ask(tmp_path, kind, trace)
+    assert made.stdout == ask(tmp_path, kind, "--no-index", trace).stdout
+    assert ("the next answers" in made.stderr) == ("+ 1" not in change)
+    assert "the next answers" not in ask(tmp_path, kind, trace).stderr
+
+
 def test_small_ones_get_none(tmp_path):
     trace = tmp_path / "t.pfw"
     write_plain(trace, io_lines(5000))  # about 3000 of them are I/O calls

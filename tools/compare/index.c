@@ -98,19 +98,27 @@ static int add_index(struct answer *answer, struct pfw_index *index)
 	return are_samples_enough(answer, &reader);
 }
 
-static int add_file(struct answer *answer)
+static bool takes_part(void *user, size_t file)
+{
+	const struct answer *answer = user;
+
+	return pfw_select_rank(&answer->side->select,
+			       answer->side->input.traces.file[file].head.rank);
+}
+
+static int add_file(struct answer *answer, struct pfw_indexes_ahead *ahead)
 {
 	const struct pfw_trace_file *file = &answer->side->input.traces.file[answer->file];
 	struct pfw_index *index;
 	int answered;
 
-	if (!pfw_select_rank(&answer->side->select, file->head.rank))
+	if (!takes_part(answer, answer->file))
 		return 1;
 	answer->compare->lacks = "what one rank in a file of several does";
 	if (file->ranks)
 		return 0;
 	answer->compare->lacks = "what its damaged index had";
-	if (pfw_index_of(&index, file))
+	if (pfw_index_ahead(ahead, answer->file, &index))
 		return 0;
 	answered = add_index(answer, index);
 	pfw_index_close(index);
@@ -124,13 +132,20 @@ static int add_side(struct compare *compare, unsigned number)
 				 .side = side,
 				 .number = number,
 				 .filtered = side->select.name.count || side->select.cat.count };
+	struct pfw_indexes_ahead *ahead;
 	int answered = 1;
 
 	answer.wanted = pfw_select_state_create(&side->select);
 	if (!answer.wanted)
 		return -ENOMEM;
+	if (pfw_indexes_ahead_open(&ahead, &side->input.traces, survey_jobs(&compare->survey),
+				   &answer, takes_part)) {
+		pfw_select_state_free(answer.wanted);
+		return -ENOMEM;
+	}
 	for (; answer.file < side->input.traces.count && answered > 0; answer.file++)
-		answered = add_file(&answer);
+		answered = add_file(&answer, ahead);
+	pfw_indexes_ahead_close(ahead);
 	pfw_table_key_release(&answer.key);
 	pfw_select_state_free(answer.wanted);
 	return answered;

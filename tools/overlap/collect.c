@@ -88,14 +88,13 @@ void overlap_release(struct overlap *overlap)
 
 /* 1; 0 if the lines must be read; -ENOMEM. */
 static int ask_index(struct overlap_rank *rank, const struct survey_input *input,
-		     struct survey *survey)
+		     struct survey *survey, struct pfw_indexes_ahead *ahead)
 {
 	const struct pfw_trace_file *file = &input->traces.file[rank->last];
 	struct pfw_index *index;
 	int error;
 
-	/* An index has no lines in rings. */
-	if (input->live.live[rank->last] || pfw_index_of(&index, file))
+	if (pfw_index_ahead(ahead, rank->last, &index))
 		return 0;
 	error = pfw_overlap_from_index(&rank->overlap, index);
 	error = error ? error : survey_keep_problems(survey, file->path, index);
@@ -116,27 +115,56 @@ static bool can_ask(const struct overlap_options *options)
 	       !options->compute.name.count && !options->bins && !options->bin_ns;
 }
 
-/* Ask the index of each rank that is one file, and what is kept of the others.  *all gets whether no line must be read. */
+/* What is asked of indexes. */
+struct asking {
+	const struct overlap *overlap;
+	const struct survey_input *input;
+};
+
+/* Whether the index of a file is asked: of a rank that is this file alone.  An index has no lines in
+ * rings. */
+static bool has_answer(void *user, size_t file)
+{
+	const struct asking *asking = user;
+	uint32_t number = asking->overlap->rank_of[file];
+
+	return number != OVERLAP_NO_RANK && asking->overlap->rank[number].files == 1 &&
+	       !asking->overlap->rank[number].indexed && !asking->input->live.live[file];
+}
+
+/* Ask the index of each rank that is one file, and what is kept of the others.  *all gets whether no
+ * line must be read. */
 static int ask_indexes(struct overlap *overlap, const struct survey_input *input,
 		       struct overlap_options *options, bool *all)
 {
+	struct asking asking = { .overlap = overlap, .input = input };
+	struct pfw_indexes_ahead *ahead;
+	int error = 0;
+
 	*all = true;
-	for (size_t i = 0; i < overlap->ranks; i++) {
+	if (!can_ask(options)) {
+		*all = !overlap->ranks;
+		return 0;
+	}
+	if (pfw_indexes_ahead_open(&ahead, &input->traces, survey_jobs(&options->survey), &asking,
+				   has_answer))
+		return -ENOMEM;
+	for (size_t i = 0; i < overlap->ranks && !error; i++) {
 		struct overlap_rank *rank = &overlap->rank[i];
 		int asked = 0;
 
 		if (rank->indexed)
 			continue;
-		if (rank->files == 1 && can_ask(options))
-			asked = ask_index(rank, input, &options->survey);
-		else if (can_ask(options))
+		if (has_answer(&asking, rank->last))
+			asked = ask_index(rank, input, &options->survey, ahead);
+		else if (rank->files != 1)
 			asked = overlap_find_kept(overlap, i, &options->survey, input);
-		if (asked < 0)
-			return asked;
-		rank->indexed = asked;
-		*all &= asked;
+		error = asked < 0 ? asked : 0;
+		rank->indexed = asked > 0;
+		*all &= asked > 0;
 	}
-	return 0;
+	pfw_indexes_ahead_close(ahead);
+	return error;
 }
 
 /* ---- blocks; by several threads ---- */

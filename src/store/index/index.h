@@ -40,7 +40,7 @@ struct pfw_index_meta {
  * -errno; each error with one line in `why` (at least 128 bytes).
  */
 int pfw_index_open(struct pfw_index **out, const char *trace, char *why, size_t size);
-/* Whether a trace has an index of its present state; not whether its rows are right. */
+/* Whether a trace has an index of its present state with all parts; not whether its rows are right. */
 bool pfw_index_exists(const char *trace);
 /* pfw_index_open() without the line, for a trace that was opened, or the index that a partial has of it:
  * then -EBADMSG if that is damaged. */

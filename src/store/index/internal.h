@@ -72,6 +72,9 @@ int pfw_index_take_file(struct pfw_summary_file *file, struct pfw_index_row *row
 /* The format of an index at `path`.  0; -EBADMSG: it is no index; or -errno. */
 int pfw_index_format_of(const char *path, uint32_t *format, struct stat *st);
 
+/* Whether it has the parts of all kinds, of these versions or newer ones. */
+bool pfw_index_is_current(struct pfw_index *index);
+
 /* ---- writing ---- */
 
 #define PFW_INDEX_UNFINISHED ".idx.tmp"

@@ -195,3 +195,29 @@ int pfw_index_parts(struct pfw_index *index, const struct pfw_index_kind *kind,
 	error = error ? error : result < 0 ? result : 0;
 	return error || next == last + 1 ? error : -ENOENT;
 }
+
+/* The version of the row of end() of a kind; 0: there is none. */
+static uint64_t version_of(struct pfw_index *index, const struct pfw_index_kind *kind)
+{
+	int64_t last = ((int64_t)kind->number << BLOCK_BITS) + (int64_t)index->meta.blocks;
+	uint64_t version = 0;
+	struct pfw_index_row row;
+
+	if (pfw_index_query(index, &row, PFW_TABLE_PART, last) == 0 && pfw_index_next(&row) > 0 &&
+	    pfw_index_i64(&row) == last) {
+		pfw_index_skip(&row, 1); /* kind */
+		version = pfw_index_u64(&row);
+	}
+	pfw_index_done(&row);
+	return version;
+}
+
+bool pfw_index_is_current(struct pfw_index *index)
+{
+	bool current = true;
+
+	for (size_t i = 0; index->meta.blocks && i < pfw_index_kind_count; i++)
+		current &= version_of(index, pfw_index_kind_table[i]) >=
+			   pfw_index_kind_table[i]->version;
+	return current;
+}

@@ -486,11 +486,13 @@ bool pfw_index_exists(const char *trace)
 {
 	struct pfw_index *index;
 	char why[128];
+	bool current;
 
 	if (pfw_index_open(&index, trace, why, sizeof(why)))
 		return false;
+	current = pfw_index_is_current(index);
 	pfw_index_close(index);
-	return true;
+	return current;
 }
 
 int pfw_index_open_shorter(struct pfw_index **out, const char *trace)
