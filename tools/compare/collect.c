@@ -233,8 +233,7 @@ int compare_collect(struct compare *compare, unsigned number)
 	int error = -ENOMEM;
 
 	collect.worker = calloc(jobs, sizeof(*collect.worker));
-	for (unsigned i = 0; i < compare->table.fields; i++)
-		collect.how.args |= compare->table.field[i] == TABLE_FNAME;
+	collect.how.args = table_bits(&compare->table) & TABLE_BIT(TABLE_FNAME);
 	if (collect.worker)
 		error = survey_read(&compare->survey, &side->input, &fold, SURVEY_ALL);
 	for (unsigned i = 0; collect.worker && i < jobs; i++)

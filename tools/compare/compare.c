@@ -125,11 +125,10 @@ static int settle_side(struct compare *compare, struct compare_side *side,
 		       const struct words *words)
 {
 	struct survey *survey = &compare->survey;
-	bool by_rank = side->select.rank.count;
+	bool by_rank = side->select.rank.count ||
+		       table_bits(&compare->table) & TABLE_BIT(TABLE_RANK);
 	int error = 0;
 
-	for (unsigned i = 0; i < compare->table.fields; i++)
-		by_rank |= compare->table.field[i] == TABLE_RANK;
 	if (by_rank && survey->open)
 		error = pfw_ranks_part(&side->input.traces, survey_say, survey);
 	return error ? error : number_runs(side, words);
@@ -278,14 +277,13 @@ static int judge(struct compare *compare)
 
 static void settle(struct compare *compare)
 {
-	for (unsigned i = 0; i < compare->table.fields; i++) {
-		compare->table.by_step |= compare->table.field[i] == TABLE_STEP;
-		for (unsigned side = 0; side < 2; side++)
-			compare->side[side].select.ask_fnames |= compare->table.field[i] ==
-								 TABLE_FNAME;
-	}
-	for (unsigned side = 0; side < 2; side++)
+	unsigned bits = table_bits(&compare->table);
+
+	compare->table.by_step = bits & TABLE_BIT(TABLE_STEP);
+	for (unsigned side = 0; side < 2; side++) {
+		compare->side[side].select.ask_fnames |= (bits & TABLE_BIT(TABLE_FNAME)) != 0;
 		compare->side[side].select.ask_steps |= compare->table.by_step;
+	}
 }
 
 static int run(void *user, struct cli_args *args)

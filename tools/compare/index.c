@@ -21,12 +21,8 @@ const char *compare_needs_lines(const struct compare *compare)
 
 	if (compare->survey.no_index)
 		return "--no-index";
-	for (unsigned i = 0; i < compare->table.fields; i++) {
-		enum table_field field = compare->table.field[i];
-
-		if (field != TABLE_NAME && field != TABLE_CAT && field != TABLE_RANK)
-			return "--group-by fname, step or tid";
-	}
+	if (table_bits(&compare->table) & ~TABLE_BITS_NAMES)
+		return "--group-by fname, step or tid";
 	return select_args_need_lines(select);
 }
 
@@ -70,12 +66,10 @@ static int add_row(void *user, const struct pfw_compare_found *found)
  * these are wanted. */
 static bool are_samples_enough(const struct answer *answer, const struct pfw_compare_reader *reader)
 {
-	const struct table_options *table = &answer->compare->table;
-	unsigned names = 0;
+	const unsigned both = TABLE_BIT(TABLE_NAME) | TABLE_BIT(TABLE_CAT);
+	bool names = (table_bits(&answer->compare->table) & both) == both;
 
-	for (unsigned i = 0; i < table->fields; i++)
-		names += table->field[i] == TABLE_NAME || table->field[i] == TABLE_CAT;
-	return (names == 2 && !answer->filtered) || answer->compare->several ||
+	return (names && !answer->filtered) || answer->compare->several ||
 	       pfw_compare_most(reader->rows) == PFW_SAMPLED_MAX;
 }
 

@@ -56,41 +56,29 @@ bool table_where_of_names(const struct table_options *options)
 	return i == options->wanted.where_count;
 }
 
-static struct pfw_slice key_of(const struct table_options *options, enum table_field field)
+static struct pfw_slice key_of(const struct table_options *options, unsigned arg)
 {
-	const char *key = options->arg[field - TABLE_ARG] + strlen("args.");
+	const char *key = options->arg[arg] + strlen("args.");
 
 	return (struct pfw_slice){ .at = key, .bytes = strlen(key) };
 }
 
-static bool is_arg(enum table_field field)
-{
-	return field >= TABLE_ARG && field <= TABLE_ARG_LAST;
-}
-
 bool table_asks_args(const struct table_options *options)
 {
-	bool asks = options->by_operator || options->wanted.where_count;
-
-	for (unsigned i = 0; i < options->fields; i++)
-		asks |= is_arg(options->field[i]);
-	return asks && !options->plain;
+	return !options->plain && (options->by_operator || options->wanted.where_count ||
+				   table_bits(options) & TABLE_BITS_ARGS);
 }
 
 const char *table_args_need_lines(const struct table_options *options)
 {
-	for (unsigned i = 0; i < options->fields; i++) {
-		enum table_field field = options->field[i];
-		struct pfw_slice key = { .at = "" };
+	for (unsigned i = 0; i < options->args; i++) {
+		const struct pfw_slice key = key_of(options, i);
 
-		if (is_arg(field))
-			key = key_of(options, field);
-		if (is_arg(field) && !is_known(&key))
+		if (!is_known(&key))
 			return "--group-by args.KEY";
-		if (!is_arg(field) && field != TABLE_NAME && field != TABLE_CAT &&
-		    field != TABLE_RANK && field != TABLE_OPERATOR)
-			return "--group-by args.KEY or operator with another field";
 	}
+	if (table_bits(options) & ~(TABLE_BITS_NAMES | TABLE_BITS_ARGS | TABLE_BIT(TABLE_OPERATOR)))
+		return "--group-by args.KEY or operator with another field";
 	for (size_t i = 0; i < options->wanted.where_count; i++) {
 		if (!pfw_expr_asks_only(options->wanted.where[i], is_known))
 			return "--where";
@@ -119,19 +107,9 @@ static bool has_columns(const struct table_options *options)
 
 bool table_asks_step_kinds(const struct table_options *options)
 {
-	unsigned kinds = 0;
+	const struct pfw_slice key = key_of(options, 0);
 
-	for (unsigned i = 0; i < options->fields; i++) {
-		struct pfw_slice key;
-
-		if (!is_arg(options->field[i]))
-			continue;
-		key = key_of(options, options->field[i]);
-		if (!is_kind(&key))
-			return false;
-		kinds++;
-	}
-	return kinds == 1 && has_columns(options);
+	return options->args == 1 && is_kind(&key) && has_columns(options);
 }
 
 /* ---- the answer ---- */

@@ -12,12 +12,9 @@ bool table_limits_threads(const struct table_options *options)
 
 bool table_asks_threads(const struct table_options *options)
 {
-	bool asks = table_limits_threads(options);
+	const unsigned threads = TABLE_BIT(TABLE_PID) | TABLE_BIT(TABLE_TID) | TABLE_BITS_PROCESSES;
 
-	for (unsigned i = 0; i < options->fields; i++)
-		asks |= options->field[i] == TABLE_PID || options->field[i] == TABLE_TID ||
-			options->field[i] == TABLE_PROCESS || options->field[i] == TABLE_CMD;
-	return asks;
+	return table_limits_threads(options) || table_bits(options) & threads;
 }
 
 static bool is_chosen(const struct table_options *options, uint64_t pid, uint64_t tid)

@@ -162,18 +162,15 @@ static int run(struct table_pass *collect, const struct table_options *options, 
  * time is duration.  Input that can be read only `once` gets its I/O calls nested in any case. */
 static struct table_plan plan_first(const struct table_options *options, bool once)
 {
+	unsigned bits = table_bits(options);
 	struct table_plan plan = { .how = { .plain = options->plain,
 					    .fnames = options->reach.fnames },
-				   .by_names = true,
+				   .by_names = !(bits & ~TABLE_BITS_NAMES),
+				   .targets = bits & TABLE_BIT(TABLE_FNAME) && !options->plain,
 				   .nest_io = !options->plain && once };
 
-	for (unsigned i = 0; i < options->fields; i++) {
-		enum table_field field = options->field[i];
-
-		plan.by_names &= field == TABLE_NAME || field == TABLE_CAT || field == TABLE_RANK;
-		plan.how.args |= field >= TABLE_SHAPE && field <= TABLE_FNAME;
-		plan.targets |= field == TABLE_FNAME && !options->plain;
-	}
+	plan.how.args = bits & (TABLE_BIT(TABLE_SHAPE) | TABLE_BIT(TABLE_STACK) |
+				TABLE_BIT(TABLE_LINE) | TABLE_BIT(TABLE_FNAME));
 	return plan;
 }
 

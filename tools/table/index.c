@@ -16,11 +16,9 @@
 /* What no index knows of rows of steps, which have no conditions but ranks. */
 static const char *needed_by_steps(const struct table_options *options)
 {
-	for (unsigned i = 0; i < options->fields; i++) {
-		if (options->field[i] != TABLE_STEP && options->field[i] != TABLE_RANK &&
-		    !table_asks_step_kinds(options))
-			return "--group-by step with another field";
-	}
+	if (table_bits(options) & ~(TABLE_BIT(TABLE_STEP) | TABLE_BIT(TABLE_RANK)) &&
+	    !table_asks_step_kinds(options))
+		return "--group-by step with another field";
 	if (options->plain || options->filtered || select_args_but_rank(&options->reach))
 		return "--group-by step with a condition other than --rank, or with --plain,";
 	return NULL;

@@ -191,22 +191,12 @@ static int open_lines(struct table_options *options, struct survey_input *input,
 	return survey_attach(survey, input, lay_out ? NULL : &options->reach);
 }
 
-/* Whether rows have names of processes, which their lines say. */
-static bool asks_processes(const struct table_options *options)
-{
-	bool asks = false;
-
-	for (unsigned i = 0; i < options->fields; i++)
-		asks |= options->field[i] == TABLE_PROCESS || options->field[i] == TABLE_CMD;
-	return asks;
-}
-
 /* Fill the table; CLI_OK, or the exit status after an error message. */
 static int fill(struct table *table, struct table_options *options, struct survey_input *input)
 {
 	const char *lacks = table_needs_lines(options);
 	bool ask = !lacks, resolved = ask && !options->by_file && !options->by_step;
-	bool of_processes = asks_processes(options), known;
+	bool of_processes = table_bits(options) & TABLE_BITS_PROCESSES, known;
 	int error = 0;
 
 	/* A trace with an index has no lines in rings: looking for them takes longer than the
@@ -259,36 +249,33 @@ static int fill(struct table *table, struct table_options *options, struct surve
 static bool asks_ranks(const struct table_options *options)
 {
 	const struct pfw_select *reach = &options->reach;
-	bool asks = reach->rank.count || reach->where_count || options->wanted.where_count ||
-		    reach->since.kind == PFW_TIME_STEP || reach->until.kind == PFW_TIME_STEP ||
-		    options->wanted.ask_steps || options->wanted.step.count;
 
-	for (unsigned i = 0; i < options->fields; i++)
-		asks |= options->field[i] == TABLE_RANK;
-	return asks;
+	return reach->rank.count || reach->where_count || options->wanted.where_count ||
+	       reach->since.kind == PFW_TIME_STEP || reach->until.kind == PFW_TIME_STEP ||
+	       options->wanted.ask_steps || options->wanted.step.count ||
+	       table_bits(options) & TABLE_BIT(TABLE_RANK);
 }
 
 /* Complete the options, and choose how traces are opened. */
 static int settle(void *user, struct cli_args *args)
 {
 	struct table_options *options = user;
+	unsigned bits = table_bits(options);
 
 	(void)args;
 	options->reach.meta = true; /* `summed` lines, and the wall time of all lines */
-	for (unsigned i = 0; i < options->fields; i++) {
-		options->reach.ask_fnames |= options->field[i] == TABLE_FNAME;
-		options->by_step |= options->field[i] == TABLE_STEP;
-		options->by_operator |= options->field[i] == TABLE_OPERATOR && !options->plain;
-	}
+	options->reach.ask_fnames |= (bits & TABLE_BIT(TABLE_FNAME)) != 0;
+	options->by_step = bits & TABLE_BIT(TABLE_STEP);
+	options->by_operator = bits & TABLE_BIT(TABLE_OPERATOR) && !options->plain;
 	options->wanted.ask_steps |= options->by_step;
-	options->by_file = options->fields == 1 && options->field[0] == TABLE_FNAME &&
-			   !options->plain;
+	options->by_file = bits == TABLE_BIT(TABLE_FNAME) && !options->plain;
 	if (options->by_file && !options->columns)
 		table_columns_parse(options, "files");
 	if (options->peak_flops && options->columns)
 		table_columns_parse(options, "speed");
 	options->percentiles = table_columns_percentiles(options);
-	options->survey->open = table_needs_lines(options) || asks_processes(options)
+	options->survey->open = table_needs_lines(options) ||
+						(table_bits(options) & TABLE_BITS_PROCESSES)
 					? pfw_traces_open
 					: pfw_traces_open_heads;
 	return -1;

@@ -85,6 +85,21 @@ struct table_options {
 	bool limited, filtered;	  /* `reach` or `wanted` has a condition */
 };
 
+#define TABLE_BIT(field) (1u << (field))
+#define TABLE_BITS_ARGS (TABLE_BIT(TABLE_ARG_LAST + 1) - TABLE_BIT(TABLE_ARG))
+#define TABLE_BITS_NAMES (TABLE_BIT(TABLE_NAME) | TABLE_BIT(TABLE_CAT) | TABLE_BIT(TABLE_RANK))
+#define TABLE_BITS_PROCESSES (TABLE_BIT(TABLE_PROCESS) | TABLE_BIT(TABLE_CMD))
+
+/* The fields as these bits. */
+static inline unsigned table_bits(const struct table_options *options)
+{
+	unsigned bits = 0;
+
+	for (unsigned i = 0; i < options->fields; i++)
+		bits |= TABLE_BIT(options->field[i]);
+	return bits;
+}
+
 /* The key and title of a field. */
 static inline struct grid_column table_field_column(const struct table_options *options,
 						    enum table_field field)

@@ -22,14 +22,10 @@ static bool asks_sums(const struct table_options *options)
 
 	wanted.where_count = table_where_of_names(options) ? 0 : wanted.where_count;
 	reach.since.kind = reach.until.kind = PFW_TIME_NONE;
-	for (unsigned i = 0; i < options->fields; i++) {
-		if (options->field[i] != TABLE_NAME && options->field[i] != TABLE_CAT &&
-		    options->field[i] != TABLE_RANK)
-			return false;
-	}
 	/* No sum has the begin of its first call. */
-	return options->reach.times && !options->survey->no_index &&
-	       !select_args_but_rank(&reach) && !select_args_need_lines(&wanted) &&
+	return !(table_bits(options) & ~TABLE_BITS_NAMES) && options->reach.times &&
+	       !options->survey->no_index && !select_args_but_rank(&reach) &&
+	       !select_args_need_lines(&wanted) &&
 	       !(options->sort_by && strcmp(options->sort_by, "none") == 0);
 }
 
