@@ -261,11 +261,8 @@ static void print_all(const struct compare *compare, FILE *out, size_t significa
 	};
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 
-	grid_u64(&grid, GRID_COUNT, compare->side[0].runs);
-	grid_u64(&grid, GRID_COUNT, compare->side[1].runs);
-	grid_u64(&grid, GRID_COUNT, compare->rows);
-	grid_u64(&grid, GRID_COUNT, compare->tested);
-	grid_u64(&grid, GRID_COUNT, significant);
+	GRID_PUT(&grid, compare->side[0].runs, compare->side[1].runs, compare->rows,
+		 compare->tested, significant);
 	put_mean(&grid, wall_ns(&compare->side[0]));
 	put_mean(&grid, wall_ns(&compare->side[1]));
 	grid_number(&grid, GRID_SIX, compare->has_together ? percent(compare->together) : NAN);

@@ -90,18 +90,12 @@ static int print_pools(const struct memory *memory)
 		const struct pfw_memory_pool *pool = &memory->sums.pool[i];
 
 		put_pool(memory, &grid, i);
-		grid_u64(&grid, GRID_COUNT, pool->allocations);
-		grid_whole(&grid, GRID_BYTES, pool->allocated_bytes);
-		grid_u64(&grid, GRID_COUNT, pool->frees);
-		grid_whole(&grid, GRID_BYTES, pool->freed_bytes);
-		grid_whole(&grid, GRID_BYTES, pool->peak);
-		grid_maybe(&grid, GRID_NS, pool->peak != 0, pool->peak_ts_ns);
-		grid_maybe(&grid, GRID_BYTES, pool->most_allocated >= 0, pool->most_allocated);
-		grid_maybe(&grid, GRID_BYTES, pool->most_reserved >= 0, pool->most_reserved);
-		grid_whole(&grid, GRID_BYTES, pool->live);
-		grid_u64(&grid, GRID_COUNT, pool->unfreed);
-		grid_whole(&grid, GRID_BYTES, pool->unfreed_bytes);
-		grid_u64(&grid, GRID_COUNT, pool->unknown);
+		GRID_PUT(&grid, pool->allocations, pool->allocated_bytes, pool->frees,
+			 pool->freed_bytes, pool->peak,
+			 pool->peak != 0 ? pool->peak_ts_ns : GRID_NO,
+			 pool->most_allocated >= 0 ? pool->most_allocated : GRID_NO,
+			 pool->most_reserved >= 0 ? pool->most_reserved : GRID_NO, pool->live,
+			 pool->unfreed, pool->unfreed_bytes, pool->unknown);
 	}
 	return print(memory, &grid, "device", NULL);
 }
@@ -122,11 +116,8 @@ static int print_steps(const struct memory *memory)
 		const struct pfw_memory_step *step = &memory->sums.step[i];
 
 		put_pool(memory, &grid, step->pool);
-		grid_u64(&grid, GRID_ID, step->step);
-		grid_u64(&grid, GRID_COUNT, step->allocations);
-		grid_whole(&grid, GRID_BYTES, step->growth);
-		grid_whole(&grid, GRID_BYTES, step->peak);
-		grid_whole(&grid, GRID_BYTES, step->live);
+		GRID_PUT(&grid, step->step, step->allocations, step->growth, step->peak,
+			 step->live);
 	}
 	return print(memory, &grid, "step", "Growth in each step");
 }
@@ -167,11 +158,8 @@ static int print_owners(const struct memory *memory)
 		if (memory->survey.row_limit >= 0 && i >= memory->survey.row_limit)
 			break;
 		put_owner(memory, &grid, order[i]);
-		grid_u64(&grid, GRID_COUNT, owner->allocations);
-		grid_whole(&grid, GRID_BYTES, owner->bytes);
-		grid_whole(&grid, GRID_BYTES, owner->greatest);
-		grid_u64(&grid, GRID_COUNT, owner->unfreed);
-		grid_whole(&grid, GRID_BYTES, owner->unfreed_bytes);
+		GRID_PUT(&grid, owner->allocations, owner->bytes, owner->greatest, owner->unfreed,
+			 owner->unfreed_bytes);
 	}
 	free(order);
 	return print(memory, &grid, "owner", "Who allocates");
@@ -200,12 +188,9 @@ static int print_lives(const struct memory *memory)
 		put_pool(memory, &grid, block->pool);
 		snprintf(text, sizeof(text), "0x%" PRIx64, block->addr);
 		grid_text(&grid, text, strlen(text));
-		grid_whole(&grid, GRID_BYTES, block->bytes);
-		grid_whole(&grid, GRID_NS, block->ts_ns);
-		grid_maybe(&grid, GRID_NS, life->freed, life->freed_ns);
-		grid_maybe(&grid, GRID_NS, life->freed,
-			   pfw_saturate_sub(life->freed_ns, block->ts_ns));
-		grid_maybe(&grid, GRID_ID, block->step != PFW_MEMORY_NO_STEP, (int64_t)block->step);
+		GRID_PUT(&grid, block->bytes, block->ts_ns, life->freed ? life->freed_ns : GRID_NO,
+			 life->freed ? pfw_saturate_sub(life->freed_ns, block->ts_ns) : GRID_NO,
+			 block->step != PFW_MEMORY_NO_STEP ? (int64_t)block->step : GRID_NO);
 		put_owner(memory, &grid, block->owner);
 	}
 	return print(memory, &grid, "block", "Blocks, the greatest first");
@@ -232,9 +217,8 @@ static int print_unfreed(const struct memory *memory)
 		put_pool(memory, &grid, block->pool);
 		snprintf(text, sizeof(text), "0x%" PRIx64, block->addr);
 		grid_text(&grid, text, strlen(text));
-		grid_whole(&grid, GRID_BYTES, block->bytes);
-		grid_whole(&grid, GRID_NS, block->ts_ns);
-		grid_maybe(&grid, GRID_ID, block->step != PFW_MEMORY_NO_STEP, (int64_t)block->step);
+		GRID_PUT(&grid, block->bytes, block->ts_ns,
+			 block->step != PFW_MEMORY_NO_STEP ? (int64_t)block->step : GRID_NO);
 		put_owner(memory, &grid, block->owner);
 	}
 	return print(memory, &grid, "unfreed", "Not freed, the greatest first");
@@ -258,13 +242,11 @@ static int print_course(const struct memory *memory)
 
 		for (uint64_t j = 0; j < pool->bins; j++) {
 			put_pool(memory, &grid, i);
-			grid_whole(&grid, GRID_NS,
-				   memory->sums.least_ns +
-					   (int64_t)j * pfw_memory_bin_ns(&memory->sums));
-			grid_whole(&grid, GRID_BYTES, pool->bin[j].peak);
-			grid_whole(&grid, GRID_BYTES, pool->bin[j].live);
-			grid_maybe(&grid, GRID_BYTES, pool->bin[j].reserved >= 0,
-				   pool->bin[j].reserved);
+			GRID_PUT(&grid,
+				 memory->sums.least_ns +
+					 (int64_t)j * pfw_memory_bin_ns(&memory->sums),
+				 pool->bin[j].peak, pool->bin[j].live,
+				 pool->bin[j].reserved >= 0 ? pool->bin[j].reserved : GRID_NO);
 		}
 	}
 	return print(memory, &grid, "time", "In the course of time");

@@ -51,62 +51,40 @@ static int end(struct sheet *sheet)
 
 /* ---- rows ---- */
 
-/* Times, or that many empty cells. */
-static void put_times(struct grid *grid, bool known, const int64_t *ns, unsigned count)
-{
-	for (unsigned i = 0; i < count; i++)
-		grid_maybe(grid, GRID_NS, known, ns[i]);
-}
-
 static void put_figures(struct grid *grid, const int64_t *figure)
 {
 	for (unsigned i = 0; i < OVERLAP_FIGURES; i++)
 		grid_maybe(grid, GRID_NS, figure[i] != OVERLAP_UNKNOWN, figure[i]);
 }
 
-/* What was not recorded at all is not 0. */
-static void put_u64(struct grid *grid, enum grid_kind kind, bool known, uint64_t number)
-{
-	if (known)
-		grid_u64(grid, kind, number);
-	else
-		grid_none(grid);
-}
-
 static void put_sums(struct grid *grid, const struct pfw_overlap_sums *sums)
 {
-	bool copies = sums->kernels || sums->copies;
+	const __int128 no = GRID_NO;
+	bool calls = sums->io_calls, kernels = sums->kernels, copies = kernels || sums->copies;
 
-	grid_u64(grid, GRID_COUNT, sums->events);
-	put_u64(grid, GRID_COUNT, sums->io_calls, sums->io_calls);
-	put_u64(grid, GRID_BYTES, sums->io_calls, sums->io_bytes);
-	grid_u64(grid, GRID_COUNT, sums->summed_calls);
-	grid_whole(grid, GRID_NS, sums->summed_ns);
-	put_u64(grid, GRID_COUNT, sums->kernels, sums->kernels);
-	put_u64(grid, GRID_COUNT, copies, sums->copies);
-	put_u64(grid, GRID_BYTES, copies, sums->copy_bytes);
+	/* What was not recorded at all is not 0. */
+	GRID_PUT(grid, sums->events, calls ? sums->io_calls : no, calls ? sums->io_bytes : no,
+		 sums->summed_calls, sums->summed_ns, kernels ? sums->kernels : no,
+		 copies ? sums->copies : no, copies ? sums->copy_bytes : no);
 }
 
 static void put_gaps(struct grid *grid, const struct pfw_launch_gaps *gaps)
 {
-	const int64_t ns[] = { gaps->sum_ns, overlap_mean(gaps->sum_ns, gaps->count),
-			       pfw_sketch_quantile(&gaps->gap, 0.5),
-			       pfw_sketch_quantile(&gaps->gap, 0.99), gaps->max_ns };
+	const __int128 no = GRID_NO;
+	bool any = gaps->count;
 
-	grid_u64(grid, GRID_COUNT, gaps->count);
-	grid_u64(grid, GRID_COUNT, gaps->unmatched);
-	put_times(grid, gaps->count != 0, ns, CLI_ARRAY_LEN(ns));
+	GRID_PUT(grid, gaps->count, gaps->unmatched, any ? gaps->sum_ns : no,
+		 any ? overlap_mean(gaps->sum_ns, gaps->count) : no,
+		 any ? pfw_sketch_quantile(&gaps->gap, 0.5) : no,
+		 any ? pfw_sketch_quantile(&gaps->gap, 0.99) : no, any ? gaps->max_ns : no);
 }
 
-static void put_straggler(struct grid *grid, const struct overlap_straggler *straggler)
+static void put_straggler(struct grid *grid, const struct overlap_straggler *of)
 {
-	static const struct overlap_straggler none;
-	const struct overlap_straggler *of = straggler ? straggler : &none;
+	const __int128 no = GRID_NO;
 
-	grid_maybe(grid, GRID_COUNT, straggler, (int64_t)of->steps);
-	grid_maybe(grid, GRID_NS, straggler, of->own_ns);
-	grid_maybe(grid, GRID_COUNT, straggler, (int64_t)of->slowest);
-	grid_maybe(grid, GRID_NS, straggler, of->behind_ns);
+	GRID_PUT(grid, of ? of->steps : no, of ? of->own_ns : no, of ? of->slowest : no,
+		 of ? of->behind_ns : no);
 }
 
 /* The row of a rank, or of all ranks (NULL). */
@@ -191,12 +169,11 @@ static void put_bin(struct grid *grid, const struct overlap_options *options,
 	const int64_t ns[] = { bin->io_ns, bin->cpu_ns, bin->gpu_ns, bin->copy_ns };
 	double bin_ns = rank->overlap.sums.io_calls ? (double)options->bin_ns : NAN;
 
-	grid_whole(grid, GRID_NS, options->first_ns + (int64_t)number * options->bin_ns);
-	grid_whole(grid, GRID_NS, options->bin_ns);
+	GRID_PUT(grid, options->first_ns + (int64_t)number * options->bin_ns, options->bin_ns);
 	overlap_put_rank(grid, rank);
-	put_u64(grid, GRID_BYTES, rank->overlap.sums.io_calls, bin->io_bytes);
+	GRID_PUT(grid, rank->overlap.sums.io_calls ? bin->io_bytes : GRID_NO);
 	grid_number(grid, GRID_FIXED, (double)bin->io_bytes * 1e9 / bin_ns);
-	put_u64(grid, GRID_COUNT, rank->overlap.sums.io_calls, bin->io_calls);
+	GRID_PUT(grid, rank->overlap.sums.io_calls ? bin->io_calls : GRID_NO);
 	grid_number(grid, GRID_FIXED, (double)bin->io_calls * 1e9 / bin_ns);
 	for (unsigned i = 0; i < CLI_ARRAY_LEN(ns); i++)
 		grid_maybe(grid, GRID_NS, rank->known & overlap_bin_sets[i], ns[i]);

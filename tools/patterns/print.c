@@ -215,14 +215,11 @@ static void put_shares(struct grid *grid, const struct pfw_pattern *sum)
 static void put_side(struct grid *grid, const struct pfw_pattern_side *side)
 {
 	for (unsigned i = 0; i < PFW_ACCESSES; i++)
-		grid_u64(grid, GRID_COUNT, side->access[i]);
-	grid_u64(grid, GRID_COUNT, side->behind);
-	grid_u64(grid, GRID_COUNT, side->small);
-	grid_u64(grid, GRID_COUNT, side->unaligned);
-	grid_maybe(grid, GRID_BYTES, side->end != 0, (int64_t)side->end - 1);
-	grid_whole(grid, GRID_NS, side->ns);
+		GRID_PUT(grid, side->access[i]);
+	GRID_PUT(grid, side->behind, side->small, side->unaligned,
+		 side->end ? (int64_t)side->end - 1 : GRID_NO, side->ns);
 	for (unsigned i = 0; i < PFW_PATTERN_SIZES; i++)
-		grid_u64(grid, GRID_COUNT, side->size[i]);
+		GRID_PUT(grid, side->size[i]);
 }
 
 static void put_name(struct grid *grid, const struct patterns_row *row)
@@ -248,33 +245,21 @@ static void put_row(struct grid *grid, const struct patterns_row *row)
 	const struct pfw_pattern *sum = &row->sum;
 
 	put_name(grid, row);
-	grid_maybe(grid, GRID_COUNT, row->rank >= 0, row->rank);
-	grid_u64(grid, GRID_COUNT, row->files);
-	grid_u64(grid, GRID_COUNT, row->ranks);
+	GRID_PUT(grid, row->rank >= 0 ? row->rank : GRID_NO, row->files, row->ranks);
 	/* Only for a file, since a process uses many files. */
-	grid_maybe(grid, GRID_COUNT, row->name, (int64_t)sum->processes);
-	grid_u64(grid, GRID_COUNT, sum->opens);
-	grid_u64(grid, GRID_COUNT, sum->again);
-	grid_u64(grid, GRID_COUNT, sum->others);
-	grid_whole(grid, GRID_NS, sum->metadata_ns);
-	grid_whole(grid, GRID_NS, sum->side[0].ns + sum->side[1].ns);
+	GRID_PUT(grid, row->name ? (int64_t)sum->processes : GRID_NO, sum->opens, sum->again,
+		 sum->others, sum->metadata_ns, sum->side[0].ns + sum->side[1].ns);
 	for (unsigned i = 0; i < 2; i++) {
-		grid_u64(grid, GRID_COUNT, sum->side[i].calls);
-		grid_u64(grid, GRID_BYTES, sum->side[i].bytes);
+		GRID_PUT(grid, sum->side[i].calls, sum->side[i].bytes);
 	}
 	put_shares(grid, sum);
-	grid_u64(grid, GRID_COUNT, sum->switches);
-	grid_u64(grid, GRID_BYTES, sum->mapped);
-	grid_maybe(grid, GRID_BYTES, sum->looked != 0, (int64_t)sum->touched);
+	GRID_PUT(grid, sum->switches, sum->mapped, sum->looked ? (int64_t)sum->touched : GRID_NO);
 	put_side(grid, &sum->side[0]);
 	put_side(grid, &sum->side[1]);
-	for (unsigned i = 0; i < 4; i++) {
-		if (row->counters.any)
-			grid_u64(grid, GRID_BYTES,
-				 (i < 2 ? row->counters.io : row->counters.storage)[i % 2]);
-		else
-			grid_none(grid);
-	}
+	for (unsigned i = 0; i < 4; i++)
+		GRID_PUT(grid, row->counters.any
+				       ? (i < 2 ? row->counters.io : row->counters.storage)[i % 2]
+				       : GRID_NO);
 }
 
 /* ---- sizes, for people ---- */

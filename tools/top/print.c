@@ -113,20 +113,24 @@ static struct row *rows_of(const struct top *top, const struct top_tally *now,
 
 /* ---- cells ---- */
 
+static int64_t positive(int64_t number)
+{
+	return number > 0 ? number : 0;
+}
+
 static void put_sums(struct grid *grid, const struct top *top, const struct top_sums *now)
 {
 	bool known = measured(top);
-	const int64_t calls = now->calls > 0 ? now->calls : 0;
+	const int64_t calls = positive(now->calls);
 
-	grid_maybe(grid, GRID_COUNT, known, known ? (int64_t)(per_second(top, calls) + 0.5) : 0);
-	grid_maybe(grid, GRID_BYTES, known, known ? (int64_t)per_second(top, now->bytes) : 0);
+	GRID_PUT(grid, known ? (int64_t)(per_second(top, calls) + 0.5) : GRID_NO,
+		 known ? (int64_t)per_second(top, now->bytes) : GRID_NO);
 	if (known)
 		grid_number(grid, GRID_PERCENT, per_second(top, now->ns) / 1e7);
 	else
 		grid_none(grid);
-	grid_maybe(grid, GRID_COUNT, known, calls);
-	grid_maybe(grid, GRID_BYTES, known, now->bytes > 0 ? now->bytes : 0);
-	grid_maybe(grid, GRID_NS, known, now->ns > 0 ? now->ns : 0);
+	GRID_PUT(grid, known ? calls : GRID_NO, known ? positive(now->bytes) : GRID_NO,
+		 known ? positive(now->ns) : GRID_NO);
 }
 
 /* Calls and bytes per second, the share of the interval that calls took (more than 100 % with
@@ -143,8 +147,8 @@ static void put_totals(struct grid *grid, const struct top *top, const struct to
 {
 	bool known = measured(top) || top->all;
 
-	grid_maybe(grid, GRID_COUNT, known, total->calls > 0 ? total->calls : 0);
-	grid_maybe(grid, GRID_BYTES, known, total->bytes > 0 ? total->bytes : 0);
+	GRID_PUT(grid, known ? positive(total->calls) : GRID_NO,
+		 known ? positive(total->bytes) : GRID_NO);
 }
 
 /* A text that is still escaped. */
@@ -232,9 +236,8 @@ static int print_ranks(struct page *page)
 		if (!rank->processes && !rank->added)
 			continue;
 		shown--;
-		grid_maybe(&grid, GRID_ID, rank->rank >= 0, rank->rank);
-		grid_u64(&grid, GRID_COUNT, rank->processes);
-		grid_maybe(&grid, GRID_ID, rank->step >= 0, rank->step);
+		GRID_PUT(&grid, rank->rank >= 0 ? rank->rank : GRID_NO, rank->processes,
+			 rank->step >= 0 ? rank->step : GRID_NO);
 		grid_number(&grid, GRID_NUMBER,
 			    rank->step < 0 || !measured(top) ? 0.0 / 0.0
 							     : per_second(top, rank->steps));
@@ -296,12 +299,8 @@ static int print_processes(struct page *page)
 		grid_text(&grid, state, strlen(state));
 		put_sums(&grid, top, &one->now);
 		put_totals(&grid, top, &one->total);
-		grid_u64(&grid, GRID_COUNT, one->events);
-		grid_u64(&grid, GRID_COUNT, one->lost);
-		grid_u64(&grid, GRID_COUNT, one->waited);
-		grid_u64(&grid, GRID_NS, one->waited_ns);
-		grid_maybe(&grid, GRID_ID, one->step >= 0, one->step);
-		grid_whole(&grid, GRID_YES, !one->missed && !one->damaged);
+		GRID_PUT(&grid, one->events, one->lost, one->waited, one->waited_ns,
+			 one->step >= 0 ? one->step : GRID_NO, !one->missed && !one->damaged);
 		grid_text(&grid, *one->reason ? one->reason : NULL, strlen(one->reason));
 		grid_text(&grid, one->path, strlen(one->path));
 	}
@@ -396,10 +395,8 @@ static int print_sample(struct page *page)
 	struct grid grid = { .column = columns, .columns = CLI_ARRAY_LEN(columns) };
 	const struct top *top = page->top;
 
-	grid_whole(&grid, GRID_NS, top->looked_ns[0]);
-	grid_maybe(&grid, GRID_NS, measured(top), top->length_ns);
-	grid_u64(&grid, GRID_COUNT, top_running(top));
-	grid_maybe(&grid, GRID_COUNT, measured(top), top->events > 0 ? top->events : 0);
+	GRID_PUT(&grid, top->looked_ns[0], measured(top) ? top->length_ns : GRID_NO,
+		 top_running(top), measured(top) ? positive(top->events) : GRID_NO);
 	put_sums(&grid, top, &top->sums);
 	grid_u64(&grid, GRID_COUNT, lost(top));
 	return print(page, &grid, "sample", NULL);

@@ -101,6 +101,16 @@ void grid_u64(struct grid *grid, enum grid_kind kind, uint64_t number)
 	grid_whole(grid, kind, pfw_saturate_i128(number));
 }
 
+void grid_put(struct grid *grid, const __int128 *number, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		enum grid_kind kind = grid->column[grid->cells % grid->columns].kind;
+
+		grid_maybe(grid, kind == GRID_TS ? GRID_NS : kind, number[i] != GRID_NO,
+			   pfw_saturate_i128(number[i]));
+	}
+}
+
 void grid_number(struct grid *grid, enum grid_kind kind, double number)
 {
 	add(grid, isfinite(number) ? kind : GRID_NONE)->number = number;

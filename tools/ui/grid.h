@@ -83,6 +83,13 @@ void grid_maybe(struct grid *grid, enum grid_kind kind, bool known, int64_t numb
 /* A count or a size, at most INT64_MAX. */
 void grid_u64(struct grid *grid, enum grid_kind kind, uint64_t number);
 
+/* Whole numbers for the next columns, each of the kind of its own; GRID_NO where it is not known. */
+#define GRID_NO ((__int128)1 << 100)
+#define GRID_PUT(grid, ...)                               \
+	grid_put(grid, (const __int128[]){ __VA_ARGS__ }, \
+		 sizeof((const __int128[]){ __VA_ARGS__ }) / sizeof(__int128))
+void grid_put(struct grid *grid, const __int128 *number, size_t count);
+
 /* A number that is not finite is GRID_NONE. */
 void grid_number(struct grid *grid, enum grid_kind kind, double number);
 
