@@ -1105,6 +1105,8 @@ def test_lines_of_code(tmp_path):
         ("io", mine): 2, ("io", libc): 1, ("io", ""): 4, ("compute", "train.py(4): step"): 1}
     assert "(no stack)" in table(path, "-g", "line").stdout and "pfw symbolize" in table(path, "-g", "line").stderr
     assert "pfw symbolize" not in table(path, "-g", "line", "--cat", "PP").stderr + table(path).stderr
+    # Rows that are not shown have no stack to look into.
+    assert "pfw symbolize" not in table(path, "-g", "stack", "--cat", "PP").stderr
     found = by("stack", [row for row in rows(path, "-g", "stack:2") if row["section"] == "io"])
     assert found[f"{libc}\n{mine}"]["count"] == found[f"{libc}\n..."]["count"] == 1
     assert {row["line"] for row in rows(path, "-g", "name,line,fname", "--cat", "POSIX")} == {mine, libc, ""}

@@ -288,8 +288,11 @@ static bool has_addresses(const struct table *table, const struct table_options 
 		if (options->field[i] != TABLE_STACK && options->field[i] != TABLE_LINE)
 			continue;
 		for (uint32_t row = 0; row < table->rows.count; row++) {
-			size_t bytes;
-			const char *text = table_text(&table->rows.row[row], i, &bytes);
+			size_t bytes = 0;
+			/* A row that is not shown has none of the fields. */
+			const char *text = table_section(&table->rows.row[row]) < PFW_TABLE_SECTIONS
+						   ? table_text(&table->rows.row[row], i, &bytes)
+						   : "";
 			const char *end = text + bytes, *frame;
 
 			for (frame = text; frame < end; frame = text + 1) {
