@@ -1,7 +1,7 @@
 /* tools/partial.c - `pfw index --partial`: reduces traces and partials to one; see partial.h.
  *
- * A partial has the indexes of compacted files.  Other traces are compacted first, into a directory
- * beside the partial that is removed: that makes one file of a rank.
+ * A partial has the indexes of one file of each rank.  Traces without an index, and ranks in several
+ * files, are compacted first, into a directory beside the partial that is removed.
  */
 #include "partial.h"
 
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "share/survey.h"
+#include "share/unasked.h"
 #include "store/index/index.h"
 #include "store/json/print.h"
 #include "store/traces/partials.h"
@@ -62,26 +63,47 @@ static bool have_indexes(const struct pfw_traces *traces)
 	return all;
 }
 
-/* Whether the traces, in order of rank, are compacted files, one of each rank, with their
- * indexes. */
+static bool is_compacted(const struct pfw_trace_file *file)
+{
+	struct pfw_marks marks;
+
+	return file->blocks.layout == PFW_LAYOUT_MEMBERS &&
+	       !pfw_marks_read(&marks, file->path, &file->blocks) && marks.marked;
+}
+
+/* Whether the index of a trace as it was recorded has all of it: no killed process has left events, and
+ * there is no damage to report. */
+static bool is_undamaged(const struct pfw_trace_file *file)
+{
+	struct pfw_index *index;
+	bool whole;
+
+	if (!file->head.ours || !unasked_is_whole(file->path) || pfw_index_of(&index, file))
+		return false;
+	whole = pfw_index_meta(index)->problems == 0;
+	pfw_index_close(index);
+	return whole;
+}
+
+/* Whether the traces, in order of rank, are one file of each rank, with their indexes. */
 static bool are_ready(const struct pfw_traces *traces)
 {
 	const struct pfw_trace_file *last = NULL;
-	struct pfw_marks marks;
 
+	if (!have_indexes(traces))
+		return false;
 	for (size_t i = 0; i < traces->count; i++) {
 		const struct pfw_trace_file *file = &traces->file[i];
 
 		if (file->partial)
 			continue;
-		if (file->blocks.layout != PFW_LAYOUT_MEMBERS ||
-		    pfw_marks_read(&marks, file->path, &file->blocks) || !marks.marked ||
-		    (last && last->head.rank == file->head.rank &&
-		     strcmp(last->head.run, file->head.run) == 0))
+		if ((last && last->head.rank == file->head.rank &&
+		     strcmp(last->head.run, file->head.run) == 0) ||
+		    (!is_compacted(file) && !is_undamaged(file)))
 			return false;
 		last = file;
 	}
-	return have_indexes(traces);
+	return true;
 }
 
 /* Wait for the child, which gets a signal that we get.  Its exit status, or -1. */

@@ -166,6 +166,28 @@ def test_what_is_in_no_partial_is_said(tmp_path, words, what):
     assert done.stderr.count("\n") == 1
 
 
+def one_file_a_rank(directory, seed):
+    for rank in range(3):
+        busy(Process(100 + rank, rank * 700, rank, 3), seed + rank, 400).write(directory / f"t-rank{rank:04}.pfw")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_indexes_of_what_is_not_compacted(tmp_path, seed):
+    """They are enough if each rank is one file; what lacks one is compacted."""
+    made = tmp_path / "made"
+    one_file_a_rank(made, seed)
+    expected = answers([made])
+    compacted = reduce(tmp_path / "compacted.partial", made)
+    run([PFW, "index", "-q", made])
+    parts = [reduce(tmp_path / f"{number}.partial", path) for number, path in enumerate(sorted(made.glob("*.pfw")))]
+    whole = reduce(tmp_path / "whole.partial", made)
+    for partials, form in (([compacted], b".pfw.gz"), (parts, b".pfw"), ([whole], b".pfw")):
+        assert answers(partials) == expected
+        for partial in partials:
+            assert all(form + b'"' in facts for facts, _ in units(partial.read_bytes()))
+    assert whole.read_bytes() == reduce(tmp_path / "merged.partial", *reversed(parts)).read_bytes()
+
+
 def test_files_of_a_rank_that_were_reduced_apart(tmp_path):
     """Their times do not add up to an overlap; all else does."""
     many_ranks(tmp_path / "made", 5, 1)

@@ -100,9 +100,7 @@ static bool are_large(char *const *path, size_t count)
 
 /* ---- which ---- */
 
-/* Whether all of a trace is in its file: no process writes it, as far as can be known, and none was
- * killed that has left events in its spool. */
-static bool is_whole(const char *path)
+bool unasked_is_whole(const char *path)
 {
 	static const char *const no_dir[] = { NULL };
 	const struct pfw_spool_places nowhere = { .dir = no_dir };
@@ -133,7 +131,7 @@ static int open_lacking(struct pfw_traces *traces, char *const *path, size_t cou
 	int error = lacking ? -ENOENT : -ENOMEM;
 
 	for (size_t i = 0; i < count && lacking; i++) {
-		if (!pfw_index_exists(path[i]) && is_whole(path[i]))
+		if (!pfw_index_exists(path[i]) && unasked_is_whole(path[i]))
 			lacking[found++] = path[i];
 	}
 	if (found)

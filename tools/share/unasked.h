@@ -26,3 +26,7 @@ void unasked_say(const struct cli_command *command, const char *where, size_t mo
 
 /* The same for the traces of a survey, unless --no-index was given. */
 size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces);
+
+/* Whether all of a trace is in its file: no process writes it, as far as can be known, and none was
+ * killed that has left events in its spool. */
+bool unasked_is_whole(const char *path);
