@@ -15,6 +15,8 @@ from . import _command
 
 # Less is not worth a thread.
 _BLOCKS_OF_A_THREAD = 16
+# Of what stays in memory: each batch has dictionaries, and costs its reader some time.
+_BATCH_ROWS = "122880"
 
 
 class _Number(str):
@@ -136,7 +138,7 @@ class Lines:
         if len(names) < jobs:
             return [self]
         blocks = _BLOCKS_OF_A_THREAD * (len(names) // jobs + 1)
-        return [Lines(self._paths, [*self._options, ("part", part), ("jobs", "1")])
+        return [Lines(self._paths, [*self._options, ("part", part), ("jobs", "1"), ("batch-rows", _BATCH_ROWS)])
                 for part, _, _ in _reader.divide(self._paths, self._options, blocks)]
 
     def _each(self, make: Callable[[Lines], Any]) -> list[Any]:
