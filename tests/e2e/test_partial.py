@@ -257,7 +257,7 @@ def test_damaged_partials_are_refused(tmp_path):
         flips.append(good[:at] + bytes([good[at] ^ 1 << chance.randrange(8)]) + good[at + 1:])
     for text in cuts + flips:
         bad.write_bytes(text)
-        for command in ("table", "overlap", "patterns", "compare"):
+        for command in ("table", "overlap", "patterns", "memory", "compare"):
             done = run([PFW, command, *sides([command], [bad])], status=None)
             assert done.returncode == 2 and not done.stdout, done
             assert done.stderr.count("\n") == 1 and "bad.partial" in done.stderr, done.stderr
