@@ -95,24 +95,18 @@ bool pfw_slice_us(const struct pfw_slice *text, int64_t *ns)
 	return scale(&decimal, 3, ns);
 }
 
-/* At most eight bytes, the first in the lowest byte, the others 0. */
-static uint64_t load_few(const char *at, size_t bytes)
+/* Four to eight bytes, the first in the lowest byte, the others 0. */
+static inline uint64_t load_few(const char *at, size_t bytes)
 {
 	uint32_t low, high;
 
-	if (bytes == 8)
-		return pfw_bytes_load(at);
-	if (bytes < 4)
-		return (uint64_t)(uint8_t)at[0] |
-		       (uint64_t)(uint8_t)at[bytes / 2] << 8 * (bytes / 2) |
-		       (uint64_t)(uint8_t)at[bytes - 1] << 8 * (bytes - 1);
 	memcpy(&low, at, 4);
 	memcpy(&high, at + bytes - 4, 4);
 	return le32toh(low) | (uint64_t)le32toh(high) << 8 * (bytes - 4);
 }
 
 /* A whole number without sign, fraction, exponent or leading zero. */
-static bool slice_u64(const struct pfw_slice *text, uint64_t *number)
+static inline bool slice_u64(const struct pfw_slice *text, uint64_t *number)
 {
 	const char *at = text->at, *end = at + text->bytes;
 	const char *fits = text->bytes > 19 ? at + 19 : end; /* 19 digits always fit */
@@ -120,7 +114,7 @@ static bool slice_u64(const struct pfw_slice *text, uint64_t *number)
 
 	if (!text->bytes || (text->bytes > 1 && *at == '0'))
 		return false;
-	if (text->bytes <= 8) { /* nearly all */
+	if (text->bytes >= 4 && text->bytes <= 8) {
 		sum = load_few(at, text->bytes);
 		if (pfw_bytes_digits(sum) != text->bytes)
 			return false;
@@ -166,8 +160,10 @@ bool pfw_value_i64(const struct pfw_value *value, int64_t *number)
 	if (value->type != PFW_VALUE_NUMBER)
 		return false;
 	negative = *text.at == '-';
-	text.at += negative;
-	text.bytes -= negative;
+	if (negative) {
+		text.at++;
+		text.bytes--;
+	}
 	if (!slice_u64(&text, &size) || size > (uint64_t)INT64_MAX + negative)
 		return false;
 	*number = negative ? (int64_t)(0 - size) : (int64_t)size;

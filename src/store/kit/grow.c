@@ -6,6 +6,7 @@
 
 #define FIRST 8u
 #define FIRST_ZEROED 64u
+#define LARGE (1u << 20) /* bytes */
 
 void *pfw_grow_room(void *array, size_t *room, size_t size)
 {
@@ -19,11 +20,12 @@ void *pfw_grow_room(void *array, size_t *room, size_t size)
 
 void *pfw_grow_zeroed(void *array, size_t number, size_t *room, size_t size)
 {
-	size_t wanted = *room ? 2 * *room : FIRST_ZEROED;
+	size_t wanted = *room ? *room : FIRST_ZEROED;
 	char *bigger;
 
+	/* All of it is written: half of a large one would be too much. */
 	while (wanted <= number)
-		wanted *= 2;
+		wanted += wanted * size < LARGE ? wanted : wanted / 4;
 	bigger = realloc(array, wanted * size);
 	if (!bigger)
 		return NULL;

@@ -9,7 +9,8 @@
 void *pfw_grow_room(void *array, size_t *room, size_t size);
 
 /*
- * Reserve room for item `number`, at least double the room; new items are zeroed.  NULL as above.
+ * Reserve room for item `number`: double the room, or a quarter more if it is large; new items are zeroed.
+ * NULL as above.
  */
 void *pfw_grow_zeroed(void *array, size_t number, size_t *room, size_t size);
 

@@ -193,12 +193,15 @@ void pfw_table_by_arg_free(struct pfw_table_by_arg *by_arg)
 int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, const struct pfw_table_works *works,
 			  const struct pfw_averages *rows, struct pfw_nesting *nesting)
 {
-	uint32_t *args = malloc((works->args.count + 1) * sizeof(*args));
+	uint32_t *args = works->works ? malloc(works->args.count * sizeof(*args)) : NULL;
 	size_t bytes = works->works * sizeof(struct pfw_table_work);
 	struct pfw_table_work *work = NULL;
 	int64_t process = 0;
-	int error = args ? pfw_text_ids_map(&by_arg->args, 0, &works->args, args) : -ENOMEM;
+	int error;
 
+	if (!works->works)
+		return 0;
+	error = args ? pfw_text_ids_map(&by_arg->args, 0, &works->args, args) : -ENOMEM;
 	error = error ? error : pfw_spill_reserve(&by_arg->work, bytes, &by_arg->budget);
 	if (!error)
 		work = (struct pfw_table_work *)((char *)by_arg->work.at + by_arg->work.bytes);
