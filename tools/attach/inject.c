@@ -34,7 +34,8 @@
 #define REFUSED_NS 1000000000ull /* for how long ptrace() may refuse each thread */
 #define ANSWER_NS 20000000000ull /* to load the recorder and to begin */
 #define BEGIN_NS 1000000000ull	 /* for our thread to begin */
-#define LEAVE_NS 3000000000ull	 /* for our thread to end */
+#define GONE "it has ended, or begun another program (exec): look whether it is still there"
+#define LEAVE_NS 3000000000ull /* for our thread to end */
 
 /* ---- the code ---- */
 
@@ -132,6 +133,8 @@ static int prepare(struct tracee *tracee, struct code *code)
 		.dlclose = tracee_function(tracee, "dlclose"),
 		.dladdr = tracee_function(tracee, "dladdr"),
 	};
+	if (!tracee_function(tracee, "read"))
+		return tracee_refuse(tracee, GONE);
 	if (!values->pthread_create || !values->pthread_detach || !values->attr_init ||
 	    !values->attr_setstack || !values->dlopen || !values->dlsym || !values->dlerror ||
 	    !values->dlclose || !values->dladdr)
@@ -286,8 +289,11 @@ static bool await(struct tracee *tracee, const struct code *code, uint32_t least
 	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + ns;
 
 	while (state_of(tracee, code) < least) {
+		uint32_t any;
+
+		/* After an exec the memory is gone, and the process is not. */
 		if (pfw_clock_ns(CLOCK_MONOTONIC) > until ||
-		    (kill(tracee->pid, 0) < 0 && errno == ESRCH))
+		    !tracee_read(tracee, code->place, &any, sizeof(any)))
 			return false;
 		thread_nap(tracee, NULL);
 	}
@@ -318,7 +324,7 @@ static int read_answer(struct tracee *tracee, const struct code *code,
 	char text[384] = "";
 
 	if (!tracee_read(tracee, code->values.block, block, sizeof(*block)))
-		return tracee_refuse(tracee, "it has ended");
+		return tracee_refuse(tracee, GONE);
 	switch (block->head.state) {
 	case PFW_ATTACH_NOT_LOADED:
 		tracee_read(tracee, block->head.dlerror, text, sizeof(text) - 1);
@@ -368,6 +374,8 @@ static int begin(struct tracee *tracee, void *arg)
 			return -1;
 		if (await(tracee, code, PFW_ATTACH_WAITING, BEGIN_NS))
 			return 0;
+		if (!tracee_function(tracee, "read"))
+			return tracee_refuse(tracee, GONE);
 	}
 	return tracee_refuse(tracee,
 			     "it could not start a thread (seccomp, RLIMIT_AS, RLIMIT_NPROC)");
@@ -549,15 +557,18 @@ static int talk(struct tracee *tracee, struct code *code, struct pfw_attach_bloc
 	int error;
 
 	if (!tracee_read(tracee, code->values.block, &block->head, sizeof(block->head)))
-		return tracee_refuse(tracee, "it has ended");
+		return tracee_refuse(tracee, GONE);
 	arena_choose(tracee, block);
 	if (block->wish == PFW_ATTACH_BEGIN)
 		padding_lay_thunks(tracee, block, code->place);
-	if (!fill(tracee, code, block) || !await(tracee, code, PFW_ATTACH_NOT_LOADED, ANSWER_NS))
+	if (!fill(tracee, code, block) || !await(tracee, code, PFW_ATTACH_NOT_LOADED, ANSWER_NS)) {
+		if (!tracee_read(tracee, code->values.block, &block->head, sizeof(block->head)))
+			return tracee_refuse(tracee, GONE);
 		return tracee_refuse(tracee,
 				     "the recorder did not answer; look whether it records with "
 				     "`pfw ctl %d status`",
 				     (int)tracee->pid);
+	}
 	error = read_answer(tracee, code, block);
 	if (!error && block->leaves)
 		unload(tracee, code, block);
