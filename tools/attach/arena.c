@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "attach/tracee.h"
-#include "common/format/attach.h"
 
 #if defined(__x86_64__)
 
@@ -121,9 +120,10 @@ static bool is_alike(const struct tracee *tracee, const struct libc *libc, uint6
 	       memmem(there, sizeof(there), number, sizeof(number));
 }
 
-void arena_choose(const struct tracee *tracee, struct pfw_attach_block *block)
+struct arena arena_find(const struct tracee *tracee)
 {
-	uint64_t version = tracee_function(tracee, "gnu_get_libc_version"), base, distance;
+	uint64_t version = tracee_function(tracee, "gnu_get_libc_version"), base;
+	struct arena found = { 0, 0 };
 	const struct tracee_map *map;
 	struct libc libc = { 0 };
 
@@ -131,18 +131,18 @@ void arena_choose(const struct tracee *tracee, struct pfw_attach_block *block)
 	base = version - ((uintptr_t)gnu_get_libc_version - libc.base);
 	map = tracee_map_of(tracee, base + libc.arena);
 	if (!libc.slot || !version || !map || !map->writable || !is_alike(tracee, &libc, base) ||
-	    !tracee_read(tracee, base + libc.slot, &distance, sizeof(distance)))
-		return;
-	block->arena_word = block->head.thread + distance;
-	block->arena = base + libc.arena;
+	    !tracee_read(tracee, base + libc.slot, &found.distance, sizeof(found.distance)))
+		return found;
+	found.arena = base + libc.arena;
+	return found;
 }
 
 #else
 
-void arena_choose(const struct tracee *tracee, struct pfw_attach_block *block)
+struct arena arena_find(const struct tracee *tracee)
 {
 	(void)tracee;
-	(void)block;
+	return (struct arena){ 0, 0 };
 }
 
 #endif

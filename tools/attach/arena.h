@@ -1,12 +1,18 @@
 /* attach/arena.h - leads malloc() of our thread in another process to memory that is there. */
 #pragma once
 
+#include <stdint.h>
+
 struct tracee;
-struct pfw_attach_block;
 
 /*
- * Set arena_word and arena of the block for the thread block->head.thread.  Without them libc makes an
- * arena for it, 64 MiB of addresses, which it keeps for the next thread of the program.  They stay 0
- * if the process has another libc than this command.
+ * The word of a thread lies `distance` behind its thread pointer; `arena` is the value that it is to have
+ * while the thread does what we want.  Without this libc makes an arena for a thread, 64 MiB of
+ * addresses, which it keeps for the next thread of the program.  An arena of 0: the process has
+ * another libc than this command.
  */
-void arena_choose(const struct tracee *tracee, struct pfw_attach_block *block);
+struct arena {
+	uint64_t distance, arena;
+};
+
+struct arena arena_find(const struct tracee *tracee);

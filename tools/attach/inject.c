@@ -144,6 +144,7 @@ static int prepare(struct tracee *tracee, struct code *code)
 	if (!values->save_bytes)
 		return tracee_refuse(
 			tracee, "this processor has no XSAVE: start the program with `pfw run`");
+	values->arena = tracee->arena.arena;
 	if (!find_place(tracee, code) || !values->block)
 		return tracee_refuse(tracee, "it has no room for %zu bytes of code", code->bytes);
 	return await_slot(tracee, code);
@@ -176,6 +177,8 @@ static bool lead(struct search *search, struct thread *thread)
 
 	thread_resumes_at(thread, &values->pc, &values->rax);
 	values->r11 = thread_r11(thread);
+	values->arena_word = values->arena ? thread_pointer(thread) + search->tracee->arena.distance
+					   : 0;
 	return tracee_write(search->tracee, code->slot, values,
 			    offsetof(struct stub_values, block)) &&
 	       thread_lead(thread, code->place, code->slot);
@@ -558,7 +561,8 @@ static int talk(struct tracee *tracee, struct code *code, struct pfw_attach_bloc
 
 	if (!tracee_read(tracee, code->values.block, &block->head, sizeof(block->head)))
 		return tracee_refuse(tracee, GONE);
-	arena_choose(tracee, block);
+	block->arena = tracee->arena.arena;
+	block->arena_word = block->arena ? block->head.thread + tracee->arena.distance : 0;
 	if (block->wish == PFW_ATTACH_BEGIN)
 		padding_lay_thunks(tracee, block, code->place);
 	if (!fill(tracee, code, block) || !await(tracee, code, PFW_ATTACH_NOT_LOADED, ANSWER_NS)) {
@@ -585,6 +589,7 @@ int inject(struct tracee *tracee, struct pfw_attach_block *block)
 
 	memcpy(block->entry, PFW_ATTACH_ENTRY, sizeof(PFW_ATTACH_ENTRY));
 	block->version = PFW_ATTACH_VERSION;
+	tracee->arena = arena_find(tracee); /* in the first thread */
 	if (fd >= 0)
 		error = run_watched(tracee, begin, &code) || talk(tracee, &code, block) ? -1 : 0;
 	if (fd >= 0)

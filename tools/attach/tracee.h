@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "attach/arena.h"
+
 struct tracee_map {
 	uint64_t start, end, offset;
 	bool executable, writable;
@@ -41,6 +43,7 @@ struct tracee {
 	/* Made in advance, since nothing shall be waited for while a thread stands still. */
 	char status[8192];
 	uint64_t *stack[TRACEE_STACKS]; /* TRACEE_STACK_BYTES each */
+	struct arena arena;		/* of its libc */
 	char why[512];			/* after a failure: what it is about and what to do */
 };
 
