@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "memory/memory.h"
 #include "share/unasked.h"
 #include "store/index/index.h"
@@ -85,48 +86,37 @@ static int ask_all(struct asking *asking)
 	return asked;
 }
 
-static bool same_rank(const struct asking *asking, size_t a, size_t b)
+/* Whether a process of another file of the rank has steps.  Files come in order of rank. */
+static bool leads_another(const struct asking *asking, size_t file)
 {
-	const struct pfw_trace *x = &asking->traces->file[a].head;
-	const struct pfw_trace *y = &asking->traces->file[b].head;
+	const struct pfw_trace_file *all = asking->traces->file, *one = &all[file];
+	size_t other = file;
 
-	return x->rank == y->rank && strcmp(x->run, y->run) == 0;
-}
-
-/* Whether the steps of some file are those of a process in another file of its rank.  Files come in order
- * of rank. */
-static bool strays(const struct asking *asking)
-{
-	for (size_t i = 0; i < asking->traces->count; i++) {
-		for (size_t j = i; asking->from[i].followers && j-- > 0;) {
-			if (asking->traces->file[j].head.rank != asking->traces->file[i].head.rank)
-				break;
-			if (same_rank(asking, i, j) && asking->from[j].leaders)
-				return true;
-		}
-		for (size_t j = i + 1; asking->from[i].followers && j < asking->traces->count;
-		     j++) {
-			if (asking->traces->file[j].head.rank != asking->traces->file[i].head.rank)
-				break;
-			if (same_rank(asking, i, j) && asking->from[j].leaders)
-				return true;
-		}
+	while (other && all[other - 1].head.rank == one->head.rank)
+		other--;
+	for (; other < asking->traces->count && all[other].head.rank == one->head.rank; other++) {
+		if (other != file && asking->from[other].leaders &&
+		    strcmp(all[other].head.run, one->head.run) == 0)
+			return true;
 	}
 	return false;
 }
 
-static int by_number(const void *a, const void *b)
+/* Whether the steps of some file are those of a process in another one. */
+static bool strays(const struct asking *asking)
 {
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
+	for (size_t i = 0; i < asking->traces->count; i++) {
+		if (asking->from[i].followers && leads_another(asking, i))
+			return true;
+	}
+	return false;
 }
 
 /* 1 if some process is in two files, whose blocks one of them may free in the other; 0; -ENOMEM. */
 static int share_processes(const struct pfw_traces *traces)
 {
 	size_t count = 0, all = 0;
-	uint64_t *number;
+	int64_t *number;
 	int shared = 0;
 
 	for (size_t i = 0; i < traces->count; i++)
@@ -138,9 +128,9 @@ static int share_processes(const struct pfw_traces *traces)
 		const struct pfw_processes *own = traces->file[i].processes;
 
 		for (size_t j = 0; own && !traces->file[i].ranks && j < own->count; j++)
-			number[count++] = own->process[j].number;
+			number[count++] = (int64_t)own->process[j].number;
 	}
-	qsort(number, count, sizeof(*number), by_number);
+	qsort(number, count, sizeof(*number), pfw_order_i64);
 	for (size_t i = 1; i < count && !shared; i++)
 		shared = number[i] == number[i - 1];
 	free(number);
