@@ -140,6 +140,7 @@ def test_damaged_rows(tmp_path, made):
     for at in range(0, len(good), max(1, len(good) // 40)):
         (made / NAME).write_bytes(good[:at] + bytes([good[at] ^ 0x11]) + good[at + 1:])
         assert overlap(tmp_path, "-q", made, events=0).stdout == expected
+    (made / NAME).write_bytes(good)
     found = rows(made / NAME)
     for length in range(0, 60, 7):
         write_rows(made / NAME, [(files, zlib.compress(zlib.decompress(row, -15)[:length])[2:-4]) for files, row in found])
