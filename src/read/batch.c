@@ -264,7 +264,14 @@ bool pfw_read_batch_append(struct pfw_read_batch *batch, struct pfw_read_texts *
 	return true;
 }
 
-/* ---- the end of a batch ---- */
+/* ---- what a thread keeps ---- */
+
+bool pfw_read_texts_init(struct pfw_read_texts *texts)
+{
+	texts->scratch = pfw_scratch_new();
+	texts->form = calloc(PFW_READ_NUMBERS, sizeof(*texts->form));
+	return texts->scratch && texts->form;
+}
 
 void pfw_read_texts_release(struct pfw_read_texts *texts)
 {
@@ -273,6 +280,8 @@ void pfw_read_texts_release(struct pfw_read_texts *texts)
 	pfw_scratch_free(texts->scratch);
 	free(texts->form);
 }
+
+/* ---- the end of a batch ---- */
 
 static bool get_offsets(struct pfw_read_batch *batch, struct pfw_read_cells *cells, size_t texts)
 {

@@ -67,7 +67,7 @@ struct pfw_read_texts {
 		uint32_t batch; /* plus 1; 0: none */
 		int32_t number;
 	} ph[32];
-	struct pfw_read_form *form;		   /* of PFW_READ_NUMBERS; NULL: not needed */
+	struct pfw_read_form *form;		   /* of PFW_READ_NUMBERS */
 	struct pfw_text_ids ids[PFW_READ_COLUMNS]; /* of the wanted column of this place */
 	/* A cache of the latest texts, by their last bytes: most texts are found here without a
 	 * hash. */
@@ -78,6 +78,8 @@ struct pfw_read_texts {
 	char *scratch; /* store/read/scan.h */
 };
 
+/* Before lines are added, of texts that are all zero; false: no memory. */
+bool pfw_read_texts_init(struct pfw_read_texts *texts);
 void pfw_read_texts_release(struct pfw_read_texts *texts);
 
 /* An empty batch with room for `rows` rows at first; NULL: no memory.  Thread: any, as all here,

@@ -438,23 +438,16 @@ static int set_part(struct stream *stream)
 	return 0;
 }
 
-static bool get_texts(struct pfw_read_texts *texts)
-{
-	texts->scratch = pfw_scratch_new();
-	texts->form = calloc(PFW_READ_NUMBERS, sizeof(*texts->form));
-	return texts->scratch && texts->form;
-}
-
 static int set_workers(struct stream *stream)
 {
 	stream->worker = calloc(stream->pass.jobs, sizeof(*stream->worker));
-	if (!get_texts(&stream->open.texts))
+	if (!pfw_read_texts_init(&stream->open.texts))
 		return pfw_read_fail(stream->read, -ENOMEM, NULL);
 	for (unsigned i = 0; i < stream->pass.jobs; i++) {
 		struct worker *worker = stream->worker ? &stream->worker[i] : NULL;
 
 		if (!worker || !(worker->state = pfw_select_state_create(&stream->select)) ||
-		    !get_texts(&worker->texts))
+		    !pfw_read_texts_init(&worker->texts))
 			return pfw_read_fail(stream->read, -ENOMEM, NULL);
 	}
 	return pfw_pass_open(&stream->run, &stream->pass)

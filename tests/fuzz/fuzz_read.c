@@ -8,7 +8,6 @@
 #include "read/arrow.h"
 #include "read/rows.h"
 #include "store/json/reader.h"
-#include "store/read/scan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -66,7 +65,7 @@ static void make(struct ArrowArray *out, const struct pfw_read_columns *columns,
 	struct pfw_read_batch *batch = pfw_read_batch_new(columns, 1);
 	const char *end = text + bytes, *at = text;
 	struct pfw_read_zeros *zeros = NULL;
-	struct pfw_entry entry = { .numbered = false };
+	struct pfw_entry entry = { .numbered = true };
 
 	assert(batch);
 	while (at < end) {
@@ -110,9 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct pfw_read_columns all, few;
 	struct ArrowArray batch, some;
 
-	if (!texts.scratch)
-		texts.scratch = pfw_scratch_new();
-	assert(text && texts.scratch);
+	assert(text && (texts.form || pfw_read_texts_init(&texts)));
 	memcpy(text, data, size);
 	assert(!pfw_read_columns_parse(&all, NULL, why, sizeof(why)));
 	assert(!pfw_read_columns_parse(&few, "name,args.ret,step,args.fname", why, sizeof(why)));
