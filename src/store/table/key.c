@@ -14,20 +14,23 @@ void pfw_table_key_release(struct pfw_table_key *key)
 	free(key->text);
 }
 
-static void append(struct pfw_table_key *key, const char *text, size_t bytes)
+/* Where so many more bytes are to be written; NULL: the key has failed. */
+static inline char *append(struct pfw_table_key *key, size_t bytes)
 {
+	char *at;
+
 	key->failed = key->failed || PFW_REACH(key->text, key->bytes + bytes, key->room);
-	if (key->failed)
-		return;
-	memcpy(key->text + key->bytes, text, bytes);
+	at = key->failed ? NULL : key->text + key->bytes;
 	key->bytes += bytes;
+	return at;
 }
 
 void pfw_table_key_head(struct pfw_table_key *key, const char head[PFW_TABLE_KEY_HEAD])
 {
 	key->bytes = 0;
 	key->failed = false;
-	append(key, head, PFW_TABLE_KEY_HEAD);
+	if (append(key, PFW_TABLE_KEY_HEAD))
+		memcpy(key->text, head, PFW_TABLE_KEY_HEAD);
 }
 
 void pfw_table_key_begin(struct pfw_table_key *key, const struct pfw_table_line *line)
@@ -39,9 +42,10 @@ void pfw_table_key_begin(struct pfw_table_key *key, const struct pfw_table_line 
 void pfw_table_key_text(struct pfw_table_key *key, const char *text, size_t bytes)
 {
 	uint32_t length = (uint32_t)bytes;
+	char *at = append(key, sizeof(length) + bytes);
 
-	append(key, (const char *)&length, sizeof(length));
-	append(key, text, bytes);
+	if (at)
+		memcpy(mempcpy(at, &length, sizeof(length)), text, bytes);
 }
 
 void pfw_table_key_slice(struct pfw_table_key *key, const struct pfw_slice *text)
