@@ -63,8 +63,9 @@ static uint64_t word_at(uint64_t address)
 	return *(const uint64_t *)(uintptr_t)address;
 }
 
-/* Whether memory of this thread comes from an arena that is not the first one. */
-static bool has_own_arena(const char *memory)
+/* Whether memory of this thread comes from an arena that is not the first one.  What libc keeps before
+ * each block is no memory of ours to a sanitizer. */
+__attribute__((no_sanitize("address"))) static bool has_own_arena(const char *memory)
 {
 	return ((const size_t *)(const void *)memory)[-1] & 4; /* NON_MAIN_ARENA */
 }
