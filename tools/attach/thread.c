@@ -313,8 +313,8 @@ static bool next_stop(struct thread *thread, uint64_t ns)
 	return false;
 }
 
-/* On a busy machine who has just used the processor waits for it next time.  Find out by short naps
- * whether this thread would get it at once when the other one stops; each is a rest, too. */
+/* On a busy machine a thread that has just run waits for a processor.  Short naps show whether this
+ * thread would get one at once when the other thread stops, and let it rest. */
 static void await_turn(const struct tracee *tracee)
 {
 	const struct timespec pause = { .tv_nsec = NAP_NS };
@@ -538,23 +538,8 @@ bool thread_nap(struct tracee *tracee, struct thread *late)
 	return false;
 }
 
-/* On a busy machine who has just used the processor waits for it next time.  Find out by short naps
- * whether this thread would get it at once when the other one stops; each is a rest, too. */
-static void await_turn(const struct tracee *tracee)
-{
-	const struct timespec pause = { .tv_nsec = NAP_NS };
-	uint64_t before, late = PROMPT_NS;
-
-	for (int i = 0; !tracee->first && i < NAPS_MAX && late >= PROMPT_NS; i++) {
-		before = pfw_clock_ns(CLOCK_MONOTONIC);
-		nanosleep(&pause, NULL);
-		late = pfw_clock_ns(CLOCK_MONOTONIC) - before - NAP_NS;
-	}
-}
-
 int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid)
 {
-	await_turn(tracee);
 	(void)thread;
 	(void)tracee;
 	(void)tid;
