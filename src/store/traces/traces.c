@@ -396,6 +396,16 @@ static bool has_file(const struct pfw_traces *traces, const struct pfw_trace_fil
 	return false;
 }
 
+/* Whether a file is of a run of which some are among the traces. */
+static bool has_run(const struct pfw_traces *traces, const struct pfw_trace_file *file)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		if (strcmp(traces->file[i].head.run, file->head.run) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool pfw_traces_leave_to(struct pfw_traces *traces, const struct pfw_traces *others)
 {
 	size_t common = 0, kept = 0;
@@ -404,8 +414,13 @@ bool pfw_traces_leave_to(struct pfw_traces *traces, const struct pfw_traces *oth
 		if (!has_file(traces, &others->file[i]))
 			return false;
 	}
-	for (size_t i = 0; i < traces->count; i++)
-		common += has_file(others, &traces->file[i]);
+	for (size_t i = 0; i < traces->count; i++) {
+		bool is_common = has_file(others, &traces->file[i]);
+
+		common += is_common;
+		if (!is_common && has_run(others, &traces->file[i]))
+			return false;
+	}
 	if (!common || common == traces->count)
 		return false;
 	for (size_t i = 0; i < traces->count; i++) {

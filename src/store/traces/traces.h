@@ -87,8 +87,9 @@ int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *use
 /* Of the files from `first` on, drop those of other runs than the process that began last. */
 void pfw_traces_keep_newest(struct pfw_traces *traces, size_t first);
 
-/* If all files of `others` are among these and others are, too, drop them: base name `t` also stands for the
- * later runs t.2 and t.3, which the user has named by themselves.  Whether files were dropped. */
+/* If the files of `others` are whole runs that are among these, beside other runs, drop them: base
+ * name `t` also stands for the later runs t.2 and t.3, which the user has named by themselves.
+ * Whether files were dropped. */
 bool pfw_traces_leave_to(struct pfw_traces *traces, const struct pfw_traces *others);
 
 /* The first one that is in a partial; NULL: none. */
