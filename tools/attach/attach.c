@@ -323,7 +323,7 @@ static void print_left(const struct wish *wish, const struct tracee *tracee,
 		       (int)wish->pid);
 	else if (!block->arena)
 		printf("%d: its libc is another than this command's: the arena of malloc() that "
-		       "that has set up for one thread more stays\n",
+		       "this has set up for one thread more stays\n",
 		       (int)wish->pid);
 }
 

@@ -7,6 +7,7 @@
 #include "compact/compact.h"
 #include "store/kit/grow.h"
 #include "store/read/blocks.h"
+#include "store/sys/open.h"
 #include "store/traces/processes.h"
 
 /* Files with equal keys become one file. */
@@ -100,19 +101,10 @@ static int64_t rank_of(const struct pfw_trace_file *file, char *stem)
 	return at ? strtoll(at + strlen("-rank"), NULL, 10) : -1;
 }
 
-/* The directory of a path; it does not end with '\0'. */
-static const char *directory_of(const char *path, size_t *bytes)
-{
-	const char *slash = strrchr(path, '/');
-
-	*bytes = slash && slash != path ? (size_t)(slash - path) : 1;
-	return slash ? path : ".";
-}
-
 bool compact_directory(char directory[PATH_MAX], const char *path)
 {
 	size_t bytes;
-	const char *from = directory_of(path, &bytes);
+	const char *from = pfw_directory_of(path, &bytes);
 	bool differs = strlen(directory) != bytes || memcmp(directory, from, bytes) != 0;
 
 	snprintf(directory, PATH_MAX, "%.*s", (int)bytes, from);
@@ -144,7 +136,7 @@ static struct key key_of(const struct compact *compact, const struct member *mem
 	} else if (!head->ours) { /* another tool's: one group per directory */
 		key.kind = FOREIGN;
 		key.run = "";
-		key.text = directory_of(member->file->path, &key.bytes);
+		key.text = pfw_directory_of(member->file->path, &key.bytes);
 	} else if (compact->split != COMPACT_INTO_ONE && member->rank >= 0) {
 		key.rank = member->rank;
 	} else if (compact->split != COMPACT_INTO_ONE) {

@@ -14,6 +14,7 @@
 #include "share/select_args.h"
 #include "store/index/index.h"
 #include "store/read/scan.h"
+#include "store/sys/open.h"
 
 #define LOOK_LINES 1000 /* other tools' traces begin with a few lines that are no events */
 #define NAMES_SHOWN 8
@@ -140,9 +141,8 @@ int compact_remove_originals(struct compact *compact, const struct compact_group
 		    snprintf(index, sizeof(index), "%s" PFW_INDEX_SUFFIX, file->path) <
 			    (int)sizeof(index) &&
 		    lstat(index, &st) == 0 && S_ISREG(st.st_mode) && pfw_index_is_one(index))
-			error = pfw_commit_remove(
-				commit, index, st.st_dev, st.st_ino, (uint64_t)st.st_size,
-				st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec);
+			error = pfw_commit_remove(commit, index, st.st_dev, st.st_ino,
+						  (uint64_t)st.st_size, pfw_changed_ns(&st));
 		if (error)
 			compact_say(compact, CLI_USAGE, file->path, "%s", strerror(-error));
 	}

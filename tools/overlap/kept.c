@@ -11,14 +11,23 @@
 #include "store/index/db.h"
 #include "store/index/index.h"
 #include "store/overlap/kept.h"
+#include "store/sys/open.h"
 #include "ui/host.h"
 
-/* The directory of a path, with room for PATH_MAX bytes. */
-static void find_directory(const char *path, char *out)
+static bool is_in(const char *path, const char *directory)
 {
-	const char *slash = strrchr(path, '/');
+	size_t bytes;
+	const char *own = pfw_directory_of(path, &bytes);
 
-	snprintf(out, PATH_MAX, "%.*s", slash > path ? (int)(slash - path) : 1, slash ? path : ".");
+	return strlen(directory) == bytes && !memcmp(own, directory, bytes);
+}
+
+static char *copy_directory(const char *path)
+{
+	size_t bytes;
+	const char *directory = pfw_directory_of(path, &bytes);
+
+	return strndup(directory, bytes);
 }
 
 /* Add a file of the rank to *files, if its index is of what was opened.  The problems that the index knows
@@ -33,7 +42,7 @@ static int add_file(struct survey *survey, const struct pfw_trace_file *file,
 	if (error)
 		return error;
 	if (stat(file->path, &st) < 0 || st.st_ino != file->inode || st.st_dev != file->device ||
-	    st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec != file->changed_ns)
+	    pfw_changed_ns(&st) != file->changed_ns)
 		error = -ESTALE;
 	error = error ? error : survey_keep_problems(survey, file->path, index);
 	if (!error)
@@ -42,23 +51,21 @@ static int add_file(struct survey *survey, const struct pfw_trace_file *file,
 	return error ? error : files->failed ? -ENOMEM : 0;
 }
 
-/* What names the files of a rank: all are in one directory, and none has lines in a ring.  0 or -errno. */
+/* What names the files of a rank: all are in the directory that is open, and none has lines in a ring.
+ * 0 or -errno. */
 static int name_files(const struct overlap *overlap, size_t number, struct survey *survey,
 		      const struct survey_input *input, struct pfw_blob *files)
 {
 	const struct overlap_rank *rank = &overlap->rank[number];
-	char of_first[PATH_MAX], directory[PATH_MAX];
 	int error = 0;
 
-	find_directory(input->traces.file[rank->first].path, of_first);
 	for (size_t i = rank->first; i <= rank->last && !error; i++) {
 		const struct pfw_trace_file *file = &input->traces.file[i];
 
 		if (overlap->rank_of[i] != number)
 			continue;
-		find_directory(file->path, directory);
 		if (file->partial || file->ranks || file->once || input->live.live[i] ||
-		    strcmp(directory, of_first) != 0)
+		    !is_in(file->path, overlap->directory))
 			error = -ENOTSUP;
 		error = error ? error : add_file(survey, file, files);
 	}
@@ -68,14 +75,10 @@ static int name_files(const struct overlap *overlap, size_t number, struct surve
 /* Have open what is kept of the directory of a file.  0, -ENOENT: another one is open; -ENOMEM. */
 static int open_kept(struct overlap *overlap, const char *path)
 {
-	char directory[PATH_MAX];
-
-	find_directory(path, directory);
-	if (!overlap->kept) {
-		overlap->directory = strdup(directory);
-		return overlap->directory ? pfw_overlaps_open(&overlap->kept, directory) : -ENOMEM;
-	}
-	return strcmp(overlap->directory, directory) == 0 ? 0 : -ENOENT;
+	if (overlap->kept)
+		return is_in(path, overlap->directory) ? 0 : -ENOENT;
+	overlap->directory = copy_directory(path);
+	return overlap->directory ? pfw_overlaps_open(&overlap->kept, overlap->directory) : -ENOMEM;
 }
 
 static bool is_apart(const struct overlap_rank *rank, const struct survey_input *input)

@@ -309,19 +309,12 @@ static int write_result(struct report *report, struct survey_input *input, const
 
 /* ---- the command ---- */
 
-static void say_nothing(void *user, const char *path, const char *why)
-{
-	(void)user;
-	(void)path;
-	(void)why;
-}
-
 /* Find the files of `--against t t.2`: base name t stands for t.2, too.  0 or -ENOMEM. */
 static int find_before(struct report *report, const struct survey_input *input)
 {
 	char *against = (char *)(uintptr_t)report->against;
 	int error = pfw_traces_open_heads(&report->before, &against, 1, PFW_TRACES_ALL_RUNS,
-					  say_nothing, NULL);
+					  pfw_traces_say_nothing, NULL);
 
 	if (error)
 		return error == -ENOMEM ? error : 0;

@@ -116,13 +116,6 @@ bool unasked_is_whole(const char *path)
 	return !*why;
 }
 
-static void keep_quiet(void *user, const char *path, const char *why)
-{
-	(void)user;
-	(void)path;
-	(void)why;
-}
-
 /* Open the files that lack an index and may have one.  0, or -errno: there are none. */
 static int open_lacking(struct pfw_traces *traces, char *const *path, size_t count)
 {
@@ -135,7 +128,8 @@ static int open_lacking(struct pfw_traces *traces, char *const *path, size_t cou
 			lacking[found++] = path[i];
 	}
 	if (found)
-		error = pfw_traces_open_each(traces, lacking, found, true, keep_quiet, NULL);
+		error = pfw_traces_open_each(traces, lacking, found, true, pfw_traces_say_nothing,
+					     NULL);
 	free(lacking);
 	return error;
 }

@@ -235,13 +235,6 @@ static void add_argument(struct validate *check, struct pfw_paths *paths, const 
 }
 
 /* What cannot be opened is said when it is checked. */
-static void say_nothing(void *user, const char *path, const char *why)
-{
-	(void)user;
-	(void)path;
-	(void)why;
-}
-
 static void say_shared(void *user, const char *path, const char *why)
 {
 	struct validate *check = user;
@@ -266,8 +259,8 @@ static void say_doubles(struct validate *check, const struct pfw_paths *paths)
 		if (strcmp(paths->path[i], "-") == 0) /* it can be read only once */
 			return;
 	}
-	if (paths->count < 2 ||
-	    pfw_traces_open_heads(&traces, paths->path, paths->count, true, say_nothing, NULL))
+	if (paths->count < 2 || pfw_traces_open_heads(&traces, paths->path, paths->count, true,
+						      pfw_traces_say_nothing, NULL))
 		return;
 	survey_say_doubles(check->command, &traces,
 			   check->quiet ? NULL : "left out by other commands", say_shared, check);

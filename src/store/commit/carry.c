@@ -67,24 +67,12 @@ int pfw_commit_open_locked(const char *path, bool create, bool wait)
 	}
 }
 
-/* The directory of a path. */
-static void directory_of(char *out, size_t size, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	if (slash)
-		snprintf(out, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-	else
-		snprintf(out, size, ".");
-}
-
 /* ---- carrying out ---- */
 
 static bool is_same(const struct stat *st, const struct pfw_commit_old *old)
 {
 	return S_ISREG(st->st_mode) && st->st_dev == old->device && st->st_ino == old->inode &&
-	       (uint64_t)st->st_size == old->bytes &&
-	       st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec == old->changed_ns;
+	       (uint64_t)st->st_size == old->bytes && pfw_changed_ns(st) == old->changed_ns;
 }
 
 /* Remove the originals that have not changed.  A file that has taken one of their names stays. */
@@ -94,7 +82,9 @@ int pfw_commit_remove_old(struct pfw_commit *commit, unsigned *kept)
 
 	for (size_t i = 0; i < commit->old_count; i++) {
 		const struct pfw_commit_old *old = &commit->old[i];
+		const char *from;
 		struct stat st;
+		size_t bytes;
 
 		if (lstat(old->path, &st) < 0 || st.st_ino != old->inode ||
 		    st.st_dev != old->device)
@@ -107,7 +97,8 @@ int pfw_commit_remove_old(struct pfw_commit *commit, unsigned *kept)
 		}
 		if (unlink(old->path) < 0 && errno != ENOENT)
 			return pfw_commit_fail_path(commit, "cannot remove", old->path);
-		directory_of(directory, sizeof(directory), old->path);
+		from = pfw_directory_of(old->path, &bytes);
+		snprintf(directory, sizeof(directory), "%.*s", (int)bytes, from);
 		if (strcmp(directory, last) != 0 && *last)
 			pfw_commit_sync(last);
 		memcpy(last, directory, sizeof(last));

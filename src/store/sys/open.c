@@ -6,6 +6,7 @@
 #include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -70,6 +71,19 @@ int pfw_open_new(const char *path, mode_t mode)
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 
 	return fd < 0 ? -errno : fd;
+}
+
+int64_t pfw_changed_ns(const struct stat *st)
+{
+	return st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec;
+}
+
+const char *pfw_directory_of(const char *path, size_t *bytes)
+{
+	const char *slash = strrchr(path, '/');
+
+	*bytes = slash && slash != path ? (size_t)(slash - path) : 1;
+	return slash ? path : ".";
 }
 
 int pfw_open_directory(const char *path)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -29,6 +30,12 @@ int pfw_open_file(const char *path, unsigned rules, struct stat *st);
 
 /* Create a file for reading and writing; -EEXIST if the name is taken, also by a link. */
 int pfw_open_new(const char *path, mode_t mode);
+
+/* When a file's content was last changed, in ns since the epoch. */
+int64_t pfw_changed_ns(const struct stat *st);
+
+/* The directory of a path, of *bytes bytes, behind which no '\0' stands. */
+const char *pfw_directory_of(const char *path, size_t *bytes);
 
 /* Open a directory, to sync it. */
 int pfw_open_directory(const char *path);

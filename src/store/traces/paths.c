@@ -11,6 +11,7 @@
 
 #include "store/kit/grow.h"
 #include "store/partial/partial.h"
+#include "store/sys/open.h"
 #include "store/traces/ends.h"
 
 static bool ends_with(const char *name, const char *end)
@@ -190,7 +191,7 @@ static void read_head(struct pfw_trace *head, const char *path)
 	if (pfw_trace_head(head, path) || !head->run[0]) {
 		*head = (struct pfw_trace){ 0 };
 		if (stat(path, &st) == 0)
-			head->start_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
+			head->start_ns = pfw_changed_ns(&st);
 	}
 }
 

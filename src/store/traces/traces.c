@@ -10,6 +10,7 @@
 #include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/kit/pair_ids.h"
+#include "store/sys/open.h"
 #include "store/sys/pool.h"
 #include "store/sys/proc.h"
 #include "store/traces/partials.h"
@@ -35,6 +36,13 @@ void pfw_trace_file_free(struct pfw_trace_file *file)
 	pfw_processes_free(file->processes);
 	free(file->path);
 	free(file->partial);
+}
+
+void pfw_traces_say_nothing(void *user, const char *path, const char *why)
+{
+	(void)user;
+	(void)path;
+	(void)why;
 }
 
 void pfw_traces_close(struct pfw_traces *traces)
@@ -164,7 +172,7 @@ static int add_file(struct opening *opening, const char *path, const struct pfw_
 			file.mode = st.st_mode & 0666;
 		file.device = st.st_dev;
 		file.inode = st.st_ino;
-		file.changed_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
+		file.changed_ns = pfw_changed_ns(&st);
 	}
 	if (!opening->heads || file.once)
 		error = pfw_blocks_find(&file.blocks, path);

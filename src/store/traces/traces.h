@@ -1,7 +1,7 @@
 /* store/traces/traces.h - the traces that a command reads: files, ranks, runs.
  *
  * Room store/traces: turns arguments into traces, and says which run, rank and process each is of.
- * It may use store/{read,partial,line,json,kit}.  Start here; paths.h finds files, ends.h reads
+ * It may use store/{read,partial,line,json,sys,kit}.  Start here; paths.h finds files, ends.h reads
  * their first and last lines, ranks.h splits files of several ranks, partials.h reads what stands
  * for them.
  */
@@ -32,6 +32,9 @@ struct pfw_trace_file {
 	char *partial;
 	struct pfw_partial_unit unit;
 };
+
+/* A pfw_traces_say for whom problems with traces do not matter. */
+void pfw_traces_say_nothing(void *user, const char *path, const char *why);
 
 /* What may be opened, besides the traces of the newest run. */
 enum pfw_traces_flags {
