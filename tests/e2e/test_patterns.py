@@ -187,6 +187,18 @@ def test_who_only_asks_about_a_file_uses_it(tmp_path):
     assert [by_file(each)["/f"]["processes"] for each in rows] == [3, 1]
 
 
+def test_opens_that_do_not_say_what_they_returned(tmp_path):
+    """DFTracer's: they count as opens, and the descriptors of others keep their places."""
+    trace = Trace()
+    trace.call("open", fname="/f", fd=3, ret=3)
+    trace.call("read", fname="/f", fd=3, ret=10)
+    trace.call("open64", fname="/f")
+    trace.call("read", fname="/f", fd=3, ret=10)
+    trace.call("open", fname="/f", ret=-1, errno="EACCES")
+    row = by_file(patterns(trace.write(tmp_path / "t.pfw")))["/f"]
+    assert (row["opens"], row["opens_again"], row["metadata_calls"], row["read_consecutive"]) == (2, 1, 1, 1)
+
+
 def test_ranks_and_counters(tmp_path):
     for rank in range(3):
         trace = Trace(rank)

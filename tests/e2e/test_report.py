@@ -144,13 +144,18 @@ def test_against_another_run(tmp_path, words):
     for command in (["overlap", *words, old], ["overlap", *words, new], ["compare", "--row-limit=15", *words, old, new]):
         assert run([PFW, *command, "--format=md", "-q"]).stdout in text, command
     assert "name the other run" in run([PFW, "report", "--against", old], status=2).stderr
-    assert "no-such" in run([PFW, "report", "--against", "no-such", new], status=2).stderr
+    none = run([PFW, "report", "--format=md", "--against", "no-such", new], status=2)
+    assert none.stdout == "" and none.stderr.startswith("pfw report: --against no-such: there is no such file")
 
 
 def test_what_ran(tmp_path):
-    ran = report(training(tmp_path / "t", ranks=3))["run"]
-    assert (ran["files"], ran["ranks"], ran["processes"], ran["hosts"]) == (3, 3, 3, ["here"])
-    assert (ran["ended"], ran["unfinished"], ran["lost"]) == (3, 0, 9)
+    training(tmp_path / "t", ranks=3)
+    for prepare in ([], ["compact", "-q"]):
+        if prepare:
+            run([PFW, *prepare, tmp_path / "t"])
+        ran = report(tmp_path / "t")["run"]
+        assert (ran["files"], ran["ranks"], ran["processes"], ran["hosts"]) == (3, 3, 3, ["here"])
+        assert (ran["ended"], ran["unfinished"], ran["lost"]) == (3, 0, 9)
     killed = report(training(tmp_path / "k", end=False))["run"]
     assert (killed["ended"], killed["unfinished"], killed["ranks"]) == (0, 1, 0)
 

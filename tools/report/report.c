@@ -12,6 +12,7 @@
 
 #include "pfw/pfw.h"
 #include "share/unasked.h"
+#include "store/index/index.h"
 #include "store/json/print.h"
 #include "store/kit/grow.h"
 #include "store/sys/open.h"
@@ -46,12 +47,40 @@ struct ends {
 	uint64_t lost, untraced, known, unfinished;
 };
 
+/* Of a file with several processes, which its index knows. */
+static void add_ends(struct ends *ends, const struct pfw_trace_file *file)
+{
+	struct pfw_summary summary;
+	struct pfw_index *index;
+
+	if (pfw_index_of(&index, file))
+		return;
+	if (!pfw_summary_init(&summary)) {
+		if (pfw_index_totals(index, PFW_INDEX_PROCESSES | PFW_INDEX_LOSSES, &summary))
+			pfw_summary_clear(&summary);
+		for (uint32_t i = 0; i < summary.processes; i++) {
+			ends->known += !!summary.process[i].reason;
+			ends->unfinished += !summary.process[i].reason;
+			ends->lost += summary.process[i].lost;
+		}
+		for (uint32_t i = 0; i < summary.losses; i++) {
+			if (strcmp(summary.loss[i].kind, "untraced_child") == 0)
+				ends->untraced += summary.loss[i].count;
+		}
+		pfw_summary_release(&summary);
+	}
+	pfw_index_close(index);
+}
+
 static void add_end(struct ends *ends, const struct pfw_trace_file *file)
 {
 	struct pfw_trace trace;
 
-	if (file->once || file->partial || (file->processes && file->processes->compacted) ||
-	    pfw_trace_read(&trace, file->path) || !trace.ours)
+	if (file->partial || (file->processes && file->processes->compacted)) {
+		add_ends(ends, file);
+		return;
+	}
+	if (file->once || pfw_trace_read(&trace, file->path) || !trace.ours)
 		return;
 	if (!trace.ended) {
 		ends->unfinished++;
@@ -199,6 +228,12 @@ static int put_data(struct report *report, struct survey_input *input)
 	return more > status ? more : status;
 }
 
+static void say_notes(const struct report *report)
+{
+	for (size_t i = 0; i < report->notes; i++)
+		cli_error(report->survey.command->name, "%s", report->note[i]);
+}
+
 /* ---- the page ---- */
 
 /* JSON inside of a script element: "<" is in its strings only, and could end the element. */
@@ -298,8 +333,8 @@ static int write_result(struct report *report, struct survey_input *input, const
 	}
 	status = output_finish(&output, status);
 	if (page && path && strcmp(path, "-") != 0 && status <= CLI_PROBLEMS) {
-		for (size_t i = 0; i < report->notes && !report->survey.quiet; i++)
-			fprintf(stderr, "%s\n", report->note[i]);
+		if (!report->survey.quiet)
+			say_notes(report);
 		if (!report->survey.quiet)
 			fprintf(stderr, "pfw report: %s\n", cli_name(path));
 		open_browser(path);
@@ -309,7 +344,13 @@ static int write_result(struct report *report, struct survey_input *input, const
 
 /* ---- the command ---- */
 
-/* Find the files of `--against t t.2`: base name t stands for t.2, too.  0 or -ENOMEM. */
+static void say_against(void *command, const char *path, const char *why)
+{
+	cli_error(((const struct cli_command *)command)->name, "--against %s: %s", cli_name(path),
+		  why);
+}
+
+/* Find the files of `--against t t.2`: base name t stands for t.2, too.  0, or -errno after a message. */
 static int find_before(struct report *report, const struct survey_input *input)
 {
 	char *against = (char *)(uintptr_t)report->against;
@@ -317,7 +358,9 @@ static int find_before(struct report *report, const struct survey_input *input)
 					  pfw_traces_say_nothing, NULL);
 
 	if (error)
-		return error == -ENOMEM ? error : 0;
+		return pfw_traces_open_heads(&report->before, &against, 1, PFW_TRACES_ALL_RUNS,
+					     say_against,
+					     (void *)(uintptr_t)report->survey.command);
 	if (!pfw_traces_leave_to(&report->before, &input->traces))
 		pfw_traces_close(&report->before);
 	else if (!report->survey.all_runs)
@@ -333,8 +376,9 @@ static int body(void *user, struct survey_input *input)
 	int status;
 
 	unasked_of_survey(&report->survey, &input->traces);
-	if (!report->against || !find_before(report, input))
-		report->json = open_memstream(&data, &bytes);
+	if (report->against && find_before(report, input))
+		return CLI_USAGE;
+	report->json = open_memstream(&data, &bytes);
 	if (!report->json) {
 		cli_error(report->survey.command->name, "%s", strerror(ENOMEM));
 		return CLI_USAGE;
@@ -345,8 +389,7 @@ static int body(void *user, struct survey_input *input)
 	if (fclose(report->json) == 0 && status <= CLI_PROBLEMS) {
 		status = write_result(report, input, data, status);
 	} else {
-		for (size_t i = 0; i < report->notes; i++)
-			fprintf(stderr, "%s\n", report->note[i]);
+		say_notes(report);
 		status = CLI_USAGE;
 	}
 	free(data);

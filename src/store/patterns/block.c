@@ -337,6 +337,9 @@ static int add_mapping(struct pfw_patterns_block *block, const struct pfw_entry 
 	return add_op(block, &op, &fname);
 }
 
+/* DFTracer's opens do not say what they returned: they count as opens, of an unknown descriptor. */
+#define NO_RET INT64_MIN
+
 /* What is known of a call. */
 struct known {
 	struct pfw_io_call call;
@@ -375,7 +378,7 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 				     .call = true,
 				     .role = known->call.role,
 				     .wanted = known->wanted,
-				     .failed = known->ret < 0 };
+				     .failed = known->ret < 0 && known->ret != NO_RET };
 	int error = 0;
 
 	note_pid(block, entry);
@@ -383,7 +386,9 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 		block->tid = entry->tid;
 	block->threads |= entry->tid != block->tid;
 
-	op.fd = op.role == PFW_ROLE_OPEN ? known->ret : number_at(entry, placed, what->fd, "fd");
+	op.fd = op.role != PFW_ROLE_OPEN ? number_at(entry, placed, what->fd, "fd")
+		: known->ret == NO_RET	 ? -1
+					 : known->ret;
 	if (op.role == PFW_ROLE_OPEN) {
 		op.append = HAS_FLAG(entry, "flags", O_APPEND);
 	} else if (op.role == PFW_ROLE_OTHER) {
@@ -436,7 +441,7 @@ int pfw_patterns_block_add(struct pfw_patterns_block *block, const struct pfw_en
 		known.fname = &fname.text;
 	if (!known.fname && known.call.role != PFW_ROLE_COPY)
 		return 0;
-	known.ret = pfw_arg_i64(entry, "ret", known.call.role == PFW_ROLE_OPEN ? -1 : 0);
+	known.ret = pfw_arg_i64(entry, "ret", known.call.role == PFW_ROLE_OPEN ? NO_RET : 0);
 	known.moved =
 		pfw_io_moved(known.call, known.ret, pfw_io_factor(known.call, entry), &known.bytes);
 	return add_call(block, entry, &known);
