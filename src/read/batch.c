@@ -261,6 +261,7 @@ bool pfw_read_batch_append(struct pfw_read_batch *batch, struct pfw_read_texts *
 			       rows * more->size);
 	}
 	batch->rows += rows;
+	batch->text += from->text;
 	return true;
 }
 

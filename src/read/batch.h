@@ -25,6 +25,7 @@ struct pfw_read_batch {
 	struct pfw_read_batch *next; /* in a queue */
 	size_t rows, room;	     /* room: of each column that has memory */
 	size_t bytes;		     /* of all memory */
+	size_t text;		     /* bytes of the lines, as who adds them counts */
 	int error; /* -ENOMEM, -EOVERFLOW: the first one; nothing is added after it */
 	unsigned columns;
 	struct pfw_read_cells cells[]; /* of each wanted column */

@@ -1,9 +1,9 @@
 /* read/stream.c - one stream of record batches: a pass over the traces in pieces; see pfw/read.h.
  *
  * get_next() gives the next batch of a queue.  If that is empty, it lets the pass go on until the
- * queue is full again.  Its threads make rows of each block; batches of a few blocks are joined, in
- * order, since each column of each batch costs its reader some 0.1 ms.  After the files come the
- * lines that are still in rings of traced processes.
+ * queue is full again.  Each of its threads makes batches of groups of blocks; small ones are
+ * joined, in order, since each column of each batch costs its reader some 0.1 ms.  After the files
+ * come the lines that are still in rings of traced processes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,10 +29,17 @@
 #define BATCH_VALUES (3u << 20)
 #define BATCH_BYTES (32u << 20)
 
+/* A batch that rows are added to. */
+struct filling {
+	struct pfw_read_batch *batch; /* NULL: none */
+	size_t rows;		      /* of the one before */
+	struct pfw_read_texts texts;
+};
+
 /* Of one thread. */
 struct worker {
 	struct pfw_select_state *state;
-	struct pfw_read_texts texts;
+	struct filling own;
 };
 
 struct stream {
@@ -49,13 +56,9 @@ struct stream {
 	struct worker *worker;
 	struct pfw_pass pass;
 	struct pfw_pass_run *run; /* NULL: the files are read */
-	struct {
-		struct pfw_read_batch *batch; /* NULL: none */
-		size_t bytes;		      /* of the text of its blocks */
-		size_t rows;		      /* of the one before */
-		struct pfw_read_texts texts;
-		struct pfw_read_numbers numbers;
-	} open; /* the batch that is joined */
+	struct filling joined;	  /* of small batches */
+	struct pfw_read_numbers numbers;
+	size_t group_rows, group_blocks; /* of the group that is taken */
 	struct pfw_read_batch *first, **last;
 	size_t batches, bytes; /* in the queue */
 	struct pfw_read_zeros *zeros;
@@ -73,14 +76,31 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 	       pfw_select_block(&stream->select, file, block);
 }
 
-/* The number of rows to make room for: the lines of the block, if that number is plausible. */
-static size_t rows_of(const struct stream *stream, const struct pfw_pass_block *block)
+/* The number of lines of a block of text, as far as it is known. */
+static size_t lines_of(const struct pfw_block *block, size_t bytes)
 {
-	size_t most = block->bytes / 64, usual = block->bytes / 256;
+	return block->summed && block->lines <= bytes / 64 ? block->lines : bytes / 256;
+}
 
-	if (stream->conditions)
-		return 0;
-	return block->block->summed && block->block->lines <= most ? block->block->lines : usual;
+static size_t most_rows(const struct stream *stream)
+{
+	size_t rows = BATCH_VALUES / stream->columns.count;
+
+	return rows < BATCH_ROWS ? rows : BATCH_ROWS;
+}
+
+/* A group makes about one batch. */
+static bool joins(void *user, size_t file, const struct pfw_block *block, bool first)
+{
+	struct stream *stream = user;
+	size_t before = first ? 0 : stream->group_rows;
+
+	(void)file;
+	stream->group_rows = before + (stream->conditions ? 0 : lines_of(block, PFW_BLOCK_TEXT));
+	stream->group_blocks = first ? 1 : stream->group_blocks + 1;
+	return before < stream->read->batch_rows ||
+	       (stream->group_rows <= most_rows(stream) &&
+		stream->group_blocks <= BATCH_BYTES / PFW_BLOCK_TEXT);
 }
 
 static void give(struct stream *stream, struct pfw_read_batch *batch)
@@ -91,149 +111,158 @@ static void give(struct stream *stream, struct pfw_read_batch *batch)
 	stream->bytes += batch->bytes;
 }
 
-/* Give the batch that was joined, if there is one. */
-static int give_open(struct stream *stream)
+/* Take the batch, if it has rows, and append it to a list of batches. */
+static int end_batch(const struct stream *stream, struct filling *filling,
+		     struct pfw_read_batch **list)
 {
-	struct pfw_read_batch *batch = stream->open.batch;
-	int error;
+	struct pfw_read_batch *batch = filling->batch;
 
 	if (!batch || !batch->rows)
 		return 0;
-	stream->open.batch = NULL;
-	stream->open.bytes = 0;
-	stream->open.rows = batch->rows;
-	pfw_read_batch_end(batch, &stream->columns, &stream->open.texts);
-	error = batch->error;
-	if (error)
-		pfw_read_batch_free(batch);
-	else
-		give(stream, batch);
-	return error;
+	filling->batch = NULL;
+	filling->rows = batch->rows;
+	pfw_read_batch_end(batch, &stream->columns, &filling->texts);
+	while (*list)
+		list = &(*list)->next;
+	*list = batch;
+	return batch->error;
 }
 
-/* Have a batch to add to: with room for `rows`, or as many as the one before had. */
-static int open_batch(struct stream *stream, size_t rows)
+/* Have a batch with room for `rows`, or as many as the one before had. */
+static int open_batch(const struct stream *stream, struct filling *filling, size_t rows)
 {
-	if (!stream->open.batch)
-		stream->open.batch = pfw_read_batch_new(
-			&stream->columns, stream->open.rows > rows ? stream->open.rows : rows);
-	return stream->open.batch ? 0 : -ENOMEM;
+	if (!filling->batch)
+		filling->batch = pfw_read_batch_new(&stream->columns,
+						    filling->rows > rows ? filling->rows : rows);
+	return filling->batch ? 0 : -ENOMEM;
 }
 
-/* Whether `rows` more, of so many bytes of text, have no room in the batch that is open. */
-static bool is_full(const struct stream *stream, size_t rows, size_t bytes)
+/* Whether `rows` more, of so many bytes of text, have no room in a batch. */
+static bool is_full(const struct stream *stream, const struct pfw_read_batch *batch, size_t rows,
+		    size_t bytes)
 {
-	size_t all = stream->open.batch ? stream->open.batch->rows + rows : 0;
-
-	return stream->open.batch && stream->open.batch->rows >= stream->read->batch_rows &&
-	       (all > BATCH_ROWS || all * stream->columns.count > BATCH_VALUES ||
-		stream->open.bytes + bytes > BATCH_BYTES);
+	return batch && batch->rows >= stream->read->batch_rows &&
+	       (batch->rows + rows > most_rows(stream) || batch->text + bytes > BATCH_BYTES);
 }
 
-/* Whether a block's batch is large enough to be given by itself, behind the one that is open. */
-static bool is_large(const struct stream *stream, const struct pfw_read_batch *batch)
+static int add_rows(struct stream *stream, struct worker *worker, struct pfw_pass_block *block)
 {
-	size_t least = stream->read->batch_rows;
-
-	return batch->rows > BATCH_ROWS / 2 && batch->rows >= least &&
-	       (!stream->open.batch || stream->open.batch->rows >= least);
-}
-
-static int add_rows(struct stream *stream, unsigned number, struct pfw_pass_block *block,
-		    struct pfw_read_batch *batch, struct pfw_read_texts *texts)
-{
-	struct worker *worker = &stream->worker[number];
+	struct pfw_read_batch *batch = worker->own.batch;
 	struct pfw_pass_lines line;
 
+	batch->text += block->bytes;
 	pfw_pass_lines_init(&line, block);
 	line.entry.numbered = true;
 	while (!batch->error && pfw_pass_lines_next(&line))
 		if (pfw_select_entry(&stream->select, worker->state, line.file, &line.entry))
-			pfw_read_rows_add(&stream->rows, batch, texts, &line.entry,
+			pfw_read_rows_add(&stream->rows, batch, &worker->own.texts, &line.entry,
 					  stream->select.window[line.file].rank);
 	return batch->error;
 }
 
-/* Several threads make a batch of each block, which done() joins in order. */
+/* The result is a list of the batches that have ended.  One thread alone does not end them with
+ * their groups, as all blocks are in its order. */
 static int work(void *user, unsigned number, struct pfw_pass_block *block)
 {
 	struct stream *stream = user;
-	struct pfw_read_texts *texts = &stream->worker[number].texts;
-	struct pfw_read_batch *batch = pfw_read_batch_new(&stream->columns, rows_of(stream, block));
-	int error;
-
-	block->result = batch;
-	if (!batch)
-		return -ENOMEM;
-	error = add_rows(stream, number, block, batch, texts);
-	pfw_read_batch_end(batch, &stream->columns, texts);
-	return error ? error : batch->error;
-}
-
-/* One thread adds to the batch itself, which saves a copy. */
-static int work_alone(void *user, unsigned number, struct pfw_pass_block *block)
-{
-	struct stream *stream = user;
-	size_t rows = rows_of(stream, block);
-	int error = is_full(stream, rows, block->bytes) ? give_open(stream) : 0;
+	struct worker *worker = &stream->worker[number];
+	size_t lines = lines_of(block->block, block->bytes);
+	struct pfw_read_batch *list = NULL;
+	int error = is_full(stream, worker->own.batch, lines, block->bytes)
+			    ? end_batch(stream, &worker->own, &list)
+			    : 0;
 
 	if (!error)
-		error = open_batch(stream, rows);
-	stream->open.bytes += block->bytes;
-	return error ? error
-		     : add_rows(stream, number, block, stream->open.batch, &stream->open.texts);
+		error = open_batch(stream, &worker->own, stream->conditions ? 0 : lines);
+	if (!error)
+		error = add_rows(stream, worker, block);
+	if (!error && block->last && stream->pass.jobs > 1)
+		error = end_batch(stream, &worker->own, &list);
+	block->result = list;
+	return error;
 }
 
 static void drop(void *result)
 {
-	pfw_read_batch_free(result);
+	struct pfw_read_batch *batch = result, *next;
+
+	for (; batch; batch = next) {
+		next = batch->next;
+		pfw_read_batch_free(batch);
+	}
 }
 
-/* Take the rows of a block, which go behind those before them. */
-static int join(struct stream *stream, const struct pfw_pass_block *block,
-		const struct pfw_read_batch *batch)
+/* Give the batch that was joined, if there is one. */
+static int give_joined(struct stream *stream)
 {
-	int error = is_full(stream, batch->rows, block->bytes) ? give_open(stream) : 0;
+	struct pfw_read_batch *batch = NULL;
+	int error = end_batch(stream, &stream->joined, &batch);
+
+	if (error)
+		pfw_read_batch_free(batch);
+	else if (batch)
+		give(stream, batch);
+	return error;
+}
+
+/* Whether a batch is large enough to be given by itself, behind those that were joined. */
+static bool is_large(const struct stream *stream, const struct pfw_read_batch *batch)
+{
+	size_t least = stream->read->batch_rows;
+
+	return batch->rows > most_rows(stream) / 2 && batch->rows >= least &&
+	       (!stream->joined.batch || stream->joined.batch->rows >= least);
+}
+
+/* Take the rows of a batch, which go behind those before them. */
+static int join(struct stream *stream, const struct pfw_read_batch *batch)
+{
+	struct filling *joined = &stream->joined;
+	int error = is_full(stream, joined->batch, batch->rows, batch->text) ? give_joined(stream)
+									     : 0;
 
 	if (!error)
-		error = open_batch(stream, 4 * batch->rows);
+		error = open_batch(stream, joined, 4 * batch->rows);
 	if (error)
 		return error;
-	stream->open.bytes += block->bytes;
-	pfw_read_batch_append(stream->open.batch, &stream->open.texts, batch, &stream->columns,
-			      &stream->open.numbers);
-	return stream->open.batch->error;
+	pfw_read_batch_append(joined->batch, &joined->texts, batch, &stream->columns,
+			      &stream->numbers);
+	return joined->batch->error;
 }
 
-static int pause_if_full(const struct stream *stream)
+/* Give or join, and free, the batches of a list, as far as there is no error. */
+static int accept_batches(struct stream *stream, struct pfw_read_batch **list)
 {
-	return stream->batches >= QUEUE_BATCHES * stream->pass.jobs || stream->bytes >= QUEUE_BYTES
-		       ? PFW_PASS_PAUSE
-		       : 0;
+	int error = 0;
+
+	while (*list && !error) {
+		struct pfw_read_batch *batch = *list;
+
+		*list = batch->next;
+		batch->next = NULL;
+		if (is_large(stream, batch) && !(error = give_joined(stream))) {
+			give(stream, batch);
+			continue;
+		}
+		if (!error)
+			error = join(stream, batch);
+		pfw_read_batch_free(batch);
+	}
+	return error;
 }
 
 static int done(void *user, struct pfw_pass_block *block)
 {
 	struct stream *stream = user;
-	struct pfw_read_batch *batch = block->result;
-	int error = 0;
+	struct pfw_read_batch *list = block->result;
+	int error = accept_batches(stream, &list);
 
-	block->result = NULL;
-	if (is_large(stream, batch)) {
-		error = give_open(stream);
-		give(stream, batch);
-	} else {
-		if (batch->rows)
-			error = join(stream, block, batch);
-		pfw_read_batch_free(batch);
-	}
-	return error ? error : pause_if_full(stream);
-}
-
-static int done_alone(void *user, struct pfw_pass_block *block)
-{
-	(void)block;
-	return pause_if_full(user);
+	block->result = list;
+	if (error)
+		return error;
+	return stream->batches >= QUEUE_BATCHES * stream->pass.jobs || stream->bytes >= QUEUE_BYTES
+		       ? PFW_PASS_PAUSE
+		       : 0;
 }
 
 static void problem(void *user, size_t file, const struct pfw_scan_problem *what)
@@ -250,6 +279,18 @@ static void problem(void *user, size_t file, const struct pfw_scan_problem *what
 }
 
 /* ---- the next batch ---- */
+
+/* Give what is behind all blocks. */
+static int give_last(struct stream *stream)
+{
+	struct pfw_read_batch *list = NULL;
+	int error = end_batch(stream, &stream->worker[0].own, &list);
+
+	if (!error)
+		error = accept_batches(stream, &list);
+	drop(list);
+	return error ? error : give_joined(stream);
+}
 
 /* Make batches of the next lines that are in rings.  *end: there are none. */
 static int read_rings(struct stream *stream, bool *end)
@@ -268,7 +309,7 @@ static int read_rings(struct stream *stream, bool *end)
 		return error < 0 ? error : 0;
 	}
 	*end = true;
-	return give_open(stream);
+	return give_last(stream);
 }
 
 static int fill(struct stream *stream)
@@ -338,6 +379,12 @@ static const char *get_last_error(struct ArrowArrayStream *arrow)
 
 /* ---- opening and closing ---- */
 
+static void free_filling(struct filling *filling)
+{
+	pfw_read_batch_free(filling->batch);
+	pfw_read_texts_release(&filling->texts);
+}
+
 static void close_stream(struct stream *stream)
 {
 	pfw_pass_close(stream->run);
@@ -347,12 +394,11 @@ static void close_stream(struct stream *stream)
 		struct worker *worker = &stream->worker[i];
 
 		pfw_select_state_free(worker->state);
-		pfw_read_texts_release(&worker->texts);
+		free_filling(&worker->own);
 	}
 	free(stream->worker);
-	pfw_read_batch_free(stream->open.batch);
-	pfw_read_texts_release(&stream->open.texts);
-	free(stream->open.numbers.number);
+	free_filling(&stream->joined);
+	free(stream->numbers.number);
 	pfw_read_zeros_drop(stream->zeros);
 	if (stream->live.traces)
 		pfw_live_lines_close(&stream->live);
@@ -441,13 +487,13 @@ static int set_part(struct stream *stream)
 static int set_workers(struct stream *stream)
 {
 	stream->worker = calloc(stream->pass.jobs, sizeof(*stream->worker));
-	if (!pfw_read_texts_init(&stream->open.texts))
+	if (!pfw_read_texts_init(&stream->joined.texts))
 		return pfw_read_fail(stream->read, -ENOMEM, NULL);
 	for (unsigned i = 0; i < stream->pass.jobs; i++) {
 		struct worker *worker = stream->worker ? &stream->worker[i] : NULL;
 
 		if (!worker || !(worker->state = pfw_select_state_create(&stream->select)) ||
-		    !pfw_read_texts_init(&worker->texts))
+		    !pfw_read_texts_init(&worker->own.texts))
 			return pfw_read_fail(stream->read, -ENOMEM, NULL);
 	}
 	return pfw_pass_open(&stream->run, &stream->pass)
@@ -494,8 +540,9 @@ static int open_stream(struct stream *stream, struct pfw_read *read)
 					  .whole = true,
 					  .user = stream,
 					  .want = want,
-					  .work = jobs > 1 ? work : work_alone,
-					  .done = jobs > 1 ? done : done_alone,
+					  .joins = joins,
+					  .work = work,
+					  .done = done,
 					  .drop = drop,
 					  .problem = problem,
 					  .stop = &read->stop };

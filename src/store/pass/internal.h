@@ -26,7 +26,7 @@ struct pass_slot {
 	struct pfw_problems lines;   /* of its lines */
 	struct pfw_problems behind;  /* reported after `lines` */
 	struct pfw_points points;    /* made while it was read */
-	struct pfw_fetched *fetched; /* NULL: returned to run->spare */
+	struct pfw_fetched *fetched; /* NULL: none yet, or returned to run->spare */
 	struct pfw_fetched own;	     /* one of the buffers of run->spare */
 	/* bytes of the files from the end of the slot before to the end of this one */
 	uint64_t progress;
@@ -41,6 +41,11 @@ struct pass_opened {
 	int fd; /* -1: not open */
 	unsigned users;
 	bool left; /* the cursor is after the file: the last user closes it */
+};
+
+/* The blocks that one worker has still to work on: slots `next` to `end`, as `taken` counts. */
+struct pass_group {
+	uint64_t next, end;
 };
 
 /* Line numbers are known as long as no block of the file was left out. */
@@ -58,11 +63,13 @@ struct pfw_pass_run {
 	pthread_cond_t changed;
 	struct pass_slot *slot;
 	unsigned slots, jobs;
+	uint64_t together;	    /* the most blocks of a group, if it is more than 1 */
 	struct pfw_fetched **spare; /* a stack, so that the warmest memory is used next */
 	unsigned spares;
 	uint64_t taken, finished;
-	size_t file, number; /* the cursor: the next block */
-	uint64_t passed;     /* bytes of unwanted blocks since the last slot */
+	struct pass_group *group; /* of each worker */
+	size_t file, number;	  /* the cursor: the next block */
+	uint64_t passed;	  /* bytes of unwanted blocks since the last slot */
 	struct pass_opened *opened;
 	struct pfw_stream stream;
 	bool streaming; /* stream is open */
@@ -95,8 +102,8 @@ void pfw_pass_free_parts(const struct pfw_pass *pass, struct pass_slot *slot);
 
 /* ---- take.c; all with the mutex ---- */
 
-/* The next slot to work on, or NULL at the end.  Releases the mutex while it reads a stream. */
-struct pass_slot *pfw_pass_take(struct pfw_pass_run *run);
+/* The next slot for a worker, or NULL at the end.  Releases the mutex while it reads a stream. */
+struct pass_slot *pfw_pass_take(struct pfw_pass_run *run, unsigned worker);
 
 /* Take no more blocks; the first error counts. */
 void pfw_pass_end(struct pfw_pass_run *run, int error);

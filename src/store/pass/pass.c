@@ -19,6 +19,7 @@
 #define JOBS_MAX 64u
 /* Slots for each thread: enough to go on while one thread is late. */
 #define SLOTS_PER_JOB 4u
+#define GROUPS_PER_JOB 4u
 
 unsigned pfw_pass_jobs(unsigned jobs)
 {
@@ -101,7 +102,7 @@ static void work_on(struct pfw_pass_run *run, unsigned worker, struct pfw_fetch 
 	block->bytes = fetched->text.bytes - fetched->begin;
 	block->at = fetched->at;
 	if (!error &&
-	    (slot->fetch ? !slot->unreadable || block->bytes
+	    (slot->fetch ? !slot->unreadable || block->bytes || (block->last && pass->joins)
 			 : block->bytes && pfw_pass_wants(pass, block->file, block->block))) {
 		block->traces = file->ranks ? pass->traces : NULL;
 		block->processes = file->processes;
@@ -229,7 +230,7 @@ static void work(void *user, unsigned worker)
 	struct pass_slot *slot;
 
 	pthread_mutex_lock(&run->mutex);
-	while ((slot = pfw_pass_take(run))) {
+	while ((slot = pfw_pass_take(run, worker))) {
 		struct pass_opened *opened = &run->opened[slot->block.file];
 
 		pthread_mutex_unlock(&run->mutex);
@@ -248,9 +249,10 @@ static void work(void *user, unsigned worker)
 	pfw_fetch_free(&fetch);
 }
 
-/* More threads than blocks would be idle. */
-static unsigned threads_for(const struct pfw_pass *pass)
+/* More threads than blocks would be idle, and so would be some if a few had long groups. */
+static void set_jobs(struct pfw_pass_run *run)
 {
+	const struct pfw_pass *pass = run->pass;
 	unsigned jobs = pfw_pass_jobs(pass->jobs);
 	uint64_t blocks = 0;
 
@@ -259,19 +261,23 @@ static unsigned threads_for(const struct pfw_pass *pass)
 
 		blocks += file->layout == PFW_LAYOUT_STREAM ? jobs : file->count;
 	}
-	return blocks && blocks < jobs ? (unsigned)blocks : jobs;
+	run->jobs = blocks && blocks < jobs ? (unsigned)blocks : jobs;
+	run->together = blocks / GROUPS_PER_JOB / run->jobs;
+	if (run->together > PFW_PASS_TOGETHER)
+		run->together = PFW_PASS_TOGETHER;
 }
 
 static int set_up(struct pfw_pass_run *run)
 {
 	const struct pfw_traces *traces = run->pass->traces;
 
-	run->jobs = threads_for(run->pass);
-	run->slots = run->jobs * SLOTS_PER_JOB;
+	set_jobs(run);
+	run->slots = run->jobs * (run->pass->joins ? 2 * PFW_PASS_TOGETHER : SLOTS_PER_JOB);
 	run->slot = calloc(run->slots, sizeof(*run->slot));
 	run->spare = calloc(run->slots, sizeof(*run->spare));
+	run->group = calloc(run->jobs, sizeof(*run->group));
 	run->opened = calloc(traces->count + 1, sizeof(*run->opened));
-	if (!run->slot || !run->spare || !run->opened)
+	if (!run->slot || !run->spare || !run->group || !run->opened)
 		return -ENOMEM;
 	for (unsigned i = 0; i < run->slots; i++)
 		run->spare[run->spares++] = &run->slot[i].own;
@@ -305,6 +311,7 @@ static void tear_down(struct pfw_pass_run *run)
 	}
 	free(run->slot);
 	free(run->spare);
+	free(run->group);
 	free(run->opened);
 }
 
@@ -373,6 +380,7 @@ int pfw_pass_text(const struct pfw_pass *pass, size_t file, const char *text, si
 		.text = text,
 		.bytes = bytes,
 		.problems = &problems,
+		.last = true,
 		.processes = pass->traces->file[file].processes,
 	};
 	int error = pfw_pass_work(pass, 0, &block);

@@ -27,6 +27,7 @@ struct pfw_pass_block {
 	const char *text;	       /* whole lines; valid in work() only, see keep_text */
 	size_t bytes;
 	void *result; /* set by work() for done() */
+	bool last;    /* of its group; see joins() */
 	/* Private to pass.c and lines.c. */
 	struct pfw_problems *problems; /* of its lines; `line` counts from its first */
 	uint64_t lines;		       /* parsed so far */
@@ -38,6 +39,9 @@ struct pfw_pass_block {
 	const struct pfw_pass_piece *piece;    /* its lines in `text`; NULL: all */
 	size_t pieces;
 };
+
+/* The most blocks of a group; fewer if there are few for each thread. */
+#define PFW_PASS_TOGETHER 64u
 
 struct pfw_pass {
 	const struct pfw_traces *traces;
@@ -52,6 +56,14 @@ struct pfw_pass {
 	void *user;
 	/* Whether to read a block; NULL: all.  Called by any thread. */
 	bool (*want)(void *user, size_t file, const struct pfw_block *block);
+	/*
+	 * Blocks of a group go to one worker, in order, also if the pass pauses.  joins() says
+	 * whether a block belongs to the group of the block before it in its file; `first`: it
+	 * begins one.  Called in order, by one thread at a time.  work() is called for the last
+	 * block of a group even if it cannot be read.  NULL: each block is a group, as is each of a
+	 * file that is read in order.  Not with keep_text, nor without `whole`.
+	 */
+	bool (*joins)(void *user, size_t file, const struct pfw_block *block, bool first);
 	/* Return 0, or -errno to end the pass.  `worker` < jobs selects memory of the thread.  If
 	 * result_bytes is not 0, it finds a block->result of that many zero bytes, from
 	 * calloc(). */

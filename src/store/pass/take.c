@@ -27,13 +27,19 @@ static struct pass_slot *new_slot(struct pfw_pass_run *run)
 
 	slot->state = SLOT_BUSY;
 	slot->block = (struct pfw_pass_block){ .file = run->file, .problems = &slot->lines };
-	slot->fetched = run->spare[--run->spares];
-	slot->fetched->text.bytes = slot->fetched->begin = 0;
-	slot->fetched->at = 0;
 	slot->error = 0;
 	slot->fetch = slot->worked = slot->unreadable = false;
 	slot->progress = run->passed;
 	run->passed = 0;
+	return slot;
+}
+
+/* The slots whose text a thread has are no more than the buffers: others have none. */
+static struct pass_slot *get_text(struct pfw_pass_run *run, struct pass_slot *slot)
+{
+	slot->fetched = run->spare[--run->spares];
+	slot->fetched->text.bytes = slot->fetched->begin = 0;
+	slot->fetched->at = 0;
 	return slot;
 }
 
@@ -77,24 +83,30 @@ static struct pass_slot *unreadable(struct pfw_pass_run *run, int error)
 	return slot;
 }
 
-/* The next wanted block of a file whose blocks are known, or NULL. */
-static struct pass_slot *take_block(struct pfw_pass_run *run)
+/* Find the next wanted block of a file whose blocks are known; NULL: none. */
+static const struct pfw_block *find_block(struct pfw_pass_run *run)
 {
 	const struct pfw_pass *pass = run->pass;
-	const struct pfw_trace_file *file = &pass->traces->file[run->file];
-	struct pass_opened *opened = &run->opened[run->file];
-	const struct pfw_block *block;
-	struct pass_slot *slot;
+	const struct pfw_blocks *blocks = &pass->traces->file[run->file].blocks;
 
-	for (;; run->number++) {
-		if (run->number == file->blocks.count)
-			return NULL;
-		block = &file->blocks.block[run->number];
+	for (; run->number < blocks->count; run->number++) {
+		const struct pfw_block *block = &blocks->block[run->number];
+
 		if (pfw_pass_wants(pass, run->file, block))
-			break;
-		if (file->blocks.layout != PFW_LAYOUT_STREAM)
+			return block;
+		if (blocks->layout != PFW_LAYOUT_STREAM)
 			run->passed += block->bytes;
 	}
+	return NULL;
+}
+
+/* Take the block that was found. */
+static struct pass_slot *take_block(struct pfw_pass_run *run, const struct pfw_block *block)
+{
+	const struct pfw_trace_file *file = &run->pass->traces->file[run->file];
+	struct pass_opened *opened = &run->opened[run->file];
+	struct pass_slot *slot;
+
 	if (opened->fd < 0) {
 		opened->fd = pfw_input_open_fd(file->path);
 		if (opened->fd < 0)
@@ -143,7 +155,8 @@ static struct pass_slot *take_streamed(struct pfw_pass_run *run)
 
 	if (error)
 		return unreadable(run, error);
-	slot = new_slot(run);
+	slot = get_text(run, new_slot(run));
+	slot->block.last = true;
 	slot->block.number = run->number;
 	slot->block.block = &slot->place;
 	slot->place = (struct pfw_block){ .at = stream->at };
@@ -193,30 +206,64 @@ static bool is_streamed(const struct pfw_pass_run *run)
 	       !run->by_points;
 }
 
-struct pass_slot *pfw_pass_take(struct pfw_pass_run *run)
+/* Take the block that was found, and those of its group for the same worker. */
+static void take_group(struct pfw_pass_run *run, struct pass_group *group,
+		       const struct pfw_block *block)
 {
 	const struct pfw_pass *pass = run->pass;
+	size_t file = run->file;
+	struct pass_slot *slot;
 
+	group->next = run->taken;
+	if (pass->joins)
+		pass->joins(pass->user, file, block, true);
+	do {
+		slot = take_block(run, block);
+	} while (pass->joins && run->file == file && (block = find_block(run)) &&
+		 run->taken - group->next < run->together &&
+		 run->taken - run->finished < run->slots &&
+		 pass->joins(pass->user, file, block, false));
+	slot->block.last = true;
+	group->end = run->taken;
+}
+
+static bool has_ended(struct pfw_pass_run *run)
+{
+	if (run->pass->stop && *run->pass->stop)
+		pfw_pass_end(run, -EINTR);
+	return run->ended;
+}
+
+/* Wait for a free slot, if there is none; false: the pass has ended, or pauses. */
+static bool may_take(struct pfw_pass_run *run)
+{
 	for (;;) {
-		struct pass_slot *slot = NULL;
+		if (has_ended(run) || run->paused || run->file == run->pass->traces->count)
+			return false;
+		if (!run->reading && run->taken - run->finished < run->slots)
+			return true;
+		pthread_cond_wait(&run->changed, &run->mutex);
+	}
+}
 
-		if (pass->stop && *pass->stop)
-			pfw_pass_end(run, -EINTR);
-		if (run->ended || run->paused)
-			return NULL;
-		if (run->reading || run->taken - run->finished == run->slots) {
-			pthread_cond_wait(&run->changed, &run->mutex);
-			continue;
-		}
-		if (run->file == pass->traces->count)
+struct pass_slot *pfw_pass_take(struct pfw_pass_run *run, unsigned worker)
+{
+	struct pass_group *group = &run->group[worker];
+
+	while (group->next == group->end) {
+		const struct pfw_block *block;
+
+		if (!may_take(run))
 			return NULL;
 		if (run->number == 0)
-			run->by_points = pays_by_points(pass, run->file);
+			run->by_points = pays_by_points(run->pass, run->file);
 		if (is_streamed(run))
 			return take_streamed(run);
-		slot = take_block(run);
-		if (slot)
-			return slot;
-		next_file(run);
+		block = find_block(run);
+		if (block)
+			take_group(run, group, block);
+		else
+			next_file(run);
 	}
+	return has_ended(run) ? NULL : get_text(run, &run->slot[group->next++ % run->slots]);
 }

@@ -29,6 +29,13 @@ struct given {
 	size_t pause_each; /* done() pauses after so many blocks */
 	size_t pauses;
 	_Atomic bool stop;
+	/* The most blocks of a group; 0: no groups. */
+	size_t group;
+	struct {
+		size_t file, next;
+		bool open;
+	} worker[8];
+	_Atomic size_t joined;
 };
 
 struct ids {
@@ -44,14 +51,37 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 	return !given->skip_odd || block->at / PFW_BLOCK_TEXT % 2 == 0;
 }
 
+static bool joins(void *user, size_t file, const struct pfw_block *block, bool first)
+{
+	struct given *given = user;
+
+	(void)file;
+	(void)block;
+	given->joined += !first;
+	return given->joined % given->group;
+}
+
+/* A worker has all blocks of a group, in order. */
+static void assert_group(struct given *given, unsigned worker, const struct pfw_pass_block *block)
+{
+	if (given->worker[worker].open) {
+		assert_int_equal(block->file, given->worker[worker].file);
+		assert_int_equal(block->number, given->worker[worker].next);
+	}
+	given->worker[worker].file = block->file;
+	given->worker[worker].next = block->number + 1;
+	given->worker[worker].open = !block->last;
+}
+
 static int work(void *user, unsigned worker, struct pfw_pass_block *block)
 {
 	struct given *given = user;
 	struct pfw_pass_lines lines;
 	struct ids *ids = malloc(sizeof(*ids) + block->bytes / 2 * sizeof(ids->id[0]));
 
-	(void)worker;
 	assert_non_null(ids);
+	if (!given->skip_odd)
+		assert_group(given, worker, block);
 	ids->count = 0;
 	block->result = ids;
 	pfw_pass_lines_init(&lines, block);
@@ -155,6 +185,7 @@ static int run(struct given *given, const char *path, unsigned jobs)
 				 .jobs = jobs,
 				 .user = given,
 				 .want = want,
+				 .joins = given->group ? joins : NULL,
 				 .work = work,
 				 .done = done,
 				 .problem = problem,
@@ -164,6 +195,8 @@ static int run(struct given *given, const char *path, unsigned jobs)
 
 	assert_int_equal(pfw_traces_open(&traces, &argument, 1, true, say, NULL), 0);
 	result = given->pause_each ? run_in_pieces(given, &pass) : pfw_pass_run(&pass);
+	for (unsigned i = 0; i < 8 && !result; i++)
+		assert_false(given->worker[i].open);
 	pfw_traces_close(&traces);
 	return result;
 }
@@ -236,12 +269,12 @@ static size_t pack(unsigned char *out, size_t room, const char *text, size_t byt
 	return used;
 }
 
-/* As a whole, and in pieces of one block and of three. */
+/* As a whole, and in groups and pieces of one block and of three. */
 static void assert_whole(struct given *given, const char *path, unsigned jobs, uint32_t count)
 {
 	for (size_t each = 0; each < 4; each += each ? 2 : 1) {
 		begin(given);
-		given->pause_each = each;
+		given->pause_each = given->group = each;
 		assert_int_equal(run(given, path, jobs), 0);
 		assert_all(given, count);
 		assert_true(!each || given->pauses || given->blocks < each);
@@ -391,6 +424,7 @@ static void test_file_cut_while_it_is_read(void **state)
 	write_file(fixture->path, text, bytes);
 	begin(&given);
 	given.cut = fixture->path;
+	given.group = 4;
 	assert_int_equal(run(&given, fixture->path, 1), 0);
 	assert_true(given.count < count && given.count > 0);
 	assert_true(given.problems > 0);
