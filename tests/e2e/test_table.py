@@ -397,8 +397,22 @@ def test_tables_fit_the_terminal(tmp_path, columns):
             assert any("..." in line for line in shown), words
     io = [line for line in terminal(columns, "table", path) if "of Calls" in line][-1]
     assert "# of Calls" in io and (columns < 60 or "Self" in io)
+    if columns >= 60:
+        assert any(re.search(r"  p99$|  p99  ", line) for line in terminal(columns, "table", "-s", "p99", path))
     everything = terminal(columns, "table", "--wide", path)
     assert everything == run([PFW, "table", path]).stdout.splitlines()
+
+
+def test_long_names_keep_a_quarter_of_the_terminal(tmp_path):
+    trace = Trace()
+    for number in range(2):
+        trace.add(f"void at::native::kernel_{number}<" + "int, " * 20, "PP", number * 100, 50,
+                  {"kind": "kernel", "device": 1, "device_index": 0, "correlation": number})
+        trace.add("cudaLaunchKernel", "PP", number * 100, 10, {"kind": "runtime", "device": 0, "correlation": number})
+    for columns in (120, 160):
+        names = [line.split("...")[0] for line in terminal(columns, "table", trace.write(tmp_path / "t.pfw"))
+                 if line.startswith("void")]
+        assert len(set(names)) == 2 and min(map(len, names)) >= columns // 4 - 3
 
 
 def test_a_long_command_loses_the_directories_of_its_program_first(tmp_path):

@@ -259,9 +259,11 @@ static void make_columns(struct sheet *sheet)
 /* ---- the terminal's width ---- */
 
 #define FIELD_LEAST 20u
+/* Kernels have long names that begin alike: all fields together keep this part of a wide terminal. */
+#define FIELDS_PART 4
 
-/* Keys of values in the order in which a narrow terminal loses them. */
-static unsigned drop_of(const struct table_column *column)
+/* Keys of values in the order in which a narrow terminal loses them; the one that rows are sorted by stays. */
+static unsigned drop_of(const struct sheet *sheet, const struct table_column *column)
 {
 	static const char *const last[] = { "count",
 					    "self",
@@ -278,8 +280,11 @@ static unsigned drop_of(const struct table_column *column)
 					    "total_percent",
 					    "total_cpu_percent",
 					    "p95" };
+	const char *sort_by = sheet->options->sort_by;
 	unsigned number = 0;
 
+	if (sort_by && table_column_find(sort_by, sheet->view->section) == column)
+		return 0;
 	while (number < CLI_ARRAY_LEN(last) && strcmp(last[number], column->key) != 0 &&
 	       strcmp(last[number], column->io_key) != 0)
 		number++;
@@ -289,19 +294,25 @@ static unsigned drop_of(const struct table_column *column)
 /* Keep the columns of `whole` that the terminal has room for; columns[] says what is hidden. */
 static void fit_sheet(struct sheet *sheet, const struct sheet *whole, struct fit_column *columns)
 {
-	unsigned shown = 0;
+	size_t width = whole->options->survey->width, least;
+	unsigned shown = 0, fields = 0;
 
+	for (unsigned i = 0; i < whole->columns; i++)
+		fields += !whole->column[i].column && whole->column[i].width > FIELD_LEAST;
+	least = width / FIELDS_PART / (fields ? fields : 1);
 	for (unsigned i = 0; i < whole->columns; i++) {
 		const struct cell_column *column = &whole->column[i];
 
 		columns[i] = (struct fit_column){
 			.title = column->header,
 			.width = column->width,
-			.least = column->column ? 0 : FIELD_LEAST,
-			.drop = column->column ? drop_of(column->column) : 0,
+			.least = column->column	       ? 0
+				 : least > FIELD_LEAST ? least
+						       : FIELD_LEAST,
+			.drop = column->column ? drop_of(whole, column->column) : 0,
 		};
 	}
-	fit(columns, whole->columns, GAP, whole->options->survey->width);
+	fit(columns, whole->columns, GAP, width);
 	for (unsigned i = 0; i < whole->columns; i++) {
 		if (columns[i].hidden)
 			continue;
