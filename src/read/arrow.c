@@ -145,6 +145,7 @@ static bool get_zeros(struct pfw_read_zeros **zeros, size_t bytes)
 /* What an array owns. */
 struct holder {
 	const void *buffer[3];
+	void *value; /* from pfw_read_memory_get() */
 	void *memory[3];
 	struct pfw_read_zeros *zeros;
 };
@@ -162,6 +163,7 @@ static void release_array(struct ArrowArray *array)
 	if (array->dictionary && array->dictionary->release)
 		array->dictionary->release(array->dictionary);
 	free(array->dictionary);
+	pfw_read_memory_put(holder->value);
 	for (unsigned i = 0; i < 3; i++)
 		free(holder->memory[i]);
 	pfw_read_zeros_drop(holder->zeros);
@@ -261,7 +263,7 @@ static bool add_item(struct ArrowArray *array, struct pfw_read_cells *cells,
 	array->children[0] = new_array(3 * (size_t)array->length, 2, &holder);
 	if (!array->children[0])
 		return false;
-	holder->memory[1] = cells->value;
+	holder->value = cells->value;
 	holder->buffer[1] = cells->value ? cells->value : hold_zeros(holder, zeros);
 	return true;
 }
@@ -317,7 +319,7 @@ static struct ArrowArray *column_array(enum pfw_read_kind kind, struct pfw_read_
 	} else if (made && kind == PFW_READ_FLAG) {
 		made = hold_flags(holder, cells, rows, zeros);
 	} else if (made) {
-		holder->memory[0] = cells->value;
+		holder->value = cells->value;
 		holder->buffer[1] = cells->value ? cells->value : hold_zeros(holder, zeros);
 	}
 	if (made && kind != PFW_READ_FLAG)

@@ -8,17 +8,21 @@
 #include "store/kit/grow.h"
 #include "store/read/scan.h"
 
-/* Arrow asks for 8, and recommends 64. */
-#define ALIGNMENT 64u
+static size_t rounded(size_t count, size_t to)
+{
+	return (count + to - 1) / to * to;
+}
 
-struct pfw_read_batch *pfw_read_batch_new(const struct pfw_read_columns *columns, size_t room)
+struct pfw_read_batch *pfw_read_batch_new(const struct pfw_read_columns *columns, size_t room,
+					  struct pfw_read_memory *memory)
 {
 	struct pfw_read_batch *batch =
 		calloc(1, sizeof(*batch) + columns->count * sizeof(batch->cells[0]));
 
 	if (batch) {
 		batch->columns = columns->count;
-		batch->room = room < 64 ? 64 : room;
+		batch->room = rounded(room ? room : 1, PFW_READ_CLEARED);
+		batch->memory = memory;
 	}
 	return batch;
 }
@@ -26,7 +30,7 @@ struct pfw_read_batch *pfw_read_batch_new(const struct pfw_read_columns *columns
 void pfw_read_batch_free(struct pfw_read_batch *batch)
 {
 	for (unsigned i = 0; batch && i < batch->columns; i++) {
-		free(batch->cells[i].value);
+		pfw_read_memory_put(batch->cells[i].value);
 		free(batch->cells[i].offset);
 		free(batch->cells[i].text);
 	}
@@ -42,25 +46,48 @@ static bool fail(struct pfw_read_batch *batch, int error)
 
 /* ---- memory of a column ---- */
 
-static size_t rounded(size_t bytes)
-{
-	return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-/* Zeroed memory for `room` values and their bits. */
+/* Memory for `room` values and their bits. */
 static bool get_values(struct pfw_read_batch *batch, struct pfw_read_cells *cells, size_t room)
 {
-	size_t bytes = rounded(room * cells->size), all = bytes + rounded((room + 7) / 8);
-	char *memory = aligned_alloc(ALIGNMENT, all);
+	/* Arrow recommends a multiple of 64. */
+	size_t bytes = rounded(room * cells->size, 64), all = bytes + room / 8;
+	char *memory = pfw_read_memory_get(batch->memory, all);
 
 	if (!memory)
 		return fail(batch, -ENOMEM);
-	memset(memory, 0, all);
 	batch->bytes += all;
 	cells->value = memory;
 	cells->valid = (uint8_t *)memory + bytes;
 	return true;
 }
+
+static void clear(struct pfw_read_cells *cells, size_t from, size_t to)
+{
+	memset((char *)cells->value + from * cells->size, 0, (to - from) * cells->size);
+	memset(cells->valid + from / 8, 0, (to - from) / 8);
+}
+
+/* Have that many rows, which there is room for, cleared. */
+static void clear_rows(struct pfw_read_batch *batch, size_t rows)
+{
+	rows = rounded(rows, PFW_READ_CLEARED);
+	for (unsigned i = 0; i < batch->columns; i++) {
+		if (batch->cells[i].value)
+			clear(&batch->cells[i], batch->cleared, rows);
+	}
+	batch->cleared = rows;
+}
+
+bool pfw_read_cells_begin(struct pfw_read_batch *batch, struct pfw_read_cells *cells, uint8_t size)
+{
+	cells->size = size;
+	if (!get_values(batch, cells, batch->room))
+		return false;
+	clear(cells, 0, batch->cleared);
+	return true;
+}
+
+/* ---- rows and cells ---- */
 
 static bool grow_cells(struct pfw_read_batch *batch, struct pfw_read_cells *cells, size_t room)
 {
@@ -68,23 +95,19 @@ static bool grow_cells(struct pfw_read_batch *batch, struct pfw_read_cells *cell
 
 	if (!get_values(batch, cells, room))
 		return false;
-	memcpy(cells->value, old.value, batch->rows * cells->size);
-	memcpy(cells->valid, old.valid, (batch->rows + 7) / 8);
-	free(old.value);
+	memcpy(cells->value, old.value, batch->cleared * cells->size);
+	memcpy(cells->valid, old.valid, batch->cleared / 8);
+	pfw_read_memory_put(old.value);
 	return true;
 }
 
-bool pfw_read_cells_begin(struct pfw_read_batch *batch, struct pfw_read_cells *cells, uint8_t size)
+static bool grow(struct pfw_read_batch *batch, size_t rows)
 {
-	cells->size = size;
-	return get_values(batch, cells, batch->room);
-}
+	size_t room = batch->room;
 
-/* ---- rows and cells ---- */
-
-static bool grow(struct pfw_read_batch *batch, size_t room)
-{
-	for (unsigned i = 0; i < batch->columns; i++) {
+	while (room < rows)
+		room *= 2;
+	for (unsigned i = 0; i < batch->columns && room > batch->room; i++) {
 		if (batch->cells[i].value && !grow_cells(batch, &batch->cells[i], room))
 			return false;
 	}
@@ -92,10 +115,13 @@ static bool grow(struct pfw_read_batch *batch, size_t room)
 	return true;
 }
 
-void pfw_read_batch_row(struct pfw_read_batch *batch)
+bool pfw_read_batch_more(struct pfw_read_batch *batch, size_t rows)
 {
-	if (batch->rows < batch->room || grow(batch, 2 * batch->room))
-		batch->rows++;
+	if (!grow(batch, batch->rows + rows))
+		return false;
+	if (batch->cleared < batch->rows + rows)
+		clear_rows(batch, batch->rows + rows);
+	return true;
 }
 
 void pfw_read_batch_unset(struct pfw_read_batch *batch, unsigned place)
@@ -236,11 +262,9 @@ bool pfw_read_batch_append(struct pfw_read_batch *batch, struct pfw_read_texts *
 			   const struct pfw_read_batch *from,
 			   const struct pfw_read_columns *columns, struct pfw_read_numbers *numbers)
 {
-	size_t room = batch->room, rows = from->rows;
+	size_t rows = from->rows;
 
-	while (room < batch->rows + rows)
-		room *= 2;
-	if (room > batch->room && !grow(batch, room))
+	if (!pfw_read_batch_more(batch, rows))
 		return false;
 	for (unsigned i = 0; i < batch->columns; i++) {
 		struct pfw_read_cells *cells = &batch->cells[i];

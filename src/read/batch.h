@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "read/columns.h"
+#include "read/memory.h"
 #include "store/json/value.h"
 #include "store/kit/text_ids.h"
 
 /* One column.  It gets memory with its first value: most columns have no value in most traces. */
 struct pfw_read_cells {
 	/* int64_t, double, three int32_t, a byte of a flag, int32_t of a dictionary, or where a
-	 * row's args_json ends; NULL: no value yet */
+	 * row's args_json ends; from pfw_read_memory_get(); NULL: no value yet */
 	void *value;
 	uint8_t *valid; /* a bit each row; in the same memory */
 	uint8_t size;	/* of a value */
@@ -23,13 +24,19 @@ struct pfw_read_cells {
 
 struct pfw_read_batch {
 	struct pfw_read_batch *next; /* in a queue */
-	size_t rows, room;	     /* room: of each column that has memory */
-	size_t bytes;		     /* of all memory */
-	size_t text;		     /* bytes of the lines, as who adds them counts */
-	int error; /* -ENOMEM, -EOVERFLOW: the first one; nothing is added after it */
+	/* Room is that of each column that has memory, a multiple of PFW_READ_CLEARED; so many rows
+	 * of it are zero or have been set. */
+	size_t rows, room, cleared;
+	struct pfw_read_memory *memory;
+	size_t bytes; /* of all memory */
+	size_t text;  /* bytes of the lines, as who adds them counts */
+	int error;    /* -ENOMEM, -EOVERFLOW: the first one; nothing is added after it */
 	unsigned columns;
 	struct pfw_read_cells cells[]; /* of each wanted column */
 };
+
+/* Rows are cleared just before they are set, while they fit into the processor's cache. */
+#define PFW_READ_CLEARED 256u
 
 #define PFW_READ_RECENT 32u
 #define PFW_READ_NUMBERS 256u /* as PFW_ENTRY_NUMBERS */
@@ -83,13 +90,21 @@ struct pfw_read_texts {
 bool pfw_read_texts_init(struct pfw_read_texts *texts);
 void pfw_read_texts_release(struct pfw_read_texts *texts);
 
-/* An empty batch with room for `rows` rows at first; NULL: no memory.  Thread: any, as all here,
- * one at a time for one batch. */
-struct pfw_read_batch *pfw_read_batch_new(const struct pfw_read_columns *columns, size_t room);
+/* An empty batch with room for `room` rows at first, with memory from there; NULL: no memory.
+ * Thread: any, as all here, one at a time for one batch. */
+struct pfw_read_batch *pfw_read_batch_new(const struct pfw_read_columns *columns, size_t room,
+					  struct pfw_read_memory *memory);
 void pfw_read_batch_free(struct pfw_read_batch *batch);
 
+/* Have room for `rows` more rows, all null; false: batch->error. */
+bool pfw_read_batch_more(struct pfw_read_batch *batch, size_t rows);
+
 /* Begin a row, rows - 1: all its cells are null. */
-void pfw_read_batch_row(struct pfw_read_batch *batch);
+static inline void pfw_read_batch_row(struct pfw_read_batch *batch)
+{
+	if (__builtin_expect(batch->rows < batch->cleared, 1) || pfw_read_batch_more(batch, 1))
+		batch->rows++;
+}
 
 /* Get memory for a column with values of that size; false: batch->error. */
 bool pfw_read_cells_begin(struct pfw_read_batch *batch, struct pfw_read_cells *cells, uint8_t size);

@@ -32,9 +32,12 @@
 /* A batch that rows are added to. */
 struct filling {
 	struct pfw_read_batch *batch; /* NULL: none */
-	size_t rows;		      /* of the one before */
+	size_t room;		      /* for the next one, as the one before needed; 0: unknown */
 	struct pfw_read_texts texts;
 };
+
+/* Room differs little between batches, so that they can use the memory of others again. */
+#define ROOM_STEP 8192u
 
 /* Of one thread. */
 struct worker {
@@ -61,6 +64,7 @@ struct stream {
 	size_t group_rows, group_blocks; /* of the group that is taken */
 	struct pfw_read_batch *first, **last;
 	size_t batches, bytes; /* in the queue */
+	struct pfw_read_memory *memory;
 	struct pfw_read_zeros *zeros;
 	int error; /* of an earlier call */
 };
@@ -120,7 +124,7 @@ static int end_batch(const struct stream *stream, struct filling *filling,
 	if (!batch || !batch->rows)
 		return 0;
 	filling->batch = NULL;
-	filling->rows = batch->rows;
+	filling->room = (batch->rows / ROOM_STEP + 1) * ROOM_STEP;
 	pfw_read_batch_end(batch, &stream->columns, &filling->texts);
 	while (*list)
 		list = &(*list)->next;
@@ -128,12 +132,11 @@ static int end_batch(const struct stream *stream, struct filling *filling,
 	return batch->error;
 }
 
-/* Have a batch with room for `rows`, or as many as the one before had. */
 static int open_batch(const struct stream *stream, struct filling *filling, size_t rows)
 {
 	if (!filling->batch)
-		filling->batch = pfw_read_batch_new(&stream->columns,
-						    filling->rows > rows ? filling->rows : rows);
+		filling->batch = pfw_read_batch_new(
+			&stream->columns, filling->room ? filling->room : rows, stream->memory);
 	return filling->batch ? 0 : -ENOMEM;
 }
 
@@ -399,6 +402,7 @@ static void close_stream(struct stream *stream)
 	free(stream->worker);
 	free_filling(&stream->joined);
 	free(stream->numbers.number);
+	pfw_read_memory_close(stream->memory);
 	pfw_read_zeros_drop(stream->zeros);
 	if (stream->live.traces)
 		pfw_live_lines_close(&stream->live);
@@ -487,7 +491,8 @@ static int set_part(struct stream *stream)
 static int set_workers(struct stream *stream)
 {
 	stream->worker = calloc(stream->pass.jobs, sizeof(*stream->worker));
-	if (!pfw_read_texts_init(&stream->joined.texts))
+	stream->memory = pfw_read_memory_new();
+	if (!stream->memory || !pfw_read_texts_init(&stream->joined.texts))
 		return pfw_read_fail(stream->read, -ENOMEM, NULL);
 	for (unsigned i = 0; i < stream->pass.jobs; i++) {
 		struct worker *worker = stream->worker ? &stream->worker[i] : NULL;

@@ -68,7 +68,7 @@ static void begin(struct table *table, const struct grid *grid, const char *sect
 		add_column(table, grid->kind ? grid->kind : "section", GRID_TEXT);
 	for (size_t i = 0; i < grid->columns; i++)
 		add_column(table, grid->column[i].key, grid->column[i].kind);
-	if (!table->error && !(table->batch = pfw_read_batch_new(&table->columns, 0)))
+	if (!table->error && !(table->batch = pfw_read_batch_new(&table->columns, 0, NULL)))
 		table->error = -ENOMEM;
 }
 

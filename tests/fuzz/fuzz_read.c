@@ -62,7 +62,7 @@ static void make(struct ArrowArray *out, const struct pfw_read_columns *columns,
 		 size_t bytes)
 {
 	const struct pfw_read_rows rows = { columns, NULL };
-	struct pfw_read_batch *batch = pfw_read_batch_new(columns, 1);
+	struct pfw_read_batch *batch = pfw_read_batch_new(columns, 1, NULL);
 	const char *end = text + bytes, *at = text;
 	struct pfw_read_zeros *zeros = NULL;
 	struct pfw_entry entry = { .numbered = true };
