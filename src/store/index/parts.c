@@ -13,6 +13,19 @@
 
 /* ---- blocks ---- */
 
+/* Make the list of the kinds that get lines of a class. */
+static void list_kinds(struct pfw_gather *gather, unsigned class)
+{
+	struct pfw_gather_to *to = gather->to[class];
+
+	for (size_t i = 0; i < pfw_index_kind_count; i++) {
+		const struct pfw_index_kind *kind = pfw_index_kind_table[i];
+
+		if (kind->wants >> class & 1)
+			*to++ = (struct pfw_gather_to){ kind->add, gather->block[i] };
+	}
+}
+
 int pfw_gather_begin(struct pfw_gather *gather, bool sorted)
 {
 	gather->sorted = sorted;
@@ -24,6 +37,8 @@ int pfw_gather_begin(struct pfw_gather *gather, bool sorted)
 		if (!gather->block[i])
 			return -ENOMEM;
 	}
+	for (unsigned class = 0; class < PFW_INDEX_CLASSES; class++)
+		list_kinds(gather, class);
 	return 0;
 }
 
@@ -34,15 +49,11 @@ int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
 			: entry->ph == 'X' ? PFW_INDEX_SPANS
 			: entry->ph == 'M' ? PFW_INDEX_OWN
 					   : PFW_INDEX_OTHERS;
-	const struct pfw_index_kind *const *kind = pfw_index_kind_table;
-	const struct pfw_index_kind *const *end = kind + pfw_index_kind_count;
-	void *const *block = gather->block;
 	int error = 0;
 
-	for (; kind < end && !error; kind++, block++) {
-		if ((*kind)->wants & line)
-			error = (*kind)->add(*block, entry, summary);
-	}
+	for (const struct pfw_gather_to *to = gather->to[__builtin_ctz(line)]; to->add && !error;
+	     to++)
+		error = to->add(to->block, entry, summary);
 	return error;
 }
 

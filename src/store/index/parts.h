@@ -21,13 +21,17 @@ struct pfw_index;
 struct pfw_summary;
 
 /* Lines, as bits. */
+#define PFW_INDEX_CLASSES 4
 enum pfw_index_lines {
 	PFW_INDEX_CALLS = 1 << 0, /* of pfw_is_io() */
 	PFW_INDEX_SPANS = 1 << 1, /* other lines of ph X */
 	PFW_INDEX_OWN = 1 << 2,	  /* of ph M */
 	PFW_INDEX_OTHERS = 1 << 3,
-	PFW_INDEX_LINES = (1 << 4) - 1
+	PFW_INDEX_LINES = (1 << PFW_INDEX_CLASSES) - 1
 };
+
+typedef int pfw_index_add_line(void *block, const struct pfw_entry *entry,
+			       const struct pfw_summary *summary);
 
 struct pfw_index_kind {
 	const char *name;
@@ -40,7 +44,7 @@ struct pfw_index_kind {
 	unsigned wants; /* which lines add() gets: enum pfw_index_lines */
 	/* Add a line of kind PFW_ENTRY_EVENT, which was added to the summary last.  0 or -ENOMEM.  Any
 	 * thread. */
-	int (*add)(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary);
+	pfw_index_add_line *add;
 	void *(*file_create)(void);
 	/* After file_create(), of a compacted file: its blocks are in order of time.  NULL: no matter. */
 	void (*sorted)(void *file);
@@ -78,6 +82,11 @@ extern const size_t pfw_index_kind_count;
 struct pfw_gather {
 	bool sorted; /* see struct pfw_index_kind */
 	void *block[PFW_INDEX_KINDS_MAX];
+	/* Which kinds get a line of each class; after the last one `add` is NULL. */
+	struct pfw_gather_to {
+		pfw_index_add_line *add;
+		void *block;
+	} to[PFW_INDEX_CLASSES][PFW_INDEX_KINDS_MAX + 1];
 };
 
 /* Begin a block.  0 or -ENOMEM.  Thread: that of the block, as the next. */

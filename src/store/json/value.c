@@ -105,22 +105,12 @@ static inline uint64_t load_few(const char *at, size_t bytes)
 	return le32toh(low) | (uint64_t)le32toh(high) << 8 * (bytes - 4);
 }
 
-/* A whole number without sign, fraction, exponent or leading zero. */
-static inline bool slice_u64(const struct pfw_slice *text, uint64_t *number)
+/* More than eight digits. */
+static __attribute__((noinline)) bool many_u64(const char *at, size_t bytes, uint64_t *number)
 {
-	const char *at = text->at, *end = at + text->bytes;
-	const char *fits = text->bytes > 19 ? at + 19 : end; /* 19 digits always fit */
+	const char *end = at + bytes, *fits = bytes > 19 ? at + 19 : end; /* 19 digits always fit */
 	uint64_t sum = 0;
 
-	if (!text->bytes || (text->bytes > 1 && *at == '0'))
-		return false;
-	if (text->bytes >= 4 && text->bytes <= 8) {
-		sum = load_few(at, text->bytes);
-		if (pfw_bytes_digits(sum) != text->bytes)
-			return false;
-		*number = pfw_bytes_number(sum, (unsigned)text->bytes);
-		return true;
-	}
 	for (; fits - at >= 8; at += 8) {
 		uint64_t eight = pfw_bytes_load(at);
 
@@ -128,17 +118,35 @@ static inline bool slice_u64(const struct pfw_slice *text, uint64_t *number)
 			return false;
 		sum = sum * 100000000 + pfw_bytes_number(eight, 8);
 	}
-	for (; at < fits; at++) {
-		unsigned digit = (unsigned char)*at - '0';
-
-		if (digit > 9)
-			return false;
-		sum = sum * 10 + digit;
-	}
 	for (; at < end; at++) {
 		unsigned digit = (unsigned char)*at - '0';
 
-		if (digit > 9 || sum > (UINT64_MAX - digit) / 10)
+		if (digit > 9 || (at >= fits && sum > (UINT64_MAX - digit) / 10))
+			return false;
+		sum = sum * 10 + digit;
+	}
+	*number = sum;
+	return true;
+}
+
+/* A whole number without sign, fraction, exponent or leading zero. */
+static inline bool slice_u64(const char *at, size_t bytes, uint64_t *number)
+{
+	uint64_t sum = 0;
+
+	if (!bytes || (bytes > 1 && *at == '0'))
+		return false;
+	if (bytes > 8)
+		return many_u64(at, bytes, number);
+	if (bytes >= 4) {
+		sum = load_few(at, bytes);
+		*number = pfw_bytes_number(sum, (unsigned)bytes);
+		return pfw_bytes_digits(sum) == bytes;
+	}
+	for (size_t i = 0; i < bytes; i++) {
+		unsigned digit = (unsigned char)at[i] - '0';
+
+		if (digit > 9)
 			return false;
 		sum = sum * 10 + digit;
 	}
@@ -148,23 +156,24 @@ static inline bool slice_u64(const struct pfw_slice *text, uint64_t *number)
 
 bool pfw_value_u64(const struct pfw_value *value, uint64_t *number)
 {
-	return value->type == PFW_VALUE_NUMBER && slice_u64(&value->text, number);
+	uint64_t found;
+
+	if (value->type != PFW_VALUE_NUMBER ||
+	    !slice_u64(value->text.at, value->text.bytes, &found))
+		return false;
+	*number = found;
+	return true;
 }
 
 bool pfw_value_i64(const struct pfw_value *value, int64_t *number)
 {
-	struct pfw_slice text = value->text;
-	bool negative;
+	const char *at = value->text.at;
+	bool negative = value->type == PFW_VALUE_NUMBER && *at == '-';
 	uint64_t size;
 
-	if (value->type != PFW_VALUE_NUMBER)
-		return false;
-	negative = *text.at == '-';
-	if (negative) {
-		text.at++;
-		text.bytes--;
-	}
-	if (!slice_u64(&text, &size) || size > (uint64_t)INT64_MAX + negative)
+	if (value->type != PFW_VALUE_NUMBER ||
+	    !slice_u64(at + negative, value->text.bytes - negative, &size) ||
+	    size > (uint64_t)INT64_MAX + negative)
 		return false;
 	*number = negative ? (int64_t)(0 - size) : (int64_t)size;
 	return true;

@@ -20,7 +20,7 @@
 struct kind_row {
 	uint64_t step;
 	uint32_t kind, device;
-	struct pfw_tally sums;
+	struct pfw_table_of_kind sums;
 };
 
 /* GPU work of a row with the same args and the same operator. */
@@ -129,10 +129,13 @@ _Static_assert(PFW_ENTRY_ARGS_MAX <= 64, "rows_of_form() has a bit for each");
 int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *entry,
 			const struct pfw_table_line *line, uint32_t row)
 {
+	bool hidden = line->section != PFW_TABLE_COMPUTE;
 	char text[ARGS_BYTES];
-	int bytes = write_args(text, entry);
+	int bytes = hidden ? 0 : write_args(text, entry);
 	/* An empty text: the args are too long to be kept. */
-	int64_t args = pfw_text_ids_of(&works->args, 0, text, bytes < 0 ? 0 : (size_t)bytes);
+	int64_t args = hidden ? 0
+			      : pfw_text_ids_of(&works->args, 0, text,
+						bytes < 0 ? 0 : (size_t)bytes);
 
 	if (args < 0)
 		return -ENOMEM;
@@ -143,7 +146,10 @@ int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *e
 						 .otherwise = line->otherwise,
 						 .process = entry->process,
 						 .row = row,
-						 .args = (uint32_t)args });
+						 .args = (uint32_t)args,
+						 .said = line->said,
+						 .device = (uint8_t)line->device,
+						 .hidden = hidden });
 }
 
 void pfw_table_works_clear(struct pfw_table_works *works)
@@ -190,10 +196,21 @@ void pfw_table_by_arg_free(struct pfw_table_by_arg *by_arg)
 	free(by_arg);
 }
 
+static int launch(struct pfw_nesting *nesting, const struct pfw_table_work *work)
+{
+	return work->launcher ? pfw_nesting_launch(
+					nesting,
+					&(struct pfw_launch){ .launcher = work->launcher,
+							      .otherwise = work->otherwise,
+							      .ns = work->dur_ns,
+							      .process = (uint32_t)work->process })
+			      : 0;
+}
+
 int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, const struct pfw_table_works *works,
 			  const struct pfw_averages *rows, struct pfw_nesting *nesting)
 {
-	uint32_t *args = works->works ? malloc(works->args.count * sizeof(*args)) : NULL;
+	uint32_t *args = works->works ? malloc((works->args.count + 1) * sizeof(*args)) : NULL;
 	size_t bytes = works->works * sizeof(struct pfw_table_work);
 	struct pfw_table_work *work = NULL;
 	int64_t process = 0;
@@ -211,12 +228,19 @@ int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, const struct pfw_tabl
 			process = pfw_nesting_process(nesting, work->process);
 		work->process = (uint64_t)process;
 		work->row = rows->row[work->row].merged;
-		work->args = args[work->args];
-		error = process < 0 ? (int)process : 0;
+		work->args = work->hidden ? 0 : args[work->args];
+		error = process < 0 ? (int)process : launch(nesting, work);
 	}
 	by_arg->work.bytes += error ? 0 : bytes;
 	free(args);
 	return error;
+}
+
+const struct pfw_table_work *pfw_table_by_arg_works(const struct pfw_table_by_arg *by_arg,
+						    size_t *count)
+{
+	*count = by_arg->work.bytes / sizeof(struct pfw_table_work);
+	return by_arg->work.at;
 }
 
 /* ---- kinds by step ---- */
@@ -260,16 +284,27 @@ static struct kind_row *kind_row_of(struct pfw_table_by_arg *by_arg, uint32_t ki
 	return row;
 }
 
-struct pfw_tally *pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg,
-					const struct pfw_average *rows, uint32_t row, uint64_t step)
+void pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg, const struct pfw_average *rows,
+			   uint32_t row, uint64_t step, const struct pfw_table_of_kind *event)
 {
 	int64_t kind = by_arg->no_kinds ? -1 : kind_of(by_arg, rows, row);
 	struct kind_row *into =
 		kind < 0 ? NULL
 			 : kind_row_of(by_arg, (uint32_t)kind, (uint8_t)rows[row].key[1], step);
+	struct pfw_table_of_kind *sums;
 
 	by_arg->no_kinds |= !into;
-	return into ? &into->sums : NULL;
+	if (!into)
+		return;
+	sums = &into->sums;
+	if (!sums->count || event->first_ns < sums->first_ns ||
+	    (event->first_ns == sums->first_ns && event->first_dur_ns > sums->first_dur_ns)) {
+		sums->first_ns = event->first_ns;
+		sums->first_dur_ns = event->first_dur_ns;
+	}
+	sums->count += event->count;
+	pfw_saturate_sum(&sums->self_ns, event->self_ns);
+	pfw_saturate_sum(&sums->self_device_ns, event->self_device_ns);
 }
 
 static int by_place(const void *a, const void *b)
@@ -299,7 +334,7 @@ void pfw_table_by_arg_put_kinds(const struct pfw_table_by_arg *by_arg, struct pf
 	put_texts(data, &by_arg->kinds);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct kind_row *row = &by_arg->kind[i];
-		const struct pfw_tally *sums = &row->sums;
+		const struct pfw_table_of_kind *sums = &row->sums;
 
 		PFW_BLOB_PUT(data, row->step - step, row->kind, row->device, sums->count,
 			     pfw_varint_fold(sums->self_ns), pfw_varint_fold(sums->self_device_ns),
@@ -355,19 +390,21 @@ static struct work_row *work_row_of(struct pfw_table_by_arg *by_arg,
 static int add_works(struct pfw_table_by_arg *by_arg, const struct pfw_nesting *nesting,
 		     const struct pfw_averages *rows)
 {
-	const struct pfw_table_work *work = by_arg->work.at;
-	size_t count = by_arg->work.bytes / sizeof(*work);
+	size_t count;
+	const struct pfw_table_work *work = pfw_table_by_arg_works(by_arg, &count);
 	struct pfw_launches_hint hint = { { 0 } };
 
 	for (size_t i = 0; i < count && by_arg->row_ids.count <= PFW_TABLE_ARG_ROWS; i++) {
 		const struct pfw_launch launch = { .launcher = work[i].launcher,
 						   .otherwise = work[i].otherwise,
 						   .process = (uint32_t)work[i].process };
-		int64_t owner =
-			operator_of(by_arg, rows, pfw_nesting_taker(nesting, &launch, &hint));
-		struct work_row *row = owner < 0 ? NULL
-						 : work_row_of(by_arg, &work[i], (uint32_t)owner);
+		struct work_row *row;
+		int64_t owner;
 
+		if (work[i].hidden)
+			continue;
+		owner = operator_of(by_arg, rows, pfw_nesting_taker(nesting, &launch, &hint));
+		row = owner < 0 ? NULL : work_row_of(by_arg, &work[i], (uint32_t)owner);
 		if (!row)
 			return -ENOMEM;
 		pfw_tally_device(&row->sums, work[i].start_ns, work[i].dur_ns);

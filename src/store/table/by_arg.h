@@ -17,9 +17,12 @@
 
 struct pfw_table_work {
 	int64_t start_ns, dur_ns;
-	uint64_t launcher, otherwise;
-	uint64_t process; /* of its entry; of a file, its number */
+	uint64_t launcher, otherwise; /* 0: not known */
+	uint64_t process;	      /* of its entry; of a file, its number */
 	uint32_t row, args;
+	uint32_t said; /* as span->note */
+	uint8_t device;
+	bool hidden; /* it has no row: only its launcher matters */
 };
 
 /* All zero: none.  Thread: one at a time, as all here. */
@@ -29,7 +32,7 @@ struct pfw_table_works {
 	size_t works, room;
 };
 
-/* Add a line of GPU work and its row.  0 or -ENOMEM. */
+/* Add a line of a device and its row.  0 or -ENOMEM. */
 int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *entry,
 			const struct pfw_table_line *line, uint32_t row);
 void pfw_table_works_clear(struct pfw_table_works *works);
@@ -43,16 +46,25 @@ struct pfw_table_by_arg;
 struct pfw_table_by_arg *pfw_table_by_arg_create(void);
 void pfw_table_by_arg_free(struct pfw_table_by_arg *by_arg);
 
-/* Keep the GPU work of the next block, whose rows were merged; `nesting` numbers the processes.  0, or as
- * pfw_spill_add(). */
+/* Keep the GPU work of the next block, whose rows were merged; `nesting` numbers the processes, and gets the
+ * work with its launchers.  0, or as pfw_spill_add(). */
 int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, const struct pfw_table_works *works,
 			  const struct pfw_averages *rows, struct pfw_nesting *nesting);
 
-/* Where to add an event of a row: the sums of its kind in a step (0: none).  Only its begin, count and self
- * times are kept.  NULL: there are too many, or no memory, so that none will be kept. */
-struct pfw_tally *pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg,
-					const struct pfw_average *rows, uint32_t row,
-					uint64_t step);
+/* All that was kept: *count of them, with the rows of the file. */
+const struct pfw_table_work *pfw_table_by_arg_works(const struct pfw_table_by_arg *by_arg,
+						    size_t *count);
+
+/* What an event adds to its kind in a step. */
+struct pfw_table_of_kind {
+	uint64_t count;
+	int64_t self_ns, self_device_ns, first_ns, first_dur_ns; /* as in struct pfw_tally */
+};
+
+/* Add an event of a row to the sums of its kind in a step (0: none), unless there are too many, or there is
+ * no memory: then none will be kept. */
+void pfw_table_by_arg_kind(struct pfw_table_by_arg *by_arg, const struct pfw_average *rows,
+			   uint32_t row, uint64_t step, const struct pfw_table_of_kind *event);
 
 /* After all spans are nested: append the GPU work by row, args and name of the operator; number[] as for
  * pfw_table_by_thread_put().  0 or -ENOMEM. */

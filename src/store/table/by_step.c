@@ -49,10 +49,34 @@ struct pfw_table_by_step {
 
 /* ---- a block ---- */
 
-int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_table_event *event)
+/* Number the process of an event: that of the event before, or another one. */
+static int number_process(struct pfw_table_events *events, uint64_t process)
 {
+	int64_t number;
+
+	if (events->processes.count && events->process[events->last] == process)
+		return 0;
+	number = pfw_pair_ids_of(&events->processes, process, 0);
+	if (number < 0 || PFW_REACH(events->process, (size_t)number, events->process_room))
+		return -ENOMEM;
+	events->process[number] = process;
+	events->last = (uint32_t)number;
+	return 0;
+}
+
+int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_entry *entry,
+			 const struct pfw_table_event *event)
+{
+	struct pfw_table_event *added;
+
+	if (number_process(events, entry->process) ||
+	    PFW_ROOM(events->event, events->events, events->event_room))
+		return -ENOMEM;
+	added = &events->event[events->events++];
+	*added = *event;
+	added->process = events->last & INT32_MAX;
 	events->said |= event->said != 0;
-	return PFW_PUSH(events->event, events->events, events->event_room, *event);
+	return 0;
 }
 
 int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,
@@ -73,11 +97,20 @@ int pfw_table_events_step(struct pfw_table_events *events, const struct pfw_entr
 		       : 0;
 }
 
+void pfw_table_events_clear(struct pfw_table_events *events)
+{
+	events->events = events->sums = events->steps = 0;
+	events->said = false;
+	pfw_pair_ids_release(&events->processes);
+}
+
 void pfw_table_events_release(struct pfw_table_events *events)
 {
 	free(events->event);
 	free(events->sum);
 	free(events->step);
+	free(events->process);
+	pfw_pair_ids_release(&events->processes);
 	*events = (struct pfw_table_events){ 0 };
 }
 
@@ -107,32 +140,33 @@ void pfw_table_by_step_free(struct pfw_table_by_step *by_step)
 }
 
 static int take_events(struct pfw_table_by_step *by_step, const struct pfw_table_events *events,
-		       const struct pfw_averages *rows, struct pfw_nesting *nesting)
+		       struct pfw_nesting *nesting)
 {
 	size_t bytes = events->events * sizeof(struct pfw_table_event);
 	int error = pfw_spill_reserve(&by_step->event, bytes, &by_step->budget);
 	struct pfw_table_event *event;
-	int64_t process = 0;
 
-	if (error || !bytes)
+	for (uint32_t i = 0; i < events->processes.count && !error; i++) {
+		int64_t number = pfw_nesting_process(nesting, events->process[i]);
+
+		events->process[i] = (uint64_t)number;
+		error = number < 0 ? (int)number : 0;
+	}
+	if (error)
 		return error;
 	event = (struct pfw_table_event *)((char *)by_step->event.at + by_step->event.bytes);
-	memcpy(event, events->event, bytes);
-	for (size_t i = 0; i < events->events && process >= 0; i++) {
-		if (!i || events->event[i].process != events->event[i - 1].process)
-			process = pfw_nesting_process(nesting, event[i].process);
-		event[i].process = (uint64_t)process;
-		if (event[i].section == PFW_TABLE_COMPUTE)
-			event[i].bytes = rows->row[event[i].bytes].merged;
+	for (size_t i = 0; i < events->events; i++) {
+		event[i] = events->event[i];
+		event[i].process = events->process[event[i].process] & INT32_MAX;
 	}
 	by_step->event.bytes += bytes;
-	return process < 0 ? (int)process : 0;
+	return 0;
 }
 
 int pfw_table_by_step_take(struct pfw_table_by_step *by_step, const struct pfw_table_events *events,
-			   const struct pfw_averages *rows, struct pfw_nesting *nesting)
+			   struct pfw_nesting *nesting)
 {
-	int error = take_events(by_step, events, rows, nesting);
+	int error = take_events(by_step, events, nesting);
 
 	by_step->any |= events->said || events->steps;
 	for (size_t i = 0; i < events->sums && !error; i++) {
@@ -240,14 +274,35 @@ static int add_call(struct pfw_table_by_step *by_step, const struct pfw_table_ca
 	return row ? pfw_table_add_call(row, call, true, true) : -ENOMEM;
 }
 
-/* The sums of the kind of an event in the step of a row, or NULL. */
-static struct pfw_tally *kind_of(struct pfw_table_by_step *by_step, const struct pfw_average *of,
-				 uint32_t row)
+/* Add an event to its kind in the step of a row. */
+static void add_kind(struct pfw_table_by_step *by_step, const struct pfw_average *of, uint32_t row,
+		     const struct pfw_table_of_kind *event)
 {
 	uint64_t step;
 
 	memcpy(&step, of->key + 2, sizeof(step));
-	return pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, step + 1);
+	pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, step + 1, event);
+}
+
+static int add_work(struct pfw_table_by_step *by_step, const struct pfw_table_work *work)
+{
+	struct pfw_average *row =
+		row_of(by_step, (struct wanted){ .slot = work->device == 1 ? OF_DEVICE : OF_OTHERS,
+						 .device = work->device,
+						 .process = work->process,
+						 .ts_ns = work->start_ns,
+						 .said = work->said });
+
+	by_step->none |= work->said == UINT32_MAX;
+	if (!row)
+		return -ENOMEM;
+	pfw_tally_device(&row->sums, work->start_ns, work->dur_ns);
+	add_kind(by_step, row, work->row,
+		 &(struct pfw_table_of_kind){ .count = 1,
+					      .self_device_ns = work->dur_ns,
+					      .first_ns = work->start_ns,
+					      .first_dur_ns = work->dur_ns });
+	return 0;
 }
 
 static int add_event(struct pfw_table_by_step *by_step, const struct pfw_table_event *event)
@@ -257,45 +312,28 @@ static int add_event(struct pfw_table_by_step *by_step, const struct pfw_table_e
 					     .bytes = event->bytes,
 					     .calls = 1,
 					     .transfers = event->transfer };
-	struct pfw_average *row;
-	struct pfw_tally *kind;
 
-	if (event->section == PFW_TABLE_IO)
-		return add_call(by_step, &call, event->process, event->said);
-	by_step->none |= event->said == UINT32_MAX;
-	row = row_of(by_step, (struct wanted){ .slot = event->device == 1 ? OF_DEVICE : OF_OTHERS,
-					       .device = event->device,
-					       .process = event->process,
-					       .ts_ns = event->start_ns,
-					       .said = event->said });
-	if (!row)
-		return -ENOMEM;
-	pfw_tally_device(&row->sums, event->start_ns, event->dur_ns);
-	kind = kind_of(by_step, row, (uint32_t)event->bytes);
-	if (kind)
-		pfw_tally_device(kind, event->start_ns, event->dur_ns);
-	return 0;
+	return add_call(by_step, &call, event->process, event->said);
 }
 
-void pfw_table_by_step_kinds(struct pfw_table_by_step *by_step, struct pfw_table_by_arg *by_arg,
-			     const struct pfw_averages *rows)
-{
-	by_step->by_arg = by_arg;
-	by_step->all = rows;
-}
-
-int pfw_table_by_step_begin(struct pfw_table_by_step *by_step)
+int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_by_arg *by_arg,
+			    const struct pfw_averages *rows)
 {
 	const struct pfw_table_event *event = by_step->event.at;
-	size_t count = by_step->event.bytes / sizeof(*event);
+	size_t count = by_step->event.bytes / sizeof(*event), works;
+	const struct pfw_table_work *work = pfw_table_by_arg_works(by_arg, &works);
 	int error;
 
+	by_step->by_arg = by_arg;
+	by_step->all = rows;
 	by_step->none = !by_step->any;
 	if (by_step->none)
 		return 0;
 	error = pfw_steps_make(&by_step->found, by_step->step, by_step->steps);
 	for (size_t i = 0; i < count && !error && by_step->rows.count <= ROWS_MAX; i++)
 		error = add_event(by_step, &event[i]);
+	for (size_t i = 0; i < works && !error && by_step->rows.count <= ROWS_MAX; i++)
+		error = work[i].hidden ? 0 : add_work(by_step, &work[i]);
 	for (size_t i = 0; i < by_step->sums && !error && by_step->rows.count <= ROWS_MAX; i++)
 		error = add_call(by_step, &by_step->sum[i].call, by_step->sum[i].process,
 				 by_step->sum[i].said);
@@ -307,7 +345,6 @@ void pfw_table_by_step_span(struct pfw_table_by_step *by_step, const struct pfw_
 {
 	const struct pfw_span *span = &nested->span;
 	struct pfw_average *row = NULL;
-	struct pfw_tally *kind;
 
 	if (by_step->none)
 		return;
@@ -320,9 +357,12 @@ void pfw_table_by_step_span(struct pfw_table_by_step *by_step, const struct pfw_
 	if (!row)
 		return;
 	pfw_tally_nested(&row->sums, nested);
-	kind = kind_of(by_step, row, span->group);
-	if (kind)
-		pfw_tally_nested(kind, nested);
+	add_kind(by_step, row, span->group,
+		 &(struct pfw_table_of_kind){ .count = 1,
+					      .self_ns = nested->self_ns,
+					      .self_device_ns = nested->self_device_ns,
+					      .first_ns = span->start_ns,
+					      .first_dur_ns = span->dur_ns });
 }
 
 /* ---- the index's row ---- */

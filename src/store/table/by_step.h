@@ -11,14 +11,12 @@
 #include "store/table/by_arg.h"
 #include "store/table/line.h"
 
-/* A call, or GPU work: one of millions, so it is small. */
+/* A call: one of millions, so it is small. */
 struct pfw_table_event {
-	int64_t start_ns, dur_ns;
-	int64_t bytes;	  /* of GPU work: its row */
-	uint64_t process; /* of its entry; of a file, its number */
-	uint32_t said;	  /* as span->note */
-	uint8_t section, device;
-	bool transfer; /* it moves bytes */
+	int64_t start_ns, dur_ns, bytes;
+	uint32_t said; /* as span->note */
+	/* Its process: of a block, its number in `processes`; of a file, in the nesting. */
+	uint32_t process : 31, transfer : 1; /* it moves bytes */
 };
 
 /* Many calls, of a `summed` line. */
@@ -34,16 +32,22 @@ struct pfw_table_events {
 	struct pfw_table_sum *sum;
 	struct pfw_step *step;
 	size_t events, sums, steps;
-	bool said;				/* some line says its step */
-	size_t event_room, sum_room, step_room; /* private */
+	bool said; /* some line says its step */
+	/* Private to by_step.c. */
+	struct pfw_pair_ids processes;
+	uint64_t *process;
+	uint32_t last;
+	size_t event_room, sum_room, step_room, process_room;
 };
 
-/* Add an event, or the calls of a `summed` line.  0 or -ENOMEM, as the next. */
-int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_table_event *event);
+/* Add a call, or those of a `summed` line.  0 or -ENOMEM, as the next. */
+int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_entry *entry,
+			 const struct pfw_table_event *event);
 int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,
 			 const struct pfw_table_line *line);
 /* Note the span of a step; of other lines nothing. */
 int pfw_table_events_step(struct pfw_table_events *events, const struct pfw_entry *entry);
+void pfw_table_events_clear(struct pfw_table_events *events);
 void pfw_table_events_release(struct pfw_table_events *events);
 
 struct pfw_table_by_step;
@@ -52,17 +56,14 @@ struct pfw_table_by_step;
 struct pfw_table_by_step *pfw_table_by_step_create(void);
 void pfw_table_by_step_free(struct pfw_table_by_step *by_step);
 
-/* Keep the events and steps of the next block, whose rows were merged; `nesting` numbers the processes.  0,
- * or as pfw_spill_add(). */
+/* Keep the events and steps of the next block; `nesting` numbers the processes.  0, or as pfw_spill_add(). */
 int pfw_table_by_step_take(struct pfw_table_by_step *by_step, const struct pfw_table_events *events,
-			   const struct pfw_averages *rows, struct pfw_nesting *nesting);
+			   struct pfw_nesting *nesting);
 
-/* Before the next: where kinds are added up, of events of these rows. */
-void pfw_table_by_step_kinds(struct pfw_table_by_step *by_step, struct pfw_table_by_arg *by_arg,
-			     const struct pfw_averages *rows);
-
-/* After the last block: add all events to the rows of their steps; then each span that counts. */
-int pfw_table_by_step_begin(struct pfw_table_by_step *by_step);
+/* After the last block: add all calls, and the GPU work that `by_arg` has, to the rows of their steps; then
+ * each span that counts.  `by_arg` adds up their kinds; `rows` are those of work and spans. */
+int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_by_arg *by_arg,
+			    const struct pfw_averages *rows);
 void pfw_table_by_step_span(struct pfw_table_by_step *by_step, const struct pfw_nested *nested);
 
 /* Append the rows; nothing if there are no steps, too many rows, or no memory was left for a span.  0 or

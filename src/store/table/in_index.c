@@ -112,8 +112,7 @@ static void clear_block(void *user)
 	pfw_table_works_clear(&block->works);
 	pfw_text_ids_clear(&block->kinds);
 	memset(block->recent_kind, 0, sizeof(block->recent_kind));
-	block->events.events = block->events.sums = block->events.steps = 0;
-	block->events.said = false;
+	pfw_table_events_clear(&block->events);
 	block->says = 0;
 }
 
@@ -188,23 +187,16 @@ static int64_t row_of(struct block *block, const struct pfw_table_line *line, ui
 	return row;
 }
 
-/* GPU work: its row, and that of its thread. */
-static int add_work(struct block *block, const struct pfw_entry *entry,
-		    const struct pfw_table_line *line, uint32_t row, uint32_t lane)
+/* GPU work: its row in its thread. */
+static int add_work(struct block *block, const struct pfw_table_line *line, uint32_t row,
+		    uint32_t lane)
 {
 	struct pfw_tally *sums = pfw_table_lane_sums(&block->by_thread, row, lane);
 
 	if (!sums && !block->by_thread.none)
 		return -ENOMEM;
 	pfw_tally_device(sums ? sums : &block->rows.row[row].sums, line->start_ns, line->dur_ns);
-	return pfw_table_events_add(&block->events,
-				    &(struct pfw_table_event){ .start_ns = line->start_ns,
-							       .dur_ns = line->dur_ns,
-							       .bytes = row,
-							       .process = entry->process,
-							       .said = line->said,
-							       .section = PFW_TABLE_COMPUTE,
-							       .device = (uint8_t)line->device });
+	return 0;
 }
 
 /* An operator, a span or GPU work. */
@@ -225,14 +217,9 @@ static int add_compute(struct block *block, const struct pfw_entry *entry,
 			block->spans.thread[block->spans.last].lane = (uint32_t)lane;
 		return error;
 	}
-	if (line->section == PFW_TABLE_COMPUTE) {
-		error = add_work(block, entry, line, (uint32_t)row, (uint32_t)lane);
-		error = error ? error
-			      : pfw_table_works_add(&block->works, entry, line, (uint32_t)row);
-	}
-	return error || !line->launched_by
-		       ? error
-		       : pfw_table_spans_launch(&block->spans, entry, line, (uint32_t)row);
+	if (line->section == PFW_TABLE_COMPUTE)
+		error = add_work(block, line, (uint32_t)row, (uint32_t)lane);
+	return error ? error : pfw_table_works_add(&block->works, entry, line, (uint32_t)row);
 }
 
 /* Whether lines of a name of the summary have rows; *line gets the name.  -ENOMEM. */
@@ -279,14 +266,13 @@ static int add_call(struct block *block, const struct pfw_entry *entry,
 		return 0;
 	said = pfw_table_call_said(entry, &args);
 	block->says |= args ? PFW_TABLE_SAYS_ARGS : 0u;
-	return pfw_table_events_add(
-		&block->events, &(struct pfw_table_event){ .start_ns = line.start_ns,
-							   .dur_ns = line.dur_ns,
-							   .process = entry->process,
-							   .said = said,
-							   .bytes = (int64_t)summary->last.bytes,
-							   .transfer = summary->last.moves,
-							   .section = PFW_TABLE_IO });
+	return pfw_table_events_add(&block->events, entry,
+				    &(struct pfw_table_event){
+					    .start_ns = line.start_ns,
+					    .dur_ns = line.dur_ns,
+					    .said = said,
+					    .bytes = (int64_t)summary->last.bytes,
+					    .transfer = summary->last.moves });
 }
 
 /* Of the line that was added last: all steps have one name there. */
@@ -401,8 +387,7 @@ static int take(void *user, void *taken, struct pfw_blob *data)
 	}
 	error = pfw_table_spans_keep(&block->spans, file->nesting);
 	if (!error)
-		error = pfw_table_by_step_take(file->by_step, &block->events, &block->rows,
-					       file->nesting);
+		error = pfw_table_by_step_take(file->by_step, &block->events, file->nesting);
 	if (!error)
 		error = pfw_table_by_arg_take(file->by_arg, &block->works, &block->rows,
 					      file->nesting);
@@ -466,8 +451,7 @@ static int nest(struct file *file)
 	uint64_t too_deep = 0;
 	int error;
 
-	pfw_table_by_step_kinds(file->by_step, file->by_arg, &file->rows);
-	error = pfw_table_by_step_begin(file->by_step);
+	error = pfw_table_by_step_begin(file->by_step, file->by_arg, &file->rows);
 	error = error ? error : pfw_nesting_run(file->nesting, &user, 1, &too_deep);
 	/* Spans that lie too deep are reported by whoever reads the lines. */
 	if (!too_deep && (!error || error == -ENOMEM))
