@@ -37,7 +37,7 @@ int pfw_gather_begin(struct pfw_gather *gather, bool sorted)
 		if (!gather->block[i])
 			return -ENOMEM;
 	}
-	for (unsigned class = 0; class < PFW_INDEX_CLASSES; class++)
+	for (unsigned class = 0; class < PFW_INDEX_CLASSES; class ++)
 		list_kinds(gather, class);
 	return 0;
 }

@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
+#include "store/kit/hash.h"
+
 /* All zero: empty. */
 struct pfw_pair_ids {
 	struct pfw_pair_ids_slot {
@@ -13,10 +15,44 @@ struct pfw_pair_ids {
 	uint32_t slots; /* a power of two */
 };
 
+/* The slot where the search for a pair begins. */
+static inline struct pfw_pair_ids_slot *pfw_pair_ids_first(const struct pfw_pair_ids *numbers,
+							   uint64_t a, uint64_t b)
+{
+	uint64_t hash = pfw_hash_mix(a ^ 0x9e3779b97f4a7c15u, b ^ 0xbf58476d1ce4e5b9u);
+
+	return &numbers->slot[hash & (numbers->slots - 1)];
+}
+
+/* The slot of this pair, or the free slot where it belongs; `slots` is not 0. */
+static inline struct pfw_pair_ids_slot *pfw_pair_ids_slot(const struct pfw_pair_ids *numbers,
+							  uint64_t a, uint64_t b)
+{
+	struct pfw_pair_ids_slot *slot = pfw_pair_ids_first(numbers, a, b);
+
+	while (slot->number && (slot->a != a || slot->b != b))
+		slot = slot + 1 < numbers->slot + numbers->slots ? slot + 1 : numbers->slot;
+	return slot;
+}
+
+/* The number of a new pair. */
+int64_t pfw_pair_ids_add(struct pfw_pair_ids *numbers, uint64_t a, uint64_t b);
+
 /* The number of this pair; a new pair gets the next number. -ENOMEM.  Thread: one at a time. */
-int64_t pfw_pair_ids_of(struct pfw_pair_ids *numbers, uint64_t a, uint64_t b);
+static inline int64_t pfw_pair_ids_of(struct pfw_pair_ids *numbers, uint64_t a, uint64_t b)
+{
+	uint32_t number = numbers->slots ? pfw_pair_ids_slot(numbers, a, b)->number : 0;
+
+	return number ? (int64_t)number - 1 : pfw_pair_ids_add(numbers, a, b);
+}
+
 /* Its number, or -ENOENT.  Thread: any, while no thread adds. */
 int64_t pfw_pair_ids_find(const struct pfw_pair_ids *numbers, uint64_t a, uint64_t b);
 /* Prefetch the slot of this pair. */
-void pfw_pair_ids_fetch(const struct pfw_pair_ids *numbers, uint64_t a, uint64_t b);
+static inline void pfw_pair_ids_fetch(const struct pfw_pair_ids *numbers, uint64_t a, uint64_t b)
+{
+	if (numbers->slots)
+		__builtin_prefetch(pfw_pair_ids_first(numbers, a, b));
+}
+
 void pfw_pair_ids_release(struct pfw_pair_ids *numbers);

@@ -257,12 +257,6 @@ static int number_name(struct file *file, const struct block *block, struct pfw_
 	return 0;
 }
 
-/* Keep a span in which later blocks may have events. */
-static int keep_span(struct file *file, const struct pfw_memory_span *span)
-{
-	return pfw_spill_add(&file->spans, span, sizeof(*span), &file->budget);
-}
-
 /* Sorted: add the spans that have events, and keep those of the others that are open. */
 static int settle_open(struct file *file)
 {
@@ -283,12 +277,16 @@ static int settle_open(struct file *file)
 static int take_spans(struct file *file, const struct block *block)
 {
 	const struct pfw_memory_lines *lines = &block->lines;
-	int error = 0;
+	struct pfw_memory_span *kept;
+	int error = pfw_spill_reserve(&file->spans, lines->spans * sizeof(*kept), &file->budget);
 
 	if (lines->names.count && PFW_REACH(file->name, lines->names.count, file->name_room))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < lines->names.count; i++)
 		file->name[i] = 0;
+	kept = error ? NULL
+		     : (struct pfw_memory_span *)((char *)file->spans.at + file->spans.bytes);
+	/* Those are kept in which later blocks may have events. */
 	for (size_t i = 0; i < lines->spans && !error; i++) {
 		struct pfw_memory_span span = lines->span[i];
 		bool owns = file->sorted && pfw_memory_may_own(&file->memory, &span);
@@ -296,10 +294,13 @@ static int take_spans(struct file *file, const struct block *block)
 		if (file->sorted && !owns && span.end_ns < file->last_ns)
 			continue;
 		error = number_name(file, block, &span);
-		if (!error)
-			error = owns ? pfw_memory_add_span(&file->memory, &span)
-				     : keep_span(file, &span);
+		if (!error && owns)
+			error = pfw_memory_add_span(&file->memory, &span);
+		else
+			*kept++ = span;
 	}
+	if (!error)
+		file->spans.bytes = (size_t)((char *)kept - (char *)file->spans.at);
 	return error;
 }
 

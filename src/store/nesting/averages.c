@@ -10,7 +10,7 @@
 
 /* ---- sums ---- */
 
-void pfw_tally_begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, bool inside)
+static inline void begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, bool inside)
 {
 	if (sums->count && (start_ns > sums->first_ns ||
 			    (start_ns == sums->first_ns && dur_ns <= sums->first_dur_ns)))
@@ -20,7 +20,7 @@ void pfw_tally_begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, b
 	sums->first_inside = inside;
 }
 
-static void widen(struct pfw_tally *sums, int64_t min_ns, int64_t max_ns)
+static inline void widen(struct pfw_tally *sums, int64_t min_ns, int64_t max_ns)
 {
 	if (!sums->timed || min_ns < sums->min_ns)
 		sums->min_ns = min_ns;
@@ -28,7 +28,7 @@ static void widen(struct pfw_tally *sums, int64_t min_ns, int64_t max_ns)
 		sums->max_ns = max_ns;
 }
 
-void pfw_tally_time(struct pfw_tally *sums, int64_t dur_ns)
+static inline void add_time(struct pfw_tally *sums, int64_t dur_ns)
 {
 	widen(sums, dur_ns, dur_ns);
 	sums->timed++;
@@ -36,12 +36,18 @@ void pfw_tally_time(struct pfw_tally *sums, int64_t dur_ns)
 	pfw_saturate_sum(&sums->total_ns, dur_ns);
 }
 
+void pfw_tally_call(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns)
+{
+	begin(sums, start_ns, dur_ns, false);
+	add_time(sums, dur_ns);
+}
+
 void pfw_tally_device(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns)
 {
 	int64_t total = sums->total_ns;
 
-	pfw_tally_begin(sums, start_ns, dur_ns, false);
-	pfw_tally_time(sums, dur_ns);
+	begin(sums, start_ns, dur_ns, false);
+	add_time(sums, dur_ns);
 	sums->total_ns = total; /* total_ns is CPU time only */
 	pfw_saturate_sum(&sums->device_ns, dur_ns);
 	pfw_saturate_sum(&sums->self_device_ns, dur_ns);
@@ -51,8 +57,8 @@ void pfw_tally_nested(struct pfw_tally *sums, const struct pfw_nested *nested)
 {
 	const struct pfw_span *span = &nested->span;
 
-	pfw_tally_begin(sums, span->start_ns, span->dur_ns, nested->inside);
-	pfw_tally_time(sums, span->dur_ns);
+	begin(sums, span->start_ns, span->dur_ns, nested->inside);
+	add_time(sums, span->dur_ns);
 	pfw_saturate_sum(&sums->self_ns, nested->self_ns);
 	/* Most spans have nothing but times of the CPU. */
 	if (!(nested->device_ns | nested->self_device_ns | nested->extra.cpu_memory |
@@ -73,7 +79,7 @@ void pfw_tally_nested(struct pfw_tally *sums, const struct pfw_nested *nested)
 void pfw_tally_merge(struct pfw_tally *into, const struct pfw_tally *from)
 {
 	if (from->count)
-		pfw_tally_begin(into, from->first_ns, from->first_dur_ns, from->first_inside);
+		begin(into, from->first_ns, from->first_dur_ns, from->first_inside);
 	if (from->timed)
 		widen(into, from->min_ns, from->max_ns);
 	pfw_saturate_u64(&into->count, from->count);

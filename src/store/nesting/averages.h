@@ -57,11 +57,8 @@ struct pfw_averages {
 	uint32_t next; /* the row after the last one found: many are looked for in one order */
 };
 
-/* Note the begin of an event of the row, for `first_ns`.  Thread: one at a time, as all here. */
-void pfw_tally_begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, bool inside);
-
-/* Add one event of that duration, on the device or on the CPU. */
-void pfw_tally_time(struct pfw_tally *sums, int64_t dur_ns);
+/* Add a call without its self time.  Thread: one at a time, as all here. */
+void pfw_tally_call(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns);
 
 /* Add a piece of GPU work. */
 void pfw_tally_device(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns);

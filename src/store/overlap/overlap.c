@@ -202,10 +202,19 @@ int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *bloc
 struct edges {
 	const struct pfw_interval *at[PFW_ACTIVITIES], *end[PFW_ACTIVITIES];
 	int64_t next[PFW_ACTIVITIES];
-	/* Those that have intervals: mostly few. */
+	/* Those that have intervals: mostly few; the one that changes next is the first. */
 	uint8_t live[PFW_ACTIVITIES];
 	unsigned lives, set;
 };
+
+static void add_live(struct edges *edges, unsigned i)
+{
+	unsigned to = edges->lives++;
+
+	for (; to && edges->next[edges->live[to - 1]] > edges->next[i]; to--)
+		edges->live[to] = edges->live[to - 1];
+	edges->live[to] = (uint8_t)i;
+}
 
 static int begin_edges(struct pfw_overlap *overlap, struct edges *edges)
 {
@@ -222,24 +231,33 @@ static int begin_edges(struct pfw_overlap *overlap, struct edges *edges)
 			edges->at[i]++;
 		if (edges->at[i] == edges->end[i])
 			continue;
-		edges->live[edges->lives++] = (uint8_t)i;
 		if (edges->at[i]->begin <= now) {
 			edges->set |= 1u << i;
 			edges->next[i] = edges->at[i]->end;
 		} else {
 			edges->next[i] = edges->at[i]->begin;
 		}
+		add_live(edges, i);
 	}
 	return 0;
 }
 
-static void turn_edge(struct edges *edges, unsigned i)
+/* Turn the first activity on or off, and move it to its place among the others. */
+static void turn_first(struct edges *edges)
 {
+	unsigned i = edges->live[0], to = 0;
+	int64_t next = INT64_MAX;
+
 	edges->set ^= 1u << i;
 	if (edges->set >> i & 1)
-		edges->next[i] = edges->at[i]->end;
-	else
-		edges->next[i] = ++edges->at[i] < edges->end[i] ? edges->at[i]->begin : INT64_MAX;
+		next = edges->at[i]->end;
+	else if (++edges->at[i] < edges->end[i])
+		next = edges->at[i]->begin;
+	edges->next[i] = next;
+	for (; to + 1 < edges->lives && edges->next[edges->live[to + 1]] < next; to++)
+		edges->live[to] = edges->live[to + 1];
+	edges->live[to] = (uint8_t)i;
+	edges->lives -= next == INT64_MAX;
 }
 
 static void account(struct pfw_overlap *overlap, unsigned set, int64_t until_ns)
@@ -263,13 +281,11 @@ static int sweep(struct pfw_overlap *overlap, int64_t until_ns)
 	error = error ? error : turn_steps(overlap, &turn);
 	while (!error && overlap->at_ns < until_ns) {
 		next = turn < until_ns ? turn : until_ns;
-		for (unsigned i = 0; i < edges.lives; i++)
-			next = edges.next[edges.live[i]] < next ? edges.next[edges.live[i]] : next;
+		if (edges.lives && edges.next[edges.live[0]] < next)
+			next = edges.next[edges.live[0]];
 		account(overlap, edges.set, next);
-		for (unsigned i = 0; i < edges.lives; i++) {
-			if (edges.next[edges.live[i]] == next)
-				turn_edge(&edges, edges.live[i]);
-		}
+		while (edges.lives && edges.next[edges.live[0]] == next && next < INT64_MAX)
+			turn_first(&edges);
 		if (turn == next)
 			error = turn_steps(overlap, &turn);
 	}

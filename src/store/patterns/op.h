@@ -38,7 +38,7 @@ static inline uint64_t pfw_pattern_op_calls(const struct pfw_pattern_op *op)
 /* A block's operations sorted by time; those before `next` were taken. */
 struct pfw_pattern_run {
 	struct pfw_pattern_op *op;
-	size_t ops, next;
+	size_t ops, next, room;
 };
 
 /* An open file description: a descriptor and its duplicates share it. */

@@ -74,9 +74,12 @@ static void fetch_op(struct pfw_patterns *patterns, const struct pfw_pattern_op 
 
 /* ---- runs ---- */
 
+/* Its memory is for the block that comes next. */
 static void drop_run(struct pfw_patterns *patterns, size_t number)
 {
-	free(patterns->run[number].op);
+	free(patterns->spare);
+	patterns->spare = patterns->run[number].op;
+	patterns->spare_room = patterns->run[number].room;
 	patterns->runs--;
 	for (size_t i = number; i < patterns->runs; i++)
 		patterns->run[i] = patterns->run[i + 1];
@@ -127,18 +130,20 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 	return error;
 }
 
-/* The block keeps its memory for the next lines. */
-static int add_run(struct pfw_patterns *patterns, const struct pfw_patterns_block *block)
+/* The run takes the block's operations, and the block gets the memory of a run that was counted. */
+static int add_run(struct pfw_patterns *patterns, struct pfw_patterns_block *block)
 {
-	struct pfw_pattern_run run = { .op = malloc(block->ops * sizeof(*run.op)),
-				       .ops = block->ops };
+	const struct pfw_pattern_run run = { .op = block->op,
+					     .ops = block->ops,
+					     .room = block->room };
 
-	if (!run.op || PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run)) {
-		free(run.op);
+	if (PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
 		return -ENOMEM;
-	}
-	memcpy(run.op, block->op, block->ops * sizeof(*run.op));
 	patterns->waiting += block->ops;
+	block->op = patterns->spare;
+	block->room = patterns->spare ? patterns->spare_room : 0;
+	block->ops = 0;
+	patterns->spare = NULL;
 	return 0;
 }
 

@@ -25,10 +25,12 @@ void pfw_patterns_close(struct pfw_patterns *patterns)
 	for (size_t i = 0; i < patterns->runs; i++)
 		free(patterns->run[i].op);
 	free(patterns->run);
+	free(patterns->spare);
 	free(patterns->descriptor);
 	free(patterns->open);
 	free(patterns->use);
 	patterns->run = NULL;
+	patterns->spare = NULL;
 	patterns->descriptor = NULL;
 	patterns->open = NULL;
 	patterns->use = NULL;

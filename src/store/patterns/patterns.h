@@ -141,6 +141,8 @@ struct pfw_patterns {
 	/* Sorted runs of operations that still wait for earlier ones of other threads. */
 	struct pfw_pattern_run *run;
 	size_t runs, run_room, waiting;
+	struct pfw_pattern_op *spare; /* room of a run that was counted, or NULL */
+	size_t spare_room;
 	int64_t last_ns;    /* the greatest time so far */
 	int64_t taken_ns;   /* of what was counted */
 	bool late;	    /* something began before that */

@@ -252,12 +252,11 @@ static int get_waiting(struct pfw_patterns *patterns, struct pfw_varints *reader
 	uint64_t count = pfw_varints_next(reader);
 	struct pfw_pattern_run run = { .op = NULL };
 	struct pfw_pattern_op op = { .ts_ns = 0 };
-	size_t room = 0;
 	int error = 0;
 
 	for (uint64_t i = 0; i < count && !error; i++) {
 		get_op(patterns, reader, &op);
-		error = reader->bad ? -EBADMSG : PFW_PUSH(run.op, run.ops, room, op);
+		error = reader->bad ? -EBADMSG : PFW_PUSH(run.op, run.ops, run.room, op);
 	}
 	if (!error && run.ops && PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
 		error = -ENOMEM;

@@ -133,9 +133,8 @@ int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *e
 	char text[ARGS_BYTES];
 	int bytes = hidden ? 0 : write_args(text, entry);
 	/* An empty text: the args are too long to be kept. */
-	int64_t args = hidden ? 0
-			      : pfw_text_ids_of(&works->args, 0, text,
-						bytes < 0 ? 0 : (size_t)bytes);
+	int64_t args =
+		hidden ? 0 : pfw_text_ids_of(&works->args, 0, text, bytes < 0 ? 0 : (size_t)bytes);
 
 	if (args < 0)
 		return -ENOMEM;

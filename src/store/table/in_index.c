@@ -267,12 +267,12 @@ static int add_call(struct block *block, const struct pfw_entry *entry,
 	said = pfw_table_call_said(entry, &args);
 	block->says |= args ? PFW_TABLE_SAYS_ARGS : 0u;
 	return pfw_table_events_add(&block->events, entry,
-				    &(struct pfw_table_event){
-					    .start_ns = line.start_ns,
-					    .dur_ns = line.dur_ns,
-					    .said = said,
-					    .bytes = (int64_t)summary->last.bytes,
-					    .transfer = summary->last.moves });
+				    &(struct pfw_table_event){ .start_ns = line.start_ns,
+							       .dur_ns = line.dur_ns,
+							       .said = said,
+							       .bytes =
+								       (int64_t)summary->last.bytes,
+							       .transfer = summary->last.moves });
 }
 
 /* Of the line that was added last: all steps have one name there. */
