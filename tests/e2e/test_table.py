@@ -1307,6 +1307,32 @@ os.spawnlp(os.P_WAIT, "cp", "cp", "parent", "other")
 """
 
 
+def test_rows_by_name(tmp_path):
+    trace = Trace()
+    for number in (9, 10, 1):
+        trace.add("read", "POSIX", number * 10, number, {"fname": "/b", "ret": 1, "step": number})
+        trace.add("close", "POSIX", number * 10 + 5, 1, {"fname": "/b", "ret": 0, "step": number})
+    path = trace.write(tmp_path / "t.pfw")
+    assert [(row["step"], row["name"]) for row in rows("-g", "step,name", "-s", "name", path)] == \
+        [(step, name) for step in (1, 9, 10) for name in ("close", "read")]
+
+
+def test_processes_of_all_ranks_in_one_file_have_names(tmp_path):
+    """Rank 1 was forked by rank 0, with a worker of its own."""
+    for pid, rank, parent in ((10, 0, 1), (11, 1, 10), (12, 1, 11)):
+        trace = Trace(rank=rank, pid=pid)
+        head = json.loads(trace.lines[0])
+        head["args"].update(cmd="python3 train.py", ppid=parent)
+        trace.lines[0] = json.dumps(head, separators=(",", ":")) + "\n"
+        trace.add("read", "POSIX", pid, 5, {"fname": "/a", "ret": 1})
+        trace.write(tmp_path / f"t-rank000{rank}{'-pid12' * (pid == 12)}.pfw")
+    raw = rows("-g", "process", "-s", "name", tmp_path)
+    assert [row["process"] for row in raw] == ["10 python3 train.py", "11 python3 train.py",
+                                               "12 worker 0 of 11: python3 train.py"]
+    run([PFW, "compact", "-q", "--split-by", "none", "--force", tmp_path], status=1)  # they have no end
+    assert rows("-g", "process", "-s", "name", tmp_path) == raw
+
+
 def test_processes_have_names(tmp_path):
     """By process: pid and command, what was forked by its number; raw and compacted alike."""
     (tmp_path / "train.py").write_text(PROCESSES)

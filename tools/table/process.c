@@ -16,7 +16,9 @@
 #define COMMAND_MAX 200u
 
 struct process {
-	int64_t rank, start_ns;
+	int64_t rank,
+		start_ns; /* rank: its file's, as of all lines, though that may have several */
+	int64_t own_rank;
 	uint64_t pid, ppid;
 	int64_t loader;	 /* its number among the workers of a DataLoader; -1: it is none */
 	bool forked;	 /* its parent is in the traces, with the same command */
@@ -59,11 +61,12 @@ static const struct process *find(const struct table_processes *all, int64_t ran
 	return NULL;
 }
 
-static int add(struct table_processes *all, const struct pfw_entry *entry)
+static int add(struct table_processes *all, const struct pfw_entry *entry, int64_t rank)
 {
 	struct pfw_slice command;
 	struct process process = { .loader = -1,
-				   .rank = pfw_arg_i64(entry, "rank", -1),
+				   .rank = rank,
+				   .own_rank = pfw_arg_i64(entry, "rank", -1),
 				   .start_ns = entry->ts_ns,
 				   .pid = entry->pid,
 				   .ppid = pfw_arg_u64(entry, "ppid", 0) };
@@ -104,6 +107,7 @@ static int work(void *user, const struct survey_worker *worker, struct pfw_pass_
 {
 	const struct search *search = user;
 	struct pfw_pass_lines lines;
+	int64_t rank = search->traces->file[block->file].head.rank;
 	int error = 0;
 
 	(void)worker;
@@ -112,10 +116,9 @@ static int work(void *user, const struct survey_worker *worker, struct pfw_pass_
 		if (!pfw_slice_is(&lines.entry.cat, "pfw"))
 			continue;
 		if (pfw_slice_is(&lines.entry.name, "process"))
-			error = add(block->result, &lines.entry);
+			error = add(block->result, &lines.entry, rank);
 		else if (pfw_slice_is(&lines.entry.name, "DataLoader worker"))
-			error = add_worker(block->result, &lines.entry,
-					   search->traces->file[block->file].head.rank);
+			error = add_worker(block->result, &lines.entry, rank);
 	}
 	return error;
 }
@@ -188,7 +191,8 @@ static int number_workers(struct table_processes *all)
 		const struct process *parent =
 			find(all, process->rank, process->ppid, process->start_ns);
 
-		process->forked = parent && strcmp(parent->command, process->command) == 0;
+		process->forked = parent && parent->own_rank == process->own_rank &&
+				  strcmp(parent->command, process->command) == 0;
 		if (process->forked)
 			forked[count++] = process;
 	}

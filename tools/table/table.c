@@ -363,7 +363,7 @@ static int table_main(const struct cli_command *command, int argc, char **argv)
 static const struct cli_option table_options[] = {
 	{ "sort-by", 's', "KEY",
 	  "sort rows by this column, largest first; also torch's older keys (cuda_time_total); "
-	  "name: by name; none: by the first event (I/O: by total). Default: by self time, of the "
+	  "name: by the fields of --group-by, least first; none: by the first event (I/O: by total). Default: by self time, of the "
 	  "devices if there are any; by total if rows have no self time",
 	  .id = SORT_BY },
 	{ "row-limit", 0, "N", "rows shown (default: 100); -1: all", SURVEY_ROW_LIMIT },

@@ -20,7 +20,8 @@ void table_add_apart(int64_t apart_ns[TABLE_APART], const struct pfw_slice *cat,
 struct order {
 	const struct table_view *view;
 	const struct table_column *column; /* NULL: none */
-	bool by_key;
+	bool by_key;			   /* torch's: the greatest first */
+	bool by_name;			   /* ours: all fields, the least first */
 	bool by_file; /* files with equal sums are ordered by name, as in indexes */
 };
 
@@ -52,6 +53,34 @@ static int compare_keys(const struct pfw_average *a, const struct pfw_average *b
 	return order;
 }
 
+static bool is_number(const char *text, size_t bytes)
+{
+	size_t digits = 0;
+
+	while (digits < bytes && text[digits] >= '0' && text[digits] <= '9')
+		digits++;
+	return bytes && digits == bytes;
+}
+
+/* Field by field; ranks, steps, pids and the like as numbers. */
+static int compare_names(const struct pfw_average *a, const struct pfw_average *b, unsigned fields)
+{
+	int order = 0;
+
+	for (unsigned i = 0; i < fields && !order; i++) {
+		size_t one_bytes, other_bytes;
+		const char *one = table_text(a, i, &one_bytes);
+		const char *other = table_text(b, i, &other_bytes);
+
+		if (one_bytes != other_bytes && is_number(one, one_bytes) &&
+		    is_number(other, other_bytes))
+			order = one_bytes < other_bytes ? -1 : 1;
+		else
+			order = compare_texts(one, one_bytes, other, other_bytes);
+	}
+	return order;
+}
+
 /* torch's order of compute: by the begin of the first event, longer events first.  I/O: by time. */
 static int compare_usual(const struct pfw_average *a, const struct pfw_average *b,
 			 enum pfw_table_section section)
@@ -73,7 +102,12 @@ static int compare(const void *a, const void *b, void *user)
 	const struct pfw_average *right = *(const struct pfw_average *const *)b;
 	const struct order *order = user;
 
-	if (order->by_key) {
+	if (order->by_name) {
+		int found = compare_names(left, right, order->view->options->fields);
+
+		if (found)
+			return found;
+	} else if (order->by_key) {
 		size_t left_bytes, right_bytes;
 		const char *one = table_text(left, 0, &left_bytes);
 		const char *other = table_text(right, 0, &right_bytes);
@@ -166,7 +200,8 @@ static void set_order(struct order *order, const struct table_options *options)
 	if (!key || strcmp(key, "none") == 0)
 		return;
 	order->column = table_column_find(key, section);
-	order->by_key = strcmp(key, "key") == 0 || strcmp(key, "name") == 0;
+	order->by_key = strcmp(key, "key") == 0;
+	order->by_name = strcmp(key, "name") == 0;
 }
 
 /* Whether some row has a value to be sorted by. */
@@ -180,7 +215,7 @@ static bool has_order(const struct order *order)
 		if (value == value && value != 0)
 			return true;
 	}
-	return !order->column && order->by_key;
+	return !order->column && (order->by_key || order->by_name);
 }
 
 /* How many of the rows are shown. */
