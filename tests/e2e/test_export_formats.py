@@ -91,20 +91,21 @@ def test_ranks_stand_on_their_own_ground(tmp_path):
 
 def nested_self_times(spans):
     """The rule once more: each span lies in the innermost earlier one that ends no sooner; of
-    identical ones the line that was written first lies in the other."""
+    identical ones the line that was written first lies in the other. Spans in one may overlap each
+    other, as those of coroutines do: such a time counts once."""
     totals = collections.Counter()
     for tid in {span[0] for span in spans}:
         mine = sorted((s for s in spans if s[0] == tid), key=lambda s: (s[1], -s[2], -s[4]))
-        left = [dur for _, _, dur, _, _ in mine]
+        left = [set(range(start, start + dur)) for _, start, dur, _, _ in mine]
         path = []
         for i, (_, start, dur, name, _) in enumerate(mine):
             inside = [j for j in range(i) if mine[j][1] + mine[j][2] > start
                       and mine[j][1] + mine[j][2] >= start + dur]
             if inside:
-                left[inside[-1]] = max(0, left[inside[-1]] - dur)
+                left[inside[-1]] -= set(range(start, start + mine[i][2]))
             path.append((path[inside[-1]] + ";" if inside else "") + name)
         for i, stack in enumerate(path):
-            totals[stack] += left[i]
+            totals[stack] += len(left[i])
     return {stack: total for stack, total in totals.items() if total}
 
 

@@ -27,6 +27,7 @@
 /* A span that has not ended. */
 struct open {
 	int64_t end_ns;
+	int64_t covered_ns; /* until then spans in it have run; they may overlap each other */
 	uint32_t node;
 	uint64_t self_ns;
 };
@@ -183,9 +184,13 @@ static int64_t open_span(struct export_stacks *stacks, size_t file, const struct
 		in--;
 	if (in) {
 		struct open *parent = &thread->open[in - 1];
-		uint64_t dur = (uint64_t)(end_ns - entry->ts_ns);
+		int64_t from = entry->ts_ns > parent->covered_ns ? entry->ts_ns
+								 : parent->covered_ns;
 
-		parent->self_ns -= parent->self_ns < dur ? parent->self_ns : dur;
+		if (end_ns > from) {
+			parent->self_ns -= (uint64_t)(end_ns - from);
+			parent->covered_ns = end_ns;
+		}
 		node = parent->node;
 	}
 	if (stack && stack->value.type == PFW_VALUE_ARRAY && stack->value.text.bytes > 2)
@@ -198,8 +203,8 @@ static int64_t open_span(struct export_stacks *stacks, size_t file, const struct
 		return -ENOMEM;
 	/* A deeper span gets no children. */
 	if (thread->count < OPEN_MAX)
-		thread->open[thread->count++] =
-			(struct open){ end_ns, (uint32_t)node, (uint64_t)(end_ns - entry->ts_ns) };
+		thread->open[thread->count++] = (struct open){ end_ns, entry->ts_ns, (uint32_t)node,
+							       (uint64_t)(end_ns - entry->ts_ns) };
 	else
 		stacks->stack[node].host_ns += (uint64_t)(end_ns - entry->ts_ns);
 	if (pfw_is_io(&entry->cat))
@@ -310,7 +315,8 @@ int export_stacks_line(void *state, size_t file, const struct pfw_entry *entry)
 		return device_work(stacks, file, entry);
 	/* Waits and annotations on a device overlap the work, so they do not count. */
 	if (pfw_kineto_on_device(which) ||
-	    (which == PFW_KINETO_annotation && number_arg(&stacks->args, "device")))
+	    ((which == PFW_KINETO_annotation || which == PFW_KINETO_step) &&
+	     number_arg(&stacks->args, "device")))
 		return 0;
 	return host_span(stacks, file, entry);
 }
