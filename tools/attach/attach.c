@@ -317,13 +317,9 @@ static void print_left(const struct wish *wish, const struct tracee *tracee,
 		       (int)wish->pid, block->jumps,
 		       block->jumps_mapped ? "in two pages of their own"
 					   : "in unused bytes of its libraries");
-	if (tracee_has_allocator(tracee))
-		printf("%d: its allocator is not libc's: what that has set up for one thread more "
-		       "stays\n",
-		       (int)wish->pid);
-	else if (!block->arena)
-		printf("%d: its libc is another than this command's: the arena of malloc() that "
-		       "this has set up for one thread more stays\n",
+	if (!tracee->lends)
+		printf("%d: its dynamic linker is not known: what its allocator has set up for one "
+		       "thread more stays\n",
 		       (int)wish->pid);
 }
 

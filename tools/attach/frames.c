@@ -1,7 +1,8 @@
 /* tools/attach/frames.c - follows the stack of a thread that computes: see frames.h.
  *
  * Such a thread may be led away if the function that it then calls, pthread_create(), finds no lock
- * taken by the thread itself.  These locks are libc's and the dynamic linker's, which give them back
+ * taken by the thread itself.  What it allocates is lent (lender.h), so an allocator's locks are none of
+ * these.  They are libc's and the dynamic linker's, which give them back
  * before they return; only calls that they make themselves (dl_iterate_phdr(), constructors) hold some.
  */
 #include "attach/frames.h"
@@ -71,7 +72,7 @@ struct frames *frames_open(const struct tracee *tracee)
 {
 	struct frames *frames = calloc(1, sizeof(*frames));
 	char why[256];
-	bool ready = frames && !tracee_has_allocator(tracee) && !elfutils_open(why, sizeof(why));
+	bool ready = frames && tracee->lends && !elfutils_open(why, sizeof(why));
 
 	if (ready) {
 		frames->callbacks = (Dwfl_Callbacks){

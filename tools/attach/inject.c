@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/arena.h"
 #include "attach/frames.h"
+#include "attach/lender.h"
 #include "attach/padding.h"
 #include "attach/safe.h"
 #include "attach/stub.h"
@@ -39,14 +39,16 @@
 
 /* ---- the code ---- */
 
+#define WORD_BYTES 16u
 #define SLOTS_MAX 32u /* values of that many attachments are kept apart */
 #define PLACE_NS 10000000000ull
 
 struct code {
 	const char *text;
-	size_t bytes;	/* a multiple of 16: behind the code come the slots of values */
+	size_t bytes; /* a multiple of 16; behind them a word for the lender, then the slots of values */
 	uint64_t place; /* of the code */
 	uint64_t slot;	/* of the values for this attachment */
+	uint64_t data;	/* for struct stub_lender, beside the code; 0 = none */
 	bool there;	/* an earlier command has laid the code */
 	struct stub_values values;
 };
@@ -61,12 +63,14 @@ static bool find_place(const struct tracee *tracee, struct code *code)
 	bool stays = false;
 
 	for (size_t i = 0; there && i < count && !code->there; i++) {
-		if (all[i].code_bytes < code->bytes + sizeof(struct stub_values) ||
+		if (all[i].code_bytes < code->bytes + WORD_BYTES + sizeof(struct stub_values) ||
 		    !tracee_read(tracee, all[i].code, there, code->bytes))
 			continue;
 		code->there = !memcmp(there, code->text, code->bytes);
 		if (code->there || !code->place || (all[i].stays && !stays)) {
 			code->place = all[i].code;
+			code->data = all[i].stays && all[i].data ? all[i].data + all[i].data_bytes
+								 : 0;
 			stays = all[i].stays;
 		}
 	}
@@ -79,7 +83,7 @@ static bool find_place(const struct tracee *tracee, struct code *code)
 static bool find_slot(const struct tracee *tracee, struct code *code)
 {
 	const struct tracee_map *map = tracee_map_of(tracee, code->place);
-	uint64_t at = code->place + code->bytes, newest = 0;
+	uint64_t at = code->place + code->bytes + WORD_BYTES, newest = 0;
 	struct stub_values values, oldest = { .number = UINT64_MAX };
 
 	for (unsigned i = 0; i < SLOTS_MAX && at + sizeof(values) <= map->end;
@@ -144,7 +148,7 @@ static int prepare(struct tracee *tracee, struct code *code)
 	if (!values->save_bytes)
 		return tracee_refuse(
 			tracee, "this processor has no XSAVE: start the program with `pfw run`");
-	values->arena = tracee->arena.arena;
+	lender_place(tracee, values);
 	if (!find_place(tracee, code) || !values->block)
 		return tracee_refuse(tracee, "it has no room for %zu bytes of code", code->bytes);
 	return await_slot(tracee, code);
@@ -162,11 +166,21 @@ struct search {
 	bool filtered; /* a thread's seccomp filters forbid it */
 };
 
-/* Everything but what is known of the thread only when it stands still. */
-static bool lay(const struct tracee *tracee, const struct code *code)
+static struct lender lender_of(const struct code *code)
 {
-	return (code->there || tracee_write(tracee, code->place, code->text, code->bytes)) &&
-	       tracee_write(tracee, code->slot, &code->values, sizeof(code->values));
+	return (struct lender){ code->place, code->place + code->bytes, code->data };
+}
+
+/* Everything but what is known of the thread only when it stands still. */
+static bool lay(struct tracee *tracee, const struct code *code)
+{
+	struct lender lender = lender_of(code);
+
+	if ((!code->there && !tracee_write(tracee, code->place, code->text, code->bytes)) ||
+	    !tracee_write(tracee, code->slot, &code->values, sizeof(code->values)))
+		return false;
+	tracee->lends = lender_begin(tracee, &lender);
+	return true;
 }
 
 /* Lead the thread into the code.  It has not been resumed since it was found to be safe. */
@@ -177,8 +191,6 @@ static bool lead(struct search *search, struct thread *thread)
 
 	thread_resumes_at(thread, &values->pc, &values->rax);
 	values->r11 = thread_r11(thread);
-	values->arena_word = values->arena ? thread_pointer(thread) + search->tracee->arena.distance
-					   : 0;
 	return tracee_write(search->tracee, code->slot, values,
 			    offsetof(struct stub_values, block)) &&
 	       thread_lead(thread, code->place, code->slot);
@@ -561,8 +573,6 @@ static int talk(struct tracee *tracee, struct code *code, struct pfw_attach_bloc
 
 	if (!tracee_read(tracee, code->values.block, &block->head, sizeof(block->head)))
 		return tracee_refuse(tracee, GONE);
-	block->arena = tracee->arena.arena;
-	block->arena_word = block->arena ? block->head.thread + tracee->arena.distance : 0;
 	if (block->wish == PFW_ATTACH_BEGIN)
 		padding_lay_thunks(tracee, block, code->place);
 	if (!fill(tracee, code, block) || !await(tracee, code, PFW_ATTACH_NOT_LOADED, ANSWER_NS)) {
@@ -584,14 +594,17 @@ static int talk(struct tracee *tracee, struct code *code, struct pfw_attach_bloc
 
 int inject(struct tracee *tracee, struct pfw_attach_block *block)
 {
-	struct code code;
+	struct code code = { .there = false };
+	struct lender lender;
 	int fd = lock(tracee), error = -1;
 
 	memcpy(block->entry, PFW_ATTACH_ENTRY, sizeof(PFW_ATTACH_ENTRY));
 	block->version = PFW_ATTACH_VERSION;
-	tracee->arena = arena_find(tracee); /* in the first thread */
 	if (fd >= 0)
 		error = run_watched(tracee, begin, &code) || talk(tracee, &code, block) ? -1 : 0;
+	lender = lender_of(&code);
+	if (fd >= 0 && !tracee_read_maps(tracee))
+		lender_end(tracee, &lender);
 	if (fd >= 0)
 		close(fd);
 	return error;

@@ -90,11 +90,10 @@ static void find_rest(const struct tracee *tracee, uint64_t base, uint32_t flag,
 		return;
 	end = (bias_of(tracee, base) + segment.p_vaddr + segment.p_memsz + 15) & ~UINT64_C(15);
 	map = tracee_map_of(tracee, end - 16);
-	if (!map || map->end - end >= (uint64_t)sysconf(_SC_PAGESIZE) ||
-	    !(flag == PF_X ? map->executable : map->writable))
+	if (!map || !(flag == PF_X ? map->executable : map->writable))
 		return;
 	*start = end;
-	*bytes = map->end - end;
+	*bytes = -end & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
 size_t padding_list(const struct tracee *tracee, struct padding *out)
@@ -120,8 +119,10 @@ size_t padding_list(const struct tracee *tracee, struct padding *out)
 		out[count].stays = linker || !strcmp(map->path, program) ||
 				   tracee_is_libc(tracee, out[count].code - 16) ||
 				   is_needed(needed, map->path);
-		if (linker)
-			out[count].data_bytes = 0;
+		if (linker || out[count].data_bytes < PADDING_LENDER)
+			out[count].data = out[count].data_bytes = 0;
+		else
+			out[count].data_bytes -= PADDING_LENDER;
 		count += out[count].code_bytes || out[count].data_bytes;
 	}
 	free(needed);

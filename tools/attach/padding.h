@@ -16,6 +16,8 @@ struct padding {
 	bool stays;		   /* the process never unloads the object */
 };
 
+#define PADDING_LENDER 96u /* behind data, for struct stub_lender */
+
 #define PADDINGS_MAX 512u
 
 /* Find at most PADDINGS_MAX of them; returns how many. */

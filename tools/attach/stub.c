@@ -8,7 +8,8 @@
  * restores everything and goes on where the thread was.  The second part is the one of
  * pthread_create(), in which dlopen() may take as long as it likes.  libc would keep a stack of its own
  * making for the program's next thread, so this one gets one.  The third part is a bare clone(), the
- * reaper: it waits until the other thread is gone, and unmaps what is left.
+ * reaper: it waits until the other thread is gone, and unmaps what is left.  The last part are the
+ * lender's functions (lender.h), which stand before malloc() and its relatives for libc's own parts.
  */
 #include "attach/stub.h"
 
@@ -25,31 +26,47 @@
 #define ENTRY "48"
 #define LIBRARY "64"
 #define LEFT "4160"
-#define ARENA_WORD "20544"
-#define ARENA "20552"
 
 /* Offsets in struct stub_values. */
 #define PC "0"
 #define RAX "8"
 #define R11 "16"
-#define OWN_WORD "24"
-#define BLOCK "32"
-#define BLOCK_BYTES "40"
-#define SAVE_BYTES "48"
-#define CREATE "56"
-#define DETACH "64"
-#define DLOPEN "72"
-#define DLSYM "80"
-#define DLERROR "88"
-#define DLCLOSE "96"
-#define DLADDR "104"
-#define ATTR_INIT "112"
-#define ATTR_SETSTACK "120"
-#define OWN_ARENA "128"
-_Static_assert(offsetof(struct stub_values, arena) == 128, "the last of them");
+#define BLOCK "24"
+#define BLOCK_BYTES "32"
+#define SAVE_BYTES "40"
+#define CREATE "48"
+#define DETACH "56"
+#define DLOPEN "64"
+#define DLSYM "72"
+#define DLERROR "80"
+#define DLCLOSE "88"
+#define DLADDR "96"
+#define ATTR_INIT "104"
+#define ATTR_SETSTACK "112"
+#define LENT "120"
+#define LENT_BYTES "128"
+#define SHRINKS "136"
+_Static_assert(offsetof(struct stub_values, shrinks) == 136, "the last of them");
+
+/* Offsets in struct stub_lender. */
+#define REAL_MALLOC "0"
+#define REAL_CALLOC "8"
+#define REAL_REALLOC "16"
+#define REAL_FREE "24"
+#define OURS "32"
+#define CREATOR "40"
+#define BEGIN "48"
+#define END "56"
+#define NEXT "64"
+#define FROM "72"
+#define LIMIT "80"
+_Static_assert(offsetof(struct stub_lender, limit) == 80, "the last of them");
 
 #define STACK_BYTES "0x400000"	  /* of our thread, with its thread-local data */
 #define REAPER_FLAGS "0x00150f00" /* VM FS FILES SIGHAND THREAD SYSVSEM PARENT_SETTID */
+
+#define LENT_MOST "0x10000" /* of one block that is lent */
+#define FROM_BYTES "0xa00"  /* of code of dlerror.o */
 
 #define CLOSES "1000" /* dlclose() at most: there were as many attachments that were not undone */
 
@@ -77,6 +94,24 @@ __asm__(".pushsection .rodata\n"
 	"	movq $-1, (%rsp)\n"
 	"	movl $14, %eax\n	movl $2, %edi\n	movq %rsp, %rsi\n"
 	"	leaq 8(%rsp), %rdx\n	movl $8, %r10d\n	syscall\n"
+	/* What pthread_create() allocates is lent: mmap(LENT, LENT_BYTES, READ | WRITE, PRIVATE |
+	 * ANONYMOUS, -1, 0), before other mappings take that place; or what the reaper has unmapped */
+	"	movq 90f(%rip), %r14\n	movq %r14, -8(%rbp)\n"
+	"	testq %r14, %r14\n	jz 20f\n"
+	"	movl $9, %eax\n	movl $3, %edx\n	movq $-1, %r8\n	xorl %r9d, %r9d\n"
+	"	movq " END "(%r14), %rdi\n	testq %rdi, %rdi\n	jnz 21f\n"
+	"	movq " LENT "(%r15), %rdi\n	movq " LENT_BYTES "(%r15), %rsi\n"
+	"	movl $0x22, %r10d\n	syscall\n"
+	"	cmpq $-4096, %rax\n	ja 20f\n"
+	"	movq %rax, " BEGIN "(%r14)\n	movq %rax, " NEXT "(%r14)\n"
+	"	addq " LENT_BYTES "(%r15), %rax\n	movq %rax, " END "(%r14)\n"
+	"	andq " SHRINKS "(%r15), %rax\n	movq %rax, " LIMIT "(%r14)\n"
+	"	jmp 20f\n"
+	"21:	movq " LIMIT "(%r14), %rsi\n	subq %rdi, %rsi\n	jbe 20f\n"
+	"	movl $0x100022, %r10d\n	syscall\n"
+	"	cmpq %rdi, %rax\n	jne 20f\n"
+	"	addq %rsi, " END "(%r14)\n"
+	"20:"
 	/* a stack: mmap(0, 256 KiB, READ | WRITE, PRIVATE | ANONYMOUS, -1, 0) */
 	"	movl $9, %eax\n	xorl %edi, %edi\n	movl $0x40000, %esi\n	movl $3, %edx\n"
 	"	movl $0x22, %r10d\n	movq $-1, %r8\n	xorl %r9d, %r9d\n	syscall\n"
@@ -111,21 +146,17 @@ __asm__(".pushsection .rodata\n"
 	"	movq %rbx, %rdi\n	call *" ATTR_INIT "(%r15)\n" /* at the stack's far end */
 	"	movq %rbx, %rdi\n	movq " STACK "(%r12), %rsi\n"
 	"	movl $" STACK_BYTES ", %edx\n	call *" ATTR_SETSTACK "(%r15)\n"
-	/* A thread that has never allocated would get an arena by this call */
-	"	movq $0, -8(%rbp)\n"
-	"	movq " OWN_WORD "(%r15), %rdi\n	testq %rdi, %rdi\n	jz 26f\n"
-	"	cmpq $0, (%rdi)\n	jne 26f\n"
-	"	movq " OWN_ARENA "(%r15), %rsi\n	movq %rsi, (%rdi)\n"
-	"	movq %rdi, -8(%rbp)\n"
+	"	movq -8(%rbp), %r14\n	testq %r14, %r14\n	jz 26f\n"
+	"	movq %fs:0x10, %rax\n	movq %rax, " CREATOR "(%r14)\n"
 	"26:	leaq " THREAD "(%r12), %rdi\n"
 	"	movq %rbx, %rsi\n"
 	"	leaq 30f(%rip), %rdx\n"
 	"	movq %r12, %rcx\n"
 	"	call *" CREATE "(%r15)\n"
-	"	movl %eax, %r14d\n"
 	"	movq -8(%rbp), %rdi\n	testq %rdi, %rdi\n	jz 27f\n"
-	"	movq $0, (%rdi)\n"
-	"27:	movl $-1, %eax\n	movl $-1, %edx\n"
+	"	movq $0, " CREATOR "(%rdi)\n"
+	"27:	movl %eax, %r14d\n"
+	"	movl $-1, %eax\n	movl $-1, %edx\n"
 	"	xrstor64 (%r13)\n"
 	"	testl %r14d, %r14d\n	jz 24f\n"
 	/* No thread: the reaper unmaps stack and block.  futex(TID, WAKE, 1) */
@@ -154,6 +185,9 @@ __asm__(".pushsection .rodata\n"
 	"30:	pushq %rbx\n	pushq %r12\n	pushq %r13\n	pushq %r14\n	pushq %r15\n"
 	"	movq %rdi, %rbx\n"
 	"	movq " VALUES "(%rbx), %r15\n"
+	"	movq 90f(%rip), %rdi\n	testq %rdi, %rdi\n	jz 29f\n"
+	"	movq %fs:0x10, %rax\n	movq %rax, " OURS "(%rdi)\n"
+	"29:"
 	"	movq " THREAD "(%rbx), %rdi\n	call *" DETACH "(%r15)\n"
 	/* set_tid_address(): the kernel sets it to 0, and wakes the reaper, when this thread is gone */
 	"	movl $218, %eax\n	leaq " TID "(%rbx), %rdi\n	syscall\n"
@@ -162,9 +196,7 @@ __asm__(".pushsection .rodata\n"
 	"	xchgl %eax, " STATE "(%rbx)\n"	    /* WAITING */
 	"	movl $2, %r12d\n	call 40f\n" /* until FILLED */
 	"	testl %eax, %eax\n	jz 33f\n"
-	"	movq " ARENA_WORD "(%rbx), %rdi\n	testq %rdi, %rdi\n	jz 39f\n"
-	"	movq " ARENA "(%rbx), %rsi\n	movq %rsi, (%rdi)\n"
-	"39:	leaq " LIBRARY "(%rbx), %rdi\n	movl $2, %esi\n" /* RTLD_NOW */
+	"	leaq " LIBRARY "(%rbx), %rdi\n	movl $2, %esi\n" /* RTLD_NOW */
 	"	call *" DLOPEN "(%r15)\n"
 	"	testq %rax, %rax\n	jz 31f\n"
 	"	movq %rax, %r14\n"
@@ -203,10 +235,9 @@ __asm__(".pushsection .rodata\n"
 	"38:	addq $32, %rsp\n"
 	"	xchgl %ecx, " STATE "(%rbx)\n"
 	"	movl $9, %r12d\n	call 40f\n" /* until SEEN */
-	/* libc has not counted this thread among those of the arena, and shall not subtract it */
-	"33:	movq " ARENA_WORD "(%rbx), %rdi\n	testq %rdi, %rdi\n	jz 49f\n"
-	"	movq " ARENA "(%rbx), %rsi\n	cmpq %rsi, (%rdi)\n	jne 49f\n"
-	"	movq $0, (%rdi)\n"
+	/* libc frees more, and allocates nothing */
+	"33:	movq 90f(%rip), %rdi\n	testq %rdi, %rdi\n	jz 49f\n"
+	"	movq $0, " OURS "(%rdi)\n"
 	"49:	popq %r15\n	popq %r14\n	popq %r13\n	popq %r12\n	popq %rbx\n"
 	"	xorl %eax, %eax\n"
 	"	ret\n"
@@ -231,14 +262,124 @@ __asm__(".pushsection .rodata\n"
 	", %esi\n	syscall\n"
 	"	movl $11, %eax\n	movq %r12, %rdi\n	movq " BLOCK_BYTES "(%r15), %rsi\n"
 	"	syscall\n"
-	"	movl $60, %eax\n	xorl %edi, %edi\n	syscall\n" /* exit */
+	/* The lender's memory, behind what is in use: up to r9 */
+	"	movq 90f(%rip), %r14\n	testq %r14, %r14\n	jz 59f\n"
+	"	movq " BEGIN "(%r14), %rax\n	testq %rax, %rax\n	jz 59f\n"
+	"	movq %rax, %r9\n"
+	"53:	cmpq " NEXT "(%r14), %rax\n	jae 55f\n"
+	"	movq (%rax), %rcx\n"
+	"	cmpq $0, 8(%rax)\n	je 54f\n"
+	"	leaq (%rax, %rcx), %r9\n"
+	"54:	addq %rcx, %rax\n	jmp 53b\n"
+	"55:	movq %r9, " NEXT "(%r14)\n"
+	"	movq %r9, %rdi\n	addq $4095, %rdi\n	andq $-4096, %rdi\n"
+	"	movq " END "(%r14), %rsi\n	subq %rdi, %rsi\n"
+	"	cmpq " BEGIN "(%r14), %rdi\n	jne 56f\n"
+	"	movq $0, " END "(%r14)\n	movq $0, " BEGIN "(%r14)\n	jmp 57f\n"
+	"56:	cmpq $0, " LIMIT "(%r14)\n	je 59f\n"
+	"	movq %rdi, " END "(%r14)\n"
+	"57:	testq %rsi, %rsi\n	jz 59f\n"
+	"	movl $11, %eax\n	syscall\n"
+	"59:	movl $60, %eax\n	xorl %edi, %edi\n	syscall\n" /* exit */
+
+	/* ---- the lender: malloc(), to the dynamic linker ---- */
+	".balign 16\n"
+	".globl pfw_stub_malloc\n	.hidden pfw_stub_malloc\n"
+	"pfw_stub_malloc:\n"
+	"60:	movq 90f(%rip), %r11\n"
+	"	movq %fs:0x10, %rax\n"
+	"	cmpq " OURS "(%r11), %rax\n	je 62f\n"
+	"	cmpq " CREATOR "(%r11), %rax\n	je 62f\n"
+	"61:	jmp *" REAL_MALLOC "(%r11)\n"
+	/* Blocks lie one behind the other; each begins with its size, and whether it is in use.  Any
+	 * thread frees, one at a time allocates: the first that is large enough, of free ones joined */
+	"62:	cmpq $" LENT_MOST ", %rdi\n	ja 61b\n"
+	"	leaq 31(%rdi), %rdx\n	andq $-16, %rdx\n"
+	"	movq " BEGIN "(%r11), %rax\n"
+	"71:	cmpq " NEXT "(%r11), %rax\n	jae 75f\n"
+	"	cmpq $0, 8(%rax)\n	jne 74f\n"
+	"72:	movq (%rax), %rcx\n	addq %rax, %rcx\n"
+	"	cmpq " NEXT "(%r11), %rcx\n	jae 75f\n"
+	"	cmpq $0, 8(%rcx)\n	jne 73f\n"
+	"	movq (%rcx), %rcx\n	addq %rcx, (%rax)\n	jmp 72b\n"
+	"73:	movq (%rax), %rcx\n	subq %rdx, %rcx\n	jb 74f\n"
+	"	cmpq $32, %rcx\n	jb 76f\n"
+	"	movq %rcx, (%rax, %rdx)\n	movq $0, 8(%rax, %rdx)\n"
+	"	movq %rdx, (%rax)\n	jmp 76f\n"
+	"74:	addq (%rax), %rax\n	jmp 71b\n"
+	"75:	leaq (%rax, %rdx), %rcx\n"
+	"	cmpq " END "(%r11), %rcx\n	ja 61b\n"
+	"	movq %rdx, (%rax)\n	movq %rcx, " NEXT "(%r11)\n"
+	"76:	movq $1, 8(%rax)\n"
+	/* zero, for calloc() */
+	"	leaq 16(%rax), %rdx\n	movq %rdx, %rdi\n"
+	"	movq (%rax), %rcx\n	subq $16, %rcx\n	shrq $3, %rcx\n"
+	"	xorl %eax, %eax\n	rep stosq\n"
+	"	movq %rdx, %rax\n"
+	"	ret\n"
+	/* malloc(), to libc: only if dlerror.o calls */
+	".globl pfw_stub_malloc_libc\n	.hidden pfw_stub_malloc_libc\n"
+	"pfw_stub_malloc_libc:\n"
+	"	movq 90f(%rip), %r11\n"
+	"	movq (%rsp), %rax\n	subq " FROM "(%r11), %rax\n"
+	"	cmpq $" FROM_BYTES ", %rax\n	jb 60b\n"
+	"	jmp *" REAL_MALLOC "(%r11)\n"
+	/* calloc() */
+	".globl pfw_stub_calloc\n	.hidden pfw_stub_calloc\n"
+	"pfw_stub_calloc:\n"
+	"	movq 90f(%rip), %r11\n"
+	"	movq %fs:0x10, %rax\n"
+	"	cmpq " OURS "(%r11), %rax\n	je 64f\n"
+	"	cmpq " CREATOR "(%r11), %rax\n	je 64f\n"
+	"63:	jmp *" REAL_CALLOC "(%r11)\n"
+	"64:	movq %rdi, %rax\n	mulq %rsi\n	jo 63b\n"
+	"	cmpq $" LENT_MOST ", %rax\n	ja 63b\n"
+	/* room for it in any case, so that malloc() will not ask the program */
+	"	leaq 31(%rax), %rdx\n	addq " NEXT "(%r11), %rdx\n"
+	"	cmpq " END "(%r11), %rdx\n"
+	"	ja 63b\n"
+	"	movq %rax, %rdi\n	jmp 62b\n"
+	/* free() */
+	".globl pfw_stub_free\n	.hidden pfw_stub_free\n"
+	"pfw_stub_free:\n"
+	"	movq 90f(%rip), %r11\n"
+	"	cmpq " BEGIN "(%r11), %rdi\n	jb 65f\n"
+	"	cmpq " END "(%r11), %rdi\n	jae 65f\n"
+	"	movq $0, -8(%rdi)\n"
+	"	ret\n"
+	"65:	jmp *" REAL_FREE "(%r11)\n"
+	/* realloc() */
+	".globl pfw_stub_realloc\n	.hidden pfw_stub_realloc\n"
+	"pfw_stub_realloc:\n"
+	"	movq 90f(%rip), %r11\n"
+	"	cmpq " BEGIN "(%r11), %rdi\n	jb 66f\n"
+	"	cmpq " END "(%r11), %rdi\n	jae 66f\n"
+	"	pushq %rdi\n	pushq %rsi\n	subq $8, %rsp\n"
+	"	movq %rsi, %rdi\n	call 60b\n"
+	"	addq $8, %rsp\n	popq %rcx\n	popq %rsi\n"
+	"	testq %rax, %rax\n	jz 68f\n"
+	"	movq -16(%rsi), %rdx\n	subq $16, %rdx\n"
+	"	cmpq %rcx, %rdx\n	jae 67f\n"
+	"	movq %rdx, %rcx\n"
+	"67:	movq %rsi, %rdx\n	movq %rax, %rdi\n	rep movsb\n"
+	"	movq $0, -8(%rdx)\n"
+	"68:	ret\n"
+	/* nothing to enlarge: as malloc() */
+	"66:	testq %rdi, %rdi\n	jnz 69f\n"
+	"	movq %fs:0x10, %rax\n"
+	"	cmpq " OURS "(%r11), %rax\n	je 70f\n"
+	"	cmpq " CREATOR "(%r11), %rax\n	je 70f\n"
+	"69:	jmp *" REAL_REALLOC "(%r11)\n"
+	"70:	movq %rsi, %rdi\n	jmp 60b\n"
 	".balign 16\n"
 	".globl pfw_stub_end\n"
 	".hidden pfw_stub_end\n"
 	"pfw_stub_end:\n"
+	"90:	.quad 0\n" /* the address of struct stub_lender, in the process; 0 = none */
 	".popsection\n");
 
-extern const char pfw_stub_begin[], pfw_stub_end[];
+extern const char pfw_stub_begin[], pfw_stub_end[], pfw_stub_malloc[], pfw_stub_malloc_libc[],
+	pfw_stub_calloc[], pfw_stub_realloc[], pfw_stub_free[];
 
 const char *stub_text(size_t *bytes)
 {
@@ -246,7 +387,24 @@ const char *stub_text(size_t *bytes)
 	return pfw_stub_begin;
 }
 
+struct stub_functions stub_functions(uint64_t place)
+{
+	uint64_t distance = place - (uintptr_t)pfw_stub_begin;
+
+	return (struct stub_functions){
+		{ (uintptr_t)pfw_stub_malloc + distance, (uintptr_t)pfw_stub_calloc + distance,
+		  (uintptr_t)pfw_stub_realloc + distance, (uintptr_t)pfw_stub_free + distance },
+		(uintptr_t)pfw_stub_malloc_libc + distance,
+	};
+}
+
 #else
+
+struct stub_functions stub_functions(uint64_t place)
+{
+	(void)place;
+	return (struct stub_functions){ 0 };
+}
 
 const char *stub_text(size_t *bytes)
 {

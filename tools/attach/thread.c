@@ -460,11 +460,6 @@ uint64_t thread_r11(const struct thread *thread)
 	return ((const struct user_regs_struct *)thread->registers)->r11;
 }
 
-uint64_t thread_pointer(const struct thread *thread)
-{
-	return ((const struct user_regs_struct *)thread->registers)->fs_base;
-}
-
 void thread_resumes_at(const struct thread *thread, uint64_t *pc, uint64_t *result)
 {
 	const struct user_regs_struct *regs = (const struct user_regs_struct *)thread->registers;
@@ -565,12 +560,6 @@ bool thread_computes(const struct thread *thread)
 }
 
 uint64_t thread_r11(const struct thread *thread)
-{
-	(void)thread;
-	return 0;
-}
-
-uint64_t thread_pointer(const struct thread *thread)
 {
 	(void)thread;
 	return 0;

@@ -50,9 +50,6 @@ void thread_resumes_at(const struct thread *thread, uint64_t *pc, uint64_t *resu
 /* Its r11, in whose place thread_lead() puts something else. */
 uint64_t thread_r11(const struct thread *thread);
 
-/* What its thread-local data lie around. */
-uint64_t thread_pointer(const struct thread *thread);
-
 /* Let the stopped thread go on at `pc`, with r11 = values and its other registers as they are. */
 bool thread_lead(struct thread *thread, uint64_t pc, uint64_t values);
 

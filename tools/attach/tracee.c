@@ -156,12 +156,14 @@ static bool take_map(struct tracee_map *map, const char *line)
 	char mode[5];
 	int path = 0;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*u %n", &map->start,
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*u%n", &map->start,
 		   &map->end, mode, &map->offset, &path) != 4)
 		return false;
 	map->executable = mode[2] == 'x';
 	map->writable = mode[1] == 'w' && mode[3] == 'p';
-	map->path = strndup(line + path, strcspn(line + path, "\n"));
+	line += path;
+	line += strspn(line, " ");
+	map->path = strndup(line, strcspn(line, "\n"));
 	return map->path;
 }
 
@@ -289,7 +291,7 @@ bool tracee_write(const struct tracee *tracee, uint64_t address, const void *dat
 /* What is needed of a loaded library to look up a name. */
 struct library {
 	const struct tracee *tracee;
-	uint64_t base, symbols, strings, hash;
+	uint64_t bias, symbols, strings, hash;
 };
 
 static bool read_header(const struct tracee *tracee, uint64_t base, Elf64_Ehdr *header)
@@ -321,18 +323,21 @@ bool tracee_segment(const struct tracee *tracee, uint64_t base, uint32_t type, u
 
 static bool open_library(struct library *library, const struct tracee *tracee, uint64_t base)
 {
+	Elf64_Ehdr header;
 	Elf64_Phdr dynamic;
 	Elf64_Dyn entry;
-	uint64_t at;
+	uint64_t at, bias;
 
-	*library = (struct library){ .tracee = tracee, .base = base };
-	if (!tracee_segment(tracee, base, PT_DYNAMIC, 0, &dynamic))
+	if (!read_header(tracee, base, &header) ||
+	    !tracee_segment(tracee, base, PT_DYNAMIC, 0, &dynamic))
 		return false;
-	for (at = base + dynamic.p_vaddr;
+	bias = header.e_type == ET_EXEC ? 0 : base;
+	*library = (struct library){ .tracee = tracee, .bias = bias };
+	for (at = bias + dynamic.p_vaddr;
 	     tracee_read(tracee, at, &entry, sizeof(entry)) && entry.d_tag != DT_NULL;
 	     at += sizeof(entry)) {
 		/* The dynamic linker has added the base, mostly. */
-		uint64_t address = entry.d_un.d_ptr + (entry.d_un.d_ptr < base ? base : 0);
+		uint64_t address = entry.d_un.d_ptr + (entry.d_un.d_ptr < bias ? bias : 0);
 
 		if (entry.d_tag == DT_SYMTAB)
 			library->symbols = address;
@@ -366,7 +371,7 @@ static uint64_t function_of(const struct library *library, uint32_t symbol, cons
 			 strlen(name) + 1) ||
 	    strcmp(text, name) != 0)
 		return 0;
-	return library->base + entry.st_value;
+	return library->bias + entry.st_value;
 }
 
 static uint64_t look_up(const struct library *library, const char *name)
@@ -404,17 +409,21 @@ uint64_t tracee_function(const struct tracee *tracee, const char *name)
 	return found;
 }
 
-bool tracee_has_allocator(const struct tracee *tracee)
+bool tracee_exports(const struct tracee *tracee, size_t *at, const char *const *names, size_t count,
+		    uint64_t *addresses)
 {
-	struct library library;
+	for (; *at < tracee->maps; ++*at) {
+		struct library library;
+		size_t found = 0;
 
-	for (size_t i = 0; i < tracee->maps; i++)
-		if (!tracee->map[i].offset && tracee->map[i].path[0] == '/' &&
-		    !is_libc_name(tracee->map[i].path) &&
-		    strncmp(base_name(tracee->map[i].path), "ld-", 3) != 0 &&
-		    open_library(&library, tracee, tracee->map[i].start) &&
-		    look_up(&library, "malloc"))
+		if (tracee->map[*at].offset || tracee->map[*at].path[0] != '/' ||
+		    !open_library(&library, tracee, tracee->map[*at].start))
+			continue;
+		while (found < count && (addresses[found] = look_up(&library, names[found])))
+			found++;
+		if (found == count)
 			return true;
+	}
 	return false;
 }
 

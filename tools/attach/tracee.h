@@ -12,8 +12,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "attach/arena.h"
-
 struct tracee_map {
 	uint64_t start, end, offset;
 	bool executable, writable;
@@ -43,7 +41,7 @@ struct tracee {
 	/* Made in advance, since nothing shall be waited for while a thread stands still. */
 	char status[8192];
 	uint64_t *stack[TRACEE_STACKS]; /* TRACEE_STACK_BYTES each */
-	struct arena arena;		/* of its libc */
+	bool lends;			/* what our thread makes libc allocate is ours */
 	char why[512];			/* after a failure: what it is about and what to do */
 };
 
@@ -66,8 +64,10 @@ bool tracee_is_libc(const struct tracee *tracee, uint64_t address);
 /* The address of a function that libc, or what belongs to it, exports; 0 = none. */
 uint64_t tracee_function(const struct tracee *tracee, const char *name);
 
-/* Whether malloc() is another one than libc's: its locks are in code that may be anywhere. */
-bool tracee_has_allocator(const struct tracee *tracee);
+/* The addresses of `count` functions in the first object, from map *at on, that exports all of them; *at
+ * is its map then.  False: there is none. */
+bool tracee_exports(const struct tracee *tracee, size_t *at, const char *const *names, size_t count,
+		    uint64_t *addresses);
 
 /* Read or write its memory. False: not all of it. */
 bool tracee_read(const struct tracee *tracee, uint64_t address, void *out, size_t bytes);

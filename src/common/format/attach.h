@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PFW_ATTACH_VERSION 3u
+#define PFW_ATTACH_VERSION 4u
 #define PFW_ATTACH_BYTES (256u * 1024u)
 #define PFW_ATTACH_ENTRY "pfw_attached"
 
@@ -61,8 +61,6 @@ struct pfw_attach_block {
 	/* What the recorder leaves when it is unloaded, up to the first that is 0: stub.c unmaps
 	 * it. */
 	struct pfw_attach_memory left[1024];
-	/* A word of our thread's libc that is to have this value while the thread runs; 0 = none */
-	uint64_t arena_word, arena;
 	/* What follows only C reads. */
 	uint32_t version;
 	uint32_t wish;
@@ -89,6 +87,4 @@ _Static_assert(offsetof(struct pfw_attach_head, reaper) == 40, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, entry) == 48, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, library) == 64, "stub.c");
 _Static_assert(offsetof(struct pfw_attach_block, left) == 4160, "stub.c");
-_Static_assert(offsetof(struct pfw_attach_block, arena_word) == 20544, "stub.c");
-_Static_assert(offsetof(struct pfw_attach_block, arena) == 20552, "stub.c");
 _Static_assert(sizeof(struct pfw_attach_block) <= PFW_ATTACH_BYTES, "fits");

@@ -15,6 +15,7 @@
 #include "common/calls/table.h"
 #include "common/format/clock.h"
 #include "recorder/attach/object.h"
+#include "recorder/attach/preload.h"
 #include "recorder/attach/thunks.h"
 #include "recorder/guest/say.h"
 #include "recorder/probe/call_filter.h"
@@ -566,7 +567,7 @@ int pfw_attach(void)
 		find_real(row, info[row].name);
 	dl_iterate_phdr(find_others, NULL);
 	be_seen();
-	dlerror(); /* clear the error: this libc may lack a name */
+	pfw_attach_clear_dlerror(); /* this libc may lack a name */
 	pfw_thunks_lead(true);
 	atomic_store(&attach.on, true);
 	atomic_store(&attach.again, LOOKS_AGAIN);

@@ -33,11 +33,17 @@ int pfw_attach_preload(const struct pfw_preload *preload)
 	return 0;
 }
 
+void pfw_attach_clear_dlerror(void)
+{
+	if (!dlsym(RTLD_DEFAULT, "read"))
+		dlerror();
+}
+
 static pfw_preload_take_fn *preload_take(void)
 {
 	void *found = dlsym(RTLD_DEFAULT, "pfw_preload_take");
 
-	dlerror(); /* clear the error: the symbol may be missing */
+	pfw_attach_clear_dlerror(); /* the symbol may be missing */
 	return (pfw_preload_take_fn *)found;
 }
 

@@ -25,3 +25,7 @@ bool pfw_attach_wrappers(const struct pfw_preload *preload);
 /* How many calls that would have been recorded came before the preload object's constructor, and
  * have not been counted yet.  Thread: init. */
 uint64_t pfw_attach_early_calls(const struct pfw_preload *preload);
+
+/* Forget the error of a dlsym() that found nothing, in this thread.  What is found clears it; dlerror()
+ * would first make a text of it, and so allocate.  Thread: init. */
+void pfw_attach_clear_dlerror(void);

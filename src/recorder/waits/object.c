@@ -21,7 +21,8 @@ void pfw_wait_name_init(const char *exe)
 	pfw_text_add(&text, exe ? pfw_text_base(exe) : "");
 	names.find =
 		(int (*)(void *, struct dl_find_object *))dlsym(RTLD_DEFAULT, "_dl_find_object");
-	dlerror(); /* clear the error: an older glibc has none */
+	if (!names.find)
+		dlerror(); /* clear the error: an older glibc has none */
 }
 
 static void add_hex(struct pfw_text *text, uintptr_t value)
