@@ -79,3 +79,14 @@ def test_of_dftracer(tmp_path, text, packed):
 @pytest.mark.parametrize("name", ["dftracer1.pfw", "dftracer2.pfw", "training.pfw"])
 def test_of_the_corpus(name):
     assert agree(CORPUS / name) > 0
+
+
+@pytest.mark.parametrize("unit", ["US", "NS", "MS"])
+def test_times_in_other_units_are_refused(tmp_path, unit):
+    """DFTRACER_TIME_METRIC=MS would make all figures a thousandth of what they are, and nothing would show it."""
+    line = f'{{"name":"CM","cat":"dftracer","type":1,"pid":7,"tid":7,"ph":4,"args":{{"name":"time_metric","value":"{unit}"}}}}'
+    for number, text in enumerate((line + "\n" + SECOND, SECOND.replace("\n", "\n" + line + "\n", 1), "[\n" + line + "\n")):
+        path = tmp_path / f"t{number}.pfw"
+        path.write_text(text)
+        done = subprocess.run([PFW, "table", path], capture_output=True, text=True)
+        assert (done.returncode == 2 and "time_metric" in done.stderr) == (unit != "US"), done.stderr

@@ -1,6 +1,7 @@
 /* store/traces/ends.c - the first and the last line of a trace; see ends.h. */
 #include "store/traces/ends.h"
 
+#include <errno.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -64,6 +65,18 @@ static void take_excluded(struct pfw_trace *trace, const struct pfw_entry *entry
 			trace->excluded += pfw_arg_u64(entry, names[i], 0);
 }
 
+#define FOREIGN_LINES 8 /* DFTracer's third line, or fourth, says its unit */
+
+/* Whether a line says that DFTracer's times are not µs, which would be read as such. */
+static bool says_other_unit(const struct pfw_entry *entry)
+{
+	struct pfw_slice name, unit;
+
+	return pfw_slice_is(&entry->name, "CM") && pfw_arg_text(entry, "name", &name) &&
+	       pfw_slice_is(&name, "time_metric") && pfw_arg_text(entry, "value", &unit) &&
+	       !pfw_slice_is(&unit, "US");
+}
+
 int pfw_trace_head(struct pfw_trace *trace, const char *path)
 {
 	struct pfw_scan scan;
@@ -73,12 +86,18 @@ int pfw_trace_head(struct pfw_trace *trace, const char *path)
 	*trace = (struct pfw_trace){ .rank = -1 };
 	if (error)
 		return error;
-	if (pfw_scan_next(&scan) == PFW_SCAN_LINE && pfw_scan_is(&scan, "process"))
-		pfw_trace_take_process(trace, &scan.entry);
+	for (unsigned i = 0; i < FOREIGN_LINES && !error && !trace->ours; i++) {
+		if (pfw_scan_next(&scan) != PFW_SCAN_LINE)
+			break;
+		if (i == 0 && pfw_scan_is(&scan, "process"))
+			pfw_trace_take_process(trace, &scan.entry);
+		else if (says_other_unit(&scan.entry))
+			error = -EDOM;
+	}
 	pfw_scan_close(&scan);
 	if (stat(path, &st) == 0)
 		trace->bytes = (uint64_t)st.st_size;
-	return 0;
+	return error;
 }
 
 /* The begin of the last member of ours that has lines.  0 if members have no lengths. */

@@ -31,8 +31,8 @@ struct pfw_entry;
 /* Fill *trace, which is zero except `bytes`, from a `process` line.  Thread: any. */
 void pfw_trace_take_process(struct pfw_trace *trace, const struct pfw_entry *entry);
 
-/* Fill *trace from the first line.  Return 0 (also if it is not ours), or -errno if the file cannot
- * be read.  Thread: any. */
+/* Fill *trace from the first line.  Return 0 (also if it is not ours); -EDOM: DFTracer's times are
+ * not µs there; or -errno if the file cannot be read.  Thread: any. */
 int pfw_trace_head(struct pfw_trace *trace, const char *path);
 
 /* The same, and the `end` from the last lines. */

@@ -102,7 +102,10 @@ static int note_seen(struct pfw_pair_ids *seen, const struct stat *st)
 
 static const char *why_not(int error)
 {
-	return error == -ENODEV ? "a device or a socket, not a trace" : strerror(-error);
+	return error == -ENODEV ? "a device or a socket, not a trace"
+	       : error == -EDOM
+		       ? "its `time_metric` is not US, and times are read as µs: record with DFTRACER_TIME_METRIC=US"
+		       : strerror(-error);
 }
 
 /* Add the traces in a partial.  0 or -ENOMEM. */
