@@ -1307,6 +1307,14 @@ os.spawnlp(os.P_WAIT, "cp", "cp", "parent", "other")
 """
 
 
+def test_a_share_of_work_that_is_not_shown_is_unknown(tmp_path):
+    trace = Trace()
+    trace.add("step", "PP", 0, 100, {"kind": "cpu_op", "device": 0, "external_id": 1})
+    trace.add("gemm", "PP", 50, 40, {"kind": "kernel", "device": 1, "device_index": 0, "external_id": 1})
+    shown = table("-n", "step", trace.write(tmp_path / "t.pfw")).stdout
+    assert "NaN" not in shown and re.search(r"40.000ns|0.040us", shown), shown
+
+
 def test_rows_by_name(tmp_path):
     trace = Trace()
     for number in (9, 10, 1):

@@ -102,8 +102,9 @@ void table_column_text(const struct table_column *column, const struct pfw_avera
 			 column->kind == TABLE_YES ||
 					 table_column_lacks(column, view) != UNRECORDED_KINDS
 				 ? "-"
-			 : column->kind == TABLE_PERCENT ? "NaN"
-							 : "");
+			 : column->kind != TABLE_PERCENT ? ""
+			 : view->options->filtered	 ? "-"
+							 : "NaN"); /* torch's word */
 		return;
 	}
 	switch (column->kind) {
