@@ -395,6 +395,9 @@ def test_tables_fit_the_terminal(tmp_path, columns):
         assert not [line for line in wide if line.startswith("not shown: ")]
         if max(map(len, wide)) > columns and not hidden:
             assert any("..." in line for line in shown), words
+    heads = next(line for line in terminal(columns, "compare", path, path) if line.startswith("Category"))
+    assert "Change" in heads or columns < 60
+    assert [heads.count(f"{name} A") == heads.count(f"{name} B") for name in ("Calls", "Total", "Typical")] == [True] * 3
     io = [line for line in terminal(columns, "table", path) if "of Calls" in line][-1]
     assert "# of Calls" in io and (columns < 60 or "Self" in io)
     if columns >= 60:

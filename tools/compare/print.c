@@ -298,8 +298,9 @@ static void print_summary(const struct compare *compare, FILE *out)
 int compare_print(const struct compare *compare)
 {
 	struct grid_column column[COLUMNS_MAX];
-	static const char *const few[] = { "p",	 "Mean A",  "Mean B",  "from",
-					   "to", "Calls A", "Calls B", NULL };
+	static const char *const few[] = {
+		"p", "from|to", "Calls A|Calls B", "Total A|Total B", "Typical A|Typical B", NULL
+	};
 	struct grid grid = { .column = column,
 			     .columns = make_columns(compare, column),
 			     .none = "-",

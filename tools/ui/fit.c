@@ -66,6 +66,14 @@ static struct fit_column *least_important(struct fit_column *column, size_t coun
 	return least;
 }
 
+/* Hide a column, and of these those that go with it. */
+static void hide(struct fit_column *column, size_t count, struct fit_column *one)
+{
+	one->hidden = true;
+	for (size_t i = 0; i < count && one->together; i++)
+		column[i].hidden |= column[i].together && column[i].drop == one->drop;
+}
+
 void fit(struct fit_column *column, size_t count, size_t gap, size_t limit)
 {
 	size_t width, first = count ? column->width : 0;
@@ -78,7 +86,7 @@ void fit(struct fit_column *column, size_t count, size_t gap, size_t limit)
 		next = next ? next : least_important(column, count, false);
 		if (!next)
 			return;
-		next->hidden = true;
+		hide(column, next->empty ? 0 : count, next);
 	}
 	/* What the last hidden column leaves free goes to the first one, if that was cut. */
 	if (limit && count && column->width < first) {

@@ -11,6 +11,7 @@ struct fit_column {
 	size_t least; /* a text may be cut to this width; 0: it may not */
 	bool left;    /* alignment */
 	unsigned drop; /* columns with the greatest are hidden first; 0: the rightmost, after those */
+	bool together; /* hidden with all others of the same `drop` */
 	bool empty;    /* no row has a value: hidden before all others */
 	bool hidden;
 };

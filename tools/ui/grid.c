@@ -242,7 +242,12 @@ static unsigned drop_of(const struct grid *grid, const char *title)
 	unsigned left = 0;
 
 	for (const char *const *few = grid->few; few && *few; few++) {
-		if (left || strcmp(*few, title) == 0)
+		const char *second = strchr(*few, '|');
+
+		if (left || strcmp(*few, title) == 0 ||
+		    (second &&
+		     (strcmp(second + 1, title) == 0 || (strlen(title) == (size_t)(second - *few) &&
+							 memcmp(*few, title, strlen(title)) == 0))))
 			left++;
 	}
 	return left;
@@ -259,6 +264,7 @@ static struct fit_column *make_columns(const struct grid *grid)
 		if (column[i].hidden)
 			continue;
 		column[i].drop = drop_of(grid, column[i].title);
+		column[i].together = column[i].drop > 0;
 		column[i].empty = true;
 		column[i].width = cell_width(column[i].title, strlen(column[i].title));
 		column[i].left = is_text(grid, i);

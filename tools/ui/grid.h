@@ -58,10 +58,11 @@ struct grid_cell {
 struct grid {
 	const struct grid_column *column;
 	size_t columns;
-	const char *kind;	/* the key of `section`; NULL: "section" */
-	const char *none;	/* for people in a cell without a value; NULL: nothing */
-	size_t width;		/* of the terminal; 0: no limit */
-	const char *const *few; /* titles that a narrow terminal loses, the first of them first */
+	const char *kind; /* the key of `section`; NULL: "section" */
+	const char *none; /* for people in a cell without a value; NULL: nothing */
+	size_t width;	  /* of the terminal; 0: no limit */
+	/* Titles that a narrow terminal loses, the first of them first; two at once: "Calls A|Calls B". */
+	const char *const *few;
 	struct grid_cell *cell; /* row by row */
 	size_t cells, room;
 	struct pfw_buffer text;
