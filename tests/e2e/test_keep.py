@@ -1,6 +1,7 @@
 """The flight recorder (PFW_KEEP): what is in its dumps, by the numbers of the calls, and what is not left."""
 import contextlib
 import os
+import pathlib
 import random
 import re
 import signal
@@ -152,6 +153,23 @@ def test_a_slow_call_is_dumped(top):
     assert dump_line(lines)["why"].startswith("call: ")
     assert set(range(1000)) <= set(numbers(lines)[0])
     assert [line for line in lines if line.get("dur", 0) > 25000]
+
+
+def test_a_time_takes_the_memory_that_it_needs(top):
+    """More than it begins with."""
+    variables = environment(top, "60s", PFW_SPOOL_DIR="/dev/shm")
+    with subprocess.Popen([TARGET, "state", "run", "1"], cwd=top, env=variables) as process:
+        wait_for(top, (290 << 20) // 64)
+        process.kill()
+    spool, = (path for path in pathlib.Path("/dev/shm").glob(f"pfw-*-{process.pid}-*.spool"))
+    assert spool.stat().st_size > 280 << 20
+    spool.unlink()
+
+
+def test_a_time_that_cannot_be_kept_is_said_once(top):
+    result = harness.run(["sh", "-c", 'ulimit -f 65536; exec "$0" state run-out 1000000', TARGET],
+                         environment(top, "60s"), cwd=top)
+    assert re.fullmatch(r"pfw: PFW_KEEP: less than its time is kept, in \d+ MiB: .*\n", result.stderr)
 
 
 def test_threads_that_have_ended_stay_and_keep_their_names(top):

@@ -39,7 +39,8 @@ bool pfw_keep_parse(struct pfw_keep *out, const char *text)
 		else
 			return false;
 	}
-	if (!keep.bytes)
+	keep.grows = !keep.bytes;
+	if (keep.grows)
 		keep.bytes = PFW_KEEP_USUAL_BYTES;
 	*out = keep;
 	return true;

@@ -8,12 +8,13 @@
 #include <stdint.h>
 
 #define PFW_KEEP_LEAST_BYTES (1ull << 20)
-#define PFW_KEEP_USUAL_BYTES (256ull << 20) /* where only a time is given */
+#define PFW_KEEP_USUAL_BYTES (256ull << 20) /* where only a time is given: to begin with */
 #define PFW_KEEP_LEAST_NS 100000000ull
 
 /* What PFW_KEEP says: bytes 0 = no flight recorder; ns 0 = of any age. */
 struct pfw_keep {
 	uint64_t bytes, ns;
+	bool grows; /* beyond `bytes`, while memory is available */
 };
 
 /* What PFW_DUMP_ON says; 0 = not on that. */

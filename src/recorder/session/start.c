@@ -153,7 +153,9 @@ bool pfw_session_make_process(const struct pfw_spool_header *parent)
 	if (pfw_session.writer.first_slots) /* the child's first event is waiting */
 		pfw_writer_first_bytes(&pfw_session.writer, &owner.made_bytes, &owner.mapped_bytes);
 	if (pfw_session.config.keep.bytes) {
-		owner.asked_bytes = pfw_session.config.keep.bytes + SPOOL_REST_BYTES;
+		owner.asked_bytes = pfw_session.config.keep.grows
+					    ? UINT64_MAX
+					    : pfw_session.config.keep.bytes + SPOOL_REST_BYTES;
 		memcpy(keep_name, name.path, strlen(name.path) + 1);
 	}
 	/* A process in a pid namespace of its own sees no parent pid. */
@@ -266,6 +268,7 @@ static void set_up_writer(void)
 			       (config->gpu && config->counters_ns && pfw_nvml_driver());
 	writer->max_bytes = config->max_bytes;
 	writer->keep_bytes = config->keep.bytes;
+	writer->keep_grows = config->keep.grows;
 	writer->keep_ticks = config->keep.ns ? pfw_clock_ticks_of(config->keep.ns) : 0;
 	writer->keep_name = keep_name;
 	pfw_session_wire_writer();

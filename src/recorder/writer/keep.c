@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "common/base/os.h"
+#include "common/base/room.h"
+#include "common/base/text.h"
 #include "recorder/spool/ring.h"
 #include "recorder/spool/strings.h"
 #include "recorder/writer/internal.h"
@@ -17,6 +19,8 @@
 #define LEAST_SLOTS 512u
 #define SHARES 32u /* a stretch is at most this share of what is kept */
 #define GROWTH 4u
+#define GROWS_BYTES (64ull << 20) /* at a time, where only a time is given */
+#define ASK_AGAIN_NS 1000000000ull
 #define STUCK_NS 1500000000ull /* a record that is not committed for so long is skipped as torn */
 
 /* ---- forgetting ---- */
@@ -164,6 +168,46 @@ static uint32_t next_capacity(const struct pfw_writer *writer, const struct pfw_
 	return capacity < LEAST_SLOTS ? LEAST_SLOTS : capacity;
 }
 
+/*
+ * A time alone is kept in as much memory as it takes, but in a quarter at most of what would be available
+ * without it: so much is left even if many processes do the same.  What is available is looked up from time
+ * to time.
+ */
+static bool may_grow(struct pfw_writer *writer, uint64_t bytes)
+{
+	uint64_t now_ns = pfw_clock_ns(CLOCK_MONOTONIC), made = writer->made.ring_bytes;
+
+	if (made + bytes <= writer->keep_bytes)
+		return true;
+	if (!writer->keep_grows || now_ns - writer->keep_asked_ns < ASK_AGAIN_NS)
+		return false;
+	if (made + GROWS_BYTES <= (made + pfw_room()) / 4) {
+		writer->keep_bytes = made + GROWS_BYTES;
+		return true;
+	}
+	writer->keep_asked_ns = now_ns;
+	return false;
+}
+
+/* The time is not over, and the memory is used up. */
+static void say_it_is_short(struct pfw_writer *writer)
+{
+	char line[256];
+	struct pfw_text text;
+
+	if (!writer->keep_grows || writer->keep_said)
+		return;
+	writer->keep_said = true;
+	pfw_text_init(&text, line, sizeof(line));
+	pfw_text_add(&text, "PFW_KEEP: less than its time is kept, in ");
+	pfw_text_add_u64(&text, writer->made.ring_bytes >> 20, 1);
+	pfw_text_add(
+		&text,
+		" MiB: more than a quarter of the memory that is available, or than the spool's "
+		"directory has, is taken only if a size says so, as PFW_KEEP=10s,4GiB");
+	writer->say(line);
+}
+
 /* A stretch within what may be kept; NULL = none. */
 static struct pfw_ring_chunk *get_stretch(struct pfw_writer *writer, uint32_t capacity)
 {
@@ -172,10 +216,12 @@ static struct pfw_ring_chunk *get_stretch(struct pfw_writer *writer, uint32_t ca
 	bool going = true;
 
 	while (!stretch && going) {
-		if (*pool || writer->made.ring_bytes + bytes <= writer->keep_bytes)
+		if (*pool || may_grow(writer, bytes))
 			stretch = pfw_writer_get_stretch(writer, capacity);
 		if (!stretch)
 			going = pfw_writer_keep_less(writer);
+		if (!stretch && going)
+			say_it_is_short(writer);
 	}
 	return stretch;
 }

@@ -70,6 +70,9 @@ struct pfw_writer {
 	 * the trace's name without the dump's number, PFW_PATH_MAX bytes that change under
 	 * `work`. */
 	uint64_t keep_bytes, keep_ticks;
+	uint64_t keep_asked_ns; /* MONOTONIC: when more than keep_bytes could last not be had; 0 = it could */
+	bool keep_grows; /* keep_bytes is no limit while memory is available */
+	bool keep_said;	 /* that it is */
 	char *keep_name;
 	void (*say)(const char *line);
 	void (*idle)(void);  /* make every thread call session at its next event */

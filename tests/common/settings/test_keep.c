@@ -31,10 +31,11 @@ static void keep_takes_a_time_a_size_or_both(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
 		assert_true(pfw_keep_parse(&keep, good[i].text));
+		assert_int_equal(keep.grows, !strpbrk(good[i].text, "BiKMG"));
 		assert_int_equal(keep.bytes, good[i].bytes);
 		assert_int_equal(keep.ns, good[i].ns);
 	}
-	keep = (struct pfw_keep){ 1, 2 };
+	keep = (struct pfw_keep){ 1, 2, false };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		assert_false(pfw_keep_parse(&keep, bad[i]));
 	assert_true(keep.bytes == 1 && keep.ns == 2);
