@@ -129,8 +129,8 @@ static __attribute__((noinline)) bool many_u64(const char *at, size_t bytes, uin
 	return true;
 }
 
-/* A whole number without sign, fraction, exponent or leading zero. */
-static inline bool slice_u64(const char *at, size_t bytes, uint64_t *number)
+/* Without fraction, exponent or leading zero. */
+bool pfw_number_u64(const char *at, size_t bytes, uint64_t *number)
 {
 	uint64_t sum = 0;
 
@@ -140,8 +140,10 @@ static inline bool slice_u64(const char *at, size_t bytes, uint64_t *number)
 		return many_u64(at, bytes, number);
 	if (bytes >= 4) {
 		sum = load_few(at, bytes);
+		if (pfw_bytes_digits(sum) != bytes)
+			return false;
 		*number = pfw_bytes_number(sum, (unsigned)bytes);
-		return pfw_bytes_digits(sum) == bytes;
+		return true;
 	}
 	for (size_t i = 0; i < bytes; i++) {
 		unsigned digit = (unsigned char)at[i] - '0';
@@ -154,25 +156,12 @@ static inline bool slice_u64(const char *at, size_t bytes, uint64_t *number)
 	return true;
 }
 
-bool pfw_value_u64(const struct pfw_value *value, uint64_t *number)
+bool pfw_number_i64(const char *at, size_t bytes, int64_t *number)
 {
-	uint64_t found;
-
-	if (value->type != PFW_VALUE_NUMBER ||
-	    !slice_u64(value->text.at, value->text.bytes, &found))
-		return false;
-	*number = found;
-	return true;
-}
-
-bool pfw_value_i64(const struct pfw_value *value, int64_t *number)
-{
-	const char *at = value->text.at;
-	bool negative = value->type == PFW_VALUE_NUMBER && *at == '-';
+	bool negative = bytes && *at == '-';
 	uint64_t size;
 
-	if (value->type != PFW_VALUE_NUMBER ||
-	    !slice_u64(at + negative, value->text.bytes - negative, &size) ||
+	if (!pfw_number_u64(at + negative, bytes - negative, &size) ||
 	    size > (uint64_t)INT64_MAX + negative)
 		return false;
 	*number = negative ? (int64_t)(0 - size) : (int64_t)size;

@@ -60,9 +60,23 @@ struct pfw_value {
  * object inside).  False: no such key.  Thread: any. */
 bool pfw_slice_find(const struct pfw_slice *object, const char *key, struct pfw_value *value);
 
-/* The number; false: another type, negative (u64), a fraction, or more than 64 bits. */
-bool pfw_value_u64(const struct pfw_value *value, uint64_t *number);
-bool pfw_value_i64(const struct pfw_value *value, int64_t *number);
+/* The number that a text of JSON's type NUMBER stands for; false: negative (u64), a fraction, or more
+ * than 64 bits.  Thread: any. */
+bool pfw_number_u64(const char *at, size_t bytes, uint64_t *number);
+bool pfw_number_i64(const char *at, size_t bytes, int64_t *number);
+
+/* The same of a value; false also: another type. */
+static inline bool pfw_value_u64(const struct pfw_value *value, uint64_t *number)
+{
+	return value->type == PFW_VALUE_NUMBER &&
+	       pfw_number_u64(value->text.at, value->text.bytes, number);
+}
+
+static inline bool pfw_value_i64(const struct pfw_value *value, int64_t *number)
+{
+	return value->type == PFW_VALUE_NUMBER &&
+	       pfw_number_i64(value->text.at, value->text.bytes, number);
+}
 
 /* The nearest double to a number, whatever the locale; out of range: infinite. */
 double pfw_slice_f64(const struct pfw_slice *number);

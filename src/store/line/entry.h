@@ -145,6 +145,23 @@ static inline void pfw_entry_pair(const struct pfw_entry *entry, unsigned i, str
 					  .escaped = arg->escaped };
 }
 
+/* The number that arg[i] is; false: as pfw_value_u64() and pfw_value_i64(). */
+static inline bool pfw_entry_u64(const struct pfw_entry *entry, unsigned i, uint64_t *number)
+{
+	const struct pfw_entry_pair *arg = &entry->arg[i];
+
+	return arg->type == PFW_VALUE_NUMBER &&
+	       pfw_number_u64(entry->line + arg->value, arg->bytes, number);
+}
+
+static inline bool pfw_entry_i64(const struct pfw_entry *entry, unsigned i, int64_t *number)
+{
+	const struct pfw_entry_pair *arg = &entry->arg[i];
+
+	return arg->type == PFW_VALUE_NUMBER &&
+	       pfw_number_i64(entry->line + arg->value, arg->bytes, number);
+}
+
 /* One of 64 bits, so that few of the recorder's keys share one; of a constant key a constant. */
 static inline uint64_t pfw_entry_key_bit(const char *key, size_t bytes)
 {

@@ -6,6 +6,7 @@
 #include "store/line/entry.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "store/json/swar.h"
@@ -66,6 +67,7 @@ struct between {
 
 struct guess {
 	uint8_t id, pid, tid;
+	struct digits ts;
 	uint8_t cat[GUESS_ROWS];
 	uint8_t pair[GUESS_ROWS][2 * GUESS_PAIRS]; /* lengths of a key, and of a string value */
 	struct between between[GUESS_ROWS];
@@ -279,6 +281,20 @@ INLINE bool is_constant(const char *at, const char *text, unsigned bytes)
 	return LIKELY(pfw_bytes_same16(at, text, bytes));
 }
 
+/* A pair that lies so many bytes further on: its first two words grow. */
+INLINE void move_pair(struct pfw_entry_pair *to, const struct pfw_entry_pair *from, uint32_t moved)
+{
+	typedef uint32_t words __attribute__((vector_size(16)));
+	words word;
+
+	_Static_assert(sizeof(*to) == sizeof(word) && !offsetof(struct pfw_entry_pair, key) &&
+			       offsetof(struct pfw_entry_pair, value) == sizeof(uint32_t),
+		       "key and value are the first words");
+	memcpy(&word, from, sizeof(word));
+	word += (words){ moved, moved };
+	memcpy(to, &word, sizeof(word));
+}
+
 /* Parse args of the form that was seen before, or return NULL.  The text is padded. */
 INLINE const char *take_known_args(const char *at, const char *end, struct pfw_entry *entry,
 				   const struct form *form, uint8_t guess[2 * GUESS_PAIRS])
@@ -297,11 +313,8 @@ INLINE const char *take_known_args(const char *at, const char *end, struct pfw_e
 		if (UNLIKELY(!is_constant(at, form->text + constant->at, constant->bytes)))
 			return NULL;
 		at += constant->bytes;
-		for (; known < whole; known++, arg++) {
-			*arg = *known;
-			arg->key += moved;
-			arg->value += moved;
-		}
+		for (; known < whole; known++, arg++)
+			move_pair(arg, known, moved);
 		if (constant == last)
 			break;
 		arg->key = known->key + moved;
@@ -345,7 +358,7 @@ INLINE const char *take_between(const char *at, const char *end, struct pfw_entr
 	AND(take(at, end, BEHIND_NAME, padded));
 	AND(take_text(at, end, &entry->cat, &guess->cat[row], padded));
 	AND(take(at, end, ",\"pid\":", padded));
-	AND(take_u64(at, end, &entry->pid, &guess->pid, padded));
+	AND(take_u64(at, end, &entry->pid, &guess->pid, NULL, padded));
 	return take(at, end, ",\"tid\":", padded);
 }
 
@@ -404,20 +417,20 @@ INLINE const char *take_head(const char *at, const char *end, struct pfw_entry *
 			     struct guess *guess, unsigned *row, bool padded)
 {
 	AND(take(at, end, "{\"id\":", padded));
-	AND(take_u64(at, end, &entry->id, &guess->id, padded));
+	AND(take_u64(at, end, &entry->id, &guess->id, NULL, padded));
 	AND(take(at, end, ",\"name\":\"", padded));
 	AND(take_text(at, end, &entry->name, NULL, padded));
 	*row = padded ? guess_row(&entry->name) : 0;
 	AND(padded ? take_known_between(at, end, entry, guess, *row)
 		   : take_between(at, end, entry, guess, *row, false));
-	AND(take_u64(at, end, &entry->tid, &guess->tid, padded));
+	AND(take_u64(at, end, &entry->tid, &guess->tid, NULL, padded));
 	AND(take(at, end, ",\"ts\":", padded));
-	AND(take_us(at, end, &entry->ts_ns, padded));
+	AND(take_us(at, end, &entry->ts_ns, &guess->ts, padded));
 	entry->has = FAST_KEYS;
 	entry->dur_ns = 0;
 	if (take(at, end, ",\"dur\":", padded)) {
 		entry->has |= PFW_ENTRY_DUR;
-		AND(take_us(at + strlen(",\"dur\":"), end, &entry->dur_ns, padded));
+		AND(take_us(at + strlen(",\"dur\":"), end, &entry->dur_ns, NULL, padded));
 		if (UNLIKELY(entry->dur_ns > PFW_ENTRY_TIME_MAX - entry->ts_ns))
 			entry->dur_ns = PFW_ENTRY_TIME_MAX - entry->ts_ns;
 	}

@@ -115,13 +115,23 @@ INLINE const char *take_text(const char *at, const char *end, struct pfw_slice *
 
 /* ---- numbers ---- */
 
-/* A whole number of at most 18 digits, which cannot overflow. */
+/* The first eight digits of an earlier number: those of times mostly are the same.  All zero: none; zeros
+ * after the end of the text are taken for it, but nothing follows them. */
+struct digits {
+	uint64_t word, number;
+};
+
+/* A whole number of at most 18 digits, which cannot overflow.  `first` may be NULL. */
 INLINE const char *take_u64(const char *at, const char *end, uint64_t *number, uint8_t *guess,
-			    bool padded)
+			    struct digits *first, bool padded)
 {
 	const char *start = at;
 	uint64_t sum = 0;
 
+	if (first && padded && LIKELY(pfw_bytes_load(at) == first->word)) {
+		sum = first->number;
+		at += 8;
+	}
 	for (;;) {
 		static const uint64_t tens[] = { 1,	 10,	  100,	    1000,     10000,
 						 100000, 1000000, 10000000, 100000000 };
@@ -139,6 +149,8 @@ INLINE const char *take_u64(const char *at, const char *end, uint64_t *number, u
 			at = guess ? skip_guessed(at, count, guess) : at + count;
 			break;
 		}
+		if (first && at == start)
+			*first = (struct digits){ word, sum };
 		at += 8;
 		if (at - start > 18)
 			return NULL;
@@ -149,11 +161,12 @@ INLINE const char *take_u64(const char *at, const char *end, uint64_t *number, u
 }
 
 /* µs with three decimals or none, to ns. */
-INLINE const char *take_us(const char *at, const char *end, int64_t *ns, bool padded)
+INLINE const char *take_us(const char *at, const char *end, int64_t *ns, struct digits *first,
+			   bool padded)
 {
 	uint64_t whole, word;
 
-	at = take_u64(at, end, &whole, NULL, padded);
+	at = take_u64(at, end, &whole, NULL, first, padded);
 	if (UNLIKELY(!at || whole > INT64_MAX / 1000 - 1))
 		return NULL;
 	*ns = (int64_t)whole * 1000;

@@ -230,16 +230,12 @@ static int add_gap_end(struct pfw_gap_ends *ends, const struct pfw_entry *entry,
 		       const struct pfw_overlap_known *known)
 {
 	struct pfw_gap_end end = { .process = entry->process, .ns = entry->ts_ns };
-	struct pfw_value value;
-	struct pfw_slice key;
 	int64_t number;
 
-	if (!known->form) {
+	if (!known->form)
 		end.correlation = (uint64_t)pfw_arg_i64(entry, "correlation", 0);
-	} else if (known->correlation) {
-		pfw_entry_pair(entry, known->correlation - 1u, &key, &value);
-		end.correlation = pfw_value_i64(&value, &number) ? (uint64_t)number : 0;
-	}
+	else if (known->correlation && pfw_entry_i64(entry, known->correlation - 1u, &number))
+		end.correlation = (uint64_t)number;
 	return end.correlation ? PFW_PUSH(ends->at, ends->count, ends->room, end) : 0;
 }
 

@@ -128,16 +128,11 @@ static const struct pfw_patterns_known *what_of(struct pfw_patterns_block *block
 /* An arg, by its place if lines have a form. */
 static int64_t number_at(const struct pfw_entry *entry, bool placed, uint8_t place, const char *key)
 {
-	struct pfw_value value;
-	struct pfw_slice unused;
 	int64_t number;
 
 	if (!placed)
 		return pfw_arg_i64(entry, key, -1);
-	if (!place)
-		return -1;
-	pfw_entry_pair(entry, place - 1u, &unused, &value);
-	return pfw_value_i64(&value, &number) ? number : -1;
+	return place && pfw_entry_i64(entry, place - 1u, &number) ? number : -1;
 }
 
 static void set_dup(struct pfw_pattern_op *op, int64_t fd)

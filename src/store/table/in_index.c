@@ -222,7 +222,8 @@ static int add_compute(struct block *block, const struct pfw_entry *entry,
 	return error ? error : pfw_table_works_add(&block->works, entry, line, (uint32_t)row);
 }
 
-/* Whether lines of a name of the summary have rows; *line gets the name.  -ENOMEM. */
+/* Whether lines of a name of the summary have rows; *line gets the name, and what calls
+ * have is not set.  -ENOMEM. */
 static int counts(struct block *block, const struct pfw_entry *entry, uint32_t name,
 		  struct pfw_table_line *line)
 {
@@ -235,9 +236,13 @@ static int counts(struct block *block, const struct pfw_entry *entry, uint32_t n
 		named->counts = pfw_table_line_name(line, entry, false);
 		named->known = true;
 	} else {
-		*line = (struct pfw_table_line){ .section = PFW_TABLE_COMPUTE,
-						 .name = entry->name,
-						 .cat = entry->cat };
+		line->section = PFW_TABLE_COMPUTE;
+		line->name = entry->name;
+		line->cat = entry->cat;
+		line->launcher = line->parent = line->launched_by = line->otherwise = 0;
+		line->shapes = line->stack = line->fname = line->kind =
+			(struct pfw_slice){ .at = NULL };
+		line->shapes_text = line->has_launch = false;
 	}
 	return named->counts;
 }

@@ -110,6 +110,12 @@ bool pfw_table_launch_key(const struct pfw_slice *key)
 /* What take_arg() did with an arg: nothing, or it set a member of `said`, or a text of the line. */
 enum took { TOOK_NOTHING, TOOK_VALUE, TOOK_TEXT };
 
+static void take_shapes(const struct pfw_value *value, struct pfw_table_line *line)
+{
+	line->shapes = value->text;
+	line->shapes_text = value->type == PFW_VALUE_STRING;
+}
+
 static enum took take_text(const struct pfw_slice *key, const struct pfw_value *value,
 			   struct pfw_table_line *line)
 {
@@ -118,8 +124,7 @@ static enum took take_text(const struct pfw_slice *key, const struct pfw_value *
 	} else if (pfw_member_is(key, "fname") && value->type == PFW_VALUE_STRING) {
 		line->fname = value->text;
 	} else if (pfw_member_is(key, "input_shapes")) {
-		line->shapes = value->text;
-		line->shapes_text = value->type == PFW_VALUE_STRING;
+		take_shapes(value, line);
 	} else {
 		return TOOK_NOTHING;
 	}
@@ -160,7 +165,8 @@ static enum took take_arg(const struct pfw_slice *key, const struct pfw_value *v
 /* What all lines of a form say, and which args the others are: most are the same in all. */
 struct known {
 	uint64_t form; /* entry->form; 0: none */
-	uint32_t take; /* bits of args */
+	uint32_t take; /* bits of args, in `shapes` of those that are input_shapes */
+	uint32_t shapes;
 	unsigned step; /* the arg that says the step, plus 1; 0: none */
 	unsigned kind; /* the same of the kind */
 	bool launch;   /* some arg says how a kernel was launched */
@@ -189,6 +195,8 @@ static void learn(struct known *known, const struct pfw_entry *entry)
 		took = take_arg(&key, &value, &unused, varies ? &varying : &known->said);
 		if (took == TOOK_TEXT || (took == TOOK_VALUE && varies))
 			known->take |= 1u << i;
+		if (pfw_member_is(&key, "input_shapes"))
+			known->shapes |= 1u << i;
 		if (pfw_member_is(&key, "step"))
 			known->step = i + 1;
 		if (pfw_member_is(&key, "kind"))
@@ -218,17 +226,14 @@ static const struct known *find_known(const struct pfw_entry *entry)
 	return known->form ? known : NULL;
 }
 
-static uint32_t said_step(const struct pfw_entry *entry, const struct known *known)
+static inline uint32_t said_step(const struct pfw_entry *entry, const struct known *known)
 {
-	struct pfw_slice key;
-	struct pfw_value value;
 	uint64_t number;
 
 	if (known && !known->step)
 		return 0;
-	if (known)
-		pfw_entry_pair(entry, known->step - 1, &key, &value);
-	if (known ? !pfw_value_u64(&value, &number) : !pfw_says_step(entry, &number))
+	if (known ? !pfw_entry_u64(entry, known->step - 1, &number)
+		  : !pfw_says_step(entry, &number))
 		return 0;
 	return number < UINT32_MAX - 1 ? (uint32_t)number + 1 : UINT32_MAX;
 }
@@ -258,10 +263,14 @@ static void read_args(const struct pfw_entry *entry, struct pfw_table_line *line
 		for (uint32_t left = known->take; left; left &= left - 1) {
 			unsigned i = (unsigned)__builtin_ctz(left);
 
-			pfw_entry_pair(entry, i, &key, &value);
-			if (known->number[i])
-				pfw_value_u64(&value,
+			if (known->number[i]) {
+				pfw_entry_u64(entry, i,
 					      (uint64_t *)((char *)said + known->number[i]));
+				continue;
+			}
+			pfw_entry_pair(entry, i, &key, &value);
+			if (known->shapes >> i & 1)
+				take_shapes(&value, line);
 			else
 				take_arg(&key, &value, line, said);
 		}
@@ -282,7 +291,8 @@ static void read_args(const struct pfw_entry *entry, struct pfw_table_line *line
 	line->device = said->device >= 0 ? said->device : (said->kind & KIND_DEVICE) != 0;
 	line->extra = said->extra;
 	line->has_memory = said->has_memory;
-	line->has_extra = line->extra.flops || line->extra.cpu_memory || line->extra.device_memory;
+	line->has_extra = (line->extra.flops | (uint64_t)line->extra.cpu_memory |
+			   (uint64_t)line->extra.device_memory) != 0;
 }
 
 /* Bookkeeping of torch.profiler and of autograd, which torch's own tables leave out. */
