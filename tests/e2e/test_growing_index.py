@@ -23,9 +23,11 @@ def state(trace, *options, status=0):
 
 
 def contents(trace, tables):
-    """The rows of an index; of `part` without its block, which text that grew has more of."""
-    columns = {"part": "kind, version, hex(data)"}
-    return {table: rows(trace, f"SELECT {columns.get(table, '*')} FROM {table}") for table in tables}
+    """The rows of an index; of `part` without its block, which text that grew has more of, and overlaps, which
+    know the ends of blocks, by their answer."""
+    columns = {"part": "kind, version, CASE kind WHEN 'overlap' THEN 0 ELSE hex(data) END"}
+    told = {"part": pfw("overlap", "-q", "--steps", "--format", "ndjson", trace, status=None).stdout}
+    return {table: (rows(trace, f"SELECT {columns.get(table, '*')} FROM {table}"), told.get(table)) for table in tables}
 
 
 def append(path, lines, packed):

@@ -356,6 +356,45 @@ def test_indexes_say_the_same(tmp_path):
     assert overlap(tmp_path / "t", "--steps") == with_index
 
 
+def a_long_trace(chance, rank):
+    """Steps in which kernels start long after they are launched, and now and then a long call."""
+    trace, at, queue = Trace(100 + rank, rank, 2), 0, []
+    for i in range(7000):
+        at += chance.choice([100, 900, 5_000])
+        trace.io(at, at + (3_000_000 if i % 2500 == 9 else chance.randrange(900)), chance.randrange(5000))
+        trace.add("mine", "app", at, at + 20, {"more": "x" * 600})  # fewer events a block
+        trace.launch(at + 50, at + 60, i + 1)
+        queue.append(i + 1)
+        if len(queue) > 40 or i > 6990:
+            trace.kernel(at + 300, at + 800, chance.choice(["gemm", "ncclDevKernel"]), queue.pop(0))
+        if i % 50 == 0:
+            trace.step(i // 50, at, at + chance.choice([100_000, 40_000]))
+    return trace
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["raw", "gz"])
+def test_windows_read_the_blocks_that_they_cut(tmp_path, packed):
+    """The middle of a window comes from the index, and all is as by the lines, to the byte."""
+    chance = random.Random(packed)
+    for rank in range(2):
+        write(tmp_path / f"t-rank000{rank}.pfw", a_long_trace(chance, rank))
+    run([PFW, "compact" if packed else "index", "-q", tmp_path])
+    ask = lambda *words: run([PFW, "overlap", "--steps", "--format", "ndjson", *words, tmp_path]).stdout
+    for _ in range(8):
+        since = chance.randrange(80)
+        window = ["--since", f"{since}%", "--until", f"{chance.randrange(since, 101)}%"]
+        window = chance.choice([window, window, window[:2], window[2:], [*window, "--rank", "1"]])
+        assert ask(*window) == ask(*window, "--no-index"), window
+    if not packed:
+        path = tmp_path / "t-rank0000.pfw"
+        text = path.read_text()
+        assert len(text) > 7 << 20
+        half = len(text) // 2
+        path.write_text(text[:half] + text[half:].replace('"read"', '"ader"', 1).replace('"POSIX"', '"posix"', 1))
+        answers = [ask("--since", "1%", "--until", "99%", *more) for more in ([], ["--no-index"])]
+        assert answers[0] != answers[1]  # the line was not read
+
+
 # ---- known answers ----
 
 def test_reads_under_beside_and_across_kernels(tmp_path):

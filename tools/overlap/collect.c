@@ -338,7 +338,8 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 	uint32_t number = collect->overlap->rank_of[file];
 
 	return number != OVERLAP_NO_RANK && !collect->overlap->rank[number].indexed &&
-	       pfw_select_block(&collect->options->reach, file, block);
+	       pfw_select_block(&collect->options->reach, file, block) &&
+	       !overlap_skips(collect->overlap, collect->input, file, block);
 }
 
 /* Compute the length or the number of bins from the extent of the traces. */
@@ -405,6 +406,28 @@ static int read_lines(struct overlap *overlap, struct overlap_options *options,
 	return error;
 }
 
+static int end_ranks(struct overlap *overlap)
+{
+	int error = 0;
+
+	for (size_t i = 0; !error && i < overlap->ranks; i++) {
+		struct overlap_rank *rank = &overlap->rank[i];
+
+		error = rank->indexed ? 0 : begin_series(rank);
+		if (!error && !rank->indexed)
+			error = pfw_overlap_end(&rank->overlap);
+	}
+	return error;
+}
+
+static int read_and_end(struct overlap *overlap, struct overlap_options *options,
+			struct survey_input *input)
+{
+	int error = read_lines(overlap, options, input);
+
+	return error ? error : end_ranks(overlap);
+}
+
 /* Read the lines of ranks without an index.  The exit status. */
 static int collect_lines(struct overlap *overlap, struct overlap_options *options,
 			 struct survey_input *input)
@@ -429,22 +452,11 @@ static int collect_lines(struct overlap *overlap, struct overlap_options *option
 		return CLI_USAGE;
 	}
 	if (!error)
-		error = read_lines(overlap, options, input);
+		error = overlap_find_windows(overlap, options, input);
+	error = error ? error : read_and_end(overlap, options, input);
+	if (!error && overlap_undo_windows(overlap))
+		error = read_and_end(overlap, options, input);
 	return error ? survey_end(survey, error) : CLI_OK;
-}
-
-static int end_ranks(struct overlap *overlap)
-{
-	int error = 0;
-
-	for (size_t i = 0; !error && i < overlap->ranks; i++) {
-		struct overlap_rank *rank = &overlap->rank[i];
-
-		error = rank->indexed ? 0 : begin_series(rank);
-		if (!error && !rank->indexed)
-			error = pfw_overlap_end(&rank->overlap);
-	}
-	return error;
 }
 
 /* What no index knows: an option, or the overlap of a rank in several files. */
@@ -482,7 +494,6 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 		if (status != CLI_OK)
 			return status;
 	}
-	error = error ? error : end_ranks(overlap);
 	for (size_t i = 0; i < overlap->ranks; i++)
 		overlap->rank[i].known = overlap_known(&overlap->rank[i].overlap);
 	if (error)

@@ -25,6 +25,7 @@ struct overlap_rank {
 	bool indexed;		   /* from an index; nothing is read */
 	unsigned known;		   /* the set of activities that were recorded */
 	struct pfw_overlap overlap;
+	struct pfw_overlap_window *window; /* what is known of it without lines; or NULL */
 	struct overlap_bin *bin;
 	const struct overlap_options *options;
 };
@@ -58,6 +59,17 @@ struct overlap {
 int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 		    struct survey_input *input);
 void overlap_release(struct overlap *overlap);
+
+/* ---- windows ---- */
+
+/* Take the middle of each rank's window from its index.  0 or -ENOMEM. */
+int overlap_find_windows(struct overlap *overlap, const struct overlap_options *options,
+			 const struct survey_input *input);
+/* Whether no line of a block is needed. */
+bool overlap_skips(const struct overlap *overlap, const struct survey_input *input, size_t file,
+		   const struct pfw_block *block);
+/* Whether what was taken does not fit the lines; then all ranks are as if nothing was read. */
+bool overlap_undo_windows(struct overlap *overlap);
 
 /* ---- ranks in several files ---- */
 

@@ -114,23 +114,6 @@ static int add_up(struct choosing *choosing)
 	return error;
 }
 
-/* Whether the blocks that are read are those of the index, and lines are all that it was made of. */
-static bool is_usable(const struct choosing *choosing)
-{
-	const struct pfw_index_meta *meta = pfw_index_meta(choosing->index);
-	const struct pfw_blocks *blocks = &choosing->file->blocks;
-	struct pfw_blocks own = { .layout = PFW_LAYOUT_STREAM };
-	bool same = !meta->problems && !meta->untimed && meta->blocks == blocks->count &&
-		    (choosing->answer->options->plain || !meta->nested) &&
-		    pfw_index_blocks(choosing->index, &own) == 0;
-
-	for (size_t i = 0; i < blocks->count && same; i++)
-		same = blocks->block[i].summed && blocks->block[i].at == own.block[i].at &&
-		       blocks->block[i].bytes == own.block[i].bytes;
-	pfw_blocks_free(&own);
-	return same;
-}
-
 /* 1: the blocks in `whole` are added; 0: none; -ENOMEM. */
 static int add_blocks(struct choosing *choosing, const struct pfw_select_window *window)
 {
@@ -138,7 +121,8 @@ static int add_blocks(struct choosing *choosing, const struct pfw_select_window 
 	struct answer *answer = choosing->answer;
 	int error;
 
-	if (!is_usable(choosing) || !mark_whole(choosing, window))
+	if ((!answer->options->plain && pfw_index_meta(choosing->index)->nested) ||
+	    !pfw_index_has_blocks(choosing->index, blocks) || !mark_whole(choosing, window))
 		return 0;
 	error = add_up(choosing);
 	if (error)

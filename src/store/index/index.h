@@ -78,6 +78,9 @@ const struct pfw_index_meta *pfw_index_meta(const struct pfw_index *index);
  * -errno; here and below -EBADMSG: the index is damaged, read the trace instead. */
 int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *blocks);
 
+/* Whether these are its blocks, and their lines are all that it was made of: none was bad, or had no time. */
+bool pfw_index_has_blocks(struct pfw_index *index, const struct pfw_blocks *blocks);
+
 /* Tables of an index, as bits. */
 enum pfw_index_part {
 	PFW_INDEX_NAMES = 1 << 0,

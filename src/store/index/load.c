@@ -91,6 +91,19 @@ int pfw_index_blocks(struct pfw_index *index, struct pfw_blocks *out)
 	return 0;
 }
 
+bool pfw_index_has_blocks(struct pfw_index *index, const struct pfw_blocks *blocks)
+{
+	struct pfw_blocks own = { .layout = PFW_LAYOUT_STREAM };
+	bool same = !index->meta.problems && !index->meta.untimed &&
+		    index->meta.blocks == blocks->count && pfw_index_blocks(index, &own) == 0;
+
+	for (size_t i = 0; i < blocks->count && same; i++)
+		same = blocks->block[i].summed && blocks->block[i].at == own.block[i].at &&
+		       blocks->block[i].bytes == own.block[i].bytes;
+	pfw_blocks_free(&own);
+	return same;
+}
+
 /* ---- problems ---- */
 
 struct problems {

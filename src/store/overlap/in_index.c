@@ -12,6 +12,7 @@
 #include "store/index/db.h"
 #include "store/kit/grow.h"
 #include "store/kit/varint.h"
+#include "store/overlap/marks.h"
 #include "store/overlap/overlap.h"
 #include "store/summary/summary.h"
 
@@ -93,6 +94,17 @@ static void put_intervals(struct pfw_blob *blob, const struct pfw_interval *at, 
 	}
 }
 
+/* The marks that the sweep has not passed. */
+static void put_marks_ahead(struct pfw_blob *blob, const struct pfw_overlap *overlap)
+{
+	const struct pfw_gap_stretches *stretches = &overlap->marks->stretches;
+	size_t passed = overlap->marks->passed;
+
+	PFW_BLOB_PUT(blob, stretches->count - passed);
+	for (size_t i = passed; i < stretches->count; i++)
+		PFW_BLOB_PUT(blob, (uint64_t)(stretches->end[i] - overlap->at_ns));
+}
+
 /* Sweep almost to the end, and keep the intervals after that. */
 static int state(void *file, struct pfw_blob *data, size_t most)
 {
@@ -109,6 +121,8 @@ static int state(void *file, struct pfw_blob *data, size_t most)
 	if (error || count > most / 2)
 		return error;
 	put_head(data, overlap, overlap->at_ns);
+	pfw_overlap_marks_put(overlap, data);
+	put_marks_ahead(data, overlap);
 	PFW_BLOB_PUT(data, overlap->owner.known, pfw_varint_fold(overlap->owner.rank),
 		     (uint64_t)overlap->greatest_ns - (uint64_t)overlap->at_ns);
 	put_intervals(data, at, count, overlap->at_ns);
@@ -134,6 +148,12 @@ static void *create_file(void)
 	if (!overlap)
 		return NULL;
 	pfw_overlap_init(overlap);
+	overlap->marks = pfw_overlap_marks_create();
+	if (!overlap->marks) {
+		free(overlap);
+		return NULL;
+	}
+	overlap->gaps.stretches = &overlap->marks->stretches;
 	return overlap;
 }
 
@@ -175,7 +195,13 @@ static int take(void *file, void *taken, struct pfw_blob *data)
 
 void pfw_overlap_put_row(const struct pfw_overlap *overlap, struct pfw_blob *row)
 {
+	struct pfw_blob marks = { .data = NULL };
+
 	put_head(row, overlap, overlap->greatest_ns);
+	/* The end alone is of no use. */
+	if (overlap->marks && overlap->marks->passed > 1)
+		pfw_overlap_marks_put(overlap, &marks);
+	pfw_blob_part(row, &marks);
 	put_steps(row, overlap);
 }
 
@@ -273,13 +299,21 @@ static int read_head(struct pfw_overlap *overlap, struct pfw_varints *reader)
 	return error ? error : read_gaps(&overlap->gaps, reader);
 }
 
+/* What precedes the steps in the last row, which has no bytes if nothing was kept. */
+static int read_last(struct pfw_overlap *overlap, struct pfw_varints *row)
+{
+	int error = row->at == row->end ? -ENOENT : read_head(overlap, row);
+	struct pfw_varints marks = pfw_varints_part(row);
+
+	if (!error && overlap->marks && marks.at < marks.end)
+		error = pfw_overlap_marks_read(overlap, &marks);
+	return error;
+}
+
 int pfw_overlap_read_row(void *overlap, struct pfw_varints *row, bool last)
 {
-	int error = 0;
+	int error = last ? read_last(overlap, row) : 0;
 
-	/* A row has no bytes if nothing was kept. */
-	if (last)
-		error = row->at == row->end ? -ENOENT : read_head(overlap, row);
 	while (!error && row->at < row->end)
 		error = read_step(overlap, row);
 	return error;
@@ -321,12 +355,29 @@ static int read_intervals(struct pfw_overlap *overlap, struct pfw_varints *reade
 	return error;
 }
 
+static int read_marks_ahead(struct pfw_overlap *overlap, struct pfw_varints *row)
+{
+	uint64_t count = pfw_varints_next(row);
+	int error = 0;
+
+	while (count-- && !row->bad && !error) {
+		int64_t at_ns = overlap->at_ns;
+
+		if (__builtin_add_overflow(at_ns, pfw_varints_ns(row), &at_ns))
+			return -EBADMSG;
+		error = pfw_gap_stretches_cut(&overlap->marks->stretches, at_ns);
+	}
+	return error;
+}
+
 static int resume_more(void *file, struct pfw_varints *row)
 {
 	struct pfw_overlap *overlap = file;
 	int error = read_head(overlap, row);
 
 	error = error ? error : pfw_overlap_begin(overlap, overlap->greatest_ns);
+	error = error ? error : pfw_overlap_marks_read(overlap, row);
+	error = error ? error : read_marks_ahead(overlap, row);
 	if (error)
 		return error;
 	overlap->owner.known = pfw_varints_next(row) != 0;
@@ -339,7 +390,7 @@ static int resume_more(void *file, struct pfw_varints *row)
 const struct pfw_index_kind pfw_overlap_kind = {
 	.name = "overlap",
 	.number = 1,
-	.version = 3,
+	.version = 4,
 	.block_create = pfw_overlap_block_create,
 	.block_clear = pfw_overlap_block_clear,
 	.block_free = pfw_overlap_block_free,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 #include "store/kit/nearly_sorted.h"
 #include "store/kit/saturate.h"
@@ -14,18 +15,135 @@
 /* Memory for calls in any order, and for kernels, before the sorter uses a file. */
 #define BUDGET_BYTES (16u << 20)
 
+/* ---- stretches of time ---- */
+
+static const struct pfw_gap_stretch no_gaps = { .reach_ns = INT64_MIN, .back_ns = INT64_MAX };
+
+int pfw_gap_stretches_init(struct pfw_gap_stretches *stretches)
+{
+	*stretches = (struct pfw_gap_stretches){ .count = 0 };
+	if (PFW_REACH(stretches->stretch, 0, stretches->room))
+		return -ENOMEM;
+	stretches->stretch[0] = no_gaps;
+	return 0;
+}
+
+int pfw_gap_stretches_cut(struct pfw_gap_stretches *stretches, int64_t end_ns)
+{
+	if (PFW_REACH(stretches->stretch, stretches->count + 1, stretches->room) ||
+	    PFW_PUSH(stretches->end, stretches->count, stretches->end_room, end_ns))
+		return -ENOMEM;
+	stretches->stretch[stretches->count] = no_gaps;
+	return 0;
+}
+
+void pfw_gap_stretches_sort(struct pfw_gap_stretches *stretches, size_t kept)
+{
+	size_t count = kept;
+
+	if (stretches->count > kept)
+		qsort(stretches->end + kept, stretches->count - kept, sizeof(*stretches->end),
+		      pfw_order_i64);
+	for (size_t i = kept; i < stretches->count; i++) {
+		if (!count || stretches->end[i] > stretches->end[count - 1])
+			stretches->end[count++] = stretches->end[i];
+	}
+	stretches->count = count;
+}
+
+int pfw_gap_stretch_add(struct pfw_gap_stretch *into, const struct pfw_gap_stretch *from)
+{
+	into->count += from->count;
+	into->unmatched += from->unmatched;
+	pfw_saturate_sum(&into->sum_ns, from->sum_ns);
+	PFW_RAISE(into->max_ns, from->max_ns);
+	PFW_LOWER(into->back_ns, from->back_ns);
+	return pfw_sketch_merge(&into->gap, &from->gap, true);
+}
+
+int pfw_gap_stretches_join(struct pfw_gap_stretches *stretches, size_t kept)
+{
+	int error = 0;
+
+	for (; stretches->count > kept && !error; stretches->count--) {
+		struct pfw_gap_stretch *from = &stretches->stretch[stretches->count];
+
+		error = pfw_gap_stretch_add(from - 1, from);
+		pfw_sketch_release(&from->gap);
+	}
+	return error;
+}
+
+void pfw_gap_stretches_release(struct pfw_gap_stretches *stretches)
+{
+	for (size_t i = 0; i <= stretches->count && stretches->stretch; i++)
+		pfw_sketch_release(&stretches->stretch[i].gap);
+	free(stretches->stretch);
+	free(stretches->end);
+	*stretches = (struct pfw_gap_stretches){ .count = 0 };
+}
+
+/* The number of the stretch of a time: mostly that of the time before. */
+static size_t find_stretch(struct pfw_gap_stretches *stretches, int64_t ns)
+{
+	size_t i = stretches->recent;
+
+	if (i > stretches->count || (i && ns < stretches->end[i - 1]) ||
+	    (i < stretches->count && ns >= stretches->end[i]))
+		i = PFW_BISECT(j, stretches->count, stretches->end[j] <= ns);
+	stretches->recent = i;
+	return i;
+}
+
+static bool counts(const struct pfw_launch_gaps *gaps, int64_t kernel_ns)
+{
+	return kernel_ns < gaps->from_ns || kernel_ns >= gaps->to_ns;
+}
+
+/* Add a kernel whose call is known. */
+static int add_to_stretch(struct pfw_gap_stretches *stretches, int64_t call_ns, int64_t kernel_ns,
+			  int64_t ns)
+{
+	size_t call = find_stretch(stretches, call_ns), own = find_stretch(stretches, kernel_ns);
+	struct pfw_gap_stretch *stretch = &stretches->stretch[own];
+
+	stretch->count++;
+	pfw_saturate_sum(&stretch->sum_ns, ns);
+	PFW_RAISE(stretch->max_ns, ns);
+	if (call < own) {
+		PFW_RAISE(stretches->stretch[call].reach_ns, kernel_ns);
+		PFW_LOWER(stretch->back_ns, call_ns);
+	} else if (call > own) {
+		PFW_RAISE(stretch->reach_ns, call_ns);
+		PFW_LOWER(stretches->stretch[call].back_ns, kernel_ns);
+	}
+	return pfw_sketch_add(&stretch->gap, ns);
+}
+
 static int add_gap(struct pfw_launch_gaps *gaps, int64_t call_ns, int64_t kernel_ns,
 		   struct pfw_intervals *queued)
 {
 	int64_t ns = kernel_ns > call_ns ? pfw_saturate_sub(kernel_ns, call_ns) : 0;
 
-	gaps->count++;
-	pfw_saturate_sum(&gaps->sum_ns, ns);
-	if (ns > gaps->max_ns)
-		gaps->max_ns = ns;
-	if (pfw_sketch_add(&gaps->gap, ns))
+	if (gaps->stretches && add_to_stretch(gaps->stretches, call_ns, kernel_ns, ns))
 		return -ENOMEM;
+	if (counts(gaps, kernel_ns)) {
+		gaps->count++;
+		pfw_saturate_sum(&gaps->sum_ns, ns);
+		PFW_RAISE(gaps->max_ns, ns);
+		if (pfw_sketch_add(&gaps->gap, ns))
+			return -ENOMEM;
+	}
 	return ns ? pfw_intervals_add(queued, call_ns, kernel_ns) : 0;
+}
+
+static void add_unmatched(struct pfw_launch_gaps *gaps, int64_t kernel_ns)
+{
+	struct pfw_gap_stretches *stretches = gaps->stretches;
+
+	gaps->unmatched += counts(gaps, kernel_ns);
+	if (stretches)
+		stretches->stretch[find_stretch(stretches, kernel_ns)].unmatched++;
 }
 
 /* ---- lines in order of time ---- */
@@ -89,7 +207,7 @@ static int keep_early(struct pfw_launch_gaps *gaps, const struct pfw_gap_end *ke
 	if (gaps->earlies < EARLY_MAX)
 		return PFW_PUSH(gaps->early, gaps->earlies, gaps->early_room, *kernel);
 	gaps->forgot_early = true;
-	gaps->unmatched++;
+	add_unmatched(gaps, kernel->ns);
 	return 0;
 }
 
@@ -198,7 +316,7 @@ static int match_all(struct pfw_launch_gaps *gaps, struct pfw_intervals *queued)
 		if (call && compare_launch(call, kernel) == 0)
 			error = add_gap(gaps, call->ns, kernel->ns, queued);
 		else
-			gaps->unmatched++;
+			add_unmatched(gaps, kernel->ns);
 	}
 	error = error ? error : gaps->calls.error;
 	return error ? error : gaps->kernels.error;
@@ -211,7 +329,8 @@ int pfw_launch_gaps_end(struct pfw_launch_gaps *gaps, struct pfw_intervals *queu
 
 	pfw_sorter_release(&gaps->calls);
 	pfw_sorter_release(&gaps->kernels);
-	gaps->unmatched += gaps->earlies;
+	for (size_t i = 0; i < gaps->earlies; i++)
+		add_unmatched(gaps, gaps->early[i].ns);
 	gaps->earlies = 0;
 	gaps->inexact = gaps->unmatched && (gaps->forgot || (gaps->forgot_early && calls));
 	return error;

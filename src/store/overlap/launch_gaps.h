@@ -34,10 +34,43 @@ struct pfw_gap_calls {
 	size_t room;
 };
 
+/* The kernels that start in a stretch of time. */
+struct pfw_gap_stretch {
+	uint64_t count, unmatched;
+	int64_t sum_ns, max_ns;
+	/* Of pairs with one end in another stretch: the latest end of those that begin in this one, and the
+	 * earliest begin of those that end in it; INT64_MIN, INT64_MAX: none. */
+	int64_t reach_ns, back_ns;
+	struct pfw_sketch gap;
+};
+
+/* Adjacent stretches of time.  Stretch i is before end[i]; the last one, [count], has no end. */
+struct pfw_gap_stretches {
+	int64_t *end;
+	struct pfw_gap_stretch *stretch;
+	size_t count, end_room, room;
+	size_t recent; /* that was found last */
+};
+
+int pfw_gap_stretches_init(struct pfw_gap_stretches *stretches); /* 0 or -ENOMEM */
+/* Add the kernels of a stretch.  0 or -ENOMEM. */
+int pfw_gap_stretch_add(struct pfw_gap_stretch *into, const struct pfw_gap_stretch *from);
+/* End the last stretch there: ends rise, or no kernel was added yet.  0 or -ENOMEM. */
+int pfw_gap_stretches_cut(struct pfw_gap_stretches *stretches, int64_t end_ns);
+/* Put the ends after the first `kept` in order, equal ones once, if no kernel was added yet. */
+void pfw_gap_stretches_sort(struct pfw_gap_stretches *stretches, size_t kept);
+/* Take the ends after the first `kept` away.  0 or -ENOMEM. */
+int pfw_gap_stretches_join(struct pfw_gap_stretches *stretches, size_t kept);
+void pfw_gap_stretches_release(struct pfw_gap_stretches *stretches);
+
 struct pfw_launch_gaps {
 	uint64_t count, unmatched; /* kernels with a gap; kernels whose call is not in the trace */
 	int64_t sum_ns, max_ns;
 	struct pfw_sketch gap;
+	struct pfw_gap_stretches
+		*stretches; /* set by the caller: add the kernels to these, too; or NULL */
+	/* Set by the caller: kernels that start in [from, to) are counted by somebody else. */
+	int64_t from_ns, to_ns;
 	/* A kernel may be among the unmatched ones because its call was forgotten. */
 	bool inexact;
 	/* Private to launch_gaps.c. */

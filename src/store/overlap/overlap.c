@@ -7,16 +7,9 @@
 
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
-
-#define STEPS_MAX (1u << 20)
-/* A cell holds 56 bits of ns, some two years: bit 63 stays 0. */
-#define CELL_NS_MAX (INT64_MAX >> PFW_ACTIVITIES)
-
-/* What only the sweep needs: a run of 100,000 ranks has as many overlaps out of indexes. */
-struct pfw_overlap_sweep {
-	struct pfw_union active[PFW_ACTIVITIES];
-	int64_t now_ns[PFW_OVERLAP_SETS]; /* of the current step */
-};
+#include "store/overlap/internal.h"
+#include "store/overlap/marks.h"
+#include "store/overlap/window.h"
 
 static void release_sweep(struct pfw_overlap *overlap)
 {
@@ -48,13 +41,13 @@ void pfw_overlap_release(struct pfw_overlap *overlap)
 	free(overlap->spans.at);
 	free(overlap->step);
 	free(overlap->cell);
+	pfw_overlap_marks_free(overlap->marks);
 	pfw_overlap_init(overlap);
 }
 
 /* ---- steps ---- */
 
-/* End the current step. */
-static int end_step(struct pfw_overlap *overlap)
+int pfw_overlap_end_step(struct pfw_overlap *overlap)
 {
 	struct pfw_overlap_step *now = &overlap->now;
 	int64_t ns;
@@ -65,7 +58,8 @@ static int end_step(struct pfw_overlap *overlap)
 	now->end = overlap->at_ns;
 	now->first = (uint32_t)overlap->cells;
 	now->cells = 0;
-	if (overlap->steps == STEPS_MAX || overlap->cells > UINT32_MAX - PFW_OVERLAP_SETS) {
+	if (overlap->steps == PFW_OVERLAP_STEPS_MAX ||
+	    overlap->cells > UINT32_MAX - PFW_OVERLAP_SETS) {
 		overlap->steps_left_out++;
 		memset(overlap->sweep->now_ns, 0, sizeof(overlap->sweep->now_ns));
 		return 0;
@@ -73,8 +67,8 @@ static int end_step(struct pfw_overlap *overlap)
 	for (unsigned i = 0; i < PFW_OVERLAP_SETS; i++) {
 		if (!overlap->sweep->now_ns[i])
 			continue;
-		ns = overlap->sweep->now_ns[i] < CELL_NS_MAX ? overlap->sweep->now_ns[i]
-							     : CELL_NS_MAX;
+		ns = overlap->sweep->now_ns[i] < PFW_OVERLAP_CELL_NS ? overlap->sweep->now_ns[i]
+								     : PFW_OVERLAP_CELL_NS;
 		if (PFW_PUSH(overlap->cell, overlap->cells, overlap->cell_room,
 			     (uint64_t)ns << PFW_ACTIVITIES | i))
 			return -ENOMEM;
@@ -93,14 +87,14 @@ static int turn_steps(struct pfw_overlap *overlap, int64_t *next)
 	int error = 0;
 
 	if (overlap->stepping && overlap->step_end_ns <= overlap->at_ns)
-		error = end_step(overlap);
+		error = pfw_overlap_end_step(overlap);
 	while (!error && overlap->span < spans->count &&
 	       spans->at[overlap->span].begin <= overlap->at_ns) {
 		const struct pfw_overlap_span *span = &spans->at[overlap->span++];
 
 		if (span->end <= overlap->at_ns)
 			continue;
-		error = end_step(overlap);
+		error = pfw_overlap_end_step(overlap);
 		overlap->stepping = true;
 		overlap->now = (struct pfw_overlap_step){ .number = span->number,
 							  .begin = overlap->at_ns };
@@ -119,6 +113,14 @@ static int compare_spans(const void *a, const void *b)
 	if (left->begin != right->begin)
 		return left->begin < right->begin ? -1 : 1;
 	return left->number < right->number ? -1 : left->number > right->number;
+}
+
+void pfw_overlap_sort_steps(struct pfw_overlap *overlap)
+{
+	if (overlap->spans_loose)
+		qsort(overlap->spans.at + overlap->span, overlap->spans.count - overlap->span,
+		      sizeof(*overlap->spans.at), compare_spans);
+	overlap->spans_loose = false;
 }
 
 /* ---- blocks ---- */
@@ -186,6 +188,7 @@ int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *bloc
 		error = take_launches(overlap, block);
 	if (!error)
 		error = take_steps(overlap, &block->steps);
+	error = error ? error : pfw_overlap_marks_take(overlap, block);
 	for (unsigned i = 0; i < PFW_ACTIVITIES && !error; i++) {
 		struct pfw_intervals *from = i == PFW_ACTIVITY_QUEUED ? &overlap->queued
 								      : &block->active[i];
@@ -275,18 +278,24 @@ static void account(struct pfw_overlap *overlap, unsigned set, int64_t until_ns)
 static int sweep(struct pfw_overlap *overlap, int64_t until_ns)
 {
 	struct edges edges;
-	int64_t turn, next;
+	int64_t turn, next, mark = pfw_overlap_next_mark(overlap);
 	int error = begin_edges(overlap, &edges);
 
 	error = error ? error : turn_steps(overlap, &turn);
 	while (!error && overlap->at_ns < until_ns) {
 		next = turn < until_ns ? turn : until_ns;
+		next = mark < next ? mark : next;
 		if (edges.lives && edges.next[edges.live[0]] < next)
 			next = edges.next[edges.live[0]];
 		account(overlap, edges.set, next);
 		while (edges.lives && edges.next[edges.live[0]] == next && next < INT64_MAX)
 			turn_first(&edges);
-		if (turn == next)
+		if (mark == next) {
+			error = pfw_overlap_marks_pass(overlap);
+			mark = pfw_overlap_next_mark(overlap);
+		}
+		/* What turns at the end, turns when the sweep goes on. */
+		if (turn == next && next < until_ns && !error)
 			error = turn_steps(overlap, &turn);
 	}
 	return error;
@@ -323,10 +332,8 @@ int pfw_overlap_advance(struct pfw_overlap *overlap, int64_t until_ns)
 	until_ns = until_ns < overlap->greatest_ns ? until_ns : overlap->greatest_ns;
 	if (until_ns <= overlap->at_ns)
 		return 0;
-	if (overlap->spans_loose)
-		qsort(overlap->spans.at + overlap->span, overlap->spans.count - overlap->span,
-		      sizeof(*overlap->spans.at), compare_spans);
-	overlap->spans_loose = false;
+	pfw_overlap_sort_steps(overlap);
+	pfw_overlap_marks_sort(overlap);
 	error = sweep(overlap, until_ns);
 	for (unsigned i = 0; i < PFW_ACTIVITIES && !error; i++)
 		pfw_union_drop(&overlap->sweep->active[i], overlap->at_ns);
@@ -340,13 +347,17 @@ int pfw_overlap_end(struct pfw_overlap *overlap)
 	if (error)
 		return error;
 	pfw_intervals_clear(&overlap->queued);
+	pfw_overlap_marks_sort(overlap);
 	error = pfw_launch_gaps_end(&overlap->gaps, &overlap->queued);
 	pfw_intervals_settle(&overlap->queued);
 	if (!error)
 		error = pfw_union_add(&overlap->sweep->active[PFW_ACTIVITY_QUEUED],
 				      &overlap->queued);
+	if (!error && overlap->window)
+		error = pfw_overlap_jump(overlap);
 	error = error ? error : pfw_overlap_advance(overlap, overlap->greatest_ns);
-	error = error ? error : end_step(overlap);
+	error = error ? error : pfw_overlap_marks_end(overlap);
+	error = error ? error : pfw_overlap_end_step(overlap);
 	overlap->inexact |= overlap->gaps.inexact;
 	release_sweep(overlap);
 	return error;

@@ -15,6 +15,8 @@
 #include "store/math/intervals.h"
 #include "store/overlap/launch_gaps.h"
 
+struct pfw_overlap_marks;
+struct pfw_overlap_window;
 struct pfw_select_globs;
 
 enum pfw_activity {
@@ -30,6 +32,9 @@ enum pfw_activity {
 };
 /* A set of activities is a bit mask: 1 << enum pfw_activity. */
 #define PFW_OVERLAP_SETS (1u << PFW_ACTIVITIES)
+/* A cell of a step holds 56 bits of ns, some two years: bit 63 stays 0. */
+#define PFW_OVERLAP_CELL_NS (INT64_MAX >> PFW_ACTIVITIES)
+#define PFW_OVERLAP_STEPS_MAX (1u << 20)
 
 /*
  * Counts and sums besides times.  A row of an index has all members, 64 bits each, in this order.
@@ -145,7 +150,12 @@ struct pfw_overlap {
 	/* If sorted: some kernel waits for longer than the sweep stays behind, so that its time in
 	 * QUEUED is not known. */
 	bool inexact;
-	/* Private to overlap.c. */
+	/* Set by the caller: keep what windows of it need (marks.h), which it then owns; or NULL. */
+	struct pfw_overlap_marks *marks;
+	/* The middle of a window, which comes from an index (window.h); or NULL. */
+	const struct pfw_overlap_window *window;
+	bool misfit; /* it does not fit the lines around it: all must be read */
+	/* Private to overlap.c and window.c. */
 	struct pfw_overlap_sweep *sweep; /* NULL: no block was taken */
 	struct pfw_overlap_spans spans;
 	size_t span; /* the next span to begin */

@@ -1,0 +1,17 @@
+/* store/overlap/internal.h - what the sweep over a rank's time and its parts share. */
+#pragma once
+
+#include "store/math/intervals.h"
+#include "store/overlap/overlap.h"
+
+/* What only the sweep needs: a run of 100,000 ranks has as many overlaps out of indexes. */
+struct pfw_overlap_sweep {
+	struct pfw_union active[PFW_ACTIVITIES];
+	int64_t now_ns[PFW_OVERLAP_SETS]; /* of the current step */
+};
+
+/* End the current step.  0 or -ENOMEM. */
+int pfw_overlap_end_step(struct pfw_overlap *overlap);
+
+/* Put the steps that have not begun in order. */
+void pfw_overlap_sort_steps(struct pfw_overlap *overlap);
