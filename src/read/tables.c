@@ -189,6 +189,21 @@ static int want_section(struct table *table, const char *name)
 			     table->command->name, name);
 }
 
+static int refuse(const struct table *table, const char *name)
+{
+	const struct cli_option *option = table->command->options;
+	char names[800] = "";
+	size_t used = 0;
+
+	for (; option->name && used < sizeof(names); option++) {
+		if (!is_of_text(option->name))
+			used += (size_t)snprintf(names + used, sizeof(names) - used, " %s",
+						 option->name);
+	}
+	return pfw_read_fail(table->read, -EINVAL, "%s: there is no option %s:%s",
+			     table->command->name, name, names);
+}
+
 static int add_option(struct table *table, const char *name, const char *value)
 {
 	const struct cli_option *option = table->command->options;
@@ -198,8 +213,7 @@ static int add_option(struct table *table, const char *name, const char *value)
 	while (option->name && strcmp(option->name, name) != 0)
 		option++;
 	if (!option->name || is_of_text(name))
-		return pfw_read_fail(table->read, -EINVAL, "%s: there is no option %s",
-				     table->command->name, name);
+		return refuse(table, name);
 	if (!option->argument && strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
 		return pfw_read_fail(table->read, -EINVAL, "%s: %s %s: want 0 or 1",
 				     table->command->name, name, value);

@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ._read import Lines, read
+from ._read import Lines, _given, package, read
 
 # About 200,000 events: some 70 MB with all columns.
 _BLOCKS = 64
@@ -53,15 +53,12 @@ def to_dask(paths: Any = (), *, blocks: int = _BLOCKS, columns: Any = None, wher
         grown since.
     :raises ImportError: Dask is not there: ``pip install pfwtrace[dask]``.
     """
-    import dask.dataframe
-    import pyarrow
-
+    dask_dataframe, pyarrow = package("dask.dataframe", "dask"), package("pyarrow", "dask")
     from . import _reader
 
     if blocks < 1:
         raise ValueError(f"blocks={blocks}: a partition has at least one")
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    lines = read([os.path.abspath(one) for one in given or ["."]], columns=columns, where=where, ranks=ranks,
+    lines = read([os.path.abspath(one) for one in _given(paths) or [b"."]], columns=columns, where=where, ranks=ranks,
                  **conditions)
     schema = pyarrow.RecordBatchReader.from_stream(lines).schema
     parts = _reader.divide(lines._paths, lines._options, blocks)
@@ -69,6 +66,6 @@ def to_dask(paths: Any = (), *, blocks: int = _BLOCKS, columns: Any = None, wher
     empty = _frame(schema.empty_table())
     if divisions is not None:
         empty.index = empty.index.astype("int64")
-    return dask.dataframe.from_map(
+    return dask_dataframe.from_map(
         _partition, [(name, None if divisions is None else least) for name, least, _ in parts], meta=empty,
         args=(lines._paths, lines._options), divisions=None if divisions is None else tuple(divisions), label="pfw")

@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import concurrent.futures
+import importlib
 import json
 import os
 import subprocess
+import sys
+import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _command
@@ -40,39 +43,42 @@ def _ns(value: Any) -> int:
     return int(whole) * 1000 + sign * int((decimals + "000")[:3])
 
 
-def _words(paths: Any, conditions: dict[str, Any]) -> list[str]:
+def _words(paths: Any, conditions: dict[str, Any]) -> list[str | bytes]:
     words = []
     for name, value in conditions.items():
-        for part in value if isinstance(value, (list, tuple)) else [value]:
-            option = "--" + name.replace("_", "-")
-            words += [option] if part is True else [f"{option}={part}"]
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    return ["query", *words, "--", *(os.fspath(one) for one in given)]
+        option = "--" + name.replace("_", "-")
+        words += [option] if value is True else [f"{option}={text}" for text in _texts(value)]
+    return ["query", *words, "--", *_given(paths)]
 
 
-def query(paths: Any = (), **conditions: Any) -> Iterator[dict[str, Any]]:
+def query(paths: Any = (), *, ranks: Any = None, **conditions: Any) -> Iterator[dict[str, Any]]:
     """The lines of traces that fulfil conditions, one by one: ``pfw query``, parsed.
 
     As in the trace, but ``ts`` and ``dur`` are whole nanoseconds (int).
 
     :param paths: files, directories, globs or base names, one or several; none: the newest run here.
+    :param ranks: a number, several, or "0,8-15".
     :param conditions: options of ``pfw query``: ``since="50%"``, ``cat="POSIX"``, ``min_dur="1ms"``,
-        ``where="args.ret < 0"``, ``rank="0,8-15"``, ``meta=True``, ``limit=10``, …
-    :raises ValueError: the traces cannot be read, or a condition is none; standard error has why.
+        ``where="args.ret < 0"``, ``meta=True``, ``limit=10``, …
+    :raises ValueError: the traces cannot be read, or a condition is none.
     """
-    with subprocess.Popen([_command.path(), *_words(paths, conditions)], stdout=subprocess.PIPE,
-                          env=_command.environment()) as process:
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                event = json.loads(line, parse_float=_Number)
-                yield {key: _ns(value) if key in ("ts", "dur") else _plain(value)
-                       for key, value in event.items()}
-        except GeneratorExit:
-            process.kill()
-            raise
+    words = [_command.path(), *_words(paths, {**conditions, **dict(_ranks(ranks))})]
+    with tempfile.TemporaryFile() as errors:
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, env=_command.environment()) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    event = json.loads(line, parse_float=_Number)
+                    yield {key: _ns(value) if key in ("ts", "dur") else _plain(value)
+                           for key, value in event.items()}
+            except GeneratorExit:
+                process.kill()
+                raise
+        errors.seek(0)
+        said = errors.read().decode(errors="replace")
     if process.returncode == 2:
-        raise ValueError(f"pfw query: {paths!r} cannot be read as asked; standard error has why")
+        raise ValueError(said.strip())
+    sys.stderr.write(said)
 
 
 def _interruptible(make: Callable[[], Any], stop: Callable[[], None]) -> Any:
@@ -190,21 +196,17 @@ class Lines:
 
     def arrow(self) -> Any:
         """All of them as a pyarrow.Table."""
-        import pyarrow
-
+        pyarrow = package("pyarrow", "arrow")
         return self._warned(pyarrow.concat_tables(self._each(pyarrow.table)))
 
     def to_pandas(self) -> Any:
         """All of them as a pandas.DataFrame of Arrow's types (needs pyarrow): whole numbers stay whole, nulls null."""
-        import pandas
-        import pyarrow
-
+        pandas, pyarrow = package("pandas", "pandas"), package("pyarrow", "pandas")
         return self._warned(pyarrow.concat_tables(self._each(pyarrow.table)).to_pandas(types_mapper=pandas.ArrowDtype))
 
     def to_polars(self) -> Any:
         """All of them as a polars.DataFrame; texts are Categorical."""
-        import polars
-
+        polars = package("polars", "polars")
         return self._warned(polars.concat(self._each(polars.DataFrame), rechunk=False))
 
     def dataset(self) -> Any:
@@ -213,46 +215,77 @@ class Lines:
         Of it duckdb (``FROM name``) and polars (``scan_pyarrow_dataset(it)``) read only the columns of a query, and only the
         lines that may fulfil its conditions: :func:`read`'s ``columns`` and ``where`` follow from the query.
         """
+        package("pyarrow.dataset", "arrow")
         from ._dataset import Dataset
 
         return Dataset(self)
 
+    def _of_duckdb(self) -> Any:
+        """What duckdb reads the fewest columns and lines of; without pyarrow, all columns."""
+        try:
+            return self.dataset()
+        except ImportError:
+            self.__arrow_c_stream__()  # raises what is wrong with the paths and conditions
+            return self
+
     def duckdb(self, connection: Any = None) -> Any:
         """Them as a relation of duckdb, of ``connection`` or duckdb's own; it reads them anew for each query, as
         :meth:`dataset` does (without pyarrow: all columns)."""
-        import duckdb
-
-        try:
-            lines = self.dataset()
-        except ImportError:
-            lines = self  # noqa: F841  duckdb finds it by its name
+        duckdb = package("duckdb", "duckdb")
+        lines = self._of_duckdb()  # noqa: F841  duckdb finds it by its name
         return (connection or duckdb).sql("FROM lines")
 
     def batches(self) -> Iterator[Any]:
         """Them as pyarrow.RecordBatches, one after another."""
-        import pyarrow
-
+        pyarrow = package("pyarrow", "arrow")
         yield from pyarrow.RecordBatchReader.from_stream(self)
         self._warned(None)
 
 
+def package(name: str, extra: str) -> Any:
+    """The module of a package that pfw needs only here.
+
+    :raises ImportError: it is not there, or cannot be loaded; the text says how to get it.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        why = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"
+        raise type(error)(f"needs {(error.name or name).partition('.')[0]}: pip install 'pfwtrace[{extra}]'{why}",
+                          name=error.name) from None
+
+
 def _texts(value: Any) -> list[str]:
-    """The values of an option."""
-    if value is True or value is False:
+    """The values of an option: one, or any number of them."""
+    if isinstance(value, bool):
         return [str(int(value))]
-    return [str(part) for part in value] if isinstance(value, (list, tuple)) else [str(value)]
+    if isinstance(value, (bytes, os.PathLike)):
+        return [os.fsdecode(value)]
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [text for part in value for text in _texts(part)]
+    return [str(value)]
 
 
 def _given(paths: Any) -> list[bytes]:
-    return [os.fsencode(one) for one in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    """A path, or any number of them."""
+    try:
+        given = [os.fsencode(one) for one in ([paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths)]
+    except TypeError:
+        raise TypeError(f"paths={paths!r}: want a path, or several: str, bytes or os.PathLike") from None
+    for one in given:
+        if b"\0" in one:
+            raise ValueError(f"{os.fsdecode(one)!r}: no path has a null character")
+    return given
 
 
 def _ranks(ranks: Any) -> list[tuple[str, str]]:
     """The option for a number, several, or "0,8-15"."""
     if ranks is None:
         return []
-    return [("rank", ranks if isinstance(ranks, str) else
-             ",".join(map(str, [ranks] if isinstance(ranks, int) else ranks)))]
+    text = ",".join(_texts(ranks))
+    if not text:
+        raise ValueError(f'ranks={ranks!r} names no rank: want a number, several, "0,8-15", or None for all')
+    return [("rank", text)]
 
 
 def read(paths: Any = (), *, columns: Any = None, where: Any = None, ranks: Any = None, **conditions: Any) -> Lines:
@@ -271,7 +304,7 @@ def read(paths: Any = (), *, columns: Any = None, where: Any = None, ranks: Any 
     options = [(name.replace("_", "-"), text) for name, value in {**conditions, "where": where}.items()
                if value is not None for text in _texts(value)]
     if columns is not None:
-        options.append(("columns", columns if isinstance(columns, str) else ",".join(columns)))
+        options.append(("columns", ",".join(_texts(columns))))
     return Lines(_given(paths), options + _ranks(ranks))
 
 

@@ -5,16 +5,19 @@ import dataclasses
 import html
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from ._read import Lines, _given, _interruptible, _ranks, _texts
+from ._read import Lines, _given, _interruptible, _ranks, _texts, package
 
 # What of pfw_read_set() selects lines; all else is an option of the command.
 _CONDITIONS = {"since", "until", "min-dur", "cat", "name", "fname", "rank", "pid", "tid", "step", "where", "all-runs",
                "jobs"}
 _SHOWN = 60  # rows of a table in a notebook
+_PRINTED = 20  # of one that is printed
+_TEXT_PRINTED = 48  # characters of a text
 _NAMES = {"rank", "pid", "tid", "step", "ts", "device"}  # numbers that are no amounts
 
 
@@ -22,7 +25,8 @@ class Table(Lines):
     """The table of a command as Arrow data: :func:`table`, :func:`overlap`, :func:`patterns`, :func:`memory`,
     :func:`compare`.
 
-    To frames as :class:`pfw.Lines`; a notebook shows it.  Each use makes the table anew.
+    To frames as :class:`pfw.Lines`; a notebook shows it, and ``print()`` prints its first rows.  Each use makes the table
+    anew.
     """
 
     def __init__(self, command: str, paths: list[bytes], conditions: list[tuple[str, str]],
@@ -44,9 +48,7 @@ class Table(Lines):
 
     def dataset(self) -> Any:
         """It as a pyarrow.dataset.Dataset, made once."""
-        import pyarrow.dataset
-
-        return pyarrow.dataset.dataset(self.arrow())
+        return package("pyarrow.dataset", "arrow").dataset(self.arrow())
 
     def _warned(self, whole: Any) -> Any:
         for text in self.problems:
@@ -68,9 +70,49 @@ class Table(Lines):
         paths = ", ".join(os.fsdecode(path) for path in self._paths) or "the newest run"
         return f"<pfw.Table: {self._command} of {paths}>"
 
+    def __str__(self) -> str:
+        return _text_table(self.columns())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # of IPython's prompt
+        printer.text(str(self))
+
     def _repr_html_(self) -> str:
         columns = self.columns()
         return _html_table(columns, f"pfw {self._command}")
+
+
+def _number(name: str, value: Any) -> str:
+    return f"{value:,.3f}" if isinstance(value, float) else str(value) if name in _NAMES else f"{value:,}"
+
+
+def printable(text: str) -> str:
+    """On one line of a terminal, whatever is in a name."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _text_column(name: str, values: list[Any]) -> list[str]:
+    """Its name and cells, of one width: numbers to the right."""
+    texts = ["-" if value is None else printable(value) if isinstance(value, str) else _number(name, value) for value in values]
+    cells = [text if len(text) <= _TEXT_PRINTED else text[:_TEXT_PRINTED - 1] + "…" for text in [printable(name), *texts]]
+    width = max(map(len, cells))
+    left = any(isinstance(value, str) for value in values)
+    return [cell.ljust(width) if left else cell.rjust(width) for cell in cells]
+
+
+def _text_table(columns: dict[str, list[Any]]) -> str:
+    """As many rows and columns as a person reads: those that have values, as far as the terminal is wide."""
+    rows = len(next(iter(columns.values()), []))
+    made = [_text_column(name, values[:_PRINTED]) for name, values in columns.items()
+            if not rows or any(value is not None for value in values)]
+    room, few = max(shutil.get_terminal_size((120, 24)).columns, 40), made[:1]
+    for column in made[1:]:
+        if sum(len(one[0]) + 2 for one in few) + len(column[0]) > room:
+            break
+        few.append(column)
+    lines = ["  ".join(cells).rstrip() for cells in zip(*few)]
+    if rows > _PRINTED:
+        lines.append(f"… {rows - _PRINTED:,} more rows")
+    return "\n".join([*lines, f"[{rows:,} row{'s' * (rows != 1)}, {len(few)} of {len(columns)} columns]"])
 
 
 def _cell(name: str, value: Any) -> str:
@@ -78,8 +120,7 @@ def _cell(name: str, value: Any) -> str:
         return "<td></td>"
     if isinstance(value, str):
         return f'<td style="text-align:left; white-space:pre-wrap">{html.escape(value)}</td>'
-    text = f"{value:,.3f}" if isinstance(value, float) else str(value) if name in _NAMES else f"{value:,}"
-    return f'<td style="text-align:right">{text}</td>'
+    return f'<td style="text-align:right">{_number(name, value)}</td>'
 
 
 def _html_rows(names: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
@@ -179,8 +220,7 @@ def compare(a: Any, b: Any, *, group_by: Any = None, where: Any = None, ranks: A
     :param options: of ``pfw compare``: ``cat="POSIX"``, ``row_limit=20``, ``since="50%"`` …
     :raises ValueError: as of :func:`table`.
     """
-    one = lambda side: [side] if isinstance(side, (str, os.PathLike)) else list(side)
-    return _table("compare", [*one(a), "--", *one(b)], ranks, {"group-by": group_by, "where": where, **options})
+    return _table("compare", [*_given(a), b"--", *_given(b)], ranks, {"group-by": group_by, "where": where, **options})
 
 
 @dataclasses.dataclass

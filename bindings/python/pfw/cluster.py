@@ -26,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import _command
+from ._read import _given, package
 
 __all__ = ["answer", "frame", "main", "reduce"]
 
@@ -170,10 +171,10 @@ def reduce(client: Any, paths: str | os.PathLike[str] | Iterable[str | os.PathLi
     :param paths: files, globs or directories: of the workers, or URLs of fsspec.
     :raises ValueError: nobody has such a trace.
     """
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    given = list(map(os.fsdecode, _given(paths)))
     left = [client.submit(_map, directory, files, pure=False, retries=_RETRIES,
                           workers=None if hosts is None else sorted(hosts), key=f"pfw-map-{number}-{os.urandom(8).hex()}")
-            for number, (hosts, directory, files) in enumerate(_tasks(_find(client, [os.fspath(one) for one in given])))]
+            for number, (hosts, directory, files) in enumerate(_tasks(_find(client, given)))]
     while len(left) > 1:
         left = [client.submit(_merge, left[at:at + _PARTIALS_OF_A_TASK], pure=False, retries=_RETRIES)
                 for at in range(0, len(left), _PARTIALS_OF_A_TASK)]
@@ -210,9 +211,7 @@ def answer(client: Any, command: str, paths: Any, *options: str) -> str:
 
 def frame(client: Any, command: str, paths: Any, *options: str) -> Any:
     """The same as a pandas.DataFrame: times in µs, sizes in bytes."""
-    import pandas
-
-    return pandas.read_csv(io.StringIO(answer(client, command, paths, "--format", "csv", *options)))
+    return package("pandas", "pandas").read_csv(io.StringIO(answer(client, command, paths, "--format", "csv", *options)))
 
 
 # ---- python -m pfw.cluster ----

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from ._read import Lines, read
+from ._read import Lines, package, read
 
 __all__ = ["main", "write"]
 
@@ -225,9 +225,9 @@ def main(words: Sequence[str] | None = None) -> int:
     # Leave no half of it behind: as at ^C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError:
-        print("pfw export: --format parquet needs pyarrow: pip install 'pfwtrace[arrow]'", file=sys.stderr)
+        package("pyarrow.parquet", "arrow")
+    except ImportError as error:
+        print(f"pfw export: --format parquet {error}", file=sys.stderr)
         return 2
     try:
         problems = write(paths, directory, **{name: value for name, value in args.items() if value is not None})

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from . import _tables
+from ._read import package
 
 __all__ = ["overlap", "sizes", "timeline"]
 
@@ -18,12 +19,7 @@ _SIZES = {"0_100": "100 B", "100_1k": "1 KiB", "1k_10k": "10 KiB", "10k_100k": "
 def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError(f"pfw.plot draws with matplotlib, which cannot be loaded ({error}): "
-                          "pip install matplotlib") from None
-    return pyplot.subplots()[1]
+    return package("matplotlib.pyplot", "plot").subplots()[1]
 
 
 def _steps(paths: Any, options: dict[str, Any]) -> list[dict[str, Any]]:

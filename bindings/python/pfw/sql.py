@@ -18,7 +18,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ._read import Lines, read
+from ._read import package, read
+from ._tables import printable
 
 __all__ = ["main"]
 
@@ -46,14 +47,8 @@ def _text(value: Any) -> str:
     return _json(value) if isinstance(value, (bool, list, dict)) else str(value)
 
 
-def _shown(value: Any) -> str:
-    """On one line of a terminal, whatever is in a name."""
-    text = _text(value)
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def _print_text(names: list[str], rows: Iterator[tuple[Any, ...]], markdown: bool) -> None:
-    cells_of = lambda row: [_shown(value).replace("|", "\\|") if markdown else _shown(value) for value in row]
+    cells_of = lambda row: [printable(_text(value)).replace("|", "\\|") if markdown else printable(_text(value)) for value in row]
     few = list(map(cells_of, itertools.islice(rows, _ROWS_MEASURED)))
     widths = [max(map(len, column)) for column in zip(names, *few)]
     numeric = [bool(few) and all(text.lstrip("-").replace(".", "", 1).isdigit() or not text for text in column)
@@ -103,15 +98,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _events(lines: Lines) -> Any:
-    """As duckdb reads the fewest columns and lines of; without pyarrow, all columns."""
-    try:
-        return lines.dataset()
-    except ImportError:
-        lines.__arrow_c_stream__()  # raises what is wrong with the paths and conditions
-        return lines
-
-
 # What is not to be changed in SQL; or an arg.
 _ARG = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\bargs\.(\w+)""", re.DOTALL | re.IGNORECASE)
 _GIVES_ROWS = re.compile(r"\s*(select|with|from|values|show|describe|summarize|explain|pragma|call|\()", re.IGNORECASE)
@@ -142,7 +128,7 @@ def _answer(query: str, paths: list[str], format_: str, conditions: dict[str, An
         connection.execute("SET enable_progress_bar = false")
         if conditions.get("jobs", "0").isdigit() and int(conditions.get("jobs", "0")):
             connection.execute(f"SET threads = {conditions['jobs']}")
-        events = _events(read(paths, **conditions))
+        events = read(paths, **conditions)._of_duckdb()
         connection.register("events", events)
         statements = [statement.query for statement in connection.extract_statements(query)]
         if not statements:
@@ -161,9 +147,9 @@ def main(words: Sequence[str] | None = None) -> int:
     query, paths, format_ = args.pop("query"), args.pop("path"), args.pop("format")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of any command in front of head
     try:
-        import duckdb
-    except ImportError:
-        print("pfw sql: needs duckdb: pip install 'pfwtrace[duckdb]'", file=sys.stderr)
+        duckdb = package("duckdb", "duckdb")
+    except ImportError as error:
+        print(f"pfw sql: {error}", file=sys.stderr)
         return 2
     try:
         problems = _answer(query, paths, format_, {name: value for name, value in args.items() if value is not None})

@@ -283,4 +283,4 @@ def test_without_pyarrow(way, traces, tmp_path):
         return
     (tmp_path / "pyarrow.py").write_text("raise ImportError('no pyarrow')")
     assert export(tmp_path, "-o", "out", traces, status=2, PYTHONPATH=str(tmp_path)) == \
-        "pfw export: --format parquet needs pyarrow: pip install 'pfwtrace[arrow]'\n"
+        "pfw export: --format parquet needs pyarrow: pip install 'pfwtrace[arrow]' (no pyarrow)\n"

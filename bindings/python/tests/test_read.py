@@ -102,6 +102,53 @@ def test_a_dataset(trace):
         pfw.read(trace.parent / "none").dataset()
 
 
+def test_values_however_they_are_given(trace):
+    pytest.importorskip("pyarrow")
+    count = lambda **options: (pfw.read(trace, columns=iter(["ts"]), **options).arrow().num_rows,
+                               len(list(pfw.query(trace, **options))))
+    whole, both = count(), count(cat=["app", "POSIX"])
+    assert whole > both > (0, 0)
+    for given in ({"app", "POSIX"}, (one for one in ("app", "POSIX")), [b"app", "POSIX"], {"app": 1, "POSIX": 2}):
+        given = list(given) if hasattr(given, "send") else given
+        assert count(cat=given) == both
+    assert pfw.read(trace, cat=iter(["app", "POSIX"])).arrow().num_rows == both[0]
+    assert count(fname=trace.parent / "none") == (0, 0)
+    assert pfw.read([os.fsencode(trace)]).arrow().num_rows == pfw.read(os.fsencode(trace)).arrow().num_rows == whole[0]
+    assert list(pfw.query(trace, ranks=[7, 8])) == []
+
+
+@pytest.mark.parametrize("paths, options, error, said", [
+    (5, {}, TypeError, "paths=5: want a path"), ([None], {}, TypeError, r"paths=\[None\]: want a path"),
+    ("a\0b", {}, ValueError, r"'a\\x00b': no path has"), ("none", {}, ValueError, "none: there is no such file"),
+    ("t", {"ranks": []}, ValueError, r"ranks=\[\] names no rank"), ("t", {"ranks": 1.5}, ValueError, "rank.*1.5"),
+    ("t", {"colour": 1}, ValueError, "there is no option.*colour")])
+def test_what_cannot_be_asked(paths, options, error, said):
+    for use in (lambda: pfw.read(paths, **options).__arrow_c_stream__(), lambda: pfw.table(paths, **options).rows(),
+                lambda: list(pfw.query(paths, **options))):
+        with pytest.raises(error, match=said):
+            use()
+
+
+def test_packages_that_are_not_there(run, trace):
+    run.script("""
+        import sys
+        for name in ("pyarrow", "pandas", "polars", "duckdb", "dask"):
+            sys.modules[name] = None
+        import pfw
+        lines = pfw.read("t")
+        for use in (lines.arrow, lines.to_pandas, lines.to_polars, lines.duckdb, lambda: next(lines.batches()),
+                    lambda: pfw.to_dask("t")):
+            try:
+                use()
+            except ImportError as error:
+                print(error)
+        """)
+    assert [line.split("needs ")[1] for line in run.output.splitlines()] == [
+        f"{name}: pip install 'pfwtrace[{extra}]'" for name, extra in (
+            ("pyarrow", "arrow"), ("pandas", "pandas"), ("polars", "polars"), ("duckdb", "duckdb"), ("pyarrow", "arrow"),
+            ("dask", "dask"))]
+
+
 def test_batches(trace):
     pyarrow = pytest.importorskip("pyarrow")
     batches = list(pfw.scan(trace, columns="name,args.fname", cat=["app", "POSIX"], jobs=2))

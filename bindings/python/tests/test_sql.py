@@ -131,7 +131,7 @@ def test_what_cannot_be_answered(traces, tmp_path):
     assert "t.pfw:6: " in sql("SELECT sum(dur) FROM events", tmp_path, status=1)
     (tmp_path / "duckdb.py").write_text("raise ImportError('no duckdb')")
     assert sql("SELECT 1", traces, status=2, PYTHONPATH=str(tmp_path)) == \
-        "pfw sql: needs duckdb: pip install 'pfwtrace[duckdb]'\n"
+        "pfw sql: needs duckdb: pip install 'pfwtrace[duckdb]' (no duckdb)\n"
 
 
 def test_a_reader_that_goes_away(traces):

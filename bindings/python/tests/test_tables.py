@@ -268,6 +268,21 @@ def test_plots(trace):
     matplotlib.pyplot.close("all")
 
 
+def test_what_print_shows(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    line = '{"id":%d,"name":"%s","cat":"app","pid":1,"tid":1,"ts":%d.000,"dur":%d.000,"ph":"X","args":{}}\n'
+    (tmp_path / "t.pfw").write_text("".join(line % (i, f"n{i}" if i else "\\u001b\u2028" + 60 * "x", 10 * i, i + 1)
+                                            for i in range(25)))
+    table = pfw.table(tmp_path, group_by="name", columns=["count", "cpu_time", "max"])
+    lines = str(table).splitlines()
+    assert "name" in lines[0].split() and "n24" in lines[1].split() and max(map(len, lines)) <= 70
+    assert len(lines) == 1 + 20 + 2 and lines[-2] == "… 5 more rows" and lines[-1].startswith("[25 rows, ")
+    assert repr(table).startswith("<pfw.Table: table of ")
+    first = str(pfw.table(tmp_path, where="id == 0")).splitlines()[1]
+    assert "\\x1b\\u2028xxx" in first and "…" in first
+    assert str(pfw.table(tmp_path, where="id > 99")).splitlines()[-1].startswith("[0 rows, ")
+
+
 def test_what_cannot_be_drawn(run, trace):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
@@ -284,7 +299,7 @@ def test_what_cannot_be_drawn(run, trace):
         except ImportError as error:
             print(error)
         """)
-    assert run.output.startswith("pfw.plot draws with matplotlib") and run.output.endswith("pip install matplotlib\n")
+    assert run.output == "needs matplotlib: pip install 'pfwtrace[plot]'\n"
 
 
 def test_nothing_else_is_needed(run, trace):
