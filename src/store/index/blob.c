@@ -147,19 +147,22 @@ int pfw_blob_names(struct pfw_blob *blob, struct pfw_summary *block)
 static int put_rows(struct pfw_blob *blob, const uint32_t *merged, size_t size, uint32_t count,
 		    bool others)
 {
-	uint64_t bits[PFW_SUMMARY_FILES_MAX / 64] = { others };
+	uint64_t bits[PFW_SUMMARY_FILES_MAX / 64];
 	uint32_t most = 0, next = 0;
 	uint8_t *at;
 
 	blob->bytes = 0;
 	if (pfw_blob_reserve(blob, (size_t)count * 5))
 		return -ENOMEM;
-	for (uint32_t i = 1; i < count; i++) {
-		uint32_t row = *(const uint32_t *)((const char *)merged + i * size);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t row = i ? *(const uint32_t *)((const char *)merged + i * size) : 0;
 
-		bits[row / 64] |= UINT64_C(1) << row % 64;
+		for (; next <= row / 64; next++)
+			bits[next] = 0;
+		bits[row / 64] |= (uint64_t)(i || others) << row % 64;
 		most = row > most ? row : most;
 	}
+	next = 0;
 	at = blob->data;
 	for (uint32_t i = 0; i <= most / 64; i++) {
 		for (uint64_t left = bits[i]; left; left &= left - 1) {

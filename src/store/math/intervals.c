@@ -27,21 +27,8 @@ static int make_room(struct pfw_intervals *intervals, size_t count)
 	return 0;
 }
 
-int pfw_intervals_add(struct pfw_intervals *intervals, int64_t begin, int64_t end)
+int pfw_intervals_append(struct pfw_intervals *intervals, int64_t begin, int64_t end)
 {
-	struct pfw_interval *last = intervals->count ? &intervals->at[intervals->count - 1] : NULL;
-
-	if (begin >= end)
-		return 0;
-	if (last && begin <= last->end && end >= last->begin) {
-		if (begin < last->begin) {
-			last->begin = begin; /* and may touch the previous one */
-			intervals->loose = true;
-		}
-		if (end > last->end)
-			last->end = end;
-		return 0;
-	}
 	if (make_room(intervals, intervals->count + 1))
 		return -ENOMEM;
 	intervals->loose |= intervals->count && begin < intervals->at[intervals->count - 1].begin;
@@ -100,10 +87,17 @@ void pfw_intervals_release(struct pfw_intervals *intervals)
 /* Append a settled list that begins at or after the last interval's begin. */
 static int append(struct pfw_intervals *run, const struct pfw_interval *at, size_t count)
 {
+	size_t touching = 0;
+
 	if (make_room(run, run->count + count))
 		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		pfw_intervals_add(run, at[i].begin, at[i].end);
+	for (; touching < count && run->count && at[touching].begin <= run->at[run->count - 1].end;
+	     touching++)
+		pfw_intervals_add(run, at[touching].begin, at[touching].end);
+	count -= touching;
+	if (count)
+		memcpy(run->at + run->count, at + touching, count * sizeof(*at));
+	run->count += count;
 	return 0;
 }
 

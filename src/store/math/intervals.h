@@ -17,9 +17,27 @@ struct pfw_intervals {
 	bool loose; /* not settled */
 };
 
+/* Append one that does not touch the last. */
+int pfw_intervals_append(struct pfw_intervals *intervals, int64_t begin, int64_t end);
+
 /* Add one, in any order; empty ones are ignored.  It is joined with the last one if the two touch.
  * 0 or -ENOMEM.  Thread: one at a time for one struct, as all here. */
-int pfw_intervals_add(struct pfw_intervals *intervals, int64_t begin, int64_t end);
+static inline int pfw_intervals_add(struct pfw_intervals *intervals, int64_t begin, int64_t end)
+{
+	struct pfw_interval *last = intervals->count ? &intervals->at[intervals->count - 1] : NULL;
+
+	if (begin >= end)
+		return 0;
+	if (!last || begin > last->end || end < last->begin)
+		return pfw_intervals_append(intervals, begin, end);
+	if (begin < last->begin) {
+		last->begin = begin; /* and may touch the previous one */
+		intervals->loose = true;
+	}
+	if (end > last->end)
+		last->end = end;
+	return 0;
+}
 
 /* Sort, and join intervals that touch. */
 void pfw_intervals_settle(struct pfw_intervals *intervals);

@@ -130,7 +130,7 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 	return error;
 }
 
-/* The run takes the block's operations, and the block gets the memory of a run that was counted. */
+/* The run takes the block's operations, and the block gets as much memory: that of a run that was counted. */
 static int add_run(struct pfw_patterns *patterns, struct pfw_patterns_block *block)
 {
 	const struct pfw_pattern_run run = { .op = block->op,
@@ -140,8 +140,11 @@ static int add_run(struct pfw_patterns *patterns, struct pfw_patterns_block *blo
 	if (PFW_PUSH(patterns->run, patterns->runs, patterns->run_room, run))
 		return -ENOMEM;
 	patterns->waiting += block->ops;
-	block->op = patterns->spare;
-	block->room = patterns->spare ? patterns->spare_room : 0;
+	if (patterns->spare)
+		block->room = patterns->spare_room;
+	block->op = patterns->spare ? patterns->spare : malloc(block->room * sizeof(*block->op));
+	if (!block->op)
+		block->room = 0;
 	block->ops = 0;
 	patterns->spare = NULL;
 	return 0;

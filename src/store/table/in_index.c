@@ -104,7 +104,8 @@ static void clear_block(void *user)
 	struct block *block = user;
 
 	pfw_averages_release(&block->rows);
-	memset(block->cached, 0, sizeof(block->cached));
+	for (unsigned i = 0; i < CELLS; i++)
+		block->cached[i].row = 0;
 	if (block->named)
 		memset(block->named, 0, block->named_room * sizeof(*block->named));
 	pfw_table_spans_clear(&block->spans);
