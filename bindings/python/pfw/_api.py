@@ -49,6 +49,17 @@ class Segment(NamedTuple):
     lost: int
 
 
+def _path(name: str, value: str | bytes | os.PathLike[str] | None) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"start({name}={value!r}): want a path: str, bytes or os.PathLike")
+    text = os.fsdecode(value)
+    if "\0" in text:
+        raise ValueError(f"start({name}={value!r}): no path has a null character")
+    return text
+
+
 def start(log_file: str | os.PathLike[str] | None = None, *,
           data_dir: str | os.PathLike[str] | None = None,
           compression: bool | None = None) -> bool:
@@ -63,8 +74,7 @@ def start(log_file: str | os.PathLike[str] | None = None, *,
     :param compression: write ``.pfw.gz``.
     :returns: whether it records now.  What keeps it from that is said on standard error.
     """
-    return begin(None if log_file is None else os.fspath(log_file),
-                 None if data_dir is None else os.fspath(data_dir), compression, False)
+    return begin(_path("log_file", log_file), _path("data_dir", data_dir), compression, False)
 
 
 def begin(base: str | None, below: str | None, compression: bool | None, whole_us: bool) -> bool:
@@ -139,6 +149,8 @@ def on_trace_ready(hook: Callable[[Segment], object] | None) -> bool:
     """
     if hook is None:
         return _core.on_trace_ready(None) == 0
+    if not callable(hook):
+        raise TypeError(f"on_trace_ready({hook!r}): want a function of a Segment, or None")
     return _core.on_trace_ready(lambda *figures: hook(Segment(*figures))) == 0
 
 
