@@ -795,9 +795,10 @@ def test_files_come_from_the_index_alone(tmp_path):
         out = table("-g", "fname", "--row-limit", "100", "--format", "ndjson", *arguments, path)
         return len(out.stdout.splitlines())
 
-    assert [files(), files("-s", "bytes"), files("--columns", "count,bytes")] == [50] * 3
+    assert [files(), files("-s", "bytes"), files("--columns", "count,bytes"),
+            files("--row-limit", "-1")] == [50] * 4
     for arguments in (["--min-dur", "0"], ["--columns", "io"], ["-s", "avg"], ["-s", "name"],
-                      ["--plain"], ["--since", "0"], ["--row-limit", "-1"]):
+                      ["--plain"], ["--since", "0"]):
         assert files(*arguments) == 51, arguments
 
 
@@ -1181,7 +1182,7 @@ def test_many_files_are_bounded(tmp_path):
     result = table(path, *io, "--row-limit", "2")
     assert "20,000 calls" in result.stdout and "16,384" in result.stderr
     assert {row["p95"] for row in rows(path, *io)} == {None}
-    assert not table(path, "-g", "fname", "-j", "1").stderr
+    assert "16,384" not in table(path, "-g", "fname", "-j", "1").stderr
     assert rows(path, *io, "--fname", "/d/19*")[0]["p50"] == 0.5
 
 
@@ -1316,6 +1317,36 @@ def test_a_share_of_work_that_is_not_shown_is_unknown(tmp_path):
     trace.add("gemm", "PP", 50, 40, {"kind": "kernel", "device": 1, "device_index": 0, "external_id": 1})
     shown = table("-n", "step", trace.write(tmp_path / "t.pfw")).stdout
     assert "NaN" not in shown and re.search(r"40.000ns|0.040us", shown), shown
+
+
+def test_programs_get_all_rows_and_people_a_word(tmp_path):
+    trace = Trace()
+    for number in range(130):
+        trace.add("read", "POSIX", number * 10, 5, {"fname": f"/data/{number}", "ret": number})
+    path = trace.write(tmp_path / "t.pfw")
+    for form in ("csv", "ndjson"):
+        out = table("-g", "fname", "--format", form, path)
+        assert len(out.stdout.splitlines()) == 130 + (form == "csv") and out.stderr == ""
+    lines = out.stdout
+    run([PFW, "index", "-q", path])
+    assert table("-g", "fname", "--format", "ndjson", path).stdout == lines
+    for words, says in (([], True), (["--row-limit", "9"], False), (["--row-limit", "-1"], False), (["-q"], False)):
+        assert ("the first 100 rows are shown" in table("-g", "fname", *words, path).stderr) == says
+
+
+def test_names_that_are_left_out(tmp_path):
+    """! before a glob; from the lines and from the index."""
+    trace = Trace()
+    for number, (name, cat) in enumerate((("read", "POSIX"), ("fread", "STDIO"), ("write", "POSIX"), ("!odd", "app"))):
+        trace.add(name, cat, number * 10, 5, {"fname": f"/{name}", "ret": 1})
+    path = trace.write(tmp_path / "t.pfw")
+    for _ in range(2):
+        for words, names in ((["-n", "!read"], "!odd fread write"), (["-n", "!*read"], "!odd write"),
+                             (["-n", "*r*", "-n", "!write"], "fread read"), (["-c", "!POSIX", "-n", "!fread"], "!odd"),
+                             (["-n", "\\!odd"], "!odd"), (["-f", "!/w*"], "!odd fread read"), (["-n", "!*"], "")):
+            assert sorted(row["name"] for row in rows(*words, path)) == sorted(names.split()), words
+            assert run([PFW, "query", "--count", *words, path]).stdout == f"{len(names.split())}\n"
+        run([PFW, "index", "-q", path])
 
 
 def test_rows_by_name(tmp_path):

@@ -19,7 +19,7 @@
 	{ "pid", 0, "LIST", "processes", .id = SELECT_ARGS + PFW_SELECT_PID }
 
 #define SELECT_ARGS_FILTERS                                                                        \
-	{ "cat", 'c', "GLOB", "categories: POSIX, STDIO, PP, ...", .id = SELECT_ARGS + PFW_SELECT_CAT }, \
+	{ "cat", 'c', "GLOB", "categories: POSIX, STDIO, PP, ...; !PP: all others", .id = SELECT_ARGS + PFW_SELECT_CAT }, \
 	{ "name", 'n', "GLOB", "names of calls, spans, kernels", .id = SELECT_ARGS + PFW_SELECT_NAME },  \
 	{ "fname", 'f', "GLOB", "files; * matches '/', too", .id = SELECT_ARGS + PFW_SELECT_FNAME },     \
 	SELECT_ARGS_PROCESSES,                                                                     \

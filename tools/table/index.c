@@ -44,8 +44,8 @@ const char *table_needs_lines(const struct table_options *options)
 	if (options->by_file) {
 		if (options->filtered || select_args_but_rank(&options->reach))
 			return "--group-by fname with a condition other than --rank";
-		if (options->survey->row_limit <= 0)
-			return "--group-by fname with all rows";
+		if (!options->survey->row_limit)
+			return "--group-by fname without a row";
 		return table_columns_of_files(options, &order)
 			       ? NULL
 			       : "--group-by fname with these columns or this order";
@@ -429,7 +429,9 @@ static int add_top(struct answer *answer, const struct pfw_summary_file *file)
 /* Add the first files by the order of the options.  1; 0: the indexes are not enough; -ENOMEM. */
 static int add_tops(struct answer *answer, struct pfw_indexes *indexes)
 {
-	struct pfw_index_top top = { .limit = (size_t)answer->options->survey->row_limit };
+	int64_t rows = answer->options->survey->row_limit;
+	/* One more, which tells whether there are more. */
+	struct pfw_index_top top = { .limit = rows < 0 ? SIZE_MAX : (size_t)rows + 1 };
 	struct pfw_summary files;
 	int error;
 

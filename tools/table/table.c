@@ -349,7 +349,8 @@ static int table_main(const struct cli_command *command, int argc, char **argv)
 				 .begin = settle,
 				 .body = fill_and_print,
 				 .partials = true,
-				 .row_limit = 100 };
+				 .row_limit = SURVEY_FEW_ROWS,
+				 .few_rows = 100 };
 	int status;
 
 	options.survey = &survey;
@@ -366,7 +367,8 @@ static const struct cli_option table_options[] = {
 	  "name: by the fields of --group-by, least first; none: by the first event (I/O: by total). Default: by self time, of the "
 	  "devices if there are any; by total if rows have no self time",
 	  .id = SORT_BY },
-	{ "row-limit", 0, "N", "rows shown (default: 100); -1: all", SURVEY_ROW_LIMIT },
+	{ "row-limit", 0, "N", "rows shown (default in text and md: 100); -1: all",
+	  SURVEY_ROW_LIMIT },
 	{ "group-by", 'g', "LIST",
 	  "one row per: name, cat, shape, stack:N, line, fname, process, cmd, operator, rank, step, pid, tid, args.KEY; several "
 	  "separated by commas",

@@ -321,6 +321,17 @@ static void print_head(const struct table *table, const struct table_options *op
 	free(text);
 }
 
+/* Rows that nobody asked to leave out are not left out without a word. */
+static void say_left_out(const struct table_options *options, const struct table_view *view)
+{
+	const struct survey *survey = options->survey;
+
+	if (survey->quiet || survey->row_limit != survey->few_rows || shown(view) == view->rows)
+		return;
+	cli_error(survey->command->name, "the first %s rows are shown (--row-limit -1: all)",
+		  cli_count(shown(view)));
+}
+
 void table_print(struct table *table, const struct table_options *options)
 {
 	static const char *const titles[] = { "Compute", "I/O" };
@@ -360,6 +371,7 @@ void table_print(struct table *table, const struct table_options *options)
 		if (people)
 			table_print_text(options, &view[i],
 					 views > 1 ? titles[view[i].section] : NULL);
+		say_left_out(options, &view[i]);
 		free(view[i].row);
 	}
 }

@@ -13,8 +13,11 @@
 
 static int add_glob(struct pfw_select_globs *globs, const char *value)
 {
-	struct pfw_select_glob glob = { .bytes = strlen(value), .plain = !strpbrk(value, "*?[\\") };
+	struct pfw_select_glob glob = { .out = value[0] == '!' && value[1] };
 
+	value += glob.out;
+	glob.bytes = strlen(value);
+	glob.plain = !strpbrk(value, "*?[\\");
 	glob.text = strdup(value);
 	if (glob.text && !PFW_APPEND(globs->glob, globs->count, glob))
 		return 0;

@@ -125,17 +125,26 @@ void pfw_select_state_free(struct pfw_select_state *state)
 	free(state);
 }
 
+static bool matches(const struct pfw_select_glob *glob, struct pfw_slice text)
+{
+	return glob->plain
+		       ? glob->bytes == text.bytes && memcmp(glob->text, text.at, text.bytes) == 0
+		       : pfw_glob_match(glob->text, glob->bytes, text.at, text.bytes);
+}
+
 bool pfw_select_globs_match(const struct pfw_select_globs *globs, struct pfw_slice text)
 {
+	bool asks = false, wanted = false;
+
 	for (size_t i = 0; i < globs->count; i++) {
 		const struct pfw_select_glob *glob = &globs->glob[i];
 
-		if (glob->plain ? glob->bytes == text.bytes &&
-					  memcmp(glob->text, text.at, text.bytes) == 0
-				: pfw_glob_match(glob->text, glob->bytes, text.at, text.bytes))
-			return true;
+		if (glob->out && matches(glob, text))
+			return false;
+		asks |= !glob->out;
+		wanted = wanted || (!glob->out && matches(glob, text));
 	}
-	return false;
+	return wanted || (globs->count && !asks);
 }
 
 static bool match_globs(const struct pfw_select_globs *globs, struct pfw_select_state *state,
