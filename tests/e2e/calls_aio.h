@@ -166,6 +166,43 @@ static void raw_opens(void)
 	done(here, ".");
 }
 
+/* What libuv makes by number, although libc has it: as the calls by name. */
+static void raw_named(void)
+{
+	struct statx st;
+	char text[8];
+	int fd, other;
+
+	CALL(THIS(syscall)(SYS_openat, AT_FDCWD, in("data"), O_RDWR, 0));
+	fd = (int)result;
+	expect_head("openat", "POSIX");
+	expect_args(in("data"), fd, fd, false);
+	expect_fields("'flags':%d,'mode':0", O_RDWR);
+	CALL(THIS(syscall)(SYS_statx, AT_FDCWD, "data", 0, STATX_SIZE, &st));
+	expect_head("statx", "POSIX");
+	expect_args(in("data"), NO_FD, 0, false);
+	expect_fields("'flags':0,'mask':%d", STATX_SIZE);
+	CALL(THIS(syscall)(SYS_pread64, fd, text, 8, 1l));
+	expect_head("pread", "POSIX");
+	expect_args(in("data"), fd, 6, false);
+	expect_fields("'count':8,'offset':1");
+	CALL(THIS(syscall)(SYS_close, fd));
+	expect_head("close", "POSIX");
+	expect_args(in("data"), fd, 0, false);
+	expect_fields("%s", "");
+	CALL(THIS(syscall)(SYS_close, fd));
+	expect_head("close", "POSIX");
+	expect_args(NULL, fd, -1, true);
+	expect_fields("%s", "");
+	other = (int)syscall(SYS_memfd_create, "m", 0); /* the number again, for a file not seen */
+	say("%d\n", other == fd);
+	CALL(THIS(syscall)(SYS_lseek, other, 0l, SEEK_SET));
+	expect_head("lseek", "POSIX");
+	expect_args("/memfd:m", other, 0, false);
+	expect_fields("'offset':0,'whence':%d", SEEK_SET);
+	syscall(SYS_close, other);
+}
+
 static void case_syscall(void)
 {
 	struct io_uring_params params = { 0 };
@@ -173,6 +210,7 @@ static void case_syscall(void)
 
 	CALL(THIS(syscall)(SYS_getppid)); /* libc has a function for it: not recorded */
 	raw_opens();
+	raw_named();
 	CALL(THIS(syscall)(SYS_io_uring_setup, 4, &params)); /* forbidden in some containers */
 	EXPECT(result < 0 ? NULL : "anon_inode:[io_uring]", result < 0 ? NO_FD : (int)result,
 	       "'call':'io_uring_setup','count':4");

@@ -24,6 +24,8 @@
 #include <pfw/pfw.h>
 #endif
 
+#define PFW_OS_NO_POISON
+#include "common/base/os.h"
 #include "recorder/wrap/calls.h"
 
 /* errno before each call: a call that works must leave it. */
@@ -149,6 +151,25 @@ static void *symbol(const char *name)
 
 #define FN(name) ((__typeof__(&name))symbol(#name))
 #define THIS(name) ((__typeof__(&name))symbol(now->symbol))
+
+/* A system call past libc, whose syscall() is recorded. */
+static long unseen(long number, ...)
+{
+	long arg[6], ret;
+	va_list rest;
+
+	va_start(rest, number);
+	for (int i = 0; i < 6; i++)
+		arg[i] = va_arg(rest, long);
+	va_end(rest);
+	ret = pfw_syscall6(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+	if (ret < 0 && ret > -4096) {
+		errno = (int)-ret;
+		ret = -1;
+	}
+	return ret;
+}
+#define syscall unseen
 
 /* How much stack a call takes: the stack below is painted before it and looked at after it. */
 #define PAINTED 32768

@@ -2,7 +2,7 @@
  * in several ways and looks into while it runs.
  *
  * attach_target MODE [PATH...]; words(when) writes the process's memory map and the words named in
- * the file "words" (lines of "object offset") to words.WHEN, by raw system calls.
+ * the file "words" (lines of "object offset") to words.WHEN, by syscall().
  */
 #define _GNU_SOURCE
 #include <pfw/pfw.h>

@@ -59,11 +59,12 @@ def make_program(top, *flags):
 
 
 def seen(top, name="t.pfw"):
-    """{(call, file): how often} of the I/O below top."""
+    """{(call, file): how often} of the I/O below top, but for the files of words()."""
     lines = harness.check_trace(top / name)
     return collections.Counter(
         (line["name"], os.path.relpath(line["args"]["fname"], top))
-        for line in harness.events(lines) if str(line["args"].get("fname", "")).startswith(f"{top}/"))
+        for line in harness.events(lines)
+        if re.match(f"{re.escape(str(top))}/(?!words)", str(line["args"].get("fname", ""))))
 
 
 def each(*names, times=1):

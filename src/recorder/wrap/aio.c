@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "recorder/guest/own_fds.h"
 #include "recorder/probe/call_filter.h"
 #include "recorder/probe/probe.h"
 #include "recorder/wrap/calls.h"
@@ -185,12 +186,150 @@ static long rights_raw(struct raw_call *call)
 	return ret;
 }
 
-/* Only calls without a libc function are recorded.  A program that makes a call with one (SYS_read)
- * by number bypasses libc on purpose. glibc has no openat2(), so programs open by number. */
+/*
+ * Calls that runtimes make by number although libc has them (libuv: close, statx, copy_file_range)
+ * are recorded as by name: an unseen close would leave its name to the descriptor's next file.
+ * value[] is that of the row; ret is filled in here.
+ */
+static long fd_raw(const struct raw_call *call, uint16_t id, int fd, uint64_t *value,
+		   unsigned count)
+{
+	struct pfw_probe probe;
+	bool traced = pfw_probe_fd(&probe, id, fd);
+	long ret = real_call(call);
+
+	value[0] = (uint64_t)ret;
+	if (traced)
+		pfw_end_fd(&probe, value, count);
+	return ret;
+}
+
+static long path_raw(const struct raw_call *call, uint16_t id, uint64_t *value, unsigned count)
+{
+	const char *path = (const char *)call->arg[1];
+	struct pfw_path_probe probe;
+	bool traced = pfw_probe_path(&probe, id, (int)call->arg[0], path);
+	long ret = real_call(call);
+
+	value[0] = (uint64_t)ret;
+	if (traced)
+		pfw_probe_path_end(&probe, ret == -1, (int)call->arg[0], path, value, count);
+	return ret;
+}
+
+static long open_raw(const struct raw_call *call, uint16_t id, int dirfd, const long *arg)
+{
+	const char *path = (const char *)arg[0];
+	struct pfw_path_probe probe;
+	bool traced = pfw_probe_path(&probe, id, dirfd, path);
+	struct pfw_open opened = { .dirfd = dirfd, .path = path, .field_count = 2 };
+
+	opened.field[0] = (int)arg[1];
+	opened.field[1] = pfw_takes_mode((int)arg[1]) ? (int)arg[2] : 0;
+	opened.fd = (int)real_call(call);
+	pfw_end_open(&probe, traced, &opened);
+	return opened.fd;
+}
+
+static int close_raw(void *call)
+{
+	return (int)real_call(call);
+}
+
+/* Calls that make or end descriptors are seen even where they are not recorded.  Return whether the
+ * call was made. */
+static bool do_keeping(struct raw_call *call, long *ret)
+{
+	const long *arg = call->arg;
+
+	switch (call->number) {
+	case SYS_close:
+		if (pfw_own_fds((int)arg[0]))
+			*ret = pfw_wrap_close((int)arg[0]);
+		else
+			*ret = pfw_close(PFW_CALL_close, (int)arg[0], close_raw, call);
+		return true;
+	case SYS_close_range:
+		*ret = pfw_wrap_close_range((unsigned)arg[0], (unsigned)arg[1], (int)arg[2]);
+		return true;
+	case SYS_dup:
+		*ret = pfw_wrap_dup((int)arg[0]);
+		return true;
+	case SYS_dup3:
+		*ret = pfw_wrap_dup3((int)arg[0], (int)arg[1], (int)arg[2]);
+		return true;
+	case SYS_openat:
+		*ret = open_raw(call, PFW_CALL_openat, (int)arg[0], arg + 1);
+		return true;
+#ifdef SYS_open
+	case SYS_dup2:
+		*ret = pfw_wrap_dup2((int)arg[0], (int)arg[1]);
+		return true;
+	case SYS_open:
+		*ret = open_raw(call, PFW_CALL_open, AT_FDCWD, arg);
+		return true;
+#endif
+	default:
+		return false;
+	}
+}
+
+static bool do_named(const struct raw_call *call, long *ret)
+{
+	const long *arg = call->arg;
+	int state;
+
+	switch (call->number) {
+#define NAMED(number, name, function, ...)                             \
+	case SYS_##number:                                             \
+		if (pfw_call_filter[PFW_CALL_##name] == PFW_CALL_NONE) \
+			return false;                                  \
+		*ret = function(call, PFW_CALL_##name, __VA_ARGS__);   \
+		return true;
+#define VALUES(...) (uint64_t[]){ 0, __VA_ARGS__ }, PFW_ARRAY_LEN(((uint64_t[]){ 0, __VA_ARGS__ }))
+#define FD(number, name, ...) \
+	NAMED(number, name, fd_raw, (int)arg[0], VALUES((uint64_t)(int)arg[0], __VA_ARGS__))
+#define PATH(number, name, ...) NAMED(number, name, path_raw, VALUES(__VA_ARGS__))
+		FD(read, read, arg[2])
+		FD(write, write, arg[2])
+		FD(pread64, pread, arg[2], arg[3])
+		FD(pwrite64, pwrite, arg[2], arg[3])
+		FD(readv, readv, (int)arg[2])
+		FD(writev, writev, (int)arg[2])
+		FD(preadv, preadv, (int)arg[2], arg[3])
+		FD(pwritev, pwritev, (int)arg[2], arg[3])
+		FD(lseek, lseek, arg[1], (int)arg[2])
+		NAMED(fsync, fsync, fd_raw, (int)arg[0], VALUES((int)arg[0]))
+		NAMED(fdatasync, fdatasync, fd_raw, (int)arg[0], VALUES((int)arg[0]))
+		FD(ftruncate, ftruncate, arg[1])
+		FD(fallocate, fallocate, (int)arg[1], arg[2], arg[3])
+		PATH(statx, statx, (int)arg[2], (unsigned)arg[3])
+		PATH(newfstatat, fstatat, (int)arg[3])
+		PATH(unlinkat, unlinkat, (int)arg[2])
+#undef PATH
+#undef FD
+#undef VALUES
+#undef NAMED
+	case SYS_copy_file_range:
+		if (pfw_call_filter[PFW_CALL_copy_file_range] == PFW_CALL_NONE)
+			return false;
+		/* libc's function is a cancellation point, and syscall() is none. */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+		*ret = pfw_wrap_copy_file_range((int)arg[0], (void *)arg[1], (int)arg[2],
+						(void *)arg[3], (size_t)arg[4], (unsigned)arg[5]);
+		pthread_setcancelstate(state, NULL);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* glibc has no openat2(), so programs open by number. */
 long pfw_wrap_syscall(long number, ...)
 {
 	struct raw_call call = { .number = number };
 	va_list rest;
+	long ret;
 
 	va_start(rest, number);
 	for (int i = 0; i < 6; i++)
@@ -224,6 +363,6 @@ long pfw_wrap_syscall(long number, ...)
 		call.name = "landlock_restrict_self";
 		return rights_raw(&call);
 	default:
-		return rights_raw(&call);
+		return do_keeping(&call, &ret) || do_named(&call, &ret) ? ret : rights_raw(&call);
 	}
 }

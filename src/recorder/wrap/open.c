@@ -7,12 +7,6 @@
 #include "recorder/probe/path_filter.h"
 #include "recorder/wrap/calls.h"
 
-/* Whether open() takes a mode: O_TMPFILE is a set of bits, one of which is O_DIRECTORY. */
-static bool takes_mode(int flags)
-{
-	return (flags & O_CREAT) || (flags & __O_TMPFILE) == __O_TMPFILE;
-}
-
 const struct pfw_tail *pfw_path_text(struct pfw_path_probe *scratch, int dirfd, const char *path,
 				     struct pfw_tail *name)
 {
@@ -64,7 +58,7 @@ void pfw_end_open(struct pfw_path_probe *probe, bool traced, const struct pfw_op
 		mode_t mode = 0;                                                               \
 		va_list rest;                                                                  \
                                                                                                \
-		if (takes_mode(flags)) {                                                       \
+		if (pfw_takes_mode(flags)) {                                                   \
 			va_start(rest, flags);                                                 \
 			mode = va_arg(rest, mode_t);                                           \
 			va_end(rest);                                                          \

@@ -49,6 +49,12 @@ void pfw_end_open(struct pfw_path_probe *probe, bool traced, const struct pfw_op
  * pfw_call).  Return real's result.  Keeps errno.  Thread: app.  Signal: as real. */
 int pfw_close(uint16_t call, int fd, int (*real)(void *object), void *object);
 
+/* Whether open() takes a mode: O_TMPFILE is a set of bits, one of which is O_DIRECTORY. */
+static inline bool pfw_takes_mode(int flags)
+{
+	return (flags & O_CREAT) || (flags & __O_TMPFILE) == __O_TMPFILE;
+}
+
 /*
  * End a call that made fd (-1: it failed) and whose name only the kernel knows: forget the old
  * meaning of the number and, if the call is traced, look the name up and record the call with the
