@@ -87,12 +87,13 @@ def _number(name: str, value: Any) -> str:
 
 def printable(text: str) -> str:
     """On one line of a terminal, whatever is in a name."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _text_column(name: str, values: list[Any]) -> list[str]:
     """Its name and cells, of one width: numbers to the right."""
-    texts = ["-" if value is None else printable(value) if isinstance(value, str) else _number(name, value) for value in values]
+    texts = ["-" if value is None else printable(value) if isinstance(value, str) else _number(name, value)
+             for value in values]
     cells = [text if len(text) <= _TEXT_PRINTED else text[:_TEXT_PRINTED - 1] + "…" for text in [printable(name), *texts]]
     width = max(map(len, cells))
     left = any(isinstance(value, str) for value in values)

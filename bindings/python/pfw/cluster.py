@@ -14,7 +14,10 @@ any worker.  Nothing but partials moves between machines.  Needs ``pip install p
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import gzip
 import io
+import json
 import os
 import pathlib
 import re
@@ -42,7 +45,11 @@ _RETRIES = 3
 # A partial, and what was said of the traces that it was made of.
 _Part = tuple[bytes, str]
 
-_OF_A_RANK = re.compile(r"(-pid\d+)?(\.\d+)?\.pfw(\.gz)?$")
+# What the names of a rank's files differ in: t-rank0001.pfw, t-rank0001-pid7.pfw, t.2-rank0001.pfw.gz.
+_OF_A_RANK = re.compile(r"-pid\d+(?=[-.])|\.\d+(?=[-.])|\.pfw(\.gz)?$")
+
+# Of a base name: t.pfw, t.2.pfw, t-rank0001.pfw.gz.
+_OF_A_BASE = re.compile(r"(\.\d+)*(-.*)?\.pfw(\.gz)?")
 
 
 # ---- on the workers ----
@@ -97,16 +104,40 @@ def _is_trace(path: str) -> bool:
     return path.endswith((".pfw", ".pfw.gz"))
 
 
-def _find_here(paths: list[str]) -> list[str]:
+@dataclasses.dataclass
+class _Trace:
+    path: str
+    given: str  # what named it
+    run: str | None = None  # as its first line says; None: it does not
+    begun: int = 0
+
+
+def _of_base(path: pathlib.Path) -> list[pathlib.Path]:
+    return [one for one in path.parent.iterdir()
+            if one.name.startswith(path.name) and _OF_A_BASE.fullmatch(one.name[len(path.name):])]
+
+
+def _headed(trace: _Trace) -> _Trace:
+    """With what its first line says."""
+    try:
+        with (gzip.open if trace.path.endswith(".gz") else open)(trace.path, "rb") as file:
+            line = json.loads(file.readline(1 << 20))
+        return dataclasses.replace(trace, run=line["args"]["run"] or None, begun=int(line["ts"]))
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        return trace
+
+
+def _find_here(paths: list[str]) -> list[_Trace]:
     """The traces of this machine that they name."""
     found = []
     for path in map(pathlib.Path, paths):
         if path.is_dir():
-            found += [str(one) for one in path.iterdir() if _is_trace(one.name) and one.is_file()]
-        elif path.is_file():
-            found.append(str(path))
-        elif path.parent.is_dir():
-            found += [str(one) for one in path.parent.glob(path.name) if one.is_file()]
+            some = [one for one in path.iterdir() if _is_trace(one.name)]
+        elif path.is_file() or not path.parent.is_dir():
+            some = [path]
+        else:
+            some = list(path.parent.glob(path.name)) or _of_base(path)
+        found += [_headed(_Trace(str(one), str(path))) for one in some if one.is_file()]
     return found
 
 
@@ -127,35 +158,53 @@ def _find_urls(urls: list[str]) -> list[str]:
     return found
 
 
-def _find(client: Any, paths: list[str]) -> dict[str, set[str] | None]:
+def _newest(found: list[_Trace], all_runs: bool) -> list[_Trace]:
+    """Those of the newest run that each path names; a path of one file is taken whatever its run is."""
+    newest: dict[str, _Trace] = {}
+    for one in found:
+        if one.run and one.begun >= newest.get(one.given, one).begun:
+            newest[one.given] = one
+    kept = [one for one in found
+            if all_runs or not one.run or one.path == one.given or one.run == newest[one.given].run]
+    older = len({one.path for one in found} - {one.path for one in kept})
+    if older:
+        print(f"pfw.cluster: the newest run is taken, {kept[0].path}; {older:,} file{'s' * (older > 1)} of older runs "
+              "left out (--all-runs)", file=sys.stderr)
+    return kept
+
+
+def _find(client: Any, paths: list[str], all_runs: bool) -> list[tuple[_Trace, set[str] | None]]:
     """Each trace with the hosts that have it; None: a URL."""
     of_host = {urllib.parse.urlsplit(address).hostname or "": address for address in client.ncores()}
     local = [os.path.abspath(path) for path in paths if "://" not in path]
-    found: dict[str, set[str] | None] = {url: None for url in _find_urls([url for url in paths if "://" in url])}
+    found: dict[str, tuple[_Trace, set[str] | None]] = {
+        url: (_Trace(url, url), None) for url in _find_urls([url for url in paths if "://" in url])}
     here = client.run(_find_here, local, workers=list(of_host.values())) if local else {}
-    for host, address in of_host.items():
-        for path in here.get(address, []):
-            hosts = found.setdefault(path, set())
+    all_here = [(host, one) for host, address in of_host.items() for one in here.get(address, [])]
+    kept = {one.path for one in _newest([one for _, one in all_here], all_runs)}
+    for host, one in all_here:
+        if one.path in kept:
+            hosts = found.setdefault(one.path, (one, set()))[1]
             if hosts is not None:
                 hosts.add(host)
     if not found:
         raise ValueError(f"no worker has a trace by the name of {', '.join(paths)}")
-    return found
+    return [found[path] for path in sorted(found)]
 
 
-def _tasks(found: dict[str, set[str] | None]) -> list[tuple[frozenset[str] | None, str, list[str]]]:
+def _tasks(found: list[tuple[_Trace, set[str] | None]]) -> list[tuple[frozenset[str] | None, str, list[str]]]:
     """Hosts, directory and files of each task: all files of a rank are in one, for its overlap."""
-    ranks: dict[tuple[str, str], list[str]] = {}
-    for path in sorted(found):
-        directory, name = path.rsplit("/", 1)
-        ranks.setdefault((directory, _OF_A_RANK.sub("", name)), []).append(name)
+    ranks: dict[tuple[str, str, str | None], list[tuple[str, set[str] | None]]] = {}
+    for trace, hosts in found:
+        directory, name = trace.path.rsplit("/", 1)
+        ranks.setdefault((directory, _OF_A_RANK.sub("", name), trace.run), []).append((name, hosts))
     places: dict[tuple[frozenset[str] | None, str], list[list[str]]] = {}
-    for (directory, _), names in ranks.items():
-        all_hosts = [found[f"{directory}/{name}"] for name in names]
-        hosts = None if None in all_hosts else frozenset(set.intersection(*filter(None, all_hosts)))
-        if hosts is not None and not hosts:
-            raise ValueError(f"{directory}/{names[0]}: no machine has all files of this rank")
-        places.setdefault((hosts, directory), []).append(names)
+    for (directory, _, _), files in ranks.items():
+        all_hosts = [hosts for _, hosts in files]
+        common = None if None in all_hosts else frozenset(set.intersection(*filter(None, all_hosts)))
+        if common is not None and not common:
+            raise ValueError(f"{directory}/{files[0][0]}: no machine has all files of this rank")
+        places.setdefault((common, directory), []).append([name for name, _ in files])
     size = max(1, min(_RANKS_OF_A_TASK, sum(map(len, places.values())) // 64))
     return [(hosts, directory, [name for names in groups[at:at + size] for name in names])
             for (hosts, directory), groups in places.items() for at in range(0, len(groups), size)]
@@ -163,18 +212,19 @@ def _tasks(found: dict[str, set[str] | None]) -> list[tuple[frozenset[str] | Non
 
 # ---- what a program calls ----
 
-def reduce(client: Any, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Any:
+def reduce(client: Any, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, all_runs: bool = False) -> Any:
     """The partial of a run, as a ``distributed.Future``: its bytes, which ``pfw table`` takes as a file, and what
     was said of damaged traces.
 
     :param client: a ``distributed.Client`` of any cluster.
-    :param paths: files, globs or directories: of the workers, or URLs of fsspec.
+    :param paths: files, globs, directories or base names: of the workers, or URLs of fsspec.
+    :param all_runs: not only the newest run that each path names.
     :raises ValueError: nobody has such a trace.
     """
     given = list(map(os.fsdecode, _given(paths)))
     left = [client.submit(_map, directory, files, pure=False, retries=_RETRIES,
                           workers=None if hosts is None else sorted(hosts), key=f"pfw-map-{number}-{os.urandom(8).hex()}")
-            for number, (hosts, directory, files) in enumerate(_tasks(_find(client, given)))]
+            for number, (hosts, directory, files) in enumerate(_tasks(_find(client, given, all_runs)))]
     while len(left) > 1:
         left = [client.submit(_merge, left[at:at + _PARTIALS_OF_A_TASK], pure=False, retries=_RETRIES)
                 for at in range(0, len(left), _PARTIALS_OF_A_TASK)]
@@ -189,7 +239,8 @@ def _ask(client: Any, command: str, paths: Any, options: Sequence[str]) -> tuple
         sides = [] if isinstance(paths, (str, os.PathLike)) else list(paths)
         if len(sides) != 2:
             raise ValueError("compare takes two sides, A and B: each a path, or a list of paths")
-    future = client.submit(_answer, [reduce(client, side) for side in sides], [command, *options], pure=False,
+    parts = [reduce(client, side, all_runs="--all-runs" in options) for side in sides]
+    future = client.submit(_answer, parts, [command, *options], pure=False,
                            retries=_RETRIES)
     status, text, said = future.result()
     return status, text, said
@@ -224,7 +275,7 @@ def main(words: Sequence[str] | None = None) -> int:
                                      description=(__doc__ or "").split("\n\n")[0],
                                      epilog="After --: options of the command.")
     parser.add_argument("command", choices=COMMANDS)
-    parser.add_argument("path", nargs="+", help="files, globs, directories of the workers, or URLs; of compare two: A and B")
+    parser.add_argument("path", nargs="+", help="files, globs, directories or base names of the workers, or URLs; of compare two: A and B")
     parser.add_argument("--scheduler", help="its address; default: a cluster of processes of this machine")
     parser.add_argument("--workers", type=int, help="processes of this machine (default: one per CPU)")
     args = parser.parse_args(given[:given.index("--")] if "--" in given else given)

@@ -110,6 +110,20 @@ def test_urls_and_globs(traces, client):
         assert cluster.answer(client, "overlap", given) == alone(["overlap"], *few)
 
 
+def test_base_names_and_older_runs(client, tmp_path, capsys):
+    for run, pids in (("", (10, 11)), (".2", (20, 21, 22))):
+        for pid in pids:
+            name = f"t{run}.pfw" if pid % 10 == 0 else f"t{run}-pid{pid}.pfw"
+            write_process(tmp_path / name, 0, 1, pid, pid)
+            (tmp_path / name).write_text((tmp_path / name).read_text().replace('"run":"r"', f'"run":"r{run}"'))
+    (tmp_path / "tx.pfw").write_text("no trace of t")
+    assert cluster.answer(client, "overlap", tmp_path / "t") == alone(["overlap"], tmp_path / "t")
+    assert "2 files of older runs left out" in capsys.readouterr().err
+    assert cluster.answer(client, "table", tmp_path / "t-pid11.pfw") == alone(["table"], tmp_path / "t-pid11.pfw")
+    assert cluster.answer(client, "table", tmp_path / "t", "--all-runs") == alone(["table", "--all-runs"], tmp_path / "t")
+    assert "older" not in capsys.readouterr().err
+
+
 def test_a_frame(traces, client):
     pytest.importorskip("pandas")
     rows = cluster.frame(client, "table", traces, "-g", "rank", "--row-limit=-1")

@@ -145,8 +145,8 @@ def test_packages_that_are_not_there(run, trace):
         """)
     assert [line.split("needs ")[1] for line in run.output.splitlines()] == [
         f"{name}: pip install 'pfwtrace[{extra}]'" for name, extra in (
-            ("pyarrow", "arrow"), ("pandas", "pandas"), ("polars", "polars"), ("duckdb", "duckdb"), ("pyarrow", "arrow"),
-            ("dask", "dask"))]
+            ("pyarrow", "arrow"), ("pandas", "pandas"), ("polars", "polars"), ("duckdb", "duckdb"),
+            ("pyarrow", "arrow"), ("dask", "dask"))]
 
 
 def test_batches(trace):
