@@ -12,12 +12,14 @@
 
 static inline void begin(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns, bool inside)
 {
-	if (sums->count && (start_ns > sums->first_ns ||
-			    (start_ns == sums->first_ns && dur_ns <= sums->first_dur_ns)))
+	bool tied = sums->count && start_ns == sums->first_ns;
+
+	if (sums->count && (start_ns > sums->first_ns || (tied && dur_ns < sums->first_dur_ns)))
 		return;
+	tied = tied && dur_ns == sums->first_dur_ns;
 	sums->first_ns = start_ns;
 	sums->first_dur_ns = dur_ns;
-	sums->first_inside = inside;
+	sums->first_inside = inside && (!tied || sums->first_inside);
 }
 
 static inline void widen(struct pfw_tally *sums, int64_t min_ns, int64_t max_ns)

@@ -33,8 +33,8 @@ struct pfw_tally {
 	/* Of the `timed` events whose single duration is known. */
 	uint64_t timed;
 	int64_t min_ns, max_ns;
-	/* The row's first event in a table sorted by begin: of those with the least begin, the
-	 * longest. */
+	/* The row's first event in a table sorted by begin: of those with the least begin the longest, of
+	 * several of these one without a parent. */
 	int64_t first_ns, first_dur_ns;
 	bool first_inside; /* it has a parent */
 };

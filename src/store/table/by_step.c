@@ -227,15 +227,11 @@ static bool is_at(const struct at *at, const struct wanted *wanted)
 	       wanted->ts_ns < at->in.end_ns;
 }
 
-/* The same by time, if the line does not say its step. */
-static __attribute__((noinline)) int64_t find_row_at(struct pfw_table_by_step *by_step,
-						     const struct wanted *wanted)
+/* The cell of a process, of that time. */
+static struct at *find_at(struct pfw_table_by_step *by_step, const struct wanted *wanted)
 {
 	struct at *at = &by_step->at[wanted->process % CELLS];
-	int64_t row;
 
-	if (wanted->said)
-		return find_row(by_step, wanted, wanted->said - 1);
 	if (!is_at(at, wanted)) {
 		*at = (struct at){ .known = true,
 				   .process = wanted->process,
@@ -243,6 +239,19 @@ static __attribute__((noinline)) int64_t find_row_at(struct pfw_table_by_step *b
 						      wanted->ts_ns) };
 		by_step->followers |= !at->in.own;
 	}
+	return at;
+}
+
+/* The same by time, if the line does not say its step. */
+static __attribute__((noinline)) int64_t find_row_at(struct pfw_table_by_step *by_step,
+						     const struct wanted *wanted)
+{
+	struct at *at;
+	int64_t row;
+
+	if (wanted->said)
+		return find_row(by_step, wanted, wanted->said - 1);
+	at = find_at(by_step, wanted);
 	row = find_row(by_step, wanted, at->in.in ? at->in.number : NO_STEP);
 	if (row >= 0 && wanted->slot != OF_OTHERS)
 		at->row[wanted->slot] = (uint32_t)row + 1;
@@ -274,16 +283,6 @@ static int add_call(struct pfw_table_by_step *by_step, const struct pfw_table_ca
 	return row ? pfw_table_add_call(row, call, true, true) : -ENOMEM;
 }
 
-/* Add an event to its kind in the step of a row. */
-static void add_kind(struct pfw_table_by_step *by_step, const struct pfw_average *of, uint32_t row,
-		     const struct pfw_table_of_kind *event)
-{
-	uint64_t step;
-
-	memcpy(&step, of->key + 2, sizeof(step));
-	pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, step + 1, event);
-}
-
 static int add_work(struct pfw_table_by_step *by_step, const struct pfw_table_work *work)
 {
 	struct pfw_average *row =
@@ -292,16 +291,18 @@ static int add_work(struct pfw_table_by_step *by_step, const struct pfw_table_wo
 						 .process = work->process,
 						 .ts_ns = work->start_ns,
 						 .said = work->said });
+	uint64_t step;
 
 	by_step->none |= work->said == UINT32_MAX;
 	if (!row)
 		return -ENOMEM;
 	pfw_tally_device(&row->sums, work->start_ns, work->dur_ns);
-	add_kind(by_step, row, work->row,
-		 &(struct pfw_table_of_kind){ .count = 1,
-					      .self_device_ns = work->dur_ns,
-					      .first_ns = work->start_ns,
-					      .first_dur_ns = work->dur_ns });
+	memcpy(&step, row->key + 2, sizeof(step));
+	pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, work->row, step + 1,
+			      &(struct pfw_table_of_kind){ .count = 1,
+							   .self_device_ns = work->dur_ns,
+							   .first_ns = work->start_ns,
+							   .first_dur_ns = work->dur_ns });
 	return 0;
 }
 
@@ -341,28 +342,46 @@ int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_
 	return error;
 }
 
-void pfw_table_by_step_span(struct pfw_table_by_step *by_step, const struct pfw_nested *nested)
+struct pfw_table_at pfw_table_by_step_at(struct pfw_table_by_step *by_step,
+					 const struct pfw_nested *nested)
 {
-	const struct pfw_span *span = &nested->span;
-	struct pfw_average *row = NULL;
+	struct pfw_table_at at = { .process = nested->process,
+				   .said = nested->span.note,
+				   .step = nested->span.note - 1u,
+				   .begin_ns = INT64_MIN,
+				   .end_ns = INT64_MAX };
+	const struct wanted wanted = { .process = at.process, .ts_ns = nested->span.start_ns };
+	const struct at *found;
+
+	if (at.said || by_step->none)
+		return at;
+	found = find_at(by_step, &wanted);
+	at.step = found->in.in ? found->in.number : NO_STEP;
+	at.begin_ns = found->in.begin_ns;
+	at.end_ns = found->in.end_ns;
+	return at;
+}
+
+void pfw_table_by_step_spans(struct pfw_table_by_step *by_step, const struct pfw_table_at *at,
+			     uint32_t row, const struct pfw_tally *sums)
+{
+	const struct wanted wanted = { .slot = OF_CPU };
+	int64_t into = -1;
 
 	if (by_step->none)
 		return;
-	if (span->note != UINT32_MAX && by_step->rows.count <= ROWS_MAX)
-		row = row_of(by_step, (struct wanted){ .slot = OF_CPU,
-						       .process = nested->process,
-						       .ts_ns = span->start_ns,
-						       .said = span->note });
-	by_step->none |= !row;
-	if (!row)
+	if (at->said != UINT32_MAX && by_step->rows.count <= ROWS_MAX)
+		into = find_row(by_step, &wanted, at->step);
+	by_step->none |= into < 0;
+	if (into < 0)
 		return;
-	pfw_tally_nested(&row->sums, nested);
-	add_kind(by_step, row, span->group,
-		 &(struct pfw_table_of_kind){ .count = 1,
-					      .self_ns = nested->self_ns,
-					      .self_device_ns = nested->self_device_ns,
-					      .first_ns = span->start_ns,
-					      .first_dur_ns = span->dur_ns });
+	pfw_tally_merge(&by_step->rows.row[into].sums, sums);
+	pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, at->step + 1,
+			      &(struct pfw_table_of_kind){ .count = sums->count,
+							   .self_ns = sums->self_ns,
+							   .self_device_ns = sums->self_device_ns,
+							   .first_ns = sums->first_ns,
+							   .first_dur_ns = sums->first_dur_ns });
 }
 
 /* ---- the index's row ---- */

@@ -61,10 +61,30 @@ int pfw_table_by_step_take(struct pfw_table_by_step *by_step, const struct pfw_t
 			   struct pfw_nesting *nesting);
 
 /* After the last block: add all calls, and the GPU work that `by_arg` has, to the rows of their steps; then
- * each span that counts.  `by_arg` adds up their kinds; `rows` are those of work and spans. */
+ * the spans that count.  `by_arg` adds up their kinds; `rows` are those of work and spans. */
 int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_by_arg *by_arg,
 			    const struct pfw_averages *rows);
-void pfw_table_by_step_span(struct pfw_table_by_step *by_step, const struct pfw_nested *nested);
+
+/* The step of a span, and of those like it. */
+struct pfw_table_at {
+	uint64_t process, step;
+	int64_t begin_ns, end_ns;
+	uint32_t said;
+};
+
+struct pfw_table_at pfw_table_by_step_at(struct pfw_table_by_step *by_step,
+					 const struct pfw_nested *nested);
+
+/* Whether a span is in it, too. */
+static inline bool pfw_table_is_at(const struct pfw_table_at *at, const struct pfw_nested *nested)
+{
+	return nested->process == at->process && nested->span.note == at->said &&
+	       nested->span.start_ns >= at->begin_ns && nested->span.start_ns < at->end_ns;
+}
+
+/* Add the sums of spans of a row that are in it. */
+void pfw_table_by_step_spans(struct pfw_table_by_step *by_step, const struct pfw_table_at *at,
+			     uint32_t row, const struct pfw_tally *sums);
 
 /* Append the rows; nothing if there are no steps, too many rows, or no memory was left for a span.  0 or
  * -ENOMEM. */

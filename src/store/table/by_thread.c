@@ -31,37 +31,34 @@ int64_t pfw_table_lane_of(struct pfw_table_by_thread *by_thread, uint64_t pid, u
 	return number;
 }
 
-static struct pfw_table_lane_row *find_row(struct pfw_table_by_thread *by_thread, uint32_t row,
-					   uint32_t lane)
+static int64_t find_row(struct pfw_table_by_thread *by_thread, uint32_t row, uint32_t lane)
 {
 	uint32_t count = by_thread->rows.count;
 	int64_t number = pfw_pair_ids_of(&by_thread->rows, row, lane);
 
 	if (number < 0 || PFW_REACH(by_thread->row, (size_t)number, by_thread->row_room))
-		return NULL;
+		return -ENOMEM;
 	if (number == count)
 		by_thread->row[number] = (struct pfw_table_lane_row){ .row = row, .lane = lane };
 	by_thread->none |= number >= PFW_TABLE_THREAD_ROWS;
-	return &by_thread->row[number];
+	return number;
 }
 
-struct pfw_tally *pfw_table_lane_sums(struct pfw_table_by_thread *by_thread, uint32_t row,
-				      uint32_t lane)
+int64_t pfw_table_lane_row(struct pfw_table_by_thread *by_thread, uint32_t row, uint32_t lane)
 {
 	struct pfw_table_lane_recent *recent = &by_thread->recent[(row * 5 + lane) % RECENT];
-	struct pfw_table_lane_row *found;
+	int64_t number;
 
 	if (by_thread->none)
-		return NULL;
+		return -ENOENT;
 	if (recent->number && recent->row == row && recent->lane == lane)
-		return &by_thread->row[recent->number - 1].sums;
-	found = find_row(by_thread, row, lane);
-	if (!found)
-		return NULL;
-	*recent = (struct pfw_table_lane_recent){
-		.row = row, .lane = lane, .number = (uint32_t)(found - by_thread->row) + 1
-	};
-	return &found->sums;
+		return recent->number - 1;
+	number = find_row(by_thread, row, lane);
+	if (number >= 0)
+		*recent = (struct pfw_table_lane_recent){ .row = row,
+							  .lane = lane,
+							  .number = (uint32_t)number + 1 };
+	return number;
 }
 
 int pfw_table_by_thread_merge(struct pfw_table_by_thread *into, struct pfw_table_by_thread *from,
@@ -80,12 +77,12 @@ int pfw_table_by_thread_merge(struct pfw_table_by_thread *into, struct pfw_table
 	for (uint32_t i = 0; i < from->rows.count; i++) {
 		const struct pfw_table_lane_row *row = &from->row[i];
 		uint32_t merged = of->row[row->row].merged;
-		struct pfw_tally *sums =
-			pfw_table_lane_sums(into, merged, from->lane[row->lane].merged);
+		int64_t number = pfw_table_lane_row(into, merged, from->lane[row->lane].merged);
 
-		if (!sums && !into->none)
+		if (number < 0 && !into->none)
 			return -ENOMEM;
-		pfw_tally_merge(sums ? sums : &rows->row[merged].sums, &row->sums);
+		pfw_tally_merge(number < 0 ? &rows->row[merged].sums : &into->row[number].sums,
+				&row->sums);
 	}
 	return 0;
 }

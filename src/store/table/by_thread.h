@@ -33,10 +33,9 @@ struct pfw_table_by_thread {
 /* The number of a thread, or -ENOMEM. */
 int64_t pfw_table_lane_of(struct pfw_table_by_thread *by_thread, uint64_t pid, uint64_t tid);
 
-/* The sums of a row in a thread.  NULL: `none` is set, or no memory.  Whoever adds to them does not add to
- * the row: pfw_table_by_thread_fold() does. */
-struct pfw_tally *pfw_table_lane_sums(struct pfw_table_by_thread *by_thread, uint32_t row,
-				      uint32_t lane);
+/* The number of a row in a thread.  Negative: `none` is set, or no memory.  Whoever adds to its sums does
+ * not add to those of the row: pfw_table_by_thread_fold() does. */
+int64_t pfw_table_lane_row(struct pfw_table_by_thread *by_thread, uint32_t row, uint32_t lane);
 
 /* Add those of a block, whose rows were merged into `rows`.  0 or -ENOMEM. */
 int pfw_table_by_thread_merge(struct pfw_table_by_thread *into, struct pfw_table_by_thread *from,

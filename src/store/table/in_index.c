@@ -58,6 +58,12 @@ struct block {
 	unsigned says;
 };
 
+/* Sums of spans of one row, thread and step, which mostly follow each other. */
+struct pending {
+	struct pfw_table_at at;
+	struct pfw_tally sums;
+};
+
 struct file {
 	struct pfw_averages rows;
 	struct pfw_nesting *nesting;
@@ -71,6 +77,8 @@ struct file {
 	uint32_t last_process, last_lane; /* of the span before */
 	uint64_t last_tid;
 	bool any_last;
+	struct pending *pending; /* by row of by_thread */
+	size_t pending_room;
 	unsigned says;
 	bool none; /* too many rows, or no room for the spans */
 };
@@ -192,11 +200,13 @@ static int64_t row_of(struct block *block, const struct pfw_table_line *line, ui
 static int add_work(struct block *block, const struct pfw_table_line *line, uint32_t row,
 		    uint32_t lane)
 {
-	struct pfw_tally *sums = pfw_table_lane_sums(&block->by_thread, row, lane);
+	int64_t number = pfw_table_lane_row(&block->by_thread, row, lane);
 
-	if (!sums && !block->by_thread.none)
+	if (number < 0 && !block->by_thread.none)
 		return -ENOMEM;
-	pfw_tally_device(sums ? sums : &block->rows.row[row].sums, line->start_ns, line->dur_ns);
+	pfw_tally_device(number < 0 ? &block->rows.row[row].sums
+				    : &block->by_thread.row[number].sums,
+			 line->start_ns, line->dur_ns);
 	return 0;
 }
 
@@ -320,6 +330,7 @@ static void free_file(void *user)
 	pfw_table_by_arg_free(file->by_arg);
 	pfw_pair_ids_release(&file->threads);
 	free(file->lane);
+	free(file->pending);
 	free(file);
 }
 
@@ -422,19 +433,51 @@ static uint32_t lane_of(struct file *file, const struct pfw_nested *nested)
 	return file->last_lane;
 }
 
+/* Add the pending sums of a row of a thread. */
+static void settle(struct file *file, size_t number)
+{
+	struct pending *pending = &file->pending[number];
+	struct pfw_table_lane_row *row = &file->by_thread.row[number];
+
+	if (!pending->sums.count)
+		return;
+	pfw_tally_merge(&row->sums, &pending->sums);
+	pfw_table_by_step_spans(file->by_step, &pending->at, row->row, &pending->sums);
+	pending->sums = (struct pfw_tally){ 0 };
+}
+
+/* Add a span without a row of its thread. */
+static void add_alone(struct file *file, const struct pfw_nested *nested, struct pfw_tally *row)
+{
+	struct pending alone = { .at = pfw_table_by_step_at(file->by_step, nested) };
+
+	pfw_tally_nested(&alone.sums, nested);
+	pfw_tally_merge(row, &alone.sums);
+	pfw_table_by_step_spans(file->by_step, &alone.at, nested->span.group, &alone.sums);
+}
+
 static void add_nested(void *user, unsigned worker, const struct pfw_nested *nested)
 {
 	struct file *file = user;
 	struct pfw_average *row = &file->rows.row[nested->span.group];
-	struct pfw_tally *sums;
+	struct pending *pending;
+	int64_t number;
 
 	(void)worker;
 	if (row->key[0] != PFW_TABLE_COMPUTE)
 		return;
-	pfw_table_by_step_span(file->by_step, nested);
-	sums = pfw_table_lane_sums(&file->by_thread, nested->span.group, lane_of(file, nested));
-	file->by_thread.none |= !sums;
-	pfw_tally_nested(sums ? sums : &row->sums, nested);
+	number = pfw_table_lane_row(&file->by_thread, nested->span.group, lane_of(file, nested));
+	if (number < 0 || PFW_REACH(file->pending, (size_t)number, file->pending_room)) {
+		file->by_thread.none = true;
+		add_alone(file, nested, &row->sums);
+		return;
+	}
+	pending = &file->pending[number];
+	if (pending->sums.count && !pfw_table_is_at(&pending->at, nested))
+		settle(file, (size_t)number);
+	if (!pending->sums.count)
+		pending->at = pfw_table_by_step_at(file->by_step, nested);
+	pfw_tally_nested(&pending->sums, nested);
 }
 
 static bool same_name(void *user, uint32_t a, uint32_t b)
@@ -459,6 +502,8 @@ static int nest(struct file *file)
 
 	error = pfw_table_by_step_begin(file->by_step, file->by_arg, &file->rows);
 	error = error ? error : pfw_nesting_run(file->nesting, &user, 1, &too_deep);
+	for (size_t i = 0; i < file->pending_room; i++)
+		settle(file, i);
 	/* Spans that lie too deep are reported by whoever reads the lines. */
 	if (!too_deep && (!error || error == -ENOMEM))
 		return error;
