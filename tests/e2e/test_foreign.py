@@ -90,3 +90,20 @@ def test_times_in_other_units_are_refused(tmp_path, unit):
         path.write_text(text)
         done = subprocess.run([PFW, "table", path], capture_output=True, text=True)
         assert (done.returncode == 2 and "time_metric" in done.stderr) == (unit != "US"), done.stderr
+
+
+@pytest.mark.parametrize("split", ["rank", "process", "none"])
+def test_the_index_of_a_compacted_trace_knows_the_files(tmp_path, split):
+    """The index that compact writes on the way is that of the result: names stand for their hashes."""
+    for number in (1, 2):
+        (tmp_path / f"t-{number}.pfw").write_text(FIRST.replace('"pid":7', f'"pid":{number}').replace('"9b"', f'"9{number}"'))
+
+    def pfw(*words):
+        done = subprocess.run([PFW, *words], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    pfw("compact", "-q", "--split-by", split, "-o", tmp_path / "out", tmp_path)
+    pfw("index", "--check", tmp_path / "out")
+    for words in (["patterns"], ["table", "-g", "fname"], ["query", "--count", "--fname", "/a b"]):
+        found = pfw(*words, tmp_path / "out")
+        assert found == pfw(*words, tmp_path) and ("/a b" in found or found == "2\n"), words

@@ -15,6 +15,7 @@
 #include "share/select_args.h"
 #include "store/index/index.h"
 #include "store/merge/merge.h"
+#include "store/pass/fname_hashes.h"
 #include "store/read/places.h"
 #include "ui/progress.h"
 
@@ -30,6 +31,7 @@ struct compact_writing {
 	struct pfw_pack *pack;
 	struct pfw_index_writer *index; /* NULL: none */
 	struct pfw_processes *processes;
+	struct pfw_fname_hashes *fnames; /* the names in DFTracer's files; NULL: none */
 	struct pfw_merge merge;
 	struct pfw_merge_file *input;
 	size_t first, end; /* of the input: the rank that is merged */
@@ -153,6 +155,25 @@ static void init_merge(struct compact_writing *writing, bool distrust)
 	};
 }
 
+/* Read the names of DFTracer's files, which lines of an index have.  0 or -errno. */
+static int read_names(struct compact_writing *writing)
+{
+	const struct compact_group *group = writing->group;
+	const struct pfw_extent_options options = { .jobs = pfw_pool_jobs(writing->compact->pool),
+						    .stop = compact_stop };
+	struct pfw_traces foreign = { .file = calloc(group->count, sizeof(*foreign.file)) };
+	int error = foreign.file ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < group->count && !error; i++) {
+		if (!group->file[i]->head.ours)
+			foreign.file[foreign.count++] = *group->file[i];
+	}
+	if (foreign.count && !writing->fnames)
+		error = pfw_fname_hashes_read(&writing->fnames, &foreign, &options);
+	free(foreign.file);
+	return error;
+}
+
 /* Begin the file and, unless --no-index, its index.  Without one the file is still written. */
 static int begin(struct compact_writing *writing, const struct pfw_commit_new *made)
 {
@@ -171,13 +192,15 @@ static int begin(struct compact_writing *writing, const struct pfw_commit_new *m
 		pfw_pack_cut(writing->pack);
 	if (compact->no_index)
 		return 0;
-	error = pfw_index_begin(&writing->index, made->temporary, writing->group->bytes_before,
-				PFW_INDEX_BESIDE);
+	error = read_names(writing);
+	error = error ? error
+		      : pfw_index_begin(&writing->index, made->temporary,
+					writing->group->bytes_before, PFW_INDEX_BESIDE);
 	if (error)
 		compact_say(compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
 			    strerror(-error));
 	else
-		pfw_pack_index(writing->pack, writing->index, writing->processes,
+		pfw_pack_index(writing->pack, writing->index, writing->processes, writing->fnames,
 			       one_rank(writing->group) &&
 				       !any_by_rank(writing->group, 0, writing->group->count));
 	return 0;
@@ -375,6 +398,7 @@ static void free_writing(struct compact_writing *writing)
 {
 	forget(writing);
 	pfw_processes_free(writing->processes);
+	pfw_fname_hashes_free(writing->fnames);
 	free(writing->input);
 	free(writing);
 }

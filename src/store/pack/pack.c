@@ -167,6 +167,7 @@ struct pfw_pack {
 	bool copying; /* the last parcel is a copy */
 	struct pfw_index_writer *index;
 	const struct pfw_processes *processes;
+	const struct pfw_fname_hashes *fnames;
 	bool sorted, cut;
 	size_t number;
 };
@@ -230,10 +231,12 @@ void pfw_pack_close(struct pfw_pack *pack)
 }
 
 void pfw_pack_index(struct pfw_pack *pack, struct pfw_index_writer *index,
-		    const struct pfw_processes *processes, bool sorted)
+		    const struct pfw_processes *processes, const struct pfw_fname_hashes *fnames,
+		    bool sorted)
 {
 	pack->index = index;
 	pack->processes = processes;
+	pack->fnames = fnames;
 	pack->sorted = sorted;
 }
 
@@ -338,6 +341,7 @@ static int summarise(struct parcel *parcel)
 		error = pfw_gather_begin(&parcel->gather, parcel->pack->sorted);
 	if (error)
 		return error;
+	parcel->indexed.fnames = parcel->pack->fnames;
 	memset(parcel->text.data + block.bytes, 0, PFW_ENTRY_PADDING);
 	block.text = parcel->text.data;
 	pfw_pass_lines_init(&lines, &block);

@@ -14,6 +14,7 @@
 #include "store/read/blocks.h"
 #include "store/sys/pool.h"
 
+struct pfw_fname_hashes;
 struct pfw_index_writer;
 struct pfw_processes;
 struct pfw_pack; /* opaque: see pack.c */
@@ -31,10 +32,11 @@ struct pfw_pack_sum {
  * there is no library to compress with.  Thread: the pool's owner, for all functions here. */
 int pfw_pack_open(struct pfw_pack **out, int fd, int level, struct pfw_pool *pool);
 
-/* Put each new member into this index, too; not copied ones.  `processes`: those of all lines, or
- * NULL.  `sorted`: all lines come in order of ts.  Before the first line. */
+/* Put each new member into this index, too; not copied ones.  `processes`, `fnames`: those of all lines,
+ * or NULL.  `sorted`: all lines come in order of ts.  Before the first line. */
 void pfw_pack_index(struct pfw_pack *pack, struct pfw_index_writer *index,
-		    const struct pfw_processes *processes, bool sorted);
+		    const struct pfw_processes *processes, const struct pfw_fname_hashes *fnames,
+		    bool sorted);
 
 /* Mark each new member as cut: events around it were left out.  Before the first line. */
 void pfw_pack_cut(struct pfw_pack *pack);
