@@ -289,9 +289,39 @@ static void read_first(struct reader *reader, char *const *environ)
 		read_row(reader, ROW_DFTRACER_ENABLE, enable);
 }
 
+static void say_without_effect(const struct reader *reader, char *const *environ, size_t index,
+			       const char *why)
+{
+	const char *name = rows[index].name;
+
+	say(reader, name, pfw_config_lookup(environ, name),
+	    (const char *const[4]){ "no effect: ", why });
+}
+
+/* What one variable takes from another. */
+static void say_combinations(const struct reader *reader, char *const *environ)
+{
+	const struct pfw_config *config = reader->config;
+	const char *rank = config->rank_var ? pfw_config_lookup(environ, config->rank_var) : NULL;
+
+	if ((config->dump_on.step_thousandths || config->dump_on.call_ns) && !config->keep.bytes)
+		say_without_effect(reader, environ, ROW_PFW_DUMP_ON,
+				   "nothing is kept to be dumped; set PFW_KEEP=30s");
+	if ((config->stack.min_ns || config->stack.every) && !config->metadata)
+		say_without_effect(
+			reader, environ, ROW_PFW_STACK,
+			"DFTRACER_INC_METADATA=0 leaves out all args, so stacks; unset it");
+	if (rank && *rank && pfw_config_number(environ, config->rank_var) < 0)
+		say(reader, config->rank_var, rank,
+		    (const char *const[4]){ "bad value: PFW_RANK_VAR names it, and a rank is "
+					    "0..2147483647; going on as if it were unset" });
+}
+
 /* Read all variables but DFTRACER_ENABLE, in one pass over the environment. */
 static void read_others(struct reader *reader, char *const *environ)
 {
+	char *const *first = environ;
+
 	for (; *environ; environ++) {
 		const char *entry = *environ;
 		const char *equals;
@@ -305,6 +335,7 @@ static void read_others(struct reader *reader, char *const *environ)
 		else if (index == ROW_COUNT && !is_ours(entry, (size_t)(equals - entry)))
 			say_unknown(reader, entry, (size_t)(equals - entry));
 	}
+	say_combinations(reader, first);
 }
 
 void pfw_config_read(struct pfw_config *config, char *const *environ, pfw_config_say *say,

@@ -93,6 +93,8 @@ static void set_up_short(const struct pfw_config *config)
 	if (config->keep.bytes && config->dump_on.call_ns)
 		pfw_slow_ticks = pfw_clock_ticks_of(config->dump_on.call_ns);
 	pfw_short_ticks = config->min_dur_ns ? pfw_clock_ticks_of(config->min_dur_ns) : 0;
+	if (pfw_slow_ticks && pfw_short_ticks > pfw_slow_ticks) /* what is slow is not summed */
+		pfw_short_ticks = pfw_slow_ticks;
 	pfw_wait_ticks = config->sync_min_ns ? pfw_clock_ticks_of(config->sync_min_ns) : 0;
 	for (size_t i = 0; pfw_call_filter_sums(config) && i < count; i++) {
 		for (first = 0; strcmp(call[first].canonical, call[i].canonical); first++)

@@ -132,6 +132,23 @@ bool pfw_session_may_write(const char *path)
 
 static char keep_name[PFW_PATH_MAX]; /* struct pfw_writer's */
 
+static void say_no_directory(void)
+{
+	const char *set = pfw_session.config.spool_dir;
+	char line[512];
+	struct pfw_text text;
+
+	pfw_text_init(&text, line, sizeof(line));
+	if (set && *set)
+		PFW_TEXT_ADD(&text, "PFW_SPOOL_DIR=", set,
+			     ": no directory for the spool (absent, read-only or full): make it or "
+			     "unset the variable; ");
+	else
+		pfw_text_add(&text, "no directory for the spool (/dev/shm, TMPDIR, the trace's); ");
+	pfw_text_add(&text, "events not yet written are lost if the process is killed");
+	pfw_say(line);
+}
+
 bool pfw_session_make_process(const struct pfw_spool_header *parent)
 {
 	struct pfw_identity *id = &pfw_session.identity;
@@ -164,8 +181,7 @@ bool pfw_session_make_process(const struct pfw_spool_header *parent)
 	if (pfw_spool_create(&pfw_session.spool, &id->dirs, &owner))
 		return say_no_memory();
 	if (pfw_session.spool.heap)
-		pfw_say("no directory for the spool (PFW_SPOOL_DIR, /dev/shm, TMPDIR, the trace's): "
-			"events not yet written are lost if the process is killed");
+		say_no_directory();
 	pfw_path_filter_set_trace(name.path);
 	pfw_stepper_page(&pfw_session.spool.header->control);
 	pfw_path_filter_count_into(pfw_session.spool.header->excluded);

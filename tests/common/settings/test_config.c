@@ -337,6 +337,24 @@ static void test_time_metric_says_what_it_cannot_change(void **state)
 	assert_non_null(strstr(said.lines, "Only US changes anything"));
 }
 
+static void test_combinations(void **state)
+{
+	(void)state;
+	assert_said(
+		ENABLED("PFW_DUMP_ON=call>1s"),
+		"PFW_DUMP_ON=call>1s: no effect: nothing is kept to be dumped; set PFW_KEEP=30s\n");
+	read_quietly(ENABLED("PFW_DUMP_ON=call>1s", "PFW_KEEP=30s"));
+	assert_said(ENABLED("PFW_STACK=every:2", "DFTRACER_INC_METADATA=0"),
+		    "PFW_STACK=every:2: no effect: DFTRACER_INC_METADATA=0 leaves out all args, so "
+		    "stacks; unset it\n");
+	assert_said(
+		ENABLED("PFW_RANK_VAR=MY_RANK", "MY_RANK=x3"),
+		"MY_RANK=x3: bad value: PFW_RANK_VAR names it, and a rank is 0..2147483647; going "
+		"on as if it were unset\n");
+	read_quietly(ENABLED("PFW_RANK_VAR=MY_RANK", "MY_RANK=3"));
+	read_quietly(ENABLED("PFW_RANK_VAR=MY_RANK"));
+}
+
 static void test_schedule(void **state)
 {
 	static const char value[] =
@@ -634,6 +652,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_bad_values),
 		cmocka_unit_test(test_time_metric_says_what_it_cannot_change),
+		cmocka_unit_test(test_combinations),
 		cmocka_unit_test(test_schedule),
 		cmocka_unit_test(test_gpu),
 		cmocka_unit_test(test_every_ignored_variable_says_why),
