@@ -16,6 +16,7 @@ from harness import PFW, clean_environment
 
 TRACES = int(os.environ.get("PFW_VIEWS", "20"))
 SEED = int(os.environ.get("PFW_SEED", "1"))
+NARROWED = int(os.environ.get("PFW_VIEWS_NARROWED", "4"))  # views with conditions, of each state of a trace
 JOBS = int(os.environ.get("PFW_VIEWS_JOBS", "2"))
 
 TABLES = [["table"], *(["table", "-g", by] for by in ("fname", "rank", "step", "shape", "cat", "name"))]
@@ -24,6 +25,7 @@ OF_ONE = [["table", "-g", by, "--rank", "0"] for by in ("fname", "step")] + [["c
 THREADS = [["table", "-g", "tid"], ["table", "-g", "shape,pid"], ["table", "--pid", "100"], ["table", "--tid", "100"]]
 VIEWS = [*TABLES, *THREADS, ["table", "-g", "process"], *OF_ONE, *OVERLAPS, ["patterns"], ["memory"], ["compare"]]
 OF_PARTIALS = [*TABLES, *THREADS, *OF_ONE, *OVERLAPS, ["patterns"], ["compare"]]
+EPOCH = 1795230878000000  # µs: about when the traces begin
 ANSWERED = []  # by partials, which have no lines to fall back on
 STATES = ["raw", "gz", "one gz", "grown", "compacted", "one file", "partial"]
 
@@ -112,7 +114,7 @@ def differs(view, state, scratch, at, other):
     else:
         with_index = ask(view, [], at, other)
     without = ask(view, ["--no-index"], at, other)
-    if view not in VIEWS and max(with_index[1], without[1]) == 1:
+    if view not in VIEWS and state != "partial" and max(with_index[1], without[1]) == 1:
         with_index, without = (with_index[0], 1), (without[0], 1)  # of damage in blocks that were read
     return "" if with_index == without else contrast(without, with_index)
 
@@ -130,18 +132,29 @@ def others(files, chance):
     return {name: [line for line in lines if chance.random() < 0.9] for name, lines in files.items()}
 
 
-def narrowed(view, chance):
-    """A view in another format, and some with conditions."""
-    words = [*view, "--format", chance.choice(["ndjson", "csv", "md"])]
+def window(chance):
+    """One of percent, from the begin or the end, of times since the epoch, or of steps; some are empty or begin in a span."""
     low, high = sorted(chance.sample(range(101), 2))
-    conditions = [["--since", f"{low}%", "--until", f"{high}%"], ["--since", f"{low}%"], ["--rank", "0"],
-                  ["--rank", "0-1"], ["--pid", "100"]]
+    at = sorted(EPOCH + chance.randrange(-10, 3000) + chance.random() for _ in range(2))
+    since, until = chance.choice([(f"{low}%", f"{high}%"), (f"+{low}us", f"+{20 * high}us"), (f"-{20 * high}us", f"-{low}us"),
+                                  (f"{at[0]:.3f}", f"{at[1]:.3f}"), (f"{at[0]:.3f}",) * 2, ("0", str(EPOCH))])
+    return chance.choice([["--since", since, "--until", until]] * 2 + [["--since", since], ["--until", until]])
+
+
+def narrowed(view, chance):
+    """A view in another format, and most with conditions: one, or several at once."""
+    words = [*view, "--format", chance.choice(["ndjson", "csv", "md"])]
+    conditions = [["--rank", "0"], ["--rank", "0-1"], ["--pid", "100"]]
     if view[0] != "memory":
-        conditions += [["--cat", "POSIX"], ["--name", "*a*"], ["--fname", "/data/*"], ["-w", "dur > 1"]]
+        conditions += [["--cat", "POSIX"], ["--name", "*a*"], ["--fname", "/data/*"], ["-w", "dur > 1"],
+                       ["-w", "cat == 'POSIX' || name =~ '[aeiou]'"]]
     if view[0] == "table":
         conditions += [["--step", "0-2"], ["--tid", "100"], ["--plain"], ["--row-limit", "3"], ["-s", "count"],
                        ["--top-level-only"]]
-    return [*words, *chance.choice(conditions)]
+    if view[0] == "overlap":
+        conditions += [["--bins", "7"], ["--compute", "*m*"]]
+    asked = chance.sample(conditions, chance.choice([0, 1, 1, 2, 3]))
+    return [*words, *(chance.choice([window(chance), []])), *(word for each in asked for word in each)]
 
 
 def faults_of(seed):
@@ -156,8 +169,7 @@ def faults_in(files, seed, state, only=None):
         scratch = pathlib.Path(scratch)
         at = store(scratch, files, state, chance)
         views = OF_PARTIALS if state == "partial" else VIEWS
-        asked = [only] if only else [*views, *(narrowed(view, chance) for view in chance.sample(views, 4)
-                                               if state != "partial")]
+        asked = [only] if only else [*views, *(narrowed(chance.choice(views), chance) for _ in range(NARROWED))]
         other = store(scratch / "other", others(files, random.Random(seed)), state, chance) \
             if any(map(is_compared, asked)) else None
         found = [(view, differs(view, state, scratch, at, other)) for view in asked]
