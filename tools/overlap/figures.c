@@ -106,8 +106,8 @@ unsigned overlap_known(const struct pfw_overlap *overlap)
 	const struct pfw_overlap_sums *sums = &overlap->sums;
 	unsigned known = sums->io_calls ? IO : 0, ran = 0;
 
-	for (unsigned set = 0; set < PFW_OVERLAP_SETS; set++)
-		ran |= overlap->set_ns[set] ? set : 0;
+	for (size_t i = 0; i < overlap->times; i++)
+		ran |= overlap->time[i].ns ? overlap->time[i].set : 0;
 	known |= sums->kernels ? KERNELS | COPY | QUEUED : 0;
 	known |= sums->copies ? COPY : 0;
 	/* Who records operators records the loader, too. */
@@ -128,16 +128,14 @@ static void forget_unknown(unsigned known, uint64_t wanted, int64_t figure[OVERL
 	}
 }
 
-void overlap_measure(const int64_t set_ns[PFW_OVERLAP_SETS], unsigned known,
+void overlap_measure(const struct pfw_overlap *overlap, unsigned known,
 		     int64_t figure[OVERLAP_FIGURES])
 {
 	const uint64_t *parts = figures_of_sets();
 
 	memset(figure, 0, OVERLAP_FIGURES * sizeof(*figure));
-	for (unsigned set = 0; set < PFW_OVERLAP_SETS; set++) {
-		if (set_ns[set])
-			add_time(figure, parts[set], set_ns[set]);
-	}
+	for (size_t i = 0; i < overlap->times; i++)
+		add_time(figure, parts[overlap->time[i].set], overlap->time[i].ns);
 	forget_unknown(known, OVERLAP_ALL, figure);
 }
 

@@ -142,7 +142,7 @@ extern const unsigned overlap_bin_sets[4];
 unsigned overlap_known(const struct pfw_overlap *overlap);
 
 /* Compute all figures of a rank from the time of each set. */
-void overlap_measure(const int64_t set_ns[PFW_OVERLAP_SETS], unsigned known,
+void overlap_measure(const struct pfw_overlap *overlap, unsigned known,
 		     int64_t figure[OVERLAP_FIGURES]);
 
 /* A step of a rank. */

@@ -12,6 +12,7 @@
 #include "store/index/db.h"
 #include "store/kit/grow.h"
 #include "store/kit/varint.h"
+#include "store/overlap/internal.h"
 #include "store/overlap/marks.h"
 #include "store/overlap/overlap.h"
 #include "store/summary/summary.h"
@@ -38,15 +39,19 @@ static void put_steps(struct pfw_blob *blob, const struct pfw_overlap *overlap)
 	}
 }
 
-static void put_sets(struct pfw_blob *blob, const int64_t set_ns[PFW_OVERLAP_SETS])
+static void put_sets(struct pfw_blob *blob, const struct pfw_overlap *overlap)
 {
 	uint64_t value[2 * PFW_OVERLAP_SETS + 1], count = 0;
 
-	for (unsigned i = 0; i < PFW_OVERLAP_SETS; i++) {
-		if (!set_ns[i])
+	for (unsigned i = 0; i < PFW_OVERLAP_SETS && overlap->sweep; i++) {
+		if (!overlap->sweep->set_ns[i])
 			continue;
 		value[++count] = i;
-		value[++count] = (uint64_t)set_ns[i];
+		value[++count] = (uint64_t)overlap->sweep->set_ns[i];
+	}
+	for (size_t i = 0; i < overlap->times; i++) {
+		value[++count] = overlap->time[i].set;
+		value[++count] = (uint64_t)overlap->time[i].ns;
 	}
 	value[0] = count / 2;
 	pfw_blob_put(blob, value, count + 1);
@@ -77,7 +82,7 @@ static void put_head(struct pfw_blob *blob, const struct pfw_overlap *overlap, i
 
 	memcpy(head + 2, overlap->sums.sum, sizeof(overlap->sums.sum));
 	pfw_blob_put(blob, head, 4 + PFW_OVERLAP_SUMS);
-	put_sets(blob, overlap->set_ns);
+	put_sets(blob, overlap);
 	put_gaps(blob, &overlap->gaps);
 }
 
@@ -267,12 +272,15 @@ static int read_sets(struct pfw_overlap *overlap, struct pfw_varints *reader, ui
 
 	for (uint64_t i = 0; i < count && !reader->bad; i++) {
 		uint64_t set = pfw_varints_next(reader);
-		int64_t ns = pfw_varints_ns(reader);
+		struct pfw_overlap_time time = { .set = (unsigned)set,
+						 .ns = pfw_varints_ns(reader) };
 
-		if (set >= PFW_OVERLAP_SETS)
+		if (set >= PFW_OVERLAP_SETS ||
+		    (overlap->times && set <= overlap->time[overlap->times - 1].set))
 			return -EBADMSG;
-		overlap->set_ns[set] = ns;
-		sum += (uint64_t)ns;
+		if (PFW_PUSH(overlap->time, overlap->times, overlap->time_room, time))
+			return -ENOMEM;
+		sum += (uint64_t)time.ns;
 	}
 	return reader->bad || sum != all ? -EBADMSG : 0;
 }

@@ -7,6 +7,7 @@
 /* What only the sweep needs: a run of 100,000 ranks has as many overlaps out of indexes. */
 struct pfw_overlap_sweep {
 	struct pfw_union active[PFW_ACTIVITIES];
+	int64_t set_ns[PFW_OVERLAP_SETS];
 	int64_t now_ns[PFW_OVERLAP_SETS]; /* of the current step */
 };
 

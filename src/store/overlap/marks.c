@@ -89,9 +89,10 @@ static int pass(struct pfw_overlap *overlap)
 {
 	struct pfw_overlap_marks *marks = overlap->marks;
 	struct pfw_overlap_mark mark = { .stepping = overlap->stepping };
-	int error = add_times(marks, &mark.since, overlap->set_ns, marks->set_ns);
+	const int64_t *set_ns = overlap->sweep->set_ns;
+	int error = add_times(marks, &mark.since, set_ns, marks->set_ns);
 
-	memcpy(marks->set_ns, overlap->set_ns, sizeof(marks->set_ns));
+	memcpy(marks->set_ns, set_ns, sizeof(marks->set_ns));
 	if (mark.stepping) {
 		mark.number = overlap->now.number;
 		mark.step_end_ns = overlap->step_end_ns;

@@ -38,10 +38,7 @@ struct pfw_overlap_marks {
 	struct pfw_gap_stretches stretches; /* their ends are the marks; the last one is the end */
 	struct pfw_overlap_mark *mark;
 	size_t passed, room; /* marks before the time of the sweep */
-	struct pfw_overlap_time {
-		unsigned set;
-		int64_t ns;
-	} * time;
+	struct pfw_overlap_time *time;
 	size_t times, time_room;
 	struct pfw_overlap_part *part;
 	size_t parts, part_room;

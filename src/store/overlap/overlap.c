@@ -41,6 +41,7 @@ void pfw_overlap_release(struct pfw_overlap *overlap)
 	free(overlap->spans.at);
 	free(overlap->step);
 	free(overlap->cell);
+	free(overlap->time);
 	pfw_overlap_marks_free(overlap->marks);
 	pfw_overlap_init(overlap);
 }
@@ -267,7 +268,7 @@ static void account(struct pfw_overlap *overlap, unsigned set, int64_t until_ns)
 {
 	int64_t ns = pfw_saturate_sub(until_ns, overlap->at_ns);
 
-	pfw_saturate_sum(&overlap->set_ns[set], ns);
+	pfw_saturate_sum(&overlap->sweep->set_ns[set], ns);
 	if (overlap->stepping)
 		pfw_saturate_sum(&overlap->sweep->now_ns[set], ns);
 	if (overlap->tell)
@@ -305,7 +306,12 @@ int pfw_overlap_begin(struct pfw_overlap *overlap, int64_t at_ns)
 {
 	overlap->swept = true;
 	overlap->at_ns = at_ns;
-	return make_sweep(overlap);
+	if (make_sweep(overlap))
+		return -ENOMEM;
+	for (size_t i = 0; i < overlap->times; i++)
+		overlap->sweep->set_ns[overlap->time[i].set] = overlap->time[i].ns;
+	overlap->times = 0;
+	return 0;
 }
 
 struct pfw_union *pfw_overlap_calls(const struct pfw_overlap *overlap)
@@ -340,6 +346,18 @@ int pfw_overlap_advance(struct pfw_overlap *overlap, int64_t until_ns)
 	return error;
 }
 
+/* Keep the times of the sweep. */
+static int keep_times(struct pfw_overlap *overlap)
+{
+	for (unsigned i = 0; i < PFW_OVERLAP_SETS; i++) {
+		const struct pfw_overlap_time time = { i, overlap->sweep->set_ns[i] };
+
+		if (time.ns && PFW_PUSH(overlap->time, overlap->times, overlap->time_room, time))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 int pfw_overlap_end(struct pfw_overlap *overlap)
 {
 	int error = make_sweep(overlap);
@@ -358,6 +376,7 @@ int pfw_overlap_end(struct pfw_overlap *overlap)
 	error = error ? error : pfw_overlap_advance(overlap, overlap->greatest_ns);
 	error = error ? error : pfw_overlap_marks_end(overlap);
 	error = error ? error : pfw_overlap_end_step(overlap);
+	error = error ? error : keep_times(overlap);
 	overlap->inexact |= overlap->gaps.inexact;
 	release_sweep(overlap);
 	return error;

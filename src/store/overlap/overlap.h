@@ -131,10 +131,17 @@ struct pfw_overlap_step {
 	uint32_t first, cells;
 };
 
+struct pfw_overlap_time {
+	unsigned set;
+	int64_t ns;
+};
+
 /* Make it with pfw_overlap_init(). */
 struct pfw_overlap {
 	int64_t least_ns, greatest_ns; /* as in a block; least > greatest: no events */
-	int64_t set_ns[PFW_OVERLAP_SETS];
+	/* The time of each set, rising; after pfw_overlap_end(). */
+	struct pfw_overlap_time *time;
+	size_t times, time_room;
 	struct pfw_overlap_owner owner; /* several: more than one rank, reported as one */
 	struct pfw_overlap_sums sums;
 	struct pfw_launch_gaps gaps;

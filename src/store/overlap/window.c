@@ -295,16 +295,17 @@ static int add_middle(struct pfw_overlap *overlap)
 	const struct pfw_overlap_marks *marks = window->all.marks;
 	int64_t to_ns = mark_ns(&window->all, window->to), none_ns = 0;
 	const struct pfw_overlap_spans *spans = &overlap->spans;
+	int64_t *set_ns = overlap->sweep->set_ns;
 	int error;
 
 	for (size_t i = window->from + 1; i <= window->to; i++)
-		add_times(marks, &mark_of(&window->all, i)->since, overlap->set_ns, 1);
+		add_times(marks, &mark_of(&window->all, i)->since, set_ns, 1);
 	/* The window's first event may be behind the begin of the middle, and its last end before its end. */
 	if (overlap->least_ns > window->from_ns)
 		none_ns = pfw_saturate_sub(overlap->least_ns, window->from_ns);
 	if (overlap->greatest_ns < to_ns)
 		none_ns = pfw_saturate_add(none_ns, pfw_saturate_sub(to_ns, overlap->greatest_ns));
-	overlap->set_ns[0] = pfw_saturate_sub(overlap->set_ns[0], none_ns);
+	set_ns[0] = pfw_saturate_sub(set_ns[0], none_ns);
 	error = add_steps(overlap);
 	overlap->at_ns = to_ns;
 	pfw_overlap_sort_steps(overlap);

@@ -196,7 +196,10 @@ static void judge(const struct pfw_overlap *found, const struct pfw_overlap *tru
 	assert_int_equal(found->least_ns, true_one->least_ns);
 	assert_int_equal(found->greatest_ns, true_one->greatest_ns);
 	assert_memory_equal(&found->sums, &true_one->sums, sizeof(found->sums));
-	assert_memory_equal(found->set_ns, true_one->set_ns, sizeof(found->set_ns));
+	assert_int_equal(found->times, true_one->times);
+	for (size_t i = 0; i < found->times; i++)
+		assert_true(found->time[i].set == true_one->time[i].set &&
+			    found->time[i].ns == true_one->time[i].ns);
 	assert_int_equal(found->gaps.count, true_one->gaps.count);
 	assert_int_equal(found->gaps.unmatched, true_one->gaps.unmatched);
 	assert_int_equal(found->gaps.sum_ns, true_one->gaps.sum_ns);
