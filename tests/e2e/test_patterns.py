@@ -86,6 +86,8 @@ def test_places(tmp_path):
     assert (row["opens"], row["opens_again"], row["metadata_calls"]) == (1, 0, 2)
     assert (row["metadata_us"], row["data_us"]) == (10, 10)
     assert row["consecutive"] == pytest.approx(100 * 2 / 7, abs=1e-3)
+    assert patterns("--alignment", "1KiB", "--small", "64KiB", tmp_path / "t.pfw") == \
+        patterns("--alignment", 1024, "--small", 65536, tmp_path / "t.pfw")
     row = by_file(patterns("--alignment", 100, "--small", 100, tmp_path / "t.pfw"))["/f"]
     assert (row["read_unaligned"], row["read_small"]) == (1, 4)
 

@@ -48,9 +48,9 @@ static int patterns_main(const struct cli_command *command, int argc, char **arg
 
 static const struct cli_option patterns_options[] = {
 	{ "alignment", 0, "BYTES",
-	  "alignment that reads and writes are checked for (default: 4096)",
+	  "alignment that reads and writes are checked for (default: 4KiB)",
 	  CLI_INTO(struct patterns, found.alignment), .least = 1, .most = INT64_MAX },
-	{ "small", 0, "BYTES", "calls below BYTES are small (default: 1048576)",
+	{ "small", 0, "BYTES", "calls below BYTES are small (default: 1MiB)",
 	  CLI_INTO(struct patterns, found.small), .least = 1, .most = INT64_MAX },
 	{ "row-limit", 0, "N", "files shown (default in text and md: 50); -1: all",
 	  SURVEY_ROW_LIMIT },

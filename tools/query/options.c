@@ -64,7 +64,7 @@ int query_check_options(void *user, struct cli_args *args)
 					   "ts,dur,name");
 	if (query->follow && (query->sorted || query->count))
 		return query_refuse(query,
-				    "--follow gives lines as they come: no --sort, no --count");
+				    "--follow gives lines as they come: no --sort-by, no --count");
 	return output_check(args->command, query->out_path, query->force) == CLI_OK ? -1
 										    : CLI_USAGE;
 }

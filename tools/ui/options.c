@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/units.h"
 #include "common/settings/config.h"
 #include "ui/cli.h"
 
@@ -176,6 +177,18 @@ static int choose(const struct cli_args *args)
 	return place;
 }
 
+/* A size, perhaps with its unit: 4KiB. */
+static bool is_size(const struct cli_option *row, const char *text, int64_t *number)
+{
+	uint64_t size;
+
+	if (strcmp(row->argument, "BYTES") != 0 || !pfw_units_size(text, strlen(text), &size) ||
+	    size < (uint64_t)row->least || size > (uint64_t)row->most)
+		return false;
+	*number = (int64_t)size;
+	return true;
+}
+
 /* 0, or -1 after saying what the option takes. */
 static int store(const struct cli_args *args, void *user)
 {
@@ -195,7 +208,7 @@ static int store(const struct cli_args *args, void *user)
 		*(int *)into = place_in(formats, args->value);
 	else if (row->kind == CLI_UNSIGNED && !row->most && !listed)
 		return cli_jobs(args->command, args->value, 1024, into);
-	else if (!listed &&
+	else if (!listed && !is_size(row, args->value, &number) &&
 		 cli_whole(args->command, row->name, args->value, row->least, row->most, &number))
 		return -1;
 	else if (row->kind == CLI_WHOLE)

@@ -51,7 +51,7 @@ static int open_temporary(struct output *output)
 	output->file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (output->file)
 		return CLI_OK;
-	cli_error(output->command->name, "%s cannot be written: %s", cli_name(output->temporary),
+	cli_error(output->command->name, "%s cannot be written: %s", cli_name(output->path),
 		  strerror(fd < 0 ? -fd : errno));
 	free(output->temporary);
 	output->temporary = NULL;
