@@ -776,6 +776,17 @@ def test_another_client_shares_our_subscription(tmp_path, major, version):
 
 
 @standin
+@pytest.mark.parametrize("major,version", [(12, 18), (13, 130001)])
+def test_another_client_that_is_first_shares_its_subscription(tmp_path, major, version):
+    """It subscribes and begins a profile as soon as CUDA is initialised; we begin behind it."""
+    run = given_time(tmp_path, 2, lambda top, ms: Run(
+        top, f"init subscribe profile=50 driver=1 told=1 sleep={ms} launch=2", f"version={version} late_ready", major,
+        program=harness.BUILD / f"tests/gpu_client{major}", PFW_FLUSH_MS="20"))
+    assert len(run.pp("kernel", "plain_kernel")) == 2 and not run.pp("kernel", "in_profile")
+    launches_of(run)
+
+
+@standin
 def test_another_client_keeps_the_subscription_when_we_leave(tmp_path):
     run = Run(tmp_path, "launch=2 subscribe stop driver=1 told=1 start launch=2 stop unsubscribe driver=1 told=1 "
               "subscribe driver=1 told=2", "version=130001", program=harness.BUILD / "tests/gpu_client13", traced=False)

@@ -395,7 +395,8 @@ static void do_abort(long count)
 /* ---- what torch.profiler does with CUPTI ---- */
 
 static struct {
-	_Atomic long kernels, calls, buffers;
+	_Atomic long kernels, calls;
+	_Atomic long buffers; /* in CUPTI's hands */
 } seen;
 
 static void client_requested(uint8_t **buffer, size_t *bytes, size_t *most)
@@ -403,6 +404,7 @@ static void client_requested(uint8_t **buffer, size_t *bytes, size_t *most)
 	*bytes = 1 << 20;
 	*buffer = malloc(*bytes);
 	*most = 0;
+	seen.buffers++;
 }
 
 static void client_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes,
@@ -417,7 +419,7 @@ static void client_completed(CUcontext context, uint32_t stream, uint8_t *buffer
 		seen.kernels += record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
 		seen.calls += record->kind == CUPTI_ACTIVITY_KIND_RUNTIME;
 	}
-	seen.buffers++;
+	seen.buffers--;
 	free(buffer);
 }
 
@@ -465,7 +467,8 @@ static void do_told(long count)
 		die("the callbacks");
 }
 
-/* N launches in a profile of its own; its buffers come only after it has disabled its kinds. */
+/* N launches in a profile of its own.  It fetches its buffers after it has disabled its kinds, and only if
+ * CUPTI still holds one. */
 static void do_profile(long count)
 {
 	long before = seen.kernels;
@@ -477,7 +480,9 @@ static void do_profile(long count)
 	launch("in_profile", count);
 	cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 	cuptiActivityDisable(CUPTI_ACTIVITY_KIND_RUNTIME);
-	cuptiActivityFlushAll(0);
+	if (count && !seen.buffers)
+		die("a buffer that it has not fetched");
+	cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	if (seen.kernels - before != count)
 		die("the profile");
 }

@@ -88,8 +88,18 @@ static void at_exit(void)
 	pfw_cupti_end(true);
 }
 
-static void look_for_others(void);
 static bool start_thread(void);
+static void yield_now(void);
+static void come_back(void);
+static bool is_ours(uint32_t kind);
+
+/* Set what CUPTI and other clients make us do. */
+static void set_hosts(void)
+{
+	pfw_cupti_subscription_host =
+		(struct pfw_cupti_subscription_host){ unloading, ranged, pfw_cupti_spans_catch_up };
+	pfw_cupti_yield_host = (struct pfw_cupti_yield_host){ yield_now, come_back, is_ours };
+}
 
 static int load(void)
 {
@@ -102,9 +112,16 @@ static int load(void)
 	return error;
 }
 
+/* Whether we have made CUPTI call our clock, since another client had made it call its own. */
+static bool has_our_clock(void)
+{
+	return pfw_cupti_yield_clock() && pfw_cupti_client_own_clock();
+}
+
 static bool begin(void)
 {
 	int error = load();
+	bool clock;
 
 	if (error) {
 		pfw_cupti_refuse_library(error, gpu.config->cupti_lib);
@@ -114,9 +131,12 @@ static bool begin(void)
 		pfw_say("GPU work is not recorded: no memory for buffers (RLIMIT_AS?)");
 		return false;
 	}
-	pfw_cupti_subscription_host =
-		(struct pfw_cupti_subscription_host){ unloading, ranged, pfw_cupti_spans_catch_up };
-	return pfw_cupti_client_begin(gpu.config, pfw_switches_records());
+	set_hosts();
+	clock = has_our_clock();
+	if (!pfw_cupti_client_begin(gpu.config, pfw_switches_records()))
+		return false;
+	pfw_cupti_decoding.clock_offset_ns = clock ? 0 : pfw_cupti_client_clock_offset();
+	return true;
 }
 
 /* Run before libcuda's exit handlers: handlers registered later run earlier. */
@@ -161,11 +181,9 @@ static void try_begin(void)
 		atomic_store(&gpu.state, GIVEN_UP);
 		return;
 	}
-	pfw_cupti_decoding.clock_offset_ns = pfw_cupti_client_clock_offset();
 	hook_exit();
 	pfw_cupti_source_last(false);
 	atomic_store(&gpu.asked, false);
-	look_for_others();
 	start_thread();
 	if (pfw_cupti_client_enabled())
 		pfw_cupti_spans_begin();
@@ -302,11 +320,13 @@ static void come_back(void)
 {
 	uint32_t yielded = YIELDED;
 
-	if (!atomic_compare_exchange_strong(&gpu.state, &yielded, BEGINNING))
+	if (!atomic_compare_exchange_strong(&gpu.state, &yielded, BEGINNING)) {
+		pfw_cupti_thread_ring(); /* it may have waited to begin */
 		return;
+	}
 	atomic_fetch_add(&pfw_cupti_figures.yielded_us,
 			 (pfw_clock_ns(CLOCK_MONOTONIC) - gpu.yielded_ns) / 1000);
-	if (pfw_cupti_yield_clock() && pfw_cupti_client_own_clock())
+	if (has_our_clock())
 		pfw_cupti_decoding.clock_offset_ns = 0;
 	if (!pfw_cupti_client_register() && pfw_switches_records())
 		switch_on();
@@ -324,16 +344,29 @@ uint64_t pfw_cupti_shares_since(void)
 
 static bool is_ours(uint32_t kind)
 {
-	return pfw_cupti_client_wants(kind) && pfw_cupti_client_enabled() &&
-	       atomic_load(&gpu.state) == ON;
+	return !pfw_cupti_client_shared() && pfw_cupti_client_wants(kind) &&
+	       pfw_cupti_client_enabled() && atomic_load(&gpu.state) == ON;
 }
 
+/* The program may have loaded another client since the last look. */
 static void look_for_others(void)
 {
 	if (pfw_cupti_client_shared() || !pfw_cupti_lib_lock())
 		return;
-	pfw_cupti_yield_host = (struct pfw_cupti_yield_host){ yield_now, come_back, is_ours };
 	pfw_cupti_yield_look();
+	pfw_cupti_lib_unlock();
+}
+
+/* The thread that initialises CUDA may be about to begin a profile: its calls are redirected before
+ * it returns. */
+static void meet_others(void)
+{
+	if (gpu.config->cupti_lib || !pfw_cupti_lib_lock())
+		return;
+	if (!pfw_cupti_load_present()) {
+		set_hosts();
+		pfw_cupti_yield_look();
+	}
 	pfw_cupti_lib_unlock();
 }
 
@@ -341,6 +374,7 @@ static void look_for_others(void)
 
 static bool look_in_thread(void)
 {
+	pfw_cupti_yield_overdue();
 	if (atomic_load(&gpu.asked))
 		look();
 	return atomic_load(&gpu.state) != GIVEN_UP;
@@ -425,6 +459,7 @@ void pfw_cupti_injected(void)
 	look_and_wait();
 	if (atomic_load(&gpu.state) == ON)
 		return;
+	meet_others();
 	/* The driver says that cuInit has not finished, or recording is off for now. */
 	atomic_store(&gpu.injected, LOOKS_OFTEN);
 	begin_in_thread();

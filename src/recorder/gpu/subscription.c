@@ -39,7 +39,7 @@ static struct {
 	pfw_cupti_callback *_Atomic callback;
 	void *_Atomic user;
 	_Atomic uint32_t theirs;
-	_Atomic bool sharing; /* lock: a client is being let in */
+	bool several; /* ours is one of several: the others have their own */
 } subscription;
 
 static int place_of(uint32_t domain, uint32_t cbid)
@@ -111,6 +111,7 @@ static uint32_t subscribe(void **subscriber, char *holder, bool *shared)
 			return PFW_CUPTI_OK;
 		how.struct_bytes = offsetof(struct pfw_cupti_subscriber, several);
 	}
+	pfw_cupti_yield_look();
 	if (CALLS.Subscribe_v2)
 		return CALLS.Subscribe_v2(subscriber, called, NULL, &how);
 	return CALLS.Subscribe(subscriber, called, NULL);
@@ -118,15 +119,19 @@ static uint32_t subscribe(void **subscriber, char *holder, bool *shared)
 
 uint32_t pfw_cupti_subscribe(char *holder, bool *shared)
 {
+	bool locked = pfw_cupti_lib_lock();
+	uint32_t result = PFW_CUPTI_OK;
 	void *subscriber = NULL;
-	uint32_t result;
 
 	*shared = false;
-	if (pfw_cupti_subscriber()) /* kept for another client */
-		return PFW_CUPTI_OK;
-	result = subscribe(&subscriber, holder, shared);
-	if (!result)
-		atomic_store(&subscription.subscriber, subscriber);
+	if (!pfw_cupti_subscriber()) { /* not yet made or kept for another client */
+		result = subscribe(&subscriber, holder, shared);
+		subscription.several = *shared;
+		if (!result)
+			atomic_store(&subscription.subscriber, subscriber);
+	}
+	if (locked)
+		pfw_cupti_lib_unlock();
 	return result;
 }
 
@@ -171,36 +176,57 @@ static bool is_shared(const void *subscriber)
 	return subscriber == pfw_cupti_subscriber() && atomic_load(&subscription.callback);
 }
 
-/* Whether the client has our subscription now, so that it need not subscribe. */
-static bool let_in(void **subscriber, pfw_cupti_callback *callback, void *user)
+/* Whether the client wants to be one of several subscribers. */
+static bool wants_several(const struct pfw_cupti_subscriber *how)
 {
-	bool taken;
+	return how && how->struct_bytes > offsetof(struct pfw_cupti_subscriber, several) &&
+	       how->several;
+}
 
-	if (!pfw_cupti_subscriber() || !subscriber || !callback ||
-	    atomic_exchange(&subscription.sharing, true))
-		return false;
-	taken = atomic_load(&subscription.callback) != NULL;
-	if (!taken) {
-		*subscriber = pfw_cupti_subscriber();
-		atomic_store(&subscription.user, user);
-		atomic_store(&subscription.callback, callback);
+static uint32_t pass_on(void **subscriber, pfw_cupti_callback *callback, void *user,
+			struct pfw_cupti_subscriber *how)
+{
+	return how ? CALLS.Subscribe_v2(subscriber, callback, user, how)
+		   : CALLS.Subscribe(subscriber, callback, user);
+}
+
+/* The first such client gets our subscription.  If we have none yet, it is made now, since we could
+ * not have one later. */
+static uint32_t let_in(void **subscriber, pfw_cupti_callback *callback, void *user,
+		       struct pfw_cupti_subscriber *how)
+{
+	bool locked = pfw_cupti_lib_lock();
+	uint32_t result = PFW_CUPTI_OK;
+	void *made = NULL;
+
+	if (!subscriber || !callback || wants_several(how) || subscription.several ||
+	    atomic_load(&subscription.callback)) {
+		result = pass_on(subscriber, callback, user, how);
+	} else {
+		if (!pfw_cupti_subscriber()) {
+			result = pass_on(&made, called, NULL, how);
+			atomic_store(&subscription.subscriber, made);
+		}
+		if (!result) {
+			*subscriber = pfw_cupti_subscriber();
+			atomic_store(&subscription.user, user);
+			atomic_store(&subscription.callback, callback);
+		}
 	}
-	atomic_store(&subscription.sharing, false);
-	return !taken;
+	if (locked)
+		pfw_cupti_lib_unlock();
+	return result;
 }
 
 uint32_t pfw_cupti_other_subscribe(void **subscriber, pfw_cupti_callback *callback, void *user)
 {
-	return let_in(subscriber, callback, user) ? PFW_CUPTI_OK
-						  : CALLS.Subscribe(subscriber, callback, user);
+	return let_in(subscriber, callback, user, NULL);
 }
 
 uint32_t pfw_cupti_other_subscribe_v2(void **subscriber, pfw_cupti_callback *callback, void *user,
 				      struct pfw_cupti_subscriber *how)
 {
-	return let_in(subscriber, callback, user)
-		       ? PFW_CUPTI_OK
-		       : CALLS.Subscribe_v2(subscriber, callback, user, how);
+	return let_in(subscriber, callback, user, how);
 }
 
 uint32_t pfw_cupti_other_unsubscribe(void *subscriber)

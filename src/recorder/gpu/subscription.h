@@ -2,8 +2,8 @@
  *
  * Below 13.3 CUPTI has a single subscriber.  torch.profiler below 2.15 subscribes at its first profile
  * and, if it is refused, records nothing of the GPU from then on.  So another client that subscribes
- * while we do gets our handle, and its callbacks through ours.  A client may subscribe by the calls
- * that recorder/gpu/yield.c redirects to the functions below.
+ * gets our handle, and its callbacks through ours, whoever of the two comes first.  A client may
+ * subscribe by the calls that recorder/gpu/yield.c redirects to the functions below.
  */
 #pragma once
 

@@ -4,21 +4,27 @@
 #include <stdatomic.h>
 
 #include "common/base/os.h"
+#include "common/format/clock.h"
 #include "recorder/attach/slots.h"
 #include "recorder/gpu/subscription.h"
 #include "recorder/gpu_records/lib.h"
 
 struct pfw_cupti_yield_host pfw_cupti_yield_host;
 
+/* How long a client that has disabled its kinds may take to fetch its last buffers. */
+#define FETCH_NS 1000000000ull
+
 static struct {
 	_Atomic uint64_t kinds; /* bit n: the other client has kind n enabled */
+	/* CLOCK_MONOTONIC time at which it disabled the last; 0 = it has fetched its buffers */
+	_Atomic uint64_t disabled_ns;
 	pfw_cupti_completed *_Atomic completed;
 	_Atomic bool clock;
 } other;
 
 bool pfw_cupti_yield_taken(void)
 {
-	return atomic_load(&other.kinds) != 0;
+	return atomic_load(&other.kinds) || atomic_load(&other.disabled_ns);
 }
 
 bool pfw_cupti_yield_theirs(uint32_t kind)
@@ -61,8 +67,10 @@ static uint32_t enable(uint32_t kind)
 {
 	uint32_t result = pfw_cupti_lib.calls.ActivityEnable(kind);
 
-	if (!result && kind < 64)
+	if (!result && kind < 64) {
 		atomic_fetch_or(&other.kinds, 1ull << kind);
+		atomic_store(&other.disabled_ns, 0);
+	}
 	return result;
 }
 
@@ -73,10 +81,30 @@ static uint32_t disable(uint32_t kind)
 
 	before = atomic_fetch_and(&other.kinds, ~bit);
 	if (before & bit && before == bit)
-		pfw_cupti_yield_host.come_back();
+		atomic_store(&other.disabled_ns, pfw_clock_ns(CLOCK_MONOTONIC));
 	else if (pfw_cupti_yield_host.ours(kind))
 		pfw_cupti_lib.calls.ActivityEnable(kind);
 	return result;
+}
+
+/* torch.profiler takes nothing from its buffers unless CUPTI still holds one when it flushes.  So we
+ * come back behind its flush: our own would have taken them all. */
+static uint32_t flush_all(uint32_t flag)
+{
+	uint32_t result = pfw_cupti_lib.calls.ActivityFlushAll(flag);
+
+	if (atomic_exchange(&other.disabled_ns, 0))
+		pfw_cupti_yield_host.come_back();
+	return result;
+}
+
+void pfw_cupti_yield_overdue(void)
+{
+	uint64_t since = atomic_load(&other.disabled_ns);
+
+	if (since && pfw_clock_ns(CLOCK_MONOTONIC) - since > FETCH_NS &&
+	    atomic_compare_exchange_strong(&other.disabled_ns, &since, 0))
+		pfw_cupti_yield_host.come_back();
 }
 
 /* ---- redirecting ---- */
@@ -87,6 +115,7 @@ static uint32_t disable(uint32_t kind)
 	X(ActivityRegisterCallbacks, register_callbacks)     \
 	X(ActivityEnable, enable)                            \
 	X(ActivityDisable, disable)                          \
+	X(ActivityFlushAll, flush_all)                       \
 	X(Subscribe, pfw_cupti_other_subscribe)              \
 	X(Subscribe_v2, pfw_cupti_other_subscribe_v2)        \
 	X(Unsubscribe, pfw_cupti_other_unsubscribe)          \

@@ -6,7 +6,7 @@
  * disables it for all.  So the calls by which another client begins and ends are redirected through
  * us (by their slots in loaded objects, as recorder/attach/attach.c redirects libc's).  While the
  * other client records, we record nothing, so that its profile is whole.  We resume when it has
- * disabled what it enabled.
+ * disabled what it enabled and flushed.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 /* The probe's reactions; set before the first look. */
 struct pfw_cupti_yield_host {
 	void (*yield)(void);	 /* another client registers, in this thread: leave CUPTI to it */
-	void (*come_back)(void); /* the other client has disabled its last kind */
+	void (*come_back)(void); /* the other client has disabled its last kind and flushed */
 	/* whether we record this kind now: it is enabled again at once */
 	bool (*ours)(uint32_t kind);
 };
@@ -34,7 +34,12 @@ bool pfw_cupti_yield_expected(void);
  * Signal: unsafe (dl_iterate_phdr). */
 void pfw_cupti_yield_look(void);
 
-/* Whether another client is known to have kinds enabled; whether it has this kind. */
+/* Come back to CUPTI if another client has disabled its kinds long ago and does not flush.  Thread:
+ * ours. */
+void pfw_cupti_yield_overdue(void);
+
+/* Whether another client is known to have kinds enabled, or to be about to flush; whether it has
+ * this kind. */
 bool pfw_cupti_yield_taken(void);
 bool pfw_cupti_yield_theirs(uint32_t kind);
 

@@ -198,20 +198,31 @@ static bool take_calls(void *library)
 	return whole;
 }
 
-int pfw_cupti_load(const char *chosen)
+static int take(void *library, const char *path)
 {
-	void *library;
 	Dl_info info;
 
-	library = chosen ? dlopen(chosen, RTLD_LAZY | RTLD_LOCAL) : find_loaded();
-	if (!library && !chosen)
-		library = open_fitting();
 	if (!library)
 		return -ENOENT;
-	pfw_cupti_lib.path = chosen ? chosen : "libcupti";
+	pfw_cupti_lib.path = path;
 	if (!take_calls(library))
 		return -ELIBBAD;
 	if (dladdr(*(void **)&pfw_cupti_lib.calls.GetVersion, &info) && info.dli_fname)
 		pfw_cupti_lib.path = info.dli_fname;
 	return 0;
+}
+
+int pfw_cupti_load_present(void)
+{
+	return take(find_loaded(), "libcupti");
+}
+
+int pfw_cupti_load(const char *chosen)
+{
+	int error;
+
+	if (chosen)
+		return take(dlopen(chosen, RTLD_LAZY | RTLD_LOCAL), chosen);
+	error = pfw_cupti_load_present();
+	return error == -ENOENT ? take(open_fitting(), "libcupti") : error;
 }

@@ -52,6 +52,9 @@ enum pfw_cuda_state pfw_cuda_look(int *error);
  */
 int pfw_cupti_load(const char *chosen);
 
+/* The same with the libcupti that the process has loaded; also before PFW_CUDA_READY. */
+int pfw_cupti_load_present(void);
+
 /*
  * Guard long work in the dynamic linker, so that no thread forks meanwhile: the child would inherit
  * the linker's lock for ever.  False after one second: the holder may itself wait for the calling
