@@ -485,6 +485,18 @@ def test_ends_of_a_process(tmp_path, end, status):
 
 
 @standin
+def test_a_kill_says_how_long_gpu_work_is_missing(tmp_path):
+    """What CUPTI has not handed over dies with the process."""
+    (tmp_path / "data.bin").write_bytes(b"x" * 64)
+    run = Run(tmp_path, "launch=3 flush launch=4 sleep=30 read abort", status=-6, traced=False, PFW_FLUSH_MS="60000")
+    harness.pfw("repair", tmp_path)
+    lines = harness.read_lines(run.paths[0])
+    missing = harness.own(lines, "unrecorded")[0]["args"]["gpu_us"]
+    assert len([line for line in lines if line["args"].get("kind") == "kernel"]) == 3 and missing > 30000
+    assert "GPU work of the last " in harness.pfw("validate", tmp_path).stdout
+
+
+@standin
 @pytest.mark.parametrize("end", ["exec", "_exit=1", "stop", ""])
 def test_an_end_while_our_thread_has_the_buffers(tmp_path, end):
     """Its flush has taken them from CUPTI, and hands them over only after the program's last call."""

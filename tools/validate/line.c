@@ -179,6 +179,7 @@ static void check_ours(struct validate *check)
 		check->file.uring_operations = pfw_arg_u64(entry, "io_uring_operations", 0);
 		check->file.aio_contexts = pfw_arg_u64(entry, "aio_contexts", 0);
 		check->file.early_calls = pfw_arg_u64(entry, "early_calls", 0);
+		check->file.gpu_us = pfw_arg_u64(entry, "gpu_us", 0);
 	} else if (pfw_slice_is(&entry->name, "end")) {
 		check->ended = true;
 		check->end_events = pfw_arg_u64(entry, "events", 0);

@@ -32,7 +32,7 @@
 #include "common/format/record.h"
 
 #define PFW_SPOOL_MAGIC 0x4c4f4f5053574650ull /* "PFWSPOOL" */
-#define PFW_SPOOL_VERSION 14u		      /* increased by any change of a struct below */
+#define PFW_SPOOL_VERSION 15u		      /* increased by any change of a struct below */
 #define PFW_PAGE_BYTES 4096u
 #define PFW_SPOOL_HEADER_BYTES (2u * PFW_PAGE_BYTES)
 #define PFW_PAGE_BYTES_MAX 65536u /* of a machine */
@@ -96,11 +96,12 @@ enum pfw_unrecorded_kind {
 	PFW_UNRECORDED_OPERATIONS, /* taken from io_uring rings: a lower bound */
 	PFW_UNRECORDED_RINGS,	   /* io_uring rings */
 	PFW_UNRECORDED_CONTEXTS,   /* of AIO (libaio); they do not count their operations */
-	PFW_UNRECORDED_EARLY, /* calls before the recorder's constructor, whatever their file */
+	PFW_UNRECORDED_EARLY,  /* calls before the recorder's constructor, whatever their file */
+	PFW_UNRECORDED_GPU_US, /* time before a kill whose GPU work CUPTI had not handed over */
 	PFW_UNRECORDED_KINDS
 };
 /* clang-format off */
-#define PFW_UNRECORDED_NAMES { "io_uring_operations", "io_uring_rings", "aio_contexts", "early_calls" }
+#define PFW_UNRECORDED_NAMES { "io_uring_operations", "io_uring_rings", "aio_contexts", "early_calls", "gpu_us" }
 /* clang-format on */
 
 /* Why a call that was to have its stack has none: an index of pfw_spool_header.stacks_lost. */
@@ -161,6 +162,8 @@ struct pfw_spool_header {
 	struct pfw_loss waited;	  /* threads that waited for room; last_ns = total ns waited */
 	_Atomic uint64_t excluded[PFW_EXCLUDED_REASONS];
 	_Atomic uint64_t unrecorded[PFW_UNRECORDED_KINDS];
+	/* CLOCK_REALTIME: earlier GPU work is recorded; 0 = there is no later one to record */
+	_Atomic uint64_t gpu_since_ns;
 	_Atomic uint32_t reported; /* bit n: the trace has lost[n] up to now */
 	uint32_t template_count;
 	struct pfw_control control;

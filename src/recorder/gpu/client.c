@@ -91,11 +91,22 @@ uint32_t pfw_cupti_client_register(void)
 	return CALLS.ActivityRegisterCallbacks(pfw_cupti_requested_buffer, completed);
 }
 
+/* What is still in CUPTI's buffers is lost by a kill, which cannot be counted: keep its time. */
+static void note_delivered(uint64_t upto_ns)
+{
+	if (pfw_ring_host.header)
+		atomic_store(&pfw_ring_host.header->gpu_since_ns,
+			     atomic_load(&client.enabled) ? upto_ns : 0);
+}
+
 static void flush(uint32_t how)
 {
+	uint64_t now = realtime();
+
 	atomic_fetch_add(&client.flushing, 1);
 	CALLS.ActivityFlushAll(how);
 	atomic_fetch_sub(&client.flushing, 1);
+	note_delivered(now);
 }
 
 /* A flush returns at once if another thread's flush has taken the buffers but not yet handed them
@@ -208,6 +219,7 @@ bool pfw_cupti_client_enable(void)
 	}
 	client.told = true;
 	choose_calls();
+	note_delivered(realtime());
 	atomic_compare_exchange_strong(&client.since_ns, &none, realtime());
 	return true;
 }
@@ -227,6 +239,7 @@ void pfw_cupti_client_disable(void)
 			CALLS.ActivityDisable(kinds[i].kind);
 	}
 	choose_launches(false);
+	note_delivered(0);
 }
 
 /* ---- beginning ---- */

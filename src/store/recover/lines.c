@@ -336,6 +336,17 @@ static char *put_dump(struct pfw_spool_lines *lines, char *out, uint64_t now)
 	return pfw_line_dump(&lines->json, out, &facts, now);
 }
 
+/* A killed process took with it the GPU work that CUPTI had not yet handed over. */
+static void count_gpu(struct pfw_spool_header *header, uint64_t now)
+{
+	uint64_t since = atomic_load_explicit(&header->gpu_since_ns, memory_order_relaxed);
+
+	if (since)
+		atomic_store_explicit(&header->unrecorded[PFW_UNRECORDED_GPU_US],
+				      now > since + 1000 ? (now - since) / 1000 : 1,
+				      memory_order_relaxed);
+}
+
 /* Write the lines at the end of a trace; all are short. */
 static void put_summary(struct pfw_spool_lines *lines)
 {
@@ -348,6 +359,7 @@ static void put_summary(struct pfw_spool_lines *lines)
 	lines->recovered = json->events - reading->image->slot.events;
 	if (!lines->live) {
 		count_torn(lines);
+		count_gpu(header, now);
 		pfw_spool_profiled_lost(header);
 	}
 	lines->lost = pfw_spool_lost(header);
