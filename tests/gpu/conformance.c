@@ -260,7 +260,6 @@ SAME(PFW_CUPTI_ATTR_PER_THREAD_BUFFER, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_B
 PFW_CUPTI_RUNTIME_NOISE(X)
 #undef X
 #define X(name, number) SAME(number, CUPTI_DRIVER_TRACE_CBID_##name);
-PFW_CUPTI_DRIVER_LAUNCHES(X)
 PFW_CUPTI_DRIVER_UNLOADS(X)
 PFW_CUPTI_DRIVER_RANGES(X)
 #undef X
@@ -323,8 +322,6 @@ __attribute__((unused)) static void calls(struct arguments *a)
 #if CUPTI_API_VERSION >= 23
 	cuptiActivityEnableRuntimeApi(a->u32, a->u8);
 	ours.ActivityEnableRuntimeApi(a->u32, a->u8);
-	cuptiActivityEnableDriverApi(a->u32, a->u8);
-	ours.ActivityEnableDriverApi(a->u32, a->u8);
 #endif
 #if CUPTI_API_VERSION >= 130000
 	cuptiSubscribe_v2(p, p, p, p);
@@ -349,8 +346,6 @@ __attribute__((unused)) static void calls(struct arguments *a)
 	ours.ActivityPopExternalCorrelationId_v2(p, a->u32, p);
 	cuptiActivityEnableRuntimeApi_v2(p, a->u32, a->u8);
 	ours.ActivityEnableRuntimeApi_v2(p, a->u32, a->u8);
-	cuptiActivityEnableDriverApi_v2(p, a->u32, a->u8);
-	ours.ActivityEnableDriverApi_v2(p, a->u32, a->u8);
 	cuptiGetTimestamp_v2(p, p);
 	ours.GetTimestamp_v2(p, p);
 #endif

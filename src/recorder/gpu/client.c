@@ -151,7 +151,9 @@ static const struct {
 	{ PFW_GPU_MEMCPY, PFW_CUPTI_KIND_MEMCPY_P2P },
 	{ PFW_GPU_MEMSET, PFW_CUPTI_KIND_MEMSET },
 	{ PFW_GPU_RUNTIME, PFW_CUPTI_KIND_RUNTIME },
-	{ PFW_GPU_DRIVER, PFW_CUPTI_KIND_DRIVER },
+	/* Enabling the launching calls one by one has no effect in some processes (13.0): what is not
+	 * wanted is left out later. */
+	{ PFW_GPU_DRIVER | PFW_GPU_LAUNCH, PFW_CUPTI_KIND_DRIVER },
 	{ PFW_GPU_SYNC | PFW_GPU_EVENT, PFW_CUPTI_KIND_SYNC }, /* events need this kind, too */
 	{ PFW_GPU_EVENT, PFW_CUPTI_KIND_CUDA_EVENT },
 	{ PFW_GPU_OVERHEAD, PFW_CUPTI_KIND_OVERHEAD },
@@ -177,17 +179,6 @@ static uint32_t enable_kind(uint32_t kind)
 			     : CALLS.ActivityEnable(kind);
 }
 
-/* If not all driver calls are wanted: enable those by which programs without the runtime launch. */
-static void choose_launches(bool on)
-{
-#define X(name, cbid) CALL(ActivityEnableDriverApi, cbid, on);
-	if (client.wanted & PFW_GPU_LAUNCH && !(client.wanted & PFW_GPU_DRIVER) &&
-	    CALLS.ActivityEnableDriverApi) {
-		PFW_CUPTI_DRIVER_LAUNCHES(X)
-	}
-#undef X
-}
-
 /* Disable the calls that are noise, if the library can. */
 static void choose_calls(void)
 {
@@ -196,7 +187,6 @@ static void choose_calls(void)
 		PFW_CUPTI_RUNTIME_NOISE(X)
 	}
 #undef X
-	choose_launches(true);
 }
 
 bool pfw_cupti_client_enable(void)
@@ -238,7 +228,6 @@ void pfw_cupti_client_disable(void)
 		else
 			CALLS.ActivityDisable(kinds[i].kind);
 	}
-	choose_launches(false);
 	note_delivered(0);
 }
 

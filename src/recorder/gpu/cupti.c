@@ -545,6 +545,7 @@ void pfw_cupti_init(const struct pfw_config *config, uint16_t template)
 {
 	gpu.config = config;
 	pfw_cupti_decoding.template = template;
+	pfw_cupti_decoding.driver = config->gpu & PFW_GPU_DRIVER;
 	if (config->gpu)
 		look_for_ranges();
 }

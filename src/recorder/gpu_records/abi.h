@@ -83,18 +83,7 @@ enum {
 	X(cudaEventCreateWithFlags_v3020, 134) \
 	X(cudaEventDestroy_v3020, 136)
 
-/* Driver calls (CUpti_driver_api_trace_cbid) of programs that do not use the runtime. */
-#define PFW_CUPTI_DRIVER_LAUNCHES(X)           \
-	X(cuLaunchKernel, 307)                 \
-	X(cuLaunchKernel_ptsz, 442)            \
-	X(cuLaunchCooperativeKernel, 477)      \
-	X(cuLaunchCooperativeKernel_ptsz, 478) \
-	X(cuGraphLaunch, 514)                  \
-	X(cuGraphLaunch_ptsz, 515)             \
-	X(cuLaunchKernelEx, 652)               \
-	X(cuLaunchKernelEx_ptsz, 653)
-
-/* Driver calls that free the names of kernels. */
+/* Driver calls (CUpti_driver_api_trace_cbid) that free the names of kernels. */
 #define PFW_CUPTI_DRIVER_UNLOADS(X)          \
 	X(cuCtxDestroy, 11)                  \
 	X(cuModuleUnload, 22)                \
@@ -301,7 +290,6 @@ struct pfw_cupti_subscriber { /* CUpti_SubscriberParams */
 /* Calls of later versions, and calls that are optional; NULL if the library has none. */
 #define PFW_CUPTI_LATER_CALLS(X)                                                      \
 	X(ActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))                  \
-	X(ActivityEnableDriverApi, (uint32_t cbid, uint8_t enable))                   \
 	X(ActivityRegisterTimestampCallback, (uint64_t(*clock)(void)))                \
 	X(GetContextId, (void *context, uint32_t *id))                                \
 	X(GetDeviceId, (void *context, uint32_t *id))                                 \
@@ -324,7 +312,6 @@ struct pfw_cupti_subscriber { /* CUpti_SubscriberParams */
 	X(ActivityPushExternalCorrelationId_v2, (void *subscriber, uint32_t kind, uint64_t id)) \
 	X(ActivityPopExternalCorrelationId_v2, (void *subscriber, uint32_t kind, uint64_t *id)) \
 	X(ActivityEnableRuntimeApi_v2, (void *subscriber, uint32_t cbid, uint8_t enable))       \
-	X(ActivityEnableDriverApi_v2, (void *subscriber, uint32_t cbid, uint8_t enable))        \
 	X(GetTimestamp_v2, (void *subscriber, uint64_t *ns))
 
 struct pfw_cupti_calls {

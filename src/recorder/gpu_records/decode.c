@@ -200,12 +200,26 @@ static bool is_noise(uint32_t cbid)
 	}
 }
 
+/* Whether this call of the driver gives the GPU work. */
+static bool is_launch(uint32_t call)
+{
+	static const char *const begins[] = { "cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset" };
+	uint32_t bytes = 0;
+	const char *name = pfw_strings_text(call, &bytes);
+
+	for (unsigned i = 0; name && i < PFW_ARRAY_LEN(begins); i++)
+		if (bytes > strlen(begins[i]) && !memcmp(name, begins[i], strlen(begins[i])))
+			return true;
+	return false;
+}
+
 static const struct pfw_record *decode_api(const struct pfw_cupti_api *api, unsigned *slots)
 {
 	bool driver = pfw_cupti_noted_kind(api) == PFW_CUPTI_KIND_DRIVER;
 	struct pfw_build build;
 
-	if (!driver && is_noise(api->cbid))
+	if (driver ? !pfw_cupti_decoding.driver && !is_launch(pfw_cupti_noted_call(api))
+		   : is_noise(api->cbid))
 		return NULL;
 	build = pfw_build_begin(driver ? PFW_KIND_DRIVER : PFW_KIND_RUNTIME,
 				pfw_cupti_noted_call(api));

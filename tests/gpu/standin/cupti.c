@@ -99,7 +99,7 @@ struct client {
 	void (*requested_v2)(uint8_t **bytes, size_t *size, size_t *max_records, void *info);
 	void (*completed_v2)(uint8_t *bytes, size_t size, size_t valid, void *info);
 	uint64_t kinds;
-	uint8_t call[2][API_CALLS]; /* 1: that one on, 2: off */
+	uint8_t call[API_CALLS]; /* 1: that one on, 2: off */
 	struct buffer *current[SIDES];
 	struct buffer *full, *held; /* full ones; full ones with records that are not */
 	size_t dropped;
@@ -369,7 +369,7 @@ static void on_enter(const struct standin_call *call)
 static bool wants_call(const struct client *client, const struct standin_call *call)
 {
 	bool driver = call->domain == CUPTI_CB_DOMAIN_DRIVER_API;
-	uint8_t one = client->call[driver][call->cbid];
+	uint8_t one = driver ? 0 : client->call[call->cbid];
 
 	if (one)
 		return one == 1;
@@ -865,11 +865,10 @@ CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind 
 	return pop(0, kind, id);
 }
 
-static CUptiResult choose_call(struct client *client, bool driver, CUpti_CallbackId cbid,
-			       uint8_t enable)
+static CUptiResult choose_call(struct client *client, CUpti_CallbackId cbid, uint8_t enable)
 {
 	client->used = true;
-	client->call[driver][cbid] = enable ? 1 : 2;
+	client->call[cbid] = enable ? 1 : 2;
 	return CUPTI_SUCCESS;
 }
 
@@ -877,14 +876,9 @@ static CUptiResult choose_call(struct client *client, bool driver, CUpti_Callbac
 CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid, uint8_t enable)
 {
 	ENTER("ActivityEnableRuntimeApi");
-	return choose_call(&clients[0], false, cbid, enable);
+	return choose_call(&clients[0], cbid, enable);
 }
 
-CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId cbid, uint8_t enable)
-{
-	ENTER("ActivityEnableDriverApi");
-	return choose_call(&clients[0], true, cbid, enable);
-}
 #endif
 
 /* ---- several subscribers ---- */
@@ -968,14 +962,7 @@ CUptiResult cuptiActivityEnableRuntimeApi_v2(CUpti_SubscriberHandle subscriber,
 					     CUpti_CallbackId cbid, uint8_t enable)
 {
 	ENTER("ActivityEnableRuntimeApi");
-	return choose_call(subscriber->client, false, cbid, enable);
-}
-
-CUptiResult cuptiActivityEnableDriverApi_v2(CUpti_SubscriberHandle subscriber,
-					    CUpti_CallbackId cbid, uint8_t enable)
-{
-	ENTER("ActivityEnableDriverApi");
-	return choose_call(subscriber->client, true, cbid, enable);
+	return choose_call(subscriber->client, cbid, enable);
 }
 
 CUptiResult cuptiGetTimestamp_v2(CUpti_SubscriberHandle subscriber, uint64_t *ns)
