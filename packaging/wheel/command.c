@@ -12,18 +12,18 @@ int main(int argc, char **argv)
 {
 	char libraries[PATH_MAX], prefix[PATH_MAX], path[PATH_MAX + 32];
 	int (*command)(int, char **) = NULL;
-	void *library = NULL;
+	void *library;
 
-	if (cli_find_libraries(libraries, prefix)) {
-		snprintf(path, sizeof(path), "%s/libpfwread.so.1", libraries);
-		library = dlopen(path, RTLD_NOW);
-	} else {
-		snprintf(path, sizeof(path), "the package of libpfwread.so.1 is nowhere");
+	if (!cli_find_libraries(libraries, prefix)) {
+		fputs("pfw: its package is nowhere: install pfwtrace again\n", stderr);
+		return CLI_USAGE;
 	}
+	snprintf(path, sizeof(path), "%s/libpfwread.so.1", libraries);
+	library = dlopen(path, RTLD_NOW);
 	if (library)
 		*(void **)&command = dlsym(library, "pfw_read_command");
-	if (!command) {
-		fprintf(stderr, "pfw: %s: install pfwtrace again\n", library ? dlerror() : path);
+	if (!command) { /* dlerror() names the library that is missing, maybe not ours */
+		fprintf(stderr, "pfw: %s: install that library, or pfwtrace again\n", dlerror());
 		return CLI_USAGE;
 	}
 	return command(argc, argv);
