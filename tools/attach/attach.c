@@ -13,6 +13,7 @@
 
 #include "attach/carry.h"
 #include "attach/inject.h"
+#include "attach/session.h"
 #include "attach/tracee.h"
 #include "common/base/units.h"
 #include "common/format/clock.h"
@@ -443,7 +444,7 @@ static int run_attach(const struct cli_command *command, int argc, char **argv)
 		return status;
 	if (!take_pid(&wish, &args, argv))
 		return CLI_USAGE;
-	return cli_finish(stdout, command, attach(&wish));
+	return cli_finish(stdout, command, session_run(&wish, attach));
 }
 
 static int run_detach(const struct cli_command *command, int argc, char **argv)
@@ -457,7 +458,7 @@ static int run_detach(const struct cli_command *command, int argc, char **argv)
 		return status;
 	if (!take_pid(&wish, &args, argv))
 		return CLI_USAGE;
-	return cli_finish(stdout, command, detach(&wish));
+	return cli_finish(stdout, command, session_run(&wish, detach));
 }
 
 const struct cli_command cli_attach = {

@@ -1,6 +1,6 @@
 /* tools/attach/inject.c - stops one thread of a process and leads it through stub.c: see inject.h.
  *
- * The thread is one that the stub may start a thread in: see safe.h.  One change of its registers
+ * The thread is one that the stub may start a thread in: see thread.h.  One change of its registers
  * leads it into the stub, and at the same moment this command lets go of it.
  */
 #include "attach/inject.h"
@@ -23,13 +23,13 @@
 #include "attach/frames.h"
 #include "attach/lender.h"
 #include "attach/padding.h"
-#include "attach/safe.h"
 #include "attach/stub.h"
 #include "attach/thread.h"
 #include "common/format/clock.h"
 
-#define TRY_NS 10000000000ull	 /* to find a thread at a safe point */
+#define TRY_NS 20000000000ull	 /* to find a thread at a safe point */
 #define CALLS_NS 500000000ull	 /* of that, until those are looked at that compute */
+#define LOOK_NS 3000000000ull	 /* of that, until threads are made to go on to a call */
 #define NAPS 200		 /* of a millisecond, for a thread that stops late */
 #define REFUSED_NS 1000000000ull /* for how long ptrace() may refuse each thread */
 #define ANSWER_NS 20000000000ull /* to load the recorder and to begin */
@@ -161,6 +161,7 @@ struct search {
 	struct code *code;
 	bool blocked;	       /* look only at threads that wait in a system call */
 	struct frames *frames; /* look at threads that compute, instead; NULL = do not */
+	bool steps;	       /* let a thread run up to a system call */
 	uint64_t until;
 	int error;     /* of the last PTRACE_SEIZE that failed */
 	bool filtered; /* a thread's seccomp filters forbid it */
@@ -204,7 +205,7 @@ static int use_thread(struct search *search, struct thread *thread)
 
 	if (computes ? thread_stand(thread) && thread_computes(thread) &&
 			       frames_are_free(search->frames, thread)
-		     : thread_to_safe_point(thread)) {
+		     : thread_to_safe_point(thread, search->steps)) {
 		search->filtered = !thread_may(thread);
 		led = search->filtered ? -1 : lead(search, thread);
 	}
@@ -242,6 +243,9 @@ static int find_thread_by(struct search *search)
 		return tracee_refuse(tracee, "it has ended");
 	search->until = pfw_clock_ns(CLOCK_MONOTONIC) + TRY_NS;
 	while (!led) {
+		/* Each step is a stop more, which may last on a busy machine: rather look again. */
+		search->steps = tracee->first ||
+				search->until - pfw_clock_ns(CLOCK_MONOTONIC) < TRY_NS - LOOK_NS;
 		search->blocked = !search->blocked;
 		if (!opened && search->until - pfw_clock_ns(CLOCK_MONOTONIC) < TRY_NS - CALLS_NS) {
 			search->frames = frames_open(tracee);
@@ -434,7 +438,7 @@ struct turns {
 	uint64_t runtime, deadline, period;
 };
 
-#define TURN_NS 400000u
+#define TURN_NS 1000000u
 
 /* While a thread stands still this one runs before others, if the system allows.  Without that right it
  * asks for short turns, which come sooner (since Linux 6.12). */

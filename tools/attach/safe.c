@@ -1,7 +1,10 @@
-/* tools/attach/safe.c - which calls, stacks and handlers are safe: see safe.h. */
-#include "attach/safe.h"
-
+/* tools/attach/safe.c - which calls, stacks and handlers are safe: see thread.h.
+ *
+ * At a system call that libc made, of those during which no thread holds a lock of libc's or of the dynamic
+ * linker.  The code that it interrupted as a signal handler must be at such a call, too.
+ */
 #include "attach/thread.h"
+
 #include "attach/tracee.h"
 
 #if defined(__x86_64__)
@@ -76,6 +79,22 @@ static bool is_safe_call(uint64_t number, uint64_t futex_operation)
 	return false;
 }
 
+/* The recorder waits for room in a ring: a thread that makes many calls does little else if its writer
+ * gets no processor. */
+static bool is_recorders_wait(const struct tracee *tracee, uint64_t number, uint64_t pc)
+{
+	const struct tracee_map *map = tracee_map_of(tracee, pc);
+
+	return number == SYS_futex && map && map->executable && strstr(map->path, "/libpfw.so");
+}
+
+static bool is_safe_place(const struct tracee *tracee, uint64_t number, uint64_t futex_operation,
+			  uint64_t pc)
+{
+	return (is_safe_call(number, futex_operation) && tracee_is_libc(tracee, pc)) ||
+	       is_recorders_wait(tracee, number, pc);
+}
+
 bool thread_waits(const struct tracee *tracee, pid_t tid)
 {
 	unsigned long long number, argument[6], stack, pc;
@@ -92,7 +111,7 @@ bool thread_waits(const struct tracee *tracee, pid_t tid)
 	       sscanf(line, "%llu %llx %llx %llx %llx %llx %llx %llx %llx", &number, &argument[0],
 		      &argument[1], &argument[2], &argument[3], &argument[4], &argument[5], &stack,
 		      &pc) == 9 &&
-	       is_safe_call(number, argument[1]) && tracee_is_libc(tracee, pc);
+	       is_safe_place(tracee, number, argument[1], pc);
 }
 
 /* Words of a signal handler's frame behind its return address: struct rt_sigframe of the kernel. */
@@ -199,8 +218,8 @@ bool thread_is_safe(const struct thread *thread)
 	const struct user_regs_struct *regs = (const struct user_regs_struct *)thread->registers;
 	unsigned char code[2];
 
-	return (int64_t)regs->orig_rax >= 0 && is_safe_call(regs->orig_rax, regs->rsi) &&
-	       tracee_is_libc(thread->tracee, regs->rip) &&
+	return (int64_t)regs->orig_rax >= 0 &&
+	       is_safe_place(thread->tracee, regs->orig_rax, regs->rsi, regs->rip) &&
 	       tracee_read(thread->tracee, regs->rip - 2, code, 2) && code[0] == 0x0f &&
 	       code[1] == 0x05 &&
 	       !tracee_thread_state(thread->tracee, thread->tracee->pid, thread->tid).has_signal &&

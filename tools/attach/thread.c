@@ -1,7 +1,6 @@
 /* tools/attach/thread.c - stops a thread at a safe point, and resumes it elsewhere: see thread.h. */
 #include "attach/thread.h"
 
-#include "attach/safe.h"
 #include "attach/tracee.h"
 
 #if defined(__x86_64__)
@@ -28,14 +27,18 @@
 #include "common/format/clock.h"
 #include "ui/cli.h"
 
-#define STOP_NS 100000000ull /* for a stop to be reported */
-#define RUN_NS 20000000ull   /* for a running thread to come to a system call */
-#define STEPS 64	     /* system calls that are looked at until the thread is let go */
+#define STOP_NS 100000000ull	 /* for a stop to be reported */
+#define RUN_NS 20000000ull	 /* for a running thread to come to a system call */
+#define RUN_LATE_NS 200000000ull /* the same, if it may have to wait for a processor */
+#define STEPS 64		 /* system calls that are looked at until the thread is let go */
 #define WATCH_NS 500000000ull
 #define SHORT_NS 100000ull /* a stop that needs no closer look */
-#define NAP_NS 200000
-#define PROMPT_NS 300000 /* so late after a nap is as good as at once */
-#define NAPS_MAX 50
+#define NAP_NS 1000000
+#define NAPS_MAX 100
+#define MOMENT_NS 10000 /* in which the clock of a process that runs goes on */
+#define SPIN_NS 300000	/* for a thread that runs to stop */
+#define TURN_NS \
+	500000 /* of the processor's time, until this thread lets the other one go, and rests */
 #define LOOK_MS 100 /* between two looks of the other process */
 
 /* Values of the result register that the kernel, not libc, sees. */
@@ -268,11 +271,11 @@ bool thread_nap(struct tracee *tracee, struct thread *late)
 	return false;
 }
 
-/* Until the kernel says that some thread has stopped, or ended, or for a millisecond.  Not by looking
+/* Until the kernel says that some thread has stopped, or ended, or for some milliseconds.  Not by looking
  * again and again: who uses little of the processor gets it at once when a thread stops. */
 static void await_news(void)
 {
-	const struct timespec most = { .tv_nsec = 1000000 };
+	const struct timespec most = { .tv_nsec = 4000000 };
 	sigset_t child;
 
 	sigemptyset(&child);
@@ -283,7 +286,7 @@ static void await_news(void)
 /* Wait for a stop.  False: none came, or the thread is gone. */
 static bool await_stop(struct thread *thread, uint64_t ns)
 {
-	uint64_t now = pfw_clock_ns(CLOCK_MONOTONIC), until = now + ns;
+	uint64_t now = pfw_clock_ns(CLOCK_MONOTONIC), until = now + ns, spin = now + SPIN_NS;
 	int status;
 	pid_t found;
 
@@ -291,7 +294,8 @@ static bool await_stop(struct thread *thread, uint64_t ns)
 	       now < until) {
 		if (now - thread->ran_ns > 10 * SHORT_NS)
 			note_runs(thread, now);
-		await_news();
+		if (thread->tracee->first || now >= spin)
+			await_news();
 		now = pfw_clock_ns(CLOCK_MONOTONIC);
 	}
 	if (found != thread->tid || !WIFSTOPPED(status))
@@ -313,23 +317,49 @@ static bool next_stop(struct thread *thread, uint64_t ns)
 	return false;
 }
 
-/* On a busy machine a thread that has just run waits for a processor.  Short naps show whether this
- * thread would get one at once when the other thread stops, and let it rest. */
-static void await_turn(const struct tracee *tracee)
+/* Whether a thread of the process runs at this moment, on another processor; also if none is about to. */
+static bool runs_now(const struct tracee *tracee, pid_t tid)
+{
+	clockid_t clock = (clockid_t)(~(unsigned)tracee->pid << 3 | 2); /* of the process */
+	uint64_t from = pfw_clock_ns(CLOCK_MONOTONIC), before = pfw_clock_ns(clock);
+	char path[64], text[64];
+	const char *state;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)tracee->pid, (int)tid);
+	tracee_read_text(path, text, sizeof(text));
+	state = strrchr(text, ')');
+	if (!state || state[2] != 'R')
+		return true;
+	while (pfw_clock_ns(CLOCK_MONOTONIC) - from < MOMENT_NS)
+		;
+	return pfw_clock_ns(clock) != before;
+}
+
+/*
+ * On a busy machine a thread that has just run waits for a processor, maybe for long.  One that has slept
+ * may run for a while.  So the other thread is stopped at the beginning of this one's turn, and when it
+ * runs, since then it stops at once, and this one need not sleep and wait for another turn.
+ */
+static void await_turn(struct tracee *tracee, pid_t tid)
 {
 	const struct timespec pause = { .tv_nsec = NAP_NS };
-	uint64_t before, late = PROMPT_NS;
 
-	for (int i = 0; !tracee->first && i < NAPS_MAX && late >= PROMPT_NS; i++) {
-		before = pfw_clock_ns(CLOCK_MONOTONIC);
+	for (int i = 0; !tracee->first && i < NAPS_MAX; i++) {
 		nanosleep(&pause, NULL);
-		late = pfw_clock_ns(CLOCK_MONOTONIC) - before - NAP_NS;
+		tracee->turn_ns = pfw_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		if (runs_now(tracee, tid))
+			break;
 	}
+}
+
+static bool turn_is_over(const struct tracee *tracee)
+{
+	return !tracee->first && pfw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - tracee->turn_ns > TURN_NS;
 }
 
 int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid)
 {
-	await_turn(tracee);
+	await_turn(tracee, tid);
 	*thread = (struct thread){ .tracee = tracee, .tid = tid };
 	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD) < 0)
 		return -1;
@@ -349,17 +379,18 @@ bool thread_stand(struct thread *thread)
 	return resume(thread, PTRACE_SYSCALL) && next_stop(thread, RUN_NS);
 }
 
-bool thread_to_safe_point(struct thread *thread)
+bool thread_to_safe_point(struct thread *thread, bool steps)
 {
 	bool there = thread_stand(thread);
-	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + RUN_NS;
+	uint64_t run_ns = thread->tracee->first ? RUN_NS : RUN_LATE_NS,
+		 until = pfw_clock_ns(CLOCK_MONOTONIC) + run_ns;
 
 	for (int i = 0; there && !thread_is_safe(thread); i++) {
 		/* A waiting thread that is not safe shall not be woken for more. */
-		if (i == STEPS || pfw_clock_ns(CLOCK_MONOTONIC) > until ||
-		    !resume(thread, PTRACE_SYSCALL))
+		if (!steps || i == STEPS || pfw_clock_ns(CLOCK_MONOTONIC) > until ||
+		    turn_is_over(thread->tracee) || !resume(thread, PTRACE_SYSCALL))
 			return false;
-		there = next_stop(thread, RUN_NS);
+		there = next_stop(thread, run_ns);
 	}
 	return there;
 }
@@ -547,9 +578,10 @@ bool thread_stand(struct thread *thread)
 	return false;
 }
 
-bool thread_to_safe_point(struct thread *thread)
+bool thread_to_safe_point(struct thread *thread, bool steps)
 {
 	(void)thread;
+	(void)steps;
 	return false;
 }
 

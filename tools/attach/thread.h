@@ -33,8 +33,9 @@ int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid);
 /* Wait until it stands still, wherever that is.  False: it did not in time, or is gone. */
 bool thread_stand(struct thread *thread);
 
-/* Let it run up to a system call, for some milliseconds at most.  False: it is not at a safe one. */
-bool thread_to_safe_point(struct thread *thread);
+/* Wait until it stands still, and, if it `steps`, let it run up to a safe system call, for some
+ * milliseconds at most.  False: it is at none. */
+bool thread_to_safe_point(struct thread *thread, bool steps);
 
 /* Whether the stopped thread is in no system call, has no signal to take, and is in no sequence that the
  * kernel begins again (rseq). */
@@ -61,3 +62,15 @@ void thread_release(struct thread *thread);
 /* A millisecond.  True: a late thread has stopped, which is *late as after thread_stop().  With NULL
  * they are let go. */
 bool thread_nap(struct tracee *tracee, struct thread *late);
+
+/* ---- safe.c: where a thread may be led away from what it does ---- */
+
+/* Whether the thread waits in a safe call.  It is not stopped for this. */
+bool thread_waits(const struct tracee *tracee, pid_t tid);
+
+/* Whether the stopped thread, whose registers are read, is at a safe point. */
+bool thread_is_safe(const struct thread *thread);
+
+/* Whether a stopped thread neither is in this code, nor will return into it or call it: no register
+ * and no word of its stacks leads there.  False in doubt: an ended call leaves words behind, too. */
+bool thread_is_outside(const struct thread *thread, uint64_t start, uint64_t end);
