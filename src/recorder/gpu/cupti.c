@@ -112,6 +112,12 @@ static int load(void)
 	return error;
 }
 
+/* Names of kernels and calls need the spool. */
+static void make_room(void)
+{
+	pfw_probe_ready(&pfw_switches->api);
+}
+
 /* Whether we have made CUPTI call our clock, since another client had made it call its own. */
 static bool has_our_clock(void)
 {
@@ -121,7 +127,7 @@ static bool has_our_clock(void)
 static bool begin(void)
 {
 	int error = load();
-	bool clock;
+	bool clock, on;
 
 	if (error) {
 		pfw_cupti_refuse_library(error, gpu.config->cupti_lib);
@@ -133,7 +139,11 @@ static bool begin(void)
 	}
 	set_hosts();
 	clock = has_our_clock();
-	if (!pfw_cupti_client_begin(gpu.config, pfw_switches_records()))
+	/* The program may have switched recording on since the look. */
+	on = pfw_switches_records();
+	if (on)
+		make_room();
+	if (!pfw_cupti_client_begin(gpu.config, on))
 		return false;
 	pfw_cupti_decoding.clock_offset_ns = clock ? 0 : pfw_cupti_client_clock_offset();
 	return true;
@@ -248,7 +258,7 @@ static void switch_off(void)
 
 static void switch_on(void)
 {
-	pfw_probe_ready(&pfw_switches->api); /* makes room for names of kernels */
+	make_room();
 	pfw_cupti_client_enable();
 	pfw_cupti_spans_begin();
 }
