@@ -7,6 +7,7 @@ pyarrow.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import signal
@@ -24,6 +25,11 @@ _ROWS = 122_880
 # Rows that wait for their row group, of all ranks; ranks whose files are open.
 _ROWS_WAITING = 4 * _ROWS
 _OPEN_MOST = 32
+
+# Columns whose values hardly repeat: their differences take half of the room, and less time than a dictionary.  A dur has
+# neither.  tools/parquet/parquet.cc has the same.
+_DELTAS = ("id", "ts", "args.offset", "args.span_id", "args.parent", "args.correlation", "args.external_id", "args.sequence")
+_PLAIN = ("dur",)
 
 # Hive's name for null.
 _NO_RANK = "__HIVE_DEFAULT_PARTITION__"
@@ -52,7 +58,11 @@ class _Rank:
         if self.writer is None:
             os.makedirs(self.directory, exist_ok=True)
             self.file = open(os.path.join(self.directory, f"part-{self.parts}.parquet"), "xb")
-            self.writer = pyarrow.parquet.ParquetWriter(self.file, table.schema, compression="zstd")
+            names = table.schema.names
+            self.writer = pyarrow.parquet.ParquetWriter(
+                self.file, table.schema, compression="zstd",
+                use_dictionary=[name for name in names if name not in _DELTAS + _PLAIN],
+                column_encoding={name: "DELTA_BINARY_PACKED" for name in _DELTAS if name in names})
             self.parts += 1
         self.writer.write_table(table, row_group_size=table.num_rows or None)
         self.waiting, self.rows = [], 0
@@ -128,16 +138,26 @@ def _by_rank(batch: Any) -> list[tuple[int | None, Any]]:
             for rank in of]
 
 
-def _fill(directory: str, lines: Lines, ranked: bool) -> None:
+def _has_ranks(first: Any, paths: Any, conditions: dict[str, Any]) -> bool:
+    """Whether a line has a rank; mostly the first batch tells."""
+    if first is not None and first.column("rank").null_count < first.num_rows:
+        return True
+    return any(True for _ in read(paths, columns=["rank"], **{"rank": _ANY_RANK, **conditions}).batches())
+
+
+def _fill(directory: str, lines: Lines, paths: Any, conditions: dict[str, Any]) -> None:
     import pyarrow
 
     stream = pyarrow.RecordBatchReader.from_stream(lines)
     ranks = _Ranks(directory)
+    first = next(iter(stream), None)
+    # pyarrow cannot read the ranks of paths if all are null.
+    ranked = _has_ranks(first, paths, conditions)
     if not ranked:
         ranks.of[None] = _Rank(directory)
         # A table without rows has its columns, too.
         ranks.add(None, pyarrow.RecordBatch.from_pylist([], schema=stream.schema))
-    for batch in stream:
+    for batch in itertools.chain([] if first is None else [first], stream):
         for rank, rows in _by_rank(batch) if ranked else [(None, batch)]:
             ranks.add(rank, rows)
     ranks.close()
@@ -178,8 +198,7 @@ def write(paths: Any, directory: str | os.PathLike[str], *, force: bool = False,
     lines = read(paths, **conditions)
     made = tempfile.mkdtemp(prefix=f".{os.path.basename(path)}.", suffix=".tmp", dir=os.path.dirname(path))
     try:
-        # pyarrow cannot read the ranks of paths if all are null.
-        _fill(made, lines, any(True for _ in read(paths, columns=["rank"], **{"rank": _ANY_RANK, **conditions}).batches()))
+        _fill(made, lines, paths, conditions)
         _put(made, path)
     finally:
         shutil.rmtree(made, ignore_errors=True)

@@ -95,6 +95,10 @@ def test_pyarrow_has_the_same(exported):
     wanted = pfw.read(at).arrow()
     got = pyarrow.parquet.read_table(out, partitioning="hive")
     assert got.schema.metadata[b"pfw.schema"] == b"2"
+    part = pyarrow.parquet.ParquetFile(next(out.rglob("*.parquet"))).metadata.row_group(0)
+    encodings = {part.column(i).path_in_schema: part.column(i).encodings for i in range(part.num_columns)}
+    assert "DELTA_BINARY_PACKED" in encodings["ts"] and "DELTA_BINARY_PACKED" in encodings["args.offset"]
+    assert "RLE_DICTIONARY" in encodings["pid"] and "RLE_DICTIONARY" not in encodings["dur"]
     for field in wanted.schema:
         if field.name != "rank" or wanted["rank"].null_count:
             assert got.schema.field(field.name).type == field.type
