@@ -1,6 +1,7 @@
 """Whatever the tracer lacks, the program runs as if it were not there, and one line says what."""
 import os
 import re
+import resource
 import shutil
 import subprocess
 
@@ -284,6 +285,39 @@ def test_limit_of_descriptors(place):
     lines = harness.check_trace(place.top / "t.pfw")
     assert [line for line in harness.events(lines, "write")
             if line["args"]["fname"] == str(place.top / "a")]
+
+
+LIMITED = """
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	const struct rlimit limit = { atol(argv[2]), atol(argv[2]) };
+
+	if (argc != 3 || setrlimit(atoi(argv[1]), &limit))
+		return 1;
+	for (int i = 0; i < 100; i++)
+		if (write(1, "x", 1) != 1)
+			return 2;
+	return 3;
+}
+"""
+
+
+@pytest.mark.parametrize("counters", [{}, {"PFW_COUNTERS": "10ms"}])
+@pytest.mark.parametrize("limit", [("RLIMIT_NOFILE", 3), ("RLIMIT_AS", 1 << 20)])
+def test_limit_before_the_first_event(place, limit, counters):
+    """The program does not wait for a ring that the writer's thread cannot make either."""
+    (place.top / "limited.c").write_text(LIMITED)
+    program = harness.compile_c(place.top / "limited.c", place.top / "limited")
+    result = harness.run([program, getattr(resource, limit[0]), limit[1]],
+                         place.environment(**counters), place.top, 3, timeout=30)
+    assert result.stdout == "x" * 100
+    if limit[0] == "RLIMIT_AS":
+        assert "no memory for events" in result.stderr and place.names() == []
+    else:
+        assert len(harness.events(harness.check_trace(place.top / "t.pfw"), "write")) == 100
 
 
 # ---- disabled ----

@@ -105,7 +105,7 @@ int pfw_writer_run_in_new_thread(struct pfw_writer *writer, struct pfw_job *job)
 
 /* ---- jobs ---- */
 
-static int make_rings_now(struct pfw_writer *writer, void *unused)
+int pfw_writer_make_rings_now(struct pfw_writer *writer, void *unused)
 {
 	int error = pfw_writer_open_for_ring(writer);
 
@@ -123,11 +123,12 @@ static int make_rings_now(struct pfw_writer *writer, void *unused)
 
 int pfw_writer_make_rings(struct pfw_writer *writer)
 {
-	struct pfw_job job = { .run = make_rings_now, .quiet_emfile = true };
+	struct pfw_job job = { .run = pfw_writer_make_rings_now, .quiet_emfile = true };
 	int error = pfw_writer_run(writer, &job, true);
 
+	/* The thread's next pass makes them, unless it has tried in vain. */
 	if (error && error != -ENOSPC && atomic_load(&writer->thread_wanted))
-		return 0; /* the thread's next pass makes them */
+		return writer->ready ? 0 : atomic_load(&writer->unready);
 	return error == -EMFILE ? pfw_writer_run_in_new_thread(writer, &job) : error;
 }
 

@@ -78,6 +78,10 @@ int pfw_writer_open_for_ring(struct pfw_writer *writer);
  * rings of ended threads only need draining.  False: no ring is free. */
 bool pfw_writer_supply_rings(struct pfw_writer *writer, uint32_t dead_max);
 
+/* Make the writer ready and a ring for each thread that waits for one.  Return 0, or -errno: there is
+ * no memory, or no file.  Lock: the work lock. */
+int pfw_writer_make_rings_now(struct pfw_writer *writer, void *unused);
+
 /* A stretch of `capacity` slots from the pool, or a new one, or NULL. */
 struct pfw_ring_chunk *pfw_writer_get_stretch(struct pfw_writer *writer, uint32_t capacity);
 

@@ -84,6 +84,8 @@ static bool work_once(struct pfw_writer *writer, uint64_t *idle_since)
 	writer->drained = 0;
 	if (writer->ready)
 		pfw_writer_pass(writer, true);
+	else if (pfw_ring_wanted()) /* the program's threads may have no descriptor left */
+		atomic_store(&writer->unready, pfw_writer_make_rings_now(writer, NULL));
 	if (atomic_load(&writer->dead))
 		return false;
 	now = pfw_clock_ns(CLOCK_MONOTONIC);

@@ -95,6 +95,7 @@ struct pfw_writer {
 	_Atomic uint32_t sleeping;	/* the thread must be woken */
 	_Atomic uint32_t threads;	/* not ended yet: one may still hold the trace's flock() */
 	_Atomic uint32_t stalled;	/* writes fail for now, so no ring is freed */
+	_Atomic int32_t unready;	/* -errno of the thread's try to make the first ring */
 	_Atomic uint32_t dead;		/* no trace can ever be written */
 	_Atomic uint32_t passes;	/* futex: passes done, for flush */
 	_Atomic uint32_t flushing;	/* a flush waits: write the sums, too */
