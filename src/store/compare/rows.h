@@ -65,12 +65,8 @@ static inline int pfw_compare_add(struct pfw_compare_rows *rows, int64_t number,
 {
 	struct pfw_compare_row *row = &rows->row[number];
 	struct pfw_compare_sums *sums = &row->sums;
-	const struct pfw_sample sample = {
-		.ts_ns = entry->ts_ns,
-		.level = pfw_sample_level((uint64_t)entry->ts_ns,
-					  entry->id << 32 ^ entry->pid << 16 ^ entry->tid),
-		.dur_ns = (uint64_t)(dur_ns < PFW_SAMPLE_NS_MAX ? dur_ns : PFW_SAMPLE_NS_MAX)
-	};
+	unsigned level = pfw_sample_level((uint64_t)entry->ts_ns,
+					  entry->id << 32 ^ entry->pid << 16 ^ entry->tid);
 
 	if (!sums->samples || entry->ts_ns < sums->first_ns)
 		sums->first_ns = entry->ts_ns;
@@ -81,7 +77,16 @@ static inline int pfw_compare_add(struct pfw_compare_rows *rows, int64_t number,
 	sums->samples++;
 	sums->log_sum += pfw_log_ns(dur_ns);
 	sums->kinds |= 1u << kind;
-	return pfw_sampled_add(&row->sampled, &sample, rows->most);
+	if (level < row->sampled.level)
+		return 0;
+	return pfw_sampled_add(
+		&row->sampled,
+		&(struct pfw_sample){ .ts_ns = entry->ts_ns,
+				      .level = level & (PFW_SAMPLE_LEVELS - 1),
+				      .dur_ns = (uint64_t)(dur_ns < PFW_SAMPLE_NS_MAX
+								   ? dur_ns
+								   : PFW_SAMPLE_NS_MAX) },
+		rows->most);
 }
 
 /* Add the calls of a `summed` line. */
