@@ -264,7 +264,8 @@ static void *finish(void *user)
 {
 	struct compact_writing *writing = user;
 	const struct pfw_index_trace trace = { .layout = PFW_LAYOUT_MEMBERS,
-					       .problems = pfw_pack_sum(writing->pack)->problems };
+					       .problems = pfw_pack_sum(writing->pack)->problems,
+					       .jobs = pfw_pool_jobs(writing->compact->pool) };
 
 	if (writing->index)
 		writing->index_error = pfw_index_commit(writing->index, &trace);

@@ -272,7 +272,8 @@ static int finish_writer(struct making *finishing)
 	const struct pfw_trace_file *file = &finishing->build->traces->file[finishing->file];
 	struct pfw_index_built *built = &finishing->built;
 	const struct pfw_index_trace trace = { .layout = file->blocks.layout,
-					       .problems = built->problems };
+					       .problems = built->problems,
+					       .jobs = pfw_pass_jobs(finishing->build->jobs) };
 
 	if (has_changed(finishing, file->path))
 		return -ESTALE;

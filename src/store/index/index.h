@@ -212,6 +212,7 @@ int pfw_index_resume(struct pfw_index_writer *writer, struct pfw_index *older);
 struct pfw_index_trace {
 	enum pfw_layout layout;
 	uint64_t problems;
+	unsigned jobs; /* threads that may make the last rows */
 };
 
 /* Write the totals, sync and rename; once.  0 or -errno: then the old index is unchanged. */

@@ -2,14 +2,18 @@
 #include "store/index/parts.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 #include "store/index/internal.h"
+#include "store/sys/pool.h"
 
 /* The id of a row: its kind's number in the upper bits, then its block. */
 #define BLOCK_BITS 32
 
 /* The most bytes of a row of state(), besides one for each line. */
 #define STATE_BYTES (256u << 10)
+
+#define FEW_BLOCKS 4u
 
 /* ---- blocks ---- */
 
@@ -68,19 +72,20 @@ void pfw_gather_release(struct pfw_gather *gather)
 
 /* ---- writing; see internal.h ---- */
 
-/* Write what a kind has appended to writer->data. */
-static int put_part(struct pfw_index_writer *writer, size_t kind, int64_t block)
+/* Write a row that a kind has made, and empty it. */
+static int put_part(struct pfw_index_writer *writer, size_t kind, int64_t block,
+		    struct pfw_blob *row)
 {
 	struct pfw_put *put = &writer->part;
 
-	if (writer->data.failed)
+	if (row->failed)
 		return -ENOMEM;
 	pfw_put_i64(put, (int64_t)pfw_index_kind_table[kind]->number << BLOCK_BITS | block);
 	pfw_put_string(put, pfw_index_kind_table[kind]->name);
 	pfw_put_i64(put, pfw_index_kind_table[kind]->version);
 	pfw_put_i64(put, block);
-	pfw_put_blob(put, writer->data.data, writer->data.bytes);
-	writer->data.bytes = 0;
+	pfw_put_blob(put, row->data, row->bytes);
+	row->bytes = 0;
 	return pfw_put_row(put);
 }
 
@@ -105,7 +110,7 @@ int pfw_index_take_parts(struct pfw_index_writer *writer, struct pfw_gather *gat
 		error = pfw_index_kind_table[i]->take(writer->kind[i], gather->block[i],
 						      &writer->data);
 		if (!error && (writer->data.bytes || writer->data.failed))
-			error = put_part(writer, i, writer->blocks);
+			error = put_part(writer, i, writer->blocks, &writer->data);
 	}
 	return error;
 }
@@ -123,39 +128,84 @@ static bool may_grow(const struct pfw_index_writer *writer, const struct pfw_ind
 	return may;
 }
 
-static int end_kind(struct pfw_index_writer *writer, size_t number, bool grows)
+/* The last rows of all kinds, which several threads make. */
+struct ending {
+	struct pfw_index_writer *writer;
+	bool grows;
+	_Atomic size_t left; /* kinds without them */
+	struct ended {
+		bool made;
+		struct pfw_blob state, end, more;
+		int error;
+	} of[PFW_INDEX_KINDS_MAX];
+};
+
+static void end_kind(struct ending *ending, size_t number)
 {
 	const struct pfw_index_kind *kind = pfw_index_kind_table[number];
-	struct pfw_blob *data = &writer->data;
-	void *file = writer->kind[number];
+	void *file = ending->writer->kind[number];
+	struct ended *ended = &ending->of[number];
 	int error = 0;
 
-	if (kind->state && grows)
-		error = kind->state(file, data, STATE_BYTES + writer->lines);
-	if (!error && (data->bytes || data->failed))
-		error = put_part(writer, number, writer->blocks + PFW_INDEX_STATE);
-	error = error ? error : kind->end(file, data);
-	error = error ? error : put_part(writer, number, writer->blocks + PFW_INDEX_END);
-	if (error || !kind->more)
+	if (!file)
+		return;
+	if (kind->state && ending->grows)
+		error = kind->state(file, &ended->state, STATE_BYTES + ending->writer->lines);
+	error = error ? error : kind->end(file, &ended->end);
+	if (!error && kind->more)
+		error = kind->more(file, &ended->more);
+	ended->made = true;
+	ended->error = error;
+	/* The next one needs memory, too. */
+	kind->file_free(file);
+	ending->writer->kind[number] = NULL;
+}
+
+/* The last kinds first: they take little time, and the longest, `table`, does not come last. */
+static void end_kinds(void *user, unsigned worker)
+{
+	struct ending *ending = user;
+	size_t left = atomic_load(&ending->left);
+
+	(void)worker;
+	while (left) {
+		if (atomic_compare_exchange_weak(&ending->left, &left, left - 1))
+			end_kind(ending, left - 1);
+	}
+}
+
+static int put_ended(struct pfw_index_writer *writer, size_t number, struct ended *ended)
+{
+	int64_t block = writer->blocks;
+	int error = ended->error;
+
+	if (!error && (ended->state.bytes || ended->state.failed))
+		error = put_part(writer, number, block + PFW_INDEX_STATE, &ended->state);
+	error = error ? error : put_part(writer, number, block + PFW_INDEX_END, &ended->end);
+	if (error || !pfw_index_kind_table[number]->more)
 		return error;
-	error = kind->more(file, data);
-	if (!error && writer->grows && data->bytes)
+	if (writer->grows && ended->more.bytes)
 		return -EAGAIN;
-	return error ? error : put_part(writer, number, writer->blocks + PFW_INDEX_MORE);
+	return put_part(writer, number, block + PFW_INDEX_MORE, &ended->more);
 }
 
 int pfw_index_end_parts(struct pfw_index_writer *writer, const struct pfw_index_trace *trace)
 {
-	bool grows = may_grow(writer, trace);
+	struct ending ending = { .writer = writer,
+				 .grows = may_grow(writer, trace),
+				 .left = pfw_index_kind_count };
 	int error = 0;
 
-	for (size_t i = 0; i < pfw_index_kind_count && !error; i++) {
-		if (!writer->kind[i])
-			continue;
-		error = end_kind(writer, i, grows);
-		/* The next one needs memory, too. */
-		pfw_index_kind_table[i]->file_free(writer->kind[i]);
-		writer->kind[i] = NULL;
+	/* `table` takes as long as all others; with few blocks less than to start a thread. */
+	pfw_pool_each(trace->jobs > 1 && writer->blocks > FEW_BLOCKS ? 2 : 1, end_kinds, &ending);
+	for (size_t i = 0; i < pfw_index_kind_count; i++) {
+		struct ended *ended = &ending.of[i];
+
+		if (!error && ended->made)
+			error = put_ended(writer, i, ended);
+		pfw_blob_free(&ended->state);
+		pfw_blob_free(&ended->end);
+		pfw_blob_free(&ended->more);
 	}
 	return error;
 }
