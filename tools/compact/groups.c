@@ -90,17 +90,6 @@ static char *base_of(const char *stem)
 	return base;
 }
 
-static int64_t rank_of(const struct pfw_trace_file *file, char *stem)
-{
-	char *end, *at;
-
-	if (file->head.rank >= 0)
-		return file->head.rank;
-	/* A program that learns its rank late has it only in the file name. */
-	at = file->head.ours ? find_word(stem, "-rank", &end) : NULL;
-	return at ? strtoll(at + strlen("-rank"), NULL, 10) : -1;
-}
-
 bool compact_directory(char directory[PATH_MAX], const char *path)
 {
 	size_t bytes;
@@ -421,6 +410,21 @@ static bool check_names(struct compact *compact)
 	return good;
 }
 
+/* A rank that only the name of its file has would be nowhere in a file of all ranks. */
+static bool check_ranks_named(struct compact *compact, const struct member *member, size_t count)
+{
+	for (size_t i = 0; i < count && compact->split == COMPACT_INTO_ONE; i++) {
+		if (!member[i].file->head.named)
+			continue;
+		compact_say(
+			compact, CLI_USAGE, member[i].file->path,
+			"the program said its rank after it had begun, and only the name has it: a file "
+			"of all ranks (--split-by none) would lose it; leave a file for each rank");
+		return false;
+	}
+	return true;
+}
+
 /* Make a group of each run of sorted members with equal keys. */
 static bool make_groups(struct compact *compact, const struct member *member, size_t count)
 {
@@ -453,7 +457,7 @@ bool compact_find_groups(struct compact *compact)
 		next->stem = stem_of(next->file->path);
 		good = next->stem != NULL;
 		if (good) {
-			next->rank = rank_of(next->file, next->stem);
+			next->rank = next->file->head.rank;
 			next->child = cut_pid(next->stem);
 			next->key = key_of(compact, next);
 		}
@@ -462,7 +466,9 @@ bool compact_find_groups(struct compact *compact)
 		no_memory(compact);
 	} else {
 		qsort(member, count, sizeof(*member), compare);
-		good = check_runs(compact, member, count) && make_groups(compact, member, count);
+		good = check_runs(compact, member, count) &&
+		       check_ranks_named(compact, member, count) &&
+		       make_groups(compact, member, count);
 	}
 	for (size_t i = 0; member && i < count; i++)
 		free(member[i].stem);

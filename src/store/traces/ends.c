@@ -2,6 +2,7 @@
 #include "store/traces/ends.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -65,6 +66,21 @@ static void take_excluded(struct pfw_trace *trace, const struct pfw_entry *entry
 			trace->excluded += pfw_arg_u64(entry, names[i], 0);
 }
 
+int64_t pfw_trace_rank_of_name(const char *path)
+{
+	const char *name = strrchr(path, '/'), *at, *last = NULL;
+	int64_t rank = 0;
+	size_t digits = 0;
+
+	for (at = name ? name : path; (at = strstr(at, "-rank")); at += 5)
+		last = at + 5;
+	while (last && last[digits] >= '0' && last[digits] <= '9' && digits < 10)
+		rank = rank * 10 + (last[digits++] - '0');
+	if (digits < 4 || (last[digits] != '.' && strncmp(last + digits, "-pid", 4) != 0))
+		return -1;
+	return rank;
+}
+
 #define FOREIGN_LINES 8 /* DFTracer's third line, or fourth, says its unit */
 
 /* Whether a line says that DFTracer's times are not µs, which would be read as such. */
@@ -95,6 +111,10 @@ int pfw_trace_head(struct pfw_trace *trace, const char *path)
 			error = -EDOM;
 	}
 	pfw_scan_close(&scan);
+	if (trace->ours && trace->rank < 0) {
+		trace->rank = pfw_trace_rank_of_name(path);
+		trace->named = trace->rank >= 0;
+	}
 	if (stat(path, &st) == 0)
 		trace->bytes = (uint64_t)st.st_size;
 	return error;

@@ -12,6 +12,7 @@ struct pfw_trace {
 	char boot[40]; /* the kernel's boot id */
 	bool imported; /* by `pfw import`: its lines stand in the order in which spans begin */
 	bool stacks;   /* calls have args.stack: PFW_STACK was set */
+	bool named;    /* its rank is that of its name: see below */
 	uint64_t pid;
 	int64_t rank; /* -1: none */
 	uint64_t world_size;
@@ -27,6 +28,10 @@ struct pfw_trace {
 };
 
 struct pfw_entry;
+
+/* The rank in the name of a trace (t-rank0003.pfw, t-rank0003-pid7.2.pfw.gz), -1: none.  A program that says
+ * its rank after it has begun has it there, and in a line `rank`, which may be anywhere. */
+int64_t pfw_trace_rank_of_name(const char *path);
 
 /* Fill *trace, which is zero except `bytes`, from a `process` line.  Thread: any. */
 void pfw_trace_take_process(struct pfw_trace *trace, const struct pfw_entry *entry);

@@ -158,6 +158,10 @@ int pfw_processes_read(struct pfw_trace_file *file)
 			? read_known(&found, file->path, &file->blocks)
 			: read_members(&found, file->path);
 	compacted = found.count != 0;
+	for (size_t i = 0; i < found.count; i++) {
+		if (found.head[i].rank < 0)
+			found.head[i].rank = pfw_trace_rank_of_name(file->path);
+	}
 	too_many = error == -E2BIG;
 	if (too_many)
 		error = 0;
