@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from harness import BUILD, PRELOAD, check_trace, own, run, trace_names, traced_environment
+from harness import BUILD, LIB_DIR, PRELOAD, check_trace, compile_c, own, run, trace_names, traced_environment
 
 TARGET = BUILD / "tests/follow_target"
 EXECS = ("execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "execveat")
@@ -42,6 +42,19 @@ def test_a_cleaned_environment_stays_and_is_said(world, how):
     assert not any(lines[0]["args"]["cmd"].startswith("/bin/sh") for lines in traces)
     known = None if how in LIBC_STARTS else pid
     assert untraced(traces) == [{"pid": known, "why": WITHOUT_PRELOAD}]
+
+
+def test_an_untraced_program_leaves_no_spool(world):
+    """It cannot remove that of the program which it replaces: start() looks for one."""
+    printed, _, traces = start(world, "execve", "A=1", PFW_CHILDREN="none")
+    assert printed == ["A=1"] and not untraced(traces)
+    (world / "api.c").write_text('#include <pfw/pfw.h>\n#include <unistd.h>\nint main(void)\n{\n'
+                                 '\tpfw_start(NULL);\n\tpfw_instant("a", "b");\n'
+                                 '\treturn execl("/bin/true", "true", NULL);\n}\n')
+    program = compile_c(world / "api.c", world / "api", f"-L{LIB_DIR}", "-lpfw", f"-Wl,-rpath,{LIB_DIR}")
+    run([program], traced_environment(world / "t/api", world / "s", LD_PRELOAD="", DFTRACER_INIT="FUNCTION"))
+    assert check_trace(world / "t/api.pfw")[-1]["args"]["reason"] == "exec"
+    assert trace_names(world / "t") == ["api.pfw", "t.pfw"] and not os.listdir(world / "s")
 
 
 @pytest.mark.parametrize("how", WAYS)

@@ -64,12 +64,14 @@ static void exec_begin(struct exec *exec, uint16_t call, char *const envp[])
 {
 	const char *path = exec->path;
 	int error = errno;
+	bool fails;
 	char first;
 
 	exec->begun = pfw_probe_host.end && !pfw_probe_in_vfork();
 	exec->probe.call = PFW_CALL_NONE;
 	pfw_exec_env_begin(&exec->follow, envp, false);
-	if (exec->follow.why && !may_run(path))
+	fails = !exec->follow.traced && !may_run(path);
+	if (fails)
 		exec->follow.why = NULL;
 	if (exec->begun) {
 		if ((exec->follow.why || pfw_probe_host.recorded()) &&
@@ -78,7 +80,7 @@ static void exec_begin(struct exec *exec, uint16_t call, char *const envp[])
 					PFW_RECORD_NO_RET);
 		pfw_exec_env_started(&exec->follow, pfw_os_getpid());
 		pfw_probe_host.end("exec", path && pfw_peek(&first, path, 1) ? path : NULL,
-				   !exec->follow.why);
+				   exec->follow.traced || fails);
 	} else {
 		pfw_exec_env_leave(&exec->follow);
 	}

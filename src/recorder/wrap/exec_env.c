@@ -219,12 +219,15 @@ void pfw_exec_env_begin(struct pfw_exec_env *follow, char *const *envp, bool fix
 	char **made;
 
 	*follow = (struct pfw_exec_env){ .envp = envp };
-	if (!ours.on || !look(&found, envp) || (found.object && found.enable))
+	if (!look(&found, envp))
+		return;
+	follow->traced = found.object && found.enable;
+	if (!ours.on || follow->traced)
 		return;
 	made = ours.follow && !fixed ? complete(envp, &found) : NULL;
 	if (made) {
 		follow->envp = made;
-		follow->made = true;
+		follow->made = follow->traced = true;
 	} else {
 		follow->why = found.object ? "environment without DFTRACER_ENABLE"
 					   : "environment without LD_PRELOAD";
@@ -292,7 +295,9 @@ void pfw_exec_env_take_back(void)
 
 void pfw_exec_env_vforked(int32_t pid)
 {
-	struct pfw_exec_env follow = { pfw_thread.left, pfw_thread.untraced, pfw_thread.left };
+	struct pfw_exec_env follow = { .envp = pfw_thread.left,
+				       .why = pfw_thread.untraced,
+				       .made = pfw_thread.left };
 
 	pfw_exec_env_take_back();
 	if (pid > 0)

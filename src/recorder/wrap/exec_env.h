@@ -17,6 +17,7 @@ void pfw_exec_env_init(const struct pfw_config *config, char *const *environ, ui
 struct pfw_exec_env {
 	char *const *envp; /* the new program's environment, possibly with our variables added */
 	const char *why;   /* why the program will not be traced; NULL = it will */
+	bool traced;	   /* it will be, and removes this process's spool */
 	bool made;	   /* envp was allocated here */
 };
 
