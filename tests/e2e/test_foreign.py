@@ -107,3 +107,12 @@ def test_the_index_of_a_compacted_trace_knows_the_files(tmp_path, split):
     for words in (["patterns"], ["table", "-g", "fname"], ["query", "--count", "--fname", "/a b"]):
         found = pfw(*words, tmp_path / "out")
         assert found == pfw(*words, tmp_path) and ("/a b" in found or found == "2\n"), words
+
+
+def test_calls_that_dftracer_summed_are_told(tmp_path):
+    """DFTRACER_ENABLE_AGGREGATION: no other command counts them."""
+    path = tmp_path / "t.pfw"
+    path.write_text(SECOND + '{"name":"pread","cat":"POSIX","type":3,"ts":1795232263000000,"ph":3,"pid":1,"tid":1,'
+                    '"args":{"dur_sum":66,"dft_cnt":100}}\n')
+    done = subprocess.run([PFW, "validate", path], capture_output=True, text=True)
+    assert done.returncode == 0 and "100 calls summed by DFTracer" in done.stdout

@@ -15,6 +15,7 @@
 #include "store/index/index.h"
 #include "store/json/print.h"
 #include "store/kit/grow.h"
+#include "store/kit/pair_ids.h"
 #include "store/sys/open.h"
 #include "ui/embed.h"
 #include "ui/output.h"
@@ -102,6 +103,32 @@ static size_t count_ranks(const struct pfw_traces *traces)
 	return ranks;
 }
 
+/* The pids in a file that does not name its processes, as its index knows them; 1 without one. */
+static uint64_t count_pids(const struct pfw_trace_file *file)
+{
+	struct pfw_pair_ids pids = { 0 };
+	struct pfw_summary summary;
+	struct pfw_index *index;
+	uint64_t count;
+
+	if (pfw_index_of(&index, file))
+		return 1;
+	if (!pfw_summary_init(&summary)) {
+		if (pfw_index_totals(index, PFW_INDEX_THREADS, &summary))
+			pfw_summary_clear(&summary);
+		/* The counters of a machine have pid 0. */
+		for (uint32_t i = 1; i < summary.threads; i++) {
+			if (summary.thread[i].pid)
+				pfw_pair_ids_of(&pids, summary.thread[i].pid, 0);
+		}
+		pfw_summary_release(&summary);
+	}
+	pfw_index_close(index);
+	count = pids.count;
+	pfw_pair_ids_release(&pids);
+	return count ? count : 1;
+}
+
 static uint64_t count_processes(const struct pfw_traces *traces)
 {
 	uint64_t most = 0, unknown = 0;
@@ -113,7 +140,7 @@ static uint64_t count_processes(const struct pfw_traces *traces)
 			if (processes->process[j].number >= most)
 				most = processes->process[j].number + 1;
 		}
-		unknown += !processes;
+		unknown += processes ? 0 : count_pids(&traces->file[i]);
 	}
 	return most + unknown;
 }

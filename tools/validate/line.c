@@ -208,6 +208,8 @@ void validate_line(struct validate *check)
 		check_merged_line(check);
 	if (entry->kind == PFW_ENTRY_EVENT) {
 		check->file.events += entry->ph != 'M';
+		if (entry->ph == 'A')
+			check->file.aggregates += pfw_arg_u64(entry, "dft_cnt", 1);
 		check_keys(check);
 		if (ours)
 			check_ours(check);

@@ -77,11 +77,11 @@ void validate_print_summary(const struct validate *check, const char *name, cons
 			  "'lines':%" PRIu64 ",'events':%" PRIu64 ",'lost':%" PRIu64
 			  ",'waited':%" PRIu64 ",'waited_us':%" PRIu64
 			  ",'io_uring_operations':%" PRIu64 ",'aio_contexts':%" PRIu64
-			  ",'early_calls':%" PRIu64 ",'gpu_us':%" PRIu64 ",'running':%" PRIu64
-			  ",'problems':%" PRIu64 "}\n",
+			  ",'early_calls':%" PRIu64 ",'aggregates':%" PRIu64 ",'gpu_us':%" PRIu64
+			  ",'running':%" PRIu64 ",'problems':%" PRIu64 "}\n",
 			  tally->lines, tally->events, tally->lost, tally->waited, tally->waited_us,
 			  tally->uring_operations, tally->aio_contexts, tally->early_calls,
-			  tally->gpu_us, tally->running, tally->problems);
+			  tally->aggregates, tally->gpu_us, tally->running, tally->problems);
 		return;
 	}
 	printf("%s: ", name);
@@ -109,6 +109,9 @@ void validate_print_summary(const struct validate *check, const char *name, cons
 	if (tally->early_calls)
 		printf(", %s call%s before the start not recorded", cli_count(tally->early_calls),
 		       cli_plural(tally->early_calls));
+	if (tally->aggregates)
+		printf(", %s call%s summed by DFTracer, which other commands do not count",
+		       cli_count(tally->aggregates), cli_plural(tally->aggregates));
 	if (tally->gpu_us)
 		printf(", GPU work of the last %s before the kill not recorded",
 		       cli_seconds((int64_t)tally->gpu_us * 1000));

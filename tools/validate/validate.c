@@ -30,6 +30,7 @@ static void add_tally(struct validate_tally *sum, const struct validate_tally *o
 	sum->uring_operations += one->uring_operations;
 	sum->aio_contexts += one->aio_contexts;
 	sum->early_calls += one->early_calls;
+	sum->aggregates += one->aggregates;
 	sum->gpu_us += one->gpu_us;
 	sum->problems += one->problems;
 }
@@ -50,7 +51,7 @@ static const char *open_error(int error)
 static bool in_order(const struct validate_tally *file)
 {
 	return !file->problems && !file->lost && !file->running && !file->uring_operations &&
-	       !file->aio_contexts && !file->early_calls && !file->gpu_us;
+	       !file->aio_contexts && !file->early_calls && !file->aggregates && !file->gpu_us;
 }
 
 static void finish_file(struct validate *check)
