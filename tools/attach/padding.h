@@ -16,7 +16,7 @@ struct padding {
 	bool stays;		   /* the process never unloads the object */
 };
 
-#define PADDING_LENDER 96u /* behind data, for struct stub_lender */
+#define PADDING_LENDER 128u /* behind data, for struct stub_lender */
 
 #define PADDINGS_MAX 512u
 

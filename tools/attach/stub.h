@@ -19,16 +19,19 @@ struct stub_values {
 
 enum { STUB_MALLOC, STUB_CALLOC, STUB_REALLOC, STUB_FREE, STUB_ALLOCATOR };
 
+#define STUB_OURS 4u
+
 /* What the lender knows: in memory of the process that can be written, and stays (see lender.h). */
 struct stub_lender {
 	uint64_t real[STUB_ALLOCATOR];
-	uint64_t ours;	     /* our thread: what it allocates is lent; its pointer, as in %fs:16 */
-	uint64_t creator;    /* the program's thread, while it starts ours */
+	uint64_t ours[STUB_OURS]; /* our threads: what they allocate is lent; their pointers, as in %fs:16.
+				   * One, unless commands were killed */
+	uint64_t creator;	  /* the program's thread, while it starts ours */
 	uint64_t begin, end; /* memory that is lent; 0 = none is mapped */
 	uint64_t next;	     /* the rest begins there */
 	uint64_t from;	     /* libc's malloc() is lent to code from here on: dlerror.o */
 	uint64_t limit;	     /* the memory may grow again up to there; 0 = it does not shrink */
-	uint64_t unused;
+	uint64_t lock;	     /* 1: somebody allocates or unmaps */
 };
 
 /* The functions of the code that stand before the real ones, once it lies at `place`. */

@@ -39,6 +39,7 @@
 #define SPIN_NS 300000	/* for a thread that runs to stop */
 #define TURN_NS \
 	500000 /* of the processor's time, until this thread lets the other one go, and rests */
+#define SPARE_NS 300000000u
 #define LOOK_MS 100 /* between two looks of the other process */
 
 /* Values of the result register that the kernel, not libc, sees. */
@@ -104,6 +105,7 @@ int thread_watch_begin(struct tracee *tracee)
 	if (ends[0] >= 0)
 		close(ends[0]);
 	tracee->watch = ends[1];
+	tracee->spares_until_ns = pfw_clock_ns(CLOCK_MONOTONIC) + SPARE_NS;
 	if (tracee->watcher > 0)
 		return 0;
 	return tracee_refuse(tracee, "no process to watch over this one: %s", strerror(errno));
@@ -357,9 +359,26 @@ static bool turn_is_over(const struct tracee *tracee)
 	return !tracee->first && pfw_clock_ns(CLOCK_THREAD_CPUTIME_ID) - tracee->turn_ns > TURN_NS;
 }
 
+/* A stop ends its wait, which only this command makes go on: it might be killed just then.  Most such threads
+ * do something else soon. */
+static bool is_spared(const struct tracee *tracee, pid_t tid)
+{
+	char path[64], text[32];
+
+	if (pfw_clock_ns(CLOCK_MONOTONIC) > tracee->spares_until_ns)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)tracee->pid, (int)tid);
+	tracee_read_text(path, text, sizeof(text));
+	return text[0] >= '0' && text[0] <= '9' && ends_by_stop(strtoull(text, NULL, 10));
+}
+
 int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid)
 {
 	await_turn(tracee, tid);
+	if (is_spared(tracee, tid)) {
+		errno = EAGAIN;
+		return -1;
+	}
 	*thread = (struct thread){ .tracee = tracee, .tid = tid };
 	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD) < 0)
 		return -1;

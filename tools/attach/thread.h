@@ -27,7 +27,7 @@ uint64_t thread_save_bytes(void);
 int thread_watch_begin(struct tracee *tracee);
 void thread_watch_end(struct tracee *tracee);
 
-/* Stop the thread.  0, or -1 and errno.  The tracee counts its stops, and how long they are. */
+/* Stop the thread.  0, or -1 and errno (EAGAIN: rather not in the call in which it is).  The tracee counts its stops, and how long they are. */
 int thread_stop(struct thread *thread, struct tracee *tracee, pid_t tid);
 
 /* Wait until it stands still, wherever that is.  False: it did not in time, or is gone. */

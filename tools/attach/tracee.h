@@ -33,6 +33,7 @@ struct tracee {
 	_Atomic uint64_t *stopped_ns;
 	pid_t watcher;		  /* that process */
 	bool first;		  /* its thread that stops others runs before others */
+	uint64_t spares_until_ns; /* MONOTONIC: until then no thread is stopped in a wait that this ends */
 	uint64_t turn_ns;	  /* if not: for how long that had run when its turn began */
 	bool apart;		  /* it has another root: a container, a chroot */
 	uint64_t longest_stop_ns; /* of a thread that was stopped */
