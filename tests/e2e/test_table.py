@@ -604,6 +604,17 @@ def test_args_of_gpu_work_elsewhere_need_the_lines(tmp_path, name, cat, args):
         assert rows(*words, path) == rows(*words, path, "--no-index")
 
 
+def test_a_duration_that_is_no_number_is_unmeasured(tmp_path):
+    trace = Trace()
+    trace.add("read", "POSIX", 10_000, 500, {"fname": "/x", "ret": 1})
+    trace.lines[-1] = trace.lines[-1].replace('"dur":0.500', '"dur":null')
+    path = trace.write(tmp_path / "t.pfw")
+    by_lines = rows(path, status=1)
+    run([PFW, "index", "-q", path], status=1)
+    assert rows(path, status=1) == by_lines
+    assert by_lines[0]["count"] == 1 and by_lines[0].get("min") is None
+
+
 @pytest.mark.parametrize("kind", ["io", "spans", "nested", "untimed", "cut"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_windows_cut_few_blocks(tmp_path, kind, packed):

@@ -44,6 +44,12 @@ void pfw_tally_call(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns)
 	add_time(sums, dur_ns);
 }
 
+void pfw_tally_untimed(struct pfw_tally *sums, int64_t start_ns)
+{
+	begin(sums, start_ns, 0, false);
+	sums->count++;
+}
+
 void pfw_tally_device(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns)
 {
 	int64_t total = sums->total_ns;

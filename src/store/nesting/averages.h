@@ -60,6 +60,9 @@ struct pfw_averages {
 /* Add a call without its self time.  Thread: one at a time, as all here. */
 void pfw_tally_call(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns);
 
+/* The same of one whose duration is unknown. */
+void pfw_tally_untimed(struct pfw_tally *sums, int64_t start_ns);
+
 /* Add a piece of GPU work. */
 void pfw_tally_device(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns);
 

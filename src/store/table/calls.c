@@ -142,9 +142,12 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 		return (int)row;
 	call.start_ns = line.start_ns;
 	call.dur_ns = line.dur_ns;
+	call.untimed = line.untimed;
 	if (!call.transfers)
 		pfw_saturate_sum(&calls->rows.row[row].sums.bytes, (int64_t)pfw_io_unmoved(entry));
 	pfw_table_add_call(&calls->rows.row[row], &call, true, false);
+	if (call.untimed)
+		return 0;
 	return PFW_PUSH(calls->timed, calls->timeds, calls->timed_room,
 			(struct timed){ .ns = call.dur_ns, .row = (uint32_t)row });
 }

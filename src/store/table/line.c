@@ -574,6 +574,8 @@ int pfw_table_add_call(struct pfw_average *row, const struct pfw_table_call *cal
 	if (call->summed) {
 		pfw_saturate_u64(&sums->count, call->calls);
 		pfw_saturate_sum(&sums->total_ns, call->dur_ns);
+	} else if (call->untimed) {
+		pfw_tally_untimed(sums, call->start_ns);
 	} else {
 		pfw_tally_call(sums, call->start_ns, call->dur_ns);
 		if (sketch && pfw_sketch_add(&row->durations, call->dur_ns))

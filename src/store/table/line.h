@@ -39,6 +39,7 @@ struct pfw_table_line {
 	int64_t bytes;
 	uint64_t unmoved;		       /* pfw_io_unmoved() */
 	bool summed;			       /* of many calls: their durations are unknown */
+	bool untimed;			       /* it says no duration */
 	struct pfw_slice shapes, stack, fname; /* at NULL: the line has none */
 	struct pfw_slice target;	       /* the file that a copy wrote */
 	struct pfw_slice owner;		       /* the operator, in a row of an index */
@@ -54,6 +55,7 @@ struct pfw_table_call {
 	int64_t start_ns, dur_ns, bytes;
 	uint64_t calls, transfers;
 	bool summed;
+	bool untimed; /* the line says no duration */
 };
 
 static inline struct pfw_table_call pfw_table_call_of(const struct pfw_table_line *line)
@@ -63,7 +65,8 @@ static inline struct pfw_table_call pfw_table_call_of(const struct pfw_table_lin
 					.bytes = line->bytes,
 					.calls = line->calls,
 					.transfers = line->transfers,
-					.summed = line->summed };
+					.summed = line->summed,
+					.untimed = line->untimed };
 }
 
 /* Add a call to a row; `self`: no call lies in it; `sketch`: with its duration, for percentiles.  0 or
@@ -122,6 +125,7 @@ static inline bool pfw_table_line_times(struct pfw_table_line *line, const struc
 
 	line->start_ns = entry->ts_ns;
 	line->dur_ns = entry->dur_ns > 0 ? entry->dur_ns : 0;
+	line->untimed = !(entry->has & ~entry->wrong & PFW_ENTRY_DUR);
 	return !__builtin_add_overflow(line->start_ns, line->dur_ns, &end) &&
 	       line->start_ns != INT64_MIN;
 }
