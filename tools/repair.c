@@ -1,6 +1,7 @@
 /* tools/repair.c - `pfw repair`: finishes the traces of killed processes from their spools. */
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -264,6 +265,7 @@ static int repair_main(const struct cli_command *command, int argc, char **argv)
 			  "name a trace, its base name, a directory or a spool; or --all");
 		return CLI_USAGE;
 	}
+	signal(SIGXFSZ, SIG_IGN); /* a write beyond RLIMIT_FSIZE is to fail */
 	for (int i = 0; i < args.operands; i++)
 		repair_argument(&repair, argv[i]);
 	if (repair.every) {

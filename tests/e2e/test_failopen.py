@@ -163,6 +163,22 @@ def test_full_disk(place):
         subprocess.run(["umount", disk], check=True)
 
 
+def test_run_counts_no_trace_that_cannot_be_finished(place):
+    """`pfw run` has the same limit, so that it cannot finish the trace either."""
+    limited = ["bash", "-c", 'ulimit -f 600; exec "$@"', "bash", harness.PFW]
+    environment = harness.clean_environment(PFW_SPOOL_DIR=str(place.spools))
+    result = harness.run([*limited, "run", "--all", "-o", "t", STEPS, "writes", "data", 20000], environment,
+                         place.top)
+    assert "and its trace cannot be finished: " in result.stderr
+    assert "1 process in" in result.stderr and "(1 not finished, not counted)" in result.stderr
+    assert "nothing lost" not in result.stderr and "`pfw validate`" in result.stderr
+    assert "File too large" in harness.run([*limited, "repair", "t.pfw"], environment, place.top, 2).stderr
+    harness.run([harness.PFW, "repair", "t.pfw"], environment, place.top)
+    lines = harness.read_lines(place.top / "t.pfw")
+    lost = sum(line["args"]["count"] for line in harness.own(lines, "lost"))
+    assert len(harness.events(lines, "pwrite")) + lost >= 20000 and not os.listdir(place.spools)
+
+
 def test_file_size_limit(place):
     """RLIMIT_FSIZE: no SIGXFSZ from the tracer's files, neither trace nor spool."""
     result = place.run("limit", 1 << 20, "writes", "data", MANY, "print", "out",

@@ -1,5 +1,6 @@
 /* tools/run/report.c - the summary that `pfw run` prints after its program has ended. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -21,6 +22,7 @@ struct sums {
 	uint64_t bytes, events, lost, excluded, untraced;
 	uint64_t unfinished;
 	uint64_t killed, recovered; /* processes killed, events recovered from their spools */
+	uint64_t broken; /* processes that are dead and whose traces cannot be finished */
 	uint64_t ranks, world_size; /* finished rank files, and ranks of the job */
 	bool colours;
 	char here[PATH_MAX + 1]; /* the working directory, ending in '/' */
@@ -53,8 +55,9 @@ static int adopt_one(const char *spool, void *user)
 	if (result.status == PFW_RECOVER_DONE) {
 		sums->killed++;
 		sums->recovered += result.recovered;
-	} else if (result.status == PFW_RECOVER_BAD && !sums->run->quiet) {
-		line(sums, CLI_RED, "process %d was killed, and its last events cannot be read: %s",
+	} else if (result.status == PFW_RECOVER_BAD) {
+		sums->broken++;
+		line(sums, CLI_RED, "process %d has ended, and its trace cannot be finished: %s",
 		     result.pid, result.why);
 	}
 	return 0;
@@ -215,8 +218,9 @@ static void say_nothing_recorded(const struct sums *sums)
 
 static void say_events(const struct sums *sums)
 {
-	char ranks[96] = "", running[64] = "";
+	char ranks[96] = "", open[96] = "";
 	uint64_t processes = count_processes(sums);
+	uint64_t broken = sums->broken < sums->unfinished ? sums->broken : sums->unfinished;
 
 	if (sums->world_size > 1 && sums->ranks >= sums->world_size)
 		snprintf(ranks, sizeof(ranks), ", all %" PRIu64 " ranks", sums->world_size);
@@ -224,12 +228,15 @@ static void say_events(const struct sums *sums)
 		snprintf(ranks, sizeof(ranks),
 			 " (%" PRIu64 " of %" PRIu64 " ranks finished so far)", sums->ranks,
 			 sums->world_size);
+	else if (broken)
+		snprintf(open, sizeof(open), " (%" PRIu64 " not finished, not counted)",
+			 sums->unfinished);
 	else if (sums->unfinished)
-		snprintf(running, sizeof(running), " (%" PRIu64 " still running, not counted)",
+		snprintf(open, sizeof(open), " (%" PRIu64 " still running, not counted)",
 			 sums->unfinished);
 	line(sums, CLI_PLAIN, "%s event%s of %s process%s in %s%s%s", cli_count(sums->events),
 	     cli_plural(sums->events), cli_count(processes), processes == 1 ? "" : "es",
-	     cli_seconds(sums->wall_ns), ranks, running);
+	     cli_seconds(sums->wall_ns), ranks, open);
 }
 
 static void say_left_out(const struct sums *sums)
@@ -253,6 +260,11 @@ static void say_lost(const struct sums *sums)
 	if (sums->lost)
 		line(sums, CLI_YELLOW, "%s event%s LOST%s: `pfw validate` says in which file",
 		     cli_count(sums->lost), cli_plural(sums->lost), killed);
+	else if (sums->broken)
+		line(sums, CLI_YELLOW,
+		     "whether events were lost is known when the trace is finished%s: `pfw validate` "
+		     "counts them before",
+		     killed);
 	else
 		line(sums, CLI_PLAIN, "nothing lost%s", killed);
 }
@@ -360,6 +372,8 @@ void run_report(const struct run *run, int status, int64_t wall_ns)
 			     .shown = shown(run, run->found),
 			     .colours = cli_colours(stderr) };
 
+	signal(SIGXFSZ,
+	       SIG_IGN); /* a write beyond RLIMIT_FSIZE is to fail; the program has ended */
 	adopt_killed(&sums);
 	run_repair(run);
 	if (run->quiet)
