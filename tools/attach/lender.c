@@ -11,6 +11,7 @@
 #define PLACE_MOST 0x10000u
 #define PLACE_KEPT 0x8000u    /* where nothing is unmapped while some of it is in use */
 #define PLACE_LEAST 0x5000u   /* loading the recorder takes 10 KiB */
+#define PLACE_SMALL 0x4000u   /* mostly enough */
 #define BEFORE_DLERROR 0x400u /* the function that allocates lies beside dlerror() */
 
 static const char *const names[STUB_ALLOCATOR] = {
@@ -142,16 +143,19 @@ void lender_place(const struct tracee *tracee, struct stub_values *values)
 
 		if (!is_memory(&map[i]))
 			continue;
-		if (!below && is_library(&map[i - 1]) && above > PLACE_LEAST) {
+		if (!below && above > PLACE_LEAST &&
+		    (is_library(&map[i - 1]) || !strcmp(map[i + 1].path, "[heap]"))) {
 			take(values, map[i].end, bytes, true);
 			best = 3;
 		} else if (!above && is_library(&map[i + 1]) && below > PLACE_LEAST) {
 			bytes = least(below - PAGE_BYTES, PLACE_KEPT);
 			take(values, map[i].start - bytes, bytes, false);
 			best = 2;
-		} else if (best < 2 && (below || !map[i - 1].path[0]) && above > PLACE_LEAST) {
+		} else if (best < 2 &&
+			   ((above > PLACE_LEAST && (below || !map[i - 1].path[0])) ||
+			    (above >= PLACE_SMALL && !below && is_library(&map[i - 1])))) {
 			take(values, map[i].end, bytes,
-			     true); /* rather not behind the program, as the heap */
+			     true); /* not behind the program, as the heap */
 			best = 1;
 		}
 	}
