@@ -10,8 +10,8 @@ static const char *const why[UNRECORDED_KINDS] = {
 	[UNRECORDED_OPERATORS] =
 		"no operator was recorded (PFW_TORCH_OPS=1, or a profile of pfw.torch)",
 	[UNRECORDED_KERNELS] =
-		"no kernel was recorded (PFW_CUPTI; `pfw doctor` says what is missing; a profile of "
-		"torch.profiler has its own)",
+		("no kernel was recorded (PFW_CUPTI; `pfw doctor` says what is missing; a profile of "
+		 "torch.profiler has its own)"),
 	[UNRECORDED_MEMORY] = "no operator says its memory (profile_memory=True of pfw.torch)",
 	[UNRECORDED_FLOPS] = "no operator says its FLOPs (with_flops=True of pfw.torch)",
 	[UNRECORDED_ALLOCATOR] =
