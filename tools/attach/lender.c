@@ -8,8 +8,7 @@
 #include "attach/tracee.h"
 
 #define PAGE_BYTES 0x1000u
-#define PLACE_MOST 0x10000u
-#define PLACE_KEPT 0x8000u    /* where nothing is unmapped while some of it is in use */
+#define PLACE_MOST 0x8000u
 #define PLACE_LEAST 0x5000u   /* loading the recorder takes 10 KiB */
 #define PLACE_SMALL 0x4000u   /* mostly enough */
 #define BEFORE_DLERROR 0x400u /* the function that allocates lies beside dlerror() */
@@ -117,11 +116,10 @@ static bool is_memory(const struct tracee_map *map)
 	return !map->path[0] && map->writable && !map->executable;
 }
 
-static void take(struct stub_values *values, uint64_t place, uint64_t bytes, bool shrinks)
+static void take(struct stub_values *values, uint64_t place, uint64_t bytes)
 {
 	values->lent = place;
 	values->lent_bytes = bytes;
-	values->shrinks = shrinks ? UINT64_MAX : 0;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -134,7 +132,7 @@ void lender_place(const struct tracee *tracee, struct stub_values *values)
 	const struct tracee_map *map = tracee->map;
 	unsigned best = 0;
 
-	take(values, tracee_free_place(tracee, PLACE_MOST), PLACE_MOST, true);
+	take(values, tracee_free_place(tracee, PLACE_MOST), PLACE_MOST);
 	for (size_t i = 1; i + 1 < tracee->maps && best < 3; i++) {
 		/* A page between two maps keeps them apart. */
 		uint64_t above = map[i + 1].start - map[i].end,
@@ -145,17 +143,16 @@ void lender_place(const struct tracee *tracee, struct stub_values *values)
 			continue;
 		if (!below && above > PLACE_LEAST &&
 		    (is_library(&map[i - 1]) || !strcmp(map[i + 1].path, "[heap]"))) {
-			take(values, map[i].end, bytes, true);
+			take(values, map[i].end, bytes);
 			best = 3;
 		} else if (!above && is_library(&map[i + 1]) && below > PLACE_LEAST) {
-			bytes = least(below - PAGE_BYTES, PLACE_KEPT);
-			take(values, map[i].start - bytes, bytes, false);
+			bytes = least(below - PAGE_BYTES, PLACE_MOST);
+			take(values, map[i].start - bytes, bytes);
 			best = 2;
 		} else if (best < 2 &&
 			   ((above > PLACE_LEAST && (below || !map[i - 1].path[0])) ||
 			    (above >= PLACE_SMALL && !below && is_library(&map[i - 1])))) {
-			take(values, map[i].end, bytes,
-			     true); /* not behind the program, as the heap */
+			take(values, map[i].end, bytes); /* not behind the program, as the heap */
 			best = 1;
 		}
 	}

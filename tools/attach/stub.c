@@ -45,8 +45,7 @@
 #define ATTR_SETSTACK "112"
 #define LENT "120"
 #define LENT_BYTES "128"
-#define SHRINKS "136"
-_Static_assert(offsetof(struct stub_values, shrinks) == 136, "the last of them");
+_Static_assert(offsetof(struct stub_values, lent_bytes) == 128, "the last of them");
 
 /* Offsets in struct stub_lender. */
 #define REAL_MALLOC "0"
@@ -62,9 +61,8 @@ _Static_assert(offsetof(struct stub_values, shrinks) == 136, "the last of them")
 #define END "80"
 #define NEXT "88"
 #define FROM "96"
-#define LIMIT "104"
-#define LOCK "112"
-_Static_assert(offsetof(struct stub_lender, lock) == 112, "the last of them");
+#define LOCK "104"
+_Static_assert(offsetof(struct stub_lender, lock) == 104, "the last of them");
 
 #define STACK_BYTES "0x400000"	  /* of our thread, with its thread-local data */
 #define REAPER_FLAGS "0x00150f00" /* VM FS FILES SIGHAND THREAD SYSVSEM PARENT_SETTID */
@@ -99,25 +97,19 @@ __asm__(".pushsection .rodata\n"
 	"	movl $14, %eax\n	movl $2, %edi\n	movq %rsp, %rsi\n"
 	"	leaq 8(%rsp), %rdx\n	movl $8, %r10d\n	syscall\n"
 	/* What pthread_create() allocates is lent: mmap(LENT, LENT_BYTES, READ | WRITE, PRIVATE |
-	 * ANONYMOUS, -1, 0), before other mappings take that place; or what the reaper has unmapped */
+	 * ANONYMOUS, -1, 0), before other mappings take that place, unless it is there */
 	"	movq 90f(%rip), %r14\n	movq %r14, -8(%rbp)\n"
 	"	testq %r14, %r14\n	jz 20f\n"
 	"	movq %r14, %r11\n	call 45f\n	jz 19f\n"
 	"	movq $0, -8(%rbp)\n	jmp 20f\n"
 	"19:	movq %fs:0x10, %rax\n	movq %rax, " CREATOR "(%r14)\n"
 	"	movl $9, %eax\n	movl $3, %edx\n	movq $-1, %r8\n	xorl %r9d, %r9d\n"
-	"	movq " END "(%r14), %rdi\n	testq %rdi, %rdi\n	jnz 21f\n"
+	"	cmpq $0, " END "(%r14)\n	jnz 18f\n"
 	"	movq " LENT "(%r15), %rdi\n	movq " LENT_BYTES "(%r15), %rsi\n"
 	"	movl $0x22, %r10d\n	syscall\n"
 	"	cmpq $-4096, %rax\n	ja 18f\n"
 	"	movq %rax, " BEGIN "(%r14)\n	movq %rax, " NEXT "(%r14)\n"
 	"	addq " LENT_BYTES "(%r15), %rax\n	movq %rax, " END "(%r14)\n"
-	"	andq " SHRINKS "(%r15), %rax\n	movq %rax, " LIMIT "(%r14)\n"
-	"	jmp 18f\n"
-	"21:	movq " LIMIT "(%r14), %rsi\n	subq %rdi, %rsi\n	jbe 18f\n"
-	"	movl $0x100022, %r10d\n	syscall\n"
-	"	cmpq %rdi, %rax\n	jne 18f\n"
-	"	addq %rsi, " END "(%r14)\n"
 	"18:	movq $0, " LOCK "(%r14)\n"
 	"20:"
 	/* a stack: mmap(0, 256 KiB, READ | WRITE, PRIVATE | ANONYMOUS, -1, 0) */
@@ -273,7 +265,7 @@ __asm__(".pushsection .rodata\n"
 	"	movl $202, %eax\n	leaq " TID "(%r12), %rdi\n	xorl %esi, %esi\n"
 	"	xorl %r10d, %r10d\n	syscall\n"
 	"	jmp 50b\n"
-	/* The lender's memory, behind what is in use: up to r9 */
+	/* The lender's memory, if nothing of it is in use; what is ends at r9 */
 	"51:	movq 90f(%rip), %r11\n	testq %r11, %r11\n	jz 59f\n"
 	"	call 45f\n	jnz 59f\n"
 	"	movq 90f(%rip), %r14\n"
@@ -289,13 +281,9 @@ __asm__(".pushsection .rodata\n"
 	"	orq " OURS_2 "(%r14), %rax\n	orq " OURS_3 "(%r14), %rax\n"
 	"	orq " CREATOR "(%r14), %rax\n	jnz 58f\n"
 	"	movq %r9, " NEXT "(%r14)\n"
-	"	movq %r9, %rdi\n	addq $4095, %rdi\n	andq $-4096, %rdi\n"
+	"	movq " BEGIN "(%r14), %rdi\n	cmpq %r9, %rdi\n	jne 58f\n"
 	"	movq " END "(%r14), %rsi\n	subq %rdi, %rsi\n"
-	"	cmpq " BEGIN "(%r14), %rdi\n	jne 56f\n"
-	"	movq $0, " END "(%r14)\n	movq $0, " BEGIN "(%r14)\n	jmp 57f\n"
-	"56:	cmpq $0, " LIMIT "(%r14)\n	je 58f\n"
-	"	movq %rdi, " END "(%r14)\n"
-	"57:	testq %rsi, %rsi\n	jz 58f\n"
+	"	movq $0, " END "(%r14)\n	movq $0, " BEGIN "(%r14)\n"
 	"	movl $11, %eax\n	syscall\n"
 	"58:	movq $0, " LOCK "(%r14)\n"
 	"59:	movl $11, %eax\n	movq " STACK "(%r12), %rdi\n	movl $" STACK_BYTES

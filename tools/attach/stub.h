@@ -13,7 +13,6 @@ struct stub_values {
 	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror, dlclose, dladdr;
 	uint64_t attr_init, attr_setstack; /* pthread_attr_init() and so on */
 	uint64_t lent, lent_bytes;	   /* a place for the lender's memory, rather */
-	uint64_t shrinks;		   /* all ones: what is not in use is unmapped; else 0 */
 	uint64_t number;		   /* of the attachment, from 1; 0 = never used */
 };
 
@@ -30,7 +29,6 @@ struct stub_lender {
 	uint64_t begin, end; /* memory that is lent; 0 = none is mapped */
 	uint64_t next;	     /* the rest begins there */
 	uint64_t from;	     /* libc's malloc() is lent to code from here on: dlerror.o */
-	uint64_t limit;	     /* the memory may grow again up to there; 0 = it does not shrink */
 	uint64_t lock;	     /* 1: somebody allocates or unmaps */
 };
 
