@@ -104,13 +104,13 @@ static inline int64_t pfw_varints_ns(struct pfw_varints *varints)
 static inline struct pfw_varints pfw_varints_part(struct pfw_varints *varints)
 {
 	uint64_t bytes = pfw_varints_next(varints);
+	struct pfw_varints part = { .at = varints->at, .end = varints->at };
 
-	if (bytes > (size_t)(varints->end - varints->at)) {
+	if (bytes > (size_t)(varints->end - varints->at))
 		varints->bad = true;
-		bytes = 0;
-	}
-	varints->at += bytes;
-	return (struct pfw_varints){ .at = varints->at - bytes, .end = varints->at };
+	else if (bytes)
+		part.end = varints->at += bytes;
+	return part;
 }
 
 /* Zigzag coding: small integers of either sign are short. */

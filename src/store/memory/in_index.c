@@ -284,8 +284,7 @@ static int take_spans(struct file *file, const struct block *block)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < lines->names.count; i++)
 		file->name[i] = 0;
-	kept = error ? NULL
-		     : (struct pfw_memory_span *)((char *)file->spans.at + file->spans.bytes);
+	kept = error ? NULL : pfw_spill_end(&file->spans);
 	/* Those are kept in which later blocks may have events. */
 	for (size_t i = 0; i < lines->spans && !error; i++) {
 		struct pfw_memory_span span = lines->span[i];

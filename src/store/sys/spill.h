@@ -32,6 +32,12 @@ struct pfw_spill {
  */
 int pfw_spill_reserve(struct pfw_spill *spill, size_t bytes, struct pfw_spill_budget *budget);
 
+/* What comes after spill->bytes; NULL if nothing was ever reserved. */
+static inline void *pfw_spill_end(const struct pfw_spill *spill)
+{
+	return spill->at ? (char *)spill->at + spill->bytes : NULL;
+}
+
 /* Append a copy; return values as above. */
 int pfw_spill_add(struct pfw_spill *spill, const void *data, size_t bytes,
 		  struct pfw_spill_budget *budget);

@@ -220,7 +220,7 @@ int pfw_table_by_arg_take(struct pfw_table_by_arg *by_arg, const struct pfw_tabl
 	error = args ? pfw_text_ids_map(&by_arg->args, 0, &works->args, args) : -ENOMEM;
 	error = error ? error : pfw_spill_reserve(&by_arg->work, bytes, &by_arg->budget);
 	if (!error)
-		work = (struct pfw_table_work *)((char *)by_arg->work.at + by_arg->work.bytes);
+		work = pfw_spill_end(&by_arg->work);
 	for (size_t i = 0; i < works->works && !error; i++, work++) {
 		*work = works->work[i];
 		if (!i || work->process != works->work[i - 1].process)

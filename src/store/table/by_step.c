@@ -154,7 +154,7 @@ static int take_events(struct pfw_table_by_step *by_step, const struct pfw_table
 	}
 	if (error)
 		return error;
-	event = (struct pfw_table_event *)((char *)by_step->event.at + by_step->event.bytes);
+	event = pfw_spill_end(&by_step->event);
 	for (size_t i = 0; i < events->events; i++) {
 		event[i] = events->event[i];
 		event[i].process = events->process[event[i].process] & INT32_MAX;
