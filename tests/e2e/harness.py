@@ -44,6 +44,7 @@ NOT_SANITIZED = {
     "test_contributing.py": "it makes a build of its own, without a runtime",
     "test_export_formats.py::test_a_browser": "the browser has an allocator of its own",
     "test_failopen.py::test_empty_environment": "without LD_PRELOAD there is no runtime",
+    "test_failopen.py::test_limit_before_the_first_event[limit1": "the runtime gets no memory either",
     "test_faults.py::test_clock_that_is_set": "the runtime stands between us and the clock",
     "test_follow.py::test_follow_puts_our_variables_back": "we put back what is ours, not the runtime",
     "test_follow.py::test_what_cannot_be_started_is_not_noted[clone": "the runtime warns of the stack",
