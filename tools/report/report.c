@@ -48,29 +48,39 @@ struct ends {
 	uint64_t lost, untraced, known, unfinished;
 };
 
+/* Read what the index of a file knows; without an index, nothing is known.  False: no memory. */
+static bool read_totals(const struct pfw_trace_file *file, unsigned kinds,
+			struct pfw_summary *summary)
+{
+	struct pfw_index *index;
+
+	if (pfw_summary_init(summary))
+		return false;
+	if (pfw_index_of(&index, file))
+		return true;
+	if (pfw_index_totals(index, kinds, summary))
+		pfw_summary_clear(summary);
+	pfw_index_close(index);
+	return true;
+}
+
 /* Of a file with several processes, which its index knows. */
 static void add_ends(struct ends *ends, const struct pfw_trace_file *file)
 {
 	struct pfw_summary summary;
-	struct pfw_index *index;
 
-	if (pfw_index_of(&index, file))
+	if (!read_totals(file, PFW_INDEX_PROCESSES | PFW_INDEX_LOSSES, &summary))
 		return;
-	if (!pfw_summary_init(&summary)) {
-		if (pfw_index_totals(index, PFW_INDEX_PROCESSES | PFW_INDEX_LOSSES, &summary))
-			pfw_summary_clear(&summary);
-		for (uint32_t i = 0; i < summary.processes; i++) {
-			ends->known += !!summary.process[i].reason;
-			ends->unfinished += !summary.process[i].reason;
-			ends->lost += summary.process[i].lost;
-		}
-		for (uint32_t i = 0; i < summary.losses; i++) {
-			if (strcmp(summary.loss[i].kind, "untraced_child") == 0)
-				ends->untraced += summary.loss[i].count;
-		}
-		pfw_summary_release(&summary);
+	for (uint32_t i = 0; i < summary.processes; i++) {
+		ends->known += !!summary.process[i].reason;
+		ends->unfinished += !summary.process[i].reason;
+		ends->lost += summary.process[i].lost;
 	}
-	pfw_index_close(index);
+	for (uint32_t i = 0; i < summary.losses; i++) {
+		if (strcmp(summary.loss[i].kind, "untraced_child") == 0)
+			ends->untraced += summary.loss[i].count;
+	}
+	pfw_summary_release(&summary);
 }
 
 static void add_end(struct ends *ends, const struct pfw_trace_file *file)
@@ -108,22 +118,16 @@ static uint64_t count_pids(const struct pfw_trace_file *file)
 {
 	struct pfw_pair_ids pids = { 0 };
 	struct pfw_summary summary;
-	struct pfw_index *index;
 	uint64_t count;
 
-	if (pfw_index_of(&index, file))
+	if (!read_totals(file, PFW_INDEX_THREADS, &summary))
 		return 1;
-	if (!pfw_summary_init(&summary)) {
-		if (pfw_index_totals(index, PFW_INDEX_THREADS, &summary))
-			pfw_summary_clear(&summary);
-		/* The counters of a machine have pid 0. */
-		for (uint32_t i = 1; i < summary.threads; i++) {
-			if (summary.thread[i].pid)
-				pfw_pair_ids_of(&pids, summary.thread[i].pid, 0);
-		}
-		pfw_summary_release(&summary);
+	/* The counters of a machine have pid 0. */
+	for (uint32_t i = 1; i < summary.threads; i++) {
+		if (summary.thread[i].pid)
+			pfw_pair_ids_of(&pids, summary.thread[i].pid, 0);
 	}
-	pfw_index_close(index);
+	pfw_summary_release(&summary);
 	count = pids.count;
 	pfw_pair_ids_release(&pids);
 	return count ? count : 1;

@@ -16,9 +16,9 @@
 #define COMMAND_MAX 200u
 
 struct process {
-	int64_t rank,
-		start_ns; /* rank: its file's, as of all lines, though that may have several */
-	int64_t own_rank;
+	int64_t rank;	  /* its file's, as of all lines, though a file may have several */
+	int64_t own_rank; /* -1: it had none when it began */
+	int64_t start_ns;
 	uint64_t pid, ppid;
 	int64_t loader;	 /* its number among the workers of a DataLoader; -1: it is none */
 	bool forked;	 /* its parent is in the traces, with the same command */

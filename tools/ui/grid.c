@@ -236,18 +236,22 @@ static void measure(const struct grid *grid, struct fit_column *column)
 	}
 }
 
+/* Whether this is the title, or has it on one side of its '|'. */
+static bool has_title(const char *few, const char *title)
+{
+	size_t first = strcspn(few, "|"), bytes = strlen(title);
+
+	return (first == bytes && memcmp(few, title, bytes) == 0) ||
+	       (few[first] && strcmp(few + first + 1, title) == 0);
+}
+
 /* How early a narrow terminal loses the column. */
 static unsigned drop_of(const struct grid *grid, const char *title)
 {
 	unsigned left = 0;
 
 	for (const char *const *few = grid->few; few && *few; few++) {
-		const char *second = strchr(*few, '|');
-
-		if (left || strcmp(*few, title) == 0 ||
-		    (second &&
-		     (strcmp(second + 1, title) == 0 || (strlen(title) == (size_t)(second - *few) &&
-							 memcmp(*few, title, strlen(title)) == 0))))
+		if (left || has_title(*few, title))
 			left++;
 	}
 	return left;

@@ -39,6 +39,16 @@ void pfw_overlap_marks_free(struct pfw_overlap_marks *marks)
 	free(marks);
 }
 
+void pfw_overlap_times_add(const struct pfw_overlap_marks *marks,
+			   const struct pfw_overlap_times *times, int64_t *set_ns, int sign)
+{
+	for (size_t i = times->first; i < times->first + times->count; i++) {
+		int64_t *ns = &set_ns[marks->time[i].set];
+
+		*ns = pfw_saturate_add(*ns, sign * marks->time[i].ns);
+	}
+}
+
 /* ---- by the sweep ---- */
 
 int pfw_overlap_marks_take(struct pfw_overlap *overlap, const struct pfw_overlap_block *block)
@@ -287,11 +297,7 @@ int pfw_overlap_marks_read(struct pfw_overlap *overlap, struct pfw_varints *read
 		error = read_part(marks, overlap->least_ns, reader);
 	while (--count && !error && !reader->bad)
 		error = read_mark(marks, &at_ns, reader);
-	for (size_t i = 0; i < marks->passed; i++) {
-		const struct pfw_overlap_times *since = &marks->mark[i].since;
-
-		for (size_t j = since->first; j < since->first + since->count; j++)
-			pfw_saturate_sum(&marks->set_ns[marks->time[j].set], marks->time[j].ns);
-	}
+	for (size_t i = 0; i < marks->passed; i++)
+		pfw_overlap_times_add(marks, &marks->mark[i].since, marks->set_ns, 1);
 	return reader->bad ? -EBADMSG : error;
 }

@@ -50,6 +50,10 @@ struct pfw_overlap_marks {
 struct pfw_overlap_marks *pfw_overlap_marks_create(void);
 void pfw_overlap_marks_free(struct pfw_overlap_marks *marks);
 
+/* Add the times to those of the sets; sign -1: subtract them. */
+void pfw_overlap_times_add(const struct pfw_overlap_marks *marks,
+			   const struct pfw_overlap_times *times, int64_t *set_ns, int sign);
+
 /* ---- by the sweep; all do nothing if overlap->marks is NULL; 0 or -ENOMEM ---- */
 
 /* After a block was added. */

@@ -199,16 +199,6 @@ int pfw_overlap_use_window(struct pfw_overlap *overlap, const struct pfw_overlap
 
 /* ---- steps ---- */
 
-static void add_times(const struct pfw_overlap_marks *marks, const struct pfw_overlap_times *times,
-		      int64_t *set_ns, int sign)
-{
-	for (size_t i = times->first; i < times->first + times->count; i++) {
-		int64_t *ns = &set_ns[marks->time[i].set];
-
-		*ns = pfw_saturate_add(*ns, sign * marks->time[i].ns);
-	}
-}
-
 static void add_cells(const struct pfw_overlap *all, const struct pfw_overlap_step *step,
 		      int64_t *set_ns)
 {
@@ -251,7 +241,7 @@ static int add_steps(struct pfw_overlap *overlap)
 	int error = 0;
 
 	if (from->stepping) {
-		add_times(all->marks, &from->own, overlap->sweep->now_ns, -1);
+		pfw_overlap_times_add(all->marks, &from->own, overlap->sweep->now_ns, -1);
 		if (!same) {
 			add_cells(all, &all->step[step - 1], overlap->sweep->now_ns);
 			overlap->at_ns = all->step[step - 1].end;
@@ -266,7 +256,7 @@ static int add_steps(struct pfw_overlap *overlap)
 		overlap->now = all->step[open];
 	overlap->stepping = true;
 	overlap->step_end_ns = to->step_end_ns;
-	add_times(all->marks, &to->own, overlap->sweep->now_ns, 1);
+	pfw_overlap_times_add(all->marks, &to->own, overlap->sweep->now_ns, 1);
 	return 0;
 }
 
@@ -299,7 +289,7 @@ static int add_middle(struct pfw_overlap *overlap)
 	int error;
 
 	for (size_t i = window->from + 1; i <= window->to; i++)
-		add_times(marks, &mark_of(&window->all, i)->since, set_ns, 1);
+		pfw_overlap_times_add(marks, &mark_of(&window->all, i)->since, set_ns, 1);
 	/* The window's first event may be behind the begin of the middle, and its last end before its end. */
 	if (overlap->least_ns > window->from_ns)
 		none_ns = pfw_saturate_sub(overlap->least_ns, window->from_ns);
