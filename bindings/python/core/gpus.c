@@ -133,13 +133,17 @@ static PyObject *cuda_profiler(PyObject *module, PyObject *start)
 	const char *name = PyObject_IsTrue(start) ? "cudaProfilerStart" : "cudaProfilerStop";
 	void *handle = cudart();
 	int (*call)(void) = handle ? (int (*)(void))dlsym(handle, name) : NULL;
+	const char *(*say)(int) = handle ? (const char *(*)(int))dlsym(handle, "cudaGetErrorString")
+					 : NULL;
 	int error;
 
 	(void)module;
 	if (!call)
 		return PyUnicode_FromFormat("%s: no libcudart is here", name);
 	error = call();
-	return error ? PyUnicode_FromFormat("%s: error %d", name, error) : PyUnicode_FromString("");
+	return error ? PyUnicode_FromFormat("%s: %s (error %d)", name, say ? say(error) : "failed",
+					    error)
+		     : PyUnicode_FromString("");
 }
 
 static PyMethodDef methods[] = {

@@ -133,6 +133,26 @@ def annotated_twice() -> list[tuple[str, int, int]]:
     return spans
 
 
+def around(function: Wrapped, context: Callable[[], Any]) -> Wrapped:
+    """The function, each call of which is in a ``context()``: of a coroutine or generator, to its end."""
+    import inspect
+
+    async def awaited(*args: Any, **keywords: Any) -> Any:
+        with context():
+            return await function(*args, **keywords)
+
+    def generated(*args: Any, **keywords: Any) -> Any:
+        with context():
+            return (yield from function(*args, **keywords))
+
+    def called(*args: Any, **keywords: Any) -> Any:
+        with context():
+            return function(*args, **keywords)
+    within = (awaited if inspect.iscoroutinefunction(function)
+              else generated if inspect.isgeneratorfunction(function) else called)
+    return functools.update_wrapper(within, function)  # type: ignore[return-value]
+
+
 class record_function:
     """A span as a context manager or decorator, as torch.profiler.record_function().
 

@@ -331,7 +331,7 @@ def test_a20_direct(run):
 def test_a21_decorator(run):
     """The document's decorator, verbatim but for the import."""
     run.script("""
-        import pfw
+        import asyncio, pfw
         def model(input):
             with pfw.span("in the model"):
                 return input
@@ -346,6 +346,16 @@ def test_a21_decorator(run):
         def other():
             "its docstring"
 
+        @profile_function()
+        async def served():
+            await asyncio.sleep(0)
+            return my_span()
+
+        def my_span():
+            with pfw.span("behind the await"):
+                return 8
+
+        assert asyncio.run(served()) == 8
         assert my_function() == 7 and my_function.__name__ == "my_function"
         other()
         assert other.__doc__ == "its docstring"
@@ -353,6 +363,7 @@ def test_a21_decorator(run):
         """, CACHE_DIT_TORCH_PROFILER_DIR="out")
     assert (run.directory / "elsewhere/other.trace.json.gz").exists()
     assert events(run.directory / "out/forward_pass.trace.json.gz", name="in the model")
+    assert events(run.directory / "out/served.trace.json.gz", name="behind the await")
 
 
 def test_a22_every_rank_has_its_own(run):

@@ -115,6 +115,34 @@ def test_b02_step_profiler(run):
     assert not (run.directory / "profiler_logs/trace_rank_0.json").exists()
 
 
+def test_b02_steps_of_coroutines_and_generators(run):
+    run.script("""
+        import asyncio
+        from pfw.compat.parallelization import profiler, step_profiler
+        @profiler(output_dir="a")
+        async def train(steps):
+            for _ in range(steps):
+                await asyncio.sleep(0)
+                step_profiler()
+            return "result"
+        @profiler(output_dir="g")
+        def batches(steps):
+            for step in range(steps):
+                yield step
+                step_profiler()
+            return "result"
+        def both():
+            print((yield from batches(6)))
+        assert asyncio.run(train(6)) == "result" and list(both()) == [*range(6)]
+        list(batches(2))
+        """)
+    assert run.output.endswith("result\n")
+    assert f"{run.directory / 'script.py'}:19: UserWarning: pfw: 0 of 3 active steps seen" in run.errors
+    for name in "a", "g":
+        found = [event["name"] for event in spans(run.directory / name / "trace_rank_0.json", cat="user_annotation")]
+        assert found == [f"ProfilerStep#{number}" for number in (3, 4, 5)]
+
+
 def test_b03_disabled_is_the_function_itself():
     def function():
         pass
@@ -195,6 +223,7 @@ def test_b14_nsight_never_fails(run):
         #include <stdio.h>
         int cudaProfilerStart(void) { return puts("start"), fflush(stdout), 0; }
         int cudaProfilerStop(void) { return puts("stop"), fflush(stdout), 35; }
+        const char *cudaGetErrorString(int error) { return error == 35 ? "driver too old" : "?"; }
         """, "cudart.c")
     run.command("cc", "-shared", "-fPIC", "-o", "libcudart.so", "cudart.c")
     script = """
@@ -208,6 +237,7 @@ print(train(6, nsight_enabled=True, nsight_output="range"))
     words = [line for line in run.output.splitlines() if line in ("start", "stop", "result")]
     assert words == ["start", "stop", "result"]
     assert "nsys profile -c cudaProfilerApi -o range" in run.errors
+    assert "nsight: cudaProfilerStop: driver too old (error 35)" in run.errors
     run.script(script.replace("libcudart", "none"), LD_LIBRARY_PATH="/nowhere")
     assert run.output.endswith("result\n") and "nsys profile -c cudaProfilerApi -o range" in run.errors
 

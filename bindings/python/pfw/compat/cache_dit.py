@@ -7,7 +7,6 @@ docs/cache_dit.rst says what changes for who used the original.
 from __future__ import annotations
 
 import argparse
-import functools
 import logging
 import os
 import pathlib
@@ -21,9 +20,10 @@ from typing import Any, TypeVar
 from .. import _api, _command, _read
 from .._load import core as _core
 from .._rank import own_name, rank_and_world
+from .._trace import around
 from ..torch import ProfilerActivity, profile, schedule
 from ..torch._measure import MemoryTracker, cuda
-from ..torch._profile import torch_module
+from ..torch._profile import torch_module, warn
 
 __all__ = ["MemoryTracker", "ProfilerContext", "add_profile_arguments", "create_profiler_context",
            "create_profiler_from_args", "get_profiler_output_dir", "profile_function", "profile_steps",
@@ -173,12 +173,9 @@ def profile_function(enabled: bool = True, profile_name: str | None = None,
                      record_shapes: bool = True) -> Callable[[Function], Function]:
     """Profile each call of a function, named as the function is unless told; ProfilerContext's arguments."""
     def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def profiled(*args: Any, **keywords: Any) -> Any:
-            with ProfilerContext(True, activities, output_dir, profile_name or function.__name__,
-                                 with_stack, record_shapes):
-                return function(*args, **keywords)
-        return profiled if enabled else function  # type: ignore[return-value]
+        return around(function, lambda: ProfilerContext(
+            True, activities, output_dir, profile_name or function.__name__, with_stack, record_shapes)
+        ) if enabled else function
     return decorate
 
 
@@ -195,7 +192,7 @@ def create_profiler_from_args(args: argparse.Namespace, profile_name: str | None
     flags = {**vars(add_profile_arguments(argparse.ArgumentParser()).parse_args([])), **vars(args)}
     name = flags["profile_name"]
     if profile_name and name and name != profile_name:
-        warnings.warn(f"--profile-name {name} is overridden by the program: {profile_name}", stacklevel=2)
+        warn(f"--profile-name {name} is overridden by the program: {profile_name}")
     return ProfilerContext(
         flags["profile"], flags["profile_activities"], flags["profile_dir"], profile_name or name,
         *(flags[f"profile_{word}"] for word in ("with_stack", "record_shapes", "wait", "warmup", "active", "repeat")))

@@ -1,12 +1,12 @@
 """Small measurements: implementations side by side, and how much memory a call took."""
 from __future__ import annotations
 
-import functools
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from .._trace import record_function
+from .._trace import around, record_function
 from ._profile import profile, torch_module
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -83,12 +83,12 @@ class MemoryTracker:
 
 def memory_profile(function: Function) -> Function:
     """Print ``Peak memory: {x:.2f} GB`` (10**9 bytes) behind each call: of the device, else of the host."""
-    @functools.wraps(function)
-    def measured(*args: Any, **keywords: Any) -> Any:
+    @contextlib.contextmanager
+    def measured() -> Iterator[None]:
         tracker = MemoryTracker()
         try:
             with tracker:
-                return function(*args, **keywords)
+                yield
         finally:
             print(f"Peak memory: {tracker.peak_memory / 1e9:.2f} GB")
-    return measured  # type: ignore[return-value]
+    return around(function, measured)

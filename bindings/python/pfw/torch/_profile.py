@@ -5,6 +5,7 @@ recorded, and every file and table is made by the command ``pfw`` of the trace.
 """
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import gzip
 import json
@@ -29,6 +30,7 @@ _ACTIVE = (_RECORD, _SAVE)
 _NO_IO = 'cat != "POSIX" && cat != "STDIO" && cat != "NET" && cat != "SYNC"'
 STEPS_IN_MEMORY = 50
 """torch keeps what it records in memory; a longer cycle is written in parts of so many active steps."""
+_OURS = (os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ""), contextlib.__file__)
 _warned: set[str] = set()
 
 
@@ -41,11 +43,19 @@ class Cycle(NamedTuple):
     steps: int   # active steps that ended in it
 
 
+def warn(text: str) -> None:
+    """A warning that names the line of the program's: Python shows the same text once for each line."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
+
+
 def warn_once(text: str) -> None:
-    """A warning, the first time that it comes up in this process."""
+    """The same, the first time that it comes up in this process."""
     if text not in _warned:
         _warned.add(text)
-        warnings.warn(text, stacklevel=3)
+        warn(text)
 
 
 def running() -> profile | None:
@@ -174,10 +184,10 @@ class profile:
         wanted = getattr(self.schedule, "active", 0)
         seen = self.cycles[-1].steps if self.cycles else 0
         if wanted and self.steps_optional and self.step_num == 0 and self.cycles:
-            warnings.warn("pfw: no step() was called: the whole block counts as active", stacklevel=3)
+            warn("pfw: no step() was called: the whole block counts as active")
         elif seen < wanted and not self._empty:
-            warnings.warn(f"pfw: {seen} of {wanted} active steps seen{' in the last cycle' if seen else ''}: "
-                          "call step() at the end of each step, and run more of them", stacklevel=3)
+            warn(f"pfw: {seen} of {wanted} active steps seen{' in the last cycle' if seen else ''}: "
+                 "call step() at the end of each step, and run more of them")
 
     def step(self) -> None:
         """A step has ended, the next one begins."""

@@ -5,13 +5,13 @@ import contextlib
 import importlib.metadata
 import pathlib
 import time
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from ..._load import core as _core
 from ..._rank import own_name
 from ...torch._measure import status_bytes
+from ...torch._profile import warn
 from . import backends, exporters
 from .data import PerformanceMetrics, ProfilerConfig
 
@@ -30,7 +30,7 @@ class _Open:
         self.metrics = metrics
         self.memory = status_bytes("VmRSS")
         self.given = 0.0  # seconds that record_throughput() was told
-        self.span = _core.span(metrics.name, "section", **metrics.metadata)
+        self.span = _core.span(metrics.name, "section", **{str(key): value for key, value in metrics.metadata.items()})
         self.span.begin()
         self.began_epoch, self.began = time.time(), time.perf_counter_ns()
 
@@ -39,8 +39,8 @@ def _find(what: str, module: Any, own: dict[str, Any], name: str) -> Any:
     """The class of that name: one of ours, else an entry point's; None, with a warning: there is none."""
     points = [] if name in own else [*importlib.metadata.entry_points(group=module.GROUP, name=name)]
     if name not in own and not points:
-        warnings.warn(f"DiffulexProfiler: {what} {name!r}: there is none; there are {', '.join(own)}, and "
-                      "entry points", stacklevel=4)
+        warn(f"DiffulexProfiler: {what} {name!r}: there is none; there are {', '.join(own)}, and "
+             "entry points")
     return own[name] if name in own else points[0].load() if points else None
 
 
@@ -59,8 +59,8 @@ class DiffulexProfiler:
         try:
             return (_find("backend", backends, backends.BACKENDS, name) or backends.SimpleBackend)(self.config)
         except ImportError as error:
-            warnings.warn(f"DiffulexProfiler: backend {name!r}: {error} (pip install "
-                          f"{'torch' if name == 'pytorch' else name}): simple is used", stacklevel=3)
+            warn(f"DiffulexProfiler: backend {name!r}: {error} (pip install "
+                 f"{'torch' if name == 'pytorch' else name}): simple is used")
             return backends.SimpleBackend(self.config)
 
     def _init_exporters(self) -> dict[str, exporters.ProfilerExporter]:
@@ -96,7 +96,7 @@ class DiffulexProfiler:
         ended = time.perf_counter_ns()
         if not self._open:
             if self.config.enabled:
-                warnings.warn("DiffulexProfiler.stop(): no section is open", stacklevel=2)
+                warn("DiffulexProfiler.stop(): no section is open")
             return
         section = self._open.pop()
         metrics = section.metrics
@@ -163,8 +163,7 @@ class DiffulexProfiler:
         """Write each format: to ``output_path`` with its suffix, else ``{output_dir}/profile_{time}``."""
         if not self.metrics:
             if self.config.enabled:
-                warnings.warn("DiffulexProfiler.export(): no section has ended, so there is nothing to write",
-                              stacklevel=2)
+                warn("DiffulexProfiler.export(): no section has ended, so there is nothing to write")
             return
         name = self.config.output_file or time.strftime("profile_%Y%m%d_%H%M%S")
         base = pathlib.Path(output_path or pathlib.Path(self.config.output_dir) / name)
@@ -175,8 +174,7 @@ class DiffulexProfiler:
             try:
                 exporter.export(self.metrics, self.get_summary(), pathlib.Path(own_name(f"{base}{exporter.suffix}")))
             except Exception as error:  # the other formats are written
-                warnings.warn(f"DiffulexProfiler.export(): {format_name}: {type(error).__name__}: {error}",
-                              stacklevel=2)
+                warn(f"DiffulexProfiler.export(): {format_name}: {type(error).__name__}: {error}")
 
     def clear(self) -> None:
         """Forget the finished sections."""

@@ -11,10 +11,15 @@ from .... import _api
 from ...._load import core as _core
 from ...._rank import own_name
 from ....torch import profile
-from ....torch._profile import running, torch_module
+from ....torch._profile import running
 from ..data import ProfilerConfig
 
 GROUP = "pfw.diffulex_profiler.backends"
+
+
+def in_file(name: str) -> str:
+    """A section's name as part of a file's."""
+    return name.replace("/", "_")
 
 
 class ProfilerBackend(abc.ABC):
@@ -24,8 +29,9 @@ class ProfilerBackend(abc.ABC):
         self.config = config
 
     def path(self, name: str) -> str:
-        os.makedirs(self.config.output_dir, exist_ok=True)
-        return os.path.join(self.config.output_dir, name)
+        path = os.path.join(self.config.output_dir, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
 
     @abc.abstractmethod
     def start(self, name: str, metadata: dict[str, Any] | None = None) -> None:
@@ -77,15 +83,14 @@ class PyTorchBackend(_Outermost):
 
     def __init__(self, config: ProfilerConfig) -> None:
         super().__init__(config)
-        if torch_module() is None:
-            raise ImportError("torch is not imported: pip install torch, and import it first")
+        importlib.import_module("torch")  # profile() takes it where the program has it
 
     def recording(self, name: str) -> contextlib.AbstractContextManager[Any]:
         if running() is not None:
             return contextlib.nullcontext()  # somebody's profile has the section in it
         return profile(**{
             "log_file": self.path("sections"),
-            "on_trace_ready": lambda made: made.export_chrome_trace(self.path(f"pytorch_trace_{name}.json")),
+            "on_trace_ready": lambda made: made.export_chrome_trace(self.path(f"pytorch_trace_{in_file(name)}.json")),
             **(self.config.pytorch_profiler_config or {})})
 
 
@@ -97,7 +102,7 @@ class VizTracerBackend(_Outermost):
         self.module = importlib.import_module("viztracer")
 
     def recording(self, name: str) -> contextlib.AbstractContextManager[Any]:
-        options = {"output_file": f"viztracer_{name}.json", **(self.config.viztracer_config or {})}
+        options = {"output_file": f"viztracer_{in_file(name)}.json", **(self.config.viztracer_config or {})}
         tracer: contextlib.AbstractContextManager[Any] = self.module.VizTracer(
             **{**options, "output_file": own_name(self.path(options["output_file"]))})
         return tracer

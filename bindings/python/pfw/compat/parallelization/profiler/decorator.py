@@ -6,14 +6,14 @@ import functools
 import logging
 import os
 import pathlib
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...._load import core as _core
 from ...._rank import rank_and_world
+from ...._trace import around
 from ....torch import ProfilerActivity, profile, schedule, tensorboard_trace_handler
-from ....torch._profile import running
+from ....torch._profile import running, warn
 
 _log = logging.getLogger(__name__)
 
@@ -44,28 +44,29 @@ def profiler(enabled: Any = True, output_dir: str | os.PathLike[str] = "./profil
         return profiler()(enabled)
     plan = schedule(wait=wait, warmup=warmup, active=active, repeat=repeat, skip_first=skip_first)
     if with_stack and active > 10:
-        warnings.warn(f"profiler(with_stack=True, active={active}): stacks make traces large and steps "
-                      "slow: 3 to 10 steps are enough", stacklevel=2)
+        warn(f"profiler(with_stack=True, active={active}): stacks make traces large and steps "
+             "slow: 3 to 10 steps are enough")
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def profiled(*args: Any, **keywords: Any) -> Any:
+        @contextlib.contextmanager
+        def profiled() -> Iterator[None]:
             if running() is not None:
-                warnings.warn(f"{function.__name__}: a profile is active already, and goes on", stacklevel=2)
-                return function(*args, **keywords)
+                warn(f"{function.__name__}: a profile is active already, and goes on")
+                yield
+                return
             out = pathlib.Path(output_dir)
             out.mkdir(parents=True, exist_ok=True)
             nsys = "NSYS_PROFILING_SESSION_ID" in os.environ  # torch's profiler would find CUPTI taken
             prof = profile(activities=[ProfilerActivity.CPU] if nsys else None, schedule=plan,
                            on_trace_ready=functools.partial(_cycle, out), record_shapes=True,
                            with_stack=with_stack or with_modules, with_flops=with_flops,
-                           with_modules=with_modules, log_file=out / "trace")
+                           log_file=out / "trace")
             try:
                 with _nsight(nsight_enabled, nsight_output), prof:
-                    return function(*args, **keywords)
+                    yield
             finally:
                 _finish(prof, out, with_flops, peak_tflops)
-        return profiled if enabled else function
+        return around(function, profiled) if enabled else function
     return decorate
 
 
