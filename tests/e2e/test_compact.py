@@ -818,8 +818,8 @@ def test_killed_at_any_moment_nothing_is_lost(tmp_path):
 def test_interrupted_it_leaves_everything_as_it_was(tmp_path):
     many_traces(tmp_path, ranks=1, count=60000)
     before = unchanged(tmp_path)
-    for delay in (0.05, 0.1, 0.2):
-        program = subprocess.Popen([PFW, "compact", str(tmp_path)], stdout=subprocess.DEVNULL,
+    for delay, out in ((0.05, []), (0.1, ["-o", str(tmp_path / "new")]), (0.2, [])):
+        program = subprocess.Popen([PFW, "compact", str(tmp_path), *out], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, env=clean_environment())
         time.sleep(delay)
         program.send_signal(signal.SIGINT)
@@ -836,9 +836,10 @@ def test_a_full_disk_is_said_and_nothing_is_half_made(tmp_path):
 
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
-    done = compact(tmp_path, status=2, preexec_fn=limit)
-    assert "File too large" in done.stderr
-    assert unchanged(tmp_path) == before
+    for out in ([], ["-o", tmp_path / "new"]):
+        done = compact(tmp_path, *out, status=2, preexec_fn=limit)
+        assert "File too large" in done.stderr
+        assert unchanged(tmp_path) == before
 
 
 # ---- many ----

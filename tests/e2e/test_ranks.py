@@ -166,6 +166,18 @@ def test_answers_are_those_of_a_file_for_each_rank(runs, kind, words):
     assert out == wanted
 
 
+@pytest.mark.parametrize("words", ["table", "table -g step", "table --no-index", "overlap", "overlap --since=+0s", "patterns",
+                                   "memory", "memory --no-index", "compare %", "query", "export -o out", "report -o r.html"])
+def test_a_rank_that_is_not_there_is_said(runs, tmp_path, words):
+    """An empty answer would be taken for a rank that did nothing."""
+    for kind in ("all", "ranks"):
+        words_of = [word.replace("%", str(runs / kind)) for word in words.split()]
+        done = run([PFW, *words_of, "--rank", "7,9-12", runs / kind], cwd=tmp_path, status=2)
+        said = f"pfw {words_of[0]}: --rank 7, 9-12: these traces are of rank 0-2\n"
+        assert done.stdout == "" and done.stderr.endswith(said), done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def ranks_of(lines):
     """Of pid 900 only the time tells."""
     pids = {json.loads(line)["pid"] for line in lines} - {900}

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/order.h"
 #include "share/select_args.h"
@@ -426,7 +427,8 @@ static void run(struct compact *compact, char **argv, int count)
 {
 	unsigned cpus = compact->jobs ? compact->jobs : pfw_cpus();
 
-	if (compact->out && mkdir(compact->out, 0700) < 0 && errno != EEXIST) {
+	compact->made_out = compact->out && mkdir(compact->out, 0700) == 0;
+	if (compact->out && !compact->made_out && errno != EEXIST) {
 		compact_say(compact, CLI_USAGE, compact->out, "%s", strerror(errno));
 		return;
 	}
@@ -457,6 +459,9 @@ static int compact_main(const struct cli_command *command, int argc, char **argv
 	pfw_select_release(&compact.select);
 	compact_free_groups(&compact);
 	pfw_traces_close(&compact.traces);
+	/* Fails where there is a result. */
+	if (compact.made_out)
+		rmdir(compact.out);
 	/* A signal that came after the work was complete does not end the process. */
 	if (compact.interrupted)
 		stop_end();

@@ -56,6 +56,7 @@ struct compact {
 	struct pfw_select select; /* --since, --until */
 	int status;
 	bool interrupted;
+	bool made_out; /* the directory of -o did not exist */
 	struct pfw_traces traces;
 	struct compact_group *group;
 	size_t groups;

@@ -269,9 +269,7 @@ static int write_all(struct export *export)
 
 	if (!file)
 		return refuse(export, strerror(ENOMEM));
-	if (!count)
-		status = refuse(export, "--rank: none of the traces is of such a rank");
-	else if (ranks && export->format->one_rank && !export->options.merge)
+	if (ranks && export->format->one_rank && !export->options.merge)
 		status = refuse(export,
 				"several ranks: --merge puts them on one timeline, --rank N "
 				"takes one");

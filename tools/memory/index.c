@@ -169,16 +169,20 @@ static int ask(struct memory *memory, const struct pfw_traces *traces)
 	return asked;
 }
 
-int memory_ask_indexes(struct memory *memory, struct survey_input *input)
+int memory_part_ranks(struct memory *memory, struct pfw_traces *traces)
 {
-	struct pfw_traces *traces = &input->traces;
-	int asked = 0, error = 0;
+	int error = 0;
 
 	for (size_t i = 0; i < traces->count && !error; i++)
 		error = pfw_processes_read(&traces->file[i]);
 	error = error ? error : pfw_processes_number(traces);
-	error = error ? error : pfw_ranks_part(traces, survey_say, &memory->survey);
-	asked = error ? error : ask(memory, traces);
+	return error ? error : pfw_ranks_part(traces, survey_say, &memory->survey);
+}
+
+int memory_ask_indexes(struct memory *memory, const struct pfw_traces *traces)
+{
+	int asked = ask(memory, traces);
+
 	if (!asked && unasked_of_survey(&memory->survey, traces))
 		asked = ask(memory, traces);
 	return asked;

@@ -60,8 +60,15 @@ static int read_and_print(void *user, struct survey_input *input)
 	struct survey *survey = &memory->survey;
 	int status = CLI_OK, error = 0, asked = 0;
 
-	if (memory_asks_indexes(memory))
-		asked = memory_ask_indexes(memory, input);
+	if (memory_asks_indexes(memory)) {
+		error = memory_part_ranks(memory, &input->traces);
+		/* An index would answer for a rank that does not exist, too. */
+		status = error ? survey_end(survey, error)
+			       : survey_resolve(survey, input, &memory->select);
+		if (status != CLI_OK)
+			return status;
+		asked = memory_ask_indexes(memory, &input->traces);
+	}
 	if (!asked)
 		status = read_lines(memory, input);
 	if (asked < 0 || status != CLI_OK)

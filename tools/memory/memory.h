@@ -33,9 +33,13 @@ struct memory {
 /* Whether indexes may have the answer: conditions on other than ranks need lines. */
 bool memory_asks_indexes(const struct memory *memory);
 
+/* Number the processes of traces whose heads were read, and split files of several ranks.  0 or
+ * -errno.  Thread: main, as all here. */
+int memory_part_ranks(struct memory *memory, struct pfw_traces *traces);
+
 /* Add up from indexes, and make those that are missing if the traces are large.  1; 0 if the lines must
- * be read; -errno.  Thread: main, as all here. */
-int memory_ask_indexes(struct memory *memory, struct survey_input *input);
+ * be read; -errno. */
+int memory_ask_indexes(struct memory *memory, const struct pfw_traces *traces);
 
 /* Read the traces, and add up.  0 or -errno. */
 int memory_collect(struct memory *memory, struct survey_input *input);

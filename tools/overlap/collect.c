@@ -481,6 +481,9 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 	bool all = true;
 	int error = find_ranks(overlap, options, &input->traces), status;
 
+	/* No trace is of a wanted rank: that is said there. */
+	if (!error && !overlap->ranks)
+		return survey_resolve(survey, input, &options->reach);
 	error = error ? error : pfw_live_lines_open(&input->live);
 	error = error ? error : ask_indexes(overlap, input, options, &all);
 	if (!error && !all && can_ask(options) && unasked_of_survey(survey, &input->traces))

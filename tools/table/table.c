@@ -201,7 +201,8 @@ static int fill(struct table *table, struct table_options *options, struct surve
 
 	/* A trace with an index has no lines in rings: looking for them takes longer than the
 	 * answer. */
-	if (resolved && resolve(options, input))
+	if (resolved ? resolve(options, input)
+		     : ask && survey_resolve(options->survey, input, &options->reach))
 		return CLI_USAGE;
 	if (ask && of_processes) {
 		if (survey_lacks(options->survey, input, "--group-by process or cmd"))

@@ -93,6 +93,53 @@ static int find_ranks(struct pfw_select *select, const struct pfw_traces *traces
 	return pfw_select_find_others(select, traces);
 }
 
+/* Add "FIRST", "FIRST-LAST" or nothing, if there is no room for it and for what says so. */
+static void add_range(char *text, size_t size, uint64_t first, uint64_t last)
+{
+	static const char cut[] = ", ...";
+	size_t used = strlen(text);
+	char range[64];
+	int bytes = snprintf(range, sizeof(range),
+			     first == last ? "%s%" PRIu64 : "%s%" PRIu64 "-%" PRIu64,
+			     used ? ", " : "", first, last);
+
+	if (used + (size_t)bytes + sizeof(cut) <= size)
+		memcpy(text + used, range, (size_t)bytes + 1);
+	else if (used >= sizeof(cut) && strcmp(text + used - (sizeof(cut) - 1), cut) != 0)
+		memcpy(text + used, cut, sizeof(cut));
+}
+
+/* Whether some trace is of a wanted rank; else say which ranks there are. */
+static int check_ranks(const struct pfw_select *select, const struct pfw_traces *traces, char *why,
+		       size_t size)
+{
+	char asked[64] = "", here[128] = "";
+	size_t end;
+
+	for (size_t i = 0; i < traces->count; i++) {
+		if (select->window[i].wanted)
+			return 0;
+	}
+	for (size_t i = 0; i < select->rank.count; i++)
+		add_range(asked, sizeof(asked), select->rank.range[i].first,
+			  select->rank.range[i].last);
+	/* The traces are in order of rank, those without one first. */
+	for (size_t i = 0; i < traces->count; i = end) {
+		int64_t first = traces->file[i].head.rank, last = first;
+
+		for (end = i + 1; end < traces->count; end++) {
+			if (first < 0 || traces->file[end].head.rank > last + 1)
+				break;
+			last = traces->file[end].head.rank;
+		}
+		if (first >= 0)
+			add_range(here, sizeof(here), (uint64_t)first, (uint64_t)last);
+	}
+	snprintf(why, size, "--rank %s: these traces are of %s%s", asked,
+		 *here ? "rank " : "no rank", here);
+	return -ENOENT;
+}
+
 static bool of_wanted_rank(const void *select, size_t file, const struct pfw_block *block)
 {
 	return pfw_select_ranks_block(select, file, block);
@@ -125,6 +172,8 @@ int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *trace
 	struct pfw_extent extent = { .least_ns = INT64_MAX, .greatest_ns = INT64_MIN };
 	int error = find_ranks(select, traces);
 
+	if (!error && !select->ranks_later && check_ranks(select, traces, why, size))
+		return -ENOENT;
 	wanted.select = select;
 	wanted.want = of_wanted_rank;
 	select->times = select->since.kind != PFW_TIME_NONE || select->until.kind != PFW_TIME_NONE;

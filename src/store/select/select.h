@@ -81,7 +81,7 @@ struct pfw_select_others {
 };
 
 /* All zero: every event.  Callers read it, and change it only by the calls below, except
- * ask_fnames, ask_steps and meta. */
+ * ask_fnames, ask_steps, ranks_later and meta. */
 struct pfw_select {
 	struct pfw_select_globs cat, name, fname;
 	struct pfw_select_ranges rank, pid, tid, step;
@@ -90,8 +90,9 @@ struct pfw_select {
 	struct pfw_time since, until;
 	struct pfw_expr **where;
 	size_t where_count;
-	bool ask_fnames; /* set by callers that need names, or by a condition on args.fname */
-	bool ask_steps;	 /* set by callers that need steps, or by a condition on them */
+	bool ask_fnames;  /* set by callers that need names, or by a condition on args.fname */
+	bool ask_steps;	  /* set by callers that need steps, or by a condition on them */
+	bool ranks_later; /* set by callers to which traces of the selected ranks may come later */
 	/*
 	 * also select lines with ph M; set by callers, or by a --cat or --where that mentions them
 	 */
@@ -132,7 +133,7 @@ bool pfw_select_in_ranges(const struct pfw_select_ranges *ranges, uint64_t numbe
 /*
  * Resolve times and ranks; required once.  The index of a file of several ranks says which blocks
  * have none of the selected ones.  It may have to read the traces: it returns the errors of
- * pfw_extent_find(), and -ENOENT (no such step) or -ERANGE (no times at all) with a message in why.
+ * pfw_extent_find(), and -ENOENT (no such step or rank) or -ERANGE (no times at all) with a message in why.
  */
 int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *traces,
 		       const struct pfw_extent_options *options, char *why, size_t size);

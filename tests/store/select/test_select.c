@@ -23,7 +23,7 @@ static void add(struct world *world, enum pfw_select_option option, const char *
 
 static void begin(struct world *world)
 {
-	*world = (struct world){ 0 };
+	*world = (struct world){ .select.ranks_later = true };
 	world->file[0].path = world->file[1].path = (char *)"/nowhere";
 	world->file[0].head.rank = -1;
 	world->file[1].head.rank = 3;
@@ -139,6 +139,35 @@ static void ranks_are_the_files(void **state)
 	assert_true(by(PFW_SELECT_WHERE, "rank == null", 0, span));
 }
 
+/* Which ranks there are is said, as far as there is room for them. */
+static void ranks_that_are_not_there(void **state)
+{
+	struct world world;
+	struct pfw_trace_file odd[100];
+	char why[256] = "";
+
+	(void)state;
+	begin(&world);
+	world.select.ranks_later = false;
+	add(&world, PFW_SELECT_RANK, "0,4-9");
+	assert_int_equal(pfw_select_resolve(&world.select, &world.traces,
+					    &(struct pfw_extent_options){ 0 }, why, sizeof(why)),
+			 -ENOENT);
+	assert_string_equal(why, "--rank 0, 4-9: these traces are of rank 3");
+	for (size_t i = 0; i < 100; i++) {
+		odd[i] = world.file[1];
+		odd[i].head.rank = (int64_t)(i / 2 * 1000 + 10 + i % 2);
+	}
+	world.traces.file = odd;
+	world.traces.count = 100;
+	assert_int_equal(pfw_select_resolve(&world.select, &world.traces,
+					    &(struct pfw_extent_options){ 0 }, why, sizeof(why)),
+			 -ENOENT);
+	assert_non_null(strstr(why, "of rank 10-11, 1010-1011, 2010-2011, "));
+	assert_string_equal(why + strlen(why) - 5, ", ...");
+	end(&world);
+}
+
 static void all_kinds_must_hold_and_any_of_one_kind(void **state)
 {
 	struct world world;
@@ -238,6 +267,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines),
 		cmocka_unit_test(ranks_are_the_files),
+		cmocka_unit_test(ranks_that_are_not_there),
 		cmocka_unit_test(all_kinds_must_hold_and_any_of_one_kind),
 		cmocka_unit_test(blocks),
 		cmocka_unit_test(what_is_refused),
