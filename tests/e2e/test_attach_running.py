@@ -366,6 +366,52 @@ def test_its_allocator_sees_nothing_of_us(running, tmp_path, program):
     one.end()
 
 
+QUIET = """
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+void *(*volatile take)(size_t);
+void (*volatile give)(void *);
+static void stop(int number) { (void)number; write(1, "ok\\n", 3); _exit(0); }
+static void wake(int number) { (void)number; }
+int main(void)
+{
+	take = malloc;
+	give = free;
+	signal(SIGUSR1, wake);
+	signal(SIGTERM, stop);
+	for (;;) {
+		pause();
+		close(open("x", O_CREAT | O_RDWR, 0600));
+	}
+}
+"""
+
+
+@unloads
+def test_a_program_without_a_heap_gets_none(running, tmp_path):
+    """Though it starts our writer again, which ends when there is nothing to do; and though its own jumps to malloc() and
+    free() stand for these in all objects (it is linked to a fixed address)."""
+    (tmp_path / "quiet.c").write_text(QUIET)
+    subprocess.run(["gcc", "-no-pie", "-fno-pie", "-o", tmp_path / "quiet", tmp_path / "quiet.c"], check=True)
+    one = running(tmp_path / "quiet")
+    until(one.is_ready, "it does not wait for SIGTERM")
+    before = one.lasting_maps()
+    for name in "t", "u":
+        one.attach("-o", name)
+        one.process.send_signal(signal.SIGUSR1)
+        until(lambda: (tmp_path / f"{name}.pfw").exists(), "no trace")
+        if name == "t":
+            until(lambda: one.held()[0] == 1, "the writer does not end")
+            one.process.send_signal(signal.SIGUSR1)
+            until(lambda: one.held()[0] == 2, "no writer")
+        assert "[heap]" not in one.maps()
+        one.detach()
+        assert one.lasting_maps() == before
+    one.end()
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, to drop a right")
 def test_on_a_busy_machine_without_the_right_to_run_first(running):
     """As for an ordinary user; the recorded program waits for its writer most of the time."""

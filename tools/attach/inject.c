@@ -39,6 +39,8 @@
 
 /* ---- the code ---- */
 
+_Static_assert(sizeof(struct stub_lender) <= PADDING_LENDER, "its place");
+
 #define WORD_BYTES 16u
 #define SLOTS_MAX 32u /* values of that many attachments are kept apart */
 #define PLACE_NS 10000000000ull
@@ -48,10 +50,15 @@ struct code {
 	size_t bytes; /* a multiple of 16; behind them a word for the lender, then the slots of values */
 	uint64_t place; /* of the code */
 	uint64_t slot;	/* of the values for this attachment */
-	uint64_t data;	/* for struct stub_lender, beside the code; 0 = none */
+	uint64_t data;	/* for struct stub_lender; 0 = none */
 	bool there;	/* an earlier command has laid the code */
 	struct stub_values values;
 };
+
+static struct lender lender_of(const struct code *code)
+{
+	return (struct lender){ code->place, code->place + code->bytes, code->data };
+}
 
 /* Find the code of an earlier command, else room for it: rather where nothing is ever unloaded.  False:
  * there is neither. */
@@ -69,11 +76,14 @@ static bool find_place(const struct tracee *tracee, struct code *code)
 		code->there = !memcmp(there, code->text, code->bytes);
 		if (code->there || !code->place || (all[i].stays && !stays)) {
 			code->place = all[i].code;
-			code->data = all[i].stays && all[i].data ? all[i].data + all[i].data_bytes
-								 : 0;
 			stays = all[i].stays;
 		}
 	}
+	if (code->there)
+		tracee_read(tracee, lender_of(code).word, &code->data, sizeof(code->data));
+	for (size_t i = 0; i < count && !code->data; i++)
+		if (all[i].stays && all[i].data)
+			code->data = all[i].data + all[i].data_bytes;
 	free(there);
 	free(all);
 	return code->place != 0;
@@ -166,11 +176,6 @@ struct search {
 	int error;     /* of the last PTRACE_SEIZE that failed */
 	bool filtered; /* a thread's seccomp filters forbid it */
 };
-
-static struct lender lender_of(const struct code *code)
-{
-	return (struct lender){ code->place, code->place + code->bytes, code->data };
-}
 
 /* Everything but what is known of the thread only when it stands still. */
 static bool lay(struct tracee *tracee, const struct code *code)
@@ -577,6 +582,7 @@ static int talk(struct tracee *tracee, struct code *code, struct pfw_attach_bloc
 
 	if (!tracee_read(tracee, code->values.block, &block->head, sizeof(block->head)))
 		return tracee_refuse(tracee, GONE);
+	block->starter = tracee->lends ? code->data + offsetof(struct stub_lender, starter) : 0;
 	if (block->wish == PFW_ATTACH_BEGIN)
 		padding_lay_thunks(tracee, block, code->place);
 	if (!fill(tracee, code, block) || !await(tracee, code, PFW_ATTACH_NOT_LOADED, ANSWER_NS)) {

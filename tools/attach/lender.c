@@ -71,15 +71,16 @@ static bool find_real(const struct tracee *tracee, uint64_t real[STUB_ALLOCATOR]
 {
 	uint64_t linker = find_linker(tracee);
 
-	for (size_t at = 0; tracee_exports(tracee, &at, names, STUB_ALLOCATOR, real); at++) {
-		unsigned found = 0;
+	for (unsigned i = 0; i < STUB_ALLOCATOR; i++) {
+		size_t at = 0;
 
-		for (unsigned i = 0; i < STUB_ALLOCATOR; i++)
-			found += change(tracee, linker, real[i], real[i]);
-		if (found == STUB_ALLOCATOR)
-			return true;
+		do
+			real[i] = tracee_export(tracee, &at, names[i]);
+		while (real[i] && !change(tracee, linker, real[i], real[i]));
+		if (!real[i])
+			return false;
 	}
-	return false;
+	return true;
 }
 
 bool lender_begin(const struct tracee *tracee, const struct lender *lender)

@@ -57,12 +57,13 @@ _Static_assert(offsetof(struct stub_values, lent_bytes) == 128, "the last of the
 #define OURS_2 "48"
 #define OURS_3 "56"
 #define CREATOR "64"
-#define BEGIN "72"
-#define END "80"
-#define NEXT "88"
-#define FROM "96"
-#define LOCK "104"
-_Static_assert(offsetof(struct stub_lender, lock) == 104, "the last of them");
+#define STARTER "72"
+#define BEGIN "80"
+#define END "88"
+#define NEXT "96"
+#define FROM "104"
+#define LOCK "112"
+_Static_assert(offsetof(struct stub_lender, lock) == 112, "the last of them");
 
 #define STACK_BYTES "0x400000"	  /* of our thread, with its thread-local data */
 #define REAPER_FLAGS "0x00150f00" /* VM FS FILES SIGHAND THREAD SYSVSEM PARENT_SETTID */
@@ -279,7 +280,7 @@ __asm__(".pushsection .rodata\n"
 	/* not under another thread of ours: its command was killed, and the next one has begun */
 	"55:	movq " OURS "(%r14), %rax\n	orq " OURS_1 "(%r14), %rax\n"
 	"	orq " OURS_2 "(%r14), %rax\n	orq " OURS_3 "(%r14), %rax\n"
-	"	orq " CREATOR "(%r14), %rax\n	jnz 58f\n"
+	"	orq " CREATOR "(%r14), %rax\n	orq " STARTER "(%r14), %rax\n	jnz 58f\n"
 	"	movq %r9, " NEXT "(%r14)\n"
 	"	movq " BEGIN "(%r14), %rdi\n	cmpq %r9, %rdi\n	jne 58f\n"
 	"	movq " END "(%r14), %rsi\n	subq %rdi, %rsi\n"
@@ -308,6 +309,7 @@ __asm__(".pushsection .rodata\n"
 	"	cmpq " OURS_1 "(%r11), %rax\n	je 36f\n"
 	"	cmpq " OURS_2 "(%r11), %rax\n	je 36f\n"
 	"	cmpq " OURS_3 "(%r11), %rax\n	je 36f\n"
+	"	cmpq " STARTER "(%r11), %rax\n	je 36f\n"
 	"	cmpq " CREATOR "(%r11), %rax\n"
 	"36:	ret\n"
 

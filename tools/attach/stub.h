@@ -26,6 +26,7 @@ struct stub_lender {
 	uint64_t ours[STUB_OURS]; /* our threads: what they allocate is lent; their pointers, as in %fs:16.
 				   * One, unless commands were killed */
 	uint64_t creator;	  /* the program's thread, while it starts ours */
+	uint64_t starter;	  /* any thread, while it starts the writer: the recorder sets it */
 	uint64_t begin, end; /* memory that is lent; 0 = none is mapped */
 	uint64_t next;	     /* the rest begins there */
 	uint64_t from;	     /* libc's malloc() is lent to code from here on: dlerror.o */

@@ -366,7 +366,7 @@ static uint64_t function_of(const struct library *library, uint32_t symbol, cons
 
 	if (!tracee_read(library->tracee, library->symbols + symbol * sizeof(entry), &entry,
 			 sizeof(entry)) ||
-	    !entry.st_shndx || ELF64_ST_TYPE(entry.st_info) != STT_FUNC ||
+	    !entry.st_value || ELF64_ST_TYPE(entry.st_info) != STT_FUNC ||
 	    !tracee_read(library->tracee, library->strings + entry.st_name, text,
 			 strlen(name) + 1) ||
 	    strcmp(text, name) != 0)
@@ -409,22 +409,19 @@ uint64_t tracee_function(const struct tracee *tracee, const char *name)
 	return found;
 }
 
-bool tracee_exports(const struct tracee *tracee, size_t *at, const char *const *names, size_t count,
-		    uint64_t *addresses)
+uint64_t tracee_export(const struct tracee *tracee, size_t *at, const char *name)
 {
-	for (; *at < tracee->maps; ++*at) {
-		struct library library;
-		size_t found = 0;
+	uint64_t found = 0;
 
-		if (tracee->map[*at].offset || tracee->map[*at].path[0] != '/' ||
-		    !open_library(&library, tracee, tracee->map[*at].start))
-			continue;
-		while (found < count && (addresses[found] = look_up(&library, names[found])))
-			found++;
-		if (found == count)
-			return true;
+	while (!found && *at < tracee->maps) {
+		const struct tracee_map *map = &tracee->map[(*at)++];
+		struct library library;
+
+		if (!map->offset && map->path[0] == '/' &&
+		    open_library(&library, tracee, map->start))
+			found = look_up(&library, name);
 	}
-	return false;
+	return found;
 }
 
 /* ---- refusals ---- */

@@ -66,10 +66,9 @@ bool tracee_is_libc(const struct tracee *tracee, uint64_t address);
 /* The address of a function that libc, or what belongs to it, exports; 0 = none. */
 uint64_t tracee_function(const struct tracee *tracee, const char *name);
 
-/* The addresses of `count` functions in the first object, from map *at on, that exports all of them; *at
- * is its map then.  False: there is none. */
-bool tracee_exports(const struct tracee *tracee, size_t *at, const char *const *names, size_t count,
-		    uint64_t *addresses);
+/* The address of a function in the next object, from map *at on, that exports it; 0 = none.  That of a program
+ * at a fixed address may be its jump to a library's, which all objects take for the function. */
+uint64_t tracee_export(const struct tracee *tracee, size_t *at, const char *name);
 
 /* Read or write its memory. False: not all of it. */
 bool tracee_read(const struct tracee *tracee, uint64_t address, void *out, size_t bytes);

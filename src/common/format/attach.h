@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PFW_ATTACH_VERSION 4u
+#define PFW_ATTACH_VERSION 5u
 #define PFW_ATTACH_BYTES (256u * 1024u)
 #define PFW_ATTACH_ENTRY "pfw_attached"
 
@@ -72,6 +72,7 @@ struct pfw_attach_block {
 	struct pfw_attach_thunks thunks[16]; /* up to the first that has none */
 	uint32_t jumps;			     /* that stay in the program */
 	uint32_t jumps_mapped;		     /* some in a mapping of their own: 1 */
+	uint64_t starter;		     /* address for pfw_own_thread_lend(); 0 = none */
 	char said[4096];		     /* the recorder's messages, a line each */
 	char trace[4096];		     /* path of the trace as the process sees it */
 	/* NAME=VALUE, each ended by a NUL, and an empty one: our variables, in place of the

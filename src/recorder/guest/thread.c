@@ -76,6 +76,19 @@ bool pfw_own_thread_is(pthread_t thread)
 	return thread == atomic_load_explicit(&last_known, memory_order_relaxed);
 }
 
+static _Atomic uintptr_t *lent;
+
+void pfw_own_thread_lend(_Atomic uintptr_t *starter)
+{
+	lent = starter;
+}
+
+static void lend(bool lends)
+{
+	if (lent)
+		atomic_store(lent, lends ? (uintptr_t)__builtin_thread_pointer() : 0);
+}
+
 static int start_known(struct pfw_own_thread *worker)
 {
 	pthread_attr_t attr;
@@ -88,9 +101,11 @@ static int start_known(struct pfw_own_thread *worker)
 				      memory_bytes() - GUARD_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
+	lend(true);
 	error = pthread_create(&worker->thread, &attr, run, worker);
 	if (error == EINVAL) /* the program's thread-local data needs a larger stack */
 		error = pthread_create(&worker->thread, NULL, run, worker);
+	lend(false);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	worker->joinable = !error;

@@ -28,6 +28,10 @@ struct pfw_own_thread {
 /* Find out how much room the thread-local data of this program's libraries takes.  Thread: init. */
 void pfw_own_thread_init(void);
 
+/* `pfw attach` lends memory to the thread whose thread pointer this word holds: while it starts a known
+ * one, so that the program's allocator sets up nothing for that.  NULL = nothing is lent. */
+void pfw_own_thread_lend(_Atomic uintptr_t *starter);
+
 /*
  * Wait until the previous thread is gone, then run work(arg) in a new one: signals blocked, the
  * descriptor table shared.  0 or -errno.  Thread: app, one at a time.  Signal: safe, unless known

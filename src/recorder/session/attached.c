@@ -14,6 +14,7 @@
 #include "recorder/attach/attach.h"
 #include "recorder/attach/thunks.h"
 #include "recorder/guest/say.h"
+#include "recorder/guest/thread.h"
 #include "recorder/probe/probe.h"
 #include "recorder/session/internal.h"
 #include "recorder/spool/leave.h"
@@ -205,6 +206,7 @@ void pfw_attached(struct pfw_attach_block *block)
 		block->error = -ECHILD;
 		return;
 	}
+	pfw_own_thread_lend((_Atomic uintptr_t *)(uintptr_t)block->starter);
 	pfw_say_into(block->said, sizeof(block->said));
 	block->error = block->wish == PFW_ATTACH_BEGIN ? begin(block) : end();
 	if (block->wish == PFW_ATTACH_BEGIN && leaves_after(block))
