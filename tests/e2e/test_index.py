@@ -577,3 +577,20 @@ def test_many_stale_indexes_are_one_warning(tmp_path):
         assert done.stderr.startswith(f"pfw {command.split()[0]}: 3 indexes are passed over, the "
                                       f"first {traces[0]}.idx: "), done.stderr
     assert pfw("query", "-q", "--count", "--name", "a", tmp_path).stderr == ""
+
+
+def test_times_that_fit_in_no_number(tmp_path):
+    """Calls on a file that take 2^63 ns together, and, compacted, a span that begins before 1970."""
+    call = ('{{"id":{0},"name":"{1}","cat":"POSIX","pid":7,"tid":{0},"ts":1795230878000000.000,'
+            '"dur":4000000000000000.000,"ph":"X","args":{{"fname":"/a"}}}}\n')
+    for number in range(3):
+        (tmp_path / f"a{number}.pfw").write_text(call.format(number, "open") + call.format(number + 9, "read"))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "b.pfw").write_text('{"id":3,"name":"early","cat":"app","pid":8,"tid":8,"ts":-5.000,'
+                                            '"dur":3877.051,"ph":"X","args":{}}\n')
+    pfw("index", tmp_path)
+    pfw("compact", "-q", tmp_path / "old")
+    for words in [["-g", "fname", tmp_path], ["-g", "fname", "--row-limit", "1", tmp_path],
+                  ["--format", "csv", "--since", "0", "--until", "1795230878000000", tmp_path / "old"]]:
+        answer = pfw("table", *words).stdout
+        assert answer == pfw("table", "--no-index", *words).stdout and ("9223372036.855s" in answer or "early" in answer)

@@ -49,12 +49,7 @@ static void count(struct part *part, const struct pfw_entry *entry, const char *
 	}
 	if (entry->dur_ns < 0 || __builtin_add_overflow(ts_ns, entry->dur_ns, &end_ns))
 		end_ns = ts_ns;
-	if (ts_ns < 0)
-		return;
-	if ((uint64_t)ts_ns < summary->least_ns)
-		summary->least_ns = (uint64_t)ts_ns;
-	if ((uint64_t)end_ns > summary->greatest_ns)
-		summary->greatest_ns = (uint64_t)end_ns;
+	pfw_gzip_add_times(summary, ts_ns, end_ns);
 }
 
 static int open_compressor(struct part *part)

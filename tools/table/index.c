@@ -402,15 +402,14 @@ static int add_top(struct answer *answer, const struct pfw_summary_file *file)
 					     .step = -1,
 					     .fname = { .at = file->name,
 							.bytes = file->name_bytes } };
-	int64_t ns =
-		pfw_saturate_i128(file->open_ns + file->read_ns + file->write_ns + file->other_ns);
+	int64_t ns = (int64_t)pfw_summary_file_ns(file);
 	const struct pfw_tally sums = {
-		.count = file->opens + file->reads + file->writes + file->others,
+		.count = pfw_summary_file_calls(file),
 		.total_ns = ns,
 		.self_ns = ns,
 		.transfers = file->transfers,
-		.transfer_ns = pfw_saturate_i128(file->transfer_ns),
-		.bytes = pfw_saturate_i128(file->read_bytes + file->written_bytes)
+		.transfer_ns = (int64_t)file->transfer_ns,
+		.bytes = (int64_t)pfw_summary_file_bytes(file),
 	};
 	struct pfw_tally *rest = &answer->table->rest;
 	int64_t row;
@@ -421,8 +420,10 @@ static int add_top(struct answer *answer, const struct pfw_summary_file *file)
 		return -ENOMEM;
 	answer->table->rows.row[row].sums = sums;
 	rest->count -= sums.count;
-	rest->total_ns = rest->self_ns -= sums.total_ns;
-	rest->bytes -= sums.bytes;
+	/* Less than nothing: the sum of all saturated, as it does again with this row. */
+	rest->total_ns = rest->self_ns = sums.self_ns < rest->self_ns ? rest->self_ns - sums.self_ns
+								      : 0;
+	rest->bytes = sums.bytes < rest->bytes ? rest->bytes - sums.bytes : 0;
 	return 0;
 }
 
@@ -439,7 +440,7 @@ static int add_tops(struct answer *answer, struct pfw_indexes *indexes)
 	if (pfw_summary_init(&files))
 		return -ENOMEM;
 	error = pfw_index_top_files(indexes, &top, &files);
-	if (error || files.file[0].lines || top.bytes > INT64_MAX || top.ns > INT64_MAX) {
+	if (error || files.file[0].lines) {
 		pfw_summary_release(&files);
 		return error == -ENOMEM ? error : 0;
 	}

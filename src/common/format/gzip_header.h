@@ -30,6 +30,18 @@ struct pfw_gzip_summary {
 	bool damaged; /* read: the CRC of the header is of other figures */
 };
 
+/* Add an event's times: those before 1970, which the header cannot have, as 1970. */
+static inline void pfw_gzip_add_times(struct pfw_gzip_summary *summary, int64_t ts_ns,
+				      int64_t end_ns)
+{
+	uint64_t least_ns = ts_ns < 0 ? 0 : (uint64_t)ts_ns;
+	uint64_t greatest_ns = end_ns < 0 ? 0 : (uint64_t)end_ns;
+
+	summary->least_ns = least_ns < summary->least_ns ? least_ns : summary->least_ns;
+	summary->greatest_ns = greatest_ns > summary->greatest_ns ? greatest_ns
+								  : summary->greatest_ns;
+}
+
 /* XFL of RFC 1952: how hard the compressor tried. */
 enum pfw_gzip_effort { PFW_GZIP_USUAL = 0, PFW_GZIP_SLOWEST = 2, PFW_GZIP_FASTEST = 4 };
 

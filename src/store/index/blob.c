@@ -206,10 +206,9 @@ int pfw_blob_sums(struct pfw_blob *blob, const struct pfw_summary *summary, uint
 
 		memcpy(at, &hash, sizeof(hash));
 		at += sizeof(hash);
-		at = pfw_varint_put(at, file->read_bytes + file->written_bytes);
-		at = pfw_varint_put(at, file->open_ns + file->read_ns + file->write_ns +
-						file->other_ns);
-		at = pfw_varint_put(at, file->opens + file->reads + file->writes + file->others);
+		at = pfw_varint_put(at, pfw_summary_file_bytes(file));
+		at = pfw_varint_put(at, pfw_summary_file_ns(file));
+		at = pfw_varint_put(at, pfw_summary_file_calls(file));
 	}
 	blob->bytes = (size_t)(at - blob->data);
 	return 0;

@@ -189,7 +189,7 @@ static int take_name(void *user, struct pfw_index_row *row)
 int pfw_index_take_file(struct pfw_summary_file *file, struct pfw_index_row *row)
 {
 	for (unsigned i = 0; i < PFW_SUMMARY_FILE_SUMS; i++)
-		file->sum[i] += pfw_index_u64(row);
+		pfw_saturate_u64(&file->sum[i], pfw_index_u64(row));
 	return row->bad ? -EBADMSG : 0;
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/order.h"
 #include "store/index/index.h"
 #include "store/index/internal.h"
+#include "store/kit/saturate.h"
 
 /* Files per pass; more files take several passes, each over a part of the hashes. */
 #define PART_FILES (1u << 20)
@@ -58,9 +59,9 @@ struct search {
 static struct pfw_blob_sums sums_of(const struct pfw_summary_file *file)
 {
 	return (struct pfw_blob_sums){
-		.bytes = file->read_bytes + file->written_bytes,
-		.ns = file->open_ns + file->read_ns + file->write_ns + file->other_ns,
-		.calls = file->opens + file->reads + file->writes + file->others,
+		.bytes = pfw_summary_file_bytes(file),
+		.ns = pfw_summary_file_ns(file),
+		.calls = pfw_summary_file_calls(file),
 	};
 }
 
@@ -76,17 +77,11 @@ static uint64_t value_of(const struct pfw_blob_sums *sums, enum pfw_index_order 
 	}
 }
 
-static void add(uint64_t *sum, uint64_t value)
-{
-	if (__builtin_add_overflow(*sum, value, sum))
-		*sum = UINT64_MAX;
-}
-
 static void add_total(struct pfw_index_top *top, const struct pfw_blob_sums *sums)
 {
-	add(&top->bytes, sums->bytes);
-	add(&top->ns, sums->ns);
-	add(&top->calls, sums->calls);
+	pfw_saturate_u64(&top->bytes, sums->bytes);
+	pfw_saturate_u64(&top->ns, sums->ns);
+	pfw_saturate_u64(&top->calls, sums->calls);
 }
 
 /* ---- the sums of all files ---- */
@@ -222,7 +217,7 @@ static int add_sum(struct search *search, const struct pfw_blob_sums *sums, uint
 	if (search->table.used > search->table.mask / 8 * 7)
 		return -E2BIG;
 	sum->hash = sums->hash;
-	add(&sum->value, value);
+	pfw_saturate_u64(&sum->value, value);
 	return 0;
 }
 

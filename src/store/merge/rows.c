@@ -10,8 +10,6 @@
 #include "store/line/entry.h"
 #include "store/line/hash.h"
 
-#define NO_TS (INT64_MIN + 1) /* use the ts of a neighbour */
-
 void pfw_rows_free(struct pfw_rows *rows)
 {
 	pfw_buffer_free(&rows->text);
@@ -27,7 +25,7 @@ struct scanner {
 	struct pfw_problems *problems;
 	uint64_t line;
 	bool at_begin; /* only `process` lines precede it in its file */
-	bool untimed;  /* there are rows with NO_TS */
+	bool untimed;  /* there are rows with PFW_ROW_NO_TS */
 };
 
 /* Parse a line in full.  Return whether it is an event; *bytes becomes the length of its object. */
@@ -45,9 +43,9 @@ static bool parse_any(struct scanner *scanner, const char *text, size_t *bytes,
 			(*bytes)--;
 	}
 	if (!(entry->has & ~entry->wrong & PFW_ENTRY_TS))
-		entry->ts_ns = NO_TS;
-	else if (entry->ts_ns <= NO_TS)
-		entry->ts_ns = NO_TS + 1;
+		entry->ts_ns = PFW_ROW_NO_TS;
+	else if (entry->ts_ns <= PFW_ROW_NO_TS)
+		entry->ts_ns = PFW_ROW_NO_TS + 1;
 	return true;
 }
 
@@ -77,7 +75,7 @@ static int add_row(struct scanner *scanner, size_t at, size_t bytes, const struc
 	scanner->at_begin = scanner->at_begin && metadata && pfw_slice_is(&entry->name, "process");
 	if (scanner->at_begin)
 		row.ts_ns = PFW_ROW_FIRST;
-	scanner->untimed |= entry->ts_ns == NO_TS && !scanner->at_begin;
+	scanner->untimed |= entry->ts_ns == PFW_ROW_NO_TS && !scanner->at_begin;
 	if (!is_wanted(scanner->want, &row) ||
 	    (scanner->want->pid && scanner->want->pid != entry->pid))
 		return 0;
@@ -124,13 +122,13 @@ static void give_times(struct pfw_rows *rows)
 	int64_t ts = 0;
 
 	for (size_t i = rows->count; i-- > 0;) {
-		if (rows->row[i].ts_ns > NO_TS)
+		if (rows->row[i].ts_ns > PFW_ROW_NO_TS)
 			ts = rows->row[i].ts_ns;
 	}
 	for (size_t i = 0; i < rows->count; i++) {
 		struct pfw_row *row = &rows->row[i];
 
-		if (row->ts_ns == NO_TS)
+		if (row->ts_ns == PFW_ROW_NO_TS)
 			row->ts_ns = row->end_ns = ts;
 		else if (row->ts_ns != PFW_ROW_FIRST)
 			ts = row->ts_ns;

@@ -12,7 +12,8 @@
 #include "store/read/scan.h"
 #include "store/read/stream.h"
 
-#define PFW_ROW_FIRST INT64_MIN /* ts of a line that precedes all others */
+#define PFW_ROW_FIRST INT64_MIN	      /* ts of a line that precedes all others */
+#define PFW_ROW_NO_TS (INT64_MIN + 1) /* use the ts of a neighbour; the end of such a first line */
 
 struct pfw_row {
 	int64_t ts_ns, end_ns; /* end: ts + dur */

@@ -442,12 +442,9 @@ static void add_to_header(struct parcel *parcel, const struct pfw_row *row, size
 		} else {
 			mark->first = true;
 		}
-		/* The header's times are unsigned, so times before 1970 are left out. */
 		ts_ns = row->ts_ns == PFW_ROW_FIRST ? row->end_ns : row->ts_ns;
-		if (ts_ns < 0)
-			continue;
-		PFW_LOWER(summary->least_ns, (uint64_t)ts_ns);
-		PFW_RAISE(summary->greatest_ns, (uint64_t)row->end_ns);
+		if (ts_ns != PFW_ROW_NO_TS)
+			pfw_gzip_add_times(summary, ts_ns, row->end_ns);
 	}
 }
 

@@ -31,7 +31,7 @@ unsigned pfw_pass_jobs(unsigned jobs)
 /* ---- working on a slot; without the mutex ---- */
 
 /* Compare a member's header with its lines.  Times in the text may be cut to whole µs, and a header
- * leaves out those before 1970. */
+ * has none before 1970. */
 static void check_summary(struct pass_slot *slot)
 {
 	const struct pfw_block *place = slot->block.block;

@@ -91,6 +91,30 @@ struct pfw_summary_file {
 	};
 };
 
+/* Its calls together. */
+static inline uint64_t pfw_summary_file_calls(const struct pfw_summary_file *file)
+{
+	return file->opens + file->reads + file->writes + file->others;
+}
+
+static inline uint64_t pfw_summary_file_bytes(const struct pfw_summary_file *file)
+{
+	uint64_t bytes = file->read_bytes;
+
+	pfw_saturate_u64(&bytes, file->written_bytes);
+	return bytes;
+}
+
+static inline uint64_t pfw_summary_file_ns(const struct pfw_summary_file *file)
+{
+	uint64_t ns = file->open_ns;
+
+	pfw_saturate_u64(&ns, file->read_ns);
+	pfw_saturate_u64(&ns, file->write_ns);
+	pfw_saturate_u64(&ns, file->other_ns);
+	return ns;
+}
+
 struct pfw_summary_thread {
 	uint64_t pid, tid;
 	const char *name; /* from its `thread_name` line, or "" */
