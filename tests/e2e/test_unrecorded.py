@@ -129,3 +129,12 @@ def test_fio_libaio(place):
         assert sum(args["ret"] for args in submitted) == 1024 and not contexts and not said
     else:
         assert contexts and said
+
+
+def test_gpu_work_before_several_kills(tmp_path):
+    """The longest time: those of two processes are no sum."""
+    for name, gpu_us in ("a", 166000), ("b", 500000):
+        (tmp_path / f"{name}.pfw").write_text(
+            '{"id":1,"name":"unrecorded","cat":"pfw","pid":7,"tid":7,"ts":5.000,"ph":"M","args":{"gpu_us":%d}}\n' % gpu_us)
+    said = map(json.loads, run([PFW, "validate", "--format", "ndjson", tmp_path], status=None).stdout.splitlines())
+    assert [line["gpu_us"] for line in said if "gpu_us" in line] == [166000, 500000, 500000]

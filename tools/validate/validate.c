@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/order.h"
 #include "share/adopt.h"
 #include "share/survey.h"
 #include "store/index/build.h"
@@ -31,7 +32,7 @@ static void add_tally(struct validate_tally *sum, const struct validate_tally *o
 	sum->aio_contexts += one->aio_contexts;
 	sum->early_calls += one->early_calls;
 	sum->aggregates += one->aggregates;
-	sum->gpu_us += one->gpu_us;
+	PFW_RAISE(sum->gpu_us, one->gpu_us);
 	sum->problems += one->problems;
 }
 

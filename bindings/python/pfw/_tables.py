@@ -287,7 +287,7 @@ def _warnings(lines: list[dict[str, Any]], unended: int) -> list[str]:
     kinds = {key: sum(line["args"].get(key, 0) for line in lines if line["name"] == "unrecorded")
              for key in ("io_uring_operations", "aio_contexts", "early_calls")}
     texts += [f"{count:,} {key.replace('_', ' ')} were not recorded" for key, count in kinds.items() if count]
-    gpu_us = sum(line["args"].get("gpu_us", 0) for line in lines if line["name"] == "unrecorded")
+    gpu_us = max((line["args"].get("gpu_us", 0) for line in lines if line["name"] == "unrecorded"), default=0)
     if gpu_us:
         texts.append(f"GPU work of the last {gpu_us / 1e3:,.1f} ms before a kill was not recorded")
     killed = sum(line["args"].get("reason") == "recovered" for line in lines if line["name"] == "end")

@@ -225,14 +225,16 @@ def test_a_summary_of_what_was_lost(run):
     lost = '{"id":%d,"name":"lost","cat":"pfw","pid":7,"tid":7,"ts":5.000,"ph":"M","args":{"reason":"full","count":%d}}\n'
     read = '{"id":3,"name":"read","cat":"POSIX","pid":7,"tid":7,"ts":2.000,"dur":1.000,"ph":"X","args":{"ret":5}}\n'
     other = ('{"id":6,"name":"untraced_child","cat":"pfw","pid":7,"tid":8,"ts":5.000,"ph":"M","args":{"pid":9}}\n'
-             '{"id":7,"name":"unrecorded","cat":"pfw","pid":7,"tid":7,"ts":5.000,"ph":"M","args":{"aio_contexts":2}}\n'
+             '{"id":7,"name":"unrecorded","cat":"pfw","pid":7,"tid":7,"ts":5.000,"ph":"M","args":{"aio_contexts":2,"gpu_us":300}}\n'
+             '{"id":2,"name":"unrecorded","cat":"pfw","pid":9,"tid":9,"ts":5.000,"ph":"M","args":{"gpu_us":1200}}\n'
              '{"id":8,"name":"end","cat":"pfw","pid":7,"tid":7,"ts":6.000,"ph":"M","args":{"events":1,"lost":90}}\n')
     (run.directory / "cut.pfw").write_text(process + read)
     assert pfw.summary(run.directory / "cut.pfw").warnings == ["1 process still runs, or was killed"]
     (run.directory / "t.pfw").write_text(process + read + lost % (4, 40) + lost % (5, 90) + other)
     made = pfw.summary(run.directory / "t.pfw")
     assert made.warnings == ["90 events were lost: full", "1 program that the run started is not traced",
-                             "2 aio contexts were not recorded"]
+                             "2 aio contexts were not recorded",
+                             "GPU work of the last 1.2 ms before a kill was not recorded"]
     assert (made.lost, made.events, made.io_calls, made.hosts, made.commands) == (90, 1, 1, ["h"], ["<script>"])
     assert "script" not in Cells(made._repr_html_()).tags
 
