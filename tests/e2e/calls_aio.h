@@ -139,6 +139,9 @@ static void case_lio_listio(void)
 	fd = given("data", O_RDONLY);
 	block_on(fd, 3, 0)->aio_lio_opcode = LIO_READ;
 	CALL(THIS(lio_listio)(LIO_WAIT, list, 3, NULL));
+	expect_head("aio_read", "POSIX"); /* the operation */
+	expect_args(in("data"), fd, 0, false);
+	expect_fields("'count':3,'offset':0");
 	EXPECT(NULL, NO_FD, "'mode':%d,'count':1", LIO_WAIT);
 	reap_block(in("data"));
 	CALL(THIS(lio_listio)(77, list, 3, NULL)); /* no such mode */

@@ -77,6 +77,12 @@ def test_calls_through_libc_are_events_and_not_counted(place, kind):
     calls = [line["args"] for line in events(lines["t.pfw"], "syscall")
              if line["args"]["call"] == name]
     assert len(calls) == 100 and all(args["ret"] == args["count"] == 1 for args in calls)
+    if kind == "aio":
+        writes = [(line["dur"], line["args"]["fname"], line["args"]["count"], line["args"]["offset"])
+                  for line in events(lines["t.pfw"], "aio_write")]
+        assert writes == [(0, str(place.top / "data"), 1, at) for at in range(100)]
+        table = run([PFW, "table", "--format=ndjson", "--name=aio_write", place.traces / "t.pfw"]).stdout
+        assert json.loads(table.splitlines()[0])["bytes"] == 100
 
 
 def test_calls_through_libc_that_are_not_recorded_are_counted(place):
@@ -127,6 +133,8 @@ def test_fio_libaio(place):
     contexts = sum(unrecorded(of_one).get("aio_contexts", 0) for of_one in lines.values())
     if submitted:
         assert sum(args["ret"] for args in submitted) == 1024 and not contexts and not said
+        assert sum(line["args"]["count"] for of_one in lines.values()
+                   for line in events(of_one, "aio_write")) == 4 << 20
     else:
         assert contexts and said
 

@@ -1,20 +1,93 @@
 /* recorder/wrap/aio.c - wrappers of calls that submit asynchronous I/O, and of syscall().
  *
- * The trace has the submission as an event.  A submission without libc (liburing makes its own
+ * The trace has the submission as an event, and each operation of a list.  A submission without libc (liburing makes its own
  * system calls) reaches no wrapper: see unrecorded.c.
  */
 #define PFW_OS_NO_POISON
+#include <limits.h>
+#include <linux/aio_abi.h>
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "recorder/guest/own_fds.h"
+#include "recorder/guest/peek.h"
 #include "recorder/probe/call_filter.h"
 #include "recorder/probe/probe.h"
 #include "recorder/wrap/calls.h"
 #include "recorder/wrap/posix.h"
 #include "recorder/wrap/rights.h"
 #include "recorder/wrap/unrecorded.h"
+
+/* ---- lists of operations ---- */
+
+/* An operation that a list submits, as aio_read(), aio_write() or aio_fsync() would.  It is read
+ * before the call: afterwards the operation may be complete, and its block another thread's. */
+struct operation {
+	struct pfw_probe probe;
+	uint64_t value[4];
+	unsigned value_count;
+};
+
+#define OWN_OPERATIONS 12u /* a probe may take at most 1 KiB of stack */
+#define OPERATIONS_MAX 65536u
+
+struct operations {
+	struct operation *at, own[OWN_OPERATIONS];
+	unsigned count;
+	uint64_t room;
+};
+
+static void begin_operations(struct operations *list, uint64_t count)
+{
+	list->at = list->own;
+	list->count = 0;
+	list->room = OWN_OPERATIONS;
+	if (count <= OWN_OPERATIONS || count > OPERATIONS_MAX)
+		return;
+	list->at = pfw_os_map(count * sizeof(*list->at));
+	if (list->at)
+		list->room = count;
+	else
+		list->at = list->own;
+}
+
+static void add_operation(struct operations *list, uint16_t call, int fd, uint64_t first,
+			  uint64_t offset)
+{
+	struct operation *one = &list->at[list->count];
+
+	if (list->count == list->room) {
+		pfw_ring_count_lost(PFW_LOST_NO_MEMORY, 1);
+		return;
+	}
+	list->count++;
+	if (call == PFW_CALL_NONE || !pfw_probe_fd(&one->probe, pfw_call_filter[call], fd))
+		one->probe.call = PFW_CALL_NONE;
+	one->value[0] = 0;
+	one->value[1] = (uint64_t)fd;
+	one->value[2] = first;
+	one->value[3] = offset;
+	one->value_count = call == PFW_CALL_aio_fsync ? 3 : 4;
+}
+
+/* The first ones of the list were accepted: each is an event without a duration, which is that of the
+ * call.  Call it before the end of the call's own event, as events stand by their ends. */
+static void end_operations(struct operations *list, uint64_t accepted)
+{
+	for (unsigned i = 0; i < list->count && i < accepted; i++) {
+		const struct operation *one = &list->at[i];
+		struct pfw_ending ending = { .value = one->value,
+					     .value_count = one->value_count,
+					     .t1 = one->probe.t0 };
+
+		if (one->probe.call != PFW_CALL_NONE)
+			pfw_probe_end_full(&one->probe, &ending);
+	}
+	if (list->at != list->own)
+		pfw_os_munmap(list->at, list->room * sizeof(*list->at));
+}
 
 /* ---- POSIX ---- */
 
@@ -83,15 +156,25 @@
 	{                                                                                          \
 		struct pfw_probe probe;                                                            \
 		bool traced = pfw_probe_bare(&probe, PFW_CALL_lio_listio##suffix);                 \
-		uint64_t operations = 0;                                                           \
+		struct operations operations;                                                      \
 		int ret;                                                                           \
                                                                                                    \
+		begin_operations(&operations, count > 0 ? (uint64_t)count : 0);                    \
 		for (int i = 0; traced && i < count; i++)                                          \
-			operations += list[i] && list[i]->aio_lio_opcode != LIO_NOP;               \
+			if (list[i] && list[i]->aio_lio_opcode != LIO_NOP)                         \
+				add_operation(&operations,                                         \
+					      list[i]->aio_lio_opcode == LIO_READ                  \
+						      ? PFW_CALL_aio_read##suffix                  \
+						      : PFW_CALL_aio_write##suffix,                \
+					      list[i]->aio_fildes, list[i]->aio_nbytes,            \
+					      (uint64_t)list[i]->aio_offset);                      \
 		ret = pfw_real.lio_listio##suffix(mode, list, count, notify);                      \
+		/* EIO: some have failed, but all were submitted. */                               \
+		end_operations(&operations, ret == 0 || errno == EIO ? operations.count : 0);      \
 		if (traced)                                                                        \
 			pfw_probe_end(&probe, ret == -1,                                           \
-				      PFW_VALUES((uint64_t)ret, (uint64_t)mode, operations));      \
+				      PFW_VALUES((uint64_t)ret, (uint64_t)mode,                    \
+						 operations.count));                               \
 		return ret;                                                                        \
 	}
 
@@ -108,6 +191,7 @@ struct raw_call {
 	long number;
 	long arg[6];
 	uint64_t count; /* operations submitted or wanted */
+	struct operations *operations;
 	enum pfw_rights rights;
 };
 
@@ -163,6 +247,8 @@ static long do_raw(const struct raw_call *call, int fd)
 		.flags = fd < 0 ? PFW_RECORD_NO_FD : 0,
 	};
 
+	if (call->operations)
+		end_operations(call->operations, ret > 0 ? (uint64_t)ret : 0);
 	/* This wrapper runs also where syscall() is not recorded. */
 	if (!traced || probe.call == PFW_CALL_NONE)
 		return ret;
@@ -172,6 +258,65 @@ static long do_raw(const struct raw_call *call, int fd)
 		pfw_unrecorded_submitted((uint64_t)call->arg[0]);
 	pfw_probe_end_full(&probe, &ending);
 	return ret;
+}
+
+/* The bytes of all parts of a list. */
+static uint64_t parts_bytes(const struct iovec *part, uint64_t count)
+{
+	struct iovec one;
+	uint64_t bytes = 0;
+
+	for (uint64_t i = 0; i < count && i < IOV_MAX && pfw_peek(&one, part + i, sizeof(one)); i++)
+		bytes += one.iov_len;
+	return bytes;
+}
+
+static void add_block(struct operations *list, const struct iocb *block)
+{
+	uint64_t bytes = block->aio_nbytes;
+	int fd = (int)block->aio_fildes;
+
+	switch (block->aio_lio_opcode) {
+	case IOCB_CMD_PREADV:
+	case IOCB_CMD_PWRITEV:
+		bytes = parts_bytes((const struct iovec *)block->aio_buf, bytes);
+		__attribute__((fallthrough));
+	case IOCB_CMD_PREAD:
+	case IOCB_CMD_PWRITE:
+		add_operation(list,
+			      block->aio_lio_opcode == IOCB_CMD_PREAD ||
+					      block->aio_lio_opcode == IOCB_CMD_PREADV
+				      ? PFW_CALL_aio_read
+				      : PFW_CALL_aio_write,
+			      fd, bytes, (uint64_t)block->aio_offset);
+		break;
+	case IOCB_CMD_FSYNC:
+	case IOCB_CMD_FDSYNC:
+		add_operation(list, PFW_CALL_aio_fsync, fd,
+			      block->aio_lio_opcode == IOCB_CMD_FSYNC ? O_SYNC : O_DSYNC, 0);
+		break;
+	default: /* waits for a descriptor, or does nothing: it counts, since others follow */
+		add_operation(list, PFW_CALL_NONE, fd, 0, 0);
+		break;
+	}
+}
+
+/* io_submit(): the kernel has not read the list yet, and refuses what cannot be read. */
+static long submit_raw(struct raw_call *call)
+{
+	struct iocb *const *list = (struct iocb *const *)call->arg[2], *at, block;
+	struct operations operations;
+
+	if (pfw_call_filter[PFW_CALL_syscall] == PFW_CALL_NONE || !pfw_probe_on() ||
+	    call->count > OPERATIONS_MAX)
+		return do_raw(call, -1);
+	begin_operations(&operations, call->count);
+	for (uint64_t i = 0; i < call->count && pfw_peek(&at, list + i, sizeof(at)) &&
+			     pfw_peek(&block, at, sizeof(block));
+	     i++)
+		add_block(&operations, &block);
+	call->operations = &operations;
+	return do_raw(call, -1);
 }
 
 /* A call that may take rights from this thread. */
@@ -350,7 +495,7 @@ long pfw_wrap_syscall(long number, ...)
 	case SYS_io_submit:
 		call.name = "io_submit";
 		call.count = (uint64_t)call.arg[1];
-		return do_raw(&call, -1);
+		return submit_raw(&call);
 	case SYS_io_getevents:
 	case SYS_io_pgetevents:
 		call.name = "io_getevents";

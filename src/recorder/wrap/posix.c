@@ -83,17 +83,16 @@ static __attribute__((noinline)) void two_end(struct pfw_path_probe *probe, int 
 	struct pfw_path_probe scratch;
 	bool traced = false;
 
-	/* EFAULT: one of the two paths is unreadable, but the kernel does not say which. */
+	/* EFAULT: one of the two is unreadable, and the other one has a name. */
 	probe->error = scratch.error = ending.error;
-	if (ending.error != EFAULT) {
+	if (paths->path)
 		ending.name = pfw_path_text(probe, paths->dirfd, paths->path, &name);
-		if (paths->raw)
-			target = (struct pfw_tail){ .text = paths->target,
-						    .text_bytes = (uint32_t)strlen(paths->target) };
-		else
-			traced = pfw_probe_text_traced(pfw_path_text(&scratch, paths->target_dirfd,
-								     paths->target, &target));
-	}
+	if (!paths->raw && paths->target)
+		traced = pfw_probe_text_traced(
+			pfw_path_text(&scratch, paths->target_dirfd, paths->target, &target));
+	else if (paths->raw && ending.error != EFAULT)
+		target = (struct pfw_tail){ .text = paths->target,
+					    .text_bytes = (uint32_t)strlen(paths->target) };
 	if (traced || pfw_probe_text_traced(ending.name))
 		pfw_probe_end_full(&probe->probe, &ending);
 }
