@@ -289,7 +289,9 @@ static bool hold_valid(struct ArrowArray *array, struct holder *holder,
 {
 	size_t rows = (size_t)array->length;
 
-	array->null_count = cells->value ? count_nulls(cells->valid, rows) : array->length;
+	array->null_count = !cells->value	  ? array->length
+			    : cells->dense < rows ? count_nulls(cells->valid, rows)
+						  : 0;
 	if (!array->null_count)
 		return true;
 	if (!cells->value) {

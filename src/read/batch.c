@@ -19,6 +19,8 @@ struct pfw_read_batch *pfw_read_batch_new(const struct pfw_read_columns *columns
 	struct pfw_read_batch *batch =
 		calloc(1, sizeof(*batch) + columns->count * sizeof(batch->cells[0]));
 
+	for (unsigned i = 0; batch && i < columns->count; i++)
+		batch->cells[i].dense = SIZE_MAX;
 	if (batch) {
 		batch->columns = columns->count;
 		batch->room = rounded(room ? room : 1, PFW_READ_CLEARED);
@@ -78,16 +80,32 @@ static void clear_rows(struct pfw_read_batch *batch, size_t rows)
 	batch->cleared = rows;
 }
 
-bool pfw_read_cells_begin(struct pfw_read_batch *batch, struct pfw_read_cells *cells, uint8_t size)
+/* Get memory for a column with values of that size. */
+static bool begin_cells(struct pfw_read_batch *batch, struct pfw_read_cells *cells, uint8_t size)
 {
 	cells->size = size;
 	if (!get_values(batch, cells, batch->room))
 		return false;
+	cells->dense = 0;
 	clear(cells, 0, batch->cleared);
 	return true;
 }
 
 /* ---- rows and cells ---- */
+
+void *pfw_read_batch_sparse_cell(struct pfw_read_batch *batch, struct pfw_read_cells *cells,
+				 uint8_t size)
+{
+	size_t row = batch->rows - 1;
+
+	if (batch->error || (!cells->value && !begin_cells(batch, cells, size)))
+		return NULL;
+	if (cells->dense == row)
+		cells->dense = row + 1;
+	else if (cells->dense < row)
+		cells->valid[row / 8] |= (uint8_t)(1u << row % 8);
+	return (char *)cells->value + row * size;
+}
 
 static bool grow_cells(struct pfw_read_batch *batch, struct pfw_read_cells *cells, size_t room)
 {
@@ -129,7 +147,9 @@ void pfw_read_batch_unset(struct pfw_read_batch *batch, unsigned place)
 	struct pfw_read_cells *cells = &batch->cells[place];
 	size_t row = batch->rows - 1;
 
-	if (cells->value)
+	if (cells->value && cells->dense > row)
+		cells->dense = row;
+	else if (cells->value)
 		cells->valid[row / 8] &= (uint8_t) ~(1u << row % 8);
 }
 
@@ -195,6 +215,16 @@ void pfw_read_batch_rest(struct pfw_read_batch *batch, unsigned place, const cha
 
 /* ---- the rows of another batch ---- */
 
+static void set_bits(uint8_t *valid, size_t from, size_t to)
+{
+	for (; from < to && from % 8; from++)
+		valid[from / 8] |= (uint8_t)(1u << from % 8);
+	if (from < to)
+		memset(valid + from / 8, 0xff, (to - from) / 8);
+	for (from += (to - from) / 8 * 8; from < to; from++)
+		valid[from / 8] |= (uint8_t)(1u << from % 8);
+}
+
 /* Both have no bit set beyond their rows. */
 static void append_bits(uint8_t *to, size_t at, const uint8_t *from, size_t bits)
 {
@@ -206,6 +236,17 @@ static void append_bits(uint8_t *to, size_t at, const uint8_t *from, size_t bits
 		if (from[i] >> (8 - shift))
 			to[i + 1] |= (uint8_t)(from[i] >> (8 - shift));
 	}
+}
+
+static void append_valid(struct pfw_read_cells *cells, size_t at, const struct pfw_read_cells *from,
+			 size_t rows)
+{
+	if (from->dense < rows)
+		append_bits(cells->valid, at, from->valid, rows);
+	else if (cells->dense == at)
+		cells->dense += rows;
+	else
+		set_bits(cells->valid, at, at + rows);
 }
 
 /* Numbers of texts of `from` as those of the batch. */
@@ -273,9 +314,9 @@ bool pfw_read_batch_append(struct pfw_read_batch *batch, struct pfw_read_texts *
 
 		if (!more->value)
 			continue;
-		if (!cells->value && !pfw_read_cells_begin(batch, cells, more->size))
+		if (!cells->value && !begin_cells(batch, cells, more->size))
 			return false;
-		append_bits(cells->valid, batch->rows, more->valid, rows);
+		append_valid(cells, batch->rows, more, rows);
 		if (pfw_read_has_texts(kind)
 			    ? !append_texts(batch, &texts->ids[i], cells, more, rows, numbers)
 			    : kind == PFW_READ_REST && !append_rest(batch, cells, more, rows))
@@ -356,6 +397,8 @@ void pfw_read_batch_end(struct pfw_read_batch *batch, const struct pfw_read_colu
 
 		if (!cells->value)
 			continue;
+		if (cells->dense < batch->rows)
+			set_bits(cells->valid, 0, cells->dense);
 		if (kind == PFW_READ_REST)
 			end_rest(batch, cells);
 		else if (pfw_read_has_texts(kind))

@@ -14,12 +14,15 @@ struct pfw_read_cells {
 	 * row's args_json ends; from pfw_read_memory_get(); NULL: no value yet */
 	void *value;
 	uint8_t *valid; /* a bit each row; in the same memory */
-	uint8_t size;	/* of a value */
+	/* The first so many rows are not null; their bits are set by pfw_read_batch_end(), and not at
+	 * all if there is no other row.  SIZE_MAX: no value yet. */
+	size_t dense;
 	/* The dictionary, or the texts of args_json, each from offset[n] to offset[n + 1]. */
 	int32_t *offset;
 	char *text;
 	size_t text_bytes, text_room;
 	uint32_t texts;
+	uint8_t size; /* of a value */
 };
 
 struct pfw_read_batch {
@@ -106,8 +109,9 @@ static inline void pfw_read_batch_row(struct pfw_read_batch *batch)
 		batch->rows++;
 }
 
-/* Get memory for a column with values of that size; false: batch->error. */
-bool pfw_read_cells_begin(struct pfw_read_batch *batch, struct pfw_read_cells *cells, uint8_t size);
+/* The same of the next function, for the first value of a column and for rows behind a null. */
+void *pfw_read_batch_sparse_cell(struct pfw_read_batch *batch, struct pfw_read_cells *cells,
+				 uint8_t size);
 
 /* The last row's cell in a column with values of that size, which is then not null and has to be
  * set.  NULL: batch->error. */
@@ -116,11 +120,9 @@ static inline void *pfw_read_batch_cell(struct pfw_read_batch *batch, unsigned p
 	struct pfw_read_cells *cells = &batch->cells[place];
 	size_t row = batch->rows - 1;
 
-	if (__builtin_expect(batch->error, 0))
-		return NULL;
-	if (__builtin_expect(!cells->value, 0) && !pfw_read_cells_begin(batch, cells, size))
-		return NULL;
-	cells->valid[row / 8] |= (uint8_t)(1u << row % 8);
+	if (__builtin_expect(cells->dense != row, 0))
+		return pfw_read_batch_sparse_cell(batch, cells, size);
+	cells->dense = row + 1;
 	return (char *)cells->value + row * size;
 }
 
@@ -164,6 +166,15 @@ void pfw_read_batch_text(struct pfw_read_batch *batch, struct pfw_read_texts *te
 /* Append to the last row's args_json; it is null if nothing is. */
 void pfw_read_batch_rest(struct pfw_read_batch *batch, unsigned place, const char *text,
 			 size_t bytes);
+
+/* Whether the last row's cell is not null. */
+static inline bool pfw_read_cells_set(const struct pfw_read_batch *batch,
+				      const struct pfw_read_cells *cells)
+{
+	size_t row = batch->rows - 1;
+
+	return cells->value && (cells->dense > row || cells->valid[row / 8] >> row % 8 & 1);
+}
 
 /* Make the cell null again. */
 void pfw_read_batch_unset(struct pfw_read_batch *batch, unsigned place);

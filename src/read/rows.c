@@ -21,13 +21,10 @@ struct row {
 
 /* ---- what every line has ---- */
 
-static inline void put_int(const struct row *row, enum pfw_read_column column, bool known,
-			   int64_t number)
+static inline void put_int(struct pfw_read_batch *batch, int place, bool known, uint64_t number)
 {
-	int place = row->rows->columns->place[column];
-
-	if (place >= 0 && known)
-		pfw_read_batch_int(row->batch, (unsigned)place, number);
+	if (place >= 0 && known && number <= INT64_MAX)
+		pfw_read_batch_int(batch, (unsigned)place, (int64_t)number);
 }
 
 static inline void put_text(const struct row *row, unsigned place, const struct pfw_slice *text)
@@ -111,17 +108,19 @@ static inline void put_ph(const struct row *row, unsigned has)
 static void put_line(const struct row *row, int64_t rank)
 {
 	const struct pfw_entry *entry = row->entry;
+	const int8_t *place = row->rows->columns->place;
+	struct pfw_read_batch *batch = row->batch;
 	unsigned has = entry->has & ~(unsigned)entry->wrong;
 
-	put_int(row, PFW_READ_COLUMN_rank, rank >= 0, rank);
-	put_int(row, PFW_READ_COLUMN_pid, has & PFW_ENTRY_PID && entry->pid <= INT64_MAX,
-		(int64_t)entry->pid);
-	put_int(row, PFW_READ_COLUMN_tid, has & PFW_ENTRY_TID && entry->tid <= INT64_MAX,
-		(int64_t)entry->tid);
-	put_int(row, PFW_READ_COLUMN_id, has & PFW_ENTRY_ID && entry->id <= INT64_MAX,
-		(int64_t)entry->id);
-	put_int(row, PFW_READ_COLUMN_ts, has & PFW_ENTRY_TS, entry->ts_ns);
-	put_int(row, PFW_READ_COLUMN_dur, has & PFW_ENTRY_DUR, entry->dur_ns);
+	/* A negative rank is none. */
+	put_int(batch, place[PFW_READ_COLUMN_rank], true, (uint64_t)rank);
+	put_int(batch, place[PFW_READ_COLUMN_pid], has & PFW_ENTRY_PID, entry->pid);
+	put_int(batch, place[PFW_READ_COLUMN_tid], has & PFW_ENTRY_TID, entry->tid);
+	put_int(batch, place[PFW_READ_COLUMN_id], has & PFW_ENTRY_ID, entry->id);
+	if (has & PFW_ENTRY_TS && place[PFW_READ_COLUMN_ts] >= 0)
+		pfw_read_batch_int(batch, (unsigned)place[PFW_READ_COLUMN_ts], entry->ts_ns);
+	if (has & PFW_ENTRY_DUR && place[PFW_READ_COLUMN_dur] >= 0)
+		pfw_read_batch_int(batch, (unsigned)place[PFW_READ_COLUMN_dur], entry->dur_ns);
 	put_ph(row, has);
 	put_name(row, has);
 }
@@ -270,7 +269,6 @@ static bool learn(const struct row *row, struct pfw_read_form *form, unsigned i,
 	bool differs = row->entry->varies >> i & 1;
 	struct pfw_read_put *put = &form->put[form->puts];
 	const struct pfw_read_cells *cells;
-	size_t at = row->batch->rows - 1;
 
 	for (unsigned j = 0; place >= 0 && j < form->puts; j++) {
 		if (form->put[j].place == place)
@@ -283,10 +281,11 @@ static bool learn(const struct row *row, struct pfw_read_form *form, unsigned i,
 				      .column = (int16_t)column };
 	form->puts++;
 	cells = place < 0 ? NULL : &row->batch->cells[place];
-	if (differs || !fits || !cells || !cells->value || !(cells->valid[at / 8] >> at % 8 & 1))
+	if (differs || !fits || !cells || !pfw_read_cells_set(row->batch, cells))
 		return true;
 	put->size = cells->size;
-	memcpy(put->value, (const char *)cells->value + at * cells->size, cells->size);
+	memcpy(put->value, (const char *)cells->value + (row->batch->rows - 1) * cells->size,
+	       cells->size);
 	return true;
 }
 
