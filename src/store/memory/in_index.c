@@ -19,7 +19,7 @@
 
 /* Events and spans that take more go to temporary files. */
 #define EVENTS_MEMORY (16u << 20)
-#define SPANS_MEMORY (8u << 20)
+#define SPANS_MEMORY (64u << 20)
 /* A trace with more rows has an empty last row. */
 #define ROWS_MAX 65536u
 #define STEPS_MAX (1u << 18)

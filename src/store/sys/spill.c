@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,61 @@ static int grow_file(struct pfw_spill *spill, size_t room)
 	return 0;
 }
 
+/* Larger arrays are mapped in huge pages, because a fault for each 4 KiB takes as long as to fill
+ * them.  Their room is a multiple of one. */
+#define HUGE_PAGE ((uintptr_t)2 << 20)
+
+static bool is_mapped(size_t room)
+{
+	return room >= 2 * HUGE_PAGE;
+}
+
+/* Map so many bytes, and move `old` there unless it is NULL.  NULL: no memory. */
+static void *map(void *old, size_t old_bytes, size_t bytes)
+{
+	char *at = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t before = at == MAP_FAILED ? 0 : -(uintptr_t)at & (HUGE_PAGE - 1);
+
+	if (at == MAP_FAILED)
+		return NULL;
+	if (before)
+		munmap(at, before);
+	at += before;
+	munmap(at + bytes, HUGE_PAGE - before);
+	if (old && mremap(old, old_bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED) {
+		munmap(at, bytes);
+		return NULL;
+	}
+	/* Where there are none, small ones do. */
+	madvise(at, bytes, MADV_HUGEPAGE);
+	return at;
+}
+
+static void *grow_memory(const struct pfw_spill *spill, size_t room)
+{
+	void *at;
+
+	if (!is_mapped(room))
+		return realloc(spill->at, room);
+	if (is_mapped(spill->room))
+		return map(spill->at, spill->room, room);
+	at = map(NULL, 0, room);
+	if (at && spill->bytes)
+		memcpy(at, spill->at, spill->bytes);
+	if (at)
+		free(spill->at);
+	return at;
+}
+
+static void free_memory(const struct pfw_spill *spill)
+{
+	if (is_mapped(spill->room))
+		munmap(spill->at, spill->room);
+	else
+		free(spill->at);
+}
+
 static int move_to_file(struct pfw_spill *spill, size_t room, struct pfw_spill_budget *budget)
 {
 	int fd = pfw_spill_open();
@@ -77,7 +133,7 @@ static int move_to_file(struct pfw_spill *spill, size_t room, struct pfw_spill_b
 	}
 	if (spill->bytes)
 		memcpy(at, spill->at, spill->bytes);
-	free(spill->at);
+	free_memory(spill);
 	budget->used -= spill->room;
 	*spill = (struct pfw_spill){ .at = at, .bytes = spill->bytes, .room = room, .fd = fd };
 	return 0;
@@ -98,7 +154,7 @@ int pfw_spill_reserve(struct pfw_spill *spill, size_t bytes, struct pfw_spill_bu
 		return grow_file(spill, room);
 	if (room > SMALL && budget->used - spill->room + room > budget->bytes)
 		return move_to_file(spill, room, budget);
-	at = realloc(spill->at, room);
+	at = grow_memory(spill, room);
 	if (!at)
 		return -ENOMEM;
 	budget->used += room - spill->room;
@@ -125,7 +181,7 @@ void pfw_spill_free(struct pfw_spill *spill, struct pfw_spill_budget *budget)
 		munmap(spill->at, spill->room);
 		close(spill->fd);
 	} else {
-		free(spill->at);
+		free_memory(spill);
 		budget->used -= spill->room;
 	}
 	*spill = (struct pfw_spill)PFW_SPILL_EMPTY;

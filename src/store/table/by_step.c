@@ -12,7 +12,7 @@
 /* The most rows that an index keeps; a trace with more has no rows of steps. */
 #define ROWS_MAX 65536u
 /* Events that take more go to temporary files. */
-#define MEMORY (8u << 20)
+#define MEMORY (64u << 20)
 #define NO_STEP UINT64_MAX
 
 /* The rows of a step that are cached: of calls, of CPU spans, of the first device's work.  Other rows

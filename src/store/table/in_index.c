@@ -23,7 +23,7 @@
 /* A trace with more rows, mostly for its shapes, has an empty last row. */
 #define ROWS_MAX 65536u
 /* Spans that take more go to temporary files. */
-#define MEMORY (16u << 20)
+#define MEMORY (64u << 20)
 
 /* A name of the block's summary. */
 struct named {
