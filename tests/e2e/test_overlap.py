@@ -374,7 +374,7 @@ def a_long_trace(chance, rank):
 
 @pytest.mark.parametrize("packed", [False, True], ids=["raw", "gz"])
 def test_windows_read_the_blocks_that_they_cut(tmp_path, packed):
-    """The middle of a window comes from the index, and all is as by the lines, to the byte."""
+    """The middle of a window, and of bins, comes from the index, and all is as by the lines, to the byte."""
     chance = random.Random(packed)
     for rank in range(2):
         write(tmp_path / f"t-rank000{rank}.pfw", a_long_trace(chance, rank))
@@ -385,14 +385,16 @@ def test_windows_read_the_blocks_that_they_cut(tmp_path, packed):
         window = ["--since", f"{since}%", "--until", f"{chance.randrange(since, 101)}%"]
         window = chance.choice([window, window, window[:2], window[2:], [*window, "--rank", "1"]])
         assert ask(*window) == ask(*window, "--no-index"), window
+    for bins in 1, 2, 3, 5, 9, f"{chance.randrange(100_000, 3_000_000)}us":
+        assert ask("--bins", bins) == ask("--bins", bins, "--no-index"), bins
     if not packed:
         path = tmp_path / "t-rank0000.pfw"
         text = path.read_text()
         assert len(text) > 7 << 20
         half = len(text) // 2
         path.write_text(text[:half] + text[half:].replace('"read"', '"ader"', 1).replace('"POSIX"', '"posix"', 1))
-        answers = [ask("--since", "1%", "--until", "99%", *more) for more in ([], ["--no-index"])]
-        assert answers[0] != answers[1]  # the line was not read
+        for words in ["--since", "1%", "--until", "99%"], ["--bins", "3"]:
+            assert ask(*words) != ask(*words, "--no-index")  # the line was not read
 
 
 # ---- known answers ----

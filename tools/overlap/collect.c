@@ -75,7 +75,7 @@ void overlap_release(struct overlap *overlap)
 {
 	for (size_t i = 0; i < overlap->ranks; i++) {
 		pfw_overlap_release(&overlap->rank[i].overlap);
-		free(overlap->rank[i].bin);
+		overlap_series_release(&overlap->rank[i]);
 	}
 	pfw_overlaps_close(overlap->kept);
 	free(overlap->directory);
@@ -234,75 +234,6 @@ static int work(void *user, const struct survey_worker *worker, struct pfw_pass_
 	return error;
 }
 
-/* ---- series ---- */
-
-/* The bin of a time; times after the last bin, from lines in rings, are in the last one. */
-static uint64_t bin_of(const struct overlap_options *options, int64_t ns)
-{
-	uint64_t bin = ns < options->first_ns ? 0
-					      : ((uint64_t)ns - (uint64_t)options->first_ns) /
-							(uint64_t)options->bin_ns;
-
-	return bin < options->bins ? bin : options->bins - 1;
-}
-
-/* The end of a bin; the last one has none. */
-static int64_t bin_end(const struct overlap_options *options, uint64_t bin)
-{
-	return bin + 1 == options->bins ? INT64_MAX
-					: options->first_ns + (int64_t)(bin + 1) * options->bin_ns;
-}
-
-static void tell(void *user, int64_t begin, int64_t end, unsigned set)
-{
-	struct overlap_rank *rank = user;
-
-	for (uint64_t i = bin_of(rank->options, begin); begin < end; i++) {
-		int64_t until = bin_end(rank->options, i), ns;
-		struct overlap_bin *bin = &rank->bin[i];
-
-		until = until < end ? until : end;
-		ns = until - begin;
-		bin->io_ns += set & 1u << PFW_ACTIVITY_IO ? ns : 0;
-		bin->cpu_ns += set & 1u << PFW_ACTIVITY_CPU ? ns : 0;
-		bin->gpu_ns += set & (1u << PFW_ACTIVITY_GPU | 1u << PFW_ACTIVITY_COMM) ? ns : 0;
-		bin->copy_ns += set & 1u << PFW_ACTIVITY_COPY ? ns : 0;
-		begin = until;
-	}
-}
-
-/* The bytes that a call has moved by that time, spread evenly. */
-static uint64_t moved_by(const struct pfw_overlap_call *call, int64_t ns)
-{
-	return ns >= call->end
-		       ? call->bytes
-		       : (uint64_t)((unsigned __int128)call->bytes * (uint64_t)(ns - call->begin) /
-				    (uint64_t)(call->end - call->begin));
-}
-
-static void add_call(struct overlap_rank *rank, const struct pfw_overlap_call *call)
-{
-	uint64_t bin = bin_of(rank->options, call->begin), before = 0;
-
-	rank->bin[bin].io_calls++;
-	for (; before < call->bytes; bin++) {
-		uint64_t moved = moved_by(call, bin_end(rank->options, bin));
-
-		rank->bin[bin].io_bytes += moved - before;
-		before = moved;
-	}
-}
-
-static int begin_series(struct overlap_rank *rank)
-{
-	if (!rank->options->bin_ns || rank->bin)
-		return 0;
-	rank->bin = calloc(rank->options->bins, sizeof(*rank->bin));
-	rank->overlap.tell = tell;
-	rank->overlap.user = rank;
-	return rank->bin ? 0 : -ENOMEM;
-}
-
 /* ---- in order ---- */
 
 static int done(void *user, struct pfw_pass_block *block)
@@ -313,10 +244,10 @@ static int done(void *user, struct pfw_pass_block *block)
 	size_t at = pfw_ranks_whole(&collect->input->traces, block->file);
 	struct held *held = block->result;
 	struct overlap_rank *rank = &overlap->rank[number];
-	int error = begin_series(rank);
+	int error = overlap_series_begin(rank);
 
 	for (size_t i = 0; !error && i < held->block->calls; i++)
-		add_call(rank, &held->block->call[i]);
+		overlap_series_call(rank, &held->block->call[i]);
 	error = error ? error : pfw_overlap_take(&rank->overlap, held->block);
 	give_spare(collect, held);
 	block->result = NULL;
@@ -340,41 +271,6 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 	return number != OVERLAP_NO_RANK && !collect->overlap->rank[number].indexed &&
 	       pfw_select_block(&collect->options->reach, file, block) &&
 	       !overlap_skips(collect->overlap, collect->input, file, block);
-}
-
-/* Compute the length or the number of bins from the extent of the traces. */
-static int lay_out_bins(struct overlap_options *options, struct survey_input *input)
-{
-	struct pfw_extent extent;
-	int64_t since = INT64_MAX, until = INT64_MIN;
-	uint64_t width;
-	int error = survey_extent(&options->survey, input, &extent);
-
-	if (error)
-		return error;
-	for (size_t i = 0; options->reach.times && i < input->traces.count; i++) {
-		const struct pfw_select_window *window = &options->reach.window[i];
-
-		since = window->wanted && window->since_ns < since ? window->since_ns : since;
-		until = window->wanted && window->until_ns > until ? window->until_ns : until;
-	}
-	if (options->reach.times && since > extent.least_ns)
-		extent.least_ns = since;
-	if (options->reach.times && until < extent.greatest_ns)
-		extent.greatest_ns = until;
-	if (extent.least_ns > extent.greatest_ns)
-		extent.least_ns = extent.greatest_ns = 0;
-	options->first_ns = extent.least_ns;
-	/* A trace may claim times that lie further apart than a number holds: the last bin has the
-	 * rest. */
-	width = (uint64_t)extent.greatest_ns - (uint64_t)extent.least_ns;
-	if (width > INT64_MAX - 1)
-		width = INT64_MAX - 1;
-	if (!options->bin_ns)
-		options->bin_ns = (int64_t)(width / options->bins) + 1;
-	options->bins = width / (uint64_t)options->bin_ns + 1;
-	pfw_extent_free(&extent);
-	return options->bins > OVERLAP_BINS_MAX ? -E2BIG : 0;
 }
 
 static void release_spare(struct collect *collect)
@@ -413,9 +309,10 @@ static int end_ranks(struct overlap *overlap)
 	for (size_t i = 0; !error && i < overlap->ranks; i++) {
 		struct overlap_rank *rank = &overlap->rank[i];
 
-		error = rank->indexed ? 0 : begin_series(rank);
+		error = rank->indexed ? 0 : overlap_series_begin(rank);
 		if (!error && !rank->indexed)
 			error = pfw_overlap_end(&rank->overlap);
+		error = error ? error : overlap_series_end(rank);
 	}
 	return error;
 }
@@ -444,7 +341,7 @@ static int collect_lines(struct overlap *overlap, struct overlap_options *option
 	if (status != CLI_OK)
 		return status;
 	if (options->bins || options->bin_ns)
-		error = lay_out_bins(options, input);
+		error = overlap_series_lay_out(options, input);
 	if (error == -E2BIG) {
 		cli_error(survey->command->name,
 			  "--bins: that makes more than %u of them: take longer ones, or fewer",
@@ -453,6 +350,8 @@ static int collect_lines(struct overlap *overlap, struct overlap_options *option
 	}
 	if (!error)
 		error = overlap_find_windows(overlap, options, input);
+	if (!error)
+		error = overlap_find_series(overlap, options, input);
 	error = error ? error : read_and_end(overlap, options, input);
 	if (!error && overlap_undo_windows(overlap))
 		error = read_and_end(overlap, options, input);

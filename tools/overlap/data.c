@@ -166,7 +166,6 @@ static void put_bin(struct grid *grid, const struct overlap_options *options,
 		    const struct overlap_rank *rank, uint64_t number)
 {
 	const struct overlap_bin *bin = &rank->bin[number];
-	const int64_t ns[] = { bin->io_ns, bin->cpu_ns, bin->gpu_ns, bin->copy_ns };
 	double bin_ns = rank->overlap.sums.io_calls ? (double)options->bin_ns : NAN;
 
 	GRID_PUT(grid, options->first_ns + (int64_t)number * options->bin_ns, options->bin_ns);
@@ -175,8 +174,8 @@ static void put_bin(struct grid *grid, const struct overlap_options *options,
 	grid_number(grid, GRID_FIXED, (double)bin->io_bytes * 1e9 / bin_ns);
 	GRID_PUT(grid, rank->overlap.sums.io_calls ? bin->io_calls : GRID_NO);
 	grid_number(grid, GRID_FIXED, (double)bin->io_calls * 1e9 / bin_ns);
-	for (unsigned i = 0; i < CLI_ARRAY_LEN(ns); i++)
-		grid_maybe(grid, GRID_NS, rank->known & overlap_bin_sets[i], ns[i]);
+	for (unsigned i = 0; i < OVERLAP_BIN_TIMES; i++)
+		grid_maybe(grid, GRID_NS, rank->known & overlap_bin_sets[i], bin->ns[i]);
 }
 
 static int print_series(struct sheet *sheet, const struct overlap *overlap,

@@ -64,7 +64,7 @@ const struct overlap_figure overlap_figures[OVERLAP_FIGURES] = {
 				  KERNELS | COPY | QUEUED | LOAD | IO, true },
 };
 
-const unsigned overlap_bin_sets[4] = { IO, CPU, KERNELS, COPY };
+const unsigned overlap_bin_sets[OVERLAP_BIN_TIMES] = { IO, CPU, KERNELS, COPY };
 
 /* ---- measuring ---- */
 

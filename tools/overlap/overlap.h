@@ -10,11 +10,13 @@
 #include "store/overlap/overlap.h"
 #include "ui/grid.h"
 
+#define OVERLAP_BIN_TIMES 4u
+
 /* A stretch of time for series, the same for all ranks. */
 struct overlap_bin {
-	uint64_t io_calls; /* that begin in it */
-	uint64_t io_bytes; /* spread evenly over the time of a call */
-	int64_t io_ns, cpu_ns, gpu_ns, copy_ns;
+	uint64_t io_calls;	       /* that begin in it */
+	uint64_t io_bytes;	       /* spread evenly over the time of a call */
+	int64_t ns[OVERLAP_BIN_TIMES]; /* of I/O, the CPU, kernels, copies */
 };
 
 /* A rank of one run, with all its processes. */
@@ -27,6 +29,7 @@ struct overlap_rank {
 	struct pfw_overlap overlap;
 	struct pfw_overlap_window *window; /* what is known of it without lines; or NULL */
 	struct overlap_bin *bin;
+	struct overlap_series *series; /* the bins but for what lines say; or NULL */
 	const struct overlap_options *options;
 };
 
@@ -70,6 +73,23 @@ bool overlap_skips(const struct overlap *overlap, const struct survey_input *inp
 		   const struct pfw_block *block);
 /* Whether what was taken does not fit the lines; then all ranks are as if nothing was read. */
 bool overlap_undo_windows(struct overlap *overlap);
+
+/* ---- time series ---- */
+
+/* Compute the length or the number of bins from the extent of the traces.  0; -E2BIG: too many; or another
+ * -errno. */
+int overlap_series_lay_out(struct overlap_options *options, struct survey_input *input);
+/* Take the bins of each rank from its index, but for the blocks that they cut.  0 or -ENOMEM. */
+int overlap_find_series(struct overlap *overlap, const struct overlap_options *options,
+			const struct survey_input *input);
+/* Before the first line of a rank.  0 or -ENOMEM. */
+int overlap_series_begin(struct overlap_rank *rank);
+void overlap_series_call(struct overlap_rank *rank, const struct pfw_overlap_call *call);
+/* Whether no line of a block is needed. */
+bool overlap_series_skips(const struct overlap_rank *rank, size_t block);
+/* After pfw_overlap_end(): complete the bins.  0 or -ENOMEM. */
+int overlap_series_end(struct overlap_rank *rank);
+void overlap_series_release(struct overlap_rank *rank);
 
 /* ---- ranks in several files ---- */
 
@@ -132,8 +152,8 @@ enum {
 };
 extern const struct overlap_figure overlap_figures[OVERLAP_FIGURES];
 
-/* The activities of io_ns, cpu_ns, gpu_ns and copy_ns of a bin. */
-extern const unsigned overlap_bin_sets[4];
+/* The activities of overlap_bin.ns. */
+extern const unsigned overlap_bin_sets[OVERLAP_BIN_TIMES];
 
 /* A figure of activities that were not recorded. */
 #define OVERLAP_UNKNOWN (-1)

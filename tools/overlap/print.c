@@ -244,10 +244,8 @@ static void print_series(struct sheet *sheet, const struct overlap *overlap,
 			   pfw_saturate_whole((double)bin->io_bytes / seconds));
 		grid_maybe(grid, GRID_COUNT, known & overlap_bin_sets[0],
 			   pfw_saturate_whole((double)bin->io_calls / seconds));
-		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[0], bin->io_ns);
-		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[1], bin->cpu_ns);
-		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[2], bin->gpu_ns);
-		grid_maybe(grid, GRID_NS, known & overlap_bin_sets[3], bin->copy_ns);
+		for (unsigned j = 0; j < OVERLAP_BIN_TIMES; j++)
+			grid_maybe(grid, GRID_NS, known & overlap_bin_sets[j], bin->ns[j]);
 	}
 	end(sheet, "Over time");
 }

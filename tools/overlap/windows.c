@@ -66,9 +66,10 @@ int overlap_find_windows(struct overlap *overlap, const struct overlap_options *
 bool overlap_skips(const struct overlap *overlap, const struct survey_input *input, size_t file,
 		   const struct pfw_block *block)
 {
-	const struct pfw_overlap_window *window = overlap->rank[overlap->rank_of[file]].window;
+	const struct overlap_rank *rank = &overlap->rank[overlap->rank_of[file]];
+	size_t number = (size_t)(block - input->traces.file[file].blocks.block);
 
-	return window && window->skip[block - input->traces.file[file].blocks.block];
+	return (rank->window && rank->window->skip[number]) || overlap_series_skips(rank, number);
 }
 
 static void forget(struct overlap_rank *rank)
