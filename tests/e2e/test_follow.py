@@ -57,6 +57,27 @@ def test_an_untraced_program_leaves_no_spool(world):
     assert trace_names(world / "t") == ["api.pfw", "t.pfw"] and not os.listdir(world / "s")
 
 
+@pytest.fixture(name="static", scope="module")
+def make_static(tmp_path_factory):
+    place = tmp_path_factory.mktemp("static")
+    (place / "a.c").write_text('#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf("%d\\n", getpid()); }\n')
+    compile_c(place / "a.c", place / "static", "-static")
+    (place / "script").write_text(f"#! {place}/static any\n")
+    (place / "script").chmod(0o755)
+    return place
+
+
+@pytest.mark.parametrize("name", ["static", "script"])
+@pytest.mark.parametrize("how", ["execve", "execvp", "vfork+execve", "fork+execvp", "posix_spawn", "posix_spawnp"])
+def test_a_static_program_is_said_and_leaves_no_spool(world, static, how, name):
+    """Our variables are there, and do nothing.  start() looks for a spool."""
+    word = name if how.endswith("p") else static / name
+    path = f"/nowhere:{static}:/bin"
+    _, pid, traces = start(world, how, f"LD_PRELOAD={PRELOAD}", "DFTRACER_ENABLE=1", f"PATH={path}", words=(word,),
+                           PATH=path)
+    assert untraced(traces) == [{"pid": pid, "why": "linked statically: nothing can be preloaded into it"}]
+
+
 @pytest.mark.parametrize("how", WAYS)
 def test_follow_puts_our_variables_back(world, how):
     printed, pid, traces = start(world, how, "A=1", "LD_PRELOAD=libm.so.6", "PFW_FLUSH_MS=7",

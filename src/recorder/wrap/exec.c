@@ -69,7 +69,12 @@ static void exec_begin(struct exec *exec, uint16_t call, char *const envp[])
 
 	exec->begun = pfw_probe_host.end && !pfw_probe_in_vfork();
 	exec->probe.call = PFW_CALL_NONE;
-	pfw_exec_env_begin(&exec->follow, envp, false);
+	pfw_exec_env_begin(&exec->follow, path,
+			   call == PFW_CALL_execvp || call == PFW_CALL_execvpe ||
+					   call == PFW_CALL_execlp
+				   ? PFW_EXEC_SEARCH
+				   : PFW_EXEC_PATH,
+			   envp);
 	fails = !exec->follow.traced && !may_run(path);
 	if (fails)
 		exec->follow.why = NULL;

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "common/base/program.h"
 #include "common/settings/config.h"
 #include "recorder/guest/peek.h"
 #include "recorder/probe/probe.h"
@@ -210,9 +211,52 @@ static char **complete(char *const *envp, const struct found *found)
 	return out;
 }
 
+/* ---- the program ---- */
+
+#define INTERPRETERS_MAX 4 /* of scripts, as in the kernel */
+
+/* Why nothing can be preloaded into it; NULL: something can, or it cannot be read. */
+static const char *why_not(const char *path)
+{
+	char line[PFW_PROGRAM_LINE], *name;
+	enum pfw_program program = pfw_program_look(path, line);
+
+	for (int i = 0; i < INTERPRETERS_MAX && program == PFW_PROGRAM_SCRIPT; i++) {
+		name = line + strspn(line, " \t");
+		name[strcspn(name, " \t")] = '\0';
+		program = pfw_program_look(name, line);
+	}
+	return pfw_program_why(program);
+}
+
+/* The same of the program that libc finds by this name. */
+static const char *why_not_found(const char *name)
+{
+	const char *list = pfw_config_lookup(environ, "PATH");
+	size_t bytes, part;
+	char path[512];
+
+	if (!pfw_peek(path, name, 1))
+		return NULL;
+	bytes = strlen(name);
+	for (const char *at = list ? list : "/bin:/usr/bin";; at += part + 1) {
+		part = strcspn(at, ":");
+		if (part + 1 + bytes < sizeof(path)) {
+			memcpy(path, at, part);
+			path[part] = '/';
+			memcpy(path + part + (part != 0), name, bytes + 1);
+			if (!pfw_syscall6(SYS_faccessat, AT_FDCWD, (long)path, X_OK, 0, 0, 0))
+				return why_not(path);
+		}
+		if (!at[part])
+			return NULL;
+	}
+}
+
 /* ---- before and after a start ---- */
 
-void pfw_exec_env_begin(struct pfw_exec_env *follow, char *const *envp, bool fixed)
+void pfw_exec_env_begin(struct pfw_exec_env *follow, const char *program, enum pfw_exec_kind kind,
+			char *const *envp)
 {
 	int error = errno;
 	struct found found;
@@ -222,9 +266,17 @@ void pfw_exec_env_begin(struct pfw_exec_env *follow, char *const *envp, bool fix
 	if (!look(&found, envp))
 		return;
 	follow->traced = found.object && found.enable;
-	if (!ours.on || follow->traced)
+	if (!ours.on)
 		return;
-	made = ours.follow && !fixed ? complete(envp, &found) : NULL;
+	if (program)
+		follow->why = kind == PFW_EXEC_SEARCH && !strchr(program, '/')
+				      ? why_not_found(program)
+				      : why_not(program);
+	if (follow->why || follow->traced) {
+		follow->traced = !follow->why;
+		return;
+	}
+	made = ours.follow && kind != PFW_EXEC_SHELL ? complete(envp, &found) : NULL;
 	if (made) {
 		follow->envp = made;
 		follow->made = follow->traced = true;

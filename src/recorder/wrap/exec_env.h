@@ -21,9 +21,14 @@ struct pfw_exec_env {
 	bool made;	   /* envp was allocated here */
 };
 
-/* Look at the new program's environment.  `fixed`: it cannot be replaced, as in system().  Keeps
- * errno.  Thread: app.  Signal: safe. */
-void pfw_exec_env_begin(struct pfw_exec_env *follow, char *const *envp, bool fixed);
+/* How the call finds its program; PFW_EXEC_SHELL: it runs the shell, and its environment cannot be
+ * replaced, as in system(). */
+enum pfw_exec_kind { PFW_EXEC_PATH, PFW_EXEC_SEARCH, PFW_EXEC_SHELL };
+
+/* Look at the new program (NULL: not known which) and its environment.  Keeps errno.  Thread: app.
+ * Signal: safe. */
+void pfw_exec_env_begin(struct pfw_exec_env *follow, const char *program, enum pfw_exec_kind kind,
+			char *const *envp);
 
 /* The program has started, or is about to in this process: record it if it is untraced. pid 0:
  * unknown.  Keeps errno.  Thread: app.  Signal: safe. */

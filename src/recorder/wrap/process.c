@@ -242,7 +242,7 @@ void pfw_record_path(struct pfw_probe *probe, const char *path, const uint64_t *
 	pfw_probe_end_full(&at.probe, &ending);
 }
 
-#define SPAWN(name)                                                                                \
+#define SPAWN(name, kind)                                                                          \
 	int pfw_wrap_##name(pid_t *pid, const char *path,                                          \
 			    const posix_spawn_file_actions_t *actions,                             \
 			    const posix_spawnattr_t *attr, char *const argv[], char *const envp[]) \
@@ -253,7 +253,7 @@ void pfw_record_path(struct pfw_probe *probe, const char *path, const uint64_t *
 		pid_t own = 0, *child = pid ? pid : &own;                                          \
 		int ret;                                                                           \
                                                                                                    \
-		pfw_exec_env_begin(&follow, envp, false);                                          \
+		pfw_exec_env_begin(&follow, path, kind, envp);                                     \
 		ret = pfw_real.name(child, path, actions, attr, argv, follow.envp);                \
 		pfw_exec_env_end(&follow);                                                         \
 		if (traced)                                                                        \
@@ -262,8 +262,8 @@ void pfw_record_path(struct pfw_probe *probe, const char *path, const uint64_t *
 			pfw_exec_env_started(&follow, *child);                                     \
 		return ret;                                                                        \
 	}
-SPAWN(posix_spawn)
-SPAWN(posix_spawnp)
+SPAWN(posix_spawn, PFW_EXEC_PATH)
+SPAWN(posix_spawnp, PFW_EXEC_SEARCH)
 #undef SPAWN
 
 /* The shell's command.  It may be a bad pointer, which libc would only notice later. */
@@ -297,7 +297,7 @@ int pfw_wrap_system(const char *command)
 	struct pfw_exec_env follow;
 	int ret;
 
-	pfw_exec_env_begin(&follow, environ, true);
+	pfw_exec_env_begin(&follow, NULL, PFW_EXEC_SHELL, environ);
 	ret = pfw_real.system(command);
 	if (traced) {
 		ending.t1 = pfw_clock_ticks();
@@ -319,7 +319,7 @@ int pfw_wrap_system(const char *command)
 		bool traced = pfw_probe_path(&probe, PFW_CALL_##name, AT_FDCWD, NULL); \
 		FILE *stream;                                                          \
                                                                                        \
-		pfw_exec_env_begin(&follow, environ, true);                            \
+		pfw_exec_env_begin(&follow, NULL, PFW_EXEC_SHELL, environ);            \
 		stream = pfw_real.name(command, mode);                                 \
 		popen_end(&probe, traced, pfw_stdio_fd(stream), command);              \
 		if (stream)                                                            \
