@@ -6,6 +6,7 @@
 
 #include "export/export.h"
 #include "share/survey.h"
+#include "share/unrecorded.h"
 #include "store/kit/grow.h"
 #include "store/kit/text_ids.h"
 #include "store/line/args.h"
@@ -249,9 +250,9 @@ static int print(struct counters *counters)
 
 	if (!found->rows) {
 		if (!survey->quiet)
-			cli_error(survey->command->name,
-				  "no counter is in these traces, or none is wanted: "
-				  "PFW_COUNTERS=500ms pfw run CMD samples a program");
+			unrecorded_say_none(survey->command, "counter is",
+					    select_args_but_rank(&counters->select),
+					    ": PFW_COUNTERS=500ms pfw run CMD samples a program");
 		return 0;
 	}
 	qsort(found->row, found->rows, sizeof(*found->row), by_name);

@@ -718,6 +718,7 @@ def test_damage_is_told_with_its_place(traces, tmp_path):
     (["--where", "dur >"], "column 6"),
     (["--since", "12s"], "want a sign"),
     (["--rank", "x"], "want numbers and ranges"),
+    (["--since", "50%", "--until", "40%"], "--until is a time before --since"),
     (["--min-dur", "5parsecs"], "want 20us"),
     (["--sort", "dur"], "--limit N"),
     (["--sort", "name", "--limit", "5"], "none of ts, -ts, dur"),

@@ -1301,9 +1301,9 @@ def test_a_table_of_nothing_says_so(tmp_path):
     """Whoever has mistyped a name sees no empty screen; programs get no rows."""
     trace = tmp_path / "t.pfw"
     trace.write_text('{"id":1,"name":"read","cat":"POSIX","pid":1,"tid":1,"ts":1.000,"dur":1.000,"ph":"X","args":{}}\n')
-    for words in (["--name", "nope"], ["--fname", "/nope", "--group-by", "fname"]):
+    for words in (["--since", "+9s"], ["--name", "nope"], ["--fname", "/nope", "--group-by", "fname"]):
         done = run([PFW, "table", trace, *words])
-        assert done.stdout == "" and done.stderr == "pfw table: no call or compute event of these traces is wanted\n"
+        assert done.stdout == "" and done.stderr == f"pfw table: no call or compute event is in what {words[0]} selects\n".replace("--since", "--since or --until")
         assert run([PFW, "table", trace, *words, "-q"]).stderr == ""
         assert run([PFW, "table", trace, *words, "--format", "ndjson"]).stderr == ""
 

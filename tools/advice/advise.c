@@ -96,8 +96,10 @@ static void print_text(const struct advise *advise, const struct finding *found,
 }
 
 /* Which rules had nothing to look at. */
-static void print_missing(const struct advice *advice)
+static void print_missing(const struct advise *advise)
 {
+	const struct advice *advice = &advise->advice;
+	const char *part = select_args_but_rank(&advise->select);
 	const struct {
 		bool missing;
 		const char *what, *remedy;
@@ -113,8 +115,10 @@ static void print_missing(const struct advice *advice)
 	for (size_t i = 0, said = 0; i < CLI_ARRAY_LEN(figures); i++) {
 		if (figures[i].missing)
 			printf("%s%s (%s)",
-			       said++ ? ", " : "\nNot recorded, so not judged: ", figures[i].what,
-			       figures[i].remedy);
+			       said++ ? ", "
+			       : part ? "\nNot recorded, or not selected, so not judged: "
+				      : "\nNot recorded, so not judged: ",
+			       figures[i].what, figures[i].remedy);
 		if (said && i + 1 == CLI_ARRAY_LEN(figures))
 			puts(".");
 	}
@@ -162,7 +166,7 @@ static int body(void *user, struct survey_input *input)
 	count = advice_find(&advise->advice, found);
 	if (advise->survey.format == CLI_TEXT) {
 		print_text(advise, found, count);
-		print_missing(&advise->advice);
+		print_missing(advise);
 	} else {
 		printed = print_rows(advise, found, count);
 	}

@@ -124,7 +124,8 @@ static void print_unrecorded(const struct compare *compare)
 				lacks |= compare->row[j].kinds;
 		}
 		if (lacks >> i / 2 & 1)
-			unrecorded_say(figures[i / 2][side], kinds[i / 2], &any);
+			unrecorded_say(figures[i / 2][side], kinds[i / 2],
+				       select_args_but_rank(&compare->side[side].select), &any);
 	}
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "memory/pickle.h"
+#include "share/unrecorded.h"
 #include "ui/interrupt.h"
 
 #define BINS_MAX 100000
@@ -75,10 +76,11 @@ static int read_and_print(void *user, struct survey_input *input)
 		return asked < 0 ? survey_end(survey, asked) : status;
 	error = memory_print(memory);
 	if (!error && !memory->sums.events && !survey->quiet)
-		cli_error(survey->command->name,
-			  "no allocations are in these traces: record them with PFW_CUPTI=memory, "
-			  "torch.profiler's profile_memory=True, or, for a snapshot, "
-			  "torch.cuda.memory._record_memory_history()");
+		unrecorded_say_none(survey->command, "allocations are",
+				    select_args_but_rank(&memory->select),
+				    ": record them with PFW_CUPTI=memory, torch.profiler's "
+				    "profile_memory=True, or, for a snapshot, "
+				    "torch.cuda.memory._record_memory_history()");
 	return survey_end(survey, error);
 }
 

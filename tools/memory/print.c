@@ -267,7 +267,7 @@ static void print_unrecorded(const struct memory *memory)
 	unrecorded_say(allocated  ? "Reserved"
 		       : reserved ? "Peak as told"
 				  : "Peak as told, Reserved",
-		       UNRECORDED_ALLOCATOR, &any);
+		       UNRECORDED_ALLOCATOR, select_args_but_rank(&memory->select), &any);
 }
 
 int memory_print(const struct memory *memory)

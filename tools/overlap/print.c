@@ -292,7 +292,8 @@ static void measure_ranks(struct sheet *sheet, const struct overlap *overlap,
 }
 
 /* Why figures are not known, and what would record them. */
-static void print_unknown(const struct sheet *sheet, const struct overlap_totals *totals)
+static void print_unknown(const struct sheet *sheet, const struct overlap_options *options,
+			  const struct overlap_totals *totals)
 {
 	static const struct {
 		unsigned figure;
@@ -307,7 +308,8 @@ static void print_unknown(const struct sheet *sheet, const struct overlap_totals
 
 	for (size_t i = 0; i < CLI_ARRAY_LEN(unknown) && !sheet->failed; i++) {
 		if (totals->figure[unknown[i].figure] == OVERLAP_UNKNOWN)
-			unrecorded_say(unknown[i].figures, unknown[i].kind, &any);
+			unrecorded_say(unknown[i].figures, unknown[i].kind,
+				       select_args_but_rank(&options->reach), &any);
 	}
 }
 
@@ -341,7 +343,7 @@ static void print_tables(struct sheet *sheet, const struct overlap *overlap,
 		printf("\nSteps: --steps shows them (%s rows)\n", cli_count(answer->steps.count));
 	if (options->bin_ns)
 		print_series(sheet, overlap, options);
-	print_unknown(sheet, &answer->totals);
+	print_unknown(sheet, options, &answer->totals);
 }
 
 static int print_text(const struct overlap *overlap, const struct overlap_options *options,

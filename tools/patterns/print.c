@@ -8,6 +8,7 @@
 #include "common/base/order.h"
 #include "patterns/patterns.h"
 #include "share/slowest.h"
+#include "share/unrecorded.h"
 #include "ui/cli.h"
 #include "ui/fit.h"
 #include "ui/grid.h"
@@ -476,10 +477,11 @@ static int print(const struct patterns *patterns, struct patterns_few *few)
 	error = grid.failed ? -ENOMEM : 0;
 	if (!error && people && !few->files) {
 		if (!patterns->survey.quiet)
-			cli_error(patterns->survey.command->name,
-				  "no call on a file is in these traces, or none is wanted "
-				  "(DFTRACER_DISABLE_IO=0, DFTRACER_DATA_DIR and PFW_CALLS record "
-				  "them)");
+			unrecorded_say_none(
+				patterns->survey.command, "call on a file is",
+				select_args_but_rank(&patterns->select),
+				": DFTRACER_DISABLE_IO=0, DFTRACER_DATA_DIR and PFW_CALLS record "
+				"them");
 		print_counters(&all);
 	} else if (!error) {
 		grid_print(&grid, stdout, patterns->survey.format, NULL);

@@ -2,7 +2,9 @@
 #include "share/unrecorded.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "ui/cli.h"
 #include "ui/fit.h"
 
 static const char *const why[UNRECORDED_KINDS] = {
@@ -18,9 +20,22 @@ static const char *const why[UNRECORDED_KINDS] = {
 		"no allocation says its allocator's totals (profile_memory=True of pfw.torch)",
 };
 
-void unrecorded_say(const char *figures, enum unrecorded kind, bool *any)
+void unrecorded_say(const char *figures, enum unrecorded kind, const char *condition, bool *any)
 {
 	fputs(*any ? "" : "\n", stdout);
-	fit_words(stdout, 0, 2, "- %s: %s", figures, why[kind]);
+	if (condition)
+		fit_words(stdout, 0, 2, "- %s: %.*s in what %s selects", figures,
+			  (int)strcspn(why[kind], "(") - 1, why[kind], condition);
+	else
+		fit_words(stdout, 0, 2, "- %s: %s", figures, why[kind]);
 	*any = true;
+}
+
+void unrecorded_say_none(const struct cli_command *command, const char *what, const char *condition,
+			 const char *remedy)
+{
+	if (condition)
+		cli_error(command->name, "no %s in what %s selects", what, condition);
+	else
+		cli_error(command->name, "no %s in these traces%s", what, remedy);
 }

@@ -467,7 +467,7 @@ static void put_unrecorded(const struct sheet *sheet)
 
 	for (unsigned kind = 0; kind < UNRECORDED_KINDS; kind++) {
 		if (name_columns(sheet, kind, names, sizeof(names)))
-			unrecorded_say(names, kind, &any);
+			unrecorded_say(names, kind, table_condition(sheet->options), &any);
 	}
 }
 

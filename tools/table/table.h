@@ -201,6 +201,14 @@ void table_limit_sketches(struct table *table, const struct table_options *optio
 /* Merge rows that differ only in the name, which was needed for nesting.  0 or -ENOMEM. */
 int table_drop_names(struct table *table, const struct table_options *options);
 
+/* The first condition but --rank on the lines or rows, for a message; NULL: none. */
+static inline const char *table_condition(const struct table_options *options)
+{
+	const char *reach = select_args_but_rank(&options->reach);
+
+	return reach ? reach : select_args_but_rank(&options->wanted);
+}
+
 /* What no index knows of these options, for a message; NULL: indexes may be able to answer. */
 const char *table_needs_lines(const struct table_options *options);
 

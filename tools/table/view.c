@@ -358,8 +358,8 @@ void table_print(struct table *table, const struct table_options *options)
 	if (!people && table_print_data(options, view, views))
 		cli_error(options->survey->command->name, "%s", strerror(ENOMEM));
 	if (people && !views && !options->survey->quiet)
-		cli_error(options->survey->command->name,
-			  "no call or compute event of these traces is wanted");
+		unrecorded_say_none(options->survey->command, "call or compute event is",
+				    table_condition(options), "");
 	if (views && options->sort_by && strcmp(options->sort_by, "none") != 0 && !is_sorted)
 		cli_error(options->survey->command->name, "--sort-by %s: no row has a value for it",
 			  options->sort_by);

@@ -159,6 +159,10 @@ static int set_windows(struct pfw_select *select, const struct pfw_traces *trace
 		if (!error)
 			error = set_limit(&select->until, extent, window->rank, &window->until_ns,
 					  why, size);
+		if (!error && window->until_ns < window->since_ns) {
+			snprintf(why, size, "--until is a time before --since");
+			error = -EINVAL;
+		}
 		if (error)
 			return error;
 	}

@@ -133,7 +133,7 @@ bool pfw_select_in_ranges(const struct pfw_select_ranges *ranges, uint64_t numbe
 /*
  * Resolve times and ranks; required once.  The index of a file of several ranks says which blocks
  * have none of the selected ones.  It may have to read the traces: it returns the errors of
- * pfw_extent_find(), and -ENOENT (no such step or rank) or -ERANGE (no times at all) with a message in why.
+ * pfw_extent_find(), and -ENOENT (no such step or rank), -EINVAL (until before since) or -ERANGE (no times at all) with a message in why.
  */
 int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *traces,
 		       const struct pfw_extent_options *options, char *why, size_t size);
