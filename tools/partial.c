@@ -1,7 +1,7 @@
 /* tools/partial.c - `pfw index --partial`: reduces traces and partials to one; see partial.h.
  *
- * A partial has the indexes of one file of each rank.  Traces without an index, and ranks in several
- * files, are compacted first, into a directory beside the partial that is removed.
+ * A partial has the indexes of one file of each rank, which are made where they are missing.  Ranks in several
+ * files, and damaged traces, are compacted first, into a directory beside the partial that is removed.
  */
 #include "partial.h"
 
@@ -85,13 +85,23 @@ static bool is_undamaged(const struct pfw_trace_file *file)
 	return whole;
 }
 
-/* Whether the traces, in order of rank, are one file of each rank, with their indexes. */
-static bool are_ready(const struct pfw_traces *traces)
+/* Whether each trace may have an index of all of it. */
+static bool may_have_index(const struct pfw_trace_file *file)
+{
+	return is_compacted(file) || (file->head.ours && unasked_is_whole(file->path));
+}
+
+static bool has_index(const struct pfw_trace_file *file)
+{
+	return pfw_index_exists(file->path) && (is_compacted(file) || is_undamaged(file));
+}
+
+/* Whether the traces, in order of rank, are one file of each rank, and all are good. */
+static bool are_files(const struct pfw_traces *traces,
+		      bool (*is_good)(const struct pfw_trace_file *file))
 {
 	const struct pfw_trace_file *last = NULL;
 
-	if (!have_indexes(traces))
-		return false;
 	for (size_t i = 0; i < traces->count; i++) {
 		const struct pfw_trace_file *file = &traces->file[i];
 
@@ -99,7 +109,7 @@ static bool are_ready(const struct pfw_traces *traces)
 			continue;
 		if ((last && last->head.rank == file->head.rank &&
 		     strcmp(last->head.run, file->head.run) == 0) ||
-		    (!is_compacted(file) && !is_undamaged(file)))
+		    !is_good(file))
 			return false;
 		last = file;
 	}
@@ -265,9 +275,18 @@ static int by_rank(const void *a, const void *b)
 
 static int find_sources(struct making *making)
 {
-	bool ready = are_ready(&making->traces);
+	const struct unasked how = { .command = making->options->command,
+				     .jobs = making->options->jobs,
+				     .quiet = making->options->quiet,
+				     .stop = making->stop };
+	bool ready = are_files(&making->traces, has_index);
 	const char *beside = NULL;
 	int error;
+
+	if (!ready && are_files(&making->traces, may_have_index)) {
+		unasked_for_partial(&how, &making->traces);
+		ready = are_files(&making->traces, has_index);
+	}
 
 	for (size_t i = 0; i < making->traces.count && !beside; i++)
 		beside = making->traces.file[i].partial ? NULL : making->traces.file[i].path;

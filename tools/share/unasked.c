@@ -187,19 +187,41 @@ static int build(const struct unasked *how, const struct pfw_traces *traces, str
 	return error;
 }
 
-size_t unasked_indexes(const struct unasked *how, char *const *path, size_t count)
+/* Make those that are lacking. */
+static void make(const struct unasked *how, char *const *path, size_t count, struct made *made)
 {
 	struct pfw_traces traces = { 0 };
-	struct made made = { .traces = &traces };
 
-	if (!are_large(path, count))
-		return 0;
+	made->traces = &traces;
 	if (open_lacking(&traces, path, count) == 0 && traces.count)
-		build(how, &traces, &made);
+		build(how, &traces, made);
 	pfw_traces_close(&traces);
+}
+
+size_t unasked_indexes(const struct unasked *how, char *const *path, size_t count)
+{
+	struct made made = { 0 };
+
+	if (are_large(path, count))
+		make(how, path, count, &made);
 	if (made.count && !how->quiet)
 		unasked_say(how->command, made.where, made.count - 1);
 	return made.count;
+}
+
+void unasked_for_partial(const struct unasked *how, const struct pfw_traces *traces)
+{
+	char **path = calloc(traces->count + 1, sizeof(*path));
+	struct made made = { 0 };
+	size_t count = 0;
+
+	for (size_t i = 0; i < traces->count && path; i++) {
+		if (!traces->file[i].partial)
+			path[count++] = traces->file[i].path;
+	}
+	if (count)
+		make(how, path, count, &made);
+	free(path);
 }
 
 size_t unasked_of_survey(struct survey *survey, const struct pfw_traces *traces)

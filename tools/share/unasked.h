@@ -19,6 +19,9 @@ struct unasked {
  * Return how many were made.  Thread: main, as all here. */
 size_t unasked_indexes(const struct unasked *how, char *const *path, size_t count);
 
+/* Make the indexes that these lack, of any size, and say nothing. */
+void unasked_for_partial(const struct unasked *how, const struct pfw_traces *traces);
+
 /* Whether something may be kept that was computed from so many events. */
 bool unasked_wants(uint64_t events);
 /* Say that a file was made, and so many more. */
