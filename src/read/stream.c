@@ -176,7 +176,8 @@ static int work(void *user, unsigned number, struct pfw_pass_block *block)
 			    : 0;
 
 	if (!error)
-		error = open_batch(stream, &worker->own, stream->conditions ? 0 : lines);
+		error = open_batch(stream, &worker->own,
+				   stream->conditions ? 0 : stream->read->batch_rows + lines);
 	if (!error)
 		error = add_rows(stream, worker, block);
 	if (!error && block->last && stream->pass.jobs > 1)

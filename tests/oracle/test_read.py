@@ -254,17 +254,18 @@ def test_what_is_still_in_rings(tmp_path):
                           stdout=subprocess.PIPE) as process:
         try:
             process.stdout.readline()
-            wait_until(lambda: trace.exists() and b"pread" in trace.read_bytes())
+            assert wait_until(lambda: trace.exists() and b'"open' in trace.read_bytes())
             process.stdin.write(b"\n")
             process.stdin.flush()
             process.stdout.readline()
-            assert trace.read_bytes().count(b'"pread"') == 1
+            written = trace.read_bytes().count(b'"pread"')
+            assert written < 2  # 0: the writer's thread came between the open and the first one
             assert len(check(tmp_path, {"name": "pread"})) == 51
         finally:
             process.kill()
     assert len(check(tmp_path, {"name": "pread"})) == 51
     assert [row["name"] for row in check(tmp_path, {"meta": "1"})][-1] == "end"
-    assert trace.read_bytes().count(b'"pread"') == 1
+    assert trace.read_bytes().count(b'"pread"') == written
 
 
 def test_damage_is_counted_and_described(tmp_path):

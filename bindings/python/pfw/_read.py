@@ -16,8 +16,10 @@ from typing import Any
 from . import _command
 
 
-# Less is not worth a thread.
-_BLOCKS_OF_A_THREAD = 16
+# Less is not worth a part.
+_BLOCKS_OF_A_PART = 16
+# So many, since parts of equal size take their threads different times.
+_PARTS_OF_A_THREAD = 4
 # Of what stays in memory: each batch has dictionaries, and costs its reader some time.
 _BATCH_ROWS = "122880"
 
@@ -81,9 +83,14 @@ def query(paths: Any = (), *, ranks: Any = None, **conditions: Any) -> Iterator[
     sys.stderr.write(said)
 
 
-def _interruptible(make: Callable[[], Any], stop: Callable[[], None]) -> Any:
-    """make(), in a thread of its own, because Python handles Ctrl-C in the main thread only, between its own steps."""
+def _interruptible(make: Callable[[], Any], stop: Callable[[], None], meanwhile: Callable[[], Any] | None = None) -> Any:
+    """make(), in a thread of its own, because Python handles Ctrl-C in the main thread only, between its own steps.
+
+    That one has time for something else ``meanwhile``.
+    """
     if threading.current_thread() is not threading.main_thread():
+        if meanwhile:
+            meanwhile()
         return make()
     made: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
@@ -96,8 +103,10 @@ def _interruptible(make: Callable[[], Any], stop: Callable[[], None]) -> Any:
     thread = threading.Thread(target=run, name="pfw read")
     try:
         thread.start()
+        if meanwhile:
+            meanwhile()
         return made.result()
-    except KeyboardInterrupt:
+    except BaseException:
         stop()
         raise
     finally:
@@ -132,22 +141,26 @@ class Lines:
             _reader.stop(reader)
         return stream
 
+    def _jobs(self) -> int:
+        """How many threads may read."""
+        return next((int(text) for name, text in reversed(self._options) if name == "jobs" and text.isdigit()), 0) or \
+            min(len(os.sched_getaffinity(0)), 8)
+
     def _parts(self) -> list[Lines]:
-        """Them in as many parts as threads may read; one: they cannot be divided, or need not."""
+        """Them in parts, for several threads; one: they cannot be divided, or need not."""
         from . import _reader
 
-        jobs = next((int(text) for name, text in reversed(self._options) if name == "jobs" and text.isdigit()), 0) or \
-            min(len(os.sched_getaffinity(0)), 8)
+        jobs = self._jobs()
         if jobs < 2 or b"-" in self._paths or any(name == "part" for name, _ in self._options):
             return [self]
-        names = [part for part, _, _ in _reader.divide(self._paths, self._options, _BLOCKS_OF_A_THREAD)]
+        names = [part for part, _, _ in _reader.divide(self._paths, self._options, _BLOCKS_OF_A_PART)]
         if len(names) < jobs:
             return [self]
-        blocks = _BLOCKS_OF_A_THREAD * (len(names) // jobs + 1)
+        blocks = _BLOCKS_OF_A_PART * (len(names) // (_PARTS_OF_A_THREAD * jobs) + 1)
         return [Lines(self._paths, [*self._options, ("part", part), ("jobs", "1"), ("batch-rows", _BATCH_ROWS)])
                 for part, _, _ in _reader.divide(self._paths, self._options, blocks)]
 
-    def _each(self, make: Callable[[Lines], Any]) -> list[Any]:
+    def _each(self, make: Callable[[Lines], Any], meanwhile: Callable[[], Any] | None = None) -> list[Any]:
         """What ``make`` makes of each part, in order: libraries take a stream with one thread only."""
         reading: list[Lines] = []
         self._stopped = False
@@ -160,7 +173,7 @@ class Lines:
                 for reader in lines._readers:
                     _reader.stop(reader)
 
-        return _interruptible(lambda: self._each_of(make, reading), stop)
+        return _interruptible(lambda: self._each_of(make, reading), stop, meanwhile)
 
     def _each_of(self, make: Callable[[Lines], Any], reading: list[Lines]) -> list[Any]:
         """The same, with those that are read in ``reading``."""
@@ -168,7 +181,7 @@ class Lines:
             parts = self._parts()
             if len(parts) > 1:
                 reading += parts
-                with concurrent.futures.ThreadPoolExecutor(len(parts)) as pool:
+                with concurrent.futures.ThreadPoolExecutor(self._jobs()) as pool:
                     made = list(pool.map(make, parts))
                 self._readers = [reader for part in parts for reader in part._readers]
                 return made
@@ -201,8 +214,12 @@ class Lines:
 
     def to_pandas(self) -> Any:
         """All of them as a pandas.DataFrame of Arrow's types (needs pyarrow): whole numbers stay whole, nulls null."""
-        pandas, pyarrow = package("pandas", "pandas"), package("pyarrow", "pandas")
-        return self._warned(pyarrow.concat_tables(self._each(pyarrow.table)).to_pandas(types_mapper=pandas.ArrowDtype))
+        pyarrow = package("pyarrow", "pandas")
+        # Not pyarrow.table(), which may look for pandas, too.
+        tables = self._each(lambda lines: pyarrow.RecordBatchReader.from_stream(lines).read_all(),
+                            lambda: package("pandas", "pandas"))
+        pandas = package("pandas", "pandas")
+        return self._warned(pyarrow.concat_tables(tables).to_pandas(types_mapper=pandas.ArrowDtype))
 
     def to_polars(self) -> Any:
         """All of them as a polars.DataFrame; texts are Categorical."""

@@ -201,16 +201,16 @@ def test_what_cannot_be_read_as_arrow(trace):
 
 def test_threads_read_parts(tmp_path, monkeypatch):
     """Whole frames are made by several threads: the same rows in the same order, problems of all parts."""
-    pyarrow, polars = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    pyarrow, polars, _ = (pytest.importorskip(name) for name in ("pyarrow", "polars", "pandas"))
     text = "".join('{"id":%d,"name":"n%d","cat":"c","pid":1,"tid":1,"ts":%d.000,"dur":1.000,"ph":"X","args":{"ret":%d}}\n' %
                    (i, i % 9, i, i) for i in range(60000))
     for name in ("t.pfw", "u.pfw"):
         (tmp_path / name).write_text(text + "broken\n")
-    monkeypatch.setattr(pfw._read, "_BLOCKS_OF_A_THREAD", 1)
+    monkeypatch.setattr(pfw._read, "_BLOCKS_OF_A_PART", 1)
     lines = pfw.read(tmp_path, jobs=3, columns="id,name,args.ret")
-    assert 1 < len(lines._parts()) <= 4 and len(pfw.read(tmp_path, jobs=1)._parts()) == 1
+    assert 3 < len(lines._parts()) <= 3 * pfw._read._PARTS_OF_A_THREAD and len(pfw.read(tmp_path, jobs=1)._parts()) == 1
     one = pyarrow.table(lines)
-    for frame in (lines.arrow, lines.to_polars):
+    for frame in (lines.arrow, lines.to_pandas, lines.to_polars):
         with pytest.warns(UserWarning, match="^2 parts of the traces cannot be read: .*:60001: |^2 parts .* byte"):
             whole = frame()
         assert list(map(str, whole["id"])) == list(map(str, one["id"])) and list(map(str, whole["name"])) == list(map(str, one["name"]))
