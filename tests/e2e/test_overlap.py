@@ -408,6 +408,15 @@ def test_reads_under_beside_and_across_kernels(tmp_path):
     assert (row["idle"], row["idle_io"], row["idle_launch"]) == (3000, 1500, 1500)
 
 
+def test_waiting_for_another_process_is_no_io(tmp_path):
+    """multiprocessing's resource tracker sits in a read of its pipe as long as the program runs."""
+    trace = Trace().io(10, 30, 5).io(500, 510, 1)
+    for number, name in enumerate(("pipe:[7]", "socket:[tcp 1.2.3.4:5]", "anon_inode:[eventfd]")):
+        trace.add("read", "POSIX", 0, 1000, {"fname": name, "ret": 8}, 200 + number)
+    row = only(write(tmp_path / "t.pfw", trace))
+    assert (row["wall"], row["io"], row["io_unoverlapped"], row["io_calls"]) == (1000, 30, 30, 5)
+
+
 def test_nested_and_parallel_counts_once(tmp_path):
     trace = Trace().op(0, 100).op(10, 50).op(20, 30).op(40, 200, tid=5).io(60, 80).io(70, 90, tid=6)
     row = only(write(tmp_path / "t.pfw", trace))

@@ -5,6 +5,7 @@ import re
 
 from calls import moved
 from model import Near, nearest_rank
+from usage import is_file
 
 SETS = ["io", "cpu", "gpu", "comm", "copy", "load"]
 COMM = re.compile("nccl|rccl|oneccl|msccl|hccl|nvshmem", re.IGNORECASE)
@@ -19,7 +20,7 @@ def set_of(event):
     if event.cat == "SYNC":
         return "wait"
     if event.io:
-        return "io"
+        return "io" if is_file(event.args.get("fname") or "/") else None
     if event.kind == "kernel":
         return "comm" if COMM.search(event.name) else "gpu"
     if event.kind in ("memcpy", "memset"):

@@ -23,6 +23,16 @@ static inline bool pfw_is_io(const struct pfw_slice *cat)
 	return pfw_is_file_io(cat) || pfw_slice_is(cat, "NET") || pfw_slice_is(cat, "SYNC");
 }
 
+/* Whether `fname` names a file.  Pipes, sockets and the like have the kernel's names, but are read
+ * and written in no place: a call on them waits for another process.  Thread: any. */
+static inline bool pfw_io_names_file(const struct pfw_slice *fname)
+{
+	return pfw_slice_begins(fname, "/") ||
+	       (!pfw_slice_begins(fname, "pipe:[") && !pfw_slice_begins(fname, "socket:[") &&
+		!pfw_slice_begins(fname, "anon_inode:") && !pfw_slice_begins(fname, "fds:[") &&
+		!pfw_slice_begins(fname, "dns:["));
+}
+
 /* The call of a category and a name; the name is canonical or libc's (as in DFTracer's traces).
  * Thread: any. */
 struct pfw_io_call pfw_io_call_find(const char *cat, size_t cat_bytes, const char *name,

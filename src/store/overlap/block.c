@@ -76,11 +76,14 @@ static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry
 					       .bytes = block->no_bytes ? 0
 							: bytes		? *bytes
 									: moved(block, entry) };
+	struct pfw_slice fname;
 
 	block->sums.io_calls++;
 	pfw_saturate_u64(&block->sums.io_bytes, call.bytes);
 	if (block->keep_calls && PFW_PUSH(block->call, block->calls, block->call_room, call))
 		return -ENOMEM;
+	if (pfw_arg_text(entry, "fname", &fname) && !pfw_io_names_file(&fname))
+		return 0;
 	return pfw_intervals_add(&block->active[PFW_ACTIVITY_IO], begin, end);
 }
 

@@ -398,7 +398,7 @@ static int resume_more(void *file, struct pfw_varints *row)
 const struct pfw_index_kind pfw_overlap_kind = {
 	.name = "overlap",
 	.number = 1,
-	.version = 4,
+	.version = 5,
 	.block_create = pfw_overlap_block_create,
 	.block_clear = pfw_overlap_block_clear,
 	.block_free = pfw_overlap_block_free,

@@ -20,7 +20,7 @@ struct pfw_overlap_window;
 struct pfw_select_globs;
 
 enum pfw_activity {
-	PFW_ACTIVITY_IO,     /* calls of cat POSIX and STDIO */
+	PFW_ACTIVITY_IO,     /* calls of cat POSIX and STDIO, but on pipes and the like */
 	PFW_ACTIVITY_CPU,    /* operators on the CPU */
 	PFW_ACTIVITY_GPU,    /* kernels that compute */
 	PFW_ACTIVITY_COMM,   /* kernels that communicate */

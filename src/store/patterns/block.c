@@ -224,14 +224,6 @@ static int64_t find_name(struct pfw_patterns_block *block, int64_t fd,
 	return number;
 }
 
-/* Pipes, sockets and the like have the kernel's names, but are read and written in no place. */
-static bool is_file(const struct pfw_slice *fname)
-{
-	return !pfw_slice_begins(fname, "pipe:[") && !pfw_slice_begins(fname, "socket:[") &&
-	       !pfw_slice_begins(fname, "anon_inode:") && !pfw_slice_begins(fname, "fds:[") &&
-	       !pfw_slice_begins(fname, "dns:[");
-}
-
 static int push_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op, int64_t name)
 {
 	if (name < 0)
@@ -243,7 +235,7 @@ static int push_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op, 
 static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
 		  const struct pfw_slice *fname)
 {
-	return is_file(fname) ? push_op(block, op, find_name(block, op->fd, fname)) : 0;
+	return pfw_io_names_file(fname) ? push_op(block, op, find_name(block, op->fd, fname)) : 0;
 }
 
 /* The same by the row that the file has in a summary of the block. */
@@ -262,7 +254,7 @@ static int add_op_of_row(struct pfw_patterns_block *block, struct pfw_pattern_op
 		return 0;
 	if (*known)
 		return push_op(block, op, *known - 1);
-	if (!is_file(fname)) {
+	if (!pfw_io_names_file(fname)) {
 		*known = NO_FILE;
 		return 0;
 	}
