@@ -35,16 +35,29 @@ static size_t stem_bytes(const char *name)
 
 /* ---- the program ---- */
 
-/* The Python that `python3` means: an activated environment's, else the first in PATH. */
+/*
+ * The Python that `python3` means: an activated environment's, else that of the environment whose
+ * bin/pfw was called by its path, else the first in PATH. What pipx links into PATH has an
+ * environment, too, but not the user's.
+ */
 static const char *current_python(void)
 {
 	static char path[PATH_MAX];
 	const char *environment = getenv("VIRTUAL_ENV");
+	const char *slash = strrchr(program_invocation_name, '/');
+	int bytes = slash ? (int)(slash - program_invocation_name) : 0;
 
 	if (environment && *environment &&
 	    (size_t)snprintf(path, sizeof(path), "%s/bin/python3", environment) < sizeof(path) &&
 	    access(path, X_OK) == 0)
 		return path;
+	if (bytes &&
+	    (size_t)snprintf(path, sizeof(path), "%.*s/../pyvenv.cfg", bytes,
+			     program_invocation_name) < sizeof(path) &&
+	    access(path, R_OK) == 0) {
+		snprintf(path, sizeof(path), "%.*s/python3", bytes, program_invocation_name);
+		return path;
+	}
 	return "python3";
 }
 

@@ -246,8 +246,10 @@ const struct cli_command cli_run = {
 	.stops = true,
 	.failure = RUN_FAILED,
 	.main = run_main,
-	.details = "PROGRAM may be a Python script (train.py) or -m MODULE: the current python3\n"
-		   "runs it.  BASE may hold %p pid, %h host, %r rank, %j job, %q{VAR}, %%.\n"
-		   "exit status: the program's; 128+n when signal n killed it; 125 pfw itself\n"
-		   "failed, 126 PROGRAM cannot be executed, 127 it was not found\n",
+	.details =
+		"PROGRAM may be a Python script (train.py) or -m MODULE: the current python3\n"
+		"runs it, also that of a virtual environment whose bin/pfw is called by its path.\n"
+		"BASE may hold %p pid, %h host, %r rank, %j job, %q{VAR}, %%.\n"
+		"exit status: the program's; 128+n when signal n killed it; 125 pfw itself\n"
+		"failed, 126 PROGRAM cannot be executed, 127 it was not found\n",
 };

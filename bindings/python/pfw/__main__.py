@@ -4,4 +4,5 @@ import sys
 
 from ._command import path
 
-os.execv(path(), ["pfw", *sys.argv[1:]])
+# By a path beside this Python, so that `run` takes it for the current one.
+os.execv(path(), [os.path.join(os.path.dirname(sys.executable), "pfw"), *sys.argv[1:]])

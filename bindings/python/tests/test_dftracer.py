@@ -334,6 +334,9 @@ from dftracer.python.torch import trace_handler
 for name in ("ai", "ai_common", "common", "env", "logger", "dynamo", "torch.profiler", "dbg.logger"):
     importlib.import_module("dftracer.python." + name)
 assert dft_fn.__module__ == "pfw.compat.dftracer._function"
+from pfw.compat.dftracer.python import dftracer as same, ai as tree
+from pfw.compat.dftracer.python.torch import trace_handler as handler
+assert (same, tree, handler) == (dftracer, ai, trace_handler)
 native.initialize("t.pfw", None, -1)
 native.log_event("told", "mine", native.get_time(), 1, {"a": (0, 1)}, {"s": (0, "t")})
 native.finalize()

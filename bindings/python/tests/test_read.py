@@ -1,6 +1,7 @@
 """pfw.query, pfw.read, python -m pfw and the notebook's magic."""
 import json
 import os
+import pathlib
 import signal
 import sys
 import threading
@@ -8,6 +9,7 @@ import threading
 import pytest
 
 import pfw
+from conftest import PFW
 
 PROGRAM = """
     import pfw
@@ -240,6 +242,11 @@ def test_an_unread_stream_is_released(trace):
 def test_the_command_as_a_module(run):
     assert run.command(sys.executable, "-m", "pfw", "--version") == f"pfw {pfw.__version__}\n"
     run.command(sys.executable, "-m", "pfw", "table", "none", status=2)
+    if sys.prefix != sys.base_prefix:  # the Python that was called, not the first in PATH
+        script = run.save("import sys; print(sys.executable)")
+        for words in ((sys.executable, "-m", "pfw"), (PFW,)):
+            found = run.command(*words, "run", "-q", script, PATH="/usr/bin:/bin", VIRTUAL_ENV="")
+            assert found == f"{pathlib.Path(sys.executable).with_name('python3')}\n"
 
 
 def test_notebook(run):

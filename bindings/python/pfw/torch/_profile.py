@@ -45,7 +45,7 @@ class Cycle(NamedTuple):
 
 def warn(text: str) -> None:
     """A warning that names the line of the program's: Python shows the same text once for each line."""
-    level, frame = 1, sys._getframe()
+    level, frame = 2, sys._getframe().f_back
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, stacklevel=level)

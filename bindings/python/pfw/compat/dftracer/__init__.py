@@ -7,7 +7,7 @@
 ... def load(index): ...
 >>> logger.finalize()
 
-A script that imports ``dftracer.python`` runs unedited under ``pfw run --compat dftracer``.
+``pfw.compat.dftracer.python`` is the same. A script that imports ``dftracer.python`` runs unedited under ``pfw run --compat dftracer``.
 """
 from __future__ import annotations
 
