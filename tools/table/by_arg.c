@@ -183,7 +183,7 @@ int table_add_kind(void *user, const struct pfw_table_kind_row *row)
 	answer->step.device = row->device;
 	answer->step.name.at = "";
 	answer->step.step = row->step;
-	table_key_make(&answer->key, answer->options, &answer->step, &entry, answer->rank);
+	table_key_fields(&answer->key, answer->options, &answer->step, &entry, answer->rank);
 	number = pfw_table_key_row(&answer->key, &answer->table->rows);
 	if (number < 0)
 		return -ENOMEM;

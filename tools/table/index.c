@@ -139,7 +139,7 @@ int64_t table_answer_row(struct answer *answer, const struct pfw_table_line *lin
 {
 	if (!table_answer_wants(answer, entry))
 		return -ENOENT;
-	table_key_make(&answer->key, answer->options, line, entry, answer->rank);
+	table_key_fields(&answer->key, answer->options, line, entry, answer->rank);
 	return pfw_table_key_row(&answer->key, &answer->table->rows);
 }
 
@@ -279,7 +279,7 @@ static void make_step_key(struct answer *answer, const struct pfw_table_step_row
 	answer->step.device = row->device;
 	answer->step.name.at = "";
 	answer->step.step = row->step;
-	table_key_make(&answer->key, answer->options, &answer->step, &entry, answer->rank);
+	table_key_fields(&answer->key, answer->options, &answer->step, &entry, answer->rank);
 }
 
 static int add_step(void *user, const struct pfw_table_step_row *row)
@@ -414,7 +414,7 @@ static int add_top(struct answer *answer, const struct pfw_summary_file *file)
 	struct pfw_tally *rest = &answer->table->rest;
 	int64_t row;
 
-	table_key_make(&answer->key, answer->options, &line, &entry, -1);
+	table_key_fields(&answer->key, answer->options, &line, &entry, -1);
 	row = pfw_table_key_row(&answer->key, &answer->table->rows);
 	if (row < 0)
 		return -ENOMEM;
@@ -641,8 +641,6 @@ int table_from_index(struct table *table, const struct table_options *options,
 	answered = options->by_file ? answer_files(&answer, traces) : add_all(&answer);
 	if (answered > 0)
 		table_limit_sketches(table, options);
-	if (answered > 0 && !options->by_name && table_drop_names(table, options))
-		answered = -ENOMEM;
 	pfw_table_key_release(&answer.key);
 	pfw_select_state_free(answer.wanted);
 	pfw_pair_ids_release(&answer.processes);

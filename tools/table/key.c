@@ -125,13 +125,20 @@ static void add(struct pfw_table_key *key, enum table_field field,
 	}
 }
 
-void table_key_make(struct pfw_table_key *key, const struct table_options *options,
-		    const struct pfw_table_line *line, const struct pfw_entry *entry, int64_t rank)
+void table_key_fields(struct pfw_table_key *key, const struct table_options *options,
+		      const struct pfw_table_line *line, const struct pfw_entry *entry,
+		      int64_t rank)
 {
 	pfw_table_key_head(key, (const char[]){ (char)line->section, (char)line->device,
 						line->annotation && options->by_name });
 	for (unsigned i = 0; i < options->fields && line->section < PFW_TABLE_SECTIONS; i++)
 		add(key, options->field[i], options, line, entry, rank);
+}
+
+void table_key_make(struct pfw_table_key *key, const struct table_options *options,
+		    const struct pfw_table_line *line, const struct pfw_entry *entry, int64_t rank)
+{
+	table_key_fields(key, options, line, entry, rank);
 	/* Nesting needs the names of spans, also if rows are not by name. */
 	if (line->section == PFW_TABLE_HIDDEN ||
 	    (line->section == PFW_TABLE_COMPUTE && !options->by_name))

@@ -135,7 +135,11 @@ static inline bool table_annotation(const struct pfw_average *row)
 	return row->key[2];
 }
 
-/* Make the key of the row that a line is added to.  Thread: one at a time for one key. */
+/* Make the key of the row that a line is added to, with the name that nesting needs; or of a row that is
+ * nested, as those of indexes are.  Thread: one at a time for one key. */
+void table_key_fields(struct pfw_table_key *key, const struct table_options *options,
+		      const struct pfw_table_line *line, const struct pfw_entry *entry,
+		      int64_t rank);
 void table_key_make(struct pfw_table_key *key, const struct table_options *options,
 		    const struct pfw_table_line *line, const struct pfw_entry *entry, int64_t rank);
 
