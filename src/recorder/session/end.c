@@ -32,7 +32,7 @@ static void say_unrecorded(void)
 		return;
 	pfw_session.unrecorded_reported = operations || rings || contexts;
 	if (operations)
-		pfw_say_number("", operations,
+		pfw_say_number("at least ", operations,
 			       " operations went through io_uring, where no call is "
 			       "seen: they are not in the trace (its `unrecorded` line)");
 	else if (rings)

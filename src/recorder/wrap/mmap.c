@@ -7,6 +7,7 @@
 #include "recorder/probe/mappings.h"
 #include "recorder/spool/strings.h"
 #include "recorder/wrap/calls.h"
+#include "recorder/wrap/unrecorded.h"
 
 /* A mapping was made: forget what it replaces and remember a traced file. */
 static void mapped(void *at, size_t length, const struct pfw_probe *file)
@@ -56,6 +57,8 @@ int pfw_wrap_munmap(void *addr, size_t length)
 		traced = refused ? pfw_mappings_find((uintptr_t)addr, length, &name)
 				 : pfw_mappings_cut((uintptr_t)addr, length, &name);
 	}
+	if (traced)
+		pfw_unrecorded_goes(name);
 	traced = traced && pfw_probe_bare(&probe, PFW_CALL_munmap);
 	ret = pfw_real.munmap(addr, length);
 	if (!traced)

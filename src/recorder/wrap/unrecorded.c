@@ -4,6 +4,7 @@
 #include "common/base/os.h"
 #include "common/base/text.h"
 #include "common/format/clock.h"
+#include "recorder/spool/strings.h"
 
 #define FOUND_MAX 256u
 #define RECORDED_MAX 16u
@@ -249,6 +250,28 @@ static bool is_too_young(uint64_t now)
 	       !atomic_load(&entered);
 }
 
+static void look_around(void)
+{
+	for (unsigned i = 0; i < look.count; i++)
+		look.found[i].mapped = false;
+	/* By thread: a process whose main thread has ended has no /proc/self/maps. */
+	pfw_os_read_lines("/proc/thread-self/maps", look.text, sizeof(look.text), take_mapping,
+			  NULL);
+	read_rings();
+}
+
+void pfw_unrecorded_goes(uint32_t name)
+{
+	uint32_t bytes;
+	const char *text = pfw_strings_text(name, &bytes);
+
+	if (!text || bytes != sizeof(ring_name) - 1 || memcmp(text, ring_name, bytes) ||
+	    atomic_exchange(&look.busy, 1))
+		return;
+	look_around();
+	atomic_store(&look.busy, 0);
+}
+
 bool pfw_unrecorded_look(_Atomic uint64_t counts[PFW_UNRECORDED_KINDS], bool last)
 {
 	uint64_t now = pfw_clock_ns(CLOCK_MONOTONIC);
@@ -261,12 +284,7 @@ bool pfw_unrecorded_look(_Atomic uint64_t counts[PFW_UNRECORDED_KINDS], bool las
 		pfw_os_sleep_ns(50000);
 	}
 	if ((last && !is_too_young(now)) || (!last && now >= look.next_ns)) {
-		for (unsigned i = 0; i < look.count; i++)
-			look.found[i].mapped = false;
-		/* By thread: a process whose main thread has ended has no /proc/self/maps. */
-		pfw_os_read_lines("/proc/thread-self/maps", look.text, sizeof(look.text),
-				  take_mapping, NULL);
-		read_rings();
+		look_around();
 		look.pause_ns = look.pause_ns ? look.pause_ns * 2 : FIRST_PAUSE_NS;
 		if (look.pause_ns > LONGEST_PAUSE_NS)
 			look.pause_ns = LONGEST_PAUSE_NS;
