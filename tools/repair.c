@@ -62,7 +62,7 @@ static void say_done(const struct repair *repair, const struct pfw_recovery *res
 		printf(" (%s unfinished)", cli_count(result->torn));
 	if (result->cut_bytes)
 		printf(", %s of an unfinished write cut off", cli_bytes(result->cut_bytes));
-	printf("; process %d was killed\n", result->pid);
+	printf("; process %d was killed, or the disk full\n", result->pid);
 }
 
 static void refuse(struct repair *repair, const struct pfw_recovery *result, const char *spool,

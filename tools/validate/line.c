@@ -270,7 +270,8 @@ void validate_end(struct validate *check)
 	if (check->live)
 		validate_say_file(
 			check,
-			"not finished: its process %d was killed, and its last lines are still in "
+			"not finished: its process %d was killed, or the disk was full: its last "
+			"lines are still in "
 			"%s: `pfw repair` puts them into the file",
 			pfw_unwritten_pid(check->live), cli_name(pfw_unwritten_spool(check->live)));
 	/* A trace continued in another file (renamed across file systems) counts from its first
