@@ -330,10 +330,13 @@ static int collect_lines(struct overlap *overlap, struct overlap_options *option
 			 struct survey_input *input)
 {
 	struct survey *survey = &options->survey;
-	int status, error = survey->no_index
-				    ? 0
-				    : select_args_use_indexes(&options->reach, survey->command,
-							      &input->traces, survey->quiet);
+	int status, error;
+
+	if (overlap_series_asks(options))
+		unasked_of_survey(survey, &input->traces);
+	error = survey->no_index ? 0
+				 : select_args_use_indexes(&options->reach, survey->command,
+							   &input->traces, survey->quiet);
 
 	if (error)
 		return survey_end(survey, error);

@@ -79,6 +79,8 @@ bool overlap_undo_windows(struct overlap *overlap);
 /* Compute the length or the number of bins from the extent of the traces.  0; -E2BIG: too many; or another
  * -errno. */
 int overlap_series_lay_out(struct overlap_options *options, struct survey_input *input);
+/* Whether indexes have bins, but for the blocks that they cut. */
+bool overlap_series_asks(const struct overlap_options *options);
 /* Take the bins of each rank from its index, but for the blocks that they cut.  0 or -ENOMEM. */
 int overlap_find_series(struct overlap *overlap, const struct overlap_options *options,
 			const struct survey_input *input);

@@ -264,11 +264,16 @@ static int open_series(struct overlap_rank *rank, const struct pfw_trace_file *f
 	return make_series(rank->series, rank->options);
 }
 
+bool overlap_series_asks(const struct overlap_options *options)
+{
+	return (options->bins || options->bin_ns) && !options->survey.no_index &&
+	       !options->compute.name.count && !select_args_but_rank(&options->reach);
+}
+
 int overlap_find_series(struct overlap *overlap, const struct overlap_options *options,
 			const struct survey_input *input)
 {
-	if (!options->bin_ns || options->survey.no_index || options->compute.name.count ||
-	    select_args_but_rank(&options->reach))
+	if (!overlap_series_asks(options))
 		return 0;
 	for (size_t i = 0; i < overlap->ranks; i++) {
 		struct overlap_rank *rank = &overlap->rank[i];
