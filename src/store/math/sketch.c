@@ -43,6 +43,8 @@ static int reach(struct pfw_sketch *sketch, uint32_t bucket)
 
 /* ---- few durations ---- */
 
+#define INSERT_MAX 32u
+
 static bool is_few(const struct pfw_sketch *sketch)
 {
 	return !sketch->room;
@@ -75,23 +77,43 @@ static int make_buckets(struct pfw_sketch *sketch, bool widen)
 	return error;
 }
 
-/* Sort the durations, by Shell's method with Ciura's gaps.  The sketch stays the same one. */
+/* Sort by the byte at `shift`; equal ones stay in order. */
+static void sort_by_byte(uint64_t *into, const uint64_t *ns, uint64_t total, unsigned shift)
+{
+	uint16_t end[257] = { 0 };
+
+	for (uint64_t i = 0; i < total; i++)
+		end[(ns[i] >> shift & 255) + 1]++;
+	for (unsigned i = 1; i < 256; i++)
+		end[i] = (uint16_t)(end[i] + end[i - 1]);
+	for (uint64_t i = 0; i < total; i++)
+		into[end[ns[i] >> shift & 255]++] = ns[i];
+}
+
+/* Sort the durations: few by insertion, others byte by byte, which has no branch that cannot be
+ * predicted.  The sketch stays the same one. */
 static void sort_few(const struct pfw_sketch *sketch)
 {
-	static const uint8_t gaps[] = { 132, 57, 23, 10, 4, 1 };
-	uint64_t *ns = sketch->count;
+	uint64_t *ns = sketch->count, spare[PFW_SKETCH_FEW], any = 0;
 
-	for (size_t g = 0; g < sizeof(gaps) && sketch->unsorted; g++) {
-		for (size_t i = gaps[g]; i < sketch->total; i++) {
-			uint64_t one = ns[i];
-			size_t at = i;
-
-			for (; at >= gaps[g] && ns[at - gaps[g]] > one; at -= gaps[g])
-				ns[at] = ns[at - gaps[g]];
-			ns[at] = one;
-		}
-	}
+	if (!sketch->unsorted)
+		return;
 	((struct pfw_sketch *)sketch)->unsorted = false;
+	for (uint64_t i = 0; i < sketch->total; i++)
+		any |= ns[i];
+	for (unsigned shift = 0; sketch->total > INSERT_MAX && shift < 64 && any >> shift;
+	     shift += 16) {
+		sort_by_byte(spare, ns, sketch->total, shift);
+		sort_by_byte(ns, spare, sketch->total, shift + 8);
+	}
+	for (size_t i = 1; i < sketch->total && sketch->total <= INSERT_MAX; i++) {
+		uint64_t one = ns[i];
+		size_t at = i;
+
+		for (; at && ns[at - 1] > one; at--)
+			ns[at] = ns[at - 1];
+		ns[at] = one;
+	}
 }
 
 /* Keep a duration, if there may be one more.  1; 0: there may not; -ENOMEM. */

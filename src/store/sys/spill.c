@@ -67,7 +67,7 @@ static int grow_file(struct pfw_spill *spill, size_t room)
 
 static bool is_mapped(size_t room)
 {
-	return room >= 2 * HUGE_PAGE;
+	return room >= HUGE_PAGE;
 }
 
 /* Map so many bytes, and move `old` there unless it is NULL.  NULL: no memory. */
