@@ -109,6 +109,9 @@ def test_streams_copies_and_other_descriptors(tmp_path):
                count=1000, target="/b", dur=4)
     trace.call("copy_file_range", fname="/s", fd=3, fd_out=5, offset=1000, offset_out=1000, ret=10,
                count=10, target="/b")
+    for source in (None, "pipe:[7]"):  # no row has the time of these but that of the target
+        trace.call("splice", fname=source, fd=8, fd_out=7, offset=-1, offset_out=-1, ret=5, count=5, target="/c", dur=3)
+    trace.call("aio_read", fname="/d", fd=8, ret=0, count=4096, offset=0)
     trace.call("open", fname="/none", ret=-1, errno="ENOENT", flags=0)
     trace.call("open", fname="/a", fd=6, ret=6, flags=0)
     rows = by_file(patterns(trace.write(tmp_path / "t.pfw")))
@@ -118,6 +121,8 @@ def test_streams_copies_and_other_descriptors(tmp_path):
     assert (stream["read_sequential"], stream["read_random"], stream["read_consecutive"]) == (1, 2, 1)
     assert (rows["/b"]["writes"], rows["/b"]["written_bytes"]) == (2, 1010)
     assert rows["/b"]["write_consecutive"] == 1 and rows["/b"]["data_us"] == 0
+    assert rows["/c"]["written_bytes"] == 10 and rows["/c"]["data_us"] == 6
+    assert (rows["/d"]["reads"], rows["/d"]["read_bytes"]) == (1, 4096)
     assert rows["/a"]["write_unplaced"] == 1 and rows["/a"]["opens_again"] == 1
     assert (rows["/none"]["opens"], rows["/none"]["metadata_calls"]) == (0, 1)
 

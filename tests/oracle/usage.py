@@ -192,9 +192,8 @@ class Usage:
 
     def transfer(self, event, counted):
         size = accessed(event)
-        for number, (side, fname, offset, descriptor) in enumerate(accesses(event)):
-            if not is_file(fname):
-                continue
+        files = [access for access in accesses(event) if is_file(access[1])]
+        for number, (side, fname, offset, descriptor) in enumerate(files):
             place, positions = event.args.get(offset), self.positions[event.process]
             if place is None:
                 place = positions.move(event, side, descriptor)

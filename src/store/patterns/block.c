@@ -338,15 +338,16 @@ struct known {
 	bool wanted;
 };
 
+/* The time of a copy is counted once: at the file that it reads, if that has a name. */
 static int add_target(struct pfw_patterns_block *block, const struct pfw_entry *entry,
-		      struct pfw_pattern_op *op)
+		      struct pfw_pattern_op *op, const struct pfw_slice *source)
 {
 	struct pfw_slice target;
 
 	if (!pfw_arg_text(entry, "target", &target))
 		return 0;
 	op->role = PFW_ROLE_WRITE;
-	op->target_of_copy = true;
+	op->target_of_copy = source && pfw_io_names_file(source);
 	op->fd = pfw_arg_i64(entry, "fd_out", -1);
 	op->value = pfw_arg_i64(entry, "offset_out", -1);
 	op->placed = op->value >= 0;
@@ -389,7 +390,8 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 	}
 	if (known->fname)
 		error = add_op_of_row(block, &op, known->fname, known->row);
-	return error || op.role != PFW_ROLE_COPY ? error : add_target(block, entry, &op);
+	return error || op.role != PFW_ROLE_COPY ? error
+						 : add_target(block, entry, &op, known->fname);
 }
 
 /* A line of the tracer's own. */

@@ -357,7 +357,7 @@ static int resume_more(void *user, struct pfw_varints *row)
 const struct pfw_index_kind pfw_patterns_kind = {
 	.name = "patterns",
 	.number = 2,
-	.version = 8,
+	.version = 9,
 	.block_create = pfw_patterns_block_create,
 	.block_clear = pfw_patterns_block_clear,
 	.block_free = pfw_patterns_block_free,
