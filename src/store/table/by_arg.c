@@ -13,7 +13,7 @@
 #include "store/table/key.h"
 
 /* GPU work that takes more goes to temporary files. */
-#define MEMORY (8u << 20)
+#define MEMORY (64u << 20)
 #define RECENT 64u
 
 /* Sums of a kind in a step. */
