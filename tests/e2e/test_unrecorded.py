@@ -140,9 +140,14 @@ def test_fio_libaio(place):
 
 
 def test_gpu_work_before_several_kills(tmp_path):
-    """The longest time: those of two processes are no sum."""
-    for name, gpu_us in ("a", 166000), ("b", 500000):
-        (tmp_path / f"{name}.pfw").write_text(
-            '{"id":1,"name":"unrecorded","cat":"pfw","pid":7,"tid":7,"ts":5.000,"ph":"M","args":{"gpu_us":%d}}\n' % gpu_us)
-    said = map(json.loads, run([PFW, "validate", "--format", "ndjson", tmp_path], status=None).stdout.splitlines())
-    assert [line["gpu_us"] for line in said if "gpu_us" in line] == [166000, 500000, 500000]
+    """The longest time: those of two processes are no sum; also in one compacted file."""
+    own = '{"id":%d,"name":"%s","cat":"pfw","pid":%d,"tid":7,"ts":4.000,"ph":"M","args":{%s}}\n'
+    for name, pid, parent, gpu_us in ("a", 7, 1, 166000), ("a-pid8", 8, 7, 500000):
+        args = {"process": f'"format":1,"run":"r","host":"h","ppid":{parent}', "unrecorded": f'"gpu_us":{gpu_us}',
+                "end": '"events":0,"lost":0,"reason":"recovered"'}
+        (tmp_path / f"{name}.pfw").write_text("".join(own % (n, key, pid, args[key]) for n, key in enumerate(args, 1)))
+    told = lambda: [line["gpu_us"] for line in map(json.loads, run(
+        [PFW, "validate", "--format", "ndjson", tmp_path]).stdout.splitlines()) if "gpu_us" in line]
+    assert sorted(told()) == [166000, 500000, 500000]
+    run([PFW, "compact", "-q", tmp_path])
+    assert told() == [500000]

@@ -170,20 +170,12 @@ static void check_ours(struct validate *check)
 		return; /* merged_line() checks the lines of processes */
 	} else if (pfw_slice_is(&entry->name, "lost")) {
 		take_lost(check);
-	} else if (pfw_slice_is(&entry->name, "waited")) {
-		int64_t total_ns = pfw_arg_ns(entry, "total", 0);
-
-		check->file.waited = pfw_arg_u64(entry, "count", 0);
-		check->file.waited_us = total_ns > 0 ? (uint64_t)total_ns / 1000 : 0;
-	} else if (pfw_slice_is(&entry->name, "unrecorded")) {
-		check->file.uring_operations = pfw_arg_u64(entry, "io_uring_operations", 0);
-		check->file.aio_contexts = pfw_arg_u64(entry, "aio_contexts", 0);
-		check->file.early_calls = pfw_arg_u64(entry, "early_calls", 0);
-		check->file.gpu_us = pfw_arg_u64(entry, "gpu_us", 0);
 	} else if (pfw_slice_is(&entry->name, "end")) {
 		check->ended = true;
 		check->end_events = pfw_arg_u64(entry, "events", 0);
 		check->end_lost = pfw_arg_u64(entry, "lost", 0);
+	} else {
+		merged_said_take(&check->file.said, entry);
 	}
 }
 
@@ -237,6 +229,8 @@ static void check_merged_end(struct validate *check)
 		if (what)
 			validate_say_file(check, "%s", what);
 	}
+	for (size_t i = 0; i < check->merged.count; i++)
+		merged_said_add(&check->file.said, &check->merged.process[i].said);
 	check->file.lost = check->merged.lost;
 }
 

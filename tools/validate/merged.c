@@ -49,6 +49,31 @@ static struct merged_process *find(struct merged *merged, uint64_t pid)
 	return &more[low];
 }
 
+void merged_said_take(struct merged_said *said, const struct pfw_entry *entry)
+{
+	if (pfw_slice_is(&entry->name, "waited")) {
+		int64_t total_ns = pfw_arg_ns(entry, "total", 0);
+
+		said->waited = pfw_arg_u64(entry, "count", 0);
+		said->waited_us = total_ns > 0 ? (uint64_t)total_ns / 1000 : 0;
+	} else if (pfw_slice_is(&entry->name, "unrecorded")) {
+		said->uring_operations = pfw_arg_u64(entry, "io_uring_operations", 0);
+		said->aio_contexts = pfw_arg_u64(entry, "aio_contexts", 0);
+		said->early_calls = pfw_arg_u64(entry, "early_calls", 0);
+		said->gpu_us = pfw_arg_u64(entry, "gpu_us", 0);
+	}
+}
+
+void merged_said_add(struct merged_said *sum, const struct merged_said *one)
+{
+	sum->waited += one->waited;
+	sum->waited_us += one->waited_us;
+	sum->uring_operations += one->uring_operations;
+	sum->aio_contexts += one->aio_contexts;
+	sum->early_calls += one->early_calls;
+	PFW_RAISE(sum->gpu_us, one->gpu_us);
+}
+
 static void take_own(struct merged *merged, struct merged_process *process,
 		     const struct pfw_entry *entry)
 {
@@ -61,6 +86,8 @@ static void take_own(struct merged *merged, struct merged_process *process,
 		process->end_id = entry->id;
 		process->end_events = pfw_arg_u64(entry, "events", 0);
 		process->end_lost = pfw_arg_u64(entry, "lost", 0);
+	} else {
+		merged_said_take(&process->said, entry);
 	}
 }
 

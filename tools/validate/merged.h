@@ -8,9 +8,23 @@
 #include "store/line/entry.h"
 #include "store/read/blocks.h"
 
+/* What a process says of itself besides events: its last lines count, which have the sums so far. */
+struct merged_said {
+	uint64_t waited, waited_us;
+	/* operations that bypassed libc, or came too early, and are not in the trace */
+	uint64_t uring_operations, aio_contexts, early_calls;
+	uint64_t gpu_us; /* the longest before a kill, whose GPU work is not in the trace */
+};
+
+/* Take a line of the tracer's own. */
+void merged_said_take(struct merged_said *said, const struct pfw_entry *entry);
+/* Add what another process or file says. */
+void merged_said_add(struct merged_said *sum, const struct merged_said *one);
+
 /* All lines of one pid. */
 struct merged_process {
 	uint64_t pid;
+	struct merged_said said;
 	uint64_t begun; /* number of `process` lines; a pid may be used again */
 	uint64_t events, end_id, end_events, end_lost;
 	bool ended;

@@ -79,9 +79,10 @@ void validate_print_summary(const struct validate *check, const char *name, cons
 			  ",'io_uring_operations':%" PRIu64 ",'aio_contexts':%" PRIu64
 			  ",'early_calls':%" PRIu64 ",'aggregates':%" PRIu64 ",'gpu_us':%" PRIu64
 			  ",'running':%" PRIu64 ",'problems':%" PRIu64 "}\n",
-			  tally->lines, tally->events, tally->lost, tally->waited, tally->waited_us,
-			  tally->uring_operations, tally->aio_contexts, tally->early_calls,
-			  tally->aggregates, tally->gpu_us, tally->running, tally->problems);
+			  tally->lines, tally->events, tally->lost, tally->said.waited,
+			  tally->said.waited_us, tally->said.uring_operations,
+			  tally->said.aio_contexts, tally->said.early_calls, tally->aggregates,
+			  tally->said.gpu_us, tally->running, tally->problems);
 		return;
 	}
 	printf("%s: ", name);
@@ -97,24 +98,26 @@ void validate_print_summary(const struct validate *check, const char *name, cons
 		       end);
 	else
 		printf("nothing lost");
-	if (tally->waited)
-		printf(", threads waited %s time%s (%s)", cli_count(tally->waited),
-		       cli_plural(tally->waited), cli_seconds((int64_t)tally->waited_us * 1000));
-	if (tally->uring_operations)
+	if (tally->said.waited)
+		printf(", threads waited %s time%s (%s)", cli_count(tally->said.waited),
+		       cli_plural(tally->said.waited),
+		       cli_seconds((int64_t)tally->said.waited_us * 1000));
+	if (tally->said.uring_operations)
 		printf(", %s operation%s of io_uring not recorded",
-		       cli_count(tally->uring_operations), cli_plural(tally->uring_operations));
-	if (tally->aio_contexts)
-		printf(", %s AIO context%s not recorded", cli_count(tally->aio_contexts),
-		       cli_plural(tally->aio_contexts));
-	if (tally->early_calls)
-		printf(", %s call%s before the start not recorded", cli_count(tally->early_calls),
-		       cli_plural(tally->early_calls));
+		       cli_count(tally->said.uring_operations),
+		       cli_plural(tally->said.uring_operations));
+	if (tally->said.aio_contexts)
+		printf(", %s AIO context%s not recorded", cli_count(tally->said.aio_contexts),
+		       cli_plural(tally->said.aio_contexts));
+	if (tally->said.early_calls)
+		printf(", %s call%s before the start not recorded",
+		       cli_count(tally->said.early_calls), cli_plural(tally->said.early_calls));
 	if (tally->aggregates)
 		printf(", %s call%s summed by DFTracer, which other commands do not count",
 		       cli_count(tally->aggregates), cli_plural(tally->aggregates));
-	if (tally->gpu_us)
+	if (tally->said.gpu_us)
 		printf(", GPU work of the last %s before the kill not recorded",
-		       cli_seconds((int64_t)tally->gpu_us * 1000));
+		       cli_seconds((int64_t)tally->said.gpu_us * 1000));
 	if (tally->running)
 		fputs(", still being written", stdout);
 	putchar('\n');

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/order.h"
 #include "share/adopt.h"
 #include "share/survey.h"
 #include "store/index/build.h"
@@ -26,13 +25,8 @@ static void add_tally(struct validate_tally *sum, const struct validate_tally *o
 	sum->running += one->running;
 	sum->events += one->events;
 	sum->lost += one->lost;
-	sum->waited += one->waited;
-	sum->waited_us += one->waited_us;
-	sum->uring_operations += one->uring_operations;
-	sum->aio_contexts += one->aio_contexts;
-	sum->early_calls += one->early_calls;
 	sum->aggregates += one->aggregates;
-	PFW_RAISE(sum->gpu_us, one->gpu_us);
+	merged_said_add(&sum->said, &one->said);
 	sum->problems += one->problems;
 }
 
@@ -51,8 +45,9 @@ static const char *open_error(int error)
 /* Whether there is nothing to say of a file but how long it is. */
 static bool in_order(const struct validate_tally *file)
 {
-	return !file->problems && !file->lost && !file->running && !file->uring_operations &&
-	       !file->aio_contexts && !file->early_calls && !file->aggregates && !file->gpu_us;
+	return !file->problems && !file->lost && !file->running && !file->said.uring_operations &&
+	       !file->said.aio_contexts && !file->said.early_calls && !file->aggregates &&
+	       !file->said.gpu_us;
 }
 
 static void finish_file(struct validate *check)

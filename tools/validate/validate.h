@@ -32,11 +32,9 @@ struct validate_lost {
 
 /* Totals of one file or of all. */
 struct validate_tally {
-	uint64_t files, lines, events, lost, waited, waited_us, problems;
-	/* operations that bypassed libc, or came too early, and are not in the trace */
-	uint64_t uring_operations, aio_contexts, early_calls;
+	uint64_t files, lines, events, lost, problems;
+	struct merged_said said;
 	uint64_t aggregates; /* calls that DFTracer has summed, which no command counts */
-	uint64_t gpu_us;     /* the longest before a kill, whose GPU work is not in the trace */
 	uint64_t running;    /* files whose processes still run */
 };
 
