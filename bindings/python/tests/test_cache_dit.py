@@ -262,6 +262,8 @@ with ProfilerContext(output_dir="out", profile_name="n", activities=["CPU", "MEM
     counters = [event for event in document(run.directory / "out/n.trace.json.gz")["traceEvents"]
                 if event["ph"] == "C" and event["name"] == "memory"]
     assert counters and counters[-1]["args"]["rss"] > 1 << 20
+    text, = [path.read_text() for path in (run.directory / "out").glob("n-rank0-memory-*.txt")]
+    assert re.fullmatch(r"Host memory in \d+ samples: at most \d\.\d\d GiB, at the end \d\.\d\d GiB\n", text.strip() + "\n")
 
 
 def test_a18_memory_tracker(flux, run):

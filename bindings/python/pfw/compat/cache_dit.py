@@ -153,6 +153,12 @@ class ProfilerContext(metaclass=_core.Switch):
                        "size": abs(args["bytes"]), "stream": 0, "time_us": line["ts"] // 1000, "frames": []}
                       for line in lines for args in [line["args"]]]
             path.write_bytes(pickle.dumps({"segments": [], "device_traces": [events], "allocator_settings": {}}))
+        if torch_module() is None:
+            samples = [line["args"]["rss"] / 2**30 for line in _read.query(
+                _api.stats().path, cat="COUNTER", since=since, where='name == "memory"')]
+            text += (f"Host memory in {len(samples)} samples: at most {max(samples):.2f} GiB, "
+                     f"at the end {samples[-1]:.2f} GiB\n" if samples else
+                     "Host memory: no samples were taken (PFW_COUNTERS=50ms takes them)\n")
         path.with_suffix(".txt").write_text(text)
 
 
