@@ -145,6 +145,7 @@ void lender_place(const struct tracee *tracee, struct stub_values *values)
 		if (!below && above > PLACE_LEAST &&
 		    (is_library(&map[i - 1]) || !strcmp(map[i + 1].path, "[heap]"))) {
 			take(values, map[i].end, bytes);
+			values->grows = PAGE_BYTES;
 			best = 3;
 		} else if (!above && is_library(&map[i + 1]) && below > PLACE_LEAST) {
 			bytes = least(below - PAGE_BYTES, PLACE_MOST);

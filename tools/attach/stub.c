@@ -45,7 +45,8 @@
 #define ATTR_SETSTACK "112"
 #define LENT "120"
 #define LENT_BYTES "128"
-_Static_assert(offsetof(struct stub_values, lent_bytes) == 128, "the last of them");
+#define GROWS "136"
+_Static_assert(offsetof(struct stub_values, grows) == 136, "the last of them");
 
 /* Offsets in struct stub_lender. */
 #define REAL_MALLOC "0"
@@ -97,19 +98,25 @@ __asm__(".pushsection .rodata\n"
 	"	movq $-1, (%rsp)\n"
 	"	movl $14, %eax\n	movl $2, %edi\n	movq %rsp, %rsi\n"
 	"	leaq 8(%rsp), %rdx\n	movl $8, %r10d\n	syscall\n"
-	/* What pthread_create() allocates is lent: mmap(LENT, LENT_BYTES, READ | WRITE, PRIVATE |
-	 * ANONYMOUS, -1, 0), before other mappings take that place, unless it is there */
+	/* What pthread_create() allocates is lent: before other mappings take that place, unless it is there,
+	 * mremap(LENT - GROWS, GROWS, GROWS + LENT_BYTES, 0), or else
+	 * mmap(LENT, LENT_BYTES, READ | WRITE, PRIVATE | ANONYMOUS, -1, 0) */
 	"	movq 90f(%rip), %r14\n	movq %r14, -8(%rbp)\n"
 	"	testq %r14, %r14\n	jz 20f\n"
 	"	movq %r14, %r11\n	call 45f\n	jz 19f\n"
 	"	movq $0, -8(%rbp)\n	jmp 20f\n"
 	"19:	movq %fs:0x10, %rax\n	movq %rax, " CREATOR "(%r14)\n"
-	"	movl $9, %eax\n	movl $3, %edx\n	movq $-1, %r8\n	xorl %r9d, %r9d\n"
 	"	cmpq $0, " END "(%r14)\n	jnz 18f\n"
-	"	movq " LENT "(%r15), %rdi\n	movq " LENT_BYTES "(%r15), %rsi\n"
-	"	movl $0x22, %r10d\n	syscall\n"
+	"	movl $25, %eax\n	movq " LENT "(%r15), %rdi\n	movq " GROWS
+	"(%r15), %rsi\n"
+	"	movq " LENT_BYTES "(%r15), %rdx\n	addq %rsi, %rdx\n	subq %rsi, %rdi\n"
+	"	xorl %r10d, %r10d\n	syscall\n"
+	"	movq " LENT "(%r15), %rdi\n"
+	"	cmpq $-4096, %rax\n	movq %rdi, %rax\n	jbe 17f\n"
+	"	movl $9, %eax\n	movl $3, %edx\n	movq $-1, %r8\n	xorl %r9d, %r9d\n"
+	"	movq " LENT_BYTES "(%r15), %rsi\n	movl $0x22, %r10d\n	syscall\n"
 	"	cmpq $-4096, %rax\n	ja 18f\n"
-	"	movq %rax, " BEGIN "(%r14)\n	movq %rax, " NEXT "(%r14)\n"
+	"17:	movq %rax, " BEGIN "(%r14)\n	movq %rax, " NEXT "(%r14)\n"
 	"	addq " LENT_BYTES "(%r15), %rax\n	movq %rax, " END "(%r14)\n"
 	"18:	movq $0, " LOCK "(%r14)\n"
 	"20:"

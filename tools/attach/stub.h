@@ -13,6 +13,7 @@ struct stub_values {
 	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror, dlclose, dladdr;
 	uint64_t attr_init, attr_setstack; /* pthread_attr_init() and so on */
 	uint64_t lent, lent_bytes;	   /* a place for the lender's memory, rather */
+	uint64_t grows;			   /* before it, bytes of a mapping to be lengthened; or 0 */
 	uint64_t number;		   /* of the attachment, from 1; 0 = never used */
 };
 

@@ -420,7 +420,7 @@ bool thread_to_safe_point(struct thread *thread, bool steps)
 static const long own_calls[] = { SYS_clone3, SYS_clone,	  SYS_set_robust_list,
 				  SYS_rseq,   SYS_nanosleep,	  SYS_fstat,
 				  SYS_exit,   SYS_rt_sigprocmask, SYS_set_tid_address,
-				  SYS_futex,  SYS_munmap };
+				  SYS_futex,  SYS_munmap,	  SYS_mremap };
 
 /* Whether one filter lets all calls through, or refuses them with an error. */
 static bool filter_allows(const struct sock_filter *filter, unsigned count,
