@@ -89,39 +89,61 @@ static bool find_place(const struct tracee *tracee, struct code *code)
 	return code->place != 0;
 }
 
-/* The slot that was used longest ago, or never.  False: its attachment is still going on. */
-static bool find_slot(const struct tracee *tracee, struct code *code)
+/* The block that our thread of this slot has mapped.  The program may have taken the place for itself: its
+ * memory says nothing, and must not be written to. */
+static bool read_head(const struct tracee *tracee, uint64_t slot, uint64_t block,
+		      struct pfw_attach_head *head)
+{
+	return tracee_read(tracee, block, head, sizeof(*head)) && head->values == slot;
+}
+
+/*
+ * Choose the slot that was used longest ago, or never.  False: its attachment is still going on.  One command
+ * at a time works on a process, so the commands of such attachments were killed: their threads may go.
+ */
+static bool find_slot(const struct tracee *tracee, struct code *code, bool *others)
 {
 	const struct tracee_map *map = tracee_map_of(tracee, code->place);
-	uint64_t at = code->place + code->bytes + WORD_BYTES, newest = 0;
-	struct stub_values values, oldest = { .number = UINT64_MAX };
+	uint64_t at = code->place + code->bytes + WORD_BYTES, newest = 0, oldest = UINT64_MAX;
+	static const uint64_t yes = 1;
+	struct stub_values values;
+	struct pfw_attach_head head;
+	bool busy, found = false;
 
+	*others = false;
 	for (unsigned i = 0; i < SLOTS_MAX && at + sizeof(values) <= map->end;
 	     i++, at += sizeof(values)) {
 		if (!code->there || !tracee_read(tracee, at, &values, sizeof(values)))
 			values = (struct stub_values){ .number = 0 };
-		if (values.number < oldest.number) {
-			oldest = values;
+		busy = values.number && read_head(tracee, at, values.block, &head);
+		*others |= busy &&
+			   tracee_write(tracee, at + offsetof(struct stub_values, dismissed), &yes,
+					sizeof(yes));
+		if (values.number < oldest) {
+			oldest = values.number;
 			code->slot = at;
+			found = !busy;
 		}
 		newest = values.number > newest ? values.number : newest;
 	}
 	code->values.number = newest + 1;
-	return !oldest.number || !tracee_map_of(tracee, oldest.block);
+	return found;
 }
 
-/* Attachments whose command was killed give up after some seconds. */
 static int await_slot(struct tracee *tracee, struct code *code)
 {
 	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + PLACE_NS;
+	bool others, found;
 
-	while (!find_slot(tracee, code)) {
+	while (!(found = find_slot(tracee, code, &others)) || others) {
 		if (pfw_clock_ns(CLOCK_MONOTONIC) > until || tracee_read_maps(tracee))
-			return tracee_refuse(tracee,
-					     "another pfw is attaching to it or detaching from it");
+			break;
 		thread_nap(tracee, NULL);
 	}
-	return 0;
+	return found ? 0
+		     : tracee_refuse(
+			       tracee,
+			       "what killed `pfw attach` commands have left in it does not end");
 }
 
 static int prepare(struct tracee *tracee, struct code *code)
@@ -296,16 +318,13 @@ static int find_thread(struct tracee *tracee, struct code *code)
 
 /* ---- the conversation ---- */
 
-/* What our thread says.  The program may have taken the block's place for itself: its memory says
- * nothing, and must not be written to. */
+/* What our thread says. */
 static uint32_t state_of(const struct tracee *tracee, const struct code *code)
 {
 	struct pfw_attach_head head;
 
-	return tracee_read(tracee, code->values.block, &head, sizeof(head)) &&
-			       head.values == code->slot
-		       ? head.state
-		       : PFW_ATTACH_NEW;
+	return read_head(tracee, code->slot, code->values.block, &head) ? head.state
+									: PFW_ATTACH_NEW;
 }
 
 static bool await(struct tracee *tracee, const struct code *code, uint32_t least, uint64_t ns)

@@ -13,20 +13,21 @@ struct stub_values {
 	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror, dlclose, dladdr;
 	uint64_t attr_init, attr_setstack; /* pthread_attr_init() and so on */
 	uint64_t lent, lent_bytes;	   /* a place for the lender's memory, rather */
-	uint64_t grows;			   /* before it, bytes of a mapping to be lengthened; or 0 */
-	uint64_t number;		   /* of the attachment, from 1; 0 = never used */
+	uint64_t grows;	    /* before it, bytes of a mapping to be lengthened; or 0 */
+	uint64_t number;    /* of the attachment, from 1; 0 = never used */
+	uint64_t dismissed; /* 1: its command was killed, the thread may go */
 };
 
 enum { STUB_MALLOC, STUB_CALLOC, STUB_REALLOC, STUB_FREE, STUB_ALLOCATOR };
 
-#define STUB_OURS 4u
+#define STUB_OURS 6u
 
 /* What the lender knows: in memory of the process that can be written, and stays (see lender.h). */
 struct stub_lender {
 	uint64_t real[STUB_ALLOCATOR];
 	uint64_t ours[STUB_OURS]; /* our threads: what they allocate is lent; their pointers, as in %fs:16.
-				   * One, unless commands were killed */
-	uint64_t creator;	  /* the program's thread, while it starts ours */
+				   * One, unless commands were killed; also the program's, while it
+				   * starts ours */
 	uint64_t starter;	  /* any thread, while it starts the writer: the recorder sets it */
 	uint64_t begin, end; /* memory that is lent; 0 = none is mapped */
 	uint64_t next;	     /* the rest begins there */
