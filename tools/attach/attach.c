@@ -223,8 +223,10 @@ static int place_recorder(const struct wish *wish, struct tracee *tracee,
 				     "--children: it does not see the files of this host (a "
 				     "container, a chroot): install pfw in there, and run "
 				     "this command there");
-	if (!loaded && block->wish == PFW_ATTACH_END)
+	if (!loaded && block->wish == PFW_ATTACH_END) {
+		inject_clear(tracee);
 		return tracee_refuse(tracee, "it is not recorded");
+	}
 	if (loaded || !tracee->apart)
 		return 0;
 	if (carry_in(carried, tracee, recorder))

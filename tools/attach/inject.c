@@ -135,15 +135,13 @@ static int await_slot(struct tracee *tracee, struct code *code)
 	uint64_t until = pfw_clock_ns(CLOCK_MONOTONIC) + PLACE_NS;
 	bool others, found;
 
-	while (!(found = find_slot(tracee, code, &others)) || others) {
-		if (pfw_clock_ns(CLOCK_MONOTONIC) > until || tracee_read_maps(tracee))
-			break;
+	while ((!(found = find_slot(tracee, code, &others)) || others) &&
+	       pfw_clock_ns(CLOCK_MONOTONIC) < until)
 		thread_nap(tracee, NULL);
-	}
-	return found ? 0
-		     : tracee_refuse(
-			       tracee,
-			       "what killed `pfw attach` commands have left in it does not end");
+	if (!found)
+		return tracee_refuse(
+			tracee, "what killed `pfw attach` commands have left in it does not end");
+	return tracee_read_maps(tracee) ? tracee_refuse(tracee, GONE) : 0;
 }
 
 static int prepare(struct tracee *tracee, struct code *code)
@@ -180,10 +178,12 @@ static int prepare(struct tracee *tracee, struct code *code)
 	if (!values->save_bytes)
 		return tracee_refuse(
 			tracee, "this processor has no XSAVE: start the program with `pfw run`");
-	lender_place(tracee, values);
 	if (!find_place(tracee, code) || !values->block)
 		return tracee_refuse(tracee, "it has no room for %zu bytes of code", code->bytes);
-	return await_slot(tracee, code);
+	if (await_slot(tracee, code))
+		return -1;
+	lender_place(tracee, values);
+	return 0;
 }
 
 /* ---- one thread ---- */
@@ -621,20 +621,37 @@ static int talk(struct tracee *tracee, struct code *code, struct pfw_attach_bloc
 	return error;
 }
 
+static void unlock(struct tracee *tracee, const struct code *code, int fd)
+{
+	struct lender lender = lender_of(code);
+
+	if (!tracee_read_maps(tracee))
+		lender_end(tracee, &lender);
+	close(fd);
+}
+
 int inject(struct tracee *tracee, struct pfw_attach_block *block)
 {
 	struct code code = { .there = false };
-	struct lender lender;
-	int fd = lock(tracee), error = -1;
+	int fd = lock(tracee), error;
 
+	if (fd < 0)
+		return -1;
 	memcpy(block->entry, PFW_ATTACH_ENTRY, sizeof(PFW_ATTACH_ENTRY));
 	block->version = PFW_ATTACH_VERSION;
-	if (fd >= 0)
-		error = run_watched(tracee, begin, &code) || talk(tracee, &code, block) ? -1 : 0;
-	lender = lender_of(&code);
-	if (fd >= 0 && !tracee_read_maps(tracee))
-		lender_end(tracee, &lender);
-	if (fd >= 0)
-		close(fd);
+	error = run_watched(tracee, begin, &code) || talk(tracee, &code, block) ? -1 : 0;
+	unlock(tracee, &code, fd);
 	return error;
+}
+
+void inject_clear(struct tracee *tracee)
+{
+	struct code code = { .there = false };
+	int fd = lock(tracee);
+
+	code.text = stub_text(&code.bytes);
+	if (fd >= 0 && code.text && find_place(tracee, &code) && code.there)
+		await_slot(tracee, &code);
+	if (fd >= 0)
+		unlock(tracee, &code, fd);
 }

@@ -13,3 +13,6 @@
  * that it may be killed at any time.  0, or -1 and tracee->why.
  */
 int inject(struct tracee *tracee, struct pfw_attach_block *block);
+
+/* End what commands that were killed have left in a process that has no recorder, as inject() does. */
+void inject_clear(struct tracee *tracee);
