@@ -93,17 +93,20 @@ static bool begin_cells(struct pfw_read_batch *batch, struct pfw_read_cells *cel
 
 /* ---- rows and cells ---- */
 
-void *pfw_read_batch_sparse_cell(struct pfw_read_batch *batch, struct pfw_read_cells *cells,
-				 uint8_t size)
+void *pfw_read_batch_new_cell(struct pfw_read_batch *batch, struct pfw_read_cells *cells,
+			      uint8_t size)
 {
 	size_t row = batch->rows - 1;
 
-	if (batch->error || (!cells->value && !begin_cells(batch, cells, size)))
+	if (batch->error)
 		return NULL;
-	if (cells->dense == row)
-		cells->dense = row + 1;
-	else if (cells->dense < row)
-		cells->valid[row / 8] |= (uint8_t)(1u << row % 8);
+	if (!cells->value) {
+		if (!begin_cells(batch, cells, size))
+			return NULL;
+		cells->dense = row ? 0 : 1;
+		if (row)
+			cells->valid[row / 8] |= (uint8_t)(1u << row % 8);
+	}
 	return (char *)cells->value + row * size;
 }
 

@@ -109,9 +109,9 @@ static inline void pfw_read_batch_row(struct pfw_read_batch *batch)
 		batch->rows++;
 }
 
-/* The same of the next function, for the first value of a column and for rows behind a null. */
-void *pfw_read_batch_sparse_cell(struct pfw_read_batch *batch, struct pfw_read_cells *cells,
-				 uint8_t size);
+/* The same of the next function, if the column has no value yet or the row has one. */
+void *pfw_read_batch_new_cell(struct pfw_read_batch *batch, struct pfw_read_cells *cells,
+			      uint8_t size);
 
 /* The last row's cell in a column with values of that size, which is then not null and has to be
  * set.  NULL: batch->error. */
@@ -120,9 +120,12 @@ static inline void *pfw_read_batch_cell(struct pfw_read_batch *batch, unsigned p
 	struct pfw_read_cells *cells = &batch->cells[place];
 	size_t row = batch->rows - 1;
 
-	if (__builtin_expect(cells->dense != row, 0))
-		return pfw_read_batch_sparse_cell(batch, cells, size);
-	cells->dense = row + 1;
+	if (__builtin_expect(cells->dense > row, 0))
+		return pfw_read_batch_new_cell(batch, cells, size);
+	if (cells->dense == row)
+		cells->dense = row + 1;
+	else
+		cells->valid[row / 8] |= (uint8_t)(1u << row % 8);
 	return (char *)cells->value + row * size;
 }
 

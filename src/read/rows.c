@@ -311,6 +311,27 @@ static void put_new_form(const struct row *row, struct pfw_read_form *form)
 	form->batch = row->texts->batch;
 }
 
+/* Put a value that differs, if it is a whole number or a text of its column. */
+static inline bool put_plain(const struct row *row, const struct pfw_read_put *put)
+{
+	const struct pfw_entry_pair *arg = &row->entry->arg[put->arg];
+	enum pfw_read_kind kind;
+	int64_t number;
+
+	if (put->place < 0)
+		return false;
+	kind = pfw_read_known[put->column].kind;
+	if (kind == PFW_READ_INT && pfw_entry_i64(row->entry, put->arg, &number)) {
+		pfw_read_batch_int(row->batch, (unsigned)put->place, number);
+		return true;
+	}
+	if (kind != PFW_READ_TEXT || arg->type != PFW_VALUE_STRING || arg->escaped)
+		return false;
+	pfw_read_batch_text(row->batch, row->texts, (unsigned)put->place,
+			    row->entry->line + arg->value + 1, arg->bytes - 2);
+	return true;
+}
+
 /* Lines of one form differ in few values: the others are known. */
 static void put_form(const struct row *row)
 {
@@ -328,6 +349,8 @@ static void put_form(const struct row *row)
 		char *cell;
 
 		if (!put->size) {
+			if (put_plain(row, put))
+				continue;
 			pfw_entry_pair(entry, put->arg, &key, &value);
 			put_arg(row, put->column, &key, &value, &begun);
 			continue;
