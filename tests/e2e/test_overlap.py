@@ -463,6 +463,9 @@ def test_workers_belong_to_their_rank(tmp_path):
     assert rows[1]["io"] == 10 and rows["all"]["io"] == 160 and rows["all"]["wall"] == 210
     chosen = ranks(tmp_path, "--rank", "1")
     assert set(chosen) == {1, "all"} and chosen["all"]["io"] == 10
+    write(tmp_path / "t-launcher-h-pid9.pfw", Trace(9).op(0, 5))
+    text = subprocess.run([PFW, "overlap", tmp_path], timeout=120, capture_output=True, text=True, check=True).stdout
+    assert text.startswith("2 ranks, ") and re.search(r"^ +- +\d", text, re.MULTILINE), text
 
 
 def test_stragglers(tmp_path):

@@ -250,11 +250,23 @@ static void print_series(struct sheet *sheet, const struct overlap *overlap,
 	end(sheet, "Over time");
 }
 
+/* A launcher has a row, but is none of the ranks that it starts. */
+static size_t count_ranks(const struct overlap *overlap)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < overlap->ranks; i++)
+		count += overlap->rank[i].rank >= 0;
+	return count ? count : overlap->ranks;
+}
+
 static void print_head(const struct overlap *overlap, const struct overlap_totals *totals)
 {
-	printf("%s rank%s, %s events; I/O: %s calls, %s\n", cli_count(overlap->ranks),
-	       cli_plural(overlap->ranks), cli_count(totals->sums.events),
-	       cli_count(totals->sums.io_calls), cli_bytes(totals->sums.io_bytes));
+	size_t ranks = count_ranks(overlap);
+
+	printf("%s rank%s, %s events; I/O: %s calls, %s\n", cli_count(ranks), cli_plural(ranks),
+	       cli_count(totals->sums.events), cli_count(totals->sums.io_calls),
+	       cli_bytes(totals->sums.io_bytes));
 	if (totals->sums.summed_calls)
 		printf("%s more calls, of %s together, were too short for lines of their own: they "
 		       "are in no figure below\n",
