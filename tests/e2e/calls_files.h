@@ -928,7 +928,7 @@ static void case_fts_open(void)
 	result = -1;
 	EXPECT(NULL, NO_FD, "'flags':-1");
 	CALL_POINTER(fts, THIS(fts_open)(bad_roots, FTS_PHYSICAL, NULL));
-	EXPECT(dir, NO_FD, "'flags':%d", FTS_PHYSICAL);
+	EXPECT(NULL, NO_FD, "'flags':%d", FTS_PHYSICAL);
 	remove_tree();
 }
 

@@ -17,6 +17,8 @@ static void case_stat(void)
 	EXPECT(in("absent"), NO_FD, "%s", "");
 	CALL(THIS(stat)(BAD, &st));
 	EXPECT(NULL, NO_FD, "%s", "");
+	CALL(THIS(stat)("", &st)); /* not the directory that it would start from */
+	EXPECT(NULL, NO_FD, "%s", "");
 	CALL(THIS(stat)("data/below", &st));
 	EXPECT(in("data/below"), NO_FD, "%s", "");
 }

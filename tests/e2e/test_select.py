@@ -174,6 +174,10 @@ def test_ranks_are_no_children_and_others_leave_no_file(world):
                                       PFW_CHILDREN="none"), world / "d")
     assert trace_names(world / "t") == [f"t-rank000{rank}.pfw" for rank in (0, 2, 3)]
     assert not os.listdir(world / "s")
+    said = [run(["cat", "f"], environment(world, PFW_RANKS="4-7", **rank), world / "d").stderr
+            for rank in ({"RANK": "0", "WORLD_SIZE": "4"}, {"RANK": "1", "WORLD_SIZE": "4"}, {})]
+    assert said == ["pfw: nothing is recorded: PFW_RANKS=4-7 has no rank of this job: name some of 0 to 3\n",
+                    "", ""]
 
 
 def test_variables_are_answered_once_a_run(world):

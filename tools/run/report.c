@@ -226,8 +226,10 @@ static void say_events(const struct sums *sums)
 		snprintf(ranks, sizeof(ranks), ", all %" PRIu64 " ranks", sums->world_size);
 	else if (sums->world_size > 1)
 		snprintf(ranks, sizeof(ranks),
-			 " (%" PRIu64 " of %" PRIu64 " ranks finished so far)", sums->ranks,
-			 sums->world_size);
+			 getenv("PFW_RANKS")
+				 ? " (%" PRIu64 " of %" PRIu64 " ranks; PFW_RANKS chooses)"
+				 : " (%" PRIu64 " of %" PRIu64 " ranks finished so far)",
+			 sums->ranks, sums->world_size);
 	else if (broken)
 		snprintf(open, sizeof(open), " (%" PRIu64 " not finished, not counted)",
 			 sums->unfinished);

@@ -529,6 +529,8 @@ void pfw_probe_path_text(struct pfw_path_probe *probe, int dirfd, const char *pa
 	*out = (struct pfw_tail){ .text = bytes ? path : "", .text_bytes = (uint32_t)bytes };
 	if (length < 0 || (bytes && path[0] == '/'))
 		return;
+	if (!bytes && path && probe->error == ENOENT) /* an empty path names nothing */
+		return;
 	while (bytes >= 2 && path[0] == '.' && path[1] == '/') {
 		path += 2;
 		bytes -= 2;

@@ -237,6 +237,34 @@ static void say_unmatched_calls(void)
 	say_config(NULL, line);
 }
 
+/* PFW_RANKS leaves out all there is.  Said by rank 0, which need not be one of the list, or by a process
+ * without a rank that has called pfw_start(): what a job's script starts besides says nothing.  `pfw
+ * run` says it itself. */
+static void say_no_rank(bool asked)
+{
+	const struct pfw_rank *rank = &pfw_session.identity.rank;
+	const char *ranks = pfw_session.config.ranks;
+	struct pfw_text text;
+	char line[512];
+
+	if (rank->recorded || rank->launcher || rank->rank > 0 || (rank->rank < 0 && !asked) ||
+	    pfw_session.identity.descendant || pfw_session.config.run)
+		return;
+	for (int32_t i = 1; rank->rank == 0 && i < rank->world_size; i++)
+		if (pfw_config_ranks_hold(ranks, (uint64_t)i) > 0)
+			return;
+	pfw_text_init(&text, line, sizeof(line));
+	PFW_TEXT_ADD(
+		&text, "nothing is recorded: PFW_RANKS=", ranks,
+		rank->rank
+			? " leaves out this process: no launcher's variable gives it a rank, so it "
+			  "counts as rank 0; set PFW_RANK, or unset PFW_RANKS"
+			: " has no rank of this job: name some of 0 to ");
+	if (!rank->rank)
+		pfw_text_add_u64(&text, (uint64_t)rank->world_size - 1, 1);
+	say_config(NULL, line);
+}
+
 /* Whether PFW_CHILDREN matches this program, by the name of its file or as it was called (a script,
  * a link); *matched: by which globs. */
 static bool is_wanted_child(uint64_t *matched)
@@ -315,6 +343,7 @@ static bool begin(bool asked)
 		pfw_config_read_enabled(&pfw_session.config, variables(), say_config, NULL);
 	if (!pfw_session.identity.descendant && pfw_session.identity.rank.rank <= 0)
 		say_unmatched_calls();
+	say_no_rank(asked);
 	pfw_session.children = is_wanted_child(&children);
 	if (pfw_session.identity.child && !pfw_session.children)
 		return false;

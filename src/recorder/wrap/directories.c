@@ -171,10 +171,8 @@ static void fts_open_end(struct pfw_path_probe *probe, bool opened, char *const 
 
 	ending.t1 = pfw_clock_ticks();
 	ending.error = probe->error = opened ? 0 : errno;
-	if (ending.error != EINVAL && roots[0]) { /* EINVAL: libc has not read the roots */
-		pfw_probe_path_text(probe, AT_FDCWD, roots[0], &name);
-		ending.name = &name;
-	}
+	if (ending.error != EINVAL && roots[0]) /* EINVAL: libc has not read the roots */
+		ending.name = pfw_path_text(probe, AT_FDCWD, roots[0], &name);
 	pfw_probe_end_full(&probe->probe, &ending);
 }
 
