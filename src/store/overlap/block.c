@@ -9,6 +9,7 @@
 #include "store/line/step_name.h"
 #include "store/overlap/overlap.h"
 #include "store/select/select.h"
+#include "store/summary/summary.h"
 
 /* torch's span for the wait for the next batch: the name of the loader's class follows. */
 #define LOADER "enumerate(DataLoader)#"
@@ -69,20 +70,21 @@ static uint64_t moved(struct pfw_overlap_block *block, const struct pfw_entry *e
 }
 
 static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-		  const uint64_t *bytes, int64_t begin, int64_t end)
+		  const struct pfw_summary_last *known, int64_t begin, int64_t end)
 {
 	const struct pfw_overlap_call call = { .begin = begin,
 					       .end = end,
 					       .bytes = block->no_bytes ? 0
-							: bytes		? *bytes
-									: moved(block, entry) };
-	struct pfw_slice fname;
+							: known ? (known->moved ? known->bytes : 0)
+								: moved(block, entry) };
+	struct pfw_slice fname = known ? known->fname : (struct pfw_slice){ 0 };
+	bool named = known ? fname.at != NULL : pfw_arg_text(entry, "fname", &fname);
 
 	block->sums.io_calls++;
 	pfw_saturate_u64(&block->sums.io_bytes, call.bytes);
 	if (block->keep_calls && PFW_PUSH(block->call, block->calls, block->call_room, call))
 		return -ENOMEM;
-	if (pfw_arg_text(entry, "fname", &fname) && !pfw_io_names_file(&fname))
+	if (named && !pfw_io_names_file(&fname))
 		return 0;
 	return pfw_intervals_add(&block->active[PFW_ACTIVITY_IO], begin, end);
 }
@@ -344,7 +346,7 @@ static void note_times(struct pfw_overlap_block *block, int64_t begin, int64_t e
 }
 
 int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-			  const uint64_t *bytes)
+			  const struct pfw_summary_last *call)
 {
 	int64_t begin = entry->ts_ns, end = pfw_saturate_add(entry->ts_ns, entry->dur_ns);
 	int activity;
@@ -364,7 +366,7 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 	if (entry->ph != 'X')
 		return 0;
 	if (pfw_is_file_io(&entry->cat))
-		return add_io(block, entry, bytes, begin, end);
+		return add_io(block, entry, call, begin, end);
 	activity = add_activity(block, entry, begin, end);
 	if (activity == NONE)
 		return 0;

@@ -140,10 +140,7 @@ static int state(void *file, struct pfw_blob *data, size_t most)
 
 static int add(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary)
 {
-	const struct pfw_summary_last *last = &summary->last;
-	const uint64_t bytes = last->moved ? last->bytes : 0;
-
-	return pfw_overlap_block_add(block, entry, last->call ? &bytes : NULL);
+	return pfw_overlap_block_add(block, entry, summary->last.call ? &summary->last : NULL);
 }
 
 static void *create_file(void)

@@ -18,6 +18,7 @@
 struct pfw_overlap_marks;
 struct pfw_overlap_window;
 struct pfw_select_globs;
+struct pfw_summary_last;
 
 enum pfw_activity {
 	PFW_ACTIVITY_IO,     /* calls of cat POSIX and STDIO, but on pipes and the like */
@@ -114,10 +115,10 @@ void *pfw_overlap_block_create(void);
 void pfw_overlap_block_clear(void *overlap_block);
 void pfw_overlap_block_free(void *overlap_block);
 
-/* Add a line of kind PFW_ENTRY_EVENT.  bytes: those that it moved, if it is a call; NULL: not known yet.
+/* Add a line of kind PFW_ENTRY_EVENT.  call: what its summary found, if it is a call; NULL: not known yet.
  * 0 or -ENOMEM. */
 int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-			  const uint64_t *bytes);
+			  const struct pfw_summary_last *call);
 
 /* ---- a rank ---- */
 
