@@ -1,7 +1,7 @@
 /* recorder/wrap/aio.c - wrappers of calls that submit asynchronous I/O, and of syscall().
  *
- * The trace has the submission as an event, and each operation of a list.  A submission without libc (liburing makes its own
- * system calls) reaches no wrapper: see unrecorded.c.
+ * The trace has the submission as an event, and each operation of a list.  A submission without
+ * libc (liburing makes its own system calls) reaches no wrapper: see unrecorded.c.
  */
 #define PFW_OS_NO_POISON
 #include <limits.h>
