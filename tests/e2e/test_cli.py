@@ -245,7 +245,7 @@ def test_ranks_have_a_directory_of_their_own(tmp_path):
     runs = {lines_of(path)[0]["args"]["run"] for path in directory.iterdir()}
     assert len(runs) == 1
     assert "(1 of 2 ranks finished so far)" in done[0].stderr and done[1].stderr == ""
-    done = pfw("run", "cat", "f", cwd=tmp_path, env=clean_env(RANK="0", WORLD_SIZE="2", PFW_RANKS="0"))
+    done = pfw("run", "-o", "one", "cat", "f", cwd=tmp_path, env=clean_env(RANK="0", WORLD_SIZE="2", PFW_RANKS="0"))
     assert "(1 of 2 ranks; PFW_RANKS chooses)" in done.stderr
 
 

@@ -58,7 +58,7 @@ nächste()
 PY_STACK = ["9): Loader.fetch", "12): Loader.__iter__", "16): nächste", "20): <module>"]
 # The system's, and those of pyenv.
 PYTHONS = ["/usr/bin/python3",
-           *sorted(map(str, pathlib.Path.home().glob(".pyenv/versions/3.1[0-4].*/bin/python3")))]
+           *sorted(map(str, pathlib.Path.home().glob(".pyenv/versions/3.1[0-5].*/bin/python3")))]
 
 
 @pytest.fixture

@@ -41,15 +41,17 @@ static const struct layout layouts[] = {
 	{ 0x30d, 72, NONE, 0, 8, 56, 70, 3, 112, 128, 68, 136, 200, 40, 56 },
 };
 
-/* Words of the table that 3.14 has of its own layout (_Py_DebugOffsets, at the begin of
- * _PyRuntime), by the members above.  A later version has other ones. */
-enum { OWN_FREE_THREADED = 2, OWN_UNICODE_SIZE = 77, OWN_ASCII_SIZE = 80 };
-static const struct layout own_314 = { 0x30e, 26, NONE, 33, 32, 34,   36,  3,
-				       40,    42, 44,	43, 48, NONE, NONE };
+/* Words of the table that later versions have of their own layout (_Py_DebugOffsets, at the begin of
+ * _PyRuntime), by the members above; the last two are the sizes of a string's heads. */
+static const struct layout owns[] = {
+	{ 0x30e, 26, NONE, 33, 32, 34, 36, 3, 40, 42, 44, 43, 48, 80, 77 },
+	{ 0x30f, 26, NONE, 41, 40, 42, 44, 3, 48, 50, 52, 51, 56, 92, 89 },
+};
+enum { OWN_FREE_THREADED = 2 };
 
 static struct {
 	const struct layout *layout; /* NULL: no interpreter */
-	struct layout own;	     /* of 3.14 */
+	struct layout own;	     /* of 3.14 and later */
 	uint64_t (*thread_state)(void);
 	uint64_t code_type;
 	uint64_t start, end;	/* where it is mapped */
@@ -422,20 +424,18 @@ static unsigned version_of(const char *text)
 	return minor < 256 ? 3 * 256 + minor : 0;
 }
 
-/* The layout that the interpreter itself tells; NULL: it runs without its lock, and has other
- * objects. */
-static const struct layout *read_own(const uint64_t *own)
+/* The layout that the interpreter itself tells. */
+static const struct layout *read_own(const uint64_t *own, const struct layout *words)
 {
 	struct layout *layout = &python.own;
-	uint16_t *member[] = { &layout->thread, &layout->code, &layout->back, &layout->at,
-			       &layout->owner,	&layout->file, &layout->name, &layout->first,
-			       &layout->lines,	&layout->units };
+	uint16_t *member[] = { &layout->thread, &layout->code,	&layout->back,	&layout->at,
+			       &layout->owner,	&layout->file,	&layout->name,	&layout->first,
+			       &layout->lines,	&layout->units, &layout->ascii, &layout->compact };
 
-	*layout = own_314;
+	*layout = *words;
 	for (size_t i = 0; i < PFW_ARRAY_LEN(member); i++)
 		*member[i] = (uint16_t)own[*member[i]];
-	layout->ascii = (uint16_t)own[OWN_ASCII_SIZE];
-	layout->compact = (uint16_t)(own[OWN_UNICODE_SIZE] - sizeof(void *));
+	layout->compact -= sizeof(void *); /* it is told with a pointer to other text */
 	return layout;
 }
 
@@ -446,8 +446,9 @@ static const struct layout *layout_of(unsigned version)
 
 	if (version >= 0x30d && (!own || memcmp(own, "xdebugpy", 8) || own[OWN_FREE_THREADED]))
 		return NULL;
-	if (version == own_314.version)
-		return read_own(own);
+	for (size_t i = 0; i < PFW_ARRAY_LEN(owns); i++)
+		if (owns[i].version == version)
+			return read_own(own, &owns[i]);
 	for (size_t i = 0; i < PFW_ARRAY_LEN(layouts); i++)
 		if (layouts[i].version == version)
 			return &layouts[i];

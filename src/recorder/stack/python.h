@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Find the interpreter, of one of the versions 3.10 to 3.14, if the process has one.  Thread:
+/* Find the interpreter, of one of the versions 3.10 to 3.15, if the process has one.  Thread:
  * init. */
 void pfw_python_init(void);
 
