@@ -443,6 +443,7 @@ static int set_select(struct stream *stream)
 	int error = 0;
 
 	stream->select.meta = read->meta;
+	stream->select.absent_ranks = true;
 	stream->select.ask_fnames = stream->columns.place[PFW_READ_ARG_fname] >= 0;
 	for (size_t i = 0; i < read->conditions && !error; i++)
 		error = pfw_select_add(&stream->select, read->condition[i].option,

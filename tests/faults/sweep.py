@@ -44,6 +44,7 @@ ERRORS = {
                "ENOSPC", "EROFS") + DENIED,
     "close": ("late=EIO", "late=EINTR", "late=ENOSPC", "late=EDQUOT"),
     "read": ("EIO", "EINTR", "one", "zero") + DENIED,
+    "pread64": ("EIO", "EINTR", "one", "zero") + DENIED,
     "ppoll": ("EINVAL", "ENOMEM") + DENIED,
     "rt_sigtimedwait": ("EAGAIN",), "rt_sigpending": (),
     "write": ("EAGAIN", "EINTR", "EIO", "ENOSPC", "EPIPE", "short"),

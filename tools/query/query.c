@@ -286,7 +286,7 @@ static int run(void *user, struct survey_input *input)
 	query->input = input;
 	query->status = query->survey.problems ? CLI_USAGE : CLI_OK;
 	query->select.ask_fnames |= pfw_columns_ask_fname(&query->lines.columns);
-	query->select.ranks_later = query->follow;
+	query->select.absent_ranks = true;
 
 	if ((!query->survey.no_index &&
 	     select_args_use_indexes(&query->select, query->survey.command, &query->input->traces,

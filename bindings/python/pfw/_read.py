@@ -214,7 +214,11 @@ class Lines:
 
     def to_pandas(self) -> Any:
         """All of them as a pandas.DataFrame of Arrow's types (needs pyarrow): whole numbers stay whole, nulls null."""
-        pyarrow = package("pyarrow", "pandas")
+        try:
+            pyarrow = package("pyarrow", "pandas")
+        except ImportError:
+            package("pandas", "pandas")  # rather that one is missing
+            raise
         # Not pyarrow.table(), which may look for pandas, too.
         tables = self._each(lambda lines: pyarrow.RecordBatchReader.from_stream(lines).read_all(),
                             lambda: package("pandas", "pandas"))

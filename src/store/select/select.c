@@ -176,7 +176,7 @@ int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *trace
 	struct pfw_extent extent = { .least_ns = INT64_MAX, .greatest_ns = INT64_MIN };
 	int error = find_ranks(select, traces);
 
-	if (!error && !select->ranks_later && check_ranks(select, traces, why, size))
+	if (!error && !select->absent_ranks && check_ranks(select, traces, why, size))
 		return -ENOENT;
 	wanted.select = select;
 	wanted.want = of_wanted_rank;

@@ -81,7 +81,7 @@ struct pfw_select_others {
 };
 
 /* All zero: every event.  Callers read it, and change it only by the calls below, except
- * ask_fnames, ask_steps, ranks_later and meta. */
+ * ask_fnames, ask_steps, absent_ranks and meta. */
 struct pfw_select {
 	struct pfw_select_globs cat, name, fname;
 	struct pfw_select_ranges rank, pid, tid, step;
@@ -90,9 +90,9 @@ struct pfw_select {
 	struct pfw_time since, until;
 	struct pfw_expr **where;
 	size_t where_count;
-	bool ask_fnames;  /* set by callers that need names, or by a condition on args.fname */
-	bool ask_steps;	  /* set by callers that need steps, or by a condition on them */
-	bool ranks_later; /* set by callers to which traces of the selected ranks may come later */
+	bool ask_fnames; /* set by callers that need names, or by a condition on args.fname */
+	bool ask_steps;	 /* set by callers that need steps, or by a condition on them */
+	bool absent_ranks; /* set by callers that give lines, as data: no trace need be of the ranks */
 	/*
 	 * also select lines with ph M; set by callers, or by a --cat or --where that mentions them
 	 */

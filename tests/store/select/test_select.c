@@ -23,7 +23,7 @@ static void add(struct world *world, enum pfw_select_option option, const char *
 
 static void begin(struct world *world)
 {
-	*world = (struct world){ .select.ranks_later = true };
+	*world = (struct world){ .select.absent_ranks = true };
 	world->file[0].path = world->file[1].path = (char *)"/nowhere";
 	world->file[0].head.rank = -1;
 	world->file[1].head.rank = 3;
@@ -148,7 +148,7 @@ static void ranks_that_are_not_there(void **state)
 
 	(void)state;
 	begin(&world);
-	world.select.ranks_later = false;
+	world.select.absent_ranks = false;
 	add(&world, PFW_SELECT_RANK, "0,4-9");
 	assert_int_equal(pfw_select_resolve(&world.select, &world.traces,
 					    &(struct pfw_extent_options){ 0 }, why, sizeof(why)),
