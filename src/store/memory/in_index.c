@@ -17,9 +17,8 @@
 #include "store/summary/summary.h"
 #include "store/sys/spill.h"
 
-/* Events and spans that take more go to temporary files. */
+/* Events that take more go to temporary files. */
 #define EVENTS_MEMORY (16u << 20)
-#define SPANS_MEMORY (64u << 20)
 /* A trace with more rows has an empty last row. */
 #define ROWS_MAX 65536u
 #define STEPS_MAX (1u << 18)
@@ -209,7 +208,7 @@ static void *create_file(void)
 		return NULL;
 	}
 	file->spans = (struct pfw_spill)PFW_SPILL_EMPTY;
-	file->budget.bytes = SPANS_MEMORY;
+	file->budget.bytes = pfw_spill_share();
 	file->last_ns = INT64_MIN;
 	return file;
 }

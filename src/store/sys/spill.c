@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -137,6 +138,15 @@ static int move_to_file(struct pfw_spill *spill, size_t room, struct pfw_spill_b
 	budget->used -= spill->room;
 	*spill = (struct pfw_spill){ .at = at, .bytes = spill->bytes, .room = room, .fd = fd };
 	return 0;
+}
+
+size_t pfw_spill_share(void)
+{
+	cpu_set_t cpus;
+	bool many = sched_getaffinity(0, sizeof(cpus), &cpus) < 0; /* more than the set has */
+	size_t bytes = ((size_t)512 << 20) / (many ? 64 : (unsigned)CPU_COUNT(&cpus));
+
+	return bytes > 64u << 20 ? 64u << 20 : bytes < 8u << 20 ? 8u << 20 : bytes;
 }
 
 int pfw_spill_reserve(struct pfw_spill *spill, size_t bytes, struct pfw_spill_budget *budget)

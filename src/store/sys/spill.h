@@ -13,6 +13,10 @@ struct pfw_spill_budget {
 	size_t used;
 };
 
+/* A budget for one of the files that are worked on at a time, one for each processor: 64 MiB for up to
+ * eight, 8 MiB from 64 on. */
+size_t pfw_spill_share(void);
+
 struct pfw_spill {
 	void *at;
 	size_t bytes; /* used; the caller may change it */

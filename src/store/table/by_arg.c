@@ -12,8 +12,6 @@
 #include "store/table/code.h"
 #include "store/table/key.h"
 
-/* GPU work that takes more goes to temporary files. */
-#define MEMORY (64u << 20)
 #define RECENT 64u
 
 /* Sums of a kind in a step. */
@@ -172,7 +170,7 @@ struct pfw_table_by_arg *pfw_table_by_arg_create(void)
 
 	if (by_arg) {
 		by_arg->work = (struct pfw_spill)PFW_SPILL_EMPTY;
-		by_arg->budget.bytes = MEMORY;
+		by_arg->budget.bytes = pfw_spill_share();
 	}
 	return by_arg;
 }

@@ -11,8 +11,6 @@
 
 /* The most rows that an index keeps; a trace with more has no rows of steps. */
 #define ROWS_MAX 65536u
-/* Events that take more go to temporary files. */
-#define MEMORY (64u << 20)
 #define NO_STEP UINT64_MAX
 
 /* The rows of a step that are cached: of calls, of CPU spans, of the first device's work.  Other rows
@@ -122,7 +120,7 @@ struct pfw_table_by_step *pfw_table_by_step_create(void)
 
 	if (by_step) {
 		by_step->event = (struct pfw_spill)PFW_SPILL_EMPTY;
-		by_step->budget.bytes = MEMORY;
+		by_step->budget.bytes = pfw_spill_share();
 	}
 	return by_step;
 }

@@ -13,6 +13,7 @@
 #include "store/kit/hash.h"
 #include "store/line/io.h"
 #include "store/summary/summary.h"
+#include "store/sys/spill.h"
 #include "store/table/by_arg.h"
 #include "store/table/by_step.h"
 #include "store/table/by_thread.h"
@@ -22,8 +23,6 @@
 
 /* A trace with more rows, mostly for its shapes, has an empty last row. */
 #define ROWS_MAX 65536u
-/* Spans that take more go to temporary files. */
-#define MEMORY (64u << 20)
 
 /* A name of the block's summary. */
 struct named {
@@ -339,7 +338,7 @@ static void *create_file(void)
 	struct file *file = calloc(1, sizeof(*file));
 
 	if (file) {
-		file->nesting = pfw_nesting_create(MEMORY);
+		file->nesting = pfw_nesting_create(pfw_spill_share());
 		file->by_step = pfw_table_by_step_create();
 		file->by_arg = pfw_table_by_arg_create();
 	}
