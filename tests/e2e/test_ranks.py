@@ -167,7 +167,7 @@ def test_answers_are_those_of_a_file_for_each_rank(runs, kind, words):
 
 
 @pytest.mark.parametrize("words", ["table", "table -g step", "table --no-index", "overlap", "overlap --since=+0s", "patterns",
-                                   "memory", "memory --no-index", "compare %", "export -o out", "report -o r.html"])
+                                   "memory", "memory --no-index", "compare %", "export -o out", "report -o r.html", "advise"])
 def test_a_rank_that_is_not_there_is_said(runs, tmp_path, words):
     """An empty answer would be taken for a rank that did nothing."""
     for kind in ("all", "ranks"):

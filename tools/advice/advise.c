@@ -156,6 +156,8 @@ static int body(void *user, struct survey_input *input)
 	size_t count;
 	int status, printed = CLI_OK;
 
+	if (select_args_check_ranks(&advise->select, advise->survey.command, &input->traces))
+		return CLI_USAGE;
 	unasked_of_survey(&advise->survey, &input->traces);
 	advice_see(&advise->advice, &input->traces);
 	progress_begin("advise", advise->survey.quiet, false);

@@ -406,6 +406,8 @@ static int body(void *user, struct survey_input *input)
 	size_t bytes;
 	int status;
 
+	if (select_args_check_ranks(&report->select, report->survey.command, &input->traces))
+		return CLI_USAGE;
 	unasked_of_survey(&report->survey, &input->traces);
 	if (report->against && find_before(report, input))
 		return CLI_USAGE;

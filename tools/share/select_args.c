@@ -88,6 +88,17 @@ int select_args_use_indexes(struct pfw_select *select, const struct cli_command 
 	return error;
 }
 
+int select_args_check_ranks(const struct pfw_select *select, const struct cli_command *command,
+			    const struct pfw_traces *traces)
+{
+	char why[256];
+
+	if (!pfw_select_check_ranks(select, traces, why, sizeof(why)))
+		return CLI_OK;
+	cli_error(command->name, "%s", why);
+	return CLI_USAGE;
+}
+
 int select_args_resolve(struct pfw_select *select, const struct cli_command *command,
 			const struct pfw_traces *traces, const struct pfw_extent_options *options)
 {

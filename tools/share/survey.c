@@ -186,6 +186,8 @@ int survey_resolve(struct survey *survey, struct survey_input *input, struct pfw
 {
 	const struct pfw_extent_options extent = extent_options(survey, input);
 
+	/* No row is an answer to a program. */
+	select->absent_ranks |= !cli_for_people(survey->format);
 	return select_args_resolve(select, survey->command, &input->traces, &extent);
 }
 

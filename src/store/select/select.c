@@ -109,15 +109,14 @@ static void add_range(char *text, size_t size, uint64_t first, uint64_t last)
 		memcpy(text + used, cut, sizeof(cut));
 }
 
-/* Whether some trace is of a wanted rank; else say which ranks there are. */
-static int check_ranks(const struct pfw_select *select, const struct pfw_traces *traces, char *why,
-		       size_t size)
+int pfw_select_check_ranks(const struct pfw_select *select, const struct pfw_traces *traces,
+			   char *why, size_t size)
 {
 	char asked[64] = "", here[128] = "";
 	size_t end;
 
 	for (size_t i = 0; i < traces->count; i++) {
-		if (select->window[i].wanted)
+		if (pfw_select_rank(select, traces->file[i].head.rank))
 			return 0;
 	}
 	for (size_t i = 0; i < select->rank.count; i++)
@@ -176,7 +175,7 @@ int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *trace
 	struct pfw_extent extent = { .least_ns = INT64_MAX, .greatest_ns = INT64_MIN };
 	int error = find_ranks(select, traces);
 
-	if (!error && !select->absent_ranks && check_ranks(select, traces, why, size))
+	if (!error && !select->absent_ranks && pfw_select_check_ranks(select, traces, why, size))
 		return -ENOENT;
 	wanted.select = select;
 	wanted.want = of_wanted_rank;

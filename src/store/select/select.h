@@ -138,6 +138,11 @@ bool pfw_select_in_ranges(const struct pfw_select_ranges *ranges, uint64_t numbe
 int pfw_select_resolve(struct pfw_select *select, const struct pfw_traces *traces,
 		       const struct pfw_extent_options *options, char *why, size_t size);
 
+/* Whether a trace is of a selected rank, as the above asks unless absent_ranks: 0, or -ENOENT with a
+ * message that says which ranks there are. */
+int pfw_select_check_ranks(const struct pfw_select *select, const struct pfw_traces *traces,
+			   char *why, size_t size);
+
 /* Add a file after pfw_select_resolve(): *number is its number for the calls below.  It gets the
  * limits of the first file of its rank, or else of the first file. 0 or -ENOMEM. */
 int pfw_select_add_file(struct pfw_select *select, int64_t rank, size_t *number);
