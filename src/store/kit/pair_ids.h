@@ -15,20 +15,12 @@ struct pfw_pair_ids {
 	uint32_t slots; /* a power of two */
 };
 
-/* The slot where the search for a pair begins. */
-static inline struct pfw_pair_ids_slot *pfw_pair_ids_first(const struct pfw_pair_ids *numbers,
-							   uint64_t a, uint64_t b)
-{
-	uint64_t hash = pfw_hash_mix(a ^ 0x9e3779b97f4a7c15u, b ^ 0xbf58476d1ce4e5b9u);
-
-	return &numbers->slot[hash & (numbers->slots - 1)];
-}
-
 /* The slot of this pair, or the free slot where it belongs; `slots` is not 0. */
 static inline struct pfw_pair_ids_slot *pfw_pair_ids_slot(const struct pfw_pair_ids *numbers,
 							  uint64_t a, uint64_t b)
 {
-	struct pfw_pair_ids_slot *slot = pfw_pair_ids_first(numbers, a, b);
+	uint64_t hash = pfw_hash_mix(a ^ 0x9e3779b97f4a7c15u, b ^ 0xbf58476d1ce4e5b9u);
+	struct pfw_pair_ids_slot *slot = &numbers->slot[hash & (numbers->slots - 1)];
 
 	while (slot->number && (slot->a != a || slot->b != b))
 		slot = slot + 1 < numbers->slot + numbers->slots ? slot + 1 : numbers->slot;
@@ -48,11 +40,4 @@ static inline int64_t pfw_pair_ids_of(struct pfw_pair_ids *numbers, uint64_t a, 
 
 /* Its number, or -ENOENT.  Thread: any, while no thread adds. */
 int64_t pfw_pair_ids_find(const struct pfw_pair_ids *numbers, uint64_t a, uint64_t b);
-/* Prefetch the slot of this pair. */
-static inline void pfw_pair_ids_fetch(const struct pfw_pair_ids *numbers, uint64_t a, uint64_t b)
-{
-	if (numbers->slots)
-		__builtin_prefetch(pfw_pair_ids_first(numbers, a, b));
-}
-
 void pfw_pair_ids_release(struct pfw_pair_ids *numbers);

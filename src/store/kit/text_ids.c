@@ -72,6 +72,15 @@ int64_t pfw_text_ids_of(struct pfw_text_ids *names, int64_t of, const char *text
 	return found >= 0 ? found : add(names, of, text, bytes, hash);
 }
 
+int64_t pfw_text_ids_lend(struct pfw_text_ids *names, const char *text, uint32_t bytes,
+			  uint32_t hash)
+{
+	const struct pfw_text_id name = { .text = text, .bytes = bytes, .hash = hash };
+
+	return PFW_PUSH(names->name, names->count, names->room, name) ? -ENOMEM
+								      : (int64_t)names->count - 1;
+}
+
 /* Most of many texts are in no cache: prefetch the slot, the row and the text of later ones. */
 static inline void fetch(const struct pfw_text_ids *names, int64_t of,
 			 const struct pfw_text_ids *from, uint32_t i)

@@ -50,6 +50,22 @@ void pfw_patterns_block_free(void *patterns_block)
 	free(block);
 }
 
+/* DFTracer's opens do not say what they returned: they count as opens, of an unknown descriptor. */
+#define NO_RET INT64_MIN
+
+/* What is known of a call. */
+struct known {
+	struct pfw_io_call call;
+	int64_t ret;
+	uint64_t bytes; /* if `moved` */
+	bool moved, wanted;
+	const struct pfw_slice *fname; /* NULL: the descriptor has no name */
+	/* The files of the summary of the block, which must stay until the block is taken, and the row of
+	 * this one; 0: unknown. */
+	const struct pfw_summary_file *file;
+	uint32_t row;
+};
+
 /* ---- a line ---- */
 
 /* Whether names joined by '|' have this one. */
@@ -238,11 +254,12 @@ static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
 	return pfw_io_names_file(fname) ? push_op(block, op, find_name(block, op->fd, fname)) : 0;
 }
 
-/* The same by the row that the file has in a summary of the block. */
+/* The same by the row that the file has in a summary of the block, which also has the hash of its name. */
 static int add_op_of_row(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
-			 const struct pfw_slice *fname, uint32_t row)
+			 const struct known *of)
 {
-	uint32_t *known;
+	const struct pfw_slice *fname = of->fname;
+	uint32_t *known, row = of->row;
 	int64_t name;
 
 	if (!row || fname->escaped)
@@ -258,7 +275,8 @@ static int add_op_of_row(struct pfw_patterns_block *block, struct pfw_pattern_op
 		*known = NO_FILE;
 		return 0;
 	}
-	name = pfw_text_ids_of(&block->names, 0, fname->at, fname->bytes);
+	name = pfw_text_ids_lend(&block->names, of->file[row].name, of->file[row].name_bytes,
+				 of->file[row].hash);
 	*known = name < 0 ? 0 : (uint32_t)name + 1;
 	return push_op(block, op, name);
 }
@@ -324,20 +342,6 @@ static int add_mapping(struct pfw_patterns_block *block, const struct pfw_entry 
 	return add_op(block, &op, &fname);
 }
 
-/* DFTracer's opens do not say what they returned: they count as opens, of an unknown descriptor. */
-#define NO_RET INT64_MIN
-
-/* What is known of a call. */
-struct known {
-	struct pfw_io_call call;
-	int64_t ret;
-	uint64_t bytes; /* if `moved` */
-	bool moved;
-	const struct pfw_slice *fname; /* NULL: the descriptor has no name */
-	uint32_t row;		       /* of the file in a summary; 0: unknown */
-	bool wanted;
-};
-
 /* The time of a copy is counted once: at the file that it reads, if that has a name. */
 static int add_target(struct pfw_patterns_block *block, const struct pfw_entry *entry,
 		      struct pfw_pattern_op *op, const struct pfw_slice *source)
@@ -389,7 +393,7 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 		op.append = what->what == PWRITEV2 && HAS_FLAG(entry, "flags", RWF_APPEND);
 	}
 	if (known->fname)
-		error = add_op_of_row(block, &op, known->fname, known->row);
+		error = add_op_of_row(block, &op, known);
 	return error || op.role != PFW_ROLE_COPY ? error
 						 : add_target(block, entry, &op, known->fname);
 }
@@ -445,6 +449,7 @@ int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
 	struct known known = { .ret = last->ret,
 			       .moved = last->moved,
 			       .bytes = last->bytes,
+			       .file = summary->file,
 			       .row = last->file,
 			       .wanted = true };
 

@@ -133,11 +133,7 @@ static int note_process(struct file *file, const struct pfw_patterns_block *bloc
 	file->several |= (block->begins && file->begun) || block->pids ||
 			 (block->ops && block->pid != file->pid);
 	file->begun |= block->begins;
-	if (!file->resumed)
-		return 0;
-	if (block->ops)
-		pfw_patterns_own(&file->patterns, block->op[0].process);
-	return file->several ? -EAGAIN : 0;
+	return file->resumed && file->several ? -EAGAIN : 0;
 }
 
 static int take(void *user, void *taken, struct pfw_blob *data)
@@ -357,7 +353,7 @@ static int resume_more(void *user, struct pfw_varints *row)
 const struct pfw_index_kind pfw_patterns_kind = {
 	.name = "patterns",
 	.number = 2,
-	.version = 9,
+	.version = 10,
 	.block_create = pfw_patterns_block_create,
 	.block_clear = pfw_patterns_block_clear,
 	.block_free = pfw_patterns_block_free,

@@ -15,7 +15,8 @@ enum pfw_seek {
 };
 
 struct pfw_pattern_op {
-	uint64_t process, bytes;
+	uint64_t process; /* later its number */
+	uint64_t bytes;
 	int64_t ts_ns, ns;
 	int64_t fd; /* -1: none; of an open: its result */
 	/* If `summed`: the number of calls; if it `touches`: the bytes + 1 that were touched; if it
@@ -52,6 +53,7 @@ struct pfw_pattern_open {
 
 /* What a process did with a file. */
 struct pfw_pattern_use {
+	uint32_t process; /* its number + 1; 0: none yet */
 	bool used, opened;
 	bool moved; /* data; last on side `side` */
 	uint8_t side;
@@ -73,8 +75,7 @@ int pfw_patterns_map(struct pfw_patterns *patterns, int64_t rank, const struct p
 
 /* Prefetch the figures of an operation that will be counted soon: all of them together exceed the
  * cache. */
-void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, uint64_t process,
-			  const struct pfw_pattern_op *op);
+void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, const struct pfw_pattern_op *op);
 
 /* Append all figures, or read what was appended.  0, -ENOMEM or -EBADMSG. */
 void pfw_pattern_put_figures(struct pfw_blob *blob, const struct pfw_pattern *pattern);
@@ -86,7 +87,6 @@ int pfw_patterns_keep(struct pfw_patterns *patterns, size_t most);
 /* A copy of the operations that wait, in order of time, to be freed; NULL: no memory. */
 struct pfw_pattern_op *pfw_patterns_waiting(const struct pfw_patterns *patterns);
 
-/* Count an operation, whose `name` is a row, after all operations counted so far.  0 or -ENOMEM.
- * Thread: one at a time. */
-int pfw_pattern_op_take(struct pfw_patterns *patterns, uint64_t process,
-			const struct pfw_pattern_op *op);
+/* Count an operation, whose `name` is a row and `process` a number, after all operations counted so
+ * far.  0 or -ENOMEM.  Thread: one at a time. */
+int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_op *op);

@@ -43,33 +43,23 @@ static int sort(struct pfw_pattern_op *op, size_t count)
 }
 
 /* The number of a process, which mostly is that of the operation before. */
-static int64_t process_of(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
+static inline int64_t process_of(struct pfw_patterns *patterns, uint64_t process)
 {
 	int64_t number = patterns->recent - 1;
 
-	if (number >= 0 && patterns->recent_process == op->process)
+	if (number >= 0 && patterns->recent_process == process)
 		return number;
-	number = pfw_pair_ids_of(&patterns->processes, 0, op->process);
+	number = pfw_pair_ids_of(&patterns->processes, 0, process);
 	patterns->recent = number < 0 ? 0 : number + 1;
-	patterns->recent_process = op->process;
+	patterns->recent_process = process;
 	return number;
 }
 
 static int take_op(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
 {
-	int64_t process = process_of(patterns, op);
-
 	patterns->late |= op->ts_ns < patterns->taken_ns;
 	patterns->taken_ns = op->ts_ns;
-	return process < 0 ? (int)process : pfw_pattern_op_take(patterns, (uint64_t)process, op);
-}
-
-static void fetch_op(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
-{
-	int64_t process = process_of(patterns, op);
-
-	if (process >= 0)
-		pfw_pattern_op_fetch(patterns, (uint64_t)process, op);
+	return pfw_pattern_op_take(patterns, op);
 }
 
 /* ---- runs ---- */
@@ -119,7 +109,7 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 			break;
 		do {
 			if (run->next + FETCH_AHEAD < run->ops)
-				fetch_op(patterns, &run->op[run->next + FETCH_AHEAD]);
+				pfw_pattern_op_fetch(patterns, &run->op[run->next + FETCH_AHEAD]);
 			error = take_op(patterns, &run->op[run->next++]);
 			patterns->waiting--;
 		} while (!error && run->next < run->ops && run->op[run->next].ts_ns < others &&
@@ -152,13 +142,21 @@ static int add_run(struct pfw_patterns *patterns, struct pfw_patterns_block *blo
 
 /* ---- blocks ---- */
 
-static int find_rows(struct pfw_patterns *patterns, int64_t rank, struct pfw_patterns_block *block)
+/* Operations get rows instead of names, and numbers of processes. */
+static int number_ops(struct pfw_patterns *patterns, int64_t rank, struct pfw_patterns_block *block)
 {
 	if (PFW_REACH(block->row, block->names.count, block->row_room) ||
 	    pfw_patterns_map(patterns, rank, &block->names, block->row))
 		return -ENOMEM;
-	for (size_t i = 0; i < block->ops; i++)
-		block->op[i].name = block->row[block->op[i].name];
+	for (size_t i = 0; i < block->ops; i++) {
+		struct pfw_pattern_op *op = &block->op[i];
+		int64_t process = process_of(patterns, op->process);
+
+		if (process < 0)
+			return (int)process;
+		op->name = block->row[op->name];
+		op->process = (uint64_t)process;
+	}
 	return 0;
 }
 
@@ -181,7 +179,7 @@ int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank
 		error = pfw_patterns_end(patterns);
 		patterns->file = file;
 	}
-	error = error ? error : find_rows(patterns, rank, block);
+	error = error ? error : number_ops(patterns, rank, block);
 	if (error || !block->ops)
 		return error;
 	if (sort(block->op, block->ops))
@@ -197,7 +195,7 @@ int pfw_patterns_take(struct pfw_patterns *patterns, uint64_t file, int64_t rank
 	}
 	for (size_t i = 0; i < block->ops && !error; i++) {
 		if (i + FETCH_AHEAD < block->ops)
-			fetch_op(patterns, &block->op[i + FETCH_AHEAD]);
+			pfw_pattern_op_fetch(patterns, &block->op[i + FETCH_AHEAD]);
 		error = take_op(patterns, &block->op[i]);
 	}
 	return error;

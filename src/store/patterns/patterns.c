@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
@@ -21,7 +22,7 @@ void pfw_patterns_close(struct pfw_patterns *patterns)
 {
 	pfw_pair_ids_release(&patterns->processes);
 	pfw_pair_ids_release(&patterns->descriptors);
-	pfw_pair_ids_release(&patterns->uses);
+	pfw_pair_ids_release(&patterns->others);
 	for (size_t i = 0; i < patterns->runs; i++)
 		free(patterns->run[i].op);
 	free(patterns->run);
@@ -29,12 +30,15 @@ void pfw_patterns_close(struct pfw_patterns *patterns)
 	free(patterns->descriptor);
 	free(patterns->open);
 	free(patterns->use);
+	free(patterns->other);
 	patterns->run = NULL;
 	patterns->spare = NULL;
 	patterns->descriptor = NULL;
 	patterns->open = NULL;
-	patterns->use = NULL;
-	patterns->descriptor_room = patterns->open_room = patterns->use_room = patterns->opens = 0;
+	patterns->use = patterns->other = NULL;
+	patterns->descriptor_room = patterns->open_room = patterns->opens = 0;
+	patterns->use_room = patterns->other_room = 0;
+	memset(patterns->recent_fd, 0, sizeof(patterns->recent_fd));
 	patterns->runs = patterns->run_room = 0;
 	patterns->free_open = 0;
 	patterns->recent = 0;
@@ -168,11 +172,16 @@ static void drop_open(struct pfw_patterns *patterns, uint32_t number)
 /* The number of a process's descriptor, or -ENOMEM. */
 static int64_t find_descriptor(struct pfw_patterns *patterns, uint64_t process, int64_t fd)
 {
-	int64_t number = pfw_pair_ids_of(&patterns->descriptors, process, (uint64_t)fd);
+	struct pfw_pattern_recent *recent = &patterns->recent_fd[(uint64_t)fd % PFW_PATTERN_FDS];
+	int64_t number;
 
+	if (recent->number && recent->fd == fd && recent->process == process)
+		return recent->number - 1;
+	number = pfw_pair_ids_of(&patterns->descriptors, process, (uint64_t)fd);
 	if (number < 0 ||
 	    PFW_REACH(patterns->descriptor, (size_t)number, patterns->descriptor_room))
 		return -ENOMEM;
+	*recent = (struct pfw_pattern_recent){ process, fd, (uint32_t)number + 1 };
 	return number;
 }
 
@@ -194,22 +203,42 @@ static uint32_t find_open(struct pfw_patterns *patterns, uint64_t process, int64
 	return *open;
 }
 
-static int find_place(struct pfw_patterns *patterns, uint64_t process,
-		      const struct pfw_pattern_op *op, struct place *place)
+/* NULL: no memory. */
+static struct pfw_pattern_use *find_use(struct pfw_patterns *patterns, uint64_t process,
+					uint32_t row)
 {
-	int64_t use = pfw_pair_ids_of(&patterns->uses, process, op->name);
+	struct pfw_pattern_use *use;
+	int64_t other;
+
+	if (PFW_REACH(patterns->use, row, patterns->use_room))
+		return NULL;
+	use = &patterns->use[row];
+	if (!use->process)
+		use->process = (uint32_t)process + 1;
+	if (use->process == process + 1)
+		return use;
+	other = pfw_pair_ids_of(&patterns->others, process, row);
+	if (other < 0 || PFW_REACH(patterns->other, (size_t)other, patterns->other_room))
+		return NULL;
+	return &patterns->other[other];
+}
+
+static int find_place(struct pfw_patterns *patterns, const struct pfw_pattern_op *op,
+		      struct place *place)
+{
+	struct pfw_pattern_use *use = find_use(patterns, op->process, op->name);
 	bool opens = op->role == PFW_ROLE_OPEN && !op->failed;
 	uint32_t open = 0;
 
-	if (use < 0 || PFW_REACH(patterns->use, (size_t)use, patterns->use_room))
+	if (!use)
 		return -ENOMEM;
 	if (op->fd >= 0) {
-		open = find_open(patterns, process, op->fd, opens);
+		open = find_open(patterns, op->process, op->fd, opens);
 		if (!open)
 			return -ENOMEM;
 	}
 	*place = (struct place){ .row = &patterns->row[op->name],
-				 .use = &patterns->use[use],
+				 .use = use,
 				 .open = open ? &patterns->open[open - 1] : NULL };
 	return 0;
 }
@@ -378,24 +407,24 @@ static void add_other(const struct place *place, const struct pfw_pattern_op *op
 	}
 }
 
-void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, uint64_t process,
-			  const struct pfw_pattern_op *op)
+void pfw_pattern_op_fetch(const struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
 {
 	const struct pfw_pattern *row = &patterns->row[op->name];
 	const char *side = (const char *)&row->side[op->role == PFW_ROLE_WRITE];
 
-	pfw_pair_ids_fetch(&patterns->uses, process, op->name);
+	if (op->name < patterns->use_room)
+		__builtin_prefetch(&patterns->use[op->name], 1);
 	__builtin_prefetch(row, 1);
 	for (size_t at = 0; at < sizeof(row->side[0]); at += CACHE_LINE)
 		__builtin_prefetch(side + at, 1);
 }
 
-int pfw_pattern_op_take(struct pfw_patterns *patterns, uint64_t process,
-			const struct pfw_pattern_op *op)
+int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_op *op)
 {
+	uint64_t process = op->process;
 	bool reads = op->role == PFW_ROLE_READ || op->role == PFW_ROLE_COPY;
 	struct place place;
-	int error = find_place(patterns, process, op, &place);
+	int error = find_place(patterns, op, &place);
 
 	if (error)
 		return error;

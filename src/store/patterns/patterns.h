@@ -83,6 +83,7 @@ struct pfw_pattern_counters {
 struct pfw_pattern_op;
 
 #define PFW_PATTERN_LAST 16u
+#define PFW_PATTERN_FDS 64u
 
 struct pfw_patterns_block {
 	struct pfw_text_ids names; /* of files */
@@ -130,13 +131,18 @@ struct pfw_patterns {
 	struct pfw_pattern *row;
 	size_t rows, room;
 	/* Private to the room: open files, and the last access of each process. */
-	struct pfw_pair_ids processes, descriptors, uses;
+	struct pfw_pair_ids processes, descriptors, others; /* others: of process and row */
 	uint64_t recent_process;
 	int64_t recent;	      /* its number + 1; 0: none */
 	uint32_t *descriptor; /* number + 1 of the open file of each */
 	struct pfw_pattern_open *open;
-	struct pfw_pattern_use *use;
-	size_t descriptor_room, open_room, use_room, opens;
+	struct pfw_pattern_use *use, *other; /* of each row by its first process, and by others */
+	size_t descriptor_room, open_room, use_room, other_room, opens;
+	struct pfw_pattern_recent { /* a cache: numbers of descriptors */
+		uint64_t process;
+		int64_t fd;
+		uint32_t number; /* + 1; 0: none */
+	} recent_fd[PFW_PATTERN_FDS];
 	uint32_t free_open; /* head of the free list, + 1 */
 	/* Sorted runs of operations that still wait for earlier ones of other threads. */
 	struct pfw_pattern_run *run;
@@ -164,12 +170,11 @@ int pfw_patterns_end(struct pfw_patterns *patterns);
 /*
  * What operations that come later depend on, of a trace of one process whose rows and figures are
  * kept otherwise.  Write it before pfw_patterns_end(): *blob becomes empty if it is not known, or
- * would take more than `most` bytes.  Read it after the rows; -EAGAIN: they are not all.  Then pfw_patterns_own()
- * says which process it was.  0 or -errno.
+ * would take more than `most` bytes.  Read it after the rows; -EAGAIN: they are not all.  What is taken then
+ * must be of the same process.  0 or -errno.
  */
 int pfw_patterns_put_state(struct pfw_patterns *patterns, struct pfw_blob *blob, size_t most);
 int pfw_patterns_get_state(struct pfw_patterns *patterns, struct pfw_varints *reader);
-void pfw_patterns_own(struct pfw_patterns *patterns, uint64_t process);
 
 /* The row of that rank and name, which is added if it does not exist, or -ENOMEM. */
 int64_t pfw_patterns_row(struct pfw_patterns *patterns, int64_t rank, const char *name,

@@ -48,14 +48,17 @@ static void put_use(struct pfw_blob *blob, uint64_t row, const struct pfw_patter
 	pfw_blob_put(blob, value, count);
 }
 
-static int put_uses(struct pfw_blob *blob, const struct pfw_patterns *patterns)
+static void put_uses(struct pfw_blob *blob, const struct pfw_patterns *patterns)
 {
-	uint64_t *row = in_order(&patterns->uses);
-	PFW_BLOB_PUT(blob, patterns->uses.count);
-	for (uint32_t i = 0; row && i < patterns->uses.count; i++)
-		put_use(blob, row[i], &patterns->use[i]);
-	free(row);
-	return row ? 0 : -ENOMEM;
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < patterns->use_room; i++)
+		count += patterns->use[i].used;
+	PFW_BLOB_PUT(blob, count);
+	for (size_t i = 0; i < patterns->use_room; i++) {
+		if (patterns->use[i].used)
+			put_use(blob, i, &patterns->use[i]);
+	}
 }
 
 /* Descriptors, each with its open file, which those before it may share. */
@@ -130,7 +133,7 @@ int pfw_patterns_put_state(struct pfw_patterns *patterns, struct pfw_blob *blob,
 
 	PFW_BLOB_PUT(blob, patterns->rows, patterns->begun, patterns->threads, patterns->tid,
 		     (uint64_t)patterns->last_ns, pfw_varint_fold(patterns->taken_ns));
-	error = error ? error : put_uses(blob, patterns);
+	put_uses(blob, patterns);
 	error = error ? error : put_descriptors(blob, patterns);
 	error = error ? error : put_waiting(blob, patterns);
 	/* What came late would come in another order if it came later. */
@@ -156,18 +159,17 @@ static int get_uses(struct pfw_patterns *patterns, struct pfw_varints *reader)
 {
 	uint64_t count = pfw_varints_next(reader);
 
-	for (uint64_t i = 0; i < count && !reader->bad; i++) {
+	while (count-- && !reader->bad) {
 		uint64_t row = pfw_varints_next(reader), flags = pfw_varints_next(reader);
 		struct pfw_pattern_use *use;
 
 		if (row >= patterns->rows || flags >> 8)
 			return -EBADMSG;
-		if (pfw_pair_ids_of(&patterns->uses, 0, row) != (int64_t)i)
-			return -EBADMSG;
-		if (PFW_REACH(patterns->use, i, patterns->use_room))
+		if (PFW_REACH(patterns->use, row, patterns->use_room))
 			return -ENOMEM;
-		use = &patterns->use[i];
-		*use = (struct pfw_pattern_use){ .used = flags & 1,
+		use = &patterns->use[row];
+		*use = (struct pfw_pattern_use){ .process = 1,
+						 .used = flags & 1,
 						 .opened = flags >> 1 & 1,
 						 .moved = flags >> 2 & 1,
 						 .side = flags >> 3 & 1 };
@@ -290,12 +292,4 @@ int pfw_patterns_get_state(struct pfw_patterns *patterns, struct pfw_varints *re
 	error = get_uses(patterns, reader);
 	error = error ? error : get_descriptors(patterns, reader);
 	return error ? error : get_waiting(patterns, reader);
-}
-
-void pfw_patterns_own(struct pfw_patterns *patterns, uint64_t process)
-{
-	for (size_t i = 0; i < patterns->runs; i++) {
-		for (size_t j = 0; j < patterns->run[i].ops; j++)
-			patterns->run[i].op[j].process = process;
-	}
 }
