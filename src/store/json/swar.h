@@ -48,12 +48,12 @@ static inline unsigned pfw_bytes_plain16(const char *at)
 {
 #if defined(__SSE2__)
 	__m128i bytes = _mm_loadu_si128((const __m128i *)at);
-	__m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
-	__m128i quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'));
 	__m128i backslash = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
-	/* The mask takes the high bit of each byte, which non-ASCII bytes have already. */
-	unsigned special = (unsigned)_mm_movemask_epi8(
-		_mm_or_si128(_mm_or_si128(control, quote), _mm_or_si128(backslash, bytes)));
+	/* A quote, 0x22, becomes the neighbour of the control characters; others keep off, or, if they
+	 * are no ASCII, are negative. */
+	__m128i others =
+		_mm_cmpgt_epi8(_mm_set1_epi8(0x21), _mm_xor_si128(bytes, _mm_set1_epi8(0x02)));
+	unsigned special = (unsigned)_mm_movemask_epi8(_mm_or_si128(others, backslash));
 
 	return special ? (unsigned)__builtin_ctz(special) : 16;
 #elif defined(__aarch64__) && defined(__ARM_NEON)
@@ -99,12 +99,42 @@ static inline unsigned pfw_bytes_digits(uint64_t word)
 	return other ? (unsigned)__builtin_ctzll(other) >> 3 : 8;
 }
 
+/* The sum of eight digits, 0 to 9 in a byte each, where the first of each pair counts ten times as
+ * much as the second, and the second ones count so much. */
+static inline uint64_t pfw_bytes_sum(uint64_t digit, uint64_t first, uint64_t second,
+				     uint64_t third, uint64_t fourth)
+{
+	digit = digit * 10 + (digit >> 8);
+	return ((digit & 0x000000ff000000ffull) * (first << 32 | third) +
+		(digit >> 16 & 0x000000ff000000ffull) * (second << 32 | fourth)) >>
+	       32;
+}
+
 /* The number that the first `count` of them, 1 to 8, stand for. */
 static inline uint64_t pfw_bytes_number(uint64_t word, unsigned count)
 {
 	word = (word ^ PFW_BYTES_EACH * '0') << (64 - 8 * count); /* zeros in front */
-	word = word * 10 + (word >> 8);
-	return (((word & 0x000000ff000000ffull) * 0x000f424000000064ull) +
-		((word >> 16 & 0x000000ff000000ffull) * 0x0000271000000001ull)) >>
-	       32;
+	return pfw_bytes_sum(word, 1000000, 10000, 100, 1);
+}
+
+/* Whether the first `count` of them, 1 to 8, are digits. */
+static inline int pfw_bytes_are_digits(uint64_t word, unsigned count)
+{
+	uint64_t digit = (word ^ PFW_BYTES_EACH * '0') << (64 - 8 * count);
+
+	/* Where no lower byte exceeds 9, the sum has no carry; 0xfa and more are seen without it. */
+	return !(((digit + PFW_BYTES_EACH * 6) | digit) & PFW_BYTES_EACH * 0xf0);
+}
+
+/* A thousand times the number in front, if it has `count` digits, 1 to 4, and three
+ * decimals; otherwise return 0. */
+static inline int pfw_bytes_take_decimal(uint64_t word, unsigned count, uint64_t *number)
+{
+	uint64_t digit = (word ^ PFW_BYTES_EACH * '0') << (32 - 8 * count);
+
+	digit ^= (uint64_t)('.' ^ '0') << 32; /* the point becomes 0 */
+	if (((digit + 0x0606060006060606ull) | digit) & 0xf0f0f0fff0f0f0f0ull)
+		return 0;
+	*number = pfw_bytes_sum(digit, 100000, 1000, 100, 1);
+	return 1;
 }

@@ -66,9 +66,9 @@ struct between {
 #define GUESS_PAIRS 16u
 
 struct guess {
-	uint8_t id, pid, tid;
-	struct digits ts;
-	uint8_t cat[GUESS_ROWS];
+	uint8_t id, pid;
+	struct instant ts;
+	uint8_t cat[GUESS_ROWS], tid[GUESS_ROWS];  /* of GPU streams longer than of threads */
 	uint8_t pair[GUESS_ROWS][2 * GUESS_PAIRS]; /* lengths of a key, and of a string value */
 	struct between between[GUESS_ROWS];
 	struct form form[GUESS_ROWS];
@@ -358,7 +358,7 @@ INLINE const char *take_between(const char *at, const char *end, struct pfw_entr
 	AND(take(at, end, BEHIND_NAME, padded));
 	AND(take_text(at, end, &entry->cat, &guess->cat[row], padded));
 	AND(take(at, end, ",\"pid\":", padded));
-	AND(take_u64(at, end, &entry->pid, &guess->pid, NULL, padded));
+	AND(take_u64(at, end, &entry->pid, &guess->pid, padded));
 	return take(at, end, ",\"tid\":", padded);
 }
 
@@ -417,20 +417,20 @@ INLINE const char *take_head(const char *at, const char *end, struct pfw_entry *
 			     struct guess *guess, unsigned *row, bool padded)
 {
 	AND(take(at, end, "{\"id\":", padded));
-	AND(take_u64(at, end, &entry->id, &guess->id, NULL, padded));
+	AND(take_u64(at, end, &entry->id, &guess->id, padded));
 	AND(take(at, end, ",\"name\":\"", padded));
 	AND(take_text(at, end, &entry->name, NULL, padded));
 	*row = padded ? guess_row(&entry->name) : 0;
 	AND(padded ? take_known_between(at, end, entry, guess, *row)
 		   : take_between(at, end, entry, guess, *row, false));
-	AND(take_u64(at, end, &entry->tid, &guess->tid, NULL, padded));
+	AND(take_u64(at, end, &entry->tid, &guess->tid[*row], padded));
 	AND(take(at, end, ",\"ts\":", padded));
-	AND(take_us(at, end, &entry->ts_ns, &guess->ts, padded));
+	AND(take_ts(at, end, &entry->ts_ns, &guess->ts, padded));
 	entry->has = FAST_KEYS;
 	entry->dur_ns = 0;
 	if (take(at, end, ",\"dur\":", padded)) {
 		entry->has |= PFW_ENTRY_DUR;
-		AND(take_us(at + strlen(",\"dur\":"), end, &entry->dur_ns, NULL, padded));
+		AND(take_dur(at + strlen(",\"dur\":"), end, &entry->dur_ns, padded));
 		if (UNLIKELY(entry->dur_ns > PFW_ENTRY_TIME_MAX - entry->ts_ns))
 			entry->dur_ns = PFW_ENTRY_TIME_MAX - entry->ts_ns;
 	}

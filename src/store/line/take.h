@@ -115,71 +115,117 @@ INLINE const char *take_text(const char *at, const char *end, struct pfw_slice *
 
 /* ---- numbers ---- */
 
-/* The first eight digits of an earlier number: those of times mostly are the same.  All zero: none; zeros
- * after the end of the text are taken for it, but nothing follows them. */
-struct digits {
-	uint64_t word, number;
-};
-
-/* A whole number of at most 18 digits, which cannot overflow.  `first` may be NULL. */
-INLINE const char *take_u64(const char *at, const char *end, uint64_t *number, uint8_t *guess,
-			    struct digits *first, bool padded)
+/* A whole number of at most 18 digits, which cannot overflow.  Return the byte after it, or NULL. */
+static __attribute__((noinline)) const char *take_long_u64(const char *at, const char *end,
+							   uint64_t *number)
 {
+	static const uint64_t tens[] = { 1,	 10,	  100,	    1000,     10000,
+					 100000, 1000000, 10000000, 100000000 };
 	const char *start = at;
-	uint64_t sum = 0;
+	unsigned count = 8;
 
-	if (first && padded && LIKELY(pfw_bytes_load(at) == first->word)) {
-		sum = first->number;
-		at += 8;
-	}
-	for (;;) {
-		static const uint64_t tens[] = { 1,	 10,	  100,	    1000,     10000,
-						 100000, 1000000, 10000000, 100000000 };
-		unsigned count;
+	*number = 0;
+	while (count == 8) {
 		uint64_t word;
 
-		if (!room(at, end, 8, padded))
+		if (end - at < 8)
 			return NULL;
 		word = pfw_bytes_load(at);
 		count = pfw_bytes_digits(word);
-		if (!count)
-			break;
-		sum = sum * tens[count] + pfw_bytes_number(word, count);
-		if (count < 8) {
-			at = guess ? skip_guessed(at, count, guess) : at + count;
-			break;
-		}
-		if (first && at == start)
-			*first = (struct digits){ word, sum };
-		at += 8;
+		if (count)
+			*number = *number * tens[count] + pfw_bytes_number(word, count);
+		at += count;
 		if (at - start > 18)
 			return NULL;
 	}
-	*number = sum;
-	return LIKELY(at > start && at - start <= 18 && (*start != '0' || at - start == 1)) ? at
-											    : NULL;
+	return at > start && (*start != '0' || at - start == 1) ? at : NULL;
 }
 
 /* µs with three decimals or none, to ns. */
-INLINE const char *take_us(const char *at, const char *end, int64_t *ns, struct digits *first,
-			   bool padded)
+static __attribute__((noinline)) const char *take_long_us(const char *at, const char *end,
+							  int64_t *ns)
 {
-	uint64_t whole, word;
+	uint64_t whole;
 
-	at = take_u64(at, end, &whole, NULL, first, padded);
-	if (UNLIKELY(!at || whole > INT64_MAX / 1000 - 1))
+	at = take_long_u64(at, end, &whole);
+	if (!at || whole > INT64_MAX / 1000 - 1)
 		return NULL;
 	*ns = (int64_t)whole * 1000;
-	if (!at_char(at, end, '.', padded))
+	if (!at_char(at, end, '.', false))
 		return at;
 	at++;
-	if (!room(at, end, 8, padded))
+	if (end - at < 8 || pfw_bytes_digits(pfw_bytes_load(at)) != 3)
 		return NULL;
-	word = pfw_bytes_load(at);
-	if (UNLIKELY(pfw_bytes_digits(word) != 3))
-		return NULL;
-	*ns += (int64_t)pfw_bytes_number(word, 3);
+	*ns += (int64_t)pfw_bytes_number(pfw_bytes_load(at), 3);
 	return at + 3;
+}
+
+/* A whole number and the comma after it; *guess: its length, at most 8. */
+INLINE const char *take_u64(const char *at, const char *end, uint64_t *number, uint8_t *guess,
+			    bool padded)
+{
+	unsigned bytes = *guess;
+	const char *stop = at + bytes;
+
+	if (LIKELY(bytes && room(at, end, 9, padded) && *stop == ',' &&
+		   pfw_bytes_are_digits(pfw_bytes_load(at), bytes) && (*at != '0' || bytes == 1))) {
+		*number = pfw_bytes_number(pfw_bytes_load(at), bytes);
+		return stop;
+	}
+	stop = take_long_u64(at, end, number);
+	if (stop && stop - at <= 8)
+		*guess = (uint8_t)(stop - at);
+	return stop;
+}
+
+/* A duration: see take_long_us(). */
+INLINE const char *take_dur(const char *at, const char *end, int64_t *ns, bool padded)
+{
+	if (LIKELY(room(at, end, 8, padded))) {
+		uint64_t word = pfw_bytes_load(at), number;
+		unsigned count = pfw_bytes_digits(word);
+
+		if (LIKELY(count - 1 < 4 && pfw_bytes_take_decimal(word, count, &number) &&
+			   (*at != '0' || count == 1))) {
+			*ns = (int64_t)number;
+			return at + count + 4;
+		}
+	}
+	return take_long_us(at, end, ns);
+}
+
+/* The first twelve digits of an earlier time of sixteen, and what they stand for.  All zero: none. */
+struct instant {
+	uint64_t first, last; /* eight each */
+	int64_t ns;
+};
+
+static __attribute__((noinline)) const char *take_new_ts(const char *at, const char *end,
+							 int64_t *ns, struct instant *known)
+{
+	const char *stop = take_long_us(at, end, ns);
+
+	/* Any other time with these digits fits, too. */
+	if (stop && stop - at == 20 && *ns < INT64_MAX - 20000000)
+		*known = (struct instant){ .first = pfw_bytes_load(at),
+					   .last = pfw_bytes_load(at + 4),
+					   .ns = *ns - *ns % 10000000 };
+	return stop;
+}
+
+/* A time: see take_long_us().  The first digits mostly are those of the line before. */
+INLINE const char *take_ts(const char *at, const char *end, int64_t *ns, struct instant *known,
+			   bool padded)
+{
+	uint64_t number;
+
+	if (LIKELY(room(at, end, 20, padded) && pfw_bytes_load(at) == known->first &&
+		   pfw_bytes_load(at + 4) == known->last &&
+		   pfw_bytes_take_decimal(pfw_bytes_load(at + 12), 4, &number))) {
+		*ns = known->ns + (int64_t)number;
+		return at + 20;
+	}
+	return take_new_ts(at, end, ns, known);
 }
 
 static inline bool is_digit(char c)
@@ -187,17 +233,11 @@ static inline bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* At least one digit.  `guess` may be NULL. */
-INLINE const char *take_digits(const char *at, const char *end, uint8_t *guess, bool padded)
+/* At least one digit. */
+INLINE const char *take_digits(const char *at, const char *end, bool padded)
 {
 	const char *start = at;
 
-	if (guess && padded) {
-		unsigned count = pfw_bytes_digits(pfw_bytes_load(at));
-
-		if (LIKELY(count < 8))
-			return count ? skip_guessed(at, count, guess) : NULL;
-	}
 	/* One by one: a predicted branch is faster than waiting for a count. */
 	while (room(at, end, 1, padded) && is_digit(*at))
 		at++;
@@ -205,24 +245,40 @@ INLINE const char *take_digits(const char *at, const char *end, uint8_t *guess, 
 }
 
 /* Any number. */
-INLINE const char *take_number(const char *at, const char *end, uint8_t *guess, bool padded)
+INLINE const char *take_number(const char *at, const char *end, bool padded)
 {
 	const char *first = at + (*at == '-');
 
-	at = take_digits(first, end, guess, padded);
+	at = take_digits(first, end, padded);
 	if (UNLIKELY(!at || (*first == '0' && at - first > 1)))
 		return NULL;
 	if (at_char(at, end, '.', padded)) {
-		at = take_digits(at + 1, end, NULL, padded);
+		at = take_digits(at + 1, end, padded);
 		if (!at)
 			return NULL;
 	}
 	if (UNLIKELY(room(at, end, 1, padded) && (*at | 0x20) == 'e')) {
 		at++;
 		at += at_char(at, end, '+', padded) || at_char(at, end, '-', padded);
-		return take_digits(at, end, NULL, padded);
+		return take_digits(at, end, padded);
 	}
 	return at;
+}
+
+/* The same, which mostly has *guess digits, at most 8, and nothing else.  *guess may be a length of
+ * something else. */
+INLINE const char *take_guessed_number(const char *at, const char *end, uint8_t *guess, bool padded)
+{
+	unsigned bytes = *guess;
+	const char *stop = at + bytes;
+
+	if (LIKELY(bytes - 1 < 8 && room(at, end, 9, padded) && (*stop == ',' || *stop == '}') &&
+		   pfw_bytes_are_digits(pfw_bytes_load(at), bytes) && (*at != '0' || bytes == 1)))
+		return stop;
+	stop = take_number(at, end, padded);
+	if (stop)
+		*guess = stop - at <= 8 ? (uint8_t)(stop - at) : 0;
+	return stop;
 }
 
 /* ---- values ---- */
@@ -238,7 +294,8 @@ INLINE const char *take_scalar(const char *at, const char *end, uint8_t *guess, 
 	}
 	if (LIKELY(*at <= '9')) {
 		*type = PFW_VALUE_NUMBER;
-		return take_number(at, end, guess, padded);
+		return guess ? take_guessed_number(at, end, guess, padded)
+			     : take_number(at, end, padded);
 	}
 	switch (*at) {
 	case 't':
