@@ -37,10 +37,12 @@ static struct {
 
 /* ---- loaded objects ---- */
 
-/* An address in a dynamic section: the dynamic linker has relocated it. */
-static const void *pointer(const ElfW(Dyn) * entry)
+/* An address in a dynamic section, which glibc has relocated and musl has not. */
+static const void *pointer(const struct object *object, const ElfW(Dyn) * entry)
 {
-	return (const void *)entry->d_un.d_ptr;
+	uintptr_t address = entry->d_un.d_ptr;
+
+	return (const void *)(address < object->base ? object->base + address : address);
 }
 
 static void read_hash(struct object *object, const uint32_t *hash)
@@ -63,16 +65,16 @@ static bool read_object(struct object *object, const ElfW(Dyn) * dynamic)
 	for (; dynamic->d_tag != DT_NULL; dynamic++) {
 		switch (dynamic->d_tag) {
 		case DT_SYMTAB:
-			object->symbol = pointer(dynamic);
+			object->symbol = pointer(object, dynamic);
 			break;
 		case DT_STRTAB:
-			object->string = pointer(dynamic);
+			object->string = pointer(object, dynamic);
 			break;
 		case DT_VERSYM:
-			object->version = pointer(dynamic);
+			object->version = pointer(object, dynamic);
 			break;
 		case DT_GNU_HASH:
-			read_hash(object, pointer(dynamic));
+			read_hash(object, pointer(object, dynamic));
 			break;
 		case DT_HASH:
 			old = true;

@@ -27,6 +27,10 @@
 #include <sys/auxv.h>
 
 #define SONAME "libpfw.so.1"
+#define SIDE_BY_SIDE " (keep libpfw_preload.so and libpfw.so.1 of one build side by side)"
+
+/* Absent on musl, whose linker takes libc.so.6 for itself and so loads this object. */
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
 extern char **environ;
 
@@ -246,12 +250,12 @@ static void settle_all(void)
 /* ---- the recorder ---- */
 
 /* Say it once: pfw_start() repeats what failed in the constructor. */
-static void say(const char *what, const char *why)
+static void say(const char *what, const char *why, const char *cure)
 {
 	static bool said;
-	const char *const parts[] = { "pfw: ", what, why,
-				      "; the program runs untraced (keep libpfw_preload.so and "
-				      "libpfw.so.1 of one build side by side)\n" };
+	const char *const parts[] = {
+		"pfw: ", what, why, "; the program runs untraced", cure, "\n"
+	};
 	struct iovec line[PFW_ARRAY_LEN(parts)];
 
 	for (unsigned i = 0; i < PFW_ARRAY_LEN(parts); i++)
@@ -307,14 +311,19 @@ static bool attach(bool asked)
 		.call_count = CALLS,
 		.asked = asked,
 	};
-	void *library = open_recorder();
 	pfw_preload_attach_fn *take;
 	const char *why;
+	void *library;
 	bool taken;
 
+	if (!gnu_get_libc_version) {
+		say("the recorder needs glibc, and this program uses another libc", "", "");
+		return false;
+	}
+	library = open_recorder();
 	if (!library) {
 		why = dlerror();
-		say("cannot load " SONAME ": ", why ? why : "no such file");
+		say("cannot load " SONAME ": ", why ? why : "no such file", SIDE_BY_SIDE);
 		return false;
 	}
 	resolve_all();
@@ -322,7 +331,7 @@ static bool attach(bool asked)
 	taken = take && !take(&table);
 	settle_all(); /* after the wrappers are in place: else calls meanwhile would not be counted */
 	if (!taken)
-		say(SONAME " is of another build than libpfw_preload.so", "");
+		say(SONAME " is of another build than libpfw_preload.so", "", SIDE_BY_SIDE);
 	return taken;
 }
 

@@ -5,6 +5,7 @@ What a single failing call does is tests/faults/sweep.py's; here are those that 
 import fcntl
 import os
 import re
+import resource
 import shutil
 import subprocess
 
@@ -118,6 +119,14 @@ def test_standard_error_that_nobody_reads(top):
                           stderr=writer, stdout=subprocess.PIPE, check=False, timeout=300)
     os.close(writer)
     assert done.returncode == 3
+
+
+def test_standard_error_in_a_file_that_may_not_grow(top):
+    """No SIGXFSZ either."""
+    with open(top / "stderr", "wb") as error:
+        done = subprocess.run(["/bin/true"], env=environment_of(top, **NO_RANK), stderr=error, check=False, timeout=300,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    assert done.returncode == 0 and not (top / "stderr").read_bytes()
 
 
 def test_standard_error_that_is_full(top):

@@ -209,7 +209,9 @@ static void say_nothing_recorded(const struct sums *sums)
 		     "nothing was recorded: --no-io leaves the program's own "
 		     "spans, and it made none");
 	else if (records_all())
-		line(sums, CLI_YELLOW, "nothing was recorded: the program did no I/O by libc");
+		line(sums, CLI_YELLOW,
+		     "nothing was recorded: the program did no I/O by libc, if no line above "
+		     "says otherwise");
 	else
 		line(sums, CLI_YELLOW,
 		     "nothing was recorded: no I/O but on system files, Python's "

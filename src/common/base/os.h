@@ -306,22 +306,23 @@ static inline void pfw_os_restore_signals(uint64_t mask)
 }
 
 /* Write one line to standard error (fd) without side effects on the program.  All signals are
- * blocked, so it gets no SIGPIPE from a pipe without a reader and no SIGTTOU from a terminal that
- * stops background writers.  If a full pipe is not emptied within a second, the line is dropped. */
+ * blocked, so it gets no SIGPIPE from a pipe without a reader, no SIGXFSZ from a file at RLIMIT_FSIZE
+ * and no SIGTTOU from a terminal that stops background writers.  If a full pipe is not emptied within a second, the line is dropped. */
 static inline long pfw_os_say(int fd, const struct iovec *parts, int count)
 {
 	struct pollfd ready = { fd, POLLOUT, 0 };
 	struct timespec second = { 1, 0 }, none = { 0, 0 };
-	const uint64_t all = ~0ull, broken_pipe = 1ull << (SIGPIPE - 1);
-	uint64_t old = 0, pending = 0;
+	const uint64_t all = ~0ull;
+	uint64_t old = 0, pending = 0, caused = 1ull << (SIGPIPE - 1) | 1ull << (SIGXFSZ - 1);
 	long result = -EAGAIN;
 
 	pfw_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, 8, 0, 0);
 	pfw_syscall6(SYS_rt_sigpending, (long)&pending, 8, 0, 0, 0, 0);
 	if (pfw_syscall6(SYS_ppoll, (long)&ready, 1, (long)&second, 0, 8, 0))
 		result = pfw_syscall6(SYS_writev, fd, (long)parts, count, 0, 0, 0);
-	if (result == -EPIPE && !(pending & broken_pipe))
-		pfw_syscall6(SYS_rt_sigtimedwait, (long)&broken_pipe, 0, (long)&none, 8, 0, 0);
+	caused &= ~pending;
+	if (result == -EPIPE || result == -EFBIG)
+		pfw_syscall6(SYS_rt_sigtimedwait, (long)&caused, 0, (long)&none, 8, 0, 0);
 	pfw_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, 8, 0, 0);
 	return result;
 }

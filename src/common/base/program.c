@@ -19,6 +19,8 @@ const char *pfw_program_why(enum pfw_program program)
 	switch (program) {
 	case PFW_PROGRAM_STATIC:
 		return "linked statically: nothing can be preloaded into it";
+	case PFW_PROGRAM_MUSL:
+		return "linked against musl: only programs that use glibc can be traced";
 	case PFW_PROGRAM_32_BIT:
 		return "a 32-bit program: only 64-bit ones can be traced";
 	case PFW_PROGRAM_MACHINE:
@@ -42,19 +44,23 @@ static int open_regular(const char *path, struct stat *st)
 	return fd < 0 ? -1 : fd;
 }
 
-/* True also if that cannot be read. */
-static bool has_linker(int fd, const Elf64_Ehdr *header)
+/* By its dynamic linker.  PFW_PROGRAM_FITS also if that cannot be read. */
+static enum pfw_program look_at_linker(int fd, const Elf64_Ehdr *header)
 {
+	char name[64] = "";
 	Elf64_Phdr part;
 
 	for (unsigned i = 0; i < header->e_phnum; i++) {
 		uint64_t at = header->e_phoff + (uint64_t)i * header->e_phentsize;
 
-		if (pfw_os_pread(fd, &part, sizeof(part), at) != (ssize_t)sizeof(part) ||
-		    part.p_type == PT_INTERP)
-			return true;
+		if (pfw_os_pread(fd, &part, sizeof(part), at) != (ssize_t)sizeof(part))
+			return PFW_PROGRAM_FITS;
+		if (part.p_type != PT_INTERP)
+			continue;
+		pfw_os_pread(fd, name, sizeof(name) - 1, part.p_offset);
+		return strstr(name, "/ld-musl-") ? PFW_PROGRAM_MUSL : PFW_PROGRAM_FITS;
 	}
-	return false;
+	return PFW_PROGRAM_STATIC;
 }
 
 static bool is_privileged(const struct stat *st)
@@ -67,13 +73,14 @@ static bool is_privileged(const struct stat *st)
 
 static enum pfw_program look_at(int fd, const Elf64_Ehdr *header, const struct stat *st)
 {
+	enum pfw_program program;
+
 	if (header->e_ident[EI_CLASS] == ELFCLASS32)
 		return PFW_PROGRAM_32_BIT;
 	if (header->e_machine != MACHINE)
 		return PFW_PROGRAM_MACHINE;
-	if (!has_linker(fd, header))
-		return PFW_PROGRAM_STATIC;
-	return is_privileged(st) ? PFW_PROGRAM_PRIVILEGED : PFW_PROGRAM_FITS;
+	program = look_at_linker(fd, header);
+	return program == PFW_PROGRAM_FITS && is_privileged(st) ? PFW_PROGRAM_PRIVILEGED : program;
 }
 
 enum pfw_program pfw_program_look(const char *path, char line[PFW_PROGRAM_LINE])

@@ -5,6 +5,7 @@ enum pfw_program {
 	PFW_PROGRAM_FITS,   /* it does, or the file cannot be read */
 	PFW_PROGRAM_SCRIPT, /* it begins with #!: that depends on its interpreter */
 	PFW_PROGRAM_STATIC,
+	PFW_PROGRAM_MUSL, /* of another libc than the preload object */
 	PFW_PROGRAM_32_BIT,
 	PFW_PROGRAM_MACHINE,	/* of another kind than ours */
 	PFW_PROGRAM_PRIVILEGED, /* set-user-ID or set-group-ID, of other ids than ours */

@@ -121,8 +121,8 @@ static bool no_rings(void)
 	pfw_say(atomic_load(&pfw_locked)
 			? "no memory for events: nothing is recorded; after mlockall(MCL_FUTURE) "
 			  "RLIMIT_MEMLOCK leaves too little, raise it (ulimit -l)"
-			: "no memory for events (spool directory full, or ulimit -v?): nothing is "
-			  "recorded; set PFW_SPOOL_DIR to a directory with room");
+			: "no memory for events (spool directory full, or ulimit -d, -f, -n or -v?): "
+			  "nothing is recorded; set PFW_SPOOL_DIR to a directory with room");
 	return false;
 }
 
