@@ -1,7 +1,6 @@
 /* store/math/intervals.c - unions of time intervals; see intervals.h. */
 #include "store/math/intervals.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 
 /* ---- lists ---- */
 
-static int make_room(struct pfw_intervals *intervals, size_t count)
+int pfw_intervals_reserve(struct pfw_intervals *intervals, size_t count)
 {
 	size_t room = intervals->room + intervals->room / 2;
 	struct pfw_interval *bigger;
@@ -24,15 +23,6 @@ static int make_room(struct pfw_intervals *intervals, size_t count)
 		return -ENOMEM;
 	intervals->at = bigger;
 	intervals->room = room;
-	return 0;
-}
-
-int pfw_intervals_append(struct pfw_intervals *intervals, int64_t begin, int64_t end)
-{
-	if (make_room(intervals, intervals->count + 1))
-		return -ENOMEM;
-	intervals->loose |= intervals->count && begin < intervals->at[intervals->count - 1].begin;
-	intervals->at[intervals->count++] = (struct pfw_interval){ begin, end };
 	return 0;
 }
 
@@ -89,7 +79,7 @@ static int append(struct pfw_intervals *run, const struct pfw_interval *at, size
 {
 	size_t touching = 0;
 
-	if (make_room(run, run->count + count))
+	if (pfw_intervals_reserve(run, run->count + count))
 		return -ENOMEM;
 	for (; touching < count && run->count && at[touching].begin <= run->at[run->count - 1].end;
 	     touching++)
@@ -105,7 +95,7 @@ static int append(struct pfw_intervals *run, const struct pfw_interval *at, size
 static int merge(struct pfw_intervals *into, const struct pfw_interval *a, size_t a_count,
 		 const struct pfw_interval *b, size_t b_count)
 {
-	if (make_room(into, into->count + a_count + b_count))
+	if (pfw_intervals_reserve(into, into->count + a_count + b_count))
 		return -ENOMEM;
 	while (a_count || b_count) {
 		bool left = a_count && (!b_count || a->begin <= b->begin);
@@ -136,7 +126,7 @@ static int merge_tail(struct pfw_intervals *run, size_t first, const struct pfw_
 	if (!tail.at)
 		return -ENOMEM;
 	memcpy(tail.at, run->at + first, tail.count * sizeof(*tail.at));
-	error = make_room(run, run->count + from->count);
+	error = pfw_intervals_reserve(run, run->count + from->count);
 	if (!error) {
 		run->count = first;
 		error = merge(run, tail.at, tail.count, from->at, from->count);

@@ -1,6 +1,7 @@
 /* store/math/intervals.h - exact unions of time intervals, in nanoseconds and little memory. */
 #pragma once
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,8 +18,8 @@ struct pfw_intervals {
 	bool loose; /* not settled */
 };
 
-/* Append one that does not touch the last. */
-int pfw_intervals_append(struct pfw_intervals *intervals, int64_t begin, int64_t end);
+/* Make room for so many.  0 or -ENOMEM. */
+int pfw_intervals_reserve(struct pfw_intervals *intervals, size_t count);
 
 /* Add one, in any order; empty ones are ignored.  It is joined with the last one if the two touch.
  * 0 or -ENOMEM.  Thread: one at a time for one struct, as all here. */
@@ -28,8 +29,14 @@ static inline int pfw_intervals_add(struct pfw_intervals *intervals, int64_t beg
 
 	if (begin >= end)
 		return 0;
-	if (!last || begin > last->end || end < last->begin)
-		return pfw_intervals_append(intervals, begin, end);
+	if (!last || begin > last->end || end < last->begin) {
+		intervals->loose |= last && end < last->begin;
+		if (intervals->count == intervals->room &&
+		    pfw_intervals_reserve(intervals, intervals->count + 1))
+			return -ENOMEM;
+		intervals->at[intervals->count++] = (struct pfw_interval){ begin, end };
+		return 0;
+	}
 	if (begin < last->begin) {
 		last->begin = begin; /* and may touch the previous one */
 		intervals->loose = true;

@@ -56,6 +56,9 @@ void pfw_overlap_block_free(void *overlap_block)
 	free(block);
 }
 
+/* Activities of a line are enum pfw_activity, NONE or -ENOMEM. */
+#define NONE PFW_ACTIVITIES
+
 /* ---- I/O ---- */
 
 static uint64_t moved(struct pfw_overlap_block *block, const struct pfw_entry *entry)
@@ -84,9 +87,7 @@ static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry
 	pfw_saturate_u64(&block->sums.io_bytes, call.bytes);
 	if (block->keep_calls && PFW_PUSH(block->call, block->calls, block->call_room, call))
 		return -ENOMEM;
-	if (named && !pfw_io_names_file(&fname))
-		return 0;
-	return pfw_intervals_add(&block->active[PFW_ACTIVITY_IO], begin, end);
+	return named && !pfw_io_names_file(&fname) ? NONE : PFW_ACTIVITY_IO;
 }
 
 /* ---- compute ---- */
@@ -139,7 +140,7 @@ static bool launches(const struct pfw_slice *name)
 
 /* ---- what a line is, by its name, cat, kind and device ---- */
 
-enum what { IDLE, KERNEL, COMM, LAUNCH, COPY, STEP, CPU, LOAD, WAIT };
+enum what { IDLE, CALL, KERNEL, COMM, LAUNCH, COPY, STEP, CPU, LOAD, WAIT };
 
 /* Lines of DFTracer's handler for torch's profiler have no kind, only the device. */
 static enum what find_unkind(struct pfw_overlap_block *block, const struct pfw_entry *entry)
@@ -200,6 +201,8 @@ static enum what find_what(struct pfw_overlap_block *block, const struct pfw_ent
 {
 	if (pfw_slice_is(&entry->cat, "PP"))
 		return find_compute(block, entry);
+	if (pfw_is_file_io(&entry->cat))
+		return CALL;
 	if (pfw_is_io(&entry->cat)) /* a thread that waits for its peer is no file access */
 		return pfw_slice_is(&entry->cat, "SYNC") ? WAIT : IDLE;
 	/* DFTracer's categories for AI programs. */
@@ -226,10 +229,6 @@ static const struct pfw_overlap_known *what_of(struct pfw_overlap_block *block,
 	cell->correlation = pfw_entry_place(entry, "correlation");
 	return cell;
 }
-
-/* ---- the activity of a line: enum pfw_activity, NONE or -ENOMEM ---- */
-
-#define NONE PFW_ACTIVITIES
 
 static int add_gap_end(struct pfw_gap_ends *ends, const struct pfw_entry *entry,
 		       const struct pfw_overlap_known *known)
@@ -273,13 +272,15 @@ static int add_step(struct pfw_overlap_block *block, const struct pfw_entry *ent
 	return PFW_PUSH(steps->at, steps->count, steps->room, step) ? -ENOMEM : NONE;
 }
 
-static int add_activity(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-			int64_t begin, int64_t end)
+static int find_activity(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			 const struct pfw_summary_last *call, int64_t begin, int64_t end)
 {
 	struct pfw_overlap_known alone;
 	const struct pfw_overlap_known *known = what_of(block, entry, &alone);
 
 	switch ((enum what)known->what) {
+	case CALL:
+		return add_io(block, entry, call, begin, end);
 	case KERNEL:
 	case COMM:
 		return add_kernel(block, entry, known);
@@ -302,6 +303,17 @@ static int add_activity(struct pfw_overlap_block *block, const struct pfw_entry 
 }
 
 /* ---- lines ---- */
+
+/* Cut the times of an event to the range of the block; a negative duration counts as 0.  False: the event
+ * is not in the range. */
+static bool cut(const struct pfw_overlap_block *block, int64_t *begin, int64_t *end)
+{
+	if (*begin >= block->until_ns || (*end <= block->since_ns && *begin < block->since_ns))
+		return false;
+	*begin = *begin < block->since_ns ? block->since_ns : *begin;
+	*end = *end > block->until_ns ? block->until_ns : *end < *begin ? *begin : *end;
+	return true;
+}
 
 /* Whether a call of that name is one on files. */
 static bool is_on_files(const struct pfw_slice *name)
@@ -357,17 +369,13 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 	}
 	if (!(entry->has & ~entry->wrong & PFW_ENTRY_TS))
 		return 0;
-	/* Keep events that overlap [since, until). */
-	if (begin >= block->until_ns || (end <= block->since_ns && begin < block->since_ns))
+	if ((begin < block->since_ns || end < begin || end >= block->until_ns) &&
+	    !cut(block, &begin, &end))
 		return 0;
-	begin = begin < block->since_ns ? block->since_ns : begin;
-	end = end > block->until_ns ? block->until_ns : end < begin ? begin : end;
 	note_times(block, begin, end);
 	if (entry->ph != 'X')
 		return 0;
-	if (pfw_is_file_io(&entry->cat))
-		return add_io(block, entry, call, begin, end);
-	activity = add_activity(block, entry, begin, end);
+	activity = find_activity(block, entry, call, begin, end);
 	if (activity == NONE)
 		return 0;
 	return activity < 0 ? activity : pfw_intervals_add(&block->active[activity], begin, end);

@@ -202,78 +202,96 @@ int pfw_overlap_take(struct pfw_overlap *overlap, struct pfw_overlap_block *bloc
 
 /* ---- the sweep ---- */
 
-/* For each activity: whether it is active, and when that changes. */
-struct edges {
-	const struct pfw_interval *at[PFW_ACTIVITIES], *end[PFW_ACTIVITIES];
-	int64_t next[PFW_ACTIVITIES];
-	/* Those that have intervals: mostly few; the one that changes next is the first. */
-	uint8_t live[PFW_ACTIVITIES];
-	unsigned lives, set;
+/* The intervals of an activity from its current one on; it is active if its `bit` is in the set. */
+struct active {
+	const struct pfw_interval *at, *end;
+	unsigned bit;
 };
 
-static void add_live(struct edges *edges, unsigned i)
-{
-	unsigned to = edges->lives++;
+struct edges {
+	struct active active[PFW_ACTIVITIES];
+	/* When each activity begins or ends next, in order; what does not is at the last time, which also
+	 * ends the list. */
+	struct edge {
+		int64_t ns;
+		struct active *of;
+	} next[PFW_ACTIVITIES + 1];
+	unsigned set;
+};
 
-	for (; to && edges->next[edges->live[to - 1]] > edges->next[i]; to--)
-		edges->live[to] = edges->live[to - 1];
-	edges->live[to] = (uint8_t)i;
+/* Move the first edge, whose time was changed, to its place. */
+static inline void sort_first(struct edge *next, int64_t ns, struct active *of)
+{
+	unsigned to = 0;
+
+	for (; next[to + 1].ns < ns; to++)
+		next[to] = next[to + 1];
+	next[to] = (struct edge){ ns, of };
 }
 
 static int begin_edges(struct pfw_overlap *overlap, struct edges *edges)
 {
 	int64_t now = overlap->at_ns;
 
-	edges->set = edges->lives = 0;
+	edges->set = 0;
+	for (unsigned i = 0; i <= PFW_ACTIVITIES; i++)
+		edges->next[i] = (struct edge){ INT64_MAX, NULL };
 	for (unsigned i = 0; i < PFW_ACTIVITIES; i++) {
+		struct active *active = &edges->active[i];
 		size_t count;
 
-		if (pfw_union_settle(&overlap->sweep->active[i], &edges->at[i], &count))
+		if (pfw_union_settle(&overlap->sweep->active[i], &active->at, &count))
 			return -ENOMEM;
-		edges->end[i] = edges->at[i] + count;
-		while (edges->at[i] < edges->end[i] && edges->at[i]->end <= now)
-			edges->at[i]++;
-		if (edges->at[i] == edges->end[i])
+		active->end = active->at + count;
+		active->bit = 1u << i;
+		while (active->at < active->end && active->at->end <= now)
+			active->at++;
+		if (active->at == active->end)
 			continue;
-		if (edges->at[i]->begin <= now) {
-			edges->set |= 1u << i;
-			edges->next[i] = edges->at[i]->end;
-		} else {
-			edges->next[i] = edges->at[i]->begin;
-		}
-		add_live(edges, i);
+		if (active->at->begin <= now)
+			edges->set |= active->bit;
+		memmove(edges->next + 1, edges->next, i * sizeof(*edges->next));
+		sort_first(edges->next,
+			   edges->set & active->bit ? active->at->end : active->at->begin, active);
 	}
 	return 0;
 }
 
-/* Turn the first activity on or off, and move it to its place among the others. */
-static void turn_first(struct edges *edges)
+/* Turn the first activity on or off. */
+static inline void turn_first(struct edges *edges)
 {
-	unsigned i = edges->live[0], to = 0;
-	int64_t next = INT64_MAX;
+	struct active *active = edges->next[0].of;
+	int64_t ns = INT64_MAX;
 
-	edges->set ^= 1u << i;
-	if (edges->set >> i & 1)
-		next = edges->at[i]->end;
-	else if (++edges->at[i] < edges->end[i])
-		next = edges->at[i]->begin;
-	edges->next[i] = next;
-	for (; to + 1 < edges->lives && edges->next[edges->live[to + 1]] < next; to++)
-		edges->live[to] = edges->live[to + 1];
-	edges->live[to] = (uint8_t)i;
-	edges->lives -= next == INT64_MAX;
+	edges->set ^= active->bit;
+	if (edges->set & active->bit)
+		ns = active->at->end;
+	else if (++active->at < active->end)
+		ns = active->at->begin;
+	sort_first(edges->next, ns, active);
 }
 
-static void account(struct pfw_overlap *overlap, unsigned set, int64_t until_ns)
+/* Add up the times of the sets until then, without a step or a mark between. */
+static void sweep_sets(struct pfw_overlap *overlap, struct edges *edges, int64_t until_ns)
 {
-	int64_t ns = pfw_saturate_sub(until_ns, overlap->at_ns);
+	int64_t *set_ns = overlap->sweep->set_ns, at_ns = overlap->at_ns;
+	int64_t *now_ns = overlap->stepping ? overlap->sweep->now_ns : NULL;
 
-	pfw_saturate_sum(&overlap->sweep->set_ns[set], ns);
-	if (overlap->stepping)
-		pfw_saturate_sum(&overlap->sweep->now_ns[set], ns);
-	if (overlap->tell)
-		overlap->tell(overlap->user, overlap->at_ns, until_ns, set);
-	overlap->at_ns = until_ns;
+	do {
+		const struct edge *first = &edges->next[0];
+		int64_t next = first->ns < until_ns ? first->ns : until_ns;
+		int64_t ns = pfw_saturate_sub(next, at_ns);
+
+		pfw_saturate_sum(&set_ns[edges->set], ns);
+		if (now_ns)
+			pfw_saturate_sum(&now_ns[edges->set], ns);
+		if (overlap->tell)
+			overlap->tell(overlap->user, at_ns, next, edges->set);
+		while (first->ns == next && next < INT64_MAX)
+			turn_first(edges);
+		at_ns = next;
+	} while (at_ns != until_ns);
+	overlap->at_ns = at_ns;
 }
 
 static int sweep(struct pfw_overlap *overlap, int64_t until_ns)
@@ -286,11 +304,7 @@ static int sweep(struct pfw_overlap *overlap, int64_t until_ns)
 	while (!error && overlap->at_ns < until_ns) {
 		next = turn < until_ns ? turn : until_ns;
 		next = mark < next ? mark : next;
-		if (edges.lives && edges.next[edges.live[0]] < next)
-			next = edges.next[edges.live[0]];
-		account(overlap, edges.set, next);
-		while (edges.lives && edges.next[edges.live[0]] == next && next < INT64_MAX)
-			turn_first(&edges);
+		sweep_sets(overlap, &edges, next);
 		if (mark == next) {
 			error = pfw_overlap_marks_pass(overlap);
 			mark = pfw_overlap_next_mark(overlap);
