@@ -25,24 +25,23 @@ int pfw_intervals_reserve(struct pfw_intervals *intervals, size_t count);
  * 0 or -ENOMEM.  Thread: one at a time for one struct, as all here. */
 static inline int pfw_intervals_add(struct pfw_intervals *intervals, int64_t begin, int64_t end)
 {
-	struct pfw_interval *last = intervals->count ? &intervals->at[intervals->count - 1] : NULL;
-
 	if (begin >= end)
 		return 0;
-	if (!last || begin > last->end || end < last->begin) {
-		intervals->loose |= last && end < last->begin;
-		if (intervals->count == intervals->room &&
-		    pfw_intervals_reserve(intervals, intervals->count + 1))
-			return -ENOMEM;
-		intervals->at[intervals->count++] = (struct pfw_interval){ begin, end };
-		return 0;
+	if (intervals->count) {
+		struct pfw_interval *last = &intervals->at[intervals->count - 1];
+
+		if (begin <= last->end && end >= last->begin) {
+			intervals->loose |= begin < last->begin; /* it may touch the previous one */
+			last->begin = begin < last->begin ? begin : last->begin;
+			last->end = end > last->end ? end : last->end;
+			return 0;
+		}
+		intervals->loose |= end < last->begin;
 	}
-	if (begin < last->begin) {
-		last->begin = begin; /* and may touch the previous one */
-		intervals->loose = true;
-	}
-	if (end > last->end)
-		last->end = end;
+	if (intervals->count == intervals->room &&
+	    pfw_intervals_reserve(intervals, intervals->count + 1))
+		return -ENOMEM;
+	intervals->at[intervals->count++] = (struct pfw_interval){ begin, end };
 	return 0;
 }
 

@@ -75,17 +75,14 @@ static uint64_t moved(struct pfw_overlap_block *block, const struct pfw_entry *e
 static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry,
 		  const struct pfw_summary_last *known, int64_t begin, int64_t end)
 {
-	const struct pfw_overlap_call call = { .begin = begin,
-					       .end = end,
-					       .bytes = block->no_bytes ? 0
-							: known ? (known->moved ? known->bytes : 0)
-								: moved(block, entry) };
+	uint64_t bytes = block->no_bytes ? 0 : known ? known->bytes : moved(block, entry);
 	struct pfw_slice fname = known ? known->fname : (struct pfw_slice){ 0 };
 	bool named = known ? fname.at != NULL : pfw_arg_text(entry, "fname", &fname);
 
 	block->sums.io_calls++;
-	pfw_saturate_u64(&block->sums.io_bytes, call.bytes);
-	if (block->keep_calls && PFW_PUSH(block->call, block->calls, block->call_room, call))
+	pfw_saturate_u64(&block->sums.io_bytes, bytes);
+	if (block->keep_calls && PFW_PUSH(block->call, block->calls, block->call_room,
+					  (struct pfw_overlap_call){ begin, end, bytes }))
 		return -ENOMEM;
 	return named && !pfw_io_names_file(&fname) ? NONE : PFW_ACTIVITY_IO;
 }

@@ -284,15 +284,11 @@ static void sort_ends(void *record, size_t count)
 
 static int keep(struct pfw_sorter *all, const struct pfw_gap_ends *ends)
 {
-	int error = 0;
-
 	all->size = sizeof(struct pfw_gap_end);
 	all->budget = BUDGET_BYTES;
 	all->compare = compare;
 	all->sort = sort_ends;
-	for (size_t i = 0; i < ends->count && !error; i++)
-		error = pfw_sorter_add(all, &ends->at[i]);
-	return error;
+	return pfw_sorter_add_all(all, ends->at, ends->count);
 }
 
 int pfw_launch_gaps_keep(struct pfw_launch_gaps *gaps, const struct pfw_gap_ends *calls,

@@ -150,14 +150,24 @@ static bool is_full(const struct pfw_sorter *sorter)
 	return sorter->room >= FIRST_ROOM && (sorter->room + 1) * sorter->size > sorter->budget;
 }
 
-int pfw_sorter_add(struct pfw_sorter *sorter, const void *record)
+int pfw_sorter_add_all(struct pfw_sorter *sorter, const void *record, size_t count)
 {
+	const char *from = record;
 	int error = 0;
 
-	if (sorter->count == sorter->room)
-		error = is_full(sorter) ? write_run(sorter) : grow(sorter);
-	if (!error)
-		memcpy(sorter->record + sorter->count++ * sorter->size, record, sorter->size);
+	while (count && !error) {
+		size_t some = sorter->room - sorter->count;
+
+		some = count < some ? count : some;
+		if (some)
+			memcpy(sorter->record + sorter->count * sorter->size, from,
+			       some * sorter->size);
+		sorter->count += some;
+		from += some * sorter->size;
+		count -= some;
+		if (count)
+			error = is_full(sorter) ? write_run(sorter) : grow(sorter);
+	}
 	return error;
 }
 

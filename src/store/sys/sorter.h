@@ -33,11 +33,15 @@ struct pfw_sorter {
 	}
 
 /*
- * Add a copy of a record. 0, -ENOMEM, -EFBIG (more than the budget squared), or why no temporary
+ * Add copies of records. 0, -ENOMEM, -EFBIG (more than the budget squared), or why no temporary
  * file could be created or extended in $TMPDIR, /var/tmp or /tmp.  Thread: one at a time, as all
  * here.
  */
-int pfw_sorter_add(struct pfw_sorter *sorter, const void *record);
+int pfw_sorter_add_all(struct pfw_sorter *sorter, const void *record, size_t count);
+static inline int pfw_sorter_add(struct pfw_sorter *sorter, const void *record)
+{
+	return pfw_sorter_add_all(sorter, record, 1);
+}
 
 /* End of input: sort. 0 or -errno, as above. */
 int pfw_sorter_begin(struct pfw_sorter *sorter);
