@@ -34,6 +34,7 @@
 struct named {
 	bool known;
 	bool skip;     /* none of them counts */
+	bool several;  /* they may have several names */
 	uint32_t name; /* of its spans, plus 1; 0: not known */
 	uint64_t form; /* all lines of this entry->form are of `class`; 0: none */
 	enum pfw_memory_class class;
@@ -133,12 +134,11 @@ static int add_event(struct block *block, const struct pfw_entry *entry)
 	return error;
 }
 
-static int add_owner(struct block *block, const struct pfw_entry *entry, struct named *named,
-		     bool several)
+static int add_owner(struct block *block, const struct pfw_entry *entry, struct named *named)
 {
 	struct pfw_memory_span span = pfw_memory_span_of(entry);
 
-	if (several || !named->name) {
+	if (named->several || !named->name) {
 		int64_t name = pfw_memory_name(&block->lines, entry);
 
 		if (name < 0)
@@ -163,7 +163,6 @@ static int add_step(struct block *block, const struct pfw_entry *entry)
 static int add(void *user, const struct pfw_entry *entry, const struct pfw_summary *summary)
 {
 	uint32_t name = summary->last.name;
-	bool several = !name || summary->name[name].role == PFW_SUMMARY_STEP;
 	struct block *block = user;
 	struct named *named;
 	int error = 0;
@@ -176,12 +175,14 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 	named = &block->named[name];
 	if (!named->known || !name)
 		*named = (struct named){ .known = true,
+					 .several = !name ||
+						    summary->name[name].role == PFW_SUMMARY_STEP,
 					 .skip = (entry->ph != 'X' && entry->ph != 'i') ||
 						 pfw_is_io(&entry->cat) ||
 						 pfw_slice_is(&entry->cat, "pfw") };
 	if (named->skip)
 		return 0;
-	if (several && entry->ph == 'X')
+	if (named->several && entry->ph == 'X')
 		error = add_step(block, entry);
 	if (error)
 		return error;
@@ -189,7 +190,7 @@ static int add(void *user, const struct pfw_entry *entry, const struct pfw_summa
 	case PFW_MEMORY_CLASS_EVENT:
 		return add_event(block, entry);
 	case PFW_MEMORY_CLASS_OWNER:
-		return add_owner(block, entry, named, several);
+		return add_owner(block, entry, named);
 	default:
 		return 0;
 	}

@@ -80,17 +80,6 @@ int64_t pfw_memory_name(struct pfw_memory_lines *lines, const struct pfw_entry *
 			       pfw_slice_decode(&entry->name, name, sizeof(name)));
 }
 
-struct pfw_memory_span pfw_memory_span_of(const struct pfw_entry *entry)
-{
-	return (struct pfw_memory_span){
-		.ts_ns = entry->ts_ns,
-		.end_ns = pfw_saturate_add(entry->ts_ns, entry->dur_ns > 0 ? entry->dur_ns : 0),
-		.tid = entry->tid,
-		.id = pfw_entry_outer(entry),
-		.process = entry->process
-	};
-}
-
 void pfw_memory_lines_clear(struct pfw_memory_lines *lines)
 {
 	lines->events = lines->spans = 0;

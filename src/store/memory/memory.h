@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "store/kit/pair_ids.h"
+#include "store/kit/saturate.h"
 #include "store/kit/text_ids.h"
 #include "store/line/entry.h"
 #include "store/pass/steps.h"
@@ -172,7 +173,16 @@ int pfw_memory_add_event(struct pfw_memory_lines *lines, const struct pfw_entry 
 /* The number of an owner's name; or -ENOMEM. */
 int64_t pfw_memory_name(struct pfw_memory_lines *lines, const struct pfw_entry *entry);
 
-struct pfw_memory_span pfw_memory_span_of(const struct pfw_entry *entry);
+static inline struct pfw_memory_span pfw_memory_span_of(const struct pfw_entry *entry)
+{
+	return (struct pfw_memory_span){
+		.ts_ns = entry->ts_ns,
+		.end_ns = pfw_saturate_add(entry->ts_ns, entry->dur_ns > 0 ? entry->dur_ns : 0),
+		.tid = entry->tid,
+		.id = pfw_entry_outer(entry),
+		.process = entry->process
+	};
+}
 
 void pfw_memory_lines_clear(struct pfw_memory_lines *lines);
 void pfw_memory_lines_release(struct pfw_memory_lines *lines);

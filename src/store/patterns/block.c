@@ -142,7 +142,8 @@ static const struct pfw_patterns_known *what_of(struct pfw_patterns_block *block
 }
 
 /* An arg, by its place if lines have a form. */
-static int64_t number_at(const struct pfw_entry *entry, bool placed, uint8_t place, const char *key)
+__attribute__((always_inline)) static inline int64_t
+number_at(const struct pfw_entry *entry, bool placed, uint8_t place, const char *key)
 {
 	int64_t number;
 
@@ -240,45 +241,42 @@ static int64_t find_name(struct pfw_patterns_block *block, int64_t fd,
 	return number;
 }
 
-static int push_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op, int64_t name)
+/* The same of any name; -ENOENT: it names no file. */
+static int64_t name_of(struct pfw_patterns_block *block, int64_t fd, const struct pfw_slice *fname)
 {
-	if (name < 0)
+	return pfw_io_names_file(fname) ? find_name(block, fd, fname) : -ENOENT;
+}
+
+/* The same by the row that the file has in a summary of the block, which also has the hash of its name. */
+static int64_t name_of_row(struct pfw_patterns_block *block, int64_t fd, const struct known *call)
+{
+	const struct pfw_summary_file *file;
+	int64_t number = -ENOENT;
+	uint32_t *known;
+
+	if (!call->row || call->fname->escaped)
+		return name_of(block, fd, call->fname);
+	if (PFW_REACH(block->of_row, call->row, block->of_row_room))
 		return -ENOMEM;
-	op->name = (uint32_t)name;
-	return PFW_PUSH(block->op, block->ops, block->room, *op);
+	known = &block->of_row[call->row];
+	if (*known)
+		return *known == NO_FILE ? -ENOENT : (int64_t)*known - 1;
+	file = &call->file[call->row];
+	if (pfw_io_names_file(call->fname))
+		number = pfw_text_ids_lend(&block->names, file->name, file->name_bytes, file->hash);
+	*known = number >= 0 ? (uint32_t)number + 1 : number == -ENOENT ? NO_FILE : 0;
+	return number;
 }
 
 static int add_op(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
 		  const struct pfw_slice *fname)
 {
-	return pfw_io_names_file(fname) ? push_op(block, op, find_name(block, op->fd, fname)) : 0;
-}
+	int64_t name = name_of(block, op->fd, fname);
 
-/* The same by the row that the file has in a summary of the block, which also has the hash of its name. */
-static int add_op_of_row(struct pfw_patterns_block *block, struct pfw_pattern_op *op,
-			 const struct known *of)
-{
-	const struct pfw_slice *fname = of->fname;
-	uint32_t *known, row = of->row;
-	int64_t name;
-
-	if (!row || fname->escaped)
-		return add_op(block, op, fname);
-	if (PFW_REACH(block->of_row, row, block->of_row_room))
-		return -ENOMEM;
-	known = &block->of_row[row];
-	if (*known == NO_FILE)
-		return 0;
-	if (*known)
-		return push_op(block, op, *known - 1);
-	if (!pfw_io_names_file(fname)) {
-		*known = NO_FILE;
-		return 0;
-	}
-	name = pfw_text_ids_lend(&block->names, of->file[row].name, of->file[row].name_bytes,
-				 of->file[row].hash);
-	*known = name < 0 ? 0 : (uint32_t)name + 1;
-	return push_op(block, op, name);
+	if (name < 0)
+		return name == -ENOENT ? 0 : -ENOMEM;
+	op->name = (uint32_t)name;
+	return PFW_PUSH(block->op, block->ops, block->room, *op);
 }
 
 /* Counts of the whole process since the last such line. */
@@ -344,18 +342,35 @@ static int add_mapping(struct pfw_patterns_block *block, const struct pfw_entry 
 
 /* The time of a copy is counted once: at the file that it reads, if that has a name. */
 static int add_target(struct pfw_patterns_block *block, const struct pfw_entry *entry,
-		      struct pfw_pattern_op *op, const struct pfw_slice *source)
+		      struct pfw_pattern_op op, const struct pfw_slice *source)
 {
 	struct pfw_slice target;
 
 	if (!pfw_arg_text(entry, "target", &target))
 		return 0;
-	op->role = PFW_ROLE_WRITE;
-	op->target_of_copy = source && pfw_io_names_file(source);
-	op->fd = pfw_arg_i64(entry, "fd_out", -1);
-	op->value = pfw_arg_i64(entry, "offset_out", -1);
-	op->placed = op->value >= 0;
-	return add_op(block, op, &target);
+	op.role = PFW_ROLE_WRITE;
+	op.target_of_copy = source && pfw_io_names_file(source);
+	op.fd = pfw_arg_i64(entry, "fd_out", -1);
+	op.value = pfw_arg_i64(entry, "offset_out", -1);
+	op.placed = op.value >= 0;
+	return add_op(block, &op, &target);
+}
+
+/* What a call does, by its role. */
+static void set_effect(struct pfw_pattern_op *op, const struct pfw_entry *entry,
+		       const struct pfw_patterns_known *what, const struct known *known)
+{
+	if (op->role == PFW_ROLE_OPEN) {
+		op->append = HAS_FLAG(entry, "flags", O_APPEND);
+	} else if (op->role == PFW_ROLE_OTHER) {
+		add_effect(op, entry, (enum what)what->what, known->ret);
+	} else {
+		op->moved = known->moved;
+		op->bytes = known->moved ? known->bytes : 0;
+		op->value = number_at(entry, what->form != 0, what->offset, "offset");
+		op->placed = op->value >= 0;
+		op->append = what->what == PWRITEV2 && HAS_FLAG(entry, "flags", RWF_APPEND);
+	}
 }
 
 static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *entry,
@@ -363,39 +378,32 @@ static int add_call(struct pfw_patterns_block *block, const struct pfw_entry *en
 {
 	struct pfw_patterns_known alone;
 	const struct pfw_patterns_known *what = what_of(block, entry, &alone);
-	bool placed = what->form != 0;
-	struct pfw_pattern_op op = { .process = entry->process,
-				     .ts_ns = entry->ts_ns,
-				     .ns = entry->dur_ns,
-				     .call = true,
-				     .role = known->call.role,
-				     .wanted = known->wanted,
-				     .failed = known->ret < 0 && known->ret != NO_RET };
-	int error = 0;
+	uint8_t role = known->call.role;
+	int64_t fd = role != PFW_ROLE_OPEN  ? number_at(entry, what->form != 0, what->fd, "fd")
+		     : known->ret == NO_RET ? -1
+					    : known->ret;
+	int64_t name = known->fname ? name_of_row(block, fd, known) : -ENOENT;
+	struct pfw_pattern_op *op;
 
-	note_pid(block, entry);
 	if (!block->ops)
 		block->tid = entry->tid;
 	block->threads |= entry->tid != block->tid;
-
-	op.fd = op.role != PFW_ROLE_OPEN ? number_at(entry, placed, what->fd, "fd")
-		: known->ret == NO_RET	 ? -1
-					 : known->ret;
-	if (op.role == PFW_ROLE_OPEN) {
-		op.append = HAS_FLAG(entry, "flags", O_APPEND);
-	} else if (op.role == PFW_ROLE_OTHER) {
-		add_effect(&op, entry, (enum what)what->what, known->ret);
-	} else {
-		op.moved = known->moved;
-		op.bytes = known->moved ? known->bytes : 0;
-		op.value = number_at(entry, placed, what->offset, "offset");
-		op.placed = op.value >= 0;
-		op.append = what->what == PWRITEV2 && HAS_FLAG(entry, "flags", RWF_APPEND);
-	}
-	if (known->fname)
-		error = add_op_of_row(block, &op, known);
-	return error || op.role != PFW_ROLE_COPY ? error
-						 : add_target(block, entry, &op, known->fname);
+	note_pid(block, entry);
+	if (name == -ENOMEM || PFW_ROOM(block->op, block->ops, block->room))
+		return -ENOMEM;
+	op = &block->op[block->ops];
+	*op = (struct pfw_pattern_op){ .process = entry->process,
+				       .ts_ns = entry->ts_ns,
+				       .ns = entry->dur_ns,
+				       .fd = fd,
+				       .name = (uint32_t)name,
+				       .call = true,
+				       .role = role,
+				       .wanted = known->wanted,
+				       .failed = known->ret < 0 && known->ret != NO_RET };
+	set_effect(op, entry, what, known);
+	block->ops += name >= 0;
+	return role == PFW_ROLE_COPY ? add_target(block, entry, *op, known->fname) : 0;
 }
 
 /* A line of the tracer's own. */
@@ -453,9 +461,12 @@ int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
 			       .row = last->file,
 			       .wanted = true };
 
-	if (!last->call || !last->name)
-		return pfw_patterns_block_add(block, entry, summary->fnames, true);
 	name = &summary->name[last->name];
+	/* Most opens that say no number return a stream. */
+	if (last->io && !last->call && name->role == PFW_ROLE_OPEN)
+		known.ret = pfw_arg_i64(entry, "ret", NO_RET);
+	else if (!last->call || !last->name)
+		return pfw_patterns_block_add(block, entry, summary->fnames, true);
 	if (!pfw_is_file_io(&entry->cat))
 		return 0;
 	known.call = (struct pfw_io_call){ .role = name->role, .moves = name->moves };

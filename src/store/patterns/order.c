@@ -95,6 +95,26 @@ static size_t find_first(const struct pfw_patterns *patterns, int64_t *others)
 	return first;
 }
 
+/* Take operations of a run that come before those of all others, as take_until(). */
+static int take_run(struct pfw_patterns *patterns, struct pfw_pattern_run *run, int64_t others,
+		    int64_t until_ns, size_t wait)
+{
+	const struct pfw_pattern_op *first = &run->op[run->next], *end = &run->op[run->ops];
+	const struct pfw_pattern_op *op = first;
+	size_t more = patterns->waiting > wait ? patterns->waiting - wait : 0;
+	int error;
+
+	do {
+		if ((size_t)(end - op) > FETCH_AHEAD)
+			pfw_pattern_op_fetch(patterns, op + FETCH_AHEAD);
+		error = take_op(patterns, op++);
+		more -= more != 0;
+	} while (!error && op < end && op->ts_ns < others && (op->ts_ns <= until_ns || more));
+	run->next += (size_t)(op - first);
+	patterns->waiting -= (size_t)(op - first);
+	return error;
+}
+
 /* Take operations up to that time, and more until only `wait` are left. */
 static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wait)
 {
@@ -107,13 +127,7 @@ static int take_until(struct pfw_patterns *patterns, int64_t until_ns, size_t wa
 
 		if (run->op[run->next].ts_ns > until_ns && patterns->waiting <= wait)
 			break;
-		do {
-			if (run->next + FETCH_AHEAD < run->ops)
-				pfw_pattern_op_fetch(patterns, &run->op[run->next + FETCH_AHEAD]);
-			error = take_op(patterns, &run->op[run->next++]);
-			patterns->waiting--;
-		} while (!error && run->next < run->ops && run->op[run->next].ts_ns < others &&
-			 (run->op[run->next].ts_ns <= until_ns || patterns->waiting > wait));
+		error = take_run(patterns, run, others, until_ns, wait);
 		if (run->next == run->ops)
 			drop_run(patterns, number);
 	}

@@ -92,21 +92,26 @@ const char *pfw_patterns_name(const struct pfw_patterns *patterns, size_t row, s
 
 void pfw_pattern_merge(struct pfw_pattern *into, const struct pfw_pattern *from)
 {
-	struct pfw_pattern sum;
+	int64_t metadata_ns = pfw_saturate_add(into->metadata_ns, from->metadata_ns), ns[2];
+	uint64_t processes = into->processes > from->processes ? into->processes : from->processes;
+	uint64_t end[2];
 
-	for (unsigned i = 0; i < PFW_PATTERN_FIGURES; i++) {
-		sum.figure[i] = into->figure[i];
-		pfw_saturate_u64(&sum.figure[i], from->figure[i]);
-	}
-	sum.metadata_ns = pfw_saturate_add(into->metadata_ns, from->metadata_ns);
-	sum.processes = into->processes > from->processes ? into->processes : from->processes;
 	for (unsigned i = 0; i < 2; i++) {
 		const struct pfw_pattern_side *a = &into->side[i], *b = &from->side[i];
 
-		sum.side[i].ns = pfw_saturate_add(a->ns, b->ns);
-		sum.side[i].end = a->end > b->end ? a->end : b->end;
+		ns[i] = pfw_saturate_add(a->ns, b->ns);
+		end[i] = a->end > b->end ? a->end : b->end;
 	}
-	*into = sum;
+	for (unsigned i = 0; i < PFW_PATTERN_FIGURES; i++) {
+		if (from->figure[i]) /* most are 0 */
+			pfw_saturate_u64(&into->figure[i], from->figure[i]);
+	}
+	into->metadata_ns = metadata_ns;
+	into->processes = processes;
+	for (unsigned i = 0; i < 2; i++) {
+		into->side[i].ns = ns[i];
+		into->side[i].end = end[i];
+	}
 }
 
 void pfw_pattern_add(struct pfw_pattern *into, const struct pfw_pattern *from)
@@ -169,31 +174,37 @@ static void drop_open(struct pfw_patterns *patterns, uint32_t number)
 	patterns->free_open = number;
 }
 
-/* The number of a process's descriptor, or -ENOMEM. */
-static int64_t find_descriptor(struct pfw_patterns *patterns, uint64_t process, int64_t fd)
+/* The number + 1 of the open file of a process's descriptor; NULL: no memory. */
+static uint32_t *number_descriptor(struct pfw_patterns *patterns, uint64_t process, int64_t fd,
+				   struct pfw_pattern_recent *recent)
 {
-	struct pfw_pattern_recent *recent = &patterns->recent_fd[(uint64_t)fd % PFW_PATTERN_FDS];
-	int64_t number;
+	int64_t number = pfw_pair_ids_of(&patterns->descriptors, process, (uint64_t)fd);
 
-	if (recent->number && recent->fd == fd && recent->process == process)
-		return recent->number - 1;
-	number = pfw_pair_ids_of(&patterns->descriptors, process, (uint64_t)fd);
 	if (number < 0 ||
 	    PFW_REACH(patterns->descriptor, (size_t)number, patterns->descriptor_room))
-		return -ENOMEM;
+		return NULL;
 	*recent = (struct pfw_pattern_recent){ process, fd, (uint32_t)number + 1 };
-	return number;
+	return &patterns->descriptor[number];
+}
+
+/* The same by a cache. */
+static inline uint32_t *find_descriptor(struct pfw_patterns *patterns, uint64_t process, int64_t fd)
+{
+	struct pfw_pattern_recent *recent = &patterns->recent_fd[(uint64_t)fd % PFW_PATTERN_FDS];
+
+	return recent->number && recent->fd == fd && recent->process == process
+		       ? &patterns->descriptor[recent->number - 1]
+		       : number_descriptor(patterns, process, fd, recent);
 }
 
 /* The number + 1 of the open file of a descriptor, `fresh`: of a new one; 0: no memory. */
-static uint32_t find_open(struct pfw_patterns *patterns, uint64_t process, int64_t fd, bool fresh)
+static inline uint32_t find_open(struct pfw_patterns *patterns, uint64_t process, int64_t fd,
+				 bool fresh)
 {
-	int64_t number = find_descriptor(patterns, process, fd);
-	uint32_t *open;
+	uint32_t *open = find_descriptor(patterns, process, fd);
 
-	if (number < 0)
+	if (!open)
 		return 0;
-	open = &patterns->descriptor[number];
 	if (*open && fresh) {
 		drop_open(patterns, *open);
 		*open = 0;
@@ -246,13 +257,13 @@ static int find_place(struct pfw_patterns *patterns, const struct pfw_pattern_op
 /* Let a descriptor have the open file number + 1, or none: 0. */
 static int set_open(struct pfw_patterns *patterns, uint64_t process, int64_t fd, uint32_t open)
 {
-	int64_t number = find_descriptor(patterns, process, fd);
+	uint32_t *descriptor = find_descriptor(patterns, process, fd);
 
-	if (number < 0)
-		return (int)number;
-	if (patterns->descriptor[number])
-		drop_open(patterns, patterns->descriptor[number]);
-	patterns->descriptor[number] = open;
+	if (!descriptor)
+		return -ENOMEM;
+	if (*descriptor)
+		drop_open(patterns, *descriptor);
+	*descriptor = open;
 	return 0;
 }
 
