@@ -337,7 +337,7 @@ SHARED = {
     "store/line/io.c": {"slot": "filled once, by pthread_once()", "once": "pthread_once()'s own"},
     "store/recover/lines.c": {"clock": "pthread_once()'s own"},
     "tools/compact/compact.c": {"compact_stop": "set before there are threads"},
-    "tools/attach/session.c": {"worker": "of a signal handler; this process has one thread"},
+    "tools/attach/attach.c": {"worker": "of a signal handler; this process has one thread"},
     "tools/overlap/figures.c": {"parts_of": "filled once, by pthread_once()",
                                 "once": "pthread_once()'s own"},
     "tools/run/launch.c": {"child": "of a signal handler; `pfw run` has one thread",

@@ -4,10 +4,112 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "import/import.h"
 #include "pfw/pfw.h"
 #include "store/json/walk.h"
 #include "store/line/step_name.h"
+
+/* ---- the memory of operators ----
+ *
+ * As torch.profiler does: an operator has all allocations from its start to its end, of any thread.
+ * An allocation outside all operators is a row of its own in torch's tables. */
+
+#define MEMORY (64u << 20) /* then a temporary file is used */
+
+int import_memory_add(struct import_memory *memory, int64_t ts_ns, int64_t bytes, bool on_device)
+{
+	struct import_allocation one = { .ts_ns = ts_ns, .bytes = bytes, .on_device = on_device };
+	int error;
+
+	if (!memory->budget.bytes) {
+		memory->record = (struct pfw_spill)PFW_SPILL_EMPTY;
+		memory->budget.bytes = MEMORY;
+	}
+	error = pfw_spill_add(&memory->record, &one, sizeof(one), &memory->budget);
+	memory->count += !error;
+	return error;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	int64_t x = ((const struct import_allocation *)a)->ts_ns;
+	int64_t y = ((const struct import_allocation *)b)->ts_ns;
+
+	return (x > y) - (x < y);
+}
+
+/* A sentinel at the end holds the sums over all records. */
+int import_memory_sort(struct import_memory *memory)
+{
+	int64_t cpu = 0, device = 0;
+	int error = import_memory_add(memory, INT64_MAX, 0, false);
+	struct import_allocation *record = memory->record.at;
+
+	if (error)
+		return error;
+	qsort(record, memory->count, sizeof(*record), by_time);
+	for (size_t i = 0; i < memory->count; i++) {
+		record[i].cpu_before = cpu;
+		record[i].device_before = device;
+		/* Invalid input may overflow; unsigned arithmetic makes that harmless. */
+		if (record[i].on_device)
+			device = (int64_t)((uint64_t)device + (uint64_t)record[i].bytes);
+		else
+			cpu = (int64_t)((uint64_t)cpu + (uint64_t)record[i].bytes);
+	}
+	memory->count--;
+	return 0;
+}
+
+/* The first record at ts_ns or later. */
+static size_t first_at(const struct import_memory *memory, int64_t ts_ns)
+{
+	const struct import_allocation *record = memory->record.at;
+
+	return PFW_BISECT(at, memory->count, record[at].ts_ns < ts_ns);
+}
+
+/* Sums of the allocations from start to end, both included; marks them as used. */
+static void sum_memory(struct import_memory *memory, int64_t start_ns, int64_t end_ns, int64_t *cpu,
+		       int64_t *device)
+{
+	struct import_allocation *record = memory->record.at;
+	size_t first = first_at(memory, start_ns);
+	size_t end = end_ns == INT64_MAX ? memory->count : first_at(memory, end_ns + 1);
+
+	*cpu = *device = 0;
+	if (!memory->count || end <= first)
+		return;
+	*cpu = (int64_t)((uint64_t)record[end].cpu_before - (uint64_t)record[first].cpu_before);
+	*device = (int64_t)((uint64_t)record[end].device_before -
+			    (uint64_t)record[first].device_before);
+	record[first].covered++;
+	record[end].covered--;
+}
+
+void import_memory_settle(struct import_memory *memory)
+{
+	struct import_allocation *record = memory->record.at;
+	int64_t covered = 0;
+
+	for (size_t i = 0; i < memory->count; i++)
+		record[i].covered = covered += record[i].covered;
+}
+
+bool import_memory_used(const struct import_memory *memory, int64_t ts_ns)
+{
+	const struct import_allocation *record = memory->record.at;
+	size_t at = first_at(memory, ts_ns);
+
+	return at < memory->count && record[at].ts_ns == ts_ns && record[at].covered > 0;
+}
+
+void import_memory_free(struct import_memory *memory)
+{
+	if (memory->budget.bytes)
+		pfw_spill_free(&memory->record, &memory->budget);
+}
 
 /* Lanes of device streams, numbered as the recorder does. */
 #define DEVICE_TIDS 10000000u
@@ -20,7 +122,8 @@ struct work {
 	uint64_t device, context, stream, dynamic_smem, host_pid;
 };
 
-uint64_t import_pid(const struct import_trace *trace, const struct pfw_entry *entry)
+/* The pid of an event; a text or a negative number is the main pid. */
+static uint64_t pid_of(const struct import_trace *trace, const struct pfw_entry *entry)
 {
 	return entry->wrong & PFW_ENTRY_PID ? trace->main_pid : entry->pid;
 }
@@ -169,7 +272,7 @@ static char *memory_sums(char *at, struct import_events *events, const struct pf
 	    pfw_kineto_on_device(work->kind) ||
 	    __builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end_ns))
 		return at;
-	import_memory_sum(&events->trace->memory, entry->ts_ns, end_ns, &cpu, &device_bytes);
+	sum_memory(&events->trace->memory, entry->ts_ns, end_ns, &cpu, &device_bytes);
 	if (!cpu && !device_bytes)
 		return at;
 	at = pfw_emit(at, comma ? ",\"cpu_memory\":" : "\"cpu_memory\":");
@@ -267,7 +370,7 @@ char *import_event_line(char *at, struct import_events *events, const struct pfw
 	const struct import_trace *trace = events->trace;
 	struct work work = { .kind = kind_of(entry) };
 	bool on_device = pfw_kineto_on_device(work.kind);
-	uint64_t pid = import_pid(trace, entry);
+	uint64_t pid = pid_of(trace, entry);
 	uint64_t tid = entry->wrong & PFW_ENTRY_TID ? pid : import_tid(trace, pid, entry->tid);
 	int64_t ts_ns = import_ts(trace, entry->ts_ns), end_ns;
 	struct pfw_slice cat = entry->cat.bytes ? entry->cat : slice("user");

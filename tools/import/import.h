@@ -40,7 +40,7 @@ void import_reader_close(struct import_reader *reader);
 /* The next item, valid until the next call. */
 enum import_item import_reader_next(struct import_reader *reader, struct import_value *value);
 
-/* ---- memory of operators, as torch.profiler counts it (memory.c) ---- */
+/* ---- memory of operators, as torch.profiler counts it (event.c) ---- */
 
 struct import_memory {
 	struct pfw_spill record; /* struct import_allocation each */
@@ -59,10 +59,6 @@ struct import_allocation {
 
 int import_memory_add(struct import_memory *memory, int64_t ts_ns, int64_t bytes, bool on_device);
 int import_memory_sort(struct import_memory *memory);
-
-/* Sums of the allocations from start to end, both included; marks them as used. */
-void import_memory_sum(struct import_memory *memory, int64_t start_ns, int64_t end_ns, int64_t *cpu,
-		       int64_t *device);
 
 /* After all sums: compute which allocations some span covers, and look one up. */
 void import_memory_settle(struct import_memory *memory);
@@ -134,9 +130,6 @@ char *import_event_line(char *at, struct import_events *events, const struct pfw
 /* The lines before all events, and the last line. */
 int import_head_lines(struct import_events *events, struct export_sink *sink);
 int import_last_line(struct import_events *events, struct export_sink *sink);
-
-/* The pid of an event; a text or a negative number is the main pid. */
-uint64_t import_pid(const struct import_trace *trace, const struct pfw_entry *entry);
 
 /* The thread of a further lane, or the tid itself. */
 uint64_t import_tid(const struct import_trace *trace, uint64_t pid, uint64_t tid);

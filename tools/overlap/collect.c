@@ -8,11 +8,101 @@
 #include <string.h>
 
 #include "overlap/overlap.h"
+#include "share/select_args.h"
 #include "share/unasked.h"
 #include "store/index/index.h"
 #include "store/overlap/in_index.h"
 #include "store/overlap/kept.h"
+#include "store/overlap/window.h"
 #include "store/traces/ranks.h"
+
+/* Whether times, and ranks, are all that lines are selected by. */
+static bool is_window(const struct overlap_options *options)
+{
+	struct pfw_select reach = options->reach;
+
+	reach.since.kind = reach.until.kind = PFW_TIME_NONE;
+	return options->reach.times && !options->survey.no_index && !options->compute.name.count &&
+	       !options->bin_ns && !select_args_but_rank(&reach);
+}
+
+/* With fewer blocks in the window, the index takes longer than they do. */
+#define BLOCKS_LEAST 4u
+
+static bool has_blocks(const struct pfw_blocks *blocks, const struct pfw_select_window *window)
+{
+	size_t inside = 0;
+
+	for (size_t i = 0; i < blocks->count && inside < BLOCKS_LEAST; i++)
+		inside += blocks->block[i].least_ns >= window->since_ns &&
+			  blocks->block[i].greatest_ns < window->until_ns;
+	return inside == BLOCKS_LEAST;
+}
+
+static int find_window(struct overlap_rank *rank, const struct pfw_select_window *window,
+		       const struct pfw_trace_file *file)
+{
+	struct pfw_index *index;
+	int error = has_blocks(&file->blocks, window) ? pfw_index_of(&index, file) : -ENOENT;
+
+	if (error)
+		return error;
+	error = pfw_index_has_blocks(index, &file->blocks) ? 0 : -ENOENT;
+	error = error ? error
+		      : pfw_overlap_window_open(&rank->window, index, window->since_ns,
+						window->until_ns);
+	pfw_index_close(index);
+	return error ? error : pfw_overlap_use_window(&rank->overlap, rank->window);
+}
+
+/* Take the middle of each rank's window from its index.  0 or -ENOMEM. */
+static int find_windows(struct overlap *overlap, const struct overlap_options *options,
+			const struct survey_input *input)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < overlap->ranks && is_window(options) && !error; i++) {
+		struct overlap_rank *rank = &overlap->rank[i];
+		const struct pfw_trace_file *file = &input->traces.file[rank->last];
+
+		if (rank->files != 1 || file->partial || input->live.live[rank->last])
+			continue;
+		if (find_window(rank, &options->reach.window[rank->last], file) == -ENOMEM)
+			error = -ENOMEM;
+	}
+	return error;
+}
+
+/* Whether no line of a block is needed. */
+static bool skips(const struct overlap *overlap, const struct survey_input *input, size_t file,
+		  const struct pfw_block *block)
+{
+	const struct overlap_rank *rank = &overlap->rank[overlap->rank_of[file]];
+	size_t number = (size_t)(block - input->traces.file[file].blocks.block);
+
+	return (rank->window && rank->window->skip[number]) || overlap_series_skips(rank, number);
+}
+
+static void forget(struct overlap_rank *rank)
+{
+	pfw_overlap_window_close(rank->window);
+	rank->window = NULL;
+}
+
+/* Whether what was taken does not fit the lines; then all ranks are as if nothing was read. */
+static bool undo_windows(struct overlap *overlap)
+{
+	bool misfit = false;
+
+	for (size_t i = 0; i < overlap->ranks; i++)
+		misfit |= overlap->rank[i].overlap.misfit;
+	for (size_t i = 0; i < overlap->ranks; i++) {
+		forget(&overlap->rank[i]);
+		if (misfit && !overlap->rank[i].indexed)
+			pfw_overlap_release(&overlap->rank[i].overlap);
+	}
+	return misfit;
+}
 
 /* The result of a block; done() keeps it for later blocks. */
 struct held {
@@ -270,7 +360,7 @@ static bool want(void *user, size_t file, const struct pfw_block *block)
 
 	return number != OVERLAP_NO_RANK && !collect->overlap->rank[number].indexed &&
 	       pfw_select_block(&collect->options->reach, file, block) &&
-	       !overlap_skips(collect->overlap, collect->input, file, block);
+	       !skips(collect->overlap, collect->input, file, block);
 }
 
 static void release_spare(struct collect *collect)
@@ -352,11 +442,11 @@ static int collect_lines(struct overlap *overlap, struct overlap_options *option
 		return CLI_USAGE;
 	}
 	if (!error)
-		error = overlap_find_windows(overlap, options, input);
+		error = find_windows(overlap, options, input);
 	if (!error)
 		error = overlap_find_series(overlap, options, input);
 	error = error ? error : read_and_end(overlap, options, input);
-	if (!error && overlap_undo_windows(overlap))
+	if (!error && undo_windows(overlap))
 		error = read_and_end(overlap, options, input);
 	return error ? survey_end(survey, error) : CLI_OK;
 }

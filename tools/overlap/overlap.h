@@ -65,15 +65,6 @@ void overlap_release(struct overlap *overlap);
 
 /* ---- windows ---- */
 
-/* Take the middle of each rank's window from its index.  0 or -ENOMEM. */
-int overlap_find_windows(struct overlap *overlap, const struct overlap_options *options,
-			 const struct survey_input *input);
-/* Whether no line of a block is needed. */
-bool overlap_skips(const struct overlap *overlap, const struct survey_input *input, size_t file,
-		   const struct pfw_block *block);
-/* Whether what was taken does not fit the lines; then all ranks are as if nothing was read. */
-bool overlap_undo_windows(struct overlap *overlap);
-
 /* ---- time series ---- */
 
 /* Compute the length or the number of bins from the extent of the traces.  0; -E2BIG: too many; or another

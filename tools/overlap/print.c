@@ -6,7 +6,7 @@
 
 #include "common/base/order.h"
 #include "overlap/overlap.h"
-#include "share/slowest.h"
+#include "share/survey.h"
 #include "share/unrecorded.h"
 #include "store/kit/saturate.h"
 

@@ -7,7 +7,7 @@
 
 #include "common/base/order.h"
 #include "patterns/patterns.h"
-#include "share/slowest.h"
+#include "share/survey.h"
 #include "share/unrecorded.h"
 #include "ui/cli.h"
 #include "ui/fit.h"

@@ -8,7 +8,7 @@
 #include "chrome/chrome.h"
 #include "store/kit/text_ids.h"
 
-/* ---- interned texts (names.c) ---- */
+/* ---- interned texts (packet.c) ---- */
 
 enum perfetto_text { PERFETTO_CATEGORY, PERFETTO_NAME, PERFETTO_KEY, PERFETTO_STRING };
 
@@ -24,7 +24,6 @@ uint32_t perfetto_iid(struct perfetto_names *names, enum perfetto_text kind, str
 
 /* Whether the texts should be forgotten, to bound their memory; the trace then says so. */
 bool perfetto_names_full(const struct perfetto_names *names);
-void perfetto_names_clear(struct perfetto_names *names);
 
 /* ---- packets (packet.c) ---- */
 

@@ -9,6 +9,79 @@
 #include "store/read/scan.h"
 #include "ui/progress.h"
 
+/* ---- options ---- */
+
+static const struct cli_option query_options[] = {
+	SELECT_ARGS_TIMES,
+	SELECT_ARGS_FILTERS,
+	{ "meta", 'm', NULL, "also the tracer's own lines (ph M); --cat pfw: only these",
+	  CLI_INTO(struct query, select.meta) },
+	{ "fields", 'F', "LIST", "print a table of these fields: ts,dur,name,args.fname",
+	  .id = 256 },
+	{ "format", 0, "ndjson|tsv|csv", "output format; with --fields: tsv",
+	  CLI_INTO(struct query, lines.format) },
+	{ "sort-by", 's', "ts|-ts|dur|-dur", "-dur: longest first; needs --limit",
+	  CLI_INTO(struct query, sort) },
+	{ "limit", 'l', "N", "print at most N lines", CLI_INTO(struct query, limit),
+	  .most = INT64_MAX },
+	{ "count", 0, NULL, "print only the number of lines", CLI_INTO(struct query, count) },
+	{ "follow", 0, NULL, "continue while the trace is being written, until it ends",
+	  CLI_INTO(struct query, follow) },
+	{ "all-runs", 0, NULL, "not only the newest run", SURVEY_INTO(all_runs) },
+	{ "output", 'o', "FILE", "write FILE; it appears when it is complete",
+	  CLI_INTO(struct query, out_path) },
+	{ "force", 0, NULL, "replace FILE", CLI_INTO(struct query, force) },
+	SURVEY_OPTION_NO_INDEX,
+	SURVEY_OPTION_JOBS,
+	SURVEY_OPTION_QUIET,
+	{ 0 },
+};
+
+/* Print a message and return CLI_USAGE. */
+static int refuse(const struct query *query, const char *why)
+{
+	cli_error(query->survey.command->name, "%s", why);
+	return CLI_USAGE;
+}
+
+static int take_fields(void *user, const struct cli_args *args, int option)
+{
+	struct query *query = user;
+	char why[1024] = "";
+
+	(void)option;
+	pfw_columns_free(&query->lines.columns);
+	if (pfw_columns_parse(&query->lines.columns, args->value, why, sizeof(why)) == 0)
+		return CLI_OK;
+	cli_error(query->survey.command->name, "--fields: %s", *why ? why : strerror(ENOMEM));
+	return CLI_USAGE;
+}
+
+/* take() of --fields and begin() of the survey; `user` is a struct query. */
+static int check_options(void *user, struct cli_args *args)
+{
+	struct query *query = user;
+
+	if (query->lines.format == QUERY_FORMATS)
+		query->lines.format = query->lines.columns.count ? QUERY_TSV : QUERY_NDJSON;
+	/* An order does not change how many. */
+	query->sorted = query->sort != QUERY_UNSORTED && !query->count;
+	query->key = (struct query_key){ .dur = query->sort >= QUERY_BY_DUR,
+					 .descending = query->sort % 2 };
+	query->paths = args->argv;
+	query->path_count = (size_t)args->operands;
+	if (query->sorted && query->limit == QUERY_NO_LIMIT && !query->count)
+		return refuse(query, "--sort-by keeps what it sorts in memory: give --limit N, too "
+				     "(`pfw compact` sorts whole traces by ts)");
+	if (query->lines.format != QUERY_NDJSON && !query->lines.columns.count && !query->count)
+		return refuse(query, "--format tsv and csv are tables: say of what, --fields "
+				     "ts,dur,name");
+	if (query->follow && (query->sorted || query->count))
+		return refuse(query, "--follow gives lines as they come: no --sort-by, no --count");
+	return output_check(args->command, query->out_path, query->force) == CLI_OK ? -1
+										    : CLI_USAGE;
+}
+
 #define PROBLEMS_SHOWN 10 /* of a file; a broken writer makes as many problems as lines */
 
 /* ---- what was wanted of one block ---- */
@@ -250,12 +323,6 @@ static int run_pass(struct query *query)
 
 /* ---- the command ---- */
 
-int query_refuse(const struct query *query, const char *why)
-{
-	cli_error(query->survey.command->name, "%s", why);
-	return CLI_USAGE;
-}
-
 /* Read the traces and write the output.  The exit status. */
 static int give(struct query *query)
 {
@@ -271,10 +338,9 @@ static int give(struct query *query)
 	if (error == 0 || error == -ECANCELED)
 		return query->status;
 	if (error == -E2BIG)
-		return query_refuse(query,
-				    "--limit: so many lines take more than 256 MiB; sort fewer");
+		return refuse(query, "--limit: so many lines take more than 256 MiB; sort fewer");
 	if (error != -EIO && error != -EINTR)
-		return query_refuse(query, strerror(-error));
+		return refuse(query, strerror(-error));
 	return error == -EINTR ? 130 : CLI_USAGE;
 }
 
@@ -292,7 +358,7 @@ static int run(void *user, struct survey_input *input)
 	     select_args_use_indexes(&query->select, query->survey.command, &query->input->traces,
 				     query->survey.quiet)) ||
 	    (!query->follow && pfw_live_lines_open(&query->input->live)))
-		return query_refuse(query, strerror(ENOMEM));
+		return refuse(query, strerror(ENOMEM));
 	if (query->input->live.missing && query->status == CLI_OK)
 		query->status = CLI_PROBLEMS;
 	status = survey_resolve(&query->survey, input, &query->select);
@@ -320,9 +386,9 @@ static int query_main(const struct cli_command *command, int argc, char **argv)
 	struct query query = { .survey = { .command = command,
 					   .jobs_most = 64,
 					   .user = &query,
-					   .take = query_take_fields,
+					   .take = take_fields,
 					   .select = &query.select,
-					   .begin = query_check_options,
+					   .begin = check_options,
 					   .body = run },
 			       .limit = QUERY_NO_LIMIT,
 			       .sort = QUERY_UNSORTED,

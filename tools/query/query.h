@@ -88,14 +88,6 @@ int query_top_add(struct query_top *top, const struct query_mark *mark, const ch
 void query_top_sort(struct query_top *top);
 void query_top_free(struct query_top *top);
 
-/* ---- the options (options.c) ---- */
-
-extern const struct cli_option query_options[];
-
-/* take() of --fields and begin() of the survey; `user` is a struct query. */
-int query_take_fields(void *user, const struct cli_args *args, int option);
-int query_check_options(void *user, struct cli_args *args);
-
 /* ---- the command (query.c) ---- */
 
 #define QUERY_NO_LIMIT UINT64_MAX
@@ -138,9 +130,6 @@ int query_write_head(struct query *query);
 
 /* Follow the traces until they end (follow.c).  The exit status. */
 int query_follow(struct query *query);
-
-/* Print a message and return CLI_USAGE. */
-int query_refuse(const struct query *query, const char *why);
 
 /* Print why a trace cannot be used. */
 void query_say(struct query *query, const char *path, const char *why);

@@ -3,7 +3,7 @@
  * Room tools/report: runs commands in this process (tools/ui/host.h), keeps their rows as JSON, and puts
  * them into a page that draws them.  It may use tools/ui, tools/share, tools/advice and the store, and
  * knows commands by their entries in cli.h.  Start with report.c; sheets.c runs commands, steps.c chooses
- * steps, pack.c writes rows, flame.c draws stacks, page.* is the page, markdown.c prints one to paste.
+ * steps, flame.c draws stacks, page.* is the page, markdown.c prints one to paste.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct report {
 	struct pfw_select select; /* refuses wrong conditions at once; the commands read them, too */
 	const char *format;	  /* html, md or json */
 	const char *out_path;
-	bool force, packed;	  /* rows as tools/report/pack.h has them */
+	bool force, packed;	  /* rows as struct report_pack has them */
 	char *peak;		  /* --peak-tflops=N; NULL: not given */
 	const char *against;	  /* the run before; NULL: none */
 	struct pfw_traces before; /* its files, if `against` also names those of PATH */

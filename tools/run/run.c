@@ -1,14 +1,13 @@
 /* tools/run/run.c - `pfw run`: runs a program traced, returns its status, prints a summary. */
 #include "run/run.h"
-#include "common/settings/keep.h"
-#include "common/settings/schedule.h"
-#include "common/settings/stack_when.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/settings/config.h"
+#include "common/settings/kinds.h"
 #include "ui/cli.h"
 
 /* Our own exit statuses, as those of env, nice and timeout. */
@@ -98,56 +97,36 @@ static const struct cli_option options[] = {
 	{ 0 },
 };
 
-/* Check the schedule here, before anything runs, rather than in each process. */
-static int take_schedule(const char *text)
+/* Options that set a variable.  Its value is checked here, before anything runs, rather than in each
+ * process. */
+static const struct checked {
+	int option;
+	const char *variable;
+	pfw_parse *parse;
+	const char *wants;
+} checked[] = {
+	{ OPTION_SCHEDULE, "PFW_SCHEDULE", pfw_parse_schedule,
+	  "active=N, with wait=N,warmup=N,repeat=N,skip_first=N, or duration=TIME, with "
+	  "delay=TIME,every=TIME, or range; `pfw schedule` prints one" },
+	{ OPTION_KEEP, "PFW_KEEP", pfw_parse_keep,
+	  "a time of 100ms or more, or a size of 1MiB or more, or both: 30s,64MiB" },
+	{ OPTION_DUMP_ON, "PFW_DUMP_ON", pfw_parse_dump_on,
+	  "step>Kx or call>TIME, with max=N: step>2x,call>1s" },
+	{ OPTION_STACK, "PFW_STACK", pfw_parse_stack, "min:TIME or every:N: min:1ms, every:1000" },
+};
+
+static int take_checked(const struct cli_args *args, const struct checked *row)
 {
-	struct pfw_plan plan;
+	union {
+		struct pfw_plan plan;
+		struct pfw_keep keep;
+		struct pfw_dump_on dump_on;
+		struct pfw_stack_when stack;
+	} value;
 
-	if (!pfw_plan_parse(&plan, text)) {
-		cli_error(
-			"run",
-			"--schedule %s: wants active=N, with wait=N,warmup=N,repeat=N,skip_first=N, "
-			"or duration=TIME, with delay=TIME,every=TIME, or range; `pfw schedule` prints "
-			"one",
-			cli_name(text));
-		return -1;
-	}
-	setenv("PFW_SCHEDULE", text, 1);
-	return 0;
-}
-
-static int take_keep(const char *text)
-{
-	struct pfw_keep keep;
-
-	if (pfw_keep_parse(&keep, text))
-		return setenv("PFW_KEEP", text, 1);
-	cli_error("run",
-		  "--keep %s: wants a time of 100ms or more, or a size of 1MiB or more, or both: "
-		  "30s,64MiB",
-		  cli_name(text));
-	return -1;
-}
-
-static int take_dump_on(const char *text)
-{
-	struct pfw_dump_on on;
-
-	if (pfw_dump_on_parse(&on, text))
-		return setenv("PFW_DUMP_ON", text, 1);
-	cli_error("run", "--dump-on %s: wants step>Kx or call>TIME, with max=N: step>2x,call>1s",
-		  cli_name(text));
-	return -1;
-}
-
-static int take_stack(const char *text)
-{
-	struct pfw_stack_when when;
-
-	if (pfw_stack_when_parse(&when, text))
-		return setenv("PFW_STACK", text, 1);
-	cli_error("run", "--stack %s: wants min:TIME or every:N: min:1ms, every:1000",
-		  cli_name(text));
+	if (row->parse(args->value, &value) == PFW_PARSED)
+		return setenv(row->variable, args->value, 1);
+	cli_error("run", "--%s %s: wants %s", args->row->name, cli_name(args->value), row->wants);
 	return -1;
 }
 
@@ -191,14 +170,10 @@ static int take_option(void *user, const struct cli_args *args, int option)
 {
 	struct run *run = user;
 
-	if (option == OPTION_SCHEDULE)
-		return take_schedule(args->value);
-	if (option == OPTION_KEEP)
-		return take_keep(args->value);
-	if (option == OPTION_DUMP_ON)
-		return take_dump_on(args->value);
-	if (option == OPTION_STACK)
-		return take_stack(args->value);
+	for (size_t i = 0; i < CLI_ARRAY_LEN(checked); i++) {
+		if (option == checked[i].option)
+			return take_checked(args, &checked[i]);
+	}
 	if (option == OPTION_STEPS)
 		return take_steps(args->value);
 	if (option == OPTION_STEP)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/base/order.h"
 #include "store/index/index.h"
 #include "store/kit/grow.h"
 #include "ui/fit.h"
@@ -86,15 +87,16 @@ void survey_close(struct survey_input *input)
 	pfw_traces_close(&input->traces);
 }
 
-int survey_run(struct survey *survey, const struct cli_args *args, void *user,
-	       int (*body)(void *user, struct survey_input *input))
+/* Open the operands, call body() with them, and close them.  After SIGINT, SIGTERM or SIGHUP the
+ * process ends by that signal. */
+static int run_body(struct survey *survey, const struct cli_args *args)
 {
 	struct survey_input input = { .live = { .traces = NULL } };
 	int status = CLI_USAGE;
 
 	survey->stop = stop_watch();
 	if (survey_open(survey, &input, args->argv, (size_t)args->operands) == 0) {
-		status = body(user, &input);
+		status = survey->body(survey->user, &input);
 		survey_close(&input);
 	}
 	stop_end();
@@ -125,7 +127,7 @@ int survey_main(struct survey *survey, int argc, char **argv)
 	survey->width = survey->wide ? 0 : fit_width(stdout);
 	if (status < 0 && survey->begin)
 		status = survey->begin(survey->user, &args);
-	return status < 0 ? survey_run(survey, &args, survey->user, survey->body) : status;
+	return status < 0 ? run_body(survey, &args) : status;
 }
 
 bool survey_lacks(const struct survey *survey, const struct survey_input *input, const char *what)
@@ -423,4 +425,45 @@ bool survey_wants(const struct pfw_select *select, struct pfw_select_state *stat
 	call.name = name;
 	call.cat = cat;
 	return pfw_select_entry(select, state, file, &call);
+}
+
+struct scored {
+	int64_t score;
+	size_t number;
+};
+
+bool slowest_only(const struct survey *survey, size_t count)
+{
+	return count > SLOWEST_RANKS_MAX && cli_for_people(survey->format) && !survey->all_ranks;
+}
+
+static int by_score(const void *a, const void *b)
+{
+	const struct scored *x = a, *y = b;
+
+	return PFW_ORDER(y->score, x->score) ?: PFW_ORDER(x->number, y->number);
+}
+
+bool *slowest_ranks(const struct survey *survey, const int64_t *score, size_t count)
+{
+	bool few = slowest_only(survey, count);
+	bool *shown = calloc(count + 1, sizeof(*shown));
+	struct scored *scored = few && shown ? calloc(count, sizeof(*scored)) : NULL;
+
+	if (few && !scored) {
+		free(shown);
+		return NULL;
+	}
+	for (size_t i = 0; i < count && shown; i++) {
+		shown[i] = !few;
+		if (few)
+			scored[i] = (struct scored){ score[i], i };
+	}
+	if (few) {
+		qsort(scored, count, sizeof(*scored), by_score);
+		for (size_t i = 0; i < SLOWEST_SHOWN; i++)
+			shown[scored[i].number] = true;
+	}
+	free(scored);
+	return shown;
 }

@@ -17,7 +17,7 @@ struct survey {
 	unsigned jobs_most;
 	/* Callbacks of survey_main() with `user`, the struct of the command's options: take() as
 	 * for cli_take_options(); begin() (or NULL) before the operands are opened returns -1 to go
-	 * on or the exit status; body() as for survey_run(). */
+	 * on or the exit status; body() returns the exit status. */
 	void *user;
 	int (*take)(void *user, const struct cli_args *args, int option);
 	struct pfw_select *select; /* gets the options of select_args.h; NULL: take() does */
@@ -87,19 +87,11 @@ struct survey_input {
 
 /* ---- the command ---- */
 
-/* Take the options, open the operands and call body().  Return the exit status.  Thread: main, as
- * all below. */
+/* Take the options, open the operands and call body().  Return the exit status: body()'s, or
+ * CLI_USAGE if no trace can be opened.  Thread: main, as all below. */
 int survey_main(struct survey *survey, int argc, char **argv);
 
-/*
- * Open the operands, call body() with them, and close them.  Return the exit status: body()'s, or
- * CLI_USAGE if no trace can be opened.  After SIGINT, SIGTERM or SIGHUP the process ends by that
- * signal.
- */
-int survey_run(struct survey *survey, const struct cli_args *args, void *user,
-	       int (*body)(void *user, struct survey_input *input));
-
-/* The parts of survey_run() for a command with several inputs.  survey_open(): 0, or -errno after
+/* The parts of survey_main() for a command with several inputs.  survey_open(): 0, or -errno after
  * an error message; survey_close() also takes an input that was never opened and is all zero. */
 int survey_open(struct survey *survey, struct survey_input *input, char *const *path, size_t count);
 void survey_close(struct survey_input *input);
@@ -186,3 +178,14 @@ int survey_read(struct survey *survey, struct survey_input *input, const struct 
 bool survey_wants(const struct pfw_select *select, struct pfw_select_state *state, size_t file,
 		  const struct pfw_entry *entry, bool summed, struct pfw_slice name,
 		  struct pfw_slice cat);
+
+/* Up to so many ranks have a row each; of more, only the slowest. */
+#define SLOWEST_RANKS_MAX 16u
+#define SLOWEST_SHOWN 10u
+
+/* Whether only the slowest of `count` ranks are shown: to people, without --all-ranks. */
+bool slowest_only(const struct survey *survey, size_t count);
+
+/* Which of `count` ranks are shown: all, or those with the greatest score[], of equal ones the
+ * first.  An array of `count` to be freed; NULL: no memory.  Thread: any. */
+bool *slowest_ranks(const struct survey *survey, const int64_t *score, size_t count);

@@ -1,11 +1,10 @@
 /* tools/table/nest.c - nests the spans and adds self times to the rows of a table; see pass.h. */
-#include "table/pass.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/kit/saturate.h"
+#include "table/pass.h"
 
 /* Each worker adds to its own sums. */
 struct nest {
@@ -142,7 +141,8 @@ static int nest_spans(struct table_pass *of)
 	return error;
 }
 
-int table_drop_names(struct table *table, const struct table_options *options)
+/* Merge rows that differ only in the name, which was needed for nesting.  0 or -ENOMEM. */
+static int drop_names(struct table *table, const struct table_options *options)
 {
 	struct pfw_averages all = table->rows;
 
@@ -173,6 +173,26 @@ int table_nest(struct table_pass *of)
 	int error = nest_spans(of);
 
 	if (!error && !of->options->by_name)
-		error = table_drop_names(of->table, of->options);
+		error = drop_names(of->table, of->options);
 	return error;
+}
+
+int table_works_add(struct table_works *works, const struct pfw_table_launch *launch,
+		    struct pfw_nesting *nesting)
+{
+	int64_t process = pfw_nesting_process(nesting, launch->process);
+	const struct table_work work = { .start_ns = launch->start_ns,
+					 .dur_ns = launch->launch.ns,
+					 .launcher = launch->launch.launcher,
+					 .otherwise = launch->launch.otherwise,
+					 .process = (uint32_t)process,
+					 .group = launch->group };
+
+	return process < 0 ? (int)process
+			   : pfw_spill_add(&works->work, &work, sizeof(work), &works->budget);
+}
+
+void table_works_release(struct table_works *works)
+{
+	pfw_spill_free(&works->work, &works->budget);
 }

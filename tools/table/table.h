@@ -2,7 +2,7 @@
  *
  * Room tools/table: `pfw table` shows what took the time, as PyTorch's key averages do.  It may use
  * tools/share, tools/ui and the store, whose store/nesting finds self times.  Start with table.c;
- * collect.c and lines.c read, nest.c and works.c join, index.c, whole.c and by_thread.c ask indexes, columns.c has the
+ * collect.c and lines.c read, nest.c joins, index.c, whole.c and by_thread.c ask indexes, columns.c has the
  * columns, print.c, text.c and data.c print.
  */
 #pragma once
@@ -201,9 +201,6 @@ int table_collect(struct table *table, const struct table_options *options,
 
 /* Leave the percentiles out if there are more rows of calls. */
 void table_limit_sketches(struct table *table, const struct table_options *options);
-
-/* Merge rows that differ only in the name, which was needed for nesting.  0 or -ENOMEM. */
-int table_drop_names(struct table *table, const struct table_options *options);
 
 /* The first condition but --rank on the lines or rows, for a message; NULL: none. */
 static inline const char *table_condition(const struct table_options *options)

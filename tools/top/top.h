@@ -2,7 +2,7 @@
  *
  * Room tools/top: `pfw top` shows what traced processes do now.  It may use tools/share, tools/ui,
  * tools/overlap (its figures) and the store.  Start with top.c; find.c finds processes by their
- * spools, look.c reads what is new, tally.c adds it up, shares.c says what ran at the same time,
+ * spools, look.c reads what is new, shares.c adds it up and says what ran at the same time,
  * print.c makes tables, screen.c draws them.
  *
  * Each look reads what the trace files have gained, and all that the rings hold.  What was in a ring
@@ -22,7 +22,7 @@
 #include "store/read/stream.h"
 #include "ui/cli.h"
 
-/* ---- sums (tally.c) ---- */
+/* ---- sums (shares.c) ---- */
 
 struct top_sums {
 	int64_t calls, bytes, ns;

@@ -75,7 +75,7 @@ struct validate {
 	uint64_t end_events, end_lost;
 };
 
-/* ---- print.c; thread: main, as for all functions here ---- */
+/* ---- validate.c; thread: main, as for all functions here ---- */
 
 /* Count a problem of the current line or file, and print it unless VALIDATE_SHOWN were printed. */
 __attribute__((format(printf, 2, 3))) void validate_say_line(struct validate *check,
@@ -85,14 +85,6 @@ __attribute__((format(printf, 2, 3))) void validate_say_file(struct validate *ch
 
 /* The same, at a byte of the file. */
 void validate_say_place(struct validate *check, uint64_t at, const char *text);
-
-/* Print a problem; line 0 and VALIDATE_NO_PLACE: unknown place. */
-void validate_print_problem(const struct validate *check, uint64_t line, uint64_t at,
-			    const char *text);
-
-/* Print the line of one file; path NULL: of all files. */
-void validate_print_summary(const struct validate *check, const char *name, const char *path,
-			    const struct validate_tally *tally);
 
 /* ---- line.c ---- */
 

@@ -153,9 +153,6 @@ char *pfw_json_name_lane(struct pfw_json_source *source, const struct pfw_json_p
 char *pfw_json_put_string(char *out, const char *limit, const char *text, size_t bytes,
 			  bool *valid);
 
-/* Escape the string of ref (not 0) into its slot; NULL if it is stale or too long to keep. */
-const struct pfw_json_memo *pfw_json_make_memo(struct pfw_json *json, uint32_t ref);
-
 /* Append a string of the spool, or the JSON text `otherwise` if there is none. */
 char *pfw_json_put_ref(struct pfw_json_source *source, char *out, uint32_t ref,
 		       const char *otherwise);

@@ -40,7 +40,8 @@ static bool memo_fill(struct pfw_json *json, struct pfw_json_memo *memo, uint32_
 	return true;
 }
 
-const struct pfw_json_memo *pfw_json_make_memo(struct pfw_json *json, uint32_t ref)
+/* Escape the string of ref (not 0) into its slot; NULL if it is stale or too long to keep. */
+static const struct pfw_json_memo *make_memo(struct pfw_json *json, uint32_t ref)
 {
 	struct pfw_json_memo *memo = pfw_json_memo_slot(json->cache, ref);
 
@@ -54,7 +55,7 @@ static const struct pfw_json_memo *memo_of(struct pfw_json *json, uint32_t ref)
 
 	if (!ref || memo->ref == ref)
 		return ref ? memo : NULL;
-	return pfw_json_make_memo(json, ref);
+	return make_memo(json, ref);
 }
 
 char *pfw_json_put_ref(struct pfw_json_source *source, char *out, uint32_t ref,

@@ -14,7 +14,12 @@
 
 #include "common/settings/keep.h"
 #include "common/settings/schedule.h"
-#include "common/settings/stack_when.h"
+
+/* Which calls have their stacks taken.  Both 0: none.  One of them is. */
+struct pfw_stack_when {
+	uint64_t min_ns; /* calls of so long */
+	uint64_t every;	 /* each so many recorded calls of a thread */
+};
 
 enum pfw_init { PFW_INIT_FUNCTION, PFW_INIT_PRELOAD };
 

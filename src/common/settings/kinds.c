@@ -12,6 +12,7 @@
 #define KIB 1024ull
 #define MIB (1024ull * 1024)
 #define RANK_MAX 2147483647ull
+#define EVERY_MAX 1000000000u
 
 enum pfw_parsed pfw_parse_flag(const char *text, void *out)
 {
@@ -228,9 +229,25 @@ enum pfw_parsed pfw_parse_dump_on(const char *text, void *out)
 	return pfw_dump_on_parse(out, text) ? PFW_PARSED : PFW_PARSED_BAD;
 }
 
+/* "min:1ms" or "every:1000". */
 enum pfw_parsed pfw_parse_stack(const char *text, void *out)
 {
-	return pfw_stack_when_parse(out, text) ? PFW_PARSED : PFW_PARSED_BAD;
+	struct pfw_stack_when when = { 0 };
+	const char *end;
+
+	if (!strncmp(text, "min:", 4)) {
+		text += 4;
+		if (!pfw_units_ns(text, strlen(text), &when.min_ns) || !when.min_ns)
+			return PFW_PARSED_BAD;
+	} else if (!strncmp(text, "every:", 6)) {
+		end = pfw_text_read_u64(text + 6, &when.every);
+		if (!end || *end || !when.every || when.every > EVERY_MAX)
+			return PFW_PARSED_BAD;
+	} else {
+		return PFW_PARSED_BAD;
+	}
+	*(struct pfw_stack_when *)out = when;
+	return PFW_PARSED;
 }
 
 bool pfw_calls_adds(const char *calls)

@@ -39,11 +39,17 @@ static int finish_again(void)
 #define DIRECT_EVENTS 4u
 #define DIRECT_WRITE_NS 5000000ull
 
+static bool needs_writer(void)
+{
+	return pfw_session.paused || pfw_session.config.plan.kind != PFW_PLAN_ALWAYS ||
+	       pfw_session.config.counters_ns || pfw_session.config.torch_ops ||
+	       pfw_session.config.keep.bytes || pfw_torch_steps(&pfw_session.config);
+}
+
 void pfw_session_begin_direct(void)
 {
 	/* A thread known to libc has other work than writing; sums are written periodically. */
-	bool writer = pfw_session_needs_writer() || pfw_session.writer.worker.known ||
-		      pfw_session.writer.sums;
+	bool writer = needs_writer() || pfw_session.writer.worker.known || pfw_session.writer.sums;
 
 	atomic_store(&pfw_session.direct_left, writer ? 0 : DIRECT_EVENTS);
 }
@@ -167,13 +173,6 @@ bool pfw_session_wake(void)
 	return call.awake;
 }
 
-bool pfw_session_needs_writer(void)
-{
-	return pfw_session.paused || pfw_session.config.plan.kind != PFW_PLAN_ALWAYS ||
-	       pfw_session.config.counters_ns || pfw_session.config.torch_ops ||
-	       pfw_session.config.keep.bytes || pfw_torch_steps(&pfw_session.config);
-}
-
 static void start_writer(void *unused)
 {
 	(void)unused;
@@ -184,7 +183,7 @@ static void start_writer(void *unused)
 
 void pfw_session_keep_writer(void)
 {
-	atomic_store(&pfw_session.writer.stay, pfw_session_needs_writer());
+	atomic_store(&pfw_session.writer.stay, needs_writer());
 	/* The writer's thread may be about to end, and the holder of the lock may wait for that. */
 	if (atomic_load(&pfw_session.writer.stay) &&
 	    !atomic_load(&pfw_session.writer.thread_wanted) &&
@@ -242,7 +241,7 @@ void pfw_session_mark_step(uint64_t ticks, uint64_t step)
 	       PFW_STEP_MARKS - 1)
 		if (!pfw_session_drain())
 			break;
-	/* The cell is another step's until head was stored: see find() in common/encode/steps.c. */
+	/* The cell is another step's until head was stored: see step_of() in common/encode/encode.c. */
 	atomic_thread_fence(memory_order_release);
 	mark = &steps->mark[head & (PFW_STEP_MARKS - 1)];
 	atomic_store_explicit(&mark->ticks, ticks, memory_order_relaxed);

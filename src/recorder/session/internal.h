@@ -144,7 +144,6 @@ bool pfw_session_wake(void);
 
 /* Whether the writer's thread must stay without events: while recording is off no event wakes it,
  * and only it sees requests, the clock and the leader's control page. */
-bool pfw_session_needs_writer(void);
 void pfw_session_keep_writer(void);
 
 /* Restarts a writer's thread that is about to end. */
@@ -185,14 +184,9 @@ void pfw_session_hold_files(void);
 void pfw_session_rights_given_up(long number, const long *arg);
 void pfw_session_make_way(int fd);
 
-/* ---- unmatched.c ---- */
-
 /* Note that these globs of PFW_CHILDREN match this program, and where those of PFW_EXCLUDE that
  * match are noted.  Thread: init. */
 void pfw_session_mark_globs(uint64_t children);
-
-/* In the root of a run: name the globs that matched nothing.  Thread: any. */
-void pfw_session_say_unmatched(void);
 
 /* ---- leaving.c ---- */
 

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
+#include <link.h>
 #include <string.h>
 
 #include "common/base/text.h"
@@ -11,6 +12,64 @@
 #include "recorder/probe/call_filter.h"
 #include "recorder/probe/probe.h"
 #include "recorder/wrap/calls.h"
+
+/* ---- what is waited for ---- */
+
+#define NAME_BYTES 192
+
+static struct {
+	/* glibc 2.35's, which takes no lock: a thread may wait inside of dlopen(), or in a handler.
+	 * dladdr() would take the lock of the dynamic linker.  NULL: addresses only. */
+	int (*find)(void *address, struct dl_find_object *object);
+	char program[64];
+} names;
+
+static void name_init(const char *exe)
+{
+	struct pfw_text text;
+
+	pfw_text_init(&text, names.program, sizeof(names.program));
+	pfw_text_add(&text, exe ? pfw_text_base(exe) : "");
+	names.find =
+		(int (*)(void *, struct dl_find_object *))dlsym(RTLD_DEFAULT, "_dl_find_object");
+	if (!names.find)
+		dlerror(); /* clear the error: an older glibc has none */
+}
+
+static void add_hex(struct pfw_text *text, uintptr_t value)
+{
+	char digits[2 * sizeof(value)];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = "0123456789abcdef"[value & 15];
+		value >>= 4;
+	} while (value);
+	pfw_text_add(text, "0x");
+	pfw_text_add_bytes(text, digits + at, sizeof(digits) - at);
+}
+
+/* "mutex:[libfoo.so.1+0x4120]" for a lock in the static data of an object, which addr2line and nm
+ * understand; "mutex:[0x7f3a1c000b20]" for any other.  Return its length.  Thread: app.  Signal:
+ * safe.  Keeps errno. */
+static size_t put_wait_name(const char *kind, uintptr_t address, char name[NAME_BYTES])
+{
+	struct dl_find_object object;
+	struct pfw_text text;
+	const char *file;
+
+	pfw_text_init(&text, name, NAME_BYTES - 32); /* the rest for the number */
+	PFW_TEXT_ADD(&text, kind, ":[");
+	if (names.find && names.find((void *)address, &object) == 0) {
+		file = object.dlfo_link_map->l_name;
+		PFW_TEXT_ADD(&text, *file ? pfw_text_base(file) : names.program, "+");
+		address -= object.dlfo_link_map->l_addr;
+	}
+	text.end = name + NAME_BYTES - 1;
+	add_hex(&text, address);
+	pfw_text_add(&text, "]");
+	return (size_t)(text.at - text.start);
+}
 
 /*
  * The locks are libc's.  Another tool's (ThreadSanitizer's) may tell a try from a lock: it finds
@@ -22,7 +81,7 @@ void pfw_waits_init(const char *exe)
 {
 	Dl_info lock, libc;
 
-	pfw_wait_name_init(exe);
+	name_init(exe);
 	tries = pfw_real.pthread_mutex_lock && dladdr((void *)pfw_real.pthread_mutex_lock, &lock) &&
 		dladdr((void *)gnu_get_libc_version, &libc) && lock.dli_fbase == libc.dli_fbase;
 }
@@ -51,11 +110,11 @@ static void wait_end(const struct pfw_probe *probe, const struct waited *waited)
 				     .t1 = pfw_clock_ticks(),
 				     .any_name = true };
 	uint64_t ticks = ending.t1 - probe->t0;
-	char buffer[PFW_WAIT_NAME_BYTES];
+	char buffer[NAME_BYTES];
 	struct pfw_tail name = { .text = buffer };
 
 	if (waited->address) {
-		name.text_bytes = (uint32_t)pfw_wait_name(waited->kind, waited->address, buffer);
+		name.text_bytes = (uint32_t)put_wait_name(waited->kind, waited->address, buffer);
 	} else {
 		name.text = waited->kind;
 		name.text_bytes = (uint32_t)strlen(waited->kind);

@@ -72,7 +72,7 @@ int pfw_commit_remove(struct pfw_commit *commit, const char *path, uint64_t devi
 	return -ENOMEM;
 }
 
-void pfw_commit_free_lists(struct pfw_commit *commit)
+static void free_lists(struct pfw_commit *commit)
 {
 	for (size_t i = 0; i < commit->made_count; i++) {
 		free(commit->made[i].temporary);
@@ -119,7 +119,7 @@ static int take_journal(struct pfw_commit *commit, const char *path, unsigned *c
 				"%.300s: a change that was begun cannot be carried through: %s",
 				path, found.why[0] ? found.why : strerror(-error));
 	free(journal.text);
-	pfw_commit_free_lists(&found);
+	free_lists(&found);
 	close(fd);
 	return error;
 }
@@ -364,7 +364,7 @@ int pfw_commit_run(struct pfw_commit *commit, unsigned *kept)
 		if (!error)
 			unlink(path);
 		/* Carried out, now or by the next process: no file is left for us to remove. */
-		pfw_commit_free_lists(commit);
+		free_lists(commit);
 	}
 	if (fd >= 0)
 		close(fd);
@@ -376,7 +376,7 @@ void pfw_commit_end(struct pfw_commit *commit)
 {
 	for (size_t i = 0; i < commit->made_count; i++)
 		unlink(commit->made[i].temporary);
-	pfw_commit_free_lists(commit);
+	free_lists(commit);
 	free(commit->directory);
 	commit->directory = NULL;
 }

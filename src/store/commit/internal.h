@@ -10,7 +10,6 @@
 /* Append an item with copies of these names; NULL: no memory. */
 struct pfw_commit_new *pfw_commit_add_new(struct pfw_commit *commit, const char *temporary,
 					  const char *name);
-void pfw_commit_free_lists(struct pfw_commit *commit);
 
 /* ---- carry.c ---- */
 

@@ -37,10 +37,6 @@ struct pfw_manifest {
 	size_t facts;
 };
 
-/* Append an item, zeroed but for its file; NULL: no memory. */
-struct manifest_process *pfw_manifest_add_process(struct pfw_manifest_file *file);
-struct manifest_fact *pfw_manifest_add_fact(struct pfw_manifest_file *file);
-
 /* ---- remake.c: what a manifest should be ---- */
 
 /* Add a compacted file to a manifest, with what its headers and metadata lines say.  0 or -errno.

@@ -10,7 +10,7 @@
 #include "store/line/args.h"
 #include "store/manifest/internal.h"
 
-struct manifest_process *pfw_manifest_add_process(struct pfw_manifest_file *file)
+static struct manifest_process *add_process(struct pfw_manifest_file *file)
 {
 	struct pfw_manifest *all = file->manifest;
 
@@ -19,7 +19,8 @@ struct manifest_process *pfw_manifest_add_process(struct pfw_manifest_file *file
 		       : &all->process[all->processes - 1];
 }
 
-struct manifest_fact *pfw_manifest_add_fact(struct pfw_manifest_file *file)
+/* Append an item, zeroed but for its file; NULL: no memory. */
+static struct manifest_fact *add_fact(struct pfw_manifest_file *file)
 {
 	struct pfw_manifest *all = file->manifest;
 
@@ -113,7 +114,7 @@ static char *find_string(const struct pfw_entry *entry, const char *key)
 
 static int take_process(struct pfw_manifest_file *file, const struct pfw_entry *entry)
 {
-	struct manifest_process *process = pfw_manifest_add_process(file);
+	struct manifest_process *process = add_process(file);
 
 	if (!process)
 		return -ENOMEM;
@@ -128,7 +129,7 @@ static int take_process(struct pfw_manifest_file *file, const struct pfw_entry *
 
 static int take_fact(struct pfw_manifest_file *file, const struct pfw_entry *entry, bool end)
 {
-	struct manifest_fact *fact = pfw_manifest_add_fact(file);
+	struct manifest_fact *fact = add_fact(file);
 
 	if (!fact)
 		return -ENOMEM;

@@ -31,7 +31,8 @@ int pfw_spool_image_open(const char *path, bool write, struct stat *st)
 			     st);
 }
 
-bool pfw_spool_image_claim(struct pfw_spool_image *image, uint64_t bytes)
+/* Take these bytes from the budget.  False: they are more, and the chunk counts as damaged. */
+static bool claim(struct pfw_spool_image *image, uint64_t bytes)
 {
 	bool granted = bytes <= image->budget;
 
@@ -253,8 +254,7 @@ bool pfw_spool_stretch_is_sound(struct pfw_spool_image *image,
 		     chunk->bytes >= PFW_PAGE_BYTES + (uint64_t)capacity * PFW_SLOT_BYTES;
 
 	image->damaged += !sound;
-	return sound &&
-	       pfw_spool_image_claim(image, (stretch->head - stretch->tail) * PFW_SLOT_BYTES);
+	return sound && claim(image, (stretch->head - stretch->tail) * PFW_SLOT_BYTES);
 }
 
 static int take_ring(struct pfw_spool_image *image, const struct pfw_chunk *chunk, uint64_t at)
@@ -290,7 +290,7 @@ static int take_sums(struct pfw_spool_image *image, const struct pfw_chunk *chun
 	}
 	error = pfw_spool_read(image->fd, &filled, sizeof(filled),
 			       at + offsetof(struct pfw_sums_chunk, filled));
-	if (error || !filled || !pfw_spool_image_claim(image, PFW_SUMS_BYTES))
+	if (error || !filled || !claim(image, PFW_SUMS_BYTES))
 		return error;
 	return PFW_APPEND(image->sums, image->sums_count, (struct pfw_spool_sums){ .at = at });
 }

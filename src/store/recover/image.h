@@ -109,9 +109,6 @@ bool pfw_spool_stretch_is_sound(struct pfw_spool_image *image,
 				const struct pfw_spool_stretch *stretch,
 				const struct pfw_chunk *chunk);
 
-/* Take these bytes from the budget.  False: they are more, and the chunk counts as damaged. */
-bool pfw_spool_image_claim(struct pfw_spool_image *image, uint64_t bytes);
-
 /* Add a chunk with its slots. 0 or -ENOMEM. */
 int pfw_spool_image_add(struct pfw_spool_image *image, const struct pfw_spool_stretch *stretch);
 

@@ -98,10 +98,3 @@ struct pfw_regex_code {
  * with a static message in *why.  Thread: any. */
 int pfw_regex_parse(struct pfw_regex_code **out, const char *pattern, size_t bytes,
 		    const char **why);
-
-/* A thread's DFA for a program, built lazily in bounded memory, for free(); NULL: no memory.
- * The program must outlive it. */
-struct pfw_regex_match *pfw_regex_match_create(const struct pfw_regex_code *code);
-
-/* Search the text.  Thread: one at a time. */
-bool pfw_regex_match_find(struct pfw_regex_match *match, const char *text, size_t bytes);

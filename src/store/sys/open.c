@@ -127,7 +127,7 @@ static bool refuses_lease(int fd, int kind)
 	return false;
 }
 
-bool pfw_is_open_for_writing(int fd)
+static bool is_open_for_writing(int fd)
 {
 	return refuses_lease(fd, F_RDLCK);
 }
@@ -159,7 +159,7 @@ enum pfw_writing pfw_writing_of(const char *path)
 	if (fd < 0)
 		return PFW_WRITING_UNKNOWN;
 	writer = try_lock(fd);
-	if (pfw_is_open_for_writing(fd))
+	if (is_open_for_writing(fd))
 		writer = PFW_WRITING_ACTIVE;
 	close(fd);
 	return writer;

@@ -58,5 +58,4 @@ enum pfw_writing pfw_writing_of(const char *path);
 
 /* Whether another process of this host, in any namespace, has the file open: for writing (false in
  * doubt), or at all (true in doubt). */
-bool pfw_is_open_for_writing(int fd);
 bool pfw_is_open_elsewhere(int fd);

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "common/settings/config.h"
-#include "common/settings/stack_when.h"
+#include "common/settings/kinds.h"
 #include "random.h"
 #include "recorder/guest/peek.h"
 #include "recorder/spool/ring.h"
@@ -423,12 +423,12 @@ static void what_the_variable_takes(void **state)
 	struct pfw_stack_when when = { 0 };
 
 	(void)state;
-	assert_true(pfw_stack_when_parse(&when, "min:1.5ms"));
+	assert_int_equal(pfw_parse_stack("min:1.5ms", &when), PFW_PARSED);
 	assert_true(when.min_ns == 1500000 && !when.every);
-	assert_true(pfw_stack_when_parse(&when, "every:1000"));
+	assert_int_equal(pfw_parse_stack("every:1000", &when), PFW_PARSED);
 	assert_true(when.every == 1000 && !when.min_ns);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		assert_false(pfw_stack_when_parse(&when, bad[i]));
+		assert_int_equal(pfw_parse_stack(bad[i], &when), PFW_PARSED_BAD);
 	assert_true(when.every == 1000 && !when.min_ns);
 }
 
