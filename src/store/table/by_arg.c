@@ -36,7 +36,7 @@ struct pfw_table_by_arg {
 	size_t kind_room, operator_room;
 	struct kind_row *kind;
 	struct work_row *row;
-	struct pfw_pair_ids kind_ids, pairs, row_ids;
+	struct pfw_pair_ids kind_ids, row_ids;
 	size_t kind_rows, kind_row_room, row_room;
 	bool no_kinds;
 	uint32_t recent[RECENT]; /* the row of a kind in the last step, plus 1 */
@@ -124,18 +124,18 @@ static int write_args(char text[ARGS_BYTES], const struct pfw_entry *entry)
 }
 _Static_assert(PFW_ENTRY_ARGS_MAX <= 64, "rows_of_form() has a bit for each");
 
-int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *entry,
-			const struct pfw_table_line *line, uint32_t row)
+int64_t pfw_table_works_args(struct pfw_table_works *works, const struct pfw_entry *entry)
 {
-	bool hidden = line->section != PFW_TABLE_COMPUTE;
 	char text[ARGS_BYTES];
-	int bytes = hidden ? 0 : write_args(text, entry);
-	/* An empty text: the args are too long to be kept. */
-	int64_t args =
-		hidden ? 0 : pfw_text_ids_of(&works->args, 0, text, bytes < 0 ? 0 : (size_t)bytes);
+	int bytes = write_args(text, entry);
 
-	if (args < 0)
-		return -ENOMEM;
+	/* An empty text: the args are too long to be kept. */
+	return pfw_text_ids_append(&works->args, text, bytes < 0 ? 0 : (size_t)bytes);
+}
+
+int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *entry,
+			const struct pfw_table_line *line, uint32_t row, uint32_t args)
+{
 	return PFW_PUSH(works->work, works->works, works->room,
 			(struct pfw_table_work){ .start_ns = line->start_ns,
 						 .dur_ns = line->dur_ns,
@@ -143,10 +143,10 @@ int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *e
 						 .otherwise = line->otherwise,
 						 .process = entry->process,
 						 .row = row,
-						 .args = (uint32_t)args,
+						 .args = args,
 						 .said = line->said,
 						 .device = (uint8_t)line->device,
-						 .hidden = hidden });
+						 .hidden = line->section != PFW_TABLE_COMPUTE });
 }
 
 void pfw_table_works_clear(struct pfw_table_works *works)
@@ -184,7 +184,6 @@ void pfw_table_by_arg_free(struct pfw_table_by_arg *by_arg)
 	pfw_text_ids_release(&by_arg->operators);
 	pfw_text_ids_release(&by_arg->kinds);
 	pfw_pair_ids_release(&by_arg->kind_ids);
-	pfw_pair_ids_release(&by_arg->pairs);
 	pfw_pair_ids_release(&by_arg->row_ids);
 	free(by_arg->kind_of);
 	free(by_arg->operator_of);
@@ -368,12 +367,10 @@ static int64_t operator_of(struct pfw_table_by_arg *by_arg, const struct pfw_ave
 static struct work_row *work_row_of(struct pfw_table_by_arg *by_arg,
 				    const struct pfw_table_work *work, uint32_t owner)
 {
-	int64_t pair = pfw_pair_ids_of(&by_arg->pairs, work->row, work->args), number;
+	int64_t number =
+		pfw_pair_ids_of(&by_arg->row_ids, (uint64_t)work->row << 32 | work->args, owner);
 	struct work_row *row;
 
-	if (pair < 0)
-		return NULL;
-	number = pfw_pair_ids_of(&by_arg->row_ids, (uint64_t)pair, owner);
 	if (number < 0 || PFW_REACH(by_arg->row, (size_t)number, by_arg->row_room))
 		return NULL;
 	row = &by_arg->row[number];

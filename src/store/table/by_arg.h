@@ -32,9 +32,12 @@ struct pfw_table_works {
 	size_t works, room;
 };
 
-/* Add a line of a device and its row.  0 or -ENOMEM. */
+/* The number of those args of a line; the same args may have several.  -ENOMEM. */
+int64_t pfw_table_works_args(struct pfw_table_works *works, const struct pfw_entry *entry);
+
+/* Add a line of a device, its row and its args.  0 or -ENOMEM. */
 int pfw_table_works_add(struct pfw_table_works *works, const struct pfw_entry *entry,
-			const struct pfw_table_line *line, uint32_t row);
+			const struct pfw_table_line *line, uint32_t row, uint32_t args);
 void pfw_table_works_clear(struct pfw_table_works *works);
 void pfw_table_works_release(struct pfw_table_works *works);
 

@@ -42,8 +42,18 @@ struct cached {
 
 #define CELLS 256u
 
+/* What lines of a form and a name have in common: most lines are like one before. */
+struct form {
+	uint64_t named; /* entry->named; 0: nothing is known */
+	struct pfw_table_form of;
+	uint32_t kind; /* kind_of() but for the type of the shapes */
+	uint32_t row;  /* of those without shapes */
+	uint32_t args; /* of GPU work: pfw_table_works_args(), plus 1; 0: not known, or they differ */
+};
+
 struct block {
 	struct pfw_averages rows;
+	struct form form[PFW_ENTRY_NUMBERS];
 	struct named *named; /* of the names of the summary */
 	size_t named_room;
 	struct cached cached[CELLS];
@@ -113,6 +123,8 @@ static void clear_block(void *user)
 	pfw_averages_release(&block->rows);
 	for (unsigned i = 0; i < CELLS; i++)
 		block->cached[i].row = 0;
+	for (unsigned i = 0; i < PFW_ENTRY_NUMBERS; i++)
+		block->form[i].named = 0;
 	if (block->named)
 		memset(block->named, 0, block->named_room * sizeof(*block->named));
 	pfw_table_spans_clear(&block->spans);
@@ -209,27 +221,43 @@ static int add_work(struct block *block, const struct pfw_table_line *line, uint
 	return 0;
 }
 
-/* An operator, a span or GPU work. */
-static int add_compute(struct block *block, const struct pfw_entry *entry,
-		       const struct pfw_table_line *line, uint32_t name)
+/* GPU work of a row; `form` may be NULL. */
+static int add_device(struct block *block, const struct pfw_entry *entry,
+		      const struct pfw_table_line *line, uint32_t row, uint32_t lane,
+		      struct form *form)
 {
-	int64_t row = row_of(block, line, name);
+	int64_t args = form && form->args ? form->args - 1 : 0;
+	int error;
+
+	if (line->section != PFW_TABLE_COMPUTE)
+		return pfw_table_works_add(&block->works, entry, line, row, 0);
+	if (!form || !form->args)
+		args = pfw_table_works_args(&block->works, entry);
+	if (args < 0)
+		return -ENOMEM;
+	if (form && !form->of.launch_varies)
+		form->args = (uint32_t)args + 1;
+	error = add_work(block, line, row, lane);
+	return error ? error : pfw_table_works_add(&block->works, entry, line, row, (uint32_t)args);
+}
+
+/* An operator, a span or GPU work of a row; `form` may be NULL. */
+static int add_compute(struct block *block, const struct pfw_entry *entry,
+		       const struct pfw_table_line *line, uint32_t row, struct form *form)
+{
 	int64_t lane = pfw_table_lane_of(&block->by_thread, entry->pid, entry->tid);
 	int error = 0;
 
-	if (row < 0 || lane < 0)
+	if (lane < 0)
 		return -ENOMEM;
 	block->events.said |= line->said != 0;
 	block->by_thread.lane[lane].says |= pfw_table_says(line);
-	if (!line->device) {
-		error = pfw_table_spans_add(&block->spans, entry, line, (uint32_t)row, line->said);
-		if (!error)
-			block->spans.thread[block->spans.last].lane = (uint32_t)lane;
-		return error;
-	}
-	if (line->section == PFW_TABLE_COMPUTE)
-		error = add_work(block, line, (uint32_t)row, (uint32_t)lane);
-	return error ? error : pfw_table_works_add(&block->works, entry, line, (uint32_t)row);
+	if (line->device)
+		return add_device(block, entry, line, row, (uint32_t)lane, form);
+	error = pfw_table_spans_add(&block->spans, entry, line, row, line->said);
+	if (!error)
+		block->spans.thread[block->spans.last].lane = (uint32_t)lane;
+	return error;
 }
 
 /* Whether lines of a name of the summary have rows; *line gets the name, and what calls
@@ -257,16 +285,59 @@ static int counts(struct block *block, const struct pfw_entry *entry, uint32_t n
 	return named->counts;
 }
 
+/* The row of the last line of a form, or -ENOENT. */
+static int64_t row_of_form(struct block *block, const struct form *form, uint32_t name)
+{
+	const struct pfw_table_line *line = &form->of.line;
+	uint32_t kind = form->kind | (uint32_t)line->shapes_text << 1;
+	const struct cached *cached;
+
+	if (!line->shapes.at)
+		return form->row;
+	cached = cached_of(block, line, name, kind);
+	if (!cached || !is_cached(cached, line, name, kind))
+		return -ENOENT;
+	return cached->row - 1;
+}
+
+static void learn_form(struct block *block, const struct pfw_entry *entry, struct form *form,
+		       const struct pfw_table_line *line, uint32_t row)
+{
+	form->named = 0;
+	if (!entry->named || !pfw_table_form_learn(&form->of, line, entry))
+		return;
+	form->kind = kind_of(block, line) & ~(1u << 1);
+	form->row = row;
+	form->args = 0;
+	form->named = form->kind ? entry->named : 0;
+}
+
 static int add_span(struct block *block, const struct pfw_entry *entry, uint32_t name)
 {
+	struct form *form = &block->form[entry->form % PFW_ENTRY_NUMBERS];
+	bool known = entry->form && form->of.form == entry->form && form->named == entry->named;
 	struct pfw_table_line line;
-	int counted = counts(block, entry, name, &line);
+	int64_t row;
+	int counted;
 
+	if (known && form->named) {
+		if (!pfw_table_form_read(&form->of, entry))
+			return 0;
+		row = row_of_form(block, form, name);
+		if (row >= 0)
+			return add_compute(block, entry, &form->of.line, (uint32_t)row, form);
+	}
+	counted = counts(block, entry, name, &line);
 	if (counted <= 0 || !pfw_table_line_times(&line, entry))
 		return counted < 0 ? counted : 0;
 	pfw_table_line_args(&line, entry);
 	block->says |= pfw_table_says(&line);
-	return add_compute(block, entry, &line, name);
+	row = row_of(block, &line, name);
+	if (row < 0)
+		return -ENOMEM;
+	if (!known && name)
+		learn_form(block, entry, form, &line, (uint32_t)row);
+	return add_compute(block, entry, &line, (uint32_t)row, NULL);
 }
 
 /* The index has rows of I/O by name anyway; only the rows of steps need single calls. */

@@ -2,6 +2,7 @@
 #include "store/table/line.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "store/kit/saturate.h"
@@ -27,7 +28,7 @@ struct said {
 	int device; /* -1: none */
 	bool has_memory;
 	struct pfw_span_extra extra;
-	uint64_t correlation, external_id, span, span_id, parent; /* link it to other lines */
+	struct pfw_table_ids ids;
 };
 #define SAID_NOTHING         \
 	{                    \
@@ -71,17 +72,17 @@ static uint64_t *number_of(const struct pfw_slice *key, struct said *said)
 {
 	switch (key->bytes) {
 	case 4:
-		return pfw_member_is(key, "span") ? &said->span : NULL;
+		return pfw_member_is(key, "span") ? &said->ids.span : NULL;
 	case 5:
 		return pfw_member_is(key, "flops") ? &said->extra.flops : NULL;
 	case 6:
-		return pfw_member_is(key, "parent") ? &said->parent : NULL;
+		return pfw_member_is(key, "parent") ? &said->ids.parent : NULL;
 	case 7:
-		return pfw_member_is(key, "span_id") ? &said->span_id : NULL;
+		return pfw_member_is(key, "span_id") ? &said->ids.span_id : NULL;
 	case 11:
 		if (pfw_member_is(key, "correlation"))
-			return &said->correlation;
-		return pfw_member_is(key, "external_id") ? &said->external_id : NULL;
+			return &said->ids.correlation;
+		return pfw_member_is(key, "external_id") ? &said->ids.external_id : NULL;
 	default:
 		return NULL;
 	}
@@ -170,6 +171,8 @@ struct known {
 	unsigned step; /* the arg that says the step, plus 1; 0: none */
 	unsigned kind; /* the same of the kind */
 	bool launch;   /* some arg says how a kernel was launched */
+	bool launch_varies;
+	bool more; /* lines differ in more than struct pfw_table_form can say */
 	/* Of args in `take`: where in `said` its number belongs; 0: see take_arg(). */
 	uint8_t number[PFW_ENTRY_ARGS_MAX];
 	struct said said;
@@ -177,6 +180,12 @@ struct known {
 _Static_assert(sizeof(struct said) < 256, "known->number");
 
 static _Thread_local struct known knowns[PFW_ENTRY_NUMBERS];
+
+/* Which of struct pfw_table_ids an arg is; PFW_TABLE_IDS or more: none. */
+static size_t id_of(const struct known *known, unsigned arg)
+{
+	return (known->number[arg] - offsetof(struct said, ids)) / sizeof(uint64_t);
+}
 
 /* Set known->form, unless a key repeats: then the last one counts. */
 static void learn(struct known *known, const struct pfw_entry *entry)
@@ -202,9 +211,11 @@ static void learn(struct known *known, const struct pfw_entry *entry)
 		if (pfw_member_is(&key, "kind"))
 			known->kind = i + 1;
 		known->launch |= pfw_table_launch_key(&key);
+		known->launch_varies |= varies && pfw_table_launch_key(&key);
 		if (number_of(&key, &varying))
 			known->number[i] =
 				(uint8_t)((char *)number_of(&key, &varying) - (char *)&varying);
+		known->more |= took == TOOK_VALUE && varies && id_of(known, i) >= PFW_TABLE_IDS;
 		for (unsigned j = 0; j < i; j++) {
 			pfw_entry_pair(entry, j, &other, &value);
 			if (other.bytes == key.bytes && !memcmp(other.at, key.at, key.bytes))
@@ -226,16 +237,26 @@ static const struct known *find_known(const struct pfw_entry *entry)
 	return known->form ? known : NULL;
 }
 
+static uint32_t note_of(uint64_t step)
+{
+	return step < UINT32_MAX - 1 ? (uint32_t)step + 1 : UINT32_MAX;
+}
+
+/* The step that an arg says, by its number, plus 1; 0: none. */
+static inline uint32_t step_in(const struct pfw_entry *entry, unsigned arg)
+{
+	uint64_t step;
+
+	return arg && pfw_entry_u64(entry, arg - 1, &step) ? note_of(step) : 0;
+}
+
 static inline uint32_t said_step(const struct pfw_entry *entry, const struct known *known)
 {
-	uint64_t number;
+	uint64_t step;
 
-	if (known && !known->step)
-		return 0;
-	if (known ? !pfw_entry_u64(entry, known->step - 1, &number)
-		  : !pfw_says_step(entry, &number))
-		return 0;
-	return number < UINT32_MAX - 1 ? (uint32_t)number + 1 : UINT32_MAX;
+	if (known)
+		return step_in(entry, known->step);
+	return pfw_says_step(entry, &step) ? note_of(step) : 0;
 }
 
 uint32_t pfw_table_said(const struct pfw_entry *entry)
@@ -314,33 +335,86 @@ static bool is_bookkeeping(const struct pfw_slice *name)
 	return false;
 }
 
-static void link_work(struct pfw_table_line *line, const struct said *said)
+/* Into a line without links. */
+static inline void link_work(struct pfw_table_line *line, unsigned kind,
+			     const struct pfw_table_ids *ids)
 {
-	uint64_t span = said->span ? pfw_launcher(PFW_LAUNCHER_SPAN, said->span) : 0;
+	uint64_t span = ids->span ? pfw_launcher(PFW_LAUNCHER_SPAN, ids->span) : 0;
 
-	line->annotation = (said->kind & KIND_ANNOTATION) != 0;
 	/* The work in an annotation has lines of its own; a wait is no work. */
-	if (line->device && said->kind & (KIND_ANNOTATION | KIND_SYNC))
+	if (line->device && kind & (KIND_ANNOTATION | KIND_SYNC))
 		return;
 	if (!line->device) {
-		if (said->kind & KIND_CALL)
-			line->launcher = pfw_launcher(PFW_LAUNCHER_CALL, said->correlation);
-		else if (said->external_id)
-			line->launcher = pfw_launcher(PFW_LAUNCHER_OPERATOR, said->external_id);
-		else if (said->span_id)
-			line->launcher = pfw_launcher(PFW_LAUNCHER_SPAN, said->span_id);
-		if (said->span_id)
-			line->parent = said->parent;
+		if (kind & KIND_CALL)
+			line->launcher = pfw_launcher(PFW_LAUNCHER_CALL, ids->correlation);
+		else if (ids->external_id)
+			line->launcher = pfw_launcher(PFW_LAUNCHER_OPERATOR, ids->external_id);
+		else if (ids->span_id)
+			line->launcher = pfw_launcher(PFW_LAUNCHER_SPAN, ids->span_id);
+		if (ids->span_id)
+			line->parent = ids->parent;
 		return;
 	}
-	if (said->external_id)
-		line->launched_by = pfw_launcher(PFW_LAUNCHER_OPERATOR, said->external_id);
-	else if (said->correlation)
-		line->launched_by = pfw_launcher(PFW_LAUNCHER_CALL, said->correlation);
+	if (ids->external_id)
+		line->launched_by = pfw_launcher(PFW_LAUNCHER_OPERATOR, ids->external_id);
+	else if (ids->correlation)
+		line->launched_by = pfw_launcher(PFW_LAUNCHER_CALL, ids->correlation);
 	else
 		line->launched_by = span;
 	if (line->launched_by != span)
 		line->otherwise = span;
+}
+
+/* ---- lines of a form ---- */
+
+bool pfw_table_form_learn(struct pfw_table_form *form, const struct pfw_table_line *line,
+			  const struct pfw_entry *entry)
+{
+	const struct known *known = find_known(entry);
+
+	if (!known || known->more || line->has_extra)
+		return false;
+	*form = (struct pfw_table_form){ .form = entry->form,
+					 .kind = known->said.kind,
+					 .ids = known->said.ids,
+					 .launch_varies = known->launch_varies,
+					 .step = (uint8_t)known->step };
+	for (uint32_t left = known->take; left; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left);
+		size_t id = id_of(known, i);
+
+		if (known->shapes >> i & 1)
+			form->shapes = (uint8_t)(i + 1);
+		else if (id < PFW_TABLE_IDS)
+			form->differs[form->differ++] =
+				(struct pfw_table_differs){ (uint8_t)i, (uint8_t)id };
+	}
+	form->line = *line;
+	/* The texts are those of another line. */
+	form->line.name = form->line.cat = form->line.kind = form->line.stack = form->line.fname =
+		(struct pfw_slice){ .at = NULL };
+	return true;
+}
+
+bool pfw_table_form_read(struct pfw_table_form *form, const struct pfw_entry *entry)
+{
+	struct pfw_table_line *line = &form->line;
+	struct pfw_table_ids ids = form->ids;
+	struct pfw_slice key;
+	struct pfw_value value;
+
+	if (!pfw_table_line_times(line, entry))
+		return false;
+	for (unsigned i = 0; i < form->differ; i++)
+		pfw_entry_u64(entry, form->differs[i].arg, &ids.id[form->differs[i].id]);
+	if (form->shapes) {
+		pfw_entry_pair(entry, form->shapes - 1u, &key, &value);
+		take_shapes(&value, line);
+	}
+	line->said = step_in(entry, form->step);
+	line->launcher = line->parent = line->launched_by = line->otherwise = 0;
+	link_work(line, form->kind, &ids);
+	return true;
 }
 
 /* ---- I/O ---- */
@@ -541,7 +615,8 @@ void pfw_table_line_args(struct pfw_table_line *line, const struct pfw_entry *en
 	struct said said;
 
 	read_args(entry, line, &said);
-	link_work(line, &said);
+	line->annotation = (said.kind & KIND_ANNOTATION) != 0;
+	link_work(line, said.kind, &said.ids);
 	/* As in torch's tables: a Python function's time is no self time of its caller. */
 	if (said.kind & KIND_PYTHON)
 		line->section = PFW_TABLE_HIDDEN;

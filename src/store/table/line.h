@@ -50,6 +50,33 @@ struct pfw_table_line {
 	int64_t step; /* -1: none, or not asked for; set by pfw_table_line_step() */
 };
 
+/* The numbers in args that link events to each other. */
+#define PFW_TABLE_IDS 5u
+struct pfw_table_ids {
+	union {
+		uint64_t id[PFW_TABLE_IDS];
+		struct {
+			uint64_t correlation, external_id, span, span_id, parent;
+		};
+	};
+};
+
+/* Events of one entry->form that are no calls, which differ only in their times, their links, their step and
+ * their shapes. */
+struct pfw_table_form {
+	uint64_t form;
+	struct pfw_table_line line; /* the last one of them */
+	bool launch_varies;	    /* they differ in args by which an index has rows, too */
+	/* Private to line.c. */
+	unsigned kind;
+	struct pfw_table_ids ids; /* without those that differ */
+	uint8_t differ;		  /* how many */
+	struct pfw_table_differs {
+		uint8_t arg, id;
+	} differs[PFW_TABLE_IDS];
+	uint8_t step, shapes; /* the args, plus 1; 0: none */
+};
+
 /* What a line of I/O adds to a row. */
 struct pfw_table_call {
 	int64_t start_ns, dur_ns, bytes;
@@ -117,6 +144,13 @@ struct pfw_steps;
 /* Read only the args of an event that is no call, into an empty line with its name: what
  * pfw_table_line_read() does after pfw_table_line_name(). */
 void pfw_table_line_args(struct pfw_table_line *line, const struct pfw_entry *entry);
+
+/* Learn the form of a line that was read.  False: it has none, or its lines differ in more. */
+bool pfw_table_form_learn(struct pfw_table_form *form, const struct pfw_table_line *line,
+			  const struct pfw_entry *entry);
+
+/* Read another line of it into form->line, all but name and category.  False: it has no times. */
+bool pfw_table_form_read(struct pfw_table_form *form, const struct pfw_entry *entry);
 
 /* Whether an event has the times that a table needs; *line gets them. */
 static inline bool pfw_table_line_times(struct pfw_table_line *line, const struct pfw_entry *entry)
