@@ -117,13 +117,29 @@ static inline uint64_t pfw_bytes_number(uint64_t word, unsigned count)
 	return pfw_bytes_sum(word, 1000000, 10000, 100, 1);
 }
 
-/* Whether the first `count` of them, 1 to 8, are digits. */
-static inline int pfw_bytes_are_digits(uint64_t word, unsigned count)
+/* Whether all are digits, given as 0 to 9. */
+static inline int pfw_bytes_are_digits(uint64_t digit)
+{
+	/* Where no lower byte exceeds 9, the sum has no carry; 0xfa and more are seen without it. */
+	return !(((digit + PFW_BYTES_EACH * 6) | digit) & PFW_BYTES_EACH * 0xf0);
+}
+
+/* The number that the first `count` of them, 1 to 8, stand for; 0: they are no digits. */
+static inline int pfw_bytes_take_number(uint64_t word, unsigned count, uint64_t *number)
 {
 	uint64_t digit = (word ^ PFW_BYTES_EACH * '0') << (64 - 8 * count);
 
-	/* Where no lower byte exceeds 9, the sum has no carry; 0xfa and more are seen without it. */
-	return !(((digit + PFW_BYTES_EACH * 6) | digit) & PFW_BYTES_EACH * 0xf0);
+	*number = pfw_bytes_sum(digit, 1000000, 10000, 100, 1);
+	return pfw_bytes_are_digits(digit);
+}
+
+/* The same of the last `count`. */
+static inline int pfw_bytes_take_last_number(uint64_t word, unsigned count, uint64_t *number)
+{
+	uint64_t digit = (word ^ PFW_BYTES_EACH * '0') & UINT64_MAX << (64 - 8 * count);
+
+	*number = pfw_bytes_sum(digit, 1000000, 10000, 100, 1);
+	return pfw_bytes_are_digits(digit);
 }
 
 /* A thousand times the number in front, if it has `count` digits, 1 to 4, and three

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "store/json/swar.h"
 #include "store/json/value.h"
 
 enum pfw_entry_kind {
@@ -149,17 +150,31 @@ static inline void pfw_entry_pair(const struct pfw_entry *entry, unsigned i, str
 static inline bool pfw_entry_u64(const struct pfw_entry *entry, unsigned i, uint64_t *number)
 {
 	const struct pfw_entry_pair *arg = &entry->arg[i];
+	const char *at = entry->line + arg->value;
 
-	return arg->type == PFW_VALUE_NUMBER &&
-	       pfw_number_u64(entry->line + arg->value, arg->bytes, number);
+	if (arg->type != PFW_VALUE_NUMBER)
+		return false;
+	/* There are eight bytes, with those in front of it. */
+	if (arg->bytes <= 8 &&
+	    pfw_bytes_take_last_number(pfw_bytes_load(at + arg->bytes - 8), arg->bytes, number))
+		return true;
+	return pfw_number_u64(at, arg->bytes, number);
 }
 
 static inline bool pfw_entry_i64(const struct pfw_entry *entry, unsigned i, int64_t *number)
 {
 	const struct pfw_entry_pair *arg = &entry->arg[i];
+	const char *at = entry->line + arg->value;
+	uint64_t size;
 
-	return arg->type == PFW_VALUE_NUMBER &&
-	       pfw_number_i64(entry->line + arg->value, arg->bytes, number);
+	if (arg->type != PFW_VALUE_NUMBER)
+		return false;
+	if (arg->bytes <= 8 &&
+	    pfw_bytes_take_last_number(pfw_bytes_load(at + arg->bytes - 8), arg->bytes, &size)) {
+		*number = (int64_t)size;
+		return true;
+	}
+	return pfw_number_i64(at, arg->bytes, number);
 }
 
 /* One of 64 bits, so that few of the recorder's keys share one; of a constant key a constant. */

@@ -168,10 +168,9 @@ INLINE const char *take_u64(const char *at, const char *end, uint64_t *number, u
 	const char *stop = at + bytes;
 
 	if (LIKELY(bytes && room(at, end, 9, padded) && *stop == ',' &&
-		   pfw_bytes_are_digits(pfw_bytes_load(at), bytes) && (*at != '0' || bytes == 1))) {
-		*number = pfw_bytes_number(pfw_bytes_load(at), bytes);
+		   pfw_bytes_take_number(pfw_bytes_load(at), bytes, number) &&
+		   (*at != '0' || bytes == 1)))
 		return stop;
-	}
 	stop = take_long_u64(at, end, number);
 	if (stop && stop - at <= 8)
 		*guess = (uint8_t)(stop - at);
@@ -271,9 +270,11 @@ INLINE const char *take_guessed_number(const char *at, const char *end, uint8_t 
 {
 	unsigned bytes = *guess;
 	const char *stop = at + bytes;
+	uint64_t unused;
 
 	if (LIKELY(bytes - 1 < 8 && room(at, end, 9, padded) && (*stop == ',' || *stop == '}') &&
-		   pfw_bytes_are_digits(pfw_bytes_load(at), bytes) && (*at != '0' || bytes == 1)))
+		   pfw_bytes_take_number(pfw_bytes_load(at), bytes, &unused) &&
+		   (*at != '0' || bytes == 1)))
 		return stop;
 	stop = take_number(at, end, padded);
 	if (stop)

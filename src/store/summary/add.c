@@ -63,7 +63,7 @@ static inline int64_t name_row(struct pfw_summary *summary, const struct pfw_ent
 	    summary->name[recent->row].ph == entry->ph)
 		return recent->row;
 	row = find_name_row(summary, entry);
-	if (row > 0)
+	if (row >= 0)
 		*recent =
 			(struct pfw_summary_recent){ .named = entry->named, .row = (uint32_t)row };
 	return row;
@@ -86,23 +86,46 @@ static int64_t file_row(struct pfw_summary *summary, const struct pfw_slice *fna
 
 /* ---- args ---- */
 
-/* Find an arg by key.  In the recorder's lines it is mostly arg[place] or the next one, which saves
- * the search. */
-__attribute__((always_inline)) static inline bool
-arg_near(const struct pfw_entry *entry, unsigned place, const char *key, struct pfw_value *value)
+/* What add_io() needs of the args. */
+struct io_args {
+	struct pfw_value fname;
+	int64_t ret;
+	bool has_fname, has_ret;
+};
+
+/* Find them in a line whose args are not all in arg[]. */
+static void search_args(struct io_args *args, const struct pfw_entry *entry)
 {
-	const struct pfw_entry_pair *arg = &entry->arg[place];
-	size_t bytes = strlen(key);
+	struct pfw_value ret;
+
+	args->has_fname = pfw_entry_arg(entry, "fname", &args->fname);
+	args->has_ret = pfw_entry_arg(entry, "ret", &ret) && pfw_value_i64(&ret, &args->ret);
+}
+
+static void find_args(struct io_args *args, struct pfw_summary *summary,
+		      const struct pfw_entry *entry)
+{
+	struct pfw_summary_recent *recent = &summary->recent[entry->named % PFW_ENTRY_NUMBERS];
+	uint8_t fname = recent->fname, ret = recent->ret;
 	struct pfw_slice unused;
 
-	for (unsigned i = place; !entry->args_more && i < entry->arg_count && i < place + 2;
-	     i++, arg++) {
-		if (arg->key_bytes == bytes && memcmp(entry->line + arg->key, key, bytes) == 0) {
-			pfw_entry_pair(entry, i, &unused, value);
-			return true;
+	if (entry->args_more) {
+		search_args(args, entry);
+		return;
+	}
+	if (!entry->form || recent->form != entry->form || recent->named != entry->named) {
+		fname = pfw_entry_place(entry, "fname");
+		ret = pfw_entry_place(entry, "ret");
+		if (entry->named && recent->named == entry->named) {
+			recent->form = entry->form;
+			recent->fname = fname;
+			recent->ret = ret;
 		}
 	}
-	return pfw_entry_arg(entry, key, value);
+	args->has_fname = fname;
+	if (fname)
+		pfw_entry_pair(entry, fname - 1, &unused, &args->fname);
+	args->has_ret = ret && pfw_entry_i64(entry, ret - 1, &args->ret);
 }
 
 /* ---- lines ---- */
@@ -170,16 +193,16 @@ static int add_io(struct pfw_summary *summary, const struct pfw_entry *entry, ui
 	struct pfw_summary_last *last = &summary->last;
 	struct pfw_slice fname = { .at = NULL };
 	uint64_t bytes, ns = duration_of(entry);
+	struct io_args args;
 	int64_t row = 0, ret;
-	struct pfw_value value;
 
-	if ((arg_near(entry, 0, "fname", &value) ||
-	     (summary->fnames && pfw_fname_hashes_find(summary->fnames, entry, &value))) &&
-	    value.type == PFW_VALUE_STRING)
-		fname = value.text;
-	last->call = arg_near(entry, 1, "ret", &value) && pfw_value_i64(&value, &ret);
-	if (!last->call)
-		ret = -1;
+	find_args(&args, summary, entry);
+	if ((args.has_fname ||
+	     (summary->fnames && pfw_fname_hashes_find(summary->fnames, entry, &args.fname))) &&
+	    args.fname.type == PFW_VALUE_STRING)
+		fname = args.fname.text;
+	last->call = args.has_ret;
+	ret = args.has_ret ? args.ret : -1;
 	last->call &= !entry->name.escaped;
 	last->moved = pfw_io_moved(call, ret, pfw_io_factor(call, entry), &bytes);
 	last->moves = call.moves != PFW_MOVES_NOTHING;
@@ -266,12 +289,15 @@ static void add_times(struct pfw_summary *summary, const struct pfw_entry *entry
 static int add_thread(struct pfw_summary *summary, const struct pfw_entry *entry, int64_t end_ns,
 		      bool call)
 {
-	int64_t row = pfw_summary_thread_row(summary, entry->pid, entry->tid);
-	struct pfw_summary_thread *thread;
+	struct pfw_summary_thread *thread = &summary->thread[summary->last_thread];
+	int64_t row = summary->last_thread;
 
-	if (row < 0)
-		return (int)row;
-	thread = &summary->thread[row];
+	if (!row || thread->tid != entry->tid || thread->pid != entry->pid) {
+		row = pfw_summary_thread_row(summary, entry->pid, entry->tid);
+		if (row < 0)
+			return (int)row;
+		thread = &summary->thread[row];
+	}
 	thread->lines++;
 	if (entry->has & ~entry->wrong & PFW_ENTRY_TS) {
 		PFW_LOWER(thread->first_ns, entry->ts_ns);
@@ -330,10 +356,10 @@ static int add_args(struct pfw_summary *summary, const struct pfw_entry *entry, 
 
 	if (summary->last.io)
 		return add_io(summary, entry, name, call);
-	if (entry->form && recent->plain == entry->form && recent->named == entry->named)
+	if (entry->form && recent->form == entry->form && recent->named == entry->named)
 		return 0;
 	if (call.role != PFW_SUMMARY_STEP && recent->named == entry->named && is_plain(entry))
-		recent->plain = entry->form;
+		recent->form = entry->form;
 	if (pfw_io_is_mapping(entry))
 		pfw_saturate_u64(&summary->name[name].bytes, pfw_io_unmoved(entry));
 	if (call.moves == PFW_MOVES_BYTES)

@@ -188,13 +188,10 @@ static int64_t add_thread(struct pfw_summary *summary, uint64_t pid, uint64_t ti
 
 int64_t pfw_summary_thread_row(struct pfw_summary *summary, uint64_t pid, uint64_t tid)
 {
-	const struct pfw_summary_thread *last = &summary->thread[summary->last_thread];
 	uint64_t mixed;
 	uint32_t hash, at, row;
 	int64_t added;
 
-	if (summary->last_thread && last->tid == tid && last->pid == pid)
-		return summary->last_thread;
 	mixed = pfw_hash_mix(pid ^ summary->seed, 0x9e3779b97f4a7c15u);
 	mixed = pfw_hash_mix(tid ^ mixed, 0xd6e8feb86659fd93u ^ summary->seed);
 	hash = at = (uint32_t)(mixed ^ mixed >> 32);

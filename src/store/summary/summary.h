@@ -199,9 +199,12 @@ struct pfw_summary {
 	uint32_t last_thread;
 	/* Caches of rows: of names by entry->named, of files by recent_file(). */
 	struct pfw_summary_recent {
-		uint64_t named,
-			plain; /* lines of that entry->form name no file, nor moved memory */
+		uint64_t named;
+		/* Of lines of this entry->form: calls have these args here (see pfw_entry_place());
+		 * others name no file, nor moved memory. */
+		uint64_t form;
 		uint32_t row;
+		uint8_t fname, ret;
 	} recent[PFW_ENTRY_NUMBERS];
 	uint32_t recent_file[PFW_SUMMARY_RECENT];
 	uint32_t cells; /* of all merged sketches */
