@@ -175,8 +175,10 @@ def test_kernels_of_a_graph_share_their_launch(tmp_path):
 def test_names_are_demangled_where_the_program_can(tmp_path):
     assert Run(tmp_path, "mangled").pp("kernel")[0]["name"] == "_Z5scaleIfEvPT_i"
     (tmp_path / "b").mkdir()
-    run = Run(tmp_path / "b", "mangled", LD_PRELOAD=f"{harness.PRELOAD}:libstdc++.so.6")
-    assert run.pp("kernel")[0]["name"] == "void scale<float>(float*, int)"
+    run = Run(tmp_path / "b", "mangled nested", LD_PRELOAD=f"{harness.PRELOAD}:libstdc++.so.6")
+    short, cut = (kernel["name"] for kernel in run.pp("kernel"))
+    assert short == "void scale<float>(float*, int)"
+    assert cut.startswith("f(A<A<A<A<A<A<A<A<A<A<A<int, int>, A<int, int> >, ") and len(cut) == 4096
 
 
 @standin
@@ -494,6 +496,18 @@ def test_a_kill_says_how_long_gpu_work_is_missing(tmp_path):
     missing = harness.own(lines, "unrecorded")[0]["args"]["gpu_us"]
     assert len([line for line in lines if line["args"].get("kind") == "kernel"]) == 3 and missing > 30000
     assert "GPU work of the last " in harness.pfw("validate", tmp_path).stdout
+
+
+@standin
+def test_a_kill_while_a_kernel_runs(tmp_path):
+    """A flush leaves CUPTI the buffer with the fifth kernel, and all that is in it."""
+    (tmp_path / "data.bin").write_bytes(b"x" * 64)
+    run = Run(tmp_path, "launch=3 flush launch=4 sleep=300 flush read abort", "running=5", status=-6, traced=False,
+              PFW_FLUSH_MS="60000")
+    harness.pfw("repair", tmp_path)
+    lines = harness.read_lines(run.paths[0])
+    assert len([line for line in lines if line["args"].get("kind") == "kernel"]) == 3
+    assert harness.own(lines, "unrecorded")[0]["args"]["gpu_us"] > 300000
 
 
 @standin
@@ -858,26 +872,48 @@ def test_replay_of_recorded_buffers(tmp_path, version, stride, library):
     assert [k["dur"] for k in kernels] == [2.5, 2.5] and kernels[0]["args"]["registers"] == 40
 
 
+def test_the_calls_of_the_driver_that_launch(tmp_path):
+    """Of all calls that libcupti 13.0 knows, those that give the GPU work: also cuGraphLaunch and cuMemcpy, which
+    programs on the driver's API make."""
+    start = 1795230878627000000
+    buffer = b"".join(struct.pack("<IIQQIIII", 4, cbid, start + cbid, start + cbid + 1, 1, 77, cbid, 0)
+                      for cbid in range(1, 700))
+    (tmp_path / "r").write_bytes(b"PFWGPU1\n" + struct.pack("<II", 130001, len(buffer)) + buffer)
+    names = [json.loads(line)["name"] for line in iterate("--replay", tmp_path / "r", version="13.0").splitlines()]
+    assert {"cuLaunchKernel", "cuLaunchKernelEx", "cuGraphLaunch", "cuMemcpy", "cuMemcpyDtoD_v2",
+            "cuMemsetD8Async"} <= set(names)
+    assert all(name.startswith(("cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset")) for name in names)
+
+
 @pytest.mark.parametrize("library", [None, "13.0"])
-def test_replay_of_buffers_of_an_h100(tmp_path, library):
-    """Recorded by tests/gpu/run on an H100 with CUPTI 13.0: vectors=3, tiny=200, graph=3, streams=40."""
+def test_replay_of_buffers_of_an_h200(tmp_path, library):
+    """Recorded by tests/gpu/run on an H200 with CUPTI 13.0: vectors=3, tiny=200, graph=3, streams=40, async=3."""
     path = tmp_path / "recorded"
-    path.write_bytes(gzip.decompress((harness.SOURCE / "tests/gpu/h100-cupti-13.0.gpu.gz").read_bytes()))
+    path.write_bytes(gzip.decompress((harness.SOURCE / "tests/gpu/h200-cupti-13.0.gpu.gz").read_bytes()))
     lines = [json.loads(line) for line in iterate("--replay", path, version=library).splitlines()]
     calls = {line["args"]["correlation"]: line for line in lines if line["args"].get("kind") == "runtime"}
     kernels = [line for line in lines if line["args"].get("kind") == "kernel"]
     assert collections.Counter(k["name"] for k in kernels) == {
-        "_Z11add_vectorsPKfS0_Pfi": 3, "_Z11tiny_kernelPi": 200 + 3 * 10 + 40}
+        "_Z11add_vectorsPKfS0_Pfi": 3, "_Z11tiny_kernelPi": 200 + 3 * 10 + 40 + 3}
     assert all(k["ts"] > calls[k["args"]["correlation"]]["ts"] and 0 < k["dur"] < 100 for k in kernels)
     assert {(*k["args"]["grid"], *k["args"]["block"]) for k in kernels} == {
         (4096, 1, 1, 256, 1, 1), (1, 1, 1, 32, 1, 1)}
-    assert collections.Counter(bool(k["args"]["graph"]) for k in kernels) == {True: 30, False: 243}
-    assert len({k["tid"] for k in kernels}) == 6
+    assert collections.Counter(bool(k["args"]["graph"]) for k in kernels) == {True: 30, False: 246}
+    assert len({k["tid"] for k in kernels}) == 7
     copies = collections.Counter((line["name"], line["args"]["bytes"]) for line in lines
                                  if line["args"].get("kind") in ("memcpy", "memset"))
     assert copies == {("Memcpy HtoD (Pageable -> Device)", 1 << 22): 3,
                       ("Memcpy DtoH (Device -> Pageable)", 1 << 22): 3,
-                      ("Memset (Device)", 1 << 22): 3, ("Memset (Device)", 4): 1}
+                      ("Memset (Device)", 1 << 22): 3, ("Memset (Device)", 4): 1,
+                      ("Memset (Device)", 1 << 20): 3}
+    allocations = collections.Counter((line["name"], line["args"]["bytes"]) for line in lines
+                                      if line["args"].get("kind") == "memory" and "Pool" not in line["name"])
+    assert allocations == {(f"Memory {what}", sign * size): count for what, sign in (("Alloc", 1), ("Free", -1))
+                           for size, count in ((1 << 22, 3), (4, 1), (1 << 20, 3))}
+    waits = collections.Counter(line["name"] for line in lines if line["args"].get("kind") == "sync")
+    assert waits["Event Record"] == waits["Stream Wait Event"] == 3
+    # CUPTI itself asks for each kernel's name
+    assert library is None or not [line for line in lines if line["args"].get("kind") == "driver"]
 
 
 # ---- pfw run ----

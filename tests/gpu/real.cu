@@ -1,8 +1,8 @@
 /* real.cu - a program that uses a real GPU, for tests/gpu/run: one word, one thing it does.
  *
- * real WORD[=N]...: vectors, tiny=N launches, streams=N, graph=N, managed, peer, spans=N, nvtx=N, ranges=N; or
- * record=FILE: the words behind it with a CUPTI client of its own, which writes its raw buffers to FILE
- * for tests/gpu/iterate.c (not traced: there is one client at a time).
+ * real WORD[=N]...: vectors, tiny=N launches, streams=N, graph=N, managed, async=N, peer, spans=N, nvtx=N,
+ * ranges=N; or record=FILE: the words behind it with a CUPTI client of its own, which writes its raw buffers
+ * to FILE for tests/gpu/iterate.c (not traced: there is one client at a time).
  */
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
@@ -16,7 +16,9 @@
 #include <string.h>
 #include <time.h>
 
+#include <algorithm>
 #include <mutex>
+#include <vector>
 
 #if __has_include(<nvtx3/nvToolsExtCudaRt.h>)
 #include <nvtx3/nvToolsExt.h>
@@ -80,23 +82,25 @@ static double now(void)
 	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
-/* What a launch costs the thread that makes it: queues of the device are kept short. */
+/* What a launch costs the thread that makes it, the median of bursts: queues of the device are kept short. */
 static void do_tiny(long times)
 {
-	double spent = 0;
+	std::vector<double> bursts;
 	int *counter;
 
 	CHECK(cudaMalloc(&counter, sizeof(*counter)));
 	CHECK(cudaMemset(counter, 0, sizeof(*counter)));
 	for (long i = 0; i < times; i += 500) {
+		long end = std::min(i + 500, times);
 		double start = now();
 
-		for (long k = i; k < i + 500 && k < times; k++)
+		for (long k = i; k < end; k++)
 			tiny_kernel<<<1, 32>>>(counter);
-		spent += now() - start;
+		bursts.push_back((now() - start) / (double)(end - i));
 		CHECK(cudaDeviceSynchronize());
 	}
-	printf("ns_per_launch=%.1f\n", spent / (double)times);
+	std::sort(bursts.begin(), bursts.end());
+	printf("ns_per_launch=%.1f\n", bursts.empty() ? 0 : bursts[bursts.size() / 2]);
 	CHECK(cudaFree(counter));
 }
 
@@ -148,6 +152,32 @@ static void do_managed(long times)
 			exit(4);
 	}
 	CHECK(cudaFree(counter));
+}
+
+/* Memory of the stream's pool, and events between two streams. */
+static void do_async(long times)
+{
+	cudaStream_t stream[2];
+	cudaEvent_t event;
+
+	CHECK(cudaStreamCreate(&stream[0]));
+	CHECK(cudaStreamCreate(&stream[1]));
+	CHECK(cudaEventCreate(&event));
+	for (long i = 0; i < times; i++) {
+		int *counter;
+
+		CHECK(cudaMallocAsync(&counter, COUNT, stream[0]));
+		CHECK(cudaMemsetAsync(counter, 0, COUNT, stream[0]));
+		CHECK(cudaEventRecord(event, stream[0]));
+		CHECK(cudaStreamWaitEvent(stream[1], event, 0));
+		tiny_kernel<<<1, 32, 0, stream[1]>>>(counter);
+		CHECK(cudaStreamSynchronize(stream[1]));
+		CHECK(cudaFreeAsync(counter, stream[0]));
+	}
+	CHECK(cudaDeviceSynchronize());
+	CHECK(cudaEventDestroy(event));
+	CHECK(cudaStreamDestroy(stream[0]));
+	CHECK(cudaStreamDestroy(stream[1]));
 }
 
 static void do_peer(long times)
@@ -250,6 +280,13 @@ static void completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_
 	free(buffer);
 }
 
+static const CUpti_ActivityKind recorded_kinds[] = {
+	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,   CUPTI_ACTIVITY_KIND_MEMCPY2,
+	CUPTI_ACTIVITY_KIND_MEMSET,	       CUPTI_ACTIVITY_KIND_RUNTIME,  CUPTI_ACTIVITY_KIND_DRIVER,
+	CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,   CUPTI_ACTIVITY_KIND_OVERHEAD, CUPTI_ACTIVITY_KIND_CUDA_EVENT,
+	CUPTI_ACTIVITY_KIND_MEMORY2,	       CUPTI_ACTIVITY_KIND_MEMORY_POOL,
+};
+
 static void begin_recording(const char *path)
 {
 	uint32_t version = 0;
@@ -264,12 +301,8 @@ static void begin_recording(const char *path)
 	fwrite(&version, sizeof(version), 1, recording);
 	cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 	cuptiActivityRegisterCallbacks(requested, completed);
-	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
-	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET);
-	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME);
-	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
-	cuptiActivityEnable(CUPTI_ACTIVITY_KIND_OVERHEAD);
+	for (CUpti_ActivityKind kind : recorded_kinds)
+		cuptiActivityEnable(kind);
 }
 
 static const struct {
@@ -279,6 +312,7 @@ static const struct {
 	{ "vectors", do_vectors }, { "tiny", do_tiny },	      { "streams", do_streams },
 	{ "graph", do_graph },	   { "managed", do_managed }, { "peer", do_peer },
 	{ "spans", do_spans },	   { "nvtx", do_nvtx },	      { "ranges", do_ranges },
+	{ "async", do_async },
 };
 
 static void act(const char *word)

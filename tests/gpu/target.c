@@ -74,6 +74,13 @@ static void do_mangled(long count)
 	launch("_Z5scaleIfEvPT_i", count);
 }
 
+/* Its demangled name has 17 kB: f(A<A<..., ...>, A<..., ...> >), ten deep. */
+static void do_nested(long count)
+{
+	launch("_Z1f1AIS_IS_IS_IS_IS_IS_IS_IS_IS_IS_IiiES0_ES1_ES2_ES3_ES4_ES5_ES6_ES7_ES8_ES9_E",
+	       count);
+}
+
 static CUmodule module;
 
 static void do_module(long count)
@@ -502,6 +509,7 @@ static const struct {
 	{ "init_fails", do_init_fails },
 	{ "launch", do_launch },
 	{ "mangled", do_mangled },
+	{ "nested", do_nested },
 	{ "driver", do_driver },
 	{ "module", do_module },
 	{ "unload", do_unload },

@@ -101,12 +101,14 @@ static void note_delivered(uint64_t upto_ns)
 
 static void flush(uint32_t how)
 {
-	uint64_t now = realtime();
+	uint64_t now = realtime(), held;
 
 	atomic_fetch_add(&client.flushing, 1);
 	CALLS.ActivityFlushAll(how);
 	atomic_fetch_sub(&client.flushing, 1);
-	note_delivered(now);
+	/* A flush leaves CUPTI the buffers with kernels that still run. */
+	held = pfw_cupti_buffers_held_since();
+	note_delivered(held < now ? held : now);
 }
 
 /* A flush returns at once if another thread's flush has taken the buffers but not yet handed them

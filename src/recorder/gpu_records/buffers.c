@@ -70,6 +70,8 @@ static struct {
 	/* buffers handed to CUPTI; buffers that CUPTI has finished */
 	_Atomic uint64_t taken, order;
 	_Atomic uint64_t taken_as[PFW_CUPTI_BUFFERS];
+	/* CLOCK_REALTIME time at which CUPTI got a buffer; 0 = CUPTI does not have it */
+	_Atomic uint64_t taken_ns[PFW_CUPTI_BUFFERS];
 	uint64_t order_of[PFW_CUPTI_BUFFERS];
 } buffers;
 
@@ -130,6 +132,7 @@ static uint8_t *take_free(void)
 			number = (unsigned)__builtin_ctz(free);
 			atomic_store(&buffers.taken_as[number],
 				     atomic_fetch_add(&buffers.taken, 1));
+			atomic_store(&buffers.taken_ns[number], pfw_clock_ns(CLOCK_REALTIME));
 			return buffers.bytes + (size_t)number * PFW_CUPTI_BUFFER_BYTES;
 		}
 	return NULL;
@@ -246,6 +249,19 @@ static bool are_urgent(void)
 {
 	return atomic_load(&buffers.waiters) &&
 	       pfw_clock_ns(CLOCK_MONOTONIC) - atomic_load(&buffers.waiting_since) > PATIENCE_NS;
+}
+
+uint64_t pfw_cupti_buffers_held_since(void)
+{
+	uint64_t since = UINT64_MAX;
+
+	for (unsigned i = 0; i < PFW_CUPTI_BUFFERS; i++) {
+		uint64_t taken = atomic_load(&buffers.taken_ns[i]);
+
+		if (taken && taken < since)
+			since = taken;
+	}
+	return since;
 }
 
 uint64_t pfw_cupti_buffers_order(void)
@@ -481,6 +497,7 @@ bool pfw_cupti_completed_buffer(uint8_t *buffer, size_t valid_bytes)
 	}
 	if (buffer < buffers.bytes || number >= PFW_CUPTI_BUFFERS)
 		return false;
+	atomic_store(&buffers.taken_ns[number], 0);
 	if (!valid_bytes || !note(buffer, valid_bytes)) {
 		give_back(buffer);
 	} else {

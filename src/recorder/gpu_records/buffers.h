@@ -65,6 +65,10 @@ bool pfw_cupti_completed_buffer(uint8_t *buffer, size_t valid_bytes);
 unsigned pfw_cupti_buffers_waiting(void);
 uint64_t pfw_cupti_buffers_order(void);
 
+/* CLOCK_REALTIME time at which CUPTI got the earliest of the buffers that it has; UINT64_MAX = it
+ * has none.  All earlier records are in finished buffers.  Thread: any. */
+uint64_t pfw_cupti_buffers_held_since(void);
+
 /* A futex that changes with each finished buffer. */
 extern _Atomic uint32_t pfw_cupti_bell;
 

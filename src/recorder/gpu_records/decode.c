@@ -208,7 +208,7 @@ static bool is_launch(uint32_t call)
 	const char *name = pfw_strings_text(call, &bytes);
 
 	for (unsigned i = 0; name && i < PFW_ARRAY_LEN(begins); i++)
-		if (bytes > strlen(begins[i]) && !memcmp(name, begins[i], strlen(begins[i])))
+		if (bytes >= strlen(begins[i]) && !memcmp(name, begins[i], strlen(begins[i])))
 			return true;
 	return false;
 }

@@ -67,23 +67,26 @@ static uint64_t hash_of(const char *text, size_t bytes)
 	return a ? a : 1;
 }
 
-/* Intern the demangled name. */
+static uint32_t intern_cut(const char *text, size_t bytes)
+{
+	return pfw_string_intern(text, bytes < PFW_STRING_MAX ? bytes : PFW_STRING_MAX);
+}
+
+/* Intern the demangled name.  That of a template may be ten times as long as the mangled one. */
 static uint32_t intern(const char *mangled, size_t bytes)
 {
 	demangler *readable = atomic_load_explicit(&demangle, memory_order_relaxed);
 	char *text = NULL;
-	uint32_t ref = 0;
+	uint32_t ref;
 	int status;
 
 	if (readable && bytes > 2 && mangled[0] == '_' && mangled[1] == 'Z')
 		text = readable(mangled, NULL, NULL, &status);
-	if (text) {
-		ref = pfw_string_intern(text, strlen(text));
-		free(text);
-	}
-	if (!ref)
-		ref = pfw_string_intern(mangled, bytes < PFW_STRING_MAX ? bytes : PFW_STRING_MAX);
-	return ref;
+	if (!text)
+		return intern_cut(mangled, bytes);
+	ref = intern_cut(text, strlen(text));
+	free(text);
+	return ref ? ref : intern_cut(mangled, bytes);
 }
 
 uint32_t pfw_cupti_name(const char *mangled)
