@@ -384,7 +384,7 @@ static int resume(void *user, struct pfw_varints *row)
 const struct pfw_index_kind pfw_compare_kind = {
 	.name = "compare",
 	.number = 4,
-	.version = 1,
+	.version = 2,
 	.block_create = create_block,
 	.block_clear = clear_block,
 	.block_free = free_block,
