@@ -153,6 +153,22 @@ static long absent_nothing(void);
 PFW_API_FUNCTIONS(X)
 #undef X
 
+/* ---- sanitizers ---- */
+
+/* What the runtimes of AddressSanitizer and ThreadSanitizer ask for: the former ends a program that
+ * has an object before it, the latter does not see that atomics order the recorder's copies. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "verify_asan_link_order=0";
+}
+
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+	return "race:" SONAME "\n";
+}
+
 /* ---- tables ---- */
 
 static const char *const call_name[] = {

@@ -162,7 +162,39 @@ def test_first_of_a_pid_namespace(tmp_path):
     unseen(tmp_path, "pids")
 
 
-# ---- under valgrind, whose own view of the mappings must hold ----
+# ---- under what watches memory: its own view of mappings, libraries and threads must hold ----
+
+WATCHED = r"""
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *reader(void *x) { char name[20], *b; FILE *f; snprintf(name, sizeof(name), "f%ld", (long)x);
+        for (int i = 0; i < 200; i++) { f = fopen("a.c", "r"); b = malloc(50); if (fgets(b, 50, f)) free(b); fclose(f);
+                close(open(name, O_CREAT | O_RDWR, 0600)); rename(name, "old"); } return x; }
+int main(void) { pthread_t t[4]; int status;
+        for (long i = 0; i < 4; i++) pthread_create(&t[i], 0, reader, (void *)i);
+        for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+        if (!fork()) { close(open("a.c", O_RDONLY)); exit(2); }
+        wait(&status); printf("child %d\n", status); return 5; }
+"""
+
+
+@pytest.mark.skipif(not have("valgrind", "--version"), reason="needs valgrind")
+@pytest.mark.parametrize("how", ["valgrind", "-fsanitize=address", "-fsanitize=thread"])
+def test_under_what_watches_memory(tmp_path, how):
+    (tmp_path / "a.c").write_text(WATCHED)
+    words = ["valgrind", "-q", "./a"] if how == "valgrind" else ["./a"]
+    if not have("gcc", "-g", "-pthread", *(how,) * (how != "valgrind"), "-o", tmp_path / "a", tmp_path / "a.c"):
+        pytest.skip(f"gcc has no {how}")
+    plain = harness.run(words, harness.clean_environment(), tmp_path, None)
+    if plain.returncode != 5:
+        pytest.skip(f"{how} does not work here")
+    done = harness.run(words, harness.traced_environment(tmp_path / "t", tmp_path), tmp_path, 5)
+    assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr) == ("child 512\n", "")
+
 
 @pytest.mark.skipif(not have("valgrind", "--version"), reason="needs valgrind")
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])  # what lies beside the spool differs

@@ -225,13 +225,14 @@ static void fill_header(const struct pfw_spool_owner *owner, struct pfw_spool_he
 /* Allocated, not sparse: touching a hole on a full tmpfs would be SIGBUS in the program. */
 static int allocate(struct pfw_spool *spool, int fd, uint64_t made, uint64_t size)
 {
+	uint64_t file_bytes = size + pfw_os_page_bytes();
 	int error;
 
-	if (size > spool->limit || !size_allowed(size))
+	if (size > spool->limit || !size_allowed(file_bytes))
 		return -ENOSPC;
 	error = pfw_os_fallocate(fd, 0, made);
-	if (!error && size > made)
-		error = pfw_os_ftruncate(fd, size);
+	if (!error)
+		error = pfw_os_ftruncate(fd, file_bytes);
 	spool->made = made;
 	spool->mapped = size;
 	return error;
@@ -240,8 +241,9 @@ static int allocate(struct pfw_spool *spool, int fd, uint64_t made, uint64_t siz
 /*
  * Map and fill the header of an empty file, with room for the first chunks.
  *
- * The mapping is one page longer than the file; that page is never touched.  Valgrind 3.19 dies
- * when it joins two adjacent mappings of one file under two names, and this page keeps them apart.
+ * One page more is mapped, and never touched: Valgrind 3.19 dies when it joins two adjacent
+ * mappings of one file under two names, and this page keeps them apart.  The file has the page, too,
+ * since memcheck reads it when it looks for leaks.
  */
 static int map_header(struct pfw_spool *spool, int fd, const struct pfw_spool_owner *owner)
 {
