@@ -285,7 +285,7 @@ static int read_and_print(void *user, struct survey_input *input)
 		return status;
 	counters->traces = &input->traces;
 	error = survey_read(survey, input, &fold, SURVEY_ALL);
-	return survey_end(survey, error ? error : print(counters));
+	return survey_end(survey, error ?: print(counters));
 }
 
 static int counters_main(const struct cli_command *command, int argc, char **argv)

@@ -246,9 +246,7 @@ static void run(struct indexing *indexing)
 	if (indexing->todo.file && indexing->kept.file) {
 		choose(indexing);
 		progress_begin("index", indexing->quiet, false);
-		error = pfw_index_build(&compare);
-		if (!error)
-			error = pfw_index_build(&build);
+		error = pfw_index_build(&compare) ?: pfw_index_build(&build);
 		progress_hide();
 	}
 	if (error && error != -EINTR) {

@@ -293,7 +293,7 @@ static int give_last(struct stream *stream)
 	if (!error)
 		error = accept_batches(stream, &list);
 	drop(list);
-	return error ? error : give_joined(stream);
+	return error ?: give_joined(stream);
 }
 
 /* Make batches of the next lines that are in rings.  *end: there are none. */
@@ -554,9 +554,7 @@ static int open_stream(struct stream *stream, struct pfw_read *read)
 					  .problem = problem,
 					  .stop = &read->stop };
 	pfw_read_columns_parse(&stream->columns, read->columns, why, sizeof(why));
-	error = open_traces(stream);
-	if (!error)
-		error = set_select(stream);
+	error = open_traces(stream) ?: set_select(stream);
 	stream->rows = (struct pfw_read_rows){ &stream->columns, stream->select.fnames };
 	return error;
 }
@@ -569,11 +567,7 @@ int pfw_read_stream(struct pfw_read *read, struct ArrowArrayStream *arrow)
 	*arrow = (struct ArrowArrayStream){ .release = NULL };
 	if (!stream)
 		return pfw_read_fail(read, -ENOMEM, NULL);
-	error = open_stream(stream, read);
-	if (!error)
-		error = set_part(stream);
-	if (!error)
-		error = set_workers(stream);
+	error = open_stream(stream, read) ?: set_part(stream) ?: set_workers(stream);
 	if (error) {
 		close_stream(stream);
 		return error;

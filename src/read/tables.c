@@ -276,9 +276,9 @@ static int make_words(struct table *table, const char *const *options)
 					     table->command->name, options[i]);
 		error = add_option(table, options[i], options[i + 1]);
 	}
-	error = error ? error : add_conditions(table);
+	error = error ?: add_conditions(table);
 	add_paths(table);
-	return error ? error : table->error ? pfw_read_fail(table->read, table->error, NULL) : 0;
+	return error ?: table->error ? pfw_read_fail(table->read, table->error, NULL) : 0;
 }
 
 /* ---- the command ---- */
@@ -389,7 +389,7 @@ int pfw_read_table(struct pfw_read *read, const char *command, const char *const
 					"there is no table %s: table overlap patterns memory "
 					"compare",
 					command);
-	error = error ? error : run(table);
+	error = error ?: run(table);
 	if (error)
 		free_table(table);
 	else

@@ -128,7 +128,7 @@ static int put_name(const struct anonymise_rules *rules, struct pfw_buffer *out,
 	if (bytes <= 2 && memcmp(name, "..", bytes) == 0)
 		return pfw_buffer_add(out, name, bytes);
 	error = anonymise_text(rules, out, name, bytes);
-	return error ? error : pfw_buffer_add(out, name + bytes - extension, extension);
+	return error ?: pfw_buffer_add(out, name + bytes - extension, extension);
 }
 
 /* pipe:[123], socket:[123] and anon_inode:[eventpoll] are the kernel's words. */

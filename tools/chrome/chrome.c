@@ -81,7 +81,7 @@ static int end(void *state)
 	if (!error)
 		error = export_sink_text(sink, chrome->extra_text ? chrome->extra_text
 								  : "\"deviceProperties\":[]");
-	return error ? error : export_sink_text(sink, "\n}\n");
+	return error ?: export_sink_text(sink, "\n}\n");
 }
 
 /* ---- args ---- */

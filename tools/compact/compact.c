@@ -191,13 +191,13 @@ static int write_base(struct compact *compact, size_t first, size_t end, struct 
 		error = compact_write(compact, group, commit, manifest, &now);
 		compact->done += group->bytes_before;
 		result = compact_check(before);
-		error = error ? error : result;
+		error = error ?: result;
 		before = now;
 		if (!error && !group->dropped)
 			error = compact_remove_originals(compact, group, commit);
 	}
 	result = compact_check(before);
-	error = error ? error : result;
+	error = error ?: result;
 	if (!error)
 		error = check_split(compact, first, end);
 	if (!error)

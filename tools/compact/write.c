@@ -227,11 +227,9 @@ static int merge_ranks(struct compact_writing *writing, bool distrust, const cha
 		       group->rank_of[writing->end] == group->rank_of[writing->first])
 			writing->end++;
 		init_merge(writing, distrust);
-		error = pfw_merge_run(&writing->merge, where);
-		if (!error)
-			error = pfw_pack_apart(writing->pack);
+		error = pfw_merge_run(&writing->merge, where) ?: pfw_pack_apart(writing->pack);
 	}
-	return error ? error : pfw_pack_flush(writing->pack);
+	return error ?: pfw_pack_flush(writing->pack);
 }
 
 static int merge(struct compact_writing *writing, const struct pfw_commit_new *made)
@@ -447,9 +445,7 @@ int compact_check(struct compact_writing *writing)
 	if (writing->in_thread)
 		pthread_join(writing->finishing, NULL);
 	add_index(writing);
-	error = writing->sync_error;
-	if (!error)
-		error = pfw_pack_verify(writing->pack, compact_stop);
+	error = writing->sync_error ?: pfw_pack_verify(writing->pack, compact_stop);
 	say_unchanged(writing, error);
 	free_writing(writing);
 	return error;

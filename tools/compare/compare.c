@@ -131,7 +131,7 @@ static int settle_side(struct compare *compare, struct compare_side *side,
 
 	if (by_rank && survey->open)
 		error = pfw_ranks_part(&side->input.traces, survey_say, survey);
-	return error ? error : number_runs(side, words);
+	return error ?: number_runs(side, words);
 }
 
 /* The sides are A and B, split at commas, or the operands before and after `--`. */
@@ -259,7 +259,7 @@ static int judge(struct compare *compare)
 {
 	int error = compare_sort_rows(compare), failed = 0;
 
-	error = error ? error : compare_judge(compare);
+	error = error ?: compare_judge(compare);
 
 	if (!error)
 		error = compare_print(compare);

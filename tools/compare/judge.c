@@ -197,7 +197,7 @@ int compare_judge(struct compare *compare)
 		error = compare_judge_two(compare);
 	else
 		error = judge_runs(compare);
-	return error ? error : correct(compare);
+	return error ?: correct(compare);
 }
 
 bool compare_fails(const struct compare *compare, const struct compare_row *row)

@@ -93,7 +93,7 @@ static int add(struct part *part, const struct pfw_pass_lines *lines)
 	size_t begins = text->bytes, bytes;
 	int error = part->copies->line(part->copies->user, part->number, text, lines);
 
-	error = error ? error : pfw_buffer_add(text, "\n", 1);
+	error = error ?: pfw_buffer_add(text, "\n", 1);
 	if (error)
 		return error;
 	bytes = text->bytes - begins;
@@ -126,5 +126,5 @@ int copies_block(const struct copies *copies, unsigned worker, enum copies_form 
 	pfw_pass_lines_init(&lines, block);
 	while (!error && pfw_pass_lines_next(&lines))
 		error = add(&part, &lines);
-	return error ? error : end(&part, part.worker->text.bytes);
+	return error ?: end(&part, part.worker->text.bytes);
 }

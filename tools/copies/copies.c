@@ -135,7 +135,7 @@ static int read_mark(struct pfw_sorted_mark *mark, const char *path, uint64_t at
 		return fd;
 	error = pfw_chain_look(&link, fd, at);
 	close(fd);
-	return error ? error : pfw_sorted_mark_read(link.header, link.header_bytes, mark);
+	return error ?: pfw_sorted_mark_read(link.header, link.header_bytes, mark);
 }
 
 static int work(void *user, const struct survey_worker *worker, struct pfw_pass_block *block)

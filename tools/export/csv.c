@@ -53,7 +53,7 @@ static int line(void *state, size_t file, const struct pfw_entry *entry)
 		export_sink_room(csv->job->sink, 4096 + 3 * (entry->name.bytes + entry->cat.bytes) +
 							 2 * entry->args.bytes);
 	if (error || !at)
-		return error ? error : -ENOMEM;
+		return error ?: -ENOMEM;
 	if (rank >= 0)
 		at = pfw_append_i64(at, rank);
 	at = pfw_append_u64(pfw_emit(at, ","), entry->id);

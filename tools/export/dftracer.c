@@ -161,7 +161,7 @@ static int line(void *state, size_t file, const struct pfw_entry *entry)
 		error = tell(dftracer, "FH", entry, host,
 			     hash_of(fname->value.text.at, fname->value.text.bytes),
 			     fname->value.text);
-	return error ? error : write_event(dftracer, entry, host);
+	return error ?: write_event(dftracer, entry, host);
 }
 
 static void release(void *state)

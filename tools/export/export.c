@@ -123,9 +123,7 @@ static int run(struct writing *writing, const char **where)
 		return -ENOMEM;
 	ordered.more = more;
 	ordered.more_count = export_live_of(&export->live, ordered.file, ordered.count, more);
-	error = begin(writing);
-	if (!error)
-		error = pfw_ordered_run(&ordered, where);
+	error = begin(writing) ?: pfw_ordered_run(&ordered, where);
 	free(more);
 	if (!error && export->format->end)
 		error = export->format->end(writing->state);
@@ -287,7 +285,7 @@ static int resolve_and_write(struct export *export)
 	struct pfw_live_lines *lines = &export->input->live;
 	int status, error = pfw_live_lines_open(lines);
 
-	error = error ? error : export_live_read(&export->live, lines, survey->stop);
+	error = error ?: export_live_read(&export->live, lines, survey->stop);
 	if (error)
 		return refuse(export, strerror(-error));
 	if (lines->missing && export->status == CLI_OK)

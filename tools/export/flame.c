@@ -289,9 +289,9 @@ static int write_picture(const struct picture *picture)
 
 	for (size_t i = 0; i < picture->shown && !error; i++)
 		error = write_frame(picture, &picture->frame[i]);
-	error = error ? error : export_sink_text(sink, "<script><![CDATA[\n");
-	error = error ? error : export_sink_text(sink, export_flame_script);
-	return error ? error : export_sink_text(sink, "]]></script>\n</svg>\n");
+	error = error ?: export_sink_text(sink, "<script><![CDATA[\n");
+	error = error ?: export_sink_text(sink, export_flame_script);
+	return error ?: export_sink_text(sink, "]]></script>\n</svg>\n");
 }
 
 static int end(void *state)
@@ -303,7 +303,7 @@ static int end(void *state)
 	export_stacks_close(stacks);
 	picture.frame = calloc(picture.count, sizeof(*picture.frame));
 	error = picture.frame ? lay_out(&picture) : -ENOMEM;
-	error = error ? error : write_picture(&picture);
+	error = error ?: write_picture(&picture);
 	free(picture.frame);
 	return error;
 }

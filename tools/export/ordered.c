@@ -290,9 +290,7 @@ static int merge(struct run *run, const char **where)
 	int error;
 
 	for (;;) {
-		error = pfw_merge_run(&run->merge, where);
-		if (!error)
-			error = give_held(run);
+		error = pfw_merge_run(&run->merge, where) ?: give_held(run);
 		if (error != -ESTALE || run->merge.distrust)
 			return error;
 		/* A member's header is wrong: merge again and read every block beforehand. */

@@ -104,11 +104,11 @@ static int end(void *state)
 	export_stacks_close(stacks);
 	for (size_t i = 0; i < stacks->names && !error; i++)
 		error = write_name(sink, stacks->name[i], i == 0);
-	error = error ? error : write_profile(stacks);
-	error = error ? error : write_all(stacks, false);
-	error = error ? error : export_sink_text(sink, "],\n\"weights\":[");
-	error = error ? error : write_all(stacks, true);
-	return error ? error : export_sink_text(sink, "]}]}\n");
+	error = error ?: write_profile(stacks);
+	error = error ?: write_all(stacks, false);
+	error = error ?: export_sink_text(sink, "],\n\"weights\":[");
+	error = error ?: write_all(stacks, true);
+	return error ?: export_sink_text(sink, "]}]}\n");
 }
 
 const struct export_format export_speedscope = {

@@ -477,9 +477,7 @@ int import_head_lines(struct import_events *events, struct export_sink *sink)
 			cmd = trace->name[i].name;
 		}
 	}
-	error = process_line(events, sink, first_ns, cmd);
-	if (!error)
-		error = imported_line(events, sink, first_ns);
+	error = process_line(events, sink, first_ns, cmd) ?: imported_line(events, sink, first_ns);
 	for (size_t i = 0; i < trace->names && !error; i++) {
 		const struct import_name *name = &trace->name[i];
 

@@ -163,22 +163,20 @@ static int read_all(struct import *import, enum reading reading)
 	if (!error && item == IMPORT_BROKEN)
 		problem(import, value.at, "%s", value.why);
 	import_reader_close(reader);
-	return error ? error : *import->stop ? -EINTR : 0;
+	return error ?: *import->stop ? -EINTR : 0;
 }
 
 static int convert(struct import *import)
 {
-	int error = import_head_lines(&import->events, &import->sink);
+	int error = import_head_lines(&import->events, &import->sink) ?: read_all(import, EVENTS);
 
-	if (!error)
-		error = read_all(import, EVENTS);
 	if (!error && import->trace.has_memory) {
 		import_memory_settle(&import->trace.memory);
 		error = read_all(import, MEMORY);
 	}
 	if (!error)
 		error = import_last_line(&import->events, &import->sink);
-	return error ? error : export_sink_end(&import->sink);
+	return error ?: export_sink_end(&import->sink);
 }
 
 /* ---- the command ---- */
@@ -238,9 +236,7 @@ static int run(struct import *import)
 		status = output_check(import->command, import->out_path, import->force);
 	if (status != CLI_OK)
 		return status;
-	error = read_all(import, SURVEY);
-	if (!error)
-		error = import_survey_end(&import->trace);
+	error = read_all(import, SURVEY) ?: import_survey_end(&import->trace);
 	if (error)
 		return error == -EINTR	     ? 130
 		       : error == -ECANCELED ? CLI_USAGE

@@ -38,7 +38,7 @@ static int keep(struct import_trace *trace, const char *key, size_t key_bytes,
 		error = append(extra, key, key_bytes);
 	if (!error)
 		error = append(extra, "\":", 2);
-	return error ? error : append(extra, value->at, value->bytes);
+	return error ?: append(extra, value->at, value->bytes);
 }
 
 static int take_distributed(struct import_trace *trace, const struct pfw_slice *object)

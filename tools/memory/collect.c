@@ -94,7 +94,7 @@ static int done(void *user, struct pfw_pass_block *block)
 	int error =
 		pfw_memory_take(sums, block->result, collect->traces->file[block->file].head.rank);
 
-	return error ? error : add_spans(sums, block->result);
+	return error ?: add_spans(sums, block->result);
 }
 
 static bool want(void *user, size_t file, const struct pfw_block *block)
@@ -124,7 +124,7 @@ static int read_all(struct collect *collect, struct survey_input *input)
 	collect->phase = once ? EVERYTHING : ALLOCATIONS;
 	error = survey_read(survey, input, &fold, SURVEY_FILES);
 	collect->phase = EVERYTHING;
-	error = error ? error : survey_read(survey, input, &fold, SURVEY_RINGS);
+	error = error ?: survey_read(survey, input, &fold, SURVEY_RINGS);
 	if (error || once || !collect->memory->sums.events)
 		return error;
 	collect->phase = OWNERS;
@@ -135,7 +135,5 @@ static int read_all(struct collect *collect, struct survey_input *input)
 int memory_collect(struct memory *memory, struct survey_input *input)
 {
 	struct collect collect = { .memory = memory, .traces = &input->traces };
-	int error = read_all(&collect, input);
-
-	return error ? error : pfw_memory_count(&memory->sums);
+	return read_all(&collect, input) ?: pfw_memory_count(&memory->sums);
 }

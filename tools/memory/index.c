@@ -65,7 +65,7 @@ static int ask_index(struct asking *asking, struct pfw_indexes_ahead *ahead, siz
 	error = pfw_memory_from_index(&memory->sums, from, index);
 	if (error == -ENOENT)
 		memory->lacks = lacks(memory, file);
-	error = error ? error : survey_keep_problems(&memory->survey, file->path, index);
+	error = error ?: survey_keep_problems(&memory->survey, file->path, index);
 	pfw_index_close(index);
 	return error == -ENOMEM ? error : !error;
 }
@@ -175,8 +175,8 @@ int memory_part_ranks(struct memory *memory, struct pfw_traces *traces)
 
 	for (size_t i = 0; i < traces->count && !error; i++)
 		error = pfw_processes_read(&traces->file[i]);
-	error = error ? error : pfw_processes_number(traces);
-	return error ? error : pfw_ranks_part(traces, survey_say, &memory->survey);
+	error = error ?: pfw_processes_number(traces);
+	return error ?: pfw_ranks_part(traces, survey_say, &memory->survey);
 }
 
 int memory_ask_indexes(struct memory *memory, const struct pfw_traces *traces)

@@ -348,8 +348,8 @@ static int write_devices(struct snapshot *snapshot)
 
 		if (events->kind != PFW_PICKLE_LIST)
 			error = wrong(snapshot, "`device_traces` are no lists");
-		error = error ? error : subtract_events(snapshot, events, &total[i]);
-		error = error ? error : write_device(snapshot, events, i, total[i]);
+		error = error ?: subtract_events(snapshot, events, &total[i]);
+		error = error ?: write_device(snapshot, events, i, total[i]);
 	}
 	free(total);
 	return error;
@@ -480,8 +480,7 @@ static int write_trace(struct snapshot *snapshot, const char *path)
 	int error;
 
 	write_head(snapshot, path);
-	error = write_devices(snapshot);
-	error = error ? error : write_annotations(snapshot);
+	error = write_devices(snapshot) ?: write_annotations(snapshot);
 	for (uint32_t i = 1; i < snapshot->owners.count && !error; i++) {
 		const struct pfw_average *owner = &snapshot->owners.row[i];
 		char name[OWNER_BYTES];

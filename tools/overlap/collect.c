@@ -52,7 +52,7 @@ static int find_window(struct overlap_rank *rank, const struct pfw_select_window
 		      : pfw_overlap_window_open(&rank->window, index, window->since_ns,
 						window->until_ns);
 	pfw_index_close(index);
-	return error ? error : pfw_overlap_use_window(&rank->overlap, rank->window);
+	return error ?: pfw_overlap_use_window(&rank->overlap, rank->window);
 }
 
 /* Take the middle of each rank's window from its index.  0 or -ENOMEM. */
@@ -187,7 +187,7 @@ static int ask_index(struct overlap_rank *rank, const struct survey_input *input
 	if (pfw_index_ahead(ahead, rank->last, &index))
 		return 0;
 	error = pfw_overlap_from_index(&rank->overlap, index);
-	error = error ? error : survey_keep_problems(survey, file->path, index);
+	error = error ?: survey_keep_problems(survey, file->path, index);
 	pfw_index_close(index);
 	if (!error) {
 		survey_tell_problems(survey);
@@ -338,7 +338,7 @@ static int done(void *user, struct pfw_pass_block *block)
 
 	for (size_t i = 0; !error && i < held->block->calls; i++)
 		overlap_series_call(rank, &held->block->call[i]);
-	error = error ? error : pfw_overlap_take(&rank->overlap, held->block);
+	error = error ?: pfw_overlap_take(&rank->overlap, held->block);
 	give_spare(collect, held);
 	block->result = NULL;
 	/* Free the memory of ranks that are complete. */
@@ -402,7 +402,7 @@ static int end_ranks(struct overlap *overlap)
 		error = rank->indexed ? 0 : overlap_series_begin(rank);
 		if (!error && !rank->indexed)
 			error = pfw_overlap_end(&rank->overlap);
-		error = error ? error : overlap_series_end(rank);
+		error = error ?: overlap_series_end(rank);
 	}
 	return error;
 }
@@ -410,9 +410,7 @@ static int end_ranks(struct overlap *overlap)
 static int read_and_end(struct overlap *overlap, struct overlap_options *options,
 			struct survey_input *input)
 {
-	int error = read_lines(overlap, options, input);
-
-	return error ? error : end_ranks(overlap);
+	return read_lines(overlap, options, input) ?: end_ranks(overlap);
 }
 
 /* Read the lines of ranks without an index.  The exit status. */
@@ -445,7 +443,7 @@ static int collect_lines(struct overlap *overlap, struct overlap_options *option
 		error = find_windows(overlap, options, input);
 	if (!error)
 		error = overlap_find_series(overlap, options, input);
-	error = error ? error : read_and_end(overlap, options, input);
+	error = error ?: read_and_end(overlap, options, input);
 	if (!error && undo_windows(overlap))
 		error = read_and_end(overlap, options, input);
 	return error ? survey_end(survey, error) : CLI_OK;
@@ -476,8 +474,8 @@ int overlap_collect(struct overlap *overlap, struct overlap_options *options,
 	/* No trace is of a wanted rank: that is said there. */
 	if (!error && !overlap->ranks)
 		return survey_resolve(survey, input, &options->reach);
-	error = error ? error : pfw_live_lines_open(&input->live);
-	error = error ? error : ask_indexes(overlap, input, options, &all);
+	error = error ?: pfw_live_lines_open(&input->live);
+	error = error ?: ask_indexes(overlap, input, options, &all);
 	if (!error && !all && can_ask(options) && unasked_of_survey(survey, &input->traces))
 		error = ask_indexes(overlap, input, options, &all);
 	if (!error && !all && survey_lacks(survey, input, needs_lines(options)))

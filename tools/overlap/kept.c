@@ -44,11 +44,11 @@ static int add_file(struct survey *survey, const struct pfw_trace_file *file,
 	if (stat(file->path, &st) < 0 || st.st_ino != file->inode || st.st_dev != file->device ||
 	    pfw_changed_ns(&st) != file->changed_ns)
 		error = -ESTALE;
-	error = error ? error : survey_keep_problems(survey, file->path, index);
+	error = error ?: survey_keep_problems(survey, file->path, index);
 	if (!error)
 		pfw_overlaps_add_file(files, file->path, index);
 	pfw_index_close(index);
-	return error ? error : files->failed ? -ENOMEM : 0;
+	return error ?: files->failed ? -ENOMEM : 0;
 }
 
 /* What names the files of a rank: all are in the directory that is open, and none has lines in a ring.
@@ -67,7 +67,7 @@ static int name_files(const struct overlap *overlap, size_t number, struct surve
 		if (file->partial || file->ranks || file->once || input->live.live[i] ||
 		    !is_in(file->path, overlap->directory))
 			error = -ENOTSUP;
-		error = error ? error : add_file(survey, file, files);
+		error = error ?: add_file(survey, file, files);
 	}
 	return error;
 }
@@ -100,8 +100,8 @@ int overlap_find_kept(struct overlap *overlap, size_t number, struct survey *sur
 	error = open_kept(overlap, input->traces.file[rank->first].path);
 	if (!error && !pfw_overlaps_count(overlap->kept))
 		return 0;
-	error = error ? error : name_files(overlap, number, survey, input, &files);
-	error = error ? error : pfw_overlaps_find(overlap->kept, &files, &rank->overlap);
+	error = error ?: name_files(overlap, number, survey, input, &files);
+	error = error ?: pfw_overlaps_find(overlap->kept, &files, &rank->overlap);
 	pfw_blob_free(&files);
 	if (!error) {
 		survey_tell_problems(survey);
@@ -123,7 +123,7 @@ static int keep(struct overlap *overlap, size_t number, struct survey *survey,
 	struct pfw_blob files = { .data = NULL };
 	int error = open_kept(overlap, input->traces.file[rank->first].path);
 
-	error = error ? error : name_files(overlap, number, survey, input, &files);
+	error = error ?: name_files(overlap, number, survey, input, &files);
 	survey_forget_problems(survey);
 	if (!error)
 		error = pfw_overlaps_keep(overlap->kept, &files, &rank->overlap);

@@ -257,7 +257,7 @@ static int open_series(struct overlap_rank *rank, const struct pfw_trace_file *f
 	if (!error &&
 	    (pfw_index_meta(index)->problems || !pfw_index_has_blocks(index, &file->blocks)))
 		error = -ENOENT;
-	error = error ? error : pfw_overlap_from_index(all, index);
+	error = error ?: pfw_overlap_from_index(all, index);
 	pfw_index_close(index);
 	if (error)
 		return error == -ENOMEM ? error : 0;

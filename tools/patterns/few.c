@@ -238,7 +238,7 @@ static int read_row(struct walk *walk, struct pfw_indexes_ahead *ahead, size_t n
 		return error;
 	if (!walk->again)
 		error = survey_keep_problems(&walk->patterns->survey, file->path, index);
-	error = error ? error : pfw_patterns_copy_row(index, &walk->rows[number]);
+	error = error ?: pfw_patterns_copy_row(index, &walk->rows[number]);
 	pfw_index_close(index);
 	return error;
 }
@@ -375,9 +375,7 @@ int patterns_find_few(struct patterns *patterns, const struct pfw_traces *traces
 	if (patterns->survey.row_limit < 0 || patterns->survey.row_limit > LIMIT_MOST ||
 	    !pfw_patterns_indexable(&patterns->found))
 		return 0;
-	error = make_room(&walk);
-	if (!error)
-		error = walk_all(&walk);
+	error = make_room(&walk) ?: walk_all(&walk);
 	walk.again = true;
 	if (!error && walk.files)
 		error = walk_all(&walk);

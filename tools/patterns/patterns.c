@@ -22,7 +22,7 @@ static int read_and_print(void *user, struct survey_input *input)
 	error = patterns_collect(patterns, input);
 	if (error == -ENOENT)
 		return CLI_USAGE;
-	return survey_end(survey, error ? error : patterns_print(patterns));
+	return survey_end(survey, error ?: patterns_print(patterns));
 }
 
 static int patterns_main(const struct cli_command *command, int argc, char **argv)

@@ -505,8 +505,7 @@ int patterns_print(struct patterns *patterns)
 
 	if (patterns->few.known)
 		return print(patterns, &patterns->few);
-	error = join(patterns, &joined);
-	error = error ? error : print(patterns, &joined);
+	error = join(patterns, &joined) ?: print(patterns, &joined);
 	free(joined.file);
 	free(joined.rank);
 	free(joined.mapped);

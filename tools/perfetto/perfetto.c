@@ -213,7 +213,6 @@ static int write_backward(struct perfetto *perfetto, const struct pfw_entry *ent
 	enum chrome_pass pass = chrome_pass(entry, work);
 	struct chrome_begin *forward;
 	uint64_t id;
-	int error;
 
 	/* An arrow's begin is written later; a span without length would be over before it. */
 	if (pass == CHROME_FORWARD)
@@ -226,8 +225,7 @@ static int write_backward(struct perfetto *perfetto, const struct pfw_entry *ent
 		return 0;
 	forward->taken = true;
 	id = ++perfetto->passes.next;
-	error = write_flow(perfetto, 's', id, &forward->at);
-	return error ? error : write_flow(perfetto, 'f', id, &end);
+	return write_flow(perfetto, 's', id, &forward->at) ?: write_flow(perfetto, 'f', id, &end);
 }
 
 static int write_event(struct perfetto *perfetto, size_t file, const struct pfw_entry *entry,
@@ -254,7 +252,7 @@ static int write_event(struct perfetto *perfetto, size_t file, const struct pfw_
 	if (__builtin_add_overflow(entry->ts_ns, entry->dur_ns, &end_ns))
 		end_ns = INT64_MAX;
 	error = perfetto_open(perfetto, end_ns, track);
-	return error ? error : write_backward(perfetto, entry, work, place, track);
+	return error ?: write_backward(perfetto, entry, work, place, track);
 }
 
 /* ---- counters ---- */
@@ -317,27 +315,24 @@ static int line(void *state, size_t file, const struct pfw_entry *entry)
 
 	if (error || done || !(entry->has & PFW_ENTRY_TS))
 		return error;
-	error = perfetto_close(perfetto, entry->ts_ns);
-	error = error ? error : begin_at(perfetto, file, entry);
-	error = error ? error : export_args_read(&perfetto->args, entry);
-	error = error ? error : export_args_fname(&perfetto->args, perfetto->job, entry);
+	error = perfetto_close(perfetto, entry->ts_ns) ?: begin_at(perfetto, file, entry);
+	error = error ?: export_args_read(&perfetto->args, entry);
+	error = error ?: export_args_fname(&perfetto->args, perfetto->job, entry);
 	if (error || entry->ph == 'C' || entry->ph == 'A')
-		return error ? error : write_counters(perfetto, file, entry);
+		return error ?: write_counters(perfetto, file, entry);
 	if (pfw_slice_is(&entry->cat, "PP"))
 		chrome_work_read(&work, &perfetto->args);
 	error = chrome_place_find(&place, &perfetto->rows, file, entry, &work);
 	if (error)
 		return error;
 	track = perfetto_track(perfetto, file, &place, &error);
-	return error ? error : write_event(perfetto, file, entry, &work, &place, track);
+	return error ?: write_event(perfetto, file, entry, &work, &place, track);
 }
 
 static int end(void *state)
 {
 	struct perfetto *perfetto = state;
-	int error = perfetto_close(perfetto, INT64_MAX);
-
-	return error ? error : perfetto_tracks_end(perfetto);
+	return perfetto_close(perfetto, INT64_MAX) ?: perfetto_tracks_end(perfetto);
 }
 
 static void release(void *state)

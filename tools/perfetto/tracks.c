@@ -137,11 +137,10 @@ static int process_track(struct perfetto *perfetto, size_t file, uint32_t proces
 	if (row->device >= 0) {
 		error = find_parent(perfetto, file, process, track);
 		row = &perfetto->rows.process[process];
-		return error ? error : tell_device(perfetto, row, track);
+		return error ?: tell_device(perfetto, row, track);
 	}
 	track->name = row->name;
-	error = note(perfetto, track);
-	return error ? error : tell_process(perfetto, row, track);
+	return note(perfetto, track) ?: tell_process(perfetto, row, track);
 }
 
 /* ---- threads and streams ---- */
@@ -196,7 +195,7 @@ static int lane_track(struct perfetto *perfetto, size_t file, uint32_t thread, u
 	track->name = row->name;
 	if (!error && !lane)
 		error = note(perfetto, track);
-	return error ? error : tell_thread(perfetto, row, lane, track);
+	return error ?: tell_thread(perfetto, row, lane, track);
 }
 
 uint64_t perfetto_track(struct perfetto *perfetto, size_t file, const struct chrome_place *place,

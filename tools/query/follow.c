@@ -117,7 +117,6 @@ static int take_text(struct following *following, struct followed *file, uint64_
 {
 	uint64_t left = size - file->at;
 	size_t bytes = left < READ_BYTES ? (size_t)left : READ_BYTES;
-	int error;
 
 	if (!bytes)
 		return 0;
@@ -127,8 +126,7 @@ static int take_text(struct following *following, struct followed *file, uint64_
 		return 0;
 	file->at += bytes;
 	file->text.bytes += bytes;
-	error = take_lines(following, file);
-	return error ? error : 1;
+	return take_lines(following, file) ?: 1;
 }
 
 /* Take the lines of the member in following->member. */
@@ -174,8 +172,7 @@ static int take_member(struct following *following, struct followed *file, uint6
 		return 0;
 	file->at += bytes;
 	file->ours = true; /* even where its first line is damaged */
-	error = inflate_member(following, file, bytes);
-	return error ? error : 1;
+	return inflate_member(following, file, bytes) ?: 1;
 }
 
 /* ---- one file ---- */
@@ -360,10 +357,8 @@ static int begin(struct following *following)
 int query_follow(struct query *query)
 {
 	struct following following = { .query = query };
-	int error = begin(&following);
+	int error = begin(&following) ?: query_write_head(query);
 
-	if (!error)
-		error = query_write_head(query);
 	if (!error && query->limit)
 		error = follow_all(&following);
 	for (size_t i = 0; i < following.count; i++) {

@@ -45,9 +45,7 @@ static int link_preload(struct run *run, char *path, size_t size)
 		return -errno;
 	}
 	recorder_beside(recorder, path);
-	error = link_into(run->links, path);
-	if (!error)
-		error = link_into(run->links, recorder);
+	error = link_into(run->links, path) ?: link_into(run->links, recorder);
 	name = strdup(run_base_name(path));
 	if (!name || (size_t)snprintf(path, size, "%s/%s", run->links, name) >= size)
 		error = -ENAMETOOLONG;

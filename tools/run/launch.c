@@ -129,7 +129,7 @@ int run_launch(char *const *argv, int *status)
 	if (pid > 0) {
 		int waited = wait_for(status);
 
-		error = error ? error : waited;
+		error = error ?: waited;
 	}
 	child = 0;
 	return error;

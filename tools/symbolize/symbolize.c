@@ -255,7 +255,7 @@ static int change_stack(struct symbolize *symbolize, struct worker *worker, stru
 		if (answer->found == FRAMES_NONE)
 			continue;
 		error = pfw_buffer_add(out, from, (size_t)(value.text.at - 1 - from));
-		error = error ? error : pfw_buffer_add(out, answer->text, answer->bytes);
+		error = error ?: pfw_buffer_add(out, answer->text, answer->bytes);
 		from = value.text.at + value.text.bytes + 1;
 	}
 	/* A line that would be too long to read stays as it is. */
@@ -267,7 +267,7 @@ static int change_stack(struct symbolize *symbolize, struct worker *worker, stru
 	}
 	for (unsigned i = 0; i < CLI_ARRAY_LEN(found); i++)
 		worker->found[i] += found[i];
-	return error ? error : pfw_buffer_add(out, from, (size_t)(end - from));
+	return error ?: pfw_buffer_add(out, from, (size_t)(end - from));
 }
 
 static int change(void *user, unsigned number, struct pfw_buffer *out,
@@ -275,14 +275,12 @@ static int change(void *user, unsigned number, struct pfw_buffer *out,
 {
 	struct symbolize *symbolize = user;
 	struct pfw_value value;
-	int error;
 
 	if (pfw_entry_arg(&line->entry, "stack", &value) && value.type == PFW_VALUE_ARRAY &&
 	    memmem(value.text.at, value.text.bytes, "+0x", 3))
 		return change_stack(symbolize, &symbolize->worker[number], out, line, &value.text);
 	/* Lines in rings come only once. */
-	error = note_module(symbolize, &line->entry);
-	return error ? error : pfw_buffer_add(out, line->text, line->bytes);
+	return note_module(symbolize, &line->entry) ?: pfw_buffer_add(out, line->text, line->bytes);
 }
 
 /* ---- the modules of the files, before the stacks ---- */

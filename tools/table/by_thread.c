@@ -120,6 +120,6 @@ int table_add_threads(struct answer *answer, struct pfw_index *index)
 
 	table_lacks(answer, "a table of so many threads and names");
 	error = pfw_table_calls_from_index(index, &rows);
-	error = error ? error : pfw_table_threads_from_index(index, &rows);
+	error = error ?: pfw_table_threads_from_index(index, &rows);
 	return error == -ENOMEM ? error : !error;
 }

@@ -97,7 +97,7 @@ static int finish(struct table_pass *collect)
 		worker->rows = (struct pfw_averages){ .row = NULL };
 	}
 	table_limit_sketches(collect->table, collect->options);
-	return error ? error : table_nest(collect);
+	return error ?: table_nest(collect);
 }
 
 /* ---- passes ---- */
@@ -146,7 +146,6 @@ static int run(struct table_pass *collect, const struct table_options *options, 
 				    .done = done,
 				    .drop = table_pass_drop,
 				    .again = plan->again };
-	int error;
 
 	*collect = (struct table_pass){ .options = options,
 					.traces = &input->traces,
@@ -154,8 +153,7 @@ static int run(struct table_pass *collect, const struct table_options *options, 
 					.table = table,
 					.works = TABLE_WORKS_EMPTY,
 					.jobs = survey_jobs(options->survey) };
-	error = init(collect);
-	return error ? error : survey_read(options->survey, input, &fold, SURVEY_ALL);
+	return init(collect) ?: survey_read(options->survey, input, &fold, SURVEY_ALL);
 }
 
 /* The plan of the first pass.  It expects that I/O calls of a thread do not overlap, so that self

@@ -451,7 +451,7 @@ static int add_tops(struct answer *answer, struct pfw_indexes *indexes)
 	for (uint32_t i = 0; i < files.files && !error; i++)
 		error = add_top(answer, &files.file[i]);
 	pfw_summary_release(&files);
-	return error ? error : 1;
+	return error ?: 1;
 }
 
 static int add_apart_of(struct answer *answer, struct pfw_index *index)

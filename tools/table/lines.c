@@ -186,7 +186,7 @@ static int add_files(const struct table_pass *collect, unsigned number,
 		if (!wants_file(collect, &collect->worker[number], &line->fname))
 			line->section = PFW_TABLE_HIDDEN_IO;
 	}
-	return error ? error : add_line(collect, number, block, entry, line);
+	return error ?: add_line(collect, number, block, entry, line);
 }
 
 static bool wanted(const struct table_pass *collect, struct table_worker *worker, size_t file,

@@ -166,7 +166,7 @@ static int find_lines(struct search *search, struct survey *survey, struct surve
 						true);
 	if (!error && survey_resolve(survey, input, &search->lines) != CLI_OK)
 		error = -ENOMEM;
-	return error ? error : survey_read(survey, input, &fold, SURVEY_FILES);
+	return error ?: survey_read(survey, input, &fold, SURVEY_FILES);
 }
 
 /* ---- their names ---- */

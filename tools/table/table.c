@@ -240,8 +240,7 @@ static int fill(struct table *table, struct table_options *options, struct surve
 	if (open_lines(options, input, ask && !of_processes) ||
 	    (!resolved && resolve(options, input)))
 		return CLI_USAGE;
-	error = table_add_whole(table, options);
-	error = error ? error : table_collect(table, options, input);
+	error = table_add_whole(table, options) ?: table_collect(table, options, input);
 	table_free_whole(table);
 	return error ? survey_end(options->survey, error) : CLI_OK;
 }

@@ -256,10 +256,8 @@ static int watch(struct top *top, const struct candidate *one)
 int top_find(struct top *top)
 {
 	struct candidates all = { .count = 0 };
-	int status = list(top, &all);
+	int status = list(top, &all) ?: mark(top, &all);
 
-	if (!status)
-		status = mark(top, &all);
 	if (!status && !top->looks)
 		status = check(top, &all);
 	for (size_t i = 0; i < all.count && !status; i++) {

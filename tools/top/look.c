@@ -123,7 +123,6 @@ static ssize_t take_text(struct top *top, struct top_process *process, uint64_t 
 	uint64_t left = until - process->at;
 	ssize_t bytes = (ssize_t)(left < READ_BYTES ? left : READ_BYTES);
 	char *text, *last;
-	int error;
 
 	if (pfw_buffer_room(&top->text, READ_BYTES + PFW_ENTRY_PADDING))
 		return -ENOMEM;
@@ -134,8 +133,7 @@ static ssize_t take_text(struct top *top, struct top_process *process, uint64_t 
 		return bytes < 0 ? bytes : 0;
 	bytes = last + 1 - text;
 	memset(last + 1, 0, PFW_ENTRY_PADDING);
-	error = take_lines(top, process, text, (size_t)bytes, false);
-	return error ? error : bytes;
+	return take_lines(top, process, text, (size_t)bytes, false) ?: bytes;
 }
 
 /* The same of a gzip member. */
@@ -157,15 +155,14 @@ static ssize_t take_member(struct top *top, struct top_process *process, uint64_
 	error = pfw_full_read_all(process->fd, top->member.data, bytes, process->at);
 	text = error ? 0 : pfw_unzip_bytes(top->member.data, bytes);
 	if (error || text > PFW_SCAN_LINE_MAX)
-		return error ? error : -EBADMSG;
+		return error ?: -EBADMSG;
 	if (pfw_buffer_room(&top->text, text + PFW_ENTRY_PADDING))
 		return -ENOMEM;
 	error = pfw_unzip_member(top->unzip, top->member.data, bytes, top->text.data, text);
 	if (error)
 		return error;
 	memset(top->text.data + text, 0, PFW_ENTRY_PADDING);
-	error = take_lines(top, process, top->text.data, text, false);
-	return error ? error : (ssize_t)bytes;
+	return take_lines(top, process, top->text.data, text, false) ?: (ssize_t)bytes;
 }
 
 /* Read the file up to a place where a line and a member end.  0 or -ENOMEM. */
@@ -354,7 +351,7 @@ static int take_spool(struct top *top, struct top_process *process,
 	int error = open_trace(top, process, trace);
 
 	take_header(process, header);
-	return error ? error : take_both(top, process, header);
+	return error ?: take_both(top, process, header);
 }
 
 /* ---- all ---- */
@@ -447,7 +444,7 @@ static int begin(struct top *top)
 	top->sums = (struct top_sums){ 0 };
 	top->events = -top->ring_events;
 	top->ring_events = 0;
-	return error ? error : top_ranks_begin(top);
+	return error ?: top_ranks_begin(top);
 }
 
 int top_look(struct top *top)

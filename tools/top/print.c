@@ -444,5 +444,5 @@ int top_print(const struct top *top, FILE *out, int format, size_t width, size_t
 		error = print_processes(&page);
 	if (!error)
 		error = print_names(&page, true, 2);
-	return error ? error : print_names(&page, false, 1);
+	return error ?: print_names(&page, false, 1);
 }

@@ -106,9 +106,7 @@ static int end_rank(struct top *top, struct top_rank *rank)
 	int error;
 
 	pfw_overlap_init(&overlap);
-	error = pfw_overlap_take(&overlap, rank->older);
-	if (!error)
-		error = pfw_overlap_end(&overlap);
+	error = pfw_overlap_take(&overlap, rank->older) ?: pfw_overlap_end(&overlap);
 	if (!error) {
 		rank->known |= overlap_known(&overlap);
 		overlap_measure(&overlap, rank->known, rank->figure);

@@ -78,11 +78,8 @@ static int print(struct top *top)
 
 int top_next(struct top *top)
 {
-	int error;
-
 	top_drop_ended(top);
-	error = top_find(top);
-	return error ? error : top_look(top);
+	return top_find(top) ?: top_look(top);
 }
 
 bool top_is_over(struct top *top, int *error)
@@ -102,9 +99,7 @@ static int print_all(struct top *top)
 
 	while (!error) {
 		next += top->interval_ns;
-		error = top_wait(top, next, -1);
-		if (!error)
-			error = top_next(top);
+		error = top_wait(top, next, -1) ?: top_next(top);
 		if (error || (top->once && top->looks < 3 && top_running(top)))
 			continue;
 		error = print(top);

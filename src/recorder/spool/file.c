@@ -335,7 +335,7 @@ int pfw_spool_remake(struct pfw_spool *spool, uint64_t bytes)
 	error = fd < 0 ? fd : pfw_os_fallocate(fd, 0, bytes);
 	if (error && fd >= 0)
 		pfw_os_close(fd);
-	return error ? error : fd;
+	return error ?: fd;
 }
 
 int pfw_spool_name(struct pfw_spool *spool, int fd)

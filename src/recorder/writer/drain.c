@@ -309,9 +309,7 @@ static int drain_all(struct pfw_writer *writer, bool put)
 	if (error)
 		return error;
 	pfw_writer_note_clock(writer);
-	error = drain_rings(writer, now_ns, &passed);
-	if (!error)
-		error = drain_source(writer);
+	error = drain_rings(writer, now_ns, &passed) ?: drain_source(writer);
 	if (!error && sums_due(writer))
 		error = pfw_writer_add_sums(writer, now_ns);
 	if (error)

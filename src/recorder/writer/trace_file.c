@@ -160,8 +160,7 @@ static int move_to(const char *from, const char *to)
 
 	if (error != -EINVAL && error != -ENOSYS)
 		return error;
-	error = pfw_os_link(AT_FDCWD, from, to, 0);
-	return error ? error : pfw_os_unlink(from);
+	return pfw_os_link(AT_FDCWD, from, to, 0) ?: pfw_os_unlink(from);
 }
 
 int pfw_output_move(char *from, const char *to)
@@ -176,9 +175,7 @@ int pfw_output_move(char *from, const char *to)
 		error = move_to(from, name);
 	}
 	for (unsigned n = 2; error == -EEXIST && n < NUMBERS_MAX; n++) {
-		error = pfw_name_numbered(name, to, n);
-		if (!error)
-			error = move_to(from, name);
+		error = pfw_name_numbered(name, to, n) ?: move_to(from, name);
 	}
 	if (!error)
 		memcpy(from, name, strlen(name) + 1);

@@ -103,9 +103,7 @@ static int take_journal(struct pfw_commit *commit, const char *path, unsigned *c
 		return 0; /* its owner is at work, or it is gone or not ours */
 	error = pfw_journal_read(fd, &journal);
 	if (!error && pfw_journal_is_whole(&journal)) {
-		error = pfw_journal_parse(&found, &journal);
-		if (!error)
-			error = pfw_commit_give_names(&found);
+		error = pfw_journal_parse(&found, &journal) ?: pfw_commit_give_names(&found);
 		if (!error)
 			error = pfw_commit_remove_old(&found, &kept);
 		*carried += !error;
@@ -174,7 +172,6 @@ static int look(struct pfw_commit *commit, bool journals, unsigned *carried)
 int pfw_commit_begin(struct pfw_commit *commit, const char *directory, unsigned *carried)
 {
 	char whole[PATH_MAX];
-	int error;
 
 	*commit = (struct pfw_commit){ 0 };
 	*carried = 0;
@@ -183,8 +180,7 @@ int pfw_commit_begin(struct pfw_commit *commit, const char *directory, unsigned 
 	commit->directory = strdup(whole);
 	if (!commit->directory)
 		return pfw_commit_fail(commit, -ENOMEM, "no memory");
-	error = look(commit, true, carried);
-	return error ? error : look(commit, false, carried);
+	return look(commit, true, carried) ?: look(commit, false, carried);
 }
 
 /* ---- new files ---- */
@@ -358,9 +354,7 @@ int pfw_commit_run(struct pfw_commit *commit, unsigned *kept)
 		if (fd >= 0)
 			unlink(path);
 	} else {
-		error = pfw_commit_give_names(commit);
-		if (!error)
-			error = pfw_commit_remove_old(commit, kept);
+		error = pfw_commit_give_names(commit) ?: pfw_commit_remove_old(commit, kept);
 		if (!error)
 			unlink(path);
 		/* Carried out, now or by the next process: no file is left for us to remove. */

@@ -359,7 +359,7 @@ int pfw_merge_stream(struct merge_run *run, size_t file)
 	while (count) {
 		int result = finish_oldest(run, hand, &count);
 
-		error = error ? error : result;
+		error = error ?: result;
 	}
 	pfw_stream_close(&stream);
 	return error;

@@ -40,7 +40,7 @@ static int settle(struct merge_run *run)
 				     ? pfw_merge_finish(run, run->open.unit[i])
 				     : 0;
 
-		error = error ? error : result;
+		error = error ?: result;
 	}
 	pfw_merge_heap_remove(&run->open, NULL); /* loads made keys exact */
 	return error;

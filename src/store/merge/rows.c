@@ -196,5 +196,5 @@ int pfw_rows_scan(struct pfw_rows *rows, size_t begin, const struct pfw_rows_wan
 	}
 	if (scanner.untimed)
 		give_times(rows);
-	return error ? error : put_in_order(rows);
+	return error ?: put_in_order(rows);
 }

@@ -126,7 +126,7 @@ static int write_oldest(struct spiller *spiller)
 				       &run->spill.bytes);
 	run->merge->spilled = run->spill.bytes;
 	piece->rows.count = piece->rows.text.bytes = 0;
-	return error ? error : pfw_merge_heap_push(&run->pending, unit);
+	return error ?: pfw_merge_heap_push(&run->pending, unit);
 }
 
 static struct piece *current(struct spiller *spiller)

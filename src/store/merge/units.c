@@ -247,7 +247,7 @@ int pfw_merge_add_files(struct merge_run *run)
 	while (survey.count) {
 		int result = finish_first(run, &survey);
 
-		error = error ? error : result;
+		error = error ?: result;
 	}
 	return error;
 }

@@ -320,7 +320,7 @@ static int write_oldest(struct pfw_pack *pack)
 	add_times(pack, (int64_t)parcel->summary.least_ns, (int64_t)parcel->summary.greatest_ns);
 	parcel->text.bytes = parcel->places.count = 0;
 	error = pack->index ? index_parcel(pack, parcel, &packed) : 0;
-	return error ? error : note_member(pack, &packed);
+	return error ?: note_member(pack, &packed);
 }
 
 /* ---- compressing ---- */
@@ -579,7 +579,7 @@ int pfw_pack_member(struct pfw_pack *pack, const char *path, const struct pfw_bl
 	if (!error)
 		error = find_source(pack, path, &source);
 	packed.at = pack->sum.bytes;
-	error = error ? error : note_member(pack, &packed);
+	error = error ?: note_member(pack, &packed);
 	if (error)
 		return error;
 	pack->sum.bytes += block->bytes;

@@ -55,7 +55,7 @@ int pfw_partial_begin(struct pfw_partial_writer **out, const char *path)
 	if (!writer->path || !writer->deflate ||
 	    asprintf(&writer->unfinished, "%s.%ld.tmp", path, (long)getpid()) < 0) {
 		writer->unfinished = NULL;
-		error = error ? error : -ENOMEM;
+		error = error ?: -ENOMEM;
 	}
 	if (!error) {
 		writer->fd = pfw_open_new(writer->unfinished, 0600);
@@ -128,7 +128,7 @@ int pfw_partial_copy(struct pfw_partial_writer *writer, const char *path,
 		       libdeflate_crc32(0, packed + unit->facts_packed, unit->index_packed) !=
 			       unit->index_crc))
 		error = -EBADMSG;
-	error = error ? error : put_unit(writer, unit, packed);
+	error = error ?: put_unit(writer, unit, packed);
 	if (fd >= 0)
 		close(fd);
 	free(packed);

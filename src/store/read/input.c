@@ -351,7 +351,7 @@ static ssize_t inflate_some(struct pfw_input *input, void *buf, size_t size)
 	if (result == PFW_INFLATE_FULL)
 		error = -ENOMEM;
 	if (error || made)
-		return error ? error : (ssize_t)made;
+		return error ?: (ssize_t)made;
 	if (result == PFW_INFLATE_MORE && input->at_end && !unread(input)) {
 		leave_cut(input);
 		return problem(input, input->member_at, "this gzip member is cut");
@@ -445,7 +445,7 @@ int pfw_input_resume(struct pfw_input *input, const struct pfw_point *point)
 	int error = pfw_input_seek(input, point->file_at);
 
 	if (bytes < 0 || point->bits > 7 || error)
-		return error ? error : -EBADMSG;
+		return error ?: -EBADMSG;
 	if (point->bits && pread(input->fd, &byte, 1, (off_t)point->file_at - 1) != 1)
 		return -EBADMSG;
 	if (!input->inflate && !(input->inflate = pfw_inflate_new()))

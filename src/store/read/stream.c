@@ -119,7 +119,7 @@ static int finish(struct pfw_stream *stream, struct pfw_buffer *text, size_t beg
 	error = give(stream, text, begin, behind_last(text, begin));
 	stream->at += before - text->bytes;
 	stream->rest.bytes = 0;
-	return error ? error : tell_input(stream, got, before > text->bytes, problems);
+	return error ?: tell_input(stream, got, before > text->bytes, problems);
 }
 
 /* Read up to `size` bytes more.  Return their number, 0 at the end, or -errno. */

@@ -203,8 +203,7 @@ static int look_up(struct pfw_spool_listings *listings, const char *dir)
 		found = all[i];
 	} else {
 		free_listing(&all[i]);
-		error = list(&found, dir);
-		error = error ? error : find_traces(&found, dir);
+		error = list(&found, dir) ?: find_traces(&found, dir);
 		found.dir = error ? NULL : strdup(dir);
 	}
 	if (!found.dir) {

@@ -77,9 +77,7 @@ static int copy_ring(struct pfw_spool_image *image, const struct place *place)
 	if ((int64_t)(stretch.head - stretch.tail) <= 0 ||
 	    !pfw_spool_stretch_is_sound(image, &stretch, chunk))
 		return 0;
-	error = copy_slots(image, &stretch);
-	if (!error)
-		error = pfw_spool_image_add(image, &stretch);
+	error = copy_slots(image, &stretch) ?: pfw_spool_image_add(image, &stretch);
 	if (error)
 		free(stretch.slots);
 	return error;
@@ -305,12 +303,8 @@ static void drop_empty(struct pfw_spool_image *image)
 
 int pfw_spool_image_live(struct pfw_spool_image *image, char *why)
 {
-	int error = copy_rings(image);
+	int error = copy_rings(image) ?: pfw_spool_image_reread(image, why) ?: copy_others(image);
 
-	if (!error)
-		error = pfw_spool_image_reread(image, why);
-	if (!error)
-		error = copy_others(image);
 	if (!error)
 		error = settle(image, why);
 	if (error)

@@ -201,10 +201,8 @@ static int put_lines(struct adoption *adoption)
 /* Cut the unfinished write off, append the lines and sync the file. */
 static int write_lines(struct adoption *adoption)
 {
-	int error = open_gzip(adoption);
+	int error = open_gzip(adoption) ?: cut_trace(adoption);
 
-	if (!error)
-		error = cut_trace(adoption);
 	adoption->at = adoption->offset;
 	if (!error)
 		error = put_lines(adoption);

@@ -142,13 +142,11 @@ static int open_spool(struct pfw_unwritten *live, const char *trace, const char 
 	}
 	if (live->spool_fd < 0) /* a link, a directory or a device is none */
 		return live->spool_fd == -ENOMEM ? -ENOMEM : -ENOENT;
-	error = check_owner(live, why);
-	if (!error)
-		error = read_spool(live, trace, why);
+	error = check_owner(live, why) ?: read_spool(live, trace, why);
 	live->lines = (struct pfw_spool_lines){ .spool_path = live->spool,
 						.first_line = !live->offset,
 						.live = live->runs };
-	return error ? error : pfw_spool_lines_begin(&live->lines, &live->image);
+	return error ?: pfw_spool_lines_begin(&live->lines, &live->image);
 }
 
 /* ---- opening and closing ---- */

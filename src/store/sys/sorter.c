@@ -181,7 +181,7 @@ int pfw_sorter_begin(struct pfw_sorter *sorter)
 	}
 	if (sorter->count)
 		error = write_run(sorter);
-	return error ? error : begin_merge(sorter);
+	return error ?: begin_merge(sorter);
 }
 
 const void *pfw_sorter_next(struct pfw_sorter *sorter)

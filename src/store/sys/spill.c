@@ -128,7 +128,7 @@ static int move_to_file(struct pfw_spill *spill, size_t room, struct pfw_spill_b
 	error = -posix_fallocate(fd, 0, (off_t)room);
 	at = error ? MAP_FAILED : mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED) {
-		error = error ? error : -errno;
+		error = error ?: -errno;
 		close(fd);
 		return error;
 	}

@@ -129,7 +129,7 @@ int pfw_partials_add(struct pfw_traces *traces, size_t *room, const char *path, 
 	adding.most = PROCESSES_LEAST + adding.partial.bytes / PROCESS_BYTES;
 	while (!error && (result = pfw_partial_next(&adding.partial, &unit)) > 0)
 		error = add_unit(&adding, &unit);
-	error = error ? error : result;
+	error = error ?: result;
 	pfw_partial_close(&adding.partial);
 	*why = "a damaged partial";
 	while (error && traces->count > before)

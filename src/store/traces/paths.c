@@ -180,7 +180,7 @@ int pfw_paths_add(struct pfw_paths *paths, const char *argument, const char **wh
 		error = pfw_paths_add_base(paths, argument);
 	if (error)
 		*why = strerror(-error);
-	return error ? error : paths->count > before ? 0 : -ENOENT;
+	return error ?: paths->count > before ? 0 : -ENOENT;
 }
 
 /* The first line of a trace; its time is that of the file if the line has none. */
@@ -208,7 +208,7 @@ int pfw_paths_add_newest(struct pfw_paths *paths, const char *directory, size_t 
 	error = add_directory(paths, directory, here ? "" : prefix, NULL);
 	all = paths->count;
 	if (error || all == first)
-		return error ? error : -ENOENT;
+		return error ?: -ENOENT;
 	head = calloc(all, sizeof(*head));
 	if (!head)
 		return -ENOMEM;

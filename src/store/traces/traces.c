@@ -332,7 +332,7 @@ static int know_processes(struct opening *opening)
 		error = pfw_processes_read(&traces->file[i]);
 	if (!error && !opening->each)
 		error = pfw_processes_drop_doubles(traces);
-	return error ? error : pfw_processes_number(traces);
+	return error ?: pfw_processes_number(traces);
 }
 
 static int open_all(struct pfw_traces *traces, char *const *arguments, size_t count,
