@@ -11,7 +11,6 @@
 #include "read/internal.h"
 #include "store/kit/grow.h"
 #include "store/kit/saturate.h"
-#include "store/pass/pass.h"
 #include "ui/cli.h"
 #include "ui/host.h"
 

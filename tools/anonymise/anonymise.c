@@ -1,6 +1,5 @@
 /* tools/anonymise/anonymise.c - `pfw anonymise`: copies of traces without the names in them. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "anonymise/anonymise.h"
-#include "copies/copies.h"
 #include "store/json/walk.h"
 #include "store/line/io.h"
 

@@ -1,9 +1,7 @@
 /* tools/anonymise/names.c - pseudonyms of texts and paths; see anonymise.h. */
-#include <errno.h>
 #include <string.h>
 
 #include "anonymise/anonymise.h"
-#include "copies/copies.h"
 
 /* 60 bits: two of a million names share one with a probability of 1 in two million. */
 #define PSEUDONYM_BYTES 12u

@@ -18,7 +18,6 @@
 #include "attach/thread.h"
 #include "attach/tracee.h"
 #include "symbolize/elfutils.h"
-#include "ui/cli.h"
 
 struct frames {
 	const struct tracee *tracee;

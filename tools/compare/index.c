@@ -1,6 +1,5 @@
 /* tools/compare/index.c - fills the rows of a comparison from indexes alone, if they can answer. */
 #include <errno.h>
-#include <limits.h>
 
 #include "compare/compare.h"
 #include "store/index/index.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/encode/encode.h"
-#include "copies/copies.h"
 #include "symbolize/elfutils.h"
 #include "symbolize/symbolize.h"
 

@@ -1,8 +1,6 @@
 /* tools/table/by_thread.c - fills rows by process and thread, or of some of these, from indexes. */
 #include <errno.h>
-#include <string.h>
 
-#include "store/kit/saturate.h"
 #include "table/answer.h"
 
 bool table_limits_threads(const struct table_options *options)

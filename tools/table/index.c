@@ -1,6 +1,5 @@
 /* tools/table/index.c - fills the rows of `pfw table` from indexes alone, if they can answer. */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,7 +12,6 @@
 #include "store/kit/grow.h"
 #include "store/recover/image.h"
 #include "store/recover/owner.h"
-#include "store/sys/proc.h"
 #include "top/top.h"
 
 /* A living process with a spool. */

@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <link.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>

@@ -3,7 +3,6 @@
 #include "recorder/attach/thunks.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "recorder/guest/peek.h"
 
 #include <string.h>
-#include <sys/uio.h>
 
 #include "common/base/os.h"
 

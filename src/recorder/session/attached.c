@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "common/base/os.h"
-#include "common/base/text.h"
 #include "common/format/attach.h"
 #include "recorder/attach/attach.h"
 #include "recorder/attach/thunks.h"

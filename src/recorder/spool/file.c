@@ -3,7 +3,6 @@
 
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/vfs.h>
 
 #include "common/base/os.h"
 #include "common/base/text.h"

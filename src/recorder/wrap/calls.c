@@ -2,8 +2,6 @@
 #define PFW_OS_NO_POISON
 #include "recorder/wrap/calls.h"
 
-#include <string.h>
-
 #include "recorder/probe/probe.h"
 
 struct pfw_real_calls pfw_real;

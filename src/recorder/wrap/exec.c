@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "recorder/guest/peek.h"
-#include "recorder/probe/call_filter.h"
 #include "recorder/wrap/calls.h"
 #include "recorder/wrap/exec_env.h"
 #include "recorder/wrap/posix.h"

@@ -5,7 +5,6 @@
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 
-#include "recorder/probe/call_filter.h"
 #include "recorder/probe/probe.h"
 #include "recorder/wrap/calls.h"
 

@@ -4,7 +4,6 @@
 
 #include "common/base/os.h"
 #include "recorder/guest/own_fds.h"
-#include "recorder/spool/ring.h"
 #include "recorder/writer/internal.h"
 
 /* ---- running a job ---- */

@@ -29,10 +29,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/format/gzip.h"
 #include "store/gzip/inflate.h"
 #include "store/gzip/member.h"
 #include "store/gzip/seek_points.h"
