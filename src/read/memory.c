@@ -1,5 +1,5 @@
-/* read/memory.c - memory of columns; see memory.h. */
-#include "read/memory.h"
+/* read/memory.c - memory of columns; see batch.h. */
+#include "read/batch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

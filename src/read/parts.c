@@ -1,9 +1,9 @@
-/* read/parts.c - parts of traces; see parts.h.
+/* read/parts.c - parts of traces; see internal.h.
  *
  * A part is named by numbers of blocks, which hold for the same blocks only: the name has a hash of
  * their places, too, so that a trace that has grown is refused and not read twice or in part.
  */
-#include "read/parts.h"
+#include "read/internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

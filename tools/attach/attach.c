@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/carry.h"
 #include "attach/inject.h"
 #include "attach/tracee.h"
 #include "common/base/units.h"

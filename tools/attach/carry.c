@@ -1,9 +1,9 @@
-/* tools/attach/carry.c - copies the recorder into another root: see carry.h.
+/* tools/attach/carry.c - copies the recorder into another root: see inject.h.
  *
  * The directories there belong to others.  So no link of theirs leads out of their root, the name is
  * taken by nobody, and it is gone as soon as the process has loaded the file.
  */
-#include "attach/carry.h"
+#include "attach/inject.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-/* tools/attach/frames.c - follows the stack of a thread that computes: see frames.h.
+/* tools/attach/frames.c - follows the stack of a thread that computes: see inject.h.
  *
  * Such a thread may be led away if the function that it then calls, pthread_create(), finds no lock
  * taken by the thread itself.  What it allocates is lent (lender.h), so an allocator's locks are none of
  * these.  They are libc's and the dynamic linker's, which give them back
  * before they return; only calls that they make themselves (dl_iterate_phdr(), constructors) hold some.
  */
-#include "attach/frames.h"
+#include "attach/inject.h"
 
 #include <stddef.h>
 

@@ -20,9 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/frames.h"
-#include "attach/lender.h"
-#include "attach/padding.h"
 #include "attach/stub.h"
 #include "attach/thread.h"
 #include "common/format/clock.h"

@@ -1,5 +1,5 @@
-/* tools/attach/lender.c - leads the dynamic linker's allocations through stub.c: see lender.h. */
-#include "attach/lender.h"
+/* tools/attach/lender.c - leads the dynamic linker's allocations through stub.c: see inject.h. */
+#include "attach/inject.h"
 
 #include <elf.h>
 #include <string.h>

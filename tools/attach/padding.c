@@ -1,9 +1,9 @@
-/* tools/attach/padding.c - finds places in loaded objects that nothing uses: see padding.h.
+/* tools/attach/padding.c - finds places in loaded objects that nothing uses: see inject.h.
  *
  * Segments are mapped in whole pages.  What lies behind a segment's end is there, and nobody's: the
  * dynamic linker alone has a use for its own.
  */
-#include "attach/padding.h"
+#include "attach/inject.h"
 
 #include <elf.h>
 #include <limits.h>

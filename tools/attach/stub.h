@@ -22,7 +22,7 @@ enum { STUB_MALLOC, STUB_CALLOC, STUB_REALLOC, STUB_FREE, STUB_ALLOCATOR };
 
 #define STUB_OURS 6u
 
-/* What the lender knows: in memory of the process that can be written, and stays (see lender.h). */
+/* What the lender knows: in memory of the process that can be written, and stays (see inject.h). */
 struct stub_lender {
 	uint64_t real[STUB_ALLOCATOR];
 	uint64_t ours[STUB_OURS]; /* our threads: what they allocate is lent; their pointers, as in %fs:16.

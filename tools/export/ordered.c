@@ -1,5 +1,5 @@
-/* tools/export/ordered.c - merges the lines of many traces in order of time; see ordered.h. */
-#include "export/ordered.h"
+/* tools/export/ordered.c - merges the lines of many traces in order of time; see export.h. */
+#include "export/export.h"
 
 #include <errno.h>
 #include <stdarg.h>

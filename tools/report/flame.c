@@ -1,6 +1,8 @@
 /* tools/report/flame.c - the flame graph of a page: what `pfw export --format svg` prints. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "report/report.h"

@@ -1,5 +1,5 @@
 /* tools/report/steps.c - which steps of a long run the page has: every n-th, and those with the slowest. */
-#include "report/steps.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <stdlib.h>

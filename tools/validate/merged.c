@@ -1,5 +1,5 @@
-/* tools/validate/merged.c - checks of a compacted file; see merged.h. */
-#include "validate/merged.h"
+/* tools/validate/merged.c - checks of a compacted file; see validate.h. */
+#include "validate/validate.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 
 #include "common/base/os.h"
 #include "common/base/text.h"

@@ -1,6 +1,7 @@
 /* store/recover/owner.c - whose a spool and a trace are, whether the process lives; see owner.h. */
 #include "store/recover/owner.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <zlib.h>
 
 #include "common/format/spool.h"
+#include "store/gzip/member.h"
 #include "store/line/args.h"
 #include "store/sys/open.h"
 #include "store/sys/proc.h"
