@@ -41,7 +41,7 @@ static inline void assert_same_pairs(const struct pfw_entry *entry)
 		struct pfw_value kept, found;
 		char key[256];
 
-		memcpy(key, entry->line + pair->key, pair->key_bytes);
+		memcpy(key, entry->args.at + pair->key, pair->key_bytes);
 		key[pair->key_bytes] = '\0';
 		if (pair->key_bytes > 100) /* pfw_slice_is() takes no more */
 			continue;
@@ -79,11 +79,9 @@ static inline void assert_same_numbers(const struct pfw_entry *entry)
 		one->form = entry->form;
 		one->first = *entry;
 		memcpy(one->args, entry->args.at, entry->args.bytes);
-		one->first.line = one->args;
-		for (unsigned i = 0; i < entry->arg_count; i++) {
-			one->first.arg[i].key -= (uint32_t)(entry->args.at - entry->line);
-			one->first.arg[i].value -= (uint32_t)(entry->args.at - entry->line);
-		}
+		one->first.args.at = one->args;
+		memcpy(one->first.own, entry->arg, entry->arg_count * sizeof(*entry->arg));
+		one->first.arg = one->first.own;
 	}
 	if (!entry->form || one->form != entry->form)
 		return;

@@ -328,7 +328,7 @@ static inline bool put_plain(const struct row *row, const struct pfw_read_put *p
 	if (kind != PFW_READ_TEXT || arg->type != PFW_VALUE_STRING || arg->escaped)
 		return false;
 	pfw_read_batch_text(row->batch, row->texts, (unsigned)put->place,
-			    row->entry->line + arg->value + 1, arg->bytes - 2);
+			    row->entry->args.at + arg->value + 1, arg->bytes - 2);
 	return true;
 }
 

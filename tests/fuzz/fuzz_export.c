@@ -125,6 +125,8 @@ static size_t read_lines(struct line *line, const char *text, const char *end, b
 		count++;
 	}
 	qsort(line, count, sizeof(*line), by_time);
+	for (size_t i = 0; i < count; i++)
+		line[i].entry.arg = line[i].entry.own;
 	return count;
 }
 

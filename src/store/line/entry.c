@@ -158,7 +158,7 @@ static void cut_duration(struct pfw_entry *entry)
 
 static void init_entry(struct pfw_entry *entry)
 {
-	memset(entry, 0, offsetof(struct pfw_entry, arg));
+	memset(entry, 0, offsetof(struct pfw_entry, own));
 	entry->kind = PFW_ENTRY_EVENT;
 	entry->ph = '?';
 	entry->name.at = entry->cat.at = "";
@@ -233,7 +233,7 @@ void pfw_entry_parse(struct pfw_entry *entry, const char *line, size_t bytes)
 static inline bool is_key(const struct pfw_entry *entry, const struct pfw_entry_pair *arg,
 			  const char *key, size_t bytes)
 {
-	const char *at = entry->line + arg->key;
+	const char *at = entry->args.at + arg->key;
 
 	return arg->key_bytes == bytes && at[0] == key[0] && pfw_hash_same(at, key, bytes);
 }

@@ -39,7 +39,7 @@ enum pfw_entry_key {
 /* The last time; INT64_MAX itself stands for none. */
 #define PFW_ENTRY_TIME_MAX (INT64_MAX - 1)
 
-/* One key of args and its value; offsets in the line. */
+/* One key of args and its value; offsets from the begin of args. */
 struct pfw_entry_pair {
 	uint32_t key, value, bytes; /* of a string with its quotes */
 	uint8_t key_bytes;
@@ -80,12 +80,13 @@ struct pfw_entry {
 	 * cells for them. */
 	uint64_t named, form;
 	uint32_t varies;
-	/* For pfw_entry_arg(). */
-	const char *line;
 	bool args_more; /* arg[] is incomplete, or has a key with escapes: use args */
 	uint16_t arg_count;
 	uint64_t arg_keys; /* pfw_entry_key_bit() of all keys, or more */
-	struct pfw_entry_pair arg[PFW_ENTRY_ARGS_MAX + 1]; /* the last one is a scratch cell */
+	/* Their pairs, until the thread parses another line.  They may be `own`: those of a copy are in
+	 * the original. */
+	const struct pfw_entry_pair *arg;
+	struct pfw_entry_pair own[PFW_ENTRY_ARGS_MAX + 1]; /* the last one is a scratch cell */
 	/* Set by the caller of pfw_entry_parse_next(), once: whether it finds `named`. */
 	bool numbered;
 };
@@ -139,9 +140,9 @@ static inline void pfw_entry_pair(const struct pfw_entry *entry, unsigned i, str
 	const struct pfw_entry_pair *arg = &entry->arg[i];
 	unsigned quote = arg->type == PFW_VALUE_STRING;
 
-	*key = (struct pfw_slice){ .at = entry->line + arg->key, .bytes = arg->key_bytes };
+	*key = (struct pfw_slice){ .at = entry->args.at + arg->key, .bytes = arg->key_bytes };
 	value->type = (enum pfw_value_type)arg->type;
-	value->text = (struct pfw_slice){ .at = entry->line + arg->value + quote,
+	value->text = (struct pfw_slice){ .at = entry->args.at + arg->value + quote,
 					  .bytes = arg->bytes - 2 * quote,
 					  .escaped = arg->escaped };
 }
@@ -150,7 +151,7 @@ static inline void pfw_entry_pair(const struct pfw_entry *entry, unsigned i, str
 static inline bool pfw_entry_u64(const struct pfw_entry *entry, unsigned i, uint64_t *number)
 {
 	const struct pfw_entry_pair *arg = &entry->arg[i];
-	const char *at = entry->line + arg->value;
+	const char *at = entry->args.at + arg->value;
 
 	if (arg->type != PFW_VALUE_NUMBER)
 		return false;
@@ -164,7 +165,7 @@ static inline bool pfw_entry_u64(const struct pfw_entry *entry, unsigned i, uint
 static inline bool pfw_entry_i64(const struct pfw_entry *entry, unsigned i, int64_t *number)
 {
 	const struct pfw_entry_pair *arg = &entry->arg[i];
-	const char *at = entry->line + arg->value;
+	const char *at = entry->args.at + arg->value;
 	uint64_t size;
 
 	if (arg->type != PFW_VALUE_NUMBER)
@@ -194,7 +195,7 @@ static inline bool pfw_entry_varies(const struct pfw_entry *entry, const char *k
 
 	for (unsigned i = 0; entry->form && i < entry->arg_count; i++) {
 		if (entry->varies >> i & 1 && entry->arg[i].key_bytes == bytes &&
-		    __builtin_memcmp(entry->line + entry->arg[i].key, key, bytes) == 0)
+		    __builtin_memcmp(entry->args.at + entry->arg[i].key, key, bytes) == 0)
 			return true;
 	}
 	return !entry->form;
@@ -207,7 +208,7 @@ static inline uint8_t pfw_entry_place(const struct pfw_entry *entry, const char 
 	unsigned i = entry->arg_count;
 
 	while (i && (entry->arg[i - 1].key_bytes != bytes ||
-		     __builtin_memcmp(entry->line + entry->arg[i - 1].key, key, bytes) != 0))
+		     __builtin_memcmp(entry->args.at + entry->arg[i - 1].key, key, bytes) != 0))
 		i--;
 	return (uint8_t)i;
 }

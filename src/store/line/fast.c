@@ -36,7 +36,8 @@ struct form {
 	uint32_t varies; /* bits of pairs */
 	uint64_t number; /* see entry->form */
 	struct constant constant[FORM_PAIRS + 1];
-	struct pfw_entry_pair pair[FORM_PAIRS]; /* offsets from the begin of args */
+	struct pfw_entry_pair pair[FORM_PAIRS]; /* of text */
+	struct pfw_entry_pair last[FORM_PAIRS]; /* of the line before: entry->arg */
 	char text[FORM_TEXT + 16];		/* the args of the line that was learned last */
 };
 
@@ -63,13 +64,11 @@ struct between {
  * parallel.  A wrong guess costs only time.
  */
 #define GUESS_ROWS PFW_ENTRY_NUMBERS /* lines of one name have equal keys; some names share a row */
-#define GUESS_PAIRS 16u
 
 struct guess {
 	uint8_t id, pid;
 	struct instant ts;
-	uint8_t cat[GUESS_ROWS], tid[GUESS_ROWS];  /* of GPU streams longer than of threads */
-	uint8_t pair[GUESS_ROWS][2 * GUESS_PAIRS]; /* lengths of a key, and of a string value */
+	uint8_t tid[GUESS_ROWS]; /* of GPU streams longer than of threads */
 	struct between between[GUESS_ROWS];
 	struct form form[GUESS_ROWS];
 };
@@ -104,13 +103,13 @@ INLINE unsigned guess_row(const struct pfw_slice *name)
 
 /* ---- args ---- */
 
-/* Parse the value at `at` into *arg. */
-INLINE const char *take_value(const char *at, const char *end, const char *line,
-			      struct pfw_entry_pair *arg, uint8_t *guess, bool padded)
+/* Parse the value at `at` into *arg, except its begin.  `guess`: where it may end, or NULL. */
+INLINE const char *take_value(const char *at, const char *end, struct pfw_entry_pair *arg,
+			      const char *guess, bool padded)
 {
+	const char *start = at;
 	bool escaped = false;
 
-	arg->value = (uint32_t)(at - line);
 	if (UNLIKELY(!room(at, end, 1, padded)))
 		return NULL;
 	if (UNLIKELY(*at == '{' || *at == '[')) {
@@ -121,31 +120,32 @@ INLINE const char *take_value(const char *at, const char *end, const char *line,
 	}
 	arg->escaped = escaped;
 	if (LIKELY(at))
-		arg->bytes = (uint32_t)(at - line) - arg->value;
+		arg->bytes = (uint32_t)(at - start);
 	return at;
 }
 
 /* Parse one `"key":value` into *arg.  *odd: the key does not fit arg, or has escapes. */
-INLINE const char *take_arg(const char *at, const char *end, const char *line,
-			    struct pfw_entry_pair *arg, uint8_t *guess, bool *odd, bool padded)
+INLINE const char *take_arg(const char *at, const char *end, const char *args,
+			    struct pfw_entry_pair *arg, bool *odd, bool padded)
 {
 	const char *key = at + 1;
 	bool escaped;
 
 	if (UNLIKELY(!at_char(at, end, '"', padded)))
 		return NULL;
-	at = take_string(key, end, guess, &escaped, padded);
+	at = take_string(key, end, NULL, &escaped, padded);
 	if (UNLIKELY(!at || !at_char(at, end, ':', padded)))
 		return NULL;
 	*odd = escaped || at - 1 - key > UINT8_MAX;
-	arg->key = (uint32_t)(key - line);
+	arg->key = (uint32_t)(key - args);
 	arg->key_bytes = (uint8_t)(at - 1 - key);
-	return take_value(at + 1, end, line, arg, guess + 1, padded);
+	arg->value = (uint32_t)(at + 1 - args);
+	return take_value(at + 1, end, arg, NULL, padded);
 }
 
-INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *entry,
-			     uint8_t guess[2 * GUESS_PAIRS], bool padded)
+INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *entry, bool padded)
 {
+	struct pfw_entry_pair *arg = entry->own;
 	unsigned count = 0;
 	uint64_t keys = 0;
 	bool odd;
@@ -153,6 +153,7 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 	entry->args.at = at;
 	entry->args.escaped = false;
 	entry->args_more = false;
+	entry->arg = arg;
 	if (UNLIKELY(!at_char(at, end, '{', padded)))
 		return NULL;
 	at++;
@@ -163,13 +164,12 @@ INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *
 		return at + 1;
 	}
 	for (;;) {
-		at = take_arg(at, end, entry->line, &entry->arg[count],
-			      &guess[count % GUESS_PAIRS * 2], &odd, padded);
+		at = take_arg(at, end, entry->args.at, &arg[count], &odd, padded);
 		if (UNLIKELY(!at))
 			return NULL;
 		if (padded)
-			keys |= pfw_entry_key_bit(entry->line + entry->arg[count].key,
-						  entry->arg[count].key_bytes);
+			keys |= pfw_entry_key_bit(entry->args.at + arg[count].key,
+						  arg[count].key_bytes);
 		if (LIKELY(count < PFW_ENTRY_ARGS_MAX))
 			count++;
 		if (UNLIKELY(count == PFW_ENTRY_ARGS_MAX || odd))
@@ -197,10 +197,10 @@ static bool compare_form(struct form *form, const struct pfw_entry *entry)
 		return false;
 	for (unsigned i = 0; i < form->pairs; i++) {
 		const struct pfw_entry_pair *known = &form->pair[i], *arg = &entry->arg[i];
-		const char *value = entry->line + arg->value;
+		const char *value = entry->args.at + arg->value;
 
 		if (known->key_bytes != arg->key_bytes ||
-		    memcmp(form->text + known->key, entry->line + arg->key, arg->key_bytes) != 0)
+		    memcmp(form->text + known->key, entry->args.at + arg->key, arg->key_bytes) != 0)
 			return false;
 		if (known->bytes != arg->bytes ||
 		    memcmp(form->text + known->value, value, arg->bytes) != 0)
@@ -231,7 +231,7 @@ static void set_constants(struct form *form, size_t bytes)
 /* Learn the form of the parsed args. */
 static void learn_form(struct form *form, const struct pfw_entry *entry, unsigned row)
 {
-	uint32_t begin = (uint32_t)(entry->args.at - entry->line), varied;
+	uint32_t varied;
 	bool same;
 
 	if (form->patience) {
@@ -253,11 +253,8 @@ static void learn_form(struct form *form, const struct pfw_entry *entry, unsigne
 	memcpy(form->text, entry->args.at, entry->args.bytes);
 	form->pairs = (uint8_t)entry->arg_count;
 	form->keys = entry->arg_keys;
-	for (unsigned i = 0; i < form->pairs; i++) {
-		form->pair[i] = entry->arg[i];
-		form->pair[i].key -= begin;
-		form->pair[i].value -= begin;
-	}
+	memcpy(form->pair, entry->arg, form->pairs * sizeof(*form->pair));
+	memcpy(form->last, form->pair, sizeof(form->last));
 	set_constants(form, entry->args.bytes);
 }
 
@@ -265,9 +262,12 @@ static __attribute__((noinline)) const char *take_new_args(const char *at, const
 							   struct pfw_entry *entry,
 							   struct guess *guess, unsigned row)
 {
-	at = take_args(at, end, entry, guess->pair[row], true);
+	struct form *form = &guess->form[row];
+
+	memcpy(form->last, form->pair, sizeof(form->last)); /* it may have changed in part */
+	at = take_args(at, end, entry, true);
 	if (at)
-		learn_form(&guess->form[row], entry, row);
+		learn_form(form, entry, row);
 	return at;
 }
 
@@ -281,53 +281,59 @@ INLINE bool is_constant(const char *at, const char *text, unsigned bytes)
 	return LIKELY(pfw_bytes_same16(at, text, bytes));
 }
 
-/* A pair that lies so many bytes further on: its first two words grow. */
-INLINE void move_pair(struct pfw_entry_pair *to, const struct pfw_entry_pair *from, uint32_t moved)
+/* A pair lies so many bytes further on: its first two words grow. */
+INLINE void move_pair(struct pfw_entry_pair *pair, uint32_t moved)
 {
 	typedef uint32_t words __attribute__((vector_size(16)));
 	words word;
 
-	_Static_assert(sizeof(*to) == sizeof(word) && !offsetof(struct pfw_entry_pair, key) &&
+	_Static_assert(sizeof(*pair) == sizeof(word) && !offsetof(struct pfw_entry_pair, key) &&
 			       offsetof(struct pfw_entry_pair, value) == sizeof(uint32_t),
 		       "key and value are the first words");
-	memcpy(&word, from, sizeof(word));
+	memcpy(&word, pair, sizeof(word));
 	word += (words){ moved, moved };
-	memcpy(to, &word, sizeof(word));
+	memcpy(pair, &word, sizeof(word));
 }
 
-/* Parse args of the form that was seen before, or return NULL.  The text is padded. */
+/*
+ * Parse args of the form that was seen before, or return NULL.  The text is padded.  The pairs of
+ * the line before become those of this line: mostly all values have the same lengths, so nothing
+ * moves.
+ */
 INLINE const char *take_known_args(const char *at, const char *end, struct pfw_entry *entry,
-				   const struct form *form, uint8_t guess[2 * GUESS_PAIRS])
+				   struct form *form)
 {
 	const struct constant *constant = form->constant, *last = constant + form->constants - 1;
-	const struct pfw_entry_pair *known = form->pair;
-	struct pfw_entry_pair *arg = entry->arg;
+	struct pfw_entry_pair *arg = form->last;
+	uint32_t moved = 0;
 
 	if (UNLIKELY(!form->constants))
 		return NULL;
 	entry->args.at = at;
 	for (;; constant++) {
-		uint32_t moved = (uint32_t)(at - entry->line) - constant->at;
-		const struct pfw_entry_pair *whole = known + constant->pairs;
+		struct pfw_entry_pair *varies = arg + constant->pairs;
+		uint32_t bytes;
 
 		if (UNLIKELY(!is_constant(at, form->text + constant->at, constant->bytes)))
 			return NULL;
 		at += constant->bytes;
-		for (; known < whole; known++, arg++)
-			move_pair(arg, known, moved);
+		for (; moved && arg < varies; arg++)
+			move_pair(arg, moved);
+		arg = varies;
 		if (constant == last)
 			break;
-		arg->key = known->key + moved;
-		arg->key_bytes = known->key_bytes;
-		at = take_value(at, end, entry->line, arg, &guess[2 * (known - form->pair) + 1],
-				true);
+		bytes = arg->bytes;
+		at = take_value(at, end, arg, at + bytes, true);
 		if (UNLIKELY(!at))
 			return NULL;
-		known++;
+		if (moved)
+			move_pair(arg, moved);
+		moved += arg->bytes - bytes;
 		arg++;
 	}
 	entry->args.bytes = (size_t)(at - entry->args.at);
 	entry->args.escaped = entry->args_more = false;
+	entry->arg = form->last;
 	entry->arg_count = form->pairs;
 	entry->arg_keys = form->keys;
 	entry->form = form->number;
@@ -353,10 +359,10 @@ INLINE const char *take_known_args(const char *at, const char *end, struct pfw_e
 
 /* Parse from the end of the name to the tid. */
 INLINE const char *take_between(const char *at, const char *end, struct pfw_entry *entry,
-				struct guess *guess, unsigned row, bool padded)
+				struct guess *guess, bool padded)
 {
 	AND(take(at, end, BEHIND_NAME, padded));
-	AND(take_text(at, end, &entry->cat, &guess->cat[row], padded));
+	AND(take_text(at, end, &entry->cat, padded));
 	AND(take(at, end, ",\"pid\":", padded));
 	AND(take_u64(at, end, &entry->pid, &guess->pid, padded));
 	return take(at, end, ",\"tid\":", padded);
@@ -370,7 +376,7 @@ static __attribute__((noinline)) const char *take_new_between(const char *at, co
 	const char *begin = at;
 	size_t bytes = entry->name.bytes;
 
-	at = take_between(at, end, entry, guess, row, true);
+	at = take_between(at, end, entry, guess, true);
 	if (!at || at - begin > (ptrdiff_t)BETWEEN_TEXT)
 		return at;
 	bytes = bytes <= NAME_TEXT ? bytes : 0;
@@ -419,10 +425,10 @@ INLINE const char *take_head(const char *at, const char *end, struct pfw_entry *
 	AND(take(at, end, "{\"id\":", padded));
 	AND(take_u64(at, end, &entry->id, &guess->id, padded));
 	AND(take(at, end, ",\"name\":\"", padded));
-	AND(take_text(at, end, &entry->name, NULL, padded));
+	AND(take_text(at, end, &entry->name, padded));
 	*row = padded ? guess_row(&entry->name) : 0;
 	AND(padded ? take_known_between(at, end, entry, guess, *row)
-		   : take_between(at, end, entry, guess, *row, false));
+		   : take_between(at, end, entry, guess, false));
 	AND(take_u64(at, end, &entry->tid, &guess->tid[*row], padded));
 	AND(take(at, end, ",\"ts\":", padded));
 	AND(take_ts(at, end, &entry->ts_ns, &guess->ts, padded));
@@ -453,15 +459,13 @@ INLINE const char *take_line(struct pfw_entry *entry, const char *line, const ch
 	entry->comma = entry->integer_ph = entry->disordered = false;
 	entry->fast = true;
 	entry->named = entry->form = 0;
-	entry->line = line;
 	AND(take_head(at, end, entry, guess, &row, padded));
 	if (padded) {
-		const char *known =
-			take_known_args(at, end, entry, &guess->form[row], guess->pair[row]);
+		const char *known = take_known_args(at, end, entry, &guess->form[row]);
 
 		at = LIKELY(known) ? known : take_new_args(at, end, entry, guess, row);
 	} else {
-		at = take_args(at, end, entry, guess->pair[row], false);
+		at = take_args(at, end, entry, false);
 	}
 	return at ? take(at, end, "}", padded) : NULL;
 }

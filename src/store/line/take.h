@@ -55,20 +55,6 @@ INLINE bool at_char(const char *at, const char *end, char c, bool padded)
 	return room(at, end, 1, padded) && *at == c;
 }
 
-/* `at` + `count`, where the value of `count` is predicted. */
-INLINE const char *skip_guessed(const char *at, unsigned count, uint8_t *guess)
-{
-	unsigned guessed = *guess;
-
-	if (LIKELY(count == guessed)) {
-		/* Keep the compiler from using `count`, which is equal but not known yet. */
-		__asm__("" : "+r"(guessed));
-		return at + guessed;
-	}
-	*guess = (uint8_t)count;
-	return at + count;
-}
-
 /* ---- strings ---- */
 
 /* A string with an escape or non-ASCII text; `at` is after its opening quote. */
@@ -83,8 +69,8 @@ static __attribute__((noinline)) const char *take_odd_string(const char *at, con
 	return reader.at;
 }
 
-/* The rest of a string, after its opening quote. */
-INLINE const char *take_string(const char *at, const char *end, uint8_t *guess, bool *escaped,
+/* The rest of a string, after its opening quote.  `guess`: where it may end. */
+INLINE const char *take_string(const char *at, const char *end, const char *guess, bool *escaped,
 			       bool padded)
 {
 	const char *start = at;
@@ -96,18 +82,23 @@ INLINE const char *take_string(const char *at, const char *end, uint8_t *guess, 
 		if (LIKELY(plain < 16)) {
 			if (UNLIKELY(at[plain] != '"'))
 				break;
-			return (guess ? skip_guessed(at, plain, guess) : at + plain) + 1;
+			at += plain + 1;
+			/* Keep the compiler from using `at`, which is equal but not known yet. */
+			if (guess && LIKELY(at == guess)) {
+				__asm__("" : "+r"(guess));
+				return guess;
+			}
+			return at;
 		}
 		at += 16; /* predicted, where adding `plain` would wait for it */
 	}
 	return take_odd_string(start, end, escaped);
 }
 
-INLINE const char *take_text(const char *at, const char *end, struct pfw_slice *slice,
-			     uint8_t *guess, bool padded)
+INLINE const char *take_text(const char *at, const char *end, struct pfw_slice *slice, bool padded)
 {
 	slice->at = at;
-	at = take_string(at, end, guess, &slice->escaped, padded);
+	at = take_string(at, end, NULL, &slice->escaped, padded);
 	if (LIKELY(at))
 		slice->bytes = (size_t)(at - 1 - slice->at);
 	return at;
@@ -264,28 +255,24 @@ INLINE const char *take_number(const char *at, const char *end, bool padded)
 	return at;
 }
 
-/* The same, which mostly has *guess digits, at most 8, and nothing else.  *guess may be a length of
- * something else. */
-INLINE const char *take_guessed_number(const char *at, const char *end, uint8_t *guess, bool padded)
+/* The same; `guess`: where it may end, if it has only digits. */
+INLINE const char *take_guessed_number(const char *at, const char *end, const char *guess,
+				       bool padded)
 {
-	unsigned bytes = *guess;
-	const char *stop = at + bytes;
+	size_t bytes = (size_t)(guess - at);
 	uint64_t unused;
 
-	if (LIKELY(bytes - 1 < 8 && room(at, end, 9, padded) && (*stop == ',' || *stop == '}') &&
-		   pfw_bytes_take_number(pfw_bytes_load(at), bytes, &unused) &&
+	if (LIKELY(bytes - 1 < 8 && room(at, end, 9, padded) && (*guess == ',' || *guess == '}') &&
+		   pfw_bytes_take_number(pfw_bytes_load(at), (unsigned)bytes, &unused) &&
 		   (*at != '0' || bytes == 1)))
-		return stop;
-	stop = take_number(at, end, padded);
-	if (stop)
-		*guess = stop - at <= 8 ? (uint8_t)(stop - at) : 0;
-	return stop;
+		return guess;
+	return take_number(at, end, padded);
 }
 
 /* ---- values ---- */
 
-/* A string, number or word.  *escaped is set for strings only. */
-INLINE const char *take_scalar(const char *at, const char *end, uint8_t *guess, uint8_t *type,
+/* A string, number or word.  *escaped is set for strings only.  `guess`: where it may end, or NULL. */
+INLINE const char *take_scalar(const char *at, const char *end, const char *guess, uint8_t *type,
 			       bool *escaped, bool padded)
 {
 	/* No jump table: nearly all are strings and numbers. */

@@ -106,14 +106,14 @@ static int write_args(char text[ARGS_BYTES], const struct pfw_entry *entry)
 	/* Such a line has no white space: what follows each other is copied at once. */
 	for (uint64_t left = entry->form ? rows_of_form(entry) : 0, run; left; left &= ~run) {
 		const struct pfw_entry_pair *arg = &entry->arg[__builtin_ctzll(left)], *last = arg;
-		const char *begin = entry->line + arg->key - 1;
+		const char *begin = entry->args.at + arg->key - 1;
 
 		run = ((left & -left) + left) ^ left;
 		run &= left;
 		last += __builtin_popcountll(run) - 1;
 		used = used == 1 ? used : append(text, used, ",", 1);
 		used = append(text, used, begin,
-			      (size_t)(entry->line + last->value + last->bytes - begin));
+			      (size_t)(entry->args.at + last->value + last->bytes - begin));
 	}
 	pfw_args_init(&args, entry);
 	while (!entry->form && pfw_args_next(&args, &key, &value)) {
