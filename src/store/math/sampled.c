@@ -27,10 +27,9 @@ void pfw_sampled_limit(struct pfw_sampled *sampled, uint32_t most)
 		raise_level(sampled, sampled->level + 1);
 }
 
-int pfw_sampled_add_more(struct pfw_sampled *sampled, const struct pfw_sample *sample,
-			 uint32_t most)
+int pfw_sampled_add_more(struct pfw_sampled *sampled, struct pfw_sample sample, uint32_t most)
 {
-	if (PFW_PUSH(sampled->sample, sampled->count, sampled->room, *sample))
+	if (PFW_PUSH(sampled->sample, sampled->count, sampled->room, sample))
 		return -ENOMEM;
 	pfw_sampled_limit(sampled, most);
 	return 0;
@@ -38,13 +37,20 @@ int pfw_sampled_add_more(struct pfw_sampled *sampled, const struct pfw_sample *s
 
 int pfw_sampled_merge(struct pfw_sampled *into, const struct pfw_sampled *from, uint32_t most)
 {
-	int error = 0;
-
 	if (from->level > into->level)
 		raise_level(into, from->level);
-	for (uint32_t i = 0; i < from->count && !error; i++)
-		error = pfw_sampled_add(into, &from->sample[i], most);
-	return error;
+	while (into->room - into->count < from->count) {
+		if (PFW_GROWN(into->sample,
+			      pfw_grow_room(into->sample, &into->room, sizeof(*into->sample))))
+			return -ENOMEM;
+	}
+	/* Without a branch, which nothing could predict. */
+	for (uint32_t i = 0; i < from->count; i++) {
+		into->sample[into->count] = from->sample[i];
+		into->count += from->sample[i].level >= into->level;
+	}
+	pfw_sampled_limit(into, most);
+	return 0;
 }
 
 /* Calls of one time by what decides their place in the mean. */

@@ -45,9 +45,8 @@ static inline unsigned pfw_sample_level(uint64_t a, uint64_t b)
 /* Raise the level until at most `most` calls are left. */
 void pfw_sampled_limit(struct pfw_sampled *sampled, uint32_t most);
 
-/* Add a call for which there may be no room. */
-int pfw_sampled_add_more(struct pfw_sampled *sampled, const struct pfw_sample *sample,
-			 uint32_t most);
+/* Add a call for which there may be no room: a copy, so that pfw_sampled_add() needs none in memory. */
+int pfw_sampled_add_more(struct pfw_sampled *sampled, struct pfw_sample sample, uint32_t most);
 
 /* Add one call to a sample of at most `most` calls, which may become less, never more.  0 or
  * -ENOMEM. */
@@ -57,7 +56,7 @@ static inline int pfw_sampled_add(struct pfw_sampled *sampled, const struct pfw_
 	if (sample->level < sampled->level)
 		return 0;
 	if (sampled->count >= sampled->room || sampled->count >= most)
-		return pfw_sampled_add_more(sampled, sample, most);
+		return pfw_sampled_add_more(sampled, *sample, most);
 	sampled->sample[sampled->count++] = *sample;
 	return 0;
 }

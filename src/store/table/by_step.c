@@ -62,19 +62,19 @@ static int number_process(struct pfw_table_events *events, uint64_t process)
 	return 0;
 }
 
-int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_entry *entry,
-			 const struct pfw_table_event *event)
+struct pfw_table_event *pfw_table_events_add(struct pfw_table_events *events,
+					     const struct pfw_entry *entry, uint32_t said)
 {
 	struct pfw_table_event *added;
 
 	if (number_process(events, entry->process) ||
 	    PFW_ROOM(events->event, events->events, events->event_room))
-		return -ENOMEM;
+		return NULL;
 	added = &events->event[events->events++];
-	*added = *event;
+	added->said = said;
 	added->process = events->last & INT32_MAX;
-	events->said |= event->said != 0;
-	return 0;
+	events->said |= said != 0;
+	return added;
 }
 
 int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,

@@ -40,9 +40,11 @@ struct pfw_table_events {
 	size_t event_room, sum_room, step_room, process_room;
 };
 
-/* Add a call, or those of a `summed` line.  0 or -ENOMEM, as the next. */
-int pfw_table_events_add(struct pfw_table_events *events, const struct pfw_entry *entry,
-			 const struct pfw_table_event *event);
+/* Add a call, of which the caller sets the times and the bytes.  NULL: no memory.  A copy of a whole event
+ * would wait for the stores of its members. */
+struct pfw_table_event *pfw_table_events_add(struct pfw_table_events *events,
+					     const struct pfw_entry *entry, uint32_t said);
+/* Add the calls of a `summed` line.  0 or -ENOMEM, as the next. */
 int pfw_table_events_sum(struct pfw_table_events *events, const struct pfw_entry *entry,
 			 const struct pfw_table_line *line);
 /* Note the span of a step; of other lines nothing. */

@@ -54,7 +54,8 @@ struct form {
 struct block {
 	struct pfw_averages rows;
 	struct form form[PFW_ENTRY_NUMBERS];
-	struct named *named; /* of the names of the summary */
+	uint64_t plain[PFW_ENTRY_NUMBERS]; /* forms of calls: pfw_table_call_said() finds nothing */
+	struct named *named;		   /* of the names of the summary */
 	size_t named_room;
 	struct cached cached[CELLS];
 	struct pfw_table_key key;
@@ -344,21 +345,28 @@ static int add_span(struct block *block, const struct pfw_entry *entry, uint32_t
 static int add_call(struct block *block, const struct pfw_entry *entry,
 		    const struct pfw_summary *summary)
 {
+	uint64_t *plain = &block->plain[entry->form % PFW_ENTRY_NUMBERS];
+	struct pfw_table_event *event;
 	struct pfw_table_line line;
-	uint32_t said;
+	uint32_t said = 0;
 	bool args;
 
 	if (!pfw_table_line_times(&line, entry))
 		return 0;
-	said = pfw_table_call_said(entry, &args);
-	block->says |= args ? PFW_TABLE_SAYS_ARGS : 0u;
-	return pfw_table_events_add(&block->events, entry,
-				    &(struct pfw_table_event){ .start_ns = line.start_ns,
-							       .dur_ns = line.dur_ns,
-							       .said = said,
-							       .bytes =
-								       (int64_t)summary->last.bytes,
-							       .transfer = summary->last.moves });
+	if (!entry->form || *plain != entry->form) {
+		said = pfw_table_call_said(entry, &args);
+		block->says |= args ? PFW_TABLE_SAYS_ARGS : 0u;
+		if (!said && !args && !pfw_entry_varies(entry, "step"))
+			*plain = entry->form;
+	}
+	event = pfw_table_events_add(&block->events, entry, said);
+	if (!event)
+		return -ENOMEM;
+	event->start_ns = line.start_ns;
+	event->dur_ns = line.dur_ns;
+	event->bytes = (int64_t)summary->last.bytes;
+	event->transfer = summary->last.moves;
+	return 0;
 }
 
 /* Of the line that was added last: all steps have one name there. */
