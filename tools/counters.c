@@ -291,13 +291,11 @@ static int read_and_print(void *user, struct survey_input *input)
 static int counters_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct counters counters = { .survey = { .command = command,
-						 .jobs_most = 1024,
 						 .user = &counters,
 						 .select = &counters.select,
 						 .body = read_and_print } };
 	int status = survey_main(&counters.survey, argc, argv);
 
-	pfw_select_release(&counters.select);
 	release(&counters.found);
 	return status;
 }

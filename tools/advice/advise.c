@@ -208,7 +208,6 @@ static int begin(void *user, struct cli_args *args)
 static int advise_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct advise advise = { .survey = { .command = command,
-					     .jobs_most = 1024,
 					     .user = &advise,
 					     .take = take,
 					     .begin = begin,

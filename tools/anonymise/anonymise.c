@@ -157,7 +157,6 @@ static int take(void *user, const struct cli_args *args, int option)
 static int anonymise_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct anonymise anonymise = { .survey = { .command = command,
-						   .jobs_most = 1024,
 						   .no_index = true,
 						   .user = &anonymise,
 						   .take = take,
@@ -170,10 +169,8 @@ static int anonymise_main(const struct cli_command *command, int argc, char **ar
 						   .user = &anonymise,
 						   .stem = stem,
 						   .line = change } };
-	int status = survey_main(&anonymise.survey, argc, argv);
 
-	pfw_select_release(&anonymise.select);
-	return status;
+	return survey_main(&anonymise.survey, argc, argv);
 }
 
 static const struct cli_option options[] = {

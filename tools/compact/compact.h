@@ -2,8 +2,7 @@
  *
  * Room tools/compact: merges the traces of a run.  It may use tools/ui, tools/share and the store
  * (merge, pack, commit, manifest).  Start with compact.c; then groups.c (which files become which),
- * recover.c (spools of killed processes), originals.c (which are removed), write.c (one result),
- * manifest.c.
+ * recover.c (spools of killed processes), originals.c (which are removed), write.c (one result).
  */
 #pragma once
 
@@ -115,8 +114,3 @@ int compact_write(struct compact *compact, struct compact_group *group, struct p
 /* Wait until the result is on the disk, verify it and free `writing`, which may be NULL.  Return 0,
  * or -errno after a message. */
 int compact_check(struct compact_writing *writing);
-
-/* Add the run's manifest to the commit, with the entries of an older manifest for files that stay.
- * Return 0, or -errno after a message. */
-int compact_manifest(struct compact *compact, struct pfw_commit *commit, const char *base,
-		     struct pfw_manifest *manifest);

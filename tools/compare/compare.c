@@ -311,7 +311,6 @@ static int compare_main(const struct cli_command *command, int argc, char **argv
 {
 	struct compare compare = {
 		.survey = { .command = command,
-			    .jobs_most = 1024,
 			    .user = &compare,
 			    .take = take,
 			    .begin = run,

@@ -398,7 +398,6 @@ static int export_main(const struct cli_command *command, int argc, char **argv)
 	memcpy(export.words + 1, argv, (size_t)argc * sizeof(*export.words));
 	status = survey_main(&export.survey, argc, argv);
 	free(export.words);
-	pfw_select_release(&export.select);
 	return status;
 }
 

@@ -1,8 +1,8 @@
 /* tools/memory/memory.h - what `pfw memory` is asked and finds.
  *
  * Room tools/memory: `pfw memory` shows peaks, growth and owners of allocations.  It may use
- * tools/share, tools/ui and the store.  Start with memory.c; index.c asks indexes, collect.c reads lines
- * for store/memory, which adds up, print.c prints; snapshot.c and pickle.c read snapshots of PyTorch's
+ * tools/share, tools/ui and the store.  Start with memory.c; index.c asks indexes,
+ * store/memory adds up, print.c prints; snapshot.c and pickle.c read snapshots of PyTorch's
  * allocator.
  */
 #pragma once
@@ -40,9 +40,6 @@ int memory_part_ranks(struct memory *memory, struct pfw_traces *traces);
 /* Add up from indexes, and make those that are missing if the traces are large.  1; 0 if the lines must
  * be read; -errno. */
 int memory_ask_indexes(struct memory *memory, const struct pfw_traces *traces);
-
-/* Read the traces, and add up.  0 or -errno. */
-int memory_collect(struct memory *memory, struct survey_input *input);
 
 /* 0 or -ENOMEM. */
 int memory_print(const struct memory *memory);

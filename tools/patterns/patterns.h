@@ -1,7 +1,7 @@
 /* tools/patterns/patterns.h - options and results of `pfw patterns`.
  *
  * Room tools/patterns: `pfw patterns` shows how files are used.  It may use tools/share, tools/ui
- * and the store, whose store/patterns does the counting.  Start with patterns.c; collect.c reads,
+ * and the store, whose store/patterns does the counting.  Start with patterns.c;
  * few.c keeps only the files that are shown, print.c prints.
  */
 #pragma once
@@ -57,10 +57,6 @@ struct patterns_rank *patterns_find_rank(struct patterns *patterns, int64_t rank
  */
 int patterns_find_few(struct patterns *patterns, const struct pfw_traces *traces);
 void patterns_free_few(struct patterns_few *few);
-
-/* Read the traces.  0 or -errno; -ENOENT after a message: a partial has not what is asked for.
- * Thread: main, as below. */
-int patterns_collect(struct patterns *patterns, struct survey_input *input);
 
 /* 0 or -ENOMEM. */
 int patterns_print(struct patterns *patterns);

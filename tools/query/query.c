@@ -396,7 +396,6 @@ static int query_main(const struct cli_command *command, int argc, char **argv)
 	int status = survey_main(&query.survey, argc, argv);
 
 	pfw_columns_free(&query.lines.columns);
-	pfw_select_release(&query.select);
 	return status;
 }
 

@@ -484,7 +484,6 @@ static int begin(void *user, struct cli_args *args)
 static int report_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct report report = { .survey = { .command = command,
-					     .jobs_most = 1024,
 					     .user = &report,
 					     .take = take,
 					     .begin = begin,

@@ -2,7 +2,7 @@
  *
  * Room tools/report: runs commands in this process (tools/ui/host.h), keeps their rows as JSON, and puts
  * them into a page that draws them.  It may use tools/ui, tools/share, tools/advice and the store, and
- * knows commands by their entries in cli.h.  Start with report.c; sheets.c runs commands, steps.c chooses
+ * knows commands by their entries in cli.h.  Start with report.c; sheets.c runs commands and chooses
  * steps, flame.c draws stacks, page.* is the page, markdown.c prints one to paste.
  */
 #pragma once
@@ -16,7 +16,7 @@
 #include "share/survey.h"
 #include "store/kit/pair_ids.h"
 
-/* ---- which steps of a long run the page has (steps.c) ---- */
+/* ---- which steps of a long run the page has (sheets.c) ---- */
 
 /* All zero: none yet.  Thread: one at a time. */
 struct report_steps {
@@ -31,15 +31,6 @@ struct report_steps {
 	struct pfw_pair_ids numbers;
 	size_t room;
 };
-
-/* Add the row of a step of a rank.  0 or -ENOMEM, as the next. */
-int report_steps_add(struct report_steps *steps, int64_t number, int64_t wall_ns);
-
-/* After all rows: choose steps that have about `most` of them. */
-int report_steps_choose(struct report_steps *steps, uint64_t most);
-
-/* Whether rows of a step are kept; those of steps that were not added are. */
-bool report_steps_has(const struct report_steps *steps, int64_t number);
 
 void report_steps_release(struct report_steps *steps);
 

@@ -5,11 +5,90 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "report/report.h"
 #include "share/survey.h"
 #include "store/json/reader.h"
 #include "store/kit/grow.h"
 #include "store/kit/text_ids.h"
+
+/* Of the rows, these parts are of the slowest steps. */
+#define SLOWEST_PART 4u
+
+/* Add the row of a step of a rank.  0 or -ENOMEM, as the next. */
+static int add_step(struct report_steps *steps, int64_t number, int64_t wall_ns)
+{
+	int64_t place = pfw_pair_ids_of(&steps->numbers, (uint64_t)number, 0);
+
+	if (place < 0 || PFW_REACH(steps->step, (size_t)place, steps->room))
+		return -ENOMEM;
+	steps->rows++;
+	steps->wall_ns += (double)wall_ns;
+	steps->step[place].number = number;
+	if (wall_ns > steps->step[place].wall_ns)
+		steps->step[place].wall_ns = wall_ns;
+	return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct report_step *const *x = a, *const *y = b;
+
+	return PFW_ORDER((*x)->number, (*y)->number);
+}
+
+static int by_wall(const void *a, const void *b)
+{
+	const struct report_step *const *x = a, *const *y = b;
+
+	return PFW_ORDER((*y)->wall_ns, (*x)->wall_ns) ?: by_number(a, b);
+}
+
+/* After all rows: choose steps that have about `most` of them. */
+static int choose_steps(struct report_steps *steps, uint64_t most)
+{
+	size_t count = steps->numbers.count, slowest;
+	struct report_step **order;
+
+	steps->every = 1;
+	if (steps->rows <= most)
+		return 0;
+	order = malloc(count * sizeof(*order));
+	if (!order)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		order[i] = &steps->step[i];
+	steps->every = steps->rows / (most - most / SLOWEST_PART) + 1;
+	qsort(order, count, sizeof(*order), by_number);
+	for (size_t i = 0; i < count; i += steps->every)
+		order[i]->kept = true;
+	/* All ranks of a step are kept. */
+	slowest = (size_t)(most / SLOWEST_PART * count / steps->rows);
+	qsort(order, count, sizeof(*order), by_wall);
+	for (size_t i = 0; i < slowest && i < count; i++)
+		order[i]->kept = true;
+	steps->slowest = slowest;
+	free(order);
+	return 0;
+}
+
+/* Whether rows of a step are kept; those of steps that were not added are. */
+static bool has_step(const struct report_steps *steps, int64_t number)
+{
+	int64_t place;
+
+	if (steps->every <= 1)
+		return true;
+	place = pfw_pair_ids_find(&steps->numbers, (uint64_t)number, 0);
+	return place < 0 || steps->step[place].kept;
+}
+
+void report_steps_release(struct report_steps *steps)
+{
+	pfw_pair_ids_release(&steps->numbers);
+	free(steps->step);
+	*steps = (struct report_steps){ .rows = 0 };
+}
 
 /* With `out` set: no row yet.  Thread: one at a time. */
 struct report_pack {
@@ -282,8 +361,8 @@ static int note_steps(struct running *running, const struct grid *grid, const ch
 
 		error = PFW_PUSH(running->step, running->lines, running->step_room, step);
 		if (!error && overlap && step != NO_STEP)
-			error = report_steps_add(&running->report->steps, step,
-						 number_of(grid, row, "wall"));
+			error = add_step(&running->report->steps, step,
+					 number_of(grid, row, "wall"));
 	}
 	return error;
 }
@@ -390,8 +469,7 @@ static void put_rows(struct running *running)
 	for (char *at = running->rows.at, *end; (end = strchr(at, '\n')); at = end + 1) {
 		int64_t step = running->step[line++];
 
-		if (rows == REPORT_ROWS ||
-		    (step != NO_STEP && !report_steps_has(&report->steps, step))) {
+		if (rows == REPORT_ROWS || (step != NO_STEP && !has_step(&report->steps, step))) {
 			left_out++;
 			continue;
 		}
@@ -430,7 +508,7 @@ static int make_sheet(struct report *report, const struct sheet *sheet)
 		status = CLI_USAGE;
 	}
 	if (status <= CLI_PROBLEMS && sheet == sheets &&
-	    report_steps_choose(&report->steps, REPORT_STEP_ROWS)) {
+	    choose_steps(&report->steps, REPORT_STEP_ROWS)) {
 		report_note(report, strerror(ENOMEM));
 		status = CLI_USAGE;
 	}

@@ -16,6 +16,7 @@
 #include "ui/progress.h"
 
 #define PROBLEMS_SHOWN 10
+#define JOBS_MOST 1024u
 
 /* ---- the command ---- */
 
@@ -120,14 +121,17 @@ int survey_main(struct survey *survey, int argc, char **argv)
 	cli_args_init(&args, survey->command, argc, argv);
 	args.shared = survey;
 	status = cli_take_options(&args, survey->user, take);
-	if (survey->jobs > survey->jobs_most)
-		survey->jobs = survey->jobs_most;
+	if (survey->jobs > (survey->jobs_most ?: JOBS_MOST))
+		survey->jobs = survey->jobs_most ?: JOBS_MOST;
 	if (survey->row_limit == SURVEY_FEW_ROWS)
 		survey->row_limit = cli_for_people(survey->format) ? survey->few_rows : -1;
 	survey->width = survey->wide ? 0 : fit_width(stdout);
 	if (status < 0 && survey->begin)
 		status = survey->begin(survey->user, &args);
-	return status < 0 ? run_body(survey, &args) : status;
+	status = status < 0 ? run_body(survey, &args) : status;
+	if (survey->select)
+		pfw_select_release(survey->select);
+	return status;
 }
 
 bool survey_lacks(const struct survey *survey, const struct survey_input *input, const char *what)

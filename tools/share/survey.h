@@ -14,13 +14,14 @@ struct survey_input;
 
 struct survey {
 	const struct cli_command *command;
-	unsigned jobs_most;
+	unsigned jobs_most; /* 0: 1,024 */
 	/* Callbacks of survey_main() with `user`, the struct of the command's options: take() as
 	 * for cli_take_options(); begin() (or NULL) before the operands are opened returns -1 to go
 	 * on or the exit status; body() returns the exit status. */
 	void *user;
 	int (*take)(void *user, const struct cli_args *args, int option);
-	struct pfw_select *select; /* gets the options of select_args.h; NULL: take() does */
+	struct pfw_select
+		*select; /* gets the options of select_args.h, and is released; NULL: take() does */
 	int (*begin)(void *user, struct cli_args *args);
 	int (*body)(void *user, struct survey_input *input);
 	/* Options, with their defaults. */

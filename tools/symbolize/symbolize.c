@@ -447,7 +447,6 @@ static int begin(void *user, struct cli_args *args)
 static int symbolize_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct symbolize symbolize = { .survey = { .command = command,
-						   .jobs_most = 1024,
 						   .no_index = true,
 						   .user = &symbolize,
 						   .select = &symbolize.select,
@@ -463,7 +462,6 @@ static int symbolize_main(const struct cli_command *command, int argc, char **ar
 				       .lock = PTHREAD_MUTEX_INITIALIZER };
 	int status = survey_main(&symbolize.survey, argc, argv);
 
-	pfw_select_release(&symbolize.select);
 	modules_release(&symbolize.modules);
 	pfw_text_ids_release(&symbolize.builds);
 	pfw_text_ids_release(&symbolize.paths);

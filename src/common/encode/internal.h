@@ -168,7 +168,7 @@ char *pfw_json_put_word(char *out, unsigned int type, uint64_t value);
 char *pfw_json_put_tail(struct pfw_json_source *source, char *out, unsigned int type,
 			uint64_t value, size_t *bytes_at);
 
-/* ---- steps.c ---- */
+/* ---- encode.c: steps ---- */
 
 /* Append the step that the record began in and its phase, unless the record has its own. */
 char *pfw_json_put_step(struct pfw_json *json, char *out, const struct pfw_record *record,

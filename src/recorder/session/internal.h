@@ -188,14 +188,6 @@ void pfw_session_make_way(int fd);
  * match are noted.  Thread: init. */
 void pfw_session_mark_globs(uint64_t children);
 
-/* ---- leaving.c ---- */
-
-/* After `pfw detach`: make ready to be unloaded.  The block gets what the command must know.  Once
- * no thread is in our code: list the memory that is left. */
-struct pfw_attach_block;
-void pfw_session_prepare_to_leave(struct pfw_attach_block *block);
-void pfw_session_leave(struct pfw_attach_block *block);
-
 /* ---- confine.c ---- */
 
 /* The program is about to put this thread under a filter (NULL: the strict mode).  If one of our

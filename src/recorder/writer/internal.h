@@ -155,10 +155,7 @@ int pfw_writer_keep_end(struct pfw_writer *writer);
 /* The trace has its `end`; the next write creates one of this name. */
 void pfw_writer_begin_anew(struct pfw_writer *writer, const char *path);
 
-/* ---- modules.c ---- */
-
-/* Make the spool's chunk of stacks, if PFW_STACK asks for it. */
-void pfw_writer_add_stacks(struct pfw_writer *writer);
+/* ---- memory.c: stacks ---- */
 
 /* Find out the paths of modules that are new in stacks. */
 void pfw_writer_name_modules(struct pfw_writer *writer);

@@ -4,6 +4,7 @@
 #include "common/base/os.h"
 #include "recorder/guest/locked.h"
 #include "recorder/spool/ring.h"
+#include "recorder/spool/stacks.h"
 #include "recorder/spool/strings.h"
 #include "recorder/spool/templates.h"
 #include "recorder/writer/internal.h"
@@ -241,6 +242,14 @@ void pfw_writer_first_bytes(const struct pfw_writer *writer, uint64_t *made, uin
 	*mapped = bytes + pfw_os_whole_pages(PFW_STRING_SEGMENT_BYTES);
 }
 
+static void add_stacks(struct pfw_writer *writer)
+{
+	pfw_stacks_use(writer->stacks ? pfw_writer_append(writer, PFW_CHUNK_STACKS, 0,
+							  sizeof(struct pfw_stacks_chunk))
+				      : NULL);
+	writer->json.stacks = pfw_stacks;
+}
+
 /* The ring is published last of what may fail: a thread that has one records. */
 int pfw_writer_make_ready(struct pfw_writer *writer)
 {
@@ -278,7 +287,69 @@ int pfw_writer_make_ready(struct pfw_writer *writer)
 	if (pfw_spool_has_place(writer->spool, PFW_CHUNK_RING, 1))
 		make_ring(writer);
 	pfw_writer_add_strings(writer);
-	pfw_writer_add_stacks(writer);
+	add_stacks(writer);
 	writer->ready = true;
 	return 0;
+}
+
+/* ---- stacks, and the paths of their modules ----
+ *
+ * A probe knows a module by the name that libc has, which may be a link's.  Here the kernel is
+ * asked for the file's own, before the first line names it.
+ */
+
+#define LINE_BYTES 8192u /* of /proc/self/maps: a path is at most 4,096 bytes */
+
+/* Make the spool's chunk of stacks, if PFW_STACK asks for it. */
+void pfw_writer_forget_modules(struct pfw_writer *writer)
+{
+	for (unsigned i = 0; writer->json.stacks && i < PFW_STACK_MODULES; i++)
+		atomic_store(&writer->json.stacks->module[i].line, 0);
+}
+
+/* Replace the path, unless it is the same, or in a line of this trace. */
+static void set_path(struct pfw_stack_module *module, const char *path, uint32_t bytes)
+{
+	struct pfw_stack_text now = pfw_stack_path(module);
+	char *text;
+
+	if (atomic_load(&module->line) ||
+	    (now.bytes == bytes && !memcmp(pfw_stacks->text + now.at, path, bytes)))
+		return;
+	text = pfw_stacks_text_take(bytes);
+	if (!text)
+		return;
+	memcpy(text, path, bytes);
+	atomic_store_explicit(&module->path, (uint64_t)(text - pfw_stacks->text) << 32 | bytes,
+			      memory_order_release);
+}
+
+/* A line of maps: "55d0c0a00000-55d0c0a1f000 r--p 00000000 08:02 173521   /usr/bin/dbus-daemon". */
+static void take_mapping(void *unused, const char *line, const char *end)
+{
+	const char *path = strchr(line, '/');
+	uint64_t start = 0;
+
+	(void)unused;
+	for (; *line && *line != '-'; line++)
+		start = start << 4 |
+			((uint64_t)(*line <= '9' ? *line - '0' : *line - 'a' + 10) & 15);
+	for (unsigned i = 0; path && i < PFW_STACK_MODULES; i++) {
+		struct pfw_stack_module *module = &pfw_stacks->module[i];
+
+		if (atomic_load_explicit(&module->state, memory_order_acquire) == 2 &&
+		    module->start == start && pfw_stacks_module_is_there(module))
+			set_path(module, path, (uint32_t)(end - path));
+	}
+}
+
+void pfw_writer_name_modules(struct pfw_writer *writer)
+{
+	uint32_t made = atomic_load_explicit(&pfw_stacks_modules, memory_order_acquire);
+	char text[LINE_BYTES];
+
+	if (made == writer->modules_named || !pfw_stacks)
+		return;
+	writer->modules_named = made;
+	pfw_os_read_lines("/proc/thread-self/maps", text, sizeof(text), take_mapping, NULL);
 }
