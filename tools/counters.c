@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/order.h"
 #include "export/export.h"
 #include "share/survey.h"
 #include "share/unrecorded.h"
@@ -194,14 +195,9 @@ static const struct grid_column columns[] = {
 static int by_name(const void *a, const void *b)
 {
 	const struct counter *x = a, *y = b;
-	int order = strcmp(x->cat, y->cat);
 
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	order = order ? order : strcmp(x->name, y->name);
-	return order ? order : strcmp(x->key, y->key);
+	return PFW_ORDER(x->rank, y->rank) ?: PFW_ORDER(x->pid, y->pid) ?: strcmp(x->cat, y->cat) ?:
+	       strcmp(x->name, y->name) ?: strcmp(x->key, y->key);
 }
 
 static void put_value(struct grid *grid, const struct unit *unit, double value)

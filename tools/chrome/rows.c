@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "chrome/chrome.h"
+#include "common/base/order.h"
 #include "store/kit/grow.h"
 
 /* Larger than any Linux pid: for devices of several ranks, and for processes with a pid in use. */
@@ -318,7 +319,7 @@ static int by_pid(const void *a, const void *b, void *rows)
 	const struct chrome_process *process = ((const struct chrome_rows *)rows)->process;
 	uint64_t x = process[*(const uint32_t *)a].pid, y = process[*(const uint32_t *)b].pid;
 
-	return (x > y) - (x < y);
+	return PFW_ORDER(x, y);
 }
 
 static int by_tid(const void *a, const void *b, void *rows)
@@ -326,13 +327,11 @@ static int by_tid(const void *a, const void *b, void *rows)
 	const struct chrome_thread *thread = ((const struct chrome_rows *)rows)->thread;
 	const struct chrome_thread *x = &thread[*(const uint32_t *)a];
 	const struct chrome_thread *y = &thread[*(const uint32_t *)b];
-	/* The lanes of a thread follow it, also if an import has made them threads. */
-	uint64_t one = x->tid % EXPORT_LANE, other = y->tid % EXPORT_LANE;
-	int pids = by_pid(&x->process, &y->process, rows);
 
-	if (pids || one != other)
-		return pids ? pids : (one > other) - (one < other);
-	return (x->tid > y->tid) - (x->tid < y->tid);
+	/* The lanes of a thread follow it, also if an import has made them threads. */
+	return by_pid(&x->process, &y->process, rows) ?:
+	       PFW_ORDER(x->tid % EXPORT_LANE, y->tid % EXPORT_LANE) ?:
+	       PFW_ORDER(x->tid, y->tid);
 }
 
 static uint32_t *in_order(const struct chrome_rows *rows, size_t count,

@@ -324,13 +324,9 @@ static int write_directory(struct compact *compact, size_t first, size_t end)
 static int compare_groups(const void *a, const void *b)
 {
 	const struct compact_group *x = a, *y = b;
-	int order = strcmp(x->directory, y->directory);
 
-	if (!order)
-		order = strcmp(x->base, y->base);
-	if (!order && x->rank != y->rank)
-		order = x->rank < y->rank ? -1 : 1;
-	return order ? order : strcmp(x->name, y->name);
+	return strcmp(x->directory, y->directory) ?: strcmp(x->base, y->base) ?:
+	       PFW_ORDER(x->rank, y->rank) ?: strcmp(x->name, y->name);
 }
 
 static void write_all(struct compact *compact)

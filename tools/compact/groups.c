@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/base/order.h"
 #include "compact/compact.h"
 #include "store/kit/grow.h"
 #include "store/read/blocks.h"
@@ -136,40 +137,24 @@ static struct key key_of(const struct compact *compact, const struct member *mem
 	return key;
 }
 
-static int compare_u64(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int compare_keys(const struct key *a, const struct key *b)
 {
-	int order = (int)a->kind - (int)b->kind;
+	size_t least = a->bytes < b->bytes ? a->bytes : b->bytes;
 
-	if (!order)
-		order = strcmp(a->run, b->run);
-	if (!order)
-		order = compare_u64((uint64_t)(a->rank + 1), (uint64_t)(b->rank + 1));
-	if (!order)
-		order = memcmp(a->text, b->text, a->bytes < b->bytes ? a->bytes : b->bytes);
-	return order ? order : compare_u64(a->bytes, b->bytes);
+	return PFW_ORDER(a->kind, b->kind) ?: strcmp(a->run, b->run) ?:
+	       PFW_ORDER(a->rank, b->rank) ?: memcmp(a->text, b->text, least) ?:
+	       PFW_ORDER(a->bytes, b->bytes);
 }
 
 /* Sort by group; in a group by rank, roots before children, then by start time. */
 static int compare(const void *a, const void *b)
 {
 	const struct member *x = a, *y = b;
-	int order = compare_keys(&x->key, &y->key);
+	const struct pfw_trace *of_x = &x->file->head, *of_y = &y->file->head;
 
-	if (!order)
-		order = compare_u64((uint64_t)(x->rank + 1), (uint64_t)(y->rank + 1));
-	if (!order)
-		order = x->child - y->child;
-	if (!order)
-		order = compare_u64((uint64_t)x->file->head.start_ns,
-				    (uint64_t)y->file->head.start_ns);
-	if (!order)
-		order = compare_u64(x->file->head.pid, y->file->head.pid);
-	return order ? order : strcmp(x->file->path, y->file->path);
+	return compare_keys(&x->key, &y->key) ?: PFW_ORDER(x->rank, y->rank) ?:
+	       PFW_ORDER(x->child, y->child) ?: PFW_ORDER(of_x->start_ns, of_y->start_ns) ?:
+	       PFW_ORDER(of_x->pid, of_y->pid) ?: strcmp(x->file->path, y->file->path);
 }
 
 /* ---- what must not be merged ---- */
@@ -377,11 +362,8 @@ static int by_result(const void *a, const void *b)
 {
 	const struct compact_group *x = *(const struct compact_group *const *)a;
 	const struct compact_group *y = *(const struct compact_group *const *)b;
-	int order = strcmp(x->name, y->name);
 
-	if (!order)
-		order = strcmp(x->directory, y->directory);
-	return order ? order : (x > y) - (x < y);
+	return strcmp(x->name, y->name) ?: strcmp(x->directory, y->directory) ?: PFW_ORDER(x, y);
 }
 
 /* Files of one name in two directories would become one result with -o. */

@@ -254,9 +254,8 @@ static int by_key(const void *a, const void *b)
 	const struct pfw_average *x = &((const struct keyed *)a)->key;
 	const struct pfw_average *y = &((const struct keyed *)b)->key;
 	uint32_t bytes = x->key_bytes < y->key_bytes ? x->key_bytes : y->key_bytes;
-	int order = memcmp(x->key, y->key, bytes);
 
-	return order ? order : (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
+	return memcmp(x->key, y->key, bytes) ?: PFW_ORDER(x->key_bytes, y->key_bytes);
 }
 
 int compare_sort_rows(struct compare *compare)

@@ -36,7 +36,7 @@ static int by_time(const void *a, const void *b)
 	int64_t x = ((const struct import_allocation *)a)->ts_ns;
 	int64_t y = ((const struct import_allocation *)b)->ts_ns;
 
-	return (x > y) - (x < y);
+	return PFW_ORDER(x, y);
 }
 
 /* A sentinel at the end holds the sums over all records. */

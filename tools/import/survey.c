@@ -166,13 +166,9 @@ static int by_pid(const void *a, const void *b)
 {
 	const struct import_name *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->device != y->device)
-		return x->device ? -1 : 1;
-	if (x->thread != y->thread)
-		return x->thread ? 1 : -1;
-	return PFW_ORDER(x->tid, y->tid) ?: PFW_ORDER(x->ts_ns, y->ts_ns);
+	return PFW_ORDER(x->pid, y->pid) ?: PFW_ORDER(y->device, x->device) ?:
+	       PFW_ORDER(x->thread, y->thread) ?: PFW_ORDER(x->tid, y->tid) ?:
+	       PFW_ORDER(x->ts_ns, y->ts_ns);
 }
 
 /* The lane number of "reader (lane 2)", an exported name: 2.  Otherwise 0. */

@@ -165,9 +165,8 @@ static int by_file_and_pid(const void *a, const void *b)
 	const struct manifest_process *x = *(struct manifest_process *const *)a;
 	const struct manifest_process *y = *(struct manifest_process *const *)b;
 
-	if (x->file != y->file)
-		return x->file->number < y->file->number ? -1 : 1;
-	return PFW_ORDER(x->pid, y->pid) ?: PFW_ORDER(x->ts_ns, y->ts_ns);
+	return PFW_ORDER(x->file->number, y->file->number) ?: PFW_ORDER(x->pid, y->pid) ?:
+	       PFW_ORDER(x->ts_ns, y->ts_ns);
 }
 
 int pfw_manifest_mixed(const struct pfw_manifest *manifest, uint64_t *pid)

@@ -55,13 +55,9 @@ static const char *reason_of(const struct manifest_fact *fact)
 static int compare_losses(const void *a, const void *b)
 {
 	const struct manifest_fact *x = a, *y = b;
-	int order = strcmp(reason_of(x), reason_of(y));
 
-	if (!order && x->file != y->file)
-		order = x->file->number < y->file->number ? -1 : 1;
-	if (!order && x->pid != y->pid)
-		order = x->pid < y->pid ? -1 : 1;
-	return order ? order : x->id < y->id ? -1 : x->id > y->id;
+	return strcmp(reason_of(x), reason_of(y)) ?: PFW_ORDER(x->file->number, y->file->number) ?:
+	       PFW_ORDER(x->pid, y->pid) ?: PFW_ORDER(x->id, y->id);
 }
 
 static bool same_loss(const struct manifest_fact *a, const struct manifest_fact *b)
@@ -228,9 +224,8 @@ static int compare_processes(const void *a, const void *b)
 {
 	const struct manifest_process *x = a, *y = b;
 
-	if (x->file != y->file)
-		return x->file->number < y->file->number ? -1 : 1;
-	return PFW_ORDER(x->ts_ns, y->ts_ns) ?: PFW_ORDER(x->pid, y->pid);
+	return PFW_ORDER(x->file->number, y->file->number) ?: PFW_ORDER(x->ts_ns, y->ts_ns) ?:
+	       PFW_ORDER(x->pid, y->pid);
 }
 
 static int compare_files(const void *a, const void *b)

@@ -1,4 +1,5 @@
 /* store/select/wanted.c - tests blocks and lines against a selection; see select.h. */
+#include "common/base/order.h"
 #include "store/select/select.h"
 
 #include <stdlib.h>
@@ -42,7 +43,7 @@ static int by_place(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return x < y ? -1 : x > y;
+	return PFW_ORDER(x, y);
 }
 
 bool pfw_select_ranks_block(const struct pfw_select *select, size_t file,

@@ -258,17 +258,10 @@ struct entry {
 static int compare_identities(const struct entry *x, const struct entry *y)
 {
 	const struct pfw_trace *a = x->head, *b = y->head;
-	int order;
 
-	if (a->start_ns != b->start_ns)
-		return a->start_ns < b->start_ns ? -1 : 1;
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	if (a->pid != b->pid)
-		return a->pid < b->pid ? -1 : 1;
-	order = strcmp(a->host, b->host);
-	order = order ? order : strcmp(a->boot, b->boot);
-	return order ? order : strcmp(a->run, b->run);
+	return PFW_ORDER(a->start_ns, b->start_ns) ?: PFW_ORDER(a->rank, b->rank) ?:
+	       PFW_ORDER(a->pid, b->pid) ?: strcmp(a->host, b->host) ?: strcmp(a->boot, b->boot) ?:
+	       strcmp(a->run, b->run);
 }
 
 /* By identity, then the part of its lines, then the file that is used: that with the most
@@ -276,17 +269,10 @@ static int compare_identities(const struct entry *x, const struct entry *y)
 static int compare(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
-	int order = compare_identities(x, y);
 
-	if (order)
-		return order;
-	if (x->head->first_id != y->head->first_id)
-		return x->head->first_id < y->head->first_id ? -1 : 1;
-	if (x->of != y->of)
-		return x->of > y->of ? -1 : 1;
-	if (x->compacted != y->compacted)
-		return x->compacted ? -1 : 1;
-	return (x->file > y->file) - (x->file < y->file);
+	return compare_identities(x, y) ?: PFW_ORDER(x->head->first_id, y->head->first_id) ?:
+	       PFW_ORDER(y->of, x->of) ?: PFW_ORDER(y->compacted, x->compacted) ?:
+	       PFW_ORDER(x->file, y->file);
 }
 
 /* All processes of all files, sorted: their number, or -ENOMEM. */

@@ -70,7 +70,7 @@ static int by_rank(const void *a, const void *b)
 {
 	const struct pfw_trace *x = a, *y = b;
 
-	return (x->rank > y->rank) - (x->rank < y->rank);
+	return PFW_ORDER(x->rank, y->rank);
 }
 
 /* The first process of each rank, by rank.  Their number, or -ENOMEM. */
