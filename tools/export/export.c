@@ -1,6 +1,7 @@
 /* tools/export/export.c - `pfw export`: writes traces in the formats of other tools. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,7 +9,96 @@
 
 #include "export/export.h"
 #include "share/external.h"
+#include "store/kit/grow.h"
+#include "store/sys/full_io.h"
+#include "store/sys/spill.h"
 #include "ui/progress.h"
+
+/* ---- lines still in rings of traced processes, copied to temporary files ----
+ *
+ * The files are merged like traces.  Memory would not do: several outputs may need the lines, each
+ * up to twice, and a thread's ring has up to 1 MiB (PFW_RING_MAX).
+ */
+
+struct export_live_file {
+	struct pfw_ordered_more more;
+	int fd;
+	uint64_t bytes; /* written so far */
+	char path[32];
+};
+
+/* All zero: empty. */
+struct export_live {
+	struct export_live_file *file;
+	size_t count;
+};
+
+static int open_file(struct export_live *live, size_t file)
+{
+	struct export_live_file one = { .more.file = file, .fd = pfw_spill_open() };
+
+	if (one.fd < 0)
+		return one.fd;
+	snprintf(one.path, sizeof(one.path), "/proc/self/fd/%d", one.fd);
+	if (!PFW_APPEND(live->file, live->count, one))
+		return 0;
+	close(one.fd);
+	return -ENOMEM;
+}
+
+static int take_text(void *user, size_t file, const char *text, size_t bytes)
+{
+	struct export_live *live = user;
+	struct export_live_file *last;
+	int error = 0;
+
+	if (!live->count || live->file[live->count - 1].more.file != file)
+		error = open_file(live, file);
+	if (error)
+		return error;
+	last = &live->file[live->count - 1];
+	return pfw_full_write(last->fd, text, bytes, &last->bytes);
+}
+
+/* Copy the lines to temporary files.  0 or -errno. */
+static int read_rings(struct export_live *live, struct pfw_live_lines *lines,
+		      const _Atomic bool *stop)
+{
+	int error = pfw_live_lines_read(lines, stop, take_text, live);
+
+	for (size_t i = 0; i < live->count && !error; i++) {
+		struct export_live_file *file = &live->file[i];
+
+		file->more.path = file->path;
+		error = pfw_blocks_find(&file->more.blocks, file->path);
+	}
+	return error;
+}
+
+static size_t rings_of(const struct export_live *live, const size_t *file, size_t count,
+		       struct pfw_ordered_more *more)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < live->count; i++) {
+		for (size_t k = 0; k < count; k++) {
+			if (live->file[i].more.file == file[k])
+				more[found++] = live->file[i].more;
+		}
+	}
+	return found;
+}
+
+/* Fill more[] with the temporary files of those traces and return their number.  more[] has room
+ * for all. */
+static void close_rings(struct export_live *live)
+{
+	for (size_t i = 0; i < live->count; i++) {
+		pfw_blocks_free(&live->file[i].more.blocks);
+		close(live->file[i].fd);
+	}
+	free(live->file);
+}
 
 #define PROBLEMS_SHOWN 10 /* per run */
 
@@ -122,7 +212,7 @@ static int run(struct writing *writing, const char **where)
 	if (!more)
 		return -ENOMEM;
 	ordered.more = more;
-	ordered.more_count = export_live_of(&export->live, ordered.file, ordered.count, more);
+	ordered.more_count = rings_of(&export->live, ordered.file, ordered.count, more);
 	error = begin(writing) ?: pfw_ordered_run(&ordered, where);
 	free(more);
 	if (!error && export->format->end)
@@ -285,7 +375,7 @@ static int resolve_and_write(struct export *export)
 	struct pfw_live_lines *lines = &export->input->live;
 	int status, error = pfw_live_lines_open(lines);
 
-	error = error ?: export_live_read(&export->live, lines, survey->stop);
+	error = error ?: read_rings(&export->live, lines, survey->stop);
 	if (error)
 		return refuse(export, strerror(-error));
 	if (lines->missing && export->status == CLI_OK)
@@ -313,7 +403,7 @@ static int run_export(void *user, struct survey_input *input)
 	export->input = input;
 	export->status = export->survey.problems ? CLI_USAGE : CLI_OK;
 	status = resolve_and_write(export);
-	export_live_close(&export->live);
+	close_rings(&export->live);
 	return status;
 }
 

@@ -90,26 +90,6 @@ int export_sink_again(struct export_sink *sink);
 int export_sink_end(struct export_sink *sink);
 void export_sink_free(struct export_sink *sink);
 
-/* ---- lines still in rings (unwritten.c) ---- */
-
-struct export_live_file;
-
-/* All zero: empty. */
-struct export_live {
-	struct export_live_file *file;
-	size_t count;
-};
-
-/* Copy the lines to temporary files.  0 or -errno. */
-int export_live_read(struct export_live *live, struct pfw_live_lines *lines,
-		     const _Atomic bool *stop);
-
-/* Fill more[] with the temporary files of those traces and return their number.  more[] has room
- * for all. */
-size_t export_live_of(const struct export_live *live, const size_t *file, size_t count,
-		      struct pfw_ordered_more *more);
-void export_live_close(struct export_live *live);
-
 /* ---- the formats ---- */
 
 struct export_options {

@@ -1,7 +1,7 @@
 /* recorder/attach/attach.h - redirects calls of a program without the preload object.
  *
  * Room recorder/attach: redirects calls in loaded objects, or takes the preload object's slots.  It
- * may use recorder/wrap (the wrappers) and the rooms before it.  Start with attach.c; slots.c does
+ * may use recorder/wrap (the wrappers) and the rooms before it.  Start with attach.c; object.c does
  * the same for a few calls of other libraries.
  *
  * Every loaded object has words into which the dynamic linker writes the addresses of the functions

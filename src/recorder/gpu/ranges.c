@@ -7,7 +7,6 @@
 
 #include "common/base/os.h"
 #include "recorder/attach/object.h"
-#include "recorder/attach/slots.h"
 
 #define NOT_FOUND 999u /* "unknown" in both APIs */
 

@@ -5,7 +5,7 @@
 
 #include "common/base/os.h"
 #include "common/format/clock.h"
-#include "recorder/attach/slots.h"
+#include "recorder/attach/object.h"
 #include "recorder/gpu/subscription.h"
 #include "recorder/gpu_records/lib.h"
 

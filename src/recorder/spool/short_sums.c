@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/encode/summed.h"
+#include "common/encode/own_lines.h"
 #include "recorder/spool/strings.h"
 
 #define WINDOW 16u /* entries that a hash may be in */

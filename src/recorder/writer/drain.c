@@ -1,7 +1,6 @@
 /* recorder/writer/drain.c - one pass: every record in rings and in the source becomes a line. */
 #include "common/base/os.h"
 #include "common/encode/own_lines.h"
-#include "common/encode/summed.h"
 #include "recorder/spool/ring.h"
 #include "recorder/spool/short_sums.h"
 #include "recorder/spool/strings.h"

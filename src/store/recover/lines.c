@@ -9,7 +9,6 @@
 
 #include "common/encode/encode.h"
 #include "common/encode/own_lines.h"
-#include "common/encode/summed.h"
 #include "common/format/clock.h"
 #include "common/format/gzip.h"
 #include "store/line/entry.h"
