@@ -392,15 +392,24 @@ static bool take_family(struct pfw_rank *rank, char *const *environ, const struc
 	return true;
 }
 
+/* In a job of Slurm, but in none of its steps.  sbatch gives its script SLURM_PROCID=0, and the
+ * SLURM_NTASKS of the steps that the script is to start. */
+static bool is_batch_script(char *const *environ)
+{
+	return (value_of(environ, "SLURM_JOB_ID") || value_of(environ, "SLURM_JOBID")) &&
+	       !value_of(environ, "SLURM_STEP_ID") && !value_of(environ, "SLURM_STEPID");
+}
+
 /* The first variable that is set wins. */
 static void find_rank(struct pfw_rank *rank, const struct pfw_config *config, char *const *environ)
 {
+	size_t count = PFW_ARRAY_LEN(families) - is_batch_script(environ); /* Slurm's is last */
 	bool found = take_rank(rank, config->rank, "PFW_RANK");
 
 	if (!found && config->rank_var)
 		found = take_rank(rank, pfw_config_number(environ, config->rank_var),
 				  config->rank_var);
-	for (size_t i = 0; !found && i < PFW_ARRAY_LEN(families); i++)
+	for (size_t i = 0; !found && i < count; i++)
 		found = take_family(rank, environ, &families[i]);
 	if (found && rank->world_size == 0)
 		borrow_world(rank, environ);

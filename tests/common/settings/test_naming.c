@@ -101,6 +101,11 @@ static void test_each_launcher_family(void **state)
 		  8,
 		  1,
 		  "SLURM_PROCID" },
+		{ { "SLURM_PROCID=3", "SLURM_NTASKS=8", "SLURM_JOB_ID=7", "SLURM_STEP_ID=0" },
+		  3,
+		  8,
+		  -1,
+		  "SLURM_PROCID" },
 	};
 
 	(void)state;
@@ -164,6 +169,8 @@ static void test_what_is_no_rank(void **state)
 		/* A shell of an allocation, or a step of one task. */
 		{ { "SLURM_PROCID=0", "SLURM_NTASKS=1" }, -1, 1, -1, "none" },
 		{ { "SLURM_PROCID=0" }, -1, 1, -1, "none" },
+		/* A batch script, whose variables tell of the steps to come. */
+		{ { "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_JOB_ID=7" }, -1, 1, -1, "none" },
 		/* A rank outside its world. */
 		{ { "RANK=8", "WORLD_SIZE=8" }, -1, 1, -1, "none" },
 		{ { "PMI_RANK=9", "PMI_SIZE=8" }, -1, 1, -1, "none" },
@@ -227,8 +234,9 @@ static void test_a_family_without_size_borrows_one(void **state)
 	check_ranks(table, LENGTH(table));
 }
 
-static const char *const torchrun_under_srun[] = { "SLURM_PROCID=1", "SLURM_NTASKS=2",
-						   "SLURM_LOCALID=0", "SLURM_JOB_ID=77", NULL };
+static const char *const torchrun_under_srun[] = { "SLURM_PROCID=1",  "SLURM_NTASKS=2",
+						   "SLURM_LOCALID=0", "SLURM_JOB_ID=77",
+						   "SLURM_STEP_ID=0", NULL };
 
 static void test_torchrun_under_srun(void **state)
 {
