@@ -208,8 +208,7 @@ void pfw_union_drop(struct pfw_union *set, int64_t before)
 {
 	struct pfw_intervals *run = &set->run[0];
 
-	while (set->first < run->count && run->at[set->first].end <= before)
-		set->first++;
+	set->first += PFW_BISECT(i, run->count - set->first, run->at[set->first + i].end <= before);
 	if (set->first && set->first >= run->count / 2)
 		forget(set);
 }

@@ -51,7 +51,7 @@ void pfw_overlap_release(struct pfw_overlap *overlap)
 int pfw_overlap_end_step(struct pfw_overlap *overlap)
 {
 	struct pfw_overlap_step *now = &overlap->now;
-	int64_t ns;
+	int64_t *now_ns = overlap->sweep->now_ns, ns;
 
 	if (!overlap->stepping)
 		return 0;
@@ -62,18 +62,17 @@ int pfw_overlap_end_step(struct pfw_overlap *overlap)
 	if (overlap->steps == PFW_OVERLAP_STEPS_MAX ||
 	    overlap->cells > UINT32_MAX - PFW_OVERLAP_SETS) {
 		overlap->steps_left_out++;
-		memset(overlap->sweep->now_ns, 0, sizeof(overlap->sweep->now_ns));
+		memset(now_ns, 0, sizeof(overlap->sweep->now_ns));
 		return 0;
 	}
 	for (unsigned i = 0; i < PFW_OVERLAP_SETS; i++) {
-		if (!overlap->sweep->now_ns[i])
+		if (!now_ns[i])
 			continue;
-		ns = overlap->sweep->now_ns[i] < PFW_OVERLAP_CELL_NS ? overlap->sweep->now_ns[i]
-								     : PFW_OVERLAP_CELL_NS;
+		ns = now_ns[i] < PFW_OVERLAP_CELL_NS ? now_ns[i] : PFW_OVERLAP_CELL_NS;
 		if (PFW_PUSH(overlap->cell, overlap->cells, overlap->cell_room,
 			     (uint64_t)ns << PFW_ACTIVITIES | i))
 			return -ENOMEM;
-		overlap->sweep->now_ns[i] = 0;
+		now_ns[i] = 0;
 		now->cells++;
 	}
 	return PFW_PUSH(overlap->step, overlap->steps, overlap->step_room, *now);

@@ -360,13 +360,14 @@ static int64_t move(const struct place *place, enum pfw_side side, const struct 
 }
 
 static void add_side(const struct pfw_patterns *patterns, const struct place *place,
-		     enum pfw_side number, const struct pfw_pattern_op *op, bool timed)
+		     enum pfw_side number, const struct pfw_pattern_op *op)
 {
 	struct pfw_pattern_side *side = &place->row->side[number];
 
 	if (op->wanted) {
 		pfw_saturate_u64(&side->calls, pfw_pattern_op_calls(op));
-		side->ns = timed ? pfw_saturate_add(side->ns, op->ns) : side->ns;
+		if (!op->target_of_copy)
+			pfw_saturate_sum(&side->ns, op->ns);
 	}
 	if (op->summed)
 		pfw_saturate_u64(&side->bytes, op->wanted ? op->bytes : 0);
@@ -445,10 +446,8 @@ int pfw_pattern_op_take(struct pfw_patterns *patterns, const struct pfw_pattern_
 	}
 	if (op->seek && op->seek != PFW_SEEK_CLOSED)
 		seek(&place, op);
-	if (reads)
-		add_side(patterns, &place, PFW_SIDE_READ, op, true);
-	else if (op->role == PFW_ROLE_WRITE)
-		add_side(patterns, &place, PFW_SIDE_WRITE, op, !op->target_of_copy);
+	if (reads || op->role == PFW_ROLE_WRITE)
+		add_side(patterns, &place, reads ? PFW_SIDE_READ : PFW_SIDE_WRITE, op);
 	else
 		add_other(&place, op);
 	if (op->dups)
