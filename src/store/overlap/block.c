@@ -73,8 +73,10 @@ static uint64_t moved(struct pfw_overlap_block *block, const struct pfw_entry *e
 }
 
 static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-		  const struct pfw_summary_last *known, int64_t begin, int64_t end)
+		  const struct pfw_summary *summary, int64_t begin, int64_t end)
 {
+	const struct pfw_summary_last *known = summary && summary->last.call ? &summary->last
+									     : NULL;
 	uint64_t bytes = block->no_bytes ? 0 : known ? known->bytes : moved(block, entry);
 	struct pfw_slice fname = known ? known->fname : (struct pfw_slice){ 0 };
 	bool named = known ? fname.at != NULL : pfw_arg_text(entry, "fname", &fname);
@@ -270,14 +272,14 @@ static int add_step(struct pfw_overlap_block *block, const struct pfw_entry *ent
 }
 
 static int find_activity(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-			 const struct pfw_summary_last *call, int64_t begin, int64_t end)
+			 const struct pfw_summary *summary, int64_t begin, int64_t end)
 {
 	struct pfw_overlap_known alone;
 	const struct pfw_overlap_known *known = what_of(block, entry, &alone);
 
 	switch ((enum what)known->what) {
 	case CALL:
-		return add_io(block, entry, call, begin, end);
+		return add_io(block, entry, summary, begin, end);
 	case KERNEL:
 	case COMM:
 		return add_kernel(block, entry, known);
@@ -354,9 +356,10 @@ static void note_times(struct pfw_overlap_block *block, int64_t begin, int64_t e
 		block->greatest_ns = end;
 }
 
-int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-			  const struct pfw_summary_last *call)
+int pfw_overlap_block_add(void *overlap_block, const struct pfw_entry *entry,
+			  const struct pfw_summary *summary)
 {
+	struct pfw_overlap_block *block = overlap_block;
 	int64_t begin = entry->ts_ns, end = pfw_saturate_add(entry->ts_ns, entry->dur_ns);
 	int activity;
 
@@ -372,7 +375,7 @@ int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entr
 	note_times(block, begin, end);
 	if (entry->ph != 'X')
 		return 0;
-	activity = find_activity(block, entry, call, begin, end);
+	activity = find_activity(block, entry, summary, begin, end);
 	if (activity == NONE)
 		return 0;
 	return activity < 0 ? activity : pfw_intervals_add(&block->active[activity], begin, end);

@@ -15,7 +15,6 @@
 #include "store/overlap/internal.h"
 #include "store/overlap/marks.h"
 #include "store/overlap/overlap.h"
-#include "store/summary/summary.h"
 
 /* The sweep stays this long behind sorted lines.  A kernel that waits for longer comes too late: then the
  * last row is empty, and the lines must be read. */
@@ -137,11 +136,6 @@ static int state(void *file, struct pfw_blob *data, size_t most)
 }
 
 /* ---- the kind ---- */
-
-static int add(void *block, const struct pfw_entry *entry, const struct pfw_summary *summary)
-{
-	return pfw_overlap_block_add(block, entry, summary->last.call ? &summary->last : NULL);
-}
 
 static void *create_file(void)
 {
@@ -400,7 +394,7 @@ const struct pfw_index_kind pfw_overlap_kind = {
 	.block_clear = pfw_overlap_block_clear,
 	.block_free = pfw_overlap_block_free,
 	.wants = PFW_INDEX_LINES,
-	.add = add,
+	.add = pfw_overlap_block_add,
 	.file_create = create_file,
 	.sorted = set_sorted,
 	.file_free = free_file,

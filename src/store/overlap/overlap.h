@@ -18,7 +18,7 @@
 struct pfw_overlap_marks;
 struct pfw_overlap_window;
 struct pfw_select_globs;
-struct pfw_summary_last;
+struct pfw_summary;
 
 enum pfw_activity {
 	PFW_ACTIVITY_IO,     /* calls of cat POSIX and STDIO, but on pipes and the like */
@@ -115,10 +115,10 @@ void *pfw_overlap_block_create(void);
 void pfw_overlap_block_clear(void *overlap_block);
 void pfw_overlap_block_free(void *overlap_block);
 
-/* Add a line of kind PFW_ENTRY_EVENT.  call: what its summary found, if it is a call; NULL: not known yet.
- * 0 or -ENOMEM. */
-int pfw_overlap_block_add(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-			  const struct pfw_summary_last *call);
+/* Add a line of kind PFW_ENTRY_EVENT.  summary: of the block, to which it was added last; or NULL.  0 or
+ * -ENOMEM. */
+int pfw_overlap_block_add(void *overlap_block, const struct pfw_entry *entry,
+			  const struct pfw_summary *summary);
 
 /* ---- a rank ---- */
 
