@@ -46,21 +46,6 @@ int pfw_gather_begin(struct pfw_gather *gather, bool sorted)
 	return 0;
 }
 
-int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
-		   const struct pfw_summary *summary)
-{
-	unsigned line = summary->last.io   ? PFW_INDEX_CALLS
-			: entry->ph == 'X' ? PFW_INDEX_SPANS
-			: entry->ph == 'M' ? PFW_INDEX_OWN
-					   : PFW_INDEX_OTHERS;
-	int error = 0;
-
-	for (const struct pfw_gather_to *to = gather->to[__builtin_ctz(line)]; to->add && !error;
-	     to++)
-		error = to->add(to->block, entry, summary);
-	return error;
-}
-
 void pfw_gather_release(struct pfw_gather *gather)
 {
 	for (size_t i = 0; i < pfw_index_kind_count; i++) {

@@ -15,10 +15,10 @@
 
 #include "store/kit/varint.h"
 #include "store/line/entry.h"
+#include "store/summary/summary.h"
 
 struct pfw_blob;
 struct pfw_index;
-struct pfw_summary;
 
 /* Lines, as bits. */
 #define PFW_INDEX_CLASSES 4
@@ -91,9 +91,23 @@ struct pfw_gather {
 
 /* Begin a block.  0 or -ENOMEM.  Thread: that of the block, as the next. */
 int pfw_gather_begin(struct pfw_gather *gather, bool sorted);
-int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
-		   const struct pfw_summary *summary);
 void pfw_gather_release(struct pfw_gather *gather);
+
+/* Inline: this runs for every line. */
+static inline int pfw_gather_add(struct pfw_gather *gather, const struct pfw_entry *entry,
+				 const struct pfw_summary *summary)
+{
+	unsigned line = summary->last.io   ? PFW_INDEX_CALLS
+			: entry->ph == 'X' ? PFW_INDEX_SPANS
+			: entry->ph == 'M' ? PFW_INDEX_OWN
+					   : PFW_INDEX_OTHERS;
+	int error = 0;
+
+	for (const struct pfw_gather_to *to = gather->to[__builtin_ctz(line)]; to->add && !error;
+	     to++)
+		error = to->add(to->block, entry, summary);
+	return error;
+}
 
 /* A row, of which *row has the bytes.  0 or -errno; row->bad is -EBADMSG, too. */
 typedef int pfw_index_take(void *user, struct pfw_varints *row, bool last);

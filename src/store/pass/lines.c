@@ -36,7 +36,7 @@ void pfw_pass_lines_problem(struct pfw_pass_lines *lines, const char *format, ..
 }
 
 /* Whether the current line is an event; reports a bad line. */
-static bool take(struct pfw_pass_lines *lines, bool whole)
+static __attribute__((noinline)) bool take(struct pfw_pass_lines *lines, bool whole)
 {
 	struct pfw_pass_block *block = lines->block;
 
@@ -106,12 +106,13 @@ bool pfw_pass_lines_next(struct pfw_pass_lines *lines)
 		lines->bytes = (size_t)(stop - lines->text);
 		lines->next = stop + (stop < end);
 		block->lines++;
-		if (!take(lines, stop < end))
-			continue;
 		/* The fast path accepts only lines that have all keys, except dur. */
-		if (!lines->entry.fast ||
-		    (lines->entry.ph == 'X' && !(lines->entry.has & PFW_ENTRY_DUR)))
+		if (!lines->entry.fast || lines->bytes > PFW_SCAN_LINE_MAX ||
+		    (lines->entry.ph == 'X' && !(lines->entry.has & PFW_ENTRY_DUR))) {
+			if (!take(lines, stop < end))
+				continue;
 			check_keys(lines);
+		}
 		if (block->traces)
 			lines->file = pfw_ranks_file(block->traces, block->file, &lines->entry);
 		pfw_processes_set(block->processes, block->file, &lines->entry, &lines->recent);
