@@ -499,6 +499,36 @@ def test_a_kill_says_how_long_gpu_work_is_missing(tmp_path):
 
 
 @standin
+def test_a_client_that_looks_its_calls_up_by_name(tmp_path):
+    """JAX's profiler: it gets our subscription, and what it finalises goes on for us."""
+    program = """if 1:
+        import ctypes, sys
+        cupti, looker = ctypes.CDLL("libcupti.so.13"), ctypes.CDLL(sys.argv[1])
+        looker.look.restype, looker.look.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
+        def found(name):
+            return ctypes.CFUNCTYPE(ctypes.c_int)(looker.look(cupti._handle, name.encode()))
+        def address(function):
+            return ctypes.cast(function, ctypes.c_void_p).value
+        cuda, function, module, handle = ctypes.CDLL("libcuda.so.1"), *(ctypes.c_void_p() for _ in range(3))
+        cuda.cuInit(0)
+        callback = ctypes.CFUNCTYPE(None)(lambda: None)
+        args = [ctypes.byref(handle), callback, None]
+        print(cupti.cuptiSubscribe(*args), found("cuptiSubscribe")(*args), found("cuptiFinalize")(),
+              address(found("cuptiGetTimestamp")) == address(cupti.cuptiGetTimestamp))
+        cuda.cuModuleLoadData(ctypes.byref(module), b"named")
+        cuda.cuModuleGetFunction(ctypes.byref(function), module, b"named")
+        cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, None, None, None)"""
+    environment = harness.traced_environment(tmp_path / "t", tmp_path)
+    environment |= {"LD_LIBRARY_PATH": str(STANDINS[13]), "CUDA_INJECTION64_PATH": str(RECORDER),
+                    "STANDIN": "version=130001"}
+    result = harness.run(["/usr/bin/python3", "-c", program, harness.BUILD / "tests/xla_cuda_looker.so"], environment,
+                         tmp_path)
+    assert result.stdout.split() == ["39", "0", "0", "True"] and result.stderr == ""
+    kernels = [line for line in harness.check_trace(tmp_path / "t.pfw") if line["args"].get("kind") == "kernel"]
+    assert [kernel["name"] for kernel in kernels] == ["named"]
+
+
+@standin
 def test_a_kill_while_a_kernel_runs(tmp_path):
     """A flush leaves CUPTI the buffer with the fifth kernel, and all that is in it."""
     (tmp_path / "data.bin").write_bytes(b"x" * 64)

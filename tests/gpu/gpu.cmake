@@ -47,6 +47,11 @@ add_executable(gpu_iterate tests/gpu/iterate.c)
 set_target_properties(gpu_iterate PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 target_link_libraries(gpu_iterate PRIVATE pfw_core)
 
+add_library(xla_cuda_looker MODULE tests/gpu/looker.c)
+set_target_properties(xla_cuda_looker PROPERTIES PREFIX "" C_VISIBILITY_PRESET default
+	LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(xla_cuda_looker PRIVATE ${CMAKE_DL_LIBS})
+
 foreach(version 12 13.0 13)
 	if(EXISTS ${PFW_CUDA_DIR}/${version}/include/cupti_activity.h)
 		add_library(cupti_conformance${version} OBJECT tests/gpu/conformance.c)

@@ -212,7 +212,8 @@ static void lead(struct pfw_slots *slots, const struct pfw_object *object,
 	const char *name = object->strings + object->symbols[slot->symbol].st_name;
 	void *now, *real;
 
-	if (name[0] != 'c' || name[1] != 'u') /* all of NVIDIA's names begin so */
+	/* all of NVIDIA's names begin so */
+	if (!slots->only_in && (name[0] != 'c' || name[1] != 'u'))
 		return;
 	for (unsigned i = 0; i < slots->count; i++) {
 		if (strcmp(name, slots->calls[i].name))
@@ -236,6 +237,14 @@ static bool holds_one(const struct pfw_slots *slots, const struct pfw_object *ob
 	return false;
 }
 
+static bool is_wanted(const struct pfw_slots *slots, const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return !slots->only_in ||
+	       (slash && !strncmp(slash + 1, slots->only_in, strlen(slots->only_in)));
+}
+
 static int visit(struct dl_phdr_info *info, size_t size, void *user)
 {
 	struct pfw_slots *slots = user;
@@ -243,7 +252,8 @@ static int visit(struct dl_phdr_info *info, size_t size, void *user)
 	struct pfw_object_slot slot;
 
 	(void)size;
-	if (!pfw_object_read(&object, info) || holds_one(slots, &object))
+	if (!is_wanted(slots, info->dlpi_name) || !pfw_object_read(&object, info) ||
+	    holds_one(slots, &object))
 		return 0;
 	for (int i = 0; i < 2; i++)
 		for (size_t k = 0; k < object.relocation_count[i]; k++)

@@ -67,6 +67,7 @@ struct pfw_slots {
 	void *(*real_of)(unsigned which);
 	void (*loaded)(void);	 /* called first after an object was loaded; may be NULL */
 	unsigned long long adds; /* dlpi_adds at the last look */
+	const char *only_in;	 /* what the names of the objects' files begin with; NULL: all */
 	bool only_find;		 /* redirect nothing */
 	unsigned found;		 /* bit n: an object calls calls[n] */
 };

@@ -241,6 +241,12 @@ uint32_t pfw_cupti_other_unsubscribe(void *subscriber)
 	return CALLS.Unsubscribe(subscriber);
 }
 
+/* It would end our subscription, too. */
+uint32_t pfw_cupti_other_finalize(void)
+{
+	return pfw_cupti_subscriber() ? PFW_CUPTI_OK : CALLS.Finalize();
+}
+
 uint32_t pfw_cupti_other_enable_callback(uint32_t enable, void *subscriber, uint32_t domain,
 					 uint32_t cbid)
 {

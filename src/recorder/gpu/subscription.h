@@ -41,6 +41,7 @@ uint32_t pfw_cupti_other_subscribe(void **subscriber, pfw_cupti_callback *callba
 uint32_t pfw_cupti_other_subscribe_v2(void **subscriber, pfw_cupti_callback *callback, void *user,
 				      struct pfw_cupti_subscriber *how);
 uint32_t pfw_cupti_other_unsubscribe(void *subscriber);
+uint32_t pfw_cupti_other_finalize(void);
 uint32_t pfw_cupti_other_enable_callback(uint32_t enable, void *subscriber, uint32_t domain,
 					 uint32_t cbid);
 uint32_t pfw_cupti_other_enable_domain(uint32_t enable, void *subscriber, uint32_t domain);

@@ -1,7 +1,9 @@
 /* recorder/gpu/yield.c - makes way for another client of CUPTI: see yield.h. */
 #include "recorder/gpu/yield.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "common/base/os.h"
 #include "common/format/clock.h"
@@ -119,6 +121,7 @@ void pfw_cupti_yield_overdue(void)
 	X(Subscribe, pfw_cupti_other_subscribe)              \
 	X(Subscribe_v2, pfw_cupti_other_subscribe_v2)        \
 	X(Unsubscribe, pfw_cupti_other_unsubscribe)          \
+	X(Finalize, pfw_cupti_other_finalize)                \
 	X(EnableCallback, pfw_cupti_other_enable_callback)   \
 	X(EnableDomain, pfw_cupti_other_enable_domain)       \
 	X(EnableAllDomains, pfw_cupti_other_enable_all_domains)
@@ -150,11 +153,35 @@ bool pfw_cupti_yield_expected(void)
 	return slots.found & 1u;
 }
 
+/* ---- JAX's profiler, which looks its calls up by name ---- */
+
+/* A call of another copy of the library stays as it is. */
+static void *look_up(void *library, const char *name)
+{
+	void *real = dlsym(library, name);
+
+	for (unsigned i = 0; real && i < PFW_ARRAY_LEN(led); i++)
+		if (real == real_of(i) && !strcmp(name, led[i].name))
+			return led[i].wrapper;
+	return real;
+}
+
+static void *dlsym_itself(unsigned which)
+{
+	(void)which;
+	return (void *)dlsym;
+}
+
 void pfw_cupti_yield_look(void)
 {
+	static const struct pfw_slots_call by_name = { "dlsym", (void *)look_up };
 	static struct pfw_slots slots = { .calls = led,
 					  .count = PFW_ARRAY_LEN(led),
 					  .real_of = real_of };
+	static struct pfw_slots names = {
+		.calls = &by_name, .count = 1, .real_of = dlsym_itself, .only_in = "xla_cuda"
+	};
 
 	pfw_slots_look(&slots);
+	pfw_slots_look(&names);
 }

@@ -291,6 +291,7 @@ struct pfw_cupti_subscriber { /* CUpti_SubscriberParams */
 #define PFW_CUPTI_LATER_CALLS(X)                                                      \
 	X(ActivityEnableRuntimeApi, (uint32_t cbid, uint8_t enable))                  \
 	X(ActivityRegisterTimestampCallback, (uint64_t(*clock)(void)))                \
+	X(Finalize, (void))                                                           \
 	X(GetContextId, (void *context, uint32_t *id))                                \
 	X(GetDeviceId, (void *context, uint32_t *id))                                 \
 	X(GetStreamIdEx, (void *context, void *stream, uint8_t own, uint32_t *id))    \
