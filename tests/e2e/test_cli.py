@@ -857,9 +857,13 @@ def test_what_a_path_stands_for(tmp_path):
     assert files("t.pfw", "t.pfw.idx", "t.manifest.json") == ["t.pfw"]
 
 
-def test_no_path_is_the_newest_run_here(tmp_path):
-    # The process that began last says which run is the newest: a copy of old.pfw has a new time.
-    for name, run, second in (("new-pid3.pfw", "b", "79"), ("new.pfw", "b", "77"), ("old.pfw", "a", "78")):
+@pytest.mark.parametrize("newest, other, begun", [
+    ("b", "a", "78"), ("slurm-7.1", "slurm-7", "80"), ("slurm-7.1-r2", "slurm-7-r2", "80"), ("slurm-7", "slurm-77.0", "78"),
+    ("slurm-7.1", "slurm-7.0", "78"), ("slurm-7", "slurm-7.0-r1", "78")])
+def test_no_path_is_the_newest_run_here(tmp_path, newest, other, begun):
+    # The process that began last says which run is the newest: a copy of old.pfw has a new time.  But a job's
+    # script, which goes on after its steps, is not newer than they are.
+    for name, run, second in (("new-pid3.pfw", newest, "79"), ("new.pfw", newest, "77"), ("old.pfw", other, begun)):
         (tmp_path / name).write_text(GOOD.replace('"run":"r"', f'"run":"{run}"').replace("878627639", f"8{second}627639"))
     done = pfw("validate", cwd=tmp_path)
     assert "old.pfw" not in done.stdout and "new.pfw: ok" in done.stdout

@@ -147,6 +147,41 @@ static uint64_t tail_begin(const char *path, uint64_t bytes)
 	return begin;
 }
 
+static const struct pfw_trace *at(const struct pfw_trace *first, size_t stride, size_t i)
+{
+	return (const struct pfw_trace *)(const void *)((const char *)first + i * stride);
+}
+
+/* Whether "slurm-7.0-r1" is a step of "slurm-7-r1". */
+static bool is_step(const char *run, const char *job)
+{
+	size_t bytes = strncmp(job, "slurm-", 6) ? 0 : 6 + strspn(job + 6, "0123456789");
+
+	return bytes && job[bytes] != '.' && !strncmp(run, job, bytes) && run[bytes] == '.' &&
+	       !strcmp(run + bytes + strcspn(run + bytes, "-"), job + bytes);
+}
+
+size_t pfw_trace_newest(const struct pfw_trace *first, size_t stride, size_t count)
+{
+	size_t newest = 0, found;
+	const char *job = NULL;
+
+	for (int pass = 0; pass < 2; pass++) {
+		found = count;
+		for (size_t i = 0; i < count; i++) {
+			const struct pfw_trace *trace = at(first, stride, i);
+
+			if ((!job || is_step(trace->run, job)) &&
+			    (found == count ||
+			     trace->start_ns >= at(first, stride, found)->start_ns))
+				found = i;
+		}
+		newest = found < count ? found : newest;
+		job = at(first, stride, newest)->run;
+	}
+	return newest;
+}
+
 int pfw_trace_read(struct pfw_trace *trace, const char *path)
 {
 	enum pfw_scan_result result;

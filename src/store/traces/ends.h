@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct pfw_trace {
@@ -40,7 +41,14 @@ void pfw_trace_take_process(struct pfw_trace *trace, const struct pfw_entry *ent
  * not µs there; or -errno if the file cannot be read.  Thread: any. */
 int pfw_trace_head(struct pfw_trace *trace, const char *path);
 
-/* The same, and the `end` from the last lines. */
+/*
+ * Which of `count` (at least 1) traces, `stride` bytes apart, is of the newest run: of the process
+ * that began last.  If that is of a Slurm job's script, of the job's newest step, since a script
+ * goes on after its steps.
+ */
+size_t pfw_trace_newest(const struct pfw_trace *first, size_t stride, size_t count);
+
+/* The same as pfw_trace_head(), and the `end` from the last lines. */
 int pfw_trace_read(struct pfw_trace *trace, const char *path);
 
 /*

@@ -197,7 +197,7 @@ static void read_head(struct pfw_trace *head, const char *path)
 
 int pfw_paths_add_newest(struct pfw_paths *paths, const char *directory, size_t *left_out)
 {
-	size_t first = paths->count, newest = first, kept = first, all;
+	size_t first = paths->count, newest, kept = first, all;
 	bool here = strcmp(directory, ".") == 0;
 	struct pfw_trace *head;
 	char prefix[4096];
@@ -212,11 +212,9 @@ int pfw_paths_add_newest(struct pfw_paths *paths, const char *directory, size_t 
 	head = calloc(all, sizeof(*head));
 	if (!head)
 		return -ENOMEM;
-	for (size_t i = first; i < all; i++) {
+	for (size_t i = first; i < all; i++)
 		read_head(&head[i], paths->path[i]);
-		if (head[i].start_ns >= head[newest].start_ns)
-			newest = i;
-	}
+	newest = first + pfw_trace_newest(head + first, sizeof(*head), all - first);
 	for (size_t i = first; i < all; i++) {
 		/* One without a run is taken alone. */
 		if (i == newest || (head[i].run[0] && !strcmp(head[i].run, head[newest].run)))

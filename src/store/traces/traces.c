@@ -200,18 +200,16 @@ static int add_file(struct opening *opening, const char *path, const struct pfw_
 
 void pfw_traces_keep_newest(struct pfw_traces *traces, size_t first)
 {
-	const struct pfw_trace_file *newest = NULL;
-	char run[sizeof(newest->head.run)];
-	size_t kept = first;
+	char run[sizeof(traces->file->head.run)];
+	size_t kept = first, newest;
 
-	for (size_t i = first; i < traces->count; i++) {
-		if (traces->file[i].head.run[0] &&
-		    (!newest || traces->file[i].head.start_ns >= newest->head.start_ns))
-			newest = &traces->file[i];
-	}
-	if (!newest)
+	if (first == traces->count)
 		return;
-	memcpy(run, newest->head.run, sizeof(run));
+	newest = first + pfw_trace_newest(&traces->file[first].head, sizeof(*traces->file),
+					  traces->count - first);
+	memcpy(run, traces->file[newest].head.run, sizeof(run));
+	if (!run[0])
+		return;
 	for (size_t i = first; i < traces->count; i++) {
 		struct pfw_trace_file *file = &traces->file[i];
 
