@@ -902,6 +902,14 @@ def test_replay_of_recorded_buffers(tmp_path, version, stride, library):
     assert [k["dur"] for k in kernels] == [2.5, 2.5] and kernels[0]["args"]["registers"] == 40
 
 
+def test_static_variables_of_modules_are_no_allocations(tmp_path):
+    buffer = b"".join(struct.pack("<IIIIQQQQIIIIQII", 49, 1, kind, kind, 4096 * kind, 64, 1795230878627000000, 0, 1, 0,
+                                  1, 7, 0, 0, 0).ljust(128, b"\0") for kind in range(1, 8))
+    (tmp_path / "r").write_bytes(b"PFWGPU1\n" + struct.pack("<II", 130001, len(buffer)) + buffer)
+    assert [json.loads(line)["args"]["dst_kind"] for line in iterate("--replay", tmp_path / "r").splitlines()] == [
+        "pageable", "pinned", "device", "array", "managed"]
+
+
 def test_the_calls_of_the_driver_that_launch(tmp_path):
     """Of all calls that libcupti 13.0 knows, those that give the GPU work: also cuGraphLaunch and cuMemcpy, which
     programs on the driver's API make."""

@@ -69,6 +69,8 @@ enum {
 	PFW_CUPTI_ALLOCATION = 1,      /* CUpti_ActivityMemoryOperationType */
 	PFW_CUPTI_MEMORY_PAGEABLE = 1, /* CUpti_ActivityMemoryKind: of the host, as is the next */
 	PFW_CUPTI_MEMORY_PINNED = 2,
+	PFW_CUPTI_MEMORY_DEVICE_STATIC = 6, /* variables of modules, as is the next */
+	PFW_CUPTI_MEMORY_MANAGED_STATIC = 7,
 	PFW_CUPTI_POOL_CREATED = 1,    /* CUpti_ActivityMemoryPoolOperationType */
 	PFW_CUPTI_OLD_NAME_BYTES = 64, /* CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN */
 };

@@ -322,13 +322,17 @@ static const struct pfw_record *decode_memory(const struct pfw_cupti_memory *mem
 					      unsigned *slots)
 {
 	bool taken = memory->operation == PFW_CUPTI_ALLOCATION;
-	struct pfw_build build =
-		pfw_build_begin(PFW_KIND_MEMORY, intern(taken ? "Memory Alloc" : "Memory Free"));
 	struct pfw_cupti_launch launch = pfw_cupti_launch_of(memory->correlation);
 	/* CUPTI names a device for the host's memory, too. */
 	bool host = memory->memory_kind == PFW_CUPTI_MEMORY_PAGEABLE ||
 		    memory->memory_kind == PFW_CUPTI_MEMORY_PINNED;
+	struct pfw_build build;
 
+	/* The static variables of a module that is loaded: hundreds in a program of PyTorch. */
+	if (memory->memory_kind == PFW_CUPTI_MEMORY_DEVICE_STATIC ||
+	    memory->memory_kind == PFW_CUPTI_MEMORY_MANAGED_STATIC)
+		return NULL;
+	build = pfw_build_begin(PFW_KIND_MEMORY, intern(taken ? "Memory Alloc" : "Memory Free"));
 	pfw_build_thread(launch.thread);
 	pfw_build_put(&build, PFW_PP_BIT_device, host ? 0 : PFW_BUILD_CUDA);
 	pfw_build_put(&build, PFW_PP_BIT_device_index, host ? (uint64_t)-1 : memory->device);
