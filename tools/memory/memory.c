@@ -30,9 +30,10 @@ struct collect {
 static int add_owner(const struct collect *collect, struct pfw_memory_lines *lines,
 		     const struct pfw_entry *entry)
 {
-	struct pfw_memory_span span = pfw_memory_span_of(entry);
+	struct pfw_memory_span span;
 	int64_t name;
 
+	pfw_memory_span_of(&span, entry);
 	if (collect->phase == OWNERS && !pfw_memory_may_own(&collect->memory->sums, &span))
 		return 0;
 	name = pfw_memory_name(lines, entry);

@@ -256,9 +256,9 @@ static void get_sums(struct pfw_varints *reader, struct pfw_compare_sums *sums)
 /* By level, the greatest first: whoever needs only the upper levels need not read the others. */
 static bool is_after(const struct pfw_sample *a, const struct pfw_sample *b)
 {
-	if (a->level != b->level)
-		return a->level < b->level;
-	return a->ts_ns != b->ts_ns ? a->ts_ns > b->ts_ns : a->dur_ns > b->dur_ns;
+	if (pfw_sample_get_level(a) != pfw_sample_get_level(b))
+		return pfw_sample_get_level(a) < pfw_sample_get_level(b);
+	return a->ts_ns != b->ts_ns ? a->ts_ns > b->ts_ns : a->packed > b->packed;
 }
 
 PFW_NEARLY_SORTED(samples, struct pfw_sample, is_after)
@@ -273,16 +273,18 @@ static void put_sample(struct pfw_blob *data, const struct pfw_compare_row *row)
 	PFW_BLOB_PUT(&bytes, sampled->level);
 	samples_merge(sampled->sample, sampled->count, spare);
 	for (uint32_t i = 0; i < sampled->count; i = end) {
-		uint64_t before = (uint64_t)row->sums.first_ns, level = sampled->sample[i].level;
+		uint64_t before = (uint64_t)row->sums.first_ns,
+			 level = pfw_sample_get_level(&sampled->sample[i]);
 
 		end = i + 1;
-		while (end < sampled->count && sampled->sample[end].level == level)
+		while (end < sampled->count && pfw_sample_get_level(&sampled->sample[end]) == level)
 			end++;
 		PFW_BLOB_PUT(&bytes, level, end - i);
 		for (uint32_t j = i; j < end; j++) {
 			const struct pfw_sample *sample = &sampled->sample[j];
 
-			PFW_BLOB_PUT(&bytes, (uint64_t)sample->ts_ns - before, sample->dur_ns);
+			PFW_BLOB_PUT(&bytes, (uint64_t)sample->ts_ns - before,
+				     pfw_sample_get_ns(sample));
 			before = (uint64_t)sample->ts_ns;
 		}
 	}
@@ -298,21 +300,20 @@ int pfw_compare_read_sample(struct pfw_sampled *into, const struct pfw_compare_f
 						   : pfw_sampled_merge(into, &none, most);
 
 	while (!error && !reader.bad && reader.at < reader.end) {
-		struct pfw_sample sample = { .ts_ns = row->sums.first_ns };
+		int64_t ts_ns = row->sums.first_ns;
 		uint64_t level = pfw_varints_next(&reader), count = pfw_varints_next(&reader);
 
 		if (level < into->level)
 			break;
 		reader.bad |= level >= PFW_SAMPLE_LEVELS || count > PFW_SAMPLED_MAX;
-		sample.level = level & (PFW_SAMPLE_LEVELS - 1);
 		for (; count && !reader.bad && !error; count--) {
 			uint64_t more = pfw_varints_next(&reader);
 			uint64_t dur_ns = pfw_varints_next(&reader);
 
-			sample.ts_ns = (int64_t)((uint64_t)sample.ts_ns + more);
-			sample.dur_ns = dur_ns & PFW_SAMPLE_NS_MAX;
+			ts_ns = (int64_t)((uint64_t)ts_ns + more);
 			reader.bad |= dur_ns > PFW_SAMPLE_NS_MAX;
-			error = pfw_sampled_add(into, &sample, most);
+			error = pfw_sampled_add(into, pfw_sample_of(ts_ns, (unsigned)level, dur_ns),
+						most);
 		}
 	}
 	return reader.bad ? -EBADMSG : error;

@@ -81,11 +81,8 @@ static inline int pfw_compare_add(struct pfw_compare_rows *rows, int64_t number,
 		return 0;
 	return pfw_sampled_add(
 		&row->sampled,
-		&(struct pfw_sample){ .ts_ns = entry->ts_ns,
-				      .level = level & (PFW_SAMPLE_LEVELS - 1),
-				      .dur_ns = (uint64_t)(dur_ns < PFW_SAMPLE_NS_MAX
-								   ? dur_ns
-								   : PFW_SAMPLE_NS_MAX) },
+		pfw_sample_of(entry->ts_ns, level,
+			      (uint64_t)(dur_ns < PFW_SAMPLE_NS_MAX ? dur_ns : PFW_SAMPLE_NS_MAX)),
 		rows->most);
 }
 

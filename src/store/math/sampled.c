@@ -14,7 +14,7 @@ static void raise_level(struct pfw_sampled *sampled, uint32_t level)
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < sampled->count; i++) {
-		if (sampled->sample[i].level >= level)
+		if (pfw_sample_get_level(&sampled->sample[i]) >= level)
 			sampled->sample[kept++] = sampled->sample[i];
 	}
 	sampled->count = kept;
@@ -47,7 +47,7 @@ int pfw_sampled_merge(struct pfw_sampled *into, const struct pfw_sampled *from, 
 	/* Without a branch, which nothing could predict. */
 	for (uint32_t i = 0; i < from->count; i++) {
 		into->sample[into->count] = from->sample[i];
-		into->count += from->sample[i].level >= into->level;
+		into->count += pfw_sample_get_level(&from->sample[i]) >= into->level;
 	}
 	pfw_sampled_limit(into, most);
 	return 0;
@@ -58,7 +58,8 @@ static int by_time(const void *a, const void *b)
 {
 	const struct pfw_sample *x = a, *y = b;
 
-	return PFW_ORDER(x->ts_ns, y->ts_ns) ?: PFW_ORDER(x->dur_ns, y->dur_ns);
+	return PFW_ORDER(x->ts_ns, y->ts_ns)
+		       ?: PFW_ORDER(pfw_sample_get_ns(x), pfw_sample_get_ns(y));
 }
 
 void pfw_sampled_sort(struct pfw_sampled *sampled)
@@ -76,7 +77,8 @@ void pfw_sampled_parts(const struct pfw_sampled *sampled, size_t parts, double *
 		size_t end = (part + 1) * sampled->count / parts;
 
 		for (size_t i = first; i < end; i++)
-			value[i - first] = (double)pfw_log_ns((int64_t)sampled->sample[i].dur_ns) /
+			value[i - first] = (double)pfw_log_ns((int64_t)pfw_sample_get_ns(
+						   &sampled->sample[i])) /
 					   PFW_LOG_UNIT;
 		mean[part] = pfw_trimmed_mean(value, end - first);
 	}

@@ -21,8 +21,24 @@
 
 struct pfw_sample {
 	int64_t ts_ns;
-	uint64_t level : 6, dur_ns : 58; /* dur_ns: at most PFW_SAMPLE_NS_MAX */
+	uint64_t packed; /* of pfw_sample_of(): a word, not two bit-fields, is stored at once */
 };
+
+/* level < PFW_SAMPLE_LEVELS; dur_ns: at most PFW_SAMPLE_NS_MAX. */
+static inline struct pfw_sample pfw_sample_of(int64_t ts_ns, unsigned level, uint64_t dur_ns)
+{
+	return (struct pfw_sample){ .ts_ns = ts_ns, .packed = dur_ns << 6 | level };
+}
+
+static inline unsigned pfw_sample_get_level(const struct pfw_sample *sample)
+{
+	return sample->packed & (PFW_SAMPLE_LEVELS - 1);
+}
+
+static inline uint64_t pfw_sample_get_ns(const struct pfw_sample *sample)
+{
+	return sample->packed >> 6;
+}
 
 /* All zero: empty. */
 struct pfw_sampled {
@@ -45,19 +61,19 @@ static inline unsigned pfw_sample_level(uint64_t a, uint64_t b)
 /* Raise the level until at most `most` calls are left. */
 void pfw_sampled_limit(struct pfw_sampled *sampled, uint32_t most);
 
-/* Add a call for which there may be no room: a copy, so that pfw_sampled_add() needs none in memory. */
+/* Add a call for which there may be no room. */
 int pfw_sampled_add_more(struct pfw_sampled *sampled, struct pfw_sample sample, uint32_t most);
 
 /* Add one call to a sample of at most `most` calls, which may become less, never more.  0 or
  * -ENOMEM. */
-static inline int pfw_sampled_add(struct pfw_sampled *sampled, const struct pfw_sample *sample,
+static inline int pfw_sampled_add(struct pfw_sampled *sampled, struct pfw_sample sample,
 				  uint32_t most)
 {
-	if (sample->level < sampled->level)
+	if (pfw_sample_get_level(&sample) < sampled->level)
 		return 0;
 	if (sampled->count >= sampled->room || sampled->count >= most)
-		return pfw_sampled_add_more(sampled, *sample, most);
-	sampled->sample[sampled->count++] = *sample;
+		return pfw_sampled_add_more(sampled, sample, most);
+	sampled->sample[sampled->count++] = sample;
 	return 0;
 }
 

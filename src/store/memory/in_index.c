@@ -136,18 +136,23 @@ static int add_event(struct block *block, const struct pfw_entry *entry)
 
 static int add_owner(struct block *block, const struct pfw_entry *entry, struct named *named)
 {
-	struct pfw_memory_span span = pfw_memory_span_of(entry);
+	struct pfw_memory_lines *lines = &block->lines;
+	struct pfw_memory_span *added;
 
 	if (named->several || !named->name) {
-		int64_t name = pfw_memory_name(&block->lines, entry);
+		int64_t name = pfw_memory_name(lines, entry);
 
 		if (name < 0)
 			return (int)name;
 		named->name = (uint32_t)name + 1;
 	}
-	span.name = named->name - 1;
-	span.process = process_of(entry);
-	return PFW_PUSH(block->lines.span, block->lines.spans, block->lines.span_room, span);
+	if (PFW_ROOM(lines->span, lines->spans, lines->span_room))
+		return -ENOMEM;
+	added = &lines->span[lines->spans++];
+	pfw_memory_span_of(added, entry);
+	added->name = named->name - 1;
+	added->process = process_of(entry);
+	return 0;
 }
 
 static int add_step(struct block *block, const struct pfw_entry *entry)
@@ -287,16 +292,16 @@ static int take_spans(struct file *file, const struct block *block)
 	kept = error ? NULL : pfw_spill_end(&file->spans);
 	/* Those are kept in which later blocks may have events. */
 	for (size_t i = 0; i < lines->spans && !error; i++) {
-		struct pfw_memory_span span = lines->span[i];
-		bool owns = file->sorted && pfw_memory_may_own(&file->memory, &span);
+		bool owns = file->sorted && pfw_memory_may_own(&file->memory, &lines->span[i]);
 
-		if (file->sorted && !owns && span.end_ns < file->last_ns)
+		if (file->sorted && !owns && lines->span[i].end_ns < file->last_ns)
 			continue;
-		error = number_name(file, block, &span);
+		*kept = lines->span[i];
+		error = number_name(file, block, kept);
 		if (!error && owns)
-			error = pfw_memory_add_span(&file->memory, &span);
+			error = pfw_memory_add_span(&file->memory, kept);
 		else
-			*kept++ = span;
+			kept++;
 	}
 	if (!error)
 		file->spans.bytes = (size_t)((char *)kept - (char *)file->spans.at);

@@ -173,15 +173,14 @@ int pfw_memory_add_event(struct pfw_memory_lines *lines, const struct pfw_entry 
 /* The number of an owner's name; or -ENOMEM. */
 int64_t pfw_memory_name(struct pfw_memory_lines *lines, const struct pfw_entry *entry);
 
-static inline struct pfw_memory_span pfw_memory_span_of(const struct pfw_entry *entry)
+/* Make a span of a line, all but its name, a member at a time: a copy would wait for their stores. */
+static inline void pfw_memory_span_of(struct pfw_memory_span *span, const struct pfw_entry *entry)
 {
-	return (struct pfw_memory_span){
-		.ts_ns = entry->ts_ns,
-		.end_ns = pfw_saturate_add(entry->ts_ns, entry->dur_ns > 0 ? entry->dur_ns : 0),
-		.tid = entry->tid,
-		.id = pfw_entry_outer(entry),
-		.process = entry->process
-	};
+	span->ts_ns = entry->ts_ns;
+	span->end_ns = pfw_saturate_add(entry->ts_ns, entry->dur_ns > 0 ? entry->dur_ns : 0);
+	span->tid = entry->tid;
+	span->id = pfw_entry_outer(entry);
+	span->process = entry->process;
 }
 
 void pfw_memory_lines_clear(struct pfw_memory_lines *lines);

@@ -91,9 +91,7 @@ static void test_median(void **state)
 
 static struct pfw_sample sample_of(uint64_t i, int64_t dur_ns)
 {
-	return (struct pfw_sample){ .ts_ns = 1000 * (int64_t)i,
-				    .level = pfw_sample_level(i, 7),
-				    .dur_ns = (uint64_t)dur_ns };
+	return pfw_sample_of(1000 * (int64_t)i, pfw_sample_level(i, 7), (uint64_t)dur_ns);
 }
 
 static void assert_same(const struct pfw_sampled *a, const struct pfw_sampled *b)
@@ -102,8 +100,7 @@ static void assert_same(const struct pfw_sampled *a, const struct pfw_sampled *b
 	assert_int_equal(a->level, b->level);
 	for (uint32_t i = 0; i < a->count; i++)
 		assert_true(a->sample[i].ts_ns == b->sample[i].ts_ns &&
-			    a->sample[i].level == b->sample[i].level &&
-			    a->sample[i].dur_ns == b->sample[i].dur_ns);
+			    a->sample[i].packed == b->sample[i].packed);
 }
 
 /* Any split of the calls, merged by any tree, gives the same sample; also if the pieces had more room. */
@@ -120,8 +117,8 @@ static void test_sample_of_random_splits(void **state)
 		for (uint64_t i = 0; i < count; i++) {
 			struct pfw_sample sample = sample_of(i, (int64_t)(i % 97));
 
-			assert_int_equal(pfw_sampled_add(&all, &sample, most), 0);
-			assert_int_equal(pfw_sampled_add(&piece[any_below(PIECES)], &sample,
+			assert_int_equal(pfw_sampled_add(&all, sample, most), 0);
+			assert_int_equal(pfw_sampled_add(&piece[any_below(PIECES)], sample,
 							 PFW_SAMPLED_MAX),
 					 0);
 		}
@@ -148,13 +145,13 @@ static void test_sample_of_random_splits(void **state)
 static void test_sample_of_equal_calls(void **state)
 {
 	struct pfw_sampled sampled = { 0 };
-	struct pfw_sample sample = sample_of(1, 5);
 
 	(void)state;
 	for (unsigned level = 0; level < PFW_SAMPLE_LEVELS; level++) {
-		sample.level = level & 63;
+		struct pfw_sample sample = pfw_sample_of(1000, level, 5);
+
 		for (unsigned i = 0; i < 5000; i++)
-			assert_int_equal(pfw_sampled_add(&sampled, &sample, PFW_SAMPLED_MAX), 0);
+			assert_int_equal(pfw_sampled_add(&sampled, sample, PFW_SAMPLED_MAX), 0);
 		assert_int_equal(sampled.count, 0);
 		assert_int_equal(sampled.level, level + 1);
 	}
@@ -173,7 +170,7 @@ static void test_parts(void **state)
 			struct pfw_sample sample =
 				sample_of(i, llround(1e6 * exp(10 * (double)i / (double)count)));
 
-			assert_int_equal(pfw_sampled_add(&sampled, &sample, PFW_SAMPLED_MAX), 0);
+			assert_int_equal(pfw_sampled_add(&sampled, sample, PFW_SAMPLED_MAX), 0);
 		}
 		pfw_sampled_sort(&sampled);
 		pfw_sampled_parts(&sampled, 32, mean);
@@ -193,7 +190,7 @@ static void test_outliers(void **state)
 	for (uint64_t i = 0; i < 1000; i++) {
 		struct pfw_sample sample = sample_of(i, i % 101 == 50 ? 1000000000 : 7);
 
-		assert_int_equal(pfw_sampled_add(&sampled, &sample, PFW_SAMPLED_MAX), 0);
+		assert_int_equal(pfw_sampled_add(&sampled, sample, PFW_SAMPLED_MAX), 0);
 	}
 	pfw_sampled_sort(&sampled);
 	pfw_sampled_parts(&sampled, 32, mean);
