@@ -335,7 +335,13 @@ INLINE const char *take_nested(const char *at, const char *end, bool padded)
 				continue;
 			}
 		} else {
-			at = take_scalar(at, end, NULL, &type, &escaped, padded);
+			/* Shapes and grids: whole numbers of few digits. */
+			unsigned count = padded ? pfw_bytes_digits(pfw_bytes_load(at)) : 0;
+
+			if (count - 1 < 7 && *at != '0' && (at[count] == ',' || at[count] == ']'))
+				at += count;
+			else
+				at = take_scalar(at, end, NULL, &type, &escaped, padded);
 			if (!at)
 				return NULL;
 		}
