@@ -357,11 +357,14 @@ def test_indexes_say_the_same(tmp_path):
 
 
 def a_long_trace(chance, rank):
-    """Steps in which kernels start long after they are launched, and now and then a long call."""
+    """Steps in which kernels start long after they are launched, and now and then a long call.  Most of the
+    time is in one block, which several bins cut, and in which lines of others begin."""
     trace, at, queue = Trace(100 + rank, rank, 2), 0, []
     for i in range(7000):
-        at += chance.choice([100, 900, 5_000])
+        at += chance.choice([100, 900, 5_000]) * (40 if 3_500 < i < 4_100 else 1)
         trace.io(at, at + (3_000_000 if i % 2500 == 9 else chance.randrange(900)), chance.randrange(5000))
+        if i in (4_500, 5_400):
+            trace.io(at - 15_000_000, at, 1)
         trace.add("mine", "app", at, at + 20, {"more": "x" * 600})  # fewer events a block
         trace.launch(at + 50, at + 60, i + 1)
         queue.append(i + 1)

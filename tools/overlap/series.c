@@ -1,8 +1,8 @@
 /* tools/overlap/series.c - bins of time: of lines, or of an index and the blocks that bins cut.
  *
  * An index has the times of sets between marks (store/overlap/marks.h).  So the times up to the end of a
- * bin are those up to the mark before it and what lines say from there, or those up to the mark behind it
- * less what lines say until there.  A block of which no line is needed lies in one bin.
+ * bin are those up to the mark behind it less what lines say until there.  A block of which no line is
+ * needed lies in one bin.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,11 +18,10 @@
 /* If it spares fewer blocks, the index takes longer than they do. */
 #define BLOCKS_LEAST 2u
 
-/* The end of a bin, and the stretch between it and a mark. */
+/* The end of a bin, and the stretch from it to the mark behind it. */
 struct cut {
-	int64_t at_ns, begin_ns, end_ns;
-	size_t mark;		       /* so many marks are not behind it */
-	bool behind;		       /* the mark is behind the cut */
+	int64_t at_ns, end_ns;
+	size_t mark;		       /* so many marks are not behind the stretch */
 	int64_t ns[OVERLAP_BIN_TIMES]; /* of the stretch */
 };
 
@@ -112,9 +111,9 @@ static void tell_cuts(void *user, int64_t begin, int64_t end, unsigned set)
 
 	while (series->next < series->cuts && series->cut[series->next].end_ns <= begin)
 		series->next++;
-	for (size_t i = series->next; i < series->cuts && series->cut[i].begin_ns < end; i++) {
+	for (size_t i = series->next; i < series->cuts && series->cut[i].at_ns < end; i++) {
 		struct cut *cut = &series->cut[i];
-		int64_t from = cut->begin_ns > begin ? cut->begin_ns : begin;
+		int64_t from = cut->at_ns > begin ? cut->at_ns : begin;
 		int64_t until = cut->end_ns < end ? cut->end_ns : end;
 
 		if (from < until)
@@ -169,47 +168,32 @@ void overlap_series_release(struct overlap_rank *rank)
 
 /* ---- from an index ---- */
 
-/* Whether a block has something in the stretch, or on both sides of the cut. */
-static bool is_cut(const struct pfw_overlap_part *part, const struct cut *cut)
-{
-	return (part->greatest_ns > cut->begin_ns && part->least_ns < cut->end_ns) ||
-	       (part->greatest_ns >= cut->at_ns && part->least_ns < cut->at_ns);
-}
-
-static size_t count_blocks(const struct pfw_overlap_marks *marks, const struct cut *cut)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < marks->parts; i++)
-		count += is_cut(&marks->part[i], cut);
-	return count;
-}
-
-/* Choose the mark of the cut behind a bin: that from which fewer blocks are read.  If there is another cut
- * between the same marks, all have the one behind them, so that the stretches are in order. */
+/* Make the cut behind a bin, with the mark behind it, so that the stretches are in order. */
 static struct cut make_cut(const struct overlap_options *options, const struct pfw_overlap *all,
 			   uint64_t bin)
 {
 	const struct pfw_overlap_marks *marks = all->marks;
-	struct cut cut = { .at_ns = bin_end(options, bin) }, before;
-	int64_t at_ns = cut.at_ns, begin_ns, end_ns;
+	struct cut cut = { .at_ns = bin_end(options, bin) };
 
-	cut.begin_ns = cut.end_ns = at_ns;
-	if (at_ns <= all->least_ns)
+	cut.end_ns = cut.at_ns;
+	if (cut.at_ns <= all->least_ns)
 		return cut;
-	cut.mark = PFW_BISECT(i, marks->passed, marks->stretches.end[i] < at_ns);
-	if (cut.mark == marks->passed)
-		return cut;
-	begin_ns = cut.mark ? marks->stretches.end[cut.mark - 1] : all->least_ns;
-	end_ns = marks->stretches.end[cut.mark];
-	before = cut;
-	before.begin_ns = begin_ns;
-	cut.end_ns = end_ns;
-	cut.behind = true;
-	cut.mark++;
-	if (at_ns - begin_ns <= options->bin_ns || end_ns - at_ns <= options->bin_ns)
-		return cut;
-	return count_blocks(marks, &before) < count_blocks(marks, &cut) ? before : cut;
+	cut.mark = PFW_BISECT(i, marks->passed, marks->stretches.end[i] < cut.at_ns);
+	if (cut.mark < marks->passed)
+		cut.end_ns = marks->stretches.end[cut.mark++];
+	return cut;
+}
+
+/* Whether a block has something in the stretch of a cut, or on both sides of it. */
+static bool is_cut(const struct pfw_overlap_part *part, const struct overlap_series *series)
+{
+	size_t i = PFW_BISECT(j, series->cuts, series->cut[j].end_ns <= part->least_ns);
+	int64_t at_ns;
+
+	if (i == series->cuts)
+		return false;
+	at_ns = series->cut[i].at_ns;
+	return part->greatest_ns > at_ns || (part->greatest_ns == at_ns && part->least_ns < at_ns);
 }
 
 /* Make the cuts, and choose the blocks.  1; 0: all blocks may as well be read; or -ENOMEM. */
@@ -225,14 +209,12 @@ static int make_series(struct overlap_series *series, const struct overlap_optio
 	series->skip = malloc(marks->parts + 1);
 	if (!series->cut || !series->skip)
 		return -ENOMEM;
-	memset(series->skip, 1, marks->parts);
-	for (size_t i = 0; i < series->cuts; i++) {
+	for (size_t i = 0; i < series->cuts; i++)
 		series->cut[i] = make_cut(options, &series->all, i);
-		for (size_t j = 0; j < marks->parts; j++)
-			series->skip[j] &= !is_cut(&marks->part[j], &series->cut[i]);
-	}
-	for (size_t i = 0; i < marks->parts; i++)
+	for (size_t i = 0; i < marks->parts; i++) {
+		series->skip[i] = !is_cut(&marks->part[i], series);
 		wanted += !series->skip[i];
+	}
 	return wanted + BLOCKS_LEAST <= marks->parts;
 }
 
@@ -339,8 +321,7 @@ int overlap_series_end(struct overlap_rank *rank)
 			if (i < series->cuts) {
 				const struct cut *cut = &series->cut[i];
 
-				end_ns = until[cut->mark][j] +
-					 (cut->behind ? -cut->ns[j] : cut->ns[j]);
+				end_ns = until[cut->mark][j] - cut->ns[j];
 			}
 			rank->bin[i].ns[j] = end_ns - before[j];
 			before[j] = end_ns;
