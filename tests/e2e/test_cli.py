@@ -859,7 +859,7 @@ def test_what_a_path_stands_for(tmp_path):
 
 @pytest.mark.parametrize("newest, other, begun", [
     ("b", "a", "78"), ("slurm-7.1", "slurm-7", "80"), ("slurm-7.1-r2", "slurm-7-r2", "80"), ("slurm-7", "slurm-77.0", "78"),
-    ("slurm-7.1", "slurm-7.0", "78"), ("slurm-7", "slurm-7.0-r1", "78")])
+    ("slurm-7.1", "slurm-7.0", "78"), ("slurm-7.prterun-h-1@1", "slurm-7", "80")])
 def test_no_path_is_the_newest_run_here(tmp_path, newest, other, begun):
     # The process that began last says which run is the newest: a copy of old.pfw has a new time.  But a job's
     # script, which goes on after its steps, is not newer than they are.

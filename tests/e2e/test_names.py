@@ -179,6 +179,14 @@ def test_run_of_a_job(place, variables, run):
     assert place.head("t.pfw")["run"] == run
 
 
+def test_each_mpirun_of_a_job_is_a_run(place):
+    """Also of ranks whose launcher is traced, since on other nodes it is no ancestor."""
+    script = f"echo > x; for n in 1 2; do PMIX_NAMESPACE=$n PMIX_RANK=0 {STEPS} write a fork write b; done"
+    place.run("-c", script, program="/bin/sh", SLURM_JOB_ID="7", SLURM_PROCID="0", SLURM_NTASKS="2")
+    assert sorted(runs_of(place).values()) == ["slurm-7", "slurm-7.1", "slurm-7.1", "slurm-7.2", "slurm-7.2"]
+    assert place.head("t.pfw")["rank"] == -1 and place.head("t-rank0000.2.pfw")["run"] == "slurm-7.2"
+
+
 def test_pfw_run_names_one_free_name(place):
     for base in ("t", "t.2"):
         harness.run([harness.PFW, "run", "-q", "--all", "-o", "d/t", "--", STEPS, "write", "a",

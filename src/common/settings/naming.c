@@ -55,10 +55,16 @@ static void add_restarts(struct pfw_text *run, char *const *environ, const char 
 
 static bool add_slurm(struct pfw_text *run, char *const *environ)
 {
+	const char *launch = value_of(environ, "PMIX_NAMESPACE");
+
 	if (!add_value(run, environ, "slurm-", "SLURM_JOB_ID") &&
 	    !add_value(run, environ, "slurm-", "SLURM_JOBID"))
 		return false;
-	if (!add_value(run, environ, ".", "SLURM_STEP_ID"))
+	/* mpirun's ranks have no step on its own node, and on others that of its daemons.  The
+	 * namespace of a step is slurm.pmix.JOB.STEP. */
+	if (launch && strncmp(launch, "slurm.", 6) != 0)
+		add_value(run, environ, ".", "PMIX_NAMESPACE");
+	else if (!add_value(run, environ, ".", "SLURM_STEP_ID"))
 		add_value(run, environ, ".", "SLURM_STEPID");
 	add_restarts(run, environ, "-r", "SLURM_RESTART_COUNT");
 	add_restarts(run, environ, "-e", "TORCHELASTIC_RESTART_COUNT");

@@ -205,7 +205,10 @@ void pfw_identity_find(struct pfw_identity *identity, const struct pfw_config *c
 		copy_text(identity->cwd, sizeof(identity->cwd), "/");
 	pfw_identity_set_base(identity, config->log_file);
 	pfw_spool_dirs_find(&identity->dirs, config->spool_dir, tmpdir, identity->base);
-	if (find_ancestor(identity))
+	/* In a Slurm job each mpirun is a run of its own: its ranks on other nodes do not have it
+	 * as an ancestor. */
+	if (find_ancestor(identity) && !(pfw_config_lookup(environ, "SLURM_JOB_ID") &&
+					 pfw_config_lookup(environ, "PMIX_NAMESPACE")))
 		return;
 	fallback_run(identity, fallback, sizeof(fallback));
 	pfw_run_find(identity->run, sizeof(identity->run), config, environ, fallback);

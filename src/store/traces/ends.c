@@ -156,9 +156,10 @@ static const struct pfw_trace *at(const struct pfw_trace *first, size_t stride, 
 static bool is_step(const char *run, const char *job)
 {
 	size_t bytes = strncmp(job, "slurm-", 6) ? 0 : 6 + strspn(job + 6, "0123456789");
+	size_t end = strlen(job + bytes), all = strlen(run);
 
 	return bytes && job[bytes] != '.' && !strncmp(run, job, bytes) && run[bytes] == '.' &&
-	       !strcmp(run + bytes + strcspn(run + bytes, "-"), job + bytes);
+	       all >= bytes + end && !strcmp(run + all - end, job + bytes);
 }
 
 size_t pfw_trace_newest(const struct pfw_trace *first, size_t stride, size_t count)
