@@ -30,12 +30,17 @@ void pfw_writer_unlock(struct pfw_writer *writer)
 /* Sleep until the bell rings, the word that tick watches changes, or `ns` pass (0 = no limit). */
 static void sleep_on(const struct pfw_watch *bell, const struct pfw_watch *watch, uint64_t ns)
 {
+	/* Asked once: Valgrind reports each call that it does not know. */
+	static _Atomic bool refused;
 	uint64_t end = pfw_clock_ns(CLOCK_MONOTONIC) + ns;
 	struct timespec until = { (time_t)(end / 1000000000), (long)(end % 1000000000) };
 
-	if (watch->word && pfw_os_futex_wait_two(bell->word, bell->seen, watch->word, watch->seen,
-						 ns ? &until : NULL) != -ENOSYS)
-		return;
+	if (watch->word && !atomic_load(&refused)) {
+		if (pfw_os_futex_wait_two(bell->word, bell->seen, watch->word, watch->seen,
+					  ns ? &until : NULL) != -ENOSYS)
+			return;
+		atomic_store(&refused, true);
+	}
 	if (watch->word && (!ns || ns > WATCH_NS))
 		ns = WATCH_NS;
 	pfw_os_futex_wait_shared(bell->word, bell->seen, ns);
