@@ -304,8 +304,9 @@ static int index_main(const struct cli_command *command, int argc, char **argv)
 							       .jobs = indexing.jobs,
 							       .format = indexing.format },
 				    argv, args.operands);
-	if (pfw_traces_open_each(&indexing.traces, argv, (size_t)args.operands, indexing.all_runs,
-				 say, &indexing) == 0) {
+	if (pfw_traces_open(&indexing.traces, argv, (size_t)args.operands,
+			    indexing.all_runs * PFW_TRACES_ALL_RUNS | PFW_TRACES_EACH, say,
+			    &indexing) == 0) {
 		if (!indexing.quiet)
 			survey_say_left_out(command, &indexing.traces);
 		run(&indexing);

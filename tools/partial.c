@@ -202,8 +202,8 @@ static int compact(struct making *making)
 	status = run_compact(making);
 	making->status = status > making->status ? status : making->status;
 	if (status < CLI_USAGE &&
-	    pfw_traces_open_each(&making->compacted, &directory, 1, PFW_TRACES_ALL_RUNS, say,
-				 making) == 0 &&
+	    pfw_traces_open(&making->compacted, &directory, 1,
+			    PFW_TRACES_ALL_RUNS | PFW_TRACES_EACH, say, making) == 0 &&
 	    run_index(making) < CLI_USAGE)
 		return 0;
 	making->status = CLI_USAGE;

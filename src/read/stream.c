@@ -424,14 +424,6 @@ static void say(void *user, const char *path, const char *why)
 	pfw_read_add_problem(user, 0, "%s: %s", path, why);
 }
 
-/* An index that is of no use costs time only. */
-static void pass_over(void *user, const char *path, const char *why)
-{
-	(void)user;
-	(void)path;
-	(void)why;
-}
-
 static int set_select(struct stream *stream)
 {
 	const struct pfw_read *read = stream->read;
@@ -447,8 +439,9 @@ static int set_select(struct stream *stream)
 	for (size_t i = 0; i < read->conditions && !error; i++)
 		error = pfw_select_add(&stream->select, read->condition[i].option,
 				       read->condition[i].value, why, sizeof(why));
-	if (!error)
-		error = pfw_select_use_indexes(&stream->select, &stream->traces, pass_over, NULL);
+	if (!error) /* an index that is of no use costs time only */
+		error = pfw_select_use_indexes(&stream->select, &stream->traces,
+					       pfw_traces_say_nothing, NULL);
 	if (!error)
 		error = pfw_live_lines_open(&stream->live);
 	if (!error)
@@ -512,8 +505,9 @@ static int open_traces(struct stream *stream)
 	struct pfw_read *read = stream->read;
 	uint64_t problems = read->problems;
 	const char *first;
-	int error = pfw_traces_open_ranks(&stream->traces, read->path, read->paths, read->all_runs,
-					  say, read);
+	int error = pfw_traces_open(&stream->traces, read->path, read->paths,
+				    read->all_runs * PFW_TRACES_ALL_RUNS | PFW_TRACES_RANKS, say,
+				    read);
 
 	stream->live.traces = error ? NULL : &stream->traces;
 	for (size_t i = 0; !error && i < stream->traces.doubles; i++) {

@@ -162,7 +162,7 @@ static int anonymise_main(const struct cli_command *command, int argc, char **ar
 						   .take = take,
 						   .select = &anonymise.select,
 						   .begin = begin,
-						   .open = pfw_traces_open,
+						   .whole = true,
 						   .body = run },
 				       .copies = { .survey = &anonymise.survey,
 						   .select = &anonymise.select,

@@ -465,8 +465,9 @@ static bool open_traces(struct compact *compact, char **argv, int count)
 
 	for (int round = 0; changed && round < 4; round++) {
 		pfw_traces_close(&compact->traces);
-		if (pfw_traces_open_each(&compact->traces, argv, (size_t)count, compact->all_runs,
-					 say_open, compact))
+		if (pfw_traces_open(&compact->traces, argv, (size_t)count,
+				    compact->all_runs * PFW_TRACES_ALL_RUNS | PFW_TRACES_EACH,
+				    say_open, compact))
 			return false;
 		changed = false;
 		if (compact->status >= CLI_USAGE || !check_files(compact) ||

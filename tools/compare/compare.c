@@ -129,7 +129,7 @@ static int settle_side(struct compare *compare, struct compare_side *side,
 		       table_bits(&compare->table) & TABLE_BIT(TABLE_RANK);
 	int error = 0;
 
-	if (by_rank && survey->open)
+	if (by_rank && survey->heads)
 		error = pfw_ranks_part(&side->input.traces, survey_say, survey);
 	return error ?: number_runs(side, words);
 }
@@ -225,7 +225,7 @@ static int read_sides(struct compare *compare, const struct cli_args *args)
 	const char *lacks = compare_needs_lines(compare);
 	int error, status;
 
-	compare->survey.open = lacks ? NULL : pfw_traces_open_heads;
+	compare->survey.heads = !lacks;
 	error = open_sides(compare, args);
 	if (error == -ENOMEM)
 		return survey_end(&compare->survey, error);

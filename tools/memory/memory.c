@@ -258,7 +258,7 @@ static int open_snapshots(void *user, struct cli_args *args)
 			 fileno(snapshot->trace));
 		args->argv[i] = snapshot->path;
 	}
-	memory->survey.open = memory_asks_indexes(memory) ? pfw_traces_open_heads : NULL;
+	memory->survey.heads = memory_asks_indexes(memory);
 	return memory->snapshot ? -1 : survey_end(&memory->survey, -ENOMEM);
 }
 

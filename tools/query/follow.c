@@ -260,13 +260,6 @@ static int add_file(struct following *following, const struct pfw_trace_file *tr
 	return -ENOMEM;
 }
 
-static void ignore(void *user, const char *path, const char *why)
-{
-	(void)user;
-	(void)path;
-	(void)why;
-}
-
 /* Follow new files: of child processes, of more ranks. */
 static int add_new(struct following *following)
 {
@@ -276,7 +269,7 @@ static int add_new(struct following *following)
 	int error = 0;
 
 	if (pfw_traces_open(&traces, query->paths, query->path_count, query->survey.all_runs,
-			    ignore, NULL))
+			    pfw_traces_say_nothing, NULL))
 		return 0;
 	for (size_t i = 0; i < traces.count && !error; i++) {
 		if (known(following, traces.file[i].path))

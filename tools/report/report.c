@@ -384,13 +384,13 @@ static void say_against(void *command, const char *path, const char *why)
 static int find_before(struct report *report, const struct survey_input *input)
 {
 	char *against = (char *)(uintptr_t)report->against;
-	int error = pfw_traces_open_heads(&report->before, &against, 1, PFW_TRACES_ALL_RUNS,
-					  pfw_traces_say_nothing, NULL);
+	const unsigned flags = PFW_TRACES_ALL_RUNS | PFW_TRACES_HEADS;
+	int error =
+		pfw_traces_open(&report->before, &against, 1, flags, pfw_traces_say_nothing, NULL);
 
 	if (error)
-		return pfw_traces_open_heads(&report->before, &against, 1, PFW_TRACES_ALL_RUNS,
-					     say_against,
-					     (void *)(uintptr_t)report->survey.command);
+		return pfw_traces_open(&report->before, &against, 1, flags, say_against,
+				       (void *)(uintptr_t)report->survey.command);
 	if (!pfw_traces_leave_to(&report->before, &input->traces))
 		pfw_traces_close(&report->before);
 	else if (!report->survey.all_runs)

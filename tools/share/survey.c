@@ -64,10 +64,13 @@ void survey_say_doubles(const struct cli_command *command, const struct pfw_trac
 
 int survey_open(struct survey *survey, struct survey_input *input, char *const *path, size_t count)
 {
-	int error = (survey->open ? survey->open : pfw_traces_open_ranks)(
-		&input->traces, path, count,
-		survey->all_runs * PFW_TRACES_ALL_RUNS | survey->partials * PFW_TRACES_PARTIALS,
-		survey_say, survey);
+	int error = pfw_traces_open(&input->traces, path, count,
+				    survey->all_runs * PFW_TRACES_ALL_RUNS |
+					    survey->partials * PFW_TRACES_PARTIALS |
+					    (survey->heads   ? PFW_TRACES_HEADS
+					     : survey->whole ? 0
+							     : PFW_TRACES_RANKS),
+				    survey_say, survey);
 
 	if (error)
 		return error;

@@ -34,9 +34,8 @@ struct survey {
 	int64_t few_rows;
 	/* What no index has, so that lines are read; NULL: nothing, or it was asked for. */
 	const char *lacks;
-	/* Opens the operands; NULL: pfw_traces_open_ranks(). */
-	int (*open)(struct pfw_traces *traces, char *const *arguments, size_t count, unsigned flags,
-		    void (*say)(void *user, const char *path, const char *why), void *user);
+	/* How operands are opened: with PFW_TRACES_HEADS; not with PFW_TRACES_RANKS either. */
+	bool heads, whole;
 	const _Atomic bool *stop; /* a signal ends the command */
 	uint64_t problems;	  /* found in traces; only the first few are printed */
 	struct survey_kept *kept; /* problems of files whose indexes are asked */

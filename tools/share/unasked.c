@@ -128,8 +128,9 @@ static int open_lacking(struct pfw_traces *traces, char *const *path, size_t cou
 			lacking[found++] = path[i];
 	}
 	if (found)
-		error = pfw_traces_open_each(traces, lacking, found, true, pfw_traces_say_nothing,
-					     NULL);
+		error = pfw_traces_open(traces, lacking, found,
+					PFW_TRACES_ALL_RUNS | PFW_TRACES_EACH,
+					pfw_traces_say_nothing, NULL);
 	free(lacking);
 	return error;
 }

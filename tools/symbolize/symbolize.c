@@ -451,7 +451,7 @@ static int symbolize_main(const struct cli_command *command, int argc, char **ar
 						   .user = &symbolize,
 						   .select = &symbolize.select,
 						   .begin = begin,
-						   .open = pfw_traces_open,
+						   .whole = true,
 						   .body = run },
 				       .copies = { .survey = &symbolize.survey,
 						   .select = &symbolize.select,

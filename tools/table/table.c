@@ -274,10 +274,9 @@ static int settle(void *user, struct cli_args *args)
 	if (options->peak_flops && options->columns)
 		table_columns_parse(options, "speed");
 	options->percentiles = table_columns_percentiles(options);
-	options->survey->open = table_needs_lines(options) ||
-						(table_bits(options) & TABLE_BITS_PROCESSES)
-					? pfw_traces_open
-					: pfw_traces_open_heads;
+	options->survey->whole = true;
+	options->survey->heads = !table_needs_lines(options) &&
+				 !(table_bits(options) & TABLE_BITS_PROCESSES);
 	return -1;
 }
 

@@ -379,8 +379,9 @@ static void say_doubles(struct validate *check, const struct pfw_paths *paths)
 		if (strcmp(paths->path[i], "-") == 0) /* it can be read only once */
 			return;
 	}
-	if (paths->count < 2 || pfw_traces_open_heads(&traces, paths->path, paths->count, true,
-						      pfw_traces_say_nothing, NULL))
+	if (paths->count < 2 ||
+	    pfw_traces_open(&traces, paths->path, paths->count,
+			    PFW_TRACES_ALL_RUNS | PFW_TRACES_HEADS, pfw_traces_say_nothing, NULL))
 		return;
 	survey_say_doubles(check->command, &traces,
 			   check->quiet ? NULL : "left out by other commands", say_shared, check);

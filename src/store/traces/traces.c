@@ -22,8 +22,6 @@ struct opening {
 	struct pfw_pair_ids seen; /* devices and inodes of files */
 	size_t room;
 	unsigned flags;
-	bool heads;		 /* do not find blocks */
-	bool each;		 /* also files whose processes are in others */
 	const char *passed_over; /* an index or manifest among the arguments */
 	pfw_traces_say *say;
 	void *user;
@@ -177,7 +175,7 @@ static int add_file(struct opening *opening, const char *path, const struct pfw_
 		file.inode = st.st_ino;
 		file.changed_ns = pfw_changed_ns(&st);
 	}
-	if (!opening->heads || file.once)
+	if (!(opening->flags & PFW_TRACES_HEADS) || file.once)
 		error = pfw_blocks_find(&file.blocks, path);
 	if (!error && !file.once && known <= 0) {
 		file.head = *head;
@@ -324,75 +322,43 @@ static int know_processes(struct opening *opening)
 	int error = 0;
 
 	/* An index may be enough to answer for one file. */
-	if (opening->heads && traces->count == 1)
+	if (opening->flags & PFW_TRACES_HEADS && traces->count == 1)
 		return 0;
 	for (size_t i = 0; i < traces->count && !error; i++)
 		error = pfw_processes_read(&traces->file[i]);
-	if (!error && !opening->each)
+	if (!error && !(opening->flags & PFW_TRACES_EACH))
 		error = pfw_processes_drop_doubles(traces);
 	return error ?: pfw_processes_number(traces);
-}
-
-static int open_all(struct pfw_traces *traces, char *const *arguments, size_t count,
-		    struct opening *opening)
-{
-	int error = 0;
-
-	*traces = (struct pfw_traces){ 0 };
-	opening->traces = traces;
-	if (!count)
-		error = opening->flags & PFW_TRACES_ALL_RUNS ? add_argument(opening, ".")
-							     : add_newest(opening);
-	for (size_t i = 0; !error && i < count; i++)
-		error = add_argument(opening, arguments[i]);
-	pfw_pair_ids_release(&opening->seen);
-	/* If there are other traces, the shell's glob has probably named it: no message. */
-	if (!error && !traces->count && opening->passed_over)
-		opening->say(opening->user, opening->passed_over,
-			     "an index or manifest, not a trace");
-	if (!error && !traces->count)
-		error = -ENOENT;
-	if (!error) {
-		pfw_traces_sort(traces);
-		pfw_partials_drop_doubles(traces);
-		error = know_processes(opening);
-	}
-	if (error)
-		pfw_traces_close(traces);
-	return error;
 }
 
 int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, unsigned flags,
 		    pfw_traces_say *say, void *user)
 {
-	return open_all(traces, arguments, count,
-			&(struct opening){ .flags = flags, .say = say, .user = user });
-}
+	struct opening opening = { .traces = traces, .flags = flags, .say = say, .user = user };
+	int error = 0;
 
-int pfw_traces_open_each(struct pfw_traces *traces, char *const *arguments, size_t count,
-			 unsigned flags, pfw_traces_say *say, void *user)
-{
-	return open_all(
-		traces, arguments, count,
-		&(struct opening){ .flags = flags, .each = true, .say = say, .user = user });
-}
-
-int pfw_traces_open_ranks(struct pfw_traces *traces, char *const *arguments, size_t count,
-			  unsigned flags, pfw_traces_say *say, void *user)
-{
-	int error = pfw_traces_open(traces, arguments, count, flags, say, user);
-
-	if (!error && (error = pfw_ranks_part(traces, say, user)))
+	*traces = (struct pfw_traces){ 0 };
+	if (!count)
+		error = flags & PFW_TRACES_ALL_RUNS ? add_argument(&opening, ".")
+						    : add_newest(&opening);
+	for (size_t i = 0; !error && i < count; i++)
+		error = add_argument(&opening, arguments[i]);
+	pfw_pair_ids_release(&opening.seen);
+	/* If there are other traces, the shell's glob has probably named it: no message. */
+	if (!error && !traces->count && opening.passed_over)
+		say(user, opening.passed_over, "an index or manifest, not a trace");
+	if (!error && !traces->count)
+		error = -ENOENT;
+	if (!error) {
+		pfw_traces_sort(traces);
+		pfw_partials_drop_doubles(traces);
+		error = know_processes(&opening);
+	}
+	if (!error && flags & PFW_TRACES_RANKS)
+		error = pfw_ranks_part(traces, say, user);
+	if (error)
 		pfw_traces_close(traces);
 	return error;
-}
-
-int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, size_t count,
-			  unsigned flags, pfw_traces_say *say, void *user)
-{
-	return open_all(
-		traces, arguments, count,
-		&(struct opening){ .flags = flags, .heads = true, .say = say, .user = user });
 }
 
 static bool has_file(const struct pfw_traces *traces, const struct pfw_trace_file *file)

@@ -36,12 +36,19 @@ struct pfw_trace_file {
 /* A pfw_traces_say for whom problems with traces do not matter. */
 void pfw_traces_say_nothing(void *user, const char *path, const char *why);
 
-/* What may be opened, besides the traces of the newest run. */
+/* What is opened, besides the traces of the newest run, and how. */
 enum pfw_traces_flags {
 	/* Files of a directory or base name that belong to older runs. */
 	PFW_TRACES_ALL_RUNS = 1 << 0,
 	/* Partials, as the traces in them; else they are left out, with a message. */
 	PFW_TRACES_PARTIALS = 1 << 1,
+	/* All files that are named, also those whose processes are in others: for a command that
+	 * treats each file by itself. */
+	PFW_TRACES_EACH = 1 << 2,
+	/* `blocks` are empty until pfw_traces_lay_out(), since an index may be enough. */
+	PFW_TRACES_HEADS = 1 << 3,
+	/* Files of several ranks are split: see pfw_ranks_part(). */
+	PFW_TRACES_RANKS = 1 << 4,
 };
 
 /* Files of one run that are left out, since all their processes are in other files, too.  If only
@@ -72,19 +79,8 @@ struct pfw_traces {
 int pfw_traces_open(struct pfw_traces *traces, char *const *arguments, size_t count, unsigned flags,
 		    pfw_traces_say *say, void *user);
 
-/* The same for a command that treats each file by itself: all files that are named.  Thread:
- * any. */
-int pfw_traces_open_each(struct pfw_traces *traces, char *const *arguments, size_t count,
-			 unsigned flags, pfw_traces_say *say, void *user);
-
-/* As pfw_traces_open(), and split files of several ranks: see pfw_ranks_part().  Thread: any. */
-int pfw_traces_open_ranks(struct pfw_traces *traces, char *const *arguments, size_t count,
-			  unsigned flags, pfw_traces_say *say, void *user);
-
-/* As pfw_traces_open(), but `blocks` are empty until pfw_traces_lay_out(), since an index may be
- * enough.  pfw_traces_lay_out() returns 0, or -errno after a message.  Thread: any. */
-int pfw_traces_open_heads(struct pfw_traces *traces, char *const *arguments, size_t count,
-			  unsigned flags, pfw_traces_say *say, void *user);
+/* Find the blocks of traces that were opened with PFW_TRACES_HEADS.  0, or -errno after a message.
+ * Thread: any. */
 int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *user);
 
 /* Of the files from `first` on, drop those of other runs than the process that began last. */
