@@ -184,26 +184,13 @@ static int find_verb(const struct cli_command *command, const char *word)
 	return -1;
 }
 
-static bool read_pid(const struct cli_command *command, const char *word, int32_t *pid)
-{
-	char *end;
-	long value = strtol(word, &end, 10);
-
-	if (*word >= '1' && *word <= '9' && !*end && value <= INT32_MAX) {
-		*pid = (int32_t)value;
-		return true;
-	}
-	cli_error(command->name, "%s is no process id: give a number", cli_name(word));
-	return false;
-}
-
 static int steer(const struct cli_command *command, char **operand, int format, bool quiet)
 {
 	struct pfw_spool_header *header;
 	int verb = find_verb(command, operand[1]);
 	int32_t pid;
 
-	if (verb < 0 || !read_pid(command, operand[0], &pid))
+	if (verb < 0 || !cli_pid(command, operand[0], &pid))
 		return CLI_USAGE;
 	header = find(pid);
 	if (!header || (kill(pid, 0) < 0 && errno == ESRCH)) {

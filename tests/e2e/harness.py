@@ -77,6 +77,22 @@ NOT_FOR_RACES = {
     "test_cli.py::test_stop_and_continue": SIGNALS_LATE,
 }
 
+# Reads and writes of many sizes, names that want escapes, some that fail.
+ODD_FILES = r"""
+import os, sys
+top = sys.argv[1]
+for i in range(400):
+    name = os.path.join(top, ["a.npz", 'q"uote', "b\\s.txt", "t\tab", "c.npy"][i % 5])
+    with open(name, "wb", buffering=0) as file:
+        file.write(b"x" * (i * 37 % 5000))
+    with open(name, "rb", buffering=0) as file:
+        file.read(i % 777)
+    try:
+        os.stat(name + ".none")
+    except OSError:
+        pass
+"""
+
 
 def clean_environment(**variables):
     """This environment without the tracer's and the launchers' variables.

@@ -25,21 +25,6 @@ PFW = os.environ["PFW_BIN"]
 PYTHON = "/usr/bin/python3"
 DOCS = harness.SOURCE / "docs" / "index_format.rst"
 
-PROGRAM = r"""
-import os, sys
-top = sys.argv[1]
-for i in range(300):
-    name = os.path.join(top, ["a.npz", 'q"uote', "b\\s.txt", "t\tab", "c.npy"][i % 5])
-    with open(name, "wb", buffering=0) as file:
-        file.write(b"x" * (i * 37 % 5000))
-    with open(name, "rb", buffering=0) as file:
-        file.read(i % 777)
-    try:
-        os.stat(name + ".none")
-    except OSError:
-        pass
-"""
-
 
 def index_of(trace):
     return pathlib.Path(f"{trace}.idx")
@@ -62,7 +47,7 @@ def traced(tmp_path, command, **variables):
 
 def real_python(tmp_path, **variables):
     (tmp_path / "files").mkdir()
-    return traced(tmp_path, [PYTHON, "-c", PROGRAM, tmp_path / "files"], **variables)
+    return traced(tmp_path, [PYTHON, "-c", harness.ODD_FILES, tmp_path / "files"], **variables)
 
 
 def real_cp(tmp_path, **variables):

@@ -24,22 +24,6 @@ from harness import pfw
 PFW = os.environ["PFW_BIN"]
 PYTHON = "/usr/bin/python3"
 
-# Reads and writes of many sizes, names that want escapes, some that fail.
-PROGRAM = r"""
-import os, sys
-top = sys.argv[1]
-for i in range(400):
-    name = os.path.join(top, ["a.npz", 'q"uote', "b\\s.txt", "t\tab", "c.npy"][i % 5])
-    with open(name, "wb", buffering=0) as file:
-        file.write(b"x" * (i * 37 % 5000))
-    with open(name, "rb", buffering=0) as file:
-        file.read(i % 777)
-    try:
-        os.stat(name + ".none")
-    except OSError:
-        pass
-"""
-
 DFTRACER_1 = """[
 {"id":0,"name":"FH","cat":"dftracer","pid":1,"tid":1,"ph":"M","args":{"name":"/a","value":"9b"}},
 {"id":3,"name":"open","cat":"POSIX","pid":1,"tid":1,"ts":1795231645699165,"dur":14,"ph":"X","args":{"fhash":"9b"}},
@@ -70,7 +54,7 @@ def traces(tmp_path_factory):
     top = tmp_path_factory.mktemp("query")
     (top / "data").mkdir()
     for base, more in (("raw", {}), ("gz", {"DFTRACER_TRACE_COMPRESSION": "1"})):
-        harness.run([PYTHON, "-c", PROGRAM, top / "data"],
+        harness.run([PYTHON, "-c", harness.ODD_FILES, top / "data"],
                     harness.traced_environment(top / base, top, **more))
     with gzip.open(top / "one.pfw.gz", "wb") as file:
         file.write((top / "raw.pfw").read_bytes())

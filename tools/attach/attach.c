@@ -464,21 +464,6 @@ static int attach(const struct wish *wish)
 
 /* ---- the commands ---- */
 
-static bool take_pid(struct wish *wish, const struct cli_args *args, char **argv)
-{
-	int64_t pid;
-
-	if (args->operands != 1) {
-		cli_error(wish->command->name, "give one process id: pfw %s PID",
-			  wish->command->name);
-		return false;
-	}
-	if (cli_whole(wish->command, "PID", argv[0], 1, INT32_MAX, &pid) < 0)
-		return false;
-	wish->pid = (pid_t)pid;
-	return true;
-}
-
 static int take_for(void *user, const struct cli_args *args, int option)
 {
 	struct wish *wish = user;
@@ -491,32 +476,24 @@ static int take_for(void *user, const struct cli_args *args, int option)
 	return -1;
 }
 
-static int run_attach(const struct cli_command *command, int argc, char **argv)
+static int attach_main(const struct cli_command *command, int argc, char **argv)
 {
 	struct wish wish = { .command = command };
 	struct cli_args args;
-	int status;
+	int status = cli_read(&args, command, argc, argv, &wish, take_for);
+	int32_t pid;
 
-	status = cli_read(&args, command, argc, argv, &wish, take_for);
 	if (status >= 0)
 		return status;
-	if (!take_pid(&wish, &args, argv))
+	if (args.operands != 1) {
+		cli_error(command->name, "give one process id: pfw %s PID", command->name);
 		return CLI_USAGE;
-	return cli_finish(stdout, command, session_run(&wish, attach));
-}
-
-static int run_detach(const struct cli_command *command, int argc, char **argv)
-{
-	struct wish wish = { .command = command };
-	struct cli_args args;
-	int status;
-
-	status = cli_read(&args, command, argc, argv, &wish, NULL);
-	if (status >= 0)
-		return status;
-	if (!take_pid(&wish, &args, argv))
+	}
+	if (!cli_pid(command, argv[0], &pid))
 		return CLI_USAGE;
-	return cli_finish(stdout, command, session_run(&wish, detach));
+	wish.pid = pid;
+	status = session_run(&wish, command == &cli_attach ? attach : detach);
+	return cli_finish(stdout, command, status);
 }
 
 const struct cli_command cli_attach = {
@@ -527,7 +504,7 @@ const struct cli_command cli_attach = {
 		   "Other variables of pfw (PFW_CALLS and so on) are taken from here.\n"
 		   "See also: pfw detach, pfw ctl, pfw top.\n",
 	.options = attach_options,
-	.main = run_attach,
+	.main = attach_main,
 };
 
 const struct cli_command cli_detach = {
@@ -537,5 +514,5 @@ const struct cli_command cli_detach = {
 	.details = "The trace is complete then, and the recorder is unloaded, or a line says\n"
 		   "why it stays loaded, unused.\n",
 	.options = detach_options,
-	.main = run_detach,
+	.main = attach_main,
 };

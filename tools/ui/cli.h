@@ -30,7 +30,7 @@ enum cli_kind {
 	CLI_WORD,     /* const char *: the argument, one of those that row->argument lists */
 	CLI_WHOLE,    /* int64_t, uint64_t: a number from row->least to row->most */
 	CLI_UNSIGNED, /* unsigned, an enum: the same; without limits the place in row->argument, or
-		       * threads as cli_jobs() takes them, at most 1024 */
+		       * threads, at most 1024 */
 	CLI_FORMAT,   /* int: enum cli_format, one of those that row->argument lists */
 };
 
@@ -84,27 +84,21 @@ extern const struct cli_command *const cli_commands[];
 /* The arguments of a command during parsing. */
 struct cli_args {
 	const struct cli_command *command;
-	const struct cli_option *row; /* of the option that cli_next() returned */
+	const struct cli_option *row; /* of the option that is taken */
 	void *shared;
 	int argc;
 	char **argv;
 	int next;	   /* index of the next word */
 	const char *rest;  /* more letters of a word like -qj4, or NULL */
 	const char *value; /* the option's argument */
-	int operands;	   /* argv[0..operands) hold the operands once CLI_DONE is returned */
+	int operands;	   /* argv[0..operands) hold the operands once all is taken */
 	bool literal;	   /* after `--` */
 	int before;	   /* operands before `--` */
 };
 
-enum { CLI_DONE = -1, CLI_BAD = -2, CLI_HELP = -3 };
-
 /* Start with the words after the command's name.  Parsing moves operands to the front of argv; if
  * command->stops, operands are argv[args->next..argc). */
 void cli_args_init(struct cli_args *args, const struct cli_command *command, int argc, char **argv);
-
-/* Return the next option's row->id; CLI_DONE at the end; CLI_HELP after printing help; CLI_BAD
- * after an error message. */
-int cli_next(struct cli_args *args);
 
 /*
  * Read all options into *user, the command's struct, and args->shared.  take() gets those of no
@@ -118,17 +112,8 @@ int cli_take_options(struct cli_args *args, void *user,
 int cli_read(struct cli_args *args, const struct cli_command *command, int argc, char **argv,
 	     void *user, int (*take)(void *user, const struct cli_args *args, int option));
 
-/* The value of --NAME as a whole number from `least` to `most`.  Return 0, or -1 after saying what
- * it takes. */
-int cli_whole(const struct cli_command *command, const char *name, const char *text, int64_t least,
-	      int64_t most, int64_t *number);
-
-/* Parse the value of --jobs, at most `most`.  Return as cli_whole() does. */
-int cli_jobs(const struct cli_command *command, const char *text, unsigned most, unsigned *jobs);
-
-/* The exit status for the last result of cli_next(): CLI_OK for CLI_HELP, the command's failure for
- * CLI_BAD. */
-int cli_ended(const struct cli_args *args, int result);
+/* Read a process id.  False: it is none; a message has said so. */
+bool cli_pid(const struct cli_command *command, const char *word, int32_t *pid);
 
 void cli_help(FILE *out, const struct cli_command *command);
 

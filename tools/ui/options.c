@@ -9,6 +9,11 @@
 #include "common/settings/config.h"
 #include "ui/cli.h"
 
+#define JOBS_MOST 1024
+
+/* What next_option() returns besides the id of a row. */
+enum { DONE = -1, BAD = -2, HELP = -3 };
+
 void cli_args_init(struct cli_args *args, const struct cli_command *command, int argc, char **argv)
 {
 	*args = (struct cli_args){ .command = command, .argc = argc, .argv = argv };
@@ -18,7 +23,7 @@ static int bad(const struct cli_args *args, const char *what, const char *word)
 {
 	cli_error(args->command->name, "%s %s; `pfw %s --help` lists the options", what,
 		  cli_name(word), args->command->name);
-	return CLI_BAD;
+	return BAD;
 }
 
 /* Find a row by its long name (`bytes` of it) or by a unique prefix. */
@@ -53,7 +58,7 @@ static int next_word(struct cli_args *args, const struct cli_option *row)
 {
 	if (args->next >= args->argc) {
 		cli_error(args->command->name, "--%s needs %s after it", row->name, row->argument);
-		return CLI_BAD;
+		return BAD;
 	}
 	args->value = args->argv[args->next++];
 	return row->id;
@@ -70,7 +75,7 @@ static int long_option(struct cli_args *args, const char *word)
 
 	if (strcmp(word, "help") == 0) {
 		cli_help(stdout, args->command);
-		return CLI_HELP;
+		return HELP;
 	}
 	args->row = row = find_long(args, word, bytes);
 	if (row && !equals)
@@ -89,7 +94,7 @@ static int long_option(struct cli_args *args, const char *word)
 		return bad(args, "there is no option", word - 2);
 	cli_error(args->command->name, "there is no option --%s; did you mean --%s?",
 		  cli_name(name), cli_nearest(name, names));
-	return CLI_BAD;
+	return BAD;
 }
 
 /* One letter of a word like -qo. */
@@ -101,7 +106,7 @@ static int short_option(struct cli_args *args)
 
 	if (!row && *at == 'h') {
 		cli_help(stdout, args->command);
-		return CLI_HELP;
+		return HELP;
 	}
 	if (!row)
 		return bad(args, "there is no option", word);
@@ -116,7 +121,9 @@ static int short_option(struct cli_args *args)
 	return row->id;
 }
 
-int cli_next(struct cli_args *args)
+/* Return the next option's row->id; DONE at the end; HELP after printing help; BAD
+ * after an error message. */
+static int next_option(struct cli_args *args)
 {
 	if (args->rest)
 		return short_option(args);
@@ -125,14 +132,14 @@ int cli_next(struct cli_args *args)
 
 		if (args->literal || word[0] != '-' || word[1] == '\0') {
 			if (args->command->stops)
-				return CLI_DONE;
+				return DONE;
 			args->argv[args->operands++] = word;
 			args->next++;
 			continue;
 		}
 		/* `pfw run -m pkg`: the program's own words begin here. */
 		if (args->command->stops && strcmp(word, "-m") == 0)
-			return CLI_DONE;
+			return DONE;
 		args->next++;
 		if (strcmp(word, "--") == 0) {
 			args->literal = true;
@@ -144,7 +151,7 @@ int cli_next(struct cli_args *args)
 		args->rest = word + 1;
 		return short_option(args);
 	}
-	return CLI_DONE;
+	return DONE;
 }
 
 /* ---- values ---- */
@@ -189,6 +196,29 @@ static bool is_size(const struct cli_option *row, const char *text, int64_t *num
 	return true;
 }
 
+/* The option's value as a whole number.  0, or -1 after saying what it takes. */
+static int read_whole(const struct cli_args *args, int64_t least, int64_t most, int64_t *number)
+{
+	const char *text = args->value, *digits = text + (*text == '-');
+	char limit[32] = "";
+	char *end;
+
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	if (*digits >= '0' && *digits <= '9' && !*end && !errno && *number >= least &&
+	    *number <= most)
+		return 0;
+	if (most < INT32_MAX)
+		snprintf(limit, sizeof(limit), " to %" PRId64, most);
+	if (least < 0)
+		cli_error(args->command->name, "--%s %s: takes a whole number, -1 for no limit",
+			  args->row->name, cli_name(text));
+	else
+		cli_error(args->command->name, "--%s %s: takes a whole number from %" PRId64 "%s",
+			  args->row->name, cli_name(text), least, *limit ? limit : " on");
+	return -1;
+}
+
 /* 0, or -1 after saying what the option takes. */
 static int store(const struct cli_args *args, void *user)
 {
@@ -196,6 +226,7 @@ static int store(const struct cli_args *args, void *user)
 	const struct cli_option *row = args->row;
 	void *into = (char *)(row->shared ? args->shared : user) + row->at;
 	bool listed = row->argument && strchr(row->argument, '|') && !isupper(*row->argument);
+	bool jobs = row->kind == CLI_UNSIGNED && !row->most && !listed;
 	int64_t number = listed ? choose(args) : 0;
 
 	if (number < 0)
@@ -206,28 +237,26 @@ static int store(const struct cli_args *args, void *user)
 		*(const char **)into = args->value;
 	else if (row->kind == CLI_FORMAT)
 		*(int *)into = place_in(formats, args->value);
-	else if (row->kind == CLI_UNSIGNED && !row->most && !listed)
-		return cli_jobs(args->command, args->value, 1024, into);
 	else if (!listed && !is_size(row, args->value, &number) &&
-		 cli_whole(args->command, row->name, args->value, row->least, row->most, &number))
+		 read_whole(args, jobs ? 1 : row->least, jobs ? INT32_MAX : row->most, &number))
 		return -1;
 	else if (row->kind == CLI_WHOLE)
 		*(int64_t *)into = number;
 	else
-		*(unsigned *)into = (unsigned)number;
+		*(unsigned *)into = (unsigned)(jobs && number > JOBS_MOST ? JOBS_MOST : number);
 	return 0;
 }
 
 int cli_take_options(struct cli_args *args, void *user,
 		     int (*take)(void *user, const struct cli_args *args, int option))
 {
-	int option;
+	int option, failure = args->command->failure ?: CLI_USAGE;
 
-	while ((option = cli_next(args)) >= 0) {
+	while ((option = next_option(args)) >= 0) {
 		if (args->row->kind ? store(args, user) : take(user, args, option))
-			return cli_ended(args, CLI_BAD);
+			return failure;
 	}
-	return option == CLI_DONE ? -1 : cli_ended(args, option);
+	return option == DONE ? -1 : option == HELP ? CLI_OK : failure;
 }
 
 int cli_read(struct cli_args *args, const struct cli_command *command, int argc, char **argv,
@@ -243,44 +272,17 @@ int cli_read(struct cli_args *args, const struct cli_command *command, int argc,
 	return CLI_USAGE;
 }
 
-int cli_whole(const struct cli_command *command, const char *name, const char *text, int64_t least,
-	      int64_t most, int64_t *number)
+bool cli_pid(const struct cli_command *command, const char *word, int32_t *pid)
 {
-	const char *digits = text + (*text == '-');
-	char limit[32] = "";
 	char *end;
+	long value = strtol(word, &end, 10);
 
-	errno = 0;
-	*number = strtoll(text, &end, 10);
-	if (*digits >= '0' && *digits <= '9' && !*end && !errno && *number >= least &&
-	    *number <= most)
-		return 0;
-	if (most < INT32_MAX)
-		snprintf(limit, sizeof(limit), " to %" PRId64, most);
-	if (least < 0)
-		cli_error(command->name, "--%s %s: takes a whole number, -1 for no limit", name,
-			  cli_name(text));
-	else
-		cli_error(command->name, "--%s %s: takes a whole number from %" PRId64 "%s", name,
-			  cli_name(text), least, *limit ? limit : " on");
-	return -1;
-}
-
-int cli_jobs(const struct cli_command *command, const char *text, unsigned most, unsigned *jobs)
-{
-	int64_t number;
-
-	if (cli_whole(command, "jobs", text, 1, INT32_MAX, &number))
-		return -1;
-	*jobs = number < most ? (unsigned)number : most;
-	return 0;
-}
-
-int cli_ended(const struct cli_args *args, int result)
-{
-	int failure = args->command->failure;
-
-	return result == CLI_HELP ? CLI_OK : failure ? failure : CLI_USAGE;
+	if (*word >= '1' && *word <= '9' && !*end && value <= INT32_MAX) {
+		*pid = (int32_t)value;
+		return true;
+	}
+	cli_error(command->name, "%s is no process id: give a number", cli_name(word));
+	return false;
 }
 
 /* ---- help ---- */
