@@ -193,7 +193,8 @@ def test_under_what_watches_memory(tmp_path, how):
     if plain.returncode != 5:
         pytest.skip(f"{how} does not work here")
     done = harness.run(words, harness.traced_environment(tmp_path / "t", tmp_path), tmp_path, 5)
-    assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr) == ("child 512\n", "")
+    errors = re.sub(r"--\d+-- .*\n", "", done.stderr)  # Valgrind does not know futex_waitv(): docs/reliability.rst
+    assert (done.stdout, errors) == (plain.stdout, plain.stderr) == ("child 512\n", "")
 
 
 @pytest.mark.skipif(not have("valgrind", "--version"), reason="needs valgrind")
