@@ -49,8 +49,8 @@ static inline unsigned pfw_bytes_plain16(const char *at)
 #if defined(__SSE2__)
 	__m128i bytes = _mm_loadu_si128((const __m128i *)at);
 	__m128i backslash = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
-	/* A quote, 0x22, becomes the neighbour of the control characters; others keep off, or, if they
-	 * are no ASCII, are negative. */
+	/* XOR makes the quote, 0x22, the neighbour of the control characters.  Bytes that are no ASCII
+	 * are negative, so they are less, too. */
 	__m128i others =
 		_mm_cmpgt_epi8(_mm_set1_epi8(0x21), _mm_xor_si128(bytes, _mm_set1_epi8(0x02)));
 	unsigned special = (unsigned)_mm_movemask_epi8(_mm_or_si128(others, backslash));
@@ -124,7 +124,7 @@ static inline int pfw_bytes_are_digits(uint64_t digit)
 	return !(((digit + PFW_BYTES_EACH * 6) | digit) & PFW_BYTES_EACH * 0xf0);
 }
 
-/* The number that the first `count` of them, 1 to 8, stand for; 0: they are no digits. */
+/* The same in *number, if they are digits; otherwise return 0. */
 static inline int pfw_bytes_take_number(uint64_t word, unsigned count, uint64_t *number)
 {
 	uint64_t digit = (word ^ PFW_BYTES_EACH * '0') << (64 - 8 * count);
@@ -142,8 +142,8 @@ static inline int pfw_bytes_take_last_number(uint64_t word, unsigned count, uint
 	return pfw_bytes_are_digits(digit);
 }
 
-/* A thousand times the number in front, if it has `count` digits, 1 to 4, and three
- * decimals; otherwise return 0. */
+/* A thousand times the number in front, if it has `count` digits, 1 to 4, and three decimals;
+ * otherwise return 0. */
 static inline int pfw_bytes_take_decimal(uint64_t word, unsigned count, uint64_t *number)
 {
 	uint64_t digit = (word ^ PFW_BYTES_EACH * '0') << (32 - 8 * count);
