@@ -461,11 +461,11 @@ int pfw_patterns_block_add_summed(void *user, const struct pfw_entry *entry,
 			       .row = last->file,
 			       .wanted = true };
 
-	name = &summary->name[last->name];
+	name = last->io && last->name ? &summary->name[last->name] : NULL;
 	/* Most opens that say no number return a stream. */
-	if (last->io && !last->call && name->role == PFW_ROLE_OPEN)
+	if (name && !last->call && name->role == PFW_ROLE_OPEN)
 		known.ret = pfw_arg_i64(entry, "ret", NO_RET);
-	else if (!last->call || !last->name)
+	else if (!name || !last->call)
 		return pfw_patterns_block_add(block, entry, summary->fnames, true);
 	if (!pfw_is_file_io(&entry->cat))
 		return 0;
