@@ -182,7 +182,8 @@ def test_run_of_a_job(place, variables, run):
 def test_each_mpirun_of_a_job_is_a_run(place):
     """Also of ranks whose launcher is traced, since on other nodes it is no ancestor."""
     script = f"echo > x; for n in 1 2; do PMIX_NAMESPACE=$n PMIX_RANK=0 {STEPS} write a fork write b; done"
-    place.run("-c", script, program="/bin/sh", SLURM_JOB_ID="7", SLURM_PROCID="0", SLURM_NTASKS="2")
+    place.run("-c", script, program="/bin/sh", SLURM_JOB_ID="7", SLURM_PROCID="0", SLURM_NTASKS="2",
+              SLURM_TASK_PID="1")
     assert sorted(runs_of(place).values()) == ["slurm-7", "slurm-7.1", "slurm-7.1", "slurm-7.2", "slurm-7.2"]
     assert place.head("t.pfw")["rank"] == -1 and place.head("t-rank0000.2.pfw")["run"] == "slurm-7.2"
 

@@ -31,7 +31,7 @@ def rank_and_world() -> tuple[int, int]:
     if rank is not None:
         return rank, max(sizes[:1] + [rank + 1])
     # A batch script of Slurm is no rank: sbatch gives it SLURM_PROCID=0 and the SLURM_NTASKS of its steps.
-    batch = _number("SLURM_JOB_ID") is not None and _number("SLURM_STEP_ID") is None
+    batch = _number("SLURM_TASK_PID") is not None and _number("SLURM_STEP_ID") is None
     for name, size_name in _LAUNCHERS[:-1] if batch else _LAUNCHERS:
         rank, size = _number(name), _number(size_name)
         if rank is not None and (size is not None or name not in _NEED_SIZE):

@@ -398,12 +398,12 @@ static bool take_family(struct pfw_rank *rank, char *const *environ, const struc
 	return true;
 }
 
-/* In a job of Slurm, but in none of its steps.  sbatch gives its script SLURM_PROCID=0, and the
- * SLURM_NTASKS of the steps that the script is to start. */
+/* A task of Slurm, but in no step.  sbatch gives its script SLURM_PROCID=0, and the SLURM_NTASKS of the
+ * steps that the script is to start.  Who sets these two without Slurm sets no SLURM_TASK_PID. */
 static bool is_batch_script(char *const *environ)
 {
-	return (value_of(environ, "SLURM_JOB_ID") || value_of(environ, "SLURM_JOBID")) &&
-	       !value_of(environ, "SLURM_STEP_ID") && !value_of(environ, "SLURM_STEPID");
+	return value_of(environ, "SLURM_TASK_PID") && !value_of(environ, "SLURM_STEP_ID") &&
+	       !value_of(environ, "SLURM_STEPID");
 }
 
 /* The first variable that is set wins. */

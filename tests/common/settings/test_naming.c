@@ -101,7 +101,7 @@ static void test_each_launcher_family(void **state)
 		  8,
 		  1,
 		  "SLURM_PROCID" },
-		{ { "SLURM_PROCID=3", "SLURM_NTASKS=8", "SLURM_JOB_ID=7", "SLURM_STEP_ID=0" },
+		{ { "SLURM_PROCID=3", "SLURM_NTASKS=8", "SLURM_TASK_PID=9", "SLURM_STEP_ID=0" },
 		  3,
 		  8,
 		  -1,
@@ -170,7 +170,7 @@ static void test_what_is_no_rank(void **state)
 		{ { "SLURM_PROCID=0", "SLURM_NTASKS=1" }, -1, 1, -1, "none" },
 		{ { "SLURM_PROCID=0" }, -1, 1, -1, "none" },
 		/* A batch script, whose variables tell of the steps to come. */
-		{ { "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_JOB_ID=7" }, -1, 1, -1, "none" },
+		{ { "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_TASK_PID=9" }, -1, 1, -1, "none" },
 		/* A rank outside its world. */
 		{ { "RANK=8", "WORLD_SIZE=8" }, -1, 1, -1, "none" },
 		{ { "PMI_RANK=9", "PMI_SIZE=8" }, -1, 1, -1, "none" },
