@@ -1,8 +1,8 @@
 /* tools/export/export.h - what the formats of `pfw export` share.
  *
- * Room tools/export: lines in order of time, and the formats csv, dftracer, folded, svg and speedscope.  It may use
- * tools/ui, tools/share and the store.  tools/chrome and tools/perfetto are further formats on top
- * of it.  Start with export.c, then ordered.c and a format.
+ * Room tools/export: lines in order of time, and the formats csv, dftracer, folded, svg and
+ * speedscope.  It may use tools/ui, tools/share and the store.  tools/chrome and tools/perfetto are
+ * further formats on top of it.  Start with export.c, then ordered.c and a format.
  */
 #pragma once
 

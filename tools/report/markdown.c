@@ -1,4 +1,5 @@
-/* tools/report/markdown.c - a report to paste: the findings, and the tables of the commands as they print them. */
+/* tools/report/markdown.c - a report to paste: the findings, and the tables of the commands as they
+ * print them. */
 #include <stdlib.h>
 #include <string.h>
 

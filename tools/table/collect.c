@@ -73,8 +73,8 @@ void table_limit_sketches(struct table *table, const struct table_options *optio
 		pfw_sketch_release(&table->rows.row[i].durations);
 }
 
-/* All is read: the rows of all workers become those of the table.  The first ones are moved, not copied: there
- * may be a million. */
+/* All is read: the rows of all workers become those of the table.  The first ones are moved, not
+ * copied: there may be a million. */
 static int finish(struct table_pass *collect)
 {
 	struct pfw_averages *rows = &collect->table->rows;

@@ -51,8 +51,9 @@ void table_processes_free(struct table_processes *all);
 /* Whether no two processes of a rank have one pid. */
 bool table_processes_unique(const struct table_processes *all);
 
-/* "PID COMMAND", of one that was forked "PID worker N of PARENT: COMMAND", of a DataLoader's "PID DataLoader worker N ..."; or its command.  The bytes
- * written, below `size`: 256 is enough.  Thread: any. */
+/* "PID COMMAND", of one that was forked "PID worker N of PARENT: COMMAND", of a DataLoader's "PID
+ * DataLoader worker N ..."; or its command.  The bytes written, below `size`: 256 is enough.
+ * Thread: any. */
 size_t table_process_name(const struct table_processes *all, int64_t rank,
 			  const struct pfw_entry *entry, char *out, size_t size);
 size_t table_process_command(const struct table_processes *all, int64_t rank,
@@ -218,8 +219,9 @@ const char *table_needs_lines(const struct table_options *options);
 int table_from_index(struct table *table, const struct table_options *options,
 		     const struct pfw_traces *traces);
 
-/* Add the blocks that lie in the window, where indexes have all that is asked for of them.  table->whole, also if
- * it is NULL, is to be freed with table_free_whole().  0 or -ENOMEM.  Thread: main. */
+/* Add the blocks that lie in the window, where indexes have all that is asked for of them.
+ * table->whole, also if it is NULL, is to be freed with table_free_whole().  0 or -ENOMEM.  Thread:
+ * main. */
 int table_add_whole(struct table *table, const struct table_options *options);
 void table_free_whole(struct table *table);
 

@@ -306,8 +306,9 @@ static inline void pfw_os_restore_signals(uint64_t mask)
 }
 
 /* Write one line to standard error (fd) without side effects on the program.  All signals are
- * blocked, so it gets no SIGPIPE from a pipe without a reader, no SIGXFSZ from a file at RLIMIT_FSIZE
- * and no SIGTTOU from a terminal that stops background writers.  If a full pipe is not emptied within a second, the line is dropped. */
+ * blocked, so it gets no SIGPIPE from a pipe without a reader, no SIGXFSZ from a file at
+ * RLIMIT_FSIZE and no SIGTTOU from a terminal that stops background writers.  If a full pipe is not
+ * emptied within a second, the line is dropped. */
 static inline long pfw_os_say(int fd, const struct iovec *parts, int count)
 {
 	struct pollfd ready = { fd, POLLOUT, 0 };

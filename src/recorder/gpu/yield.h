@@ -5,8 +5,9 @@
  * callbacks.  The client that registers last gets all records, and a client that disables a kind
  * disables it for all.  So the calls by which another client begins and ends are redirected through
  * us (by their slots in loaded objects, as recorder/attach/attach.c redirects libc's; JAX's profiler
- * gets them from dlsym(), whose slot in JAX's plugin leads to us).  While the other client records, we record nothing, so that its profile is whole.  We resume when it has
- * disabled what it enabled and flushed.
+ * gets them from dlsym(), whose slot in JAX's plugin leads to us).  While the other client records,
+ * we record nothing, so that its profile is whole.  We resume when it has disabled what it enabled
+ * and flushed.
  */
 #pragma once
 

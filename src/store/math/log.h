@@ -10,7 +10,8 @@
 /* ln(ns) to about 1e-9; 0 for durations below 1 ns.  Thread: any. */
 static inline int64_t pfw_log_ns(int64_t ns)
 {
-	/* Of each 32nd part of 1 to 2: 1 / c in units of 2^-24 for a c in its middle, and ln(c) in units of 2^-32. */
+	/* Of each 32nd part of 1 to 2: 1 / c in units of 2^-24 for a c in its middle, and ln(c) in
+	 * units of 2^-32. */
 	static const struct {
 		uint32_t inverse, log;
 	} parts[32] = {
@@ -37,7 +38,8 @@ static inline int64_t pfw_log_ns(int64_t ns)
 	exponent = 63 - __builtin_clzll((uint64_t)ns);
 	mantissa = (uint64_t)ns << (63 - exponent);
 	part = mantissa >> 58 & 31;
-	/* ln(m) = ln(c) + ln(1 + x) = ln(c) + x - x^2/2 + x^3/3 - x^4/4 + ... with x = m / c - 1, |x| < 1/63. */
+	/* ln(m) = ln(c) + ln(1 + x) = ln(c) + x - x^2/2 + x^3/3 - x^4/4 + ... with x = m / c - 1,
+	 * |x| < 1/63. */
 	x = (int64_t)((mantissa >> 24) * parts[part].inverse - (UINT64_C(1) << 63)) >> 31;
 	more = half - (x * (third - (x >> 2)) >> 32);
 	more = x - ((x * x >> 32) * more >> 32);
