@@ -104,6 +104,11 @@ def _is_trace(path: str) -> bool:
     return path.endswith((".pfw", ".pfw.gz"))
 
 
+def _is_beside(path: str) -> bool:
+    """Whether it is an index or a manifest, which a glob names with the traces."""
+    return path.endswith((".pfw.idx", ".pfw.gz.idx", ".manifest.json"))
+
+
 @dataclasses.dataclass
 class _Trace:
     path: str
@@ -137,7 +142,7 @@ def _find_here(paths: list[str]) -> list[_Trace]:
             some = [path]
         else:
             some = list(path.parent.glob(path.name)) or _of_base(path)
-        found += [_headed(_Trace(str(one), str(path))) for one in some if one.is_file()]
+        found += [_headed(_Trace(str(one), str(path))) for one in some if one.is_file() and not _is_beside(one.name)]
     return found
 
 
@@ -153,8 +158,8 @@ def _find_urls(urls: list[str]) -> list[str]:
         system, path = fsspec.core.url_to_fs(url)
         names = system.glob(path) if any(c in path for c in "*?[") else [path]
         for name in names:
-            inside = system.ls(name, detail=False) if system.isdir(name) else [name]
-            found += [system.unstrip_protocol(one) for one in inside if one == name or _is_trace(one)]
+            inside = filter(_is_trace, system.ls(name, detail=False)) if system.isdir(name) else [name]
+            found += [system.unstrip_protocol(one) for one in inside if not _is_beside(one)]
     return found
 
 

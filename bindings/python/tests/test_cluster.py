@@ -104,6 +104,7 @@ def test_a_worker_is_killed_in_the_middle(traces, client):
 
 
 def test_urls_and_globs(traces, client):
+    alone(["index"], *traces.glob("t-rank0001*.pfw"))  # what the globs name, too
     assert cluster.answer(client, "table", [f"file://{traces}"]) == alone(["table"], traces)
     few = sorted(str(one) for one in traces.glob("t-rank000*"))
     for given in (f"file://{traces}/t-rank000*", traces / "t-rank000*", few):
