@@ -467,13 +467,15 @@ def test_validate_looks_at_every_row(trace):
     state(trace)
     before = pfw("validate", trace, status=1).stdout
     assert "index" not in before  # a made-up trace: other things are wrong with it
-    database = sqlite3.connect(index_of(trace))
-    database.execute("UPDATE name SET bytes = bytes + 1 WHERE id = 3")
-    database.commit()
-    database.close()
-    done = pfw("validate", trace, status=1)
-    assert "its index is wrong (bytes of row 3 of the table name is " in done.stdout
-    assert "`pfw index` makes it anew" in done.stdout
+    for change, why in (("name SET bytes = bytes + 1 WHERE id = 3", "bytes of row 3 of the table name is "),
+                        ("part SET version = version - 1", "made by an older pfw, it lacks rows of this one)")):
+        database = sqlite3.connect(index_of(trace))
+        database.execute(f"UPDATE {change}")
+        database.commit()
+        database.close()
+        done = pfw("validate", trace, status=1)
+        assert f"its index is wrong ({why}" in done.stdout
+        assert "`pfw index` makes it anew" in done.stdout
     assert state(trace) == "built"
     assert pfw("validate", trace, status=1).stdout == before
     index_of(trace).write_text("rubbish")

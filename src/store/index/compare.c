@@ -177,6 +177,8 @@ int pfw_index_compare(struct pfw_index_writer *writer, const struct pfw_index_tr
 		return error;
 	if (pfw_index_open(&index, writer->trace, how, size))
 		return 0;
+	if (!pfw_index_is_current(index))
+		snprintf(how, size, "made by an older pfw, it lacks rows of this one");
 	for (size_t i = 0; !error && !*how && i < pfw_index_table_count; i++) {
 		error = i == PFW_TABLE_POINT ? compare_points(writer, index, how, size)
 					     : compare_table(writer, index, i, how, size);
