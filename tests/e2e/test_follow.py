@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from harness import BUILD, CROSS_CC, LIB_DIR, PRELOAD, check_trace, compile_c, own, run, trace_names, traced_environment
+from harness import (BUILD, CROSS_CC, LIB_DIR, PRELOAD, RUNTIME, check_trace, compile_c, own, run, trace_names,
+                     traced_environment)
 
 TARGET = BUILD / "tests/follow_target"
 EXECS = ("execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "execveat")
@@ -72,7 +73,8 @@ def make_static(tmp_path_factory):
 
 STATIC = "linked statically: nothing can be preloaded into it"
 MUSL = "linked against musl: only programs that use glibc can be traced"
-musl = pytest.mark.skipif(CROSS_CC is not None or not shutil.which("musl-gcc"), reason="no musl-gcc")
+musl = pytest.mark.skipif(CROSS_CC is not None or bool(RUNTIME) or not shutil.which("musl-gcc"),
+                          reason="no musl-gcc, or musl cannot load a sanitizer's runtime")
 
 
 @pytest.mark.parametrize("name, why", [("static", STATIC), ("script", STATIC), pytest.param("musl", MUSL, marks=musl)])
