@@ -213,18 +213,12 @@ static void put_shares(struct grid *grid, const struct pfw_pattern *sum)
 	put_share(grid, sum->side[0].unaligned + sum->side[1].unaligned, placed);
 }
 
-/* The time of so many calls; it was not measured if they have none, as operations of io_submit(). */
-static __int128 measured(int64_t ns, uint64_t calls)
-{
-	return calls && !ns ? GRID_NO : ns;
-}
-
 static void put_side(struct grid *grid, const struct pfw_pattern_side *side)
 {
 	for (unsigned i = 0; i < PFW_ACCESSES; i++)
 		GRID_PUT(grid, side->access[i]);
 	GRID_PUT(grid, side->behind, side->small, side->unaligned,
-		 side->end ? (int64_t)side->end - 1 : GRID_NO, measured(side->ns, side->calls));
+		 side->end ? (int64_t)side->end - 1 : GRID_NO, side->ns);
 	for (unsigned i = 0; i < PFW_PATTERN_SIZES; i++)
 		GRID_PUT(grid, side->size[i]);
 }
@@ -255,9 +249,7 @@ static void put_row(struct grid *grid, const struct patterns_row *row)
 	GRID_PUT(grid, row->rank >= 0 ? row->rank : GRID_NO, row->files, row->ranks);
 	/* Only for a file, since a process uses many files. */
 	GRID_PUT(grid, row->name ? (int64_t)sum->processes : GRID_NO, sum->opens, sum->again,
-		 sum->others, measured(sum->metadata_ns, sum->opens + sum->others),
-		 measured(sum->side[0].ns + sum->side[1].ns,
-			  sum->side[0].calls + sum->side[1].calls));
+		 sum->others, sum->metadata_ns, sum->side[0].ns + sum->side[1].ns);
 	for (unsigned i = 0; i < 2; i++) {
 		GRID_PUT(grid, sum->side[i].calls, sum->side[i].bytes);
 	}
