@@ -16,7 +16,6 @@
 #include "ui/progress.h"
 
 #define PROBLEMS_SHOWN 10
-#define JOBS_MOST 1024u
 
 /* ---- the command ---- */
 
@@ -124,8 +123,8 @@ int survey_main(struct survey *survey, int argc, char **argv)
 	cli_args_init(&args, survey->command, argc, argv);
 	args.shared = survey;
 	status = cli_take_options(&args, survey->user, take);
-	if (survey->jobs > (survey->jobs_most ?: JOBS_MOST))
-		survey->jobs = survey->jobs_most ?: JOBS_MOST;
+	if (survey->jobs_most && survey->jobs > survey->jobs_most)
+		survey->jobs = survey->jobs_most;
 	if (survey->row_limit == SURVEY_FEW_ROWS)
 		survey->row_limit = cli_for_people(survey->format) ? survey->few_rows : -1;
 	survey->width = survey->wide ? 0 : fit_width(stdout);

@@ -14,7 +14,7 @@ struct survey_input;
 
 struct survey {
 	const struct cli_command *command;
-	unsigned jobs_most; /* 0: 1,024 */
+	unsigned jobs_most; /* 0: as many as --jobs takes */
 	/* Callbacks of survey_main() with `user`, the struct of the command's options: take() as
 	 * for cli_take_options(); begin() (or NULL) before the operands are opened returns -1 to go
 	 * on or the exit status; body() returns the exit status. */

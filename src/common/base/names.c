@@ -78,8 +78,6 @@ const char *pfw_kind_name(uint64_t kind)
  * first, combinations before their parts.
  */
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
 struct row {
 	uint32_t mask, value;
 	const char *name;
@@ -207,7 +205,7 @@ static const struct {
 	const struct row *row;
 	uint32_t count;
 } sets[] = {
-#define X(set) { set##_names, LENGTH(set##_names) },
+#define X(set) { set##_names, PFW_ARRAY_LEN(set##_names) },
 	PFW_NAMES(X)
 #undef X
 };

@@ -107,7 +107,7 @@ static uint64_t room_of_groups(void)
 
 /* Bytes that are available in the machine, within the limits of the process's cgroups (version 2, and the
  * one that a container of version 1 sees); 0 = unknown.  Thread: any.  Signal: safe. */
-static uint64_t pfw_room(void)
+static uint64_t available_room(void)
 {
 	char text[FILE_BYTES];
 	uint64_t room;
@@ -283,7 +283,7 @@ static bool may_grow(struct pfw_writer *writer, uint64_t bytes)
 		return true;
 	if (!writer->keep_grows || now_ns - writer->keep_asked_ns < ASK_AGAIN_NS)
 		return false;
-	if (made + GROWS_BYTES <= (made + pfw_room()) / 4) {
+	if (made + GROWS_BYTES <= (made + available_room()) / 4) {
 		writer->keep_bytes = made + GROWS_BYTES;
 		return true;
 	}

@@ -242,6 +242,7 @@ void pfw_writer_first_bytes(const struct pfw_writer *writer, uint64_t *made, uin
 	*mapped = bytes + pfw_os_whole_pages(PFW_STRING_SEGMENT_BYTES);
 }
 
+/* Make the spool's chunk of stacks, if PFW_STACK asks for it. */
 static void add_stacks(struct pfw_writer *writer)
 {
 	pfw_stacks_use(writer->stacks ? pfw_writer_append(writer, PFW_CHUNK_STACKS, 0,
@@ -300,7 +301,6 @@ int pfw_writer_make_ready(struct pfw_writer *writer)
 
 #define LINE_BYTES 8192u /* of /proc/self/maps: a path is at most 4,096 bytes */
 
-/* Make the spool's chunk of stacks, if PFW_STACK asks for it. */
 void pfw_writer_forget_modules(struct pfw_writer *writer)
 {
 	for (unsigned i = 0; writer->json.stacks && i < PFW_STACK_MODULES; i++)

@@ -227,13 +227,12 @@ static int add_device(struct block *block, const struct pfw_entry *entry,
 		      const struct pfw_table_line *line, uint32_t row, uint32_t lane,
 		      struct form *form)
 {
-	int64_t args = form && form->args ? form->args - 1 : 0;
+	int64_t args;
 	int error;
 
 	if (line->section != PFW_TABLE_COMPUTE)
 		return pfw_table_works_add(&block->works, entry, line, row, 0);
-	if (!form || !form->args)
-		args = pfw_table_works_args(&block->works, entry);
+	args = form && form->args ? form->args - 1 : pfw_table_works_args(&block->works, entry);
 	if (args < 0)
 		return -ENOMEM;
 	if (form && !form->of.launch_varies)
@@ -316,12 +315,12 @@ static void learn_form(struct block *block, const struct pfw_entry *entry, struc
 static int add_span(struct block *block, const struct pfw_entry *entry, uint32_t name)
 {
 	struct form *form = &block->form[entry->form % PFW_ENTRY_NUMBERS];
-	bool known = entry->form && form->of.form == entry->form && form->named == entry->named;
+	bool known = form->named && form->named == entry->named && form->of.form == entry->form;
 	struct pfw_table_line line;
 	int64_t row;
 	int counted;
 
-	if (known && form->named) {
+	if (known) {
 		if (!pfw_table_form_read(&form->of, entry))
 			return 0;
 		row = row_of_form(block, form, name);
