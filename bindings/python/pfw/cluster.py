@@ -163,14 +163,27 @@ def _find_urls(urls: list[str]) -> list[str]:
     return found
 
 
+def _newest_run(found: list[_Trace]) -> str:
+    """As pfw_trace_newest() finds it: a Slurm job's script may go on after its steps."""
+    def last(some: list[_Trace]) -> str:
+        return max(reversed(some), key=lambda one: one.begun).run or ""
+
+    run = last(found)
+    job = re.fullmatch(r"(slurm-\d+)([^.].*)?", run)
+    steps = [one for one in found
+             if job and (one.run or "").startswith(job[1] + ".") and (one.run or "").endswith(job[2] or "")]
+    return last(steps) if steps else run
+
+
 def _newest(found: list[_Trace], all_runs: bool) -> list[_Trace]:
     """Those of the newest run that each path names; a path of one file is taken whatever its run is."""
-    newest: dict[str, _Trace] = {}
+    named: dict[str, list[_Trace]] = {}
     for one in found:
-        if one.run and one.begun >= newest.get(one.given, one).begun:
-            newest[one.given] = one
+        if one.run:
+            named.setdefault(one.given, []).append(one)
+    newest = {given: _newest_run(some) for given, some in named.items()}
     kept = [one for one in found
-            if all_runs or not one.run or one.path == one.given or one.run == newest[one.given].run]
+            if all_runs or not one.run or one.path == one.given or one.run == newest[one.given]]
     older = len({one.path for one in found} - {one.path for one in kept})
     if older:
         print(f"pfw.cluster: the newest run is taken, {kept[0].path}; {older:,} file{'s' * (older > 1)} of older runs "

@@ -125,6 +125,14 @@ def test_base_names_and_older_runs(client, tmp_path, capsys):
     assert "older" not in capsys.readouterr().err
 
 
+def test_the_newest_run_of_a_slurm_job_is_its_newest_step():
+    begun = {"slurm-7-r1": 9, "slurm-7.0-r1": 2, "slurm-7.1-r1": 3, "slurm-7.2": 4, "slurm-71.0-r1": 5}
+    found = [cluster._Trace(f"/d/{run}.pfw", "/d", run, at) for run, at in begun.items()]
+    assert [one.run for one in cluster._newest(found, False)] == ["slurm-7.1-r1"]
+    del found[0]
+    assert [one.run for one in cluster._newest(found, False)] == ["slurm-71.0-r1"]
+
+
 def test_a_frame(traces, client):
     pytest.importorskip("pandas")
     rows = cluster.frame(client, "table", traces, "-g", "rank", "--row-limit=-1")
