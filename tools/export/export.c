@@ -75,6 +75,8 @@ static int read_rings(struct export_live *live, struct pfw_live_lines *lines,
 	return error;
 }
 
+/* Fill more[] with the temporary files of those traces and return their number.  more[] has room
+ * for all. */
 static size_t rings_of(const struct export_live *live, const size_t *file, size_t count,
 		       struct pfw_ordered_more *more)
 {
@@ -89,8 +91,6 @@ static size_t rings_of(const struct export_live *live, const size_t *file, size_
 	return found;
 }
 
-/* Fill more[] with the temporary files of those traces and return their number.  more[] has room
- * for all. */
 static void close_rings(struct export_live *live)
 {
 	for (size_t i = 0; i < live->count; i++) {
