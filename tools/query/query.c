@@ -44,6 +44,7 @@ static int refuse(const struct query *query, const char *why)
 	return CLI_USAGE;
 }
 
+/* take() of --fields; `user` is a struct query. */
 static int take_fields(void *user, const struct cli_args *args, int option)
 {
 	struct query *query = user;
@@ -57,7 +58,7 @@ static int take_fields(void *user, const struct cli_args *args, int option)
 	return CLI_USAGE;
 }
 
-/* take() of --fields and begin() of the survey; `user` is a struct query. */
+/* begin() of the survey; `user` is a struct query. */
 static int check_options(void *user, struct cli_args *args)
 {
 	struct query *query = user;
