@@ -295,10 +295,8 @@ static int find_sources(struct making *making)
 	making->source =
 		calloc(making->traces.count + making->compacted.count + 1, sizeof(*making->source));
 	error = making->source ? 0 : -ENOMEM;
-	if (!error)
-		error = add_sources(making, &making->traces, true, ready, NULL);
-	if (!error)
-		error = add_sources(making, &making->compacted, false, true, beside);
+	error = error ?: add_sources(making, &making->traces, true, ready, NULL);
+	error = error ?: add_sources(making, &making->compacted, false, true, beside);
 	if (error)
 		say(making, making->options->out, strerror(ENOMEM));
 	else

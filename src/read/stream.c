@@ -177,8 +177,7 @@ static int work(void *user, unsigned number, struct pfw_pass_block *block)
 	if (!error)
 		error = open_batch(stream, &worker->own,
 				   stream->conditions ? 0 : stream->read->batch_rows + lines);
-	if (!error)
-		error = add_rows(stream, worker, block);
+	error = error ?: add_rows(stream, worker, block);
 	if (!error && block->last && stream->pass.jobs > 1)
 		error = end_batch(stream, &worker->own, &list);
 	block->result = list;
@@ -224,8 +223,7 @@ static int join(struct stream *stream, const struct pfw_read_batch *batch)
 	int error = is_full(stream, joined->batch, batch->rows, batch->text) ? give_joined(stream)
 									     : 0;
 
-	if (!error)
-		error = open_batch(stream, joined, 4 * batch->rows);
+	error = error ?: open_batch(stream, joined, 4 * batch->rows);
 	if (error)
 		return error;
 	pfw_read_batch_append(joined->batch, &joined->texts, batch, &stream->columns,
@@ -247,8 +245,7 @@ static int accept_batches(struct stream *stream, struct pfw_read_batch **list)
 			give(stream, batch);
 			continue;
 		}
-		if (!error)
-			error = join(stream, batch);
+		error = error ?: join(stream, batch);
 		pfw_read_batch_free(batch);
 	}
 	return error;
@@ -289,8 +286,7 @@ static int give_last(struct stream *stream)
 	struct pfw_read_batch *list = NULL;
 	int error = end_batch(stream, &stream->worker[0].own, &list);
 
-	if (!error)
-		error = accept_batches(stream, &list);
+	error = error ?: accept_batches(stream, &list);
 	drop(list);
 	return error ?: give_joined(stream);
 }
@@ -442,8 +438,7 @@ static int set_select(struct stream *stream)
 	if (!error) /* an index that is of no use costs time only */
 		error = pfw_select_use_indexes(&stream->select, &stream->traces,
 					       pfw_traces_say_nothing, NULL);
-	if (!error)
-		error = pfw_live_lines_open(&stream->live);
+	error = error ?: pfw_live_lines_open(&stream->live);
 	if (!error)
 		error = pfw_select_resolve(&stream->select, &stream->traces, &extent, why,
 					   sizeof(why));

@@ -74,10 +74,8 @@ static int end(void *state)
 	struct export_sink *sink = chrome->job->sink;
 	int error = chrome->begun ? 0 : write_head(chrome);
 
-	if (!error)
-		error = chrome_rows_write(&chrome->rows, chrome->base_ns, &chrome->first);
-	if (!error)
-		error = export_sink_text(sink, "\n],\n");
+	error = error ?: chrome_rows_write(&chrome->rows, chrome->base_ns, &chrome->first);
+	error = error ?: export_sink_text(sink, "\n],\n");
 	if (!error)
 		error = export_sink_text(sink, chrome->extra_text ? chrome->extra_text
 								  : "\"deviceProperties\":[]");
@@ -330,19 +328,16 @@ static int line(void *state, size_t file, const struct pfw_entry *entry)
 		chrome_rows_first(&chrome->rows, file, entry);
 		error = begin_at(chrome, entry->ts_ns);
 	}
-	if (!error)
-		error = chrome_rows_meta(&chrome->rows, file, entry, &done);
+	error = error ?: chrome_rows_meta(&chrome->rows, file, entry, &done);
 	if (!error && done && pfw_slice_is(&entry->name, "imported"))
 		error = take_extra(chrome, entry);
 	if (error || done || !(entry->has & PFW_ENTRY_TS))
 		return error;
 	error = export_args_read(&chrome->args, entry);
-	if (!error)
-		error = export_args_fname(&chrome->args, chrome->job, entry);
+	error = error ?: export_args_fname(&chrome->args, chrome->job, entry);
 	if (!error && pfw_slice_is(&entry->cat, "PP"))
 		chrome_work_read(&work, &chrome->args);
-	if (!error)
-		error = chrome_place_find(&place, &chrome->rows, file, entry, &work);
+	error = error ?: chrome_place_find(&place, &chrome->rows, file, entry, &work);
 	if (error)
 		return error;
 	at = export_sink_room(chrome->job->sink, 4096 + 2 * (entry->name.bytes + entry->cat.bytes) +

@@ -97,8 +97,7 @@ static int put_manifest(struct compact *compact, struct pfw_commit *commit, cons
 	char *path = path_of(commit->directory, base);
 	int error = path ? pfw_manifest_keep(manifest, path, stays, &older) : -ENOMEM;
 
-	if (!error)
-		error = put(commit, base, manifest, pfw_traces_mode(&compact->traces));
+	error = error ?: put(commit, base, manifest, pfw_traces_mode(&compact->traces));
 	if (error)
 		compact_say(compact, CLI_USAGE, path ? path : base, "%s", strerror(-error));
 	free(path);
@@ -282,13 +281,9 @@ static int write_base(struct compact *compact, size_t first, size_t end, struct 
 			error = compact_remove_originals(compact, group, commit);
 	}
 	result = compact_check(before);
-	error = error ?: result;
-	if (!error)
-		error = check_split(compact, first, end);
-	if (!error)
-		error = check_ranks(compact, manifest, &compact->group[first]);
-	if (!error)
-		error = put_manifest(compact, commit, compact->group[first].base, manifest);
+	error = error ?: result ?: check_split(compact, first, end);
+	error = error ?: check_ranks(compact, manifest, &compact->group[first]);
+	error = error ?: put_manifest(compact, commit, compact->group[first].base, manifest);
 	pfw_manifest_free(manifest);
 	return error;
 }
@@ -315,8 +310,7 @@ static int write_directory(struct compact *compact, size_t first, size_t end)
 				    compact->group[first].directory, "%s", commit.why);
 	}
 	progress_hide();
-	if (!error)
-		error = print_groups(compact, first, end);
+	error = error ?: print_groups(compact, first, end);
 	pfw_commit_end(&commit);
 	return error;
 }

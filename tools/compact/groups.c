@@ -84,8 +84,7 @@ static char *base_of(const char *stem)
 	if (!base)
 		return NULL;
 	at = find_word(base, "-rank", &end);
-	if (!at)
-		at = strstr(base, "-launcher-");
+	at = at ?: strstr(base, "-launcher-");
 	if (at && at != base)
 		*at = '\0';
 	return base;

@@ -357,8 +357,7 @@ static void add_index(struct compact_writing *writing)
 		return;
 	pfw_index_end(writing->index); /* releases its lock, too */
 	writing->index = NULL;
-	if (!error)
-		error = pfw_commit_add_beside(writing->commit, writing->made, PFW_INDEX_SUFFIX);
+	error = error ?: pfw_commit_add_beside(writing->commit, writing->made, PFW_INDEX_SUFFIX);
 	if (error)
 		compact_say(writing->compact, CLI_PROBLEMS, writing->group->name, "no index: %s",
 			    strerror(-error));
@@ -371,8 +370,7 @@ static int write_group(struct compact_writing *writing)
 	struct compact_group *group = writing->group;
 	int error = prepare(writing) ? merge(writing, &made) : -ENOMEM;
 
-	if (!error)
-		error = say_unchanged(writing, compare(writing));
+	error = error ?: say_unchanged(writing, compare(writing));
 	if (error)
 		return error;
 	group->sum = group->entry->sum = *pfw_pack_sum(writing->pack);

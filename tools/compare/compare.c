@@ -261,8 +261,7 @@ static int judge(struct compare *compare)
 
 	error = error ?: compare_judge(compare);
 
-	if (!error)
-		error = compare_print(compare);
+	error = error ?: compare_print(compare);
 	if (error)
 		return survey_end(&compare->survey, error);
 	for (size_t i = 0; i < compare->rows; i++)

@@ -187,8 +187,7 @@ static bool check_driver(struct doctor *doctor, int *version)
 	*(void **)&count = dlsym(cuda, "cuDeviceGetCount");
 	*(void **)&get_version = dlsym(cuda, "cuDriverGetVersion");
 	error = init && count && get_version ? init(0) : 34;
-	if (!error)
-		error = count(&devices);
+	error = error ?: count(&devices);
 	if (error == 34)
 		doctor_say(doctor, DOCTOR_WORSE, "gpu",
 			   "%s is CUDA's stub, not a driver: take its directory out of "

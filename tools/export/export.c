@@ -217,8 +217,7 @@ static int run(struct writing *writing, const char **where)
 	free(more);
 	if (!error && export->format->end)
 		error = export->format->end(writing->state);
-	if (!error)
-		error = export_sink_end(&writing->sink);
+	error = error ?: export_sink_end(&writing->sink);
 	free_state(writing);
 	return error;
 }

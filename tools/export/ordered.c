@@ -321,8 +321,7 @@ int pfw_ordered_run(const struct pfw_ordered *ordered, const char **where)
 		.problem = take_problem,
 		.progress = take_progress,
 	};
-	if (!error)
-		error = pfw_pool_open(&run.merge.pool, jobs);
+	error = error ?: pfw_pool_open(&run.merge.pool, jobs);
 	if (!error) {
 		error = merge(&run, where);
 		pfw_pool_close(run.merge.pool);

@@ -104,10 +104,8 @@ static int end(void *state)
 	export_stacks_close(stacks);
 	for (size_t i = 0; i < stacks->names && !error; i++)
 		error = write_name(sink, stacks->name[i], i == 0);
-	error = error ?: write_profile(stacks);
-	error = error ?: write_all(stacks, false);
-	error = error ?: export_sink_text(sink, "],\n\"weights\":[");
-	error = error ?: write_all(stacks, true);
+	error = error ?: write_profile(stacks) ?: write_all(stacks, false);
+	error = error ?: export_sink_text(sink, "],\n\"weights\":[") ?: write_all(stacks, true);
 	return error ?: export_sink_text(sink, "]}]}\n");
 }
 

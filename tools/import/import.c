@@ -174,8 +174,7 @@ static int convert(struct import *import)
 		import_memory_settle(&import->trace.memory);
 		error = read_all(import, MEMORY);
 	}
-	if (!error)
-		error = import_last_line(&import->events, &import->sink);
+	error = error ?: import_last_line(&import->events, &import->sink);
 	return error ?: export_sink_end(&import->sink);
 }
 

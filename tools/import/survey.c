@@ -34,10 +34,7 @@ static int keep(struct import_trace *trace, const char *key, size_t key_bytes,
 	if (extra->bytes + key_bytes + value->bytes > EXTRA_MAX)
 		return 0;
 	error = extra->bytes ? append(extra, ",\"", 2) : append(extra, "\"", 1);
-	if (!error)
-		error = append(extra, key, key_bytes);
-	if (!error)
-		error = append(extra, "\":", 2);
+	error = error ?: append(extra, key, key_bytes) ?: append(extra, "\":", 2);
 	return error ?: append(extra, value->at, value->bytes);
 }
 

@@ -276,8 +276,7 @@ int memory_print(const struct memory *memory)
 
 	if (!error && (memory->survey.format == CLI_CSV || memory->survey.format == CLI_TSV))
 		return error; /* one table a file; ndjson has the others */
-	error = error ?: print_steps(memory);
-	error = error ?: print_owners(memory);
+	error = error ?: print_steps(memory) ?: print_owners(memory);
 	error = error ?: print_unfreed(memory);
 	error = error || !memory->lives_most ? error : print_lives(memory);
 	error = error ?: print_course(memory);

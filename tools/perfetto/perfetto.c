@@ -287,8 +287,7 @@ static int write_counters(struct perfetto *perfetto, size_t file, const struct p
 			continue;
 		track = perfetto_counter(perfetto, file, (uint32_t)process, entry->name, arg->key,
 					 &error);
-		if (!error)
-			error = write_counter(perfetto, entry->ts_ns, track, &arg->value);
+		error = error ?: write_counter(perfetto, entry->ts_ns, track, &arg->value);
 	}
 	return error;
 }

@@ -84,8 +84,7 @@ static int take_line(struct following *following, struct followed *file, const c
 	following->out.bytes = 0;
 	error = query_lines_add(&query->lines, &following->out, following->worker.scratch, &entry,
 				line, file->rank);
-	if (!error)
-		error = output_write(&query->output, following->out.data, following->out.bytes);
+	error = error ?: output_write(&query->output, following->out.data, following->out.bytes);
 	following->enough = ++query->given >= query->limit;
 	return error;
 }

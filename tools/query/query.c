@@ -260,8 +260,7 @@ int query_write_head(struct query *query)
 	if (query->lines.format == QUERY_NDJSON || query->count)
 		return 0;
 	error = query_lines_head(&query->lines, &text);
-	if (!error)
-		error = output_write(&query->output, text.data, text.bytes);
+	error = error ?: output_write(&query->output, text.data, text.bytes);
 	pfw_buffer_free(&text);
 	return error;
 }
@@ -308,8 +307,7 @@ static int run_pass(struct query *query)
 		return -ENOMEM;
 	for (unsigned i = 0; i < pass.jobs && !error; i++)
 		error = query_worker_init(&query->worker[i], query);
-	if (!error)
-		error = query_write_head(query);
+	error = error ?: query_write_head(query);
 	if (!error && query->limit)
 		error = pfw_pass_run(&pass);
 	progress_hide();

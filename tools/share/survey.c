@@ -409,8 +409,7 @@ int survey_read(struct survey *survey, struct survey_input *input, const struct 
 	int error = make_workers(&reading);
 
 	progress_begin(survey->command->name, survey->quiet, false);
-	if (!error)
-		error = run(&pass, input, sources);
+	error = error ?: run(&pass, input, sources);
 	progress_hide();
 	free_workers(&reading);
 	return !error && *survey->stop ? -EINTR : error;

@@ -437,8 +437,7 @@ static int begin(struct top *top)
 	top_tally_clear(&top->now.calls);
 	top_tally_clear(&top->now.files);
 	error = top_tally_merge(&top->now.calls, &top->rings.calls, -1);
-	if (!error)
-		error = top_tally_merge(&top->now.files, &top->rings.files, -1);
+	error = error ?: top_tally_merge(&top->now.files, &top->rings.files, -1);
 	top_tally_clear(&top->rings.calls);
 	top_tally_clear(&top->rings.files);
 	top->sums = (struct top_sums){ 0 };
@@ -453,12 +452,10 @@ int top_look(struct top *top)
 
 	for (size_t i = 0; i < top->processes && !error; i++)
 		error = look_at(top, &top->process[i]);
-	if (!error)
-		error = top_ranks_end(top);
+	error = error ?: top_ranks_end(top);
 	if (!error && (top->looks || top->all)) {
 		error = top_tally_merge(&top->total.calls, &top->now.calls, 1);
-		if (!error)
-			error = top_tally_merge(&top->total.files, &top->now.files, 1);
+		error = error ?: top_tally_merge(&top->total.files, &top->now.files, 1);
 	}
 	top->looks++;
 	return error;

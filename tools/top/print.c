@@ -62,8 +62,7 @@ static int compare_rows(const void *a, const void *b, void *user)
 	const struct row *x = a, *y = b;
 	int order = compare_sums(*sort, &x->now, &y->now);
 
-	if (!order)
-		order = compare_sums(*sort, &x->total, &y->total);
+	order = order ?: compare_sums(*sort, &x->total, &y->total);
 	return order ? order : strcmp(x->name->text, y->name->text);
 }
 
@@ -438,11 +437,7 @@ int top_print(const struct top *top, FILE *out, int format, size_t width, size_t
 		print_head(&page);
 	else
 		error = print_sample(&page);
-	if (!error)
-		error = print_ranks(&page);
-	if (!error)
-		error = print_processes(&page);
-	if (!error)
-		error = print_names(&page, true, 2);
+	error = error ?: print_ranks(&page) ?: print_processes(&page);
+	error = error ?: print_names(&page, true, 2);
 	return error ?: print_names(&page, false, 1);
 }

@@ -104,8 +104,7 @@ static int take_journal(struct pfw_commit *commit, const char *path, unsigned *c
 	error = pfw_journal_read(fd, &journal);
 	if (!error && pfw_journal_is_whole(&journal)) {
 		error = pfw_journal_parse(&found, &journal) ?: pfw_commit_give_names(&found);
-		if (!error)
-			error = pfw_commit_remove_old(&found, &kept);
+		error = error ?: pfw_commit_remove_old(&found, &kept);
 		*carried += !error;
 	}
 	if (!error)
@@ -306,12 +305,10 @@ static int write_journal(struct pfw_commit *commit, int fd)
 	text = error ? NULL : pfw_journal_make(commit, &bytes);
 	if (!error && !text)
 		error = -ENOMEM;
-	if (!error)
-		error = pfw_full_write(fd, text, bytes, &at);
+	error = error ?: pfw_full_write(fd, text, bytes, &at);
 	if (!error && fsync(fd) < 0)
 		error = -errno;
-	if (!error)
-		error = pfw_commit_sync(commit->directory);
+	error = error ?: pfw_commit_sync(commit->directory);
 	free(text);
 	return error ? pfw_commit_fail(commit, error, "cannot write the journal in %.300s: %s",
 				       commit->directory, strerror(-error))

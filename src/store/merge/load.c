@@ -352,8 +352,7 @@ int pfw_merge_stream(struct merge_run *run, size_t file)
 			error = -EINTR;
 		if (!error && (count == most || count == IN_HAND))
 			error = finish_oldest(run, hand, &count);
-		if (!error)
-			error = next_of_stream(run, &stream, file, number++, &hand[count]);
+		error = error ?: next_of_stream(run, &stream, file, number++, &hand[count]);
 		count += !error;
 	}
 	while (count) {

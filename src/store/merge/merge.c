@@ -202,10 +202,8 @@ static int give_alone(struct merge_run *run, struct merge_unit *unit)
 	const struct pfw_rows *rows = &unit->load->rows;
 	int error = merge->apart(merge->user);
 
-	if (!error)
-		error = merge->rows(merge->user, rows, unit->next, rows->count - unit->next);
-	if (!error)
-		error = merge->apart(merge->user);
+	error = error ?: merge->rows(merge->user, rows, unit->next, rows->count - unit->next);
+	error = error ?: merge->apart(merge->user);
 	unit->next = (uint32_t)rows->count;
 	run->ts_ns = INT64_MIN;
 	run->order = 0;
@@ -249,8 +247,7 @@ static int give_loaded(struct merge_run *run, struct merge_unit *unit)
 
 	begin_first(run, unit);
 	result = copy_loaded(run, unit);
-	if (!result)
-		result = give_rows(run, unit);
+	result = result ?: give_rows(run, unit);
 	if (result < 0)
 		return result;
 	if (result || unit->next == rows->count)
@@ -348,10 +345,7 @@ int pfw_merge_run(struct pfw_merge *merge, const char **where)
 	run.packer = calloc(jobs, sizeof(struct pfw_member *));
 	if (!run.fetch || !run.packer)
 		error = -ENOMEM;
-	if (!error)
-		error = pfw_merge_add_files(&run);
-	if (!error)
-		error = merge_all(&run);
+	error = error ?: pfw_merge_add_files(&run) ?: merge_all(&run);
 	*where = run.where ? run.where : merge->directory;
 	if (error == -ESTALE && merge->distrust)
 		error = -EBUSY; /* all blocks were read, so a file changes while we read it */

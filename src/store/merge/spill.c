@@ -52,8 +52,7 @@ int pfw_merge_unspill(struct merge_run *run, struct merge_load *load, unsigned w
 		rows->room = rows->row ? block->rows : 0;
 	}
 	error = pfw_buffer_room(&rows->text, block->text_bytes + 1);
-	if (!error)
-		error = pfw_buffer_room(&fetch->packed, block->packed_bytes);
+	error = error ?: pfw_buffer_room(&fetch->packed, block->packed_bytes);
 	if (!error && !fetch->unzip)
 		fetch->unzip = pfw_unzip_new();
 	if (error || !fetch->unzip || !rows->row)
@@ -157,10 +156,8 @@ static int keep_row(struct spiller *spiller, const struct pfw_rows *from, const 
 		error = submit(spiller);
 		rows = &current(spiller)->rows;
 	}
-	if (!error)
-		error = pfw_buffer_room(&rows->text, rows->text.bytes + row->bytes);
-	if (!error)
-		error = PFW_ROOM(rows->row, rows->count, rows->room);
+	error = error ?: pfw_buffer_room(&rows->text, rows->text.bytes + row->bytes);
+	error = error ?: PFW_ROOM(rows->row, rows->count, rows->room);
 	if (error)
 		return error;
 	rows->row[rows->count] = *row;
@@ -241,12 +238,8 @@ int pfw_merge_spill(struct merge_run *run)
 		run->spill.fd = pfw_spill_open_in(run->merge->directory);
 		error = run->spill.fd < 0 ? run->spill.fd : 0;
 	}
-	if (!error)
-		error = take_loaded(run, &loaded);
-	if (!error)
-		error = merge_loaded(&spiller, &loaded);
-	if (!error)
-		error = submit(&spiller);
+	error = error ?: take_loaded(run, &loaded) ?: merge_loaded(&spiller, &loaded);
+	error = error ?: submit(&spiller);
 	while (!error && spiller.count)
 		error = write_oldest(&spiller);
 	for (size_t i = 0; i < loaded.count; i++)

@@ -189,8 +189,7 @@ static int survey_unit(struct merge_run *run, struct survey *survey, struct merg
 
 	if (survey->count == survey->most)
 		error = finish_first(run, survey);
-	if (!error)
-		error = pfw_merge_load(run, unit);
+	error = error ?: pfw_merge_load(run, unit);
 	if (!error)
 		survey->hand[survey->count++] = unit;
 	return error;

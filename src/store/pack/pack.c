@@ -335,10 +335,8 @@ static int summarise(struct parcel *parcel)
 	struct pfw_pass_lines lines;
 	int error = parcel->indexed.name ? 0 : pfw_summary_init(&parcel->indexed);
 
-	if (!error)
-		error = pfw_buffer_room(&parcel->text, block.bytes + PFW_ENTRY_PADDING);
-	if (!error)
-		error = pfw_gather_begin(&parcel->gather, parcel->pack->sorted);
+	error = error ?: pfw_buffer_room(&parcel->text, block.bytes + PFW_ENTRY_PADDING);
+	error = error ?: pfw_gather_begin(&parcel->gather, parcel->pack->sorted);
 	if (error)
 		return error;
 	parcel->indexed.fnames = parcel->pack->fnames;
@@ -348,8 +346,7 @@ static int summarise(struct parcel *parcel)
 	lines.entry.numbered = true;
 	while (!error && pfw_pass_lines_next(&lines)) {
 		error = pfw_summary_add(&parcel->indexed, &lines.entry);
-		if (!error)
-			error = pfw_gather_add(&parcel->gather, &lines.entry, &parcel->indexed);
+		error = error ?: pfw_gather_add(&parcel->gather, &lines.entry, &parcel->indexed);
 	}
 	parcel->problems = problems.count;
 	for (size_t i = 0; i < problems.count; i++)
@@ -377,8 +374,7 @@ static void compress(struct pfw_task *task, unsigned worker)
 
 	if (!error && !*member)
 		error = pfw_member_open(member, parcel->pack->level);
-	if (!error)
-		error = pfw_buffer_room(&parcel->packed, room);
+	error = error ?: pfw_buffer_room(&parcel->packed, room);
 	if (!error && parcel->pack->index)
 		error = summarise(parcel);
 	parcel->result = error ? error
@@ -576,8 +572,7 @@ int pfw_pack_member(struct pfw_pack *pack, const char *path, const struct pfw_bl
 
 	if (!pack->copying || current(pack)->text.bytes)
 		error = pfw_pack_flush(pack); /* then its offset is known */
-	if (!error)
-		error = find_source(pack, path, &source);
+	error = error ?: find_source(pack, path, &source);
 	packed.at = pack->sum.bytes;
 	error = error ?: note_member(pack, &packed);
 	if (error)

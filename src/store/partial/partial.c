@@ -103,8 +103,7 @@ static int inflate(int fd, const struct packed *from, size_t padding, unsigned c
 	unsigned char *made = calloc(1, from->bytes + padding + 1);
 	int error = inflate && in && made ? 0 : -ENOMEM;
 
-	if (!error)
-		error = pfw_full_read_all(fd, in, from->packed, from->at);
+	error = error ?: pfw_full_read_all(fd, in, from->packed, from->at);
 	if (!error && libdeflate_crc32(0, in, from->packed) != from->crc)
 		error = -EBADMSG;
 	/* The stream must give exactly from->bytes bytes. */

@@ -254,8 +254,7 @@ int pfw_fetch_streamed(struct pfw_fetch *fetch, const char *path, const struct p
 
 	fetched->text.bytes = fetched->begin = 0;
 	fetched->at = block->at;
-	if (!error)
-		error = read_streamed(fetch, block->at, block->at + block->bytes, &fetched->text);
+	error = error ?: read_streamed(fetch, block->at, block->at + block->bytes, &fetched->text);
 	if (!error)
 		return 0;
 	if (error == -EBADMSG && fetch->input)

@@ -127,8 +127,7 @@ int pfw_input_open_tail(struct pfw_input **out, const struct pfw_input_tail *tai
 
 	if (error && fd >= 0)
 		close(fd);
-	if (!error)
-		error = open_fd(out, fd);
+	error = error ?: open_fd(out, fd);
 	if (error)
 		return error;
 	(*out)->tail = *tail;

@@ -252,8 +252,7 @@ int pfw_recover_find_in(const struct pfw_spool_places *dirs, const char *trace_o
 		} else {
 			result = list(&once, *dir);
 		}
-		if (!result)
-			result = find_in(listing, *dir, trace_or_null, run_or_null, each, user);
+		result = result ?: find_in(listing, *dir, trace_or_null, run_or_null, each, user);
 		free_listing(&once);
 	}
 	return result;

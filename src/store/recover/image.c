@@ -119,8 +119,7 @@ int pfw_spool_image_reread(struct pfw_spool_image *image, char *why)
 {
 	int error = pfw_spool_read(image->fd, image->header, PFW_SPOOL_HEADER_BYTES, 0);
 
-	if (!error)
-		error = check_header(image, why);
+	error = error ?: check_header(image, why);
 	if (error)
 		return error;
 	choose_slot(image);

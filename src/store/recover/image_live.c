@@ -137,11 +137,9 @@ static int copy_sum(const struct pfw_spool_image *image, uint64_t at, struct pfw
 		int error = pfw_spool_read(image->fd, &before, sizeof(before), at);
 
 		atomic_thread_fence(memory_order_acquire);
-		if (!error)
-			error = pfw_spool_read(image->fd, sum, sizeof(*sum), at);
+		error = error ?: pfw_spool_read(image->fd, sum, sizeof(*sum), at);
 		atomic_thread_fence(memory_order_acquire);
-		if (!error)
-			error = pfw_spool_read(image->fd, &after, sizeof(after), at);
+		error = error ?: pfw_spool_read(image->fd, &after, sizeof(after), at);
 		if (error)
 			return error;
 		if (same_moment(&before, &after) && same_moment(&before, sum))
@@ -173,8 +171,7 @@ static int settle_sums(const struct pfw_spool_image *image, struct pfw_spool_sum
 	int error = now ? pfw_spool_read(image->fd, &now[0], sizeof(*now), sums->at) : -ENOMEM;
 
 	atomic_thread_fence(memory_order_acquire);
-	if (!error)
-		error = pfw_spool_read(image->fd, &now[1], sizeof(*now), sums->at);
+	error = error ?: pfw_spool_read(image->fd, &now[1], sizeof(*now), sums->at);
 	for (unsigned i = 0; !error && i < PFW_SUMS; i++) {
 		struct pfw_sum *sum = &sums->copy->sum[i];
 
@@ -305,8 +302,7 @@ int pfw_spool_image_live(struct pfw_spool_image *image, char *why)
 {
 	int error = copy_rings(image) ?: pfw_spool_image_reread(image, why) ?: copy_others(image);
 
-	if (!error)
-		error = settle(image, why);
+	error = error ?: settle(image, why);
 	if (error)
 		return error;
 	drop_empty(image);

@@ -204,8 +204,7 @@ static int write_lines(struct adoption *adoption)
 	int error = open_gzip(adoption) ?: cut_trace(adoption);
 
 	adoption->at = adoption->offset;
-	if (!error)
-		error = put_lines(adoption);
+	error = error ?: put_lines(adoption);
 	if (!error && fsync(adoption->trace_fd) < 0)
 		error = -errno;
 	close_gzip(adoption);
@@ -445,8 +444,7 @@ static int adopt_locked(struct adoption *adoption)
 		return finish(adoption);
 	if (adoption->trace_fd < 0)
 		error = make_temporary(adoption);
-	if (!error)
-		error = write_lines(adoption);
+	error = error ?: write_lines(adoption);
 	if (!error && adoption->temporary[0])
 		error = publish(adoption);
 	return error ? give_up(adoption, error) : finish(adoption);

@@ -115,8 +115,7 @@ static int read_spool(struct pfw_unwritten *live, const char *trace, char *why)
 	 */
 	if (!error && atomic_load_explicit(&header->state, memory_order_relaxed) == PFW_SPOOL_DONE)
 		error = -ENOENT;
-	if (!error)
-		error = match(live);
+	error = error ?: match(live);
 	if (error)
 		return error;
 	if (live->fd >= 0)

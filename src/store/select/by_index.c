@@ -211,8 +211,7 @@ static int find_others(const struct pfw_select *select, const struct pfw_trace_f
 	error = pfw_index_blocks(index, &blocks);
 	if (!error && !(may = malloc(blocks.count + 1)))
 		error = -ENOMEM;
-	if (!error)
-		error = pfw_index_match(index, &filter, may);
+	error = error ?: pfw_index_match(index, &filter, may);
 	if (!error && blocks.layout == PFW_LAYOUT_MEMBERS)
 		error = keep_others(others, &blocks, may);
 	free(may);

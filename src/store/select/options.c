@@ -91,8 +91,7 @@ static int add_where(struct pfw_select *select, const char *value, char *why, si
 	struct pfw_expr *where;
 	int error = PFW_LIST_ROOM(select->where, select->where_count);
 
-	if (!error)
-		error = pfw_expr_compile(&where, value, why, size);
+	error = error ?: pfw_expr_compile(&where, value, why, size);
 	if (error)
 		return error;
 	select->where[select->where_count++] = where;

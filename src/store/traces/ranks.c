@@ -211,8 +211,7 @@ int pfw_ranks_part(struct pfw_traces *traces, pfw_traces_say *say, void *user)
 		char why[200] = "";
 
 		error = pfw_processes_read(&traces->file[i]);
-		if (!error)
-			error = part_file(traces, i, why, sizeof(why), &parted);
+		error = error ?: part_file(traces, i, why, sizeof(why), &parted);
 		if (*why)
 			say(user, traces->file[i].path, why);
 	}

@@ -425,8 +425,7 @@ int pfw_traces_lay_out(struct pfw_traces *traces, pfw_traces_say *say, void *use
 				    ? pfw_blocks_find(&file->blocks, file->path)
 				    : 0;
 
-		if (!error)
-			error = pfw_processes_read(file);
+		error = error ?: pfw_processes_read(file);
 		if (error) {
 			say(user, file->path, why_not(error));
 			return error;
