@@ -2,8 +2,10 @@
 #include "store/sqlite/rows.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "common/base/order.h"
@@ -224,35 +226,113 @@ static int next_leaf(struct pfw_sqlite_rows *rows)
 
 /* ---- rows ---- */
 
+/* Room for a row of several pages, kept for the next one: else most of a short command's time goes into the
+ * page faults of new memory for each file. */
+struct pfw_sqlite_room {
+	size_t bytes;
+	uint8_t data[];
+};
+
+#define KEPT_BYTES (8u << 20)
+
+static struct pfw_sqlite_room *_Atomic kept;
+
+static int reserve(struct pfw_sqlite_rows *rows, uint64_t bytes)
+{
+	if (!rows->joined)
+		rows->joined = atomic_exchange(&kept, NULL);
+	if (rows->joined && bytes <= rows->joined->bytes)
+		return 0;
+	free(rows->joined);
+	bytes += bytes / 8; /* rows of the files of a run are almost as long */
+	rows->joined = malloc(sizeof(*rows->joined) + bytes);
+	if (!rows->joined)
+		return -ENOMEM;
+	rows->joined->bytes = bytes;
+	return 0;
+}
+
+static void keep(struct pfw_sqlite_room *room)
+{
+	if (room && room->bytes <= KEPT_BYTES)
+		room = atomic_exchange(&kept, room);
+	free(room);
+}
+
+/* The pages of a row mostly follow one another: at most so many are read at once. */
+#define RUN_PAGES 64u
+
+/* Read the first `bytes` bytes that a page, and those after it, have behind their links.  The number of whole
+ * pages, at most `most`; or -errno. */
+static ssize_t read_run(const struct pfw_sqlite *db, uint32_t number, uint8_t *into, uint64_t bytes,
+			uint8_t link[][4], unsigned most)
+{
+	uint64_t at = (uint64_t)(number - 1) * db->page_bytes, room = db->page_bytes - 4;
+	struct iovec part[2 * RUN_PAGES];
+	unsigned count = 0;
+	ssize_t got;
+
+	PFW_LOWER(most, db->pages - number + 1);
+	for (; count < most && count * room < bytes; count++) {
+		uint64_t left = bytes - count * room;
+
+		part[2 * count] = (struct iovec){ link[count], 4 };
+		part[2 * count + 1] =
+			(struct iovec){ into + count * room, left < room ? left : room };
+	}
+	do
+		got = preadv(db->fd, part, 2 * (int)count, (off_t)at);
+	while (got < 0 && errno == EINTR);
+	if (got <= 0)
+		return got < 0 ? -errno : -EIO;
+	most = count;
+	for (count = 0; count < most && got >= 4 + (ssize_t)part[2 * count + 1].iov_len; count++)
+		got -= 4 + (ssize_t)part[2 * count + 1].iov_len;
+	return count ? (ssize_t)count : -EIO;
+}
+
+/* The same of pages in memory. */
+static ssize_t copy_page(const struct pfw_sqlite *db, uint32_t number, uint8_t *into,
+			 uint64_t bytes, uint8_t link[4])
+{
+	const uint8_t *page = db->image + (uint64_t)(number - 1) * db->page_bytes;
+
+	PFW_LOWER(bytes, db->page_bytes - 4);
+	memcpy(link, page, 4);
+	memcpy(into, page + 4, bytes);
+	return 1;
+}
+
 /* Put together a row that begins with `local` bytes at `at` and goes on in pages of its own. */
 static int join(struct pfw_sqlite_rows *rows, const uint8_t *at, size_t local, uint64_t bytes)
 {
 	const struct pfw_sqlite *db = rows->db;
-	const uint8_t *page;
-	uint32_t next;
+	uint32_t next = get_u32(at + local);
+	uint8_t link[RUN_PAGES][4];
+	unsigned run = 1;
 
 	if (bytes > (uint64_t)db->pages * db->page_bytes)
 		return -EBADMSG;
-	if (bytes > rows->joined_room) {
-		free(rows->joined);
-		rows->joined_room = 0;
-		rows->joined = malloc(bytes);
-		if (!rows->joined)
-			return -ENOMEM;
-		rows->joined_room = bytes;
-	}
-	memcpy(rows->joined, at, local);
-	next = get_u32(at + local);
+	if (reserve(rows, bytes))
+		return -ENOMEM;
+	memcpy(rows->joined->data, at, local);
 	for (uint64_t got = local; got < bytes;) {
-		uint64_t part = bytes - got;
-		int error = load(db, next, &rows->overflow, &page);
+		uint8_t *into = rows->joined->data + got;
+		unsigned used = 1;
+		ssize_t count;
 
-		if (error)
-			return error;
-		PFW_LOWER(part, db->page_bytes - 4);
-		memcpy(rows->joined + got, page + 4, part);
-		got += part;
-		next = get_u32(page);
+		if (!next || next > db->pages)
+			return -EBADMSG;
+		count = db->image ? copy_page(db, next, into, bytes - got, link[0])
+				  : read_run(db, next, into, bytes - got, link, run);
+		if (count < 0)
+			return (int)count;
+		while (used < count && get_u32(link[used - 1]) == next + used)
+			used++;
+		/* A row whose pages lie apart is read page by page. */
+		run = used < count ? 1 : used < RUN_PAGES / 4 ? 4 * used : RUN_PAGES;
+		got += (uint64_t)used * (db->page_bytes - 4);
+		next = get_u32(link[used - 1]);
 	}
 	return 0;
 }
@@ -300,7 +380,7 @@ static int read_row(struct pfw_sqlite_rows *rows, struct pfw_sqlite_level *level
 		return -EBADMSG;
 	if (local < bytes)
 		error = join(rows, at, local, bytes);
-	return error ? error : split(rows, local < bytes ? rows->joined : at, bytes);
+	return error ? error : split(rows, local < bytes ? rows->joined->data : at, bytes);
 }
 
 int pfw_sqlite_seek(struct pfw_sqlite_rows *rows, int64_t first)
@@ -341,8 +421,7 @@ void pfw_sqlite_end(struct pfw_sqlite_rows *rows)
 {
 	for (unsigned i = 0; i < PFW_SQLITE_DEPTH; i++)
 		free(rows->level[i].own);
-	free(rows->joined);
-	free(rows->overflow);
+	keep(rows->joined);
 	*rows = (struct pfw_sqlite_rows){ .db = rows->db, .root = rows->root };
 }
 

@@ -66,10 +66,9 @@ struct pfw_sqlite_rows {
 	/* The row: the types of the columns that are not taken yet, and their data. */
 	const uint8_t *type, *types_end, *value, *end;
 	struct pfw_sqlite_level level[PFW_SQLITE_DEPTH];
-	unsigned depth;		    /* levels in use */
-	bool any, damaged;	    /* a row was read; bytes that no row can have */
-	uint8_t *joined, *overflow; /* a row of several pages, and room for one of these */
-	size_t joined_room;
+	unsigned depth;			/* levels in use */
+	bool any, damaged;		/* a row was read; bytes that no row can have */
+	struct pfw_sqlite_room *joined; /* a row of several pages */
 };
 
 /* Go before the first row whose id is at least `first`.  0, -EBADMSG or -errno. */
