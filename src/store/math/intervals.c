@@ -9,7 +9,8 @@
 
 /* ---- lists ---- */
 
-int pfw_intervals_reserve(struct pfw_intervals *intervals, size_t count)
+/* Make room for so many.  0 or -ENOMEM. */
+static int reserve(struct pfw_intervals *intervals, size_t count)
 {
 	size_t room = intervals->room + intervals->room / 2;
 	struct pfw_interval *bigger;
@@ -23,6 +24,14 @@ int pfw_intervals_reserve(struct pfw_intervals *intervals, size_t count)
 		return -ENOMEM;
 	intervals->at = bigger;
 	intervals->room = room;
+	return 0;
+}
+
+int pfw_intervals_push(struct pfw_intervals *intervals, int64_t begin, int64_t end)
+{
+	if (reserve(intervals, intervals->count + 1))
+		return -ENOMEM;
+	intervals->at[intervals->count++] = (struct pfw_interval){ begin, end };
 	return 0;
 }
 
@@ -79,7 +88,7 @@ static int append(struct pfw_intervals *run, const struct pfw_interval *at, size
 {
 	size_t touching = 0;
 
-	if (pfw_intervals_reserve(run, run->count + count))
+	if (reserve(run, run->count + count))
 		return -ENOMEM;
 	for (; touching < count && run->count && at[touching].begin <= run->at[run->count - 1].end;
 	     touching++)
@@ -95,7 +104,7 @@ static int append(struct pfw_intervals *run, const struct pfw_interval *at, size
 static int merge(struct pfw_intervals *into, const struct pfw_interval *a, size_t a_count,
 		 const struct pfw_interval *b, size_t b_count)
 {
-	if (pfw_intervals_reserve(into, into->count + a_count + b_count))
+	if (reserve(into, into->count + a_count + b_count))
 		return -ENOMEM;
 	while (a_count || b_count) {
 		bool left = a_count && (!b_count || a->begin <= b->begin);
@@ -126,7 +135,7 @@ static int merge_tail(struct pfw_intervals *run, size_t first, const struct pfw_
 	if (!tail.at)
 		return -ENOMEM;
 	memcpy(tail.at, run->at + first, tail.count * sizeof(*tail.at));
-	error = pfw_intervals_reserve(run, run->count + from->count);
+	error = reserve(run, run->count + from->count);
 	if (!error) {
 		run->count = first;
 		error = merge(run, tail.at, tail.count, from->at, from->count);

@@ -18,8 +18,8 @@ struct pfw_intervals {
 	bool loose; /* not settled */
 };
 
-/* Make room for so many.  0 or -ENOMEM. */
-int pfw_intervals_reserve(struct pfw_intervals *intervals, size_t count);
+/* Append one, although it may touch the last one.  0 or -ENOMEM. */
+int pfw_intervals_push(struct pfw_intervals *intervals, int64_t begin, int64_t end);
 
 /* Add one, in any order; empty ones are ignored.  It is joined with the last one if the two touch.
  * 0 or -ENOMEM.  Thread: one at a time for one struct, as all here. */
@@ -38,9 +38,8 @@ static inline int pfw_intervals_add(struct pfw_intervals *intervals, int64_t beg
 		}
 		intervals->loose |= end < last->begin;
 	}
-	if (intervals->count == intervals->room &&
-	    pfw_intervals_reserve(intervals, intervals->count + 1))
-		return -ENOMEM;
+	if (intervals->count == intervals->room)
+		return pfw_intervals_push(intervals, begin, end);
 	intervals->at[intervals->count++] = (struct pfw_interval){ begin, end };
 	return 0;
 }

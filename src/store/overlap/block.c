@@ -15,6 +15,8 @@
 #define LOADER "enumerate(DataLoader)#"
 /* The most bytes of a name with escapes that are matched against globs. */
 #define PLAIN_BYTES 4096u
+/* What few lines need is kept out of what runs for every line, which then saves no registers. */
+#define NOT_INLINE __attribute__((noinline))
 
 void *pfw_overlap_block_create(void)
 {
@@ -72,11 +74,10 @@ static uint64_t moved(struct pfw_overlap_block *block, const struct pfw_entry *e
 	return 0;
 }
 
-static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-		  const struct pfw_summary *summary, int64_t begin, int64_t end)
+/* Add a call of which the summary does not know all, that is kept, or maybe on no file. */
+static NOT_INLINE int add_call(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			       const struct pfw_summary_last *known, int64_t begin, int64_t end)
 {
-	const struct pfw_summary_last *known = summary && summary->last.call ? &summary->last
-									     : NULL;
 	uint64_t bytes = block->no_bytes ? 0 : known ? known->bytes : moved(block, entry);
 	struct pfw_slice fname = known ? known->fname : (struct pfw_slice){ 0 };
 	bool named = known ? fname.at != NULL : pfw_arg_text(entry, "fname", &fname);
@@ -86,7 +87,24 @@ static int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry
 	if (block->keep_calls && PFW_PUSH(block->call, block->calls, block->call_room,
 					  (struct pfw_overlap_call){ begin, end, bytes }))
 		return -ENOMEM;
-	return named && !pfw_io_names_file(&fname) ? NONE : PFW_ACTIVITY_IO;
+	if (named && !pfw_io_names_file(&fname))
+		return 0;
+	return pfw_intervals_add(&block->active[PFW_ACTIVITY_IO], begin, end);
+}
+
+static inline int add_io(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			 const struct pfw_summary *summary, int64_t begin, int64_t end)
+{
+	const struct pfw_summary_last *known = summary && summary->last.call ? &summary->last
+									     : NULL;
+	const char *fname = known ? known->fname.at : NULL;
+
+	/* Mostly it begins with '/', and a file has a name. */
+	if (!known || block->no_bytes || block->keep_calls || (fname && *fname != '/'))
+		return add_call(block, entry, known, begin, end);
+	block->sums.io_calls++;
+	pfw_saturate_u64(&block->sums.io_bytes, known->bytes);
+	return pfw_intervals_add(&block->active[PFW_ACTIVITY_IO], begin, end);
 }
 
 /* ---- compute ---- */
@@ -210,15 +228,13 @@ static enum what find_what(struct pfw_overlap_block *block, const struct pfw_ent
 	return pfw_slice_is(&entry->cat, "compute") ? CPU : find_declared(block, entry);
 }
 
-/* The same by a cache; *known is only of this line if its form is 0. */
-static const struct pfw_overlap_known *what_of(struct pfw_overlap_block *block,
-					       const struct pfw_entry *entry,
-					       struct pfw_overlap_known *known)
+/* The same, which a cache keeps if lines of one form are alike; else *known is only of this line. */
+static const struct pfw_overlap_known *learn(struct pfw_overlap_block *block,
+					     const struct pfw_entry *entry,
+					     struct pfw_overlap_known *known)
 {
 	struct pfw_overlap_known *cell = &block->known[entry->form % PFW_ENTRY_NUMBERS];
 
-	if (entry->form && cell->form == entry->form && cell->named == entry->named)
-		return cell;
 	*known = (struct pfw_overlap_known){ .what = find_what(block, entry) };
 	if (!entry->named || pfw_entry_varies(entry, "kind") || pfw_entry_varies(entry, "device"))
 		return known;
@@ -229,35 +245,52 @@ static const struct pfw_overlap_known *what_of(struct pfw_overlap_block *block,
 	return cell;
 }
 
-static int add_gap_end(struct pfw_gap_ends *ends, const struct pfw_entry *entry,
-		       const struct pfw_overlap_known *known)
+/* The correlation of a launch and its kernels; 0: none. */
+static inline int64_t correlation_of(const struct pfw_entry *entry,
+				     const struct pfw_overlap_known *known)
 {
-	struct pfw_gap_end end = { .process = entry->process, .ns = entry->ts_ns };
 	int64_t number;
 
 	if (!known->form)
-		end.correlation = (uint64_t)pfw_arg_i64(entry, "correlation", 0);
-	else if (known->correlation && pfw_entry_i64(entry, known->correlation - 1u, &number))
-		end.correlation = (uint64_t)number;
-	return end.correlation ? PFW_PUSH(ends->at, ends->count, ends->room, end) : 0;
+		return pfw_arg_i64(entry, "correlation", 0);
+	return known->correlation && pfw_entry_i64(entry, known->correlation - 1u, &number) ? number
+											    : 0;
 }
 
-static int add_kernel(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-		      const struct pfw_overlap_known *known)
+/* A launch, or a kernel. */
+static NOT_INLINE int add_gap_end(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+				  const struct pfw_overlap_known *known, int64_t begin, int64_t end)
 {
-	block->sums.kernels++;
-	if (add_gap_end(&block->kernels, entry, known))
+	bool launch = known->what == LAUNCH;
+	struct pfw_gap_ends *ends = launch ? &block->launches : &block->kernels;
+	struct pfw_gap_end gap_end = { .process = entry->process,
+				       .correlation = (uint64_t)correlation_of(entry, known),
+				       .ns = entry->ts_ns };
+
+	if (gap_end.correlation && PFW_PUSH(ends->at, ends->count, ends->room, gap_end))
 		return -ENOMEM;
-	return known->what == COMM ? PFW_ACTIVITY_COMM : PFW_ACTIVITY_GPU;
+	if (launch)
+		return 0;
+	block->sums.kernels++;
+	return pfw_intervals_add(
+		&block->active[known->what == COMM ? PFW_ACTIVITY_COMM : PFW_ACTIVITY_GPU], begin,
+		end);
 }
 
-static int add_copy(struct pfw_overlap_block *block, const struct pfw_entry *entry)
+static int add_active(struct pfw_overlap_block *block, enum pfw_activity activity, int64_t begin,
+		      int64_t end)
+{
+	return pfw_intervals_add(&block->active[activity], begin, end);
+}
+
+static int add_copy(struct pfw_overlap_block *block, const struct pfw_entry *entry, int64_t begin,
+		    int64_t end)
 {
 	int64_t bytes = pfw_arg_i64(entry, "bytes", 0);
 
 	block->sums.copies++;
 	pfw_saturate_u64(&block->sums.copy_bytes, bytes > 0 ? (uint64_t)bytes : 0);
-	return PFW_ACTIVITY_COPY;
+	return add_active(block, PFW_ACTIVITY_COPY, begin, end);
 }
 
 static int add_step(struct pfw_overlap_block *block, const struct pfw_entry *entry, int64_t begin,
@@ -267,52 +300,61 @@ static int add_step(struct pfw_overlap_block *block, const struct pfw_entry *ent
 	struct pfw_overlap_spans *steps = &block->steps;
 
 	if (!pfw_is_step(entry, &step.number))
-		return NONE;
-	return PFW_PUSH(steps->at, steps->count, steps->room, step) ? -ENOMEM : NONE;
+		return 0;
+	return PFW_PUSH(steps->at, steps->count, steps->room, step);
 }
 
-static int find_activity(struct pfw_overlap_block *block, const struct pfw_entry *entry,
-			 const struct pfw_summary *summary, int64_t begin, int64_t end)
+/* What has no case of its own in add_known(), which runs for every line. */
+static __attribute__((noinline)) int add_rare(struct pfw_overlap_block *block,
+					      const struct pfw_entry *entry,
+					      const struct pfw_overlap_known *known, int64_t begin,
+					      int64_t end)
 {
-	struct pfw_overlap_known alone;
-	const struct pfw_overlap_known *known = what_of(block, entry, &alone);
-
 	switch ((enum what)known->what) {
+	case COPY:
+		return add_copy(block, entry, begin, end);
+	case STEP:
+		return add_step(block, entry, begin, end);
+	case LOAD:
+		return add_active(block, PFW_ACTIVITY_LOAD, begin, end);
+	case WAIT:
+		return add_active(block, PFW_ACTIVITY_WAIT, begin, end);
+	default:
+		return 0;
+	}
+}
+
+__attribute__((always_inline)) static inline int add_known(struct pfw_overlap_block *block,
+							   const struct pfw_entry *entry,
+							   const struct pfw_summary *summary,
+							   const struct pfw_overlap_known *known,
+							   int64_t begin, int64_t end)
+{
+	switch ((enum what)known->what) {
+	case IDLE:
+		return 0;
+	case CPU:
+		return pfw_intervals_add(&block->active[PFW_ACTIVITY_CPU], begin, end);
 	case CALL:
 		return add_io(block, entry, summary, begin, end);
 	case KERNEL:
 	case COMM:
-		return add_kernel(block, entry, known);
 	case LAUNCH:
-		return add_gap_end(&block->launches, entry, known) ? -ENOMEM : NONE;
-	case COPY:
-		return add_copy(block, entry);
-	case STEP:
-		return add_step(block, entry, begin, end);
-	case CPU:
-		return PFW_ACTIVITY_CPU;
-	case LOAD:
-		return PFW_ACTIVITY_LOAD;
-	case WAIT:
-		return PFW_ACTIVITY_WAIT;
-	case IDLE:
-		break;
+		return add_gap_end(block, entry, known, begin, end);
+	default:
+		return add_rare(block, entry, known, begin, end);
 	}
-	return NONE;
+}
+
+static NOT_INLINE int add_new(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			      const struct pfw_summary *summary, int64_t begin, int64_t end)
+{
+	struct pfw_overlap_known alone;
+
+	return add_known(block, entry, summary, learn(block, entry, &alone), begin, end);
 }
 
 /* ---- lines ---- */
-
-/* Cut the times of an event to the range of the block; a negative duration counts as 0.  False: the event
- * is not in the range. */
-static bool cut(const struct pfw_overlap_block *block, int64_t *begin, int64_t *end)
-{
-	if (*begin >= block->until_ns || (*end <= block->since_ns && *begin < block->since_ns))
-		return false;
-	*begin = *begin < block->since_ns ? block->since_ns : *begin;
-	*end = *end > block->until_ns ? block->until_ns : *end < *begin ? *begin : *end;
-	return true;
-}
 
 /* Whether a call of that name is one on files. */
 static bool is_on_files(const struct pfw_slice *name)
@@ -324,13 +366,13 @@ static bool is_on_files(const struct pfw_slice *name)
 }
 
 /* The tracer's own lines: the owner of the trace, and calls too short for a line each. */
-static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry *entry)
+static NOT_INLINE int add_metadata(struct pfw_overlap_block *block, const struct pfw_entry *entry)
 {
 	struct pfw_io_sums sums;
 	struct pfw_slice name;
 
 	if (!pfw_slice_is(&entry->cat, "pfw"))
-		return;
+		return 0;
 	if (pfw_slice_is(&entry->name, "process") || pfw_slice_is(&entry->name, "rank")) {
 		const struct pfw_overlap_owner owner = { .known = true,
 							 .rank = pfw_arg_i64(entry, "rank", -1) };
@@ -340,9 +382,10 @@ static void add_metadata(struct pfw_overlap_block *block, const struct pfw_entry
 	}
 	if (!pfw_slice_is(&entry->name, "summed") || !pfw_io_summed(entry, &sums) ||
 	    (pfw_arg_text(entry, "name", &name) && !is_on_files(&name)))
-		return;
+		return 0;
 	pfw_saturate_u64(&block->sums.summed_calls, sums.calls);
 	pfw_saturate_sum(&block->sums.summed_ns, sums.ns);
+	return 0;
 }
 
 static void note_times(struct pfw_overlap_block *block, int64_t begin, int64_t end)
@@ -356,27 +399,35 @@ static void note_times(struct pfw_overlap_block *block, int64_t begin, int64_t e
 		block->greatest_ns = end;
 }
 
+/* Add an event that is not all in the block's range, to which it is cut; a negative duration counts as 0. */
+static NOT_INLINE int add_cut(struct pfw_overlap_block *block, const struct pfw_entry *entry,
+			      const struct pfw_summary *summary, int64_t begin, int64_t end)
+{
+	if (begin >= block->until_ns || (end <= block->since_ns && begin < block->since_ns))
+		return 0;
+	begin = begin < block->since_ns ? block->since_ns : begin;
+	end = end > block->until_ns ? block->until_ns : end < begin ? begin : end;
+	note_times(block, begin, end);
+	return entry->ph == 'X' ? add_new(block, entry, summary, begin, end) : 0;
+}
+
 int pfw_overlap_block_add(void *overlap_block, const struct pfw_entry *entry,
 			  const struct pfw_summary *summary)
 {
 	struct pfw_overlap_block *block = overlap_block;
+	const struct pfw_overlap_known *known = &block->known[entry->form % PFW_ENTRY_NUMBERS];
 	int64_t begin = entry->ts_ns, end = pfw_saturate_add(entry->ts_ns, entry->dur_ns);
-	int activity;
 
-	if (entry->ph == 'M') {
-		add_metadata(block, entry);
-		return 0;
-	}
+	if (entry->ph == 'M')
+		return add_metadata(block, entry);
 	if (!(entry->has & ~entry->wrong & PFW_ENTRY_TS))
 		return 0;
-	if ((begin < block->since_ns || end < begin || end >= block->until_ns) &&
-	    !cut(block, &begin, &end))
-		return 0;
+	if (begin < block->since_ns || end < begin || end >= block->until_ns)
+		return add_cut(block, entry, summary, begin, end);
 	note_times(block, begin, end);
 	if (entry->ph != 'X')
 		return 0;
-	activity = find_activity(block, entry, summary, begin, end);
-	if (activity == NONE)
-		return 0;
-	return activity < 0 ? activity : pfw_intervals_add(&block->active[activity], begin, end);
+	if (!entry->form || known->form != entry->form || known->named != entry->named)
+		return add_new(block, entry, summary, begin, end);
+	return add_known(block, entry, summary, known, begin, end);
 }
