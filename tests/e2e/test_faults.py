@@ -267,6 +267,35 @@ def test_small_shm_shared_by_workers(top):
     assert sum(len(harness.events(lines, "pwrite")) for lines in traces) == 8 * 4 * 4000
 
 
+THREADS = """
+import os, threading
+def busy():
+    for _ in range(5000): os.pread(fd, 1, 0)
+fd = os.open('/dev/zero', os.O_RDONLY)
+threads = [threading.Thread(target=busy) for _ in range(16)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sum(entry.stat().st_size for entry in os.scandir(os.environ['PFW_SPOOL_DIR'])))
+"""
+
+
+@pytest.mark.parametrize("most, used", [("memory.max", "memory.current"),
+                                        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")])
+def test_rings_of_a_small_cgroup(top, most, used):
+    """Rings start small, and grow only where memory is."""
+    sizes = []
+    for limit in (10 << 30, 6 << 20):
+        script = f"mount -t tmpfs none /sys/fs/cgroup && cd /sys/fs/cgroup && mkdir memory && echo {limit} >{most} && " \
+                 f"echo {4 << 20} >{used} && cd {top}/work"
+        environment = environment_of(top)
+        result = traced(top, in_own_mounts_traced(script, environment, *PYTHON, THREADS), environment)
+        sizes.append(int(result.stdout))
+        lines = harness.check_trace(top / "t.pfw")
+        assert len(harness.events(lines, "pread")) == 16 * 5000 and not harness.own(lines, "lost")
+        (top / "t.pfw").unlink()
+    assert sizes[1] < 2 << 20 < sizes[0]
+
+
 # ---- the clock ----
 
 @pytest.mark.parametrize("looks", [10, 18])  # early, but behind the first reading, and later

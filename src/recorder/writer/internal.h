@@ -92,6 +92,15 @@ struct pfw_ring *pfw_writer_make_own_ring(struct pfw_writer *writer);
 void pfw_writer_grow_ring(struct pfw_writer *writer, struct pfw_ring *ring);
 void pfw_writer_return_stretch(struct pfw_writer *writer, struct pfw_ring_chunk *stretch);
 
+/* ---- room.c ---- */
+
+/*
+ * Whether the rings may take so many bytes more.  A flight recorder has its size.  Otherwise they take a
+ * quarter at most of what would be available without them: so much is left even if many processes do the
+ * same, and a program in a small container is not killed for its rings.
+ */
+bool pfw_writer_may_take(struct pfw_writer *writer, uint64_t bytes);
+
 /* ---- drain.c ---- */
 
 /* Drain everything once.  Without `put` the last lines stay in writer->text.  0 or -errno. */

@@ -16,113 +16,9 @@
 #include "recorder/spool/strings.h"
 #include "recorder/writer/internal.h"
 
-/* ---- how much memory may still be taken without harm to others ---- */
-
-#define GROUPS "/sys/fs/cgroup"
-#define FILE_BYTES 1024u /* of a path, or of what is read */
-
-/* The number behind a word that begins a line; 0 = there is none. */
-static uint64_t number_of(const char *text, const char *word)
-{
-	uint64_t value = 0;
-
-	for (; text; text = strchr(text, '\n')) {
-		text += *text == '\n';
-		if (strncmp(text, word, strlen(word)) != 0)
-			continue;
-		text += strlen(word);
-		pfw_text_read_u64(text + strspn(text, " "), &value);
-		return value;
-	}
-	return 0;
-}
-
-/* The number in a file of a group; UINT64_MAX = none (the file says "max", or is not there). */
-static uint64_t number_in(const char *group, const char *file)
-{
-	char path[FILE_BYTES], number[32];
-	uint64_t value = UINT64_MAX;
-	struct pfw_text text;
-
-	pfw_text_init(&text, path, sizeof(path));
-	PFW_TEXT_ADD(&text, GROUPS, group, file);
-	if (pfw_os_read_file(path, number, sizeof(number)) > 0 && number[0] >= '0' &&
-	    number[0] <= '9')
-		pfw_text_read_u64(number, &value);
-	return value;
-}
-
-/* What files are in a cache, and not in use, is given back when memory is short. */
-static uint64_t unused_in(const char *group)
-{
-	char path[FILE_BYTES], stat[2 * FILE_BYTES];
-	struct pfw_text text;
-
-	pfw_text_init(&text, path, sizeof(path));
-	PFW_TEXT_ADD(&text, GROUPS, group, "/memory.stat");
-	return pfw_os_read_file(path, stat, sizeof(stat)) > 0 ? number_of(stat, "inactive_file")
-							      : 0;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t room_of(const char *group, const char *most_file, const char *used_file)
-{
-	uint64_t most = number_in(group, most_file), used;
-
-	if (most == UINT64_MAX)
-		return UINT64_MAX;
-	used = number_in(group, used_file);
-	used -= least(used, unused_in(group));
-	return used < most ? most - used : 0;
-}
-
-/* Of the group and all its parents. */
-static uint64_t room_of_groups(void)
-{
-	char text[FILE_BYTES], *group, *slash;
-	uint64_t room =
-		room_of("", "/memory/memory.limit_in_bytes", "/memory/memory.usage_in_bytes");
-
-	pfw_os_read_file("/proc/self/cgroup", text, sizeof(text));
-	group = strstr(text, "0::/");
-	if (!group)
-		return room;
-	group += strlen("0::");
-	group[strcspn(group, "\n")] = '\0';
-	do {
-		slash = strrchr(group, '/');
-		if (slash && !slash[1])
-			*slash = '\0';
-		room = least(room, room_of(group, "/memory.max", "/memory.current"));
-		slash = strrchr(group, '/');
-		if (slash)
-			*slash = '\0';
-	} while (slash);
-	return room;
-}
-
-/* Bytes that are available in the machine, within the limits of the process's cgroups (version 2, and the
- * one that a container of version 1 sees); 0 = unknown.  Thread: any.  Signal: safe. */
-static uint64_t available_room(void)
-{
-	char text[FILE_BYTES];
-	uint64_t room;
-
-	if (pfw_os_read_file("/proc/meminfo", text, sizeof(text)) <= 0)
-		return 0;
-	room = number_of(text, "MemAvailable:") * 1024;
-	return least(room, room_of_groups());
-}
-
 #define LEAST_SLOTS 512u
 #define SHARES 32u /* a stretch is at most this share of what is kept */
 #define GROWTH 4u
-#define GROWS_BYTES (64ull << 20) /* at a time, where only a time is given */
-#define ASK_AGAIN_NS 1000000000ull
 #define STUCK_NS 1500000000ull /* a record that is not committed for so long is skipped as torn */
 
 /* ---- forgetting ---- */
@@ -270,27 +166,6 @@ static uint32_t next_capacity(const struct pfw_writer *writer, const struct pfw_
 	return capacity < LEAST_SLOTS ? LEAST_SLOTS : capacity;
 }
 
-/*
- * A time alone is kept in as much memory as it takes, but in a quarter at most of what would be available
- * without it: so much is left even if many processes do the same.  What is available is looked up from time
- * to time.
- */
-static bool may_grow(struct pfw_writer *writer, uint64_t bytes)
-{
-	uint64_t now_ns = pfw_clock_ns(CLOCK_MONOTONIC), made = writer->made.ring_bytes;
-
-	if (made + bytes <= writer->keep_bytes)
-		return true;
-	if (!writer->keep_grows || now_ns - writer->keep_asked_ns < ASK_AGAIN_NS)
-		return false;
-	if (made + GROWS_BYTES <= (made + available_room()) / 4) {
-		writer->keep_bytes = made + GROWS_BYTES;
-		return true;
-	}
-	writer->keep_asked_ns = now_ns;
-	return false;
-}
-
 /* The time is not over, and the memory is used up. */
 static void say_it_is_short(struct pfw_writer *writer)
 {
@@ -318,7 +193,7 @@ static struct pfw_ring_chunk *get_stretch(struct pfw_writer *writer, uint32_t ca
 	bool going = true;
 
 	while (!stretch && going) {
-		if (*pool || may_grow(writer, bytes))
+		if (*pool || pfw_writer_may_take(writer, bytes))
 			stretch = pfw_writer_get_stretch(writer, capacity);
 		if (!stretch)
 			going = pfw_writer_keep_less(writer);

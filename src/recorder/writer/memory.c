@@ -202,7 +202,9 @@ void pfw_writer_grow_ring(struct pfw_writer *writer, struct pfw_ring *ring)
 	struct pfw_ring_chunk *stretch;
 
 	if (ring->upcoming || ring->retired || ring->drain != atomic_load(&ring->stretch) ||
-	    (uint64_t)capacity * PFW_SLOT_BYTES > writer->ring_max_bytes)
+	    (uint64_t)capacity * PFW_SLOT_BYTES > writer->ring_max_bytes ||
+	    (!writer->made.pool[__builtin_ctz(capacity)] &&
+	     !pfw_writer_may_take(writer, (uint64_t)capacity * PFW_SLOT_BYTES)))
 		return;
 	stretch = pfw_writer_get_stretch(writer, capacity);
 	if (stretch)

@@ -70,7 +70,6 @@ struct pfw_writer {
 	 * the trace's name without the dump's number, PFW_PATH_MAX bytes that change under
 	 * `work`. */
 	uint64_t keep_bytes, keep_ticks;
-	uint64_t keep_asked_ns; /* MONOTONIC: when more than keep_bytes could last not be had; 0 = it could */
 	bool keep_grows; /* keep_bytes is no limit while memory is available */
 	bool keep_said;	 /* that it is */
 	char *keep_name;
@@ -154,6 +153,8 @@ struct pfw_writer {
 		uint32_t ring_memory_left;
 		struct pfw_ring_chunk *pool[32]; /* free stretches, by log2 of capacity */
 		uint64_t ring_bytes;		 /* of all stretches */
+		uint64_t room_bytes; /* they may have so many, as memory was at the last look */
+		uint64_t refused_ns; /* MONOTONIC: when more could last not be had; 0 = it could */
 	} made;
 	/* The dump that is asked for or under way: why, the ticks when it was asked for and where
 	 * its window begins, and since when a record that is not committed holds it up
