@@ -25,7 +25,7 @@ static uint32_t row_of(const struct nest *nest, uint32_t group)
 static void add_nested(void *user, unsigned worker, const struct pfw_nested *nested)
 {
 	const struct nest *nest = user;
-	uint32_t number = row_of(nest, nested->span.group);
+	uint32_t number = row_of(nest, nested->span->group);
 	struct pfw_tally *sums = &nest->sums[(size_t)worker * nest->rows + number];
 
 	if (table_section(&nest->of->table->rows.row[number]) == PFW_TABLE_IO)

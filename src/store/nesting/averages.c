@@ -63,15 +63,12 @@ void pfw_tally_device(struct pfw_tally *sums, int64_t start_ns, int64_t dur_ns)
 
 void pfw_tally_nested(struct pfw_tally *sums, const struct pfw_nested *nested)
 {
-	const struct pfw_span *span = &nested->span;
+	const struct pfw_span *span = nested->span;
 
 	begin(sums, span->start_ns, span->dur_ns, nested->inside);
 	add_time(sums, span->dur_ns);
 	pfw_saturate_sum(&sums->self_ns, nested->self_ns);
-	/* Most spans have nothing but times of the CPU. */
-	if (!(nested->device_ns | nested->self_device_ns | nested->extra.cpu_memory |
-	      nested->extra.device_memory | nested->self_cpu_memory | nested->self_device_memory |
-	      (int64_t)nested->extra.flops))
+	if (!nested->more)
 		return;
 	pfw_saturate_sum(&sums->device_ns, nested->device_ns);
 	pfw_saturate_sum(&sums->self_device_ns, nested->self_device_ns);
@@ -84,6 +81,14 @@ void pfw_tally_nested(struct pfw_tally *sums, const struct pfw_nested *nested)
 					       : (int64_t)nested->extra.flops);
 }
 
+/* Whether there is more than the first two sums. */
+static bool has_more(const struct pfw_tally *sums)
+{
+	return (sums->device_ns | sums->self_device_ns | sums->cpu_memory | sums->self_cpu_memory |
+		sums->device_memory | sums->self_device_memory | sums->flops | sums->bytes |
+		sums->transfer_ns | (int64_t)sums->transfers) != 0;
+}
+
 void pfw_tally_merge(struct pfw_tally *into, const struct pfw_tally *from)
 {
 	if (from->count)
@@ -92,8 +97,13 @@ void pfw_tally_merge(struct pfw_tally *into, const struct pfw_tally *from)
 		widen(into, from->min_ns, from->max_ns);
 	pfw_saturate_u64(&into->count, from->count);
 	into->timed += from->timed;
+	pfw_saturate_sum(&into->total_ns, from->total_ns);
+	pfw_saturate_sum(&into->self_ns, from->self_ns);
+	/* Most rows have nothing but times of the CPU. */
+	if (!has_more(from))
+		return;
 	pfw_saturate_u64(&into->transfers, from->transfers);
-	for (unsigned i = 0; i < PFW_TALLY_SUMS; i++)
+	for (unsigned i = 2; i < PFW_TALLY_SUMS; i++)
 		pfw_saturate_sum(&into->sum[i], from->sum[i]);
 }
 

@@ -147,9 +147,14 @@ static bool starts_later(const struct pfw_span *a, const struct pfw_span *b)
 	return a->dur_ns != b->dur_ns ? a->dur_ns < b->dur_ns : a->outer < b->outer;
 }
 
-static void note_order(struct thread *thread, const struct pfw_span *last,
-		       const struct pfw_span *span)
+static inline void note_order(struct thread *thread, const struct pfw_span *last,
+			      const struct pfw_span *span)
 {
+	/* Most spans end after the one before. */
+	if (end_of(span) > end_of(last)) {
+		thread->unsorted |= last->start_ns >= span->start_ns;
+		return;
+	}
 	if (starts_later(last, span))
 		thread->unsorted = true;
 	if (end_of(span) < end_of(last) ||
@@ -248,7 +253,8 @@ static int nest_thread(struct run *run, struct pfw_tree *tree, struct thread *th
 	if (!mirrored && (thread->unsorted || thread->ties))
 		pfw_ties_settle(thread->spans.at, count);
 	tree->process = thread->process;
-	tree->tid = thread->tid;
+	if (run->user->thread)
+		run->user->thread(run->user->user, thread->process, thread->tid);
 	tree->hint = (struct pfw_launches_hint){ { 0 } };
 	return pfw_tree_walk(tree, thread->spans.at, count, mirrored);
 }

@@ -40,11 +40,10 @@ struct pfw_span_extra {
 
 /* A span with the figures that follow from its place in the tree. */
 struct pfw_nested {
-	struct pfw_span span;
+	const struct pfw_span *span;
 	struct pfw_span_extra extra;
-	uint32_t process; /* its number */
-	uint64_t tid;	  /* its thread's */
-	bool inside;	  /* has a parent */
+	bool inside; /* has a parent */
+	bool more;   /* some figure below self_ns or in `extra` may not be 0 */
 	int64_t self_ns;
 	int64_t device_ns, self_device_ns;
 	int64_t self_cpu_memory, self_device_memory;
@@ -73,7 +72,9 @@ int pfw_nesting_launch(struct pfw_nesting *nesting, const struct pfw_launch *lau
 
 struct pfw_nesting_user {
 	void *user;
-	/* Each span that counts, in no order; all of a process by one `worker` < jobs. */
+	/* Each thread, by the number of its process, before its spans.  NULL: no matter. */
+	void (*thread)(void *user, uint32_t process, uint64_t tid);
+	/* Each span that counts, thread by thread; all of a process by one `worker` < jobs. */
 	void (*span)(void *user, unsigned worker, const struct pfw_nested *nested);
 	/* Whether the spans of two groups have the same name. */
 	bool (*same)(void *user, uint32_t a, uint32_t b);

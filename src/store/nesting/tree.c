@@ -9,20 +9,19 @@
 
 /* Sums over the children of a span. */
 struct sums {
-	uint32_t children;
 	int64_t ns, device_ns;
 	int64_t cpu_memory, device_memory;
 	int64_t launched_ns; /* GPU work that the span itself launched */
+	uint32_t children;
 };
 
 struct pfw_tree_frame {
 	int64_t start, end; /* if mirrored: of the mirrored span */
 	int64_t covered;    /* where its last child ends: children may overlap in part */
-	struct pfw_nested nested;
+	const struct pfw_span *span;
 	struct sums sums;
-	/* Its only child so far, of the same name: the span may replace it. */
-	bool held;
-	struct pfw_nested child;
+	/* Its only child so far, of the same name: the span may replace it.  NULL: none. */
+	const struct pfw_span *child;
 	struct sums child_sums;
 };
 
@@ -31,67 +30,106 @@ static struct pfw_tree_frame *push(struct pfw_tree *tree)
 	return PFW_ROOM(tree->frame, tree->depth, tree->room) ? NULL : &tree->frame[tree->depth++];
 }
 
-static void emit(const struct pfw_tree *tree, const struct pfw_nested *nested)
+/* What is more than times of the CPU; most spans have none of it. */
+static __attribute__((noinline)) void set_more(const struct pfw_tree *tree,
+					       struct pfw_nested *nested, const struct sums *sums)
 {
+	uint32_t extra = nested->span->extra;
+
+	nested->more = true;
+	nested->self_device_ns = sums->launched_ns;
+	nested->device_ns = pfw_saturate_add(sums->launched_ns, sums->device_ns);
+	if (extra == PFW_EXTRA_UNKNOWN) {
+		nested->extra.cpu_memory = sums->cpu_memory;
+		nested->extra.device_memory = sums->device_memory;
+	} else if (extra) {
+		nested->extra = tree->extra[extra - 1];
+	}
+	nested->self_cpu_memory = pfw_saturate_sub(nested->extra.cpu_memory, sums->cpu_memory);
+	nested->self_device_memory =
+		pfw_saturate_sub(nested->extra.device_memory, sums->device_memory);
+}
+
+/* The figures of a span, by the sums over its children. */
+static inline void set_figures(const struct pfw_tree *tree, struct pfw_nested *nested,
+			       const struct pfw_span *span, const struct sums *sums)
+{
+	*nested = (struct pfw_nested){ .span = span,
+				       .self_ns = pfw_saturate_sub(span->dur_ns, sums->ns) };
+	if ((sums->launched_ns | sums->device_ns | sums->cpu_memory | sums->device_memory) ||
+	    (span->extra && span->extra != PFW_EXTRA_UNKNOWN))
+		set_more(tree, nested, sums);
+}
+
+static inline void emit(const struct pfw_tree *tree, struct pfw_nested *nested, bool inside)
+{
+	nested->inside = inside;
 	tree->user->span(tree->user->user, tree->worker, nested);
 }
 
-/* The time of a child that no child before it covers.  Children come by their starts, and each ends
- * after the one before: what an earlier one covers is not taken from the parent twice. */
-static int64_t uncovered(const struct pfw_tree_frame *parent, const struct pfw_tree_frame *child)
+/* The child that a span does not replace. */
+static void emit_held(const struct pfw_tree *tree, struct pfw_tree_frame *frame)
 {
-	if (!parent->sums.children || parent->covered <= child->start)
-		return child->nested.span.dur_ns;
-	return child->end - parent->covered;
+	struct pfw_nested nested;
+
+	set_figures(tree, &nested, frame->child, &frame->child_sums);
+	emit(tree, &nested, true);
+	frame->child = NULL;
 }
 
-/* Add the closed span to its parent as a child. */
-static void join_parent(const struct pfw_tree *tree, struct pfw_tree_frame *parent,
-			const struct pfw_tree_frame *closed)
+/* Add a closed span, whose `frame` has its times, to its parent as a child. */
+static inline void join_parent(const struct pfw_tree *tree, struct pfw_tree_frame *parent,
+			       const struct pfw_tree_frame *frame)
 {
-	const struct pfw_nested *nested = &closed->nested;
+	const struct pfw_span *span = frame->span;
+	struct sums *into = &parent->sums;
+	struct pfw_nested nested;
+	/* The time that no child before it covers.  Children come by their starts, and each ends after the
+	 * one before: what an earlier one covers is not taken from the parent twice. */
+	int64_t uncovered = !into->children || parent->covered <= frame->start
+				    ? span->dur_ns
+				    : frame->end - parent->covered;
 
-	if (parent->held)
-		emit(tree, &parent->child);
-	parent->held =
-		!parent->sums.children &&
-		tree->user->same(tree->user->user, parent->nested.span.group, nested->span.group);
-	if (parent->held) {
-		parent->child = *nested;
-		parent->child_sums = closed->sums;
+	if (parent->child)
+		emit_held(tree, parent);
+	set_figures(tree, &nested, span, &frame->sums);
+	if (!into->children++ &&
+	    tree->user->same(tree->user->user, parent->span->group, span->group)) {
+		parent->child = span;
+		parent->child_sums = frame->sums;
 	} else {
-		emit(tree, nested);
+		emit(tree, &nested, true);
 	}
-	pfw_saturate_sum(&parent->sums.ns, uncovered(parent, closed));
-	parent->sums.children++;
-	parent->covered = closed->end;
-	pfw_saturate_sum(&parent->sums.device_ns, nested->device_ns);
-	pfw_saturate_sum(&parent->sums.cpu_memory, nested->extra.cpu_memory);
-	pfw_saturate_sum(&parent->sums.device_memory, nested->extra.device_memory);
+	pfw_saturate_sum(&into->ns, uncovered);
+	parent->covered = frame->end;
+	if (!nested.more)
+		return;
+	pfw_saturate_sum(&into->device_ns, nested.device_ns);
+	pfw_saturate_sum(&into->cpu_memory, nested.extra.cpu_memory);
+	pfw_saturate_sum(&into->device_memory, nested.extra.device_memory);
 }
 
-/* The group of the innermost open span that is no call, of `frame` and those around it. */
-static uint32_t worker_of(const struct pfw_tree *tree, const struct pfw_tree_frame *frame)
+/* The group of the innermost open span that is no call, of this one and those around it. */
+static uint32_t worker_of(const struct pfw_tree *tree, const struct pfw_span *span)
 {
-	for (; frame >= tree->frame; frame--) {
-		if (pfw_launcher_kind(frame->nested.span.launcher) != PFW_LAUNCHER_CALL)
-			return frame->nested.span.group;
+	for (uint32_t i = tree->depth;; span = tree->frame[i].span) {
+		if (pfw_launcher_kind(span->launcher) != PFW_LAUNCHER_CALL)
+			return span->group;
+		if (!i--)
+			return PFW_NO_GROUP;
 	}
-	return PFW_NO_GROUP;
 }
 
-/*
- * Take the GPU work that the span itself launched.  The work of a runtime call goes to its caller.
- */
-static void take_launched(struct pfw_tree *tree, struct pfw_tree_frame *frame,
-			  struct pfw_tree_frame *parent)
+/* Take the GPU work that the span itself launched.  The work of a runtime call goes to its caller. */
+static inline void take_launched(struct pfw_tree *tree, struct pfw_tree_frame *frame,
+				 struct pfw_tree_frame *parent)
 {
-	uint64_t launcher = frame->nested.span.launcher;
+	uint64_t launcher = frame->span->launcher;
 
 	if (tree->launches->kinds[pfw_launcher_kind(launcher)])
 		pfw_saturate_sum(&frame->sums.launched_ns,
 				 pfw_launches_take(tree->launches, tree->process, launcher,
-						   worker_of(tree, frame), &tree->hint));
+						   worker_of(tree, frame->span), &tree->hint));
 	if (pfw_launcher_kind(launcher) != PFW_LAUNCHER_CALL)
 		return;
 	if (parent)
@@ -99,120 +137,128 @@ static void take_launched(struct pfw_tree *tree, struct pfw_tree_frame *frame,
 	frame->sums.launched_ns = 0;
 }
 
-static void close_span(struct pfw_tree *tree)
+/* Close a span that lies in the innermost open one. */
+static inline void close_in(struct pfw_tree *tree, struct pfw_tree_frame *frame)
 {
-	struct pfw_tree_frame *frame = &tree->frame[--tree->depth];
-	struct pfw_tree_frame *parent = tree->depth ? frame - 1 : NULL;
-	struct pfw_nested *nested = &frame->nested;
+	struct pfw_tree_frame *parent = tree->depth ? &tree->frame[tree->depth - 1] : NULL;
+	struct pfw_nested nested;
 
 	take_launched(tree, frame, parent);
-	if (frame->held)
+	if (frame->child)
 		frame->sums = frame->child_sums;
-	nested->self_ns = pfw_saturate_sub(nested->span.dur_ns, frame->sums.ns);
-	nested->self_device_ns = frame->sums.launched_ns;
-	nested->device_ns = pfw_saturate_add(frame->sums.launched_ns, frame->sums.device_ns);
-	if (nested->span.extra == PFW_EXTRA_UNKNOWN) {
-		nested->extra.cpu_memory = frame->sums.cpu_memory;
-		nested->extra.device_memory = frame->sums.device_memory;
-	}
-	nested->self_cpu_memory =
-		pfw_saturate_sub(nested->extra.cpu_memory, frame->sums.cpu_memory);
-	nested->self_device_memory =
-		pfw_saturate_sub(nested->extra.device_memory, frame->sums.device_memory);
-	if (parent)
+	if (parent) {
 		join_parent(tree, parent, frame);
-	else
-		emit(tree, nested);
+		return;
+	}
+	set_figures(tree, &nested, frame->span, &frame->sums);
+	emit(tree, &nested, false);
 }
 
-static void set_frame(const struct pfw_tree *tree, struct pfw_tree_frame *frame,
-		      const struct pfw_span *span, bool inside)
+static void close_span(struct pfw_tree *tree)
 {
-	/* Member by member: what the child holds has 200 bytes, and is set before it is read. */
-	frame->nested = (struct pfw_nested){
-		.span = *span, .process = tree->process, .tid = tree->tid, .inside = inside
-	};
-	frame->sums = (struct sums){ 0 };
-	frame->held = false;
-	if (span->extra && span->extra != PFW_EXTRA_UNKNOWN)
-		frame->nested.extra = tree->extra[span->extra - 1];
+	tree->depth--;
+	close_in(tree, &tree->frame[tree->depth]);
 }
 
 /* Emit a span beyond the maximum depth as if it had no children. */
 static void emit_alone(struct pfw_tree *tree, const struct pfw_span *span)
 {
-	struct pfw_tree_frame alone;
+	struct pfw_nested alone;
 
-	set_frame(tree, &alone, span, true);
-	alone.nested.self_ns = span->dur_ns;
-	alone.nested.self_cpu_memory = alone.nested.extra.cpu_memory;
-	alone.nested.self_device_memory = alone.nested.extra.device_memory;
+	set_figures(tree, &alone, span, &(struct sums){ 0 });
 	tree->too_deep++;
-	emit(tree, &alone.nested);
+	emit(tree, &alone, true);
 }
 
-static void set_times(const struct pfw_span *span, bool mirrored, int64_t *start, int64_t *end)
-{
-	int64_t span_end = span->start_ns + span->dur_ns;
+struct times {
+	int64_t start, end;
+};
 
-	*start = mirrored ? -span_end : span->start_ns;
-	*end = mirrored ? -span->start_ns : span_end;
+static inline struct times times_of(const struct pfw_span *span, bool mirrored)
+{
+	int64_t end = span->start_ns + span->dur_ns;
+
+	return mirrored ? (struct times){ -end, -span->start_ns }
+			: (struct times){ span->start_ns, end };
+}
+
+/* Whether a span that follows another does not lie in it. */
+static inline bool lies_outside(const struct times *next, int64_t end)
+{
+	return next->start >= end || next->end > end;
 }
 
 int pfw_tree_walk(struct pfw_tree *tree, const struct pfw_span *spans, size_t count, bool mirrored)
 {
-	for (size_t i = 0; i < count; i++) {
-		const struct pfw_span *span = &spans[mirrored ? count - 1 - i : i];
-		struct pfw_tree_frame *frame;
-		int64_t start, end;
+	const struct pfw_span *span = count && mirrored ? spans + count - 1 : spans;
+	struct times next = count ? times_of(span, mirrored) : (struct times){ 0 };
 
-		set_times(span, mirrored, &start, &end);
-		while (tree->depth && (start >= tree->frame[tree->depth - 1].end ||
-				       end > tree->frame[tree->depth - 1].end))
+	for (; count; count--, span += mirrored ? -1 : 1) {
+		const struct times times = next;
+		struct pfw_tree_frame leaf, *frame = &leaf;
+		bool last = count == 1;
+
+		if (!last)
+			next = times_of(mirrored ? span - 1 : span + 1, mirrored);
+		while (tree->depth && lies_outside(&times, tree->frame[tree->depth - 1].end))
 			close_span(tree);
 		if (tree->depth == PFW_NESTING_DEPTH) {
 			emit_alone(tree, span);
 			continue;
 		}
-		frame = push(tree);
-		if (!frame)
+		/* Most spans have no children, and need not be kept until they end. */
+		last = last || lies_outside(&next, times.end);
+		if (!last && !(frame = push(tree)))
 			return -ENOMEM;
-		set_frame(tree, frame, span, tree->depth > 1);
-		frame->start = start;
-		frame->end = end;
+		frame->start = times.start;
+		frame->end = times.end;
+		frame->span = span;
+		frame->sums = (struct sums){ 0 };
+		frame->child = NULL;
+		if (last)
+			close_in(tree, frame);
 	}
 	while (tree->depth)
 		close_span(tree);
 	return 0;
 }
 
+/* Whether a span of duration 0 lies on a border of another. */
+static inline bool touches(const struct times *times, int64_t start, int64_t end)
+{
+	return times->start == times->end && (times->start == start || times->start == end);
+}
+
 bool pfw_tree_mirrors(struct pfw_tree *tree, const struct pfw_span *spans, size_t count)
 {
-	bool mirrors = true;
+	struct times last = count ? times_of(&spans[count - 1], true) : (struct times){ 0 };
+	const struct pfw_tree_frame *top = NULL;
+	uint32_t depth = 0;
 
-	for (size_t i = count; mirrors && i-- > 0;) {
-		struct pfw_tree_frame *top;
-		int64_t start, end;
+	for (size_t i = count; i-- > 1;) {
+		const struct times times = times_of(&spans[i - 1], true);
 
-		set_times(&spans[i], true, &start, &end);
-		for (; tree->depth; tree->depth--) {
-			top = &tree->frame[tree->depth - 1];
-			if (start == end && (start == top->start || start == top->end))
-				mirrors = false;
-			if (start < top->end)
+		if (touches(&times, last.start, last.end))
+			return false;
+		if (times.start < last.end) {
+			if (times.end > last.end || depth >= PFW_NESTING_DEPTH - 1 ||
+			    PFW_ROOM(tree->frame, depth, tree->room))
+				return false;
+			top = &tree->frame[depth];
+			tree->frame[depth].start = last.start;
+			tree->frame[depth++].end = last.end;
+		}
+		for (; depth; top--, depth--) {
+			if (touches(&times, top->start, top->end))
+				return false;
+			if (times.start < top->end)
 				break;
 		}
-		if (tree->depth && end > tree->frame[tree->depth - 1].end)
-			mirrors = false;
-		if (tree->depth == PFW_NESTING_DEPTH || !(top = push(tree))) {
-			mirrors = false;
-		} else {
-			top->start = start;
-			top->end = end;
-		}
+		if (depth && times.end > top->end)
+			return false;
+		last = times;
 	}
-	tree->depth = 0;
-	return mirrors;
+	return true;
 }
 
 void pfw_tree_release(struct pfw_tree *tree)

@@ -12,7 +12,6 @@ struct pfw_tree {
 	const struct pfw_span_extra *extra;
 	struct pfw_launches *launches;
 	uint32_t process;
-	uint64_t tid;
 	uint64_t too_deep;
 	/* Private to tree.c. */
 	struct pfw_tree_frame *frame; /* a stack: the open spans, the innermost last */

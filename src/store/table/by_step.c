@@ -340,17 +340,17 @@ int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_
 	return error;
 }
 
-struct pfw_table_at pfw_table_by_step_at(struct pfw_table_by_step *by_step,
-					 const struct pfw_nested *nested)
+struct pfw_table_at pfw_table_by_step_at(struct pfw_table_by_step *by_step, uint32_t process,
+					 const struct pfw_span *span)
 {
-	struct pfw_table_at at = { .process = nested->process,
-				   .said = nested->span.note,
-				   .step = nested->span.note - 1u,
+	struct pfw_table_at at = { .said = span->note,
+				   .step = span->note - 1u,
 				   .begin_ns = INT64_MIN,
 				   .end_ns = INT64_MAX };
-	const struct wanted wanted = { .process = at.process, .ts_ns = nested->span.start_ns };
+	const struct wanted wanted = { .process = process, .ts_ns = span->start_ns };
 	const struct at *found;
 
+	by_step->none |= at.said == UINT32_MAX;
 	if (at.said || by_step->none)
 		return at;
 	found = find_at(by_step, &wanted);
@@ -360,21 +360,21 @@ struct pfw_table_at pfw_table_by_step_at(struct pfw_table_by_step *by_step,
 	return at;
 }
 
-void pfw_table_by_step_spans(struct pfw_table_by_step *by_step, const struct pfw_table_at *at,
-			     uint32_t row, const struct pfw_tally *sums)
+void pfw_table_by_step_spans(struct pfw_table_by_step *by_step, uint64_t step, uint32_t row,
+			     const struct pfw_tally *sums)
 {
 	const struct wanted wanted = { .slot = OF_CPU };
 	int64_t into = -1;
 
 	if (by_step->none)
 		return;
-	if (at->said != UINT32_MAX && by_step->rows.count <= ROWS_MAX)
-		into = find_row(by_step, &wanted, at->step);
+	if (by_step->rows.count <= ROWS_MAX)
+		into = find_row(by_step, &wanted, step);
 	by_step->none |= into < 0;
 	if (into < 0)
 		return;
 	pfw_tally_merge(&by_step->rows.row[into].sums, sums);
-	pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, at->step + 1,
+	pfw_table_by_arg_kind(by_step->by_arg, by_step->all->row, row, step + 1,
 			      &(struct pfw_table_of_kind){ .count = sums->count,
 							   .self_ns = sums->self_ns,
 							   .self_device_ns = sums->self_device_ns,

@@ -67,26 +67,26 @@ int pfw_table_by_step_take(struct pfw_table_by_step *by_step, const struct pfw_t
 int pfw_table_by_step_begin(struct pfw_table_by_step *by_step, struct pfw_table_by_arg *by_arg,
 			    const struct pfw_averages *rows);
 
-/* The step of a span, and of those like it. */
+/* The step of a span, and of those like it.  All zero: of no span. */
 struct pfw_table_at {
-	uint64_t process, step;
+	uint64_t step;
 	int64_t begin_ns, end_ns;
 	uint32_t said;
 };
 
-struct pfw_table_at pfw_table_by_step_at(struct pfw_table_by_step *by_step,
-					 const struct pfw_nested *nested);
+struct pfw_table_at pfw_table_by_step_at(struct pfw_table_by_step *by_step, uint32_t process,
+					 const struct pfw_span *span);
 
-/* Whether a span is in it, too. */
-static inline bool pfw_table_is_at(const struct pfw_table_at *at, const struct pfw_nested *nested)
+/* Whether a span of the same process is in it, too. */
+static inline bool pfw_table_is_at(const struct pfw_table_at *at, const struct pfw_span *span)
 {
-	return nested->process == at->process && nested->span.note == at->said &&
-	       nested->span.start_ns >= at->begin_ns && nested->span.start_ns < at->end_ns;
+	return span->note == at->said && span->start_ns >= at->begin_ns &&
+	       span->start_ns < at->end_ns;
 }
 
-/* Add the sums of spans of a row that are in it. */
-void pfw_table_by_step_spans(struct pfw_table_by_step *by_step, const struct pfw_table_at *at,
-			     uint32_t row, const struct pfw_tally *sums);
+/* Add the sums of spans of a row that are in a step, by at->step. */
+void pfw_table_by_step_spans(struct pfw_table_by_step *by_step, uint64_t step, uint32_t row,
+			     const struct pfw_tally *sums);
 
 /* Append the rows; nothing if there are no steps, too many rows, or no memory was left for a span.  0 or
  * -ENOMEM. */

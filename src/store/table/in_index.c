@@ -68,10 +68,11 @@ struct block {
 	unsigned says;
 };
 
-/* Sums of spans of one row, thread and step, which mostly follow each other. */
-struct pending {
-	struct pfw_table_at at;
-	struct pfw_tally sums;
+/* A row while spans are nested. */
+struct nested_row {
+	struct pfw_tally sums; /* of spans of one thread and step: most follow each other */
+	uint32_t name;	       /* rows of one name have one number */
+	bool shown;
 };
 
 struct file {
@@ -84,11 +85,12 @@ struct file {
 	struct pfw_pair_ids threads;
 	uint32_t *lane;
 	size_t lane_room;
-	uint32_t last_process, last_lane; /* of the span before */
-	uint64_t last_tid;
-	bool any_last;
-	struct pending *pending; /* by row of by_thread */
-	size_t pending_room;
+	struct nested_row *nested; /* by row */
+	uint32_t *summed;	   /* the rows that have sums */
+	uint32_t sums;
+	uint32_t nested_process, nested_lane; /* of the thread whose spans are nested */
+	struct pfw_table_at at;
+	uint64_t step; /* of these sums */
 	unsigned says;
 	bool none; /* too many rows, or no room for the spans */
 };
@@ -407,7 +409,8 @@ static void free_file(void *user)
 	pfw_table_by_arg_free(file->by_arg);
 	pfw_pair_ids_release(&file->threads);
 	free(file->lane);
-	free(file->pending);
+	free(file->nested);
+	free(file->summed);
 	free(file);
 }
 
@@ -496,91 +499,102 @@ static bool is_shown(const struct pfw_average *row)
 	return row->key[0] == PFW_TABLE_COMPUTE && row->sums.count;
 }
 
-/* The lane of a span's thread: spans come thread by thread. */
-static uint32_t lane_of(struct file *file, const struct pfw_nested *nested)
+/* Add the sums of a thread's spans in a step to their rows. */
+static void settle(struct file *file)
 {
-	if (!file->any_last || nested->process != file->last_process ||
-	    nested->tid != file->last_tid) {
-		file->any_last = true;
-		file->last_process = nested->process;
-		file->last_tid = nested->tid;
-		file->last_lane =
-			file->lane[pfw_pair_ids_find(&file->threads, nested->process, nested->tid)];
+	for (uint32_t i = 0; i < file->sums; i++) {
+		uint32_t row = file->summed[i];
+		struct pfw_tally *sums = &file->nested[row].sums;
+		int64_t number = pfw_table_lane_row(&file->by_thread, row, file->nested_lane);
+
+		file->by_thread.none |= number < 0;
+		pfw_tally_merge(number < 0 ? &file->rows.row[row].sums
+					   : &file->by_thread.row[number].sums,
+				sums);
+		pfw_table_by_step_spans(file->by_step, file->step, row, sums);
+		*sums = (struct pfw_tally){ 0 };
 	}
-	return file->last_lane;
+	file->sums = 0;
 }
 
-/* Add the pending sums of a row of a thread. */
-static void settle(struct file *file, size_t number)
+/* Find the step of a span; its thread goes on there. */
+static void go_to(struct file *file, const struct pfw_span *span)
 {
-	struct pending *pending = &file->pending[number];
-	struct pfw_table_lane_row *row = &file->by_thread.row[number];
-
-	if (!pending->sums.count)
-		return;
-	pfw_tally_merge(&row->sums, &pending->sums);
-	pfw_table_by_step_spans(file->by_step, &pending->at, row->row, &pending->sums);
-	pending->sums = (struct pfw_tally){ 0 };
+	file->at = pfw_table_by_step_at(file->by_step, file->nested_process, span);
+	if (file->at.step != file->step)
+		settle(file);
+	file->step = file->at.step;
 }
 
-/* Add a span without a row of its thread. */
-static void add_alone(struct file *file, const struct pfw_nested *nested, struct pfw_tally *row)
+static void begin_thread(void *user, uint32_t process, uint64_t tid)
 {
-	struct pending alone = { .at = pfw_table_by_step_at(file->by_step, nested) };
+	struct file *file = user;
 
-	pfw_tally_nested(&alone.sums, nested);
-	pfw_tally_merge(row, &alone.sums);
-	pfw_table_by_step_spans(file->by_step, &alone.at, nested->span.group, &alone.sums);
+	settle(file);
+	file->at = (struct pfw_table_at){ 0 };
+	file->nested_process = process;
+	file->nested_lane = file->lane[pfw_pair_ids_find(&file->threads, process, tid)];
 }
 
 static void add_nested(void *user, unsigned worker, const struct pfw_nested *nested)
 {
 	struct file *file = user;
-	struct pfw_average *row = &file->rows.row[nested->span.group];
-	struct pending *pending;
-	int64_t number;
+	struct nested_row *row = &file->nested[nested->span->group];
 
 	(void)worker;
-	if (row->key[0] != PFW_TABLE_COMPUTE)
+	if (!row->shown)
 		return;
-	number = pfw_table_lane_row(&file->by_thread, nested->span.group, lane_of(file, nested));
-	if (number < 0 || PFW_REACH(file->pending, (size_t)number, file->pending_room)) {
-		file->by_thread.none = true;
-		add_alone(file, nested, &row->sums);
-		return;
-	}
-	pending = &file->pending[number];
-	if (pending->sums.count && !pfw_table_is_at(&pending->at, nested))
-		settle(file, (size_t)number);
-	if (!pending->sums.count)
-		pending->at = pfw_table_by_step_at(file->by_step, nested);
-	pfw_tally_nested(&pending->sums, nested);
+	if (!pfw_table_is_at(&file->at, nested->span))
+		go_to(file, nested->span);
+	if (!row->sums.count)
+		file->summed[file->sums++] = nested->span->group;
+	pfw_tally_nested(&row->sums, nested);
 }
 
 static bool same_name(void *user, uint32_t a, uint32_t b)
 {
-	const struct pfw_averages *rows = &((const struct file *)user)->rows;
-	size_t bytes, other_bytes;
-	const char *name = pfw_table_key_field(rows->row[a].key, PFW_TABLE_INDEX_NAME, &bytes);
-	const char *other =
-		pfw_table_key_field(rows->row[b].key, PFW_TABLE_INDEX_NAME, &other_bytes);
+	const struct file *file = user;
 
-	return bytes == other_bytes && memcmp(name, other, bytes) == 0;
+	return file->nested[a].name == file->nested[b].name;
+}
+
+/* 0 or -ENOMEM. */
+static int begin_nesting(struct file *file)
+{
+	size_t count = (size_t)file->rows.count + 1;
+	struct pfw_text_ids names = { .count = 0 };
+	int64_t number = 0;
+
+	file->nested = calloc(count, sizeof(*file->nested));
+	file->summed = calloc(count, sizeof(*file->summed));
+	if (!file->nested || !file->summed)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < file->rows.count && number >= 0; i++) {
+		const char *key = file->rows.row[i].key;
+		size_t bytes;
+		const char *name = pfw_table_key_field(key, PFW_TABLE_INDEX_NAME, &bytes);
+
+		number = pfw_text_ids_of(&names, 0, name, bytes);
+		file->nested[i].name = (uint32_t)number;
+		file->nested[i].shown = key[0] == PFW_TABLE_COMPUTE;
+	}
+	pfw_text_ids_release(&names);
+	return number < 0 ? (int)number : 0;
 }
 
 /* 0, or -ENOMEM; without an answer file->none is set. */
 static int nest(struct file *file)
 {
-	const struct pfw_nesting_user user = { .user = file,
-					       .span = add_nested,
-					       .same = same_name };
+	const struct pfw_nesting_user user = {
+		.user = file, .thread = begin_thread, .span = add_nested, .same = same_name
+	};
 	uint64_t too_deep = 0;
 	int error;
 
 	error = pfw_table_by_step_begin(file->by_step, file->by_arg, &file->rows);
+	error = error ? error : begin_nesting(file);
 	error = error ? error : pfw_nesting_run(file->nesting, &user, 1, &too_deep);
-	for (size_t i = 0; i < file->pending_room; i++)
-		settle(file, i);
+	settle(file);
 	/* Spans that lie too deep are reported by whoever reads the lines. */
 	if (!too_deep && (!error || error == -ENOMEM))
 		return error;
@@ -638,7 +652,7 @@ static int more(void *user, struct pfw_blob *data)
 const struct pfw_index_kind pfw_table_kind = {
 	.name = "table",
 	.number = 3,
-	.version = 4,
+	.version = 5,
 	.block_create = create_block,
 	.block_clear = clear_block,
 	.block_free = free_block,

@@ -283,7 +283,7 @@ struct seen {
 static void check_span(void *user, unsigned worker, const struct pfw_nested *nested)
 {
 	struct seen *seen = user;
-	const struct slow *node = &seen->forest->node[nested->span.group];
+	const struct slow *node = &seen->forest->node[nested->span->group];
 	const struct pfw_nested *want = &node->result;
 
 	(void)worker;
@@ -295,7 +295,7 @@ static void check_span(void *user, unsigned worker, const struct pfw_nested *nes
 	assert_int_equal(nested->self_cpu_memory, want->self_cpu_memory);
 	assert_int_equal(nested->self_device_memory, want->self_device_memory);
 	assert_int_equal(nested->extra.flops, node->extra.flops);
-	seen->times[nested->span.group]++;
+	seen->times[nested->span->group]++;
 }
 
 static bool same_name(void *user, uint32_t a, uint32_t b)
