@@ -79,6 +79,8 @@ static inline int pfw_bytes_same16(const char *a, const char *b, unsigned bytes)
 	__m128i same = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)a),
 				      _mm_loadu_si128((const __m128i *)b));
 
+	if (__builtin_constant_p(bytes) && bytes == 16)
+		return _mm_movemask_epi8(same) == 0xffff;
 	return !((uint32_t)~_mm_movemask_epi8(same) << (32 - bytes));
 #else
 	uint64_t first = pfw_bytes_load(a) ^ pfw_bytes_load(b);

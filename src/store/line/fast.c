@@ -65,12 +65,22 @@ struct between {
  */
 #define GUESS_ROWS PFW_ENTRY_NUMBERS /* lines of one name have equal keys; some names share a row */
 
+/* An object or array that was found valid; its text ends by itself. */
+#define NESTED 64u
+#define NESTED_TEXT 96u
+
+struct nested {
+	uint8_t bytes; /* 0: none */
+	char text[NESTED_TEXT + 16];
+};
+
 struct guess {
 	uint8_t id, pid;
 	struct instant ts;
 	uint8_t tid[GUESS_ROWS]; /* of GPU streams longer than of threads */
 	struct between between[GUESS_ROWS];
 	struct form form[GUESS_ROWS];
+	struct nested nested[NESTED];
 };
 
 /* Looked up once for each line: in a shared library each access is a call. */
@@ -101,11 +111,41 @@ INLINE unsigned guess_row(const struct pfw_slice *name)
 	       GUESS_ROWS;
 }
 
+/* The zeroes after the end of the text match no form, so this cannot run past them. */
+INLINE bool is_constant(const char *at, const char *text, unsigned bytes)
+{
+	for (; bytes > 16; at += 16, text += 16, bytes -= 16) {
+		if (UNLIKELY(!pfw_bytes_same16(at, text, 16)))
+			return false;
+	}
+	return LIKELY(pfw_bytes_same16(at, text, bytes));
+}
+
 /* ---- args ---- */
 
-/* Parse the value at `at` into *arg, except its begin.  `guess`: where it may end, or NULL. */
+/* An object or array, of padded text.  Shapes and grids repeat: those seen before are compared. */
+static __attribute__((noinline)) const char *take_known_nested(const char *at, const char *end,
+							       struct nested *seen)
+{
+	uint64_t first = pfw_bytes_load(at), next = pfw_bytes_load(at + 8);
+	struct nested *nested =
+		&seen[(first ^ next * 31) * 0x9e3779b97f4a7c15u >> 56 & (NESTED - 1)];
+	const char *stop;
+
+	if (LIKELY(nested->bytes) && LIKELY(is_constant(at, nested->text, nested->bytes)))
+		return at + nested->bytes;
+	stop = take_nested_padded(at, end);
+	if (stop && stop - at <= (ptrdiff_t)NESTED_TEXT) {
+		nested->bytes = (uint8_t)(stop - at);
+		memcpy(nested->text, at, nested->bytes);
+	}
+	return stop;
+}
+
+/* Parse the value at `at` into *arg, except its begin.  `guess`: where it may end, `seen`: what it may
+ * be; or NULL. */
 INLINE const char *take_value(const char *at, const char *end, struct pfw_entry_pair *arg,
-			      const char *guess, bool padded)
+			      const char *guess, struct nested *seen, bool padded)
 {
 	const char *start = at;
 	bool escaped = false;
@@ -114,7 +154,9 @@ INLINE const char *take_value(const char *at, const char *end, struct pfw_entry_
 		return NULL;
 	if (UNLIKELY(*at == '{' || *at == '[')) {
 		arg->type = *at == '{' ? PFW_VALUE_OBJECT : PFW_VALUE_ARRAY;
-		at = padded ? take_nested_padded(at, end) : take_nested_bare(at, end);
+		at = seen     ? take_known_nested(at, end, seen)
+		     : padded ? take_nested_padded(at, end)
+			      : take_nested_bare(at, end);
 	} else {
 		at = take_scalar(at, end, guess, &arg->type, &escaped, padded);
 	}
@@ -140,7 +182,7 @@ INLINE const char *take_arg(const char *at, const char *end, const char *args,
 	arg->key = (uint32_t)(key - args);
 	arg->key_bytes = (uint8_t)(at - 1 - key);
 	arg->value = (uint32_t)(at + 1 - args);
-	return take_value(at + 1, end, arg, NULL, padded);
+	return take_value(at + 1, end, arg, NULL, NULL, padded);
 }
 
 INLINE const char *take_args(const char *at, const char *end, struct pfw_entry *entry, bool padded)
@@ -271,16 +313,6 @@ static __attribute__((noinline)) const char *take_new_args(const char *at, const
 	return at;
 }
 
-/* The zeroes after the end of the text match no form, so this cannot run past them. */
-INLINE bool is_constant(const char *at, const char *text, unsigned bytes)
-{
-	for (; bytes > 16; at += 16, text += 16, bytes -= 16) {
-		if (UNLIKELY(!pfw_bytes_same16(at, text, 16)))
-			return false;
-	}
-	return LIKELY(pfw_bytes_same16(at, text, bytes));
-}
-
 /* A pair lies so many bytes further on: its first two words grow. */
 INLINE void move_pair(struct pfw_entry_pair *pair, uint32_t moved)
 {
@@ -301,7 +333,7 @@ INLINE void move_pair(struct pfw_entry_pair *pair, uint32_t moved)
  * moves.
  */
 INLINE const char *take_known_args(const char *at, const char *end, struct pfw_entry *entry,
-				   struct form *form)
+				   struct guess *guess, struct form *form)
 {
 	const struct constant *constant = form->constant, *last = constant + form->constants - 1;
 	struct pfw_entry_pair *arg = form->last;
@@ -323,7 +355,7 @@ INLINE const char *take_known_args(const char *at, const char *end, struct pfw_e
 		if (constant == last)
 			break;
 		bytes = arg->bytes;
-		at = take_value(at, end, arg, at + bytes, true);
+		at = take_value(at, end, arg, at + bytes, guess->nested, true);
 		if (UNLIKELY(!at))
 			return NULL;
 		if (moved)
@@ -461,7 +493,7 @@ INLINE const char *take_line(struct pfw_entry *entry, const char *line, const ch
 	entry->named = entry->form = 0;
 	AND(take_head(at, end, entry, guess, &row, padded));
 	if (padded) {
-		const char *known = take_known_args(at, end, entry, &guess->form[row]);
+		const char *known = take_known_args(at, end, entry, guess, &guess->form[row]);
 
 		at = LIKELY(known) ? known : take_new_args(at, end, entry, guess, row);
 	} else {
