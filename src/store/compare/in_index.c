@@ -253,41 +253,64 @@ static void get_sums(struct pfw_varints *reader, struct pfw_compare_sums *sums)
 	reader->bad |= sums->last_ns < sums->first_ns;
 }
 
-/* By level, the greatest first: whoever needs only the upper levels need not read the others. */
 static bool is_after(const struct pfw_sample *a, const struct pfw_sample *b)
 {
-	if (pfw_sample_get_level(a) != pfw_sample_get_level(b))
-		return pfw_sample_get_level(a) < pfw_sample_get_level(b);
 	return a->ts_ns != b->ts_ns ? a->ts_ns > b->ts_ns : a->packed > b->packed;
 }
 
 PFW_NEARLY_SORTED(samples, struct pfw_sample, is_after)
 
+/* By level, the greatest first: whoever needs only the upper levels need not read the others.  Those of
+ * a level end at end[level]. */
+static void order_sample(const struct pfw_sampled *sampled, uint32_t end[PFW_SAMPLE_LEVELS])
+{
+	struct pfw_sample spare[PFW_SAMPLED_MAX];
+	uint32_t at = 0, count;
+
+	memset(end, 0, PFW_SAMPLE_LEVELS * sizeof(*end));
+	for (uint32_t i = 0; i < sampled->count; i++)
+		end[pfw_sample_get_level(&sampled->sample[i])]++;
+	for (unsigned level = PFW_SAMPLE_LEVELS; level-- > 0; at += count) {
+		count = end[level];
+		end[level] = at;
+	}
+	memcpy(spare, sampled->sample, sampled->count * sizeof(*spare));
+	for (uint32_t i = 0; i < sampled->count; i++)
+		sampled->sample[end[pfw_sample_get_level(&spare[i])]++] = spare[i];
+	at = 0;
+	for (unsigned level = PFW_SAMPLE_LEVELS; level-- > 0; at = end[level])
+		samples_merge(sampled->sample + at, end[level] - at, spare);
+}
+
 static void put_sample(struct pfw_blob *data, const struct pfw_compare_row *row)
 {
-	const struct pfw_sampled *sampled = &row->sampled;
-	struct pfw_sample spare[PFW_SAMPLED_MAX / 2];
+	uint32_t end[PFW_SAMPLE_LEVELS], i = 0;
 	struct pfw_blob bytes = { 0 };
-	uint32_t end;
+	uint8_t *at;
 
-	PFW_BLOB_PUT(&bytes, sampled->level);
-	samples_merge(sampled->sample, sampled->count, spare);
-	for (uint32_t i = 0; i < sampled->count; i = end) {
-		uint64_t before = (uint64_t)row->sums.first_ns,
-			 level = pfw_sample_get_level(&sampled->sample[i]);
+	if (pfw_blob_reserve(&bytes, (1 + 2 * PFW_SAMPLE_LEVELS + 2 * (size_t)row->sampled.count) *
+					     PFW_VARINT_MAX)) {
+		data->failed = true;
+		return;
+	}
+	if (row->sampled.count)
+		order_sample(&row->sampled, end);
+	at = pfw_varint_put(bytes.data, row->sampled.level);
+	for (unsigned level = PFW_SAMPLE_LEVELS; level-- > 0 && row->sampled.count > i;) {
+		uint64_t before = (uint64_t)row->sums.first_ns;
 
-		end = i + 1;
-		while (end < sampled->count && pfw_sample_get_level(&sampled->sample[end]) == level)
-			end++;
-		PFW_BLOB_PUT(&bytes, level, end - i);
-		for (uint32_t j = i; j < end; j++) {
-			const struct pfw_sample *sample = &sampled->sample[j];
+		if (i == end[level])
+			continue;
+		at = pfw_varint_put(pfw_varint_put(at, level), end[level] - i);
+		for (; i < end[level]; i++) {
+			const struct pfw_sample *sample = &row->sampled.sample[i];
 
-			PFW_BLOB_PUT(&bytes, (uint64_t)sample->ts_ns - before,
-				     pfw_sample_get_ns(sample));
+			at = pfw_varint_put(at, (uint64_t)sample->ts_ns - before);
+			at = pfw_varint_put(at, pfw_sample_get_ns(sample));
 			before = (uint64_t)sample->ts_ns;
 		}
 	}
+	bytes.bytes = (size_t)(at - bytes.data);
 	pfw_blob_part(data, &bytes);
 }
 
