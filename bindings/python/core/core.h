@@ -27,7 +27,7 @@ typedef PyObject *core_keywords_fn(PyObject *self, PyObject *const *args, Py_ssi
  * and *made (to be released) keeps it.  NULL with an exception: not a str. */
 const char *core_text(PyObject *text, PyObject **made);
 
-/* Give an open span an argument: an int, a float, a str, else str(value).  Whatever goes wrong leaves
+/* Give an open span an argument: a number (also of numpy, or a tensor of one), a str, else str(value).  Whatever goes wrong leaves
  * it out: no exception is set. */
 void core_span_arg(struct pfw_span *span, PyObject *key, PyObject *value);
 
@@ -44,7 +44,9 @@ struct core_words {
 	const char *function;
 	const char *const *words; /* ends with NULL */
 	Py_ssize_t positional, least;
+	bool rest; /* keywords that are none of the words are left to the caller */
 };
+int core_find_word(const struct core_words *words, PyObject *name); /* -1: none of them */
 bool core_parse(const struct core_words *words, PyObject *const *args, Py_ssize_t count,
 		PyObject *names, PyObject **value);
 

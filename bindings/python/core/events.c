@@ -3,13 +3,32 @@
 #include "core.h"
 
 #include <stddef.h>
+#include <time.h>
 
+/* Write an event that is over, with the keywords that are not in `words` as its args. */
+static void put_over(const char *name, const char *category, uint64_t ts, uint64_t dur,
+		     const struct core_words *words, PyObject *const *keywords, PyObject *names)
+{
+	struct pfw_span span;
+
+	pfw_span_begin(&span, name, category);
+	for (Py_ssize_t i = 0; i < PyTuple_Size(names); i++) {
+		PyObject *word = PyTuple_GetItem(names, i);
+
+		if (core_find_word(words, word) < 0)
+			core_span_arg(&span, word, keywords[i]);
+	}
+	pfw_span_end_as(&span, ts, dur);
+}
+
+/* instant(name, category=None, **args) */
 static PyObject *instant(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
 	static const char *const words[] = { "name", "category", NULL };
-	static const struct core_words instant_words = { "instant", words, 2, 1 };
+	static const struct core_words instant_words = { "instant", words, 2, 1, true };
 	PyObject *value[2], *made[2] = { NULL, NULL };
 	const char *name, *category = NULL;
+	struct timespec now;
 
 	(void)self;
 	if (!core_parse(&instant_words, args, count, names, value))
@@ -17,8 +36,11 @@ static PyObject *instant(PyObject *self, PyObject *const *args, Py_ssize_t count
 	name = core_text(value[0], &made[0]);
 	if (name && value[1] && value[1] != Py_None)
 		category = core_text(value[1], &made[1]);
-	if (!PyErr_Occurred())
+	if (!PyErr_Occurred() && !names)
 		pfw_instant(name, category);
+	if (!PyErr_Occurred() && names && clock_gettime(CLOCK_REALTIME, &now) == 0)
+		put_over(name, category, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+			 PFW_INSTANT, &instant_words, args + count, names);
 	Py_XDECREF(made[0]);
 	Py_XDECREF(made[1]);
 	if (PyErr_Occurred())
@@ -41,6 +63,9 @@ static PyObject *counter(PyObject *self, PyObject *const *args, Py_ssize_t count
 	name = core_text(args[0], &made[0]);
 	series = name ? core_text(args[1], &made[1]) : NULL;
 	value = series ? PyFloat_AsDouble(args[2]) : 0;
+	if (series && PyErr_Occurred())
+		PyErr_Format(PyExc_TypeError, "counter(%R, %S=%R): want a number", args[0], args[1],
+			     args[2]);
 	if (!PyErr_Occurred())
 		pfw_counter(name, series, value);
 	Py_XDECREF(made[0]);
@@ -50,11 +75,26 @@ static PyObject *counter(PyObject *self, PyObject *const *args, Py_ssize_t count
 	Py_RETURN_NONE;
 }
 
-/* event(name, ts_ns, dur_ns, category=None) */
+/* A time of event(); Python's own message says neither which nor what it was. */
+static uint64_t take_ns(const char *word, PyObject *value)
+{
+	unsigned long long ns = PyLong_Check(value) ? PyLong_AsUnsignedLongLong(value) : 0;
+
+	if (PyErr_Occurred() || !PyLong_Check(value)) {
+		PyObject *error = PyLong_Check(value) ? PyExc_OverflowError : PyExc_TypeError;
+
+		PyErr_Clear();
+		PyErr_Format(error, "event(%s=%R): want nanoseconds, an int from 0 to 2**64 - 1",
+			     word, value);
+	}
+	return ns;
+}
+
+/* event(name, ts_ns, dur_ns, category=None, **args) */
 static PyObject *event(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
 	static const char *const words[] = { "name", "ts_ns", "dur_ns", "category", NULL };
-	static const struct core_words event_words = { "event", words, 4, 3 };
+	static const struct core_words event_words = { "event", words, 4, 3, true };
 	PyObject *value[4], *made[2] = { NULL, NULL };
 	const char *name, *category = NULL;
 	uint64_t ts, dur;
@@ -65,10 +105,12 @@ static PyObject *event(PyObject *self, PyObject *const *args, Py_ssize_t count, 
 	name = core_text(value[0], &made[0]);
 	if (name && value[3] && value[3] != Py_None)
 		category = core_text(value[3], &made[1]);
-	ts = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(value[1]);
-	dur = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(value[2]);
-	if (!PyErr_Occurred())
+	ts = PyErr_Occurred() ? 0 : take_ns("ts_ns", value[1]);
+	dur = PyErr_Occurred() ? 0 : take_ns("dur_ns", value[2]);
+	if (!PyErr_Occurred() && !names)
 		pfw_event(name, category, ts, dur);
+	else if (!PyErr_Occurred())
+		put_over(name, category, ts, dur, &event_words, args + count, names);
 	Py_XDECREF(made[0]);
 	Py_XDECREF(made[1]);
 	if (PyErr_Occurred())

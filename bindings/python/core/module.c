@@ -47,27 +47,39 @@ static void put_int(struct pfw_span *span, const char *key, PyObject *value)
 	Py_XDECREF(text);
 }
 
+/* The int or float that a number of numpy or torch is; NULL for all else, also what has a length. */
+static PyObject *find_number(PyObject *value)
+{
+	PyObject *number = NULL;
+
+	if (PyObject_Size(value) >= 0)
+		return NULL;
+	PyErr_Clear();
+	if (PyIndex_Check(value))
+		number = PyNumber_Index(value);
+	PyErr_Clear();
+	if (!number && PyType_GetSlot(Py_TYPE(value), Py_nb_float))
+		number = PyNumber_Float(value);
+	PyErr_Clear();
+	return number;
+}
+
 void core_span_arg(struct pfw_span *span, PyObject *key, PyObject *value)
 {
-	PyObject *made, *text;
+	PyObject *made, *own = NULL;
 	const char *name = core_text(key, &made);
 
-	if (!name) {
-		PyErr_Clear();
-		return;
+	if (name && !PyLong_Check(value) && !PyFloat_Check(value) && !PyUnicode_Check(value))
+		value = own = find_number(value) ?: PyObject_Str(value);
+	if (name && value) {
+		if (PyLong_Check(value))
+			put_int(span, name, value);
+		else if (PyFloat_Check(value))
+			pfw_span_arg_double(span, name, PyFloat_AsDouble(value));
+		else
+			put_text(span, name, value);
 	}
-	if (PyLong_Check(value)) {
-		put_int(span, name, value);
-	} else if (PyFloat_Check(value)) {
-		pfw_span_arg_double(span, name, PyFloat_AsDouble(value));
-	} else if (PyUnicode_Check(value)) {
-		put_text(span, name, value);
-	} else {
-		text = PyObject_Str(value);
-		if (text)
-			put_text(span, name, text);
-		Py_XDECREF(text);
-	}
+	Py_XDECREF(own);
 	Py_XDECREF(made);
 	PyErr_Clear();
 }
@@ -130,7 +142,7 @@ PyObject *core_call(PyObject *callable, PyObject *const *args, size_t nargsf, Py
 			   names);
 }
 
-static int find_word(const struct core_words *words, PyObject *name)
+int core_find_word(const struct core_words *words, PyObject *name)
 {
 	for (int i = 0; words->words[i]; i++) {
 		if (PyUnicode_CompareWithASCIIString(name, words->words[i]) == 0)
@@ -156,7 +168,9 @@ bool core_parse(const struct core_words *words, PyObject *const *args, Py_ssize_
 	for (Py_ssize_t i = 0; i < named; i++) {
 		PyObject *name = PyTuple_GetItem(names, i);
 
-		at = find_word(words, name);
+		at = core_find_word(words, name);
+		if (at < 0 && words->rest)
+			continue;
 		if (at < 0 || value[at]) {
 			PyErr_Format(PyExc_TypeError, "%s() %s %R", words->function,
 				     at < 0 ? "has no argument" : "is given twice:", name);

@@ -169,7 +169,7 @@ static PyMethodDef span_methods[] = {
 	{ "end", CAST(span_end), METH_NOARGS,
 	  "end()\n--\n\nEnd the span; harmless when it has ended." },
 	{ "set", CAST(span_set), METH_FASTCALL | METH_KEYWORDS,
-	  "set(**args)\n--\n\nGive the open span arguments: int, float, str, else str(value)." },
+	  "set(**args)\n--\n\nGive the open span arguments: a number, a str, else str(value)." },
 	{ 0 },
 };
 

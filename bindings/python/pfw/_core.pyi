@@ -12,7 +12,7 @@ class Span:
     def end(self) -> None:
         """End the span; harmless when it has ended."""
     def set(self, **args: object) -> None:
-        """Give the open span arguments: int, float, str, else str(value)."""
+        """Give the open span arguments: a number, a str, else str(value)."""
 
 class Mark:
     """A name and category to record under, and the arguments of its events: (anything, value) each."""
@@ -52,9 +52,9 @@ def enabled() -> bool:
     """Whether spans of this thread are recorded now."""
 def current() -> int:
     """The span_id of the innermost open span, 0: none."""
-def instant(name: str, category: str | None = None) -> None: ...
+def instant(name: str, category: str | None = None, **args: object) -> None: ...
 def counter(name: str, series: str, value: float, /) -> None: ...
-def event(name: str, ts_ns: int, dur_ns: int, category: str | None = None) -> None: ...
+def event(name: str, ts_ns: int, dur_ns: int, category: str | None = None, **args: object) -> None: ...
 def compute_event(name: str, ts_ns: int, dur_ns: int, /, **fields: Any) -> int: ...
 def kineto(events: list[Any], shapes: bool, stacks: bool, flops: bool, parts: int,
            active_ns: int,

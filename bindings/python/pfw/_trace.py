@@ -80,6 +80,9 @@ def _attribute(value: Any, name: str | None, category: str | None) -> Any:
     """An attribute of a class, traced where it is a function of the class's own."""
     if isinstance(value, (staticmethod, classmethod)):
         return type(value)(_function(value.__func__, name, category))
+    if isinstance(value, property):
+        return property(*(each and _function(each, name, category) for each in (value.fget, value.fset, value.fdel)),
+                        doc=value.__doc__)
     return _function(value, name, category)
 
 
@@ -119,7 +122,7 @@ def trace(target: Any = None, /, *, category: str | None = None) -> Any:
 def _decorate(target: Any, *, name: str | None, category: str | None) -> Any:
     if isinstance(target, type):
         return _class(target, name, category)
-    if isinstance(target, (staticmethod, classmethod)):
+    if isinstance(target, (staticmethod, classmethod, property)):
         return _attribute(target, name, category)
     if callable(target):
         return _function(target, name, category)

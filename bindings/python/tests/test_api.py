@@ -54,6 +54,41 @@ def test_wrong_use_says_so(call):
         eval(f"pfw.{call}", {"pfw": pfw})
 
 
+@pytest.mark.parametrize("call, said", [
+    ("event('a', 1.5, 2)", "event(ts_ns=1.5): want nanoseconds"), ("event('a', 1, -2)", "event(dur_ns=-2): want nano"),
+    ("counter('loss', 'x')", "counter('loss', value='x'): want a number"),
+    ("counter('queue', length='x')", "counter('queue', length='x'): want a number")])
+def test_wrong_values_are_named(call, said):
+    with pytest.raises((TypeError, OverflowError)) as error:
+        eval(f"pfw.{call}", {"pfw": pfw})
+    assert said in str(error.value)
+
+
+def test_args_are_numbers_where_they_are_and_the_last_of_a_key_counts(run):
+    run.script("""
+        import decimal, pfw
+        class Index:                # as numpy.int64
+            def __index__(self): return 7
+        class Scalar:               # as numpy.float32, and a tensor of one number
+            def __float__(self): return 0.5
+        class Many(Scalar):         # as an array
+            def __len__(self): return 1
+            def __str__(self): return "many"
+        pfw.start("t")
+        with pfw.span("work", epoch=1, rows=Index()) as span:
+            span.set(epoch=2, loss=Scalar(), many=Many(), price=decimal.Decimal("1.5"))
+        pfw.instant("saved", "cat", path="x.pt", step=Index())
+        pfw.event("over", 1_700_000_000_000_000_000, 2_000, rows=3)
+        """)
+    def own(name, **where):
+        return {key: value for key, value in run.spans(**where)[name]["args"].items() if key != "span_id"}
+    assert own("work") == {"rows": 7, "epoch": 2, "loss": 0.5, "many": "many", "price": 1.5}
+    assert own("saved", cat="cat") == {"path": "x.pt", "step": 7}
+    assert run.spans(cat="cat")["saved"]["ph"] == "i" and "dur" not in run.spans(cat="cat")["saved"]
+    assert own("over") == {"rows": 3} and run.spans()["over"]["dur"] == 2.0
+    assert '"epoch":1,' not in (run.directory / "t.pfw").read_text()
+
+
 def test_events(run):
     run.script("""
         import pfw

@@ -38,6 +38,16 @@ class Shape:
     def of_class(cls):
         return cls
 
+    @pfw.trace
+    @property
+    def sides(self):
+        """How many."""
+        return 6
+
+    @sides.setter
+    def sides(self, value):
+        raise AttributeError(value)
+
 
 @pfw.trace
 class Whole:
@@ -81,6 +91,9 @@ def test_methods_bind():
     assert bound() == 6 and bound.__self__ is shape
     assert Shape.static(5) == shape.static(5) == 5 and Shape.of_class() is Shape
     assert sorted([3, 1], key=Shape.static) == [1, 3]
+    assert shape.sides == 6 and Shape.sides.fget.__wrapped__ and Shape.sides.__doc__ == "How many."
+    with pytest.raises(AttributeError):
+        shape.sides = 3
 
 
 def test_classes_are_what_they_were():

@@ -22,6 +22,23 @@ _Static_assert(sizeof(struct pp_key) == 32, "a key is copied as 32 bytes");
 
 /* ---- the program's spans ---- */
 
+/* Whether the arguments from `at` on have one of this key: the last one counts, as a key of JSON has one value. */
+static bool is_given_again(const char *tail, size_t at, size_t end, const char *key, size_t bytes)
+{
+	struct pfw_arg arg;
+
+	while (end - at >= sizeof(arg)) {
+		memcpy(&arg, tail + at, sizeof(arg));
+		at += sizeof(arg);
+		if (end - at < (size_t)arg.key_bytes + arg.value_bytes)
+			return false;
+		if (arg.key_bytes == bytes && memcmp(tail + at, key, bytes) == 0)
+			return true;
+		at += (size_t)arg.key_bytes + arg.value_bytes;
+	}
+	return false;
+}
+
 /* Append the arguments of a blob, or only those that are numbers. */
 static char *put_blob(struct pfw_json_source *source, char *out, size_t at, size_t end,
 		      bool numbers)
@@ -41,6 +58,8 @@ static char *put_blob(struct pfw_json_source *source, char *out, size_t at, size
 		key = source->tail + at;
 		at += arg.key_bytes;
 		if (numbers && (arg.type < PFW_TYPE_I64 || arg.type > PFW_TYPE_F64))
+			continue;
+		if (is_given_again(source->tail, at + arg.value_bytes, end, key, arg.key_bytes))
 			continue;
 		out = pfw_json_put_string(pfw_json_put_comma(out), source->limit, key,
 					  arg.key_bytes, NULL);

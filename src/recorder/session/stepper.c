@@ -596,8 +596,10 @@ int pfw_set_schedule(const struct pfw_schedule *schedule)
 	int error = errno;
 
 	if (schedule && !pfw_schedule_valid(schedule)) {
-		pfw_say("pfw_set_schedule: " PFW_SCHEDULE_INVALID
-			": active must be 1 or more, and no figure above 2147483647");
+		pfw_say(schedule->active ? "pfw_set_schedule: " PFW_SCHEDULE_INVALID
+					   ": a figure is negative or above 2147483647"
+					 : "pfw_set_schedule: " PFW_SCHEDULE_INVALID
+					   ": active=0: it must be 1 or more");
 		return -EINVAL;
 	}
 	if (!is_ready())
